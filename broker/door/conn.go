@@ -14,16 +14,13 @@ import (
 // A Conn is a client's connection. It is read and written by one goroutine.
 type Conn struct {
 	net.Conn
-	// Number numbers the connections of a door, from 1.
-	Number int64
-	// Client is the host that the client is at.
-	Client string
+	Client string // the client's host
 
 	server *Server
-	small  [512]byte // what a client is read into that was silent
+	small  [512]byte // the read buffer while the client is silent
 	buf    []byte    // nil while the client is silent
-	r, w   int       // what was read and not consumed is buf[r:w]
-	out    []byte    // what is to be written
+	r, w   int       // buf[r:w] was read and not consumed
+	out    []byte    // answers to be written
 	idle   atomic.Bool
 	raw    syscall.RawConn // nil where there is no socket
 
@@ -41,7 +38,7 @@ func newConn(nc net.Conn, s *Server) *Conn {
 	return c
 }
 
-// smallBuffer is what a usual request fits in, in bytes.
+// smallBuffer is large enough for most requests, in bytes.
 const smallBuffer = 16 << 10
 
 var smallBuffers = sync.Pool{New: func() any { return new([smallBuffer]byte) }}
@@ -51,14 +48,14 @@ func (c *Conn) release() {
 	c.buf, c.r, c.w = nil, 0, 0
 }
 
-// keep keeps a buffer for others.
+// keep returns a buffer to the pool.
 func keep(b []byte) {
 	if cap(b) == smallBuffer {
 		smallBuffers.Put((*[smallBuffer]byte)(b[:smallBuffer]))
 	}
 }
 
-// grow makes room behind what was read, for n bytes in all.
+// grow makes room after the bytes that were read, for n bytes in all.
 func (c *Conn) grow(n int) {
 	if len(c.buf)-c.r >= n && c.w < len(c.buf) {
 		return
@@ -82,8 +79,8 @@ func buffer(n int) []byte {
 	return make([]byte, n)
 }
 
-// Await waits for the first byte of a request, unless some of it is there. It
-// returns io.EOF when the client has ended, or the server is stopping.
+// Await waits for the first byte of a request, unless some of it was read already. It
+// returns io.EOF when the client has closed, or the server is stopping.
 func (c *Conn) Await() error {
 	if c.w > c.r {
 		return nil
@@ -112,27 +109,27 @@ func (c *Conn) Await() error {
 	return err
 }
 
-// longAgo ends a read that waits.
+// longAgo is a deadline that ends a waiting read.
 var longAgo = time.Unix(1, 0)
 
 func (c *Conn) interrupt() { _ = c.SetReadDeadline(longAgo) }
 
-// Begin sets the time for a request that has begun, of n bytes as far as is known. A
-// server that is stopping takes in what has begun.
+// Begin sets the deadline for the rest of a request, of n bytes as far as known. A server
+// that is stopping still reads a request that has begun.
 func (c *Conn) Begin(n int) { _ = c.SetReadDeadline(time.Now().Add(scaled(c.server.Times.Read, n))) }
 
-// scaled is a time with what is added to it for n bytes.
+// scaled returns the time limit d extended for n bytes.
 func scaled(d time.Duration, n int) time.Duration { return d + time.Duration(n>>16)*d/64 }
 
-// Buffered returns what was read and not consumed. It is valid until the next
+// Buffered returns the bytes that were read and not consumed. They are valid until the next
 // call of a method that reads.
 func (c *Conn) Buffered() []byte { return c.buf[c.r:c.w] }
 
-// Consume takes n bytes off what was read.
+// Consume drops the first n bytes of Buffered.
 func (c *Conn) Consume(n int) { c.r += n }
 
-// Fill reads until n bytes, at least, were read and not consumed. Memory is
-// taken as bytes come, not as they are announced.
+// Fill reads until at least n bytes are buffered. Memory grows with the bytes that arrive,
+// not with the announced length.
 func (c *Conn) Fill(n int) error {
 	for c.w-c.r < n {
 		c.grow(min(n, 16*(c.w-c.r)+smallBuffer))
@@ -145,11 +142,8 @@ func (c *Conn) Fill(n int) error {
 	return nil
 }
 
-// More reads what there is, at least a byte, behind what was read.
-func (c *Conn) More() error { return c.Fill(c.w - c.r + 1) }
-
-// Drain reads and forgets up to n bytes for a short time, so that a client that
-// is still writing gets to read its answer.
+// Drain reads and discards up to n bytes for a short time, so that a client that is still
+// writing gets to read its answer.
 func (c *Conn) Drain(n int64) {
 	if cw, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		_ = cw.CloseWrite()
@@ -168,7 +162,7 @@ func (c *Conn) Drain(n int64) {
 
 const drainTime = 3 * time.Second
 
-// Out returns the buffer of answers, to be appended to and given to SetOut.
+// Out returns the buffer of answers. Append to it, and pass the result to SetOut.
 func (c *Conn) Out() []byte {
 	if c.out == nil {
 		c.out = buffer(smallBuffer)[:0]
@@ -203,8 +197,8 @@ func (c *Conn) setWrite(n int) error {
 	return c.SetWriteDeadline(time.Now().Add(scaled(c.server.Times.Write, n)))
 }
 
-// Rest lets go of the buffer of answers, which have been written, as it is to be
-// when the client is silent.
+// Rest releases the buffer of answers once they are written, because silent clients should
+// take no memory.
 func (c *Conn) Rest() {
 	keep(c.out)
 	c.out = nil
@@ -221,6 +215,3 @@ func (c *Conn) writeEarly(first byte) error {
 	c.early += n
 	return err
 }
-
-// Stopping reports whether the connection should end after its next answer.
-func (c *Conn) Stopping() bool { return c.server.Stopping() }

@@ -29,16 +29,14 @@ type Server struct {
 	stopping atomic.Bool
 	group    sync.WaitGroup
 	cancel   context.CancelCauseFunc
-	accepted atomic.Int64
 }
 
-// Limits are what a server bounds.
+// Limits are the limits of a server.
 type Limits struct {
 	// MaxConns is how many connections are open at once; 0 is [MaxConns].
 	// Further ones wait to be accepted.
 	MaxConns int
-	// Times are the limits of time.
-	Times Times
+	Times    Times
 }
 
 // Bounds returns the limits, which may be changed before Serve.
@@ -54,8 +52,8 @@ const ReadTime = 30 * time.Second
 type Times struct {
 	// Idle is the time between two requests; 0 is two minutes.
 	Idle time.Duration
-	// Read is the time for a whole request once it began, and for each further
-	// 64 KiB of it; 0 is 30 seconds.
+	// Read is the time for a whole request, and a 64th of it more for each 64 KiB; 0 is 30
+	// seconds.
 	Read time.Duration
 	// Write is the time for an answer to make progress; 0 is 30 seconds.
 	Write time.Duration
@@ -139,7 +137,6 @@ func (s *Server) openConn(nc net.Conn) *Conn {
 	if s.conns == nil {
 		s.conns = map[*Conn]struct{}{}
 	}
-	c.Number = s.accepted.Add(1)
 	s.conns[c] = struct{}{}
 	return c
 }
@@ -156,7 +153,7 @@ func (s *Server) remove(c *Conn) {
 // Stopping reports whether connections should end after their next answer.
 func (s *Server) Stopping() bool { return s.stopping.Load() }
 
-// Stop ends listening and lets go of the connections that are silent.
+// Stop ends listening and closes the silent connections.
 func (s *Server) Stop() {
 	s.stopping.Store(true)
 	s.mu.Lock()
@@ -171,11 +168,11 @@ func (s *Server) Stop() {
 	}
 }
 
-// Cleanup is how long connections may take to write their last words.
+// Cleanup is how long connections may take to write their last answer.
 const Cleanup = 2 * time.Second
 
-// Shutdown stops, lets the calls that run end until ctx ends, cancels the rest,
-// lets them be answered, and closes what is still open then.
+// Shutdown stops, waits for running calls until ctx ends, cancels the rest, lets them be
+// answered, and closes the connections that are still open.
 func (s *Server) Shutdown(ctx context.Context) {
 	s.Stop()
 	ended := make(chan struct{})
@@ -193,15 +190,11 @@ func (s *Server) Shutdown(ctx context.Context) {
 	select {
 	case <-ended:
 	case <-time.After(Cleanup):
-		s.closeAll()
+		s.mu.Lock()
+		for c := range s.conns {
+			c.Close()
+		}
+		s.mu.Unlock()
 		<-ended
-	}
-}
-
-func (s *Server) closeAll() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for c := range s.conns {
-		c.Close()
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// InvalidJSON is the sentence for a payload that is not JSON. It names NaN and
-// Infinity, which Python writes unless it is told not to.
+// InvalidJSON is the error message for a payload that is not JSON. It names NaN and Infinity,
+// which Python writes by default.
 func InvalidJSON(payload []byte, err error) string {
 	const sentence = "Invalid JSON payload"
 	if syntax, ok := errors.AsType[*jsonscan.SyntaxError](err); ok && syntax.Offset < len(payload) {

@@ -16,29 +16,28 @@ import (
 	"github.com/wirectl/wirectl/frame"
 )
 
-// A Stream is a connection for a server of its own that reads and writes as it
-// likes: it is told the end of the stream when the door is about to shut, so
-// that it finishes what it has taken in.
+// A Stream is a connection for a server that reads and writes by itself. When the door is
+// about to shut, the server reads the end of the stream, so that it finishes its work.
 type Stream struct {
 	net.Conn
-	// Due, if not nil, reports whether an answer is due, so that one will be
-	// written for sure. It is not called while Write runs.
+	// Due, if not nil, reports whether an answer is certain to be written. It is not called
+	// while Write runs.
 	Due func() bool
 
 	stopping func() bool
 	times    Times
 	tap      *publish.Conn
 	in, out  split
-	message  progress // in what is read
+	message  progress // of the message that is being read
 
-	raw     syscall.RawConn // nil where it cannot be watched
-	ended   atomic.Bool     // the client has ended its stream
+	raw     syscall.RawConn // nil if the connection cannot be watched
+	ended   atomic.Bool     // the client has closed its side
 	writing sync.Mutex
 	early   int // how many bytes of the next answer are written already
 }
 
-// Stream returns the connection as one. What passes is published as frames of
-// length-prefixed messages; the tap may be nil.
+// Stream returns the connection as a stream. Its length-prefixed messages are published as
+// frames; the tap may be nil.
 func (c *Conn) Stream(tap *publish.Conn) *Stream {
 	c.idle.Store(true) // to be interrupted
 	s := NewStream(c.Conn, c.server.Stopping, c.server.Times, tap)
@@ -46,8 +45,8 @@ func (c *Conn) Stream(tap *publish.Conn) *Stream {
 	return s
 }
 
-// NewStream returns a connection as a stream of length-prefixed messages. It has
-// to be interrupted by a read deadline that has passed once stopping is true.
+// NewStream returns a connection as a stream of length-prefixed messages. Once stopping
+// returns true, the caller must interrupt it by a read deadline in the past.
 func NewStream(nc net.Conn, stopping func() bool, t Times, tap *publish.Conn) *Stream {
 	t.SetDefaults()
 	s := &Stream{Conn: nc, stopping: stopping, times: t, tap: tap}
@@ -55,8 +54,8 @@ func NewStream(nc net.Conn, stopping func() bool, t Times, tap *publish.Conn) *S
 	return s
 }
 
-// Read reads what the client says, and shows it to the tap. Once the door is
-// stopping the stream has ended; a client that has gone is [broker.ErrGone].
+// Read reads from the client, and publishes it. Once the door is stopping it returns io.EOF;
+// for a client that is gone it returns [broker.ErrGone].
 func (s *Stream) Read(p []byte) (int, error) {
 	_ = s.SetReadDeadline(s.message.deadline(&s.times))
 	if s.stopping() {
@@ -82,36 +81,36 @@ func (s *Stream) Write(p []byte) (int, error) {
 	n, err := s.Conn.Write(p[s.early:])
 	n, s.early = n+s.early, 0
 	if s.ended.Load() && !s.Due() {
-		_ = s.SetReadDeadline(longAgo) // nobody need wait for what the client does
+		_ = s.SetReadDeadline(longAgo) // no need to watch the client any more
 	}
 	return n, err
 }
 
-// isGone finds out whether a client that has ended its stream is gone, or goes
-// while an answer is due: the first byte of that, which is 0, since no message is
-// that large, is written ahead, and a client that is gone refuses it. It returns
-// when nothing is due any more.
+// isGone reports whether a client that has closed its side is gone, or leaves while an
+// answer is due. To find out it writes the first byte of the answer early: that is 0, since no
+// message is so long, and the system of a client that is gone rejects it. It returns when no
+// answer is due any more.
 func (s *Stream) isGone() (gone bool) {
 	if s.raw == nil || !canWatch || s.Due == nil {
 		return false
 	}
 	s.ended.Store(true)
 	if !s.writeEarly() {
-		// What was read last may be on its way to those who answer.
+		// The last message may not have reached the server yet.
 		_ = s.SetReadDeadline(time.Now().Add(watchDelay))
 		if s.breaks() || !s.writeEarly() {
 			return false
 		}
 	}
 	_ = s.SetReadDeadline(time.Time{})
-	if s.stopping() || !s.Due() { // since before that, so that nobody would end the wait
+	if s.stopping() || !s.Due() { // it changed before the deadline was removed: nothing would end the wait
 		return false
 	}
 	return s.breaks()
 }
 
-// breaks waits until the connection is broken, or a deadline passes, and reports
-// which.
+// breaks waits until the connection is broken or a deadline passes, and reports whether it
+// is broken.
 func (s *Stream) breaks() (broken bool) {
 	_ = s.raw.Read(func(fd uintptr) bool {
 		_, broken = state(fd)
@@ -120,7 +119,7 @@ func (s *Stream) breaks() (broken bool) {
 	return broken
 }
 
-// writeEarly reports whether a byte was written.
+// writeEarly writes the first byte of the next answer, and reports whether it did.
 func (s *Stream) writeEarly() bool {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -132,7 +131,7 @@ func (s *Stream) writeEarly() bool {
 	return true
 }
 
-// CloseWrite ends what is written, where the transport can.
+// CloseWrite closes the writing side, if the transport can.
 func (s *Stream) CloseWrite() error {
 	if c, ok := s.Conn.(interface{ CloseWrite() error }); ok {
 		return c.CloseWrite()
@@ -140,7 +139,7 @@ func (s *Stream) CloseWrite() error {
 	return errors.ErrUnsupported
 }
 
-// A split finds the frames in what passes, for the tap.
+// A split finds the frames in the bytes of one direction, for the tap.
 type split struct {
 	dir    frame.Dir
 	rest   []byte
@@ -155,7 +154,7 @@ func (s *split) write(tap *publish.Conn, p []byte) {
 	for len(s.rest) > 0 {
 		var e frame.Extent
 		err := frame.Len32.Next(s.rest, frame.DefaultLimit, false, &e)
-		if err != nil { // from here on there are no frames
+		if err != nil { // the rest cannot be split
 			s.broken, s.rest = true, nil
 			return
 		}
@@ -167,12 +166,12 @@ func (s *split) write(tap *publish.Conn, p []byte) {
 	}
 }
 
-// A progress is how far a peer has come with a message, so that one that never
-// ends it is let go: a peer may be silent between two messages alone.
+// A progress tracks the message that a peer is sending. A peer may be silent only between
+// messages: one that never completes a message is disconnected.
 type progress struct {
 	head  [4]byte
-	have  int   // bytes of the head
-	left  int64 // bytes of the message behind it
+	have  int   // bytes of the head that were read
+	left  int64 // bytes of the message that follow
 	size  int64
 	begun time.Time
 }

@@ -8,20 +8,19 @@ import (
 	"github.com/wirectl/wirectl/broker"
 )
 
-// watchDelay is how long a call runs before its client is watched: most that are
-// answered from nearby are over by then, and cost no goroutine.
+// watchDelay is how long a call runs before its client is watched. Most calls to nearby
+// providers end earlier, and cost no goroutine.
 const watchDelay = 10 * time.Millisecond
 
-// Watch returns a context that ends with [broker.ErrGone] when the client goes
-// away. first is the byte that the answer is sure to begin with: where the
-// client's end of the stream leaves open whether it is gone or only has no more
-// to ask, that byte is written ahead, and a client that is gone refuses it. Until
-// stop is called nobody may read, and the context is of no use afterwards.
+// Watch returns a context that ends with [broker.ErrGone] when the client leaves. A client
+// that has closed its side may be gone, or may only have no more requests. To find out, Watch
+// writes first early, the byte that the answer is sure to begin with: the system of a client
+// that is gone rejects it. Nobody may read until stop is called; use the context only until then.
 func (c *Conn) Watch(ctx context.Context, first byte) (_ context.Context, stop func()) {
 	if c.raw == nil || !canWatch {
 		return ctx, func() {}
 	}
-	_ = c.Flush() // a failure comes up again with the answer
+	_ = c.Flush() // a failure is returned again with the answer
 	ctx, cancel := context.WithCancelCause(ctx)
 	var over atomic.Bool
 	ended := make(chan struct{})
@@ -42,17 +41,17 @@ func (c *Conn) Watch(ctx context.Context, first byte) (_ context.Context, stop f
 	}
 }
 
-// isGone waits until the client is gone, or the call is over, and reports which.
+// isGone waits until the client is gone or the call is over, and reports whether it is gone.
 func (c *Conn) isGone(first byte, over *atomic.Bool) (gone bool) {
 	half := false
 	err := c.raw.Read(func(fd uintptr) bool {
-		if over.Load() { // the interrupt may have come before the deadline was taken off
+		if over.Load() { // the interrupt may have come before the deadline was removed
 			return true
 		}
 		ended, broken := state(fd)
 		if ended && !half && !broken {
 			half = true
-			broken = c.writeEarly(first) != nil // a refusal comes as another event
+			broken = c.writeEarly(first) != nil // a rejection arrives as another event
 		}
 		gone = broken
 		return broken

@@ -4,8 +4,8 @@ import "golang.org/x/sys/unix"
 
 const canWatch = true
 
-// state reports whether the peer has ended its stream, and whether the
-// connection is broken, without reading what is there to be read.
+// state reports whether the peer has closed its side, and whether the connection is broken.
+// It reads nothing.
 func state(fd uintptr) (ended, broken bool) {
 	p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
 	if n, err := unix.Poll(p, 0); err != nil || n == 0 {

@@ -23,7 +23,7 @@ func New(b *broker.Broker, a web.Access) *web.Server {
 	return web.New(web.Config{Handler: h.serve, Limit: 64 << 10, Access: a, Fault: func(_ string, f *web.Fault) []byte { return failure(f.Message) }})
 }
 
-// groupTime is how long the hub may take to say what the other brokers were used for.
+// groupTime is how long the hub may take to return the usage of the other brokers.
 const groupTime = 2 * time.Second
 
 type handler struct {
@@ -31,7 +31,7 @@ type handler struct {
 	metrics http.Handler
 }
 
-// pages are what there is in JSON, by path.
+// pages are the JSON pages, by path.
 var pages = map[string]func(b *broker.Broker) any{
 	"/healthz": func(b *broker.Broker) any {
 		return map[string]any{"ok": true, "running": b.Running(), "uptime_seconds": b.Uptime().Seconds()}

@@ -14,11 +14,11 @@ import (
 	"github.com/wirectl/wirectl/transport"
 )
 
-// usageTime is how long a broker may take to say what it was used for.
+// usageTime is how long a broker may take to return its usage.
 const usageTime = 10 * time.Second
 
-// Usage asks the door at addr what the broker, or its group, was used for. The token, if
-// not "", is sent along.
+// Usage returns the usage of the broker whose door is at addr, or of its group. The token may
+// be "".
 func Usage(ctx context.Context, addr, token string) ([]broker.Usage, error) {
 	ctx, cancel := context.WithTimeout(ctx, usageTime)
 	defer cancel()
@@ -51,7 +51,7 @@ func Usage(ctx context.Context, addr, token string) ([]broker.Usage, error) {
 	return answer.Usage, nil
 }
 
-// WriteUsageNDJSON writes an object for each.
+// WriteUsageNDJSON writes an object per line.
 func WriteUsageNDJSON(w io.Writer, list []broker.Usage) error {
 	enc := json.NewEncoder(w)
 	for i := range list {

@@ -1,6 +1,5 @@
-// Package latis is the broker's front door for controllers of latis units, over
-// TCP and over WebSocket. It takes connections; whoever opens the door gives it
-// the unit that serves them.
+// Package latis is the broker's front door for controllers of latis units, over TCP and
+// WebSocket. It accepts connections; the unit that serves them is passed in.
 package latis
 
 import (
@@ -19,7 +18,7 @@ import (
 // Name is the door's name in calls and metrics.
 const Name = "latis"
 
-// A Peer is a client as its calls tell of it.
+// A Peer identifies a client in its calls.
 type Peer struct {
 	Client string
 	Tap    *publish.Conn
@@ -28,7 +27,7 @@ type Peer struct {
 // Serve serves one connection and closes it.
 type Serve func(ctx context.Context, c *door.Stream, p Peer)
 
-// idle is how long a controller may say nothing: prompts may take long.
+// idle is how long a controller may be silent: people think about prompts.
 const idle = 30 * time.Minute
 
 // New returns a server of the door over TCP. The publisher may be nil.
@@ -40,13 +39,12 @@ func New(serve Serve, p *publish.Publisher) *door.Server {
 	}}
 }
 
-// A WS is a server of the door over WebSocket: length-prefixed messages inside
-// binary ones.
+// A WS is a server of the door over WebSocket, with length-prefixed messages in binary ones.
 type WS struct {
 	*web.Server
 	serve    Serve
 	publish  *publish.Publisher
-	stopping context.Context // ends when no more is wanted of connections
+	stopping context.Context // ends when connections should end
 	stop     context.CancelFunc
 }
 
@@ -75,10 +73,10 @@ func (s *WS) upgrade(ctx context.Context, w http.ResponseWriter, r *http.Request
 		return // it has answered
 	}
 	ws.SetReadLimit(limit)
-	nc := pump(context.WithoutCancel(ctx), ws) // which takes answers yet when ctx has ended
+	nc := pump(context.WithoutCancel(ctx), ws) // answers are still written after ctx has ended
 	defer nc.Close()
 	defer context.AfterFunc(s.stopping, nc.closeOutput)()
-	defer context.AfterFunc(ctx, func() { // one that takes too long for its last words is closed
+	defer context.AfterFunc(ctx, func() { // a connection that takes too long for its last answer is closed
 		time.AfterFunc(door.Cleanup, func() { _ = ws.CloseNow() })
 	})()
 	tap := s.publish.Open("latis client "+r.RemoteAddr+" by WebSocket", "latis", "len32")
@@ -86,13 +84,13 @@ func (s *WS) upgrade(ctx context.Context, w http.ResponseWriter, r *http.Request
 	s.serve(ctx, door.NewStream(nc, func() bool { return s.stopping.Err() != nil }, s.Times, tap), Peer{client, tap})
 }
 
-// Stop ends listening, and tells connections that no more is wanted.
+// Stop ends listening, and tells connections to end.
 func (s *WS) Stop() {
 	s.stop()
 	s.Server.Stop()
 }
 
-// Shutdown stops, waits for what runs until ctx ends, and cancels the rest.
+// Shutdown stops, waits for running calls until ctx ends, and cancels the rest.
 func (s *WS) Shutdown(ctx context.Context) {
 	s.stop()
 	s.Server.Shutdown(ctx)

@@ -12,8 +12,8 @@ import (
 	"github.com/wirectl/wirectl/broker"
 )
 
-// A pumped connection can be told the end of its stream while it is read from:
-// a read deadline would close the WebSocket, which has to take answers yet.
+// A pumped connection can end its input without closing the WebSocket, which is still needed
+// for answers. A read deadline would close it.
 type pumped struct {
 	net.Conn
 	ws    *websocket.Conn
@@ -40,10 +40,10 @@ func (p *pumped) run() {
 	for {
 		n, err := p.Conn.Read(buf)
 		if n > 0 {
-			_, _ = p.to.Write(buf[:n]) // to nobody, if reading has ended
+			_, _ = p.to.Write(buf[:n]) // fails if the input has ended
 		}
 		if err != nil {
-			if err == io.EOF { //nolint:errorlint // a WebSocket does not end on one side alone
+			if err == io.EOF { //nolint:errorlint // a WebSocket has no half-close
 				err = broker.ErrGone
 			}
 			p.to.CloseWithError(err)
@@ -54,7 +54,7 @@ func (p *pumped) run() {
 
 func (p *pumped) Read(b []byte) (int, error) { return p.from.Read(b) }
 
-// Write writes. A peer that does not take it is not worth a handshake either.
+// Write writes. If it fails, the connection is closed without a handshake.
 func (p *pumped) Write(b []byte) (int, error) {
 	n, err := p.Conn.Write(b)
 	if err != nil {
@@ -69,7 +69,7 @@ func (p *pumped) SetReadDeadline(t time.Time) error {
 	return nil
 }
 
-// closeOutput tells the end of the stream.
+// closeOutput ends the input.
 func (p *pumped) closeOutput() { p.to.Close() }
 
 func (p *pumped) Close() error {

@@ -17,16 +17,15 @@ import (
 	"github.com/wirectl/wirectl/broker/publish"
 )
 
-// Agents are the conversations that newer clients make. What those ask of an agent
-// that has tools (a folder, permissions, a parent) means nothing here and is passed
-// over.
+// Agents are the conversations that newer clients create. Parameters for an agent with tools
+// (a folder, permissions, a parent) are ignored.
 type agents struct {
 	broker *broker.Broker
 	server *web.Server
 
 	mu   sync.Mutex
 	of   map[string]*agent
-	made int // how many were named here
+	made int // how many names were generated
 }
 
 type agent struct {
@@ -35,7 +34,7 @@ type agent struct {
 	created time.Time
 }
 
-// maxAgents bounds the agents that there are at once, each with its messages.
+// maxAgents bounds the agents that exist at once, each with its messages.
 const maxAgents = 100
 
 func newAgents(b *broker.Broker) *agents {
@@ -49,7 +48,7 @@ func (g *agents) find(id string) *agent {
 	return g.of[id]
 }
 
-// create makes an agent and, if there is something to begin with, says that.
+// create makes an agent and sends its initial message, if any.
 func (g *agents) create(ctx context.Context, r *web.Request, req *request, tap *publish.Conn) (any, *fault) {
 	text := map[string][]byte{}
 	for _, name := range []string{"agent_id", "model", "system_prompt", "initial_message"} {
@@ -72,7 +71,7 @@ func (g *agents) create(ctx context.Context, r *web.Request, req *request, tap *
 	queued := said != nil && !wait
 	var sending context.Context
 	release := func() {}
-	if queued { // before anybody else can send, or cancel
+	if queued { // before another client can send or cancel
 		t.turn <- struct{}{}
 		sending, release, _ = t.reserve(g.server.Context(), id)
 	}
@@ -92,7 +91,7 @@ func (g *agents) create(ctx context.Context, r *web.Request, req *request, tap *
 		g.server.Go(func() {
 			defer release()
 			defer a.pass()
-			_, _ = a.exchange(sending, call, said) // the watcher of calls hears of a failure
+			_, _ = a.exchange(sending, call, said) // a failure is in the log of calls
 		})
 	case said != nil:
 		if made.Response, f = a.say(ctx, r, said, id, tap); f != nil {
@@ -111,7 +110,7 @@ type created struct {
 	Response any             `json:"response,omitempty"`
 }
 
-// addAgent gives an agent its place, and a name unless it has one.
+// addAgent registers an agent, with a generated name unless it has one.
 func (g *agents) addAgent(token []byte, t *talk) (*agent, *fault) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -133,7 +132,7 @@ func (g *agents) addAgent(token []byte, t *talk) (*agent, *fault) {
 	return a, nil
 }
 
-// isName reports whether an agent may be called so: its name is part of a path.
+// isName reports whether id can be the name of an agent, which is part of a path.
 func isName(id string) bool {
 	const bytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 	return len(id) <= 64 && strings.Trim(id, ".") != "" && strings.Trim(id, bytes) == ""
@@ -150,8 +149,7 @@ func (g *agents) destroy(req *request) (any, *fault) {
 	return object(`{"success":%t,"agent_id":%s}`, g.remove(plain(raw)), raw), nil
 }
 
-// remove takes an agent away and cancels what is asked of it. It reports whether
-// there was one.
+// remove removes an agent and cancels its sends. It reports whether it existed.
 func (g *agents) remove(id string) bool {
 	g.mu.Lock()
 	a := g.of[id]
@@ -164,7 +162,7 @@ func (g *agents) remove(id string) bool {
 	return true
 }
 
-// A listed agent is one as list_agents has it.
+// A listed agent is an entry of list_agents.
 type listed struct {
 	ID      string    `json:"agent_id"`
 	Model   string    `json:"model"`
@@ -172,7 +170,7 @@ type listed struct {
 	Count   int       `json:"message_count"`
 }
 
-// list describes the agents, in the order in which they were made.
+// list describes the agents, in the order of their creation.
 func (g *agents) list() any {
 	g.mu.Lock()
 	defer g.mu.Unlock()

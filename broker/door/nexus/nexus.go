@@ -1,7 +1,6 @@
-// Package nexus is the broker's front door for JSON-RPC 2.0 over HTTP:
-// conversations that keep their context, whose answers can be cancelled. Older
-// clients have one, at / and /rpc; newer ones make as many as they like, which
-// they call agents, each at a path of its own.
+// Package nexus is the broker's front door for JSON-RPC 2.0 over HTTP: conversations that
+// keep their context, with answers that can be cancelled. Older clients share one, at / and
+// /rpc; newer ones create any number, called agents, each at a path of its own.
 package nexus
 
 import (
@@ -24,9 +23,9 @@ const Name = "nexus"
 // Limit is the largest body, in bytes, that peers accept.
 const Limit = 1 << 20
 
-// New returns a server of the door. shutdown is called when a client asks for it,
-// once its answer is on the way. A client that shows no token is let in where none
-// is asked for; older ones know of none. The publisher may be nil.
+// New returns a server of the door. shutdown is called when a client asks for it, after its
+// answer is sent. Without a token, all clients are admitted; older clients send none. The
+// publisher may be nil.
 func New(b *broker.Broker, p *publish.Publisher, token string, shutdown func()) *web.Server {
 	h := &handler{publish: p, shutdown: shutdown, talk: newTalk(b, "", nil), agents: newAgents(b)}
 	s := web.New(web.Config{
@@ -76,7 +75,7 @@ func (h *handler) serve(ctx context.Context, r *web.Request, w *web.Response) {
 	}
 }
 
-// rpc answers a request, which is for an agent or, if a is nil, for the door.
+// rpc answers a request to an agent or, if a is nil, to the server.
 func (h *handler) rpc(ctx context.Context, r *web.Request, w *web.Response, a *agent) {
 	tap := h.publish.Open("nexus client "+r.RemoteAddr, "nexus", frame.HTTP)
 	defer tap.Close()
@@ -138,7 +137,7 @@ func (h *handler) call(ctx context.Context, r *web.Request, req *request, a *age
 	return nil, unknownMethod(req)
 }
 
-// global does what newer clients ask of the server rather than of an agent.
+// global serves the methods of the server that newer clients use.
 func (h *handler) global(ctx context.Context, r *web.Request, req *request, tap *publish.Conn) (any, *fault) {
 	switch req.method {
 	case "create_agent":
@@ -170,5 +169,5 @@ func failure(id []byte, code int, message string) []byte {
 	return jsonscan.MustMarshal(response{Version: "2.0", ID: id, Error: &fault{code, message}})
 }
 
-// object is a result that is written out.
+// object formats a result.
 func object(format string, args ...any) json.RawMessage { return fmt.Appendf(nil, format, args...) }

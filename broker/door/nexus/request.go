@@ -9,14 +9,14 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// A request is a call as it came. Its values borrow from the body.
+// A request is a parsed call. Its values point into the body.
 type request struct {
 	id     []byte // as it is written; nil for a notification
 	method string
 	params []byte // an object, or nil
 }
 
-// A fault is an error that the client gets.
+// A fault is an error for the client.
 type fault struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
@@ -86,7 +86,7 @@ func (r *request) textOf(name string) ([]byte, *fault) {
 	return nil, &fault{codeParams, name + " must be string, got: " + pyType(raw)}
 }
 
-// pyType is the name of a value's type in Python, which peers are written in.
+// flag returns a parameter that is a boolean; false if it is missing or null.
 func (r *request) flag(name string) (bool, *fault) {
 	raw := r.param(name)
 	switch jsonscan.KindOf(raw) {
@@ -98,7 +98,7 @@ func (r *request) flag(name string) (bool, *fault) {
 	return false, &fault{codeParams, name + " must be boolean, got: " + pyType(raw)}
 }
 
-// count returns a whole number from least to most, or otherwise the usual one.
+// count returns a parameter from least to most, the usual value if it is missing or null.
 func (r *request) count(name string, usual, least, most int) (int, *fault) {
 	raw := r.param(name)
 	switch jsonscan.KindOf(raw) {
@@ -112,6 +112,7 @@ func (r *request) count(name string, usual, least, most int) (int, *fault) {
 	return n, nil
 }
 
+// pyType is the name of a value's type in Python, the language of other implementations.
 func pyType(raw []byte) string {
 	switch jsonscan.KindOf(raw) {
 	case jsonscan.Null:

@@ -16,23 +16,22 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// A talk is a conversation. Its messages are taken up one send after the
-// other; cancels come in between.
+// A talk is a conversation. Its sends run one after the other; a cancel does not wait.
 type talk struct {
 	broker *broker.Broker
 	model  string // "" is the default
-	start  []byte // what the messages begin with: the system's, if there is one
+	start  []byte // the start of messages, with the system's if there is one
 
 	mu       sync.Mutex
 	messages []byte // a JSON array without its end
 	count    int
 	sends    map[string]context.CancelCauseFunc // by request id, as it is written
 
-	turn chan struct{} // whose send it is
+	turn chan struct{} // held by the running send
 }
 
-// budget is how many tokens a conversation may have, and maxMessages how many
-// bytes: one that is over it begins anew.
+// budget is the token budget that clients are told, and maxMessages the largest
+// conversation, in bytes: a larger one begins anew.
 const (
 	budget      = 200_000
 	maxMessages = 16 << 20
@@ -65,19 +64,24 @@ func (t *talk) send(ctx context.Context, r *web.Request, req *request, tap *publ
 
 func newID() []byte { return provider.Quote(rand.Text()) }
 
-// say says content and returns the result of a send.
+// say sends content and returns the result.
 func (t *talk) say(ctx context.Context, r *web.Request, content, id []byte, tap *publish.Conn) (any, *fault) {
 	ctx, release, f := t.reserve(ctx, id)
 	if f != nil {
 		return nil, f
 	}
 	defer release()
-	text, err := t.take(ctx, t.call(r, id, tap), content)
-	if err != nil && !errors.Is(err, broker.ErrCancelled) {
-		return nil, failed(err)
+	text := []byte(`""`)
+	err := t.await(ctx)
+	if err == nil {
+		text, err = t.exchange(ctx, t.call(r, id, tap), content)
+		t.pass()
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, broker.ErrCancelled):
 		return object(`{"content":%s,"request_id":%s,"cancelled":true}`, text, id), nil
+	case err != nil:
+		return nil, failed(err)
 	}
 	return object(`{"content":%s,"request_id":%s}`, text, id), nil
 }
@@ -96,8 +100,7 @@ func (t *talk) call(r *web.Request, id []byte, tap *publish.Conn) *broker.Call {
 	return &broker.Call{Door: Name, Client: r.Client, Ref: plain(id), Model: t.model, Parent: r.Header.Get("Traceparent"), Tap: tap.Tap()}
 }
 
-// reserve makes id that of a send, which a cancel by it then ends. The send is over
-// when release is called.
+// reserve registers a send, so that it can be cancelled by its id until release is called.
 func (t *talk) reserve(ctx context.Context, id []byte) (sending context.Context, release func(), f *fault) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -114,7 +117,7 @@ func (t *talk) reserve(ctx context.Context, id []byte) (sending context.Context,
 	}, nil
 }
 
-// plain returns an id as people write it.
+// plain returns an id without its quotes.
 func plain(id []byte) string {
 	if jsonscan.KindOf(id) == jsonscan.String {
 		return provider.Unquote(id)
@@ -122,16 +125,7 @@ func plain(id []byte) string {
 	return string(id)
 }
 
-// take waits for its turn and says content.
-func (t *talk) take(ctx context.Context, c *broker.Call, content []byte) (text []byte, err error) {
-	if err := t.await(ctx); err != nil {
-		return []byte(`""`), err
-	}
-	defer t.pass()
-	return t.exchange(ctx, c, content)
-}
-
-// await waits for the turn, which is given back by pass.
+// await waits for the turn, which pass gives back.
 func (t *talk) await(ctx context.Context) error {
 	select {
 	case t.turn <- struct{}{}:
@@ -143,8 +137,8 @@ func (t *talk) await(ctx context.Context) error {
 
 func (t *talk) pass() { <-t.turn }
 
-// exchange says content; the turn is the caller's. What was answered up to a cancel
-// is part of the conversation; a call that failed leaves no trace in it.
+// exchange sends content; the caller holds the turn. A partial answer before a cancel becomes
+// part of the conversation; a failed call leaves no trace.
 func (t *talk) exchange(ctx context.Context, c *broker.Call, content []byte) (text []byte, err error) {
 	said := appendMessage(t.history(), "user", content)
 	c.Prompt = append(said[:len(said):len(said)], ']')
@@ -210,7 +204,7 @@ func (t *talk) cancel(req *request) (any, *fault) {
 	return object(`{"cancelled":true,"request_id":%s}`, id), nil
 }
 
-// cancelAll cancels the sends that run.
+// cancelAll cancels the running sends.
 func (t *talk) cancelAll() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -237,15 +231,14 @@ func (t *talk) size() int {
 	return t.count
 }
 
-// maxListed is how many messages get_messages returns at most, usualListed how many
-// unless told otherwise.
+// maxListed is how many messages get_messages returns at most, usualListed how many by
+// default.
 const (
 	maxListed   = 2000
 	usualListed = 200
 )
 
-// list is the result of get_messages. The agent is nil for the server's own
-// conversation.
+// list is the result of get_messages. The agent is nil for the server's own conversation.
 func (t *talk) list(req *request, a *agent) (any, *fault) {
 	offset, f := req.count("offset", 0, 0, math.MaxInt32)
 	if f != nil {
@@ -276,20 +269,20 @@ func (t *talk) list(req *request, a *agent) (any, *fault) {
 		jsonscan.MustMarshal(id), t.count, offset, limit, jsonscan.MustMarshal(list)), nil
 }
 
-// A message is one as get_messages has it.
+// A message is an entry of get_messages.
 type message struct {
 	Index   int             `json:"index"`
 	Role    string          `json:"role"`
 	Content json.RawMessage `json:"content"`
 }
 
-// What compact asks for, and how the conversation then begins.
+// The prompt of compact, and the start of the new conversation.
 const (
 	askSummary   = `"Summarize this conversation. Keep facts, decisions and open tasks. Answer with the summary alone."`
 	summaryStart = `"Summary of the conversation so far:\n\n`
 )
 
-// compact has the model summarize the conversation, which goes on from the summary.
+// compact replaces the conversation by a summary of the model.
 func (t *talk) compact(ctx context.Context, r *web.Request, tap *publish.Conn) (any, *fault) {
 	id := newID()
 	ctx, release, f := t.reserve(ctx, id)

@@ -12,39 +12,27 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// contents are a request in Gemini's words, as far as a backend of another kind can be asked
-// it.
+// contents are a request of Gemini's API.
 type contents struct {
-	members  map[string]json.RawMessage
+	translation
 	config   map[string]json.RawMessage // generationConfig
-	thoughts bool                       // are to be told
+	thoughts bool                       // whether the client wants them
 
 	said    []chatMessage
-	pending []string // the ids of calls that no answer has come for yet, each behind its tool's name
+	pending []string // the calls without an answer so far, each as its tool's name and its id
 	made    int      // how many ids were made
-	refused error    // the first that cannot be translated
-	tool    error    // the first tool that cannot
 }
 
-// refuse has a backend of another kind refuse the request for what stands at a place.
-// Instead says what to do.
-func (q *contents) refuse(at, instead string) {
-	if q.refused == nil {
-		q.refused = provider.Unanswerable(at, "unsupported_parameter", at+": cannot be translated for the provider that this model goes to, which is not of the kind gemini. "+
-			instead+", or ask a model of a provider of the kind gemini.")
-	}
-}
-
-// aliases are the names that the API takes, too.
+// aliases are other spellings that the API accepts.
 var aliases = map[string]string{
 	"system_instruction": "systemInstruction", "generation_config": "generationConfig", "tool_config": "toolConfig",
 	"safety_settings": "safetySettings", "cached_content": "cachedContent",
 }
 
-// readContents reads a request: one for a count may have another in it. The fault is a
-// sentence for the client.
+// readContents reads a request. One that counts tokens may wrap another request. The fault
+// is a sentence for the client.
 func readContents(body []byte, counts bool) (q *contents, fault string) {
-	q = &contents{}
+	q = &contents{translation: translation{kind: "gemini"}}
 	if err := jsonscan.Valid(body); err != nil {
 		return nil, "Invalid JSON payload received" + where(err) + "."
 	}
@@ -71,7 +59,7 @@ func readContents(body []byte, counts bool) (q *contents, fault string) {
 	return q, ""
 }
 
-// geminiHints are members that are for Gemini alone, or hints.
+// geminiHints are members that are translated elsewhere, for Gemini alone, or advisory.
 var geminiHints = []string{"contents", "systemInstruction", "generationConfig", "tools", "toolConfig", "safetySettings", "model", "labels", "store", "serviceTier"}
 
 // configured are the settings by their names in a chat completion.
@@ -80,11 +68,11 @@ var configured = map[string]string{
 	"frequencyPenalty": "frequency_penalty", "presencePenalty": "presence_penalty", "candidateCount": "n",
 }
 
-// configHints are settings that are hints, or read elsewhere.
+// configHints are settings that are advisory, or translated elsewhere.
 var configHints = []string{"thinkingConfig", "mediaResolution", "enableEnhancedCivicAnswers", "responseMimeType", "responseSchema", "responseJsonSchema"}
 
-// chat asks for the same as a chat completion. What OpenAI has no counterpart for is left
-// out where it is but a hint; the error says what is more than that.
+// chat returns the request as a chat completion. Advisory members without a counterpart are
+// dropped; the error names the first one that changes the answer.
 func (q *contents) chat(model string, stream bool) ([]byte, error) {
 	m := map[string]any{"model": model}
 	for _, name := range slices.Sorted(maps.Keys(q.members)) {
@@ -94,40 +82,30 @@ func (q *contents) chat(model string, stream bool) ([]byte, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(q.config)) {
 		value := q.config[name]
-		switch idle := isIdle(value); {
+		switch {
 		case configured[name] != "" && jsonscan.KindOf(value) != jsonscan.Null:
 			m[configured[name]] = value
 		case name == "responseModalities" && strings.EqualFold(string(jsonscan.AppendCompact(nil, value)), `["text"]`):
-		case !idle && configured[name] == "" && !slices.Contains(configHints, name):
+		case !slices.Contains(idle, string(value)) && configured[name] == "" && !slices.Contains(configHints, name):
 			q.refuse("generationConfig."+name, "Leave it out")
 		}
 	}
 	m["messages"] = q.messages()
 	if tools := q.tools(); len(tools) > 0 {
 		m["tools"] = tools
-		if choice := q.toolChoice(); choice != nil {
-			m["tool_choice"] = choice
-		}
+		set(m, "tool_choice", q.toolChoice())
 	}
-	if format := q.format(); format != nil {
-		m["response_format"] = format
-	}
+	set(m, "response_format", q.format())
 	if stream {
 		m["stream"] = true
 	}
-	body, err := jsonscan.Marshal(m)
-	if err != nil {
-		q.refuse("contents", "Nest it less deeply")
-	}
-	return body, cmp.Or(q.refused, q.tool)
+	return q.body(m, "contents")
 }
 
-// isIdle reports whether a value asks for nothing.
-func isIdle(value []byte) bool {
-	return slices.Contains([]string{"null", "false", "0", "[]", "{}", `""`}, string(value))
-}
+// idle are the values that ask for nothing.
+var idle = []string{"null", "false", "0", "[]", "{}", `""`}
 
-// format is what the answer is to look like, nil if that does not matter.
+// format is the format that the answer must have, nil for any.
 func (q *contents) format() any {
 	schema := q.config["responseJsonSchema"]
 	if schema == nil && q.config["responseSchema"] != nil {
@@ -144,8 +122,8 @@ func (q *contents) format() any {
 	return nil
 }
 
-// plainSchema makes JSON Schema of a schema as Gemini has it, whose types are written in
-// capitals, and where null is a mark beside a type.
+// plainSchema returns a schema of Gemini's as JSON Schema: Gemini writes types in capitals,
+// and marks those that allow null as nullable.
 func plainSchema(schema json.RawMessage) json.RawMessage {
 	var v any
 	if json.Unmarshal(schema, &v) != nil {
@@ -192,10 +170,10 @@ func (q *contents) tools() (tools []any) {
 	for i, set := range elements(q.members["tools"]) {
 		at := fmt.Sprintf("tools[%d]", i)
 		var members map[string]json.RawMessage
-		_ = json.Unmarshal(set, &members) // what is not an object has none
+		_ = json.Unmarshal(set, &members) // of an object
 		for _, name := range slices.Sorted(maps.Keys(members)) {
 			if name != "functionDeclarations" && name != "function_declarations" {
-				q.tool = cmp.Or(q.tool, error(provider.UnsupportedTool(at+"."+name, at+"."+name+": cannot be translated for the provider that this model goes to, which is not of the kind gemini. Use functionDeclarations, or ask a model of a provider of the kind gemini.")))
+				q.refuseTool(at+"."+name, "Use functionDeclarations")
 			}
 		}
 		for _, f := range elements(or(members["functionDeclarations"], string(members["function_declarations"]))) {
@@ -236,7 +214,7 @@ func (q *contents) toolChoice() any {
 
 func (q *contents) messages() []chatMessage {
 	if system := q.members["systemInstruction"]; system != nil {
-		said := provider.Unquote(system) // which it may be in an SDK
+		said := provider.Unquote(system) // SDKs may send text
 		for i, part := range elements(member(system, "parts")) {
 			if member(part, "text") == nil {
 				q.refuse(fmt.Sprintf("systemInstruction.parts[%d]", i), "Use text there")
@@ -264,14 +242,14 @@ func (q *contents) messages() []chatMessage {
 	return q.said
 }
 
-// addContent adds what one side said. The answers of tools are messages of their own.
+// addContent adds a content. The answers of tools become messages of their own.
 func (q *contents) addContent(at, role string, content json.RawMessage) {
 	said := chatMessage{Role: role}
 	var parts []chatPart
 	for i, of := range elements(member(content, "parts")) {
 		at := fmt.Sprintf("%s.parts[%d]", at, i)
 		switch call, result := member(of, "functionCall"), member(of, "functionResponse"); {
-		case string(member(of, "thought")) == "true": // of the model that it comes from alone
+		case string(member(of, "thought")) == "true": // only for the model that wrote it
 		case call != nil:
 			name := text(call, "name")
 			said.Calls = append(said.Calls, functionCall(q.callID(text(call, "id"), name), name, string(or(member(call, "args"), "{}"))))
@@ -298,7 +276,7 @@ func (q *contents) addContent(at, role string, content json.RawMessage) {
 	q.said = append(q.said, said)
 }
 
-// callID is the id of a call, which here has one only if the client gives it.
+// callID is the id of a call. One without an id gets one.
 func (q *contents) callID(id, name string) string {
 	if id == "" {
 		q.made++
@@ -308,8 +286,8 @@ func (q *contents) callID(id, name string) string {
 	return id
 }
 
-// answered is the id of the call that an answer is for: the first of that tool which has
-// none yet.
+// answered is the id of the call that is answered: without an id, the first call of the
+// tool that has no answer yet.
 func (q *contents) answered(id, name string) string {
 	if id != "" {
 		return id
@@ -323,7 +301,8 @@ func (q *contents) answered(id, name string) string {
 	return id
 }
 
-// resultText is what a tool answered: the text of its only member, or all as JSON.
+// resultText is the answer of a tool: the text of its result or output, or else all of it
+// as JSON.
 func resultText(result json.RawMessage) string {
 	answer := member(result, "response")
 	for _, name := range [...]string{"result", "output"} {

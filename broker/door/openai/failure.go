@@ -12,11 +12,10 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// invalid is the kind of what the client has to mend.
+// invalid is the type of errors that the client has to fix.
 const invalid = "invalid_request_error"
 
-// fail answers a call that failed. In a stream that has begun the error is its
-// last event, and the stream is seen to be cut.
+// fail answers a failed call.
 func (e *exchange) fail(err error) {
 	status, kind := statusOf(err)
 	code, param := "", ""
@@ -33,32 +32,42 @@ func (e *exchange) fail(err error) {
 			param = pe.Param
 		}
 	}
-	e.retryAfter(err)
-	body := failure(explain(err), kind, param, code)
-	if !e.w.Streaming() {
+	e.failWith("", err, status, failure(explain(err), kind, param, code))
+}
+
+// failWith answers a failed call with a body. In a stream that has begun, the body is the
+// last event, which may have a name, and the stream is cut so that the client notices.
+func (e *exchange) failWith(name string, err error, status int, body []byte) {
+	switch {
+	case !e.w.Streaming():
+		e.retryAfter(err)
 		e.json(status, body)
 		return
+	case name != "":
+		e.event(name, body)
+	default:
+		e.send(body)
 	}
-	e.send(body)
-	_ = e.w.Chunk(e.chunks)
+	_ = e.flush()
 	e.w.Break()
 }
 
-// retryAfter hands on how long a backend wants to be left alone, or a budget is used up.
+// retryAfter tells the client when to retry: when the backend says so, or when the budget
+// begins anew.
 func (e *exchange) retryAfter(err error) {
 	if pe, ok := errors.AsType[*provider.Error](err); ok && pe.RetryAfter > 0 {
 		e.w.Set("Retry-After", strconv.Itoa(int(math.Ceil(pe.RetryAfter.Seconds()))))
 	}
 	if spent, ok := errors.AsType[*broker.BudgetError](err); ok {
-		e.w.Set("X-Should-Retry", "false") // which OpenAI's and Anthropic's clients go by
+		e.w.Set("X-Should-Retry", "false") // OpenAI's and Anthropic's clients respect this
 		if spent.Wait > 0 {
 			e.w.Set("Retry-After", strconv.Itoa(int(math.Ceil(spent.Wait.Seconds()))))
 		}
 	}
 }
 
-// explain is what a client may know of a failure: of what a provider answered no
-// more than the status, and the word for it.
+// explain describes a failure for the client. Of a provider's answer it has only the status
+// and the error code.
 func explain(err error) string {
 	var pe *provider.Error
 	if !errors.As(err, &pe) {
@@ -92,7 +101,7 @@ func explain(err error) string {
 	return "The provider failed (" + answer + ")"
 }
 
-// statusOf chooses the status for a failure.
+// statusOf returns the HTTP status and OpenAI's error type of a failure.
 func statusOf(err error) (status int, kind string) {
 	var unknown *broker.UnknownModelError
 	var large *provider.TooLargeError
@@ -127,7 +136,7 @@ func statusOf(err error) (status int, kind string) {
 		}
 		return pe.Status, invalid
 	}
-	if pe.Status != 0 { // such as a redirect, which is not followed
+	if pe.Status != 0 { // such as a redirect
 		return http.StatusBadGateway, "server_error"
 	}
 	return http.StatusInternalServerError, "server_error"
@@ -140,7 +149,7 @@ func kindOf(status int) string {
 	return invalid
 }
 
-// failure writes an error as OpenAI does; what is empty becomes null.
+// failure writes an error as OpenAI does. Empty values become null.
 func failure(message, kind, param, code string) []byte {
 	type fault struct {
 		Message string  `json:"message"`

@@ -15,20 +15,19 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// geminiPath is where clients of Gemini's ask.
+// geminiPath is the path of Gemini's API.
 const geminiPath = "/v1beta/models"
 
 func isGemini(path string) bool { return path == geminiPath || strings.HasPrefix(path, geminiPath+"/") }
 
-// A generation is a completion that a client asks for in Gemini's words. A backend that
-// speaks them gets them as they are, and the client its answer; for others they are
-// translated.
+// A generation is a completion that a client requests by Gemini's API. A backend of that API
+// gets the request unchanged, and the client its answer; other backends get a translation.
 type generation struct {
 	exchange
 	asked *contents
 }
 
-// gemini answers what is asked below its path: the models, and what they can do.
+// gemini serves the models and their methods.
 func (h *handler) gemini(ctx context.Context, r *web.Request, w *web.Response) {
 	name := strings.TrimPrefix(strings.TrimPrefix(r.URL.EscapedPath(), geminiPath), "/")
 	method := ""
@@ -119,7 +118,7 @@ func (g *generation) complete(ctx context.Context, model, method string) {
 	}
 }
 
-// whole answers with the candidates of a backend that speaks otherwise.
+// whole answers with the candidates of a backend of another API.
 func (g *generation) whole() {
 	c := &g.call.Completion
 	var parts []geminiPart
@@ -137,7 +136,7 @@ func (g *generation) whole() {
 	g.json(http.StatusOK, body)
 }
 
-// The words of Gemini.
+// The JSON of Gemini's API.
 type (
 	geminiAnswer struct {
 		Candidates []candidate  `json:"candidates"`
@@ -173,7 +172,8 @@ type (
 	}
 )
 
-// answerOf is an answer: the whole, or its end, if c is not nil.
+// answerOf returns an answer. With c, it is complete or the end of a stream; without, it is a
+// part of a stream.
 func (g *generation) answerOf(parts []geminiPart, c *provider.Completion) *geminiAnswer {
 	if parts == nil {
 		parts = []geminiPart{}
@@ -210,8 +210,8 @@ func geminiCalls(c *provider.Completion) (parts []geminiPart) {
 	return parts
 }
 
-// emit writes a part of a streamed answer at once. The events of a backend that speaks so
-// pass as they are.
+// emit writes a part of a streamed answer at once. The events of a backend of the same API
+// pass unchanged.
 func (g *generation) emit(p provider.Part) error {
 	g.begin()
 	if p.Event != nil {
@@ -228,8 +228,8 @@ func (g *generation) emit(p provider.Part) error {
 	return g.flush()
 }
 
-// end ends the stream. Where the backend speaks otherwise, nothing of the tool calls and
-// the reason for the end has been told yet.
+// end ends the stream. For a backend of another API it first sends the tool calls and the
+// finish reason.
 func (g *generation) end() {
 	g.begin()
 	if !g.native {
@@ -244,22 +244,12 @@ func (g *generation) end() {
 	_ = g.flush()
 }
 
-// fail answers a call that failed. In a stream that has begun the error is its last event,
-// and the stream is seen to be cut.
 func (g *generation) fail(err error) {
 	status, _ := statusOf(err)
-	g.retryAfter(err)
-	body := geminiFailure(explain(err), status)
-	if !g.w.Streaming() {
-		g.json(status, body)
-		return
-	}
-	g.send(body)
-	_ = g.flush()
-	g.w.Break()
+	g.failWith("", err, status, geminiFailure(explain(err), status))
 }
 
-// geminiStatuses are Gemini's words for what a status means.
+// geminiStatuses are Gemini's names of statuses.
 var geminiStatuses = map[int]string{
 	http.StatusUnauthorized:        "UNAUTHENTICATED",
 	http.StatusForbidden:           "PERMISSION_DENIED",

@@ -10,11 +10,11 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// messages are the instructions, what was said before, and what the input says.
+// messages are the instructions, the earlier messages and the input.
 func (q *responseRequest) messages(before []json.RawMessage) []json.RawMessage {
 	list := []json.RawMessage{}
-	if q.Instructions != nil && string(q.Instructions) != `""` {
-		list = append(list, jsonscan.MustMarshal(chatMessage{Role: "system", Content: q.Instructions}))
+	if text := q.get("instructions"); text != nil && string(text) != `""` {
+		list = append(list, jsonscan.MustMarshal(chatMessage{Role: "system", Content: text}))
 	}
 	list = append(list, before...)
 	q.readInput()
@@ -24,23 +24,23 @@ func (q *responseRequest) messages(before []json.RawMessage) []json.RawMessage {
 	return list
 }
 
-// marshaled is a message as JSON. All that is in it was JSON before.
+// marshaled is a message as JSON.
 func marshaled(m chatMessage) json.RawMessage {
 	body, err := jsonscan.Marshal(m)
-	if err != nil { // nested too deeply, which the whole request then is, too
+	if err != nil { // it is nested too deeply, and so is the whole request, which fails
 		return json.RawMessage("{}")
 	}
 	return body
 }
 
-// readInput reads what the input says.
 func (q *responseRequest) readInput() {
-	if jsonscan.KindOf(q.Input) == jsonscan.String {
-		q.said = []chatMessage{{Role: "user", Content: q.Input}}
+	input := q.get("input")
+	if jsonscan.KindOf(input) == jsonscan.String {
+		q.said = []chatMessage{{Role: "user", Content: input}}
 		return
 	}
-	var rest []chatPart // what tools answered that is not text: the user says it after their answers
-	for i, item := range elements(q.Input) {
+	var rest []chatPart // of the answers of tools: what is not text becomes a message of the user
+	for i, item := range elements(input) {
 		at := fmt.Sprintf("input[%d]", i)
 		kind := text(item, "type")
 		if strings.HasSuffix(kind, "_call_output") {
@@ -62,7 +62,7 @@ func (q *responseRequest) addItem(at, kind string, item json.RawMessage) {
 		q.addCall(functionCall(text(item, "call_id"), spaced{text(item, "namespace"), text(item, "name")}.flat(), cmp.Or(text(item, "arguments"), "{}")))
 	case "custom_tool_call":
 		q.addCall(customCall(text(item, "call_id"), text(item, "name"), or(member(item, "input"), `""`)))
-	case "reasoning": // of the model that it comes from alone
+	case "reasoning": // only for the model that wrote it
 	default:
 		q.refuse(at, "Use messages, and the calls of functions and custom tools with their outputs")
 	}
@@ -107,7 +107,7 @@ func (q *responseRequest) addMessage(at string, item json.RawMessage) {
 	q.say(role, provider.Quote(said))
 }
 
-// say adds a message of text. What an assistant says beside its calls belongs into one
+// say adds a message of text. The text that an assistant adds to its calls joins their
 // message.
 func (q *responseRequest) say(role string, content json.RawMessage) {
 	if last := q.last(); role == "assistant" && last != nil && last.Content == nil && last.Calls != nil {
@@ -126,7 +126,7 @@ func (q *responseRequest) addParts(role string, parts []chatPart) {
 	}
 }
 
-// addCall adds the call of a tool to what the assistant said last.
+// addCall adds the call of a tool to the assistant's last message.
 func (q *responseRequest) addCall(call chatCall) {
 	last := q.last()
 	if last == nil {
@@ -136,7 +136,7 @@ func (q *responseRequest) addCall(call chatCall) {
 	last.Calls = append(last.Calls, call)
 }
 
-// last is what was said last, if it was the assistant who said it, else nil.
+// last returns the last message if it is the assistant's, else nil.
 func (q *responseRequest) last() *chatMessage {
 	if n := len(q.said); n > 0 && q.said[n-1].Role == "assistant" {
 		return &q.said[n-1]
@@ -144,7 +144,7 @@ func (q *responseRequest) last() *chatMessage {
 	return nil
 }
 
-// addResult adds what a tool answered, and returns what of it is not text.
+// addResult adds the answer of a tool, and returns the parts that are not text.
 func (q *responseRequest) addResult(at, kind string, item json.RawMessage) (rest []chatPart) {
 	if kind != "function_call_output" && kind != "custom_tool_call_output" {
 		q.refuse(at, "Use messages, and the calls of functions and custom tools with their outputs")
@@ -194,7 +194,7 @@ func (q *responseRequest) part(at string, of json.RawMessage) (made chatPart, ok
 	return made, false
 }
 
-// conversation is what was said, the answer with it, for a request that goes on from there.
+// conversation is all messages with the answer, for a request that continues them.
 func (q *responseRequest) conversation(before []json.RawMessage, c *provider.Completion) []json.RawMessage {
 	list := append([]json.RawMessage{}, before...)
 	for _, m := range q.said {

@@ -9,17 +9,17 @@ import (
 )
 
 const (
-	// maxKept is how many responses are kept for requests that go on from them.
+	// maxKept is how many responses are kept for requests that continue them.
 	maxKept = 1000
-	// maxKeptBytes bounds what they take together, and maxOneKept each of them.
+	// maxKeptBytes bounds their size in all, and maxOneKept the size of each.
 	maxKeptBytes = 64 << 20
 	maxOneKept   = 8 << 20
 )
 
-// keptSentence says why a response may not be there.
+// keptSentence says why a response may be missing.
 var keptSentence = fmt.Sprintf("the broker keeps the last %d responses, %d MiB of them at most, while it runs, and none that was made with store: false. Send the whole conversation as 'input'.", maxKept, maxKeptBytes>>20)
 
-// kept are the conversations of responses, by their ids. The oldest are let go.
+// kept are the conversations of responses, by their ids. The oldest are dropped.
 type kept struct {
 	mu    sync.Mutex
 	byID  map[string]*list.Element
@@ -35,7 +35,7 @@ type conversation struct {
 
 func newKept() *kept { return &kept{byID: map[string]*list.Element{}, order: list.New()} }
 
-// keep keeps a conversation for the account that it is of.
+// keep keeps a conversation of an account.
 func (k *kept) keep(id, account string, messages []json.RawMessage) {
 	c := &conversation{id: id, account: account}
 	for _, m := range messages {
@@ -55,8 +55,8 @@ func (k *kept) keep(id, account string, messages []json.RawMessage) {
 	}
 }
 
-// find returns the conversation of a response, which for "" is empty. One of another
-// account is not found.
+// find returns the conversation of a response, an empty one for the id "". A conversation of
+// another account is not found.
 func (k *kept) find(id, account string) (messages []json.RawMessage, found bool) {
 	if id == "" {
 		return nil, true

@@ -13,20 +13,18 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// messagesPath is where clients of Anthropic's ask, and countPath where they ask
-// how many tokens a question is.
+// The paths of Anthropic's API: for messages, and for counting the tokens of one.
 const (
 	messagesPath = "/v1/messages"
 	countPath    = messagesPath + "/count_tokens"
 )
 
-// A message is a completion that a client asks for in Anthropic's words. A
-// backend that speaks them gets them as they are, and the client its answer; for
-// others they are translated.
+// A message is a completion that a client requests by Anthropic's API. A backend of that
+// API gets the request unchanged, and the client its answer; other backends get a translation.
 type message struct {
 	exchange
-	blocks int  // of content that have ended
-	inside bool // a further one is open
+	blocks int  // how many blocks of content are complete
+	inside bool // another block is open
 }
 
 func (h *handler) message(ctx context.Context, r *web.Request, w *web.Response) {
@@ -47,7 +45,7 @@ func (m *message) complete(ctx context.Context) {
 		m.json(http.StatusBadRequest, messageFailure(fault, http.StatusBadRequest))
 		return
 	}
-	m.call.Model, m.call.Own, m.call.Dialect = provider.Unquote(q.Model), m.r.Body, provider.AnthropicMessages
+	m.call.Model, m.call.Own, m.call.Dialect = provider.Unquote(q.members["model"]), m.r.Body, provider.AnthropicMessages
 	m.call.Chat, m.call.ChatErr = q.chat()
 	m.call.OwnHeader = handedOn(m.r)
 	count := m.r.URL.Path == countPath
@@ -72,8 +70,7 @@ func (m *message) complete(ctx context.Context) {
 	}
 }
 
-// handedOn returns the headers of a client that mean something to a backend that
-// speaks as it does.
+// handedOn returns the client's headers for a backend of the same API.
 func handedOn(r *web.Request) http.Header {
 	var header http.Header
 	for _, name := range [...]string{"Anthropic-Version", "Anthropic-Beta"} {
@@ -91,7 +88,7 @@ func printable(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) < 0
 }
 
-// whole answers with the message of a backend that speaks otherwise.
+// whole answers with the message of a backend of another API.
 func (m *message) whole() {
 	c := &m.call.Completion
 	content := []messagePart{}
@@ -109,7 +106,7 @@ func (m *message) whole() {
 	m.json(http.StatusOK, body)
 }
 
-// The words of Anthropic.
+// The JSON of Anthropic's API.
 type (
 	madeMessage struct {
 		ID      string        `json:"id"`
@@ -129,7 +126,7 @@ type (
 		Cached int64 `json:"cache_read_input_tokens,omitempty"`
 		Output int64 `json:"output_tokens"`
 	}
-	// A messagePart is content, a piece of it, or an error.
+	// A messagePart is content, a delta of content, or an error.
 	messagePart struct {
 		Type    string          `json:"type"`
 		Text    json.RawMessage `json:"text,omitempty"`
@@ -150,7 +147,7 @@ type (
 	}
 )
 
-// made returns a message: a whole one, or the beginning of one, which has no stop yet.
+// made returns a message: a whole one, or the start of a streamed one, without a stop reason.
 func (m *message) made(content []messagePart, stop string, u messageUsage) *madeMessage {
 	id := fmt.Sprint("msg_", m.call.ID)
 	return &madeMessage{id, "message", "assistant", m.call.Name, content, messageEnd{Reason: orNull(stop)}, u}
@@ -160,7 +157,7 @@ func newMessageUsage(u provider.Usage) messageUsage {
 	return messageUsage{max(u.Input-u.Cached, 0), u.Cached, u.Output}
 }
 
-// stopReason says in Anthropic's words why a completion ended.
+// stopReason translates a finish reason for Anthropic's clients.
 func stopReason(finish string) string {
 	switch finish {
 	case "length":
@@ -173,8 +170,8 @@ func stopReason(finish string) string {
 	return "end_turn"
 }
 
-// emit writes a part of a streamed message at once. The events of a backend that
-// speaks so pass as they are.
+// emit writes a part of a streamed message at once. The events of a backend of the same API
+// pass unchanged.
 func (m *message) emit(p provider.Part) error {
 	switch {
 	case p.Event != nil:
@@ -194,8 +191,8 @@ func (m *message) emit(p provider.Part) error {
 	return m.flush()
 }
 
-// end ends the stream. Where the backend speaks otherwise, nothing of the tool
-// calls and the reason for the end has been told yet.
+// end ends the stream. For a backend of another API it first sends the tool calls and the
+// stop reason.
 func (m *message) end() {
 	if m.native {
 		return
@@ -214,7 +211,7 @@ func (m *message) end() {
 	_ = m.flush()
 }
 
-// start begins the stream and the message, whose usage is not known yet.
+// start begins the stream and the message. The usage is not known yet.
 func (m *message) start() {
 	if m.w.Streaming() {
 		return
@@ -229,7 +226,7 @@ func (m *message) block(content messagePart) {
 	m.inside = true
 }
 
-// stop ends the block that is open, if one is.
+// stop ends the open block, if any.
 func (m *message) stop() {
 	if m.inside {
 		m.ofBlock("content_block_stop", nil, nil)
@@ -238,7 +235,7 @@ func (m *message) stop() {
 	}
 }
 
-// ofBlock appends an event of the block that is open.
+// ofBlock appends an event of the open block.
 func (m *message) ofBlock(kind string, content *messagePart, delta any) {
 	m.tell(messageEvent{Type: kind, Index: &m.blocks, Block: content, Delta: delta})
 }
@@ -246,28 +243,18 @@ func (m *message) ofBlock(kind string, content *messagePart, delta any) {
 // tell appends an event of the broker's own.
 func (m *message) tell(e messageEvent) { m.event(e.Type, jsonscan.MustMarshal(e)) }
 
-// event appends an event to what is written next.
-func (m *message) event(kind string, data []byte) {
-	m.chunks = append(append(append(m.chunks, "event: "...), kind...), '\n')
-	m.send(data)
+// event appends an event with a name to the output.
+func (e *exchange) event(name string, data []byte) {
+	e.chunks = append(append(append(e.chunks, "event: "...), name...), '\n')
+	e.send(data)
 }
 
-// fail answers a call that failed. In a stream that has begun the error is its
-// last event, and the stream is seen to be cut.
 func (m *message) fail(err error) {
 	status, _ := statusOf(err)
-	body := messageFailure(explain(err), status)
-	if !m.w.Streaming() {
-		m.retryAfter(err)
-		m.json(status, body)
-		return
-	}
-	m.event("error", body)
-	_ = m.flush()
-	m.w.Break()
+	m.failWith("error", err, status, messageFailure(explain(err), status))
 }
 
-// kinds are Anthropic's words for what a status means.
+// kinds are Anthropic's error types, by status.
 var kinds = map[int]string{
 	http.StatusUnauthorized:          "authentication_error",
 	http.StatusForbidden:             "permission_error",

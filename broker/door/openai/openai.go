@@ -1,7 +1,6 @@
-// Package openai is the broker's front door for everything that speaks to
-// OpenAI: chat completions and responses, whole or streamed, embeddings, and the list of
-// models. It answers what speaks to Anthropic or to Gemini, too: see messages.go and
-// gemini.go.
+// Package openai is the broker's front door for clients of OpenAI's API: chat completions and
+// responses, whole or streamed, embeddings, and the list of models. It also serves clients of
+// Anthropic's API (messages.go) and of Gemini's (gemini.go).
 package openai
 
 import (
@@ -30,7 +29,7 @@ const Name = "openai"
 // Limit is the largest body, in bytes.
 const Limit = 16 << 20
 
-// mostKept bounds what is kept of a streamed text, in bytes. The log of calls has it.
+// mostKept bounds how much of a streamed text is kept for the log of calls, in bytes.
 const mostKept = 256 << 10
 
 // New returns a server of the door. The publisher may be nil.
@@ -62,7 +61,7 @@ const (
 	embeddingsPath = "/v1/embeddings"
 )
 
-// posted are the paths where OpenAI's clients ask, with who answers.
+// posted are the handlers of OpenAI's API, by path.
 var posted = map[string]func(*handler, context.Context, *web.Request, *web.Response){
 	chatPath:       (*handler).chat,
 	responsesPath:  (*handler).respond,
@@ -104,8 +103,8 @@ func notAllowed(r *web.Request, w *web.Response, allowed string) {
 	w.JSON(http.StatusMethodNotAllowed, failure("Not allowed to "+r.Method+" here", invalid, "", "method_not_allowed"))
 }
 
-// unknownURL says that there is nothing at a path, and what there is or, to a client
-// that has been given another base URL than it should, which one that is.
+// unknownURL is the error for an unknown path. It lists the known ones or, if the client's
+// base URL lacks /v1, says so.
 func unknownURL(r *web.Request) string {
 	text := "Unknown request URL: " + r.Method + " " + r.URL.Path
 	if path := "/v1" + r.URL.Path; posted[path] != nil || path == modelsPath {
@@ -114,7 +113,7 @@ func unknownURL(r *web.Request) string {
 	return text + " (there are " + strings.Join([]string{chatPath, responsesPath, embeddingsPath, messagesPath, geminiPath}, ", ") + " and " + modelsPath + ")"
 }
 
-// model describes a model, whose name is escaped as paths have it.
+// model describes a model. Its name is escaped as in a path.
 func (h *handler) model(name string, w *web.Response) {
 	if plain, err := url.PathUnescape(name); err == nil {
 		name = plain
@@ -143,7 +142,7 @@ type model struct {
 
 func newModel(name string) model { return model{ID: name, Object: "model", Owner: "wirectl"} }
 
-// An exchange is one completion that a client asks for.
+// An exchange is a completion that a client requests.
 type exchange struct {
 	*handler
 	r    *web.Request
@@ -151,13 +150,13 @@ type exchange struct {
 	tap  *publish.Conn
 	call broker.Call
 
-	does func(context.Context, *broker.Call) error // what is asked of the broker
+	does func(context.Context, *broker.Call) error // how the broker serves the call
 
 	stream, withUsage bool
 	native            bool   // the backend's own chunks are passed on
-	begun             bool   // something was said
+	begun             bool   // a delta was sent
 	model             []byte // the token of the model's name
-	chunks            []byte // the buffer of what is streamed
+	chunks            []byte // output that is not flushed yet
 	created           int64
 }
 
@@ -165,8 +164,7 @@ func (h *handler) open(r *web.Request, w *web.Response) exchange {
 	return exchange{handler: h, r: r, w: w, does: h.broker.Do, tap: h.publish.Open("openai client "+r.RemoteAddr, "json", frame.HTTP)}
 }
 
-// read reads the request. The fault is a sentence for the client, param what it
-// is about.
+// read reads the request. The fault is a sentence for the client, about a parameter.
 func (e *exchange) read() (fault, param string) {
 	var messages, stream, options, n []byte
 	object, err := provider.ReadMembers(e.r.Body, map[string]*[]byte{"model": &e.model, "messages": &messages, "stream": &stream, "stream_options": &options, "n": &n})
@@ -197,7 +195,7 @@ func where(err error) string {
 	return fmt.Sprintf(": byte %d: %s", wrong.Offset, wrong.Msg)
 }
 
-// choices reads how many choices are asked for, as a call has it.
+// choices reads the number of choices for [broker.Call].
 func choices(n []byte) int {
 	if n == nil || jsonscan.KindOf(n) == jsonscan.Null {
 		return 0
@@ -233,7 +231,7 @@ func (e *exchange) complete(ctx context.Context) {
 	}
 }
 
-// do makes the call, which ends early when the client goes away.
+// do makes the call, which ends early if the client leaves.
 func (e *exchange) do(ctx context.Context) error {
 	c := &e.call
 	c.Door, c.Client, c.Account, c.Ref = Name, e.r.Client, e.r.Account, e.r.Header.Get("X-Request-Id")
@@ -246,7 +244,7 @@ func (e *exchange) json(status int, body []byte) {
 	e.w.JSON(status, body)
 }
 
-// completion writes the completion of a backend that does not speak OpenAI.
+// completion writes the completion of a backend of another API.
 func (e *exchange) completion() []byte {
 	c := &e.call.Completion
 	message := &content{Role: "assistant", Text: c.Text, Refusal: null, Calls: toolCalls(c.ToolCalls, false)}
@@ -307,7 +305,7 @@ func newUsage(c *provider.Completion) *usage {
 	return &usage{c.Usage.Input, c.Usage.Output, c.Usage.Input + c.Usage.Output}
 }
 
-// toolCalls writes calls in the words of OpenAI. In a stream they have an index.
+// toolCalls returns calls as OpenAI has them. In a stream they have an index.
 func toolCalls(calls []provider.ToolCall, indexed bool) (list []chatCall) {
 	for i, call := range calls {
 		made := functionCall(call.ID, call.Name, string(call.Arguments))

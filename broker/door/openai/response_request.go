@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -10,55 +9,36 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// A responseRequest is a request for one of OpenAI's responses, as far as a chat completion
-// can say it.
+// A responseRequest is a request for one of OpenAI's responses.
 type responseRequest struct {
-	Model        json.RawMessage
-	Input        json.RawMessage
-	Instructions json.RawMessage
-	MaxTokens    json.RawMessage
-	Metadata     json.RawMessage
-	Parallel     json.RawMessage
-	Reasoning    json.RawMessage
-	Temp         json.RawMessage
-	Text         json.RawMessage
-	ToolChoice   json.RawMessage
-	Tools        json.RawMessage
-	TopP         json.RawMessage
-	Previous     string
-	Stream       bool
+	translation
+	Previous string
+	Stream   bool
 
-	custom  map[string]bool   // the tools that take a text
-	spaces  map[string]spaced // the tools of namespaces, by their names in a chat completion
-	said    []chatMessage     // what the input says
-	store   bool
-	members map[string]json.RawMessage
-	refused error // the first that cannot be translated
-	tool    error // the first tool that cannot
+	custom map[string]bool   // the tools that take a text
+	spaces map[string]spaced // the tools of namespaces, by their names in a chat completion
+	said   []chatMessage     // the input
+	store  bool
 }
 
-// refuse has every backend but a mock refuse the request for what stands at a place.
-// Instead says what to do.
-func (q *responseRequest) refuse(at, instead string) {
-	if q.refused == nil {
-		q.refused = provider.Unanswerable(at, "unsupported_parameter", "Unsupported parameter: '"+at+"' cannot be translated into a chat completion, which providers are asked for. "+instead+".")
+// get returns a member, nil if it is missing or null.
+func (q *responseRequest) get(name string) json.RawMessage {
+	if value := q.members[name]; jsonscan.KindOf(value) != jsonscan.Null {
+		return value
 	}
+	return nil
 }
 
-// taken are the members that are translated, or told back.
-func (q *responseRequest) taken() map[string]*json.RawMessage {
-	return map[string]*json.RawMessage{
-		"model": &q.Model, "input": &q.Input, "instructions": &q.Instructions, "max_output_tokens": &q.MaxTokens, "metadata": &q.Metadata,
-		"parallel_tool_calls": &q.Parallel, "reasoning": &q.Reasoning, "temperature": &q.Temp, "text": &q.Text,
-		"tool_choice": &q.ToolChoice, "tools": &q.Tools, "top_p": &q.TopP,
-	}
+// understood are the members that are translated, advisory, or checked below. Any other is
+// for the backend.
+var understood = []string{
+	"model", "input", "instructions", "max_output_tokens", "metadata", "parallel_tool_calls", "reasoning", "temperature", "text", "tool_choice", "tools", "top_p",
+	"stream", "stream_options", "store", "previous_response_id", "include", "client_metadata", "max_tool_calls",
+	"background", "conversation", "prompt", "truncation", "top_logprobs", "context_management",
 }
 
-// unsaid are the members that a chat completion does not need, or that are hints.
-var unsaid = []string{"stream", "stream_options", "store", "previous_response_id", "include", "client_metadata", "max_tool_calls", "truncation", "background", "conversation", "prompt", "top_logprobs", "context_management"}
-
-// A wish is a member that means something for the answer and has no counterpart, with
-// the values that ask for nothing.
+// A wish is a member that changes the answer and has no counterpart, with the values that
+// ask for nothing.
 type wish struct {
 	name    string
 	idle    []string
@@ -74,8 +54,8 @@ var wishes = []wish{
 	{"context_management", []string{"[]"}, "Leave it out"},
 }
 
-// readResponseRequest reads a request. The fault is a sentence for the client, param what it
-// is about.
+// readResponseRequest reads a request. The fault is a sentence for the client, about a
+// parameter.
 func readResponseRequest(body []byte) (q *responseRequest, fault, param string) {
 	q = &responseRequest{store: true, custom: map[string]bool{}, spaces: map[string]spaced{}}
 	switch err := jsonscan.Valid(body); {
@@ -84,56 +64,42 @@ func readResponseRequest(body []byte) (q *responseRequest, fault, param string) 
 	case json.Unmarshal(body, &q.members) != nil || q.members == nil:
 		return nil, "The body of your request must be a JSON object.", ""
 	}
-	for name, place := range q.taken() {
-		if value := q.members[name]; jsonscan.KindOf(value) != jsonscan.Null {
-			*place = value
-		}
-	}
 	q.Stream = string(q.members["stream"]) == "true"
 	q.store = string(q.members["store"]) != "false"
 	q.Previous = provider.Unquote(q.members["previous_response_id"])
 	for _, of := range [...]struct {
-		name     string
-		value    json.RawMessage
-		optional bool
-		kinds    []jsonscan.Kind
-		expected string
+		name, expected string
+		kinds          []jsonscan.Kind
 	}{
-		{"model", q.Model, true, []jsonscan.Kind{jsonscan.String}, "a string"},
-		{"input", q.Input, false, []jsonscan.Kind{jsonscan.String, jsonscan.Array}, "a string or an array of items"},
-		{"instructions", q.Instructions, true, []jsonscan.Kind{jsonscan.String}, "a string"},
-		{"tools", q.Tools, true, []jsonscan.Kind{jsonscan.Array}, "an array of objects"},
-		{"text", q.Text, true, []jsonscan.Kind{jsonscan.Object}, "an object"},
-		{"reasoning", q.Reasoning, true, []jsonscan.Kind{jsonscan.Object}, "an object"},
+		{"model", "a string", []jsonscan.Kind{jsonscan.String}},
+		{"input", "a string or an array of items", []jsonscan.Kind{jsonscan.String, jsonscan.Array}},
+		{"instructions", "a string", []jsonscan.Kind{jsonscan.String}},
+		{"tools", "an array of objects", []jsonscan.Kind{jsonscan.Array}},
+		{"text", "an object", []jsonscan.Kind{jsonscan.Object}},
+		{"reasoning", "an object", []jsonscan.Kind{jsonscan.Object}},
 	} {
-		switch {
-		case of.value == nil && of.optional:
-		case of.value == nil:
-			return nil, "Missing required parameter: '" + of.name + "'.", of.name
-		case !slices.Contains(of.kinds, jsonscan.KindOf(of.value)):
+		switch value := q.get(of.name); {
+		case value == nil && of.name == "input":
+			return nil, "Missing required parameter: 'input'.", "input"
+		case value != nil && !slices.Contains(of.kinds, jsonscan.KindOf(value)):
 			return nil, "Invalid type for '" + of.name + "': expected " + of.expected + ".", of.name
 		}
 	}
 	return q, "", ""
 }
 
-// stores reports whether a later request may go on from the response.
-func (q *responseRequest) stores() bool { return q.store }
-
-// chat asks for the same as a chat completion, after what was said before, with what
-// OpenAI does not have as the client wrote it. What has no counterpart is left out where
-// it is but a hint; the error says what is more than that.
+// chat returns the request as a chat completion, after the earlier messages of the
+// conversation, with the members that OpenAI does not have as the client wrote them. Advisory
+// members without a counterpart are dropped; the error names the first one that changes the answer.
 func (q *responseRequest) chat(before []json.RawMessage) ([]byte, error) {
 	m := map[string]any{}
-	taken := q.taken()
 	for name, value := range q.members {
-		if taken[name] == nil && !slices.Contains(unsaid, name) {
+		if !slices.Contains(understood, name) {
 			m[name] = value
 		}
 	}
 	for _, w := range wishes {
-		value, given := q.members[w.name]
-		if given && jsonscan.KindOf(value) != jsonscan.Null && !slices.Contains(w.idle, string(jsonscan.AppendCompact(nil, value))) {
+		if value := q.get(w.name); value != nil && !slices.Contains(w.idle, string(jsonscan.AppendCompact(nil, value))) {
 			q.refuse(w.name, w.instead)
 		}
 	}
@@ -144,8 +110,8 @@ func (q *responseRequest) chat(before []json.RawMessage) ([]byte, error) {
 	}
 	m["messages"] = q.messages(before)
 	for name, value := range map[string]json.RawMessage{
-		"model": q.Model, "max_tokens": q.MaxTokens, "temperature": q.Temp, "top_p": q.TopP,
-		"reasoning_effort": member(q.Reasoning, "effort"), "verbosity": member(q.Text, "verbosity"),
+		"model": q.get("model"), "max_tokens": q.get("max_output_tokens"), "temperature": q.get("temperature"), "top_p": q.get("top_p"),
+		"reasoning_effort": member(q.members["reasoning"], "effort"), "verbosity": member(q.members["text"], "verbosity"),
 	} {
 		if value != nil {
 			m[name] = value
@@ -153,27 +119,19 @@ func (q *responseRequest) chat(before []json.RawMessage) ([]byte, error) {
 	}
 	if tools := q.tools(); len(tools) > 0 {
 		m["tools"] = tools
-		if q.ToolChoice != nil {
-			m["tool_choice"] = q.toolChoice()
-		}
-		if q.Parallel != nil {
-			m["parallel_tool_calls"] = q.Parallel
+		set(m, "tool_choice", q.toolChoice())
+		if parallel := q.get("parallel_tool_calls"); parallel != nil {
+			m["parallel_tool_calls"] = parallel
 		}
 	}
-	if format := q.format(); format != nil {
-		m["response_format"] = format
-	}
+	set(m, "response_format", q.format())
 	if q.Stream {
 		m["stream"] = true
 	}
-	body, err := jsonscan.Marshal(m)
-	if q.refused == nil && err != nil { // nested too deeply
-		q.refuse("input", "Nest it less deeply")
-	}
-	return body, cmp.Or(q.refused, q.tool)
+	return q.body(m, "input")
 }
 
-// member is one of an object, nil if it is not there, or null.
+// member returns a member of an object, nil if it is missing or null.
 func member(object json.RawMessage, name string) json.RawMessage {
 	value, ok := jsonscan.Get(object, name)
 	if !ok || jsonscan.KindOf(value) == jsonscan.Null {
@@ -182,21 +140,20 @@ func member(object json.RawMessage, name string) json.RawMessage {
 	return value
 }
 
-// text is that of a member, "" if it is none.
+// text returns a member that is a string, "" for any other.
 func text(object json.RawMessage, name string) string { return provider.Unquote(member(object, name)) }
 
-// elements are those of an array.
-func elements(array json.RawMessage) []json.RawMessage {
-	var list []json.RawMessage
+// elements returns the elements of an array.
+func elements(array json.RawMessage) (list []json.RawMessage) {
 	for of := range provider.Elements(array) {
 		list = append(list, of)
 	}
 	return list
 }
 
-// format is what the answer is to look like, nil if that does not matter.
+// format is the format that the answer must have, nil for any.
 func (q *responseRequest) format() any {
-	format := member(q.Text, "format")
+	format := member(q.members["text"], "format")
 	switch text(format, "type") {
 	case "json_object":
 		return map[string]string{"type": "json_object"}
@@ -217,10 +174,10 @@ func (q *responseRequest) format() any {
 	return nil
 }
 
-// A spaced tool is one of a namespace.
+// A spaced tool is a tool of a namespace.
 type spaced struct{ space, name string }
 
-// flat is the name that a tool of a namespace has in a chat completion, which knows none.
+// flat is the tool's name in a chat completion, which has no namespaces.
 func (s spaced) flat() string {
 	if s.space == "" {
 		return s.name
@@ -228,7 +185,7 @@ func (s spaced) flat() string {
 	return s.space + "__" + s.name
 }
 
-func (q *responseRequest) tools() []any { return q.appendTools(nil, "tools", "", q.Tools) }
+func (q *responseRequest) tools() []any { return q.appendTools(nil, "tools", "", q.members["tools"]) }
 
 // appendTools appends the tools of a list, which may be that of a namespace.
 func (q *responseRequest) appendTools(tools []any, at, space string, list json.RawMessage) []any {
@@ -249,7 +206,7 @@ func (q *responseRequest) appendTools(tools []any, at, space string, list json.R
 			q.custom[name] = true
 			tools = append(tools, map[string]any{"type": "custom", "custom": customTool(tool, name)})
 		default:
-			q.tool = cmp.Or(q.tool, error(provider.UnsupportedTool(at, "Unsupported parameter: '"+at+"' cannot be translated into a chat completion, which providers are asked for. Use tools of the types function and custom, with a name.")))
+			q.refuseTool(at, "Use tools of the types function and custom, with a name")
 		}
 	}
 	return tools
@@ -271,14 +228,15 @@ func customTool(tool json.RawMessage, name string) map[string]any {
 }
 
 func (q *responseRequest) toolChoice() any {
-	name := map[string]string{"name": text(q.ToolChoice, "name")}
-	switch choice := provider.Unquote(q.ToolChoice); {
-	case choice == "auto", choice == "none", choice == "required":
-		return q.ToolChoice
-	case name["name"] != "" && text(q.ToolChoice, "type") == "function":
-		return map[string]any{"type": "function", "function": name}
-	case name["name"] != "" && text(q.ToolChoice, "type") == "custom":
-		return map[string]any{"type": "custom", "custom": name}
+	choice := q.get("tool_choice")
+	name, kind := map[string]string{"name": text(choice, "name")}, text(choice, "type")
+	switch word := provider.Unquote(choice); {
+	case choice == nil:
+		return nil
+	case word == "auto", word == "none", word == "required":
+		return choice
+	case name["name"] != "" && (kind == "function" || kind == "custom"):
+		return map[string]any{"type": kind, kind: name}
 	}
 	q.refuse("tool_choice", "Use auto, none, required, or a tool of the type function or custom")
 	return "auto"

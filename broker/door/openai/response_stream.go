@@ -27,17 +27,16 @@ type responseEvent struct {
 	Input     json.RawMessage `json:"input,omitempty"`
 }
 
-// tell appends an event to what is written next.
+// tell appends an event to the output.
 func (e *response) tell(v responseEvent) {
 	v.Seq = e.seq
 	e.seq++
 	data, err := jsonscan.Marshal(v)
-	if err != nil { // what is told back is nested too deeply
+	if err != nil { // the echoed members are nested too deeply
 		v.Response = &responseObject{ID: e.id, Object: "response", Status: v.Response.Status, Output: []outputItem{}}
 		data = jsonscan.MustMarshal(v)
 	}
-	e.chunks = append(append(append(e.chunks, "event: "...), v.Type...), '\n')
-	e.send(data)
+	e.event(v.Type, data)
 }
 
 // start begins the stream and the response.
@@ -63,7 +62,7 @@ func (e *response) emit(p provider.Part) error {
 	return e.flush()
 }
 
-// addItem adds to the item that is open, or to a new one if that is of another type.
+// addItem adds text to the open item, or to a new one if that has another type.
 func (e *response) addItem(item func([]byte) outputItem, kind string, text []byte) {
 	if e.open == nil || e.open.Type != kind {
 		e.closeItem()
@@ -77,7 +76,7 @@ func (e *response) addItem(item func([]byte) outputItem, kind string, text []byt
 	e.ofText(responseEvent{Type: e.textKind() + ".delta", Delta: text})
 }
 
-// closeItem ends the item that is open, if one is.
+// closeItem ends the open item, if any.
 func (e *response) closeItem() {
 	if e.open == nil {
 		return
@@ -93,7 +92,7 @@ func (e *response) closeItem() {
 	e.finish()
 }
 
-// finish tells that the item that is open has ended.
+// finish announces the end of the open item.
 func (e *response) finish() {
 	e.ofItem(responseEvent{Type: "response.output_item.done", Item: e.open})
 	e.made = append(e.made, *e.open)
@@ -121,8 +120,8 @@ func (e *response) textKind() string {
 	return "response.output_text"
 }
 
-// ofItem tells an event of the item that is open, ofPart one of its only part, and
-// ofText one of the text of that.
+// ofItem sends an event about the open item, ofPart one about its only part, and ofText one
+// about the text of that.
 func (e *response) ofItem(v responseEvent) {
 	at := len(e.made)
 	v.Output = &at
@@ -147,8 +146,7 @@ func (e *response) ofText(v responseEvent) {
 	e.ofPart(v)
 }
 
-// end ends the stream: with the calls of tools, of which nothing has been told yet, and
-// the whole response.
+// end ends the stream with the calls of tools and the whole response.
 func (e *response) end() {
 	e.start()
 	c := &e.call.Completion
@@ -181,7 +179,7 @@ func (e *response) tellCall(item outputItem) {
 	e.finish()
 }
 
-// fail answers a call that failed. In a stream that has begun the last event says so.
+// fail answers a failed call. In a stream that has begun, the last event is the failure.
 func (e *response) fail(err error) {
 	if !e.w.Streaming() {
 		e.exchange.fail(err)

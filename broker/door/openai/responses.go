@@ -22,10 +22,10 @@ type response struct {
 	exchange
 	asked *responseRequest
 	id    string
-	made  []outputItem // those that have ended
-	open  *outputItem  // the one that is being told
-	said  []byte       // of it, a string token
-	seq   int          // of events
+	made  []outputItem // complete
+	open  *outputItem  // still streaming; nil if none is
+	said  []byte       // the text of the open item, a string token
+	seq   int          // the number of the next event
 }
 
 func (h *handler) respond(ctx context.Context, r *web.Request, w *web.Response) {
@@ -47,7 +47,7 @@ func (e *response) complete(ctx context.Context) {
 		return
 	}
 	e.asked, e.id = q, "resp_"+strings.ToLower(rand.Text())
-	e.call.Model, e.call.Own, e.call.Dialect = provider.Unquote(q.Model), e.r.Body, provider.OpenAIResponses
+	e.call.Model, e.call.Own, e.call.Dialect = provider.Unquote(q.members["model"]), e.r.Body, provider.OpenAIResponses
 	e.call.Chat, e.call.ChatErr = q.chat(before)
 	if e.stream = q.Stream; e.stream {
 		e.call.Emit = e.emit
@@ -56,7 +56,7 @@ func (e *response) complete(ctx context.Context) {
 		e.fail(err)
 		return
 	}
-	if q.stores() {
+	if q.store {
 		e.kept.keep(e.id, e.r.Account, q.conversation(before, &e.call.Completion))
 	}
 	if e.stream {
@@ -67,7 +67,7 @@ func (e *response) complete(ctx context.Context) {
 	e.addAll()
 	status, why := responseStatus(e.call.Completion.Finish)
 	body, err := jsonscan.Marshal(e.object(status, why, nil))
-	if err != nil { // the members that are told back are nested too deeply
+	if err != nil { // the echoed members are nested too deeply
 		e.fail(err)
 		return
 	}
@@ -85,9 +85,9 @@ func responseStatus(finish string) (status, why string) {
 	return "completed", ""
 }
 
-// The words of OpenAI's responses.
+// The JSON of OpenAI's responses.
 type (
-	// A responseObject is a response. What the client asked for is told back.
+	// A responseObject is a response. It echoes the request's parameters.
 	responseObject struct {
 		ID                 string            `json:"id"`
 		Object             string            `json:"object"`
@@ -131,7 +131,7 @@ type (
 		} `json:"output_tokens_details"`
 		Total int64 `json:"total_tokens"`
 	}
-	// An outputItem is a message, the call of a tool, or what was thought.
+	// An outputItem is a message, the call of a tool, or reasoning.
 	outputItem struct {
 		ID        string          `json:"id"`
 		Type      string          `json:"type"`
@@ -161,10 +161,10 @@ func (e *response) object(status, incomplete string, failed *responseError) *res
 	}
 	o := &responseObject{
 		ID: e.id, Object: "response", CreatedAt: e.created, Status: status, Error: failed, Model: e.call.Name, Output: e.made,
-		Instructions: or(q.Instructions, "null"), MaxOutputTokens: or(q.MaxTokens, "null"), Metadata: or(q.Metadata, "{}"),
-		ParallelToolCalls: or(q.Parallel, "true"), PreviousResponseID: orNull(q.Previous), Reasoning: or(q.Reasoning, `{"effort":null,"summary":null}`),
-		Store: q.stores(), Temperature: or(q.Temp, "1"), Text: or(q.Text, `{"format":{"type":"text"}}`),
-		ToolChoice: or(q.ToolChoice, `"auto"`), Tools: or(q.Tools, "[]"), TopP: or(q.TopP, "1"), Truncation: "disabled",
+		Instructions: or(q.get("instructions"), "null"), MaxOutputTokens: or(q.get("max_output_tokens"), "null"), Metadata: or(q.get("metadata"), "{}"),
+		ParallelToolCalls: or(q.get("parallel_tool_calls"), "true"), PreviousResponseID: orNull(q.Previous), Reasoning: or(q.get("reasoning"), `{"effort":null,"summary":null}`),
+		Store: q.store, Temperature: or(q.get("temperature"), "1"), Text: or(q.get("text"), `{"format":{"type":"text"}}`),
+		ToolChoice: or(q.get("tool_choice"), `"auto"`), Tools: or(q.get("tools"), "[]"), TopP: or(q.get("top_p"), "1"), Truncation: "disabled",
 	}
 	if o.Output == nil {
 		o.Output = []outputItem{}
@@ -181,7 +181,7 @@ func (e *response) object(status, incomplete string, failed *responseError) *res
 	return o
 }
 
-// or is a value, or what it is if it is not given.
+// or returns a value, or the usual one if it is nil.
 func or(value json.RawMessage, usual string) json.RawMessage {
 	if value == nil {
 		return json.RawMessage(usual)
@@ -244,8 +244,8 @@ func (e *response) called(call provider.ToolCall) outputItem {
 	return item
 }
 
-// customInput is the text that a tool of the client's own takes. A model that was not told
-// that it is one may have put it into an object.
+// customInput is the text for a custom tool. A model that was not told that the tool takes
+// text may have put it into an object.
 func customInput(call provider.ToolCall) json.RawMessage {
 	if jsonscan.KindOf(call.Arguments) == jsonscan.String {
 		return call.Arguments

@@ -8,8 +8,8 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// emit writes a part of a streamed completion at once. The chunks of a backend
-// that speaks OpenAI pass as they are.
+// emit writes a part of a streamed completion at once. The chunks of a backend of the same
+// API pass unchanged.
 func (e *exchange) emit(p provider.Part) error {
 	e.begin()
 	switch {
@@ -22,7 +22,7 @@ func (e *exchange) emit(p provider.Part) error {
 	return e.flush()
 }
 
-// delta adds to each choice. The first says whose it is.
+// delta sends a delta of each choice. The first one has the role.
 func (e *exchange) delta(delta *content, finish *string) {
 	if !e.begun {
 		delta.Role, e.begun = "assistant", true
@@ -44,8 +44,8 @@ func (e *exchange) begin() {
 	e.tap.Events(http.StatusOK)
 }
 
-// end ends the stream. Where the backend does not speak OpenAI, nothing of the
-// tool calls and the reason for the end has been told yet.
+// end ends the stream. For a backend of another API it first sends the tool calls and the
+// finish reason.
 func (e *exchange) end() {
 	e.begin()
 	if !e.native {
@@ -59,7 +59,7 @@ func (e *exchange) end() {
 	_ = e.flush()
 }
 
-// send appends an event to what is written next.
+// send appends an event to the output.
 func (e *exchange) send(data []byte) {
 	e.tap.Event(data)
 	e.chunks = append(e.chunks, "data: "...)

@@ -10,76 +10,95 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// A question is a request for one of Anthropic's messages, as far as a backend
-// of another kind can be asked it.
-type question struct {
-	Model      json.RawMessage `json:"model"`
-	Messages   json.RawMessage `json:"messages"`
-	System     json.RawMessage `json:"system"`
-	MaxTokens  json.RawMessage `json:"max_tokens"`
-	Temp       json.RawMessage `json:"temperature"`
-	TopP       json.RawMessage `json:"top_p"`
-	Stop       json.RawMessage `json:"stop_sequences"`
-	Stream     json.RawMessage `json:"stream"`
-	Tools      json.RawMessage `json:"tools"`
-	ToolChoice json.RawMessage `json:"tool_choice"`
-	Output     struct {
-		Format json.RawMessage `json:"format"`
-	} `json:"output_config"`
-	Format json.RawMessage `json:"output_format"` // as it was called before
-
+// A translation turns a request of another API into a chat completion. Its first part
+// without a counterpart makes it fail.
+type translation struct {
+	kind    string // of the providers that take the request as it is; "" if there are none
 	members map[string]json.RawMessage
-	refused error // the first that cannot be translated
-	tool    error // the first tool that cannot
+	refused error // the first part that cannot be translated
+	tool    error // the first tool that cannot be translated
 }
 
-// refuse has a backend of another kind refuse the question for what stands at a place.
-// Instead says what to do.
-func (q *question) refuse(at, instead string) {
-	if q.refused == nil {
-		q.refused = provider.Unanswerable(at, "unsupported_parameter", at+": cannot be translated for the provider that this model goes to, which is not of the kind anthropic. "+
-			instead+", or ask a model of a provider of the kind anthropic.")
+// refuse notes that the part at a place cannot be translated. Instead says what to do.
+func (t *translation) refuse(at, instead string) {
+	if t.refused == nil {
+		t.refused = provider.Unanswerable(at, "unsupported_parameter", t.sentence(at, instead))
 	}
 }
 
-// known are the members of Anthropic's requests. What is not among them is the
-// backend's own.
+// refuseTool is refuse for a tool, which the configuration may have left out.
+func (t *translation) refuseTool(at, instead string) {
+	if t.tool == nil {
+		t.tool = provider.UnsupportedTool(at, t.sentence(at, instead))
+	}
+}
+
+func (t *translation) sentence(at, instead string) string {
+	if t.kind == "" {
+		return "Unsupported parameter: '" + at + "' cannot be translated into a chat completion, which providers are asked for. " + instead + "."
+	}
+	return at + ": cannot be translated for the provider that this model goes to, which is not of the kind " + t.kind + ". " +
+		instead + ", or ask a model of a provider of the kind " + t.kind + "."
+}
+
+// body returns the chat completion of members. The place is the part that nests deepest.
+func (t *translation) body(m map[string]any, at string) ([]byte, error) {
+	body, err := jsonscan.Marshal(m)
+	if err != nil {
+		t.refuse(at, "Nest it less deeply")
+	}
+	return body, cmp.Or(t.refused, t.tool)
+}
+
+// set sets a member unless its value is nil.
+func set(m map[string]any, name string, value any) {
+	if value != nil {
+		m[name] = value
+	}
+}
+
+// A question is a request for one of Anthropic's messages.
+type question struct{ translation }
+
+// translated are members of Anthropic's requests, by the names that they have in a chat completion.
+var translated = map[string]string{"model": "model", "max_tokens": "max_tokens", "temperature": "temperature", "top_p": "top_p", "stop": "stop_sequences"}
+
+// known are the members of Anthropic's requests. Any other member is for the backend.
 var known = []string{
 	"model", "messages", "system", "max_tokens", "temperature", "top_p", "stop_sequences", "stream", "tools", "tool_choice", "output_config", "output_format",
-	// They are for Anthropic alone, or hints, such as how hard to think.
+	// These are for Anthropic alone, or advisory, such as how hard to think.
 	"thinking", "metadata", "service_tier", "speed", "cache_control", "context_management", "diagnostics", "fallbacks", "fallback_credit_token",
 }
 
-// others mean something for the answer, and have no counterpart.
+// others change the answer and have no counterpart.
 var others = []string{"container", "mcp_servers", "inference_geo"}
 
 // read reads a request. The fault is a sentence for the client.
 func (q *question) read(body []byte) (fault string) {
+	q.kind = "anthropic"
 	switch err := jsonscan.Valid(body); {
 	case err != nil:
 		return "The request body is not valid JSON" + where(err) + "."
 	case jsonscan.KindOf(body) != jsonscan.Object:
 		return "The request body must be a JSON object."
 	}
-	// Members are taken as they are, so that this cannot fail.
-	_ = json.Unmarshal(body, q)
-	_ = json.Unmarshal(body, &q.members)
+	_ = json.Unmarshal(body, &q.members) // it is an object
 	switch {
-	case q.Model != nil && jsonscan.KindOf(q.Model) != jsonscan.String:
+	case q.members["model"] != nil && jsonscan.KindOf(q.members["model"]) != jsonscan.String:
 		return "model: Input should be a valid string"
-	case q.Messages == nil:
+	case q.members["messages"] == nil:
 		return "messages: Field required"
-	case jsonscan.KindOf(q.Messages) != jsonscan.Array:
+	case jsonscan.KindOf(q.members["messages"]) != jsonscan.Array:
 		return "messages: Input should be a valid list"
 	}
 	return ""
 }
 
-func (q *question) streams() bool { return string(q.Stream) == "true" }
+func (q *question) streams() bool { return string(q.members["stream"]) == "true" }
 
-// chat asks the question as a chat completion, with what Anthropic does not have as
-// the client wrote it. What OpenAI has no counterpart for is left out where it is but a
-// hint; the error says what is more than that.
+// chat asks the question as a chat completion, with the members that Anthropic does not have
+// as the client wrote them. Advisory members without a counterpart are dropped; the error
+// names the first one that changes the answer.
 func (q *question) chat() ([]byte, error) {
 	m := map[string]any{}
 	for name, value := range q.members {
@@ -93,42 +112,36 @@ func (q *question) chat() ([]byte, error) {
 		}
 	}
 	m["messages"] = q.messages()
-	for name, value := range map[string]json.RawMessage{"model": q.Model, "max_tokens": q.MaxTokens, "temperature": q.Temp, "top_p": q.TopP, "stop": q.Stop} {
-		if value != nil {
+	for name, own := range translated {
+		if value := q.members[own]; value != nil {
 			m[name] = value
 		}
 	}
 	if tools := q.tools(); len(tools) > 0 {
 		m["tools"] = tools
-		if choice := q.toolChoice(); choice != nil {
-			m["tool_choice"] = choice
-		}
-		if v, ok := jsonscan.Get(q.ToolChoice, "disable_parallel_tool_use"); ok && jsonscan.KindOf(v) == jsonscan.True {
+		set(m, "tool_choice", q.toolChoice())
+		if string(member(q.members["tool_choice"], "disable_parallel_tool_use")) == "true" {
 			m["parallel_tool_calls"] = false
 		}
 	}
-	if format := q.format(); format != nil {
-		m["response_format"] = format
-	}
+	set(m, "response_format", q.format())
 	if q.streams() {
 		m["stream"] = true
 	}
-	body, _ := jsonscan.Marshal(m) // all that is in it is JSON already
-	return body, cmp.Or(q.refused, q.tool)
+	return q.body(m, "messages")
 }
 
-// format is what the answer is to look like, nil if that does not matter.
+// format is the format that the answer must have, nil for any.
 func (q *question) format() any {
-	at, format := "output_config.format", q.Output.Format
+	at, format := "output_config.format", member(q.members["output_config"], "format")
 	if format == nil {
-		at, format = "output_format", q.Format
+		at, format = "output_format", q.members["output_format"] // as it was called before
 	}
-	if format == nil || jsonscan.KindOf(format) == jsonscan.Null {
+	if jsonscan.KindOf(format) == jsonscan.Invalid || jsonscan.KindOf(format) == jsonscan.Null {
 		return nil
 	}
-	kind, _ := jsonscan.Get(format, "type")
 	schema, ok := jsonscan.Get(format, "schema")
-	if provider.Unquote(kind) != "json_schema" || !ok {
+	if text(format, "type") != "json_schema" || !ok {
 		q.refuse(at, "Use json_schema, with a schema")
 		return nil
 	}
@@ -154,7 +167,7 @@ type block struct {
 		Content   json.RawMessage `json:"content"`
 	} `json:"source"`
 
-	at string // where it stands
+	at string // its place in the request
 }
 
 // blocks reads a content: a text, or a list of blocks.
@@ -240,11 +253,11 @@ func customCall(id, name string, input []byte) chatCall {
 
 func (q *question) messages() []chatMessage {
 	list := []chatMessage{}
-	if system := q.texts("system", q.System); system != "" {
+	if system := q.texts("system", q.members["system"]); system != "" {
 		list = append(list, chatMessage{Role: "system", Content: system})
 	}
 	i := 0
-	for m := range provider.EachMessage(q.Messages) {
+	for m := range provider.EachMessage(q.members["messages"]) {
 		at := fmt.Sprintf("messages.%d.content", i)
 		list = q.appendMessages(list, m.Role, q.blocks(at, m.Content))
 		i++
@@ -252,9 +265,9 @@ func (q *question) messages() []chatMessage {
 	return list
 }
 
-// appendMessages appends what one side said. The results of tools, which are
-// the user's here, are messages of their own there, and have nothing but text: what
-// else is in them the user says.
+// appendMessages appends the content of one message. The results of tools, which are the
+// user's in Anthropic's API, become messages of their own, of text alone: images and
+// documents in them become a message of the user.
 func (q *question) appendMessages(list []chatMessage, role string, content []block) []chatMessage {
 	said := chatMessage{Role: role}
 	var parts []chatPart
@@ -266,7 +279,7 @@ func (q *question) appendMessages(list []chatMessage, role string, content []blo
 		case "tool_result":
 			text, more := q.result(b)
 			list, parts = append(list, chatMessage{Role: "tool", Content: text, Answers: b.ToolUseID}), append(parts, more...)
-		case "thinking", "redacted_thinking": // of the model that it comes from alone
+		case "thinking", "redacted_thinking": // only for the model that wrote it
 		default:
 			if p := q.part(b); p != (chatPart{Type: "text"}) || len(content) == 1 {
 				parts = append(parts, p)
@@ -327,13 +340,12 @@ func (q *question) tools() (tools []any) {
 		Parameters  json.RawMessage `json:"input_schema"`
 		Strict      bool            `json:"strict"`
 	}
-	if q.Tools != nil && json.Unmarshal(q.Tools, &list) != nil {
+	if raw := q.members["tools"]; raw != nil && json.Unmarshal(raw, &list) != nil {
 		q.refuse("tools", "Write it as a list of tools")
 	}
 	for i, t := range list {
 		if t.Parameters == nil || t.Type != "" && t.Type != "custom" {
-			at := fmt.Sprintf("tools.%d", i)
-			q.tool = cmp.Or(q.tool, error(provider.UnsupportedTool(at, at+": cannot be translated for the provider that this model goes to, which is not of the kind anthropic. Use a tool of your own, with an input_schema, or ask a model of a provider of the kind anthropic.")))
+			q.refuseTool(fmt.Sprintf("tools.%d", i), "Use a tool of your own, with an input_schema")
 			continue
 		}
 		tools = append(tools, map[string]any{"type": "function", "function": provider.Tool{Name: t.Name, Description: t.Description, Parameters: t.Parameters, Strict: t.Strict}})
@@ -342,15 +354,15 @@ func (q *question) tools() (tools []any) {
 }
 
 func (q *question) toolChoice() any {
-	kind, given := jsonscan.Get(q.ToolChoice, "type")
+	choice := q.members["tool_choice"]
+	kind, given := jsonscan.Get(choice, "type")
 	switch provider.Unquote(kind) {
 	case "any":
 		return "required"
 	case "auto", "none":
 		return json.RawMessage(kind)
 	case "tool":
-		name, _ := jsonscan.Get(q.ToolChoice, "name")
-		return map[string]any{"type": "function", "function": map[string]string{"name": provider.Unquote(name)}}
+		return map[string]any{"type": "function", "function": map[string]string{"name": text(choice, "name")}}
 	}
 	if given {
 		q.refuse("tool_choice", "Use auto, any, none or tool")

@@ -1,5 +1,5 @@
-// Package proxy is the broker's front door for code in containers: completions
-// by plain HTTP, without framing or ids to keep.
+// Package proxy is the broker's front door for code in containers: completions by plain HTTP,
+// without framing.
 package proxy
 
 import (
@@ -22,7 +22,7 @@ import (
 // Name is the door's name in calls and metrics.
 const Name = "proxy"
 
-// A Query is what a request asks.
+// A Query is a request for completions.
 type Query struct {
 	Prompts []json.RawMessage
 	Model   string // "" is the default
@@ -30,7 +30,7 @@ type Query struct {
 	Batch   bool
 }
 
-// An Answer is what came of a prompt. The error is for the client.
+// An Answer is the outcome of a prompt. The error is for the client.
 type Answer struct {
 	Text json.RawMessage // a string
 	Err  error
@@ -45,7 +45,7 @@ func New(b *broker.Broker, p *publish.Publisher, a web.Access) *web.Server {
 	return serve(&handler{broker: b, publish: p, access: a})
 }
 
-// NewFor returns a server of the door that answers by a function, and that knows child runs.
+// NewFor returns a server of the door that answers by a function, and supports child runs.
 func NewFor(ask Ask, p *publish.Publisher, a web.Access) *web.Server {
 	return serve(&handler{ask: ask, publish: p, access: a})
 }
@@ -64,7 +64,7 @@ type handler struct {
 	access  web.Access
 }
 
-// A query is the body of a request. nil is a value that is missing.
+// A query is the body of a request. Missing values are nil.
 type query struct {
 	prompt, prompts, model, id []byte
 	nested, batched            bool
@@ -107,7 +107,7 @@ func (h *handler) answer(ctx context.Context, r *web.Request, nested, batched bo
 	return 200, jsonscan.MustMarshal(map[string]json.RawMessage{"response": answers[0].Text})
 }
 
-// answers are those to the valid prompts.
+// answers answers the valid prompts.
 func (h *handler) answers(ctx context.Context, r *web.Request, q query, tap *publish.Conn) ([]Answer, error) {
 	if h.ask != nil {
 		return h.ask(ctx, Query{q.valid(), provider.Unquote(q.model), q.nested, q.batched}), nil
@@ -130,7 +130,7 @@ func (h *handler) answers(ctx context.Context, r *web.Request, q query, tap *pub
 	return answers, nil
 }
 
-// valid are the prompts that can be asked.
+// valid returns the valid prompts.
 func (q *query) valid() (list []json.RawMessage) {
 	if !q.batched {
 		return []json.RawMessage{q.prompt}
@@ -203,8 +203,8 @@ func call(r *web.Request, q query, prompt []byte, tap *publish.Conn) *broker.Cal
 	}
 }
 
-// responses is the answer to a batch: a text for each prompt, in order. The answers are
-// those to the valid prompts.
+// responses writes the answer to a batch: a text for each prompt, in order. The answers are
+// for the valid prompts only.
 func responses(prompts []byte, answers []Answer) []byte {
 	texts := []any{}
 	for prompt := range provider.Elements(prompts) {

@@ -10,11 +10,11 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// Do makes a call that came by no door, and shows it on the connection as the request of a
-// client and the response to it. The connection may be nil.
+// Do makes a call that did not come through a door. It is published on the connection, which
+// may be nil, like a client's request and its response.
 func Do(ctx context.Context, b *broker.Broker, c *broker.Call, on *publish.Conn) error {
 	c.Door = Name
-	// Whatever has ended ctx, the broker is told that who asked has cancelled the call.
+	// Whatever ends ctx, the broker sees a call that its client cancelled.
 	call, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
 	defer context.AfterFunc(ctx, func() { cancel(broker.ErrCancelled) })()
@@ -24,7 +24,7 @@ func Do(ctx context.Context, b *broker.Broker, c *broker.Call, on *publish.Conn)
 	c.Tap = on.Tap()
 	prompt := c.Prompt
 	if c.Chat != nil {
-		prompt, _ = jsonscan.Get(c.Chat, "messages") // the words to the provider have the rest
+		prompt, _ = jsonscan.Get(c.Chat, "messages") // the rest is in the request to the provider
 	}
 	request := appendRequest(make([]byte, prefix, prefix+len(prompt)+rest), c, prompt)
 	on.Frame(frame.C2U, request, prefix)
@@ -32,7 +32,7 @@ func Do(ctx context.Context, b *broker.Broker, c *broker.Call, on *publish.Conn)
 	c.Prompt = prompt
 	r := begin(make([]byte, 0, prefix+len(prompt)+len(c.Completion.Text)+rest), jsonscan.AppendQuote(nil, []byte(c.Ref)))
 	if err != nil {
-		r.fail(broker.Message(err)) // as a whole: a result that is an error is not a failed exchange
+		r.fail(broker.Message(err)) // the whole response: an error in a result is not a failed exchange
 	} else {
 		r.results()
 		r.result(c, nil)
@@ -41,10 +41,10 @@ func Do(ctx context.Context, b *broker.Broker, c *broker.Call, on *publish.Conn)
 	return err
 }
 
-// rest is about how much a request or a response has besides texts.
+// rest is about the size of a request or a response without its texts.
 const rest = 512
 
-// appendRequest appends a call as a request to a frame that has room for its length.
+// appendRequest appends a call as a request, after the space for its length.
 func appendRequest(b []byte, c *broker.Call, prompt []byte) []byte {
 	b = append(b, `{"correlation_id":`...)
 	b = jsonscan.AppendQuote(b, []byte(c.Ref))

@@ -11,17 +11,17 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// A request is a WireRequest. Its values borrow from the payload; nil is one
-// that is missing or, which is the same, null.
+// A request is a WireRequest. Its values point into the payload; they are nil if missing or
+// null.
 type request struct {
-	id      []byte // the correlation id as it is written
+	id      []byte // the correlation id, as JSON
 	model   []byte
 	prompt  []byte
 	prompts []byte
 	unknown []string
 }
 
-// A wireError is what is wrong with a request, in the words that peers expect.
+// A wireError is an error in a request, with the text that peers expect.
 type wireError string
 
 func (e wireError) Error() string { return string(e) }
@@ -38,8 +38,7 @@ const (
 	errNeither   wireError = "WireRequest missing 'prompt' or 'prompts'"
 )
 
-// parse reads a payload. Of a key that is there twice the last counts, as in
-// Python.
+// parse reads a payload. If a key is repeated, the last one counts, as in Python.
 func (r *request) parse(payload []byte) error {
 	var s jsonscan.Scanner
 	s.Init(payload)
@@ -68,8 +67,8 @@ func (r *request) parse(payload []byte) error {
 	return r.check()
 }
 
-// check looks for what is wrong, in the order in which peers look. An id that is
-// no string is forgotten: it cannot be echoed.
+// check checks the request in the order of other implementations. An id that is not a string
+// is dropped: it cannot be echoed.
 func (r *request) check() error {
 	badID := r.id != nil && jsonscan.KindOf(r.id) != jsonscan.String
 	if badID {

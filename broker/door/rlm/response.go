@@ -10,12 +10,12 @@ import (
 	"github.com/wirectl/wirectl/protocol/rlm"
 )
 
-// A response is written as it is made: begun with the correlation id, then
-// either an error or results, then ended, which fills in the length.
+// A response is built in order: begin with the correlation id, then an error or results, then
+// end, which fills in the length.
 type response struct {
 	b     []byte
 	start int    // of the frame in b
-	id    []byte // the correlation id as it is written, nil for null
+	id    []byte // the correlation id as JSON, nil for null
 }
 
 const prefix = 4
@@ -35,7 +35,7 @@ func (r *response) head() {
 	}
 }
 
-// fail makes the response an error, whatever was there before.
+// fail turns the response into an error.
 func (r *response) fail(message string) {
 	r.head()
 	r.b = append(r.b, `,"error":`...)
@@ -91,8 +91,7 @@ func AppendCompletion(b []byte, c *broker.Call) []byte {
 	return append(b, '}')
 }
 
-// appendSeconds appends nanoseconds as seconds to the microsecond, and always as
-// a float.
+// appendSeconds appends nanoseconds as seconds with six decimals.
 func appendSeconds(b []byte, ns int64) []byte {
 	micros := ns / 1000
 	b = strconv.AppendInt(b, micros/1e6, 10)
@@ -122,7 +121,7 @@ func appendToolCalls(b []byte, c *broker.Call) []byte {
 	return b
 }
 
-// end closes the frame and returns what it was appended to.
+// end closes the frame and returns the buffer.
 func (r *response) end(isError bool) []byte {
 	if !isError {
 		r.b = append(r.b, "]}"...)

@@ -1,6 +1,6 @@
-// Package rlm is the broker's front door for execution environments: it answers
-// WireRequests on TCP, each a frame of length-prefixed JSON. What it says, down
-// to the texts of errors, is what the running peers of the protocol say.
+// Package rlm is the broker's front door for execution environments: it answers WireRequests
+// on TCP, each a frame of length-prefixed JSON. Its answers, including the texts of errors, are
+// those of the reference implementations.
 package rlm
 
 import (
@@ -35,15 +35,15 @@ func New(b *broker.Broker, p *publish.Publisher) *door.Server {
 	}}
 }
 
-// A session is one connection. Requests are answered one after the other; their
-// answers are written together when no whole request waits.
+// A session is one connection. Requests are answered in order; the answers are written
+// together once no whole request is buffered.
 type session struct {
 	*door.Conn
 	broker *broker.Broker
 	tap    *publish.Conn
 }
 
-// maxOut is how much is kept before it is written, though requests wait.
+// maxOut is how many bytes of answers may wait while requests are buffered.
 const maxOut = 64 << 10
 
 func (s *session) serve(ctx context.Context) {
@@ -73,7 +73,8 @@ func (s *session) serve(ctx context.Context) {
 	}
 }
 
-// waits reports whether a whole request has been read already.
+// waits reports whether another whole request is buffered, and its answer can wait with the
+// others.
 func (s *session) waits() bool {
 	head := s.Buffered()
 	if len(s.Out()) > maxOut || len(head) < prefix {
@@ -83,7 +84,7 @@ func (s *session) waits() bool {
 	return n <= rlm.Limit && len(head) >= prefix+int(n)
 }
 
-// next reads the frame of a request. Where there is none, it has said why.
+// next reads the frame of a request. If that fails, it has answered with the error.
 func (s *session) next() ([]byte, bool) {
 	head := s.Buffered()
 	if len(head) < prefix {
@@ -115,7 +116,7 @@ func (s *session) next() ([]byte, bool) {
 	return s.Buffered()[prefix : prefix+n], true
 }
 
-// stalled tells a peer that took too long for its request.
+// stalled answers a peer that took too long for its request, and reports whether it did.
 func (s *session) stalled(err error) bool {
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		return false
@@ -124,7 +125,7 @@ func (s *session) stalled(err error) bool {
 	return true
 }
 
-// refuse writes an error that answers what could not be read, for that fault.
+// refuse answers a request that could not be read.
 func (s *session) refuse(message string, fault error) {
 	s.tap.Unread(s.Buffered(), fault)
 	r := begin(s.Out(), nil)
@@ -158,8 +159,8 @@ func (s *session) answer(ctx context.Context, payload []byte) {
 		s.finish(&r, true)
 		return
 	}
-	// What has been answered must not wait for this, and while the client is
-	// watched nothing else is written.
+	// Earlier answers must not wait for this one, and nothing else may be written while the
+	// client is watched.
 	s.SetOut(r.b[:r.start])
 	if s.Flush() != nil {
 		return
@@ -168,7 +169,7 @@ func (s *session) answer(ctx context.Context, payload []byte) {
 	watched, stop := s.Watch(ctx, 0) // the first byte of any length up to the limit
 	s.results(watched, &req, &r)
 	if errors.Is(watched.Err(), broker.ErrGone) {
-		s.tap.Left() // without the byte that may have been written ahead
+		s.tap.Left() // before the byte that may have been written early is published
 	}
 	stop()
 	s.finish(&r, false)
@@ -192,8 +193,8 @@ func (s *session) results(ctx context.Context, req *request, r *response) {
 	}
 }
 
-// batch makes the calls. It gives up those that are left when what has come is too
-// large for a response.
+// batch makes the calls. It cancels the remaining ones once the answers are too large for a
+// response.
 func (s *session) batch(ctx context.Context, calls []*broker.Call) []error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -10,32 +10,31 @@ import (
 	"github.com/wirectl/wirectl/transport"
 )
 
-// An Access says who is let in. Without a token, web pages from elsewhere are not:
-// a browser would send what they like to any door of this machine.
+// An Access says which requests are admitted. Without a token, web pages of other machines
+// are not: a browser would send their requests to any door of this machine.
 type Access struct {
-	// Token is what clients have to show, as a bearer token, as X-Api-Key or as
-	// Gemini's clients do; ""
-	// lets in all.
+	// Token is the token that clients must send, as a bearer token, as X-Api-Key or as
+	// Gemini's clients do; "" admits all.
 	Token string
-	// Clients are the names of clients that have tokens of their own, by those.
+	// Clients are the names of clients with tokens of their own, by token.
 	Clients map[string]string
 	// Prefix, unless it is "", is a secret that the path of each request begins with.
 	Prefix string
-	// AnyHost accepts requests that name a host other than this machine. Left
-	// false, pages of a browser cannot reach the door by a name of their own.
+	// AnyHost accepts requests for any host. If false, web pages cannot reach the door by
+	// a name that resolves to this machine.
 	AnyHost bool
 	// Containers accepts the names by which containers call this machine, from peers
 	// that [ContainerHost] admits.
 	Containers bool
-	// MaxBody, unless it is 0, bounds bodies instead of the door's own limit.
+	// MaxBody, unless it is 0, replaces the door's own limit of bodies.
 	MaxBody int64
 }
 
-// NeedsToken reports whether clients have to show a token.
+// NeedsToken reports whether clients must send a token.
 func (a *Access) NeedsToken() bool { return a.Token != "" || len(a.Clients) > 0 }
 
-// admit says why a request may not come in, or else which client's it is. It looks at
-// nothing of the body.
+// admit returns the client of a request, or a fault if the request is not admitted. It does
+// not look at the body.
 func (c *Config) admit(r *http.Request, w *Response) (account string, fault *Fault) {
 	origin := r.Header.Get("Origin")
 	if origin != "" && c.Pages {
@@ -58,22 +57,22 @@ func (c *Config) admit(r *http.Request, w *Response) (account string, fault *Fau
 	return account, nil
 }
 
-// hasPrefix reports whether a path is below the secret prefix. The time tells nothing of it.
+// hasPrefix reports whether a path begins with the secret prefix, in constant time.
 func (a *Access) hasPrefix(path string) bool {
 	return len(path) >= len(a.Prefix) && subtle.ConstantTimeCompare([]byte(path[:len(a.Prefix)]), []byte(a.Prefix)) == 1
 }
 
-// isContainer reports whether a container asks by its name for this machine.
+// isContainer reports whether a request comes from a container, by its name for this machine.
 func isContainer(r *http.Request) bool {
 	peer, err := net.ResolveTCPAddr("tcp", r.RemoteAddr)
 	return err == nil && ContainerHost(r.Host, peer)
 }
 
-// whose says which client a request is of, by the token that it shows, and whether that is
-// one that there is. All are compared, so that the time tells nothing.
+// whose returns the client whose token a request has, and whether the token is known. All
+// tokens are compared, so that the time reveals nothing.
 func (c *Config) whose(r *http.Request) (account string, known bool) {
 	shown, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if !ok { // clients of Anthropic's show theirs so, and those of Gemini's
+	if !ok { // as clients of Anthropic's and Gemini's APIs send it
 		shown = cmp.Or(r.Header.Get("X-Api-Key"), r.Header.Get("X-Goog-Api-Key"), r.URL.Query().Get("key"))
 	}
 	if c.Token != "" {
@@ -87,7 +86,7 @@ func (c *Config) whose(r *http.Request) (account string, known bool) {
 	return account, known
 }
 
-// isPreflight reports whether a browser asks if a page may ask. It shows no token.
+// isPreflight reports whether a request is a browser's preflight request, which has no token.
 func (c *Config) isPreflight(r *http.Request) bool {
 	return r.Method == http.MethodOptions && c.Pages && r.Header.Get("Access-Control-Request-Method") != ""
 }
@@ -100,9 +99,8 @@ func allow(w *Response) {
 	w.Send(http.StatusOK, "text/plain", nil)
 }
 
-// foreign reports whether an Origin header is that of a web page which is not of
-// this machine, or hides where it is from. Programs send none, or one with a
-// scheme of their own.
+// foreign reports whether an Origin header is that of a web page of another machine, or of an
+// unknown one. Programs send none, or one with a scheme of their own.
 func foreign(origin string) bool {
 	scheme, host, _ := strings.Cut(origin, "://")
 	switch scheme {

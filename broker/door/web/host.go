@@ -8,12 +8,12 @@ import (
 	"github.com/wirectl/wirectl/transport"
 )
 
-// containerHosts are the names by which containers call the machine that they run on.
+// containerHosts are the names of the host machine in containers.
 var containerHosts = []string{"host.docker.internal", "host.containers.internal", "gateway.docker.internal"}
 
 // ContainerHost reports whether a Host header is a container's name for this machine
 // and the peer is on this machine or on a container bridge. The name alone proves
-// nothing, since others may make it lead here.
+// nothing, since anybody can resolve it to this machine.
 func ContainerHost(host string, peer net.Addr) bool {
 	if !slices.Contains(containerHosts, strings.ToLower(transport.Hostname(host))) {
 		return false
@@ -45,10 +45,10 @@ func links() []link {
 	return all
 }
 
-// bridges are what the names of container engines' bridges begin with.
+// bridges are the prefixes of the names of container engines' bridges.
 var bridges = []string{"docker", "br-", "podman", "cni", "nerdctl", "lxcbr", "lxdbr", "incusbr"}
 
-// reaches reports whether ip is the address itself, or one of a container bridge.
+// reaches reports whether ip is the link's own address, or an address on a container bridge.
 func (l link) reaches(ip net.IP) bool {
 	isBridge := slices.ContainsFunc(bridges, func(b string) bool { return strings.HasPrefix(l.name, b) })
 	return l.net.IP.Equal(ip) || isBridge && l.net.Contains(ip)

@@ -12,10 +12,9 @@ type Request struct {
 	*http.Request
 	// Body is the whole body, chunks joined.
 	Body []byte
-	// Client is the host that the client is at.
+	// Client is the client's host.
 	Client string
-	// Account is the name of the client whose token was shown, "" if that was no
-	// client's own.
+	// Account is the name of the client whose token was sent, "" for the broker's token.
 	Account string
 }
 
@@ -25,8 +24,8 @@ func (r *Request) HasLength() bool {
 	return r.ContentLength != 0 || r.Header.Get("Content-Length") != ""
 }
 
-// Start returns the request line, for taps, without the key that clients of Gemini's may
-// have in it.
+// Start returns the request line, for taps, without the key that Gemini's clients may put
+// there.
 func (r *Request) Start() string {
 	target := r.RequestURI
 	if strings.ContainsAny(target, "?&;") {

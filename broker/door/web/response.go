@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// A Response is the answer to one request: either one call of JSON, Send or Serve, or
-// Stream and any number of calls of Chunk.
+// A Response is the answer to one request: one call of JSON, Send or Serve, or else Stream
+// and any number of calls of Chunk.
 type Response struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
-	write   time.Duration // for the answer to make progress
+	write   time.Duration // the time limit of a write
 
 	sent, streaming, broken bool
 	err                     error
@@ -43,13 +43,13 @@ func (w *Response) Serve(r *Request, h http.Handler) {
 	h.ServeHTTP(extending{w.w, w}, r.Request)
 }
 
-// extending sets the time for each write of such a handler.
+// extending sets the deadline of each write of such a handler.
 type extending struct {
 	http.ResponseWriter
 	of *Response
 }
 
-// Unwrap returns what such a handler takes the connection over from.
+// Unwrap lets such a handler hijack the connection.
 func (e extending) Unwrap() http.ResponseWriter { return e.ResponseWriter }
 
 func (e extending) Write(p []byte) (int, error) {
@@ -57,15 +57,14 @@ func (e extending) Write(p []byte) (int, error) {
 	return e.ResponseWriter.Write(p)
 }
 
-// Stream begins an answer of events that goes on with Chunk.
+// Stream begins an answer of events, which Chunk continues.
 func (w *Response) Stream(status int) {
 	w.Set("Content-Type", "text/event-stream")
 	w.sent, w.streaming = true, true
 	w.w.WriteHeader(status)
 }
 
-// Chunk writes the next piece of a stream at once. Its error says that the
-// client is gone.
+// Chunk writes and flushes the next piece of a stream. An error means that the client is gone.
 func (w *Response) Chunk(p []byte) error {
 	if w.err == nil && len(p) > 0 {
 		w.extend(len(p))
@@ -76,15 +75,15 @@ func (w *Response) Chunk(p []byte) error {
 	return w.err
 }
 
-// extend sets the time for a write of n bytes.
+// extend sets the deadline for a write of n bytes.
 func (w *Response) extend(n int) {
 	_ = w.control.SetWriteDeadline(time.Now().Add(w.write + time.Duration(n>>16)*w.write/64))
 }
 
-// Streaming reports whether the answer is a stream that has begun.
+// Streaming reports whether a stream has begun.
 func (w *Response) Streaming() bool { return w.streaming }
 
-// Break ends a stream so that the client sees that it is cut.
+// Break cuts a stream so that the client notices.
 func (w *Response) Break() { w.broken = true }
 
 func (w *Response) finish() {
@@ -96,12 +95,11 @@ func (w *Response) finish() {
 	}
 }
 
-// drainTime is how long a refused client may go on writing, so that it gets to
-// read its answer.
+// drainTime is how long a rejected client may keep writing before the connection closes.
 const drainTime = 3 * time.Second
 
-// refuse answers a request whose body is not used, and ends the connection. What
-// the client still sends is read, up to a point: a reset would lose the answer.
+// refuse answers a request without its body, and closes the connection. Some of the body is
+// read first: a reset would lose the answer.
 func (w *Response) refuse(status int, answer []byte, rest io.Reader, most int64) {
 	_ = w.control.EnableFullDuplex()
 	w.Close()

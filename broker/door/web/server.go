@@ -1,5 +1,5 @@
-// Package web is what the broker's HTTP doors share, on top of net/http: authorization,
-// limits of bodies and times, and the end of a call whose client has left.
+// Package web has the common parts of the broker's HTTP doors, on top of net/http:
+// authorization, limits of sizes and times, and cancelling the call of a client that has left.
 package web
 
 import (
@@ -22,21 +22,19 @@ import (
 	"github.com/wirectl/wirectl/broker/door"
 )
 
-// A Handler answers one request by w. The context ends with [broker.ErrGone] when
-// the client leaves, and with [broker.ErrShutdown] when the door shuts.
+// A Handler answers one request. The context ends with [broker.ErrGone] when the client
+// leaves, and with [broker.ErrShutdown] when the door shuts.
 type Handler func(ctx context.Context, r *Request, w *Response)
 
-// A Config is what the doors do differently.
+// A Config is how a door differs from others.
 type Config struct {
 	Handler Handler
 	// Limit is the largest body, in bytes.
 	Limit int64
-	// Fault returns the body, which is JSON, for a request that never gets to
-	// the handler.
+	// Fault returns the JSON body for a request that does not reach the handler.
 	Fault func(path string, f *Fault) []byte
 	Access
-	// Pages lets web pages of this machine ask: the server answers preflight
-	// requests.
+	// Pages admits web pages of this machine: the server answers preflight requests.
 	Pages bool
 }
 
@@ -71,8 +69,7 @@ func New(cfg Config) *Server {
 	return &Server{cfg: cfg, ctx: context.Background(), silent: map[net.Conn]struct{}{}, down: make(chan struct{})}
 }
 
-// Serve takes connections from ln until [Server.Shutdown], and returns when all
-// have ended.
+// Serve accepts connections from ln until [Server.Shutdown], and returns when all have ended.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -84,7 +81,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ReadHeaderTimeout: s.Times.Read, IdleTimeout: s.Times.Idle, MaxHeaderBytes: maxHead,
 		ConnState: s.note,
-		ErrorLog:  log.New(io.Discard, "", 0), // what clients do wrong, they are told
+		ErrorLog:  log.New(io.Discard, "", 0), // clients are told their errors
 	}
 	if s.stopping {
 		ln.Close()
@@ -116,8 +113,7 @@ func (s *Server) Stop() {
 	}
 }
 
-// hasEnded waits for the work of [Server.Go], and reports whether that ended before
-// ctx.
+// hasEnded waits for running calls, and reports whether they ended before ctx.
 func (s *Server) hasEnded(ctx context.Context) bool {
 	ended := make(chan struct{})
 	go func() {
@@ -132,8 +128,8 @@ func (s *Server) hasEnded(ctx context.Context) bool {
 	}
 }
 
-// note keeps the connections that have sent nothing: net/http takes them for
-// busy, and would wait for them for seconds when it shuts down.
+// note tracks the connections that have sent nothing. net/http considers them busy, and would
+// wait for seconds when it shuts down.
 func (s *Server) note(c net.Conn, state http.ConnState) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,8 +143,8 @@ func (s *Server) note(c net.Conn, state http.ConnState) {
 	}
 }
 
-// Shutdown stops, lets the calls that run end until ctx ends, cancels the rest,
-// lets them be answered, and closes what is still open then.
+// Shutdown stops, waits for running calls until ctx ends, cancels the rest, lets them be
+// answered, and closes the connections that are still open.
 func (s *Server) Shutdown(ctx context.Context) {
 	s.Stop()
 	s.mu.Lock()
@@ -174,10 +170,10 @@ func (s *Server) Context() context.Context {
 	return s.ctx
 }
 
-// Go does work that no client waits for; Serve waits for it. It is for handlers.
+// Go does work in the background; Serve waits for it. It is for handlers.
 func (s *Server) Go(work func()) { s.calls.Go(work) }
 
-// ServeHTTP takes one request.
+// ServeHTTP serves one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.calls.Add(1)
 	defer s.calls.Done()
@@ -202,32 +198,28 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
 	defer cancel(nil)
-	defer context.AfterFunc(r.Context(), func() { cancel(leftOr(r.Context())) })()
+	defer context.AfterFunc(r.Context(), func() {
+		cause := context.Cause(r.Context())
+		if !errors.Is(cause, broker.ErrShutdown) {
+			cause = broker.ErrGone
+		}
+		cancel(cause)
+	})()
 	s.cfg.Handler(ctx, req, out)
 	out.finish()
 }
 
-// leftOr says why the context of a request ended: the door shuts, or else the
-// client has left.
-func leftOr(ctx context.Context) error {
-	if cause := context.Cause(ctx); errors.Is(cause, broker.ErrShutdown) {
-		return cause
-	}
-	return broker.ErrGone
-}
-
-// inFlight counts the bytes of memory that the bodies of all requests take.
+// inFlight is the memory of the bodies of all requests, in bytes.
 var inFlight atomic.Int64
 
 // maxInFlight bounds inFlight.
 const maxInFlight = 256 << 20
 
-// readStep is how much memory is taken for a body at first; it grows as bytes come,
-// not as they are announced.
+// readStep is the first buffer of a body. It grows with the bytes that arrive, not with the
+// announced length.
 const readStep = 16 << 10
 
-// readBody reads the whole body, to its end, so that net/http notices from then on
-// when the client leaves.
+// readBody reads the body to its end. Only then does net/http notice when the client leaves.
 func (s *Server) readBody(r *Request, w *Response) *Fault {
 	if r.ContentLength > s.cfg.Limit {
 		return s.tooLarge()
@@ -238,7 +230,7 @@ func (s *Server) readBody(r *Request, w *Response) *Fault {
 			if int64(len(r.Body)) > s.cfg.Limit {
 				return s.tooLarge()
 			}
-			// The time grows with the size, so that slow links may send large bodies.
+			// The time limit grows with the size, for slow links.
 			_ = w.control.SetReadDeadline(begun.Add(s.Times.Read + time.Duration(len(r.Body)>>16)*s.Times.Read/64))
 			if !r.grow(s.cfg.Limit) {
 				return &Fault{http.StatusServiceUnavailable, "The broker is reading too many large requests at once: try again"}
@@ -262,8 +254,8 @@ func (s *Server) readBody(r *Request, w *Response) *Fault {
 	}
 }
 
-// grow makes room for more of the body, unless the bodies of all requests take
-// too much.
+// grow makes room for more of the body, unless the bodies of all requests take too much
+// memory.
 func (r *Request) grow(limit int64) bool {
 	size := int64(max(readStep, 2*cap(r.Body)))
 	if n := r.ContentLength; n >= 0 {

@@ -1,4 +1,4 @@
-// Package doortest is what the tests of the front doors share.
+// Package doortest has helpers for the tests of the front doors.
 package doortest
 
 import (
@@ -16,8 +16,7 @@ import (
 	"github.com/wirectl/wirectl/broker/provider/mock"
 )
 
-// Broker returns a broker with the model mock, of a provider that is nil for an
-// echo.
+// Broker returns a broker with the model mock of a provider; nil is an echo.
 func Broker(t testing.TB, p provider.Provider) *broker.Broker {
 	t.Helper()
 	if p == nil {
@@ -33,7 +32,7 @@ func Broker(t testing.TB, p provider.Provider) *broker.Broker {
 	return b
 }
 
-// A Server is what a door is served by.
+// A Server serves a door.
 type Server interface {
 	Serve(ctx context.Context, ln net.Listener) error
 	Shutdown(ctx context.Context)
@@ -69,12 +68,12 @@ func Dial(t testing.TB, addr string) *net.TCPConn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	_ = conn.SetDeadline(time.Now().Add(30 * time.Second)) // lest a test hang
+	_ = conn.SetDeadline(time.Now().Add(30 * time.Second)) // so that no test hangs
 	return conn.(*net.TCPConn)
 }
 
-// Ask makes a request on a connection of its own. An answer that is cut short is the
-// error.
+// Ask makes a request on a new connection. If the answer is cut, it returns the error as the
+// answer.
 func Ask(t testing.TB, method, url, body string, header http.Header) (status int, got http.Header, answer string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
@@ -94,25 +93,24 @@ func Ask(t testing.TB, method, url, body string, header http.Header) (status int
 	return resp.StatusCode, resp.Header, string(out)
 }
 
-// Zero makes 0 of the number under a key, which is different each time.
+// Zero replaces the number of a key, which changes each time, by 0.
 func Zero(text, key string) string {
 	return regexp.MustCompile(`"`+key+`":[0-9.]+`).ReplaceAllString(text, `"`+key+`":0`)
 }
 
-// A Held is a provider whose calls wait until the test says so.
+// A Held is a provider whose calls wait for the test.
 type Held struct{ Calls chan *Call }
 
-// A Call is one of them.
+// A Call is a call of a [Held].
 type Call struct {
 	*provider.Request
-	// Ended yields the cause for which the call was given up, nil if it
-	// finished.
+	// Ended yields the cause of the call's cancellation, nil if it finished.
 	Ended chan error
 
 	part, text chan string
 }
 
-// NewHeld returns such a provider. Its calls have to be received.
+// NewHeld returns a Held. The test must receive its calls.
 func NewHeld() *Held { return &Held{make(chan *Call, 64)} }
 
 // Say emits a part.

@@ -12,16 +12,16 @@ import (
 	"github.com/wirectl/wirectl/broker/door"
 )
 
-// Talk says something to a door and returns what it answered. Neither sockets nor
-// timers take part, so that nothing waits: it is for fuzzing.
+// Talk sends bytes to a door and returns its answer. It uses neither sockets nor timers, and
+// never waits: it is for fuzzing.
 func Talk(s *door.Server, said []byte) []byte {
 	c := &talk{in: bytes.NewReader(said)}
 	s.ServeConn(context.Background(), c)
 	return c.out.Bytes()
 }
 
-// Post posts a body to a door that speaks HTTP, without a socket, and returns the
-// status and the body of the answer.
+// Post posts a body to an HTTP door, without a socket, and returns the status and the body of
+// the answer.
 func Post(s http.Handler, path string, body []byte) (status string, answer []byte) {
 	r := httptest.NewRequestWithContext(context.Background(), http.MethodPost, path, bytes.NewReader(body))
 	r.Host = "localhost"
@@ -30,7 +30,7 @@ func Post(s http.Handler, path string, body []byte) (status string, answer []byt
 	return strconv.Itoa(w.Code), w.Body.Bytes()
 }
 
-// A talk is a client that has said all it has to say, and listens to everything.
+// A talk is a client that has sent everything, and reads all answers.
 type talk struct {
 	in  *bytes.Reader
 	out bytes.Buffer
