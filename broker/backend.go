@@ -24,12 +24,12 @@ type backend struct {
 	group   Group                                 // nil without one
 	breaker *gobreaker.TwoStepCircuitBreaker[any] // nil without a threshold
 	metrics *metrics
-	label   string // of what is counted of it
+	label   string // of its metrics
 }
 
 func newBackend(cfg *Backend, n *metrics, s *mask.Secrets, g Group) *backend {
 	b := &backend{Backend: cfg, secrets: s, group: g, metrics: n, label: label(cfg.Name)}
-	n.attempts.WithLabelValues(b.label) // which is there from now on, as are these
+	n.attempts.WithLabelValues(b.label) // so that the series exist from the start
 	n.retries.WithLabelValues(b.label)
 	n.working.WithLabelValues(b.label)
 	if cfg.Concurrency > 0 {
@@ -63,8 +63,8 @@ func (b *backend) isOpen() bool {
 // openElsewhere reports whether the breaker is open at another broker of the group.
 func (b *backend) openElsewhere() bool { return b.group != nil && b.group.IsOpen(b.Name) }
 
-// complete makes the call here, again and again as far as the backend's
-// retries go. The model has that name, unless the route has one for it.
+// complete makes the call at this route, with the backend's retries. The model's name is name
+// unless the route has one.
 func (r *route) complete(ctx context.Context, c *Call, name string) error {
 	backoff := cmp.Or(r.Backoff, 200*time.Millisecond)
 	for attempt := 0; ; attempt++ {
@@ -88,8 +88,7 @@ func (r *route) complete(ctx context.Context, c *Call, name string) error {
 	}
 }
 
-// pause is how long to wait before a retry. It is not ok to wait longer than
-// MaxWait.
+// pause is how long to wait before a retry. It is not ok if that is longer than MaxWait.
 func (r *route) pause(err error, backoff time.Duration) (time.Duration, bool) {
 	var e *provider.Error
 	errors.As(err, &e)
@@ -101,7 +100,7 @@ func (r *route) pause(err error, backoff time.Duration) (time.Duration, bool) {
 	return max(backoff/2+rand.N(backoff/2+1), e.RetryAfter), true
 }
 
-// attempt asks the provider once, when the limits let it.
+// attempt calls the provider once, within its limits.
 func (r *route) attempt(ctx context.Context, c *Call, hop *Hop) error {
 	if r.breaker == nil {
 		return r.queued(ctx, c, hop)
@@ -118,13 +117,12 @@ func (r *route) attempt(ctx context.Context, c *Call, hop *Hop) error {
 	return err
 }
 
-// errNoVerdict: the outcome of a call says nothing about its backend.
+// errNoVerdict: the outcome of a call says nothing about the health of its backend.
 var errNoVerdict = errors.New("no verdict")
 
-// verdict is what the outcome of a call says about its backend: nil if that is
-// well, as one is that finds a request wrong. One that fails in the middle of an
-// answer is not. A client that goes away says nothing, nor does what was not asked
-// at all, or a mistake of our own.
+// verdict is what the outcome of a call says about the health of its backend: nil if it is
+// healthy, which includes rejecting a request, or else an error, also if it fails in the middle
+// of an answer. A client that leaves, a request that was not sent and our own faults say nothing.
 func verdict(ctx context.Context, err error) error {
 	var e *provider.Error
 	switch {
@@ -177,7 +175,7 @@ func (r *route) queued(ctx context.Context, c *Call, hop *Hop) error {
 	return err
 }
 
-// ask asks the provider, and shows the exchange to the tap.
+// ask calls the provider, and publishes the exchange.
 func (r *route) ask(ctx context.Context, c *Call, hop *Hop) error {
 	req := provider.Request{Model: hop.Model, Prompt: c.Prompt, Chat: c.Chat, ChatErr: c.ChatErr, Choices: c.Choices, Own: c.Own, Dialect: c.Dialect, OwnHeader: c.OwnHeader, Emit: c.Emit, Traceparent: hop.Traceparent, Client: c.Client, Account: c.Account, Secrets: r.secrets}
 	if c.Tap != nil {
@@ -190,8 +188,7 @@ func (r *route) ask(ctx context.Context, c *Call, hop *Hop) error {
 	return err
 }
 
-// begun marks an error of a call of which parts had been emitted: making it
-// again would repeat them.
+// begun marks an error of a call whose answer had begun: a retry would repeat parts of it.
 func begun(err error, began bool) error {
 	if err == nil || !began {
 		return err
@@ -205,7 +202,7 @@ func begun(err error, began bool) error {
 	return &marked
 }
 
-// try asks the provider of r, within the limits of time.
+// try calls the provider of r, within the time limits.
 func (r *route) try(ctx context.Context, req *provider.Request, c *Call) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

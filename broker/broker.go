@@ -1,8 +1,8 @@
 // Package broker routes completions by the name of a model to providers: with a
 // default, aliases and patterns, weights and fallbacks, limits and retries, and a
-// cancel that reaches the provider whoever asked for it. Its front doors, which
-// speak to clients, are the sub-packages of door; they know the protocols, and
-// broker knows none. What a broker does is set up by package config.
+// cancellation that reaches the provider. Its front doors, which serve clients, are the
+// sub-packages of door; they know the protocols, and broker knows none. Package config reads
+// the configuration.
 package broker
 
 import (
@@ -31,7 +31,7 @@ type Broker struct {
 	start    time.Time
 }
 
-// A Watcher is told of every call that has ended; it must not keep the call.
+// A Watcher is told of every call that ends; it must not keep the call.
 type Watcher interface {
 	Ended(c *Call, r *Report)
 }
@@ -44,14 +44,13 @@ func New(cfg Config, w Watcher) (*Broker, error) {
 	return b, b.Reload(cfg)
 }
 
-// Trace makes each call go on under the trace context that f returns for that of
-// its client, and each of its attempts under the one for that of the call. It has to
-// be called before the first call.
+// Trace sets the function that returns the trace context of a call, from that of its client,
+// and of each attempt, from that of the call. It must be called before the first call.
 func (b *Broker) Trace(f func(parent string) string) { b.trace = f }
 
-// Reload makes cfg the configuration of all calls from now on; those that run
-// end as they began. What is counted of a backend goes by its name; its limits and its
-// breaker begin anew. If cfg is faulty, nothing changes.
+// Reload makes cfg the configuration of all new calls; running ones keep theirs. Metrics of a
+// backend continue under its name; its limits and its breaker begin anew. If cfg is invalid,
+// nothing changes.
 func (b *Broker) Reload(cfg Config) error {
 	t, err := newTable(cfg, b.metrics)
 	if err != nil {
@@ -61,10 +60,10 @@ func (b *Broker) Reload(cfg Config) error {
 	return nil
 }
 
-// A Call is one prompt for one model, and what came of it.
+// A Call is one prompt for one model, and its outcome.
 type Call struct {
-	// Door and Client say who asks; Ref is the id that the client gave.
-	// Account is whose budget the call is on, "" for nobody's.
+	// Door and Client say where the call comes from; Ref is the client's id for it.
+	// Account is the client whose budget pays for the call, "" for none.
 	Door, Client, Ref, Account string
 	// Model is the name that the client asked for; blank is the default.
 	Model string
@@ -92,22 +91,22 @@ type Call struct {
 	Hops []Hop
 	// Completion is the outcome.
 	Completion provider.Completion
-	// Tap publishes what is said to providers; it may be nil.
+	// Tap publishes the exchanges with providers; it may be nil.
 	Tap Tap
 
-	model *model                     // that it went to
+	model *model                     // the model that the call went to
 	trace func(parent string) string // of the broker
 	ask   ask
 
 	table    *table
 	spending *spending
-	purses   []Purse // that the call is on
-	price    *Price  // of the model that it is asked of
+	purses   []Purse // the budgets that pay for the call
+	price    *Price  // of the model that serves it
 	paid     bool    // it was counted
-	composed bool    // it consists of calls that count for themselves
+	composed bool    // it consists of calls that are counted separately
 }
 
-// A Tap makes the exchanges at which a call's words to a provider are seen.
+// A Tap publishes a call's exchanges with providers.
 type Tap interface {
 	Provider(c *Call, h *Hop) provider.Exchange
 }
@@ -117,12 +116,11 @@ type Hop struct {
 	Provider, Model string
 	Started         time.Time
 	Took            time.Duration
-	// Sent says that the provider was asked, rather than that the attempt
-	// ended in the queue before it.
+	// Sent says that the request was sent; otherwise the attempt ended while queued.
 	Sent bool
 	Err  error
-	// Traceparent is the trace context that the provider got, if any: that of
-	// the attempt, where attempts are traced, or else that of the call.
+	// Traceparent is the trace context sent to the provider, if any: that of the attempt if
+	// attempts are traced, else that of the call.
 	Traceparent string
 }
 
@@ -143,8 +141,8 @@ func (b *Broker) ended(c *Call, err error) {
 	}
 }
 
-// Admit returns an [*UnknownModelError] unless there is the model of the call, which
-// then has ended as a call that [Broker.Do] makes.
+// Admit returns an [*UnknownModelError] if the call's model does not exist. The call has then
+// ended, and is reported, as in [Broker.Do].
 func (b *Broker) Admit(c *Call) error {
 	err := b.Find(c.Model)
 	if err != nil {
@@ -163,15 +161,15 @@ const (
 	embeddings
 )
 
-// Count asks how many tokens the call's request is; the answer is in the Usage of
-// its Completion. No completion is made: it stands in no account and no log.
+// Count counts the tokens of the call's request; the result is in the Usage of its
+// Completion. There is no completion: the call is in no account and no log.
 func (b *Broker) Count(ctx context.Context, c *Call) error {
 	c.ask = count
 	return b.run(ctx, c)
 }
 
-// Embed asks for the vectors of the call's Chat, which is OpenAI's request for
-// embeddings; OpenAI's answer is the Chat of its Completion.
+// Embed makes embeddings. The call's Chat is OpenAI's request, and the Chat of its Completion
+// OpenAI's answer.
 func (b *Broker) Embed(ctx context.Context, c *Call) error {
 	c.ask = embeddings
 	return b.Do(ctx, c)
@@ -195,7 +193,7 @@ func (b *Broker) run(ctx context.Context, c *Call) error {
 	return err
 }
 
-// below returns the trace context of what goes on under a parent.
+// below returns a trace context below a parent.
 func (c *Call) below(parent string) string {
 	if c.trace == nil {
 		return parent
@@ -212,18 +210,18 @@ func (b *Broker) do(ctx context.Context, t *table, c *Call) (err error) {
 	}
 	switch c.ask {
 	case count:
-		return c.model.only(ctx, c, canCount, ErrCannotCount)
+		return c.model.only(ctx, c, can[provider.Counter], ErrCannotCount)
 	case embeddings:
 		if err := c.pay(ctx, c.model); err != nil {
 			return err
 		}
-		return c.model.only(ctx, c, canEmbed, ErrCannotEmbed)
+		return c.model.only(ctx, c, can[provider.Embedder], ErrCannotEmbed)
 	}
 	return c.told(c.model.complete(ctx, c))
 }
 
-// told is err, or if that only says that a provider was passed over, what was wrong
-// before at one that was asked.
+// told returns err or, if err only says that a provider was skipped, the last failure of a
+// provider that was called.
 func (c *Call) told(err error) error {
 	if !passedOver(err) {
 		return err
@@ -236,37 +234,42 @@ func (c *Call) told(err error) error {
 	return err
 }
 
-// passedOver reports whether a call failed so without its provider being asked: it
-// is left alone, or has nothing like what the call is for.
+// passedOver reports whether err means that the provider was not called: its breaker is open,
+// or it does not support the request.
 func passedOver(err error) bool {
 	return err != nil && (errors.Is(err, ErrOpen) || CauseOf(err) == provider.Unsupported)
 }
 
-// Find returns an *UnknownModelError unless there is such a model.
+// Find returns an *UnknownModelError if the model does not exist.
 func (b *Broker) Find(model string) error {
 	_, _, err := b.table.Load().find(model)
 	return err
 }
 
 // Models returns the names of the models, sorted; patterns are among them.
-func (b *Broker) Models() []string { return b.table.Load().offered(true) }
+func (b *Broker) Models() []string {
+	t := b.table.Load()
+	return t.withOffered(t.names, true)
+}
 
-// Named returns the names that can be asked for as they are, sorted.
-func (b *Broker) Named() []string { return b.table.Load().offered(false) }
+// Named returns the names without patterns, sorted.
+func (b *Broker) Named() []string {
+	t := b.table.Load()
+	return t.withOffered(t.named, false)
+}
 
 // Running returns how many calls run.
 func (b *Broker) Running() int64 { return b.running.Load() }
 
-// Uptime returns how long the broker has been there.
+// Uptime returns how long the broker has existed.
 func (b *Broker) Uptime() time.Duration { return time.Since(b.start) }
 
-// MaxBatch is how many calls a request may ask for: each takes memory, however short
-// its prompt is.
+// MaxBatch is how many calls a request may make: each takes memory, however short its prompt.
 const MaxBatch = 10_000
 
-// Batch makes the calls of one request, as many at once as the configuration
-// allows, and returns their errors in order. Unless ended is nil, it is told of each
-// call that succeeded, one at a time.
+// Batch makes the calls of one request, as many at once as the configuration allows, and
+// returns their errors in order. It calls ended, unless nil, for each call that succeeded, one
+// at a time.
 func (b *Broker) Batch(ctx context.Context, calls []*Call, ended func(*Call)) []error {
 	errs := make([]error, len(calls))
 	var telling sync.Mutex

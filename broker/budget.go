@@ -12,7 +12,7 @@ import (
 	"github.com/wirectl/wirectl/internal/prices"
 )
 
-// A Budget is what a client or a model may use. A limit of 0 is none.
+// A Budget limits the use of a client or a model. A limit of 0 means unlimited.
 type Budget struct {
 	Calls  int64         `json:"calls,omitempty"`
 	Tokens int64         `json:"tokens,omitempty"`
@@ -20,7 +20,7 @@ type Budget struct {
 	Per    time.Duration `json:"-"`              // after which it begins anew; 0 is never
 }
 
-// Spent is what was used of a budget.
+// Spent is the used part of a budget.
 type Spent struct {
 	Since  time.Time `json:"since"`
 	Calls  int64     `json:"calls"`
@@ -28,16 +28,16 @@ type Spent struct {
 	Cost   float64   `json:"cost"`
 }
 
-// A BudgetError says that a budget is used up, or that it cannot be kept to.
+// A BudgetError says that a budget is used up, or that it cannot be enforced.
 type BudgetError struct {
-	// Of is whose budget it is, such as "the client alice".
+	// Of is the owner of the budget, such as "the client alice".
 	Of string
 	// What is used up.
 	What string
-	// Wait is for how long; 0 is for ever.
+	// Wait is the time until the budget begins anew; 0 if it never does.
 	Wait time.Duration
-	// Unpriced is the model whose calls cannot be counted against a budget of cost,
-	// "" if that is not why.
+	// Unpriced is a model without a price, whose calls cannot be counted against a budget
+	// of cost; "" if the budget is used up.
 	Unpriced string
 }
 
@@ -51,7 +51,7 @@ func (e *BudgetError) Error() string {
 	return fmt.Sprintf("Budget used up: %s has had its %s. Raise its budget in the configuration", e.Of, e.What)
 }
 
-// A Purse is whose budget a call is on.
+// A Purse is a budget that pays for a call.
 type Purse struct {
 	Of     string // such as "client alice"
 	Budget *Budget
@@ -76,7 +76,7 @@ func (p Purse) Left(s *Spent, now time.Time) error {
 	return e
 }
 
-// spending is what was used of all budgets, by whose they are.
+// spending is the used part of all budgets, by owner.
 type spending struct {
 	mu      sync.Mutex
 	of      map[string]*Spent
@@ -108,7 +108,7 @@ func (k *spending) admit(purses []Purse) error {
 	return nil
 }
 
-// charge counts what a call came to.
+// charge counts the tokens and the cost of a call.
 func (k *spending) charge(purses []Purse, tokens int64, cost float64) {
 	if len(purses) == 0 {
 		return
@@ -124,7 +124,7 @@ func (k *spending) charge(purses []Purse, tokens int64, cost float64) {
 	k.changed = true
 }
 
-// purses are whose budgets a call for a model is on.
+// purses returns the budgets that pay for a call to a model.
 func (t *table) purses(account string, m *model) (list []Purse, err error) {
 	if b := t.clients[account]; b != nil {
 		list = append(list, Purse{"client " + account, b})
@@ -140,8 +140,8 @@ func (t *table) purses(account string, m *model) (list []Purse, err error) {
 	return list, nil
 }
 
-// pay counts a call against the budgets that it is on. From the second model on, which is
-// a fallback, the client's has been counted.
+// pay counts a call against its budgets. For a fallback, the client's budget has been counted
+// already.
 func (c *Call) pay(ctx context.Context, m *model) error {
 	purses, err := c.table.purses(c.Account, m)
 	if err != nil {
@@ -163,7 +163,7 @@ func (c *Call) pay(ctx context.Context, m *model) error {
 	return nil
 }
 
-// charge counts what the call came to.
+// charge counts the tokens and the cost of the call.
 func (c *Call) charge() {
 	cost := 0.0
 	u := c.Completion.Usage
@@ -171,7 +171,7 @@ func (c *Call) charge() {
 		cost = c.price.Cost(u.Input, u.Output)
 	}
 	purses := c.purses
-	if c.composed { // its calls were on the budget of the client
+	if c.composed { // the client's budget has paid for its calls
 		cost = c.Completion.Cost
 		purses = slices.DeleteFunc(slices.Clone(purses), func(p Purse) bool { return strings.HasPrefix(p.Of, "client ") })
 	}
@@ -183,7 +183,7 @@ func (c *Call) charge() {
 	}
 }
 
-// used is what the call itself has used: nothing, where it consists of others.
+// used is the call's own use: nothing if it consists of other calls.
 func (c *Call) used() provider.Usage {
 	if c.composed {
 		return provider.Usage{}
@@ -191,22 +191,17 @@ func (c *Call) used() provider.Usage {
 	return c.Completion.Usage
 }
 
-// Budgets reports whether there are any.
+// Budgets reports whether any client or model has a budget.
 func (c *Config) Budgets() bool {
 	for _, b := range c.Clients {
 		if b != nil {
 			return true
 		}
 	}
-	for i := range c.Models {
-		if c.Models[i].Budget != nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.Models, func(m Model) bool { return m.Budget != nil })
 }
 
-// WithoutBudgets returns the configuration without any.
+// WithoutBudgets returns the configuration without budgets.
 func (c Config) WithoutBudgets() Config {
 	c.Clients, c.Models = nil, slices.Clone(c.Models)
 	for i := range c.Models {
@@ -215,8 +210,8 @@ func (c Config) WithoutBudgets() Config {
 	return c
 }
 
-// Spent returns what was used of each budget, by whose it is, and whether that has changed
-// since Spent was called before.
+// Spent returns the used part of each budget, by owner, and whether it has changed since the
+// last call of Spent.
 func (b *Broker) Spent() (spent map[string]Spent, changed bool) {
 	k := &b.spending
 	k.mu.Lock()
@@ -229,18 +224,17 @@ func (b *Broker) Spent() (spent map[string]Spent, changed bool) {
 	return spent, changed
 }
 
-// Spend says what was used before the broker began. It has to be called before the first
-// call.
+// Spend restores the used parts of budgets. It must be called before the first call.
 func (b *Broker) Spend(spent map[string]Spent) {
 	for of, s := range spent {
 		b.spending.of[of] = &s
 	}
 }
 
-// A Price is what the tokens of a model cost.
+// A Price is the price of a model's tokens.
 type Price = prices.Price
 
-// A BudgetState is a budget, and what was used of it.
+// A BudgetState is a budget with its used part.
 type BudgetState struct {
 	Of    string  `json:"of"`
 	Limit Budget  `json:"limit"`
@@ -248,7 +242,7 @@ type BudgetState struct {
 	Spent Spent   `json:"spent"`
 }
 
-// Budgets returns all budgets, sorted by whose they are.
+// Budgets returns all budgets, sorted by owner.
 func (b *Broker) Budgets() []BudgetState {
 	t := b.table.Load()
 	list := []BudgetState{}

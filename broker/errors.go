@@ -8,12 +8,11 @@ import (
 	"github.com/wirectl/wirectl/broker/provider"
 )
 
-// Why a call was given up. A door ends a call's context with one of these as
-// its cause.
+// The causes of cancelled calls. A door cancels a call's context with one of these.
 var (
-	// ErrGone: the client went away.
+	// ErrGone: the client has left.
 	ErrGone = errors.New("the client went away")
-	// ErrCancelled: the client asked that the call be cancelled.
+	// ErrCancelled: the client cancelled the call.
 	ErrCancelled = errors.New("cancelled by the client")
 	// ErrShutdown: the broker is about to stop.
 	ErrShutdown = errors.New("the broker is shutting down")
@@ -25,13 +24,13 @@ var ErrCannotCount = errors.New("the providers of the model count no tokens")
 // ErrCannotEmbed: no provider of the model makes embeddings.
 var ErrCannotEmbed = errors.New("the providers of the model make no embeddings")
 
-// The causes with which the time limits of an attempt end it.
+// The causes of attempts that exceed a time limit.
 var (
 	errFirstPart = &provider.Error{Cause: provider.TimedOut, Err: errors.New("no part of the answer came within timeouts.first_token")}
 	errTotal     = &provider.Error{Cause: provider.TimedOut, Err: errors.New("the answer was not whole within timeouts.total")}
 )
 
-// ErrOpen: the provider failed too often lately, and is left alone for a while.
+// ErrOpen: the breaker is open, because the provider failed too often.
 var ErrOpen = &provider.Error{Cause: provider.Overloaded, Err: errors.New("the breaker is open: the provider failed too often lately")}
 
 // An UnknownModelError says that no model has the name.
@@ -40,7 +39,7 @@ type UnknownModelError struct {
 	Allowed []string
 }
 
-// Error is the sentence that clients get, quoted as Python quotes.
+// Error is the message for clients, with Python's quoting.
 func (e *UnknownModelError) Error() string {
 	quoted := make([]string, len(e.Allowed))
 	for i, name := range e.Allowed {
@@ -49,7 +48,7 @@ func (e *UnknownModelError) Error() string {
 	return fmt.Sprintf("Unknown model %s. Allowed: [%s]", PyQuote(e.Model), strings.Join(quoted, ", "))
 }
 
-// Message is what a client may know of an error. It has no detail of a provider.
+// Message is the error message for clients. It has no details of a provider.
 func Message(err error) string {
 	if unknown, ok := errors.AsType[*UnknownModelError](err); ok {
 		return unknown.Error()
@@ -63,7 +62,7 @@ func Message(err error) string {
 	case errors.Is(err, ErrCancelled):
 		return "Request cancelled"
 	case errors.Is(err, ErrGone):
-		return "Client went away" // which logs are told alone
+		return "Client went away" // for logs only
 	case errors.Is(err, ErrHubLost):
 		return "Shared limits cannot be checked: the hub of the brokers cannot be reached"
 	case errors.Is(err, ErrCannotCount):
@@ -80,11 +79,11 @@ func Message(err error) string {
 	return internalError
 }
 
-// internalError tells of a fault that is not the provider's.
+// internalError is the message for faults of the broker.
 const internalError = "Internal broker error"
 
-// problem is the sentence for a failure of a provider. It depends on the status and
-// the code alone, never on what else the provider wrote.
+// problem is the message for a failure of a provider. It depends only on the status and the
+// code, never on the provider's text.
 func problem(e *provider.Error) string {
 	switch {
 	case e.Cause == provider.Unsupported:
@@ -110,14 +109,13 @@ func problem(e *provider.Error) string {
 	case provider.Overloaded:
 		return "Server error: the provider failed"
 	}
-	if e.Status != 0 { // such as a redirect, which is not followed
+	if e.Status != 0 { // such as a redirect
 		return "Server error: the provider failed"
 	}
 	return internalError
 }
 
-// CauseOf returns the cause of an error that a provider made, Internal for
-// every other.
+// CauseOf returns the cause of a provider's error, Internal for any other.
 func CauseOf(err error) provider.Cause {
 	if e, ok := errors.AsType[*provider.Error](err); ok {
 		return e.Cause

@@ -22,8 +22,8 @@ var outcomeNames = [...]string{OK: "ok", Failed: "error", Cancelled: "cancelled"
 
 func (o Outcome) String() string { return outcomeNames[o] }
 
-// maxAccounts bounds how many clients, and names that a pattern takes, are told
-// apart; the rest are "other", and the pattern.
+// maxAccounts bounds the accounts. Further clients are counted as "other", and further names
+// that match a pattern as the pattern.
 const maxAccounts = 1000
 
 type accountKey struct{ door, client, model string }
@@ -34,7 +34,7 @@ type ledger struct {
 	accounts map[accountKey]*Usage
 }
 
-// addCall counts a call, and returns the name that its model has in the account.
+// addCall counts a call, and returns its model's name in the account.
 func (l *ledger) addCall(c *Call, o Outcome, s *mask.Secrets) (model string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -48,13 +48,12 @@ func (l *ledger) addCall(c *Call, o Outcome, s *mask.Secrets) (model string) {
 	return u.Model
 }
 
-// account returns the account of that key, or the one that the call counts to
-// where there are too many.
+// account returns the account of a key, or the shared one if there are too many.
 func (l *ledger) account(k accountKey, c *Call, s *mask.Secrets) *Usage {
 	if u := l.accounts[k]; u != nil {
 		return u
 	}
-	k.model = string(s.Hide([]byte(k.model))) // a pattern takes any name
+	k.model = string(s.Hide([]byte(k.model))) // a pattern matches any name
 	if len(l.accounts) >= maxAccounts && l.accounts[k] == nil {
 		if k.client = "other"; c.model != nil {
 			k.model = c.model.name
@@ -68,7 +67,7 @@ func (l *ledger) account(k accountKey, c *Call, s *mask.Secrets) *Usage {
 	return u
 }
 
-// Usage is what one client used of one model through one door.
+// Usage is the use of one model by one client through one door.
 type Usage struct {
 	Door         string  `json:"door"`
 	Client       string  `json:"client"`
@@ -85,7 +84,7 @@ type Usage struct {
 // Calls returns how many calls there were.
 func (u *Usage) Calls() int64 { return u.OK + u.Failed + u.Cancelled + u.Refused }
 
-// Usage returns what was used so far, sorted by model, door and client.
+// Usage returns the usage so far, sorted by model, door and client.
 func (b *Broker) Usage() []Usage {
 	b.ledger.mu.Lock()
 	defer b.ledger.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics are what a broker counts, as Prometheus has it.
+// metrics are the Prometheus metrics of a broker.
 type metrics struct {
 	calls, tokens               *prometheus.CounterVec
 	durations                   *prometheus.HistogramVec
@@ -64,8 +64,7 @@ func (b *Broker) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// addCall counts a call to a door for a model. There may be many clients: they are told
-// apart by the ledger alone.
+// addCall counts a call. Clients have no label, since there may be many: the ledger has them.
 func (m *metrics) addCall(door, model string, c *Call, o Outcome) {
 	door, model = label(door), label(model)
 	m.calls.WithLabelValues(door, model, o.String()).Inc()
@@ -76,5 +75,5 @@ func (m *metrics) addCall(door, model string, c *Call, o Outcome) {
 	}
 }
 
-// label is valid UTF-8, as labels have to be.
+// label returns s as valid UTF-8, which labels must be.
 func label(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

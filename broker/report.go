@@ -9,17 +9,16 @@ import (
 type Report struct {
 	Outcome Outcome
 	Err     error
-	// By is why a cancelled call was given up: gone, cancel or shutdown.
+	// By is the cause of a cancelled call: gone, cancel or shutdown.
 	By string
-	// Stopped is the hop at which a cancelled call was when the cancel came:
-	// route, before any provider was chosen; queue, before the provider was
-	// asked; provider.
+	// Stopped is how far a cancelled call had come: route, before a provider was chosen;
+	// queue, before the request was sent; provider, after that.
 	Stopped string
 }
 
 func outcomeOf(err error) Outcome {
 	if err == nil {
-		return OK // before errors.As, for which the variable takes memory
+		return OK // before the variable of errors.As is allocated
 	}
 	var unknown *UnknownModelError
 	switch {

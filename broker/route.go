@@ -13,25 +13,25 @@ import (
 	"github.com/wirectl/wirectl/broker/provider"
 )
 
-// A table is a configuration made ready for routing. It does not change, but
-// for the turns of its models and the state of its backends.
+// A table is a configuration prepared for routing. It is fixed, except for the turns of its
+// models and the state of its backends.
 type table struct {
 	models   map[string]*model
 	aliases  map[string]string
 	patterns []*model // the longest first
 	fallback string   // the default model
-	names    []string // with patterns, as they are written
-	named    []string // without
+	names    []string // models, patterns and aliases
+	named    []string // the same without patterns
 	batch    int
 	backends []*backend
 	secrets  *mask.Secrets
 	clients  map[string]*Budget
 	group    Group // nil without one
 	workers  Workers
-	rest     *model // for what only workers offer; nil without them
+	rest     *model // for names that only workers offer; nil without workers
 }
 
-// A model is where calls for one name, or pattern, go.
+// A model is the target of calls for one name or pattern.
 type model struct {
 	name      string
 	routes    []route
@@ -44,8 +44,8 @@ type model struct {
 	turns []int // by route, for smooth weighted round robin
 }
 
-// A fallback is a model under the name that it is fallen back to by, "" if that is
-// a pattern: then the name is the one that was asked for.
+// A fallback is a model and the name to use for it, "" for a pattern: then the requested name
+// is used.
 type fallback struct {
 	*model
 	name string
@@ -57,7 +57,7 @@ type route struct {
 	weight int
 }
 
-// newTable makes a table, of which is counted in n.
+// newTable makes a table, whose backends count in n.
 func newTable(cfg Config, n *metrics) (*table, error) {
 	t := &table{models: map[string]*model{}, aliases: cfg.Aliases, fallback: cfg.Default, batch: cmp.Or(cfg.Batch, 16), secrets: cfg.Secrets, clients: cfg.Clients, group: cfg.Group}
 	known := map[*Backend]*backend{}
@@ -122,7 +122,9 @@ func (t *table) check() error {
 		}
 	}
 	slices.Sort(t.names)
-	t.named = slices.DeleteFunc(slices.Clone(t.names), t.isPattern)
+	t.named = slices.DeleteFunc(slices.Clone(t.names), func(name string) bool {
+		return slices.ContainsFunc(t.patterns, func(m *model) bool { return m.name == name })
+	})
 	if t.fallback != "" {
 		if _, _, err := t.find(t.fallback); err != nil {
 			return fmt.Errorf("the default model is %q, which there is not", t.fallback)
@@ -131,8 +133,7 @@ func (t *table) check() error {
 	return nil
 }
 
-// find returns the model that a client means by a name, and the name without
-// aliases.
+// find returns the model of a requested name, and the name after aliases.
 func (t *table) find(asked string) (*model, string, error) {
 	name := strings.TrimSpace(asked)
 	if name == "" {
@@ -157,12 +158,6 @@ func (t *table) find(asked string) (*model, string, error) {
 	return m, name, nil
 }
 
-// isPattern reports whether a name is that of a pattern, rather than of a model or
-// an alias.
-func (t *table) isPattern(name string) bool {
-	return slices.ContainsFunc(t.patterns, func(m *model) bool { return m.name == name })
-}
-
 func (t *table) match(name string) *model {
 	for _, m := range t.patterns {
 		before, after, _ := strings.Cut(m.name, "*")
@@ -173,8 +168,8 @@ func (t *table) match(name string) *model {
 	return nil
 }
 
-// complete makes the call at the model's routes and, where those fail in a way that
-// another could mend, at those of its fallbacks.
+// complete makes the call at the model's routes and, if a retry elsewhere may help, at its
+// fallbacks.
 func (m *model) complete(ctx context.Context, c *Call) error {
 	err := m.completeAs(ctx, c, c.Name)
 	for i := 0; i < len(m.fallbacks) && err != nil && elsewhere(ctx, err); i++ {
@@ -183,8 +178,8 @@ func (m *model) complete(ctx context.Context, c *Call) error {
 	return err
 }
 
-// completeAs makes the call at the route whose turn it is, then at the others. The
-// model is asked for by the name where a route has none of its own.
+// completeAs makes the call at the route whose turn it is, then at the others. Routes without
+// a model name of their own use name.
 func (m *model) completeAs(ctx context.Context, c *Call, name string) error {
 	if err := c.pay(ctx, m); err != nil {
 		return err
@@ -199,7 +194,7 @@ func (m *model) completeAs(ctx context.Context, c *Call, name string) error {
 	return err
 }
 
-// only makes the call at the first route whose provider can do what it is for.
+// only makes the call at the first route whose provider supports it.
 func (m *model) only(ctx context.Context, c *Call, can func(provider.Provider) bool, cannot error) error {
 	for i := range m.routes {
 		if can(m.routes[i].Provider) {
@@ -209,24 +204,18 @@ func (m *model) only(ctx context.Context, c *Call, can func(provider.Provider) b
 	return cannot
 }
 
-func canCount(p provider.Provider) bool {
-	_, ok := p.(provider.Counter)
+func can[T any](p provider.Provider) bool {
+	_, ok := p.(T)
 	return ok
 }
 
-func canEmbed(p provider.Provider) bool {
-	_, ok := p.(provider.Embedder)
-	return ok
-}
-
-// elsewhere reports whether a call that failed so may be made at another route.
+// elsewhere reports whether a call that failed with err may be retried at another route.
 func elsewhere(ctx context.Context, err error) bool {
 	var e *provider.Error
 	return ctx.Err() == nil && errors.As(err, &e) && e.Again()
 }
 
-// pick returns the route whose turn it is. A route whose breaker is open is
-// passed over where there is another.
+// pick returns the route whose turn it is. It skips open breakers unless all are open.
 func (m *model) pick() int {
 	if len(m.routes) == 1 {
 		return 0

@@ -22,7 +22,7 @@ import (
 
 // A Config is what doors have in common.
 type Config struct {
-	Addrs     map[string]string // where they listen, by their names
+	Addrs     map[string]string // by the names of doors
 	Access    web.Access
 	Limits    config.Limits
 	Publisher *publish.Publisher // may be nil
@@ -33,7 +33,7 @@ type Config struct {
 // New makes all doors.
 func New(b *broker.Broker, c Config) []service.Door {
 	p, own := c.Publisher, c.Access
-	own.Clients = nil // of whoever runs the broker
+	own.Clients = nil // the admin door is for the operator alone
 	guard := func(a web.Access) service.Guard {
 		if a.NeedsToken() {
 			return service.Token
@@ -55,8 +55,7 @@ func New(b *broker.Broker, c Config) []service.Door {
 	return doors
 }
 
-// limited gives a server the limits of the configuration. One that lets its
-// clients be silent for a time of its own goes on to.
+// limited sets the limits of the configuration. A server's own idle time takes precedence.
 func (c *Config) limited(srv interface {
 	service.Server
 	Bounds() *door.Limits

@@ -1,5 +1,5 @@
-// Package host runs a broker with its configuration, doors, observers, and a program
-// beside it.
+// Package host runs a broker with its configuration, doors, observers, and a program that
+// uses it.
 package host
 
 import (
@@ -37,25 +37,25 @@ type Options struct {
 	Listen  []string // where doors listen: DOOR=ADDR
 	AnyPort bool
 	Remote  bool          // doors may listen beyond this machine
-	Drain   time.Duration // for calls that run at the end
+	Drain   time.Duration // how long running calls may take at the end
 	Quiet   bool
 
 	Lookout        lookout.Config
-	Program        []string // that runs beside the broker; none if it is empty
+	Program        []string // runs with the broker; empty is none
 	PrintAddresses bool
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
-	// Latis makes what serves the connections of the doors for latis.
+	// Latis returns the server of connections to the doors for latis.
 	Latis func(*broker.Broker, *slog.Logger) latis.Serve
 	// Join joins other brokers at the hub of an address; nil joins none. JoinURL is that
 	// address, "" for the one in the configuration.
 	Join    func(ctx context.Context, url string, open bool, warn func(string)) (Joined, error)
 	JoinURL string
-	// Work has the broker take calls at the hub rather than join it; nil does not.
+	// Work makes the broker a worker, which takes calls from the hub; nil does not.
 	Work func(url string, b *broker.Broker, p *publish.Publisher, warn func(string)) (Worker, error)
 	// RLM makes a model that is a recursive language model; see [config.Env]. It may be nil.
 	RLM func(h *Host, of *config.Config, model string, settings []config.Setting) (provider.Provider, error)
-	// Linger asks for time to end in after an interrupt.
+	// Linger requests time to end after an interrupt.
 	Linger func(time.Duration)
 }
 
@@ -68,13 +68,13 @@ type Host struct {
 	log     *slog.Logger
 	broker  *broker.Broker
 	seen    *publish.Publisher
-	secrets mask.Secrets // masked in all that is written or answered
+	secrets mask.Secrets // masked in all output
 	stop    context.CancelFunc
 	spent   *spentFile // nil if nothing is kept
 	joined  Joined     // nil if there is no hub
 }
 
-// An AddressError says that the address of a door is none.
+// An AddressError says that the address of a door is invalid.
 type AddressError struct{ Err error }
 
 func (e *AddressError) Error() string { return e.Err.Error() }
@@ -110,7 +110,7 @@ func (h *Host) load() (*config.Config, error) {
 	return cfg, err
 }
 
-// price gives the models prices that the configuration does not, where budgets need them.
+// price adds the user's prices to models without one, if budgets need them.
 func (h *Host) price(cfg *config.Config) error {
 	if !cfg.Broker.Budgets() {
 		return nil
@@ -130,19 +130,17 @@ func (h *Host) price(cfg *config.Config) error {
 	return nil
 }
 
-// keepSpent keeps what is used of budgets, if there are any and it is not kept yet.
+// keepSpent stores the use of budgets in a file, if there are any and it is not stored yet.
 func (h *Host) keepSpent(cfg *config.Config) error {
 	if h.spent != nil || h.joined != nil || !cfg.Broker.Budgets() {
 		return nil
 	}
-	name := cfg.Spent
+	name, err := cfg.Spent, error(nil)
 	if name == "" {
-		var err error
 		if name, err = spentName(h.options.Getenv); err != nil {
 			return err
 		}
 	}
-	var err error
 	h.spent, err = keepSpent(name, h.broker, h.warn)
 	return err
 }
@@ -161,8 +159,8 @@ func (h *Host) warn(text string) {
 	fmt.Fprintf(h.secrets.Writer(h.options.Stderr), "wirectl: %s\n", text)
 }
 
-// Run serves until something ends it, and shuts the doors in an orderly way. It returns
-// the status of the program, if there is one.
+// Run serves until something ends it, and then shuts the doors gracefully. It returns the
+// status of the program, if there is one.
 func (h *Host) Run(ctx context.Context) (int, error) {
 	out, err := h.lookout()
 	if err != nil {
@@ -181,9 +179,8 @@ func (h *Host) lookout() (*lookout.Lookout, error) {
 	return lookout.Open(cfg)
 }
 
-// Inside runs f with a broker that has no doors, so that nobody else can ask it. What is
-// published, and what the providers are told, is on the tap and in the capture. Budgets are
-// those of a broker with doors.
+// Inside runs f with a broker without doors, for this process alone. Its traffic is on the
+// tap and in the capture. Budgets do not apply: they are for brokers with doors.
 func (h *Host) Inside(f func(*broker.Broker, *publish.Publisher) error) error {
 	out, err := h.lookout()
 	if err != nil {
@@ -202,20 +199,19 @@ func (h *Host) Inside(f func(*broker.Broker, *publish.Publisher) error) error {
 	return errors.Join(err, out.End())
 }
 
-// Calls returns the broker that serves, and where its traffic is seen, for a provider that
-// makes calls itself.
+// Calls returns the serving broker and its publisher, for a provider that makes calls itself.
 func (h *Host) Calls() (*broker.Broker, *publish.Publisher) { return h.broker, h.seen }
 
-// Log returns where a broker that serves tells what happens.
+// Log returns the log of the serving broker.
 func (h *Host) Log() *slog.Logger { return h.log }
 
 // Getenv returns a variable of the environment.
 func (h *Host) Getenv(name string) string { return h.options.Getenv(name) }
 
-// Capture has both sides of the broker recorded into a file; "" is none.
+// Capture records both sides of the broker into a file; "" is none.
 func (h *Host) Capture(file string) { h.options.Lookout.Capture = file }
 
-// Control has viewers of the tap command c.
+// Control lets viewers of the tap control c.
 func (h *Host) Control(c tap.Controller) { h.options.Lookout.Control = c }
 
 // Hide returns text without the secrets of the configuration.
@@ -266,7 +262,9 @@ func (h *Host) serve(ctx context.Context, out *lookout.Lookout) (status int, err
 	}
 	draining, done := context.WithTimeout(context.WithoutCancel(ctx), h.options.Drain)
 	defer done()
-	h.rest(draining, worker)
+	if worker != nil {
+		worker.Close(draining)
+	}
 	svc.Shutdown(draining)
 	for _, u := range h.broker.Usage() {
 		h.log.Info("used", "model", u.Model, "door", u.Door, "client", u.Client, "calls", u.Calls(), "ok", u.OK,
@@ -278,7 +276,7 @@ func (h *Host) serve(ctx context.Context, out *lookout.Lookout) (status int, err
 // shutdownTime is how long a shutdown may take after the drain.
 const shutdownTime = 5 * time.Second
 
-// tell says where the doors are.
+// tell prints or logs the addresses of the doors.
 func (h *Host) tell(svc *service.Service) error {
 	if h.options.PrintAddresses {
 		_, err := h.options.Stdout.Write(append(svc.Addresses(), '\n'))
@@ -290,32 +288,34 @@ func (h *Host) tell(svc *service.Service) error {
 	return nil
 }
 
-// wait waits for what ends the broker: the program's end, a signal, an interrupt,
-// or a door that fails. Where there is a program it waits for that, too.
+// wait waits for the end of the program, a signal, an interrupt, or the failure of a door. If
+// there is a program, it waits for it after an interrupt, too.
 func (h *Host) wait(ctx context.Context, svc *service.Service, signals <-chan os.Signal) (int, error) {
 	hasProgram := len(h.options.Program) > 0
-	ended := make(chan exit, 1)
+	var status int
+	var failed error
+	ended := make(chan struct{})
 	if hasProgram {
 		go func() {
-			status, err := script.Run(ctx, script.Program{
+			defer close(ended)
+			status, failed = script.Run(ctx, script.Program{
 				Args: h.options.Program, Stdin: h.options.Stdin, Stdout: h.options.Stdout, Stderr: h.options.Stderr,
 				Broker: svc.Addr("rlm"), Proxy: svc.Addr("proxy"), OpenAI: svc.Addr("openai"),
 			})
-			ended <- exit{status, err}
 		}()
 	}
 	for {
 		select {
-		case e := <-ended:
-			return e.status, e.err
+		case <-ended:
+			return status, failed
 		case err := <-svc.Failed():
 			return 0, err
 		case <-ctx.Done():
 			if !hasProgram {
 				return 0, nil
 			}
-			e := <-ended // the program was told to end
-			return e.status, e.err
+			<-ended // the program was told to end
+			return status, failed
 		case sig := <-signals:
 			if sig == syscall.SIGTERM {
 				h.stop()
@@ -326,14 +326,7 @@ func (h *Host) wait(ctx context.Context, svc *service.Service, signals <-chan os
 	}
 }
 
-// An exit is the end of the program.
-type exit struct {
-	status int
-	err    error
-}
-
-// reload makes the configuration as it is now that of all further calls. A bad
-// one changes nothing.
+// reload reads the configuration again, for all new calls. An invalid one changes nothing.
 func (h *Host) reload() {
 	cfg, err := h.load()
 	if err == nil {

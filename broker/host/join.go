@@ -13,22 +13,22 @@ import (
 	"github.com/wirectl/wirectl/broker/service"
 )
 
-// Joined is a broker's part in what several share at a hub.
+// Joined is a broker's connection to the state that brokers share at a hub.
 type Joined interface {
 	broker.Group
 	// Workers are those at the hub.
 	Workers() broker.Workers
-	// Report has the others told of the usage that f returns.
+	// Report tells the others the usage that f returns.
 	Report(f func() []broker.Usage)
 	Close()
 }
 
 // A Worker takes calls from brokers at a hub.
 type Worker interface {
-	// ID is its name there, and Offered what it offers.
+	// ID is its name at the hub, and Offered lists its models.
 	ID() string
 	Offered() []string
-	// Close waits until ctx ends for calls that run.
+	// Close waits for running calls until ctx ends.
 	Close(ctx context.Context)
 }
 
@@ -48,7 +48,7 @@ func (h *Host) join(ctx context.Context) (err error) {
 // errNoHub: a provider of the kind workers has no hub to find them at.
 var errNoHub = errors.New("providers of the kind workers are found at a hub: name it with --join URL, or as join: URL in the configuration")
 
-// share makes a configuration one of a broker that has joined.
+// share adds the hub's shared state and workers to a configuration.
 func (h *Host) share(cfg *config.Config) error {
 	if h.joined != nil {
 		cfg.Broker.Group, cfg.Broker.Workers = h.joined, h.joined.Workers()
@@ -79,7 +79,7 @@ func (h *Host) leave() {
 	}
 }
 
-// work takes calls from the brokers at the hub, if that is asked for.
+// work starts taking calls from the hub if the broker is a worker.
 func (h *Host) work(p *publish.Publisher) (Worker, error) {
 	if h.options.Work == nil {
 		return nil, nil
@@ -94,14 +94,7 @@ func (h *Host) work(p *publish.Publisher) (Worker, error) {
 	return w, err
 }
 
-// rest lets the calls of a worker end.
-func (h *Host) rest(ctx context.Context, w Worker) {
-	if w != nil {
-		w.Close(ctx)
-	}
-}
-
-// onlyNamed closes the doors of a worker that no flag opens.
+// onlyNamed closes the doors of a worker that no flag names.
 func (h *Host) onlyNamed(addrs map[string]string) {
 	if h.options.Work == nil {
 		return

@@ -13,13 +13,14 @@ import (
 
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/capture/history"
+	"github.com/wirectl/wirectl/capture/output"
 	"github.com/wirectl/wirectl/internal/lock"
 )
 
-// saveEvery is how often what is spent is written: what a crash may lose.
+// saveEvery is how often the file is written. A crash loses no more than that.
 const saveEvery = time.Second
 
-// A spentFile keeps what was used of budgets, for the next broker.
+// A spentFile stores the use of budgets for the next broker.
 type spentFile struct {
 	name   string
 	lock   *os.File
@@ -30,7 +31,7 @@ type spentFile struct {
 	group  sync.WaitGroup
 }
 
-// maxSpentFile bounds what is read, in bytes.
+// maxSpentFile bounds the file, in bytes.
 const maxSpentFile = 16 << 20
 
 // spentName is the file in the user's state folder.
@@ -42,7 +43,7 @@ func spentName(getenv func(string) string) (string, error) {
 	return filepath.Join(filepath.Dir(folder.Dir), "broker", "spent.json"), nil
 }
 
-// keepSpent tells a broker what was spent before, and writes what is spent from now on.
+// keepSpent restores a broker's use of budgets, and stores it from now on.
 func keepSpent(name string, b *broker.Broker, warn func(string)) (*spentFile, error) {
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return nil, err
@@ -108,7 +109,7 @@ func (f *spentFile) keep(ctx context.Context) {
 	}
 }
 
-// save writes what is spent, if that has changed, whole or not at all.
+// save writes the file atomically, if the use of budgets has changed.
 func (f *spentFile) save() {
 	spent, changed := f.broker.Spent()
 	if !changed {
@@ -125,21 +126,17 @@ func replace(name string, spent map[string]broker.Spent) error {
 	if err != nil {
 		return err
 	}
-	file, err := os.OpenFile(name+"~", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	file, err := output.Begin(name)
 	if err != nil {
 		return err
 	}
-	_, err = file.Write(append(data, '\n'))
-	if err == nil {
-		err = file.Sync() // lest the name be there before the bytes after a power cut
+	if _, err = file.Write(append(data, '\n')); err == nil {
+		err = file.Sync() // after a power cut the file must not be empty
 	}
-	if err = errors.Join(err, file.Close()); err == nil {
-		err = os.Rename(name+"~", name)
-	}
-	return err
+	return errors.Join(err, file.Close(err == nil))
 }
 
-// Close writes what is spent for the last time.
+// Close writes the file for the last time.
 func (f *spentFile) Close() {
 	if f == nil {
 		return

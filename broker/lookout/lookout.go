@@ -26,14 +26,14 @@ import (
 	"github.com/wirectl/wirectl/internal/otlp"
 )
 
-// A Config is what is to be seen, and where that goes.
+// A Config says what is observed, and where that is written.
 type Config struct {
 	Name       string // of the tap; "" is serve
-	Controller string // who asks; "" is clients
+	Controller string // the name of the callers; "" is clients
 	NoTap      bool
-	Control    tap.Controller // takes the commands of viewers; nil takes none
+	Control    tap.Controller // runs the commands of viewers; nil is none
 	Send       tap.SendFunc   // to a hub; nil is none
-	Program    []string       // that runs beside the broker
+	Program    []string       // runs with the broker
 	Capture    string         // the file of the capture; "" is none
 	Label      func(*capture.Record, *pcapng.Label)
 	Log, Calls string // the files of lines; "" is none, and - is Stdout
@@ -46,10 +46,9 @@ type Config struct {
 	Warn       func(text string)
 }
 
-// A Lookout is all that sees what a broker does: the tap and the capture, which
-// see what passes, and the logs and spans, which see calls. Its ends are in the
-// order of opening: the capture must not wait for a collector of spans, which may be
-// dead.
+// A Lookout is all observers of a broker: the tap and the capture, which see the traffic, and
+// the logs and spans, which see calls. They are closed in the reverse order of opening: the
+// capture must not wait for a dead collector of spans.
 type Lookout struct {
 	Publisher *publish.Publisher
 	Trace     func(string) string
@@ -74,7 +73,7 @@ func Open(cfg Config) (*Lookout, error) {
 	return l, nil
 }
 
-// End ends all of it, the newest first.
+// End closes all observers, the newest first.
 func (l *Lookout) End() error {
 	var errs []error
 	for _, end := range slices.Backward(l.ends) {
@@ -83,7 +82,7 @@ func (l *Lookout) End() error {
 	return errors.Join(errs...)
 }
 
-// A fan writes to several.
+// A fan writes to several writers.
 type fan []capture.Writer
 
 func (f fan) Write(r *capture.Record) error {
@@ -116,8 +115,8 @@ func (l *Lookout) openTaps() error {
 		}
 	}
 	if name := l.Capture; name != "" {
-		// Keys never are in what is published; secrets in prompts are the
-		// users' own, and known ones are taken out.
+		// Keys are never published. Secrets in prompts belong to the users; known ones
+		// are redacted.
 		redaction := capture.Secrets()
 		session = redaction.Session(session)
 		rec, err := recorder.Create(name, recorder.Config{Session: session, Label: l.Label, Notice: l.Warn})
@@ -133,7 +132,7 @@ func (l *Lookout) openTaps() error {
 	return nil
 }
 
-// closes returns what closes a recorder or a sender.
+// closes returns a function that closes a recorder or a sender.
 func closes(c interface{ Close(context.Context) error }) func() error {
 	return func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), closing)
@@ -160,20 +159,7 @@ func (l *Lookout) openTap(session capture.Session, hub *tap.Hub) {
 	l.Warn(fmt.Sprintf("there is no tap: %v", err))
 }
 
-// openFile opens a file that lines are written to.
-func (l *Lookout) openFile(name string, open func(string) (*os.File, error)) (io.Writer, error) {
-	if name == "-" {
-		return l.Secrets.Writer(l.Stdout), nil
-	}
-	f, err := open(name)
-	if err != nil {
-		return nil, err
-	}
-	l.ends = append(l.ends, f.Close)
-	return l.Secrets.Writer(f), nil
-}
-
-// failures logs each call that failed. A prompt or an answer is in none of its lines.
+// failures logs each failed call, without prompts and answers.
 type failures struct{ log *slog.Logger }
 
 func (f failures) Ended(c *broker.Call, r *broker.Report) {
@@ -192,30 +178,37 @@ func (f failures) Ended(c *broker.Call, r *broker.Report) {
 }
 
 func (l *Lookout) openLog() error {
-	if l.Log == "" {
-		return nil
-	}
-	w, err := l.openFile(l.Log, output.Append)
-	if err != nil {
-		return err
-	}
-	log := observe.NewLog(w, l.LogPrompts)
-	l.watchers = append(l.watchers, log)
-	l.ends = append(l.ends, log.Err)
-	return nil
+	return l.openLines(l.Log, output.Append, func(w io.Writer) lines { return observe.NewLog(w, l.LogPrompts) })
 }
 
 func (l *Lookout) openCalls() error {
-	if l.Calls == "" {
+	return l.openLines(l.Calls, output.Create, func(w io.Writer) lines { return observe.NewCalls(w, rlm.AppendCompletion) })
+}
+
+// lines write a line for each call.
+type lines interface {
+	broker.Watcher
+	Err() error
+}
+
+// openLines opens a file of lines, unless its name is "".
+func (l *Lookout) openLines(name string, open func(string) (*os.File, error), to func(io.Writer) lines) error {
+	w := l.Stdout
+	switch name {
+	case "":
 		return nil
+	case "-":
+	default:
+		f, err := open(name)
+		if err != nil {
+			return err
+		}
+		l.ends = append(l.ends, f.Close)
+		w = f
 	}
-	w, err := l.openFile(l.Calls, output.Create)
-	if err != nil {
-		return err
-	}
-	calls := observe.NewCalls(w, rlm.AppendCompletion)
-	l.watchers = append(l.watchers, calls)
-	l.ends = append(l.ends, calls.Err)
+	log := to(l.Secrets.Writer(w))
+	l.watchers = append(l.watchers, log)
+	l.ends = append(l.ends, log.Err)
 	return nil
 }
 
@@ -243,13 +236,13 @@ func (l *Lookout) openSpans() error {
 	return nil
 }
 
-// closing is how long the capture may take for what is left.
+// closing is how long the capture may take to write its rest.
 const closing = 10 * time.Second
 
-// spansTime is how long the last spans may take. It is well below what a shutdown may take.
+// spansTime is how long the last spans may take. It is well below the time of a shutdown.
 const spansTime = 2 * time.Second
 
-// Watcher returns who is told of calls, nil if nobody is.
+// Watcher returns the watcher of calls, nil if there is none.
 func (l *Lookout) Watcher() broker.Watcher {
 	if len(l.watchers) == 0 {
 		return nil

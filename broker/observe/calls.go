@@ -8,8 +8,8 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// Calls writes each call as a WireResult, the way that rlm has it: an error or a
-// chat_completion, which holds the prompt and the response, behind who asked.
+// Calls writes each call as a line: its door and id, then the WireResult of rlm, which is an
+// error or a chat_completion with the prompt and the response.
 type Calls struct {
 	lines
 	append func(b []byte, c *broker.Call) []byte

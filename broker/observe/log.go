@@ -16,7 +16,7 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// All tells several watchers.
+// All is several watchers.
 type All []broker.Watcher
 
 // Ended tells each.
@@ -96,7 +96,7 @@ type hop struct {
 	Detail   string  `json:"detail,omitempty"`
 }
 
-// A cancel says who gave a call up, and how far it had come.
+// A cancel says why a call was cancelled, and how far it had come.
 type cancel struct {
 	By      string `json:"by"`
 	Stopped string `json:"stopped_at"`

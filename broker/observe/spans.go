@@ -16,13 +16,13 @@ import (
 // measures calls.
 type Spans struct{ To *otlp.Exporter }
 
-// Traceparent returns the trace context under which a call goes on: that of the
-// client with a span of ours, or a new one.
+// Traceparent returns the trace context of a call: a new span in the client's trace, or a new
+// trace.
 func Traceparent(client string) string {
 	return otlp.Traceparent(otlp.Below(otlp.SpanContext(client)))
 }
 
-// Ended makes the spans of a call, unless its client wants no record of the trace.
+// Ended sends the spans of a call, unless the client's trace is not sampled.
 func (s Spans) Ended(c *broker.Call, r *broker.Report) {
 	call := span(c.Traceparent, c.Parent, c.Name, trace.SpanKindServer, c.Started, c.Took, r.Err)
 	call.Attributes = append(call.Attributes,
@@ -46,7 +46,7 @@ func (s Spans) Ended(c *broker.Call, r *broker.Report) {
 	}
 }
 
-// measure adds an attempt to the metrics. The last one has brought what the call used.
+// measure adds an attempt to the metrics. The last one has the tokens of the call.
 func (s Spans) measure(c *broker.Call, r *broker.Report, h *broker.Hop, about []attribute.KeyValue) {
 	if h == &c.Hops[len(c.Hops)-1] && r.Err == nil {
 		s.To.MeasureTokens(c.Completion.Usage.Input, c.Completion.Usage.Output, about...)
@@ -57,8 +57,8 @@ func (s Spans) measure(c *broker.Call, r *broker.Report, h *broker.Hop, about []
 	s.To.Measure(otlp.ModelDuration, h.Took.Seconds(), about...)
 }
 
-// span returns the span of a trace context below another. Its name is the operation and the
-// model, if there is one.
+// span returns the span of a trace context below a parent. It is named after the operation and
+// the model, if any.
 func span(own, parent, model string, kind trace.SpanKind, at time.Time, took time.Duration, err error) *otlp.Span {
 	s := &otlp.Span{
 		Context: otlp.SpanContext(own), Parent: otlp.SpanContext(parent), Name: strings.TrimSpace(otlp.Chat + " " + model),
@@ -70,7 +70,7 @@ func span(own, parent, model string, kind trace.SpanKind, at time.Time, took tim
 	return s
 }
 
-// name is a name as an attribute, which is none if there is no name.
+// name returns a name as an attribute, which is empty if the name is.
 func name(key attribute.Key, name string) attribute.KeyValue {
 	if name == "" {
 		return attribute.KeyValue{}

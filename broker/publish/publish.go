@@ -31,23 +31,22 @@ type Publisher struct {
 	hide  func([]byte) []byte
 }
 
-// New returns a publisher to w, which has to be quick: see package capture/tap. The
-// secrets, which may be nil, are hidden in what is published.
+// New returns a publisher to w, which must not block: see package capture/tap. The secrets,
+// which may be nil, are masked.
 func New(w capture.Writer, s *mask.Secrets) *Publisher {
 	return &Publisher{to: w, clock: time.Now, hide: s.Hide}
 }
 
-// A Conn is a connection as it is published. A nil Conn publishes nothing.
+// A Conn publishes a connection. A nil Conn publishes nothing.
 type Conn struct {
 	p                 *Publisher
 	number            int
 	protocol, framing string
 	offsets           [3]int64
-	left              atomic.Bool // the controller did; see Left
+	left              atomic.Bool // see Left
 }
 
-// Open publishes that a connection began. What travels on it is frames of the
-// framing, in the protocol.
+// Open publishes that a connection was opened, with frames of a framing and a protocol.
 func (p *Publisher) Open(name, protocol, framing string) *Conn {
 	if p == nil {
 		return nil
@@ -57,7 +56,7 @@ func (p *Publisher) Open(name, protocol, framing string) *Conn {
 	return c
 }
 
-// Frame publishes a frame, of which raw[start:] is the payload.
+// Frame publishes a frame with the payload raw[start:].
 func (c *Conn) Frame(dir frame.Dir, raw []byte, start int) {
 	if c == nil || dir == frame.U2C && c.left.Load() {
 		return
@@ -70,11 +69,10 @@ func (c *Conn) Frame(dir frame.Dir, raw []byte, start int) {
 	c.write(capture.Record{Kind: capture.Frame, Frame: frame.Frame{Raw: raw, Start: start, End: len(raw), Dir: dir}})
 }
 
-// maxUnread bounds what is published of a request that could not be read.
+// maxUnread bounds the published part of a request that could not be read, in bytes.
 const maxUnread = 64 << 10
 
-// Unread publishes that a request could not be read, for that fault. What is published
-// of it is raw, or how that begins.
+// Unread publishes the bytes of a request that could not be read, up to a limit, and the fault.
 func (c *Conn) Unread(raw []byte, fault error) {
 	if c == nil {
 		return
@@ -88,7 +86,7 @@ func (c *Conn) Unread(raw []byte, fault error) {
 func (c *Conn) HTTP(dir frame.Dir, start string, body []byte) {
 	signal := frame.NoSignal
 	switch {
-	case dir == frame.U2C && !carrier.BeginsJSON(body): // nothing, or a page for people
+	case dir == frame.U2C && !carrier.BeginsJSON(body): // empty, or a page for people
 		signal = frame.Response
 	case len(body) == 0:
 		signal = frame.Request
@@ -96,14 +94,14 @@ func (c *Conn) HTTP(dir frame.Dir, start string, body []byte) {
 	c.http(dir, signal, &frame.Head{Start: start}, body)
 }
 
-// Response publishes a response with that status.
+// Response publishes a response with a status.
 func (c *Conn) Response(status int, body []byte) { c.HTTP(frame.U2C, statusLine(status), body) }
 
 func statusLine(status int) string {
 	return fmt.Sprintf("HTTP/1.1 %d %s", status, http.StatusText(status))
 }
 
-// Events publishes that a response begins that is a stream of events.
+// Events publishes the start of a stream of events.
 func (c *Conn) Events(status int) {
 	fields := []frame.Field{{Name: "Content-Type", Value: "text/event-stream"}}
 	c.http(frame.U2C, frame.Response, &frame.Head{Start: statusLine(status), Fields: fields}, nil)
@@ -118,10 +116,10 @@ func (c *Conn) Event(data []byte) {
 	c.http(frame.U2C, signal, nil, data)
 }
 
-// EventsEnd publishes that a stream has no more events.
+// EventsEnd publishes the end of a stream of events.
 func (c *Conn) EventsEnd() { c.http(frame.U2C, frame.End, nil, nil) }
 
-// http publishes a frame of HTTP. The head is nil where there is none.
+// http publishes a frame of HTTP. The head may be nil.
 func (c *Conn) http(dir frame.Dir, signal frame.Signal, head *frame.Head, body []byte) {
 	if c == nil || dir == frame.U2C && c.left.Load() {
 		return
@@ -134,16 +132,15 @@ func (c *Conn) http(dir frame.Dir, signal frame.Signal, head *frame.Head, body [
 	c.write(capture.Record{Kind: capture.Frame, Frame: frame.Frame{Raw: body, End: len(body), Dir: dir, Stream: 1, Meta: meta}})
 }
 
-// Left notes that it is the controller who ends the connection. An answer that it
-// would still get is not published any more: it is not there to take it.
+// Left notes that the controller has closed the connection. Later answers are not published,
+// since the controller does not get them.
 func (c *Conn) Left() {
 	if c != nil {
 		c.left.Store(true)
 	}
 }
 
-// Close publishes that the connection has ended in both directions, first in that
-// of the side which ended it.
+// Close publishes the end of both directions, beginning with the side that closed first.
 func (c *Conn) Close() {
 	if c == nil {
 		return
@@ -157,7 +154,7 @@ func (c *Conn) Close() {
 	}
 }
 
-// Belongs publishes where in a run the connection belongs, or an exchange of it.
+// Belongs publishes the place of the connection, or of an exchange on it, in a run.
 func (c *Conn) Belongs(p capture.Place) {
 	if text, err := p.Text(); c != nil && err == nil {
 		c.write(capture.Record{Kind: capture.Note, Text: text})
@@ -183,10 +180,10 @@ func (c *Conn) write(r capture.Record) {
 		r.Offset = c.offsets[r.Dir]
 		c.offsets[r.Dir] += int64(len(r.Raw))
 	}
-	_ = p.to.Write(&r) // a writer that fails says so itself; the traffic goes on
+	_ = p.to.Write(&r) // the writer reports its own failures; the traffic continues
 }
 
-// Tap returns the tap for a call that came by c.
+// Tap returns the tap for a call of c.
 func (c *Conn) Tap() broker.Tap {
 	if c == nil {
 		return nil
@@ -196,14 +193,13 @@ func (c *Conn) Tap() broker.Tap {
 
 type door struct{ *Conn }
 
-// Provider returns what publishes the words to a provider, on a connection of
-// their own.
+// Provider returns an exchange, which is published as a connection of its own.
 func (d door) Provider(c *broker.Call, h *broker.Hop) provider.Exchange {
 	return &exchange{from: d.Conn, call: c, hop: h}
 }
 
-// An exchange is a call to a provider as it is published. One that says nothing
-// to anybody outside is not.
+// An exchange publishes a call to a provider. It opens a connection only once a request is
+// sent.
 type exchange struct {
 	from   *Conn
 	call   *broker.Call
@@ -212,7 +208,7 @@ type exchange struct {
 	events bool // the answer is a stream of them
 }
 
-// Sent publishes the request. One that was refused may be followed by another.
+// Sent publishes the request. After a rejection there may be another one.
 func (e *exchange) Sent(url string, body []byte) {
 	e.to.Close()
 	c := e.call
@@ -242,8 +238,7 @@ func (e *exchange) Event(status int, data []byte) {
 	e.to.Event(data)
 }
 
-// Ended publishes how the attempt ended, on both connections if it was
-// cancelled: this is where the cancel stopped.
+// Ended publishes how the attempt ended, an error on both connections.
 func (e *exchange) Ended(err error) {
 	if err == nil && e.events {
 		e.to.EventsEnd()
@@ -261,13 +256,10 @@ func (e *exchange) Ended(err error) {
 	e.to.Close()
 }
 
-// gaveUp reports whether an attempt ended because the broker did not wait for its
-// answer any more.
+// gaveUp reports whether the broker stopped waiting for an answer.
 func gaveUp(err error) bool {
-	for _, why := range []error{broker.ErrGone, broker.ErrCancelled, broker.ErrShutdown, context.Canceled} {
-		if errors.Is(err, why) {
-			return true
-		}
+	if slices.ContainsFunc([]error{broker.ErrGone, broker.ErrCancelled, broker.ErrShutdown, context.Canceled}, func(why error) bool { return errors.Is(err, why) }) {
+		return true
 	}
 	var failed *provider.Error
 	return errors.As(err, &failed) && failed.Cause == provider.TimedOut

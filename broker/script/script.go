@@ -1,5 +1,5 @@
-// Package script runs a program beside a broker: it tells the program by its
-// environment where the broker is, and gives Python a module that asks it.
+// Package script runs a program with a broker: environment variables have the broker's
+// addresses, and Python gets a module for it.
 package script
 
 import (
@@ -24,17 +24,17 @@ type Program struct {
 	Args           []string
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
-	// Broker, Proxy and OpenAI are the addresses of the doors rlm, proxy and openai, ""
-	// where one is shut.
+	// Broker, Proxy and OpenAI are the addresses of the doors rlm, proxy and openai, "" for a
+	// door that is off.
 	Broker, Proxy, OpenAI string
 }
 
-// grace is how long a program may take to end once it was told to.
+// grace is how long a program may take to end after an interrupt.
 const grace = 5 * time.Second
 
 // Run runs a program to its end and returns its status: 127 if there is no such
-// program, 126 if it cannot be run, 128+N if signal N ended it. When ctx ends the
-// program is interrupted, and killed if it does not mind that.
+// program, 126 if it cannot be run, 128+N if signal N ended it. When ctx ends, the
+// program is interrupted, and killed after a grace period.
 func Run(ctx context.Context, p Program) (int, error) {
 	dir, err := os.MkdirTemp("", "wirectl-python")
 	if err != nil {
@@ -63,7 +63,7 @@ func notStarted(program string, err error) (int, error) {
 	return e.Status, e
 }
 
-// environment is env with what the program is told.
+// environment adds the variables for the program to env.
 func environment(env []string, dir string, p Program) []string {
 	path := dir
 	for _, v := range env {
@@ -92,7 +92,7 @@ func status(cmd *exec.Cmd, err error) (int, error) {
 		return 0, nil
 	case errors.As(err, &exit):
 		return exitStatus(exit), nil
-	case cmd.ProcessState != nil: // it ended well, but left its output open
+	case cmd.ProcessState != nil: // it succeeded, but a child holds its output open
 		return cmd.ProcessState.ExitCode(), nil
 	}
 	return notStarted(cmd.Args[0], err)

@@ -1,6 +1,5 @@
-// Package service runs a broker's front doors together: it opens them all or
-// none, and shuts them in an orderly way. Which doors there are, and
-// what each serves, it is told.
+// Package service runs a broker's front doors together: it opens them all or none, and shuts
+// them gracefully.
 package service
 
 import (
@@ -19,8 +18,8 @@ import (
 type Server interface {
 	// Serve returns nil after Shutdown, when all connections have ended.
 	Serve(ctx context.Context, ln net.Listener) error
-	// Stop ends listening; Shutdown does, too, and waits for what runs until
-	// ctx ends. What still runs then is cancelled and answered.
+	// Stop ends listening. Shutdown also waits for running calls until ctx ends; then the
+	// rest is cancelled and answered.
 	Stop()
 	Shutdown(ctx context.Context)
 }
@@ -30,25 +29,25 @@ type Door struct {
 	Name string
 	// Addr is where it listens: HOST:PORT, or off.
 	Addr string
-	// Guard says whether clients have to show a token, so that the door may be
-	// opened to other machines.
+	// Guard says whether clients must send a token, so that the door may be open to other
+	// machines.
 	Guard  Guard
 	Server Server
 }
 
-// Guard is what keeps strangers out of a door.
+// A Guard is how a door keeps strangers out.
 type Guard uint8
 
 const (
 	Nothing      Guard = iota // its protocol is for clients of this machine
-	TokenMissing              // it would ask for a token, but none is set
-	Token                     // whoever asks must show the token
+	TokenMissing              // its protocol has tokens, but none is configured
+	Token                     // clients must send the token
 )
 
-// Off is the address of a door that stays shut.
+// Off is the address of a door that is not opened.
 const Off = "off"
 
-// A Service is the doors at work.
+// A Service is the open doors.
 type Service struct {
 	doors     []Door // the open ones
 	listeners []net.Listener
@@ -56,8 +55,8 @@ type Service struct {
 	failed    chan error
 }
 
-// Open listens at all doors that are not off. With remote, doors that ask for a
-// token may listen beyond this machine.
+// Open listens at all doors that are not off. With remote, doors with a token may listen
+// beyond this machine.
 func Open(ctx context.Context, doors []Door, remote bool) (*Service, error) {
 	s := &Service{failed: make(chan error, len(doors))}
 	for _, d := range doors {
@@ -90,7 +89,7 @@ func (s *Service) open(ctx context.Context, d Door, remote bool) error {
 	return nil
 }
 
-// network keeps a door at an IPv4 address, 0.0.0.0 among them, from IPv6.
+// network keeps a door at an IPv4 address, including 0.0.0.0, from IPv6.
 func network(addr string) string {
 	host, _, _ := net.SplitHostPort(addr)
 	if ip := net.ParseIP(host); ip != nil && ip.To4() != nil {
@@ -118,7 +117,7 @@ func mayListen(d Door, remote bool) error {
 	return nil
 }
 
-// Close ends listening at doors that have not started.
+// Close closes doors that have not started.
 func (s *Service) Close() error {
 	var errs []error
 	for _, ln := range s.listeners {
@@ -138,7 +137,7 @@ func (s *Service) Start(ctx context.Context) {
 	}
 }
 
-// Failed yields the error of a door that ended by itself.
+// Failed yields the error of a door that failed.
 func (s *Service) Failed() <-chan error { return s.failed }
 
 // Shutdown shuts all doors at once, as [Server] has it.
@@ -152,7 +151,7 @@ func (s *Service) Shutdown(ctx context.Context) {
 	s.group.Wait()
 }
 
-// Addr returns the address at which the door of a name listens, "" if it is off.
+// Addr returns the address of a door, "" if it is off.
 func (s *Service) Addr(name string) string {
 	for i, d := range s.doors {
 		if d.Name == name {
