@@ -9,40 +9,41 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/session"
 	"github.com/wirectl/wirectl/session/stats"
 	"github.com/wirectl/wirectl/store"
 )
 
-// A delta is what the page learns of a session at once: a report has one with all there
-// is, and a live page gets one after the other. Times are microseconds since the first
-// frame, or numbers of frames where times are not known.
+// A delta is an update of the page. A report has one with the whole session; a live page gets
+// one after the other. Times are microseconds since the first frame, or frame numbers if times
+// are unknown.
 type delta struct {
 	Reset     bool             `json:"reset,omitempty"`  // forget all before
-	Secret    string           `json:"secret,omitempty"` // that commands have to show
+	Secret    string           `json:"secret,omitempty"` // for commands
 	About     about            `json:"about"`
 	Frames    *frames          `json:"frames,omitempty"`
 	Exchanges []exchange       `json:"exchanges,omitempty"`
 	Findings  []finding        `json:"findings,omitempty"`
-	Marks     map[int64]uint32 `json:"marks,omitempty"` // exchanges of frames that were sent without
+	Marks     map[int64]uint32 `json:"marks,omitempty"` // exchanges of frames that were sent before them
 	Stats     *figures         `json:"stats,omitempty"`
 	Peers     *peers           `json:"peers,omitempty"`
 	Skipped   int64            `json:"skipped,omitempty"` // frames that the page was too slow for
-	Missed    int64            `json:"missed,omitempty"`  // exchanges, too
+	Missed    int64            `json:"missed,omitempty"`  // the same for exchanges
 }
 
-// about is what is known of a session as a whole.
+// about is the summary of a session.
 type about struct {
 	Title     string   `json:"title"`
 	Protocols []string `json:"protocols"`
 	Timed     bool     `json:"timed"`
 	Live      bool     `json:"live,omitempty"`
-	Run       bool     `json:"run,omitempty"` // it is that of a run
+	Run       bool     `json:"run,omitempty"` // the session of a run
 	Waiting   string   `json:"waiting,omitempty"`
 	Begun     int64    `json:"begun,omitempty"` // milliseconds since 1970
 	Last      float64  `json:"last"`
-	Now       float64  `json:"now,omitempty"` // 0 where no clock goes on
+	Now       float64  `json:"now,omitempty"` // 0 unless the session is live
 	Frames    int64    `json:"frames"`
 	Bytes     int64    `json:"bytes"`
 	Exchanges int64    `json:"exchanges"`
@@ -54,11 +55,11 @@ type about struct {
 	Lost      int64    `json:"lost,omitempty"`    // frames, by the source
 	Untold    int64    `json:"untold,omitempty"`  // frames without their payload
 	Altered   bool     `json:"altered,omitempty"`
-	Commands  bool     `json:"commands,omitempty"` // what passes can be changed
+	Commands  bool     `json:"commands,omitempty"` // the traffic can be changed
 	Error     string   `json:"error,omitempty"`
 	Notice    string   `json:"notice,omitempty"`
 	Held      int      `json:"held,omitempty"`
-	First     *held    `json:"first,omitempty"` // of those that are held
+	First     *held    `json:"first,omitempty"` // the first held frame
 }
 
 // held is a frame that waits on the wire.
@@ -117,7 +118,7 @@ type exchange struct {
 	Findings int     `json:"findings,omitempty"`
 }
 
-// A model is what is known of the one that answers an exchange.
+// A model is the model of an exchange.
 type model struct {
 	Name   string   `json:"name"`
 	Stop   string   `json:"stop,omitempty"`
@@ -127,7 +128,7 @@ type model struct {
 	Prompt []string `json:"prompt,omitempty"`
 }
 
-// modelOf returns what is known of a model; nil if there is none.
+// modelOf returns the model of an exchange; nil if there is none.
 func modelOf(m *store.Model) *model {
 	if m.Name == "" {
 		return nil
@@ -156,7 +157,7 @@ type figures struct {
 	Begin   float64 `json:"begin"` // of the slots
 	Slot    float64 `json:"slot"`
 	Traffic traffic `json:"traffic"`
-	// Outcomes are how exchanges ended, and Cancels what became of those of a cancel.
+	// Outcomes count how exchanges ended, and Cancels how cancelled ones did.
 	Outcomes []tally   `json:"outcomes"`
 	Cancels  []tally   `json:"cancels"`
 	Kinds    []kind    `json:"kinds"`
@@ -166,14 +167,14 @@ type figures struct {
 	Usage    []int64   `json:"usage,omitempty"`
 }
 
-// A tally says how often something was.
+// A tally is a count with its name.
 type tally struct {
 	Name   string `json:"name"`
 	Count  int64  `json:"count"`
 	Failed bool   `json:"failed,omitempty"`
 }
 
-// traffic is what passed in each slot of time.
+// traffic is the traffic of each time slot.
 type traffic struct {
 	Up   []int64 `json:"up"`
 	Down []int64 `json:"down"`
@@ -191,7 +192,7 @@ type kind struct {
 	Max    float64 `json:"max,omitempty"`
 }
 
-// answers are those of a model.
+// answers are statistics of a model.
 type answers struct {
 	Name   string   `json:"name"`
 	Calls  int64    `json:"calls"`
@@ -201,7 +202,7 @@ type answers struct {
 	Rate   float64  `json:"rate,omitempty"`  // tokens a second
 }
 
-// A name is what exchanges name, such as a tool, or a tool that is defined.
+// A name is statistics of a name in exchanges, such as a tool.
 type name struct {
 	Name    string   `json:"name"`
 	Kind    string   `json:"kind"`
@@ -210,18 +211,18 @@ type name struct {
 	P50     *float64 `json:"p50,omitempty"` // milliseconds
 	P99     *float64 `json:"p99,omitempty"`
 	Bytes   int64    `json:"bytes"`             // of results
-	Tokens  int64    `json:"tokens"`            // an estimate of what they are
+	Tokens  int64    `json:"tokens"`            // estimated
 	Defined int64    `json:"defined,omitempty"` // bytes
 }
 
-// tools are those that are defined.
+// tools are statistics of the tool definitions.
 type tools struct {
 	Count  int64 `json:"count"`
 	Bytes  int64 `json:"bytes"`
 	Tokens int64 `json:"tokens"`
 }
 
-// usageOf returns what an exchange has used; nil if nothing is known of that.
+// usageOf returns the usage of an exchange; nil if it is unknown.
 func usageOf(u protocol.Usage) []int64 {
 	if u == (protocol.Usage{}) {
 		return nil
@@ -229,7 +230,7 @@ func usageOf(u protocol.Usage) []int64 {
 	return []int64{u.Input, u.Cached, u.Output, u.Cost}
 }
 
-// A clock turns stamps into times of the page.
+// A clock converts timestamps to times of the page.
 type clock struct {
 	first int64
 	timed bool
@@ -261,7 +262,7 @@ func aboutOf(title string, o *store.Overview, c clock) about {
 	}
 	if len(o.Held) > 0 {
 		h := &o.Held[0]
-		a.First = &held{h.Number, int(h.Dir), clip(h.Text, maxPayload)}
+		a.First = &held{h.Number, int(h.Dir), render.Shorten(h.Text, maxPayload)}
 	}
 	return a
 }
@@ -301,14 +302,10 @@ func (f *frames) addFrame(of *store.Frame, c clock) {
 	f.Size, f.Of, f.Says = append(f.Size, of.Size), append(f.Of, of.Mark), append(f.Says, text(says))
 }
 
-func findingOf(f *store.Finding) finding {
-	return finding{f.Name, f.Severity.String(), f.Frames, text(f.Message), f.Rule, f.Do}
-}
-
-// maxText is how much of a text beside the payload the page has, in bytes.
+// maxText bounds texts other than payloads, in bytes.
 const maxText = 1 << 10
 
-// text makes valid UTF-8 of what came from the wire, of which it takes the beginning.
+// text returns the beginning of a text from the wire, as valid UTF-8.
 func text(s string) string {
 	if len(s) > maxText {
 		s = s[:maxText] + "…"
@@ -316,23 +313,16 @@ func text(s string) string {
 	return strings.ToValidUTF8(s, "�")
 }
 
-// shown is as much of a payload as the page is to have.
+// shown returns the beginning of a payload: its JSON form if there is one, else its text, else
+// hex digits.
 func shown(payload, form []byte, limit int) string {
 	switch {
 	case form != nil && utf8.Valid(form):
-		return clip(string(form), limit)
+		return render.Shorten(form, limit)
 	case utf8.Valid(payload):
-		return clip(string(payload), limit)
+		return render.Shorten(payload, limit)
 	}
 	return "hex:" + hex.EncodeToString(payload[:min(len(payload), limit/2)])
-}
-
-// clip cuts what is too long for the page, and says so.
-func clip(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	return strings.ToValidUTF8(s[:limit], "") + "…"
 }
 
 func figuresOf(s *store.Store, c clock) *figures {
@@ -367,7 +357,7 @@ func figuresOf(s *store.Store, c clock) *figures {
 	return f
 }
 
-// names takes over what exchanges name, of which trackers bound the number.
+// names adds the statistics of models and names. Trackers bound their number.
 func (f *figures) names(st *store.Stats) {
 	ms := func(m stats.Millis) *float64 {
 		v := float64(time.Duration(m).Microseconds()) / 1e3

@@ -11,36 +11,36 @@ import (
 	"strings"
 )
 
-// A guard admits those who have shown the token. The token is in the address that is
-// printed; it is exchanged for a cookie, and is then no longer in the address.
+// A guard admits browsers with the token. The token is in the printed address; it is exchanged
+// for a cookie, and then removed from the address.
 type guard struct {
 	address string // HOST:PORT
 	names   []string
 	token   string
-	cookie  string // its name: cookies of a host are shared by all of its ports
-	secret  string // its value
-	command string // what a command has to show
+	cookie  string // name of the cookie, with the port, because cookies are shared by all ports
+	secret  string // value of the cookie
+	command string // secret for commands
 }
 
 func newGuard(addr net.Addr, host string) guard {
 	_, port, _ := net.SplitHostPort(addr.String())
 	g := guard{names: []string{host}, token: rand.Text(), cookie: "wirectl-" + port, secret: rand.Text(), command: rand.Text()}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host, _ = os.Hostname() // of which other machines may know
+		host, _ = os.Hostname() // other machines may know it
 		g.names = []string{host}
 	}
 	g.address = net.JoinHostPort(host, port)
 	return g
 }
 
-// isLoopback reports whether only this machine reaches a host.
+// isLoopback reports whether a host is this machine.
 func isLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// knows reports whether a Host header names this server. A name that is not its own may
-// be one that somebody lets resolve to this machine.
+// knows reports whether a Host header names this server. Other names may be part of a DNS
+// rebinding attack.
 func (g *guard) knows(hostPort string) bool {
 	u, err := url.Parse("http://" + hostPort)
 	if err != nil {
@@ -59,15 +59,15 @@ func isOwn(r *http.Request) bool {
 	case "", "same-origin", "none":
 		return true
 	}
-	// Other pages may have links to this one.
+	// Other pages may link to this one.
 	return r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" && !strings.HasPrefix(r.URL.Path, "/api/")
 }
 
 // same compares secrets.
 func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
-// admit lets next answer those who may see the page. Metrics, which name no session, are for
-// all of this machine: Prometheus has no cookies.
+// admit passes admitted requests to next. Metrics, which name no session, are for any user of
+// this machine: Prometheus has no cookies.
 func (g *guard) admit(next, metrics http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -83,7 +83,7 @@ func (g *guard) admit(next, metrics http.Handler) http.Handler {
 		case !g.knows(r.Host):
 			http.Error(w, "this server has another name", http.StatusMisdirectedRequest)
 		case !isOwn(r):
-			http.Error(w, "another page asks", http.StatusForbidden)
+			http.Error(w, "the request comes from another page", http.StatusForbidden)
 		case metrics != nil && r.Method == http.MethodGet && r.URL.Path == "/metrics" && isLoopback(g.names[0]):
 			metrics.ServeHTTP(w, r)
 		case r.Method == http.MethodGet && same(token, g.token):
@@ -97,7 +97,7 @@ func (g *guard) admit(next, metrics http.Handler) http.Handler {
 	})
 }
 
-// pathOf is an address on this server without its query.
+// pathOf is the path of an address on this server.
 func pathOf(u *url.URL) string { return "/" + strings.TrimLeft(u.EscapedPath(), "/\\") }
 
 // sessionPath is the link to a session.

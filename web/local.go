@@ -12,12 +12,12 @@ import (
 	"github.com/wirectl/wirectl/store/live"
 )
 
-// Local has what runs or was recorded on this machine, or one session that is named.
+// Local has the live and recorded sessions of this machine, or a single one.
 type Local struct {
 	Opener *source.Opener
 	Config decode.Config
 	Only   string // a session; "" means all
-	Follow bool   // at the end of a file wait for more
+	Follow bool   // wait for more at the end of a file
 }
 
 // List returns the taps and the recorded sessions.
@@ -40,13 +40,13 @@ func (l *Local) List(_ context.Context, words string) (list []live.Listed, err e
 	return list, nil
 }
 
-// Viewing returns what feeds s with one of the sessions that are listed.
+// Viewing returns the source of a listed session.
 func (l *Local) Viewing(ctx context.Context, id string, s *store.Store) (*live.Viewing, error) {
 	list, err := l.List(ctx, "")
 	if err != nil {
 		return nil, err
 	}
-	// A link names what is listed, and not any file of this machine.
+	// A link may name only listed sessions, not any file of this machine.
 	if !slices.ContainsFunc(list, func(c live.Listed) bool { return c.ID == id }) {
 		return nil, fmt.Errorf("no session %q", id)
 	}

@@ -7,11 +7,11 @@ import (
 	"github.com/wirectl/wirectl/store"
 )
 
-// peers are the connections, and the last that was said beside the frames.
+// peers are the connections, and the last lines besides frames, such as standard error.
 type peers struct {
 	Peers []peer `json:"peers"`
 	Lines []said `json:"lines"`
-	Total int    `json:"total"` // lines there are
+	Total int    `json:"total"` // of lines
 }
 
 type peer struct {
@@ -27,7 +27,7 @@ type peer struct {
 	Stall  float64 `json:"stall,omitempty"` // microseconds that frames waited to be forwarded
 }
 
-// said is what was said beside the frames.
+// said is a line that is not a frame.
 type said struct {
 	Conn int     `json:"conn"`
 	Time float64 `json:"time"`
@@ -35,7 +35,7 @@ type said struct {
 	Text string  `json:"text"`
 }
 
-// maxLines is how many lines a page has.
+// maxLines bounds the lines in a page.
 const maxLines = 500
 
 func peersOf(s *store.Store, c clock) *peers {

@@ -2,9 +2,9 @@
 // report, one HTML page that needs nothing else. Both are the same page with the same
 // script: lanes of operations, frames, findings and statistics.
 //
-// What the wire said is data, which the page shows as text only: nothing of it is ever
-// markup or script. The page says so to the browser too, which runs its own script and
-// asks nobody but the server that it comes from.
+// Data from the wire is shown as text only, never as markup or script. A content security
+// policy enforces this: the browser runs only the page's own script, which connects only to
+// its own server.
 package web
 
 import (
@@ -44,18 +44,18 @@ var script = sync.OnceValue(func() string {
 	return all.String()
 })
 
-// maxPayload is how much of a payload is in the page, in bytes, and maxPayloads how
-// much of all: those of later frames are left out.
+// maxPayload bounds each payload in the page, in bytes, and maxPayloads all of them: payloads
+// of later frames are left out.
 const (
 	maxPayload  = 16 << 10
 	maxPayloads = 16 << 20
 )
 
-// Kept is how much of a session is in a page: of a longer one, the last calls. That
-// bounds the memory that the page takes here and in a browser.
+// Kept bounds how much of a session is in a page: the last calls. It bounds the memory here
+// and in the browser.
 var Kept = store.Options{Frames: 1 << 15, Exchanges: 1 << 14, Bytes: 4 << 20, Spill: true}
 
-// Write writes the page of what s keeps.
+// Write writes the page of the session in s.
 func Write(w io.Writer, s *store.Store, title string) error {
 	return write(w, title, policy(), func(out io.Writer) error { return writeData(out, s, title) })
 }
@@ -65,7 +65,7 @@ func policy() string {
 	return "default-src 'none'; script-src " + hash(script()) + "; style-src " + hash(css)
 }
 
-// write writes the page with that policy and the data in it.
+// write writes the page with a policy and data.
 func write(w io.Writer, title, policy string, data func(io.Writer) error) error {
 	out := bufio.NewWriterSize(w, 64<<10)
 	before, after, _ := strings.Cut(page, "{{data}}")
@@ -104,12 +104,7 @@ func collect(s *store.Store, title string) *delta {
 	c := clockOf(&o)
 	d := &delta{About: aboutOf(title, &o, c), Frames: &frames{}, Stats: figuresOf(s, c), Peers: peersOf(s, c)}
 	changes := s.Follow(new(store.Cursor), 0)
-	for i := range changes.Exchanges {
-		d.Exchanges = append(d.Exchanges, exchangeOf(&changes.Exchanges[i], c))
-	}
-	for i := range changes.Findings {
-		d.Findings = append(d.Findings, findingOf(&changes.Findings[i]))
-	}
+	d.Exchanges, d.Findings = exchangesOf(changes.Exchanges, c), findingsOf(changes.Findings)
 	left := maxPayloads
 	s.All(func(f *store.Frame, payload, form []byte) bool {
 		says := shown(payload, form, maxPayload)

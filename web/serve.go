@@ -15,12 +15,11 @@ import (
 	"github.com/wirectl/wirectl/store/live"
 )
 
-// A Library has the sessions that the page can show. Its methods may be called by any
-// goroutine.
+// A Library has the sessions that the page can show. It is safe for any number of goroutines.
 type Library interface {
-	// List returns the sessions in which all of the words stand, the newest first.
+	// List returns the sessions that contain all of the words, the newest first.
 	List(ctx context.Context, words string) ([]live.Listed, error)
-	// Viewing returns what feeds s with the session of that id, which is not open yet.
+	// Viewing returns the source that fills s with a session. It is not open yet.
 	Viewing(ctx context.Context, id string, s *store.Store) (*live.Viewing, error)
 }
 
@@ -32,11 +31,11 @@ type Options struct {
 	// Listen is HOST:PORT. Remote permits others than loopback.
 	Listen string
 	Remote bool
-	// Control lets the page change what passes, where the session can be changed.
+	// Control lets the page change the traffic, if the session allows it.
 	Control bool
 	// Config is how frames are read.
 	Config decode.Config
-	// Metrics are served at /metrics, to all of this machine; nil is none.
+	// Metrics are served at /metrics, to any user of this machine; nil is none.
 	Metrics http.Handler
 }
 
@@ -52,7 +51,7 @@ type Server struct {
 	streams  chan struct{} // a place for each that is open
 }
 
-// maxStreams is how many pages may look on at once.
+// maxStreams is how many pages may be open at once.
 const maxStreams = 64
 
 // Listen listens where the options say.
@@ -73,7 +72,7 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 	}, nil
 }
 
-// URL is the address to open, with the token that lets in.
+// URL is the address to open, with its token.
 func (s *Server) URL() string {
 	return "http://" + s.guard.address + "/?token=" + s.guard.token
 }
@@ -108,7 +107,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	return err
 }
 
-// Run serves the page until ctx ends, and writes where it is.
+// Run serves the page until ctx ends, and writes its address.
 func Run(ctx context.Context, o Options, out io.Writer) error {
 	s, err := Listen(ctx, o)
 	if err != nil {
@@ -126,16 +125,16 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET /session/{id...}", s.servePage)
 	mux.HandleFunc("GET /api/sessions", s.serveSessions)
 	mux.HandleFunc("GET /api/events", s.serveEvents)
-	mux.HandleFunc("GET /api/frame", s.serveFrame)
-	mux.HandleFunc("GET /api/find", s.serveFound)
-	mux.HandleFunc("GET /api/stats", s.serveStats)
-	mux.HandleFunc("GET /api/peers", s.servePeers)
-	mux.HandleFunc("POST /api/do", s.serveCommand)
+	mux.HandleFunc("GET /api/frame", s.ofSession(serveFrame))
+	mux.HandleFunc("GET /api/find", s.ofSession(serveFound))
+	mux.HandleFunc("GET /api/stats", s.ofSession(serveStats))
+	mux.HandleFunc("GET /api/peers", s.ofSession(servePeers))
+	mux.HandleFunc("POST /api/do", s.mayCommand(s.ofSession(serveCommand)))
 	mux.HandleFunc("GET /favicon.ico", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	return mux
 }
 
-// servePage answers with the page, which asks for what it is to show.
+// servePage answers with the page, which requests its data itself.
 func (s *Server) servePage(w http.ResponseWriter, r *http.Request) {
 	if s.options.Only != "" && r.URL.Path == "/" {
 		http.Redirect(w, r, sessionPath(s.options.Only), http.StatusSeeOther)

@@ -12,7 +12,7 @@ import (
 	"github.com/wirectl/wirectl/store/live"
 )
 
-// A shelf has the sessions that somebody looks at, or did so just now.
+// A shelf has the sessions that a page shows, or has shown until recently.
 type shelf struct {
 	ctx     context.Context
 	options *Options
@@ -25,20 +25,19 @@ type shelf struct {
 const (
 	// maxOpened is how many sessions are open at once.
 	maxOpened = 16
-	// idleTime is how long a session stays open at which nobody looks: a page that is
-	// loaded again finds it as it was.
+	// idleTime is how long a session stays open without viewers, for pages that are reloaded.
 	idleTime = 30 * time.Second
 )
 
 var errFull = errors.New("too many sessions are open: close a page of another")
 
-// opened is a session that is open.
+// opened is an open session.
 type opened struct {
 	id      string
 	store   *store.Store
 	stop    context.CancelFunc
 	viewers int
-	idle    *time.Timer // closes it; nil while somebody looks at it
+	idle    *time.Timer // closes it; nil while it has viewers
 
 	mu      sync.Mutex
 	title   string     // "" until it is known
@@ -49,12 +48,12 @@ type opened struct {
 func newShelf(ctx context.Context, o *Options) *shelf {
 	s := &shelf{ctx: ctx, options: o, opened: map[string]*opened{}}
 	if o.Only != "" {
-		_, _ = s.acquire(o.Only) // and never released: it is read from the beginning, and once
+		_, _ = s.acquire(o.Only) // never released, so that it is read only once
 	}
 	return s
 }
 
-// acquire returns a session, and opens it if it is not. The caller releases it.
+// acquire returns a session, and opens it if necessary. The caller releases it.
 func (s *shelf) acquire(id string) (*opened, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,7 +77,7 @@ func (s *shelf) acquire(id string) (*opened, error) {
 	return o, nil
 }
 
-// release gives a session back.
+// release releases a session.
 func (s *shelf) release(o *opened) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,7 +86,7 @@ func (s *shelf) release(o *opened) {
 	}
 }
 
-// remove closes a session at which nobody looks any more.
+// remove closes a session without viewers.
 func (s *shelf) remove(o *opened) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,7 +96,7 @@ func (s *shelf) remove(o *opened) {
 	}
 }
 
-// get returns a session that is open; nil if it is not.
+// get returns an open session; nil if it is not open.
 func (s *shelf) get(id string) *opened {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,10 +123,10 @@ func (s *shelf) feed(ctx context.Context, o *opened) {
 		v.Run(ctx)
 		defer v.Close()
 	}
-	<-ctx.Done() // what was read stays
+	<-ctx.Done() // keep the data until the session is closed
 }
 
-// name gives a session the title that it has in a list.
+// name sets the title of a session from a list.
 func (o *opened) name(list []live.Listed) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -151,14 +150,13 @@ func (s *shelf) close() {
 	s.feeding.Wait()
 }
 
-// about is what is known of the session at that time.
+// about returns the summary of the session at a time.
 func (o *opened) about(control bool, now time.Time) (about, clock) {
 	view := o.store.Overview()
 	c := clockOf(&view)
 	a := aboutOf("", &view, c)
 	a.Live = !view.Ended
-	// The clock of a live session goes on while nothing comes; that of one which is
-	// replayed is its own.
+	// The clock of a live session runs without frames; a replayed session has old timestamps.
 	if stamp := now.UnixNano(); view.Timed && a.Live && stamp-view.Last < int64(time.Minute) {
 		a.Now = c.since(max(stamp, view.Last))
 	}

@@ -5,30 +5,31 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/store"
+	"github.com/wirectl/wirectl/store/live"
 )
 
 const (
-	// frameTime is how often a page is told of what is new, at most, and aliveTime how
-	// often it is told something while nothing is.
+	// frameTime is the time between two updates of a page, and aliveTime between two
+	// without news.
 	frameTime = time.Second / 30
 	aliveTime = 5 * time.Second
-	// atOnce is how many frames or exchanges a page is told of at once.
+	// atOnce is how many frames or exchanges are in one update.
 	atOnce = 1000
-	// stuckTime is how long a page may take to read that.
+	// stuckTime is how long a page may take to read an update.
 	stuckTime = 30 * time.Second
-	// maxAsked is how much of a payload a page gets that asks for it.
+	// maxAsked bounds a payload that a page requests, in bytes.
 	maxAsked = 256 << 10
 )
 
-// serveEvents tells a page of a session as it goes on, by server-sent events. Nothing is
-// queued for it: one that reads slowly is told of what is there by then, and how much was
-// not any more.
+// serveEvents sends updates of a session as server-sent events. Nothing is queued: a slow page
+// gets the current state, and the number of frames that it missed.
 func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 	select {
 	case s.streams <- struct{}{}:
@@ -60,10 +61,10 @@ type viewer struct {
 	told    time.Time
 	last    about
 	begun   bool
-	more    bool // there are more frames than it was told of
+	more    bool // there are more frames than in the last update
 }
 
-// run tells the page until it has gone.
+// run sends updates until the page has gone.
 func (v *viewer) run(r *http.Request) {
 	tick := time.NewTicker(frameTime)
 	defer tick.Stop()
@@ -82,7 +83,7 @@ func (v *viewer) run(r *http.Request) {
 	}
 }
 
-// look tells the page what is new.
+// look sends what is new.
 func (v *viewer) look() error {
 	now := time.Now()
 	alive := now.Sub(v.told) > aliveTime
@@ -105,9 +106,7 @@ func (v *viewer) look() error {
 			d.Secret = v.server.guard.command
 		}
 	}
-	for i := range changes.Findings {
-		d.Findings = append(d.Findings, findingOf(&changes.Findings[i]))
-	}
+	d.Findings = findingsOf(changes.Findings)
 	rest := changes.Exchanges
 	for len(rest) > atOnce {
 		d.Exchanges = exchangesOf(rest[:atOnce], c)
@@ -126,20 +125,23 @@ func (v *viewer) look() error {
 	return v.tell(&d)
 }
 
-// sameAbout reports whether two say the same, whatever time it is.
+// sameAbout reports whether two are the same except for the time.
 func sameAbout(a, b about) bool {
 	a.Now, b.Now = 0, 0
-	if a.First != nil && b.First != nil && *a.First == *b.First {
-		a.First, b.First = nil, nil
-	}
-	same := slices.Equal(a.Protocols, b.Protocols)
-	a.Protocols, b.Protocols = nil, nil
-	return same && fmt.Sprintf("%#v", a) == fmt.Sprintf("%#v", b)
+	return reflect.DeepEqual(a, b)
 }
 
 func exchangesOf(list []store.Exchange, c clock) (out []exchange) {
 	for i := range list {
 		out = append(out, exchangeOf(&list[i], c))
+	}
+	return out
+}
+
+func findingsOf(list []store.Finding) (out []finding) {
+	for i := range list {
+		f := &list[i]
+		out = append(out, finding{f.Name, f.Severity.String(), f.Frames, text(f.Message), f.Rule, f.Do})
 	}
 	return out
 }
@@ -159,21 +161,19 @@ func (v *viewer) tell(d *delta) error {
 	return v.control.Flush()
 }
 
-// session returns the open session that a request is about, or answers that there is none.
-func (s *Server) session(w http.ResponseWriter, r *http.Request) *opened {
-	o := s.shelf.get(r.FormValue("session"))
-	if o == nil {
-		http.Error(w, "no page shows this session", http.StatusNotFound)
+// ofSession returns a handler of requests about an open session.
+func (s *Server) ofSession(serve func(w http.ResponseWriter, r *http.Request, o *opened)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if o := s.shelf.get(r.FormValue("session")); o != nil {
+			serve(w, r, o)
+		} else {
+			http.Error(w, "no page shows this session", http.StatusNotFound)
+		}
 	}
-	return o
 }
 
 // serveFrame answers with the payload of a frame.
-func (s *Server) serveFrame(w http.ResponseWriter, r *http.Request) {
-	o := s.session(w, r)
-	if o == nil {
-		return
-	}
+func serveFrame(w http.ResponseWriter, r *http.Request, o *opened) {
 	seq, err := strconv.ParseInt(r.FormValue("seq"), 10, 64)
 	if err != nil {
 		http.Error(w, "seq: want the number of a frame", http.StatusBadRequest)
@@ -194,15 +194,11 @@ func (s *Server) serveFrame(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// findTime is how long frames are looked through for one answer.
+// findTime is how long one search of the frames may take.
 const findTime = 50 * time.Millisecond
 
-// serveFound answers with the numbers of the frames, from one on, that have a text.
-func (s *Server) serveFound(w http.ResponseWriter, r *http.Request) {
-	o := s.session(w, r)
-	if o == nil {
-		return
-	}
+// serveFound answers with the numbers of the frames that contain a text, from a number on.
+func serveFound(w http.ResponseWriter, r *http.Request, o *opened) {
 	from, err := strconv.ParseInt(r.FormValue("from"), 10, 64)
 	if err != nil {
 		http.Error(w, "from: want the number of a frame", http.StatusBadRequest)
@@ -212,20 +208,12 @@ func (s *Server) serveFound(w http.ResponseWriter, r *http.Request) {
 	answer(w, map[string]any{"found": found, "next": next})
 }
 
-func (s *Server) serveStats(w http.ResponseWriter, r *http.Request) {
-	o := s.session(w, r)
-	if o == nil {
-		return
-	}
+func serveStats(w http.ResponseWriter, _ *http.Request, o *opened) {
 	view := o.store.Overview()
 	answer(w, figuresOf(o.store, clockOf(&view)))
 }
 
-func (s *Server) servePeers(w http.ResponseWriter, r *http.Request) {
-	o := s.session(w, r)
-	if o == nil {
-		return
-	}
+func servePeers(w http.ResponseWriter, _ *http.Request, o *opened) {
 	view := o.store.Overview()
 	answer(w, peersOf(o.store, clockOf(&view)))
 }
@@ -233,7 +221,7 @@ func (s *Server) servePeers(w http.ResponseWriter, r *http.Request) {
 // maxCommand is the size of a command, which may have a payload.
 const maxCommand = 4 << 20
 
-// A command is what a page wants done to the wire.
+// A command is a change of the traffic that a page requests.
 type command struct {
 	Do    string `json:"do"`
 	Conn  int    `json:"conn"`
@@ -244,21 +232,23 @@ type command struct {
 	Text  string `json:"text"`
 }
 
-// serveCommand changes what passes. A page of another server can neither read the secret
-// nor send the header.
-func (s *Server) serveCommand(w http.ResponseWriter, r *http.Request) {
-	switch {
-	case !s.options.Control:
-		http.Error(w, "this page only looks: start it with --control", http.StatusForbidden)
-		return
-	case !same(r.Header.Get("Wirectl-Secret"), s.guard.command) || r.Header.Get("Origin") == "":
-		http.Error(w, "the page has no such command", http.StatusForbidden)
-		return
+// mayCommand admits commands. A page of another server can neither read the secret nor send
+// the header.
+func (s *Server) mayCommand(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case !s.options.Control:
+			http.Error(w, "this page only looks: start it with --control", http.StatusForbidden)
+		case !same(r.Header.Get("Wirectl-Secret"), s.guard.command) || r.Header.Get("Origin") == "":
+			http.Error(w, "the page has no such command", http.StatusForbidden)
+		default:
+			next(w, r)
+		}
 	}
-	o := s.session(w, r)
-	if o == nil {
-		return
-	}
+}
+
+// serveCommand changes the traffic.
+func serveCommand(w http.ResponseWriter, r *http.Request, o *opened) {
 	var c command
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxCommand)).Decode(&c); err != nil {
 		http.Error(w, "want a command: "+err.Error(), http.StatusBadRequest)
@@ -273,8 +263,8 @@ func (s *Server) serveCommand(w http.ResponseWriter, r *http.Request) {
 
 var errFixed = errors.New("this session cannot be changed: that takes a tap of a relay")
 
-// do carries out a command.
-func (o *opened) do(c *command) error {
+// do runs a command.
+func (o *opened) do(c *command) (err error) {
 	w := o.control()
 	if w == nil {
 		return errFixed
@@ -286,33 +276,31 @@ func (o *opened) do(c *command) error {
 		return w.Resend(c.Seq)
 	case "hold":
 		return w.Hold(c.Where)
-	case "release", "drop", "edit":
-		return o.let(c)
-	}
-	return fmt.Errorf("%q is not a command", c.Do)
-}
-
-// let lets a frame go that waits.
-func (o *opened) let(c *command) (err error) {
-	w := o.control()
-	switch c.Do {
 	case "release":
 		err = w.Release(c.Held)
 	case "drop":
 		err = w.Drop(c.Held)
+	case "edit":
+		err = o.edit(w, c)
 	default:
-		waiting := o.store.Overview().Held
-		i := slices.IndexFunc(waiting, func(h store.Held) bool { return h.Number == c.Held })
-		if i < 0 {
-			return fmt.Errorf("frame %d does not wait any more", c.Held)
-		}
-		var payload []byte
-		if payload, err = waiting[i].Edited(c.Text); err == nil {
-			err = w.Edit(c.Held, payload)
-		}
+		return fmt.Errorf("%q is not a command", c.Do)
 	}
 	if err == nil {
 		o.store.Let(c.Held)
+	}
+	return err
+}
+
+// edit sends a held frame with another text.
+func (o *opened) edit(w *live.Wire, c *command) error {
+	waiting := o.store.Overview().Held
+	i := slices.IndexFunc(waiting, func(h store.Held) bool { return h.Number == c.Held })
+	if i < 0 {
+		return fmt.Errorf("frame %d does not wait any more", c.Held)
+	}
+	payload, err := waiting[i].Edited(c.Text)
+	if err == nil {
+		err = w.Edit(c.Held, payload)
 	}
 	return err
 }

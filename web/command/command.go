@@ -1,4 +1,4 @@
-// Package command is what command lines say of the page that is served.
+// Package command has the flags of the served page, and runs it.
 package command
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/wirectl/wirectl/web"
 )
 
-// Flags are those of the command that serves the page of this machine.
+// Flags are the flags of the command that serves the page of this machine.
 func Flags() []cli.Flag {
 	return []cli.Flag{
 		&cli.BoolFlag{Name: "web", Usage: "serve the monitor as a web page and print its address"},
@@ -23,8 +23,7 @@ func Flags() []cli.Flag {
 	}
 }
 
-// Run serves the page of the session that is named, or of all that there are, until ctx
-// ends.
+// Run serves the page of the named session, or of all sessions, until ctx ends.
 func Run(ctx context.Context, c *cli.Context, sessions []string, opener *source.Opener, cfg decode.Config, out io.Writer) error {
 	if len(sessions) > 1 {
 		return cmdline.Errorf("monitor takes one session; got %d", len(sessions))
