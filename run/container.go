@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/wirectl/wirectl/broker/door/proxy"
@@ -20,7 +20,7 @@ import (
 	"github.com/wirectl/wirectl/rlm/env/python"
 )
 
-// container runs the code in containers.
+// container opens containers as environments.
 func (r *run) container(ctx context.Context) (open, error) {
 	engine, err := container.Find(ctx)
 	if errors.Is(err, container.ErrNone) {
@@ -60,18 +60,12 @@ type entry struct {
 	prefix string // a secret
 }
 
-var doors struct {
-	sync.Mutex
-	last int
-}
+var sockets atomic.Int64 // how many were made
 
-// listen opens the door of a container, and tells the container where it is.
+// listen opens the proxy of a container, and sets its address in the container's options.
 func (r *run) listen(engine *container.Engine, gateway string, o *container.Options) (d entry, err error) {
 	if r.Proxy == "socket" {
-		doors.Lock()
-		doors.last++
-		o.Socket = filepath.Join(r.dir, fmt.Sprintf("p%d", doors.last))
-		doors.Unlock()
+		o.Socket = filepath.Join(r.dir, fmt.Sprintf("p%d", sockets.Add(1)))
 		d.Listener, err = new(net.ListenConfig).Listen(context.Background(), "unix", o.Socket)
 		return d, err
 	}
@@ -83,14 +77,14 @@ func (r *run) listen(engine *container.Engine, gateway string, o *container.Opti
 	return d, nil
 }
 
-// How many connections a container may have, and how long they may take to end with it.
+// The connections of a container, and the time that they have to end with it.
 const (
 	proxyConns = 64
 	proxyEnd   = time.Second
 )
 
-// serve serves a door until the function that it returns is called. What asks there is answered as
-// the cell that runs in the environment.
+// serve serves the proxy until the returned function is called. Requests are answered like calls
+// of the running cell.
 func (r *run) serve(d entry, e *env.Env) (end func()) {
 	s := proxy.NewFor(func(ctx context.Context, q proxy.Query) []proxy.Answer {
 		found := e.Query(ctx, rlm.Query{Prompts: q.Prompts, Model: q.Model, Nested: q.Nested, Batch: q.Batch})
@@ -104,7 +98,7 @@ func (r *run) serve(d entry, e *env.Env) (end func()) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = s.Serve(context.Background(), d.Listener) // it fails if the door is closed
+		_ = s.Serve(context.Background(), d.Listener) // it fails when the proxy is closed
 	}()
 	return func() {
 		ctx, stop := context.WithTimeout(context.Background(), proxyEnd)

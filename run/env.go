@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/wirectl/wirectl/broker/publish"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/cmdline"
 	"github.com/wirectl/wirectl/rlm"
@@ -20,7 +21,7 @@ import (
 // baseMemory is the address space of an interpreter without a context.
 const baseMemory = 4 << 30
 
-// opener returns what starts the interpreters of a run whose context has that size.
+// opener returns the opener of a run's environments. The size is that of the context.
 func (r *run) opener(ctx context.Context, size int64) (rlm.Opener, error) {
 	if r.o.Limits.Depth == 0 { // no code is run
 		return func(context.Context, rlm.Session) (rlm.Environment, error) {
@@ -38,27 +39,31 @@ func (r *run) opener(ctx context.Context, size int64) (rlm.Opener, error) {
 		}
 	}
 	return func(_ context.Context, of rlm.Session) (rlm.Environment, error) {
-		conn := r.workers.open(r.seen, of.Ref)
-		e, end, err := open(env.Config{
-			Spec: env.Spec{Memory: memory}, Setup: r.Setup,
-			Tap: func(d frame.Dir, raw []byte) { conn.Frame(d, raw, 4) },
-			Dir: r.dir, Run: of.ID, Depth: of.Depth, Functions: of.Functions, Timeout: r.CellTimeout,
+		return r.start(open, r.workers.open(r.seen, of.Ref), env.Config{
+			Spec: env.Spec{Memory: memory}, Setup: r.Setup, Run: of.ID, Depth: of.Depth, Functions: of.Functions,
 		})
-		if err != nil {
-			conn.Close()
-			return nil, err
-		}
-		return &watched{e, sync.OnceFunc(func() {
-			end()
-			conn.Close()
-		})}, nil
 	}, nil
 }
 
-// An open makes an environment of one of the kinds, and a function to call after its end.
+// start makes an environment, whose frames are published on conn.
+func (r *run) start(open open, conn *publish.Conn, c env.Config) (rlm.Environment, error) {
+	c.Tap = func(d frame.Dir, raw []byte) { conn.Frame(d, raw, 4) }
+	c.Dir, c.Timeout = r.dir, r.CellTimeout
+	e, end, err := open(c)
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return &watched{e, sync.OnceFunc(func() {
+		end()
+		conn.Close()
+	})}, nil
+}
+
+// An open makes an environment, and a function to call after its end.
 type open func(env.Config) (_ *env.Env, end func(), err error)
 
-// interpreter chooses what runs the code, as a setting has it, and isolates it.
+// interpreter returns the opener of a kind of environment, with its isolation.
 func (r *run) interpreter(ctx context.Context, kind string) (open, error) {
 	switch {
 	case kind == "starlark":
@@ -71,7 +76,7 @@ func (r *run) interpreter(ctx context.Context, kind string) (open, error) {
 	}
 	var isolates *sandbox.Launcher
 	var nothing error
-	var probing sync.WaitGroup // both start processes, which takes its time
+	var probing sync.WaitGroup // both probes start processes, which takes time
 	probing.Go(func() { isolates, nothing = probe(ctx) })
 	p, err := python.Find(ctx)
 	probing.Wait()
@@ -92,7 +97,7 @@ func (r *run) interpreter(ctx context.Context, kind string) (open, error) {
 	}, err
 }
 
-// starlark runs the code in wirectl's own interpreter.
+// starlark opens wirectl's own interpreter.
 func (r *run) starlark(isolates *sandbox.Launcher, nothing error) (open, error) {
 	launcher, err := r.launcher(isolates, nothing)
 	if r.o.Metadata.EnvironmentType = "starlark"; r.o.System == nil {
@@ -105,7 +110,7 @@ func (r *run) starlark(isolates *sandbox.Launcher, nothing error) (open, error) 
 	}, err
 }
 
-// exec has a command of the user run the code.
+// exec opens a command of the user as the environment.
 func (r *run) exec() (open, error) {
 	if _, err := env.NewExec(env.Config{}, r.Exec); err != nil {
 		return nil, cmdline.Errorf("%w", err)
@@ -119,7 +124,7 @@ func (r *run) exec() (open, error) {
 	}, nil
 }
 
-// A watched environment tells its end.
+// A watched environment calls ended when it is closed.
 type watched struct {
 	*env.Env
 	ended func()
@@ -132,10 +137,10 @@ func (e *watched) Close() error {
 	return err
 }
 
-// probe finds out what isolates on this machine. Tests replace it.
+// probe finds the sandbox of this machine. Tests replace it.
 var probe = sandbox.Probe
 
-// launcher isolates interpreters, and says how far, after what a probe has found.
+// launcher returns the launcher that a probe has found, and reports how far it isolates.
 func (r *run) launcher(l *sandbox.Launcher, err error) (env.Launcher, error) {
 	var none *sandbox.UnavailableError
 	switch {

@@ -13,7 +13,7 @@ import (
 	"github.com/wirectl/wirectl/rlm"
 )
 
-// workers are the connections to the interpreters of a run, by the run or child run.
+// workers are the connections to a run's interpreters, by run or child run.
 type workers struct {
 	mu sync.Mutex
 	of map[string]*publish.Conn
@@ -32,7 +32,7 @@ func (w *workers) open(p *publish.Publisher, ref string) *publish.Conn {
 	return c
 }
 
-// observe publishes which exchange a cell is, and which one asks a call.
+// observe publishes the places of cells and calls in the run.
 func (w *workers) observe(e rlm.Event) {
 	at := strings.LastIndex(e.Ref, "/t")
 	if e.Done || at < 0 || e.Kind != rlm.EventCell && e.Query == "" {
@@ -44,10 +44,10 @@ func (w *workers) observe(e rlm.Event) {
 	c.Belongs(capture.Place{Run: e.Ref, ID: json.RawMessage(e.Query), Next: e.Kind == rlm.EventCell})
 }
 
-// A control does what viewers ask for: it interrupts.
+// A control lets viewers interrupt.
 type control struct{ *rlm.Interrupts }
 
-// Control implements [tap.Controller]. The id of what is to be cancelled is a Ref.
+// Control implements [tap.Controller]. The id of a cancel is a Ref.
 func (c control) Control(_ context.Context, cmd tap.Command) ([]tap.Note, error) {
 	var ref string
 	switch {

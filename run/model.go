@@ -16,19 +16,19 @@ import (
 	"github.com/wirectl/wirectl/rlm"
 )
 
-// A model is the models of a broker.
+// A model gives a run the models of a broker.
 type model struct {
 	broker *broker.Broker
 	config *config.Config
-	conn   *publish.Conn // where calls are seen; may be nil
+	conn   *publish.Conn // publishes the calls; may be nil
 	prices prices.List
 
-	client, account string // whose calls they are; may be empty
+	client, account string // of the calls; may be empty
 }
 
 var errNoPrice = errors.New("the cost of the run is limited, and no price is known")
 
-// check says why a model cannot be asked.
+// check returns an error if a model cannot be used.
 func (m *model) check(name string, needPrice bool) error {
 	if err := m.broker.Find(name); err != nil {
 		return err
@@ -66,8 +66,8 @@ func (m *model) Complete(ctx context.Context, r rlm.Request) (rlm.Completion, er
 	return done, nil
 }
 
-// setMessages makes a conversation the prompt of a call, or a chat if more than messages is
-// asked for.
+// setMessages makes a conversation the prompt of a call, or a chat if there are tools or a
+// schema.
 func setMessages(c *broker.Call, r *rlm.Request) (err error) {
 	if len(r.Tools) == 0 && r.Schema == nil {
 		c.Prompt, err = jsonscan.Marshal(r.Messages)
@@ -104,8 +104,8 @@ func (m *model) CountTokens(ctx context.Context, name string, messages []rlm.Mes
 	return int(c.Completion.Usage.Input), err
 }
 
-// price is that of a model: by the configuration, or else by the user's prices under any of
-// its names.
+// price returns the price of a model: from the configuration, or else from the user's prices
+// under any of its names.
 func (m *model) price(name string) (prices.Price, bool) {
 	facts := m.config.Facts(name)
 	if facts.Price != nil {

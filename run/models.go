@@ -22,8 +22,8 @@ import (
 	"github.com/wirectl/wirectl/rlm/tool"
 )
 
-// Models returns what makes models of a broker that are recursive language models, as
-// [host.Options] has it: each call for one is a run over other models of the broker.
+// Models returns the maker of recursive language models for [host.Options]: each call to such a
+// model is a run with other models of the broker.
 func Models(version string) func(*host.Host, *config.Config, string, []config.Setting) (provider.Provider, error) {
 	return func(h *host.Host, of *config.Config, name string, settings []config.Setting) (provider.Provider, error) {
 		s, err := Read(Values(settings, nil))
@@ -43,17 +43,17 @@ type deep struct {
 	version  string
 
 	mu    sync.Mutex
-	ready open        // what opens interpreters, once it is known
-	o     rlm.Options // as they are then
+	ready open        // the opener of interpreters, once it is known
+	o     rlm.Options // the options at that time
 }
 
-// deepKind is what can be asked of a deep.
+// deepKind is the kind of a deep, for requests.
 var deepKind = provider.Kind{Name: "rlm"}
 
-// inRun marks the context of calls that a run makes.
+// inRun marks the context of a run's calls.
 type inRun struct{}
 
-// Complete implements [provider.Provider]: it runs. The end of ctx ends the run with its calls.
+// Complete implements [provider.Provider] by a run.
 func (d *deep) Complete(ctx context.Context, q *provider.Request, c *provider.Completion) (err error) {
 	if ctx.Value(inRun{}) != nil {
 		return provider.Unanswerable("model", "model_not_available", fmt.Sprintf("The model %q is a recursive language model, and another one cannot ask it.", d.name))
@@ -97,10 +97,10 @@ func (d *deep) Complete(ctx context.Context, q *provider.Request, c *provider.Co
 	return d.answer(ctx, r, q, c, chat.Stop)
 }
 
-// say tells of a run in the log of the broker.
+// say writes a line about a run to the broker's log.
 func (d *deep) say(line string) { d.host.Log().Info(line, slog.String("model", d.name)) }
 
-// open finds out what runs the code, once.
+// open finds the opener of interpreters once.
 func (d *deep) open(ctx context.Context, r *run) (err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -117,7 +117,7 @@ func (d *deep) open(ctx context.Context, r *run) (err error) {
 	return nil
 }
 
-// answer runs, and makes the outcome a completion. What happens is told as what a model thinks.
+// answer runs, and makes the outcome a completion. Progress is reported as the model's thoughts.
 func (d *deep) answer(ctx context.Context, r *run, q *provider.Request, c *provider.Completion, stops []string) error {
 	ctx, cancel := context.WithCancelCause(context.WithValue(ctx, inRun{}, true))
 	defer cancel(nil)
@@ -135,11 +135,7 @@ func (d *deep) answer(ctx context.Context, r *run, q *provider.Request, c *provi
 		}
 	}
 	out, err := rlm.Run(ctx, r.o)
-	for _, ignored := range []error{out.LogErr, out.PolicyErr} {
-		if ignored != nil {
-			d.say("warning: " + ignored.Error())
-		}
-	}
+	r.warn(&out)
 	used := out.Usage.Total()
 	c.Usage, c.Cost = provider.Usage{Input: used.Input, Output: used.Output}, used.Cost
 	switch {
@@ -166,7 +162,7 @@ func (d *deep) answer(ctx context.Context, r *run, q *provider.Request, c *provi
 	return nil
 }
 
-// ended is why a run could not begin: ctx if that has ended.
+// ended returns why a run could not begin: the cause of ctx if it has ended, else err.
 func ended(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -174,11 +170,11 @@ func ended(ctx context.Context, err error) error {
 	return &provider.Error{Cause: provider.Internal, Err: err}
 }
 
-// shortQuestion is how many characters of a message are the question itself. A longer one is
-// the context, and what to do with it is said there.
+// shortQuestion is how many characters a message may have to be the question. A longer message
+// is the context, which says what to do.
 const shortQuestion = 2000
 
-// take makes a conversation the question and the context. It returns the size of the context.
+// take turns a conversation into a question and a context, and returns the context's size.
 func (r *run) take(chat *provider.Chat) (int64, error) {
 	if chat.Schema != nil {
 		schema, err := tool.NewSchema(chat.Schema)
@@ -229,7 +225,7 @@ func (r *run) take(chat *provider.Chat) (int64, error) {
 	return r.contextOf("context.json", messages)
 }
 
-// contextOf makes a value the context.
+// contextOf makes a value the context, and returns its size.
 func (r *run) contextOf(name string, value any) (int64, error) {
 	text, isText := value.(string)
 	data := []byte(text)

@@ -17,14 +17,14 @@ import (
 	"github.com/wirectl/wirectl/rlm/runlog"
 )
 
-// A reporter tells what happens in a run.
+// A reporter reports the progress of a run.
 type reporter struct {
 	events *json.Encoder // of -o ndjson; nil for none
-	err    error         // the first of events
-	say    func(string)  // a line for a person
+	err    error         // the first error of events
+	say    func(string)  // prints a line for a person
 }
 
-// observe is told of each event.
+// observe reports an event.
 func (r *reporter) observe(e rlm.Event) {
 	if r.events != nil && r.err == nil {
 		r.err = r.events.Encode(e)
@@ -34,7 +34,7 @@ func (r *reporter) observe(e rlm.Event) {
 	}
 }
 
-// turnLine says what a turn was.
+// turnLine describes a turn.
 func turnLine(e *rlm.Event) string {
 	_, turn, _ := strings.Cut(e.Ref, "/t")
 	did := render.Count(int64(e.Cells), "cell")
@@ -50,7 +50,7 @@ func turnLine(e *rlm.Event) string {
 	return line
 }
 
-// amount says what was used: tokens in and out, dollars if prices are known, and time.
+// amount formats the usage: tokens in and out, dollars if prices are known, and time.
 func amount(t *rlm.Tokens, took time.Duration) string {
 	if t == nil {
 		t = &rlm.Tokens{}
@@ -62,7 +62,7 @@ func amount(t *rlm.Tokens, took time.Duration) string {
 	return fmt.Sprintf("%s, %.2f s", text, took.Seconds())
 }
 
-// total says what a run has used, and why it ended.
+// total reports the usage of a run, and why it ended.
 func (r *reporter) total(o *rlm.Outcome) {
 	used := o.Usage.Total()
 	line := fmt.Sprintf("total: %s, %s, %s", render.Count(int64(o.Iterations), "turn"), render.Count(int64(o.Calls), "call"), amount(&used.Tokens, o.Took))
@@ -72,7 +72,7 @@ func (r *reporter) total(o *rlm.Outcome) {
 	r.say(line)
 }
 
-// reasons say what ended a run, or which limit was met.
+// reasons say what ended a run, or which limit was reached.
 var reasons = map[rlm.FinishReason]string{
 	rlm.Cancelled:     "interrupted",
 	rlm.MaxIterations: "--max-iterations is reached, and this is the best answer",
@@ -84,7 +84,7 @@ var reasons = map[rlm.FinishReason]string{
 	rlm.MaxErrors:     "--max-errors is reached, and this is the best answer so far",
 }
 
-// A result is what -o json prints: a completion, and what is known of the run.
+// A result is the output of -o json: a completion with the run.
 type result struct {
 	runlog.ChatCompletion
 	Iterations int              `json:"iterations"`
@@ -102,7 +102,7 @@ func writeResult(w io.Writer, question, log string, o *rlm.Outcome) error {
 	return jsonscan.NewEncoder(w).Encode(result{c, o.Iterations, o.Limit, log, o.ID})
 }
 
-// failure is what -o json prints of a run that failed.
+// failure is the output of -o json for a failed run.
 type failure struct {
 	Type    string `json:"type"`
 	Message string `json:"message"`

@@ -1,6 +1,5 @@
-// Package run is a run of wirectl rlm: it reads settings, joins packages rlm and broker,
-// loads the context, opens the interpreter in its sandbox, the log and the output, and closes
-// all of it.
+// Package run runs wirectl rlm: it reads settings, connects packages rlm and broker, loads the
+// context, and opens and closes the interpreter in its sandbox, the log and the output.
 package run
 
 import (
@@ -27,15 +26,15 @@ import (
 	"github.com/wirectl/wirectl/rlm/runlog"
 )
 
-// A World is what a run reads and writes.
+// A World is the surroundings of a run.
 type World struct {
 	Getenv  func(string) string
 	Stdin   io.Reader
-	Bytes   io.Writer    // the answer
-	JSON    io.Writer    // what is printed rather than the answer alone
-	Say     func(string) // a line for a person
+	Bytes   io.Writer    // for the answer
+	JSON    io.Writer    // for output other than the answer alone
+	Say     func(string) // prints a line for a person
 	Version string       // of wirectl
-	AtKill  func(func()) // has a function called should the process be ended before the run is
+	AtKill  func(func()) // registers a function for when the process is killed
 }
 
 // A run is one question.
@@ -49,15 +48,14 @@ type run struct {
 	dir     string // for files of the run
 	o       rlm.Options
 
-	ready           open   // what opens interpreters, if that is known already
+	ready           open   // the opener of interpreters, if it is known already
 	logPath         string // "" without a log
-	client, account string // whose calls the run makes
+	client, account string // of the run's calls
 }
 
-// Ask answers a question by the models of a host, and prints the answer. Flags win over the
-// settings of the host's configuration. The reason for which the run ended says whether the
-// answer is final; a run that failed has none. The error is a [*cmdline.Error] if the run
-// cannot be what it is asked to be.
+// Ask answers a question with the models of a host, and prints the answer. Flags take precedence
+// over the host's configuration. The finish reason says whether the answer is final; it is ""
+// if the run failed. The error is a [*cmdline.Error] if the settings are invalid.
 func Ask(ctx context.Context, o host.Options, flags map[string][]string, question string, w World) (finish rlm.FinishReason, err error) {
 	o.Program, o.Lookout.Name, o.Lookout.Controller = nil, "rlm", "wirectl rlm"
 	s := &Settings{Output: strings.Join(flags["output"], "")}
@@ -111,8 +109,7 @@ func (r *run) ask(ctx context.Context, b *broker.Broker) (rlm.FinishReason, erro
 	return finish, errors.Join(err, end())
 }
 
-// prepare opens what the run needs besides models: what runs the code, tools, and the log.
-// The returned function ends all that.
+// prepare opens the interpreter, the tools and the log. The returned function closes them.
 func (r *run) prepare(ctx context.Context, size int64) (end func() error, err error) {
 	if r.o.Mode == rlm.Code {
 		if r.o.Open, err = r.opener(ctx, size); err != nil {
@@ -138,7 +135,7 @@ func (r *run) prepare(ctx context.Context, size int64) (end func() error, err er
 	return func() error { endTools(); return log.Close() }, nil
 }
 
-// do runs, and prints.
+// do runs, and prints the outcome.
 func (r *run) do(ctx context.Context, log string) (rlm.FinishReason, error) {
 	report := &reporter{say: r.Say}
 	if r.Output == "ndjson" {
@@ -150,11 +147,7 @@ func (r *run) do(ctx context.Context, log string) (rlm.FinishReason, error) {
 	}
 	out, err := rlm.Run(ctx, r.o)
 	report.total(&out)
-	for _, ignored := range []error{out.LogErr, out.PolicyErr} {
-		if ignored != nil {
-			r.Say("warning: " + ignored.Error())
-		}
-	}
+	r.warn(&out)
 	if log != "" {
 		r.Say("the log is " + log)
 	}
@@ -173,6 +166,15 @@ func (r *run) do(ctx context.Context, log string) (rlm.FinishReason, error) {
 	return out.Finish, errors.Join(err, report.err)
 }
 
+// warn reports errors that do not end a run.
+func (r *run) warn(out *rlm.Outcome) {
+	for _, err := range []error{out.LogErr, out.PolicyErr} {
+		if err != nil {
+			r.Say("warning: " + err.Error())
+		}
+	}
+}
+
 // A SchemaError says why the answer does not match the schema.
 type SchemaError struct{ Err error }
 
@@ -180,10 +182,9 @@ func (e *SchemaError) Error() string {
 	return "the answer does not match the schema: " + e.Err.Error()
 }
 
-// Unwrap returns what the error comes from.
 func (e *SchemaError) Unwrap() error { return e.Err }
 
-// model has the run ask the broker, once all models that the settings name are known.
+// model connects the run to the broker, after checking the models in the settings.
 func (r *run) model(b *broker.Broker, root *publish.Conn) error {
 	list, err := prices.Load(r.Prices, r.Getenv)
 	if err != nil {
@@ -213,7 +214,7 @@ func (r *run) model(b *broker.Broker, root *publish.Conn) error {
 		}
 	}
 	r.o.Model = m
-	r.o.Facts.SubChars = 3 * int64(m.Window(sub)) // of about 4 in a token
+	r.o.Facts.SubChars = 3 * int64(m.Window(sub)) // a token has about 4 characters
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,8 +18,8 @@ import (
 	"github.com/wirectl/wirectl/rlm/tool"
 )
 
-// Flags are the settings that have a flag. A key of the section rlm is called as its flag is,
-// with _ for -.
+// Flags are the settings with a flag. A key of the section rlm has the name of its flag, with _
+// for -.
 var Flags = []cmdline.Setting{
 	{Name: "model", Alias: "m", Usage: "answer with `MODEL` (default: the configuration's)"},
 	{Name: "sub-model", Usage: "the default `MODEL` for calls from code (default: that of --model)"},
@@ -50,13 +51,13 @@ var Flags = []cmdline.Setting{
 	{Name: "output", Alias: "o", Default: "text", Usage: "what to print: text (the answer), json (one object) or ndjson (events as they happen)"},
 }
 
-// A Value is what a setting is set to.
+// A Value is the value of a setting.
 type Value struct {
 	Texts []string
 	From  string // for errors: --max-depth, or c.yaml:3:5: rlm.max_depth
 }
 
-// Values are the settings of a configuration, and those of flags, which win.
+// Values are the settings of a configuration and of flags, which take precedence.
 func Values(file []config.Setting, flags map[string][]string) map[string]Value {
 	values := map[string]Value{}
 	for _, s := range file {
@@ -68,14 +69,14 @@ func Values(file []config.Setting, flags map[string][]string) map[string]Value {
 	return values
 }
 
-// Settings are what a run is to do.
+// Settings are the settings of a run.
 type Settings struct {
 	Context     []string
 	Allow       []string // models that code may name besides the root and sub-models; none: any
-	Env         string   // what runs the code
+	Env         string   // the kind of environment
 	Image       string   // of a container
-	Proxy       string   // how programs in a container can ask: socket, tcp or not at all
-	Exec        []string // a command that runs the code; none: Env says what does
+	Proxy       string   // how programs in a container reach models: socket, tcp or "" for not at all
+	Exec        []string // a command that runs the code; none: see Env
 	Unsandboxed bool
 	Setup       string // code; "" is none
 	Tools       string // the file; "" is none
@@ -88,15 +89,15 @@ type Settings struct {
 	Capture     string
 	Control     bool
 	Output      string
-	// Run has what is given to the run as it is set.
+	// Run has the settings that are passed on to the run unchanged.
 	Run rlm.Options
 }
 
-// maxCell is the longest time for a cell.
+// maxCell is the largest time limit of a cell.
 const maxCell = 6 * time.Hour
 
-// Read reads settings by their names, and the files that they name. A setting that is not
-// there has its default. An error says what was wrong where.
+// Read reads settings by their names, and the files that they name. A missing setting has its
+// default. An error names the setting and its place.
 func Read(values map[string]Value) (*Settings, error) {
 	r := &reader{values: values}
 	s := &Settings{
@@ -162,75 +163,68 @@ func (r *reader) text(name, usual string) string {
 
 func (r *reader) truth(name string) bool { return r.text(name, "false") == "true" }
 
-// choice returns one of some words, the first of which is the default.
+// choice returns one of the words. The first is the default.
 func (r *reader) choice(name string, words ...string) string {
 	text := r.text(name, words[0])
-	for _, word := range words {
-		if text == word {
-			return text
-		}
+	if slices.Contains(words, text) {
+		return text
 	}
 	r.fault(name, "want %s", strings.TrimPrefix(strings.Join(words, " or "), " or "))
 	return words[0]
 }
 
-func (r *reader) whole(name string, usual, least int64) int64 {
+// parsed reads a setting that is not text. A value that parse does not accept is a fault.
+func parsed[T any](r *reader, name string, usual T, want string, parse func(text string) (value T, ok bool)) T {
 	text, ok := r.get(name)
 	if !ok {
 		return usual
 	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < least || n > math.MaxInt32 && name != "max-tokens" {
-		r.fault(name, "want a whole number from %d", least)
+	value, ok := parse(text)
+	if !ok {
+		r.fault(name, "want %s", want)
 	}
-	return n
+	return value
+}
+
+func (r *reader) whole(name string, usual, least int64) int64 {
+	return parsed(r, name, usual, fmt.Sprintf("a whole number from %d", least), func(text string) (int64, bool) {
+		n, err := strconv.ParseInt(text, 10, 64)
+		return n, err == nil && n >= least && (n <= math.MaxInt32 || name == "max-tokens")
+	})
 }
 
 func (r *reader) dollars(name string) float64 {
-	text, ok := r.get(name)
-	if !ok {
-		return 0
-	}
-	n, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(n > 0 && n <= 1e9) {
-		r.fault(name, "want a number of dollars such as 0.5")
-	}
-	return n
+	return parsed(r, name, 0, "a number of dollars such as 0.5", func(text string) (float64, bool) {
+		n, err := strconv.ParseFloat(text, 64)
+		return n, err == nil && n > 0 && n <= 1e9
+	})
 }
 
 func (r *reader) duration(name string, usual time.Duration) time.Duration {
-	text, ok := r.get(name)
-	if !ok {
-		return usual
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil || d <= 0 {
-		r.fault(name, "want a duration such as 30s or 10m")
-	}
-	return d
+	return parsed(r, name, usual, "a duration such as 30s or 10m", func(text string) (time.Duration, bool) {
+		d, err := time.ParseDuration(text)
+		return d, err == nil && d > 0
+	})
 }
 
-var sizes = regexp.MustCompile(`^(\d{1,6}) ?([KMGT]?)i?B?$`)
+var sizes = regexp.MustCompile(`^(0*[1-9]\d{0,5}) ?([KMGT]?)i?B?$`)
 
 // size returns a number of bytes. K, M, G and T are powers of 1024.
 func (r *reader) size(name string) int64 {
-	text, ok := r.get(name)
-	if !ok {
-		return 0
-	}
-	parts := sizes.FindStringSubmatch(text)
-	if parts == nil || strings.Trim(parts[1], "0") == "" {
-		r.fault(name, "want a size such as 512MiB or 8GiB")
-		return 0
-	}
-	n, _ := strconv.ParseInt(parts[1], 10, 64) // it is a number
-	return n << (10 * strings.Index(" KMGT", parts[2]+" "[len(parts[2]):]))
+	return parsed(r, name, 0, "a size such as 512MiB or 8GiB", func(text string) (int64, bool) {
+		parts := sizes.FindStringSubmatch(text)
+		if parts == nil {
+			return 0, false
+		}
+		n, err := strconv.ParseInt(parts[1], 10, 64)
+		return n << (10 * strings.Index(" KMGT", parts[2]+" "[len(parts[2]):])), err == nil
+	})
 }
 
 // maxText bounds the files that settings name.
 const maxText = 1 << 20
 
-// file returns what is in the file that a setting names.
+// file returns the content of the file that a setting names.
 func (r *reader) file(name string) string {
 	path, ok := r.get(name)
 	if !ok || r.err != nil {
@@ -248,7 +242,7 @@ func (r *reader) file(name string) string {
 	return string(data)
 }
 
-// schema returns that of the answer, nil if there is none.
+// schema returns the schema of the answer, nil if there is none.
 func (r *reader) schema() rlm.Schema {
 	document := r.file("schema")
 	if document == "" {
@@ -262,14 +256,14 @@ func (r *reader) schema() rlm.Schema {
 	return s
 }
 
-// only returns the one of these settings that is set, "" if none is.
+// only returns the name of the setting that is set, "" if none is. Two are a fault.
 func (r *reader) only(names ...string) (found string) {
 	for _, name := range names {
 		if _, ok := r.get(name); !ok {
 			continue
 		}
 		if found != "" {
-			r.fault(name, "%s is set, too: want one of both", found)
+			r.fault(name, "%s is set, too: want only one of them", found)
 		}
 		found = name
 	}

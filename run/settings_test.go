@@ -76,7 +76,7 @@ func TestFaultySettings(t *testing.T) {
 		"output=xml":                          `--output: invalid value "xml": want text or json or ndjson`,
 		"memory=0":                            `--memory: invalid value "0": want a size such as 512MiB or 8GiB`,
 		"nest.match=(":                        `--nest.match: invalid value "(": error parsing regexp`,
-		"nest.over=1 nest.always=true":        `--nest.over: invalid value "1": nest.always is set, too: want one of both`,
+		"nest.over=1 nest.always=true":        `--nest.over: invalid value "1": nest.always is set, too: want only one of them`,
 		"compress.truncate=1 compress.exec=a": `--compress.exec: invalid value "a": compress.truncate is set, too`,
 		"system=no-such-file":                 `--system: open no-such-file: `,
 		"log.prompts=some":                    `--log.prompts: invalid value "some": want all or new`,

@@ -28,10 +28,13 @@ func Show(w io.Writer, name string, stdin io.Reader) error {
 	for r := runlog.NewReader(stdin); ; {
 		record, err := r.Read()
 		if err != nil {
-			if err = errors.Join(notEnd(err), out.Flush()); err != nil {
-				return fmt.Errorf("%s: %w", name, err)
+			if err == io.EOF {
+				err = nil
 			}
-			return nil
+			if err = errors.Join(err, out.Flush()); err != nil {
+				err = fmt.Errorf("%s: %w", name, err)
+			}
+			return err
 		}
 		if record.Metadata != nil {
 			s.metadata(record.Metadata)
@@ -42,20 +45,13 @@ func Show(w io.Writer, name string, stdin io.Reader) error {
 	}
 }
 
-func notEnd(err error) error {
-	if err == io.EOF {
-		return nil
-	}
-	return err
-}
-
-// A shower writes records. Those of child runs are indented.
+// A shower writes records, child runs indented.
 type shower struct {
 	w      *bufio.Writer
 	indent string
 }
 
-// line writes a line, and text the lines of a text below it.
+// line writes a line, and text writes the lines of a text below it.
 func (s *shower) line(format string, args ...any) {
 	fmt.Fprintf(s.w, s.indent+format+"\n", args...)
 }
@@ -94,16 +90,13 @@ func (s *shower) turn(it *runlog.Iteration) {
 		s.line("  tool call %d of %s, %s: %s → %s", n+1, c.Name, spent(nil, c.Seconds), render.Shorten(string(c.Arguments), shown), render.Shorten(said, shown))
 	}
 	if it.FinalAnswer != nil {
-		s.line("answer%s", reason(it.FinishReason))
+		reason := ""
+		if it.FinishReason != "" {
+			reason = " (" + it.FinishReason + ")"
+		}
+		s.line("answer%s:", reason)
 		s.text(string(*it.FinalAnswer))
 	}
-}
-
-func reason(finish string) string {
-	if finish == "" {
-		return ":"
-	}
-	return " (" + finish + "):"
 }
 
 // shown is how many bytes of prompts and responses of calls are shown.
@@ -129,7 +122,7 @@ func (s *shower) call(n int, c *runlog.ChatCompletion) {
 	}
 }
 
-// spent says what something took: tokens in and out, and time.
+// spent formats the tokens in and out, if any, and the time.
 func spent(u *runlog.Usage, seconds float64) string {
 	text := fmt.Sprintf("%.2f s", seconds)
 	if u == nil {

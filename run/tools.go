@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 
 	"github.com/wirectl/wirectl/broker/publish"
@@ -49,15 +50,10 @@ func (r *run) tools(ctx context.Context) (end func(), err error) {
 }
 
 func chosen(choice string, tools []rlm.Tool) bool {
-	for _, t := range tools {
-		if t.Name == choice {
-			return true
-		}
-	}
-	return choice == "auto" || choice == "none" || choice == "required"
+	return slices.Contains([]string{"auto", "none", "required"}, choice) || slices.ContainsFunc(tools, func(t rlm.Tool) bool { return t.Name == choice })
 }
 
-// openFunctions starts the interpreter of a file of functions, isolated as code is.
+// openFunctions starts the interpreter of a file of functions, with the isolation of code.
 func (r *run) openFunctions(ctx context.Context, code string) (rlm.Environment, error) {
 	of := r.o.Metadata
 	open, err := r.interpreter(ctx, "python")
@@ -66,22 +62,10 @@ func (r *run) openFunctions(ctx context.Context, code string) (rlm.Environment, 
 		return nil, err
 	}
 	conn := r.seen.Open("worker of tools", "repl", "len32")
-	e, end, err := open(env.Config{
-		Spec: env.Spec{Memory: cmp.Or(r.Memory, baseMemory)}, Setup: code,
-		Tap: func(d frame.Dir, raw []byte) { conn.Frame(d, raw, 4) },
-		Dir: r.dir, Timeout: r.CellTimeout,
-	})
-	if err != nil {
-		conn.Close()
-		return nil, err
-	}
-	return &watched{e, sync.OnceFunc(func() {
-		end()
-		conn.Close()
-	})}, nil
+	return r.start(open, conn, env.Config{Spec: env.Spec{Memory: cmp.Or(r.Memory, baseMemory)}, Setup: code})
 }
 
-// dialMCP reaches an MCP server. Its messages are seen as those of a connection.
+// dialMCP connects to an MCP server. Its messages are published as a connection.
 func (r *run) dialMCP(ctx context.Context, words []string, token string) (tool.Server, error) {
 	isAddress := len(words) == 1 && transport.IsWord(words[0])
 	if !isAddress {
@@ -145,7 +129,7 @@ func (s *server) Close() error {
 	return err
 }
 
-// seenBy publishes what a client records.
+// seenBy publishes the records of a client.
 type seenBy struct{ conn *publish.Conn }
 
 // Write implements [capture.Writer].

@@ -1,7 +1,7 @@
-// Package demo plays some seconds of agents at work, for people who have nothing but
-// wirectl: an MCP client and server, and a streaming model, all of them real, on loopback,
-// with relays in between. Captions say what happens. Steps follow each other by what has
-// passed, not by the clock, so the play is the same at any pace and on a busy machine.
+// Package demo plays some seconds of agents at work, for people who have only wirectl: an MCP
+// client and server, and a streaming model, real ones on loopback, with relays in between.
+// Captions explain them. Steps wait for events rather than the clock, so the play is the same at
+// any pace and on a busy machine.
 package demo
 
 import (
@@ -26,7 +26,7 @@ import (
 	"github.com/wirectl/wirectl/transport"
 )
 
-// models is the broker's configuration: one model, which takes its time.
+// models is the broker's configuration: one slow model.
 const models = `default: small
 providers:
   mock:
@@ -36,8 +36,8 @@ models:
   small: {provider: mock}
 `
 
-// Run plays the demonstration, hands what passes to seen, and captions to say. The pace is
-// 1 for people; a smaller one is faster. It returns when the play or ctx ends.
+// Run plays the demonstration. Frames go to seen, and captions to say. The pace is 1 for people;
+// a smaller one is faster. It returns when the play or ctx ends.
 func Run(ctx context.Context, seen *relay.Fan, pace float64, say func(caption string)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -48,11 +48,11 @@ func Run(ctx context.Context, seen *relay.Fan, pace float64, say func(caption st
 		err = left
 	}
 	cancel()
-	s.relays.Wait() //nolint:errcheck // a relay that is cut off has nothing to say
+	s.relays.Wait() //nolint:errcheck // errors of relays that are cut off do not matter
 	return err
 }
 
-// A stage is everything that runs for the play.
+// A stage has everything that runs for the play.
 type stage struct {
 	ctx     context.Context
 	seen    *relay.Fan

@@ -11,7 +11,7 @@ import (
 	"github.com/wirectl/wirectl/transport"
 )
 
-// files is the MCP server of the play. Its tool index goes on when it is cancelled.
+// files is the MCP server of the play. Its tool index ignores cancels.
 type files struct {
 	*stage
 	conn  transport.Conn
@@ -34,7 +34,7 @@ type request struct {
 	} `json:"params"`
 }
 
-// Tool definitions, as tools/list gives them.
+// The result of tools/list.
 const definitions = `{"tools":[` +
 	`{"name":"read_file","description":"Read a file","inputSchema":{"type":"object"}},` +
 	`{"name":"search","description":"Search for a text","inputSchema":{"type":"object"}},` +
@@ -65,7 +65,7 @@ func (f *files) serve() error {
 	return lines.Err()
 }
 
-// open returns the channel that is closed when the request of that id is cancelled.
+// open returns the channel that is closed when a request is cancelled.
 func (f *files) open(id string) chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -75,8 +75,8 @@ func (f *files) open(id string) chan struct{} {
 	return f.cancelled[id]
 }
 
-// tooLate is how long after a cancel an answer comes at least: lint counts one that
-// comes within 250 ms as a race.
+// tooLate is the least time between the cancel and the answer: lint considers less than 250 ms
+// a race.
 const tooLate = 400 * time.Millisecond
 
 // call does the work of a tool.
@@ -99,7 +99,7 @@ func (f *files) call(r *request, cancelled <-chan struct{}) {
 	f.answerRequest(r, fmt.Sprintf(`{"content":[{"type":"text","text":%q}]}`, result))
 }
 
-// progress reports the steps from one to another, with a pause before each.
+// progress reports steps, with a pause before each.
 func (f *files) progress(r *request, from, to int, pause time.Duration) {
 	for n := from; n <= to && f.pause(pause) == nil; n++ {
 		f.send(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d}}`, r.Params.Meta.Token, n)
@@ -113,7 +113,7 @@ func (f *files) answerRequest(r *request, result string) {
 func (f *files) send(format string, args ...any) {
 	f.write.Lock()
 	defer f.write.Unlock()
-	fmt.Fprintf(f.conn, format+"\n", args...) //nolint:errcheck // a client that has left is noticed by reading
+	fmt.Fprintf(f.conn, format+"\n", args...) //nolint:errcheck // the reader notices a client that has left
 }
 
 func closed(c <-chan struct{}) bool {

@@ -12,8 +12,8 @@ import (
 	"github.com/wirectl/wirectl/relay"
 )
 
-// Write writes the demonstration to w, as a capture. Captions are notes in it, unless they
-// go to say.
+// Write writes the demonstration to w as a capture. Captions go to say, or are notes if say is
+// nil.
 func Write(ctx context.Context, w io.Writer, pace float64, say func(caption string)) error {
 	sink, err := pcapng.NewWriter(w, capture.Session{Created: time.Now(), Controller: "demo", Unit: "demo"}, nil)
 	if err != nil {
@@ -28,8 +28,7 @@ func Write(ctx context.Context, w io.Writer, pace float64, say func(caption stri
 	return Run(ctx, fan, pace, say)
 }
 
-// Play plays the demonstration while show shows it, which may stop it. For captions see
-// [Write].
+// Play plays the demonstration while show shows it; show may stop it. For captions see [Write].
 func Play(ctx context.Context, pace float64, say func(caption string), show func(in decode.Input, stop func()) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	r, w := io.Pipe()

@@ -21,7 +21,7 @@ const Next = "Try next: wirectl wrap (puts this in front of your MCP servers), w
 
 const answer = "The index is stale because the tool kept running after its cancel. Stop the work when the client says so, and discard the result."
 
-// script is what the client does, and what the captions say of it.
+// script is the play of the client, with captions.
 func (s *stage) script(conn transport.Conn, api string) error {
 	s.caption("An MCP client connects to a server through wirectl relay, and asks which tools it has.")
 	c, err := client.DialRPC(s.ctx, conn, client.MCP, client.NewWatch(jsonrpc.MCP, nil), client.RPCOptions{Version: "demo"})
@@ -82,7 +82,7 @@ func (s *stage) bothTools(c *client.RPC) error {
 	return g.Wait()
 }
 
-// ask asks the model for an answer that streams.
+// ask asks the model for a streamed answer.
 func (s *stage) ask(api string) error {
 	body := `{"model":"small","stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"Why is the index stale?"}]}`
 	r, err := http.NewRequestWithContext(s.ctx, http.MethodPost, api+"/v1/chat/completions", strings.NewReader(body))
@@ -100,8 +100,7 @@ func (s *stage) ask(api string) error {
 	return cmp.Or(err, resp.Body.Close())
 }
 
-// interrupt cancels a call after some reports, and waits for the answer that should not
-// come.
+// interrupt cancels a call after some reports, and waits for the answer that should not come.
 func (s *stage) interrupt(c *client.RPC) error {
 	ctx, esc := context.WithCancel(s.ctx)
 	defer esc()

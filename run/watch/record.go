@@ -11,16 +11,16 @@ import (
 	"github.com/wirectl/wirectl/decode/judge"
 )
 
-// A record is that of a relay's session among the others of the user.
+// A record stores a relay's session in the user's history.
 type record struct {
 	*history.Recording
 	recorder *recorder.Recorder
-	clean    capture.Writer // to the recorder, without what is not kept
+	clean    capture.Writer // writes to the recorder, redacted
 	say      func(text string)
 }
 
-// newRecord begins the record that the options ask for; nil if there is none. What goes
-// wrong with it is said, and does not keep the relay from working.
+// newRecord begins the record that the options ask for; nil if there is none. Errors are
+// reported; the relay works without a record.
 func (o *Options) newRecord(s capture.Session) *record {
 	if o.Level == "" {
 		return nil
@@ -47,7 +47,7 @@ func (o *Options) newRecord(s capture.Session) *record {
 	return r
 }
 
-// writer takes the records of the session; nil if there is no record.
+// writer is the writer for frames; nil if there is no record.
 func (r *record) writer() capture.Writer {
 	if r == nil {
 		return nil
@@ -55,7 +55,7 @@ func (r *record) writer() capture.Writer {
 	return r.clean
 }
 
-// close ends the record with what the judge has seen.
+// close ends the record, with the counts of the judge.
 func (r *record) close(ctx context.Context, c judge.Counts) {
 	err := r.recorder.Close(ctx)
 	r.Frames, r.Calls, r.Failures, r.Findings, r.Protocols = c.Frames, c.Exchanges, c.Failures, c.Findings, c.Protocols

@@ -11,8 +11,8 @@ import (
 	"github.com/wirectl/wirectl/internal/otlp"
 )
 
-// spanning makes spans of what passes, as a viewer of the tap: it keeps the relay waiting
-// for nothing, and what it is too slow for is missing.
+// spanning makes spans of the traffic, as a viewer of the tap. It never delays the relay; frames
+// that it is too slow for are missing.
 type spanning struct {
 	to    *otlp.Exporter
 	alarm func(text string)
@@ -23,7 +23,7 @@ type spanning struct {
 // lastSpans is how long the last spans may take.
 const lastSpans = 2 * time.Second
 
-// collector returns what sends to the collector that the options name; nil if they name none.
+// collector returns the exporter to the collector that the options name; nil if they name none.
 func (o *Options) collector() (*otlp.Exporter, error) {
 	if o.OTLP == "" {
 		return nil, nil
@@ -38,7 +38,7 @@ func (o *Options) collector() (*otlp.Exporter, error) {
 	return to, nil
 }
 
-// span begins to make spans of the session.
+// span starts making spans of the session.
 func (o *Options) span(to *otlp.Exporter, s capture.Session, h *tap.Hub) *spanning {
 	ctx, stop := context.WithCancel(context.Background())
 	p := &spanning{to: to, alarm: o.Alarm, stop: stop, done: make(chan struct{})}
@@ -47,12 +47,12 @@ func (o *Options) span(to *otlp.Exporter, s capture.Session, h *tap.Hub) *spanni
 	go func() {
 		defer close(p.done)
 		defer view.Close()
-		_, _ = spans.Run(ctx, to, spans.Session{Name: o.name(), Identity: s.Created.String()}, view, cfg) // what is missing is counted
+		_, _ = spans.Run(ctx, to, spans.Session{Name: o.name(), Identity: s.Created.String()}, view, cfg) // missing spans are counted
 	}()
 	return p
 }
 
-// close sends what is left, once the hub is closed.
+// close sends the remaining spans, once the hub is closed.
 func (p *spanning) close(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, lastSpans)
 	defer cancel()

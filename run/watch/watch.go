@@ -28,22 +28,22 @@ import (
 	"github.com/wirectl/wirectl/transport"
 )
 
-// Options say what is relayed, and what looks on.
+// Options say what is relayed, and who observes it.
 type Options struct {
-	Controller string   // how the session calls it
+	Controller string   // its name in the session
 	Command    []string // the words that name the unit
 	Unit       transport.Endpoint
-	Config     decode.Config // how to read what passes
+	Config     decode.Config // how to read the traffic
 
 	Grace, Patience time.Duration
-	// AnswerPatience is how long a request may wait until that is told; 0 is for ever.
+	// AnswerPatience is how long a request may be unanswered before a warning; 0 is for ever.
 	AnswerPatience time.Duration
 	Quiet          bool // no summary
 
-	Name    string // of the tap; "" is that of the unit
+	Name    string // of the tap; "" is the unit's
 	NoTap   bool
-	Control bool // viewers of the tap may change things
-	// HubControl says that viewers at the hub who have the right may change things.
+	Control bool // viewers of the tap may change the traffic
+	// HubControl lets viewers at the hub with the right change the traffic.
 	HubControl bool
 	Faults     *fault.Plan  // or nil
 	Hold       *query.Where // or nil
@@ -53,7 +53,7 @@ type Options struct {
 	Redaction capture.Redaction // of the capture
 	Recorder  recorder.Config   // of the capture: its policy and its parts
 
-	// Send sends the session to a hub; nil does not.
+	// Send sends the session to a hub; nil is none.
 	Send tap.SendFunc
 	// OTLP is the URL of an OpenTelemetry collector, which gets spans; "" is none.
 	OTLP string
@@ -61,16 +61,16 @@ type Options struct {
 	Level  history.Level // of the record; "" is none
 	Client string        // of the record
 
-	Print          decode.View // what is printed of each frame; nil is nothing
+	Print          decode.View // prints each frame; nil prints nothing
 	Stdout, Stderr io.Writer
 	Getenv         func(string) string
 	Signals        <-chan os.Signal
 	Warn           func(text string)
-	// Alarm tells of what is told even where nothing else is.
+	// Alarm is Warn for problems that are reported even with --quiet.
 	Alarm func(text string)
 }
 
-// A Watch is all that sees what passes a relay.
+// A Watch is all observers of a relay.
 type Watch struct {
 	Server *serve.Server // that relays
 
@@ -81,15 +81,15 @@ type Watch struct {
 	sender   tap.Sender  // nil if nothing is sent to a hub
 	spans    *spanning   // nil if there is no collector
 	recorder *recorder.Recorder
-	record   *record      // nil if the session is not recorded among others
-	judge    *judge.Judge // nil if nobody wants to know
+	record   *record      // nil if the session is not in the history
+	judge    *judge.Judge // nil if nothing is printed or counted
 }
 
-// session describes what is relayed.
+// session describes the session.
 func (o *Options) session() capture.Session {
 	s := capture.Session{
 		Created: time.Now(), Controller: o.Controller, Unit: o.Unit.String(),
-		Altered: o.Faults != nil || o.Hold != nil, // and not only from when a viewer asks for it
+		Altered: o.Faults != nil || o.Hold != nil, // from the start; later changes are marked when they are made
 	}
 	if o.Config.Framing != nil {
 		s.Framing = o.Config.Framing.Name()
@@ -100,7 +100,7 @@ func (o *Options) session() capture.Session {
 	return s
 }
 
-// New returns what the options ask for.
+// New returns the observers that the options ask for.
 func New(o Options) (*Watch, error) {
 	w := &Watch{options: o}
 	s := o.session()
@@ -155,11 +155,11 @@ func New(o Options) (*Watch, error) {
 	return w, nil
 }
 
-// newJudge returns who prints and counts.
+// newJudge returns the judge, which prints and counts.
 func (o *Options) newJudge(s capture.Session, r *record) *judge.Judge {
 	cfg := o.Config
 	if calls := cfg.Calls; calls != nil && calls.Schema != nil {
-		cfg.Notice = o.Warn // of methods that it lacks
+		cfg.Notice = o.Warn // about methods that are not in the schema
 	}
 	j := judge.New(s, o.Stderr, cfg, o.Print, r.writer())
 	if o.AnswerPatience > 0 && !o.Quiet {
@@ -168,7 +168,7 @@ func (o *Options) newJudge(s capture.Session, r *record) *judge.Judge {
 	return j
 }
 
-// openCapture begins the capture.
+// openCapture opens the capture.
 func (w *Watch) openCapture(s capture.Session) (capture.Writer, error) {
 	o, x := &w.options, w.options.Redaction
 	x.Blind = capture.BlindSpot(o.Warn)
@@ -189,7 +189,7 @@ func (w *Watch) openCapture(s capture.Session) (capture.Writer, error) {
 	return capture.Redact(w.recorder, &s, x), nil
 }
 
-// newGate returns what changes what passes; nil if nothing is to be changed.
+// newGate returns the gate that changes the traffic; nil if nothing may change it.
 func (w *Watch) newGate() *relay.Gate {
 	o := &w.options
 	if o.Faults == nil && !o.Control && !o.HubControl {
@@ -202,7 +202,7 @@ func (w *Watch) newGate() *relay.Gate {
 	return relay.NewGate(cfg)
 }
 
-// alter marks what is kept as altered.
+// alter marks all recordings as altered.
 func (w *Watch) alter() {
 	if w.hub != nil {
 		w.hub.Alter()
@@ -237,11 +237,10 @@ func (w *Watch) openTap(s capture.Session, gate *relay.Gate) *tap.Server {
 	return nil
 }
 
-// runners run the program that a later word names.
+// runners are programs that run the program in a later word.
 var runners = []string{"npx", "uvx", "bunx", "node", "deno", "bun", "python", "python3", "uv", "go", "run", "env", "sh", "bash"}
 
-// name is what the tap is called: after the unit, its program or else its address, if
-// the options do not say.
+// name is the name of the tap: that of the options, or else of the unit's program or address.
 func (o *Options) name() string {
 	name := ""
 	for _, word := range o.Command {
@@ -257,16 +256,15 @@ func (o *Options) name() string {
 	return cmp.Or(o.Name, name, "relay")
 }
 
-// closing is how long the capture and the judge may take for what is left. A
-// signal makes an end of it, unless it is the one that ended the relay, which may
-// come again within the time of repeating: from the terminal, and from a program
-// such as timeout that passes it on.
+// closing is how long the capture and the judge may take to finish. A further signal cuts that
+// short. The signal that ended the relay may arrive twice, from the terminal and from a program
+// such as timeout: within the time of repeating it is the same signal.
 const (
 	closing   = 10 * time.Second
 	repeating = 500 * time.Millisecond
 )
 
-// Close ends watching, and says what was seen, and how the unit's process ended.
+// Close closes the observers, and prints a summary with the end of the unit's process.
 func (w *Watch) Close(exit *transport.Exit) error {
 	if w.hub != nil {
 		w.hub.Close()
@@ -308,7 +306,7 @@ func (w *Watch) Close(exit *transport.Exit) error {
 	return err
 }
 
-// ended says how the unit's process ended; "" if it was none.
+// ended describes the end of the unit's process; "" if there is none.
 func ended(exit *transport.Exit) string {
 	switch {
 	case exit == nil:
