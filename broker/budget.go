@@ -14,10 +14,10 @@ import (
 
 // A Budget limits the use of a client or a model. A limit of 0 means unlimited.
 type Budget struct {
-	Calls  int64         `json:"calls,omitempty"`
-	Tokens int64         `json:"tokens,omitempty"`
-	Cost   float64       `json:"cost,omitempty"` // in dollars
-	Per    time.Duration `json:"-"`              // after which it begins anew; 0 is never
+	Calls  int64         `json:"calls,omitempty" yaml:"calls"`
+	Tokens int64         `json:"tokens,omitempty" yaml:"tokens"`
+	Cost   float64       `json:"cost,omitempty" yaml:"cost"` // in dollars
+	Per    time.Duration `json:"-" yaml:"per"`               // the time after which it begins anew; 0 is never
 }
 
 // Spent is the used part of a budget.

@@ -10,15 +10,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/internal/yamlfile"
 )
 
-// Doors are the names of the front doors, in the order in which they are told,
-// with the ports that they have unless told otherwise.
+// Doors are the front doors with their default ports, in the order in which they are listed.
 var Doors = []Door{
 	{"rlm", "8760"},
 	{"proxy", "8761"},
@@ -29,43 +27,43 @@ var Doors = []Door{
 	{"admin", "8769"},
 }
 
-// A Door is the name and the usual port of a front door.
+// A Door is the name and the default port of a front door.
 type Door struct{ Name, Port string }
 
-// A Config is a file made ready.
+// A Config is a checked configuration.
 type Config struct {
 	Broker broker.Config
-	// Listen is the address of each door, "off" for one that stays shut.
+	// Listen is the address of each door, "off" for one that is not opened.
 	Listen map[string]string
-	// Token is what clients have to show; "" lets in all.
+	// Token is the token that clients must send; "" admits all.
 	Token string
-	// Clients are the names of those that have tokens of their own, by their tokens.
+	// Clients are the names of clients with tokens of their own, by token.
 	Clients map[string]string
-	// Spent is the file that keeps what is used of budgets, "" for the usual one.
+	// Spent is the file that stores the use of budgets, "" for the default one.
 	Spent  string
 	Limits Limits
 	// Join is the address of the hub at which brokers share limits and workers offer
-	// models, "" if there is none. With OpenOnHubLoss, calls pass without it.
+	// models, "" if there is none. With OpenOnHubLoss, calls pass if it cannot be reached.
 	Join          string
 	OpenOnHubLoss bool
-	// Secrets are all that the file leads to, the token among them.
+	// Secrets are all secrets of the configuration, including tokens.
 	Secrets []string
-	// RLM is what the section rlm sets.
+	// RLM has the settings of the section rlm.
 	RLM []Setting
 
 	facts map[string]Facts // by the names of models and patterns
 }
 
-// An Env is the world that a configuration is read in.
+// An Env is the environment in which a configuration is read.
 type Env struct {
 	Getenv   func(string) string
 	ReadFile func(string) ([]byte, error)
-	// RLM makes a model that is a recursive language model, as settings have it, over those
-	// of the configuration, which is not complete yet. It may be nil: there are none then.
+	// RLM makes a recursive language model with settings and the models of a configuration,
+	// which is not complete yet. If nil, there are no recursive language models.
 	RLM func(of *Config, model string, settings []Setting) (provider.Provider, error)
 }
 
-// OSEnv is the world outside.
+// OSEnv is the environment of the process.
 func OSEnv() Env { return Env{Getenv: os.Getenv, ReadFile: yamlfile.Read} }
 
 // Load reads the file of that name; "" is an empty one.
@@ -80,8 +78,8 @@ func Load(name string, env Env) (*Config, error) {
 	return Parse(name, data, env)
 }
 
-// Parse reads a configuration. The name is for errors. Where it says nothing of models,
-// there is one, which a mock answers.
+// Parse reads a configuration. The name is for errors. Without any models, there is one, served
+// by a mock.
 func Parse(name string, data []byte, env Env) (*Config, error) {
 	d, err := parse(name, data)
 	if err != nil {
@@ -95,7 +93,7 @@ type builder struct {
 	*document
 	env      Env
 	backends map[string]*broker.Backend
-	secrets  []string // all that were found
+	secrets  []string // found so far
 }
 
 func (b *builder) build() (*Config, error) {
@@ -158,7 +156,7 @@ func (b *builder) clients(c *Config) error {
 		case token == "":
 			return b.at(path, "expected a token, as {env: NAME} or {file: NAME}")
 		case token == c.Token || c.Clients[token] != "":
-			return b.at(append(path, "token"), "somebody else has the same token, so that the client cannot be told apart")
+			return b.at(append(path, "token"), "this token is in use already; each client needs its own")
 		}
 		c.Clients[token] = name
 		if c.Broker.Clients[name], err = b.budget(append(path, "budget"), b.Clients[name].Budget); err != nil {
@@ -168,17 +166,17 @@ func (b *builder) clients(c *Config) error {
 	return nil
 }
 
-// budget makes one, nil if there is none.
-func (b *builder) budget(path []string, of *Budget) (*broker.Budget, error) {
+// budget checks a budget, which may be nil.
+func (b *builder) budget(path []string, of *broker.Budget) (*broker.Budget, error) {
 	switch {
 	case of == nil:
 		return nil, nil
-	case of.Calls < 0 || of.Tokens < 0 || !(0 <= of.Cost && of.Cost <= 1e12): // so that NaN is refused, too
+	case of.Calls < 0 || of.Tokens < 0 || !(0 <= of.Cost && of.Cost <= 1e12): // also rejects NaN
 		return nil, b.at(path, "expected calls, tokens and cost from 0; 0 is no limit")
 	case of.Calls == 0 && of.Tokens == 0 && of.Cost == 0:
 		return nil, b.at(path, "it limits nothing; expected calls, tokens or cost")
 	}
-	return &broker.Budget{Calls: of.Calls, Tokens: of.Tokens, Cost: of.Cost, Per: time.Duration(of.Per)}, nil
+	return of, nil
 }
 
 func (b *builder) limits(*Config) error {
@@ -200,8 +198,7 @@ func (b *builder) limits(*Config) error {
 	return nil
 }
 
-// Address reads where a door is to listen: HOST:PORT, :PORT or PORT on this
-// machine's own address, or off.
+// Address reads the address of a door: HOST:PORT, :PORT or PORT on loopback, or off.
 func Address(door, text string) (string, error) {
 	if text == "off" {
 		return text, nil
@@ -213,7 +210,7 @@ func Address(door, text string) (string, error) {
 	switch _, bad := strconv.ParseUint(port, 10, 16); {
 	case err == nil && bad == nil && !strings.Contains(host, "/"):
 		return net.JoinHostPort(cmp.Or(host, "127.0.0.1"), port), nil
-	case err == nil && host == "" && strings.ContainsAny(port, ".abcdefghijklmnopqrstuvwxyz"): // it was a host
+	case err == nil && host == "" && strings.ContainsAny(port, ".abcdefghijklmnopqrstuvwxyz"): // it is a host
 		return "", fmt.Errorf("%q has no port for the door %s; expected HOST:PORT, as %s is, or PORT, or off", text, door, net.JoinHostPort(port, usualPort(door)))
 	}
 	return "", fmt.Errorf("%q is not an address for the door %s; expected HOST:PORT, PORT or off", text, door)
@@ -224,7 +221,7 @@ func usualPort(door string) string {
 	return Doors[i].Port
 }
 
-// among lists what there is to choose from, if there is anything.
+// among lists the possible values, if there are any.
 func among(names []string) string {
 	if len(names) == 0 {
 		return ", where there is none"
@@ -232,8 +229,8 @@ func among(names []string) string {
 	return ": " + strings.Join(names, ", ")
 }
 
-// Addresses returns where the doors listen, by their names, if words of --listen
-// say so of some; with anyPort the others are at any free port.
+// Addresses returns the addresses of the doors, by name: those of the configuration, changed by
+// the words of --listen. With anyPort, doors that --listen does not name get a free port.
 func (c *Config) Addresses(words []string, anyPort bool) (map[string]string, error) {
 	addrs := maps.Clone(c.Listen)
 	for name, addr := range addrs {

@@ -55,8 +55,7 @@ func (b *builder) models(c *Config) error {
 	return nil
 }
 
-// routes makes those of a model, of which its provider is the only one if it names
-// that.
+// routes makes the routes of a model. A model with a provider has one route.
 func (b *builder) routes(path []string, m Model) (made []broker.Route, err error) {
 	routes := m.Routes
 	if m.Provider != "" {
@@ -79,7 +78,7 @@ func (b *builder) routes(path []string, m Model) (made []broker.Route, err error
 	return made, nil
 }
 
-// names checks what refers to models by name.
+// names checks the names of models that other settings use.
 func (b *builder) names(c *Config) error {
 	c.Broker.Default, c.Broker.Aliases, c.Broker.Batch = cmp.Or(b.File.Default, b.only()), b.Aliases, b.Limits.Batch
 	for _, alias := range slices.Sorted(maps.Keys(b.Aliases)) {
@@ -107,8 +106,8 @@ func (b *builder) names(c *Config) error {
 	return b.notRecursive(c)
 }
 
-// only returns the name of the model, if there is just one: it needs not be
-// called the default.
+// only returns the name of the only model, which need not be declared the default; "" if there
+// are more.
 func (b *builder) only() string {
 	for name := range b.Models {
 		if len(b.Models) == 1 && !strings.Contains(name, "*") {
@@ -118,10 +117,10 @@ func (b *builder) only() string {
 	return ""
 }
 
-// find returns the model, or the longest pattern, that a name leads to.
+// find returns the model, or the longest pattern, that matches a name.
 func (b *builder) find(name string) string { return lookup(b.Models, name) }
 
-// lookup returns the key, or the longest pattern among the keys, that a name leads to.
+// lookup returns the key, or the longest pattern among the keys, that matches a name.
 func lookup[T any](models map[string]T, name string) (found string) {
 	for pattern := range models {
 		before, after, wild := strings.Cut(pattern, "*")

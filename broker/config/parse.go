@@ -7,12 +7,14 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 
+	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/internal/nearest"
 	"github.com/wirectl/wirectl/internal/yamlfile"
 )
@@ -31,7 +33,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s:%d:%d: %s", e.Name, e.Line, e.Column, e.Msg)
 }
 
-// A document is a file with the places of its values.
+// A document is a file with the positions of its values.
 type document struct {
 	File
 	name string
@@ -62,20 +64,20 @@ func parse(name string, data []byte) (*document, error) {
 	if err := d.checkNode(tree.Docs[0].Body, reflect.TypeFor[File]()); err != nil {
 		return nil, err
 	}
-	if err := yaml.NodeToValue(tree.Docs[0].Body, &d.File, yaml.Strict()); err != nil {
+	if err := yaml.NodeToValue(tree.Docs[0].Body, &d.File, yaml.Strict(), yaml.CustomUnmarshaler(readDuration), yaml.CustomUnmarshaler(readToolCall)); err != nil {
 		return nil, d.translate(err)
 	}
 	return d, nil
 }
 
-// at is the error for a value that is well-formed and wrong.
+// at is the error for a well-formed but invalid value.
 func (d *document) at(path []string, format string, args ...any) error {
 	e := &Error{Name: d.name, Msg: strings.Join(path, ".") + ": " + fmt.Sprintf(format, args...)}
 	e.Line, e.Column = d.place(path)
 	return e
 }
 
-// place returns where a value stands, or what it would stand in; 0 if nothing is there.
+// place returns the position of a value, or of its parent if it is missing; 0 if there is none.
 func (d *document) place(path []string) (line, column int) {
 	if d.ast == nil || len(d.ast.Docs) == 0 {
 		return 0, 0
@@ -91,8 +93,7 @@ func (d *document) place(path []string) (line, column int) {
 	return line, column
 }
 
-// child returns what a node has under a key, or at an index, and where that
-// begins.
+// child returns the child of a node at a key or an index, and its first token.
 func child(node ast.Node, key string) (*token.Token, ast.Node) {
 	if list, ok := node.(*ast.SequenceNode); ok {
 		if i, err := strconv.Atoi(key); err == nil && i < len(list.Values) {
@@ -119,12 +120,9 @@ func pairs(node ast.Node) []*ast.MappingValueNode {
 	return nil
 }
 
-// translate says where the YAML module found a fault.
+// translate converts an error of the YAML module, with its position.
 func (d *document) translate(err error) error {
 	e := &Error{Name: d.name, Msg: err.Error()}
-	if de, ok := errors.AsType[*durationError](err); ok {
-		return &Error{d.name, de.Position.Line, de.Position.Column, de.Error()}
-	}
 	var ye yaml.Error
 	if !errors.As(err, &ye) {
 		return e
@@ -136,17 +134,23 @@ func (d *document) translate(err error) error {
 	return e
 }
 
-// checkNode looks for keys that nothing reads, and for values that are not of the
-// type that is read.
+// checkNode checks a node for unknown keys and for values of the wrong type.
 func (d *document) checkNode(node ast.Node, t reflect.Type) error {
 	switch n := node.(type) {
-	case nil, *ast.NullNode, *ast.AliasNode, *ast.TagNode: // the decoding knows what they are
+	case nil, *ast.NullNode, *ast.AliasNode, *ast.TagNode: // the decoder checks them
 		return nil
 	case *ast.AnchorNode:
 		return d.checkNode(n.Value, t)
 	}
-	if found, want := nodeKind(node), kindOf(t); !want.takes(found) {
-		return d.fault(node.GetToken(), "found %s; expected %s%s", found, want, looks[want])
+	tok := node.GetToken()
+	found, want := nodeKind(node), kindOf(t)
+	if !want.takes(found) {
+		return d.fault(tok, "found %s; expected %s%s", found, want, looks[want])
+	}
+	if want == duration {
+		if v, err := time.ParseDuration(tok.Value); err != nil || v < 0 {
+			return d.fault(tok, "%q is not a duration: expected something like 1.5s, 200ms or 5m", tok.Value)
+		}
 	}
 	if list, ok := node.(*ast.SequenceNode); ok && t.Kind() == reflect.Slice {
 		for _, value := range list.Values {
@@ -174,8 +178,8 @@ func (d *document) fault(tok *token.Token, format string, args ...any) error {
 	return &Error{d.name, tok.Position.Line, tok.Position.Column, fmt.Sprintf(format, args...)}
 }
 
-// valueType returns the type of what stands under a key of t. Where t has no
-// such key, it returns those that t has.
+// valueType returns the type of the value of a key of t. If t has no such key, it returns the
+// keys of t.
 func valueType(t reflect.Type, key string) (_ reflect.Type, expected []string) {
 	switch t.Kind() {
 	case reflect.Map:
@@ -183,8 +187,11 @@ func valueType(t reflect.Type, key string) (_ reflect.Type, expected []string) {
 	case reflect.Pointer:
 		return valueType(t.Elem(), key)
 	case reflect.Struct:
-		if t == reflect.TypeFor[Header]() {
+		switch t {
+		case reflect.TypeFor[Header]():
 			t = reflect.TypeFor[Secret]()
+		case reflect.TypeFor[provider.ToolCall]():
+			t = reflect.TypeFor[toolCall]()
 		}
 		for field := range t.Fields() {
 			name := field.Tag.Get("yaml")
@@ -197,7 +204,7 @@ func valueType(t reflect.Type, key string) (_ reflect.Type, expected []string) {
 	return nil, expected
 }
 
-// A kind is what a value is, in the words of people.
+// A kind is a type of values, as users know it.
 type kind string
 
 const (
@@ -212,13 +219,13 @@ const (
 	anything kind = "a value"
 )
 
-// looks is how a kind is written.
+// looks is the syntax of a kind.
 var looks = map[kind]string{
 	mapping: ", with lines of the form key: value",
 	list:    ", with lines that begin with -",
 }
 
-// takes reports whether a value of the kind found will do.
+// takes reports whether a value of the kind found is valid for k.
 func (k kind) takes(found kind) bool {
 	switch k {
 	case anything:
@@ -251,7 +258,7 @@ func nodeKind(node ast.Node) kind {
 
 func kindOf(t reflect.Type) kind {
 	switch t {
-	case reflect.TypeFor[Duration]():
+	case reflect.TypeFor[time.Duration]():
 		return duration
 	case reflect.TypeFor[Header]():
 		return header

@@ -2,7 +2,6 @@ package config
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"maps"
@@ -35,9 +34,9 @@ func (b *builder) providers(*Config) error {
 		b.backends[name] = &broker.Backend{
 			Name: name, Provider: made, KeyEnv: p.Key.Env,
 			Concurrency: p.Concurrency, Rate: p.Rate, Burst: p.Burst,
-			Backoff: time.Duration(p.Backoff), MaxWait: time.Duration(p.MaxWait),
-			Breaker: p.Breaker.Failures, BreakerDelay: time.Duration(p.Breaker.Delay),
-			FirstPart: time.Duration(p.Timeouts.FirstPart), Total: time.Duration(p.Timeouts.Total),
+			Backoff: p.Backoff, MaxWait: p.MaxWait,
+			Breaker: p.Breaker.Failures, BreakerDelay: p.Breaker.Delay,
+			FirstPart: p.Timeouts.FirstPart, Total: p.Timeouts.Total,
 		}
 		if p.Kind != "mock" {
 			b.backends[name].Retries = 2
@@ -75,24 +74,19 @@ func (b *builder) provider(name string, p *Provider) (provider.Provider, error) 
 	if err := b.fitsKind(path, p); err != nil {
 		return nil, err
 	}
-	if p.Kind == "mock" {
-		made, err := newMock(&p.Mock)
-		if err != nil {
-			return nil, b.at(path, "%v", err)
-		}
-		return made, nil
-	}
-	if p.Kind == "workers" {
+	switch p.Kind {
+	case "mock":
+		return mock.New(p.Mock), nil
+	case "workers":
 		return nil, nil
 	}
 	return kinds[p.Kind](provider.Config{
 		BaseURL: p.BaseURL, APIVersion: p.APIVersion, Key: key, Header: header,
-		Connect: time.Duration(p.Timeouts.Connect), MaxTokens: p.MaxTokens, Drop: p.Drop,
+		Connect: p.Timeouts.Connect, MaxTokens: p.MaxTokens, Drop: p.Drop,
 	}), nil
 }
 
-// fitsKind checks that a provider is of a kind there is, and sets nothing that is
-// for other kinds.
+// fitsKind checks that the kind of a provider exists, and that it has no settings of other kinds.
 func (b *builder) fitsKind(path []string, p *Provider) error {
 	switch _, known := kinds[p.Kind]; {
 	case !known:
@@ -117,7 +111,7 @@ func (b *builder) fitsKind(path []string, p *Provider) error {
 	return nil
 }
 
-// numbers checks those of a provider.
+// numbers checks the numbers of a provider.
 func (b *builder) numbers(path []string, p *Provider) error {
 	retries := 0
 	if p.Retries != nil {
@@ -142,8 +136,8 @@ func (b *builder) numbers(path []string, p *Provider) error {
 	return b.mock(append(path, "mock"), &p.Mock)
 }
 
-// mock checks what a mock is to answer with.
-func (b *builder) mock(path []string, m *Mock) error {
+// mock checks the answers of a mock.
+func (b *builder) mock(path []string, m *mock.Config) error {
 	if m.Chunk < 0 {
 		return b.at(append(path, "chunk"), "expected a number of characters; 0 is a word")
 	}
@@ -152,8 +146,8 @@ func (b *builder) mock(path []string, m *Mock) error {
 			return b.at(append(path, "script", strconv.Itoa(i), "status"), "expected the status of an error, from 400 to 599")
 		}
 	}
-	for i, turn := range m.Turns {
-		if turn.Status != 0 && !isFailure(turn.Status) {
+	for i, t := range m.Turns {
+		if t.Status != 0 && !isFailure(t.Status) {
 			return b.at(append(path, "turns", strconv.Itoa(i), "status"), "expected the status of an error, from 400 to 599")
 		}
 	}
@@ -173,20 +167,20 @@ func (b *builder) mock(path []string, m *Mock) error {
 
 func isFailure(status int) bool { return status >= 400 && status <= 599 }
 
-// kinds makes the providers, but for the mock, which has a configuration of its own.
+// kinds are the constructors of providers; the mock has a configuration of its own.
 var kinds = map[string]func(provider.Config) provider.Provider{
 	"mock":      nil,
-	"workers":   nil, // which are found when the broker has joined a hub
+	"workers":   nil, // they are found once the broker has joined a hub
 	"openai":    func(c provider.Config) provider.Provider { return openai.New(c) },
 	"anthropic": func(c provider.Config) provider.Provider { return anthropic.New(c) },
 	"gemini":    func(c provider.Config) provider.Provider { return gemini.New(c) },
 }
 
-// credential is the name of a header whose value is likely to be a secret, even where it
-// is written in the file itself.
+// credential matches names of headers whose values are likely to be secrets, even if they are
+// written in the file itself.
 var credential = regexp.MustCompile(`(?i)auth|key|token|secret|cookie|password`)
 
-// header makes the headers that go with every request.
+// header makes the headers of every request.
 func (b *builder) header(path []string, values map[string]Header) (http.Header, error) {
 	h := http.Header{}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
@@ -206,42 +200,7 @@ func (b *builder) header(path []string, values map[string]Header) (http.Header, 
 	return h, nil
 }
 
-func newMock(m *Mock) (*mock.Mock, error) {
-	cfg := mock.Config{Prefix: m.Prefix, Latency: time.Duration(m.Latency), Delay: time.Duration(m.Delay), Chunk: m.Chunk}
-	for _, l := range m.Script {
-		calls, err := toolCalls(l.ToolCalls)
-		if err != nil {
-			return nil, err
-		}
-		cfg.Script = append(cfg.Script, mock.Line{When: l.When, Thought: l.Reasoning, Say: l.Say, Finish: l.Finish, ToolCalls: calls, Status: l.Status, RetryAfter: time.Duration(l.RetryAfter)})
-	}
-	for _, t := range m.Turns {
-		calls, err := toolCalls(t.ToolCalls)
-		if err != nil {
-			return nil, err
-		}
-		cfg.Turns = append(cfg.Turns, mock.Turn{Line: mock.Line{Thought: t.Reasoning, Say: t.Text, Finish: t.Finish, ToolCalls: calls, Status: t.Status}, Delay: time.Duration(t.Delay)})
-	}
-	for _, f := range m.Faults {
-		cfg.Faults = append(cfg.Faults, mock.Fault{Every: f.Every, Status: f.Status, RetryAfter: time.Duration(f.RetryAfter)})
-	}
-	return mock.New(cfg), nil
-}
-
-func toolCalls(list []ToolCall) (made []provider.ToolCall, err error) {
-	for _, call := range list {
-		args := []byte("{}")
-		if call.Arguments != nil {
-			if args, err = json.Marshal(call.Arguments); err != nil {
-				return nil, err
-			}
-		}
-		made = append(made, provider.ToolCall{ID: call.ID, Name: call.Name, Arguments: args})
-	}
-	return made, nil
-}
-
-// secret finds a secret. The error names where it was to be, never what is there.
+// secret finds a secret. The error names its place, never its value.
 func (b *builder) secret(path []string, s Secret) (found string, err error) {
 	switch {
 	case s.Env != "" && s.File != "":

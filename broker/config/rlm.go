@@ -7,20 +7,19 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/internal/prices"
 )
 
-// A Setting is a key of the section rlm, and what it is set to.
+// A Setting is a key of the section rlm, with its value.
 type Setting struct {
 	Name   string // such as max_depth, or log.prompts
 	Values []string
 	At     string // FILE:LINE:COLUMN
 }
 
-// settings lists what is set in a part of the file, which is below path at the keys of name.
+// settings lists the settings in a part of the file, at the keys of name below path.
 func (d *document) settings(path []string, part reflect.Value, name ...string) (list []Setting) {
 	for field, value := range part.Fields() {
 		keys := slices.Concat(name, []string{field.Tag.Get("yaml")})
@@ -34,7 +33,7 @@ func (d *document) settings(path []string, part reflect.Value, name ...string) (
 		case value.Kind() == reflect.Slice:
 			s.Values = value.Interface().([]string)
 		default:
-			s.Values = []string{written(value.Elem().Interface())}
+			s.Values = []string{fmt.Sprint(value.Elem().Interface())}
 		}
 		line, column := d.place(slices.Concat(path, keys))
 		s.At = fmt.Sprintf("%s:%d:%d", d.name, line, column)
@@ -43,23 +42,15 @@ func (d *document) settings(path []string, part reflect.Value, name ...string) (
 	return list
 }
 
-// written is a value as a flag has it.
-func written(value any) string {
-	if d, ok := value.(Duration); ok {
-		return time.Duration(d).String()
-	}
-	return fmt.Sprint(value)
-}
-
-// Facts are what a configuration says of a model besides where its calls go.
+// Facts are what a configuration says about a model, besides its routes.
 type Facts struct {
-	Names         []string      // its name, then what its providers call it
-	Price         *prices.Price // nil if it says nothing
-	ContextWindow int           // in tokens; 0 if it says nothing
-	RLM           bool          // it is a recursive language model over others
+	Names         []string      // its name, then its providers' names for it
+	Price         *prices.Price // nil if unknown
+	ContextWindow int           // in tokens; 0 if unknown
+	RLM           bool          // it is a recursive language model
 }
 
-// Facts returns those of the model that a name, or "" for the default, leads to.
+// Facts returns the facts about the model of a name; "" is the default.
 func (c *Config) Facts(model string) Facts {
 	name := cmp.Or(model, c.Broker.Default)
 	name = cmp.Or(c.Broker.Aliases[name], name)
@@ -68,14 +59,13 @@ func (c *Config) Facts(model string) Facts {
 	return facts
 }
 
-// runs is how many runs a model that is a recursive language model has at once: each has an
-// interpreter.
+// runs is how many runs a recursive language model makes at once. Each has an interpreter.
 const runs = 8
 
-// notOfModels are settings that are only for a run at a terminal.
+// notOfModels are settings for wirectl rlm only.
 var notOfModels = []string{"context", "output", "capture", "prices"}
 
-// rlm makes the route of a model that is a recursive language model.
+// rlm makes the route of a recursive language model.
 func (b *builder) rlm(c *Config, path []string, name string, m *Model) ([]broker.Route, error) {
 	at := append(path, "rlm")
 	if m.Provider != "" || m.Model != "" || len(m.Routes) > 0 {
@@ -99,7 +89,7 @@ func (b *builder) rlm(c *Config, path []string, name string, m *Model) ([]broker
 	made, err := b.env.RLM(c, name, settings)
 	if err != nil {
 		e := &Error{Name: b.name, Msg: err.Error()}
-		for _, s := range settings { // an error begins with the place of its setting
+		for _, s := range settings { // an error begins with the position of its setting
 			if msg, ok := strings.CutPrefix(e.Msg, s.At+": "); ok {
 				e.Msg = msg
 				e.Line, e.Column = b.place(slices.Concat(at, strings.Split(s.Name, ".")))
@@ -110,7 +100,7 @@ func (b *builder) rlm(c *Config, path []string, name string, m *Model) ([]broker
 	return []broker.Route{{Backend: &broker.Backend{Name: "rlm " + name, Provider: made, Concurrency: runs}, Model: name}}, nil
 }
 
-// notRecursive checks that a recursive language model asks only others.
+// notRecursive checks that recursive language models use only other models.
 func (b *builder) notRecursive(c *Config) error {
 	for _, name := range slices.Sorted(maps.Keys(b.Models)) {
 		of := b.Models[name].RLM

@@ -4,7 +4,6 @@ package doors
 import (
 	"cmp"
 	"context"
-	"time"
 
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/config"
@@ -63,6 +62,6 @@ func (c *Config) limited(srv interface {
 ) service.Server {
 	limits := srv.Bounds()
 	limits.MaxConns = c.Limits.Connections
-	limits.Times = door.Times{Idle: cmp.Or(limits.Times.Idle, time.Duration(c.Limits.Idle)), Read: time.Duration(c.Limits.Read)}
+	limits.Times = door.Times{Idle: cmp.Or(limits.Times.Idle, c.Limits.Idle), Read: c.Limits.Read}
 	return srv
 }

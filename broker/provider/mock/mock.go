@@ -1,6 +1,6 @@
-// Package mock is a provider without a key or network. It repeats prompts or answers
-// from a script, as slowly and as badly as configured, and always in the same way:
-// faults are counted, not random.
+// Package mock is a provider without keys or network. It echoes prompts or answers from a script,
+// as slowly and with as many faults as configured. Its behaviour is repeatable: faults are counted,
+// not random.
 package mock
 
 import (
@@ -19,53 +19,55 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// Config is how a mock behaves. The zero Config answers at once with
-// "Echo: " and what was said last.
+// Config is how a mock behaves. The zero Config answers at once with "Echo: " and the last
+// message.
 type Config struct {
-	// Prefix stands before what is echoed; nil is "Echo: ".
-	Prefix *string
-	// Script is looked through in order before anything is echoed.
-	Script []Line
-	// Turns are what is answered, each once and in order, to each model on its own. Where
+	// Prefix precedes an echo; nil is "Echo: ".
+	Prefix *string `yaml:"prefix"`
+	// Script is searched in order before anything is echoed.
+	Script []Line `yaml:"script"`
+	// Turns are the answers, each given once and in order, for each model separately. If
 	// there are any, a call after the last one fails.
-	Turns []Turn
-	// Latency is how long the mock takes to begin its answer.
-	Latency time.Duration
-	// Delay is how long it waits between two parts of a streamed answer, and Chunk how
-	// many characters a part has; 0 is a word.
-	Delay time.Duration
-	Chunk int
-	// Faults are calls that go wrong, by their number.
-	Faults []Fault
+	Turns []Turn `yaml:"turns"`
+	// Latency is the time before an answer begins.
+	Latency time.Duration `yaml:"latency"`
+	// Delay is the time between two parts of a streamed answer, and Chunk the characters of
+	// a part; 0 is a word.
+	Delay time.Duration `yaml:"delay"`
+	Chunk int           `yaml:"chunk"`
+	// Faults are calls that fail, by their number.
+	Faults []Fault `yaml:"faults"`
 }
 
-// A Line of a script answers the prompts whose text contains When; an empty When
-// is contained in all.
+// A Line of a script answers the prompts whose text contains When; all texts contain "".
 type Line struct {
-	When      string
-	Thought   string // before it says something
-	Say       string
-	Finish    string
-	ToolCalls []provider.ToolCall
-	// Status fails the call with this HTTP status instead.
-	Status int
-	// RetryAfter goes with Status.
-	RetryAfter time.Duration
+	When      string              `yaml:"when"`
+	Thought   string              `yaml:"reasoning"`
+	Say       string              `yaml:"say"`
+	Finish    string              `yaml:"finish"`
+	ToolCalls []provider.ToolCall `yaml:"tool_calls"`
+	// Status fails the call with this HTTP status instead, and RetryAfter.
+	Status     int           `yaml:"status"`
+	RetryAfter time.Duration `yaml:"retry_after"`
 }
 
 // A Turn is one answer of a conversation that is known in advance.
 type Turn struct {
-	Line
-	// Delay is how long the answer takes, on top of the latency.
-	Delay time.Duration
+	Thought   string              `yaml:"reasoning"`
+	Say       string              `yaml:"text"`
+	Finish    string              `yaml:"finish"`
+	ToolCalls []provider.ToolCall `yaml:"tool_calls"`
+	Status    int                 `yaml:"status"`
+	// Delay is the time of the answer, besides the latency.
+	Delay time.Duration `yaml:"delay"`
 }
 
-// A Fault makes every Every-th call fail: with Status, or, where that is 0,
-// by breaking off in the middle.
+// A Fault makes every Every-th call fail: with Status, or, if that is 0, by breaking off in
+// the middle.
 type Fault struct {
-	Every      int64
-	Status     int
-	RetryAfter time.Duration
+	Every      int64         `yaml:"every"`
+	Status     int           `yaml:"status"`
+	RetryAfter time.Duration `yaml:"retry_after"`
 }
 
 // Mock is the provider.
@@ -75,10 +77,10 @@ type Mock struct {
 	calls  atomic.Int64
 
 	mu   sync.Mutex
-	said map[string]int // turns, by model
+	said map[string]int // how many turns were used, by model
 }
 
-// New returns a mock that behaves so.
+// New returns a mock.
 func New(cfg Config) *Mock {
 	m := &Mock{cfg: cfg, prefix: "Echo: ", said: map[string]int{}}
 	if cfg.Prefix != nil {
@@ -104,7 +106,7 @@ func (m *Mock) Complete(ctx context.Context, r *provider.Request, c *provider.Co
 	if err := m.answer(ctx, r, c); err != nil {
 		return err
 	}
-	for i := range c.ToolCalls { // which clients insist on
+	for i := range c.ToolCalls { // clients require an id
 		c.ToolCalls[i].ID = cmp.Or(c.ToolCalls[i].ID, fmt.Sprintf("call_%d_%d", n, i+1))
 	}
 	c.Choices = r.Choices
@@ -122,7 +124,7 @@ func (m *Mock) Complete(ctx context.Context, r *provider.Request, c *provider.Co
 	return nil
 }
 
-// maxChoices is how many choices OpenAI gives at most.
+// maxChoices is OpenAI's limit of choices.
 const maxChoices = 128
 
 // CountTokens counts as Complete does, as [provider.Counter] has it.
@@ -143,7 +145,7 @@ func (m *Mock) fault(n int64) *Fault {
 	return nil
 }
 
-// turn answers with the next turn of the request's model.
+// turn answers with the model's next turn.
 func (m *Mock) turn(ctx context.Context, r *provider.Request, c *provider.Completion) error {
 	m.mu.Lock()
 	n := m.said[r.Model]
@@ -152,13 +154,14 @@ func (m *Mock) turn(ctx context.Context, r *provider.Request, c *provider.Comple
 	if n == len(m.cfg.Turns) {
 		return provider.Unanswerable("", "no_more_turns", fmt.Sprintf("The mock has no more turns for the model %q: it had %d. Add to turns, or ask less.", r.Model, n))
 	}
-	if err := wait.For(ctx, m.cfg.Turns[n].Delay); err != nil {
+	t := &m.cfg.Turns[n]
+	if err := wait.For(ctx, t.Delay); err != nil {
 		return err
 	}
-	return m.cfg.Turns[n].answer(c)
+	return (&Line{Thought: t.Thought, Say: t.Say, Finish: t.Finish, ToolCalls: t.ToolCalls, Status: t.Status}).answer(c)
 }
 
-// answer decides what is said.
+// answer makes the answer.
 func (m *Mock) answer(ctx context.Context, r *provider.Request, c *provider.Completion) error {
 	c.Finish = "stop"
 	if len(m.cfg.Turns) > 0 {
@@ -195,7 +198,7 @@ func (l *Line) answer(c *provider.Completion) error {
 	return nil
 }
 
-// stream emits what is thought and said, part by part; if cut, only half of it.
+// stream emits thoughts and text, part by part; if cut, only half of the parts.
 func (m *Mock) stream(ctx context.Context, r *provider.Request, c *provider.Completion, cut bool) error {
 	var parts []provider.Part
 	for _, piece := range m.pieces(c.Thoughts) {
@@ -220,7 +223,7 @@ func (m *Mock) stream(ctx context.Context, r *provider.Request, c *provider.Comp
 	return nil
 }
 
-// pieces cuts a string token, which may be nil, into tokens.
+// pieces splits a string token, which may be nil.
 func (m *Mock) pieces(token []byte) [][]byte {
 	if m.cfg.Chunk <= 0 {
 		return words(token)
@@ -232,7 +235,7 @@ func (m *Mock) pieces(token []byte) [][]byte {
 	return list
 }
 
-// words cuts a string token before its spaces.
+// words splits a string token before its spaces.
 func words(token []byte) [][]byte {
 	if token == nil {
 		return nil
@@ -249,7 +252,7 @@ func words(token []byte) [][]byte {
 	return list
 }
 
-// tokens is about how many tokens a text has: one for four bytes.
+// tokens estimates the tokens of a text: one for four bytes.
 func tokens(text, other []byte) int64 {
 	if text == nil {
 		text = other

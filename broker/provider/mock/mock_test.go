@@ -17,9 +17,9 @@ import (
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := mock.New(mock.Config{Turns: []mock.Turn{
-			{Line: mock.Line{Say: "one"}},
-			{Line: mock.Line{Status: 429}},
-			{Line: mock.Line{Say: "three", ToolCalls: []provider.ToolCall{{Name: "f"}}}, Delay: time.Minute},
+			{Say: "one"},
+			{Status: 429},
+			{Say: "three", ToolCalls: []provider.ToolCall{{Name: "f"}}, Delay: time.Minute},
 		}})
 		ask := func(model string) string {
 			var c provider.Completion
@@ -53,7 +53,7 @@ func TestTurns(t *testing.T) {
 // thought first.
 func TestPaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := mock.New(mock.Config{Latency: time.Hour, Delay: time.Minute, Chunk: 2, Turns: []mock.Turn{{Line: mock.Line{Thought: "hm…", Say: `é"😀 so`}}}})
+		m := mock.New(mock.Config{Latency: time.Hour, Delay: time.Minute, Chunk: 2, Turns: []mock.Turn{{Thought: "hm…", Say: `é"😀 so`}}})
 		var parts []string
 		start := time.Now()
 		var c provider.Completion
