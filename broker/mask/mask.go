@@ -1,6 +1,5 @@
-// Package mask removes the keys that a broker knows from what passes through it, however
-// JSON escapes them, even if a key is spread over several parts of an answer. It does
-// not interpret answers.
+// Package mask removes known secrets from the traffic of a broker, in any JSON escaping, even if a
+// secret is spread over several parts of an answer. It does not interpret answers.
 package mask
 
 import (
@@ -14,23 +13,22 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// Secrets are the keys that a broker knows. A nil Secrets knows none. It is safe for
-// any number of goroutines.
+// Secrets are the known secrets of a broker; nil has none. It is safe for any number of goroutines.
 type Secrets struct{ known atomic.Pointer[set] }
 
-// shortestSecret is how long a secret is at least: what is shorter may be a word,
-// as are the keys of backends that ask for none.
+// shortestSecret is the least length of a secret. Shorter ones may be ordinary words, such as the
+// dummy keys of backends without keys.
 const shortestSecret = 8
 
-// Add makes further secrets known. Earlier ones stay known: a call that uses them may
-// still run. Add is for one goroutine.
+// Add adds secrets. Earlier ones remain, since calls that use them may still run. Only one
+// goroutine may call Add.
 func (s *Secrets) Add(secrets ...string) {
 	k := &set{}
 	if old := s.set(); old != nil {
 		k.secrets = slices.Clone(old.secrets)
 	}
 	for _, secret := range secrets {
-		// Of an Authorization, what follows the scheme is a secret by itself.
+		// The part of an Authorization after the scheme is a secret itself.
 		if scheme, rest, ok := strings.Cut(secret, " "); ok && slices.Contains(schemes, strings.ToLower(scheme)) {
 			secrets = append(secrets, rest)
 		}
@@ -43,7 +41,7 @@ func (s *Secrets) Add(secrets ...string) {
 	if len(k.secrets) == 0 {
 		return
 	}
-	// At each place the longest is tried first.
+	// The longest secret is tried first at each place.
 	slices.SortFunc(k.secrets, func(a, b string) int { return len(b) - len(a) })
 	k.first['\\'] = true
 	for _, secret := range k.secrets {
@@ -61,8 +59,8 @@ func (s *Secrets) set() *set {
 	return s.known.Load()
 }
 
-// Hide returns b with asterisks in the place of each secret, or b itself if it has
-// none. The length stays the same, and JSON stays JSON.
+// Hide returns b with secrets replaced by asterisks, or b itself if it has none. The length stays
+// the same, and JSON stays valid.
 func (s *Secrets) Hide(b []byte) []byte {
 	k := s.set()
 	if k == nil {
@@ -74,8 +72,7 @@ func (s *Secrets) Hide(b []byte) []byte {
 	return e.data
 }
 
-// Writer returns what writes to w, without the secrets. Each Write is masked by
-// itself.
+// Writer returns a writer to w that masks secrets. Each Write is masked separately.
 func (s *Secrets) Writer(w io.Writer) io.Writer { return hider{s, w} }
 
 type hider struct {
@@ -90,20 +87,19 @@ func (h hider) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A set is what Secrets know at one time. It does not change.
+// A set is an immutable set of secrets.
 type set struct {
 	secrets []string
-	first   [256]bool // the bytes that a secret may begin with
+	first   [256]bool // the possible first bytes of a secret
 }
 
-// maxDepth is how many times JSON may be written into a string of JSON: the arguments
-// of a tool call are JSON in a string, and may themselves hold some.
+// maxDepth is how often JSON strings may be nested: the arguments of a tool call are JSON in a
+// string, and may contain further JSON in strings.
 const maxDepth = 3
 
-// scan calls found for each secret that begins in b[start:stop]. The text is in a
-// string of JSON, or plain if depth is 0. scan returns the place after the last
-// secret, or stop, and the first place at which a secret may begin that goes on
-// after b, len(b) if there is none.
+// scan calls found for each secret that begins in b[start:stop]. The text is inside a JSON string,
+// or plain if depth is 0. scan returns the place after the last secret, or stop, and the first
+// place where a secret may begin that continues after b, len(b) if there is none.
 func (k *set) scan(b []byte, start, stop, depth int, found func(start, end int)) (next, open int) {
 	open = len(b)
 	i := start
@@ -127,8 +123,8 @@ func (k *set) scan(b []byte, start, stop, depth int, found func(start, end int))
 	return i, open
 }
 
-// match returns the end of the secret that begins at b[i], or 0. It is partial if b
-// ends before it differs from a secret.
+// match returns the end of the secret that begins at b[i], or 0. It is partial if b ends inside a
+// possible secret.
 func (k *set) match(b []byte, i, depth int) (end int, partial bool) {
 	for _, secret := range k.secrets {
 		for d := depth; d <= maxDepth; d++ {
@@ -142,7 +138,7 @@ func (k *set) match(b []byte, i, depth int) (end int, partial bool) {
 	return 0, partial
 }
 
-// is returns where secret ends that begins at b[i], or 0, and whether b ends in it.
+// is returns the end of a secret at b[i], or 0, and whether b ends inside it.
 func is(secret string, b []byte, i, depth int) (end int, ended bool) {
 	for _, want := range secret {
 		c, next := char(b, i, depth)
@@ -157,8 +153,8 @@ func is(secret string, b []byte, i, depth int) (end int, ended bool) {
 	return i, false
 }
 
-// char returns the character that begins at b[i] when JSON's escapes are undone depth
-// times, and where the next one begins: 0 if b ends in the middle.
+// char returns the character at b[i] after undoing JSON's escapes depth times, and the place of the
+// next one: 0 if b ends inside it.
 func char(b []byte, i, depth int) (c rune, next int) {
 	switch {
 	case i >= len(b):
@@ -186,7 +182,7 @@ func char(b []byte, i, depth int) (c rune, next int) {
 	return c, next
 }
 
-// unit reads the four digits of an escape.
+// unit reads the four hex digits of an escape.
 func unit(b []byte, i, depth int) (c rune, next int) {
 	for range 4 {
 		var digit rune
@@ -229,11 +225,11 @@ func (e *event) fill(start, end int) {
 	}
 }
 
-// A lane is a text that comes in parts: the strings that stand at one place in the
-// parts of an answer. All that is kept of it is the suffix that may begin a secret.
+// A lane is a text that arrives in parts: the strings at one path in the events of an answer. It
+// keeps only the suffix that may begin a secret.
 type lane struct {
 	open    []byte
-	parts   []part // where that is
+	parts   []part // the places of the suffix
 	touched bool   // the latest event had a part
 	holding bool   // see Stream
 }
@@ -248,7 +244,7 @@ type part struct {
 func (l *lane) add(k *set, e *event, data []byte, start, end int) {
 	old, from := len(l.open), start
 	if old > 0 {
-		// A secret that began before goes on for so long at most.
+		// A secret that began earlier cannot be longer than this.
 		more := min(end-start, len(k.secrets[0])*longestEscape)
 		joined := append(l.open, data[start:start+more]...)
 		next, open := k.scan(joined, 0, old, 1, func(a, b int) { l.fill(e, start, a, b) })
@@ -267,10 +263,10 @@ func (l *lane) add(k *set, e *event, data []byte, start, end int) {
 	}
 }
 
-// longestEscape is how many bytes a character may take that is escaped maxDepth times.
+// longestEscape is the longest form of a character that is escaped maxDepth times, in bytes.
 const longestEscape = 6 * 6 * 6
 
-// fill masks what is open[a:] and, from the end of that on, what follows in e.
+// fill masks bytes a to b of the open suffix followed by the text in e.
 func (l *lane) fill(e *event, start, a, b int) {
 	at := 0
 	for _, p := range append(l.parts[:len(l.parts):len(l.parts)], part{e, start, start + b}) {
@@ -295,11 +291,10 @@ func (l *lane) keep(joined []byte, open int) {
 	}
 }
 
-// single are members whose strings are whole, so that nobody joins those of several
-// events.
+// single are members whose strings are complete: those of several events are not joined.
 var single = []string{"type", "role", "object", "model", "finish_reason", "finishReason", "stop_reason"}
 
-// pieces are members whose strings are joined over the events that they come in.
+// pieces are members whose strings are joined over several events.
 var pieces = []string{"text", "content", "refusal", "reasoning", "reasoning_content", "thinking", "arguments", "partial_json"}
 
 // A walk goes through the strings of events.
@@ -307,27 +302,27 @@ type walk struct {
 	*set
 	lanes map[string]*lane // those that are open
 
-	path, indexed []byte // of the current value, without and with what members index say
+	path, indexed []byte // of the current value, without and with the values of members index
 	stack         []nesting
-	texts         int  // strings of the latest event that may be parts, but for empty ones
-	delta         bool // the latest of them may be cut in two; it is nothing but a piece of text
-	last          bool // the latest event says why the answer ends
+	texts         int  // non-empty strings of the latest event that may be parts
+	delta         bool // the latest of them is only a piece of text, and may be split
+	last          bool // the latest event has a finish reason
 }
 
 // A nesting is an object or an array that is open.
 type nesting struct {
 	object, wantsKey bool
-	path, indexed    int // how long these are without its members
-	outside          int // how long indexed is without the nesting itself
+	path, indexed    int // the lengths of these without its members
+	outside          int // the length of indexed without the nesting itself
 	key              []byte
-	thought          bool // a part of Gemini is a thought of the model
+	thought          bool // it is a part of Gemini with a thought
 	said             span // the text of a part of Gemini
 }
 
 // A span is data[start:end] of an event.
 type span struct{ start, end int }
 
-// maxPath bounds what is told apart: an answer may nest for as long as it likes.
+// maxPath bounds paths: an answer may be nested to any depth.
 const maxPath = 256
 
 // event masks the secrets in an event.
@@ -369,7 +364,7 @@ func (w *walk) event(e *event) {
 
 func (w *walk) top() *nesting { return &w.stack[len(w.stack)-1] }
 
-// closing returns where the string ends that begins at i.
+// closing returns the end of the string that begins at i.
 func closing(data []byte, i int) int {
 	for data[i] != '"' {
 		if data[i] == '\\' {
@@ -380,12 +375,12 @@ func closing(data []byte, i int) int {
 	return i
 }
 
-// number takes a digit of a number.
+// number reads a digit of a number.
 func (w *walk) number(digit byte) {
 	if len(w.stack) == 0 {
 		return
 	}
-	// The place of an element stands before its parts.
+	// The index of an element precedes its parts.
 	if top := w.top(); string(top.key) == "index" && len(w.indexed) < maxPath {
 		w.indexed = append(w.indexed[:top.indexed], digit, '#')
 		top.indexed = len(w.indexed)
@@ -421,12 +416,12 @@ func (w *walk) text(e *event, data []byte, start, end int) {
 	}
 }
 
-// geminiText is the path of a text of Gemini. Thoughts stand among what the model says,
-// and only a member beside the text tells them apart.
+// geminiText is the path of Gemini's texts. Thoughts have the same path, and differ only by another
+// member.
 const geminiText = "candidates/content/parts/text/"
 
-// endPart masks the text of a part of Gemini once it is known whether it is a thought:
-// what is said is joined without the thoughts in between, and the other way round.
+// endPart masks the text of a part of Gemini once it is known whether it is a thought: thoughts and
+// other texts are joined separately.
 func (w *walk) endPart(e *event, data []byte) {
 	top := w.top()
 	if top.said == (span{}) {
@@ -439,7 +434,7 @@ func (w *walk) endPart(e *event, data []byte) {
 	w.part([]byte(name), e, data, top.said.start, top.said.end)
 }
 
-// key notes the key of the member that begins.
+// key notes the key of the next member.
 func (w *walk) key(key []byte) {
 	top := w.top()
 	top.wantsKey, top.key = false, key

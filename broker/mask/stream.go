@@ -2,8 +2,8 @@ package mask
 
 import "slices"
 
-// A Stream masks the secrets in the events of one answer. Of an event whose text ends
-// with what may begin a secret, that end waits for the next event.
+// A Stream masks secrets in the events of one answer. If the text of an event ends with the possible
+// beginning of a secret, that end is held back until the next event.
 type Stream struct {
 	secrets *Secrets
 	walk    walk
@@ -11,20 +11,18 @@ type Stream struct {
 }
 
 // Stream returns a Stream.
-func (s *Secrets) Stream() *Stream {
-	return &Stream{secrets: s}
-}
+func (s *Secrets) Stream() *Stream { return &Stream{secrets: s} }
 
-// telling is how long the beginning of a secret has to be to wait for more than the
-// next event: anything shorter is likely something else.
+// telling is the length from which the beginning of a secret is held for more than one event: a
+// shorter one is probably something else.
 const telling = 4
 
-// maxLanes is how many texts may be open that an event does not go on with: a backend
-// could begin a new one with each event.
+// maxLanes bounds the open texts that an event does not continue: a backend could begin a new one
+// with each event.
 const maxLanes = 100
 
-// Add takes the data of an event and calls f with those that may be passed on, which
-// are valid until f returns. It returns what f does as soon as that is done or fails.
+// Add adds the data of an event, and calls f with the events that can be passed on, which are valid
+// until f returns. It returns as soon as f is done or fails.
 func (s *Stream) Add(data []byte, f func(data []byte) (done bool, err error)) (done bool, err error) {
 	w := &s.walk
 	if w.set = s.secrets.set(); w.set == nil {
@@ -40,14 +38,14 @@ func (s *Stream) Add(data []byte, f func(data []byte) (done bool, err error)) (d
 			delete(w.lanes, name)
 		case l.touched:
 			l.holding = true
-		case w.texts == 0 || len(l.open) < telling: // what says nothing may be the end
+		case w.texts == 0 || len(l.open) < telling: // an event without text may be the last
 			l.holding = false
 		}
 	}
 	return s.release(slices.IndexFunc(s.held, s.isOpen), f)
 }
 
-// End calls f with what is held when no more events come.
+// End calls f with the events that are held. There are no more events.
 func (s *Stream) End(f func(data []byte) (done bool, err error)) (done bool, err error) {
 	return s.release(-1, f)
 }
@@ -70,7 +68,7 @@ func (s *Stream) release(n int, f func([]byte) (bool, error)) (done bool, err er
 	return done, err
 }
 
-// isOpen reports whether an event has a part of what may be a secret.
+// isOpen reports whether an event has a part of a possible secret.
 func (s *Stream) isOpen(e *event) bool {
 	for _, l := range s.walk.lanes {
 		if l.holding && slices.ContainsFunc(l.parts, func(p part) bool { return p.of == e }) {
@@ -80,8 +78,8 @@ func (s *Stream) isOpen(e *event) bool {
 	return false
 }
 
-// split makes two of the latest event where all that is open is the end of its only
-// text, so that the rest need not wait.
+// split splits the latest event if only the end of its only text is open, so that the rest need not
+// wait.
 func (s *Stream) split(e *event) {
 	var at *part
 	for _, l := range s.walk.lanes {
@@ -112,7 +110,7 @@ func (s *Stream) split(e *event) {
 	}
 }
 
-// opening returns where the string begins that data[i] is in.
+// opening returns the start of the string that contains data[i].
 func opening(data []byte, i int) int {
 	for at := 0; ; at++ {
 		if data[at] != '"' {

@@ -9,18 +9,17 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// A Chat is an OpenAI chat completion request, read for a backend that speaks
-// something else.
+// A Chat is a parsed request for an OpenAI chat completion, for backends of other APIs.
 type Chat struct {
-	// System is what the system and developer messages say, joined.
+	// System is the text of the system and developer messages, joined.
 	System string
 	// Turns are the other messages.
 	Turns []Turn
 	Tools []Tool
-	// ToolChoice says whether a tool is to be called: auto, none, required,
-	// or "" if the request does not say. Tool is the one that has to be.
+	// ToolChoice is auto, none, required, or "" if the request has none. Tool is the tool
+	// that must be called, or "".
 	ToolChoice, Tool string
-	// OneCall says that no two tools are to be called at once.
+	// OneCall disables parallel tool calls.
 	OneCall bool
 	// MaxTokens is 0 if the request has no limit.
 	MaxTokens                         int
@@ -28,11 +27,10 @@ type Chat struct {
 	FrequencyPenalty, PresencePenalty *float64
 	Seed                              *int64
 	Stop                              []string
-	// JSON says that the answer is to be a JSON object, or what Schema, which may be
-	// nil, describes.
+	// JSON says that the answer must be a JSON object, or match Schema, which may be nil.
 	JSON   bool
 	Schema json.RawMessage
-	// Rest are the members that OpenAI does not have, for the backend.
+	// Rest are the members that OpenAI's API does not have, for the backend.
 	Rest map[string]json.RawMessage
 }
 
@@ -41,12 +39,12 @@ type Tool struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description"`
 	Parameters  json.RawMessage `json:"parameters"`
-	// Strict says that a call has to have arguments as Parameters describe them.
+	// Strict says that arguments must match Parameters.
 	Strict bool `json:"strict,omitempty"`
 }
 
-// Read reads the request for a backend of a kind. What the kind has no counterpart
-// for and is more than a hint is refused, as is what is not as OpenAI has it.
+// Read reads the request for a backend of a kind. It rejects members that change the answer and
+// have no counterpart, and invalid ones.
 func (r *Request) Read(k Kind) (*Chat, error) {
 	if err := r.Untranslated(k.Drop); err != nil {
 		return nil, err
@@ -69,7 +67,7 @@ func (r *Request) Read(k Kind) (*Chat, error) {
 	return chat, nil
 }
 
-// parameters are the members of a request that a Chat has, besides the messages.
+// parameters are the members of a request in a Chat, besides the messages.
 type parameters struct {
 	MaxTokens           int             `json:"max_tokens"`
 	MaxCompletionTokens int             `json:"max_completion_tokens"`
@@ -140,7 +138,7 @@ func (c *Chat) readStop(stop json.RawMessage) error {
 	return decode("stop", stop, &c.Stop)
 }
 
-// given is nil for a value that is not given, or null.
+// given returns a value, nil if it is missing or null.
 func given(value json.RawMessage) json.RawMessage {
 	if jsonscan.KindOf(value) == jsonscan.Null {
 		return nil
@@ -148,7 +146,7 @@ func given(value json.RawMessage) json.RawMessage {
 	return value
 }
 
-// choose reads which tool is to be called, and reports whether it can be said.
+// choose reads tool_choice, and reports whether it is valid.
 func (c *Chat) choose(choice json.RawMessage) bool {
 	if name, ok := jsonscan.Get(choice, "function", "name"); ok {
 		c.ToolChoice, c.Tool = "required", Unquote(name)

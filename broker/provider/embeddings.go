@@ -10,8 +10,7 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// Embeddings are a request for vectors, as OpenAI has it, read for a backend that speaks
-// something else.
+// Embeddings is a parsed OpenAI request for embeddings, for backends of other APIs.
 type Embeddings struct {
 	Texts      []string
 	Dimensions int // 0 if the request does not say
@@ -19,10 +18,10 @@ type Embeddings struct {
 	base64 bool
 }
 
-// maxTexts is how many texts OpenAI takes at once.
+// maxTexts is OpenAI's limit of texts.
 const maxTexts = 2048
 
-// ReadEmbeddings reads a request. Tokens in place of texts are refused.
+// ReadEmbeddings reads a request. Tokens instead of texts are rejected.
 func ReadEmbeddings(body []byte) (*Embeddings, error) {
 	var asked struct {
 		Input      json.RawMessage `json:"input"`
@@ -78,7 +77,7 @@ func (e *Embeddings) Answer(model string, vectors [][]float32, tokens int64) []b
 	})
 }
 
-// packed is a vector in base64, four bytes for each number, the lowest first.
+// packed is a vector in base64, with little-endian numbers of four bytes.
 func packed(v []float32) string {
 	var b []byte
 	for _, n := range v {

@@ -10,18 +10,17 @@ import (
 	"time"
 )
 
-// A Cause is why a backend did not answer. What a client is told follows from
-// it alone.
+// A Cause is why a backend did not answer. The client's error message depends only on it.
 type Cause uint8
 
 const (
 	Internal    Cause = iota // anything else
-	Refused                  // the backend finds the request wrong (4xx)
+	Refused                  // the backend rejected the request (4xx)
 	RateLimited              // 429
 	Overloaded               // 5xx
-	Unreachable              // no connection, or one that broke
+	Unreachable              // no connection, or a broken one
 	TimedOut                 // no answer in time
-	Unsupported              // what is asked for has no counterpart there; the backend was not asked
+	Unsupported              // the backend does not support the request, which was not sent
 )
 
 var causeNames = [...]string{
@@ -30,33 +29,26 @@ var causeNames = [...]string{
 	Unsupported: "unsupported",
 }
 
-func (c Cause) String() string {
-	if int(c) < len(causeNames) {
-		return causeNames[c]
-	}
-	return fmt.Sprintf("cause(%d)", uint8(c))
-}
+func (c Cause) String() string { return causeNames[c] }
 
 // An Error is a call that a backend did not complete.
 type Error struct {
 	Cause Cause
 	// Status is the HTTP status, 0 if there was none.
 	Status int
-	// Code is the word by which the backend names the error, "" if it has none.
+	// Code is the backend's code of the error, "" if it has none.
 	Code string
-	// Param is the member of the request that the backend names as wrong, "" if it
-	// names none. It is for its provider, and told only if Unsupported.
+	// Param is the invalid member of the request according to the backend, "" if it names
+	// none. Clients see it only if Unsupported.
 	Param string
 	// KeyEnv is the environment variable that holds the key, "" if there is none.
 	KeyEnv string
-	// RetryAfter is how long the backend wants to be left alone, 0 if it did
-	// not say.
+	// RetryAfter is the time until a retry that the backend asks for, 0 if it does not.
 	RetryAfter time.Duration
-	// Began says that parts had been emitted, so that the call cannot be made
-	// again unnoticed.
+	// Began says that parts were emitted, so that a retry would repeat them.
 	Began bool
-	// Err is the detail. It is for logs and holds no key; for clients it is only if
-	// Unsupported, when it is a sentence of our own.
+	// Err is the detail for logs, without keys. Clients see it only if Unsupported: then it
+	// is a sentence of ours.
 	Err error
 }
 
@@ -69,7 +61,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// KeyRefused reports whether the backend refused the broker's key.
+// KeyRefused reports whether the backend rejected the broker's key.
 func (e *Error) KeyRefused() bool {
 	switch e.Code {
 	case "authentication_error", "permission_error", "invalid_api_key":
@@ -78,10 +70,10 @@ func (e *Error) KeyRefused() bool {
 	return e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden
 }
 
-// CodeTooLong is the code for a prompt that is longer than the model can take.
+// CodeTooLong is the code for a prompt that is too long for the model.
 const CodeTooLong = "context_length_exceeded"
 
-// TooLong reports whether the prompt is longer than the backend takes.
+// TooLong reports whether the prompt is too long for the backend.
 func (e *Error) TooLong() bool {
 	return e.Code == CodeTooLong || e.Status == http.StatusRequestEntityTooLarge
 }
@@ -91,12 +83,10 @@ func (e *Error) UnknownModel() bool {
 	return e.Code == "model_not_found" || e.Status == http.StatusNotFound
 }
 
-// tooLong are phrases by which backends that have no code for it say that a prompt
-// is too long.
+// tooLong are phrases of backends without a code for prompts that are too long.
 var tooLong = []string{"prompt is too long", "maximum context length", "context length exceeded", "available context size", "context window", "input token count"}
 
-// ReadCode returns CodeTooLong if a message says so, else the code itself. The
-// message goes no further.
+// ReadCode returns CodeTooLong if the message says so, else the code. The message is not kept.
 func ReadCode(code, message string) string {
 	message = strings.ToLower(message)
 	if code == "exceed_context_size_error" || slices.ContainsFunc(tooLong, func(phrase string) bool { return strings.Contains(message, phrase) }) {
@@ -105,7 +95,7 @@ func ReadCode(code, message string) string {
 	return code
 }
 
-// Again reports whether the same call may be made again, there or elsewhere.
+// Again reports whether the call may be retried, there or elsewhere.
 func (e *Error) Again() bool {
 	return !e.Began && e.Cause != Refused && e.Cause != Internal && e.Cause != Unsupported
 }
@@ -126,15 +116,13 @@ func StatusError(status int, retryAfter time.Duration, err error) *Error {
 	return e
 }
 
-// Unanswerable is the error for a request that a backend cannot be asked as it is.
-// Param is what is in the way, code the word for why, and the sentence is for the
-// client.
+// Unanswerable is the error for a request that cannot be sent to a backend. Param is the member of
+// the request, code the error code, and the sentence is for the client.
 func Unanswerable(param, code, sentence string) *Error {
 	return &Error{Cause: Unsupported, Code: code, Param: param, Err: errors.New(sentence)}
 }
 
-// Broken is the error for a connection that failed. If ctx ended, that is why,
-// and its cause is returned as it is.
+// Broken is the error for a failed connection. If ctx has ended, it is the cause of that.
 func Broken(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -146,8 +134,8 @@ func Broken(ctx context.Context, err error) error {
 	return &Error{Cause: Unreachable, Err: err}
 }
 
-// A TooLargeError says that an answer, or one event of it, exceeds the limit. It is
-// the detail of an [*Error], and may be told to clients.
+// A TooLargeError says that an answer, or one event, exceeds the limit. It is the detail of an
+// [*Error], and clients may see it.
 type TooLargeError struct {
 	Part  string
 	Limit int

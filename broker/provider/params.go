@@ -11,19 +11,18 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// A Kind is a kind of backend that speaks something other than OpenAI.
+// A Kind is a kind of backend with an API other than OpenAI's.
 type Kind struct {
 	Name string
-	// Has are the members of OpenAI's requests, among those that mean something for
-	// the answer and not every kind has, for which it has a counterpart.
+	// Has are the optional members of OpenAI's requests that the API supports.
 	Has []string
-	// Drop are those of the rest that are left out rather than refused, as whoever
-	// runs the broker wants it.
+	// Drop are the other optional members that are dropped rather than rejected, as
+	// configured.
 	Drop []string
 }
 
-// Refusal is the error for a parameter that the kind has no counterpart for, though it
-// means something for the answer. Instead says what to do.
+// Refusal is the error for a parameter that changes the answer and has no counterpart. Instead
+// says what to do.
 func (k Kind) Refusal(param, instead string) *Error {
 	return Unanswerable(param, unsupported, k.sentence(param, instead))
 }
@@ -32,10 +31,10 @@ func (k Kind) sentence(param, instead string) string {
 	return fmt.Sprintf("Unsupported parameter: '%s' cannot be translated for a provider of the kind %s, which this model goes to. %s, or ask a model of a provider of the kind openai.", param, k.Name, instead)
 }
 
-// unsupported is OpenAI's word for it.
+// unsupported is OpenAI's error code.
 const unsupported = "unsupported_parameter"
 
-// check refuses what the kind has no counterpart for.
+// check rejects optional members that the kind does not support.
 func (k Kind) check(members map[string]json.RawMessage) error {
 	for _, m := range uncommon {
 		value, given := members[m.name]
@@ -54,8 +53,7 @@ type member struct {
 	instead string
 }
 
-// uncommon are the members that mean something for the answer, and have no counterpart
-// at every kind.
+// uncommon are the optional members: they change the answer, and not every kind supports them.
 var uncommon = []member{
 	{"n", is("1"), "Ask once for each choice"},
 	{"logprobs", is("false"), leave},
@@ -83,7 +81,7 @@ func isZero(value []byte) bool {
 	return err == nil && f == 0
 }
 
-// isDescribed reports whether a format is not just any JSON.
+// isDescribed reports whether a format is text, or JSON with a schema.
 func isDescribed(format []byte) bool {
 	kind, _ := jsonscan.Get(format, "type")
 	schema, given := jsonscan.Get(format, "json_schema", "schema")
@@ -96,17 +94,16 @@ func isDescribed(format []byte) bool {
 	return true
 }
 
-// toolsOfAnother says that tools which only whoever made an API can run were asked for.
+// toolsOfAnother is the code for tools that only the provider of an API can run.
 const toolsOfAnother = "unsupported_tool"
 
-// UnsupportedTool is the error for a tool that a client asks for and that only a backend
-// that speaks as the client does can run.
+// UnsupportedTool is the error for a tool that only a backend with the client's API can run.
 func UnsupportedTool(at, sentence string) *Error {
 	return Unanswerable(at, toolsOfAnother, sentence+" The broker leaves such tools out if its configuration says drop: [tools] at the provider.")
 }
 
-// Untranslated is why the request cannot be asked as its Chat, nil if it can: of what may be
-// left out that is dropped.
+// Untranslated is why Chat cannot be sent, nil if it can. Tools that may be dropped do not prevent
+// that.
 func (r *Request) Untranslated(drop []string) error {
 	if e, ok := r.ChatErr.(*Error); ok && e.Code == toolsOfAnother && slices.Contains(drop, "tools") { //nolint:errorlint // it comes bare
 		return nil
@@ -124,15 +121,15 @@ func Droppable() []string {
 	return names
 }
 
-// common are the other members of OpenAI's: what Chat has, and what is for OpenAI alone
-// or a hint, such as how hard to think. What is in neither list is the backend's own.
+// common are the other members of OpenAI's API: those in Chat, those for OpenAI alone, and advisory
+// ones, such as the reasoning effort. Members in neither list are for the backend.
 var common = []string{
 	"model", "messages", "stream", "stream_options", "max_tokens", "max_completion_tokens", "temperature", "top_p", "stop",
 	"tools", "tool_choice", "seed", "user", "safety_identifier", "metadata", "store", "service_tier",
 	"prompt_cache_key", "prompt_cache_retention", "prediction", "reasoning_effort", "verbosity",
 }
 
-// own leaves of the members of a request those that OpenAI does not have.
+// own returns the members that OpenAI's API does not have.
 func own(members map[string]json.RawMessage) map[string]json.RawMessage {
 	for _, name := range common {
 		delete(members, name)
@@ -143,18 +140,18 @@ func own(members map[string]json.RawMessage) map[string]json.RawMessage {
 	return members
 }
 
-// badType is the error for a parameter that is not of the type that OpenAI has it in.
+// badType is the error for a parameter of the wrong type.
 func badType(param, found, expected string) *Error {
 	return Unanswerable(param, "invalid_type", fmt.Sprintf("Invalid type for '%s': found %s, expected %s.", param, found, expected))
 }
 
-// typeNames are what OpenAI calls what is read into a Go value.
+// typeNames are OpenAI's names of Go types.
 var typeNames = map[reflect.Kind]string{
 	reflect.Int: "a whole number", reflect.Int64: "a whole number", reflect.Float64: "a number", reflect.Bool: "true or false",
 	reflect.String: "a string", reflect.Slice: "an array", reflect.Struct: "an object",
 }
 
-// decode reads a value, whose name is for errors.
+// decode reads a value. The name is for errors.
 func decode(name string, raw []byte, into any) error {
 	err := json.Unmarshal(raw, into)
 	var wrong *json.UnmarshalTypeError

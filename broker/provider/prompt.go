@@ -7,8 +7,8 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// ReadMembers reads an object: it sets the values that have a place, by their keys. It
-// reports whether the text is an object, and what is wrong with it as JSON.
+// ReadMembers reads the values of keys of an object into places. It reports whether the text is an
+// object, and returns a syntax error.
 func ReadMembers(text []byte, places map[string]*[]byte) (object bool, err error) {
 	var s jsonscan.Scanner
 	s.Init(text)
@@ -21,7 +21,7 @@ func ReadMembers(text []byte, places map[string]*[]byte) (object bool, err error
 	return object, s.End()
 }
 
-// Elements yields those of an array.
+// Elements yields the elements of an array.
 func Elements(array []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		var s jsonscan.Scanner
@@ -52,10 +52,9 @@ func ValidPrompt(raw []byte) bool {
 	return false
 }
 
-// Messages returns the prompt as a JSON array of messages, each with a role and
-// content as OpenAI has them. A string is what the user says. An object stands for
-// the first of messages, prompt, content and text that is not empty, unless it is
-// itself a message. One that has none of them is said as it is written.
+// Messages returns the prompt as a JSON array of OpenAI's messages. A string is a message of the
+// user. An object is a message if it has a role; otherwise the first non-empty member of messages,
+// prompt, content and text is used, or else the object's JSON is a message of the user.
 func Messages(prompt []byte) []byte {
 	switch jsonscan.KindOf(prompt) {
 	case jsonscan.Array:
@@ -103,8 +102,8 @@ func userMessage(text []byte) []byte {
 	return append(m, "}]"...)
 }
 
-// LastText returns what was said last, as a string token: the prompt if it is a
-// string, else the content of its last message with text.
+// LastText returns the last text as a string token: the prompt if it is a string, else the content
+// of its last message with text.
 func (r *Request) LastText() []byte {
 	if r.Chat == nil && jsonscan.KindOf(r.Prompt) == jsonscan.String {
 		return r.Prompt
@@ -132,7 +131,7 @@ func (r *Request) Messages() []byte {
 // A Message is one of the messages of a prompt.
 type Message struct {
 	Role string
-	// Content is the value as it is written, nil if there is none.
+	// Content is the JSON of the content, nil if there is none.
 	Content []byte
 	// Text is the text of the content as a string token, nil if it has none.
 	Text []byte
@@ -140,8 +139,7 @@ type Message struct {
 	Raw []byte
 }
 
-// EachMessage yields the messages of a JSON array. What is not an object is passed
-// over.
+// EachMessage yields the messages of a JSON array. It skips elements that are not objects.
 func EachMessage(messages []byte) iter.Seq[Message] {
 	return func(yield func(Message) bool) {
 		for raw := range Elements(messages) {

@@ -1,9 +1,8 @@
-// Package provider is what the broker asks of an LLM backend, and the shapes in
-// which prompts and completions travel between the two. Each kind of backend is
-// a sub-package: mock, openai, anthropic, gemini.
+// Package provider has the interface between the broker and LLM backends, with the types of
+// prompts and completions. Each kind of backend is a sub-package: mock, openai, anthropic, gemini.
 //
-// Text travels as JSON string tokens, as it was written: most of it comes out of
-// one JSON text and goes into another, and need be neither read nor written anew.
+// Text is passed on as JSON string tokens: most of it is copied from one JSON text to another,
+// and need not be decoded.
 package provider
 
 import (
@@ -19,44 +18,42 @@ import (
 
 // A Provider is one LLM backend. It serves any number of goroutines.
 type Provider interface {
-	// Complete asks for one completion and fills in c, which is empty. When
-	// r.Emit is set the completion is streamed: parts go to Emit as they come,
-	// and c holds the whole at the end. Neither r nor c is kept, and nothing of
-	// theirs. Complete returns as soon as ctx ends,
-	// and the backend is told, by the closing of its connection, to stop.
-	// Errors that are worth an answer of their own are of type [*Error].
+	// Complete makes one completion and fills in c, which is empty. If r.Emit is set, the
+	// completion is streamed: parts go to Emit as they arrive, and c holds the whole at the
+	// end. Complete keeps neither r nor c. It returns as soon as ctx ends, and closes the
+	// connection to the backend. Errors of the backend are of type [*Error].
 	Complete(ctx context.Context, r *Request, c *Completion) error
 }
 
-// A Config is where a provider's backend is and how it knows us.
+// A Config is the address of a backend, and the credentials for it.
 type Config struct {
-	BaseURL    string // "" is that of whom the kind is called after
+	BaseURL    string // "" is the address of the kind's own company
 	APIVersion string // of Azure; for openai alone
 	Key        string
 	Header     http.Header
 	Connect    time.Duration
-	// MaxTokens is the limit that requests get which have none, where there has to be
-	// one; 0 is 4096.
+	// MaxTokens is the limit for requests without one, if the API requires a limit; 0 is
+	// 4096.
 	MaxTokens int
 	// Drop is as in [Kind].
 	Drop []string
 }
 
-// A Counter is a provider that can say how many tokens a request is.
+// A Counter is a provider that can count the tokens of a request.
 type Counter interface {
-	// CountTokens asks for the count of r, and sets c.Usage.Input to it, and c.Own to
-	// the answer if that is in the client's own dialect.
+	// CountTokens sets c.Usage.Input to the tokens of r, and c.Own to the backend's answer
+	// if it is in the client's own dialect.
 	CountTokens(ctx context.Context, r *Request, c *Completion) error
 }
 
 // An Embedder is a provider that can turn texts into vectors.
 type Embedder interface {
-	// Embed asks for the vectors of r.Chat, which is OpenAI's request for embeddings,
-	// and sets c.Chat to OpenAI's answer, and c.Usage.Input.
+	// Embed makes the vectors of r.Chat, OpenAI's request for embeddings, and sets c.Chat to
+	// OpenAI's answer, and c.Usage.Input.
 	Embed(ctx context.Context, r *Request, c *Completion) error
 }
 
-// A Dialect is the API whose words a client speaks.
+// A Dialect is the API of a client.
 type Dialect uint8
 
 const (
@@ -66,56 +63,51 @@ const (
 	GeminiContents
 )
 
-// A Request is one prompt for one model. Either Prompt or Chat is set; nobody
-// writes to their bytes.
+// A Request is one prompt for one model. Either Prompt or Chat is set. Their bytes are never
+// changed.
 type Request struct {
-	// Model is the backend's own name of the model.
+	// Model is the backend's name of the model.
 	Model string
 	// Prompt is a JSON value: a string, an object, or an array of messages.
 	Prompt []byte
-	// Chat is the body of an OpenAI chat completion, a JSON object; or, where it is
-	// embedded, of OpenAI's request for embeddings.
+	// Chat is the body of OpenAI's request for a chat completion, or for embeddings.
 	Chat []byte
-	// Choices is how many choices Chat asks for: 0 if it does not say, -1 if what
-	// it says is not a number.
+	// Choices is the number of choices in Chat: 0 if it has none, -1 if it is invalid.
 	Choices int
-	// Own is the body of the client's request, in its dialect, where Chat is a
-	// translation of it; else nil. ChatErr is why Chat does not say
-	// what Own does, nil if it does: a backend that would be asked Chat returns
-	// it. OwnHeader are the headers
-	// that came with Own and go where it goes; it may be nil.
+	// Own is the body of the client's request in its dialect if Chat is a translation of it,
+	// else nil. ChatErr is why Own could not be translated: backends that use Chat return
+	// it. OwnHeader are the headers to send with Own; it may be nil.
 	Own       []byte
 	Dialect   Dialect
 	ChatErr   error
 	OwnHeader http.Header
-	// Emit takes the parts of a streamed completion, in order. Its error ends
-	// the call and is returned.
+	// Emit is called with the parts of a streamed completion, in order. Its error ends the
+	// call and is returned.
 	Emit func(Part) error
-	// Traceparent is the W3C trace context to hand on; it may be empty.
+	// Traceparent is the W3C trace context for the backend; it may be empty.
 	Traceparent string
-	// Exchange, if not nil, is told the bytes of the call, for taps.
+	// Exchange, if not nil, observes the bytes of the call, for taps.
 	Exchange Exchange
-	// Client and Account are those of the call, for a provider that makes calls itself.
+	// Client and Account are those of the call, for providers that make calls themselves.
 	Client, Account string
-	// Secrets are masked in all that the backend answers; nil is none.
+	// Secrets are masked in the backend's answers; nil is none.
 	Secrets *mask.Secrets
 }
 
-// In reports whether the client speaks a dialect, so that a backend that does, too, can be
-// asked in its own words.
+// In reports whether the client uses a dialect, so that a backend with the same one gets its
+// request unchanged.
 func (r *Request) In(d Dialect) bool { return r.Own != nil && r.Dialect == d }
 
-// An Exchange watches one call to a backend over HTTP. It must not keep the
-// bytes after it returned.
+// An Exchange observes one call to a backend over HTTP. It must not keep the bytes.
 type Exchange interface {
-	// Sent tells the body that is about to be sent to a URL.
+	// Sent reports the body that is about to be sent to a URL.
 	Sent(url string, body []byte)
-	// Received tells a body that came, and Event one event of a stream.
+	// Received reports the body of an answer, and Event an event of a stream.
 	Received(status int, body []byte)
 	Event(status int, data []byte)
-	// Passed tells that the call has come a step further on its way to other machines.
+	// Passed reports a step of the call on its way to other machines.
 	Passed(step string)
-	// Ended tells that the attempt is over.
+	// Ended reports the end of the attempt.
 	Ended(err error)
 }
 
@@ -123,62 +115,58 @@ type Exchange interface {
 type Part struct {
 	// Text is a JSON string token, nil if the part has none.
 	Text []byte
-	// Chunk is the OpenAI chunk that the part came in, where the backend
-	// speaks that; nil elsewhere.
+	// Chunk is the OpenAI chunk with the part, if the backend uses OpenAI's API; else nil.
 	Chunk []byte
-	// Event is the event that the part came in, where the backend was asked
-	// in the client's own dialect; nil elsewhere.
+	// Event is the event with the part, if the backend uses the client's own dialect; else
+	// nil.
 	Event []byte
-	// Thought is a piece of what the model thinks before it answers, a JSON string
-	// token; nil if the part has none.
+	// Thought is a piece of the model's reasoning, a JSON string token; nil if the part has
+	// none.
 	Thought []byte
 }
 
 // A Completion is the outcome of a call.
 type Completion struct {
-	// Text is a JSON string token. It is "" (two quotes) for a completion
-	// that is nothing but tool calls.
+	// Text is a JSON string token. It is "" (two quotes) for a completion of tool calls
+	// alone.
 	Text []byte
-	// Finish is why the backend stopped, in OpenAI's words: stop, length,
-	// tool_calls, content_filter. It may be empty.
+	// Finish is OpenAI's finish reason: stop, length, tool_calls, content_filter. It may be
+	// empty.
 	Finish string
-	// ToolCalls are the calls that the model wants made.
+	// ToolCalls are the tool calls of the model.
 	ToolCalls []ToolCall
 	Usage     Usage
-	// Choices is how many choices there are, each with the same text, finish and
-	// tool calls; 0 is one. It is set before the first part is emitted.
+	// Choices is the number of choices, all with the same text, finish and tool calls; 0 is
+	// one. It is set before the first part is emitted.
 	Choices int
-	// Chat is the body of the OpenAI chat completion that the backend
-	// answered with, nil if it speaks something else or streamed.
+	// Chat is the body of the backend's OpenAI chat completion, nil if it uses another API
+	// or streamed.
 	Chat []byte
-	// Own is the answer in the client's own dialect, where the backend was asked in
-	// that, as Chat is; nil elsewhere.
+	// Own is the body of the answer if the backend uses the client's own dialect, else nil.
 	Own []byte
-	// Cost is what the calls came to that the provider itself has made, in dollars.
+	// Cost is the cost of calls that the provider has made itself, in dollars.
 	Cost float64
-	// Thoughts are what the model tells of its thinking, a JSON string token, nil if
-	// it tells nothing.
+	// Thoughts are the model's reasoning, a JSON string token, nil if there is none.
 	Thoughts []byte
-	// Most is how many bytes of Text and Thoughts are kept of a stream, for those who have
-	// passed it on and only want to look at it. 0 keeps all.
+	// Most bounds the bytes of Text and Thoughts that are kept of a stream, for observers.
+	// 0 keeps all.
 	Most int
 	cut  bool // no more is kept
 }
 
-// SetText sets the text to the JSON string token that is prefix, which needs no
-// escapes, followed by what is in token.
+// SetText sets the text to a prefix, which needs no escapes, and the text of token.
 func (c *Completion) SetText(prefix string, token []byte) {
 	c.Text = slices.Concat([]byte(`"`+prefix), token[1:])
 }
 
-// AppendText appends a string token to the completion's text. It is for streams.
+// AppendText appends a string token to the text. It is for streams.
 func (c *Completion) AppendText(token []byte) { c.Text = c.appendToken(c.Text, token) }
 
-// AppendThought appends a string token to what the model thinks.
+// AppendThought appends a string token to the thoughts.
 func (c *Completion) AppendThought(token []byte) { c.Thoughts = c.appendToken(c.Thoughts, token) }
 
-// appendToken returns the string token of two texts, of which the first may be nil. What is
-// cut off is an ellipsis.
+// appendToken joins two string tokens; the first may be nil. Text over the limit is replaced by
+// an ellipsis.
 func (c *Completion) appendToken(text, more []byte) []byte {
 	if text == nil {
 		text = []byte(`""`)
@@ -195,20 +183,17 @@ func (c *Completion) appendToken(text, more []byte) []byte {
 	return append(append(text[:len(text)-1], more[1:len(more)-1]...), '"')
 }
 
-// Seal gives a completion without text the empty one.
+// Seal sets the text to the empty one if there is none.
 func (c *Completion) Seal() {
 	if c.Text == nil {
 		c.Text = []byte(`""`)
 	}
 }
 
-// Room returns n bytes for an answer of which the completion will be a part.
-func (c *Completion) Room(n int) []byte { return make([]byte, n) }
-
 // Plain returns the text without quotes and escapes.
 func (c *Completion) Plain() string { return Unquote(c.Text) }
 
-// Unquote returns what a JSON string token says, "" for what is none.
+// Unquote returns the text of a JSON string token, "" for anything else.
 func Unquote(token []byte) string {
 	text, _ := jsonscan.Unquote(token)
 	return string(text)
@@ -217,18 +202,17 @@ func Unquote(token []byte) string {
 // Quote returns text as a JSON string token.
 func Quote(text string) []byte { return jsonscan.AppendQuote(nil, []byte(text)) }
 
-// A ToolCall is a function that the model wants called.
+// A ToolCall is a call of a tool by the model.
 type ToolCall struct {
 	ID, Name string
 	// Arguments is a JSON value as the model wrote it.
 	Arguments []byte
-	// Custom says that the tool takes a text rather than an object: Arguments is a
-	// string token.
+	// Custom says that the tool's argument is a text: Arguments is a string token.
 	Custom bool
 }
 
-// Arguments reads those of a call as OpenAI has them: JSON in a string. What is none
-// stays a string.
+// Arguments reads the arguments of a call from OpenAI's string of JSON. Invalid JSON stays a
+// string.
 func Arguments(text string) []byte {
 	switch {
 	case strings.TrimSpace(text) == "":
@@ -239,8 +223,7 @@ func Arguments(text string) []byte {
 	return []byte(text)
 }
 
-// Input is what the function is called with where that has to be an object, even if
-// the model wrote something else.
+// Input returns the arguments as an object, even if the model wrote something else.
 func (c *ToolCall) Input() []byte {
 	switch jsonscan.KindOf(c.Arguments) {
 	case jsonscan.Object:
@@ -251,6 +234,5 @@ func (c *ToolCall) Input() []byte {
 	return append(append([]byte(`{"arguments":`), c.Arguments...), '}')
 }
 
-// Usage counts tokens. Those that came from a cache are among Input, and those of
-// thinking among Output.
+// Usage counts tokens. Input includes cached tokens, and Output the tokens of reasoning.
 type Usage struct{ Input, Output, Cached, Thinking int64 }

@@ -9,14 +9,14 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// A Turn is what one side said.
+// A Turn is a message of a [Chat].
 type Turn struct {
 	// Role is user, assistant or tool.
 	Role  string
 	Parts []TurnPart
 	Calls []ToolCall
-	// Answers is the id of the tool call that a tool answers, and Name the
-	// tool's, if the message has it.
+	// Answers is the id of the call that a tool answers, and Name the tool's name, if the
+	// message has it.
 	Answers, Name string
 }
 
@@ -27,7 +27,7 @@ type TurnPart struct {
 	ImageURL string
 	// File is the data: URL of a document or a sound.
 	File string
-	// At is where an image or a file stands in the request, for errors.
+	// At is the place of an image or a file in the request, for errors.
 	At string
 }
 
@@ -41,7 +41,7 @@ func (p TurnPart) Data() (mediaType, base64 string, ok bool) {
 	return mediaType, base64, ok
 }
 
-// A reading is that of one message, for a kind of backend.
+// A reading reads one message for a kind of backend.
 type reading struct {
 	kind Kind
 	at   string
@@ -100,8 +100,7 @@ func (c *Chat) addSystem(r reading, parts []TurnPart) error {
 	return nil
 }
 
-// calls reads the tool calls of a message. Arguments are JSON in a string; what is
-// none stays a string.
+// calls reads the tool calls of a message.
 func (r reading) calls(m Message) ([]ToolCall, error) {
 	raw, ok := jsonscan.Get(m.Raw, "tool_calls")
 	if !ok {

@@ -1,5 +1,5 @@
-// Package anthropic is the provider for Anthropic's messages API. It
-// turns shapes into its JSON and back; HTTP is the business of package upstream.
+// Package anthropic is the provider for Anthropic's messages API. It translates requests and
+// answers; package upstream does HTTP.
 package anthropic
 
 import (
@@ -21,7 +21,7 @@ type Provider struct {
 	*upstream.Client
 	kind      provider.Kind
 	maxTokens int
-	beta      []string // what every request asks for
+	beta      []string // beta features of every request
 }
 
 // New returns the provider.
@@ -36,7 +36,7 @@ func New(cfg provider.Config) *Provider {
 	return &Provider{upstream.New(cmp.Or(cfg.BaseURL, "https://api.anthropic.com"), h, cfg.Connect), k, cmp.Or(cfg.MaxTokens, 4096), h[betaHeader]}
 }
 
-// Complete asks the backend, as [provider.Provider] has it.
+// Complete implements [provider.Provider].
 func (p *Provider) Complete(ctx context.Context, r *provider.Request, c *provider.Completion) error {
 	body, err := p.body(r)
 	if err != nil {
@@ -49,7 +49,7 @@ func (p *Provider) Complete(ctx context.Context, r *provider.Request, c *provide
 	if r.Emit != nil {
 		return stream(ctx, resp, r, c)
 	}
-	answer, err := upstream.Body(ctx, resp, r, c)
+	answer, err := upstream.Body(ctx, resp, r)
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (p *Provider) Complete(ctx context.Context, r *provider.Request, c *provide
 	return nil
 }
 
-// CountTokens asks the backend, as [provider.Counter] has it.
+// CountTokens implements [provider.Counter].
 func (p *Provider) CountTokens(ctx context.Context, r *provider.Request, c *provider.Completion) error {
 	body, err := p.body(r)
 	if err != nil {
@@ -77,7 +77,7 @@ func (p *Provider) CountTokens(ctx context.Context, r *provider.Request, c *prov
 	if err != nil {
 		return err
 	}
-	answer, err := upstream.Body(ctx, resp, r, c)
+	answer, err := upstream.Body(ctx, resp, r)
 	if err != nil {
 		return err
 	}
@@ -91,10 +91,10 @@ func (p *Provider) CountTokens(ctx context.Context, r *provider.Request, c *prov
 	return nil
 }
 
-// counted leaves of a request what may be counted.
+// counted returns the members of a request that count_tokens accepts.
 func counted(body []byte) []byte {
 	var all map[string]json.RawMessage
-	_ = json.Unmarshal(body, &all) // it is of our own making
+	_ = json.Unmarshal(body, &all) // it is our own JSON
 	of := map[string]json.RawMessage{}
 	for _, name := range [...]string{"model", "messages", "system", "tools", "tool_choice", "thinking"} {
 		if all[name] != nil {
@@ -106,22 +106,21 @@ func counted(body []byte) []byte {
 
 const betaHeader = "Anthropic-Beta"
 
-// post sends the client's own words with the headers that came with them. What is
-// asked for of features that are not for everybody adds up.
+// post sends a request, an unchanged one with the client's headers. The beta features of client
+// and configuration are combined.
 func (p *Provider) post(ctx context.Context, path string, body []byte, r *provider.Request) (*upstream.Response, error) {
-	if !r.In(provider.AnthropicMessages) {
-		return p.Post(ctx, path, body, r)
+	var own http.Header
+	if r.In(provider.AnthropicMessages) {
+		own = r.OwnHeader
 	}
-	own := r.OwnHeader
 	if len(p.beta) > 0 && own[betaHeader] != nil {
 		own = maps.Clone(own)
 		own[betaHeader] = slices.Concat(p.beta, own[betaHeader])
 	}
-	return p.PostAs(ctx, path, own, body, r)
+	return p.Post(ctx, path, own, body, r)
 }
 
-// body writes the request in the words of the API: the client's own if those
-// they are.
+// body returns the body of the request: the client's own if it uses the same API.
 func (p *Provider) body(r *provider.Request) ([]byte, error) {
 	if r.In(provider.AnthropicMessages) {
 		return provider.WithModel(r.Own, r.Model), nil
@@ -158,11 +157,11 @@ func (p *Provider) body(r *provider.Request) ([]byte, error) {
 	return b, nil
 }
 
-// kind is what the API has counterparts for, among what not every one has.
+// kind lists the optional members that the API supports.
 var kind = provider.Kind{Name: "anthropic", Has: []string{"parallel_tool_calls"}}
 
-// outputConfig has the answer be as a schema describes. What a client wrote there in
-// the API's own words is added to.
+// outputConfig requires an answer that matches the schema, in addition to the client's own
+// output_config.
 func outputConfig(chat *provider.Chat) map[string]any {
 	config := map[string]any{}
 	if own := chat.Rest["output_config"]; jsonscan.KindOf(own) == jsonscan.Object {
@@ -180,7 +179,7 @@ type block struct {
 	Name      string          `json:"name,omitempty"`
 	Input     json.RawMessage `json:"input,omitempty"`
 	ToolUseID string          `json:"tool_use_id,omitempty"`
-	Content   any             `json:"content,omitempty"` // text or blocks, of the results of our tools
+	Content   any             `json:"content,omitempty"` // text or blocks, of tool results
 	Source    *source         `json:"source,omitempty"`
 }
 
@@ -196,8 +195,8 @@ type turn struct {
 	Content []block `json:"content"`
 }
 
-// turns writes the messages. The answers of tools are the user's, and those of
-// one round belong into one turn.
+// turns writes the messages. The answers of tools are the user's; those of one round are one
+// turn.
 func turns(chat *provider.Chat) ([]turn, error) {
 	list := []turn{}
 	for _, t := range chat.Turns {

@@ -8,7 +8,7 @@ import (
 	"github.com/wirectl/wirectl/broker/provider/upstream"
 )
 
-// An event is one of a stream: what any of them may hold.
+// An event is any event of a stream.
 type event struct {
 	Type    string  `json:"type"`
 	Message message `json:"message"`
@@ -25,7 +25,7 @@ type event struct {
 
 func stream(ctx context.Context, resp *upstream.Response, r *provider.Request, c *provider.Completion) error {
 	var arguments string
-	calls := false // the open block is a call of a client's tool, rather than of the backend's own
+	calls := false // the open block is a call of a client's tool, not of a server tool
 	err := upstream.Events(ctx, resp, r, func(data []byte) (bool, error) {
 		var e event
 		if json.Unmarshal(data, &e) != nil {

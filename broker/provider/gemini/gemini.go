@@ -1,5 +1,5 @@
-// Package gemini is the provider for Google's Gemini API. It turns
-// shapes into its JSON and back; HTTP is the business of package upstream.
+// Package gemini is the provider for Google's Gemini API. It translates requests and answers;
+// package upstream does HTTP.
 package gemini
 
 import (
@@ -35,14 +35,14 @@ func New(cfg provider.Config) *Provider {
 	return &Provider{upstream.New(cmp.Or(cfg.BaseURL, "https://generativelanguage.googleapis.com"), h, cfg.Connect), k}
 }
 
-// Complete asks the backend, as [provider.Provider] has it.
+// Complete implements [provider.Provider].
 func (p *Provider) Complete(ctx context.Context, r *provider.Request, c *provider.Completion) error {
 	body, err := p.body(r)
 	if err != nil {
 		return err
 	}
 	if r.Emit != nil {
-		resp, err := p.Post(ctx, "/v1beta/models/"+url.PathEscape(r.Model)+":streamGenerateContent?alt=sse", body, r)
+		resp, err := p.Post(ctx, "/v1beta/models/"+url.PathEscape(r.Model)+":streamGenerateContent?alt=sse", nil, body, r)
 		if err != nil {
 			return err
 		}
@@ -64,14 +64,14 @@ func (p *Provider) Complete(ctx context.Context, r *provider.Request, c *provide
 	return nil
 }
 
-// CountTokens asks the backend, as [provider.Counter] has it.
+// CountTokens implements [provider.Counter].
 func (p *Provider) CountTokens(ctx context.Context, r *provider.Request, c *provider.Completion) error {
 	body, err := p.body(r)
 	if err != nil {
 		return err
 	}
 	if !r.In(provider.GeminiContents) {
-		// What is counted with its tools and its system text has to name its model itself.
+		// To count tools and the system text, the request must be wrapped and name its model.
 		name := jsonscan.AppendQuote([]byte(`{"generateContentRequest":{"model":`), []byte("models/"+r.Model))
 		body = append(append(append(name, ','), body[1:]...), '}')
 	}
@@ -89,8 +89,7 @@ func (p *Provider) CountTokens(ctx context.Context, r *provider.Request, c *prov
 	return nil
 }
 
-// Embed asks the backend, as [provider.Embedder] has it. It does not say how many tokens
-// the texts have.
+// Embed implements [provider.Embedder]. The backend does not count the tokens.
 func (p *Provider) Embed(ctx context.Context, r *provider.Request, c *provider.Completion) error {
 	e, err := provider.ReadEmbeddings(r.Chat)
 	if err != nil {
@@ -127,15 +126,14 @@ func (p *Provider) Embed(ctx context.Context, r *provider.Request, c *provider.C
 
 // ask asks for a whole answer.
 func (p *Provider) ask(ctx context.Context, r *provider.Request, c *provider.Completion, method string, body []byte) ([]byte, error) {
-	resp, err := p.Post(ctx, "/v1beta/models/"+url.PathEscape(r.Model)+method, body, r)
+	resp, err := p.Post(ctx, "/v1beta/models/"+url.PathEscape(r.Model)+method, nil, body, r)
 	if err != nil {
 		return nil, err
 	}
-	return upstream.Body(ctx, resp, r, c)
+	return upstream.Body(ctx, resp, r)
 }
 
-// stream reads a streamed answer, which has no mark at its end: the last event
-// is the one with a reason for the end.
+// stream reads a streamed answer. It has no end mark: the last event has a finish reason.
 func stream(ctx context.Context, resp *upstream.Response, r *provider.Request, c *provider.Completion) error {
 	err := upstream.Events(ctx, resp, r, func(data []byte) (bool, error) {
 		var a answered
@@ -154,19 +152,11 @@ func stream(ctx context.Context, resp *upstream.Response, r *provider.Request, c
 		}
 		return false, r.Emit(part)
 	})
-	if c.Finish != "" && ctx.Err() == nil {
-		err = ended(err)
+	// The end of the stream after its last event is not an error.
+	if e, ok := err.(*provider.Error); ok && e.Cause == provider.Unreachable && c.Finish != "" && ctx.Err() == nil { //nolint:errorlint // Events returns it bare
+		err = nil
 	}
 	c.Seal()
-	return err
-}
-
-// ended is err unless it only says that a stream whose last event was there has
-// ended.
-func ended(err error) error {
-	if e, ok := err.(*provider.Error); ok && e.Cause == provider.Unreachable { //nolint:errorlint // Events returns it bare
-		return nil
-	}
 	return err
 }
 
@@ -186,7 +176,7 @@ type answered struct {
 	} `json:"usageMetadata"`
 }
 
-// add takes in an answer, or a piece of one, and returns what is said in it.
+// add adds an answer, or a part of a streamed one, and returns its text and thoughts.
 func (a *answered) add(c *provider.Completion) (part provider.Part) {
 	text, thought := "", ""
 	if a.Feedback.Block != "" {
@@ -213,8 +203,7 @@ func (a *answered) add(c *provider.Completion) (part provider.Part) {
 	return part
 }
 
-// addParts adds the calls of tools to a completion, and returns the text, and what the
-// model thought.
+// addParts adds tool calls to a completion, and returns the text and the thoughts.
 func addParts(c *provider.Completion, parts []part) (text, thought string) {
 	for _, p := range parts {
 		if p.Call != nil {

@@ -11,11 +11,11 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// kind is what the API has counterparts for, among what not every one has.
+// kind lists the optional members that the API supports.
 var kind = provider.Kind{Name: "gemini", Has: []string{"frequency_penalty", "presence_penalty", "response_format"}}
 
-// body writes a request: the client's own words if it speaks so, or else with what OpenAI
-// does not have as the client wrote it.
+// body returns the body of a request: the client's own if it uses the same API. In a translated
+// one, members that OpenAI does not have are as the client wrote them.
 func (p *Provider) body(r *provider.Request) ([]byte, error) {
 	if r.In(provider.GeminiContents) {
 		return r.Own, nil
@@ -41,7 +41,7 @@ func join(made *request, rest map[string]json.RawMessage) ([]byte, error) {
 		return own, err
 	}
 	all := maps.Clone(rest)
-	delete(all, "top_k") // which is in generationConfig
+	delete(all, "top_k") // it is in generationConfig
 	if err := json.Unmarshal(own, &all); err != nil {
 		return nil, err
 	}
@@ -69,8 +69,8 @@ type toolset struct {
 	Functions []function `json:"functionDeclarations"`
 }
 
-// A function has its parameters as JSON Schema, which OpenAI has them in: the member
-// parameters, with a schema of the API's own, takes less.
+// A function has parameters in JSON Schema, as in OpenAI's API. The member parameters, with
+// Gemini's own schema, would support less.
 type function struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description"`
@@ -89,7 +89,7 @@ type part struct {
 	Response *functionResponse `json:"functionResponse,omitempty"`
 	Inline   *inlineData       `json:"inlineData,omitempty"`
 	File     *fileData         `json:"fileData,omitempty"`
-	// Signature stands for the thoughts that led to a call.
+	// Signature represents the thoughts that led to a call.
 	Signature string `json:"thoughtSignature,omitempty"`
 }
 
@@ -114,7 +114,7 @@ type fileData struct {
 	URI string `json:"fileUri"`
 }
 
-// newRequest writes a request in the words of the API.
+// newRequest translates a request.
 func newRequest(chat *provider.Chat, model string) (*request, error) {
 	r := &request{Contents: []content{}, Config: map[string]any{}}
 	if chat.System != "" {
@@ -140,8 +140,8 @@ func newRequest(chat *provider.Chat, model string) (*request, error) {
 	return r, nil
 }
 
-// converse writes the turns. The API insists that the answers to the calls of one turn
-// are in one turn, too, and that none is empty.
+// converse writes the turns. The API requires that the answers to the calls of one turn are in
+// one turn, and that no turn is empty.
 func (r *request) converse(turns []provider.Turn, model string) error {
 	names := map[string]string{} // of tools, by the ids of their calls
 	before := ""                 // the role of the turn before
@@ -170,23 +170,22 @@ func (r *request) converse(turns []provider.Turn, model string) error {
 	return nil
 }
 
-// wantsSignatures reports whether a model refuses calls that come back without the
-// signature that they had. Those of the third generation and later do.
+// wantsSignatures reports whether a model requires the signatures of earlier calls. Models of the
+// third generation and later do.
 func wantsSignatures(model string) bool {
 	generation, ok := strings.CutPrefix(model, "gemini-")
 	return ok && !strings.HasPrefix(generation, "1.") && !strings.HasPrefix(generation, "2.")
 }
 
-// sign gives the first call of a turn, which is the one that has to have a signature,
-// the one by which the API asks for none: neither OpenAI nor Anthropic has a place
-// where clients could have kept the call's own.
+// sign gives the first call of a turn, which needs a signature, the one that turns the check off:
+// in OpenAI's and Anthropic's APIs, clients cannot keep the original one.
 func sign(parts []part) {
 	if i := slices.IndexFunc(parts, func(p part) bool { return p.Call != nil }); i >= 0 {
 		parts[i].Signature = "skip_thought_signature_validator"
 	}
 }
 
-// modes are how the API says whether a tool is to be called.
+// modes translate tool_choice.
 var modes = map[string]string{"auto": "AUTO", "none": "NONE", "required": "ANY"}
 
 // configure writes the settings.
@@ -196,7 +195,7 @@ func (r *request) configure(chat *provider.Chat) {
 			r.Config[name] = value
 		}
 	}
-	// What a client wrote there in the API's own words is added to.
+	// The client's own generationConfig is kept.
 	if own := chat.Rest["generationConfig"]; jsonscan.KindOf(own) == jsonscan.Object {
 		_ = json.Unmarshal(own, &r.Config) // it is JSON
 	}
@@ -207,7 +206,7 @@ func (r *request) configure(chat *provider.Chat) {
 	set("stopSequences", chat.Stop, len(chat.Stop) > 0)
 	set("frequencyPenalty", chat.FrequencyPenalty, chat.FrequencyPenalty != nil)
 	set("presencePenalty", chat.PresencePenalty, chat.PresencePenalty != nil)
-	set("seed", chat.Seed, chat.Seed != nil && int64(int32(*chat.Seed)) == *chat.Seed) // no larger one is taken
+	set("seed", chat.Seed, chat.Seed != nil && int64(int32(*chat.Seed)) == *chat.Seed) // 32 bits at most
 	set("responseMimeType", "application/json", chat.JSON)
 	set("responseJsonSchema", chat.Schema, chat.Schema != nil)
 }

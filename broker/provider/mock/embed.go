@@ -10,14 +10,13 @@ import (
 	"github.com/wirectl/wirectl/internal/wait"
 )
 
-// dimensions is how many a vector has unless the request says so.
+// dimensions is the default size of a vector.
 const dimensions = 16
 
-// maxDimensions bounds what a request may say.
+// maxDimensions is the largest size of a vector.
 const maxDimensions = 4096
 
-// Embed makes vectors of length 1 that depend on the texts alone, as
-// [provider.Embedder] has it.
+// Embed implements [provider.Embedder]. The vectors have length 1 and depend only on the texts.
 func (m *Mock) Embed(ctx context.Context, r *provider.Request, c *provider.Completion) error {
 	if err := wait.For(ctx, m.cfg.Latency); err != nil {
 		return err

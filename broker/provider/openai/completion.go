@@ -25,7 +25,7 @@ type choice struct {
 type message struct {
 	Content json.RawMessage `json:"content"`
 	Refusal json.RawMessage `json:"refusal"`
-	// What is thought has no name in OpenAI's API; others use one of these.
+	// OpenAI's API has no reasoning; other backends use one of these members.
 	Reasoning        json.RawMessage `json:"reasoning"`
 	ReasoningContent json.RawMessage `json:"reasoning_content"`
 	Calls            []toolCall      `json:"tool_calls"`
@@ -55,8 +55,8 @@ type usage struct {
 	} `json:"completion_tokens_details"`
 }
 
-// decode reads an answer, which must be JSON in UTF-8 because parts of it go on as they
-// are. A member of another type than it should have is passed over.
+// decode reads an answer. It must be JSON in UTF-8, because parts of it are passed on. Members of
+// the wrong type are ignored.
 func (a *completion) decode(data []byte) error {
 	if err := jsonscan.Valid(data); err != nil {
 		return err
@@ -68,8 +68,7 @@ func (a *completion) decode(data []byte) error {
 	return err
 }
 
-// text returns the token of what is said, nil if nothing is: why a model will not
-// answer, or else the content.
+// text returns the token of the refusal or else of the content, nil if there is none.
 func (m *message) text() []byte {
 	if jsonscan.KindOf(m.Refusal) == jsonscan.String && len(m.Refusal) > len(`""`) {
 		return m.Refusal
@@ -80,7 +79,7 @@ func (m *message) text() []byte {
 	return nil
 }
 
-// thought returns the token of what is thought, nil if nothing is told of that.
+// thought returns the token of the reasoning, nil if there is none.
 func (m *message) thought() []byte {
 	for _, token := range [...]json.RawMessage{m.Reasoning, m.ReasoningContent} {
 		if jsonscan.KindOf(token) == jsonscan.String && len(token) > len(`""`) {
@@ -90,7 +89,7 @@ func (m *message) thought() []byte {
 	return nil
 }
 
-// count adds what was counted; a chunk counts from the beginning.
+// count adds the usage. The usage of a chunk is cumulative.
 func (u usage) count(c *provider.Completion) {
 	if u.Input > 0 {
 		c.Usage.Input = u.Input
@@ -102,7 +101,7 @@ func (u usage) count(c *provider.Completion) {
 	c.Usage.Thinking = max(c.Usage.Thinking, u.OfOutput.Thinking)
 }
 
-// calls are tool calls that come in pieces, by their index.
+// calls are tool calls that arrive in pieces, by their index.
 type calls []toolCall
 
 // maxCalls bounds the tool calls of one completion.

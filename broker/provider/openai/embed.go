@@ -8,13 +8,13 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// Embed asks the backend in the client's own words, as [provider.Embedder] has it.
+// Embed implements [provider.Embedder]. It sends the client's own request.
 func (p *Provider) Embed(ctx context.Context, r *provider.Request, c *provider.Completion) error {
-	resp, err := p.Post(ctx, p.path(r.Model, "/embeddings"), provider.WithModel(r.Chat, r.Model), r)
+	resp, err := p.Post(ctx, p.path(r.Model, "/embeddings"), nil, provider.WithModel(r.Chat, r.Model), r)
 	if err != nil {
 		return err
 	}
-	answer, err := upstream.Body(ctx, resp, r, c)
+	answer, err := upstream.Body(ctx, resp, r)
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
-// Package openai is the provider for everything that speaks OpenAI's chat
-// completions: OpenAI, Azure, LiteLLM, Portkey, Ollama, vLLM, llama.cpp. What a
-// client of the OpenAI door sends passes unchanged but for the model's name and
-// what usage.go says of streams, and so does what the backend answers.
+// Package openai is the provider for backends with OpenAI's chat completions: OpenAI, Azure,
+// LiteLLM, Portkey, Ollama, vLLM, llama.cpp. Requests of OpenAI's clients and the answers pass
+// unchanged, except for the model's name, and for usage in streams (usage.go).
 package openai
 
 import (
@@ -22,13 +21,13 @@ import (
 type Provider struct {
 	*upstream.Client
 	version  string
-	itself   bool // it is OpenAI
+	itself   bool // the backend is OpenAI
 	drop     []string
 	refusals refusals
 }
 
-// New returns the provider. The base URL is what stands before /chat/completions; with
-// an API version it is that of an Azure resource.
+// New returns the provider. The base URL precedes /chat/completions; with an API version it is
+// that of an Azure resource.
 func New(cfg provider.Config) *Provider {
 	h := http.Header{}
 	maps.Copy(h, cfg.Header)
@@ -43,7 +42,7 @@ func New(cfg provider.Config) *Provider {
 	return &Provider{Client: upstream.New(base, h, cfg.Connect), version: cfg.APIVersion, drop: cfg.Drop, itself: strings.HasPrefix(base, "https://api.openai.com/")}
 }
 
-// Complete asks the backend, as [provider.Provider] has it.
+// Complete implements [provider.Provider].
 func (p *Provider) Complete(ctx context.Context, r *provider.Request, c *provider.Completion) error {
 	if err := r.Untranslated(p.drop); err != nil {
 		return err
@@ -51,11 +50,11 @@ func (p *Provider) Complete(ctx context.Context, r *provider.Request, c *provide
 	if r.Emit != nil {
 		return p.stream(ctx, r, c)
 	}
-	resp, err := p.Post(ctx, p.path(r.Model, completions), p.body(r), r)
+	resp, err := p.Post(ctx, p.path(r.Model, completions), nil, p.body(r), r)
 	if err != nil {
 		return err
 	}
-	answer, err := upstream.Body(ctx, resp, r, c)
+	answer, err := upstream.Body(ctx, resp, r)
 	if err != nil {
 		return err
 	}
@@ -76,7 +75,7 @@ func (p *Provider) Complete(ctx context.Context, r *provider.Request, c *provide
 
 const completions = "/chat/completions"
 
-// path is where something is asked of a model.
+// path returns the path of a method for a model.
 func (p *Provider) path(model, what string) string {
 	if p.version == "" {
 		return what
@@ -84,7 +83,7 @@ func (p *Provider) path(model, what string) string {
 	return "/openai/deployments/" + url.PathEscape(model) + what + "?api-version=" + url.QueryEscape(p.version)
 }
 
-// body returns what is sent: the client's own words if it speaks OpenAI.
+// body returns the body of the request: the client's own if it uses OpenAI's API.
 func (p *Provider) body(r *provider.Request) []byte {
 	switch {
 	case r.Own != nil && p.itself:
@@ -100,9 +99,8 @@ func (p *Provider) body(r *provider.Request) []byte {
 	return append(b, '}')
 }
 
-// withNewLimit returns a request that was translated, and so is compact, with the
-// limit under its newer name. OpenAI's newer models insist on that; others who speak
-// OpenAI may know the older one alone.
+// withNewLimit returns a translated request, which is compact, with the newer name of the limit.
+// OpenAI's newer models require it; other backends may know only the older one.
 func withNewLimit(body []byte) []byte {
 	const older, newer = `"max_tokens":`, `"max_completion_tokens":`
 	var s jsonscan.Scanner

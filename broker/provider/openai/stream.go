@@ -8,18 +8,18 @@ import (
 	"github.com/wirectl/wirectl/broker/provider/upstream"
 )
 
-// stream asks for a streamed completion, and for its count of tokens. A backend that
-// refuses is asked once more, without.
+// stream requests a streamed completion with its usage. If the backend rejects that, the request
+// is repeated without.
 func (p *Provider) stream(ctx context.Context, r *provider.Request, c *provider.Completion) error {
 	path, body := p.path(r.Model, completions), p.body(r)
 	ask, said := !asks(r.Chat) && !p.refusals.has(r.Model), body
 	if ask {
 		said = withOption(body)
 	}
-	resp, err := p.Post(ctx, path, said, r)
+	resp, err := p.Post(ctx, path, nil, said, r)
 	if ask && isRefusal(err) {
 		ask = false
-		if resp, err = p.Post(ctx, path, body, r); err == nil {
+		if resp, err = p.Post(ctx, path, nil, body, r); err == nil {
 			p.refusals.addModel(r.Model)
 		}
 	}
@@ -29,8 +29,8 @@ func (p *Provider) stream(ctx context.Context, r *provider.Request, c *provider.
 	return chunks(ctx, resp, r, c, ask)
 }
 
-// chunks reads the chunks of a streamed completion. The count, if the client did not
-// ask for it, is hidden from it.
+// chunks reads the chunks of a streamed completion. It hides the usage if the client did not
+// request it.
 func chunks(ctx context.Context, resp *upstream.Response, r *provider.Request, c *provider.Completion, hide bool) error {
 	var calls calls
 	err := upstream.Events(ctx, resp, r, func(data []byte) (bool, error) {
@@ -54,18 +54,17 @@ func chunks(ctx context.Context, resp *upstream.Response, r *provider.Request, c
 		return false, r.Emit(part)
 	})
 	if err == upstream.ErrEnded && c.Finish != "" { //nolint:errorlint // it comes bare
-		err = nil // some backends leave the last mark out
+		err = nil // some backends omit the end mark
 	}
 	c.ToolCalls = append(c.ToolCalls, calls.list()...)
 	c.Seal()
 	return err
 }
 
-// chunk takes in a chunk and returns the tokens of its text and of what it thinks, nil if
-// it has none.
+// chunk adds a chunk, and returns the tokens of its text and its thoughts, nil if it has none.
 func chunk(a *completion, c *provider.Completion, calls *calls) (text, thought []byte) {
 	a.Usage.count(c)
-	if len(a.Choices) == 0 || a.Choices[0].Index > 0 { // another answer to the same, of which the first counts
+	if len(a.Choices) == 0 || a.Choices[0].Index > 0 { // only the first choice counts
 		return nil, nil
 	}
 	first := &a.Choices[0]

@@ -12,20 +12,19 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// Backends count the tokens of a stream only if they are asked to. So they are,
-// for the broker's accounts; a client that has not asked is not told.
+// Backends count the tokens of a stream only on request. The broker requests it for its
+// accounts, and hides it from clients that did not.
 
-// option asks for the count, as a member of a request.
+// option is the member that requests the usage.
 const option = `"stream_options":{"include_usage":true}`
 
-// asks reports whether a client says itself what a stream is to tell.
+// asks reports whether the client's request has stream_options.
 func asks(chat []byte) bool {
 	options, ok := jsonscan.Get(chat, "stream_options")
 	return ok && jsonscan.KindOf(options) != jsonscan.Null
 }
 
-// withOption returns the body of a request, a JSON object with members, that asks
-// for the count.
+// withOption adds the option to the body of a request, a JSON object with members.
 func withOption(body []byte) []byte {
 	at := bytes.IndexByte(body, '{') + 1
 	return slices.Concat(body[:at], []byte(option+","), body[at:])
@@ -33,12 +32,12 @@ func withOption(body []byte) []byte {
 
 const space = " \t\r\n"
 
-// unasked returns a chunk as it would be had nobody asked for the count, nil if it
-// would not be there: it has the count, and no choices.
+// unasked returns a chunk as it would be without the option, nil if it would not exist: it has the
+// usage and no choices.
 func unasked(chunk []byte, choices bool) []byte {
 	var s jsonscan.Scanner
 	s.Init(chunk)
-	last, start, end := -1, -1, -1 // where the member before ends; where the count is
+	last, start, end := -1, -1, -1 // the end of the member before; the place of the usage
 	usage := jsonscan.Invalid
 	for ok := s.Object(); ok && s.Next(); {
 		isUsage, at, kind := string(s.Key()) == "usage", s.Offset(), s.Peek()
@@ -62,8 +61,8 @@ func unasked(chunk []byte, choices bool) []byte {
 	return slices.Concat(chunk[:start], rest)
 }
 
-// isRefusal reports whether an error may be what backends say that do not know the
-// option: it names that, or nothing.
+// isRefusal reports whether an error may be the answer of a backend that does not know the option:
+// it names the option, or nothing.
 func isRefusal(err error) bool {
 	var e *provider.Error
 	if !errors.As(err, &e) || e.Status != http.StatusBadRequest && e.Status != http.StatusUnprocessableEntity {
@@ -72,7 +71,7 @@ func isRefusal(err error) bool {
 	return e.Param == "" || strings.HasPrefix(e.Param, "stream_options")
 }
 
-// refusals are the models whose backend does not know the option.
+// refusals are the models whose backends do not know the option.
 type refusals struct {
 	mu sync.Mutex
 	of map[string]bool

@@ -11,15 +11,14 @@ import (
 	"github.com/wirectl/wirectl/internal/sse"
 )
 
-// ErrEnded: a stream that is to say when it is done has ended without that.
+// ErrEnded: a stream ended without its end mark.
 var ErrEnded error = &provider.Error{Cause: provider.Unreachable, Err: errors.New("the stream was cut")}
 
-// Events reads server-sent events and calls f with the data of each, which is
-// valid until f returns. Reading ends with the stream, with an error of f, or
-// when f says that it is done.
+// Events reads server-sent events and calls f with the data of each, which is valid until f
+// returns. Reading ends with the stream, an error of f, or when f reports that it is done.
 func Events(ctx context.Context, resp *Response, r *provider.Request, f func(data []byte) (done bool, err error)) error {
 	defer resp.Body.Close()
-	body := bufio.NewReaderSize(&limited{resp.Body, maxAnswer}, 16) // to look at a byte
+	body := bufio.NewReaderSize(&limited{resp.Body, maxAnswer}, 16) // to peek at a byte
 	if isDocument(body) {
 		return document(ctx, resp, body, r)
 	}
@@ -62,15 +61,13 @@ const maxEvent = 8 << 20
 
 var errEvent = &provider.TooLargeError{Part: "an event", Limit: maxEvent}
 
-// isDocument reports whether there is something else than a stream: no line of one
-// begins so.
+// isDocument reports whether the answer is a page or an object rather than a stream of events.
 func isDocument(r *bufio.Reader) bool {
 	b, _ := r.Peek(1)
 	return len(b) > 0 && (b[0] == '{' || b[0] == '<')
 }
 
-// isStream reports whether an answer has the type of a stream of events and does not
-// begin as a document.
+// isStream reports whether an answer has the type of a stream of events, and is not a document.
 func (r *Response) isStream() bool {
 	if media, _, _ := mime.ParseMediaType(r.contentType); media != "text/event-stream" {
 		return false
@@ -80,7 +77,7 @@ func (r *Response) isStream() bool {
 	return !isDocument(body)
 }
 
-// readFrom has the rest of the body read through from.
+// readFrom replaces the reader of the body.
 func (r *Response) readFrom(from io.Reader) {
 	r.Body = struct {
 		io.Reader
@@ -88,8 +85,8 @@ func (r *Response) readFrom(from io.Reader) {
 	}{from, r.Body}
 }
 
-// unasked reads a stream of events although the request asked for a whole answer. A secret
-// that is split over events is only found by reading them as events.
+// unasked reads a stream of events that was not asked for. Secrets that are split over events are
+// found only by reading them as events.
 func unasked(ctx context.Context, resp *Response, r *provider.Request) error {
 	err := Events(ctx, resp, r, func([]byte) (bool, error) { return false, nil })
 	if err == ErrEnded || err == errNoStream { //nolint:errorlint // they come bare
@@ -102,8 +99,7 @@ var errUnasked = Malformed("it is a stream of events, and none was asked for")
 
 var errNoStream = Malformed("it is not a stream of events")
 
-// document reads an answer that is not a stream, but a page or an object, for those who
-// look on.
+// document reads an answer that is not a stream, for taps.
 func document(ctx context.Context, resp *Response, from io.Reader, r *provider.Request) error {
 	body, err := readLimited(from)
 	if err != nil {

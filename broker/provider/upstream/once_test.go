@@ -46,7 +46,7 @@ func TestSentOnce(t *testing.T) {
 				defer c.CloseIdleConnections()
 				for i := range 20 {
 					for _, body := range []string{fmt.Sprint("live ", i), fmt.Sprint("die ", i)} {
-						resp, err := c.Post(t.Context(), "/", []byte(body), &provider.Request{})
+						resp, err := c.Post(t.Context(), "/", nil, []byte(body), &provider.Request{})
 						if err == nil {
 							_, _ = io.Copy(io.Discard, resp.Body)
 							resp.Body.Close()

@@ -1,7 +1,6 @@
-// Package upstream is how providers speak HTTP to their backends: one request, an
-// answer whole or as a stream of events, and errors that hold neither keys nor
-// what the backend wrote. What is asked, and what the answer
-// means, is the business of the package of each kind.
+// Package upstream is the HTTP client of providers: one request, an answer or a stream of
+// events, and errors that contain neither keys nor the backend's text. Each kind of provider has
+// a package for the content of requests and answers.
 package upstream
 
 import (
@@ -21,7 +20,7 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// A Client asks one backend.
+// A Client sends requests to one backend.
 type Client struct {
 	base   string // the URL
 	header http.Header
@@ -42,22 +41,21 @@ type Response struct {
 const (
 	// maxAnswer bounds an answer, in bytes.
 	maxAnswer = 64 << 20
-	// maxRefusal is how much is read of an answer that is not 2xx, in bytes.
+	// maxRefusal bounds an answer that is not 2xx, in bytes.
 	maxRefusal = 64 << 10
-	// maxIdle is how many connections are kept that no call uses.
+	// maxIdle is how many idle connections are kept.
 	maxIdle = 256
 )
 
-// New returns a client for what lies below base. The header, keys among it, goes
-// with every request. Connecting may take as long as connect says, 0 being ten
-// seconds.
+// New returns a client for paths below base. The header, including keys, is sent with every
+// request. Connecting may take the time connect; 0 is ten seconds.
 func New(base string, header http.Header, connect time.Duration) *Client {
 	if connect == 0 {
 		connect = 10 * time.Second
 	}
 	header.Set("Content-Type", "application/json")
 	header.Set("User-Agent", "wirectl")
-	// With one of these, net/http would send a request again that was written.
+	// With one of these, net/http would repeat a request that was written.
 	header.Del("Idempotency-Key")
 	header.Del("X-Idempotency-Key")
 	return &Client{base: strings.TrimSuffix(base, "/"), header: header, http: &http.Transport{
@@ -68,21 +66,16 @@ func New(base string, header http.Header, connect time.Duration) *Client {
 		MaxIdleConnsPerHost:    maxIdle,
 		IdleConnTimeout:        90 * time.Second,
 		MaxResponseHeaderBytes: 64 << 10,
-		ReadBufferSize:         2 << 10, // many calls are open for long
+		ReadBufferSize:         2 << 10, // many long calls are open at once
 		WriteBufferSize:        1 << 10,
-		DisableCompression:     true, // events come one by one, and limits count what comes
+		DisableCompression:     true, // so that events arrive one by one, and limits count received bytes
 	}}
 }
 
-// Post sends a body and returns the answer, which is a 2xx. What was received has
-// to be told to r's exchange by those who read it.
-func (c *Client) Post(ctx context.Context, path string, body []byte, r *provider.Request) (*Response, error) {
-	return c.PostAs(ctx, path, nil, body, r)
-}
-
-// PostAs is Post with headers of the request's own, which go before those of the
-// client; nil is none.
-func (c *Client) PostAs(ctx context.Context, path string, own http.Header, body []byte, r *provider.Request) (*Response, error) {
+// Post sends a body and returns the answer, which is a 2xx. Headers of the request's own, which
+// may be nil, take precedence over those of the client. The reader of the body must report it to
+// r's exchange.
+func (c *Client) Post(ctx context.Context, path string, own http.Header, body []byte, r *provider.Request) (*Response, error) {
 	if r.Exchange != nil {
 		r.Exchange.Sent(c.base+path, body)
 	}
@@ -112,8 +105,8 @@ func (c *Client) post(ctx context.Context, path string, own http.Header, body []
 		req.Header = header.Clone()
 		req.Header.Set("Traceparent", r.Traceparent)
 	}
-	// A redirect, which would take the key elsewhere, is not followed.
-	resp, err := c.http.RoundTrip(req) //nolint:bodyclose // whoever reads the answer closes it
+	// Redirects are not followed: they would send the key elsewhere.
+	resp, err := c.http.RoundTrip(req) //nolint:bodyclose // the reader of the answer closes it
 	if err != nil {
 		return nil, err
 	}
@@ -123,10 +116,10 @@ func (c *Client) post(ctx context.Context, path string, own http.Header, body []
 	}, nil
 }
 
-// bare is err without the URL, which may have something secret in it.
+// bare is err without the URL, which may contain a secret.
 func bare(err error) error {
 	for {
-		ue, ok := err.(interface { //nolint:errorlint // the outermost one alone
+		ue, ok := err.(interface { //nolint:errorlint // only the outermost
 			error
 			Unwrap() error
 			Timeout() bool
@@ -157,18 +150,12 @@ func refused(ctx context.Context, resp *Response, r *provider.Request) error {
 		word = provider.ReadCode(word, provider.Unquote(message))
 	}
 	e := provider.StatusError(resp.StatusCode, resp.wait(time.Now()), errors.New("the backend answered "+cmp.Or(word, "with an error")))
-	e.Code, e.Param = word, param(body)
+	param, _ := jsonscan.Get(body, "error", "param")
+	e.Code, e.Param = word, provider.Unquote(param)
 	return e
 }
 
-// param is the member of a request that a backend names as wrong.
-func param(body []byte) string {
-	name, _ := jsonscan.Get(body, "error", "param")
-	return provider.Unquote(name)
-}
-
-// code is the word by which a backend names an error, if it is one that cannot
-// hold anything else.
+// code is the backend's code of an error, if it is a single word, which cannot contain secrets.
 func code(body []byte) string {
 	for _, path := range [][]string{{"error", "code"}, {"error", "type"}, {"error", "status"}} {
 		raw, ok := jsonscan.Get(body, path...)
@@ -179,8 +166,7 @@ func code(body []byte) string {
 	return ""
 }
 
-// wait reads how long the backend wants to be left alone, in seconds, in
-// milliseconds, or up to a date.
+// wait reads the time until a retry: in seconds, in milliseconds, or until a date.
 func (r *Response) wait(now time.Time) time.Duration {
 	if ms, err := strconv.ParseFloat(r.retryAfterMs, 64); err == nil && ms > 0 {
 		return time.Duration(min(ms, 1e9) * float64(time.Millisecond))
@@ -194,13 +180,13 @@ func (r *Response) wait(now time.Time) time.Duration {
 	return 0
 }
 
-// Body reads an answer to its end. A short one is in the room of c.
-func Body(ctx context.Context, resp *Response, r *provider.Request, c *provider.Completion) ([]byte, error) {
+// Body reads an answer to its end.
+func Body(ctx context.Context, resp *Response, r *provider.Request) ([]byte, error) {
 	defer resp.Body.Close()
 	if resp.isStream() {
 		return nil, unasked(ctx, resp, r)
 	}
-	body, err := readAll(resp, c)
+	body, err := readAll(resp)
 	if err != nil {
 		return nil, broken(ctx, err)
 	}
@@ -211,19 +197,18 @@ func Body(ctx context.Context, resp *Response, r *provider.Request, c *provider.
 	return body, nil
 }
 
-func readAll(resp *Response, c *provider.Completion) ([]byte, error) {
+func readAll(resp *Response) ([]byte, error) {
 	if length := resp.Length; length > maxAnswer {
 		return nil, errAnswer
 	} else if 0 <= length && length <= 1<<20 {
-		body := c.Room(int(length))
+		body := make([]byte, length)
 		_, err := io.ReadFull(resp.Body, body)
 		return body, err
 	}
 	return readLimited(&limited{resp.Body, maxAnswer})
 }
 
-// readLimited reads to the end. Unlike io.ReadAll it allocates less than twice the
-// limit in all.
+// readLimited reads to the end. Unlike io.ReadAll, it allocates less than twice the limit in all.
 func readLimited(from io.Reader) ([]byte, error) {
 	body := make([]byte, 0, 1<<20)
 	for {
@@ -241,7 +226,7 @@ func readLimited(from io.Reader) ([]byte, error) {
 	}
 }
 
-// limited reads up to left bytes. More are an error.
+// limited reads up to left bytes. More is an error.
 type limited struct {
 	io.Reader
 	left int64
@@ -266,7 +251,7 @@ func broken(ctx context.Context, err error) error {
 	return provider.Broken(ctx, err)
 }
 
-// Failed is the error for an event in which a backend tells that its answer went wrong.
+// Failed is the error for an event that reports an error of the backend.
 func Failed(event []byte) error {
 	word, status := code(event), http.StatusServiceUnavailable
 	if strings.HasPrefix(word, "rate_limit") || word == "RESOURCE_EXHAUSTED" {
@@ -277,12 +262,10 @@ func Failed(event []byte) error {
 	return e
 }
 
-// Malformed is the error for an answer that is not what the backend's API has.
+// Malformed is the error for an answer that does not match the backend's API.
 func Malformed(what string) error {
 	return &provider.Error{Cause: provider.Overloaded, Err: errors.New("the answer makes no sense: " + what)}
 }
 
-// CloseIdleConnections closes the connections that no call uses.
-func (c *Client) CloseIdleConnections() {
-	c.http.CloseIdleConnections()
-}
+// CloseIdleConnections closes idle connections.
+func (c *Client) CloseIdleConnections() { c.http.CloseIdleConnections() }

@@ -26,7 +26,7 @@ func timesOut(t *testing.T, url string) {
 	t.Helper()
 	c := upstream.New(url, http.Header{}, 50*time.Millisecond)
 	defer c.CloseIdleConnections()
-	_, err := c.Post(t.Context(), "/", []byte("{}"), &provider.Request{}) //nolint:bodyclose // there is none
+	_, err := c.Post(t.Context(), "/", nil, []byte("{}"), &provider.Request{}) //nolint:bodyclose // there is none
 	var pe *provider.Error
 	if !errors.As(err, &pe) || pe.Cause != provider.TimedOut || !pe.Again() {
 		t.Errorf("%s: %v", url, err)
@@ -53,7 +53,7 @@ func TestUnreachable(t *testing.T) {
 		t.Fatal(err)
 	}
 	ln.Close()
-	_, err = upstream.New("http://"+ln.Addr().String(), http.Header{}, 0).Post(t.Context(), "/", nil, &provider.Request{}) //nolint:bodyclose // there is none
+	_, err = upstream.New("http://"+ln.Addr().String(), http.Header{}, 0).Post(t.Context(), "/", nil, nil, &provider.Request{}) //nolint:bodyclose // there is none
 	var pe *provider.Error
 	if !errors.As(err, &pe) || pe.Cause != provider.Unreachable {
 		t.Error(err)
@@ -81,7 +81,7 @@ func TestNoStream(t *testing.T) {
 		c := upstream.New(backend.URL, http.Header{}, 0)
 		var got seen
 		r := &provider.Request{Exchange: &got}
-		resp, err := c.Post(t.Context(), "/", []byte("{}"), r) //nolint:bodyclose // Events closes it
+		resp, err := c.Post(t.Context(), "/", nil, []byte("{}"), r) //nolint:bodyclose // Events closes it
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -120,9 +120,9 @@ func TestUnaskedStream(t *testing.T) {
 		var got seen
 		r := &provider.Request{Exchange: &got, Secrets: new(mask.Secrets)}
 		r.Secrets.Add(key)
-		resp, err := c.Post(t.Context(), "/", []byte("{}"), r) //nolint:bodyclose // Body closes it
+		resp, err := c.Post(t.Context(), "/", nil, []byte("{}"), r) //nolint:bodyclose // Body closes it
 		if err == nil {
-			_, err = upstream.Body(t.Context(), resp, r, new(provider.Completion))
+			_, err = upstream.Body(t.Context(), resp, r)
 		}
 		var pe *provider.Error
 		if got != tt.want || (err != nil) != tt.isError || tt.isError && (!errors.As(err, &pe) || pe.Cause != provider.Overloaded) {
@@ -174,12 +174,12 @@ func TestTooLarge(t *testing.T) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		r := &provider.Request{}
-		resp, err := c.Post(t.Context(), "/", []byte("{}"), r) //nolint:bodyclose // it is closed below
+		resp, err := c.Post(t.Context(), "/", nil, []byte("{}"), r) //nolint:bodyclose // it is closed below
 		if err != nil {
 			t.Fatal(err)
 		}
 		if strings.HasPrefix(about, "an answer") {
-			_, err = upstream.Body(t.Context(), resp, r, new(provider.Completion))
+			_, err = upstream.Body(t.Context(), resp, r)
 		} else {
 			err = upstream.Events(t.Context(), resp, r, func([]byte) (bool, error) { return false, nil })
 		}
@@ -216,7 +216,7 @@ func TestTooLong(t *testing.T) {
 			_, _ = io.WriteString(w, tt.body)
 		}))
 		c := upstream.New(s.URL, http.Header{}, 0)
-		_, err := c.Post(t.Context(), "/", []byte("{}"), &provider.Request{}) //nolint:bodyclose // there is none
+		_, err := c.Post(t.Context(), "/", nil, []byte("{}"), &provider.Request{}) //nolint:bodyclose // there is none
 		var pe *provider.Error
 		if !errors.As(err, &pe) || pe.Code != tt.want || strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "210000") {
 			t.Errorf("%s: %v", tt.body, err)
