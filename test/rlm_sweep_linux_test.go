@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -60,6 +61,10 @@ func (p *slowProvider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 var sweepTurns = []string{
 	"answer[\"content\"] = \"so far\"\nprint(llm_query(\"a\"))", "n = len(context)\nprint(llm_query_batched([\"b\", \"c\"]), rlm_query(\"d\", model=\"child\"))", "x = 0\nfor i in range(100000): x += i\nFINAL(\"end\")",
 }
+
+// realImage is a variable that names an image of the podman on PATH, which then runs the
+// containers. Without it, a program stands in for docker.
+const realImage = "REAL_IMAGE"
 
 var sweepKinds = []string{"python", "starlark", "container", "exec"}
 
@@ -135,7 +140,7 @@ func newSweep(t *testing.T, kind string, cells ...string) *sweep {
 		}
 	}
 	docker := filepath.Join(s.dir, "bin", "docker")
-	if image := os.Getenv("REAL_IMAGE"); image != "" { // of the podman on PATH
+	if image := os.Getenv(realImage); image != "" {
 		args = append(args, "--image", image)
 	} else if err := os.WriteFile(docker, []byte("#!/bin/sh\nexec standin-docker \"$@\"\n"), 0o700); err != nil { //nolint:gosec // a program
 		t.Fatal(err)
@@ -181,6 +186,12 @@ func (s *sweep) run(t *testing.T, at int) (events []string, status int, late tim
 	if status != 0 && status != 130 {
 		t.Errorf("status %d: %s", status, stderr.Bytes())
 	}
+	if s.kind == "container" && os.Getenv(realImage) != "" {
+		left, err := exec.Command("podman", "ps", "-a").CombinedOutput()
+		if err != nil || bytes.Contains(left, fmt.Appendf(nil, "wirectl-rlm-%d-", cmd.Process.Pid)) {
+			t.Errorf("a container is left: %v\n%s", err, left)
+		}
+	}
 	for begun := time.Now(); s.provider.open.Load() > 0; time.Sleep(time.Millisecond) {
 		if time.Since(begun) > time.Minute {
 			t.Fatal("a call is open after the end of the run")
@@ -220,6 +231,10 @@ func (s *sweep) nothingLeft(t *testing.T) {
 	}
 	processes, _ := filepath.Glob("/proc/[0-9]*/cwd")
 	for _, p := range processes {
+		name, _ := os.ReadFile(filepath.Join(filepath.Dir(p), "comm"))
+		if bytes.HasPrefix(name, []byte("conmon")) || bytes.HasPrefix(name, []byte("podman")) {
+			continue // what is left of a container that is gone
+		}
 		if at, _ := os.Readlink(p); strings.HasPrefix(at, s.dir) {
 			t.Errorf("a process is left: %s in %s", p, at)
 		}

@@ -90,7 +90,7 @@ func engine(t *testing.T) *container.Engine {
 	if os.Getenv(realImage) != "" {
 		t.Cleanup(func() {
 			left, err := exec.Command("podman", "ps", "-a", "--filter", "label=wirectl.rlm").CombinedOutput()
-			if err != nil || bytes.Contains(left, []byte("wirectl-rlm-")) {
+			if err != nil || bytes.Contains(left, fmt.Appendf(nil, "wirectl-rlm-%d-", os.Getpid())) {
 				t.Errorf("containers are left: %v\n%s", err, left)
 			}
 		})

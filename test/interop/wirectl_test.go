@@ -38,6 +38,7 @@ func run(m *testing.M) int {
 		fmt.Fprintf(os.Stderr, "%v: %v\n%s", build, err, out)
 		return 1
 	}
+	defer endEngine()
 	return m.Run()
 }
 

@@ -72,6 +72,7 @@ func (l *launcher) Start(ctx context.Context, s env.Spec) (env.Process, error) {
 	cmd := exec.Command(l.path, l.arguments(p.name, s)...) //nolint:noctx // it outlives ctx, and Kill ends it
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = s.Stdin, s.Stdout, &p.stderr
 	cmd.WaitDelay = time.Second
+	cmd.Dir = s.Dir // podman leaves a file there when the memory is used up
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
