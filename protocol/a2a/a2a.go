@@ -1,10 +1,9 @@
-// Package a2a says what the bodies of the Agent2Agent protocol mean, in its versions 0.3
-// and 1.0: requests about tasks, tasks, and the events of a stream. The same bodies travel
-// in three bindings: in the params and results of JSON-RPC, as JSON over HTTP (REST), and
-// as protobuf over gRPC.
+// Package a2a parses the bodies of the Agent2Agent protocol, versions 0.3 and 1.0: requests
+// about tasks, tasks, and the events of a stream. There are three bindings: JSON-RPC, JSON over
+// HTTP (REST), and protobuf over gRPC.
 //
-// A task outlives the request that began it, and several streams can tell of it. Its id is
-// given by the agent.
+// A task outlives the request that began it, and several streams can report on it. The agent
+// chooses its id.
 package a2a
 
 import (
@@ -16,7 +15,7 @@ import (
 // Name is the name of the protocol in all bindings.
 const Name = "a2a"
 
-// The versions that are told apart. A message that states none is of 0.3.
+// The versions. A message without a version is of 0.3.
 const (
 	V03 = "0.3"
 	V10 = "1.0"
@@ -27,9 +26,9 @@ var (
 	v10 = []byte(V10)
 )
 
-// Rules are those of version 0.3. Tasks belong to the agent, not to a connection. A task
-// goes on when a stream is closed that tells of it. A cancel is answered: with the task, or
-// with an error if the task cannot be cancelled any more.
+// Rules are the rules of version 0.3. Tasks belong to the agent, not to a connection. A task goes
+// on when a stream that reports on it is closed. A cancel is answered with the task, or with an
+// error if it is too late.
 var (
 	Rules = rules(protocol.Rules{
 		Versions: []protocol.VersionRules{{From: V10, Rules: &rules10}},
@@ -57,18 +56,18 @@ func rules(r protocol.Rules) protocol.Rules {
 	return r
 }
 
-// A Method is what a request of the protocol asks for.
+// A Method is a method of the protocol.
 type Method struct {
-	// Names in JSON-RPC. Newer is that of version 1.0, and in all versions that in gRPC.
+	// Newer is the name in version 1.0 and in gRPC, and Older that in version 0.3.
 	Newer, Older string
-	// About says that it names a task by params.id, Message that it may do so by
-	// params.message.taskId, and Config that it does so by params.taskId.
+	// About says that params.id names a task, Message that params.message.taskId may, and
+	// Config that params.taskId does.
 	About, Message, Config bool
-	// Cancels says that it asks for the end of that task.
+	// Cancels says that it cancels the task.
 	Cancels bool
 }
 
-// Methods are those of both versions.
+// Methods are the methods of both versions.
 var Methods = []Method{
 	{Newer: "SendMessage", Older: "message/send", Message: true},
 	{Newer: "SendStreamingMessage", Older: "message/stream", Message: true},
@@ -83,8 +82,8 @@ var Methods = []Method{
 	{Newer: "GetExtendedAgentCard", Older: "agent/getAuthenticatedExtendedCard"},
 }
 
-// ByName returns the method of a name, and the version that has that name. It is nil for
-// an unknown name.
+// ByName returns the method with a name, and the version in which it has that name; nil for an
+// unknown name.
 func ByName(name []byte) (m *Method, version []byte) {
 	for i := range Methods {
 		switch m := &Methods[i]; string(name) {
@@ -97,7 +96,7 @@ func ByName(name []byte) (m *Method, version []byte) {
 	return nil, nil
 }
 
-// Ask says in m what a request does to the task that it names: the zero token if none.
+// Ask sets in m what a request does to a task, which may be the zero token.
 func (method *Method) Ask(m *protocol.Message, task protocol.Token) {
 	switch {
 	case task.IsZero():
@@ -110,8 +109,7 @@ func (method *Method) Ask(m *protocol.Message, task protocol.Token) {
 	}
 }
 
-// Request says in m what the params of a request, or the body that stands for them in
-// REST, do to a task.
+// Request sets in m what a request does to a task, given its params, or its body in REST.
 func (method *Method) Request(params []byte, m *protocol.Message) {
 	var task []byte
 	var s jsonscan.Scanner
@@ -121,19 +119,15 @@ func (method *Method) Request(params []byte, m *protocol.Message) {
 		case key == "id" && method.About, key == "taskId" && method.Config:
 			task = s.Value()
 		case key == "message" && method.Message:
-			for ok := s.Object(); ok && s.Next(); {
-				if string(s.Key()) == "taskId" {
-					task = s.Value()
-				}
-			}
+			task = jsonwalk.Member(&s, "taskId")
 		}
 	}
 	_ = s.End()
 	method.Ask(m, idToken(task, protocol.SpaceTask))
 }
 
-// idToken returns the token of an id; the zero token for an empty one, which some write in
-// place of none.
+// idToken returns the token of an id; the zero token for an empty id, which some agents send
+// instead of none.
 func idToken(raw []byte, space protocol.Space) protocol.Token {
 	if len(raw) <= 2 || raw[0] != '"' {
 		return protocol.Token{}

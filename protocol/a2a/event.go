@@ -6,31 +6,31 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// form is what an answer holds.
+// form is the content of an answer.
 type form uint8
 
 const (
 	other    form = iota
-	message       // what the agent says, without a task
-	task          // a task as it is
+	message       // a message without a task
+	task          // a task
 	status        // an update of its status
-	artifact      // a piece of what it produces
+	artifact      // a piece of an artifact
 )
 
-// state is that of a task, as far as it matters what comes after it.
+// state is the state of a task.
 type state uint8
 
 const (
 	noState     state = iota
 	working           // it goes on by itself
-	interrupted       // it goes on when the client says more
+	interrupted       // it waits for the client
 	completed
 	failed
 	cancelled
 )
 
-// states are the states as JSON writes them: in version 0.3, in version 1.0, and as one
-// SDK of version 0.3 spells a word in REST.
+// states are the states in JSON: of version 0.3, of version 1.0, and of an SDK of version 0.3
+// that spells one differently in REST.
 var states = map[string]state{
 	"submitted": working, "TASK_STATE_SUBMITTED": working,
 	"working": working, "TASK_STATE_WORKING": working,
@@ -42,27 +42,26 @@ var states = map[string]state{
 	"canceled": cancelled, "TASK_STATE_CANCELED": cancelled, "TASK_STATE_CANCELLED": cancelled,
 }
 
-// effects is what a state does to the task.
+// effects are the effects of states on the task.
 var effects = [...]protocol.Phase{
 	noState: protocol.Open, working: protocol.Open, interrupted: protocol.Open,
 	completed: protocol.Close, failed: protocol.Fail, cancelled: protocol.Cancelled,
 }
 
-// An event is what an answer tells of a task.
+// An event is an answer about a task.
 type event struct {
 	form          form
 	flat          bool // it has a kind, as in version 0.3
 	wrapped       bool // it is the only member of an object
 	task, context protocol.Token
 	state         state
-	word          []byte // the state, as it is written
+	word          []byte // the state as written
 	final         bool
 	artifacts     int
 	piece         protocol.Piece
 }
 
-// Answer says in m what the result of an answer that closes its exchange means, or in REST
-// its body.
+// Answer fills m from the result of an answer, or from its body in REST.
 func Answer(result []byte, m *protocol.Message) {
 	var e event
 	e.readResult(result)
@@ -78,7 +77,7 @@ func Answer(result []byte, m *protocol.Message) {
 	}
 }
 
-// tell says in m what an event means.
+// tell fills m.
 func (e *event) tell(m *protocol.Message) {
 	if e.form == other || e.form == message {
 		return
@@ -103,8 +102,8 @@ var wrappers = map[string]form{"message": message, "task": task, "statusUpdate":
 // kinds are the events of version 0.3.
 var kinds = map[string]form{"message": message, "task": task, "status-update": status, "artifact-update": artifact}
 
-// readResult reads an event that is wrapped, or stands by itself: in version 0.3 in
-// JSON-RPC, and as the answer to a request about a task.
+// readResult reads an event, which may be wrapped. It is not in JSON-RPC of version 0.3, and in
+// the answer to a request about a task.
 func (e *event) readResult(result []byte) {
 	var id, taskID protocol.Token
 	var s jsonscan.Scanner
@@ -120,7 +119,7 @@ func (e *event) readResult(result []byte) {
 	}
 	_ = s.End()
 	if e.form == other && e.state != noState && !id.IsZero() {
-		e.form = task // it stands by itself
+		e.form = task // without a wrapper
 	}
 	e.task = taskID
 	if e.form == task {
@@ -149,12 +148,8 @@ func (e *event) readMember(s *jsonscan.Scanner, key string, id, taskID *protocol
 	case "contextId":
 		e.context = idToken(s.Value(), protocol.SpaceSession)
 	case "status":
-		for ok := s.Object(); ok && s.Next(); {
-			if string(s.Key()) == "state" {
-				e.word = jsonwalk.Word(s.Value())
-				e.state = states[string(e.word)]
-			}
-		}
+		e.word = jsonwalk.WordIn(s, "state")
+		e.state = states[string(e.word)]
 	case "final":
 		e.final = isTrue(s)
 	case "artifacts":
@@ -162,11 +157,7 @@ func (e *event) readMember(s *jsonscan.Scanner, key string, id, taskID *protocol
 			e.artifacts++
 		}
 	case "artifact":
-		for ok := s.Object(); ok && s.Next(); {
-			if string(s.Key()) == "artifactId" {
-				e.piece.Of = s.Value()
-			}
-		}
+		e.piece.Of = jsonwalk.Member(s, "artifactId")
 	case "append":
 		e.piece.Appends = isTrue(s)
 	case "lastChunk":

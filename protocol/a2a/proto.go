@@ -9,41 +9,27 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// The messages of gRPC are read by the numbers of their fields, which are those of
-// lf.a2a.v1 and, but for the requests, of the older a2a.v1 too.
+// Messages of gRPC are read by field number. Except for requests, lf.a2a.v1 and the older
+// a2a.v1 have the same numbers.
 
-// fields walks a message, and calls bytes for each field of bytes, and number for each
-// number, until the message ends or is malformed.
+// fields walks a message, and calls bytes or number for each field, until the message ends or
+// is malformed.
 func fields(wire []byte, bytes func(protowire.Number, []byte), number func(protowire.Number, uint64)) {
 	for len(wire) > 0 {
-		field, typ, n := protowire.ConsumeTag(wire)
-		if n < 0 {
+		field, typ, size := protowire.ConsumeField(wire)
+		if size < 0 {
 			return
 		}
-		wire = wire[n:]
-		switch typ {
-		case protowire.BytesType:
-			value, n := protowire.ConsumeBytes(wire)
-			if n < 0 {
-				return
-			}
+		_, _, tag := protowire.ConsumeTag(wire)
+		raw := wire[tag:size]
+		wire = wire[size:]
+		switch {
+		case typ == protowire.BytesType:
+			value, _ := protowire.ConsumeBytes(raw)
 			bytes(field, value)
-			wire = wire[n:]
-		case protowire.VarintType:
-			value, n := protowire.ConsumeVarint(wire)
-			if n < 0 {
-				return
-			}
-			if number != nil {
-				number(field, value)
-			}
-			wire = wire[n:]
-		default:
-			n := protowire.ConsumeFieldValue(field, typ, wire)
-			if n < 0 {
-				return
-			}
-			wire = wire[n:]
+		case typ == protowire.VarintType && number != nil:
+			value, _ := protowire.ConsumeVarint(raw)
+			number(field, value)
 		}
 	}
 }
@@ -58,8 +44,8 @@ func textIn(wire []byte, number protowire.Number) (text []byte) {
 	return text
 }
 
-// quoted returns the token of an id, as JSON writes it, so that a task has the same name in
-// all bindings.
+// quoted returns the token of an id as in JSON, so that a task has the same token in all
+// bindings.
 func quoted(id []byte, space protocol.Space) protocol.Token {
 	if len(id) == 0 {
 		return protocol.Token{}
@@ -67,8 +53,8 @@ func quoted(id []byte, space protocol.Space) protocol.Token {
 	return protocol.Token{Space: space, Text: jsonscan.AppendQuote(nil, id)}
 }
 
-// named returns the task that a request names. Before version 1.0 the fields of a request
-// were one number earlier, for want of a tenant, and held names of resources in place of ids.
+// named returns the task that a request names. Before version 1.0 requests had no tenant, so
+// field numbers were one lower, and fields held resource names instead of ids.
 func (c *Call) named(body []byte) protocol.Token {
 	var id []byte
 	switch {
@@ -91,8 +77,8 @@ func (c *Call) named(body []byte) protocol.Token {
 	return quoted(id, protocol.SpaceTask)
 }
 
-// answerProto says in m what a message of the server means. Where it is not a task by itself,
-// the number of its field says what it is.
+// answerProto fills m from a message of the server: a task, or a wrapper with one field, whose
+// number tells the form.
 func (c *Call) answerProto(body []byte, m *protocol.Message) {
 	var e event
 	switch {

@@ -13,11 +13,11 @@ import (
 // A Call is a request in a binding other than JSON-RPC, as far as its head tells.
 type Call struct {
 	*Method
-	// GRPC says that the bodies are protobuf, and not JSON.
+	// GRPC says that the bodies are protobuf instead of JSON.
 	GRPC bool
-	// Version is that which the head states, or else that of the path.
+	// Version is stated by the head, or else implied by the path.
 	Version []byte
-	// Task is the task that the path names, as JSON would write it.
+	// Task is the task in the path, quoted as in JSON.
 	Task protocol.Token
 }
 
@@ -29,7 +29,7 @@ func (c *Call) Kind() []byte {
 	return []byte(c.Newer)
 }
 
-// Open says in m what the request asks for, whose body is given.
+// Open makes m the message of the request, given its body.
 func (c *Call) Open(body []byte, m *protocol.Message) {
 	m.Reset()
 	m.Kind, m.Phase, m.From, m.Version = c.Kind(), protocol.Open, frame.C2U, c.Version
@@ -48,8 +48,7 @@ var (
 	kindError  = []byte("error")
 )
 
-// Answer says in m what an answer of the server means that is not refused by its status,
-// or an event of one.
+// Answer makes m the message of an answer without an error status, or of an event.
 func (c *Call) Answer(body []byte, m *protocol.Message) {
 	m.Reset()
 	m.Kind, m.Phase, m.From = kindResult, protocol.Close, frame.U2C
@@ -66,8 +65,8 @@ func (c *Call) Answer(body []byte, m *protocol.Message) {
 	}
 }
 
-// Fail says in m that the server answers with an error, whose code stands in the body, or
-// is that of the carrier.
+// Fail makes m the message of an error. The code is the one in the body, or else code, which is
+// the carrier's.
 func Fail(body, code []byte, m *protocol.Message) {
 	m.Reset()
 	m.Kind, m.Phase, m.From, m.Label = kindError, protocol.Fail, frame.U2C, code
@@ -81,10 +80,10 @@ func Fail(body, code []byte, m *protocol.Message) {
 	m.Text, _ = jsonscan.Get(raw, "message")
 }
 
-// services are the names of the gRPC service, with the version that each is of.
+// services are the names of the gRPC service, by version.
 var services = map[string][]byte{"lf.a2a.v1.A2AService": v10, "a2a.v1.A2AService": v03}
 
-// Routes tells the calls of a session by their heads. The zero Routes is ready to use.
+// Routes recognizes the calls of a session by their heads. The zero Routes is ready to use.
 type Routes struct {
 	bases map[string]bool // paths below which calls were seen
 }
@@ -95,9 +94,8 @@ const (
 	maxBase  = 1024
 )
 
-// Call returns the call that a head begins; nil if it is none. Some paths are told by their
-// last word alone, and the others need a header of the protocol, or an earlier call to the
-// same agent.
+// Call returns the call of a head; nil if there is none. The last word of some paths is enough.
+// Other paths need a header of the protocol, or an earlier call to the same agent.
 func (r *Routes) Call(head *frame.Head) *Call {
 	path, _, _ := strings.Cut(head.Target(), "?")
 	stated := head.Get("A2a-Version")

@@ -100,13 +100,12 @@ func (agui) Parse(payload []byte, m *protocol.Message) error {
 	var w wire
 	isObject := s.Peek() == jsonscan.Object
 	w.read(&s)
-	err := s.End()
-	if err != nil || !isObject {
+	if s.End() != nil || !isObject {
 		m.Faults |= protocol.UnknownKind
-		return jsonwalk.Finish(&s, err, m)
+	} else {
+		w.interpret(m)
 	}
-	w.interpret(m)
-	return jsonwalk.Finish(&s, err, m)
+	return jsonwalk.End(&s, m)
 }
 
 func (w *wire) read(s *jsonscan.Scanner) {
@@ -134,11 +133,7 @@ func (w *wire) read(s *jsonscan.Scanner) {
 		case "code":
 			w.code = jsonwalk.Word(s.Value())
 		case "outcome":
-			for ok := s.Object(); ok && s.Next(); {
-				if string(s.Key()) == "type" {
-					w.outcome = jsonwalk.Word(s.Value())
-				}
-			}
+			w.outcome = jsonwalk.WordIn(s, "type")
 		}
 	}
 }

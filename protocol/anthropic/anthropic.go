@@ -12,8 +12,8 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// Protocol is the API. The kind of an event or an answer is its type, and that of a
-// request is that of its path.
+// Protocol is the API. The kind of an event or an answer is its type, and that of a request is
+// in its path.
 var Protocol protocol.Protocol = api{}
 
 // Rules: the final event is message_stop.
@@ -24,8 +24,8 @@ type api struct{}
 func (api) Name() string                { return "anthropic" }
 func (api) Encoding() protocol.Encoding { return protocol.JSON }
 
-// Call returns what a request asks for; nil if it is none of this API. Each states its
-// version; where that is missing, the body tells, which is nil where it is not at hand.
+// Call returns the call of a request; nil if it is not of this API. Requests state the version of
+// the API. Without it the body decides, which may be nil if it is not available.
 func Call(head *frame.Head, body []byte) *modelapi.Call {
 	path, stated := modelapi.Path(head), head.Get("Anthropic-Version") != ""
 	base, rest, ok := modelapi.Cut(path, "messages")
@@ -43,19 +43,15 @@ func Call(head *frame.Head, body []byte) *modelapi.Call {
 	return nil
 }
 
-// A wire is what was read of a payload.
+// A wire holds the members of a payload.
 type wire struct {
 	kind, model, stop []byte
 	asks              bool
 	failure           modelapi.Error
-	usage             usage
+	usage             protocol.Usage
 	text, tool        []byte
 	brings            bool
 }
-
-// usage is what was used; input are tokens that were neither read from a cache nor
-// written to it.
-type usage struct{ input, read, written, output int64 }
 
 var (
 	kindResult  = []byte("result")
@@ -70,13 +66,12 @@ func (api) Parse(payload []byte, m *protocol.Message) error {
 	var w wire
 	isObject := s.Peek() == jsonscan.Object
 	w.read(&s)
-	err := s.End()
-	if err != nil || !isObject {
+	if s.End() != nil || !isObject {
 		m.Faults |= protocol.UnknownKind
-		return jsonwalk.Finish(&s, err, m)
+	} else {
+		w.interpret(m)
 	}
-	w.interpret(m)
-	return jsonwalk.Finish(&s, err, m)
+	return jsonwalk.End(&s, m)
 }
 
 // read walks the next value, which is a body or an event.
@@ -154,32 +149,31 @@ func (w *wire) readBlock(s *jsonscan.Scanner) {
 	}
 }
 
-func readUsage(s *jsonscan.Scanner) (u usage) {
+// readUsage walks the next value. There, input excludes tokens that were read from a cache or
+// written to it.
+func readUsage(s *jsonscan.Scanner) (u protocol.Usage) {
 	for ok := s.Object(); ok && s.Next(); {
 		switch string(s.Key()) {
-		case "input_tokens":
-			u.input = jsonwalk.Count(s.Value())
+		case "input_tokens", "cache_creation_input_tokens":
+			u.Input += jsonwalk.Count(s.Value())
 		case "cache_read_input_tokens":
-			u.read = jsonwalk.Count(s.Value())
-		case "cache_creation_input_tokens":
-			u.written = jsonwalk.Count(s.Value())
+			u.Cached = jsonwalk.Count(s.Value())
 		case "output_tokens":
-			u.output = jsonwalk.Count(s.Value())
+			u.Output = jsonwalk.Count(s.Value())
 		}
 	}
+	u.Input += u.Cached
 	return u
 }
 
-// interpret says in m what was read.
+// interpret fills m.
 func (w *wire) interpret(m *protocol.Message) {
 	m.Model, m.Text = w.model, w.text
 	if w.kind == nil && w.asks {
 		m.Kind, m.Phase, m.From, m.Label = kindRequest, protocol.Open, frame.C2U, w.model
 		return
 	}
-	u := w.usage
-	m.Usage = protocol.Usage{Input: u.input + u.read + u.written, Cached: u.read, Output: u.output}
-	m.From, m.Phase, m.Kind, m.StopReason = frame.U2C, protocol.Close, w.kind, w.stop
+	m.Usage, m.From, m.Phase, m.Kind, m.StopReason = w.usage, frame.U2C, protocol.Close, w.kind, w.stop
 	if m.Label = w.tool; m.Label == nil && len(w.stop) > 0 {
 		m.Label = w.stop
 	}

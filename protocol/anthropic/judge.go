@@ -76,7 +76,7 @@ func keyOf(event []byte) [2]int64 { return [2]int64{modelapi.Count(event, "index
 
 // gather adds the tool calls of a whole message, whose arguments are objects.
 func gather(message []byte, t *modelapi.Tools) {
-	for block := range modelapi.Elements(message, "content") {
+	for _, block := range modelapi.Elements(message, "content") {
 		if kind, _ := jsonscan.Get(block, "type"); strings.HasSuffix(string(jsonwalk.Word(kind)), "tool_use") {
 			name, _ := jsonscan.Get(block, "name")
 			input, _ := jsonscan.Get(block, "input")

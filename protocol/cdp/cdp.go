@@ -4,19 +4,19 @@
 package cdp
 
 import (
+	"bytes"
+
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// Protocol is that of commands and events. The kind of a command or event is its method,
-// such as Page.navigate; an answer is a "result" or an "error". The id of a command means
-// something within its session.
+// Protocol is CDP. The kind of a command or event is its method, such as Page.navigate; an
+// answer is a "result" or an "error". The id of a command is unique within its session.
 var Protocol protocol.Protocol = cdp{}
 
-// Rules: a command to a session that is detached gets no answer any more. Nothing cancels
-// a command.
+// Rules: a command to a detached session gets no answer. There are no cancels.
 var Rules = protocol.Rules{
 	UniqueIDs: true,
 	MayLeave:  true,
@@ -41,7 +41,7 @@ type cdp struct{}
 func (cdp) Name() string                { return "cdp" }
 func (cdp) Encoding() protocol.Encoding { return protocol.JSON }
 
-// wire is what one walk over a message has found, as it is written.
+// wire holds the members of a message, as written.
 type wire struct {
 	id, session            []byte
 	method                 []byte // without quotes
@@ -59,9 +59,8 @@ func (cdp) Parse(payload []byte, m *protocol.Message) error {
 	s.Init(payload)
 	var w wire
 	w.read(&s, payload)
-	err := s.End()
 	w.interpret(m)
-	return jsonwalk.Finish(&s, err, m)
+	return jsonwalk.End(&s, m)
 }
 
 func (w *wire) read(s *jsonscan.Scanner, payload []byte) {
@@ -121,11 +120,7 @@ func (w *wire) readResult(s *jsonscan.Scanner) {
 			w.errorText = s.Value()
 		case "exceptionDetails":
 			start := s.Offset()
-			for ok := s.Object(); ok && s.Next(); {
-				if string(s.Key()) == "text" {
-					w.exception = s.Value()
-				}
-			}
+			w.exception = jsonwalk.Member(s, "text")
 			s.Skip()
 			if w.exception == nil && s.Err() == nil && s.Offset() > start {
 				w.exception = []byte(`""`)
@@ -211,32 +206,12 @@ func (w *wire) interpretAnswer(m *protocol.Message) {
 
 // isMethod reports whether a method is a domain and a name: "Page.navigate".
 func isMethod(method []byte) bool {
-	points := 0
-	for i, c := range method {
-		switch {
-		case c == '.':
-			points++
-		case c >= 'A' && c <= 'Z':
-		case c >= 'a' && c <= 'z' && i > 0, c >= '0' && c <= '9' && i > 0:
-		default:
-			return false
-		}
-	}
-	dot := len(method) - 1
-	for dot > 0 && method[dot] != '.' {
-		dot--
-	}
-	return points == 1 && dot > 0 && dot+1 < len(method) && method[dot+1] >= 'a'
+	domain, name, _ := bytes.Cut(method, []byte("."))
+	other := func(r rune) bool { return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9') }
+	return len(domain) > 0 && domain[0] >= 'A' && domain[0] <= 'Z' && !bytes.ContainsFunc(domain, other) &&
+		len(name) > 0 && name[0] >= 'a' && !bytes.ContainsFunc(name, other)
 }
 
 func isInteger(raw []byte) bool {
-	if jsonscan.KindOf(raw) != jsonscan.Number {
-		return false
-	}
-	for _, c := range raw {
-		if c == '.' || c|0x20 == 'e' {
-			return false
-		}
-	}
-	return true
+	return jsonscan.KindOf(raw) == jsonscan.Number && !bytes.ContainsAny(raw, ".eE")
 }

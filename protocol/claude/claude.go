@@ -11,14 +11,14 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// Protocol is stream-json. The kind of a message is its type, and with a slash behind it
-// the subtype that says more: "control_request/interrupt". A control request is an
-// exchange by its request_id. A prompt has no id: it opens a turn, which the next result
-// ends, and prompts that were sent meanwhile wait for theirs.
+// Protocol is stream-json. The kind of a message is its type, followed by a slash and the
+// subtype if there is one: "control_request/interrupt". A control request is an exchange, with
+// its request_id. A prompt has no id: it opens a turn, which the next result ends. Prompts that
+// are sent meanwhile wait for their turn.
 var Protocol protocol.Protocol = claude{}
 
-// Rules: an interrupt is answered, and the turn then ends as aborted. A control request
-// that its sender withdraws may be answered or not.
+// Rules: an interrupt is answered, and the turn then ends as aborted. A withdrawn control
+// request may be answered or not.
 var Rules = protocol.Rules{
 	UniqueIDs: true,
 	MayLeave:  true,
@@ -52,16 +52,14 @@ func (claude) Parse(payload []byte, m *protocol.Message) error {
 	s.Init(payload)
 	var w wire
 	w.read(&s, payload)
-	err := s.End()
 	w.interpret(m)
-	return jsonwalk.Finish(&s, err, m)
+	return jsonwalk.End(&s, m)
 }
 
-// turn is the name of the turn that runs: turns have no ids.
+// turn names the current turn: turns have no ids.
 var turn = protocol.Token{Space: protocol.SpaceTurn}
 
-// kinds are the kinds of messages by type and subtype; those of a type with other subtypes
-// are under "".
+// kinds are the kinds of messages by type and subtype; "" stands for other subtypes.
 var kinds = map[string]map[string][]byte{
 	"control_request": kindsOf("control_request", "initialize", "interrupt", "set_permission_mode", "set_model", "mcp_status",
 		"get_context_usage", "mcp_message", "mcp_set_servers", "mcp_reconnect", "mcp_toggle", "rewind_files",
@@ -88,8 +86,8 @@ func kindsOf(name string, subtypes ...string) map[string][]byte {
 	return kinds
 }
 
-// interpret says what the members mean. A type that is not known belongs to the turn if it
-// has a session, as all that Claude Code writes does.
+// interpret fills m. A message of an unknown type belongs to the turn if it has a session, as
+// all messages of Claude Code have.
 func (w *wire) interpret(m *protocol.Message) {
 	switch string(w.kind) {
 	case "control_request":
@@ -140,8 +138,8 @@ func (w *wire) interpret(m *protocol.Message) {
 	}
 }
 
-// step returns what an event does to a block of a message. Those of subagents come in
-// between, and count by themselves.
+// step returns what an event does to a block of a message. Events of subagents have their own
+// numbers, and are ignored.
 func (w *wire) step() protocol.Step {
 	if len(w.parent) > 0 && w.parent[0] != 'n' {
 		return protocol.Step{}
@@ -158,7 +156,7 @@ func (w *wire) step() protocol.Step {
 	return s
 }
 
-// blockLabel returns what a message holds, unless that is plain text.
+// blockLabel returns the type of a message's first block, unless it is plain text.
 func (w *wire) blockLabel() []byte {
 	if string(w.block) == "text" {
 		return nil
@@ -188,14 +186,13 @@ func (w *wire) interpretRequest(m *protocol.Message) {
 	}
 }
 
-// interpretResult says how a turn has ended. The result of a task in the background ends
-// none.
+// interpretResult fills m from the result of a turn. The result of a background task does not
+// end a turn.
 func (w *wire) interpretResult(m *protocol.Message) {
 	m.Kind, m.From, m.Text = kindNamed(w.kind, w.subtype), frame.U2C, w.content
-	m.Usage = protocol.Usage{Cached: jsonwalk.Count(w.cachedTokens), Output: jsonwalk.Count(w.outputTokens)}
-	m.Usage.Input = jsonwalk.Count(w.inputTokens) + jsonwalk.Count(w.createdTokens) + m.Usage.Cached
+	m.Usage = w.usage
 	m.Spent = protocol.Spent{Of: protocol.Token{Space: protocol.SpaceSession, Text: w.sessionID}, Usage: protocol.Usage{Cost: jsonwalk.Micros(w.cost)}}
-	if string(w.terminalReason) != "completed" { // which says nothing
+	if string(w.terminalReason) != "completed" {
 		m.Label = w.terminalReason
 	}
 	if string(w.originKind) == "task-notification" {
@@ -212,8 +209,8 @@ func (w *wire) interpretResult(m *protocol.Message) {
 	}
 }
 
-// kindNamed returns the kind of a type and subtype; that of the type if the subtype is not
-// known, and nil if neither is.
+// kindNamed returns the kind of a type and subtype. It is the kind of the type if the subtype is
+// unknown, and nil if the type is.
 func kindNamed(name, subtype []byte) []byte {
 	of := kinds[string(name)]
 	if k := of[string(subtype)]; k != nil {

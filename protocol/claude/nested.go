@@ -5,23 +5,23 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// A Nested is what a control message carries of a session of MCP: a message for an MCP
-// server that the client of Claude Code runs, or from it.
+// A Nested is an MCP message inside a control message: to or from an MCP server that the client
+// of Claude Code runs.
 type Nested struct {
 	// Request is the id of the control request, as written, and Answer says that the
 	// message came in its answer.
 	Request []byte
 	Answer  bool
-	// Server is the name of the MCP server, which only requests tell.
+	// Server is the name of the MCP server; only requests have it.
 	Server []byte
-	// Message is that of MCP; nil if there is none.
+	// Message is the MCP message; nil if there is none.
 	Message []byte
-	// Asks says that the message has an id, so that it is answered.
+	// Asks says that the message has an id, so it is answered.
 	Asks bool
 }
 
-// NestedIn returns what payload carries of MCP. It reports false for a payload that is no
-// mcp_message and no answer that may belong to one.
+// NestedIn returns the MCP message in payload. It returns false unless payload is an mcp_message
+// or an answer that may belong to one.
 func NestedIn(payload []byte) (n Nested, ok bool) {
 	var s jsonscan.Scanner
 	s.Init(payload)

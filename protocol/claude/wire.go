@@ -1,27 +1,27 @@
 package claude
 
 import (
+	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// wire is what one walk over a message has found, in whatever order its members stand.
-// Words are without quotes; ids, numbers and texts are as written.
+// wire holds the members of a message. Words are without quotes; ids, numbers and texts are as
+// written.
 type wire struct {
 	kind, subtype, sessionID, isError, terminalReason []byte
 
 	requestID, request, requestSubtype    []byte
 	toolName, hookEvent, innerMethod      []byte
-	asked                                 []byte // what a request is about
+	asked                                 []byte // the subject of a request
 	responseSubtype, responseID, response []byte
 	responseError, behavior               []byte
 	eventIndex, parent                    []byte // parent is the tool call of a subagent
 	eventType, eventText                  []byte
-	block, content                        []byte // of a message: the type of its first block, or the tool; and its text
+	block, content                        []byte // of a message: the type or tool of its first block, and its text
 	state                                 []byte
 	originKind, cost                      []byte
-	inputTokens, createdTokens            []byte
-	cachedTokens, outputTokens            []byte
+	usage                                 protocol.Usage
 }
 
 func (w *wire) read(s *jsonscan.Scanner, payload []byte) {
@@ -62,15 +62,14 @@ func (w *wire) read(s *jsonscan.Scanner, payload []byte) {
 		case "event":
 			w.readEvent(s)
 		case "origin":
-			w.originKind = readWord(s, "kind")
+			w.originKind = jsonwalk.WordIn(s, "kind")
 		case "usage":
 			w.readUsage(s)
 		}
 	}
 }
 
-// readContent walks the next value, which is a text or an array of blocks, of which the
-// first tells what the message says.
+// readContent walks the next value: a text, or an array of blocks, whose first one counts.
 func (w *wire) readContent(s *jsonscan.Scanner) {
 	if s.Peek() != jsonscan.Array {
 		w.content = s.Value()
@@ -108,9 +107,9 @@ func (w *wire) readEvent(s *jsonscan.Scanner) {
 		case "index":
 			w.eventIndex = s.Value()
 		case "content_block":
-			w.eventText = readMember(s, "type")
+			w.eventText = jsonwalk.Member(s, "type")
 		case "message":
-			w.eventText = readMember(s, "model")
+			w.eventText = jsonwalk.Member(s, "model")
 		case "delta":
 			for ok := s.Object(); ok && s.Next(); {
 				switch string(s.Key()) {
@@ -169,7 +168,7 @@ func (w *wire) readResponse(s *jsonscan.Scanner, payload []byte) {
 		case "error":
 			w.responseError = s.Value()
 		case "response":
-			w.behavior = readWord(s, "behavior")
+			w.behavior = jsonwalk.WordIn(s, "behavior")
 			w.response = jsonwalk.Since(s, payload, start)
 		}
 	}
@@ -178,27 +177,13 @@ func (w *wire) readResponse(s *jsonscan.Scanner, payload []byte) {
 func (w *wire) readUsage(s *jsonscan.Scanner) {
 	for ok := s.Object(); ok && s.Next(); {
 		switch string(s.Key()) {
-		case "input_tokens":
-			w.inputTokens = s.Value()
-		case "cache_creation_input_tokens":
-			w.createdTokens = s.Value()
+		case "input_tokens", "cache_creation_input_tokens":
+			w.usage.Input += jsonwalk.Count(s.Value())
 		case "cache_read_input_tokens":
-			w.cachedTokens = s.Value()
+			w.usage.Cached = jsonwalk.Count(s.Value())
 		case "output_tokens":
-			w.outputTokens = s.Value()
+			w.usage.Output = jsonwalk.Count(s.Value())
 		}
 	}
-}
-
-// readWord walks the next value and returns the text of one of its members.
-func readWord(s *jsonscan.Scanner, key string) []byte { return jsonwalk.Word(readMember(s, key)) }
-
-// readMember walks the next value and returns one of its members, as written.
-func readMember(s *jsonscan.Scanner, key string) (raw []byte) {
-	for ok := s.Object(); ok && s.Next(); {
-		if string(s.Key()) == key {
-			raw = s.Value()
-		}
-	}
-	return raw
+	w.usage.Input += w.usage.Cached
 }

@@ -66,11 +66,7 @@ func (events) Parse(payload []byte, m *protocol.Message) error {
 		case "message":
 			text = s.Value()
 		case "error":
-			for ok := s.Object(); ok && s.Next(); {
-				if string(s.Key()) == "message" {
-					text = s.Value()
-				}
-			}
+			text = jsonwalk.Member(&s, "message")
 			if raw := jsonwalk.Since(&s, payload, start); text == nil {
 				text = raw
 			}

@@ -14,12 +14,12 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// Protocol is the API. A request has the kind of its path, which also names the model;
-// the answers and the events of a stream are GenerateContentResponse. That one is the
-// last shows only when the stream ends.
+// Protocol is the API. The kind of a request is in its path, which also names the model. The
+// answers and the events of a stream are GenerateContentResponse. No event says that it is the
+// last.
 var Protocol protocol.Protocol = api{}
 
-// Rules: no event is the final one, but the last has a finishReason.
+// Rules: the last event has a finishReason.
 var Rules = modelapi.Rules("the last event of a stream has a finishReason, or says why the prompt was blocked")
 
 type api struct{}
@@ -27,12 +27,12 @@ type api struct{}
 func (api) Name() string                { return "gemini" }
 func (api) Encoding() protocol.Encoding { return protocol.JSON }
 
-// methods are what can be asked of a model.
+// methods are the methods of models.
 var methods = []string{
 	"generateContent", "streamGenerateContent", "countTokens", "embedContent", "batchEmbedContents", "asyncBatchEmbedContent", "batchGenerateContent",
 }
 
-// Call returns what a request asks for; nil if it is none of this API.
+// Call returns the call of a request; nil if it is not of this API.
 func Call(head *frame.Head) *modelapi.Call {
 	path := modelapi.Path(head)
 	for _, resource := range []string{"models", "tunedModels", "endpoints"} {
@@ -49,7 +49,7 @@ func Call(head *frame.Head) *modelapi.Call {
 	return nil
 }
 
-// A wire is what was read of a payload.
+// A wire holds the members of a payload.
 type wire struct {
 	asks, answers bool
 	model, finish []byte
@@ -66,8 +66,8 @@ var (
 	kindRequest = []byte("generateContent")
 )
 
-// Parse reads one body or event, as [protocol.Protocol] wants it. A stream that is not of
-// events is an array.
+// Parse reads one body or event, as [protocol.Protocol] wants it. A stream without events is an
+// array.
 func (api) Parse(payload []byte, m *protocol.Message) error {
 	m.Reset()
 	var s jsonscan.Scanner
@@ -81,13 +81,12 @@ func (api) Parse(payload []byte, m *protocol.Message) error {
 	} else {
 		w.read(&s)
 	}
-	err := s.End()
-	if err != nil || kind != jsonscan.Object && kind != jsonscan.Array {
+	if s.End() != nil || kind != jsonscan.Object && kind != jsonscan.Array {
 		m.Faults |= protocol.UnknownKind
-		return jsonwalk.Finish(&s, err, m)
+	} else {
+		w.interpret(m)
 	}
-	w.interpret(m)
-	return jsonwalk.Finish(&s, err, m)
+	return jsonwalk.End(&s, m)
 }
 
 // read walks the next value, which is a body or an event.
@@ -105,10 +104,8 @@ func (w *wire) read(s *jsonscan.Scanner) {
 			}
 		case "promptFeedback":
 			w.answers = true
-			for ok := s.Object(); ok && s.Next(); {
-				if string(s.Key()) == "blockReason" {
-					w.finish = jsonwalk.Word(s.Value())
-				}
+			if reason := jsonwalk.WordIn(s, "blockReason"); reason != nil {
+				w.finish = reason
 			}
 		case "usageMetadata":
 			w.answers, w.usage = true, readUsage(s)
@@ -150,25 +147,15 @@ func (w *wire) readPart(s *jsonscan.Scanner) {
 				w.text, w.brings = text, true
 			}
 		case "functionCall":
-			w.brings = true
-			w.readCall(s)
+			w.brings, w.tool = true, jsonwalk.WordIn(s, "name")
 		case "inlineData", "executableCode", "codeExecutionResult":
 			w.brings = true
 		}
 	}
 }
 
-// readCall walks the next value, which is a tool call.
-func (w *wire) readCall(s *jsonscan.Scanner) {
-	for ok := s.Object(); ok && s.Next(); {
-		if string(s.Key()) == "name" {
-			w.tool = jsonwalk.Word(s.Value())
-		}
-	}
-}
-
-// readUsage walks the next value. What the model thought is not counted as its answer
-// there, and what was cached is counted as prompt.
+// readUsage walks the next value. There, the answer excludes thoughts, and the prompt includes
+// cached tokens.
 func readUsage(s *jsonscan.Scanner) (u protocol.Usage) {
 	for ok := s.Object(); ok && s.Next(); {
 		switch string(s.Key()) {
@@ -183,7 +170,7 @@ func readUsage(s *jsonscan.Scanner) (u protocol.Usage) {
 	return u
 }
 
-// interpret says in m what was read.
+// interpret fills m.
 func (w *wire) interpret(m *protocol.Message) {
 	m.Model, m.Text, m.Usage = w.model, w.text, w.usage
 	switch {

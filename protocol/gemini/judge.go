@@ -49,13 +49,13 @@ func gather(payload []byte, t *modelapi.Tools) {
 		return
 	}
 	if jsonscan.KindOf(payload) == jsonscan.Array {
-		for part := range modelapi.Elements(payload) {
+		for _, part := range modelapi.Elements(payload) {
 			gather(part, t)
 		}
 		return
 	}
-	for candidate := range modelapi.Elements(payload, "candidates") {
-		for part := range modelapi.Elements(candidate, "content", "parts") {
+	for _, candidate := range modelapi.Elements(payload, "candidates") {
+		for _, part := range modelapi.Elements(candidate, "content", "parts") {
 			if call := modelapi.Object(part, "functionCall"); call != nil {
 				gatherCall(call, t)
 			}

@@ -10,12 +10,12 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// Live is the Live API, over WebSocket. The kind of a message is its first member. Nothing
-// names a turn: it begins when the client says that its own is complete, or when the
-// model begins to speak, and ends with turnComplete.
+// Live is the Live API, over WebSocket. The kind of a message is its first member. Turns have no
+// id: a turn begins when the client's turn is complete or when the model begins to speak, and
+// ends with turnComplete.
 var Live protocol.Protocol = live{}
 
-// LiveRules: whoever speaks before a turn is over interrupts it, if the server lets them.
+// LiveRules: a client that speaks before a turn is over may interrupt it.
 var LiveRules = protocol.Rules{
 	UniqueIDs: true, MayHangUp: true, LeavingCancels: true, Asks: frame.C2U,
 	Cancels: []protocol.CancelRule{{Target: protocol.MayAnswer}},
@@ -25,7 +25,7 @@ type live struct{ api }
 
 func (live) Name() string { return "gemini-live" }
 
-// members are those that tell the kind of a message, and who sends it.
+// members are the members that are kinds of messages, with their senders.
 var members = []struct {
 	name []byte
 	from frame.Dir
@@ -43,12 +43,12 @@ var members = []struct {
 	{[]byte("usageMetadata"), frame.U2C},
 }
 
-// A liveWire is what was read of a message.
+// A liveWire holds the members of a message.
 type liveWire struct {
 	wire
 	kind                          []byte
 	from                          frame.Dir
-	complete, interrupted, reason []byte // the names of members that are true; why it is complete
+	complete, interrupted, reason []byte // the names of the first two if they are true
 }
 
 // Parse reads one message, as [protocol.Protocol] wants it.
@@ -60,13 +60,12 @@ func (live) Parse(payload []byte, m *protocol.Message) error {
 	for ok := s.Object(); ok && s.Next(); {
 		w.read(&s)
 	}
-	err := s.End()
-	if err != nil || w.kind == nil {
+	if s.End() != nil || w.kind == nil {
 		m.Faults |= protocol.UnknownKind
-		return jsonwalk.Finish(&s, err, m)
+	} else {
+		w.interpret(m)
 	}
-	w.interpret(m)
-	return jsonwalk.Finish(&s, err, m)
+	return jsonwalk.End(&s, m)
 }
 
 // read walks the next member of a message.
@@ -79,11 +78,7 @@ func (w *liveWire) read(s *jsonscan.Scanner) {
 	}
 	switch string(key) {
 	case "setup":
-		for ok := s.Object(); ok && s.Next(); {
-			if string(s.Key()) == "model" {
-				w.model = bytes.TrimPrefix(jsonwalk.Word(s.Value()), []byte("models/"))
-			}
-		}
+		w.model = bytes.TrimPrefix(jsonwalk.WordIn(s, "model"), []byte("models/"))
 	case "clientContent":
 		for ok := s.Object(); ok && s.Next(); {
 			switch string(s.Key()) {
@@ -111,7 +106,7 @@ func ifTrue(s *jsonscan.Scanner) []byte {
 	return key
 }
 
-// readContent walks the next value, which is what the server says of a turn.
+// readContent walks the next value, a serverContent.
 func (w *liveWire) readContent(s *jsonscan.Scanner) {
 	for ok := s.Object(); ok && s.Next(); {
 		switch string(s.Key()) {
@@ -140,20 +135,20 @@ func (w *liveWire) readContent(s *jsonscan.Scanner) {
 	}
 }
 
-// readToolCall walks the next value, which is the tools that the server wants called.
+// readToolCall walks the next value, a toolCall.
 func (w *liveWire) readToolCall(s *jsonscan.Scanner) {
 	for ok := s.Object(); ok && s.Next(); {
 		if string(s.Key()) != "functionCalls" {
 			continue
 		}
 		for ok := s.Array(); ok && s.Elem(); {
-			w.readCall(s)
+			w.tool = jsonwalk.WordIn(s, "name")
 		}
 	}
 	w.brings = true
 }
 
-// interpret says in m what was read.
+// interpret fills m.
 func (w *liveWire) interpret(m *protocol.Message) {
 	m.Kind, m.From, m.Model, m.Text, m.Usage = w.kind, w.from, w.model, w.text, w.usage
 	m.Label = w.tool
@@ -163,7 +158,7 @@ func (w *liveWire) interpret(m *protocol.Message) {
 			m.Phase = protocol.Open
 		}
 	case "toolResponse":
-		m.Phase = protocol.Open // of more, unless its turn is still open
+		m.Phase = protocol.Open // unless the turn is still open
 	case "toolCall":
 		m.Phase = protocol.Part
 	case "serverContent":
@@ -171,7 +166,7 @@ func (w *liveWire) interpret(m *protocol.Message) {
 	}
 }
 
-// interpretContent says in m what the server does to the turn.
+// interpretContent sets what a serverContent does to its turn.
 func (w *liveWire) interpretContent(m *protocol.Message) {
 	switch {
 	case w.complete != nil:
@@ -190,10 +185,10 @@ func (w *liveWire) interpretContent(m *protocol.Message) {
 	}
 }
 
-// Answer gathers tool calls. Which counts the usage has depends on the model.
+// Answer gathers tool calls. It does not judge the usage, which depends on the model.
 func (live) Answer(payload []byte, _ *protocol.Message, t *modelapi.Tools) []protocol.Broken {
 	if call := modelapi.Object(payload, "toolCall"); call != nil {
-		for call := range modelapi.Elements(call, "functionCalls") {
+		for _, call := range modelapi.Elements(call, "functionCalls") {
 			gatherCall(call, t)
 		}
 	}

@@ -36,9 +36,8 @@ func (dap) Parse(payload []byte, m *protocol.Message) error {
 	s.Init(payload)
 	var d dapMessage
 	d.readMessage(&s, payload)
-	err := s.End()
 	d.interpret(m)
-	return jsonwalk.Finish(&s, err, m)
+	return jsonwalk.End(&s, m)
 }
 
 func (d *dapMessage) readMessage(s *jsonscan.Scanner, payload []byte) {

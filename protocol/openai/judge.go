@@ -121,10 +121,10 @@ func gather(answer []byte, t *modelapi.Tools) {
 	if !bytes.Contains(answer, []byte(`"arguments"`)) && !bytes.Contains(answer, []byte(`"name"`)) {
 		return
 	}
-	for _, choice := range modelapi.Indexed(answer, "choices") {
+	for _, choice := range modelapi.Elements(answer, "choices") {
 		at := modelapi.Count(choice, "index")
 		for _, message := range []string{"delta", "message"} {
-			for j, call := range modelapi.Indexed(choice, message, "tool_calls") {
+			for j, call := range modelapi.Elements(choice, message, "tool_calls") {
 				key := [2]int64{at, int64(j)}
 				if raw, ok := jsonscan.Get(call, "index"); ok {
 					key[1] = jsonwalk.Count(raw)
@@ -133,7 +133,7 @@ func gather(answer []byte, t *modelapi.Tools) {
 			}
 		}
 	}
-	for i, item := range modelapi.Indexed(answer, "output") {
+	for i, item := range modelapi.Elements(answer, "output") {
 		gatherCall(item, [2]int64{0, int64(i)}, t)
 	}
 }

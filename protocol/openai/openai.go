@@ -13,9 +13,8 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// Protocol is the API. The kind of an event is its type, and that of another answer what
-// its member object says. A request has the kind of its path, which a payload by itself
-// only lets guess.
+// Protocol is the API. The kind of an event is its type, and that of another answer is its
+// member object. The kind of a request is in its path; a payload alone allows only a guess.
 var Protocol protocol.Protocol = api{}
 
 // Rules: the final event is response.completed, response.incomplete or response.failed,
@@ -27,8 +26,8 @@ type api struct{}
 func (api) Name() string                { return "openai" }
 func (api) Encoding() protocol.Encoding { return protocol.JSON }
 
-// Call returns what a request asks for; nil if it is none of this API. Paths that others
-// may have too are told by the body, which is nil where it is not at hand.
+// Call returns the call of a request; nil if it is not of this API. Ambiguous paths are decided
+// by the body, which may be nil if it is not available.
 func Call(head *frame.Head, body []byte) *modelapi.Call {
 	path, post := modelapi.Path(head), head.Method() == "POST"
 	for _, r := range []string{"chat/completions", "completions", "responses", "embeddings", "models"} {
@@ -64,10 +63,10 @@ func Call(head *frame.Head, body []byte) *modelapi.Call {
 	return nil
 }
 
-// A wire is what was read of a payload.
+// A wire holds the members of a payload.
 type wire struct {
 	object, event, model []byte
-	asks                 []byte // the kind of the request, by its shape
+	asks                 []byte // the kind of the request, guessed by its shape
 	status, why          []byte // of a response, and why it is incomplete
 	finish               []byte // why the last choice ended
 	failure              modelapi.Error
@@ -92,13 +91,12 @@ func (api) Parse(payload []byte, m *protocol.Message) error {
 	var w wire
 	isObject := s.Peek() == jsonscan.Object
 	w.read(&s)
-	err := s.End()
-	if err != nil || !isObject {
+	if s.End() != nil || !isObject {
 		m.Faults |= protocol.UnknownKind
-		return jsonwalk.Finish(&s, err, m)
+	} else {
+		w.interpret(m)
 	}
-	w.interpret(m)
-	return jsonwalk.Finish(&s, err, m)
+	return jsonwalk.End(&s, m)
 }
 
 // read walks the next value, which is a body, an event, or the response in one.
@@ -128,11 +126,7 @@ func (w *wire) read(s *jsonscan.Scanner) {
 		case "message":
 			w.failure.Text = jsonwalk.Word(s.Value())
 		case "incomplete_details":
-			for ok := s.Object(); ok && s.Next(); {
-				if string(s.Key()) == "reason" {
-					w.why = jsonwalk.Word(s.Value())
-				}
-			}
+			w.why = jsonwalk.WordIn(s, "reason")
 		case "usage":
 			w.usage = readUsage(s)
 		case "response":
@@ -147,10 +141,10 @@ func (w *wire) read(s *jsonscan.Scanner) {
 func (w *wire) readResponse(s *jsonscan.Scanner) {
 	event, failed := w.event, w.failed
 	w.read(s)
-	w.event, w.failed = event, failed // a response has an error of its own, and says so by its status
+	w.event, w.failed = event, failed // the error of a response shows in its status
 }
 
-// readContent walks the next value, if its key is that of something which the model made.
+// readContent walks the next value if it is output of the model.
 func (w *wire) readContent(s *jsonscan.Scanner) {
 	switch string(s.Key()) {
 	case "choices":
@@ -245,8 +239,7 @@ func (w *wire) readFunction(s *jsonscan.Scanner) {
 	}
 }
 
-// readUsage walks the next value. Both APIs count what was cached as input, and reasoning
-// as output.
+// readUsage walks the next value. Input includes cached tokens, and output includes reasoning.
 func readUsage(s *jsonscan.Scanner) (u protocol.Usage) {
 	for ok := s.Object(); ok && s.Next(); {
 		switch string(s.Key()) {
@@ -255,17 +248,13 @@ func readUsage(s *jsonscan.Scanner) (u protocol.Usage) {
 		case "output_tokens", "completion_tokens":
 			u.Output = jsonwalk.Count(s.Value())
 		case "input_tokens_details", "prompt_tokens_details", "input_token_details":
-			for ok := s.Object(); ok && s.Next(); {
-				if string(s.Key()) == "cached_tokens" {
-					u.Cached = jsonwalk.Count(s.Value())
-				}
-			}
+			u.Cached = jsonwalk.Count(jsonwalk.Member(s, "cached_tokens"))
 		}
 	}
 	return u
 }
 
-// interpret says in m what was read.
+// interpret fills m.
 func (w *wire) interpret(m *protocol.Message) {
 	m.Model, m.Usage, m.Text = w.model, w.usage, w.text
 	switch {
@@ -296,7 +285,7 @@ func (w *wire) interpret(m *protocol.Message) {
 	}
 }
 
-// interpretEvent says in m what an event means.
+// interpretEvent fills m from an event.
 func (w *wire) interpretEvent(m *protocol.Message) {
 	m.Kind, m.Phase = w.event, protocol.Part
 	switch event := string(w.event); event {
@@ -308,7 +297,7 @@ func (w *wire) interpretEvent(m *protocol.Message) {
 	}
 }
 
-// setEnd says in m how a response has ended, if it has.
+// setEnd sets how a response ended, if it has.
 func (w *wire) setEnd(m *protocol.Message) {
 	m.Phase = protocol.Close
 	switch m.StopReason = w.status; string(w.status) {

@@ -10,13 +10,12 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// Realtime is the Realtime API, over WebSocket, and the Responses API where it is spoken
-// over that. The kind of an event is its type. A response is named by its id, which only
-// the server knows: response.create asks for the next response that is created.
+// Realtime is the Realtime API, and the Responses API over WebSocket. The kind of an event is
+// its type. The server chooses the id of a response: response.create asks for the next response
+// that is created.
 var Realtime protocol.Protocol = realtime{}
 
-// RealtimeRules: a cancel is answered by response.done, or by an error if no response was
-// active any more.
+// RealtimeRules: a cancel is answered by response.done, or by an error if no response is active.
 var RealtimeRules = protocol.Rules{
 	UniqueIDs: true, MayHangUp: true, LeavingCancels: true, Asks: frame.C2U,
 	Cancels: []protocol.CancelRule{{Target: protocol.MustAnswer}},
@@ -26,8 +25,8 @@ type realtime struct{ api }
 
 func (realtime) Name() string { return "openai-realtime" }
 
-// Parse reads one event, as [protocol.Protocol] wants it. The id of a response is its ID;
-// what an error is about is its Ref, the id of an event of the client, whose Bind that is.
+// Parse reads one event, as [protocol.Protocol] wants it. ID is the id of a response. Bind is
+// the id of a client's event, and Ref that of the event that caused an error.
 func (realtime) Parse(payload []byte, m *protocol.Message) error {
 	m.Reset()
 	var s jsonscan.Scanner
@@ -38,19 +37,17 @@ func (realtime) Parse(payload []byte, m *protocol.Message) error {
 	for ok := s.Object(); ok && s.Next(); {
 		e.read(&s, &w)
 	}
-	err := s.End()
-	switch {
-	case err != nil || !isObject || !strings.Contains(string(w.event), ".") && string(w.event) != "error":
+	if s.End() != nil || !isObject || !strings.Contains(string(w.event), ".") && string(w.event) != "error" {
 		m.Faults |= protocol.UnknownKind
-	default:
+	} else {
 		e.interpret(&w, m)
 	}
-	return jsonwalk.Finish(&s, err, m)
+	return jsonwalk.End(&s, m)
 }
 
-// A realtimeEvent is what an event has besides what those over HTTP have.
+// A realtimeEvent holds the members of an event that events over HTTP lack.
 type realtimeEvent struct {
-	id, of, response []byte // of the event; of the event that an error is about; of the response
+	id, response []byte // the ids of the event and of the response
 }
 
 // read walks the next member of an event.
@@ -61,13 +58,9 @@ func (e *realtimeEvent) read(s *jsonscan.Scanner, w *wire) {
 	case "response_id":
 		e.response = s.Value()
 	case "session":
-		for ok := s.Object(); ok && s.Next(); {
-			if string(s.Key()) == "model" {
-				w.model = jsonwalk.Word(s.Value())
-			}
-		}
+		w.model = jsonwalk.WordIn(s, "model")
 	case "error":
-		e.readError(s, w)
+		w.failed = w.failure.Read(s) || w.failed
 	case "response":
 		e.readResponse(s, w)
 	case "type":
@@ -81,24 +74,7 @@ func (e *realtimeEvent) read(s *jsonscan.Scanner, w *wire) {
 	}
 }
 
-// readError walks the next value, which is what an error says.
-func (e *realtimeEvent) readError(s *jsonscan.Scanner, w *wire) {
-	for ok := s.Object(); ok && s.Next(); {
-		w.failed = true
-		switch string(s.Key()) {
-		case "code":
-			w.failure.Code = jsonwalk.Word(s.Value())
-		case "type":
-			w.failure.Type = jsonwalk.Word(s.Value())
-		case "message":
-			w.failure.Text = jsonwalk.Word(s.Value())
-		case "event_id":
-			e.of = s.Value()
-		}
-	}
-}
-
-// readResponse walks the next value, which is a response, or what one is asked to be.
+// readResponse walks the next value: a response, or the wanted response of a request.
 func (e *realtimeEvent) readResponse(s *jsonscan.Scanner, w *wire) {
 	for ok := s.Object(); ok && s.Next(); {
 		switch string(s.Key()) {
@@ -127,7 +103,7 @@ func (e *realtimeEvent) readResponse(s *jsonscan.Scanner, w *wire) {
 	}
 }
 
-// interpret says in m what an event means.
+// interpret fills m.
 func (e *realtimeEvent) interpret(w *wire, m *protocol.Message) {
 	m.Model, m.Usage, m.Text, m.Label = w.model, w.usage, w.text, w.tool
 	m.Bind = jsonwalk.Token(e.id, protocol.SpaceProgress)
@@ -139,7 +115,7 @@ func (e *realtimeEvent) interpret(w *wire, m *protocol.Message) {
 		m.Phase, m.From, m.Ref = protocol.Cancel, frame.C2U, jsonwalk.Token(e.response, protocol.SpaceTurn)
 	case kind == "error":
 		w.failure.Tell(m)
-		m.Bind, m.Ref = protocol.Token{}, jsonwalk.Token(e.of, protocol.SpaceProgress)
+		m.Bind, m.Ref = protocol.Token{}, jsonwalk.Token(w.failure.Event, protocol.SpaceProgress)
 	case !strings.HasPrefix(kind, "response."):
 	default:
 		m.Bind, m.ID, m.From = protocol.Token{}, jsonwalk.Token(e.response, protocol.SpaceTurn), frame.U2C
@@ -147,7 +123,7 @@ func (e *realtimeEvent) interpret(w *wire, m *protocol.Message) {
 	}
 }
 
-// interpretResponse says in m what an event does to its response.
+// interpretResponse sets what an event does to its response.
 func (w *wire) interpretResponse(m *protocol.Message) {
 	switch kind := string(w.event); kind {
 	case "response.done", "response.completed", "response.incomplete", "response.failed", "response.cancelled":

@@ -12,11 +12,11 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// Protocol is opencode's. The kind of a request is its method and path, with :id for each
-// id, and that of an event its type. A session has one turn at a time.
+// Protocol is the protocol of opencode. The kind of a request is its method and path, with :id
+// for each id, and the kind of an event is its type. A session has one turn at a time.
 var Protocol protocol.Protocol = opencode{}
 
-// Rules: a turn is told of by any stream of events, and is aborted on any connection.
+// Rules: any stream of events reports a turn, and any connection may abort it.
 var Rules = protocol.Rules{
 	UniqueIDs:  true,
 	MayLeave:   true,
@@ -44,15 +44,15 @@ const (
 	kindGlobalEvents = "GET /global/event"
 )
 
-// A Call is what a request asks for, as its head tells.
+// A Call is a request, as far as its head tells.
 type Call struct {
 	modelapi.Call
-	// Session is the session that the path names, and Question what is answered.
+	// Session is the session in the path, and Question the question that is answered.
 	Session, Question protocol.Token
 }
 
-// CallOf returns what a request asks for; nil if it is none of this protocol. Paths with an
-// id are told by that. Others may have streams of events at the same path: see [IsEvent].
+// CallOf returns the call of a request; nil if it is not of this protocol. Paths are recognized
+// by their ids. Other servers may have streams of events at the same path: see [IsEvent].
 func CallOf(head *frame.Head) *Call {
 	path := modelapi.Path(head)
 	c := &Call{Call: modelapi.Call{Protocol: Protocol, Kind: head.Method() + " " + path}}
@@ -68,12 +68,10 @@ func CallOf(head *frame.Head) *Call {
 		return nil
 	}
 	for i, s := range segments[2:] {
-		switch {
-		case len(s) > 4 && s[3] == '_':
-			segments[i+2] = ":id"
-		default:
+		if len(s) <= 4 || s[3] != '_' {
 			continue
 		}
+		segments[i+2] = ":id"
 		switch s[:4] {
 		case "ses_":
 			c.Session = quoted(s, protocol.SpaceSession)
@@ -85,15 +83,14 @@ func CallOf(head *frame.Head) *Call {
 	return c
 }
 
-// maxPath bounds the length of a path that is looked at.
+// maxPath bounds the length of a path that is read.
 const maxPath = 1 << 10
 
 func quoted(id string, space protocol.Space) protocol.Token {
 	return protocol.Token{Space: space, Text: jsonscan.AppendQuote(nil, []byte(id))}
 }
 
-// WantsEvents reports whether the answer to a request of that kind is a stream of events, if
-// it is one of this protocol.
+// WantsEvents reports whether the answer to a request of that kind is a stream of events.
 func WantsEvents(kind string) bool { return kind == kindEvents || kind == kindGlobalEvents }
 
 // Prompts reports whether the request begins a turn.
@@ -105,7 +102,7 @@ func (c *Call) Prompts() bool {
 	return false
 }
 
-// Open says in m, which the body was parsed into or nothing was, what the request does.
+// Open makes m the message of the request. m may hold the parsed body.
 func (c *Call) Open(m *protocol.Message) {
 	m.Operation = protocol.Effect{}
 	c.Call.Open(m)
@@ -119,8 +116,7 @@ func (c *Call) Open(m *protocol.Message) {
 	}
 }
 
-// Answer says in m, which the body of the answer was parsed into or nothing was, how that
-// ends the request.
+// Answer makes m the message that ends the request. m may hold the parsed body of the answer.
 func (c *Call) Answer(m *protocol.Message, failed bool) {
 	m.From, m.Empty, m.Operation = frame.U2C, false, protocol.Effect{}
 	switch {
@@ -158,17 +154,16 @@ func (opencode) Parse(payload []byte, m *protocol.Message) error {
 	s.Init(payload)
 	var w wire
 	w.read(&s)
-	err := s.End()
-	if err != nil {
+	if s.End() != nil {
 		m.Faults |= protocol.UnknownKind
 	} else {
 		w.interpret(m)
 	}
-	return jsonwalk.Finish(&s, err, m)
+	return jsonwalk.End(&s, m)
 }
 
-// interpret says in m what was read. What is not an event is a body: how the turn ended, if it
-// has an error.
+// interpret fills m. A payload that is not an event is a body, which may have the error of a
+// turn.
 func (w *wire) interpret(m *protocol.Message) {
 	m.Text = w.text
 	if w.kind == nil || !w.event {
@@ -213,7 +208,7 @@ func (w *wire) interpret(m *protocol.Message) {
 	}
 }
 
-// ending is how a turn has ended with an error of that name.
+// ending returns how a turn ended with an error of that name.
 func ending(failure []byte) protocol.Phase {
 	if string(failure) == "MessageAbortedError" {
 		return protocol.Cancelled

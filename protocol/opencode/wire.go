@@ -36,15 +36,11 @@ func (w *wire) read(s *jsonscan.Scanner) {
 		case "parts":
 			w.text = modelapi.LastText(s)
 		case "model":
-			for ok := s.Object(); ok && s.Next(); {
-				if string(s.Key()) == "modelID" {
-					w.model = jsonwalk.Word(s.Value())
-				}
-			}
+			w.model = jsonwalk.WordIn(s, "modelID")
 		case "name", "reply", "response":
 			w.label = jsonwalk.Word(s.Value())
 		case "data":
-			w.readMessage(s)
+			w.text = jsonwalk.WordIn(s, "message")
 		}
 	}
 }
@@ -59,11 +55,7 @@ func (w *wire) readProperties(s *jsonscan.Scanner) {
 		case "part":
 			w.readPart(s)
 		case "status":
-			for ok := s.Object(); ok && s.Next(); {
-				if string(s.Key()) == "type" {
-					w.label = jsonwalk.Word(s.Value())
-				}
-			}
+			w.label = jsonwalk.WordIn(s, "type")
 		case "permission", "reply", "field":
 			w.label = jsonwalk.Word(s.Value())
 		case "delta":
@@ -124,41 +116,31 @@ func (w *wire) readError(s *jsonscan.Scanner) {
 		case "name":
 			w.failure = jsonwalk.Word(s.Value())
 		case "data":
-			w.readMessage(s)
+			w.text = jsonwalk.WordIn(s, "message")
 		}
 	}
 }
 
-// readMessage walks the next value, which is what an error says.
-func (w *wire) readMessage(s *jsonscan.Scanner) {
-	for ok := s.Object(); ok && s.Next(); {
-		if string(s.Key()) == "message" {
-			w.text = jsonwalk.Word(s.Value())
-		}
-	}
-}
-
-// readTokens walks the next value. Input is what was read from no cache.
+// readTokens walks the next value. There, input excludes tokens from the cache, and output
+// excludes reasoning.
 func (w *wire) readTokens(s *jsonscan.Scanner) {
-	var fresh, written, output, reasoning, cached int64
+	var input, output, cached int64
 	for ok := s.Object(); ok && s.Next(); {
 		switch string(s.Key()) {
 		case "input":
-			fresh = jsonwalk.Count(s.Value())
-		case "output":
-			output = jsonwalk.Count(s.Value())
-		case "reasoning":
-			reasoning = jsonwalk.Count(s.Value())
+			input += jsonwalk.Count(s.Value())
+		case "output", "reasoning":
+			output += jsonwalk.Count(s.Value())
 		case "cache":
 			for ok := s.Object(); ok && s.Next(); {
 				switch string(s.Key()) {
 				case "read":
 					cached = jsonwalk.Count(s.Value())
 				case "write":
-					written = jsonwalk.Count(s.Value())
+					input += jsonwalk.Count(s.Value())
 				}
 			}
 		}
 	}
-	w.usage.Input, w.usage.Cached, w.usage.Output = fresh+cached+written, cached, output+reasoning
+	w.usage.Input, w.usage.Cached, w.usage.Output = input+cached, cached, output
 }

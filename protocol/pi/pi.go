@@ -57,9 +57,8 @@ func (pi) Parse(payload []byte, m *protocol.Message) error {
 	s.Init(payload)
 	var w wire
 	w.read(&s, payload)
-	err := s.End()
 	w.interpret(m)
-	return jsonwalk.Finish(&s, err, m)
+	return jsonwalk.End(&s, m)
 }
 
 // kinds are the types of messages. Those that belong to the agent are parts of what it does

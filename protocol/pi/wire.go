@@ -45,7 +45,7 @@ func (w *wire) read(s *jsonscan.Scanner, payload []byte) {
 		case "error", "finalError", "errorMessage", "title", "args", "value", "confirmed":
 			w.text = s.Value()
 		case "data":
-			w.cancelled = isCancelled(s)
+			w.cancelled = string(jsonwalk.Member(s, "cancelled")) == "true"
 			w.text = jsonwalk.Since(s, payload, start)
 		case "message":
 			if s.Peek() == jsonscan.Object {
@@ -64,15 +64,6 @@ func (w *wire) read(s *jsonscan.Scanner, payload []byte) {
 			w.readUpdate(s)
 		}
 	}
-}
-
-func isCancelled(s *jsonscan.Scanner) (cancelled bool) {
-	for ok := s.Object(); ok && s.Next(); {
-		if string(s.Key()) == "cancelled" {
-			cancelled = string(s.Value()) == "true"
-		}
-	}
-	return cancelled
 }
 
 // readMessage walks the next value, a message of the conversation.
@@ -126,27 +117,20 @@ func (w *wire) readUpdate(s *jsonscan.Scanner) {
 	}
 }
 
-// readUsage walks the next value. Input is what was read from no cache.
+// readUsage walks the next value. There, input excludes tokens from the cache.
 func readUsage(s *jsonscan.Scanner) (u protocol.Usage) {
-	var fresh, written int64
 	for ok := s.Object(); ok && s.Next(); {
 		switch string(s.Key()) {
-		case "input":
-			fresh = jsonwalk.Count(s.Value())
+		case "input", "cacheWrite":
+			u.Input += jsonwalk.Count(s.Value())
 		case "output":
 			u.Output = jsonwalk.Count(s.Value())
 		case "cacheRead":
 			u.Cached = jsonwalk.Count(s.Value())
-		case "cacheWrite":
-			written = jsonwalk.Count(s.Value())
 		case "cost":
-			for ok := s.Object(); ok && s.Next(); {
-				if string(s.Key()) == "total" {
-					u.Cost = jsonwalk.Micros(s.Value())
-				}
-			}
+			u.Cost = jsonwalk.Micros(jsonwalk.Member(s, "total"))
 		}
 	}
-	u.Input = fresh + u.Cached + written
+	u.Input += u.Cached
 	return u
 }

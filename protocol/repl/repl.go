@@ -99,9 +99,8 @@ func (repl) Parse(payload []byte, m *protocol.Message) error {
 	s.Init(payload)
 	var w wire
 	w.read(&s, payload)
-	err := s.End()
 	w.interpret(m)
-	return jsonwalk.Finish(&s, err, m)
+	return jsonwalk.End(&s, m)
 }
 
 func (w *wire) read(s *jsonscan.Scanner, payload []byte) {
@@ -140,11 +139,7 @@ func (w *wire) read(s *jsonscan.Scanner, payload []byte) {
 			w.ok = s.Value()
 		case "error":
 			start := s.Offset()
-			for ok := s.Object(); ok && s.Next(); {
-				if string(s.Key()) == "type" {
-					w.failureType = jsonwalk.Word(s.Value())
-				}
-			}
+			w.failureType = jsonwalk.WordIn(s, "type")
 			if raw := jsonwalk.Since(s, payload, start); jsonscan.KindOf(raw) != jsonscan.Null {
 				w.failure = raw
 			}

@@ -76,11 +76,7 @@ func (w *wire) readCompletion(s *jsonscan.Scanner, payload []byte) (completion, 
 		w.need(completion == nil)
 		return completion, nil
 	}
-	for ok := s.Object(); ok && s.Next(); {
-		if string(s.Key()) == "response" {
-			response = s.Value()
-		}
-	}
+	response = jsonwalk.Member(s, "response")
 	return jsonwalk.Since(s, payload, start), response
 }
 

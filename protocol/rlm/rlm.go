@@ -30,9 +30,8 @@ func (rlm) Parse(payload []byte, m *protocol.Message) error {
 	s.Init(payload)
 	var w wire
 	w.readMessage(&s, payload)
-	err := s.End()
 	w.interpret(m)
-	return jsonwalk.Finish(&s, err, m)
+	return jsonwalk.End(&s, m)
 }
 
 // wire is what one walk over a message has found. Values are as they are

@@ -27,9 +27,8 @@ func (theory) Parse(payload []byte, m *protocol.Message) error {
 	s.Init(payload)
 	var r run
 	r.readMessage(&s, payload)
-	err := s.End()
 	r.interpret(m)
-	return jsonwalk.Finish(&s, err, m)
+	return jsonwalk.End(&s, m)
 }
 
 // kind is what is known of a kind of message.

@@ -1,6 +1,5 @@
-// Package jsonwalk holds what the parsers of JSON protocols share: how a walk
-// over a message ends, and how its values become tokens and words. It knows no
-// protocol.
+// Package jsonwalk has the common parts of the parsers of JSON protocols: how a walk over a
+// message ends, and how its values become tokens and words.
 package jsonwalk
 
 import (
@@ -11,8 +10,8 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// Since ends the value that begins at start, whose members or elements may
-// have been walked, and returns it as it is written; nil if it is malformed.
+// Since ends the value that begins at start, which may have been walked in part, and returns it
+// as written; nil if it is malformed.
 func Since(s *jsonscan.Scanner, payload []byte, start int) []byte {
 	s.Skip()
 	if s.Err() != nil {
@@ -21,9 +20,25 @@ func Since(s *jsonscan.Scanner, payload []byte, start int) []byte {
 	return payload[start:s.Offset():s.Offset()]
 }
 
-// Finish adds what shows in the walk s, which ended with err, and the faults of
-// the tokens of m. It returns err: of a text that is not JSON no rule can be
-// said to be broken.
+// Member walks the next value, and returns its member of that key as written; nil if it has
+// none.
+func Member(s *jsonscan.Scanner, key string) (raw []byte) {
+	for ok := s.Object(); ok && s.Next(); {
+		if string(s.Key()) == key {
+			raw = s.Value()
+		}
+	}
+	return raw
+}
+
+// WordIn is the [Word] of a [Member].
+func WordIn(s *jsonscan.Scanner, key string) []byte { return Word(Member(s, key)) }
+
+// End ends the walk s, and adds the faults that it shows to m.
+func End(s *jsonscan.Scanner, m *protocol.Message) error { return Finish(s, s.End(), m) }
+
+// Finish adds the faults of the walk s, which ended with err, and of the tokens of m. It
+// returns err. Text that is not JSON has no other faults.
 func Finish(s *jsonscan.Scanner, err error, m *protocol.Message) error {
 	if err != nil {
 		m.Faults &= protocol.UnknownKind
@@ -39,8 +54,7 @@ func Finish(s *jsonscan.Scanner, err error, m *protocol.Message) error {
 	return nil
 }
 
-// Token returns the token that raw is, or none unless raw is a string or a
-// number.
+// Token returns raw as a token, or the zero token unless raw is a string or a number.
 func Token(raw []byte, space protocol.Space) protocol.Token {
 	switch jsonscan.KindOf(raw) {
 	case jsonscan.String, jsonscan.Number:
@@ -49,8 +63,7 @@ func Token(raw []byte, space protocol.Space) protocol.Token {
 	return protocol.Token{}
 }
 
-// Word returns what stands between the quotes of raw, escapes as written, or
-// nil unless raw is a string.
+// Word returns a string without its quotes, with its escapes; nil unless raw is a string.
 func Word(raw []byte) []byte {
 	if jsonscan.KindOf(raw) != jsonscan.String {
 		return nil
@@ -67,7 +80,7 @@ func Count(raw []byte) int64 {
 	return max(n, 0)
 }
 
-// Micros returns an amount of money in millionths; 0 for what is none.
+// Micros returns an amount of money in millionths; 0 for anything else.
 func Micros(raw []byte) int64 {
 	const most = 1e12
 	amount, err := strconv.ParseFloat(string(raw), 64)

@@ -10,22 +10,22 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// A Judge finds what requests and answers break besides what their messages tell.
+// A Judge finds broken rules that need more of a payload than its message has.
 type Judge interface {
 	// Request judges the body of a request.
 	Request(body []byte) []protocol.Broken
-	// Answer judges an event or a whole answer, whose message is m. It adds what that
-	// brings of tool calls to t.
+	// Answer judges an event or a whole answer, whose message is m, and adds its tool calls to
+	// t.
 	Answer(payload []byte, m *protocol.Message, t *Tools) []protocol.Broken
 }
 
-// Results are the tool calls of a conversation, by which its tool results are judged.
+// Results judge the tool results of a conversation by its tool calls.
 type Results struct {
 	calls  map[string]bool
 	Broken []protocol.Broken
 }
 
-// Call notes a tool call, whose id is a string as it is written.
+// Call adds a tool call. Its id is a JSON string as written.
 func (r *Results) Call(id []byte) {
 	if r.calls == nil {
 		r.calls = map[string]bool{}
@@ -40,18 +40,18 @@ func (r *Results) Result(id []byte) {
 	}
 }
 
-// Tools are the tool calls of an answer, whose arguments may come in pieces.
+// Tools are the tool calls of an answer. Their arguments may come in pieces.
 type Tools struct {
 	calls []tool
 	size  int
-	told  int // of the calls, how many [Tools.Named] has yielded
+	told  int // how many calls [Tools.Named] has returned
 }
 
 type tool struct {
 	key       [2]int64
 	name      string
-	arguments []byte // escapes as written, unless it is whole
-	whole     bool   // arguments is JSON
+	arguments []byte // JSON if whole is set, or else a string with its escapes
+	whole     bool
 }
 
 const (
@@ -62,8 +62,8 @@ const (
 	maxToolName  = 256
 )
 
-// Add notes a piece of the call of a key; either may be nil. Of what is too much only the
-// names are kept.
+// Add adds a name or a piece of the arguments to the call of a key; either may be nil. Beyond
+// maxArguments only names are kept.
 func (t *Tools) Add(key [2]int64, name, piece []byte) {
 	i := slices.IndexFunc(t.calls, func(c tool) bool { return c.key == key })
 	if i < 0 {
@@ -81,7 +81,7 @@ func (t *Tools) Add(key [2]int64, name, piece []byte) {
 	}
 }
 
-// AddWhole notes a call whose arguments are JSON, as it is written.
+// AddWhole adds a call whose arguments are JSON, as written.
 func (t *Tools) AddWhole(name, arguments []byte) {
 	key := [2]int64{-1, int64(len(t.calls))}
 	before := len(t.calls)
@@ -91,7 +91,8 @@ func (t *Tools) AddWhole(name, arguments []byte) {
 	}
 }
 
-// keep reports whether so many bytes of arguments are kept. If not, none are.
+// keep reports whether so many more bytes of arguments may be kept. If not, it drops all
+// arguments.
 func (t *Tools) keep(n int) bool {
 	if t.size += n; t.size <= maxArguments {
 		return true
@@ -103,7 +104,7 @@ func (t *Tools) keep(n int) bool {
 	return n == 0
 }
 
-// Named returns the names of the calls that were added since it was called last.
+// Named returns the names of the calls that were added since its last call.
 func (t *Tools) Named() (names []string) {
 	for ; t.told < len(t.calls) && t.calls[t.told].name != ""; t.told++ {
 		names = append(names, t.calls[t.told].name)
@@ -111,18 +112,18 @@ func (t *Tools) Named() (names []string) {
 	return names
 }
 
-// limits are the reasons for which models stop in the middle of what they say.
+// limits are the stop reasons of incomplete answers.
 var limits = []string{"length", "max_tokens", "max_output_tokens", "model_context_window_exceeded", "content_filter", "refusal"}
 
-// Judge returns what is wrong with the calls of an answer that has stopped for a reason.
-// fits says why arguments, which are JSON, are not those of the tool of a name.
+// Judge judges the calls of an answer with that stop reason. fits returns why arguments, which
+// are JSON, do not fit the tool of a name.
 func (t *Tools) Judge(reason string, fits func(name string, arguments []byte) error) (broken []protocol.Broken) {
 	if slices.Contains(limits, reason) {
 		return nil
 	}
 	for _, c := range t.calls {
 		text := c.argumentText()
-		if len(text) == 0 { // none are needed
+		if len(text) == 0 { // arguments are optional
 			continue
 		}
 		if err := jsonscan.Valid(text); err != nil {
@@ -143,12 +144,12 @@ func (c *tool) argumentText() []byte {
 	return text
 }
 
-// WrongUsage says that what was used is missing, or in which way it does not add up.
+// WrongUsage returns the finding that the usage is missing or does not add up.
 func WrongUsage(format string, args ...any) []protocol.Broken {
 	return []protocol.Broken{{Finding: "wrong-usage", How: fmt.Sprintf(format, args...)}}
 }
 
-// Sum judges a total, which is that of the parts if it is told.
+// Sum judges a total, which must be the sum of its parts if it is present.
 func Sum(usage []byte, total string, parts ...string) []protocol.Broken {
 	raw, ok := jsonscan.Get(usage, total)
 	if !ok || jsonscan.KindOf(raw) != jsonscan.Number {
@@ -164,7 +165,7 @@ func Sum(usage []byte, total string, parts ...string) []protocol.Broken {
 	return nil
 }
 
-// Count returns a count in the object that usage is; 0 if it is not there.
+// Count returns the count at a path; 0 if there is none.
 func Count(usage []byte, path ...string) int64 {
 	raw, _ := jsonscan.Get(usage, path...)
 	return jsonwalk.Count(raw)
@@ -179,8 +180,8 @@ func Object(payload []byte, path ...string) []byte {
 	return raw
 }
 
-// Uses returns what is wrong with the tool results of a conversation. Its turns are the
-// member list of body, and the blocks of a turn its member inner; read walks a block.
+// Uses judges the tool results of a conversation. The member list of body holds its turns, and
+// the member inner of a turn its blocks; read walks a block.
 func Uses(body []byte, list, inner string, read func(*jsonscan.Scanner, *Results)) []protocol.Broken {
 	var r Results
 	var s jsonscan.Scanner
@@ -206,25 +207,14 @@ func Uses(body []byte, list, inner string, read func(*jsonscan.Scanner, *Results
 	return r.Broken
 }
 
-// Indexed yields the elements of the array at a path.
-func Indexed(payload []byte, path ...string) iter.Seq2[int, []byte] {
+// Elements yields the elements of the array at a path.
+func Elements(payload []byte, path ...string) iter.Seq2[int, []byte] {
 	return func(yield func(int, []byte) bool) {
 		list, _ := jsonscan.Get(payload, path...)
 		var s jsonscan.Scanner
 		s.Init(list)
 		for i, ok := 0, s.Array(); ok && s.Elem(); i++ {
 			if !yield(i, s.Value()) {
-				return
-			}
-		}
-	}
-}
-
-// Elements is Indexed without the indexes.
-func Elements(payload []byte, path ...string) iter.Seq[[]byte] {
-	return func(yield func([]byte) bool) {
-		for _, element := range Indexed(payload, path...) {
-			if !yield(element) {
 				return
 			}
 		}

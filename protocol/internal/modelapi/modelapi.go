@@ -1,5 +1,4 @@
-// Package modelapi holds what the parsers of the APIs of models share. It knows none of
-// them.
+// Package modelapi has the common parts of the parsers of model APIs.
 package modelapi
 
 import (
@@ -12,16 +11,16 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// A Call is what a request asks for, as its head tells.
+// A Call is a request, as far as its head tells.
 type Call struct {
 	Protocol protocol.Protocol
-	// Kind is what is asked for, as the path spells it without ids: "chat/completions".
+	// Kind is the path without ids: "chat/completions".
 	Kind string
-	// Model is that of the path; "" if the body names it, or nothing does.
+	// Model is the model in the path; "" if there is none.
 	Model string
 }
 
-// Open says in m, which a body was parsed into or nothing was, that it is the request.
+// Open makes m the message of the request. m may hold the parsed body.
 func (c *Call) Open(m *protocol.Message) {
 	m.Kind, m.Phase, m.From, m.Empty = []byte(c.Kind), protocol.Open, frame.C2U, false
 	if c.Model != "" && len(m.Model) == 0 {
@@ -30,8 +29,8 @@ func (c *Call) Open(m *protocol.Message) {
 	}
 }
 
-// Rules returns those of an API over HTTP, with its sentence about how a stream ends. An
-// exchange is a stream of HTTP: whoever asks cancels it by leaving.
+// Rules returns the rules of an API over HTTP; final says how a stream ends. An exchange is a
+// stream of HTTP, and a client cancels it by leaving.
 func Rules(final string) protocol.Rules {
 	return protocol.Rules{
 		UniqueIDs: true, Streamed: true, Final: true, MayHangUp: true, LeavingCancels: true,
@@ -51,8 +50,7 @@ func Path(head *frame.Head) string {
 	return path
 }
 
-// Cut divides a path at the last segments that are the resource: what stands before, and
-// after that, without slashes.
+// Cut cuts a path around the last occurrence of a resource, and drops the slashes around it.
 func Cut(path, resource string) (base, rest string, ok bool) {
 	base, rest, ok = cutLast(path+"/", "/"+resource+"/")
 	return base, strings.TrimSuffix(rest, "/"), ok
@@ -81,8 +79,8 @@ func HasModelAnd(body []byte, members ...string) bool {
 	return false
 }
 
-// LastText walks the next value, and returns the last text in it: of a conversation, that
-// of the last message. It is nil if there is none, and has its escapes as written.
+// LastText walks the next value, and returns the last text in it, such as that of the last
+// message of a conversation, with its escapes; nil if there is none.
 func LastText(s *jsonscan.Scanner) (text []byte) {
 	switch s.Peek() {
 	case jsonscan.String:
@@ -106,10 +104,10 @@ func LastText(s *jsonscan.Scanner) (text []byte) {
 	return text
 }
 
-// An Error is what an answer says when it fails.
-type Error struct{ Code, Type, Text []byte }
+// An Error is the error of an answer. Event is the id of the event that caused it, as written.
+type Error struct{ Code, Type, Text, Event []byte }
 
-// Read walks the next value, which is an object or tells nothing.
+// Read walks the next value, and reports whether it is an object with members.
 func (e *Error) Read(s *jsonscan.Scanner) (found bool) {
 	for ok := s.Object(); ok && s.Next(); {
 		switch string(s.Key()) {
@@ -119,6 +117,8 @@ func (e *Error) Read(s *jsonscan.Scanner) (found bool) {
 			e.Type = jsonwalk.Word(s.Value())
 		case "message":
 			e.Text = jsonwalk.Word(s.Value())
+		case "event_id":
+			e.Event = s.Value()
 		}
 		found = true
 	}
@@ -127,7 +127,7 @@ func (e *Error) Read(s *jsonscan.Scanner) (found bool) {
 
 var kindError = []byte("error")
 
-// Tell says in m that the request has failed.
+// Tell makes m the message that the request has failed.
 func (e *Error) Tell(m *protocol.Message) {
 	m.Kind, m.Phase, m.From, m.Empty = kindError, protocol.Fail, frame.U2C, false
 	if m.Label, m.Text = e.Code, e.Text; m.Label == nil {
