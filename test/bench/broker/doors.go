@@ -12,22 +12,20 @@ import (
 	"github.com/wirectl/wirectl/test/bench/harness"
 )
 
-// serve starts the broker; the address is that of one of its doors.
-func serve(door string, flags ...string) (*harness.Server, error) {
+// serve starts the broker; its address is that of a door.
+func serve(door string, flags ...string) *harness.Server {
 	args := append([]string{"wirectl", "serve", "-q", "--no-tap", "--any-port", "--print-addresses"}, flags...)
 	return harness.Serve(`"`+door+`":"([^"]+)"`, args...)
 }
 
 // compare measures servers under a load, in turns.
-func compare(b *harness.Bench, l load, servers ...*harness.Server) ([][]result, error) {
+func compare(b *harness.Bench, l load, servers ...*harness.Server) [][]result {
 	l.time = 1500 * time.Millisecond / time.Duration(b.Scale)
-	var measures []func() (result, error)
+	var measures []func() result
 	for _, s := range servers {
-		if err := l.check(s.Address); err != nil {
-			return nil, err
-		}
+		l.check(s.Address)
 		l.run(s.Address) // it warms up
-		measures = append(measures, func() (result, error) { return l.run(s.Address), nil })
+		measures = append(measures, func() result { return l.run(s.Address) })
 	}
 	return harness.Turns(b.Rounds, measures...)
 }
@@ -43,20 +41,14 @@ func each(results []result, of func(result) float64) (values []float64) {
 func perSecond(r result) float64 { return r.perSecond }
 func errorsOf(r result) float64  { return float64(r.errors) }
 
-// rlmDoor asks the mock provider in the broker, which waits for nothing.
-func rlmDoor(b *harness.Bench) error {
+// rlmDoor measures the rlm door with the mock provider, which answers at once.
+func rlmDoor(b *harness.Bench) {
 	if !b.Wants("rlm") {
-		return nil
+		return
 	}
-	python, err := harness.Serve(`(127\.0\.0\.1:\d+)`, "python3", "peers/broker.py")
-	if err != nil {
-		return err
-	}
+	python := harness.Serve(`(127\.0\.0\.1:\d+)`, "python3", "peers/broker.py")
 	defer python.Stop()
-	ours, err := serve("rlm")
-	if err != nil {
-		return err
-	}
+	ours := serve("rlm")
 	defer ours.Stop()
 	const said = "what is six times seven? "
 	payload := `{"correlation_id":"0123456789abcdef","model":"mock","prompt":"` + strings.Repeat(said, 8) + `"}`
@@ -64,98 +56,59 @@ func rlmDoor(b *harness.Bench) error {
 		request: append(binary.BigEndian.AppendUint32(nil, uint32(len(payload))), payload...),
 		answer:  "Echo: " + said, read: readFrame, clients: 64, fresh: true,
 	}
-	fresh, err := compare(b, l, ours, python)
-	if err != nil {
-		return err
-	}
+	fresh := compare(b, l, ours, python)
 	b.AtLeast("rlm, a connection a request, 64 clients: throughput to that of Python's socketserver", harness.Ratio(each(fresh[0], perSecond), each(fresh[1], perSecond)), 4, "")
 	l.fresh = false
-	kept, err := compare(b, l, ours)
-	if err != nil {
-		return err
-	}
+	kept := compare(b, l, ours)
 	b.AtLeast("rlm, kept connections, 64 clients: requests a second", each(kept[0], perSecond), 60_000, "")
 	b.AtMost("rlm, errors of both in a round", each(append(fresh[0], kept[0]...), errorsOf), 0, "")
-	return nil
 }
 
-// openaiDoor asks a backend that answers at once, directly and through proxies.
-func openaiDoor(b *harness.Bench) error {
+// openaiDoor measures the OpenAI door in front of a backend that answers at once.
+func openaiDoor(b *harness.Bench) {
 	if !b.Wants("OpenAI") {
-		return nil
+		return
 	}
-	if err := b.Build("go", "build", "-o", b.Bin("proxy"), "./peers/proxy"); err != nil {
-		return err
-	}
-	backend, err := harness.Serve("(.+)", "proxy")
-	if err != nil {
-		return err
-	}
+	b.Build("go", "build", "-o", b.Bin("proxy"), "./peers/proxy")
+	backend := harness.Serve("(.+)", "proxy")
 	defer backend.Stop()
 	config := filepath.Join(b.Dir, "config.yaml")
 	text := fmt.Sprintf("default: mock\nproviders:\n  up: {kind: openai, base_url: \"http://%s/v1\"}\nmodels:\n  mock: {provider: up}\n", backend.Address)
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		return err
-	}
-	ours, err := serve("openai", "--config", config)
-	if err != nil {
-		return err
-	}
+	harness.Check(os.WriteFile(config, []byte(text), 0o600))
+	ours := serve("openai", "--config", config)
 	defer ours.Stop()
-	proxy, err := harness.Serve("(.+)", "proxy", "http://"+backend.Address)
-	if err != nil {
-		return err
-	}
+	proxy := harness.Serve("(.+)", "proxy", "http://"+backend.Address)
 	defer proxy.Stop()
 
 	l := load{request: chatRequest(backend.Address), answer: "forty-two", read: readHTTP, clients: 64}
-	both, err := compare(b, l, ours, proxy)
-	if err != nil {
-		return err
-	}
+	both := compare(b, l, ours, proxy)
 	b.AtLeast("OpenAI door, 64 connections: throughput to that of httputil.ReverseProxy", harness.Ratio(each(both[0], perSecond), each(both[1], perSecond)), 1, "")
-	if err := besidePortkey(b, l, ours); err != nil {
-		return err
-	}
+	besidePortkey(b, l, ours)
 	l.clients = 1
-	all, err := compare(b, l, backend, ours, proxy)
-	if err != nil {
-		return err
-	}
+	all := compare(b, l, backend, ours, proxy)
 	var added []float64
 	for i, direct := range all[0] {
 		added = append(added, float64(all[1][i].p50-direct.p50)/float64(all[2][i].p50-direct.p50))
 	}
 	b.AtMost("OpenAI door, one connection: what it adds to the p50, to what ReverseProxy adds", added, 1, "")
-	peak, err := ours.Peak()
-	b.AtMost("OpenAI door: peak memory of serve", []float64{peak}, 64, "MiB")
-	return err
+	b.AtMost("OpenAI door: peak memory of serve", []float64{ours.Peak()}, 64, "MiB")
 }
 
-func besidePortkey(b *harness.Bench, l load, ours *harness.Server) error {
+func besidePortkey(b *harness.Bench, l load, ours *harness.Server) {
 	const name = "OpenAI door, 64 connections: throughput to that of Portkey"
 	if _, err := exec.LookPath("npm"); err != nil {
 		b.Skip(name, "npm is not installed")
-		return nil
+		return
 	}
-	if err := b.Build("npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", b.Bin("npm"), "@portkey-ai/gateway@1.15.2"); err != nil {
-		return err
-	}
-	portkey, err := harness.Serve(`listening on (127\.0\.0\.1:\d+)`, "node", "--import=./peers/loopback.mjs",
+	b.Build("npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", b.Bin("npm"), "@portkey-ai/gateway@1.15.2")
+	portkey := harness.Serve(`listening on (127\.0\.0\.1:\d+)`, "node", "--import=./peers/loopback.mjs",
 		b.Bin("npm/node_modules/@portkey-ai/gateway/build/start-server.js"), "--headless", "--port=0")
-	if err != nil {
-		return err
-	}
 	defer portkey.Stop()
-	both, err := compare(b, l, ours, portkey)
-	if err != nil {
-		return err
-	}
+	both := compare(b, l, ours, portkey)
 	b.AtLeast(name, harness.Ratio(each(both[0], perSecond), each(both[1], perSecond)), 12, "")
-	return nil
 }
 
-// chatRequest is the same for all: what Portkey needs to know harms nobody.
+// chatRequest returns the request to all servers. Only Portkey needs some of its headers.
 func chatRequest(backend string) []byte {
 	body := `{"model":"mock","messages":[{"role":"system","content":"` + strings.Repeat("You are a careful assistant. ", 28) +
 		`"},{"role":"user","content":"What is six times seven?"}],"temperature":0.2}`

@@ -9,33 +9,28 @@ import (
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/pcapng"
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/test/bench/harness"
 )
 
-// session is what is said of the capture and of the tap.
+// session describes the capture and the tap.
 var session = capture.Session{Framing: "line", Protocol: "mcp"}
 
 // write writes calls with progress and results.
-func write(name string, frames int) error {
-	f, err := os.Create(name)
-	if err != nil {
-		return err
-	}
+func write(name string, frames int) {
+	f := harness.Must(os.Create(name))
 	defer f.Close()
 	b := bufio.NewWriterSize(f, 1<<20)
-	w, err := pcapng.NewWriter(b, session, nil)
-	for i := 0; i < frames && err == nil; i++ {
+	w := harness.Must(pcapng.NewWriter(b, session, nil))
+	for i := range frames {
 		r := record(i)
 		r.Time = time.Unix(1_800_000_000, int64(i)*1e5)
-		err = w.Write(&r)
+		harness.Check(w.Write(&r))
 	}
-	if err != nil {
-		return err
-	}
-	return b.Flush()
+	harness.Check(b.Flush())
 }
 
-// record returns a frame, from number 0: of each four the first is a call and
-// the last its result.
+// record returns a frame, counted from 0. The first of each four is a call, and the last its
+// result.
 func record(i int) capture.Record {
 	dir, text := frame.U2C, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%d,"progress":%d}}`, i/4, i)
 	switch i % 4 {

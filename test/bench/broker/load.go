@@ -14,7 +14,7 @@ import (
 	"github.com/wirectl/wirectl/test/bench/harness"
 )
 
-// A load is how a server is asked.
+// A load describes the requests to a server.
 type load struct {
 	request []byte
 	answer  string                      // is in the answer
@@ -24,27 +24,21 @@ type load struct {
 	time    time.Duration
 }
 
-// check asks once, and looks at the answer.
-func (l load) check(addr string) error {
-	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		return err
-	}
+// check sends one request, and checks the answer.
+func (l load) check(addr string) {
+	conn := harness.Must(net.Dial("tcp", addr))
 	defer conn.Close()
 	var seen bytes.Buffer
-	if _, err := conn.Write(l.request); err != nil {
-		return err
-	}
+	harness.Must(conn.Write(l.request))
 	if err := l.read(bufio.NewReader(io.TeeReader(conn, &seen))); err != nil {
-		return fmt.Errorf("%w: %.300q", err, seen.Bytes())
+		harness.Check(fmt.Errorf("%w: %.300q", err, seen.Bytes()))
 	}
 	if !bytes.Contains(seen.Bytes(), []byte(l.answer)) {
-		return fmt.Errorf("%s answers %.300q", addr, seen.Bytes())
+		harness.Check(fmt.Errorf("%s answers %.300q", addr, seen.Bytes()))
 	}
-	return nil
 }
 
-// A result is what came of a round.
+// A result is the result of a round.
 type result struct {
 	perSecond float64
 	p50       time.Duration
@@ -72,7 +66,7 @@ func (l load) run(addr string) result {
 	return res
 }
 
-// client asks until the time is up, and returns how long each answer took.
+// client sends requests until the time is up, and returns how long each answer took.
 func (l load) client(addr string, until time.Time) (times []time.Duration, errs int) {
 	dialer := net.Dialer{KeepAlive: -1}
 	r := bufio.NewReaderSize(nil, 64<<10)
@@ -97,7 +91,7 @@ func (l load) client(addr string, until time.Time) (times []time.Duration, errs 
 			times = append(times, time.Since(begun))
 		}
 		if err != nil || l.fresh {
-			// A port that is left waiting is in the way of the search for a free one.
+			// A port in TIME_WAIT slows down the search for a free one.
 			_ = conn.(*net.TCPConn).SetLinger(0)
 			conn.Close()
 			conn = nil

@@ -12,82 +12,63 @@ import (
 )
 
 // million opens a capture of a million frames in a terminal.
-func million(b *harness.Bench) error {
+func million(b *harness.Bench) {
 	const name = "monitor, a capture of a million frames: frames a second, from the start to the last"
 	if !b.Wants(name) {
-		return nil
+		return
 	}
 	file := filepath.Join(b.Dir, "million.pcapng")
 	frames := 1_000_000 / b.Scale
-	if err := write(file, frames); err != nil {
-		return err
-	}
-	rates, err := harness.Turns(b.Rounds, func() (float64, error) {
-		m, err := lookOn(file)
-		if err != nil {
-			return 0, err
-		}
-		if found, err := m.await(ended); err != nil || found[1] != strconv.Itoa(frames) {
-			return 0, errors.Join(errors.New("the monitor does not show all frames"), err)
+	write(file, frames)
+	rates := harness.Turns(b.Rounds, func() float64 {
+		m := harness.Must(lookOn(file))
+		if found := harness.Must(m.await(ended)); found[1] != strconv.Itoa(frames) {
+			harness.Check(errors.New("the monitor does not show all frames"))
 		}
 		rate := float64(frames) / time.Since(m.begun).Seconds()
-		_, err = m.quit()
-		return rate, err
+		harness.Must(m.quit())
+		return rate
 	})
-	if err != nil {
-		return err
-	}
 	b.AtLeast(name, rates[0], 1_000_000, "")
-	return nil
 }
 
-// A watch is what it took to look on for some time.
+// A watch is the cost of watching for some time.
 type watch struct{ share, slowest float64 }
 
-// steady looks on while 10,000 frames a second pass on a tap, and types.
-func steady(b *harness.Bench) error {
+// steady watches a tap with 10,000 frames a second, and presses keys.
+func steady(b *harness.Bench) {
 	const name = "monitor, 10,000 frames a second on a tap: share of a core"
 	if !b.Wants(name) {
-		return nil
+		return
 	}
 	folder := filepath.Join(b.Dir, "wirectl")
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return err
-	}
+	harness.Check(os.MkdirAll(folder, 0o700))
 	hub := tap.NewHub(session, tap.Options{})
-	server, err := tap.Listen(folder, tap.Info{Name: "bench", Started: time.Now()}, hub, nil)
-	if err != nil {
-		return err
-	}
+	server := harness.Must(tap.Listen(folder, tap.Info{Name: "bench", Started: time.Now()}, hub, nil))
 	stop, done := make(chan struct{}), make(chan struct{})
 	go pass(hub, stop, done)
-	watches, err := harness.Turns(b.Rounds, func() (watch, error) {
-		m, err := lookOn("tap:" + server.Name())
-		if err != nil {
-			return watch{}, err
-		}
+	watches := harness.Turns(b.Rounds, func() watch {
+		m := harness.Must(lookOn("tap:" + server.Name()))
 		time.Sleep(5 * time.Second / time.Duration(b.Scale))
 		typed := m.turn(5)
 		time.Sleep(time.Second / time.Duration(b.Scale))
 		took := time.Since(m.begun)
-		work, err := m.quit()
-		return watch{100 * work.Seconds() / took.Seconds(), m.slowest.Seconds() * 1000}, errors.Join(typed, err)
+		work := harness.Must(m.quit())
+		harness.Check(typed)
+		return watch{100 * work.Seconds() / took.Seconds(), m.slowest.Seconds() * 1000}
 	})
 	close(stop)
 	<-done
-	if err := errors.Join(err, server.Close()); err != nil {
-		return err
-	}
+	harness.Check(server.Close())
 	var share, slowest []float64
 	for _, w := range watches[0] {
 		share, slowest = append(share, w.share), append(slowest, w.slowest)
 	}
 	b.AtMost(name, share, 10, "%")
 	b.AtMost("monitor, the same: the slowest answer to a key", slowest, 50, "ms")
-	return nil
 }
 
-// pass lets 10,000 frames a second pass until it is stopped.
+// pass sends 10,000 frames a second until it is stopped.
 func pass(hub *tap.Hub, stop <-chan struct{}, done chan<- struct{}) {
 	defer close(done)
 	begun := time.Now()

@@ -29,45 +29,33 @@ type said struct {
 // cell is a turn that runs code.
 func cell(code string) said { return said{Text: "```repl\n" + code + "\n```"} }
 
-// ask is the command that asks a root model with so many turns, whose sub-model echoes
-// after a latency.
-func ask(b *harness.Bench, latency string, turns []said, args ...string) (*exec.Cmd, error) {
+// ask returns a command that runs a root model with those turns. Its sub-model echoes after a
+// latency.
+func ask(b *harness.Bench, latency string, turns []said, args ...string) *exec.Cmd {
 	type object = map[string]any
-	config, err := json.Marshal(object{
+	config := harness.Must(json.Marshal(object{
 		"providers": object{
 			"root": object{"kind": "mock", "mock": object{"turns": turns}},
 			"sub":  object{"kind": "mock", "mock": object{"latency": latency}},
 		},
 		"models": object{"root": object{"provider": "root"}, "sub": object{"provider": "sub"}},
-	})
-	if err != nil {
-		return nil, err
-	}
+	}))
 	path := filepath.Join(b.Dir, "rlm.json")
-	if err := os.WriteFile(path, config, 0o600); err != nil {
-		return nil, err
-	}
+	harness.Check(os.WriteFile(path, config, 0o600))
 	args = append([]string{"rlm", "-q", "--config", path, "-m", "root", "--sub-model", "sub", "--max-calls", "1000000", "--max-iterations", "1000"}, args...)
 	cmd := exec.Command("wirectl", append(args, "Go.")...)
 	cmd.Env = append(os.Environ(), "PATH=/usr/bin:"+os.Getenv("PATH")) // the system's Python, and no script that looks for one
-	return cmd, nil
+	return cmd
 }
 
 // measured runs code that gives a number as its answer.
-func measured(b *harness.Bench, latency, code string) (float64, error) {
-	cmd, err := ask(b, latency, []said{cell(code)})
-	if err != nil {
-		return 0, err
-	}
-	out, err := harness.Output(cmd)
-	if err != nil {
-		return 0, err
-	}
-	return strconv.ParseFloat(strings.TrimSpace(string(out)), 64)
+func measured(b *harness.Bench, latency, code string) float64 {
+	out := harness.Output(ask(b, latency, []said{cell(code)}))
+	return harness.Must(strconv.ParseFloat(strings.TrimSpace(string(out)), 64))
 }
 
 // runs measures whole runs, and their turns.
-func runs(b *harness.Bench) error {
+func runs(b *harness.Bench) {
 	const turn = "rlm, a turn beyond the model's time: p50"
 	for _, of := range []struct {
 		name, env string
@@ -79,48 +67,30 @@ func runs(b *harness.Bench) error {
 		if !b.Wants(of.name) {
 			continue
 		}
-		took, err := harness.Turns(b.Rounds, func() (float64, error) { return wall(b, "--env", of.env) })
-		if err != nil {
-			return err
-		}
+		took := harness.Turns(b.Rounds, func() float64 { return wall(b, "--env", of.env) })
 		b.AtMost(of.name, took[0], of.goal, "ms")
 	}
 	if b.Wants(turn) {
-		took, err := harness.Turns(b.Rounds, func() (float64, error) { return turnTime(b) })
-		if err != nil {
-			return err
-		}
+		took := harness.Turns(b.Rounds, func() float64 { return turnTime(b) })
 		b.AtMost(turn, took[0], 0.25, "ms")
 	}
-	return nil
 }
 
 // wall returns how many milliseconds a run of one turn takes.
-func wall(b *harness.Bench, args ...string) (float64, error) {
-	cmd, err := ask(b, "0s", []said{cell("FINAL(6 * 7)")}, args...)
-	if err != nil {
-		return 0, err
-	}
+func wall(b *harness.Bench, args ...string) float64 {
+	cmd := ask(b, "0s", []said{cell("FINAL(6 * 7)")}, args...)
 	begun := time.Now()
-	out, err := harness.Output(cmd)
-	if err == nil && string(out) != "42\n" {
-		err = fmt.Errorf("the answer is %q", out)
+	if out := harness.Output(cmd); string(out) != "42\n" {
+		harness.Check(fmt.Errorf("the answer is %q", out))
 	}
-	return 1000 * time.Since(begun).Seconds(), err
+	return 1000 * time.Since(begun).Seconds()
 }
 
-// turnTime returns how many milliseconds the turn in the middle takes, of 30 whose model
-// answers at once.
-func turnTime(b *harness.Bench) (float64, error) {
+// turnTime returns the median time of 30 turns whose model answers at once, in milliseconds.
+func turnTime(b *harness.Bench) float64 {
 	turns := slices.Repeat([]said{cell("n = len(context)\nprint(n)")}, 30)
-	cmd, err := ask(b, "0s", append(turns, said{Text: "FINAL(done)"}), "-o", "ndjson")
-	if err != nil {
-		return 0, err
-	}
-	out, err := harness.Output(cmd)
-	if err != nil {
-		return 0, err
-	}
+	cmd := ask(b, "0s", append(turns, said{Text: "FINAL(done)"}), "-o", "ndjson")
+	out := harness.Output(cmd)
 	var took []float64
 	for lines := bufio.NewScanner(bytes.NewReader(out)); lines.Scan(); {
 		var e struct {
@@ -128,21 +98,19 @@ func turnTime(b *harness.Bench) (float64, error) {
 			Done  bool
 			Took  float64
 		}
-		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			return 0, err
-		}
+		harness.Check(json.Unmarshal(lines.Bytes(), &e))
 		if e.Event == "turn" && e.Done {
 			took = append(took, 1000*e.Took)
 		}
 	}
 	if len(took) != len(turns)+1 {
-		return 0, fmt.Errorf("%d turns, want %d", len(took), len(turns)+1)
+		harness.Check(fmt.Errorf("%d turns, want %d", len(took), len(turns)+1))
 	}
-	return harness.Median(took), nil
+	return harness.Median(took)
 }
 
-// subCalls measures what code asks.
-func subCalls(b *harness.Bench) error {
+// subCalls measures the calls of code.
+func subCalls(b *harness.Bench) {
 	for _, c := range []struct {
 		name, latency, code string
 		goal                float64
@@ -169,89 +137,65 @@ FINAL((time.perf_counter() - begun) / (-(-%[1]d // 16) * 0.1))`, 1.05, ""},
 		if !b.Wants(c.name) {
 			continue
 		}
-		values, err := harness.Turns(b.Rounds, func() (float64, error) {
+		values := harness.Turns(b.Rounds, func() float64 {
 			return measured(b, c.latency, fmt.Sprintf(c.code, 2000/b.Scale))
 		})
-		if err != nil {
-			return err
-		}
 		b.AtMost(c.name, values[0], c.goal, c.unit)
 	}
-	return nil
 }
 
-// large measures a large context: what it adds to the time of a run, and to the memory of
-// wirectl, without the interpreter, over 30 turns.
-func large(b *harness.Bench) error {
+// large measures the time that a large context adds to a run, and the memory of wirectl, without
+// the interpreter, over 30 turns.
+func large(b *harness.Bench) {
 	const name, memory = "rlm, a context of 200 MiB: time added to a run", "rlm, a context of 200 MiB and 30 turns: peak memory of wirectl"
 	if !b.Wants(name) && !b.Wants(memory) {
-		return nil
+		return
 	}
 	path := filepath.Join(b.Dir, "context.txt")
 	line := "2026-01-31 12:00:00 a line of a log, as there are many\n"
-	if err := os.WriteFile(path, bytes.Repeat([]byte(line), (200<<20)/len(line)/b.Scale), 0o600); err != nil {
-		return err
-	}
+	harness.Check(os.WriteFile(path, bytes.Repeat([]byte(line), (200<<20)/len(line)/b.Scale), 0o600))
 	defer os.Remove(path)
-	took, err := harness.Turns(b.Rounds,
-		func() (float64, error) { return wall(b, "-c", path) },
-		func() (float64, error) { return wall(b) })
-	if err != nil {
-		return err
-	}
+	took := harness.Turns(b.Rounds,
+		func() float64 { return wall(b, "-c", path) },
+		func() float64 { return wall(b) })
 	var added []float64
 	for i, with := range took[0] {
 		added = append(added, (with-took[1][i])/1000)
 	}
 	b.AtMost(name, added, 0.6, "s")
 	turns := slices.Repeat([]said{cell("print(context[:1000])")}, 30)
-	cmd, err := ask(b, "0s", append(turns, said{Text: "FINAL(done)", Delay: "10m"}), "-c", path)
-	if err != nil {
-		return err
-	}
+	cmd := ask(b, "0s", append(turns, said{Text: "FINAL(done)", Delay: "10m"}), "-c", path)
 	args := slices.DeleteFunc(cmd.Args, func(arg string) bool { return arg == "-q" })
-	s, err := harness.Serve("(turn 30): ", args...)
-	if err != nil {
-		return err
-	}
+	s := harness.Serve("(turn 30): ", args...)
 	defer s.Stop()
-	peak, err := s.Peak()
-	b.AtMost(memory, []float64{peak}, 64, "MiB")
-	return err
+	b.AtMost(memory, []float64{s.Peak()}, 64, "MiB")
 }
 
-// cancels measures how long it takes from an interrupt until the last of 16 calls is closed
-// at its provider.
-func cancels(b *harness.Bench) error {
+// cancels measures the time from an interrupt until the last of 16 calls is closed at its
+// provider.
+func cancels(b *harness.Bench) {
 	const name = "rlm, cancel of 16 calls until their provider is closed: p99"
 	if !b.Wants(name) {
-		return nil
+		return
 	}
-	values, err := harness.Turns(b.Rounds, func() (float64, error) {
+	values := harness.Turns(b.Rounds, func() float64 {
 		took := make([]float64, max(1, 100/b.Scale))
 		for i := range took {
-			var err error
-			if took[i], err = cancelOne(b); err != nil {
-				return 0, err
-			}
+			took[i] = cancelOne(b)
 		}
 		slices.Sort(took)
-		return took[len(took)*99/100], nil
+		return took[len(took)*99/100]
 	})
-	if err != nil {
-		return err
-	}
 	b.AtMost(name, values[0], 50, "ms")
-	return nil
 }
 
-func cancelOne(b *harness.Bench) (float64, error) {
+func cancelOne(b *harness.Bench) float64 {
 	const calls = 16
 	var open, closed atomic.Int64
 	all, none := make(chan struct{}), make(chan time.Time, 1)
 	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var body bytes.Buffer
-		_, _ = body.ReadFrom(r.Body) // or net/http would not see the end
+		_, _ = body.ReadFrom(r.Body) // net/http notices a closed connection only after the body
 		if open.Add(1) == calls {
 			close(all)
 		}
@@ -263,26 +207,19 @@ func cancelOne(b *harness.Bench) (float64, error) {
 	defer provider.Close()
 	config := filepath.Join(b.Dir, "cancel.yaml")
 	text, _ := json.Marshal("```repl\nllm_query_batched(['x'] * " + strconv.Itoa(calls) + ")\n```")
-	err := os.WriteFile(config, fmt.Appendf(nil, "providers: {m: {kind: mock, mock: {turns: [{text: %s}]}}, p: {kind: openai, base_url: %q}}\nmodels: {root: {provider: m}, sub: {provider: p}}\n", text, provider.URL), 0o600)
-	if err != nil {
-		return 0, err
-	}
+	harness.Check(os.WriteFile(config, fmt.Appendf(nil, "providers: {m: {kind: mock, mock: {turns: [{text: %s}]}}, p: {kind: openai, base_url: %q}}\nmodels: {root: {provider: m}, sub: {provider: p}}\n", text, provider.URL), 0o600))
 	cmd := exec.Command("wirectl", "rlm", "-q", "--config", config, "-m", "root", "--sub-model", "sub", "Go.")
-	if err := cmd.Start(); err != nil {
-		return 0, err
-	}
+	harness.Check(cmd.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	select {
 	case <-all:
 	case err := <-ended:
-		return 0, errors.Join(errors.New("the run ended before it asked"), err)
+		harness.Check(errors.Join(errors.New("the run ended before it asked"), err))
 	}
 	begun := time.Now()
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		return 0, err
-	}
+	harness.Check(cmd.Process.Signal(os.Interrupt))
 	at := <-none
 	<-ended
-	return 1000 * at.Sub(begun).Seconds(), nil
+	return 1000 * at.Sub(begun).Seconds()
 }

@@ -21,60 +21,48 @@ import (
 
 const sharers = 4 // brokers, and workers
 
-// startHub starts one with a folder of its own.
-func startHub(b *harness.Bench) (*harness.Server, error) {
-	dir, err := os.MkdirTemp(b.Dir, "hub")
-	if err != nil {
-		return nil, err
-	}
+// startHub starts a hub with its own folder.
+func startHub(b *harness.Bench) *harness.Server {
+	dir := harness.Must(os.MkdirTemp(b.Dir, "hub"))
 	return harness.Serve(`WIRECTL_HUB='([^']+)'`, "env", "XDG_STATE_HOME="+dir, "wirectl", "hub", "--listen", "127.0.0.1:0", "--page=")
 }
 
-// startAll starts some servers; stop ends those that were started.
-func startAll(n int, start func(i int) (*harness.Server, error)) (list []*harness.Server, stop func(), err error) {
+// startAll starts servers, and returns the function that stops them.
+func startAll(n int, start func(i int) *harness.Server) (list []*harness.Server, stop func()) {
 	stop = func() {
 		for _, s := range list {
 			s.Stop()
 		}
 	}
-	for i := range n {
-		s, err := start(i)
-		if err != nil {
+	defer func() {
+		if len(list) < n { // one did not start
 			stop()
-			return nil, nil, err
 		}
-		list = append(list, s)
+	}()
+	for i := range n {
+		list = append(list, start(i))
 	}
-	return list, stop, nil
+	return list, stop
 }
 
-func writeConfig(b *harness.Bench, name, text string) (string, error) {
+func writeConfig(b *harness.Bench, name, text string) string {
 	path := filepath.Join(b.Dir, name)
-	return path, os.WriteFile(path, []byte(text), 0o600)
+	harness.Check(os.WriteFile(path, []byte(text), 0o600))
+	return path
 }
 
-// sharedRate has 64 clients ask four brokers that share one rate as much as they can.
-func sharedRate(b *harness.Bench) error {
+// sharedRate measures 64 clients that send as many requests as possible to four brokers with
+// a shared rate.
+func sharedRate(b *harness.Bench) {
 	const name = "share, 4 brokers, 64 clients: calls to what one rate of 400/s allows"
 	if !b.Wants(name) {
-		return nil
+		return
 	}
-	hub, err := startHub(b)
-	if err != nil {
-		return err
-	}
+	hub := startHub(b)
 	defer hub.Stop()
 	const perSecond, burst = 400, 20
-	config, err := writeConfig(b, "rate.yaml", fmt.Sprintf("providers: {m: {kind: mock, rate: %d, burst: %d}}\nmodels: {m: {provider: m}}\n", perSecond, burst))
-	if err != nil {
-		return err
-	}
-	brokers, stop, err := startAll(sharers, func(int) (*harness.Server, error) {
-		return serve("rlm", "--join", hub.Address, "--config", config)
-	})
-	if err != nil {
-		return err
-	}
+	config := writeConfig(b, "rate.yaml", fmt.Sprintf("providers: {m: {kind: mock, rate: %d, burst: %d}}\nmodels: {m: {provider: m}}\n", perSecond, burst))
+	brokers, stop := startAll(sharers, func(int) *harness.Server { return serve("rlm", "--join", hub.Address, "--config", config) })
 	defer stop()
 	payload := `{"correlation_id":"0123456789abcdef","model":"m","prompt":"hi"}`
 	l := load{
@@ -82,11 +70,9 @@ func sharedRate(b *harness.Bench) error {
 		clients: 64 / sharers, time: 8 * time.Second / time.Duration(b.Scale),
 	}
 	for _, s := range brokers {
-		if err := l.check(s.Address); err != nil {
-			return err
-		}
+		l.check(s.Address)
 	}
-	measured, err := harness.Turns(b.Rounds, func() (float64, error) {
+	measured := harness.Turns(b.Rounds, func() float64 {
 		time.Sleep(time.Second) // the burst is whole again
 		var calls, errs atomic.Int64
 		var group sync.WaitGroup
@@ -102,46 +88,30 @@ func sharedRate(b *harness.Bench) error {
 		}
 		group.Wait()
 		if n := errs.Load(); n > 0 {
-			return 0, fmt.Errorf("%d calls failed", n)
+			harness.Check(fmt.Errorf("%d calls failed", n))
 		}
-		return float64(calls.Load()) / (burst + perSecond*time.Since(begun).Seconds()), nil
+		return float64(calls.Load()) / (burst + perSecond*time.Since(begun).Seconds())
 	})
-	if err != nil {
-		return err
-	}
 	b.AtMost(name+", at most", slices.Clone(measured[0]), 1.05, "")
 	b.AtLeast(name+", at least", measured[0], 0.95, "")
-	return nil
 }
 
-// sharedCancels has 64 clients leave calls that workers have begun.
-func sharedCancels(b *harness.Bench) error {
+// sharedCancels measures 64 clients that leave calls after workers have begun them.
+func sharedCancels(b *harness.Bench) {
 	const name = "share, cancels from client to a worker's provider"
 	if !b.Wants(name) {
-		return nil
+		return
 	}
-	hub, err := startHub(b)
-	if err != nil {
-		return err
-	}
+	hub := startHub(b)
 	defer hub.Stop()
-	config, err := writeConfig(b, "worker.yaml", "providers: {m: {kind: mock, mock: {delay: 1h}}}\nmodels: {\"llama-*\": {provider: m}}\n")
-	if err != nil {
-		return err
-	}
+	config := writeConfig(b, "worker.yaml", "providers: {m: {kind: mock, mock: {delay: 1h}}}\nmodels: {\"llama-*\": {provider: m}}\n")
 	log := func(i int) string { return filepath.Join(b.Dir, fmt.Sprintf("worker%d.log", i)) }
-	_, stop, err := startAll(sharers, func(i int) (*harness.Server, error) {
+	_, stop := startAll(sharers, func(i int) *harness.Server {
 		return harness.Serve(`msg=working as=(\S+)`, "wirectl", "serve", "--no-tap", "--worker", "--join", hub.Address,
 			"--config", config, "--parallel", "32", "--log", log(i), "--log-prompts")
 	})
-	if err != nil {
-		return err
-	}
 	defer stop()
-	brokers, stopBrokers, err := startAll(sharers, func(int) (*harness.Server, error) { return serve("openai", "--join", hub.Address) })
-	if err != nil {
-		return err
-	}
+	brokers, stopBrokers := startAll(sharers, func(int) *harness.Server { return serve("openai", "--join", hub.Address) })
 	defer stopBrokers()
 	all := 1024 / b.Scale
 	left := make([]time.Time, all)
@@ -159,12 +129,9 @@ func sharedCancels(b *harness.Bench) error {
 	}
 	group.Wait()
 	if n := failed.Load(); n > 0 {
-		return fmt.Errorf("%d of %d calls failed", n, all)
+		harness.Check(fmt.Errorf("%d of %d calls failed", n, all))
 	}
-	ended, err := cancelled(log, all)
-	if err != nil {
-		return err
-	}
+	ended := cancelled(log, all)
 	var took []float64
 	for n, at := range ended {
 		took = append(took, at.Sub(left[n]).Seconds()*1000)
@@ -174,7 +141,6 @@ func sharedCancels(b *harness.Bench) error {
 	if len(took) > 0 {
 		b.AtMost(name+": p99", []float64{took[len(took)*99/100]}, 50, "ms")
 	}
-	return nil
 }
 
 // leave asks for a stream, and closes the connection after its first part.
@@ -199,25 +165,20 @@ func leave(addr string, n int) (time.Time, error) {
 	}
 }
 
-// cancelled reads from the logs of workers when each call was cancelled. It waits a while
-// for the last ones.
-func cancelled(log func(int) string, all int) (map[int]time.Time, error) {
+// cancelled reads from the logs of workers when each call was cancelled. It waits up to ten
+// seconds for the last one.
+func cancelled(log func(int) string, all int) map[int]time.Time {
 	ended := map[int]time.Time{}
 	for deadline := time.Now().Add(10 * time.Second); len(ended) < all && time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
 		for i := range sharers {
-			text, err := os.ReadFile(log(i))
-			if err != nil {
-				return nil, err
-			}
-			if err := readEnds(text, ended); err != nil {
-				return nil, err
-			}
+			text := harness.Must(os.ReadFile(log(i)))
+			readEnds(text, ended)
 		}
 	}
-	return ended, nil
+	return ended
 }
 
-func readEnds(text []byte, ended map[int]time.Time) error {
+func readEnds(text []byte, ended map[int]time.Time) {
 	for dec := json.NewDecoder(bytes.NewReader(text)); ; {
 		var line struct {
 			Time    time.Time
@@ -225,11 +186,11 @@ func readEnds(text []byte, ended map[int]time.Time) error {
 			Outcome string
 			Prompt  json.RawMessage
 		}
-		if err := dec.Decode(&line); errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return nil
-		} else if err != nil {
-			return err
+		err := dec.Decode(&line)
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return
 		}
+		harness.Check(err)
 		var n int
 		if _, rest, ok := bytes.Cut(line.Prompt, []byte("call ")); ok && line.Outcome == "cancelled" {
 			if _, err := fmt.Sscanf(string(rest), "%d.", &n); err == nil {

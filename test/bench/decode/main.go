@@ -18,51 +18,37 @@ import (
 
 func main() { harness.Main(start, memory, check, speed) }
 
-// start compares two programs that say their version, as both are released.
-func start(b *harness.Bench) error {
+// start compares how fast two programs print their version, built as for a release.
+func start(b *harness.Bench) {
 	const name = "start: wirectl version, time to that of grpcurl -version"
 	if !b.Wants(name) {
-		return nil
+		return
 	}
-	if err := b.Build("go", "install", "-trimpath", "-ldflags=-s -w", "github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.3"); err != nil {
-		return err
-	}
-	life := func(args ...string) func() (float64, error) {
-		return func() (float64, error) {
+	b.Build("go", "install", "-trimpath", "-ldflags=-s -w", "github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.3")
+	life := func(args ...string) func() float64 {
+		return func() float64 {
 			begun := time.Now()
-			err := exec.Command(b.Bin(args[0]), args[1:]...).Run()
-			return time.Since(begun).Seconds(), err
+			harness.Check(exec.Command(b.Bin(args[0]), args[1:]...).Run())
+			return time.Since(begun).Seconds()
 		}
 	}
-	took, err := harness.Turns(20*b.Rounds, life("wirectl", "version"), life("grpcurl", "-version"))
-	if err != nil {
-		return err
-	}
+	took := harness.Turns(20*b.Rounds, life("wirectl", "version"), life("grpcurl", "-version"))
 	b.AtMost(name, []float64{harness.Median(took[0]) / harness.Median(took[1])}, 1, "")
-	return nil
 }
 
-// memory measures the peak, which may not depend on the length of the stream.
-func memory(b *harness.Bench) error {
+// memory measures the peak memory, which must not depend on the length of the stream.
+func memory(b *harness.Bench) {
 	const name = "10 GiB of mcp on standard input to NDJSON: peak memory"
 	if !b.Wants(name) {
-		return nil
+		return
 	}
 	cmd := exec.Command("wirectl", strings.Fields("decode -o ndjson --protocol mcp --framing len32")...)
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return err
-	}
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	err = corpus.Write(in, "mcp", "len32", 10<<30/int64(b.Scale))
-	peak, peakErr := harness.Peak(cmd.Process.Pid)
-	if err := errors.Join(err, peakErr, in.Close(), cmd.Wait()); err != nil {
-		return err
-	}
+	in := harness.Must(cmd.StdinPipe())
+	harness.Check(cmd.Start())
+	err := corpus.Write(in, "mcp", "len32", 10<<30/int64(b.Scale))
+	peak := harness.Peak(cmd.Process.Pid)
+	harness.Check(errors.Join(err, in.Close(), cmd.Wait()))
 	b.AtMost(name, []float64{peak}, 32, "MiB")
-	return nil
 }
 
 const (
@@ -72,8 +58,8 @@ const (
 	twoCores = "0,1"
 )
 
-// A span is the two sizes of which the times are subtracted. The slow peers get less to
-// do, since a slope is a time a byte.
+// A span is the two sizes whose times are subtracted. Slow peers get less data, since a slope is
+// a time per byte.
 type span struct{ small, large int64 }
 
 var (
@@ -83,8 +69,8 @@ var (
 	crawl = span{mebi / 2, 4 * mebi}
 )
 
-// A side is a command that reads a corpus, whose name is its last argument: its
-// protocol and framing.
+// A side is a command that reads a corpus. Its last argument names the protocol and framing of
+// the corpus.
 type side struct {
 	cpus    string
 	span    span
@@ -112,7 +98,7 @@ var comparisons = []struct {
 	{"mcp to NDJSON, two cores to one", side{twoCores, full, ndjson}, side{oneCore, full, ndjson}, 1.75},
 }
 
-func speed(b *harness.Bench) error {
+func speed(b *harness.Bench) {
 	for _, c := range comparisons {
 		program, _, _ := strings.Cut(c.peer.command, " ")
 		if strings.Contains(program, "tshark") {
@@ -125,66 +111,53 @@ func speed(b *harness.Bench) error {
 			b.Skip(c.name, program+" is not installed")
 			continue
 		}
-		slopes, err := harness.Turns(b.Rounds, c.ours.slope(b), c.peer.slope(b))
-		if err != nil {
-			return err
-		}
+		slopes := harness.Turns(b.Rounds, c.ours.slope(b), c.peer.slope(b))
 		b.AtLeast(c.name, harness.Ratio(slopes[1], slopes[0]), c.goal, "")
 	}
-	return nil
 }
 
 // slope measures the nanoseconds for one more byte of payload.
-func (s side) slope(b *harness.Bench) func() (float64, error) {
-	return func() (float64, error) {
+func (s side) slope(b *harness.Bench) func() float64 {
+	return func() float64 {
 		small, large := s.span.small/int64(b.Scale), s.span.large/int64(b.Scale)
-		short, err := s.time(b, small)
-		if err != nil {
-			return 0, err
+		short := s.time(b, small)
+		long := s.time(b, large)
+		if long <= short {
+			harness.Check(fmt.Errorf("%s: %d bytes took no longer than %d", s.command, large, small))
 		}
-		long, err := s.time(b, large)
-		if long <= short && err == nil {
-			err = fmt.Errorf("%s: %d bytes took no longer than %d", s.command, large, small)
-		}
-		return float64(long-short) / float64(large-small), err
+		return float64(long-short) / float64(large-small)
 	}
 }
 
-// time returns the time for a corpus of some size; where that is next to nothing,
-// the shortest of three.
-func (s side) time(b *harness.Bench, size int64) (best time.Duration, err error) {
+// time returns the time for a corpus of some size. If that is short, it is the shortest of
+// three.
+func (s side) time(b *harness.Bench, size int64) (best time.Duration) {
 	for i := 0; i < 3 && best < time.Second; i++ {
-		cmd, err := s.on(b, size)
-		if err != nil {
-			return 0, err
-		}
+		cmd := s.on(b, size)
 		begun := time.Now()
-		if err := harness.Run(cmd); err != nil {
-			return 0, err
-		}
+		harness.Run(cmd)
 		if took := time.Since(begun); i == 0 || took < best {
 			best = took
 		}
 	}
-	return best, nil
+	return best
 }
 
 // on returns the command, pinned to its processors, on a corpus of some size. Go
 // programs see as many processors as they are pinned to.
-func (s side) on(b *harness.Bench, size int64) (*exec.Cmd, error) {
+func (s side) on(b *harness.Bench, size int64) *exec.Cmd {
 	args := strings.Fields(s.command)
 	last := &args[len(args)-1]
-	path, err := file(b, *last, size)
-	*last = path
-	return exec.Command("taskset", append([]string{"-c", s.cpus}, args...)...), err
+	*last = file(b, *last, size)
+	return exec.Command("taskset", append([]string{"-c", s.cpus}, args...)...)
 }
 
-// file returns the path of a corpus, and makes it if it is not there.
-func file(b *harness.Bench, name string, size int64) (string, error) {
+// file returns the path of a corpus, which it writes if it does not exist.
+func file(b *harness.Bench, name string, size int64) string {
 	path := filepath.Join(b.Dir, fmt.Sprintf("%d.%s", size, name))
-	if _, err := os.Stat(path); err == nil {
-		return path, nil
+	if _, err := os.Stat(path); err != nil {
+		protocol, framing, _ := strings.Cut(name, ".")
+		harness.Check(corpus.File(path, protocol, framing, size))
 	}
-	protocol, framing, _ := strings.Cut(name, ".")
-	return path, corpus.File(path, protocol, framing, size)
+	return path
 }

@@ -1,5 +1,5 @@
-// Package harness is what the benchmarks share: what they build, the turns that
-// programs take, and the table of what came of it.
+// Package harness has the common parts of the benchmarks: it builds programs, measures them in
+// turns, and prints the table of results.
 package harness
 
 import (
@@ -19,11 +19,11 @@ import (
 
 // A Bench is one run of a program.
 type Bench struct {
-	Dir    string // for files, in memory where there is /dev/shm
+	Dir    string // for files, in memory if there is /dev/shm
 	Rounds int    // how often each is measured
-	Scale  int    // what sizes and times are divided by, for a smoke test
+	Scale  int    // the divisor of sizes and times, for a smoke test
 
-	bin  string // is ahead in PATH
+	bin  string // the first folder in PATH
 	out  io.Writer
 	only string
 	miss bool
@@ -31,12 +31,12 @@ type Bench struct {
 
 // Main runs a program in test/bench: it builds wirectl and has each part add its
 // rows to the table. The status is 1 when a goal was not met.
-func Main(parts ...func(*Bench) error) {
+func Main(parts ...func(*Bench)) {
 	b := &Bench{out: os.Stdout}
 	flag.IntVar(&b.Rounds, "rounds", 5, "measure each `N` times, in turns")
 	flag.IntVar(&b.Scale, "scale", 1, "divide sizes and times by `N`, for a smoke test")
 	flag.StringVar(&b.only, "only", "", "measure only the figures whose name contains `TEXT`")
-	// The mode comes ahead of the flags, and the program has looked at it.
+	// The mode precedes the flags; the program has read it.
 	args := os.Args[1:]
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 		args = args[1:]
@@ -52,7 +52,7 @@ func Main(parts ...func(*Bench) error) {
 	}
 }
 
-func (b *Bench) run(parts []func(*Bench) error) (err error) {
+func (b *Bench) run(parts []func(*Bench)) (err error) {
 	if _, err := os.Stat("peers"); err != nil {
 		return errors.New("run it in test/bench: go -C test/bench run ./NAME")
 	}
@@ -72,40 +72,41 @@ func (b *Bench) run(parts []func(*Bench) error) (err error) {
 		os.RemoveAll(b.bin)
 		os.Exit(130)
 	}()
-	err = errors.Join(
-		os.Setenv("PATH", b.bin+string(filepath.ListSeparator)+os.Getenv("PATH")),
-		os.Setenv("XDG_RUNTIME_DIR", b.Dir),
-		b.Build("../tools/build", b.bin+"/"),
-	)
-	if err != nil {
-		return err
-	}
+	defer func() {
+		if r := recover(); r != nil {
+			failed, ok := r.(failure)
+			if !ok {
+				panic(r)
+			}
+			err = failed.error
+		}
+	}()
+	Check(os.Setenv("PATH", b.bin+string(filepath.ListSeparator)+os.Getenv("PATH")))
+	Check(os.Setenv("XDG_RUNTIME_DIR", b.Dir))
+	b.Build("../tools/build", b.bin+"/")
 	load, _ := os.ReadFile("/proc/loadavg")
 	fmt.Fprintf(b.out, "%s, %s/%s, %d processors, load %.4s, %d rounds, sizes and times divided by %d.\n\n",
 		runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), load, b.Rounds, b.Scale)
 	fmt.Fprint(b.out, "| figure | value | goal | met |\n| --- | --- | --- | --- |\n")
 	for _, part := range parts {
-		if err := part(b); err != nil {
-			return err
-		}
+		part(b)
 	}
 	return nil
 }
 
-// Build runs a command that makes a program.
-func (b *Bench) Build(args ...string) error {
+// Build runs a command that builds a program.
+func (b *Bench) Build(args ...string) {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOBIN="+b.bin)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, out)
+		Check(fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, out))
 	}
-	return nil
 }
 
-// Bin returns the path of a program that is made.
+// Bin returns the path of a program that was built.
 func (b *Bench) Bin(name string) string { return filepath.Join(b.bin, name) }
 
-// Wants reports whether a figure is asked for.
+// Wants reports whether a figure is wanted.
 func (b *Bench) Wants(name string) bool { return strings.Contains(name, b.only) }
 
 // Skip adds a row for a figure that cannot be measured here.
@@ -113,8 +114,8 @@ func (b *Bench) Skip(name, why string) {
 	fmt.Fprintf(b.out, "| %s | | | skipped: %s |\n", name, why)
 }
 
-// AtLeast adds a row: the median of the values, of which there is one a round, must not
-// be less than the goal.
+// AtLeast adds a row: the median of the values, one for each round, must not be less than the
+// goal.
 func (b *Bench) AtLeast(name string, values []float64, goal float64, unit string) {
 	b.row(name, values, "≥", goal, unit, 1)
 }
@@ -146,20 +147,33 @@ func number(x float64) string {
 	return fmt.Sprintf("%.3g", x)
 }
 
-// Turns measures each once a round, because the speed of a machine drifts, and
-// returns the values of each.
-func Turns[T any](rounds int, measures ...func() (T, error)) ([][]T, error) {
+// Turns measures each once in every round, because the speed of a machine drifts, and returns
+// the values of each.
+func Turns[T any](rounds int, measures ...func() T) [][]T {
 	all := make([][]T, len(measures))
 	for range rounds {
 		for i, measure := range measures {
-			value, err := measure()
-			if err != nil {
-				return nil, err
-			}
-			all[i] = append(all[i], value)
+			all[i] = append(all[i], measure())
 		}
 	}
-	return all, nil
+	return all
+}
+
+// A failure ends the benchmark.
+type failure struct{ error }
+
+// Check ends the benchmark if err is not nil. Deferred functions still run. Like Must, it is for
+// the goroutine of a part.
+func Check(err error) {
+	if err != nil {
+		panic(failure{err})
+	}
+}
+
+// Must returns v, or ends the benchmark with err.
+func Must[T any](v T, err error) T {
+	Check(err)
+	return v
 }
 
 // Ratio divides round by round.
@@ -171,7 +185,7 @@ func Ratio(a, b []float64) []float64 {
 	return ratios
 }
 
-// Median returns the value in the middle, and sorts the values.
+// Median sorts the values and returns the middle one.
 func Median[T cmp.Ordered](values []T) T {
 	slices.Sort(values)
 	return values[len(values)/2]

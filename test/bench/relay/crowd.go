@@ -12,42 +12,37 @@ import (
 	"github.com/wirectl/wirectl/test/bench/harness"
 )
 
-// crowd opens 1,000 connections through a relay at once, has each ask something, and
-// looks at the memory of the relay.
-func crowd(b *harness.Bench) error {
+// crowd sends requests over 1,000 connections through a relay at once, and measures the memory
+// of the relay.
+func crowd(b *harness.Bench) {
 	const name = "1,000 connections: peak memory"
 	if !b.Wants(name) {
-		return nil
+		return
 	}
-	unit, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	defer unit.Close()
-	go answerAll(unit)
-	relay, err := harness.Serve(`listening on tcp://(\S+)`, "wirectl", "relay", "--listen", "tcp://127.0.0.1:0", "tcp://"+unit.Addr().String())
-	if err != nil {
-		return err
-	}
-	defer relay.Stop()
+	relay, stop := startRelay()
+	defer stop()
 	var heard errgroup.Group
 	for range 1000 {
-		conn, err := net.Dial("tcp", relay.Address)
-		if err != nil {
-			return err
-		}
+		conn := harness.Must(net.Dial("tcp", relay.Address))
 		defer conn.Close()
 		heard.Go(func() error { return ask(conn) })
 	}
-	if err := heard.Wait(); err != nil {
-		return err
-	}
-	peak, err := relay.Peak()
-	b.AtMost(name, []float64{peak}, 200, "MiB")
-	return err
+	harness.Check(heard.Wait())
+	b.AtMost(name, []float64{relay.Peak()}, 200, "MiB")
 }
 
-// What tells a request from its answer.
+// startRelay starts a relay to a unit that answers each line.
+func startRelay() (relay *harness.Server, stop func()) {
+	unit := harness.Must(net.Listen("tcp", "127.0.0.1:0"))
+	go answerAll(unit)
+	relay = harness.Serve(`listening on tcp://(\S+)`, "wirectl", "relay", "--listen", "tcp://127.0.0.1:0", "tcp://"+unit.Addr().String())
+	return relay, func() {
+		relay.Stop()
+		unit.Close()
+	}
+}
+
+// The difference between a request and its answer.
 const (
 	asked    = `"method":"tools/list"`
 	answered = `"result":{"tools":[]}`

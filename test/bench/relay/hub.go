@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -11,8 +12,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -26,92 +25,61 @@ const (
 	rate    = 2000 // frames a second of each
 	lasting = 10 * time.Second
 	viewers = 3
-	beat    = 10 * time.Millisecond // between what a relay is given
+	beat    = 10 * time.Millisecond // between writes to a relay
 )
 
-// hubs has many relays send to one hub losslessly, while somebody looks on.
-func hubs(b *harness.Bench) error {
+// hubs measures many relays that send to one hub losslessly, with viewers.
+func hubs(b *harness.Bench) {
 	const (
 		lost  = "50 relays, 2,000 frames a second each: frames that the hub lacks"
 		seen  = "the same: p99 until a frame is on the output of a viewer"
 		peak  = "the same: peak memory of the hub"
 		given = "the same: frames a second that were given to the relays"
 	)
-	if err := b.Build("cc", "-O2", "-o", b.Bin("peer"), "peers/relay.c"); err != nil {
-		return err
-	}
-	hub, err := newHub(b)
-	if err != nil {
-		return err
-	}
+	b.Build("cc", "-O2", "-o", b.Bin("peer"), "peers/relay.c")
+	hub := newHub(b)
 	defer hub.Stop()
-	if err := hubTrip(b, hub); err != nil || !b.Wants(lost) && !b.Wants(seen) && !b.Wants(peak) {
-		return err
+	if hubTrip(b, hub); !b.Wants(lost) && !b.Wants(seen) && !b.Wants(peak) {
+		return
 	}
 	senders := make([]*sender, max(viewers, relays/b.Scale))
 	for i := range senders {
-		if senders[i], err = newSender(b, hub.Address); err != nil {
-			return err
-		}
+		senders[i] = newSender(b, hub.Address)
 		defer senders[i].stop()
 	}
-	latencies, took, err := load(hub, senders)
-	if err != nil {
-		return err
-	}
+	latencies, took := load(hub, senders)
 	missing, sent := 0, 0
 	for _, s := range senders {
-		n, err := stored(hub, s)
-		if err != nil {
-			return err
-		}
+		n := stored(hub, s)
 		missing, sent = missing+s.sent-n, sent+s.sent
 	}
-	memory, err := hub.Peak()
-	if err != nil {
-		return err
-	}
+	memory := hub.Peak()
 	slices.Sort(latencies)
 	b.AtMost(lost, []float64{float64(missing)}, 0, "")
 	b.AtMost(seen, []float64{latencies[len(latencies)*99/100]}, 100, "ms")
 	b.AtMost(peak, []float64{memory}, 300, "MiB")
 	b.AtLeast(given, []float64{float64(sent) / took.Seconds()}, float64(len(senders)*rate)*0.95, "")
-	return nil
 }
 
-func newHub(b *harness.Bench) (*harness.Server, error) {
+func newHub(b *harness.Bench) *harness.Server {
 	return harness.Serve(`the hub is at (\S+)`, "env", "XDG_STATE_HOME="+filepath.Join(b.Dir, "hub"), "wirectl", "hub", "--listen", "127.0.0.1:0", "--page=")
 }
 
 // hubTrip measures what a hub adds to a message.
-func hubTrip(b *harness.Bench, hub *harness.Server) error {
+func hubTrip(b *harness.Bench, hub *harness.Server) {
 	const name = "a relay that sends to a hub: added p50 of a 100-byte round trip to that with a tap"
 	if !b.Wants(name) {
-		return nil
+		return
 	}
-	ping := func(command string) func() (float64, error) {
-		args := append([]string{"120", "taskset", "-c", "0", "peer", "ping", strconv.Itoa(50_000 / b.Scale)}, strings.Fields(command)...)
-		return func() (float64, error) {
-			out, err := harness.Output(exec.Command("timeout", args...))
-			if err != nil {
-				return 0, err
-			}
-			return strconv.ParseFloat(strings.Fields(string(out))[0], 64)
-		}
-	}
-	trips, err := harness.Turns(b.Rounds, ping("peer echo"), ping("wirectl relay -q -- peer echo"), ping("wirectl relay -q --hub "+hub.Address+" -- peer echo"))
-	if err != nil {
-		return err
-	}
+	trips := harness.Turns(b.Rounds, ping(b, "peer echo"), ping(b, "wirectl relay -q -- peer echo"), ping(b, "wirectl relay -q --hub "+hub.Address+" -- peer echo"))
 	var ratios []float64
 	for i, direct := range trips[0] {
 		ratios = append(ratios, (trips[2][i]-direct)/(trips[1][i]-direct))
 	}
 	b.AtMost(name, ratios, 1.2, "")
-	return nil
 }
 
-// A sender is a relay whose controller is this program.
+// A sender is a relay that this program controls.
 type sender struct {
 	cmd     *exec.Cmd
 	in      io.WriteCloser
@@ -122,33 +90,26 @@ type sender struct {
 
 var sendingAs = regexp.MustCompile(`as (hub:\S+)`)
 
-func newSender(b *harness.Bench, hub string) (*sender, error) {
+func newSender(b *harness.Bench, hub string) *sender {
 	s := &sender{cmd: exec.Command("wirectl", "relay", "--no-tap", "--hub", hub, "--hub-policy", "lossless", "--", "sh", "-c", "cat >/dev/null")}
 	s.cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+filepath.Join(b.Dir, "spools"))
-	var err error
-	if s.in, err = s.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	said, err := s.cmd.StderrPipe()
-	if err == nil {
-		err = s.cmd.Start()
-	}
-	if err != nil {
-		return nil, err
-	}
+	s.in = harness.Must(s.cmd.StdinPipe())
+	said := harness.Must(s.cmd.StderrPipe())
+	harness.Check(s.cmd.Start())
 	lines := bufio.NewScanner(said)
 	for lines.Scan() {
 		if found := sendingAs.FindStringSubmatch(lines.Text()); found != nil {
 			s.session = found[1]
 			s.told.Go(func() { _, _ = io.Copy(io.Discard, said) })
-			return s, nil
+			return s
 		}
 	}
 	s.stop()
-	return nil, fmt.Errorf("a relay does not send: %w", lines.Err())
+	harness.Check(fmt.Errorf("a relay does not send: %w", lines.Err()))
+	return nil
 }
 
-// end lets the relay send the rest.
+// end waits until the relay has sent everything.
 func (s *sender) end() error {
 	s.in.Close()
 	s.told.Wait()
@@ -161,7 +122,7 @@ func (s *sender) stop() {
 	_ = s.cmd.Wait()
 }
 
-// send gives the relay frames until it is time. Each says when it was made.
+// send writes frames to the relay until a time. Each frame has its time.
 func (s *sender) send(until time.Time) error {
 	tick := time.NewTicker(beat)
 	defer tick.Stop()
@@ -180,19 +141,14 @@ func (s *sender) send(until time.Time) error {
 	return nil
 }
 
-// load has all send, and returns how many milliseconds frames took to those who look on.
-func load(hub *harness.Server, senders []*sender) (latencies []float64, took time.Duration, err error) {
+// load lets all senders send, and returns how many milliseconds frames took to the viewers.
+func load(hub *harness.Server, senders []*sender) (latencies []float64, took time.Duration) {
 	var watching, sending errgroup.Group
 	var mu sync.Mutex
 	for _, s := range senders[:viewers] {
 		cmd := viewing(hub, s, "ndjson")
-		out, err := cmd.StdoutPipe()
-		if err == nil {
-			err = cmd.Start()
-		}
-		if err != nil {
-			return nil, 0, err
-		}
+		out := harness.Must(cmd.StdoutPipe())
+		harness.Check(cmd.Start())
 		watching.Go(func() error {
 			lines := bufio.NewScanner(out)
 			for lines.Scan() {
@@ -217,20 +173,16 @@ func load(hub *harness.Server, senders []*sender) (latencies []float64, took tim
 	for _, s := range senders {
 		sending.Go(func() error { return s.send(began.Add(lasting)) })
 	}
-	err = sending.Wait()
+	harness.Check(sending.Wait())
 	took = time.Since(began)
 	for _, s := range senders {
-		if failed := s.end(); err == nil {
-			err = failed
-		}
+		harness.Check(s.end())
 	}
-	if failed := watching.Wait(); err == nil {
-		err = failed
+	harness.Check(watching.Wait())
+	if len(latencies) == 0 {
+		harness.Check(errors.New("the viewers have seen nothing"))
 	}
-	if err == nil && len(latencies) == 0 {
-		err = fmt.Errorf("those who look on have seen nothing")
-	}
-	return latencies, took, err
+	return latencies, took
 }
 
 // viewing prints a session at the hub.
@@ -240,13 +192,12 @@ func viewing(hub *harness.Server, s *sender, output string) *exec.Cmd {
 	return cmd
 }
 
-// stored counts the frames from the controller that the hub has of a session, in their order.
-func stored(hub *harness.Server, s *sender) (n int, err error) {
-	out, err := harness.Output(viewing(hub, s, "ndjson"))
-	for line := range bytes.Lines(out) {
+// stored counts the frames from the controller that the hub has in a session, in order.
+func stored(hub *harness.Server, s *sender) (n int) {
+	for line := range bytes.Lines(harness.Output(viewing(hub, s, "ndjson"))) {
 		if bytes.Contains(line, []byte(`"dir":"c2u"`)) && bytes.Contains(line, fmt.Appendf(nil, `"params":{"n":%d,`, n)) {
 			n++
 		}
 	}
-	return n, err
+	return n
 }
