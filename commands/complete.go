@@ -17,8 +17,8 @@ import (
 	"github.com/wirectl/wirectl/session/lint"
 )
 
-// completeWord is the command by which the scripts of package completions ask.
-// It stands ahead of all others, so that no Tab ever runs one.
+// completeWord is the command that the scripts of package completions run. It is checked before
+// all others, so that Tab never runs another command.
 const completeWord = "__complete"
 
 type candidate = cmdline.Candidate
@@ -42,7 +42,7 @@ var endpointCandidates = []candidate{
 	{Value: "grpcs://", About: "HOST:PORT, in TLS"},
 }
 
-// completer knows what stands for the words that help names.
+// completer completes the words that help names.
 func completer(inv *invocation) *cmdline.Completer {
 	return &cmdline.Completer{
 		Operand: inv.operandCompletion,
@@ -54,8 +54,8 @@ func completer(inv *invocation) *cmdline.Completer {
 	}
 }
 
-// operandCompletion completes an operand by the word for it in the ArgsUsage of
-// its command, behind those that were seen.
+// operandCompletion completes an operand by its name in the ArgsUsage of the command, after the
+// operands that were seen.
 func (inv *invocation) operandCompletion(word string, seen []string) cmdline.Completion {
 	var found cmdline.Completion
 	switch word {
@@ -85,54 +85,43 @@ func tapCandidates(getenv func(string) string) []candidate {
 	if err != nil || len(running) == 0 {
 		return nil
 	}
-	list := []candidate{{Value: "live", About: "the newest tap"}}
-	for _, info := range running {
-		list = append(list, candidate{Value: "tap:" + info.Name, About: strings.Join(info.Command, " ")})
-	}
-	return list
+	return append([]candidate{{Value: "live", About: "the newest tap"}}, mapped(running, func(info tap.Info) candidate {
+		return candidate{Value: "tap:" + info.Name, About: strings.Join(info.Command, " ")}
+	})...)
 }
 
-// serverCandidates are the servers of the client's configuration that the one
-// operand so far names; none if that cannot be read.
+// serverCandidates are the servers in the client's configuration that the first operand names;
+// none if that cannot be read.
 func serverCandidates(getenv func(string) string, seen []string) []candidate {
 	if len(seen) != 1 {
 		return nil
 	}
 	file := seen[0]
-	if rest, ok := strings.CutPrefix(file, "~/"); ok { // what a shell does once the line is whole
+	if rest, ok := strings.CutPrefix(file, "~/"); ok { // the shell expands it only when the line is run
 		file = filepath.Join(getenv("HOME"), rest)
 	}
-	return candidatesOf(wrap.Completable(file), func(s wrap.Server) candidate {
+	return mapped(wrap.Completable(file), func(s wrap.Server) candidate {
 		return candidate{Value: s.Name, About: map[bool]string{true: "runs through wirectl"}[s.Wrapped]}
 	})
 }
 
 // sessionCandidates are the recorded sessions.
 func sessionCandidates(getenv func(string) string) []candidate {
-	return candidatesOf(history.Known(getenv), func(s history.Session) candidate { return candidate{Value: s.ID, About: render.Safe(s.About())} })
-}
-
-// candidatesOf returns what stands for each item of a list.
-func candidatesOf[T any](list []T, of func(T) candidate) []candidate {
-	var found []candidate
-	for _, item := range list {
-		found = append(found, of(item))
-	}
-	return found
+	return mapped(history.Known(getenv), func(s history.Session) candidate { return candidate{Value: s.ID, About: render.Safe(s.About())} })
 }
 
 func fixtureCandidates() []candidate {
-	return candidatesOf(fixtures.Sessions(), func(name string) candidate {
+	return mapped(fixtures.Sessions(), func(name string) candidate {
 		return candidate{Value: "fixture:" + name, About: "a session that is built in"}
 	})
 }
 
 func findingCandidates() []candidate {
-	return candidatesOf(lint.Rules, func(r session.Rule) candidate { return candidate{Value: r.Name, About: r.Rule} })
+	return mapped(lint.Rules, func(r session.Rule) candidate { return candidate{Value: r.Name, About: r.Rule} })
 }
 
 func severityCandidates() []candidate {
-	return candidatesOf([]session.Severity{session.Error, session.Warning, session.Note}, func(s session.Severity) candidate {
+	return mapped([]session.Severity{session.Error, session.Warning, session.Note}, func(s session.Severity) candidate {
 		return candidate{Value: s.String()}
 	})
 }
@@ -143,5 +132,5 @@ func addressCandidates() []candidate {
 }
 
 func doorCandidates() []candidate {
-	return candidatesOf(config.Doors, func(d config.Door) candidate { return candidate{Value: d.Name + "="} })
+	return mapped(config.Doors, func(d config.Door) candidate { return candidate{Value: d.Name + "="} })
 }

@@ -45,7 +45,7 @@ func convertCommand(inv *invocation) *cli.Command {
 	}
 }
 
-// A conversion is what the command line asks convert for.
+// A conversion holds the operands and flags of convert.
 type conversion struct {
 	*invocation
 	c         *cli.Context
@@ -103,16 +103,15 @@ func newConversion(inv *invocation, c *cli.Context) (*conversion, error) {
 		return nil, err
 	}
 	say := inv.notice(c, v.in)
-	if c.IsSet("redact") { // what was asked for is not done
+	if c.IsSet("redact") { // it is incomplete, so say it even with --quiet
 		say = func(text string) { inv.say(v.in, text) }
 	}
 	v.redaction.Blind = capture.BlindSpot(say)
 	return v, convert.NotSame(v.in, v.out)
 }
 
-// needed returns the redaction if there is anything in IN for it, or if that
-// cannot be known beforehand: a session that is not changed is not to say that
-// it was.
+// needed returns the redaction if it would change anything in IN, or if that cannot be known
+// before: a session without changes must not be marked as redacted.
 func (v *conversion) needed() (capture.Redaction, error) {
 	if v.redaction.IsEmpty() || !convert.IsRereadable(v.in) {
 		return v.redaction, nil
@@ -128,7 +127,7 @@ func (v *conversion) needed() (capture.Redaction, error) {
 	return v.redaction, nil
 }
 
-// open opens IN, of which every frame then says its protocol.
+// open opens IN, with the protocol of every frame.
 func (v *conversion) open(ctx context.Context) (capture.Reader, func(), error) {
 	src, err := v.openSession(ctx, v.in, v.cfg, false)
 	if err != nil {
@@ -142,7 +141,7 @@ func (v *conversion) open(ctx context.Context) (capture.Reader, func(), error) {
 	return r, func() { done(); src.Close() }, nil
 }
 
-// write writes what is left of r to OUT.
+// write writes the rest of r to OUT.
 func (v *conversion) write(r capture.Reader) error {
 	o := convert.Options{Name: label(v.in), Format: v.format, Zstd: v.zstd, Config: v.cfg, Version: buildVersion(), Note: v.note}
 	write := func(w io.Writer) error { return o.Write(v.c.Context, w, r) }
@@ -176,17 +175,15 @@ func (v *conversion) note(text string) {
 	}
 }
 
-// outcome says what the end of a conversion means: a capture that is cut has
-// been converted up to the cut.
+// outcome classifies the error of a conversion. A capture that is cut was converted up to the
+// cut.
 func (v *conversion) outcome(err error) error {
-	var ce *capture.Error
-	var fault *faultError
 	switch {
-	case errors.As(err, &fault): // of a stream
+	case is[*faultError](err): // of a stream
 		return err
 	case errors.Is(err, frame.ErrTooLarge):
 		return located(v.in, nil, err)
-	case !errors.As(err, &ce):
+	case !is[*capture.Error](err):
 		return err
 	case errors.Is(err, capture.ErrCut):
 		v.say(v.in, err.Error())

@@ -85,7 +85,7 @@ func runDecode(inv *invocation, c *cli.Context, verbose int) error {
 		names = nil
 	}
 	total, err := decodeAll(inv, c, names, cfg, newView)
-	if cfg.Counter != nil { // also of what --follow has seen when it is interrupted
+	if cfg.Counter != nil { // also after an interrupt of --follow
 		write := cfg.Counter.Text
 		if c.String("output") == "ndjson" {
 			write = cfg.Counter.NDJSON
@@ -98,14 +98,13 @@ func runDecode(inv *invocation, c *cli.Context, verbose int) error {
 	case total.Faults == 0:
 	case err == nil:
 		return &faultError{total.FaultError()}
-	case isUnread(err): // which does not say what is wrong with the others
+	case isUnread(err): // it does not mention the faults
 		report(inv.Stderr, total.FaultError())
 	}
 	return err
 }
 
-// decodeAll decodes the inputs one after the other, as connections of their
-// own if there are several.
+// decodeAll decodes the inputs one after the other. If there are several, each is a connection.
 func decodeAll(inv *invocation, c *cli.Context, names []string, cfg decode.Config, newView func() decode.View) (decode.Result, error) {
 	var total decode.Result
 	err := inv.each(names, func(i int, name string) error {
@@ -151,8 +150,7 @@ func decodeOne(inv *invocation, c *cli.Context, name string, cfg decode.Config, 
 	return result, located(name, result.Framing, err)
 }
 
-// notice returns what tells people what an input was taken for; nil if they do
-// not want to know.
+// notice returns the function that prints notices on an input; nil with --quiet.
 func (inv *invocation) notice(c *cli.Context, name string) func(text string) {
 	if c.Bool("quiet") {
 		return nil
@@ -160,8 +158,7 @@ func (inv *invocation) notice(c *cli.Context, name string) func(text string) {
 	return func(text string) { inv.say(name, text) }
 }
 
-// remarks returns what tells people of the notes in a capture; nil if they do not
-// want to know.
+// remarks returns the function that prints the notes in a capture; nil with --quiet.
 func remarks(inv *invocation, c *cli.Context, name string) func(seq int64, rec *capture.Record) {
 	if c.Bool("quiet") {
 		return nil
@@ -169,19 +166,16 @@ func remarks(inv *invocation, c *cli.Context, name string) func(seq int64, rec *
 	return advice.Remarks(func(seq int64, text string) { inv.say(name, fmt.Sprintf("before frame %d: %s", seq, text)) })
 }
 
-// tell tells people what a jq filter says, which may quote the wire.
+// tell prints a line of a jq filter, which may quote the wire.
 func (inv *invocation) tell(line string) { fmt.Fprintln(inv.Stderr, render.Safe(line)) }
 
-// say tells people something about an input.
+// say prints a message about an input.
 func (inv *invocation) say(name, text string) {
 	fmt.Fprintf(inv.Stderr, "wirectl: %s\n", render.Safe(label(name)+": "+text))
 }
 
-// located says of an error in which input it is and, if that is a fault of the
-// input, what to try.
+// located adds the input to an error and, if it is a fault of the input, what to try.
 func located(name string, framing frame.Framing, err error) error {
-	var fe *frame.Error
-	var ce *capture.Error
 	switch {
 	case err == nil || isBrokenPipe(err):
 		return err
@@ -189,14 +183,13 @@ func located(name string, framing frame.Framing, err error) error {
 		return usagef("%s: %w", label(name), err)
 	case frame.IsFault(err), errors.Is(err, frame.ErrUnknown), capture.IsFault(err):
 		return &faultError{advice.On(fmt.Errorf("%s: %w", label(name), err), framing)}
-	case errors.As(err, &fe), errors.As(err, &ce):
+	case is[*frame.Error](err), is[*capture.Error](err):
 		return &source.Error{Err: fmt.Errorf("%s: %w", label(name), err)}
 	}
 	return err
 }
 
-// maxWorkers is how many workers decode has at most: more would only wait for
-// their turn at reading, and take memory.
+// maxWorkers bounds the workers of decode: more would only wait for input and use memory.
 const maxWorkers = 8
 
 // decodeConfig reads the flags that say how to read.
@@ -225,15 +218,15 @@ func decodeConfig(c *cli.Context) (decode.Config, error) {
 		return cfg, usagef("invalid --grpc-encoding %q: want one of %s", cfg.Compression, strings.Join(decode.Compressions, ", "))
 	}
 	if jq := c.String("jq"); strings.Contains(jq, "debug") || strings.Contains(jq, "stderr") {
-		cfg.Workers = 1 // so that what they tell is in the order of the frames
+		cfg.Workers = 1 // their lines must be in the order of the frames
 	}
 	if p := stream.protocol; c.Bool("count") && p != nil && p.Encoding() == protocol.Opaque {
-		cfg.Workers = 1 // to hand a batch over would cost more than to count it
+		cfg.Workers = 1 // handing a batch over would cost more than counting it
 	}
 	return cfg, nil
 }
 
-// pricesFlag says what the tokens of models cost.
+// pricesFlag is the flag with the prices of tokens.
 func pricesFlag() cli.Flag {
 	return &cli.StringFlag{Name: "prices", Usage: "read token prices from `FILE` (default: prices.yaml in wirectl's configuration folder)"}
 }
@@ -247,7 +240,7 @@ func pricedConfig(inv *invocation, c *cli.Context) (decode.Config, error) {
 	return cfg, err
 }
 
-// followsOne says why --follow cannot be.
+// followsOne checks that --follow has only one input.
 func followsOne(c *cli.Context, names []string) error {
 	if c.Bool("follow") && len(names) > 1 {
 		return usagef("--follow waits at the end of the first input and never reaches %s: name one input", label(names[1]))

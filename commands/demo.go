@@ -37,9 +37,6 @@ func demoCommand(inv *invocation) *cli.Command {
 }
 
 func runDemo(inv *invocation, c *cli.Context) error {
-	if len(inv.Operands) > 0 {
-		return usagef("demo takes no operands; got %q", inv.Operands[0])
-	}
 	if c.Float64("pace") <= 0 {
 		return usagef("invalid --pace %v: want a positive number", c.Float64("pace"))
 	}

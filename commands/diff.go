@@ -85,9 +85,7 @@ func runDiff(inv *invocation, c *cli.Context) error {
 	if !report.Alike() {
 		return &faultError{errors.New(report.Summary())}
 	}
-	if !c.Bool("quiet") {
-		fmt.Fprintf(inv.Stderr, "wirectl: %s\n", report.Summary())
-	}
+	inv.unlessQuiet(c, report.Summary())
 	return nil
 }
 

@@ -25,9 +25,6 @@ func doctorCommand(inv *invocation) *cli.Command {
 }
 
 func runDoctor(inv *invocation, c *cli.Context) error {
-	if len(inv.Operands) > 0 {
-		return usagef("doctor takes no operands; got %q", inv.Operands[0])
-	}
 	w := tabwriter.NewWriter(inv.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "Programs:")
 	programs.Write(c.Context, w)

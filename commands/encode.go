@@ -51,11 +51,10 @@ func encodeOne(inv *invocation, c *cli.Context, name string, cfg encode.Config) 
 	defer src.Close()
 	src.Meter(inv.opener().Meter)
 	err = encode.Run(c.Context, src, inv.bytes(), cfg)
-	var line *encode.Error
 	switch {
 	case errors.Is(err, encode.ErrNoFraming):
 		return usagef("%s: %w: give --framing or --protocol", label(name), err)
-	case errors.As(err, &line):
+	case is[*encode.Error](err):
 		return &faultError{fmt.Errorf("%s: %w", label(name), err)}
 	default:
 		return located(name, frame.Line, err)

@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -15,15 +14,15 @@ import (
 	"github.com/wirectl/wirectl/transport/quic"
 )
 
-// withEndpoint declares that a command takes an ENDPOINT behind its operands, and
-// adds the flags that endpoints share.
+// withEndpoint declares that a command takes an ENDPOINT after its operands, and adds the common
+// flags of endpoints.
 func (inv *invocation) withEndpoint(cmd *cli.Command) *cli.Command {
 	cmd.Flags = append(cmd.Flags, endpointFlags()...)
 	return inv.endingInEndpoint(cmd)
 }
 
-// endingInEndpoint declares that a command takes the words of an ENDPOINT behind
-// its operands, without the flags that say how it is reached.
+// endingInEndpoint declares that a command takes the words of an ENDPOINT after its operands,
+// without the flags of endpoints.
 func (inv *invocation) endingInEndpoint(cmd *cli.Command) *cli.Command {
 	inv.TakeEndpoint = append(inv.TakeEndpoint, cmd.Name)
 	return cmd
@@ -54,8 +53,7 @@ func listenFlags() []cli.Flag {
 	}
 }
 
-// endpoint returns the ENDPOINT at the end of the line. Before it stand at most
-// operands operands.
+// endpoint returns the ENDPOINT at the end of the line, after at most that many operands.
 func (inv *invocation) endpoint(c *cli.Context, operands int) (transport.Endpoint, error) {
 	opts, err := inv.unitOptions(c)
 	if err != nil {
@@ -63,17 +61,14 @@ func (inv *invocation) endpoint(c *cli.Context, operands int) (transport.Endpoin
 	}
 	words := inv.Endpoint
 	if len(inv.Operands) > operands {
-		words = inv.Operands[operands:] // one of these was to be it
+		words = inv.Operands[operands:] // one of these was meant to be it
 	}
 	e, err := transport.Parse(words, opts)
-	if err != nil {
-		return nil, usagef("%w", err)
-	}
-	return e, nil
+	return e, asUsage(err)
 }
 
-// listen listens at the address that --listen gives; unanswered for whoever answers
-// clients by [transport.Answer].
+// listen listens at the address of --listen; unanswered is for callers that use
+// [transport.Answer].
 func (inv *invocation) listen(c *cli.Context, unanswered bool) (transport.Listener, error) {
 	opts, err := inv.transportOptions(c)
 	if err != nil {
@@ -81,15 +76,14 @@ func (inv *invocation) listen(c *cli.Context, unanswered bool) (transport.Listen
 	}
 	opts.Unanswered = unanswered
 	l, err := transport.Listen(c.Context, c.String("listen"), opts)
-	if wrong := (*transport.AddressError)(nil); errors.As(err, &wrong) {
+	if is[*transport.AddressError](err) {
 		return nil, usagef("%w", err)
 	}
 	return l, err
 }
 
-// schemes are the kinds of endpoint that are not built in. Between a client and a
-// server that both speak gRPC the calls of any service pass; one that speaks it
-// with something else speaks Latis.
+// schemes are the endpoints that are not built in. Between a client and a server over gRPC, the
+// calls of any service are relayed; otherwise gRPC carries Latis.
 func schemes(inv *invocation, c *cli.Context) []transport.Scheme {
 	calls := grpc.Schemes
 	if isGRPC(c.String("listen")) && slices.ContainsFunc(inv.Endpoint, isGRPC) {
@@ -102,7 +96,7 @@ func isGRPC(address string) bool {
 	return strings.HasPrefix(address, "grpc://") || strings.HasPrefix(address, "grpcs://")
 }
 
-// unitOptions are transportOptions with what is for the unit alone.
+// unitOptions are transportOptions with the flags for the unit alone.
 func (inv *invocation) unitOptions(c *cli.Context) (transport.Options, error) {
 	opts, err := inv.transportOptions(c)
 	if cert := c.String("unit-cert"); cert != "" {
@@ -114,7 +108,7 @@ func (inv *invocation) unitOptions(c *cli.Context) (transport.Options, error) {
 	return opts, err
 }
 
-// transportOptions reads the flags that endpoints and listeners share.
+// transportOptions reads the common flags of endpoints and listeners.
 func (inv *invocation) transportOptions(c *cli.Context) (transport.Options, error) {
 	opts := transport.Options{
 		Stdin:        inv.Stdin,

@@ -23,8 +23,7 @@ func (inv *invocation) sources() ([]string, error) {
 	return []string{"-"}, nil
 }
 
-// opener returns what opens inputs. Progress is shown where the bar can stand
-// undisturbed.
+// opener returns the opener of inputs. It shows a progress bar if no other output disturbs that.
 func (inv *invocation) opener() *source.Opener {
 	o := &source.Opener{Stdin: inv.Stdin, Getenv: inv.Getenv, Waiting: inv.say, Hub: hub.Source(inv.Getenv)}
 	if inv.IsTerminal(inv.Stderr) && (inv.reportsAtEnd || !inv.IsTerminal(inv.Stdout)) {
@@ -33,19 +32,19 @@ func (inv *invocation) opener() *source.Opener {
 	return o
 }
 
-// open opens what holds bytes.
+// open opens an input of bytes.
 func (inv *invocation) open(ctx context.Context, name string) (*source.Source, error) {
 	src, err := inv.opener().Open(ctx, name)
 	return src, misnamed(err)
 }
 
-// openSession opens what holds frames.
+// openSession opens an input of frames.
 func (inv *invocation) openSession(ctx context.Context, name string, cfg decode.Config, follow bool) (*source.Session, error) {
 	src, err := inv.opener().Session(ctx, name, cfg, follow)
 	return src, unopened(name, err)
 }
 
-// misnamed says of an error whether the command line is to blame.
+// misnamed makes an error a usage error if the command line is to blame.
 func misnamed(err error) error {
 	if errors.Is(err, source.ErrFolder) {
 		return &source.Error{Err: usagef("%w", err)}
@@ -53,9 +52,9 @@ func misnamed(err error) error {
 	return err
 }
 
-// unopened says of an error in which input it is, and whether that is to blame.
+// unopened adds the input to an error, and marks a fault of the input.
 func unopened(name string, err error) error {
-	if unread := (*source.Error)(nil); err == nil || errors.As(err, &unread) {
+	if err == nil || is[*source.Error](err) {
 		return misnamed(err)
 	}
 	if fault := located(name, nil, err); fault != err {
@@ -64,12 +63,11 @@ func unopened(name string, err error) error {
 	return &source.Error{Err: fmt.Errorf("%s: %w", label(name), err)}
 }
 
-// label is what messages call an input.
+// label is the name of an input in messages.
 func label(name string) string { return source.Label(name) }
 
-// each calls f for every input in turn. That one cannot be read, or has a fault, is said
-// at once and does not keep the others from being read: each returns it in the end, so
-// that the status tells of it. Any other error ends the round.
+// each calls f for every input in turn. It reports an input that cannot be read or has a fault at
+// once, goes on with the others, and returns an error at the end. It stops at any other error.
 func (inv *invocation) each(names []string, f func(i int, name string) error) error {
 	unread, faulty := 0, 0
 	for i, name := range names {
@@ -98,15 +96,13 @@ func (inv *invocation) each(names []string, f func(i int, name string) error) er
 	return nil
 }
 
-// isOfInput reports whether an error is about one input, and not about all of the run.
+// isOfInput reports whether an error is about one input, and not about the whole run.
 func isOfInput(err error) bool {
-	var fault *faultError
-	return isUnread(err) || errors.As(err, &fault)
+	return isUnread(err) || is[*faultError](err)
 }
 
-// isUnread reports whether an input could not be read at all, or not to its end, for no
-// reason that lies in what was read.
+// isUnread reports whether an input could not be read, or not to its end, for a reason outside of
+// its content.
 func isUnread(err error) bool {
-	var unread *source.Error
-	return errors.As(err, &unread) && !errors.Is(err, context.Canceled)
+	return is[*source.Error](err) && !errors.Is(err, context.Canceled)
 }

@@ -3,7 +3,6 @@ package commands
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"time"
@@ -44,7 +43,7 @@ func lintCommand(inv *invocation) *cli.Command {
 	}
 }
 
-// sessionFlags are the flags of commands that read sessions as a whole.
+// sessionFlags are the flags of commands that read whole sessions.
 func sessionFlags() []cli.Flag {
 	return append([]cli.Flag{
 		grpcEncodingFlag(),
@@ -107,7 +106,7 @@ func lintOne(inv *invocation, c *cli.Context, name string, cfg decode.Config, te
 	return s, err
 }
 
-// lintContract reads the flags that ask for more than a protocol does.
+// lintContract reads the flags of the contract.
 func lintContract(inv *invocation, c *cli.Context) (lint.Contract, error) {
 	terms := lint.Contract{
 		Expect: cmdline.ListOf(c, "expect-tool"), Forbid: cmdline.ListOf(c, "forbid-tool"), MaxDuration: make(map[string]time.Duration),
@@ -159,7 +158,7 @@ func lintOutput(inv *invocation, c *cli.Context, r *lint.Report) (func(io.Writer
 	return nil, usagef("invalid --output %q: want text, ndjson, junit or sarif", c.String("output"))
 }
 
-// verdict says on standard error what was found, and fails if it was too much.
+// verdict prints the summary on standard error, and fails if there are failures.
 func verdict(inv *invocation, c *cli.Context, r *lint.Report) error {
 	summary := r.Summary()
 	if n := r.Unkept(); n > 0 {
@@ -168,8 +167,6 @@ func verdict(inv *invocation, c *cli.Context, r *lint.Report) error {
 	if r.Fails() {
 		return &faultError{errors.New(summary)}
 	}
-	if !c.Bool("quiet") {
-		fmt.Fprintf(inv.Stderr, "wirectl: %s\n", summary)
-	}
+	inv.unlessQuiet(c, summary)
 	return nil
 }

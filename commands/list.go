@@ -22,10 +22,7 @@ func listCommand(inv *invocation) *cli.Command {
 		Description: "Lists the names that --framing, --carrier and --protocol accept, and the built-in\n" +
 			"sessions.\n\n" +
 			"   wirectl list",
-		Action: func(*cli.Context) error {
-			if len(inv.Operands) > 0 {
-				return usagef("list takes no operands; got %q", inv.Operands[0])
-			}
+		Action: inv.does(func(*invocation, *cli.Context) error {
 			w := tabwriter.NewWriter(inv.Stdout, 0, 0, 2, ' ', 0)
 			fmt.Fprintln(w, "Framings:")
 			for _, f := range frame.Framings() {
@@ -44,12 +41,12 @@ func listCommand(inv *invocation) *cli.Command {
 				fmt.Fprintf(w, "  %s\t%s\n", name, fixtureParts(name))
 			}
 			return w.Flush()
-		},
+		}),
 	}
 }
 
-// fixtureParts are the files of a session that are plain streams, behind what
-// carries it if something does.
+// fixtureParts lists the files of a session that are plain streams, after its carrier if it has
+// one.
 func fixtureParts(session string) string {
 	var files []string
 	if by := fixtures.Carrier(session); by != "" {

@@ -14,8 +14,7 @@ import (
 	"github.com/wirectl/wirectl/internal/nearest"
 )
 
-// sentence is what an error says to a person. Of a file that is not there it says
-// which may have been meant.
+// sentence returns the text of an error. For a missing file it adds a suggestion.
 func sentence(err error) string {
 	var missing *fs.PathError
 	if !errors.As(err, &missing) || !errors.Is(missing, fs.ErrNotExist) {
@@ -25,8 +24,7 @@ func sentence(err error) string {
 	return strings.Replace(err.Error(), missing.Error(), told, 1)
 }
 
-// instead says what there is in the place of a file that is not there: "" if that
-// is of no help.
+// instead suggests what a missing file may have been; "" if nothing fits.
 func instead(path string) string {
 	if slices.Contains(fixtures.Sessions(), path) {
 		return " (did you mean fixture:" + path + "?)"
@@ -36,11 +34,7 @@ func instead(path string) string {
 	if errors.Is(err, fs.ErrNotExist) {
 		return ": there is no folder " + dir
 	}
-	var names []string
-	for _, file := range there {
-		names = append(names, file.Name())
-	}
-	if meant := nearest.Of(name, names); meant != "" {
+	if meant := nearest.Of(name, mapped(there, fs.DirEntry.Name)); meant != "" {
 		return " (did you mean " + dir + meant + "?)"
 	}
 	if history.IsID(path) {

@@ -6,17 +6,17 @@ import (
 	"github.com/wirectl/wirectl/internal/render"
 )
 
-// quietFlag is of the commands that say on standard error what they do.
+// quietFlag is the flag of commands that print messages on standard error.
 func quietFlag() cli.Flag {
 	return &cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print only errors on stderr"}
 }
 
-// colorFlag is of the commands that colour what is named.
+// colorFlag is the flag of commands with coloured output.
 func colorFlag(what string) cli.Flag {
 	return &cli.StringFlag{Name: "color", Value: "auto", Usage: "colour " + what + ": auto, always or never"}
 }
 
-// style is that of what a command prints to a stream of the environment.
+// style returns the style of a command's output on a stream of the environment.
 func (env Env) style(c *cli.Context, stream any) (*render.Style, error) {
 	colorful, err := env.colorful(c.String("color"), stream)
 	return render.Palette(colorful), err
@@ -25,8 +25,5 @@ func (env Env) style(c *cli.Context, stream any) (*render.Style, error) {
 // colorful decides, for a stream of the environment, whether its output has colour.
 func (env Env) colorful(mode string, stream any) (bool, error) {
 	colorful, err := render.Colorful(mode, env.Getenv, env.IsTerminal(stream))
-	if err != nil {
-		err = usagef("%w", err)
-	}
-	return colorful, err
+	return colorful, asUsage(err)
 }

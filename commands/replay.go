@@ -59,7 +59,7 @@ func replayCommand(inv *invocation) *cli.Command {
 	})
 }
 
-// A player is what the command line asks replay for.
+// A player holds the operands and flags of replay.
 type player struct {
 	*invocation
 	c       *cli.Context
@@ -131,10 +131,10 @@ func newPlayer(inv *invocation, c *cli.Context) (*player, error) {
 	return p, err
 }
 
-// reportTo has the report written to what stands before a stream of the environment.
+// reportTo sets the writer of the report, on a stream of the environment.
 func (p *player) reportTo(w, stream io.Writer) { p.report.Out, p.report.Width = w, p.width(stream) }
 
-// agree says which flags do not go together.
+// agree rejects flags that do not go together.
 func (p *player) agree() error {
 	c, peer := p.c, p.hasPeer()
 	switch {
@@ -161,7 +161,7 @@ func (p *player) hasPeer() bool { return len(p.Endpoint) > 0 || len(p.Operands) 
 // writes reports whether there is no peer.
 func (p *player) writes() bool { return p.c.IsSet("to") || !p.hasPeer() && p.side == frame.C2U }
 
-// matcher reads the flags that say when a frame is as recorded.
+// matcher reads the flags that say how frames are compared.
 func (p *player) matcher() (m replay.Matcher, err error) {
 	c := p.c
 	m.IgnoreChunks, m.Skip = c.Bool("ignore-chunks"), cmdline.ListOf(c, "ignore-kind")
@@ -191,8 +191,7 @@ func (p *player) matcher() (m replay.Matcher, err error) {
 	return m, nil
 }
 
-// refuse says why a frame is not to be played, if its bytes may not be those of
-// the wire.
+// refuse rejects a frame whose bytes may differ from those on the wire.
 func (p *player) refuse(it *decode.Item) error {
 	switch name := label(p.Operands[0]); {
 	case p.c.Bool("allow-redacted"):
@@ -241,7 +240,7 @@ func (p *player) load() error {
 	return nil
 }
 
-// write writes what the side says to standard output.
+// write writes the bytes of the side to standard output.
 func (p *player) write() error {
 	for _, s := range p.scripts {
 		if err := s.Write(p.c.Context, p.Stdout, p.side, p.options.Speed); err != nil {
@@ -270,25 +269,22 @@ func (p *player) play() error {
 		}
 		err = p.tellResult(p.Operands[0], &result)
 		failed = cmp.Or(failed, err)
-		if fault := (*faultError)(nil); err != nil && (!errors.As(err, &fault) || !p.options.KeepGoing) {
+		if err != nil && !(is[*faultError](err) && p.options.KeepGoing) {
 			break
 		}
 	}
 	return cmp.Or(p.report.Close(), failed)
 }
 
-// players are what is played, one after the other.
-func (p *player) players() (list []replay.Player) {
+// players returns the players, one for each connection unless they repeat.
+func (p *player) players() []replay.Player {
 	if p.c.Bool("repeat") {
 		return []replay.Player{replay.NewRepeater(p.scripts, p.options.Match.Ignore)}
 	}
-	for _, s := range p.scripts {
-		list = append(list, s)
-	}
-	return list
+	return mapped(p.scripts, func(s *replay.Script) replay.Player { return s })
 }
 
-// serve plays the unit for all who come.
+// serve plays the unit for all clients.
 func (p *player) serve() error {
 	l, err := p.listen(p.c, false)
 	if err != nil {
@@ -311,7 +307,7 @@ func (p *player) serve() error {
 	return cmp.Or(p.report.Close(), err, failed)
 }
 
-// sweep cancels a request at one point of its answer, or at all.
+// sweep cancels a request at one point of its answer, or at all points.
 func (p *player) sweep() error {
 	at, err := replay.ParseCancelAt(p.c.String("cancel-at"))
 	if err != nil {
@@ -329,7 +325,7 @@ func (p *player) sweep() error {
 			return p.report.AddPoint(point)
 		})
 		if !errors.Is(err, replay.ErrNoRequest) {
-			break // the others have nothing to do with it
+			break
 		}
 	}
 	if errors.Is(err, replay.ErrNoRequest) {
@@ -341,14 +337,12 @@ func (p *player) sweep() error {
 	if slices.ContainsFunc(points, (*replay.Point).Breaks) {
 		return &faultError{errors.New(replay.Summary(points))}
 	}
-	if !p.c.Bool("quiet") {
-		fmt.Fprintf(p.Stderr, "wirectl: %s\n", replay.Summary(points))
-	}
+	p.unlessQuiet(p.c, replay.Summary(points))
 	return nil
 }
 
-// dialer returns what connects to the peer: a unit without one speaks on standard
-// input and output, and reports elsewhere.
+// dialer returns the function that connects to the peer. A unit without a peer uses standard input
+// and output, and reports on standard error.
 func (p *player) dialer() (func(context.Context) (transport.Conn, error), error) {
 	if !p.hasPeer() {
 		p.Endpoint = []string{"stdio"}
@@ -363,7 +357,7 @@ func (p *player) dialer() (func(context.Context) (transport.Conn, error), error)
 	return transport.Shown{Endpoint: e, Stderr: p.Stderr, Ended: p.exits.Add, Lingers: lingers(p.invocation, p.c)}.Dial, nil
 }
 
-// tellResult reports what came of a run, and fails if the peer was not as recorded.
+// tellResult reports a run, and fails if the peer differed from the recording.
 func (p *player) tellResult(who string, r *replay.Result) error {
 	if err := p.report.AddResult(who, r); err != nil {
 		return err
@@ -377,15 +371,14 @@ func (p *player) tellResult(who string, r *replay.Result) error {
 	return nil
 }
 
-// fault is what a divergence is to the caller. Of a peer that has gone it says how its
-// program ended; one that never led to the peer is not a fault of that.
+// fault returns the error of a divergence. If the peer has gone, it says how its program ended. A
+// program that did not start is not the fault of a peer.
 func (p *player) fault(r *replay.Result) error {
 	d, err := r.Divergence(), errors.New(r.DifferenceText())
 	failed := p.exits.Failed()
-	var start *transport.StartError
 	switch {
 	case d.What != replay.Gone || failed == nil:
-	case errors.As(failed, &start):
+	case is[*transport.StartError](failed):
 		return failed
 	default:
 		err = fmt.Errorf("%w: %w", err, failed)

@@ -72,7 +72,7 @@ func runReport(inv *invocation, c *cli.Context) error {
 	return convert.WriteFile(out, write)
 }
 
-// keepSession hands a session to the store, without its secrets.
+// keepSession reads a session into the store, without its secrets.
 func keepSession(inv *invocation, c *cli.Context, name string, cfg decode.Config, s *store.Store) error {
 	cfg.Resync = true
 	cfg.Notice = inv.notice(c, name)
@@ -89,9 +89,8 @@ func keepSession(inv *invocation, c *cli.Context, name string, cfg decode.Config
 		r = convert.Redact(r, x)
 	}
 	err = s.Take(c.Context, decode.Input{Capture: r}, cfg)
-	var fault *faultError
 	switch {
-	case errors.As(err, &fault): // of a stream, which says where it is
+	case is[*faultError](err): // of a stream; it has the position
 		return err
 	case errors.Is(err, capture.ErrCut):
 		inv.say(name, err.Error())

@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"errors"
 	"strings"
 	"time"
 
@@ -32,7 +31,7 @@ func rlmCommand(inv *invocation) *cli.Command {
 	}
 }
 
-// runEnd is how long a run that was interrupted may take to end.
+// runEnd bounds how long an interrupted run takes to end.
 const runEnd = 10 * time.Second
 
 func runRLM(inv *invocation, c *cli.Context) error {
@@ -65,7 +64,7 @@ func runRLM(inv *invocation, c *cli.Context) error {
 			}
 		},
 	})
-	if wrong := (*run.SchemaError)(nil); errors.As(err, &wrong) {
+	if is[*run.SchemaError](err) {
 		return &faultError{err}
 	}
 	switch {

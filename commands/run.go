@@ -25,21 +25,20 @@ const (
 	statusFailed = 1
 	statusUsage  = 2
 	statusFault  = 3 // the peer or the input broke its protocol
-	statusLimit  = 4 // a limit ended a run of rlm, whose best answer was printed
-	// StatusInterrupted is that of a command that a signal ended, and
-	// StatusTerminated that of one that SIGTERM did.
+	statusLimit  = 4 // a limit ended a run of rlm; its best answer was printed
+	// StatusInterrupted is the status after an interrupt, and StatusTerminated that after SIGTERM.
 	StatusInterrupted = 130
 	StatusTerminated  = 143
 )
 
-// An invocation is one run of wirectl: its environment, and what stands among and
-// behind the flags.
+// An invocation is one run of wirectl: its environment, and the words of its command line
+// besides flags.
 type invocation struct {
 	Env
 	cmdline.Line
-	// reportsAtEnd says that nothing is printed before all input was read.
+	// reportsAtEnd says that nothing is printed before all input has been read.
 	reportsAtEnd bool
-	// schemes are endpoints for what is to be played alone.
+	// schemes are endpoints for replayed sessions.
 	schemes []transport.Scheme
 }
 
@@ -49,13 +48,17 @@ func newInvocation(env Env) *invocation {
 	}}
 }
 
-// does returns the action of a command.
+// does returns the action of a command. A command with blank ArgsUsage takes no operands.
 func (inv *invocation) does(run func(*invocation, *cli.Context) error) cli.ActionFunc {
-	return func(c *cli.Context) error { return run(inv, c) }
+	return func(c *cli.Context) error {
+		if len(inv.Operands) > 0 && c.Command.ArgsUsage == " " {
+			return usagef("%s takes no operands; got %q", c.Command.Name, inv.Operands[0])
+		}
+		return run(inv, c)
+	}
 }
 
-// Run runs the command line args, of which the first is the program's name,
-// and returns the exit status.
+// Run runs a command line, which begins with the program's name, and returns the exit status.
 func Run(ctx context.Context, env Env, args []string) int {
 	inv := newInvocation(env)
 	if len(args) > 1 && args[1] == completeWord {
@@ -91,8 +94,7 @@ const firstSteps = `wirectl shows what passes between AI agents, their tools and
 wirectl demo plays an example. wirectl help lists all commands.
 `
 
-// respelled returns a command line that names its command by the name that the
-// command has, for two that are written otherwise.
+// respelled replaces two alternative spellings of commands.
 func respelled(args []string) []string {
 	switch {
 	case len(args) > 1 && args[1] == "--version":
@@ -105,18 +107,16 @@ func respelled(args []string) []string {
 
 // status chooses the exit status for the outcome of a command.
 func status(err error) int {
-	var usage *cmdline.Error
-	var fault *faultError
 	var start *transport.StartError
 	var child *childError
 	switch {
 	case err == nil, isBrokenPipe(err):
 		return statusOK
-	case errors.As(err, &usage):
+	case is[*cmdline.Error](err):
 		return statusUsage
-	case errors.As(err, &fault):
+	case is[*faultError](err):
 		return statusFault
-	case errors.As(err, &start): // as shells have it
+	case errors.As(err, &start): // as in shells
 		return start.Status
 	case errors.As(err, &child):
 		return child.status
@@ -129,7 +129,7 @@ func status(err error) int {
 func report(w io.Writer, err error) {
 	var child *childError
 	if errors.As(err, &child) && child.err == nil {
-		return // the program has said what there was to say
+		return // the program has reported its error
 	}
 	if err != nil && !isBrokenPipe(err) {
 		// An error may quote the wire, and w may be a terminal.
@@ -137,24 +137,38 @@ func report(w io.Writer, err error) {
 	}
 }
 
-// isBrokenPipe reports whether the reader of our output has gone, as head does
-// when it has enough. That is nothing to complain about, unlike a peer that has.
+// isBrokenPipe reports whether the reader of our output has closed it, as head does. That is not
+// an error, unlike a peer that has gone.
 func isBrokenPipe(err error) bool {
 	var peer *net.OpError
 	return !errors.As(err, &peer) && (errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe))
 }
 
-// usagef returns an error that says that wirectl was called wrongly.
+// is reports whether err is or wraps an error of type E.
+func is[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}
+
+// usagef returns a usage error.
 func usagef(format string, args ...any) error { return cmdline.Errorf(format, args...) }
 
-// A faultError says that the input, or a peer, broke its protocol.
+// asUsage makes err, unless it is nil, a usage error.
+func asUsage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return usagef("%w", err)
+}
+
+// A faultError says that the input or a peer broke its protocol.
 type faultError struct{ err error }
 
 func (e *faultError) Error() string { return e.err.Error() }
 func (e *faultError) Unwrap() error { return e.err }
 
-// A childError says that the program that was run ended with a status, which is
-// ours, too. The error is nil if the program ran.
+// A childError says that a child process ended with a status, which becomes our own. The error
+// is nil if the program ran.
 type childError struct {
 	status int
 	err    error
@@ -186,23 +200,22 @@ var help = cmdline.Help{
 
 func init() { help.Install() }
 
-// Manual returns a page on wirectl and one on each command, from what help says.
+// Manual returns a page on wirectl and one on each command, made from the help.
 func Manual() []cmdline.Page { return help.Manual(newApp(newInvocation(Env{}))) }
 
-// A maker makes one command.
+// A maker builds a command.
 type maker struct {
 	name string
 	make func(*invocation) *cli.Command
 }
 
-// Brief reports whether the command line args is of a command that prints what it
-// knows and ends. An interrupt may end it as it ends any process: to catch one
-// takes threads, and those more time than such a command.
+// Brief reports whether a command line is of a command that only prints something. The default
+// handling of interrupts is enough for it: to catch them would take longer than the command.
 func Brief(args []string) bool {
 	return len(args) > 1 && (args[1] == "version" || args[1] == "completion")
 }
 
-// makers are of every command, in the order in which help lists them.
+// makers build all commands, in the order of the help.
 var makers = []maker{
 	{"decode", decodeCommand},
 	{"encode", encodeCommand},
@@ -236,9 +249,8 @@ var makers = []maker{
 // newApp returns the application, with every command.
 func newApp(inv *invocation) *cli.App { return newAppOf(inv, makers) }
 
-// newAppFor returns the application as the command line args needs it: with the
-// one command that it names, if it does. Many have dozens of flags, and to make
-// them all takes longer than what some commands do.
+// newAppFor returns the application for a command line, with only the command that it names, if
+// any. Many commands have dozens of flags, and building all takes longer than running some.
 func newAppFor(inv *invocation, args []string) *cli.App {
 	named := slices.IndexFunc(makers, func(m maker) bool { return len(args) > 1 && m.name == args[1] })
 	if named < 0 {

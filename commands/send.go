@@ -3,7 +3,6 @@ package commands
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 
@@ -112,7 +111,7 @@ func runSend(inv *invocation, c *cli.Context) error {
 		err = finished
 	}
 	err = s.watch.Outcome(s.withExit(err), ctx.Err() != nil, c.Context.Err() != nil, s.told)
-	if fault := (*client.FaultError)(nil); errors.As(err, &fault) {
+	if is[*client.FaultError](err) {
 		return &faultError{err}
 	}
 	return err
@@ -148,7 +147,7 @@ func newSending(inv *invocation, c *cli.Context) (*sending, error) {
 	return s, nil
 }
 
-// run makes the calls and prints what comes back.
+// run makes the calls and prints the answers.
 func (s *sending) run(ctx context.Context, d *dialer) error {
 	p, err := d.dial(ctx)
 	if err != nil {
@@ -183,7 +182,7 @@ func (s *sending) call(ctx context.Context, call client.Call) error {
 	return err
 }
 
-// told tells what was found, which may quote the wire.
+// told prints a finding, which may quote the wire.
 func (s *sending) told(text string) { fmt.Fprintf(s.Stderr, "wirectl: %s\n", render.Safe(text)) }
 
 // prompt returns the text of --prompt, and whether there is any.

@@ -11,8 +11,8 @@ import (
 	"github.com/wirectl/wirectl/transport"
 )
 
-// lingers tells, once, that a program is waited for; nil if nobody wants to know, or
-// it is over soon.
+// lingers returns a function that prints once that wirectl waits for a program; nil with --quiet
+// or a short grace.
 func lingers(inv *invocation, c *cli.Context) func() {
 	grace := c.Duration("grace")
 	if c.Bool("quiet") || grace <= transport.AtOnce {
@@ -23,19 +23,18 @@ func lingers(inv *invocation, c *cli.Context) func() {
 	})
 }
 
-// reached returns the peer, whose program, if it is one, is minded.
+// reached returns the endpoint of the peer. It records how a program ended.
 func (s *sending) reached() transport.Endpoint {
 	return transport.Shown{Endpoint: s.endpoint, Stderr: s.Stderr, Ended: s.exits.Add, Lingers: lingers(s.invocation, s.c)}
 }
 
-// withExit adds to what came of asking how the program ended that was asked. Once
-// it has answered, that is only told.
+// withExit adds to an error how the peer's program ended. If the program has answered, that is only
+// printed.
 func (s *sending) withExit(err error) error {
 	failed := s.exits.Failed()
-	var start *transport.StartError
 	switch {
 	case failed == nil:
-	case errors.Is(err, client.ErrEnded) && errors.As(failed, &start):
+	case errors.Is(err, client.ErrEnded) && is[*transport.StartError](failed):
 		return failed
 	case errors.Is(err, client.ErrEnded):
 		return fmt.Errorf("%w: %w", err, failed)

@@ -38,11 +38,7 @@ func (s *sending) latisAsk() (*client.LatisAsk, error) {
 	ask := &client.LatisAsk{
 		Session: s.c.String("session"), State: s.c.Bool("state"), Subscribe: s.c.Bool("subscribe"),
 		Created: func(id string) { fmt.Fprintf(s.Stderr, "wirectl: the session is %s\n", render.Safe(id)) },
-		Resumed: func(state string) {
-			if !s.c.Bool("quiet") {
-				fmt.Fprintf(s.Stderr, "wirectl: the session is resumed: %s\n", render.Safe(state))
-			}
-		},
+		Resumed: func(state string) { s.unlessQuiet(s.c, "the session is resumed: "+render.Safe(state)) },
 	}
 	if ask.Metadata, err = cmdline.PairsOf(s.c, "metadata"); err != nil {
 		return nil, err

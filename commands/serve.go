@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"errors"
 	"strings"
 	"time"
 
@@ -97,19 +96,19 @@ func hostOptions(inv *invocation, c *cli.Context) host.Options {
 	}
 }
 
-// hostError says of an error whether the command line or the configuration is to blame.
+// hostError marks an error if the command line or the configuration is to blame.
 func hostError(err error) error {
-	if wrong := (*host.AddressError)(nil); errors.As(err, &wrong) {
+	if is[*host.AddressError](err) {
 		return usagef("%w", err)
 	}
-	if _, faulty := errors.AsType[*config.Error](err); faulty {
+	if is[*config.Error](err) {
 		return &faultError{err}
 	}
 	return err
 }
 
-// serveUsage prints what a broker that runs has been used for. It is the one at the
-// address that is an operand, or where the flags and the configuration say.
+// serveUsage prints the usage of a running broker: the one at the address in the operands, or else
+// at that of the flags and the configuration.
 func serveUsage(inv *invocation, c *cli.Context, h *host.Host) error {
 	addrs, err := h.Addresses()
 	if err != nil {

@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"errors"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -84,13 +83,13 @@ func listSessions(inv *invocation, c *cli.Context, folder *history.Folder) error
 	return nil
 }
 
-// removeSessions removes those of these ids, or all that have ended.
+// removeSessions removes the sessions with those ids, or all that have ended.
 func removeSessions(inv *invocation, c *cli.Context, folder *history.Folder, ids []string) error {
 	if (len(ids) == 0) != c.Bool("all") {
 		return usagef("sessions rm needs the IDs of sessions, or --all")
 	}
 	removed, err := folder.RemoveAll(ids)
-	if none := (*history.NotFoundError)(nil); errors.As(err, &none) {
+	if is[*history.NotFoundError](err) {
 		return usagef("%w", err)
 	}
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/wirectl/wirectl/transport/grpc"
 )
 
-// streamFlags are the flags that say what a stream is.
+// streamFlags are the flags that describe a stream.
 func streamFlags() []cli.Flag {
 	return append([]cli.Flag{
 		&cli.StringFlag{Name: "carrier", Usage: "override the detected carrier: " + carrierNames()},
@@ -25,7 +25,7 @@ func streamFlags() []cli.Flag {
 	}, payloadFlags()...)
 }
 
-// payloadFlags are the flags that say how payloads are read, and which are not.
+// payloadFlags are the flags that say how payloads are read.
 func payloadFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.IntFlag{Name: "limit-bytes", Usage: "refuse payloads over `N` bytes (default: 10000000 for rlm, 16777216 for others)"},
@@ -36,13 +36,18 @@ func payloadFlags() []cli.Flag {
 	}
 }
 
+// mapped returns of(item) for each item of a list.
+func mapped[T, U any](list []T, of func(T) U) []U {
+	var found []U
+	for _, item := range list {
+		found = append(found, of(item))
+	}
+	return found
+}
+
 // namesOf lists names for people.
 func namesOf[T any](list []T, name func(T) string) string {
-	var names []string
-	for _, item := range list {
-		names = append(names, name(item))
-	}
-	return strings.Join(names, ", ")
+	return strings.Join(mapped(list, name), ", ")
 }
 
 func framingNames() string { return namesOf(frame.Framings(), frame.Framing.Name) }
@@ -58,22 +63,18 @@ func carrierOf(c *cli.Context) (carrier.Kind, error) {
 		return carrier.Auto, nil
 	}
 	k, err := carrier.Named(name)
-	if err != nil {
-		return k, usagef("%w", err)
-	}
-	return k, nil
+	return k, asUsage(err)
 }
 
-// A streamConfig is what the flags name of a stream; nil for what they leave
-// open.
+// A streamConfig holds the flags on a stream; nil for a flag that is not given.
 type streamConfig struct {
 	framing  frame.Framing
 	protocol protocol.Protocol
-	schema   *protobuf.Methods // given without a message: calls tell theirs
+	schema   *protobuf.Methods // given without a message: the path of a call selects it
 }
 
-// maxLimit is the largest limit of a payload: what is several times as long, as the
-// buffers of a connection are, has its length in the range of an int.
+// maxLimit is the largest limit of a payload. Buffers of several times that size must have a
+// length in the range of an int.
 const maxLimit = math.MaxInt / 16
 
 func streamOf(c *cli.Context) (s streamConfig, err error) {
@@ -127,8 +128,8 @@ func (s *streamConfig) readSchema(c *cli.Context) error {
 	}
 }
 
-// reflection are the methods by which servers tell their schemas.
+// reflection are the methods of gRPC reflection.
 var reflection = sync.OnceValue(func() *protobuf.Methods { return protobuf.NewMethods(grpc.Reflection()...) })
 
-// calls returns what is known of gRPC calls.
+// calls returns the known gRPC calls.
 func (s *streamConfig) calls() *all.Calls { return &all.Calls{Known: reflection(), Schema: s.schema} }

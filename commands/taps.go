@@ -29,9 +29,6 @@ func tapsCommand(inv *invocation) *cli.Command {
 }
 
 func runTaps(inv *invocation, c *cli.Context) error {
-	if len(inv.Operands) > 0 {
-		return usagef("taps takes no operands; got %q", inv.Operands[0])
-	}
 	output := c.String("output")
 	if output != "text" && output != "ndjson" {
 		return usagef("invalid --output %q: want text or ndjson", output)

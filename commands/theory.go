@@ -99,9 +99,7 @@ func serveTheory(inv *invocation, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if !c.Bool("quiet") {
-		fmt.Fprintf(inv.Stderr, "wirectl: listening at ws://%s/run\n", l.Addr())
-	}
+	inv.unlessQuiet(c, fmt.Sprintf("listening at ws://%s/run", l.Addr()))
 	inv.Terminable()
 	inv.Linger(runsEnd)
 	return theory.New(handler, o).Serve(c.Context, l)

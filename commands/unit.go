@@ -46,10 +46,10 @@ func unitCommand(inv *invocation) *cli.Command {
 	})
 }
 
-// sessionTTL is how long units let sessions be resumed.
+// sessionTTL is how long units allow a session to be resumed.
 const sessionTTL = 10 * time.Minute
 
-// unitEnd is how long a unit that was told to end may take to tell its controllers.
+// unitEnd bounds how long a terminated unit takes to tell its controllers.
 const unitEnd = 3 * time.Second
 
 func runUnit(inv *invocation, c *cli.Context) error {
@@ -89,15 +89,15 @@ func runUnitAs(inv *invocation, c *cli.Context, u *unit.Unit) error {
 	return serveUnit(inv, c, "stdio", u.ServeOne)
 }
 
-// serveUnit serves who is at an address.
+// serveUnit serves the controller at an address.
 func serveUnit(inv *invocation, c *cli.Context, address string, serve func(context.Context, transport.Endpoint) error) error {
 	opts, err := inv.transportOptions(c)
 	if err != nil {
 		return err
 	}
 	if strings.HasPrefix(address, "quic://") && len(opts.Subprotocols) == 0 {
-		// A stream of QUIC is not there for the peer before somebody writes to it,
-		// and a unit waits to be spoken to: what comes first is gRPC's to say.
+		// The peer does not see a QUIC stream before something is written to it, and a unit
+		// waits for the first message. gRPC writes first.
 		opts.Subprotocols = []string{quic.GRPC}
 	}
 	e, err := transport.Parse([]string{address}, opts)
@@ -111,7 +111,7 @@ func serveUnit(inv *invocation, c *cli.Context, address string, serve func(conte
 	return err
 }
 
-// agentOf returns who answers the prompts.
+// agentOf returns the agent that answers prompts.
 func agentOf(inv *invocation, c *cli.Context, log *slog.Logger) (unit.Agent, error) {
 	name := slices.Concat(inv.Operands, inv.Endpoint, []string{"echo"})[0]
 	for _, of := range []struct{ flag, agent string }{{"delay", "echo"}, {"config", "provider"}} {
@@ -141,7 +141,7 @@ func agentOf(inv *invocation, c *cli.Context, log *slog.Logger) (unit.Agent, err
 	return nil, usagef("unknown agent %q: want echo, script SESSION, provider MODEL or exec CMD…", strings.Join(inv.Operands, " "))
 }
 
-// scriptOf reads the session that a unit answers from.
+// scriptOf reads the session that a unit replays.
 func scriptOf(inv *invocation, ctx context.Context, name string) (unit.Agent, error) {
 	src, err := inv.openSession(ctx, name, decode.Config{}, false)
 	if err != nil {
@@ -158,7 +158,7 @@ func scriptOf(inv *invocation, ctx context.Context, name string) (unit.Agent, er
 	return s, nil
 }
 
-// providerOf returns the agent that is a model of the broker.
+// providerOf returns the agent for a model of the broker.
 func providerOf(inv *invocation, c *cli.Context, model string) (unit.Agent, error) {
 	h, err := host.Load(hostOptions(inv, c))
 	if err != nil {
@@ -174,7 +174,7 @@ func providerOf(inv *invocation, c *cli.Context, model string) (unit.Agent, erro
 	return brokerAgent{broker: b, door: "unit", model: model}, nil
 }
 
-// logger returns what servers log to.
+// logger returns the log of servers.
 func (inv *invocation) logger(quiet bool) *slog.Logger {
 	level := slog.LevelInfo
 	if quiet {
@@ -190,9 +190,14 @@ func withoutTime(groups []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// announce says where a listener is reached.
+// announce prints the address of a listener.
 func announce(inv *invocation, c *cli.Context, l transport.Listener) {
+	inv.unlessQuiet(c, "listening at "+l.Addr())
+}
+
+// unlessQuiet prints a message, unless the user wants only errors.
+func (inv *invocation) unlessQuiet(c *cli.Context, text string) {
 	if !c.Bool("quiet") {
-		fmt.Fprintf(inv.Stderr, "wirectl: listening at %s\n", l.Addr())
+		fmt.Fprintf(inv.Stderr, "wirectl: %s\n", text)
 	}
 }

@@ -20,13 +20,10 @@ func versionCommand(inv *invocation) *cli.Command {
 		ArgsUsage: " ",
 		Description: "Also prints the system and the Go version that it was built for.\n\n" +
 			"   wirectl version",
-		Action: func(*cli.Context) error {
-			if len(inv.Operands) > 0 {
-				return usagef("version takes no operands; got %q", inv.Operands[0])
-			}
+		Action: inv.does(func(*invocation, *cli.Context) error {
 			_, err := fmt.Fprintf(inv.Stdout, "wirectl %s %s/%s %s\n", buildVersion(), runtime.GOOS, runtime.GOARCH, runtime.Version())
 			return err
-		},
+		}),
 	}
 }
 

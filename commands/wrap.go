@@ -2,7 +2,6 @@ package commands
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -88,7 +87,7 @@ func runWrap(inv *invocation, c *cli.Context) error {
 	if !slices.Contains(history.Levels, advised) {
 		advised = ""
 	}
-	if err = r.Wrap(c.Context, with, string(advised)); err != nil { // before anything is asked
+	if err = r.Wrap(c.Context, with, string(advised)); err != nil { // before the user is asked
 		return refused(err)
 	}
 	level, err := recordLevel(inv, c)
@@ -107,8 +106,8 @@ func runWrap(inv *invocation, c *cli.Context) error {
 	return tellRecording(inv, level)
 }
 
-// wrapping is what a server is to run through. Clients start servers in folders
-// and with a PATH of their own, so all names are whole.
+// wrapping returns the command that a server runs through. Clients start servers in other folders
+// and with another PATH, so names are absolute.
 func wrapping(c *cli.Context) ([]string, error) {
 	if err := checkCapture(c); err != nil {
 		return nil, err
@@ -139,9 +138,9 @@ func rewriting(inv *invocation, c *cli.Context) (*wrap.Rewriting, error) {
 	return wrap.Open(inv.Operands[0], append(inv.Operands[1:], "")[0], all)
 }
 
-// refused says of an error whether the command line is to blame.
+// refused makes an error a usage error if the command line is to blame.
 func refused(err error) error {
-	if none := (*wrap.NotFoundError)(nil); errors.As(err, &none) {
+	if is[*wrap.NotFoundError](err) {
 		return usagef("%w", err)
 	}
 	return err
@@ -171,7 +170,7 @@ func writeConfig(inv *invocation, c *cli.Context, r *wrap.Rewriting, err error) 
 	return nil
 }
 
-// recordLevel is how much of sessions is to be recorded; "" is nothing.
+// recordLevel returns how much of sessions to record; "" is nothing.
 func recordLevel(inv *invocation, c *cli.Context) (history.Level, error) {
 	name := c.String("record")
 	if !c.IsSet("record") && !c.Bool("dry-run") && inv.IsTerminal(inv.Stdin) && inv.IsTerminal(inv.Stderr) {
@@ -193,7 +192,7 @@ func recordLevel(inv *invocation, c *cli.Context) (history.Level, error) {
 	return "", usagef("invalid --record %q: want metadata, full or none", name)
 }
 
-// tellRecording says where records go, what is kept, and how to stop it.
+// tellRecording prints where records are, what they contain, and how to stop recording.
 func tellRecording(inv *invocation, level history.Level) error {
 	folder, err := history.Open(inv.Getenv)
 	if err != nil {

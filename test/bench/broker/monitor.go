@@ -1,10 +1,11 @@
 package main
 
 import (
-	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
+	"regexp"
+	"strings"
 	"time"
 
 	"github.com/wirectl/wirectl/capture/tap"
@@ -20,16 +21,25 @@ func million(b *harness.Bench) {
 	file := filepath.Join(b.Dir, "million.pcapng")
 	frames := 1_000_000 / b.Scale
 	write(file, frames)
+	all := regexp.MustCompile("2 Frames " + regexp.QuoteMeta(shown(frames)) + " ")
 	rates := harness.Turns(b.Rounds, func() float64 {
 		m := harness.Must(lookOn(file))
-		if found := harness.Must(m.await(ended)); found[1] != strconv.Itoa(frames) {
-			harness.Check(errors.New("the monitor does not show all frames"))
-		}
+		harness.Must(m.await(ended))
 		rate := float64(frames) / time.Since(m.begun).Seconds()
+		harness.Check(m.press("2", all))
 		harness.Must(m.quit())
 		return rate
 	})
 	b.AtLeast(name, rates[0], 1_000_000, "")
+}
+
+// shown returns a count of thousands as a tab of the monitor shows it.
+func shown(n int) string {
+	value, unit := float64(n)/1e3, "k"
+	if n >= 1e6 {
+		value, unit = value/1e3, "M"
+	}
+	return strings.TrimSuffix(fmt.Sprintf("%#.3g", value), ".") + unit
 }
 
 // A watch is the cost of watching for some time.
