@@ -225,7 +225,11 @@ func (p *player) load() error {
 	if err = cmp.Or(refused, err); err != nil {
 		return err
 	}
-	p.scripts = session.Scripts(p.side)
+	scripts := session.Scripts
+	if p.overHTTP() {
+		scripts = session.WebScripts
+	}
+	p.scripts = scripts(p.side)
 	if p.c.IsSet("conn") {
 		p.scripts = slices.DeleteFunc(p.scripts, func(s *replay.Script) bool { return s.Conn != p.c.Int("conn") })
 	}
@@ -238,6 +242,13 @@ func (p *player) load() error {
 		return fmt.Errorf("%s: no frames from the %s", label(name), p.c.String("as"))
 	}
 	return nil
+}
+
+// overHTTP reports whether the peer speaks HTTP.
+func (p *player) overHTTP() bool {
+	words := slices.Concat([]string{p.c.String("listen")}, p.Operands[1:], p.Endpoint)
+	i := slices.IndexFunc(words, func(w string) bool { return w != "" })
+	return i >= 0 && (strings.HasPrefix(words[i], "http://") || strings.HasPrefix(words[i], "https://"))
 }
 
 // write writes the bytes of the side to standard output.

@@ -1,6 +1,8 @@
 package replay
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 
 	"github.com/wirectl/wirectl/internal/render"
@@ -42,6 +44,10 @@ func (r *run) diverge(d Divergence, st *step, h *heard, goesOn bool) {
 		}
 		if h != nil {
 			d.Live = h.side(0)
+		}
+		if r.isWeb() {
+			d.Recorded.tidy()
+			d.Live.tidy()
 		}
 	} else if d.Changes = nil; st == nil {
 		return
@@ -89,8 +95,21 @@ type Side struct {
 	Payload []byte // in its JSON form if it has one
 }
 
+// tidy leaves out of a line of HTTP what is not compared.
+func (s *Side) tidy() {
+	l := new(webLine)
+	if s == nil || json.Unmarshal(s.Payload, l) != nil {
+		return
+	}
+	l.Head, l.Home = nil, ""
+	if l.Body != nil {
+		l.Body = l.content()
+	}
+	s.Payload = bytes.TrimSpace(l.bytes())
+}
+
 func (m *reading) side(seq int64) *Side {
-	return &Side{Seq: seq, Kind: string(m.message.Kind), ID: string(m.message.ID.Text), Payload: m.value()}
+	return &Side{Seq: seq, Kind: string(m.message.Kind), ID: string(m.id()), Payload: m.value()}
 }
 
 // String names a frame of the recording: "frame 5, result 1".
@@ -101,9 +120,17 @@ func (st *step) String() string {
 	return fmt.Sprintf("frame %d, %v", st.seq, &st.reading)
 }
 
+// id is that of the message, which may be inside of a line of HTTP.
+func (m *reading) id() []byte {
+	if len(m.inner.Kind) > 0 {
+		return m.inner.ID.Text
+	}
+	return m.message.ID.Text
+}
+
 // String names a message: "result 1".
 func (m *reading) String() string {
-	kind, id := string(m.message.Kind), m.message.ID.Text
+	kind, id := string(m.message.Kind), m.id()
 	switch {
 	case !m.well:
 		return "an invalid message"

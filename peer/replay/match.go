@@ -57,15 +57,15 @@ func (r *run) payloads(st *step, h *heard) (changes []Change) {
 		}
 		return changes
 	}
-	w := jsondiff.Walk{Ignore: slices.Concat(r.options.Match.Ignore, r.script.ignore), Named: func(key string, _ []byte) bool { return key != "id" }}
+	w := jsondiff.Walk{Ignore: slices.Concat(r.script.inBody(r.options.Match.Ignore), r.script.ignore), Named: func(key string, _ []byte) bool { return key != "id" }}
 	w.Reordered = func(keys []string, recorded, live []byte) {
 		if !contract.IsList(keys) {
-			changes = append(changes, Change{jsondiff.Join(keys), string(recorded), string(live)})
+			changes = append(changes, Change{r.script.pathOf(keys), string(recorded), string(live)})
 		}
 	}
 	w.Leaf = func(keys []string, recorded, live []byte) {
 		if !r.sameLeaf(st, h, keys, recorded, live) {
-			changes = append(changes, Change{jsondiff.Join(keys), string(recorded), string(live)})
+			changes = append(changes, Change{r.script.pathOf(keys), string(recorded), string(live)})
 		}
 	}
 	w.Values(st.form, h.form)
@@ -80,6 +80,9 @@ func (r *run) sameLeaf(st *step, h *heard, keys []string, recorded, live []byte)
 		if _, err := strconv.Atoi(key); err == nil && n > 1 { // an index
 			key = keys[n-2]
 		}
+	}
+	if recorded != nil && live != nil && isTheirs(key, r.options.Side) {
+		return r.sameCall(st, keys, recorded, live)
 	}
 	if recorded == nil || live == nil || !jsondiff.HoldsID(key) {
 		return jsondiff.Same(recorded, live)
@@ -101,6 +104,18 @@ func (r *run) sameLeaf(st *step, h *heard, keys []string, recorded, live []byte)
 		return jsondiff.Same([]byte(called), live) || jsondiff.Same(recorded, live)
 	}
 	return jsondiff.Same(recorded, live)
+}
+
+// sameCall reports whether two ids name the same request of the peer, which may name it.
+func (r *run) sameCall(st *step, keys []string, recorded, live []byte) bool {
+	key := keys[len(keys)-1]
+	names := len(keys) > 1 && (keys[len(keys)-2] == "id" || keys[len(keys)-2] == "progressToken")
+	if names && !isTheirs(key, st.dir) && isScalar(live) {
+		r.names.learnCall(st.exchange, key, recorded, live)
+		return true
+	}
+	called, ok := r.names.callOf(st, key, recorded)
+	return ok && jsondiff.Same(called, live) || jsondiff.Same(recorded, live)
 }
 
 func isScalar(value []byte) bool {

@@ -40,13 +40,41 @@ func (s *Script) isName(side frame.Dir, u utterance) bool { return s.uttered[u][
 // names maps ids of the recording to live ids.
 type names struct {
 	side   frame.Dir // ours
+	isWeb  bool      // they stand in lines of HTTP
 	tokens map[name]string
 	own    map[name]string      // our own ids
 	others map[utterance]string // as written in JSON
+	calls  map[callID]string    // those of the peer's requests over HTTP, as written in JSON
 }
 
-func newNames(side frame.Dir) *names {
-	return &names{side, make(map[name]string), make(map[name]string), make(map[utterance]string)}
+// A callID is the id of a request of JSON-RPC in an exchange of HTTP; in 0, whichever has
+// had it last.
+type callID struct {
+	exchange int
+	key, id  string
+}
+
+// learnCall notes how the live peer calls one of its requests.
+func (n *names) learnCall(exchange int, key string, recorded, live []byte) {
+	n.calls[callID{exchange, key, string(recorded)}] = string(live)
+	n.calls[callID{0, key, string(recorded)}] = string(live)
+	if jsonscan.KindOf(recorded) == jsonscan.String {
+		n.others[utteranceOf("", recorded)] = string(live)
+	}
+}
+
+// callOf returns how the live peer calls one of its requests, which a step is about.
+func (n *names) callOf(st *step, key string, recorded []byte) (live []byte, ok bool) {
+	called, ok := n.calls[callID{st.exchange, key, string(recorded)}]
+	if !ok {
+		called, ok = n.calls[callID{0, key, string(recorded)}]
+	}
+	return []byte(called), ok
+}
+
+func newNames(side frame.Dir, p protocol.Protocol) *names {
+	_, isWeb := p.(web)
+	return &names{side, isWeb, make(map[name]string), make(map[name]string), make(map[utterance]string), make(map[callID]string)}
 }
 
 // meet learns the names that the peer gave the exchange that it opens.
@@ -61,7 +89,7 @@ func (n *names) meet(recorded, live *protocol.Message) {
 // rename returns the payload of a step of ours with the live ids; the recorded payload
 // itself if they are the same.
 func (n *names) rename(st *step, p protocol.Protocol) []byte {
-	if !st.well || len(n.tokens)+len(n.own)+len(n.others) == 0 && !begins(st) {
+	if !st.well || len(n.tokens)+len(n.own)+len(n.others)+len(n.calls) == 0 && !begins(st) {
 		return st.payload
 	}
 	if r, ok := p.(protocol.Renamer); ok {
@@ -105,7 +133,7 @@ func (n *names) token(m *protocol.Message, t protocol.Token) []byte {
 
 // isOurs reports whether we chose a token in a message of ours.
 func (n *names) isOurs(m *protocol.Message, t protocol.Token) bool {
-	answers := m.Phase == protocol.Part || m.Phase.Ends()
+	answers := m.Phase == protocol.Part || m.Phase.Ends() || n.isWeb && m.Phase == protocol.Note
 	return !answers || !m.Ref.IsZero() && protocol.SameToken(t, m.ID) // an answer can have a number of its own
 }
 
@@ -115,6 +143,12 @@ func (n *names) places(st *step) []protocol.Place {
 	jsondiff.Leaves(st.payload, func(key string, at int, value []byte) {
 		if isProcess(st, key) {
 			list = append(list, protocol.Place{Start: at, End: at + len(value), Text: []byte("null")})
+			return
+		}
+		if isTheirs(key, n.side) {
+			if live, ok := n.callOf(st, key, value); ok {
+				list = append(list, protocol.Place{Start: at, End: at + len(value), Text: live})
+			}
 			return
 		}
 		if !jsondiff.HoldsID(key) {

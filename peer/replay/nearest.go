@@ -125,7 +125,7 @@ func (r *repetition) sceneFor(h *heard) (*scene, error) {
 		if !sc.opensLike(h) {
 			continue
 		}
-		r.script, r.names = sc.script, newNames(frame.U2C)
+		r.script, r.names = sc.script, newNames(frame.U2C, sc.script.Protocol)
 		switch {
 		case match.Form != nil:
 			changes, err := r.forms(sc.cue, h)
@@ -202,7 +202,7 @@ func (r *repetition) nearest(h *heard) (best *scene, changes []Change) {
 		if !sc.opensLike(h) {
 			continue
 		}
-		r.script, r.names = sc.script, newNames(frame.U2C)
+		r.script, r.names = sc.script, newNames(frame.U2C, sc.script.Protocol)
 		about, differ := bytes.Equal(sc.cue.message.Label, h.message.Label), r.asks(sc.cue, h)
 		if best == nil || about && !isAbout || about == isAbout && len(differ) < len(changes) {
 			best, changes, isAbout = sc, differ, about

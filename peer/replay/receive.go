@@ -3,6 +3,7 @@ package replay
 import (
 	"bytes"
 	"fmt"
+	"net/http"
 	"slices"
 
 	"github.com/wirectl/wirectl/frame"
@@ -58,7 +59,7 @@ func (r *run) differs(st *step, h *heard, changes []Change) {
 // hear reads a frame of the peer.
 func (r *run) hear(f *frame.Frame) *heard {
 	h := &heard{raw: f.Raw, gap: f.Gap}
-	h.read(f, r.script.Protocol, r.script.ignore)
+	h.read(f, r.script)
 	return h
 }
 
@@ -85,8 +86,13 @@ func (r *run) passParts(end *step) {
 		return
 	}
 	for _, st := range r.expected(end.exchange) {
-		if !r.came[st.index] && st.index < end.index && st.message.Phase == protocol.Part {
+		switch {
+		case r.came[st.index] || st.index >= end.index:
+		case st.message.Phase == protocol.Part:
 			r.result.Missing++
+			r.consume(st)
+		case r.isWeb():
+			r.diverge(Divergence{What: Gone, Text: fmt.Sprintf("the answer ends, and %s was still to come", st)}, st, nil, true)
 			r.consume(st)
 		}
 	}
@@ -95,9 +101,8 @@ func (r *run) passParts(end *step) {
 // unforeseen handles a frame that has no counterpart.
 func (r *run) unforeseen(h *heard, instead *step) error {
 	m := &h.message
-	_, isWeb := r.script.Protocol.(web)
-	wentOn := isWeb && m.Phase.Ends() && instead == nil // a stream that was still open when the recording ended
-	allowed := wentOn || r.skips(m.Kind) || m.Phase == protocol.Part && r.options.Match.elastic() && instead == nil
+	wentOn := r.isWeb() && m.Phase.Ends() && instead == nil // a stream that was still open when the recording ended
+	allowed := wentOn || r.leavesGet(h) || r.skips(m.Kind) || m.Phase == protocol.Part && r.options.Match.elastic() && instead == nil
 	if allowed || r.sweep != nil || !r.script.Has(r.options.Side.Opposite()) {
 		r.result.Extra++
 		return nil
@@ -111,9 +116,22 @@ func (r *run) unforeseen(h *heard, instead *step) error {
 	}
 	r.diverge(Divergence{What: Differs, Text: fmt.Sprintf("%s comes where %s was to come", h, instead)}, instead, h, true)
 	if r.stopped || !h.ends {
+		if r.isWeb() && m.Phase == protocol.Note && instead.message.Phase == protocol.Note {
+			r.consume(instead)
+		}
 		return nil
 	}
 	return r.endEarly(h, instead)
+}
+
+// leavesGet reports whether a client leaves a stream that answers none of its calls. It may
+// do so at any time.
+func (r *run) leavesGet(h *heard) bool {
+	if !r.isWeb() || h.message.Phase != protocol.Cancel || h.exchange == 0 {
+		return false
+	}
+	opener := r.script.steps[r.script.opened[h.exchange].step]
+	return string(opener.message.Kind) == http.MethodGet
 }
 
 // endEarly handles the end of an exchange that had more frames, or another end.

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"time"
@@ -34,7 +35,7 @@ type scene struct {
 // and framing of the first. They must be prepared for the side frame.U2C. Values at the
 // ignored paths do not distinguish requests.
 func NewRepeater(scripts []*Script, ignore []jsondiff.Path) *Repeater {
-	p := &Repeater{script: scripts[0], ignore: slices.Concat(ignore, scripts[0].ignore), alike: make(map[[jsondiff.DigestSize]byte][]*scene)}
+	p := &Repeater{script: scripts[0], ignore: slices.Concat(scripts[0].inBody(ignore), scripts[0].ignore, scripts[0].undigested), alike: make(map[[jsondiff.DigestSize]byte][]*scene)}
 	for _, s := range scripts {
 		if s.Protocol == p.script.Protocol && s.Framing == p.script.Framing {
 			p.addScript(s)
@@ -120,11 +121,14 @@ const (
 // Run answers a client until it leaves. The result has a divergence for each request
 // that was never recorded.
 func (p *Repeater) Run(ctx context.Context, conn transport.Conn, o Options) (Result, error) {
+	if err := p.script.refused; err != nil {
+		return Result{}, errors.Join(err, conn.Close())
+	}
 	cases := o.Cases
 	o.KeepGoing, o.Cases = true, false
 	r := &repetition{
 		run: &run{
-			ctx: ctx, script: p.script, options: &o, conn: conn, started: time.Now(), names: newNames(o.Side),
+			ctx: ctx, script: p.script, options: &o, conn: conn, started: time.Now(), names: newNames(o.Side, p.script.Protocol),
 			incoming: make(chan arrival), outgoing: make(chan []byte, 1), written: make(chan error, 1),
 			result: Result{Conn: p.script.Conn},
 		},
@@ -280,7 +284,7 @@ func (r *repetition) nameTurn(t *turn, opener frame.Dir, m *protocol.Message) {
 // startTurn starts playing a scene in answer to h, which is nil for frames that the unit
 // sends first.
 func (r *repetition) startTurn(sc *scene, h *heard) {
-	t := &turn{scene: sc, came: make([]bool, len(sc.steps)), names: newNames(frame.U2C), moved: time.Now()}
+	t := &turn{scene: sc, came: make([]bool, len(sc.steps)), names: newNames(frame.U2C, sc.script.Protocol), moved: time.Now()}
 	t.names.others = r.shared
 	if h != nil {
 		t.names.meet(&sc.cue.message, &h.message)

@@ -68,6 +68,9 @@ const quiet = time.Second
 // Run plays the script over a connection, which it closes. The error is about the
 // connection or the run; divergences are in the result.
 func (s *Script) Run(ctx context.Context, conn transport.Conn, o Options) (Result, error) {
+	if s.refused != nil {
+		return Result{}, errors.Join(s.refused, conn.Close())
+	}
 	r := newRun(ctx, s, conn, &o, nil)
 	return r.playBy(r.loop)
 }
@@ -77,7 +80,7 @@ func newRun(ctx context.Context, s *Script, conn transport.Conn, o *Options, w *
 		ctx: ctx, script: s, options: o, conn: conn, started: time.Now(),
 		order: s.orderOf(o.Side), lacks: make([]int, len(s.steps)), waiters: make([][]int, len(s.steps)),
 		after: make([][]int, len(s.steps)), moved: make([]time.Time, len(s.steps)), came: make([]bool, len(s.steps)),
-		queues: make([][]*step, len(s.opened)), live: newLedger(s.Protocol), names: newNames(o.Side),
+		queues: make([][]*step, len(s.opened)), live: newLedger(s.Protocol), names: newNames(o.Side, s.Protocol),
 		incoming: make(chan arrival), outgoing: make(chan []byte, 1), written: make(chan error, 1),
 		sweep: w, result: Result{Conn: s.Conn},
 	}
@@ -275,6 +278,9 @@ func (r *run) visit() *webVisit {
 	v, _ := r.conn.(*webVisit)
 	return v
 }
+
+// isWeb reports whether the frames are lines of HTTP.
+func (r *run) isWeb() bool { _, ok := r.script.Protocol.(web); return ok }
 
 // linger is how long to wait for the peer's end. A peer without frames in the recording
 // may have much to send.

@@ -25,6 +25,7 @@ type Session struct {
 	lines map[line]*Script  // the same
 	web   []Record          // over HTTP
 	bare  protocol.Protocol // of web, if its messages have no ids; nil otherwise
+	said  protocol.Protocol // of web; nil if there is none
 }
 
 // A Script is one connection of a recording, or one stream of it. It is immutable once
@@ -39,6 +40,9 @@ type Script struct {
 	ignore   []jsondiff.Path // never compared
 	isHTTP   bool            // all of it is HTTP
 	ready    bool
+
+	undigested []jsondiff.Path // what does not tell requests apart besides
+	refused    error           // why it cannot be played; nil if it can
 }
 
 // A reading is a frame as it was read, recorded or live.
@@ -46,20 +50,22 @@ type reading struct {
 	payload []byte // the raw bytes of a gap
 	form    []byte // the payload in its JSON form; nil if it has none
 	message protocol.Message
-	well    bool // the payload is a valid message
+	inner   protocol.Message // in a line of HTTP
+	well    bool             // the payload is a valid message
 	digest  [jsondiff.DigestSize]byte
 }
 
 // read parses a frame. A gap has no message.
-func (m *reading) read(f *frame.Frame, p protocol.Protocol, ignore []jsondiff.Path) {
+func (m *reading) read(f *frame.Frame, s *Script) {
 	m.message.Reset()
 	if m.payload = f.Raw; f.Gap {
 		return
 	}
 	m.payload = f.Payload()
-	m.well = p.Parse(m.payload, &m.message) == nil
-	m.form = formOf(p, m.payload)
-	m.digest = jsondiff.Digest(m.value(), &m.message, ignore)
+	m.well = s.Protocol.Parse(m.payload, &m.message) == nil
+	m.form = formOf(s.Protocol, m.payload)
+	m.digest = jsondiff.Digest(m.value(), &m.message, slices.Concat(s.ignore, s.undigested))
+	s.readInner(m.payload, &m.inner)
 }
 
 // value returns the payload in its JSON form, or as it is.
@@ -97,13 +103,15 @@ type opening struct {
 func (s *Session) Add(r Record) {
 	f, framing := r.Frame.Clone(), r.Framing
 	at, isHTTP := line{conn: f.Conn}, false
+	if f.Gap && f.Dir == frame.U2C && len(s.web) > 0 {
+		whole := f
+		s.web = append(s.web, Record{Seq: r.Seq, Time: r.Time, Frame: &whole})
+	}
 	if f.Meta != nil {
 		if isHTTP = f.Meta.Framing == frame.HTTP; isHTTP && !f.Gap {
 			whole := f
 			s.web = append(s.web, Record{Seq: r.Seq, Time: r.Time, Frame: &whole})
-			if bare(r.Protocol) {
-				s.bare = r.Protocol
-			}
+			s.learn(r.Protocol, f.Meta.Signal)
 		}
 		if f.Meta.Signal != frame.NoSignal || f.Gap {
 			return
@@ -117,6 +125,16 @@ func (s *Session) Add(r Record) {
 	c.isHTTP = isHTTP
 	c.Framing, c.Protocol = framing, r.Protocol // the last one is the most precise
 	c.steps = append(c.steps, &step{index: len(c.steps), seq: r.Seq, time: r.Time, dir: f.Dir, frame: f})
+}
+
+// learn notes which protocol is spoken over HTTP.
+func (s *Session) learn(p protocol.Protocol, signal frame.Signal) {
+	switch {
+	case bare(p):
+		s.bare, s.said = p, p
+	case signal == frame.NoSignal && (isCalls(p) || s.said == nil && p.Name() == "json"):
+		s.said = p
+	}
 }
 
 // unwrapped returns a frame without its carrier.
@@ -159,11 +177,17 @@ func (s *Session) script(at line) *Script {
 
 // Scripts returns a script for each connection, in the order in which they began. Frames
 // of unknown direction count as the given side's, unless their kind belongs to the other.
-func (s *Session) Scripts(side frame.Dir) []*Script {
-	if s.bare != nil {
+func (s *Session) Scripts(side frame.Dir) []*Script { return s.scripts(side, s.bare) }
+
+// WebScripts returns the scripts for a peer over HTTP: all of HTTP is one, on however many
+// connections. Without any of it, it returns what Scripts does.
+func (s *Session) WebScripts(side frame.Dir) []*Script { return s.scripts(side, s.said) }
+
+func (s *Session) scripts(side frame.Dir, overHTTP protocol.Protocol) []*Script {
+	if overHTTP != nil {
 		s.conns = slices.DeleteFunc(s.conns, func(c *Script) bool { return c.isHTTP })
-		s.conns = append([]*Script{s.webScript()}, s.conns...)
-		s.bare = nil
+		s.conns = append([]*Script{s.webScript(overHTTP)}, s.conns...)
+		s.bare, s.said = nil, nil
 	}
 	for _, c := range s.conns {
 		c.prepare(side)
@@ -187,7 +211,7 @@ func (s *Script) prepare(side frame.Dir) {
 	book := newLedger(s.Protocol)
 	ended := map[int]bool{}
 	for _, st := range s.steps {
-		st.read(&st.frame, s.Protocol, s.ignore)
+		st.read(&st.frame, s)
 		if st.dir == frame.DirUnknown {
 			st.dir = side
 			if st.message.From != frame.DirUnknown {
@@ -202,6 +226,14 @@ func (s *Script) prepare(side frame.Dir) {
 		}
 		s.hear(st)
 	}
+}
+
+// said returns the message: in a line of HTTP, the one inside of it.
+func (m *reading) said() *protocol.Message {
+	if len(m.inner.Kind) > 0 {
+		return &m.inner
+	}
+	return &m.message
 }
 
 // formOf returns a payload as JSON; nil if it has no JSON form.

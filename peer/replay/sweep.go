@@ -61,6 +61,9 @@ const maxPoints = 10_000
 // Sweep plays the script once for each point, on a connection of its own: up to the
 // request, and after that only answers to the peer. It passes each point to yield.
 func (s *Script) Sweep(ctx context.Context, o Options, w Sweep, yield func(*Point) error) error {
+	if s.refused != nil {
+		return s.refused
+	}
 	target, err := s.target(w.Request)
 	if err != nil {
 		return err
@@ -93,8 +96,11 @@ const (
 // target returns the exchange to cancel.
 func (s *Script) target(request int64) (int, error) {
 	for n, o := range s.opened {
-		m := &s.steps[o.step].message
-		if n == 0 || o.from != frame.C2U || m.Phase != protocol.Open {
+		if n == 0 {
+			continue
+		}
+		m := s.steps[o.step].said()
+		if o.from != frame.C2U || m.Phase != protocol.Open {
 			continue
 		}
 		if request != 0 {
@@ -107,7 +113,7 @@ func (s *Script) target(request int64) (int, error) {
 			continue // it asks for the result of another request
 		}
 		for _, i := range o.steps {
-			if s.steps[i].message.Phase == protocol.Part || s.calledOf(n).Space == protocol.SpaceTask {
+			if s.steps[i].said().Phase == protocol.Part || s.calledOf(n).Space == protocol.SpaceTask {
 				return n, s.cancellable(n)
 			}
 		}
@@ -120,7 +126,10 @@ func (s *Script) target(request int64) (int, error) {
 
 func (s *Script) cancellable(exchange int) error {
 	st := s.steps[s.opened[exchange].step]
-	_, err := all.AppendCancel(nil, s.Protocol, &all.Target{Opened: &st.message, Payload: st.payload, Name: s.calledOf(exchange)}, 1)
+	if s.leaves(st) {
+		return nil
+	}
+	_, err := all.AppendCancel(nil, s.spoken(), &all.Target{Opened: st.said(), Payload: st.saying(), Name: s.calledOf(exchange)}, 1)
 	return err
 }
 
@@ -129,11 +138,11 @@ func (s *Script) cancellable(exchange int) error {
 func (s *Script) calledOf(exchange int) protocol.Token {
 	o := s.opened[exchange]
 	for _, i := range o.steps {
-		if st := s.steps[i]; st.dir != o.from && st.message.Phase == protocol.Close {
-			if st.message.Bind.Space == protocol.SpaceTask && !st.message.GoesOn {
+		if m := s.steps[i].said(); s.steps[i].dir != o.from && m.Phase == protocol.Close {
+			if m.Bind.Space == protocol.SpaceTask && !m.GoesOn {
 				break
 			}
-			return st.message.Bind
+			return m.Bind
 		}
 	}
 	return protocol.Token{}
@@ -147,7 +156,7 @@ func (s *Script) retriesOf(exchange int) map[int]int {
 	for {
 		first, answer := s.steps[at], -1
 		for _, i := range s.opened[first.opens].steps {
-			if m := &s.steps[i].message; m.Phase == protocol.Close && m.GoesOn && m.Bind.IsZero() {
+			if m := s.steps[i].said(); m.Phase == protocol.Close && m.GoesOn && m.Bind.IsZero() {
 				answer = i
 			}
 		}
@@ -156,7 +165,7 @@ func (s *Script) retriesOf(exchange int) map[int]int {
 		}
 		next := slices.IndexFunc(s.steps[answer:], func(st *step) bool {
 			_, taken := retries[st.index]
-			return !taken && st.dir == first.dir && st.opens != 0 && continues(&st.message, &first.message, s.steps[answer].message.State)
+			return !taken && st.dir == first.dir && st.opens != 0 && continues(st.said(), first.said(), s.steps[answer].said().State)
 		})
 		if next < 0 {
 			return retries
@@ -178,7 +187,8 @@ func (s *Script) cancelAt(ctx context.Context, o Options, w *Sweep, target, afte
 		return nil, err
 	}
 	p := &sweep{target: target, after: after, settle: w.Settle, named: !s.calledOf(target).IsZero(), retries: s.retriesOf(target), ours: map[int64]bool{}, parts: map[int64]int64{}}
-	p.tracker = session.New(s.Protocol, session.Options{Watcher: p})
+	p.leaves = s.leaves(s.steps[s.opened[target].step])
+	p.tracker = session.New(s.spoken(), session.Options{Watcher: p})
 	r := newRun(ctx, s, conn, &o, p)
 	if _, err := r.playBy(r.loop); err != nil {
 		return nil, err
@@ -213,6 +223,11 @@ type sweep struct {
 	poll      poll
 	closing   bool
 	why       string
+
+	line   webLine // of HTTP, with the request or the last retry of it
+	next   webLine // the one that is written
+	leaves bool    // a cancel is that its client leaves
+	scopes map[int]bool
 }
 
 // A poll asks for the state of a task.
@@ -244,7 +259,7 @@ func (w *sweep) Found(session.Finding) {}
 // leavesOut reports whether to omit a frame of the controller: it follows the request,
 // answers nothing and is not a retry.
 func (w *sweep) leavesOut(s *Script, st *step) bool {
-	return w != nil && st.dir == frame.C2U && st.index > s.opened[w.target].step && !w.isRetry(st) && !(st.well && st.message.Phase.Ends())
+	return w != nil && st.dir == frame.C2U && st.index > s.opened[w.target].step && !w.isRetry(st) && !(st.well && st.said().Phase.Ends())
 }
 
 func (w *sweep) isRetry(st *step) bool {
@@ -262,23 +277,34 @@ func (w *sweep) loosen(s *Script, o *order) {
 		o.before[st.index], o.needs[st.index] = -1, nil
 		if answer, ok := w.retries[st.index]; ok {
 			o.needs[st.index] = []int{answer}
-		} else if st.exchange != 0 {
-			o.needs[st.index] = []int{s.opened[st.exchange].step}
+		} else if asked := s.askedBy(st); asked >= 0 {
+			o.needs[st.index] = []int{asked}
 		}
 	}
 }
 
 // feed follows the session and counts the parts of the request.
 func (w *sweep) feed(r *run, d frame.Dir, payload []byte, m *protocol.Message, gap bool) {
-	w.seq++
-	w.ours[w.seq] = d == r.options.Side
-	w.heard = w.heard || d != r.options.Side
-	f := session.Frame{Seq: w.seq, Time: time.Now(), Conn: 1, Dir: d, Size: len(payload), Framing: r.script.Framing, Payload: payload, Gap: gap}
+	if r.isWeb() {
+		w.feedLine(r, d, payload)
+		return
+	}
+	f := session.Frame{Conn: 1, Dir: d, Size: len(payload), Framing: r.script.Framing, Payload: payload, Gap: gap}
 	if gap {
 		f.Fault, m = frame.ErrMalformed, nil
 	} else if err := r.script.Protocol.Parse(payload, new(protocol.Message)); err != nil {
 		f.Fault, m = err, nil
 	}
+	w.take(r, f, m)
+}
+
+// take takes in a frame with its message, which is nil if it has none.
+func (w *sweep) take(r *run, f session.Frame, m *protocol.Message) {
+	w.seq++
+	d, payload := f.Dir, f.Payload
+	f.Seq, f.Time = w.seq, time.Now()
+	w.ours[w.seq] = d == r.options.Side
+	w.heard = w.heard || d != r.options.Side
 	if d == r.options.Side && m != nil && r.writing != nil {
 		w.begins(r.writing, all.Target{Opened: m, Payload: payload})
 	}
@@ -312,6 +338,7 @@ func (w *sweep) begins(st *step, request all.Target) {
 		return
 	}
 	w.parts[w.seq] = 0
+	w.line = w.next
 }
 
 // act sends the cancel when it is due, and polls.
@@ -333,10 +360,7 @@ func (w *sweep) act(r *run) {
 	case sum(maps.Values(w.parts)) < int64(w.after):
 		w.pollTask(r)
 	default:
-		payload, err := all.AppendCancel(nil, r.script.Protocol, &w.request, r.script.freshID()+w.made)
-		if err == nil {
-			err = w.send(r, payload)
-		}
+		err := w.cancel(r)
 		if err != nil {
 			w.stop(r, err.Error())
 			return
@@ -352,6 +376,18 @@ func sum(numbers iter.Seq[int64]) (n int64) {
 	return n
 }
 
+// cancel sends the cancel.
+func (w *sweep) cancel(r *run) error {
+	if w.leaves {
+		return w.sendLine(r, &webLine{Ref: w.line.ID})
+	}
+	payload, err := all.AppendCancel(nil, r.script.spoken(), &w.request, r.script.freshID()+w.made)
+	if err != nil {
+		return err
+	}
+	return w.send(r, payload)
+}
+
 // pollTask sends a poll when it is due.
 func (w *sweep) pollTask(r *run) {
 	if !w.polls || w.poll.id != "" || time.Since(w.poll.last) < pollEvery {
@@ -365,8 +401,15 @@ func (w *sweep) pollTask(r *run) {
 	}
 }
 
-// send starts writing a frame that is not in the recording.
+// send starts writing a message that is not in the recording.
 func (w *sweep) send(r *run, payload []byte) error {
+	if r.isWeb() {
+		return w.sendLine(r, w.post(payload, r.script.freshID()+w.made))
+	}
+	return w.write(r, payload)
+}
+
+func (w *sweep) write(r *run, payload []byte) error {
 	raw, err := frame.Append(nil, r.script.Framing, payload)
 	if err != nil {
 		return err
@@ -424,7 +467,7 @@ func (w *sweep) pause(r *run) pause {
 // endOurSide closes our side of the connection, so that the peer can close.
 func (w *sweep) endOurSide(r *run) {
 	w.closing, r.ready = true, nil
-	if r.conn.CloseWrite() != nil {
+	if r.conn.CloseWrite() != nil && !r.isWeb() {
 		r.ended = true
 	}
 }
@@ -435,7 +478,12 @@ func (w *sweep) point() *Point {
 	if !p.Reached && p.Why == "" {
 		p.Why = "the peer ended the connection"
 	}
-	w.tracker.End(1, time.Now())
+	for conn := range w.conns() {
+		w.tracker.End(conn, time.Now())
+	}
+	if w.leaves && p.Reached {
+		p.Class = session.Silent // nothing can come any more
+	}
 	for c := range w.tracker.Cancels() {
 		if c.Seq == w.cancelled {
 			p.Class, p.Parts, p.Bytes, p.Took, p.Confirmed = c.Class, c.Parts, c.Bytes, c.Last, !c.Confirmed.IsZero()

@@ -3,8 +3,10 @@ package replay
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -38,9 +40,11 @@ type webLine struct {
 	ID      int64             `json:"id,omitempty"`
 	Ref     int64             `json:"ref,omitempty"` // the client leaves this request
 	Request string            `json:"request,omitempty"`
+	Home    string            `json:"home,omitempty"` // the path of the endpoint, if that is asked
 	Path    []any             `json:"path,omitempty"` // an id is the member of an object
 	Query   string            `json:"query,omitempty"`
 	Status  int               `json:"status,omitempty"`
+	Session string            `json:"sessionId,omitempty"` // of MCP
 	Head    map[string]string `json:"head,omitempty"`
 	Events  bool              `json:"events,omitempty"` // they follow
 	Event   *string           `json:"event,omitempty"`  // its type
@@ -57,7 +61,7 @@ const (
 )
 
 // webIgnored is what makes no difference: both sides have headers of their own.
-var webIgnored = []jsondiff.Path{{"head"}}
+var webIgnored = []jsondiff.Path{{"head"}, {"home"}}
 
 // webID is what a segment of a path looks like that names a thing.
 var webID = regexp.MustCompile(`^([a-z]{2,10}_[A-Za-z]*\d\w*|[0-9a-fA-F]{8}-[0-9a-fA-F-]{27})$`)
@@ -79,14 +83,22 @@ func (l *webLine) setTarget(target string) {
 	}
 }
 
+// atHome says that the endpoint is asked, if that has the path. It may be elsewhere live.
+func (l *webLine) atHome(home string) {
+	if home != "" && l.path() == home {
+		l.Home, l.Path = home, nil
+	}
+}
+
 // target returns what a request asks for.
 func (l *webLine) target() string {
-	path := l.pathWith(func(id string) string { return id })
 	if l.Query != "" {
-		return path + "?" + l.Query
+		return l.path() + "?" + l.Query
 	}
-	return path
+	return l.path()
 }
+
+func (l *webLine) path() string { return l.pathWith(func(id string) string { return id }) }
 
 // name returns the path without ids.
 func (l *webLine) name() string { return l.pathWith(func(string) string { return ":id" }) }
@@ -102,6 +114,13 @@ func (l *webLine) pathWith(named func(id string) string) string {
 		b.WriteString("/" + text)
 	}
 	return b.String()
+}
+
+// lineOf returns a payload as the line that it is.
+func lineOf(payload []byte) *webLine {
+	l := new(webLine)
+	_ = json.Unmarshal(payload, l) // it is one
+	return l
 }
 
 func (l *webLine) setBody(body []byte) {
@@ -142,9 +161,16 @@ var hop = map[string]bool{
 	"Expect": true, "Date": true,
 }
 
+// sessionHeader names the session of MCP that a request or an answer belongs to.
+const sessionHeader = "Mcp-Session-Id"
+
 func (l *webLine) setHead(h *frame.Head) {
 	for _, f := range h.Fields {
 		name := http.CanonicalHeaderKey(f.Name)
+		if name == sessionHeader {
+			l.Session = f.Value
+			continue
+		}
 		if hop[name] || strings.HasPrefix(name, ":") {
 			continue
 		}
@@ -160,6 +186,8 @@ type webTalk struct {
 	script  *Script
 	streams map[line]*webStream
 	last    int64
+	calls   bool   // of JSON-RPC
+	home    string // the path of the endpoint
 }
 
 // A webStream is a request, and how far it is answered.
@@ -171,11 +199,14 @@ type webStream struct {
 	ended  bool
 }
 
-// webScript returns the script of all that was said over HTTP.
-func (s *Session) webScript() *Script {
-	t := webTalk{
-		script:  &Script{Conn: s.web[0].Frame.Conn, Framing: frame.Line, Protocol: web{s.bare}, ignore: webIgnored},
-		streams: make(map[line]*webStream),
+// webScript returns the script of all that was said over HTTP in a protocol.
+func (s *Session) webScript(p protocol.Protocol) *Script {
+	t := webTalk{streams: make(map[line]*webStream), calls: isCalls(p)}
+	t.script = &Script{Conn: s.web[0].Frame.Conn, Framing: frame.Line, Protocol: web{p, t.calls}, ignore: webIgnored}
+	if t.calls {
+		t.script.ignore = append(slices.Clone(webIgnored), jsondiff.Path{"event"}) // message is the default
+		t.script.undigested = undigested
+		t.home, t.script.refused = homeOf(s.web), unplayable(s.web)
 	}
 	for _, r := range s.web {
 		t.addRecord(r)
@@ -183,12 +214,46 @@ func (s *Session) webScript() *Script {
 	return t.script
 }
 
+// unplayable says why what was said over HTTP cannot be played; nil if it can.
+func unplayable(records []Record) error {
+	for _, r := range records {
+		switch meta := r.Frame.Meta; {
+		case r.Frame.Gap:
+		case meta.Event == "endpoint":
+			return fmt.Errorf("frame %d is of the HTTP+SSE transport of MCP 2024-11-05, which replay does not speak: record the session over Streamable HTTP, or play it against a program", r.Seq)
+		case meta.Head.Get("Last-Event-Id") != "":
+			return fmt.Errorf("frame %d resumes a stream after an event (Last-Event-ID) that a live server has not sent: record the session without the break", r.Seq)
+		}
+	}
+	return nil
+}
+
+// homeOf returns the path to which requests of JSON-RPC are posted.
+func homeOf(records []Record) string {
+	for _, r := range records {
+		if r.Frame.Gap {
+			continue
+		}
+		if h := r.Frame.Meta.Head; h.Method() == http.MethodPost {
+			l := webLine{}
+			l.setTarget(h.Target())
+			return l.path()
+		}
+	}
+	return ""
+}
+
 func (t *webTalk) addRecord(r Record) {
 	f := r.Frame
+	if f.Gap {
+		t.leaveAt(r)
+		return
+	}
 	head, signal, at := f.Meta.Head, f.Meta.Signal, line{f.Conn, f.Stream}
 	if head.Method() != "" {
 		l := &webLine{Request: head.Method()}
 		l.setTarget(head.Target())
+		l.atHome(t.home)
 		l.setHead(head)
 		s := &webStream{asks: l, record: r}
 		t.streams[at] = s
@@ -202,13 +267,27 @@ func (t *webTalk) addRecord(r Record) {
 	case s == nil || s.ended || strings.HasPrefix(head.Status(), "1"):
 	case f.Dir == frame.C2U && signal == frame.Reset:
 		t.ask(s, nil)
-		s.ended = true
-		t.say(r, frame.C2U, &webLine{Ref: s.id})
+		t.leave(s, r)
 	case f.Dir == frame.C2U:
 		t.ask(s, f)
 	default:
 		t.ask(s, nil)
 		t.answer(s, r)
+	}
+}
+
+func (t *webTalk) leave(s *webStream, r Record) {
+	s.ended = true
+	t.say(r, frame.C2U, &webLine{Ref: s.id})
+}
+
+// leaveAt notes that a connection of HTTP/1.1 ends inside of a stream: its client has left.
+func (t *webTalk) leaveAt(r Record) {
+	for at, s := range t.streams {
+		if t.calls && at.conn == r.Frame.Conn && s.events && !s.ended {
+			t.leave(s, r)
+			return
+		}
 	}
 }
 
@@ -218,7 +297,7 @@ func (t *webTalk) ask(s *webStream, body *frame.Frame) {
 		return
 	}
 	if body != nil && body.Meta.Signal == frame.NoSignal {
-		s.asks.setBody(body.Payload())
+		s.asks.setContent(body.Payload(), frame.C2U, t.calls)
 	}
 	t.last++
 	s.id, s.asks.ID = t.last, t.last
@@ -244,14 +323,16 @@ func (t *webTalk) answer(s *webStream, r Record) {
 	case status != "" && carrier.HasEvents(f.Meta.Head) && signal == frame.Response:
 		l.setHead(f.Meta.Head)
 		l.Events, s.events = true, true
+	case s.events && t.calls && len(f.Payload()) == 0:
+		return // it has an id alone
 	case s.events:
 		l.Event = &f.Meta.Event
-		l.setBody(f.Payload())
+		l.setContent(f.Payload(), frame.U2C, t.calls)
 	default:
 		if status != "" {
 			l.setHead(f.Meta.Head)
 		}
-		l.setBody(f.Payload())
+		l.setContent(f.Payload(), frame.U2C, t.calls)
 		s.ended = true
 	}
 	t.say(r, frame.U2C, l)
@@ -267,9 +348,24 @@ func (t *webTalk) say(r Record, dir frame.Dir, l *webLine) {
 }
 
 // web is the protocol of such lines, whose events and bodies are in another.
-type web struct{ protocol.Protocol }
+type web struct {
+	protocol.Protocol
+	calls bool // the other is of the JSON-RPC family
+}
 
 func (web) Name() string { return carried.HTTP.Name() }
+
+// content reads the message in a line, if that holds one.
+func (w web) content(l *webLine, m *protocol.Message) (body []byte, ok bool) {
+	if m.Reset(); l.Body == nil {
+		return nil, false
+	}
+	body = l.Body
+	if w.calls {
+		body = l.content()
+	}
+	return body, w.Protocol.Parse(body, m) == nil
+}
 
 // Parse reads a line.
 func (w web) Parse(payload []byte, m *protocol.Message) error {
@@ -280,7 +376,8 @@ func (w web) Parse(payload []byte, m *protocol.Message) error {
 		return err
 	}
 	var inner protocol.Message
-	if l.Body != nil && w.Protocol.Parse(l.Body, &inner) == nil {
+	_, holds := w.content(&l, &inner)
+	if holds {
 		m.Label, m.Text, m.Version = inner.Label, inner.Text, inner.Version
 	}
 	var s jsonscan.Scanner
@@ -298,7 +395,7 @@ func (w web) Parse(payload []byte, m *protocol.Message) error {
 	case l.Ref != 0:
 		m.Kind, m.Phase, m.From = []byte("leave"), protocol.Cancel, frame.C2U
 	case l.Request != "":
-		m.Kind, m.Phase, m.From = []byte(l.Request+" "+l.name()), protocol.Open, frame.C2U
+		m.Kind, m.Phase, m.From = []byte(strings.TrimSpace(l.Request+" "+l.name())), protocol.Open, frame.C2U
 	case l.End != "":
 		if m.Kind = []byte(l.End); l.End == endCut {
 			m.Phase = protocol.Fail
@@ -313,7 +410,24 @@ func (w web) Parse(payload []byte, m *protocol.Message) error {
 	case carried.Failed(string(m.Kind)):
 		m.Phase = protocol.Fail
 	}
+	if w.calls && holds {
+		joinCall(m, &inner, &l)
+	}
 	return nil
+}
+
+// joinCall adds what is known of a line that holds a message of JSON-RPC. An event that
+// brings no part of an answer is awaited.
+func joinCall(m, inner *protocol.Message, l *webLine) {
+	switch {
+	case l.Request == "" && l.Event == nil:
+		return // the status tells
+	case l.Event != nil && inner.Phase != protocol.Part:
+		m.Phase = protocol.Note
+	case len(m.Label) == 0 && inner.Phase.Ends():
+		m.Label = inner.ID.Text // it tells answers apart
+	}
+	m.Kind = inner.Kind
 }
 
 // webOrder is the order in which a unit answers over HTTP: of each request in the order of

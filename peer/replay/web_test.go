@@ -22,7 +22,7 @@ import (
 // reached and served.
 func webScript(t *testing.T, name string, side frame.Dir) (*replay.Script, transport.Scheme) {
 	t.Helper()
-	s := load(t, name).Scripts(side)[0]
+	s := load(t, name).WebScripts(side)[0]
 	schemes := s.Schemes()
 	if len(schemes) != 2 {
 		t.Fatalf("%s is not played over HTTP: %v", name, schemes)
@@ -56,10 +56,13 @@ func serveWeb(t *testing.T, player replay.Player, scheme transport.Scheme, o rep
 	return l.Addr(), done
 }
 
-// What was recorded over HTTP, and has no ids of its own, is played over HTTP by both
+// What was recorded over HTTP, on however many connections, is played over HTTP by both
 // sides, as often as somebody comes.
 func TestWeb(t *testing.T) {
-	for _, name := range []string{"opencode-serve", "agui-ts", "api-openai-made", "api-anthropic-made", "api-gemini-made"} {
+	for _, name := range []string{
+		"opencode-serve", "agui-ts", "api-openai-made", "api-anthropic-made", "api-gemini-made",
+		"mcp-http", "mcp25-ts-http", "mcp26-ts-http", "a2a03-ts-jsonrpc", "a2a10-ts-jsonrpc", "a2a10-ts-rest", "jsonrpc-http-jayson",
+	} {
 		t.Run(name, func(t *testing.T) {
 			unit, scheme := webScript(t, name, frame.U2C)
 			const visits = 2

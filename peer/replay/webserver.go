@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/sse"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/transport"
 )
 
@@ -23,15 +25,16 @@ var errWebBody = fmt.Errorf("a body is over the limit of %d bytes", maxWebBody)
 
 // Schemes are the endpoints that only a script plays that was recorded over HTTP.
 func (s *Script) Schemes() []transport.Scheme {
-	if _, isWeb := s.Protocol.(web); !isWeb {
+	w, isWeb := s.Protocol.(web)
+	if !isWeb {
 		return nil
 	}
-	return []transport.Scheme{{Name: "http", Dial: dialWeb, Listen: listenWeb}, {Name: "https", Dial: dialWeb}}
+	return []transport.Scheme{{Name: "http", Dial: w.dial, Listen: w.listen}, {Name: "https", Dial: w.dial}}
 }
 
-// dialWeb returns a connection to a server. Whether it can be reached the first request
+// dial returns a connection to a server. Whether it can be reached the first request
 // tells.
-func dialWeb(ctx context.Context, address string, opts transport.Options) (transport.Conn, error) {
+func (w web) dial(ctx context.Context, address string, opts transport.Options) (transport.Conn, error) {
 	u, err := url.Parse(address)
 	if err != nil {
 		return nil, err
@@ -43,7 +46,12 @@ func dialWeb(ctx context.Context, address string, opts transport.Options) (trans
 			return nil, err
 		}
 	}
-	c := &webConn{base: strings.TrimSuffix(u.String(), "/"), header: opts.Header, open: map[int64]context.CancelFunc{}}
+	c := &webConn{base: strings.TrimSuffix(u.String(), "/"), calls: w.calls, header: opts.Header, open: map[int64]context.CancelFunc{}}
+	if u.Path = strings.TrimSuffix(u.Path, "/"); w.calls && u.Path != "" {
+		c.endpoint = c.base
+		u.Path, u.RawPath = "", ""
+		c.base = u.String()
+	}
 	c.client.Transport = t
 	c.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	c.alive, c.stop = context.WithCancel(context.Background())
@@ -54,13 +62,17 @@ func dialWeb(ctx context.Context, address string, opts transport.Options) (trans
 // A webConn makes requests of lines, and lines of what answers them.
 type webConn struct {
 	base   string      // of each address
+	calls  bool        // of JSON-RPC
 	header http.Header // of each request, in place of the recorded ones
 	client http.Client
-	alive  context.Context // ends with the connection
-	stop   context.CancelFunc
-	lines  *io.PipeReader
-	out    *io.PipeWriter
-	work   sync.WaitGroup
+
+	endpoint string // where these are posted to; "" if that is where they were in the recording
+
+	alive context.Context // ends with the connection
+	stop  context.CancelFunc
+	lines *io.PipeReader
+	out   *io.PipeWriter
+	work  sync.WaitGroup
 
 	mu   sync.Mutex
 	open map[int64]context.CancelFunc
@@ -113,14 +125,37 @@ func (c *webConn) Close() error {
 	return nil
 }
 
+// address returns what a request asks for.
+func (c *webConn) address(l *webLine) string {
+	switch target := l.target(); {
+	case l.Home == "":
+		return c.base + target
+	case c.endpoint == "":
+		return c.base + l.Home + strings.TrimPrefix(target, "/")
+	default:
+		return c.endpoint + strings.TrimPrefix(target, "/")
+	}
+}
+
+// nameHeader repeats what a request of MCP is about.
+const nameHeader = "Mcp-Name"
+
 // exchange makes a request and tells of all that answers it.
 func (c *webConn) exchange(ctx context.Context, l *webLine) error {
-	req, err := http.NewRequestWithContext(ctx, l.Request, c.base+l.target(), strings.NewReader(string(l.body())))
+	body := l.content()
+	req, err := http.NewRequestWithContext(ctx, l.Request, c.address(l), bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
 	for name, value := range l.Head {
 		req.Header.Set(name, value)
+	}
+	if l.Session != "" {
+		req.Header.Set(sessionHeader, l.Session)
+	}
+	if task, ok := jsonscan.Get(body, "params", "taskId"); ok && req.Header.Get(nameHeader) != "" {
+		text, _ := jsonscan.Unquote(task)
+		req.Header.Set(nameHeader, string(text)) // as it is called live
 	}
 	for name, values := range c.header {
 		req.Header[http.CanonicalHeaderKey(name)] = values
@@ -130,7 +165,7 @@ func (c *webConn) exchange(ctx context.Context, l *webLine) error {
 		return err
 	}
 	defer resp.Body.Close()
-	answer := webLine{ID: l.ID, Status: resp.StatusCode}
+	answer := webLine{ID: l.ID, Status: resp.StatusCode, Session: resp.Header.Get(sessionHeader)}
 	if isEvents(resp.Header) {
 		answer.Events = true
 		if err := c.tell(&answer); err != nil {
@@ -138,11 +173,10 @@ func (c *webConn) exchange(ctx context.Context, l *webLine) error {
 		}
 		return c.events(ctx, l.ID, resp.Body)
 	}
-	body, err := readWebBody(resp.Body)
-	if err != nil {
+	if body, err = readWebBody(resp.Body); err != nil {
 		return err
 	}
-	answer.setBody(body)
+	answer.setContent(body, frame.U2C, c.calls)
 	return c.tell(&answer)
 }
 
@@ -170,9 +204,11 @@ func (c *webConn) events(ctx context.Context, id int64, body io.Reader) error {
 		case err != nil:
 			end.End = endCut
 			continue
+		case c.calls && len(e.Data) == 0:
+			continue // it has an id alone
 		}
 		l := webLine{ID: id, Event: &e.Name}
-		l.setBody(e.Data)
+		l.setContent(e.Data, frame.U2C, c.calls)
 		if err := c.tell(&l); err != nil {
 			return err
 		}

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/transport"
@@ -25,6 +26,7 @@ type webListener struct {
 	server   http.Server
 	serving  sync.WaitGroup
 	remote   bool // other machines may ask
+	calls    bool // of JSON-RPC
 	accepted chan *webVisit
 	closed   chan struct{}
 
@@ -32,7 +34,7 @@ type webListener struct {
 	visit *webVisit // nil until the next request
 }
 
-func listenWeb(ctx context.Context, address string, opts transport.Options) (transport.Listener, error) {
+func (w web) listen(ctx context.Context, address string, opts transport.Options) (transport.Listener, error) {
 	u, err := url.Parse(address)
 	if err != nil {
 		return nil, err
@@ -45,10 +47,10 @@ func listenWeb(ctx context.Context, address string, opts transport.Options) (tra
 	if err != nil {
 		return nil, err
 	}
-	w := &webListener{listener: l, remote: opts.Remote, accepted: make(chan *webVisit), closed: make(chan struct{})}
-	w.server = http.Server{Handler: w, ReadHeaderTimeout: 10 * time.Second}
-	w.serving.Go(func() { _ = w.server.Serve(l) }) // it ends with Close
-	return w, nil
+	server := &webListener{listener: l, remote: opts.Remote, calls: w.calls, accepted: make(chan *webVisit), closed: make(chan struct{})}
+	server.server = http.Server{Handler: server, ReadHeaderTimeout: 10 * time.Second}
+	server.serving.Go(func() { _ = server.server.Serve(l) }) // it ends with Close
+	return server, nil
 }
 
 // Addr is the address to dial.
@@ -121,6 +123,7 @@ type webVisit struct {
 
 	mu   sync.Mutex
 	last int64
+	home string // the path to which JSON-RPC is posted
 	open map[int64]*webRequest
 }
 
@@ -128,6 +131,7 @@ type webVisit struct {
 type webRequest struct {
 	answers chan *webLine
 	gone    chan struct{} // closed when nobody reads answers any more
+	call    []byte        // the id of the request of JSON-RPC; nil if it holds none
 }
 
 func (v *webVisit) Read(p []byte) (int, error) { return v.lines.Read(p) }
@@ -175,12 +179,19 @@ func (v *webVisit) serve(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
 		return
 	}
-	l := &webLine{Request: r.Method}
+	l := &webLine{Request: r.Method, Session: r.Header.Get(sessionHeader)}
 	l.setTarget(r.RequestURI)
-	l.setBody(body)
-	of := &webRequest{make(chan *webLine), make(chan struct{})}
+	l.setContent(body, frame.C2U, v.listener.calls)
+	of := &webRequest{answers: make(chan *webLine), gone: make(chan struct{})}
+	if _, ok := jsonscan.Get(body, "method"); ok && v.listener.calls {
+		of.call, _ = jsonscan.Get(body, "id")
+	}
 	defer close(of.gone)
 	v.mu.Lock()
+	if v.listener.calls && r.Method == http.MethodPost {
+		v.home = l.path()
+	}
+	l.atHome(v.home)
 	v.last++
 	l.ID = v.last
 	v.open[l.ID] = of
@@ -221,11 +232,19 @@ func (v *webVisit) forget(id int64) {
 	delete(v.open, id)
 }
 
-// refuse answers a request that was not recorded.
+// refuse answers a request that was not recorded: with a status, or with an error of
+// JSON-RPC.
 func (v *webVisit) refuse(m *protocol.Message, text string) {
 	l := webLine{Status: http.StatusNotImplemented, Head: map[string]string{"Content-Type": "application/json"}}
 	l.ID, _ = strconv.ParseInt(string(m.ID.Text), 10, 64)
 	l.Body = append(jsonscan.AppendQuote([]byte(`{"error":{"message":`), []byte(text)), "}}"...)
+	v.mu.Lock()
+	of := v.open[l.ID]
+	v.mu.Unlock()
+	if of != nil && of.call != nil {
+		l.Status = http.StatusOK
+		l.Body = fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":%s}}`, of.call, jsonscan.AppendQuote(nil, []byte(text)))
+	}
 	_, _ = v.Write(l.bytes()) // it never fails
 }
 
@@ -246,8 +265,11 @@ func (l *webLine) write(w http.ResponseWriter) bool {
 		for name, value := range l.Head {
 			w.Header().Set(name, value)
 		}
+		if l.Session != "" {
+			w.Header().Set(sessionHeader, l.Session)
+		}
 		w.WriteHeader(l.Status)
-		_, _ = w.Write(l.body()) // a client that has left is noticed by its context
+		_, _ = w.Write(l.content()) // a client that has left is noticed by its context
 	}
 	_ = http.NewResponseController(w).Flush()
 	return l.Events || l.Event != nil
@@ -258,7 +280,7 @@ func (l *webLine) writeEvent(w io.Writer) {
 	if *l.Event != "" {
 		b.WriteString("event: " + *l.Event + "\n")
 	}
-	for part := range strings.SplitSeq(string(l.body()), "\n") {
+	for part := range strings.SplitSeq(string(l.content()), "\n") {
 		b.WriteString("data: " + part + "\n")
 	}
 	_, _ = io.WriteString(w, b.String()+"\n")

@@ -41,7 +41,7 @@ func (s *Script) wireBytes(st *step) []byte {
 	if _, isWeb := s.Protocol.(web); !isWeb || json.Unmarshal(st.frame.Raw, &l) != nil {
 		return st.frame.Raw
 	}
-	if body := l.body(); len(body) > 0 {
+	if body := l.content(); len(body) > 0 {
 		return append(body, '\n')
 	}
 	return nil

@@ -54,8 +54,10 @@ func (d *digester) value(value []byte) {
 		list := membersOf(value)
 		sortMembers(list)
 		for _, m := range list {
-			d.put(jsonscan.String, []byte(m.key))
-			d.member(m.key, m.value)
+			if !Ignored(d.ignore, append(d.keys, m.key)) { // present or not
+				d.put(jsonscan.String, []byte(m.key))
+				d.member(m.key, m.value)
+			}
 		}
 	}
 	d.put(jsonscan.Invalid, nil)

@@ -2,8 +2,10 @@ package interop
 
 import (
 	"bytes"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -35,4 +37,65 @@ func TestReplayMCP(t *testing.T) {
 			t.Errorf("a cancelled call is to get no answer: %v\n%s", err, out)
 		}
 	})
+}
+
+// What the SDKs said to each other over HTTP is played in both directions: the client
+// against the server, as recorded; a cancel at every point; the server for the client, which
+// does not notice.
+func TestReplayMCPOverHTTP(t *testing.T) {
+	for version, tt := range map[string]struct {
+		server func(t *testing.T) (url string)
+		client func(t *testing.T, url string) map[string]any
+		want   map[string]any
+	}{
+		"2025-11-25": {
+			func(t *testing.T) string {
+				port := freePort(t)
+				cmd := exec.CommandContext(t.Context(), need(t, "node"), filepath.Join(npm(t), "@modelcontextprotocol/server-everything/dist/index.js"), "streamableHttp")
+				cmd.Env = append(os.Environ(), "PORT="+port)
+				listening(t, cmd, regexp.MustCompile(`(listening on) port`))
+				return "http://127.0.0.1:" + port + "/mcp"
+			},
+			func(t *testing.T, url string) map[string]any { return node(t, "node/mcp.cjs", "streamableHttp", url) },
+			map[string]any{"tools": true, "echo": "Echo: hello", "sum": "The sum of 2 and 3 is 5.", "cancelled": true},
+		},
+		"2026-07-28": {
+			func(t *testing.T) string {
+				port, _ := listening(t, exec.CommandContext(t.Context(), need(t, "node"), "node/mcp26.mjs", npm(t), "serve-http"), regexp.MustCompile(`on port (\d+)`))
+				return "http://127.0.0.1:" + port + "/mcp"
+			},
+			func(t *testing.T, url string) map[string]any { return node(t, "node/mcp26.mjs", "client", "http", url) },
+			map[string]any{"reached": "in eu", "booked": "booked Ariel", "changed": true, "cancelled": true, "ended": "local"},
+		},
+	} {
+		t.Run(version, func(t *testing.T) {
+			check := func(result map[string]any) {
+				t.Helper()
+				for what, want := range tt.want {
+					if result[what] != want {
+						t.Errorf("%s: %v, want %v", what, result[what], want)
+					}
+				}
+			}
+			url, file := tt.server(t), filepath.Join(t.TempDir(), "session.pcapng")
+			relay := exec.CommandContext(t.Context(), wirectl, "relay", "--no-tap", "--listen", "http://127.0.0.1:0", "--capture", file, url)
+			address, stop := listening(t, relay, listeningOn)
+			check(tt.client(t, address))
+			stop()
+
+			_, said := command(t, nil, "replay", "--timeout", "60s", file, url)
+			if !strings.Contains(said, "received as recorded; version "+version) {
+				t.Error(said)
+			}
+			points, _ := command(t, nil, "replay", "-q", "--cancel-at", "1", file, url)
+			if !strings.Contains(string(points), "      1  silent ") {
+				t.Errorf("a cancelled call is to get no answer:\n%s", points)
+			}
+			unit := exec.CommandContext(t.Context(), wirectl, "replay", "--as", "unit", "--repeat", "--fast", "--listen", "http://127.0.0.1:0", file)
+			mock, stop := listening(t, unit, regexp.MustCompile(`listening at (\S+)`))
+			check(tt.client(t, mock+"/mcp"))
+			check(tt.client(t, mock+"/mcp"))
+			stop()
+		})
+	}
 }

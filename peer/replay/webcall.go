@@ -1,0 +1,193 @@
+package replay
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/jsonrpc"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/session/jsondiff"
+)
+
+// In a line of HTTP, the id of a JSON-RPC request, and its progress token, stand in an
+// object whose key says which side chose it. Both sides count from 0, so a number alone
+// does not tell.
+const (
+	clientKey   = "id of the client"
+	serverKey   = "id of the server"
+	clientToken = "token of the client"
+	serverToken = "token of the server"
+)
+
+// undigested are the places of ids, and of what clients make of them, which do not tell
+// requests apart.
+var undigested = []jsondiff.Path{
+	{"sessionId"},
+	{"body", "id", clientKey},
+	{"body", "*", "id", clientKey},
+	{"body", "params", "_meta", "progressToken", clientToken},
+	{"body", "params", "requestId", clientKey},
+}
+
+// isCalls reports whether a protocol is of the JSON-RPC family.
+func isCalls(p protocol.Protocol) bool {
+	_, ok := p.(*jsonrpc.Dialect)
+	return ok
+}
+
+// callKey returns the key for an id that a side chose.
+func callKey(owner frame.Dir) string {
+	if owner == frame.C2U {
+		return clientKey
+	}
+	return serverKey
+}
+
+// tokenKey returns the key for a progress token that a side chose.
+func tokenKey(owner frame.Dir) string {
+	if owner == frame.C2U {
+		return clientToken
+	}
+	return serverToken
+}
+
+// isTheirs reports whether the peer of a side chooses what stands under a key.
+func isTheirs(key string, side frame.Dir) bool {
+	return key == callKey(side.Opposite()) || key == tokenKey(side.Opposite())
+}
+
+// callIDs returns where the ids of requests stand in a body that one side sends, and calls
+// text for what is to stand there.
+func callIDs(body []byte, from frame.Dir, text func(value []byte, key string) []byte) (places []protocol.Place) {
+	add := func(at int, value []byte, key string) {
+		if value == nil {
+			return
+		}
+		if with := text(value, key); with != nil {
+			places = append(places, protocol.Place{Start: at, End: at + len(value), Text: with})
+		}
+	}
+	var s jsonscan.Scanner
+	s.Init(body)
+	if jsonscan.KindOf(bytes.TrimSpace(body)) != jsonscan.Array {
+		callIDsOf(body, 0, from, add)
+	}
+	for ok := s.Array(); ok && s.Elem(); {
+		at := s.Offset()
+		callIDsOf(s.Value(), at, from, add)
+	}
+	slices.SortFunc(places, func(a, b protocol.Place) int { return a.Start - b.Start })
+	return places
+}
+
+func callIDsOf(message []byte, base int, from frame.Dir, add func(at int, value []byte, key string)) {
+	id, method := memberOf(message, "id"), memberOf(message, "method")
+	owner := from
+	if method.value == nil {
+		owner = from.Opposite()
+	}
+	add(base+id.at, id.value, callKey(owner))
+	for _, key := range []string{"params", "result"} {
+		content := memberOf(message, key)
+		at := base + content.at
+		switch string(method.value) {
+		case `"notifications/cancelled"`:
+			m := memberOf(content.value, "requestId")
+			add(at+m.at, m.value, callKey(from))
+		case `"notifications/progress"`:
+			m := memberOf(content.value, "progressToken")
+			add(at+m.at, m.value, tokenKey(from.Opposite()))
+		}
+		meta := memberOf(content.value, "_meta")
+		m := memberOf(meta.value, "io.modelcontextprotocol/subscriptionId")
+		add(at+meta.at+m.at, m.value, clientKey)
+		if m = memberOf(meta.value, "progressToken"); method.value != nil {
+			add(at+meta.at+m.at, m.value, tokenKey(from))
+		}
+	}
+}
+
+type placed struct {
+	at    int
+	value []byte
+}
+
+// memberOf returns a member of an object; nothing if there is none.
+func memberOf(object []byte, key string) (m placed) {
+	var s jsonscan.Scanner
+	s.Init(object)
+	for ok := len(object) > 0 && s.Object(); ok && s.Next(); {
+		if string(s.Key()) == key {
+			m.at = s.Offset()
+			m.value = s.Value()
+		}
+	}
+	return m
+}
+
+// markIDs puts the ids of a body in objects that say who chose them.
+func markIDs(body []byte, from frame.Dir) []byte {
+	return protocol.AppendPlaced(nil, body, callIDs(body, from, func(value []byte, key string) []byte {
+		if !isScalar(value) {
+			return nil
+		}
+		return fmt.Appendf(nil, `{%q:%s}`, key, value)
+	}))
+}
+
+// unmarkIDs undoes markIDs.
+func unmarkIDs(body []byte) []byte {
+	return protocol.AppendPlaced(nil, body, callIDs(body, frame.C2U, func(value []byte, _ string) []byte {
+		for _, key := range []string{clientKey, serverKey, clientToken, serverToken} {
+			if id := memberOf(value, key).value; id != nil {
+				return id
+			}
+		}
+		return nil
+	}))
+}
+
+// setContent sets the body of a line, with its ids marked if it may hold calls.
+func (l *webLine) setContent(body []byte, from frame.Dir, calls bool) {
+	if l.setBody(body); calls && l.Body != nil {
+		l.Body = markIDs(body, from)
+	}
+}
+
+// content returns the body as it is on the wire.
+func (l *webLine) content() []byte {
+	if l.Body != nil {
+		return unmarkIDs(l.Body)
+	}
+	return l.body()
+}
+
+// readInner reads the message in a line of HTTP, if there is one of JSON-RPC.
+func (s *Script) readInner(payload []byte, m *protocol.Message) {
+	if w, isWeb := s.Protocol.(web); isWeb && w.calls {
+		_, _ = w.content(lineOf(payload), m)
+	}
+}
+
+// inBody returns paths of a message, which lead to the body of a line of HTTP, too.
+func (s *Script) inBody(paths []jsondiff.Path) []jsondiff.Path {
+	if w, isWeb := s.Protocol.(web); !isWeb || !w.calls {
+		return paths
+	}
+	all := slices.Clone(paths)
+	for _, p := range paths {
+		all = append(all, append(jsondiff.Path{"body"}, p...))
+	}
+	return all
+}
+
+// pathOf names a place in a message.
+func (s *Script) pathOf(keys []string) string {
+	if w, isWeb := s.Protocol.(web); isWeb && w.calls && len(keys) > 1 && keys[0] == "body" {
+		keys = keys[1:]
+	}
+	return jsondiff.Join(keys)
+}
