@@ -510,11 +510,27 @@ func (t *Tracker) chooseRules(f *Frame, s *scope, m *protocol.Message) {
 		return
 	}
 	if s.version == "" || m.Phase.Ends() {
+		begins := s.version == "" && m.Phase.Ends()
 		s.version = t.intern(stated)
 		s.rules = t.base.At(s.version)
+		if begins {
+			t.versionEarly(s, m)
+		}
 	}
 	t.setVersion(t.intern(stated))
 	t.rules = t.base.At(t.version)
+}
+
+// versionEarly gives the version of a session to the requests that were sent ahead of the
+// answer which states it.
+func (t *Tracker) versionEarly(s *scope, answer *protocol.Message) {
+	for _, side := range []frame.Dir{frame.C2U, frame.U2C} {
+		for e := range t.inFlightOf(s, side) {
+			if e.Version == "" && !(e.ID.Space == answer.ID.Space && string(e.ID.Text) == string(answer.ID.Text)) {
+				e.Version, e.rules = s.version, s.rules
+			}
+		}
+	}
 }
 
 // setVersion sets the version by which what is fed is judged.
