@@ -534,10 +534,9 @@ func escapeContainer(t *testing.T, i *envtest.Interpreter, secret string) {
 	i.Prints("p = subprocess.Popen([sys.executable, '-c', 'while True: pass'], start_new_session=True)\nprint(len(os.listdir('/proc')) > 0)", "True\n")
 }
 
-// A container is removed whatever happens: before it was made, by the next start if wirectl
-// was killed, and not if it is another's.
+// A container is removed by the next start if wirectl was killed, and not if it is another's.
 func TestContainersOfOthers(t *testing.T) {
-	e := engine(t)
+	engine(t)
 	state := os.Getenv(standin.StateDir)
 	host, err := os.Hostname()
 	if err != nil {
@@ -572,23 +571,21 @@ func TestContainersOfOthers(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	// Closed while it starts, and more than once.
-	for range 5 {
-		ctx, cancel := context.WithCancel(t.Context())
-		started := envtest.Start(t, env.Config{}, func(c env.Config) (*env.Env, error) {
-			return e.New(c, container.Options{Image: image()}), nil
-		})
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			_, _ = started.Exec(ctx, rlm.Cell{Code: "1"})
-		}()
-		cancel()
-		<-done
-		if err := errors.Join(started.Close(), started.Close()); err != nil {
-			t.Error(err)
+}
+
+// A container that is cancelled while it starts is removed, at whatever point that is.
+func TestCancelledStart(t *testing.T) {
+	each(t, func(t *testing.T, _ kind, start func(env.Config) *envtest.Interpreter) {
+		for after := range 8 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(after)*30*time.Millisecond)
+			i := start(env.Config{})
+			_, _ = i.Exec(ctx, rlm.Cell{Code: "1"})
+			cancel()
+			if err := errors.Join(i.Close(), i.Close()); err != nil {
+				t.Error(err)
+			}
 		}
-	}
+	})
 }
 
 // An engine that is gone fails the cell, and the next one runs when it is back.

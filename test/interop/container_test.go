@@ -236,7 +236,7 @@ func TestContainerTables(t *testing.T) {
 		return
 	}
 	for folder, tests := range map[string]string{
-		"rlm/env": "Faults|Timeouts|Killed|Cancelled|Escapes|Query|Tools",
+		"rlm/env": "Faults|Timeouts|Killed|Cancelled|CancelledStart|Escapes|Query|Tools",
 		"test":    "InterruptAtEveryEvent|ProvidersFail",
 	} {
 		t.Run(folder, func(t *testing.T) {

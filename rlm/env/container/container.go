@@ -154,26 +154,38 @@ func (p *process) wait(cmd *exec.Cmd, clean *strings.Replacer) {
 	select {
 	case err = <-exited:
 		if err != nil { // it may be the client alone that has ended
-			p.remove()
+			_ = p.remove()
 		}
 	case <-p.killed:
-		there := p.remove()
-		_ = cmd.Process.Kill()
-		err = <-exited
-		if !there {
-			p.remove() // the client may have made it since
-		}
+		err = p.end(cmd, exited)
 	}
 	if err != nil {
 		p.err = explained(err, clean.Replace(p.stderr.String()))
 	}
 }
 
-// remove removes the container, and reports whether there was one. That it is not there any
-// more is no error: it may never have been there.
-func (p *process) remove() bool {
-	said, _ := p.engine.run(context.Background(), patience, "rm", "-f", p.name)
-	return strings.Contains(said, p.name)
+// end removes the container, which ends the client. That one is killed only if it does not end,
+// since podman's would leave half of what it does.
+func (p *process) end(cmd *exec.Cmd, exited <-chan error) error {
+	defer func() { _ = p.remove() }() // the client may have made it since, or removed only a part
+	for range 10 {
+		if p.remove() != nil {
+			break
+		}
+		select {
+		case err := <-exited:
+			return err
+		case <-time.After(100 * time.Millisecond): // it may be about to make it
+		}
+	}
+	_ = cmd.Process.Kill()
+	return <-exited
+}
+
+// remove removes the container, which may not be there.
+func (p *process) remove() error {
+	_, err := p.engine.run(context.Background(), patience, "rm", "-f", p.name)
+	return err
 }
 
 // maxSaid is how much of what the engine says is kept, in bytes.
