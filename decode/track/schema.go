@@ -27,8 +27,9 @@ type schemas struct {
 type schema struct {
 	text     []byte // nil once it is compiled
 	size     int
-	effort   int                  // its bytes with its references written out
 	compiled *jsonschema.Resolved // nil if it cannot be
+	root     any                  // what it is compiled of
+	efforts  map[int]int          // its bytes with references written out, by the depth of arguments
 }
 
 // offered are the schemas of the tools of a request, by name.
@@ -41,6 +42,7 @@ const (
 	// maxEffort bounds the bytes of arguments times those of their schema.
 	maxEffort = 16 << 20
 	maxDepth  = 256 // of a schema
+	maxLevels = 64  // of arguments whose schema refers to itself
 )
 
 // offer adds the schema of a tool to those of a request.
@@ -90,43 +92,101 @@ func (o offered) fits(name string, arguments []byte) error {
 		return nil
 	}
 	if s.text != nil {
-		s.compiled, s.effort = compile(s.text)
-		s.text = nil
-	}
-	if len(arguments)*s.effort > maxEffort {
-		return nil
+		s.compile()
 	}
 	var value any
 	if s.compiled == nil || json.Unmarshal(arguments, &value) != nil {
 		return nil //nolint:nilerr // arguments that are not JSON break another rule
 	}
+	if effort := s.effort(value); effort < 0 || len(arguments)*effort > maxEffort {
+		return nil
+	}
 	return s.compiled.Validate(value)
 }
 
-// compile returns a schema with how many bytes it has when its references are written out,
-// or nil if nothing is judged by it.
-func compile(text []byte) (*jsonschema.Resolved, int) {
-	var value any
-	var s jsonschema.Schema
-	if json.Unmarshal(text, &value) != nil || !judges(value, maxDepth) || json.Unmarshal(text, &s) != nil {
-		return nil, 0
+// compile compiles a schema, unless nothing is judged by it.
+func (s *schema) compile() {
+	var root any
+	var plain jsonschema.Schema
+	text := s.text
+	if s.text = nil; json.Unmarshal(text, &root) != nil || !judges(root, maxDepth) || json.Unmarshal(text, &plain) != nil {
+		return
 	}
-	root, _ := value.(map[string]any)
-	more := writtenOut(value, root, map[string]int{})
-	if more < 0 {
-		return nil, 0
-	}
-	resolved, err := s.Resolve(nil)
+	compiled, err := plain.Resolve(nil)
 	if err != nil {
-		return nil, 0
+		return
 	}
-	return resolved, len(text) + more
+	s.compiled, s.root, s.efforts = compiled, root, map[int]int{}
 }
 
-// writtenOut returns how many bytes the references of a schema stand for, or −1 if they lead
-// in a circle, to anywhere but a definition of the root, or to far too much: a few bytes
-// could take for ever. Known has those of definitions, and −1 for those being looked at.
-func writtenOut(schema any, root map[string]any, known map[string]int) (more int) {
+// effort returns how many bytes the schema has when its references are written out as deep
+// as a value is nested; −1 if they lead in a circle on one level, to nowhere in the schema,
+// or to far too much: a few bytes could take for ever.
+func (s *schema) effort(value any) int {
+	depth := nesting(value, maxLevels+1)
+	if depth > maxLevels {
+		return -1
+	}
+	effort, known := s.efforts[depth]
+	if !known {
+		w := writer{root: s.root, known: map[reference]int{}, budget: maxEffort}
+		if effort = w.writtenOut(s.root, depth); effort >= 0 {
+			effort += s.size
+		}
+		s.efforts[depth] = effort
+	}
+	return effort
+}
+
+// nesting returns how deep a value is nested, or most if it is deeper.
+func nesting(value any, most int) (depth int) {
+	if most == 0 {
+		return 0
+	}
+	switch value := value.(type) {
+	case []any:
+		depth = 1
+		for _, v := range value {
+			depth = max(depth, 1+nesting(v, most-1))
+		}
+	case map[string]any:
+		depth = 1
+		for _, v := range value {
+			depth = max(depth, 1+nesting(v, most-1))
+		}
+	}
+	return depth
+}
+
+// A writer counts what the references of a schema stand for.
+type writer struct {
+	root   any
+	known  map[reference]int // −1 for those being looked at
+	budget int               // of the counting itself
+}
+
+// A reference is one to a place, for values that are nested so deep.
+type reference struct {
+	to    string
+	depth int
+}
+
+// below are the keywords for what is inside of a value, and named those whose members have
+// names of their own.
+var (
+	below = map[string]bool{
+		"properties": true, "patternProperties": true, "additionalProperties": true, "unevaluatedProperties": true, "propertyNames": true,
+		"items": true, "prefixItems": true, "additionalItems": true, "unevaluatedItems": true, "contains": true,
+	}
+	named = map[string]bool{"properties": true, "patternProperties": true, "dependentSchemas": true, "dependencies": true}
+)
+
+// writtenOut returns how many bytes the references of a schema stand for, as deep as a value
+// is nested, or −1.
+func (w *writer) writtenOut(schema any, depth int) (more int) {
+	if w.budget--; w.budget < 0 {
+		return -1
+	}
 	add := func(n int) bool {
 		if more += n; n < 0 || more > maxEffort {
 			more = -1
@@ -136,13 +196,13 @@ func writtenOut(schema any, root map[string]any, known map[string]int) (more int
 	switch schema := schema.(type) {
 	case []any:
 		for _, v := range schema {
-			if !add(writtenOut(v, root, known)) {
+			if !add(w.writtenOut(v, depth)) {
 				return -1
 			}
 		}
 	case map[string]any:
 		for key, v := range schema {
-			if ref, isText := v.(string); isText && key == "$ref" && !add(definition(ref, root, known)) || !add(writtenOut(v, root, known)) {
+			if !add(w.keyword(key, v, depth)) {
 				return -1
 			}
 		}
@@ -150,23 +210,55 @@ func writtenOut(schema any, root map[string]any, known map[string]int) (more int
 	return more
 }
 
-// definition returns how many bytes a reference stands for, or −1 as writtenOut does.
-func definition(ref string, root map[string]any, known map[string]int) int {
-	if n, ok := known[ref]; ok {
+// keyword is writtenOut for a member of a schema.
+func (w *writer) keyword(key string, v any, depth int) int {
+	switch {
+	case key == "$ref":
+		to, _ := v.(string)
+		return w.target(to, depth)
+	case key == "$defs" || key == "definitions" || below[key] && depth == 0: // they are written out where they are used, if they are
+		return 0
+	case below[key]:
+		depth--
+	}
+	members, ok := v.(map[string]any)
+	if !ok || !named[key] {
+		return w.writtenOut(v, depth)
+	}
+	more := 0
+	for _, member := range members {
+		n := w.writtenOut(member, depth)
+		if more += n; n < 0 || more > maxEffort {
+			return -1
+		}
+	}
+	return more
+}
+
+// target returns how many bytes a reference stands for, or −1 as writtenOut does.
+func (w *writer) target(to string, depth int) int {
+	at := reference{to, depth}
+	if n, ok := w.known[at]; ok {
 		return n
 	}
-	group, name, _ := strings.Cut(strings.TrimPrefix(ref, "#/"), "/")
-	all, _ := root[group].(map[string]any)
-	target, ok := all[name]
-	if !strings.HasPrefix(ref, "#/") || group != "$defs" && group != "definitions" || !ok || strings.ContainsAny(name, "~%/") {
+	w.known[at] = -1
+	path, isLocal := strings.CutPrefix(to, "#")
+	place := w.root
+	if !isLocal || strings.ContainsAny(path, "~%") || path != "" && path[0] != '/' {
 		return -1
 	}
-	known[ref] = -1
-	text, err := json.Marshal(target)
-	if more := writtenOut(target, root, known); err == nil && more >= 0 {
-		known[ref] = len(text) + more
+	for _, key := range strings.Split(path, "/")[1:] {
+		object, _ := place.(map[string]any)
+		if place = object[key]; place == nil {
+			return -1
+		}
 	}
-	return known[ref]
+	text, err := json.Marshal(place)
+	w.budget -= len(text)
+	if more := w.writtenOut(place, depth); err == nil && more >= 0 {
+		w.known[at] = len(text) + more
+	}
+	return w.known[at]
 }
 
 var types = []string{"null", "boolean", "object", "array", "number", "string", "integer"}

@@ -15,6 +15,13 @@ func doubling(n int) string {
 	return fmt.Sprintf(`{"$ref":"#/$defs/d%d","$defs":{%s}}`, n, strings.Join(defs, ","))
 }
 
+// tree is a schema that refers to itself, and nestedArguments a value that is nested so deep.
+const tree = `{"$defs":{"d":{"type":"object","properties":{"n":{"$ref":"#/$defs/d"}},"required":["b"]}},"$ref":"#/$defs/d"}`
+
+func nestedArguments(n int) string {
+	return strings.Repeat(`{"n":`, n-1) + "{}" + strings.Repeat("}", n-1)
+}
+
 // Arguments are compared with the schema of their tool, unless that is none by which they
 // could be judged, whatever it is made to do.
 func TestFits(t *testing.T) {
@@ -43,7 +50,17 @@ func TestFits(t *testing.T) {
 		{`{"$defs":{"d":` + object + `},"$ref":"#/$defs/d"}`, `{"a":"x"}`, true},
 		{`{"$defs":{"d":` + object + `},"$ref":"#/$defs/d"}`, `{"a":"y"}`, false},
 		{`{"definitions":{"d":` + object + `,"l":{"type":"array","items":{"$ref":"#/definitions/d"}}},"properties":{"l":{"$ref":"#/definitions/l"}}}`, `{"l":[{"a":"x"},{"a":"y"}]}`, false},
-		{`{"$defs":{"d":{"properties":{"n":{"$ref":"#/$defs/d"}},"required":["b"]}},"$ref":"#/$defs/d"}`, `{}`, true}, // in a circle
+		{`{"$defs":{"d":{"properties":{"n":{"$ref":"#/$defs/d"}},"required":["b"]}},"$ref":"#/$defs/d"}`, `{}`, false}, // in a circle
+		{tree, `{"n":{"n":{"b":1},"b":1},"b":1}`, true},
+		{tree, `{"n":{"n":{},"b":1},"b":1}`, false},
+		{`{"type":"object","properties":{"n":{"$ref":"#"},"b":{"type":"string"}}}`, `{"n":{"n":{"b":1}}}`, false},
+		{`{"type":"object","properties":{"a":{"type":"string"},"b":{"$ref":"#/properties/a"}}}`, `{"b":1}`, false},
+		{`{"type":"object","properties":{"items":{"$ref":"#/properties/items/properties/x"}}}`, `{"items":1}`, true},
+		{`{"allOf":[{"$ref":"#"}],"required":["b"]}`, `{}`, true},                                                               // in a circle on one level
+		{`{"properties":{"n":{"anyOf":[{"$ref":"#"},{"$ref":"#"},{"$ref":"#"}]}},"required":["b"]}`, nestedArguments(40), true}, // 3⁴⁰ ways
+		{`{"properties":{"n":{"anyOf":[{"$ref":"#"},{"$ref":"#"},{"$ref":"#"}]}},"required":["b"]}`, `{"n":{}}`, false},         // and few
+		{`{"properties":{"n":{"$ref":"#"}},"required":["b"]}`, nestedArguments(maxLevels + 1), true},                            // too deep
+		{`{"properties":{"n":{"$ref":"#"}},"required":["b"]}`, nestedArguments(maxLevels), false},
 		{`{"$defs":{"d":{"required":["b"]}},"$ref":"http://h/s#/$defs/d"}`, `{}`, true},
 		{`{"$defs":{"d":{"required":["b"]}},"$ref":"#/$defs/e"}`, `{}`, true},
 		{`{"$id":"http://h/s","$defs":{"d":{"required":["b"]}},"$ref":"#/$defs/d"}`, `{}`, true},
