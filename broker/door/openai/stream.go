@@ -71,6 +71,12 @@ func (e *exchange) send(data []byte) {
 
 func (e *exchange) flush() error {
 	err := e.w.Chunk(e.chunks)
-	e.chunks = e.chunks[:0]
+	if e.chunks = e.chunks[:0]; cap(e.chunks) > keptChunks {
+		e.chunks = nil
+	}
 	return err
 }
+
+// keptChunks is how much of a buffer an open call keeps. The events that begin a response
+// take more, and none of those that follow.
+const keptChunks = 1 << 10
