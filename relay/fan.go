@@ -2,23 +2,24 @@ package relay
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/wirectl/wirectl/capture"
 )
 
-// A Fan is the one session of one or more relays: it numbers the frames and
-// hands each record to every sink. A sink that fails is told of and left out
-// from then on, so that what watches can never end what works.
+// A Fan is the session of one or more relays: it numbers the frames and passes
+// each record to every sink. A sink that fails is reported and removed, so that
+// observers never affect the relay.
 type Fan struct {
 	mu    sync.Mutex
 	seq   int64
 	sinks []capture.Writer
-	slow  bool // not every sink takes runs
+	slow  bool // not every sink accepts runs
 	warn  func(text string)
 }
 
-// NewFan returns a Fan over sinks. Its warn is told when one fails.
+// NewFan returns a Fan over sinks. It calls warn when one fails.
 func NewFan(warn func(text string), sinks ...capture.Writer) *Fan {
 	f := &Fan{sinks: sinks, warn: warn}
 	for _, s := range sinks {
@@ -29,7 +30,7 @@ func NewFan(warn func(text string), sinks ...capture.Writer) *Fan {
 	return f
 }
 
-// Write hands on a record. It may be called from several goroutines.
+// Write passes on a record. It is safe for concurrent use.
 func (f *Fan) Write(r *capture.Record) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -40,7 +41,7 @@ func (f *Fan) Write(r *capture.Record) {
 	f.each(func(s capture.Writer) error { return s.Write(r) })
 }
 
-// writeRun hands on a run of records.
+// writeRun passes on a run of records.
 func (f *Fan) writeRun(r *capture.Run) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -60,13 +61,13 @@ func (f *Fan) writeRun(r *capture.Run) {
 	})
 }
 
-// each lets every sink take something.
+// each calls give for every sink.
 func (f *Fan) each(give func(capture.Writer) error) {
-	for i := 0; i < len(f.sinks); i++ {
-		if err := give(f.sinks[i]); err != nil {
-			f.sinks = append(f.sinks[:i], f.sinks[i+1:]...)
-			i--
+	f.sinks = slices.DeleteFunc(f.sinks, func(s capture.Writer) bool {
+		err := give(s)
+		if err != nil {
 			f.warn(fmt.Sprintf("%v: the relay continues without it", err))
 		}
-	}
+		return err != nil
+	})
 }

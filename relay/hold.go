@@ -259,10 +259,8 @@ func errNotHeld(number int64) error { return fmt.Errorf("no frame waits as numbe
 func (g *Gate) heldAs(number int64) *heldFrame {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, h := range g.held {
-		if h.number == number {
-			return h
-		}
+	if i := slices.IndexFunc(g.held, func(h *heldFrame) bool { return h.number == number }); i >= 0 {
+		return g.held[i]
 	}
 	return nil
 }

@@ -16,11 +16,11 @@ import (
 	"github.com/wirectl/wirectl/transport"
 )
 
-// ErrNoFraming is the error of a relay between an end that speaks in messages
-// and one that is a stream, whose framing nobody has named.
+// ErrNoFraming is the error of a relay between a message transport and a stream whose
+// framing is not configured.
 var ErrNoFraming = errors.New("one end speaks in messages and the other is a stream of bytes: name its framing with --framing")
 
-// ErrNoFramingToGate is the error of a relay that is to change messages.
+// ErrNoFramingToGate is the error of a gate between two message transports.
 var ErrNoFramingToGate = errors.New("both ends speak in messages, and changes are made to frames of a stream: name a framing for them with --framing, such as line")
 
 // check reports missing configuration.
@@ -49,7 +49,7 @@ func (cfg *Config) wholes() bool {
 
 // receive appends the next message, as it is in a stream.
 func (cfg *Config) receive(dst []byte, from transport.Messenger) ([]byte, error) {
-	m, err := from.ReadMessage(context.Background()) // closing the end ends what waits
+	m, err := from.ReadMessage(context.Background()) // closing the end interrupts it
 	switch {
 	case err != nil:
 		return dst, err
@@ -68,52 +68,44 @@ func (w *way) mover() func() {
 	from, isFrom := w.src.(transport.Messenger)
 	to, isTo := w.dst.(transport.Messenger)
 	switch {
-	case isFrom && isTo:
-		return func() { w.messages(from, to) }
 	case isFrom:
-		return func() { w.unwrap(from) }
+		return func() { w.forward(from, to) }
 	case isTo:
 		return func() { w.wrap(to) }
 	}
 	return w.copy
 }
 
-// messages moves messages as they are: each one as one, text as text.
-func (w *way) messages(from, to transport.Messenger) {
-	ctx := context.Background() // closing the ends ends what waits
+// forward moves messages unchanged to another Messenger, or each as a frame to a stream if
+// to is nil.
+func (w *way) forward(from, to transport.Messenger) {
+	ctx := context.Background() // closing the ends interrupts reads and writes
+	var framed []byte
 	for {
-		m, err := from.ReadMessage(ctx)
+		var m transport.Message
+		var err error
+		write := func() error { return to.WriteMessage(ctx, m) }
+		if to != nil {
+			m, err = from.ReadMessage(ctx)
+		} else {
+			framed, err = w.relay.cfg.receive(framed[:0], from)
+			m.Data = framed
+			write = func() error { _, err := w.dst.Write(framed); return err }
+		}
 		if err != nil {
 			w.recordGoodbye(from)
 			w.finishWay(err)
 			return
 		}
-		if err := w.sendMessage(m.Data, func() error { return to.WriteMessage(ctx, m) }); err != nil {
+		if err := w.sendMessage(m.Data, write); err != nil {
 			w.reportEnd(&sideError{w.dir, err})
 			return
 		}
 	}
 }
 
-// unwrap writes the payload of each message as a frame.
-func (w *way) unwrap(from transport.Messenger) {
-	var framed []byte
-	for {
-		var err error
-		if framed, err = w.relay.cfg.receive(framed[:0], from); err != nil {
-			w.recordGoodbye(from)
-			w.finishWay(err)
-			return
-		}
-		if err := w.sendMessage(framed, func() error { _, err := w.dst.Write(framed); return err }); err != nil {
-			w.reportEnd(&sideError{w.dir, err})
-			return
-		}
-	}
-}
-
-// recordGoodbye records the close frame of a peer that says what went wrong: it is
-// why requests have no answer.
+// recordGoodbye records the close frame of a peer that reports an error: it explains why
+// requests have no answer.
 func (w *way) recordGoodbye(from transport.Conn) {
 	code, reason, said := transport.Goodbye(from)
 	if said && carrier.RefusesBy(int(code)) {
@@ -122,15 +114,15 @@ func (w *way) recordGoodbye(from transport.Conn) {
 	}
 }
 
-// wrap sends the payload of each frame as a message. What is not a frame goes as
-// one, too; a stream that ends with that has failed.
+// wrap sends the payload of each frame as a message. Gaps become messages, too; a stream
+// that ends with one has failed.
 func (w *way) wrap(to transport.Messenger) {
 	cfg := &w.relay.cfg
 	g := newGrammar(cfg.Framing, cfg.Protocol, cfg.Limit)
 	s := frame.NewScanner(w.src, cfg.Framing)
 	s.ResyncAtOnce()
 	s.SetLimit(g.most())
-	var fault error // of what came last
+	var fault error // of the latest frame
 	for s.Scan() {
 		f := s.Frame()
 		if fault = nil; f.Gap && cfg.Framing != frame.Line { // a last line may lack its end
@@ -149,7 +141,7 @@ func (w *way) wrap(to transport.Messenger) {
 	w.finishWay(cmp.Or(s.Err(), fault, io.EOF))
 }
 
-// sendMessage shows data to the observer and calls write, which writes it.
+// sendMessage passes data to the observer and calls write, which writes it.
 func (w *way) sendMessage(data []byte, write func() error) error {
 	room := w.well.atLeast(len(data))
 	copy(room, data)

@@ -13,70 +13,63 @@ import (
 
 // An observer makes records of the bytes that a relay moves, on a goroutine of its own.
 // The goroutine that moved a large piece may observe it itself if that is quick: the
-// bytes are in its processor's cache, and nothing has to be woken.
+// bytes are in its processor's cache, and no other goroutine is woken.
 type observer struct {
 	queue   *queue
-	catches atomic.Bool // the holder of mu came to catch up
-	mu      sync.Mutex  // its holder takes from the queue; it guards all below
+	catches atomic.Bool // the holder of mu is in catchUp
+	mu      sync.Mutex  // held while taking from the queue; guards all below
 	wholes  bool        // the relay carries whole messages
 	slab    *slab       // of the current bytes
-	read    int         // how many were read at once
-	dense   bool        // there were so many frames in them that they took long
+	read    int         // the size of the current read
+	dense   bool        // it had so many frames that it took long
 	run     capture.Run
 	sink    *Fan
 	conn    int
 	grammar grammar
-	kind    carrier.Kind     // Auto until the first bytes have told
+	kind    carrier.Kind     // Auto until it is detected
 	carrier *carrier.Carrier // nil if the connection is a plain stream
 	lanes   [3]lane          // by direction
 	record  capture.Record
 	timer   *time.Timer
 	stopped chan struct{}
-	// unitLeft says that the unit ended the connection: of the directions that have not
-	// ended, its own ends first. It is set before the queue is closed.
+	// unitLeft means that the unit ended the connection, so its direction ends first. It
+	// is set before the queue is closed.
 	unitLeft bool
 }
 
-// A lane is what the observer knows of a direction.
+// A lane is the observer's state of a direction.
 type lane struct {
 	head   []byte  // bytes pushed before their carrier is known
 	framer *framer // of a plain stream
 	end    int64   // the position after the pushed bytes
-	marks  []mark  // when the bytes that may still be in the framer were read and written
+	marks  []mark  // for the bytes that may still be in the framer
 	frames int64
 	ended  bool
 }
 
-// A mark says when the bytes up to a position were read and written.
+// A mark holds the times at which the bytes up to a position were read and written.
 type mark struct {
 	end           int64
 	read, written time.Time
 }
 
-// maxMarks bounds the marks of a lane: the chunks of one frame are told apart only
-// by when they came.
+// maxMarks bounds the marks of a lane.
 const maxMarks = 64
 
-// settleTime is how long the observer waits to learn when a chunk was written:
-// a frame that takes longer is recorded without.
+// settleTime is how long the observer waits for the write time of a chunk. A frame that
+// takes longer is recorded without one.
 const settleTime = 50 * time.Millisecond
 
 func newObserver(q *queue, cfg *Config) *observer {
-	return &observer{
+	o := &observer{
 		queue: q, wholes: cfg.wholes(), sink: cfg.Sink, conn: cfg.Conn,
 		grammar: newGrammar(cfg.Framing, cfg.Protocol, cfg.Limit),
-		kind:    kindOf(cfg),
 		timer:   time.NewTimer(time.Hour), stopped: make(chan struct{}),
 	}
-}
-
-// kindOf returns the carrier if it need not be detected: a configured framing means a
-// plain stream.
-func kindOf(cfg *Config) carrier.Kind {
 	if cfg.Framing != nil {
-		return carrier.Plain
+		o.kind = carrier.Plain
 	}
-	return carrier.Auto
+	return o
 }
 
 // observe observes until the queue is closed.
@@ -132,8 +125,8 @@ func (o *observer) catchUp() bool {
 	}
 }
 
-// sparse is how many bytes a frame has where to tell frames apart takes less time
-// than to copy them.
+// sparse is the size of a frame, in bytes, from which scanning takes less time than
+// copying.
 const sparse = 512
 
 // see records what a chunk completes.
@@ -191,7 +184,7 @@ func (o *observer) settle(k carrier.Kind) {
 	}
 }
 
-// cut takes the frames out of bytes of one direction.
+// cut extracts the frames from bytes of one direction.
 func (o *observer) cut(dir frame.Dir, data []byte) {
 	l := &o.lanes[dir]
 	if o.carrier != nil {
@@ -204,16 +197,15 @@ func (o *observer) cut(dir frame.Dir, data []byte) {
 	l.framer.push(data, func(b *frame.Batch) { o.frames(l, dir, b.Frames) })
 }
 
-// given records the frames that the carrier has emitted. The argument holds the first of
-// them.
+// given records the frames that the carrier has emitted, of which frames are the first.
 func (o *observer) given(l *lane, frames []frame.Frame) {
 	for ; len(frames) > 0; frames = o.carrier.More() {
 		o.carried(l, frames)
 	}
 }
 
-// carried records frames that came in a carrier. Which protocol they are
-// of is for the reader to tell, who knows which of them have a message.
+// carried records frames from a carrier. The reader determines their protocol, because it
+// knows which of them have a message.
 func (o *observer) carried(l *lane, frames []frame.Frame) {
 	rec := &o.record
 	for i := range frames {
@@ -253,12 +245,12 @@ func (o *observer) written(c *chunk) time.Time {
 	}
 }
 
-// leastHeld is how many bytes that were read at once are worth to be held rather
-// than copied: a little that is held keeps all of a slab.
+// leastHeld is the size of a read from which holding is better than copying: even a small
+// piece keeps a whole slab alive.
 const leastHeld = 16 << 10
 
-// frames records frames, in runs of those that were whole at the same time. Where
-// they lie within what was read, they need no copy.
+// frames records frames, in runs of those that were complete at the same time. Frames that
+// lie within the bytes of one read are not copied.
 func (o *observer) frames(l *lane, dir frame.Dir, frames []frame.Frame) {
 	var memory capture.Memory
 	if l.framer.within && o.read >= leastHeld {
@@ -289,7 +281,7 @@ func (o *observer) frames(l *lane, dir frame.Dir, frames []frame.Frame) {
 	}
 }
 
-// sameMark returns how many frames were whole at the time of the first, and its mark.
+// sameMark returns how many frames were complete at the time of the first, and its mark.
 func (l *lane) sameMark(frames []frame.Frame) (n int, m mark) {
 	endOf := func(f *frame.Frame) int64 { return f.Offset + int64(len(f.Raw)) }
 	m = l.mark(endOf(&frames[0]))

@@ -1,9 +1,8 @@
-// Package relay moves bytes between two endpoints and lets others see them
-// pass. The bytes are moved unchanged, whether or not they parse. Framing and parsing
-// happen in parallel, on a copy.
+// Package relay moves bytes between two endpoints and lets others observe them. The
+// bytes are moved unchanged, whether or not they parse. Framing and parsing happen in
+// parallel, on a copy.
 //
-// It opens no endpoint: package transport does. It keeps no capture and serves
-// no tap: it hands capture.Records to those that do.
+// Package transport opens the endpoints. Captures and taps receive capture.Records.
 package relay
 
 import (
@@ -21,11 +20,11 @@ import (
 	"github.com/wirectl/wirectl/transport"
 )
 
-// Config says what to put the relay between, and who watches.
+// Config configures a relay.
 type Config struct {
 	Controller, Unit transport.Conn
-	// Sink receives the records; nil means that nobody watches. It may be shared
-	// with other relays. The relay waits for a sink only if it is 2 MiB behind.
+	// Sink receives the records; nil means no observers. It may be shared with other
+	// relays. The relay only waits for a sink that is 2 MiB behind.
 	Sink *Fan
 	// Gate changes frames on request; nil changes nothing.
 	Gate *Gate
@@ -35,54 +34,54 @@ type Config struct {
 	// Framing and Protocol describe the stream; nil means to detect them.
 	Framing  frame.Framing
 	Protocol protocol.Protocol
-	// Limit is the largest payload in bytes; 0 is the default of the pairing.
+	// Limit is the largest payload in bytes; 0 is the default of the framing and
+	// protocol.
 	Limit int
-	// Stderr takes what the unit's process writes to its standard error.
+	// Stderr receives the standard error of the unit's process.
 	Stderr io.Writer
-	// Grace is how long the unit's process may take for each step of ending:
-	// how long it may be silent when its standard input has ended, and how long
-	// it may live when it was told to terminate. 0 does not end it.
+	// Grace is how long the unit's process may take for each step of its end: how
+	// long it may be silent after its standard input has ended, and how long it may
+	// live after SIGTERM. 0 does not end it.
 	Grace time.Duration
 	// Signals are forwarded to the unit's process. If the unit is not a process, the
 	// first signal that terminates processes ends the relay.
 	Signals <-chan os.Signal
 	// Warn, if not nil, is called at once for problems that do not end the relay.
 	Warn func(text string)
-	// Patience is how long a side may let bytes wait before it is said to
-	// stall; 0 is five seconds.
+	// Patience is how long a side may leave bytes unread before a stall is reported;
+	// 0 is five seconds.
 	Patience time.Duration
 }
 
-// A Traffic is what passed in one direction.
+// A Traffic counts one direction.
 type Traffic struct {
 	Frames, Bytes int64
 }
 
-// A Result is what a relay did.
+// A Result is the outcome of a relay.
 type Result struct {
-	// ToUnit and ToController are what passed. Frames are counted where there
-	// is a sink.
+	// ToUnit and ToController count the traffic. Frames are only counted with a
+	// sink.
 	ToUnit, ToController Traffic
-	// Worst is the longest time that bytes waited for a side to take them.
+	// Worst is the longest time that a side left bytes unread.
 	Worst Stall
-	// Exit is how the unit's process ended; nil if the unit was not a process.
+	// Exit is the end of the unit's process; nil if the unit was not a process.
 	Exit *transport.Exit
 	// Signal ended the relay, if it is not nil.
 	Signal os.Signal
 }
 
-// Run moves bytes between the two endpoints until both directions have ended,
-// or the unit's process has, and closes both. An endpoint that fails ends its
-// directions, and the other sees a failure ([transport.Abort]), as both do where the
-// relay ends ahead of them or the unit's process fails; the error is that of the first that failed by itself. Every
-// goroutine that Run began has ended when it returns, save one that reads or
-// writes what cannot be interrupted.
+// Run moves bytes between the two endpoints until both directions, or the unit's
+// process, have ended, and closes both. If an endpoint fails, the other sees a failure
+// ([transport.Abort]). Both see one if the relay ends first or the unit's process
+// fails. The error is that of the endpoint that failed first. All goroutines of Run
+// have ended when it returns, except one in a read or write that cannot be interrupted.
 func Run(ctx context.Context, cfg Config) (Result, error) {
 	if err := cfg.check(); err != nil {
 		return Result{}, errors.Join(err, transport.Abort(cfg.Unit, err), transport.Abort(cfg.Controller, err))
 	}
 	r := newRelay(cfg)
-	r.recordOpened()
+	r.record(capture.Record{Kind: capture.Opened, Text: []byte(cfg.Name)})
 	transport.Guard(cfg.Controller, cfg.Unit)
 	r.start()
 	err := r.supervise(ctx)
@@ -98,25 +97,25 @@ type relay struct {
 	cfg     Config
 	process transport.Process // the unit, if it is a process
 	link    *link             // through the gate; nil if there is none
-	queue   *queue            // to the observer; nil if nobody watches
+	queue   *queue            // to the observer; nil without one
 	seen    *observer
 	stalls  stalls
 	ways    [3]*way // by direction
 	result  Result
-	broken  error // why the ends are closed as failed ones; nil if all has ended well
-	// dismissed says that the unit's process has ended because of its controller or
-	// because it was told to, and not by itself. The supervisor sets it.
+	broken  error // the failure with which the ends are closed; nil after a clean end
+	// dismissed means that the unit's process did not end by itself, but because of its
+	// controller or a signal. The supervisor sets it.
 	dismissed bool
 	silent    atomic.Bool // the unit's output has ended
 	exited    chan exit
 	stderr    chan struct{} // closed when standard error has ended
 	done      chan struct{} // closed when the relay ends
 	moving    sync.WaitGroup
-	// interrupt makes the poller let go of the descriptors; nil if there is none.
+	// interrupt stops the poller; nil without one.
 	interrupt func()
 }
 
-// An exit is how waiting for a process ended.
+// An exit is the result of waiting for a process.
 type exit struct {
 	transport.Exit
 	err error
@@ -143,12 +142,7 @@ func newRelay(cfg Config) *relay {
 	return r
 }
 
-// recordOpened records the beginning of the connection.
-func (r *relay) recordOpened() {
-	r.record(capture.Record{Kind: capture.Opened, Text: []byte(r.cfg.Name)})
-}
-
-// record hands a record that is not a frame to the observer, in the order of time.
+// record passes a record that is not a frame to the observer, in chronological order.
 func (r *relay) record(rec capture.Record) {
 	if r.queue != nil {
 		rec.Time, rec.Conn = time.Now(), r.cfg.Conn
@@ -156,7 +150,7 @@ func (r *relay) record(rec capture.Record) {
 	}
 }
 
-// warn tells live, and records, what goes wrong.
+// warn records a problem and passes it to Config.Warn.
 func (r *relay) warn(text string) {
 	r.record(capture.Record{Kind: capture.Note, Text: []byte(text)})
 	if r.cfg.Warn != nil {

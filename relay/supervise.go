@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -12,19 +13,19 @@ import (
 	"github.com/wirectl/wirectl/transport"
 )
 
-// supervise waits until the relay is over, and sees to it that it gets there.
+// supervise waits for the end of the relay, and enforces it.
 func (r *relay) supervise(ctx context.Context) error {
 	var failed error
 	toUnit, toController := r.ways[frame.C2U].ended, r.ways[frame.U2C].ended
 	e := newEnding(r)
-	defer e.stop()
+	defer e.timer.Stop()
 	var late <-chan time.Time
 	for {
 		select {
 		case err := <-toUnit:
 			toUnit = nil
 			if failed == nil && r.process == nil {
-				failed = err // a process may leave its standard input alone
+				failed = err // a process need not read its standard input
 			}
 			r.dismissed = r.dismissed || err != nil && failedAt(err) == frame.U2C
 			e.inputEnded()
@@ -39,7 +40,7 @@ func (r *relay) supervise(ctx context.Context) error {
 				late = time.After(lateOutput)
 			}
 		case <-late:
-			_ = r.cfg.Controller.CloseWrite() // the unit goes on, and says no more
+			_ = r.cfg.Controller.CloseWrite() // the unit keeps running without output
 		case x := <-r.exited:
 			if x.Code() != 0 {
 				r.broken = errors.New("the unit has " + x.String())
@@ -47,13 +48,13 @@ func (r *relay) supervise(ctx context.Context) error {
 			r.flush(toController)
 			r.result.Exit = &x.Exit
 			select {
-			case sig := <-r.cfg.Signals: // which the process may have had, too
+			case sig := <-r.cfg.Signals: // the process may have received it, too
 				e.asked = e.asked || Terminates(sig)
 			default:
 			}
 			r.dismissed = r.dismissed || e.asked
 			if e.asked {
-				return nil // that of ssh, say, which says that it has failed then
+				return nil // such as ssh, which then reports a failure
 			}
 			return x.err
 		case sig := <-r.cfg.Signals:
@@ -74,12 +75,12 @@ func (r *relay) supervise(ctx context.Context) error {
 			return failed
 		}
 		if toUnit == nil && whole(r.cfg.Unit) || toController == nil && whole(r.cfg.Controller) {
-			e.startClock() // it cannot be told that the other has ended
+			e.startClock() // it cannot learn that the other side has ended
 		}
 	}
 }
 
-// errInterrupted is what ends a relay before its ends have.
+// errInterrupted is the error of a relay that a signal has ended.
 var errInterrupted = errors.New("the relay was interrupted")
 
 // endHeld reports whether the end of the unit's output is held until its process ends:
@@ -97,14 +98,13 @@ func (r *relay) isOver(toUnit, toController bool) bool {
 	case toUnit:
 		return whole(r.cfg.Controller)
 	case toController:
-		_, shared := r.cfg.Unit.(*Member) // whose end is that of the unit
+		_, shared := r.cfg.Unit.(*Member) // its end is that of the unit
 		return shared || whole(r.cfg.Unit)
 	}
 	return false
 }
 
-// whole reports whether a side speaks in messages: it has no half that could be
-// closed, and the end of what it sends is the end of all of it.
+// whole reports whether a side is a message transport: it has no half-close.
 func whole(c transport.Conn) bool {
 	_, messages := c.(transport.Messenger)
 	return messages
@@ -112,11 +112,7 @@ func whole(c transport.Conn) bool {
 
 // Terminates reports whether a signal is to end a process.
 func Terminates(sig os.Signal) bool {
-	switch sig {
-	case os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT:
-		return true
-	}
-	return false
+	return slices.Contains([]os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT}, sig)
 }
 
 // An ending ends the unit's process. If the process is silent for the grace period after
@@ -136,8 +132,6 @@ func newEnding(r *relay) *ending {
 	e.timer.Stop()
 	return e
 }
-
-func (e *ending) stop() { e.timer.Stop() }
 
 // startClock starts the clock if it has not been started.
 func (e *ending) startClock() {
@@ -160,17 +154,16 @@ func (e *ending) inputEnded() {
 	}
 }
 
-// failedAt returns the direction of what the side takes that failed.
+// failedAt returns the direction to the side that failed.
 func failedAt(err error) frame.Dir {
-	var failed *sideError
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*sideError](err); ok {
 		return failed.dir
 	}
 	return frame.DirUnknown
 }
 
-// outputRefused is called when nobody reads the unit's output. Without a relay
-// its next write would have raised SIGPIPE.
+// outputRefused is called when the controller no longer reads the unit's output. Without
+// a relay, its next write would have raised SIGPIPE.
 func (e *ending) outputRefused() {
 	if e.relay.process != nil {
 		e.relay.dismissed = true
@@ -180,7 +173,7 @@ func (e *ending) outputRefused() {
 	}
 }
 
-// pass passes a signal on to the unit's process.
+// pass forwards a signal to the unit's process.
 func (e *ending) pass(sig os.Signal) {
 	e.asked = e.asked || Terminates(sig)
 	p := e.relay.process
@@ -194,7 +187,7 @@ func (e *ending) pass(sig os.Signal) {
 	}
 }
 
-// due takes the next step. It returns true if the relay is over.
+// due takes the next step. It returns true at the end of the relay.
 func (e *ending) due() bool {
 	r := e.relay
 	last := max(r.ways[frame.C2U].last.Load(), r.ways[frame.U2C].last.Load())
@@ -217,12 +210,11 @@ func (e *ending) due() bool {
 	return false
 }
 
-// lateOutput is how long after the end of the unit's process the relay waits
-// for more of its output: a child that it left may hold the pipe open.
+// lateOutput is how long the relay waits for output after the end of the unit's process: a
+// child may hold the pipe open.
 const lateOutput = 500 * time.Millisecond
 
-// flush lets what the unit's process wrote last reach its readers, however slow
-// they are.
+// flush waits until the last output of the unit's process has reached its readers.
 func (r *relay) flush(toController <-chan error) {
 	if e, shared := r.cfg.Controller.(*sharedEnd); shared {
 		e.giveUp(r.broken)
@@ -236,12 +228,12 @@ func (r *relay) flush(toController <-chan error) {
 	}
 }
 
-// settle waits until a way has ended, or moves nothing any more.
+// settle waits until a way has ended, or is idle.
 func settle(w *way, ended <-chan error) {
 	before := w.bytes.Load()
 	for {
 		select {
-		case <-ended: //nolint:errcheck // how is nobody's business any more
+		case <-ended: //nolint:errcheck // the error does not matter any more
 			return
 		case <-time.After(lateOutput):
 		}
@@ -253,8 +245,8 @@ func settle(w *way, ended <-chan error) {
 	}
 }
 
-// stuck is how long the relay waits for a read or a write that nothing
-// interrupts, when everything else has ended.
+// stuck is how long the relay waits for a read or a write that cannot be interrupted, when
+// everything else has ended.
 const stuck = time.Second
 
 // closeAndWait closes both ends and waits for everything that the relay has started.
@@ -299,7 +291,7 @@ func (r *relay) closeAndWait() {
 // isCut reports whether a fault has closed the connection.
 func (r *relay) isCut() bool { return r.link != nil && r.link.cut.Load() }
 
-// unitLeft reports whether the relay is over because the unit has ended or failed, by itself.
+// unitLeft reports whether the unit ended the relay by itself.
 func (r *relay) unitLeft() bool {
 	if r.dismissed || errors.Is(r.broken, errInterrupted) || errors.Is(r.broken, context.Canceled) {
 		return false
@@ -316,13 +308,13 @@ func (r *relay) closeEnds() {
 	}
 	_ = r.cfg.Unit.Close()
 	if r.endHeld() {
-		_ = r.cfg.Controller.CloseWrite() // ahead of closing, which resets where something was not read
+		_ = r.cfg.Controller.CloseWrite() // because Close resets a connection with unread bytes
 	}
 	_ = r.cfg.Controller.Close()
 }
 
-// recordExit records how the unit's process ended, and on each connection to one that is
-// shared.
+// recordExit records the end of the unit's process. For a shared unit, each connection
+// records it.
 func (r *relay) recordExit() {
 	if m, ok := r.cfg.Unit.(*Member); ok {
 		if exit := m.shared.exit.Load(); exit != nil {
@@ -335,7 +327,7 @@ func (r *relay) recordExit() {
 	}
 }
 
-// exitRecord returns the record of how the unit's process ended.
+// exitRecord returns the record of the end of the unit's process.
 func (r *relay) exitRecord() capture.Record {
 	rec := capture.Record{Kind: capture.Exited, Status: r.result.Exit.Status}
 	if s := r.result.Exit.Signal; s != nil {

@@ -352,16 +352,7 @@ func (f *Folder) trim(now time.Time) (size int64, err error) {
 
 // Update writes the summary of a record anew.
 func (f *Folder) Update(s *Summary) error {
-	text, err := json.Marshal(s)
-	if err != nil {
-		return err
-	}
-	file, err := output.Begin(f.path(s.ID, summaries))
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(append(text, '\n'))
-	return errors.Join(err, file.Close(err == nil))
+	return output.WriteFile(f.path(s.ID, summaries), append(jsonscan.MustMarshal(s), '\n'), 0o600)
 }
 
 // newCapture makes the file of a record, with an id that no other has.

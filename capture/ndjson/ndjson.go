@@ -176,21 +176,17 @@ func (r *Record) Parse(line []byte) (bool, error) {
 func (r *Record) set(key, value []byte) (known bool, err error) {
 	switch string(key) {
 	case "seq":
-		r.Seq, err = integer(key, value)
+		r.Seq, err = integer[int64](key, value)
 	case "time":
 		err = r.setTime(value)
 	case "conn":
-		var n int64
-		n, err = integer(key, value)
-		r.Conn = int(n)
+		r.Conn, err = integer[int](key, value)
 	case "dir":
 		err = r.setDir(value)
 	case "offset":
-		r.Offset, err = integer(key, value)
+		r.Offset, err = integer[int64](key, value)
 	case "size":
-		var n int64
-		n, err = integer(key, value)
-		r.Size = int(n)
+		r.Size, err = integer[int](key, value)
 	case "framing":
 		r.Framing, err = text(key, value)
 	case "protocol":
@@ -212,7 +208,7 @@ func (r *Record) set(key, value []byte) (known bool, err error) {
 	case "error":
 		r.Error, err = text(key, value)
 	case "stream":
-		r.Stream, err = integer(key, value)
+		r.Stream, err = integer[int64](key, value)
 	case "meta":
 		r.Meta = value
 	case "redacted":
@@ -256,12 +252,12 @@ func (r *Record) setRaw(value []byte) error {
 	return nil
 }
 
-func integer(key, value []byte) (int64, error) {
+func integer[N int | int64](key, value []byte) (N, error) {
 	n, err := strconv.ParseInt(string(value), 10, 64)
 	if err != nil {
 		return 0, fmt.Errorf("%s: %.40q is not an integer", key, value)
 	}
-	return n, nil
+	return N(n), nil
 }
 
 // quoted returns what a string holds.

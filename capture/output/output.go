@@ -23,8 +23,8 @@ func Create(name string) (*os.File, error) {
 	case f.name == "":
 		return f.File, nil
 	}
-	// It is opened again because errors tell the name, and because Windows renames
-	// no open file.
+	// It is opened again because errors contain the name, and because Windows cannot
+	// rename an open file.
 	made, err := f.Stat()
 	if err = errors.Join(err, f.Close(err == nil)); err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func Create(name string) (*os.File, error) {
 	return file, nil
 }
 
-// Append opens a file to write behind what it has; a new one is the user's alone.
+// Append opens a file for appending. Only the user may read a new one.
 func Append(name string) (*os.File, error) {
 	name, _, err := resolve(name)
 	if err != nil {
@@ -52,13 +52,13 @@ func Append(name string) (*os.File, error) {
 	return os.OpenFile(name, flags, 0o600)
 }
 
-// A File takes its name when it is closed.
+// A File gets its name when it is closed.
 type File struct {
 	*os.File
 	name string // "" if it is written in place
 }
 
-// Begin begins to write a file. Nothing is seen of it until it is closed.
+// Begin starts writing a file, which does not exist before it is closed.
 func Begin(name string) (*File, error) {
 	name, inPlace, err := resolve(name)
 	if err != nil {
@@ -70,13 +70,12 @@ func Begin(name string) (*File, error) {
 	}
 	f, err := os.CreateTemp(filepath.Dir(name), ".wirectl-*")
 	if pe := (*fs.PathError)(nil); errors.As(err, &pe) {
-		pe.Path = name // which people know
+		pe.Path = name // the one that the user knows
 	}
 	return &File{f, name}, err
 }
 
-// Close closes the file. It takes its name if it is to be kept, and leaves nothing
-// otherwise.
+// Close closes the file. It gets its name if keep is set, and is removed otherwise.
 func (f *File) Close(keep bool) error {
 	err := f.File.Close()
 	if f.name == "" {
@@ -90,7 +89,18 @@ func (f *File) Close(keep bool) error {
 	return errors.Join(err, os.Remove(f.Name()))
 }
 
-// openInPlace opens what is not a regular file, or a descriptor of this process.
+// WriteFile replaces a file, whole or not at all.
+func WriteFile(name string, data []byte, mode os.FileMode) error {
+	f, err := Begin(name)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	err = errors.Join(err, f.Chmod(mode))
+	return errors.Join(err, f.Close(err == nil))
+}
+
+// openInPlace opens a descriptor of this process, or a file that is not regular.
 func openInPlace(name string) (*os.File, error) {
 	if isDescriptor(name) {
 		return os.OpenFile(name, os.O_WRONLY|os.O_TRUNC, 0)
@@ -105,10 +115,10 @@ func openInPlace(name string) (*os.File, error) {
 	return f, nil
 }
 
-// maxLinks is how many links are followed.
+// maxLinks bounds the links that are followed.
 const maxLinks = 40
 
-// resolve follows links, and reports whether what they lead to is written in place.
+// resolve follows links, and reports whether their target is written in place.
 func resolve(name string) (file string, inPlace bool, err error) {
 	for at, n := name, 0; n <= maxLinks; n++ {
 		info, err := os.Lstat(at)
@@ -136,8 +146,8 @@ func resolve(name string) (file string, inPlace bool, err error) {
 	return "", false, fmt.Errorf("%s leads through too many links", name)
 }
 
-// isDescriptor reports whether a name is that of a descriptor of a process. What it
-// leads to may have no name, or be shared with others who write to it.
+// isDescriptor reports whether a name is that of a descriptor of a process. Its file may
+// have no name, or be shared with other writers.
 func isDescriptor(name string) bool {
 	return strings.HasPrefix(name, "/dev/fd/") || strings.HasPrefix(name, "/proc/")
 }

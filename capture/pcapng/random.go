@@ -1,6 +1,7 @@
 package pcapng
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -24,9 +25,7 @@ const windowSize = 64 << 10
 // NewRandom returns what reads the frames of file. The limit is that of
 // [NewReader].
 func NewRandom(file io.ReaderAt, limit int) *Random {
-	if limit <= 0 {
-		limit = DefaultLimit
-	}
+	limit = cmp.Or(max(limit, 0), DefaultLimit)
 	return &Random{file: file, reader: Reader{blocks: blocks{limit: limit}}}
 }
 

@@ -1,6 +1,7 @@
 package pcapng
 
 import (
+	"cmp"
 	"io"
 	"math"
 	"time"
@@ -30,9 +31,7 @@ type Reader struct {
 // with zstd. Its limit, in bytes, is the largest block to be accepted, checked
 // before memory is taken for it; 0 means [DefaultLimit].
 func NewReader(r io.Reader, limit int) (*Reader, error) {
-	if limit <= 0 {
-		limit = DefaultLimit
-	}
+	limit = cmp.Or(max(limit, 0), DefaultLimit)
 	r, packed, err := inflated(r)
 	if err != nil {
 		return nil, err

@@ -149,9 +149,7 @@ func start(to destination, cfg Config, beside ...string) *Recorder {
 	default:
 		cfg.Memory = DefaultMemory
 	}
-	if cfg.Policy == "" {
-		cfg.Policy = Spill
-	}
+	cfg.Policy = cmp.Or(cfg.Policy, Spill)
 	cfg.Pace = cmp.Or(cfg.Pace, defaultPace)
 	r := &Recorder{
 		cfg: cfg, to: to, session: &cfg.Session, spill: spill{dirs: append([]string{""}, beside...)},

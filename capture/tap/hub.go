@@ -1,6 +1,7 @@
 package tap
 
 import (
+	"cmp"
 	"slices"
 	"sort"
 	"sync"
@@ -69,12 +70,8 @@ func (k *held) addRun(r *run, sign int64) {
 
 // NewHub returns the hub of a session, which is about to begin.
 func NewHub(s capture.Session, opts Options) *Hub {
-	if opts.Bytes <= 0 {
-		opts.Bytes = DefaultBytes
-	}
-	if opts.Records <= 0 {
-		opts.Records = DefaultRecords
-	}
+	opts.Bytes = cmp.Or(max(opts.Bytes, 0), DefaultBytes)
+	opts.Records = cmp.Or(max(opts.Records, 0), DefaultRecords)
 	return &Hub{opts: opts, session: &s, viewers: make(map[*Viewer]struct{})}
 }
 

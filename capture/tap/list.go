@@ -14,7 +14,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/wirectl/wirectl/capture/output"
 	"github.com/wirectl/wirectl/internal/nearest"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // Info is what a tap says about itself, in a file beside its socket.
@@ -123,15 +125,7 @@ func remove(dir, name string) {
 
 // describe writes the file that says what a tap is, whole or not at all.
 func describe(dir string, info Info) error {
-	text, err := json.Marshal(info)
-	if err != nil {
-		return err
-	}
-	name := filepath.Join(dir, info.Name+describes)
-	if err := os.WriteFile(name+"~", append(text, '\n'), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(name+"~", name)
+	return output.WriteFile(filepath.Join(dir, info.Name+describes), append(jsonscan.MustMarshal(info), '\n'), 0o600)
 }
 
 // A NotFoundError says that there is no tap, or none of that name.

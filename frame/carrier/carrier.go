@@ -14,6 +14,7 @@
 package carrier
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/wirectl/wirectl/frame"
@@ -110,9 +111,7 @@ type Carrier struct {
 
 // New returns a Carrier for a connection of which nothing was read yet.
 func New(o Options) *Carrier {
-	if o.Limit <= 0 {
-		o.Limit = frame.DefaultLimit
-	}
+	o.Limit = cmp.Or(max(o.Limit, 0), frame.DefaultLimit)
 	c := &Carrier{framing: o.Framing, limit: o.Limit, patient: o.Patient, named: o.Kind}
 	for d := range c.halves {
 		c.halves[d].c, c.halves[d].dir = c, frame.Dir(d)

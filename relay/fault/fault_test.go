@@ -161,7 +161,7 @@ func TestParseErrors(t *testing.T) {
 		"drop nth":             `column 9: nth needs a number`,
 		"drop nth 0":           `column 10: nth takes a number from 1; got "0"`,
 		"drop nth 1 every 2":   `column 19: nth and every exclude each other`,
-		"drop nth 1 nth 2":     `column 12: nth stands twice`,
+		"drop nth 1 nth 2":     `column 12: duplicate clause nth`,
 		"drop chance 2":        `column 13: "2" is not a probability, such as 0.1 or 10%`,
 		"drop when kin==x":     `column 11: `,
 		"drop when kind==x or": `column 19: `,

@@ -27,11 +27,7 @@ func (e *SyntaxError) Error() string { return fmt.Sprintf("column %d: %s", e.Col
 // [*SyntaxError].
 func Parse(text string) (Rule, error) {
 	p := parser{text: text}
-	r, err := p.rule()
-	if err != nil {
-		return Rule{}, err
-	}
-	return r, nil
+	return p.rule()
 }
 
 // A parser reads words.
@@ -128,7 +124,7 @@ func (p *parser) clause(r *Rule) error {
 		return p.fail("unknown clause %q: want %s%s", name, strings.Join(clauses, ", "), nearest.Question(name, clauses))
 	}
 	if ok && *n != 0 || !ok && r.Chance != 0 {
-		return p.fail("%s stands twice", name)
+		return p.fail("duplicate clause %s", name)
 	}
 	if !p.nextWord() {
 		return p.fail("%s needs a number", name)
@@ -162,7 +158,7 @@ func probability(word string) (float64, error) {
 func (p *parser) when(r *Rule) (err error) {
 	condition := p.text[p.at:]
 	r.When, err = query.Parse(condition, Fields)
-	if syntax := (*query.SyntaxError)(nil); errors.As(err, &syntax) {
+	if syntax, ok := errors.AsType[*query.SyntaxError](err); ok {
 		return &SyntaxError{len([]rune(p.text[:p.at])) + syntax.Column, syntax.Msg}
 	}
 	return err

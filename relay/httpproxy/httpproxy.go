@@ -1,12 +1,12 @@
-// Package httpproxy is the relay between HTTP clients and an HTTP server, made
-// for protocols that ride on HTTP: MCP over streamable HTTP and over SSE, nexus.
+// Package httpproxy is the relay between HTTP clients and an HTTP server, for
+// protocols over HTTP: MCP over streamable HTTP and over SSE, nexus.
 //
-// It works on bytes: each connection of a client has one of its own to the
-// server, and bytes read from one side go to the other at once, so that events
-// stream, upgrades pass, and each side sees at once when the other goes away. Only the heads of requests are looked into, because
-// two things in them have to change: Host names the server, and a request for
-// "/" goes to the path that the server was named with. Since that takes from the
-// server what it would know the pages of other sites by, the proxy refuses them.
+// It works on bytes: each client connection has its own connection to the server,
+// and bytes are forwarded at once, so that events stream, upgrades work, and each side
+// notices at once when the other leaves. Only the heads of requests are parsed, because
+// two things must change: Host must name the server, and a request for "/" goes to the
+// path of the server's URL. As the server can then no longer recognize requests from
+// pages of other sites, the proxy refuses those.
 package httpproxy
 
 import (
@@ -14,6 +14,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -27,33 +28,32 @@ import (
 	"github.com/wirectl/wirectl/transport"
 )
 
-// Config says what to put the proxy between, and who watches.
+// Config configures a proxy.
 type Config struct {
-	// Listener takes the clients. Serve closes it.
+	// Listener accepts the clients. Serve closes it.
 	Listener transport.Listener
-	// Target is the server: http:// or https://, with the path that requests
-	// for "/" go to.
+	// Target is the server: http:// or https://, with the path for requests of "/".
 	Target *url.URL
-	// Transport says how the server is to be reached.
+	// Transport has the options for connecting to the server.
 	Transport transport.Options
-	// Remote takes requests for any host, and not just for an address or localhost.
+	// Remote accepts requests for any host, not only for an address or localhost.
 	Remote bool
-	// Sink takes the records of what passes; nil means that nobody watches.
+	// Sink receives the records; nil means no observers.
 	Sink *relay.Fan
 	// Limit is the largest payload, in bytes, of a frame; 0 is the default.
 	Limit int
-	// Warn, if not nil, is told what goes wrong with a connection.
+	// Warn, if not nil, is called for problems with a connection.
 	Warn func(text string)
 }
 
-// A Result is what a proxy did.
+// A Result is the outcome of a proxy.
 type Result struct {
 	Conns                int64
 	ToUnit, ToController relay.Traffic
 }
 
-// Serve accepts clients until ctx ends, and then closes the open connections. Every
-// goroutine that it began has ended when it returns.
+// Serve accepts clients until ctx ends, and then closes the open connections. All its
+// goroutines have ended when it returns.
 func Serve(ctx context.Context, cfg Config) (Result, error) {
 	p := &proxy{cfg: cfg}
 	unit, err := p.unit()
@@ -81,7 +81,7 @@ func Serve(ctx context.Context, cfg Config) (Result, error) {
 	}
 }
 
-// A proxy is what the connections share.
+// A proxy is the state that connections share.
 type proxy struct {
 	cfg     Config
 	watcher *watcher
@@ -96,7 +96,7 @@ func (p *proxy) result() Result {
 	return Result{Conns: p.conns.Load(), ToUnit: traffic(frame.C2U), ToController: traffic(frame.U2C)}
 }
 
-// unit returns the endpoint that connections to the server are made to.
+// unit returns the endpoint of the server.
 func (p *proxy) unit() (transport.Endpoint, error) {
 	t := p.cfg.Target
 	scheme, port := "tcp", "80"
@@ -135,9 +135,8 @@ func (p *proxy) warn(format string, args ...any) {
 	}
 }
 
-// refuse tells a client, as proxies do, that the server was not reached. It answers
-// only after the request has begun, and does not wait for the rest, which may be
-// long.
+// refuse answers a client that the server could not be reached. It answers as soon as the
+// request has begun, because the rest may be long.
 func refuse(client transport.Conn, err error) {
 	stop := time.AfterFunc(asking, func() { client.Close() })
 	_, silent := client.Read(make([]byte, 1))
@@ -153,44 +152,39 @@ func answer(status int, text string) []byte {
 	return fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", status, http.StatusText(status), len(body), body)
 }
 
-// finish gives a client that answer.
+// finish sends the last answer of a connection.
 func finish(client transport.Conn, answer []byte) {
-	_, _ = client.Write(answer) // a client that has left needs none
+	_, _ = client.Write(answer) // best effort
 	if client.CloseWrite() == nil {
 		drain(client)
 	}
 }
 
-// asking is how long a client that is to be refused may take to ask.
+// asking is how long a client that will be refused may take to send a request.
 const asking = 10 * time.Second
 
-// drain reads what a client still sends, for a moment, so that closing does not
-// take from it what was written.
+// drain reads what a client still sends, for a moment: closing a connection with unread
+// bytes would discard the answer.
 func drain(client transport.Conn) {
 	stop := time.AfterFunc(lingering, func() { client.Close() })
 	defer stop.Stop()
-	buf := make([]byte, readSize)
-	for {
-		if _, err := client.Read(buf); err != nil {
-			return
-		}
-	}
+	_, _ = io.Copy(io.Discard, client)
 }
 
-// lingering is how long a connection stays open for the side that has not ended
-// it, once the server has.
+// lingering is how long a connection stays open for the client after the server has ended
+// it.
 const lingering = 5 * time.Second
 
-// readSize is what one read asks for.
+// readSize is the size of a read.
 const readSize = 64 << 10
 
-// A conn is a client's connection and the one to the server that belongs to it.
+// A conn is a client's connection and its connection to the server.
 type conn struct {
 	*proxy
 	number         int
 	client, server transport.Conn
 	tap            *tap
-	answered       atomic.Bool // the server has ended what it says
+	answered       atomic.Bool // the server has ended its side
 }
 
 // moveBytes moves bytes until both directions have ended.
@@ -224,8 +218,7 @@ func (c *conn) moveBytes() {
 	watching.Wait()
 }
 
-// forbid tells a client that its request for a host is refused, which is recorded as an
-// answer.
+// forbid answers a request for a foreign host, and records the answer.
 func (c *conn) forbid(host string) {
 	c.warn("connection %d: a request for %q was refused: %s", c.number, host, transport.ForeignHost)
 	forbidden := answer(http.StatusForbidden, transport.ForeignHost)
@@ -233,7 +226,7 @@ func (c *conn) forbid(host string) {
 	finish(c.client, forbidden)
 }
 
-// errGone is why a connection is closed whose one side has failed.
+// errGone is the reason for closing a connection after one side has failed.
 var errGone = errors.New("one side has gone")
 
 // abort closes both sides after one has failed, so that the other does not mistake the
@@ -252,8 +245,8 @@ func (c *conn) closeEnds() {
 	c.server.Close()
 }
 
-// move moves bytes in one direction, as r makes them, up to its end, which it
-// passes on. It reports false if that failed, or if r refuses a request.
+// move moves the bytes of one direction through r, and then its end. It reports false if
+// that fails, or if r refuses a request.
 func (c *conn) move(dir frame.Dir, to, from transport.Conn, r *rewriter) bool {
 	buf := make([]byte, readSize)
 	var out []byte
@@ -275,17 +268,17 @@ func (c *conn) move(dir frame.Dir, to, from transport.Conn, r *rewriter) bool {
 			if !errors.Is(err, net.ErrClosed) {
 				c.tap.endDirection(dir) // by its own side
 			}
-			if rest := r.unfinishedHead(); len(rest) > 0 {
-				if _, werr := to.Write(rest); werr != nil {
+			if len(r.held) > 0 { // a head that was cut short
+				if _, werr := to.Write(r.held); werr != nil {
 					return false
 				}
 			}
-			return ended(err) && to.CloseWrite() == nil
+			return errors.Is(err, io.EOF) && to.CloseWrite() == nil
 		}
 	}
 }
 
-// A record of the capture says what the proxy changes.
+// opened returns the first records of a connection, which describe what the proxy changes.
 func (p *proxy) opened(number int) []capture.Record {
 	now := time.Now()
 	opened := capture.Record{Kind: capture.Opened, Time: now, Text: []byte(p.cfg.Target.String())}

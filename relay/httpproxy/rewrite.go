@@ -8,18 +8,17 @@ import (
 	"github.com/wirectl/wirectl/transport"
 )
 
-// A rewriter changes the heads of requests on their way to the server. All else
-// goes on as it comes; and when the bytes are no HTTP/1.1, or no more, that is
-// everything from there on. Of a request that it refuses, and of what follows it,
-// nothing goes on.
+// A rewriter changes the heads of requests to the server. Everything else passes unchanged,
+// and from bytes on that are not HTTP/1.1, everything. From a refused request on, nothing
+// passes.
 type rewriter struct {
 	host, path string
-	remote     bool   // requests for any host are taken
-	foreign    string // the host of the request that is refused
+	remote     bool   // requests for any host are accepted
+	foreign    string // the host of the refused request
 
 	state state
 	body  carrier.Delimiter
-	held  []byte // as much of a head, or of the size of a chunk, as has come
+	held  []byte // the beginning of a head, or of the size of a chunk
 }
 
 type state uint8
@@ -27,12 +26,12 @@ type state uint8
 const (
 	inHead state = iota
 	inBody
-	upgrading // the next bytes tell whether it was agreed upon
+	upgrading // the next bytes show whether the server agreed
 	passing
 	refusing
 )
 
-// push appends to dst what data becomes.
+// push appends the rewritten data to dst.
 func (r *rewriter) push(dst, data []byte) []byte {
 	if len(r.held) > 0 {
 		data = append(r.held, data...)
@@ -59,10 +58,7 @@ func (r *rewriter) push(dst, data []byte) []byte {
 	return dst
 }
 
-// unfinishedHead returns the bytes held back of a head that was cut short.
-func (r *rewriter) unfinishedHead() []byte { return r.held }
-
-// content takes a part of a body, which goes on as it is.
+// content passes a part of a body.
 func (r *rewriter) content(dst, data []byte) ([]byte, int) {
 	n, _, err := r.body.Next(data)
 	switch {
@@ -74,7 +70,7 @@ func (r *rewriter) content(dst, data []byte) ([]byte, int) {
 	return append(dst, data[:n]...), n
 }
 
-// request takes a head once it is whole.
+// request handles a head once it is complete.
 func (r *rewriter) request(dst, data []byte) ([]byte, int) {
 	blank := len(data) - len(bytes.TrimLeft(data, "\r\n"))
 	switch {
@@ -100,7 +96,7 @@ func (r *rewriter) request(dst, data []byte) ([]byte, int) {
 	case r.refuses(head):
 		r.state = refusing
 		return dst, end
-	case carrier.Rejected(head, frame.C2U) != nil: // the server shall see why
+	case carrier.Rejected(head, frame.C2U) != nil: // the server rejects it, too
 		dst = append(dst, head...)
 	default:
 		dst = r.change(dst, head)
@@ -110,7 +106,7 @@ func (r *rewriter) request(dst, data []byte) ([]byte, int) {
 }
 
 // refuses reports whether a head is that of a request for a host that is neither an
-// address nor localhost: a page of another site may have made its name lead here.
+// address nor localhost: a page of another site may use DNS rebinding.
 func (r *rewriter) refuses(head []byte) bool {
 	if r.remote {
 		return false
@@ -143,7 +139,7 @@ func isHead(data []byte) bool {
 	return bytes.HasSuffix(line, []byte(" HTTP/1.1")) || bytes.HasSuffix(line, []byte(" HTTP/1.0"))
 }
 
-// enter takes from a head what follows it.
+// enter determines the state after a head.
 func (r *rewriter) enter(text []byte) {
 	head := carrier.ParseHead(text)
 	size, ok := carrier.SizeOf(head)
@@ -165,8 +161,8 @@ func (r *rewriter) enter(text []byte) {
 	}
 }
 
-// change appends a head with the name of the server for Host, and its path for
-// that of a request for "/". Every other byte stays.
+// change appends a head with the server's name for Host, and its path for "/". Every other
+// byte stays.
 func (r *rewriter) change(dst, head []byte) []byte {
 	for first := true; len(head) > 0; {
 		n := bytes.IndexByte(head, '\n') + 1

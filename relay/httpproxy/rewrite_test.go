@@ -49,7 +49,7 @@ func TestRewriteRefuses(t *testing.T) {
 			got = r.push(got, []byte(in[:n]))
 			in = in[n:]
 		}
-		got = append(got, r.unfinishedHead()...)
+		got = append(got, r.held...)
 		if string(got) != "GET /mcp HTTP/1.1\r\nHost: server:1\r\n\r\n" || r.foreign != "evil.example:7000" {
 			t.Errorf("in reads of %d: %q goes on, %q is refused", size, got, r.foreign)
 		}
@@ -72,7 +72,7 @@ func FuzzRewrite(f *testing.F) {
 			got = r.push(got, []byte(rest[:n]))
 			rest = rest[n:]
 		}
-		got = append(got, r.unfinishedHead()...)
+		got = append(got, r.held...)
 		if string(got) != in {
 			t.Errorf("%q became %q", in, got)
 		}

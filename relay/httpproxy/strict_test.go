@@ -159,7 +159,7 @@ func TestStrict(t *testing.T) {
 				t.Errorf("we read %v, and net/http %v, of\n%.300q", got, want, stream)
 			}
 			r := rewriter{host: "localhost", path: "/", remote: true}
-			forwarded := append(r.push(nil, []byte(stream)), r.unfinishedHead()...)
+			forwarded := append(r.push(nil, []byte(stream)), r.held...)
 			if string(forwarded) != stream {
 				t.Errorf("forwarded as\n%.300q\nwhat came as\n%.300q", forwarded, stream)
 			}

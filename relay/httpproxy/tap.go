@@ -1,8 +1,6 @@
 package httpproxy
 
 import (
-	"errors"
-	"io"
 	"slices"
 	"sync"
 	"time"
@@ -18,12 +16,12 @@ import (
 // the end that it causes on another.
 type watcher struct {
 	mu     sync.Mutex
-	pieces []piece       // that were read, oldest first
-	wake   chan struct{} // has room for one
+	pieces []piece       // oldest first
+	wake   chan struct{} // has a buffer of one
 	done   sync.WaitGroup
 }
 
-// watch begins to make records.
+// watch starts the watcher.
 func watch() *watcher {
 	w := &watcher{wake: make(chan struct{}, 1)}
 	w.done.Go(func() {
@@ -41,7 +39,7 @@ func watch() *watcher {
 	return w
 }
 
-// queue queues a piece that is read now.
+// queue adds a piece with the current time.
 func (w *watcher) queue(p piece) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -63,9 +61,9 @@ func (w *watcher) close() {
 // is full, the connection waits.
 type tap struct {
 	watcher *watcher
-	wire    *wire.Wire    // nil if nobody watches
-	behind  chan struct{} // holds one for each piece that is queued
-	// By direction: whether its sender has ended it, and whether its receiver refused more.
+	wire    *wire.Wire    // nil without a sink
+	behind  chan struct{} // has an element for each queued piece
+	// By direction: whether its sender has ended it, and whether its receiver failed.
 	ended, refused [3]bool
 	recorded       [3]bool // whether its end is recorded
 }
@@ -81,7 +79,7 @@ type piece struct {
 // maxBehind bounds the backlog of a tap, in pieces of at most 64 KiB.
 const maxBehind = 64
 
-// tap begins to watch a connection.
+// tap starts recording a connection.
 func (p *proxy) tap(number int) *tap {
 	t := &tap{watcher: p.watcher}
 	sink := p.cfg.Sink
@@ -114,7 +112,7 @@ func (t *tap) record(p *piece) {
 	<-t.behind
 }
 
-// feed is called before the bytes go on, so that what they cause is queued later.
+// feed is called before the bytes are forwarded, so that their effects are queued later.
 func (t *tap) feed(dir frame.Dir, data []byte) {
 	if t.wire != nil {
 		t.behind <- struct{}{}
@@ -147,6 +145,3 @@ func (t *tap) drainAndClose() {
 		t.behind <- struct{}{} // when all before are recorded
 	}
 }
-
-// ended reports whether a read ended because its side has nothing more to say.
-func ended(err error) bool { return errors.Is(err, io.EOF) }

@@ -1,6 +1,7 @@
 package wrap
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"os"
@@ -12,12 +13,12 @@ import (
 // A Client is a program that starts servers by a configuration.
 type Client struct {
 	Name string
-	// files are where its configurations are: {home} is the user's folder, {apps} that of what
-	// applications keep, {here} the project, and any other one that of the client itself.
+	// files are the places of its configurations: {home} is the user's folder, {apps} that
+	// of application data, {here} the project, and any other the client's own.
 	files []string
 }
 
-// Clients are those whose configurations can be edited.
+// Clients are the clients whose configurations can be edited.
 var Clients = []Client{
 	{"Claude Desktop", []string{"{apps}/Claude/claude_desktop_config.json"}},
 	{"Claude Code", []string{"{here}/.mcp.json", "{claude}/.claude.json"}},
@@ -54,33 +55,25 @@ func Found(getenv func(string) string, here string) ([]File, error) {
 				continue
 			}
 			seen[name] = true
-			found = append(found, File{client.Name, name}) // what cannot be looked at says so when it is read
+			found = append(found, File{client.Name, name}) // reading it will report other errors
 		}
 	}
 	return found, nil
 }
 
-// ClientOf returns the client whose configuration a file is; "" if its name does not tell.
+// ClientOf returns the client that a configuration belongs to, by its name; "" if unknown.
 func ClientOf(getenv func(string) string, file string) string {
 	file, err := filepath.Abs(file)
 	if err != nil {
 		return ""
 	}
+	places, noHome := places(getenv, ".")
 	for _, client := range Clients {
 		for _, pattern := range client.files {
 			// A project may be anywhere.
-			if rest, ok := strings.CutPrefix(pattern, "{here}"); ok && strings.HasSuffix(filepath.ToSlash(file), rest) {
-				return client.Name
-			}
-		}
-	}
-	places, err := places(getenv, ".")
-	if err != nil {
-		return ""
-	}
-	for _, client := range Clients {
-		for _, pattern := range client.files {
-			if filepath.Clean(filepath.FromSlash(places.Replace(pattern))) == file {
+			rest, ofProject := strings.CutPrefix(pattern, "{here}")
+			if ofProject && strings.HasSuffix(filepath.ToSlash(file), rest) ||
+				noHome == nil && filepath.Clean(filepath.FromSlash(places.Replace(pattern))) == file {
 				return client.Name
 			}
 		}
@@ -88,7 +81,7 @@ func ClientOf(getenv func(string) string, file string) string {
 	return ""
 }
 
-// places returns what puts folders in the place of their names.
+// places returns a replacer for the names of folders.
 func places(getenv func(string) string, here string) (*strings.Replacer, error) {
 	home := getenv("HOME")
 	if runtime.GOOS == "windows" {
@@ -97,12 +90,7 @@ func places(getenv func(string) string, here string) (*strings.Replacer, error) 
 	if home == "" {
 		return nil, errors.New("the folder of the user is not known: HOME is not set")
 	}
-	or := func(name, other string) string {
-		if dir := getenv(name); dir != "" {
-			return dir
-		}
-		return other
-	}
+	or := func(name, other string) string { return cmp.Or(getenv(name), other) }
 	config := or("XDG_CONFIG_HOME", home+"/.config")
 	apps, zed, goose := config, config+"/zed", config+"/goose"
 	switch runtime.GOOS {

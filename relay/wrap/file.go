@@ -11,13 +11,11 @@ import (
 	"github.com/wirectl/wirectl/capture/output"
 )
 
-// backupExtension is what the name of a backup has more. Others that follow it
-// are numbered from 2.
+// backupExtension is appended to the name of a backup. Further backups are numbered from 2.
 const backupExtension = ".before-wirectl"
 
-// Replace puts another configuration in the place of the one in a file, whose
-// mode stays, and returns the name of the file beside it that has the former. A
-// file that is there already is never overwritten by that.
+// Replace replaces the configuration in a file, keeping its mode, and returns the name of
+// the backup beside it. A backup never overwrites a file.
 func Replace(name string, before, after []byte) (backup string, err error) {
 	if name, err = filepath.EvalSymlinks(name); err != nil {
 		return "", err
@@ -29,11 +27,11 @@ func Replace(name string, before, after []byte) (backup string, err error) {
 	if backup, err = keep(name+backupExtension, before, info.Mode().Perm()); err != nil {
 		return "", err
 	}
-	return backup, overwrite(name, after, info.Mode().Perm())
+	return backup, output.WriteFile(name, after, info.Mode().Perm())
 }
 
-// keep keeps data in a file of that name, or of one with the first number that is
-// free, unless one of them has it already.
+// keep writes data to a file of that name, or with the first free number, unless one of
+// them has the same data.
 func keep(first string, data []byte, mode os.FileMode) (name string, err error) {
 	name = first
 	for n := 2; ; n++ {
@@ -48,7 +46,7 @@ func keep(first string, data []byte, mode os.FileMode) (name string, err error) 
 	}
 }
 
-// create writes a file that is not there yet.
+// create writes a new file.
 func create(name string, data []byte, mode os.FileMode) error {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
@@ -61,18 +59,7 @@ func create(name string, data []byte, mode os.FileMode) error {
 	return err
 }
 
-// overwrite replaces a file, whole or not at all.
-func overwrite(name string, data []byte, mode os.FileMode) error {
-	f, err := output.Begin(name)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Chmod(mode))
-	return errors.Join(err, f.Close(err == nil))
-}
-
-// WriteDiff writes which lines of a file change.
+// WriteDiff writes the changed lines of a file.
 func WriteDiff(w io.Writer, name string, before, after []byte) error {
 	old, changed := bytes.SplitAfter(before, []byte("\n")), bytes.SplitAfter(after, []byte("\n"))
 	first := 0

@@ -14,6 +14,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 
@@ -266,11 +267,7 @@ func (c *Client) isOlder(err error) bool {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch refused.Code {
-	case http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed:
-		return !c.sent && c.cfg.Older
-	}
-	return false
+	return !c.sent && c.cfg.Older && slices.Contains([]int{http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed}, refused.Code)
 }
 
 // listen opens the stream of events that carries all answers, and waits for the event that
