@@ -95,7 +95,7 @@ func TestWrongEndpointOnTheLine(t *testing.T) {
 		"one two localhost:7000":    `for TCP write tcp://localhost:7000`,
 		"one two run/a.sock":        `for a Unix socket write unix://run/a.sock`,
 		"tcp://a:1 --flag x":        `tcp://a:1 is a complete endpoint, but "--flag" follows it`,
-		"one tcp://a:1 two":         `and "two" follows it`,
+		"one tcp://a:1 two":         `but "two" follows it`,
 		"npx -y server":             "try has no flag -y; a program, with its own flags, is written behind -- or exec",
 		"--flog x -- cat":           "try has no flag --flog (did you mean --flag?)",
 		"--":                        "-- takes a command",

@@ -23,10 +23,10 @@ func (s Stall) String() string {
 	return fmt.Sprintf("%s for %v; %d bytes wait", s.What, s.For.Round(time.Millisecond), s.Bytes)
 }
 
-// A wait is the time and the bytes of a write that is under way. Reads and
+// A pendingWrite is the time and the size of the current write of a way. Reads and
 // writes are timed apart: a side that sends nothing does not stall, one that does not
 // read waiting bytes does.
-type wait struct {
+type pendingWrite struct {
 	what  string
 	since atomic.Int64 // nanoseconds since 1970; 0 while no write is under way
 	bytes atomic.Int64
@@ -36,12 +36,12 @@ type wait struct {
 	told int64 // the since of the write last reported; used only by the watcher
 }
 
-func (w *wait) startWrite(n int) {
+func (w *pendingWrite) startWrite(n int) {
 	w.bytes.Store(int64(n))
 	w.since.Store(time.Now().UnixNano())
 }
 
-func (w *wait) endWrite() {
+func (w *pendingWrite) endWrite() {
 	took := time.Now().UnixNano() - w.since.Swap(0)
 	if took > w.worst.Load() {
 		w.worst.Store(took)
@@ -50,7 +50,7 @@ func (w *wait) endWrite() {
 }
 
 // now returns how long the write under way has been.
-func (w *wait) now(at time.Time) (s Stall, since int64) {
+func (w *pendingWrite) now(at time.Time) (s Stall, since int64) {
 	s = Stall{What: w.what, Bytes: w.bytes.Load()}
 	if since = w.since.Load(); since != 0 {
 		s.For = time.Duration(at.UnixNano() - since)
@@ -61,8 +61,8 @@ func (w *wait) now(at time.Time) (s Stall, since int64) {
 // stalls watches the writes of a relay.
 type stalls struct {
 	relay   *relay
-	ways    [3]wait // by direction
-	stderr  wait
+	ways    [3]pendingWrite // by direction
+	stderr  pendingWrite
 	stopped sync.WaitGroup
 }
 
@@ -74,19 +74,17 @@ func (s *stalls) init(r *relay) {
 		s.ways[frame.U2C].what = "controller does not drain stdout"
 	}
 	s.stderr.what = "stderr is not drained"
-	s.stopped.Add(1)
 }
 
-func (s *stalls) waitOf(dir frame.Dir) *wait { return &s.ways[dir] }
+func (s *stalls) waitOf(dir frame.Dir) *pendingWrite { return &s.ways[dir] }
 
-func (s *stalls) all() []*wait {
-	return []*wait{&s.ways[frame.C2U], &s.ways[frame.U2C], &s.stderr}
+func (s *stalls) all() []*pendingWrite {
+	return []*pendingWrite{&s.ways[frame.C2U], &s.ways[frame.U2C], &s.stderr}
 }
 
 // watch tells of a write that takes longer than the relay's patience, and once
 // more when it is over.
 func (s *stalls) watch() {
-	defer s.stopped.Done()
 	tick := time.NewTicker(max(s.relay.cfg.Patience/4, time.Millisecond))
 	defer tick.Stop()
 	for {
@@ -101,7 +99,7 @@ func (s *stalls) watch() {
 	}
 }
 
-func (s *stalls) check(w *wait, now time.Time) {
+func (s *stalls) check(w *pendingWrite, now time.Time) {
 	stall, since := w.now(now)
 	switch {
 	case w.told != 0 && since != w.told:

@@ -10,6 +10,7 @@ import (
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/wait"
 	"github.com/wirectl/wirectl/transport"
 )
 
@@ -222,10 +223,7 @@ func (r *relay) flush(toController <-chan error) {
 	if toController != nil {
 		settle(r.ways[frame.U2C], toController)
 	}
-	select {
-	case <-r.stderr:
-	case <-time.After(lateOutput):
-	}
+	wait.Done(r.stderr, lateOutput)
 }
 
 // settle waits until a way has ended, or is idle.
@@ -269,10 +267,7 @@ func (r *relay) closeAndWait() {
 	r.closeEnds()
 	moved := make(chan struct{})
 	go func() { r.moving.Wait(); close(moved) }()
-	select {
-	case <-moved:
-	case <-time.After(stuck):
-	}
+	wait.Done(moved, stuck)
 	r.recordExit()
 	if r.seen != nil {
 		r.seen.unitLeft = r.unitLeft()

@@ -20,9 +20,9 @@ type way struct {
 	src, dst transport.Conn
 	well     well
 	bytes    atomic.Int64
-	last     atomic.Int64 // when bytes came last, in nanoseconds since 1970
-	wait     *wait        // that of writes
-	ended    chan error   // has room for one
+	last     atomic.Int64  // when bytes came last, in nanoseconds since 1970
+	wait     *pendingWrite // that of writes
+	ended    chan error    // has room for one
 }
 
 func newWay(r *relay, dir frame.Dir, src, dst transport.Conn) *way {
@@ -170,7 +170,7 @@ func (r *relay) start() {
 		r.moving.Go(r.link.passages[frame.C2U].passFrames)
 		r.moving.Go(r.link.passages[frame.U2C].passFrames)
 	}
-	go r.stalls.watch()
+	r.stalls.stopped.Go(r.stalls.watch)
 	if r.process == nil {
 		close(r.stderr)
 		return

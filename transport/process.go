@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/wirectl/wirectl/internal/wait"
 )
 
 // Code is the exit as one status, as shells have it: 128+N for signal N.
@@ -196,11 +198,11 @@ const lateStderr = 2 * time.Second
 func (p *process) endProcess() {
 	p.stdin.Close()
 	grace := p.command.opts.grace()
-	if !p.endsWithin(grace) {
+	if !wait.Done(p.exited, grace) {
 		p.told.Store(true)
-		p.stdout.Close() // it may be waiting for somebody to read
+		p.stdout.Close() // it may be blocked on a write
 		_ = p.group.signal(terminate)
-		if !p.endsWithin(grace) {
+		if !wait.Done(p.exited, grace) {
 			_ = p.group.signal(os.Kill)
 		}
 	}
@@ -208,17 +210,6 @@ func (p *process) endProcess() {
 	p.group.sweep(min(grace, sweepGrace))
 	p.stdout.Close()
 	time.AfterFunc(lateStderr, func() { p.stderr.Close() })
-}
-
-func (p *process) endsWithin(d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-p.exited:
-		return true
-	case <-t.C:
-		return false
-	}
 }
 
 // sweepGrace is how long the rest of a group may take to end after its leader.

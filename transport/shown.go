@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// A Shown endpoint is one whose program, if it is one, has its standard error read,
-// and shown on ours: nobody else does, and a program that says much would wait.
+// A Shown endpoint copies the standard error of its program, if it is one, to Stderr.
+// Otherwise nobody would read it, and the program would block.
 type Shown struct {
 	Endpoint
 	Stderr io.Writer
-	// Ended, if not nil, is told how each program ended, before Close returns.
+	// Ended, if not nil, is called with the end of each program, before Close returns.
 	Ended func(Exit, error)
-	// Lingers, if not nil, is called when Close waits for a program to end.
+	// Lingers, if not nil, is called if Close waits long for a program to end.
 	Lingers func()
 }
 
-// AtOnce is how long a program may take to end before that is told.
+// AtOnce is how long a program may take to end before Lingers is called.
 const AtOnce = 300 * time.Millisecond
 
 // Dial reaches the endpoint.
@@ -32,7 +32,7 @@ func (e Shown) Dial(ctx context.Context) (Conn, error) {
 	copied := make(chan struct{})
 	go func() {
 		defer close(copied)
-		_, _ = io.Copy(e.Stderr, process.Stderr()) // it ends with the process; nothing to be done about what is lost
+		_, _ = io.Copy(e.Stderr, process.Stderr()) // best effort; it ends with the process
 	}()
 	return &shownProcess{process, e, copied}, nil
 }
@@ -46,7 +46,10 @@ type shownProcess struct {
 
 // Close ends the process, and waits until all of its standard error is shown.
 func (p *shownProcess) Close() error {
-	err := p.end()
+	if p.endpoint.Lingers != nil {
+		defer time.AfterFunc(AtOnce, p.endpoint.Lingers).Stop()
+	}
+	err := p.Process.Close()
 	<-p.copied
 	if p.endpoint.Ended != nil {
 		p.endpoint.Ended(p.Wait())
@@ -54,31 +57,13 @@ func (p *shownProcess) Close() error {
 	return err
 }
 
-// end ends the process, and tells of it if that takes long.
-func (p *shownProcess) end() error {
-	if p.endpoint.Lingers == nil {
-		return p.Process.Close()
-	}
-	closed := make(chan error, 1)
-	go func() { closed <- p.Process.Close() }()
-	late := time.NewTimer(AtOnce)
-	defer late.Stop()
-	select {
-	case err := <-closed:
-		return err
-	case <-late.C:
-		p.endpoint.Lingers()
-		return <-closed
-	}
-}
-
-// Exits are how the programs that were asked ended.
+// Exits collects the ends of programs.
 type Exits struct {
 	mu    sync.Mutex
-	first error // that failed by itself; nil if none did
+	first error // of a program that failed by itself
 }
 
-// Add takes one in. The error is that of a program that leads to the peer.
+// Add adds an end. The error is that of a program that leads to the peer.
 func (e *Exits) Add(x Exit, err error) {
 	if err == nil && !x.Told && x.Code() != 0 {
 		err = errors.New("the program " + x.String())
@@ -90,7 +75,7 @@ func (e *Exits) Add(x Exit, err error) {
 	}
 }
 
-// Failed returns how the first program ended that failed by itself; nil if none did.
+// Failed returns the error of the first program that failed by itself; nil if none did.
 func (e *Exits) Failed() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// A wsCall is a client that asked for a WebSocket and was not answered yet.
+// A wsCall is a client that waits for the answer to its WebSocket handshake.
 type wsCall struct {
 	path     string // of the listener, without a slash at its end
 	request  *http.Request
-	verdict  chan verdict // has room for one
+	verdict  chan verdict // has a buffer of one
 	answered chan wsAnswer
 }
 
-// A verdict is what a client is to be told.
+// A verdict is the answer to a client.
 type verdict struct {
-	refused      error // nil if it is to have its WebSocket
+	refused      error // nil to accept the WebSocket
 	subprotocols []string
 }
 
@@ -26,8 +26,7 @@ type wsAnswer struct {
 	err  error
 }
 
-// isUpgrade reports whether a request may be given a WebSocket. What is wrong with
-// any other the library tells the client.
+// isUpgrade reports whether a request may get a WebSocket. The library refuses any other.
 func isUpgrade(r *http.Request) bool {
 	if r.Method != http.MethodGet || !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
 		return false
@@ -37,7 +36,7 @@ func isUpgrade(r *http.Request) bool {
 	return origin == "" || err == nil && strings.EqualFold(u.Host, r.Host)
 }
 
-// hold hands on a client, and answers it as it is told to.
+// hold passes a client to Accept, and answers it after the verdict.
 func (l *wsListener) hold(w http.ResponseWriter, r *http.Request) {
 	call := &wsCall{path: l.path, request: r, verdict: make(chan verdict, 1), answered: make(chan wsAnswer, 1)}
 	if !l.inbox.Put(r.Context(), call) {
@@ -52,7 +51,7 @@ func (l *wsListener) hold(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		code := http.StatusBadGateway
-		if refused := (*RefusedError)(nil); errors.As(v.refused, &refused) && refused.Code >= http.StatusBadRequest {
+		if refused, ok := errors.AsType[*RefusedError](v.refused); ok && refused.Code >= http.StatusBadRequest {
 			code = refused.Code
 		}
 		http.Error(w, "wirectl: the unit was not reached: "+v.refused.Error(), code)
@@ -61,7 +60,7 @@ func (l *wsListener) hold(w http.ResponseWriter, r *http.Request) {
 	call.answered <- wsAnswer{err: errCallEnded}
 }
 
-// errCallEnded is that of a client that went away while it waited, or was refused.
+// errCallEnded is the error for a client that left while it waited, or was refused.
 var errCallEnded = errors.New("the client was not given its WebSocket")
 
 func (c *wsCall) Read([]byte) (int, error)  { return 0, errors.ErrUnsupported }
@@ -79,10 +78,9 @@ func (c *wsCall) Abort(why error) error {
 	return nil
 }
 
-// Onward returns the unit as the client of a connection asked for it: that of a
-// WebSocket by another one has said a path, a query and subprotocols. What a client
-// asks for at the listener's own path is the unit's own; subprotocols that were
-// chosen for the unit stay.
+// Onward returns the unit with the path, query and subprotocols that the client of a
+// WebSocket requested. A request for the listener's own path gets the unit's own path;
+// subprotocols that are configured for the unit stay.
 func Onward(unit Endpoint, controller Conn) Endpoint {
 	call, asked := controller.(*wsCall)
 	e, dialled := unit.(urlEndpoint)
@@ -109,9 +107,8 @@ func Onward(unit Endpoint, controller Conn) Endpoint {
 	return e
 }
 
-// Answer gives the client of a connection that a listener has not answered what it
-// asked for, with the subprotocol that the unit has agreed to. It returns the
-// connection to use.
+// Answer accepts the client of a connection that a listener has not answered, with the
+// subprotocol that the unit has accepted. It returns the connection to use.
 func Answer(controller, unit Conn) (Conn, error) {
 	call, ok := controller.(*wsCall)
 	if !ok {

@@ -69,7 +69,7 @@ func Begin(name string) (*File, error) {
 		return &File{File: f}, err
 	}
 	f, err := os.CreateTemp(filepath.Dir(name), ".wirectl-*")
-	if pe := (*fs.PathError)(nil); errors.As(err, &pe) {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		pe.Path = name // the one that the user knows
 	}
 	return &File{f, name}, err

@@ -38,13 +38,11 @@ func (r *Recorder) overflow() {
 		return
 	}
 	r.spill.active = true
-	r.spilling.Add(1)
-	go r.spillAll()
+	r.spilling.Go(r.spillAll)
 }
 
 // spillAll spills until enough of memory is free.
 func (r *Recorder) spillAll() {
-	defer r.spilling.Done()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	defer func() { r.spill.active = false }()

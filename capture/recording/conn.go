@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -73,10 +72,7 @@ func openConn(fsys fs.FS, number int, setup func(*conn)) (*conn, error) {
 
 // openFile opens a file of the connection. A missing file reads as empty.
 func (c *conn) openFile(fsys fs.FS, name string) (io.Reader, error) {
-	if c.number > 1 {
-		name = path.Join(connPrefix+strconv.Itoa(c.number), name)
-	}
-	f, err := fsys.Open(name)
+	f, err := fsys.Open(c.name(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return strings.NewReader(""), nil
 	}
@@ -267,7 +263,7 @@ func (c *conn) event(l *line, text []byte) bool {
 	return true
 }
 
-// name is how errors call a file of the connection.
+// name is the name of a file of the connection.
 func (c *conn) name(file string) string {
 	if c.number > 1 {
 		return connPrefix + strconv.Itoa(c.number) + "/" + file

@@ -56,8 +56,7 @@ func Listen(dir string, info Info, hub *Hub, control Controller) (*Server, error
 		return nil, err
 	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
-	s.serving.Add(1)
-	go s.accept()
+	s.serving.Go(s.accept)
 	return s, nil
 }
 
@@ -123,7 +122,6 @@ func (s *Server) Close() error {
 }
 
 func (s *Server) accept() {
-	defer s.serving.Done()
 	for {
 		c, err := s.socket.AcceptUnix()
 		if errors.Is(err, net.ErrClosed) {
@@ -140,8 +138,7 @@ func (s *Server) accept() {
 			c.Close()
 			continue
 		}
-		s.serving.Add(1)
-		go s.serveViewer(c)
+		s.serving.Go(func() { s.serveViewer(c) })
 	}
 }
 
@@ -167,7 +164,6 @@ func (s *Server) leave(c net.Conn) {
 
 // serveViewer serves one viewer until it leaves or the session ends.
 func (s *Server) serveViewer(c net.Conn) {
-	defer s.serving.Done()
 	defer s.leave(c)
 	v := s.hub.View()
 	var listening sync.WaitGroup

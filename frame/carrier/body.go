@@ -9,6 +9,7 @@ import (
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/inflate"
+	"github.com/wirectl/wirectl/internal/limit"
 )
 
 // A body parses the body of a request or a response, and emits its frames.
@@ -298,7 +299,7 @@ func (b *body) decoded(h *half) (data []byte, encoding string, err error) {
 	r, err := inflate.Open(b.encoding, bytes.NewReader(b.span.data))
 	if err == nil {
 		defer r.Close()
-		data, err = readLimited(r, h.c.limit)
+		data, err = readDecompressed(r, h.c.limit)
 	}
 	if err != nil {
 		return nil, "", fmt.Errorf("the body is not %s: %w", b.encoding, err)
@@ -306,13 +307,9 @@ func (b *body) decoded(h *half) (data []byte, encoding string, err error) {
 	return data, b.encoding, nil
 }
 
-// readLimited reads r to its end, limit bytes at most.
-func readLimited(r io.Reader, limit int) ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
-	if err == nil && len(data) > limit {
-		return nil, fmt.Errorf("%w of %d bytes once it is decompressed", frame.ErrTooLarge, limit)
-	}
-	return data, err
+// readDecompressed reads r to its end, at most most bytes.
+func readDecompressed(r io.Reader, most int) ([]byte, error) {
+	return limit.ReadAll(r, int64(most), fmt.Errorf("%w of %d bytes once it is decompressed", frame.ErrTooLarge, most))
 }
 
 const grpcHeader = 5

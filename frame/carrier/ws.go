@@ -353,7 +353,7 @@ func (f *inflater) bytes(data []byte, limit int) ([]byte, error) {
 	} else if err := f.r.(flate.Resetter).Reset(in, f.window); err != nil {
 		return nil, err
 	}
-	plain, err := readLimited(f.r, limit)
+	plain, err := readDecompressed(f.r, limit)
 	if err != nil {
 		f.lose()
 		return nil, err

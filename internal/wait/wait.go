@@ -6,8 +6,20 @@ import (
 	"time"
 )
 
-// For waits for d, or for the end of ctx, whose cause it returns. No time is no
-// wait, and asks ctx all the same.
+// Done waits until done is closed, but at most for d. It reports whether done is closed.
+func Done(done <-chan struct{}, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-done:
+		return true
+	case <-t.C:
+		return false
+	}
+}
+
+// For waits for d, or for the end of ctx, whose cause it returns. If d is not positive, it
+// only checks ctx.
 func For(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		if ctx.Err() != nil {

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/wirectl/wirectl/protocol/a2a"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
@@ -46,7 +45,7 @@ func (c *A2A) Ask(text string, after CancelAfter) Call {
 	return settled(func(ctx context.Context, out func(Part)) error {
 		t := &a2aTask{client: c, out: out, after: after}
 		defer t.cancelled.Wait()
-		defer t.cancelLater(ctx)()
+		defer runAfter(t.after.Time, func() { t.cancel(ctx) })()
 		params := jsonscan.MustMarshal(object{"message": object{
 			"messageId": rand.Text(), "role": "ROLE_USER", "parts": []object{{"text": text}},
 		}})
@@ -82,23 +81,6 @@ func (t *a2aTask) begun() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.id != ""
-}
-
-// cancelLater cancels the task after after.Time, unless stop is called first.
-func (t *a2aTask) cancelLater(ctx context.Context) (stop func()) {
-	if t.after.Time == 0 {
-		return func() {}
-	}
-	t.cancelled.Add(1)
-	timer := time.AfterFunc(t.after.Time, func() {
-		defer t.cancelled.Done()
-		t.cancel(ctx)
-	})
-	return func() {
-		if timer.Stop() {
-			t.cancelled.Done()
-		}
-	}
 }
 
 // cancel cancels the task once, as soon as its id is known. The agent may refuse; the

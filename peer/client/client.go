@@ -16,6 +16,7 @@ import (
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/peer/internal/jsonline"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/session"
 )
@@ -136,6 +137,16 @@ func (w *Watch) see(conn int, dir frame.Dir, framing string, f frame.Frame) (m p
 		w.err = w.record.Write(&capture.Record{Kind: capture.Frame, Seq: w.seq, Time: now, Protocol: w.protocol.Name(), Framing: framing, Frame: f})
 	}
 	return m, err
+}
+
+// seeLine is see for a message that is recorded as a line. That of a peer is faulty if it is
+// not valid.
+func (w *Watch) seeLine(conn int, dir frame.Dir, payload []byte) error {
+	_, err := w.see(conn, dir, frame.Line.Name(), jsonline.Frame(payload))
+	if err != nil && dir == frame.U2C {
+		return &FaultError{err}
+	}
+	return err
 }
 
 // noMessage describes a payload that is not a message.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 )
 
 // During makes call, and beside it another call, which it cancels when call has ended.
@@ -42,6 +43,23 @@ func settled(c Call) Call {
 				out(p)
 			}
 		})
+	}
+}
+
+// runAfter calls f after d, unless d is 0 or stop is called first. stop waits for f to return.
+func runAfter(d time.Duration, f func()) (stop func()) {
+	if d == 0 {
+		return func() {}
+	}
+	done := make(chan struct{})
+	t := time.AfterFunc(d, func() {
+		defer close(done)
+		f()
+	})
+	return func() {
+		if !t.Stop() {
+			<-done
+		}
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 
 	"github.com/wirectl/wirectl/frame"
-	"github.com/wirectl/wirectl/peer/internal/jsonline"
 	"github.com/wirectl/wirectl/transport/mcphttp"
 )
 
@@ -41,7 +40,7 @@ type httpWire struct {
 }
 
 func (w *httpWire) send(ctx context.Context, payload []byte) error {
-	if err := w.see(frame.C2U, payload); err != nil {
+	if err := w.watch.seeLine(1, frame.C2U, payload); err != nil {
 		return err
 	}
 	if version := w.rpc.agreed(); version != "" {
@@ -59,15 +58,10 @@ func (w *httpWire) send(ctx context.Context, payload []byte) error {
 }
 
 func (w *httpWire) receive(payload []byte) error {
-	if err := w.see(frame.U2C, payload); err != nil {
-		return &FaultError{err}
+	if err := w.watch.seeLine(1, frame.U2C, payload); err != nil {
+		return err
 	}
 	return w.rpc.receive(payload)
-}
-
-func (w *httpWire) see(dir frame.Dir, payload []byte) error {
-	_, err := w.watch.see(1, dir, frame.Line.Name(), jsonline.Frame(payload))
-	return err
 }
 
 // close ends the session, if the server has opened one, and the calls in flight.
@@ -89,7 +83,7 @@ type httpRPC struct {
 func (c *httpRPC) post(ctx context.Context, method string, params []byte, header http.Header, handle func(result []byte)) error {
 	n := int(c.last.Add(1))
 	body := rpcRequest(strconv.Itoa(n), method, params)
-	if _, err := c.watch.see(n, frame.C2U, frame.Line.Name(), jsonline.Frame(body)); err != nil {
+	if err := c.watch.seeLine(n, frame.C2U, body); err != nil {
 		return err
 	}
 	defer c.watch.endConn(n)
@@ -127,8 +121,8 @@ func hasOutcome(body []byte) bool {
 }
 
 func (c *httpRPC) answered(n int, answer []byte, handle func(result []byte)) error {
-	if _, err := c.watch.see(n, frame.U2C, frame.Line.Name(), jsonline.Frame(answer)); err != nil {
-		return &FaultError{err}
+	if err := c.watch.seeLine(n, frame.U2C, answer); err != nil {
+		return err
 	}
 	var m struct{ Result, Error json.RawMessage }
 	if err := json.Unmarshal(answer, &m); err != nil {

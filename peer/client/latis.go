@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/wait"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/protocol/latis"
@@ -234,12 +235,7 @@ func (l *Latis) leave(c *latisCall) {
 		_, _ = l.askCancel(context.Background(), c) // best effort
 		close(sent)
 	})
-	patience := time.NewTimer(parting)
-	defer patience.Stop()
-	select {
-	case <-sent:
-	case <-patience.C: // closing the connection ends the send
-	}
+	wait.Done(sent, parting) // closing the connection ends the send
 }
 
 // cancel cancels the prompt and waits for its end.

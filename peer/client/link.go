@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/wait"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/transport"
@@ -112,11 +113,7 @@ func (l *link) send(ctx context.Context, payload []byte) error {
 func cutAfter(ctx context.Context, cut func()) (stop func()) {
 	over := make(chan struct{})
 	unwatch := context.AfterFunc(ctx, func() {
-		patience := time.NewTimer(parting)
-		defer patience.Stop()
-		select {
-		case <-over:
-		case <-patience.C:
+		if !wait.Done(over, parting) {
 			cut()
 		}
 	})
@@ -158,15 +155,7 @@ const parting = time.Second
 // the connection.
 func (l *link) close() error {
 	l.closing.Store(true)
-	if l.conn.CloseWrite() == nil {
-		patience := time.NewTimer(parting)
-		defer patience.Stop()
-		select {
-		case <-l.done:
-		case <-patience.C:
-			l.cut.Store(true)
-		}
-	} else {
+	if l.conn.CloseWrite() != nil || !wait.Done(l.done, parting) {
 		l.cut.Store(true)
 	}
 	err := l.conn.Close()

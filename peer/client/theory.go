@@ -15,7 +15,6 @@ import (
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/frame/carrier"
-	"github.com/wirectl/wirectl/peer/internal/jsonline"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/protocol/theory"
 	"github.com/wirectl/wirectl/transport"
@@ -130,9 +129,11 @@ func (r *theoryRun) run(ctx context.Context) error {
 	if m.Kind != "Ack" {
 		return r.last(m) // the watch reports the missing Ack
 	}
-	if d := q.Cancel.Time; d > 0 {
-		defer r.preemptAfter(ctx, d)()
-	}
+	defer runAfter(q.Cancel.Time, func() {
+		bounded, cancel := context.WithTimeout(ctx, parting)
+		defer cancel()
+		_ = r.preempt(bounded) // if the runtime is gone, the read fails too
+	})()
 	for {
 		m, err := r.receive(ctx, frameWait, "send anything")
 		if err != nil {
@@ -187,22 +188,6 @@ func (r *theoryRun) part(ctx context.Context, m *theoryMessage) error {
 	return nil
 }
 
-// preemptAfter preempts the run after d. Nothing is sent any more once stop has returned.
-func (r *theoryRun) preemptAfter(ctx context.Context, d time.Duration) (stop func()) {
-	sent := make(chan struct{})
-	t := time.AfterFunc(d, func() {
-		defer close(sent)
-		bounded, cancel := context.WithTimeout(ctx, parting)
-		defer cancel()
-		_ = r.preempt(bounded) // if the runtime is gone, the read fails too
-	})
-	return func() {
-		if !t.Stop() {
-			<-sent
-		}
-	}
-}
-
 func (r *theoryRun) preempt(ctx context.Context) error {
 	return r.send(ctx, object{"kind": "control", "content": object{"op": "preempt", r.request.idName(): r.request.RunID}})
 }
@@ -245,7 +230,7 @@ func (r *theoryRun) last(m *theoryMessage) error {
 
 func (r *theoryRun) send(ctx context.Context, m object) error {
 	payload := jsonscan.MustMarshal(m)
-	if _, err := r.watch.see(r.conn, frame.C2U, frame.Line.Name(), jsonline.Frame(payload)); err != nil {
+	if err := r.watch.seeLine(r.conn, frame.C2U, payload); err != nil {
 		return err
 	}
 	return r.ws.Write(ctx, websocket.MessageText, payload)
@@ -263,8 +248,8 @@ func (r *theoryRun) receive(ctx context.Context, wait time.Duration, to string) 
 	if err != nil {
 		return nil, theoryFailure(bounded, err)
 	}
-	if _, err := r.watch.see(r.conn, frame.U2C, frame.Line.Name(), jsonline.Frame(payload)); err != nil {
-		return nil, &FaultError{err}
+	if err := r.watch.seeLine(r.conn, frame.U2C, payload); err != nil {
+		return nil, err
 	}
 	m := &theoryMessage{}
 	if err := json.Unmarshal(payload, m); err != nil {

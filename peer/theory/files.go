@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"net/http"
@@ -17,6 +16,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/wirectl/wirectl/internal/limit"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
@@ -147,7 +147,7 @@ func (f *Files) fetch(ctx context.Context, address string, room int64) (data []b
 		if resp.StatusCode != http.StatusOK {
 			return fmt.Errorf("the server answers %s", resp.Status)
 		}
-		data, err = readAll(resp.Body, room)
+		data, err = limit.ReadAll(resp.Body, room, errNoRoom)
 		return err
 	})
 	return data, err
@@ -181,14 +181,6 @@ func unreachable(err error) error {
 }
 
 var errNoRoom = fmt.Errorf("the inputs of a request exceed the limit of %d bytes", fileLimit)
-
-func readAll(r io.Reader, room int64) ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(r, room+1))
-	if err == nil && int64(len(data)) > room {
-		err = errNoRoom
-	}
-	return data, err
-}
 
 // store stores the outputs that have a destination, and replaces them by it in the answer.
 func (f *Files) store(ctx context.Context, runID string, outputs, places map[string]json.RawMessage) error {
@@ -281,7 +273,7 @@ func (f *Files) readArtifact(runID, place string, room int64) ([]byte, error) {
 		return nil, reason(err)
 	}
 	defer file.Close()
-	data, err := readAll(file, room)
+	data, err := limit.ReadAll(file, room, errNoRoom)
 	return data, reason(err)
 }
 

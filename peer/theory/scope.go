@@ -134,11 +134,10 @@ type Intent struct {
 // ParseIntent reads an intent. The error continues "it is not an intent".
 func ParseIntent(data []byte) (*Intent, error) {
 	read := &Intent{}
-	var shape *json.UnmarshalTypeError
-	switch err := json.Unmarshal(data, read); {
-	case errors.As(err, &shape):
-		return nil, fmt.Errorf("a JSON %s stands where an object with inputs and outputs, or one of these, is to be", shape.Value)
-	case err != nil:
+	if err := json.Unmarshal(data, read); err != nil {
+		if shape, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			return nil, fmt.Errorf("want an object with inputs and outputs, not a JSON %s", shape.Value)
+		}
 		return nil, err
 	}
 	if read.Kind != "" && read.Kind != "Request" {

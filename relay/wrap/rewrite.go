@@ -139,11 +139,11 @@ func (r *Rewriting) short(server string) string {
 
 // refused says where it failed, and what to try.
 func (r *Rewriting) refused(server, record string, err error) error {
-	if none := (*NotFoundError)(nil); errors.As(err, &none) {
+	if _, ok := errors.AsType[*NotFoundError](err); ok {
 		return fmt.Errorf("%s: %w", r.file, err)
 	}
 	err = fmt.Errorf("%s: %s: %w", r.file, server, err)
-	if remote := (*RemoteError)(nil); errors.As(err, &remote) {
+	if remote, ok := errors.AsType[*RemoteError](err); ok {
 		if record != "" {
 			record = " --record " + record
 		}

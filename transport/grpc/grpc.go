@@ -1,13 +1,12 @@
-// Package grpc carries frames in a gRPC stream, that of
+// Package grpc carries frames in the gRPC stream of
 // latis.v1.LatisService/Connect: a connection is one call, and a frame is one
 // message of it.
 //
 // As a stream of bytes, each message follows its length: four bytes, big-endian,
-// as the same peers write where there is no gRPC. So a gRPC connection can take
-// the place of any other. What the messages mean is left to the packages above.
+// as the same peers write it without gRPC. So a gRPC connection can replace any
+// other. The package does not interpret the messages.
 //
-// The calls themselves, compression and reflection are those of
-// google.golang.org/grpc.
+// Calls, compression and reflection are those of google.golang.org/grpc.
 package grpc
 
 import (
@@ -41,10 +40,10 @@ const (
 	method  = "Connect"
 )
 
-// An opaque is a message whose bytes pass as they are.
+// An opaque is a message as raw bytes.
 type opaque []byte
 
-// A codec passes opaque messages as they are, and leaves others to protobuf's.
+// A codec passes opaque messages unchanged, and others to protobuf's codec.
 type codec struct{ encoding.CodecV2 }
 
 var rawCodec = codec{encoding.GetCodecV2("proto")}
@@ -78,18 +77,17 @@ const prefix = 4
 type conn struct {
 	stream stream
 	limit  int64
-	// end ends the call, and may be called again. On the client it cancels
-	// unless the server has ended the call.
+	// end ends the call, and may be called again. On the client it cancels the call,
+	// unless the server has ended it.
 	end func()
-	// closeSend ends our direction. A server has none: the end of its direction is
-	// the end of the call.
+	// closeSend ends our direction. A server has no half-close.
 	closeSend func() error
 
-	fault  atomic.Pointer[failure] // of the call, if it did not end well
-	unread []byte                  // the rest of the message that Read is in
+	fault  atomic.Pointer[failure] // of the call, if it failed
+	unread []byte                  // the rest of the current message
 
 	sending sync.Mutex
-	unsent  []byte // the beginning of a frame that was not written whole
+	unsent  []byte // an incomplete frame
 
 	closing sync.Once
 	closed  chan struct{}
@@ -115,7 +113,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Write sends the frames that are whole, and keeps the beginning of another.
+// Write sends the complete frames, and keeps an incomplete one.
 func (c *conn) Write(p []byte) (int, error) {
 	c.sending.Lock()
 	defer c.sending.Unlock()
@@ -130,18 +128,18 @@ func (c *conn) Write(p []byte) (int, error) {
 		}
 		m := opaque(rest[prefix : prefix+size])
 		if err := c.stream.SendMsg(&m); err != nil {
-			if err == io.EOF { // the call is over: Read tells why
+			if err == io.EOF { // the call is over: Read returns the reason
 				err = io.ErrClosedPipe
 			}
 			return 0, c.cause(err)
 		}
 		rest = rest[prefix+size:]
 	}
-	c.unsent = append([]byte(nil), rest...) // what was sent still belongs to the library
+	c.unsent = append([]byte(nil), rest...) // the library still uses the bytes that were sent
 	return len(p), nil
 }
 
-// cause says why a call ended.
+// cause returns the reason for the end of a call.
 func (c *conn) cause(err error) error {
 	if err == io.EOF {
 		return err
@@ -152,13 +150,13 @@ func (c *conn) cause(err error) error {
 	default:
 	}
 	err = ended(err)
-	if f := (*failure)(nil); errors.As(err, &f) {
+	if f, ok := errors.AsType[*failure](err); ok {
 		c.fault.Store(f)
 	}
 	return err
 }
 
-// ended says how a call ended, in fewer words than the library.
+// ended is the library's error for the end of a call, in fewer words.
 func ended(err error) error {
 	s, ok := status.FromError(err)
 	switch {
@@ -170,7 +168,7 @@ func ended(err error) error {
 	return &failure{s}
 }
 
-// A failure is the end of a call that did not go well.
+// A failure is the error of a failed call.
 type failure struct{ *status.Status }
 
 func (e *failure) Error() string {
@@ -192,14 +190,13 @@ func (c *conn) CloseWrite() error {
 	return err
 }
 
-// Abort ends the call as unavailable. A client has one way to end a call early, and
-// that is not a clean end.
+// Abort ends the call as unavailable. A client can only cancel it.
 func (c *conn) Abort(why error) error {
 	c.unavailable("the other end failed: " + why.Error())
 	return c.Close()
 }
 
-// GoAway has a server end the call as unavailable; see [transport.GoAway].
+// GoAway makes a server end the call as unavailable; see [transport.GoAway].
 func (c *conn) GoAway() { c.unavailable("this end goes away") }
 
 func (c *conn) unavailable(why string) {

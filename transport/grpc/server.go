@@ -15,20 +15,21 @@ import (
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
 
+	"github.com/wirectl/wirectl/internal/wait"
 	"github.com/wirectl/wirectl/transport"
 	"github.com/wirectl/wirectl/transport/internal/inbox"
 )
 
-// A Server takes calls of the service, each of which is a connection. It also
-// answers reflection, so that other tools can ask what the service is.
+// A Server accepts calls of the service, each of which is a connection. It also answers
+// reflection, for other tools.
 type Server struct {
 	grpc  *grpc.Server
 	calls *inbox.Inbox[transport.Conn]
 	limit int64
 }
 
-// NewServer returns a server that takes the HTTP/2 connections of l, by TLS unless
-// cfg is nil, and puts their calls into an inbox. It closes both with itself.
+// NewServer returns a server that accepts the HTTP/2 connections of l, by TLS unless
+// cfg is nil, and puts their calls into an inbox. Its Close closes both.
 func NewServer(l net.Listener, calls *inbox.Inbox[transport.Conn], cfg *tls.Config, opts transport.Options) *Server {
 	security := insecure.NewCredentials()
 	if cfg != nil {
@@ -48,7 +49,7 @@ func NewServer(l net.Listener, calls *inbox.Inbox[transport.Conn], cfg *tls.Conf
 	return s
 }
 
-// connect is a call that is a connection, until that is closed on either side.
+// connect handles a call, which is a connection, until either side closes it.
 func (s *Server) connect(_ any, call grpc.ServerStream) error {
 	c := newConn(call, s.limit, func() {}, func() error { return errors.ErrUnsupported })
 	if !s.calls.Put(call.Context(), c) {
@@ -64,11 +65,11 @@ func (s *Server) connect(_ any, call grpc.ServerStream) error {
 	return status.FromContextError(call.Context().Err()).Err() // nil unless the client has gone, or its time is over
 }
 
-// parting is how long calls that are closed may take to tell their peers.
+// parting is how long closed calls may take to inform their peers.
 const parting = time.Second
 
-// Close ends taking calls. Those that were accepted go on. If none is left, Close
-// returns when their peers have been told, or could have been.
+// Close stops accepting calls. Accepted calls continue. If there are none, Close waits a
+// moment until their peers have been informed.
 func (s *Server) Close() {
 	s.calls.Close()
 	over := make(chan struct{})
@@ -76,10 +77,7 @@ func (s *Server) Close() {
 		s.grpc.GracefulStop() // returns with the last call
 		close(over)
 	}()
-	select {
-	case <-over:
-	case <-time.After(parting):
-	}
+	wait.Done(over, parting)
 }
 
 // A listener is a server with a socket of its own.

@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/wirectl/wirectl/internal/limit"
 	"github.com/wirectl/wirectl/internal/sse"
 	"github.com/wirectl/wirectl/transport"
 )
@@ -384,11 +385,7 @@ func (a *Answer) Read(receive func(payload []byte) error) error {
 
 // Body reads an answer that is not a stream.
 func (a *Answer) Body() ([]byte, error) {
-	body, err := io.ReadAll(io.LimitReader(a.resp.Body, MaxBody+1))
-	if err == nil && len(body) > MaxBody {
-		err = faultf("the answer is over the limit of %d bytes", MaxBody)
-	}
-	return body, err
+	return limit.ReadAll(a.resp.Body, MaxBody, faultf("the answer is over the limit of %d bytes", MaxBody))
 }
 
 // IsAccepted reports whether the message was accepted without an answer to it.

@@ -1,6 +1,6 @@
-// Package quic carries a connection in one stream of a QUIC connection. What is in
-// the stream was agreed on by ALPN: plain bytes, or HTTP/2 with the gRPC service
-// that package grpc speaks.
+// Package quic carries a connection in one stream of a QUIC connection. ALPN negotiates
+// the content of the stream: plain bytes, or HTTP/2 with the gRPC service of package
+// grpc.
 package quic
 
 import (
@@ -16,6 +16,7 @@ import (
 
 	"github.com/quic-go/quic-go"
 
+	"github.com/wirectl/wirectl/internal/wait"
 	"github.com/wirectl/wirectl/transport"
 	"github.com/wirectl/wirectl/transport/grpc"
 )
@@ -29,8 +30,8 @@ const (
 // Schemes is quic://.
 var Schemes = []transport.Scheme{{Name: "quic", Dial: dial, Listen: listen, Check: transport.CheckHostPort}}
 
-// protocols are those to agree on: plain bytes first, which cost less, and which
-// have a half-close. Subprotocols that a person names come in their place.
+// protocols are the protocols to offer: plain bytes first, which cost less and have a
+// half-close. Configured subprotocols replace them.
 func protocols(opts *transport.Options) []string {
 	if len(opts.Subprotocols) > 0 {
 		return opts.Subprotocols
@@ -41,9 +42,9 @@ func protocols(opts *transport.Options) []string {
 func config() *quic.Config {
 	return &quic.Config{
 		MaxIncomingStreams: 1,
-		// A connection that is only quiet stays.
+		// An idle connection stays open.
 		KeepAlivePeriod: 10 * time.Second,
-		// What was written ahead of a reset arrives, between two of us.
+		// Bytes written before a reset arrive, if both sides support it.
 		EnableStreamResetPartialDelivery: true,
 		// A fast peer on the same machine outruns the library's defaults.
 		InitialStreamReceiveWindow:     4 << 20,
@@ -82,16 +83,15 @@ func dial(ctx context.Context, address string, opts transport.Options) (transpor
 	return grpc.Client(ctx, netConn{c}, hostPort, nil, opts)
 }
 
-// explained says what a failure to connect means where the library speaks of
-// QUIC's insides.
+// explained explains failures to connect for which the library reports details of QUIC.
 func explained(err error) error {
-	var te *quic.TransportError
-	var idle *quic.IdleTimeoutError
-	var handshake *quic.HandshakeTimeoutError
+	te, refused := errors.AsType[*quic.TransportError](err)
+	_, idle := errors.AsType[*quic.IdleTimeoutError](err)
+	_, late := errors.AsType[*quic.HandshakeTimeoutError](err)
 	switch {
-	case errors.As(err, &te) && te.ErrorCode.IsCryptoError() && te.Remote:
+	case refused && te.ErrorCode.IsCryptoError() && te.Remote:
 		return errors.New("the peer refused: " + te.Error())
-	case errors.As(err, &idle), errors.As(err, &handshake):
+	case idle, late:
 		return fmt.Errorf("nobody answers: %w", err)
 	}
 	return err
@@ -138,10 +138,9 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, end(err)
 }
 
-// end makes a peer's clean goodbye the end of the stream.
+// end turns the clean close of the peer into io.EOF.
 func end(err error) error {
-	var app *quic.ApplicationError
-	if errors.As(err, &app) {
+	if app, ok := errors.AsType[*quic.ApplicationError](err); ok {
 		switch {
 		case app.ErrorCode == done && app.Remote:
 			return io.EOF
@@ -166,18 +165,18 @@ func (c *conn) CloseWrite() error {
 	return c.stream.Close()
 }
 
-// goodbye is how long the peer may take to get what was written last: closing a
-// QUIC connection throws away what is on its way.
+// goodbye is how long the peer may take to receive the last bytes: closing a QUIC connection
+// discards data in flight.
 const goodbye = time.Second
 
-// Close ends our direction, and waits a moment for the peer to have all of it and
-// to end its own.
+// Close ends our direction, and waits a moment for the peer to receive it and to end its
+// own.
 func (c *conn) Close() error {
 	c.endConn(c.linger, done)
 	return nil
 }
 
-// Abort resets the stream, after what was written if the peer can take that.
+// Abort resets the stream, after the written bytes if the peer supports that.
 func (c *conn) Abort(error) error {
 	c.endConn(c.reset, failed)
 	return nil
@@ -199,26 +198,23 @@ func (c *conn) endConn(part func(), code quic.ApplicationErrorCode) {
 	})
 }
 
-// reset resets both directions of the stream, and leaves closing to the peer for a
-// moment: closing would take from it what it has not read yet.
+// reset resets both directions of the stream, and gives the peer a moment to close: closing
+// first would discard bytes that it has not read yet.
 func (c *conn) reset() {
 	c.stream.SetReliableBoundary()
 	c.stream.CancelWrite(quic.StreamErrorCode(failed))
 	c.stream.CancelRead(quic.StreamErrorCode(failed))
-	select {
-	case <-c.quic.Context().Done():
-	case <-time.After(goodbye):
-	}
+	wait.Done(c.quic.Context().Done(), goodbye)
 }
 
-// linger leaves closing to the client. The client knows that both sides have
-// everything when it might open a second stream: the server allows one at a time,
-// and counts the first one until all of it was read and acknowledged.
+// linger leaves closing to the client. The client knows that both sides have received
+// everything once it may open a second stream: the server allows one at a time, and
+// counts the first one until all of it was read and acknowledged.
 func (c *conn) linger() {
 	ctx, cancel := context.WithTimeout(c.quic.Context(), goodbye)
 	defer cancel()
 	_ = c.stream.Close()
-	// A reader that is in the middle of it reads no more: it would miss what is read here.
+	// This stops a concurrent reader, which would miss the bytes that are read here.
 	_ = c.stream.SetReadDeadline(time.Now())
 	c.reading.Lock()
 	defer c.reading.Unlock()
@@ -232,7 +228,7 @@ func (c *conn) linger() {
 	<-ctx.Done()
 }
 
-// A netConn is a conn as package net has it.
+// A netConn is a conn as a net.Conn.
 type netConn struct{ *conn }
 
 func (c netConn) LocalAddr() net.Addr  { return c.quic.LocalAddr() }
