@@ -1,10 +1,9 @@
-// Package capture is the model of a recorded session, and what can be done to it on the
-// way to a file. The sub-packages are its formats: pcapng (files and live taps),
-// recording (a file for each direction, with a timing file) and ndjson.
+// Package capture is the model of a recorded session, with its redaction. The
+// sub-packages are its formats: pcapng (files and live taps), recording (a file for
+// each direction, with a timing file) and ndjson.
 //
-// A capture stores bytes and times. What they mean is derived on reading, so
-// that better parsers improve old captures; only a [Redaction] looks into them
-// before. Who records, and where to, is the business of others.
+// A capture stores bytes and times. They are parsed on reading, so that better parsers
+// improve old captures; only a [Redaction] parses them before.
 package capture
 
 import (
@@ -15,34 +14,32 @@ import (
 	"github.com/wirectl/wirectl/frame"
 )
 
-// A Session is what a capture says about itself, ahead of its records.
+// A Session is the description at the beginning of a capture.
 type Session struct {
-	// Created is when the capture was begun.
 	Created time.Time
-	// Protocol and Framing name those of all records that name none.
+	// Protocol and Framing are the defaults of the records.
 	Protocol, Framing string
 	// Controller and Unit name the two ends: an address, a command line.
 	Controller, Unit string
-	// Redacted says that secrets were taken out, so that the bytes are no
-	// longer those of the wire.
+	// Redacted means that secrets were removed, so that the bytes differ from the
+	// wire.
 	Redacted bool
-	// Altered says that faults or edits were asked for while it was recorded.
+	// Altered means that faults or edits were enabled during the recording.
 	Altered bool
-	// Comment is a sentence for people.
+	// Comment is for people.
 	Comment string
 }
 
-// Kind is what a record tells of. The numbers are part of the pcapng format.
+// Kind is the kind of a record. The numbers are part of the pcapng format.
 type Kind uint8
 
 const (
-	// Frame is a frame that passed.
 	Frame Kind = iota
-	// Stderr is text that the unit's process wrote to its standard error.
+	// Stderr is standard error of the unit's process.
 	Stderr
 	// Opened is the beginning of a connection; Text is its name.
 	Opened
-	// HalfClosed is the end of what travels in the direction Dir.
+	// HalfClosed is the end of the direction Dir.
 	HalfClosed
 	// Exited is the end of the unit's process with the exit status Status. Its Dir is
 	// frame.C2U if the process was told to end or its controller had left, and that of
@@ -51,7 +48,7 @@ const (
 	// Signalled is the end of the unit's process by signal number Status,
 	// whose name is Text.
 	Signalled
-	// Note is a remark of the recorder's, such as how many frames it dropped.
+	// Note is a remark of the recorder, such as how many frames it dropped.
 	Note
 )
 
@@ -68,20 +65,19 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind(%d)", uint8(k))
 }
 
-// A Record is one thing that happened in a session.
+// A Record is an event of a session.
 type Record struct {
 	Kind Kind
 	// Seq is the number of a frame in its session, from 1; 0 if it has none.
 	Seq int64
-	// Time is when it happened; for a frame, when its last byte had been read.
+	// Time is the time of the event; for a frame, when its last byte had been read.
 	// The zero time is unknown.
 	Time time.Time
 	// Written is when a frame had been written to the other side, if known.
 	Written time.Time
-	// Protocol and Framing name those of the connection or stream.
+	// Protocol and Framing are those of the connection or stream.
 	Protocol, Framing string
-	// Frame is the frame. Its Conn and Dir say where it happened for records
-	// of the other kinds, too.
+	// Frame is the frame. Its Conn and Dir are also set for other kinds of records.
 	frame.Frame
 	// Status and Text are as Kind says.
 	Status int
@@ -95,37 +91,36 @@ func (r Record) Clone() Record {
 	return r
 }
 
-// A Reader reads a capture from its beginning to its end; it never goes back,
-// so that files, pipes and taps are read alike.
+// A Reader reads a capture from beginning to end. It never seeks, so it works for
+// files, pipes and taps.
 type Reader interface {
-	// Session is what the capture says about itself.
+	// Session is the description of the capture.
 	Session() *Session
 	// Next reads the next record into r, overwriting all of it. The record's
 	// bytes are valid until the next call; [Record.Clone] keeps them. At the
-	// end the error is io.EOF; of a capture that breaks off it is [ErrCut],
-	// after its last whole record. Every error is final.
+	// end the error is io.EOF; if the capture is cut it is [ErrCut], after the
+	// last complete record. Every error is final.
 	Next(r *Record) error
 }
 
-// A Live is a Reader that can tell whether Next would wait for its input. Any
-// other Reader reads what is there already.
+// A Live is a Reader that knows whether Next would wait for its input. Any other
+// Reader has its input available.
 type Live interface {
 	Reader
-	// Buffered reports whether Next is sure to return without reading more of
-	// the input.
+	// Buffered reports whether Next returns without reading more of the input.
 	Buffered() bool
 }
 
-// A Placed is a Reader that can tell where in its input records lie, so that
-// they can be read from there again.
+// A Placed is a Reader that knows the positions of records in its input, so that they
+// can be read again.
 type Placed interface {
 	Reader
-	// Place is where the record begins that Next has returned last; -1 where
-	// its input cannot be returned to.
+	// Place is the position of the latest record; -1 if the input cannot be
+	// re-read.
 	Place() int64
 }
 
-// A Writer takes the records of a session, in order. It keeps none of their
+// A Writer accepts the records of a session, in order. It keeps none of their
 // bytes after Write has returned.
 type Writer interface {
 	Write(r *Record) error

@@ -5,37 +5,32 @@ import (
 	"fmt"
 )
 
-// Why a capture cannot be read, or not to its end.
+// The faults of captures.
 var (
-	// ErrCut: the capture breaks off inside a record.
-	ErrCut = errors.New("the capture is cut")
-	// ErrMalformed: the bytes contradict the format.
+	ErrCut       = errors.New("the capture is cut") // inside a record
 	ErrMalformed = errors.New("the capture is damaged")
-	// ErrTooLarge: a record is over the limit.
-	ErrTooLarge = errors.New("a record is over the limit")
-	// ErrForeign: it is not a capture of wirectl.
-	ErrForeign = errors.New("not a capture of wirectl")
-	// ErrPackets: it is a pcapng, and what is in it is not ours. It is an ErrForeign, too.
+	ErrTooLarge  = errors.New("a record is over the limit")
+	ErrForeign   = errors.New("not a capture of wirectl")
+	// ErrPackets is an ErrForeign for pcapng.
 	ErrPackets = fmt.Errorf("%w: this pcapng was written by another program", ErrForeign)
 )
 
-// IsFault reports whether an error is about what was read, and not about the reading.
+// IsFault reports whether an error is about the capture, and not about reading it.
 func IsFault(err error) bool {
 	return errors.Is(err, ErrCut) || errors.Is(err, ErrMalformed) || errors.Is(err, ErrTooLarge) || errors.Is(err, ErrForeign)
 }
 
-// An Error says where a capture could not be read on.
+// An Error is an error at a position in a capture.
 type Error struct {
 	// Err is one of the errors of this package, or that of the reader below.
 	Err error
-	// Offset is where the record begins that could not be read; everything
-	// before it has been. For a compressed capture it counts the bytes inside.
+	// Offset is the beginning of the record that could not be read. For a compressed
+	// capture it counts decompressed bytes.
 	Offset int64
-	// Detail says what was found; it may be empty.
+	// Detail may be empty.
 	Detail string
 }
 
-// Error says where it happened and what was found.
 func (e *Error) Error() string {
 	if e.Detail == "" {
 		return fmt.Sprintf("byte %d: %v", e.Offset, e.Err)

@@ -17,59 +17,55 @@ import (
 	"github.com/wirectl/wirectl/protocol/protobuf"
 )
 
-// A Redaction says what is taken out of a session before it is kept.
+// A Redaction says which secrets to remove from a session before it is stored.
 //
-// In JSON, the strings and numbers that belong to a secret key become the
-// string "[redacted]", however deep they stand below it, and so does what a
-// pattern matches inside any string that is not a key; all else stays as it is
-// written, and the frame is made anew around its new length. JSON inside a
-// string is JSON, too.
+// In JSON, strings and numbers below a secret key, at any depth, become the string
+// "[redacted]", and so does each match of a pattern inside a string that is not a
+// key. Everything else stays as written; the frame gets its new length. JSON
+// inside a string is treated as JSON.
 //
-// Protobuf is walked by its schema, if that is known, and the names are those of
-// its fields, in the schema or in JSON, and the keys of its maps: strings and bytes
-// become "[redacted]", numbers zero, and lengths are written anew.
-// In the text of other records, and in that of strings, what follows a secret key
-// and ':' or '=' is replaced alike. In all other payloads, and in bytes that are no frame,
-// asterisks take the place of the secrets, byte for byte, so that lengths stay
-// right; a compressed payload, which cannot be looked into, becomes asterisks
-// altogether. The wrappers of frames are left alone, but for those of a carrier:
-// where the head of a request, or what came with it, has secrets, and of events that
-// are compressed, the payload is all that is kept of the bytes.
+// Protobuf is parsed by its schema, if known. Keys are the names of its fields, in
+// the schema or in JSON, and the keys of its maps: strings and bytes become
+// "[redacted]", numbers zero, and lengths are updated. In the text of other records,
+// and in strings, the value after a secret key and ':' or '=' is replaced, too. In all
+// other payloads, and in gaps, each byte of a secret becomes an asterisk, which
+// preserves lengths. A compressed payload becomes asterisks as a whole. The wrappers
+// of frames stay as they are, except those of a carrier: if the head of a request, or
+// its body, contains secrets, and for compressed events, only the payload is kept.
 type Redaction struct {
-	// Keys name what is secret. A key matches if it, or what follows a '-' or
-	// '_' in it, is one of them, without regard to case, '-' and '_': api_key
-	// matches apiKey, X-Api-Key and OPENAI_API_KEY. So does what begins with a
-	// capital behind a small letter, openaiApiKey, unless it is only a token.
+	// Keys are the secret keys. A key matches if it, or its part after a '-' or '_',
+	// is one of them, ignoring case, '-' and '_': api_key matches apiKey, X-Api-Key
+	// and OPENAI_API_KEY. A part that begins with a capital after a small letter
+	// matches, too (openaiApiKey), unless it is only a token.
 	Keys []string
-	// Values match what is secret wherever it stands: all of a match, or the group
-	// named secret.
+	// Values match secrets anywhere: all of a match, or the group named secret.
 	Values []*regexp.Regexp
-	// Protocol is that of all frames; nil leaves it to each record to name its
-	// own, and to the payload where it names none.
+	// Protocol is that of all frames. If it is nil, each record names its own, or
+	// else the payload determines it.
 	Protocol protocol.Protocol
-	// Outline leaves nothing but the outline of a session: of a message in JSON its
-	// names, and the values that are the protocol's own, such as methods and ids; of any other
-	// payload its length; and no text of the unit's process.
+	// Outline keeps only the outline of a session: of a JSON message its names and
+	// the protocol's own values, such as methods and ids; of any other payload its
+	// length; and no standard error.
 	Outline bool
-	// Calls say what the messages of gRPC calls are; nil knows Latis alone.
+	// Calls has the messages of gRPC calls; nil only knows Latis.
 	Calls *all.Calls
-	// Blind, if not nil, is called for each frame in which keys could not be
-	// looked for, because no schema describes what is in it.
+	// Blind, if not nil, is called for each frame that could not be searched for
+	// keys, because there is no schema for it.
 	Blind func(*Record)
 }
 
-// IsEmpty reports whether nothing is to be taken out.
+// IsEmpty reports whether there is nothing to remove.
 func (x *Redaction) IsEmpty() bool { return len(x.Keys)+len(x.Values) == 0 && !x.Outline }
 
-// blindNote is the text of the note in front of the first record in which keys
-// could not be looked for.
-const blindNote = "redaction: the next frame, and maybe others behind it, is protobuf without a schema or other bytes, in which keys could not be looked for"
+// blindNote is the text of the note before the first record that could not be searched
+// for keys.
+const blindNote = "redaction: the next frame, and maybe later ones, is protobuf without a schema or other bytes, and could not be searched for keys"
 
-// Redacted is what stands in the place of a secret.
+// Redacted replaces a secret.
 const Redacted = "[redacted]"
 
-// Secrets is the redaction of what is known to be secret: credentials by the
-// names that they usually have, and tokens by their forms.
+// Secrets is the redaction of well-known secrets: credentials by their usual names, and
+// tokens by their forms.
 func Secrets() Redaction {
 	return Redaction{
 		Keys: []string{
@@ -81,8 +77,8 @@ func Secrets() Redaction {
 	}
 }
 
-// forms are the patterns of secrets that are known by their form, each with words of
-// which every match has one, in lower case.
+// forms are the patterns of secrets with a known form. Every match contains one of the
+// words, in lower case.
 var forms = sync.OnceValue(func() map[*regexp.Regexp][]string {
 	return map[*regexp.Regexp][]string{
 		regexp.MustCompile(userinfo):                         {"://"},
@@ -93,17 +89,17 @@ var forms = sync.OnceValue(func() map[*regexp.Regexp][]string {
 	}
 })
 
-// secretGroup is the name of the group that is the secret in a match.
+// secretGroup is the name of the group that matches the secret.
 const secretGroup = "secret"
 
 // userinfo matches the password in a URL.
 const userinfo = `://[^/\s:@"']*:(?P<` + secretGroup + `>[^/\s@"']+)@`
 
-// spoken has, by protocol, the key that is a name of the protocol's own,
-// though it looks like a secret: the progress token of LSP.
+// spoken has, by protocol, a key that looks like a secret but is not: the progress token
+// of LSP.
 var spoken = map[string]string{"lsp": "token"}
 
-// Session returns s as it is to be kept, marked as redacted.
+// Session returns s redacted, and marked as such.
 func (x Redaction) Session(s Session) Session {
 	e := newEraser(x)
 	for _, text := range []*string{&s.Controller, &s.Unit, &s.Comment} {
@@ -113,15 +109,13 @@ func (x Redaction) Session(s Session) Session {
 	return s
 }
 
-// Text returns what takes the secrets out of a text that is by itself. It serves one
-// goroutine.
+// Text returns a function that redacts a single text. It is not safe for concurrent use.
 func (x Redaction) Text() func(text string) string {
 	e := newEraser(x)
 	return func(text string) string { return string(e.text([]byte(text))) }
 }
 
-// Redact returns the writer that writes to w what x leaves of the records of
-// the session s.
+// Redact returns a writer that redacts the records of the session s and writes them to w.
 func Redact(w Writer, s *Session, x Redaction) Writer {
 	return &redactor{
 		w: w, eraser: newEraser(x), blind: x.Blind, session: s, outlines: x.Outline,
@@ -135,7 +129,7 @@ type redactor struct {
 	eraser   *eraser
 	reading  reading
 	blind    func(*Record)
-	noted    bool // that something could not be looked into
+	noted    bool // blindNote was written
 	outlines bool
 	payload  []byte
 	raw      []byte
@@ -162,7 +156,7 @@ func (x *redactor) Write(r *Record) error {
 	return x.w.Write(&clean)
 }
 
-// confess says if keys could not be looked for in a frame.
+// confess reports a frame that could not be searched for keys.
 func (x *redactor) confess(r *Record) error {
 	if !x.eraser.blind {
 		return nil
@@ -177,7 +171,7 @@ func (x *redactor) confess(r *Record) error {
 	return x.w.Write(&Record{Kind: Note, Time: r.Time, Text: []byte(blindNote), Frame: frame.Frame{Conn: r.Conn}})
 }
 
-// frame takes the secrets out of a frame.
+// frame redacts a frame.
 func (x *redactor) frame(r *Record) {
 	p := x.reading.protocol(r)
 	switch {
@@ -226,18 +220,17 @@ func (x *redactor) clean(r *Record, p protocol.Protocol) []byte {
 	return x.eraser.mask(payload)
 }
 
-// isSignal reports whether what a frame holds is a carrier's own, and no body.
+// isSignal reports whether a frame belongs to the carrier itself and has no body.
 func isSignal(r *Record) bool {
 	return r.Meta != nil && r.Meta.Signal != frame.NoSignal && r.Meta.Head == nil
 }
 
-// isText reports whether bytes are text, in which keys can be found.
+// isText reports whether bytes are text, which can be searched for keys.
 func isText(b []byte) bool {
 	return utf8.Valid(b) && !bytes.ContainsFunc(b, func(c rune) bool { return c < ' ' && c != '\t' && c != '\n' && c != '\r' })
 }
 
-// withoutAssigned returns what is said of a frame without the secrets that the lines of its
-// head say by themselves, such as the query of an address.
+// withoutAssigned redacts the lines of a head one by one, such as the query of an address.
 func (x *redactor) withoutAssigned(m *frame.Meta) *frame.Meta {
 	if m.Head == nil {
 		return m
@@ -251,9 +244,8 @@ func (x *redactor) withoutAssigned(m *frame.Meta) *frame.Meta {
 	return &clean
 }
 
-// carried takes the secrets out of a frame that came in a carrier. Where there
-// are any, the payload is all that is left of the bytes: what wrapped it may have
-// the same secrets in a form that hides them.
+// carried redacts a frame from a carrier. If there are secrets, only the payload is kept,
+// because the wrapper may contain the same secrets in an encoded form.
 func (x *redactor) carried(r *Record, p protocol.Protocol) {
 	payload := r.Payload()
 	x.meta = AppendMeta(x.meta[:0], r.Meta)
@@ -275,13 +267,13 @@ func (x *redactor) carried(r *Record, p protocol.Protocol) {
 	r.Meta, r.Raw, r.Start, r.End = m, clean, 0, len(clean)
 }
 
-// holdsOthers reports whether the bytes of a frame may hold others, in a form that
-// hides them: an event that is compressed takes all that came with it.
+// holdsOthers reports whether the bytes of a frame may contain other frames in an encoded
+// form: a compressed event has all bytes that arrived with it.
 func holdsOthers(r *Record) bool {
 	return r.Meta.Framing == frame.HTTP && r.Meta.Encoding != "" && r.Meta.Head == nil
 }
 
-// splice puts another payload into the wrapper that a frame has.
+// splice replaces the payload of a frame, keeping the wrapper.
 func (x *redactor) splice(r *Record, payload []byte) {
 	x.raw = append(x.raw[:0], r.Raw[:r.Start]...)
 	x.raw = append(x.raw, payload...)
@@ -289,7 +281,7 @@ func (x *redactor) splice(r *Record, payload []byte) {
 	r.Raw, r.End = x.raw, r.Start+len(payload)
 }
 
-// reframe puts another payload into a wrapper of its own.
+// reframe puts a payload into a new wrapper.
 func (x *redactor) reframe(r *Record, payload []byte) {
 	framing, err := frame.Named(cmp.Or(r.Framing, x.session.Framing))
 	if err != nil {
@@ -306,8 +298,7 @@ func (x *redactor) reframe(r *Record, payload []byte) {
 	r.Raw, r.Start, r.End = raw, e.Start, e.End
 }
 
-// BlindSpot returns a [Redaction.Blind] that warns once; say may be nil. It is a note
-// where only the usual names are looked for.
+// BlindSpot returns a [Redaction.Blind] that warns once; say may be nil.
 func BlindSpot(say func(text string)) func(*Record) {
 	var once sync.Once
 	return func(r *Record) {
@@ -319,8 +310,8 @@ func BlindSpot(say func(text string)) func(*Record) {
 			if r.Seq > 0 {
 				what = fmt.Sprintf("the bytes of frame %d", r.Seq)
 			}
-			say(what + " could not be searched for names, as those of secrets, because no schema describes them, and so maybe of others:" +
-				" give --proto FILE if they are protobuf, or say with --redact-value what secrets look like")
+			say(what + " could not be searched for secret keys, because there is no schema for them; later frames may be affected, too:" +
+				" give --proto FILE if they are protobuf, or describe secrets with --redact-value")
 		})
 	}
 }

@@ -51,12 +51,9 @@ func parseContainer(args []string, opts Options) (Endpoint, error) {
 	if len(args) < 2 {
 		return nil, errors.New("container takes the NAME of a container and a command to run in it")
 	}
-	runtime := opts.Runtime
-	if runtime == "" {
-		var err error
-		if runtime, err = findRuntime(); err != nil {
-			return nil, err
-		}
+	runtime, err := opts.findRuntime()
+	if err != nil {
+		return nil, err
 	}
 	return &command{
 		typed: append([]string{"container"}, args...),
@@ -72,7 +69,10 @@ func parseContainer(args []string, opts Options) (Endpoint, error) {
 // runtimes are container runtimes with the same command line.
 var runtimes = []string{"docker", "podman", "nerdctl"}
 
-func findRuntime() (string, error) {
+func (o *Options) findRuntime() (string, error) {
+	if o.Runtime != "" {
+		return o.Runtime, nil
+	}
 	for _, name := range runtimes {
 		if _, err := exec.LookPath(name); err == nil {
 			return name, nil

@@ -85,13 +85,7 @@ func widest(rows []row) int {
 func rowsOf(left, right []string) (rows []row) {
 	for i, j := 0, 0; i < len(left) || j < len(right); {
 		switch {
-		case i == len(left):
-			rows = append(rows, row{"", right[j], true})
-			j++
-		case j == len(right):
-			rows = append(rows, row{left[i], "", true})
-			i++
-		case left[i] == right[j]:
+		case i < len(left) && j < len(right) && left[i] == right[j]:
 			rows = append(rows, row{left[i], right[j], false})
 			i, j = i+1, j+1
 		default:

@@ -29,16 +29,20 @@ type client struct {
 	runtime *Runtime
 	ws      *websocket.Conn
 	queue   chan []byte   // messages to write
-	ending  chan struct{} // closed to end after the queue is written
+	ending  chan struct{} // closed by closeAfterQueue
 	gone    chan struct{} // closed when nothing more is written
-	once    sync.Once
 
 	observer bool // may not control the run
+
+	// closeAfterQueue closes the connection once the queue is written.
+	closeAfterQueue func()
 }
 
 func newClient(t *Runtime, ws *websocket.Conn) *client {
 	ws.SetReadLimit(clientLimit)
-	return &client{runtime: t, ws: ws, queue: make(chan []byte, clientQueue), ending: make(chan struct{}), gone: make(chan struct{})}
+	c := &client{runtime: t, ws: ws, queue: make(chan []byte, clientQueue), ending: make(chan struct{}), gone: make(chan struct{})}
+	c.closeAfterQueue = sync.OnceFunc(func() { close(c.ending) })
+	return c
 }
 
 // serveRequest reads the request, joins its run, and handles what the controller sends
@@ -185,6 +189,3 @@ func (c *client) push(m []byte, droppable, alone bool) {
 	case <-c.gone:
 	}
 }
-
-// closeAfterQueue closes the connection once the queue is written.
-func (c *client) closeAfterQueue() { c.once.Do(func() { close(c.ending) }) }

@@ -24,39 +24,49 @@ type Misbehaviour struct {
 	deaf bool
 }
 
+func isPart(m *latisv1.ConnectResponse) bool      { return m.GetResponseChunk() != nil }
+func isComplete(m *latisv1.ConnectResponse) bool  { return m.GetResponseComplete() != nil }
+func isCancelled(m *latisv1.ConnectResponse) bool { return m.GetResponseCancelled() != nil }
+
+// twice sends some responses twice.
+func twice(some func(*latisv1.ConnectResponse) bool) func(*deviation, *latisv1.ConnectResponse) {
+	return func(d *deviation, m *latisv1.ConnectResponse) {
+		d.out.addMessage(m)
+		if some(m) {
+			d.out.addMessage(m)
+		}
+	}
+}
+
+// drop does not send some responses.
+func drop(some func(*latisv1.ConnectResponse) bool) func(*deviation, *latisv1.ConnectResponse) {
+	return func(d *deviation, m *latisv1.ConnectResponse) {
+		if !some(m) {
+			d.out.addMessage(m)
+		}
+	}
+}
+
+// alter changes some responses.
+func alter(some func(*latisv1.ConnectResponse) bool, change func(*latisv1.ConnectResponse)) func(*deviation, *latisv1.ConnectResponse) {
+	return func(d *deviation, m *latisv1.ConnectResponse) {
+		if some(m) {
+			change(m)
+		}
+		d.out.addMessage(m)
+	}
+}
+
 // Misbehaviours are all misbehaviours, in the order of the findings.
 var Misbehaviours = []*Misbehaviour{
 	{Name: "orphan", About: "answers a request that nobody made", first: []byte("\x00\x00\x00\x11\x0a\x0cnobody-asked\xfa\x01\x00")},
-	{Name: "after-end", About: "ends each prompt twice", send: func(d *deviation, m *latisv1.ConnectResponse) {
-		d.out.addMessage(m)
-		if m.GetResponseComplete() != nil {
-			d.out.addMessage(m)
-		}
-	}},
-	{Name: "sequence-gap", About: "counts parts from 1", send: func(d *deviation, m *latisv1.ConnectResponse) {
-		if chunk := m.GetResponseChunk(); chunk != nil {
-			chunk.Sequence++
-		}
-		d.out.addMessage(m)
-	}},
-	{Name: "sequence-repeat", About: "sends each part twice", send: func(d *deviation, m *latisv1.ConnectResponse) {
-		d.out.addMessage(m)
-		if m.GetResponseChunk() != nil {
-			d.out.addMessage(m)
-		}
-	}},
+	{Name: "after-end", About: "ends each prompt twice", send: twice(isComplete)},
+	{Name: "sequence-gap", About: "counts parts from 1", send: alter(isPart, func(m *latisv1.ConnectResponse) { m.GetResponseChunk().Sequence++ })},
+	{Name: "sequence-repeat", About: "sends each part twice", send: twice(isPart)},
 	{Name: "wrong-side", About: "sends a request, which only controllers do and nobody answers", first: []byte("\x00\x00\x00\x09\x0a\x05stray\x62\x00")},
-	{Name: "unanswered", About: "does not end prompts", send: func(d *deviation, m *latisv1.ConnectResponse) {
-		if m.GetResponseComplete() == nil {
-			d.out.addMessage(m)
-		}
-	}},
+	{Name: "unanswered", About: "does not end prompts", send: drop(isComplete)},
 	{Name: "cancel-ignored", About: "continues a cancelled prompt", deaf: true},
-	{Name: "cancel-silent", About: "does not confirm a cancel", send: func(d *deviation, m *latisv1.ConnectResponse) {
-		if m.GetResponseCancelled() == nil {
-			d.out.addMessage(m)
-		}
-	}},
+	{Name: "cancel-silent", About: "does not confirm a cancel", send: drop(isCancelled)},
 	{Name: "both-answers", About: "ends each prompt both as complete and as cancelled", send: func(d *deviation, m *latisv1.ConnectResponse) {
 		if m.GetResponseComplete() != nil {
 			const length = 4
@@ -68,18 +78,8 @@ var Misbehaviours = []*Misbehaviour{
 		d.out.addMessage(m)
 	}},
 	{Name: "unknown-kind", About: "sends a message that the protocol does not have", first: []byte("\x00\x00\x00\x0a\x0a\x05stray\x9a\x06\x00")},
-	{Name: "missing-field", About: "leaves out the id at the end of each prompt", send: func(d *deviation, m *latisv1.ConnectResponse) {
-		if m.GetResponseComplete() != nil {
-			m.Id = ""
-		}
-		d.out.addMessage(m)
-	}},
-	{Name: "bad-id", About: "gives parts a request_id that is not their id", send: func(d *deviation, m *latisv1.ConnectResponse) {
-		if m.GetResponseChunk() != nil {
-			m.Id = "not-" + m.Id
-		}
-		d.out.addMessage(m)
-	}},
+	{Name: "missing-field", About: "leaves out the id at the end of each prompt", send: alter(isComplete, func(m *latisv1.ConnectResponse) { m.Id = "" })},
+	{Name: "bad-id", About: "gives parts a request_id that is not their id", send: alter(isPart, func(m *latisv1.ConnectResponse) { m.Id = "not-" + m.Id })},
 	{Name: "malformed", About: "sends a frame that is not a message", first: []byte("\x00\x00\x00\x03\x0a\x7fx")},
 	{Name: "oversize", About: "ends with a frame that is over the limit", last: []byte("\x01\x00\x00\x01\x0a\x01x")},
 	{Name: "truncated", About: "ends inside a frame", last: []byte("\x00\x00\x00\x10\x0a\x01")},
