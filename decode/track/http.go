@@ -15,33 +15,31 @@ import (
 	"github.com/wirectl/wirectl/session"
 )
 
-// An exchange is a request of HTTP, and how far it is answered. Where neither
-// holds a message of a protocol with exchanges of its own, as with the JSON in
-// which models are asked, it is an exchange to the tracker of HTTP, which is told
-// of it as soon as one of them holds anything.
+// An exchange is a request of HTTP, and how much of its answer has come. The tracker of
+// HTTP is told about it where neither holds a message of a protocol with exchanges of its
+// own, as with the JSON in which models are asked, and as soon as one of them holds anything.
 type exchange struct {
 	request session.Frame // without its payload
 	method  string
 	kind    []byte // see [carried.Asked]
-	told    bool   // the tracker knows the request
-	// called is the number of the frame in which the request, or what answers it,
-	// holds messages of a protocol with exchanges of its own; 0 if neither does.
+	told    bool   // the tracker of HTTP knows the request
+	// called is the number of the frame in which the request, or its answer, holds
+	// messages of a protocol with exchanges of its own; 0 if neither does.
 	called int64
-	// Of the answer, once its head was seen:
+	// About the answer, once its head was seen:
 	answered bool
 	status   string
 	failed   bool // by its status
 	events   bool // it is a stream of them
 
-	agent *agentCall // nil if it is none
-	model *modelCall // nil if it is none
-
-	coding *codingCall // nil if it is none
+	call  apiCall // nil if no API is called
+	asked bool    // the tracker of the API knows the request
 }
 
-// begin begins the exchange of a request that an API knows.
-func (f *Follower) begin(it *decode.Item) *exchange {
-	e := &exchange{request: f.carried(it), method: it.Frame.Meta.Head.Method()}
+// begin begins the exchange of a request.
+func (f *Follower) begin(it *decode.Item, request session.Frame) *exchange {
+	head := it.Frame.Meta.Head
+	e := &exchange{request: request, method: head.Method(), kind: carried.Asked(head)}
 	e.request.Payload = nil
 	f.web.set(it.Frame, e)
 	return e
@@ -53,34 +51,38 @@ func bodyFollows(f *frame.Frame) bool {
 	return f.Meta.Signal != frame.NoSignal && head.Method() == "POST" && strings.Contains(head.Start, "HTTP/2")
 }
 
-// asked returns the request of e, with its body if that is in an item.
+// asked returns the request of e, with its body if the item holds that.
 func (f *Follower) asked(e *exchange, it *decode.Item) (fr session.Frame, hasBody bool) {
 	if it.Frame.Dir == frame.U2C || it.Frame.Meta.Signal != frame.NoSignal {
 		return e.request, false
 	}
 	fr = f.carried(it)
-	fr.Time = e.request.Time
+	fr.Time, fr.Version, fr.Stated = e.request.Time, e.request.Version, e.request.Stated
 	return fr, true
 }
 
-// feedCall tells the tracker of p of a message. A fault of its body is told first: its head
-// says enough for the exchange.
-func (f *Follower) feedCall(p protocol.Protocol, fr session.Frame, m *protocol.Message) {
-	t := f.trackers.of(p, f.stream)
-	if fr.Fault != nil {
-		t.Feed(fr, nil)
-		fr.Fault, fr.Size = nil, 0
-	}
-	t.Feed(fr, m)
+// feed feeds the tracker of p.
+func (f *Follower) feed(p protocol.Protocol, fr session.Frame, m *protocol.Message) {
+	f.trackers.of(p, f.stream).Feed(fr, m)
 }
 
-// Exchanges are those that are open, by connection and stream.
+// feedCall feeds the tracker of p. It tells a fault of the body first: the head says enough
+// for the exchange.
+func (f *Follower) feedCall(p protocol.Protocol, fr session.Frame, m *protocol.Message) {
+	if fr.Fault != nil {
+		f.feed(p, fr, nil)
+		fr.Fault, fr.Size = nil, 0
+	}
+	f.feed(p, fr, m)
+}
+
+// exchanges are those that are open, by connection and stream.
 type exchanges struct {
 	ofConn map[int]map[int64]*exchange
 	open   int // on all connections
 }
 
-// maxExchanges bounds those that are open at once: of a capture of one direction no
+// maxExchanges bounds those that are open at once: in a capture of one direction, no
 // request is ever answered.
 const maxExchanges = 1 << 16
 
@@ -110,7 +112,6 @@ func (es *exchanges) remove(f *frame.Frame) {
 	}
 }
 
-// forgetConn forgets the exchanges of a connection.
 func (es *exchanges) forgetConn(conn int) {
 	es.open -= len(es.ofConn[conn])
 	delete(es.ofConn, conn)
@@ -128,12 +129,10 @@ func isPlain(it *decode.Item) bool {
 
 var plain = []string{opaque.JSON.Name(), opaque.Bytes.Name(), protobuf.Schemaless{}.Name()}
 
-// A refusal is what an answer of HTTP says to all that its request asks for. The
-// request is the frame of that number, 0 if the answer refuses nothing; status is
-// "" if the answer says it by an error of the protocol.
+// A refusal is an answer of HTTP that refuses everything that its request asks for.
 type refusal struct {
-	asked  int64
-	status string
+	asked  int64  // the number of the request's frame; 0 if nothing is refused
+	status string // "" if the answer says it by an error of the protocol
 }
 
 // exchange handles an item of HTTP. It returns false for items that others handle: a
@@ -151,10 +150,10 @@ func (f *Follower) exchange(it *decode.Item) (no refusal, taken bool) {
 		f.calls(e, it)
 		return no, false
 	case head.Method() != "":
-		f.requested(it, head, isPlain)
+		f.requested(it, isPlain)
 		return no, true
 	case e == nil:
-		if isPlain = isPlain || isNameless(&it.Message); isPlain { // to a request that was not seen, or could not be read
+		if isPlain = isPlain || isNameless(&it.Message); isPlain { // its request was not seen, or could not be read
 			f.feedBody(it)
 		}
 		return no, isPlain
@@ -171,8 +170,8 @@ func (f *Follower) exchange(it *decode.Item) (no refusal, taken bool) {
 	return no, true
 }
 
-// calls handles a request that holds messages of a protocol. In HTTP/2 its head
-// came before.
+// calls handles a request that holds messages of a protocol. In HTTP/2, its head came
+// before.
 func (f *Follower) calls(e *exchange, it *decode.Item) {
 	if e == nil || it.Frame.Meta.Head != nil {
 		e = &exchange{method: it.Frame.Meta.Head.Method()}
@@ -181,9 +180,9 @@ func (f *Follower) calls(e *exchange, it *decode.Item) {
 	e.called = it.Seq
 }
 
-// callAnswered handles the answer to such a request, and returns what it refuses. A
-// status can refuse what was asked, and so can an error that does not say by its id
-// what it answers. Success without an answer says nothing: that may come elsewhere.
+// callAnswered handles the answer to such a request, and returns what it refuses. A status
+// can refuse the request, and so can an error without an id. Success without an answer says
+// nothing: the answer may come elsewhere.
 func (f *Follower) callAnswered(e *exchange, it *decode.Item) (no refusal) {
 	of := it.Frame
 	isCall := carried.Of(of) == nil && !isPlain(it)
@@ -202,7 +201,7 @@ func (f *Follower) callAnswered(e *exchange, it *decode.Item) (no refusal) {
 	case isCall && (e.failed || isNameless(&it.Message)):
 		no.asked = e.called
 	case isCall:
-	case ends && e.status >= "300": // who is sent elsewhere asks again
+	case ends && e.status >= "300": // a client that is sent elsewhere asks again
 		no = refusal{e.called, e.status}
 	case it.Err != nil:
 		f.trackers.of(carried.HTTP, f.stream).Feed(f.ofHTTP(it), &m)
@@ -212,16 +211,11 @@ func (f *Follower) callAnswered(e *exchange, it *decode.Item) (no refusal) {
 	return no
 }
 
-// endStream tells the tracker of the wire that the answer to a request is complete.
+// endStream tells the tracker of all HTTP that the answer to a request is complete.
 func (f *Follower) endStream(of *frame.Frame) {
 	w := f.wire(httpWire)
 	conn, stream := f.scopes.Of(of)
-	end := heldFrame{Frame: session.Frame{Conn: conn + f.base, Stream: stream, Time: f.Last}, stream: true}
-	if w.tracker == nil {
-		f.hold(w, end)
-	} else {
-		w.pass(&end, nil)
-	}
+	f.hand(w, &heldFrame{Frame: session.Frame{Conn: conn + f.base, Stream: stream, Time: f.Last}, stream: true}, nil)
 }
 
 // isNameless reports whether a message is an error that names no request.
@@ -229,15 +223,11 @@ func isNameless(m *protocol.Message) bool { return m.Phase == protocol.Fail && m
 
 // feedBody handles JSON of HTTP that belongs to no exchange of it.
 func (f *Follower) feedBody(it *decode.Item) {
-	m := protocol.Message{Kind: kindBody, Seq: -1}
-	f.trackers.of(carried.HTTP, f.stream).Feed(f.ofHTTP(it), &m)
+	f.trackers.of(carried.HTTP, f.stream).Feed(f.ofHTTP(it), &protocol.Message{Kind: kindBody, Seq: -1})
 }
 
-// requested handles a request.
-func (f *Follower) requested(it *decode.Item, head *frame.Head, isPlain bool) {
-	e := &exchange{request: f.ofHTTP(it), method: head.Method(), kind: carried.Asked(head)}
-	e.request.Payload = nil
-	f.web.set(it.Frame, e)
+func (f *Follower) requested(it *decode.Item, isPlain bool) {
+	e := f.begin(it, f.ofHTTP(it))
 	if w := f.wires[httpWire+f.base]; w != nil && w.tracker != nil && e.method != "POST" {
 		w.tracker.Judge(e.request)
 	}
@@ -254,15 +244,15 @@ func (f *Follower) answered(e *exchange, it *decode.Item, holds bool) {
 		f.addRequest(e, it.Frame)
 	}
 	if e.told || fr.Fault != nil {
-		f.trackers.of(carried.HTTP, f.stream).Feed(fr, &m)
+		f.feed(carried.HTTP, fr, &m)
 	}
 	if m.Phase.Ends() || m.Phase == protocol.Cancel {
 		f.web.remove(it.Frame)
 	}
 }
 
-// ofHTTP returns what the tracker of HTTP wants to know of an item, whose scope is
-// its request.
+// ofHTTP returns what the tracker of HTTP is told about an item, whose scope is its
+// request.
 func (f *Follower) ofHTTP(it *decode.Item) session.Frame {
 	fr := f.carried(it)
 	fr.Conn, fr.Stream = it.Frame.Conn+f.base, int(it.Frame.Stream)
@@ -270,14 +260,14 @@ func (f *Follower) ofHTTP(it *decode.Item) session.Frame {
 	return fr
 }
 
-// addRequest tells the tracker of a request, unless it knows it.
+// addRequest tells the tracker of HTTP about a request, unless it knows it.
 func (f *Follower) addRequest(e *exchange, of *frame.Frame) {
 	if e.told {
 		return
 	}
 	e.told = true
 	m := protocol.Message{Kind: e.kind, Phase: protocol.Open, Seq: -1, ID: carried.Token(of)}
-	f.trackers.of(carried.HTTP, f.stream).Feed(e.request, &m)
+	f.feed(carried.HTTP, e.request, &m)
 }
 
 var (
@@ -285,7 +275,7 @@ var (
 	kindEvent = []byte("event")
 )
 
-// message returns what a frame means that follows the request of e.
+// message returns the meaning of a frame that follows the request of e.
 func (e *exchange) message(f *frame.Frame) (m protocol.Message) {
 	carried.Parse(f, &m)
 	signal, status := f.Meta.Signal, f.Meta.Head.Status()
@@ -293,7 +283,7 @@ func (e *exchange) message(f *frame.Frame) (m protocol.Message) {
 	case strings.HasPrefix(status, "1"):
 		return m
 	case signal == frame.Reset:
-		switch { // without an error, it still is no end
+		switch { // even without an error, it is no end
 		case m.Phase != protocol.Note:
 		case f.Dir == frame.C2U:
 			m.Ref, m.Phase = carried.Token(f), protocol.Cancel
@@ -334,9 +324,9 @@ func (e *exchange) lastPhase() protocol.Phase {
 	return protocol.Close
 }
 
-// isWhole reports whether an answer whose frame is a head has no other: in HTTP/1.1
-// the body is in the same frame, unless it is a stream of events. In HTTP/2 an end
-// follows where the head leaves a body open that there is not.
+// isWhole reports whether an answer that begins with this head has no other frame. In
+// HTTP/1.1 the body is in the same frame, unless it is a stream of events. In HTTP/2 an end
+// follows a head that leaves the body open, even if there is none.
 func (e *exchange) isWhole(head *frame.Head) bool {
 	if e.method == "HEAD" || !carrier.LeavesBody(head) {
 		return true

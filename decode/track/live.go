@@ -14,9 +14,9 @@ import (
 	"github.com/wirectl/wirectl/session"
 )
 
-// A liveSession is a WebSocket to the API of a model. What the model says there is in
-// turns, each of which is an exchange. The server begins a turn, which has no name before:
-// because it was asked for one, or because it has heard enough.
+// A liveSession is a WebSocket to the API of a model. The model speaks in turns, each of
+// which is an exchange. The server begins a turn, and names it then: because it was asked
+// for one, or because it has heard enough.
 type liveSession struct {
 	protocol protocol.Protocol
 	model    string
@@ -24,11 +24,11 @@ type liveSession struct {
 	waiting  []*liveTurn    // asked for, and not begun
 	open     []*liveTurn    // begun, the oldest first
 	last     []byte         // the id of the turn that began last; nil if none has
-	heard    *session.Frame // the newest with what the client says while it goes on; or nil
+	heard    *session.Frame // the newest in which the client speaks, while it goes on; or nil
 	turns    int64
 }
 
-// A liveTurn is a turn of the model, or that it is asked for one.
+// A liveTurn is a turn of the model, or a request for one.
 type liveTurn struct {
 	modelAnswer
 	id          []byte
@@ -37,7 +37,7 @@ type liveTurn struct {
 	interrupted bool
 }
 
-// maxTurns bounds the turns of a session that are waited for, and those that are open.
+// maxTurns bounds the turns of a session that are waiting, and those that are open.
 const maxTurns = 64
 
 // live handles an item of such a session. It reports whether it is of one.
@@ -48,15 +48,12 @@ func (f *Follower) live(it *decode.Item) bool {
 	}
 	fr := f.carried(it)
 	if it.Err != nil {
-		f.feedLive(it.Protocol, fr, nil)
+		f.feed(it.Protocol, fr, nil)
 		return true
 	}
 	s := f.lives[of.Conn]
 	if s == nil {
 		s = &liveSession{protocol: it.Protocol}
-		if f.lives == nil {
-			f.lives = map[int]*liveSession{}
-		}
 		f.lives[of.Conn] = s
 	}
 	m := it.Message
@@ -64,22 +61,18 @@ func (f *Follower) live(it *decode.Item) bool {
 	case m.Phase == protocol.Note:
 		f.noteLive(s, it, fr, &m)
 	case m.Phase == protocol.Open:
-		f.askLive(s, it, fr, &m)
+		f.askLive(s, fr, &m)
 	case m.Phase == protocol.Cancel:
-		f.cancelLive(s, it.Protocol, fr, &m)
+		f.cancelLive(s, fr, &m)
 	case m.Phase == protocol.Fail && m.ID.IsZero():
-		f.refuseLive(s, it.Protocol, fr, &m)
+		f.refuseLive(s, fr, &m)
 	default:
 		f.answerLive(s, it, fr, &m)
 	}
 	return true
 }
 
-func (f *Follower) feedLive(p protocol.Protocol, fr session.Frame, m *protocol.Message) {
-	f.trackers.of(p, f.stream).Feed(fr, m)
-}
-
-// noteLive handles what is not part of a turn.
+// noteLive handles an item that is not part of a turn.
 func (f *Follower) noteLive(s *liveSession, it *decode.Item, fr session.Frame, m *protocol.Message) {
 	if len(m.Model) > 0 {
 		s.model = string(m.Model)
@@ -90,7 +83,7 @@ func (f *Follower) noteLive(s *liveSession, it *decode.Item, fr session.Frame, m
 		heard.Payload, heard.Again = nil, true
 		s.heard = &heard
 	}
-	if t := s.current(); t != nil && it.Protocol != openai.Realtime {
+	if t := s.current(); t != nil && s.protocol != openai.Realtime {
 		t.told(m, f.prices)
 		m.ID = turnToken(t.id)
 		if m.Usage != (protocol.Usage{}) {
@@ -98,10 +91,10 @@ func (f *Follower) noteLive(s *liveSession, it *decode.Item, fr session.Frame, m
 		}
 	}
 	m.Bind = protocol.Token{}
-	f.feedLive(it.Protocol, fr, m)
+	f.feed(s.protocol, fr, m)
 }
 
-// offerLive notes the tools that a session offers, all of which it tells at once.
+// offerLive notes the tools that a session offers. It tells all of them at once.
 func (f *Follower) offerLive(s *liveSession, it *decode.Item) {
 	for _, member := range []string{"session", "setup"} {
 		own, ok := jsonscan.Get(it.Payload, member)
@@ -116,20 +109,20 @@ func (f *Follower) offerLive(s *liveSession, it *decode.Item) {
 	}
 }
 
-// askLive handles what asks for a turn. Where the client interrupts one by that, the next
-// begins when that is over.
-func (f *Follower) askLive(s *liveSession, it *decode.Item, fr session.Frame, m *protocol.Message) {
+// askLive handles a request for a turn. If it interrupts a turn, the next one begins when
+// that is over.
+func (f *Follower) askLive(s *liveSession, fr session.Frame, m *protocol.Message) {
 	current := s.current()
 	switch {
-	case it.Protocol == openai.Realtime:
+	case s.protocol == openai.Realtime:
 	case current != nil && string(m.Kind) == "toolResponse": // of the turn that is open
 		note := *m
 		note.Phase = protocol.Note
-		f.feedLive(it.Protocol, fr, &note)
+		f.feed(s.protocol, fr, &note)
 		return
 	case current != nil:
 		stop := protocol.Message{Kind: m.Kind, Phase: protocol.Cancel, Ref: turnToken(current.id), Seq: -1}
-		f.feedLive(it.Protocol, fr, &stop)
+		f.feed(s.protocol, fr, &stop)
 		fr.Again = true
 	}
 	if len(s.waiting) == maxTurns {
@@ -140,13 +133,13 @@ func (f *Follower) askLive(s *liveSession, it *decode.Item, fr session.Frame, m 
 	if len(m.Model) > 0 {
 		s.model = string(m.Model)
 	}
-	if it.Protocol != openai.Realtime && current == nil {
-		f.beginLive(s, it.Protocol, nil, &fr)
+	if s.protocol != openai.Realtime && current == nil {
+		f.beginLive(s, nil, &fr)
 	}
 }
 
-// cancelLive handles a cancel, which is of the turn that is open unless it names one.
-func (f *Follower) cancelLive(s *liveSession, p protocol.Protocol, fr session.Frame, m *protocol.Message) {
+// cancelLive handles a cancel, which means the open turn unless it names one.
+func (f *Follower) cancelLive(s *liveSession, fr session.Frame, m *protocol.Message) {
 	m.Bind = protocol.Token{}
 	switch t := s.current(); {
 	case !m.Ref.IsZero():
@@ -157,12 +150,12 @@ func (f *Follower) cancelLive(s *liveSession, p protocol.Protocol, fr session.Fr
 	default:
 		m.Phase = protocol.Note
 	}
-	f.feedLive(p, fr, m)
+	f.feed(s.protocol, fr, m)
 }
 
-// refuseLive handles an error, which ends the request that it names. If it names none it is
-// about the newest, and if that was no request for a turn, about nothing that is tracked.
-func (f *Follower) refuseLive(s *liveSession, p protocol.Protocol, fr session.Frame, m *protocol.Message) {
+// refuseLive handles an error, which ends the request that it names. If it names none, it
+// means the newest; an error about anything but a request for a turn is a note.
+func (f *Follower) refuseLive(s *liveSession, fr session.Frame, m *protocol.Message) {
 	at := slices.IndexFunc(s.waiting, func(t *liveTurn) bool { return bytes.Equal(t.event, m.Ref.Text) })
 	if m.Ref.IsZero() {
 		at = len(s.waiting) - 1
@@ -170,29 +163,25 @@ func (f *Follower) refuseLive(s *liveSession, p protocol.Protocol, fr session.Fr
 	m.Ref = protocol.Token{}
 	if at < 0 {
 		m.Phase = protocol.Note
-		f.feedLive(p, fr, m)
+		f.feed(s.protocol, fr, m)
 		return
 	}
 	t := s.waiting[at]
 	s.waiting = slices.Delete(s.waiting, at, at+1)
-	t.id = t.event
-	if len(t.id) == 0 {
-		t.id = strconv.AppendInt(nil, t.asked.Seq, 10)
-	}
-	f.openLive(s, p, t)
+	f.openUnbegun(s, t)
 	m.ID = turnToken(t.id)
-	f.feedLive(p, fr, m)
+	f.feed(s.protocol, fr, m)
 }
 
-// answerLive handles what is part of a turn, or ends it.
+// answerLive handles an item that is part of a turn, or ends it.
 func (f *Follower) answerLive(s *liveSession, it *decode.Item, fr session.Frame, m *protocol.Message) {
 	t := s.turn(m.ID.Text)
 	if t == nil {
 		begun := fr
-		if it.Protocol != openai.Realtime && s.heard != nil {
+		if s.protocol != openai.Realtime && s.heard != nil {
 			begun, s.heard = *s.heard, nil
 		}
-		t = f.beginLive(s, it.Protocol, m.ID.Text, &begun)
+		t = f.beginLive(s, m.ID.Text, &begun)
 	}
 	if m.Empty && string(m.StopReason) == "interrupted" {
 		t.interrupted, m.StopReason = true, nil
@@ -208,15 +197,15 @@ func (f *Follower) answerLive(s *liveSession, it *decode.Item, fr session.Frame,
 		fr.Broken = append(fr.Broken, t.tools.Judge(t.stopped, s.offered.fits)...)
 		s.open = slices.DeleteFunc(s.open, func(o *liveTurn) bool { return o == t })
 	}
-	f.feedLive(it.Protocol, fr, m)
-	if m.Phase.Ends() && it.Protocol != openai.Realtime && len(s.waiting) > 0 {
-		f.beginLive(s, it.Protocol, nil, nil)
+	f.feed(s.protocol, fr, m)
+	if m.Phase.Ends() && s.protocol != openai.Realtime && len(s.waiting) > 0 {
+		f.beginLive(s, nil, nil)
 	}
 }
 
-// beginLive begins a turn: that for which was asked first, or if none was, one that the
+// beginLive begins a turn: the one that was asked for first, or if none was, one that the
 // server begins with a frame.
-func (f *Follower) beginLive(s *liveSession, p protocol.Protocol, id []byte, with *session.Frame) *liveTurn {
+func (f *Follower) beginLive(s *liveSession, id []byte, with *session.Frame) *liveTurn {
 	var t *liveTurn
 	if len(s.waiting) > 0 {
 		t, s.waiting = s.waiting[0], s.waiting[1:]
@@ -228,7 +217,7 @@ func (f *Follower) beginLive(s *liveSession, p protocol.Protocol, id []byte, wit
 	if t.id = bytes.Clone(id); id == nil {
 		t.id = strconv.AppendInt(nil, s.turns, 10)
 	}
-	f.openLive(s, p, t)
+	f.openLive(s, t)
 	if len(s.open) == maxTurns {
 		s.open = s.open[1:]
 	}
@@ -236,16 +225,25 @@ func (f *Follower) beginLive(s *liveSession, p protocol.Protocol, id []byte, wit
 	return t
 }
 
-// openLive tells the tracker of a turn.
-func (f *Follower) openLive(s *liveSession, p protocol.Protocol, t *liveTurn) {
+// openLive tells the tracker about a turn.
+func (f *Follower) openLive(s *liveSession, t *liveTurn) {
 	fr := t.asked
 	fr.Dir, t.model = frame.C2U, s.model
 	model := []byte(s.model)
-	f.feedLive(p, fr, &protocol.Message{Kind: t.kind, Phase: protocol.Open, ID: turnToken(t.id), Model: model, Label: model, Seq: -1})
+	f.feed(s.protocol, fr, &protocol.Message{Kind: t.kind, Phase: protocol.Open, ID: turnToken(t.id), Model: model, Label: model, Seq: -1})
 }
 
-// endLive tells the tracker of what was asked for on a connection that has ended, and not
-// begun.
+// openUnbegun tells the tracker about a turn that the server never began, so that it has
+// no name of its own.
+func (f *Follower) openUnbegun(s *liveSession, t *liveTurn) {
+	if t.id = t.event; len(t.id) == 0 {
+		t.id = strconv.AppendInt(nil, t.asked.Seq, 10)
+	}
+	f.openLive(s, t)
+}
+
+// endLive tells the tracker about turns that were asked for on a connection that has ended,
+// and never began.
 func (f *Follower) endLive(conn int) {
 	s := f.lives[conn]
 	if s == nil {
@@ -253,10 +251,7 @@ func (f *Follower) endLive(conn int) {
 	}
 	delete(f.lives, conn)
 	for _, t := range s.waiting {
-		if t.id = t.event; len(t.id) == 0 {
-			t.id = strconv.AppendInt(nil, t.asked.Seq, 10)
-		}
-		f.openLive(s, s.protocol, t)
+		f.openUnbegun(s, t)
 	}
 }
 
@@ -264,7 +259,7 @@ func turnToken(id []byte) protocol.Token {
 	return protocol.Token{Space: protocol.SpaceTurn, Text: id}
 }
 
-// current returns the turn that began last and is open; nil if none is.
+// current returns the open turn that began last; nil if there is none.
 func (s *liveSession) current() *liveTurn {
 	if len(s.open) == 0 {
 		return nil
@@ -272,8 +267,8 @@ func (s *liveSession) current() *liveTurn {
 	return s.open[len(s.open)-1]
 }
 
-// turn returns the open turn of an id, or the current one if that is nil; nil if it is not
-// open.
+// turn returns the open turn of an id, or the current one if the id is nil; nil if there is
+// none.
 func (s *liveSession) turn(id []byte) *liveTurn {
 	if id == nil {
 		return s.current()

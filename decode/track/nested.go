@@ -8,8 +8,8 @@ import (
 	"github.com/wirectl/wirectl/session"
 )
 
-// A nested session is one of MCP inside of a session of Claude Code, which is the client
-// of an MCP server that its own client runs.
+// A nested session is one of MCP inside a session of Claude Code, which is the client of an
+// MCP server that its own client runs.
 type nested struct {
 	servers map[string]int  // the streams of the servers, by name
 	asked   map[string]bool // the control requests whose MCP message wants an answer
@@ -19,7 +19,7 @@ type nested struct {
 // maxNested bounds the servers and the requests that are remembered.
 const maxNested = 1 << 10
 
-// nest feeds the tracker of MCP with what a message of Claude Code carries.
+// nest feeds the tracker of MCP with the message that one of Claude Code carries.
 func (f *Follower) nest(w *followed, it *decode.Item, fr session.Frame) {
 	n, ok := claude.NestedIn(it.Payload)
 	if !ok || w.tracker == nil {
@@ -36,14 +36,13 @@ func (f *Follower) nest(w *followed, it *decode.Item, fr session.Frame) {
 	fr.Dir = fr.Dir.Opposite()
 	var m protocol.Message
 	if jsonrpc.MCP.Parse(n.Message, &m) != nil {
-		return // an inner fault is one of the whole, which has been said
+		return // the fault is one of the whole message, which was told
 	}
-	oneWay := f.stream || f.Last.IsZero() && !f.bothWays()
-	f.trackers.of(jsonrpc.MCP, oneWay).Feed(fr, &m)
+	f.trackers.of(jsonrpc.MCP, f.oneWay()).Feed(fr, &m)
 }
 
-// passes reports whether a message is one of MCP, and notes what it tells. The answer to
-// a control request with a notification only fills its place.
+// passes reports whether a message is one of MCP, and notes what it tells. The answer to a
+// control request with a notification holds none.
 func (s *nested) passes(n *claude.Nested) bool {
 	if n.Answer {
 		asked := s.asked[string(n.Request)]

@@ -7,14 +7,14 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 )
 
-// A paid request is one that a model is asked for money.
+// A paid request is one that costs money.
 type paid struct {
 	seq     int64          // of its frame
-	repeat  int64          // of the first that is equal, while it was open
-	outcome protocol.Phase // how it has ended; Open as long as that is not known
+	repeat  int64          // of the frame of the first equal request that came while it was open
+	outcome protocol.Phase // how it ended; Open as long as that is not known
 }
 
-// payments are the requests of a session by the hash of what they ask for.
+// payments are the requests of a session by the hash of their content.
 type payments struct {
 	seed       maphash.Seed
 	young, old map[uint64]*paid
@@ -26,7 +26,7 @@ const maxPaid = 1 << 12
 // free are the kinds of requests that cost nothing.
 var free = []string{"models", "tunedModels", "endpoints", "messages/count_tokens", "countTokens", "responses/get", "responses/delete", "responses/cancel", "responses/input_items", "responses/input_tokens"}
 
-// pay remembers a request, and says if an equal one has succeeded.
+// pay remembers a request, and reports an equal one that has succeeded.
 func (f *Follower) pay(c *modelCall, seq int64, body []byte) []protocol.Broken {
 	if slices.Contains(free, c.Kind) {
 		return nil
@@ -59,8 +59,8 @@ func (f *Follower) pay(c *modelCall, seq int64, body []byte) []protocol.Broken {
 	return nil
 }
 
-// repeated says that an answer comes to a request that was repeated before: so that was not
-// given up.
+// repeated reports an answer to a request that was repeated before: so the client had not
+// given it up.
 func (c *modelCall) repeated(phase protocol.Phase) []protocol.Broken {
 	if c.paid == nil || c.paid.repeat == 0 || phase != protocol.Part && phase != protocol.Close {
 		return nil

@@ -1,4 +1,4 @@
-// Package track feeds the trackers of package session with what package decode reads. It
+// Package track feeds the trackers of package session with the items of package decode. It
 // chooses the rules by which each connection is judged.
 package track
 
@@ -31,9 +31,8 @@ type Trackers struct {
 	Timed  bool // the times of some frames are known
 	Said   bool // the texts of the answers of models are kept while they come
 	// Apart says that no connection of one session has the number of one of another.
-	Apart bool
-	// Watcher, if not nil, is told what they learn.
-	Watcher session.Watcher
+	Apart   bool
+	Watcher session.Watcher // told what they learn, if it is not nil
 
 	conns int  // connections of the sessions so far
 	lossy bool // messages were missing
@@ -62,17 +61,17 @@ func (ts *Trackers) of(p protocol.Protocol, oneWay bool) *session.Tracker {
 	return t
 }
 
-// A Follower feeds trackers with one session. It holds frames back until it
-// knows which tracker they are for. The first messages of a JSON-RPC
-// connection do not tell by whose rules it is to be judged; and the records of
-// a capture may all be of one direction, in which nothing is ever answered.
+// A Follower feeds trackers with one session. It holds frames back until it knows which
+// tracker they are for: the first messages of a JSON-RPC connection do not tell which rules
+// it follows, and the records of a capture may all be of one direction, in which nothing is
+// ever answered.
 type Follower struct {
 	trackers *Trackers
 	named    bool // the protocol is given
 	stream   bool // the session is a stream, of one direction
 	settled  bool // it is known whether the session has one direction
 	seen     [3]bool
-	base     int // what connections are numbered from
+	base     int // added to the numbers of connections
 	wires    map[int]*followed
 	last     *followed   // of the wires
 	order    []*followed // the same, in the order of their first frames
@@ -88,13 +87,13 @@ type Follower struct {
 	prices   prices.List
 	conns    map[int]bool      // of frames that came in a carrier
 	halves   map[int]frame.Dir // the direction in which a connection has ended
-	units    map[int]*unit     // of which something is known besides their frames
+	units    map[int]*unit     // of which more is known than their frames
 	held     int               // bytes
 	Last     time.Time         // when the last frame was read
 }
 
-// All HTTP of a session is on one wire, because a client uses any number of connections
-// to one server.
+// All HTTP of a session is on one wire, because a client may use many connections to one
+// server.
 const httpWire = -1
 
 // wireOf returns the number of the wire that an item travelled on.
@@ -114,37 +113,34 @@ type followed struct {
 	tracker  *session.Tracker  // nil as long as frames are held back
 	held     []heldFrame
 	message  protocol.Message
-	nested   *nested // sessions of MCP inside of it, or nil
+	nested   *nested // the sessions of MCP inside it, or nil
 }
 
-// A heldFrame has a payload of its own. It is well if that has been read as a
-// message of some protocol.
+// A heldFrame has a payload of its own.
 type heldFrame struct {
 	session.Frame
-	well bool
-	no   refusal
-	ends bool // it is not a message, but closes the connection because of those before
-	// It is not a message, but ends the answer to what was asked on its stream.
-	stream bool
+	well   bool // it was read as a message of some protocol
+	no     refusal
+	ends   bool // it is no message, but closes the connection because of those before
+	stream bool // it is no message, but ends the answer to the request on its stream
 }
 
 const (
-	// maxHeld bounds the memory for frames that are held back, in bytes.
-	maxHeld = 4 << 20
-	// heldSize is what a frame takes besides its payload.
-	heldSize = 256
-	// maxUntold bounds the frames of a wire that are held back because none of them
-	// tells more than JSON-RPC.
+	maxHeld  = 4 << 20 // bytes of the frames that are held back
+	heldSize = 256     // bytes that a frame takes besides its payload
+	// maxUntold bounds the frames of a wire that are held back because they tell no more
+	// than JSON-RPC.
 	maxUntold = 64
 )
 
-// NewFollower returns the follower of a session that is read from in. The
-// trackers may have been fed with others before.
+// NewFollower returns the follower of a session that is read from in. The trackers may have
+// followed others before.
 func NewFollower(ts *Trackers, in decode.Input, cfg decode.Config) *Follower {
 	f := &Follower{
 		trackers: ts, named: cfg.Protocol != nil,
 		stream: in.Capture == nil, settled: in.Capture == nil, prices: cfg.Prices,
-		wires: make(map[int]*followed),
+		wires: map[int]*followed{}, lives: map[int]*liveSession{},
+		conns: map[int]bool{}, halves: map[int]frame.Dir{}, units: map[int]*unit{},
 	}
 	if !ts.Apart {
 		f.base = ts.conns
@@ -161,7 +157,7 @@ func (f *Follower) View(dst []byte, it *decode.Item) ([]byte, error) {
 		f.rejected(it)
 		return dst, nil
 	}
-	if !f.named && (f.agent(it) || f.code(it) || f.model(it)) || f.live(it) {
+	if !f.named && f.api(it) || f.live(it) {
 		return dst, nil
 	}
 	var no refusal
@@ -188,15 +184,11 @@ func (f *Follower) View(dst []byte, it *decode.Item) ([]byte, error) {
 		f.place(&fr, it.Frame)
 	}
 	f.learn(&fr)
-	h := heldFrame{Frame: fr, well: well, no: no}
-	switch {
-	case w.tracker == nil:
-		f.hold(w, h)
-	case it.Protocol == w.protocol:
-		w.pass(&h, &it.Message)
-	default:
-		w.pass(&h, nil)
+	var m *protocol.Message
+	if it.Protocol == w.protocol {
+		m = &it.Message
 	}
+	f.hand(w, &heldFrame{Frame: fr, well: well, no: no}, m)
 	if well && it.Protocol == claude.Protocol {
 		f.nest(w, it, fr)
 	}
@@ -214,28 +206,24 @@ func (f *Follower) call(it *decode.Item) {
 	case it.Err != nil && it.Err != it.Frame.Flaw:
 		m = nil
 	}
-	f.trackers.of(carried.GRPC, f.stream).Feed(fr, m)
+	f.feed(carried.GRPC, fr, m)
 }
 
-// rejected notes that the unit closes a WebSocket because of what came on it.
+// rejected notes that the unit closes a WebSocket because of its messages.
 func (f *Follower) rejected(it *decode.Item) {
 	h := heldFrame{Frame: f.carried(it), ends: true}
-	switch w := f.wires[h.Conn]; {
-	case w == nil: // nothing came
-	case w.tracker == nil:
-		f.hold(w, h)
-	default:
-		w.pass(&h, nil)
+	if w := f.wires[h.Conn]; w != nil {
+		f.hand(w, &h, nil)
 	}
 }
 
-// isOther reports whether a frame resets what was no call of gRPC, as far as none was
-// seen.
+// isOther reports whether a frame resets something other than a call of gRPC, because no
+// such call was seen.
 func (f *Follower) isOther(of *frame.Frame) bool {
 	return of.Meta.Signal == frame.Reset && !slices.ContainsFunc(f.trackers.List, func(t Tracker) bool { return t.Protocol == carried.GRPC })
 }
 
-// carried returns what trackers want to know of an item that came in a carrier.
+// carried returns what trackers are told about an item that came in a carrier.
 func (f *Follower) carried(it *decode.Item) session.Frame {
 	fr := (&followed{}).frame(it)
 	f.place(&fr, it.Frame)
@@ -243,7 +231,7 @@ func (f *Follower) carried(it *decode.Item) session.Frame {
 	return fr
 }
 
-// place says of a frame that came in a carrier where its ids mean something.
+// place notes, for a frame that came in a carrier, where its ids mean something.
 func (f *Follower) place(fr *session.Frame, of *frame.Frame) {
 	conn, stream := f.scopes.Of(of)
 	fr.Conn, fr.Stream = conn+f.base, stream
@@ -251,15 +239,12 @@ func (f *Follower) place(fr *session.Frame, of *frame.Frame) {
 		fr.Version = decode.StatedVersion(h)
 		fr.Stated = f.stated(of, h)
 	}
-	if f.conns == nil {
-		f.conns = map[int]bool{}
-	}
 	f.conns[fr.Conn] = true
 	f.trackers.conns = max(f.trackers.conns, of.Conn+f.base+1)
 }
 
-// stated returns what the head of a request says of its message, as MCP has it; nil if it
-// is not the head of a request.
+// stated returns what the head of a request says about its message, as MCP defines it; nil
+// if it is not the head of a request.
 func (f *Follower) stated(of *frame.Frame, h *frame.Head) *protocol.Stated {
 	if h.Method() == "" {
 		return nil
@@ -302,7 +287,7 @@ func (w *followed) learn(it *decode.Item, well bool) {
 	}
 }
 
-// frame returns what trackers want to know of an item.
+// frame returns what trackers are told about an item.
 func (w *followed) frame(it *decode.Item) session.Frame {
 	fr := session.Frame{
 		Seq: it.Seq, Time: it.Time, Conn: w.conn, Dir: it.Frame.Dir,
@@ -317,9 +302,9 @@ func (w *followed) frame(it *decode.Item) session.Frame {
 	return fr
 }
 
-// learn notes what a frame tells of its session. A capture with times was
-// recorded where both directions pass; without them it may have been made from
-// one, unless there are frames of both.
+// learn notes what a frame tells about its session. A capture with times was recorded where
+// both directions pass; one without them may be of one direction, unless it has frames of
+// both.
 func (f *Follower) learn(fr *session.Frame) {
 	if !fr.Time.IsZero() {
 		f.Last, f.trackers.Timed = fr.Time, true
@@ -333,8 +318,20 @@ func (f *Follower) learn(fr *session.Frame) {
 
 func (f *Follower) bothWays() bool { return f.seen[frame.C2U] && f.seen[frame.U2C] }
 
-// hold holds a frame back, and everything else no more if it was the last that
-// had to be.
+// oneWay reports whether the session has one direction, as far as is known.
+func (f *Follower) oneWay() bool { return f.stream || f.Last.IsZero() && !f.bothWays() }
+
+// hand passes a frame to the tracker of its wire, as [followed.pass] does, or holds it back
+// as long as that is not chosen.
+func (f *Follower) hand(w *followed, h *heldFrame, m *protocol.Message) {
+	if w.tracker == nil {
+		f.hold(w, *h)
+	} else {
+		w.pass(h, m)
+	}
+}
+
+// hold holds a frame back. It lets all frames go if this one makes the choice possible.
 func (f *Follower) hold(w *followed, h heldFrame) {
 	h.Payload = slices.Clone(h.Payload)
 	w.held = append(w.held, h)
@@ -357,7 +354,7 @@ func (f *Follower) tells(w *followed) bool {
 	return true
 }
 
-// Release settles every open question with what is known, and stops holding items back.
+// Release settles every open question with what is known, and holds no more frames back.
 func (f *Follower) Release() {
 	f.settled = true
 	f.start(func(*followed) bool { return true })
@@ -366,7 +363,8 @@ func (f *Follower) Release() {
 // Lose notes that items are missing from here on: what is open may have ended in them.
 func (f *Follower) Lose() {
 	f.Release()
-	f.web, f.lives = exchanges{}, nil
+	f.web = exchanges{}
+	clear(f.lives)
 	f.trackers.lossy = true
 	for _, t := range f.trackers.List {
 		t.Forget()
@@ -382,11 +380,9 @@ func (f *Follower) start(ready func(*followed) bool) {
 	}
 }
 
-// chooseTracker chooses the tracker of a wire and feeds it the messages that were held
-// back.
+// chooseTracker chooses the tracker of a wire and feeds it the frames that were held back.
 func (f *Follower) chooseTracker(w *followed) {
-	oneWay := f.stream || f.Last.IsZero() && !f.bothWays()
-	w.tracker = f.trackers.of(w.protocol, oneWay)
+	w.tracker = f.trackers.of(w.protocol, f.oneWay())
 	for i := range w.held {
 		f.held -= len(w.held[i].Payload) + heldSize
 		w.pass(&w.held[i], nil)
@@ -394,8 +390,8 @@ func (f *Follower) chooseTracker(w *followed) {
 	w.held = nil
 }
 
-// pass hands a frame to the tracker. It is well if its payload is a message: m,
-// or if that is nil one that is still to be read by the wire's protocol.
+// pass hands a frame to the tracker. If its payload is a message, that is m, or if m is nil
+// one that the wire's protocol has yet to read.
 func (w *followed) pass(h *heldFrame, m *protocol.Message) {
 	switch {
 	case h.ends:
@@ -422,14 +418,11 @@ func (w *followed) pass(h *heldFrame, m *protocol.Message) {
 	}
 }
 
-// ended notes that a direction of a connection has ended. When both have, exchanges
-// open on it stay unanswered, or were cancelled by the side that left.
+// ended notes that a direction of a connection has ended. When both have, the exchanges
+// that are open on it stay unanswered, or were cancelled by the side that left.
 func (f *Follower) ended(conn int, dir frame.Dir, at time.Time) {
 	first, half := f.halves[conn]
 	if !half {
-		if f.halves == nil {
-			f.halves = map[int]frame.Dir{}
-		}
 		f.halves[conn] = dir
 		return
 	}
@@ -477,7 +470,7 @@ func (f *Follower) End() {
 	for _, w := range f.order {
 		conn := w.conn - f.base
 		how := f.units[conn].ending(f.halves[conn])
-		how.Died = how.Died && how.How != "" // the other direction may be missing because who recorded was killed
+		how.Died = how.Died && how.How != "" // the other direction may be missing because the recorder was killed
 		w.tracker.EndBy(w.conn, how, f.Last)
 	}
 	for _, conn := range slices.Sorted(maps.Keys(f.conns)) {

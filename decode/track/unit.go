@@ -10,21 +10,18 @@ import (
 	"github.com/wirectl/wirectl/session"
 )
 
-// A unit is what records besides frames tell of the unit of a connection.
+// A unit is what records other than frames tell about the unit of a connection.
 type unit struct {
 	stderr []byte // the end of what it wrote to standard error
-	exit   string // how its process ended; "" if that is not known
+	exit   string // how its process ended; "" if unknown
 	told   bool   // it was told to end
 }
 
 const (
-	// maxUnits bounds the connections of whose units something is kept.
-	maxUnits = 1 << 12
-	// maxStderr bounds what is kept of standard error, in bytes, and stderrLines and
-	// maxLine what is shown of it.
-	maxStderr   = 4 << 10
-	stderrLines = 5
-	maxLine     = 200
+	maxUnits    = 1 << 12 // connections whose units are remembered
+	maxStderr   = 4 << 10 // bytes of standard error that are kept
+	stderrLines = 5       // that are shown
+	maxLine     = 200     // columns of one
 )
 
 // Event notes a record that is not a frame; see [decode.Config].
@@ -52,20 +49,18 @@ func (f *Follower) exited(rec *capture.Record, how string) {
 	}
 }
 
-// unit returns what is known of the unit of a connection; nil if there are too many.
+// unit returns what is known about the unit of a connection; nil if there are too many.
 func (f *Follower) unit(conn int) *unit {
 	u := f.units[conn]
 	if u == nil && len(f.units) < maxUnits {
-		if f.units == nil {
-			f.units = map[int]*unit{}
-		}
 		u = &unit{}
 		f.units[conn] = u
 	}
 	return u
 }
 
-// ending returns how a connection ended whose direction first ended first. u may be nil.
+// ending returns how a connection ended of which the direction first ended first. u may be
+// nil.
 func (u *unit) ending(first frame.Dir) session.Ending {
 	how := session.Ending{First: first, Died: first == frame.U2C}
 	switch {
