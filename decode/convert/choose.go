@@ -17,8 +17,8 @@ func FormatNames() string {
 	return strings.Join(names, ", ")
 }
 
-// ChooseFormat returns the format in which to write out, and whether to compress it:
-// to, if it is not empty, or what the name of out says. The errors are of usage.
+// ChooseFormat returns the format in which to write out, and whether to compress it: the
+// format to or, if that is "", the one that the name of out tells. The errors are of usage.
 func ChooseFormat(out, to string, compress, terminal bool) (f Format, zstd bool, err error) {
 	f, zstd = FormatOf(out)
 	if info, err := os.Stat(out); err == nil && info.IsDir() {

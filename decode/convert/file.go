@@ -22,15 +22,14 @@ func Buffered(w io.Writer, write func(io.Writer) error) error {
 	return err
 }
 
-// WriteFile calls write with a writer to the file of that name, which is replaced
-// when all is written. If write fails, what it has written is kept, because the input
-// may be cut; the file stays as it was if that is nothing, if the file cannot be
-// written, or if write was cancelled.
+// WriteFile calls write with a writer to the file of that name, which is replaced when all
+// is written. If write fails, its output is kept, because the input may be cut. The file
+// stays as it was if write wrote nothing or was cancelled, or if the file cannot be written.
 func WriteFile(name string, write func(io.Writer) error) error {
 	f := &lateFile{name: name}
 	err := Buffered(f, write)
 	if err == nil {
-		_, err = f.Write(nil) // a session without a record is a file, too
+		_, err = f.Write(nil) // a session without records is a file, too
 	}
 	if f.file == nil {
 		return err
@@ -38,8 +37,7 @@ func WriteFile(name string, write func(io.Writer) error) error {
 	return errors.Join(err, f.file.Close(!f.failed && !errors.Is(err, context.Canceled)))
 }
 
-// lateFile is a file that is begun when it is first written to: opening a pipe waits
-// for its reader.
+// A lateFile is opened when it is first written to: opening a pipe waits for its reader.
 type lateFile struct {
 	name   string
 	file   *output.File

@@ -21,37 +21,31 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// ErrNoHTTP is the error for a session without anything that HAR can represent.
+// ErrNoHTTP is the error for a session that holds nothing for a HAR file.
 var ErrNoHTTP = errors.New("no HTTP traffic: HAR can hold nothing else")
 
 // WriteHAR writes the HTTP exchanges of r to w as an HTTP Archive 1.2: a request
-// with its response is an entry. The messages of a WebSocket belong to the entry
-// of its upgrade and server-sent events to that of their response, as Chrome
-// writes them. An entry of gRPC has only the sizes. Entries are written as they end;
-// those that do not end are held up to the end of r. If r is cut, everything
-// before the cut is written, and its error returned. The version is that of
-// wirectl.
+// with its response is an entry. As in Chrome, the messages of a WebSocket belong to the
+// entry of its upgrade, and server-sent events to that of their response. An entry of gRPC
+// has only the sizes. Entries are written as they end; those that do not end are held up to
+// the end of r. If r is cut, everything before the cut is written, and its error returned.
+// The version is that of wirectl.
 func WriteHAR(w io.Writer, r capture.Reader, version string) error {
 	h := &archive{w: w, version: version, open: map[entryKey]*entry{}, last: map[int]*entry{}}
 	var rec capture.Record
-	for {
-		err := r.Next(&rec)
-		if err == nil {
-			if rec.Kind == capture.Frame && !rec.Gap && rec.Meta != nil {
-				err = h.frame(&rec)
-			}
-			if err == nil {
-				continue
-			}
+	var err error
+	for err == nil {
+		if err = r.Next(&rec); err == nil && rec.Kind == capture.Frame && !rec.Gap && rec.Meta != nil {
+			err = h.frame(&rec)
 		}
-		if err == io.EOF {
-			err = nil
-		}
-		return errors.Join(err, h.writeRest())
 	}
+	if err == io.EOF {
+		err = nil
+	}
+	return errors.Join(err, h.writeRest())
 }
 
-// An archive is being written.
+// An archive is one that is being written.
 type archive struct {
 	w       io.Writer
 	version string
@@ -82,6 +76,7 @@ type entry struct {
 
 	key                  entryKey
 	number               int
+	sends, gets          string // the types of both bodies
 	asked, begun, latest time.Time
 	answered             bool
 	content              bytes.Buffer
@@ -180,7 +175,7 @@ func (h *archive) frame(r *capture.Record) error {
 		e.down++
 		e.Response.BodySize += len(r.Payload())
 	case r.Dir == frame.C2U: // a body of HTTP/2
-		e.Request.PostData = postData(&e.Request, r.Payload())
+		e.post(r.Payload())
 	case m.Event != "" || e.Resource == eventSource:
 		e.event(r)
 	default:
@@ -192,7 +187,7 @@ func (h *archive) frame(r *capture.Record) error {
 
 func (h *archive) request(r *capture.Record) {
 	head := r.Meta.Head
-	e := &entry{key: entryKey{r.Conn, r.Stream}, asked: r.Time, latest: r.Time}
+	e := &entry{key: entryKey{r.Conn, r.Stream}, asked: r.Time, latest: r.Time, sends: head.Get("Content-Type")}
 	e.Started = r.Time.UTC().Format(time.RFC3339Nano)
 	if r.Conn > 0 {
 		e.Connection = strconv.Itoa(r.Conn)
@@ -204,14 +199,14 @@ func (h *archive) request(r *capture.Record) {
 	}
 	e.Response = harResponse{Cookies: []harPair{}, Headers: []harPair{}, HeadersSize: -1, BodySize: -1}
 	if body := r.Payload(); len(body) > 0 {
-		e.Request.PostData = postData(&e.Request, body)
+		e.post(body)
 	}
 	h.open[e.key] = e
 	h.seq++
 	e.number = h.seq
 }
 
-// address is where a request went, as far as it says.
+// address returns where a request went, as far as it says.
 func address(head *frame.Head) *url.URL {
 	target := head.Target()
 	if u, err := url.Parse(target); err == nil {
@@ -248,22 +243,12 @@ func pairs(h *frame.Head) []harPair {
 	return list
 }
 
-func field(list []harPair, name string) string {
-	for _, p := range list {
-		if strings.EqualFold(p.Name, name) {
-			return p.Value
-		}
-	}
-	return ""
+func (e *entry) post(body []byte) {
+	content := contentOf(e.sends, body)
+	e.Request.PostData, e.Request.BodySize = &content, len(body)
 }
 
-func postData(r *harRequest, body []byte) *harContent {
-	r.BodySize = len(body)
-	c := contentOf(field(r.Headers, "Content-Type"), body)
-	return &c
-}
-
-// contentOf is a body as text, or in base64.
+// contentOf returns a body as text or, if it is none, in base64.
 func contentOf(mime string, body []byte) harContent {
 	if utf8.Valid(body) {
 		return harContent{MimeType: mime, Text: string(body)}
@@ -288,7 +273,7 @@ func (h *archive) response(r *capture.Record) error {
 	status, text, _ := strings.Cut(rest, " ")
 	e.Response.Version, e.Response.StatusText, e.Response.Headers = version, text, pairs(head)
 	e.Response.Status, _ = strconv.Atoi(status)
-	e.Response.Redirect = head.Get("Location")
+	e.Response.Redirect, e.gets = head.Get("Location"), head.Get("Content-Type")
 	body := r.Payload()
 	e.content.Write(body)
 	e.Response.BodySize = len(body)
@@ -303,7 +288,7 @@ func (h *archive) response(r *capture.Record) error {
 	return nil
 }
 
-// eventSource is the type of what is answered event by event.
+// eventSource is the resource type of an answer in events.
 const eventSource = "eventsource"
 
 // message handles a message of a WebSocket, which belongs to the upgrade that
@@ -355,7 +340,7 @@ func (h *archive) writeEntry(e *entry) error {
 		e.Response.Error = cmp.Or(e.Response.Error, "no response was seen")
 	}
 	size := e.content.Len()
-	e.Response.Content = contentOf(field(e.Response.Headers, "Content-Type"), e.content.Bytes())
+	e.Response.Content = contentOf(e.gets, e.content.Bytes())
 	e.Response.Content.Size = &size
 	if e.up+e.down > 0 {
 		e.Comment = fmt.Sprintf("gRPC: %d messages sent, %d received", e.up, e.down)

@@ -11,8 +11,9 @@ import (
 	"github.com/wirectl/wirectl/frame"
 )
 
-// Open returns the records of the input that messages call name, of which every frame says its protocol and, by
-// dir, its direction. What ends a stream is told to fault, which says it to people.
+// Open returns the records of the input that messages call name. Every frame says its
+// protocol and, by dir, its direction. The error that ends a stream goes through fault,
+// which words it for people.
 func Open(ctx context.Context, name string, in decode.Input, cfg decode.Config, dir frame.Dir, fault func(frame.Framing, error) error) (r capture.Reader, done func(), err error) {
 	r, done = in.Limited(cfg), func() {}
 	if r == nil {
@@ -32,8 +33,7 @@ func Open(ctx context.Context, name string, in decode.Input, cfg decode.Config, 
 	return r, done, nil
 }
 
-// errPulledEnough ends the decoding of a stream whose records nobody wants any
-// more.
+// errPulledEnough ends the decoding of a stream whose records nobody reads any more.
 var errPulledEnough = errors.New("enough")
 
 // push hands the frames of a stream to yield, and returns its framing.

@@ -12,13 +12,13 @@ import (
 	"github.com/wirectl/wirectl/internal/otlp"
 )
 
-// IsCollector reports whether a name is that of a collector, and no file's.
+// IsCollector reports whether a name is that of a collector, not of a file.
 func IsCollector(name string) bool {
 	return name == string(OTLP) || strings.HasPrefix(name, "http://") || strings.HasPrefix(name, "https://")
 }
 
-// Send sends the spans of what is left of r to the collector at an address, which is the
-// usual one if it says only that it is one.
+// Send sends the spans of what is left of r to the collector at an address; "otlp" means the
+// usual one.
 func (o *Options) Send(ctx context.Context, address string, getenv func(string) string, r capture.Reader) error {
 	if address == string(OTLP) {
 		address = cmp.Or(getenv("OTEL_EXPORTER_OTLP_ENDPOINT"), "http://localhost:4318")

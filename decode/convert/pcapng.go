@@ -11,9 +11,9 @@ import (
 	"github.com/wirectl/wirectl/protocol/all"
 )
 
-// WritePcapng writes what is left of r to w as pcapng. A protocol that is given
-// is the one by which frames are labelled; nil means each by its own. If r is
-// cut, everything before the cut is written, and its error returned.
+// WritePcapng writes what is left of r to w as pcapng. Frames are labelled by p, or if that
+// is nil by their own protocol. If r is cut, everything before the cut is written, and its
+// error returned.
 func WritePcapng(w io.Writer, r capture.Reader, p protocol.Protocol) error {
 	pw, err := pcapng.NewWriter(w, *r.Session(), Labels(p))
 	if err != nil {
@@ -22,8 +22,7 @@ func WritePcapng(w io.Writer, r capture.Reader, p protocol.Protocol) error {
 	return capture.Copy(pw, r)
 }
 
-// WriteZstd is WritePcapng, compressed. What was written is whole also if r is
-// cut.
+// WriteZstd is WritePcapng with compression. If r is cut, the output is whole all the same.
 func WriteZstd(w io.Writer, r capture.Reader, p protocol.Protocol) error {
 	z, err := pcapng.Compress(w)
 	if err != nil {
@@ -33,10 +32,10 @@ func WriteZstd(w io.Writer, r capture.Reader, p protocol.Protocol) error {
 	return errors.Join(err, z.Close())
 }
 
-// Labels returns what labels frames for Wireshark: with the kind and the id of
-// their message, and behind an arrow the id it refers to. Messages are read by
-// p, or if that is nil by the protocol that the record names. The function
-// serves one writer at a time.
+// Labels returns a function that labels frames for Wireshark: with the kind and the id of
+// their message, and after an arrow the id that it refers to. Messages are read by p, or if
+// that is nil by the protocol that the record names. The function serves one writer at a
+// time.
 func Labels(p protocol.Protocol) func(*capture.Record, *pcapng.Label) {
 	l := &labels{given: p}
 	return l.label

@@ -7,7 +7,7 @@ import (
 	"github.com/wirectl/wirectl/capture"
 )
 
-// Pulled reads what a function hands out; see [capture.Reader].
+// Pulled reads the records that a function hands out; see [capture.Reader].
 type Pulled struct {
 	session capture.Session
 	next    func() (*capture.Record, error, bool)
@@ -16,10 +16,9 @@ type Pulled struct {
 	err     error
 }
 
-// Pull returns the reader of the records that push hands to yield, one at a
-// time, until yield returns false or there are no more. A record need be valid
-// during the call only. The first record says what the session is; an error
-// ahead of it is returned at once.
+// Pull returns the reader of the records that push hands to yield, one at a time, until
+// yield returns false or there are no more. A record need be valid only during the call.
+// The first record describes the session; an error before it is returned at once.
 func Pull(push func(yield func(*capture.Record) bool) error) (*Pulled, error) {
 	p := &Pulled{}
 	p.next, p.stop = iter.Pull2(func(yield func(*capture.Record, error) bool) {

@@ -9,12 +9,11 @@ import (
 	"github.com/wirectl/wirectl/frame"
 )
 
-// ErrNoDir is the error of a frame that may have gone either way.
+// ErrNoDir is the error for a frame that may have gone either way.
 var ErrNoDir = errors.New("it has no direction, and a recording has a file for each")
 
-// ErrUnwrapped is the error of a redacted frame that a carrier wrapped: with the
-// secrets of its head the wrapper is gone, without which nobody can read the
-// stream.
+// ErrUnwrapped is the error for a redacted frame that came in a carrier: redaction removed
+// the carrier's part along with its secrets, and nobody can read the stream without it.
 var ErrUnwrapped = errors.New("secrets were removed from its carrier, so its bytes would not be readable")
 
 // directed writes records that have a direction.

@@ -9,10 +9,10 @@ import (
 	"github.com/wirectl/wirectl/frame"
 )
 
-// Redacted reads what a redaction leaves of a session; see [capture.Reader].
+// Redacted reads a session with its secrets removed; see [capture.Reader].
 type Redacted struct {
-	// Count is how many records have had secrets so far, and the session's
-	// description counts as one.
+	// Count is how many records had secrets so far. The description of the session counts
+	// as one.
 	Count int64
 
 	reader  capture.Reader
@@ -21,10 +21,10 @@ type Redacted struct {
 	session capture.Session // as it is to be kept
 	told    capture.Session // as the reader tells it
 	record  capture.Record
-	clean   []capture.Record // what the eraser has made of it, and not yet given out
+	clean   []capture.Record // from the eraser, to be given out
 }
 
-// Redact returns what x leaves of the records of r.
+// Redact returns the records of r as x leaves them.
 func Redact(r capture.Reader, x capture.Redaction) *Redacted {
 	rd := &Redacted{reader: r, redact: x}
 	rd.describe()
@@ -32,9 +32,8 @@ func Redact(r capture.Reader, x capture.Redaction) *Redacted {
 	return rd
 }
 
-// HoldsSecrets reports whether x would take anything out of r, which it reads
-// up to there. An error of r ends it like the end: it is for those to report
-// who read r for what it holds.
+// HoldsSecrets reports whether x would remove anything from r, which it reads up to there.
+// An error of r counts as its end: whoever reads r for its content reports that.
 func HoldsSecrets(r capture.Reader, x capture.Redaction) bool {
 	rd := Redact(r, x)
 	var rec capture.Record
@@ -46,7 +45,7 @@ func HoldsSecrets(r capture.Reader, x capture.Redaction) bool {
 	return true
 }
 
-// describe takes in what the reader tells of the session.
+// describe reads the description of the session.
 func (rd *Redacted) describe() {
 	rd.told = *rd.reader.Session()
 	rd.session = rd.redact.Session(rd.told)
@@ -56,9 +55,9 @@ func (rd *Redacted) describe() {
 	}
 }
 
-// Session is what is left of what the session says about itself. Ahead of the
-// records it says that it is redacted, because it may be; then, whether it was so
-// far.
+// Session returns the description of the session without its secrets. Before the first
+// record it says that the session is redacted, because it may be; later, whether anything
+// was redacted so far.
 func (rd *Redacted) Session() *capture.Session {
 	if rd.told != *rd.reader.Session() {
 		rd.describe()
@@ -84,8 +83,7 @@ func (rd *Redacted) Next(rec *capture.Record) error {
 	return nil
 }
 
-// erased takes what the eraser has made of a record: that, and maybe a note in
-// front of it.
+// erased receives a record from the eraser, and maybe a note before it.
 type erased struct{ *Redacted }
 
 func (e erased) Write(r *capture.Record) error {
@@ -102,8 +100,8 @@ func sameText(a, b *capture.Record) bool {
 		(a.Flaw == nil || fmt.Sprint(a.Flaw) == fmt.Sprint(b.Flaw))
 }
 
-// sameMeta reports whether a carrier says the same of two frames. An earlier
-// redaction may have left of the bytes the payload alone.
+// sameMeta reports whether a carrier says the same about two frames. An earlier redaction
+// may have left only the payload of the bytes.
 func sameMeta(a, b *frame.Meta) bool {
 	if a == b || a == nil || b == nil {
 		return a == b

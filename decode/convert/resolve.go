@@ -15,16 +15,15 @@ import (
 // maxAhead bounds the memory for records that are read ahead, in bytes.
 const maxAhead = 4 << 20
 
-// recordSize is about what a record takes beside its bytes.
+// recordSize is about what a record takes besides its bytes.
 const recordSize = 256
 
-// Resolve returns the records of r, with each frame saying what r leaves to
-// its reader: the protocol and, where messages tell it, the direction. A
-// protocol that is given is that of all frames, and a direction that of all
-// frames which have none; nil and frame.DirUnknown give nothing.
+// Resolve returns the records of r, with what r leaves to its reader added to each frame:
+// the protocol and, where messages tell it, the direction. If p is not nil it is the
+// protocol of all frames, and dir is the direction of all frames that have none.
 //
-// All of a connection's frames are of one protocol. The first messages of the
-// JSON-RPC family do not tell it, so that Resolve reads ahead to one that does.
+// All frames of a connection are of one protocol. The first messages of the JSON-RPC family
+// do not tell which; so Resolve reads ahead to one that does.
 func Resolve(r capture.Reader, p protocol.Protocol, dir frame.Dir) (capture.Reader, error) {
 	v := &resolved{reader: r, session: *r.Session(), dir: dir, wires: map[wire]*meaning{}}
 	if p != nil {
@@ -43,20 +42,19 @@ type resolved struct {
 	untold  int // wires whose protocol is not told
 
 	held    []capture.Record // that were read ahead
-	err     error            // behind those
+	err     error            // after those
 	message protocol.Message
 }
 
-// A wire is what one protocol is spoken on.
+// A wire carries frames of one protocol.
 type wire struct {
 	conn   int
 	stream int64
 	family string
 }
 
-// wireOf returns the wire that a frame travelled on. All HTTP of a session is one wire,
-// except for frames named as of another family. So are the streams of one HTTP/2
-// connection.
+// wireOf returns the wire of a frame. All HTTP of a session is one wire, except for frames
+// that are named as of another family. All streams of an HTTP/2 connection are one wire too.
 func wireOf(rec *capture.Record) wire {
 	switch {
 	case rec.Meta == nil:
@@ -80,16 +78,16 @@ func isRPC(p protocol.Protocol) bool {
 	return is
 }
 
-// A meaning holds what is known about the frames of a wire.
+// A meaning says how the frames of a wire are read.
 type meaning struct {
 	protocol protocol.Protocol
 	refiner  *all.Refiner // of a wire whose protocol is not told
 }
 
-// plain is the meaning of JSON on the wire of HTTP that is not a message of its protocol.
+// plain is the meaning of JSON on the wire of HTTP that is no message of its protocol.
 var plain = meaning{protocol: opaque.JSON}
 
-// tells reports whether nothing more can be learnt of a protocol.
+// tells reports whether a protocol is as specific as can be.
 func tells(p protocol.Protocol) bool {
 	switch p {
 	case protocol.Protocol(opaque.Bytes), protocol.Protocol(opaque.JSON), protocol.Protocol(jsonrpc.Plain):
@@ -98,8 +96,8 @@ func tells(p protocol.Protocol) bool {
 	return true
 }
 
-// readAhead reads up to where the protocol of every connection is told that has
-// begun by then.
+// readAhead reads up to where the protocol is known of every connection that has begun by
+// then.
 func (v *resolved) readAhead() error {
 	var first *meaning
 	for size := 0; size < maxAhead && v.err == nil; {
@@ -132,7 +130,7 @@ func (v *resolved) readAhead() error {
 	return nil
 }
 
-// learn returns what a frame, and those before it, tell of their wire.
+// learn returns what a frame and those before it tell about their wire.
 func (v *resolved) learn(rec *capture.Record) (*meaning, error) {
 	at := wireOf(rec)
 	m := v.wires[at]
@@ -178,7 +176,7 @@ func named(name string) (protocol.Protocol, error) {
 	return all.Named(name)
 }
 
-// Session is what the capture says about itself, with the protocol.
+// Session returns the description of the session, with the protocol.
 func (v *resolved) Session() *capture.Session { return &v.session }
 
 // Next reads the next record; see [capture.Reader].
@@ -224,8 +222,8 @@ func (v *resolved) nextRecord(rec *capture.Record) error {
 	return v.err
 }
 
-// protocolOf returns the protocol of a frame: that of its wire, which for one
-// that began later is the session's if its first message leaves that open.
+// protocolOf returns the protocol of a frame: that of its wire. A wire that began later has
+// the protocol of the session if its first message leaves that open.
 func (v *resolved) protocolOf(rec *capture.Record) (protocol.Protocol, error) {
 	if v.given != nil {
 		return v.given, nil
@@ -243,8 +241,8 @@ func (v *resolved) protocolOf(rec *capture.Record) (protocol.Protocol, error) {
 	return m.protocol, err
 }
 
-// inherit gives a wire the protocol of that name, unless its first message speaks
-// against that: JSON that is not JSON-RPC is of neither that nor its session's.
+// inherit gives a wire the protocol of that name, unless its first message does not fit:
+// JSON that is not JSON-RPC is of no such protocol.
 func (m *meaning) inherit(name string) error {
 	p, err := all.Named(name)
 	if err == nil && (m.protocol == protocol.Protocol(opaque.Bytes) || isRPC(m.protocol) && isRPC(p)) {

@@ -9,13 +9,13 @@ import (
 	"github.com/wirectl/wirectl/session"
 )
 
-// A Timeline draws what trackers know as trace events in JSON, which Perfetto
-// and Chrome open: a process for each connection, and in it a track for each
-// exchange, numbered as the frame that opened it. On the track lie the exchange
-// from request to end, in it the wait for the first part and the time in which
-// parts came, and the cancels that named it.
+// A Timeline draws the exchanges and cancels of trackers as trace events in JSON, which
+// Perfetto and Chrome open: a process for each connection, and in it a track for each
+// exchange, numbered as the frame that opened it. The track shows the exchange from request
+// to end, in it the wait for the first part and the time in which parts came, and the
+// cancels that named it.
 //
-// A tracker forgets what is long over: Append must be called at least once in
+// A tracker forgets exchanges that are long over: Append must be called at least once in
 // [EveryFrames] frames. Exchanges whose times are not known are left out.
 type Timeline struct {
 	// Origin is the time that is 0 in the trace.
@@ -32,48 +32,42 @@ type Timeline struct {
 // Append.
 const EveryFrames = 1024
 
-// keptBack is how many of the newest exchanges and cancels are not drawn before
-// the end: what becomes of them may still change.
+// keptBack is how many of the newest exchanges and cancels are not drawn before the end:
+// they may still change.
 const keptBack = 1024
 
-// drawn is how far the history and the ledger of a tracker have been drawn.
+// drawn holds the last exchange and the last cancel of a tracker that were drawn.
 type drawn struct {
-	exchange exchangeKey
-	cancel   cancelKey
+	exchange, cancel drawnKey
 }
 
-type exchangeKey struct {
-	conn  int
-	first int64
-	id    string
+// A drawnKey names an exchange or a cancel.
+type drawnKey struct {
+	conn int
+	seq  int64  // of its first frame
+	id   string // its own, or that of its target
 }
 
-func keyOfExchange(e *session.Exchange) exchangeKey {
-	return exchangeKey{e.Conn, e.First, string(e.ID.Text)}
+func keyOfExchange(e *session.Exchange) drawnKey {
+	return drawnKey{e.Conn, e.First, string(e.ID.Text)}
 }
 
-type cancelKey struct {
-	conn   int
-	seq    int64
-	target string
+func keyOfCancel(c *session.Cancel) drawnKey {
+	return drawnKey{c.Conn, c.Seq, string(c.Target.Text)}
 }
 
-func keyOfCancel(c *session.Cancel) cancelKey {
-	return cancelKey{c.Conn, c.Seq, string(c.Target.Text)}
-}
-
-// Append appends what has been over for a while.
+// Append appends the exchanges and cancels that have been over for a while.
 func (l *Timeline) Append(dst []byte, t *session.Tracker) []byte {
 	return l.append(dst, t, settled(t.Exchanges()), keptBack, time.Time{})
 }
 
-// AppendRest appends what is left at the end of the session. What is still open
-// is drawn up to there.
+// AppendRest appends what is left at the end of the session. Exchanges that are still open
+// are drawn up to the end.
 func (l *Timeline) AppendRest(dst []byte, t *session.Tracker, end time.Time) []byte {
 	return l.append(dst, t, t.Exchanges(), 0, end)
 }
 
-// AppendEnd ends the trace. Nothing may be appended behind it.
+// AppendEnd ends the trace. Nothing may be appended after it.
 func (l *Timeline) AppendEnd(dst []byte) []byte { return append(l.separate(dst, ""), "\n]}\n"...) }
 
 func (l *Timeline) append(dst []byte, t *session.Tracker, exchanges iter.Seq[*session.Exchange], keep int, end time.Time) []byte {
@@ -85,14 +79,14 @@ func (l *Timeline) append(dst []byte, t *session.Tracker, exchanges iter.Seq[*se
 		d = &drawn{}
 		l.trackers[t] = d
 	}
-	asked := map[exchangeKey]time.Time{}
+	asked := map[drawnKey]time.Time{}
 	for c := range t.Cancels() {
-		asked[exchangeKey{conn: c.Conn, first: c.TargetSeq}] = c.Asked
+		asked[drawnKey{conn: c.Conn, seq: c.TargetSeq}] = c.Asked
 	}
 	for _, e := range undrawn(exchanges, keyOfExchange, d.exchange, keep) {
 		until := end
 		if e.Outcome.Stopped() {
-			until = asked[exchangeKey{conn: e.Conn, first: e.First}]
+			until = asked[drawnKey{conn: e.Conn, seq: e.First}]
 		}
 		dst = l.exchange(dst, e, until)
 		d.exchange = keyOfExchange(e)
@@ -179,7 +173,7 @@ func (l *Timeline) connection(dst []byte, conn int) []byte {
 	return l.name(dst, "thread_name", conn, noTrack, "no exchange")
 }
 
-// noTrack is the track of what belongs to no exchange.
+// noTrack is the track for cancels that belong to no exchange.
 const noTrack = 0
 
 // slice returns a slice of a track.
@@ -193,7 +187,7 @@ func (l *Timeline) slice(name string, e *session.Exchange, from, to time.Time) t
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// exchangeArgs is what a trace says of an exchange beside its times.
+// exchangeArgs is what a trace says about an exchange besides its times.
 type exchangeArgs struct {
 	Kind      string  `json:"kind"`
 	ID        string  `json:"id,omitempty"`
@@ -219,9 +213,8 @@ func argsOf(e *session.Exchange) exchangeArgs {
 	}
 }
 
-// exchange appends an exchange, which lasted until then if nothing ended it. A
-// cancel that opened one of its own, and had no answer to it, is drawn as a
-// cancel only.
+// exchange appends an exchange, which lasted until then if nothing ended it. A cancel that
+// opened an exchange of its own and got no answer is drawn as a cancel only.
 func (l *Timeline) exchange(dst []byte, e *session.Exchange, until time.Time) []byte {
 	l.Seen++
 	if e.Opened.IsZero() || e.Outcome == session.Done && e.Closed.IsZero() {
@@ -246,7 +239,6 @@ func (l *Timeline) exchange(dst []byte, e *session.Exchange, until time.Time) []
 	return dst
 }
 
-// trackName is what the track of an exchange is called.
 func trackName(e *session.Exchange) string {
 	name := e.Kind
 	if len(e.ID.Text) > 0 {
@@ -258,7 +250,7 @@ func trackName(e *session.Exchange) string {
 	return name
 }
 
-// cancelArgs is what a trace says of a cancel.
+// cancelArgs is what a trace says about a cancel.
 type cancelArgs struct {
 	Kind   string `json:"kind"`
 	Phase  string `json:"phase"`

@@ -21,8 +21,8 @@ type Options struct {
 	Format  Format
 	Zstd    bool
 	Config  decode.Config
-	Version string            // of who writes
-	Note    func(text string) // is told what is not in the file
+	Version string            // of the program that writes
+	Note    func(text string) // is told what the file lacks
 }
 
 // Write writes what is left of r to w. A folder is for [WriteRaw].
@@ -56,7 +56,7 @@ func (o *Options) writeNDJSON(ctx context.Context, w io.Writer, r capture.Reader
 	return errors.Join(err, notes.WriteRest(w))
 }
 
-// writeTrace follows the session as lint and stats do, and draws what it finds.
+// writeTrace follows the session as lint and stats do, and draws it.
 func (o *Options) writeTrace(ctx context.Context, w io.Writer, r capture.Reader) error {
 	var ts track.Trackers
 	in := decode.Input{Capture: r}
@@ -93,7 +93,7 @@ func (o *Options) writeTrace(ctx context.Context, w io.Writer, r capture.Reader)
 	return errors.Join(err, o.endTrace(w, &line, ts.List, f.Last))
 }
 
-// endTrace writes the rest of a trace, and says if it is not all there is.
+// endTrace writes the rest of a trace, and says if exchanges are missing.
 func (o *Options) endTrace(w io.Writer, line *Timeline, list []track.Tracker, end time.Time) error {
 	var dst []byte
 	var opened int64
@@ -108,8 +108,8 @@ func (o *Options) endTrace(w io.Writer, line *Timeline, list []track.Tracker, en
 	return err
 }
 
-// Save writes frames in the format that the name of the file tells: the folder of a
-// recording if it has no extension, or is there.
+// Save writes frames in the format that the name of the file tells. A name without an
+// extension, or of a folder that exists, is the folder of a recording.
 func Save(name string, r capture.Reader) error {
 	format, zstd := FormatOf(name)
 	info, err := os.Stat(name)
