@@ -11,8 +11,8 @@ import (
 	"github.com/wirectl/wirectl/protocol/carried"
 )
 
-// calls are the gRPC calls of a capture, and the requests to APIs of models, which say by
-// their paths what their messages are.
+// calls are the gRPC calls of a capture and the requests to APIs of models. Their paths
+// name the types of their messages.
 type calls struct {
 	open     all.OpenCalls
 	named    bool // the protocol is given, whatever the paths say
@@ -24,11 +24,11 @@ func newCalls(cfg *Config) calls {
 	return calls{open: all.OpenCalls{Known: cfg.Calls}, named: cfg.Protocol != nil}
 }
 
-// maxTold bounds the methods that are told of as unknown.
+// maxTold bounds the unknown methods that are reported.
 const maxTold = 16
 
-// call returns how the frame of a call is to be read, if its path tells; nil of
-// any other.
+// call returns the reading for the frame of a call whose path names its messages; nil for
+// any other frame.
 func (c *captured) call(f *frame.Frame) *reading {
 	if c.calls.named {
 		return nil
@@ -52,7 +52,7 @@ func (c *captured) call(f *frame.Frame) *reading {
 	return r
 }
 
-// tellModel says, once of each protocol, that requests are to the API of a model.
+// tellModel reports, once for each protocol, that requests go to the API of a model.
 func (c *captured) tellModel(f *frame.Frame, p protocol.Protocol) {
 	if c.cfg.Notice == nil || slices.Contains(c.refined, p) {
 		return
@@ -61,7 +61,7 @@ func (c *captured) tellModel(f *frame.Frame, p protocol.Protocol) {
 	c.cfg.Notice(fmt.Sprintf("%s over http: the first request is %q", p.Name(), carried.Asked(f.Meta.Head)))
 }
 
-// lacks tells, once, of a method that the schema does not have, if one was given.
+// lacks reports, once, a method that the given schema does not have.
 func (c *captured) lacks(path string) {
 	if !c.calls.hasSchema() || c.cfg.Notice == nil || c.calls.told[path] || len(c.calls.told) >= maxTold {
 		return
@@ -73,12 +73,12 @@ func (c *captured) lacks(path string) {
 	c.cfg.Notice(fmt.Sprintf("the schema has no method %q: give the --proto FILE that has it, or name the messages with --message", path))
 }
 
-// hasSchema reports whether a schema is given, but no message: paths of calls are
-// to tell.
+// hasSchema reports whether a schema was given without a message, so that the paths of
+// calls name the messages.
 func (c *calls) hasSchema() bool {
 	return !c.named && c.open.Known != nil && c.open.Known.Schema != nil
 }
 
-// ErrNoMessage is the error of a stream that is to be read by a schema, where
-// nothing tells which of its messages the payloads are.
+// ErrNoMessage is the error for a stream that is to be read by a schema, when nothing says
+// which message of the schema the payloads are.
 var ErrNoMessage = errors.New("a schema has many messages, and only gRPC calls name theirs: name that of the payloads with --message NAME")

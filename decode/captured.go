@@ -33,7 +33,7 @@ type captured struct {
 	seq    int64
 	failed error
 
-	refined []protocol.Protocol // that payloads told of, and were said
+	refined []protocol.Protocol // that were noticed in payloads and reported
 
 	pending int64 // items in the batch that is being filled
 	clock   clock
@@ -122,7 +122,7 @@ func (c *captured) within() []frame.Frame {
 // buffered reports whether the next record is available.
 func (c *captured) buffered() bool { return c.live == nil || c.live.Buffered() }
 
-// appendFrame appends the frame of the current record, whose bytes are now in raw.
+// appendFrame appends the frame of the current record, whose bytes are in raw.
 func (c *captured) appendFrame(b *batch, raw []byte) error {
 	b.Frames = append(b.Frames, c.record.Frame)
 	f := &b.Frames[len(b.Frames)-1]
@@ -150,7 +150,7 @@ func (c *captured) appendFrame(b *batch, raw []byte) error {
 	c.clock.pass(c.record.Time)
 	switch {
 	case c.placed == nil:
-	case c.split: // what lies there is the message
+	case c.split: // the place is that of the message
 		b.place = append(b.place, -1)
 	default:
 		b.place = append(b.place, c.placed.Place())
@@ -180,8 +180,8 @@ func (c *captured) connNumber(conn int) int {
 	}
 }
 
-// reading returns how a frame is to be read. It learns of its payload what the
-// capture does not say.
+// reading returns how to read a frame. Where the capture does not say, it learns from the
+// payload.
 func (c *captured) reading(f *frame.Frame) (*reading, error) {
 	if r := c.call(f); r != nil {
 		return r, nil
@@ -217,9 +217,8 @@ func (c *captured) reading(f *frame.Frame) (*reading, error) {
 	return r, nil
 }
 
-// expect makes the first frame of a wire that nothing names the protocol of what it
-// would be as the head of a stream: a payload which does not parse is a fault where
-// others are expected to.
+// expect detects the protocol of the first frame of a wire without a name, as at the head
+// of a stream: so a payload that does not parse counts as a fault, as it would in a stream.
 func (r *reading) expect(f *frame.Frame) {
 	r.fresh = false
 	guess := all.Guess{Framing: r.framing}
@@ -248,8 +247,8 @@ func (c *captured) beside(r *reading, payload []byte) *reading {
 	return r
 }
 
-// refine lets a payload tell more of a wire's protocol. What it tells is said once of
-// each protocol, and not again of every connection.
+// refine detects a more specific protocol from a payload. It reports each protocol once,
+// not once for each connection.
 func (c *captured) refine(r *reading, payload []byte) {
 	before := r.protocol
 	p, why, done := r.refiner.Refine(payload)
@@ -269,7 +268,7 @@ func (c *captured) refine(r *reading, payload []byte) {
 	c.refined = append(c.refined, p)
 }
 
-// over says what carried a frame.
+// over names the carrier of a frame.
 func over(m *frame.Meta) string {
 	if m.Framing == frame.HTTP && m.Event != "" {
 		return "SSE"
@@ -277,7 +276,7 @@ func over(m *frame.Meta) string {
 	return m.Framing
 }
 
-// names returns what the current record says of its wire.
+// names returns what the current record says about its wire.
 func (c *captured) names() names { return names{c.record.Framing, c.record.Protocol} }
 
 // newReading returns how to read a wire, according to the configuration, the current

@@ -8,13 +8,12 @@ import (
 	"github.com/wirectl/wirectl/frame/carrier"
 )
 
-// carrier returns how the connections of an input are to be read.
+// carrier returns the options for reading the connections of an input.
 func (cfg *Config) carrier() carrier.Options {
 	return carrier.Options{Kind: cfg.Carrier, Framing: cfg.Framing, Limit: cfg.Limit}
 }
 
-// A carried stream is one direction of a connection, of which a carrier takes
-// the frames out.
+// A carriedStream is one direction of a connection, from which a carrier extracts frames.
 type carriedStream struct {
 	r       io.Reader
 	carrier *carrier.Carrier
@@ -30,7 +29,7 @@ func newCarried(r io.Reader, cfg Config) *carriedStream {
 	return &carriedStream{r: r, carrier: carrier.New(o), buf: make([]byte, batchSize)}
 }
 
-// Session says nothing: a stream has no description.
+// Session returns an empty description: a stream has none.
 func (c *carriedStream) Session() *capture.Session { return &c.session }
 
 // Buffered reports whether Next is sure not to wait; see [capture.Live].

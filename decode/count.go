@@ -22,7 +22,7 @@ type Counter struct {
 	tallies []*tally
 }
 
-// A Count is how often something was seen, and of what size.
+// A Count says how often a kind was seen, and its size.
 type Count struct {
 	Protocol string `json:"protocol,omitempty"`
 	Kind     string `json:"kind"`
@@ -112,8 +112,8 @@ func (t *tally) countOf(protocol string, kind []byte) *Count {
 	return c
 }
 
-// Counts returns what was counted, the most frequent first. It is to be called
-// when no view is in use any more.
+// Counts returns the counts, the most frequent first. It must be called when no view is in
+// use any more.
 func (c *Counter) Counts() []Count {
 	sum := make(map[string]*Count)
 	for _, t := range c.tallies {
@@ -135,7 +135,7 @@ func (c *Counter) Counts() []Count {
 	return counts
 }
 
-// counts is what is printed of a [Counter] as NDJSON.
+// counts is the form in which a [Counter] is printed as NDJSON.
 type counts struct {
 	Frames int64   `json:"frames"`
 	Bytes  int64   `json:"bytes"`
@@ -151,12 +151,12 @@ func (c *Counter) sum() counts {
 	return all
 }
 
-// NDJSON writes how many frames and payload bytes there are of each kind, as one object.
+// NDJSON writes the numbers of frames and payload bytes of each kind as one object.
 func (c *Counter) NDJSON(w io.Writer) error {
 	return jsonscan.NewEncoder(w).Encode(c.sum())
 }
 
-// Text writes how many frames and payload bytes there are of each kind, as a table.
+// Text writes the numbers of frames and payload bytes of each kind as a table.
 func (c *Counter) Text(w io.Writer) error {
 	all := c.sum()
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)

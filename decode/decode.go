@@ -1,6 +1,6 @@
-// Package decode is the pipeline from a byte stream to a view of its frames:
-// scan, detect, parse, show. It spreads the work over the cores and keeps the
-// order; what a frame or a message is, is known to the packages below.
+// Package decode is the pipeline from a byte stream to a view of its frames: scan, detect,
+// parse, show. It spreads the work over the cores and keeps the order. The packages below
+// define frames and messages.
 package decode
 
 import (
@@ -20,22 +20,22 @@ import (
 	"github.com/wirectl/wirectl/protocol/all"
 )
 
-// Config says how a stream is to be read.
+// Config says how to read a stream.
 type Config struct {
-	// Framing and Protocol name what the stream is; nil means to detect it.
+	// Framing and Protocol are those of the stream; nil means to detect them.
 	Framing  frame.Framing
 	Protocol protocol.Protocol
-	// Carrier names what carries the frames; Auto detects it, unless a framing
-	// is given, which is that of a plain stream then.
+	// Carrier carries the frames. Auto detects it, unless a framing is given: then the
+	// stream is plain.
 	Carrier carrier.Kind
-	// Calls knows what the messages of gRPC calls are, by the path of the call;
-	// nil knows Latis alone. A Protocol that is given goes before it.
+	// Calls knows the messages of gRPC calls by the paths of the calls; nil knows only
+	// Latis. A Protocol that is given wins over it.
 	Calls *all.Calls
 	// Limit is the largest payload in bytes; 0 is the default of the pairing.
 	Limit int
 	// Resync makes decoding go on after a fault of the framing.
 	Resync bool
-	// Prices are what the tokens of models cost, where their providers do not say.
+	// Prices are those of the tokens of models, for providers that do not tell the cost.
 	Prices prices.List
 	// Compression names how compressed gRPC messages are; "" is gzip.
 	Compression string
@@ -47,26 +47,26 @@ type Config struct {
 	// Skip passes over that many matching items, and Head, if positive, ends
 	// after that many more.
 	Skip, Head int64
-	// Lines says that what a fault makes unreadable counts as one item, as [Text] shows
-	// it, in however many pieces it comes.
+	// Lines says that everything that a fault makes unreadable counts as one item, as
+	// [Text] shows it, even if it comes in several pieces.
 	Lines bool
-	// FirstSeq is the number of the first frame, and Conn that of the
-	// connection; 0 where there is only one.
+	// FirstSeq is the number of the first frame, and Conn that of the connection; 0 if
+	// there is only one.
 	FirstSeq int64
 	Conn     int
 	// Workers is how many goroutines parse and show; 1 works without any.
 	Workers int
-	// InOrder says that one view is to see all items, in their order. Workers read
-	// and parse ahead of it.
+	// InOrder says that one view sees all items, in their order. Workers read and parse
+	// them before.
 	InOrder bool
-	// Around, if not nil, surrounds the showing of a batch: it calls show, and does
-	// but once what each of the items would need, such as locking.
+	// Around, if not nil, is called for each batch and must call show. It does once for all
+	// items what each would need, such as locking.
 	Around func(show func())
 	// Reframe makes the frames of NDJSON records that have no raw bytes.
 	Reframe ndjson.Reframe
-	// Interrupt, if not nil, makes a read of the input that waits return. Where
-	// there are workers it is called when the run is over, be it before the input
-	// is, and at once where one of them fails.
+	// Interrupt, if not nil, makes a waiting read of the input return. With workers it is
+	// called when the run is over, even if the input is not, and at once when one of them
+	// fails.
 	Interrupt func()
 	// Notice, if not nil, is called with the detected format of a stream and the reason.
 	Notice func(text string)
@@ -75,8 +75,8 @@ type Config struct {
 	// the record.
 	Note func(seq int64, rec *capture.Record)
 	// Event, if not nil, is called for each record of a capture that is not a frame,
-	// between the views of the frames before and after it. Of a long text the record has
-	// the end. This requires that frames are viewed in order.
+	// between the views of the frames before and after it. The record has the end of a long
+	// text. Event requires that frames are viewed in order.
 	Event func(rec *capture.Record)
 }
 
@@ -92,17 +92,17 @@ func (cfg *Config) around(show func()) {
 // of its own.
 type View func(dst []byte, it *Item) ([]byte, error)
 
-// Result is what was found in a stream.
+// Result describes the stream after a run.
 type Result struct {
 	Frames  int64 // frames read, gaps not counted
 	Faults  int64 // frames that do not parse, flaws, and faults skipped over
-	First   error // of the faults, and where it is: a [*Fault] or a [*frame.Error]; nil if there are none
+	First   error // fault, and where it is: a [*Fault] or a [*frame.Error]; nil if there is none
 	Skipped frame.Skipped
-	Passed  int64         // matching items passed over, of those that Skip asked for
+	Passed  int64         // matching items that Skip passed over
 	Shown   int64         // items shown, if Skip or Head was set
-	Framing frame.Framing // as named or detected; nil when there was nothing
+	Framing frame.Framing // as named or detected; nil if the input was empty
 	NextSeq int64         // the number of the frame that would come next
-	Enough  bool          // all was shown that was asked for, whatever else there is
+	Enough  bool          // all items that were asked for were shown, even if there are more
 }
 
 // Merge adds the counts of a batch, or of another input, to the result.
@@ -116,7 +116,7 @@ func (r *Result) Merge(seen *Result) {
 	}
 }
 
-// FaultCount says how much of what was decoded is faulty.
+// FaultCount says how many of the decoded items are faulty.
 func (r *Result) FaultCount() string {
 	s := fmt.Sprintf("%s in %s", render.Count(r.Faults, "fault"), render.Count(r.Frames, "frame"))
 	if r.Skipped.Bytes > 0 {
@@ -125,7 +125,7 @@ func (r *Result) FaultCount() string {
 	return s
 }
 
-// FaultError says where that begins, too: what is shown need not have it.
+// FaultError also says where the first fault is, because the view may not show it.
 func (r *Result) FaultError() error {
 	count := r.FaultCount()
 	switch {
@@ -137,17 +137,17 @@ func (r *Result) FaultError() error {
 	return fmt.Errorf("%s: %w", count, r.First)
 }
 
-// Run reads all of in and writes what views from newView show of it to w, in
-// the order of the input; newView may be nil if there is a Counter. The error of a fault in the framing is a
-// [*frame.Error], that of a capture a [*capture.Error]; everything before it
-// has then been written.
+// Run reads all of in and writes the output of the views from newView to w, in the order of
+// the input; newView may be nil if there is a Counter. The error of a fault in the framing
+// is a [*frame.Error], that of a capture a [*capture.Error]; everything before it has then
+// been written.
 func Run(ctx context.Context, in Input, w io.Writer, cfg Config, newView func() View) (Result, error) {
 	from := in.feed(cfg)
 	p := &pipeline{cfg: cfg, feed: from, out: w, newView: newView}
 	err := p.run(ctx)
 	p.result.Framing, p.result.NextSeq = from.state()
 	switch {
-	case errors.Is(err, errEnough): // what else there is, a fault or not, is nobody's business
+	case errors.Is(err, errEnough): // the rest does not matter, faulty or not
 		p.result.Enough = true
 		return p.result, nil
 	case err == nil:
@@ -163,25 +163,25 @@ type feed interface {
 	nextBatch(b *batch) bool
 	// err returns why there are no more; nil after a clean end.
 	err() error
-	// state returns what the frames are read by, nil if there is not one for all of
-	// them, and the number of the frame that would come next.
+	// state returns the framing, nil if there are several, and the number of the next
+	// frame.
 	state() (f frame.Framing, next int64)
 }
 
-// A batch is a run of frames, and how they are to be read.
+// A batch is a run of frames, with the way to read them.
 type batch struct {
 	frame.Batch
 	first int64   // the number of the first item
 	since []since // at least one, the first from index 0
 	fault []int   // the indexes of gaps that begin a fault
-	clock clock   // ahead of the first frame
-	times []times // of each frame, where they are known
-	place []int64 // of each frame in its capture, where that can be told
-	among []event // where somebody wants to know
+	clock clock   // before the first frame
+	times []times // of each frame, if known
+	place []int64 // of each frame in its capture, if known
+	among []event // if Config.Event wants them
 	arena []byte  // of the bytes of frames that are taken from a capture
 }
 
-// An event is a record that is not a frame, ahead of the frame of that index.
+// An event is a record that is not a frame, before the frame of that index.
 type event struct {
 	index  int
 	record capture.Record
@@ -205,8 +205,7 @@ func (b *batch) holds(n int) bool {
 	return false
 }
 
-// since says from which frame of a batch on a framing and a protocol hold, and
-// what the session says of itself.
+// since holds the framing, the protocol and the session's flags from a frame of a batch on.
 type since struct {
 	index             int
 	framing           frame.Framing

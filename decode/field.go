@@ -19,10 +19,10 @@ var Fields = query.Fields{Names: ndjson.Keys, Values: map[string][]string{
 	"redacted": {"true"}, "altered": {"true"},
 }}
 
-// Field returns what the item's record has under one of ndjson.Keys: a JSON token
-// where it could be anything, text for the others, and false for a key that does not
-// apply. It is valid until the next call. A payload that is not a message has the kind that
-// people see, and none in the record.
+// Field returns the value in the item's record of one of ndjson.Keys: a JSON token for keys
+// of any type, text for the others, and false for a key that does not apply. It is valid
+// until the next call. A payload that is not a message has the kind that people see, and
+// none in the record.
 func (it *Item) Field(key string) ([]byte, bool) {
 	v := it.field(key)
 	return v, len(v) > 0

@@ -12,17 +12,16 @@ import (
 // again.
 const followEvery = 100 * time.Millisecond
 
-// ErrRewritten is the error of a file that was followed and is shorter now than
-// what was read of it.
+// ErrRewritten is the error for a followed file that is now shorter than the part that was
+// read.
 var ErrRewritten = errors.New("the file is shorter than what was already read: it was rewritten; start again")
 
-// ErrReplaced is the error of a file that was followed to its end, and whose name
-// is another's now.
+// ErrReplaced is the error for a file that was followed to its end, and whose name now
+// belongs to another file.
 var ErrReplaced = errors.New("another file has its name now; this one was read to its end: start again")
 
-// Follow returns a reader of what is still being written: at the end of r it
-// waits for more, until ctx ends. What r reads is file, or nil if that has no
-// length.
+// Follow returns a reader of input that is still being written: at the end of r it waits
+// for more, until ctx ends. r reads file, which is nil if it has no length.
 func Follow(ctx context.Context, r io.Reader, file *os.File) io.Reader {
 	f := &follower{ctx: ctx, r: r, file: file}
 	f.named = file != nil && !f.isReplaced()
@@ -33,7 +32,7 @@ type follower struct {
 	ctx   context.Context
 	r     io.Reader
 	file  *os.File
-	named bool // the file had its name, as that of standard input need not be one
+	named bool // the file had its name; standard input may have none
 }
 
 func (f *follower) Read(p []byte) (int, error) {
@@ -74,8 +73,8 @@ func (f *follower) isRewritten() bool {
 	return err == nil && info.Size() < at
 }
 
-// isReplaced reports whether the name is that of another file. That there is none of
-// it may be so for a moment only.
+// isReplaced reports whether the name belongs to another file. If no file has it, that may
+// last only for a moment.
 func (f *follower) isReplaced() bool {
 	ours, err := f.file.Stat()
 	if err != nil || !ours.Mode().IsRegular() {

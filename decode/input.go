@@ -19,8 +19,7 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// An Input is what to decode: a capture, or else the bytes of one direction of
-// a connection.
+// An Input is a capture, or else the bytes of one direction of a connection.
 type Input struct {
 	Capture capture.Reader
 	Stream  io.Reader
@@ -35,9 +34,9 @@ func (in Input) feed(cfg Config) feed {
 	return newStream(in.Stream, cfg)
 }
 
-// Limited returns the capture with what is over the limit of payloads that cfg gives, if
-// it gives one, read as it is in a stream: that is a fault of the framing, which ends it
-// or, to resync, is passed over by gaps. What is taken out of streams has been limited.
+// Limited returns the capture with the limit of cfg, if it gives one, applied to payloads.
+// As in a stream, a payload over the limit is a fault of the framing, which ends the
+// capture or, with resync, becomes a gap. Frames from streams have been limited already.
 func (in Input) Limited(cfg Config) capture.Reader {
 	if cfg.Limit == 0 || !in.stored {
 		return in.Capture
@@ -45,14 +44,13 @@ func (in Input) Limited(cfg Config) capture.Reader {
 	return &limited{Reader: in.Capture, limit: cfg.Limit, resync: cfg.Resync}
 }
 
-// Open returns what r holds: a capture if it begins as one in pcapng does,
-// which may be compressed, or one in NDJSON; else a stream. A framing that is
-// named makes a stream of all but what is sure to be pcapng. It waits for no more
-// bytes than it needs to tell.
+// Open recognizes the content of r: a capture if it begins like pcapng, which may be
+// compressed, or like NDJSON; else a stream. With a framing that is named, everything is a
+// stream but certain pcapng. Open waits for no more bytes than it needs.
 func Open(r io.Reader, cfg Config) (Input, error) {
 	b := bufio.NewReaderSize(r, sniffSize)
 	isCapture := isPcapng(b) && (cfg.Framing == nil || isSection(b))
-	if head, _ := b.Peek(1); isCapture && head[0] == '(' { // compressed: what it holds decides
+	if head, _ := b.Peek(1); isCapture && head[0] == '(' { // compressed: the content decides
 		var read bytes.Buffer
 		isCapture = pcapng.InZstd(io.TeeReader(b, &read))
 		b = bufio.NewReaderSize(io.MultiReader(&read, b), sniffSize)
@@ -69,7 +67,7 @@ func Open(r io.Reader, cfg Config) (Input, error) {
 	return openStream(b, cfg), nil
 }
 
-// noticeUnused says what of a capture need not be named.
+// noticeUnused reports options that a capture does not need.
 func (cfg *Config) noticeUnused() {
 	if cfg.Notice == nil {
 		return
@@ -89,8 +87,8 @@ func openStream(b *bufio.Reader, cfg Config) Input {
 	return Input{Stream: b}
 }
 
-// peek returns what tells the carrier of a stream. It waits for more bytes only
-// where those that have come do not tell.
+// peek detects the carrier of a stream. It waits for more bytes only if those that have
+// come are not enough.
 func peek(b *bufio.Reader) carrier.Guess {
 	for n := 1; ; n++ {
 		_, err := b.Peek(n)
@@ -102,8 +100,8 @@ func peek(b *bufio.Reader) carrier.Guess {
 	}
 }
 
-// carriedBy reports whether a stream that begins so is to be read by a carrier,
-// and says what it was taken for.
+// carriedBy reports whether a stream that begins so needs a carrier, and notes the one that
+// was detected.
 func (cfg *Config) carriedBy(g carrier.Guess) bool {
 	switch {
 	case cfg.Carrier == carrier.Auto && cfg.Framing != nil:
@@ -116,8 +114,8 @@ func (cfg *Config) carriedBy(g carrier.Guess) bool {
 	return g.Kind != carrier.Plain && g.Kind != carrier.Auto
 }
 
-// maxLine is the longest line of NDJSON, in bytes, unless a limit of payloads that
-// is given says more.
+// maxLine is the longest line of NDJSON, in bytes, unless a given limit of payloads allows
+// more.
 const maxLine = 64 << 20
 
 // sniffSize is how many bytes of an input are looked at: as many as a carrier may take
@@ -137,16 +135,16 @@ func isPcapng(b *bufio.Reader) bool {
 	return false
 }
 
-// isSection reports whether what begins as a capture goes on as one, and is no
-// stream of a framing that is named.
+// isSection reports whether input that begins like a capture goes on like one, so that it
+// is no stream of the framing that is named.
 func isSection(b *bufio.Reader) bool {
 	head, _ := b.Peek(12)
 	return pcapng.IsSection(head)
 }
 
 // isNDJSON reports whether the first line that is not blank is a record, or begins one that
-// is spread over several lines. It waits for no more than that record, and only as long as
-// it can be one.
+// is spread over several lines. It waits only for that record, and only as long as the
+// input can be one.
 func isNDJSON(b *bufio.Reader) bool {
 	for n := 1; ; n++ {
 		_, err := b.Peek(n)
@@ -165,14 +163,14 @@ func isNDJSON(b *bufio.Reader) bool {
 	}
 }
 
-// members are what the beginning of a line says of whether it is a record.
+// members are the keys at the beginning of a line, which tell whether it is a record.
 type members struct {
-	keys    []string // those of records, as far as they are known
+	keys    []string // that records have, as far as they were read
 	foreign bool     // it is not an object, or it has a key that records do not have
 	more    bool     // more bytes could tell more
 }
 
-// membersOf returns the members of a line, whose end may be missing.
+// membersOf returns the members of a line that may be incomplete.
 func membersOf(line []byte) members {
 	var s jsonscan.Scanner
 	s.Init(line)
@@ -202,8 +200,8 @@ func (m members) isRecord(line []byte) bool {
 	return placed && (has("framing") || has("offset") && has("size") && (has("protocol") || has("kind")))
 }
 
-// OpenRecording returns the recording that a folder holds. What the
-// configuration leaves open is detected from what the controller sent first.
+// OpenRecording returns the recording in a folder. It detects what the configuration leaves
+// open from the bytes that the controller sent first.
 func OpenRecording(fsys fs.FS, cfg Config) (*recording.Reader, error) {
 	if cfg.Notice != nil && hasFiles(fsys, "c2s.bin", "s2c.bin") && !hasFiles(fsys, "timing.jsonl") {
 		cfg.Notice("no timing.jsonl, so the order is unknown: the controller's frames are read first")
@@ -227,7 +225,7 @@ func hasFiles(fsys fs.FS, names ...string) bool {
 	return true
 }
 
-// firstOf returns what tells the carrier of a recording.
+// firstOf detects the carrier of a recording.
 func firstOf(fsys fs.FS) carrier.Guess {
 	for _, name := range []string{"c2s.bin", "s2c.bin"} {
 		f, err := fsys.Open(name)

@@ -21,18 +21,18 @@ type Item struct {
 	Frame    *frame.Frame
 	Framing  frame.Framing
 	Protocol protocol.Protocol
-	// Time is when the frame's last byte had been read, and Written when the
-	// frame had been written to the other side; zero where that is not known.
+	// Time is when the last byte of the frame had been read, and Written when the frame had
+	// been written to the other side; zero if unknown.
 	Time, Written time.Time
-	// First and Previous are the Time of the session's first frame and of the
-	// one before this.
+	// First is the Time of the first frame of the session, and Previous that of the frame
+	// before.
 	First, Previous time.Time
-	// Redacted and Altered are what the session says of itself; see capture.Session.
+	// Redacted and Altered are those of the session; see capture.Session.
 	Redacted, Altered bool
 	// Payload is the frame's payload, without its compression.
 	Payload []byte
 	Message protocol.Message
-	// Err is what is wrong with the frame or its payload; nil if nothing is.
+	// Err is the fault of the frame or its payload; nil if there is none.
 	Err error
 
 	goesOn  bool // it is a gap of the fault that a gap before began
@@ -42,7 +42,7 @@ type Item struct {
 	tokens  []byte // scratch: quoted ids
 	summary []byte // scratch
 	value   []byte // scratch: a field's value
-	meta    []byte // scratch: what the carrier says
+	meta    []byte // scratch: the carrier's metadata
 }
 
 // NewItem returns an item to read frames into one by one, as cfg says. Its
@@ -98,7 +98,8 @@ func (it *Item) encoding(f *frame.Frame) string {
 	return cmp.Or(f.Meta.Encoding, it.inflate.encoding)
 }
 
-// malformed says what a payload that does not parse looks like instead.
+// malformed returns the error of a payload that does not parse, with what it looks like
+// instead.
 func malformed(p protocol.Protocol, f *frame.Frame, payload []byte, err error) error {
 	name, isText := p.Encoding().String(), p.Encoding() == protocol.JSON
 	if isText {
@@ -121,7 +122,7 @@ type mistaken struct {
 func (m *mistaken) Error() string { return fmt.Sprintf("this looks like %s: %v", m.accident, m.err) }
 func (m *mistaken) Unwrap() error { return m.err }
 
-// A Fault says what is wrong with a frame, and where.
+// A Fault is the error of a frame, with its position.
 type Fault struct {
 	Frame   int64 // its number
 	Offset  int64 // of its first byte
@@ -134,7 +135,7 @@ func (f *Fault) Error() string {
 }
 func (f *Fault) Unwrap() error { return f.Err }
 
-// Accident names what the frame is instead, where that is well known.
+// Accident names what the frame is instead, if that is well known.
 func (f *Fault) Accident() frame.Accident {
 	var m *mistaken
 	if errors.As(f.Err, &m) {
@@ -143,7 +144,7 @@ func (f *Fault) Accident() frame.Accident {
 	return frame.NoAccident
 }
 
-// fault returns what is wrong with the item's frame. A fault of the framing has a position.
+// fault returns the error of the item's frame. A fault of the framing has a position.
 func (it *Item) fault() error {
 	if _, placed := placeOf(it.Err.Error()); placed || it.Frame.Gap {
 		return it.Err
@@ -151,10 +152,10 @@ func (it *Item) fault() error {
 	return &Fault{it.Seq, it.Frame.Offset, it.Framing, it.Err}
 }
 
-// accident names what a frame with such a payload is instead. Unless the payload
-// should be text, it has to be distinct from what it should be.
+// accident recognizes what a frame with such a payload is instead. Unless the payload
+// should be text, it must differ clearly from what is expected.
 func accident(f *frame.Frame, payload []byte, isText bool) frame.Accident {
-	if f.Start == 1 { // what was taken for a length may be its first character
+	if f.Start == 1 { // the supposed length may be the first character
 		if a := frame.Recognize(f.Raw); a.Distinct() {
 			return a
 		}
@@ -176,7 +177,7 @@ func (it *Item) dir() frame.Dir {
 
 var kindMalformed = []byte("malformed")
 
-// kind is the kind of the message, for people: also of a payload that is none.
+// kind is the kind of the message for people, who also see one for a malformed payload.
 func (it *Item) kind() []byte {
 	if it.well {
 		return it.Message.Kind
@@ -201,8 +202,8 @@ func StatedVersion(h *frame.Head) string {
 	return cmp.Or(h.Get("Mcp-Protocol-Version"), h.Get("A2a-Version"))
 }
 
-// Summary says in a few words what the message says: its label, and as much of
-// its text as fits in 96 bytes. It is text from the wire: not safe to print.
+// Summary returns a few words about the message: its label, and as much of its text as fits
+// in 96 bytes. It is text from the wire: not safe to print.
 func (it *Item) Summary() []byte {
 	m := &it.Message
 	s := append(it.summary[:0], render.Clip(m.Label, summarySize)...)

@@ -12,7 +12,7 @@ type Program interface {
 	Append(ctx context.Context, dst, object []byte) ([]byte, error)
 }
 
-// Filtered shows what program makes of each item's NDJSON record.
+// Filtered shows the output of program for each item's NDJSON record.
 func Filtered(ctx context.Context, program Program) View {
 	record := NDJSON()
 	var line []byte

@@ -14,7 +14,7 @@ type limited struct {
 	limit  int
 	resync bool
 	seq    int64          // of the frame at hand
-	gap    capture.Record // what is left of one that is skipped
+	gap    capture.Record // the rest of one that is skipped
 	err    error
 }
 

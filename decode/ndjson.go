@@ -49,7 +49,7 @@ const (
 	wrapping   = "bytes of the carrier itself, which no frame follows"
 )
 
-// wrong says what is wrong with the frame, as far as that is known, or why it is a gap.
+// wrong returns the fault of the frame as far as it is known, or the reason for a gap.
 func (it *Item) wrong() string {
 	switch {
 	case it.Err != nil:
@@ -62,7 +62,7 @@ func (it *Item) wrong() string {
 	return blankLines
 }
 
-// meaningOf sets what the message means, if the payload is one.
+// meaningOf sets the members about the message, if the payload is one.
 func (it *Item) meaningOf(r *ndjson.Record, m *protocol.Message) {
 	if it.well {
 		r.Kind, r.Phase = m.Kind, m.Phase.String()
@@ -71,28 +71,28 @@ func (it *Item) meaningOf(r *ndjson.Record, m *protocol.Message) {
 	}
 }
 
-// bytesOf sets the payload where it has a JSON form, and the raw frame unless
-// the payload is enough to make it again.
+// bytesOf sets the payload if it has a JSON form, and the raw frame unless it can be made
+// again from the payload.
 func (it *Item) bytesOf(r *ndjson.Record) {
 	payload, same := it.form()
 	r.Payload = payload
 	if !same || it.Frame.Compressed || !frame.Exact(it.Framing, it.Frame) {
 		if r.Raw = it.Frame.Raw; r.Raw == nil {
-			r.Raw = []byte{} // of a carrier's frame whose bytes are those of the one before
+			r.Raw = []byte{} // the bytes are those of the frame before
 		}
 	}
 }
 
-// CheckForm sets Err where a payload is a message, and yet has no JSON form: a
-// string of protobuf is not text, or what is inside a field is not a message. Parse does
-// not look there, since that takes as long as to write the form.
+// CheckForm sets Err if a payload is a message without a JSON form: a string of protobuf is
+// not text, or the content of a field is not a message. Parse does not look there, because
+// that takes as long as writing the form.
 func (it *Item) CheckForm() {
 	if it.Protocol.Encoding() != protocol.JSON {
 		it.form()
 	}
 }
 
-// form is JSON, whose error becomes that of the item.
+// form is JSON, with the error set in the item.
 func (it *Item) form() (form []byte, same bool) {
 	form, same, err := it.JSON()
 	if it.Err == nil {
@@ -101,8 +101,8 @@ func (it *Item) form() (form []byte, same bool) {
 	return form, same
 }
 
-// JSON returns the payload in its JSON form, on one line, and whether the
-// payload can be made again from it. The form is nil if there is none.
+// JSON returns the payload in its JSON form, on one line, and whether the payload can be
+// made again from it. The form is nil if there is none.
 func (it *Item) JSON() (form []byte, same bool, err error) {
 	if !it.well {
 		return nil, false, nil
@@ -126,9 +126,9 @@ func (it *Item) JSON() (form []byte, same bool, err error) {
 	return it.json, same && all.Has(it.Protocol), nil
 }
 
-// The JSON form of a payload is left out where it would be too large: a form of
-// so many bytes, or a list of the fields of a payload of so many. A record can
-// then be read back by lines of twice that length.
+// The JSON form of a payload is left out if it would be too large: a form of so many bytes,
+// or a list of the fields of a payload of so many. So lines of at most twice that length
+// can hold a record.
 const (
 	maxForm   = 32 << 20
 	maxFields = 1 << 20

@@ -8,19 +8,19 @@ import (
 	"github.com/wirectl/wirectl/frame"
 )
 
-// A told fault of the framing has the number of the frame as whoever read it counts,
-// and a shown one that of the first item that is of it: items are numbered over all
-// inputs and directions, gaps among them. All pieces of what one fault makes unreadable
-// share it.
+// A fault of the framing has two numbers: a told one counts frames as its reader does; a
+// shown one is the number of the first item that it spoils, because items, also gaps, are
+// numbered over all inputs and directions. All pieces that one fault makes unreadable share
+// it.
 type fault struct{ told, shown error }
 
-// is reports whether what is told of a gap is that fault.
+// is reports whether the error of a gap is that fault.
 func (f *fault) is(told error) bool {
 	return f.told != nil && (f.told == told || f.told.Error() == told.Error())
 }
 
 // numbered returns a fault of the framing with the number of the item that shows it. It
-// changes nothing of what is told, which items before it may show, too.
+// leaves told as it is, because earlier items may show that too.
 func numbered(told error, seq int64) error {
 	if e := (*frame.Error)(nil); errors.As(told, &e) && told == error(e) {
 		shown := *e
@@ -33,7 +33,7 @@ func numbered(told error, seq int64) error {
 	return told
 }
 
-// placeOf returns what stands behind the number in the words of a fault of the framing.
+// placeOf returns the part after the number in the words of a fault of the framing.
 func placeOf(words string) (place string, ok bool) {
 	words, ok = strings.CutPrefix(words, "frame ")
 	place = strings.TrimLeft(words, "0123456789")

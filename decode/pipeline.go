@@ -14,11 +14,11 @@ import (
 	"github.com/wirectl/wirectl/protocol/opaque"
 )
 
-// A pipeline moves batches from the feed through workers to the output. Workers
-// take turns at reading and at writing. What lies between, one does with all of a
-// batch, so that its bytes stay with one core: to show its items, or where one view
-// is to see them in their order, to parse them, while showing is a part of writing.
-// A fixed set of jobs goes around, which bounds the memory.
+// A pipeline moves batches from the feed through workers to the output. Workers take turns
+// at reading and at writing. In between, one worker handles all of a batch, so that its
+// bytes stay with one core: it shows the items or, if one view sees all in order, parses
+// them; then showing is a part of writing. A fixed set of jobs goes around, which bounds
+// the memory.
 type pipeline struct {
 	cfg     Config
 	feed    feed
@@ -30,15 +30,15 @@ type pipeline struct {
 // A job is a batch and its output.
 type job struct {
 	turn  int       // at which it was read, and is written
-	free  chan *job // where it goes when it has been written
+	free  chan *job // where it goes after it was written
 	batch batch
-	ahead []parsed // by frame; none where they are not parsed ahead
+	ahead []parsed // by frame; empty unless they are parsed ahead
 	out   []byte
-	seen  Result // what was looked at, which is less than the batch where err ended that
+	seen  Result // less than the batch if err ended it
 	err   error
 }
 
-// errEnough ends a run that has shown all that was asked for.
+// errEnough ends a run that has shown everything it was asked for.
 var errEnough = errors.New("enough")
 
 func (p *pipeline) run(ctx context.Context) error {
@@ -76,7 +76,7 @@ func (p *pipeline) parallel(ctx context.Context) error {
 	return p.spread(ctx, p.writeOutput, func() func(*job) { return p.newWorker().work })
 }
 
-// inOrder has several workers, which parse what one view sees.
+// inOrder has several workers, which parse for one view.
 func (p *pipeline) inOrder(ctx context.Context) error {
 	w := p.newWorker()
 	show := func(j *job) error {
@@ -89,8 +89,8 @@ func (p *pipeline) inOrder(ctx context.Context) error {
 	})
 }
 
-// spread has workers do with batches what each of them gets from newWork, and
-// finishes these in their order.
+// spread has workers do the work from newWork with batches, and finishes these in their
+// order.
 func (p *pipeline) spread(ctx context.Context, finish func(*job) error, newWork func() func(*job)) error {
 	g, ctx := p.group(ctx)
 	q := &queue{feed: p.feed, finish: finish, done: make([]*job, p.cfg.Workers*jobsEach)}
@@ -144,7 +144,7 @@ const maxKept = 2 << 20
 type worker struct {
 	match      func(*Item) bool
 	view       View
-	tally      *tally // of which the view is; nil if it is another's
+	tally      *tally // that the view adds to; nil if it adds to none
 	event      func(*capture.Record)
 	item       Item
 	skip, head int64
@@ -162,8 +162,8 @@ func (p *pipeline) newWorker() *worker {
 	return w
 }
 
-// parsed is what an item has of a frame that was parsed ahead of its view. One
-// that is compressed is not: its payload lies in the item's own memory.
+// parsed is the part of an item that was parsed before its view. A compressed frame is not
+// parsed ahead: its payload lies in the item's own memory.
 type parsed struct {
 	ready   bool
 	payload []byte
@@ -187,7 +187,7 @@ func (j *job) parse(it *Item) {
 	}
 }
 
-// readItem fills it with frame i of the job, which may be parsed already.
+// readItem fills it with frame i of the job, which may have been parsed.
 func (j *job) readItem(it *Item, i int, p protocol.Protocol) {
 	f := &j.batch.Frames[i]
 	if i >= len(j.ahead) || !j.ahead[i].ready {
@@ -222,7 +222,7 @@ func (w *worker) work(j *job) {
 			it.goesOn = it.Frame.Gap && it.Err != nil && !j.begins(i)
 			j.err = w.show(j)
 			switch {
-			case it.Err != nil: // a view may have found more that is wrong
+			case it.Err != nil: // a view may have found more faults
 				j.fault(it, i)
 			case !it.Frame.Gap:
 				j.seen.Frames++
@@ -232,8 +232,8 @@ func (w *worker) work(j *job) {
 	w.showEvents(among, len(b.Frames))
 }
 
-// count counts the frames that a run of a job's batch begins with, as far as they need
-// not be looked at one by one, and returns how many they are.
+// count counts the frames at the beginning of a run that need no look of their own, and
+// returns their number.
 func (w *worker) count(j *job, run int) int {
 	s := &j.batch.since[run]
 	if w.tally == nil || s.protocol != opaque.Bytes || w.match != nil || w.skip > 0 || w.head > 0 {
@@ -244,7 +244,7 @@ func (w *worker) count(j *job, run int) int {
 	return n
 }
 
-// fault counts the fault of the item whose frame has that index.
+// fault counts the fault of the item of that frame.
 func (j *job) fault(it *Item, i int) {
 	if j.seen.First == nil {
 		j.seen.First = it.fault()
@@ -276,8 +276,8 @@ func (w *worker) showEvents(events []event, index int) []event {
 	return events
 }
 
-// stampTimes notes in the item when its frame passed. The first frame of a session is
-// the one before itself.
+// stampTimes sets the times of the item. The first frame of a session counts as its own
+// predecessor.
 func (w *worker) stampTimes(c *clock, t *times) {
 	it := &w.item
 	it.Time, it.Written, it.First, it.Previous = t.read, t.written, c.first, c.previous

@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// A queue has workers read batches one after the other, and writes what they make
-// of them in that order, whichever is done first.
+// A queue has workers read batches one after the other, and writes their output in the
+// order of the batches, whichever is done first.
 type queue struct {
 	feed   feed
 	finish func(*job) error
 
-	waiting sync.Mutex // of the one that is awake
+	waiting sync.Mutex // held by the one that is awake
 	reading sync.Mutex
 	atHand  atomic.Bool // input is, as the last read tells
-	turn    int         // of the batch that is read next
+	turn    int         // number of the batch that is read next
 
 	mu      sync.Mutex
-	done    []*job // those that wait for their turn, each at its turn modulo their number
+	done    []*job // the jobs that wait for their turn, each at its turn modulo their number
 	next    int    // the turn that is written next
 	writing bool   // by some worker, which goes on as long as it finds the next one
 	err     error  // ended the writing
@@ -61,9 +61,9 @@ func (q *queue) readJob(ctx context.Context, free chan *job) (*job, error) {
 // available bytes takes, and about as long as waking up takes.
 const patience = 100 * time.Microsecond
 
-// plenty is how many bytes a read of available input returns: half of what a pipe
-// holds. Shorter reads come from a peer that writes message by message; spinning for
-// it would never stop.
+// plenty is how many bytes a read of available input returns: half of a pipe's buffer.
+// Shorter reads come from a peer that writes message by message; spinning for it would
+// never stop.
 const plenty = 32 << 10
 
 // lock takes the right to read. If input is available, one waiting worker spins, because

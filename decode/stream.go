@@ -10,8 +10,8 @@ import (
 	"github.com/wirectl/wirectl/protocol/opaque"
 )
 
-// A stream yields batches of frames and says which protocol each is in. It
-// detects what its configuration leaves open.
+// A stream yields batches of frames and the protocol of each. It detects what its
+// configuration leaves open.
 type stream struct {
 	cfg      Config
 	scanner  *frame.Scanner
@@ -54,7 +54,7 @@ func (s *stream) nextBatch(b *batch) bool {
 		}
 		if s.refiner != nil && !f.Compressed && s.refine(f, b.first+int64(i)) {
 			b.since = append(b.since, since{index: i, framing: s.framing, protocol: s.protocol})
-			s.scanner.Return(&b.Batch, i+1) // which were scanned by what another protocol allows
+			s.scanner.Return(&b.Batch, i+1) // they were scanned by the rules of another protocol
 		}
 	}
 	s.seq += int64(len(b.Frames))
@@ -99,7 +99,7 @@ func (s *stream) detect() {
 			head, atEOF = s.scanner.Peek(len(head) + 1)
 		}
 		if len(head) == 0 {
-			s.scanner.Scan() // whose error says why there is nothing
+			s.scanner.Scan() // its error says why there is nothing
 			return
 		}
 		if calls := newCalls(&s.cfg); calls.hasSchema() {
@@ -126,7 +126,7 @@ func (s *stream) setProtocol(p protocol.Protocol) {
 	s.adjust(s.scanner, p)
 }
 
-// adjust makes a scanner take what p allows.
+// adjust makes a scanner accept the frames that p allows.
 func (s *stream) adjust(scanner *frame.Scanner, p protocol.Protocol) {
 	limit := s.cfg.Limit
 	if limit == 0 {
@@ -136,7 +136,7 @@ func (s *stream) adjust(scanner *frame.Scanner, p protocol.Protocol) {
 	scanner.SetAccept(all.Plausible(p))
 }
 
-// refine lets the frame of that number tell more of the protocol, and reports
+// refine detects a more specific protocol from the frame of that number, and reports
 // whether it did.
 func (s *stream) refine(f *frame.Frame, seq int64) bool {
 	p, why, done := s.refiner.Refine(f.Payload())

@@ -34,7 +34,7 @@ const (
 	UTC      Clock = "utc"   // date and time, UTC
 )
 
-// Clocks are all of them.
+// Clocks are all values of Clock.
 var Clocks = []Clock{Relative, Delta, Local, UTC}
 
 // append appends the time of an item, in a column of fixed width.
@@ -70,8 +70,8 @@ const (
 	narrowIDWidth   = 8
 )
 
-// View returns the view that t describes. What a fault makes unreadable has one line,
-// that of its first piece.
+// View returns the view that t describes. Everything that one fault makes unreadable has
+// one line, that of its first piece.
 func (t Text) View() View {
 	l := line{style: t.Style, kind: kindWidth, id: idWidth, whole: t.Width == 0}
 	if t.Width > 0 && t.Width < narrow {
@@ -136,7 +136,7 @@ func (t Text) hex(dst []byte, f *frame.Frame) []byte {
 	return h.Append(dst, f.Raw, t.Style)
 }
 
-// indent stands before what belongs to the line above.
+// indent begins the lines that belong to the line above.
 const indent = "        "
 
 // A line is built column by column.
@@ -169,12 +169,12 @@ func (l *line) item(it *Item, clock Clock) {
 	}
 	l.buf = strconv.AppendInt(l.buf[:0], int64(it.Frame.Size()), 10)
 	if it.Frame.Gap && it.Err != nil && it.Frame.Size() >= gapSize {
-		l.buf = append(l.buf, '+') // what follows has no line of its own
+		l.buf = append(l.buf, '+') // the rest has no line of its own
 	}
 	l.right(l.style.Dim, l.buf, sizeWidth)
 }
 
-// names writes the id, and the id that the message refers to behind an arrow.
+// names writes the id and, after an arrow, the id that the message refers to.
 func (l *line) names(m *protocol.Message) []byte {
 	l.buf = append(l.buf[:0], m.ID.Text...)
 	if !m.Ref.IsZero() {
@@ -184,9 +184,9 @@ func (l *line) names(m *protocol.Message) []byte {
 	return l.buf
 }
 
-// say fills the rest of the line with what the message says, after the version that it
-// states; requests, which may all state one, leave that out where there is little room. What
-// is wrong with it is said in full, even if the line gets too long for it.
+// say fills the rest of the line with the summary of the message, after the version that it
+// states. Requests, which may all state one, leave the version out if there is little room.
+// A fault is said in full, even if the line gets too long.
 func (l *line) say(it *Item, width int) {
 	if it.Err != nil {
 		l.dst = append(append(l.dst, ' '), l.style.Error.On...)

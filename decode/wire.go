@@ -6,7 +6,7 @@ import (
 	"github.com/wirectl/wirectl/protocol/all"
 )
 
-// A wire is what one protocol is spoken on.
+// A wire carries frames of one protocol.
 type wire struct {
 	conn   int
 	stream int64
@@ -23,12 +23,12 @@ type reading struct {
 	refiner  *all.Refiner
 	guessed  bool                // nothing names the protocol
 	fresh    bool                // as guessed, and no payload has been seen
-	beside   *reading            // for payloads that are not its messages, on the wire of HTTP
+	beside   *reading            // for other JSON on the wire of HTTP
 	faults   map[frame.Dir]fault // of the current gaps
 }
 
-// holdsFor reports whether a frame whose record says n is read in this way. A
-// gap has no protocol.
+// holdsFor reports whether this is the way to read a frame whose record says n. A gap has
+// no protocol.
 func (r *reading) holdsFor(n names, gap bool) bool {
 	return r.names.framing == n.framing && (gap || r.names.protocol == n.protocol)
 }
@@ -57,8 +57,8 @@ func (r *reading) numberFault(f *frame.Frame, seq int64) (begins bool) {
 	return f.Gap
 }
 
-// wires remember how the wires of a capture are read. A capture can name any
-// number of them: beyond maxWires, those that came first are learned anew.
+// wires remembers how to read the wires of a capture. A capture can name any number of
+// them: beyond maxWires, the oldest are forgotten and detected again.
 type wires struct {
 	readings map[wire]*reading
 	order    []wire // a ring, once it is full
@@ -88,8 +88,8 @@ func (w *wires) remember(at wire) {
 	w.oldest = (w.oldest + 1) % maxWires
 }
 
-// unframed is the framing of frames that nothing names one for: all of their
-// bytes are payload.
+// unframed is the framing of frames whose framing is not named: all of their bytes are
+// payload.
 type unframed struct{ frame.Framing }
 
 func (unframed) Name() string  { return "" }
@@ -105,7 +105,7 @@ func (c onlyCarried) Name() string { return c.name }
 
 // framingOf returns the framing of that name, which may be "".
 func framingOf(name string) (frame.Framing, error) {
-	none := unframed{frame.Line} // whose trailer the frames lack, so that none is exact
+	none := unframed{frame.Line} // frames without its trailer, so that none is exact
 	switch {
 	case name == "":
 		return none, nil
@@ -115,9 +115,9 @@ func framingOf(name string) (frame.Framing, error) {
 	return frame.Named(name)
 }
 
-// The wires of frames that came in a carrier. All HTTP of a session is one: what
-// is one server to a client takes any number of connections. The streams of one
-// HTTP/2 connection are one, too.
+// The wires of frames that came in a carrier. All HTTP of a session is one wire, because a
+// client may use many connections to one server. All streams of an HTTP/2 connection are
+// one wire too.
 const (
 	httpWire   = -2
 	signalWire = -3

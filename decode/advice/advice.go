@@ -1,5 +1,5 @@
-// Package advice says, of what stands where a frame or a message should be, what to
-// try next.
+// Package advice says what to try next when a stream holds something other than a frame or
+// a message.
 package advice
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// about says, for what a stream turned out to be, what to try next.
+// about is the advice for each kind of content that a stream may turn out to have.
 var about = [1 << 8]string{
 	frame.HTTPResponse:    "an HTTP peer answered: leave out --framing, and what HTTP carries is read",
 	frame.HTTPRequest:     "an HTTP client is talking: leave out --framing, and what HTTP carries is read",
@@ -41,10 +41,10 @@ var about = [1 << 8]string{
 	frame.PlainText:       "the stream may be newline-delimited (try --framing line)",
 }
 
-// ofPackets is what to try where somebody recorded packets.
+// ofPackets is the advice for a capture of packets.
 const ofPackets = "take the bytes of one direction out of it first (tshark -r FILE -Y tcp.dstport==PORT -T fields -e tcp.payload | xxd -r -p | wirectl decode)"
 
-// skipping says, of what --resync helps with, how.
+// skipping says how --resync helps, for the kinds that it helps with.
 var skipping = map[frame.Accident]string{
 	frame.ShellBanner: ", or skip it with --resync",
 	frame.BOM:         ", or try --resync",
@@ -53,8 +53,8 @@ var skipping = map[frame.Accident]string{
 	frame.PlainText:   ", or begin with text (try --resync)",
 }
 
-// advised returns the framing that an advice is about, if it is about one: it helps
-// nobody who uses that.
+// advised returns the framing that an advice names, if it names one: it is no help to users
+// of that framing.
 func advised(a frame.Accident) frame.Framing {
 	switch a {
 	case frame.HeaderFrame:
@@ -66,9 +66,12 @@ func advised(a frame.Accident) frame.Framing {
 	}
 }
 
-// On adds to the error of a stream what to try next.
+// On adds the advice to the error of a stream.
 func On(err error, framing frame.Framing) error {
-	hint := hintFor(err, framing)
+	return withHint(err, hintFor(err, framing))
+}
+
+func withHint(err error, hint string) error {
 	if hint == "" {
 		return err
 	}
@@ -114,9 +117,8 @@ func hintFor(err error, framing frame.Framing) string {
 	return ""
 }
 
-// isStrayText reports whether text that is none of a framing of lines stands in the
-// place of a frame: in that of a length, or behind frames of a framing that no text
-// has by chance.
+// isStrayText reports whether text that no framing of lines would hold is in the place of a
+// frame: in the place of a length, or after frames of a framing that no text has by chance.
 func isStrayText(fe *frame.Error, framing frame.Framing) bool {
 	if fe.Accident == frame.NoAccident {
 		return fe.TextLength() != ""
@@ -125,7 +127,7 @@ func isStrayText(fe *frame.Error, framing frame.Framing) bool {
 		(framing == frame.Len32 || framing == frame.Header || framing == frame.GRPC)
 }
 
-// skipText is the hint for text that stands in the place of a frame.
+// skipText is the hint for text in the place of a frame.
 func skipText(offset int64) string {
 	if offset == 0 {
 		return "skip it with --resync, or try --framing line"
@@ -133,8 +135,7 @@ func skipText(offset int64) string {
 	return "skip it with --resync"
 }
 
-// OnPassed adds to the error of a fault behind which decoding went on what to do
-// about it.
+// OnPassed adds the advice to the error of a fault that decoding has passed.
 func OnPassed(err error, framing frame.Framing) error {
 	var fe *frame.Error
 	var fault *decode.Fault
@@ -145,14 +146,11 @@ func OnPassed(err error, framing frame.Framing) error {
 	case errors.As(err, &fault):
 		hint = adviceInside(fault)
 	}
-	if hint == "" {
-		return err
-	}
-	return fmt.Errorf("%w: %s", err, hint)
+	return withHint(err, hint)
 }
 
-// adviceInside returns the advice on what a frame holds in the place of a message. Of
-// most framings no text is a frame by chance: how the stream is read is right then.
+// adviceInside returns the advice for a frame that holds something other than a message. In
+// most framings no text is a frame by chance, so the framing is right then.
 func adviceInside(f *decode.Fault) string {
 	switch a := f.Accident(); {
 	case f.Framing == frame.Line:
@@ -162,13 +160,13 @@ func adviceInside(f *decode.Fault) string {
 	case a == frame.NoAccident:
 		return ""
 	case a == frame.ShellError, a == frame.HTML, a == frame.StackTrace, a == frame.LogLine:
-		return about[a] // which is about who wrote it
+		return about[a] // it is about the writer
 	default:
 		return "the frame is whole, and holds no message: look at what sent it, or name another --protocol"
 	}
 }
 
-// onLine returns what to try where a line holds text, or the first part of JSON.
+// onLine returns the advice for a line that holds text, or the first part of JSON.
 func onLine(f *decode.Fault) string {
 	var syntax *jsonscan.SyntaxError
 	switch {
@@ -180,8 +178,7 @@ func onLine(f *decode.Fault) string {
 	return ""
 }
 
-// adviceOn returns the advice on what stands at an offset in a stream of that
-// framing.
+// adviceOn returns the advice for an accident at an offset in a stream of that framing.
 func adviceOn(a frame.Accident, offset int64, framing frame.Framing) string {
 	if isHTTP(a) && offset > 0 {
 		return "HTTP is spoken from here on: look for a proxy on the way"

@@ -13,10 +13,9 @@ const (
 	maxRemark  = 1 << 10 // bytes of one
 )
 
-// Remarks returns what tells of the notes in a capture, before the frame of that number.
-// Of those with which a tap answers its viewers, it tells what they have lost. One that
-// is about no frame, but about a connection, is told once, however many connections it
-// is about.
+// Remarks returns a function that tells the notes of a capture, each before the frame of
+// that number. Of the notes of a tap to its viewers, it tells only how many frames they
+// lost. It tells a note about connections once, even if it is about several.
 func Remarks(tell func(seq int64, text string)) func(seq int64, rec *capture.Record) {
 	told := map[string]bool{}
 	return func(seq int64, rec *capture.Record) {

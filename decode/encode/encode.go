@@ -15,13 +15,13 @@ import (
 	"github.com/wirectl/wirectl/protocol/all"
 )
 
-// Config says what frames to make.
+// Config says which frames to make.
 type Config struct {
-	// Framing and Protocol override what a record says. Lines that are bare
-	// payloads need at least one of them.
+	// Framing and Protocol override those of a record. Lines that are bare payloads need at
+	// least one of them.
 	Framing  frame.Framing
 	Protocol protocol.Protocol
-	// Limit is the largest payload, in bytes; 0 sets none but that of a line.
+	// Limit is the largest payload, in bytes; 0 leaves only the limit of a line.
 	Limit int
 }
 
@@ -30,7 +30,7 @@ type Config struct {
 // was. Memory is taken as bytes arrive.
 const maxLine = 1 << 30
 
-// An Error says which line could not be encoded.
+// An Error is about a line that could not be encoded.
 type Error struct {
 	Line int // from 1
 	Err  error
@@ -39,11 +39,12 @@ type Error struct {
 func (e *Error) Error() string { return fmt.Sprintf("line %d: %v", e.Line, e.Err) }
 func (e *Error) Unwrap() error { return e.Err }
 
-// ErrNoFraming is the error of a payload when nothing says how to frame it.
+// ErrNoFraming is the error for a payload without a framing.
 var ErrNoFraming = errors.New("nothing says how to frame this payload")
 
-// Run reads NDJSON, whose records may span several lines, from r and writes the frames to w. It fails at the first
-// line that it cannot encode; the frames before it have then been written.
+// Run reads NDJSON, whose records may span several lines, from r and writes the frames to
+// w. It fails at the first line that it cannot encode; the frames before it have then been
+// written.
 func Run(ctx context.Context, r io.Reader, w io.Writer, cfg Config) error {
 	lines := frame.NewScanner(ndjson.Lines(r), frame.Line)
 	lines.SetLimit(max(maxLine, ndjson.LineLimit(cfg.Limit)))
@@ -96,9 +97,9 @@ func (e *encoder) line(line []byte) error {
 	return err
 }
 
-// Reframe returns what makes the frame of a record that has a payload and no
-// raw bytes, as the configuration or else the record says. Where neither names
-// the framing it is the one that the protocol mostly rides on.
+// Reframe returns a function that makes the frame of a record with a payload and no raw
+// bytes. It uses the framing of the configuration or else of the record; if neither names
+// one, the usual framing of the protocol.
 func Reframe(cfg Config) ndjson.Reframe {
 	var payload []byte
 	return func(dst []byte, r *ndjson.Record) ([]byte, error) {
@@ -123,8 +124,8 @@ func Reframe(cfg Config) ndjson.Reframe {
 	}
 }
 
-// meaning returns how a record is framed and what its payload is; the protocol
-// may be nil.
+// meaning returns the framing and the payload of a record, and its protocol, which may be
+// nil.
 func (cfg Config) meaning(r *ndjson.Record) (framing frame.Framing, p protocol.Protocol, err error) {
 	framing, p = cfg.Framing, cfg.Protocol
 	if framing == nil && frame.IsCarried(r.Framing) {

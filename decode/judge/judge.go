@@ -21,10 +21,11 @@ import (
 	"github.com/wirectl/wirectl/session"
 )
 
-// A Judge prints what passes a relay, and knows at the end what became of it. It gets
-// what a capture would get, in bounded memory. If it prints or keeps, it leaves nothing out: what
-// comes faster waits in a temporary file. If not, it must not hold up the relay: it
-// leaves out what comes while much waits, and what is left at the end.
+// A Judge prints the records of a relay, and knows at the end how the exchanges ended. It
+// gets the records that a capture would get, in bounded memory. If it prints or keeps
+// records, it leaves nothing out: those that come faster wait in a temporary file.
+// Otherwise it must not hold up the relay: it leaves out records while many wait, and those
+// that are left at the end.
 type Judge struct {
 	trackers track.Trackers // mu guards them
 	mu       sync.Mutex
@@ -32,12 +33,12 @@ type Judge struct {
 	backlog  *recorder.Recorder
 	reader   *recorder.Reader // of the backlog
 	most     int64            // bytes that may wait
-	each     int64            // what a record counts for besides its bytes
+	each     int64            // bytes that a record counts for besides its own
 	waiting  atomic.Int64     // bytes that were taken in and not judged
 	passed   atomic.Int64     // frames
-	judged   int64            // of them; valid when done
-	largest  int64            // what came at once so far, in bytes
-	behind   bool             // what comes is left out
+	judged   int64            // of those; valid when done
+	largest  int64            // the most that came at once so far, in bytes
+	behind   bool             // records are left out
 	since    time.Time        // when that began
 	last     time.Time        // when the last record came
 	keep     capture.Writer   // or nil
@@ -46,33 +47,32 @@ type Judge struct {
 }
 
 const (
-	// maxWaiting bounds what may wait to be judged, in bytes: disks are not there
-	// to be filled by who did not ask for it.
+	// maxWaiting bounds the bytes that wait to be judged: nobody asked to fill a disk.
 	maxWaiting = 1 << 30
-	// inMemory is how much of it may wait in memory, and if nothing is printed all that
+	// inMemory is how many of these may wait in memory and, if nothing is printed, all that
 	// may wait besides the largest frame. More makes the relay itself slower.
 	inMemory = 8 << 20
 	// maxDelay bounds how long frames are kept waiting in all because even the
 	// temporary file is too slow: millions of frames of a few bytes can do that.
 	maxDelay = 500 * time.Millisecond
-	// recordSize is what a record takes besides its bytes. Where nothing is printed or kept,
-	// what counts is the time that the relay has to share with the judge: that of recordTime
-	// bytes more, so that a flood of small frames is given up as soon as one of large ones.
+	// recordSize is the size of a record besides its bytes. If nothing is printed or kept,
+	// the time that the judge takes from the relay counts too, as recordTime more bytes: so
+	// a flood of small frames is given up as soon as one of large frames.
 	recordSize = 64
 	recordTime = 512
-	// calm is a pause after which a judge that was behind goes on. It does so without
-	// one every longest.
+	// calm is a pause after which a judge that was behind goes on. After longest it goes on
+	// without one.
 	calm, longest = 250 * time.Millisecond, time.Second
 	// maxClosing is how long a judge that prints nothing may take at the end.
 	maxClosing = 100 * time.Millisecond
 )
 
-// lost is the note that stands for what was left out.
+// lost is the note in the place of records that were left out.
 var lost = capture.Record{Kind: capture.Note, Text: []byte("frames were left out here: they came faster than they were analysed")}
 
-// New returns the judge of a session, who prints what show makes of each frame to to, and
-// hands on all records to keep. It prints nothing if show is nil, and hands on nothing if
-// keep is.
+// New returns the judge of a session. It prints the output of show for each frame to to,
+// and hands all records on to keep. It prints nothing if show is nil, and hands nothing on
+// if keep is.
 func New(s capture.Session, to io.Writer, cfg decode.Config, show decode.View, keep capture.Writer) *Judge {
 	j := &Judge{show: show, keep: keep, most: maxWaiting, each: recordSize, done: make(chan struct{})}
 	if !j.isComplete() {
@@ -90,7 +90,7 @@ func New(s capture.Session, to io.Writer, cfg decode.Config, show decode.View, k
 // isComplete reports whether the judge leaves nothing out.
 func (j *Judge) isComplete() bool { return j.show != nil || j.keep != nil }
 
-// Write takes in a record; see [capture.Writer].
+// Write adds a record; see [capture.Writer].
 func (j *Judge) Write(r *capture.Record) error {
 	frames := 0
 	if r.Kind == capture.Frame {
@@ -103,7 +103,7 @@ func (j *Judge) Write(r *capture.Record) error {
 	return j.backlog.Write(r)
 }
 
-// WriteRun takes in a run of records; see [capture.RunWriter].
+// WriteRun adds a run of records; see [capture.RunWriter].
 func (j *Judge) WriteRun(r *capture.Run) error {
 	size := r.Bytes() + j.each*int64(len(r.Frames))
 	if !j.room(len(r.Frames), size, r.Shared.Time) {
@@ -113,7 +113,7 @@ func (j *Judge) WriteRun(r *capture.Run) error {
 	return j.backlog.WriteRun(r)
 }
 
-// room counts frames that come at a time, and reports whether they are to be judged.
+// room counts frames that come at a time, and reports whether they shall be judged.
 func (j *Judge) room(frames int, size int64, at time.Time) bool {
 	j.passed.Add(int64(frames))
 	j.largest = max(j.largest, size)
@@ -131,10 +131,10 @@ func (j *Judge) room(frames int, size int64, at time.Time) bool {
 	return !j.behind
 }
 
-// sizeOf is what a record adds to what waits.
+// sizeOf returns how much a record adds to those that wait.
 func (j *Judge) sizeOf(r *capture.Record) int64 { return int64(len(r.Raw)+len(r.Text)) + j.each }
 
-// judge reads what was taken in, to its end.
+// judge reads the records to their end.
 func (j *Judge) judge(to io.Writer, cfg decode.Config) {
 	from := &counted{Reader: j.reader, judge: j, keep: j.keep}
 	in := decode.Input{Capture: from}
@@ -162,7 +162,7 @@ func (j *Judge) judge(to io.Writer, cfg decode.Config) {
 		}
 		return j.show(dst, it)
 	}
-	_, _ = decode.Run(context.Background(), in, to, cfg, func() decode.View { return view }) // what is missing is counted
+	_, _ = decode.Run(context.Background(), in, to, cfg, func() decode.View { return view }) // Missed tells the rest
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.waiting.Load() > 0 {
@@ -190,9 +190,9 @@ func (c *counted) Next(r *capture.Record) error {
 	return err
 }
 
-// Watch begins to tell of each request that has had no answer for a time, until the judge
-// ends. It need not look at a clock for each frame: it looks at what is open now and then,
-// and says nothing while frames wait that may be answers.
+// Watch reports each request that has had no answer for a time, until the judge ends. It
+// need not look at a clock for each frame: it checks the open requests now and then, and
+// waits while frames are pending that may be answers.
 func (j *Judge) Watch(patience time.Duration, tell func(text string)) {
 	j.watching.Go(func() { j.watch(patience, tell) })
 }
@@ -200,7 +200,7 @@ func (j *Judge) Watch(patience time.Duration, tell func(text string)) {
 func (j *Judge) watch(patience time.Duration, tell func(text string)) {
 	tick := time.NewTicker(min(max(patience/10, time.Millisecond), time.Second))
 	defer tick.Stop()
-	before := time.Now() // a tick earlier: what was said until then has arrived here
+	before := time.Now() // a tick earlier: all frames up to then have arrived here
 	for {
 		select {
 		case <-j.done:
@@ -214,8 +214,8 @@ func (j *Judge) watch(patience time.Duration, tell func(text string)) {
 	}
 }
 
-// overdue names the requests of which nothing was heard since a time, unless that is not
-// known yet.
+// overdue names the requests without a sign of life since a time, unless that is not known
+// yet.
 func (j *Judge) overdue(since time.Time) (calls []string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -230,8 +230,7 @@ func (j *Judge) overdue(since time.Time) (calls []string) {
 	return calls
 }
 
-// End lets the judge come to its end, for as long as ctx does. It says so where
-// that takes long.
+// End waits for the judge to end, as long as ctx allows. It warns if that takes long.
 func (j *Judge) End(ctx context.Context, warn func(text string)) {
 	if !j.isComplete() {
 		left := maxClosing
@@ -249,16 +248,16 @@ func (j *Judge) End(ctx context.Context, warn func(text string)) {
 	})
 	defer func() {
 		if !late.Stop() {
-			<-said // lest it be said beside what comes next
+			<-said // so that the warning comes before the next output
 		}
 	}()
-	_ = j.backlog.Close(ctx) // what is missing is counted
+	_ = j.backlog.Close(ctx) // Missed tells the rest
 	j.reader.Close()
 	<-j.done
 	j.watching.Wait()
 }
 
-// Counts are what a judge has seen.
+// Counts are those of the frames and faults that a judge has seen.
 type Counts struct {
 	Frames, Exchanges, Failures, Findings int64
 	// Missed says that not all was judged.
@@ -268,7 +267,7 @@ type Counts struct {
 	Protocols []string
 }
 
-// Counts returns what was seen by the end.
+// Counts returns the counts at the end.
 func (j *Judge) Counts() Counts {
 	c := Counts{Found: map[string]int64{}, Frames: j.judged, Missed: j.judged < j.passed.Load()}
 	for _, t := range j.trackers.List {
@@ -295,7 +294,7 @@ func (j *Judge) Counts() Counts {
 	return c
 }
 
-// Summary says what became of the exchanges.
+// Summary says how the exchanges ended.
 func (j *Judge) Summary() string {
 	var b strings.Builder
 	c := j.Counts()

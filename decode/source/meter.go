@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A meter is a reader that shows on a terminal how much of a file has been
-// read, once that has taken a second. It draws when it is read from.
+// A meter is a reader that shows on a terminal how much of a file has been read, after a
+// second. It draws when it is read from.
 type meter struct {
 	io.Reader
 	terminal           io.Writer
@@ -23,8 +23,8 @@ const (
 	barWidth = 30
 )
 
-// Meter makes the reads of src draw a progress bar on a terminal, if that is not nil and
-// src is a file.
+// Meter draws a progress bar on a terminal while src is read, if the terminal is not nil
+// and src is a file.
 func (s *Source) Meter(terminal io.Writer) {
 	if s.file == nil || terminal == nil {
 		return
@@ -55,7 +55,7 @@ func meterFolder(folder fs.FS, terminal io.Writer) (_ fs.FS, clear func()) {
 				m.size += info.Size()
 			}
 		}
-		return nil // what cannot be read is for the reader to report
+		return nil // the reader reports files that cannot be read
 	}
 	if err := fs.WalkDir(folder, ".", walk); err != nil || m.size == 0 {
 		return folder, func() {}
@@ -63,7 +63,7 @@ func meterFolder(folder fs.FS, terminal io.Writer) (_ fs.FS, clear func()) {
 	return meteredFS{folder, m}, m.clear
 }
 
-// A meteredFS counts what is read of its files.
+// A meteredFS counts the bytes read from its files.
 type meteredFS struct {
 	fs.FS
 	meter *meter
@@ -101,7 +101,7 @@ func (m *meter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// count takes note of what was read.
+// count counts bytes that were read.
 func (m *meter) count(n int) {
 	m.done += int64(n)
 	if now := time.Now(); now.Sub(m.started) >= patience && now.Sub(m.refreshed) >= refresh {
@@ -110,8 +110,7 @@ func (m *meter) count(n int) {
 	}
 }
 
-// draw draws the bar over the one before. A file that grows is not read by
-// more than all.
+// draw draws the bar over the previous one. A file that grows shows no more than 100%.
 func (m *meter) draw(elapsed time.Duration) {
 	share := min(float64(m.done)/float64(m.size), 1)
 	full := int(share * barWidth)
@@ -120,7 +119,7 @@ func (m *meter) draw(elapsed time.Duration) {
 		strings.Repeat("█", full), strings.Repeat("░", barWidth-full), 100*share, rate)
 }
 
-// clear takes the bar away, if there is one.
+// clear removes the bar, if there is one.
 func (m *meter) clear() {
 	if !m.refreshed.IsZero() {
 		fmt.Fprint(m.terminal, "\r\x1b[K")

@@ -1,4 +1,4 @@
-// Package source opens what commands read: files, recordings, fixtures, standard input
+// Package source opens the inputs of commands: files, recordings, fixtures, standard input
 // and taps.
 package source
 
@@ -24,36 +24,35 @@ import (
 // A Source is an input that was opened.
 type Source struct {
 	io.Reader
-	file  *os.File // that is read; nil where reads wait for somebody
+	file  *os.File // that is read; nil if reads wait for a peer
 	close func()
 }
 
 // Close closes the input.
 func (s *Source) Close() { s.close() }
 
-// An Error says that an input is not there or cannot be read, whatever is in it.
+// An Error says that an input does not exist or cannot be read, whatever it holds.
 type Error struct{ Err error }
 
 func (e *Error) Error() string { return e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
-// ErrFolder says that the name is that of a folder which is not a recording.
+// ErrFolder is the error for a folder that is not a recording.
 var ErrFolder = errors.New("is a directory: name the files in it")
 
 // An Opener opens inputs by their names.
 type Opener struct {
 	Stdin  io.Reader
 	Getenv func(string) string
-	// Meter is the terminal that shows how much of a session was read; nil if none is
-	// to.
+	// Meter is the terminal that shows how much of a session was read; nil for none.
 	Meter io.Writer
 	// Hub opens a session of a hub, as a capture; nil if there are none.
 	Hub func(ctx context.Context, session string) (io.ReadCloser, error)
-	// Waiting, if not nil, is told what is waited for.
+	// Waiting, if not nil, is called when Open begins to wait.
 	Waiting func(name, what string)
 }
 
-// Label is what messages call an input.
+// Label returns the name of an input for messages.
 func Label(name string) string {
 	if name == "-" {
 		return "standard input"
@@ -61,8 +60,8 @@ func Label(name string) string {
 	return name
 }
 
-// Open opens what holds bytes: a file, "-" for standard input, "fixture:NAME",
-// "tap:NAME" and "live", or "hub:SESSION". Reads end when ctx does.
+// Open opens an input of bytes: a file, "-" for standard input, "fixture:NAME", "tap:NAME"
+// and "live", or "hub:SESSION". Reads end when ctx does.
 func (o *Opener) Open(ctx context.Context, name string) (*Source, error) {
 	src, err := o.find(ctx, name)
 	if err != nil {
@@ -89,7 +88,7 @@ func (o *Opener) Resolve(name string) (string, error) {
 	case errors.As(err, &none) && len(none.Found) > 0:
 		return name, &Error{err}
 	}
-	return name, nil // to open it says that there is no such file
+	return name, nil // opening it reports that there is no such file
 }
 
 // find is Open with the errors as they are.
@@ -139,35 +138,33 @@ const hubPrefix = "hub:"
 // IsHub reports whether an input is a session at a hub.
 func IsHub(name string) bool { return strings.HasPrefix(name, hubPrefix) }
 
-// IsTap reports whether an input is what passes a relay or a broker.
+// IsTap reports whether an input is a tap of a relay or a broker.
 func IsTap(name string) bool { return name == "live" || strings.HasPrefix(name, "tap:") }
 
-// DialTap looks on at a tap. That of live is the newest, and is waited for; waiting, if
-// that is not nil, is called before.
+// DialTap connects to a tap. For "live" it waits for the newest tap, and calls waiting
+// before if that is not nil.
 func (o *Opener) DialTap(ctx context.Context, name string, waiting func()) (*tap.Conn, error) {
+	if name == "live" {
+		return o.AwaitTap(ctx, name, waiting)
+	}
 	dir, err := tap.Dir(o.Getenv)
 	if err != nil {
 		return nil, err
-	}
-	if name == "live" {
-		return tap.Await(ctx, dir, "", waiting)
 	}
 	return tap.Dial(ctx, dir, strings.TrimPrefix(name, "tap:"))
 }
 
 // AwaitTap is DialTap that waits for any tap.
-func (o *Opener) AwaitTap(ctx context.Context, name string) (*tap.Conn, error) {
+func (o *Opener) AwaitTap(ctx context.Context, name string, waiting func()) (*tap.Conn, error) {
 	dir, err := tap.Dir(o.Getenv)
 	if err != nil {
 		return nil, err
 	}
-	if name == "live" {
-		return tap.Await(ctx, dir, "", nil)
-	}
-	return tap.Await(ctx, dir, strings.TrimPrefix(name, "tap:"), nil)
+	_, tapped, _ := strings.Cut(name, "tap:")
+	return tap.Await(ctx, dir, tapped, waiting)
 }
 
-// Tap is what passes a tap.
+// Tap returns the records of a tap as a source.
 func Tap(ctx context.Context, conn *tap.Conn) *Source {
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	return &Source{Reader: conn, close: func() { stop(); conn.Close() }}
@@ -182,8 +179,8 @@ type Session struct {
 // Close closes the input.
 func (s *Session) Close() { s.close() }
 
-// Session opens what holds frames: what Open does, and the folder of a recording. The
-// error is an [Error] if there is nothing to recognize.
+// Session opens an input of frames: those of Open, and the folder of a recording. The error
+// is an [Error] if the input cannot be opened.
 func (o *Opener) Session(ctx context.Context, name string, cfg decode.Config, follow bool) (*Session, error) {
 	if folder := recordingFolder(name); folder != nil {
 		folder, clear := meterFolder(folder, o.Meter)
@@ -207,7 +204,7 @@ func (o *Opener) Session(ctx context.Context, name string, cfg decode.Config, fo
 	})
 }
 
-// DialHub opens a session of a hub, and what it is read from.
+// DialHub opens a session of a hub. The second result is the reader of the hub.
 func (o *Opener) DialHub(ctx context.Context, name string) (*Source, io.Reader, error) {
 	r, err := o.Hub(ctx, strings.TrimPrefix(name, hubPrefix))
 	if err != nil {
@@ -216,7 +213,7 @@ func (o *Opener) DialHub(ctx context.Context, name string) (*Source, io.Reader, 
 	return &Source{Reader: r, close: func() { r.Close() }}, r, nil
 }
 
-// Session recognizes what the source holds by open, and closes it if that fails.
+// Session recognizes the content of the source by open, and closes it if that fails.
 func (s *Source) Session(open func(io.Reader) (decode.Input, error)) (*Session, error) {
 	in, err := open(s)
 	if err != nil {
@@ -226,9 +223,8 @@ func (s *Source) Session(open func(io.Reader) (decode.Input, error)) (*Session, 
 	return &Session{in, s.close}, nil
 }
 
-// grows reports whether there may be more behind the end of an input. A tap and a hub
-// wait for more by themselves, a fixture has none, and the end of a pipe that has no name
-// is for good.
+// grows reports whether an input may grow after its end. A tap and a hub wait for more by
+// themselves, a fixture does not grow, and the end of an unnamed pipe is final.
 func grows(name string, src *Source) bool {
 	return src.file != nil || name != "-" && !IsTap(name) && !IsHub(name) && !strings.HasPrefix(name, "fixture:")
 }
@@ -250,9 +246,9 @@ func recordingFolder(name string) fs.FS {
 	return nil
 }
 
-// Interruptible makes reads end when ctx does, which a read from a pipe or a
-// terminal does not do by itself. What cannot be waited for, such as a file or
-// the null device, never keeps a read waiting.
+// Interruptible makes reads end when ctx does, which a read from a pipe or a terminal does
+// not do by itself. Inputs that cannot be waited for, such as a file or the null device,
+// never keep a read waiting.
 func Interruptible(ctx context.Context, in io.Reader) *Source {
 	s := &Source{Reader: in, close: func() {}}
 	f, ok := in.(*os.File)

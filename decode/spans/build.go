@@ -43,20 +43,20 @@ func (f *Follower) span(c *calls.Call, said *facts) *otlp.Span {
 	add(otlp.Protocol.String(c.Protocol), otlp.Frame.Int64(c.Frame), otlp.Outcome.String(c.Outcome.String()))
 	if c.Stopped && !c.Asked.IsZero() {
 		s.Events = []otlp.Event{{Name: "cancel", At: c.Asked}}
-		if c.Class != session.Pending { // what becomes of it may be known only later
+		if c.Class != session.Pending { // the final class may be known only later
 			s.Events[0].Attributes = []attribute.KeyValue{otlp.Cancel.String(c.Class.String())}
 		}
 	}
 	return s
 }
 
-// mayHave reports whether the span of a call has what a frame says. Of MCP 2026-07-28 there
-// is no session.
+// mayHave reports whether the span of a call has an attribute from a frame. MCP 2026-07-28
+// has no sessions.
 func mayHave(c *calls.Call, key attribute.Key) bool {
 	return key != otlp.MCPSession || c.Protocol == mcp && c.Version < "2026"
 }
 
-// aboutMCP says what the conventions for MCP have.
+// aboutMCP adds the attributes of the conventions for MCP.
 func aboutMCP(s *otlp.Span, c *calls.Call, said *facts) {
 	s.Attributes = append(s.Attributes, otlp.MCPMethod.String(c.Kind), text(otlp.MCPVersion, c.Version), text(otlp.RequestID, unquoted(c.ID)))
 	if c.Outcome == session.Failed {
@@ -81,8 +81,8 @@ func unquoted(id string) string {
 	return id
 }
 
-// modelOperation is what a call of a model is in the words of the conventions; "" if it is
-// none that makes anything.
+// modelOperation returns the name that the conventions give to a call of a model; "" if it
+// generates nothing.
 func modelOperation(c *calls.Call) string {
 	switch c.Protocol + " " + c.Kind {
 	case openai + " chat/completions", openai + " responses", anthropic + " messages", realtime + " response.create":
@@ -100,7 +100,7 @@ func modelOperation(c *calls.Call) string {
 	return ""
 }
 
-// aboutModel says what the conventions for GenAI have.
+// aboutModel adds the attributes of the conventions for GenAI.
 func aboutModel(s *otlp.Span, c *calls.Call, said *facts, operation string) {
 	model := cmp.Or(c.Name, c.Model)
 	s.Name = strings.TrimSpace(operation + " " + model)
@@ -126,8 +126,8 @@ func addUsage(s *otlp.Span, c *calls.Call) {
 	}
 }
 
-// provider names who has the model. Many servers have the API of OpenAI: those are told by
-// their addresses.
+// provider names the provider of the model. Many servers have the API of OpenAI: their
+// addresses tell them apart.
 func provider(c *calls.Call, said *facts) string {
 	host := strings.ToLower(said.host)
 	switch {
@@ -162,7 +162,7 @@ func errorType(c *calls.Call, said *facts) string {
 	return cmp.Or(said.code, otlp.OtherType)
 }
 
-// text is a text as an attribute, which is none if there is no text.
+// text returns a text as an attribute, which is empty if the text is.
 func text(key attribute.Key, text string) attribute.KeyValue {
 	if text == "" {
 		return attribute.KeyValue{}
@@ -170,7 +170,7 @@ func text(key attribute.Key, text string) attribute.KeyValue {
 	return key.String(text)
 }
 
-// measured are the attributes of metrics: those with few values.
+// measured holds the attributes of metrics: those with few values.
 var measured = map[string][]attribute.Key{
 	otlp.MCPDuration:   {otlp.MCPMethod, otlp.MCPVersion, otlp.OperationName, otlp.ToolName, otlp.PromptName, otlp.Transport, otlp.ProtocolName, otlp.RPCStatus},
 	otlp.ModelDuration: {otlp.OperationName, otlp.ProviderName, otlp.RequestModel, otlp.ResponseModel, otlp.ServerAddress, otlp.ServerPort},

@@ -28,18 +28,18 @@ const (
 	live      = "gemini-live"
 )
 
-// facts are what frames say of a call besides what trackers know.
+// facts are the facts about a call that frames tell and trackers do not keep.
 type facts struct {
-	asks       bool              // it is a request that says them
+	asks       bool              // a request tells them
 	parent     trace.SpanContext // as a request has it
 	attributes []attribute.KeyValue
-	code       string // of an error; "" if there is none
-	host       string // that is asked
-	agent      bool   // it is A2A over REST, where payloads do not tell
+	code       string // of an error; "" if there was none
+	host       string // of the server
+	agent      bool   // it is A2A over REST, whose payloads do not say so
 }
 
-// learn adds what a frame says, which began the call or does not. A request says nothing of
-// a call that others began.
+// learn adds the facts of a frame, which began the call or did not. A request tells nothing
+// about a call that another one began.
 func (f *facts) learn(said *facts, begins bool) {
 	if said.asks && !begins {
 		return
@@ -65,7 +65,7 @@ func (f *facts) set(a attribute.KeyValue) {
 	f.attributes = append(f.attributes, a)
 }
 
-// read keeps what an item says, until the tracker has seen it.
+// read keeps the facts of an item until the tracker has seen it.
 func (f *Follower) read(it *decode.Item) {
 	said := &facts{asks: it.Frame.Dir == frame.C2U && it.Message.Phase == protocol.Open}
 	if it.Frame.Gap {
@@ -84,7 +84,7 @@ func (f *Follower) read(it *decode.Item) {
 	}
 }
 
-// readHead reads the heads of HTTP. That of a request may be a frame of its own.
+// readHead reads the heads of HTTP. The head of a request may be a frame of its own.
 func (f *Follower) readHead(said *facts, it *decode.Item) {
 	of := it.Frame
 	key, head := wireKey{of.Conn, of.Stream}, of.Meta.Head
@@ -146,7 +146,7 @@ func withState(parent trace.SpanContext, state string) trace.SpanContext {
 	return parent
 }
 
-// readPayload reads what conventions have names for.
+// readPayload reads the values that have names in the conventions.
 func (f *facts) readPayload(it *decode.Item) {
 	name, isRequest := it.Protocol.Name(), it.Message.Phase == protocol.Open
 	switch {
@@ -180,7 +180,7 @@ func isModel(name string) bool {
 	return false
 }
 
-// readMCP reads a request of MCP. Its own context tells more than that of HTTP.
+// readMCP reads a request of MCP. Its own trace context says more than that of HTTP.
 func (f *facts) readMCP(payload []byte) {
 	if parent := otlp.SpanContext(textAt(payload, "params", "_meta", "traceparent")); parent.IsValid() {
 		f.parent = withState(parent, textAt(payload, "params", "_meta", "tracestate"))
@@ -230,7 +230,7 @@ func (f *facts) readA2A(payload []byte) {
 	f.set(otlp.A2AState.String(state))
 }
 
-// within returns a member of an object, or all of it if it has none of that name.
+// within returns a member of an object, or the object itself if it has no such member.
 func within(object []byte, name string) []byte {
 	if member, ok := jsonscan.Get(object, name); ok {
 		return member
@@ -238,7 +238,7 @@ func within(object []byte, name string) []byte {
 	return object
 }
 
-// settings are the numbers by which models are asked, by the names that APIs have for them.
+// settings are the numeric settings of requests to models, by their names in APIs.
 var settings = map[string]attribute.Key{
 	"max_tokens": otlp.RequestTokens, "max_completion_tokens": otlp.RequestTokens, "max_output_tokens": otlp.RequestTokens, "maxOutputTokens": otlp.RequestTokens,
 	"temperature": otlp.Temperature, "top_p": otlp.TopP, "topP": otlp.TopP, "top_k": otlp.TopK, "topK": otlp.TopK,
@@ -247,16 +247,16 @@ var settings = map[string]attribute.Key{
 	"seed": otlp.RequestSeed, "n": otlp.RequestChoices, "candidateCount": otlp.RequestChoices,
 }
 
-// isWhole says which of them are whole numbers.
+// isWhole tells which of the settings are integers.
 var isWhole = map[attribute.Key]bool{otlp.RequestTokens: true, otlp.RequestSeed: true, otlp.RequestChoices: true}
 
-// readModelRequest reads how a model is asked, and nothing of what it is told.
+// readModelRequest reads the settings of a request to a model, and nothing of its content.
 func (f *facts) readModelRequest(payload []byte) {
 	var s jsonscan.Scanner
 	s.Init(payload)
 	for ok := s.Object(); ok && s.Next(); {
 		key := string(s.Key())
-		if key != "generationConfig" { // where Gemini has them
+		if key != "generationConfig" { // the object of Gemini
 			f.readSetting(key, &s)
 			continue
 		}
@@ -295,7 +295,7 @@ func (f *facts) readSetting(name string, s *jsonscan.Scanner) {
 	}
 }
 
-// readModel reads what an answer, or an event of one, is called, and what went wrong.
+// readModel reads the id and the error of an answer, or of an event of one.
 func (f *facts) readModel(payload []byte) {
 	for _, path := range [][]string{{"id"}, {"response", "id"}, {"message", "id"}, {"responseId"}} {
 		f.setText(otlp.ResponseID, textAt(payload, path...))
@@ -346,7 +346,7 @@ func textsAt(payload []byte, path ...string) []string {
 	return texts(raw)
 }
 
-// texts returns a string, or those in an array.
+// texts returns a string, or the strings in an array.
 func texts(raw []byte) (list []string) {
 	if text, ok := jsonscan.Unquote(raw); ok {
 		return []string{string(text)}

@@ -1,8 +1,8 @@
-// Package spans makes spans of what the trackers know of a session, by the conventions of
-// OpenTelemetry for MCP, A2A and GenAI, and measures its calls.
+// Package spans makes spans of the calls that trackers know, by the conventions of
+// OpenTelemetry for MCP, A2A and GenAI, and measures the calls.
 //
-// A session is a trace. The calls in it are spans below that of the session, or of the
-// client's span if the request says which that is. Nothing that was said is in a span.
+// A session is a trace. Its calls are spans below that of the session, or below the
+// client's span if the request names that. A span holds no content of messages.
 package spans
 
 import (
@@ -31,8 +31,8 @@ const (
 	// maxSpans bounds the calls of a trace: a relay may run for months. What comes then is
 	// in another trace of the same session.
 	maxSpans = 1000
-	// maxKept bounds the frames of which facts are kept until the tracker has seen them,
-	// the requests of HTTP that may be answered, and the calls that others may belong to.
+	// maxKept bounds the frames whose facts are kept until the tracker has seen them, the
+	// requests of HTTP that may be answered, and the calls that others may belong to.
 	maxKept = 4096
 )
 
@@ -46,11 +46,11 @@ type Follower struct {
 	log      calls.Log
 	routes   agents.Routes
 
-	wires  kept[wireKey, *facts]          // what the heads of requests say
-	frames kept[int64, *facts]            // what frames say, by their number
+	wires  kept[wireKey, *facts]          // from the heads of requests
+	frames kept[int64, *facts]            // by the number of the frame
 	open   map[callKey]*facts             // of calls that are not over
 	roots  kept[int64, trace.SpanContext] // the calls that others may belong to
-	trace  struct {                       // that is made
+	trace  struct {                       // that is being made
 		number, spans int64
 		first, last   time.Time
 	}
@@ -67,14 +67,14 @@ type (
 	}
 )
 
-// A Session is what spans say of the session that they are of.
+// A Session describes a session for its spans.
 type Session struct {
 	Name, Host string
 	// Identity tells sessions of one name apart. The ids of spans depend on it.
 	Identity string
 }
 
-// NewFollower returns what follows a session.
+// NewFollower returns the follower of a session.
 func NewFollower(to *otlp.Exporter, s Session, in decode.Input, cfg decode.Config) *Follower {
 	f := &Follower{to: to, about: []attribute.KeyValue{otlp.Session.String(s.Name), text(otlp.HostName, s.Host)}, open: map[callKey]*facts{}}
 	f.seed = sha256.Sum256([]byte(s.Name + s.Identity))
@@ -109,7 +109,7 @@ func (f *Follower) View(dst []byte, it *decode.Item) ([]byte, error) {
 	return f.follower.View(dst, it)
 }
 
-// Event handles a record that is no frame.
+// Event handles a record that is not a frame.
 func (f *Follower) Event(rec *capture.Record) {
 	if n, ok := tap.ParseNote(rec); ok {
 		if n.Tap == tap.Lost {
@@ -126,7 +126,7 @@ func (f *Follower) Lose() {
 	f.follower.Lose()
 }
 
-// End ends the session, and with it what is open.
+// End ends the session and its open calls.
 func (f *Follower) End() {
 	f.follower.End()
 	f.log.Finish(f.follower.Last)
@@ -186,7 +186,7 @@ func (f *Follower) id(frame int64, id string) (span trace.SpanID) {
 	return span
 }
 
-// root returns the context of the session's span, in which something took that time.
+// root returns the context of the session's span, which covers that time.
 func (f *Follower) root(from, to time.Time) trace.SpanContext {
 	t := &f.trace
 	if t.spans == maxSpans {
@@ -211,7 +211,7 @@ func (f *Follower) rootContext() trace.SpanContext {
 	return trace.SpanContext{}.WithTraceID(id).WithSpanID(span).WithTraceFlags(trace.FlagsSampled)
 }
 
-// EndTrace sends the span of the session, if there are any below it. What comes then is in
+// EndTrace sends the span of the session, if there are any below it. Later spans are in
 // another trace.
 func (f *Follower) EndTrace() {
 	t := &f.trace
@@ -225,7 +225,7 @@ func (f *Follower) EndTrace() {
 	t.spans, t.first, t.last = 0, time.Time{}, time.Time{}
 }
 
-// kept is a map that forgets what was put into it first.
+// kept is a map that forgets its oldest entries.
 type kept[K comparable, V any] struct {
 	of    map[K]V
 	order []K

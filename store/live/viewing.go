@@ -113,7 +113,7 @@ func (v *Viewing) openTap(ctx context.Context, conn *tap.Conn) (err error) {
 // Run feeds the store until ctx ends.
 func (v *Viewing) Run(ctx context.Context) {
 	if v.session == nil {
-		conn, err := v.Opener.AwaitTap(ctx, v.Name)
+		conn, err := v.Opener.AwaitTap(ctx, v.Name, nil)
 		if err == nil {
 			if err = v.openTap(ctx, conn); err != nil {
 				err = fmt.Errorf("%s: %w", source.Label(v.Name), err)
