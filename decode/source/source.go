@@ -112,8 +112,7 @@ func (o *Opener) find(ctx context.Context, name string) (*Source, error) {
 		return &Source{Reader: f, close: func() { f.Close() }}, nil
 	}
 	if session, ok := strings.CutPrefix(name, hubPrefix); ok && o.Hub != nil {
-		src, _, err := o.DialHub(ctx, session)
-		return src, err
+		return o.DialHub(ctx, session)
 	}
 	if name == "-" {
 		return Interruptible(ctx, o.Stdin), nil
@@ -204,13 +203,13 @@ func (o *Opener) Session(ctx context.Context, name string, cfg decode.Config, fo
 	})
 }
 
-// DialHub opens a session of a hub. The second result is the reader of the hub.
-func (o *Opener) DialHub(ctx context.Context, name string) (*Source, io.Reader, error) {
+// DialHub opens a session of a hub. The Reader of the source is the hub's.
+func (o *Opener) DialHub(ctx context.Context, name string) (*Source, error) {
 	r, err := o.Hub(ctx, strings.TrimPrefix(name, hubPrefix))
 	if err != nil {
-		return nil, nil, &Error{err}
+		return nil, &Error{err}
 	}
-	return &Source{Reader: r, close: func() { r.Close() }}, r, nil
+	return &Source{Reader: r, close: func() { r.Close() }}, nil
 }
 
 // Session recognizes the content of the source by open, and closes it if that fails.

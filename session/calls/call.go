@@ -1,9 +1,9 @@
-// Package calls lists the operations of sessions: a line for each, with what was called,
-// how long it took, how much it carried and how it ended. Most are one exchange; one that
-// others belong to can be unfolded.
+// Package calls lists the operations of sessions: a line for each, with its name, how long
+// it took, how much it carried and how it ended. Most are one exchange; one that others
+// belong to can be unfolded.
 //
-// A [Log] is told by the trackers of package session what happens, and passes each call
-// on when it is over. A [List] chooses among calls and prints them.
+// The trackers of package session tell a [Log] what happens, and it passes each call on
+// when it is over. A [List] chooses among calls and prints them.
 package calls
 
 import (
@@ -27,32 +27,32 @@ type Call struct {
 	// Frame is the number of the request's frame.
 	Frame int64
 	// Operation is that of the operation that the exchange belongs to; 0 if it is one by
-	// itself. Guessed says that it might belong to another as well, and Exchanges counts
-	// those that belong to an operation.
+	// itself. Guessed says that it might belong to another one as well, and Exchanges
+	// counts the exchanges of an operation.
 	Operation    int64
 	Guessed      bool
 	Exchanges    int
 	Conn, Stream int
-	Dir          frame.Dir // in which the request went
+	Dir          frame.Dir // of the request
 	Protocol     string
-	Version      string // by which it is judged; "" if that is not known
+	Version      string // by which it is judged; "" if unknown
 	ID           string // as written
-	// Kind is the kind of the request, and Name what it names; "" if nothing.
+	// Kind is the kind of the request, and Name the name in it; "" if there is none.
 	Kind, Name string
 	// Start is when the request was read; zero if times are not known. Offset is the
 	// time from the first frame of the session to it.
 	Start  time.Time
 	Offset time.Duration
 	// Duration is the time from the request to the end of the call, or of the session if
-	// the call is still open; 0 if that is not known.
+	// the call is still open; 0 if unknown.
 	Duration  time.Duration
 	FirstPart time.Duration // from the request to the first part; 0 if there was none
 	Parts     int64
 	// BytesOut went from the caller, BytesIn to it, as payloads.
 	BytesOut, BytesIn int64
 	Outcome           session.Outcome
-	// Asked is when a cancel was sent while the call was open, and Class what became of
-	// that cancel. Stopped says that there was one, or that the caller left.
+	// Asked is when a cancel was sent while the call was open, and Class how that cancel
+	// turned out. Stopped says that there was one, or that the caller left.
 	Asked   time.Time
 	Class   session.Class
 	Stopped bool
@@ -60,10 +60,10 @@ type Call struct {
 	Usage   protocol.Usage
 	// Model is the model that answered, and StopReason why it stopped, as its provider says.
 	Model, StopReason string
-	// TokensPerSecond is how fast it gave its answer; 0 if that is not known.
+	// TokensPerSecond is the speed of the answer; 0 if unknown.
 	TokensPerSecond float64
 	ToolCalls       []string // the names of the tools that the model calls
-	// Prompt is what the model was given; nil if that is not known.
+	// Prompt is the input of the model; nil if unknown.
 	Prompt *session.Prompt
 
 	json      bool // the id is JSON
@@ -215,7 +215,7 @@ func (r *record) Field(key string) ([]byte, bool) {
 	return r.buf, len(r.buf) > 0
 }
 
-// newCall returns what is known of an exchange that was just opened.
+// newCall returns the call of an exchange that was just opened.
 func newCall(e *session.Exchange) *Call {
 	return &Call{
 		Frame: e.First, Conn: e.Conn, Stream: e.Stream, Dir: e.Opener, Protocol: e.Protocol.Name(),
@@ -224,7 +224,7 @@ func newCall(e *session.Exchange) *Call {
 	}
 }
 
-// update takes over what has become of the exchange.
+// update copies the state of the exchange.
 func (c *Call) update(e *session.Exchange) {
 	c.Operation, c.Guessed, c.Exchanges = e.Of, e.Guessed, e.Joined
 	c.Version, c.Usage = e.Version, e.Usage

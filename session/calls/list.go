@@ -12,10 +12,9 @@ import (
 
 // A Choice says which calls are listed.
 type Choice struct {
-	Failed, Cancelled bool         // only those
-	Where             *query.Where // only those that meet it
-	// Slowest is how many calls are listed, those that took longest first; 0 is all of
-	// them, as they come.
+	Failed, Cancelled bool         // list only those
+	Where             *query.Where // list only calls that meet it
+	// Slowest is how many calls are listed, the slowest first; 0 lists all, as they come.
 	Slowest int
 }
 
@@ -80,7 +79,7 @@ func (l *List) chooses(c *Call) bool {
 	return l.Where.Match(&l.record)
 }
 
-// rank sorts what may be among the slowest, and drops the others.
+// rank sorts the calls that may be among the slowest, and drops the others.
 func (l *List) rank() {
 	slices.SortStableFunc(l.slowest, func(a, b *Call) int { return cmp.Compare(b.Duration, a.Duration) })
 	if len(l.slowest) > l.Slowest {
@@ -110,7 +109,7 @@ func (l *List) write() {
 // Err returns the first error of writing.
 func (l *List) Err() error { return l.err }
 
-// Finish prints the slowest calls, and what was held back.
+// Finish prints the slowest calls, and those that were held back.
 func (l *List) Finish() error {
 	l.rank()
 	for _, c := range l.slowest {
@@ -122,7 +121,7 @@ func (l *List) Finish() error {
 	return l.err
 }
 
-// Untimed reports whether there were calls, and no times by which to rank them.
+// Untimed reports whether there were calls, but no times to rank them by.
 func (l *List) Untimed() bool { return l.calls > 0 && !l.timed }
 
 // Summary counts the calls in words, and says which versions of their protocols they

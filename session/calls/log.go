@@ -14,34 +14,34 @@ type Log struct {
 	// Show is given each call once. It may keep it.
 	Show func(*Call)
 	// Live passes calls on at once. If it is not set, calls are passed on in the order in
-	// which they began, and a cancelled one when it is known whether it was answered
+	// which they began, and a cancelled one once it is known whether it was answered
 	// nevertheless.
 	Live bool
-	// Unfold passes on the exchanges that belong to an operation, too, behind it. What
-	// joins it after it was passed on comes later.
+	// Unfold also passes on the exchanges of an operation, after it. Exchanges that join it
+	// after it was passed on come later.
 	Unfold bool
-	// Window is how many calls wait for one that began before them; 0 is 16,384. Beyond
-	// it, those that are over no longer wait.
+	// Window is how many calls wait for an earlier one; 0 is 16,384. If there are more, the
+	// calls that are over no longer wait.
 	Window int
-	// First is when the first frame of the session was read; zero if that is not known.
+	// First is when the first frame of the session was read; zero if unknown.
 	First time.Time
 
 	calls  map[uint32]*entry // by the mark of the exchange
 	mark   uint32
 	order  []*entry         // the same, in the order of their operations and first frames
-	joined map[int64]*entry // those of them that belong to an operation, by first frame
-	limit  int              // of order, before those that are over are passed on
+	joined map[int64]*entry // the exchanges of operations, by first frame
+	limit  int              // on the length of order, from which on calls that are over are passed on
 }
 
 // An entry is a call that was not passed on yet.
 type entry struct {
 	Call
 	mark    uint32
-	pending bool // it has a cancel of which it is not known what became
+	pending bool // it has a cancel whose class is not known yet
 	waits   bool // until its operation is passed on
 }
 
-// place is where an entry is in the order: behind its operation.
+// A place is that of an entry in the order: after its operation.
 type place struct{ operation, frame int64 }
 
 func (e *entry) place() place { return place{cmp.Or(e.Operation, e.Frame), e.Frame} }
@@ -76,8 +76,8 @@ func (l *Log) Changed(e *session.Exchange, _ int64) {
 	l.release(c)
 }
 
-// join moves an exchange that belongs to an operation behind that, and reports whether it
-// is passed on.
+// join moves an exchange that belongs to an operation after that, and reports whether it is
+// passed on.
 func (l *Log) join(c *entry, e *session.Exchange) bool {
 	l.drop(c)
 	if !l.Unfold {
@@ -138,14 +138,14 @@ func (l *Log) enter(e *session.Exchange) *entry {
 	return c
 }
 
-// insert puts a call into the order, behind those of the same frame.
+// insert puts a call into the order, after those of the same frame.
 func (l *Log) insert(c *entry) {
 	behind := c.place()
 	behind.frame++
 	l.order = slices.Insert(l.order, l.find(behind), c)
 }
 
-// find returns where in order the calls from that place on begin.
+// find returns the index in order of the first call from that place on.
 func (l *Log) find(p place) int {
 	at, _ := slices.BinarySearchFunc(l.order, p, func(e *entry, p place) int { return e.place().compare(p) })
 	return at
@@ -163,7 +163,7 @@ func (l *Log) drop(c *entry) {
 // target returns the call that a cancel names; nil if it was passed on. The requests of
 // a batch have one frame.
 func (l *Log) target(c *session.Cancel) *entry {
-	found := l.joined[c.TargetSeq] // a frame may begin several: MCP inside of another protocol
+	found := l.joined[c.TargetSeq] // a frame may begin several: MCP inside another protocol
 	for _, e := range l.order[l.find(place{c.TargetSeq, c.TargetSeq}):] {
 		if e.Frame != c.TargetSeq {
 			break
@@ -175,7 +175,7 @@ func (l *Log) target(c *session.Cancel) *entry {
 	return found
 }
 
-// release passes on what the change of a call allows.
+// release passes on the calls that no longer wait after the change of a call.
 func (l *Log) release(c *entry) {
 	switch {
 	case c.Outcome == session.Open, c.waits:
@@ -226,8 +226,8 @@ func (l *Log) pass(c *entry) {
 	l.Show(&c.Call)
 }
 
-// Finish passes on what is left at the end of a session, of which the last frame was read
-// at that time.
+// Finish passes on the rest at the end of a session, whose last frame was read at that
+// time.
 func (l *Log) Finish(last time.Time) {
 	for _, c := range l.order {
 		if c.Outcome == session.Open {

@@ -12,20 +12,19 @@ import (
 	"github.com/wirectl/wirectl/session/stats"
 )
 
-// Text writes a table for people. Its lines are no wider than Width, if that is not 0;
-// otherwise nothing is cut. The widths of the columns are those of the first calls, or
-// usual ones if the list is live.
+// Text writes a table for people. Its lines are no wider than Width; 0 cuts nothing. The
+// widths of the columns are those of the first calls, or usual ones if the list is live.
 type Text struct {
 	Width int
 	Live  bool
 	Style *render.Style
-	// Prompts says that what a model was given is listed below its call.
+	// Prompts says that the input of a model is listed below its call.
 	Prompts bool
 
 	above  int64 // the frame of the operation that came last
 	widths [columns]int
 	shown  []int     // the columns that fit
-	ahead  []textRow // from which the widths are still to be learnt
+	ahead  []textRow // that are kept until the widths are known
 	fitted bool
 }
 
@@ -52,11 +51,12 @@ const (
 
 var (
 	titles = [columns]string{"name", "kind", "version", "id", "start", "first part", "took", "bytes out", "bytes in", "tokens in", "cached", "tokens out", "tokens/s", "tools", "cost", "outcome"}
-	// usual are the widths before anything is known; 0 for a column that is not shown then.
+	// usual are the widths before any row is known; 0 for a column that is then not shown.
 	usual = [columns]int{28, 10, 0, 4, 9, 10, 7, 9, 9, 0, 0, 0, 0, 0, 0, 10}
-	// rare are the columns that are shown only where they tell something.
+	// rare are the columns that are shown only if they have content.
 	rare = []int{versionColumn, givenColumn, cachedColumn, gaveColumn, rateColumn, toolsColumn, costColumn}
-	// spared are the columns that a narrow terminal does not show, the first of them first.
+	// spared are the columns that a narrow terminal does not show. The first is left out
+	// first.
 	spared = []int{kindColumn, rateColumn, toolsColumn, cachedColumn, firstColumn, outColumn, startColumn, givenColumn, gaveColumn, costColumn, versionColumn, idColumn, inColumn}
 )
 
@@ -181,7 +181,7 @@ func outcomeCell(c *Call) string {
 	return text
 }
 
-// fit chooses the widths of the columns, and those that are shown.
+// fit chooses the columns and their widths.
 func (t *Text) fit() {
 	t.fitted = true
 	for i := range columns {
@@ -205,8 +205,8 @@ func (t *Text) fit() {
 	}
 }
 
-// tells reports whether there is anything in a rare column; for the version, whether
-// there are several.
+// tells reports whether there is anything in a rare column; for the version, whether there
+// are several.
 func (t *Text) tells(column int) bool {
 	first := ""
 	for _, row := range t.ahead {
@@ -221,7 +221,7 @@ func (t *Text) tells(column int) bool {
 	return false
 }
 
-// fitTerminal spares columns until there is room for names.
+// fitTerminal leaves out columns until there is room for names.
 func (t *Text) fitTerminal() {
 	t.widths[idColumn] = min(t.widths[idColumn], maxID)
 	t.widths[kindColumn] = min(t.widths[kindColumn], maxKind)

@@ -22,7 +22,8 @@ type baseline struct {
 	Tools   []definition `json:"tools"`
 }
 
-// A definition is what a baseline keeps of a tool: what clients and models rely on.
+// A definition is the part of a tool that a baseline keeps: the part that clients and
+// models rely on.
 type definition struct {
 	Name         string `json:"name"`
 	Description  any    `json:"description,omitempty"`
@@ -31,7 +32,7 @@ type definition struct {
 	Annotations  any    `json:"annotations,omitempty"`
 }
 
-// definitionOf returns what a baseline keeps of a tool.
+// definitionOf returns the definition of a tool.
 func definitionOf(it Item) definition {
 	member := func(key string) any {
 		value, _ := jsonscan.Get(it.JSON, key)
@@ -81,7 +82,7 @@ func ReadBaseline(text []byte) (*Baseline, error) {
 	return b, nil
 }
 
-// faultOf says what is wrong with the JSON of a baseline, without names of Go's.
+// faultOf describes a fault in the JSON of a baseline without names of Go types.
 func faultOf(err error) string {
 	var mismatch *json.UnmarshalTypeError
 	switch {

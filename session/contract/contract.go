@@ -45,7 +45,7 @@ func ListOf(method string) *List {
 // Path returns the keys that lead from the payload of an answer to the list.
 func (l *List) Path() jsondiff.Path { return jsondiff.Path{"result", l.Key} }
 
-// IsList reports whether keys lead from an answer to a list, whose order means nothing.
+// IsList reports whether keys lead from an answer to a list, whose order has no meaning.
 func IsList(keys []string) bool {
 	return slices.ContainsFunc(lists[:], func(l List) bool { return slices.Equal(keys, l.Path()) })
 }
@@ -98,25 +98,26 @@ func (l *List) more(answer []byte) bool {
 	return jsonscan.KindOf(cursor) == jsonscan.String
 }
 
-// Class says what a change does to clients.
+// Class says how a change affects clients.
 type Class string
 
 const (
-	Breaking   Class = "breaking"   // what worked before may fail
-	Compatible Class = "compatible" // what worked before works
+	Breaking   Class = "breaking"   // requests that worked may fail
+	Compatible Class = "compatible" // requests that worked still work
 )
 
-// A Change is one thing in which two offers differ.
+// A Change is one difference between two offers.
 type Change struct {
 	Class Class
 	Item  string   // its name
 	Text  string   // says it in words: `tool slow: argument "n" is now required`
 	Path  []string // of the member in the definition; empty for the definition itself
-	A, B  []byte   // the values; nil for what is absent
+	A, B  []byte   // the values; nil for a missing one
 }
 
-// Compare returns how two lists differ: first in the order of a, then what only b has.
-// Order makes no difference. What the paths lead to from an answer is not compared.
+// Compare returns the differences of two lists: first in the order of a, then the items
+// that only b has. Order makes no difference. Values at the ignored paths of an answer are
+// not compared.
 func (l *List) Compare(a, b []Item, ignore []jsondiff.Path) []Change {
 	c := comparison{list: l, ignore: ignore}
 	there := make(map[string][]byte, len(b))
@@ -147,7 +148,7 @@ type comparison struct {
 	list    *List
 	ignore  []jsondiff.Path
 	item    string
-	ofItem  int // changes of it
+	ofItem  int // number of its changes
 	changes []Change
 }
 
@@ -211,14 +212,14 @@ func (c *comparison) definitions(a, b []byte) {
 		}
 		class := Compatible
 		if keys[0] == "mimeType" || keys[0] == "uriTemplate" {
-			class = Breaking // clients read what they get by the one and ask by the other
+			class = Breaking // clients use the one for answers and the other for requests
 		}
 		c.addChange(class, Plain(jsondiff.Join(keys))+verb(va, vb), keys, va, vb)
 	}}
 	w.Values(a, b)
 }
 
-// verb says what happened to a member.
+// verb says how a member changed.
 func verb(a, b []byte) string {
 	switch {
 	case a == nil:

@@ -13,30 +13,30 @@ import (
 	"github.com/wirectl/wirectl/session"
 )
 
-// An Offer is the tools that the servers of a session offer: what was listed last. It is
-// the [session.Watcher] of a tracker, and told of each message before that is.
+// An Offer holds the tools that the servers of a session listed last. It is the
+// [session.Watcher] of a tracker, and is told each message before the tracker.
 type Offer struct {
-	// Listed are all tools that were ever listed. With SizesAlone that is all that is kept:
+	// Listed holds all tools that were ever listed. With SizesAlone nothing else is kept:
 	// no definitions.
 	Listed     map[string]Listed
 	SizesAlone bool
 
-	names    []string       // of Listed, in the order in which they first were
-	pages    []page         // that may be answers to what was asked, the newest last
+	names    []string       // of Listed, the first listed first
+	pages    []page         // of which the request is not known yet, the newest last
 	asked    map[int64]bool // frames that ask for tools: whether for a page after the first
-	size     int            // of these, and of those in listings
+	size     int            // of pages and listings, in bytes
 	full     bool           // a page was not kept
 	listings []listing
 }
 
-// Listed is what is known of a tool that was listed.
+// Listed describes a tool that was listed.
 type Listed struct {
-	First int64 // the frame in which it was listed first
+	First int64 // the first frame that listed it
 	Bytes int   // of its definition, as it was written last
 }
 
-// A page is a list of tools in a frame of which the tracker has not said yet what it
-// answers.
+// A page is a list of tools in a frame, as long as the tracker has not said which request
+// it answers.
 type page struct {
 	seq   int64
 	items []Item
@@ -45,7 +45,7 @@ type page struct {
 	batch bool // with answers to other requests
 }
 
-// A listing is the tools of one connection, as far as their pages were read.
+// A listing holds the tools of one connection, from the pages that were read.
 type listing struct {
 	conn   int
 	items  []Item
@@ -130,7 +130,7 @@ func (o *Offer) Changed(e *session.Exchange, seq int64) {
 	l.items, l.more, l.frames = append(l.items, p.items...), p.more, append(l.frames, seq)
 }
 
-// remember adds the tools of a page to those that were ever listed.
+// remember adds the tools of a page to Listed.
 func (o *Offer) remember(p *page) {
 	if o.Listed == nil {
 		o.Listed = make(map[string]Listed)
@@ -151,7 +151,7 @@ func (o *Offer) remember(p *page) {
 	}
 }
 
-// All yields the tools that were ever listed, in the order in which they first were.
+// All yields the tools that were ever listed, the first listed first.
 func (o *Offer) All() iter.Seq2[string, Listed] {
 	return func(yield func(string, Listed) bool) {
 		for _, name := range o.names {
@@ -192,7 +192,7 @@ func (o *Offer) listing(conn int, goesOn bool) *listing {
 // Any reports whether any tools were asked for and listed.
 func (o *Offer) Any() bool { return len(o.listings) > 0 }
 
-// Cut reports whether a list goes on behind what was read of it.
+// Cut reports whether a list has more pages than were read.
 func (o *Offer) Cut() bool {
 	return o.full || slices.ContainsFunc(o.listings, func(l listing) bool { return l.more })
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/wirectl/wirectl/session/jsondiff"
 )
 
-// An effect is what a change does to the values that a schema allows.
+// An effect says how a change affects the values that a schema allows.
 type effect uint8
 
 const (
@@ -34,9 +34,9 @@ const (
 
 type object = map[string]any
 
-// schemaPair compares two JSON schemas. What a client sends is judged the other way
-// round than what it gets: it must not send what is no longer allowed, and need not
-// expect what was not allowed before.
+// schemaPair compares two JSON schemas. The schema of a request is judged the other way
+// round than that of an answer: a client must not send values that are no longer allowed,
+// and need not expect values that were not allowed before.
 type schemaPair struct {
 	*comparison
 	input bool
@@ -46,7 +46,7 @@ type schemaPair struct {
 	refs  map[[2]string]bool
 	nodes int
 	depth int
-	// referring says that a schema has references: what is written alike may differ.
+	// referring says that a schema has references: equal text may have different meanings.
 	referring bool
 }
 
@@ -151,8 +151,8 @@ func (s *schemaPair) nodesOf(va, vb any) {
 	}
 }
 
-// resolve follows references inside a schema, and returns the first of them. A schema
-// that may also be null is that schema with one type more.
+// resolve follows references inside a schema, and returns the first one. A schema that may
+// also be null is that schema with one more type.
 func (s *schemaPair) resolve(side int, schema object) (_ object, ref string) {
 	for range maxRefs {
 		text, isRef := schema["$ref"].(string)
@@ -179,8 +179,8 @@ func (s *schemaPair) resolve(side int, schema object) (_ object, ref string) {
 	return schema, ref
 }
 
-// merged returns the members of a schema without one, and those of the schema that
-// this one stands for.
+// merged returns the members of a schema without one, and those of the schema instead, for
+// which this one stands.
 func merged(schema, instead object, without string) object {
 	all := maps.Clone(instead)
 	for key, value := range schema {
@@ -207,7 +207,7 @@ func withNull(schema object, key string) object {
 	return all
 }
 
-// report adds a change of what is allowed.
+// report adds a change of the allowed values.
 func (s *schemaPair) report(e effect, key, text string, a, b any) {
 	class := Compatible
 	if e == changed || s.input && e == narrowed || !s.input && e == widened {
@@ -233,7 +233,7 @@ func encoded(v any) []byte {
 	return text
 }
 
-// subject names what is compared: `argument "n"`.
+// subject names the part that is compared: `argument "n"`.
 func (s *schemaPair) subject() string {
 	switch {
 	case len(s.names) > 0 && s.input:
@@ -246,7 +246,7 @@ func (s *schemaPair) subject() string {
 	return "the result"
 }
 
-// within compares what is inside. What has no name is called as what it is in.
+// within compares an inner part. A part without a name is called like the part around it.
 func (s *schemaPair) within(path []string, name string, compare func()) {
 	path, before, names := append(slices.Clone(s.path), path...), s.path, s.names
 	s.path = path
@@ -278,7 +278,7 @@ func typesOf(schema object) (types []string) {
 	return types
 }
 
-// allows reports whether all of the types b are among a. Integers are numbers.
+// allows reports whether all types of b are among a. Integers are numbers.
 func allows(a, b []string) bool {
 	if a == nil || b == nil {
 		return a == nil
@@ -306,7 +306,8 @@ func typeWords(types []string) string {
 	return strings.Join(words, " or ")
 }
 
-// effectOf returns the effect where b allows all of a, and a all of b.
+// effectOf returns the effect, given whether b allows all values of a, and a all values of
+// b.
 func effectOf(allOfA, allOfB bool) effect {
 	switch {
 	case allOfA && allOfB:
@@ -413,7 +414,7 @@ func union(a, b object) map[string]bool {
 	return keys
 }
 
-// removed reports a property that is gone: clients send it, or count on it.
+// removed reports a property that is gone: clients send it, or rely on it.
 func (s *schemaPair) removed(required bool, a any) {
 	if s.input || required {
 		s.reportAs(Breaking, "", " was removed", a, nil)
@@ -475,8 +476,8 @@ func openness(a, b any) effect {
 	return effectOf(!none(b) || none(a), !none(a) || none(b))
 }
 
-// Keywords, by how a change of them is judged. Those that are not listed are judged by
-// others, or cannot be judged.
+// Keywords by the way to judge their changes. Changes of others are judged elsewhere, or
+// cannot be judged.
 var (
 	judged = []string{
 		"type", "enum", "const", "properties", "required", "items", "additionalProperties",
@@ -513,7 +514,7 @@ func (s *schemaPair) keyword(key string, a, b object) {
 	}
 }
 
-// refTargets compares what equal keywords refer to in different schemas.
+// refTargets compares the targets of equal keywords in different schemas.
 func (s *schemaPair) refTargets(key string, va, vb any) {
 	switch a := va.(type) {
 	case object:

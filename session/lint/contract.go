@@ -15,8 +15,8 @@ import (
 	"github.com/wirectl/wirectl/session/contract"
 )
 
-// Contracts is what can be found of a session that breaks a contract, in the order of
-// the document.
+// Contracts are the findings for sessions that break a contract, in the order of the
+// document.
 var Contracts = [...]session.Rule{
 	{
 		Name: "tool-missing", Severity: session.Error, Rule: "an expected tool is listed",
@@ -47,7 +47,7 @@ var Contracts = [...]session.Rule{
 // Rules is everything that can be found, in the order of the document.
 var Rules = slices.Concat(session.Findings[:], Contracts[:])
 
-// A Contract is what is asked of a session besides keeping to its protocol.
+// A Contract is a set of demands on a session besides its protocol.
 type Contract struct {
 	Expect, Forbid []string // names of tools
 	// MaxDuration is how long exchanges may take, by kind.
@@ -113,7 +113,7 @@ const maxSlow = 1000
 // Asked and Found make it a watcher.
 func (k *Check) Asked(*session.Cancel) {}
 
-// Found is told of what the tracker finds itself.
+// Found ignores the findings of the tracker.
 func (k *Check) Found(session.Finding) {}
 
 func (k *Check) addFinding(name string, severity session.Severity, frames []int64, conn int, format string, args ...any) {
@@ -123,7 +123,7 @@ func (k *Check) addFinding(name string, severity session.Severity, frames []int6
 	})
 }
 
-// finish judges what can be judged at the end of the session.
+// finish judges the demands that need the whole session.
 func (k *Check) finish(timesKnown bool) {
 	k.times(timesKnown)
 	if !k.contract.AboutTools() {
@@ -179,7 +179,7 @@ func (k *Check) expected(tools []contract.Item, frames []int64) {
 	}
 }
 
-// question is what was perhaps meant. Names come from the wire.
+// question asks for the name that was perhaps meant. Names come from the wire.
 func question(name string, names []string) string {
 	if meant := nearest.Of(name, names); meant != "" {
 		return " (did you mean " + contract.Plain(meant) + "?)"
@@ -200,7 +200,7 @@ func (k *Check) drift(tools []contract.Item, frames []int64) {
 	}
 }
 
-// AddCheck adds what a contract finds in the session, once all of it was read.
+// AddCheck adds the findings of a contract, once the whole session was read.
 func (s *Session) AddCheck(k *Check, timesKnown bool) {
 	k.finish(timesKnown)
 	s.Findings = append(s.Findings, k.findings...)
@@ -213,7 +213,7 @@ func (s *Session) AddCheck(k *Check, timesKnown bool) {
 	s.sortFindings()
 }
 
-// ParseDuration reads what --max-duration is given: "tools/call=2s".
+// ParseDuration reads the value of --max-duration: "tools/call=2s".
 func ParseDuration(text string) (kind string, limit time.Duration, err error) {
 	kind, value, ok := strings.Cut(text, "=")
 	limit, err = time.ParseDuration(value)

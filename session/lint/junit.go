@@ -9,10 +9,9 @@ import (
 	"github.com/wirectl/wirectl/session"
 )
 
-// JUnit writes a report as JUnit XML: a suite for each session and in it a
-// test for each rule, which fails with the findings that break it. Findings
-// that are no failures are the output of the test, and what is ignored is
-// skipped.
+// JUnit writes a report as JUnit XML: a suite for each session and in it a test for each
+// rule, which fails with the findings that break it. Findings that are no failures are the
+// output of the test, and ignored ones are skipped.
 func (r *Report) JUnit(w io.Writer) error {
 	doc := junit.Suites{Name: "wirectl lint"}
 	for _, s := range r.Sessions {

@@ -1,8 +1,8 @@
-// Package lint reports what sessions did wrong: as text, as NDJSON, and in the
-// forms that continuous integration reads, JUnit XML and SARIF.
+// Package lint reports the findings of sessions: as text, as NDJSON, and in the forms that
+// continuous integration reads, JUnit XML and SARIF.
 //
-// What is wrong is found by package session. This package chooses what of it
-// is reported, what of that makes a session fail, and how it is written.
+// Package session makes the findings. This package chooses which of these are reported and
+// which make a session fail, and writes them.
 package lint
 
 import (
@@ -15,21 +15,21 @@ import (
 	"github.com/wirectl/wirectl/session"
 )
 
-// A Session is what was found in one.
+// A Session holds the findings of one session.
 type Session struct {
 	// Name is that of its file.
 	Name string
-	// Frames and Exchanges count what was looked at.
+	// Frames and Exchanges count those that were judged.
 	Frames, Exchanges int64
 	// Findings are in the order of the frames that broke the rules.
 	Findings []session.Finding
-	// Unkept counts by name what was found beyond what trackers keep.
+	// Unkept counts by name the findings beyond those that trackers keep.
 	Unkept map[string]int64
-	// Versions are the protocols with the versions by whose rules they were judged.
+	// Versions are the protocols, with the versions that they were judged by.
 	Versions []string
 }
 
-// Add adds what the tracker of a protocol has found in the session.
+// Add adds the findings of the tracker of a protocol.
 func (s *Session) Add(protocol string, t *session.Tracker) {
 	if s.Unkept == nil {
 		s.Unkept = make(map[string]int64)
@@ -60,7 +60,7 @@ func last(frames []int64) int64 {
 	return frames[len(frames)-1]
 }
 
-// A Report is what was found in sessions and is not ignored.
+// A Report holds the findings of sessions that are not ignored.
 type Report struct {
 	Sessions []Session
 	Policy   Policy
@@ -78,7 +78,7 @@ func (r *Report) Add(s Session) {
 	r.Sessions = append(r.Sessions, s)
 }
 
-// Fails reports whether anything was found that is not to be.
+// Fails reports whether there are findings that fail.
 func (r *Report) Fails() bool {
 	for _, s := range r.Sessions {
 		if slices.ContainsFunc(s.Findings, r.Policy.fails) {
@@ -106,8 +106,9 @@ func (r *Report) Unkept() (total int64) {
 // maxVersions bounds the versions that the summary lists.
 const maxVersions = 8
 
-// Summary counts what was found, and in what, in words, and says by which versions of the
-// protocols that was judged: "1 finding (1 error) in 7 frames and 2 exchanges, mcp 2025-06-18".
+// Summary counts findings, frames and exchanges, and names the versions of the protocols by
+// which they were judged: "1 finding (1 error) in 7 frames and 2 exchanges, mcp
+// 2025-06-18".
 func (r *Report) Summary() string {
 	var by [session.Error + 1]int64
 	var frames, exchanges int64

@@ -18,8 +18,8 @@ type record struct {
 	Session  string  `json:"session,omitempty"`
 }
 
-// NDJSON writes one object a line for each finding. The session is named where
-// there are several.
+// NDJSON writes one object a line for each finding. It names the session if there are
+// several.
 func (r *Report) NDJSON(w io.Writer) error {
 	enc := jsonscan.NewEncoder(w)
 	for _, s := range r.Sessions {

@@ -20,9 +20,9 @@ var severities = []session.Severity{session.Note, session.Warning, session.Error
 // neverFails is more than any severity.
 const neverFails = session.Error + 1
 
-// NewPolicy returns the policy by which findings fail that failOn names, each
-// by its name or by its severity, which stands for those that are worse too;
-// and by which those are not reported that ignore names.
+// NewPolicy returns the policy that fails the findings in failOn, each given by its name or
+// by its severity, which includes worse ones; and that ignores the findings named in
+// ignore.
 func NewPolicy(failOn, ignore []string) (Policy, error) {
 	p := Policy{least: neverFails, named: make(map[string]bool), ignore: make(map[string]bool)}
 	for _, word := range failOn {

@@ -12,8 +12,8 @@ import (
 	"github.com/wirectl/wirectl/session"
 )
 
-// The objects of SARIF 2.1.0, as far as they are used. Members have the names
-// of the specification.
+// The objects of SARIF 2.1.0, with the members that are used. Members have the names of the
+// specification.
 type (
 	sarifLog struct {
 		Schema  string     `json:"$schema"`

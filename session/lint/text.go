@@ -46,7 +46,7 @@ func appendFinding(b []byte, f *session.Finding, conn bool, style *render.Style)
 	return append(append(b, render.Safe(f.Message)...), '\n')
 }
 
-// appendRule appends what a finding's rule says, below the finding.
+// appendRule appends the rule of a finding, below the finding.
 func appendRule(b []byte, f *session.Finding, style *render.Style) []byte {
 	for _, text := range []string{f.Rule, Rules[ruleIndex(f.Name)].Do} {
 		b = appendColumn(b, "", severityWidth, render.Paint{})
@@ -79,12 +79,12 @@ func (s *Session) severalConns() bool {
 	return first >= 0 && slices.ContainsFunc(s.Findings, func(f session.Finding) bool { return ofConn(f) && f.Conn != s.Findings[first].Conn })
 }
 
-// ofConn reports whether a finding is about one connection. Those of a contract may be
-// about the whole session, and have the number 0.
+// ofConn reports whether a finding is about one connection. The findings of a contract may
+// be about the whole session, and have the number 0.
 func ofConn(f session.Finding) bool { return f.Conn != 0 }
 
-// where writes which frames a finding is about, and if asked of which
-// connection: "frames 1, 7 of connection 2".
+// where writes the frames of a finding and, if conn is set, its connection: "frames 1, 7 of
+// connection 2".
 func where(f *session.Finding, conn bool) string {
 	if len(f.Frames) == 0 {
 		return "the session"

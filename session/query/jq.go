@@ -19,8 +19,8 @@ var ErrHalt = errors.New("the jq filter halted")
 // not change, so one serves any number of goroutines.
 type JQ struct{ code *gojq.Code }
 
-// CompileJQ compiles a jq filter. What debug and stderr are given goes to tell, a line
-// each, from the goroutine that runs the filter; nil keeps nothing of it.
+// CompileJQ compiles a jq filter. The output of debug and stderr goes to tell, line by
+// line, from the goroutine that runs the filter; nil drops it.
 func CompileJQ(expr string, tell func(line string)) (*JQ, error) {
 	parsed, err := gojq.Parse(expr)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// A number is a JSON number. Integers of 64 bits are exact, with a sign or without one;
-// others are as near as a double comes, which is infinite for what is larger than any.
+// A number is a JSON number. Integers of 64 bits are exact, with or without a sign; others
+// are rounded to a double, which is infinite for very large ones.
 type number struct {
 	float     float64
 	magnitude uint64
@@ -20,7 +20,7 @@ func parseNumber(text []byte) (number, bool) {
 	if jsonscan.KindOf(text) != jsonscan.Number || jsonscan.Valid(text) != nil {
 		return number{}, false
 	}
-	float, _ := strconv.ParseFloat(string(text), 64) // which only fails for what is too large
+	float, _ := strconv.ParseFloat(string(text), 64) // it fails only for numbers that are too large
 	n := number{float: float}
 	if !bytes.ContainsAny(text, ".eE") {
 		n.magnitude, n.exact = parseUint(bytes.TrimPrefix(text, []byte("-")))

@@ -21,13 +21,13 @@ func (e *SyntaxError) Error() string { return fmt.Sprintf("column %d: %s", e.Col
 // Fields says which fields records have.
 type Fields struct {
 	Names []string // of all
-	// Flags are those that are true or not there. They may stand alone.
+	// Flags are fields that are either true or absent. They may stand alone.
 	Flags []string
 	// Values are, of fields that can only be one of a few words, these.
 	Values map[string][]string
 }
 
-// values returns what a field can be; nil for anything.
+// values returns the possible values of a field; nil for any.
 func (f *Fields) values(name string) []string {
 	if slices.Contains(f.Flags, name) {
 		return []string{"true"}
@@ -150,7 +150,7 @@ func (p *parser) value(t *term) error {
 	return nil
 }
 
-// known checks that a field can be what it is compared with.
+// known checks that a field can have the value it is compared with.
 func (p *parser) known(t *term, start int) error {
 	values, text := p.fields.values(t.field), string(t.text)
 	switch {
@@ -221,7 +221,7 @@ func (p *parser) space() {
 
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
 
-// unexpected says what should stand at i, and what does.
+// unexpected says what should be at i, and what is.
 func (p *parser) unexpected(i int, want string) error {
 	if i == len(p.expr) {
 		return p.fail(i, "expected "+want+", found the end")

@@ -29,12 +29,12 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// A Record is what conditions are about.
+// A Record is checked against conditions.
 type Record interface {
-	// Field returns what the named field holds: a JSON value, strings in their
-	// quotes, or plain text. Plain text that could be read as JSON is taken
-	// for JSON. The token is borrowed and read only until the next call. ok is
-	// false when the record has no such field.
+	// Field returns the value of the named field: a JSON value, strings in their quotes, or
+	// plain text. Plain text that could be read as JSON is taken for JSON. The token is
+	// borrowed and read only until the next call. ok is false if the record has no such
+	// field.
 	Field(name string) (token []byte, ok bool)
 }
 
@@ -45,13 +45,13 @@ type Where struct{ terms []term }
 // A term is one comparison.
 type term struct {
 	field  string   // the name that the record knows
-	path   []string // the keys that lead on from there into its JSON
+	path   []string // the keys that lead from there into its JSON
 	op     op
 	text   []byte // the value, without its quotes
 	quoted bool
 	alone  bool   // a flag, without an operator
 	json   bool   // text reads as JSON other than a string
-	number number // the value, where op compares numbers
+	number number // the value, if op compares numbers
 }
 
 // Match reports whether r meets the condition. It allocates only to read
@@ -76,7 +76,7 @@ func (t *term) match(r Record) bool {
 	return ok && t.holds(token)
 }
 
-// value returns the token that the term is about.
+// value returns the token that the term is compared with.
 func (t *term) value(r Record) ([]byte, bool) {
 	token, ok := r.Field(t.field)
 	if ok && len(t.path) > 0 {
@@ -85,7 +85,7 @@ func (t *term) value(r Record) ([]byte, bool) {
 	return token, ok
 }
 
-// holds decides the term for a token that is there, unless op is notEqual.
+// holds decides the term for a token that exists, unless op is notEqual.
 func (t *term) holds(token []byte) bool {
 	switch t.op {
 	case equal:
@@ -116,7 +116,7 @@ func (t *term) equals(token []byte) bool {
 	return bytes.Equal(token, t.text) && !(t.quoted && t.json)
 }
 
-// textOf returns what a string token holds, and any other token as it is.
+// textOf returns the text of a string token, and any other token as it is.
 func textOf(token []byte) []byte {
 	if text, ok := jsonscan.Unquote(token); ok {
 		return text
@@ -156,14 +156,14 @@ func (t *term) append(dst []byte) []byte {
 	return append(dst, t.text...)
 }
 
-// A Term is one comparison of a condition, for those who look for records elsewhere.
+// A Term is one comparison of a condition, for those who search records elsewhere.
 type Term struct {
 	Field string // with its path, if it has one
 	Op    string // as it is written
 	Value string
 }
 
-// Terms returns the comparisons, all of which a record is to meet.
+// Terms returns the comparisons. A record must meet all.
 func (w *Where) Terms() (list []Term) {
 	if w == nil {
 		return nil

@@ -2,7 +2,7 @@ package query
 
 import "iter"
 
-// Unquoted yields the places of a condition's bytes that stand in no quotes.
+// Unquoted yields the places of a condition's bytes that are outside quotes.
 func Unquoted(text string) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		quoted := false

@@ -8,17 +8,17 @@ import (
 // A Choice is a session to look at, and the input that it is.
 type Choice struct{ Name, About, Input string }
 
-// Choices are the taps, and the recorded sessions, to choose from. With recorded ones to
-// choose from, to wait for a tap is a choice, too; without, and with at most one tap,
-// there is none: what runs, or is going to, is all.
+// Choices returns the taps and the recorded sessions to choose from. If there are recorded
+// ones, waiting for a tap is a choice too. If there are none, and at most one tap, there is
+// nothing to choose.
 func Choices(getenv func(string) string) ([]Choice, error) {
 	past := pastSessions(getenv)
 	list, err := openTaps(getenv)
 	switch {
 	case err != nil && len(past) == 0:
 		return nil, err
-	case err != nil: // there are no taps here, and no need of one
-		return past, nil //nolint:nilerr // what was recorded is enough
+	case err != nil: // no taps here, and no need of any
+		return past, nil //nolint:nilerr // the recorded ones are enough
 	case len(past) == 0 && len(list) < 2:
 		return nil, nil
 	case len(list) == 0:

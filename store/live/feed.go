@@ -16,8 +16,8 @@ func Feed(ctx context.Context, s *store.Store, in decode.Input, cfg decode.Confi
 	_ = s.Take(ctx, in, cfg) // the screen says it
 }
 
-// overheard is a capture, and if it is a tap, its wire is told what passes, and numbers
-// its connections.
+// overheard is a capture. If it is a tap, its wire sees the records and numbers their
+// connections.
 type overheard struct {
 	capture.Reader
 	live   capture.Live   // the reader, if it is one, or nil
@@ -48,7 +48,7 @@ func (o *overheard) Next(r *capture.Record) error {
 	return nil
 }
 
-// Place is where the record at hand begins; see [capture.Placed].
+// Place is where the current record begins; see [capture.Placed].
 func (o *overheard) Place() int64 {
 	if o.placed == nil {
 		return -1

@@ -19,7 +19,7 @@ import (
 // A Tap is an open tap, with counts of its traffic.
 type Tap struct {
 	tap.Info
-	// Protocols are those of its frames; the one in Info is as named by the user.
+	// Protocols are those of its frames; Info has the one that the user named.
 	Protocols []string `json:"protocols,omitempty"`
 	Frames    int64    `json:"frames"`
 	Bytes     int64    `json:"bytes"`

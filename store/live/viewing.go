@@ -26,8 +26,8 @@ type Viewing struct {
 	Config decode.Config
 	Follow bool // at the end of a file wait for more
 
-	// Wire is that of a tap; nil if it is none. Waiting says which tap is waited for, "" if
-	// none is that was named. Both are set by Open.
+	// Wire is that of a tap; nil if the session is no tap. Waiting says which tap is
+	// awaited, "" if none was named. Open sets both.
 	Wire    *Wire
 	Waiting string
 
@@ -35,7 +35,7 @@ type Viewing struct {
 	file    *os.File        // that frames are read from again; or nil
 }
 
-// Open opens the session, unless it is a tap that is not there yet.
+// Open opens the session, unless it is a tap that does not exist yet.
 func (v *Viewing) Open(ctx context.Context) (err error) {
 	if source.IsTap(v.Name) {
 		v.Wire = NewWire(v.Store)
@@ -58,11 +58,11 @@ func (v *Viewing) Open(ctx context.Context) (err error) {
 
 // openHub opens a session of a hub, which may take commands.
 func (v *Viewing) openHub(ctx context.Context) error {
-	src, from, err := v.Opener.DialHub(ctx, v.Name)
+	src, err := v.Opener.DialHub(ctx, v.Name)
 	if err != nil {
 		return err
 	}
-	if remote, ok := from.(Remote); ok {
+	if remote, ok := src.Reader.(Remote); ok {
 		v.Wire = NewWire(v.Store)
 		v.Wire.remote = remote
 	}
@@ -87,8 +87,8 @@ func captureFile(name string, in decode.Input) *os.File {
 	return file
 }
 
-// openNamed looks on at the tap of that name. If there is none yet, Waiting says what is
-// waited for, and what runs: the name may be misspelt.
+// openNamed connects to the tap of that name. If there is none yet, Waiting names it and
+// the taps that there are: the name may be misspelt.
 func (v *Viewing) openNamed(ctx context.Context) error {
 	conn, err := v.Opener.DialTap(ctx, v.Name, nil)
 	if none := (*tap.NotFoundError)(nil); errors.As(err, &none) && !none.Ambiguous() {
@@ -104,7 +104,7 @@ func (v *Viewing) openNamed(ctx context.Context) error {
 	return v.openTap(ctx, conn)
 }
 
-// openTap opens what passes a tap.
+// openTap opens the records of a tap.
 func (v *Viewing) openTap(ctx context.Context, conn *tap.Conn) (err error) {
 	v.session, err = source.Tap(ctx, conn).Session(func(io.Reader) (decode.Input, error) { return v.Wire.Open(conn, v.Config) })
 	return err
@@ -141,8 +141,8 @@ func (v *Viewing) Run(ctx context.Context) {
 	}
 }
 
-// openNext looks on at the tap that follows the one of the wire, once there is one;
-// at none if ctx ends.
+// openNext connects to the tap that follows the one of the wire, once there is one, or does
+// nothing if ctx ends.
 func (v *Viewing) openNext(ctx context.Context) {
 	for v.session == nil {
 		dir, err := tap.Dir(v.Opener.Getenv)
@@ -159,15 +159,15 @@ func (v *Viewing) openNext(ctx context.Context) {
 	}
 }
 
-// Close closes what frames are read from again.
+// Close closes the file from which frames are read again.
 func (v *Viewing) Close() {
 	if v.file != nil {
 		v.file.Close()
 	}
 }
 
-// NotesFile is the file beside a session that has what the user made of it. A session
-// that is neither a file nor a folder is gone when it has ended, and has none: "".
+// NotesFile returns the file beside a session for the user's notes. A session that is
+// neither a file nor a folder is gone when it has ended, and has no such file: "".
 func NotesFile(name string) string {
 	if source.IsTap(name) || source.IsHub(name) || name == "-" || strings.HasPrefix(name, "fixture:") {
 		return ""

@@ -7,9 +7,9 @@ import (
 	"github.com/wirectl/wirectl/capture/history"
 )
 
-// FirstVisit reports whether the user has not seen the monitor before, which an empty file
-// beside the recorded sessions tells from now on. Where none can be written it is no first
-// visit, or each would be.
+// FirstVisit reports whether the user has not seen the monitor before. It writes an empty
+// file beside the recorded sessions to remember. If it cannot, it returns false, because
+// otherwise each visit would be the first.
 func FirstVisit(getenv func(string) string) bool {
 	kept, err := history.Open(getenv)
 	if err != nil {

@@ -17,23 +17,23 @@ import (
 	"github.com/wirectl/wirectl/store"
 )
 
-// A Wire changes what passes a relay, by its tap: it gives commands and
-// hears the answers among the records. It is the tui.Wire of a live session.
+// A Wire controls a relay through its tap: it gives commands, and hears the answers among
+// the records. It is the tui.Wire of a live session.
 type Wire struct {
 	store *store.Store
 
 	mu       sync.Mutex
-	conn     *tap.Conn // nil where there is none
+	conn     *tap.Conn // nil if there is none
 	remote   Remote    // in its place, for a session of a hub
-	last     tap.Info  // of the one before
+	last     tap.Info  // of the previous tap
 	asked    int       // commands so far
 	answers  map[string]chan tap.Note
 	seqs     []int64 // the numbers that the tap gave the frames, newest last
 	first    int64   // the number that the monitor gave the first of seqs
 	lost     int64
 	conns    int  // the highest number that a connection has got
-	before   int  // what is added to those of this tap
-	numbered bool // that is known
+	before   int  // added to the numbers of connections of this tap
+	numbered bool // before is known
 }
 
 // NewWire returns the wire of a store that no tap feeds yet.
@@ -43,9 +43,9 @@ func NewWire(s *store.Store) *Wire {
 
 // A Remote takes commands for a session that another machine sends.
 type Remote interface {
-	// Do has a command done, and returns what is told beside the answer.
+	// Do carries out a command, and returns the notes besides the answer.
 	Do(ctx context.Context, c tap.Command) ([]tap.Note, error)
-	// Refuses says why no command would be obeyed; "" if one may be.
+	// Refuses says why no command would be obeyed; "" if commands may be.
 	Refuses() string
 }
 
@@ -92,13 +92,13 @@ func (w *Wire) begin(conn *tap.Conn) {
 	w.numbered = false
 }
 
-// Open opens what passes a tap, which is that of the wire from here on.
+// Open opens the records of a tap, which is the tap of the wire from then on.
 func (w *Wire) Open(conn *tap.Conn, cfg decode.Config) (decode.Input, error) {
 	w.begin(conn)
 	return decode.Open(conn, cfg)
 }
 
-// Next looks on at the tap that follows the one of the wire, once there is one.
+// Next connects to the tap that follows the one of the wire, once there is one.
 func (w *Wire) Next(ctx context.Context, dir string, any bool) (*tap.Conn, error) {
 	w.mu.Lock()
 	if w.conn != nil {
@@ -112,8 +112,8 @@ func (w *Wire) Next(ctx context.Context, dir string, any bool) (*tap.Conn, error
 	return conn, err
 }
 
-// number gives a record's connection the number that the monitor has for it: from 1,
-// and on from those of the tap before. A tap with one connection may call it 0.
+// number gives the connection of a record its number in the monitor: from 1, continued from
+// the previous tap. A tap with one connection may call it 0.
 func (w *Wire) number(r *capture.Record) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -130,8 +130,8 @@ func (w *Wire) number(r *capture.Record) {
 // keptSeqs is how many frames can be named to the tap, whose history is shorter.
 const keptSeqs = 1 << 16
 
-// hear takes in a record of the tap on its way to the store, and reports
-// whether it is only for us.
+// hear handles a record of the tap on its way to the store, and reports whether it is only
+// for the wire.
 func (w *Wire) hear(r *capture.Record) (ours bool) {
 	if r.Kind == capture.Frame {
 		w.mu.Lock()
@@ -183,7 +183,7 @@ var errNoTap = errors.New("nothing runs any more that this could change")
 // answerTime is how long an answer to a command is waited for.
 const answerTime = 5 * time.Second
 
-// Refuses says why no command would be obeyed; "" if one may be.
+// Refuses says why no command would be obeyed; "" if commands may be.
 func (w *Wire) Refuses() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -233,8 +233,8 @@ func (w *Wire) do(c tap.Command) error {
 	}
 }
 
-// Cancel sends the protocol's cancel of an exchange. Without a connection, the id is
-// that of a run of wirectl rlm, or of a place in it.
+// Cancel sends the protocol's cancel of an exchange. Without a connection, id is that of a
+// run of wirectl rlm, or of a place in it.
 func (w *Wire) Cancel(conn int, id string) error {
 	if !json.Valid([]byte(id)) {
 		id = strconv.Quote(id)
@@ -245,7 +245,7 @@ func (w *Wire) Cancel(conn int, id string) error {
 	}
 	w.mu.Unlock()
 	if conn < 0 {
-		return errNoTap // it was of the one before
+		return errNoTap // the frame was of the previous tap
 	}
 	return w.do(tap.Command{Do: tap.Cancel, Conn: conn, ID: json.RawMessage(id)})
 }
@@ -265,18 +265,18 @@ func (w *Wire) Resend(seq int64) error {
 	return w.do(tap.Command{Do: tap.Resend, Seq: seq})
 }
 
-// Hold lets frames wait that meet a condition; none any more if it is empty.
+// Hold makes frames wait that meet a condition; "" ends that.
 func (w *Wire) Hold(where string) error { return w.do(tap.Command{Do: tap.Hold, Where: where}) }
 
-// Release lets a frame go that waits.
+// Release lets a waiting frame go.
 func (w *Wire) Release(held int64) error {
 	return w.do(tap.Command{Do: tap.Release, Held: held})
 }
 
-// Drop lets a frame never go.
+// Drop drops a waiting frame.
 func (w *Wire) Drop(held int64) error { return w.do(tap.Command{Do: tap.Drop, Held: held}) }
 
-// Edit lets another frame go in the place of one that waits.
+// Edit lets another frame go in the place of a waiting one.
 func (w *Wire) Edit(held int64, payload []byte) error {
 	c := tap.Command{Do: tap.Edit, Held: held, Data: payload}
 	if json.Valid(payload) {
