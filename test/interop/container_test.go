@@ -145,7 +145,7 @@ func TestRLMContainer(t *testing.T) {
 	refused := func(e *engine) {
 		t.Helper()
 		stdout, stderr, status := e.run(t, turns(t, nil, "FINAL(1)"), "Ask.")
-		if status != 1 || stdout != "" || !regexp.MustCompile(`(?m)^wirectl: start the interpreter: it ended: exit status \d+: \S.*`).MatchString(stderr) {
+		if status != 1 || stdout != "" || !regexp.MustCompile(`(?m)^wirectl: (start the interpreter: it ended|pull the image \S+): exit status \d+: \S`).MatchString(stderr) {
 			t.Errorf("an engine that runs nothing: status %d, %q, %s", status, stdout, stderr)
 		}
 	}
