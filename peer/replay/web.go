@@ -75,9 +75,13 @@ func (l *webLine) setTarget(target string) {
 	path, query, _ := strings.Cut(target, "?")
 	l.Query = query
 	for segment := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
-		if webID.MatchString(segment) {
+		id, verb, hasVerb := strings.Cut(segment, ":")
+		switch {
+		case webID.MatchString(segment):
 			l.Path = append(l.Path, map[string]any{"id": segment})
-		} else {
+		case hasVerb && webID.MatchString(id): // as A2A has it: tasks/ID:cancel
+			l.Path = append(l.Path, map[string]any{"id": id, "verb": ":" + verb})
+		default:
 			l.Path = append(l.Path, segment)
 		}
 	}
@@ -109,7 +113,8 @@ func (l *webLine) pathWith(named func(id string) string) string {
 		text, _ := segment.(string)
 		if of, ok := segment.(map[string]any); ok {
 			id, _ := of["id"].(string)
-			text = named(id)
+			verb, _ := of["verb"].(string)
+			text = named(id) + verb
 		}
 		b.WriteString("/" + text)
 	}
