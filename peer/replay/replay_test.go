@@ -3,6 +3,8 @@ package replay_test
 import (
 	"context"
 	"io"
+	"os"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,7 +23,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // load returns the recording of a fixture.
 func load(t *testing.T, name string) *replay.Session {
 	t.Helper()
-	r, err := decode.OpenRecording(fixtures.Session(name), decode.Config{})
+	recording := os.DirFS(name)
+	if !strings.Contains(name, "/") {
+		recording = fixtures.Session(name)
+	}
+	r, err := decode.OpenRecording(recording, decode.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

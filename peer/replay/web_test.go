@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"path"
 	"strconv"
 	"strings"
 	"testing"
@@ -56,14 +57,18 @@ func serveWeb(t *testing.T, player replay.Player, scheme transport.Scheme, o rep
 	return l.Addr(), done
 }
 
+// recordings are those that are not built in.
+const recordings = "../../test/testdata/recordings/"
+
 // What was recorded over HTTP, on however many connections, is played over HTTP by both
 // sides, as often as somebody comes.
 func TestWeb(t *testing.T) {
 	for _, name := range []string{
 		"opencode-serve", "agui-ts", "api-openai-made", "api-anthropic-made", "api-gemini-made",
 		"mcp-http", "mcp25-ts-http", "mcp26-ts-http", "a2a03-ts-jsonrpc", "a2a10-ts-jsonrpc", "a2a10-ts-rest", "jsonrpc-http-jayson",
+		recordings + "mcp26-go-http", recordings + "mcp26-http-errors", recordings + "a2a03-ts-rest", recordings + "a2a10-go-jsonrpc",
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(path.Base(name), func(t *testing.T) {
 			unit, scheme := webScript(t, name, frame.U2C)
 			const visits = 2
 			address, there := serveWeb(t, unit, scheme, replay.Options{Match: replay.Matcher{Exact: true}}, visits)
