@@ -150,6 +150,8 @@ func (p *player) agree() error {
 		return usagef("--repeat needs --as unit")
 	case c.IsSet("cancel-at") && c.String("output") == "junit":
 		return usagef("--cancel-at reports as text or ndjson, not as junit")
+	case c.IsSet("conn") && p.overHTTP():
+		return usagef("--conn does not go with HTTP: all its connections are one session")
 	case c.IsSet("cancel-at") && !peer:
 		return usagef("--cancel-at needs an ENDPOINT")
 	}
