@@ -35,7 +35,7 @@ type scene struct {
 // and framing of the first. They must be prepared for the side frame.U2C. Values at the
 // ignored paths do not distinguish requests.
 func NewRepeater(scripts []*Script, ignore []jsondiff.Path) *Repeater {
-	p := &Repeater{script: scripts[0], ignore: slices.Concat(scripts[0].inBody(ignore), scripts[0].ignore, scripts[0].undigested), alike: make(map[[jsondiff.DigestSize]byte][]*scene)}
+	p := &Repeater{script: scripts[0], ignore: slices.Concat(scripts[0].inBody(ignore), scripts[0].ignore, scripts[0].undigested, webSessions), alike: make(map[[jsondiff.DigestSize]byte][]*scene)}
 	for _, s := range scripts {
 		if s.Protocol == p.script.Protocol && s.Framing == p.script.Framing {
 			p.addScript(s)

@@ -63,6 +63,10 @@ const (
 // webIgnored is what makes no difference: both sides have headers of their own.
 var webIgnored = []jsondiff.Path{{"head"}, {"home"}}
 
+// webSessions is where the session of MCP stands, which a mock of many clients does not tell
+// apart.
+var webSessions = []jsondiff.Path{{"sessionId"}}
+
 // webID is what a segment of a path looks like that names a thing.
 var webID = regexp.MustCompile(`^([a-z]{2,10}_[A-Za-z]*\d\w*|[0-9a-fA-F]{8}-[0-9a-fA-F-]{27})$`)
 

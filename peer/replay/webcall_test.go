@@ -239,6 +239,41 @@ func TestWebCallsOfClient(t *testing.T) {
 	o.check(t, "unit")
 }
 
+// Two sessions that ask the same under the same ids are told apart by their names.
+func TestWebSessions(t *testing.T) {
+	talk := `1 POST {"jsonrpc":"2.0","id":1,"method":"tools/list"}
+2 POST {"jsonrpc":"2.0","id":1,"method":"tools/list"}
+1 200 {"jsonrpc":"2.0","id":1,"result":{"tools":[]}}
+2 200 {"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"x"}]}}`
+	script := called(t, "2025-06-18", talk).WebScripts(frame.U2C)[0] // the first has no session
+	address, there := serveWeb(t, script, script.Schemes()[0], replay.Options{Match: replay.Matcher{Exact: true}}, 1)
+	t.Cleanup(http.DefaultClient.CloseIdleConnections)
+	var asking sync.WaitGroup
+	for session, want := range map[string]string{"recorded": `"name":"x"`, "": `"tools":[]`} {
+		asking.Go(func() {
+			req, err := http.NewRequestWithContext(t.Context(), "POST", address+"/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if session != "" {
+				req.Header.Set("Mcp-Session-Id", session)
+			}
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer resp.Body.Close()
+			if text, err := io.ReadAll(resp.Body); err != nil || !strings.Contains(string(text), want) {
+				t.Errorf("session %q gets %s %v", session, text, err)
+			}
+		})
+	}
+	asking.Wait()
+	(<-there).check(t, "unit")
+}
+
 // An answer other than the recorded one is told, and so is one that lacks.
 func TestWebCallsDiffer(t *testing.T) {
 	talk := `1 POST {"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}
