@@ -49,7 +49,7 @@ func (m *Model) aboveLines(f *store.Detail, n int) []string {
 		}
 	}
 	for _, x := range f.Findings {
-		list = append(list, m.findingLine(&x))
+		list = append(list, m.row(false, func(l *line) { m.finding(l, &x) }))
 		list = append(list, m.advice(&x)...)
 		if len(list) > n/4 {
 			break
@@ -128,9 +128,7 @@ func (m *Model) payload(n int) []string {
 	case d.frame == nil:
 		return padded(nil, n)
 	case d.failed != "":
-		l := newLine(m.width)
-		l.addText(m.theme.Error, " "+d.failed, m.width)
-		return padded([]string{l.String()}, n)
+		return padded([]string{m.text(1, m.theme.Error, d.failed)}, n)
 	case len(d.tree) == 0 || d.pane == paneHex:
 		return m.hexLines(d, m.width, n, d.listState)
 	case d.pane == paneTree || m.width < hexWidth:
@@ -258,7 +256,6 @@ func (m *Model) sideBySide(n int) []string {
 	var list []string
 	for row := top; row < min(top+n, len(d.pairs)); row++ {
 		p := &d.pairs[row]
-		l := newLine(m.width)
 		paint, glyph := render.Paint{}, " "
 		switch {
 		case p.a == "" && p.b != "":
@@ -268,14 +265,12 @@ func (m *Model) sideBySide(n int) []string {
 		case p.a != p.b:
 			paint, glyph = th.Warning, "≠"
 		}
-		l.left(paint, " "+p.a, width)
-		l.glyph(paint, glyph)
-		l.pad(1)
-		l.addText(paint, p.b, width)
-		if row == d.at {
-			l.selected(th)
-		}
-		list = append(list, l.String())
+		list = append(list, m.row(row == d.at, func(l *line) {
+			l.left(paint, " "+p.a, width)
+			l.glyph(paint, glyph)
+			l.pad(1)
+			l.addText(paint, p.b, width)
+		}))
 	}
 	return padded(list, n)
 }
@@ -324,22 +319,19 @@ func (m *Model) ledger(d *store.Detail, n int, current int64) []string {
 	var list []string
 	for i := range events {
 		e := &events[i]
-		l := newLine(m.width)
-		l.pad(1)
-		if e.After {
-			l.glyph(th.After, glyphAfter)
-		} else {
+		list = append(list, m.row(e.Seq == current, func(l *line) {
 			l.pad(1)
-		}
-		if m.page.overview.Timed {
-			l.right(th.Dim, "+"+span(e.Time-e.Since), 8)
-		}
-		l.right(th.Dim, "#"+count(e.Seq), 8)
-		m.frameText(l, &e.Frame, columns)
-		if e.Seq == current {
-			l.selected(th)
-		}
-		list = append(list, l.String())
+			if e.After {
+				l.glyph(th.After, glyphAfter)
+			} else {
+				l.pad(1)
+			}
+			if m.page.overview.Timed {
+				l.right(th.Dim, "+"+span(e.Time-e.Since), 8)
+			}
+			l.right(th.Dim, "#"+count(e.Seq), 8)
+			m.frameText(l, &e.Frame, columns)
+		}))
 	}
 	return list
 }

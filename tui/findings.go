@@ -25,18 +25,11 @@ func (m *Model) selectedFinding() *store.Finding {
 // about the selected one.
 func (m *Model) findingsView(n int) []string {
 	th := m.theme
-	head := newLine(m.width)
-	head.pad(1)
-	head.addText(th.Dim, "FINDINGS  enter jumps to the frame", m.width)
-	list := []string{head.String()}
+	list := []string{m.text(1, th.Dim, "FINDINGS  enter jumps to the frame")}
 	for i := range m.page.findings.List {
 		f := &m.page.findings.List[i]
-		l := newLine(m.width)
-		m.finding(l, f)
-		if m.page.findings.From+i == m.findings.at {
-			l.selected(th)
-		}
-		list = append(list, l.String(), m.ruleLine(f))
+		selected := m.page.findings.From+i == m.findings.at
+		list = append(list, m.row(selected, func(l *line) { m.finding(l, f) }), m.ruleLine(f))
 	}
 	if f := m.selectedFinding(); f != nil {
 		whole := append([]string{m.rule(f.Name)}, m.wrapped(render.Paint{}, f.Message)...)
@@ -44,26 +37,14 @@ func (m *Model) findingsView(n int) []string {
 		return append(padded(list, n-m.previewRows()), padded(whole, m.previewRows())...)
 	}
 	if len(m.page.findings.List) == 0 {
-		l := newLine(m.width)
-		l.pad(3)
-		l.addText(th.Done, glyphDone+" no rule was broken", m.width)
-		list = append(list, l.String())
+		list = append(list, m.text(3, th.Done, glyphDone+" no rule was broken"))
 	}
 	return padded(list, n)
 }
 
 // ruleLine says which rule a finding is about, and what to do.
 func (m *Model) ruleLine(f *store.Finding) string {
-	l := newLine(m.width)
-	l.pad(4)
-	l.addText(m.theme.Dim, f.Rule+". "+f.Do, m.width)
-	return l.String()
-}
-
-func (m *Model) findingLine(f *store.Finding) string {
-	l := newLine(m.width)
-	m.finding(l, f)
-	return l.String()
+	return m.text(4, m.theme.Dim, f.Rule+". "+f.Do)
 }
 
 func (m *Model) finding(l *line, f *store.Finding) {

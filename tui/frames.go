@@ -173,13 +173,8 @@ func (m *Model) framesView(n int) []string {
 	selected := m.frames.selected(m.page.frames)
 	for i := range m.page.frames.List {
 		f := &m.page.frames.List[i]
-		l := newLine(m.width)
 		same := selected != nil && selected.Mark != 0 && f.Mark == selected.Mark
-		m.frameRow(l, f, c, same)
-		if f == selected {
-			l.selected(th)
-		}
-		list = append(list, l.String())
+		list = append(list, m.row(f == selected, func(l *line) { m.frameRow(l, f, c, same) }))
 	}
 	if len(m.page.frames.List) == 0 {
 		list = append(list, m.nothing("no frame yet", "no frame matches the filter"))

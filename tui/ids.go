@@ -219,21 +219,16 @@ func (m *Model) split(list, selected func(n int) []string) []string {
 
 // idsView draws the exchanges.
 func (m *Model) idsView(n int) []string {
-	th, c := m.theme, m.idColumns()
+	c := m.idColumns()
 	w := m.window(c.lane)
 	list := []string{m.idsHead(c, w)}
 	for i := range m.page.ids.List {
 		x := &m.page.ids.List[i]
-		l := newLine(m.width)
+		draw := func(l *line) { m.idRow(l, x, c, w) }
 		if x.Group != nil {
-			m.groupRow(l, x.Group, c)
-		} else {
-			m.idRow(l, x, c, w)
+			draw = func(l *line) { m.groupRow(l, x.Group, c) }
 		}
-		if i == m.page.ids.Index-m.page.ids.Top {
-			l.selected(th)
-		}
-		list = append(list, l.String())
+		list = append(list, m.row(i == m.page.ids.Index-m.page.ids.Top, draw))
 	}
 	if len(m.page.ids.List) == 0 {
 		list = append(list, m.noExchange())

@@ -2,6 +2,7 @@ package tui
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/wirectl/wirectl/internal/render"
 )
@@ -96,18 +97,30 @@ func (l *line) selected(th *theme) {
 	if th.Selected.On == "" {
 		return
 	}
-	out := append(make([]byte, 0, 2*len(l.buf)), th.Selected.On...)
-	for i := 0; i < len(l.buf); i++ {
-		out = append(out, l.buf[i])
-		// What a paint turned off, the selection turns on again.
-		if l.buf[i] == 'm' && i >= 3 && (string(l.buf[i-3:i+1]) == "\x1b[0m") || l.buf[i] == 'm' && i >= 2 && string(l.buf[i-2:i+1]) == "\x1b[m" {
-			out = append(out, th.Selected.On...)
-		}
-	}
-	l.buf = append(out, th.Selected.Off...)
+	on := th.Selected.On
+	again := strings.NewReplacer("\x1b[0m", "\x1b[0m"+on, "\x1b[m", "\x1b[m"+on) // the end of a paint turns the selection off
+	l.buf = []byte(on + again.Replace(string(l.buf)) + th.Selected.Off)
 }
 
 func (l *line) String() string { return string(l.buf) }
+
+// text draws a line that is one text, indented.
+func (m *Model) text(indent int, paint render.Paint, text string) string {
+	l := newLine(m.width)
+	l.pad(indent)
+	l.addText(paint, text, m.width)
+	return l.String()
+}
+
+// row draws a row of a list.
+func (m *Model) row(selected bool, draw func(*line)) string {
+	l := newLine(m.width)
+	draw(l)
+	if selected {
+		l.selected(m.theme)
+	}
+	return l.String()
+}
 
 // count writes a number with its thousands parted.
 func count(n int64) string {

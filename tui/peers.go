@@ -23,12 +23,7 @@ func (m *Model) peersView(n int) []string {
 	width := m.peerWidth(shown)
 	list := []string{m.peersHead(width)}
 	for i := range shown {
-		l := newLine(m.width)
-		m.peerRow(l, &shown[i], width)
-		if top+i == m.peers.at {
-			l.selected(m.theme)
-		}
-		list = append(list, l.String())
+		list = append(list, m.row(top+i == m.peers.at, func(l *line) { m.peerRow(l, &shown[i], width) }))
 	}
 	list = append(list, m.rule("standard error and events · "+count(int64(p.Total))))
 	room := max(n-len(list), 0)

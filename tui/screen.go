@@ -311,9 +311,7 @@ func (m *Model) promptLine() string {
 func (m *Model) wrapped(paint render.Paint, text string) []string {
 	var list []string
 	for part := range strings.SplitSeq(ansi.Wrap(text, m.width-2, ""), "\n") {
-		l := newLine(m.width)
-		l.addText(paint, " "+part, m.width)
-		list = append(list, l.String())
+		list = append(list, m.text(1, paint, part))
 	}
 	return list[:min(len(list), m.height/2)]
 }
@@ -401,10 +399,7 @@ func (m *Model) nothing(yet, filtered string) string {
 	case m.page.overview.Ended:
 		text = strings.TrimSuffix(yet, " yet") // nor will there be any
 	}
-	l := newLine(m.width)
-	l.pad(3)
-	l.addText(m.theme.Dim, text, m.width)
-	return l.String()
+	return m.text(3, m.theme.Dim, text)
 }
 
 // formatSeconds writes seconds with that many decimals.

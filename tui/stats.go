@@ -108,10 +108,7 @@ func (m *Model) statsView(n int) []string {
 		{"in flight", th.Open, func(t *store.Traffic) int64 { return t.InFlight }, false},
 	} {
 		values := resample(st.Slots, width, s.of, !s.rate)
-		most := int64(0)
-		for _, v := range values {
-			most = max(most, v)
-		}
+		most := slices.Max(values)
 		l := newLine(m.width)
 		l.pad(1)
 		l.left(th.Dim, s.label, 11)
@@ -126,12 +123,7 @@ func (m *Model) statsView(n int) []string {
 	lines, top := m.statLines(), m.stats.from(m.statsRows())
 	_, at := m.selectedStat()
 	for i := top; i < min(top+m.statsRows(), len(lines)); i++ {
-		l := newLine(m.width)
-		lines[i].draw(l)
-		if i == at {
-			l.selected(th)
-		}
-		list = append(list, l.String())
+		list = append(list, m.row(i == at, lines[i].draw))
 	}
 	return padded(list, n)
 }
@@ -250,21 +242,18 @@ func (m *Model) latencies() string {
 	if k == nil {
 		return l.String()
 	}
-	var values []int64
-	most := int64(0)
+	var values []int64 // from the first to the last that is not 0
 	for _, n := range k.Latency.Buckets() {
-		values = append(values, n)
-		most = max(most, n)
+		if n > 0 || len(values) > 0 {
+			values = append(values, n)
+		}
 	}
-	first, last := 0, len(values)-1
-	for first < last && values[first] == 0 {
-		first++
+	for values[len(values)-1] == 0 { // k has answers
+		values = values[:len(values)-1]
 	}
-	for last > first && values[last] == 0 {
-		last--
-	}
+	most := slices.Max(values)
 	l.addText(th.Dim, span(int64(k.Latency.Min))+" ", 8)
-	for _, v := range values[first : last+1] {
+	for _, v := range values {
 		l.glyph(th.Part, spark(v, most))
 	}
 	l.addText(th.Dim, " "+span(int64(k.Latency.Max)), 8)
@@ -291,13 +280,10 @@ func (m *Model) answeredKind() *store.Kind {
 
 func (m *Model) namesHead(l *line) {
 	th := m.theme
-	l.pad(1)
-	l.left(th.Dim, "NAME", m.nameWidth(m.page.widths.names))
+	m.statName(l, th.Dim, "NAME", m.page.widths.names)
 	l.right(th.Dim, "CALLS", 7)
 	l.right(th.Dim, "ERRORS", 6)
-	for _, name := range []string{"P50", "P99", "BYTES", "~TOKENS", "DEFINED"} {
-		l.whole(th.Dim, name, 7)
-	}
+	l.columns(th.Dim, "P50", "P99", "BYTES", "~TOKENS", "DEFINED")
 	if l.used+8 <= l.room {
 		l.pad(1)
 		l.addText(th.Dim, "KIND", l.room)
@@ -320,22 +306,31 @@ func widthsOf(s *store.Stats) (w statWidths) {
 	return w
 }
 
-// nameWidth is how wide the names of a table are: its last columns go before a name is cut.
-func (m *Model) nameWidth(longest int) int { return max(12, min(longest, m.width-33)) }
+// statName draws the name in a row of a table whose longest name is so long. The last columns
+// of a table go before a name is cut.
+func (m *Model) statName(l *line, paint render.Paint, name string, longest int) {
+	l.pad(1)
+	l.left(paint, name, max(12, min(longest, m.width-33)))
+}
+
+// columns draws columns of 7 cells, as long as they fit.
+func (l *line) columns(paint render.Paint, texts ...string) {
+	for _, text := range texts {
+		l.whole(paint, text, 7)
+	}
+}
 
 // nameRow draws what is known of what has a name. Tokens are estimates.
 func (m *Model) nameRow(l *line, n *stats.Name) {
 	th := m.theme
-	l.pad(1)
-	l.left(th.Kind, n.Name, m.nameWidth(m.page.widths.names))
+	m.statName(l, th.Kind, n.Name, m.page.widths.names)
 	l.right(th.Number, count(n.Calls), 7)
 	l.right(th.Failed, number(n.Errors), 6)
 	p50, p99 := "", ""
 	if q := n.Latency; q != nil {
 		p50, p99 = span(int64(q.P50)), span(int64(q.P99))
 	}
-	l.whole(render.Paint{}, p50, 7)
-	l.whole(render.Paint{}, p99, 7)
+	l.columns(render.Paint{}, p50, p99)
 	bytes, tokens, defined := "", "", ""
 	if n.Calls > 0 {
 		bytes, tokens = size(n.ResultBytes), "~"+size(n.ResultTokens)
@@ -354,20 +349,16 @@ func (m *Model) nameRow(l *line, n *stats.Name) {
 
 func (m *Model) modelsHead(l *line) {
 	th := m.theme
-	l.pad(1)
-	l.left(th.Dim, "MODEL", m.nameWidth(m.page.widths.models))
+	m.statName(l, th.Dim, "MODEL", m.page.widths.models)
 	l.right(th.Dim, "CALLS", 7)
 	l.right(th.Dim, "ERRORS", 6)
-	for _, name := range []string{"IN", "CACHED", "OUT", "FIRST", "TOK/S", "COST"} {
-		l.whole(th.Dim, name, 7)
-	}
+	l.columns(th.Dim, "IN", "CACHED", "OUT", "FIRST", "TOK/S", "COST")
 }
 
 // modelRow draws what is known of a model. FIRST is the median time to the first token.
 func (m *Model) modelRow(l *line, x *stats.Model) {
 	th := m.theme
-	l.pad(1)
-	l.left(th.Kind, x.Name, m.nameWidth(m.page.widths.models))
+	m.statName(l, th.Kind, x.Name, m.page.widths.models)
 	l.right(th.Number, count(x.Calls), 7)
 	l.right(th.Failed, number(x.Errors), 6)
 	first, rate, cost := "", "", ""
@@ -380,9 +371,7 @@ func (m *Model) modelRow(l *line, x *stats.Model) {
 	if x.Cost > 0 {
 		cost = render.Dollars(int64(x.Cost))
 	}
-	for _, text := range []string{size(x.Usage.Input), size(x.Usage.Cached), size(x.Usage.Output), first, rate, cost} {
-		l.whole(th.Number, text, 7)
-	}
+	l.columns(th.Number, size(x.Usage.Input), size(x.Usage.Cached), size(x.Usage.Output), first, rate, cost)
 }
 
 // definitions says what the tools cost that servers define.
@@ -395,18 +384,14 @@ func (m *Model) definitions(l *line) {
 
 func (m *Model) kindsHead(l *line) {
 	th := m.theme
-	l.pad(1)
-	l.left(th.Dim, "KIND", m.nameWidth(m.page.widths.kinds))
-	for _, name := range []string{"FRAMES", "BYTES", "P50", "P90", "P99", "MAX", "1ST"} {
-		l.whole(th.Dim, name, 7)
-	}
+	m.statName(l, th.Dim, "KIND", m.page.widths.kinds)
+	l.columns(th.Dim, "FRAMES", "BYTES", "P50", "P90", "P99", "MAX", "1ST")
 	l.whole(th.Dim, "PARTS/S", 8)
 }
 
 func (m *Model) kindRow(l *line, k *store.Kind) {
 	th := m.theme
-	l.pad(1)
-	l.left(th.Kind, k.Name, m.nameWidth(m.page.widths.kinds))
+	m.statName(l, th.Kind, k.Name, m.page.widths.kinds)
 	l.right(th.Number, count(k.Frames), 7)
 	l.right(th.Dim, size(k.Bytes), 7)
 	quantile := func(h *session.Histogram, q float64) {

@@ -150,7 +150,7 @@ func (c *comparison) runs(p pair, a, b run) {
 		return
 	}
 	same := func(i, j int) bool { return a[i].digest == b[j].digest }
-	alignments(len(a), len(b), same, func(a0, a1, b0, b1 int) {
+	Alignments(len(a), len(b), same, func(a0, a1, b0, b1 int) {
 		n := min(a1-a0, b1-b0)
 		for i := range n {
 			c.payloads(p, &a[a0+i], &b[b0+i])

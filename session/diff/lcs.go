@@ -6,11 +6,11 @@ import "slices"
 // compared place by place.
 const maxEdits = 1000
 
-// align is alignments by several measures: the pieces that the first cannot match are aligned
+// align is Alignments by several measures: the pieces that the first cannot match are aligned
 // by the next.
 func align(n, m int, yield func(a0, a1, b0, b1 int), measures ...func(i, j int) bool) {
 	same, looser := measures[0], measures[1:]
-	alignments(n, m, same, func(a0, a1, b0, b1 int) {
+	Alignments(n, m, same, func(a0, a1, b0, b1 int) {
 		if len(looser) == 0 || a0 == a1 || b0 == b1 || a1-a0 == 1 && b1-b0 == 1 && same(a0, b0) {
 			yield(a0, a1, b0, b1)
 			return
@@ -23,11 +23,11 @@ func align(n, m int, yield func(a0, a1, b0, b1 int), measures ...func(i, j int) 
 	})
 }
 
-// alignments calls yield for the pieces of two lists of n and m elements, in order: [a0,a1) of
+// Alignments calls yield for the pieces of two lists of n and m elements, in order: [a0,a1) of
 // the first list corresponds to [b0,b1) of the second. Equal elements are yielded one by one,
 // and elements without a counterpart between them. The equal elements are a longest common
 // subsequence.
-func alignments(n, m int, same func(i, j int) bool, yield func(a0, a1, b0, b1 int)) {
+func Alignments(n, m int, same func(i, j int) bool, yield func(a0, a1, b0, b1 int)) {
 	head := 0
 	for head < n && head < m && same(head, head) {
 		yield(head, head+1, head, head+1)
@@ -43,7 +43,7 @@ func alignments(n, m int, same func(i, j int) bool, yield func(a0, a1, b0, b1 in
 	}
 }
 
-// middle is alignments for lists that differ at both ends.
+// middle is Alignments for lists that differ at both ends.
 func middle(a0, a1, b0, b1 int, same func(i, j int) bool, yield func(a0, a1, b0, b1 int)) {
 	i, j := a0, b0
 	for _, s := range snakes(a1-a0, b1-b0, func(i, j int) bool { return same(a0+i, b0+j) }) {

@@ -10,7 +10,7 @@ import (
 // pieces aligns two texts by their letters and writes what stands against what.
 func pieces(a, b string) (list []string) {
 	same := func(i, j int) bool { return a[i] == b[j] }
-	alignments(len(a), len(b), same, func(a0, a1, b0, b1 int) { list = append(list, a[a0:a1]+"|"+b[b0:b1]) })
+	Alignments(len(a), len(b), same, func(a0, a1, b0, b1 int) { list = append(list, a[a0:a1]+"|"+b[b0:b1]) })
 	return list
 }
 
@@ -53,7 +53,7 @@ func TestAlignmentsAreLongest(t *testing.T) {
 		a, b := text.Draw(t, "a"), text.Draw(t, "b")
 		paired, x, y := 0, 0, 0
 		same := func(i, j int) bool { return a[i] == b[j] }
-		alignments(len(a), len(b), same, func(a0, a1, b0, b1 int) {
+		Alignments(len(a), len(b), same, func(a0, a1, b0, b1 int) {
 			if a0 != x || b0 != y {
 				t.Fatalf("a piece begins at %d and %d, and the one before ended at %d and %d", a0, b0, x, y)
 			}
@@ -85,7 +85,7 @@ func longest(a, b string) int {
 func TestAlignmentsAreBounded(t *testing.T) {
 	n := 2 * maxEdits
 	paired := 0
-	alignments(n, n, func(i, j int) bool { return i == j && i%2 == 1 }, func(a0, a1, b0, b1 int) {
+	Alignments(n, n, func(i, j int) bool { return i == j && i%2 == 1 }, func(a0, a1, b0, b1 int) {
 		if a0%2 == 1 && a1-a0 == 1 && a0 == b0 {
 			paired++
 		}

@@ -148,16 +148,6 @@ func (p *pen) set(codes string) {
 // color returns one of the 256 colours.
 func color(number string) string {
 	n, _ := strconv.Atoi(number)
-	if n >= 232 {
-		v := 8 + 10*(n-232)
-		return fmt.Sprintf("#%02x%02x%02x", v, v, v)
-	}
-	n -= 16
-	level := func(v int) int {
-		if v == 0 {
-			return 0
-		}
-		return 55 + 40*v
-	}
-	return fmt.Sprintf("#%02x%02x%02x", level(n/36), level(n/6%6), level(n%6))
+	r, g, b, _ := ansi.ExtendedColor(n).RGBA()
+	return fmt.Sprintf("#%02x%02x%02x", r>>8, g>>8, b>>8)
 }
