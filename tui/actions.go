@@ -54,8 +54,8 @@ func (c *changes) settle() {
 	}
 }
 
-// change returns the command that changes what the store keeps, which a batch that is
-// taken in may hold up, and then asks for the screen. A key that quits does not wait for
+// change returns the command that changes what the store keeps, and then asks for the
+// screen. The store may make it wait for a batch. A key that quits does not wait for
 // commands: the change is made all the same, when the monitor has ended.
 func (m *Model) change(do func()) tea.Cmd {
 	m.changes.addChange(do)
@@ -66,8 +66,8 @@ func (m *Model) change(do func()) tea.Cmd {
 	}
 }
 
-// lasting returns a command whose effect is visible outside of the monitor, such as a
-// file. It is completed even if the monitor has ended.
+// lasting returns a command whose effect is visible outside the monitor, such as a file. It
+// is completed even if the monitor has ended.
 func (m *Model) lasting(do func() tea.Msg) tea.Cmd {
 	once := sync.OnceValue(do)
 	m.outside = append(m.outside, once)
@@ -88,7 +88,7 @@ func (m *Model) bookmark(seq int64) tea.Cmd {
 	return m.change(func() { s.Bookmark(seq) })
 }
 
-// exchangeKey does what a key does with an exchange, which may be nil.
+// exchangeKey handles a key for an exchange, which may be nil.
 func (m *Model) exchangeKey(k tea.KeyMsg, x *store.Exchange) tea.Cmd {
 	keys := &m.keys
 	if x == nil {
@@ -120,8 +120,7 @@ func (m *Model) exchangeKey(k tea.KeyMsg, x *store.Exchange) tea.Cmd {
 	return nil
 }
 
-// holdKey does what a key does with frames that are to wait, and reports
-// whether it did.
+// holdKey handles a key for frames that are held, and reports whether it was one.
 func (m *Model) holdKey(k tea.KeyMsg) (tea.Cmd, bool) {
 	keys, held := &m.keys, m.page.overview.Held
 	switch {
@@ -199,7 +198,7 @@ func (m *Model) act(what string, do func(Wire) error) tea.Cmd {
 	return nil
 }
 
-// done changes something outside, and says what came of it.
+// done changes something outside, and reports the outcome.
 func (m *Model) done(what string, do func() error) tea.Cmd {
 	return m.lasting(func() tea.Msg {
 		if err := do(); err != nil {
@@ -209,14 +208,14 @@ func (m *Model) done(what string, do func() error) tea.Cmd {
 	})
 }
 
-// A scope is what could be written to a file.
+// A scope is a set of records that can be written to a file.
 type scope struct {
 	what    string
 	records func() *store.Records
 }
 
-// scopes returns what could be written where a frame is selected: its exchange,
-// the frame alone, or all that are listed.
+// scopes returns the scopes for a selected frame: its exchange, the frame alone, and all
+// that are listed.
 func (m *Model) scopes(seq int64, mark uint32) (list []scope) {
 	s, o := m.store, &m.page.overview
 	if mark != 0 {
@@ -230,7 +229,7 @@ func (m *Model) scopes(seq int64, mark uint32) (list []scope) {
 	return append(list, scope{all, s.Listed})
 }
 
-// askForFile asks what to write and where to.
+// askForFile asks for a scope and a file to write it to.
 func (m *Model) askForFile(seq int64, mark uint32) tea.Cmd {
 	write := m.config.Write
 	if write == nil {

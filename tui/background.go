@@ -13,9 +13,8 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// A question is what a terminal is asked, once: what the colour of its background
-// is. Nobody waits for the answer, which may never come: it is taken out of the keys
-// whenever it does.
+// A question asks a terminal, once, for the colour of its background. Nobody waits for the
+// answer, which may never come: it is removed from the keys when it does.
 type question struct {
 	keyboard
 	terminal io.Writer
@@ -33,7 +32,7 @@ const patience = 200 * time.Millisecond
 // A background is the answer; the colour is nil if it cannot be read.
 type background struct{ color color.Color }
 
-// theme is the one for a background, and the other one for what is not known.
+// theme returns the theme for a background, or otherwise if the background is unknown.
 func (b background) theme(otherwise string) string {
 	if b.color == nil {
 		return otherwise
@@ -63,7 +62,7 @@ func newQuestion(c Config) *question {
 	return q
 }
 
-// ask asks. It is to be called when the terminal does not echo any more.
+// ask asks. It must be called when the terminal no longer echoes.
 func (q *question) ask() tea.Msg {
 	_, _ = io.WriteString(q.terminal, ansi.RequestBackgroundColor)
 	return nil
@@ -93,7 +92,7 @@ func (q *question) closeOpened() {
 	}
 }
 
-// A file is what Bubble Tea can stop reading from.
+// A file is an input that Bubble Tea can stop reading.
 type file interface {
 	io.ReadWriteCloser
 	Fd() uintptr
@@ -104,7 +103,7 @@ type file interface {
 type keyboard struct {
 	file
 	heard func(color.Color) // is called once; nil afterwards
-	held  []byte            // what may be the beginning of the answer
+	held  []byte            // possibly the beginning of the answer
 }
 
 // How an answer begins, and how long it can be.
@@ -125,7 +124,7 @@ func (k *keyboard) Read(p []byte) (int, error) {
 	return len(k.listen(p[:n], n == len(p))), nil
 }
 
-// listen returns what was read without the answer; more may follow at once.
+// listen returns the bytes that were read without the answer; more may follow at once.
 func (k *keyboard) listen(b []byte, more bool) []byte {
 	at := bytes.Index(b, answerBegins)
 	if at < 0 {
@@ -137,7 +136,7 @@ func (k *keyboard) listen(b []byte, more bool) []byte {
 	switch {
 	case end < 0 && len(text) < maxAnswer, end >= 0 && text[end] == '\x1b' && end+1 == len(text):
 		return k.hold(b, at)
-	case end < 0: // whatever that is
+	case end < 0: // not the answer
 		k.heard = nil
 		return b
 	}
@@ -149,13 +148,13 @@ func (k *keyboard) listen(b []byte, more bool) []byte {
 	return append(b[:at], text[end+1:]...)
 }
 
-// hold keeps back what may be the beginning of the answer.
+// hold keeps back bytes that may begin the answer.
 func (k *keyboard) hold(b []byte, at int) []byte {
 	k.held = bytes.Clone(b[at:])
 	return b[:at]
 }
 
-// beginning is how many bytes at the end of b may begin an answer. An ESC alone is the
+// beginning returns how many bytes at the end of b may begin an answer. An ESC alone is the
 // key, unless more follows.
 func beginning(b []byte, more bool) int {
 	least := 2
@@ -170,7 +169,7 @@ func beginning(b []byte, more bool) int {
 	return 0
 }
 
-// Background is the theme for the terminal, as far as its environment tells, and
+// Background returns the theme for the terminal, as far as its environment tells, and
 // whether the terminal may be asked for its background. Old consoles would print the
 // question, and screen has no background of its own.
 func Background(getenv func(string) string) (theme string, ask bool) {

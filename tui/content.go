@@ -11,8 +11,8 @@ import (
 	"github.com/wirectl/wirectl/store"
 )
 
-// A content is what a frame holds, and the one beside it. To read a large one and
-// to lay it out takes longer than a key may wait, so that a command does it.
+// A content is the content of a frame, and of the one beside it. A command reads it,
+// because reading and laying out a large one takes longer than a key may wait.
 type content struct {
 	of     wanted
 	frame  *store.Detail
@@ -29,7 +29,7 @@ type wanted struct {
 	jq         *query.JQ
 }
 
-// A treeLine is a line of a payload, and where what it opens ends.
+// A treeLine is a line of a payload.
 type treeLine struct {
 	text string
 	end  int // index of the closing line; its own if it opens nothing
@@ -42,8 +42,7 @@ const (
 	jqTime = time.Second
 )
 
-// get reads a content, and makes the lines of the payload, or of what jq makes of
-// it.
+// get reads a content, and makes the lines of the payload, or of the output of jq for it.
 func (w wanted) get(s *store.Store) *content {
 	c := &content{of: w, frame: s.Detail(w.seq)}
 	f := c.frame
@@ -67,7 +66,7 @@ func (w wanted) get(s *store.Store) *content {
 	return c
 }
 
-// query makes the lines of what jq makes of a payload.
+// query makes the lines of the output of jq for a payload.
 func (c *content) query(jq *query.JQ, form []byte) {
 	ctx, cancel := context.WithTimeout(context.Background(), jqTime)
 	defer cancel()
@@ -84,8 +83,8 @@ func splitLines(b []byte) []string {
 	return strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
 }
 
-// treeOf makes the lines of a JSON text, of which the first has that number.
-// What a line opens ends where one begins as deep.
+// treeOf returns the lines of a JSON text, the first of which has that number. An object or
+// array ends at the next line of the same depth.
 func treeOf(form []byte, first int) []treeLine {
 	var list []treeLine
 	var open []int

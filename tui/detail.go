@@ -13,7 +13,7 @@ import (
 	"github.com/wirectl/wirectl/store"
 )
 
-// A pane is what of a frame is shown.
+// A pane is the part of a frame that is shown.
 type pane uint8
 
 const (
@@ -23,7 +23,7 @@ const (
 	numPanes
 )
 
-// detail is a frame that is looked at.
+// detail is the frame that is shown in detail.
 type detail struct {
 	seq, other int64 // other is shown beside seq; 0 means none
 	pane       pane
@@ -82,7 +82,7 @@ func (d *detail) showContent(c *content) {
 	d.unfold()
 }
 
-// about returns what is known of the frame: with its bytes once they were read.
+// about returns the details of the frame, with its bytes once they were read.
 func (m *Model) about() *store.Detail {
 	d, now := m.detail, m.page.detail
 	switch {
@@ -91,7 +91,7 @@ func (m *Model) about() *store.Detail {
 	case d.frame == nil:
 		return now
 	}
-	f := *d.frame // but for what may change
+	f := *d.frame // these may change
 	f.Mark, f.Bookmark, f.Finding = now.Mark, now.Bookmark, now.Finding
 	f.Exchange, f.Ledger, f.Findings = now.Exchange, now.Ledger, now.Findings
 	return &f
@@ -108,10 +108,10 @@ func (d *detail) unfold() {
 	}
 }
 
-// inTree reports whether the lines that are moved in are those of the tree.
+// inTree reports whether the cursor moves in the lines of the tree.
 func (d *detail) inTree() bool { return d.beside == nil && d.pane != paneHex && len(d.tree) > 0 }
 
-// lines returns how many lines there are to move in, and the text of each.
+// lines returns the number of lines that the cursor moves in, and the text of each.
 func (d *detail) lines() (n int, text func(int) string) {
 	switch {
 	case d.beside != nil:
@@ -122,7 +122,7 @@ func (d *detail) lines() (n int, text func(int) string) {
 	return len(d.hex), func(i int) string { return d.hex[i] }
 }
 
-// scrollLines moves in the lines of the frame that is looked at.
+// scrollLines moves the cursor in the lines of the frame.
 func (m *Model) scrollLines(by int) {
 	n, _ := m.detail.lines()
 	m.detail.move(by, n, m.lineRows())
@@ -159,7 +159,7 @@ func (m *Model) detailKey(k tea.KeyMsg) tea.Cmd {
 	return m.exchangeKey(k, f.Exchange)
 }
 
-// paneKey does what a key does to the lines that are shown.
+// paneKey handles a key for the lines that are shown.
 func (m *Model) paneKey(k tea.KeyMsg) (tea.Cmd, bool) {
 	keys, d := &m.keys, m.detail
 	switch {
@@ -184,7 +184,8 @@ func (m *Model) paneKey(k tea.KeyMsg) (tea.Cmd, bool) {
 	return nil, true
 }
 
-// searchWithin asks what to look for in the lines; nothing is what was looked for last.
+// searchWithin asks for a text to find in the lines. An empty answer repeats the last
+// search.
 func (m *Model) searchWithin() tea.Cmd {
 	d := m.detail
 	cmd := m.askFor("search ", "", func(text string) tea.Cmd {
@@ -237,7 +238,7 @@ func (m *Model) neighbour(by int) tea.Cmd {
 	return nil
 }
 
-// fold folds what the selected line opens, or unfolds it.
+// fold folds the object or array that the selected line opens, or unfolds it.
 func (d *detail) fold() {
 	if d.at >= len(d.shown) {
 		return

@@ -9,7 +9,7 @@ import (
 	"github.com/wirectl/wirectl/store"
 )
 
-// detailView draws a frame: what it is, its payload, its exchange.
+// detailView draws a frame: its head, its payload, its exchange.
 func (m *Model) detailView(n int) []string {
 	d, f := m.detail, m.about()
 	if f == nil {
@@ -29,7 +29,7 @@ func (m *Model) detailView(n int) []string {
 	return padded(list, n)
 }
 
-// lineRows is how many lines of the frame that is looked at fit.
+// lineRows is how many lines of the frame fit.
 func (m *Model) lineRows() int {
 	f, n := m.about(), m.body()
 	if f == nil {
@@ -38,8 +38,8 @@ func (m *Model) lineRows() int {
 	return max(n-len(m.aboveLines(f, n))-belowLines(f, n), 1)
 }
 
-// aboveLines draws what stands above the lines of a frame: what it is, the findings
-// about it, and what the lines are.
+// aboveLines draws the rows above the lines of a frame: its head, its findings, and the
+// heading of the lines.
 func (m *Model) aboveLines(f *store.Detail, n int) []string {
 	list := []string{m.detailHead(f)}
 	if f.Exchange != nil {
@@ -73,8 +73,7 @@ func belowLines(f *store.Detail, n int) int {
 	return min(len(f.Ledger), n/3) + 1
 }
 
-// advice says which rule a finding is about and what to do: all of it, if there
-// is room.
+// advice draws the rule of a finding and the advice, complete if there is room.
 func (m *Model) advice(f *store.Finding) []string {
 	if m.height < 24 {
 		return []string{m.ruleLine(f)}
@@ -82,7 +81,7 @@ func (m *Model) advice(f *store.Finding) []string {
 	return m.wrapped(m.theme.Dim, f.Rule+". "+f.Do)
 }
 
-// detailHead says what the frame is.
+// detailHead draws the head of a frame.
 func (m *Model) detailHead(f *store.Detail) string {
 	th := m.theme
 	l := newLine(m.width)
@@ -111,7 +110,7 @@ func (m *Model) detailHead(f *store.Detail) string {
 	return l.String()
 }
 
-// jqLine says what was asked of the payload, and that this is not all of it.
+// jqLine draws the filter, and how to see the whole payload again.
 func (m *Model) jqLine() string {
 	l := newLine(m.width)
 	l.pad(1)
@@ -213,7 +212,7 @@ func (l *line) json(th *theme, text string) {
 	l.addText(paint, rest, l.room)
 }
 
-// unselected is where bytes are that stand beside the lines that are moved in.
+// unselected is the state of bytes beside the lines that the cursor moves in.
 var unselected = listState{at: -1}
 
 // hexLines draws the bytes that fit.
@@ -236,7 +235,7 @@ func (m *Model) hexLines(d *detail, width, n int, of listState) []string {
 	return list
 }
 
-// besideWidth is how wide each of two frames is that stand beside each other.
+// besideWidth is the width of each of two frames that are shown side by side.
 func (m *Model) besideWidth() int { return (m.width - 3) / 2 }
 
 // besideHead says which two frames are compared.
@@ -283,8 +282,8 @@ func linesOf(f *store.Detail) []string {
 	return splitLines(render.AppendJSON(nil, f.JSON, "  ", "", nil))
 }
 
-// gist returns n events of an exchange: the first, the last, and between them
-// what came after its cancel, or else what came last.
+// gist returns n events of an exchange: the first, the last, and between them those after
+// its cancel, or else the latest.
 func gist(events []store.Event, cancel int64, n int) []store.Event {
 	if len(events) <= n || n < 3 {
 		return events

@@ -34,7 +34,7 @@ func (m *Model) setFilter(text string) tea.Cmd {
 	return m.change(func() { s.SetFilter(f) })
 }
 
-// completions returns what the last word of a filter could be.
+// completions returns the possible completions of the last word of a filter.
 func completions(text string, kinds []string) (list []string) {
 	last := text[lastWord(text):]
 	if value, ok := strings.CutPrefix(last, "kind=="); ok {
@@ -61,7 +61,7 @@ func completions(text string, kinds []string) (list []string) {
 	return list
 }
 
-// lastWord returns where the last word of a filter begins. A space in quotes parts
+// lastWord returns where the last word of a filter begins. A space in quotes separates
 // nothing.
 func lastWord(text string) int {
 	at := 0

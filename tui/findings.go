@@ -21,8 +21,7 @@ func (m *Model) selectedFinding() *store.Finding {
 	return nil
 }
 
-// findingsView draws what was found, the rule below each, and all of what is said
-// about the selected one.
+// findingsView draws the findings with their rules, and the whole text of the selected one.
 func (m *Model) findingsView(n int) []string {
 	th := m.theme
 	list := []string{m.text(1, th.Dim, "FINDINGS  enter jumps to the frame")}
@@ -42,7 +41,7 @@ func (m *Model) findingsView(n int) []string {
 	return padded(list, n)
 }
 
-// ruleLine says which rule a finding is about, and what to do.
+// ruleLine draws the rule of a finding, and the advice.
 func (m *Model) ruleLine(f *store.Finding) string {
 	return m.text(4, m.theme.Dim, f.Rule+". "+f.Do)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/wirectl/wirectl/store"
 )
 
-// framesState is where the list of frames is.
+// framesState is the position in the list of frames.
 type framesState struct {
 	at     int64 // index of the selected one
 	top    int64
@@ -75,8 +75,8 @@ func (m *Model) framesKey(k tea.KeyMsg) tea.Cmd {
 	return m.askStore()
 }
 
-// searchKey does what a key does that searches, and reports whether it did: what
-// is found is shown among the frames, whichever view it was asked in.
+// searchKey handles a key that searches, and reports whether it was one. Results are shown
+// among the frames, whichever view the search began in.
 func (m *Model) searchKey(k tea.KeyMsg) (tea.Cmd, bool) {
 	keys := &m.keys
 	switch {
@@ -203,8 +203,7 @@ func (m *Model) frameColumns() frameColumns {
 	return c
 }
 
-// frameRow draws a frame. What belongs to the same exchange as the one that is
-// selected is marked.
+// frameRow draws a frame. Frames of the same exchange as the selected one are marked.
 func (m *Model) frameRow(l *line, f *store.Frame, c frameColumns, same bool) {
 	th := m.theme
 	switch {
@@ -227,7 +226,7 @@ func (m *Model) frameRow(l *line, f *store.Frame, c frameColumns, same bool) {
 	m.frameText(l, f, c)
 }
 
-// frameText draws what a frame is and says.
+// frameText draws the kind, the ids and the summary of a frame.
 func (m *Model) frameText(l *line, f *store.Frame, c frameColumns) {
 	th := m.theme
 	arrow(l, th, f.Dir)

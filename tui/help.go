@@ -15,7 +15,7 @@ const helpColumn = 38
 // helpView draws the keys that fit.
 func (m *Model) helpView(n int) []string { return padded(m.helpLines()[m.helpTop:], n) }
 
-// scrollHelp moves in the help, as far as there is more of it.
+// scrollHelp scrolls the help.
 func (m *Model) scrollHelp(by int) {
 	m.helpTop = max(0, min(m.helpTop+by, len(m.helpLines())-m.body()))
 }
@@ -30,7 +30,7 @@ func (m *Model) helpLines() []string {
 	return inColumns(blocks, max(1, m.width/helpColumn), helpColumn)
 }
 
-// keyBlock draws what a group of keys does, and an empty line below.
+// keyBlock draws a group of keys, and an empty line below.
 func (m *Model) keyBlock(g keyGroup, width int) []string {
 	th := m.theme
 	head := newLine(width)
@@ -51,8 +51,8 @@ func (m *Model) keyBlock(g keyGroup, width int) []string {
 	return append(list, newLine(width).fill().String())
 }
 
-// inColumns puts blocks of lines, all of that width, side by side: each into the
-// column that is shortest then.
+// inColumns puts blocks of lines, all of that width, side by side: each into the column
+// that is shortest then.
 func inColumns(blocks [][]string, columns, width int) []string {
 	tall := make([][]string, columns)
 	for _, b := range blocks {
@@ -81,7 +81,7 @@ func inColumns(blocks [][]string, columns, width int) []string {
 	return list
 }
 
-// legend says what the glyphs of lanes mean.
+// legend explains the glyphs of lanes.
 func (m *Model) legend(width int) []string {
 	th := m.theme
 	head := newLine(width)

@@ -19,13 +19,13 @@ import (
 	"github.com/wirectl/wirectl/store"
 )
 
-// idsState is what is selected among the exchanges.
+// idsState is the state of the list of exchanges.
 type idsState struct {
 	sort     store.Sort
 	group    store.Grouping
 	folds    store.Folds
 	unfolded store.Folds // operations
-	cut      store.Folds // in the tree of a run: those that are folded
+	cut      store.Folds // rows of the tree of a run that are folded
 	grouped  bool        // by the user
 	tail     bool        // the last one of the tree is selected, and the next will be
 	openOnly bool
@@ -48,8 +48,8 @@ func (st *idsState) query(n int) store.IDsQuery {
 	return q
 }
 
-// settle takes over what the store has selected. The first one stays selected
-// as the first, so that the newest is, unless the screen is frozen.
+// settle copies the selection of the store. The first row stays selected as the first, so
+// that the newest is, unless the screen is frozen.
 func (st *idsState) settle(p store.IDs, frozen bool) {
 	if p.Total == 0 {
 		return
@@ -66,8 +66,8 @@ func (st *idsState) settle(p store.IDs, frozen bool) {
 	}
 }
 
-// fold folds away what stands below the selected heading or operation, or unfolds it.
-// Of what stands below one it folds that.
+// fold folds the rows below the selected heading or operation, or unfolds them. If the
+// selected row is below one, that is folded.
 func (st *idsState) fold(p store.IDs) {
 	i := p.Index - p.Top
 	if i < 0 || i >= len(p.List) {
@@ -152,7 +152,7 @@ func (m *Model) idsKey(k tea.KeyMsg) tea.Cmd {
 	return m.askStore()
 }
 
-// minLane is how wide lanes are at least, where names are long.
+// minLane is the least width of lanes beside long names.
 const minLane = 10
 
 // columns are the widths of the table.
@@ -178,7 +178,7 @@ func (m *Model) idColumns() idColumns {
 	if m.page.overview.Joined > 0 {
 		c.fold = 2
 	}
-	if m.ids.group == store.GroupRun { // names stand in a tree, with their places
+	if m.ids.group == store.GroupRun { // names are in a tree, with their places
 		c.kind, c.id, c.fold, c.conn = c.kind+c.id+6, 0, 0, 0
 	}
 	c.kind = max(c.kind, min(m.page.overview.Longest, m.width/3))
@@ -188,8 +188,8 @@ func (m *Model) idColumns() idColumns {
 			used += w + 1
 		}
 	}
-	// A name is cut only where it would leave no room for its lane, and so is a prompt,
-	// whose lane is wider on a large screen.
+	// A name is cut only if it would leave no room for its lane. So is a prompt, whose lane
+	// is wider on a large screen.
 	c.lane = max(m.width-used-5, 8)
 	more := min(m.page.overview.Longest-c.kind, c.lane-minLane)
 	if m.ids.group == store.GroupRun {
@@ -201,10 +201,11 @@ func (m *Model) idColumns() idColumns {
 	return c
 }
 
-// wide reports whether a screen has room for what is selected at the right of the list.
+// wide reports whether the screen has room for details at the right of a list.
 func (m *Model) wide() bool { return m.width >= 160 }
 
-// split draws a list at the left of a wide screen, and at the right what is selected of it.
+// split draws a list at the left of a wide screen, and the details of its selected row at
+// the right.
 func (m *Model) split(list, selected func(n int) []string) []string {
 	all, n, rule := m.width, m.rows(), m.theme.Rule.On+"│"+m.theme.Rule.Off
 	defer func() { m.width = all }()
@@ -269,7 +270,6 @@ func (m *Model) idsHead(c idColumns, w window) string {
 	return l.String()
 }
 
-// idRow draws a row.
 func (m *Model) idRow(l *line, x *store.Exchange, c idColumns, w window) {
 	th := m.theme
 	paint, glyph := th.outcome(x)
@@ -315,8 +315,8 @@ func (m *Model) idRow(l *line, x *store.Exchange, c idColumns, w window) {
 	l.left(paint, name, c.outcome-2)
 }
 
-// foldMark draws in two cells whether something belongs to an exchange, or that it belongs
-// to the one above and whether that is guessed.
+// foldMark draws in two cells whether other exchanges belong to an exchange, or whether it
+// belongs to the one above and that is a guess.
 func (m *Model) foldMark(l *line, x *store.Exchange) {
 	th := m.theme
 	switch {
@@ -336,7 +336,7 @@ func (m *Model) foldMark(l *line, x *store.Exchange) {
 	l.pad(1)
 }
 
-// groupRow draws the heading of a group: how many are in it, and how they do.
+// groupRow draws the heading of a group, with the counts of its exchanges.
 func (m *Model) groupRow(l *line, g *store.Group, c idColumns) {
 	th := m.theme
 	if g.Folded {
@@ -350,7 +350,7 @@ func (m *Model) groupRow(l *line, g *store.Group, c idColumns) {
 		name = "(no kind)"
 	}
 	width := c.conn + c.fold + c.id + c.kind + 2
-	if m.ids.group == store.GroupRun { // one name, and none to stand in line with
+	if m.ids.group == store.GroupRun { // one name, which need not line up with others
 		width = min(width, render.Cells([]byte(name))+1)
 	}
 	l.left(th.Title, name, width)
@@ -392,8 +392,8 @@ func plural(n int64, one, many string) string {
 	return many
 }
 
-// named appends the name of what an exchange asks for, and its kind if there is room; its
-// kind alone if it has no name.
+// named appends the name of an exchange, and its kind if there is room; only its kind if it
+// has no name.
 func (l *line) named(th *theme, x *store.Exchange, width int) {
 	n := l.fit(th.Kind, cmp.Or(x.Name, x.Kind), width)
 	l.used += n
@@ -406,8 +406,8 @@ func (l *line) named(th *theme, x *store.Exchange, width int) {
 	l.pad(width - n + 1)
 }
 
-// moreOf says what stands behind the name of an exchange, in so many cells: the end of what
-// its model says, or which tools it has called and why it stopped, or else the kind.
+// moreOf returns the text after the name of an exchange, in so many cells: the end of its
+// model's answer, or the tools that the model called and why it stopped, or else the kind.
 func moreOf(x *store.Exchange, cells int) string {
 	switch m := &x.Model; {
 	case x.Asks != "":
@@ -441,7 +441,7 @@ func number(n int64) string {
 	return count(n)
 }
 
-// idsOf writes the id of a frame and the one that it refers to.
+// idsOf returns the id of a frame and the one that it refers to.
 func idsOf(f *store.Frame) string {
 	switch {
 	case f.Ref == "":
@@ -514,8 +514,8 @@ func (th *theme) outcome(x *store.Exchange) (render.Paint, string) {
 	return th.Open, glyphOpen
 }
 
-// previewRows is how many rows below a list show more of what is selected: the
-// frames of an exchange, all of a finding.
+// previewRows is how many rows below a list show details of the selected row: the frames of
+// an exchange, the whole text of a finding.
 func (m *Model) previewRows() int {
 	switch {
 	case m.detail != nil:
@@ -542,8 +542,8 @@ func exchangeTitle(x *store.Exchange) string {
 	return title
 }
 
-// facts says what of an exchange has no column: why it ended, which version it is judged
-// by, what it used, and what it belongs to.
+// facts returns the facts about an exchange that have no column: why it ended, which
+// version it is judged by, its usage, and the operation it belongs to.
 func (m *Model) facts(x *store.Exchange) string {
 	var list []string
 	if x.Outcome.Inferred() {
@@ -575,7 +575,7 @@ func (m *Model) facts(x *store.Exchange) string {
 	return strings.Join(list, " · ")
 }
 
-// modelFacts says what is known of a model and its answer.
+// modelFacts returns the facts about a model and its answer.
 func modelFacts(m *store.Model) (list []string) {
 	if m.Name == "" {
 		return nil
@@ -596,7 +596,7 @@ func modelFacts(m *store.Model) (list []string) {
 	return list
 }
 
-// promptLines says what the model of an exchange was given.
+// promptLines describes the input of the model of an exchange.
 func promptLines(x *store.Exchange) []string {
 	if x.Model.Prompt == nil {
 		return nil
@@ -604,7 +604,7 @@ func promptLines(x *store.Exchange) []string {
 	return stats.PromptText(x.Model.Prompt, 3)
 }
 
-// usageOf writes tokens; "" if there are none.
+// usageOf writes counts of tokens; "" if there are none.
 func usageOf(u protocol.Usage) string {
 	var list []string
 	for _, t := range []struct {

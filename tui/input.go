@@ -9,7 +9,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 )
 
-// typed takes in keys: what was typed fast comes as one message.
+// typed handles keys: keys that are typed fast come as one message.
 func (m *Model) typed(k tea.KeyMsg) tea.Cmd {
 	switch {
 	case k.Paste:
@@ -24,8 +24,8 @@ func (m *Model) typed(k tea.KeyMsg) tea.Cmd {
 	return tea.Batch(cmds...)
 }
 
-// pasted puts text into the line that is being typed. Nowhere else it is anything:
-// its letters were not meant as keys.
+// pasted inserts text into the prompt. Elsewhere it is ignored: its letters were not meant
+// as keys.
 func (m *Model) pasted(text string) tea.Cmd {
 	if m.pending != nil {
 		return nil
@@ -39,7 +39,7 @@ func (m *Model) pasted(text string) tea.Cmd {
 	return nil
 }
 
-// freeze keeps what is on the screen in its place, whatever comes, or goes on.
+// freeze keeps the screen as it is while the session goes on, or ends that.
 func (m *Model) freeze() {
 	m.frozen = !m.frozen
 	m.limit = 0
@@ -51,7 +51,7 @@ func (m *Model) freeze() {
 	}
 }
 
-// key decides what a key does.
+// key handles a key.
 func (m *Model) key(k tea.KeyMsg) tea.Cmd {
 	m.said, m.wrong = "", false
 	switch {
@@ -85,7 +85,7 @@ func (m *Model) key(k tea.KeyMsg) tea.Cmd {
 	return m.listKey(k)
 }
 
-// globalKey does what a key does everywhere.
+// globalKey handles a key that has the same meaning everywhere.
 func (m *Model) globalKey(k tea.KeyMsg) (tea.Cmd, bool) {
 	keys := &m.keys
 	switch {
@@ -123,8 +123,7 @@ func (m *Model) globalKey(k tea.KeyMsg) (tea.Cmd, bool) {
 	return nil, false
 }
 
-// turnMouse leaves the mouse to the terminal, which selects text with it, or takes
-// it back.
+// turnMouse leaves the mouse to the terminal, to select text with, or takes it back.
 func (m *Model) turnMouse() tea.Cmd {
 	if m.mouseOff = !m.mouseOff; m.mouseOff {
 		m.said = "the mouse selects text now; M takes it back"
@@ -134,7 +133,7 @@ func (m *Model) turnMouse() tea.Cmd {
 	return tea.EnableMouseCellMotion
 }
 
-// setTheme draws in other colours.
+// setTheme changes the colours.
 func (m *Model) setTheme(name string) {
 	m.dark = name != "light"
 	m.theme = newTheme(name, m.config.Color)
@@ -149,8 +148,8 @@ func (m *Model) show(v view) tea.Cmd {
 // farAway is further than any list is long.
 const farAway = 1 << 40
 
-// movement returns by how much a key moves in a list of which n rows are seen;
-// the first and the last are far away.
+// movement returns how far a key moves in a list of which n rows are visible; the first and
+// the last are far away.
 func (m *Model) movement(k tea.KeyMsg, n int) (by int, ok bool) {
 	keys := &m.keys
 	switch {
@@ -268,7 +267,7 @@ func (m *Model) listKey(k tea.KeyMsg) tea.Cmd {
 	return nil
 }
 
-// openSelected opens what is selected in the view.
+// openSelected opens the selected row of the view.
 func (m *Model) openSelected() tea.Cmd {
 	switch m.view {
 	case viewIDs:

@@ -2,7 +2,7 @@ package tui
 
 import "github.com/charmbracelet/bubbles/key"
 
-// keyMap is every key there is; the help is drawn from it.
+// keyMap holds all keys; the help is drawn from it.
 type keyMap struct {
 	Up, Down, PageUp, PageDown, Top, Bottom, Left, Right    key.Binding
 	Next, Previous, Open, Back                              key.Binding

@@ -70,8 +70,8 @@ func (m *Model) axis(l *line, w window) {
 	l.pad(end - l.used)
 }
 
-// tickLabels names places on the axis, with as many digits as it takes to tell them
-// apart. A place ahead of the session, or the same as the one before, has no name.
+// tickLabels names places on the axis, with as many digits as it takes to tell them apart.
+// A place before the session, or equal to the previous one, has no name.
 func (m *Model) tickLabels(at []int64) []string {
 	labels, o := make([]string, len(at)), &m.page.overview
 	for more := 0; more <= maxDigits; more++ {
@@ -91,7 +91,7 @@ func (m *Model) tickLabels(at []int64) []string {
 	return labels
 }
 
-// repeats reports whether a label that is no blank is that of the place before.
+// repeats reports whether a label that is not blank equals the one before.
 func repeats(labels []string) bool {
 	for i := 1; i < len(labels); i++ {
 		if labels[i] != "" && labels[i] == labels[i-1] {

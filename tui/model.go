@@ -28,7 +28,7 @@ var viewNames = [numViews]string{"Ids", "Frames", "Findings", "Stats", "Peers"}
 type Model struct {
 	store   *store.Store
 	changes changes          // of the store
-	outside []func() tea.Msg // what was done, or is to be, that is seen outside
+	outside []func() tea.Msg // effects outside, done or to be done
 	config  Config
 	keys    keyMap
 	theme   *theme
@@ -52,35 +52,35 @@ type Model struct {
 	mouseOff      bool  // the terminal selects text with it
 	limit         int64 // of the list of frames while it is frozen
 
-	screen  string // as View has drawn it; "" if that is to be done again
+	screen  string // as View has drawn it; "" if it must be drawn again
 	page    page
 	asked   int // number of the last question to the store
 	version int64
 	drawn   time.Time // when the screen was last refreshed
-	saying  *saidMsg  // to be said with the next page, which shows what was done
-	said    string    // the line for answers to what was typed
-	wrong   bool      // it is about a failure
-	refused bool      // what was typed is to be typed again
+	saying  *saidMsg  // for the next page, which shows the effect
+	said    string    // the line for answers
+	wrong   bool      // said is about a failure
+	refused bool      // the prompt opens again
 }
 
-// listState is where a list is.
+// listState is the position in a list.
 type listState struct {
 	at, top int
 }
 
-// move moves in a list of that length, n rows of which fit on the screen.
+// move moves in a list of that length. n rows fit on the screen.
 func (l *listState) move(by, total, n int) {
 	l.at = max(0, min(l.at+by, total-1))
 	l.top = l.from(n)
 }
 
-// from returns the first row of the list that is seen where n fit, which may not have
-// been so many when it was last moved in.
+// from returns the first visible row if n fit. There may have been fewer rows at the last
+// move.
 func (l *listState) from(n int) int { return max(min(l.top, l.at), l.at-n+1, 0) }
 
 const welcome = "Welcome: j/k select, enter opens, tab changes the view, ? lists keys, q quits."
 
-// New returns the monitor of what s keeps.
+// New returns the monitor of the session in s.
 func New(s *store.Store, c Config) *Model {
 	m := &Model{store: s, config: c, keys: newKeyMap(), width: 80, height: 24}
 	m.setTheme(c.Theme)
@@ -99,7 +99,7 @@ type (
 		text  string
 		wrong bool
 	}
-	// foundMsg is where a search has led, around the end of the list or not.
+	// foundMsg is the result of a search, which may have gone around the end of the list.
 	foundMsg struct {
 		index  int64
 		around bool
@@ -155,11 +155,11 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
-// refresh asks for the screen again if there is anything new, or if something
-// is in flight, whose age is shown.
+// refresh asks for the screen again if there is anything new, or if exchanges are in
+// flight, because their age is shown.
 func (m *Model) refresh() tea.Cmd {
 	if m.frozen || m.page.asked != m.asked {
-		return nil // a page that is under way would be thrown away for the next
+		return nil // the page under way would be dropped for the next
 	}
 	ages := m.page.overview.Open > 0 && !m.page.overview.Ended && time.Since(m.drawn) > time.Second/5
 	searching := m.page.overview.Filter != "" && m.page.overview.Searched < m.page.overview.Frames-m.page.overview.Dropped
@@ -181,7 +181,7 @@ func (m *Model) showPage(p page) tea.Cmd {
 	}
 	m.ids.settle(p.ids, m.frozen)
 	m.frames.settle(p.frames)
-	if p.overview.Run && !m.ids.grouped { // the tree is what a run is looked at for
+	if p.overview.Run && !m.ids.grouped { // people look at a run for its tree
 		m.ids.group, m.ids.grouped = store.GroupRun, true
 		return m.askStore()
 	}

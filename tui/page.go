@@ -8,7 +8,7 @@ import (
 	"github.com/wirectl/wirectl/store"
 )
 
-// A page is what the store answered: all that the screen shows.
+// A page is the store's answer for everything on the screen.
 type page struct {
 	asked    int
 	now      int64 // stamp of the present
@@ -42,8 +42,8 @@ func (m *Model) askStore() tea.Cmd {
 	}
 }
 
-// A want is what the screen needs of the store. It has nothing of the model, which goes
-// on while the store is asked.
+// A want is the part of the store that the screen shows. It shares nothing with the model,
+// which goes on while the store is asked.
 type want struct {
 	asked   int
 	view    view
@@ -57,7 +57,7 @@ type want struct {
 	detail  int64 // the frame shown in detail; 0 means none
 }
 
-// maxPreview is how large a payload may be that is shown below the list, in bytes.
+// maxPreview bounds the payload that is shown below the list, in bytes.
 const maxPreview = 64 << 10
 
 // searchTime is how long the filter looks at frames at once.
@@ -69,8 +69,8 @@ func (w want) get(s *store.Store) page {
 	p.overview = s.Overview()
 	p.now = p.overview.Last
 	if p.overview.Timed && !p.overview.Ended {
-		// The clock of a live session goes on while nothing comes; that of one
-		// which is replayed is its own.
+		// The clock of a live session goes on while nothing comes; a replayed session has a
+		// clock of its own.
 		if now := time.Now().UnixNano(); now-p.now < int64(time.Minute) {
 			p.now = max(p.now, now)
 		}

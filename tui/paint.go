@@ -54,7 +54,7 @@ func (l *line) right(p render.Paint, s string, width int) {
 	l.pad(1)
 }
 
-// whole is right for a column that is left out where it does not fit.
+// whole is right for a column that is left out if it does not fit.
 func (l *line) whole(p render.Paint, s string, width int) {
 	if l.used+width <= l.room {
 		l.right(p, s, width)
@@ -91,7 +91,7 @@ func (l *line) fill() *line {
 	return l
 }
 
-// selected paints all of the line as selected, whatever was painted in it.
+// selected paints the whole line as selected, over its other paints.
 func (l *line) selected(th *theme) {
 	l.fill()
 	if th.Selected.On == "" {
@@ -104,7 +104,7 @@ func (l *line) selected(th *theme) {
 
 func (l *line) String() string { return string(l.buf) }
 
-// text draws a line that is one text, indented.
+// text draws a line with one text, indented.
 func (m *Model) text(indent int, paint render.Paint, text string) string {
 	l := newLine(m.width)
 	l.pad(indent)

@@ -14,8 +14,7 @@ import (
 // peersRows is how many connections fit.
 func (m *Model) peersRows() int { return max(m.body()/2, 3) }
 
-// peersView draws the connections, and below them what was said beside the
-// frames.
+// peersView draws the connections and, below them, the lines that came beside the frames.
 func (m *Model) peersView(n int) []string {
 	p := &m.page.peers
 	top := min(m.peers.from(m.peersRows()), len(p.Peers))
@@ -33,7 +32,7 @@ func (m *Model) peersView(n int) []string {
 	return padded(list, n)
 }
 
-// peersHead names the columns, of which that of the names is so wide.
+// peersHead names the columns. The column of names has that width.
 func (m *Model) peersHead(width int) string {
 	th := m.theme
 	head := newLine(m.width)
@@ -53,7 +52,7 @@ func (m *Model) peersHead(width int) string {
 	return head.String()
 }
 
-// besideLine draws what was said beside the frames.
+// besideLine draws a line that came beside the frames.
 func (m *Model) besideLine(said *store.Line) string {
 	th := m.theme
 	l := newLine(m.width)
@@ -72,10 +71,10 @@ func (m *Model) besideLine(said *store.Line) string {
 	return l.String()
 }
 
-// stallsFit reports whether a line has room for what is said of stalls.
+// stallsFit reports whether a line has room for stalls.
 func stallsFit(l *line) bool { return l.room-l.used > len("STALLS") }
 
-// peerWidth is how wide the names of some peers are: as they need it, if there is
+// peerWidth returns the width for the names of some peers: as wide as they are, if there is
 // room.
 func (m *Model) peerWidth(shown []store.Peer) int {
 	need := 10
@@ -118,7 +117,7 @@ func (m *Model) peerRow(l *line, p *store.Peer, width int) {
 	}
 	l.left(paint, state, 20)
 	if !stallsFit(l) {
-		return // the state says that there is a stall
+		return // the state shows that there is a stall
 	}
 	for d, arrow := range []string{"", glyphOut, glyphIn} {
 		if p.Stall[d] > 0 {

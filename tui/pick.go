@@ -10,7 +10,7 @@ import (
 	"github.com/wirectl/wirectl/store/live"
 )
 
-// Pick lets the user choose. It returns -1 if that was refused.
+// Pick lets the user choose. It returns -1 if the user quits.
 func Pick(ctx context.Context, choices []live.Choice, c Config) (int, error) {
 	p := &picker{choices: choices, keys: newKeyMap(), width: 80, height: 24, chosen: -1}
 	err := run(ctx, c, func(c Config) tea.Model {

@@ -10,13 +10,13 @@ import (
 type prompt struct {
 	label string
 	text  []rune
-	at    int // where the cursor is
+	at    int // of the cursor
 	done  func(text string) tea.Cmd
-	// complete returns what the text could go on with; nil is nothing.
+	// complete returns possible continuations of the text; nil for none.
 	complete func(text string) []string
-	// turn turns to another thing to ask for; nil if there is only one.
+	// turn switches to another scope; nil if there is only one.
 	turn func()
-	hint string // what the text is like, as long as there is none
+	hint string // an example, shown while the text is empty
 }
 
 func (m *Model) askFor(label, text string, done func(string) tea.Cmd) tea.Cmd {
@@ -24,7 +24,7 @@ func (m *Model) askFor(label, text string, done func(string) tea.Cmd) tea.Cmd {
 	return nil
 }
 
-// refuse says what is wrong with what was typed.
+// refuse rejects the text with a reason.
 func (m *Model) refuse(why string) tea.Cmd {
 	m.said, m.wrong, m.refused = why, true, true
 	return nil

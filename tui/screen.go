@@ -19,7 +19,7 @@ const (
 	minHeight = 10
 )
 
-// head is how many rows stand above the view.
+// head returns the number of rows above the view.
 func (m *Model) head() int {
 	if m.filter != "" {
 		return 3
@@ -96,8 +96,8 @@ func padded(list []string, n int) []string {
 	return list[:n]
 }
 
-// title draws the first line: what is seen, and how it goes. The name of the session
-// needs room first: what is spoken, and the name of the program, stand where they fit.
+// title draws the first line: the session, and how it goes. Its name needs room first; the
+// protocols and the name of the program are shown if they fit.
 func (m *Model) title() string {
 	right := newLine(m.width)
 	m.counts(right)
@@ -122,8 +122,8 @@ func (m *Model) title() string {
 	return l.String()
 }
 
-// counts draws the right of the first line: whether the screen is live, and what
-// needs attention.
+// counts draws the right of the first line: whether the screen is live, and what needs
+// attention.
 func (m *Model) counts(right *line) {
 	th, o := m.theme, &m.page.overview
 	stat := func(n int64, word string, p render.Paint) {
@@ -248,7 +248,7 @@ func (m *Model) filterLine() string {
 	return l.String()
 }
 
-// foot draws the last line: what is being typed, what was said, or the keys.
+// foot draws the last line: the prompt, a message, or the keys.
 func (m *Model) foot() []string {
 	th := m.theme
 	l := newLine(m.width)
@@ -270,7 +270,7 @@ func (m *Model) foot() []string {
 	return append(m.caption(), l.String())
 }
 
-// caption says what the demonstration shows.
+// caption draws the caption of the demonstration.
 func (m *Model) caption() []string {
 	if !m.config.Captions || m.page.overview.Notice == "" {
 		return nil
@@ -278,7 +278,7 @@ func (m *Model) caption() []string {
 	return m.wrapped(m.theme.Title, m.page.overview.Notice)
 }
 
-// answer says what became of what was typed; nothing if there is nothing to say.
+// answer draws the message, if there is one.
 func (m *Model) answer() []string {
 	paint := m.theme.Title
 	switch {
@@ -290,7 +290,7 @@ func (m *Model) answer() []string {
 	return m.wrapped(paint, m.said)
 }
 
-// promptLine draws what is being typed, and how it can go on.
+// promptLine draws the prompt and its completions.
 func (m *Model) promptLine() string {
 	th, p := m.theme, m.prompt
 	l := newLine(m.width)
@@ -307,7 +307,7 @@ func (m *Model) promptLine() string {
 	return l.String()
 }
 
-// wrapped makes of a text as many lines as it takes, up to a half of the screen.
+// wrapped draws a text in as many lines as it takes, up to half of the screen.
 func (m *Model) wrapped(paint render.Paint, text string) []string {
 	var list []string
 	for part := range strings.SplitSeq(ansi.Wrap(text, m.width-2, ""), "\n") {
@@ -316,7 +316,7 @@ func (m *Model) wrapped(paint render.Paint, text string) []string {
 	return list[:min(len(list), m.height/2)]
 }
 
-// heldLine says which frame waits, and what can be done with it.
+// heldLine names the frame that is held, and its keys.
 func (m *Model) heldLine(l *line, held []store.Held) {
 	th := m.theme
 	l.addText(th.Warning, " ‖ "+count(int64(len(held)))+" held ", 16)
@@ -344,7 +344,7 @@ func tail(text string, n int) string {
 	return text
 }
 
-// hints draws the keys that are of use here.
+// hints draws the keys that are useful here.
 func (m *Model) hints(l *line) {
 	k := &m.keys
 	list := []key.Binding{k.Help, k.Next, k.Open, k.Filter, k.Freeze, k.Quit}
@@ -377,7 +377,7 @@ func (m *Model) hints(l *line) {
 	}
 }
 
-// rule draws a line with a title in it.
+// rule draws a horizontal line with a title in it.
 func (m *Model) rule(title string) string {
 	l := newLine(m.width)
 	l.addText(m.theme.Rule, "──", 2)
@@ -397,7 +397,7 @@ func (m *Model) nothing(yet, filtered string) string {
 	case m.page.overview.Frames == 0 && m.config.Waiting != "":
 		text = m.config.Waiting
 	case m.page.overview.Ended:
-		text = strings.TrimSuffix(yet, " yet") // nor will there be any
+		text = strings.TrimSuffix(yet, " yet") // there will be none
 	}
 	return m.text(3, m.theme.Dim, text)
 }

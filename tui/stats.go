@@ -16,11 +16,10 @@ import (
 // statsRows is how many lines of the tables fit.
 func (m *Model) statsRows() int { return max(m.body()-m.statsHead(), 1) }
 
-// statsHead is how many rows stand above the tables: the traffic, the totals, and two
-// more.
+// statsHead is how many rows are above the tables: the traffic, the totals, and two more.
 func (m *Model) statsHead() int { return 4 + len(m.totals()) + 2 }
 
-// A statLine is a line of the tables: what is told of a name or of a kind, or neither.
+// A statLine is a line of the tables: of a name, of a kind, or of neither.
 type statLine struct {
 	name *stats.Name
 	kind *store.Kind
@@ -29,7 +28,7 @@ type statLine struct {
 
 func (s *statLine) selectable() bool { return s.name != nil || s.kind != nil }
 
-// statLines returns the tables: what exchanges name, and the kinds of messages.
+// statLines returns the tables: models, names, and the kinds of messages.
 func (m *Model) statLines() (list []statLine) {
 	st := &m.page.stats
 	if len(st.Models) > 0 {
@@ -66,7 +65,7 @@ func (m *Model) moveInStats(by int) {
 	if by < 0 {
 		step = -1
 	}
-	for range 2 { // there may be none further on
+	for range 2 { // there may be none in that direction
 		for at := m.stats.at; at >= 0 && at < len(lines); at += step {
 			if lines[at].selectable() {
 				m.stats.move(at-m.stats.at, len(lines), n)
@@ -80,7 +79,7 @@ func (m *Model) moveInStats(by int) {
 	}
 }
 
-// selectedStat returns the selected line; the first if that is a heading.
+// selectedStat returns the selected line, or the next one if that is a heading.
 func (m *Model) selectedStat() (statLine, int) {
 	lines := m.statLines()
 	for at := m.stats.at; at < len(lines); at++ {
@@ -150,7 +149,7 @@ func resample(slots []store.Traffic, width int, of func(*store.Traffic) int64, g
 	return values
 }
 
-// peak writes the greatest of the values, a second where that is known.
+// peak writes the greatest of the values, per second if times are known.
 func (m *Model) peak(most int64, values int, rate bool) string {
 	st := &m.page.stats
 	if !rate || !st.Timed || values == 0 {
@@ -160,8 +159,8 @@ func (m *Model) peak(most int64, values int, rate bool) string {
 	return "max " + size(int64(float64(most)/seconds)) + "/s"
 }
 
-// totals draws how exchanges ended and, below it, what became of cancels, and the tokens
-// that were used, with what they cost.
+// totals draws how exchanges ended and, below it, how cancels turned out, and the tokens
+// that were used, with their cost.
 func (m *Model) totals() []string {
 	th, st := m.theme, &m.page.stats
 	ends, cancels := m.tally("exchanges"), m.tally("cancels")
@@ -231,8 +230,8 @@ func (t *tally) add(paint render.Paint, number, what string) {
 
 func (t *tally) lines() []string { return append(t.full, t.line.String()) }
 
-// latencies draws how the latencies of the selected kind are spread, or of the kind of
-// what is selected.
+// latencies draws the distribution of the latencies of the selected kind, or of the kind of
+// the selected name.
 func (m *Model) latencies() string {
 	th := m.theme
 	l := newLine(m.width)
@@ -261,8 +260,8 @@ func (m *Model) latencies() string {
 	return l.String()
 }
 
-// answeredKind returns the kind that is selected, or of which something is, or the next
-// one that is answered; nil if none is.
+// answeredKind returns the kind that is selected or that the selection belongs to, or the
+// next one that has answers; nil if there is none.
 func (m *Model) answeredKind() *store.Kind {
 	kinds := m.page.stats.Kinds
 	selected, _ := m.selectedStat()
@@ -306,8 +305,8 @@ func widthsOf(s *store.Stats) (w statWidths) {
 	return w
 }
 
-// statName draws the name in a row of a table whose longest name is so long. The last columns
-// of a table go before a name is cut.
+// statName draws the name in a row of a table whose longest name is that long. The last
+// columns of a table are left out before a name is cut.
 func (m *Model) statName(l *line, paint render.Paint, name string, longest int) {
 	l.pad(1)
 	l.left(paint, name, max(12, min(longest, m.width-33)))
@@ -320,7 +319,7 @@ func (l *line) columns(paint render.Paint, texts ...string) {
 	}
 }
 
-// nameRow draws what is known of what has a name. Tokens are estimates.
+// nameRow draws the row of a name. Tokens are estimates.
 func (m *Model) nameRow(l *line, n *stats.Name) {
 	th := m.theme
 	m.statName(l, th.Kind, n.Name, m.page.widths.names)
@@ -355,7 +354,7 @@ func (m *Model) modelsHead(l *line) {
 	l.columns(th.Dim, "IN", "CACHED", "OUT", "FIRST", "TOK/S", "COST")
 }
 
-// modelRow draws what is known of a model. FIRST is the median time to the first token.
+// modelRow draws the row of a model. FIRST is the median time to the first token.
 func (m *Model) modelRow(l *line, x *stats.Model) {
 	th := m.theme
 	m.statName(l, th.Kind, x.Name, m.page.widths.models)
@@ -374,7 +373,7 @@ func (m *Model) modelRow(l *line, x *stats.Model) {
 	l.columns(th.Number, size(x.Usage.Input), size(x.Usage.Cached), size(x.Usage.Output), first, rate, cost)
 }
 
-// definitions says what the tools cost that servers define.
+// definitions draws how much the definitions of tools take.
 func (m *Model) definitions(l *line) {
 	t := m.page.stats.Tools
 	l.pad(1)

@@ -16,7 +16,7 @@ type theme struct {
 	C2U, U2C                                 render.Paint // directions
 	Open, Wait, Part, Gap, Done              render.Paint // the life of an exchange
 	Failed, Cancel, After, Cancelled, Silent render.Paint
-	Error, Warning, Note                     render.Paint // severities, and what went wrong
+	Error, Warning, Note                     render.Paint // severities, and failures
 	Selected, Marked, Found                  render.Paint
 	JSON                                     render.Style
 }
@@ -40,7 +40,7 @@ var (
 // Themes are the names of the themes.
 var Themes = []string{"dark", "light"}
 
-// newTheme returns the theme of that name. Without colour there is only what
+// newTheme returns the theme of that name. Without colour it has only the attributes that
 // every terminal shows: bold, faint, reverse.
 func newTheme(name string, colorful bool) *theme {
 	p := dark
@@ -81,7 +81,7 @@ func newTheme(name string, colorful bool) *theme {
 	return th
 }
 
-// paint returns what a style puts around text.
+// paint returns the sequences that a style puts around text.
 func paint(s lipgloss.Style) render.Paint {
 	on, off, _ := strings.Cut(s.Render("x"), "x")
 	return render.Paint{On: on, Off: off}

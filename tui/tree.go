@@ -10,8 +10,8 @@ import (
 	"github.com/wirectl/wirectl/store"
 )
 
-// treeName draws an exchange in the tree of its run: the deeper the further to the right,
-// with its place, and then its name.
+// treeName draws an exchange in the tree of its run, indented by its level: its place, and
+// then its name.
 func (m *Model) treeName(l *line, x *store.Exchange, width int) {
 	th := m.theme
 	end := l.used + width + 1
@@ -43,14 +43,14 @@ func placeOf(x *store.Exchange) string {
 }
 
 // treeWidth is how many cells treeName needs to cut nothing: neither the name nor the
-// prompt, nor the beginning of what a model says.
+// prompt, nor the beginning of the answer.
 func treeWidth(x *store.Exchange) int {
 	text := strings.Join([]string{placeOf(x), cmp.Or(x.Name, x.Kind), moreOf(x, 24)}, " ")
 	return 2*x.Level + 2 + render.Cells([]byte(render.Safe(text)))
 }
 
-// foldTree folds what stands below an exchange in the tree, or unfolds it. Where nothing
-// does, it folds that which the exchange stands below.
+// foldTree folds the rows below an exchange in the tree, or unfolds them. If there are
+// none, it folds the row above.
 func (st *idsState) foldTree(x *store.Exchange) {
 	of := store.Spot{Number: x.Mark}
 	switch {
@@ -87,7 +87,8 @@ func runOf(p store.IDs) (what, name string) {
 	return "", ""
 }
 
-// interrupt ends what is selected of a run, once that is confirmed.
+// interrupt interrupts the selected run, or the selected part of a run, after a
+// confirmation.
 func (m *Model) interrupt(p store.IDs) tea.Cmd {
 	what, name := runOf(p)
 	if !m.changeable() {

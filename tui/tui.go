@@ -19,17 +19,17 @@ import (
 
 func init() { quiet.Restore() }
 
-// Config is what the monitor needs of the world outside.
+// Config is the monitor's link to the outside.
 type Config struct {
-	// Name is what the session is called.
+	// Name is that of the session.
 	Name string
-	// Waiting says what is waited for as long as nothing has come.
+	// Waiting is shown as long as nothing has come: what the monitor is waiting for.
 	Waiting string
 	// Captions has the store's last notice shown above the keys.
 	Captions bool
 	// Next says that when the session has ended another one is waited for.
 	Next bool
-	// Theme is one of [Themes], and Color says whether there is to be colour.
+	// Theme is one of [Themes], and Color says whether to use colour.
 	Theme string
 	Color bool
 	// Ask has the terminal asked for its background, which then decides the theme.
@@ -38,18 +38,18 @@ type Config struct {
 	// the last line tells which keys to begin with.
 	Welcome bool
 	// Filter is set from the beginning. FilterKept says that it was kept from the last
-	// visit, of which the screen tells.
+	// visit; the screen shows that.
 	Filter     string
 	FilterKept bool
-	// Input is where keys come from, the controlling terminal if it is nil, and
-	// Output the terminal.
+	// Input is the source of keys, the controlling terminal if it is nil, and Output the
+	// terminal.
 	Input  io.Reader
 	Output io.Writer
-	// Clipboard takes what is copied, as the terminal wants it; nil is nothing.
+	// Clipboard receives the sequences that copy text; nil copies nothing.
 	Clipboard io.Writer
 	// Write writes records to a file whose name tells the format.
 	Write func(name string, r Records) error
-	// Wire changes what is on the wire; nil if that cannot be done.
+	// Wire changes the wire; nil if that cannot be done.
 	Wire Wire
 
 	ask tea.Cmd // or nil
@@ -66,26 +66,26 @@ type Records interface {
 type Wire interface {
 	// Refuses says why nothing can be done; "" if it can.
 	Refuses() string
-	// Cancel asks that an exchange be ended, whose id is as it was written. Without a
-	// connection it is a run of wirectl rlm, or a place in it, such as RUN/t3/c1.
+	// Cancel asks to end an exchange, whose id is as it was written. Without a connection
+	// it is a run of wirectl rlm, or a place in it, such as RUN/t3/c1.
 	Cancel(conn int, id string) error
 	// Resend sends the frame of that number again.
 	Resend(seq int64) error
-	// Hold lets frames wait that meet a condition; none any more if it is "".
+	// Hold makes frames wait that meet a condition; "" ends that.
 	Hold(where string) error
-	// Release, Drop and Edit let a frame go that waits, never go, or let
-	// another one go in its place.
+	// Release lets a waiting frame go, Drop drops it, and Edit lets another one go in its
+	// place.
 	Release(held int64) error
 	Drop(held int64) error
 	Edit(held int64, payload []byte) error
 }
 
-// writeRate is how often what was drawn is written to the terminal, at most: so
-// often that the answer to a key does not wait for it long.
+// writeRate is how often the screen is written to the terminal, at most: so often that the
+// answer to a key does not wait long for it.
 const writeRate = 120
 
-// Run draws what s keeps until the user quits or ctx ends. It returns when all that was
-// marked until then is kept, the files are written, and the wire is changed.
+// Run draws the session in s until the user quits or ctx ends. It returns when all marks
+// are kept, the files are written, and the wire is changed.
 func Run(ctx context.Context, s *store.Store, c Config) error {
 	var m *Model
 	err := run(ctx, c, func(c Config) tea.Model {
@@ -96,7 +96,7 @@ func Run(ctx context.Context, s *store.Store, c Config) error {
 	return err
 }
 
-// run runs a program on all of the terminal until it quits or ctx ends.
+// run runs a program on the whole terminal until it quits or ctx ends.
 func run(ctx context.Context, c Config, model func(Config) tea.Model, options ...tea.ProgramOption) error {
 	options = append(options, tea.WithContext(ctx), tea.WithOutput(c.Output), tea.WithoutSignalHandler(), tea.WithAltScreen())
 	var q *question

@@ -1,12 +1,11 @@
-// Package quiet keeps Bubble Tea from talking to the terminal whenever the
-// program starts, whatever it was started for. When it is initialized, Bubble
-// Tea asks the terminal for its background colour and waits for the answer,
-// for seconds where none comes, and takes what was typed ahead for one. It does
-// not ask a terminal that is dumb: so that is what it finds.
+// Package quiet keeps Bubble Tea from talking to the terminal whenever the program starts,
+// for any command. When it is initialized, Bubble Tea asks the terminal for its background
+// colour, waits for the answer, for seconds if none comes, and takes early input for one.
+// It does not ask a dumb terminal: so this package makes the terminal look like one.
 //
-// Packages are initialized in the order of their paths as soon as what they
-// import has been: this one imports nothing but os and is earlier than what
-// Bubble Tea imports from golang.org. A test in interop looks at the terminal.
+// Packages are initialized in the order of their paths as soon as their imports are: this
+// one imports only os, and comes before the imports of Bubble Tea from golang.org. A test
+// in interop looks at the terminal.
 package quiet
 
 import "os"
@@ -15,8 +14,8 @@ var term, known = os.LookupEnv("TERM")
 
 func init() { _ = os.Setenv("TERM", "dumb") }
 
-// Restore gives TERM back its value. It is to be called once Bubble Tea has
-// been initialized.
+// Restore restores the value of TERM. It must be called once Bubble Tea has been
+// initialized.
 func Restore() {
 	if known {
 		_ = os.Setenv("TERM", term)

@@ -44,7 +44,7 @@ func write(ctx context.Context, still, moving string) error {
 	return os.WriteFile(moving, film, 0o666)
 }
 
-// draw returns what the monitor shows of a session that goes on, after those keys.
+// draw returns the screen of the monitor for a session that goes on, after those keys.
 func draw(ctx context.Context, session capture.Reader, size tea.WindowSizeMsg, keys string) (string, error) {
 	s := store.New(store.Options{})
 	defer s.Close()

@@ -20,8 +20,8 @@ const (
 	held   = 4 * time.Second        // how long the last of the lanes is shown, and then the finding
 )
 
-// movie returns a picture that moves: a client whose user presses Esc while a tool
-// works, and a tool that goes on. At the end stands the finding.
+// movie returns a moving picture: a client whose user presses Esc while a tool works, and a
+// tool that goes on. It ends with the finding.
 func movie(ctx context.Context) ([]byte, error) {
 	size := tea.WindowSizeMsg{Width: 110, Height: 15}
 	var f film
@@ -76,7 +76,7 @@ func (s *script) until(now time.Time) *script {
 	return &script{session: s.session, list: s.list[:n]}
 }
 
-// A film is what each row shows, and from when to when.
+// A film is the lines that each row shows, and from when on.
 type film struct {
 	length time.Duration
 	rows   [][]take

@@ -14,7 +14,7 @@ import (
 // selected is how far below the first row the selected one is.
 const selected = 6
 
-// A script is a session that is made up: frames with their times, as a capture.
+// A script is a made-up session: frames with their times, as a capture.
 type script struct {
 	session capture.Session
 	list    []capture.Record
@@ -52,7 +52,7 @@ func (s *script) call(ms, id int, tool, args string) {
 	s.addRequest(ms, id, "tools/call", fmt.Sprintf(`"name":%q,"arguments":{%s}`, tool, args))
 }
 
-// parts are reports of progress at those times.
+// parts adds reports of progress at those times.
 func (s *script) parts(id int, message string, at ...int) {
 	for i, ms := range at {
 		s.say(ms, frame.U2C, fmt.Sprintf(`"method":"notifications/progress","params":{"progressToken":"p%d","progress":%d,"message":%q}`, id, i+1, fmt.Sprintf(message, i+1)))
@@ -76,7 +76,7 @@ func every(from, to, step int) (list []int) {
 	return list
 }
 
-// play returns a session in which everything happens that lanes can show.
+// play returns a session with everything that lanes can show.
 func play() capture.Reader {
 	s := &script{session: capture.Session{Created: begun, Framing: "line", Protocol: "mcp", Unit: "research-agent"}}
 	s.addRequest(0, 0, "initialize", `"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"desk","version":"2.1.0"}`)

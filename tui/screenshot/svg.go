@@ -24,13 +24,13 @@ const (
 	foreground = "#d7dce2"
 )
 
-// A pen is what text is painted with.
+// A pen holds the colours of text.
 type pen struct {
 	fg, bg        string
 	bold, reverse bool
 }
 
-// picture returns what a terminal of that size shows.
+// picture returns a picture of a terminal of that size.
 func picture(screen string, size tea.WindowSizeMsg) []byte {
 	b := window(size)
 	for row, line := range strings.Split(screen, "\n") {
@@ -99,7 +99,7 @@ func drawRun(b *strings.Builder, text string, row, column int, p pen) int {
 	if p.bold {
 		weight = ` font-weight="600"`
 	}
-	// Words are placed one by one, so that no font can move what follows.
+	// Each word is placed by itself, so that no font can move the words after it.
 	for at, word := range words(text) {
 		fmt.Fprintf(b, `<text x="%.1f" y="%.1f" textLength="%.1f" lengthAdjust="spacingAndGlyphs" fill="%s"%s>%s</text>`+"\n",
 			x+float64(at)*cellWidth, y+14, float64(ansi.StringWidth(word))*cellWidth, fg, weight, html.EscapeString(word))
@@ -120,7 +120,7 @@ func words(text string) func(yield func(int, string) bool) {
 	}
 }
 
-// set takes in a sequence that selects colours.
+// set handles a sequence that selects colours.
 func (p *pen) set(codes string) {
 	list := strings.Split(codes, ";")
 	for i := 0; i < len(list); i++ {
