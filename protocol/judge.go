@@ -8,26 +8,28 @@ import (
 // Judged is a message in its session, as [Rules.Judge] wants it. Judge fills in the last
 // three fields.
 type Judged struct {
-	// Version is the version by whose rules the message is judged; "" if it is not known.
+	// Version is the version by which the message is judged; "" if it is not known.
 	Version string
 	Message *Message
 	Payload []byte
 	// Asked is the kind of the request that the message answers; "" if none is known.
 	Asked string
-	// Declared is what the requests and answers of the session have declared so far.
+	// Declared are the features that the requests and answers of the session have declared
+	// so far.
 	Declared Features
-	// Stated is what the head of a request over HTTP says of the message; nil if there is
-	// no head.
+	// Stated is what the head of a request over HTTP says about the message; nil if there
+	// is no head.
 	Stated *Stated
 
 	// Broken are the rules that the message breaks.
 	Broken []Broken
-	// Declares is what a request, or the first answer to it, lets the answers have; what
-	// other answers declare holds for the session. Needs is what the message has of that.
+	// Declares are the features that a request, or the first answer to it, allows its
+	// answers; those that other answers declare hold for the session. Needs are the
+	// features that the message uses.
 	Declares, Needs Features
 }
 
-// Stated is what the head of a request over HTTP says of its message; "" is a missing
+// Stated is what the head of a request over HTTP says about its message; "" is a missing
 // field.
 type Stated struct {
 	Verb                  string // of HTTP
@@ -37,8 +39,8 @@ type Stated struct {
 	Sessionless bool
 }
 
-// Broken is a rule that was broken: the name of the finding, and in which way. What is
-// Tolerated is worth a warning, and not an error. Frames are the numbers of frames before
+// Broken is a broken rule: the name of the finding, and how it was broken. If it is
+// Tolerated, it is a warning and not an error. Frames are the numbers of earlier frames
 // that it is about, besides that of the request.
 type Broken struct {
 	Finding, How string
@@ -46,8 +48,8 @@ type Broken struct {
 	Frames       []int64
 }
 
-// Features is a set of things that a request can let its answers have. What they are is
-// known to the protocol: [Rules.Features] names them, the lowest bit first.
+// Features is a set of things that a request can allow its answers. The protocol knows
+// their meaning: [Rules.Features] names them, the lowest bit first.
 type Features uint32
 
 // maxHow bounds how much is said of a rule that was broken.

@@ -71,35 +71,34 @@ type Message struct {
 	// method, "result" or "error"; PROMPT_SEND; WireRequest. [Unknown] when
 	// the protocol has no such kind.
 	Kind []byte
-	// Phase says what the message does to the exchange it belongs to.
+	// Phase says what the message does to its exchange.
 	Phase Phase
-	// From is the direction in which alone this kind may travel, or
-	// frame.DirUnknown where either side may send it.
+	// From is the only direction in which this kind may travel, or frame.DirUnknown if
+	// either side may send it.
 	From frame.Dir
 	// ID names the exchange that the message opens or answers. For an answer
 	// without an id of its own it is the token by which it is matched.
 	ID Token
-	// Ref names the exchange that the message acts on, where that is not its
-	// own: the target of a cancel, a progress token, a session. An answer that
-	// has an id of its own, as in DAP, answers Ref.
+	// Ref names the exchange that the message acts on, if that is not its own: the target
+	// of a cancel, a progress token, a session. An answer that has an id of its own, as in
+	// DAP, answers Ref.
 	Ref Token
 	// Bind is a second name that an opener gives its exchange, by which later
 	// messages refer to it: a progress token, a session id.
 	Bind Token
-	// Within is the part of a connection in which ID means something, such as a session
-	// that is attached to it, and Gone one that has ended: what was asked in it and is open
-	// gets no answer.
+	// Within is the part of a connection in which ID is valid, such as a session that is
+	// attached to it. Gone is one that has ended: its open requests get no answer.
 	Within, Gone Token
-	// Seq is the sequence number of a part, or -1 where parts have none.
+	// Seq is the sequence number of a part, or -1 if parts have none.
 	Seq int
-	// Count is how many things a message asks for or carries: prompts,
-	// results, the messages of a batch. It is 0 where that means nothing.
+	// Count is how many things a message asks for or carries: prompts, results, the
+	// messages of a batch. It is 0 if there is nothing to count.
 	Count int
-	// Stops says of an answer that closes its exchange that what it is about was
-	// cancelled: that exchange, unless it answers a cancel.
+	// Stops says about an answer that closes its exchange that its subject was cancelled:
+	// that exchange, unless it answers a cancel.
 	Stops bool
-	// ToolError says of an answer that closes its exchange well that the tool which was
-	// called reports an error.
+	// ToolError says about an answer that closes its exchange well that the tool reports an
+	// error.
 	ToolError bool
 	// Reason is why a cancel was sent, in the words of its sender, escapes as written;
 	// nil if it does not say.
@@ -109,59 +108,58 @@ type Message struct {
 	Multiline bool
 	// Faults are the rules that the message breaks by itself.
 	Faults Faults
-	// Version is the version of the protocol that the message states, without quotes: a
-	// request that of itself and its answer, the answer that begins a session that of the
-	// session. It is nil if the message states none.
+	// Version is the version of the protocol that the message states, without quotes. A
+	// request states that of itself and its answer; the answer that begins a session states
+	// that of the session. It is nil if the message states none.
 	Version []byte
-	// Operation is what the message does to an operation besides what Phase says of its
+	// Operation is the effect of the message on an operation, besides Phase for its
 	// exchange.
 	Operation Effect
-	// GoesOn says of an answer that ends its exchange well that the operation goes on,
+	// GoesOn says about an answer that ends its exchange well that the operation goes on,
 	// under the name Bind or with a retry.
 	GoesOn bool
-	// Continues says of a request that it continues an operation that went on after the
-	// answer to an equal request. Equal are kind, Label, Arguments and State.
+	// Continues says about a request that it continues an operation that went on after the
+	// answer to an equal request. Requests are equal in kind, Label, Arguments and State.
 	Continues bool
-	// Failing says of a part that its operation will end as failed, unless it is cancelled.
+	// Failing says about a part that its operation will fail, unless it is cancelled.
 	Failing bool
-	// Settles names a question that was asked by a message which nobody answers, such as an
-	// event: this message is the answer to it, or says that none is wanted any more.
+	// Settles names a question of a message that nobody answers, such as an event: this
+	// message answers the question, or says that it no longer needs an answer.
 	Settles Token
-	// Arguments are those of a request that can be continued, and State what the answer
-	// wants to have back with the retry, both as written.
+	// Arguments are those of a request that can be continued, and State is what the retry
+	// must send back to the answer's sender, both as written.
 	Arguments, State []byte
-	// Inputs is an object: what the answer asks for by its keys, or the retry answers under
-	// the same; nil if there is none.
+	// Inputs is an object: the requests of the answer by their keys, or the answers of the
+	// retry under the same keys; nil if there are none.
 	Inputs []byte
-	// Context names the conversation that an event of a stream belongs to, and Piece is
-	// what the event brings of a product that comes in pieces.
+	// Context names the conversation that an event of a stream belongs to, and Piece is the
+	// piece that the event brings of a product in pieces.
 	Context Token
 	Piece   Piece
-	// Step is what the message does to a step of an operation: an item, a tool call.
+	// Step is the effect of the message on a step of an operation: an item, a tool call.
 	Step Step
 	// Model is the model that is asked or answers, and StopReason why it stopped, which may
-	// be the code of an error, both in the words of its provider, escapes as written; nil if
-	// the message does not say.
+	// be the code of an error, both in the words of its provider, with escapes as written;
+	// nil if the message does not say.
 	Model, StopReason []byte
-	// Empty says of a part that it brings nothing of what was asked for: it is an
-	// announcement or a ping.
+	// Empty says about a part that it brings no content: it is an announcement or a ping.
 	Empty bool
-	// Usage is what a model was given and gave.
+	// Usage is the usage of a model.
 	Usage Usage
-	// Spent is what the session or the thread that the message is about has used so far. If
-	// it counts tokens, those of the message are what it has grown by, and Usage only where
+	// Spent is the usage so far of the session or the thread that the message is about. If
+	// it counts tokens, those of the message are its growth, and Usage counts only if
 	// nothing was counted before.
 	Spent Spent
-	// Label and Text tell a reader what the message says: a short word (a
-	// tool's name, an error code) and a longer text (the prompt, the params as
-	// written). Either may be nil. They are for summaries only.
+	// Label and Text are for readers: a short word (a tool's name, an error code) and a
+	// longer text (the prompt, the params as written). Either may be nil. They are used
+	// only in summaries.
 	Label, Text []byte
 }
 
-// An Effect is what a message does to an operation: Open says that the exchange of the
-// message belongs to it, and Part of a request that it brings more for it; the other phases
-// are as for exchanges. The zero token names the
-// operation of the message's own exchange.
+// An Effect is the effect of a message on an operation. Open says that the exchange of the
+// message belongs to the operation, and Part of a request that it brings more for it; the
+// other phases are as for exchanges. The zero token names the operation of the message's
+// own exchange.
 type Effect struct {
 	Does Phase
 	Of   Token
@@ -180,8 +178,8 @@ type Step struct {
 	ID   Token
 }
 
-// Usage is what a model was given and gave, in tokens, and what that cost, in millionths of
-// a dollar. Cached are those of the input that were read from a cache.
+// Usage counts the tokens that a model read and wrote, and their cost in millionths of a
+// dollar. Cached is the part of the input that was read from a cache.
 type Usage struct{ Input, Cached, Output, Cost int64 }
 
 // Plus returns the sum of both.
@@ -189,20 +187,20 @@ func (u Usage) Plus(v Usage) Usage {
 	return Usage{u.Input + v.Input, u.Cached + v.Cached, u.Output + v.Output, u.Cost + v.Cost}
 }
 
-// Minus returns what u is more than v, and 0 for what is less.
+// Minus returns how much more u is than v, with 0 for less.
 func (u Usage) Minus(v Usage) Usage {
 	return Usage{max(0, u.Input-v.Input), max(0, u.Cached-v.Cached), max(0, u.Output-v.Output), max(0, u.Cost-v.Cost)}
 }
 
-// Spent is all that Of has used; what is zero was not said. Anew says that Of counts from
-// the beginning again.
+// Spent is the total usage of Of; members that were not given are zero. Anew says that the
+// count begins again.
 type Spent struct {
 	Of    Token
 	Usage Usage
 	Anew  bool
 }
 
-// Reset makes m the message of which nothing is known.
+// Reset makes m the message without a meaning.
 func (m *Message) Reset() { *m = Message{Kind: Unknown, Phase: Note, Seq: -1} }
 
 // Unknown is the kind of a message that its protocol does not have. A message
@@ -232,12 +230,12 @@ const (
 	SpaceRun                   // run ids
 	SpaceTurn                  // turns of an agent
 	SpaceTask                  // tasks
-	SpaceRetry                 // what a request has in common with its retry
+	SpaceRetry                 // shared by a request and its retry
 	SpaceStep                  // items and tool calls
 	SpaceKind                  // requests that may have no id, by their kind
 )
 
-// Phase is what a message does to its exchange.
+// Phase says what a message does to its exchange.
 type Phase uint8
 
 const (
@@ -283,5 +281,5 @@ const (
 	BothAnswers                      // two members that exclude each other, such as a result and an error
 	NoAnswer                         // an answer carries neither a result nor an error
 	MissingField                     // a member that the protocol requires is absent
-	UnknownField                     // a member that the protocol does not have, where it forbids others
+	UnknownField                     // a member that the protocol does not have and forbids
 )

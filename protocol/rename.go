@@ -6,18 +6,16 @@ import (
 	"unsafe"
 )
 
-// A Renamer is a Protocol that knows where in a payload ids are, where that is
-// no JSON.
+// A Renamer is a Protocol that knows where the ids of a payload are, if that is not JSON.
 type Renamer interface {
 	Protocol
-	// AppendRenamed appends payload with other ids: wherever it has one, name
-	// is called with the token and returns what is to stand there instead, nil
-	// for what stands there already. Every other byte stays as it is, but for
-	// the lengths around an id.
+	// AppendRenamed appends payload with other ids: for each id it calls name with the
+	// token, which returns the text to put there, nil to keep the id. Every other byte
+	// stays as it is, except for the lengths around an id.
 	AppendRenamed(dst, payload []byte, name func(Token) []byte) []byte
 }
 
-// A Place is a span of a payload in which other text is to stand.
+// A Place is a span of a payload to replace with other text.
 type Place struct {
 	Start, End int
 	Text       []byte
@@ -39,10 +37,10 @@ func SameToken(t, u Token) bool {
 	return len(t.Text) > 0 && len(t.Text) == len(u.Text) && &t.Text[0] == &u.Text[0]
 }
 
-// AppendRenamed appends payload, which p has parsed into m, with other ids: for
-// each of m's tokens name returns what is to stand there instead, nil for what
-// stands there already. Every other byte of a JSON payload stays as it is. What
-// is neither JSON nor of a [Renamer] has no ids that could be replaced.
+// AppendRenamed appends payload, which p has parsed into m, with other ids: for each of m's
+// tokens name returns the text to put there, nil to keep the id. Every other byte of a JSON
+// payload stays as it is. A payload that is neither JSON nor of a [Renamer] has no ids that
+// could be replaced.
 func AppendRenamed(dst []byte, p Protocol, payload []byte, m *Message, name func(Token) []byte) []byte {
 	if r, ok := p.(Renamer); ok {
 		return r.AppendRenamed(dst, payload, name)
@@ -63,7 +61,7 @@ func AppendRenamed(dst []byte, p Protocol, payload []byte, m *Message, name func
 	return AppendPlaced(dst, payload, places)
 }
 
-// offset returns where in payload a part stands that was cut out of it.
+// offset returns where in payload a part begins that was cut out of it.
 func offset(payload, part []byte) (int, bool) {
 	at := uintptr(unsafe.Pointer(unsafe.SliceData(part))) - uintptr(unsafe.Pointer(unsafe.SliceData(payload)))
 	if len(part) == 0 || at >= uintptr(len(payload)) {

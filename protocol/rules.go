@@ -8,28 +8,27 @@ import (
 	"github.com/wirectl/wirectl/frame"
 )
 
-// Rules is how a protocol's sessions differ from those of the others: what its
-// specification demands of messages taken together. It is a literal value
-// beside each parser, and [Message] and Rules are all that package session
-// knows of a protocol. The zero Rules demand nothing.
+// Rules describe how the sessions of a protocol differ from others: what its specification
+// demands of messages taken together. They are a literal value beside each parser.
+// [Message] and Rules are all that package session knows about a protocol. The zero Rules
+// demand nothing.
 type Rules struct {
-	// UniqueIDs forbids opening an exchange under an id that is still open
-	// from the same side. Where it is false, equal ids are answered first in,
-	// first out.
+	// UniqueIDs forbids opening an exchange under an id that is still open from the same
+	// side. If it is false, equal ids are answered first in, first out.
 	UniqueIDs bool
 	// Sequenced parts are numbered from 0, without gap or repeat.
 	Sequenced bool
 	// Counted answers carry as many results as the request has prompts.
 	Counted bool
-	// Opening are the kinds of which the controller's first message on a
-	// connection must be one; nil allows any. Where Framing is set it is judged on plain
-	// streams: in a carrier a session can have several connections.
+	// Opening are the kinds that the controller's first message on a connection may have;
+	// nil allows any. If Framing is set, this is judged only on plain streams: in a carrier
+	// a session can have several connections.
 	Opening []string
-	// Ack is the kind of the first answer to everything opened, which is no
-	// part of the answer proper; "" where there is none.
+	// Ack is the kind of the first answer to every request, which is no part of the answer
+	// proper; "" if there is none.
 	Ack string
-	// Final says that what ends an exchange is required even where the
-	// connection ends first: its absence is "no-final".
+	// Final says that the end of an exchange is required even if the connection ends first:
+	// a missing one is "no-final".
 	Final bool
 	// MayLeave allows a side to go away while its requests are open: that they
 	// are unanswered then is worth a note, not an error.
@@ -38,13 +37,14 @@ type Rules struct {
 	// are unanswered then is worth a note. It is an error if the side that was to answer
 	// is known to have ended the connection first.
 	MayHangUp bool
-	// OneSided says that one side sends everything, what opens an exchange and what ends it.
+	// OneSided says that one side sends everything, both the messages that open an exchange
+	// and those that end it.
 	OneSided bool
-	// LeavingCancels says that the side which ends its direction of a connection
-	// first cancels with that what it has asked and is not answered.
+	// LeavingCancels says that the side which ends its direction of a connection first
+	// cancels its open requests by that.
 	LeavingCancels bool
-	// Dismiss are the kinds by which a controller tells its unit to leave, whatever is
-	// open then.
+	// Dismiss are the kinds by which a controller tells its unit to leave, even if
+	// exchanges are open.
 	Dismiss []string
 	// Subscribe is the kind that opens an exchange without end. In it messages
 	// of the kind Update are parts, though they close other exchanges, and any
@@ -58,12 +58,12 @@ type Rules struct {
 	// LooseRefs allows references to things that no message of the session
 	// has opened or that have ended: sessions, progress of the server's own.
 	LooseRefs bool
-	// Streamed says that an exchange is a stream in both directions: what its
-	// opener sends under its id, without a phase, is more of the request. Of
-	// one that was open before the session began nothing is missed.
+	// Streamed says that an exchange is a stream in both directions: messages that its
+	// opener sends under its id, without a phase, are more of the request. Nothing is
+	// missed of an exchange that was open before the session began.
 	Streamed bool
-	// Reset is the kind by which a carrier breaks an exchange off. It may follow the
-	// end, of which it takes nothing back.
+	// Reset is the kind by which a carrier breaks an exchange off. It may follow the end,
+	// which it does not undo.
 	Reset string
 	// Shared are the spaces whose tokens name exchanges of all connections, so that one
 	// connection can cancel or continue what another opened.
@@ -72,9 +72,9 @@ type Rules struct {
 	// operation goes on, under the second name of the request or the answer, until a
 	// message ends it.
 	Accepted []string
-	// MayRetry says that the unit may go on with an operation after the word that it has
-	// failed. The message after that tells: by an effect that opens it again, or one that
-	// is a part of it and leaves that to a later message.
+	// MayRetry says that the unit may go on with an operation after a message that it has
+	// failed. The next message tells: by an effect that opens the operation again, or by
+	// one that is a part of it and leaves that to a later message.
 	MayRetry bool
 	// Streams are the kinds of requests that are answered by the events of a stream: by any
 	// number of parts, and of answers after which the operation goes on. Any other answer
@@ -87,46 +87,45 @@ type Rules struct {
 	StatesVersion bool
 	// OneVersion says that an answer has the version of its request.
 	OneVersion bool
-	// Versions are the rules of the versions that have others than these, in the order of
-	// the versions, and Newest is the newest version that is known; both are empty where
-	// all versions have the same rules.
+	// Versions are the rules of the versions that differ from these, in the order of the
+	// versions, and Newest is the newest version that is known; both are empty if all
+	// versions have the same rules.
 	Versions []VersionRules
 	Newest   string
-	// Asks is the only direction in which requests travel; their answers travel in the other.
-	// It is frame.DirUnknown where both sides ask.
+	// Asks is the only direction of requests; their answers travel in the other. It is
+	// frame.DirUnknown if both sides ask.
 	Asks frame.Dir
-	// Handshake is how a session over a plain stream begins: with a request, and when that
-	// is answered, a notification. Requests of other kinds than Early wait for it.
+	// Handshake is how a session over a plain stream begins: with a request and, after its
+	// answer, a notification. Requests of other kinds than Early wait for it.
 	Handshake Handshake
 	// Uncancellable are the kinds of requests that may not be cancelled.
 	Uncancellable []string
 	// Repeated is the code of an error after which a client may repeat its request, better
 	// put; "" for none.
 	Repeated string
-	// Judge finds what a message breaks that [Message.Faults] do not tell of, because only
-	// some versions have the rule or because it is about more than the message. It may be
-	// nil. Features names what requests declare.
+	// Judge finds broken rules that [Message.Faults] do not cover, because only some
+	// versions have the rule or because it is about more than the message. It may be nil.
+	// Features names the features that requests declare.
 	Judge    func(*Judged)
 	Features []string
-	// Session returns the id of the session that an answer to a request of the
-	// kind opened has made, as tokens of SpaceSession have it; nil for none. It
-	// may be nil.
+	// Session returns the id of the session that an answer to a request of the kind opened
+	// has made, like the tokens of SpaceSession; nil for none. It may be nil.
 	Session func(opened string, answer *Message, payload []byte) []byte
-	// Options returns what a request of the kind asked lets its answer choose from, or what
-	// the answer chooses, as JSON; nil where there is no choice. It may be nil.
+	// Options returns the choices that a request of the kind asked offers, or the choice of
+	// its answer, as JSON; nil if there is none. It may be nil.
 	Options func(asked string, m *Message, payload []byte) [][]byte
 	// Steps says that a step of an operation begins before it goes on.
 	Steps bool
-	// Totals says that what a session or a thread has used in all never falls.
+	// Totals says that the total usage of a session or a thread never falls.
 	Totals bool
-	// Cancels says what has to follow a cancel, by its kind; the entry with no
-	// kind stands for the kinds without one.
+	// Cancels say what must follow a cancel, by its kind; the entry without a kind is for
+	// all other kinds.
 	Cancels []CancelRule
-	// Framing is the one framing in which both sides write messages to a plain stream,
-	// such as a pipe; nil if there are several.
+	// Framing is the only framing that both sides use on a plain stream, such as a pipe;
+	// nil if there are several.
 	Framing frame.Framing
-	// Sources are pairs: a finding, and the sentence of this protocol that it says
-	// is broken, where that is not the sentence that all protocols share.
+	// Sources are pairs: a finding, and the sentence of this protocol that it breaks, if
+	// that is not the sentence that all protocols share.
 	Sources [][2]string
 }
 
@@ -159,8 +158,8 @@ func (r *Rules) IsNewer(version string) bool {
 	return r.Newest != "" && CompareVersions(version, r.Newest) > 0
 }
 
-// CompareVersions compares two versions part by part. Parts stand between dots and
-// hyphens; numbers are compared by value, anything else as text, and a missing part is 0.
+// CompareVersions compares two versions part by part. Dots and hyphens separate parts;
+// numbers are compared by value, anything else as text, and a missing part is 0.
 func CompareVersions(a, b string) int {
 	for a != "" || b != "" {
 		var x, y string
@@ -178,7 +177,7 @@ func CompareVersions(a, b string) int {
 	return 0
 }
 
-// cutPart returns the first part of a version, and what follows it.
+// cutPart returns the first part of a version, and the rest.
 func cutPart(version string) (part, rest string) {
 	if i := strings.IndexAny(version, ".-"); i >= 0 {
 		return version[:i], version[i+1:]
@@ -192,11 +191,11 @@ func isNumber(part string) bool { return strings.Trim(part, "0123456789") == "" 
 // IsShared reports whether tokens of a space name exchanges of all connections.
 func (r *Rules) IsShared(s Space) bool { return slices.Contains(r.Shared, s) }
 
-// A CancelRule is what has to follow a cancel.
+// A CancelRule says what must follow a cancel.
 type CancelRule struct {
 	// Kind is the kind of the cancel, or "" for every other kind.
 	Kind string
-	// Target is how the exchange that is to be ended must be answered.
+	// Target says how the cancelled exchange must be answered.
 	Target Duty
 	// Settles says that it is no more than the word that its target has ended: it cancels
 	// a target that was not answered, and confirms that by itself.
@@ -219,7 +218,7 @@ func (r *Rules) Cancel(kind string) CancelRule {
 	return other
 }
 
-// Duty is what a protocol demands of an answer.
+// Duty is the answer that a protocol demands.
 type Duty uint8
 
 const (

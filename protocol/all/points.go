@@ -7,8 +7,8 @@ import (
 	"github.com/wirectl/wirectl/frame"
 )
 
-// A point is where a frame ends in the framing of a sample, and so where a stream
-// may tell more of itself than before.
+// A point is the end of a frame in the framing of a sample, where a stream may show more of
+// itself than before.
 type point struct {
 	sample
 	nth  int // frame of the sample's, from 1
@@ -18,8 +18,8 @@ type point struct {
 // maxPoints bounds how many frames of a framing are waited for.
 const maxPoints = 4
 
-// points returns where the first frames of each sample end, in the order of the
-// stream; those of lines behind others.
+// points returns the ends of the first frames of each sample, in the order of the stream;
+// those of lines after others.
 func (g *Guess) points(samples []sample, head []byte) (all []point) {
 	for _, s := range samples {
 		end := min(s.end, len(head))
@@ -38,9 +38,9 @@ func (g *Guess) points(samples []sample, head []byte) (all []point) {
 	return all
 }
 
-// remains reports whether the framing of p is that of the stream, though no
-// protocol knows its first payload: because what was seen leaves no other, or
-// falls into too many of its frames to do so by chance.
+// remains reports whether the framing of p is that of the stream, although no protocol
+// knows its first payload: because the bytes so far allow no other, or form too many of its
+// frames by chance.
 func (g *Guess) remains(p point) bool {
 	switch {
 	case len(p.payload) == 0, isBlank(p.seen):
@@ -56,13 +56,12 @@ func (g *Guess) remains(p point) bool {
 	return !slices.ContainsFunc(others, func(s sample) bool { return g.rivals(s, p) })
 }
 
-// rivals reports whether s, of another framing, may be what the stream has instead
-// of p.
+// rivals reports whether s, of another framing, may be right instead of p.
 func (g *Guess) rivals(s sample, p point) bool {
 	switch {
 	case s.framing == p.framing:
 		return false
-	case s.whole: // a length of four bytes is also that of gRPC, and a byte
+	case s.whole: // a length of four bytes can also be that of gRPC, and a byte
 		return p.framing == frame.GRPC && s.framing == frame.Len32 && s.divides(p.seen, g.limit(), false)
 	case s.framing == frame.Line, s.framing == frame.Header, s.compressed, len(s.payload) == 0, s.holdsJSON(p.seen):
 		return true

@@ -41,8 +41,8 @@ type mark struct {
 
 func (m mark) in(payload []byte) bool { return bytes.Contains(payload, []byte(m.member)) }
 
-// marked returns the protocol whose mark stands in a payload that begins as JSON,
-// and is cut or goes on otherwise: the json protocol if there is none.
+// marked returns the protocol whose mark is in a payload that begins as JSON, and is cut or
+// goes on otherwise: the json protocol if there is none.
 func marked(payload []byte) protocol.Protocol {
 	for _, m := range marks {
 		if m.in(payload) {
@@ -100,8 +100,7 @@ func isOwn(p protocol.Protocol, payload []byte, m *protocol.Message) bool {
 	return true
 }
 
-// brokenOf returns the protocols of which a payload may be a message that breaks a
-// rule.
+// brokenOf returns the protocols whose broken message a payload may be.
 func brokenOf(payload []byte) (all []protocol.Protocol) {
 	for _, p := range recognizers {
 		if p.Encoding() == protocol.JSON && parses(p, payload) {
@@ -111,8 +110,8 @@ func brokenOf(payload []byte) (all []protocol.Protocol) {
 	return all
 }
 
-// recognizeSurely is Recognize; sure is false for a message without an id that only
-// asks, such as any JSON could be.
+// recognizeSurely is Recognize. sure is false for a message without an id that only asks,
+// as any JSON could.
 func recognizeSurely(payload []byte) (p protocol.Protocol, why string, sure bool) {
 	p, why = Recognize(payload)
 	var m protocol.Message
@@ -129,8 +128,8 @@ func dialect(p protocol.Protocol, message []byte) string {
 	return " in " + theory.Seen(message).String()
 }
 
-// firstOf returns the first message of a batch, and of another payload the
-// payload itself. A batch is known by its messages, for any array may be one.
+// firstOf returns the first message of a batch, and any other payload as it is. A batch is
+// known by its messages, because any array may be one.
 func firstOf(payload []byte) []byte {
 	for item := range jsonrpc.Items(payload) {
 		return item

@@ -12,25 +12,23 @@ import (
 	"github.com/wirectl/wirectl/protocol/opaque"
 )
 
-// A Refiner learns from later payloads what the first one did not tell: among
-// the protocols of the JSON-RPC family, the first method decides that only one
-// of them has; and where the first was JSON, a message of the protocol whose broken
-// message it may be.
+// A Refiner learns from later payloads what the first one did not tell. In the JSON-RPC
+// family, the first method that only one protocol has decides; if the first payload was
+// JSON, a message of the protocol whose broken message it may be.
 type Refiner struct {
 	protocol protocol.Protocol
-	open     bool                // no payload has told any protocol yet
+	open     bool                // no payload has told any protocol
 	broken   []protocol.Protocol // whose broken message the first payload may be
-	looked   int                 // how many payloads have not told which of them it is
+	looked   int                 // how many payloads have not told which one it is
 }
 
-// maxLooked is how many payloads may be asked that.
+// maxLooked bounds looked.
 const maxLooked = 64
 
-// NewRefiner returns a Refiner for payloads of which nothing is known: they are
-// bytes until one tells.
+// NewRefiner returns a Refiner for unknown payloads: they are bytes until one tells.
 func NewRefiner() *Refiner { return &Refiner{protocol: opaque.Bytes, open: true} }
 
-// Refiner returns what may learn more than the guess; nil if nothing is open.
+// Refiner returns the Refiner of the guess; nil if nothing is open.
 func (g *Guess) Refiner() *Refiner {
 	if g.open || g.Protocol == protocol.Protocol(jsonrpc.Plain) || g.Protocol == opaque.JSON && g.broken != nil {
 		return &Refiner{protocol: g.Protocol, open: g.open, broken: g.broken}
@@ -41,9 +39,8 @@ func (g *Guess) Refiner() *Refiner {
 // family are the dialects with methods of their own.
 var family = []*jsonrpc.Dialect{jsonrpc.MCP, jsonrpc.ACP, jsonrpc.A2A, jsonrpc.Copilot, jsonrpc.LSP, nexus.Protocol}
 
-// Refine reads the next payload of the stream. It returns the protocol from
-// this payload on and, if that is another than before, why; done says that
-// nothing more can be learnt.
+// Refine reads the next payload of the stream. It returns the protocol from this payload on
+// and, if that has changed, why; done says that there is nothing more to learn.
 func (r *Refiner) Refine(payload []byte) (p protocol.Protocol, why string, done bool) {
 	if r.open {
 		p, reason := Recognize(payload)
@@ -69,8 +66,8 @@ func (r *Refiner) Refine(payload []byte) (p protocol.Protocol, why string, done 
 	return r.protocol, why, false
 }
 
-// only returns the first method in a payload that only one dialect has, or that is an
-// initialize with the version of one, and that dialect; nil if there is none.
+// only returns the first method in a payload that only one dialect has, or an initialize
+// with the version of one, and that dialect; nil if there is none.
 func only(payload []byte) (*jsonrpc.Dialect, string) {
 	if !bytes.Contains(payload, []byte(`"method"`)) {
 		return nil, ""
@@ -93,10 +90,10 @@ func only(payload []byte) (*jsonrpc.Dialect, string) {
 	return nil, ""
 }
 
-// First returns what the first request or notification of a session of JSON-RPC
-// tells: the dialect of an initialize that names its version, or Plain where no
-// dialect has such a method; nil where others have to tell. It reports false for a
-// payload that holds neither.
+// First returns the dialect that the first request or notification of a session of JSON-RPC
+// tells: the dialect of an initialize that names its version, or Plain if no dialect has
+// such a method; nil if other messages must tell. It reports false for a payload that holds
+// neither.
 func First(payload []byte) (p protocol.Protocol, asks bool) {
 	var m protocol.Message
 	for item := range jsonrpc.Items(payload) {
@@ -116,8 +113,8 @@ func First(payload []byte) (p protocol.Protocol, asks bool) {
 	return jsonrpc.Plain, true
 }
 
-// isInitializeOfMCP reports whether a message is an initialize whose version is a day, as
-// those of MCP are.
+// isInitializeOfMCP reports whether a message is an initialize whose version is a day, like
+// the versions of MCP.
 func isInitializeOfMCP(m *protocol.Message) bool {
 	return string(m.Kind) == "initialize" && isDate(versionIn(m.Text))
 }
@@ -142,9 +139,9 @@ func isDate(version string) bool {
 	return err == nil
 }
 
-// knownTo returns the dialect that alone has the method of a request; nil if several do,
-// or none. MCP and version 0.3 of A2A have the same names for what can be asked about a
-// task, and others for its id.
+// knownTo returns the only dialect that has the method of a request; nil if several do, or
+// none. MCP and version 0.3 of A2A have the same names for requests about a task, and
+// different ones for its id.
 func knownTo(m *protocol.Message) *jsonrpc.Dialect {
 	var found *jsonrpc.Dialect
 	for _, d := range family {

@@ -22,7 +22,7 @@ import (
 	"github.com/wirectl/wirectl/protocol/theory"
 )
 
-// Rules returns the rules of a protocol. One that is not in the list has none.
+// Rules returns the rules of a protocol. A protocol outside the list has none.
 func Rules(p protocol.Protocol) *protocol.Rules {
 	if r := rules[p.Name()]; r != nil {
 		return r

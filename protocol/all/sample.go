@@ -7,22 +7,22 @@ import (
 	"github.com/wirectl/wirectl/frame"
 )
 
-// A sample is the first payload that a stream has in one framing, empty ones
-// passed over where others follow.
+// A sample is the first payload of a stream in one framing. Empty ones are skipped if
+// others follow.
 type sample struct {
 	framing    frame.Framing
 	why        string
 	payload    []byte // cut short unless whole
 	size       int    // of the payload, as far as known
 	compressed bool
-	begun      bool // it is known where the payload begins
+	begun      bool // the beginning of the payload is known
 	whole      bool
-	end        int // where the frame ends in the stream, as far as known
+	end        int // of the frame in the stream, as far as known
 }
 
-// samples returns a sample of each framing that is possible, those whose frame
-// ends sooner first, and lines after others, for lengths may be printable. It
-// returns false when more of the stream cannot bring any.
+// samples returns a sample of each possible framing, those whose frame ends sooner first,
+// and lines after others, because lengths may be printable. It returns false if more of the
+// stream cannot bring any.
 func (g *Guess) samples(head []byte, atEOF bool) ([]sample, bool) {
 	if g.Framing != nil {
 		s := sample{framing: g.Framing}
@@ -48,9 +48,9 @@ func (g *Guess) samples(head []byte, atEOF bool) ([]sample, bool) {
 	return all, true
 }
 
-// maxBinary is more than any length of a frame that is met, and less than what four
-// letters would be as a length. What is over the limit may be a first frame up to it, where
-// JSON begins after the length, so that the limit is named as what it breaks.
+// maxBinary is more than any length of a real frame, and less than four letters as a
+// length. A first frame over the limit may be up to this long if JSON begins after the
+// length: so the error can name the limit.
 const maxBinary = 512 << 20
 
 // firstFrame moves to the first frame, or past empty frames if passes is set. It returns
@@ -80,8 +80,7 @@ func (s *sample) isLine() int {
 	return 0
 }
 
-// passes reports whether an empty frame of the framing is passed over. Streams
-// of gRPC may begin with messages that have only default values. To varint the
-// zeros of every other length are empty frames, so that it would find payloads
-// anywhere.
+// passes reports whether an empty frame of the framing is skipped. Streams of gRPC may
+// begin with messages that have only default values. For varint the zeros of every other
+// length are empty frames: it would find payloads anywhere.
 func (s *sample) passes() bool { return s.framing == frame.Len32 || s.framing == frame.GRPC }

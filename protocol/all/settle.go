@@ -11,13 +11,12 @@ import (
 	"github.com/wirectl/wirectl/protocol/protobuf"
 )
 
-// settle takes the sample for which most speaks, when there is no first frame
-// that a protocol recognizes and no more to come. A framing that is given
-// stays, whatever it carries.
+// settle takes the most likely sample when no protocol recognizes a first frame and no more
+// bytes come. A framing that is given stays, whatever it carries.
 //
-// A frame that the end of the stream cuts speaks against its framing, so that
-// one into whose frames all of the stream falls comes first. The head of a
-// longer stream is cut anywhere, and how it falls tells less.
+// A frame that is cut by the end of the stream is evidence against its framing, so a
+// framing that fits the whole stream comes first. The head of a longer stream is cut
+// anywhere, so there the fit tells less.
 func (g *Guess) settle(head []byte, atEOF bool, samples []sample) {
 	divide := func(s sample) bool { return s.divides(head, g.limit(), atEOF) && g.takeUnclear(s) }
 	switch byFraming := ordered(samples); {
@@ -35,7 +34,7 @@ func (g *Guess) settle(head []byte, atEOF bool, samples []sample) {
 	}
 }
 
-// ordered returns the samples in the order in which framings are tried.
+// ordered returns the samples in the order in which to try them.
 func ordered(samples []sample) (all []sample) {
 	for _, f := range []frame.Framing{frame.Header, frame.Line, frame.Nul, frame.Len32, frame.GRPC, frame.Varint} {
 		for _, s := range samples {
@@ -47,8 +46,8 @@ func ordered(samples []sample) (all []sample) {
 	return all
 }
 
-// takesGzip takes a message of gRPC that is flagged as compressed and begins as
-// gzip does, also one that is not all there.
+// takesGzip takes a message of gRPC that is flagged as compressed and begins like gzip,
+// even if it is incomplete.
 func (g *Guess) takesGzip(s sample) bool {
 	if !s.compressed || frame.Recognize(s.payload) != frame.Gzip {
 		return false
@@ -57,8 +56,8 @@ func (g *Guess) takesGzip(s sample) bool {
 	return g.decide(s, protobuf.Schemaless{}, "the first message is compressed")
 }
 
-// takesCut takes a sample that is not all there and begins as a payload does of
-// the protocol that is given, or of some other.
+// takesCut takes an incomplete sample that begins like a payload of the given protocol, or
+// of another one.
 func (g *Guess) takesCut(s sample) bool {
 	p := g.begun(s)
 	switch p {
@@ -71,8 +70,8 @@ func (g *Guess) takesCut(s sample) bool {
 	return g.decide(s, p, "the first payload begins so")
 }
 
-// begun returns the protocol that is given, or some other, if a sample that is
-// not all there begins as one of its payloads does.
+// begun returns the given protocol, or another one, if an incomplete sample begins like one
+// of its payloads.
 func (g *Guess) begun(s sample) protocol.Protocol {
 	candidates := []protocol.Protocol{opaque.JSON, latis.Protocol, protobuf.Schemaless{}}
 	if g.isNamed() {
@@ -94,9 +93,9 @@ func (s sample) begins(p protocol.Protocol) bool {
 	return Plausible(p)(s.payload, false)
 }
 
-// isSure reports whether that all of a stream falls into frames is not an accident.
-// Any text falls into lines, any zeros into empty frames, and text into frames
-// whose lengths are its letters.
+// isSure reports whether it is no accident that the whole stream falls into frames. Any
+// text falls into lines, any zeros into empty frames, and text into frames whose lengths
+// are its letters.
 func (s sample) isSure(stream []byte) bool {
 	switch s.framing {
 	case frame.Line:
@@ -108,16 +107,15 @@ func (s sample) isSure(stream []byte) bool {
 	}
 }
 
-// holdsJSON reports whether the payload begins as JSON does, whatever becomes of
-// it later, and the stream does not.
+// holdsJSON reports whether the payload begins like JSON, and the stream does not.
 func (s sample) holdsJSON(stream []byte) bool {
 	return s.framing != frame.Line && beginsJSON(s.payload) && !beginsJSON(stream)
 }
 
 func beginsJSON(text []byte) bool { return frame.Recognize(text) == frame.JSONText }
 
-// isLong reports whether the first frame may well be one that is longer than what
-// was seen of the stream: after a header that is whole, or as a line of text.
+// isLong reports whether the first frame may well be longer than the part of the stream
+// that was seen: after a complete header, or as a line of text.
 func (s sample) isLong(atEOF bool) bool {
 	switch s.framing {
 	case frame.Header:
@@ -133,14 +131,12 @@ func (s sample) isLong(atEOF bool) bool {
 // isBlank reports whether a stream is blank lines.
 func isBlank(stream []byte) bool { return len(bytes.Trim(stream, " \t\r\n")) == 0 }
 
-// isZero reports whether a stream is only zeros, too few of them for a length
-// of four bytes.
+// isZero reports whether a stream is only zeros, too few for a length of four bytes.
 func isZero(stream []byte) bool {
 	return len(stream) < 4 && len(bytes.Trim(stream, "\x00")) == 0
 }
 
-// divides reports whether the sample is all there and all of the head falls
-// into frames.
+// divides reports whether the sample is complete and the whole head falls into frames.
 func (s sample) divides(head []byte, limit int, atEOF bool) bool {
 	for s.whole && len(head) > 0 {
 		var e frame.Extent

@@ -1,6 +1,6 @@
-// Package carried gives a meaning to what carriers say for themselves: the
-// heads of requests and responses, pings, resets. Such frames carry no message
-// of the protocol that is spoken.
+// Package carried gives a meaning to the frames of carriers themselves: the heads of
+// requests and responses, pings, resets. Such frames hold no message of the protocol that
+// is carried.
 package carried
 
 import (
@@ -15,17 +15,17 @@ import (
 	"github.com/wirectl/wirectl/protocol/protobuf"
 )
 
-// HTTP and WS are the protocols of such frames, and GRPC is that of the calls
-// that some of them and the messages between them make. They are in no list:
-// nobody can ask for them, because they are not in the payload.
+// HTTP and WS are the protocols of such frames, and GRPC is that of calls, which consist of
+// such frames and the messages between them. They are in no list: nobody can choose them,
+// because they are not in the payload.
 var (
 	HTTP protocol.Protocol = named("http")
 	WS   protocol.Protocol = named("ws")
 	GRPC protocol.Protocol = named("grpc")
 )
 
-// Rules of what an exchange of HTTP, and a gRPC call, has to keep to: the stream is
-// the exchange, and nothing may come behind its reset.
+// Rules of an exchange of HTTP, and of a gRPC call: the stream is the exchange, and nothing
+// may come after its reset.
 var Rules = protocol.Rules{
 	UniqueIDs:      true,
 	Streamed:       true,
@@ -48,8 +48,7 @@ func (named) Parse(_ []byte, m *protocol.Message) error {
 	return errPayload
 }
 
-// Of returns the protocol of a frame that is a signal; nil for any other, and for
-// a gap.
+// Of returns the protocol of a frame that is a signal; nil for any other, and for a gap.
 func Of(f *frame.Frame) protocol.Protocol {
 	switch {
 	case f.Gap || f.Meta == nil || f.Meta.Signal == frame.NoSignal:
@@ -60,9 +59,9 @@ func Of(f *frame.Frame) protocol.Protocol {
 	return HTTP
 }
 
-// Parse reads what a frame that is a signal says into m. The kind is what a
-// request asks for, the status of a response, the type of an event, or the name of
-// the signal. A gRPC call is an exchange, whose id is the number of its stream.
+// Parse reads a frame that is a signal into m. The kind is the method and path of a
+// request, the status of a response, the type of an event, or the name of the signal. A
+// gRPC call is an exchange, whose id is the number of its stream.
 func Parse(f *frame.Frame, m *protocol.Message) {
 	m.Reset()
 	meta := f.Meta
@@ -95,9 +94,9 @@ func Parse(f *frame.Frame, m *protocol.Message) {
 	}
 }
 
-// Join tells a message whose protocol knows nothing of it what carries it: it is one
-// of a gRPC call, where what a server sends is a part of the answer, or of an exchange
-// of HTTP.
+// Join gives a message without a meaning of its own the meaning of its carrier: it belongs
+// to a gRPC call, in which messages of the server are parts of the answer, or to an
+// exchange of HTTP.
 func Join(f *frame.Frame, p protocol.Protocol, m *protocol.Message) {
 	switch {
 	case IsOfCall(f, p):
@@ -114,8 +113,8 @@ func Join(f *frame.Frame, p protocol.Protocol, m *protocol.Message) {
 	}
 }
 
-// joinHTTP tells a message of which kind and phase the body or the event of HTTP is
-// that it is in. In HTTP/1.1 a head comes with the body.
+// joinHTTP sets the kind and phase of a message by the body or the event of HTTP that holds
+// it. In HTTP/1.1 a head comes with the body.
 func joinHTTP(f *frame.Frame, m *protocol.Message) {
 	head := f.Meta.Head
 	status := head.Status()
@@ -135,11 +134,11 @@ func joinHTTP(f *frame.Frame, m *protocol.Message) {
 	}
 }
 
-// Failed reports whether an answer with that status says that what was asked failed.
+// Failed reports whether a status says that the request failed.
 func Failed(status string) bool { return status >= "400" }
 
-// Asked is what a request asks for: its method, and the path, behind the host if the
-// line has that. The query may be another each time, and a secret: it is left out.
+// Asked returns the name of a request: its method, and its path, after the host if the line
+// has that. It leaves out the query, which may be different each time, and secret.
 func Asked(h *frame.Head) []byte {
 	target, _, _ := strings.Cut(h.Target(), "?")
 	if _, rest, full := strings.Cut(target, "://"); full {
@@ -166,7 +165,7 @@ func Token(f *frame.Frame) protocol.Token {
 	return protocol.Token{Space: protocol.SpaceID, Text: strconv.AppendInt(nil, f.Stream, 10)}
 }
 
-// ended takes in the status of a gRPC call, if the head has one.
+// ended reads the status of a gRPC call, if the head has one.
 func ended(m *protocol.Message, f *frame.Frame) {
 	head := f.Meta.Head
 	status := head.Get("Grpc-Status")
@@ -186,7 +185,7 @@ func ended(m *protocol.Message, f *frame.Frame) {
 
 const kindReset = "RST_STREAM"
 
-// reset takes in a RST_STREAM.
+// reset reads a RST_STREAM.
 func reset(m *protocol.Message, f *frame.Frame) {
 	m.Kind = []byte(kindReset)
 	switch {

@@ -11,18 +11,18 @@ import (
 	"github.com/wirectl/wirectl/protocol/opencode"
 )
 
-// ModelCall is what a request to the API of a model asks for.
+// ModelCall is a request to the API of a model.
 type ModelCall = modelapi.Call
 
-// A ModelJudge is a protocol of the API of a model, and ModelTools what it gathers.
+// A ModelJudge is a protocol of the API of a model, and ModelTools is its state.
 type (
 	ModelJudge = modelapi.Judge
 	ModelTools = modelapi.Tools
 )
 
-// AsksModel returns what a frame asks of the API of a model, or of an agent by AG-UI or
-// the way of opencode; nil if it is not a request to one. It is judged by its head, and where others have such paths too by its body, if that
-// is in the frame and not compressed.
+// AsksModel returns the request that a frame makes to the API of a model, or to an agent by
+// AG-UI or opencode; nil for any other frame. It decides by the head and, if other APIs
+// have such paths too, by the body, if that is in the frame and not compressed.
 func AsksModel(f *frame.Frame) *ModelCall {
 	if f.Gap || f.Meta == nil || f.Meta.Framing != frame.HTTP || f.Meta.Head.Method() == "" {
 		return nil
@@ -54,7 +54,7 @@ func isModel(p protocol.Protocol) bool {
 	return p == openai.Protocol || p == anthropic.Protocol || p == gemini.Protocol || p == agui.Protocol || p == opencode.Protocol
 }
 
-// joinModel tells a message of the API of a model what its head says of it.
+// joinModel sets the members of a message of the API of a model that its head tells.
 func joinModel(f *frame.Frame, m *protocol.Message) {
 	if f.Meta.Framing != frame.HTTP {
 		return
@@ -69,7 +69,7 @@ func joinModel(f *frame.Frame, m *protocol.Message) {
 	case status == "":
 	case Failed(status):
 		m.Phase = protocol.Fail
-	case m.Phase == protocol.Part: // it is all of the answer
+	case m.Phase == protocol.Part: // the whole answer
 		m.Phase, m.Empty = protocol.Close, false
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 )
 
-// A Kind is what a message is: the number of its payload in ConnectRequest or
+// A Kind is the kind of a message: the number of its payload in ConnectRequest or
 // ConnectResponse.
 type Kind protowire.Number
 
@@ -46,7 +46,7 @@ type field byte
 
 const (
 	unknown   field = iota
-	requestID       // of the request that is answered
+	requestID       // that of the request it answers
 	targetID
 	sessionID
 	content
@@ -55,12 +55,12 @@ const (
 	sequence
 )
 
-// kind is what is known of a payload.
+// kind describes a kind of payload.
 type kind struct {
 	name   []byte
 	from   frame.Dir
 	phase  protocol.Phase
-	fields [4]field // by their numbers, of which 0 is none
+	fields [4]field // by their numbers; 0 is not used
 }
 
 // kinds lists the payloads by their numbers. A STATE_UPDATE that follows from a
@@ -101,8 +101,8 @@ func (k *kind) field(num protowire.Number) field {
 	return unknown
 }
 
-// acts reports whether the payload names what it acts on, which is always its first
-// field.
+// acts reports whether the payload names the exchange that it acts on, which is always its
+// first field.
 func (k *kind) acts() bool {
 	return k.fields[1] == targetID || k.fields[1] == sessionID
 }

@@ -1,4 +1,4 @@
-// Package latis parses the messages of latis, by which a controller gives prompts to a
+// Package latis parses the messages of latis, in which a controller gives prompts to a
 // unit: ConnectRequest one way, ConnectResponse the other. Their field numbers are
 // disjoint, so a message shows its direction.
 package latis
@@ -43,7 +43,7 @@ const idNumber protowire.Number = 1
 type parser struct {
 	w      walker
 	m      *protocol.Message
-	number protowire.Number // of the payload; 0 as long as there is none
+	number protowire.Number // of the payload; 0 before there is one
 	answer []byte           // the payload's request_id
 }
 
@@ -129,8 +129,8 @@ func (p *parser) judge() {
 	p.judgeAnswer()
 }
 
-// judgeAnswer compares the id of an answer with its request_id, which is to be
-// the same and stands in where the id is missing.
+// judgeAnswer compares the id of an answer with its request_id, which must be equal and
+// replaces a missing id.
 func (p *parser) judgeAnswer() {
 	m := p.m
 	if len(p.answer) == 0 || string(p.answer) == string(m.ID.Text) {

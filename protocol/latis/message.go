@@ -8,8 +8,8 @@ import (
 	latisv1 "github.com/wirectl/wirectl/protocol/schema/latis/v1"
 )
 
-// KindOf returns the kind of a ConnectRequest or ConnectResponse; 0 if it has no payload
-// that is known.
+// KindOf returns the kind of a ConnectRequest or ConnectResponse; 0 if it has no known
+// payload.
 func KindOf(m proto.Message) Kind {
 	r := m.ProtoReflect()
 	if payload := r.WhichOneof(r.Descriptor().Oneofs().Get(0)); payload != nil {
@@ -18,8 +18,8 @@ func KindOf(m proto.Message) Kind {
 	return 0
 }
 
-// Answers returns the id of the request that a response answers: its own, or if it has
-// none the one that its payload names.
+// Answers returns the id of the request that a response answers: its own, or else the one
+// that its payload names.
 func Answers(m *latisv1.ConnectResponse) string {
 	return cmp.Or(
 		m.GetId(), m.GetResponseChunk().GetRequestId(), m.GetResponseComplete().GetRequestId(),
@@ -27,8 +27,8 @@ func Answers(m *latisv1.ConnectResponse) string {
 	)
 }
 
-// Fault returns what is wrong with a payload that the protobuf module rejected with err,
-// and where.
+// Fault returns the fault and its place in a payload that the protobuf module rejected with
+// err.
 func Fault(payload []byte, err error) error {
 	if _, _, positioned := Protocol.AppendJSON(nil, payload); positioned != nil {
 		return positioned

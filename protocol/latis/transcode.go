@@ -20,8 +20,8 @@ func compile(m proto.Message) *protobuf.Schema {
 	return protobuf.Compile(m.ProtoReflect().Descriptor())
 }
 
-// AppendJSON appends payload as protojson, as [protocol.Transcoder] wants it. A
-// message without a payload that is known is written as a ConnectRequest.
+// AppendJSON appends payload as protojson; see [protocol.Transcoder]. A message without a
+// known payload is written as a ConnectRequest.
 func (latis) AppendJSON(dst, payload []byte) ([]byte, bool, error) {
 	return schemaOf(payload).AppendJSON(dst, payload)
 }

@@ -69,7 +69,8 @@ func (w *walker) err() error {
 	return w.fault
 }
 
-// inside returns a walker over what the walker has just passed, whose end is w.pos.
+// inside returns a walker over the value that the walker has just passed, which ends at
+// w.pos.
 func (w *walker) inside() walker {
 	return walker{wire: w.wire, pos: w.pos - len(w.value)}
 }
