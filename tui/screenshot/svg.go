@@ -148,6 +148,6 @@ func (p *pen) set(codes string) {
 // color returns one of the 256 colours.
 func color(number string) string {
 	n, _ := strconv.Atoi(number)
-	r, g, b, _ := ansi.ExtendedColor(n).RGBA()
+	r, g, b, _ := ansi.IndexedColor(n).RGBA()
 	return fmt.Sprintf("#%02x%02x%02x", r>>8, g>>8, b>>8)
 }
