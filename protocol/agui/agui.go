@@ -35,7 +35,7 @@ func rules() protocol.Rules {
 	return r
 }
 
-// Call returns what a request asks for; nil if it is not a run. Runs are told by their body.
+// Call returns the request for a run; nil if it is none. Runs are recognized by their body.
 func Call(head *frame.Head, body []byte) *modelapi.Call {
 	if head.Method() != "POST" || strings.Contains(head.Get("Accept"), "ag-ui.event+proto") || !isRun(body) {
 		return nil
@@ -68,7 +68,7 @@ var (
 	kindBody = []byte("body")
 )
 
-// kinds are the types of events. Some bring nothing of what was asked for.
+// kinds are the types of events, and whether they bring no content.
 var kinds = map[string]struct{ empty bool }{
 	"RUN_STARTED": {true}, "RUN_FINISHED": {}, "RUN_ERROR": {},
 	"STEP_STARTED": {true}, "STEP_FINISHED": {true},
@@ -84,7 +84,7 @@ var kinds = map[string]struct{ empty bool }{
 	"CUSTOM": {}, "RAW": {},
 }
 
-// A wire is what was read of a payload.
+// A wire holds the members of a payload.
 type wire struct {
 	kind, thread, run    []byte
 	messages, resumes    bool
@@ -146,7 +146,8 @@ func textOf(raw []byte) []byte {
 	return raw
 }
 
-// interpret says in m what was read. What has no type answers without events.
+// interpret sets the meaning of the members. A payload without a type is an answer without
+// events.
 func (w *wire) interpret(m *protocol.Message) {
 	m.Text = w.text
 	thread := jsonwalk.Token(w.thread, protocol.SpaceSession)

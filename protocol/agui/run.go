@@ -12,7 +12,7 @@ import (
 // A Run judges the events of a request in their order. The zero Run has had none.
 type Run struct {
 	begun, ended bool
-	open         []string // what has started: its kind, and its id as written
+	open         []string // what has started: kinds, and ids as written
 	again        bool     // it is not the first of its request
 }
 
@@ -22,7 +22,7 @@ const (
 	maxID   = 256
 )
 
-// member is where an event has its id, by what its type begins with.
+// members are the members that hold the id of an event, by the beginning of its type.
 var members = [][2]string{
 	{"TEXT_MESSAGE_", "messageId"},
 	{"TOOL_CALL_", "toolCallId"},
@@ -31,8 +31,8 @@ var members = [][2]string{
 	{"STEP_", "stepName"},
 }
 
-// Event judges an event. It reports whether that is one of a run that begins after another
-// in the same answer, or an error after the end.
+// Event judges an event. It reports whether the event is one of a run that begins after
+// another in the same answer, or an error after the end.
 func (r *Run) Event(payload []byte, m *protocol.Message) (broken []protocol.Broken, apart bool) {
 	kind := string(m.Kind)
 	if r.ended && (kind == "RUN_STARTED" || kind == "RUN_ERROR") {
@@ -56,7 +56,7 @@ func (r *Run) Event(payload []byte, m *protocol.Message) (broken []protocol.Brok
 	return broken, r.again
 }
 
-// step judges an event of what starts and ends.
+// step judges the start or the end of a step, a message or the like.
 func (r *Run) step(kind string, payload []byte) []protocol.Broken {
 	at := slices.IndexFunc(members, func(m [2]string) bool { return strings.HasPrefix(kind, m[0]) })
 	if at < 0 || r.ended {
@@ -107,7 +107,7 @@ const (
 	maxInterrupts = 1 << 8
 )
 
-// Finished notes what the end of a run has interrupted for.
+// Finished notes the interrupts with which a run ended.
 func (t *Threads) Finished(payload []byte) {
 	thread, _ := jsonscan.Get(payload, "threadId")
 	list, _ := jsonscan.Get(payload, "outcome", "interrupts")
@@ -122,7 +122,7 @@ func (t *Threads) Finished(payload []byte) {
 	t.open[string(thread)] = ids
 }
 
-// Asked judges whether a request resumes what waits in its thread. A new run need not.
+// Asked judges whether a request resumes the interrupts of its thread. A new run need not.
 func (t *Threads) Asked(body []byte) []protocol.Broken {
 	thread, _ := jsonscan.Get(body, "threadId")
 	list, resumes := jsonscan.Get(body, "resume")

@@ -71,7 +71,7 @@ var list = []listed{
 	{opaque.Bytes, "anything else"},
 }
 
-// Names returns the names of every protocol, and of what carriers say for themselves.
+// Names returns the names of every protocol, and of the protocols of carriers themselves.
 func Names() []string {
 	var names []string
 	for _, p := range append(List(), carried.HTTP, carried.WS, carried.GRPC) {
@@ -89,7 +89,7 @@ func Named(name string) (protocol.Protocol, error) {
 // not one that was made at run time.
 func Has(p protocol.Protocol) bool { return index(p) >= 0 }
 
-// About says in a few words what a protocol of the list is.
+// About describes a protocol of the list in a few words.
 func About(p protocol.Protocol) string {
 	if i := index(p); i >= 0 {
 		return list[i].about

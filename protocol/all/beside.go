@@ -8,10 +8,10 @@ import (
 	"github.com/wirectl/wirectl/protocol/opaque"
 )
 
-// Beside returns the protocol of a payload of HTTP, where what is spoken was taken
-// for p by others: a server of calls answers plain requests too, such as those of
-// a login, and its client may ask other servers. JSON that does not so much as try
-// to be JSON-RPC is JSON, and what says that it is JSON-RPC is no other JSON.
+// Beside returns the protocol of a payload of HTTP on a wire whose protocol is p: a server
+// of calls also answers plain requests, such as those of a login, and its client may ask
+// other servers. JSON that does not claim to be JSON-RPC is JSON; a payload that claims to
+// be JSON-RPC is of no other JSON protocol.
 func Beside(p protocol.Protocol, payload []byte) protocol.Protocol {
 	says := bytes.Contains(payload, []byte(`"jsonrpc"`))
 	switch _, calls := p.(*jsonrpc.Dialect); {

@@ -9,20 +9,20 @@ import (
 	"github.com/wirectl/wirectl/protocol/protobuf"
 )
 
-// Calls says by the path of a gRPC call what its messages are.
+// Calls gives the types of the messages of a gRPC call by its path.
 type Calls struct {
-	// Known are the methods whose messages are known in any case, and Schema
-	// those of a schema that was given; either may be nil.
+	// Known are the methods whose messages are always known, and Schema those of a given
+	// schema; either may be nil.
 	Known, Schema *protobuf.Methods
 }
 
 // latisPath is the path of the one method of Latis.
 const latisPath = "/latis.v1.LatisService/Connect"
 
-// Of returns the protocols of a call's messages, those of the client and those of
-// the server. known is false for a method that nobody has described, whose
-// messages are protobuf and no more can be said. Both are nil if the path tells
-// nothing: there is none, or the messages are in another encoding.
+// Of returns the protocols of a call's messages, those of the client and those of the
+// server. known is false for a method that is not described anywhere: its messages are
+// protobuf without a schema. Both are nil if there is no path, or the messages are in
+// another encoding.
 func (c *Calls) Of(head *frame.Head) (request, answer protocol.Protocol, known bool) {
 	switch kind, _, _ := mime.ParseMediaType(head.Get("Content-Type")); kind {
 	case "application/grpc", "application/grpc+proto":

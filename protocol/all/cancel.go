@@ -17,18 +17,18 @@ import (
 	"github.com/wirectl/wirectl/protocol/theory"
 )
 
-// A Target is a request that is to be cancelled.
+// A Target is a request to cancel.
 type Target struct {
 	Opened *protocol.Message
-	// Payload is that of the request, and Name what its answer calls the operation if
-	// that goes on: a turn, a task. Neither need be known.
+	// Payload is that of the request, and Name the name that its answer gives to an
+	// operation that goes on: a turn, a task. Either may be unknown.
 	Payload []byte
 	Name    protocol.Token
 }
 
-// AppendCancel appends the payload by which, in p, the sender of a request asks for its
-// end. Where a cancel has an id of its own, it is the number n, which has to be new. The
-// error says why there is no such cancel.
+// AppendCancel appends the payload by which, in p, the sender of a request cancels it. If a
+// cancel has an id of its own, it is the number n, which must be new. The error says why
+// there is no such cancel.
 func AppendCancel(dst []byte, p protocol.Protocol, t *Target, n int64) ([]byte, error) {
 	if t.Name.Space == protocol.SpaceTask {
 		return t.appendTask(dst, "tasks/cancel", n), nil
@@ -65,8 +65,8 @@ func AppendCancel(dst []byte, p protocol.Protocol, t *Target, n int64) ([]byte, 
 	return append(dst, json...), nil
 }
 
-// AppendPoll appends the payload that asks how the operation of a request goes. It reports
-// whether there is one: only tasks are asked for, and not if a stream tells of them.
+// AppendPoll appends the payload that asks for the state of a request's operation. It
+// reports whether there is one: only for tasks, and not if a stream reports their state.
 func AppendPoll(dst []byte, t *Target, n int64) (_ []byte, ok bool) {
 	if t.Name.Space != protocol.SpaceTask || slices.Contains(a2a.Rules.Streams, string(t.Opened.Kind)) {
 		return dst, false
@@ -74,8 +74,8 @@ func AppendPoll(dst []byte, t *Target, n int64) (_ []byte, ok bool) {
 	return t.appendTask(dst, "tasks/get", n), true
 }
 
-// appendTask appends a request about a task; method is its name in MCP and A2A 0.3. It says
-// of its sender what the request said that became the task.
+// appendTask appends a request about a task; method is its name in MCP and A2A 0.3. It
+// describes its sender as the request did that became the task.
 func (t *Target) appendTask(dst []byte, method string, n int64) []byte {
 	if m, version := a2a.ByName(t.Opened.Kind); m != nil {
 		if string(version) != a2a.V03 {
@@ -103,14 +103,13 @@ func (t *Target) appendTask(dst []byte, method string, n int64) []byte {
 	return append(dst, "}}"...)
 }
 
-// A cancelForm is how a protocol writes a cancel, in JSON: the first argument is
-// the token that names the request, the second an id of its own, the third what the
-// request itself refers to.
+// A cancelForm is the form of a cancel in JSON: the first argument is the token that names
+// the request, the second the cancel's own id, the third the Ref of the request.
 type cancelForm struct {
 	json string
 	turn string // for a turn without an id, if that has another form
 	bind bool   // it names the request by its second name
-	ref  bool   // and what that refers to
+	ref  bool   // it has the Ref of the request
 
 	kinds []string // of requests that it ends; nil for all
 }

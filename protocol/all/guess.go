@@ -17,13 +17,13 @@ import (
 	"github.com/wirectl/wirectl/protocol/protobuf"
 )
 
-// A Guess is what a stream is taken for. What is set before [Guess.Detect] is
-// taken as given.
+// A Guess is the framing and protocol that a stream seems to have. Those that are set
+// before [Guess.Detect] are given.
 type Guess struct {
 	Framing  frame.Framing // nil if no framing fits
 	Protocol protocol.Protocol
-	// Limit is the largest payload that is expected, in bytes, where that is more
-	// than [frame.DefaultLimit].
+	// Limit is the largest payload that is expected, in bytes, if that is more than
+	// [frame.DefaultLimit].
 	Limit int
 
 	reasons []string
@@ -31,7 +31,7 @@ type Guess struct {
 	broken  []protocol.Protocol // whose broken message the first payload may be
 }
 
-// String says what the stream was taken for, and why.
+// String says what the stream seems to be, and why.
 func (g *Guess) String() string { return strings.Join(g.reasons, ", ") }
 
 // Clear reports whether a payload told what the stream is.
@@ -71,8 +71,8 @@ func (g *Guess) Detect(head []byte, atEOF bool) bool {
 	return true
 }
 
-// possible reports whether the stream may be frames at all, as what begins like
-// something well known is not, unless it is said to be.
+// possible reports whether the stream may be frames at all. Input that begins like
+// something well known may not, unless its framing is given.
 func (g *Guess) possible(head []byte) bool {
 	if g.Framing != nil {
 		return true
@@ -92,7 +92,7 @@ func (g *Guess) isBrokenHeader(head []byte, samples []sample) bool {
 		!slices.ContainsFunc(samples, func(s sample) bool { return s.framing == frame.Header })
 }
 
-// limit is how large a payload may be.
+// limit is the largest payload that is possible.
 func (g *Guess) limit() int { return max(g.Limit, frame.DefaultLimit) }
 
 // claims takes a sample whose payload, all of it, a protocol recognizes.
@@ -102,7 +102,7 @@ func (g *Guess) claims(s sample) bool {
 		return s.framing == g.Framing && g.takeUnclear(s)
 	case g.isNamed():
 		return Plausible(g.Protocol)(s.payload, true) && g.decide(s, g.Protocol, "")
-	case s.compressed: // which is not text, but what stands after a length of 16 MiB may be
+	case s.compressed: // gzip is not text, but the bytes after a length of 16 MiB may look like it
 		return (s.framing == g.Framing || !isText(s.payload)) && g.takeCompressed(s)
 	}
 	p, why := recognizeFirst(s.payload)
@@ -178,10 +178,9 @@ func isHeader(line []byte) bool { return frame.Recognize(line) == frame.HeaderFr
 // in binary framings can make shorter ones.
 const minText = 4
 
-// takeUnclear takes a sample whose payload belongs to no protocol. On lines
-// that is mostly a line of text which should not be there, so that JSON is what
-// to expect, as it is behind headers and where an object begins; empty payloads
-// are messages of gRPC.
+// takeUnclear takes a sample whose payload belongs to no protocol. On lines that is mostly
+// a stray line of text, so JSON is expected, as it is after headers and where an object
+// begins; empty payloads are messages of gRPC.
 func (g *Guess) takeUnclear(s sample) bool {
 	g.open = true
 	switch {
@@ -189,7 +188,7 @@ func (g *Guess) takeUnclear(s sample) bool {
 		return g.decide(s, marked(s.payload), "the first payload begins as an object, and is not JSON")
 	case s.framing == frame.Line || s.framing == frame.Header:
 		return g.decide(s, opaque.JSON, "it mostly is, and the first payload does not tell")
-	case s.framing == frame.GRPC && !s.begun: // nor is there a frame
+	case s.framing == frame.GRPC && !s.begun: // there is no frame
 		return g.decide(s, protobuf.Schemaless{}, "it mostly is, and the first message does not tell")
 	case s.framing == frame.GRPC && len(s.payload) == 0:
 		return g.decide(s, protobuf.Schemaless{}, "the first message is empty")
@@ -212,10 +211,9 @@ func (g *Guess) decide(s sample, p protocol.Protocol, why string) bool {
 	return true
 }
 
-// tells reports whether p, which recognizes the payload of s, does so by more
-// than chance. Short lines, and short payloads after a length of one byte, may be digits
-// between other bytes. Text may look like protobuf if its first letter is taken for a
-// length.
+// tells reports whether it is more than chance that p recognizes the payload of s. Short
+// lines, and short payloads after a length of one byte, may be digits between other bytes.
+// Text may look like protobuf if its first letter is taken for a length.
 func (s sample) tells(p protocol.Protocol) bool {
 	switch {
 	case p == opaque.Bytes || len(s.payload) == 0:
@@ -229,8 +227,8 @@ func (s sample) tells(p protocol.Protocol) bool {
 	}
 }
 
-// isNoText reports whether a payload is more than text, as protobuf mostly is.
-// The tag of its first field looks like a line's end where that is a string.
+// isNoText reports whether a payload is more than text, as protobuf mostly is. The tag of
+// its first field looks like the end of a line if that is a string.
 func isNoText(payload []byte) bool {
 	return len(payload) > 0 && (payload[0] == '\n' || !isText(payload))
 }

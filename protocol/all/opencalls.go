@@ -14,9 +14,9 @@ import (
 // of later calls are. A session can name any number of calls: those that began
 // long ago are forgotten.
 type OpenCalls struct {
-	// Known says what is known of a call; nil knows Latis alone.
+	// Known are the calls that are described; nil knows only Latis.
 	Known *Calls
-	// Lacking, if not nil, is told the path of each call that nobody has described.
+	// Lacking, if not nil, is told the path of each call that is not described.
 	Lacking func(path string)
 
 	learned    protobuf.Learned
@@ -30,15 +30,15 @@ type callKey struct {
 
 type call struct {
 	request, answer protocol.Protocol
-	reflection      bool // the answers tell of schemas
+	reflection      bool // the answers contain schemas
 	events          bool // the answers are events, which tell whether they are of the protocol
 }
 
 // maxYoung is how many calls begin before older ones are forgotten.
 const maxYoung = 1 << 15
 
-// Protocol returns the protocol of a message of a call; nil for any other frame,
-// and where the path of the call tells nothing. It also tracks the heads of calls.
+// Protocol returns the protocol of a message of a call; nil for any other frame, and if the
+// path of the call does not tell. It also tracks the heads of calls.
 func (o *OpenCalls) Protocol(f *frame.Frame) protocol.Protocol {
 	m := f.Meta
 	if m == nil || f.Gap {
@@ -72,7 +72,7 @@ func (o *OpenCalls) Protocol(f *frame.Frame) protocol.Protocol {
 				o.learned.Learn(f.Payload())
 			}
 			if c.events && !opencode.IsEvent(f.Payload()) {
-				return nil // what another server says
+				return nil // from another server
 			}
 			return c.answer
 		}

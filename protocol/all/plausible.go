@@ -13,8 +13,8 @@ import (
 	"github.com/wirectl/wirectl/protocol/opaque"
 )
 
-// Plausible returns the judge of whether bytes are a payload of p or, when they
-// are not the whole of it, how one may begin.
+// Plausible returns a function that reports whether bytes may be a payload of p or, if they
+// are not whole, the beginning of one.
 func Plausible(p protocol.Protocol) func(payload []byte, whole bool) bool {
 	return func(payload []byte, whole bool) bool {
 		switch p.Encoding() {

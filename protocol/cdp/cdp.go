@@ -129,7 +129,7 @@ func (w *wire) readResult(s *jsonscan.Scanner) {
 	}
 }
 
-// interpret says what the members mean.
+// interpret sets the meaning of the members.
 func (w *wire) interpret(m *protocol.Message) {
 	m.Within = jsonwalk.Token(w.session, protocol.SpaceSession)
 	switch {
@@ -146,7 +146,7 @@ func (w *wire) interpret(m *protocol.Message) {
 	}
 }
 
-// interpretMethod says what a command or an event means.
+// interpretMethod sets the meaning of a command or an event.
 func (w *wire) interpretMethod(m *protocol.Message) {
 	if !isMethod(w.method) {
 		m.Faults |= protocol.UnknownKind
@@ -184,7 +184,7 @@ var (
 	kindError  = []byte("error")
 )
 
-// interpretAnswer says what an answer means. A page that throws and a navigation that
+// interpretAnswer sets the meaning of an answer. A page that throws and a navigation that
 // fails are results.
 func (w *wire) interpretAnswer(m *protocol.Message) {
 	m.From, m.ID = frame.U2C, jsonwalk.Token(w.id, protocol.SpaceID)

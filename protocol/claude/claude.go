@@ -138,8 +138,8 @@ func (w *wire) interpret(m *protocol.Message) {
 	}
 }
 
-// step returns what an event does to a block of a message. Events of subagents have their own
-// numbers, and are ignored.
+// step returns the effect of an event on a block of a message. Events of subagents have
+// their own numbers, and are ignored.
 func (w *wire) step() protocol.Step {
 	if len(w.parent) > 0 && w.parent[0] != 'n' {
 		return protocol.Step{}

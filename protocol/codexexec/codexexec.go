@@ -1,5 +1,5 @@
-// Package codexexec parses what codex exec --json writes: the events of a thread, of
-// which one turn follows the other. Nothing goes the other way.
+// Package codexexec parses the output of codex exec --json: the events of a thread, one
+// turn after the other. Nothing goes the other way.
 package codexexec
 
 import (

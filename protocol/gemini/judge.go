@@ -30,7 +30,7 @@ func readUse(s *jsonscan.Scanner, r *modelapi.Results) {
 	}
 }
 
-// Answer judges the usage, which the last event has to tell of, and gathers tool calls.
+// Answer judges the usage, which the last event must have, and gathers tool calls.
 func (api) Answer(payload []byte, m *protocol.Message, t *modelapi.Tools) []protocol.Broken {
 	gather(payload, t)
 	if len(m.StopReason) == 0 || m.Phase == protocol.Fail || jsonscan.KindOf(payload) != jsonscan.Object {
@@ -43,7 +43,7 @@ func (api) Answer(payload []byte, m *protocol.Message, t *modelapi.Tools) []prot
 	return modelapi.Sum(usage, "totalTokenCount", "promptTokenCount", "toolUsePromptTokenCount", "candidatesTokenCount", "thoughtsTokenCount")
 }
 
-// gather adds the tool calls of an answer, or of each of an array of them.
+// gather adds the tool calls of an answer, or of each answer in an array.
 func gather(payload []byte, t *modelapi.Tools) {
 	if !bytes.Contains(payload, []byte(`"functionCall"`)) {
 		return

@@ -166,7 +166,7 @@ func (w *liveWire) interpret(m *protocol.Message) {
 	}
 }
 
-// interpretContent sets what a serverContent does to its turn.
+// interpretContent sets the effect of a serverContent on its turn.
 func (w *liveWire) interpretContent(m *protocol.Message) {
 	switch {
 	case w.complete != nil:

@@ -23,7 +23,7 @@ func a2aMethods() map[string]Method {
 	return methods
 }
 
-// readTaskA2A says what a message does to a task.
+// readTaskA2A sets the effect of a message on a task.
 func readTaskA2A(e *envelope, m *protocol.Message) {
 	switch m.Phase {
 	case protocol.Open:
@@ -32,7 +32,7 @@ func readTaskA2A(e *envelope, m *protocol.Message) {
 			method.Request(e.value(Params), m)
 		}
 	case protocol.Close:
-		m.Version = nil // of a result it is that of its form
+		m.Version = nil // that of a result is the version of its form
 		a2a.Answer(e.value(Result), m)
 	}
 }

@@ -54,8 +54,8 @@ var ACP = New("acp", Grammar{
 	},
 })
 
-// readTurnACP says what a message tells of a turn. An update of version 2 ends it: the agent
-// is idle.
+// readTurnACP sets the effect of a message on a turn. An update of version 2 ends it: the
+// agent is idle.
 func readTurnACP(e *envelope, m *protocol.Message) {
 	if e.value(UsageTotalTokens) != nil {
 		m.Usage = e.usage(UsageTotalTokens, UsageCachedTokens, UsageOutputTokens)
@@ -143,7 +143,7 @@ func permissionOptions(asked string, m *protocol.Message, payload []byte) (ids [
 	return ids
 }
 
-// judgeACP2 finds a chunk of a message that does not say of which.
+// judgeACP2 finds a chunk that does not name its message.
 func judgeACP2(j *protocol.Judged) {
 	switch m := j.Message; string(m.Label) {
 	case "user_message_chunk", "agent_message_chunk", "agent_thought_chunk":

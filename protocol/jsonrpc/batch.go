@@ -10,8 +10,8 @@ import (
 
 var kindBatch = []byte("batch")
 
-// parseBatch reads the messages of a batch, whose array has been entered. What
-// each of them means is told by [Items] and another Parse.
+// parseBatch reads the messages of a batch, whose array has been entered. [Items] and
+// another Parse give their meanings.
 func (d *Dialect) parseBatch(s *jsonscan.Scanner, m *protocol.Message) error {
 	for s.Elem() {
 		m.Count++
@@ -24,8 +24,8 @@ func (d *Dialect) parseBatch(s *jsonscan.Scanner, m *protocol.Message) error {
 	return jsonwalk.Finish(s, s.End(), m)
 }
 
-// Items yields the messages of a batch, and of another payload the payload
-// itself. They borrow from payload. It stops at the first that is not JSON.
+// Items yields the messages of a batch, or any other payload as it is. They borrow from
+// payload. It stops at the first one that is not JSON.
 func Items(payload []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		var s jsonscan.Scanner

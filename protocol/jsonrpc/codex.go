@@ -43,7 +43,7 @@ var Codex = New("codex", Grammar{
 	}),
 })
 
-// codexMethods adds the methods of which no more is known than the side that sends them.
+// codexMethods adds the methods of which only the sender matters.
 func codexMethods(methods map[string]Method) map[string]Method {
 	for from, names := range map[frame.Dir]string{frame.C2U: codexClient, frame.U2C: codexServer} {
 		for name := range strings.FieldsSeq(names) {
@@ -106,7 +106,8 @@ const codexServer = `
 	turn/plan/updated turn/started warning windows/worldWritableWarning windowsSandbox/setupCompleted
 `
 
-// readTurnCodex says what a message does to a turn. Notifications of a turn are its parts.
+// readTurnCodex sets the effect of a message on a turn. Notifications of a turn are its
+// parts.
 func readTurnCodex(e *envelope, m *protocol.Message) {
 	turn := e.token(Name{TurnID, protocol.SpaceTurn})
 	switch {
@@ -139,7 +140,7 @@ func readTurnCodex(e *envelope, m *protocol.Message) {
 	}
 }
 
-// stepCodex returns what a notification does to an item. The output of a command can
+// stepCodex returns the effect of a notification on an item. The output of a command can
 // outlive it.
 func (e *envelope) stepCodex(kind []byte) protocol.Step {
 	item := e.token(Name{ItemID, protocol.SpaceStep})
@@ -163,7 +164,7 @@ func (e *envelope) usage(input, cached, output Member) protocol.Usage {
 	}
 }
 
-// say consumes what a message says to people, and keeps it unless that is nothing.
+// say consumes the text of a message for people, and keeps it unless it is empty.
 func (e *envelope) say(s *jsonscan.Scanner) {
 	start := s.Offset()
 	s.Skip()
@@ -178,8 +179,8 @@ func (e *envelope) sayAt(at place) {
 	}
 }
 
-// readBlocks walks the next value, an array of blocks or items of which the first that has
-// a text says it.
+// readBlocks walks the next value, an array of blocks or items, and keeps the first text in
+// it.
 func (e *envelope) readBlocks(s *jsonscan.Scanner) {
 	if s.Peek() != jsonscan.Array {
 		e.say(s)
@@ -222,7 +223,7 @@ func (e *envelope) readItem(s *jsonscan.Scanner) {
 	}
 }
 
-// readTokenUsage walks the next value, which says what models were given and gave.
+// readTokenUsage walks the next value, which is the usage of models.
 func (e *envelope) readTokenUsage(s *jsonscan.Scanner) {
 	for ok := s.Object(); ok && s.Next(); {
 		switch string(s.Key()) {

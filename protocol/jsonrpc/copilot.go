@@ -32,8 +32,8 @@ var Copilot = New("copilot", Grammar{
 	}),
 })
 
-// copilotMethods adds methods of a session: requests about it, and those that answer what
-// the runtime has asked.
+// copilotMethods adds methods of a session: requests about it, and those that answer
+// questions of the runtime.
 func copilotMethods(methods map[string]Method) map[string]Method {
 	for _, name := range []string{
 		"create", "delete", "destroy", "detach", "getLastId", "getMessages", "list", "resume", "shutdown", "suspend",
@@ -84,8 +84,8 @@ var CopilotRules = protocol.Rules{
 	},
 }
 
-// readTurnCopilot says what a message does to a turn, and to what the runtime has asked in
-// it. Many failures are good answers whose success is false.
+// readTurnCopilot sets the effect of a message on a turn, and on a question of the runtime
+// in it. Many failures are good answers whose success is false.
 func readTurnCopilot(e *envelope, m *protocol.Message) {
 	session := e.token(ofSession)
 	asked := e.token(Name{ParamsRequestID, protocol.SpaceID})
@@ -109,7 +109,7 @@ var (
 	completed = []byte(".completed")
 )
 
-// readEventCopilot says what an event of a session means.
+// readEventCopilot sets the meaning of an event of a session.
 func readEventCopilot(e *envelope, m *protocol.Message, session, asked protocol.Token) {
 	kind := jsonwalk.Word(e.value(EventType))
 	if len(kind) == 0 {

@@ -17,8 +17,8 @@ type dap struct{}
 func (dap) Name() string                { return "dap" }
 func (dap) Encoding() protocol.Encoding { return protocol.JSON }
 
-// dapMessage is what one walk over a DAP message has found: words without
-// their quotes, and the other members as they are written.
+// dapMessage is the result of one walk over a DAP message: words without their quotes, and
+// the other members as they are written.
 type dapMessage struct {
 	kind, command, event, category []byte // words
 
@@ -145,8 +145,8 @@ func (d *dapMessage) interpretResponse(m *protocol.Message) {
 	m.Text = d.message
 }
 
-// interpretEvent says what an event means. A progress is one of the adapter's
-// own, so that its events are part of no answer.
+// interpretEvent sets the meaning of an event. A progress has an id of the adapter, so its
+// events are part of no answer.
 func (d *dapMessage) interpretEvent(m *protocol.Message) {
 	m.Kind, m.From = d.event, frame.U2C
 	m.Label, m.Text = d.category, d.body

@@ -8,8 +8,7 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// A Member is a member of a message to which some protocol of the family gives
-// a meaning.
+// A Member is a member of a message that has a meaning in some protocol of the family.
 type Member uint8
 
 const (
@@ -53,14 +52,14 @@ const (
 	UsageTotalTokens         // usage.totalTokens, of params.update or of result
 	UsageCachedTokens        // usage.cachedReadTokens
 	UsageOutputTokens        // usage.outputTokens
-	Says                     // what agents and their clients say to people, wherever it stands in params
+	Says                     // text of agents and their clients for people, anywhere in params
 	ParamsType               // params.type
 	ParamsHookType           // params.hookType
 	EventType                // params.event.type
 	EventData                // params.event.data
 	EventAborted             // params.event.data.aborted
 	EventModel               // params.event.data.model
-	EventName                // what params.event.data is about: a tool, a kind of permission
+	EventName                // the subject of params.event.data: a tool, a kind of permission
 	ParamsID                 // params.id
 	ParamsName               // params.name
 	ParamsPartialResultToken // params.partialResultToken
@@ -102,14 +101,13 @@ const (
 	numMembers
 )
 
-// envelope is what one walk over a message has found, in whatever order its
-// members stand.
+// envelope is the result of one walk over a message, whatever the order of its members.
 type envelope struct {
 	versioned bool   // the jsonrpc member is "2.0"
 	method    []byte // without quotes; nil unless it is a string
 	asks      bool   // there is a method, of whatever kind, or params
 	payload   []byte
-	// places say where in the payload the members are. They are small, because all are
+	// places are those of the members in the payload. They are small, because all are
 	// cleared for each message.
 	places [numMembers]place
 }
@@ -132,7 +130,7 @@ func (e *envelope) value(m Member) []byte {
 // keep consumes the next value, which is that of a member.
 func (e *envelope) keep(m Member, s *jsonscan.Scanner) { e.keepSince(m, s, s.Offset()) }
 
-// keepSince is keep of the value that begins at start, of which some may be consumed.
+// keepSince is keep for a value that begins at start and may be partly consumed.
 func (e *envelope) keepSince(m Member, s *jsonscan.Scanner, start int) {
 	s.Skip()
 	e.places[m] = place{}

@@ -23,17 +23,17 @@ type Dialect struct {
 	grammar Grammar
 }
 
-// A Grammar is what a dialect adds to JSON-RPC 2.0.
+// A Grammar is the part of a dialect that goes beyond JSON-RPC 2.0.
 type Grammar struct {
-	// Methods are those of the protocol. Others are messages too; of them nothing more
-	// is known.
+	// Methods are those of the protocol. Messages with other methods are valid, and have no
+	// further meaning.
 	Methods map[string]Method
-	// Binds are the members by which every request may give itself a second
-	// name, the preferred one first.
+	// Binds are the members in which any request may give itself a second name, the
+	// preferred one first.
 	Binds []Name
 	// Cancelled are the answers that end an exchange as cancelled.
 	Cancelled []Outcome
-	// Answers is the direction in which alone answers travel, if there is one.
+	// Answers is the only direction of answers, if there is just one.
 	Answers frame.Dir
 	// IntegerIDs forbids ids that are numbers with a fraction or an exponent.
 	IntegerIDs bool
@@ -49,9 +49,9 @@ type Grammar struct {
 	NoBatches bool
 	// Turns is how operations end that outlive the request that began them.
 	Turns Turns
-	// Says says that what the member Says holds tells a reader more than all params do.
+	// Says says that the member Says tells a reader more than all params do.
 	Says bool
-	// ToolErrors says that result.isError tells of a tool that failed.
+	// ToolErrors says that result.isError reports a tool that failed.
 	ToolErrors bool
 }
 
@@ -70,10 +70,10 @@ const (
 // A Method describes a method. Either side may send the zero Method, and it opens an
 // exchange if it has an id.
 type Method struct {
-	// From is the side that sends it, where only one may.
+	// From is the side that sends it, if only one may.
 	From frame.Dir
-	// Does is what a message with this method does to the exchange Ref: Part
-	// or Cancel, or nothing.
+	// Does is the effect of a message with this method on the exchange Ref: Part or Cancel,
+	// or none.
 	Does protocol.Phase
 	// Ref is the member that names the exchange it acts on.
 	Ref Name
@@ -93,8 +93,8 @@ type Name struct {
 	Space  protocol.Space
 }
 
-// An Outcome is an answer in which Member has exactly the value Is. Where With is
-// not None, and no member With is there, it may also be the answer to a cancel.
+// An Outcome is an answer in which Member has exactly the value Is. If With is not None,
+// and there is no member With, it may also be the answer to a cancel.
 type Outcome struct {
 	Member Member
 	Is     string
@@ -131,7 +131,7 @@ func (d *Dialect) Parse(payload []byte, m *protocol.Message) error {
 	return jsonwalk.Finish(&s, err, m)
 }
 
-// interpret says what the members of e mean.
+// interpret sets the meaning of the members of e.
 func (d *Dialect) interpret(e *envelope, m *protocol.Message) {
 	switch {
 	case e.method != nil:
@@ -139,7 +139,7 @@ func (d *Dialect) interpret(e *envelope, m *protocol.Message) {
 	case e.value(Result) != nil || e.value(Error) != nil:
 		d.interpretAnswer(e, m)
 	case (e.versioned || d.grammar.Unversioned) && e.hasID() && !e.asks:
-		// Seen: servers whose handler returns nothing leave out the result.
+		// Servers whose handler returns nothing leave out the result.
 		m.Faults |= protocol.NoAnswer
 		d.interpretAnswer(e, m)
 	default:
@@ -163,7 +163,7 @@ func (d *Dialect) interpret(e *envelope, m *protocol.Message) {
 	}
 }
 
-// interpretMethod says what a request or notification means.
+// interpretMethod sets the meaning of a request or notification.
 func (d *Dialect) interpretMethod(e *envelope, m *protocol.Message) {
 	method := d.grammar.Methods[string(e.method)]
 	m.Kind = e.method
@@ -212,7 +212,7 @@ var (
 	kindError  = []byte("error")
 )
 
-// interpretAnswer says what a response means.
+// interpretAnswer sets the meaning of a response.
 func (d *Dialect) interpretAnswer(e *envelope, m *protocol.Message) {
 	m.From = d.grammar.Answers
 	m.Faults |= d.checkAnswer(e)
@@ -250,8 +250,8 @@ func version(raw []byte) []byte {
 	return jsonwalk.Word(raw)
 }
 
-// isError reports whether an answer is an error. Peers that always write both
-// members put null where they mean none.
+// isError reports whether an answer is an error. Peers that always write both members put
+// null for the one they do not mean.
 func isError(e *envelope) bool {
 	raw := e.value(Error)
 	return raw != nil && (raw[0] != 'n' || e.value(Result) == nil)
@@ -269,11 +269,11 @@ func (d *Dialect) checkAnswer(e *envelope) (f protocol.Faults) {
 	if e.value(ID) == nil {
 		return f | protocol.MissingField
 	}
-	// An error that answers what could not be read has the id null.
+	// An error that answers an unreadable request has the id null.
 	return f | d.checkID(e.value(ID), failed)
 }
 
-// checkID returns the fault of an id that is there.
+// checkID returns the fault of an id that exists.
 func (d *Dialect) checkID(raw []byte, null bool) protocol.Faults {
 	ok := false
 	switch jsonscan.KindOf(raw) {

@@ -67,7 +67,7 @@ var MCP = New("mcp", Grammar{
 	},
 })
 
-// readTaskMCP says what a message does to an operation: a request may continue one, an
+// readTaskMCP sets the effect of a message on an operation: a request may continue one, an
 // answer may let it go on with a retry or as a task, and the status of a task may end it.
 func readTaskMCP(e *envelope, m *protocol.Message) {
 	switch m.Phase {
@@ -103,7 +103,7 @@ func readTaskMCP(e *envelope, m *protocol.Message) {
 	}
 }
 
-// taskEffect returns what the status of a task does to the task.
+// taskEffect returns the effect of the status of a task on the task.
 func taskEffect(status []byte, task protocol.Token) protocol.Effect {
 	if task.IsZero() || status == nil {
 		return protocol.Effect{}

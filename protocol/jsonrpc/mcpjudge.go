@@ -25,7 +25,7 @@ const (
 	mcpResourcesChanged
 	mcpResourceUpdates
 	mcpTaskUpdates
-	mcpBegun // by initialize, whose answer says what the server can do
+	mcpBegun // by initialize, whose answer has the capabilities of the server
 	mcpLogging
 )
 
@@ -39,15 +39,15 @@ var mcpFeatures = []string{
 const tasksExtension = "io.modelcontextprotocol/tasks"
 
 var (
-	// mcpVersions are those whose rules are known.
+	// mcpVersions are the versions whose rules are known.
 	mcpVersions = []string{mcp2024, mcp202503, mcp202506, mcp202511, mcp2026}
 	// mcpRetried are the requests that can be answered by a demand for input.
 	mcpRetried = []string{"tools/call", "prompts/get", "resources/read"}
-	// mcpCached are the requests whose answers say for how long they hold.
+	// mcpCached are the requests whose answers say how long they are valid.
 	mcpCached = []string{
 		"server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read",
 	}
-	// mcpNeeds is what notifications need to have been declared.
+	// mcpNeeds are the features that must be declared before a notification.
 	mcpNeeds = map[string]protocol.Features{
 		"notifications/message":                mcpLogs,
 		"notifications/tools/list_changed":     mcpToolsChanged,
@@ -58,7 +58,7 @@ var (
 	}
 )
 
-// judgeMCP finds what a message breaks of the rules of its version.
+// judgeMCP finds the rules of its version that a message breaks.
 func judgeMCP(j *protocol.Judged) {
 	m := j.Message
 	isBatch := string(m.Kind) == string(kindBatch) && m.Count > 0
@@ -104,7 +104,7 @@ func judgeMCP(j *protocol.Judged) {
 	}
 }
 
-// The findings of which the rules of MCP tell.
+// The findings of the rules of MCP.
 const (
 	wrongVersion   = "wrong-version"
 	wrongResult    = "wrong-result"
@@ -130,7 +130,8 @@ func judgeLogging(j *protocol.Judged) {
 	}
 }
 
-// judgeRequest: each request says its version and what its client can do.
+// judgeRequest judges a request: each states its version and the capabilities of its
+// client.
 func judgeRequest(j *protocol.Judged, e *envelope) {
 	for _, of := range []struct {
 		member Member
@@ -182,7 +183,7 @@ func judgeResult(j *protocol.Judged, e *envelope) {
 	j.Break(wrongResult, "the result of %s %s is of the type %s", j.Asked, j.Message.ID.Text, kind)
 }
 
-// judgeError: codes of the range of MCP are those of its version.
+// judgeError judges an error: codes in the range of MCP must be those of its version.
 func judgeError(j *protocol.Judged, code []byte) {
 	n, err := strconv.Atoi(string(code))
 	if err == nil && (n == -32002 || n == -32042 || -32099 <= n && n < -32022) {
@@ -190,7 +191,8 @@ func judgeError(j *protocol.Judged, code []byte) {
 	}
 }
 
-// judgeNotification: what changes is told on a subscription, and only what was asked for.
+// judgeNotification judges a notification: changes are sent on a subscription, and only
+// those that were asked for.
 func judgeNotification(j *protocol.Judged, e *envelope) {
 	m := j.Message
 	j.Needs = mcpNeeds[string(m.Kind)]
@@ -261,7 +263,7 @@ func subscribed(raw []byte) (f protocol.Features) {
 	return f
 }
 
-// inputs reads what inputRequests need of a client.
+// inputs returns the features that inputRequests need.
 func inputs(raw []byte) (f protocol.Features) {
 	for _, request := range members(raw) {
 		method, _ := jsonscan.Get(request, "method")
@@ -345,7 +347,7 @@ func nameInHead(m *protocol.Message) string {
 	return string(m.Label)
 }
 
-// plainHeader decodes a value of a head that is not plain ASCII.
+// plainHeader decodes a header value that is not plain ASCII.
 func plainHeader(value string) string {
 	if coded, ok := strings.CutPrefix(value, "=?base64?"); ok {
 		text, err := base64.StdEncoding.DecodeString(strings.TrimSuffix(coded, "?="))

@@ -6,8 +6,8 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// What the protocols of the family demand of a session. In all of them a
-// client may go away while its requests are open.
+// The demands of the protocols of the family on a session. In all of these a client may go
+// away while its requests are open.
 var (
 	// PlainRules are those of JSON-RPC 2.0, which has no cancels.
 	PlainRules = protocol.Rules{UniqueIDs: true, MayLeave: true}
@@ -96,9 +96,9 @@ var (
 	}
 )
 
-// acpRules adds to r what all versions of ACP share: session/cancel makes the prompt end
-// with the stop reason "cancelled"; $/cancel_request leaves the answer open. Updates name a
-// session, which can outlive its prompts.
+// acpRules adds to r the rules that all versions of ACP share: session/cancel makes the
+// prompt end with the stop reason "cancelled"; $/cancel_request leaves the answer open.
+// Updates name a session, which can outlive its prompts.
 func acpRules(r protocol.Rules) protocol.Rules {
 	r.UniqueIDs, r.MayLeave, r.LooseRefs = true, true, true
 	r.Framing = frame.Line
@@ -127,8 +127,8 @@ func acpRules(r protocol.Rules) protocol.Rules {
 	return r
 }
 
-// mcpRules adds to r what all versions of MCP share: a cancelled request gets no answer.
-// (MCP, Utilities, Cancellation and Progress.) Tasks and retries can come on other
+// mcpRules adds to r the rules that all versions of MCP share: a cancelled request gets no
+// answer. (MCP, Utilities, Cancellation and Progress.) Tasks and retries can come on other
 // connections.
 func mcpRules(r protocol.Rules) protocol.Rules {
 	r.UniqueIDs, r.MayLeave = true, true

@@ -10,8 +10,8 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// Request judges whether each tool result is for a call of the conversation. One that goes
-// on from what the server keeps may have calls there.
+// Request judges whether each tool result is for a call of the conversation. A request that
+// continues a conversation at the server may have calls there.
 func (api) Request(body []byte) []protocol.Broken {
 	var r modelapi.Results
 	kept := false
@@ -77,7 +77,7 @@ func readInput(s *jsonscan.Scanner, r *modelapi.Results) bool {
 	return string(kind) == "item_reference"
 }
 
-// Answer judges the usage, and the tool calls of what is whole.
+// Answer judges the usage, and the tool calls of a whole message.
 func (api) Answer(payload []byte, m *protocol.Message, t *modelapi.Tools) []protocol.Broken {
 	kind := string(m.Kind)
 	response := payload
@@ -116,7 +116,7 @@ func judgeUsage(usage []byte) []protocol.Broken {
 	return modelapi.Sum(usage, "total_tokens", in, out)
 }
 
-// gather adds the tool calls of an answer, or what a chunk has of them.
+// gather adds the tool calls of an answer, or of a chunk.
 func gather(answer []byte, t *modelapi.Tools) {
 	if !bytes.Contains(answer, []byte(`"arguments"`)) && !bytes.Contains(answer, []byte(`"name"`)) {
 		return
@@ -138,7 +138,7 @@ func gather(answer []byte, t *modelapi.Tools) {
 	}
 }
 
-// gatherName adds the name of a tool call that is announced.
+// gatherName adds the name of a tool call that begins.
 func gatherName(event []byte, t *modelapi.Tools) {
 	if arguments, ok := jsonscan.Get(event, "item", "arguments"); ok && jsonscan.KindOf(arguments) == jsonscan.String {
 		name, _ := jsonscan.Get(event, "item", "name")

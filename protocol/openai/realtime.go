@@ -25,8 +25,8 @@ type realtime struct{ api }
 
 func (realtime) Name() string { return "openai-realtime" }
 
-// Parse reads one event, as [protocol.Protocol] wants it. ID is the id of a response. Bind is
-// the id of a client's event, and Ref that of the event that caused an error.
+// Parse reads one event; see [protocol.Protocol]. ID is the id of a response. Bind is the
+// id of a client's event, and Ref that of the event that caused an error.
 func (realtime) Parse(payload []byte, m *protocol.Message) error {
 	m.Reset()
 	var s jsonscan.Scanner
@@ -123,7 +123,7 @@ func (e *realtimeEvent) interpret(w *wire, m *protocol.Message) {
 	}
 }
 
-// interpretResponse sets what an event does to its response.
+// interpretResponse sets the effect of an event on its response.
 func (w *wire) interpretResponse(m *protocol.Message) {
 	switch kind := string(w.event); kind {
 	case "response.done", "response.completed", "response.incomplete", "response.failed", "response.cancelled":

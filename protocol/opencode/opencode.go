@@ -162,8 +162,8 @@ func (opencode) Parse(payload []byte, m *protocol.Message) error {
 	return jsonwalk.End(&s, m)
 }
 
-// interpret fills m. A payload that is not an event is a body, which may have the error of a
-// turn.
+// interpret fills m. A payload that is not an event is a body, which may have the error of
+// a turn.
 func (w *wire) interpret(m *protocol.Message) {
 	m.Text = w.text
 	if w.kind == nil || !w.event {

@@ -7,8 +7,8 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// wire is what one walk over a body or an event has found, in whatever order its members
-// stand. Words are without quotes; ids and texts are as written.
+// wire is the result of one walk over a body or an event, whatever the order of its
+// members. Words are without quotes; ids and texts are as written.
 type wire struct {
 	kind              []byte
 	event             bool // it has properties
@@ -68,7 +68,7 @@ func (w *wire) readProperties(s *jsonscan.Scanner) {
 	}
 }
 
-// readInfo walks the next value, which says of a message how it ended.
+// readInfo walks the next value, which says how a message ended.
 func (w *wire) readInfo(s *jsonscan.Scanner) {
 	for ok := s.Object(); ok && s.Next(); {
 		switch string(s.Key()) {
@@ -88,8 +88,8 @@ func (w *wire) readInfo(s *jsonscan.Scanner) {
 	}
 }
 
-// readPart walks the next value, which is a part of a message. That of a step which is
-// finished tells what it has used.
+// readPart walks the next value, which is a part of a message. The part of a finished step
+// has its usage.
 func (w *wire) readPart(s *jsonscan.Scanner) {
 	for ok := s.Object(); ok && s.Next(); {
 		switch string(s.Key()) {

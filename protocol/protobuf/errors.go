@@ -10,14 +10,13 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Error says what is wrong with a message in the wire format, or in JSON, and where.
+// Error describes a fault of a message in the wire format, or in JSON, and its place.
 type Error struct {
-	// Path names the field, from the outermost message inwards, by the names
-	// of the schema; without a schema by numbers. A long one begins with an
-	// ellipsis. It is the name of the message itself where no field is to blame,
-	// and may be empty.
+	// Path names the field, from the outermost message inwards, by the names of the schema;
+	// without a schema by numbers. A long path begins with an ellipsis. It is the name of
+	// the message itself if no field is to blame, and may be empty.
 	Path   string
-	Offset int // in the payload; negative where no byte is to blame
+	Offset int // in the payload; negative if no byte is to blame
 	Msg    string
 }
 
@@ -31,13 +30,13 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s at byte %d: %s", e.Path, e.Offset, e.Msg)
 }
 
-// WireError is what an error code of package protowire says of what is at an offset.
+// WireError describes an error code of package protowire at an offset.
 func WireError(at, code int) *Error {
 	e := &Error{Offset: at}
 	switch err := protowire.ParseError(code); {
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		e.Msg = "truncated"
-	case errors.Is(err, protowire.ParseError(math.MinInt)): // what has no word of its own
+	case errors.Is(err, protowire.ParseError(math.MinInt)): // an error without a word of its own
 		e.Msg = fmt.Sprintf("groups nested deeper than %d", protowire.DefaultRecursionLimit)
 	default:
 		e.Msg = plain(err)
@@ -55,7 +54,7 @@ func plain(err error) string {
 // maxPath bounds a path, in bytes, which names the fields next to the fault.
 const maxPath = 200
 
-// within puts the name of the field that holds the fault before the path of e, if there is one.
+// within puts the name of the faulty field before the path of e, if there is one.
 func (e *Error) within(field string) {
 	switch {
 	case e == nil, strings.HasPrefix(e.Path, cut):
@@ -68,10 +67,10 @@ func (e *Error) within(field string) {
 	e.Path = field + e.Path
 }
 
-// cut stands for the fields that a path does not name.
+// cut replaces the fields that a path does not name.
 const cut = "…."
 
-// of names the message where no field is named.
+// of names the message if no field is named.
 func (e *Error) of(s *Schema) *Error {
 	if e.Path == "" {
 		e.Path = s.name

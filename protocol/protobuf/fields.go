@@ -99,7 +99,7 @@ func (v *viewer) field(num protowire.Number, typ protowire.Type, end, depth int)
 	case protowire.BytesType:
 		ok = v.delimited(end, depth)
 	default:
-		return v.skip(num, typ, end) // which says what is wrong
+		return v.skip(num, typ, end) // it describes the fault
 	}
 	v.dst = append(v.dst, '}')
 	return ok
@@ -166,8 +166,8 @@ func (v *viewer) bytesMember(b []byte) {
 	v.dst = appendBase64(v.dst, b)
 }
 
-// isPrintable reports whether b is UTF-8 text of nothing but characters that
-// can be printed and those of also.
+// isPrintable reports whether b is UTF-8 text of only printable characters and those of
+// also.
 func isPrintable(b []byte, also string) bool {
 	for len(b) > 0 {
 		r, size := utf8.DecodeRune(b)

@@ -62,9 +62,9 @@ func (s *Schema) appendWireGenerally(dst, json []byte) (out []byte, err error) {
 	return out, nil
 }
 
-// caught makes an error of a panic. The protobuf module (1.36) panics on a map entry
-// in which the number of the key or value comes again with another wire type, and on
-// types by the names of special ones that have other fields.
+// caught turns a panic into an error. The protobuf module (1.36) panics on a map entry in
+// which the number of the key or value comes again with another wire type, and on types
+// that have the names of special ones but other fields.
 func (s *Schema) caught(dst []byte, out *[]byte, err *error) {
 	if recover() != nil {
 		*out, *err = dst, s.fail(errOdd)
@@ -78,8 +78,8 @@ var (
 
 func (s *Schema) fail(err error) error { return &Error{Path: s.name, Offset: -1, Msg: plain(err)} }
 
-// maxAnys is how many google.protobuf.Any may be inside each other. Each is a copy of
-// all that it holds, and protojson has no limit.
+// maxAnys bounds how deep google.protobuf.Any may be nested. Each one copies its content,
+// and protojson has no limit.
 const maxAnys = 100
 
 // checkDepth checks that a message is not nested so deep that reading it would take
@@ -103,7 +103,7 @@ func (s *Schema) checkDepth(m *dynamicpb.Message) error {
 	})
 }
 
-// resolver finds extensions, and the types of what a google.protobuf.Any holds.
+// resolver finds extensions, and the types inside a google.protobuf.Any.
 type resolver interface {
 	protoregistry.ExtensionTypeResolver
 	protoregistry.MessageTypeResolver
@@ -145,7 +145,7 @@ var unknown = sync.OnceValue(func() protoreflect.MessageType {
 })
 
 func register(files *protoregistry.Files, file protoreflect.FileDescriptor) {
-	if file.IsPlaceholder() || files.RegisterFile(file) != nil { // it is there already
+	if file.IsPlaceholder() || files.RegisterFile(file) != nil { // it is registered
 		return
 	}
 	imports := file.Imports()

@@ -16,17 +16,16 @@ import (
 	"github.com/wirectl/wirectl/protocol/protobuf/known"
 )
 
-// maxLearned bounds the files that are learned, and those that wait for what they
-// import.
+// maxLearned bounds the files that are learned, and those that wait for their imports.
 const maxLearned = 4096
 
-// maxNames bounds the bytes of names that are made to link what is learned. No real
-// schema comes near it. A file of a few kilobytes can be made to exceed it, and would
-// keep the program busy for minutes.
+// maxNames bounds the bytes of names that are made to link learned files. No real schema
+// comes near it. A file of a few kilobytes can be made to exceed it, and would keep the
+// program busy for minutes.
 const maxNames = 1 << 28
 
-// Learned are the methods of services whose schemas come in the stream itself, as
-// a server's answers to questions of reflection. The zero value knows none.
+// Learned are the methods of services whose schemas come in the stream itself, as a
+// server's answers to requests of reflection. The zero value knows none.
 type Learned struct {
 	seen    map[string]bool // names of files that are known or wait
 	waiting []*descriptorpb.FileDescriptorProto
@@ -35,8 +34,8 @@ type Learned struct {
 	methods []*Methods
 }
 
-// Learn takes in an answer of gRPC's server reflection, a ServerReflectionResponse.
-// What cannot be read is passed over: it is the peer's to judge.
+// Learn adds the schemas in an answer of gRPC's server reflection, a
+// ServerReflectionResponse. Unreadable ones are skipped: the peer judges them.
 func (l *Learned) Learn(answer []byte) {
 	const filesNumber, fileNumber = 4, 1
 	news := false
@@ -54,7 +53,7 @@ func (l *Learned) Learn(answer []byte) {
 	}
 }
 
-// isNew reports whether a file is to be learned, and remembers it.
+// isNew reports whether a file shall be learned, and remembers it.
 func (l *Learned) isNew(file *descriptorpb.FileDescriptorProto) bool {
 	_, err := l.FindFileByPath(file.GetName())
 	if err == nil || l.seen[file.GetName()] || len(l.seen) >= maxLearned {
@@ -80,8 +79,8 @@ func namesToLink(file *descriptorpb.FileDescriptorProto) int64 {
 	return n
 }
 
-// namesInScope is namesToLink for what is declared in a scope whose name has that
-// length and as many parts as depth says. A relative name is looked for in all of them.
+// namesInScope is namesToLink for the declarations in a scope whose name has that length
+// and depth parts. A relative name is looked up in each of these.
 func namesInScope(
 	scope, depth int64, messages []*descriptorpb.DescriptorProto,
 	enums []*descriptorpb.EnumDescriptorProto, fields []*descriptorpb.FieldDescriptorProto,
@@ -104,8 +103,8 @@ func namesInScope(
 	return n
 }
 
-// settle links the files whose imports are all known, and reports whether there were
-// any. One that is wrong is dropped.
+// settle links the files whose imports are all known, and reports whether there were any.
+// Invalid files are dropped.
 func (l *Learned) settle() (any bool) {
 	waiting := l.waiting
 	l.waiting = nil
@@ -126,7 +125,7 @@ func (l *Learned) settle() (any bool) {
 	return any
 }
 
-// FindFileByPath finds an import: of what was learned, or of what everybody has.
+// FindFileByPath finds an import: a learned file, or one that everybody has.
 func (l *Learned) FindFileByPath(path string) (protoreflect.FileDescriptor, error) {
 	if fd, err := l.files.FindFileByPath(path); err == nil {
 		return fd, nil
@@ -134,7 +133,7 @@ func (l *Learned) FindFileByPath(path string) (protoreflect.FileDescriptor, erro
 	return known.Files().FindFileByPath(path)
 }
 
-// FindDescriptorByName is FindFileByPath for what is in files.
+// FindDescriptorByName is FindFileByPath for declarations in files.
 func (l *Learned) FindDescriptorByName(name protoreflect.FullName) (protoreflect.Descriptor, error) {
 	if d, err := l.files.FindDescriptorByName(name); err == nil {
 		return d, nil
@@ -152,7 +151,7 @@ func (l *Learned) Messages(path string) (request, answer protocol.Protocol, ok b
 	return nil, nil, false
 }
 
-// delimited hands out the values of a length-delimited field.
+// delimited yields the values of a length-delimited field.
 func delimited(message []byte, want protowire.Number) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		r := reader{wire: message}

@@ -8,8 +8,8 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 )
 
-// Methods are those of the services that schemas have, by the paths of their
-// calls in gRPC: "/acme.v1.Jobs/Start". Any number of goroutines may use them.
+// Methods are those of the services in schemas, by the paths of their calls in gRPC:
+// "/acme.v1.Jobs/Start". Any number of goroutines may use them.
 type Methods struct {
 	files       []protoreflect.FileDescriptor
 	descriptors map[string]protoreflect.MethodDescriptor
@@ -37,8 +37,8 @@ func NewMethods(files ...protoreflect.FileDescriptor) *Methods {
 	return m
 }
 
-// Messages returns the protocols of what a call of that path asks and answers;
-// false if no service has it.
+// Messages returns the protocols of the requests and answers of calls of that path; false
+// if no service has it.
 func (m *Methods) Messages(path string) (request, answer protocol.Protocol, ok bool) {
 	method := m.descriptors[path]
 	if method == nil {

@@ -23,7 +23,7 @@ import (
 
 const name = "protobuf"
 
-// Schemaless is the protocol of messages whose schema is not known.
+// Schemaless is the protocol of messages without a known schema.
 type Schemaless struct{}
 
 var _ protocol.Transcoder = Schemaless{}
@@ -47,8 +47,8 @@ func (Schemaless) Parse(payload []byte, m *protocol.Message) error {
 	return nil
 }
 
-// AppendJSON appends what the wire format alone tells, an object for each field,
-// from which the payload cannot be had back.
+// AppendJSON appends what the wire format alone tells, an object for each field. The
+// payload cannot be restored from it.
 func (Schemaless) AppendJSON(dst, payload []byte) ([]byte, bool, error) {
 	dst, err := appendFields(dst, payload)
 	return dst, false, err
@@ -59,9 +59,8 @@ var errNoSchema = errors.New("a schema is needed: --proto FILE --message NAME")
 // AppendPayload always fails: without a schema names and types mean nothing.
 func (Schemaless) AppendPayload(dst, _ []byte) ([]byte, error) { return dst, errNoSchema }
 
-// Message returns the protocol whose every payload is a message of type md. The
-// types that a google.protobuf.Any holds, and extensions, are looked for in more,
-// too.
+// Message returns the protocol whose every payload is a message of type md. Extensions, and
+// the types inside a google.protobuf.Any, are also searched for in more.
 func Message(md protoreflect.MessageDescriptor, more ...protoreflect.FileDescriptor) protocol.Transcoder {
 	schema := Compile(md)
 	if len(more) > 0 {

@@ -17,7 +17,7 @@ type reader struct {
 	padded bool
 }
 
-// fail records what is wrong at an offset and returns false.
+// fail records the fault at an offset and returns false.
 func (r *reader) fail(at int, what string) bool {
 	r.err = &Error{Offset: at, Msg: what}
 	return false
@@ -53,8 +53,8 @@ func (r *reader) tag(end int) (protowire.Number, protowire.Type, bool) {
 	return r.tagUpTo(protowire.MaxValidNumber, end)
 }
 
-// tagInGroup is tag for what stands in a group that no schema knows, where the
-// protobuf module takes every number that fits 31 bits, as [reader.skip] does.
+// tagInGroup is tag for fields in a group that no schema knows, where the protobuf module
+// accepts every number that fits 31 bits, like [reader.skip].
 func (r *reader) tagInGroup(end int) (protowire.Number, protowire.Type, bool) {
 	return r.tagUpTo(math.MaxInt32, end)
 }
@@ -102,7 +102,7 @@ func (r *reader) fixed64(end int) (uint64, bool) {
 	return binary.LittleEndian.Uint64(r.wire[r.pos-8:]), true
 }
 
-// length consumes the length of what follows and returns where that ends.
+// length consumes a length and returns where the value of that length ends.
 func (r *reader) length(end int) (int, bool) {
 	at := r.pos
 	n, ok := r.varint(end)

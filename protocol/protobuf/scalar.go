@@ -37,7 +37,7 @@ func canonical(kind protoreflect.Kind, bits uint64) uint64 {
 	return bits
 }
 
-// The NaNs that JSON's "NaN" stands for.
+// The NaNs for "NaN" in JSON.
 var (
 	nan32 = uint64(math.Float32bits(float32(math.NaN())))
 	nan64 = math.Float64bits(math.NaN())
@@ -117,9 +117,8 @@ func appendFloat(dst []byte, v float64, size int) []byte {
 	return strconv.AppendFloat(dst, v, 'f', -1, size)
 }
 
-// parseNumber returns the canonical bits of a JSON value, or false for any that
-// is not written as appendNumber could write it, or a plain number where it
-// would write a string, or the other way round.
+// parseNumber returns the canonical bits of a JSON value. It returns false for a value that
+// appendNumber would write in another way, such as a plain number instead of a string.
 func parseNumber(f *field, raw []byte) (bits uint64, ok bool) {
 	token := jsonscan.KindOf(raw)
 	text := raw
@@ -207,8 +206,8 @@ func appendBase64(dst, b []byte) []byte {
 	return append(dst, '"')
 }
 
-// appendFromBase64 appends the bytes that text stands for. As the JSON mapping
-// demands it reads either alphabet, with padding and without.
+// appendFromBase64 appends the bytes of base64 text. As the JSON mapping demands, it reads
+// either alphabet, with padding and without.
 func appendFromBase64(dst, text []byte) ([]byte, bool) {
 	encoding := base64.StdEncoding
 	if bytes.ContainsAny(text, "-_") {

@@ -33,11 +33,11 @@ const denseNumbers = 256
 type field struct {
 	num    protowire.Number
 	name   string   // as in the source
-	names  []string // all that it goes by: also in JSON, and that of its oneof
+	names  []string // all its names: also in JSON, and that of its oneof
 	member []byte   // the name of the JSON member, quoted, and the colon; nil if it has none
 	kind   protoreflect.Kind
 	wire   protowire.Type // of one element
-	slot   int            // what the field shares with those that displace it
+	slot   int            // shared with the fields that displace it
 	// implicit fields are absent when they have their zero value.
 	implicit bool
 	// takesNull says that null is a value of the field.
@@ -51,7 +51,7 @@ type field struct {
 
 	message  *Schema // of messages and groups
 	enum     *enum
-	mapKey   *field // of maps, whose kind is message all the same
+	mapKey   *field // of maps, whose kind is also message
 	mapValue *field
 }
 
@@ -64,13 +64,13 @@ type enum struct {
 var compiled struct {
 	sync.Mutex
 	schemas map[protoreflect.MessageDescriptor]*Schema
-	empty   []*Schema // those of them that have no fields yet
+	empty   []*Schema // those of all that have no fields yet
 }
 
 // Compile returns the schema of md, the same one each time.
 //
-// The types that a google.protobuf.Any holds, and extensions, are looked for in
-// the file of md and those that it imports.
+// Extensions, and the types inside a google.protobuf.Any, are searched for in the file of
+// md and its imports.
 func Compile(md protoreflect.MessageDescriptor) *Schema {
 	compiled.Lock()
 	defer compiled.Unlock()
@@ -86,8 +86,8 @@ func Compile(md protoreflect.MessageDescriptor) *Schema {
 	return s
 }
 
-// enter returns the schema of md, whose fields may be still to come: messages may
-// contain themselves, and others to any depth.
+// enter returns the schema of md, whose fields may come later: messages may contain
+// themselves, and others to any depth.
 func enter(md protoreflect.MessageDescriptor) *Schema {
 	if s := compiled.schemas[md]; s != nil {
 		return s
@@ -123,8 +123,8 @@ func isNull(fd protoreflect.FieldDescriptor) bool {
 	return fd.Enum() != nil && fd.Enum().FullName() == "google.protobuf.NullValue"
 }
 
-// isMessageSet reports whether md is a message set: of an older kind, whose extensions
-// may have higher numbers than fields can have.
+// isMessageSet reports whether md is a message set: an older kind of message, whose
+// extensions may have higher numbers than fields.
 func isMessageSet(md protoreflect.MessageDescriptor) bool {
 	options, ok := md.Options().(*descriptorpb.MessageOptions)
 	return ok && options.GetMessageSetWireFormat()

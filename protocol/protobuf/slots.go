@@ -5,9 +5,9 @@ import "google.golang.org/protobuf/reflect/protoreflect"
 // maxSlots is the number of slots that a message may have.
 const maxSlots = 256
 
-// slots is a set of the slots of one message. Each oneof has a slot, and each
-// field that is in none, so that a message in which no slot is taken twice can
-// be told in one walk: nothing in it is displaced or merged later.
+// slots is a set of the slots of one message. Each oneof has a slot, and each field outside
+// of oneofs. If no slot is taken twice, nothing in the message is displaced or merged
+// later, so that one walk is enough.
 type slots [maxSlots / 64]uint64
 
 // takeSlot adds a slot to the set and reports whether it was there before.

@@ -13,10 +13,10 @@ import (
 // A special is a message type of google.protobuf whose form in JSON is not an object
 // of its fields.
 type special struct {
-	// shape is what the fields numbered from 1 on are. A schema may have another type
-	// by that name, which is an ordinary one.
+	// shape describes the fields numbered from 1 on. A schema may have another type of that
+	// name, which is an ordinary one.
 	shape []string
-	// read and write are nil where the general way is taken.
+	// read and write are nil for types that go the general way.
 	read  func(d *decoder, s *Schema, end int, group protowire.Number) bool
 	write func(*encoder, *Schema) bool
 }
@@ -74,7 +74,7 @@ func specialOf(md protoreflect.MessageDescriptor) *special {
 	return s
 }
 
-// shapeOf says of a field what the form of the message around it hangs on.
+// shapeOf describes a field as far as the form of its message depends on it.
 func shapeOf(fd protoreflect.FieldDescriptor) string {
 	what := fd.Kind().String()
 	switch {
@@ -100,7 +100,7 @@ func nth(md protoreflect.MessageDescriptor, n int) protoreflect.FieldDescriptor 
 	return md.Fields().ByNumber(protoreflect.FieldNumber(n))
 }
 
-// first writes the value of the one field, which is there even where it is absent.
+// first writes the value of the only field, even if that is absent.
 func (d *decoder) first(s *Schema, end int, group protowire.Number) bool {
 	start := len(d.dst)
 	ok := d.fields(s, end, group)
@@ -122,7 +122,7 @@ func appendZero(dst []byte, f *field) []byte {
 	return appendNumber(dst, f, 0)
 }
 
-// wrapped writes the one field, which is left out where it is zero.
+// wrapped writes the only field, which is left out if it is zero.
 func (e *encoder) wrapped(s *Schema) bool {
 	start := len(e.dst)
 	zero, ok := e.value(s.field(1))

@@ -11,11 +11,11 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// A timespan is what a google.protobuf.Timestamp has, since 1970, and a
-// google.protobuf.Duration: seconds in field 1, and nanoseconds beside them in field 2.
+// A timespan is the value of a google.protobuf.Timestamp, since 1970, or a
+// google.protobuf.Duration: seconds in field 1, and nanoseconds in field 2.
 type timespan struct{ seconds, nanos int64 }
 
-// maxNanos is the most that may stand beside seconds.
+// maxNanos is the largest number of nanoseconds.
 const maxNanos = 999999999
 
 // The range of a google.protobuf.Timestamp, in seconds: the years 1 to 9999.
@@ -69,7 +69,7 @@ func parseTimestamp(text string) (timespan, bool) {
 	return timespan{t.Unix(), int64(t.Nanosecond())}, ok
 }
 
-// fractionDigits returns how many digits stand after the point of a time.
+// fractionDigits returns the number of digits after the point of a time.
 func fractionDigits(s string) int {
 	_, fraction, _ := strings.Cut(s, ".")
 	return max(strings.IndexAny(fraction, "Z+-"), 0)
@@ -108,8 +108,8 @@ func (d *decoder) duration(s *Schema, end int, group protowire.Number) bool {
 	return d.timespan(s, end, group, appendDuration)
 }
 
-// timespan writes a message in the usual encoding and in range. Any other goes the
-// general way, which describes what is wrong with it.
+// timespan writes a message in the usual encoding and in range. Any other goes the general
+// way, which describes its fault.
 func (d *decoder) timespan(s *Schema, end int, group protowire.Number, form func([]byte, timespan) ([]byte, bool)) bool {
 	if t, tidy := parseTimespan(d.wire[d.pos:end]); tidy && group == 0 {
 		if dst, ok := form(d.dst, t); ok {
@@ -121,7 +121,7 @@ func (d *decoder) timespan(s *Schema, end int, group protowire.Number, form func
 	return d.object(s, end, group)
 }
 
-// parseTimespan reads both fields, each of which is left out where it is zero.
+// parseTimespan reads both fields, each of which is left out if it is zero.
 func parseTimespan(wire []byte) (t timespan, tidy bool) {
 	t.seconds, wire = cutVarint(wire, 1)
 	t.nanos, wire = cutVarint(wire, 2)
@@ -160,7 +160,7 @@ func (e *encoder) timespan(s *Schema, parse func(string) (timespan, bool)) bool 
 	return true
 }
 
-// varint writes an integer that is left out where it is zero.
+// varint writes an integer that is left out if it is zero.
 func (e *encoder) varint(f *field, v int64) {
 	if v != 0 {
 		e.tag(f)

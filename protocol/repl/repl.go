@@ -1,5 +1,5 @@
 // Package repl parses the wire between an orchestrator of recursive language models, the
-// host, and the worker that runs its code: JSON behind lengths of four bytes.
+// host, and the worker that runs its code: JSON after lengths of four bytes.
 package repl
 
 import (
@@ -17,7 +17,7 @@ var Protocol protocol.Protocol = repl{}
 // Limit is the largest payload, in bytes.
 const Limit = 16 << 20
 
-// Rules: what was cancelled is still answered. A worker that was told to end does not
+// Rules: a cancelled request is still answered. A worker that was told to end does not
 // answer, but ends.
 var Rules = protocol.Rules{
 	UniqueIDs: true,
@@ -38,11 +38,11 @@ type repl struct{}
 func (repl) Name() string                { return "repl" }
 func (repl) Encoding() protocol.Encoding { return protocol.JSON }
 
-// A kind is what is known of a kind of message.
+// A kind describes a kind of message.
 type kind struct {
 	from  frame.Dir
 	phase protocol.Phase
-	needs member // that have to be there
+	needs member // that are required
 }
 
 // member is a set of members.
@@ -82,8 +82,8 @@ func kindsOf(kinds map[string]kind) map[string]kind {
 	return kinds
 }
 
-// wire is what one walk over a message has found, in whatever order its members stand.
-// Words are without quotes, the rest is as written.
+// wire is the result of one walk over a message, whatever the order of its members. Words
+// are without quotes, the rest is as written.
 type wire struct {
 	kind, model, name    []byte
 	id, cell, target     []byte
@@ -147,7 +147,7 @@ func (w *wire) read(s *jsonscan.Scanner, payload []byte) {
 	}
 }
 
-// interpret says what the members mean.
+// interpret sets the meaning of the members.
 func (w *wire) interpret(m *protocol.Message) {
 	k, ok := kinds[string(w.kind)]
 	if !ok {

@@ -34,8 +34,8 @@ func (rlm) Parse(payload []byte, m *protocol.Message) error {
 	return jsonwalk.End(&s, m)
 }
 
-// wire is what one walk over a message has found. Values are as they are
-// written; nil is one that is missing or, which is the same, null.
+// wire is the result of one walk over a message. Values are as they are written; nil is one
+// that is missing or null.
 type wire struct {
 	identified    bool // correlation_id is there
 	correlationID []byte
@@ -81,7 +81,7 @@ func (w *wire) readMessage(s *jsonscan.Scanner, payload []byte) {
 	}
 }
 
-// interpret says what the members mean. An object with none of its own but a
+// interpret sets the meaning of the members. An object with no member of either kind but a
 // correlation id is a request that lacks its prompt.
 func (w *wire) interpret(m *protocol.Message) {
 	m.Faults = w.faults

@@ -2,8 +2,8 @@ package rlm
 
 import "github.com/wirectl/wirectl/protocol"
 
-// Rules are what rlm demands of a session. A broker answers the requests of a
-// connection in their order, and correlation ids need not be unique.
+// Rules are the demands of rlm on a session. A broker answers the requests of a connection
+// in their order, and correlation ids need not be unique.
 var Rules = protocol.Rules{
 	Counted:   true,
 	MayHangUp: true,

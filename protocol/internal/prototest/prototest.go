@@ -1,4 +1,4 @@
-// Package prototest holds what every parser of a protocol is tested for.
+// Package prototest holds the tests that every parser of a protocol must pass.
 package prototest
 
 import (
@@ -67,8 +67,8 @@ func faults(f protocol.Faults) string {
 
 var spaceNames = [...]string{"-", "id", "progress", "session", "run", "turn", "task", "retry", "step", "kind"}
 
-// Field returns what a message says under a key of the vectors. It returns
-// false for keys that are not about messages.
+// Field returns the value of a message for a key of the vectors. It returns false for keys
+// that are not about messages.
 func Field(m *protocol.Message, key string) (value string, ok bool) {
 	token := func(t protocol.Token) string {
 		if t.IsZero() {
@@ -159,8 +159,8 @@ var zero = map[string]string{
 	"within": "-", "gone": "-", "settles": "-", "failing": "false",
 }
 
-// Say writes down of a message what it says at all, in the words of the vectors,
-// so that a test can show it on a line.
+// Say lists the members of a message that are set, in the words of the vectors, so that a
+// test can show them on a line.
 func Say(m *protocol.Message) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s", m.Kind, m.Phase)
@@ -176,7 +176,7 @@ func Say(m *protocol.Message) string {
 	return b.String()
 }
 
-// A Case is a payload and what [Say] has to say of it.
+// A Case is a payload and the result of [Say] for it.
 type Case [2]string
 
 // Cases holds p to each of the cases.
@@ -209,9 +209,9 @@ func NoAllocs(t *testing.T, p protocol.Protocol, payloads ...string) {
 	}
 }
 
-// Fuzz holds p, on any input, to what its contract promises: that valid tells
-// whether Parse returns an error, that a message borrows from its payload and
-// leaves it as it was, and that only the unknown kind is unknown.
+// Fuzz checks the contract of p on any input: valid tells whether Parse returns an error, a
+// message borrows from its payload and leaves it unchanged, and only the unknown kind is
+// unknown.
 func Fuzz(f *testing.F, p protocol.Protocol, valid func([]byte) error) {
 	f.Helper()
 	for _, dir := range fixtures.VectorDirs() {
@@ -257,8 +257,8 @@ func within(payload, span []byte) bool {
 	return at >= start && at+uintptr(len(span)) <= start+uintptr(len(payload))
 }
 
-// AnyOrder fails if p reads an object differently when its members, and those
-// of the objects directly in it, stand in another order.
+// AnyOrder fails if p reads an object differently when its members, and those of the
+// objects directly in it, are in another order.
 func AnyOrder(t *testing.T, p protocol.Protocol, payloads ...string) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -317,7 +317,7 @@ func Prose(n int) string {
 	return strings.Repeat(sentence, max(1, n/len(sentence)))
 }
 
-// Texts holds the text of each payload's message to what is wanted.
+// Texts compares the text of each payload's message with the wanted one.
 func Texts(t *testing.T, p protocol.Protocol, want map[string]string) {
 	t.Helper()
 	for payload, want := range want {
