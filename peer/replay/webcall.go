@@ -25,11 +25,11 @@ const (
 // undigested are the places of ids, and of what clients make of them, which do not tell
 // requests apart.
 var undigested = []jsondiff.Path{
-	{"sessionId"},
 	{"body", "id", clientKey},
 	{"body", "*", "id", clientKey},
 	{"body", "params", "_meta", "progressToken", clientToken},
 	{"body", "params", "requestId", clientKey},
+	{"body", "params", "message", "messageId"}, // of A2A
 }
 
 // isCalls reports whether a protocol is of the JSON-RPC family.
