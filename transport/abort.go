@@ -5,17 +5,16 @@ import (
 	"time"
 )
 
-// An Aborter is a Conn that can tell the far side that it has failed: by a reset,
-// a close code, a status.
+// An Aborter is a Conn that can signal a failure to the far side: by a reset, a close
+// code, a status.
 type Aborter interface {
 	Conn
-	// Abort closes the connection as one that failed, for the reason why. What was
-	// written before has a moment to arrive.
+	// Abort closes the connection as failed. Bytes written before have a moment to
+	// arrive.
 	Abort(why error) error
 }
 
-// Abort closes a connection because something failed: the far side does not take
-// it for a clean end, where the transport can tell the two apart.
+// Abort closes a connection as failed, if the transport can express that.
 func Abort(c Conn, why error) error {
 	if a, ok := c.(Aborter); ok {
 		return a.Abort(why)
@@ -23,8 +22,8 @@ func Abort(c Conn, why error) error {
 	return c.Close()
 }
 
-// Guard has the system reset the sockets of connections if the program is killed
-// before it closes them: else that would look like a clean end.
+// Guard makes the system reset the sockets of connections if the program is killed before
+// it closes them, which would otherwise look like a clean end.
 func Guard(conns ...Conn) {
 	for _, c := range conns {
 		if g, ok := c.(interface{ lowest() net.Conn }); ok {
@@ -33,8 +32,8 @@ func Guard(conns ...Conn) {
 	}
 }
 
-// linger sets whether closing a TCP socket, also below TLS, resets it (0) or ends
-// it (-1). Other sockets have no reset.
+// linger sets whether closing a TCP socket, also below TLS, resets it (0) or ends it
+// cleanly (-1). Other sockets have no reset.
 func linger(c net.Conn, seconds int) {
 	if over, ok := c.(interface{ NetConn() net.Conn }); ok {
 		c = over.NetConn()
@@ -44,7 +43,7 @@ func linger(c net.Conn, seconds int) {
 	}
 }
 
-// reset resets a socket, once what was written has arrived, or could have.
+// reset resets a socket after the written bytes have had time to arrive.
 func reset(c net.Conn) error {
 	if over, ok := c.(interface{ NetConn() net.Conn }); ok {
 		c = over.NetConn()

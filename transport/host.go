@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// LocalHost reports whether a Host header names this machine, or an address, which
-// no page of another site can make its own.
+// LocalHost reports whether a Host header names this machine, or an address, which DNS
+// rebinding cannot use.
 func LocalHost(host string) bool {
 	name := Hostname(host)
 	return name == "" || name == "localhost" || net.ParseIP(name) != nil
 }
 
-// Hostname returns what stands before the port of a Host header, without brackets.
+// Hostname returns a Host header without its port and brackets.
 func Hostname(host string) string {
 	if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.Contains(host[i:], "]") {
 		host = host[:i]
@@ -21,9 +21,8 @@ func Hostname(host string) string {
 	return strings.Trim(host, "[]")
 }
 
-// AdmitHost reports whether a request is for this machine or an address, and refuses
-// it otherwise: a page of another site whose name was made to lead here says that
-// name, as its Origin too.
+// AdmitHost reports whether a request is for this machine or an address, and refuses it
+// otherwise. This prevents DNS rebinding by pages of other sites.
 func AdmitHost(w http.ResponseWriter, r *http.Request) bool {
 	if LocalHost(r.Host) {
 		return true
@@ -32,5 +31,5 @@ func AdmitHost(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// ForeignHost is what a client is told whose Host is not [LocalHost].
+// ForeignHost is the error for a client whose Host is not a [LocalHost].
 const ForeignHost = "the host is neither an address nor localhost: that takes --remote"

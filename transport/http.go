@@ -7,8 +7,8 @@ import (
 	"net/url"
 )
 
-// HTTP is an endpoint that is reached by requests rather than by one
-// connection: dialling it fails, and who can make requests asks for its URL.
+// HTTP is an endpoint for requests rather than for one connection. Dialling it fails;
+// callers that make requests use its URL.
 type HTTP struct{ address *url.URL }
 
 func parseHTTP(address string) (Endpoint, error) {

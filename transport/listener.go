@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A socketListener takes connections from a listening TCP or Unix socket.
+// A socketListener accepts connections of a TCP or Unix socket.
 type socketListener struct {
 	net  deadlineListener
 	addr string
@@ -31,12 +31,10 @@ func (l *socketListener) Accept(ctx context.Context) (Conn, error) {
 	return socket{c.(streamSocket)}, nil
 }
 
-// crowded is how long a listener waits when the process has no descriptor left
-// for one more connection.
+// crowded is how long a listener waits when the process has run out of descriptors.
 const crowded = 100 * time.Millisecond
 
-// accept waits for a connection, or for the end of ctx, which leaves the
-// listener to be used with another.
+// accept waits for a connection, or for the end of ctx. The listener stays usable.
 func accept(ctx context.Context, l deadlineListener) (net.Conn, error) {
 	woken := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() { _ = l.SetDeadline(time.Unix(1, 0)); close(woken) })
@@ -56,7 +54,7 @@ func accept(ctx context.Context, l deadlineListener) (net.Conn, error) {
 			return nil, ctx.Err()
 		case err == nil:
 			return c, nil
-		case errors.Is(err, syscall.ECONNABORTED): // it went away while it waited
+		case errors.Is(err, syscall.ECONNABORTED): // the client left while it waited
 		case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
 			select {
 			case <-time.After(crowded):

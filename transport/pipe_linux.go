@@ -8,13 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// widePipe is the size of the pipes to and from a program, in bytes: fewer and
-// larger moves than the 64 KiB that pipes have.
+// widePipe is the size of the pipes to and from a program, in bytes. Moves are then larger,
+// and fewer, than with the default of 64 KiB.
 const widePipe = 1 << 20
 
-// widest is how many programs have wide pipes at the same time. A user without
-// privileges has 64 MiB for all pipes; beyond, every new pipe of any of the user's
-// programs is a tiny one.
+// widest is how many programs may have wide pipes at the same time. An unprivileged user
+// has 64 MiB for all pipes; beyond that, new pipes of all programs are tiny.
 const widest = 16
 
 var wide atomic.Int32
@@ -33,9 +32,8 @@ func (p *process) widen() {
 	}
 }
 
-// unwatch has the runtime no longer wait for a program's pipes. It watches files of
-// its own making from when they are opened, and each time the program has read or
-// written it would wake a thread that finds nothing to do.
+// unwatch removes a program's pipes from the runtime's poller. Otherwise each read or write
+// of the program would wake a thread with nothing to do.
 func (p *process) unwatch() {
 	for _, f := range []**os.File{&p.stdin, &p.stdout} {
 		if other, err := unwatched(*f); err == nil {
@@ -45,8 +43,7 @@ func (p *process) unwatch() {
 	}
 }
 
-// unwatched returns a file of the same pipe. Where reads and writes wait, the runtime
-// does not.
+// unwatched returns a blocking file of the same pipe, which the runtime does not poll.
 func unwatched(f *os.File) (other *os.File, err error) {
 	c, err := f.SyscallConn()
 	if err != nil {

@@ -13,11 +13,11 @@ import (
 // terminate asks a program to end.
 const terminate = syscall.SIGTERM
 
-// A group is a process group of which a program that we started is the leader.
+// A group is the process group of a program that we started.
 type group struct {
-	// shared says that the program stays in our own group, where it may use the
-	// terminal: the system stops any other that reads from it. Then it is the only
-	// one that is signalled.
+	// shared means that the program stays in our own group, where it may use the
+	// terminal: the system stops others that read from it. Then only the program is
+	// signalled.
 	shared bool
 	pid    int
 	empty  atomic.Bool // the leader has ended, and left nobody
@@ -44,8 +44,8 @@ func (g *group) adopt(p *os.Process) error {
 	return nil
 }
 
-// left is told that the leader has ended. The system gives its number to no
-// other group while somebody is left in this one, and to anybody afterwards.
+// left is called when the leader has ended. The system does not reuse the number of the
+// group while it has members.
 func (g *group) left() {
 	if g.shared || syscall.Kill(-g.pid, 0) != nil {
 		g.empty.Store(true)
@@ -71,7 +71,7 @@ func (g *group) signal(s os.Signal) error {
 	return err
 }
 
-// sweep ends who is left in a group whose leader has ended.
+// sweep ends the rest of a group whose leader has ended.
 func (g *group) sweep(grace time.Duration) {
 	if g.signal(terminate) != nil {
 		return

@@ -2,12 +2,12 @@ package transport
 
 import "strings"
 
-// plainChars are those that no shell takes for anything but themselves.
+// plainChars are characters that have no meaning for any shell.
 const plainChars = letters + "0123456789@%+=:,./_-"
 
 const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-// quoteWord returns word as it has to be typed for a POSIX shell.
+// quoteWord quotes word for a POSIX shell.
 func quoteWord(word string) string {
 	if word != "" && strings.Trim(word, plainChars) == "" {
 		return word

@@ -5,13 +5,12 @@ import (
 	"log/slog"
 )
 
-// LogStderr logs what a process writes to its standard error, line by line and
-// with args, until that ends. Without a log it is read all the same, so that the
-// process never waits for a reader.
+// LogStderr logs the lines of a process's standard error, with args, until its end. Without
+// a log it only reads them, so that the process never blocks.
 func LogStderr(p Process, log *slog.Logger, args ...any) {
 	lines := bufio.NewReader(p.Stderr())
 	for {
-		line, _, err := lines.ReadLine() // one that is very long comes in pieces
+		line, _, err := lines.ReadLine() // very long lines come in pieces
 		if err != nil {
 			return
 		}

@@ -35,10 +35,9 @@ type stdio struct {
 	closed  bool
 }
 
-// reader makes reads that end when the conn is closed, which those from a pipe
-// or a terminal do not do by themselves. It is made when it is first needed, so
-// that nothing but the caller reads the descriptors that were given away. What
-// cannot be waited for, such as a file, is read as it is.
+// reader makes reads that Close interrupts, even from a pipe or a terminal. It is created on
+// the first read, so that nothing reads descriptors that the caller uses itself. Files,
+// which cannot be polled, are read directly.
 func (s *stdio) reader() {
 	r, err := input.NewReader(s.in)
 	if err != nil {
@@ -65,7 +64,7 @@ func (s *stdio) Read(p []byte) (int, error) {
 
 func (s *stdio) Write(p []byte) (int, error) { return s.out.Write(p) }
 
-// CloseWrite closes standard output: nothing else tells who reads it.
+// CloseWrite closes standard output, which is the only way to signal the end.
 func (s *stdio) CloseWrite() error {
 	if c, ok := s.out.(io.Closer); ok {
 		return c.Close()
@@ -73,8 +72,8 @@ func (s *stdio) CloseWrite() error {
 	return errors.ErrUnsupported
 }
 
-// Close ends reading, and closes standard output. Standard input stays open:
-// whoever else has it may go on with it.
+// Close ends reading, and closes standard output. Standard input stays open for other
+// programs that share it.
 func (s *stdio) Close() error {
 	s.open.Do(s.reader)
 	s.r.Cancel()

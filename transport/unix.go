@@ -15,8 +15,8 @@ import (
 // socketPath returns the PATH of unix://PATH.
 func socketPath(address string) string { return strings.TrimPrefix(address, "unix://") }
 
-// longestPath is how many bytes the path of a Unix socket may have: Linux takes
-// 107, others down to 103.
+// longestPath bounds the path of a Unix socket, in bytes: 107 on Linux, down to 103 on
+// other systems.
 const longestPath = 107
 
 func checkUnix(address string) error {
@@ -56,8 +56,8 @@ func listenUnix(ctx context.Context, address string, _ Options) (Listener, error
 	return &socketListener{l.(*net.UnixListener), "unix://" + path}, nil
 }
 
-// removeStale removes a socket that nobody listens on any more, which the system
-// leaves behind when a listener is killed. What is in use stays.
+// removeStale removes a socket without a listener, which remains after a listener was
+// killed.
 func removeStale(ctx context.Context, path string) error {
 	info, err := os.Lstat(path)
 	switch {

@@ -1,6 +1,6 @@
-// Package recorder writes a running session to a pcapng file without delaying the
-// session by more than a copy of each record. Records wait in memory, and beyond that a
-// [Policy] decides. A failure of the file ends the recording, never the session.
+// Package recorder writes a running session to a pcapng file. It delays the session only by
+// a copy of each record. Records wait in memory; when that is full, a [Policy] decides. A
+// failure of the file ends the recording, never the session.
 package recorder
 
 import (
@@ -18,34 +18,34 @@ import (
 	"github.com/wirectl/wirectl/capture/pcapng"
 )
 
-// A Policy says what becomes of records that the file is too slow for.
+// A Policy says what to do with records when the file is too slow.
 type Policy string
 
 // The policies.
 const (
-	// Spill keeps them in a temporary file: nothing is lost.
+	// Spill writes them to a temporary file: nothing is lost.
 	Spill Policy = "spill"
-	// Block makes Write wait: nothing is lost, and the session is slowed down.
+	// Block makes Write wait: nothing is lost, but the session slows down.
 	Block Policy = "block"
-	// Drop leaves them out, and says in the capture how many frames are missing.
+	// Drop discards them, and notes in the capture how many frames are missing.
 	Drop Policy = "drop"
 )
 
 // Policies lists every policy, the default first.
 var Policies = []Policy{Spill, Block, Drop}
 
-// DefaultMemory is how many bytes may wait in memory, and DefaultBlocked how many
-// where Write waits for more room. Nothing is gained there by more than a cache holds.
+// DefaultMemory is how many bytes may wait in memory. For Block it is DefaultBlocked: more
+// than fits into a cache gains nothing there.
 const (
 	DefaultMemory  = 32 << 20
 	DefaultBlocked = 4 << 20
 )
 
-// A Config says what is recorded and how.
+// A Config configures a recorder.
 type Config struct {
 	Session capture.Session
-	// Label makes what labels frames for Wireshark; nil leaves them without. So
-	// is what comes faster than labels are made: they can be made later.
+	// Label makes the labels of frames for Wireshark; nil makes none. Frames that
+	// arrive too fast get no labels; they can be made later.
 	Label func(*capture.Record, *pcapng.Label)
 	// Policy is Spill if it is empty.
 	Policy Policy
@@ -63,22 +63,21 @@ type Config struct {
 	Notice func(text string)
 }
 
-// A Recorder is a [capture.Writer] for any number of goroutines, which takes
-// records in the order in which they come. They are in the file within 200 ms,
-// in whole blocks, so that a crash leaves a capture that can be read.
+// A Recorder is a [capture.Writer] that is safe for concurrent use. Records are in the
+// file within 200 ms, in whole blocks, so that a crash leaves a readable capture.
 type Recorder struct {
 	cfg   Config
 	to    destination
 	spill spill
 
 	mu      sync.Mutex
-	changed *sync.Cond // there is more room, or more to spill
+	changed *sync.Cond // there is room, or something to spill
 	session *capture.Session
 	queue   []*item // oldest first; records are appended to the last
 	spare   []*segment.Segment
 	memory  int64 // of the queue
-	dropped int64 // frames since the last record that was taken
-	ended   bool  // nothing is taken any more
+	dropped int64 // frames since the last accepted record
+	ended   bool  // nothing is accepted any more
 	idle    bool  // the writer waits for a record
 
 	delay atomic.Int64 // see Delay
@@ -89,12 +88,12 @@ type Recorder struct {
 	spilling   sync.WaitGroup
 }
 
-// A destination takes what was recorded, from one goroutine.
+// A destination receives the records, from one goroutine.
 type destination interface {
-	// takeRecords takes the records of a session, which are not its own any more when it
-	// returns. More wait than can be taken with care if it is to hurry.
+	// takeRecords writes the records of a session, which are only valid until it
+	// returns. hurry means that many more are waiting.
 	takeRecords(s *capture.Session, from source, hurry bool) error
-	// flush is called when nothing waits any more.
+	// flush is called when the queue is empty.
 	flush() error
 	close() error
 }
@@ -116,9 +115,9 @@ type item struct {
 	taken   bool   // out of the queue, to be written
 }
 
-// Create begins to record into the file of that name, which is replaced, or
-// with cfg.SplitSize into parts of it. A name that ends in ".zst" makes a
-// compressed capture.
+// Create starts recording to the file of that name, which is replaced, or with
+// cfg.SplitSize to parts of it. A name that ends in ".zst" means a compressed
+// capture.
 func Create(name string, cfg Config) (*Recorder, error) {
 	f, err := newFiles(name, cfg.SplitSize, cfg.Keep)
 	if err != nil {
@@ -127,12 +126,10 @@ func Create(name string, cfg Config) (*Recorder, error) {
 	return startEncoding(f, cfg, filepath.Dir(name))
 }
 
-// New begins to record to w, which may be a pipe. SplitSize and Keep mean
-// nothing to it.
+// New starts recording to w, which may be a pipe. It ignores SplitSize and Keep.
 func New(w io.Writer, cfg Config) (*Recorder, error) { return startEncoding(&stream{w}, cfg) }
 
-// startEncoding begins to record to out, beside which are the folders that spills may
-// also be in.
+// startEncoding starts recording to out. Spills may also be in the folders beside.
 func startEncoding(out output, cfg Config, beside ...string) (*Recorder, error) {
 	e, err := newEncoder(out, &cfg)
 	if err != nil {
@@ -176,8 +173,8 @@ func (r *Recorder) Write(rec *capture.Record) error {
 	return nil
 }
 
-// WriteRun accepts a run of records; see [capture.RunWriter]. Those that are held
-// are copied only when they are written.
+// WriteRun accepts a run of records; see [capture.RunWriter]. Held memory is only copied
+// when it is written.
 func (r *Recorder) WriteRun(run *capture.Run) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -201,7 +198,7 @@ func (r *Recorder) WriteRun(run *capture.Run) error {
 	return nil
 }
 
-// owe says how many frames were dropped, ahead of what comes next.
+// owe adds a note about dropped frames before the next record.
 func (r *Recorder) owe() {
 	if r.dropped > 0 {
 		note := droppedNote(r.dropped)
@@ -228,8 +225,8 @@ func (r *Recorder) Alter() {
 	}
 }
 
-// room reports whether there is room for records, so many of which are frames, as
-// the policy has it.
+// room reports whether there is room for records, of which frames are frames, by the
+// policy.
 func (r *Recorder) room(frames int) bool {
 	for !r.ended && r.memory > r.cfg.Memory {
 		if r.cfg.Policy == Drop {
@@ -243,10 +240,10 @@ func (r *Recorder) room(frames int) bool {
 	return !r.ended
 }
 
-// Delay returns how long records have been kept waiting for room so far, in all.
+// Delay returns the total time that records have waited for room.
 func (r *Recorder) Delay() time.Duration { return time.Duration(r.delay.Load()) }
 
-// append appends a record to the queue, and sees to it that somebody writes it.
+// append adds a record to the queue, and wakes the writer.
 func (r *Recorder) append(rec *capture.Record) {
 	last := r.last()
 	if !r.canAppend(last) || !last.Append(rec) {
@@ -261,7 +258,7 @@ func (r *Recorder) canAppend(it *item) bool {
 	return it != nil && it.Segment != nil && !it.busy && it.session == r.session
 }
 
-// appended takes note of what was appended to the last item.
+// appended updates the counts after an append to the last item.
 func (r *Recorder) appended(last *item) {
 	cost := last.Cost()
 	r.memory += cost - last.cost
@@ -329,7 +326,7 @@ func (r *Recorder) closeIntake() {
 	r.changed.Broadcast()
 }
 
-// notice tells people something.
+// notice calls Config.Notice.
 func (r *Recorder) notice(format string, args ...any) {
 	if r.cfg.Notice != nil {
 		r.cfg.Notice(fmt.Sprintf(format, args...))

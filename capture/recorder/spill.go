@@ -32,7 +32,7 @@ type extent struct {
 	from, n int64
 }
 
-// overflow starts what spills, if nothing does already.
+// overflow starts spilling, unless it is running.
 func (r *Recorder) overflow() {
 	if r.spill.active || r.ended {
 		return
@@ -64,8 +64,8 @@ func (r *Recorder) spillAll() {
 	}
 }
 
-// victim returns the newest item that is whole and in memory, since the writer
-// wants the oldest next; if there is none, the one that is being filled.
+// victim returns the newest complete item in memory, because the writer needs the oldest
+// next; if there is none, the one that is being filled.
 func (r *Recorder) victim() *item {
 	for i := len(r.queue) - 2; i >= 0; i-- {
 		if it := r.queue[i]; it.Segment != nil {
@@ -81,7 +81,7 @@ func (r *Recorder) victim() *item {
 // unnamed is the session that spilled records are written under.
 var unnamed = &capture.Session{}
 
-// spillOne brings an item to the file. The lock is not held while it writes.
+// spillOne writes an item to the file. It releases the lock meanwhile.
 func (r *Recorder) spillOne(it *item) error {
 	if len(r.spill.files) == 0 {
 		if err := r.openSpill(nil); err != nil {
@@ -121,8 +121,8 @@ func (r *Recorder) spillOne(it *item) error {
 	return nil
 }
 
-// openSpill begins a file, in the next folder where that can be. The one before, if
-// there is any, has failed.
+// openSpill opens a file, in the next folder where that works. The previous one, if there
+// was one, has failed.
 func (r *Recorder) openSpill(failed error) error {
 	s := &r.spill
 	for len(s.dirs) > 0 {

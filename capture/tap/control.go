@@ -12,23 +12,23 @@ import (
 	"github.com/wirectl/wirectl/internal/nearest"
 )
 
-// A Command is what a viewer asks of a tap's owner: one line of JSON.
+// A Command is a request of a viewer to a tap's owner: one line of JSON.
 type Command struct {
 	// Do is the verb: one of the verbs below.
 	Do string `json:"do"`
-	// Tag comes back with the answer.
+	// Tag is returned with the answer.
 	Tag string `json:"tag,omitempty"`
-	// Conn is the connection; 0 where there is only one.
+	// Conn is the connection; 0 if there is only one.
 	Conn int `json:"conn,omitempty"`
-	// To is the side that a frame is for: "unit" or "controller".
+	// To is the receiver of a frame: "unit" or "controller".
 	To string `json:"to,omitempty"`
-	// Payload is a payload that is JSON, as it is to travel, though [Conn.Send]
-	// leaves white space out; Data is any other, to the byte.
+	// Payload is a JSON payload, from which [Conn.Send] removes white space; Data is
+	// any other payload.
 	Payload json.RawMessage `json:"payload,omitempty"`
 	Data    []byte          `json:"data,omitempty"`
 	// ID is the id of an exchange, as it was written on the wire.
 	ID json.RawMessage `json:"id,omitempty"`
-	// Seq is the number of a frame that has passed, Held that of one that waits.
+	// Seq is the number of a recorded frame, Held that of a held one.
 	Seq  int64 `json:"seq,omitempty"`
 	Held int64 `json:"held,omitempty"`
 	// Where is a condition, in the language of --where.
@@ -38,26 +38,26 @@ type Command struct {
 // ErrNoCommands is the answer of a tap whose owner has no Controller.
 var ErrNoCommands = errors.New("this tap is only to look at: a relay or a run of rlm takes commands if it was started with --control")
 
-// A Controller does what viewers ask for.
+// A Controller executes commands.
 type Controller interface {
-	// Control does what a command says, which is a whole one. The notes are
-	// for who asked, and come ahead of the answer. Viewers ask side by side.
+	// Control executes a valid command. The notes are sent to the viewer before the
+	// answer. It is called concurrently.
 	Control(ctx context.Context, c Command) ([]Note, error)
 }
 
 // The verbs of commands.
 const (
-	Inject  = "inject"  // To, Payload or Data: send a frame of the viewer's own
+	Inject  = "inject"  // To, Payload or Data: send a new frame
 	Cancel  = "cancel"  // ID: send the protocol's cancel of an exchange
-	Resend  = "resend"  // Seq: send a frame once more
-	Hold    = "hold"    // Where: let frames wait that match; "" lets none
-	Release = "release" // Held: let a frame go
-	Edit    = "edit"    // Held, Payload or Data: let another go in its place
-	Drop    = "drop"    // Held: let it never go
-	Waiting = "waiting" // tell of the frames that wait, as [Held] notes
+	Resend  = "resend"  // Seq: send a frame again
+	Hold    = "hold"    // Where: hold frames that match; "" holds none
+	Release = "release" // Held: send a held frame
+	Edit    = "edit"    // Held, Payload or Data: send another frame instead
+	Drop    = "drop"    // Held: discard a held frame
+	Waiting = "waiting" // list the held frames, as [Held] notes
 )
 
-// needs says what a command has to have.
+// needs are the required members of a command.
 type needs struct{ to, payload, id, seq, held bool }
 
 var verbs = []struct {
@@ -82,7 +82,7 @@ func verbNames() (names []string) {
 	return names
 }
 
-// ParseCommand reads a command, which is a whole one.
+// ParseCommand parses a complete command.
 func ParseCommand(line []byte) (c Command, err error) {
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
@@ -95,7 +95,7 @@ func ParseCommand(line []byte) (c Command, err error) {
 	return c, c.check()
 }
 
-// check says what a command lacks.
+// check returns an error if a command lacks a member.
 func (c *Command) check() error {
 	for _, v := range verbs {
 		if v.name != c.Do {

@@ -10,17 +10,16 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// A Conn looks on at a tap: Read yields a capture in pcapng, history first. The
-// capture ends when the owner does.
+// A Conn is a connection to a tap: Read returns a pcapng capture, history first. The
+// capture ends with its owner.
 type Conn struct {
 	net.Conn
-	// Info is what the tap says about itself.
+	// Info is the description of the tap.
 	Info Info
 }
 
-// Dial connects to the tap of that name, or whose name is the only one that
-// begins so; with "", to the newest. The error is a [*NotFoundError] if there
-// is none.
+// Dial connects to the tap of that name, or to the only one with that prefix; with "", to
+// the newest. The error is a [*NotFoundError] if there is none.
 func Dial(ctx context.Context, dir, name string) (*Conn, error) {
 	taps, err := List(dir, nil)
 	if err != nil {
@@ -39,23 +38,22 @@ func Dial(ctx context.Context, dir, name string) (*Conn, error) {
 		if !refused(err) {
 			return nil, err
 		}
-		remove(dir, info.Name) // another process has the number of the owner
+		remove(dir, info.Name) // another process has reused the owner's id
 	}
 	return nil, &NotFoundError{Name: name}
 }
 
-// awaitEvery is how often Await looks.
+// awaitEvery is the polling interval of Await.
 const awaitEvery = 100 * time.Millisecond
 
-// Await is Dial for a tap that may not be there yet: it waits until it is, and
-// calls waiting, if that is not nil, before it does. It does not wait for a name
-// with which several begin.
+// Await is Dial for a tap that may not exist yet: it calls waiting, if not nil, and waits
+// for it. It does not wait for an ambiguous prefix.
 func Await(ctx context.Context, dir, name string, waiting func()) (*Conn, error) {
 	return await(ctx, waiting, func() (*Conn, error) { return Dial(ctx, dir, name) })
 }
 
-// Next is Await for the tap that follows one that was looked at: it began later
-// and, unless any will do, is named alike.
+// Next is Await for a tap that began later than last and, unless any is set, has the same
+// base name.
 func Next(ctx context.Context, dir string, last Info, any bool) (*Conn, error) {
 	return await(ctx, nil, func() (*Conn, error) {
 		taps, err := List(dir, nil)
@@ -101,8 +99,8 @@ func isNotFound(err error) bool {
 	return ok && !none.Ambiguous()
 }
 
-// Send sends a command. Its answer comes among the records, as an [Answer] with
-// the command's Tag.
+// Send sends a command. The answer is an [Answer] note among the records, with the
+// command's Tag.
 func (c *Conn) Send(cmd Command) error {
 	text, err := jsonscan.Marshal(cmd)
 	if err != nil {

@@ -2,10 +2,9 @@ package tap
 
 import "time"
 
-// A flood is when more comes than a person would ever look at. While nobody looks
-// on, history keeps only the newest of it, and what there was before: to move all
-// of it through memory that is as large as history costs the relay as much as
-// everything else, since no cache holds that.
+// A flood is traffic that is too much for a person to look at. Without viewers, the history
+// only keeps the newest part of it: moving all of it through memory as large as the history,
+// which no cache holds, would double the relay's cost.
 type flood struct {
 	on            bool
 	since         time.Time

@@ -10,7 +10,7 @@ import (
 	"github.com/wirectl/wirectl/capture/internal/segment"
 )
 
-// Options bound what a Hub keeps for those who come later, or who are slow.
+// Options bound the history of a Hub.
 type Options struct {
 	// Bytes is about how much memory history may take; 0 means [DefaultBytes].
 	// The newest record stays, however large it is.
@@ -25,18 +25,18 @@ const (
 	DefaultRecords = 32 << 10
 )
 
-// A Hub is the [capture.Writer] that a relay or a broker feeds with what passes.
-// It keeps the newest records for any number of viewers, and waits for none of
-// them. A viewer that falls too far behind loses frames, and learns how many. Records of several goroutines are taken in the order in which
-// they come. A Hub has no goroutine of its own.
+// A Hub is the [capture.Writer] of a relay or a broker. It keeps the newest records for any
+// number of viewers, and waits for none of them. A viewer that falls too far behind loses
+// frames, and learns how many. It is safe for concurrent use, and has no goroutine of its
+// own.
 type Hub struct {
 	opts Options
 
 	mu      sync.Mutex
 	session *capture.Session // replaced, never changed
-	ring    []*run           // oldest first; between two may be some that are gone
+	ring    []*run           // oldest first, with gaps for evicted runs
 	spare   []*run
-	next    int64 // the number of the record that comes next, from 0
+	next    int64 // the number of the next record, from 0
 	frames  int64
 	bytes   int64 // of frames
 	kept    held  // by all runs but the newest
@@ -68,14 +68,14 @@ func (k *held) addRun(r *run, sign int64) {
 	k.records += sign * int64(len(r.Records))
 }
 
-// NewHub returns the hub of a session, which is about to begin.
+// NewHub returns the hub of a session.
 func NewHub(s capture.Session, opts Options) *Hub {
 	opts.Bytes = cmp.Or(max(opts.Bytes, 0), DefaultBytes)
 	opts.Records = cmp.Or(max(opts.Records, 0), DefaultRecords)
 	return &Hub{opts: opts, session: &s, viewers: make(map[*Viewer]struct{})}
 }
 
-// Write accepts a record. It waits for nobody, and its error is nil.
+// Write accepts a record. It never waits, and its error is nil.
 func (h *Hub) Write(r *capture.Record) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -141,8 +141,8 @@ func (h *Hub) count(n int) {
 	h.frames += int64(n)
 }
 
-// Alter marks the session as altered, from the next record on: somebody asked
-// for faults, edits or frames of their own.
+// Alter marks the session as altered, from the next record on: faults, edits or injected
+// frames are enabled.
 func (h *Hub) Alter() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -157,7 +157,7 @@ func (h *Hub) Alter() {
 	}
 }
 
-// Close ends the session: viewers read what is left, and then its end.
+// Close ends the session. Viewers read the remaining records, and then its end.
 func (h *Hub) Close() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -166,7 +166,7 @@ func (h *Hub) Close() error {
 	return nil
 }
 
-// Counts are how much has passed a hub.
+// Counts are the totals of a hub.
 type Counts struct {
 	Frames  int64 `json:"frames"`
 	Bytes   int64 `json:"bytes"`
@@ -244,7 +244,7 @@ func (h *Hub) evict(i int) {
 // maxSpare bounds the runs that wait to be used again.
 const maxSpare = 2
 
-// recycle keeps the memory of a run that is read no more.
+// recycle reuses the memory of a run without readers.
 func (h *Hub) recycle(r *run) {
 	if !r.gone || r.users > 0 {
 		return

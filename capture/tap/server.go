@@ -16,7 +16,7 @@ import (
 	"github.com/wirectl/wirectl/capture/internal/segment"
 )
 
-// A Server hands out what a [Hub] keeps, to viewers of the same user.
+// A Server sends the records of a [Hub] to viewers of the same user.
 type Server struct {
 	hub     *Hub
 	control Controller
@@ -24,7 +24,7 @@ type Server struct {
 	info    Info
 	socket  *net.UnixListener
 
-	ctx     context.Context // of what viewers asked for
+	ctx     context.Context // of commands
 	stop    context.CancelFunc
 	serving sync.WaitGroup
 
@@ -37,15 +37,14 @@ const (
 	maxName = 40
 	// maxViewers bounds the number of simultaneous viewers.
 	maxViewers = 64
-	// grace is how long the end of a session waits for viewers to read it.
+	// grace is how long viewers may take to read the end of a session.
 	grace = 500 * time.Millisecond
 	// maxLine is the longest command, in bytes.
 	maxLine = 32 << 20
 )
 
-// Listen opens a tap in a folder, which is that of [Dir]. The name in info is
-// what it is to be called, and gets the number of the process. A control that
-// is nil serves no commands.
+// Listen opens a tap in a folder, which is that of [Dir]. The process id is appended to the
+// name in info. A nil control serves no commands.
 func Listen(dir string, info Info, hub *Hub, control Controller) (*Server, error) {
 	info.Pid, info.Control = os.Getpid(), control != nil
 	if info.Started.IsZero() {
@@ -60,9 +59,9 @@ func Listen(dir string, info Info, hub *Hub, control Controller) (*Server, error
 	return s, nil
 }
 
-// listen finds a name that is free.
+// listen finds a free name.
 func (s *Server) listen(info Info) error {
-	if _, err := List(s.dir, nil); err != nil { // which removes what was left behind
+	if _, err := List(s.dir, nil); err != nil { // it removes stale taps
 		return err
 	}
 	base := fmt.Sprintf("%s-%d", cleaned(info.Name), info.Pid)
@@ -86,7 +85,7 @@ func (s *Server) listen(info Info) error {
 	return nil
 }
 
-// cleaned makes of any text what is good in a file name and easily typed.
+// cleaned turns any text into a file name that is easy to type.
 func cleaned(name string) string {
 	clean := strings.Map(func(r rune) rune {
 		switch {
@@ -102,11 +101,11 @@ func cleaned(name string) string {
 	return clean
 }
 
-// Name is what the tap is called.
+// Name is the name of the tap.
 func (s *Server) Name() string { return s.info.Name }
 
-// Close ends the session of the hub, waits until viewers have read the rest of
-// it, though not long, and takes the tap away.
+// Close ends the session of the hub, waits a short time for viewers to read the rest, and
+// removes the tap.
 func (s *Server) Close() error {
 	s.hub.Close()
 	s.stop()
@@ -127,7 +126,7 @@ func (s *Server) accept() {
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil { // as when there are too many open files
+		if err != nil { // such as too many open files
 			select {
 			case <-time.After(grace):
 			case <-s.ctx.Done():
@@ -171,13 +170,13 @@ func (s *Server) serveViewer(c net.Conn) {
 		s.listenTo(c, v)
 		v.Close()
 	})
-	_ = show(c, v) // it fails if the viewer has gone, who does not want to know
+	_ = show(c, v) // it fails if the viewer has left
 	v.Close()
 	c.Close()
 	listening.Wait()
 }
 
-// show writes what a viewer reads, as pcapng.
+// show writes the records of a viewer as pcapng.
 func show(c net.Conn, v *Viewer) error {
 	var e segment.Encoder
 	for {
@@ -201,7 +200,7 @@ func show(c net.Conn, v *Viewer) error {
 	}
 }
 
-// listenTo does what a viewer asks for, one after the other, until it goes.
+// listenTo executes the commands of a viewer, one after the other, until it leaves.
 func (s *Server) listenTo(c net.Conn, v *Viewer) {
 	lines := bufio.NewScanner(c)
 	lines.Buffer(nil, maxLine)

@@ -1,7 +1,7 @@
-// Package tap is the copy of what passes a relay or a broker, for whoever wants
-// to look: a [Hub] keeps the newest records, a [Server] hands them out over a
-// Unix socket as a capture in pcapng, and [List], [Dial] and [Await] find the
-// taps of this user. A tap never delays what it copies.
+// Package tap copies the traffic of a relay or a broker to viewers: a [Hub] keeps the
+// newest records, a [Server] sends them over a Unix socket as a pcapng capture, and
+// [List], [Dial] and [Await] find the taps of this user. A tap never delays the
+// traffic.
 //
-// docs/taps.md is the specification of what the socket carries.
+// docs/taps.md is the specification of the protocol.
 package tap

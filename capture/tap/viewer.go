@@ -7,17 +7,16 @@ import (
 	"github.com/wirectl/wirectl/capture"
 )
 
-// pace is how long a viewer lets frames gather after it has read some: waking
-// up for each one would cost the relay more than the frames do.
+// pace is how long a viewer lets frames accumulate after a read: waking up for each one
+// would cost the relay more than the frames do.
 const pace = 20 * time.Millisecond
 
-// A Viewer reads the records of a [Hub]: what its history holds, then what
-// passes. It is a [capture.Live] for one goroutine; the end of the session is
-// io.EOF. Frames that it was too slow for are told of in a record of the kind
-// [capture.Note], which [ParseNote] understands.
+// A Viewer reads the records of a [Hub]: its history, then the new ones. It is a
+// [capture.Live] for one goroutine; the end of the session is io.EOF. A
+// [capture.Note], for [ParseNote], reports frames that it was too slow for.
 type Viewer struct {
 	hub     *Hub
-	run     *run // that the current records belong to
+	run     *run // of the current records
 	records []capture.Record
 	session *capture.Session
 	number  int64 // of the record after the current ones
@@ -32,8 +31,8 @@ type Viewer struct {
 	rest *time.Timer
 }
 
-// View returns a new viewer, which has to be closed. Its first record is a note
-// that says how much has passed and how much of that history has lost.
+// View returns a new viewer, which must be closed. Its first record is a note with the
+// totals, and how much of the history is lost.
 func (h *Hub) View() *Viewer {
 	v := &Viewer{hub: h, wake: make(chan struct{}, 1), stop: make(chan struct{}), rest: time.NewTimer(0)}
 	h.mu.Lock()
@@ -50,11 +49,10 @@ func (h *Hub) View() *Viewer {
 	return v
 }
 
-// Session is what the session says about itself. Once it was altered, another
-// one takes its place.
+// Session is the description of the session. It is replaced once the session is altered.
 func (v *Viewer) Session() *capture.Session { return v.session }
 
-// Buffered reports whether Next is sure not to wait; see [capture.Live].
+// Buffered reports whether Next will not wait; see [capture.Live].
 func (v *Viewer) Buffered() bool {
 	if len(v.records) > 0 {
 		return true
@@ -76,7 +74,7 @@ func (v *Viewer) Next(r *capture.Record) error {
 	return nil
 }
 
-// Post puts a note for this viewer alone among what it reads next.
+// Post adds a note for this viewer only.
 func (v *Viewer) Post(n Note) {
 	h := v.hub
 	h.mu.Lock()
@@ -90,7 +88,7 @@ func (v *Viewer) Post(n Note) {
 	}
 }
 
-// Close makes Next return [io.ErrClosedPipe], also one that waits.
+// Close makes Next return [io.ErrClosedPipe], even if it is waiting.
 func (v *Viewer) Close() error {
 	h := v.hub
 	h.mu.Lock()
@@ -119,7 +117,7 @@ func (v *Viewer) batch() ([]capture.Record, error) {
 	return v.records, nil
 }
 
-// fetch takes what there is. It returns true where that is nothing.
+// fetch gets the next records. It returns true if there are none yet.
 func (v *Viewer) fetch() (wait bool, err error) {
 	h := v.hub
 	h.mu.Lock()
@@ -175,7 +173,7 @@ func (v *Viewer) takeRun(r *run) {
 	}
 }
 
-// await waits for a record, and lets some gather.
+// await waits for a record, and lets some accumulate.
 func (v *Viewer) await() {
 	select {
 	case <-v.wake:

@@ -9,16 +9,16 @@ import (
 	"github.com/wirectl/wirectl/transport"
 )
 
-// Below are grpc:// and grpcs:// for whoever stands between a client and a
-// server of gRPC and takes part in no call: a connection is the one that carries
-// HTTP/2, with or without TLS. Whatever the service is, and whatever of metadata,
-// deadlines, compression and resets its calls use, passes as it is.
+// Below are grpc:// and grpcs:// for a relay between a gRPC client and server that
+// does not take part in the calls: a connection is the one that carries HTTP/2, with or
+// without TLS. Any service passes unchanged, with metadata, deadlines, compression
+// and resets.
 var Below = []transport.Scheme{
 	{Name: "grpc", Dial: dialBelow, Listen: listenBelow, Check: transport.CheckHostPort},
 	{Name: "grpcs", Dial: dialBelow, Listen: listenBelow, Check: transport.CheckHostPort},
 }
 
-// alpn is what gRPC over TLS is agreed on as.
+// alpn is the ALPN protocol of gRPC over TLS.
 const alpn = "h2"
 
 var errNotAgreed = errors.New("the server speaks TLS, and no HTTP/2 in it: it did not agree on " + alpn)
@@ -58,7 +58,7 @@ func listenBelow(ctx context.Context, address string, opts transport.Options) (t
 	return named{l, scheme}, nil
 }
 
-// A named listener calls its address by another scheme.
+// A named listener replaces the scheme of its address.
 type named struct {
 	transport.Listener
 	scheme string

@@ -32,8 +32,8 @@ func dial(ctx context.Context, address string, opts transport.Options) (transpor
 	return Client(ctx, raw, u.Host, cfg, opts)
 }
 
-// Client calls the service over a connection that carries HTTP/2, by TLS unless
-// cfg is nil, and takes it over. The context bounds the TLS handshake.
+// Client calls the service over a connection for HTTP/2, which it takes over, by TLS unless
+// cfg is nil. The context bounds the TLS handshake.
 func Client(ctx context.Context, raw net.Conn, authority string, cfg *tls.Config, opts transport.Options) (transport.Conn, error) {
 	if cfg != nil {
 		secure, err := handshake(ctx, raw, cfg)
@@ -63,8 +63,7 @@ func Client(ctx context.Context, raw net.Conn, authority string, cfg *tls.Config
 	return newConn(s, limit, end, s.CloseSend), nil
 }
 
-// over returns a client of the connection raw, and of no other: when that ends,
-// so do its calls.
+// over returns a client that only uses the connection raw.
 func over(raw net.Conn, authority string, calls ...grpc.CallOption) (*grpc.ClientConn, error) {
 	var used atomic.Bool
 	return grpc.NewClient("passthrough:///"+authority,
@@ -80,7 +79,7 @@ func over(raw net.Conn, authority string, calls ...grpc.CallOption) (*grpc.Clien
 		grpc.WithDisableRetry(), grpc.WithDisableServiceConfig(), grpc.WithNoProxy())
 }
 
-// handshake agrees on TLS, and on HTTP/2 in it.
+// handshake negotiates TLS, and HTTP/2 in it.
 func handshake(ctx context.Context, raw net.Conn, cfg *tls.Config) (net.Conn, error) {
 	cfg = cfg.Clone()
 	cfg.NextProtos = []string{alpn}

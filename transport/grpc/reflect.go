@@ -19,8 +19,8 @@ import (
 	"github.com/wirectl/wirectl/transport"
 )
 
-// Reflection returns the files of the service by which servers tell their schemas,
-// in its two versions, which differ only in their names.
+// Reflection returns the schemas of the reflection service, in its two versions, which only
+// differ in their names.
 func Reflection() []protoreflect.FileDescriptor {
 	return []protoreflect.FileDescriptor{
 		v1.File_grpc_reflection_v1_reflection_proto,
@@ -28,12 +28,11 @@ func Reflection() []protoreflect.FileDescriptor {
 	}
 }
 
-// maxFiles bounds the files that a server is asked for.
+// maxFiles bounds the files that are requested from a server.
 const maxFiles = 1000
 
-// Reflect asks a server for its services and for the schemas of all of them, by
-// server reflection, over a connection that carries HTTP/2, which it closes. The
-// answers are for whoever reads that connection along.
+// Reflect asks a server for its services and their schemas, by server reflection, over an
+// HTTP/2 connection, which it closes. The schemas are for observers of the connection.
 func Reflect(ctx context.Context, raw net.Conn, authority string) (services []string, err error) {
 	defer raw.Close()
 	cc, err := over(raw, authority, grpc.MaxCallRecvMsgSize(transport.DefaultLimit))
@@ -52,11 +51,11 @@ func Reflect(ctx context.Context, raw net.Conn, authority string) (services []st
 	return services, err
 }
 
-// A conversation is one call of a version of the service. The messages of all
-// versions have the same bytes, so those of v1 serve.
+// A conversation is a call of one version of the service. The messages of both versions
+// have the same encoding, so those of v1 serve.
 type conversation struct {
 	call  grpc.ClientStream
-	files map[string]bool // by name, whether it has come
+	files map[string]bool // by name, whether it has arrived
 }
 
 func reflect(ctx context.Context, cc *grpc.ClientConn, service protoreflect.ServiceDescriptor) ([]string, error) {
@@ -105,7 +104,7 @@ func (c *conversation) endCall() error {
 	}
 }
 
-// missing returns a file that another one imports and that has not come.
+// missing returns an imported file that has not arrived.
 func (c *conversation) missing() string {
 	if len(c.files) > maxFiles {
 		return ""
@@ -118,14 +117,14 @@ func (c *conversation) missing() string {
 	return ""
 }
 
-// roundTrip asks, and keeps the names of the files in the answer. A service without a
-// schema is not a failure.
+// roundTrip sends a request and keeps the names of the files in the answer. A service
+// without a schema is not an error.
 func (c *conversation) roundTrip(question *v1.ServerReflectionRequest) (*v1.ServerReflectionResponse, error) {
 	if err := c.call.SendMsg(question); err != nil && err != io.EOF {
 		return nil, err
 	}
 	answer := new(v1.ServerReflectionResponse)
-	if err := c.call.RecvMsg(answer); err != nil { // which tells also why nothing could be sent
+	if err := c.call.RecvMsg(answer); err != nil { // also the reason for a failed send
 		if err == io.EOF {
 			err = errors.New("the server ended the call without an answer")
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/wirectl/wirectl/transport/internal/inbox"
 )
 
-// A listener takes QUIC connections, and hands each to those who accept or, if
-// gRPC was agreed on, to a gRPC server, whose calls are then the connections.
+// A listener accepts QUIC connections. If gRPC was negotiated, it passes them to a gRPC
+// server, whose calls are then the connections.
 type listener struct {
 	transport *quic.Transport
 	quic      *quic.Listener
@@ -49,8 +49,8 @@ func (l *listener) Addr() string { return "quic://" + l.transport.Conn.LocalAddr
 
 func (l *listener) Accept(ctx context.Context) (transport.Conn, error) { return l.inbox.Accept(ctx) }
 
-// Close ends listening. Connections that were accepted go on; the socket that
-// they share is closed with the last of them.
+// Close ends listening. Accepted connections continue; the socket that they share is closed
+// with the last one.
 func (l *listener) Close() error {
 	l.inbox.Close()
 	l.grpc.Close()
@@ -72,7 +72,7 @@ func (l *listener) acceptConns() {
 	_ = l.transport.Conn.Close()
 }
 
-// greet hands a connection on, and waits for its end.
+// greet passes on a connection, and waits for its end.
 func (l *listener) greet(qc *quic.Conn) {
 	c := &conn{quic: qc, open: make(chan struct{})}
 	go func() {

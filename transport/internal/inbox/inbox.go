@@ -1,5 +1,5 @@
-// Package inbox hands connections over from the goroutines that greet them, by a
-// handshake or a request, to the one that accepts them.
+// Package inbox passes connections from the goroutines that do their handshakes to the one
+// that accepts them.
 package inbox
 
 import (
@@ -8,8 +8,7 @@ import (
 	"sync"
 )
 
-// An Inbox is a place for connections that wait to be accepted. It holds none:
-// who brings one waits with it.
+// An Inbox passes on connections. It has no buffer: Put waits for Accept.
 type Inbox[C any] struct {
 	conns  chan C
 	closed chan struct{}
@@ -21,8 +20,7 @@ func New[C any]() *Inbox[C] {
 	return &Inbox[C]{conns: make(chan C), closed: make(chan struct{})}
 }
 
-// Put waits until somebody accepts c, and reports whether anybody did: nobody
-// does once the inbox is closed, or when ctx ends first.
+// Put waits until c is accepted. It returns false if the inbox is closed or ctx ends first.
 func (b *Inbox[C]) Put(ctx context.Context, c C) bool {
 	select {
 	case b.conns <- c:
