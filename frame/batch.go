@@ -2,9 +2,9 @@ package frame
 
 import "slices"
 
-// A Batch is a run of frames with a buffer of its own, so that frames can be
-// worked on while the scanner reads on. The zero Batch is ready to use. A batch that is
-// used again reuses its memory, which may still be in a processor's cache.
+// A Batch is a run of frames with its own buffer, so that frames can be processed while the
+// scanner continues. The zero Batch is ready to use. Using a batch again reuses its memory,
+// which may still be in a processor's cache.
 type Batch struct {
 	// Frames are valid until the batch is passed to ScanBatch again.
 	Frames []Frame
@@ -14,12 +14,11 @@ type Batch struct {
 // maxBatch bounds the frames of one batch.
 const maxBatch = 8 << 10
 
-// maxIn bounds those that are scanned where they lie: no more than a cache holds,
-// since there is nothing to wait for between two batches.
+// maxIn bounds the frames that ScanIn returns, to fit into a cache.
 const maxIn = 1 << 10
 
-// ScanBatch moves to the next frames and reports whether there are any. It
-// waits for the first one only: the batch holds what had been read by then.
+// ScanBatch moves to the next frames and reports whether there are any. It only waits for
+// the first one: the batch has the frames that had been read by then.
 func (s *Scanner) ScanBatch(b *Batch) bool {
 	b.Frames = b.Frames[:0]
 	s.moveInto(b)
@@ -37,11 +36,10 @@ func (s *Scanner) ScanBatch(b *Batch) bool {
 	return true
 }
 
-// ScanIn scans the frames that data begins with where they lie, ahead of what the
-// reader still has, and returns how many bytes they take. It may have to be called
-// again; when there is no frame, the rest is for the reader to give. The scanner
-// must have no buffered bytes; see [Scanner.Unread]. The frames are valid as long as
-// data is.
+// ScanIn scans the frames at the beginning of data without copying them, before the bytes of
+// the reader, and returns their size. Call it again until there is no frame; the reader must
+// then return the rest. The scanner must have no buffered bytes; see [Scanner.Unread]. The
+// frames are valid as long as data is.
 func (s *Scanner) ScanIn(data []byte, b *Batch) int {
 	b.Frames = b.Frames[:0]
 	if s.head != s.tail || s.lost != nil || s.err != nil || s.eof {
@@ -60,8 +58,8 @@ func (s *Scanner) ScanIn(data []byte, b *Batch) int {
 	return n
 }
 
-// Return takes back the frames of b, the last that was scanned, from index n on, to scan
-// them anew: by another limit, or another accept. What they follow is a frame, and no gap.
+// Return takes back the frames of the latest batch from index n on, to scan them again with
+// another limit or accept. They must follow a frame, not a gap.
 func (s *Scanner) Return(b *Batch, n int) {
 	var fault *Error
 	for i := range b.Frames[n:] {
@@ -86,8 +84,7 @@ func (s *Scanner) Return(b *Batch, n int) {
 	b.Frames = b.Frames[:n]
 }
 
-// Unread takes back the buffered bytes if they are no more than most, and returns
-// how many they were.
+// Unread removes the buffered bytes if there are at most most, and returns their number.
 func (s *Scanner) Unread(most int) int {
 	n := s.tail - s.head
 	if n > most || s.lost != nil {
@@ -104,8 +101,7 @@ func (b *Batch) grow() *Frame {
 	return &b.Frames[n]
 }
 
-// moveInto makes the memory of b the scanner's buffer, if that one is lent to a
-// batch.
+// moveInto makes the memory of b the scanner's buffer if the current one is lent to a batch.
 func (s *Scanner) moveInto(b *Batch) {
 	if !s.lent {
 		return

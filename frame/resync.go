@@ -1,9 +1,8 @@
 package frame
 
-// seek emits a gap that ends where a frame is plausible or, if none is for so
-// long, one of the largest size. It returns false when it needs more bytes to decide,
-// so that gaps do not depend on how the stream was cut into reads. With atOnce, it
-// emits the bytes that certainly belong to no frame.
+// seek emits a gap up to the next plausible frame, or one of the largest size. It returns
+// false when it needs more bytes to decide, so that gaps do not depend on how the stream was
+// cut into reads. With atOnce, it emits the bytes that certainly belong to no frame.
 func (s *Scanner) seek(data []byte) bool {
 	if s.extent.Need > len(data) && !s.eof {
 		return false
@@ -26,7 +25,7 @@ func (s *Scanner) seek(data []byte) bool {
 			s.searched, s.held = at, at < len(data)
 			return s.gap(at)
 		}
-		s.searched = max(s.searched, at-1) // a line begins after a byte that Sync has to see
+		s.searched = max(s.searched, at-1) // Sync has to see the byte before a line
 		if at <= gapSize {
 			s.extent.Need += at
 			return false
@@ -46,9 +45,9 @@ func (s *Scanner) found(n int) bool {
 	return gap || s.step()
 }
 
-// gap emits n bytes that belong to no frame. It returns false if n is 0. Only the first
-// gap says what was found: how many more bytes are buffered depends on how the stream
-// was cut into reads.
+// gap emits n bytes that belong to no frame. It returns false if n is 0. Only the first gap
+// describes the bytes, because how many are buffered later depends on how the stream was cut
+// into reads.
 func (s *Scanner) gap(n int) bool {
 	if n == 0 {
 		return false
@@ -71,13 +70,13 @@ const (
 	yes
 )
 
-// syncSize is how many bytes surely tell whether a header begins.
+// syncSize is how many bytes are enough to recognize a header.
 const syncSize = 16
 
-// plausible judges whether a frame begins at data. A frame cut by the end of the stream
-// does not count, because nothing would be gained by it. If the judgement is unsure, the
-// Need of s.extent is how many bytes would help. If no frame begins at data, none begins
-// at any of the bytes judged: blank lines are read once, not again from each of them on.
+// plausible judges whether a frame begins at data. A frame cut by the end of the stream does
+// not count. If the verdict is unsure, the Need of s.extent is how many bytes would help. If
+// no frame begins at data, none begins within judged bytes either, so that blank lines are
+// only read once.
 func (s *Scanner) plausible(data []byte) (v verdict, judged int) {
 	if len(data) < syncSize && !s.eof && !s.atOnce {
 		s.extent.Need = syncSize

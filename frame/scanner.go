@@ -15,21 +15,21 @@ import (
 //	if err := s.Err(); err != nil { … }
 //
 // A frame's bytes are valid until the next call of Scan; [Frame.Clone] keeps
-// them. How the stream was cut into reads makes no difference to the frames.
-// After a failure Scan keeps returning false, so that nobody reads on from the
-// middle of a frame, unless [Scanner.Resync] was asked for.
+// them. The frames do not depend on how the stream was cut into reads. After a
+// failure Scan keeps returning false, so that nobody continues in the middle of a
+// frame, unless [Scanner.Resync] was called.
 type Scanner struct {
 	r       io.Reader
 	framing Framing
 	limit   int
-	most    int // what one read asks for
+	most    int // the size of a read
 	resync  bool
 	atOnce  bool // gaps do not wait for more
 	accept  func(payload []byte, whole bool) bool
 
 	buf        []byte
 	lent       bool  // to a batch, so that only the unread part of buf may be used
-	busy       bool  // a read has given as much as it was asked for
+	busy       bool  // a read has filled the buffer
 	head, tail int   // buf[head:tail] is read and not yet emitted
 	offset     int64 // the position of buf[head] in the stream
 	eof        bool
@@ -39,23 +39,23 @@ type Scanner struct {
 	out      *Frame // where the next frame goes
 	extent   Extent // of the frame at buf[head], as far as known
 	count    int64  // frames emitted, gaps not counted
-	lost     *Error // the fault that is being skipped over
-	searched int    // lost, and no frame begins in so many bytes from buf[head] on
-	held     bool   // lost, and a frame may begin at buf[head]
+	lost     *Error // the fault that is being skipped
+	searched int    // while lost: no frame begins in so many bytes from buf[head] on
+	held     bool   // while lost: a frame may begin at buf[head]
 	skipped  Skipped
 	err      error
 }
 
-// Skipped counts what a scanner that resyncs has passed over.
+// Skipped counts what a resyncing scanner has skipped.
 type Skipped struct {
 	Faults int64 // faults of the framing
 	Bytes  int64 // bytes that belong to no frame
 }
 
 const (
-	readSize = 256 << 10 // what one read asks for, unless it is told otherwise
-	gapSize  = 64 << 10  // the largest gap frame, and more than the blank lines of any other
-	peekSize = 512       // how much of a payload accept is asked about while resyncing
+	readSize = 256 << 10 // the default size of a read
+	gapSize  = 64 << 10  // the largest gap, and more than the blank lines of any other frame
+	peekSize = 512       // how much of a payload accept sees while resyncing
 	minRead  = 4 << 10   // the least room worth a read
 	pageSize = 4 << 10
 )
@@ -67,22 +67,21 @@ func NewScanner(r io.Reader, framing Framing) *Scanner {
 	return &Scanner{r: r, framing: framing, limit: DefaultLimit, most: readSize}
 }
 
-// SetFraming sets the framing of what has not been scanned yet.
+// SetFraming sets the framing of the bytes that have not been scanned yet.
 func (s *Scanner) SetFraming(f Framing) { s.framing, s.extent = f, Extent{} }
 
-// SetLimit sets the largest payload, in bytes, that is accepted. The limit is
-// checked before memory for a payload is taken.
+// SetLimit sets the largest payload, in bytes. The limit is checked before memory for a
+// payload is allocated.
 func (s *Scanner) SetLimit(n int) { s.limit = n }
 
-// SetRead sets how many bytes a read asks for. So large is the buffer of a Scanner
-// that has seen no larger frame.
+// SetRead sets the size of a read, and so of the buffer of a Scanner without larger
+// frames.
 func (s *Scanner) SetRead(n int) { s.most = n }
 
 // maxKept is the size of the largest buffer that is kept after a large frame.
 func (s *Scanner) maxKept() int { return 4 * s.most }
 
-// room is how large a buffer has to be: small for a stream that says little, of
-// which there may be thousands.
+// room is the size of a buffer: small for a quiet stream, of which there may be thousands.
 func (s *Scanner) room() int {
 	if s.busy {
 		return s.most
@@ -90,15 +89,13 @@ func (s *Scanner) room() int {
 	return min(s.most, minRead)
 }
 
-// SetAccept sets the function that judges a payload where the framing alone
-// cannot tell: accept is asked about the whole payload of a last line that has
-// no LF, and, while resyncing, about up to 512 bytes that a payload begins
-// with. Without it such a line is cut short, and any header is believed.
+// SetAccept sets the function that judges payloads when the framing is not enough: the
+// whole payload of a last line without LF and, while resyncing, up to the first 512
+// bytes of a payload. Without it such a line is truncated, and any header is plausible.
 func (s *Scanner) SetAccept(accept func(payload []byte, whole bool) bool) { s.accept = accept }
 
-// Resync makes Scan pass over a fault: it emits what it skips as frames
-// with Gap set, of 64 KiB each at most and with the fault as their Flaw, up to
-// the next place where a frame is plausible.
+// Resync makes Scan skip faults: it emits the skipped bytes as frames with Gap set, of at
+// most 64 KiB each and with the fault as their Flaw, up to the next plausible frame.
 func (s *Scanner) Resync() { s.resync = true }
 
 // ResyncAtOnce is Resync for callers that forward skipped bytes to a peer that may wait
@@ -133,9 +130,8 @@ func (s *Scanner) Err() error { return s.err }
 // Skipped returns what has been passed over so far.
 func (s *Scanner) Skipped() Skipped { return s.skipped }
 
-// Peek returns the bytes that have not been scanned yet, at least n of them
-// unless the stream ends sooner, which atEOF tells. They are valid until the
-// next call of a method.
+// Peek returns the bytes that have not been scanned yet, at least n unless the stream ends
+// sooner; atEOF reports its end. They are valid until the next call of a method.
 func (s *Scanner) Peek(n int) (data []byte, atEOF bool) {
 	for s.tail-s.head < n && s.fill() {
 	}
@@ -172,7 +168,7 @@ func (s *Scanner) step() bool {
 // emitFrame fills the output with the frame or gap that extent describes.
 func (s *Scanner) emitFrame() {
 	e, f := &s.extent, s.out
-	*f = Frame{} // and each field in its place: a literal would be made elsewhere, and copied
+	*f = Frame{} // then field by field: a literal would be built elsewhere and copied
 	f.Raw = s.buf[s.head : s.head+e.Raw : s.head+e.Raw]
 	f.Start, f.End = e.Start, e.End
 	f.Offset = s.offset
@@ -187,8 +183,8 @@ func (s *Scanner) emitFrame() {
 	s.extent = Extent{}
 }
 
-// fault places an error where it happened. It fails the scanner, or, when it
-// is to resync, remembers what it is skipping and returns true.
+// fault sets the position of an error. It fails the scanner or, if it resyncs, starts
+// skipping and returns true.
 func (s *Scanner) fault(err *Error, data []byte) bool {
 	err.Frame, err.Offset = s.count+1, s.offset
 	s.extent = Extent{}
@@ -202,7 +198,7 @@ func (s *Scanner) fault(err *Error, data []byte) bool {
 	return true
 }
 
-// describe says what was found instead of a frame.
+// describe adds the bytes that were found instead of a frame.
 func (s *Scanner) describe(err *Error, data []byte) {
 	err.Head = bytes.Clone(data[:min(len(data), headSize)])
 	if err.Accident = s.recognize(err.Head); errors.Is(err, ErrTruncated) && !err.Accident.Distinct() {
@@ -210,9 +206,9 @@ func (s *Scanner) describe(err *Error, data []byte) {
 	}
 }
 
-// recognize names what stands instead of a frame. That line feeds were
-// turned into CRLF shows in every framing that does not use them; in one of header
-// lines, empty lines tell nothing. What frames of this framing look like is not an accident.
+// recognize names the bytes that were found instead of a frame. Conversion to CRLF shows in
+// every framing without line ends; with header lines, empty lines mean nothing. What frames
+// of this framing look like is not an accident.
 func (s *Scanner) recognize(head []byte) Accident {
 	if s.framing == Header {
 		head = bytes.TrimLeft(head, "\r\n")
@@ -293,9 +289,9 @@ func (s *Scanner) makeRoom() {
 	}
 }
 
-// moveTo makes buf, which may be the scanner's own, the scanner's buffer. It moves the
-// buffered bytes to its beginning or, if there is room, far enough into it that they
-// end on a page: the system copies whole pages faster.
+// moveTo replaces the scanner's buffer by buf, which may be the same. It moves the buffered
+// bytes to the beginning or, if there is room, so that they end on a page boundary: the
+// system copies whole pages faster.
 func (s *Scanner) moveTo(buf []byte) {
 	rest := s.buf[s.head:s.tail]
 	s.head = -len(rest) & (pageSize - 1)

@@ -14,18 +14,17 @@ import (
 
 // A body parses the body of a request or a response, and emits its frames.
 type body struct {
-	kind   bodyKind
-	stream int64
-	meta   frame.Meta // of the frame that the body is as a whole
-	what   frame.Signal
-	span   span
-	// What an encoding has to say.
+	kind            bodyKind
+	stream          int64
+	meta            frame.Meta // of the frame that the body is as a whole
+	what            frame.Signal
+	span            span
 	media, encoding string
 	grpcEncoding    string
 	event           event
-	inflate         *inflate.Stream // of events; nil without any
-	taken           int             // bytes that it has taken in
-	flaw            error           // what a strict peer rejects, of HTTP/1.1
+	inflate         *inflate.Stream // of compressed events, or nil
+	taken           int             // bytes that it has consumed
+	flaw            error           // of HTTP/1.1: what a strict peer rejects
 }
 
 type bodyKind uint8
@@ -38,8 +37,8 @@ const (
 	skipBody // over the limit, or broken
 )
 
-// beginBody begins the body that belongs to a head. In HTTP/1.1 the head is part of the
-// body's frame. If the body is a stream, the head is a frame before it.
+// beginBody begins the body after a head. In HTTP/1.1 the head is part of the body's frame.
+// If the body is a stream, the head is a frame before it.
 func (b *body) beginBody(h *half, stream int64, what frame.Signal, head *frame.Head) {
 	b.choose(stream, what, head)
 	b.meta = frame.Meta{Framing: frame.HTTP, Head: head}
@@ -48,7 +47,7 @@ func (b *body) beginBody(h *half, stream int64, what frame.Signal, head *frame.H
 	}
 }
 
-// choose finds out what the body of a head is.
+// choose determines the kind of the body after a head.
 func (b *body) choose(stream int64, what frame.Signal, head *frame.Head) {
 	b.span.reset()
 	b.event.reset()
@@ -65,8 +64,8 @@ func (b *body) choose(stream int64, what frame.Signal, head *frame.Head) {
 	}
 }
 
-// HasEvents reports whether the body of such a head is emitted event by event:
-// one whose compression cannot be undone is not.
+// HasEvents reports whether the body after such a head is emitted event by event. It is not
+// if its compression is unknown.
 func HasEvents(head *frame.Head) bool {
 	encoding := encodingOf(head)
 	return mediaType(head) == "text/event-stream" && (encoding == "" || inflate.Knows(encoding))
@@ -136,7 +135,7 @@ func (b *body) unpacked(h *half, n int) {
 		case err != nil && err != io.EOF:
 			b.giveUp(h, h.fault(frame.ErrMalformed, "the events are not %s: %v", b.encoding, err))
 		case err != nil:
-			b.inflate.Add(nil) // what follows the end is taken in here, once
+			b.inflate.Add(nil) // bytes after the end are consumed here
 			h.advance(n)
 			return
 		}
@@ -150,17 +149,17 @@ func (b *body) unpacked(h *half, n int) {
 	h.advance(n)
 }
 
-// maxRatio is how many times the bytes that it was written with a stream of events may
-// hold: what deflate can do, and more than anybody's events do.
+// maxRatio bounds the compression of a stream of events: what deflate can do, and more than
+// real events need.
 const maxRatio = 1032
 
-// swells reports whether there are more events, or larger ones, than anybody sends in
-// the bytes that were taken in. All those of one read are held at once.
+// swells reports whether the events are more, or larger, than real ones in so many bytes.
+// All events of one read are held in memory.
 func (b *body) swells(limit int) bool {
 	return b.event.given > b.taken+maxWithin || b.event.size > maxRatio*int64(b.taken)+int64(maxHeld(limit))
 }
 
-// grow takes the next n bytes to the span, unless all streams hold too much.
+// grow adds the next n bytes to the span, unless all streams together hold too much.
 func (b *body) grow(h *half, n int) bool {
 	if h.c.held+n > maxHeld(h.c.limit) {
 		b.tooLarge(h, 0)
@@ -171,7 +170,7 @@ func (b *body) grow(h *half, n int) bool {
 	return true
 }
 
-// maxHeld bounds what messages that are not whole take over all streams.
+// maxHeld bounds incomplete messages over all streams.
 func maxHeld(limit int) int { return 4*limit + 1<<20 }
 
 // tooLarge gives up the body.
@@ -197,8 +196,7 @@ func (b *body) drop(h *half) {
 	}
 }
 
-// inside reports whether the body, which nothing follows any more, has begun a
-// message that is not whole.
+// inside reports whether the body ends inside a message.
 func (b *body) inside(h *half) bool {
 	switch b.kind {
 	case eventBody:
@@ -263,7 +261,7 @@ func (b *body) whole(h *half) {
 	b.span.reset()
 }
 
-// carries reports whether the body holds a message, and not a page for people.
+// carries reports whether the body is a message, and not a page for people.
 func (b *body) carries(data []byte) bool {
 	switch {
 	case len(data) == 0:
@@ -274,7 +272,7 @@ func (b *body) carries(data []byte) bool {
 	return strings.HasSuffix(b.media, "json") || strings.HasSuffix(b.media, "proto") || strings.HasSuffix(b.media, "protobuf") || BeginsJSON(data)
 }
 
-// BeginsJSON reports whether data begins as an object or an array of JSON.
+// BeginsJSON reports whether data begins like a JSON object or array.
 func BeginsJSON(data []byte) bool {
 	data = bytes.TrimLeft(data, " \t\r\n")
 	if len(data) == 0 {
@@ -290,8 +288,7 @@ func BeginsJSON(data []byte) bool {
 	return false
 }
 
-// decoded undoes the content encoding; the encoding is "" if there is none that
-// is known.
+// decoded decodes the content encoding; encoding is "" if there is none, or an unknown one.
 func (b *body) decoded(h *half) (data []byte, encoding string, err error) {
 	if len(b.span.data) == 0 || !inflate.Knows(b.encoding) {
 		return nil, "", nil

@@ -1,16 +1,15 @@
-// Package carrier takes the frames out of the protocols that carry them: plain
-// streams, WebSocket, HTTP/1.1 with server-sent events, and HTTP/2 with gRPC.
+// Package carrier extracts frames from the protocols that carry them: plain streams,
+// WebSocket, HTTP/1.1 with server-sent events, and HTTP/2 with gRPC.
 //
-// A [Carrier] is fed with the bytes of both directions of one connection, as
-// they were read, and emits each frame as soon as it is whole. How the bytes were
-// cut into reads does not affect the frames, nor, if the Carrier is patient, the gaps
-// after a fault. It knows where payloads lie and how they were wrapped, and nothing
-// about what they mean.
+// A [Carrier] gets the bytes of both directions of one connection, as they were read,
+// and emits each frame as soon as it is complete. The frames do not depend on how the
+// bytes were cut into reads; if the Carrier is patient, neither do the gaps after a
+// fault. It finds payloads and their wrappers, and does not interpret payloads.
 //
-// The bytes are kept: in each direction the Raws of the frames, joined, are the
-// bytes that were fed. So the Raw of a frame begins where the one before it
-// ended, and whatever of the carrier stands between two frames, such as the
-// settings of HTTP/2, belongs to the second. Bytes that no frame follows are a gap.
+// No byte is lost: in each direction the Raws of the frames, joined, are the input. So
+// the Raw of a frame begins where the previous one ended, and bytes of the carrier
+// between two frames, such as the settings of HTTP/2, belong to the second. Bytes without
+// a frame after them are a gap.
 package carrier
 
 import (
@@ -38,14 +37,14 @@ const (
 )
 
 var kinds = [...]struct{ name, about string }{
-	Auto:  {"auto", "told by the first bytes"},
+	Auto:  {"auto", "detected by the first bytes"},
 	Plain: {"plain", "frames from the first byte on"},
 	WS:    {"ws", "WebSocket messages, with the HTTP upgrade or without"},
-	HTTP1: {"http1", "HTTP/1.1 bodies and server-sent events, and what they are upgraded to"},
+	HTTP1: {"http1", "HTTP/1.1 bodies and server-sent events, and upgrades to WebSocket or HTTP/2"},
 	H2:    {"h2", "HTTP/2 bodies and gRPC messages"},
 }
 
-// Kinds lists every carrier that can be named.
+// Kinds lists the carriers that can be chosen.
 func Kinds() []Kind { return []Kind{Plain, WS, HTTP1, H2} }
 
 // String returns the carrier's name, as flags spell it.
@@ -56,7 +55,7 @@ func (k Kind) String() string {
 	return fmt.Sprintf("carrier(%d)", uint8(k))
 }
 
-// About says in a few words what the carrier carries.
+// About describes the carrier in a few words.
 func (k Kind) About() string {
 	if int(k) < len(kinds) {
 		return kinds[k].about
@@ -69,39 +68,39 @@ func Named(name string) (Kind, error) {
 	return nearest.Named("carrier", name, append([]Kind{Auto}, Kinds()...), Kind.String)
 }
 
-// Options say how a connection is to be read.
+// Options configure a Carrier.
 type Options struct {
-	// Kind names the carrier; Auto detects it.
+	// Kind is the carrier; Auto detects it.
 	Kind Kind
-	// Framing is that of the frames in the messages of a WebSocket. Without it each
-	// message is one: several if it consists of len32 frames. Those of a plain stream
-	// are for a [frame.Scanner] to find; here it has one for each read.
+	// Framing delimits the frames in WebSocket messages. Without it each message is
+	// one frame, or several if it consists of len32 frames. On a plain stream each
+	// read is one frame; use a [frame.Scanner] instead.
 	Framing frame.Framing
 	// Limit is the largest payload, in bytes; 0 is [frame.DefaultLimit]. It is
-	// checked before memory is taken.
+	// checked before memory is allocated.
 	Limit int
-	// Patient keeps what cannot be read until there is a gap's worth of it, or the end:
-	// then the gaps, too, are the same however the bytes were cut into reads.
+	// Patient keeps invalid bytes until they fill a gap, or until the end, so that the
+	// gaps do not depend on how the bytes were cut into reads.
 	Patient bool
 }
 
-// A Carrier reads one connection. It has one owner: no two of its methods may
-// run at once. Its memory is bounded by a few times the limit.
+// A Carrier reads one connection. It is not safe for concurrent use. Its memory is bounded
+// by a few times the limit.
 type Carrier struct {
 	framing frame.Framing
 	limit   int
 	patient bool
-	named   Kind      // Auto if it is to be detected
-	kind    Kind      // Auto as long as the bytes have not told it
-	unknown frame.Dir // what bytes of unknown direction turned out to be
+	named   Kind      // Auto to detect it
+	kind    Kind      // Auto until it is detected
+	unknown frame.Dir // the actual direction of bytes of unknown direction
 	halves  [3]half   // by direction
 
 	asked    []string // methods of the requests whose response has not begun
-	upgraded Kind     // what both directions speak from here on; Auto if that has not changed
-	tunnel   bool     // that is nothing known
+	upgraded Kind     // the carrier after an upgrade; Auto without one
+	tunnel   bool     // the upgrade is to an unknown protocol
 	streams  map[uint32]*stream
-	held     int // bytes of messages that are not whole yet, over all streams
-	inflated int // streams of events that are compressed
+	held     int // bytes of incomplete messages, over all streams
+	inflated int // compressed event streams
 	unpacked int // bytes that were decompressed for the current frames
 
 	frames []frame.Frame
@@ -109,7 +108,7 @@ type Carrier struct {
 	arena  []byte
 }
 
-// New returns a Carrier for a connection of which nothing was read yet.
+// New returns a Carrier for a new connection.
 func New(o Options) *Carrier {
 	o.Limit = cmp.Or(max(o.Limit, 0), frame.DefaultLimit)
 	c := &Carrier{framing: o.Framing, limit: o.Limit, patient: o.Patient, named: o.Kind}
@@ -119,10 +118,9 @@ func New(o Options) *Carrier {
 	return c
 }
 
-// Feed accepts bytes of one direction and returns the frames that they made
-// whole, in their order: the first of them, and [Carrier.More] the others. The
-// frames are valid until the next call of Feed, More or End. The direction may be
-// unknown, if all bytes are of the same one.
+// Feed accepts bytes of one direction and returns the first frames that they complete, in
+// order; [Carrier.More] returns the others. The frames are valid until the next call of
+// Feed, More or End. The direction may be unknown if all bytes have the same one.
 func (c *Carrier) Feed(dir frame.Dir, data []byte) []frame.Frame {
 	c.reset()
 	h := c.half(dir)
@@ -151,9 +149,8 @@ func (c *Carrier) End(dir frame.Dir) []frame.Frame {
 	return c.frames
 }
 
-// More returns the frames that Feed or End has left, or some of them, and none if
-// there are no others. They leave some where much was decompressed, which may be any
-// number of times the bytes that it came in.
+// More returns further frames of the latest Feed or End; none at the end. Decompression may
+// multiply the bytes, so the frames are returned in portions.
 func (c *Carrier) More() []frame.Frame {
 	c.reset()
 	c.resume()
@@ -183,19 +180,17 @@ func (c *Carrier) reset() {
 // bytes.
 const maxKept = 1 << 20
 
-// maxWithin bounds the frames within what holds several: a frame takes a hundred
-// times the bytes that an empty one is written with.
+// maxWithin bounds the frames within one message: a frame takes a hundred times the memory
+// of an empty one on the wire.
 const maxWithin = 1 << 14
 
-// maxUnpacked is how much may be decompressed for the current frames before the others
-// are left to More, in bytes.
+// maxUnpacked is how much is decompressed for one portion of frames, in bytes.
 const maxUnpacked = 1 << 20
 
-// isFull reports whether that much was.
 func (c *Carrier) isFull() bool { return c.unpacked >= maxUnpacked }
 
-// resume parses what the halves have kept back, because the other one changed what
-// they speak, or because there was enough.
+// resume parses the bytes that were kept back because the other direction may cause an
+// upgrade, or because a portion was full.
 func (c *Carrier) resume() {
 	for h := c.waiting(); h != nil; h = c.waiting() {
 		h.parseAll()
@@ -208,7 +203,7 @@ func (c *Carrier) resume() {
 	}
 }
 
-// waiting returns a half that has something kept back and may go on; nil if none may.
+// waiting returns a half with bytes that were kept back and can be parsed now, or nil.
 func (c *Carrier) waiting() *half {
 	for d := range c.halves {
 		if h := &c.halves[d]; h.waits && !c.isFull() {
@@ -218,8 +213,7 @@ func (c *Carrier) waiting() *half {
 	return nil
 }
 
-// detect finds out what the carrier is. It reports false when that takes more
-// bytes.
+// detect detects the carrier. It returns false if it needs more bytes.
 func (c *Carrier) detect(atEOF bool) bool {
 	for d := range c.halves {
 		h := &c.halves[d]
@@ -241,7 +235,7 @@ func (c *Carrier) detect(atEOF bool) bool {
 	return false
 }
 
-// guess tells the carrier, if it was not named, and the direction of such bytes.
+// guess detects the carrier, unless it is configured, and the direction of the bytes.
 func (c *Carrier) guess(head []byte, atEOF bool) Guess {
 	g := Detect(head, atEOF)
 	if c.named == Auto || g.More {
@@ -279,7 +273,7 @@ func (c *Carrier) setKind(k Kind) {
 	}
 }
 
-// meta returns a place for what is said of a frame.
+// meta allocates the Meta of a frame.
 func (c *Carrier) meta(m frame.Meta) *frame.Meta {
 	if len(c.metas) == cap(c.metas) {
 		c.metas = make([]frame.Meta, 0, 32)
@@ -288,7 +282,7 @@ func (c *Carrier) meta(m frame.Meta) *frame.Meta {
 	return &c.metas[len(c.metas)-1]
 }
 
-// keepBytes copies data, so that it is valid as long as the current frames.
+// keepBytes copies data. The copy is valid as long as the current frames.
 func (c *Carrier) keepBytes(data []byte) []byte {
 	n := len(c.arena)
 	c.arena = append(c.arena, data...)

@@ -11,8 +11,8 @@ import (
 	"github.com/wirectl/wirectl/frame"
 )
 
-// A Delimiter finds the end of a body of HTTP/1.1. What a strict peer rejects, but
-// can be read, it takes, and says so in Flaw.
+// A Delimiter finds the end of a body of HTTP/1.1. It accepts some things that a strict peer
+// rejects, and reports them in Flaw.
 type Delimiter struct {
 	// Flaw is the first thing in this body that net/http rejects.
 	Flaw error
@@ -53,8 +53,8 @@ func (d *Delimiter) Ended() bool { return d.state == bodyEnded }
 // maxLine is how long a line among chunks may be, in bytes.
 const maxLine = 16 << 10
 
-// Next takes the first bytes of data, which is not empty: n bytes, which are
-// content or the sizes of chunks. If n is 0, it takes more data to tell.
+// Next consumes the first n bytes of data, which is not empty. They are content or chunk
+// framing. If n is 0, it needs more data.
 func (d *Delimiter) Next(data []byte) (n int, content bool, err error) {
 	switch d.state {
 	case untilClose:
@@ -80,7 +80,7 @@ func (d *Delimiter) Next(data []byte) (n int, content bool, err error) {
 	return n, false, d.line(line)
 }
 
-// line takes a line among chunks, without its end.
+// line handles a line between chunks, without its end.
 func (d *Delimiter) line(line []byte) error {
 	switch d.state {
 	case inChunkSize:
@@ -109,7 +109,7 @@ func (d *Delimiter) chunkSize(line []byte) error {
 	if err != nil {
 		return fmt.Errorf("%w: %.40q is not a size of a chunk", frame.ErrMalformed, line)
 	}
-	// net/http allows as much around a chunk as there is in it, and 16 bytes.
+	// net/http allows as much framing as content in a chunk, and 16 bytes.
 	if d.excess = max(0, d.excess+int64(len(line))+2-16-2*int64(n)); d.excess > 16<<10 {
 		d.noteError(errors.New("more around chunks than in them"))
 	}

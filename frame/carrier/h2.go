@@ -14,15 +14,15 @@ import (
 
 // h2 is one direction of HTTP/2.
 type h2 struct {
-	begun  bool // the preface, if there is one, was taken in
+	begun  bool // the preface, if any, was parsed
 	header *hpack.Decoder
 	fields []frame.Field
 	size   int // of the fields
 
-	block   []byte // a header block that is not whole yet
+	block   []byte // an incomplete header block
 	blockOf h2Frame
 
-	data    h2Frame // the DATA frame that is being read
+	data    h2Frame // the current DATA frame
 	left    int     // bytes of it
 	padding int     // bytes after them
 }
@@ -61,8 +61,8 @@ func newH2() *h2 {
 			p.fields = append(p.fields, frame.Field{Name: f.Name, Value: f.Value})
 		}
 	})
-	// Encoders begin with the default and say so when they use more. How much
-	// they may is said in the other direction, which may not be seen.
+	// Encoders announce a larger table than the default. The limit is announced in the
+	// other direction, which may be missing.
 	p.header.SetAllowedMaxDynamicTableSize(1 << 20)
 	p.header.SetMaxStringLength(maxBlock)
 	return p
@@ -188,7 +188,7 @@ func (p *h2) endData(h *half) {
 func (p *h2) frame(h *half, f h2Frame, data []byte) bool {
 	end := frameHeader + f.size
 	switch {
-	case !wanted(f.kind): // what is not looked into is passed over as it comes
+	case !wanted(f.kind): // skipped without buffering
 		p.data, p.left, p.padding = h2Frame{}, 0, f.size
 		h.advance(frameHeader)
 		return true
@@ -216,7 +216,7 @@ func (p *h2) frame(h *half, f h2Frame, data []byte) bool {
 		return p.headers(h, f, end)
 	case h2Reset:
 		return giveReset(h, f, payload)
-	default: // GOAWAY, the last of those that are wanted
+	default: // GOAWAY, the last wanted kind
 		return giveGoAway(h, payload)
 	}
 }
@@ -306,7 +306,7 @@ func (p *h2) headers(h *half, f h2Frame, n int) bool {
 func (p *h2) head(h *half, n int) {
 	id := p.blockOf.stream
 	s := h.c.stream(id)
-	if b := s.bodies[h.dir]; b != nil { // what follows a body is its end
+	if b := s.bodies[h.dir]; b != nil { // a head after a body ends it
 		b.endBody(h)
 		s.bodies[h.dir] = nil
 	}
@@ -332,8 +332,7 @@ func (p *h2) head(h *half, n int) {
 	}
 }
 
-// headOf makes a head of fields, the first of which stand for what is the first
-// line in HTTP/1.1.
+// headOf makes a head of fields. Pseudo-header fields become its first line.
 func headOf(fields []frame.Field) (*frame.Head, frame.Signal) {
 	pseudo := map[string]string{}
 	head := &frame.Head{}
@@ -369,7 +368,7 @@ var codes = [...]string{
 	"INADEQUATE_SECURITY", "HTTP_1_1_REQUIRED",
 }
 
-// Cancel is the code of a stream that its reader does not want any more.
+// Cancel is the code of a stream that its reader has cancelled.
 const Cancel = 8
 
 func codeName(code uint32) string {

@@ -24,15 +24,15 @@ type half struct {
 	parser parser
 
 	buf   []byte
-	raw   int   // where the Raw of the frame to come begins
-	pos   int   // how far the bytes were taken in
+	raw   int   // the beginning of the next frame's Raw
+	pos   int   // the end of the parsed bytes
 	base  int64 // the position of buf[0] in the direction
 	count int64 // frames emitted
 	eof   bool
-	waits bool         // for what the other direction says, or until there is room
-	ends  bool         // once it waits no more
+	waits bool         // for the other direction, or until there is room
+	ends  bool         // once it no longer waits
 	skip  *frame.Error // why the current bytes are not a frame
-	lost  *frame.Error // why nothing can be read any more
+	lost  *frame.Error // why the rest cannot be parsed
 }
 
 // gapSize is the size of the largest gap, in bytes.
@@ -52,10 +52,10 @@ func (h *half) appendBytes(data []byte) {
 	h.buf = append(h.buf, data...)
 }
 
-// rest returns the bytes that were not taken in yet.
+// rest returns the bytes that have not been parsed yet.
 func (h *half) rest() []byte { return h.buf[h.pos:] }
 
-// at is the position in the direction up to which bytes were taken in.
+// at is the position of the parsed bytes in the direction.
 func (h *half) at() int64 { return h.base + int64(h.pos) }
 
 // parseAll parses the bytes that have arrived.
@@ -110,8 +110,8 @@ func (h *half) advance(n int) {
 	}
 }
 
-// gap emits the bytes consumed since the last frame as a gap. Without a flaw they are the
-// carrier's own.
+// gap emits the bytes consumed since the last frame as a gap. Without a flaw they belong to
+// the carrier itself.
 func (h *half) gap(flaw *frame.Error) {
 	for h.raw < h.pos {
 		end := min(h.raw+gapSize, h.pos)
@@ -125,7 +125,7 @@ func (h *half) gap(flaw *frame.Error) {
 	}
 }
 
-// loseRest gives up the direction: nothing after this point can be read.
+// loseRest gives up the direction: nothing after this point can be parsed.
 func (h *half) loseRest(err error, format string, args ...any) bool {
 	h.lost = h.fault(err, format, args...)
 	return false
@@ -149,8 +149,7 @@ func (h *half) tooLarge(n uint64) *frame.Error {
 	return h.fault(frame.ErrTooLarge, "length %d is over the limit of %d", n, h.c.limit)
 }
 
-// give emits the frame that ends at h.pos, without a payload, and returns
-// it to be completed.
+// give emits the frame that ends at h.pos, without a payload. The caller completes it.
 func (h *half) give(stream int64, m frame.Meta) *frame.Frame {
 	n := h.pos - h.raw
 	h.count++
@@ -193,8 +192,7 @@ func (s *span) extend(h *half, n int) {
 	s.end = h.at() + int64(n)
 }
 
-// whole reports whether the span lies in one piece among the bytes from the
-// position on.
+// whole reports whether the span is contiguous and begins at or after the position.
 func (s *span) whole(from int64) bool {
 	return s.begin >= from && s.end-s.begin == int64(len(s.data))
 }

@@ -10,15 +10,15 @@ import (
 
 // http1 is one direction of HTTP/1.1.
 type http1 struct {
-	bare    bool // a WebSocket may begin without its upgrade
+	bare    bool // a WebSocket may begin without an upgrade
 	state   http1State
 	delim   Delimiter
 	number  int64 // of the request, or of the response
 	head    *frame.Head
 	body    body
-	upgrade bool   // an upgrade was asked for in this direction
+	upgrade bool   // an upgrade was requested in this direction
 	method  string // of the last request
-	blank   int    // empty lines since
+	blank   int    // empty lines since then
 }
 
 type http1State uint8
@@ -63,7 +63,7 @@ func (p *http1) endInput(h *half) (bool, string) {
 		p.done(h)
 		return true, ""
 	}
-	// An event stream ends when one side has had enough, which is not a fault.
+	// Either side may end an event stream, which is not a fault.
 	return events, "a body"
 }
 
@@ -133,8 +133,8 @@ func isHead(data []byte, dir frame.Dir) bool {
 	return i > 0 && bytes.HasPrefix(line[i+1:], []byte(response)) && bytes.IndexByte(line[:i], ' ') > 0
 }
 
-// switches reports whether what begins is not a head, because an upgrade was
-// agreed upon or begun; more says that it takes more bytes to tell.
+// switches reports whether an upgrade begins instead of a head; more means that it needs
+// more bytes.
 func (p *http1) switches(h *half, data []byte) (done, more bool) {
 	if h.c.upgraded != Auto && (h.dir != frame.U2C || !beginsHTTP(data, h.dir)) {
 		return h.become(h.c.upgraded), false
@@ -152,7 +152,7 @@ func (p *http1) switches(h *half, data []byte) (done, more bool) {
 			return false, !h.eof
 		}
 	}
-	// A client may be seen to go on before the server has agreed.
+	// The client's first frames may arrive before the server's response.
 	if !p.upgrade && (!p.bare || p.number > 0) {
 		return false, false
 	}
@@ -167,7 +167,7 @@ func (p *http1) switches(h *half, data []byte) (done, more bool) {
 	return h.become(WS), false
 }
 
-// beginsHTTP reports whether data begins as HTTP does, as far as it goes.
+// beginsHTTP reports whether data may be the beginning of HTTP.
 func beginsHTTP(data []byte, dir frame.Dir) bool {
 	if dir == frame.U2C {
 		return bytes.HasPrefix(data, []byte(response)[:min(len(data), len(response))])
@@ -177,7 +177,7 @@ func beginsHTTP(data []byte, dir frame.Dir) bool {
 
 func isUpper(c byte) bool { return 'A' <= c && c <= 'Z' }
 
-// become makes the direction go on as WebSocket or HTTP/2.
+// become switches the direction to WebSocket or HTTP/2.
 func (h *half) become(k Kind) bool {
 	h.c.kind = k
 	switch k {
@@ -189,7 +189,7 @@ func (h *half) become(k Kind) bool {
 	return true
 }
 
-// wake makes the other direction look at what it has kept back.
+// wake makes the other direction parse the bytes that it has kept back.
 func (h *half) wake() {
 	for d := range h.c.halves {
 		if other := &h.c.halves[d]; other != h {
@@ -253,7 +253,7 @@ func (p *http1) response(h *half, head *frame.Head) bool {
 	return true
 }
 
-// upgradeOf returns what a response switches to; Auto for what is not known.
+// upgradeOf returns the protocol that a response switches to; Auto if it is unknown.
 func upgradeOf(head *frame.Head) Kind {
 	switch {
 	case lists(head, "Upgrade", "websocket"):
@@ -286,7 +286,7 @@ func (p *http1) done(h *half) {
 	p.state, p.head = inHead, nil
 }
 
-// data takes in what there is of a body.
+// data parses the available bytes of a body.
 func (p *http1) data(h *half) bool {
 	n, content, err := p.delim.Next(h.rest())
 	switch {

@@ -2,7 +2,7 @@ package carrier
 
 import "github.com/wirectl/wirectl/frame"
 
-// plain streams carry nothing: what was read at once is a frame.
+// plain streams have no carrier: each read is a frame.
 type plain struct{}
 
 func (plain) parseNext(h *half) bool {

@@ -5,13 +5,13 @@ import (
 	"github.com/wirectl/wirectl/internal/sse"
 )
 
-// An event is a server-sent event that is being read.
+// An event is an incomplete server-sent event.
 type event struct {
 	sse.Parser
 	given  int   // events
 	size   int64 // of them, in bytes
-	packed bool  // the stream is compressed: its lines are no bytes of the connection
-	held   int   // bytes, among those that all streams hold
+	packed bool  // the stream is compressed: its lines are not bytes of the connection
+	held   int   // bytes counted in Carrier.held
 }
 
 // reset begins a stream of events.
@@ -20,15 +20,14 @@ func (e *event) reset() {
 	e.given, e.size = 0, 0
 }
 
-// charge counts what the event holds among what all streams hold.
+// charge updates Carrier.held.
 func (e *event) charge(h *half) {
 	n := e.Held()
 	h.c.held += n - e.held
 	e.held = n
 }
 
-// takeLine takes up to the end of a line, all of data at most, and returns how many
-// bytes it took.
+// takeLine consumes data up to the end of a line, and returns how many bytes it took.
 func (e *event) takeLine(b *body, h *half, data []byte) int {
 	room := min(h.c.limit+maxLine-e.held, maxHeld(h.c.limit)-h.c.held)
 	if room <= 0 {
@@ -49,7 +48,7 @@ func (e *event) takeLine(b *body, h *half, data []byte) int {
 	return n
 }
 
-// endLastLine ends the line that nothing follows but its CR.
+// endLastLine ends a last line whose CR is not followed by LF.
 func (e *event) endLastLine(b *body, h *half) {
 	if ended := e.Settle(); ended != nil {
 		e.dispatch(b, h, ended)
@@ -57,7 +56,7 @@ func (e *event) endLastLine(b *body, h *half) {
 	e.charge(h)
 }
 
-// dispatch gives out an event.
+// dispatch emits an event.
 func (e *event) dispatch(b *body, h *half, ended *sse.Event) {
 	if n := len(ended.Data); n > h.c.limit {
 		b.tooLarge(h, uint64(n))

@@ -6,10 +6,9 @@ import "github.com/wirectl/wirectl/frame"
 type stream struct {
 	bodies [3]*body // by direction
 	ended  [3]bool
-	// bare says that the head of the response has left open that a body follows, and
-	// no byte of one was seen.
+	// bare means that a body may follow the head of the response, and none has begun.
 	bare     bool
-	headOnly bool // the request asks for no more than the head
+	headOnly bool // the request is a HEAD
 }
 
 // maxStreams bounds the streams that are open at once.
@@ -50,7 +49,7 @@ func (c *Carrier) endStream(h *half, id uint32) {
 		b.endBody(h)
 		s.bodies[h.dir] = nil
 	}
-	if h.dir != frame.C2U && s.bare { // nothing else tells that the response has ended
+	if h.dir != frame.C2U && s.bare { // nothing else shows the end of the response
 		s.bare = false
 		h.give(int64(id), frame.Meta{Framing: frame.HTTP, Signal: frame.End})
 	}
@@ -60,8 +59,8 @@ func (c *Carrier) endStream(h *half, id uint32) {
 	}
 }
 
-// closeStream ends a stream in both directions ahead of time. What it held of
-// messages that are not whole is not missed.
+// closeStream ends a stream in both directions early. Its incomplete messages are not
+// reported.
 func (c *Carrier) closeStream(id uint32) {
 	s := c.streams[id]
 	if s == nil {
@@ -80,8 +79,8 @@ func (c *Carrier) closeStream(id uint32) {
 	delete(c.streams, id)
 }
 
-// forget makes room among the streams: for those that have ended in one
-// direction, the other of which may not be seen, and if there are none for all.
+// forget makes room for streams: it removes those that have ended in one direction, because
+// the other may be missing, or else all.
 func (c *Carrier) forget() {
 	for id, s := range c.streams {
 		if s.ended[frame.C2U] || s.ended[frame.U2C] {

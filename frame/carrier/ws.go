@@ -13,11 +13,11 @@ import (
 
 // ws is one direction of a WebSocket after its upgrade.
 type ws struct {
-	left     int64 // bytes to be skipped of a frame that is too large
+	left     int64 // bytes to skip of a frame that is too large
 	opcode   frame.Opcode
 	deflated bool
 	broken   bool // the current message has a part that is too large
-	whole    span // the message, if it comes in fragments
+	whole    span // the message, if it is fragmented
 	inflate  inflater
 }
 
@@ -40,7 +40,7 @@ const (
 	opPong         = 10
 )
 
-// parse reads the header of a frame. It returns false when it is not all there.
+// parse parses the header of a frame. It returns false if it is incomplete.
 func (f *wsFrame) parse(data []byte) bool {
 	if len(data) < 2 {
 		return false
@@ -104,7 +104,7 @@ func (w *ws) parseNext(h *half) bool {
 	return w.frame(h, &f)
 }
 
-// pass begins to pass over a frame that is too large, or makes its message so.
+// pass starts skipping a frame that is too large, or whose message is.
 func (w *ws) pass(h *half, f *wsFrame) {
 	h.skip = h.tooLarge(uint64(len(w.whole.data)) + f.size)
 	if f.rsv1 || f.opcode == opContinuation && w.deflated {
@@ -191,7 +191,7 @@ func (w *ws) message(h *half, f *wsFrame, begin, end int) {
 	w.set(h, out, payload)
 }
 
-// set makes data, or what is compressed in it, the payload of a message.
+// set makes data, after decompression, the payload of a message.
 func (w *ws) set(h *half, out *frame.Frame, data []byte) {
 	if w.deflated {
 		plain, err := w.inflate.bytes(data, h.c.limit)
@@ -235,8 +235,8 @@ func (w *ws) control(h *half, f *wsFrame, begin, end int) {
 	}
 }
 
-// Refuses reports whether a frame closes a WebSocket of the unit's because of what the
-// controller sent.
+// Refuses reports whether a frame of the unit closes a WebSocket because of an error of the
+// controller.
 func Refuses(f *frame.Frame) bool {
 	if f.Meta == nil || f.Meta.Framing != frame.WS || f.Meta.Signal != frame.Close || f.Dir != frame.U2C {
 		return false
@@ -244,8 +244,8 @@ func Refuses(f *frame.Frame) bool {
 	return RefusesBy(int(f.Meta.Code))
 }
 
-// RefusesBy reports whether a code by which a WebSocket is closed says that the other
-// side sent what it may not: see RFC 6455, section 7.4.1.
+// RefusesBy reports whether a WebSocket close code blames the other side: see RFC 6455,
+// section 7.4.1.
 func RefusesBy(code int) bool {
 	return slices.Contains([]int{1002, 1003, 1007, 1008, 1009}, code)
 }
@@ -259,8 +259,8 @@ func unmask(data []byte, f *wsFrame) {
 	}
 }
 
-// Split returns the frames that a message of a WebSocket consists of, as the ways of
-// reading a carrier do, or the message itself. A limit of 0 is the default.
+// Split returns the frames that a WebSocket message consists of, like a Carrier does, or the
+// message itself. A limit of 0 is the default.
 func Split(message frame.Frame, limit int) []frame.Frame {
 	limit = cmp.Or(limit, frame.DefaultLimit)
 	frames := []frame.Frame{message}
@@ -294,7 +294,7 @@ func (h *half) inner(payload []byte) {
 	h.c.frames = h.c.frames[:last]
 	for n := 0; len(payload) > 0; n++ {
 		var e frame.Extent
-		_ = framing.Next(payload, h.c.limit, true, &e) // which consists has tried
+		_ = framing.Next(payload, h.c.limit, true, &e) // consists has checked it
 		f := message
 		m := *message.Meta
 		m.Framing, m.Apart, m.Data = framing.Name(), true, payload[e.Start:e.End:e.End]
@@ -314,7 +314,7 @@ func (h *half) inner(payload []byte) {
 	}
 }
 
-// consists reports whether data is frames and nothing else, and not too many.
+// consists reports whether data consists of frames, and not too many.
 func consists(framing frame.Framing, data []byte, limit int) bool {
 	if len(data) == 0 {
 		return false
@@ -332,10 +332,9 @@ func consists(framing frame.Framing, data []byte, limit int) bool {
 	return true
 }
 
-// An inflater undoes permessage-deflate. It always keeps the window: messages
-// that were compressed without one never look back. Behind a message that could not
-// be read the window is empty: what looks back beyond that is damaged, and not read
-// as what it never was.
+// An inflater decodes permessage-deflate. It always keeps the window; messages that were
+// compressed without one do not use it. After a message that could not be read the window is
+// empty, so that messages that refer to it are damaged, and not decoded wrongly.
 type inflater struct {
 	r      io.ReadCloser
 	window []byte
@@ -343,7 +342,7 @@ type inflater struct {
 
 const windowSize = 32 << 10
 
-// tail ends a message as a block of deflate does, and then the stream.
+// tail ends a message like a block of deflate, and then the stream.
 var tail = []byte("\x00\x00\xff\xff\x01\x00\x00\xff\xff")
 
 func (f *inflater) bytes(data []byte, limit int) ([]byte, error) {
