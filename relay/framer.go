@@ -11,20 +11,19 @@ import (
 	"github.com/wirectl/wirectl/protocol/opaque"
 )
 
-// A grammar is how a connection is framed and which protocol it speaks. What
-// one direction tells holds for the other, too.
+// A grammar is the framing and protocol of a connection, in both directions.
 type grammar struct {
 	framing  frame.Framing
 	protocol protocol.Protocol
 	limit    int
-	named    all.Guess    // what was not to be guessed
-	doubtful bool         // no payload told the framing, and one of the other direction may
-	refiner  *all.Refiner // not nil while a later message may tell more
-	refined  int          // messages that it was asked about
-	carried  bool         // a carrier would have to take the frames out
+	named    all.Guess    // the configured part
+	doubtful bool         // the framing is uncertain; the other direction may show it
+	refiner  *all.Refiner // not nil while later messages may show more
+	refined  int          // messages that it has seen
+	carried  bool         // the frames are in a carrier
 }
 
-// newGrammar returns the grammar of a connection, as far as it was configured.
+// newGrammar returns the configured grammar of a connection.
 func newGrammar(f frame.Framing, p protocol.Protocol, limit int) grammar {
 	return grammar{framing: f, protocol: p, limit: limit, named: all.Guess{Framing: f, Protocol: p, Limit: limit}}
 }
@@ -33,18 +32,18 @@ func newGrammar(f frame.Framing, p protocol.Protocol, limit int) grammar {
 // not help, and each costs as much as parsing it several times.
 const maxRefined = 256
 
-// A framer cuts one direction into frames as its bytes come. The scanner pulls
-// its bytes and the relay pushes them, so the scanner runs as a coroutine that
-// is left where it wants to read. What was pushed is read only where a frame is in
-// pieces; the others are scanned where they lie, without a copy.
+// A framer cuts one direction into frames as its bytes arrive. The scanner pulls bytes and
+// the relay pushes them, so the scanner runs as a coroutine that yields when it wants to
+// read. Only frames that arrive in pieces are read by it; the others are scanned in place,
+// without a copy.
 type framer struct {
 	grammar *grammar
 	framing frame.Framing // the scanner's, once it is settled
 	scanner *frame.Scanner
 	settled bool
 	batch   frame.Batch
-	pushed  []byte // what the scanner has not read yet
-	within  bool   // the current frames lie within what was pushed
+	pushed  []byte // bytes that the scanner has not read yet
+	within  bool   // the current frames lie within the pushed bytes
 	ended   bool
 	next    func() (*frame.Batch, bool)
 	stop    func()
@@ -57,7 +56,7 @@ func newFramer(g *grammar) *framer {
 	return f
 }
 
-// push cuts more of the stream, and hands each run of whole frames to use.
+// push cuts more of the stream, and passes each run of complete frames to use.
 func (f *framer) push(data []byte, use func(*frame.Batch)) {
 	if f.settled && f.framing != f.grammar.framing {
 		f.conform()
@@ -76,7 +75,7 @@ func (f *framer) push(data []byte, use func(*frame.Batch)) {
 	}
 }
 
-// inPlace hands on the frames that lie in one piece in what was pushed.
+// inPlace scans the frames that lie completely within the pushed bytes.
 func (f *framer) inPlace(use func(*frame.Batch)) {
 	for f.settled && len(f.pushed) > 0 {
 		n := f.scanner.ScanIn(f.pushed, &f.batch)
@@ -97,7 +96,7 @@ func (f *framer) endInput(use func(*frame.Batch)) {
 	f.stop()
 }
 
-// scan is the coroutine: it yields runs of frames, and nil where it would wait.
+// scan is the coroutine: it yields runs of frames, and nil to wait for bytes.
 func (f *framer) scan(yield func(*frame.Batch) bool) {
 	f.yield = yield
 	f.scanner = frame.NewScanner(f, nil)
@@ -114,7 +113,7 @@ func (f *framer) scan(yield func(*frame.Batch) bool) {
 		}
 		if n := len(b.Frames[len(b.Frames)-1].Raw); n > most {
 			most = min(n, largestPiece)
-			f.scanner.SetRead(most) // where one is large, others are
+			f.scanner.SetRead(most) // others will be large, too
 		}
 	}
 }
@@ -125,11 +124,11 @@ const (
 	firstPiece   = 4 << 10
 	largestPiece = 1 << 20
 	// mostCopied is how much is copied at once for a frame in pieces: the scanner
-	// gives back what is behind that frame.
+	// returns the bytes after that frame.
 	mostCopied = 16 << 10
 )
 
-// Read is the scanner's.
+// Read is for the scanner.
 func (f *framer) Read(p []byte) (int, error) {
 	for len(f.pushed) == 0 {
 		if f.ended || !f.yield(nil) {
@@ -174,7 +173,7 @@ func (f *framer) carried(head []byte, atEOF bool) bool {
 	return guess.Kind != carrier.Plain
 }
 
-// conform has the scanner read what it has not emitted yet as the grammar says.
+// conform applies the grammar to the bytes that the scanner has not emitted yet.
 func (f *framer) conform() {
 	g := f.grammar
 	f.framing = g.framing
@@ -183,12 +182,11 @@ func (f *framer) conform() {
 	f.scanner.SetAccept(all.Plausible(g.protocol))
 }
 
-// wanting reports whether a guess is wanted.
+// wanting reports whether the grammar is incomplete.
 func (g *grammar) wanting() bool { return g.framing == nil || g.protocol == nil || g.doubtful }
 
-// learn takes a guess for what the connection speaks, unless the other
-// direction has told meanwhile. A line of text that a unit prints first tells
-// nothing, and what its controller sends corrects what it was taken for.
+// learn completes the grammar with a guess, unless the other direction has done so. A
+// unit may first print a line of text, so the frames of its controller correct the guess.
 func (g *grammar) learn(guess *all.Guess) {
 	if g.doubtful && guess.Clear() {
 		g.framing, g.protocol, g.refined = g.named.Framing, g.named.Protocol, 0
@@ -216,12 +214,12 @@ func (g *grammar) most() int {
 	return all.Limit(g.protocol, g.framing)
 }
 
-// settled reports whether all is known that frames can tell.
+// settled reports whether the grammar is final.
 func (g *grammar) settled() bool {
 	return g.framing != nil && g.protocol != nil && g.refiner == nil
 }
 
-// refine lets a frame tell more of the protocol.
+// refine refines the protocol by a frame.
 func (g *grammar) refine(f *frame.Frame) {
 	if g.refiner == nil || f.Gap {
 		return

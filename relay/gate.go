@@ -15,36 +15,36 @@ import (
 	"github.com/wirectl/wirectl/transport"
 )
 
-// GateConfig says what a Gate may do.
+// GateConfig configures a Gate.
 type GateConfig struct {
-	// Faults are done on purpose; nil means none.
+	// Faults are injected; nil means none.
 	Faults *fault.Plan
-	// Hold is which frames wait until they are let go; nil means none.
+	// Hold selects the frames to hold; nil means none.
 	Hold *query.Where
-	// Sink is told what was done.
+	// Sink receives notes about changes.
 	Sink *Fan
-	// Find returns a frame that has passed, and Altered is called ahead of the
-	// first change; it must not call the gate. Either may be nil.
+	// Find returns a recorded frame. Altered is called before the first change; it
+	// must not call the gate. Either may be nil.
 	Find    func(seq int64) (capture.Record, bool)
 	Altered func()
 }
 
-// A Gate is where a relay changes what passes, as nothing else does: by faults
-// that were asked for, and by what viewers of its tap ask for. It moves whole
-// frames, so a relay with a gate passes no byte before its frame is whole. One
-// gate serves any number of relays; it is the [tap.Controller] of their tap.
+// A Gate is the only place where a relay changes traffic: by configured faults, and by
+// commands of the viewers of its tap. It moves whole frames, so a relay with a gate
+// forwards no byte before its frame is complete. One gate serves any number of relays; it
+// is the [tap.Controller] of their tap.
 type Gate struct {
 	cfg     GateConfig
 	altered sync.Once
 
 	mu       sync.Mutex
-	changed  *sync.Cond // a frame that waited does no more, or a connection closed
+	changed  *sync.Cond // a frame is no longer held, or a connection closed
 	where    *query.Where
 	links    map[int]*link // by connection
-	held     []*heldFrame  // in the order in which they came
+	held     []*heldFrame  // in order of arrival
 	heldSize int           // their bytes
-	number   int64         // of the frame that was held last
-	named    int64         // that were made up
+	number   int64         // of the latest held frame
+	named    int64         // generated names
 }
 
 // NewGate returns a gate.
@@ -54,7 +54,7 @@ func NewGate(cfg GateConfig) *Gate {
 	return g
 }
 
-// between puts the gate between the two ends of a connection.
+// between installs the gate between the two ends of a connection.
 func (g *Gate) between(r *relay) *link {
 	cfg := &r.cfg
 	k := &link{
@@ -74,8 +74,8 @@ func (g *Gate) between(r *relay) *link {
 	return k
 }
 
-// gated is an end of a connection, read behind the gate. What comes from there
-// is a stream, though the end may speak in messages.
+// gated is an end of a connection, read through the gate. It is a stream, even if the end
+// is a message transport.
 type gated struct {
 	transport.Conn
 	passage *passage
@@ -83,7 +83,7 @@ type gated struct {
 
 func (c gated) Read(p []byte) (int, error) { return c.passage.out.Read(p) }
 
-// alter says that what passes is no longer what was sent, and how.
+// alter records that the gate changes something.
 func (g *Gate) alter(conn int, dir frame.Dir, format string, args ...any) {
 	g.altered.Do(func() {
 		if g.cfg.Altered != nil {
@@ -93,7 +93,7 @@ func (g *Gate) alter(conn int, dir frame.Dir, format string, args ...any) {
 	g.record(capture.Record{Kind: capture.Note, Text: fmt.Appendf(nil, format, args...)}, conn, dir)
 }
 
-// tell tells the viewers of the tap.
+// tell sends a note to the viewers of the tap.
 func (g *Gate) tell(n tap.Note) {
 	dir, _ := frame.ParseDir(n.Dir)
 	g.record(n.Record(), n.Conn, dir)
@@ -110,7 +110,7 @@ func (g *Gate) record(r capture.Record, conn int, dir frame.Dir) {
 	g.cfg.Sink.Write(&r)
 }
 
-// An outbox is what has passed a gate and was not read yet.
+// An outbox holds bytes that have passed a gate and were not read yet.
 type outbox struct {
 	mu      sync.Mutex
 	changed *sync.Cond
@@ -120,7 +120,7 @@ type outbox struct {
 	err     error // why it has ended; nil means io.EOF
 }
 
-// maxOutbox bounds what may wait to be read, in bytes.
+// maxOutbox bounds the unread bytes.
 const maxOutbox = 1 << 20
 
 func newOutbox() *outbox {
@@ -129,7 +129,7 @@ func newOutbox() *outbox {
 	return o
 }
 
-// put adds bytes, which stay the caller's. It waits for room if it is to.
+// put adds a copy of bytes. If wait is set, it waits for room.
 func (o *outbox) put(b []byte, wait bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -144,7 +144,7 @@ func (o *outbox) put(b []byte, wait bool) {
 	o.changed.Broadcast()
 }
 
-// endWith ends the outbox after the frames that are in it.
+// endWith ends the outbox after its frames.
 func (o *outbox) endWith(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -154,8 +154,8 @@ func (o *outbox) endWith(err error) {
 	}
 }
 
-// room waits until something can be put, or stop says to wait no more and rouse
-// is called. It reports whether something can be put.
+// room waits until there is room, or until rouse is called and stop is true. It reports
+// whether there is room.
 func (o *outbox) room(stop func() bool) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -165,14 +165,14 @@ func (o *outbox) room(stop func() bool) bool {
 	return !o.ended && !stop()
 }
 
-// rouse has everybody who waits look again.
+// rouse wakes all waiting goroutines.
 func (o *outbox) rouse() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.changed.Broadcast()
 }
 
-// waiting returns how many bytes were not read yet.
+// waiting returns the number of unread bytes.
 func (o *outbox) waiting() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/wirectl/wirectl/session/query"
 )
 
-// A heldFrame waits at a gate.
+// A heldFrame is a frame that a gate holds.
 type heldFrame struct {
 	number  int64
 	passage *passage
@@ -66,17 +66,17 @@ func (g *Gate) hold(l *passage, it *fault.Item) bool {
 	g.held = append(g.held, h)
 	g.heldSize += len(h.frame.Raw)
 	g.alter(l.link.conn, l.dir, "held: %s", describe(it))
-	g.tell(h.note()) // with the lock, lest it be told first that it goes
+	g.tell(h.note()) // with the lock, so that it is told before the release
 	g.mu.Unlock()
 	return true
 }
 
-// holds reports whether a frame is to wait. Nothing does whose link has closed.
+// holds reports whether to hold a frame; never after its link has closed.
 func (g *Gate) holds(l *passage, it *fault.Item) bool {
 	return g.where != nil && !it.Frame.Gap && g.links[l.link.conn] == l.link && g.where.Match(it)
 }
 
-// unhold gives up the frames that are meant, and returns them.
+// unhold removes and returns the frames for which meant is true.
 func (g *Gate) unhold(meant func(*heldFrame) bool) (gone []*heldFrame) {
 	g.held = slices.DeleteFunc(g.held, func(h *heldFrame) bool {
 		if !meant(h) {
@@ -90,7 +90,7 @@ func (g *Gate) unhold(meant func(*heldFrame) bool) (gone []*heldFrame) {
 	return gone
 }
 
-// drain waits until nothing of a passage is held, or its link has closed.
+// drain waits until no frame of a passage is held, or its link has closed.
 func (g *Gate) drain(l *passage) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -99,7 +99,7 @@ func (g *Gate) drain(l *passage) {
 	}
 }
 
-// forget gives up what a link holds, which has closed.
+// forget drops the held frames of a closed link.
 func (g *Gate) forget(k *link) {
 	g.mu.Lock()
 	if g.links[k.conn] == k {
@@ -110,7 +110,7 @@ func (g *Gate) forget(k *link) {
 	g.released("gone", gone...)
 }
 
-// Control does what a viewer asks for; see [tap.Controller].
+// Control executes a command of a viewer; see [tap.Controller].
 func (g *Gate) Control(_ context.Context, c tap.Command) ([]tap.Note, error) {
 	switch c.Do {
 	case tap.Inject:
@@ -127,7 +127,7 @@ func (g *Gate) Control(_ context.Context, c tap.Command) ([]tap.Note, error) {
 	return nil, g.release(c)
 }
 
-// linkOf returns the connection that a command is about.
+// linkOf returns the connection of a command.
 func (g *Gate) linkOf(conn int) (*link, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -167,7 +167,7 @@ func (g *Gate) cancelFor(c tap.Command) error {
 	}
 	names := [][]byte{c.ID}
 	if text := ""; json.Unmarshal(c.ID, &text) == nil {
-		names = append(names, []byte(text)) // that of a protocol without quotes
+		names = append(names, []byte(text)) // for protocols other than JSON
 	}
 	for _, name := range names {
 		for _, dir := range []frame.Dir{frame.C2U, frame.U2C} {
@@ -197,8 +197,7 @@ func (g *Gate) resend(c tap.Command) error {
 	return k.passages[r.Dir].resend(&r)
 }
 
-// holdWhere sets which frames wait. Without a condition, those that do are let
-// go.
+// holdWhere sets which frames to hold. An empty condition releases all frames.
 func (g *Gate) holdWhere(condition string) error {
 	if condition == "" {
 		g.mu.Lock()
@@ -219,7 +218,7 @@ func (g *Gate) holdWhere(condition string) error {
 	return nil
 }
 
-// waiting tells of the frames that are held.
+// waiting lists the held frames.
 func (g *Gate) waiting() (notes []tap.Note) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -229,7 +228,7 @@ func (g *Gate) waiting() (notes []tap.Note) {
 	return notes
 }
 
-// release lets a frame that is held go as it is, as another, or never.
+// release sends a held frame, sends another one instead, or drops it.
 func (g *Gate) release(c tap.Command) error {
 	h := g.heldAs(c.Held)
 	if h == nil {
@@ -255,7 +254,7 @@ func (g *Gate) release(c tap.Command) error {
 
 func errNotHeld(number int64) error { return fmt.Errorf("no frame waits as number %d", number) }
 
-// heldAs returns the frame that waits as a number; nil if there is none.
+// heldAs returns the held frame with a number, or nil.
 func (g *Gate) heldAs(number int64) *heldFrame {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -265,7 +264,7 @@ func (g *Gate) heldAs(number int64) *heldFrame {
 	return nil
 }
 
-// letGo lets the frames go that are meant, as they are.
+// letGo releases the frames for which meant is true.
 func (g *Gate) letGo(meant func(*heldFrame) bool) {
 	g.mu.Lock()
 	gone := g.flush(meant)
@@ -273,7 +272,7 @@ func (g *Gate) letGo(meant func(*heldFrame) bool) {
 	g.released("released", gone...)
 }
 
-// flush sends the frames that are meant, ahead of all that comes now.
+// flush sends the frames for which meant is true, before any new ones.
 func (g *Gate) flush(meant func(*heldFrame) bool) []*heldFrame {
 	gone := g.unhold(meant)
 	for _, h := range gone {
@@ -282,8 +281,8 @@ func (g *Gate) flush(meant func(*heldFrame) bool) []*heldFrame {
 	return gone
 }
 
-// let sends bytes in the place of a frame that is held, and tells how. It returns
-// false if the frame is held no more.
+// let sends bytes instead of a held frame, and reports how. It returns false if the frame
+// is no longer held.
 func (g *Gate) let(h *heldFrame, raw []byte, how string) bool {
 	g.mu.Lock()
 	gone := g.unhold(func(other *heldFrame) bool { return other == h })
@@ -295,7 +294,7 @@ func (g *Gate) let(h *heldFrame, raw []byte, how string) bool {
 	return len(gone) > 0
 }
 
-// released tells what became of frames that were held.
+// released reports the fate of held frames.
 func (g *Gate) released(how string, gone ...*heldFrame) {
 	for _, h := range gone {
 		g.tell(tap.Note{Tap: tap.Released, Held: h.number, How: how, Conn: h.frame.Conn, Dir: h.frame.Dir.String()})

@@ -14,11 +14,11 @@ import (
 	"github.com/wirectl/wirectl/relay/fault"
 )
 
-// firstOwn is the first number of a gate's own. Nobody counts that far, not even a
-// [Shared], and it fits into 32 bits.
+// firstOwn is the first number for a gate's own ids. No peer, and no [Shared], counts that
+// far, and it fits into 32 bits.
 const firstOwn = 2 * firstName
 
-// nextName counts the names that are made up.
+// nextName returns the number of the next generated name.
 func (g *Gate) nextName() int64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -26,7 +26,7 @@ func (g *Gate) nextName() int64 {
 	return g.named
 }
 
-// errNoFraming says that a frame cannot be made yet.
+// errNoFraming means that the framing is not known yet.
 var errNoFraming = errors.New("nothing has passed yet, so nothing tells how frames are delimited: name it with --framing")
 
 // inject sends a payload that neither side sent.
@@ -44,8 +44,8 @@ func (l *passage) inject(payload []byte, format string, args ...any) error {
 	return nil
 }
 
-// resend sends a frame once more that has passed. What opens an exchange opens
-// another one, under ids of its own.
+// resend sends a recorded frame again. A request gets new ids, so that it opens another
+// exchange.
 func (l *passage) resend(r *capture.Record) error {
 	framing, p := l.link.speaks()
 	raw := r.Raw
@@ -65,7 +65,7 @@ func (l *passage) resend(r *capture.Record) error {
 	return nil
 }
 
-// sendOwn sends a frame of the gate's own, and notes that in the records.
+// sendOwn sends a frame of the gate itself, and records that.
 func (l *passage) sendOwn(raw []byte, format string, args ...any) {
 	l.link.gate.alter(l.link.conn, l.dir, "sent to the "+sideOf(l.dir)+" by request: "+format, args...)
 	l.out.put(raw, false)
@@ -76,7 +76,7 @@ func opensOne(m *protocol.Message) bool {
 	return m.Phase == protocol.Open || m.Phase == protocol.Cancel && !m.ID.IsZero()
 }
 
-// renewed returns a payload with other names for the exchange that it opens.
+// renewed returns a payload with new names for the exchange that it opens.
 func (l *passage) renewed(payload []byte, p protocol.Protocol, m *protocol.Message) []byte {
 	n := l.link.gate.nextName()
 	return protocol.AppendRenamed(nil, p, payload, m, func(t protocol.Token) []byte {
@@ -89,8 +89,7 @@ func (l *passage) renewed(payload []byte, p protocol.Protocol, m *protocol.Messa
 	})
 }
 
-// nameLike returns the nth name that is made up of the same kind as another.
-// Numbers count from first.
+// nameLike generates the nth name in the form of another. Numbers count from first.
 func nameLike(p protocol.Protocol, other string, first, n int64) string {
 	bare, quoted := strings.CutSuffix(other, `"`)
 	switch {
@@ -116,7 +115,7 @@ func (l *passage) owns(payload []byte, p protocol.Protocol) {
 	}
 }
 
-// keepFrame withholds a frame from the side that it was addressed to, and records it.
+// keepFrame withholds a frame from its receiver, and records it.
 func (l *passage) keepFrame(it *fault.Item) {
 	l.link.gate.alter(l.link.conn, l.dir, "kept from the %s, which did not ask: %s", sideOf(l.dir), describe(it))
 	l.link.relay.record(capture.Record{
@@ -124,12 +123,11 @@ func (l *passage) keepFrame(it *fault.Item) {
 	})
 }
 
-// An opener is the message that opened an exchange. Cancels need it, as they may
-// have to say what it is that they cancel.
+// An opener is the message that opened an exchange. Cancels may have to repeat parts of it.
 type opener struct {
 	message protocol.Message // its kind and its names
 	keys    []string
-	own     bool // it was sent by request, and not by its side
+	own     bool // the gate sent it
 }
 
 // maxOpeners bounds the exchanges that are remembered.
@@ -142,7 +140,7 @@ func (l *passage) rememberOpener(m *protocol.Message, own bool) {
 	}
 	o := &opener{keys: []string{string(m.ID.Text)}, own: own}
 	o.message = protocol.Message{Kind: bytes.Clone(m.Kind), Phase: m.Phase, ID: kept(m.ID), Bind: kept(m.Bind), Ref: kept(m.Ref)}
-	if !m.Bind.IsZero() && !(own && m.Bind.Space == protocol.SpaceSession) { // which is not its own
+	if !m.Bind.IsZero() && !(own && m.Bind.Space == protocol.SpaceSession) { // a session is shared
 		o.keys = append(o.keys, string(m.Bind.Text))
 	}
 	for _, key := range o.keys {
@@ -150,13 +148,13 @@ func (l *passage) rememberOpener(m *protocol.Message, own bool) {
 	}
 }
 
-// kept returns a token with bytes of its own.
+// kept clones a token.
 func kept(t protocol.Token) protocol.Token {
 	return protocol.Token{Space: t.Space, Text: bytes.Clone(t.Text)}
 }
 
-// follow remembers what opens an exchange, as long as that is open. It reports
-// whether a frame answers one that its receiver has not opened.
+// follow tracks open exchanges. It reports whether a frame answers one that the gate, and
+// not its receiver, has opened.
 func (l *passage) follow(it *fault.Item) (own bool) {
 	k, m := l.link, &it.Message
 	k.mu.Lock()
@@ -183,20 +181,20 @@ func (l *passage) follow(it *fault.Item) (own bool) {
 	rules := all.Rules(it.Protocol).At(k.version)
 	switch update := rules.Subscribe != "" && string(o.message.Kind) == rules.Subscribe && string(m.Kind) == rules.Update; {
 	case !m.Phase.Ends(), update:
-	case m.Phase == protocol.Close && slices.Contains(rules.Accepted, string(o.message.Kind)): // the operation goes on
+	case m.Phase == protocol.Close && slices.Contains(rules.Accepted, string(o.message.Kind)): // the operation continues
 		if !m.Bind.IsZero() {
 			o.message.Bind = kept(m.Bind)
 			o.keys = append(o.keys, string(m.Bind.Text))
 			other.openers[string(m.Bind.Text)] = o
 		}
-	case o.message.ID.Space == protocol.SpaceTurn: // another may wait, which has no other name
+	case o.message.ID.Space == protocol.SpaceTurn: // another exchange may have the same name
 	default:
 		other.forgetOpener(o)
 	}
 	return o.own
 }
 
-// forgetOpener forgets what opened an exchange, which has ended; nil is nothing.
+// forgetOpener forgets the opener of an ended exchange. o may be nil.
 func (l *passage) forgetOpener(o *opener) {
 	if o == nil {
 		return

@@ -24,8 +24,8 @@ type link struct {
 
 	mu      sync.Mutex
 	grammar grammar
-	version string // of the protocol, as far as it was agreed on
-	told    bool   // that nothing is changed
+	version string // of the protocol, once negotiated
+	told    bool   // the warning of tell was given
 
 	ends    atomic.Int32 // sources that have ended
 	closing sync.Once
@@ -46,27 +46,25 @@ func (k *link) closeLink() {
 	})
 }
 
-// speaks returns how the connection is framed, and what it speaks as far as
-// that is known.
+// speaks returns the framing and protocol of the connection, as far as known.
 func (k *link) speaks() (frame.Framing, protocol.Protocol) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.grammar.framing, k.grammar.protocol
 }
 
-// tell warns, once, that a connection passes unchanged.
+// tell warns once that a connection passes unchanged.
 func (k *link) tell() {
 	k.mu.Lock()
 	now := k.grammar.carried && !k.told
 	k.told = k.told || now
 	k.mu.Unlock()
 	if now {
-		k.relay.warn(fmt.Sprintf("connection %d speaks HTTP or WebSocket: faults and holds are about streams of frames, and it passes as it is", k.conn))
+		k.relay.warn(fmt.Sprintf("connection %d speaks HTTP or WebSocket: faults and holds only work on streams of frames, so it passes unchanged", k.conn))
 	}
 }
 
-// A passage is one direction of a link. It has one goroutine, which ends when
-// its source does.
+// A passage is one direction of a link. It has one goroutine, which ends with its source.
 type passage struct {
 	link    *link
 	dir     frame.Dir
@@ -107,7 +105,7 @@ func (l *passage) passFrames() {
 	}
 }
 
-// cut cuts more of the stream into frames, with bytes of their own.
+// cut cuts more of the stream into frames, and copies them.
 func (l *passage) cut(data []byte, ended bool) (frames []frame.Frame) {
 	k := l.link
 	k.mu.Lock()
@@ -145,7 +143,7 @@ func (l *passage) passEnd(err error) {
 	l.out.endWith(err)
 }
 
-// pass lets frames through the gate. It returns false if the link has closed.
+// pass moves frames through the gate. It returns false if the link has closed.
 func (l *passage) pass(frames []frame.Frame) bool {
 	for i := range frames {
 		f := &frames[i]
@@ -175,7 +173,7 @@ func (l *passage) pass(frames []frame.Frame) bool {
 	return true
 }
 
-// describe says in a few words which frame is meant.
+// describe names a frame.
 func describe(it *fault.Item) string {
 	s := it.Frame.Dir.String() + " " + string(it.Message.Kind)
 	if id := it.Message.ID; !id.IsZero() {
@@ -196,7 +194,7 @@ func (l *passage) applySteps(steps []fault.Step) bool {
 		}
 		l.out.put(s.Bytes, true)
 		if s.Cancel != nil {
-			_ = l.link.cancel(s.Cancel, l.dir.Opposite()) // an exchange that has ended meanwhile has no cancel
+			_ = l.link.cancel(s.Cancel, l.dir.Opposite()) // the exchange may have ended
 		}
 		if s.Close {
 			l.link.cut.Store(true)
@@ -207,10 +205,10 @@ func (l *passage) applySteps(steps []fault.Step) bool {
 	return true
 }
 
-// errNoExchange says that there is nothing to cancel.
+// errNoExchange means that there is nothing to cancel.
 var errNoExchange = errors.New("no open exchange has that id")
 
-// cancel asks for the end of an exchange that was opened in a direction.
+// cancel sends a cancel for an exchange that was opened in a direction.
 func (k *link) cancel(id []byte, dir frame.Dir) error {
 	l := k.passages[dir]
 	k.mu.Lock()

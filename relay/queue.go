@@ -19,23 +19,22 @@ type queue struct {
 	bytes   int
 	closed  bool
 	room    sync.Cond
-	wake    chan struct{} // has room for one
+	wake    chan struct{} // has a buffer of one
 	lazy    bool          // the reading goroutine calls rouse itself
-	waiting atomic.Int64  // bytes that the observer has not been roused for
+	waiting atomic.Int64  // bytes since the observer was last woken
 }
 
 // maxBehind is how many bytes the observer may be behind.
 const maxBehind = 2 << 20
 
-// A chunk is what one read returned, the end of what one direction carries, or
-// an event.
+// A chunk is the result of a read, the end of a direction, or an event.
 type chunk struct {
 	dir  frame.Dir
 	data []byte // in slab, which is nil if there is no data
 	slab *slab
 	read time.Time
 	// written is when the data had been written to the other side, in
-	// nanoseconds since 1970; 0 as long as it has not been.
+	// nanoseconds since 1970; 0 before.
 	written atomic.Int64
 	ended   bool
 	event   *capture.Record
@@ -49,7 +48,7 @@ func (c *chunk) writtenAt() time.Time {
 	return time.Time{}
 }
 
-// size is what a chunk counts for as long as it is queued.
+// size is the size of a chunk in the queue.
 func (c *chunk) size() int {
 	if c.event != nil {
 		return len(c.event.Raw) + len(c.event.Text)
@@ -63,8 +62,8 @@ func newQueue() *queue {
 	return q
 }
 
-// data hands over what was read, before it is written to the other side. The
-// chunk's slab is kept until the observer has seen it.
+// data queues the bytes of a read, before they are written to the other side. The chunk's
+// slab is kept until the observer has seen it.
 func (q *queue) data(dir frame.Dir, s *slab, data []byte, at time.Time) *chunk {
 	s.Hold()
 	c := &chunk{dir: dir, data: data, slab: s, read: at}
@@ -75,7 +74,7 @@ func (q *queue) data(dir frame.Dir, s *slab, data []byte, at time.Time) *chunk {
 // pushEnd queues the end of a direction.
 func (q *queue) pushEnd(dir frame.Dir, at time.Time) { q.push(&chunk{dir: dir, read: at, ended: true}) }
 
-// addEvent hands over a record as it is.
+// addEvent queues a record.
 func (q *queue) addEvent(rec *capture.Record) {
 	q.push(&chunk{read: rec.Time, event: rec})
 	q.rouse()
@@ -101,10 +100,10 @@ func (q *queue) done(c *chunk, at time.Time) {
 	}
 }
 
-// rouseAt is how many bytes a lazy queue lets wait.
+// rouseAt is how many bytes a lazy queue accumulates before it wakes the observer.
 const rouseAt = 128 << 10
 
-// rouse makes the observer look at the queue.
+// rouse wakes the observer.
 func (q *queue) rouse() {
 	q.waiting.Store(0)
 	select {
@@ -133,8 +132,7 @@ func (q *queue) takeChunk(written bool) (c *chunk, open bool) {
 	return c, true
 }
 
-// presses reports whether the observer should hurry: more than so many bytes wait,
-// including the current ones.
+// presses reports whether more than that many bytes are queued, including the current ones.
 func (q *queue) presses(than int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

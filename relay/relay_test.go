@@ -292,7 +292,7 @@ func TestUnframed(t *testing.T) {
 	}
 }
 
-// A side that does not take what it is sent is blamed, while it does not and at
+// A side that does not read is blamed, while it does not and at
 // the end, and the other direction goes on.
 func TestStall(t *testing.T) {
 	r := start(t, relay.Config{Patience: 20 * time.Millisecond})
@@ -312,10 +312,10 @@ func TestStall(t *testing.T) {
 	r.unit.Close()
 	<-stop
 	<-r.done
-	if got := r.told[0]; !bytes.HasPrefix([]byte(got), []byte("unit does not take what it is sent for ")) {
+	if got := r.told[0]; !bytes.HasPrefix([]byte(got), []byte("unit does not read for ")) {
 		t.Errorf("told: %s", got)
 	}
-	if r.result.Worst.For < 20*time.Millisecond || r.result.Worst.What != "unit does not take what it is sent" {
+	if r.result.Worst.For < 20*time.Millisecond || r.result.Worst.What != "unit does not read" {
 		t.Errorf("the worst stall is %v", r.result.Worst)
 	}
 }

@@ -19,34 +19,34 @@ import (
 	"github.com/wirectl/wirectl/transport"
 )
 
-// ErrNotShared is the error of a controller whose frames cannot be told apart
-// from those of others.
+// ErrNotShared is the error of a controller whose framing or protocol is unknown.
 var ErrNotShared = errors.New("nothing tells which frames the controller of a shared unit sends: name them with --framing and --protocol")
 
-// SharedConfig says how a unit is shared.
+// SharedConfig configures a Shared.
 type SharedConfig struct {
-	// Framing and Protocol are those of what passes; nil means that the first
-	// controller tells.
+	// Framing and Protocol describe the traffic; nil means to detect them by the
+	// first controller.
 	Framing  frame.Framing
 	Protocol protocol.Protocol
-	// Limit is the largest payload in bytes; 0 is the default of the pairing.
+	// Limit is the largest payload in bytes; 0 is the default of the framing and
+	// protocol.
 	Limit int
-	// Grace is how long a controller that says no more, but has open requests,
-	// may wait without an answer.
+	// Grace is how long a controller that has closed its side may wait for answers
+	// without receiving anything.
 	Grace time.Duration
-	// Sink is told what was done, and Altered is called ahead of the first
-	// change of a frame. Either may be nil.
+	// Sink receives notes, and Altered is called before the first change of a frame.
+	// Either may be nil.
 	Sink    *Fan
 	Altered func()
 }
 
-// A Shared is one unit in front of which any number of controllers meet. It
-// stands between relays and is an end of each: [Shared.Unit] is the controller of
-// the one relay that has the unit, and what [Shared.Join] returns the unit of each
-// controller's own. So a controller's capture reads as if it had the unit alone.
+// A Shared shares one unit among any number of controllers. It is an end of each
+// relay: [Shared.Unit] is the controller of the relay to the unit, and [Shared.Join]
+// returns the unit for the relay of a controller. So each controller's capture reads as
+// if it had the unit alone.
 //
-// Frames of the controllers go to the unit one after the other. What answers a
-// request goes back to whoever made it; what belongs to nobody goes to all.
+// Frames of the controllers go to the unit one after the other. Answers go to the
+// controller that sent the request; everything else goes to all.
 type Shared struct {
 	cfg     SharedConfig
 	toUnit  *outbox
@@ -54,17 +54,17 @@ type Shared struct {
 	exit    atomic.Pointer[capture.Record] // how the unit's process has ended
 
 	mu       sync.Mutex
-	settled  *sync.Cond // a controller told how to read what the unit says, or that has ended
+	settled  *sync.Cond // the grammar is known, or the unit has ended
 	grammar  grammar
-	framer   *framer // of what the unit says
-	early    []byte  // what it said before a controller told how to read it
+	framer   *framer // of the unit's frames
+	early    []byte  // the unit's bytes before the grammar was known
 	members  []*Member
 	routes   routes
-	sessions latest[[]*Member] // by id, who uses them
+	sessions latest[[]*Member] // the users of sessions, by id
 	asked    latest[*Member]   // requests of the unit, by id
-	named    int64             // names that were made up
+	named    int64             // generated names
 	ended    bool
-	fault    error // why, if the unit has failed
+	fault    error // of the unit, if it has failed
 }
 
 // NewShared returns a Shared for one unit.
@@ -82,19 +82,19 @@ func (s *Shared) forgetGrammar() {
 	s.grammar = newGrammar(s.cfg.Framing, s.cfg.Protocol, s.cfg.Limit)
 }
 
-// known reports whether it is known how to read frames.
+// known reports whether the framing and protocol are known.
 func (s *Shared) known() bool { return s.grammar.framing != nil && s.grammar.protocol != nil }
 
-// Unit returns the end that the relay with the unit has for its controller.
+// Unit returns the controller for the relay to the unit.
 func (s *Shared) Unit() transport.Conn { return (*sharedEnd)(s) }
 
-// sharedEnd is where all controllers are one.
+// sharedEnd represents all controllers.
 type sharedEnd Shared
 
 func (e *sharedEnd) Read(p []byte) (int, error) { return e.toUnit.Read(p) }
 
-// Write takes what the unit says. It waits for no controller, save that a unit which
-// says much before the first one has told how to read it waits for that.
+// Write handles bytes of the unit. It only waits if the unit sends much before the grammar
+// is known.
 func (e *sharedEnd) Write(p []byte) (int, error) {
 	s := (*Shared)(e)
 	s.mu.Lock()
@@ -115,12 +115,12 @@ func (e *sharedEnd) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// CloseWrite is called when the unit says no more, which is the end for all.
+// CloseWrite is called when the unit has closed its side, which is the end for all.
 func (e *sharedEnd) CloseWrite() error { return e.Close() }
 
 func (e *sharedEnd) Close() error { return e.Abort(nil) }
 
-// Abort is called when the unit has failed; why is nil if it has not.
+// Abort is called when the unit has ended; why is its failure, or nil.
 func (e *sharedEnd) Abort(why error) error {
 	s := (*Shared)(e)
 	s.mu.Lock()
@@ -129,8 +129,8 @@ func (e *sharedEnd) Abort(why error) error {
 	return nil
 }
 
-// giveUp is called when the unit has ended: what it said is not kept any longer for a
-// controller that has yet to tell how to read it.
+// giveUp is called when the unit has ended. Its early bytes are then dropped, if the grammar
+// is still unknown.
 func (e *sharedEnd) giveUp(why error) {
 	s := (*Shared)(e)
 	s.mu.Lock()
@@ -140,7 +140,7 @@ func (e *sharedEnd) giveUp(why error) {
 	}
 }
 
-// end ends what all controllers hear, and what the unit does.
+// end ends all controllers and the unit.
 func (s *Shared) end(why error) {
 	if s.ended {
 		return
@@ -158,14 +158,14 @@ func (s *Shared) end(why error) {
 	}
 }
 
-// hear takes in bytes of the unit.
+// hear handles bytes of the unit.
 func (s *Shared) hear(p []byte) {
 	if !s.ended && len(p) > 0 {
 		s.framer.push(p, s.heard)
 	}
 }
 
-// heard gives each frame of the unit to whom it belongs.
+// heard routes the frames of the unit.
 func (s *Shared) heard(b *frame.Batch) {
 	for i := range b.Frames {
 		f := &b.Frames[i]
@@ -178,8 +178,7 @@ func (s *Shared) heard(b *frame.Batch) {
 	}
 }
 
-// each calls use with every message of a frame, or why it is none: those of a batch
-// are taken apart.
+// each calls use with every message of a frame, splitting batches, or with an error.
 func (s *Shared) each(f *frame.Frame, use func(*frame.Frame, *protocol.Message, error)) {
 	var m protocol.Message
 	err := s.grammar.protocol.Parse(f.Payload(), &m)
@@ -193,7 +192,7 @@ func (s *Shared) each(f *frame.Frame, use func(*frame.Frame, *protocol.Message, 
 	for item := range jsonrpc.Items(f.Payload()) {
 		raw, err := s.reframe(f, item)
 		if err != nil {
-			continue // it was within the limit with the others
+			continue // cannot happen: the batch is within the limit
 		}
 		start := bytes.LastIndex(raw, item)
 		single := frame.Frame{Raw: raw, Start: start, End: start + len(item)}
@@ -205,7 +204,7 @@ func (s *Shared) each(f *frame.Frame, use func(*frame.Frame, *protocol.Message, 
 	s.alter()
 }
 
-// answer gives a message of the unit to whom it belongs.
+// answer routes a message of the unit.
 func (s *Shared) answer(f *frame.Frame, m *protocol.Message) {
 	token := m.Ref
 	if token.IsZero() && m.Phase != protocol.Open {
@@ -239,14 +238,14 @@ func (s *Shared) answer(f *frame.Frame, m *protocol.Message) {
 	}
 }
 
-// reply gives an answer to whoever asked, under the name that they know.
+// reply routes an answer, with the id of the request.
 func (s *Shared) reply(f *frame.Frame, m *protocol.Message, r *route) {
 	if r.owner != nil {
 		raw := f.Raw
 		if r.renamed() {
 			raw = s.rename(f, m, func(t protocol.Token) []byte {
 				if m.Ref.Space == protocol.SpaceID && protocol.SameToken(t, m.ID) {
-					return nil // an answer can have a number of its own
+					return nil // an answer can have its own number
 				}
 				return r.back(t)
 			})
@@ -263,8 +262,8 @@ func (s *Shared) reply(f *frame.Frame, m *protocol.Message, r *route) {
 	}
 }
 
-// ask gives a request of the unit to the controller that it is for, as far as
-// that can be told, or else to the one that came first.
+// ask routes a request of the unit to the controller that it is for, if known, or else to
+// the first one.
 func (s *Shared) ask(f *frame.Frame, m *protocol.Message, r *route) {
 	var to *Member
 	switch users := s.sessions.of(string(m.Ref.Text)); {
@@ -297,13 +296,13 @@ func (s *Shared) rename(f *frame.Frame, m *protocol.Message, name func(protocol.
 	}
 	raw, err := s.reframe(f, payload)
 	if err != nil {
-		return f.Raw // a name that is a few bytes longer is over a limit
+		return f.Raw // the longer id exceeds a limit
 	}
 	s.alter()
 	return raw
 }
 
-// reframe returns a frame like f around another payload.
+// reframe returns a frame like f with another payload.
 func (s *Shared) reframe(f *frame.Frame, payload []byte) ([]byte, error) {
 	if s.grammar.framing == frame.Line {
 		return append(append(bytes.Clone(f.Raw[:f.Start]), payload...), f.Raw[f.End:]...), nil
@@ -311,7 +310,7 @@ func (s *Shared) reframe(f *frame.Frame, payload []byte) ([]byte, error) {
 	return frame.Append(nil, s.grammar.framing, payload)
 }
 
-// alter says that the unit does not see what controllers said.
+// alter records that frames are changed for the unit.
 func (s *Shared) alter() {
 	s.altered.Do(func() {
 		if s.cfg.Altered != nil {
@@ -329,8 +328,7 @@ func (s *Shared) note(conn int, format string, args ...any) {
 	}
 }
 
-// guessed reports whether frames are only taken for what they are because
-// nothing else could be told. Their answers would belong to nobody.
+// guessed reports whether the protocol is only a fallback. Answers could not be routed.
 func (s *Shared) guessed() bool {
 	p := s.grammar.protocol
 	return s.cfg.Protocol == nil && (p == opaque.Bytes || p == opaque.JSON)

@@ -14,27 +14,27 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
 )
 
-// A Member is what a controller has for the unit when that is shared.
+// A Member represents a shared unit for one controller.
 type Member struct {
 	shared *Shared
 	conn   int
 	framer *framer
 	out    *outbox
-	fault  error // why nothing more is taken
+	fault  error // why nothing more is accepted
 
-	renamed map[routeName]string // what its open requests are called at the unit
-	open    int                  // its requests that are not answered
-	silent  bool                 // it says no more
-	heard   time.Time            // when it was given something last
+	renamed map[routeName]string // the unit's names for its open requests
+	open    int                  // its open requests
+	silent  bool                 // it has closed its side
+	heard   time.Time            // when it last received something
 	timer   *time.Timer          // runs when it is silent
 	left    bool
 	gone    atomic.Bool // left, or leaving
 }
 
-// maxUnheard is how much may wait for a controller that does not read, in bytes.
+// maxUnheard bounds the unread bytes of a controller.
 const maxUnheard = 64 << 20
 
-// Join returns the unit for one more controller, whose connection has a number.
+// Join returns the unit for another controller with that connection number.
 func (s *Shared) Join(conn int) *Member {
 	m := &Member{shared: s, conn: conn, out: newOutbox(), framer: newFramer(&s.grammar), renamed: make(map[routeName]string)}
 	s.mu.Lock()
@@ -46,11 +46,10 @@ func (s *Shared) Join(conn int) *Member {
 	return m
 }
 
-// Read reads what the unit says to this controller.
+// Read reads the unit's frames for this controller.
 func (m *Member) Read(p []byte) (int, error) { return m.out.Read(p) }
 
-// Write takes what the controller says, and passes on the frames that it makes
-// whole.
+// Write handles bytes of the controller, and forwards complete frames.
 func (m *Member) Write(p []byte) (int, error) {
 	whole, err := m.take(p)
 	for _, raw := range whole {
@@ -65,7 +64,7 @@ func (m *Member) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// take cuts what the controller says into frames, as the unit is to see them.
+// take cuts bytes of the controller into frames for the unit.
 func (m *Member) take(p []byte) (whole [][]byte, err error) {
 	s := m.shared
 	s.mu.Lock()
@@ -76,7 +75,7 @@ func (m *Member) take(p []byte) (whole [][]byte, err error) {
 	return m.cut(func(use func(*frame.Batch)) { m.framer.push(p, use) })
 }
 
-// cut takes the frames that the framer gives out when it is fed.
+// cut handles the frames that the framer emits when it is fed.
 func (m *Member) cut(feed func(use func(*frame.Batch))) (whole [][]byte, err error) {
 	s := m.shared
 	knew := s.known()
@@ -114,7 +113,7 @@ func (m *Member) cut(feed func(use func(*frame.Batch))) (whole [][]byte, err err
 	return whole, m.fault
 }
 
-// refuses says why a frame of a controller cannot go to the unit.
+// refuses returns an error if a frame of a controller cannot go to the unit.
 func (s *Shared) refuses(f *frame.Frame) error {
 	switch {
 	case s.guessed():
@@ -127,9 +126,8 @@ func (s *Shared) refuses(f *frame.Frame) error {
 	return nil
 }
 
-// unroutable says why a payload that parses is not a message still: it is neither a request
-// nor an answer of JSON-RPC, alone or in a batch. What the unit says to it has no id, and
-// would go to others.
+// unroutable returns an error for valid JSON that is neither a request nor an answer of
+// JSON-RPC. The unit's error for it would have no id, and go to other controllers.
 func (s *Shared) unroutable(msg *protocol.Message) error {
 	if _, rpc := s.grammar.protocol.(*jsonrpc.Dialect); rpc && msg.Faults&protocol.UnknownKind != 0 {
 		return errors.New("it is neither a request nor an answer")
@@ -137,7 +135,7 @@ func (s *Shared) unroutable(msg *protocol.Message) error {
 	return nil
 }
 
-// tell returns a frame of the controller as the unit is to see it.
+// tell returns a frame of the controller with the unit's ids.
 func (m *Member) tell(f *frame.Frame, msg *protocol.Message) []byte {
 	s := m.shared
 	raw := slices.Clone(f.Raw)
@@ -168,11 +166,10 @@ func (m *Member) tell(f *frame.Frame, msg *protocol.Message) []byte {
 	return raw
 }
 
-// answers reports whether a message answers, so that its ids are those of the
-// other side.
+// answers reports whether a message is an answer, so that its ids are the other side's.
 func answers(m *protocol.Message) bool { return m.Phase == protocol.Part || m.Phase.Ends() }
 
-// call returns what the unit is to call a token of the controller's.
+// call returns the unit's name for a token of the controller.
 func (m *Member) call(t protocol.Token, opens bool) string {
 	s, n := m.shared, nameOf(t)
 	if live, ok := m.renamed[n]; ok {
@@ -188,8 +185,7 @@ func (m *Member) call(t protocol.Token, opens bool) string {
 	return live
 }
 
-// invent returns a name that nobody has in use, of the same kind as one that
-// somebody has.
+// invent generates an unused name in the form of another.
 func (s *Shared) invent(n routeName) string {
 	for {
 		s.named++
@@ -200,11 +196,11 @@ func (s *Shared) invent(n routeName) string {
 	}
 }
 
-// firstName is where numbers begin that are made up: where nobody counts to,
-// and within what 32 bits hold.
+// firstName is the first generated number: no peer counts that far, and it fits into 32
+// bits.
 const firstName = 1_000_000_000
 
-// opens notes what a message of the controller opens or cancels.
+// opens tracks the exchanges that a message of the controller opens or cancels.
 func (m *Member) opens(msg *protocol.Message, names map[routeName]string) {
 	s := m.shared
 	rules := all.Rules(s.grammar.protocol)
@@ -231,7 +227,7 @@ func (m *Member) opens(msg *protocol.Message, names map[routeName]string) {
 	m.rest()
 }
 
-// send gives the controller a frame.
+// send sends a frame to the controller.
 func (m *Member) send(raw []byte) {
 	m.heard = time.Now()
 	m.out.put(raw, false)
@@ -240,15 +236,15 @@ func (m *Member) send(raw []byte) {
 	}
 }
 
-// rest ends what the controller hears, if it says no more and nothing is open.
+// rest ends the controller if it has closed its side and has no open requests.
 func (m *Member) rest() {
 	if m.silent && m.open == 0 {
 		m.out.endWith(nil)
 	}
 }
 
-// CloseWrite is called when the controller says no more. It is given what
-// answers its requests as long as that comes.
+// CloseWrite is called when the controller has closed its side. It still receives answers,
+// as long as they arrive.
 func (m *Member) CloseWrite() error {
 	s := m.shared
 	s.mu.Lock()
@@ -271,7 +267,7 @@ func (m *Member) CloseWrite() error {
 	return nil
 }
 
-// due ends a controller that is given nothing any more.
+// due ends a controller that no longer receives anything.
 func (m *Member) due() {
 	s := m.shared
 	s.mu.Lock()
@@ -283,8 +279,8 @@ func (m *Member) due() {
 	m.out.endWith(nil)
 }
 
-// Close is called when the controller has left. Its open requests are cancelled
-// where the protocol has a message for it; what answers them is dropped.
+// Close is called when the controller has left. Its open requests are cancelled if the
+// protocol has a cancel; their answers are dropped.
 func (m *Member) Close() error {
 	s := m.shared
 	m.gone.Store(true)
@@ -317,7 +313,7 @@ func (m *Member) Close() error {
 	return nil
 }
 
-// abandon cancels what the controller has left open.
+// abandon cancels the controller's open requests.
 func (m *Member) abandon() {
 	s := m.shared
 	cancelled := 0
@@ -344,7 +340,7 @@ func (s *Shared) cancel(r *route) bool {
 	var m protocol.Message
 	if s.grammar.protocol.Parse(payload, &m) == nil && !m.ID.IsZero() {
 		own := &route{names: []routeAlias{{name: nameOf(m.ID), orig: string(m.ID.Text)}}}
-		s.routes.addRoute(own) // so that an answer to it goes to nobody
+		s.routes.addRoute(own) // so that its answer is dropped
 	}
 	raw, err := frame.Append(nil, s.grammar.framing, payload)
 	if err != nil {

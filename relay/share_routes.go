@@ -11,8 +11,7 @@ import (
 	"github.com/wirectl/wirectl/protocol/all"
 )
 
-// A routeName is what an exchange is called at the unit; each of its names leads
-// to it.
+// A routeName is a name of an exchange at the unit.
 type routeName struct {
 	space protocol.Space
 	text  string
@@ -20,7 +19,7 @@ type routeName struct {
 
 func nameOf(t protocol.Token) routeName { return routeName{t.Space, string(t.Text)} }
 
-// A routeAlias is a name at the unit and what its controller wrote.
+// A routeAlias is a name at the unit and the controller's name.
 type routeAlias struct {
 	name routeName
 	orig string
@@ -28,7 +27,7 @@ type routeAlias struct {
 
 // A route leads the answers of one exchange back to its controller.
 type route struct {
-	owner  *Member // nil once that has left
+	owner  *Member // nil once it has left
 	kind   string
 	names  []routeAlias
 	open   bool             // an answer is expected
@@ -36,7 +35,7 @@ type route struct {
 	place  *list.Element
 }
 
-// newRoute returns the route of what m opens.
+// newRoute returns the route of the exchange that m opens.
 func newRoute(owner *Member, m *protocol.Message, names map[routeName]string) *route {
 	r := &route{owner: owner, kind: string(m.Kind), open: true}
 	live := func(t protocol.Token) protocol.Token {
@@ -53,7 +52,7 @@ func newRoute(owner *Member, m *protocol.Message, names map[routeName]string) *r
 		}
 	}
 	if m.ID.IsZero() {
-		r.names = append(r.names, routeAlias{}) // answers without an id come in turn
+		r.names = append(r.names, routeAlias{}) // answers without an id come in order
 	}
 	owner.open++
 	return r
@@ -63,7 +62,7 @@ func (r *route) renamed() bool {
 	return slices.ContainsFunc(r.names, func(a routeAlias) bool { return a.name.text != a.orig })
 }
 
-// back returns what the controller calls a token of the unit's; nil for the same.
+// back returns the controller's name for a token of the unit; nil if it is the same.
 func (r *route) back(t protocol.Token) []byte {
 	for _, a := range r.names {
 		if a.name == nameOf(t) && a.name.text != a.orig {
@@ -73,7 +72,7 @@ func (r *route) back(t protocol.Token) []byte {
 	return nil
 }
 
-// settle says that no answer has to come any more, though one may.
+// settle marks the exchange as no longer expecting an answer.
 func (r *route) settle() {
 	if r.open && r.owner != nil {
 		r.owner.open--
@@ -81,14 +80,13 @@ func (r *route) settle() {
 	r.open = false
 }
 
-// routes are the exchanges that an answer may come for.
+// routes are the exchanges that may be answered.
 type routes struct {
 	named map[routeName][]*route // the oldest first
 	order *list.List             // the oldest first
 }
 
-// maxRoutes bounds the exchanges that are remembered, and what else is by its id: the
-// oldest is given up.
+// maxRoutes bounds the tracked exchanges, and other entries by id: the oldest is dropped.
 const maxRoutes = 1 << 16
 
 func (t *routes) addRoute(r *route) {
@@ -155,10 +153,10 @@ func (t *routes) of(m *Member) (list []*route) {
 	return list
 }
 
-// latest remembers something of each of maxRoutes ids, which were noted last.
+// latest is a map of the latest maxRoutes ids.
 type latest[V any] struct {
 	places map[string]*list.Element
-	order  list.List // of *entry[V], the one that was noted longest ago first
+	order  list.List // of *entry[V], least recently noted first
 }
 
 type entry[V any] struct {
@@ -166,7 +164,7 @@ type entry[V any] struct {
 	value V
 }
 
-// of returns what was noted of an id; nothing if that was not, or forgotten.
+// of returns the value of an id; the zero value if there is none.
 func (l *latest[V]) of(id string) (v V) {
 	if place := l.places[id]; place != nil {
 		v = place.Value.(*entry[V]).value
@@ -174,7 +172,7 @@ func (l *latest[V]) of(id string) (v V) {
 	return v
 }
 
-// note remembers something of an id, in place of what was known.
+// note sets the value of an id.
 func (l *latest[V]) note(id string, v V) {
 	if place := l.places[id]; place != nil {
 		place.Value.(*entry[V]).value = v
@@ -197,7 +195,7 @@ func (l *latest[V]) forget(id string) {
 	}
 }
 
-// all yields what is remembered, which may be noted anew or forgotten meanwhile.
+// all yields all entries, which may be changed or removed meanwhile.
 func (l *latest[V]) all() iter.Seq2[string, V] {
 	return func(yield func(string, V) bool) {
 		for id, place := range l.places {
@@ -208,7 +206,7 @@ func (l *latest[V]) all() iter.Seq2[string, V] {
 	}
 }
 
-// use notes that a controller uses a session.
+// use records that a controller uses a session.
 func (s *Shared) use(t protocol.Token, m *Member) {
 	id := string(t.Text)
 	users := s.sessions.of(id)
@@ -218,7 +216,7 @@ func (s *Shared) use(t protocol.Token, m *Member) {
 	s.sessions.note(id, users)
 }
 
-// learn notes the session that an answer has made.
+// learn records the session that an answer has created.
 func (s *Shared) learn(r *route, m *protocol.Message, f *frame.Frame) {
 	rules := all.Rules(s.grammar.protocol)
 	if rules.Session == nil {

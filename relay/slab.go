@@ -5,9 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// A slab is memory that reads fill one after the other, so that what was read
-// goes to the observer without being copied. It is used again when the last
-// of its holders has released it.
+// A slab is memory that consecutive reads fill, so that the bytes reach the observer without
+// a copy. It is reused when its last holder has released it.
 type slab struct {
 	buf     []byte
 	used    int
@@ -15,7 +14,7 @@ type slab struct {
 }
 
 const (
-	firstSlab = 4 << 10   // a connection that says little takes little
+	firstSlab = 4 << 10   // a quiet connection needs little
 	fullSlab  = 256 << 10 // measured: larger reads are no faster
 	leastRead = 1 << 10   // the least room worth a read
 )
@@ -44,14 +43,13 @@ func (s *slab) Release() {
 	}
 }
 
-// A well hands out room to read into, from one slab after the other. Nobody else holds
-// the rest.
+// A well provides room for reads, from one slab after the other.
 type well struct {
 	slab *slab
 	size int
 }
 
-// room returns where the next read goes.
+// room returns the buffer for the next read.
 func (w *well) room() []byte {
 	switch {
 	case w.slab == nil:
@@ -78,7 +76,7 @@ func (w *well) atLeast(n int) []byte {
 	return room
 }
 
-// took says how much of the room was used.
+// took marks n bytes of the room as used, and returns them.
 func (w *well) took(n int) []byte {
 	data := w.slab.buf[w.slab.used : w.slab.used+n]
 	if w.slab.used+n == len(w.slab.buf) {

@@ -11,7 +11,7 @@ import (
 
 // A Stall is a period in which bytes waited because a side did not read them.
 type Stall struct {
-	// What says who kept them waiting, such as "unit has not read its stdin".
+	// What is the cause, such as "unit has not read its stdin".
 	What  string
 	For   time.Duration
 	Bytes int64
@@ -68,7 +68,7 @@ type stalls struct {
 
 func (s *stalls) init(r *relay) {
 	s.relay = r
-	s.ways[frame.C2U].what, s.ways[frame.U2C].what = "unit does not take what it is sent", "controller does not take what it is sent"
+	s.ways[frame.C2U].what, s.ways[frame.U2C].what = "unit does not read", "controller does not read"
 	if r.process != nil {
 		s.ways[frame.C2U].what = "unit has not read its stdin"
 		s.ways[frame.U2C].what = "controller does not drain stdout"
@@ -82,8 +82,7 @@ func (s *stalls) all() []*pendingWrite {
 	return []*pendingWrite{&s.ways[frame.C2U], &s.ways[frame.U2C], &s.stderr}
 }
 
-// watch tells of a write that takes longer than the relay's patience, and once
-// more when it is over.
+// watch reports a write that takes longer than the relay's patience, and its end.
 func (s *stalls) watch() {
 	tick := time.NewTicker(max(s.relay.cfg.Patience/4, time.Millisecond))
 	defer tick.Stop()

@@ -49,7 +49,7 @@ func (w *way) copy() {
 	}
 }
 
-// pass writes what was read, and lets the observer see it.
+// pass writes bytes and queues them for the observer.
 func (w *way) pass(data []byte) error {
 	c := w.noteRead(data)
 	w.wait.startWrite(len(data))
@@ -77,7 +77,7 @@ func (w *way) count(n int) time.Time {
 	return now
 }
 
-// wrote tells when a chunk had been written.
+// wrote sets the time at which a chunk was written.
 func (w *way) wrote(c *chunk) {
 	if c != nil {
 		w.relay.queue.done(c, time.Now())
@@ -97,7 +97,7 @@ func (w *way) finishWay(err error) {
 	}
 	err = w.dst.CloseWrite()
 	if errors.Is(err, errors.ErrUnsupported) {
-		err = nil // the end is told with that of the other direction
+		err = nil // both directions end together
 	}
 	if err != nil {
 		err = &sideError{w.dir, err}
@@ -105,9 +105,9 @@ func (w *way) finishWay(err error) {
 	w.reportEnd(err)
 }
 
-// recordEnd records the end of the source. That of a controller whose unit has said its
-// last is recorded when the relay ends: how the unit's process ended comes before it. So
-// are those that a fault causes.
+// recordEnd records the end of the source. After the unit's end, the controller's is
+// recorded when the relay ends, so that the exit of the unit's process comes first. Ends
+// that a fault causes are also recorded then.
 func (w *way) recordEnd() {
 	r := w.relay
 	if w.dir == frame.C2U && r.silent.Load() || r.isCut() {
@@ -125,9 +125,9 @@ func (w *way) recordEnd() {
 // reportEnd reports that the way has ended. err is nil after a clean end.
 func (w *way) reportEnd(err error) { w.ended <- err }
 
-// A sideError says which side failed.
+// A sideError is the failure of one side.
 type sideError struct {
-	dir frame.Dir // of what that side takes
+	dir frame.Dir // to that side
 	err error
 }
 
@@ -149,7 +149,7 @@ func (e *sideError) Unwrap() error {
 	return e.err
 }
 
-// sideOf names the side that takes what travels in a direction.
+// sideOf names the receiver of a direction.
 func sideOf(dir frame.Dir) string {
 	if dir == frame.C2U {
 		return "unit"
@@ -157,7 +157,7 @@ func sideOf(dir frame.Dir) string {
 	return "controller"
 }
 
-// start begins to move bytes.
+// start starts moving bytes.
 func (r *relay) start() {
 	if r.seen != nil {
 		go r.seen.observe()

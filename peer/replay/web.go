@@ -24,24 +24,20 @@ import (
 	"github.com/wirectl/wirectl/session/jsondiff"
 )
 
-// bare reports whether messages of a protocol have no ids, so that only HTTP says which
-// request an answer belongs to.
+// bare reports whether messages of a protocol have no ids, so that only HTTP assigns answers
+// to requests.
 func bare(p protocol.Protocol) bool {
-	switch p {
-	case opencode.Protocol, agui.Protocol, openai.Protocol, anthropic.Protocol, gemini.Protocol:
-		return true
-	}
-	return false
+	return slices.Contains([]protocol.Protocol{opencode.Protocol, agui.Protocol, openai.Protocol, anthropic.Protocol, gemini.Protocol}, p)
 }
 
-// A webLine is what is said over HTTP, as one line of JSON: a request, an answer, an event
-// or the end of an answer.
+// A webLine is a part of HTTP as one line of JSON: a request, an answer, an event or the end
+// of an answer.
 type webLine struct {
 	ID      int64             `json:"id,omitempty"`
 	Ref     int64             `json:"ref,omitempty"` // the client leaves this request
 	Request string            `json:"request,omitempty"`
-	Home    string            `json:"home,omitempty"` // the path of the endpoint, if that is asked
-	Path    []any             `json:"path,omitempty"` // an id is the member of an object
+	Home    string            `json:"home,omitempty"` // the path of the endpoint, for requests to it
+	Path    []any             `json:"path,omitempty"` // ids are objects
 	Query   string            `json:"query,omitempty"`
 	Status  int               `json:"status,omitempty"`
 	Session string            `json:"sessionId,omitempty"` // of MCP
@@ -49,28 +45,27 @@ type webLine struct {
 	Events  bool              `json:"events,omitempty"` // they follow
 	Event   *string           `json:"event,omitempty"`  // its type
 	Body    json.RawMessage   `json:"body,omitempty"`
-	Text    string            `json:"text,omitempty"` // a body that is no JSON
+	Text    string            `json:"text,omitempty"` // a body that is not JSON
 	Bytes   []byte            `json:"bytes,omitempty"`
 	End     string            `json:"end,omitempty"`
 }
 
-// How a stream of events ends.
+// The ends of an event stream.
 const (
 	endWhole = "whole"
 	endCut   = "cut"
 )
 
-// webIgnored is what makes no difference: both sides have headers of their own.
+// webIgnored is never compared: both sides have their own headers.
 var webIgnored = []jsondiff.Path{{"head"}, {"home"}}
 
-// webSessions is where the session of MCP stands, which a mock of many clients does not tell
-// apart.
+// webSessions is the place of MCP sessions, which a mock for many clients ignores.
 var webSessions = []jsondiff.Path{{"sessionId"}}
 
-// webID is what a segment of a path looks like that names a thing.
+// webID matches segments of a path that are ids.
 var webID = regexp.MustCompile(`^([a-z]{2,10}_[A-Za-z]*\d\w*|[0-9a-fA-F]{8}-[0-9a-fA-F-]{27})$`)
 
-// setTarget notes what a request asks for.
+// setTarget sets the path and query of a request.
 func (l *webLine) setTarget(target string) {
 	if _, rest, full := strings.Cut(target, "://"); full {
 		_, rest, _ = strings.Cut(rest, "/")
@@ -91,14 +86,14 @@ func (l *webLine) setTarget(target string) {
 	}
 }
 
-// atHome says that the endpoint is asked, if that has the path. It may be elsewhere live.
+// atHome marks a request for the endpoint, whose live path may differ.
 func (l *webLine) atHome(home string) {
 	if home != "" && l.path() == home {
 		l.Home, l.Path = home, nil
 	}
 }
 
-// target returns what a request asks for.
+// target returns the path and query of a request.
 func (l *webLine) target() string {
 	if l.Query != "" {
 		return l.path() + "?" + l.Query
@@ -125,10 +120,10 @@ func (l *webLine) pathWith(named func(id string) string) string {
 	return b.String()
 }
 
-// lineOf returns a payload as the line that it is.
+// lineOf parses a payload, which is a line.
 func lineOf(payload []byte) *webLine {
 	l := new(webLine)
-	_ = json.Unmarshal(payload, l) // it is one
+	_ = json.Unmarshal(payload, l) // never fails
 	return l
 }
 
@@ -159,18 +154,18 @@ func (l *webLine) bytes() []byte {
 	var w bytes.Buffer
 	e := json.NewEncoder(&w)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(l) // a body that is no JSON is none
+	_ = e.Encode(l) // never fails
 	return w.Bytes()
 }
 
-// hop are the headers that hold for one connection or one form of a body.
+// hop are headers of one connection, or of one encoding of a body.
 var hop = map[string]bool{
 	"Connection": true, "Keep-Alive": true, "Te": true, "Trailer": true, "Transfer-Encoding": true, "Upgrade": true,
 	"Proxy-Connection": true, "Host": true, "Content-Length": true, "Content-Encoding": true, "Accept-Encoding": true,
 	"Expect": true, "Date": true,
 }
 
-// sessionHeader names the session of MCP that a request or an answer belongs to.
+// sessionHeader is the MCP session of a request or an answer.
 const sessionHeader = "Mcp-Session-Id"
 
 func (l *webLine) setHead(h *frame.Head) {
@@ -190,7 +185,7 @@ func (l *webLine) setHead(h *frame.Head) {
 	}
 }
 
-// A webTalk makes lines of the frames of a recording.
+// A webTalk turns the frames of a recording into lines.
 type webTalk struct {
 	script  *Script
 	streams map[line]*webStream
@@ -199,16 +194,16 @@ type webTalk struct {
 	home    string // the path of the endpoint
 }
 
-// A webStream is a request, and how far it is answered.
+// A webStream is a request and the state of its answer.
 type webStream struct {
-	asks   *webLine // until it is told
-	record Record   // of that
+	asks   *webLine // the request, until its step is added
+	record Record   // of the request
 	id     int64
 	events bool
 	ended  bool
 }
 
-// webScript returns the script of all that was said over HTTP in a protocol.
+// webScript returns the script of everything over HTTP in a protocol.
 func (s *Session) webScript(p protocol.Protocol) *Script {
 	t := webTalk{streams: make(map[line]*webStream), calls: isCalls(p)}
 	t.script = &Script{Conn: s.web[0].Frame.Conn, Framing: frame.Line, Protocol: web{p, t.calls}, ignore: webIgnored}
@@ -223,7 +218,7 @@ func (s *Session) webScript(p protocol.Protocol) *Script {
 	return t.script
 }
 
-// unplayable says why what was said over HTTP cannot be played; nil if it can.
+// unplayable returns an error if the HTTP part of the recording cannot be played.
 func unplayable(records []Record) error {
 	for _, r := range records {
 		switch meta := r.Frame.Meta; {
@@ -290,7 +285,7 @@ func (t *webTalk) leave(s *webStream, r Record) {
 	t.say(r, frame.C2U, &webLine{Ref: s.id})
 }
 
-// leaveAt notes that a connection of HTTP/1.1 ends inside of a stream: its client has left.
+// leaveAt handles a connection of HTTP/1.1 that ends inside a stream: its client has left.
 func (t *webTalk) leaveAt(r Record) {
 	for at, s := range t.streams {
 		if t.calls && at.conn == r.Frame.Conn && s.events && !s.ended {
@@ -300,7 +295,7 @@ func (t *webTalk) leaveAt(r Record) {
 	}
 }
 
-// ask tells of a request, whose body may be in a frame, unless that is told.
+// ask adds the step of a request, whose body may be in a frame, unless it was added.
 func (t *webTalk) ask(s *webStream, body *frame.Frame) {
 	if s.asks == nil {
 		return
@@ -314,7 +309,7 @@ func (t *webTalk) ask(s *webStream, body *frame.Frame) {
 	s.asks = nil
 }
 
-// answer tells of what the server sends.
+// answer adds the step of an answer.
 func (t *webTalk) answer(s *webStream, r Record) {
 	f, l := r.Frame, &webLine{ID: s.id}
 	status := f.Meta.Head.Status()
@@ -323,7 +318,7 @@ func (t *webTalk) answer(s *webStream, r Record) {
 	case signal == frame.Reset && s.events:
 		l.End, s.ended = endCut, true
 	case signal == frame.Reset:
-		return // it was never answered
+		return // there was no answer
 	case signal == frame.End || signal == frame.Trailers:
 		if !s.events {
 			return
@@ -333,7 +328,7 @@ func (t *webTalk) answer(s *webStream, r Record) {
 		l.setHead(f.Meta.Head)
 		l.Events, s.events = true, true
 	case s.events && t.calls && len(f.Payload()) == 0:
-		return // it has an id alone
+		return // an event with only an id
 	case s.events:
 		l.Event = &f.Meta.Event
 		l.setContent(f.Payload(), frame.U2C, t.calls)
@@ -356,15 +351,15 @@ func (t *webTalk) say(r Record, dir frame.Dir, l *webLine) {
 	})
 }
 
-// web is the protocol of such lines, whose events and bodies are in another.
+// web is the protocol of the lines. The embedded one is that of events and bodies.
 type web struct {
 	protocol.Protocol
-	calls bool // the other is of the JSON-RPC family
+	calls bool // it is of the JSON-RPC family
 }
 
 func (web) Name() string { return carried.HTTP.Name() }
 
-// content reads the message in a line, if that holds one.
+// content parses the message in a line, if there is one.
 func (w web) content(l *webLine, m *protocol.Message) (body []byte, ok bool) {
 	if m.Reset(); l.Body == nil {
 		return nil, false
@@ -425,23 +420,23 @@ func (w web) Parse(payload []byte, m *protocol.Message) error {
 	return nil
 }
 
-// joinCall adds what is known of a line that holds a message of JSON-RPC. An event that
-// brings no part of an answer is awaited.
+// joinCall adds the properties of a JSON-RPC message in a line. Events that are not part of
+// an answer must arrive.
 func joinCall(m, inner *protocol.Message, l *webLine) {
 	switch {
 	case l.Request == "" && l.Event == nil:
-		return // the status tells
+		return // the status is the kind
 	case l.Event != nil && inner.Phase != protocol.Part:
 		m.Phase = protocol.Note
 	case len(m.Label) == 0 && inner.Phase.Ends():
-		m.Label = inner.ID.Text // it tells answers apart
+		m.Label = inner.ID.Text // it distinguishes answers
 	}
 	m.Kind = inner.Kind
 }
 
-// webOrder is the order in which a unit answers over HTTP: of each request in the order of
-// the recording, when what the client had asked since has come. An answer may tell of any
-// of that.
+// webOrder is the order in which a unit answers over HTTP: each request in the recorded
+// order, once the client's later requests that preceded the frame have arrived, because an
+// answer may depend on them.
 func (s *Script) webOrder() order {
 	n := len(s.steps)
 	o := newOrder(n)

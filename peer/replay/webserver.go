@@ -13,17 +13,18 @@ import (
 	"sync"
 
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/limit"
 	"github.com/wirectl/wirectl/internal/sse"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/transport"
 )
 
-// maxWebBody bounds a body, and an event, that is read.
+// maxWebBody bounds bodies and events.
 const maxWebBody = frame.DefaultLimit
 
 var errWebBody = fmt.Errorf("a body is over the limit of %d bytes", maxWebBody)
 
-// Schemes are the endpoints that only a script plays that was recorded over HTTP.
+// Schemes are the additional endpoints of a script that was recorded over HTTP.
 func (s *Script) Schemes() []transport.Scheme {
 	w, isWeb := s.Protocol.(web)
 	if !isWeb {
@@ -32,8 +33,7 @@ func (s *Script) Schemes() []transport.Scheme {
 	return []transport.Scheme{{Name: "http", Dial: w.dial, Listen: w.listen}, {Name: "https", Dial: w.dial}}
 }
 
-// dial returns a connection to a server. Whether it can be reached the first request
-// tells.
+// dial returns a connection to a server. The first request shows whether it can be reached.
 func (w web) dial(ctx context.Context, address string, opts transport.Options) (transport.Conn, error) {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -59,14 +59,14 @@ func (w web) dial(ctx context.Context, address string, opts transport.Options) (
 	return c, ctx.Err()
 }
 
-// A webConn makes requests of lines, and lines of what answers them.
+// A webConn turns lines into requests, and answers into lines.
 type webConn struct {
 	base   string      // of each address
 	calls  bool        // of JSON-RPC
-	header http.Header // of each request, in place of the recorded ones
+	header http.Header // of each request, instead of the recorded ones
 	client http.Client
 
-	endpoint string // where these are posted to; "" if that is where they were in the recording
+	endpoint string // the URL to post to; "" for the recorded path
 
 	alive context.Context // ends with the connection
 	stop  context.CancelFunc
@@ -80,7 +80,7 @@ type webConn struct {
 
 func (c *webConn) Read(p []byte) (int, error) { return c.lines.Read(p) }
 
-// CloseWrite fails: requests are all that is written.
+// CloseWrite fails: there is no half-close.
 func (c *webConn) CloseWrite() error { return errors.ErrUnsupported }
 
 // Write takes one line.
@@ -125,7 +125,7 @@ func (c *webConn) Close() error {
 	return nil
 }
 
-// address returns what a request asks for.
+// address returns the URL of a request.
 func (c *webConn) address(l *webLine) string {
 	switch target := l.target(); {
 	case l.Home == "":
@@ -137,10 +137,10 @@ func (c *webConn) address(l *webLine) string {
 	}
 }
 
-// nameHeader repeats what a request of MCP is about.
+// nameHeader repeats the subject of an MCP request.
 const nameHeader = "Mcp-Name"
 
-// exchange makes a request and tells of all that answers it.
+// exchange makes a request and writes its answer as lines.
 func (c *webConn) exchange(ctx context.Context, l *webLine) error {
 	body := l.content()
 	req, err := http.NewRequestWithContext(ctx, l.Request, c.address(l), bytes.NewReader(body))
@@ -155,7 +155,7 @@ func (c *webConn) exchange(ctx context.Context, l *webLine) error {
 	}
 	if task, ok := jsonscan.Get(body, "params", "taskId"); ok && req.Header.Get(nameHeader) != "" {
 		text, _ := jsonscan.Unquote(task)
-		req.Header.Set(nameHeader, string(text)) // as it is called live
+		req.Header.Set(nameHeader, string(text)) // the live id
 	}
 	for name, values := range c.header {
 		req.Header[http.CanonicalHeaderKey(name)] = values
@@ -173,7 +173,7 @@ func (c *webConn) exchange(ctx context.Context, l *webLine) error {
 		}
 		return c.events(ctx, l.ID, resp.Body)
 	}
-	if body, err = readWebBody(resp.Body); err != nil {
+	if body, err = limit.ReadAll(resp.Body, maxWebBody, errWebBody); err != nil {
 		return err
 	}
 	answer.setContent(body, frame.U2C, c.calls)
@@ -184,15 +184,7 @@ func isEvents(h http.Header) bool {
 	return strings.HasPrefix(h.Get("Content-Type"), "text/event-stream")
 }
 
-func readWebBody(r io.Reader) ([]byte, error) {
-	body, err := io.ReadAll(io.LimitReader(r, maxWebBody+1))
-	if err == nil && len(body) > maxWebBody {
-		err = errWebBody
-	}
-	return body, err
-}
-
-// events tells of each event, and of the end. A stream that breaks off is an end, too.
+// events writes each event as a line, and the end, also of a stream that breaks off.
 func (c *webConn) events(ctx context.Context, id int64, body io.Reader) error {
 	end := webLine{ID: id, End: endWhole}
 	for e, err := range sse.Events(body, maxWebBody, errWebBody) {
@@ -205,7 +197,7 @@ func (c *webConn) events(ctx context.Context, id int64, body io.Reader) error {
 			end.End = endCut
 			continue
 		case c.calls && len(e.Data) == 0:
-			continue // it has an id alone
+			continue // an event with only an id
 		}
 		l := webLine{ID: id, Event: &e.Name}
 		l.setContent(e.Data, frame.U2C, c.calls)

@@ -14,18 +14,20 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/limit"
+	"github.com/wirectl/wirectl/internal/wait"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/transport"
 )
 
-// A webListener serves HTTP. What it accepts is a visit: all that is asked for until the
-// session is at its end. The next request begins another.
+// A webListener serves HTTP. It accepts visits: all requests until the end of the session.
+// The next request begins another visit.
 type webListener struct {
 	listener net.Listener
 	server   http.Server
 	serving  sync.WaitGroup
-	remote   bool // other machines may ask
+	remote   bool // other machines may connect
 	calls    bool // of JSON-RPC
 	accepted chan *webVisit
 	closed   chan struct{}
@@ -66,7 +68,7 @@ func (w *webListener) Accept(ctx context.Context) (transport.Conn, error) {
 	}
 }
 
-// Close ends listening, when what was answered has been written.
+// Close ends listening, after pending answers have been written.
 func (w *webListener) Close() error {
 	close(w.closed)
 	defer w.serving.Wait()
@@ -78,7 +80,7 @@ func (w *webListener) Close() error {
 	return nil
 }
 
-// ServeHTTP answers a request as the visit says that it belongs to.
+// ServeHTTP answers a request by its visit.
 func (w *webListener) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if !w.remote && !transport.AdmitHost(rw, r) {
 		return
@@ -92,7 +94,7 @@ func (w *webListener) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	v.serve(rw, r)
 }
 
-// join returns the visit that a request belongs to.
+// join returns the visit of a request.
 func (w *webListener) join(ctx context.Context) (*webVisit, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -112,7 +114,7 @@ func (w *webListener) join(ctx context.Context) (*webVisit, error) {
 	return w.visit, nil
 }
 
-// A webVisit makes lines of requests, and answers of lines.
+// A webVisit turns requests into lines, and lines into answers.
 type webVisit struct {
 	listener *webListener
 	lines    *io.PipeReader
@@ -127,11 +129,11 @@ type webVisit struct {
 	open map[int64]*webRequest
 }
 
-// A webRequest is one that is not answered to its end.
+// A webRequest is an open request.
 type webRequest struct {
 	answers chan *webLine
-	gone    chan struct{} // closed when nobody reads answers any more
-	call    []byte        // the id of the request of JSON-RPC; nil if it holds none
+	gone    chan struct{} // closed when answers are no longer read
+	call    []byte        // the id of a JSON-RPC request, or nil
 }
 
 func (v *webVisit) Read(p []byte) (int, error) { return v.lines.Read(p) }
@@ -139,7 +141,7 @@ func (v *webVisit) Read(p []byte) (int, error) { return v.lines.Read(p) }
 // CloseWrite does nothing: requests end with the visit.
 func (v *webVisit) CloseWrite() error { return nil }
 
-// Write takes one line. What answers a client that has left goes nowhere.
+// Write handles one line. Answers for a client that has left are dropped.
 func (v *webVisit) Write(p []byte) (int, error) {
 	l := new(webLine)
 	if err := json.Unmarshal(p, l); err != nil {
@@ -157,7 +159,7 @@ func (v *webVisit) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close ends the visit, when each request has been left or answered as far as it is.
+// Close ends the visit, after each request has been answered or left.
 func (v *webVisit) Close() error {
 	v.ending.Do(func() {
 		v.listener.mu.Lock()
@@ -172,9 +174,9 @@ func (v *webVisit) Close() error {
 	return nil
 }
 
-// serve tells of a request, and answers it.
+// serve writes a request as a line, and answers it.
 func (v *webVisit) serve(w http.ResponseWriter, r *http.Request) {
-	body, err := readWebBody(r.Body)
+	body, err := limit.ReadAll(r.Body, maxWebBody, errWebBody)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
 		return
@@ -216,11 +218,8 @@ func (v *webVisit) serve(w http.ResponseWriter, r *http.Request) {
 				notRecorded(w, r)
 				return
 			}
-			// The recording ends here, and not the answer: its client left.
-			select {
-			case <-r.Context().Done():
-			case <-time.After(quiet):
-			}
+			// The recorded client left before the end of the answer.
+			wait.Done(r.Context().Done(), quiet)
 			panic(http.ErrAbortHandler)
 		}
 	}
@@ -232,8 +231,7 @@ func (v *webVisit) forget(id int64) {
 	delete(v.open, id)
 }
 
-// refuse answers a request that was not recorded: with a status, or with an error of
-// JSON-RPC.
+// refuse answers a request that was not recorded, with a status or a JSON-RPC error.
 func (v *webVisit) refuse(m *protocol.Message, text string) {
 	l := webLine{Status: http.StatusNotImplemented, Head: map[string]string{"Content-Type": "application/json"}}
 	l.ID, _ = strconv.ParseInt(string(m.ID.Text), 10, 64)
@@ -252,7 +250,7 @@ func notRecorded(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, fmt.Sprintf("the recording has no answer to %s %s", r.Method, r.URL.Path), http.StatusNotImplemented)
 }
 
-// write writes what a line says of an answer. It reports whether more follows.
+// write writes the part of an answer that a line has. It reports whether more follows.
 func (l *webLine) write(w http.ResponseWriter) bool {
 	switch {
 	case l.End == endCut:
@@ -269,7 +267,7 @@ func (l *webLine) write(w http.ResponseWriter) bool {
 			w.Header().Set(sessionHeader, l.Session)
 		}
 		w.WriteHeader(l.Status)
-		_, _ = w.Write(l.content()) // a client that has left is noticed by its context
+		_, _ = w.Write(l.content()) // the context ends if the client has left
 	}
 	_ = http.NewResponseController(w).Flush()
 	return l.Events || l.Event != nil

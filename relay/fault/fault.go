@@ -1,7 +1,6 @@
-// Package fault breaks a stream of frames on purpose, by rules: it delays,
-// drops, doubles and damages what they match. It is pure: a [Filter] says what
-// should happen to a frame, and the caller, which moves the bytes, does it. The same
-// rules and the same seed do the same to the same frames.
+// Package fault injects faults into a stream of frames, by rules: it delays, drops,
+// duplicates and damages the frames that they match. A [Filter] only decides; the caller
+// moves the bytes. The same rules and seed have the same effect on the same frames.
 package fault
 
 import (
@@ -15,7 +14,7 @@ import (
 	"github.com/wirectl/wirectl/session/query"
 )
 
-// Fields are the fields that conditions on frames may be about.
+// Fields are the fields for conditions on frames.
 var Fields = query.Fields{
 	Names: []string{"dir", "conn", "size", "framing", "protocol", "kind", "id", "ref", "phase", "payload"},
 	Values: map[string][]string{
@@ -23,8 +22,8 @@ var Fields = query.Fields{
 	},
 }
 
-// An Item is a frame on its way, with its meaning: a [query.Record] with
-// [Fields]. For a gap, or a frame that does not parse, Message is reset.
+// An Item is a frame with its message: a [query.Record] with [Fields]. For a gap, or a
+// frame that does not parse, Message is empty.
 type Item struct {
 	Frame    *frame.Frame
 	Framing  frame.Framing
@@ -72,7 +71,7 @@ func (it *Item) field(name string) []byte {
 	return it.payload()
 }
 
-// payload is the JSON of the payload; nil if it has none.
+// payload is the payload as JSON; nil if it has no JSON form.
 func (it *Item) payload() []byte {
 	payload := it.Frame.Payload()
 	if it.Protocol.Encoding() == protocol.JSON {
@@ -90,7 +89,7 @@ func (it *Item) payload() []byte {
 	return form
 }
 
-// token is an id as JSON, which it is already in JSON.
+// token is an id as JSON.
 func (it *Item) token(id []byte) []byte {
 	if it.Protocol.Encoding() == protocol.JSON {
 		return id
@@ -117,31 +116,31 @@ type Action string
 
 // The actions. N is the number that a rule gives them.
 const (
-	Delay     Action = "delay"     // keep the frame, and what follows it, for a time
-	Drop      Action = "drop"      // leave the frame out
+	Delay     Action = "delay"     // delay the frame and the following ones
+	Drop      Action = "drop"      // do not send the frame
 	Duplicate Action = "duplicate" // send the frame twice
 	Reorder   Action = "reorder"   // send the frame after the next one
 	Cut       Action = "cut"       // send the first N bytes of the frame (2, inside a length) and close
 	Split     Action = "split"     // send the frame in pieces of N bytes (1)
 	Corrupt   Action = "corrupt"   // flip a bit of byte N of the payload, or of any
-	Cancel    Action = "cancel"    // ask for the end of an exchange after N parts of it (1)
+	Cancel    Action = "cancel"    // cancel an exchange after N parts (1)
 	Close     Action = "close"     // close the connection after the frame
 )
 
 // A Rule is one fault: what, to which frames of a direction, and how often.
 type Rule struct {
 	Action Action
-	// For is how long Delay keeps a frame, and what follows it.
+	// For is the time of Delay.
 	For time.Duration
-	// N is after how many bytes Cut cuts, how many bytes a piece of Split has,
-	// at which byte of the payload Corrupt flips a bit (or -1 for any), after
-	// how many parts of an exchange Cancel asks for its end.
+	// N is the number of bytes before a Cut, the size of the pieces of Split, the byte
+	// of the payload that Corrupt changes (-1 for any), or the number of parts before a
+	// Cancel.
 	N int
 	// When is the condition on frames; nil means each.
 	When *query.Where
-	// Of the frames that match, Nth chooses one, Every each so many, and
-	// Chance is the probability of each; 0 chooses all. Limit bounds how many
-	// are chosen at all; 0 means no bound.
+	// Of the matching frames, Nth chooses one, Every chooses every so many, and Chance
+	// is the probability for each; 0 chooses all. Limit bounds the chosen frames; 0
+	// means no bound.
 	Nth, Every, Limit int64
 	Chance            float64
 }
@@ -162,7 +161,7 @@ const (
 	number
 )
 
-// actions says of each action which argument it takes.
+// actions are the arguments of the actions.
 var actions = []struct {
 	action   Action
 	takes    argument

@@ -9,31 +9,30 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 )
 
-// A Step is one thing to do on the way.
+// A Step is an instruction to the caller.
 type Step struct {
-	// Wait is how long to wait before.
+	// Wait is how long to wait first.
 	Wait time.Duration
-	// Bytes are to be sent on. They may be those of the frame.
+	// Bytes are to be sent. They may be those of the frame.
 	Bytes []byte
-	// Cancel, if not nil, is the id of the exchange whose end is to be asked
-	// for, from the side to which the frame travels.
+	// Cancel, if not nil, is the id of the exchange to cancel, on behalf of the
+	// receiver of the frame.
 	Cancel []byte
 	// Close ends the connection.
 	Close bool
 }
 
-// pause is how long to wait between the pieces of a frame, so that they are not
-// read as one.
+// pause is the time between the pieces of a frame, so that they are read separately.
 const pause = 2 * time.Millisecond
 
 // A Filter applies a plan to one direction of one connection.
 type Filter struct {
 	rules []counted
 	rand  *rand.Rand
-	late  []Step // of a frame that is to come behind the next one
+	late  []Step // of a frame that follows the next one
 }
 
-// counted is a rule, and how often it has matched and was applied.
+// counted is a rule with its counts.
 type counted struct {
 	*Rule
 	matched, applied int64
@@ -49,9 +48,8 @@ func (p *Plan) Filter(conn int, dir frame.Dir) *Filter {
 	return f
 }
 
-// Apply returns what is to be done with a frame, and what was done to it; if
-// that is nothing, the one step sends it on. The steps are valid as long as the
-// frame is.
+// Apply returns the steps for a frame, and the applied actions. Without actions, the only
+// step sends the frame. The steps are valid as long as the frame is.
 func (f *Filter) Apply(it *Item) (steps []Step, done []Action) {
 	steps = []Step{{Bytes: it.Frame.Raw}}
 	late := f.late
@@ -67,7 +65,7 @@ func (f *Filter) Apply(it *Item) (steps []Step, done []Action) {
 	return append(steps, late...), done
 }
 
-// End returns what is left to do when the stream has ended.
+// End returns the remaining steps at the end of the stream.
 func (f *Filter) End() []Step {
 	late := f.late
 	f.late = nil
@@ -93,8 +91,7 @@ func (f *Filter) chosen(r *counted, it *Item) bool {
 // maxCounted bounds the exchanges whose parts are counted.
 const maxCounted = 1 << 16
 
-// due counts the parts of exchanges, and reports whether one is that after
-// which a cancel is due.
+// due counts the parts of exchanges, and reports whether a cancel is due after one.
 func (r *counted) due(m *protocol.Message) bool {
 	id := m.ID.Text
 	if m.ID.IsZero() {
@@ -151,7 +148,7 @@ func (f *Filter) change(steps []Step, r *Rule, it *Item) []Step {
 	return steps
 }
 
-// maxPieces bounds the pieces of a frame; what is left goes in one.
+// maxPieces bounds the pieces of a frame; the rest is the last piece.
 const maxPieces = 1000
 
 // split cuts what is sent into pieces.

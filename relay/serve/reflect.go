@@ -12,12 +12,11 @@ import (
 	"github.com/wirectl/wirectl/transport/grpc"
 )
 
-// reflectionWait is how long a server may take to tell its schemas.
+// reflectionWait is how long a server may take to send its schemas.
 const reflectionWait = 10 * time.Second
 
-// Reflect asks the unit for the schemas of its services, as a client of the relay
-// itself: the answers pass the relay, so that a capture has them, and whoever
-// reads it knows the messages of all calls.
+// Reflect asks the unit for the schemas of its services, through the relay, so that a
+// capture contains them and its readers know the messages of all calls.
 func (s *Server) Reflect(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, reflectionWait)
 	defer cancel()
@@ -26,7 +25,7 @@ func (s *Server) Reflect(ctx context.Context) {
 		err = s.reflectBy(ctx, s.between(nil, unit, s.nextConn()))
 	}
 	if err != nil {
-		s.Relay.Warn("the unit does not tell its schemas: " + err.Error() + "; calls are shown without them, unless --proto FILE has them")
+		s.Relay.Warn("the unit does not provide its schemas: " + err.Error() + "; calls are shown without them, unless --proto FILE has them")
 	}
 }
 
@@ -44,7 +43,7 @@ func (s *Server) reflectBy(ctx context.Context, cfg relay.Config) error {
 	})
 	services, err := grpc.Reflect(ctx, theirs, "reflection")
 	if err == nil {
-		s.Relay.Warn("the unit tells the schemas of " + render.Count(int64(len(services)), "service"))
+		s.Relay.Warn("the unit provides the schemas of " + render.Count(int64(len(services)), "service"))
 	}
 	return err
 }

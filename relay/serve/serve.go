@@ -1,5 +1,5 @@
-// Package serve runs relays: one, one for each controller that comes, or all of them
-// before one unit.
+// Package serve runs relays: a single one, one for each controller, or several that share
+// a unit.
 package serve
 
 import (
@@ -16,22 +16,21 @@ import (
 	"github.com/wirectl/wirectl/transport"
 )
 
-// A Server relays between controllers and a unit, and counts what passes.
+// A Server relays between controllers and a unit, and counts the traffic.
 type Server struct {
 	Unit transport.Endpoint
-	// Relay is how each controller and the unit are to be relayed; its ends and
-	// its Conn are the server's to fill in.
+	// Relay is the template for each relay; the server sets the ends and Conn.
 	Relay relay.Config
-	// Altered is called ahead of the first change of a frame; it may be nil.
+	// Altered is called before the first change of a frame; it may be nil.
 	Altered func()
 
 	mu     sync.Mutex
 	total  relay.Result
 	relays int
-	conns  int // controllers that came
+	conns  int // accepted controllers
 }
 
-// between returns how a controller and a unit are to be relayed.
+// between returns the configuration of a relay.
 func (s *Server) between(controller, unit transport.Conn, conn int) relay.Config {
 	cfg := s.Relay
 	cfg.Controller, cfg.Unit, cfg.Conn, cfg.Name = controller, unit, conn, s.Unit.String()
@@ -46,7 +45,7 @@ func (s *Server) nextConn() int {
 	return s.conns
 }
 
-// addResult counts what a relay did.
+// addResult adds the result of a relay.
 func (s *Server) addResult(r *relay.Result) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,15 +61,15 @@ func (s *Server) addResult(r *relay.Result) {
 	}
 }
 
-// run relays, and counts it.
+// run runs a relay and adds its result.
 func (s *Server) run(ctx context.Context, cfg relay.Config) (relay.Result, error) {
 	result, err := relay.Run(ctx, cfg)
 	s.addResult(&result)
 	return result, err
 }
 
-// runBeside relays one controller of many. What goes wrong with it ends no other, and
-// signals are for all.
+// runBeside relays one of several controllers. Its failure ends no other, and it gets no
+// signals.
 func (s *Server) runBeside(ctx context.Context, cfg relay.Config) {
 	cfg.Signals = nil
 	if _, err := s.run(ctx, cfg); err != nil && !errors.Is(err, context.Canceled) {
@@ -81,8 +80,7 @@ func (s *Server) runBeside(ctx context.Context, cfg relay.Config) {
 // Exited reports whether the unit of the last relay was a command, and has ended.
 func (s *Server) Exited() bool { return s.total.Exit != nil }
 
-// Summary says what passed, with what the judge found in the middle; "" if nothing was
-// relayed.
+// Summary describes the traffic and includes the judged text; "" if there was no relay.
 func (s *Server) Summary(judged string) string {
 	if s.relays == 0 {
 		return ""
@@ -115,8 +113,8 @@ func (s *Server) Once(ctx context.Context, controller transport.Endpoint) (relay
 	return s.run(ctx, s.between(conn, unit, 0))
 }
 
-// Serve relays between each controller that comes and a unit of its own, until
-// a signal ends it, which is in the result.
+// Serve relays between each controller and a unit of its own, until a signal, which is in
+// the result.
 func (s *Server) Serve(ctx context.Context, l transport.Listener) (relay.Result, error) {
 	return s.until(ctx, func(ctx context.Context, serving *sync.WaitGroup) error {
 		for {
@@ -130,8 +128,8 @@ func (s *Server) Serve(ctx context.Context, l transport.Listener) (relay.Result,
 	})
 }
 
-// Proxy stands between HTTP clients and the server that is the unit, until a signal
-// ends it, which is in the result.
+// Proxy relays between HTTP clients and the server that is the unit, until a signal, which is
+// in the result.
 func (s *Server) Proxy(ctx context.Context, cfg httpproxy.Config) (relay.Result, error) {
 	cfg.Sink, cfg.Limit, cfg.Warn = s.Relay.Sink, s.Relay.Limit, s.Relay.Warn
 	return s.until(ctx, func(ctx context.Context, _ *sync.WaitGroup) error {
@@ -141,7 +139,7 @@ func (s *Server) Proxy(ctx context.Context, cfg httpproxy.Config) (relay.Result,
 	})
 }
 
-// until serves until that fails, or a signal ends it.
+// until serves until it fails, or until a signal.
 func (s *Server) until(ctx context.Context, serve func(context.Context, *sync.WaitGroup) error) (result relay.Result, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var serving sync.WaitGroup

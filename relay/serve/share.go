@@ -11,8 +11,7 @@ import (
 	"github.com/wirectl/wirectl/transport"
 )
 
-// Share relays between all controllers that come and one unit, until that ends
-// or a signal ends it.
+// Share relays between all controllers and one unit, until the unit ends or a signal.
 func (s *Server) Share(ctx context.Context, l transport.Listener) (relay.Result, error) {
 	unit, err := s.Unit.Dial(ctx)
 	if err != nil {
@@ -32,7 +31,7 @@ func (s *Server) Share(ctx context.Context, l transport.Listener) (relay.Result,
 	serving.Go(func() { failed <- s.join(ctx, accepting, l, shared, &serving) })
 	result, err := relay.Run(ctx, s.beforeUnit(shared, unit))
 	stop()
-	last := time.AfterFunc(s.Relay.Grace, cancel) // what the unit said last has to reach who asked
+	last := time.AfterFunc(s.Relay.Grace, cancel) // the last answers must reach the controllers
 	defer last.Stop()
 	serving.Wait()
 	if refused := <-failed; err == nil && !errors.Is(refused, context.Canceled) {
@@ -41,8 +40,8 @@ func (s *Server) Share(ctx context.Context, l transport.Listener) (relay.Result,
 	return result, err
 }
 
-// beforeUnit returns how what is shared and the unit are to be relayed. Frames
-// are seen at the controllers.
+// beforeUnit returns the configuration of the relay to the unit. Frames are recorded at the
+// controllers.
 func (s *Server) beforeUnit(shared *relay.Shared, unit transport.Conn) relay.Config {
 	cfg := s.between(shared.Unit(), unit, 0)
 	cfg.Gate, cfg.Sink = nil, nil
@@ -52,7 +51,7 @@ func (s *Server) beforeUnit(shared *relay.Shared, unit transport.Conn) relay.Con
 	return cfg
 }
 
-// aside passes on what is told of the unit's process, but no frames.
+// aside passes on records of the unit's process, but no frames.
 type aside struct{ fan *relay.Fan }
 
 func (a aside) Write(r *capture.Record) error {
@@ -63,7 +62,7 @@ func (a aside) Write(r *capture.Record) error {
 	return nil
 }
 
-// join lets controllers come to the unit.
+// join accepts controllers.
 func (s *Server) join(ctx, accepting context.Context, l transport.Listener, shared *relay.Shared, serving *sync.WaitGroup) error {
 	for {
 		controller, err := l.Accept(accepting)
