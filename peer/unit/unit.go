@@ -121,7 +121,7 @@ func (u *Unit) Listen(ctx context.Context, l transport.Listener) error {
 // unlessDone returns err, or nil if ctx has ended.
 func unlessDone(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return nil
+		return nil //nolint:nilerr // the end of ctx is not a failure
 	}
 	return err
 }
