@@ -84,7 +84,7 @@ func (t *Tracker) refuse(f *Frame, s *scope, m *protocol.Message, asked int64) {
 		}
 		t.answerOpen(&ev, e)
 		t.changed(e, f.Seq)
-		last, part.Size = e, 0 // the first stands for the bytes of all
+		last, part.Size = e, 0 // the first has the bytes of all
 	}
 	if last == nil {
 		s.refused(side)
@@ -129,11 +129,12 @@ type orphaned struct {
 	kind string
 }
 
-// maxNameless bounds how many of them are kept.
+// maxNameless bounds how many of these are kept.
 const maxNameless = 16
 
-// settleOrphans reports the errors without an id to that side, which has said something
-// or ended: unless it could not be read, for that is answered before its end is seen.
+// settleOrphans reports the errors without an id to that side once it has sent a message or
+// ended, unless it could not be read, because such messages are answered before their end
+// is seen.
 func (t *Tracker) settleOrphans(s *scope, side frame.Dir) {
 	if len(s.nameless[side]) == 0 {
 		return
@@ -146,7 +147,7 @@ func (t *Tracker) settleOrphans(s *scope, side frame.Dir) {
 	s.nameless[side] = s.nameless[side][:0]
 }
 
-// answerOpen handles an answer to an exchange that is open.
+// answerOpen handles an answer to an open exchange.
 func (t *Tracker) answerOpen(ev *event, e *Exchange) {
 	f, m := ev.f, ev.m
 	if t.rules.Ack != "" && e.answers == 0 && !t.isAck(ev) {
@@ -276,7 +277,7 @@ func (t *Tracker) endSubscriptions(ev *event) {
 	}
 }
 
-// answerLate handles an answer to an exchange that is settled.
+// answerLate handles an answer to a settled exchange.
 func (t *Tracker) answerLate(ev *event, e *Exchange) {
 	f, m := ev.f, ev.m
 	switch {

@@ -8,10 +8,9 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 )
 
-// A Cancel is an entry of the ledger of cancellations: what was asked, and
-// what came of it. Cancels of an exchange that has one under way are counted
-// in its entry. One that the tracker yields is valid until the next Feed or
-// End.
+// A Cancel is an entry of the ledger of cancellations: the request to cancel, and how it
+// turned out. Further cancels of an exchange that has one under way are counted in its
+// entry. One that the tracker yields is valid until the next Feed or End.
 type Cancel struct {
 	Conn, Stream int
 	// Seq is the number of the frame that asked, Kind its kind, Asked when it
@@ -41,7 +40,7 @@ type Cancel struct {
 	node node[Cancel]
 }
 
-// Class is what became of a cancel.
+// Class says how a cancel turned out.
 type Class uint8
 
 const (
@@ -75,7 +74,7 @@ func (c Class) String() string {
 // sent.
 const crossing = 250 * time.Millisecond
 
-// after notes what arrived for the exchange after the cancel.
+// after notes a frame that arrived for the exchange after the cancel.
 func (c *Cancel) after(f *Frame, part bool) {
 	if part {
 		c.Parts++
@@ -163,7 +162,7 @@ func (t *Tracker) cancel(ev *event, ref protocol.Token, target, own *Exchange, r
 		switch {
 		case !t.judges() || ref.IsZero() || t.rules.LeavingCancels && ev.f.Framing == nil: // or its stream has been closed
 		case t.rules.Shared != nil && t.partial:
-		case t.rules.Shared != nil && own != nil: // the answer says whether there is one
+		case t.rules.Shared != nil && own != nil: // the answer says whether it exists
 			own.unknown = true
 		default:
 			t.report(cancelUnknown, f, nil, "%s names %s, which was never opened", ev.kind.Name, quote(ref))
@@ -244,7 +243,7 @@ func (t *Tracker) enter(ev *event, ref protocol.Token, target *Exchange) *Cancel
 	return c
 }
 
-// classify settles what became of a cancel.
+// classify settles the class of a cancel.
 func (t *Tracker) classify(c *Cancel, class Class) {
 	c.Class = class
 	t.classes[class]++
@@ -282,8 +281,8 @@ func (t *Tracker) endCancel(e *Exchange, phase protocol.Phase, f *Frame) {
 	}
 }
 
-// silence settles the cancel of e, if one is pending, when nothing more comes.
-// It reports whether there was one.
+// silence settles the pending cancel of e, if there is one, when nothing more comes. It
+// reports whether there was one.
 func (t *Tracker) silence(e *Exchange) bool {
 	c := e.cancel
 	if c == nil {
@@ -298,8 +297,8 @@ func (t *Tracker) silence(e *Exchange) bool {
 	return true
 }
 
-// impatience are the words by which SDKs say in the reason of a cancel that nobody waits
-// any longer, in lower case.
+// impatience are the words of SDKs, in the reason of a cancel, for that nobody waits any
+// longer, in lower case.
 var impatience = []string{
 	"timed out",         // TypeScript, Python, C#: "Request timed out", "Timed out while waiting for response"
 	"timeout",           // TypeScript's "Maximum total timeout exceeded", Rust's "request timeout", Python's TimeoutError, Java's TimeoutException

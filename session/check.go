@@ -14,7 +14,7 @@ import (
 	"github.com/wirectl/wirectl/protocol/protobuf"
 )
 
-// checkRules reports what the message breaks by itself, or by where it stands.
+// checkRules reports the rules that the message breaks by itself, or by its place.
 func (t *Tracker) checkRules(ev *event) {
 	if ev.m.Faults != 0 {
 		t.reportFaults(ev)
@@ -35,7 +35,7 @@ func (t *Tracker) checkRules(ev *event) {
 	}
 }
 
-// checkFraming reports what is wrong with how a frame of a plain stream is delimited.
+// checkFraming reports faults in how a frame of a plain stream is delimited.
 func (t *Tracker) checkFraming(f *Frame, s *scope) {
 	if want := t.rules.Framing; want != nil && f.Framing != want && isStdio(f.Framing) && !s.framed[f.Dir] {
 		s.framed[f.Dir] = true
@@ -86,8 +86,8 @@ func (t *Tracker) reportFaults(ev *event) {
 	}
 }
 
-// isLog reports whether a message that is of no kind is a line of a program's output:
-// many log in JSON.
+// isLog reports whether a message of no kind is a line of a program's output: many log in
+// JSON.
 func (ev *event) isLog() bool {
 	return bytes.Equal(ev.m.Kind, protocol.Unknown) && ev.m.ID.IsZero() && ev.from == frame.U2C && ev.f.Framing == frame.Line
 }
@@ -104,15 +104,15 @@ func (s *scope) fresh(f *Frame) bool {
 	return before == nil || unnumbered(before) != unnumbered(f.Fault)
 }
 
-// unnumbered returns the words of a fault without the number of its frame, which counts
-// those of the other direction too.
+// unnumbered returns the words of a fault without the number of its frame, which also
+// counts frames of the other direction.
 func unnumbered(err error) string {
 	words := err.Error()
 	_, position, _ := strings.Cut(words, " at byte ")
 	return cmp.Or(position, words)
 }
 
-// reportFault reports the fault of a frame, with what stands there in place of one.
+// reportFault reports the fault of a frame, with what is there instead.
 func (t *Tracker) reportFault(f *Frame, m *protocol.Message) {
 	r, line := t.ruleOf(f, m), ""
 	if r == strayOutput && len(f.Payload) > 0 {
@@ -159,9 +159,9 @@ func (t *Tracker) ruleOf(f *Frame, m *protocol.Message) rule {
 	return malformed
 }
 
-// isStray reports whether a payload that does not parse looks like something
-// else than a damaged message, and comes from where programs print: not in HTTP, and not
-// from a controller.
+// isStray reports whether a payload that does not parse looks like something other than a
+// damaged message, and comes from where programs print: not in HTTP, and not from a
+// controller.
 func isStray(f *Frame) bool {
 	if f.Stream != 0 || f.Dir == frame.C2U {
 		return false

@@ -11,11 +11,11 @@ import (
 
 // An Ending is how a connection ended.
 type Ending struct {
-	// First is the direction that ended first, if that is known.
+	// First is the direction that ended first, if known.
 	First frame.Dir
-	// Died says that the unit ended it, by itself, so that nothing can be answered any
-	// more. How says how it did, such as "exited with status 3"; "" if only its end is
-	// known. Stderr has the last lines that it wrote to standard error.
+	// Died says that the unit ended the connection by itself, so that nothing can be
+	// answered any more. How says how the unit ended, such as "exited with status 3"; "" if
+	// only its end is known. Stderr has the last lines that it wrote to standard error.
 	Died   bool
 	How    string
 	Stderr []string
@@ -24,7 +24,7 @@ type Ending struct {
 // mostCalls bounds the open calls that a finding names.
 const mostCalls = 8
 
-// A death collects what a unit left open.
+// A death collects the exchanges that a unit left open.
 type death struct {
 	*Ending
 	open   int
@@ -32,9 +32,9 @@ type death struct {
 	calls  []string
 }
 
-// ends reports whether e, which has not ended, does so because the unit died that was to
-// answer it. A carrier's stream can end with its connection, and what waits for a retry
-// waits for the controller.
+// ends reports whether the open exchange e ends because the unit died that should answer
+// it. A carrier's stream can end with its connection, and an exchange that waits for a
+// retry waits for the controller.
 func (d *death) ends(t *Tracker, s *scope, e *Exchange) bool {
 	return d.Died && !s.dismissed && e.Opener == frame.C2U && !t.rules.Streamed && !t.isEndless(e) && !e.goesOnAs(protocol.SpaceRetry)
 }
@@ -51,7 +51,7 @@ func (d *death) addOpen(e *Exchange) {
 	}
 }
 
-// reportDeath reports what a unit left open, if anything.
+// reportDeath reports the exchanges that a unit left open, if there are any.
 func (t *Tracker) reportDeath(d *death, conn int) {
 	if d.open == 0 {
 		return
@@ -79,8 +79,8 @@ func (t *Tracker) reportDeath(d *death, conn int) {
 	t.addFinding(diedWithOpenRequests, Findings[diedWithOpenRequests].Severity, conn, d.frames, message)
 }
 
-// EndBy is End where it is known how the connection ended. Who does not stay to
-// hear the answer cancels with that what it asked, if the protocol has it so.
+// EndBy is End if it is known how the connection ended. A side that leaves before the
+// answer cancels its requests by that, if the protocol has it so.
 func (t *Tracker) EndBy(conn int, how Ending, at time.Time) {
 	d := &death{Ending: &how}
 	for scopes := t.conns[conn]; scopes != nil && scopes.len > 0; {

@@ -19,21 +19,22 @@ type Exchange struct {
 	// ID is the request's id as written, or zero if it has none. Of a token of
 	// more than 256 bytes the beginning is kept.
 	ID protocol.Token
-	// Kind is the kind of the request, and Name what it names: a tool, a prompt, a
-	// resource, a model; "" if nothing.
+	// Kind is the kind of the request, and Name the name in it, that of a tool, a prompt, a
+	// resource or a model; "" if there is none.
 	Kind, Name string
-	// Model is the model that answers, or that is asked as long as none has, and StopReason
-	// why it stopped; "" if that is not said.
+	// Model is the model that answers, or that was asked as long as none has answered, and
+	// StopReason why it stopped; "" if unknown.
 	Model, StopReason string
 	// ToolCalls are the names of the first 64 tools that the model calls.
 	ToolCalls []string
-	// Prompt is what the model was given; nil if that is not known. It does not change.
+	// Prompt is the input of the model; nil if unknown. It does not change.
 	Prompt *Prompt
-	// Said is the end of what the model has said so far, at most 256 KiB of it, where that
-	// is kept. What is over has none.
+	// Said is the end of the model's answer so far, at most 256 KiB, if that is kept.
+	// Exchanges that are over have none.
 	Said    []byte
 	Outcome Outcome
-	// Reason is why it was cancelled, as whoever cancelled it says; "" if nobody did.
+	// Reason is why it was cancelled, in the words of whoever cancelled it; "" if nobody
+	// did.
 	Reason string
 
 	// Opened is when the request was read, Answered when the first answer of
@@ -44,8 +45,7 @@ type Exchange struct {
 	Parts int64
 	// BytesOut went from the opener, BytesIn to it, as payloads.
 	BytesOut, BytesIn int64
-	// Version is the version of the protocol by whose rules it is judged; "" if that is
-	// not known.
+	// Version is the version of the protocol by which it is judged; "" if unknown.
 	Version string
 	// Of is the number of the first frame of the operation that it belongs to, if
 	// another exchange began that; 0 if it is an operation by itself. Guessed says that
@@ -58,19 +58,18 @@ type Exchange struct {
 	Joined int
 	// Usage is that of the operation.
 	Usage protocol.Usage
-	// First and Last are the numbers of the first and the last frame, and
-	// Frames those of the first 16.
+	// First and Last are the numbers of the first and the last frame, and Frames those of
+	// the first 16.
 	First, Last int64
 	Frames      []int64
 
-	// HeldBack is how long, at most, large frames of other exchanges kept its
-	// own waiting, and HeldBy the number of the last such frame. Holding is
-	// how long, at most, its own large frames kept others waiting.
+	// HeldBack is how long, at most, large frames of other exchanges kept its own waiting,
+	// and HeldBy the number of the last such frame. Holding is how long, at most, its own
+	// large frames kept others waiting.
 	HeldBack, Holding time.Duration
 	HeldBy            int64
 
-	// Mark is for the watcher, to find what it keeps of the exchange; 0 in one
-	// that is new.
+	// Mark is for the watcher, to find its data about the exchange; 0 in a new one.
 	Mark uint32
 
 	serial   uint64
@@ -86,12 +85,12 @@ type Exchange struct {
 	overdue  bool // see [Tracker.Overdue]
 	optional bool // settled, but may still be answered once
 	cancels  bool // it was opened by a cancel
-	unknown  bool // and what that names may be open on a connection that was not seen
+	unknown  bool // and its target may be open on a connection that was not seen
 	bindings [numBindings]binding
 	rules    *protocol.Rules // by which it is judged
 	root     *Exchange       // that it belongs to, or nil
 	rootID   uint64          // its serial number
-	retries  bool            // its end is that of what it belongs to
+	retries  bool            // it ends with the exchange it belongs to
 	retry    uint64          // hash of the arguments, to tell a retry
 	carried  bool            // it came in a carrier
 	decided  protocol.Phase  // how the operation has ended, though the request is not answered
@@ -101,9 +100,9 @@ type Exchange struct {
 	failing  bool            // it will end as failed
 	within   bool            // it was asked within a part of the connection, which may end
 	declares protocol.Features
-	inputs   []uint64       // hashes of what the answer asks for with a retry
-	repeats  bool           // it repeats what it belongs to, which has failed
-	state    protocol.Phase // that of a task which has ended
+	inputs   []uint64       // hashes of the requests in the answer, for the retry
+	repeats  bool           // it repeats the exchange it belongs to, which has failed
+	state    protocol.Phase // that of a task that has ended
 	stateAt  int64          // number of the frame that says so
 	node     node[Exchange] // in one of the tracker's lists
 }
@@ -202,7 +201,7 @@ func (e *Exchange) reset() {
 // maxToolCalls bounds the tool calls of an exchange whose names are kept.
 const maxToolCalls = 64
 
-// ofModel notes what a message says of the model that answers e.
+// ofModel notes what a message tells about the model that answers e.
 func (e *Exchange) ofModel(f *Frame, m *protocol.Message) {
 	if calls := f.ToolCalls; len(calls) > 0 {
 		e.ToolCalls = append(e.ToolCalls, calls[:min(len(calls), maxToolCalls-len(e.ToolCalls))]...)

@@ -14,14 +14,12 @@ type Finding struct {
 	Name string
 	// Severity is the severity of the rule, or lower if the protocol allows it.
 	Severity Severity
-	// Frames are the numbers of the frames it is about, the one that broke the
-	// rule last.
+	// Frames are the numbers of the frames it is about. The last one broke the rule.
 	Frames []int64
 	Conn   int
 	// Rule is the rule that was broken and the protocol that has it.
 	Rule string
-	// Message says what was found. What it quotes from the wire is quoted as
-	// Go does.
+	// Message describes the finding. Text from the wire is quoted as in Go.
 	Message string
 }
 
@@ -44,7 +42,7 @@ func (s Severity) String() string {
 	return "severity(?)"
 }
 
-// A Rule is what can be found wrong with a session.
+// A Rule is a rule that a session can break.
 type Rule struct {
 	// Name is stable: flags, records and documents use it.
 	Name     string
@@ -389,7 +387,7 @@ func quote(token protocol.Token) string {
 	return plain(text)
 }
 
-// plain returns text from the wire as it is, or quoted if it has what is not printed.
+// plain returns text from the wire as it is, or quoted if parts of it cannot be printed.
 func plain(text string) string {
 	if strings.ContainsFunc(text, func(r rune) bool { return !strconv.IsPrint(r) }) {
 		return strconv.Quote(text)

@@ -7,10 +7,10 @@ import (
 	"github.com/wirectl/wirectl/frame"
 )
 
-// Scopes says where the ids of a frame mean something, for frames that came in a
-// carrier. The ids of gRPC belong to a stream, those of HTTP to a request and
-// its response, and those of MCP over HTTP to its session, which takes any
-// number of connections. The zero Scopes is ready to use.
+// Scopes finds the scope of the ids of a frame that came in a carrier. The ids of gRPC
+// belong to a stream, those of HTTP to a request and its response, and those of MCP over
+// HTTP to its session, which may use any number of connections. The zero Scopes is ready to
+// use.
 type Scopes struct {
 	sessions  map[string]int
 	exchanges map[exchange]int    // the number of its session, 0 without one
@@ -24,7 +24,7 @@ type exchange struct {
 	stream int64
 }
 
-// An address is where a connection leads.
+// An address is the destination of a connection.
 type address struct {
 	conn   int
 	target string
@@ -33,8 +33,8 @@ type address struct {
 // maxExchanges bounds the exchanges and sessions that are remembered.
 const maxExchanges = 1 << 16
 
-// Of returns what Conn and Stream of a [Frame] are to be. A session of MCP is a
-// stream with a negative number on the connection 0.
+// Of returns Conn and Stream for a [Frame]. A session of MCP is a stream with a negative
+// number on the connection 0.
 func (s *Scopes) Of(f *frame.Frame) (conn, stream int) {
 	if f.Meta == nil || f.Meta.Framing != frame.HTTP {
 		return f.Conn, int(f.Stream)
@@ -103,7 +103,7 @@ func sessionID(f *frame.Frame, known bool) (id string, tells bool) {
 	return id, !known && id != ""
 }
 
-// inQuery returns the id of a session that stands in an address.
+// inQuery returns the id of a session that is in an address.
 func inQuery(address string) string {
 	u, err := url.Parse(strings.TrimSpace(address))
 	if err != nil {

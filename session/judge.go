@@ -51,7 +51,8 @@ func (t *Tracker) judge(ev *event, m *protocol.Message, e *Exchange) {
 	j.Message, j.Payload, j.Stated = nil, nil, nil // it borrows nothing any longer
 }
 
-// declare notes what a request declares, and reports what an answer has that was not.
+// declare notes the features that a request declares, and reports those of an answer that
+// were not declared.
 func (t *Tracker) declare(ev *event, e *Exchange) {
 	j := &t.judged
 	declared := ev.scope.declared
@@ -81,8 +82,8 @@ func (t *Tracker) declare(ev *event, e *Exchange) {
 	t.report(undeclared, ev.f, asked(ev, e), "%s needs %s, which was not declared", ev.kind.Name, strings.Join(names, ", "))
 }
 
-// checkOptions reports an answer that chooses what its request did not offer, or that chooses
-// at all although its side has cancelled what the request is for.
+// checkOptions reports an answer that chooses something its request did not offer, or that
+// chooses at all although its side has cancelled the operation of the request.
 func (t *Tracker) checkOptions(f *Frame, e *Exchange, phase protocol.Phase, options [][]byte) {
 	for _, option := range options {
 		id, isText := jsonscan.Unquote(option)

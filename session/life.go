@@ -55,8 +55,7 @@ func (t *Tracker) openExchange(ev *event) *Exchange {
 	return e
 }
 
-// more handles more of the request of an exchange that is open, and returns
-// that.
+// more handles a further part of the request of an open exchange, and returns that.
 func (t *Tracker) more(ev *event) *Exchange {
 	e := t.findExchange(ev.scope, ev.from, ev.m.ID)
 	if e == nil || e.settled {

@@ -1,7 +1,7 @@
 package session
 
-// A list is a doubly linked list through nodes that are fields of what is
-// listed, so that nothing is allocated. The zero list is empty.
+// A list is a doubly linked list through nodes that are fields of its elements, so that
+// nothing is allocated. The zero list is empty.
 type list[T any] struct {
 	first, last *node[T]
 	len         int
@@ -46,7 +46,7 @@ func (n *node[T]) remove() {
 	*n = node[T]{}
 }
 
-// oldest returns what was pushed first, or nil.
+// oldest returns the element that was pushed first, or nil.
 func (l *list[T]) oldest() *T {
 	if l.first == nil {
 		return nil
@@ -54,7 +54,7 @@ func (l *list[T]) oldest() *T {
 	return l.first.of
 }
 
-// all yields what is listed until yield returns false, which it then returns.
+// all yields the elements until yield returns false, which it then returns.
 func (l *list[T]) all(yield func(*T) bool) bool {
 	for n := l.first; n != nil; n = n.next {
 		if !yield(n.of) {

@@ -7,10 +7,10 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 )
 
-// A Model is what was seen of the exchanges that a model has answered, or was asked.
+// A Model holds the counts of the exchanges that a model has answered, or was asked.
 type Model struct {
 	Name string
-	// Calls are those that are over, and Failed those of them that count as failed.
+	// Calls are those that are over, and Failed is how many of these failed.
 	Calls, Failed int64
 	Usage         protocol.Usage
 	// FirstPart is from request to first part: the time to the first token.
@@ -19,14 +19,14 @@ type Model struct {
 	// is how long that took.
 	Streamed  int64
 	Streaming time.Duration
-	// StopReasons and ToolCalls are how often there was each, by name.
+	// StopReasons and ToolCalls count each one by name.
 	StopReasons, ToolCalls map[string]int64
 }
 
 // maxNamesOfModel bounds the stop reasons and the tools of a model that are told apart.
 const maxNamesOfModel = 256
 
-// TokensPerSecond returns how fast the model gave tokens; 0 if that is not known.
+// TokensPerSecond returns the speed of the model; 0 if unknown.
 func (m *Model) TokensPerSecond() float64 { return perSecond(m.Streamed, m.Streaming) }
 
 func perSecond(n int64, took time.Duration) float64 {
@@ -36,8 +36,8 @@ func perSecond(n int64, took time.Duration) float64 {
 	return float64(n) / took.Seconds()
 }
 
-// streamed returns how many tokens of the answer came from when on, and how long that took:
-// from the first part, or from the request if there are no parts.
+// streamed returns how many tokens of the answer came after its beginning, and how long
+// that took: from the first part, or from the request if there are no parts.
 func (e *Exchange) streamed() (tokens int64, took time.Duration) {
 	if e.Outcome != Done || e.Model == "" {
 		return 0, 0
@@ -52,11 +52,11 @@ func (e *Exchange) streamed() (tokens int64, took time.Duration) {
 	return e.Usage.Output, took
 }
 
-// TokensPerSecond returns how fast the model gave its answer, from the first part to the
-// end; 0 if that is not known.
+// TokensPerSecond returns the speed of the answer, from the first part to the end; 0 if
+// unknown.
 func (e *Exchange) TokensPerSecond() float64 { return perSecond(e.streamed()) }
 
-// modelOf returns what was seen of the model of e; nil if it has none, or there are too many.
+// modelOf returns the model of e; nil if it has none, or there are too many.
 func (t *Tracker) modelOf(e *Exchange) *Model {
 	if e.Model == "" {
 		return nil
@@ -83,7 +83,7 @@ func (t *Tracker) countModel() {
 	}
 }
 
-// addExchange counts what is known of an exchange that is over.
+// addExchange counts an exchange that is over.
 func (m *Model) addExchange(e *Exchange) {
 	m.Calls++
 	if e.Outcome.Failed() {
@@ -110,10 +110,10 @@ func countName(counts map[string]int64, name string) {
 	}
 }
 
-// maxSaid bounds what is kept of the text of an answer.
+// maxSaid bounds how much of the text of an answer is kept.
 const maxSaid = 256 << 10
 
-// say adds a piece to the text of the answer, of which the end is kept.
+// say adds a piece to the text of the answer, and keeps the end.
 func (e *Exchange) say(piece []byte) {
 	piece = piece[max(0, len(piece)-maxSaid/2):]
 	if len(e.Said)+len(piece) > maxSaid {

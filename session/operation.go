@@ -106,7 +106,7 @@ func (t *Tracker) goesOn(ev *event, e *Exchange) bool {
 	return false
 }
 
-// unknownTime stands for the time of what has happened at an unknown time.
+// unknownTime replaces the time of events at an unknown time.
 var unknownTime = time.Unix(0, 0)
 
 func (t *Tracker) named(ev *event, token protocol.Token) *Exchange {
@@ -224,7 +224,7 @@ func (t *Tracker) reportChangedState(ev *event, e *Exchange) {
 }
 
 // repeat makes e a part of the operation that it repeats, because that has failed for a
-// reason which is not a fault of it.
+// reason that is no fault of the operation.
 func (t *Tracker) repeat(ev *event, e *Exchange) {
 	token := t.retryToken(e, []byte(t.rules.Repeated))
 	q := t.table.findQueue(t.keyOf(ev.scope, ev.from, token), token.Text)
@@ -464,7 +464,7 @@ func (t *Tracker) outlives(e *Exchange) bool {
 	return true
 }
 
-// Abandon takes in that nothing will go on with the operations which have outlived the
+// Abandon notes that nobody will go on with the operations that have outlived the
 // connection that began them.
 func (t *Tracker) Abandon(at time.Time) {
 	for n := t.live.first; n != nil; {
@@ -521,8 +521,8 @@ func (t *Tracker) chooseRules(f *Frame, s *scope, m *protocol.Message) {
 	t.rules = t.base.At(t.version)
 }
 
-// versionEarly gives the version of a session to the requests that were sent ahead of the
-// answer which states it.
+// versionEarly gives the version of a session to the requests that were sent before the
+// answer that states it.
 func (t *Tracker) versionEarly(s *scope, answer *protocol.Message) {
 	for _, side := range []frame.Dir{frame.C2U, frame.U2C} {
 		for e := range t.inFlightOf(s, side) {
@@ -533,7 +533,7 @@ func (t *Tracker) versionEarly(s *scope, answer *protocol.Message) {
 	}
 }
 
-// setVersion sets the version by which what is fed is judged.
+// setVersion sets the version by which frames are judged.
 func (t *Tracker) setVersion(version string) {
 	if version != t.version {
 		t.version, t.isNewer = version, t.base.IsNewer(version)

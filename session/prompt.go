@@ -8,16 +8,16 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// A Prompt is what a request gives a model, taken apart. Bytes are those of the JSON, as it
-// is written.
+// A Prompt is the input of a model in a request, by parts. Bytes are those of the JSON, as
+// it is written.
 type Prompt struct {
 	System, Tools, Messages, Attachments Share
 	// Each are the first 256 tools.
 	Each []ToolShare
 	// Previous is the number of the frame of the request before this one in the same
 	// conversation; 0 if there is none. Same are the bytes at the beginning that are equal
-	// in both, in the order tools, system, messages: what a cache can serve. Added are the
-	// messages behind those that both have.
+	// in both, in the order tools, system, messages: those that a cache can serve. Added
+	// are the messages after those that both have.
 	Previous, Same int64
 	Added          Share
 }
@@ -47,15 +47,15 @@ const (
 	maxConversations  = 64
 )
 
-// Conversations are the requests to models that were seen last, by which the next is taken
-// apart. The zero value has seen none.
+// Conversations are the latest requests to models, with which the next is compared. The
+// zero value has none.
 type Conversations struct {
 	seed   maphash.Seed
 	recent []*promptSeen // the newest last
 	each   []ToolShare   // of the last
 }
 
-// promptSeen is what is remembered of a request.
+// promptSeen is the part of a request that is remembered.
 type promptSeen struct {
 	seq      int64
 	to       uint64
@@ -70,9 +70,9 @@ type segment struct {
 	bytes uint32
 }
 
-// Prompt takes the body of a request apart, and compares it with the ones before that went
-// to the same address. It calls offer, which may be nil, with each tool as it is written.
-// It returns nil if nothing of the body is for a model.
+// Prompt splits the body of a request into its parts, and compares it with earlier ones to
+// the same address. It calls offer, which may be nil, with each tool as it is written. It
+// returns nil if no part of the body is for a model.
 func (c *Conversations) Prompt(seq int64, to string, body []byte, offer func(tool []byte)) *Prompt {
 	if c.recent == nil {
 		c.seed = maphash.MakeSeed()
@@ -96,7 +96,7 @@ func (c *Conversations) Prompt(seq int64, to string, body []byte, offer func(too
 	return &w.Prompt
 }
 
-// before returns the request of which most messages are the first of p too, the newest if
+// before returns the earlier request that shares the most messages with p, the newest if
 // there are several; nil if there is none.
 func (c *Conversations) before(p *promptSeen) (best *promptSeen) {
 	most := 0
@@ -128,7 +128,7 @@ type promptWalk struct {
 	seen  promptSeen
 }
 
-// compare says what is new since an earlier request.
+// compare sets what is new since an earlier request.
 func (w *promptWalk) compare(before *promptSeen) {
 	w.Previous = before.seq
 	for _, part := range [][2][]segment{{before.tools, w.seen.tools}, {before.system, w.seen.system}, {before.messages, w.seen.messages}} {
@@ -226,7 +226,7 @@ func ToolName(tool []byte) string {
 	return ""
 }
 
-// addMessage adds a message, whose attachments are counted for themselves.
+// addMessage adds a message, and counts its attachments apart.
 func (w *promptWalk) addMessage(raw []byte) {
 	if role, ok := jsonscan.Get(raw, "role"); ok && (string(role) == `"system"` || string(role) == `"developer"`) {
 		w.addSystem(raw)

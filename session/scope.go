@@ -7,7 +7,7 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 )
 
-// A scope is where ids mean something: a connection, or one stream of it.
+// A scope is the range in which ids are valid: a connection, or one stream of it.
 type scope struct {
 	key    scopeKey
 	serial uint64 // from 1; names of a scope that ended are not found again
@@ -146,7 +146,7 @@ type lane struct {
 }
 
 const (
-	// large is the size from which a frame is thought to hold others back.
+	// large is the size from which a frame may hold others back.
 	large = 64 << 10
 	// heels is how soon frames follow a large one if they waited for it.
 	heels = 5 * time.Millisecond

@@ -18,15 +18,14 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
 )
 
-// A Tracker follows the exchanges of one protocol, on any number of
-// connections. It has one owner: no two of its methods may run at once. Its
-// memory is bounded by what is in flight, 65,536 exchanges at most, and by its
-// history; counts go on when neither has room.
+// A Tracker follows the exchanges of one protocol, on any number of connections. It has one
+// owner: no two of its methods may run at once. Its memory is bounded by the exchanges in
+// flight, 65,536 at most, and by its history; counts go on when both are full.
 type Tracker struct {
 	protocol protocol.Protocol
 	base     *protocol.Rules // of the protocol
-	rules    *protocol.Rules // by which what is fed is judged
-	version  string          // of those, "" if it is not known
+	rules    *protocol.Rules // by which frames are judged
+	version  string          // of those rules; "" if unknown
 	isNewer  bool            // than all versions that are known
 	judged   protocol.Judged
 	history  int
@@ -62,27 +61,26 @@ type Tracker struct {
 	names     int       // of all kinds
 	models    []*Model  // in the order in which they were first seen
 	uncounted *Exchange // of a model that is over, but may have used more in the message that ended it; or nil
-	newer     []string  // versions of which it was reported that they are not known
+	newer     []string  // unknown versions that were reported
 	versions  map[string]string
 	steps     map[key]bool           // begun, and whether they have ended
 	gone      map[key]gonePart       // parts of connections that have ended
-	spent     map[key]protocol.Usage // by session or thread: what was last said of it
+	spent     map[key]protocol.Usage // by session or thread: its last total
 }
 
 // Options are how a tracker differs from the usual one.
 type Options struct {
-	// History is how many settled exchanges, cancels and findings are kept of
-	// each; 0 is 4096. Of an exchange beyond it a late answer cannot be told
-	// from one that nobody asked for.
+	// History is how many settled exchanges, cancels and findings are kept of each; 0 is
+	// 4096. Beyond it, a late answer looks like one that nobody asked for.
 	History int
-	// InFlight is how many exchanges and scopes may be open; 0 is 65,536. Beyond
-	// it the oldest exchange is given up, and the scope that was in use longest ago.
+	// InFlight is how many exchanges and scopes may be open; 0 is 65,536. Beyond it the
+	// oldest exchange is given up, or the scope that has been unused for longest.
 	InFlight int
-	// OneWay says that one direction is all there is to be fed, so that no
-	// request is missed for an answer and no answer for a request.
+	// OneWay says that only one direction is fed, so that no request is missed for an
+	// answer and no answer for a request.
 	OneWay bool
-	// Partial says that what is fed is not all that the unit is asked: what a cancel
-	// names may have been opened on other connections.
+	// Partial says that not all requests to the unit are fed: the target of a cancel may
+	// have been opened on other connections.
 	Partial bool
 	// Said says that the texts of the answers of models are kept while they come.
 	Said bool
@@ -105,16 +103,15 @@ func New(p protocol.Protocol, o Options) *Tracker {
 	}
 }
 
-// A Frame is what the tracker wants to know of the frame that carried a
-// message. It is not kept.
+// A Frame describes the frame that carried a message, for the tracker. It is not kept.
 type Frame struct {
 	// Seq is the number of the frame in its session, for findings.
 	Seq int64
 	// Time is when the last byte was read; zero if that is unknown.
 	Time time.Time
-	// Conn and Stream are the scope of its ids: the connection, and where one
-	// connection carries independent streams, the stream. Where ids belong to
-	// something wider, such as an MCP session over HTTP, Conn is its number.
+	// Conn and Stream are the scope of its ids: the connection, and the stream if one
+	// connection carries independent streams. If ids belong to something wider, such as an
+	// MCP session over HTTP, Conn is its number.
 	Conn, Stream int
 	// Dir is the direction of travel, if it is known. If not, the kind of the
 	// message may tell.
@@ -123,28 +120,28 @@ type Frame struct {
 	Size int
 	// Framing is that of a plain stream; nil in a carrier, or if it is unknown.
 	Framing frame.Framing
-	// Payload is the payload, or the bytes of a gap; it may be nil. A batch of
-	// JSON-RPC is taken apart by it, and what is not a message recognized.
+	// Payload is the payload, or the bytes of a gap; it may be nil. It is used to split a
+	// batch of JSON-RPC, and to recognize payloads that are no messages.
 	Payload []byte
-	// Inner says that it is inside of a frame that was counted already.
+	// Inner says that it is inside a frame that was counted already.
 	Inner bool
 	// Again says that the frame was fed before, and its message was counted.
 	Again bool
 	// Version is the version of the protocol that the carrier states for the message, as
 	// written; "" if it states none.
 	Version string
-	// Stated is what the head of a request over HTTP says of the message; nil if there is
-	// no head.
+	// Stated is what the head of a request over HTTP says about the message; nil if there
+	// is no head.
 	Stated *protocol.Stated
 	// ToolCalls are the names of the tools that the model calls with this frame.
 	ToolCalls []string
-	// Prompt is what a request gives a model; nil if that is not known.
+	// Prompt is the input of a model in a request; nil if unknown.
 	Prompt *Prompt
 	// Broken are rules that the message is known to break besides.
 	Broken []protocol.Broken
-	// Fault is what is wrong: with the frame or with what is deep in its message,
-	// if it carries one, or with a gap; and else with its payload. Gap says that it
-	// is not a frame but bytes that were skipped.
+	// Fault is that of the frame, or of a value deep in its message, if it carries one;
+	// that of a gap; or else that of its payload. Gap says that it is not a frame but bytes
+	// that were skipped.
 	Fault error
 	Gap   bool
 }
@@ -159,8 +156,8 @@ type event struct {
 	used  protocol.Usage
 }
 
-// Feed takes in a frame and its message, which is nil if the frame carries
-// none: a gap, or a payload that does not parse. Neither is kept.
+// Feed handles a frame and its message, which is nil if the frame carries none: a gap, or a
+// payload that does not parse. Neither is kept.
 func (t *Tracker) Feed(f Frame, m *protocol.Message) {
 	s := t.count(&f, m)
 	switch {
@@ -198,20 +195,19 @@ func (t *Tracker) count(f *Frame, m *protocol.Message) *scope {
 	return s
 }
 
-// Refuse is Feed for a frame whose carrier says what it answers: what was asked in
-// the frame of the number asked. m, whose phase is Fail, fails all of that, unless
-// it names one exchange. It may be no message of the protocol, but say how the
-// carrier refuses such.
+// Refuse is Feed for a frame whose carrier says that it answers the requests in the frame
+// of the number asked. m, whose phase is Fail, fails all of them, unless it names one
+// exchange. It may be no message of the protocol, but the refusal of the carrier.
 func (t *Tracker) Refuse(f Frame, m *protocol.Message, asked int64) {
 	t.refuse(&f, t.count(&f, m), m, asked)
 }
 
-// End takes in that a connection has ended, with all of its streams: what is
-// open stays unanswered.
+// End notes that a connection has ended, with all of its streams: open exchanges stay
+// unanswered.
 func (t *Tracker) End(conn int, at time.Time) { t.EndBy(conn, Ending{}, at) }
 
-// Forget gives up all that is open, because messages are missing from here on: what they
-// have opened, answered and ended is not known, so that nothing is missed any more.
+// Forget gives up everything that is open, because messages are missing from here on: they
+// may have opened, answered or ended anything, so nothing is missed any more.
 func (t *Tracker) Forget() {
 	t.forgotten++
 	for e := t.live.oldest(); e != nil; e = t.live.oldest() {
@@ -222,8 +218,8 @@ func (t *Tracker) Forget() {
 	}
 }
 
-// Reject takes in that the unit closed a connection because of what was asked on it:
-// runs that are open and were not even acknowledged have failed by that.
+// Reject notes that the unit closed a connection because of the requests on it: open runs
+// that were not even acknowledged have failed.
 func (t *Tracker) Reject(conn int, at time.Time) {
 	scopes := t.conns[conn]
 	if !t.rules.Final || scopes == nil {
@@ -251,8 +247,7 @@ var kindBatch = []byte("batch")
 // that name counts nothing.
 func isBatch(m *protocol.Message) bool { return m.Count > 0 && bytes.Equal(m.Kind, kindBatch) }
 
-// feedBatch takes in the messages of a batch one by one. The first of them
-// stands for the bytes of all.
+// feedBatch handles the messages of a batch one by one. The first one has the bytes of all.
 func (t *Tracker) feedBatch(f *Frame, s *scope) {
 	part := *f
 	part.Stated = nil

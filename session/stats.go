@@ -6,14 +6,13 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 )
 
-// Stats are the counts of everything that was fed, whatever of it is still
-// kept.
+// Stats are the counts of everything that was fed, even if it is no longer kept.
 type Stats struct {
 	Frames, Bytes int64
-	// Opened exchanges, those in flight among them, and those that were given
-	// up because more were in flight than the tracker keeps.
+	// Opened are all exchanges, also those in flight. Forgotten were given up because more
+	// were in flight than the tracker keeps.
 	Opened, InFlight, Forgotten int64
-	// Usage is what models were given and gave, as far as it was said.
+	// Usage is that of models, as far as it was told.
 	Usage protocol.Usage
 	// Cancels by class.
 	Cancels [numClasses]int64
@@ -24,18 +23,18 @@ type Stats struct {
 	Models []*Model
 }
 
-// A Kind is what was seen of one kind of message, and of the exchanges that it
-// opened. In Names it is what was seen of those of these exchanges that name one
-// thing; Frames and Bytes are then those of their requests.
+// A Kind holds the counts of one kind of message, and of the exchanges that it opened. In
+// Names it counts those of the exchanges that have one name; Frames and Bytes are then
+// those of their requests.
 type Kind struct {
 	Name          string
 	Frames, Bytes int64
 	// Outcomes counts the exchanges by how they ended; Open are in flight.
 	Outcomes [numOutcomes]int64
-	// Joined counts those of these exchanges that belong to an operation which another has
-	// begun. In Names their latencies are not there.
+	// Joined counts those of these exchanges that belong to another one's operation. Names
+	// do not have their latencies.
 	Joined [numOutcomes]int64
-	// Answered are the bytes that answered them, of those that are over.
+	// Answered are the bytes of answers, for exchanges that are over.
 	Answered int64
 	// Latency is from request to end, of those that ended by an answer, and
 	// FirstPart from request to first part.
@@ -46,7 +45,7 @@ type Kind struct {
 	Streaming   time.Duration
 	// Cancels of these exchanges by class.
 	Cancels [numClasses]int64
-	// Names are what the exchanges name, in the order in which they were first seen.
+	// Names are the names in the exchanges, in the order in which they were first seen.
 	Names []*Kind
 
 	names    map[string]*Kind
@@ -104,8 +103,8 @@ func (t *Tracker) newKind(name string) *Kind {
 	return k
 }
 
-// nameOf returns what was seen of a name among the exchanges of a kind; nil if the name
-// is empty or there are too many.
+// nameOf returns the counts of a name among the exchanges of a kind; nil if the name is
+// empty or there are too many.
 func (t *Tracker) nameOf(k *Kind, label []byte) *Kind {
 	switch n := k.lastName; {
 	case len(label) == 0:

@@ -2,8 +2,8 @@ package session
 
 import "github.com/wirectl/wirectl/protocol"
 
-// maxSteps bounds how many steps are remembered. Beyond it none is judged any more: what
-// is not known may have been forgotten.
+// maxSteps bounds how many steps are remembered. Beyond it none is judged any more, because
+// an unknown step may have been forgotten.
 const maxSteps = 1 << 14
 
 // step follows the steps of operations, and reports what goes on of one that has not begun

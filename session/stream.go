@@ -27,7 +27,7 @@ type stream struct {
 	context uint64
 }
 
-// streams reports whether events of e are to come.
+// streams reports whether more events of e are expected.
 func (e *Exchange) streams() bool { return e.stream != nil && e.stream.open }
 
 // told returns what the streams of an operation tell of it.
@@ -137,7 +137,7 @@ func (op *Exchange) counts(e *Exchange) bool {
 	return true
 }
 
-// endStream notes that no more events of e are to come.
+// endStream notes that no more events of e are expected.
 func (e *Exchange) endStream() {
 	if e.stream == nil {
 		return
@@ -161,8 +161,8 @@ func (t *Tracker) leaveStream(e *Exchange, at time.Time) {
 	t.changed(e, 0)
 }
 
-// EndStream takes in that the answer to what was asked on a stream of a connection is
-// complete. It ends the exchanges that are answered by a stream of events.
+// EndStream notes that the answer to the request on a stream of a connection is complete.
+// It ends the exchanges that are answered by a stream of events.
 func (t *Tracker) EndStream(conn, stream int, at time.Time) {
 	s := t.scopes[scopeKey{conn, stream}]
 	if s == nil || t.base.Streams == nil {
@@ -210,7 +210,7 @@ func (t *Tracker) checkPiece(ev *event, e *Exchange) {
 	}
 }
 
-// checkAnswer judges whether e may be answered in that way at all.
+// checkAnswer judges whether e may be answered in that way.
 func (t *Tracker) checkAnswer(ev *event, e *Exchange) {
 	if v := string(ev.m.Version); t.rules.OneVersion && v != "" && e.Version != "" && !t.isNewer && major(v) != major(e.Version) {
 		t.report(mixedVersions, ev.f, []int64{e.First}, "%s is of version %s, and is answered in the form of %s", e.Title(), e.Version, quote(protocol.Token{Text: ev.m.Version}))

@@ -2,12 +2,11 @@ package session
 
 import "github.com/wirectl/wirectl/protocol"
 
-// maxSpent bounds how many sessions and threads are remembered of which it is known what
-// they have used.
+// maxSpent bounds how many sessions and threads are remembered with their usage.
 const maxSpent = 1 << 12
 
-// usageOf returns what a message says was used since the last one that said it. Totals are
-// compared with those of the message before.
+// usageOf returns the usage since the last message that told it. Totals are compared with
+// those of the message before.
 func (t *Tracker) usageOf(ev *event) protocol.Usage {
 	used, all := ev.m.Usage, ev.m.Spent.Usage
 	if ev.m.Spent.Of.IsZero() {
@@ -42,7 +41,7 @@ func (t *Tracker) usageOf(ev *event) protocol.Usage {
 	return used
 }
 
-// use adds what was used to an operation, and to all that was.
+// use adds a usage to an operation, and to the total.
 func (t *Tracker) use(op *Exchange, u protocol.Usage) {
 	if u == (protocol.Usage{}) {
 		return

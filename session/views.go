@@ -19,8 +19,8 @@ func (t *Tracker) Cancels() iter.Seq[*Cancel] {
 	return func(yield func(*Cancel) bool) { t.cancels.all(yield) }
 }
 
-// Overdue yields the open exchanges of which nothing was heard since a time, each of them
-// once. Those that need not have an end are left out.
+// Overdue yields the open exchanges without a sign of life since a time, each once. Those
+// that need no end are left out.
 func (t *Tracker) Overdue(since time.Time) iter.Seq[*Exchange] {
 	return func(yield func(*Exchange) bool) {
 		if t.base.Streamed {
@@ -39,8 +39,7 @@ func (t *Tracker) Overdue(since time.Time) iter.Seq[*Exchange] {
 	}
 }
 
-// Findings yields what was found, the oldest first, as far back as the history
-// goes.
+// Findings yields the findings, the oldest first, as far back as the history goes.
 func (t *Tracker) Findings() iter.Seq[Finding] { return t.findings.all }
 
 // Stats returns the counts so far. The kinds are the tracker's own and valid

@@ -1,11 +1,11 @@
 package session
 
-// A Watcher is told what its tracker learns, as it learns it, so that a view
-// which draws while a session goes on need not look through all of it. What it
-// is given is valid during the call, in which it must not call the tracker.
+// A Watcher is told everything that its tracker learns, as it learns it, so that a view
+// that draws a session in progress need not search all of it. Its arguments are valid
+// during the call, in which it must not call the tracker.
 type Watcher interface {
-	// Changed says that the frame of that number, which is 0 if no frame did
-	// it, belongs to e or changed what became of it.
+	// Changed says that the frame of that number, 0 for none, belongs to e or changed its
+	// state.
 	Changed(e *Exchange, seq int64)
 	// Asked says that c was entered into the ledger, or that its class is known
 	// now.
