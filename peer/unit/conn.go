@@ -17,7 +17,7 @@ import (
 	"github.com/wirectl/wirectl/transport"
 )
 
-// What controllers send comes back to them, so it is bounded where it does.
+// The bounds of data that is returned to controllers.
 const (
 	maxID            = 4 << 10  // bytes of an id
 	maxSessionData   = 64 << 10 // bytes of the metadata of a session, which is its state
@@ -33,7 +33,7 @@ type conn struct {
 	ctx  context.Context // ends with the connection
 	work sync.WaitGroup  // the prompts in flight
 	bad  *deviation      // nil if it behaves
-	seen *seen           // nil if nobody looks on
+	seen *seen           // nil without an observer
 
 	mu            sync.Mutex
 	prompts       map[string]*prompt
@@ -42,13 +42,13 @@ type conn struct {
 	session       *session
 }
 
-// A prompt is one in flight.
+// A prompt is a prompt in flight.
 type prompt struct {
 	Prompt
 	size    int // in bytes
 	cancel  context.CancelCauseFunc
 	session *session
-	parts   uint32 // that were sent
+	parts   uint32 // sent so far
 }
 
 func (u *Unit) newConn(ctx context.Context, nc transport.Conn, failed func(error)) *conn {
@@ -80,11 +80,11 @@ func (c *conn) finish() error {
 	return err
 }
 
-// parting is how long it may take at the end to answer what is in flight. A
-// controller need not read it.
+// parting is how long answering the prompts in flight may take at the end. The controller
+// may not read the answers.
 const parting = time.Second
 
-// part ends what is in flight by an error, and closes the connection.
+// part ends the prompts in flight with an error, and closes the connection.
 func (c *conn) part(nc transport.Conn, cancel context.CancelCauseFunc) {
 	c.mu.Lock()
 	cancel(ErrStopped) // from here on no prompt begins
@@ -184,7 +184,7 @@ func (c *conn) beginPrompt(id string, m *latisv1.PromptSend) {
 	})
 }
 
-// emit sends a part of an answer, unless nobody wants it any more.
+// emit sends a part of an answer, unless the prompt has ended.
 func (c *conn) emit(ctx context.Context, p *prompt, text string) error {
 	for first := true; first || text != ""; first = false {
 		if ctx.Err() != nil {
@@ -229,7 +229,7 @@ func (c *conn) endPrompt(ctx context.Context, p *prompt, metadata map[string]str
 		c.sendAnswer(p.ID, &latisv1.ResponseCancelled{})
 	case cause == ErrStopped:
 		c.sendError(p.ID, errStopped)
-	case cause != nil: // nobody is there to be told
+	case cause != nil: // the controller is gone
 	case err == nil:
 		c.sendAnswer(p.ID, &latisv1.ResponseComplete{Metadata: validMap(metadata)})
 	case errors.As(err, &known):
@@ -260,7 +260,7 @@ func (c *conn) cancel(id, target string) {
 	}
 }
 
-// subscribe begins a subscription to the state, or ends all.
+// subscribe starts a subscription to the state, or ends all.
 func (c *conn) subscribe(id string, unsubscribe bool) {
 	switch {
 	case unsubscribe:
@@ -274,8 +274,8 @@ func (c *conn) subscribe(id string, unsubscribe bool) {
 	}
 }
 
-// publish tells the subscribers the state: at once, or where much is unread when
-// there is room. Changes until then are one.
+// publish sends the state to the subscribers: at once or, if much is unread, when there is
+// room. Changes until then are combined.
 func (c *conn) publish() {
 	if !c.out.defers(c.publishLocked) {
 		c.publishNow()
@@ -385,8 +385,8 @@ func validMap(m map[string]string) map[string]string {
 	return m
 }
 
-// byFrame writes each frame as a message of its own: not every peer expects
-// several in one.
+// byFrame writes each frame as a separate message, because not every peer expects several in
+// one.
 type byFrame struct{ transport.Messenger }
 
 func (w byFrame) Write(p []byte) (int, error) {

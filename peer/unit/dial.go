@@ -10,8 +10,7 @@ import (
 	"github.com/wirectl/wirectl/transport"
 )
 
-// The time between two attempts to reach a controller grows from one of these to
-// the other.
+// The bounds of the time between two attempts to reach a controller.
 const (
 	firstPause = 100 * time.Millisecond
 	lastPause  = 5 * time.Second
@@ -26,10 +25,9 @@ func (u *Unit) ServeOne(ctx context.Context, e transport.Endpoint) error {
 	return u.Serve(ctx, nc)
 }
 
-// Dial serves a controller that it connects to, and waits for one that does not
-// listen yet. When the connection ends and leaves a session that could be resumed,
-// it connects again, for as long as that lives without one, after which it returns
-// why it could not. Else the connection is the last.
+// Dial connects to a controller, waiting until it listens, and serves it. If the connection
+// ends while a session can be resumed, Dial connects again, for up to the TTL of the
+// session, and then returns the error. Otherwise it returns.
 func (u *Unit) Dial(ctx context.Context, e transport.Endpoint) error {
 	nc, err := u.reach(ctx, e)
 	for err == nil {
@@ -37,7 +35,7 @@ func (u *Unit) Dial(ctx context.Context, e transport.Endpoint) error {
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case u.sessions.none(), frame.IsFault(err) && !errors.Is(err, frame.ErrTruncated): // it would be so again
+		case u.sessions.none(), frame.IsFault(err) && !errors.Is(err, frame.ErrTruncated): // a fault would recur
 			return err
 		}
 		attrs := []any{"to", e.String(), "for", u.options.SessionTTL}
@@ -50,14 +48,14 @@ func (u *Unit) Dial(ctx context.Context, e transport.Endpoint) error {
 	return err
 }
 
-// reachAgain is reach with an end to its patience: no session outlives that.
+// reachAgain is reach for at most the TTL of sessions.
 func (u *Unit) reachAgain(ctx context.Context, e transport.Endpoint) (transport.Conn, error) {
 	limited, cancel := context.WithTimeout(ctx, u.options.SessionTTL)
 	defer cancel()
 	return u.reach(limited, e)
 }
 
-// reach connects as soon as somebody is there.
+// reach connects, retrying until the controller listens.
 func (u *Unit) reach(ctx context.Context, e transport.Endpoint) (transport.Conn, error) {
 	told := false
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {

@@ -8,14 +8,13 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// outboxRoom is how many bytes may wait to be written before those who answer
-// have to wait, too.
+// outboxRoom is how many bytes may wait to be written before answers block.
 const outboxRoom = 256 << 10
 
-// An outbox gathers messages, so that answers which are ready together travel in one
-// write. The goroutine that adds to it writes, unless another one is writing. Messages
-// added meanwhile are left to the outbox's own goroutine, because a reader that is busy
-// writing would read no cancel.
+// An outbox collects messages, so that answers which are ready together are written at once.
+// The goroutine that adds a message writes it, unless another one is writing. Messages added
+// meanwhile are left to the outbox's own goroutine, because a reader that is busy writing
+// would not see cancels.
 type outbox struct {
 	w      io.Writer
 	more   chan struct{} // wakes the goroutine; it has the turn to write then
@@ -81,7 +80,7 @@ func (o *outbox) addRaw(b []byte) {
 	o.mu.Unlock()
 }
 
-// await waits until there is room, for as long as ctx lasts.
+// await waits until there is room, or ctx ends.
 func (o *outbox) await(ctx context.Context) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -100,8 +99,8 @@ func (o *outbox) await(ctx context.Context) error {
 	return o.err
 }
 
-// defers has f, which may add, called when there is room, and reports true; false
-// if there is room now. Of several only the last is called.
+// defers arranges for f to be called when there is room; only the last f is called. It
+// returns false if there is room now.
 func (o *outbox) defers(f func()) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// HeadersVariable is the variable of the environment with the headers for a server
-	// over HTTP, as lines of NAME: VALUE.
+	// HeadersVariable is the environment variable with the headers for a server over HTTP,
+	// as lines of NAME: VALUE.
 	HeadersVariable = "WIRECTL_HEADERS"
-	// entryVariable is that with the entry as it was before Bridge.
+	// entryVariable is the environment variable with the entry before Bridge.
 	entryVariable = "WIRECTL_WRAPPED"
 )
 
-// addressed are the members of an entry in JSON that say how a server over HTTP is reached,
-// which a command replaces. What is in logins may tell the client to get a token, or is not
-// what a server over HTTP has.
+// addressed are the members of a JSON entry that a command replaces: how to reach a server
+// over HTTP. An entry with one of logins is not bridged: the client may have to get a token,
+// or the server is not over HTTP.
 var (
 	addresses = []string{"url", "httpUrl", "serverUrl"}
 	addressed = append([]string{"type", "transport", "headers"}, addresses...)
@@ -32,10 +32,10 @@ var (
 	}
 )
 
-// A dialect is how entries are written that are edited member by member.
+// A dialect is the form of entries that are edited member by member.
 type dialect struct {
 	command, args, env, is string
-	slots                  []string // the members that Bridge replaces, or has put there
+	slots                  []string // the members that Bridge replaces or adds
 }
 
 var (
@@ -43,8 +43,7 @@ var (
 	goose = dialect{"cmd", "args", "envs", ": ", []string{"type", "uri", "url", "headers", "envs", "cmd", "args"}}
 )
 
-// addSlot notes where a member is, if that is known and Bridge may replace it, and what
-// stands between members.
+// addSlot records the position of a member that Bridge may replace, and the separator.
 func (e *entry) addSlot(d *dialect, key string, at span, between string, known bool) {
 	switch {
 	case !slices.Contains(d.slots, key):
@@ -57,8 +56,8 @@ func (e *entry) addSlot(d *dialect, key string, at span, between string, known b
 	e.whole.to = at.to
 }
 
-// bridges reports whether the server of an entry, which is reached over HTTP, can be given
-// a command without a loss.
+// bridges reports whether the server of an entry, which is reached over HTTP, can get a
+// command without losing anything.
 func (e *entry) bridges() bool {
 	var seen []string
 	found := 0
@@ -89,14 +88,14 @@ func (e *entry) header() http.Header {
 	return h
 }
 
-// isBridge reports whether the command of an entry is one that Bridge made.
+// isBridge reports whether Bridge made the command of an entry.
 func (e *entry) isBridge() bool {
 	return e.whole != span{} && !e.scattered && e.env[entryVariable] != ""
 }
 
-// Bridge returns the configuration in which a server that is reached over HTTP has a
-// command: a program, and its arguments up to the address. Headers are in its
-// environment, and so is the entry as it was, for Unwrap.
+// Bridge returns the configuration in which a server over HTTP gets a command: a program,
+// and its arguments before the address. The headers, and the original entry for Unwrap,
+// are in its environment.
 func (f Format) Bridge(config []byte, server string, with []string) ([]byte, error) {
 	e, err := f.entry(config, server)
 	if remote, ok := errors.AsType[*RemoteError](err); !ok || !remote.Bridges {
@@ -130,7 +129,7 @@ func (f Format) Bridge(config []byte, server string, with []string) ([]byte, err
 	return bridged, nil
 }
 
-// inJSON is the entry with a command and its environment: names, each with its value.
+// inJSON returns the entry with a command and its environment: names and values in turn.
 func (e *entry) inJSON(with, env []string) []byte {
 	text := []byte(`{ `)
 	for _, m := range e.members {
@@ -155,8 +154,7 @@ func (e *entry) inJSON(with, env []string) []byte {
 	return append(text, ` } }`...)
 }
 
-// inSlots is what inJSON is, of the part of an entry that has its slots. What is beside
-// them stays.
+// inSlots is inJSON for the part of an entry that has its slots. Other members stay.
 func (e *entry) inSlots(d *dialect, config []byte, with, env []string) (text []byte) {
 	command := append([]byte(d.command+d.is), quoted(with[:1], "")...)
 	args := append([]byte(d.args+d.is+"["), quoted(append(slices.Clone(with[1:]), e.url), ", ")...)
@@ -193,7 +191,7 @@ func (e *entry) inSlots(d *dialect, config []byte, with, env []string) (text []b
 	return text
 }
 
-// unbridge is the reverse of Bridge.
+// unbridge reverses Bridge.
 func (f Format) unbridge(config []byte, e *entry) ([]byte, error) {
 	text := apply(config, []edit{{e.whole, []byte(e.env[entryVariable])}})
 	after, err := f.read(text)

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// A span is where something stands in a configuration.
+// A span is a range of bytes of a configuration.
 type span struct{ from, to int }
 
-// A value is one of a configuration: a string with its text, or anything else. A fixed
-// one would mean something else in a list.
+// A value is a string with its text, or another value. A fixed one would mean something
+// else in a list.
 type value struct {
 	span
 	text          string
@@ -22,7 +22,7 @@ type value struct {
 type entry struct {
 	text    []byte // the configuration; if it is JSON, without comments
 	name    string
-	project string // that it is of; "" for all
+	project string // "" for all
 	command value
 	list    span // the arguments, if hasArgs, with their brackets
 	args    []value
@@ -30,21 +30,21 @@ type entry struct {
 	url     string
 	remote  bool
 	twice   bool
-	oddArgs bool // they are no list
+	oddArgs bool // they are not a list
 
 	whole     span     // the entry itself, or the part of it from the first slot to the last
 	members   []member // of it
-	slots     []member // those that Bridge may replace, with their keys; not of JSON
-	between   string   // what stands between them
-	scattered bool     // they are at several places
+	slots     []member // those that Bridge may replace; not for JSON
+	between   string   // the separator of slots
+	scattered bool     // the slots are not together
 	headers   map[string]string
 	env       map[string]string
 
-	begins string // what stands between the command and arguments that Wrap adds
-	item   string // what stands between items; "" for a list in brackets
+	begins string // the text between the command and arguments that Wrap adds
+	item   string // the separator of items; "" for a list in brackets
 }
 
-// A member is one of an entry, with its value.
+// A member is a member of an entry, with its value.
 type member struct {
 	key string
 	span
@@ -58,8 +58,8 @@ func (e *entry) full() string {
 	return e.project + ":" + e.name
 }
 
-// read returns the entries of a configuration. Of one that is broken, they are those
-// before that place.
+// read returns the entries of a configuration. If it is invalid, they are those before the
+// error.
 func (f Format) read(config []byte) ([]*entry, error) {
 	switch f {
 	case TOML:
@@ -83,8 +83,8 @@ func (f Format) entry(config []byte, server string) (*entry, error) {
 	return e, e.fault()
 }
 
-// pick returns the entry of a server: by its full name, or by its own if no other
-// server has that.
+// pick returns the entry of a server by its full name, or by its short name if that is
+// unique.
 func pick(all []*entry, server string) (*entry, error) {
 	for _, name := range []func(*entry) string{(*entry).full, func(e *entry) string { return e.name }} {
 		var found []*entry
@@ -112,7 +112,7 @@ func fullNames(all []*entry) (names []string) {
 	return names
 }
 
-// fault says why an entry cannot be edited; nil if it can.
+// fault returns the reason why an entry cannot be edited, or nil.
 func (e *entry) fault() error {
 	switch {
 	case e.twice:

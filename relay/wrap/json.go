@@ -20,7 +20,7 @@ type jsonReader struct {
 
 func readJSON(config []byte) ([]*entry, error) {
 	if len(bytes.TrimSpace(config)) == 0 {
-		return nil, nil // as clients make the file
+		return nil, nil // clients create empty files
 	}
 	text, err := plain(config)
 	r := &jsonReader{text: text}
@@ -32,7 +32,7 @@ func readJSON(config []byte) ([]*entry, error) {
 	return r.found, err
 }
 
-// readMembers reads the object that lists of servers are in, of a project or of all.
+// readMembers reads an object with lists of servers, for a project or for all.
 func (r *jsonReader) readMembers(project string) {
 	s := &r.s
 	for ok := s.Object(); ok && s.Next(); {
@@ -92,7 +92,7 @@ func (r *jsonReader) readEntry(e *entry, command string) {
 	}
 }
 
-// readStrings reads an object whose members are strings; nil if it is none.
+// readStrings reads an object of strings; it returns nil for any other value.
 func (r *jsonReader) readStrings() map[string]string {
 	found := map[string]string{}
 	whole := r.s.Peek() == jsonscan.Object
@@ -119,7 +119,7 @@ func (r *jsonReader) readArgs(e *entry) {
 	e.list = span{from, r.s.Offset()}
 }
 
-// value reads the value that comes next.
+// value reads the next value.
 func (r *jsonReader) value() value {
 	from := r.s.Offset()
 	token := r.s.Value()
@@ -131,9 +131,9 @@ func (r *jsonReader) value() value {
 	return v
 }
 
-// plain turns into JSON what may be JSON with comments, trailing commas and a byte
-// order mark: blanks take theirs, so that every position stays. What is broken is
-// returned as it is, with the error.
+// plain replaces comments, trailing commas and a byte order mark by blanks, so that the
+// result is JSON and every position stays. Invalid text is returned unchanged, with the
+// error.
 func plain(config []byte) ([]byte, error) {
 	text := bytes.Clone(config)
 	if bytes.HasPrefix(text, []byte("\ufeff")) {

@@ -10,15 +10,15 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// read reads a configuration's servers: of one that is broken, those before that place,
-// with the error.
+// read reads the servers of a configuration. If it is invalid, it returns those before the
+// error.
 func (f File) read() ([]Server, error) {
 	config, err := os.ReadFile(f.Name)
 	servers, faulty := FormatOf(f.Name).Servers(config)
 	return servers, errors.Join(err, faulty)
 }
 
-// WriteText lists configurations, and their servers. It tells faulty of one that is broken.
+// WriteText lists configurations and their servers. It calls faulty for an invalid one.
 func WriteText(w io.Writer, files []File, faulty func(File, error)) error {
 	for _, file := range files {
 		servers, err := file.read()
@@ -44,7 +44,7 @@ func WriteText(w io.Writer, files []File, faulty func(File, error)) error {
 	return nil
 }
 
-// state says how a server runs.
+// state describes how a server runs.
 func (s Server) state() string {
 	switch {
 	case s.Remote:

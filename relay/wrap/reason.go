@@ -12,10 +12,10 @@ import (
 	"github.com/wirectl/wirectl/transport/mcphttp"
 )
 
-// answerTime is how long a server may take to say whether it wants a login.
+// answerTime is how long a server may take to show whether it requires a login.
 const answerTime = 10 * time.Second
 
-// reasonNot says why a server is not to be bridged; "" if it may be.
+// reasonNot returns the reason not to bridge a server; "" if there is none.
 func reasonNot(ctx context.Context, remote *RemoteError) string {
 	u, err := url.Parse(remote.URL)
 	switch {
@@ -42,6 +42,6 @@ func reasonNot(ctx context.Context, remote *RemoteError) string {
 	case err == nil:
 		answer.Close()
 	}
-	_ = c.Close() // the session ends, or is forgotten by the server
+	_ = c.Close() // best effort
 	return ""
 }

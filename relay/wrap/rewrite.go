@@ -18,7 +18,7 @@ type Rewriting struct {
 	// Text is the configuration after the edit, and Changed the servers that it changed.
 	Text    []byte
 	Changed []string
-	// Passed says why servers were passed over where all were to be changed.
+	// Passed are the reasons why servers were skipped, if all were to be changed.
 	Passed []error
 
 	file    string
@@ -27,12 +27,12 @@ type Rewriting struct {
 	servers []Server
 	names   []string // of those to change
 	all     bool
-	// unbridged says of servers over HTTP why they are not bridged; "" of those that are.
+	// unbridged has the reasons why servers over HTTP are not bridged; "" if they are.
 	unbridged map[string]string
-	secrets   [][]byte // headers of those that are, as a configuration has them
+	secrets   [][]byte // headers of bridged servers, as in a configuration
 }
 
-// Open reads the configuration in a file, to change the entry of one server, or of all.
+// Open reads the configuration in a file, for changing the entry of one server or of all.
 func Open(file, server string, all bool) (*Rewriting, error) {
 	r := &Rewriting{file: file, format: FormatOf(file), names: []string{server}, all: all}
 	var err error
@@ -54,9 +54,8 @@ func Open(file, server string, all bool) (*Rewriting, error) {
 // Before is the configuration as it was.
 func (r *Rewriting) Before() []byte { return r.before }
 
-// Wrap has servers run through what with says; see [Format.Wrap]. One that is reached over
-// HTTP is bridged, where no login of the client is lost by it; the advice on others is for
-// a relay that records as much.
+// Wrap makes servers run through with; see [Format.Wrap]. A server over HTTP is bridged
+// unless the client must log in; the advice for the others has the same record level.
 func (r *Rewriting) Wrap(ctx context.Context, with []string, record string) error {
 	return r.rewrite(record, nil, func(config []byte, server string) ([]byte, error) {
 		return r.wrapOrBridge(ctx, config, server, append(slices.Clone(with), "--name="+r.short(server)))
@@ -82,7 +81,7 @@ func (r *Rewriting) wrapOrBridge(ctx context.Context, config []byte, server stri
 		return nil, remote
 	}
 	for _, values := range remote.Header {
-		for _, value := range values { // as it is, in the headers' variable, and in that of the entry
+		for _, value := range values { // unquoted, and quoted once and twice for the variables
 			for range 3 {
 				r.secrets = append(r.secrets, []byte(value))
 				quoted := jsonscan.AppendQuote(nil, []byte(value))
@@ -93,7 +92,7 @@ func (r *Rewriting) wrapOrBridge(ctx context.Context, config []byte, server stri
 	return r.format.Bridge(config, server, with)
 }
 
-// Masked is a configuration without the headers of servers that are bridged.
+// Masked is a configuration without the headers of bridged servers.
 func (r *Rewriting) Masked(config []byte) []byte {
 	for _, secret := range r.secrets {
 		if len(secret) > 0 {
@@ -103,13 +102,13 @@ func (r *Rewriting) Masked(config []byte) []byte {
 	return config
 }
 
-// Unwrap gives back the servers' entries.
+// Unwrap restores the servers' entries.
 func (r *Rewriting) Unwrap() error {
 	return r.rewrite("", ErrRemote, r.format.Unwrap)
 }
 
-// rewrite edits the entries. Where all are to be changed, those without a command or with
-// nothing to change are passed over in silence, and those of silent as well.
+// rewrite edits the entries. With all, it silently skips those without a command, with
+// nothing to change, or with the error silent.
 func (r *Rewriting) rewrite(record string, silent error, edit func(config []byte, server string) ([]byte, error)) error {
 	r.Text, r.Changed, r.Passed = r.before, nil, nil
 	for _, name := range r.names {
@@ -137,7 +136,7 @@ func (r *Rewriting) short(server string) string {
 	return server
 }
 
-// refused says where it failed, and what to try.
+// refused adds the file and the server to an error, and what to try.
 func (r *Rewriting) refused(server, record string, err error) error {
 	if _, ok := errors.AsType[*NotFoundError](err); ok {
 		return fmt.Errorf("%s: %w", r.file, err)
@@ -152,7 +151,7 @@ func (r *Rewriting) refused(server, record string, err error) error {
 	return err
 }
 
-// shown is an address that may be printed: one that may have a secret is not.
+// shown is an address for display. Addresses that may contain a secret are replaced.
 func shown(address string) string {
 	const longest = 20 // of a part that is a name
 	u, err := url.Parse(address)

@@ -8,19 +8,19 @@ import (
 	"github.com/wirectl/wirectl/internal/render"
 )
 
-// A Server is one that a configuration names.
+// A Server is a server in a configuration.
 type Server struct {
-	// Name is what Wrap takes. That of a server that is only for one project begins with
-	// the project, and a colon.
+	// Name is the name for Wrap. The name of a server for one project begins with the
+	// project and a colon.
 	Name    string
 	Project string
-	// Remote says that it is reached over HTTP.
+	// Remote means that it is reached over HTTP.
 	Remote bool
-	// NoCommand says that it is neither started nor reached: it may be a
-	// part of the client.
+	// NoCommand means that it has neither a command nor an address: it may be a part of
+	// the client.
 	NoCommand bool
-	// Wrapped says that it runs through wirectl, and Record what of its sessions is
-	// recorded: "" is nothing.
+	// Wrapped means that it runs through wirectl. Record is the level of recording; ""
+	// records nothing.
 	Wrapped bool
 	Record  string
 }
@@ -33,8 +33,8 @@ func (s Server) Short() string {
 	return strings.TrimPrefix(s.Name, s.Project+":")
 }
 
-// Servers returns the servers of a configuration, each once and in their order:
-// of one that is broken, those before that place, with the error.
+// Servers returns the servers of a configuration, each once and in order. If it is invalid,
+// it returns those before the error.
 func (f Format) Servers(config []byte) ([]Server, error) {
 	all, err := f.read(config)
 	var list []Server
@@ -54,7 +54,7 @@ func (f Format) Servers(config []byte) ([]Server, error) {
 	return list, err
 }
 
-// recorded is the level in the arguments of a relay, which end at that place.
+// recorded returns the level in the first arguments, which are those of a relay.
 func (e *entry) recorded(at int) string {
 	for _, v := range e.args[:at] {
 		if level, ok := strings.CutPrefix(v.text, "--record="); ok {
@@ -64,8 +64,8 @@ func (e *entry) recorded(at int) string {
 	return ""
 }
 
-// Completable returns the servers of a configuration file that a shell can complete: none
-// if the file cannot be read, and of one that is broken, those before that place.
+// Completable returns the servers of a configuration file for shell completion: none if the
+// file cannot be read, and those before the error if it is invalid.
 func Completable(file string) []Server {
 	if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
 		return nil
@@ -75,6 +75,6 @@ func Completable(file string) []Server {
 		return nil
 	}
 	list, _ := FormatOf(file).Servers(config)
-	// What the scripts of shells would take for something else is left out.
+	// Completion scripts would misinterpret these names.
 	return slices.DeleteFunc(list, func(s Server) bool { return s.Name != render.Safe(s.Name) || strings.HasPrefix(s.Name, ":") })
 }

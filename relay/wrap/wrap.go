@@ -1,6 +1,6 @@
-// Package wrap puts a relay between an MCP client and one of its servers, by an
-// edit of the client's configuration: JSON, with or without comments, TOML or YAML.
-// Only the command of that server changes; every other byte of the file stays as it is.
+// Package wrap puts a relay between an MCP client and one of its servers by editing the
+// client's configuration: JSON, with or without comments, TOML or YAML. Only the command
+// of that server changes; every other byte of the file stays.
 package wrap
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// A Format is how a configuration is written.
+// A Format is the format of a configuration.
 type Format uint8
 
 // The formats.
@@ -26,7 +26,7 @@ const (
 	YAML
 )
 
-// FormatOf returns the format that the name of a file tells.
+// FormatOf returns the format by the name of a file.
 func FormatOf(name string) Format {
 	switch strings.ToLower(filepath.Ext(name)) {
 	case ".toml":
@@ -37,7 +37,7 @@ func FormatOf(name string) Format {
 	return JSON
 }
 
-// Why a server cannot be wrapped or unwrapped.
+// The reasons why a server cannot be wrapped or unwrapped.
 var (
 	ErrWrapped    = errors.New("it runs through wirectl already")
 	ErrNotWrapped = errors.New("it does not run through wirectl")
@@ -49,12 +49,11 @@ var (
 	ErrUnread     = errors.New("its syntax cannot be edited safely")
 )
 
-// A RemoteError is [ErrRemote] with the address of the server, and the headers that its
-// client sends.
+// A RemoteError is [ErrRemote] with the address of the server and the client's headers.
 type RemoteError struct {
 	URL    string
 	Header http.Header
-	// Bridges says that [Format.Bridge] can give it a command, and Why why it was not to.
+	// Bridges means that [Format.Bridge] can give it a command. Why is the reason not to.
 	Bridges bool
 	Why     string
 }
@@ -68,10 +67,10 @@ func (e *RemoteError) Error() string {
 
 func (e *RemoteError) Unwrap() error { return ErrRemote }
 
-// A NotFoundError says that a configuration has no server of that name, or several.
+// A NotFoundError means that a configuration has no server of that name, or several.
 type NotFoundError struct {
 	Name string
-	// Servers are the names that there are.
+	// Servers are the available names.
 	Servers []string
 	several bool
 }
@@ -89,10 +88,9 @@ func (e *NotFoundError) Error() string {
 	return fmt.Sprintf("there is no server %q%s; there are: %s", e.Name, nearest.Question(e.Name, e.Servers), list)
 }
 
-// Wrap returns the configuration in which a server runs through what with says:
-// a program, and its arguments up to the "exec" that the server's own command is
-// put behind. It is not the "--" that means the same, since there are clients,
-// and npx, that keep that word for themselves.
+// Wrap returns the configuration in which a server runs through with: a program and its
+// arguments, without the "exec" before the server's own command. It uses "exec" and not
+// "--", because some clients, and npx, interpret "--" themselves.
 func (f Format) Wrap(config []byte, server string, with []string) ([]byte, error) {
 	e, err := f.entry(config, server)
 	if err != nil {
@@ -129,12 +127,11 @@ func (f Format) Wrap(config []byte, server string, with []string) ([]byte, error
 	return wrapped, nil
 }
 
-// ends stands behind arguments that Wrap had to add, and before them what begins says.
-// A list that was there has no blank behind its bracket, so that Unwrap knows which
-// is which.
+// ends follows arguments that Wrap had to add; entry.begins precedes them. An existing list
+// has no blank after its bracket, so that Unwrap can distinguish the two.
 const ends = ` ]`
 
-// Unwrap is the reverse of Wrap: it gives back the configuration as it was.
+// Unwrap reverses Wrap: it restores the configuration.
 func (f Format) Unwrap(config []byte, server string) ([]byte, error) {
 	e, err := f.entry(config, server)
 	if err != nil {
@@ -176,7 +173,7 @@ func (f Format) Unwrap(config []byte, server string) ([]byte, error) {
 
 func sameText(a, b value) bool { return a.text == b.text && a.string == b.string }
 
-// An edit puts text in the place of a span.
+// An edit replaces a span by text.
 type edit struct {
 	span
 	text []byte
@@ -191,8 +188,8 @@ func apply(text []byte, edits []edit) []byte {
 	return out
 }
 
-// quoted is words as elements of a list, with that between them. What JSON has in
-// quotes means the same in TOML and YAML.
+// quoted returns words as elements of a list, with a separator. JSON strings are valid in
+// TOML and YAML.
 func quoted(words []string, between string) (list []byte) {
 	for i, w := range words {
 		if i > 0 {
