@@ -8,28 +8,28 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// An Assembler puts the segments of one session together from their messages.
+// An Assembler makes the segments of one session of their messages.
 type Assembler struct {
-	Number int64 // of the last segment that came whole
+	Number int64 // of the last complete segment
 	Frames int64 // of the session up to its end
 
-	pieces []byte // of the segment that is not whole yet
-	piece  int    // how many those are
-	of     int64  // the segment that they are of
+	pieces []byte // of the next segment
+	piece  int    // how many they are
+	of     int64  // the number of the segment
 }
 
-// A Whole is a segment that came whole, or several that were sent together.
+// A Whole is a complete segment, or several that were sent in one message.
 type Whole struct {
-	// Number is that of the last, where there are several.
+	// Number is that of the last segment.
 	Number int64
-	// Missing is how many segments before it did not come.
+	// Missing is how many segments before it are missing.
 	Missing int64
 	End     bool // it is the last of its session
 
 	data []byte
 }
 
-// Section returns the section of pcapng that the segment is.
+// Section returns the segment as a section of pcapng.
 func (w *Whole) Section() ([]byte, error) {
 	section, err := decompress()(w.data)
 	if err != nil {
@@ -38,7 +38,7 @@ func (w *Whole) Section() ([]byte, error) {
 	return section, nil
 }
 
-// Take takes a message, and returns the segment that is whole with it; nil if none is.
+// Take adds a message, and returns the segment that it completes; nil if there is none.
 func (a *Assembler) Take(m *nats.Msg) (*Whole, error) {
 	number, err := strconv.ParseInt(m.Header.Get(headerNumber), 10, 64)
 	frames, err2 := strconv.ParseInt(m.Header.Get(headerFrames), 10, 64)
@@ -61,7 +61,7 @@ func (a *Assembler) Take(m *nats.Msg) (*Whole, error) {
 	return w, nil
 }
 
-// assemble returns the data of a segment once all of its pieces are there.
+// assemble returns the data of a segment once it has all pieces.
 func (a *Assembler) assemble(number int64, m *nats.Msg) (data []byte, whole bool, err error) {
 	text := m.Header.Get(headerPiece)
 	if text == "" {
@@ -75,7 +75,7 @@ func (a *Assembler) assemble(number int64, m *nats.Msg) (data []byte, whole bool
 		a.pieces, a.piece, a.of = nil, 0, number
 	}
 	if a.of != number || piece != a.piece+1 {
-		return nil, false, nil // it was stored twice, or the first are gone
+		return nil, false, nil // it was stored twice, or the first pieces are gone
 	}
 	if len(a.pieces)+len(m.Data) > maxSegment {
 		return nil, false, fmt.Errorf("segment %d is larger than %d MiB", number, maxSegment>>20)

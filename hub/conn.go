@@ -15,9 +15,11 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
+
+	"github.com/wirectl/wirectl/internal/wait"
 )
 
-// A Conn is a connection of somebody who reads what a hub has.
+// A Conn is a connection to a hub, from which it reads.
 type Conn struct {
 	address Address
 	nats    *nats.Conn
@@ -39,18 +41,18 @@ func Dial(a Address, more ...nats.Option) (*Conn, error) {
 	return &Conn{a, nc}, nil
 }
 
-// Close leaves the hub.
+// Close closes the connection.
 func (c *Conn) Close() { c.nats.Close() }
 
-// Org is the organisation of the address, and Host the name under which this process acts
-// there: that of its token, or else of this machine.
+// Org returns the organisation of the address. Host returns the name that this process has
+// at the hub: that of its token, or else that of this machine.
 func (c *Conn) Org() string  { return c.address.Org }
 func (c *Conn) Host() string { return cmp.Or(c.address.host, host()) }
 
-// NATS is the connection itself.
+// NATS returns the connection to NATS.
 func (c *Conn) NATS() *nats.Conn { return c.nats }
 
-// advice says what to do about an error, where that is known.
+// advice adds to an error what to do about it, if that is known.
 func advice(err error) error {
 	switch {
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired):
@@ -61,10 +63,11 @@ func advice(err error) error {
 	return err
 }
 
-// tokenLine is in the file of a token whose name the hub takes for that of its host.
+// tokenLine is a line in the file of a token that sends or works: the hub knows its host
+// by the name of the token.
 var tokenLine = regexp.MustCompile(`(?m)^# wirectl hub token ([\w-]+) --(?:publish|broker|worker)$`)
 
-// options are those of a connection as the address wants it.
+// options returns the options of a connection to the address.
 func (a *Address) options() ([]nats.Option, error) {
 	options := []nats.Option{nats.Name("wirectl"), nats.NoEcho(), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})}
 	if a.CA != "" {
@@ -95,7 +98,8 @@ func (a *Address) options() ([]nats.Option, error) {
 	return append(options, nats.Nkey(public, pair.Sign), nats.CustomInboxPrefix(Inbox+public)), nil
 }
 
-// A wanted asks for messages of a stream whose subject matches Next, from the number Seq on.
+// A wanted is a request for the messages of a stream whose subject matches Next, from the
+// number Seq on.
 type wanted struct {
 	Seq      uint64 `json:"seq"`
 	Next     string `json:"next_by_subj"`
@@ -109,27 +113,25 @@ const (
 	queryBytes = 4 << 20
 )
 
-// Statuses of an answer that is not a message.
+// The status of an answer that is not a message.
 const (
 	statusEnd  = "204"
 	statusNone = "404"
 )
 
-// settleTime is how long a server that has just started may take to know its streams.
+// settleTime is how long a server may take after its start to know its streams.
 const settleTime = 3 * time.Second
 
-// Messages asks a stream for messages, by a request that can do nothing but read. It
-// returns the number from which to ask for more, and false if there were none.
+// Messages reads messages of a stream, by a request that can do nothing else. It returns
+// the number from which to read on, and false if there were no messages.
 func (c *Conn) Messages(ctx context.Context, stream, subject string, from uint64, each func(*nats.Msg) error) (next uint64, found bool, err error) {
 	for began := time.Now(); ; {
 		next, found, err = c.getOnce(ctx, stream, subject, from, each)
 		if !errors.Is(err, nats.ErrNoResponders) || time.Since(began) > settleTime {
 			return next, found, err
 		}
-		select {
-		case <-time.After(retryFirst):
-		case <-ctx.Done():
-			return from, false, context.Cause(ctx)
+		if err := wait.For(ctx, retryFirst); err != nil {
+			return from, false, err
 		}
 	}
 }
@@ -137,19 +139,11 @@ func (c *Conn) Messages(ctx context.Context, stream, subject string, from uint64
 func (c *Conn) getOnce(ctx context.Context, stream, subject string, from uint64, each func(*nats.Msg) error) (next uint64, found bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()
-	body, err := json.Marshal(wanted{from, subject, queryBatch, queryBytes})
+	sub, unsubscribe, err := c.request("$JS.API.DIRECT.GET."+stream, wanted{from, subject, queryBatch, queryBytes})
 	if err != nil {
 		return from, false, err
 	}
-	inbox := c.nats.NewInbox()
-	sub, err := c.nats.SubscribeSync(inbox)
-	if err != nil {
-		return from, false, err
-	}
-	defer func() { _ = sub.Unsubscribe() }() // it fails if the connection has gone
-	if err := c.nats.PublishRequest("$JS.API.DIRECT.GET."+stream, inbox, body); err != nil {
-		return from, false, err
-	}
+	defer unsubscribe()
 	for {
 		m, err := sub.NextMsgWithContext(ctx)
 		switch {
@@ -178,13 +172,30 @@ func (c *Conn) getOnce(ctx context.Context, stream, subject string, from uint64,
 	}
 }
 
-// entries calls each for the entries of a bucket whose keys match a pattern.
-func (c *Conn) entries(ctx context.Context, bucket, pattern string, each func(key string, value []byte) error) error {
+// request publishes a request, and subscribes to its answers.
+func (c *Conn) request(subject string, body any) (sub *nats.Subscription, unsubscribe func(), err error) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return nil, nil, err
+	}
+	if sub, err = c.nats.SubscribeSync(c.nats.NewInbox()); err != nil {
+		return nil, nil, err
+	}
+	unsubscribe = func() { _ = sub.Unsubscribe() } // it fails if the connection is closed
+	if err := c.nats.PublishRequest(subject, sub.Subject, text); err != nil {
+		unsubscribe()
+		return nil, nil, err
+	}
+	return sub, unsubscribe, nil
+}
+
+// Entries calls each for the entries of a bucket whose keys match a pattern.
+func (c *Conn) Entries(ctx context.Context, bucket, pattern string, each func(key string, value []byte) error) error {
 	stream, subjects := Bucket(bucket)
 	for from, found := uint64(1), true; found; {
 		var err error
 		from, found, err = c.Messages(ctx, stream, subjects+pattern, from, func(m *nats.Msg) error {
-			if m.Header.Get("KV-Operation") != "" { // it was deleted
+			if m.Header.Get("KV-Operation") != "" { // the entry was deleted
 				return nil
 			}
 			return each(strings.TrimPrefix(m.Header.Get("Nats-Subject"), subjects), m.Data)

@@ -14,25 +14,25 @@ import (
 	"github.com/wirectl/wirectl/frame"
 )
 
-// Commands begins the subjects on which senders take commands; the key of the session
+// Commands begins the subjects on which senders get commands; the key of the session
 // follows.
 const Commands = "wirectl.c."
 
-// An answer is what a sender says to a command.
+// An answer is the answer of a sender to a command.
 type answer struct {
 	Notes []tap.Note `json:"notes,omitempty"`
 	Error string     `json:"error,omitempty"`
 }
 
-// errNoCommands is the answer of a relay that was not started for it.
-var errNoCommands = errors.New("this session is only to look at: a relay takes commands from its hub if it was started with --hub-control")
+// errNoCommands is the answer of a relay without --hub-control.
+var errNoCommands = errors.New("this session can only be viewed: a relay takes commands from its hub if it was started with --hub-control")
 
-// Obey has the sender do what viewers with the right to control ask for.
+// Obey makes the sender pass commands of viewers to c.
 func (t *Sender) Obey(c tap.Controller) { t.controller.Store(&c) }
 
-// listen takes commands until the end. A session has one at a time.
+// listen answers commands until the end, one at a time.
 func (t *Sender) listen() {
-	defer func() { _ = t.commands.Unsubscribe() }() // it fails if the connection has gone
+	defer func() { _ = t.commands.Unsubscribe() }() // it fails if the connection is closed
 	for {
 		m, err := t.commands.NextMsgWithContext(t.ctx)
 		if err != nil {
@@ -43,7 +43,7 @@ func (t *Sender) listen() {
 			text, err = json.Marshal(answer{Error: fmt.Sprintf("the answer is larger than the %d bytes that the hub takes", most)})
 		}
 		if err == nil {
-			_ = m.Respond(text) // who asked has gone
+			_ = m.Respond(text) // it fails if the viewer has gone
 		}
 	}
 }
@@ -66,7 +66,7 @@ func (t *Sender) obey(line []byte) (a answer) {
 	return a
 }
 
-// redactNote takes out of a frame that waits what is taken out of those that pass.
+// redactNote redacts the frame in a note like the frames of the session.
 func (t *Sender) redactNote(n *tap.Note) error {
 	payload := []byte(n.Payload)
 	if payload == nil {
@@ -99,10 +99,10 @@ func (k *keeper) Write(r *capture.Record) error {
 	return nil
 }
 
-// commandTime is how long a sender may take to do what a command says.
+// commandTime is how long a sender may take to answer a command.
 const commandTime = 5 * time.Second
 
-// Refuses says why no command would be obeyed; "" if one may be.
+// Refuses returns why the session takes no commands; "" if it may take some.
 func (r *Reader) Refuses() string {
 	if !r.session.Live {
 		return "this session has ended, or nobody sends it now"
@@ -110,21 +110,17 @@ func (r *Reader) Refuses() string {
 	return ""
 }
 
-// Do gives a command to who sends the session, and waits for the answer.
+// Do gives a command to the sender of the session, and waits for the answer.
 func (r *Reader) Do(ctx context.Context, c tap.Command) ([]tap.Note, error) {
-	text, err := json.Marshal(c)
-	if err != nil {
-		return nil, err
-	}
 	ctx, cancel := context.WithTimeout(ctx, commandTime)
 	defer cancel()
 	nc := r.conn.nats
-	sub, err := nc.SubscribeSync(nc.NewInbox())
+	sub, unsubscribe, err := r.conn.request(Commands+r.session.Key(), c)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = sub.Unsubscribe() }() // it fails if the connection has gone
-	if err := errors.Join(nc.PublishRequest(Commands+r.session.Key(), sub.Subject, text), nc.FlushWithContext(ctx)); err != nil {
+	defer unsubscribe()
+	if err := nc.FlushWithContext(ctx); err != nil {
 		return nil, err
 	}
 	if errors.Is(nc.LastError(), nats.ErrPermissionViolation) { // which the server tells before it answers the flush

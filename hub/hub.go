@@ -1,7 +1,6 @@
-// Package hub brings sessions of many machines together. A [Sender] reads a tap as a
-// viewer does and publishes what it reads to NATS; a [Reader] gives a session back as
-// a capture. What is stored, copied and kept alive is the business of NATS alone. The
-// server, and who may do what, are in hub/server.
+// Package hub collects the sessions of many machines. A [Sender] reads a tap like a viewer,
+// and publishes what it reads to NATS; a [Reader] reads a session as a capture. NATS stores
+// and replicates the sessions. The server and the rights are in hub/server.
 package hub
 
 import (
@@ -16,62 +15,62 @@ import (
 	"github.com/wirectl/wirectl/capture/history"
 )
 
-// Names in NATS. A segment of a session is a message of [Stream], under
-// "wirectl.s.ORG.HOST.KIND.ID". The two buckets have the key "ORG.HOST.KIND.ID".
+// Names in NATS. A segment of a session is a message of [Stream] with the subject
+// "wirectl.s.ORG.HOST.KIND.ID". Its key in the buckets is "ORG.HOST.KIND.ID".
 const (
 	Stream = "WIRECTL"
 	// Segments begins the subjects of the stream.
 	Segments = "wirectl.s."
-	// Presence is the bucket of sessions that go on. An entry that is not renewed
-	// within PresenceTime goes.
+	// Presence is the bucket of live sessions. An entry expires if it is not renewed within
+	// PresenceTime.
 	Presence     = "wirectl_presence"
 	PresenceTime = 3 * beat
-	// Summaries is the bucket that has an [Info] for each session.
+	// Summaries is the bucket with the [Info] of each session.
 	Summaries = "wirectl_sessions"
-	// Shared is the bucket of what brokers share: see package share.
+	// Shared is the bucket of what brokers share; see package share.
 	Shared = "wirectl_share"
 	// Work begins the subjects between brokers and workers.
 	Work = "wirectl.w."
-	// Inbox begins the subjects of answers to a user with a token; the user's public
-	// key follows, so that nobody else may listen there.
+	// Inbox begins the subjects of answers to a user with a token. The user's public key
+	// follows, so that nobody else can subscribe to them.
 	Inbox = "_I."
 )
 
-// Bucket returns the stream of a bucket, and what begins the subjects of its keys.
+// Bucket returns the stream of a bucket, and the beginning of the subjects of its keys.
 func Bucket(name string) (stream, subjects string) { return "KV_" + name, "$KV." + name + "." }
 
 // Headers of a segment.
 const (
 	headerNumber = "Wirectl-Number" // of the segment in its session, from 1
-	headerFirst  = "Wirectl-First"  // number of the first, where a message has several
-	headerFrames = "Wirectl-Frames" // frames of the session up to its end
-	headerPiece  = "Wirectl-Piece"  // "2/5": a segment that no single message holds
-	headerEnd    = "Wirectl-End"    // it is the last
+	headerFirst  = "Wirectl-First"  // number of the first segment, if the message has several
+	headerFrames = "Wirectl-Frames" // frames of the session up to the end of the segment
+	headerPiece  = "Wirectl-Piece"  // such as "2/5", if the segment is too large for one message
+	headerEnd    = "Wirectl-End"    // set for the last segment
 )
 
-// Variable names the environment variable that has the address of the hub.
+// Variable is the environment variable with the address of the hub.
 const Variable = "WIRECTL_HUB"
 
-// DefaultAddress is where readers look for a hub if nothing says where it is.
+// DefaultAddress is where readers look for a hub if no address is given.
 const DefaultAddress = "nats://127.0.0.1:4222"
 
 // DefaultOrg is the organisation of an address that names none.
 const DefaultOrg = "main"
 
-// An Address says where a hub is, and as who to go there.
+// An Address is the address of a hub, with credentials.
 type Address struct {
-	// Servers are one URL of NATS, or several with commas between them.
+	// Servers is one URL of NATS, or several, separated by commas.
 	Servers string
 	// Org is the organisation.
 	Org string
-	// Creds is the file of credentials, and CA that of authorities to trust; "" is none.
+	// Creds is a file of credentials, and CA a file of certificate authorities; "" is none.
 	Creds, CA string
 
-	host string // the name of the token; "" if there is none
+	host string // the name of the token, if there is one
 }
 
-// ParseAddress reads an address such as nats://HOST:4222/ORG?creds=FILE&ca=FILE. The
-// servers of a cluster have commas between them; the last has the rest.
+// ParseAddress reads an address such as nats://HOST:4222/ORG?creds=FILE&ca=FILE. Servers of
+// a cluster are separated by commas; the organisation and the files follow the last.
 func ParseAddress(text string) (Address, error) {
 	a := Address{Org: DefaultOrg}
 	var servers []string
@@ -99,7 +98,7 @@ func ParseAddress(text string) (Address, error) {
 	return a, nil
 }
 
-// redacted is an address that could not be read, without what could be a password.
+// redacted returns an invalid address without what may be a password.
 func redacted(text string) string {
 	if at := strings.LastIndexByte(text, '@'); at >= 0 {
 		return "…" + text[at:]
@@ -107,7 +106,7 @@ func redacted(text string) string {
 	return text
 }
 
-// Word makes of any text a word of a subject.
+// Word turns any text into a word of a subject.
 func Word(text string) string {
 	return cmp.Or(strings.Map(func(r rune) rune {
 		switch {
@@ -118,13 +117,13 @@ func Word(text string) string {
 	}, text[:min(len(text), 64)]), "-")
 }
 
-// host is what this machine is called in subjects.
+// host returns the name of this machine in subjects.
 func host() string {
 	name, _ := os.Hostname() // "-" will do
 	return Word(name)
 }
 
-// State is the folder of the user's state, which spools and hubs are in.
+// State returns the folder of the user's state, for spools and hubs.
 func State(getenv func(string) string) (string, error) {
 	folder, err := history.Open(getenv)
 	if err != nil {
@@ -133,7 +132,7 @@ func State(getenv func(string) string) (string, error) {
 	return filepath.Dir(folder.Dir), nil
 }
 
-// A Policy says what becomes of frames that the network is too slow for.
+// A Policy says what happens to frames if the network is too slow.
 type Policy string
 
 // The policies.
@@ -147,7 +146,7 @@ const (
 // Policies lists every policy, the default first.
 var Policies = []Policy{Lossy, Lossless}
 
-// An Info says what a session is. Its counts are those of its last beat.
+// An Info describes a session. Its counts are those of the last beat.
 type Info struct {
 	ID  string `json:"id"`
 	Org string `json:"org"`
@@ -155,7 +154,7 @@ type Info struct {
 	Host string `json:"host"`
 	// Kind is the command that sends it: relay, serve.
 	Kind string `json:"kind"`
-	// Name is what its tap is called.
+	// Name is the name of its tap.
 	Name       string        `json:"name"`
 	Started    time.Time     `json:"started"`
 	Ended      time.Time     `json:"ended,omitzero"`
@@ -170,14 +169,14 @@ type Info struct {
 	Lost       int64         `json:"lost,omitempty"`
 	// Cut says that the sender was killed.
 	Cut bool `json:"cut,omitempty"`
-	// Calls, Failures and Findings are those that the index of a hub has; nil where there
-	// is none.
+	// Calls, Failures and Findings are counted by the index of the hub; nil if there is no
+	// index.
 	Calls    *int64 `json:"calls,omitempty"`
 	Failures *int64 `json:"failures,omitempty"`
 	Findings *int64 `json:"findings,omitempty"`
-	// Live says that a sender is there now.
+	// Live says that the session is being sent.
 	Live bool `json:"live,omitempty"`
 }
 
-// Key is the key of the session in the buckets.
+// Key returns the key of the session in the buckets.
 func (i *Info) Key() string { return strings.Join([]string{i.Org, i.Host, i.Kind, i.ID}, ".") }

@@ -11,10 +11,10 @@ import (
 	"github.com/wirectl/wirectl/store/live"
 )
 
-// A Library has the sessions of a hub for a page that shows them.
+// A Library lists and opens the sessions of a hub for a web page.
 type Library struct{ Conn *Conn }
 
-// List returns the sessions in which all of the words stand, the newest first.
+// List returns the sessions that have all of the words, newest first.
 func (l Library) List(ctx context.Context, words string) (list []live.Listed, err error) {
 	all, err := l.Conn.Sessions(ctx)
 	for _, i := range Select(all, strings.Fields(words)) {
@@ -26,7 +26,7 @@ func (l Library) List(ctx context.Context, words string) (list []live.Listed, er
 	return list, err
 }
 
-// Viewing returns what feeds s with the session of that id.
+// Viewing returns what reads the session with that id into s.
 func (l Library) Viewing(_ context.Context, id string, s *store.Store) (*live.Viewing, error) {
 	opener := &source.Opener{Hub: func(ctx context.Context, name string) (io.ReadCloser, error) { return l.Conn.Open(ctx, name) }}
 	return &live.Viewing{Name: "hub:" + id, Opener: opener, Store: s, Config: decode.Config{Resync: true, Notice: s.Notice}}, nil

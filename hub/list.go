@@ -15,8 +15,8 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// Select returns the sessions, newest first, in which each word stands in what is
-// known of them: id, host, kind, name, protocol or unit.
+// Select returns the sessions that have each word in their id, host, kind, name, protocol,
+// controller, unit or state, newest first.
 func Select(list []Info, words []string) []Info {
 	found := slices.DeleteFunc(slices.Clone(list), func(i Info) bool { return !i.Has(words) })
 	slices.SortFunc(found, func(a, b Info) int {
@@ -25,14 +25,14 @@ func Select(list []Info, words []string) []Info {
 	return found
 }
 
-// Has reports whether each word stands in what is known of a session.
+// Has reports whether a session has each word; see [Select].
 func (i *Info) Has(words []string) bool {
 	about := strings.ToLower(strings.Join([]string{i.ID, i.Host, i.Kind, i.Name, i.Protocol, i.Controller, i.Unit, i.state()}, "\n"))
 	return !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(about, strings.ToLower(word)) })
 }
 
-// WriteSessions lists the sessions that a query is about, at the hub that the environment
-// names, as text or ndjson.
+// WriteSessions lists the sessions that a query finds at the hub that the environment names,
+// as text or ndjson.
 func WriteSessions(ctx context.Context, getenv func(string) string, q Query, output string, to io.Writer, warn func(string)) error {
 	if output != "text" && output != "ndjson" {
 		return fmt.Errorf("invalid --output %q: want text or ndjson", output)
@@ -55,7 +55,7 @@ func WriteSessions(ctx context.Context, getenv func(string) string, q Query, out
 	return writeText(to, list)
 }
 
-// state is how it goes with a session, in a word.
+// state returns the state of a session.
 func (i *Info) state() string {
 	switch {
 	case i.Live:
@@ -63,7 +63,7 @@ func (i *Info) state() string {
 	case i.Cut:
 		return "cut"
 	case i.Ended.IsZero():
-		return "away" // nobody sends it, and it may come back
+		return "away" // nobody sends it now, but its sender may come back
 	}
 	return "ended"
 }
@@ -79,7 +79,7 @@ func writeText(to io.Writer, list []Info) error {
 	return w.Flush()
 }
 
-// known is a count, if it is known.
+// known writes a count that may not be known.
 func known(n *int64) string {
 	if n == nil {
 		return "-"

@@ -10,27 +10,30 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/wirectl/wirectl/internal/wait"
 )
 
-// A publisher brings the segments of one session to the stream, one message after the
-// other: all that wait meanwhile go with the next, so that a slow network has larger ones. Each message says which one is the last of its subject, so that none is
-// stored twice, however long the answer to one was lost.
+// A publisher sends the segments of one session to the stream, one message at a time. All
+// segments that wait meanwhile are in the next message, so a slow network gets larger ones.
+// Each message names the one before it on its subject, so that none is stored twice, even
+// if the answer to it was lost.
 type publisher struct {
 	nats  *nats.Conn
 	js    jetstream.JetStream
 	key   string
 	queue queue
-	// trouble is told once why the hub takes nothing, and relief that it does again.
+	// trouble is called once when the hub stores nothing, and relief when it does so again.
 	trouble func(error)
 	relief  func(time.Duration)
 }
 
 const (
-	// reserve is what is left of a message for its headers.
+	// reserve is the room in a message for its headers.
 	reserve = 64 << 10
 	// ackTime is how long the hub may take to store a message.
 	ackTime = 3 * time.Second
-	// retryFirst and retryMost are how long is waited before the same is tried again.
+	// retryFirst and retryMost bound the time between two tries.
 	retryFirst = 50 * time.Millisecond
 	retryMost  = 2 * time.Second
 )
@@ -48,7 +51,7 @@ func (p *publisher) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// What may have arrived is sent again as it was.
+		// A message that may have arrived is sent again unchanged.
 		seg, err := p.queue.next(ctx, size, p.queue.sent().Tried)
 		if err != nil {
 			return err
@@ -66,7 +69,7 @@ func (p *publisher) run(ctx context.Context) error {
 func (p *publisher) send(ctx context.Context, seg *segment, size int64) (err error) {
 	at := p.queue.sent()
 	if seg.Number < at.Number || seg.Number == at.Number && at.Size == 0 {
-		return nil // before a crash
+		return nil // it was sent before a crash
 	}
 	if at.Number != seg.Number || at.Size != size { // or the server has other limits by now
 		at.Pieces = 0
@@ -113,8 +116,8 @@ func (p *publisher) send(ctx context.Context, seg *segment, size int64) (err err
 	return nil
 }
 
-// messageSize is how much of a segment a message may have. It waits until the server
-// has said so.
+// messageSize returns how much of a segment fits into a message. It waits until the server
+// has told its limit.
 func (p *publisher) messageSize(ctx context.Context) (int64, error) {
 	err := p.persist(ctx, func() error {
 		if p.nats.MaxPayload() == 0 {
@@ -126,7 +129,7 @@ func (p *publisher) messageSize(ctx context.Context) (int64, error) {
 	return most - min(reserve, most/2), err
 }
 
-// cause says why there is no connection.
+// cause returns why there is no connection.
 func cause(nc *nats.Conn) error {
 	if err := nc.LastError(); err != nil {
 		return err
@@ -134,15 +137,20 @@ func cause(nc *nats.Conn) error {
 	return nats.ErrDisconnected
 }
 
-// store has a message stored behind the one with the number last, and returns its own.
+// publish stores a message, if there is a connection.
+func (p *publisher) publish(ctx context.Context, m *nats.Msg, o ...jetstream.PublishOpt) (*jetstream.PubAck, error) {
+	if !p.nats.IsConnected() {
+		return nil, cause(p.nats)
+	}
+	ctx, cancel := context.WithTimeout(ctx, ackTime)
+	defer cancel()
+	return p.js.PublishMsg(ctx, m, o...)
+}
+
+// store stores a message after the one with the number last, and returns its number.
 func (p *publisher) store(ctx context.Context, m *nats.Msg, last uint64) (uint64, error) {
 	err := p.persist(ctx, func() error {
-		if !p.nats.IsConnected() {
-			return cause(p.nats)
-		}
-		ctx, cancel := context.WithTimeout(ctx, ackTime)
-		defer cancel()
-		ack, err := p.js.PublishMsg(ctx, m, jetstream.WithExpectLastSequencePerSubject(last))
+		ack, err := p.publish(ctx, m, jetstream.WithExpectLastSequencePerSubject(last))
 		if err == nil {
 			last = ack.Sequence
 			return nil
@@ -155,17 +163,18 @@ func (p *publisher) store(ctx context.Context, m *nats.Msg, last uint64) (uint64
 		if _, err := fmt.Sscanf(wrong.Description, "wrong last sequence: %d", &there); err != nil {
 			return wrong
 		}
-		stored := there > last // by a try whose answer was lost
+		stored := there > last // by an earlier try, whose answer was lost
 		last = there
 		if stored {
 			return nil
 		}
-		return errAgain // those before were removed, as too old
+		return errAgain // the messages before it were removed, because they were too old
 	})
 	return last, err
 }
 
-// finish says how the session ended, all of which the hub has.
+// finish stores the summary of a session that the hub has completely, and removes its
+// presence.
 func (p *publisher) finish(ctx context.Context, i Info) error {
 	text, err := json.Marshal(i)
 	if err != nil {
@@ -179,12 +188,7 @@ func (p *publisher) finish(ctx context.Context, i Info) error {
 			m.Header.Set("KV-Operation", "DEL")
 		}
 		err := p.persist(ctx, func() error {
-			if !p.nats.IsConnected() {
-				return cause(p.nats)
-			}
-			ctx, cancel := context.WithTimeout(ctx, ackTime)
-			defer cancel()
-			_, err := p.js.PublishMsg(ctx, m)
+			_, err := p.publish(ctx, m)
 			return err
 		})
 		if err != nil {
@@ -194,12 +198,12 @@ func (p *publisher) finish(ctx context.Context, i Info) error {
 	return nil
 }
 
-// errAgain asks for the same again, at once.
+// errAgain makes persist try again at once.
 var errAgain = errors.New("once more")
 
-// persist calls f until it succeeds or ctx ends, and tells of trouble.
+// persist calls f until it succeeds or ctx ends, and reports trouble.
 func (p *publisher) persist(ctx context.Context, f func() error) error {
-	wait, began := retryFirst, time.Time{}
+	rest, began := retryFirst, time.Time{}
 	for {
 		err := f()
 		if err == nil {
@@ -220,11 +224,9 @@ func (p *publisher) persist(ctx context.Context, f func() error) error {
 			began = time.Now()
 			p.trouble(err)
 		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if err := wait.For(ctx, rest); err != nil {
+			return err
 		}
-		wait = min(2*wait, retryMost)
+		rest = min(2*rest, retryMost)
 	}
 }

@@ -3,51 +3,51 @@ package hub
 import (
 	"context"
 	"io"
-	"sync"
 )
 
-// A queue holds the segments that were made and that the hub does not have yet. One
-// goroutine adds and closes, another takes.
+// A queue holds the segments that the hub does not have yet. One goroutine adds segments
+// and closes the queue, another takes them.
 type queue interface {
-	// add adds a segment. Its error says why it is dropped.
+	// add adds a segment. The error says why it is dropped.
 	add(segment) error
 	// close says that there will be no more.
 	close()
-	// next returns the oldest, and waits for it; io.EOF is the end. Others that are there
-	// join it, as many as have not more than that many bytes together. If the number is not
-	// 0, they are all up to that one, and no others.
+	// next waits for the oldest segment and returns it, joined with those that follow: as
+	// many as have at most that many bytes together, or, if upTo is not 0, exactly those up
+	// to that number. At the end it returns io.EOF.
 	next(ctx context.Context, most, upTo int64) (segment, error)
-	// sent returns how far the hub has come, and setSent keeps that.
+	// sent returns what the hub has, and setSent stores it.
 	sent() position
 	setSent(position) error
-	// done removes all up to that number, which the hub has.
+	// done removes the segments up to that number, which the hub has.
 	done(number int64) error
 }
 
-// maxJoined is how many segments a message has at most.
+// maxJoined bounds the segments in a message.
 const maxJoined = 64
 
-// A position is how far the hub has come with a session.
+// A position says what the hub has of a session.
 type position struct {
-	// Number is that of the last segment that it has, or has pieces of.
+	// Number is that of the last segment of which it has anything.
 	Number int64
-	// Pieces is how many it has of it, and Size how long these are; 0 if it has all.
+	// Pieces says how many pieces of it the hub has, and Size how long each is; they are 0
+	// if it has the whole segment.
 	Pieces, Size int64
 	// Last is the number of the last message in the stream.
 	Last uint64
-	// Frames, Bytes and Lost are those up to the segment Number.
+	// Frames, Bytes and Lost count up to the segment Number.
 	Frames, Bytes, Lost int64
-	// Ended is 1 if that was the last.
+	// Ended is 1 if that was the last segment.
 	Ended uint64
-	// Tried is the number of the last segment of the message that was sent after those. It
-	// may have arrived.
+	// Tried is the number of the last segment in a message that was sent, and that may have
+	// arrived; 0 if there is no such message.
 	Tried int64
 }
 
-// memory is a queue that makes who adds wait. The tap drops frames meanwhile.
+// memory is a queue in memory. While it is full, add waits, and the tap drops frames.
 type memory struct {
 	segments chan segment
-	ahead    *segment // that was taken and not returned
+	ahead    *segment // taken from segments, but not returned yet
 	stop     <-chan struct{}
 	at       position
 }
@@ -114,21 +114,3 @@ func (m *memory) setSent(at position) error {
 }
 
 func (m *memory) done(int64) error { return nil }
-
-// A signal wakes one goroutine that waits for a change.
-type signal struct {
-	once sync.Once
-	c    chan struct{}
-}
-
-func (s *signal) channel() chan struct{} {
-	s.once.Do(func() { s.c = make(chan struct{}, 1) })
-	return s.c
-}
-
-func (s *signal) send() {
-	select {
-	case s.channel() <- struct{}{}:
-	default:
-	}
-}

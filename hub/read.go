@@ -13,8 +13,8 @@ import (
 	"github.com/wirectl/wirectl/capture"
 )
 
-// A Reader reads a session as a capture in pcapng: what the hub has of it, then what
-// comes. The end of the session is io.EOF. What is missing is told of by notes.
+// A Reader reads a session as a capture in pcapng: first what the hub has, then what is
+// still sent. The end of the session is io.EOF. Notes say where frames are missing.
 type Reader struct {
 	conn    *Conn
 	owned   bool // Close closes the connection
@@ -22,23 +22,23 @@ type Reader struct {
 	ctx     context.Context
 	stop    context.CancelFunc
 
-	from  uint64 // the number in the stream to ask for next
+	from  uint64 // the number of the next message in the stream
 	joint Assembler
 	queue []stored
 	ready []byte
-	ended bool          // nothing comes after the queue
-	rest  time.Duration // before the next try; 0 if something came at the last
-	came  time.Time     // when something came last
+	ended bool          // nothing follows the queue
+	rest  time.Duration // before the next try; 0 if the last one found something
+	came  time.Time     // when something was found last
 }
 
-// stored is a segment that was fetched, compressed; or a section of the reader's own.
+// stored is a compressed segment from the hub, or a section that the reader has made.
 type stored struct {
 	number  int64
 	data    []byte
 	section []byte
 }
 
-// Read reads from a session, which it waits for.
+// Read reads from the session. It waits for more while the session is live.
 func (r *Reader) Read(p []byte) (int, error) {
 	for len(r.ready) == 0 {
 		err := io.EOF
@@ -61,7 +61,7 @@ func (r *Reader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// unpack makes a segment ready.
+// unpack makes a segment the one that is read.
 func (r *Reader) unpack(s stored) (err error) {
 	if r.ready = s.section; r.ready == nil {
 		if r.ready, err = decompress()(s.data); err != nil {
@@ -71,7 +71,7 @@ func (r *Reader) unpack(s stored) (err error) {
 	return nil
 }
 
-// Close ends reading. Any goroutine may call it, once.
+// Close ends reading. It may be called once, by any goroutine.
 func (r *Reader) Close() error {
 	r.stop()
 	if r.owned {
@@ -80,8 +80,8 @@ func (r *Reader) Close() error {
 	return nil
 }
 
-// A session that goes on is read again after pollFirst, and then less and less often:
-// each pollSoon while something has come within busyTime, and else each pollMost.
+// A live session is read again after pollFirst, and then less and less often: every
+// pollSoon if something was found within busyTime, otherwise every pollMost.
 const (
 	pollFirst = 5 * time.Millisecond
 	pollSoon  = 20 * time.Millisecond
@@ -89,7 +89,7 @@ const (
 	busyTime  = 200 * time.Millisecond
 )
 
-// fetch reads the segments that are there. If there are none it waits, unless nobody
+// fetch reads the segments that the hub has. If there are none, it waits, unless nobody
 // sends the session any more.
 func (r *Reader) fetch() error {
 	if r.rest > 0 {
@@ -100,7 +100,7 @@ func (r *Reader) fetch() error {
 		}
 	}
 	goesOn := true
-	if r.rest == pollMost { // asked before the stream is: what came last is then there
+	if r.rest == pollMost { // before the stream is read, so that it then has what was sent last
 		var err error
 		if goesOn, err = r.conn.goesOn(r.ctx, &r.session); err != nil {
 			return err
@@ -124,16 +124,16 @@ func (r *Reader) fetch() error {
 	return nil
 }
 
-// goesOn reports whether somebody sends a session.
+// goesOn reports whether somebody sends the session.
 func (c *Conn) goesOn(ctx context.Context, i *Info) (live bool, err error) {
-	err = c.entries(ctx, Presence, i.Key(), func(string, []byte) error {
+	err = c.Entries(ctx, Presence, i.Key(), func(string, []byte) error {
 		live = true
 		return nil
 	})
 	return live, err
 }
 
-// take takes a message.
+// take adds a message.
 func (r *Reader) take(m *nats.Msg) error {
 	before := r.joint.Frames
 	s, err := r.joint.Take(m)
@@ -151,13 +151,13 @@ func (r *Reader) take(m *nats.Msg) error {
 	return nil
 }
 
-// gap tells of segments that the hub does not have.
+// gap adds a note about segments that the hub does not have.
 func (r *Reader) gap(missing, frames int64) {
 	r.say(capture.Record{Kind: capture.Note, Time: time.Now(), Text: fmt.Appendf(nil,
-		"%d segments are missing here, behind frame %d: the hub has removed them, or never had them", missing, frames)})
+		"%d segments are missing here, after frame %d: the hub has removed them, or never had them", missing, frames)})
 }
 
-// say adds a record of the reader's own.
+// say adds a record that the reader has made.
 func (r *Reader) say(rec capture.Record) {
 	p := packer{session: capture.Session{
 		Created: r.session.Started, Protocol: r.session.Protocol, Framing: r.session.Framing,
@@ -168,8 +168,7 @@ func (r *Reader) say(rec capture.Record) {
 	}
 }
 
-// Open reads the session whose id is, or begins with, the one given, or whose name is
-// the newest that is called so. The error is a [NotFoundError] if there is none.
+// Open opens the session that Find returns.
 func (c *Conn) Open(ctx context.Context, name string) (*Reader, error) {
 	info, err := c.Find(ctx, name)
 	if err != nil {
@@ -179,8 +178,8 @@ func (c *Conn) Open(ctx context.Context, name string) (*Reader, error) {
 	return &Reader{conn: c, session: info, ctx: ctx, stop: stop, from: 1}, nil
 }
 
-// Source opens a session for readers of captures: of the hub that the environment
-// names, or of that on this machine.
+// Source returns a function that opens a session as a capture: at the hub that the
+// environment names, or else at the one on this machine.
 func Source(getenv func(string) string) func(context.Context, string) (io.ReadCloser, error) {
 	return func(ctx context.Context, name string) (io.ReadCloser, error) {
 		conn, err := DialFrom(getenv, "")
@@ -197,8 +196,8 @@ func Source(getenv func(string) string) func(context.Context, string) (io.ReadCl
 	}
 }
 
-// DialFrom connects to the hub at an address; if that is "", to the one that the
-// environment names, or that of this machine.
+// DialFrom connects to the hub at an address; if it is "", to the one that the environment
+// names, or else to the one on this machine.
 func DialFrom(getenv func(string) string, address string) (*Conn, error) {
 	for _, other := range []string{getenv(Variable), DefaultAddress} {
 		if address == "" {
@@ -212,10 +211,10 @@ func DialFrom(getenv func(string) string, address string) (*Conn, error) {
 	return Dial(a)
 }
 
-// Live returns the keys of the sessions of an organisation that go on.
+// Live returns the keys of the live sessions of an organisation.
 func (c *Conn) Live(ctx context.Context, org string) (map[string]bool, error) {
 	live := map[string]bool{}
-	err := c.entries(ctx, Presence, org+".>", func(key string, _ []byte) error {
+	err := c.Entries(ctx, Presence, org+".>", func(key string, _ []byte) error {
 		live[key] = true
 		return nil
 	})
@@ -229,9 +228,9 @@ func (c *Conn) Sessions(ctx context.Context) ([]Info, error) {
 		return nil, err
 	}
 	var list []Info
-	err = c.entries(ctx, Summaries, c.address.Org+".>", func(key string, value []byte) error {
+	err = c.Entries(ctx, Summaries, c.address.Org+".>", func(key string, value []byte) error {
 		var i Info
-		// What is not a session, somebody else has written there.
+		// An entry that is not a session was written by another program.
 		if err := json.Unmarshal(value, &i); err == nil && i.Key() == key {
 			i.Live = live[key]
 			list = append(list, i)
@@ -241,8 +240,8 @@ func (c *Conn) Sessions(ctx context.Context) ([]Info, error) {
 	return list, err
 }
 
-// Find returns the session whose id is, or begins with, the one given, or whose tap was
-// called so; of several with that name the newest.
+// Find returns the session with that id; or the newest of that name; or the only one whose id
+// begins like that. The error is a [NotFoundError] if there is none.
 func (c *Conn) Find(ctx context.Context, name string) (Info, error) {
 	list, err := c.Sessions(ctx)
 	if err != nil {
@@ -272,7 +271,7 @@ func (c *Conn) Find(ctx context.Context, name string) (Info, error) {
 	return Info{}, &NotFoundError{Name: name, Hub: c.address.Servers, Org: c.address.Org}
 }
 
-// A NotFoundError says that a hub has no such session.
+// A NotFoundError says that a hub does not have a session.
 type NotFoundError struct{ Name, Hub, Org string }
 
 func (e *NotFoundError) Error() string {

@@ -15,21 +15,21 @@ import (
 	"github.com/wirectl/wirectl/session/query"
 )
 
-// Find begins the subjects that the index of a hub is asked by; the organisation follows.
+// Find begins the subjects of searches; the organisation follows.
 const Find = "wirectl.find."
 
-// A Query says which sessions are looked for.
+// A Query says which sessions to find.
 type Query struct {
-	// Words are in what is known of a session; see [Select].
+	// Words are what the sessions have; see [Select].
 	Words []string `json:"words,omitempty"`
 	// Where is a condition on [Fields].
 	Where string `json:"where,omitempty"`
-	// A session was there between Since and Until; zero is no bound.
+	// Since and Until bound the time in which the sessions were active; zero is no bound.
 	Since time.Time `json:"since,omitzero"`
 	Until time.Time `json:"until,omitzero"`
 }
 
-// isPlain reports whether a query needs no index.
+// isPlain reports whether the query can be answered without an index.
 func (q *Query) isPlain() bool { return q.Where == "" && q.Since.IsZero() && q.Until.IsZero() }
 
 // Fields are the fields of conditions on sessions.
@@ -57,24 +57,16 @@ const (
 // findTime is how long an answer of the index may take.
 const findTime = 30 * time.Second
 
-// Search asks the index of the hub for sessions, newest first. It returns how many messages
-// are not in the index yet.
+// Search asks the index of the hub for sessions. It returns them, newest first, and how many
+// messages are not in the index yet.
 func (c *Conn) Search(ctx context.Context, q Query) (list []Info, behind int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, findTime)
 	defer cancel()
-	body, err := json.Marshal(q)
+	sub, unsubscribe, err := c.request(Find+c.address.Org, q)
 	if err != nil {
 		return nil, 0, err
 	}
-	inbox := c.nats.NewInbox()
-	sub, err := c.nats.SubscribeSync(inbox)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer func() { _ = sub.Unsubscribe() }() // it fails if the connection has gone
-	if err := c.nats.PublishRequest(Find+c.address.Org, inbox, body); err != nil {
-		return nil, 0, err
-	}
+	defer unsubscribe()
 	for {
 		m, err := sub.NextMsgWithContext(ctx)
 		switch {
@@ -96,7 +88,7 @@ func (c *Conn) Search(ctx context.Context, q Query) (list []Info, behind int64, 
 	}
 }
 
-// find is Search where there is an index, or else what needs none.
+// find is Search if there is an index. Without one, it answers plain queries.
 func (c *Conn) find(ctx context.Context, q Query) ([]Info, int64, error) {
 	list, behind, err := c.Search(ctx, q)
 	if !errors.Is(err, nats.ErrNoResponders) {

@@ -12,23 +12,22 @@ import (
 	"github.com/wirectl/wirectl/capture/tap"
 )
 
-// A segment is a piece of a session that can be read by itself: a section of pcapng,
-// compressed.
+// A segment is a part of a session that can be read by itself: a compressed section of
+// pcapng.
 type segment struct {
 	Number int64 `json:"number"` // from 1
-	Frames int64 `json:"frames"` // of the session up to its end
-	Bytes  int64 `json:"bytes"`  // of those
+	Frames int64 `json:"frames"` // of the session up to the end of the segment
+	Bytes  int64 `json:"bytes"`  // of these frames
 	Lost   int64 `json:"lost"`   // frames of the session that were dropped before
 	End    bool  `json:"end,omitempty"`
 	Size   int   `json:"size"` // of Data
 
 	Data []byte `json:"-"`
 
-	first int64 // the number of the first, where several were joined; or 0
+	first int64 // the number of the first segment if several were joined, or 0
 }
 
-// join adds the segment that follows. Sections may stand behind each other, compressed or
-// not.
+// join appends the next segment. Sections can be concatenated, compressed or not.
 func (s *segment) join(next *segment) {
 	first := cmp.Or(s.first, s.Number)
 	data := append(s.Data[:len(s.Data):len(s.Data)], next.Data...)
@@ -37,10 +36,10 @@ func (s *segment) join(next *segment) {
 }
 
 const (
-	// segmentSize is about how many bytes a segment has before it is compressed,
-	// unless its only record is longer.
+	// segmentSize is the size of a segment before compression, unless its only record is
+	// longer.
 	segmentSize = 256 << 10
-	// maxSegment is the most that a reader takes of one.
+	// maxSegment bounds a segment that is read, in bytes.
 	maxSegment = 256 << 20
 )
 
@@ -64,9 +63,9 @@ type packer struct {
 	w    *pcapng.Writer
 	buf  []byte
 	last segment // its counts are those of all records so far
-	kept segment // its counts are those of the segments that were taken
-	owed int64   // frames that were dropped, which no note tells of yet
-	told int64   // those that a note in buf tells of
+	kept segment // its counts are those of the segments that put has accepted
+	owed int64   // dropped frames without a note
+	told int64   // dropped frames that a note in buf counts
 }
 
 type sink struct{ to *[]byte }
@@ -115,12 +114,12 @@ func (p *packer) Write(r *capture.Record) error {
 	return nil
 }
 
-// note adds a remark.
+// note adds a note.
 func (p *packer) note(text string) error {
 	return p.Write(&capture.Record{Kind: capture.Note, Time: time.Now(), Text: []byte(text)})
 }
 
-// flush hands on what was gathered.
+// flush ends the segment, if one was begun.
 func (p *packer) flush() error {
 	if p.w == nil {
 		return nil
@@ -128,7 +127,7 @@ func (p *packer) flush() error {
 	return p.hand(false)
 }
 
-// endSegment hands on what was gathered as the last segment.
+// endSegment ends the last segment of the session.
 func (p *packer) endSegment() error {
 	if err := p.begin(); err != nil {
 		return err

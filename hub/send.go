@@ -26,11 +26,11 @@ import (
 	"github.com/wirectl/wirectl/capture/tap"
 )
 
-// beat is how often a sender says that it is there.
+// beat is how often a sender reports its session.
 const beat = 10 * time.Second
 
-// pace is how long records gather into a segment. A segment costs as much as a hundred
-// short frames.
+// pace is how long records are collected for a segment. A segment costs as much as a
+// hundred short frames.
 const pace = 40 * time.Millisecond
 
 // A Sending says how sessions are sent to a hub.
@@ -40,20 +40,20 @@ type Sending struct {
 	Level   history.Level
 	// Kind is the command that sends.
 	Kind string
-	// Redaction is taken out besides known secrets.
+	// Redaction says what to redact besides known secrets.
 	Redaction capture.Redaction
-	// State is the folder of the user's state, which spools are in.
+	// State is the folder of the user's state, with the spools.
 	State string
-	// SpoolBytes bounds the spools for the hub together; 0 means [DefaultSpoolBytes].
+	// SpoolBytes bounds the spools for the hub together; 0 is [DefaultSpoolBytes].
 	SpoolBytes int64
-	// Say tells people where the session goes.
+	// Say tells the user where the session is sent.
 	Say func(text string)
-	// Warn tells people what becomes of what is sent.
+	// Warn tells the user about trouble, and its end.
 	Warn func(text string)
 }
 
-// A Sender sends one session. The hub need not be there: what becomes of frames until
-// it is, its policy says.
+// A Sender sends one session. While the hub cannot be reached, the policy says what happens
+// to frames.
 type Sender struct {
 	o      Sending
 	info   Info
@@ -63,29 +63,30 @@ type Sender struct {
 	spool  *spool // the queue, if it is lossless
 	packer packer
 
-	recorder *recorder.Recorder // that is fed; nil if the tap is read
+	recorder *recorder.Recorder // the sink; nil if the tap is read
 	reader   capture.Live
 	closer   io.Closer // of the reader
 
 	commands   *nats.Subscription
-	controller atomic.Pointer[tap.Controller] // nil refuses
+	controller atomic.Pointer[tap.Controller] // nil if commands are refused
 
 	altered  atomic.Bool
 	dropping bool // the last segment was dropped
-	whole    bool // the hub has everything, once nothing runs any more
+	whole    bool // the hub has everything; to be read once nothing runs
 	mu       sync.Mutex
-	notes    []string // for the session
-	counts   Info     // its counts are those of what was made so far
+	notes    []string // to be added to the session
+	counts   Info     // only its counts are set, for the segments so far
 
 	ctx     context.Context
 	stop    context.CancelFunc
-	packed  chan struct{} // nothing is made any more
-	done    chan struct{} // all was sent, or ctx has ended
+	packed  chan struct{} // closed when the last segment was made
+	done    chan struct{} // closed when all was sent, or ctx has ended
 	running sync.WaitGroup
 }
 
-// Open begins to send the session of that name: what passes h if it may lose frames.
-// What it has to be fed otherwise is its Sink. A hub that cannot be reached is not an error.
+// Open begins to send a session under a name. If the policy is lossy, the sender reads h;
+// otherwise records have to be written to its Sink. It is no error that the hub cannot be
+// reached.
 func (o Sending) Open(s capture.Session, name string, h *tap.Hub) (tap.Sender, error) {
 	x := o.redaction()
 	s = x.Session(s)
@@ -122,7 +123,7 @@ func (o Sending) Open(s capture.Session, name string, h *tap.Hub) (tap.Sender, e
 	return t, nil
 }
 
-// redaction is all that is taken out.
+// redaction returns everything that is redacted.
 func (o *Sending) redaction() capture.Redaction {
 	x := capture.Secrets()
 	x.Outline = o.Level == history.Metadata
@@ -132,7 +133,7 @@ func (o *Sending) redaction() capture.Redaction {
 	return x
 }
 
-// open opens the queue and the connection, and what is read.
+// open opens the queue, the connection, and the reader.
 func (t *Sender) open(s capture.Session, h *tap.Hub, options []nats.Option) (err error) {
 	if t.o.Policy == Lossless {
 		if t.spool, err = newSpool(t.o.spoolDir(), t.info, cmp.Or(t.o.SpoolBytes, DefaultSpoolBytes)); err != nil {
@@ -171,7 +172,7 @@ func (t *Sender) open(s capture.Session, h *tap.Hub, options []nats.Option) (err
 	return nil
 }
 
-// A dialer does not have the start of a session wait for a hub that does not answer.
+// A dialer waits only briefly for a hub while the session starts, and longer later.
 type dialer struct{ patient atomic.Bool }
 
 // Dial connects.
@@ -183,16 +184,16 @@ func (d *dialer) Dial(network, address string) (net.Conn, error) {
 	return (&net.Dialer{Timeout: most}).DialContext(context.Background(), network, address)
 }
 
-// spoolDir is the folder of the spools for a hub.
+// spoolDir returns the folder of the spools for the hub.
 func (o *Sending) spoolDir() string {
 	sum := sha256.Sum256([]byte(o.Address.Servers + "/" + o.Address.Org))
 	return filepath.Join(o.State, "spool", hex.EncodeToString(sum[:6]))
 }
 
-// Info says what is sent. Its counts are zero.
+// Info describes the session. Its counts are zero.
 func (t *Sender) Info() Info { return t.info }
 
-// Sink is what takes the session's records; nil if the tap is read.
+// Sink returns the writer for the session's records; nil if the tap is read.
 func (t *Sender) Sink() capture.Writer {
 	if t.recorder == nil {
 		return nil
@@ -203,7 +204,7 @@ func (t *Sender) Sink() capture.Writer {
 // Alter marks the session as altered.
 func (t *Sender) Alter() { t.altered.Store(true) }
 
-// pack makes segments of what is read.
+// pack makes segments of the records.
 func (t *Sender) pack(s *capture.Session, x capture.Redaction) {
 	defer close(t.packed)
 	defer t.queue.close()
@@ -218,7 +219,7 @@ func (t *Sender) pack(s *capture.Session, x capture.Redaction) {
 			t.packer.session.Altered = true
 		}
 		if n, ok := tap.ParseNote(&rec); ok && n.Tap != tap.Lost {
-			continue // for those who look at the tap
+			continue // it is for viewers of the tap
 		}
 		t.check(w.Write(&rec))
 		if !t.reader.Buffered() {
@@ -230,17 +231,17 @@ func (t *Sender) pack(s *capture.Session, x capture.Redaction) {
 	t.check(t.packer.endSegment())
 }
 
-// errDropped says that a segment was dropped, which was told of.
+// errDropped says that a segment was dropped; the user was told.
 var errDropped = errors.New("frames are dropped")
 
-// check tells of what cannot be sent.
+// check warns of what cannot be sent.
 func (t *Sender) check(err error) {
 	if err != nil && !errors.Is(err, errDropped) {
 		t.o.Warn(fmt.Sprintf("the hub: %v", err))
 	}
 }
 
-// writeNotes writes what the session is to say about its way to the hub.
+// writeNotes adds the notes about the hub to the session.
 func (t *Sender) writeNotes() {
 	t.mu.Lock()
 	notes := t.notes
@@ -276,7 +277,7 @@ func (t *Sender) publish() {
 	}
 	err := p.run(t.ctx)
 	if err == io.EOF && !t.packer.last.End {
-		return // it could not be kept, which was told of
+		return // the last segment was dropped; the user was told
 	}
 	if err == io.EOF {
 		err = p.finish(t.ctx, t.summary(time.Now()))
@@ -303,7 +304,7 @@ func (t *Sender) relief(after time.Duration) {
 	t.o.Warn(fmt.Sprintf("the hub takes the session again, after %v", after))
 }
 
-// summary is what the session is by now.
+// summary describes the session as it is now.
 func (t *Sender) summary(ended time.Time) Info {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -312,7 +313,7 @@ func (t *Sender) summary(ended time.Time) Info {
 	return i
 }
 
-// beat says that the session goes on, until it ends.
+// beat reports until its end that the session is live.
 func (t *Sender) beat() {
 	tick := time.NewTicker(beat)
 	defer tick.Stop()
@@ -331,8 +332,7 @@ func (t *Sender) beat() {
 	}
 }
 
-// sayLive renews the entries of the session. Where there is no connection, the next
-// beat does.
+// sayLive renews the entries of the session. Without a connection, the next beat does it.
 func (t *Sender) sayLive() {
 	text, err := json.Marshal(t.summary(time.Time{}))
 	if err != nil {
@@ -344,14 +344,14 @@ func (t *Sender) sayLive() {
 	}
 }
 
-// unreached is how long the end of a session waits for a hub that is not there.
+// unreached is how long the end of a session waits for a hub that cannot be reached.
 const unreached = 500 * time.Millisecond
 
-// Close sends the rest, and gives up when ctx ends or the hub is not there. What is in a
-// spool then waits for the next one that sends.
+// Close sends the rest. It gives up when ctx ends or the hub cannot be reached; a spool then
+// stays for the next process that sends to the hub.
 func (t *Sender) Close(ctx context.Context) error {
 	if t.recorder != nil {
-		_ = t.recorder.Close(ctx) // the spool has told why there is less
+		_ = t.recorder.Close(ctx) // the recorder has told why records are missing
 		select {
 		case <-t.packed:
 		case <-ctx.Done():
@@ -375,18 +375,15 @@ func (t *Sender) Close(ctx context.Context) error {
 	return t.spool.release()
 }
 
-// await waits until all was sent.
+// await waits until everything was sent.
 func (t *Sender) await(ctx context.Context) {
 	for {
-		look := time.NewTimer(unreached)
 		select {
 		case <-t.done:
-			look.Stop()
 			return
 		case <-ctx.Done():
-			look.Stop()
 			return
-		case <-look.C:
+		case <-time.After(unreached):
 			if !t.conn.IsConnected() {
 				return
 			}
@@ -394,11 +391,11 @@ func (t *Sender) await(ctx context.Context) {
 	}
 }
 
-// adopt sends what processes that have gone have left for the hub.
+// adopt sends the spools of processes that have ended.
 func (t *Sender) adopt() {
 	dirs, err := os.ReadDir(t.o.spoolDir())
 	if err != nil {
-		return // ours is there, or there is trouble that it has told of
+		return // the sender's own spool reports the trouble
 	}
 	for _, dir := range dirs {
 		path := filepath.Join(t.o.spoolDir(), dir.Name())
@@ -418,7 +415,7 @@ func (t *Sender) adoptOne(dir string) error {
 	}
 	info, last, err := s.finish()
 	if err == nil {
-		quiet := func(error) {} // the session of our own tells
+		quiet := func(error) {} // the sender's own session reports trouble
 		p := publisher{
 			nats: t.conn, js: t.js, key: info.Key(), queue: s,
 			trouble: quiet, relief: func(time.Duration) {},
@@ -436,7 +433,7 @@ func (t *Sender) adoptOne(dir string) error {
 	return s.remove()
 }
 
-// finish makes a spool whole that its process has left behind, and returns its last segment.
+// finish completes the spool of a process that has ended, and returns the last segment.
 func (s *spool) finish() (Info, segment, error) {
 	info, last := s.info, segment{Number: s.at.Number, Frames: s.at.Frames, Bytes: s.at.Bytes, Lost: s.at.Lost, End: s.at.Ended != 0}
 	if s.first <= s.last {

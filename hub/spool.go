@@ -22,15 +22,15 @@ import (
 // DefaultSpoolBytes bounds the spools of all sessions for one hub.
 const DefaultSpoolBytes = 1 << 30
 
-// Files of a spool. Beside them is one for each segment, named after its number.
+// Files of a spool. There is also one for each segment, named after its number.
 const (
 	infoFile  = "session.json"
 	stateFile = "state"
 	extension = ".segment"
 )
 
-// A spool is a queue in a folder. It survives the process: what it holds is sent by
-// the next one that sends to the same hub.
+// A spool is a queue in a folder. It survives the process: its segments are sent by the
+// next process that sends to the same hub.
 type spool struct {
 	dir   string
 	state *os.File // which is locked
@@ -44,20 +44,25 @@ type spool struct {
 	mu     sync.Mutex
 	sizes  map[int64]int64 // of the files, by number
 	bytes  int64
-	held   map[int64]segment // the newest, which need not be read from their files
-	first  int64             // the oldest that is there
+	held   map[int64]segment // segments that need not be read from their files
+	first  int64             // the oldest segment
 	last   int64
-	ended  bool // the last segment was added, or nobody adds any more
-	change signal
+	ended  bool          // the last segment was added, or nobody adds any more
+	change chan struct{} // wakes next
 }
 
-// newSpool makes the spool of a session in the folder of a hub.
+func spoolIn(dir string) *spool {
+	return &spool{dir: dir, sizes: map[int64]int64{}, held: map[int64]segment{}, limit: math.MaxInt64, change: make(chan struct{}, 1)}
+}
+
+// newSpool creates the spool of a session in the folder of a hub.
 func newSpool(hubDir string, info Info, most int64) (*spool, error) {
 	dir := filepath.Join(hubDir, info.Key())
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	s := &spool{dir: dir, info: info, sizes: map[int64]int64{}, held: map[int64]segment{}, first: 1, limit: most}
+	s := spoolIn(dir)
+	s.info, s.first, s.limit = info, 1, most
 	locked, err := s.lock()
 	if err == nil && !locked {
 		err = fs.ErrExist
@@ -76,12 +81,12 @@ func newSpool(hubDir string, info Info, most int64) (*spool, error) {
 	return s, nil
 }
 
-// openSpool opens a spool that a process has left behind; nil if one still uses it.
+// openSpool opens the spool of a process that has ended; nil if a process still uses it.
 func openSpool(dir string) (_ *spool, err error) {
 	if _, err := os.Stat(filepath.Join(dir, infoFile)); err != nil {
 		return nil, nil //nolint:nilerr // its process has not locked it yet
 	}
-	s := &spool{dir: dir, sizes: map[int64]int64{}, held: map[int64]segment{}, limit: math.MaxInt64}
+	s := spoolIn(dir)
 	locked, err := s.lock()
 	if err == nil && locked {
 		err = s.load()
@@ -96,7 +101,7 @@ func openSpool(dir string) (_ *spool, err error) {
 	return s, nil
 }
 
-// lock opens the file of the state. It returns false if another process has it.
+// lock opens and locks the state. It returns false if another process has locked it.
 func (s *spool) lock() (locked bool, err error) {
 	if s.state, err = os.OpenFile(filepath.Join(s.dir, stateFile), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 		return false, err
@@ -104,7 +109,7 @@ func (s *spool) lock() (locked bool, err error) {
 	return lock.Try(s.state)
 }
 
-// load reads what the folder has.
+// load reads the folder.
 func (s *spool) load() error {
 	text, err := os.ReadFile(filepath.Join(s.dir, infoFile))
 	if err != nil {
@@ -144,11 +149,11 @@ func (s *spool) load() error {
 	return nil
 }
 
-// sizeOf is how many bytes the files in a folder have.
+// sizeOf returns the size of the files in a folder.
 func sizeOf(dir string) (size int64) {
 	_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
 		if err != nil {
-			return nil //nolint:nilerr // another process removes what was sent
+			return nil //nolint:nilerr // another process has removed what it has sent
 		}
 		if info, err := e.Info(); err == nil && info.Mode().IsRegular() {
 			size += info.Size()
@@ -162,20 +167,20 @@ func (s *spool) path(number int64) string {
 	return filepath.Join(s.dir, fmt.Sprintf("%012d%s", number, extension))
 }
 
-// writeFile writes a file of several lines, and leaves none if it cannot.
+// writeFile writes a file of several lines. If it fails, it leaves no file.
 func writeFile(name string, lines ...[]byte) error {
 	err := os.WriteFile(name, bytes.Join(lines, []byte("\n")), 0o600)
 	if err != nil {
-		_ = os.Remove(name) // where the disk is full, half a file is in the way
+		_ = os.Remove(name) // on a full disk, half a file would be in the way
 	}
 	return err
 }
 
-// maxHeld bounds the segments that are held in memory beside their files.
+// maxHeld bounds the segments that are in memory besides their files.
 const maxHeld = 16
 
-// countEvery is how often the spools of other processes are counted, by one that has
-// more than a small part of the limit itself.
+// countEvery is how often the sizes of the spools of other processes are added up, once
+// this one has more than a small part of the limit.
 const countEvery = time.Second
 
 func (s *spool) add(seg segment) error {
@@ -205,7 +210,7 @@ func (s *spool) add(seg segment) error {
 	s.sizes[seg.Number] = size
 	s.bytes += size
 	s.last = seg.Number
-	s.change.send()
+	s.wake()
 	return nil
 }
 
@@ -213,7 +218,15 @@ func (s *spool) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ended = true
-	s.change.send()
+	s.wake()
+}
+
+// wake makes next look again.
+func (s *spool) wake() {
+	select {
+	case s.change <- struct{}{}:
+	default:
+	}
 }
 
 func (s *spool) next(ctx context.Context, most, upTo int64) (segment, error) {
@@ -227,7 +240,7 @@ func (s *spool) next(ctx context.Context, most, upTo int64) (segment, error) {
 				s.joinNext(&seg, most, upTo)
 				return seg, nil
 			}
-			if err := s.done(number); err != nil { // what the disk has lost is told of as a gap
+			if err := s.done(number); err != nil { // readers are told of the gap
 				return segment{}, err
 			}
 			continue
@@ -236,7 +249,7 @@ func (s *spool) next(ctx context.Context, most, upTo int64) (segment, error) {
 			return segment{}, io.EOF
 		}
 		select {
-		case <-s.change.channel():
+		case <-s.change:
 		case <-ctx.Done():
 			return segment{}, context.Cause(ctx)
 		}
@@ -255,7 +268,7 @@ func (s *spool) joinNext(seg *segment, most, upTo int64) {
 		}
 		next, err := s.read(number)
 		if err != nil {
-			return // the next time
+			return // next reports it
 		}
 		seg.join(&next)
 	}
@@ -322,10 +335,10 @@ func (s *spool) release() error {
 	return s.state.Close()
 }
 
-// remove removes the spool, all of which was sent. The state goes last: it holds the lock.
+// remove removes the spool, all of which was sent.
 func (s *spool) remove() error {
 	err := errors.Join(os.RemoveAll(s.dir), s.release())
-	if err != nil { // where no open file can be removed
+	if err != nil { // Windows cannot remove open files
 		return os.RemoveAll(s.dir)
 	}
 	return nil

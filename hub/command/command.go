@@ -1,5 +1,5 @@
-// Package command is what command lines say of a hub: that which is run, and that which
-// sessions are sent to.
+// Package command has the flags and commands that are about a hub: running one, sending
+// sessions to it, finding sessions, and joining brokers.
 package command
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/wirectl/wirectl/session/query"
 )
 
-// HubFlags are those of the command that runs a hub.
+// HubFlags returns the flags of the command that runs a hub.
 func HubFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "listen", Value: "127.0.0.1:4222", Usage: "listen on `HOST:PORT`; beyond loopback, needs --tls-cert"},
@@ -44,10 +44,11 @@ func HubFlags() []cli.Flag {
 	}
 }
 
-// Page serves a page at an address, and metrics, until ctx ends.
+// A Page serves a page and metrics at an address until ctx ends.
 type Page func(ctx context.Context, conn *hub.Conn, listen string, metrics http.Handler) error
 
-// Run does what the words say: no words run a hub, and its page, until ctx ends.
+// Run makes a token if the words say so. Without words, it runs a hub and its page until ctx
+// ends.
 func Run(ctx context.Context, c *cli.Context, words []string, getenv func(string) string, out io.Writer, page Page, warn func(string)) error {
 	dir, err := hub.State(getenv)
 	if err != nil {
@@ -78,13 +79,17 @@ func Run(ctx context.Context, c *cli.Context, words []string, getenv func(string
 			}
 		}
 		if len(rights) == 1 {
-			return server.PrintToken(out, dir, words[1], rights[0])
+			creds, err := server.NewToken(dir, words[1], rights[0])
+			if err == nil {
+				_, err = out.Write(creds)
+			}
+			return err
 		}
 	}
 	return cmdline.Errorf("write wirectl hub, or hub token NAME with one of --publish, --view, --control, --broker and --worker")
 }
 
-// FindFlags are those of the command that looks for sessions at a hub.
+// FindFlags returns the flags of the command that finds sessions at a hub.
 func FindFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "where", Usage: "with --hub: only sessions that match `EXPR`, such as 'tool==search and failures>0 and text~timeout'"},
@@ -93,7 +98,7 @@ func FindFlags() []cli.Flag {
 	}
 }
 
-// Find lists the sessions at the hub that the flags and the words are about.
+// Find lists the sessions at the hub that match the flags and the words.
 func Find(c *cli.Context, words []string, getenv func(string) string, out io.Writer, warn func(string)) error {
 	q := hub.Query{Words: words, Where: c.String("where")}
 	if q.Where != "" {
@@ -112,7 +117,7 @@ func Find(c *cli.Context, words []string, getenv func(string) string, out io.Wri
 	return hub.WriteSessions(c.Context, getenv, q, c.String("output"), out, warn)
 }
 
-// timeOf reads a time: a duration before now, or a date, which may have the time of day.
+// timeOf reads a time: a duration before now, or a date that may have a time of day.
 func timeOf(text string, now time.Time) (time.Time, bool) {
 	if d, err := time.ParseDuration(text); err == nil {
 		return now.Add(-d), true
@@ -125,7 +130,7 @@ func timeOf(text string, now time.Time) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// SendFlags are those of commands whose sessions go to a hub.
+// SendFlags returns the flags of commands that send sessions to a hub.
 func SendFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "hub", Usage: "also send the session to the hub at `URL` (default: WIRECTL_HUB)"},
@@ -134,7 +139,7 @@ func SendFlags() []cli.Flag {
 	}
 }
 
-// Sending is how what passes goes to a hub; nil if it does not.
+// Sending returns how sessions are sent to a hub; nil if they are not.
 func Sending(c *cli.Context, getenv func(string) string, warn func(string)) (*hub.Sending, error) {
 	address := c.String("hub")
 	if !c.IsSet("hub") {
@@ -162,7 +167,7 @@ func Sending(c *cli.Context, getenv func(string) string, warn func(string)) (*hu
 	return s, err
 }
 
-// Opener is Sending as what opens a session; nil if nothing is sent.
+// Opener returns the function that opens a session for sending; nil if nothing is sent.
 func Opener(c *cli.Context, getenv func(string) string, warn func(string)) (tap.SendFunc, error) {
 	s, err := Sending(c, getenv, warn)
 	if s == nil {
@@ -171,11 +176,11 @@ func Opener(c *cli.Context, getenv func(string) string, warn func(string)) (tap.
 	return s.Open, err
 }
 
-// closing is how long the end of a session may take to be sent.
+// closing is how long sending the end of a session may take.
 const closing = 10 * time.Second
 
-// Watched has work write the records of a session, which go to a hub, to see; that is nil
-// if they do not.
+// Watched calls work with a writer whose records are sent to a hub; it is nil if nothing is
+// sent.
 func Watched(c *cli.Context, getenv func(string) string, warn func(string), unit string, work func(see capture.Writer) error) error {
 	open, err := Opener(c, getenv, warn)
 	if err != nil {

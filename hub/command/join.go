@@ -12,12 +12,12 @@ import (
 	"github.com/wirectl/wirectl/internal/cmdline"
 )
 
-// JoinFlag is that of commands with a broker, which may share work with others.
+// JoinFlag returns the flag of commands whose broker may join others.
 func JoinFlag() cli.Flag {
 	return &cli.StringFlag{Name: "join", Usage: "share limits with the brokers at the hub at `URL`, and use its workers"}
 }
 
-// WorkFlags are those of a broker that works for others.
+// WorkFlags returns the flags of a broker that may work for others.
 func WorkFlags() []cli.Flag {
 	return []cli.Flag{
 		JoinFlag(),
@@ -27,12 +27,12 @@ func WorkFlags() []cli.Flag {
 	}
 }
 
-// Join has a broker join others, or work for them, as the flags say.
+// Join makes a broker join others, or work for them, if the flags say so.
 func Join(c *cli.Context, o *host.Options) error {
 	o.JoinURL, o.Join = c.String("join"), join
 	switch {
 	case c.Command.Name != "serve":
-		return nil // another --parallel
+		return nil // --parallel is another flag there
 	case !c.Bool("worker") && (c.IsSet("models") || c.IsSet("parallel")):
 		return cmdline.Errorf("--models and --parallel are about what a worker takes: add --worker")
 	case !c.Bool("worker"):

@@ -2,6 +2,7 @@ package index
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -12,8 +13,8 @@ import (
 	"github.com/wirectl/wirectl/session/query"
 )
 
-// Find calls each for the sessions of an organisation that a query is about, newest first,
-// but for its words.
+// Find calls each for the sessions of an organisation that match a query, newest first. It
+// ignores the words of the query.
 func (x *Index) Find(ctx context.Context, org string, q *hub.Query, each func(*hub.Info) error) error {
 	s := selection{}
 	s.want("org = ?", org)
@@ -35,27 +36,19 @@ func (x *Index) Find(ctx context.Context, org string, q *hub.Query, each func(*h
 			}
 		}
 	}
-	rows, err := x.db.QueryContext(ctx, "SELECT info, calls, failures, findings FROM session WHERE "+strings.Join(s.wants, " AND ")+" ORDER BY started DESC, id", s.args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	return eachRow(ctx, x.db, func(row *sql.Rows) error {
 		var text string
 		var i hub.Info
 		var calls, failures, findings int64
-		if err := rows.Scan(&text, &calls, &failures, &findings); err != nil {
+		if err := row.Scan(&text, &calls, &failures, &findings); err != nil {
 			return err
 		}
 		if err := json.Unmarshal([]byte(text), &i); err != nil {
 			return err
 		}
 		i.Calls, i.Failures, i.Findings = &calls, &failures, &findings
-		if err := each(&i); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
+		return each(&i)
+	}, "SELECT info, calls, failures, findings FROM session WHERE "+strings.Join(s.wants, " AND ")+" ORDER BY started DESC, id", s.args...)
 }
 
 // A selection is a condition in SQL.
@@ -76,48 +69,42 @@ var (
 	facts   = []string{protocolFact, requestFact, toolFact, modelFact, outcomeFact, findingFact}
 )
 
-// term adds a comparison. Only names that are known become a part of the SQL.
+// comparisons are the operators of texts, in SQL.
+var comparisons = map[string]string{"==": "%s = ?", "!=": "%s <> ?", "~": "instr(%s, ?) > 0"}
+
+// term adds a comparison. Only known names become part of the SQL.
 func (s *selection) term(t query.Term) error {
+	isFact := slices.Contains(facts, t.Field)
 	switch {
 	case t.Field == "text":
 		return s.selectText(t)
-	case slices.Contains(texts, t.Field):
-		switch t.Op {
-		case "==":
-			s.want(t.Field+" = ?", t.Value)
-		case "!=":
-			s.want(t.Field+" <> ?", t.Value)
-		case "~":
-			s.want("instr("+t.Field+", ?) > 0", t.Value)
-		default:
-			return fmt.Errorf("%s is a text: want ==, != or ~ behind it", t.Field)
+	case isFact, slices.Contains(texts, t.Field):
+		column, before, after, args := t.Field, "", "", []any{t.Value}
+		if isFact {
+			column, before, after, args = "value", "EXISTS (SELECT 1 FROM fact WHERE fact.session = session.n AND what = ? AND ", ")", []any{t.Field, t.Value}
+			if t.Op == "!=" { // of which it has none, rather than another one
+				before, t.Op = "NOT "+before, "=="
+			}
 		}
+		comparison, ok := comparisons[t.Op]
+		if !ok {
+			return fmt.Errorf("%s is a text: use ==, != or ~ with it", t.Field)
+		}
+		s.want(before+fmt.Sprintf(comparison, column)+after, args...)
 	case slices.Contains(numbers, t.Field):
 		n, err := strconv.ParseFloat(t.Value, 64)
 		if err != nil || t.Op == "~" {
 			return fmt.Errorf("%s is a number: want such as %[1]s>0", t.Field)
 		}
 		s.want(t.Field+" "+t.Op+" ?", n) // SQL has the same operators
-	case slices.Contains(facts, t.Field):
-		const have = "EXISTS (SELECT 1 FROM fact WHERE fact.session = session.n AND what = ? AND "
-		switch t.Op {
-		case "==":
-			s.want(have+"value = ?)", t.Field, t.Value)
-		case "!=":
-			s.want("NOT "+have+"value = ?)", t.Field, t.Value)
-		case "~":
-			s.want(have+"instr(value, ?) > 0)", t.Field, t.Value)
-		default:
-			return fmt.Errorf("%s is a text: want ==, != or ~ behind it", t.Field)
-		}
 	default:
 		return fmt.Errorf("a session has no field %q", t.Field)
 	}
 	return nil
 }
 
-// selectText adds a comparison with what a session says. All words are in one passage; with ~
-// they may go on.
+// selectText adds a comparison with the words of a session. One passage must have all of
+// them; with ~, they may be the beginnings of words.
 func (s *selection) selectText(t query.Term) error {
 	var match []string
 	for word := range words([]byte(t.Value)) {
@@ -134,7 +121,7 @@ func (s *selection) selectText(t query.Term) error {
 	case t.Op == "!=":
 		in = "NOT IN"
 	case t.Op != "==" && t.Op != "~":
-		return fmt.Errorf("text is a text: want ==, != or ~ behind it")
+		return fmt.Errorf("text is a text: use ==, != or ~ with it")
 	}
 	s.want("n "+in+" (SELECT session FROM passage WHERE n IN (SELECT rowid FROM words WHERE words MATCH ?))", strings.Join(match, " AND "))
 	return nil

@@ -1,15 +1,18 @@
-// Package index finds the sessions of a hub: by their descriptions, calls, findings and
-// words. It is built from what the hub stores and can be rebuilt.
+// Package index finds sessions of a hub by their descriptions, calls, findings and words.
+// It is built from what the hub stores, and can be rebuilt.
 package index
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -21,7 +24,7 @@ import (
 	"github.com/wirectl/wirectl/internal/lock"
 )
 
-// format is the version of the tables. An index of another is made again.
+// format is the version of the tables. An index of another version is rebuilt.
 const format = 1
 
 const tables = `
@@ -46,15 +49,16 @@ CREATE INDEX passage_seq ON passage (seq);
 CREATE VIRTUAL TABLE words USING fts5 (text, content='', contentless_delete=1, detail=none, tokenize="ascii tokenchars '_'");
 `
 
-// pragmas are those of each connection. What a failure of power takes is made again.
+// pragmas are set for each connection. What a power failure destroys is rebuilt.
 const pragmas = "?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)&_pragma=cache_size(-8192)&_pragma=journal_size_limit(16777216)"
 
-// A Position is how far an index has come: the last messages of the two streams.
+// A Position is how far an index has read: the numbers of the last messages of the two
+// streams.
 type Position struct{ Segments, Summaries uint64 }
 
-// An Index is an index on disk. One goroutine fills it, and any may ask.
+// An Index is an index on disk. One goroutine fills it, and any may search it.
 type Index struct {
-	// Watch sees what is read from the message From on.
+	// Watch counts what is read from the message From on.
 	Watch Watch
 	From  uint64
 
@@ -64,20 +68,20 @@ type Index struct {
 	at       Position
 	done     atomic.Uint64
 	words    int64 // bytes of the words in all passages
-	gathered int   // bytes of words that are in none yet
+	gathered int   // bytes of words that are not written yet
 	readings map[string]*reading
-	infos    map[string]hub.Info // that came since the last Commit
+	infos    map[string]hub.Info // since the last Commit
 }
 
-// maxReadings bounds the sessions that are read side by side. One that is given up is read
-// on as if something had been lost.
+// maxReadings bounds the sessions that are read at once. If a session is given up and then
+// goes on, it is read as if frames had been lost.
 const maxReadings = 128
 
-// ErrUsed says that another process uses an index.
+// ErrUsed says that another process uses the index.
 var ErrUsed = errors.New("another hub uses it")
 
-// Open opens the index in a file that is made of the streams with that identity. One that
-// cannot be read, or is that of something else, is made anew, and why is told.
+// Open opens the index of the streams with that identity. An index that cannot be read, or
+// that belongs to other streams, is rebuilt, and tell gets the reason.
 func Open(ctx context.Context, path, identity string, anew bool, tell func(string)) (*Index, error) {
 	x := &Index{path: path, readings: map[string]*reading{}, infos: map[string]hub.Info{}}
 	var err error
@@ -108,27 +112,21 @@ func Open(ctx context.Context, path, identity string, anew bool, tell func(strin
 	return x, nil
 }
 
-// load opens the file.
+// load opens an existing index.
 func (x *Index) load(ctx context.Context, identity string) (err error) {
 	if x.db, err = sql.Open("sqlite", x.path+pragmas); err != nil {
 		return err
 	}
 	meta := map[string]string{}
-	rows, err := x.db.QueryContext(ctx, "SELECT key, value FROM meta")
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err = eachRow(ctx, x.db, func(row *sql.Rows) error {
 		var key, value string
-		if err := rows.Scan(&key, &value); err != nil {
-			return err
-		}
+		err := row.Scan(&key, &value)
 		meta[key] = value
-	}
+		return err
+	}, "SELECT key, value FROM meta")
 	switch {
-	case rows.Err() != nil:
-		return rows.Err()
+	case err != nil:
+		return err
 	case meta["format"] != strconv.Itoa(format):
 		return fmt.Errorf("its format is %s, not %d", meta["format"], format)
 	case meta["identity"] != identity:
@@ -139,10 +137,10 @@ func (x *Index) load(ctx context.Context, identity string) (err error) {
 	return err
 }
 
-// create makes an empty index in the place of what is there.
+// create replaces the file by an empty index.
 func (x *Index) create(ctx context.Context, identity string) error {
 	if x.db != nil {
-		_ = x.db.Close() // it is removed
+		_ = x.db.Close() // the file is removed anyway
 	}
 	for _, name := range []string{x.path, x.path + "-wal", x.path + "-shm"} {
 		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -163,7 +161,7 @@ func (x *Index) create(ctx context.Context, identity string) error {
 	return os.Chmod(x.path, 0o600)
 }
 
-// Close closes the index. What was not committed is read again.
+// Close closes the index. What was not committed will be read again.
 func (x *Index) Close() error {
 	for _, r := range x.readings {
 		r.close()
@@ -175,13 +173,13 @@ func (x *Index) Close() error {
 	return errors.Join(err, x.lock.Close())
 }
 
-// Position returns how far the index has come, to the goroutine that fills it.
+// Position returns how far the index has read. Only the goroutine that fills it may ask.
 func (x *Index) Position() Position { return x.at }
 
-// Done is the last message of the stream of segments that was written down.
+// Done returns the number of the last segment message that was committed.
 func (x *Index) Done() uint64 { return x.done.Load() }
 
-// Segment takes a message of the stream of segments.
+// Segment reads a message of the stream of segments.
 func (x *Index) Segment(ctx context.Context, key string, seq uint64, m *nats.Msg) error {
 	x.at.Segments = seq
 	r := x.readings[key]
@@ -190,7 +188,7 @@ func (x *Index) Segment(ctx context.Context, key string, seq uint64, m *nats.Msg
 			return err
 		}
 		r = newReading(x.Watch, key)
-		// Those before are in the index, and their calls are over as far as is known.
+		// Segments up to this one are in the index already.
 		err := x.db.QueryRowContext(ctx, "SELECT number FROM session WHERE key = ?", key).Scan(&r.before)
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return err
@@ -200,7 +198,7 @@ func (x *Index) Segment(ctx context.Context, key string, seq uint64, m *nats.Msg
 	r.last, r.watched = seq, seq >= x.From
 	whole, err := r.joint.Take(m)
 	if err != nil || whole == nil || whole.Number <= r.before || r.ended {
-		return nil //nolint:nilerr // what is not a segment, somebody else has written there
+		return nil //nolint:nilerr // what is not a segment was written by another program
 	}
 	before := r.size()
 	r.addWhole(whole)
@@ -210,10 +208,10 @@ func (x *Index) Segment(ctx context.Context, key string, seq uint64, m *nats.Msg
 	return nil
 }
 
-// maxGathered bounds the words that wait in memory to be written, in bytes.
+// maxGathered bounds the words in memory, in bytes.
 const maxGathered = 4 << 20
 
-// Summary takes what a message of the bucket of summaries says of a session.
+// Summary reads a message of the bucket of summaries.
 func (x *Index) Summary(key string, seq uint64, text []byte) {
 	x.at.Summaries = seq
 	var i hub.Info
@@ -222,7 +220,7 @@ func (x *Index) Summary(key string, seq uint64, text []byte) {
 	}
 }
 
-// makeRoom gives up the reading that had nothing to read for longest.
+// makeRoom gives up the reading that has been idle longest, if there are too many.
 func (x *Index) makeRoom(ctx context.Context) error {
 	if len(x.readings) < maxReadings {
 		return nil
@@ -230,39 +228,29 @@ func (x *Index) makeRoom(ctx context.Context) error {
 	if err := x.Commit(ctx); err != nil {
 		return err
 	}
-	oldest := ""
-	for key, r := range x.readings {
-		if oldest == "" || r.last < x.readings[oldest].last {
-			oldest = key
-		}
-	}
-	if oldest != "" {
+	if len(x.readings) == maxReadings { // none of them has ended
+		oldest := slices.MinFunc(slices.Collect(maps.Keys(x.readings)), func(a, b string) int {
+			return cmp.Compare(x.readings[a].last, x.readings[b].last)
+		})
 		x.readings[oldest].close()
 		delete(x.readings, oldest)
 	}
 	return nil
 }
 
-// Commit writes down what was taken.
+// Commit writes what was read since the last Commit.
 func (x *Index) Commit(ctx context.Context) error {
-	tx, err := x.db.BeginTx(ctx, nil)
+	err := x.write(ctx, func(w *writing) {
+		for key, i := range x.infos {
+			w.info(key, &i)
+		}
+		for key, r := range x.readings {
+			x.words += w.reading(key, r)
+		}
+		w.position(x.at, x.words)
+	})
 	if err != nil {
 		return err
-	}
-	defer func() { _ = tx.Rollback() }() // which does nothing behind a Commit
-	w := &writing{ctx: ctx, tx: tx}
-	for key, i := range x.infos {
-		w.info(key, &i)
-	}
-	for key, r := range x.readings {
-		x.words += w.reading(key, r)
-	}
-	w.exec("UPDATE meta SET value = ? WHERE key = 'position'", fmt.Sprint(x.at.Segments, x.at.Summaries, x.words))
-	if w.err == nil {
-		w.err = tx.Commit()
-	}
-	if w.err != nil {
-		return w.err
 	}
 	clear(x.infos)
 	x.done.Store(x.at.Segments)
@@ -283,10 +271,55 @@ type writing struct {
 	err error
 }
 
+// write runs f in a transaction.
+func (x *Index) write(ctx context.Context, f func(*writing)) error {
+	tx, err := x.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	w := &writing{ctx: ctx, tx: tx}
+	if f(w); w.err != nil {
+		_ = tx.Rollback()
+		return w.err
+	}
+	return tx.Commit()
+}
+
 func (w *writing) exec(statement string, args ...any) {
 	if w.err == nil {
 		_, w.err = w.tx.ExecContext(w.ctx, statement, args...)
 	}
+}
+
+// query calls scan for each row.
+func (w *writing) query(scan func(*sql.Rows) error, statement string, args ...any) {
+	if w.err == nil {
+		w.err = eachRow(w.ctx, w.tx, scan, statement, args...)
+	}
+}
+
+// A querier is a database or a transaction.
+type querier interface {
+	QueryContext(ctx context.Context, statement string, args ...any) (*sql.Rows, error)
+}
+
+// eachRow calls scan for each row.
+func eachRow(ctx context.Context, q querier, scan func(*sql.Rows) error, statement string, args ...any) error {
+	rows, err := q.QueryContext(ctx, statement, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+func (w *writing) position(at Position, words int64) {
+	w.exec("UPDATE meta SET value = ? WHERE key = 'position'", fmt.Sprint(at.Segments, at.Summaries, words))
 }
 
 // session returns the number of a session.
@@ -302,7 +335,7 @@ func (w *writing) session(key string) (n int64) {
 	return n
 }
 
-// info writes what a summary says.
+// info writes a summary.
 func (w *writing) info(key string, i *hub.Info) {
 	n := w.session(key)
 	text, err := json.Marshal(i)
@@ -325,7 +358,7 @@ func (w *writing) fact(n int64, f fact, times int64) {
 	w.exec("INSERT INTO fact VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET times = times + excluded.times", n, f.what, f.value, times)
 }
 
-// reading writes what was gathered of a session, and returns how many bytes of words.
+// reading writes what was read of a session, and returns how many bytes of words it has.
 func (w *writing) reading(key string, r *reading) (size int64) {
 	if !r.changed {
 		return 0
@@ -344,94 +377,61 @@ func (w *writing) reading(key string, r *reading) (size int64) {
 	return size
 }
 
-// trimStep is how many passages or sessions go at a time.
+// trimStep is how many passages or sessions are removed at a time.
 const trimStep = 1000
 
-// Trim removes what was made of messages before the first that the hub still has, and the
-// oldest words beyond that many bytes. It returns the keys of the sessions that have gone,
-// and true if there is more to remove.
+// Trim removes what was read from messages before first, which the hub has no more, and the
+// oldest words beyond maxWords bytes. It returns the keys of the sessions that it has
+// removed, and whether there is more to remove.
 func (x *Index) Trim(ctx context.Context, first uint64, maxWords int64) (gone []string, more bool, err error) {
-	tx, err := x.db.BeginTx(ctx, nil)
-	if err != nil {
-		return nil, false, err
-	}
-	defer func() { _ = tx.Rollback() }()
-	w := &writing{ctx: ctx, tx: tx}
 	words := x.words
-	passages := w.passages("SELECT n, size, seq FROM passage WHERE seq < ? ORDER BY seq LIMIT ?", int64(first), trimStep)
-	if len(passages) == 0 && words > maxWords {
-		passages = w.passages("SELECT n, size, seq FROM passage ORDER BY seq LIMIT ?", trimStep)
-	}
-	for _, p := range passages {
-		if p.seq >= first && words <= maxWords {
-			break
+	err = x.write(ctx, func(w *writing) {
+		passages := w.passages("SELECT n, size, seq FROM passage WHERE seq < ? ORDER BY seq LIMIT ?", int64(first), trimStep)
+		if len(passages) == 0 && words > maxWords {
+			passages = w.passages("SELECT n, size, seq FROM passage ORDER BY seq LIMIT ?", trimStep)
 		}
-		w.exec("DELETE FROM words WHERE rowid = ?", p.n)
-		w.exec("DELETE FROM passage WHERE n = ?", p.n)
-		words -= p.size
-	}
-	for key, n := range w.sessions(first) {
-		w.exec("DELETE FROM fact WHERE session = ?", n)
-		w.exec("DELETE FROM session WHERE n = ?", n)
-		gone = append(gone, key)
-	}
-	w.exec("UPDATE meta SET value = ? WHERE key = 'position'", fmt.Sprint(x.at.Segments, x.at.Summaries, words))
-	if w.err == nil {
-		w.err = tx.Commit()
-	}
-	if w.err == nil {
+		for _, p := range passages {
+			if p.seq >= first && words <= maxWords {
+				break
+			}
+			w.exec("DELETE FROM words WHERE rowid = ?", p.n)
+			w.exec("DELETE FROM passage WHERE n = ?", p.n)
+			words -= p.size
+		}
+		sessions := map[string]int64{} // of which the hub has nothing any more
+		w.query(func(row *sql.Rows) error {
+			var key string
+			var n int64
+			err := row.Scan(&key, &n)
+			sessions[key] = n
+			return err
+		}, "SELECT key, n FROM session WHERE last > 0 AND last < ? LIMIT ?", int64(first), trimStep)
+		for key, n := range sessions {
+			w.exec("DELETE FROM fact WHERE session = ?", n)
+			w.exec("DELETE FROM session WHERE n = ?", n)
+			gone = append(gone, key)
+		}
+		w.position(x.at, words)
+		more = len(passages) > 0 || len(gone) > 0
+	})
+	if err == nil {
 		x.words = words
 	}
-	return gone, len(passages) > 0 || len(gone) > 0, w.err
+	return gone, more, err
 }
 
-// A size is what a passage takes.
+// A size is the size of a passage.
 type size struct {
 	n, size int64
 	seq     uint64
 }
 
 func (w *writing) passages(statement string, args ...any) (list []size) {
-	if w.err != nil {
-		return nil
-	}
-	rows, err := w.tx.QueryContext(w.ctx, statement, args...)
-	if err != nil {
-		w.err = err
-		return nil
-	}
-	defer rows.Close()
-	for rows.Next() {
+	w.query(func(row *sql.Rows) error {
 		var s size
-		if w.err = rows.Scan(&s.n, &s.size, &s.seq); w.err != nil {
-			return nil
-		}
+		err := row.Scan(&s.n, &s.size, &s.seq)
 		list = append(list, s)
-	}
-	w.err = rows.Err()
-	return list
-}
-
-// sessions returns those of which the hub has nothing more.
-func (w *writing) sessions(first uint64) map[string]int64 {
-	if w.err != nil {
-		return nil
-	}
-	rows, err := w.tx.QueryContext(w.ctx, "SELECT key, n FROM session WHERE last > 0 AND last < ? LIMIT ?", int64(first), trimStep)
-	if err != nil {
-		w.err = err
-		return nil
-	}
-	defer rows.Close()
-	list := map[string]int64{}
-	for rows.Next() {
-		var key string
-		var n int64
-		if w.err = rows.Scan(&key, &n); w.err != nil {
-			return nil
-		}
-		list[key] = n
-	}
-	w.err = rows.Err()
+		return err
+	}, statement, args...)
 	return list
 }

@@ -19,10 +19,10 @@ import (
 	"github.com/wirectl/wirectl/session/calls"
 )
 
-// A reading reads a session segment by segment, and gathers what is to be found of it.
+// A reading reads a session segment by segment, and collects what can be found.
 type reading struct {
 	joint    hub.Assembler
-	section  []byte // of the segment at hand, as far as it is to be read
+	section  []byte // the rest of the current segment
 	next     func() (struct{}, bool)
 	stop     func()
 	trackers track.Trackers
@@ -30,20 +30,20 @@ type reading struct {
 	log      calls.Log
 	watch    Watch
 	session  spans.Session
-	spans    *spans.Follower // nil if there are none
-	watched  bool            // what is read now is seen
-	before   int64           // the number of the last segment that is in the index already
-	last     uint64          // message of the stream
+	spans    *spans.Follower // nil if no spans are sent
+	watched  bool            // watch counts what is read now
+	before   int64           // the number of the last segment that was in the index
+	last     uint64          // the number of the last message
 	ended    bool
 
-	// What was gathered since it was last written down.
+	// What was read since the last Commit.
 	changed                   bool
 	facts                     map[fact]int64
 	calls, failures, findings int64
 	passages                  []*passage
 }
 
-// A fact is something of a session that can be looked for.
+// A fact is something that sessions can be found by.
 type fact struct{ what, value string }
 
 // What facts are about.
@@ -57,7 +57,7 @@ const (
 )
 
 const (
-	// maxFacts bounds the facts that are gathered at a time, and maxValue the bytes of one.
+	// maxFacts bounds the facts between two commits, and maxValue the bytes of one.
 	maxFacts = 4096
 	maxValue = 256
 )
@@ -69,7 +69,8 @@ func newReading(w Watch, key string) *reading {
 	return r
 }
 
-// addWhole reads a segment. If some before it are missing, what is open may have ended there.
+// addWhole reads a segment. If segments before it are missing, open calls may have ended
+// there.
 func (r *reading) addWhole(w *hub.Whole) {
 	r.changed = true
 	section, err := w.Section()
@@ -81,7 +82,7 @@ func (r *reading) addWhole(w *hub.Whole) {
 		r.follower = track.NewFollower(&r.trackers, decode.Input{Capture: nobody{}}, decode.Config{})
 	}
 	if r.watched && r.spans == nil && r.watch.Spans != nil {
-		r.session.Identity = strconv.FormatUint(r.last, 10) // where it was begun to be read, from where frames are counted
+		r.session.Identity = strconv.FormatUint(r.last, 10) // frames are counted from this message on
 		r.spans = spans.NewFollower(r.watch.Spans, r.session, decode.Input{Capture: nobody{}}, decode.Config{})
 		if !fresh {
 			r.spans.Lose()
@@ -97,7 +98,7 @@ func (r *reading) addWhole(w *hub.Whole) {
 	}
 }
 
-// size is how many bytes of words were gathered.
+// size returns how many bytes of words were read.
 func (r *reading) size() (size int) {
 	for _, p := range r.passages {
 		size += p.size
@@ -105,14 +106,14 @@ func (r *reading) size() (size int) {
 	return size
 }
 
-// written forgets what was written down.
+// written forgets what was written.
 func (r *reading) written() {
 	r.changed = false
 	clear(r.facts)
 	r.calls, r.failures, r.findings, r.passages = 0, 0, 0, nil
 }
 
-// nobody is a capture as far as followers want to know.
+// nobody is a capture without records; followers need one.
 type nobody struct{ capture.Reader }
 
 // run reads the session, and yields where it needs the next segment.
@@ -120,7 +121,7 @@ func (r *reading) run(yield func(struct{}) bool) {
 	src := sections{r, yield}
 	in, err := pcapng.NewReader(src, 0)
 	if err != nil {
-		for yield(struct{}{}) { // what is not a capture has nothing to be found
+		for yield(struct{}{}) { // it is not a capture
 			r.section = nil
 		}
 		return
@@ -130,17 +131,17 @@ func (r *reading) run(yield func(struct{}) bool) {
 		r.log.First = it.First
 		r.read(it)
 		if r.spans != nil {
-			dst, _ = r.spans.View(dst, it) // which shows nothing
+			dst, _ = r.spans.View(dst, it) // it appends nothing
 		}
 		return r.follower.View(dst, it)
 	}
 	_, err = decode.Run(context.Background(), decode.Input{Capture: in}, io.Discard, cfg, func() decode.View { return view })
-	for err != nil && yield(struct{}{}) { // nor has what follows
+	for err != nil && yield(struct{}{}) { // the rest cannot be read either
 		r.section = nil
 	}
 }
 
-// sections are the segments, one after the other.
+// sections reads the segments one after another.
 type sections struct {
 	*reading
 	yield func(struct{}) bool
@@ -177,7 +178,7 @@ func (r *reading) lose() {
 	r.follower.Lose()
 }
 
-// end ends the session: what is open is unanswered.
+// end ends the session: open calls have no answer.
 func (r *reading) end() {
 	r.close()
 	if r.follower != nil {
@@ -190,7 +191,7 @@ func (r *reading) end() {
 	r.ended = true
 }
 
-// close ends reading before the end of the session, and may be called again.
+// close stops reading. It may be called again.
 func (r *reading) close() {
 	if r.stop != nil {
 		r.stop()
@@ -200,7 +201,7 @@ func (r *reading) close() {
 	}
 }
 
-// read notes the words of a frame.
+// read adds the words of a frame.
 func (r *reading) read(it *decode.Item) {
 	r.addValue(protocolFact, it.Protocol.Name())
 	var p *passage
@@ -222,7 +223,7 @@ func (r *reading) read(it *decode.Item) {
 	}
 }
 
-// addValue notes a fact.
+// addValue adds a fact.
 func (r *reading) addValue(what, value string) {
 	if value == "" {
 		return
@@ -233,13 +234,13 @@ func (r *reading) addValue(what, value string) {
 	}
 }
 
-// called notes a call that is over.
+// called adds a call that has ended.
 func (r *reading) called(c *calls.Call) {
 	r.calls++
 	r.addValue(requestFact, c.Kind)
 	name := toolFact
 	if c.Model != "" || c.Protocol == rlm.Protocol.Name() {
-		name = modelFact // as it was asked for
+		name = modelFact // the model that was requested
 	}
 	r.addValue(name, c.Name)
 	if c.Model != c.Name {
@@ -254,7 +255,7 @@ func (r *reading) called(c *calls.Call) {
 	}
 }
 
-// Changed, Asked and Found are those of [session.Watcher].
+// Changed, Asked and Found implement [session.Watcher].
 func (r *reading) Changed(e *session.Exchange, seq int64) { r.log.Changed(e, seq) }
 
 func (r *reading) Asked(c *session.Cancel) { r.log.Asked(c) }

@@ -11,17 +11,16 @@ import (
 	"github.com/wirectl/wirectl/session/calls"
 )
 
-// A Watch sees what is read for an index: it counts, and sends spans. The zero Watch does
-// nothing.
+// A Watch counts what is read for an index, and sends spans. The zero Watch does nothing.
 type Watch struct {
-	// Spans is where spans are sent; nil is nowhere.
+	// Spans sends spans; if it is nil, none are sent.
 	Spans *otlp.Exporter
 
 	calls, tokens, findings *prometheus.CounterVec
 	durations               *prometheus.HistogramVec
 }
 
-// NewWatch returns one that counts what r then has.
+// NewWatch returns a Watch that registers its metrics with r.
 func NewWatch(r prometheus.Registerer, to *otlp.Exporter) Watch {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
@@ -40,7 +39,7 @@ func NewWatch(r prometheus.Registerer, to *otlp.Exporter) Watch {
 	return w
 }
 
-// called counts a call that is over.
+// called counts a call that has ended.
 func (w *Watch) called(c *calls.Call) {
 	if w.calls == nil {
 		return
@@ -59,7 +58,8 @@ func (w *Watch) found(f session.Finding) {
 	}
 }
 
-// sessionOf says what spans are of: the key has the organisation, host, kind and id.
+// sessionOf returns the session for spans. The key consists of organisation, host, kind and
+// id.
 func sessionOf(key string) (s spans.Session) {
 	words := strings.SplitN(key, ".", 4)
 	s.Name = "hub:" + words[len(words)-1]

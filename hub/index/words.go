@@ -2,12 +2,14 @@ package index
 
 import (
 	"bytes"
+	"iter"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 )
 
-// maxWord is the longest word that is kept, in bytes; of a longer one this is the beginning.
+// maxWord is how many bytes of a word are kept.
 const maxWord = 64
 
 // A passage is a part of a session, as the set of its words.
@@ -19,7 +21,7 @@ type passage struct {
 	plain []byte // scratch
 }
 
-// passageSize is how much text a passage has at most, unless a frame is longer.
+// passageSize is how much text a passage has before the next one begins.
 const passageSize = 64 << 10
 
 // addText adds the words of a text.
@@ -48,7 +50,7 @@ func (p *passage) String() string {
 }
 
 // words yields the words of a text in lower case. Each is valid until the next.
-func words(text []byte) func(yield func([]byte) bool) {
+func words(text []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		var room [maxWord + utf8.UTFMax]byte
 		word := room[:0]
@@ -80,7 +82,7 @@ func words(text []byte) func(yield func([]byte) bool) {
 	}
 }
 
-// classOf reports whether a character is part of a word, and whether it is one by itself,
+// classOf reports whether a character is part of a word, and whether it is a whole word,
 // because its script has no spaces.
 func classOf(r rune) (part, whole bool) {
 	switch {
@@ -94,8 +96,7 @@ func classOf(r rune) (part, whole bool) {
 	return unicode.In(r, unicode.L, unicode.N, unicode.M), false
 }
 
-// unescaped returns a text of JSON without the escapes in its strings. It borrows from text
-// or dst.
+// unescaped returns JSON without the escapes in its strings. The result aliases text or dst.
 func unescaped(dst, text []byte) []byte {
 	if bytes.IndexByte(text, '\\') < 0 {
 		return text
@@ -109,32 +110,15 @@ func unescaped(dst, text []byte) []byte {
 		}
 		i++
 		if text[i] != 'u' {
-			dst = append(dst, ' ') // a quote, a line break or the like, none of which is in a word
+			dst = append(dst, ' ') // such as a quote or a line break, which ends a word
 			continue
 		}
-		if r, ok := hex4(text[i+1:]); ok {
-			dst = utf8.AppendRune(dst, r)
-			i += 4
+		if len(text) > i+4 {
+			if r, err := strconv.ParseUint(string(text[i+1:i+5]), 16, 32); err == nil {
+				dst = utf8.AppendRune(dst, rune(r)) // half of a pair is not part of a word
+				i += 4
+			}
 		}
 	}
 	return dst
-}
-
-// hex4 reads four hexadecimal digits. Halves of pairs are no letters of any word.
-func hex4(text []byte) (r rune, ok bool) {
-	if len(text) < 4 {
-		return 0, false
-	}
-	for _, c := range text[:4] {
-		switch {
-		case c >= '0' && c <= '9':
-			c -= '0'
-		case c|0x20 >= 'a' && c|0x20 <= 'f':
-			c = c | 0x20 - 'a' + 10
-		default:
-			return 0, false
-		}
-		r = r<<4 | rune(c)
-	}
-	return r, true
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/wirectl/wirectl/hub/index"
 )
 
-// An indexer fills the index of a hub with what the hub stores, and answers from it.
+// An indexer fills the index of a hub with what the hub stores, and answers searches.
 type indexer struct {
 	conn      *hub.Conn
 	segments  jetstream.Stream
@@ -34,17 +34,17 @@ type indexer struct {
 	ctx     context.Context
 	stop    context.CancelFunc
 	running sync.WaitGroup
-	wake    chan chan struct{} // closes what it gets once all is read that was there before
+	wake    chan chan struct{} // of channels to be closed once everything was read
 }
 
 const (
-	// lookEvery is how often an index that has everything looks for more.
+	// lookEvery is how often a complete index looks for more.
 	lookEvery = 250 * time.Millisecond
-	// trimEvery is how often what has gone from the hub is removed from the index.
+	// trimEvery is how often the index is trimmed.
 	trimEvery = 10 * time.Second
-	// catchTime is how long a query waits for the index to have everything.
+	// catchTime is how long a search waits until the index is complete.
 	catchTime = 2 * time.Second
-	// againTime is after what time a trouble is tried again.
+	// againTime is the time between two tries after an error.
 	againTime = time.Second
 )
 
@@ -65,7 +65,7 @@ func (h *Hub) startIndex(ctx context.Context, js jetstream.JetStream) (*indexer,
 		identity = append(identity, stream.CachedInfo().Created.UTC().Format(time.RFC3339Nano))
 	}
 	name := "index.db"
-	if h.server == nil { // a folder may have the indexes of several
+	if h.server == nil { // the folder may have indexes of several servers
 		sum := sha256.Sum256([]byte(h.address))
 		name = "index-" + hex.EncodeToString(sum[:6]) + ".db"
 	}
@@ -77,14 +77,14 @@ func (h *Hub) startIndex(ctx context.Context, js jetstream.JetStream) (*indexer,
 		return nil, err
 	}
 	x.index.Watch = index.NewWatch(h.registry, h.spans)
-	if x.index.Position().Segments == 0 { // it is made of what was seen before
+	if x.index.Position().Segments == 0 { // it is rebuilt from sessions that were counted before
 		x.index.From = x.segments.CachedInfo().State.LastSeq + 1
 	}
 	x.ctx, x.stop = context.WithCancel(context.Background())
 	requests := make(chan *nats.Msg, 64)
-	// Where several hubs serve a cluster, one of them answers.
+	// If several hubs serve a cluster, one of them answers.
 	if x.asked, err = h.conn.NATS().ChanQueueSubscribe(hub.Find+"*", "wirectl", requests); err == nil {
-		err = h.conn.NATS().Flush() // who is told where the hub is may ask at once
+		err = h.conn.NATS().Flush() // users of the hub may search at once
 	}
 	if err != nil {
 		return nil, errors.Join(err, x.index.Close())
@@ -97,7 +97,7 @@ func (h *Hub) startIndex(ctx context.Context, js jetstream.JetStream) (*indexer,
 // close ends the index.
 func (x *indexer) close() error {
 	x.stop()
-	_ = x.asked.Unsubscribe() // it fails if the connection has gone
+	_ = x.asked.Unsubscribe() // it fails if the connection is closed
 	x.running.Wait()
 	return x.index.Close()
 }
@@ -122,7 +122,7 @@ func (x *indexer) fill() {
 				x.warn(fmt.Sprintf("the index does not grow: %v", err))
 			}
 			told, rest = true, againTime
-		case more: // half of a processor at most: senders come first
+		case more: // use at most half of a processor: senders come first
 			told, rest = false, time.Since(began)
 		default:
 			told = false
@@ -140,7 +140,7 @@ func (x *indexer) fill() {
 	}
 }
 
-// read reads some of what is new, and reports whether there may be more.
+// read reads new messages, and reports whether there may be more.
 func (x *indexer) read() (more bool, err error) {
 	stream, subjects := hub.Bucket(hub.Summaries)
 	at := x.index.Position()
@@ -162,13 +162,14 @@ func (x *indexer) read() (more bool, err error) {
 	return true, x.index.Commit(x.ctx)
 }
 
-// sequence is the number of a message that was read, which Messages has checked.
+// sequence returns the number of a message, which Messages has checked.
 func sequence(m *nats.Msg) uint64 {
 	n, _ := strconv.ParseUint(m.Header.Get("Nats-Sequence"), 10, 64)
 	return n
 }
 
-// trim removes what the hub no longer has, from the index and from the list of sessions.
+// trim removes what the hub does not have any more from the index, and from the list of
+// sessions.
 func (x *indexer) trim() (more bool, err error) {
 	info, err := x.segments.Info(x.ctx)
 	if err != nil {
@@ -187,7 +188,7 @@ func (x *indexer) trim() (more bool, err error) {
 	return more, nil
 }
 
-// answerFinds answers who asks.
+// answerFinds answers searches.
 func (x *indexer) answerFinds(requests <-chan *nats.Msg) {
 	for {
 		select {
@@ -199,7 +200,7 @@ func (x *indexer) answerFinds(requests <-chan *nats.Msg) {
 	}
 }
 
-// pageSize is how many sessions a message of an answer has.
+// pageSize is how many sessions fit into a message of an answer.
 const pageSize = 100
 
 func (x *indexer) answerOne(m *nats.Msg) {
@@ -226,7 +227,7 @@ func (x *indexer) answerOne(m *nats.Msg) {
 	if err != nil {
 		last.Header.Set(hub.HeaderError, strings.ReplaceAll(err.Error(), "\n", " "))
 	}
-	_ = m.RespondMsg(last) // who asked has gone
+	_ = m.RespondMsg(last) // it fails if the user has gone
 }
 
 func (x *indexer) find(m *nats.Msg, each func(hub.Info) error) (behind uint64, err error) {
@@ -250,7 +251,7 @@ func (x *indexer) find(m *nats.Msg, each func(hub.Info) error) (behind uint64, e
 	})
 }
 
-// catchUp waits until the index has what the hub has now, though not long. It returns how
+// catchUp waits, though not long, until the index has what the hub has now. It returns how
 // many messages are missing.
 func (x *indexer) catchUp() (behind uint64, err error) {
 	ctx, cancel := context.WithTimeout(x.ctx, catchTime)

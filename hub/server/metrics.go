@@ -10,22 +10,22 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// lastSpans is how long the last spans may take.
+// lastSpans is how long sending the last spans may take.
 const lastSpans = 2 * time.Second
 
-// newRegistry returns what has the metrics of a hub.
+// newRegistry returns a registry with the metrics of the hub.
 func (h *Hub) newRegistry() *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), gauges{h})
 	return r
 }
 
-// Metrics serves what the hub counts, as Prometheus has it. No session is named there.
+// Metrics serves the metrics of the hub for Prometheus. They name no sessions.
 func (h *Hub) Metrics() http.Handler {
 	return promhttp.HandlerFor(h.registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: 4})
 }
 
-// gauges are asked for when metrics are.
+// gauges collects metrics when they are requested.
 type gauges struct{ hub *Hub }
 
 var (
@@ -38,13 +38,13 @@ var (
 	clientsDesc  = prometheus.NewDesc("wirectl_hub_connections", "Connections of the embedded server.", nil, nil)
 )
 
-// Describe makes it a [prometheus.Collector], of metrics that are described when collected.
+// Describe implements [prometheus.Collector]: the metrics are described when collected.
 func (gauges) Describe(chan<- *prometheus.Desc) {}
 
-// askTime is how long the server may take to tell.
+// askTime is how long collecting may take.
 const askTime = 5 * time.Second
 
-// Collect asks for what there is now. What is not known is left out.
+// Collect implements [prometheus.Collector]. It leaves out what is not known.
 func (g gauges) Collect(to chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), askTime)
 	defer cancel()

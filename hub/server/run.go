@@ -17,11 +17,10 @@ import (
 	"github.com/wirectl/wirectl/hub"
 )
 
-// EndTime is how long a hub may take to end.
+// EndTime is how long a hub may take to stop.
 const EndTime = 10 * time.Second
 
-// Run runs a hub until ctx ends, and writes where it is and what to do on other
-// machines.
+// Run runs a hub until ctx ends. It writes the address, and what to do on other machines.
 func Run(ctx context.Context, o Options, out io.Writer) error {
 	h, err := Start(ctx, o)
 	if err != nil {
@@ -38,11 +37,11 @@ func Run(ctx context.Context, o Options, out io.Writer) error {
 	return errors.Join(g.Wait(), h.Close())
 }
 
-// healthTime is how often the server is asked whether it can write.
+// healthTime is how often the server is asked whether it can store messages.
 const healthTime = time.Second
 
-// watch waits until ctx ends, or the server stores nothing any more. It does not do so
-// again by itself.
+// watch waits until ctx ends or the server stores nothing any more, from which it does not
+// recover by itself.
 func (h *Hub) watch(ctx context.Context) error {
 	tick := time.NewTicker(healthTime)
 	defer tick.Stop()
@@ -61,7 +60,7 @@ func (h *Hub) watch(ctx context.Context) error {
 	}
 }
 
-// pasted is the address of the hub as other machines are to know it.
+// pasted returns the address of the hub for other machines.
 func (h *Hub) pasted() string {
 	if h.server == nil {
 		return h.options.NATS

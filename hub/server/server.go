@@ -1,5 +1,5 @@
-// Package server is the hub: it runs a NATS server in this process, or creates the
-// streams on an existing one, and issues the tokens that grant rights.
+// Package server runs a hub: it runs a NATS server in this process, or creates the streams
+// on an existing server. It also makes the tokens that grant rights.
 package server
 
 import (
@@ -28,32 +28,34 @@ import (
 
 // Options say where a hub is and what it keeps.
 type Options struct {
-	// NATS is the address of an existing server, and Creds its file of credentials; "" starts one here.
+	// NATS is the address of an existing server, and Creds the file of credentials for it; if
+	// NATS is "", a server is started.
 	NATS, Creds string
 	// Dir is the folder of the user's state for the hub.
 	Dir string
-	// Listen is HOST:PORT. Beyond loopback it needs TLSCert and TLSKey, which are files,
-	// and every client a token.
+	// Listen is HOST:PORT. Beyond loopback, it needs the files TLSCert and TLSKey, and every
+	// client needs a token.
 	Listen          string
 	TLSCert, TLSKey string
-	MaxBytes        int64 // of all sessions; the oldest go first
+	MaxBytes        int64 // of all sessions; the oldest are removed first
 	MaxAge          time.Duration
-	Reindex         bool // make the index again
-	// OTLP is the URL of an OpenTelemetry collector, which gets spans; "" is none.
+	Reindex         bool // rebuild the index
+	// OTLP is the URL of an OpenTelemetry collector that gets spans; if it is "", none does.
 	OTLP   string
 	Getenv func(string) string
 	Warn   func(string)
-	// Page serves a page of what the hub has, and its metrics, until ctx ends; nil is none.
+	// Page serves a page with the sessions of the hub, and its metrics, until ctx ends; if it
+	// is nil, there is no page.
 	Page func(ctx context.Context, conn *hub.Conn, metrics http.Handler) error
 }
 
-// A Hub is a hub that runs.
+// A Hub is a running hub.
 type Hub struct {
 	options Options
-	server  *nserver.Server // nil if it is another's
+	server  *nserver.Server // nil if the hub uses an existing server
 	conn    *hub.Conn
-	address string // of a server that is another's
-	open    bool   // everybody who reaches it may do everything
+	address string // of the existing server
+	open    bool   // every client may do everything
 	lock    *os.File
 	index   *indexer // nil if there is none
 
@@ -61,7 +63,7 @@ type Hub struct {
 	spans    *otlp.Exporter // nil if there is no collector
 }
 
-// Start starts a server, or prepares the one that is there.
+// Start starts a server, or prepares an existing one.
 func Start(ctx context.Context, o Options) (_ *Hub, err error) {
 	h := &Hub{options: o}
 	h.registry = h.newRegistry()
@@ -84,7 +86,7 @@ func Start(ctx context.Context, o Options) (_ *Hub, err error) {
 	return h, nil
 }
 
-// join connects to the server that is there.
+// join connects to the existing server.
 func (h *Hub) join() error {
 	a, err := hub.ParseAddress(h.options.NATS)
 	if err != nil {
@@ -98,13 +100,13 @@ func (h *Hub) join() error {
 	return err
 }
 
-// readyTime is how long the server may take to read what it has stored.
+// readyTime is how long the server may take to start.
 const (
 	readyTime = 60 * time.Second
 	lookTime  = 100 * time.Millisecond
 )
 
-// own marks the folder as that of this hub.
+// own locks the folder for this hub.
 func (h *Hub) own() (err error) {
 	if h.lock, err = os.OpenFile(filepath.Join(h.options.Dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 		return err
@@ -211,19 +213,19 @@ func (h *Hub) serverOptions() (*nserver.Options, error) {
 }
 
 const (
-	// room is what the buckets may take.
+	// room is the size of the buckets.
 	room = 256 << 20
-	// syncInterval is what a failure of power may cost.
+	// syncInterval bounds what a power failure may cost.
 	syncInterval = 5 * time.Second
 )
 
-// isLoopback reports whether only this machine reaches a host.
+// isLoopback reports whether only this machine can reach a host.
 func isLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// prepare makes the stream and the buckets, or gives them the bounds of the options.
+// prepare creates the stream and the buckets, or updates their limits.
 func (h *Hub) prepare(ctx context.Context) error {
 	js, err := jetstream.New(h.conn.NATS())
 	if err != nil {
@@ -238,17 +240,17 @@ func (h *Hub) prepare(ctx context.Context) error {
 			return fmt.Errorf("the stream %s: %w", cfg.Name, err)
 		}
 	}
-	if h.index, err = h.startIndex(ctx, js); err != nil { // a hub stores without it
+	if h.index, err = h.startIndex(ctx, js); err != nil { // a hub works without it
 		h.options.Warn(fmt.Sprintf("there is no index: %v", err))
 	}
 	return nil
 }
 
-// codeNoPeers is the error of a cluster that has too few servers for the copies.
+// codeNoPeers is the error code of a cluster with too few servers for the replicas.
 const codeNoPeers = 10005
 
-// prepareStream makes a stream, or gives it other bounds. The copies of one that is there
-// stay as many as they are.
+// prepareStream creates a stream, or updates its limits. An existing stream keeps its number
+// of replicas.
 func (h *Hub) prepareStream(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamConfig) error {
 	there, err := js.Stream(ctx, cfg.Name)
 	switch {
@@ -268,33 +270,22 @@ func (h *Hub) prepareStream(ctx context.Context, js jetstream.JetStream, cfg jet
 	return err
 }
 
-// streams are what a hub consists of. Nobody may replace what is stored there by
-// a message, which is what Rollup would allow.
+// streams returns the streams of a hub. They do not allow Rollup, by which a message could
+// replace what is stored.
 func (h *Hub) streams(replicas int) []jetstream.StreamConfig {
-	list := []jetstream.StreamConfig{{
-		Name: hub.Stream, Description: "Sessions that wirectl sends, in segments", Subjects: []string{hub.Segments + ">"},
-		Storage: jetstream.FileStorage, Replicas: replicas, AllowDirect: true,
-		Discard: jetstream.DiscardOld, MaxBytes: h.options.MaxBytes, MaxAge: h.options.MaxAge,
-	}}
-	list = append(list, hub.SharedStream(replicas))
-	for _, bucket := range []struct {
-		name, about string
-		age         time.Duration
-	}{
-		{hub.Presence, "Sessions that are being sent", hub.PresenceTime},
-		{hub.Summaries, "What the sessions are", h.options.MaxAge},
-	} {
-		stream, subjects := hub.Bucket(bucket.name)
-		list = append(list, jetstream.StreamConfig{
-			Name: stream, Description: bucket.about, Subjects: []string{subjects + ">"},
+	return []jetstream.StreamConfig{
+		{
+			Name: hub.Stream, Description: "Sessions that wirectl sends, in segments", Subjects: []string{hub.Segments + ">"},
 			Storage: jetstream.FileStorage, Replicas: replicas, AllowDirect: true,
-			Discard: jetstream.DiscardNew, MaxMsgsPerSubject: 1, MaxAge: bucket.age, MaxBytes: room / 2,
-		})
+			Discard: jetstream.DiscardOld, MaxBytes: h.options.MaxBytes, MaxAge: h.options.MaxAge,
+		},
+		hub.SharedStream(replicas),
+		hub.BucketStream(hub.Presence, "Sessions that are being sent", replicas, hub.PresenceTime, room/2),
+		hub.BucketStream(hub.Summaries, "What the sessions are", replicas, h.options.MaxAge, room/2),
 	}
-	return list
 }
 
-// URL is where the hub is reached.
+// URL returns the URL of the hub.
 func (h *Hub) URL() string {
 	if h.server == nil {
 		return h.address
@@ -302,13 +293,13 @@ func (h *Hub) URL() string {
 	return h.server.ClientURL()
 }
 
-// Open reports whether everybody who reaches the hub may do everything.
+// Open reports whether every client may do everything.
 func (h *Hub) Open() bool { return h.server != nil && h.open }
 
-// Conn is the hub's own connection.
+// Conn returns the hub's own connection.
 func (h *Hub) Conn() *hub.Conn { return h.conn }
 
-// Close ends the server, if it is ours. It may be called again.
+// Close stops the hub, and the server that it has started. It may be called again.
 func (h *Hub) Close() error {
 	var err error
 	if h.index != nil {
@@ -338,7 +329,7 @@ func (h *Hub) Close() error {
 	return errors.Join(err, lock.Close())
 }
 
-// logger tells what the server complains about, and keeps why it does not start.
+// A logger passes on the warnings of the server, and keeps why it does not start.
 type logger struct {
 	warn  func(string)
 	fatal chan error

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -27,17 +26,17 @@ type Right string
 
 // The rights.
 const (
-	Publish Right = "publish" // send sessions, and see none
-	View    Right = "view"    // see sessions, and send none
-	Control Right = "control" // see sessions, and command who sends them
-	Broker  Right = "broker"  // share limits with other brokers, and ask workers
+	Publish Right = "publish" // send sessions, but not view them
+	View    Right = "view"    // view sessions, but not send them
+	Control Right = "control" // view sessions, and give commands to their senders
+	Broker  Right = "broker"  // share limits with other brokers, and use workers
 	Worker  Right = "worker"  // work for brokers
 )
 
 // Rights lists every right.
 var Rights = []Right{Publish, View, Control, Broker, Worker}
 
-// A token is what a hub knows of one: the secret is with its owner alone.
+// A token is what the hub stores of a token. Only its owner has the secret.
 type token struct {
 	Name  string `json:"name"`
 	Key   string `json:"key"` // public
@@ -46,8 +45,8 @@ type token struct {
 
 func tokensFile(dir string) string { return filepath.Join(dir, "tokens.json") }
 
-// NewToken makes a token for the hub whose folder that is, in the place of one that has
-// the same name. It returns its credentials, which a file for ?creds= is to hold.
+// NewToken makes a token for the hub with that folder. It replaces a token of the same name.
+// It returns the credentials, for a file that ?creds= names.
 func NewToken(dir, name string, right Right) ([]byte, error) {
 	if name != hub.Word(name) {
 		return nil, fmt.Errorf("invalid name of a token %q: want letters, digits, - and _", name)
@@ -92,16 +91,7 @@ func NewToken(dir, name string, right Right) ([]byte, error) {
 	return fmt.Appendf(nil, "# wirectl hub token %s --%s\n%s\n", name, right, seed), nil
 }
 
-// PrintToken makes a token and writes its credentials.
-func PrintToken(w io.Writer, dir, name string, right Right) error {
-	creds, err := NewToken(dir, name, right)
-	if err == nil {
-		_, err = w.Write(creds)
-	}
-	return err
-}
-
-// readTokens reads the tokens of a hub; none if there is no file.
+// readTokens reads the tokens of a hub. Without a file, there are none.
 func readTokens(file string) (list []token, err error) {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -116,17 +106,17 @@ func readTokens(file string) (list []token, err error) {
 	return list, nil
 }
 
-// An authority decides who may do what. It reads the tokens each time somebody comes,
-// so that a new one is good at once.
+// An authority decides who may do what. It reads the tokens for each client, so that a new
+// token can be used at once.
 type authority struct {
 	file string
-	open bool   // everybody may do everything
+	open bool   // every client may do everything
 	own  string // the public key of the hub itself
-	// accounts are those of the rights; nil until they are ready.
+	// accounts are the accounts of the rights; nil until they are ready.
 	accounts atomic.Pointer[map[Right]*nserver.Account]
 }
 
-// Check is called by the server for each client.
+// Check implements [nserver.Authentication].
 func (a *authority) Check(c nserver.ClientAuthentication) bool {
 	key := c.GetOpts().Nkey
 	if key == "" {
@@ -161,8 +151,8 @@ func (a *authority) Check(c nserver.ClientAuthentication) bool {
 	return false
 }
 
-// permissions are those of a client with the token. What sends does so as the host of the
-// token's name: nobody else's sessions are in its reach.
+// permissions returns the permissions of a client with the token. A sender sends as a host
+// with the name of the token, and cannot reach the sessions of other hosts.
 func (t *token) permissions() *nserver.Permissions {
 	p := &nserver.Permissions{
 		Publish:   &nserver.SubjectPermission{Allow: subjects()[t.Right]},
@@ -172,7 +162,7 @@ func (t *token) permissions() *nserver.Permissions {
 	case Broker:
 		p.Publish.Allow = append(p.Publish.Allow, hub.Work+">")
 		p.Subscribe.Allow = append(p.Subscribe.Allow, hub.Work+"*.here")
-	case Worker: // which gets its own calls alone, and answers them
+	case Worker: // gets only its own calls, and answers them
 		p.Publish.Allow = []string{hub.Work + "*.here"}
 		p.Subscribe.Allow = append(p.Subscribe.Allow, hub.Work+"*.who", hub.Work+"*.take.*", hub.Work+"*.call."+t.Name+".>")
 		p.Response = &nserver.ResponsePermission{MaxMsgs: -1, Expires: workTime}
@@ -188,8 +178,8 @@ func (t *token) permissions() *nserver.Permissions {
 	return p
 }
 
-// subjects are those that the rights need. Consumers are not among them: they can have
-// messages delivered to any subject.
+// subjects returns the subjects that each right needs. None creates a consumer, which could
+// have messages delivered to any subject.
 func subjects() map[Right][]string {
 	get := "$JS.API.DIRECT.GET."
 	publish, view := []string{hub.Segments + ">"}, []string{get + hub.Stream, hub.Find + "*"}
@@ -202,21 +192,21 @@ func subjects() map[Right][]string {
 	return map[Right][]string{Broker: {get + shared, sharedKeys + ">"}, Worker: nil, Publish: publish, View: view, Control: append(slices.Clone(view), hub.Commands+">")}
 }
 
-// workTime is how long a worker may answer without a further word of its broker.
+// workTime is how long a worker may answer after the last message of its broker.
 const workTime = time.Minute
 
 // answerTime is how long an answer to a viewer may take.
 const answerTime = 10 * time.Second
 
-// admit makes an account for each right, which reaches nothing but its subjects in that
-// of the hub. The server checks no permissions for where answers go: without accounts, a
-// viewer could have what it asks for published as a segment, and a publisher could have
-// its receipts taken for commands.
+// admit makes an account for each right, which reaches only its subjects in the account of
+// the hub. The server does not check permissions for the subject of an answer: without
+// accounts, a viewer could have an answer published as a segment, and a publisher could
+// have an acknowledgement delivered as a command.
 func (a *authority) admit(s *nserver.Server) error {
 	accounts := map[Right]*nserver.Account{}
 	for right, list := range subjects() {
 		if right == Worker {
-			continue // it has that of brokers
+			continue // it uses the account of brokers
 		}
 		account, err := s.RegisterAccount(string(right))
 		if err != nil {
@@ -224,7 +214,7 @@ func (a *authority) admit(s *nserver.Server) error {
 		}
 		for _, subject := range list {
 			if strings.HasPrefix(subject, hub.Commands) {
-				continue // who sends serves it
+				continue // senders serve it
 			}
 			answers := nserver.Singleton
 			if strings.HasPrefix(subject, "$JS.") || strings.HasPrefix(subject, hub.Find) {

@@ -13,23 +13,24 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/wirectl/wirectl/hub"
+	"github.com/wirectl/wirectl/internal/wait"
 )
 
-// A bucket is the entries that brokers share. It needs no consumer, which could have
-// messages delivered to any subject, and so takes few rights.
+// A bucket has the entries that brokers share. It needs few rights, because it uses no
+// consumer, which could have messages delivered to any subject.
 type bucket struct{ *hub.Conn }
 
-// encode makes a word of a subject of any text, and another of each.
+// encode turns any text into a word of a subject. Different texts become different words.
 func encode(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
 
-// An entry is a value, and the number by which it is replaced; 0 is of none.
+// An entry is a value, and the number by which it can be replaced; 0 if there is no entry.
 type entry struct {
 	value  []byte
 	number uint64
 	stored time.Time
 }
 
-// get returns an entry. The value is nil if there is none.
+// get returns an entry. If there is none, the value is nil.
 func (b bucket) get(ctx context.Context, key string) (e entry, found bool, err error) {
 	stream, subjects := hub.Bucket(hub.Shared)
 	body, err := json.Marshal(map[string]string{"last_by_subj": subjects + key})
@@ -55,13 +56,13 @@ func (b bucket) get(ctx context.Context, key string) (e entry, found bool, err e
 	return e, err == nil, err
 }
 
-// errRaced says that somebody else replaced an entry first.
+// errRaced says that another broker has replaced an entry first.
 var errRaced = errors.New("another broker was faster")
 
-// codeRaced is the server's error for a number that is no longer the last.
+// codeRaced is the server's error code for a number that is not the last any more.
 const codeRaced = 10071
 
-// put replaces the entry that has the number; without one it replaces any.
+// put replaces the entry that has the number; if number is nil, it replaces any entry.
 func (b bucket) put(ctx context.Context, key string, value []byte, number *uint64) error {
 	_, subjects := hub.Bucket(hub.Shared)
 	m := &nats.Msg{Subject: subjects + key, Data: value, Header: nats.Header{}}
@@ -90,8 +91,8 @@ func (b bucket) put(ctx context.Context, key string, value []byte, number *uint6
 	return fmt.Errorf("the hub stores nothing: %s", ack.Error.Description)
 }
 
-// change replaces the entry of a key by what f makes of it, again while others are faster.
-// If f returns an error, nothing changes.
+// change replaces the entry of a key by what f returns for it, and tries again while other
+// brokers are faster. If f returns an error, nothing changes.
 func (g *Group) change(ctx context.Context, key string, f func(old []byte) ([]byte, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -108,6 +109,6 @@ func (g *Group) change(ctx context.Context, key string, f func(old []byte) ([]by
 		if err := b.put(ctx, key, value, &old.number); !errors.Is(err, errRaced) {
 			return err
 		}
-		pause(ctx, rand.N(2*time.Millisecond))
+		_ = wait.For(ctx, rand.N(2*time.Millisecond))
 	}
 }

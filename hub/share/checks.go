@@ -1,36 +1,35 @@
 package share
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// What comes over the wire is checked as far as packages below rely on it.
+// Messages are checked as far as other packages rely on it.
 
-// maxBody bounds a call, and an answer, in bytes of its message.
+// maxBody bounds a call, and an answer, in bytes.
 const maxBody = 128 << 20
 
 // maxWorkers bounds how many workers a broker remembers.
 const maxWorkers = 10_000
 
-// is reports whether a text is nil, or JSON of a kind.
+// is reports whether text is nil, or JSON of one of the kinds; no kinds are any.
 func is(text []byte, kinds ...jsonscan.Kind) bool {
-	if text == nil {
-		return true
+	return text == nil || jsonscan.Valid(text) == nil && (len(kinds) == 0 || slices.Contains(kinds, jsonscan.KindOf(text)))
+}
+
+// checked reads a message, and checks it.
+func checked(text []byte, v interface{ check() error }) error {
+	if err := json.Unmarshal(text, v); err != nil {
+		return err
 	}
-	if jsonscan.Valid(text) != nil {
-		return false
-	}
-	for _, kind := range kinds {
-		if jsonscan.KindOf(text) == kind {
-			return true
-		}
-	}
-	return len(kinds) == 0
+	return v.check()
 }
 
 func (r *request) check() error {

@@ -13,13 +13,13 @@ import (
 	"github.com/wirectl/wirectl/internal/wait"
 )
 
-// A limiter is a rate that several brokers keep to together. The bucket has one number: the
-// time at which the next call is due if all calls so far came evenly (GCRA). A broker
-// leases a block of calls by moving that time on, and makes them without asking again.
+// A limiter is a rate limit that several brokers share. The bucket has one number: the time
+// at which the next call is due if all calls so far came evenly (GCRA). A broker leases a
+// block of calls by moving that time on, and makes them without asking again.
 type limiter struct {
 	group *Group
 	key   string
-	alone *rate.Limiter // while the hub is lost and calls are to pass
+	alone *rate.Limiter // used while the hub is lost, if calls may pass
 
 	mu       sync.Mutex
 	interval time.Duration // between two calls
@@ -29,14 +29,14 @@ type limiter struct {
 	leased   time.Time     // the block
 	size     int           // of the block
 	waiting  int           // calls without a turn
-	leasing  chan struct{} // closed when the lease under way ends; nil if there is none
+	leasing  chan struct{} // closed when the current lease ends; nil if there is none
 	failed   error         // of the last lease
 }
 
 const (
-	// blockTime is the part of a limit that a block may be: a crash loses no more.
+	// blockTime bounds a block, and so what a crash can lose.
 	blockTime = 50 * time.Millisecond
-	// lapse is how long a block is good, so that no broker saves up calls.
+	// lapse is how long a block can be used, so that no broker saves up calls.
 	lapse = 250 * time.Millisecond
 )
 
@@ -98,8 +98,7 @@ func (l *limiter) turn(ctx context.Context) (time.Time, error) {
 
 var errLost = errors.New("the hub is lost")
 
-// lease gets a block, or waits for the lease that is under way. The mutex is held before
-// and after.
+// lease gets a block, or waits for the current lease. The mutex is held before and after.
 func (l *limiter) lease(ctx context.Context, now time.Time) error {
 	if leasing := l.leasing; leasing != nil {
 		l.mu.Unlock()
@@ -116,7 +115,7 @@ func (l *limiter) lease(ctx context.Context, now time.Time) error {
 	l.leasing = make(chan struct{})
 	n, interval, burst := l.blockSize(now), l.interval, l.burst
 	l.mu.Unlock()
-	// Others wait for it, too: it does not end with the call that asks.
+	// Others wait for it, too, so it does not end with this call.
 	due, err := l.group.leaseCalls(context.WithoutCancel(ctx), l.key, n, interval, burst)
 	l.mu.Lock()
 	if err == nil {
@@ -128,8 +127,8 @@ func (l *limiter) lease(ctx context.Context, now time.Time) error {
 	return err
 }
 
-// blockSize is how many calls to lease: as many as wait, and twice the last block if that
-// was used up at once.
+// blockSize returns how many calls to lease: at least as many as wait, and twice the last
+// block if that was used up at once.
 func (l *limiter) blockSize(now time.Time) int {
 	if l.size *= 2; now.Sub(l.leased) > 2*blockTime {
 		l.size = 1
@@ -138,14 +137,14 @@ func (l *limiter) blockSize(now time.Time) int {
 	return l.size
 }
 
-// leaseCalls moves the time of the next call on by n calls, and returns when the first of
-// these is due.
+// leaseCalls moves the time of the next call on by n calls, and returns when the first is
+// due.
 func (g *Group) leaseCalls(ctx context.Context, key string, n int, interval time.Duration, burst int) (due time.Time, err error) {
 	err = g.change(ctx, key, func(old []byte) ([]byte, error) {
 		due = g.now()
 		if len(old) == 8 {
-			// One that is further ahead than anybody waits was written by a clock that was wrong,
-			// or under a lower limit.
+			// A time that is further ahead than any call waits comes from a wrong clock, or from a
+			// lower limit.
 			if next := time.Unix(0, int64(binary.BigEndian.Uint64(old))); next.After(due) && next.Sub(due) < maxAhead+time.Duration(burst)*interval {
 				due = next
 			}
@@ -158,5 +157,5 @@ func (g *Group) leaseCalls(ctx context.Context, key string, n int, interval time
 	return due, err
 }
 
-// maxAhead is the longest queue that calls wait in.
+// maxAhead is the longest time that a call may wait.
 const maxAhead = time.Hour

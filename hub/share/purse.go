@@ -26,7 +26,7 @@ func (a *amount) add(b amount, sign int64) {
 	a.Cost += float64(sign) * b.Cost
 }
 
-// fits reports whether a is below the most in all that b limits.
+// fits reports whether a is below most in everything that b limits.
 func (a amount) fits(most amount, b *broker.Budget) bool {
 	return (b.Calls == 0 || a.Calls < most.Calls) && (b.Tokens == 0 || a.Tokens < most.Tokens) && (b.Cost == 0 || a.Cost < most.Cost)
 }
@@ -37,18 +37,18 @@ type lease struct {
 	Renewed time.Time `json:"renewed"`
 }
 
-// An account is a budget as it is in the bucket.
+// An account is the state of a budget in the bucket.
 type account struct {
 	Of     string           `json:"of"`
 	Since  time.Time        `json:"since"`
-	Spent  amount           `json:"spent"` // without what is leased
+	Spent  amount           `json:"spent"` // without the leases
 	Leases map[string]lease `json:"leases,omitempty"`
-	// Lost is what brokers had leased and, as far as is known, not used when they
-	// died. It is in Spent, since they may have used it.
+	// Lost is what brokers had leased when they died and, as far as is known, had not used.
+	// It is part of Spent, because they may have used it.
 	Lost amount `json:"lost"`
 }
 
-// total is what is spent or leased.
+// total returns what is spent or leased.
 func (a *account) total() amount {
 	sum := a.Spent
 	for _, l := range a.Leases {
@@ -57,21 +57,21 @@ func (a *account) total() amount {
 	return sum
 }
 
-// A purse is this broker's part in an account.
+// A purse is this broker's part of an account.
 type purse struct {
 	group   *Group
 	of, key string
 
 	mu      sync.Mutex
 	budget  *broker.Budget
-	since   time.Time // of the account, when it was leased
+	since   time.Time // the account's, when the lease was granted
 	granted amount
 	used    amount // since the lease
-	spent   amount // of the account, by this broker's knowledge, besides used
+	spent   amount // of the account, as far as this broker knows, without used
 	idle    int    // beats without a call
-	// changing is closed when the lease has been changed; nil while nobody changes it.
+	// changing is closed when the lease has been changed; nil while it is not being changed.
 	changing chan struct{}
-	refused  error // is the answer until then, without asking again
+	refused  error // the answer until the time that follows
 	until    time.Time
 }
 
@@ -128,7 +128,7 @@ func (q *purse) charge(a amount) {
 	q.idle = 0
 }
 
-// take counts a call, if what is leased has room for it or more can be leased.
+// take counts a call, if the lease has room for it or can be extended.
 func (q *purse) take(ctx context.Context, p broker.Purse) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -148,7 +148,7 @@ func (q *purse) take(ctx context.Context, p broker.Purse) error {
 		}
 		err := errLost
 		if q.group.reached() {
-			// Others wait for it, too: it does not end with the call that asks.
+			// Others wait for it, too, so it does not end with this call.
 			err = q.settle(context.WithoutCancel(ctx), func(a *account, now time.Time) (amount, error) { return a.grant(p, now) })
 		}
 		switch {
@@ -165,10 +165,10 @@ func (q *purse) take(ctx context.Context, p broker.Purse) error {
 	}
 }
 
-// refusedTime is how long a budget that is used up is not asked for again.
+// refusedTime is how long a broker does not ask again after a budget is used up.
 const refusedTime = 100 * time.Millisecond
 
-// await waits until no lease is being changed. The mutex is held before and after.
+// await waits until the lease is not being changed. The mutex is held before and after.
 func (q *purse) await(ctx context.Context) error {
 	for q.changing != nil {
 		changing := q.changing
@@ -185,11 +185,11 @@ func (q *purse) await(ctx context.Context) error {
 	return nil
 }
 
-// blockParts is how many blocks what is left of a budget has. They become smaller as it
-// goes, so that little is leased and not used at its end.
+// blockParts is the part of the rest of a budget that is leased at a time. Leases become
+// smaller with the rest, so that little is leased but unused at the end.
 const blockParts = 16
 
-// grant decides how much a broker gets, or says that nothing is left.
+// grant returns how much a broker gets, or an error if nothing is left.
 func (a *account) grant(p broker.Purse, now time.Time) (got amount, err error) {
 	sum, b := a.total(), p.Budget
 	if err := p.Left(&broker.Spent{Since: a.Since, Calls: sum.Calls, Tokens: sum.Tokens, Cost: sum.Cost}, now); err != nil {
@@ -208,7 +208,7 @@ func (a *account) grant(p broker.Purse, now time.Time) (got amount, err error) {
 }
 
 // settle counts what was used as spent, and replaces the lease by what next grants. The
-// mutex is held before and after; meanwhile no call is counted.
+// mutex is held before and after; meanwhile, no call is counted.
 func (q *purse) settle(ctx context.Context, next func(*account, time.Time) (amount, error)) error {
 	done := make(chan struct{})
 	q.changing = done
@@ -257,7 +257,7 @@ func (q *purse) settle(ctx context.Context, next func(*account, time.Time) (amou
 	return refused
 }
 
-// end counts what a broker used, and ends its lease.
+// end counts what a broker has used, and ends its lease.
 func (a *account) end(id string, used, granted amount, since time.Time) {
 	_, there := a.Leases[id]
 	delete(a.Leases, id)
@@ -265,13 +265,13 @@ func (a *account) end(id string, used, granted amount, since time.Time) {
 		return // it was in the last period
 	}
 	a.Spent.add(used, 1)
-	if !there { // it had expired, and was counted as spent
+	if !there { // it had expired, and counted as spent
 		a.Spent.add(granted, -1)
 		a.Lost.add(granted, -1)
 	}
 }
 
-// expire counts leases that were not renewed as spent, and says so.
+// expire counts leases that were not renewed as spent, and returns a warning for each.
 func (a *account) expire(now time.Time) (told []string) {
 	for id, l := range a.Leases {
 		if now.Sub(l.Renewed) < leaseTime {
@@ -286,8 +286,8 @@ func (a *account) expire(now time.Time) (told []string) {
 	return told
 }
 
-// renew tells how much of the lease is used, keeps the rest, and gives it back when it has
-// not been used for a while, or for the last time.
+// renew reports how much of the lease is used, and keeps the rest. It returns the rest if
+// the lease has not been used for a while, or if last is set.
 func (q *purse) renew(ctx context.Context, last bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -308,7 +308,7 @@ func (q *purse) renew(ctx context.Context, last bool) {
 	})
 }
 
-// idleBeats is for how many beats a lease is kept that nobody uses.
+// idleBeats is for how many beats an unused lease is kept.
 const idleBeats = 4
 
 // renew renews the leases of all purses.

@@ -1,5 +1,5 @@
-// Package share joins brokers through NATS. Those of one organisation are a [Group]: they
-// share limits, budgets, open breakers and usage in a bucket, and pass calls to workers.
+// Package share joins brokers through NATS. The brokers of an organisation are a [Group]:
+// they share limits, budgets, open breakers and usage in a bucket, and pass calls to workers.
 package share
 
 import (
@@ -18,30 +18,31 @@ import (
 
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/hub"
+	"github.com/wirectl/wirectl/internal/wait"
 )
 
-// Options say how to join.
+// Options say how to join a group.
 type Options struct {
 	// URL is the address of the hub, with the organisation.
 	URL string
-	// Open lets calls pass without the shared limits while the hub cannot be reached;
-	// each broker then keeps to the limits on its own.
+	// Open lets calls pass while the hub cannot be reached; each broker then keeps to the
+	// limits on its own.
 	Open bool
-	// Warn tells a person what went wrong.
+	// Warn tells the user what went wrong.
 	Warn func(string)
 }
 
 const (
 	// askTime is how long the hub may take to answer.
 	askTime = 2 * time.Second
-	// beat is how often a broker renews its leases and reads those of others.
+	// beat is how often a broker renews its leases and reads the breakers of others.
 	beat = 500 * time.Millisecond
 )
 
-// leaseTime is how long a lease is good that is not renewed. It is changed by tests alone.
+// leaseTime is how long a lease is valid if it is not renewed. Only tests change it.
 var leaseTime = 10 * time.Second
 
-// A Group is a broker's part in what several share. It implements [broker.Group].
+// A Group is a broker's part in its group. It implements [broker.Group].
 type Group struct {
 	options Options
 	conn    *hub.Conn
@@ -51,20 +52,20 @@ type Group struct {
 	mu       sync.Mutex
 	limiters map[string]*limiter
 	purses   map[string]*purse
-	news     map[string]breaker // to be told
+	news     map[string]breaker // to be reported
 	ours     func() []broker.Usage
 
 	open   atomic.Pointer[map[string]breaker]
-	offset atomic.Int64 // of the hub's clock to ours, in ns
-	lost   atomic.Int64 // when the hub was found unreachable, in ns; 0 if it is not
+	offset atomic.Int64 // of the hub's clock from this one, in ns
+	lost   atomic.Int64 // since when the hub cannot be reached, in ns; 0 if it can
 
-	kick    chan struct{} // there is something to tell at once
+	kick    chan struct{} // wakes keep for news
 	stop    context.CancelFunc
 	running sync.WaitGroup
 }
 
-// Join joins the group of the address. A hub that cannot be reached is an error, unless
-// the options are open.
+// Join joins the group at the address. It is an error if the hub cannot be reached, unless
+// o.Open is set.
 func Join(ctx context.Context, o Options) (*Group, error) {
 	conn, err := dial(ctx, o)
 	if err != nil {
@@ -91,7 +92,7 @@ func random() string {
 	return hex.EncodeToString(id[:])
 }
 
-// dial connects, and makes the bucket where there is none.
+// dial connects to the hub, and creates the bucket if there is none.
 func dial(ctx context.Context, o Options) (*hub.Conn, error) {
 	a, err := hub.ParseAddress(o.URL)
 	if err != nil {
@@ -113,7 +114,7 @@ func dial(ctx context.Context, o Options) (*hub.Conn, error) {
 	return conn, nil
 }
 
-// makeBucket makes the bucket on a server that no wirectl hub has prepared.
+// makeBucket creates the bucket on a server that no wirectl hub has prepared.
 func makeBucket(ctx context.Context, conn *hub.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*askTime)
 	defer cancel()
@@ -137,33 +138,26 @@ func makeBucket(ctx context.Context, conn *hub.Conn) error {
 	if err != nil {
 		return fmt.Errorf("the server has no bucket for what brokers share, and cannot make it: %w; start wirectl hub there, or hub --nats", err)
 	}
-	for ctx.Err() == nil { // until the servers know of it
+	for ctx.Err() == nil { // until the servers know the bucket
 		if _, _, err = b.get(ctx, "-"); !errors.Is(err, nats.ErrNoResponders) {
 			break
 		}
-		pause(ctx, beat/10)
+		_ = wait.For(ctx, beat/10)
 	}
 	return err
 }
 
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
-}
-
-// Workers are those that offer models to the group.
+// Workers returns the workers that offer models to the group.
 func (g *Group) Workers() broker.Workers { return g.workers }
 
-// Report has g tell others of the usage that own returns.
+// Report makes g report the usage that own returns.
 func (g *Group) Report(own func() []broker.Usage) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.ours = own
 }
 
-// Close gives back what is leased and leaves the hub.
+// Close returns the leases and closes the connection.
 func (g *Group) Close() {
 	g.stop()
 	g.running.Wait()
@@ -175,15 +169,15 @@ func (g *Group) Close() {
 	g.conn.Close()
 }
 
-// now is the time by the hub's clock, so that brokers whose clocks differ agree.
+// now returns the time of the hub's clock, so that brokers with different clocks agree.
 func (g *Group) now() time.Time { return time.Now().Add(time.Duration(g.offset.Load())) }
 
-// key is where something of the group is in the bucket.
+// key returns the key of an entry of the group.
 func (g *Group) key(kind, name string) string {
 	return strings.Join([]string{g.conn.Org(), kind, encode(name)}, ".")
 }
 
-// keep renews leases and reads what others tell until ctx ends.
+// keep renews leases and reads breakers until ctx ends.
 func (g *Group) keep(ctx context.Context) {
 	ticks := time.NewTicker(beat)
 	defer ticks.Stop()
@@ -210,10 +204,10 @@ func (g *Group) beat(ctx context.Context) {
 	}
 }
 
-// miss notes that the hub did not answer, and found that it does.
+// miss notes that the hub does not answer, and found that it does.
 func (g *Group) miss(err error) {
 	if errors.Is(err, context.Canceled) {
-		return // it is us who go
+		return // this broker is ending
 	}
 	if g.lost.CompareAndSwap(0, time.Now().UnixNano()) {
 		does := "calls that need a shared limit fail"
@@ -230,5 +224,5 @@ func (g *Group) found() {
 	}
 }
 
-// reached reports whether the hub was there a moment ago, and may be asked.
+// reached reports whether the hub answered last time, and is connected.
 func (g *Group) reached() bool { return g.lost.Load() == 0 && g.conn.NATS().IsConnected() }

@@ -2,44 +2,39 @@ package share
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"time"
-
-	"github.com/nats-io/nats.go"
 
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/hub"
 )
 
-// A breaker is one that is open at some broker.
+// A breaker is an open breaker of a broker.
 type breaker struct {
 	Provider string    `json:"provider"`
 	By       string    `json:"by"`
 	Until    time.Time `json:"until"`
 }
 
-// A report is what one broker was used for.
+// A report is the usage of one broker.
 type report struct {
 	By    string         `json:"by"`
 	Time  time.Time      `json:"time"`
 	Usage []broker.Usage `json:"usage"`
 }
 
-// keptUsage is how long the usage of a broker that has ended is counted.
+// keptUsage is how long the usage of a broker counts after its end.
 const keptUsage = 30 * 24 * time.Hour
 
-// breakerDelay is how long a breaker is open that says nothing else.
+// breakerDelay is how long a breaker is open by default.
 const breakerDelay = 10 * time.Second
 
 // Opened implements [broker.Group].
 func (g *Group) Opened(b *broker.Backend) {
-	delay := b.BreakerDelay
-	if delay == 0 {
-		delay = breakerDelay
-	}
 	g.mu.Lock()
-	g.news[b.Name] = breaker{b.Name, g.id, g.now().Add(delay)}
+	g.news[b.Name] = breaker{b.Name, g.id, g.now().Add(cmp.Or(b.BreakerDelay, breakerDelay))}
 	g.mu.Unlock()
 	select {
 	case g.kick <- struct{}{}:
@@ -53,7 +48,7 @@ func (g *Group) IsOpen(provider string) bool {
 	return ok && open.By != g.id && g.now().Before(open.Until)
 }
 
-// tell writes what this broker has to tell others, and learns the hub's clock by it.
+// tell writes the news and the usage of this broker, and so measures the hub's clock.
 func (g *Group) tell(ctx context.Context) {
 	g.mu.Lock()
 	news, ours := g.news, g.ours
@@ -62,7 +57,7 @@ func (g *Group) tell(ctx context.Context) {
 	for _, n := range news {
 		if text, err := json.Marshal(n); err != nil || (bucket{g.conn}).put(ctx, g.key("breaker", n.Provider), text, nil) != nil {
 			g.mu.Lock()
-			g.news[n.Provider] = n // the next time
+			g.news[n.Provider] = n // try again at the next beat
 			g.mu.Unlock()
 		}
 	}
@@ -77,7 +72,7 @@ func (g *Group) tell(ctx context.Context) {
 	g.measure(ctx, g.key("usage", g.id), text)
 }
 
-// measure writes an entry and compares its time with ours.
+// measure writes an entry, and compares the time at which it was stored with this clock.
 func (g *Group) measure(ctx context.Context, key string, text []byte) {
 	began := time.Now()
 	if err := (bucket{g.conn}).put(ctx, key, text, nil); err != nil {
@@ -88,15 +83,15 @@ func (g *Group) measure(ctx context.Context, key string, text []byte) {
 	if err != nil || !found || !bytes.Equal(e.value, text) { // a server of a cluster may be late
 		return
 	}
-	// Half of the way there and back is as near as one can come. A clock that is
-	// right within that stays as it is.
+	// Half of the round trip is as exact as it can be. If the difference is within the round
+	// trip, the offset stays.
 	offset := e.stored.Sub(began.Add(took / 2))
 	if diff := offset - time.Duration(g.offset.Load()); diff.Abs() > took {
 		g.offset.Store(int64(offset))
 	}
 }
 
-// readBreakers reads which breakers are open, and reports whether the hub answers.
+// readBreakers reads the open breakers, and reports whether the hub answers.
 func (g *Group) readBreakers(ctx context.Context) bool {
 	open := map[string]breaker{}
 	err := g.each(ctx, "breaker", func(text []byte) {
@@ -116,24 +111,15 @@ func (g *Group) readBreakers(ctx context.Context) bool {
 
 // each calls f for each entry of a kind.
 func (g *Group) each(ctx context.Context, kind string, f func([]byte)) error {
-	stream, subjects := hub.Bucket(hub.Shared)
-	for from, found := uint64(1), true; found; {
-		var err error
-		from, found, err = g.conn.Messages(ctx, stream, subjects+g.conn.Org()+"."+kind+".>", from, func(m *nats.Msg) error {
-			f(m.Data)
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return g.conn.Entries(ctx, hub.Shared, g.conn.Org()+"."+kind+".>", func(_ string, text []byte) error {
+		f(text)
+		return nil
+	})
 }
 
 // Usage implements [broker.Group].
 func (g *Group) Usage(ctx context.Context, own []broker.Usage) ([]broker.Usage, error) {
 	sums := map[[3]string]*broker.Usage{}
-	var list []*broker.Usage
 	add := func(usage []broker.Usage) {
 		for _, u := range usage {
 			key := [3]string{u.Door, u.Client, u.Model}
@@ -141,7 +127,6 @@ func (g *Group) Usage(ctx context.Context, own []broker.Usage) ([]broker.Usage, 
 				s.Add(&u)
 			} else {
 				sums[key] = &u
-				list = append(list, &u)
 			}
 		}
 	}
@@ -152,8 +137,8 @@ func (g *Group) Usage(ctx context.Context, own []broker.Usage) ([]broker.Usage, 
 			add(r.Usage)
 		}
 	})
-	all := make([]broker.Usage, 0, len(list))
-	for _, u := range list {
+	all := make([]broker.Usage, 0, len(sums))
+	for _, u := range sums {
 		all = append(all, *u)
 	}
 	broker.SortUsage(all)

@@ -15,22 +15,23 @@ import (
 	"github.com/wirectl/wirectl/hub"
 )
 
-// Between broker and worker. A broker offers a call, without its prompt, to the queue group
-// of a pattern of models. A worker with a free slot claims it, and names a subject of its
-// own; only then does the broker send the call there, to that worker alone. Parts come back
-// to the broker's inbox, at most [window] ahead of what the broker has confirmed.
+// The protocol between broker and worker. A broker offers a call, without its prompt, to
+// the queue group of a pattern of models. A worker with a free slot claims it, and names a
+// subject. The broker then sends the call to that subject, and so to that worker alone. The
+// worker sends parts to the broker's inbox, at most [window] ahead of what the broker has
+// confirmed.
 const (
 	kindHeader = "Wirectl-Kind"
-	// numberHeader counts the messages of a call, those of either side from 1.
+	// numberHeader is the number of a message of a call; each side counts from 1.
 	numberHeader = "Wirectl-Number"
 
 	// from the broker
 	kindOffer  = "offer"
 	kindBegin  = "begin"  // a piece of the call; more follow
 	kindRun    = "run"    // the last piece
-	kindAck    = "ack"    // the number of the last message that was used
-	kindCancel = "cancel" // also of a claim that is not wanted
-	kindPing   = "ping"   // has the number, too; answered if there is where to
+	kindAck    = "ack"    // has the number of the last message that was used
+	kindCancel = "cancel" // of a call, or of a claim that is not used
+	kindPing   = "ping"   // has the number, too; answered if it has a reply subject
 
 	// from the worker
 	kindClaim = "claim"
@@ -45,30 +46,30 @@ const (
 const (
 	// window is how many messages of a worker may be unconfirmed.
 	window = 64
-	// pieceSize is the most that a message has of a call or an answer.
+	// pieceSize bounds the part of a call or an answer in a message.
 	pieceSize = 256 << 10
-	// claimTime is how long a claim is kept for a broker that does not use it.
+	// claimTime is how long a worker keeps a claim that its broker does not use.
 	claimTime = 5 * time.Second
-	// offerTime is how long an offer may be without an answer.
+	// offerTime is how long a broker waits for an answer to an offer.
 	offerTime = time.Second
-	// pingTime is how often a broker asks whether a worker is there, and deadTime how long
-	// either waits for the other before it takes it for dead.
+	// pingTime is how often a broker pings a worker, and deadTime after what silence each
+	// takes the other for dead.
 	pingTime = 500 * time.Millisecond
 	deadTime = 10 * time.Second
-	// stopTime is how long a broker waits to learn that a cancel arrived.
+	// stopTime is how long a broker waits for the confirmation of a cancel.
 	stopTime = 250 * time.Millisecond
-	// hereTime is how often a worker says that it is there, and awayTime how long it may
-	// be silent.
+	// hereTime is how often a worker reports its presence, and awayTime how long it may be
+	// silent.
 	hereTime = time.Second
 	awayTime = 4 * hereTime
 )
 
-// subject is one of an organisation.
+// subject returns a subject of the organisation.
 func subject(conn *hub.Conn, words ...string) string {
 	return hub.Work + conn.Org() + "." + strings.Join(words, ".")
 }
 
-// A presence is what a worker says of itself. Without models it is about to go.
+// A presence is how a worker describes itself. One without models is about to end.
 type presence struct {
 	ID     string   `json:"id"`
 	Models []string `json:"models"`
@@ -80,7 +81,7 @@ type claim struct {
 	Subject string `json:"subject"` // of the call
 }
 
-// An ask is what is asked of a worker.
+// An ask is the kind of a call.
 type ask string
 
 const (
@@ -89,7 +90,7 @@ const (
 	embed    ask = "embed"
 )
 
-// A request is a call as it travels.
+// A request is a call as it is sent.
 type request struct {
 	Ask         ask              `json:"ask"`
 	From        string           `json:"from"` // the broker
@@ -105,7 +106,7 @@ type request struct {
 	Traceparent string           `json:"traceparent,omitempty"`
 }
 
-// A part is one of a streamed completion, and how many choices that has.
+// A part is a part of a streamed completion, with the number of its choices.
 type part struct {
 	provider.Part
 	Choices int `json:",omitempty"`
@@ -115,13 +116,13 @@ type part struct {
 type end struct {
 	Completion provider.Completion
 	Failure    *failure `json:",omitempty"`
-	// Stopped is how long the worker's providers took to end after the cancel came.
+	// Stopped is how long the call went on after the cancel came.
 	Stopped time.Duration `json:",omitempty"`
-	// Hop is where the cancel stopped, as a report of the worker's broker says.
+	// Hop is the last hop of the call, which the cancel has stopped.
 	Hop string `json:",omitempty"`
 }
 
-// A failure is an error as it travels.
+// A failure is an error as it is sent.
 type failure struct {
 	Cause      provider.Cause
 	Status     int           `json:",omitempty"`
@@ -153,7 +154,7 @@ func newFailure(err error) *failure {
 	return f
 }
 
-// error is the failure at a worker; "" is the broker itself.
+// error returns the failure as an error, with the name of the worker unless that is "".
 func (f *failure) error(worker string) error {
 	if f == nil {
 		return nil
@@ -165,7 +166,7 @@ func (f *failure) error(worker string) error {
 	return &provider.Error{Cause: f.Cause, Status: f.Status, Code: f.Code, Param: f.Param, RetryAfter: f.RetryAfter, Began: f.Began, Err: errors.New(text)}
 }
 
-// message makes one of a kind; body may be nil.
+// message returns a message of a kind; body may be nil.
 func message(to, reply, kind string, body []byte) *nats.Msg {
 	return &nats.Msg{Subject: to, Reply: reply, Data: body, Header: nats.Header{kindHeader: {kind}}}
 }
@@ -177,24 +178,24 @@ func numbered(m *nats.Msg, n int) *nats.Msg {
 }
 
 func numberOf(m *nats.Msg) int {
-	n, _ := strconv.Atoi(m.Header.Get(numberHeader)) // 0 is the number of none
+	n, _ := strconv.Atoi(m.Header.Get(numberHeader)) // 0 is no number
 	return n
 }
 
 func kindOf(m *nats.Msg) string { return m.Header.Get(kindHeader) }
 
-// nobody reports whether m is the server's word that nobody got a message.
+// nobody reports whether m is the server's answer that nobody has received a message.
 func nobody(m *nats.Msg) bool { return len(m.Data) == 0 && m.Header.Get("Status") == "503" }
 
 func marshal(v any) []byte {
 	text, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // it has nothing that JSON does not
+		panic(err) // all values have a JSON form
 	}
 	return text
 }
 
-// send sends a body in pieces: all but the last one are of the kind more.
+// send sends a body in pieces. All but the last are of the kind more.
 func send(body []byte, more, last string, one func(n int, kind string, piece []byte) error) error {
 	n := 1
 	for ; len(body) > pieceSize; n++ {

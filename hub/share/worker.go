@@ -2,7 +2,6 @@ package share
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -20,20 +19,20 @@ import (
 	"github.com/wirectl/wirectl/hub"
 )
 
-// WorkOptions say how to work for brokers.
+// WorkOptions are the options of a worker.
 type WorkOptions struct {
 	URL    string
 	Broker *broker.Broker // makes the calls
-	// Publisher shows the calls to the tap; it may be nil.
+	// Publisher shows the calls on the tap; it may be nil.
 	Publisher *publish.Publisher
-	// Models are the names and patterns that are offered.
+	// Models are the names and patterns of the models that are offered.
 	Models []string
 	// Parallel is how many calls may run at once.
 	Parallel int
 	Warn     func(string)
 }
 
-// A Worker takes calls from brokers.
+// A Worker makes calls for brokers.
 type Worker struct {
 	options WorkOptions
 	conn    *hub.Conn
@@ -43,7 +42,7 @@ type Worker struct {
 	mu     sync.Mutex
 	jobs   map[string]*job // by the number of the call
 	number int
-	takes  []*nats.Subscription // nil while it takes no calls
+	takes  []*nats.Subscription // of offers; nil while there is no free slot
 	ending bool
 
 	others  []*nats.Subscription
@@ -53,10 +52,10 @@ type Worker struct {
 	running sync.WaitGroup
 }
 
-// errBrokerGone: a worker heard nothing of the broker of a call.
+// errBrokerGone says that the broker of a call is silent.
 var errBrokerGone = fmt.Errorf("%w: its broker has been silent for %v", broker.ErrGone, deadTime)
 
-// Work begins to take calls.
+// Work starts a worker.
 func Work(o WorkOptions) (*Worker, error) {
 	a, err := hub.ParseAddress(o.URL)
 	if err != nil {
@@ -88,19 +87,19 @@ func Work(o WorkOptions) (*Worker, error) {
 	return w, nil
 }
 
-// ID is the name of the worker among others.
+// ID returns the name of the worker.
 func (w *Worker) ID() string { return w.id }
 
-// Offered is what the worker offers.
+// Offered returns the models that the worker offers.
 func (w *Worker) Offered() []string { return w.options.Models }
 
-// say says which models the worker offers.
+// say reports which models the worker offers.
 func (w *Worker) say(models []string) {
-	_ = w.conn.NATS().Publish(subject(w.conn, "here"), marshal(presence{w.id, models})) // the next beat does
+	_ = w.conn.NATS().Publish(subject(w.conn, "here"), marshal(presence{w.id, models})) // if it fails, the next report does it
 }
 
-// keep says again and again that the worker is there, and ends calls whose brokers have
-// gone.
+// keep reports the presence of the worker again and again, and ends calls whose brokers are
+// silent.
 func (w *Worker) keep() {
 	ticks := time.NewTicker(hereTime)
 	defer ticks.Stop()
@@ -125,8 +124,8 @@ func (w *Worker) keep() {
 	}
 }
 
-// open subscribes to offers; the mutex is held. A worker without a free slot does not get
-// any, so that they go to others.
+// open subscribes to offers; the mutex is held. A worker without a free slot is not
+// subscribed, so that offers go to others.
 func (w *Worker) open() error {
 	if w.takes != nil || w.ending {
 		return nil
@@ -144,7 +143,7 @@ func (w *Worker) open() error {
 
 func (w *Worker) shut() {
 	for _, sub := range w.takes {
-		_ = sub.Unsubscribe() // it fails if the connection has gone
+		_ = sub.Unsubscribe() // it fails if the connection is closed
 	}
 	w.takes = nil
 }
@@ -154,7 +153,7 @@ type job struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
-	// These are the worker's, with its mutex.
+	// The worker's mutex guards these.
 	heard   time.Time
 	running bool
 	body    []byte
@@ -162,8 +161,8 @@ type job struct {
 
 	mu      sync.Mutex
 	number  int           // of the last message that was sent
-	acked   int           // the last that the broker has used
-	more    chan struct{} // told when acked grows
+	acked   int           // of the last message that the broker has used
+	more    chan struct{} // wakes room when acked has grown
 	stopped time.Time     // when the cancel came
 }
 
@@ -197,7 +196,7 @@ func (w *Worker) drop(number string) {
 	}
 }
 
-// message takes one of a broker about a call.
+// message handles a message of a broker about a call.
 func (w *Worker) message(m *nats.Msg) {
 	number := m.Subject[len(w.subject)+1:]
 	w.mu.Lock()
@@ -229,7 +228,7 @@ func (w *Worker) message(m *nats.Msg) {
 			j.ack(n)
 		}
 		if kindOf(m) == kindPing && strings.HasSuffix(m.Reply, toPing) {
-			_ = w.conn.NATS().PublishMsg(message(m.Reply, "", kindPong, nil)) // or the broker asks again
+			_ = w.conn.NATS().PublishMsg(message(m.Reply, "", kindPong, nil)) // if it is lost, the broker asks again
 		}
 	case kindCancel:
 		j.mu.Lock()
@@ -252,7 +251,7 @@ func (j *job) ack(n int) {
 	}
 }
 
-// room waits until a further message may be sent, and returns its number.
+// room waits until another message may be sent, and returns its number.
 func (j *job) room() (int, error) {
 	for {
 		j.mu.Lock()
@@ -279,13 +278,9 @@ func (w *Worker) run(number string, j *job, reply string) {
 		w.mu.Unlock()
 	}()
 	inbox := reply[:max(0, len(reply)-len(toBegin))] + toCall
-	_ = w.conn.NATS().PublishMsg(message(inbox, "", kindBegun, nil)) // the broker does without
+	_ = w.conn.NATS().PublishMsg(message(inbox, "", kindBegun, nil)) // the broker does not need it
 	var r request
-	err := json.Unmarshal(j.body, &r)
-	if err == nil {
-		err = r.check()
-	}
-	if err != nil {
+	if err := checked(j.body, &r); err != nil {
 		w.end(inbox, 1, end{Failure: &failure{Cause: provider.Internal, Text: fmt.Sprintf("the call makes no sense: %v", err)}})
 		return
 	}
@@ -309,7 +304,7 @@ func (w *Worker) run(number string, j *job, reply string) {
 	conn := w.options.Publisher.Open("worker "+w.id+", call of broker "+r.From, "json", frame.HTTP)
 	c.Tap = conn.Tap()
 	conn.HTTP(frame.C2U, "POST nats:"+w.id+" HTTP/1.1", firstOf(r.Chat, r.Prompt))
-	err = w.do(j.ctx, r.Ask, c)
+	err := w.do(j.ctx, r.Ask, c)
 	e := end{Completion: c.Completion, Failure: newFailure(err)}
 	j.mu.Lock()
 	if !j.stopped.IsZero() {
@@ -343,7 +338,7 @@ func (w *Worker) do(ctx context.Context, what ask, c *broker.Call) error {
 	return &provider.Error{Cause: provider.Unsupported, Err: fmt.Errorf("this worker cannot %q: give it the version of its broker", what)}
 }
 
-// answer sends the end of a call. What a cancelled one had to say, nobody waits for.
+// answer sends the end of a call. If it was cancelled, nobody waits for its completion.
 func (w *Worker) answer(j *job, inbox string, e end) {
 	if j.ctx.Err() != nil {
 		e.Completion = provider.Completion{Usage: e.Completion.Usage}
@@ -362,7 +357,7 @@ func (w *Worker) answer(j *job, inbox string, e end) {
 	}) // if it fails, the broker hears nothing any more
 }
 
-// end sends an end that is short.
+// end sends an end in one message.
 func (w *Worker) end(inbox string, n int, e end) {
 	_ = w.conn.NATS().PublishMsg(numbered(message(inbox, "", kindEnd, marshal(e)), n))
 }
@@ -374,8 +369,8 @@ func (w *Worker) Running() int {
 	return len(w.jobs)
 }
 
-// Close takes no more calls, and waits for those that run until ctx ends. What still runs
-// then is cancelled. It may be called again.
+// Close takes no more calls. It waits for running calls until ctx ends, and then cancels
+// them. It may be called again.
 func (w *Worker) Close(ctx context.Context) {
 	w.mu.Lock()
 	again := w.ending
@@ -390,15 +385,15 @@ func (w *Worker) Close(ctx context.Context) {
 	close(w.stop)
 	w.running.Wait()
 	w.cancel(nil)
-	_ = w.conn.NATS().FlushTimeout(askTime) // lest the last answers be lost
+	_ = w.conn.NATS().FlushTimeout(askTime) // so that the last answers are not lost
 	for _, sub := range w.others {
 		_ = sub.Unsubscribe()
 	}
 	w.conn.Close()
 }
 
-// Offers returns what a worker is to offer: the models that were named, each of which the
-// broker has to have, or all that it has.
+// Offers returns the models that a worker offers: the named ones, which the broker must
+// have, or else all models of the broker.
 func Offers(b *broker.Broker, named []string) ([]string, error) {
 	if len(named) == 0 {
 		return b.Models(), nil

@@ -16,7 +16,7 @@ import (
 	"github.com/wirectl/wirectl/hub"
 )
 
-// Workers are those that offer models to a group. They are a [provider.Provider].
+// Workers are the workers that offer models to a group. They are a [provider.Provider].
 type Workers struct {
 	conn *hub.Conn
 	id   string // of the broker
@@ -27,13 +27,13 @@ type Workers struct {
 	came  chan struct{}     // closed when the first worker is known
 }
 
-// A worker is one that was heard of.
+// A worker is a worker that has reported its presence.
 type worker struct {
 	models []string
 	seen   time.Time
 }
 
-// meetTime is how long a broker that joins waits to hear of workers.
+// meetTime is how long a broker that joins waits for workers to report.
 const meetTime = 200 * time.Millisecond
 
 func newWorkers(g *Group) (*Workers, error) {
@@ -54,9 +54,9 @@ func newWorkers(g *Group) (*Workers, error) {
 	return w, nil
 }
 
-func (w *Workers) close() { _ = w.here.Unsubscribe() } // it fails if the connection has gone
+func (w *Workers) close() { _ = w.here.Unsubscribe() } // it fails if the connection is closed
 
-// meet notes what a worker says of itself.
+// meet notes the presence of a worker.
 func (w *Workers) meet(m *nats.Msg) {
 	var p presence
 	if json.Unmarshal(m.Data, &p) != nil {
@@ -96,7 +96,7 @@ func (w *Workers) Offered() []string {
 	return list
 }
 
-// match returns the longest pattern that workers offer and a model fits, "" if there is
+// match returns the longest pattern of the workers that a model matches; "" if there is
 // none.
 func (w *Workers) match(model string) (found string) {
 	for _, pattern := range w.Offered() {
@@ -129,7 +129,7 @@ func (w *Workers) Embed(ctx context.Context, r *provider.Request, c *provider.Co
 	return w.call(ctx, embed, r, c)
 }
 
-// A call is one at a worker, as its broker sees it.
+// A call is the broker's side of a call at a worker.
 type call struct {
 	*Workers
 	request    *provider.Request
@@ -148,7 +148,7 @@ type call struct {
 }
 
 // Inboxes of a call: the last word says what a message answers. A worker with a token may
-// publish to one only within a minute of a message that named it.
+// publish to an inbox only within a minute of a message that has named it.
 const (
 	toOffer = ".o"
 	toBegin = ".b"
@@ -163,7 +163,7 @@ func (w *Workers) call(ctx context.Context, what ask, r *provider.Request, c *pr
 		return &provider.Error{Cause: provider.Unreachable, Err: fmt.Errorf("the hub: %w", err)}
 	}
 	one.sub = sub
-	defer func() { _ = sub.Unsubscribe() }() // it fails if the connection has gone
+	defer func() { _ = sub.Unsubscribe() }() // it fails if the connection is closed
 	body := marshal(request{
 		Ask: what, From: w.id, Model: r.Model, Prompt: r.Prompt, Chat: r.Chat, Own: r.Own, OwnHeader: r.OwnHeader, Dialect: r.Dialect,
 		ChatErr: newFailure(r.ChatErr), Choices: r.Choices, Stream: r.Emit != nil, Traceparent: r.Traceparent,
@@ -178,7 +178,7 @@ func (w *Workers) call(ctx context.Context, what ask, r *provider.Request, c *pr
 	}
 }
 
-// passed shows a hop to the tap.
+// passed shows a hop on the tap.
 func (c *call) passed(format string, args ...any) {
 	if x := c.request.Exchange; x != nil {
 		x.Passed(fmt.Sprintf(format, args...) + fmt.Sprintf(", %v after the call came", time.Since(c.started).Round(10*time.Microsecond)))
@@ -193,7 +193,7 @@ func (c *call) publish(to, reply, kind string, body []byte) error {
 	return nil
 }
 
-// busyTime is how long to wait until an offer is made again that nobody takes.
+// busyTime is how long to wait before an offer that nobody takes is repeated.
 const busyTime = 20 * time.Millisecond
 
 // offer offers the call until a worker claims it.
@@ -232,7 +232,7 @@ func (c *call) claimed(ctx context.Context) (bool, error) {
 				timer.Reset(busyTime)
 			case kindOf(m) != kindClaim || json.Unmarshal(m.Data, &c.claim) != nil:
 			case !strings.HasPrefix(c.claim.Subject, subject(c.conn, "call")+"."):
-				// A worker must not have a broker publish elsewhere.
+				// A worker must not make a broker publish elsewhere.
 			default:
 				c.passed("claimed by worker %s", c.claim.ID)
 				return true, nil
@@ -241,7 +241,7 @@ func (c *call) claimed(ctx context.Context) (bool, error) {
 	}
 }
 
-// run has the worker make the call. If that has certainly not begun, it may be offered
+// run makes the worker make the call. If it has certainly not begun, it may be offered
 // again.
 func (c *call) run(ctx context.Context, body []byte) (again bool, err error) {
 	if ctx.Err() != nil {
@@ -276,7 +276,7 @@ func (c *call) run(ctx context.Context, body []byte) (again bool, err error) {
 			if time.Since(c.heard) > deadTime {
 				return false, c.died("it has been silent for %v", deadTime)
 			}
-			// One that fails shows by the silence.
+			// If it fails, the worker is silent.
 			_ = c.publish(c.claim.Subject, c.inbox+toPing, kindPing, fmt.Append(nil, c.number))
 		case m := <-c.messages:
 			done, again, err := c.message(m)
@@ -287,14 +287,14 @@ func (c *call) run(ctx context.Context, body []byte) (again bool, err error) {
 	}
 }
 
-// died is the error for a worker that is not there any more. What it began is not made
-// again: it may have been paid for.
+// died returns the error for a worker that has gone. The call is not made again, because it
+// may cost money.
 func (c *call) died(format string, args ...any) error {
 	c.passed("worker %s died in mid-call", c.claim.ID)
 	return &provider.Error{Cause: provider.Unreachable, Began: true, Err: fmt.Errorf("worker %s died in mid-call: "+format, append([]any{c.claim.ID}, args...)...)}
 }
 
-// message takes one of the worker.
+// message handles a message of the worker.
 func (c *call) message(m *nats.Msg) (done, again bool, err error) {
 	switch {
 	case nobody(m) && strings.HasSuffix(m.Subject, toBegin):
@@ -340,8 +340,8 @@ func (c *call) message(m *nats.Msg) (done, again bool, err error) {
 	return false, false, err
 }
 
-// stayHere tells the worker that the broker is there, even while a slow client holds its
-// parts up. It does so until it is called off.
+// stayHere pings the worker until stop is called, so that it does not take the broker for
+// dead while a slow client delays its parts.
 func (c *call) stayHere() (stop func()) {
 	done := make(chan struct{})
 	var running sync.WaitGroup
@@ -353,7 +353,7 @@ func (c *call) stayHere() (stop func()) {
 			case <-done:
 				return
 			case <-ticks.C:
-				_ = c.publish(c.claim.Subject, c.inbox+toCall, kindPing, nil) // the worker takes silence for our end
+				_ = c.publish(c.claim.Subject, c.inbox+toCall, kindPing, nil)
 			}
 		}
 	})
@@ -365,11 +365,7 @@ func (c *call) stayHere() (stop func()) {
 
 func (c *call) part(text []byte) error {
 	var p part
-	err := json.Unmarshal(text, &p)
-	if err == nil {
-		err = p.check()
-	}
-	if err != nil {
+	if err := checked(text, &p); err != nil {
 		return c.malformed(err)
 	}
 	if c.request.Emit == nil {
@@ -402,11 +398,7 @@ func (c *call) malformed(err error) error {
 
 func (c *call) end(text []byte) error {
 	var e end
-	err := json.Unmarshal(text, &e)
-	if err == nil {
-		err = e.check()
-	}
-	if err != nil {
+	if err := checked(text, &e); err != nil {
 		return c.malformed(err)
 	}
 	*c.completion = e.Completion
@@ -420,7 +412,7 @@ func (c *call) end(text []byte) error {
 	return nil
 }
 
-// cancel has the worker stop, and waits a moment to learn that it did.
+// cancel cancels the call at the worker, and waits a moment for the confirmation.
 func (c *call) cancel(why string) {
 	sent := time.Now()
 	c.passed("%s sent to worker %s", why, c.claim.ID)
