@@ -11,6 +11,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/rlm/prompt"
 )
 
@@ -64,7 +65,7 @@ const shortQuestion = 2000
 
 func childQuestion(p json.RawMessage) string {
 	text := promptText(p)
-	if _, omitted := cutText(text, shortQuestion); omitted == 0 {
+	if _, omitted := render.First(text, shortQuestion); omitted == 0 {
 		return text
 	}
 	return "Do what the prompt in the variable context asks for."

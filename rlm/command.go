@@ -11,7 +11,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/wirectl/wirectl/transport"
+	"github.com/wirectl/wirectl/rlm/internal/subprocess"
 )
 
 // A Command is a program that is a policy. It is started for each question, reads one
@@ -28,7 +28,6 @@ type Command struct {
 
 const (
 	commandTimeout = 10 * time.Second
-	commandGrace   = time.Second
 	maxReply       = 16 << 20
 )
 
@@ -100,7 +99,7 @@ func (c Command) ask(ctx context.Context, question, reply any) error {
 	limit := cmp.Or(c.Timeout, commandTimeout)
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%s: no reply within %v", c.Args[0], limit))
 	defer cancel()
-	answer, err := c.exchange(ctx, append(line, '\n'))
+	_, answer, err := subprocess.Ask(ctx, c.Args, append(line, '\n'), io.Discard, readLine)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -115,39 +114,14 @@ func (c Command) ask(ctx context.Context, question, reply any) error {
 	return nil
 }
 
-// exchange writes a line to the program and reads one. It leaves no process behind.
-func (c Command) exchange(ctx context.Context, line []byte) ([]byte, error) {
-	p, err := transport.Start(ctx, c.Args, transport.Options{Grace: commandGrace})
-	if err != nil {
-		return nil, err
+// readLine reads the line that a program replies.
+func readLine(r io.Reader) ([]byte, error) {
+	answer, err := bufio.NewReader(io.LimitReader(r, maxReply)).ReadBytes('\n')
+	switch {
+	case err == io.EOF && len(answer) > 0:
+		return answer, nil
+	case err == io.EOF:
+		return nil, errors.New("it ended without a reply")
 	}
-	done := make(chan struct{}, 2)
-	go func() {
-		_, _ = io.Copy(io.Discard, p.Stderr())
-		done <- struct{}{}
-	}()
-	go func() {
-		_, _ = p.Write(line) // a program that replies without reading is none of our business
-		_ = p.CloseWrite()
-		done <- struct{}{}
-	}()
-	kill := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		_ = p.Close()
-		close(kill)
-	})
-	answer, err := bufio.NewReader(io.LimitReader(p, maxReply)).ReadBytes('\n')
-	if err == io.EOF && len(answer) > 0 {
-		err = nil
-	}
-	if err == io.EOF {
-		err = errors.New("it ended without a reply")
-	}
-	if !stop() {
-		<-kill
-	}
-	_ = p.Close()
-	<-done
-	<-done
 	return answer, err
 }

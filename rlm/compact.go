@@ -26,9 +26,9 @@ func (t *turn) compact(ctx context.Context) error {
 	ref := t.ref + "/summary"
 	t.tell(Event{Kind: EventCall, Ref: ref, Depth: t.depth, Model: t.model})
 	request := Request{Model: t.model, Ref: ref}
-	ask, goOn := prompt.Compact(), prompt.Continue()+"\n\n"+t.request(t.n)
+	ask, goOn := prompt.Compact, prompt.Continue+"\n\n"+t.request(t.n)
 	if t.mode == ToolsMode {
-		ask, goOn = prompt.CompactTools(), prompt.ContinueTools()
+		ask, goOn = prompt.CompactTools, prompt.ContinueTools
 		request.Tools, request.ToolChoice = t.tools.Definitions(), "none" // some providers refuse calls of tools that they do not know
 	}
 	request.Messages = append(slices.Clip(t.history), Message{Role: "user", Content: ask})

@@ -3,6 +3,8 @@ package rlm
 import (
 	"encoding/json"
 	"time"
+
+	"github.com/wirectl/wirectl/internal/render"
 )
 
 // An EventKind says what happens.
@@ -85,6 +87,6 @@ func (t *tree) shown(prompt json.RawMessage) string {
 
 // cutEvent cuts what is asked and answered to what events show.
 func cutEvent(s string) string {
-	cut, _ := cutText(s, eventText)
+	cut, _ := render.First(s, eventText)
 	return cut
 }

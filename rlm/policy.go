@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"regexp"
 	"unicode/utf8"
+
+	"github.com/wirectl/wirectl/internal/render"
 )
 
 // A State is what a [StoppingPolicy] sees of a run.
@@ -71,7 +73,7 @@ type Truncate int
 
 // Compress implements [ContextCompressor].
 func (n Truncate) Compress(_ context.Context, text string, _ int) (string, error) {
-	cut, omitted := cutText(text, int(n))
+	cut, omitted := render.First(text, int(n))
 	if omitted == 0 {
 		return text, nil
 	}
@@ -143,18 +145,4 @@ func promptText(prompt json.RawMessage) string {
 		return s
 	}
 	return string(prompt)
-}
-
-// cutText returns the first n characters of s, and how many follow.
-func cutText(s string, n int) (cut string, omitted int) {
-	if len(s) <= n {
-		return s, 0
-	}
-	for i := range s {
-		if n == 0 {
-			return s[:i], utf8.RuneCountInString(s[i:])
-		}
-		n--
-	}
-	return s, 0
 }

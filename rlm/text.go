@@ -33,7 +33,7 @@ func cellOutput(res Result) string {
 // request asks for turn n, or for the answer if there are no more turns.
 func (r *run) request(n int) string {
 	if n > r.iterations {
-		return prompt.Last()
+		return prompt.Last
 	}
 	return prompt.Next(n, r.iterations)
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/rlm/prompt"
 	"github.com/wirectl/wirectl/rlm/runlog"
 )
@@ -207,7 +208,7 @@ func (t *turn) callTools(ctx context.Context) {
 		t.last = joinLines(t.last, text)
 	}
 	if t.n == t.iterations {
-		t.say("user", prompt.LastTools())
+		t.say("user", prompt.LastTools)
 	}
 }
 
@@ -278,7 +279,7 @@ func toolText(c *runlog.ToolCall) string {
 	if c.Error != "" {
 		return encodeJSON(map[string]string{"error": c.Error})
 	}
-	cut, omitted := cutText(string(c.Result), prompt.OutputChars)
+	cut, omitted := render.First(string(c.Result), prompt.OutputChars)
 	if omitted == 0 {
 		return cut
 	}

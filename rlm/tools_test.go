@@ -153,7 +153,7 @@ func TestToolRounds(t *testing.T) {
 		if err != nil || out.Answer != c.answer || out.Finish != MaxIterations || out.Limit != MaxIterations || len(m.asked) != 11 {
 			t.Errorf("%q, %s after %d calls, %v", out.Answer, out.Finish, len(m.asked), err)
 		}
-		if last.ToolChoice != "none" || last.Messages[len(last.Messages)-1].Content != prompt.LastTools() || m.asked[9].ToolChoice != "auto" {
+		if last.ToolChoice != "none" || last.Messages[len(last.Messages)-1].Content != prompt.LastTools || m.asked[9].ToolChoice != "auto" {
 			t.Errorf("%q: %s", last.ToolChoice, last.Messages[len(last.Messages)-1].Content)
 		}
 		checkLog(t, log, out, err)

@@ -2,7 +2,6 @@ package config
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"reflect"
 	"strconv"
@@ -43,8 +42,8 @@ type document struct {
 func parse(name string, data []byte) (*document, error) {
 	d := &document{name: name}
 	data = bytes.TrimPrefix(data, []byte("\uFEFF")) // which some editors write
-	if limit, ok := errors.AsType[*yamlfile.Error](yamlfile.Check(data)); ok {
-		return nil, &Error{name, limit.Line, limit.Column, limit.Msg}
+	if err := yamlfile.Check(data); err != nil {
+		return nil, d.translate(err)
 	}
 	tree, err := parser.ParseBytes(data, 0)
 	if err != nil {
@@ -101,7 +100,7 @@ func child(node ast.Node, key string) (*token.Token, ast.Node) {
 		}
 		return nil, nil
 	}
-	for _, pair := range pairs(node) {
+	for _, pair := range yamlfile.Pairs(node) {
 		if tok := pair.Key.GetToken(); tok != nil && tok.Value == key {
 			return tok, pair.Value
 		}
@@ -110,27 +109,10 @@ func child(node ast.Node, key string) (*token.Token, ast.Node) {
 }
 
 // pairs returns the keys of a mapping with their values.
-func pairs(node ast.Node) []*ast.MappingValueNode {
-	switch n := node.(type) {
-	case *ast.MappingNode:
-		return n.Values
-	case *ast.MappingValueNode:
-		return []*ast.MappingValueNode{n}
-	}
-	return nil
-}
-
 // translate converts an error of the YAML module, with its position.
 func (d *document) translate(err error) error {
-	e := &Error{Name: d.name, Msg: err.Error()}
-	var ye yaml.Error
-	if !errors.As(err, &ye) {
-		return e
-	}
-	e.Msg = ye.GetMessage()
-	if tok := ye.GetToken(); tok != nil {
-		e.Line, e.Column = tok.Position.Line, tok.Position.Column
-	}
+	e := &Error{Name: d.name}
+	e.Msg, e.Line, e.Column = yamlfile.Explain(err)
 	return e
 }
 
@@ -159,7 +141,7 @@ func (d *document) checkNode(node ast.Node, t reflect.Type) error {
 			}
 		}
 	}
-	for _, pair := range pairs(node) {
+	for _, pair := range yamlfile.Pairs(node) {
 		tok := pair.Key.GetToken()
 		inner, expected := valueType(t, tok.Value)
 		switch {

@@ -125,12 +125,11 @@ func Parse(name string, data []byte) (List, error) {
 	}
 	var list List
 	if err := yaml.UnmarshalWithOptions(data, &list, yaml.Strict()); err != nil {
-		var ye yaml.Error
-		if !errors.As(err, &ye) || ye.GetToken() == nil {
+		msg, line, column := yamlfile.Explain(err)
+		if line == 0 {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		at := ye.GetToken().Position
-		return nil, fmt.Errorf("%s:%d:%d: %s; expected MODEL: {input: DOLLARS, cached: DOLLARS, output: DOLLARS}, per million tokens", name, at.Line, at.Column, ye.GetMessage())
+		return nil, fmt.Errorf("%s:%d:%d: %s; expected MODEL: {input: DOLLARS, cached: DOLLARS, output: DOLLARS}, per million tokens", name, line, column, msg)
 	}
 	for _, model := range slices.Sorted(maps.Keys(list)) {
 		if err := list[model].Check(); err != nil {

@@ -35,6 +35,20 @@ func Clip[T string | []byte](text T, n int) T {
 	return text[:n]
 }
 
+// First returns the first n characters of text, and how many follow.
+func First(text string, n int) (first string, omitted int) {
+	if len(text) <= n {
+		return text, 0
+	}
+	for i := range text {
+		if n == 0 {
+			return text[:i], utf8.RuneCountInString(text[i:])
+		}
+		n--
+	}
+	return text, 0
+}
+
 // CutRune returns how many bytes at the end of text are the beginning of a cut character.
 func CutRune(text []byte) int {
 	for n := 1; n <= min(len(text), utf8.UTFMax-1); n++ {

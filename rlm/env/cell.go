@@ -2,6 +2,7 @@ package env
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,8 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
+	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/rlm"
 )
 
@@ -82,7 +83,7 @@ func (e *Env) serve(ctx context.Context, frames []byte, id uint64, caller rlm.Ca
 		close(r.told)
 	}
 	if !ended {
-		r.died = orClean(e.stop())
+		r.died = cmp.Or(e.stop(), errClean)
 	}
 	return r
 }
@@ -146,18 +147,12 @@ func (r *request) handle(m message) {
 }
 
 func (r *request) print(m message) {
-	room := maxOutput - r.stdout.Len() - r.stderr.Len()
-	if len(m.Text) > room {
-		for room > 0 && !utf8.RuneStart(m.Text[room]) {
-			room--
-		}
-		r.omitted += int64(len(m.Text) - room)
-		m.Text = m.Text[:room]
-	}
+	text := render.Clip(m.Text, maxOutput-r.stdout.Len()-r.stderr.Len())
+	r.omitted += int64(len(m.Text) - len(text))
 	if m.Stream == "stderr" {
-		r.stderr.WriteString(m.Text)
+		r.stderr.WriteString(text)
 	} else {
-		r.stdout.WriteString(m.Text)
+		r.stdout.WriteString(text)
 	}
 }
 
@@ -185,6 +180,7 @@ func (r *request) answer(m message, a *answer) {
 var (
 	errEnded    = errors.New("the cell was ended")
 	errNoPrompt = errors.New("no prompt")
+	errClean    = errors.New("with status 0") // for an end without an error
 )
 
 // ask asks what a call asks.
@@ -245,14 +241,6 @@ func (r *request) failure(timeout time.Duration) *rlm.CellError {
 		return &rlm.CellError{Type: typeCancelled, Message: "the cell was cancelled; the variables are kept", Line: err.Line}
 	case r.died != nil:
 		return &rlm.CellError{Type: typeDied, Message: fmt.Sprintf("the interpreter ended: %v%s", r.died, gone)}
-	}
-	return err
-}
-
-// orClean gives an end without an error a name.
-func orClean(err error) error {
-	if err == nil {
-		return errors.New("with status 0")
 	}
 	return err
 }

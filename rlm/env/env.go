@@ -189,7 +189,7 @@ func (e *Env) awaitReady(ctx context.Context) error {
 		}
 		return nil
 	case <-e.worker.ended:
-		return errDied{fmt.Errorf("start the interpreter: it ended: %w", orClean(e.stop()))}
+		return errDied{fmt.Errorf("start the interpreter: it ended: %w", cmp.Or(e.stop(), errClean))}
 	case <-late.C:
 		return errDied{fmt.Errorf("start the interpreter: not ready after %v", startTimeout)}
 	case <-ctx.Done():

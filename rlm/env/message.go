@@ -13,10 +13,9 @@ import (
 
 // A message is one that a worker has sent.
 type message struct {
-	Kind     string
-	ID       uint64
-	Cell     uint64
-	Language string
+	Kind string
+	ID   uint64
+	Cell uint64
 
 	Stream, Text string
 	Seconds      float64

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
@@ -260,7 +261,7 @@ func (s *scanner) str(keep []byte) (raw, text int64, kept []byte) {
 		run := b
 		if n >= 0 {
 			run = b[:n]
-		} else if cut := partial(b); cut < len(b) {
+		} else if cut := render.CutRune(b); cut < len(b) {
 			run = b[:len(b)-cut]
 		} else if b, _ = s.r.Peek(utf8.UTFMax); len(b) > 0 { // a character in two pieces
 			_, size := utf8.DecodeRune(b)

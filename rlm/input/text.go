@@ -10,6 +10,7 @@ import (
 	"math/bits"
 	"unicode/utf8"
 
+	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
@@ -41,7 +42,7 @@ func eachPiece(r io.Reader, f func(piece []byte) error) error {
 		}
 		piece := buf[:rest+n]
 		if !end {
-			piece = piece[:len(piece)-partial(piece)]
+			piece = piece[:len(piece)-render.CutRune(piece)]
 		}
 		if !jsonscan.ValidUTF8(piece) {
 			return &notUTF8Error{at + int64(invalidAt(piece))}
@@ -52,19 +53,6 @@ func eachPiece(r io.Reader, f func(piece []byte) error) error {
 		at += int64(len(piece))
 		rest = copy(buf, buf[len(piece):rest+n])
 	}
-}
-
-// partial returns how many bytes at the end begin a character that goes on.
-func partial(b []byte) int {
-	for n := 1; n <= min(utf8.UTFMax-1, len(b)); n++ {
-		if tail := b[len(b)-n:]; utf8.RuneStart(tail[0]) {
-			if utf8.FullRune(tail) {
-				return 0
-			}
-			return n
-		}
-	}
-	return 0
 }
 
 func invalidAt(b []byte) int {

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/wirectl/wirectl/internal/render"
 )
 
 // A Message is one of a conversation.
@@ -227,43 +229,31 @@ func Feedback(outputs []string, open bool, unknown string) string {
 	return strings.Join(parts, "\n\n")
 }
 
-// Last returns the request for an answer after the last turn.
-func Last() string {
-	return "There are no turns left, and code is not run any more. Answer the original query now, with what you know. " +
-		"Reply with FINAL(your answer), with FINAL_VAR(name) if a variable holds the answer, or with the answer alone. " +
-		"If you are not sure, give the best answer that you have."
-}
+// Last is the request for an answer after the last turn.
+const Last = "There are no turns left, and code is not run any more. Answer the original query now, with what you know. " +
+	"Reply with FINAL(your answer), with FINAL_VAR(name) if a variable holds the answer, or with the answer alone. " +
+	"If you are not sure, give the best answer that you have."
 
-// Compact returns the request for a summary, which replaces the turns so far.
-func Compact() string {
-	return "This conversation is getting too long. Write a summary that will replace it, except for the first messages. " +
-		"Do not write code or a final answer now. Keep all that you need to go on:\n" +
-		"- what you know about the context and its structure;\n" +
-		"- all results so far, with exact numbers, names and quotations;\n" +
-		"- the names of the variables and functions that are worth keeping, and what each holds;\n" +
-		"- what has failed and should not be tried again;\n" +
-		"- what is left to do."
-}
+// Compact is the request for a summary, which replaces the turns so far.
+const Compact = "This conversation is getting too long. Write a summary that will replace it, except for the first messages. " +
+	"Do not write code or a final answer now. Keep all that you need to go on:\n" +
+	"- what you know about the context and its structure;\n" +
+	"- all results so far, with exact numbers, names and quotations;\n" +
+	"- the names of the variables and functions that are worth keeping, and what each holds;\n" +
+	"- what has failed and should not be tried again;\n" +
+	"- what is left to do."
 
-// Continue returns the message after a summary.
-func Continue() string {
-	return "Go on from your summary. The interpreter is as you left it, with all its variables. " +
-		"`history` holds the whole conversation. Do not repeat what is done."
-}
+// Continue is the message after a summary.
+const Continue = "Go on from your summary. The interpreter is as you left it, with all its variables. " +
+	"`history` holds the whole conversation. Do not repeat what is done."
 
 // cut returns the first n characters of text, with the number of those that follow.
 func cut(text string, n int) string {
-	if len(text) <= n {
+	first, omitted := render.First(text, n)
+	if omitted == 0 {
 		return text
 	}
-	left := 0
-	for i := range text {
-		if left == n {
-			return text[:i] + "\n[" + number(int64(utf8.RuneCountInString(text[i:]))) + " characters omitted]"
-		}
-		left++
-	}
-	return text
+	return first + "\n[" + number(int64(omitted)) + " characters omitted]"
 }
 
 // number writes n with commas between thousands.

@@ -96,9 +96,9 @@ func TestMessages(t *testing.T) {
 	show("block not closed", prompt.Feedback(nil, true, ""))
 	show("unknown variable", prompt.Feedback([]string{good}, false, "result"))
 	show("neither code nor answer", prompt.Feedback(nil, false, ""))
-	show("after the last turn", prompt.Last())
-	show("request for a summary", prompt.Compact())
-	show("after a summary", prompt.Continue()+"\n\n"+prompt.Next(12, 30))
+	show("after the last turn", prompt.Last)
+	show("request for a summary", prompt.Compact)
+	show("after a summary", prompt.Continue+"\n\n"+prompt.Next(12, 30))
 	golden(t, "messages.txt", strings.ReplaceAll(strings.TrimSpace(page.String()), strings.Repeat("x", 19_986), "xxx (19,986 of these)"))
 }
 

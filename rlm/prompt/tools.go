@@ -10,22 +10,18 @@ func Tools(Facts) string {
 		"Answer exactly what was asked, and add nothing that was not asked for."
 }
 
-// LastTools returns the message after the last turn of tools mode.
-func LastTools() string {
-	return "There are no turns left, and no tool is called any more. Answer now, with what you know. If you are not sure, give the best answer that you have."
-}
+// LastTools is the message after the last turn of tools mode.
+const LastTools = "There are no turns left, and no tool is called any more. Answer now, with what you know. If you are not sure, give the best answer that you have."
 
 // CompactTools is [Compact] for tools mode.
-func CompactTools() string {
-	return "This conversation is getting too long. Write a summary that will replace it, except for the first messages. " +
-		"Do not call tools or answer now. Keep all that you need to go on:\n" +
-		"- all results so far, with exact numbers, names and quotations;\n" +
-		"- what has failed and should not be tried again;\n" +
-		"- what is left to do."
-}
+const CompactTools = "This conversation is getting too long. Write a summary that will replace it, except for the first messages. " +
+	"Do not call tools or answer now. Keep all that you need to go on:\n" +
+	"- all results so far, with exact numbers, names and quotations;\n" +
+	"- what has failed and should not be tried again;\n" +
+	"- what is left to do."
 
 // ContinueTools is [Continue] for tools mode.
-func ContinueTools() string { return "Go on from your summary. Do not repeat what is done." }
+const ContinueTools = "Go on from your summary. Do not repeat what is done."
 
 // Schema says of what form the answer has to be.
 func Schema(document string) string {

@@ -12,7 +12,8 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/wirectl/wirectl/internal/render"
 )
 
 // Version is the version of the schema.
@@ -213,19 +214,8 @@ func Locals(vars map[string]string, hide func(string) string, also ...string) ma
 		if hide != nil {
 			value = hide(value)
 		}
-		kept[name] = Text(firstChars(value, localChars))
+		short, _ := render.First(value, localChars)
+		kept[name] = Text(short)
 	}
 	return kept
-}
-
-func firstChars(text string, n int) string {
-	if utf8.RuneCountInString(text) <= n {
-		return text
-	}
-	for i := range text {
-		if n--; n < 0 {
-			return text[:i]
-		}
-	}
-	return text
 }

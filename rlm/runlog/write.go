@@ -6,12 +6,14 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
+
+	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // Options are settings of a [Writer]. The zero value has none.
@@ -114,95 +116,75 @@ func (w *Writer) write(record any) error {
 	return nil
 }
 
-// encode returns the line of a record: sorted keys at every depth, and characters as
-// they are.
+// encode returns the line of a record: sorted keys at every depth, and no escapes that JSON
+// does not need.
 func encode(record any, hide func(string) string) ([]byte, error) {
 	b, err := json.Marshal(record)
 	if err != nil {
 		return nil, err
 	}
-	// Maps are written with sorted keys.
 	var tree any
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.UseNumber()
 	if err := d.Decode(&tree); err != nil {
 		return nil, err
 	}
-	var line bytes.Buffer
-	e := json.NewEncoder(&line)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(clean(tree, hide, false)); err != nil {
-		return nil, err
+	if hide == nil {
+		hide = func(s string) string { return s }
 	}
-	return unescape(line.Bytes()), nil
+	return append(appendJSON(nil, tree, hide, false), '\n'), nil
 }
 
-// empty is what stands where a record has no value but readers expect a list or an object.
+// empty holds what is written for a null where readers expect a list or an object.
 var empty = map[string]any{
 	"backend_kwargs": map[string]any{}, "environment_kwargs": map[string]any{}, "locals": map[string]any{},
 	"model_usage_summaries": map[string]any{}, "code_blocks": []any{}, "rlm_calls": []any{}, "iterations": []any{},
 	"prompt": []any{},
 }
 
-// foreign are the keys below which the names are not those of the schema.
+// foreign are the keys below which names are not those of the schema.
 var foreign = []string{"backend_kwargs", "environment_kwargs", "locals", "prompt", "tool_calls"}
 
-// clean completes the tree of a record, and hides its secrets. In data, names are hidden
-// too, and null stays null.
-func clean(tree any, hide func(string) string, data bool) any {
-	if hide == nil {
-		hide = func(s string) string { return s }
-	}
+// appendJSON appends a part of a record without its secrets. In data, names are hidden too,
+// and null stays null.
+func appendJSON(line []byte, tree any, hide func(string) string, data bool) []byte {
 	switch v := tree.(type) {
 	case string:
-		return hide(v)
+		return jsonscan.AppendQuote(line, []byte(hide(v)))
+	case json.Number:
+		return append(line, v...)
+	case bool:
+		return strconv.AppendBool(line, v)
 	case []any:
+		line = append(line, '[')
 		for i := range v {
-			v[i] = clean(v[i], hide, data)
+			if i > 0 {
+				line = append(line, ',')
+			}
+			line = appendJSON(line, v[i], hide, data)
 		}
+		return append(line, ']')
 	case map[string]any:
-		object := make(map[string]any, len(v))
-		for name, value := range v {
-			switch {
-			case data:
-				name = hide(name)
-			case value == nil && empty[name] != nil:
+		if data {
+			hidden := make(map[string]any, len(v))
+			for name, value := range v {
+				hidden[hide(name)] = value
+			}
+			v = hidden
+		}
+		line = append(line, '{')
+		for i, name := range slices.Sorted(maps.Keys(v)) {
+			if i > 0 {
+				line = append(line, ',')
+			}
+			line = append(jsonscan.AppendQuote(line, []byte(name)), ':')
+			value := v[name]
+			if value == nil && !data {
 				value = empty[name]
 			}
-			object[name] = clean(value, hide, data || slices.Contains(foreign, name))
+			line = appendJSON(line, value, hide, data || slices.Contains(foreign, name))
 		}
-		return object
+		return append(line, '}')
 	}
-	return tree
-}
-
-// unescape writes the characters as they are that the encoder of the standard library
-// escapes without need: line separators, and the replacement of what is no UTF-8.
-func unescape(line []byte) []byte {
-	if !bytes.Contains(line, []byte(`\u2028`)) && !bytes.Contains(line, []byte(`\u2029`)) && !bytes.Contains(line, []byte(`\ufffd`)) {
-		return line
-	}
-	var out bytes.Buffer
-	for len(line) > 0 {
-		at := bytes.IndexByte(line, '\\')
-		if at < 0 {
-			break
-		}
-		out.Write(line[:at])
-		line = line[at:]
-		n := len(`\n`)
-		if line[1] == 'u' {
-			n = len(`\u2028`)
-		}
-		switch escape := string(line[:n]); escape {
-		case `\u2028`, `\u2029`, `\ufffd`:
-			code, _ := strconv.ParseUint(strings.TrimPrefix(escape, `\u`), 16, 32)
-			out.WriteRune(rune(code))
-		default:
-			out.WriteString(escape)
-		}
-		line = line[n:]
-	}
-	out.Write(line)
-	return out.Bytes()
+	return append(line, "null"...)
 }

@@ -8,17 +8,14 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"syscall"
-	"time"
 
 	"github.com/wirectl/wirectl/rlm"
-	"github.com/wirectl/wirectl/transport"
+	"github.com/wirectl/wirectl/rlm/internal/subprocess"
 )
 
 const (
 	maxOutput  = 4 << 20 // of a command, in bytes
-	maxMessage = 2000    // of what it says went wrong
-	execGrace  = time.Second
+	maxMessage = 2000    // of standard error, in bytes
 )
 
 // addExec adds a command: it reads the arguments as JSON, and writes JSON or text.
@@ -43,34 +40,13 @@ func (s *Set) addExec(name string, e *entry) error {
 
 // execute runs a command. It leaves no process behind.
 func execute(ctx context.Context, args []string, stdin []byte) (json.RawMessage, error) {
-	p, err := transport.Start(ctx, args, transport.Options{Grace: execGrace})
-	if err != nil {
+	var complaint Tail
+	p, output, err := subprocess.Ask(ctx, args, append(stdin, '\n'), &complaint, func(r io.Reader) ([]byte, error) {
+		return io.ReadAll(io.LimitReader(r, maxOutput+1))
+	})
+	if p == nil {
 		return nil, err
 	}
-	done := make(chan struct{}, 2)
-	var complaint Tail
-	go func() {
-		_, _ = io.Copy(&complaint, p.Stderr())
-		done <- struct{}{}
-	}()
-	go func() {
-		_, _ = p.Write(append(stdin, '\n')) // a command need not read its arguments
-		_ = p.CloseWrite()
-		done <- struct{}{}
-	}()
-	killed := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		_ = p.Signal(syscall.SIGTERM)
-		_ = p.Close()
-		close(killed)
-	})
-	output, err := io.ReadAll(io.LimitReader(p, maxOutput+1))
-	if !stop() {
-		<-killed
-	}
-	_ = p.Close()
-	<-done
-	<-done
 	exit, failed := p.Wait()
 	switch {
 	case ctx.Err() != nil:

@@ -96,8 +96,8 @@ func Load(ctx context.Context, name string, w World) (_ *Set, err error) {
 
 // parse returns the entries of a file.
 func parse(name string, data []byte) ([]*ast.MappingValueNode, error) {
-	if limit, ok := errors.AsType[*yamlfile.Error](yamlfile.Check(data)); ok {
-		return nil, &Error{name, limit.Line, limit.Column, errors.New(limit.Msg)}
+	if err := yamlfile.Check(data); err != nil {
+		return nil, place(name, nil, err)
 	}
 	file, err := parser.ParseBytes(data, 0)
 	if err != nil {
@@ -106,14 +106,11 @@ func parse(name string, data []byte) ([]*ast.MappingValueNode, error) {
 	if len(file.Docs) != 1 || file.Docs[0].Body == nil {
 		return nil, &Error{Name: name, Err: errors.New("want one document, with a key for each tool")}
 	}
-	switch n := file.Docs[0].Body.(type) {
-	case *ast.MappingNode:
-		return n.Values, nil
-	case *ast.MappingValueNode:
-		return []*ast.MappingValueNode{n}, nil
-	default:
-		return nil, place(name, n.GetToken(), errors.New("want a mapping, with a key for each tool"))
+	nodes := yamlfile.Pairs(file.Docs[0].Body)
+	if nodes == nil {
+		return nil, place(name, file.Docs[0].Body.GetToken(), errors.New("want a mapping, with a key for each tool"))
 	}
+	return nodes, nil
 }
 
 // place says where an error is: where YAML or Python found it, or else at a token.
@@ -122,12 +119,8 @@ func place(name string, at *token.Token, err error) error {
 	if at != nil {
 		e.Line, e.Column = at.Position.Line, at.Position.Column
 	}
-	var wrong yaml.Error
-	if errors.As(err, &wrong) {
-		e.Err = errors.New(wrong.GetMessage())
-		if tok := wrong.GetToken(); tok != nil {
-			e.Line, e.Column = tok.Position.Line, tok.Position.Column
-		}
+	if msg, line, column := yamlfile.Explain(err); line > 0 || errors.As(err, new(*yamlfile.Error)) {
+		e.Line, e.Column, e.Err = line, column, errors.New(msg)
 	}
 	return e
 }

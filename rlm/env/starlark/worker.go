@@ -11,11 +11,11 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"go.starlark.net/starlark"
 
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/protocol/repl"
 	"github.com/wirectl/wirectl/rlm"
 )
@@ -174,11 +174,8 @@ const (
 
 // print takes a line that code prints.
 func (w *worker) print(text string) {
-	kept := text[:min(len(text), w.room)]
+	kept := render.Clip(text, w.room)
 	if len(kept) < len(text) {
-		for len(kept) > 0 && !utf8.RuneStart(text[len(kept)]) {
-			kept = kept[:len(kept)-1]
-		}
 		w.room = len(kept)
 		w.dropped += len(text) - len(kept)
 	}
