@@ -18,7 +18,7 @@ type ModelUsage struct {
 	Tokens
 }
 
-// Total is what all models have used.
+// Total returns what all models have used together.
 func (u Usage) Total() ModelUsage {
 	var t ModelUsage
 	for _, m := range u {
@@ -32,7 +32,7 @@ func (t Tokens) plus(u Tokens) Tokens {
 	return Tokens{Input: t.Input + u.Input, Output: t.Output + u.Output, Cost: t.Cost + u.Cost}
 }
 
-// A limitError says that a limit keeps a call from being made.
+// A limitError says that a limit prevents a call.
 type limitError struct {
 	reason FinishReason
 	text   string
@@ -40,9 +40,9 @@ type limitError struct {
 
 func (e *limitError) Error() string { return e.text }
 
-// An account bounds what a run may use together with all its children. A call is
-// counted before it is made, so calls that run in parallel cannot exceed their limit.
-// Tokens and cost are known only afterwards: they are exceeded by what is in flight.
+// An account bounds what a run and all its children may use. A call is counted before it is
+// made, so parallel calls cannot exceed their limit. Tokens and cost are known only after a
+// call, so calls in flight may exceed their limits.
 type account struct {
 	limits Limits
 	end    context.CancelCauseFunc // ends the run
@@ -53,8 +53,8 @@ type account struct {
 	used    Tokens
 }
 
-// reserve counts a call, or says which limit forbids it. All limits but that of calls
-// end the run. The run's own turns are no sub-calls.
+// reserve counts a call, or returns the limit that forbids it. All limits except that of
+// calls end the run. The turns of the root are not sub-calls.
 func (a *account) reserve(sub bool) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -73,14 +73,14 @@ func (a *account) reserve(sub bool) error {
 	return nil
 }
 
-// check says which limit forbids a call.
+// check returns the limit that forbids a call; nil if there is none.
 func (a *account) check(sub bool) *limitError {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.limit(sub)
 }
 
-// limit is check with mu locked.
+// limit is check while mu is locked.
 func (a *account) limit(sub bool) *limitError {
 	l := a.limits
 	switch used := a.used.Input + a.used.Output; {
@@ -101,8 +101,8 @@ func (a *account) counts() (calls int, refused bool) {
 	return a.calls, a.refused
 }
 
-// A meter adds up what a part of the tree has used: a turn counts to its run, and a
-// child run to the turn that started it.
+// A meter adds up what a part of the tree has used. A turn counts towards its run, and a
+// child run towards the turn that started it.
 type meter struct {
 	account *account
 	up      *meter
@@ -114,7 +114,7 @@ func (a *account) newMeter(up *meter) *meter {
 	return &meter{account: a, up: up, usage: Usage{}}
 }
 
-// add counts one call, here and in all that this is a part of.
+// add counts one call, here and in all meters above.
 func (m *meter) add(model string, t Tokens) {
 	m.account.mu.Lock()
 	defer m.account.mu.Unlock()
@@ -133,7 +133,7 @@ func (m *meter) read() Usage {
 	return maps.Clone(m.usage)
 }
 
-// complete asks a model once and counts the call, whatever comes of it.
+// complete asks a model once and counts the call, even if it fails.
 func (t *tree) complete(ctx context.Context, m *meter, sub bool, r Request) (Completion, error) {
 	if ctx.Err() != nil {
 		return Completion{}, causeOf(ctx)
@@ -155,7 +155,7 @@ func (t *tree) complete(ctx context.Context, m *meter, sub bool, r Request) (Com
 
 var errCancelled = errors.New("the run was cancelled")
 
-// causeOf says why ctx has ended.
+// causeOf returns why ctx has ended.
 func causeOf(ctx context.Context) error {
 	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
 		return err
@@ -163,8 +163,8 @@ func causeOf(ctx context.Context) error {
 	return errCancelled
 }
 
-// reasonOf returns the limit that err or the end of ctx comes from, Cancelled if ctx
-// ended otherwise, and "" if neither is why err is there.
+// reasonOf returns the limit that err or the end of ctx comes from; Cancelled if ctx has
+// ended for another reason; and "" otherwise.
 func reasonOf(ctx context.Context, err error) FinishReason {
 	var limit *limitError
 	switch {

@@ -15,7 +15,7 @@ import (
 	"github.com/wirectl/wirectl/rlm/fence"
 )
 
-// A cell is a block of code that runs, and answers what it asks.
+// A cell is a block of code that is running. It answers the calls of the code.
 type cell struct {
 	*turn
 	ref   string
@@ -31,7 +31,7 @@ type cell struct {
 
 var errCellEnded = errors.New("the cell has ended")
 
-// cell runs a block. It returns the answer, if the code gave one. An error means that
+// cell runs a block. It returns the answer, if the code has given one. An error means that
 // the run cannot go on.
 func (t *turn) cell(ctx context.Context, n int, code string) (final *string, err error) {
 	c := &cell{turn: t, ref: fmt.Sprintf("%s/c%d", t.ref, n), meter: t.account.newMeter(t.meter)}
@@ -73,7 +73,7 @@ func (t *turn) cell(ctx context.Context, n int, code string) (final *string, err
 	return nil, err
 }
 
-// begin gives numbers to n prompts, unless the cell has ended.
+// begin numbers n prompts, unless the cell has ended.
 func (c *cell) begin(n int) (first int, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,7 +86,7 @@ func (c *cell) begin(n int) (first int, ok bool) {
 	return first, true
 }
 
-// close waits for the calls, which have been told to end, and admits no more.
+// close admits no more calls, and waits for those that are being cancelled.
 func (c *cell) close() {
 	c.mu.Lock()
 	c.ended = true
@@ -148,9 +148,9 @@ type call struct {
 	n      int
 	ref    string
 	prompt json.RawMessage
-	model  string // that is asked, then the one that answered
+	model  string // the requested one, and later the one that has answered
 	meter  *meter
-	child  *childLog // of a child run that is logged
+	child  *childLog // of a child run; nil if it is not logged
 	finish string
 	took   time.Duration
 	text   string
@@ -183,7 +183,7 @@ func (c *cell) call(ctx context.Context, n int, prompt json.RawMessage, q Query)
 	return Answer{Text: k.text, Err: k.err}
 }
 
-// nests says whether the call is a child run.
+// nests decides whether the call is a child run.
 func (k *call) nests(ctx context.Context, asked bool) (Nested, bool) {
 	var n Nested
 	start := asked
@@ -200,8 +200,7 @@ func (k *call) nests(ctx context.Context, asked bool) (Nested, bool) {
 	return n, start && k.depth+1 < n.MaxDepth
 }
 
-// answer sets text or err. The error that it returns is one of a policy, which spoils
-// nothing.
+// answer sets text or err. It returns an error of a policy, after which the call goes on.
 func (k *call) answer(ctx context.Context, unwrap, child bool, n Nested) error {
 	k.text, k.err = k.raw(ctx, unwrap, child, n)
 	if k.err != nil {
@@ -228,11 +227,11 @@ func (k *call) answer(ctx context.Context, unwrap, child bool, n Nested) error {
 	return nil
 }
 
-// compressTo is how many tokens a compressor is to leave: what the root model may see
-// of the output of a cell.
+// compressTo is how many tokens a compressor should leave: as many as the root model sees of
+// the output of a cell.
 const compressTo = 5000
 
-// raw is the answer before it is compressed.
+// raw returns the answer before it is compressed.
 func (k *call) raw(ctx context.Context, unwrap, child bool, n Nested) (string, error) {
 	if k.o.Check != nil {
 		if err := k.o.Check(k.model); err != nil {
@@ -257,7 +256,7 @@ func (k *call) raw(ctx context.Context, unwrap, child bool, n Nested) (string, e
 	return text, err
 }
 
-// plain asks a model once. It waits for a slot first, so that what is counted is sent.
+// plain asks a model once. It waits for a slot before the call is counted.
 func (k *call) plain(ctx context.Context, model string, prompt json.RawMessage) (string, error) {
 	select {
 	case k.slots <- struct{}{}:
@@ -273,7 +272,8 @@ func (k *call) plain(ctx context.Context, model string, prompt json.RawMessage) 
 	return c.Text, err
 }
 
-// askFor makes calls for a compressor. They count to the call, whose model stays.
+// askFor makes calls for a compressor. They count towards the call, but do not change its
+// model.
 func (k *call) askFor(ctx context.Context) askFunc {
 	return func(model string, prompt json.RawMessage) (string, error) {
 		named, finish := k.model, k.finish

@@ -15,8 +15,8 @@ import (
 	"github.com/wirectl/wirectl/rlm/prompt"
 )
 
-// runChild answers a call by a run of its own, with half of the turns of its parent. Its
-// calls count to the same account, and its time is that of the cell.
+// runChild answers a call by a child run, with half of the turns of its parent. Its calls
+// count towards the same account, and its time towards that of the cell.
 func (k *call) runChild(ctx context.Context, n Nested) (string, error) {
 	mode := cmp.Or(n.Mode, k.mode)
 	if mode != Code && (mode != ToolsMode || k.o.Tools == nil) {
@@ -59,8 +59,7 @@ func (k *call) runChild(ctx context.Context, n Nested) (string, error) {
 	return "", fmt.Errorf("child run ended without an answer: %s", end.finish)
 }
 
-// shortQuestion is how many characters a prompt may have that is the question of a child
-// besides its context.
+// shortQuestion is up to how many characters the prompt of a child is also its question.
 const shortQuestion = 2000
 
 func childQuestion(p json.RawMessage) string {
@@ -71,7 +70,7 @@ func childQuestion(p json.RawMessage) string {
 	return "Do what the prompt in the variable context asks for."
 }
 
-// promptContext makes the prompt of a call the context of a child run.
+// promptContext returns the prompt of a call as the context of a child run.
 func (t *tree) promptContext(p json.RawMessage) (c Context, shape prompt.Shape, remove func(), err error) {
 	var text string
 	if json.Unmarshal(p, &text) == nil {
@@ -86,7 +85,7 @@ func (t *tree) promptContext(p json.RawMessage) (c Context, shape prompt.Shape, 
 	return c, shapeOf(value), remove, err
 }
 
-// shapeOf is the shape of a decoded value, as Python names its type.
+// shapeOf returns the shape of a decoded value. Its type is named as in Python.
 func shapeOf(value any) prompt.Shape {
 	chunks := []any{value}
 	s := prompt.Shape{Type: "object"}
@@ -109,8 +108,8 @@ func shapeOf(value any) prompt.Shape {
 	return s
 }
 
-// textLength is how many characters a text has, the content of a message, or else the
-// JSON of a value.
+// textLength returns how many characters a text has, or the content of a message, or the JSON
+// of another value.
 func textLength(value any) int64 {
 	if m, ok := value.(map[string]any); ok {
 		if content, ok := m["content"].(string); ok {
@@ -125,7 +124,7 @@ func textLength(value any) int64 {
 	return int64(utf8.RuneCountInString(text))
 }
 
-// fileContext writes a context to a file of its own.
+// fileContext writes a context to a temporary file.
 func (t *tree) fileContext(text, kind string) (c Context, remove func(), err error) {
 	f, err := os.CreateTemp(t.o.Dir, "wirectl-rlm-*")
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/wirectl/wirectl/rlm/internal/subprocess"
 )
 
-// A Command is a program that is a policy. It is started for each question, reads one
-// line of JSON and writes one:
+// A Command is a policy that is a program. It is started for each question, reads one line
+// of JSON and writes one:
 //
 //	stop      {"iteration":…,"max_iterations":…,"mode":…,"depth":…,"history":[…],"last_result":…}
 //	          {"stop":"reason"}, or {"stop":false}, or {"stop":true}
@@ -52,7 +52,7 @@ func (c Command) Stop(ctx context.Context, s State) (string, error) {
 	return reason, nil
 }
 
-// Done implements [StoppingPolicy]. The program learns of a turn by the next Stop.
+// Done implements [StoppingPolicy]. The program is told of a turn by the next Stop.
 func (Command) Done(State) {}
 
 // Compress implements [ContextCompressor].
@@ -87,10 +87,10 @@ func (c Command) Orchestrate(ctx context.Context, prompt json.RawMessage, depth 
 	return reply.Nested, reply.Start && err == nil, err
 }
 
-// ask starts the program, and ends it once it has replied.
+// ask starts the program, asks it a question, and ends it.
 func (c Command) ask(ctx context.Context, question, reply any) error {
 	if len(c.Args) == 0 {
-		return errors.New("a policy names no program")
+		return errors.New("the policy names no program")
 	}
 	line, err := json.Marshal(question)
 	if err != nil {
@@ -114,7 +114,7 @@ func (c Command) ask(ctx context.Context, question, reply any) error {
 	return nil
 }
 
-// readLine reads the line that a program replies.
+// readLine reads the reply of a program.
 func readLine(r io.Reader) ([]byte, error) {
 	answer, err := bufio.NewReader(io.LimitReader(r, maxReply)).ReadBytes('\n')
 	switch {

@@ -11,13 +11,13 @@ import (
 
 const (
 	defaultWindow = 128_000
-	// compactAt is the share of the window, in percent, at which the history is compacted.
+	// compactAt is the percentage of the window at which the history is compacted.
 	compactAt     = 85
 	bytesPerToken = 4
 )
 
-// compact replaces the turns in the history by a summary, when they fill the window of
-// the model. The code keeps all of them as the variable history.
+// compact replaces the turns in the history by a summary when they fill the window of the
+// model. The variable history of the code still has all of them.
 func (t *turn) compact(ctx context.Context) error {
 	window := cmp.Or(t.o.Model.Window(t.model), defaultWindow)
 	if len(t.history) == t.opening || t.tokens(ctx, window)*100 < window*compactAt {
@@ -29,7 +29,7 @@ func (t *turn) compact(ctx context.Context) error {
 	ask, goOn := prompt.Compact, prompt.Continue+"\n\n"+t.request(t.n)
 	if t.mode == ToolsMode {
 		ask, goOn = prompt.CompactTools, prompt.ContinueTools
-		request.Tools, request.ToolChoice = t.tools.Definitions(), "none" // some providers refuse calls of tools that they do not know
+		request.Tools, request.ToolChoice = t.tools.Definitions(), "none" // some providers refuse a history with calls of tools that are not defined
 	}
 	request.Messages = append(slices.Clip(t.history), Message{Role: "user", Content: ask})
 	c, err := t.complete(ctx, t.meter, t.depth > 0, request)

@@ -7,47 +7,48 @@ import (
 	"github.com/wirectl/wirectl/internal/render"
 )
 
-// An EventKind says what happens.
+// An EventKind says what has happened.
 type EventKind string
 
-// A turn, a cell and a call are told twice: as they begin and, with Done, as they end.
+// Turns, cells and calls have two events: one when they begin and, with Done, one when they
+// end.
 const (
-	EventRun    EventKind = "run"    // a run or a child run begins
+	EventRun    EventKind = "run"    // a run or a child run has begun
 	EventTurn   EventKind = "turn"   // a root call with the cells of its response
 	EventCell   EventKind = "cell"   // a block of code
-	EventCall   EventKind = "call"   // a sub-call; with Nested, one that is a child run; with Tool, one of a tool
-	EventAnswer EventKind = "answer" // the run, not a child, has its answer
+	EventCall   EventKind = "call"   // a sub-call; with Nested, a child run; with Tool, a call of a tool
+	EventAnswer EventKind = "answer" // the run, not a child run, has its answer
 	EventEnd    EventKind = "end"    // a run or a child run has ended
 )
 
-// An Event is something that happens in a run. Which members are set depends on Kind.
+// An Event is something that has happened in a run. Which members are set depends on Kind.
 type Event struct {
 	Kind EventKind `json:"event"`
 	Done bool      `json:"done,omitempty"`
-	// Ref names what the event is about: RUN, RUN/t3, RUN/t3/c1 or RUN/t3/c1/q7. A child
-	// run has the Ref of its call, and what happens in it has longer ones.
+	// Ref names the subject of the event: RUN, RUN/t3, RUN/t3/c1 or RUN/t3/c1/q7. A child run
+	// has the Ref of its call, which begins the Refs of its events.
 	Ref    string    `json:"ref"`
 	Time   time.Time `json:"time"`
 	Depth  int       `json:"depth"`
 	Model  string    `json:"model,omitempty"`
-	Tool   string    `json:"tool,omitempty"` // of a call that is one of a tool
+	Tool   string    `json:"tool,omitempty"` // of a call of a tool
 	Nested bool      `json:"nested,omitempty"`
-	Query  string    `json:"-"`                // of a call the ID of its [Query]
-	Prompt string    `json:"prompt,omitempty"` // of a run its question, of a call what was asked; cut
+	Query  string    `json:"-"`                // the ID of the [Query], of a call
+	Prompt string    `json:"prompt,omitempty"` // the question of a run or the prompt of a call; cut
 	Code   string    `json:"code,omitempty"`   // of a cell
-	Text   string    `json:"text,omitempty"`   // of a turn, a call or an answer what was answered, of a cell its output; of calls cut
+	Text   string    `json:"text,omitempty"`   // the response of a turn, the output of a cell, an answer, or the answer to a call, cut
 	Cells  int       `json:"cells,omitempty"`  // of a turn that is done
-	// ToolCalls are how many tools were called, of a turn that is done.
+	// ToolCalls is how many tools were called, of a turn that is done.
 	ToolCalls int          `json:"tool_calls,omitempty"`
-	Calls     int          `json:"calls,omitempty"`  // of a turn or a cell that is done, those of children included
-	Tokens    *Tokens      `json:"tokens,omitempty"` // of what is done, with all that was in it
+	Calls     int          `json:"calls,omitempty"`  // of a turn or a cell that is done, including those of children
+	Tokens    *Tokens      `json:"tokens,omitempty"` // of everything in a subject that is done
 	Took      Seconds      `json:"took,omitempty"`
 	Finish    FinishReason `json:"finish_reason,omitempty"`
-	// Error is what went wrong: in code, in a call, in a policy, or in the run.
+	// Error is the error of the code, a call, a policy or the run.
 	Error string `json:"error,omitempty"`
 }
 
-// eventText is how many characters of prompts and answers of calls are in events.
+// eventText bounds prompts and answers of calls in events, in characters.
 const eventText = 2000
 
 // Seconds are a duration, and in JSON a number of seconds.
@@ -66,7 +67,7 @@ func (s *Seconds) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// tell tells the observer of an event, one at a time.
+// tell passes an event to the observer, one at a time.
 func (t *tree) tell(e Event) {
 	if t.o.Observe == nil {
 		return
@@ -77,7 +78,7 @@ func (t *tree) tell(e Event) {
 	t.o.Observe(e)
 }
 
-// shown is what an event shows of a prompt.
+// shown returns a prompt for an event.
 func (t *tree) shown(prompt json.RawMessage) string {
 	if t.o.Observe == nil {
 		return "" // prompts may be large
@@ -85,7 +86,7 @@ func (t *tree) shown(prompt json.RawMessage) string {
 	return cutEvent(promptText(prompt))
 }
 
-// cutEvent cuts what is asked and answered to what events show.
+// cutEvent cuts a prompt or an answer for an event.
 func cutEvent(s string) string {
 	cut, _ := render.First(s, eventText)
 	return cut

@@ -15,10 +15,10 @@ import (
 type Function struct {
 	Name      string   `json:"function"`
 	Tool      string   `json:"name"`
-	Arguments []string `json:"arguments"` // in their order, if the code does not name them
+	Arguments []string `json:"arguments"` // in the order of positional arguments
 }
 
-// reserved are names that have a meaning in the code of a run in some environment.
+// reserved are names with a meaning in the code of some environment.
 var reserved = strings.Fields(`
 	context history answer FINAL FINAL_VAR SHOW_VARS RLM_CORRELATION_ID RLM_DEPTH ToolError
 	llm_query llm_query_batched rlm_query rlm_query_batched print json math regex_find regex_all
@@ -31,7 +31,7 @@ var isFunction = regexp.MustCompile(`^[A-Za-z]\w*$`).MatchString
 func (t Tool) Function() (Function, error) {
 	f := Function{Name: strings.ReplaceAll(t.Name, "-", "_"), Tool: t.Name, Arguments: []string{}}
 	if !isFunction(f.Name) || slices.Contains(reserved, f.Name) {
-		return f, fmt.Errorf("code cannot call a tool %q, as that name is reserved or no name of a function: choose another name, or list the others in only", t.Name)
+		return f, fmt.Errorf("code cannot call a tool %q, because that name is reserved or not a valid name of a function: choose another name, or list the others in only", t.Name)
 	}
 	properties, required := t.properties()
 	names := keysOf(properties)
@@ -45,13 +45,13 @@ func (t Tool) Function() (Function, error) {
 	return f, nil
 }
 
-// properties returns what the schema of a tool says of its arguments.
+// properties returns the arguments in the schema of a tool.
 func (t Tool) properties() (properties json.RawMessage, required []string) {
 	var schema struct {
 		Properties json.RawMessage `json:"properties"`
 		Required   []string        `json:"required"`
 	}
-	_ = json.Unmarshal(t.Parameters, &schema) // without them, the code names what it likes
+	_ = json.Unmarshal(t.Parameters, &schema) // without a schema, the code may pass any arguments
 	return schema.Properties, schema.Required
 }
 
@@ -67,12 +67,12 @@ func keysOf(object json.RawMessage) (keys []string) {
 		if d.Decode(&value) != nil {
 			break
 		}
-		keys = append(keys, key.(string)) //nolint:forcetypeassert // keys are texts
+		keys = append(keys, key.(string)) //nolint:forcetypeassert // keys are strings
 	}
 	return keys
 }
 
-// functionsOf returns tools as code calls them, and what its author is told of them.
+// functionsOf returns tools as functions of the code, and as the model is told of them.
 func functionsOf(tools Tools) (list []Function, described []prompt.Tool) {
 	if tools == nil {
 		return nil, nil
@@ -80,7 +80,7 @@ func functionsOf(tools Tools) (list []Function, described []prompt.Tool) {
 	for _, t := range tools.Definitions() {
 		f, err := t.Function()
 		if err != nil {
-			continue // who loads tools refuses them
+			continue // package tool has refused it
 		}
 		properties, required := t.properties()
 		arguments := slices.Clone(f.Arguments)

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// Interrupts end parts of a run from outside. The zero value is for one run; a nil one
-// ends nothing.
+// Interrupts ends parts of a run from outside. The zero value is for one run; nil ends
+// nothing.
 type Interrupts struct {
 	mu   sync.Mutex
 	live map[string]context.CancelCauseFunc // by Ref
@@ -16,20 +16,20 @@ type Interrupts struct {
 
 var errInterrupted = errors.New("it was interrupted")
 
-// End ends what goes on under a Ref: a run, or a child run by that of its call, as if the
-// user had interrupted it; a cell, after which the run goes on; a call, which fails.
+// End ends the part of the run with that Ref. A run ends as if the user had interrupted it.
+// After the end of a cell, the run goes on. A call, or a child run, fails.
 func (i *Interrupts) End(ref string) error {
 	i.mu.Lock()
 	end := i.live[ref]
 	i.mu.Unlock()
 	if end == nil {
-		return fmt.Errorf("nothing that can be interrupted goes on at %q: name a run, a cell or a call in flight", ref)
+		return fmt.Errorf("there is nothing to interrupt at %q: name a run, a cell or a call in flight", ref)
 	}
 	end(errInterrupted)
 	return nil
 }
 
-// begin adds what end ends, until done is called.
+// begin makes a part known until done is called; end ends it.
 func (i *Interrupts) begin(ref string, end context.CancelCauseFunc) (done func()) {
 	if i == nil {
 		return func() {}

@@ -6,7 +6,7 @@ import (
 	"github.com/wirectl/wirectl/rlm/runlog"
 )
 
-// A childLog keeps the records of a child run for the record of its call.
+// A childLog keeps the log of a child run for the record of its call.
 type childLog struct{ runlog.Run }
 
 func (l *childLog) Metadata(m runlog.Metadata) error {
@@ -33,8 +33,8 @@ func (r *run) logMetadata() {
 	}
 }
 
-// record logs the turn. The answer of a run that a limit ended is part of the record;
-// that of one that was cancelled or has failed is not.
+// record logs the turn. The record has the answer if a limit ended the run, but not if the
+// run was cancelled or has failed.
 func (t *turn) record(end *ending, took time.Duration) {
 	if t.log == nil {
 		return
@@ -58,7 +58,7 @@ func (t *turn) record(end *ending, took time.Duration) {
 	}
 }
 
-// block is the record of the cell.
+// block returns the record of the cell.
 func (c *cell) block(code string, res Result, took time.Duration) runlog.CodeBlock {
 	calls := make([]runlog.ChatCompletion, len(c.done))
 	for i, k := range c.done {
@@ -85,7 +85,7 @@ func (k *call) completion() runlog.ChatCompletion {
 	return c
 }
 
-// Record is the usage as logs have it.
+// Record returns the usage for a log.
 func (u Usage) Record() *runlog.Usage {
 	r := &runlog.Usage{Models: map[string]runlog.ModelUsage{}, TotalCost: u.Total().Cost}
 	for name, m := range u {

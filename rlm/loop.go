@@ -10,7 +10,7 @@ import (
 	"github.com/wirectl/wirectl/rlm/prompt"
 )
 
-// A run is one question: that of the tree, or that of a child.
+// A run is the run of the tree, or a child run.
 type run struct {
 	*tree
 	ref        string
@@ -24,42 +24,42 @@ type run struct {
 	iterations int
 	maxDepth   int
 	meter      *meter
-	log        Log // nil if nobody reads it
+	log        Log // may be nil
 
 	env     Environment
-	history []Message // what the model is sent
-	opening int       // how many messages of history are there before the first turn
+	history []Message // that the model is sent
+	opening int       // how many messages history has before the first turn
 	size    int       // of history as JSON, in bytes
-	full    []Message // history as it would be without compaction
-	last    string    // what the code put out in the last turn, as the model sees it
-	named   string    // the model, as it named itself
+	full    []Message // history without compaction
+	last    string    // the outputs of the last turn, as the model sees them
+	named   string    // the model, as it names itself
 	turns   int       // that were answered
-	calls   int       // of the cells, those of children included
+	calls   int       // of the cells, including those of children
 	failed  int       // consecutive turns with a failed cell or tool call
 
-	repairs  int   // answers that were sent back
+	repairs  int   // how many answers were sent back
 	mismatch error // why the last answer does not match the schema
 
 	response, best string // the last response, and answer["content"]
 }
 
-// An ending is how a run ended: by an answer, or by a limit with the best one so far.
+// An ending is how a run ended: with an answer, or by a limit with the best answer so far.
 type ending struct {
 	answer string
 	finish FinishReason
 }
 
 // bestSoFar ends the run without a final answer.
-func (r *run) bestSoFar(reason FinishReason) ending {
+func (r *run) bestSoFar(reason FinishReason) *ending {
 	answer := cmp.Or(r.best, r.response)
 	if reason == PolicyStop {
 		answer = cmp.Or(answer, Stopped)
 	}
-	return ending{answer, reason}
+	return &ending{answer, reason}
 }
 
-// run goes through the states of a run, from its first event to its last.
-func (r *run) run(ctx context.Context) (ending, error) {
+// run plays the run, and reports its first and its last event.
+func (r *run) run(ctx context.Context) (*ending, error) {
 	start := r.o.Now()
 	r.tell(Event{Kind: EventRun, Ref: r.ref, Depth: r.depth, Model: r.model, Prompt: cutEvent(r.question)})
 	end, err := r.states(ctx)
@@ -74,8 +74,8 @@ func (r *run) run(ctx context.Context) (ending, error) {
 	return end, err
 }
 
-// states goes from INIT to DONE.
-func (r *run) states(ctx context.Context) (ending, error) {
+// states plays the run from INIT to DONE.
+func (r *run) states(ctx context.Context) (*ending, error) {
 	r.logMetadata()
 	play := (*turn).play
 	switch {
@@ -95,21 +95,22 @@ func (r *run) states(ctx context.Context) (ending, error) {
 	}
 	for n := 1; ; n++ {
 		if end, err := r.turn(ctx, n, play); end != nil {
-			return *end, err
+			return end, err
 		}
 	}
 }
 
-// ended tells apart a limit, the end of ctx and a failure.
-func (r *run) ended(ctx context.Context, at, kind string, err error) (ending, error) {
+// ended ends the run after err: by a limit or the end of ctx, if err comes from there, or
+// else as a failure.
+func (r *run) ended(ctx context.Context, at, kind string, err error) (*ending, error) {
 	if reason := reasonOf(ctx, err); reason != "" {
 		return r.bestSoFar(reason), nil
 	}
 	return r.bestSoFar(""), &Error{Type: kind, At: at, Err: err}
 }
 
-// open starts the environment with the context. What it returns is to be called at the
-// end, after an error too.
+// open starts the environment with the context. Callers must call drop at the end, also
+// after an error.
 func (r *run) open(ctx context.Context) (drop func(), err error) {
 	drop = func() {}
 	if r.context.Path == "" {
@@ -141,7 +142,7 @@ func (r *run) open(ctx context.Context) (drop func(), err error) {
 	return drop, nil
 }
 
-// system returns the system prompt, which usual makes unless the options say otherwise.
+// system returns the system prompt: that of the options, or else that of usual.
 func (r *run) system(usual func(prompt.Facts) string, functions []prompt.Tool) string {
 	facts := r.o.Facts
 	facts.Tools = slices.Concat(facts.Tools, functions)

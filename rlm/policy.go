@@ -12,7 +12,7 @@ import (
 
 // A State is what a [StoppingPolicy] sees of a run.
 type State struct {
-	Iteration int       `json:"iteration"` // the turn that is next or has ended, from 1
+	Iteration int       `json:"iteration"` // the next turn, or the one that has ended, from 1
 	Max       int       `json:"max_iterations"`
 	Mode      string    `json:"mode"` // code or tools
 	Depth     int       `json:"depth"`
@@ -20,9 +20,9 @@ type State struct {
 	Last      string    `json:"last_result"` // the outputs of the last turn, as the model sees them
 }
 
-// A StoppingPolicy may end a run, or a child run, before its limits do. An error is
-// reported in Outcome.PolicyErr and ends nothing. As all policies, it serves several
-// goroutines, one for each run that is on.
+// A StoppingPolicy may end a run, or a child run, before its limits do. An error is reported
+// in Outcome.PolicyErr, and does not end the run. Like all policies, it is used by several
+// goroutines, one for each run.
 type StoppingPolicy interface {
 	// Stop is called before each root call. A reason other than "" ends the run.
 	Stop(ctx context.Context, s State) (reason string, err error)
@@ -33,28 +33,28 @@ type StoppingPolicy interface {
 // Stopped is the answer of a run that a policy stopped before there was a better one.
 const Stopped = "[Stopped by custom policy]"
 
-// A ContextCompressor shortens what a sub-call or a child run returns to the code. After
-// an error the code gets the whole text, which is paid for.
+// A ContextCompressor shortens the answer of a sub-call or a child run. After an error, the
+// code gets the whole answer, which has been paid for.
 type ContextCompressor interface {
 	// Compress shortens text to about maxTokens tokens, or as its configuration says.
 	Compress(ctx context.Context, text string, maxTokens int) (string, error)
 }
 
-// A NestedCallPolicy says which calls of llm_query start child runs. After an error the
+// A NestedCallPolicy decides which calls of llm_query start child runs. After an error, the
 // call is a plain one.
 type NestedCallPolicy interface {
 	Orchestrate(ctx context.Context, prompt json.RawMessage, depth int) (Nested, bool, error)
 }
 
-// Nested is how a child run differs from what its parent gives it. 0 changes nothing.
+// Nested changes settings of a child run. Zero values change nothing.
 type Nested struct {
 	Mode          Mode     `json:"mode"`
-	Tools         []string `json:"tools"` // those of the run that the child may call; nil: all
+	Tools         []string `json:"tools"` // that the child may call; nil is all tools of the run
 	MaxIterations int      `json:"max_iterations"`
 	MaxDepth      int      `json:"max_depth"`
 }
 
-// A NestedCallHandler may answer sub-calls in place of a model.
+// A NestedCallHandler may answer sub-calls instead of a model.
 type NestedCallHandler interface {
 	Handle(ctx context.Context, c NestedCall) (text string, handled bool, err error)
 }
@@ -68,7 +68,7 @@ type NestedCall struct {
 	Nested bool // asks for a child run
 }
 
-// Truncate cuts what is longer than that many characters.
+// Truncate cuts longer texts to that many characters.
 type Truncate int
 
 // Compress implements [ContextCompressor].
@@ -80,8 +80,8 @@ func (n Truncate) Compress(_ context.Context, text string, _ int) (string, error
 	return fmt.Sprintf("%s\n[%d characters omitted]", cut, omitted), nil
 }
 
-// Summarize is the model that summarizes what is longer than maxTokens. The run asks it
-// by a call of its own, which counts as every other.
+// Summarize is the model that summarizes texts of more than maxTokens tokens. The run makes
+// the call, and counts it like any other.
 type Summarize string
 
 // Compress implements [ContextCompressor]. Only a run can ask the model.
@@ -122,7 +122,7 @@ func (Never) Orchestrate(context.Context, json.RawMessage, int) (Nested, bool, e
 	return Nested{}, false, nil
 }
 
-// Over starts a child run for prompts of more characters than that.
+// Over starts a child run for prompts of more than that many characters.
 type Over int
 
 // Orchestrate implements [NestedCallPolicy].
@@ -138,7 +138,7 @@ func (m Match) Orchestrate(_ context.Context, prompt json.RawMessage, _ int) (Ne
 	return Nested{}, m.MatchString(promptText(prompt)), nil
 }
 
-// promptText is a prompt as text: of a string its value, of anything else its JSON.
+// promptText returns the value of a prompt that is a string, and the JSON of any other.
 func promptText(prompt json.RawMessage) string {
 	var s string
 	if json.Unmarshal(prompt, &s) == nil {

@@ -20,29 +20,29 @@ type Options struct {
 	Question string
 	Mode     Mode // "" is Code
 
-	// Tools are those that the model calls in tools mode, and functions of the code in code
-	// mode. Children have them, too. ToolChoice, for the first turn of tools mode, is auto,
-	// none, required or the name of a tool; "" is auto.
+	// Tools are the tools that the model can call in tools mode, and functions of the code in
+	// code mode. Children have them, too. ToolChoice is for the first turn of tools mode:
+	// auto, none, required or the name of a tool; "" is auto.
 	Tools       Tools
 	ToolChoice  string
 	ToolTimeout time.Duration // of one call; 0 is 5 minutes
 	Schema      Schema        // of the answer; nil if it may be any text
-	// Context is the file that the question is about. Without a path, the context is
-	// the question itself, and Shape is not read.
+	// Context is the context of the question. Without a path, the question is also the
+	// context, and Shape is not used.
 	Context Context
-	Shape   prompt.Shape // what the root model is told of the context
+	Shape   prompt.Shape // of the context, for the root model
 
-	Dir string // for temporary files; "" is that of the system
+	Dir string // for temporary files; "" is the system's
 
 	Root string // the root model; "" is the default
-	Sub  string // the model of calls that name none; "" is the root model
-	// Check says why code may not ask a model that it names; nil: it may ask any.
+	Sub  string // the model of calls that do not name one; "" is the root model
+	// Check returns why code may not ask a model; if it is nil, code may ask any model.
 	Check func(model string) error
 
-	// System makes the system prompt from Facts; nil: prompt.Python, and prompt.Tools in
+	// System returns the system prompt for Facts; nil is prompt.Python, or prompt.Tools in
 	// tools mode. The run sets Nested.
 	System func(prompt.Facts) string
-	Facts  prompt.Facts // its Words are the info words of blocks that are run; none: repl
+	Facts  prompt.Facts // its Words are the info words of blocks that are run; none is repl
 
 	Limits   Limits
 	Parallel int // concurrent sub-calls of the tree, and child runs of each depth; 0 is 16
@@ -52,23 +52,23 @@ type Options struct {
 	Nesting    NestedCallPolicy  // may be nil: llm_query starts no child run
 	Handler    NestedCallHandler // may be nil
 
-	// Observe is told what happens, one event at a time. It may cancel the run, but
-	// must not wait for it.
+	// Observe gets the events, one at a time. It may cancel the run, but must not wait for
+	// it.
 	Observe    func(Event)
 	Interrupts *Interrupts // may be nil
-	// Log takes the records of the run. A log that fails does not end a run that is
-	// paid for: Outcome.LogErr has the first error.
+	// Log gets the records of the run. Its errors do not end the run, which costs money:
+	// Outcome.LogErr has the first one.
 	Log      Log
-	Metadata runlog.Metadata // what the caller knows for the first line of the log
+	Metadata runlog.Metadata // for the first line of the log, as far as the caller knows it
 
 	Now   func() time.Time // nil: time.Now
 	NewID func() string    // 32 hex digits; nil: random
 }
 
-// An Opener starts an environment for a run or for a child run. Several goroutines call it.
+// An Opener opens an environment for a run or a child run. Several goroutines call it.
 type Opener func(ctx context.Context, s Session) (Environment, error)
 
-// A Session tells an environment what it is opened for.
+// A Session describes the run for which an environment is opened.
 type Session struct {
 	ID    string // of the run: RLM_CORRELATION_ID
 	Ref   string // of the run, or of the call that is a child run
@@ -77,17 +77,17 @@ type Session struct {
 	Functions []Function // tools that the code can call
 }
 
-// A Log takes the records of a run. One goroutine uses it at a time.
+// A Log gets the records of a run. One goroutine uses it at a time.
 type Log interface {
 	Metadata(m runlog.Metadata) error
 	Iteration(i runlog.Iteration) error
 }
 
-// Limits bound a run with all its children. 0 is no limit unless stated otherwise.
+// Limits bound a run with all its children. 0 is no limit, unless stated otherwise.
 type Limits struct {
 	Iterations int // root turns; 0 is 30, and 10 in tools mode
 	Depth      int // of nesting; 0 is one plain completion
-	Calls      int // sub-calls of the whole tree, turns of children included
+	Calls      int // sub-calls of the whole tree, including turns of children
 	Tokens     int64
 	Cost       float64 // dollars
 	Errors     int     // consecutive turns with a failed cell
@@ -97,11 +97,11 @@ type Limits struct {
 // A FinishReason says why a run ended.
 type FinishReason string
 
-// The reasons that a run ends for.
+// The reasons for which a run ends.
 const (
 	Stop          FinishReason = "stop"           // a final answer
-	MaxIterations FinishReason = "max_iterations" // asked once more for an answer
-	Calls         FinishReason = "calls"          // of a refused call, and of a child that may make no more turns
+	MaxIterations FinishReason = "max_iterations" // the model was asked once more for an answer
+	Calls         FinishReason = "calls"          // for a refused call, and a child that may make no more turns
 	PolicyStop    FinishReason = "policy_stop"
 	Timeout       FinishReason = "timeout"
 	MaxTokens     FinishReason = "tokens"
@@ -119,20 +119,20 @@ func (f FinishReason) Limited() bool {
 	return false
 }
 
-// An Outcome is how a run ended.
+// An Outcome is the outcome of a run.
 type Outcome struct {
 	ID          string // 32 hex digits, also the trace id
 	Traceparent string
-	Answer      string       // or the best so far
+	Answer      string       // or the best answer so far
 	Finish      FinishReason // "" if the run failed
-	Limit       FinishReason // that was met; it is Calls where a call was refused and the run went on
-	Model       string       // the root model, as it named itself
+	Limit       FinishReason // the limit that was reached; Calls if a call was refused and the run went on
+	Model       string       // the root model, as it names itself
 	Iterations  int          // root turns that were answered
-	Calls       int          // sub-calls that were made, turns of children included
-	Usage       Usage        // of all calls, root turns included
+	Calls       int          // sub-calls that were made, including turns of children
+	Usage       Usage        // of all calls, including root turns
 	Took        time.Duration
-	LogErr      error // the first of the log
-	PolicyErr   error // the first of a policy's program
+	LogErr      error // the first error of the log
+	PolicyErr   error // the first error of a policy
 	SchemaErr   error // why the answer does not match the schema; nil if it does
 }
 
@@ -155,9 +155,9 @@ const (
 	defaultToolTimeout = 5 * time.Minute
 )
 
-// Run answers a question. An error, an [*Error], says that the run failed. Where it ended
-// for another reason, the end of ctx among them, Outcome.Finish has it. The outcome says
-// what was used in any case. When Run returns, nothing that it started is left.
+// Run answers a question. An error is an [*Error] and says that the run has failed. Other
+// reasons for the end of a run, such as the end of ctx, are in Outcome.Finish. The outcome
+// has the usage in any case. When Run returns, nothing that it has started is left.
 func Run(ctx context.Context, o Options) (Outcome, error) {
 	t, err := newTree(o)
 	if err != nil {
@@ -197,12 +197,12 @@ type tree struct {
 	o       Options
 	id      string
 	account *account
-	slots   chan struct{} // one for each sub-call that is made
+	slots   chan struct{} // for concurrent sub-calls
 
 	telling sync.Mutex
 
 	mu                sync.Mutex
-	children          map[int]chan struct{} // by depth, one for each child run
+	children          map[int]chan struct{} // slots for concurrent child runs, by depth
 	logErr, policyErr error
 }
 
@@ -238,7 +238,8 @@ func newID() string {
 	return hex.EncodeToString(b[:])
 }
 
-// traceparent is the W3C trace context of the run; the second half of its id names the span.
+// traceparent returns the W3C trace context of the run. The second half of its id is the id
+// of the span.
 func (t *tree) traceparent() string {
 	return "00-" + t.id + "-" + t.id[len(t.id)/2:] + "-01"
 }
@@ -252,8 +253,8 @@ func (t *tree) note(first *error, err error) {
 	}
 }
 
-// childSlots bounds the child runs of a depth. Each depth has its own slots: a child
-// that waits for one never keeps its children from theirs.
+// childSlots returns the slots for child runs of a depth. Each depth has its own slots, so
+// that child runs cannot block their own children.
 func (t *tree) childSlots(depth int) chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()

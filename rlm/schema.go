@@ -6,18 +6,19 @@ import (
 	"github.com/wirectl/wirectl/rlm/prompt"
 )
 
-// A Schema is that of an answer.
+// A Schema is the schema of an answer.
 type Schema interface {
 	// Document returns the JSON Schema.
 	Document() json.RawMessage
-	// Match returns the JSON in an answer, or says why it does not match.
+	// Match returns the JSON in an answer, or an error if it does not match.
 	Match(answer string) (string, error)
 }
 
-// maxRepairs is how many more answers a model may give after one that does not match.
+// maxRepairs is how often a model may correct an answer that does not match.
 const maxRepairs = 2
 
-// schemaText is what the first message says of the schema; "" without one.
+// schemaText returns the part of the first message about the schema; "" if there is no
+// schema.
 func (r *run) schemaText() string {
 	if document := r.schemaJSON(); document != nil {
 		return "\n\n" + prompt.Schema(string(document))
@@ -25,7 +26,7 @@ func (r *run) schemaText() string {
 	return ""
 }
 
-// schemaJSON is the schema, of the root alone.
+// schemaJSON returns the schema. Child runs have none.
 func (r *run) schemaJSON() json.RawMessage {
 	if r.o.Schema == nil || r.depth > 0 {
 		return nil
@@ -33,7 +34,7 @@ func (r *run) schemaJSON() json.RawMessage {
 	return r.o.Schema.Document()
 }
 
-// matches reports whether an answer matches the schema, and leaves the JSON of one that does.
+// matches reports whether an answer matches the schema. If so, it reduces it to its JSON.
 func (r *run) matches(end *ending) bool {
 	if r.o.Schema == nil || r.depth > 0 {
 		return true
@@ -45,7 +46,8 @@ func (r *run) matches(end *ending) bool {
 	return r.mismatch == nil
 }
 
-// judge sends back an answer that does not match the schema: then the run has not ended.
+// judge sends an answer that does not match the schema back, and returns nil: the run goes
+// on.
 func (t *turn) judge(end *ending) *ending {
 	if t.matches(end) || t.repairs == maxRepairs {
 		return end

@@ -10,7 +10,7 @@ import (
 	"github.com/wirectl/wirectl/rlm/runlog"
 )
 
-// text is the error as the model and the code see it.
+// text returns the error for the log.
 func (e *CellError) text() string {
 	if e.Line > 0 {
 		return fmt.Sprintf("%s (line %d)", e.Error(), e.Line)
@@ -18,7 +18,7 @@ func (e *CellError) text() string {
 	return e.Error()
 }
 
-// cellOutput is the output of a cell as the model sees it.
+// cellOutput returns the output of a cell as the model sees it.
 func cellOutput(res Result) string {
 	o := prompt.Output{
 		Stdout: res.Stdout, Stderr: res.Stderr, Dropped: res.Omitted, Lost: res.Lost,
@@ -30,7 +30,7 @@ func cellOutput(res Result) string {
 	return o.String()
 }
 
-// request asks for turn n, or for the answer if there are no more turns.
+// request returns the request for turn n, or for the answer if there are no more turns.
 func (r *run) request(n int) string {
 	if n > r.iterations {
 		return prompt.Last

@@ -39,23 +39,23 @@ type Tool struct {
 	Parameters  json.RawMessage `json:"parameters"` // a JSON Schema of an object
 }
 
-// A ToolCall is a call that a model wants made. Arguments are JSON, or a JSON string of
-// what the model wrote if that is none.
+// A ToolCall is a call that a model has requested. Arguments are JSON; if the model wrote
+// something else, they are a JSON string with that.
 type ToolCall struct {
 	ID, Name  string
 	Arguments json.RawMessage
 }
 
-// Tools are those that a model may call. Several goroutines use them.
+// Tools are the tools that a model may call. Several goroutines use them.
 type Tools interface {
-	// Definitions are the same ones at each call.
+	// Definitions returns the same tools each time.
 	Definitions() []Tool
-	// Invoke calls a tool. The result is JSON. The model is told the error, and goes on.
+	// Invoke calls a tool. The result is JSON. The model is told of an error, and goes on.
 	// Invoke returns as soon as ctx ends.
 	Invoke(ctx context.Context, name string, arguments json.RawMessage) (json.RawMessage, error)
 }
 
-// A ToolError is an error of a tool, or of a call that no tool can take.
+// A ToolError is an error of a tool, or of a call that is not valid.
 type ToolError struct {
 	Type string // ToolNotFound, Validation or ToolExecution
 	Err  error
@@ -66,13 +66,13 @@ func (e *ToolError) Error() string { return e.Type + ": " + e.Err.Error() }
 // Unwrap returns what the error comes from.
 func (e *ToolError) Unwrap() error { return e.Err }
 
-// some are tools of which a child run may call only some.
+// some are the tools that a child run may call.
 type some struct {
 	Tools
 	names []string
 }
 
-// only returns the tools of these names; nil is all.
+// only returns the tools with these names; nil is all tools.
 func only(tools Tools, names []string) Tools {
 	if names == nil || tools == nil {
 		return tools
@@ -84,7 +84,7 @@ func (s some) Definitions() []Tool {
 	return slices.DeleteFunc(slices.Clone(s.Tools.Definitions()), func(t Tool) bool { return !slices.Contains(s.names, t.Name) })
 }
 
-// converse is a turn of tools mode: the model answers, or calls tools. After the last turn
+// converse is a turn of tools mode: the model answers, or calls tools. After the last turn,
 // it is asked for the answer.
 func (t *turn) converse(ctx context.Context) (*ending, error) {
 	if t.n == 1 {
@@ -100,7 +100,7 @@ func (t *turn) converse(ctx context.Context) (*ending, error) {
 	switch {
 	case t.n > t.iterations:
 		r.ToolChoice, finish = "none", MaxIterations
-	case t.n == 1 && t.depth == 0: // a tool that had to be called at each turn would never end
+	case t.n == 1 && t.depth == 0: // a run that had to call a tool in each turn would never end
 		r.ToolChoice = cmp.Or(t.o.ToolChoice, "auto")
 	}
 	if err := t.ask(ctx, r); err != nil {
@@ -108,7 +108,7 @@ func (t *turn) converse(ctx context.Context) (*ending, error) {
 	}
 	switch {
 	case t.n > t.iterations && t.response.Text == "":
-		return &ending{t.bestSoFar(MaxIterations).answer, finish}, nil
+		return t.bestSoFar(finish), nil
 	case t.n > t.iterations, len(t.response.Calls) == 0:
 		return &ending{t.response.Text, finish}, nil
 	}
@@ -116,7 +116,7 @@ func (t *turn) converse(ctx context.Context) (*ending, error) {
 	return nil, nil
 }
 
-// begin says what comes before the first turn.
+// begin makes the messages before the first turn.
 func (t *turn) begin() error {
 	conversation, err := t.conversation()
 	if err != nil {
@@ -137,8 +137,8 @@ func (t *turn) begin() error {
 	return nil
 }
 
-// conversation is the context, if that is a message or a list of messages, and the question;
-// or else one message with both. The question of a child is its context.
+// conversation returns the context, if it is a message or a list of messages, and the
+// question; or else one message with both. The question of a child is its context.
 func (r *run) conversation() (list []Message, err error) {
 	question := r.question
 	if r.depth > 0 {
@@ -162,8 +162,8 @@ func (r *run) conversation() (list []Message, err error) {
 	return []Message{{Role: "user", Content: text}}, err
 }
 
-// readMessages reads a file that holds a message or a list of messages. It returns none if
-// the file holds something else.
+// readMessages reads a file with a message or a list of messages. It returns nil if the file
+// has something else.
 func readMessages(path string) (list []Message, err error) {
 	info, err := os.Stat(path)
 	if err != nil || info.Size() > maxShallow {
@@ -177,7 +177,7 @@ func readMessages(path string) (list []Message, err error) {
 		data = append(append([]byte{'['}, data...), ']')
 	}
 	if json.Unmarshal(data, &list) != nil {
-		return nil, nil //nolint:nilerr // it is a text like any other
+		return nil, nil //nolint:nilerr // it is another text
 	}
 	for _, m := range list {
 		if !slices.Contains([]string{"system", "user", "assistant", "tool"}, m.Role) {
@@ -187,8 +187,8 @@ func readMessages(path string) (list []Message, err error) {
 	return list, nil
 }
 
-// callTools makes the calls of the response, all at once, and says what came of them in the
-// order of the calls.
+// callTools makes the calls of the response, all at once, and adds the results in the order
+// of the calls.
 func (t *turn) callTools(ctx context.Context) {
 	calls := t.response.Calls
 	t.add(Message{Role: "assistant", Content: t.response.Text, ToolCalls: openAICalls(calls)})
@@ -212,7 +212,7 @@ func (t *turn) callTools(ctx context.Context) {
 	}
 }
 
-// callTool makes one call. The query is the ID of the one by which code has asked for it.
+// callTool makes one call. The query is the ID of the [Query] if code has made the call.
 func (t *turn) callTool(ctx context.Context, ref, query string, call ToolCall) runlog.ToolCall {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -274,7 +274,8 @@ func (t *turn) invoke(ctx context.Context, call ToolCall) (json.RawMessage, erro
 	return nil, err
 }
 
-// toolText is what the model is told of a call: JSON, however long the result is.
+// toolText returns the result of a call as the model sees it: always JSON, even if the result
+// is too long.
 func toolText(c *runlog.ToolCall) string {
 	if c.Error != "" {
 		return encodeJSON(map[string]string{"error": c.Error})
@@ -286,7 +287,7 @@ func toolText(c *runlog.ToolCall) string {
 	return encodeJSON(map[string]any{"beginning": cut, "omitted_characters": omitted})
 }
 
-// openAICalls are calls as they stand in a message of OpenAI.
+// openAICalls returns calls as in a message of OpenAI.
 func openAICalls(calls []ToolCall) runlog.Raw {
 	type function struct {
 		Name      string `json:"name"`
@@ -308,6 +309,6 @@ func encodeJSON(value any) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(value) // values of ours always have a JSON form
+	_ = e.Encode(value) // all values have a JSON form
 	return strings.TrimSuffix(b.String(), "\n")
 }

@@ -30,7 +30,7 @@ type turn struct {
 	broken   bool     // a cell or a tool call failed
 
 	toolCalls []runlog.ToolCall
-	calls     int // of its cells, those of children included
+	calls     int // of its cells, including those of children
 }
 
 // turn plays turn n. An ending that is not nil ends the run; with an error it has failed.
@@ -49,10 +49,10 @@ func (r *run) turn(ctx context.Context, n int, play func(*turn, context.Context)
 		end = t.between(ctx)
 	}
 	if err == nil && end != nil && end.finish.Limited() && end.finish != MaxIterations {
-		_ = t.matches(end) // it is taken in any case
+		_ = t.matches(end) // it is the answer in any case
 	}
 	if end != nil && err == nil && ctx.Err() != nil && reasonOf(ctx, nil) == Cancelled {
-		end.finish = Cancelled // also where the answer came at the same time
+		end.finish = Cancelled // even if the answer came at the same time
 	}
 	took := r.o.Now().Sub(t.start)
 	t.record(end, took)
@@ -68,10 +68,9 @@ func (r *run) turn(ctx context.Context, n int, play func(*turn, context.Context)
 	return end, err
 }
 
-// fails ends the run after err, by a limit if that is where err comes from.
+// fails ends the run after err; see ended.
 func (t *turn) fails(ctx context.Context, kind string, err error) (*ending, error) {
-	end, err := t.ended(ctx, t.ref, kind, err)
-	return &end, err
+	return t.ended(ctx, t.ref, kind, err)
 }
 
 // play is PROMPTING and EXECUTING. After the last turn the model is asked once more.
@@ -126,7 +125,7 @@ func (t *turn) forced(ctx context.Context, isCode bool) (*ending, error) {
 	case answer != nil:
 		return &ending{*answer, MaxIterations}, nil
 	case isCode:
-		return &ending{t.bestSoFar(MaxIterations).answer, MaxIterations}, nil
+		return t.bestSoFar(MaxIterations), nil
 	}
 	return &ending{cmp.Or(t.response.Text, t.bestSoFar(MaxIterations).answer), MaxIterations}, nil
 }
@@ -144,8 +143,8 @@ func (t *turn) ask(ctx context.Context, r Request) (err error) {
 	return nil
 }
 
-// marker looks for FINAL_VAR and FINAL in the response. A variable that is not known is
-// no answer.
+// marker looks for FINAL_VAR and FINAL in the response. An unknown variable is not an
+// answer.
 func (t *turn) marker(ctx context.Context) (answer *string, unknown string, err error) {
 	m, ok := fence.Final(t.response.Text, t.o.Facts.Words)
 	if !ok {
@@ -164,8 +163,7 @@ func (t *turn) marker(ctx context.Context) (answer *string, unknown string, err 
 	return &text, "", nil
 }
 
-// between is what happens after a turn that gave no answer: it says whether a limit or
-// a policy ends the run before the next.
+// between ends the run after a turn without an answer, if a limit or a policy says so.
 func (t *turn) between(ctx context.Context) *ending {
 	if t.failed++; !t.broken {
 		t.failed = 0
@@ -185,11 +183,10 @@ func (t *turn) between(ctx context.Context) *ending {
 	default:
 		return nil
 	}
-	end := t.bestSoFar(reason)
-	return &end
+	return t.bestSoFar(reason)
 }
 
-// maxShallow is how large a context may be that is sent as it is.
+// maxShallow bounds a context that is sent as it is, in bytes.
 const maxShallow = 16 << 20
 
 // shallow is one plain completion of the context and the question.

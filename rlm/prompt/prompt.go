@@ -1,5 +1,5 @@
-// Package prompt holds the texts for a recursive language model: about its environment
-// and context, and between turns. It keeps no conversation.
+// Package prompt has the texts for a recursive language model: about its environment and
+// context, and between turns.
 package prompt
 
 import (
@@ -12,18 +12,18 @@ import (
 	"github.com/wirectl/wirectl/internal/render"
 )
 
-// A Message is one of a conversation.
+// A Message is a message of a conversation.
 type Message struct{ Role, Content string }
 
-// Facts are what a system prompt says of a run. The zero value is a run with defaults.
+// Facts are facts about a run for a system prompt. The zero value is a run with defaults.
 type Facts struct {
-	Words    []string // info words of the blocks that are run; the first is used in examples
+	Words    []string // info words of blocks that are run; the first is used in examples
 	SubChars int64    // how many characters a sub-model can read; 0 is [SubChars]
-	Nested   bool     // rlm_query starts a child run, rather than being a plain call
-	Tools    []Tool   // functions that the code can call besides those of every run
+	Nested   bool     // rlm_query starts a child run instead of making a plain call
+	Tools    []Tool   // functions of the code besides those of every run
 }
 
-// SubChars is how many characters a sub-model can read, unless it is known better.
+// SubChars is how many characters a sub-model can read, if that is not known.
 const SubChars = 500_000
 
 // A Tool is a function that the user provides to the code.
@@ -80,15 +80,15 @@ func fill(text string, f Facts) string {
 	).Replace(text))
 }
 
-// Shown is how many lengths of chunks the model is told.
+// Shown is how many lengths of chunks a message lists.
 const Shown = 100
 
-// A Shape is what a context is, in numbers. Characters are code points.
+// A Shape describes a context by numbers. Characters are code points.
 type Shape struct {
-	Type    string  // in the words of the environment: str, list, dict, …
+	Type    string  // as the environment names it: str, list, dict, …
 	Chars   int64   // of all chunks
 	Lengths []int64 // of the first chunks: the text, the items of a list, the values of a dict
-	Chunks  int64   // how many there are
+	Chunks  int64   // how many chunks there are
 }
 
 // ShapeOf returns the shape of a text.
@@ -97,7 +97,7 @@ func ShapeOf(text string) Shape {
 	return Shape{Type: "str", Chars: n, Lengths: []int64{n}, Chunks: 1}
 }
 
-// Context returns the message that says what the context is.
+// Context returns the message that describes the context.
 func Context(s Shape) string {
 	lengths := make([]string, min(len(s.Lengths), Shown))
 	for i := range lengths {
@@ -115,13 +115,14 @@ func Context(s Shape) string {
 		s.Type, number(s.Chars), number(s.Chunks), chunks, list)
 }
 
-// Opening returns the messages before the first turn. Of the answer it says what schema
-// says, a text that [Schema] has made, or "".
+// Opening returns the messages before the first turn. The schema is "" or begins with an
+// empty line; see [Schema].
 func Opening(system string, s Shape, question, schema string, turns int) []Message {
 	return []Message{{"system", system}, {"assistant", Context(s)}, {"user", First(question, schema, turns)}}
 }
 
-// Query asks to answer a question. Viewers of logs find the question by the words before it.
+// Query returns the request to answer a question. Viewers of logs find the question by these
+// words.
 func Query(question string) string { return "Answer the original query: \"" + question + "\"" }
 
 // First returns the user message of the first turn.
@@ -134,30 +135,29 @@ func First(question, schema string, turns int) string {
 		query + schema + "\n\n" + Next(1, turns)
 }
 
-// Next returns the words that begin turn n of turns.
+// Next returns the request for turn n of turns.
 func Next(n, turns int) string {
 	return fmt.Sprintf("This is turn %d of %d. Your next step:", n, turns)
 }
 
-// OutputChars is how many characters of the output of a block the model is sent.
+// OutputChars bounds the output of a block that the model is sent, in characters.
 const OutputChars = 20_000
 
-// partChars bounds each part of an output that is kept however long the rest is.
+// partChars bounds the error and the names in an output, in characters.
 const partChars = 4000
 
-// An Output is what a block of code has left.
+// An Output is the output of a block of code.
 type Output struct {
 	Stdout, Stderr string
 	Dropped        int64    // bytes of output that the environment has dropped
 	Error          string   // such as "ZeroDivisionError: division by zero"; "" if the block ran to its end
 	Line           int      // of the error, in the block; 0 if not known
 	Lost           bool     // the variables are gone
-	Variables      []string // their names
+	Variables      []string // the names of the variables
 }
 
-// String returns what the model is told of the output: at most [OutputChars] characters
-// of it, with the number of those that are left out. Where something must be left out, it
-// is printed output; the error and the names stay.
+// String returns the output for the model: at most [OutputChars] characters, and how many are
+// omitted. Only printed output is omitted, not the error and the names.
 func (o Output) String() string {
 	var ends []string
 	if o.Error != "" {
@@ -204,9 +204,9 @@ const (
 		"FINAL_VAR(name) at the beginning of a line, outside of blocks."
 )
 
-// Feedback returns what the model is told after a turn: the outputs of all blocks, made by
-// [Output.String]; whether the response ended inside a block; and the name that FINAL_VAR
-// gave if there is no such variable, or "".
+// Feedback returns the message after a turn. The outputs of the blocks are made by
+// [Output.String]; open says that the response ended inside a block; unknown is the name in
+// FINAL_VAR if there is no such variable, or "".
 func Feedback(outputs []string, open bool, unknown string) string {
 	var parts []string
 	for i, output := range outputs {
@@ -247,7 +247,7 @@ const Compact = "This conversation is getting too long. Write a summary that wil
 const Continue = "Go on from your summary. The interpreter is as you left it, with all its variables. " +
 	"`history` holds the whole conversation. Do not repeat what is done."
 
-// cut returns the first n characters of text, with the number of those that follow.
+// cut returns the first n characters of text, and says how many are omitted.
 func cut(text string, n int) string {
 	first, omitted := render.First(text, n)
 	if omitted == 0 {

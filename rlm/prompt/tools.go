@@ -23,18 +23,18 @@ const CompactTools = "This conversation is getting too long. Write a summary tha
 // ContinueTools is [Continue] for tools mode.
 const ContinueTools = "Go on from your summary. Do not repeat what is done."
 
-// Schema says of what form the answer has to be.
+// Schema returns the request to answer with JSON that matches a schema.
 func Schema(document string) string {
 	return "The final answer has to be JSON that matches this JSON Schema, and nothing else:\n\n" + document
 }
 
-// Repair returns what a model is told of an answer that does not match its schema.
+// Repair returns the message after an answer that does not match the schema.
 func Repair(fault string) string {
 	return "That answer is not accepted: " + cut(fault, partChars) + "\n\nGive the whole answer again, corrected: JSON that matches the schema, and nothing else."
 }
 
-// RepairCode is [Repair] for an answer that code or a marker gave, with the outputs of the
-// blocks of the same response.
+// RepairCode is [Repair] for an answer of code or of a marker, after the outputs of the blocks
+// of the same response.
 func RepairCode(fault string, outputs []string) string {
 	text := Repair(fault) + " Give it as before, by FINAL or FINAL_VAR. In code, make its text with json.dumps."
 	if len(outputs) > 0 {

@@ -9,21 +9,21 @@ import (
 	"io"
 )
 
-// MaxLine is the longest line that a [Reader] takes, in bytes.
+// MaxLine bounds a line that a [Reader] reads, in bytes.
 const MaxLine = 256 << 20
 
 // ErrTooLong says that a line is longer than [MaxLine].
 var ErrTooLong = fmt.Errorf("longer than %d MiB", MaxLine>>20)
 
-// A Record is one line of a log. Metadata or Iteration is set, unless the line is of
-// another type.
+// A Record is a line of a log. Metadata or Iteration is set, unless the line has another
+// type.
 type Record struct {
 	Type      string
 	Metadata  *Metadata
 	Iteration *Iteration
 }
 
-// A Reader reads a log line by line. It reads the logs of other implementations too.
+// A Reader reads a log line by line, also one of another implementation.
 type Reader struct {
 	r    *bufio.Reader
 	max  int
@@ -36,9 +36,9 @@ func NewReader(r io.Reader) *Reader {
 	return &Reader{r: bufio.NewReaderSize(r, 64<<10), max: MaxLine}
 }
 
-// Read returns the next record. It returns io.EOF, unwrapped, at the end of the log; a
-// last line that was cut is io.ErrUnexpectedEOF, as part of an error with the number of
-// the line. After an error it returns that error again.
+// Read returns the next record. At the end of the log, it returns io.EOF, unwrapped; if the
+// last line was cut, the error wraps io.ErrUnexpectedEOF and has the number of the line.
+// After an error, it returns that error again.
 func (r *Reader) Read() (Record, error) {
 	for r.err == nil {
 		line, whole, err := r.next()

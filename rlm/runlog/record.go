@@ -1,10 +1,10 @@
 // Package runlog writes and reads the logs of recursive language models: files of JSON
-// lines, the first about the run, the others about one turn each.
+// lines. The first line is about the run, each other line about a turn.
 //
-// It is version 1 of a schema that other implementations and their viewers share. They
-// take every line that is not of type metadata for a turn, so no other type is written.
-// They ignore keys that they do not know, and so does the [Reader]. Added here are
-// error, finish_reason, metadata of a call, tool_calls, and total_cost.
+// The schema is version 1 of one that other implementations and their viewers share. They
+// read every line that is not of type metadata as a turn, so no other type is written.
+// They ignore unknown keys, and so does the [Reader]. This implementation has added error,
+// finish_reason, metadata of a call, tool_calls, and total_cost.
 package runlog
 
 import (
@@ -49,11 +49,11 @@ type Iteration struct {
 	Seconds       float64     `json:"iteration_time"`
 	CorrelationID string      `json:"correlation_id,omitempty"`
 	Usage         *Usage      `json:"iteration_usage_summary,omitempty"`
-	Cumulative    *Usage      `json:"cumulative_usage_summary,omitempty"` // with sub-calls
+	Cumulative    *Usage      `json:"cumulative_usage_summary,omitempty"` // of the run so far, including sub-calls
 	FinishReason  string      `json:"finish_reason,omitempty"`            // in the last line
 }
 
-// A ToolCall is a call that the model wanted made, and what came of it.
+// A ToolCall is a call of a tool, with its result.
 type ToolCall struct {
 	ID        string  `json:"id"`
 	Name      string  `json:"name"`
@@ -63,23 +63,23 @@ type ToolCall struct {
 	Seconds   float64 `json:"execution_time"`
 }
 
-// A CodeBlock is a block of code and what came of it.
+// A CodeBlock is a block of code, with its result.
 type CodeBlock struct {
 	Code   string `json:"code"`
 	Result Result `json:"result"`
 }
 
-// A Result is what came of a block of code.
+// A Result is the result of a block of code.
 type Result struct {
 	Stdout        string           `json:"stdout"`
-	Stderr        string           `json:"stderr"` // the error of the code included; viewers know no other place
+	Stderr        string           `json:"stderr"` // includes the error of the code, for which viewers have no other place
 	Locals        map[string]Text  `json:"locals"`
 	Seconds       float64          `json:"execution_time"`
 	CorrelationID string           `json:"correlation_id,omitempty"`
 	Calls         []ChatCompletion `json:"rlm_calls"`
 }
 
-// A ChatCompletion is one call of a model, or a whole run.
+// A ChatCompletion is a call of a model, or a child run.
 type ChatCompletion struct {
 	RootModel        string          `json:"root_model"`
 	Prompt           json.RawMessage `json:"prompt"` // a string, an object or an array of messages
@@ -91,28 +91,28 @@ type ChatCompletion struct {
 	ToolCalls        json.RawMessage `json:"tool_calls,omitempty"`
 	FinishReason     string          `json:"finish_reason,omitempty"`
 	Error            string          `json:"error,omitempty"`
-	Run              *Run            `json:"metadata,omitempty"` // of a call that was a child run
+	Run              *Run            `json:"metadata,omitempty"` // of a child run
 }
 
-// SetTokens sets PromptTokens and CompletionTokens to what the root model has used.
+// SetTokens sets PromptTokens and CompletionTokens to the usage of the root model.
 func (c *ChatCompletion) SetTokens() {
 	used := c.Usage.Models[c.RootModel]
 	c.PromptTokens, c.CompletionTokens = used.InputTokens, used.OutputTokens
 }
 
-// A Run is the log of a child run, inside of the call that started it.
+// A Run is the log of a child run, inside the record of its call.
 type Run struct {
 	Metadata   Metadata    `json:"run_metadata"`
 	Iterations []Iteration `json:"iterations"`
 }
 
-// Usage is what models have used.
+// Usage is the usage of several models.
 type Usage struct {
 	Models    map[string]ModelUsage `json:"model_usage_summaries"`
 	TotalCost float64               `json:"total_cost,omitempty"` // in dollars; 0 if not known
 }
 
-// ModelUsage is what one model has used.
+// ModelUsage is the usage of one model.
 type ModelUsage struct {
 	Calls        int64   `json:"total_calls"`
 	InputTokens  int64   `json:"total_input_tokens"`
@@ -120,8 +120,8 @@ type ModelUsage struct {
 	TotalCost    float64 `json:"total_cost,omitempty"`
 }
 
-// A Text is written as a string. Where another program has written something else, it is
-// the JSON of that.
+// A Text is written as a string. If another program has written something else, it is the
+// JSON of that.
 type Text string
 
 // UnmarshalJSON reads any JSON.
@@ -149,7 +149,7 @@ func (r *Raw) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// A Message is one of a conversation.
+// A Message is a message of a conversation.
 type Message struct {
 	Role       string `json:"role"`
 	Content    Text   `json:"content"`
@@ -157,8 +157,8 @@ type Message struct {
 	ToolCallID Text   `json:"tool_call_id,omitempty"`
 }
 
-// Messages are a conversation. Viewers want an array with string contents. Where another
-// program has written a single prompt, it is one message of the user.
+// Messages are a conversation. Viewers expect an array with string contents. If another
+// program has written a single prompt, it is read as one message of the user.
 type Messages []Message
 
 // UnmarshalJSON reads an array of messages, a message, or a string.
@@ -184,7 +184,7 @@ func (m *Messages) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// After returns the messages that follow those that m has in common with earlier.
+// After returns the messages after the first ones that m has in common with earlier.
 func (m Messages) After(earlier Messages) Messages {
 	n := 0
 	for n < min(len(m), len(earlier)) && m[n] == earlier[n] {
@@ -193,18 +193,18 @@ func (m Messages) After(earlier Messages) Messages {
 	return m[n:]
 }
 
-// localChars bounds the representation of a variable.
+// localChars bounds the representation of a variable, in characters.
 const localChars = 2000
 
-// reserved are the names that every run has.
+// reserved are the names of every run.
 var reserved = []string{
 	"context", "llm_query", "llm_query_batched", "rlm_query", "rlm_query_batched", "FINAL", "FINAL_VAR", "SHOW_VARS",
 	"answer", "history", "RLM_CORRELATION_ID", "RLM_DEPTH",
 }
 
-// Locals returns the variables that belong into the log: without the names of every run
-// and those in also, such as tools; without names that begin with an underscore; each
-// hidden and then cut to 2,000 characters. A nil hide hides nothing.
+// Locals returns variables for the log: without the names of every run and those in also,
+// such as tools, and without names that begin with an underscore. The values are passed
+// through hide, unless it is nil, and cut to 2,000 characters.
 func Locals(vars map[string]string, hide func(string) string, also ...string) map[string]Text {
 	kept := make(map[string]Text, len(vars))
 	for name, value := range vars {

@@ -18,11 +18,11 @@ import (
 
 // Options are settings of a [Writer]. The zero value has none.
 type Options struct {
-	// Hide returns a text without the secrets in it. It is called with every string of
-	// a record, but not with the names of the schema.
+	// Hide returns a text without its secrets. It is called with every string of a record,
+	// except the names of the schema.
 	Hide func(string) string
-	// NewPrompts writes of each prompt only the messages that the one before it did not
-	// have. Otherwise a log grows with the square of the number of turns.
+	// NewPrompts leaves out the messages of a prompt that were in the prompt before.
+	// Otherwise, a log grows with the square of the number of turns.
 	NewPrompts bool
 	Now        func() time.Time // nil: time.Now
 }
@@ -34,10 +34,10 @@ type file interface {
 	Close() error
 }
 
-// A Writer writes the log of one run. It is for one goroutine at a time.
+// A Writer writes the log of one run. One goroutine may use it at a time.
 //
-// A record that cannot be written is an error, which says nothing about the run: later
-// records may succeed. What was written of it is removed, so the log stays readable.
+// After an error, later records may succeed: the part of a record that was written is
+// removed, so the log stays readable.
 type Writer struct {
 	o    Options
 	path string
@@ -46,8 +46,8 @@ type Writer struct {
 	last Messages
 }
 
-// Create makes a log in a folder, which is made if it does not exist. Only its owner may
-// read it. Its name is that of the time and of chance.
+// Create creates a log in a folder, which it creates if it does not exist. Only the owner may
+// read the log. Its name consists of the time and a random number.
 func Create(dir string, o Options) (*Writer, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -68,7 +68,7 @@ func Create(dir string, o Options) (*Writer, error) {
 // Path returns the path of the log.
 func (w *Writer) Path() string { return w.path }
 
-// Close ends the log.
+// Close closes the log.
 func (w *Writer) Close() error { return w.file.Close() }
 
 // Metadata writes the first line.
@@ -77,8 +77,8 @@ func (w *Writer) Metadata(m Metadata) error {
 	return w.write(m)
 }
 
-// Iteration writes the line of a turn. It keeps the messages of the prompt for the next
-// turn, so they must not change.
+// Iteration writes the line of a turn. It keeps the messages of the prompt, so they must not
+// be changed.
 func (w *Writer) Iteration(it Iteration) error {
 	it.SchemaVersion, it.Type, it.Timestamp = Version, "iteration", w.timestamp(it.Timestamp)
 	prompt := it.Prompt
@@ -99,7 +99,7 @@ func (w *Writer) timestamp(given string) string {
 	return Timestamp(w.o.Now())
 }
 
-// Timestamp returns a time as logs have it.
+// Timestamp returns a time for a log.
 func Timestamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000+00:00") }
 
 func (w *Writer) write(record any) error {
