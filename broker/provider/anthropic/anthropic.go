@@ -9,7 +9,6 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strconv"
 
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/broker/provider/upstream"
@@ -42,14 +41,15 @@ func (p *Provider) Complete(ctx context.Context, r *provider.Request, c *provide
 	if err != nil {
 		return err
 	}
-	resp, err := p.post(ctx, "/v1/messages", body, r)
-	if err != nil {
-		return err
-	}
+	const path = "/v1/messages"
 	if r.Emit != nil {
+		resp, err := p.Post(ctx, path, p.own(r), body, r)
+		if err != nil {
+			return err
+		}
 		return stream(ctx, resp, r, c)
 	}
-	answer, err := upstream.Body(ctx, resp, r)
+	answer, err := p.Ask(ctx, path, p.own(r), body, r)
 	if err != nil {
 		return err
 	}
@@ -73,22 +73,14 @@ func (p *Provider) CountTokens(ctx context.Context, r *provider.Request, c *prov
 	if !r.In(provider.AnthropicMessages) {
 		body = counted(body)
 	}
-	resp, err := p.post(ctx, "/v1/messages/count_tokens", body, r)
+	answer, err := p.Ask(ctx, "/v1/messages/count_tokens", p.own(r), body, r)
 	if err != nil {
 		return err
-	}
-	answer, err := upstream.Body(ctx, resp, r)
-	if err != nil {
-		return err
-	}
-	n, _ := jsonscan.Get(answer, "input_tokens")
-	if c.Usage.Input, err = strconv.ParseInt(string(n), 10, 64); err != nil {
-		return upstream.Malformed("it counts no tokens")
 	}
 	if r.In(provider.AnthropicMessages) {
 		c.Own = answer
 	}
-	return nil
+	return upstream.Count(answer, "input_tokens", c)
 }
 
 // counted returns the members of a request that count_tokens accepts.
@@ -106,18 +98,18 @@ func counted(body []byte) []byte {
 
 const betaHeader = "Anthropic-Beta"
 
-// post sends a request, an unchanged one with the client's headers. The beta features of client
+// own returns the client's headers if the request is sent unchanged. The beta features of client
 // and configuration are combined.
-func (p *Provider) post(ctx context.Context, path string, body []byte, r *provider.Request) (*upstream.Response, error) {
-	var own http.Header
-	if r.In(provider.AnthropicMessages) {
-		own = r.OwnHeader
+func (p *Provider) own(r *provider.Request) http.Header {
+	if !r.In(provider.AnthropicMessages) {
+		return nil
 	}
+	own := r.OwnHeader
 	if len(p.beta) > 0 && own[betaHeader] != nil {
 		own = maps.Clone(own)
 		own[betaHeader] = slices.Concat(p.beta, own[betaHeader])
 	}
-	return p.Post(ctx, path, own, body, r)
+	return own
 }
 
 // body returns the body of the request: the client's own if it uses the same API.

@@ -10,7 +10,6 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"strconv"
 
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/broker/provider/upstream"
@@ -42,13 +41,13 @@ func (p *Provider) Complete(ctx context.Context, r *provider.Request, c *provide
 		return err
 	}
 	if r.Emit != nil {
-		resp, err := p.Post(ctx, "/v1beta/models/"+url.PathEscape(r.Model)+":streamGenerateContent?alt=sse", nil, body, r)
+		resp, err := p.Post(ctx, path(r, ":streamGenerateContent?alt=sse"), nil, body, r)
 		if err != nil {
 			return err
 		}
 		return stream(ctx, resp, r, c)
 	}
-	answer, err := p.ask(ctx, r, c, ":generateContent", body)
+	answer, err := p.Ask(ctx, path(r, ":generateContent"), nil, body, r)
 	if err != nil {
 		return err
 	}
@@ -75,18 +74,14 @@ func (p *Provider) CountTokens(ctx context.Context, r *provider.Request, c *prov
 		name := jsonscan.AppendQuote([]byte(`{"generateContentRequest":{"model":`), []byte("models/"+r.Model))
 		body = append(append(append(name, ','), body[1:]...), '}')
 	}
-	answer, err := p.ask(ctx, r, c, ":countTokens", body)
+	answer, err := p.Ask(ctx, path(r, ":countTokens"), nil, body, r)
 	if err != nil {
 		return err
-	}
-	n, _ := jsonscan.Get(answer, "totalTokens")
-	if c.Usage.Input, err = strconv.ParseInt(string(n), 10, 64); err != nil {
-		return upstream.Malformed("it counts no tokens")
 	}
 	if r.In(provider.GeminiContents) {
 		c.Own = answer
 	}
-	return nil
+	return upstream.Count(answer, "totalTokens", c)
 }
 
 // Embed implements [provider.Embedder]. The backend does not count the tokens.
@@ -104,7 +99,7 @@ func (p *Provider) Embed(ctx context.Context, r *provider.Request, c *provider.C
 	for _, text := range e.Texts {
 		list = append(list, one{"models/" + r.Model, content{Parts: []part{{Text: text}}}, e.Dimensions})
 	}
-	answer, err := p.ask(ctx, r, c, ":batchEmbedContents", jsonscan.MustMarshal(map[string]any{"requests": list}))
+	answer, err := p.Ask(ctx, path(r, ":batchEmbedContents"), nil, jsonscan.MustMarshal(map[string]any{"requests": list}), r)
 	if err != nil {
 		return err
 	}
@@ -124,13 +119,9 @@ func (p *Provider) Embed(ctx context.Context, r *provider.Request, c *provider.C
 	return nil
 }
 
-// ask asks for a whole answer.
-func (p *Provider) ask(ctx context.Context, r *provider.Request, c *provider.Completion, method string, body []byte) ([]byte, error) {
-	resp, err := p.Post(ctx, "/v1beta/models/"+url.PathEscape(r.Model)+method, nil, body, r)
-	if err != nil {
-		return nil, err
-	}
-	return upstream.Body(ctx, resp, r)
+// path returns the path of a method for the model.
+func path(r *provider.Request, method string) string {
+	return "/v1beta/models/" + url.PathEscape(r.Model) + method
 }
 
 // stream reads a streamed answer. It has no end mark: the last event has a finish reason.

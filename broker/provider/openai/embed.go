@@ -10,11 +10,7 @@ import (
 
 // Embed implements [provider.Embedder]. It sends the client's own request.
 func (p *Provider) Embed(ctx context.Context, r *provider.Request, c *provider.Completion) error {
-	resp, err := p.Post(ctx, p.path(r.Model, "/embeddings"), nil, provider.WithModel(r.Chat, r.Model), r)
-	if err != nil {
-		return err
-	}
-	answer, err := upstream.Body(ctx, resp, r)
+	answer, err := p.Ask(ctx, p.path(r.Model, "/embeddings"), nil, provider.WithModel(r.Chat, r.Model), r)
 	if err != nil {
 		return err
 	}

@@ -50,11 +50,7 @@ func (p *Provider) Complete(ctx context.Context, r *provider.Request, c *provide
 	if r.Emit != nil {
 		return p.stream(ctx, r, c)
 	}
-	resp, err := p.Post(ctx, p.path(r.Model, completions), nil, p.body(r), r)
-	if err != nil {
-		return err
-	}
-	answer, err := upstream.Body(ctx, resp, r)
+	answer, err := p.Ask(ctx, p.path(r.Model, completions), nil, p.body(r), r)
 	if err != nil {
 		return err
 	}

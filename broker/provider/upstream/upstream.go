@@ -180,21 +180,34 @@ func (r *Response) wait(now time.Time) time.Duration {
 	return 0
 }
 
-// Body reads an answer to its end.
-func Body(ctx context.Context, resp *Response, r *provider.Request) ([]byte, error) {
+// Ask is Post, and returns the whole body of the answer.
+func (c *Client) Ask(ctx context.Context, path string, own http.Header, body []byte, r *provider.Request) ([]byte, error) {
+	resp, err := c.Post(ctx, path, own, body, r)
+	if err != nil {
+		return nil, err
+	}
 	defer resp.Body.Close()
 	if resp.isStream() {
 		return nil, unasked(ctx, resp, r)
 	}
-	body, err := readAll(resp)
+	answer, err := readAll(resp)
 	if err != nil {
 		return nil, broken(ctx, err)
 	}
-	body = r.Secrets.Hide(body)
+	answer = r.Secrets.Hide(answer)
 	if r.Exchange != nil {
-		r.Exchange.Received(resp.StatusCode, body)
+		r.Exchange.Received(resp.StatusCode, answer)
 	}
-	return body, nil
+	return answer, nil
+}
+
+// Count reads the number of tokens in a member of an answer.
+func Count(answer []byte, member string, c *provider.Completion) (err error) {
+	n, _ := jsonscan.Get(answer, member)
+	if c.Usage.Input, err = strconv.ParseInt(string(n), 10, 64); err != nil {
+		return Malformed("it counts no tokens")
+	}
+	return nil
 }
 
 func readAll(resp *Response) ([]byte, error) {

@@ -120,10 +120,7 @@ func TestUnaskedStream(t *testing.T) {
 		var got seen
 		r := &provider.Request{Exchange: &got, Secrets: new(mask.Secrets)}
 		r.Secrets.Add(key)
-		resp, err := c.Post(t.Context(), "/", nil, []byte("{}"), r) //nolint:bodyclose // Body closes it
-		if err == nil {
-			_, err = upstream.Body(t.Context(), resp, r)
-		}
+		_, err := c.Ask(t.Context(), "/", nil, []byte("{}"), r)
 		var pe *provider.Error
 		if got != tt.want || (err != nil) != tt.isError || tt.isError && (!errors.As(err, &pe) || pe.Cause != provider.Overloaded) {
 			t.Errorf("%d %s %q: seen %q, %v", tt.status, tt.kind, tt.answer, got, err)
@@ -174,13 +171,14 @@ func TestTooLarge(t *testing.T) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		r := &provider.Request{}
-		resp, err := c.Post(t.Context(), "/", nil, []byte("{}"), r) //nolint:bodyclose // it is closed below
-		if err != nil {
-			t.Fatal(err)
-		}
+		var err error
 		if strings.HasPrefix(about, "an answer") {
-			_, err = upstream.Body(t.Context(), resp, r)
+			_, err = c.Ask(t.Context(), "/", nil, []byte("{}"), r)
 		} else {
+			var resp *upstream.Response
+			if resp, err = c.Post(t.Context(), "/", nil, []byte("{}"), r); err != nil {
+				t.Fatal(err)
+			}
 			err = upstream.Events(t.Context(), resp, r, func([]byte) (bool, error) { return false, nil })
 		}
 		runtime.ReadMemStats(&after)
