@@ -96,7 +96,7 @@ func TestWrongEndpointOnTheLine(t *testing.T) {
 		"one two run/a.sock":        `for a Unix socket write unix://run/a.sock`,
 		"tcp://a:1 --flag x":        `tcp://a:1 is a complete endpoint, but "--flag" follows it`,
 		"one tcp://a:1 two":         `but "two" follows it`,
-		"npx -y server":             "try has no flag -y; a program, with its own flags, is written behind -- or exec",
+		"npx -y server":             "try has no flag -y; write a program, with its own flags, after -- or exec",
 		"--flog x -- cat":           "try has no flag --flog (did you mean --flag?)",
 		"--":                        "-- takes a command",
 		"unx:///a":                  `unknown kind of endpoint "unx" (did you mean unix?)`,

@@ -11,30 +11,30 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// A Candidate is what could stand where the cursor is.
+// A Candidate is a word that could be at the cursor.
 type Candidate struct{ Value, About string }
 
-// A Completion is what could end a line. What it leaves to the shell is in
-// Shell: ":files", ":dirs", or ":command N" where the command line of another
-// program begins at word N.
+// A Completion is how a line can be completed. Shell is what the shell has to complete:
+// ":files", ":dirs", or ":command N" if the command line of another program begins at
+// word N.
 type Completion struct {
 	Candidates []Candidate
 	Shell      string
 }
 
-// A Completer knows what stands for the words that help names.
+// A Completer knows the values of the placeholders in help.
 type Completer struct {
-	// Operand completes the operand that a word of ArgsUsage stands for, behind those
-	// that were seen.
+	// Operand completes the operand with that name in ArgsUsage, after the operands that
+	// were seen.
 	Operand func(word string, seen []string) Completion
-	// Values are the values of flags, by the word in backquotes that stands for them.
+	// Values are the values of flags, by their placeholder in backquotes.
 	Values map[string]func() []Candidate
-	// Endpoints are what an ENDPOINT can begin with.
+	// Endpoints are words with which an ENDPOINT can begin.
 	Endpoints []Candidate
 }
 
-// Complete writes to to what could stand in the place of the last of words, which may
-// be empty: a candidate a line, behind a tab what it is.
+// Complete writes the candidates for the last word, which may be empty, to to: one per
+// line, with a description after a tab.
 func (p *Completer) Complete(to io.Writer, app *cli.App, words []string) error {
 	if len(words) == 0 {
 		words = []string{""}
@@ -60,9 +60,9 @@ func (p *Completer) Complete(to io.Writer, app *cli.App, words []string) error {
 	return nil
 }
 
-// narrow returns the beginning that candidates for a word must have, which is the word.
-// One that names a kind of input, such as "fixture:mcp.", is not a file: if no candidate
-// begins with all of it, those are offered that begin with most of it.
+// narrow returns the prefix of the candidates for a word, usually the word itself. A word
+// that names a kind of input, such as "fixture:mcp.", is not a file: if no candidate begins
+// with it, it is shortened until some do.
 func (c *Completion) narrow(word string) string {
 	kind := word[:strings.IndexByte(word, ':')+1]
 	if c.Shell != ":files" || kind == "" || !c.offers(kind) {
@@ -70,7 +70,7 @@ func (c *Completion) narrow(word string) string {
 	}
 	c.Shell = ""
 	if slices.ContainsFunc(c.Candidates, func(of Candidate) bool { return strings.HasPrefix(word, of.Value) }) {
-		return word // which may go on with what is inside
+		return word // it may go on with a name inside of the candidate
 	}
 	for !c.offers(word) {
 		word = word[:len(word)-1]
@@ -78,7 +78,7 @@ func (c *Completion) narrow(word string) string {
 	return word
 }
 
-// offers reports whether a candidate begins so.
+// offers reports whether a candidate begins with begin.
 func (c *Completion) offers(begin string) bool {
 	return slices.ContainsFunc(c.Candidates, func(of Candidate) bool { return strings.HasPrefix(of.Value, begin) })
 }
@@ -136,8 +136,8 @@ func (p *Completer) lineCompletion(app *cli.App, cmd *cli.Command, words []strin
 	return found
 }
 
-// operandAfter completes the operand behind those that were seen, in each form
-// of the command's line that begins so.
+// operandAfter completes the operand after those that were seen, in each form of the
+// command's line that matches them.
 func (p *Completer) operandAfter(app *cli.App, cmd *cli.Command, seen []string) Completion {
 	var found Completion
 	for _, form := range OperandForms(cmd) {
@@ -151,7 +151,7 @@ func (p *Completer) operandAfter(app *cli.App, cmd *cli.Command, seen []string) 
 	return found
 }
 
-// CompleteOperand completes the operand that a word of ArgsUsage stands for.
+// CompleteOperand completes the operand with that name in ArgsUsage.
 func (p *Completer) CompleteOperand(app *cli.App, word string, seen []string) Completion {
 	switch {
 	case word == "ENDPOINT":
@@ -164,8 +164,7 @@ func (p *Completer) CompleteOperand(app *cli.App, word string, seen []string) Co
 	return p.Operand(word, seen)
 }
 
-// begins reports whether operands go with a form: its words in lower case stand
-// for themselves.
+// begins reports whether operands match a form, whose words in lower case are literal.
 func begins(form, operands []string) bool {
 	for i, word := range form[:min(len(form), len(operands))] {
 		if isLiteral(word) && word != operands[i] {
@@ -177,8 +176,7 @@ func begins(form, operands []string) bool {
 
 func isLiteral(word string) bool { return word == strings.ToLower(word) }
 
-// OperandForms are the words that stand for a command's operands, in each of the
-// forms that its line can have.
+// OperandForms returns the names of a command's operands, for each form of its line.
 func OperandForms(cmd *cli.Command) [][]string {
 	plain := strings.NewReplacer("[", "", "]", "", "…", "", "--", "").Replace(cmd.ArgsUsage)
 	var forms [][]string
@@ -190,13 +188,13 @@ func OperandForms(cmd *cli.Command) [][]string {
 	return forms
 }
 
-// otherProgram has the words of an ENDPOINT behind which the command line of
-// another program stands, and how many words behind. That of ssh is its own.
+// otherProgram has the words of an ENDPOINT after which the command line of another program
+// begins, and after how many words. The command line of ssh begins with ssh.
 var otherProgram = map[string]int{"--": 1, "exec": 1, "ssh": 0, "container": 2}
 
-// valueCompletion completes the value of a flag by the flag's sentence, which
-// lists the values, or says in backquotes what they are. Of names with commas
-// between them it completes the last one. What stands before is prefix.
+// valueCompletion completes the value of a flag. The usage of the flag lists the values, or
+// has a placeholder in backquotes. In a list with commas, the last name is completed. The
+// candidates begin with prefix.
 func (p *Completer) valueCompletion(flag cli.Flag, prefix, value string) Completion {
 	usage := UsageOf(flag)
 	before := prefix + value[:strings.LastIndexByte(value, ',')+1]
@@ -221,7 +219,7 @@ func (p *Completer) valueCompletion(flag cli.Flag, prefix, value string) Complet
 	return found
 }
 
-// UsageOf returns the sentence of a flag.
+// UsageOf returns the usage of a flag.
 func UsageOf(flag cli.Flag) string {
 	if d, ok := flag.(cli.DocGenerationFlag); ok {
 		return d.GetUsage()
@@ -229,7 +227,7 @@ func UsageOf(flag cli.Flag) string {
 	return ""
 }
 
-// Placeholder returns the word in backquotes, which stands for the value.
+// Placeholder returns the word in backquotes, which is the placeholder for the value.
 func Placeholder(usage string) (string, bool) {
 	_, rest, _ := strings.Cut(usage, "`")
 	word, _, ok := strings.Cut(rest, "`")
@@ -238,8 +236,8 @@ func Placeholder(usage string) (string, bool) {
 
 var remark = regexp.MustCompile(` ?\([^)]*\)`)
 
-// Choices returns the values that a flag's sentence lists behind its colon, as
-// in "what to print: text, ndjson (one object a line) or raw".
+// Choices returns the values that the usage of a flag lists after its colon, as in "what to
+// print: text, ndjson (one object a line) or raw".
 func Choices(usage string) []string {
 	i := strings.LastIndex(usage, ": ")
 	if i < 0 {
@@ -265,7 +263,7 @@ func flagCandidates(cmd *cli.Command) []Candidate {
 	return append(list, Candidate{"--help", "show help"})
 }
 
-// Plain returns candidates of which nothing is said.
+// Plain returns candidates without descriptions.
 func Plain(values []string) []Candidate {
 	var list []Candidate
 	for _, v := range values {

@@ -12,7 +12,7 @@ import (
 	"github.com/wirectl/wirectl/internal/render"
 )
 
-// HelpWidth is how wide help is, in cells: it reads well on every terminal.
+// HelpWidth is the width of help, in cells. It fits on every terminal.
 const HelpWidth = 80
 
 // Help explains an application.
@@ -21,9 +21,8 @@ type Help struct {
 	ExitStatus string   // what the exit statuses mean
 }
 
-// Install has the library explain by h. It calls these variables: one for every help
-// that is asked for, as its own templates know no width, and one for each flag of a
-// command that runs, to sort by, where its own goes through patterns and reflection.
+// Install makes the library print help by h. Its own templates do not break lines. It calls
+// FlagStringer for each flag of a command that runs, to sort them; its own is slow.
 func (h Help) Install() {
 	cli.FlagStringer = func(f cli.Flag) string { return f.Names()[0] }
 	cli.HelpPrinter = func(w io.Writer, _ string, subject any) {
@@ -31,7 +30,7 @@ func (h Help) Install() {
 		case *cli.App:
 			_, _ = w.Write(h.App(s))
 		case *cli.Command:
-			if s.Name == "help" { // the library's own
+			if s.Name == "help" { // it is the library's
 				s.Usage, s.ArgsUsage = "say what commands there are, or how one is used", "[COMMAND]"
 				s.Description = "   wirectl help relay"
 			}
@@ -95,7 +94,7 @@ func flagGroups(c *cli.Command) []flagGroup {
 
 func usageLine(c *cli.Command) string { return "wirectl " + c.Name + operandsOf(c) }
 
-// operandsOf is what stands behind the name of a command.
+// operandsOf returns what follows the name of a command in its usage line.
 func operandsOf(c *cli.Command) string {
 	line := c.ArgsUsage
 	if len(c.VisibleFlags()) > 0 {
@@ -104,7 +103,7 @@ func operandsOf(c *cli.Command) string {
 	return strings.TrimRight(" "+line, " ")
 }
 
-// flagNotation is a flag as one types it: "--where EXPR, -w EXPR".
+// flagNotation returns a flag as it is typed: "--where EXPR, -w EXPR".
 func flagNotation(f cli.Flag) string {
 	value, ok := Placeholder(UsageOf(f))
 	switch {
@@ -126,7 +125,7 @@ func flagNotation(f cli.Flag) string {
 	return strings.Join(names, ", ") + value
 }
 
-// flagSentence says what a flag is for, and what it is unless it is given.
+// flagSentence returns the usage of a flag, with its default.
 func flagSentence(f cli.Flag) string {
 	sentence := strings.ReplaceAll(UsageOf(f), "`", "")
 	d, ok := f.(cli.DocGenerationFlag)
@@ -139,8 +138,8 @@ func flagSentence(f cli.Flag) string {
 	return sentence
 }
 
-// entry writes a name and, from the given column on, what it is. A name that is
-// too long has a line of its own.
+// entry writes a name and, from the given column on, its description. A name that is too
+// long gets its own line.
 func entry(b *bytes.Buffer, name string, column int, sentence string) {
 	const indent = 2
 	fmt.Fprintf(b, "%*s%s", indent, "", name)
@@ -157,10 +156,10 @@ func entry(b *bytes.Buffer, name string, column int, sentence string) {
 	}
 }
 
-// Example is what the lines of a Description that show a command begin with.
+// Example begins the lines of a Description that show a command.
 const Example = "   "
 
-// described breaks the lines of a Description anew, but for its examples.
+// described breaks the lines of a Description again, except its examples.
 func described(text string) string {
 	var b strings.Builder
 	for paragraph := range strings.SplitSeq(text, "\n\n") {

@@ -1,5 +1,5 @@
-// Package cmdline reads command lines, explains and completes them: what
-// urfave/cli does not do, or does otherwise.
+// Package cmdline reads, explains and completes command lines, where urfave/cli does not do
+// that, or not as wanted.
 package cmdline
 
 import (
@@ -22,22 +22,21 @@ func (e *Error) Unwrap() error { return e.err }
 // Errorf returns an [Error].
 func Errorf(format string, args ...any) error { return &Error{fmt.Errorf(format, args...)} }
 
-// A Line is what stands on the line of a command beside its flags.
+// A Line has the parts of a command's line that are not flags.
 type Line struct {
 	Operands []string
-	// Endpoint are the words of the ENDPOINT at the end of the line. It is looked for on
-	// the lines of the commands in TakeEndpoint, where BeginsEndpoint says so of a word.
+	// Endpoint is the words of the ENDPOINT at the end of the line. The commands in
+	// TakeEndpoint have one, and it begins with a word for which BeginsEndpoint is true.
 	Endpoint       []string
 	TakeEndpoint   []string
 	BeginsEndpoint func(word string) bool
 }
 
-// Arrange takes the operands out of args, so that flags may stand before and
-// after them: the library takes everything behind the first operand for
-// operands. What follows "--" is operands, whatever it looks like.
+// Arrange removes the operands from args, so that flags may be before and after them: for
+// the library, everything after the first operand is an operand. After "--", all words are
+// operands.
 //
-// Where a command takes an ENDPOINT, that is the end of the line: flags stand
-// before it, and its words are nobody else's.
+// An ENDPOINT is the end of the line. Flags of the command must be before it.
 func (l *Line) Arrange(app *cli.App, args []string) ([]string, error) {
 	if len(args) < 2 {
 		return args, nil
@@ -62,8 +61,8 @@ func (l *Line) Arrange(app *cli.App, args []string) ([]string, error) {
 	return append(slices.Clone(args[:2]), flags...), nil
 }
 
-// separate keeps the operands among what follows a command, and the words of its
-// ENDPOINT, and returns the flags with their values.
+// separate keeps the operands and the ENDPOINT of a command, and returns the flags with
+// their values.
 func (l *Line) separate(cmd *cli.Command, rest []string) (flags []string, err error) {
 	hasEndpoint := slices.Contains(l.TakeEndpoint, cmd.Name)
 	for len(rest) > 0 {
@@ -97,8 +96,8 @@ func (l *Line) separate(cmd *cli.Command, rest []string) (flags []string, err er
 	return flags, nil
 }
 
-// ListOf returns the names that a flag gives: with commas between them, or each
-// with the flag again.
+// ListOf returns the names in a flag, which may be repeated, or have several names separated
+// by commas.
 func ListOf(c *cli.Context, flag string) []string {
 	var names []string
 	for _, value := range c.StringSlice(flag) {
@@ -107,10 +106,10 @@ func ListOf(c *cli.Context, flag string) []string {
 	return names
 }
 
-// IsHelp reports whether a command is the one that the library brings along.
+// IsHelp reports whether a command is the help of the library.
 func IsHelp(name string) bool { return name == "help" || name == "h" }
 
-// onlyNames refuses flags where help takes the name of a command.
+// onlyNames refuses flags after help, which takes the name of a command.
 func onlyNames(words []string) error {
 	for _, word := range words {
 		if strings.HasPrefix(word, "-") && !IsHelp(strings.TrimLeft(word, "-")) {
@@ -120,7 +119,7 @@ func onlyNames(words []string) error {
 	return nil
 }
 
-// UnknownCommand is the error for a command that the application does not have.
+// UnknownCommand returns the error for a command that the application does not have.
 func UnknownCommand(app *cli.App, name string) error {
 	return Errorf("unknown command %q%s; wirectl help lists the commands", name, nearest.Question(name, CommandNames(app)))
 }
@@ -128,13 +127,13 @@ func UnknownCommand(app *cli.App, name string) error {
 func (l *Line) unknownFlag(cmd *cli.Command, arg string, hasEndpoint bool) error {
 	hint := "wirectl help " + cmd.Name + " lists its flags"
 	if hasEndpoint && len(l.Operands) > 0 {
-		hint = "a program, with its own flags, is written behind -- or exec"
+		hint = "write a program, with its own flags, after -- or exec"
 	}
 	return Errorf("%s has no flag %s%s; %s", cmd.Name, arg, nearest.Question(arg, flagNames(cmd)), hint)
 }
 
-// lookup finds the flag that arg sets. Short flags without values may be
-// joined, as in -vv; the last one is found.
+// lookup finds the flag that arg sets. Short flags without values may be joined, as in -vv;
+// then it finds the last one.
 func lookup(cmd *cli.Command, arg string) (cli.Flag, bool) {
 	name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
 	flags := append(slices.Clone(cmd.Flags), cli.HelpFlag)
@@ -155,7 +154,7 @@ func lookup(cmd *cli.Command, arg string) (cli.Flag, bool) {
 	return lookup(cmd, "-"+name[len(name)-1:])
 }
 
-// TakesValue reports whether a value stands behind a flag.
+// TakesValue reports whether a flag has a value.
 func TakesValue(f cli.Flag) bool {
 	d, ok := f.(cli.DocGenerationFlag)
 	return ok && d.TakesValue()
@@ -170,10 +169,10 @@ func CommandNames(app *cli.App) []string {
 	return names
 }
 
-// wrongValue matches what the library says of a value that it cannot read.
+// wrongValue matches the library's error for a value that it cannot read.
 var wrongValue = regexp.MustCompile(`^invalid (?:boolean )?value (".*") for (?:flag )?(-[\w-]+): (.*)$`)
 
-// WrongUsage is told what the library could not read. It says what the flag takes.
+// WrongUsage turns an error of the library into one that says what values the flag takes.
 func WrongUsage(c *cli.Context, err error, _ bool) error {
 	m := wrongValue.FindStringSubmatch(err.Error())
 	if m == nil {
@@ -190,7 +189,7 @@ func WrongUsage(c *cli.Context, err error, _ bool) error {
 	return Errorf("%s: %s", name, reason)
 }
 
-// kindOf says what values a flag takes, if that is all there is to say.
+// kindOf returns what values a flag takes, if its type says that.
 func kindOf(flag cli.Flag) string {
 	switch flag.(type) {
 	case *cli.BoolFlag:

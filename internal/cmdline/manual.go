@@ -7,13 +7,13 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// A Page is a chapter of the manual, in Markdown.
+// A Page is a page of the manual, in Markdown.
 type Page struct {
 	Name, Title string
 	Body        string
 }
 
-// Manual returns a page on the application and one on each command.
+// Manual returns a page about the application and one about each command.
 func (h Help) Manual(app *cli.App) []Page {
 	pages := []Page{{"wirectl", app.Usage, h.appPage(app)}}
 	for _, c := range app.VisibleCommands() {
@@ -55,7 +55,7 @@ func section(b *strings.Builder, title, text string) {
 	fmt.Fprintf(b, "## %s\n\n%s\n", title, text)
 }
 
-// markdown returns a Description in Markdown: its examples are blocks of code.
+// markdown returns a Description in Markdown, with its examples as blocks of code.
 func markdown(text string) string {
 	var b strings.Builder
 	for paragraph := range strings.SplitSeq(text, "\n\n") {

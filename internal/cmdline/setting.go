@@ -6,12 +6,12 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// A Setting is a flag whose value is read as text, by a package that knows no command line.
+// A Setting is a flag whose value another package reads as text.
 type Setting struct {
 	Name, Alias string
 	Default     string // for help
 	Usage       string
-	Many        bool // may be given again
+	Many        bool // may be repeated
 	Switch      bool // has no value
 }
 
@@ -34,7 +34,7 @@ func SettingFlags(settings []Setting) (list []cli.Flag) {
 	return list
 }
 
-// Given returns the settings that the command line sets.
+// Given returns the settings on the command line.
 func Given(c *cli.Context, settings []Setting) map[string][]string {
 	given := map[string][]string{}
 	for _, s := range settings {

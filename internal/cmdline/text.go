@@ -9,8 +9,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// CheckText returns an error of usage if text is not UTF-8, which no protocol carries: in
-// JSON other characters would stand for it, and peers of protobuf would not read it.
+// CheckText returns an error of usage if text is not UTF-8, which no protocol can carry: JSON
+// would change it, and peers of protobuf would not read it.
 func CheckText(what, text string) error {
 	for i, r := range text {
 		if _, size := utf8.DecodeRuneInString(text[i:]); r == utf8.RuneError && size == 1 {
@@ -20,8 +20,8 @@ func CheckText(what, text string) error {
 	return nil
 }
 
-// PairsOf returns the values of a flag of the form KEY=VALUE, by their keys; nil if there
-// are none.
+// PairsOf returns the values of a flag of the form KEY=VALUE by their keys; nil if there are
+// no values.
 func PairsOf(c *cli.Context, flag string) (map[string]string, error) {
 	var m map[string]string
 	for _, pair := range c.StringSlice(flag) {
@@ -40,7 +40,7 @@ func PairsOf(c *cli.Context, flag string) (map[string]string, error) {
 	return m, nil
 }
 
-// WithUnset adds to err which of flags, those that it may be about, are not set.
+// WithUnset adds the flags that are not set to err, which may be about them.
 func WithUnset(c *cli.Context, err error, flags ...string) error {
 	flags = slices.DeleteFunc(flags, c.IsSet)
 	if len(flags) == 0 {

@@ -9,11 +9,11 @@ import (
 
 const possible = true
 
-// Read reads from a descriptor that does not block, or from a file: syscall.EAGAIN says
-// that there is nothing to be read.
+// Read reads from a non-blocking descriptor, or from a file. The error is syscall.EAGAIN if
+// there is nothing to read.
 func Read(fd uintptr, p []byte) (int, error) { return call3(syscall.SYS_READ, fd, p) }
 
-// Write writes to one, as far as there is room.
+// Write writes to a non-blocking descriptor as much as there is room for.
 func Write(fd uintptr, p []byte) (int, error) { return call3(syscall.SYS_WRITE, fd, p) }
 
 func call3(number, fd uintptr, p []byte) (int, error) {

@@ -6,8 +6,8 @@ import "syscall"
 
 const possible = false
 
-// Read is for systems whose sockets are files.
+// Read is not possible on this system.
 func Read(uintptr, []byte) (int, error) { return 0, syscall.EINVAL }
 
-// Write is, too.
+// Write is not possible on this system.
 func Write(uintptr, []byte) (int, error) { return 0, syscall.EINVAL }

@@ -1,5 +1,5 @@
-// Package inflate undoes compressions by the names that peers give them: HTTP in
-// Content-Encoding, gRPC in grpc-encoding.
+// Package inflate decompresses data. The compressions are named as in Content-Encoding of
+// HTTP and grpc-encoding of gRPC.
 package inflate
 
 import (
@@ -15,21 +15,21 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Known are the names of what can be undone.
+// Known are the names of the known compressions.
 var Known = []string{"gzip", "x-gzip", "deflate", "br", "zstd"}
 
-// Knows reports whether a compression is known by that name.
+// Knows reports whether a compression is known.
 func Knows(name string) bool { return slices.Contains(Known, name) }
 
-// maxWindow bounds what zstd looks back on, and so its memory, in bytes; streamWindow
-// is that of a stream, of which there may be many for long: what RFC 9659 allows.
+// maxWindow bounds the window of zstd, and so its memory, in bytes. streamWindow is the bound
+// for streams, of which there may be many: the one of RFC 9659.
 const (
 	maxWindow    = 64 << 20
 	streamWindow = 8 << 20
 )
 
-// Open returns what r holds without its compression, which is one of [Known]. How
-// much that is is for the reader to bound.
+// Open returns a reader that decompresses r. The name is one of [Known]. Callers must bound
+// how much they read.
 func Open(name string, r io.Reader) (io.ReadCloser, error) { return open(name, r, maxWindow) }
 
 func open(name string, r io.Reader, window uint64) (io.ReadCloser, error) {
@@ -50,10 +50,10 @@ func open(name string, r io.Reader, window uint64) (io.ReadCloser, error) {
 	return nil, fmt.Errorf("the compression %q is not known", name)
 }
 
-// deflate reads zlib, which is what RFC 9110 means by the name, or without its
-// header and sum what many take it for.
+// deflate reads zlib, which RFC 9110 calls deflate, or plain deflate, which many
+// implementations send.
 func deflate(r *bufio.Reader) (io.ReadCloser, error) {
-	const method = 8 // in the lower half of the first byte
+	const method = 8 // the lower half of the first byte
 	if b, _ := r.Peek(2); len(b) == 2 && b[0]&0xf == method && (int(b[0])<<8|int(b[1]))%31 == 0 {
 		return zlib.NewReader(r)
 	}

@@ -7,38 +7,37 @@ import (
 	"runtime"
 )
 
-// A Stream undoes a compression as the bytes come in: what a sender has flushed is
-// there at once. It has one owner, who has to close it.
+// A Stream decompresses bytes as they arrive: what a sender has flushed can be read at once.
+// One goroutine uses it, and must close it.
 type Stream struct {
 	in   *arrived
 	next func() ([]byte, error, bool)
 	stop func()
-	err  error // what has ended it
+	err  error // at its end
 }
 
-// Begin begins to undo a compression, which is one of [Known].
+// Begin returns a stream with a compression, which is one of [Known].
 func Begin(name string) *Stream {
 	in := &arrived{}
 	s := &Stream{in: in}
 	s.next, s.stop = iter.Pull2(in.undo(name))
-	runtime.AddCleanup(s, func(stop func()) { stop() }, s.stop) // where a reader is given up, and not ended
+	runtime.AddCleanup(s, func(stop func()) { stop() }, s.stop) // for a stream that nobody closes
 	return s
 }
 
-// Add takes in the bytes that follow. They are used until Next has returned
-// nothing, or an error.
+// Add adds the next bytes. The stream uses them until Next has returned nothing, or an
+// error.
 func (s *Stream) Add(data []byte) { s.in.data = data }
 
-// Left is how many of the bytes it has not read yet. It reads no more than it takes
-// to know what Next has returned.
+// Left returns how many bytes the stream has not read yet. It reads no more than it needs
+// for Next.
 func (s *Stream) Left() int { return len(s.in.data) }
 
-// End takes in that no more bytes follow.
+// End says that no more bytes follow.
 func (s *Stream) End() { s.in.ended = true }
 
-// Next returns what follows without the compression, valid until the next call.
-// Without more bytes it is nothing. The error at the end is io.EOF, also where End
-// came before all was there.
+// Next returns the next decompressed bytes, valid until the next call; nothing if more bytes
+// have to be added. The error at the end is io.EOF, even if End came too early.
 func (s *Stream) Next() ([]byte, error) {
 	if s.err != nil {
 		return nil, s.err
@@ -51,11 +50,11 @@ func (s *Stream) Next() ([]byte, error) {
 	return data, err
 }
 
-// Close frees what the stream takes.
+// Close frees the stream.
 func (s *Stream) Close() { s.stop() }
 
-// arrived is what a stream reads. A decoder wants to read, and its input is written:
-// so it runs as an iterator, which gives nothing where the input is at its end.
+// arrived is the input of a stream. The decoder reads, while the input is written, so the
+// decoder runs in an iterator, which yields nothing when it needs more input.
 type arrived struct {
 	data   []byte
 	ended  bool
@@ -63,16 +62,16 @@ type arrived struct {
 	yield  func([]byte, error) bool
 }
 
-// size is that of the pieces that a stream gives out, in bytes.
+// size bounds the bytes that Next returns.
 const size = 32 << 10
 
-// excessive is what the reader of brotli says at the end where bytes follow, and at
-// times where none do, if it has read the last ones one by one.
+// excessive is an error of the reader of brotli at the end, if bytes follow, and sometimes
+// also if none do, because it has read the last ones one by one.
 const excessive = "brotli: excessive input"
 
 var errClosed = errors.New("the stream was closed")
 
-// undo gives out what the input holds, and last the error that ended it.
+// undo yields the decompressed input, and then the error at the end.
 func (a *arrived) undo(name string) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		a.yield = yield
@@ -87,7 +86,7 @@ func (a *arrived) undo(name string) iter.Seq2[[]byte, error] {
 	}
 }
 
-// pass gives out all of r.
+// pass yields all of r.
 func (a *arrived) pass(r io.Reader) error {
 	buf := make([]byte, size)
 	for {
@@ -104,7 +103,7 @@ func (a *arrived) pass(r io.Reader) error {
 	}
 }
 
-// Read reads a byte: a reader that is given more may take it ahead of time.
+// Read reads one byte: a decoder would read ahead if it got more.
 func (a *arrived) Read(p []byte) (n int, err error) {
 	if len(p) > 0 {
 		if p[0], err = a.ReadByte(); err == nil {

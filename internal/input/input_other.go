@@ -1,5 +1,6 @@
 //go:build !windows
 
+// Package input returns readers of pipes and terminals whose reads can be cancelled.
 package input
 
 import (
@@ -8,6 +9,6 @@ import (
 	"github.com/muesli/cancelreader"
 )
 
-// NewReader returns a reader of in whose reads end when it is cancelled. It fails
-// for what cannot be waited for, such as a file.
+// NewReader returns a reader of in whose reads end when it is cancelled. It fails for files
+// and other inputs that cannot be polled.
 func NewReader(in io.Reader) (cancelreader.CancelReader, error) { return cancelreader.NewReader(in) }

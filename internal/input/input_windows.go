@@ -1,3 +1,4 @@
+// Package input returns readers of pipes and terminals whose reads can be cancelled.
 package input
 
 import (
@@ -13,9 +14,8 @@ import (
 	"golang.org/x/term"
 )
 
-// NewReader returns a reader of in whose reads end when it is cancelled. The reader
-// that cancelreader makes of standard input reads the console, whatever standard
-// input is, so that it is for the console alone.
+// NewReader returns a reader of in whose reads end when it is cancelled. For standard input,
+// the reader of cancelreader always reads the console, so it is used only for that.
 func NewReader(in io.Reader) (cancelreader.CancelReader, error) {
 	f, ok := in.(*os.File)
 	if !ok || term.IsTerminal(int(f.Fd())) {
@@ -24,7 +24,7 @@ func NewReader(in io.Reader) (cancelreader.CancelReader, error) {
 	return &file{File: f}, nil
 }
 
-// A file is a pipe, or what else is no console.
+// A file is a pipe, or anything else that is not a console.
 type file struct {
 	*os.File
 	reading   sync.Mutex // held while a read waits
@@ -44,8 +44,8 @@ func (f *file) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Cancel ends the read that waits, and all that come. A read that has not got to the
-// system yet is not told of, which is why it is told again.
+// Cancel ends the current read, and all later ones. It is repeated, because a read that has
+// not reached the system yet is not cancelled.
 func (f *file) Cancel() bool {
 	f.cancelled.Store(true)
 	for range 100 {
@@ -59,5 +59,5 @@ func (f *file) Cancel() bool {
 	return false
 }
 
-// Close leaves the file open: whoever else has it may go on with it.
+// Close leaves the file open for other users.
 func (f *file) Close() error { return nil }

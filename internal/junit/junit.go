@@ -13,7 +13,7 @@ type Suites struct {
 	List    []Suite  `xml:"testsuite"`
 }
 
-// A Suite is the tests of one thing.
+// A Suite is a set of tests.
 type Suite struct {
 	Name     string `xml:"name,attr"`
 	Tests    int    `xml:"tests,attr"`
@@ -22,7 +22,7 @@ type Suite struct {
 	Cases    []Case `xml:"testcase"`
 }
 
-// A Case is one test. It has passed if it neither failed nor was skipped.
+// A Case is a test. It has passed unless it has failed or was skipped.
 type Case struct {
 	Class   string    `xml:"classname,attr"`
 	Name    string    `xml:"name,attr"`

@@ -1,6 +1,6 @@
 //go:build !windows
 
-// Package lock keeps two processes from the same folder.
+// Package lock prevents two processes from using the same folder.
 package lock
 
 import (
@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Try marks a file as in use, until it is closed or the process ends. It returns
-// false if another process uses it.
+// Try locks a file until it is closed or the process ends. It returns false if another
+// process has locked it.
 func Try(file *os.File) (bool, error) {
 	err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// Try marks a file as in use, until it is closed or the process ends. It returns
-// false if another process uses it. The lock lies far behind the end of the file.
+// Try locks a file until it is closed or the process ends. It returns false if another
+// process has locked it. The locked byte is far after the end of the file.
 func Try(file *os.File) (bool, error) {
 	const flags = windows.LOCKFILE_EXCLUSIVE_LOCK | windows.LOCKFILE_FAIL_IMMEDIATELY
 	err := windows.LockFileEx(windows.Handle(file.Fd()), flags, 0, 1, 0, &windows.Overlapped{OffsetHigh: 1 << 30})

@@ -1,4 +1,4 @@
-// Package nearest finds the name that was meant by a misspelt one.
+// Package nearest finds the name that a misspelt name was meant to be.
 package nearest
 
 import (
@@ -8,12 +8,11 @@ import (
 	"github.com/xrash/smetrics"
 )
 
-// likely is the similarity, from 0 to 1, from which on a name is taken to have
-// been meant.
+// likely is the least similarity, from 0 to 1, of a name that was probably meant.
 const likely = 0.8
 
-// Of returns the name that is most like typed, in whatever case, or "" if none is
-// like it.
+// Of returns the name that is most similar to typed, ignoring case; "" if no name is
+// similar enough.
 func Of(typed string, names []string) string {
 	best, score := "", likely
 	for _, n := range names {
@@ -24,8 +23,7 @@ func Of(typed string, names []string) string {
 	return best
 }
 
-// Question returns " (did you mean NAME?)" with the name that is most like
-// typed, or "" if none is like it.
+// Question returns " (did you mean NAME?)" with the name of [Of], or "".
 func Question(typed string, names []string) string {
 	if name := Of(typed, names); name != "" {
 		return " (did you mean " + name + "?)"
@@ -33,8 +31,8 @@ func Question(typed string, names []string) string {
 	return ""
 }
 
-// Named returns that of all whose name it is. The error says of which kind they are, what
-// there is, and what may have been meant.
+// Named returns the element of all with that name. The error has the kind of the elements,
+// all names, and the name that was probably meant.
 func Named[T any](kind, name string, all []T, nameOf func(T) string) (found T, err error) {
 	var names []string
 	for _, one := range all {

@@ -15,8 +15,8 @@ import (
 
 const traceparent = "traceparent" // the name of the header
 
-// SpanContext reads a W3C trace context. Of what is none, the result is not valid: it
-// must not be passed on, for it would be a header of anybody's making.
+// SpanContext reads a W3C trace context. If s is not one, the result is not valid, and s must
+// not be passed on as a header.
 func SpanContext(s string) trace.SpanContext {
 	if s == "" {
 		return trace.SpanContext{}
@@ -34,7 +34,7 @@ func Traceparent(sc trace.SpanContext) string {
 	return header[traceparent]
 }
 
-// Below returns the context of a new span below a parent, or of a new trace if that is
+// Below returns the context of a new span below a parent, or of a new trace if the parent is
 // not valid.
 func Below(parent trace.SpanContext) trace.SpanContext {
 	var span trace.SpanID
@@ -47,9 +47,8 @@ func Below(parent trace.SpanContext) trace.SpanContext {
 	return parent.WithSpanID(span)
 }
 
-// Headers reads what OTEL_EXPORTER_OTLP_HEADERS says: NAME=VALUE, with commas
-// between them, and values escaped as in URLs. An error does not tell of values,
-// which may be keys.
+// Headers reads OTEL_EXPORTER_OTLP_HEADERS: NAME=VALUE, separated by commas, with values
+// escaped as in URLs. An error does not contain values, which may be secrets.
 func Headers(list string) (http.Header, error) {
 	header := http.Header{}
 	for i, pair := range strings.Split(list, ",") {

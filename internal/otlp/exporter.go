@@ -1,5 +1,5 @@
-// Package otlp sends spans and metrics to an OpenTelemetry collector, by OTLP over HTTP and
-// under the names of the semantic conventions.
+// Package otlp sends spans and metrics to an OpenTelemetry collector, by OTLP over HTTP, with
+// the names of the semantic conventions.
 package otlp
 
 import (
@@ -35,24 +35,24 @@ import (
 
 // Options say where spans and metrics go.
 type Options struct {
-	// URL is the address of a collector. What goes there begins at /v1/traces and
-	// /v1/metrics; an address that ends in /v1/traces gets spans alone.
+	// URL is the address of a collector, to which /v1/traces and /v1/metrics are appended. If
+	// it ends in /v1/traces already, only spans are sent.
 	URL    string
 	Getenv func(string) string
-	// Scope names who makes the spans.
+	// Scope names the source of the spans.
 	Scope string
-	// Hide takes secrets out of a text; nil takes none.
+	// Hide returns a text without its secrets; it may be nil.
 	Hide func(text string) string
-	// Past says that what is sent has happened long ago: each span waits until there is
-	// room for it, and there are no metrics, which have no time but that of sending.
+	// Past says that the spans are old: Send waits until there is room for each, and no
+	// metrics are sent, because they have the time at which they are sent.
 	Past bool
-	// Warn is told once that the collector does not take what is sent; nil is not.
+	// Warn is called once if the collector does not accept spans or metrics; it may be nil.
 	Warn func(text string)
 }
 
-// An Exporter sends spans and metrics. Unless they are of the past, nobody waits for the
-// collector: what it takes too slowly is lost, and counted. The headers and the password
-// that it gets are in no span and no error.
+// An Exporter sends spans and metrics. Unless they are of the past, nothing waits for the
+// collector: if it is too slow, spans are lost, and counted. No span and no error contains
+// the headers and the password for the collector.
 type Exporter struct {
 	o       Options
 	client  http.Client
@@ -62,18 +62,18 @@ type Exporter struct {
 	meters  map[string]metric.Float64Histogram
 	secrets []string
 
-	sending context.Context // ends when there is no more time for it
+	sending context.Context // ends when there is no more time for sending
 	stop    context.CancelCauseFunc
 	made    atomic.Int64 // spans that were begun
 	sent    atomic.Int64
 	mu      sync.Mutex
-	err     error // why the last that were lost were
+	err     error // why spans or metrics were lost last
 	told    bool
 }
 
 const (
 	sendTime  = 10 * time.Second
-	maxAnswer = 4096 // bytes of what a collector answers; an error has them
+	maxAnswer = 4096 // bytes of an answer of a collector, which may be in an error
 	maxText   = 1024 // bytes of a text that is sent
 )
 
@@ -83,8 +83,8 @@ var (
 	errLate    = errors.New("the collector did not take them in time")
 )
 
-// New returns what sends to a collector, which need not be there yet. The variables that
-// OpenTelemetry has for exporters are obeyed.
+// New returns an exporter to a collector, which need not run yet. It uses OpenTelemetry's
+// environment variables for exporters.
 func New(o Options) (*Exporter, error) {
 	u, err := url.Parse(o.URL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" {
@@ -106,10 +106,10 @@ func New(o Options) (*Exporter, error) {
 		u.User = nil
 	}
 	for _, value := range headers {
-		_, rest, _ := strings.Cut(value, " ") // what follows the scheme is a secret by itself
+		_, rest, _ := strings.Cut(value, " ") // the text after the scheme is a secret by itself
 		e.hide(value, rest)
 	}
-	otel.SetLogger(logr.Discard()) // it would write what it cannot read of the environment, headers too
+	otel.SetLogger(logr.Discard()) // it would write variables that it cannot read, including headers
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) {}))
 	about, err := resource.New(context.Background(), resource.WithAttributes(ServiceName.String("wirectl")), resource.WithFromEnv())
 	if err != nil {
@@ -117,7 +117,7 @@ func New(o Options) (*Exporter, error) {
 	}
 	e.client = http.Client{
 		Timeout: sendTime, Transport: &http.Transport{Proxy: http.ProxyFromEnvironment},
-		// A redirect would take the key elsewhere.
+		// A redirect would send the key elsewhere.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	e.sending, e.stop = context.WithCancelCause(context.Background())
@@ -135,7 +135,7 @@ func New(o Options) (*Exporter, error) {
 
 const tracesPath = "/v1/traces"
 
-// hide makes secrets known that are in no text. Short ones are words.
+// hide adds secrets, which are removed from texts. Short ones are ignored: they may be words.
 func (e *Exporter) hide(secrets ...string) {
 	for _, s := range secrets {
 		if len(s) >= 4 {
@@ -156,7 +156,7 @@ func (e *Exporter) openSpans(url string, headers map[string]string, about *resou
 		batch = append(batch, sdktrace.WithBlocking())
 	}
 	e.spans = sdktrace.NewTracerProvider(sdktrace.WithBatcher(spanSender{to, e}, batch...), sdktrace.WithIDGenerator(ids{}), sdktrace.WithResource(about),
-		sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.AlwaysSample()))) // as the contexts say that others got
+		sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.AlwaysSample()))) // as the parent was sampled
 	e.tracer = e.spans.Tracer(e.o.Scope)
 	return nil
 }
@@ -178,8 +178,8 @@ func (e *Exporter) openMetrics(url string, headers map[string]string, about *res
 	return nil
 }
 
-// A spanSender counts the spans that a collector has got. It tells the exporter of errors,
-// and not the SDK, which would log them.
+// A spanSender counts the spans that were sent. It reports errors to the exporter, not to
+// the SDK, which would log them.
 type spanSender struct {
 	sdktrace.SpanExporter
 	e *Exporter
@@ -216,7 +216,7 @@ func (e *Exporter) until(ctx context.Context) (context.Context, func()) {
 	return ctx, func() { stop(); cancel() }
 }
 
-// failed notes why something was not sent, and says so the first time.
+// failed notes why something was not sent, and warns the first time.
 func (e *Exporter) failed(err error) {
 	if err == nil {
 		return
@@ -231,10 +231,11 @@ func (e *Exporter) failed(err error) {
 	}
 }
 
-// clean returns an error as it may be shown: it may have what the collector says.
+// clean returns a text of an error that is safe to show: it may contain an answer of the
+// collector.
 func (e *Exporter) clean(err error) string { return render.Safe(e.sendable(err.Error())) }
 
-// Err is why the last spans or metrics that were lost were; nil if all has gone well so far.
+// Err returns why spans or metrics were lost last; nil if none were.
 func (e *Exporter) Err() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -244,7 +245,7 @@ func (e *Exporter) Err() error {
 	return errors.New(e.clean(e.err))
 }
 
-// ids gives spans the ids that were made for them.
+// ids gives spans the ids in their context.
 type ids struct{}
 
 func (ids) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
@@ -257,28 +258,28 @@ func (i ids) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
 	return id
 }
 
-// A Span is one that is over.
+// A Span is a span that has ended.
 type Span struct {
-	// Context is its own; if it is not valid, it gets one. Parent is that of what it is a
-	// part of, and not valid if that is not known.
+	// Context is the context of the span; if it is not valid, a new one is made. Parent is not
+	// valid if there is no parent.
 	Context, Parent trace.SpanContext
 	Name            string
 	Kind            trace.SpanKind
 	Start, End      time.Time
 	Attributes      []attribute.KeyValue
 	Events          []Event
-	// Error is its error.type; "" if it has not failed. Message says the same in words.
+	// Error is the error.type; "" if the span has not failed. Message is the error in words.
 	Error, Message string
 }
 
-// An Event is what happened in a span.
+// An Event is an event in a span.
 type Event struct {
 	Name       string
 	At         time.Time
 	Attributes []attribute.KeyValue
 }
 
-// Send sends a span, unless its client wants no record of the trace.
+// Send sends a span, unless its parent was not sampled.
 func (e *Exporter) Send(s *Span) {
 	own := s.Context
 	if !own.IsValid() {
@@ -308,7 +309,7 @@ func (e *Exporter) Measure(name string, value float64, attributes ...attribute.K
 	}
 }
 
-// MeasureTokens adds what a call of a model used.
+// MeasureTokens adds the tokens of a call of a model.
 func (e *Exporter) MeasureTokens(input, output int64, attributes ...attribute.KeyValue) {
 	for kind, n := range map[string]int64{inputTokenType: input, outputTokenType: output} {
 		if n > 0 {
@@ -317,7 +318,7 @@ func (e *Exporter) MeasureTokens(input, output int64, attributes ...attribute.Ke
 	}
 }
 
-// clear returns attributes as they may be sent. Those without a key are left out.
+// clear returns attributes that may be sent. It leaves out those without a key.
 func (e *Exporter) clear(attributes []attribute.KeyValue) (clear []attribute.KeyValue) {
 	for _, a := range attributes {
 		switch a.Value.Type() {
@@ -337,8 +338,7 @@ func (e *Exporter) clear(attributes []attribute.KeyValue) (clear []attribute.Key
 	return clear
 }
 
-// sendable returns what may be sent of a text: no secrets, nothing but UTF-8, and not all
-// of one that is long.
+// sendable returns a text that may be sent: without secrets, in valid UTF-8, and cut.
 func (e *Exporter) sendable(text string) string {
 	for _, s := range e.secrets {
 		text = strings.ReplaceAll(text, s, strings.Repeat("*", len(s)))
@@ -349,8 +349,8 @@ func (e *Exporter) sendable(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxText)], "\uFFFD")
 }
 
-// Close sends what is left for as long as the context lets it. The error says how many
-// spans were lost, from the beginning on, and why the last were, unless that was told before.
+// Close sends the rest until ctx ends. The error says how many spans were lost in all, and
+// why the last were lost, unless Warn was called.
 func (e *Exporter) Close(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() { e.stop(errLate) })()
 	err := e.spans.Shutdown(context.WithoutCancel(ctx))

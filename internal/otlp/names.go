@@ -2,8 +2,8 @@ package otlp
 
 import "go.opentelemetry.io/otel/attribute"
 
-// The names of the semantic conventions for MCP, A2A and GenAI. They are all here, because
-// the conventions are in development and OpenTelemetry's own list has none of them.
+// The names of the semantic conventions for MCP, A2A and GenAI. OpenTelemetry's own list does
+// not have them yet.
 const (
 	ServiceName attribute.Key = "service.name"
 	HostName    attribute.Key = "host.name"
@@ -58,7 +58,7 @@ const (
 	ReasoningTokens  attribute.Key = "gen_ai.usage.reasoning.output_tokens"
 	TokenType        attribute.Key = "gen_ai.token.type"
 
-	// No convention has what follows.
+	// These are not in any convention.
 	Door       attribute.Key = "wirectl.door"
 	CallNumber attribute.Key = "wirectl.call"
 	Outcome    attribute.Key = "wirectl.outcome"
@@ -69,7 +69,7 @@ const (
 	Frame      attribute.Key = "wirectl.frame"
 )
 
-// The values of OperationName, and those of ErrorType that are no code of a protocol.
+// The values of OperationName, and of ErrorType if it is not a code of a protocol.
 const (
 	Chat            = "chat"
 	GenerateContent = "generate_content"
@@ -92,7 +92,7 @@ const (
 	outputTokenType = "output"
 )
 
-// histograms are the metrics, with the bounds that the conventions advise.
+// histograms are the metrics, with the buckets that the conventions recommend.
 var histograms = []struct {
 	name, unit string
 	bounds     []float64

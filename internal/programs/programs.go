@@ -1,4 +1,4 @@
-// Package programs looks for the programs that some endpoints and views need.
+// Package programs looks for programs that some endpoints and views need.
 package programs
 
 import (
@@ -13,7 +13,7 @@ import (
 // A helper is a program that wirectl can work with.
 type helper struct {
 	name    string
-	version []string // the arguments by which it tells its version
+	version []string // the arguments for which it prints its version
 	use     string
 }
 
@@ -33,7 +33,7 @@ func Write(ctx context.Context, w io.Writer) {
 	}
 }
 
-// found says which version of a helper there is.
+// found returns the version of a helper that is installed.
 func (h helper) found(ctx context.Context) string {
 	path, err := exec.LookPath(h.name)
 	if err != nil {

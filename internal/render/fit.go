@@ -8,11 +8,10 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// AppendFit appends what AppendSafe would, cut to at most width cells of a
-// terminal; where it is cut it ends in "…". Characters that belong together,
-// such as a letter and its accents, are kept or cut as one, and so is an
-// escape. Characters of ambiguous width count as one cell. AppendFit reads no
-// more of text than fits.
+// AppendFit is AppendSafe, cut to at most width cells of a terminal. If text is cut, it ends
+// in "…". Characters that belong together, such as a letter and its accents, and escapes are
+// not split. Characters of ambiguous width count as one cell. AppendFit reads no more of text
+// than fits.
 func AppendFit(dst, text []byte, width int) []byte {
 	if width <= 0 {
 		return dst
@@ -27,11 +26,10 @@ func AppendFit(dst, text []byte, width int) []byte {
 
 func appendEllipsis(dst []byte) []byte { return append(dst, "…"...) }
 
-// cells measures what is shown. It is our own, because the package's default
-// depends on the environment.
+// cells measures the width of characters. The package's default depends on the environment.
 var cells = &runewidth.Condition{StrictEmojiNeutral: true}
 
-// appendClusters is AppendFit for text that is not plain ASCII as far as shown.
+// appendClusters is AppendFit for text that is not plain ASCII.
 func appendClusters(dst, text []byte, width int) []byte {
 	head := clip(text, maxBytes(width))
 	used, fits := 0, len(dst) // fits is where dst must end for "…" to have a cell
@@ -53,8 +51,7 @@ func appendClusters(dst, text []byte, width int) []byte {
 	return dst
 }
 
-// Cells returns the cells that safe text takes. It allocates only for
-// characters made of several.
+// Cells returns the width of safe text, in cells. It allocates only for several characters.
 func Cells(safe []byte) int {
 	if printable(safe) == len(safe) {
 		return len(safe)
@@ -65,9 +62,8 @@ func Cells(safe []byte) int {
 	return cells.StringWidth(string(safe))
 }
 
-// maxBytes is how much text is looked at to fill width cells. The longest emoji
-// take about 16 bytes a cell; only text that piles up characters without width
-// takes more, and it is cut.
+// maxBytes bounds the text that is read for width cells. The longest emoji have about 16
+// bytes per cell; text with more characters without width is cut.
 func maxBytes(width int) int { return 64 + 16*min(width, 1<<24) }
 
 // clip returns at most the first n bytes of text, cut between characters.
@@ -83,11 +79,11 @@ func clip(text []byte, n int) []byte {
 	return text[:n]
 }
 
-// AppendFitPath is AppendFit, but where text ends in the path of a call, such as
-// "/acme.v1.Jobs/Start", it keeps the end of the path rather than its beginning.
+// AppendFitPath is AppendFit, but if text ends in the path of a call, such as
+// "/acme.v1.Jobs/Start", it keeps the end of the path instead of its beginning.
 func AppendFitPath(dst, text []byte, width int) []byte {
 	at := bytes.IndexByte(text, '/')
-	const least = 8 // cells of a path that are worth while
+	const least = 8 // cells of a path that are useful
 	switch {
 	case len(text) <= width, at < 0, at > 0 && text[at-1] != ' ', width-at-1 < least,
 		bytes.Count(text[at:], []byte("/")) < 2, printable(text) < len(text), bytes.IndexByte(text[at:], ' ') >= 0:

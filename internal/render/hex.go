@@ -2,22 +2,21 @@ package render
 
 import "fmt"
 
-// bytesPerLine is the width of a hex view; a gap parts it in two groups.
+// bytesPerLine is the number of bytes in a line, in two groups.
 const bytesPerLine = 16
 
 // A Hex is a view of the bytes of a frame, as hexdump -C shows them.
 type Hex struct {
-	// Base is the offset that the first byte is shown to have.
+	// Base is the offset that is shown for the first byte.
 	Base int64
-	// Start and End bound the payload. What stands outside is the wrapper, and
-	// is painted [Style.Dim].
+	// Start and End bound the payload. The wrapper around it is painted [Style.Dim].
 	Start, End int
 	// Prefix begins every line.
 	Prefix string
 }
 
-// Append appends data as lines of an offset, sixteen bytes and their ASCII
-// characters, a dot standing for any other. A nil Style paints nothing.
+// Append appends data as lines with an offset, sixteen bytes and their ASCII characters, or
+// dots for other bytes. A nil Style paints nothing.
 func (h Hex) Append(dst, data []byte, st *Style) []byte {
 	if st == nil {
 		st = &Style{}
@@ -57,7 +56,7 @@ func (h Hex) line(dst, data []byte, at int, st *Style) []byte {
 	return append(dst, "|\n"...)
 }
 
-// gap returns what stands before the byte in the given column.
+// gap returns the space before the byte in the given column.
 func gap(column int) string {
 	if column%(bytesPerLine/2) == 0 {
 		return "  "
@@ -72,14 +71,14 @@ func visible(c byte) byte {
 	return '.'
 }
 
-// A brush paints the wrapper's bytes and leaves the payload's.
+// A brush paints the bytes of the wrapper, but not of the payload.
 type brush struct {
 	Hex
 	paint Paint
 	down  bool
 }
 
-// move puts the brush down or lifts it, as the byte at i demands.
+// move puts the brush down or lifts it for the byte at i.
 func (b *brush) move(dst []byte, i int) []byte {
 	if i >= b.Start && i < b.End {
 		return b.lift(dst)

@@ -2,7 +2,7 @@ package render
 
 import "unicode"
 
-// hidden holds the characters beyond ASCII that are never shown as they are.
+// hidden has the characters beyond ASCII that are never shown as they are.
 //
 // They are the control characters (Cc), the line and paragraph separators, the
 // interlinear annotations, the controls of Egyptian hieroglyphs, and all of
@@ -36,10 +36,9 @@ var hidden = &unicode.RangeTable{
 	LatinOffset: 2,
 }
 
-// A bond is what the character before offers to an invisible one that shapes
-// it. Emoji and several scripts are written with joiners and variation
-// selectors, which stay where they do that work; elsewhere, as in an
-// identifier, they would only hide a difference.
+// A bond says whether an invisible character may follow and shape a character. Emoji and
+// several scripts use joiners and variation selectors, which are kept there; elsewhere, such
+// as in an identifier, they would only hide a difference.
 type bond uint8
 
 const (
@@ -48,11 +47,11 @@ const (
 	variant             // a glyph with its variation selector
 )
 
-// joining is where the scripts that use joiners begin.
+// joining is the first character of the scripts that use joiners.
 const joining = 0x0600
 
-// showAfter reports whether r, which is not ASCII, may be shown after a character of bond
-// b, and returns the bond of r itself.
+// showAfter reports whether r, which is not ASCII, may be shown after a character with the
+// bond b, and returns the bond of r.
 func (b bond) showAfter(r rune) (shown bool, after bond) {
 	switch {
 	case r >= 0xFE00 && r <= 0xFE0F && b == glyph:

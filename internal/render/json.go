@@ -1,19 +1,17 @@
 package render
 
-// maxIndented is the depth of nesting up to which each value has a line of its
-// own. Deeper values share one, so that the indentation of a hostile payload
-// cannot grow beyond any memory.
+// maxIndented is the depth of nesting up to which each value has its own line. Deeper values
+// share a line, so that the indentation of a hostile payload stays small.
 const maxIndented = 32
 
-// AppendJSON appends a valid JSON text as lines, an element or member each.
-// Every line begins with prefix, and with indent for each level of nesting, and
-// ends in a line feed; values nested very deep share a line. Only white space
-// is changed: numbers, repeated keys and escapes stay as they are written.
-// Characters inside strings that are not safe to show become JSON escapes, so
-// that the result is still the same JSON value.
+// AppendJSON appends valid JSON with a line for each element or member. Every line begins
+// with prefix and with indent for each level of nesting, and ends in a line feed; values that
+// are nested very deep share a line. Only white space is changed: numbers, repeated keys and
+// escapes stay as they are. Characters inside strings that are not safe to show become JSON
+// escapes, so that the result is still the same JSON value.
 //
-// Text that is not valid JSON is shown too, as safely, but its layout means
-// nothing. A nil Style paints nothing.
+// Text that is not valid JSON is shown as safely, with an arbitrary layout. A nil Style paints
+// nothing.
 func AppendJSON(dst, text []byte, indent, prefix string, st *Style) []byte {
 	if st == nil {
 		st = &Style{}
@@ -25,8 +23,7 @@ func AppendJSON(dst, text []byte, indent, prefix string, st *Style) []byte {
 	return append(p.dst, '\n')
 }
 
-// A printer lays out one JSON text. It needs no stack: whether a string is a
-// key shows in the colon after it.
+// A printer lays out one JSON text. It needs no stack: a string before a colon is a key.
 type printer struct {
 	dst, text      []byte
 	indent, prefix string
@@ -66,7 +63,7 @@ func (p *printer) token(i int) int {
 func (p *printer) openBracket(i int) int {
 	c := p.text[i]
 	end := skipSpace(p.text, i+1)
-	if end < len(p.text) && p.text[end] == c+2 { // in ASCII, ] and } stand two after [ and {
+	if end < len(p.text) && p.text[end] == c+2 { // in ASCII, ] and } are two after [ and {
 		p.punct(string([]byte{c, c + 2}))
 		return end + 1
 	}
@@ -76,7 +73,7 @@ func (p *printer) openBracket(i int) int {
 	return i + 1
 }
 
-// newline begins a line, if it stands in no more than maxIndented containers.
+// newline begins a line, if it is in at most maxIndented containers.
 func (p *printer) newline(inner int) {
 	if inner > maxIndented {
 		return

@@ -28,8 +28,7 @@ func Colorful(mode string, getenv func(string) string, isTerminal bool) (bool, e
 	return isTerminal && getenv("TERM") != "dumb", nil
 }
 
-// Palette returns the colours of decoded output, all of them none if it is to
-// have no colour.
+// Palette returns the colours of decoded output; no colours if colorful is false.
 func Palette(colorful bool) *Style {
 	if !colorful {
 		return &Style{}

@@ -5,14 +5,13 @@ import (
 	"io"
 )
 
-// Records returns a writer of NDJSON to w, which is a terminal: characters that are
-// not safe to show become JSON escapes, so that each line is still the same JSON
-// value. Each Write is of whole lines.
+// Records returns a writer of NDJSON to a terminal: characters that are not safe to show
+// become JSON escapes, so that each line is still the same JSON value. Each Write must have
+// complete lines.
 func Records(w io.Writer) io.Writer { return &lines{w: w, escape: escapeJSON} }
 
-// Bytes returns a writer of any bytes to w, which is a terminal: they are shown as
-// [AppendSafe] does, but for tabs and the ends of lines. A character lies in one
-// Write.
+// Bytes returns a writer of any bytes to a terminal: they are shown as by [AppendSafe],
+// except tabs and the ends of lines. A character must be in one Write.
 func Bytes(w io.Writer) io.Writer { return &lines{w: w, escape: escapeText} }
 
 type lines struct {

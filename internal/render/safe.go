@@ -5,21 +5,21 @@ import (
 	"unicode/utf8"
 )
 
-// AppendSafe appends text as one line that a terminal may show. What is not
-// safe to show becomes an escape: \n, \r and \t; \x1b for other ASCII controls
-// and for bytes that are not UTF-8; \u202e and \U000e0041 for characters beyond
-// ASCII that cannot be seen or that act on their neighbours. A backslash of the
-// text stays as it is, so that the result is for eyes and not for parsing.
+// AppendSafe appends text as one line that is safe to show on a terminal. Characters that are
+// not safe become escapes: \n, \r and \t; \x1b for other ASCII controls and for bytes that
+// are not UTF-8; \u202e and \U000e0041 for characters beyond ASCII that are invisible or
+// affect their neighbours. A backslash in the text is not escaped, so the result is for
+// people, not for parsing.
 func AppendSafe(dst, text []byte) []byte {
 	dst, _ = appendSafe(dst, text, noBond, escapeText)
 	return dst
 }
 
-// An escaper appends what stands for a character that is not shown.
+// An escaper appends the escape of a character.
 type escaper func(dst []byte, r rune) []byte
 
-// appendSafe appends text, which follows a character of the given bond, with
-// unsafe characters escaped. It returns the bond of the last character.
+// appendSafe appends text, which follows a character with the bond prev, with unsafe
+// characters escaped. It returns the bond of the last character.
 func appendSafe(dst, text []byte, prev bond, escape escaper) ([]byte, bond) {
 	for len(text) > 0 {
 		if n := printable(text); n > 0 {
@@ -80,8 +80,7 @@ func escapeText(dst []byte, r rune) []byte {
 	return appendHexDigits(append(dst, `\u`...), r, 4)
 }
 
-// escapeJSON is the escaper of JSON strings: what it appends means the same
-// character there.
+// escapeJSON is the escaper of JSON strings, where the escape is the same character.
 func escapeJSON(dst []byte, r rune) []byte {
 	if r > 0xFFFF {
 		high, low := utf16.EncodeRune(r)

@@ -5,10 +5,10 @@ import (
 	"unicode/utf8"
 )
 
-// Safe is [AppendSafe] for a text among others.
+// Safe is [AppendSafe] for strings.
 func Safe(text string) string { return string(AppendSafe(nil, []byte(text))) }
 
-// Count says how many there are of a thing: "1 frame", "2 frames".
+// Count returns a number of things: "1 frame", "2 frames".
 func Count(n int64, thing string) string {
 	if n != 1 {
 		thing += "s"
@@ -49,7 +49,7 @@ func First(text string, n int) (first string, omitted int) {
 	return text, 0
 }
 
-// CutRune returns how many bytes at the end of text are the beginning of a cut character.
+// CutRune returns how many bytes at the end of text are an incomplete character.
 func CutRune(text []byte) int {
 	for n := 1; n <= min(len(text), utf8.UTFMax-1); n++ {
 		if tail := text[len(text)-n:]; utf8.RuneStart(tail[0]) {
@@ -62,7 +62,7 @@ func CutRune(text []byte) int {
 	return 0
 }
 
-// Shorten is Clip that says so.
+// Shorten is Clip, with "…" at the end if text is cut.
 func Shorten[T string | []byte](text T, n int) string {
 	short := string(Clip(text, n))
 	if len(short) < len(text) {

@@ -1,5 +1,4 @@
-// Package sse reads server-sent events, in the event stream format of HTML. It knows
-// where the events of a stream are and leaves what they carry to its callers.
+// Package sse reads server-sent events, in the event stream format of HTML.
 package sse
 
 import (
@@ -9,28 +8,28 @@ import (
 )
 
 const (
-	// MaxName bounds what is kept of an event's name and of its id, in bytes.
+	// MaxName bounds the name and the id of an event, in bytes; the rest is cut.
 	MaxName = 256
 	// maxKept bounds the buffers that are kept for the next event, in bytes.
 	maxKept = 1 << 20
 )
 
-// An Event is one that has data, which may be empty.
+// An Event is an event with data, which may be empty.
 type Event struct {
 	Name, ID string
 	// Data is valid until the next event is read.
 	Data []byte
-	// Begin and End are the positions of Data in the stream. Their distance is the
-	// length of Data only if Data lies there in one piece.
+	// Begin and End are the positions of Data in the stream. End is -1 if Data is not in one
+	// piece there.
 	Begin, End int64
 }
 
-// A Parser reads a stream that comes in pieces. Its lines end in LF, in CR, or in
-// both. An event that the stream ends in is none.
+// A Parser reads a stream in pieces. Lines end in LF, CR or both. An event without an end is
+// ignored.
 type Parser struct {
 	begun   bool   // the first line was read
-	cr      bool   // the line at hand has ended in CR, which LF may follow
-	settled bool   // the line before has, and an LF that follows belongs to it
+	cr      bool   // the line has ended in CR, and LF may follow
+	settled bool   // the previous line has ended in CR, and an LF that follows belongs to it
 	line    []byte // the beginning of the line, from earlier pieces
 	at, end int64  // where the line begins, and how far it was read
 	next    Event
@@ -48,15 +47,15 @@ func reuse(b []byte) []byte {
 	return b[:0]
 }
 
-// Held returns how many bytes the parser keeps of an event that is not whole.
+// Held returns how many bytes the parser has of an incomplete event.
 func (p *Parser) Held() int { return len(p.line) + len(p.next.Data) }
 
-// Idle reports whether no event was begun.
+// Idle reports whether the parser is between two events.
 func (p *Parser) Idle() bool { return p.lines == 0 && len(p.line) == 0 }
 
-// Next reads data, which begins at a position of the stream, up to the end of a line
-// at most. It returns how many bytes it read, and the event that ended, if one did. After
-// a CR it waits for the next byte, and may then read none.
+// Next reads data, which begins at a position of the stream, up to the end of a line. It
+// returns how many bytes it has read, and the event that ended, if any. After a CR, it waits
+// for the next byte, and may then read none.
 func (p *Parser) Next(data []byte, at int64) (n int, e *Event) {
 	if len(data) == 0 {
 		return 0, nil
@@ -97,8 +96,7 @@ func (p *Parser) Next(data []byte, at int64) (n int, e *Event) {
 	return n, p.ended(p.line)
 }
 
-// Settle waits no longer for what follows a CR. It returns the event that ended, if
-// one did.
+// Settle stops waiting for the byte after a CR. It returns the event that ended, if any.
 func (p *Parser) Settle() *Event {
 	if !p.cr {
 		return nil
@@ -109,7 +107,7 @@ func (p *Parser) Settle() *Event {
 
 var byteOrderMark = []byte("\xef\xbb\xbf")
 
-// ended reads a whole line.
+// ended reads a complete line.
 func (p *Parser) ended(line []byte) *Event {
 	if !p.begun {
 		if rest, ok := bytes.CutPrefix(line, byteOrderMark); ok {
@@ -132,7 +130,8 @@ func (p *Parser) ended(line []byte) *Event {
 	return &p.given
 }
 
-// field reads a line without its end, which lies in the stream in one piece or not.
+// field reads a line without its end. inOne says that the line is in one piece in the
+// stream.
 func (p *Parser) field(line []byte, inOne bool) {
 	name, value, _ := bytes.Cut(line, []byte(":"))
 	value = bytes.TrimPrefix(value, []byte(" "))
@@ -157,9 +156,8 @@ func (p *Parser) field(line []byte, inOne bool) {
 	}
 }
 
-// Events returns the events of r, each valid until the next, and then the error that
-// reading ended with, unless that is io.EOF. After limit bytes of one event that is
-// tooLong.
+// Events returns the events of r, each valid until the next, and then the error at the end,
+// unless it is io.EOF. If an event has more than limit bytes, the error is tooLong.
 func Events(r io.Reader, limit int, tooLong error) iter.Seq2[*Event, error] {
 	return func(yield func(*Event, error) bool) {
 		var p Parser

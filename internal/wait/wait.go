@@ -1,4 +1,4 @@
-// Package wait waits for a time that can be cut short.
+// Package wait waits for a time or the end of a context.
 package wait
 
 import (
@@ -22,10 +22,7 @@ func Done(done <-chan struct{}, d time.Duration) bool {
 // only checks ctx.
 func For(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		return nil
+		return context.Cause(ctx)
 	}
 	t := time.NewTimer(d)
 	defer t.Stop()
