@@ -16,24 +16,24 @@ import (
 	"github.com/wirectl/wirectl/rlm"
 )
 
-// maxOutput is how much output of a cell is kept, in bytes. Our workers send no more.
+// maxOutput bounds the output of a cell, in bytes. The workers of wirectl send no more.
 const maxOutput = 1 << 20
 
-// Types of errors that are not those of the code.
+// Types of errors that do not come from the code.
 const (
 	typeTimeout   = "Timeout"
 	typeDied      = "InterpreterDied"
-	typeCancelled = "KeyboardInterrupt" // as workers say it
+	typeCancelled = "KeyboardInterrupt" // as in workers
 	typeValue     = "ValueError"
 )
 
 var errTimeout = errors.New("took too long")
 
-// A request is one that a worker serves: a cell, or what is like one.
+// A request is a request to a worker, such as a cell.
 type request struct {
 	worker *worker
 	id     uint64
-	caller rlm.Caller // nil if nothing may be asked
+	caller rlm.Caller // nil if calls are not possible
 	clock  *clock
 	ctx    context.Context // of its calls
 	calls  sync.WaitGroup
@@ -41,21 +41,21 @@ type request struct {
 	mu     sync.Mutex
 	closed bool // no call begins any more
 
-	// told is closed when the worker knows that it is interrupted, or need not know it. The
-	// code learns that its calls have failed no sooner, or it would go on with that.
+	// told is closed when the worker was told of an interrupt, or need not be told. Only then
+	// does the code learn that its calls have failed: otherwise, it would go on.
 	told chan struct{}
 
 	stdout, stderr strings.Builder
 	omitted        int64
 
-	done   chan struct{} // closed when the result is there
+	done   chan struct{} // closed when there is a result
 	result message
 	cause  error // why it was interrupted
-	died   error // how the worker has ended, if it has
+	died   error // how the worker has ended; nil if it has not
 	took   time.Duration
 }
 
-// do makes a request of the worker, and waits for its result.
+// do makes a request to the worker, and waits for the result.
 func (e *Env) do(ctx context.Context, m any, id uint64) *request {
 	var b bytes.Buffer
 	if err := appendFrame(&b, m); err != nil {
@@ -64,8 +64,8 @@ func (e *Env) do(ctx context.Context, m any, id uint64) *request {
 	return e.serve(ctx, b.Bytes(), id, nil)
 }
 
-// serve sends frames, the last of which is a request, and waits for its result. Nothing
-// of the request is under way when it returns.
+// serve sends frames, the last of which is a request, and waits for its result and the end of
+// its calls.
 func (e *Env) serve(ctx context.Context, frames []byte, id uint64, caller rlm.Caller) *request {
 	calls, endCalls := context.WithCancel(ctx)
 	r := &request{
@@ -118,7 +118,7 @@ func (r *request) await(ctx context.Context, frames []byte, grace time.Duration,
 	}
 }
 
-// isDone reports whether the result is there.
+// isDone reports whether there is a result.
 func (r *request) isDone() bool {
 	select {
 	case <-r.done:
@@ -128,7 +128,7 @@ func (r *request) isDone() bool {
 	}
 }
 
-// handle handles a message that is no call. One that belongs to another request comes from a
+// handle handles a message that is not a call. A message of another request comes from a
 // thread that has outlived it.
 func (r *request) handle(m message) {
 	if m.ID != r.id {
@@ -183,7 +183,7 @@ var (
 	errClean    = errors.New("with status 0") // for an end without an error
 )
 
-// ask asks what a call asks.
+// ask passes a call to the caller.
 func (r *request) ask(m message, a *answer) {
 	q := rlm.Query{ID: strconv.FormatUint(m.ID, 10), Prompts: m.Prompts, Model: m.Model, Nested: strings.HasPrefix(m.Kind, "rlm_"), Batch: strings.HasSuffix(m.Kind, "_batched")}
 	isTool := m.Kind == "tool_call"
@@ -225,7 +225,7 @@ func (r *request) ask(m message, a *answer) {
 	}
 }
 
-// failure is the error of the request, as the model is told.
+// failure returns the error of the request for the model.
 func (r *request) failure(timeout time.Duration) *rlm.CellError {
 	const gone = "; the interpreter is a new one, without the variables"
 	err := r.result.Error

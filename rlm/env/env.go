@@ -1,8 +1,8 @@
-// Package env is the host's side of workers, the processes that interpret the code of a
-// run in any language. It starts them, loads the context, runs cells, answers their
-// calls, and ends those that do not end themselves.
+// Package env is the host's side of workers, the processes that interpret the code of a run,
+// in any language. It starts them, loads the context, runs cells, answers their calls, and
+// kills those that hang.
 //
-// Workers are never trusted. One can make its own cell fail, and nothing else.
+// Workers are not trusted. A worker can only make its own cell fail.
 package env
 
 import (
@@ -22,20 +22,18 @@ import (
 	"github.com/wirectl/wirectl/rlm"
 )
 
-// A Config says which worker is to be started, and how it is treated.
+// A Config says which worker to start, and how to treat it.
 type Config struct {
 	Launcher Launcher // nil is Plain
-	// Spec is what is to be started. Dir, Files and the streams are set here, and what
-	// may be read is added to.
+	// Spec is the program. This package sets Dir, Files and the streams, and adds to Read.
 	Spec Spec
 	// Files are written into the session folder before a worker is started.
 	Files map[string][]byte
-	// Stdio says that the worker has its wire on its standard streams, rather than at
-	// descriptor 3.
+	// Stdio says that the wire is on the standard streams instead of descriptor 3.
 	Stdio bool
-	// ContextAt is where the worker finds the file of the context; "" is where it lies.
+	// ContextAt is the path of the context for the worker; "" is its path here.
 	ContextAt string
-	Dir       string // where the session folder is made; "" is the system's folder for that
+	Dir       string // for the session folder; "" is the system's temporary folder
 	Setup     string // code that is run before the first cell, in each new worker
 
 	Run   string // the id of the run, RLM_CORRELATION_ID
@@ -46,12 +44,12 @@ type Config struct {
 	Timeout time.Duration // of a cell; 0 is DefaultTimeout
 	Grace   time.Duration // for a cell that was interrupted; 0 is DefaultGrace
 
-	// Tap is given each frame, unless it is nil. It must neither block nor keep it. It
-	// is called from several goroutines.
+	// Tap gets each frame, which it must not keep, from several goroutines. It must not
+	// block. It may be nil.
 	Tap func(d frame.Dir, raw []byte)
 }
 
-// What holds unless a Config says otherwise.
+// The defaults of a Config.
 const (
 	DefaultTimeout = 300 * time.Second
 	DefaultGrace   = 2 * time.Second
@@ -65,17 +63,17 @@ type Env struct {
 	config  Config
 	folder  string // "" until it is needed, and once closed
 	context *rlm.Context
-	worker  *worker // nil if there is none
+	worker  *worker // may be nil
 	running atomic.Pointer[worker]
-	lost    bool          // a worker has ended, and nobody was told yet
-	history []rlm.Message // what the worker has been told
+	lost    bool          // a worker has ended, which was not reported yet
+	history []rlm.Message // that the worker has
 	last    uint64        // id of a request
 	closed  bool
 }
 
 var _ rlm.Environment = (*Env)(nil)
 
-// New returns an environment. Nothing is started before it is needed.
+// New returns an environment. The worker is started when it is needed.
 func New(c Config) *Env {
 	if c.Launcher == nil {
 		c.Launcher = Plain
@@ -90,19 +88,19 @@ func New(c Config) *Env {
 	return &Env{config: c}
 }
 
-// Load starts a worker and loads a context, which is read where it lies.
+// Load starts a worker and loads a context, which the worker reads from its file.
 func (e *Env) Load(ctx context.Context, c rlm.Context) error {
 	path, err := filepath.Abs(c.Path)
 	if err != nil {
 		return err
 	}
-	_ = e.stop() // what it may read cannot be changed
+	_ = e.stop() // a running worker cannot get access to another file
 	e.lost = false
 	e.context = &rlm.Context{Path: path, Type: c.Type}
 	return e.start(ctx)
 }
 
-// errDied says that a worker has ended, or had to be ended, before it was asked anything.
+// errDied says that a worker has ended, or was killed, before the first cell.
 type errDied struct{ error }
 
 func (e errDied) Unwrap() error { return e.error }
@@ -155,7 +153,7 @@ func (e *Env) start(ctx context.Context) (err error) {
 	return nil
 }
 
-// fill makes the session folder, and adds it and the context to what is to be started.
+// fill creates the session folder, and adds it and the context to the program.
 func (e *Env) fill(s *Spec) (err error) {
 	if e.folder == "" {
 		if e.folder, err = os.MkdirTemp(e.config.Dir, "wirectl-rlm-"); err != nil {
@@ -178,7 +176,7 @@ func (e *Env) fill(s *Spec) (err error) {
 	return nil
 }
 
-// awaitReady waits until the worker says that it is ready.
+// awaitReady waits until the worker is ready.
 func (e *Env) awaitReady(ctx context.Context) error {
 	late := time.NewTimer(startTimeout)
 	defer late.Stop()
@@ -247,8 +245,8 @@ func (e *Env) Exec(ctx context.Context, cell rlm.Cell) (rlm.Result, error) {
 	}, nil
 }
 
-// notStarted is what comes of a cell for which no worker could be started. A worker that
-// died may be followed by a better one.
+// notStarted returns the result of a cell for which no worker could be started. If the worker
+// has died, the next one may not.
 func (e *Env) notStarted(ctx context.Context, err error) (rlm.Result, error) {
 	var died errDied
 	failed := &rlm.CellError{Type: typeDied, Message: err.Error()}
@@ -262,7 +260,7 @@ func (e *Env) notStarted(ctx context.Context, err error) (rlm.Result, error) {
 	return rlm.Result{Lost: lost, Err: failed}, nil
 }
 
-// Var asks for the text of a variable. One that cannot be had is not known.
+// Var implements [rlm.Environment]. A variable without a text is not known.
 func (e *Env) Var(ctx context.Context, name string) (text string, known bool, err error) {
 	if e.worker == nil {
 		return "", false, nil
@@ -279,7 +277,7 @@ func (e *Env) Var(ctx context.Context, name string) (text string, known bool, er
 	return *r.result.Final, true, nil
 }
 
-// Close ends the worker with all that it has started, and removes the session folder.
+// Close ends the worker and everything that it has started, and removes the session folder.
 func (e *Env) Close() error {
 	e.closed = true
 	_ = e.stop()
@@ -293,7 +291,7 @@ func (e *Env) Close() error {
 	return err
 }
 
-// removeAll removes a folder, also one in which code has locked folders.
+// removeAll removes a folder, even if code has made folders in it read-only.
 func removeAll(folder string) error {
 	err := os.RemoveAll(folder)
 	if err == nil {
@@ -308,7 +306,7 @@ func removeAll(folder string) error {
 	return os.RemoveAll(folder)
 }
 
-// stop ends the worker, if there is one, and returns how that has ended.
+// stop ends the worker, if there is one, and returns how it has ended.
 func (e *Env) stop() error {
 	if e.worker == nil {
 		return nil
@@ -319,8 +317,8 @@ func (e *Env) stop() error {
 	return err
 }
 
-// Query answers programs that code has started, as the cell that runs is answered. It is
-// called from several goroutines, at any time.
+// Query answers calls of programs that the code has started, like calls of the current cell.
+// Several goroutines call it, at any time.
 func (e *Env) Query(ctx context.Context, q rlm.Query) []rlm.Answer {
 	w := e.running.Load()
 	if w == nil {
@@ -334,11 +332,10 @@ func (e *Env) next() uint64 {
 	return e.last
 }
 
-// historyPart is how much of the history goes into one message, in bytes before they
-// are escaped.
+// historyPart bounds the history in a message, in bytes before they are escaped.
 const historyPart = 2 << 20
 
-// tellHistory appends what the worker does not know of the history yet.
+// tellHistory appends the part of the history that the worker does not have.
 func (e *Env) tellHistory(b *bytes.Buffer, history []rlm.Message) error {
 	from := 0
 	for from < min(len(history), len(e.history)) && history[from] == e.history[from] {

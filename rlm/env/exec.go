@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 )
 
-// NewExec returns an environment whose worker is a command of the user's, such as one that
-// reaches another machine. The command speaks repl on its standard streams. It is not
-// isolated here, and has our environment. docs/rlm-environments.md says what it has to do.
+// NewExec returns an environment whose worker is a command of the user, such as one on
+// another machine. The command speaks repl on its standard streams. It is not isolated, and
+// gets this process's environment. docs/rlm-environments.md describes it.
 func NewExec(c Config, args []string) (*Env, error) {
 	path, err := exec.LookPath(args[0])
 	if err == nil {

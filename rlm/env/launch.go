@@ -5,35 +5,34 @@ import (
 	"os"
 )
 
-// A Launcher starts programs whose code nobody has checked. It decides what they can
-// reach.
+// A Launcher starts untrusted programs. It decides what they can access.
 type Launcher interface {
-	// Start starts a program. The files of s are still the caller's, who closes them.
-	// When ctx ends, Start gives up; a program that was started goes on.
+	// Start starts a program. The caller still has to close the files of s. When ctx ends,
+	// Start gives up, but a program that was started goes on.
 	Start(ctx context.Context, s Spec) (Process, error)
 }
 
-// A Spec says what is to be started, and what it needs.
+// A Spec is a program to start, with what it needs.
 type Spec struct {
 	Path string   // of the program, absolute
 	Args []string // after its name
 	Env  []string // its whole environment, as NAME=VALUE
-	Dir  string   // the session folder: the working directory, which it may write
-	Read []string // files and folders that it may read besides: its installation, the context
-	// Stdin and Stdout are the null device if nil. Standard error is always the null
+	Dir  string   // the session folder: its working directory, which it may write to
+	Read []string // other files and folders that it may read: its installation, the context
+	// Stdin and Stdout may be nil, for the null device. Standard error is always the null
 	// device.
 	Stdin, Stdout *os.File
 	Files         []*os.File // descriptors from 3 on; not on Windows
 	Memory        int64      // limit of its address space, in bytes; 0 for none
 }
 
-// A Process is a program that was started, with all that it has started itself.
+// A Process is a program that was started, with everything that it has started.
 type Process interface {
-	// Wait waits until the program has ended. It returns nil after a clean end, and
-	// otherwise says how it ended. It may be called by several goroutines.
+	// Wait waits until the program has ended. It returns how it ended; nil after a clean end.
+	// Several goroutines may call it.
 	Wait() error
-	// Kill ends the program and all that it has started, at once. It does not wait. It
-	// may be called at any time, also after the program has ended.
+	// Kill kills the program and everything that it has started. It does not wait. It may be
+	// called at any time, even after the program has ended.
 	Kill()
 }
 

@@ -30,7 +30,7 @@ func (plain) Start(ctx context.Context, s Spec) (Process, error) {
 	go func() { // ends with the program
 		defer close(p.ended)
 		p.err = cmd.Wait()
-		killGroup(p.os) // whom it has left behind
+		killGroup(p.os) // processes that it has left
 	}()
 	return p, nil
 }
@@ -47,7 +47,7 @@ func (p *process) Wait() error {
 	return p.err
 }
 
-// Kill kills the group, unless its number may already be that of another.
+// Kill kills the group, unless its number may already belong to another group.
 func (p *process) Kill() {
 	select {
 	case <-p.ended:

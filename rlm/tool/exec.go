@@ -18,7 +18,7 @@ const (
 	maxMessage = 2000    // of standard error, in bytes
 )
 
-// addExec adds a command: it reads the arguments as JSON, and writes JSON or text.
+// addExec adds a command, which reads the arguments as JSON, and writes JSON or text.
 func (s *Set) addExec(name string, e *entry) error {
 	if !isCallable(name) {
 		return fmt.Errorf("%q: the name of a tool has at most 64 letters, digits, _ and -", name)
@@ -38,7 +38,7 @@ func (s *Set) addExec(name string, e *entry) error {
 	})
 }
 
-// execute runs a command. It leaves no process behind.
+// execute runs a command to its end.
 func execute(ctx context.Context, args []string, stdin []byte) (json.RawMessage, error) {
 	var complaint Tail
 	p, output, err := subprocess.Ask(ctx, args, append(stdin, '\n'), &complaint, func(r io.Reader) ([]byte, error) {
@@ -63,7 +63,7 @@ func execute(ctx context.Context, args []string, stdin []byte) (json.RawMessage,
 	return asResult(string(output)), nil
 }
 
-// A Tail keeps the end of what is written to it.
+// A Tail keeps the end of the text that is written to it.
 type Tail struct{ kept []byte }
 
 func (t *Tail) Write(b []byte) (int, error) {
@@ -72,7 +72,7 @@ func (t *Tail) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Said is what was written, for the end of an error; "" if that was nothing.
+// Said returns the text for the end of an error; "" if nothing was written.
 func (t *Tail) Said() string {
 	text := strings.TrimSpace(string(bytes.ToValidUTF8(t.kept, []byte("\ufffd"))))
 	if text == "" {

@@ -38,8 +38,7 @@ func (e *Error) Error() string {
 // Unwrap returns what the error comes from.
 func (e *Error) Unwrap() error { return e.Err }
 
-// An entry is what a file says of a tool, or of what has several. One of Exec, MCP and
-// Python is set.
+// An entry of a file is a tool, or a source of several. One of Exec, MCP and Python is set.
 type entry struct {
 	Exec        []string `yaml:"exec"`
 	Description string   `yaml:"description"`
@@ -50,7 +49,7 @@ type entry struct {
 	Only        []string `yaml:"only"`      // those of the tools that the model may call
 }
 
-// words are a command line, or one address.
+// words are a command line, or an address.
 type words []string
 
 // UnmarshalYAML reads a text or a list.
@@ -62,8 +61,8 @@ func (w *words) UnmarshalYAML(node ast.Node) error {
 	return yaml.NodeToValue(node, &(*w)[0])
 }
 
-// Load reads a file of tools, and starts what they need. Without an error the caller has to
-// close the set. An error of the file is an [*Error].
+// Load reads a file of tools, and starts what they need. Unless there is an error, the caller
+// must close the set. An error of the file is an [*Error].
 func Load(ctx context.Context, name string, w World) (_ *Set, err error) {
 	data, err := yamlfile.Read(name)
 	if err != nil {
@@ -113,7 +112,7 @@ func parse(name string, data []byte) ([]*ast.MappingValueNode, error) {
 	return nodes, nil
 }
 
-// place says where an error is: where YAML or Python found it, or else at a token.
+// place adds the position to an error: that of the YAML parser, or else that of a token.
 func place(name string, at *token.Token, err error) error {
 	e := &Error{Name: name, Err: err}
 	if at != nil {
@@ -125,7 +124,7 @@ func place(name string, at *token.Token, err error) error {
 	return e
 }
 
-// load adds what an entry has.
+// load adds the tools of an entry.
 func (s *Set) load(ctx context.Context, name string, node ast.Node, w World) error {
 	var e entry
 	if err := yaml.NodeToValue(node, &e, yaml.Strict()); err != nil {
@@ -171,17 +170,17 @@ func (s *Set) load(ctx context.Context, name string, node ast.Node, w World) err
 // wants reports whether the model may call a tool.
 func (e *entry) wants(name string) bool { return e.Only == nil || slices.Contains(e.Only, name) }
 
-// isCallable reports whether every provider takes a name.
+// isCallable reports whether every provider accepts a name.
 func isCallable(name string) bool {
 	return name != "" && len(name) <= 64 && !uncallable.MatchString(name)
 }
 
 var uncallable = regexp.MustCompile(`[^a-zA-Z0-9_-]`)
 
-// anyObject is the schema of arguments of which nothing is said.
+// anyObject is the schema of arguments without a schema.
 var anyObject = json.RawMessage(`{"type":"object","properties":{}}`)
 
-// parameters returns the schema of an entry, and what checks arguments by it.
+// parameters returns the schema of an entry, as JSON and for checking arguments.
 func (e *entry) parameters() (json.RawMessage, *Schema, error) {
 	if e.Parameters == nil {
 		return anyObject, nil, nil

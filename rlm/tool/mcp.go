@@ -90,8 +90,8 @@ func listTools(ctx context.Context, server Server) (tools []rlm.Tool, err error)
 	return nil, fmt.Errorf("more than %d pages or %d tools", maxPages, maxOffered)
 }
 
-// callMCP calls a tool. The result is its structured content, or its text, or else all of
-// its content.
+// callMCP calls a tool. The result is the structured content, or the text, or else the whole
+// content.
 func callMCP(ctx context.Context, server Server, name string, arguments json.RawMessage) (json.RawMessage, error) {
 	params, err := json.Marshal(map[string]any{"name": name, "arguments": arguments})
 	if err != nil {
@@ -125,7 +125,7 @@ func callMCP(ctx context.Context, server Server, name string, arguments json.Raw
 	return result.Content, nil
 }
 
-// textOf returns the text of content that is text alone.
+// textOf returns the text of content that is only text.
 func textOf(content json.RawMessage) (text string, ok bool) {
 	var parts []struct {
 		Type string `json:"type"`

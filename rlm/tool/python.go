@@ -12,7 +12,7 @@ import (
 	"github.com/wirectl/wirectl/rlm"
 )
 
-// functions describes and calls the functions of the code before it.
+// functions is code that describes and calls the functions of the code before it.
 //
 //go:embed functions.py
 var functions string
@@ -22,7 +22,7 @@ const maxSource = 1 << 20
 
 // An interpreter runs the functions of a file, one at a time.
 type interpreter struct {
-	turn chan struct{} // has room for whoever uses env
+	turn chan struct{} // held by the user of env
 	env  rlm.Environment
 }
 
@@ -74,7 +74,7 @@ func (s *Set) addPython(ctx context.Context, name string, e *entry, w World) err
 	return nil
 }
 
-// inSource says where in a file of Python an error is.
+// inSource adds the position in a file of Python to an error.
 func inSource(file string, lines int, err error) error {
 	e := &Error{Name: file, Err: err}
 	var wrong *rlm.CellError
@@ -87,7 +87,7 @@ func inSource(file string, lines int, err error) error {
 	return e
 }
 
-// run runs code, and returns what it gives to FINAL. It waits for others to end.
+// run runs code, and returns the value that it passes to FINAL. It waits for other users.
 func (p *interpreter) run(ctx context.Context, code string) (string, error) {
 	select {
 	case p.turn <- struct{}{}:
@@ -102,7 +102,7 @@ func (p *interpreter) run(ctx context.Context, code string) (string, error) {
 	case err != nil:
 		return "", err
 	case res.Err != nil:
-		return "", &rlm.CellError{Type: res.Err.Type, Message: res.Err.Message} // the line would be one of ours
+		return "", &rlm.CellError{Type: res.Err.Type, Message: res.Err.Message} // the line would be in functions.py
 	case res.Final == nil:
 		return "", errors.New("the function returned nothing that can be read")
 	}

@@ -42,7 +42,7 @@ func NewSchema(document []byte) (*Schema, error) {
 // Document implements [rlm.Schema].
 func (s *Schema) Document() json.RawMessage { return s.document }
 
-// check says why JSON does not match.
+// check returns why JSON does not match.
 func (s *Schema) check(text []byte) error {
 	var value any
 	if err := json.Unmarshal(text, &value); err != nil {
@@ -51,13 +51,13 @@ func (s *Schema) check(text []byte) error {
 	return s.resolved.Validate(value)
 }
 
-// Match implements [rlm.Schema]. The JSON may stand in a block of code, or in the midst of text.
+// Match implements [rlm.Schema]. The JSON may be in a block of code, or in text.
 func (s *Schema) Match(answer string) (string, error) {
 	text := extract(answer)
 	return text, s.check([]byte(text))
 }
 
-// extract returns where JSON stands in an answer, if there is any.
+// extract returns the JSON in an answer, if there is any.
 func extract(answer string) string {
 	answer = strings.TrimSpace(answer)
 	if json.Valid([]byte(answer)) {

@@ -15,20 +15,20 @@ import (
 	"github.com/wirectl/wirectl/rlm"
 )
 
-// A World reaches what tools are behind.
+// A World connects a set of tools to servers and interpreters.
 type World struct {
-	// Dial reaches an MCP server: a command line, or one word that is an address. The
-	// token may be empty.
+	// Dial connects to an MCP server by a command line, or by one word that is an address.
+	// The token may be empty.
 	Dial func(ctx context.Context, words []string, token string) (Server, error)
-	// Open returns an interpreter of Python that begins with code.
+	// Open returns an interpreter of Python in which code was run.
 	Open func(ctx context.Context, code string) (rlm.Environment, error)
-	// Getenv finds tokens.
+	// Getenv returns tokens.
 	Getenv func(string) string
-	// Code says that tools become functions of code, so that some names are reserved.
+	// Code says that tools become functions of code, which reserves some names.
 	Code bool
 }
 
-// A Server is an MCP server. Any number of goroutines may ask it.
+// A Server is an MCP server. Any number of goroutines may use it.
 type Server interface {
 	// Ask makes a request and returns its result. The end of ctx cancels it.
 	Ask(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error)
@@ -68,7 +68,7 @@ func (s *Set) Close() error {
 	return errors.Join(errs...)
 }
 
-// add adds a tool, whose name has to be a new one.
+// add adds a tool with a new name.
 func (s *Set) add(t rlm.Tool, call invoker) error {
 	if _, taken := s.invoke[t.Name]; taken {
 		return fmt.Errorf("there are two tools of the name %q: list the others in only", t.Name)
@@ -88,7 +88,7 @@ func (s *Set) add(t rlm.Tool, call invoker) error {
 	return nil
 }
 
-// asResult returns the output of a tool as JSON: what is none becomes a string.
+// asResult returns the output of a tool as JSON. Output that is not JSON becomes a string.
 func asResult(output string) json.RawMessage {
 	if text := strings.TrimSpace(output); json.Valid([]byte(text)) {
 		return json.RawMessage(text)
