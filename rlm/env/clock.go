@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// A clock measures how long a cell has been running, and says when that was too long.
-// It stands still while calls are under way, but for what the code does meanwhile.
+// A clock measures how long a cell has been running. It stops during calls, except for the
+// work that the code does meanwhile.
 type clock struct {
-	// timer fires at the limit, or before it: to set it anew at each call would cost more than
-	// to ask over then.
+	// timer fires at the limit, or before it: resetting it at each call would cost more than
+	// calling over then.
 	timer *time.Timer
 
 	mu      sync.Mutex
 	limit   time.Duration
-	ran     time.Duration // until since, if it runs
-	waited  time.Duration // beside calls, until since if it stands still
-	since   time.Time     // when it began to run, or to stand still
+	ran     time.Duration // up to since
+	waited  time.Duration // during calls, up to since
+	since   time.Time     // when ran and waited were updated
 	calls   int
 	armed   bool // timer will fire
 	stopped bool
@@ -26,7 +26,7 @@ func newClock(limit time.Duration) *clock {
 	return &clock{timer: time.NewTimer(limit), limit: limit, since: time.Now(), armed: true}
 }
 
-// add adds the time since c.since to what it was spent on.
+// add adds the time since c.since to ran or waited.
 func (c *clock) add() {
 	now := time.Now()
 	if c.calls > 0 {
@@ -66,8 +66,8 @@ func (c *clock) began() { c.change(func() { c.calls++ }) }
 // ended is told that a call has ended.
 func (c *clock) ended() { c.change(func() { c.calls-- }) }
 
-// worked is told that the code has used so much processor time while calls were under
-// way. That may be wrong, but it is no more than the time that has passed.
+// worked is told how much processor time the code has used during calls. Of a wrong number,
+// it counts no more than the time that has passed.
 func (c *clock) worked(d time.Duration) {
 	c.change(func() {
 		d = min(max(0, d), c.waited)

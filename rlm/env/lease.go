@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// A lease lets the goroutine that reads a wire answer calls itself: to wake another one costs
-// more than a quick call. When a call takes longer than leaseTime, another goroutine reads on,
-// and calls get goroutines of their own until they are quick again.
+// A lease lets the goroutine that reads a wire answer calls itself, because waking another
+// goroutine costs more than a quick call. If a call takes longer than leaseTime, another
+// goroutine reads on, and calls get their own goroutines until they are quick again.
 type lease struct {
 	slow atomic.Bool // calls get goroutines of their own
 
 	mu     sync.Mutex
-	since  time.Time // when the call began that the reading goroutine answers; zero if it reads
+	since  time.Time // when the call of the reading goroutine began; zero if it is reading
 	timer  *time.Timer
 	armed  bool // timer will fire
 	closed bool // nobody reads on any more
@@ -21,8 +21,7 @@ type lease struct {
 
 const leaseTime = 2 * time.Millisecond
 
-// serve answers a call by f. It reports whether the calling goroutine is still the one that
-// reads.
+// serve answers a call by f. It reports whether the calling goroutine is still the reader.
 func (l *lease) serve(w *worker, f func()) bool {
 	start := time.Now()
 	if l.slow.Load() {
@@ -53,7 +52,7 @@ func (l *lease) serve(w *worker, f func()) bool {
 	return true
 }
 
-// expire has another goroutine read if the one that reads is in a call for too long.
+// expire makes another goroutine the reader if the reader's call takes too long.
 func (l *lease) expire(w *worker) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -71,7 +70,7 @@ func (l *lease) expire(w *worker) {
 	w.running.Go(w.read)
 }
 
-// end ends the lease: a call that is under way is the last thing that its goroutine does.
+// end ends the lease. No other goroutine becomes the reader any more.
 func (l *lease) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/wirectl/wirectl/rlm"
 )
 
-// A message is one that a worker has sent.
+// A message is a message of a worker.
 type message struct {
 	Kind string
 	ID   uint64
@@ -34,12 +34,11 @@ type message struct {
 	Omitted int64
 }
 
-// maxPrompts is how many prompts a worker may put into one message. Our worker splits
-// larger batches.
+// maxPrompts bounds the prompts in a message. The workers of wirectl split larger batches.
 const maxPrompts = 1024
 
-// prompts are those of a batch. Small ones take many times their size in memory, so
-// their number is checked as they are read.
+// prompts are the prompts of a batch. Small ones need many times their size in memory, so
+// their number is checked while they are read.
 type prompts []json.RawMessage
 
 func (p *prompts) UnmarshalJSON(data []byte) error {
@@ -60,7 +59,7 @@ func (p *prompts) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// What the host sends. Members of the same name mean the same.
+// The messages of the host. Members with the same name have the same meaning.
 type (
 	loadContext struct {
 		Kind string `json:"kind"`

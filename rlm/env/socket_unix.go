@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// socketPair makes the wire to a worker. Our end is a blocking one: the poller of the runtime
-// would wake a thread for each message that was read, too.
+// socketPair makes the wire to a worker. The host's end is blocking: the poller of the runtime
+// would wake a thread for each message.
 func socketPair() (ours, theirs *os.File, err error) {
 	syscall.ForkLock.RLock()
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
@@ -26,13 +26,13 @@ func socketPair() (ours, theirs *os.File, err error) {
 	return os.NewFile(uintptr(fds[0]), "worker"), os.NewFile(uintptr(fds[1]), "host"), nil
 }
 
-// writeSome writes what fits without waiting, and returns how much that was.
+// writeSome writes as much as fits without waiting, and returns how much that was.
 func writeSome(f *os.File, b []byte) (n int) {
 	control(f, func(fd int) { n, _ = unix.SendmsgN(fd, b, nil, nil, unix.MSG_DONTWAIT) })
 	return max(0, n)
 }
 
-// hangUp ends what goes on at a socket, which closing it does not.
+// hangUp ends reads and writes of a socket, which closing it does not.
 func hangUp(f *os.File) { control(f, func(fd int) { _ = unix.Shutdown(fd, unix.SHUT_RDWR) }) }
 
 func control(f *os.File, do func(fd int)) {

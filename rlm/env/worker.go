@@ -18,7 +18,7 @@ import (
 	"github.com/wirectl/wirectl/rlm"
 )
 
-// maxCalls is how many calls of a worker may be unanswered at the same time.
+// maxCalls bounds the unanswered calls of a worker.
 const maxCalls = 4096
 
 // A worker is a process at the other end of a wire.
@@ -29,14 +29,14 @@ type worker struct {
 	scanner *frame.Scanner // of the goroutine that reads
 
 	ready   chan message            // has the first message
-	serving atomic.Pointer[request] // that the worker serves; nil if it has none
+	serving atomic.Pointer[request] // the current request; nil if there is none
 	ended   chan struct{}           // closed at the end of the wire
 	once    sync.Once
 	running sync.WaitGroup // goroutines that read and write
 	fault   error          // what was wrong with a message; valid once ended is closed
 
 	mu     sync.Mutex
-	breach error // why it was killed
+	breach error // the rule for which it was killed
 
 	writing sync.Mutex
 	calls   atomic.Int64 // unanswered ones
@@ -44,7 +44,7 @@ type worker struct {
 	lease   lease
 }
 
-// startWorker starts a worker. It is ready when it says so.
+// startWorker starts a worker. Its first message says that it is ready.
 func startWorker(ctx context.Context, c *Config, s Spec) (*worker, error) {
 	w := &worker{ready: make(chan message, 1), ended: make(chan struct{}), tap: c.Tap}
 	theirs, err := w.connect(&s, c.Stdio)
@@ -101,7 +101,7 @@ func (w *worker) greet() {
 	}
 }
 
-// next reads a message. Without one, the wire has ended.
+// next reads a message. If there is none, the wire has ended.
 func (w *worker) next() (m message, ok bool) {
 	if w.scanner.Scan() {
 		if w.tap != nil {
@@ -129,11 +129,11 @@ func (w *worker) read() {
 	}
 }
 
-// maxStrays is how many messages a worker may send between two requests. Threads that
-// have outlived their cell may have something to say.
+// maxStrays bounds the messages of a worker between two requests. Threads that have outlived
+// their cell may send some.
 const maxStrays = 4096
 
-// handle handles a message. It reports whether its goroutine is to read on.
+// handle handles a message. It reports whether its goroutine should read on.
 func (w *worker) handle(m message) bool {
 	r := w.serving.Load()
 	if r != nil {
@@ -147,12 +147,12 @@ func (w *worker) handle(m message) bool {
 	}
 	if r != nil {
 		r.handle(m)
-		runtime.Gosched() // the request goes on in this thread, without waking another: a tenth of a cell's time
+		runtime.Gosched() // so that the request goes on in this thread, which saves a tenth of a cell's time
 	}
 	return true
 }
 
-// breaks kills a worker that breaks the rules.
+// breaks kills a worker that has broken a rule.
 func (w *worker) breaks(why error) {
 	w.mu.Lock()
 	w.breach = cmp.Or(w.breach, why)
@@ -160,8 +160,8 @@ func (w *worker) breaks(why error) {
 	w.kill()
 }
 
-// call answers a call of the code. One that belongs to no request, or to another, comes
-// from a thread that has outlived its cell.
+// call answers a call of the code. A call of no request, or of another request, comes from a
+// thread that has outlived its cell.
 func (w *worker) call(r *request, m message) (readOn bool) {
 	if w.calls.Add(1) > maxCalls {
 		w.breaks(fmt.Errorf("more than %d calls at the same time", maxCalls))
@@ -186,7 +186,7 @@ func (w *worker) call(r *request, m message) (readOn bool) {
 
 var errNoCell = errors.New("calls are possible only while a cell runs, from threads that it has started")
 
-// query answers what is asked beside the wire.
+// query answers a call that did not come over the wire.
 func (w *worker) query(ctx context.Context, q rlm.Query) []rlm.Answer {
 	defer w.calls.Add(-1)
 	if w.calls.Add(1) > maxCalls {
@@ -209,12 +209,12 @@ func failed(q rlm.Query, err error) []rlm.Answer {
 	return slices.Repeat([]rlm.Answer{{Err: err}}, len(q.Prompts))
 }
 
-// write writes frames. It waits for a worker that does not read, until that is killed.
+// write writes frames. If the worker does not read, it waits until the worker is killed.
 func (w *worker) write(frames []byte) {
 	w.writing.Lock()
 	defer w.writing.Unlock()
 	w.tapOut(frames)
-	_, _ = w.in.Write(frames) // a wire that is broken ends read, too
+	_, _ = w.in.Write(frames) // if the wire is broken, read ends, too
 }
 
 func (w *worker) tapOut(frames []byte) {
@@ -231,8 +231,8 @@ func (w *worker) tapOut(frames []byte) {
 	}
 }
 
-// post writes frames without waiting: what fits at once, and the rest in a goroutine. The
-// channel is closed when they are written.
+// post writes frames without waiting: as much as fits at once, and the rest in a goroutine.
+// The channel is closed when they are written.
 func (w *worker) post(frames []byte) (written <-chan struct{}) {
 	done := make(chan struct{})
 	if !w.writing.TryLock() {
@@ -257,8 +257,8 @@ func (w *worker) post(frames []byte) (written <-chan struct{}) {
 	return done
 }
 
-// cancel asks the worker to interrupt a request that was posted. The channel told is
-// closed when it has been told.
+// cancel asks the worker to interrupt a request that was posted. It closes told when the
+// message was written.
 func (w *worker) cancel(id uint64, posted <-chan struct{}, told chan<- struct{}) {
 	var b bytes.Buffer
 	_ = appendFrame(&b, cancel{"cancel", id})
@@ -269,7 +269,7 @@ func (w *worker) cancel(id uint64, posted <-chan struct{}, told chan<- struct{})
 	})
 }
 
-// kill ends the worker, and all that it has started, at once.
+// kill kills the worker and everything that it has started.
 func (w *worker) kill() {
 	w.once.Do(func() {
 		w.process.Kill()
@@ -279,8 +279,7 @@ func (w *worker) kill() {
 	})
 }
 
-// end kills the worker and waits for all that belongs to it. It returns how the worker
-// has ended.
+// end kills the worker and waits for its goroutines. It returns how the worker has ended.
 func (w *worker) end() error {
 	w.kill()
 	w.lease.end()
@@ -291,7 +290,7 @@ func (w *worker) end() error {
 	return cmp.Or(w.breach, w.fault, err)
 }
 
-// alive reports whether the wire is still there, as far as is known.
+// alive reports whether the wire has not ended, as far as is known.
 func (w *worker) alive() bool {
 	select {
 	case <-w.ended:

@@ -1,7 +1,6 @@
-// Package fence reads what a model wrote: the code blocks that are to be run, and the
-// final answer. It knows nothing of who runs the code.
+// Package fence finds the code blocks to run and the final answer in the text of a model.
 //
-// Every function takes time linear in the length of the text.
+// The time of every function is linear in the length of the text.
 package fence
 
 import (
@@ -9,7 +8,7 @@ import (
 	"strings"
 )
 
-// Word is the info word of the blocks that are run, unless others are configured.
+// Word is the info word of blocks that are run, unless others are configured.
 const Word = "repl"
 
 // Blocks returns the code of the blocks of a text whose info string is one of words, in
@@ -38,7 +37,7 @@ type fenceLine struct {
 	char   byte // ` or ~
 	length int
 	indent int
-	code   bool // the block is to be run
+	code   bool // the block has to be run
 	start  int  // of the fence in the text
 	body   int  // start of the line below
 }
@@ -50,11 +49,11 @@ func (f *fenceLine) short() bool { return f.char == '`' && f.length == 3 }
 type scanner struct {
 	text   string
 	words  []string
-	last   int        // where the last line break before ``` is; -1 if there is none
-	in     *fenceLine // the fence that is open, or nil
+	last   int        // the last line break before ```; -1 if there is none
+	in     *fenceLine // the open fence, or nil
 	blocks []string
 	open   bool
-	fenced []span // what is inside fences, their own lines included
+	fenced []span // the blocks, including the lines of their fences
 }
 
 func scan(text string, words []string) *scanner {
@@ -67,7 +66,7 @@ func scan(text string, words []string) *scanner {
 		s.line(line, pos, next)
 		pos = next
 	}
-	// A fence that nothing closes shields no answer, unless it is code that was cut.
+	// A fence that is not closed hides no answer, unless it is code that was cut.
 	if s.in != nil && s.in.code {
 		s.open = true
 		s.fenced = append(s.fenced, span{s.in.start, len(text)})
@@ -118,7 +117,7 @@ func (s *scanner) opening(line string, pos, next int) *fenceLine {
 		return f
 	}
 	if s.last < pos {
-		return nil // nothing would close it
+		return nil // it would not be closed
 	}
 	line = strings.TrimSpace(line)
 	for _, word := range s.words {

@@ -7,8 +7,7 @@ import (
 
 // A Marker is a final answer that a model gave in its text.
 type Marker struct {
-	// Variable says that Arg names the variable that holds the answer, which only the
-	// environment can look up.
+	// Variable says that Arg is the name of the variable with the answer.
 	Variable bool
 	Arg      string // without white space around it; may be empty
 }
@@ -17,8 +16,8 @@ type Marker struct {
 // FINAL(text). Of several, it takes the last one if that begins its line, else the first
 // that begins a line. Markers inside fences do not count; words are those of [Blocks].
 //
-// The argument ends at the balancing parenthesis, with regard to quotes and backslashes.
-// Where there is none, as after an apostrophe, it ends at the last closing parenthesis.
+// The argument ends at the matching parenthesis, with regard to quotes and backslashes. If
+// there is none, such as after an apostrophe, it ends at the last closing parenthesis.
 func Final(text string, words []string) (Marker, bool) {
 	fenced := scan(text, words).fenced
 	if name, ok := argument(text, fenced, "FINAL_VAR("); ok {
@@ -30,8 +29,8 @@ func Final(text string, words []string) (Marker, bool) {
 	return Marker{}, false
 }
 
-// Unwrap returns the answer that a reply gives where no code can be run: the text of
-// FINAL, or the whole reply. There are no variables that FINAL_VAR could name.
+// Unwrap returns the answer in a reply if there is no code: the text of FINAL, or the whole
+// reply. There are no variables for FINAL_VAR.
 func Unwrap(reply string) string {
 	if answer, ok := argument(reply, scan(reply, nil).fenced, "FINAL("); ok {
 		return answer
@@ -39,7 +38,7 @@ func Unwrap(reply string) string {
 	return reply
 }
 
-// argument returns what a marker such as FINAL( encloses.
+// argument returns the text between a marker such as FINAL( and its end.
 func argument(text string, fenced []span, marker string) (arg string, ok bool) {
 	start := find(text, fenced, marker)
 	if start < 0 {
@@ -87,7 +86,7 @@ func find(text string, fenced []span, marker string) int {
 	return first
 }
 
-// balance returns where the parenthesis is that closes the one before text, or -1.
+// balance returns the offset of the parenthesis that closes the one before text, or -1.
 func balance(text string) int {
 	depth, quote := 1, byte(0)
 	for i := 0; i < len(text); i++ {

@@ -14,7 +14,7 @@ import (
 	"unicode/utf8"
 )
 
-// Skipped counts what of a folder is not in the context.
+// Skipped counts the files of a folder that are not in the context.
 type Skipped struct {
 	Hidden     int // files and folders whose names begin with a dot
 	Binary     int // files with a NUL in them
@@ -23,7 +23,7 @@ type Skipped struct {
 	Unreadable int
 }
 
-// String lists what was skipped; it is "" for nothing.
+// String lists what was skipped; it is "" if nothing was.
 func (s Skipped) String() string {
 	var list []string
 	for _, n := range []struct {
@@ -37,8 +37,8 @@ func (s Skipped) String() string {
 	return strings.Join(list, ", ")
 }
 
-// folder writes the texts of a folder by their paths, in the order of these, and tells
-// their lengths.
+// folder writes the texts of a folder by their paths, in order, and calls add with their
+// lengths.
 func (l *loader) folder(w *bufio.Writer, dir string, add func(chars int64)) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

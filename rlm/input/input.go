@@ -1,6 +1,6 @@
-// Package input makes the user's files the context of a run: a file that an environment
-// reads. It keeps only a part of the context in memory. A single file is used in place;
-// several are combined into another file, piece by piece.
+// Package input makes one context of the user's files: a file that an environment reads. A
+// single file is used in place; several are combined into another file, piece by piece, so
+// that only a part is in memory.
 package input
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/wirectl/wirectl/rlm/prompt"
 )
 
-// A Shape is what a context is, in numbers, as the root model is told.
+// A Shape describes a context by numbers, for the root model.
 type Shape prompt.Shape
 
 func (s *Shape) add(chars int64) {
@@ -39,8 +39,8 @@ type NameError struct{ msg string }
 
 func (e *NameError) Error() string { return e.msg }
 
-// Load makes what is named a context: files, folders, and - for stdin. What it writes is in
-// the folder dir, which the caller removes.
+// Load makes a context of files, folders, and - for stdin. It writes into the folder dir,
+// which the caller has to remove.
 func Load(dir string, names []string, stdin io.Reader) (*Loaded, error) {
 	seen := map[string]bool{}
 	for _, name := range names {
@@ -87,7 +87,7 @@ func (l *loader) one(name string) error {
 	case info != nil && info.Mode().IsRegular():
 		return l.inPlace(name)
 	}
-	// What can be read only once is copied while it is measured.
+	// Input that can be read only once is copied while it is measured.
 	return l.write(func(w *bufio.Writer) error {
 		r, err := l.open(name)
 		if err != nil {
@@ -98,7 +98,7 @@ func (l *loader) one(name string) error {
 	})
 }
 
-// stat describes a name, with nil for standard input.
+// stat is os.Stat; nil for standard input.
 func (l *loader) stat(name string) (os.FileInfo, error) {
 	if name == "-" {
 		return nil, nil
@@ -123,7 +123,7 @@ func typeOf(name string) string {
 	return "text"
 }
 
-// inPlace has a file read where it lies.
+// inPlace uses a file in place.
 func (l *loader) inPlace(name string) (err error) {
 	if l.Path, err = filepath.Abs(name); err != nil {
 		return err
@@ -155,7 +155,7 @@ func (l *loader) measure(name string, r io.Reader) error {
 	return named(name, err)
 }
 
-// named says which file an error is about, where the error does not.
+// named adds the file to an error that does not name it.
 func named(name string, err error) error {
 	if pe := (*os.PathError)(nil); err == nil || errors.As(err, &pe) {
 		return err
@@ -166,7 +166,7 @@ func named(name string, err error) error {
 	return fmt.Errorf("%s: %w", name, err)
 }
 
-// write makes the file of the context, with what f writes.
+// write creates the file of the context with the text that f writes.
 func (l *loader) write(f func(*bufio.Writer) error) error {
 	l.Path = filepath.Join(l.dir, "context")
 	file, err := os.OpenFile(l.Path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// maxDepth is how deep lists and objects may lie in each other: Python's reader takes
-	// no more than its stack has room for.
+	// maxDepth is how deep lists and objects may be nested: the stack of Python's reader has
+	// a limit.
 	maxDepth = 900
 	// maxScalar is the length of the longest number, in bytes.
 	maxScalar = 4096
@@ -29,7 +29,7 @@ type value struct {
 	content int64 // of the member content of an object, if that is a string; or -1
 }
 
-// length is that of a text, or of the JSON of something else.
+// length returns the length of a string, or of the JSON of another value.
 func (v value) length() int64 {
 	if v.kind == jsonscan.String {
 		return v.text
@@ -37,7 +37,7 @@ func (v value) length() int64 {
 	return v.raw
 }
 
-// asItem is the length of an item of a list: of a message, its content's.
+// asItem returns the length of an item of a list; for a message, that of its content.
 func (v value) asItem() int64 {
 	if v.kind == jsonscan.Object && v.content >= 0 {
 		return v.content
@@ -45,17 +45,17 @@ func (v value) asItem() int64 {
 	return v.length()
 }
 
-// A scanner checks JSON as it streams by, and measures it.
+// A scanner checks and measures JSON while it reads it.
 type scanner struct {
 	r    *bufio.Reader
 	at   int64
-	copy io.Writer // of all that is read, piece by piece; nil for none
+	copy io.Writer // gets everything that is read; may be nil
 	err  error
 }
 
 func newScanner(r io.Reader) *scanner { return &scanner{r: bufio.NewReaderSize(r, pieceSize)} }
 
-// document reads the only value, whose shape is s.
+// document reads the only value, and its shape.
 func (s *scanner) document(shape *Shape) error {
 	v := s.value(0, shape)
 	if c := s.peek(); s.err == nil && c != 0 {
@@ -77,7 +77,7 @@ func (s *scanner) document(shape *Shape) error {
 	return s.ended()
 }
 
-// lines reads values, and tells each.
+// lines reads values, and calls each for each.
 func (s *scanner) lines(each func(value)) error {
 	for s.peek() != 0 {
 		v := s.value(0, nil)
@@ -89,7 +89,7 @@ func (s *scanner) lines(each func(value)) error {
 	return s.ended()
 }
 
-// ended is the fault that was found, if any.
+// ended returns the error that was found, if any.
 func (s *scanner) ended() error {
 	if errors.Is(s.err, io.EOF) {
 		return nil
@@ -103,7 +103,7 @@ func (s *scanner) fault(format string, args ...any) {
 	}
 }
 
-// take moves over n bytes that are buffered.
+// take skips n buffered bytes.
 func (s *scanner) take(n int) {
 	if s.copy != nil && s.err == nil {
 		b, _ := s.r.Peek(n)
@@ -115,7 +115,7 @@ func (s *scanner) take(n int) {
 	s.at += int64(n)
 }
 
-// buffered returns bytes that come next, at least one unless there is an error.
+// buffered returns the next bytes, at least one unless there is an error.
 func (s *scanner) buffered() []byte {
 	if s.err != nil {
 		return nil
@@ -128,7 +128,7 @@ func (s *scanner) buffered() []byte {
 	return b
 }
 
-// peek moves over white space, and returns the byte that comes next, 0 at the end.
+// peek skips white space, and returns the next byte; 0 at the end.
 func (s *scanner) peek() byte {
 	for {
 		b := s.buffered()
@@ -146,7 +146,7 @@ func (s *scanner) peek() byte {
 	}
 }
 
-// value reads one, whose members or items are added to shape unless that is nil.
+// value reads a value, and adds its members or items to shape unless that is nil.
 func (s *scanner) value(depth int, shape *Shape) value {
 	switch c := s.peek(); {
 	case depth > maxDepth:
@@ -206,7 +206,7 @@ func (s *scanner) array(depth int, shape *Shape) value {
 	return v
 }
 
-// next moves over what stands before item n, and reports whether there is one.
+// next skips the text before item n, and reports whether there is one.
 func (s *scanner) next(n int, end byte) bool {
 	c := s.peek()
 	switch {
@@ -251,7 +251,7 @@ func (s *scanner) scalar() value {
 	return value{kind: jsonscan.KindOf(token), raw: int64(len(token))}
 }
 
-// str reads a string. Its inside goes to keep, as far as there is room.
+// str reads a string. It appends its text to keep, as far as there is room.
 func (s *scanner) str(keep []byte) (raw, text int64, kept []byte) {
 	s.take(1)
 	raw = 2

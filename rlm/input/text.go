@@ -17,7 +17,7 @@ import (
 // pieceSize is how much of a context is in memory at a time.
 const pieceSize = 256 << 10
 
-// errNotUTF8 is the fault of a text.
+// errNotUTF8 is the error for a text that is not UTF-8.
 var errNotUTF8 = errors.New("the text is not UTF-8")
 
 // A notUTF8Error says where a text is not UTF-8.
@@ -28,12 +28,11 @@ func (e *notUTF8Error) Error() string {
 }
 func (e *notUTF8Error) Unwrap() error { return errNotUTF8 }
 
-// eachPiece calls f with the pieces of a text in UTF-8, none of which ends inside a
-// character.
+// eachPiece calls f with the pieces of a text in UTF-8. No piece ends inside a character.
 func eachPiece(r io.Reader, f func(piece []byte) error) error {
 	buf := make([]byte, pieceSize)
 	var at int64
-	rest := 0 // bytes of a character that is not whole yet
+	rest := 0 // bytes of an incomplete character
 	for {
 		n, err := io.ReadFull(r, buf[rest:])
 		end := err == io.EOF || err == io.ErrUnexpectedEOF
@@ -66,8 +65,8 @@ func invalidAt(b []byte) int {
 	return len(b)
 }
 
-// countChars returns how many characters are in UTF-8 text: its bytes but for those that go
-// on with a character, 10xxxxxx.
+// countChars returns how many characters are in UTF-8 text: all bytes except continuation
+// bytes, 10xxxxxx.
 func countChars(b []byte) int64 {
 	n := len(b)
 	for ; len(b) >= 8; b = b[8:] {

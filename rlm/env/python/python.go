@@ -1,5 +1,5 @@
-// Package python runs cells of code in the CPython of the system. Its worker is one file
-// that needs the standard library alone; it speaks repl, and package env is its host.
+// Package python runs cells of code in the CPython of the system. Its worker is a file that
+// needs only the standard library. It speaks repl, and package env is its host.
 package python
 
 import (
@@ -24,7 +24,7 @@ import (
 //go:embed worker.py
 var Worker []byte
 
-// file is where the worker lies in the session folder.
+// file is the name of the worker in the session folder.
 const file = "worker.py"
 
 // An Interpreter is a CPython that can run the worker.
@@ -34,21 +34,21 @@ type Interpreter struct {
 	Read    []string // folders of its installation
 }
 
-// ErrNone says that there is no interpreter that can run the worker.
+// ErrNone says that no interpreter can run the worker.
 var ErrNone = errors.New("no Python 3.8 or newer on PATH")
 
-// probe prints what describe has to know. It runs on Pythons that are too old, too, and
-// imports nothing that takes time.
+// probe prints what describe needs. It also runs on versions that are too old, and imports
+// nothing that takes time.
 const probe = `import sys
 print("\0".join([sys.implementation.name, "%d.%d.%d" % sys.version_info[:3], sys.executable or "",
 sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix]))`
 
-// probeTimeout is how long an interpreter may take to describe itself. On Windows, a
-// python on PATH may be a program that opens a shop.
+// probeTimeout is how long probe may take. On Windows, python on PATH may be a program that
+// opens a shop.
 const probeTimeout = 20 * time.Second
 
-// Find finds the interpreter: python3 on PATH, or else python. An error is ErrNone, with
-// what was found instead.
+// Find finds the interpreter: python3 on PATH, or else python. The error is ErrNone, with what
+// was found instead.
 func Find(ctx context.Context) (Interpreter, error) {
 	var found []error
 	for _, name := range []string{"python3", "python"} {
@@ -71,7 +71,7 @@ func Find(ctx context.Context) (Interpreter, error) {
 	return Interpreter{}, ErrNone
 }
 
-// describe asks an interpreter what it is.
+// describe asks an interpreter for its version and its folders.
 func describe(ctx context.Context, path string) (Interpreter, error) {
 	ctx, stop := context.WithTimeout(ctx, probeTimeout)
 	defer stop()
@@ -96,7 +96,7 @@ func describe(ctx context.Context, path string) (Interpreter, error) {
 		return Interpreter{}, fmt.Errorf("is version %s", d[1])
 	}
 	if filepath.IsAbs(d[2]) {
-		path = d[2] // behind the scripts of version managers
+		path = d[2] // path may be a script of a version manager
 	}
 	read := d[3:]
 	slices.Sort(read)
@@ -109,8 +109,8 @@ type Options struct {
 	Strict bool // only some modules and builtins: hygiene, not a boundary
 }
 
-// New returns an environment whose worker is run by p. Of the Spec in c, Path, Args, Env
-// and Files are set here.
+// New returns an environment whose worker is run by p. It sets Path, Args, Env and Files of
+// the Spec in c.
 func New(p Interpreter, c env.Config, o Options) *env.Env {
 	c.Stdio = c.Stdio || runtime.GOOS == "windows"
 	c.Spec.Path = p.Path
@@ -121,12 +121,12 @@ func New(p Interpreter, c env.Config, o Options) *env.Env {
 	return env.New(c)
 }
 
-// Files are what has to be in the working directory of the worker.
+// Files returns the files that the worker needs in its working directory.
 func Files() map[string][]byte { return map[string][]byte{file: Worker} }
 
-// Args are the arguments with which an interpreter runs the worker, in the folder of its
-// Files. A limit on its address space is set by the worker itself where the system has
-// one; 0 is none.
+// Args returns the arguments with which an interpreter runs the worker, in the folder of its
+// Files. The worker limits its own address space to memory, if the system can do that; 0 is
+// no limit.
 func Args(o Options, stdio bool, memory int64) []string {
 	args := []string{"-I", "-B", "-X", "utf8"}
 	if !o.Site {
@@ -144,7 +144,8 @@ func Args(o Options, stdio bool, memory int64) []string {
 	return args
 }
 
-// environ is the environment of the worker: nothing of ours, but what Windows needs.
+// environ returns the environment of the worker, which has nothing of this process except what
+// Windows needs.
 func environ() []string {
 	if runtime.GOOS == "windows" {
 		return []string{"SYSTEMROOT=" + os.Getenv("SYSTEMROOT"), "TEMP=."}

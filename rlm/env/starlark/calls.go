@@ -13,18 +13,18 @@ import (
 	"github.com/wirectl/wirectl/rlm"
 )
 
-// What one message of a batch holds at most. Two are under way, so that none waits for
-// another.
+// Bounds of a message of a batch. Two messages are in flight, so that the host always has
+// one.
 const (
 	batchPrompts = 256
 	batchBytes   = 8 << 20
 	underWay     = 2
 )
 
-// errInterrupted is in the words of the interpreter.
+// errInterrupted has the words of the interpreter.
 var errInterrupted = errors.New(cancelled + interrupted) //nolint:staticcheck // their words
 
-// promptOf is a prompt as JSON.
+// promptOf returns a prompt as JSON.
 func promptOf(t *starlark.Thread, v starlark.Value) (json.RawMessage, error) {
 	switch v := v.(type) {
 	case starlark.String:
@@ -39,7 +39,7 @@ func promptOf(t *starlark.Thread, v starlark.Value) (json.RawMessage, error) {
 	return nil, fmt.Errorf("a prompt must be a string, a dict or a list of messages, not %s", v.Type())
 }
 
-// ask sends a call, whose result comes over the channel.
+// ask sends a call, whose result is sent to the channel.
 func (w *worker) ask(call object) (<-chan *message, error) {
 	answered := make(chan *message, 1)
 	w.mu.Lock()
@@ -51,8 +51,8 @@ func (w *worker) ask(call object) (<-chan *message, error) {
 	return answered, w.send(call)
 }
 
-// answer waits for the result of a call, or for an interrupt. A result that comes behind
-// its cancel is that of a call which the cancel has ended.
+// answer waits for the result of a call, or for an interrupt. A result after a cancel is that
+// of a cancelled call, and is ignored.
 func (w *worker) answer(answered <-chan *message) (m *message, err error) {
 	select {
 	case m = <-answered:
@@ -64,7 +64,7 @@ func (w *worker) answer(answered <-chan *message) (m *message, err error) {
 	return m, nil
 }
 
-// A named is a model that code names, if it does.
+// named returns the model in a call; nil if there is none.
 func named(v starlark.Value) (any, error) {
 	if v == nil || v == starlark.None {
 		return nil, nil
@@ -154,13 +154,13 @@ func (w *worker) tool(f rlm.Function) builtin {
 	}
 }
 
-// A part is a message of a batch that is under way.
+// A part is a message of a batch in flight.
 type part struct {
 	places   []int
 	answered <-chan *message
 }
 
-// A batch is one call of a batched form.
+// A batch is a call of a batched form.
 type batch struct {
 	*worker
 	kind    string
@@ -206,7 +206,7 @@ func (w *worker) batched(t *starlark.Thread, b *starlark.Builtin, args starlark.
 	return starlark.NewList(c.answers), nil
 }
 
-// add adds a prompt, once there is room for it.
+// add adds a prompt. It may first have to send those before it.
 func (c *batch) add(raw json.RawMessage) error {
 	if len(c.prompts) == batchPrompts || len(c.prompts) > 0 && c.size+len(raw) > batchBytes {
 		if err := c.send(underWay - 1); err != nil {
@@ -220,7 +220,7 @@ func (c *batch) add(raw json.RawMessage) error {
 	return nil
 }
 
-// send sends the prompts that were added, and waits until so many messages are under way.
+// send sends the prompts that were added, and waits until only left messages are in flight.
 func (c *batch) send(left int) error {
 	if len(c.prompts) > 0 {
 		answered, err := c.ask(object{"kind": c.kind, "model": c.model, "prompts": c.prompts})
@@ -243,7 +243,7 @@ func (c *batch) send(left int) error {
 	return nil
 }
 
-// response is that to the prompt at a place of a batch.
+// response returns the response to a prompt of a batch.
 func (m *message) response(i int) string {
 	var text string
 	var failed struct{ Error string }

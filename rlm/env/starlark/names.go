@@ -19,10 +19,10 @@ import (
 	"github.com/wirectl/wirectl/rlm"
 )
 
-// A space holds the variables of a session. As a value, these are its fields.
+// A space has the variables of a session.
 type space struct {
 	names    starlark.StringDict
-	reserved starlark.StringDict // names that belong to us
+	reserved starlark.StringDict // variables of the worker
 	answer   *starlark.Dict
 	history  []json.RawMessage
 	final    *string // answer of the run
@@ -34,7 +34,7 @@ var (
 	_ starlark.HasAttrs    = session{}
 )
 
-// A session is the variables as a value that compiled code sets fields of.
+// A session is the variables as the fields of a value, which compiled code sets.
 type session struct{ names starlark.StringDict }
 
 func (session) String() string        { return self }
@@ -60,7 +60,7 @@ func (s session) SetField(name string, v starlark.Value) error {
 	return nil
 }
 
-// undefined is an error in the words of the interpreter.
+// undefined returns an error in the words of the interpreter.
 func undefined(name string) error {
 	return fmt.Errorf("%s%s is uninitialized", unknownName, name)
 }
@@ -85,7 +85,7 @@ func newSpace(w *worker) space {
 
 type builtin = func(*starlark.Thread, *starlark.Builtin, starlark.Tuple, []starlark.Tuple) (starlark.Value, error)
 
-// restore gives our names their values, whatever the code has done.
+// restore restores the worker's variables, which code may have changed.
 func (s *space) restore() {
 	if found, ok := s.names["answer"].(*starlark.Dict); ok && found != s.answer { // it was meant to be the answer
 		_ = s.answer.Clear()
@@ -96,7 +96,7 @@ func (s *space) restore() {
 	maps.Copy(s.names, s.reserved)
 }
 
-// variables are the names of what code has set.
+// variables returns the names of the variables that code has set.
 func (s *space) variables() []string {
 	var found []string
 	for name, v := range s.names {
@@ -127,7 +127,7 @@ func (s *space) readAnswer() (best string, ready bool) {
 	return best, ok && bool(v.Truth())
 }
 
-// set takes a variable that the host keeps.
+// set sets a variable of the host.
 func (w *worker) set(m *message) {
 	value := m.Value
 	if m.Name == "tools" {
@@ -308,7 +308,7 @@ func (w *worker) regexAll(_ *starlark.Thread, b *starlark.Builtin, args starlark
 	return starlark.NewList(list), nil
 }
 
-// What of a variable is shown, in bytes, and of all of them.
+// Bounds of the representations of a variable, and of all together, in bytes.
 const (
 	shown    = 2000
 	allShown = 4 << 20
@@ -326,7 +326,7 @@ func (w *worker) locals() map[string]string {
 	return texts
 }
 
-// show is the representation of a value, of which only the beginning has to be right.
+// show returns the representation of a value. Only its beginning has to be correct.
 func show(v starlark.Value, room, depth int) string {
 	switch v := v.(type) {
 	case starlark.String:
@@ -377,7 +377,7 @@ func showItems(left string, v starlark.Iterable, right string, room, depth int) 
 	return left + strings.Join(parts, ", ") + right
 }
 
-// cut returns at most the first n bytes of text, to the end of a character.
+// cut returns at most the first n bytes of text, without an incomplete character.
 func cut(text string, n int) string {
 	if len(text) <= max(0, n) {
 		return text

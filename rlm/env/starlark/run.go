@@ -14,30 +14,31 @@ import (
 	"github.com/wirectl/wirectl/rlm"
 )
 
-// options make the language as much like Python as it can be.
+// options make the language as similar to Python as possible.
 var options = &syntax.FileOptions{Set: true, While: true, TopLevelControl: true, GlobalReassign: true, Recursion: true}
 
-// Limits of a cell. Beyond the depth, the stack of the process would overflow.
+// Limits of a cell. The depth prevents an overflow of the process's stack.
 const (
 	checkEvery = 1000 // steps
 	maxDepth   = 10_000
 )
 
-// Reasons for which we end a cell ourselves.
+// Reasons for which the worker ends a cell.
 const (
 	tooDeep     = "RecursionError"
 	tooLarge    = "MemoryError"
 	interrupted = "KeyboardInterrupt"
 )
 
-// What the interpreter says of a cell that was ended, and of a name that is not there.
+// How errors begin: the interpreter's for a cell that was ended and for an unknown name, and
+// the worker's for a tool.
 const (
 	cancelled   = "Starlark computation cancelled: "
 	unknownName = "internal error: predeclared variable "
-	toolError   = "ToolError: " // ours
+	toolError   = "ToolError: "
 )
 
-// run runs the code of a cell, and returns what was wrong with it.
+// run runs the code of a cell, and returns its error.
 func (w *worker) run(m *message) *rlm.CellError {
 	name := fmt.Sprintf("<cell %d>", m.ID)
 	program, err := compile(name, m.Code)
@@ -56,7 +57,7 @@ func (w *worker) run(m *message) *rlm.CellError {
 	return describe(err, name)
 }
 
-// check ends a cell that is nested too deep or keeps too much.
+// check ends a cell that is nested too deep, or whose variables are too large.
 func (w *worker) check(t *starlark.Thread) {
 	if t.CallStackDepth() > maxDepth {
 		t.Cancel(tooDeep)
@@ -70,8 +71,8 @@ func (w *worker) check(t *starlark.Thread) {
 	}
 }
 
-// compile compiles a cell. What it binds at its top level becomes a variable of the session:
-// functions see, as in Python, what cells bind later.
+// compile compiles a cell. Names that it binds at its top level become variables of the
+// session, so that functions see what later cells bind, as in Python.
 func compile(name, code string) (*starlark.Program, error) {
 	f, err := options.Parse(name, code, 0)
 	if err != nil {
@@ -83,7 +84,7 @@ func compile(name, code string) (*starlark.Program, error) {
 	return starlark.FileProgram(f, func(string) bool { return true })
 }
 
-// self and define are names that no code can have: of the session, whose fields are its
+// self and define are names that code cannot have: of the session, whose fields are its
 // variables, and of a function that returns another.
 const (
 	self   = "<session>"
@@ -119,7 +120,7 @@ func shared(list []syntax.Stmt) (_ []syntax.Stmt, err error) {
 	return out, nil
 }
 
-// target rewrites what is assigned to.
+// target rewrites the target of an assignment.
 func target(e syntax.Expr) syntax.Expr {
 	switch e := e.(type) {
 	case *syntax.Ident:
@@ -138,7 +139,7 @@ func target(e syntax.Expr) syntax.Expr {
 	return e
 }
 
-// definition defines a function inside of another, and assigns what that returns.
+// definition defines a function inside another, and assigns the value that the other returns.
 func definition(s *syntax.DefStmt) []syntax.Stmt {
 	name := func(text string) *syntax.Ident { return &syntax.Ident{NamePos: s.Def, Name: text} }
 	outer := &syntax.DefStmt{
@@ -151,7 +152,7 @@ func definition(s *syntax.DefStmt) []syntax.Stmt {
 
 const notPython = " (this is Starlark: no import, class, try, with, raise, del, f-strings, generators or **)"
 
-// describe says what is wrong with a cell: the kind in the words of Python, and the line.
+// describe returns the error of a cell, with a type as in Python, and the line.
 func describe(err error, cell string) *rlm.CellError {
 	var wrong syntax.Error
 	var unresolved resolve.ErrorList

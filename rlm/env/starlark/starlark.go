@@ -1,6 +1,6 @@
-// Package starlark runs cells of code where no interpreter is installed: wirectl executes
+// Package starlark runs cells of code without an installed interpreter: wirectl executes
 // itself again as the worker, which interprets Starlark. Any program that calls [New] must
-// therefore call [Main] before it does anything else.
+// therefore call [Main] before anything else.
 package starlark
 
 import (
@@ -13,14 +13,14 @@ import (
 	"github.com/wirectl/wirectl/rlm/env"
 )
 
-// argument is the first argument of a process that is the worker.
+// argument is the first argument of a worker.
 const argument = "//starlark"
 
-// spare is the address space that the Go runtime reserves besides what the code uses.
+// spare is the address space of the Go runtime, besides that of the code.
 const spare = 4 << 30
 
-// New returns an environment whose worker is this program. Of the Spec in c, Path, Args and
-// Env are set here. Its Memory limits what the code keeps.
+// New returns an environment whose worker is this program. It sets Path, Args and Env of the
+// Spec in c. Its Memory bounds the variables of the code.
 func New(c env.Config) (*env.Env, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -42,7 +42,7 @@ func New(c env.Config) (*env.Env, error) {
 	return env.New(c), nil
 }
 
-// Main is the worker. It returns at once in any other process, and never in a worker.
+// Main is the worker. In any other process, it returns at once.
 func Main() {
 	if len(os.Args) < 2 || os.Args[1] != argument {
 		return
@@ -61,5 +61,5 @@ func Main() {
 
 // leave ends the worker.
 func leave() {
-	os.Exit(0) //nolint:forbidigo // it is a process of its own
+	os.Exit(0) //nolint:forbidigo // it is a separate process
 }

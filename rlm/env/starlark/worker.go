@@ -20,7 +20,7 @@ import (
 	"github.com/wirectl/wirectl/rlm"
 )
 
-// A message is one of the host.
+// A message is a message of the host.
 type message struct {
 	Kind      string            `json:"kind"`
 	ID        uint64            `json:"id"`
@@ -58,13 +58,13 @@ type worker struct {
 	space
 	cell          *message // nil between two cells
 	printed       []byte
-	room, dropped int // output that is still accepted, and that was not, in bytes
+	room, dropped int // bytes of output that are still accepted, and that were dropped
 }
 
 func newWorker(in, out *os.File, memory int64) *worker {
 	w := &worker{in: in, out: out, limit: uint64(max(0, memory)), requests: make(chan *message), waiting: map[uint64]chan *message{}}
 	if memory > 0 {
-		debug.SetMemoryLimit(memory) // before it is refused, garbage is collected
+		debug.SetMemoryLimit(memory) // garbage is collected before the limit is reached
 	}
 	w.space = newSpace(w)
 	return w
@@ -82,7 +82,7 @@ func (w *worker) work() {
 	}
 }
 
-// send sends a message, unless it is too large. Without a host there is nobody to work for.
+// send sends a message, unless it is too large. If the host has gone, the worker ends.
 func (w *worker) send(m object) error {
 	b, err := json.Marshal(m)
 	if err != nil {
@@ -113,7 +113,7 @@ func (w *worker) read() {
 	}
 }
 
-// dispatch handles a message that is no request, and reports whether it is one.
+// dispatch handles a message, unless it is a request or sets a variable: then it returns true.
 func (w *worker) dispatch(m *message) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -166,13 +166,13 @@ func failure(kind, text string) object {
 	return object{"error": rlm.CellError{Type: kind, Message: text}}
 }
 
-// maxOutput is how much output of a cell is kept, in bytes; chunk how much is held back.
+// maxOutput bounds the output of a cell, in bytes, and chunk the output that is not sent yet.
 const (
 	maxOutput = 1 << 20
 	chunk     = 64 << 10
 )
 
-// print takes a line that code prints.
+// print adds a line that code prints.
 func (w *worker) print(text string) {
 	kept := render.Clip(text, w.room)
 	if len(kept) < len(text) {
@@ -212,7 +212,7 @@ func (w *worker) execute(m *message) object {
 	}
 }
 
-// longest is how many bytes an answer may have.
+// longest bounds an answer, in bytes.
 const longest = 4 << 20
 
 func (w *worker) finalVar(name string) object {
@@ -227,7 +227,7 @@ func (w *worker) finalVar(name string) object {
 	return object{"final": text}
 }
 
-// textOf is the text of a value, as print writes it.
+// textOf returns the text of a value, as print writes it.
 func textOf(v starlark.Value) string {
 	if s, ok := starlark.AsString(v); ok {
 		return s
