@@ -18,14 +18,14 @@ type cgroup struct {
 
 const (
 	cgroupPrefix = "wirectl-rlm-"
-	// cgroupSpare is what the kernel may hold for a program besides its address space.
+	// cgroupSpare is the memory of the kernel for a program besides its address space.
 	cgroupSpare = 256 << 20
 )
 
 var cgroups atomic.Int64
 
-// newCgroup makes a cgroup beside or below our own, or returns nil if it may not. What a
-// killed wirectl has left behind is removed.
+// newCgroup makes a cgroup beside or below that of this process; nil if it may not. It removes
+// cgroups of processes that were killed.
 func newCgroup(memory int64) *cgroup {
 	table, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
@@ -43,7 +43,7 @@ func newCgroup(memory int64) *cgroup {
 			return false
 		}
 		for file, limit := range limits {
-			// Where the controller is missing, so is the file.
+			// Without the controller, the file does not exist.
 			if writeControl(filepath.Join(folder, file), limit) != nil {
 				_ = os.Remove(folder)
 				return false
@@ -68,8 +68,8 @@ func newCgroup(memory int64) *cgroup {
 			if bytes != "" {
 				limits["memory.max"] = bytes
 			}
-			// A cgroup that holds processes cannot hand controllers down, so the place is
-			// rather beside it.
+			// A cgroup with processes cannot pass controllers down, so the new one is beside
+			// it.
 			own := filepath.Join("/sys/fs/cgroup", fields[2])
 			_ = try(own, limits) || fields[2] != "/" && try(filepath.Dir(own), limits)
 		case "pids":
@@ -105,7 +105,7 @@ func (g *cgroup) join(pid int) error {
 	}
 	for _, folder := range g.folders {
 		err := writeControl(filepath.Join(folder, "cgroup.procs"), strconv.Itoa(pid))
-		if err != nil && !errors.Is(err, syscall.ESRCH) { // one that has ended says itself why
+		if err != nil && !errors.Is(err, syscall.ESRCH) { // if it has ended, it reports why
 			return fmt.Errorf("cgroup: %w", err)
 		}
 	}
@@ -122,7 +122,7 @@ func (g *cgroup) remove() {
 	}
 }
 
-// sweep removes the cgroups of processes that are no more.
+// sweep removes the cgroups of processes that do not exist any more.
 func sweep(base string) {
 	found, _ := filepath.Glob(filepath.Join(base, cgroupPrefix+"*"))
 	for _, folder := range found {

@@ -21,10 +21,10 @@ import (
 	"github.com/wirectl/wirectl/rlm/env"
 )
 
-// launcherName is the name under which a process knows that it is the launcher.
+// launcherName is the name of a process that is a launcher.
 const launcherName = "wirectl-sandbox"
 
-// What a launcher says on its standard error, besides what holds.
+// Messages of a launcher on standard error, besides those for the report.
 const (
 	ready  = "ready"
 	failed = "failed: "
@@ -35,11 +35,11 @@ const firstFile = 3
 
 var errNoLauncher = errors.New("the launcher ended before it said why; does the program call sandbox.Main?")
 
-// An order tells a launcher what to do. It comes over a pipe, after the descriptors of the
-// program, once the launcher is in its cgroup.
+// An order tells a launcher what to do. It is sent over a pipe, whose descriptor is after those
+// of the program, once the launcher is in its cgroup.
 type order struct {
 	Namespaces bool // build the root
-	Private    bool // the root is one of its own
+	Private    bool // the program has its own root
 	Check      bool // do not become the program
 	View       view
 	Path       string
@@ -55,13 +55,13 @@ func newOrder(y system, s env.Spec, check bool) order {
 	}
 }
 
-// Main is the launcher. It returns at once in any other process, and never in a launcher.
-// A program that uses this package calls it first, and so does TestMain.
+// Main is the launcher. In any other process, it returns at once. A program that uses this
+// package must call it first, and so must TestMain.
 func Main() {
 	if filepath.Base(os.Args[0]) != launcherName || len(os.Args) != 2 {
 		return
 	}
-	runtime.LockOSThread() // all that binds, binds a thread; the one that becomes the program
+	runtime.LockOSThread() // restrictions are of a thread, which must be the one that becomes the program
 	debug.SetGCPercent(-1)
 	answers, err := unix.FcntlInt(2, unix.F_DUPFD_CLOEXEC, 0)
 	if err == nil {
@@ -71,7 +71,7 @@ func Main() {
 	unix.Exit(1)
 }
 
-// launch does what the order says. It returns only if that fails.
+// launch executes the order. It returns only if that fails.
 func launch(answers int) error {
 	files, err := strconv.Atoi(os.Args[1])
 	if err != nil {
@@ -81,8 +81,8 @@ func launch(answers int) error {
 	if err != nil {
 		return err
 	}
-	// What we were born with belongs to the first thread, and this one may be another. If
-	// our parent has died by now, nobody hears that we are ready, and that ends us.
+	// The signal that was set at the start is for the first thread, and this may be another
+	// one. If the parent has died already, writing that the launcher is ready will end it.
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
 		return fmt.Errorf("parent death signal: %w", err)
 	}
@@ -97,7 +97,7 @@ func launch(answers int) error {
 	if err := os.Chdir(o.Dir); err != nil {
 		return err
 	}
-	// Whatever else was inherited, from whomever, is not for the program.
+	// Other inherited descriptors are not for the program.
 	if err := unix.CloseRange(uint(firstFile+files), ^uint(0)>>1, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return fmt.Errorf("close_range: %w", err)
 	}
@@ -132,14 +132,14 @@ func readOrder(fd int) (o order, err error) {
 	return o, json.NewDecoder(f).Decode(&o)
 }
 
-// limit sets the limits that are not in the way of the launcher itself.
+// limit sets the limits that the launcher itself does not exceed.
 func limit(o order, abi int) error {
 	limits := map[int]uint64{
 		unix.RLIMIT_CORE: 0, unix.RLIMIT_CPU: maxCPU, unix.RLIMIT_FSIZE: maxFile,
 		unix.RLIMIT_NOFILE: maxOpenFiles, unix.RLIMIT_MSGQUEUE: 0,
 	}
-	// Kernels that have the second Landlock count processes for each user namespace. Others
-	// would count all that the user runs.
+	// Kernels with Landlock ABI 2 count processes for each user namespace. Older ones would
+	// count all processes of the user.
 	if (o.Namespaces || ownUsers()) && abi >= 2 {
 		limits[unix.RLIMIT_NPROC] = maxThreads
 	}
@@ -163,10 +163,10 @@ func ownUsers() bool {
 	return err == nil && len(fields) == 3 && fields[2] == "1"
 }
 
-// dropCapabilities gives up what a program could use or win back.
+// dropCapabilities gives up all capabilities, so that the program cannot regain them.
 func dropCapabilities() error {
 	for c := uintptr(0); c < 64; c++ {
-		// It may not, or the kernel has no such capability: then there is none to win.
+		// If it fails, there is no such capability to regain.
 		_ = unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)
 	}
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
@@ -180,12 +180,12 @@ func dropCapabilities() error {
 	return nil
 }
 
-// minLandlock is the first version that keeps files from being truncated. Landlock alone
-// must be that good.
+// minLandlock is the first version that prevents files from being truncated. It is needed if
+// only Landlock isolates.
 const minLandlock = 3
 
-// What Landlock allows. In the session folder that is neither links nor devices, pipes or
-// sockets: whoever opens a file there later is not to be led elsewhere.
+// What Landlock allows. In the session folder, it allows no links, devices, pipes or sockets,
+// so that programs that open files there later are safe.
 const (
 	readFile    = ll.AccessFSReadFile
 	readFolder  = readFile | ll.AccessFSReadDir
@@ -195,7 +195,7 @@ const (
 		ll.AccessFSMakeDir | ll.AccessFSMakeReg
 )
 
-// restrict binds the process by Landlock, as far as the kernel has it.
+// restrict restricts the process by Landlock, as far as the kernel has it.
 func restrict(o order, abi int) error {
 	if abi < minLandlock && !o.Private {
 		return fmt.Errorf("alone it takes Landlock ABI %d or newer, and this kernel has %d", minLandlock, abi)
@@ -264,8 +264,8 @@ func become(o order, program []bpf.RawInstruction, answers int, said string) err
 	if o.Check {
 		unix.Exit(0)
 	}
-	// The address space of the launcher may be larger already than the limit. From here on
-	// it must not grow, so nothing is allocated.
+	// The address space of the launcher may already exceed the limit. From here on, it must
+	// not grow, so nothing is allocated.
 	var errno syscall.Errno
 	if o.Memory > 0 {
 		_, _, errno = syscall.RawSyscall6(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_AS, uintptr(unsafe.Pointer(&memory)), 0, 0, 0)

@@ -10,12 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hostName is the name that the program finds itself on.
+// hostName is the host name that the program sees.
 const hostName = "sandbox"
 
-// enterRoot replaces the root folder by one that holds only what is in the view, with a few
-// devices, an empty /tmp and, if the kernel allows, a /proc of our own. Only the session
-// folder can be written.
+// enterRoot replaces the root folder by one with only the view, a few devices, an empty /tmp
+// and, if the kernel allows, its own /proc. Only the session folder is writable.
 func enterRoot(v view) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make mounts private: %w", err)
@@ -51,8 +50,8 @@ func enterRoot(v view) error {
 			return err
 		}
 	}
-	// Where /proc is covered in parts, as in containers, the kernel refuses another. It also
-	// refuses it where there is none yet, so it is made before the old root is left.
+	// If parts of /proc are covered, as in containers, the kernel refuses another one. It also
+	// does if there is none, so it is made before the old root is left.
 	if fd, err := newProc(); err == nil {
 		trees = append(trees, tree{"/proc", fd})
 	}
@@ -81,7 +80,7 @@ func enterRoot(v view) error {
 	return nil
 }
 
-// newProc makes a /proc of our process namespace that shows processes and nothing else.
+// newProc makes a /proc of the process namespace that shows only processes.
 func newProc() (fd int, err error) {
 	fs, err := unix.Fsopen("proc", unix.FSOPEN_CLOEXEC)
 	if err != nil {
@@ -97,8 +96,8 @@ func newProc() (fd int, err error) {
 	return unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC|unix.MOUNT_ATTR_RDONLY)
 }
 
-// turn makes an empty folder the root. It stands where the session folder was, which is the
-// one place that is sure to exist.
+// turn makes an empty folder the root. It is mounted on the session folder, which certainly
+// exists.
 func turn(at string) error {
 	if err := unix.Mount("sandbox", at, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "size=1m,mode=755"); err != nil {
 		return fmt.Errorf("mount a tmpfs: %w", err)
@@ -115,7 +114,7 @@ func turn(at string) error {
 	return os.Chdir("/")
 }
 
-// place mounts a tree under the name that it has outside.
+// place mounts a tree at the path that it has outside.
 func place(fd int, path string) error {
 	defer unix.Close(fd)
 	var stat unix.Stat_t
@@ -130,7 +129,7 @@ func place(fd int, path string) error {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return err
 		}
-		// It is there already if it is in a folder that is shown.
+		// It exists already if it is in a folder of the view.
 		f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL, 0o444)
 		if err == nil {
 			f.Close()

@@ -1,11 +1,11 @@
-// Package sandbox starts programs that run code nobody has checked, so that the code
-// reaches nothing but its session folder. The operating system is the boundary.
+// Package sandbox starts programs that run untrusted code, which can access only its session
+// folder. The operating system is the boundary.
 //
-// On Linux, wirectl executes itself again as a launcher. The launcher is born into new
-// namespaces, builds a root folder that holds little more than the program, binds itself by
+// On Linux, wirectl executes itself again as a launcher. The launcher is started in new
+// namespaces, builds a root folder with little more than the program, restricts itself by
 // Landlock, seccomp and resource limits, and then becomes the program. Any program that
-// calls [Probe] must therefore call [Main] before it does anything else. docs/sandbox.md
-// says what the other systems have.
+// calls [Probe] must therefore call [Main] before anything else. docs/sandbox.md describes
+// the other systems.
 package sandbox
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/wirectl/wirectl/rlm/env"
 )
 
-// Limits of every program, besides that of its memory.
+// Limits of every program, besides its memory.
 const (
 	maxCPU       = 24 * 60 * 60 // seconds
 	maxFile      = 1 << 30      // bytes
@@ -27,7 +27,7 @@ const (
 	maxThreads   = 512
 )
 
-// A Report says which parts of the sandbox hold on this machine.
+// A Report says which parts of the sandbox work on this machine.
 type Report struct {
 	Holds []string
 	Lacks []string
@@ -47,18 +47,18 @@ func (r Report) String() string {
 	return line
 }
 
-// An UnavailableError says that nothing on this machine isolates a program.
+// An UnavailableError says that nothing on this machine can isolate a program.
 type UnavailableError struct {
 	Reasons []string // why, for each way that was tried
-	Help    []string // what would change that, in sentences without a full stop
+	Help    []string // what to do, in sentences without a full stop
 }
 
 func (e *UnavailableError) Error() string {
 	return "nothing on this machine isolates code: " + strings.Join(e.Reasons, "; ")
 }
 
-// A Launcher starts programs in the sandbox that [Probe] has found. It serves any number of
-// goroutines.
+// A Launcher starts programs in the sandbox that [Probe] has found. Any number of goroutines
+// may use it.
 type Launcher struct {
 	report Report
 	system system
@@ -66,7 +66,7 @@ type Launcher struct {
 
 var _ env.Launcher = (*Launcher)(nil)
 
-// Report returns which parts of the sandbox hold.
+// Report returns which parts of the sandbox work.
 func (l *Launcher) Report() Report { return l.report }
 
 // Start starts a program in the sandbox.
@@ -91,7 +91,7 @@ func (l *Launcher) Start(ctx context.Context, s env.Spec) (env.Process, error) {
 type process struct {
 	kill  func()
 	ended chan struct{} // closed when the program has ended
-	err   error         // valid then
+	err   error         // valid when ended is closed
 }
 
 func (p *process) Wait() error {
@@ -101,7 +101,7 @@ func (p *process) Wait() error {
 
 func (p *process) Kill() { p.kill() }
 
-// wired gives a command the streams and files of a program.
+// wired sets the streams and files of a command.
 func wired(cmd *exec.Cmd, s env.Spec) {
 	if s.Stdin != nil {
 		cmd.Stdin = s.Stdin

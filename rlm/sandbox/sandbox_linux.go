@@ -19,19 +19,19 @@ import (
 	"github.com/wirectl/wirectl/rlm/env"
 )
 
-// A system is one of the ways in which Linux isolates.
+// A system is a way in which Linux isolates programs.
 type system struct {
-	namespaces bool   // the launcher is born into namespaces of its own
-	bwrap      string // otherwise: the path of the program that makes them
-	// With neither, Landlock and seccomp isolate alone.
-	cgroup bool // programs get a cgroup each
+	namespaces bool   // the launcher is started in its own namespaces
+	bwrap      string // otherwise, the path of the program that makes them
+	// With neither, only Landlock and seccomp isolate.
+	cgroup bool // each program gets a cgroup
 }
 
-// private reports whether the program sees a root folder of its own.
+// private reports whether the program has its own root folder.
 func (y system) private() bool { return y.namespaces || y.bwrap != "" }
 
-// Probe finds out what isolates on this machine, by doing all that [Launcher.Start] does
-// but for the program. If nothing does, the error is an [*UnavailableError].
+// Probe finds out what can isolate on this machine, by doing what [Launcher.Start] does,
+// without the program. If nothing can, the error is an [*UnavailableError].
 func Probe(ctx context.Context) (*Launcher, error) {
 	ways := []system{{namespaces: true}}
 	bwrap, err := exec.LookPath("bwrap")
@@ -108,7 +108,7 @@ func (y system) probe(ctx context.Context) (*Launcher, error) {
 	return &Launcher{report: r, system: y}, nil
 }
 
-// help says what would make the machine isolate.
+// help returns what would make the machine able to isolate.
 func help(noBwrap bool) []string {
 	var list []string
 	for _, setting := range []struct{ path, bad, want string }{
@@ -136,7 +136,7 @@ func (y system) start(ctx context.Context, s env.Spec) (env.Process, error) {
 }
 
 // spawn starts a launcher, gives it its order and waits until it is about to become the
-// program, or, if it is only to check, about to end. It returns what the launcher has said.
+// program, or, for a check, about to end. It returns the messages of the launcher.
 func (y system) spawn(ctx context.Context, s env.Spec, check bool) (_ *running, said []string, err error) {
 	o := newOrder(y, s, check)
 	orders, w, err := os.Pipe()
@@ -189,7 +189,7 @@ func (y system) spawn(ctx context.Context, s env.Spec, check bool) (_ *running, 
 	if err != nil {
 		return nil, nil, err
 	}
-	// A launcher that has ended is better explained by what it has said.
+	// If the launcher has ended, its messages say why.
 	_, _ = w.Write(order)
 	w.Close()
 	said, err = listen(answers)
@@ -199,7 +199,7 @@ func (y system) spawn(ctx context.Context, s env.Spec, check bool) (_ *running, 
 	return p, said, err
 }
 
-// listen reads what a launcher says until it is done.
+// listen reads the messages of a launcher until it is ready.
 func listen(answers *os.File) (said []string, err error) {
 	lines := bufio.NewScanner(answers)
 	for lines.Scan() {
@@ -214,14 +214,14 @@ func listen(answers *os.File) (said []string, err error) {
 	return nil, errNoLauncher
 }
 
-// A running is a launcher, and then the program.
+// A running is a launcher, and later the program.
 type running struct {
 	process
 	pid int // of the program's process
 }
 
-// run starts a command that ends with the thread that started it, so that it also ends if
-// we are killed. The thread is therefore kept until the command has ended.
+// run starts a command that ends with the thread that has started it, and so also if this
+// process is killed. The thread is therefore kept until the command has ended.
 func (y system) run(cmd *exec.Cmd, group *cgroup) (*running, error) {
 	var info, infoWriter *os.File
 	if y.bwrap != "" {
@@ -261,13 +261,13 @@ func (y system) run(cmd *exec.Cmd, group *cgroup) (*running, error) {
 	if y.bwrap == "" {
 		return p, nil
 	}
-	// Wait returns when bwrap has ended, which is after the program has. So it is the
-	// program that is killed.
+	// Wait returns when bwrap has ended, which is after the program. So the program has to be
+	// killed.
 	var child struct {
 		Pid int `json:"child-pid"`
 	}
 	if err := json.NewDecoder(info).Decode(&child); err != nil {
-		return p, nil // It has failed, and says why on its standard error.
+		return p, nil // It has failed, and writes why to its standard error.
 	}
 	inner, err := os.FindProcess(child.Pid)
 	if err != nil {
@@ -278,7 +278,7 @@ func (y system) run(cmd *exec.Cmd, group *cgroup) (*running, error) {
 	return p, nil
 }
 
-// command returns the command that starts the launcher, for a program with so many files.
+// command returns the command that starts the launcher for a program with that many files.
 func (y system) command(o order, files int) (*exec.Cmd, error) {
 	attributes := &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	var cmd *exec.Cmd
@@ -300,15 +300,15 @@ func (y system) command(o order, files int) (*exec.Cmd, error) {
 		// A user other than root has its capabilities only if they are ambient.
 		attributes.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SETPCAP}
 	}
-	cmd.Env = []string{} // no key gets as far as the launcher
+	cmd.Env = []string{} // the launcher gets no keys
 	cmd.SysProcAttr = attributes
 	return cmd, nil
 }
 
-// insideID is the user and the group that the program takes itself for.
+// insideID is the user and the group of the program, as it sees them.
 const insideID = 1000
 
-// bwrapArguments builds with bwrap what enterRoot builds without.
+// bwrapArguments returns the arguments with which bwrap does what enterRoot does.
 func bwrapArguments(o order, self string, files int) []string {
 	list := []string{
 		"--unshare-all", "--die-with-parent", "--new-session", "--as-pid-1", "--clearenv", "--cap-drop", "ALL",

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// allowed are the system calls that the program may make with any arguments. What they
-// reach is for the file system, Landlock and the limits to say.
+// allowed are the system calls that the program may make with any arguments. The file system,
+// Landlock and the limits decide what they can access.
 var allowed = []uint32{
 	// files
 	unix.SYS_READ, unix.SYS_WRITE, unix.SYS_PREAD64, unix.SYS_PWRITE64, unix.SYS_READV, unix.SYS_WRITEV, unix.SYS_PREADV,
@@ -49,17 +49,17 @@ var allowed = []uint32{
 	unix.SYS_GETEGID, unix.SYS_GETRESUID, unix.SYS_GETRESGID, unix.SYS_GETGROUPS,
 	unix.SYS_GETPGID, unix.SYS_GETSID, unix.SYS_GETPRIORITY, unix.SYS_GETRLIMIT, unix.SYS_UNAME, unix.SYS_SYSINFO,
 	unix.SYS_GETRANDOM, unix.SYS_EXIT, unix.SYS_EXIT_GROUP,
-	// It replaces the program by another that is bound by the same rules.
+	// It replaces the program by another one with the same restrictions.
 	unix.SYS_EXECVE,
 }
 
-// metadata are the calls that change a file without opening it. Landlock does not see
-// them, so they are allowed only where the rest of the file system is out of reach.
+// metadata are the calls that change a file without opening it. Landlock does not restrict
+// them, so they are allowed only if the program has its own root folder.
 var metadata = []uint32{unix.SYS_FCHMODAT, unix.SYS_UTIMENSAT}
 
-// refused are the calls that fail with EPERM, which programs explain best. Every other call
-// fails with ENOSYS, so that the C library takes an older one: it must not see EPERM from
-// clone3, or no thread could start.
+// refused are the calls that fail with EPERM, which programs explain best. All other calls
+// fail with ENOSYS, so that the C library uses an older call: with EPERM from clone3, it could
+// start no thread.
 var refused = []uint32{
 	unix.SYS_EXECVEAT, unix.SYS_SOCKET, unix.SYS_CONNECT, unix.SYS_BIND,
 	unix.SYS_LISTEN, unix.SYS_ACCEPT, unix.SYS_ACCEPT4, unix.SYS_SETSOCKOPT,
@@ -82,7 +82,7 @@ var refused = []uint32{
 	unix.SYS_SYSLOG, unix.SYS_OPEN_BY_HANDLE_AT,
 }
 
-// A word is 32 bits of what a seccomp program sees of a call.
+// A word is 32 bits of the input of a seccomp program.
 type word uint32
 
 const (
@@ -90,8 +90,8 @@ const (
 	architecture word = 4
 )
 
-// argument is the lower half of an argument: all that the kernel takes of an int. The upper
-// half is the word after it.
+// argument returns the lower half of an argument: all that the kernel uses of an int. The
+// upper half is the next word.
 func argument(n int) word { return word(16 + 8*n) }
 
 // A test is a condition on a word.
@@ -108,7 +108,7 @@ type rule struct {
 	cases [][]test
 }
 
-// anyOf is a rule for a call one of whose arguments has one of some values.
+// anyOf returns the rule that an argument of a call must have one of the values.
 func anyOf(call uint32, n int, values ...uint32) rule {
 	r := rule{call: call}
 	for _, v := range values {
@@ -117,7 +117,7 @@ func anyOf(call uint32, n int, values ...uint32) rule {
 	return r
 }
 
-// rules are the calls whose arguments decide.
+// rules returns the rules for calls that depend on their arguments.
 func rules(pid uint32) []rule {
 	const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET |
 		unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
@@ -126,7 +126,7 @@ func rules(pid uint32) []rule {
 		// The times of an open file: the path is a null pointer.
 		{unix.SYS_UTIMENSAT, [][]test{{{argument(1), bpf.JumpEqual, 0}, {argument(1) + 4, bpf.JumpEqual, 0}}}},
 		anyOf(unix.SYS_IOCTL, 1, unix.TCGETS, unix.TIOCGWINSZ, fionread, fionbio, fioclex, fionclex),
-		// Not F_SETOWN, which has the kernel signal any process.
+		// Not F_SETOWN, which can make the kernel signal any process.
 		anyOf(unix.SYS_FCNTL, 1, unix.F_DUPFD, unix.F_DUPFD_CLOEXEC, unix.F_GETFD, unix.F_SETFD, unix.F_GETFL, unix.F_SETFL,
 			unix.F_GETLK, unix.F_SETLK, unix.F_SETLKW, unix.F_OFD_GETLK, unix.F_OFD_SETLK, unix.F_OFD_SETLKW, unix.F_GETPIPE_SZ),
 		anyOf(unix.SYS_PRCTL, 0, unix.PR_SET_NAME, unix.PR_GET_NAME, unix.PR_GET_NO_NEW_PRIVS, unix.PR_GET_SECCOMP,
@@ -137,8 +137,8 @@ func rules(pid uint32) []rule {
 	for _, call := range []uint32{unix.SYS_KILL, unix.SYS_TGKILL, unix.SYS_RT_SIGQUEUEINFO, unix.SYS_RT_TGSIGQUEUEINFO} {
 		list = append(list, anyOf(call, 0, pid))
 	}
-	// A pair is connected to itself alone, and event loops need one. A datagram socket
-	// could send to any address.
+	// A pair is connected only to itself, and event loops need one. A datagram socket could
+	// send to any address.
 	pair := rule{call: unix.SYS_SOCKETPAIR}
 	for _, flags := range []uint32{0, unix.SOCK_CLOEXEC, unix.SOCK_NONBLOCK, unix.SOCK_CLOEXEC | unix.SOCK_NONBLOCK} {
 		pair.cases = append(pair.cases, []test{
@@ -157,7 +157,7 @@ const (
 	fioclex  = 0x5451
 )
 
-// What a seccomp program answers.
+// The results of a seccomp program.
 var (
 	pass    = bpf.RetConstant{Val: unix.SECCOMP_RET_ALLOW}
 	refuse  = bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)}
@@ -189,7 +189,7 @@ func filter(pid int, privateRoot bool) ([]bpf.RawInstruction, error) {
 		answer(slices.Concat(metadata, metadataOld), pass)
 	}
 	for _, r := range rules(uint32(pid)) {
-		// Every way through a block ends in it: after it, the number would be lost.
+		// Every path through a block returns: after it, the number would be lost.
 		block := r.block()
 		program = append(program, bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: r.call, SkipTrue: uint8(len(block))})
 		program = append(program, block...)
@@ -198,7 +198,7 @@ func filter(pid int, privateRoot bool) ([]bpf.RawInstruction, error) {
 	return bpf.Assemble(append(program, unknown))
 }
 
-// block is what is done for the call of a rule.
+// block returns the instructions for the call of a rule.
 func (r rule) block() []bpf.Instruction {
 	var block []bpf.Instruction
 	for _, tests := range r.cases {
@@ -211,7 +211,7 @@ func (r rule) block() []bpf.Instruction {
 	return append(block, refuse)
 }
 
-// loadFilter binds the calling thread, and what it executes, to a seccomp program.
+// loadFilter loads a seccomp program for the calling thread, and for what it executes.
 func loadFilter(program []bpf.RawInstruction) error {
 	filters := make([]unix.SockFilter, len(program))
 	for i, in := range program {

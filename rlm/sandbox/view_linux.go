@@ -9,23 +9,24 @@ import (
 	"github.com/wirectl/wirectl/rlm/env"
 )
 
-// libraries are what a program may need besides its installation: the shared libraries of
-// the system, their index and choices between them, and the time zones.
+// libraries are what a program may need besides its installation: the shared libraries of the
+// system, their index, alternatives, and the time zones.
 var libraries = []string{
 	"/lib", "/lib32", "/lib64", "/libx32", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libx32",
 	"/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime", "/usr/share/zoneinfo",
 }
 
-// stores are folders in which every library has one of its own.
+// stores are folders in which every library has its own folder.
 var stores = []string{"/nix/store", "/gnu/store"}
 
-// devices are what a program sees of /dev.
+// devices are the devices that a program sees.
 var devices = []string{"/dev/null", "/dev/zero", "/dev/random", "/dev/urandom"}
 
-// A view is what a program sees of the file system, under the names that it has outside.
+// A view is the part of the file system that a program sees, with the paths that it has
+// outside.
 type view struct {
 	Session string   // the session folder
-	Binds   []string // what is shown, the session folder included; outer folders first
+	Binds   []string // visible files and folders, including the session folder; outer ones first
 	Links   []link   // symbolic links on the way to Binds
 }
 
@@ -48,7 +49,7 @@ func see(s env.Spec) view {
 	v.Binds = slices.Compact(v.Binds)
 	var shown []string
 	for _, b := range v.Binds {
-		// What is in the session folder is shown again, so that it cannot be written.
+		// A path in the session folder is bound again, so that it is read-only.
 		if by := covering(shown, b); by == "" || by == v.Session || b == v.Session {
 			shown = append(shown, b)
 		}
@@ -58,7 +59,7 @@ func see(s env.Spec) view {
 	return v
 }
 
-// covering returns the innermost of the folders that holds path.
+// covering returns the innermost of the folders that contains path.
 func covering(folders []string, path string) string {
 	found := ""
 	for _, f := range folders {
@@ -69,8 +70,8 @@ func covering(folders []string, path string) string {
 	return found
 }
 
-// add follows a path from the root, notes the symbolic links on its way and returns where
-// it leads, or "" if it leads nowhere.
+// add follows a path from the root, notes the symbolic links on the way and returns its
+// target; "" if that does not exist.
 func (v *view) add(path string) string {
 	const maxLinks = 40 // as in the kernel
 	at, links := "/", 0
