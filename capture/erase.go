@@ -184,7 +184,7 @@ func (e *eraser) json(dst, text []byte) []byte {
 				marked = e.isSecret(key)
 				break
 			}
-			if clean := e.value(text[start:i], marked || secret != 0); clean != nil {
+			if clean := e.cleanValue(text[start:i], marked || secret != 0); clean != nil {
 				put(start, i, clean)
 			}
 			marked = false
@@ -207,8 +207,8 @@ func (e *eraser) json(dst, text []byte) []byte {
 	return append(dst, text[kept:]...)
 }
 
-// value returns what becomes of a string that is not a key; nil if it stays.
-func (e *eraser) value(token []byte, secret bool) []byte {
+// cleanValue returns what becomes of a string that is not a key; nil if it stays.
+func (e *eraser) cleanValue(token []byte, secret bool) []byte {
 	if secret {
 		return redactedToken
 	}

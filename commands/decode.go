@@ -166,8 +166,8 @@ func remarks(inv *invocation, c *cli.Context, name string) func(seq int64, rec *
 	return advice.Remarks(func(seq int64, text string) { inv.say(name, fmt.Sprintf("before frame %d: %s", seq, text)) })
 }
 
-// tell prints a line of a jq filter, which may quote the wire.
-func (inv *invocation) tell(line string) { fmt.Fprintln(inv.Stderr, render.Safe(line)) }
+// printLine prints a line of a jq filter, which may quote the wire.
+func (inv *invocation) printLine(line string) { fmt.Fprintln(inv.Stderr, render.Safe(line)) }
 
 // say prints a message about an input.
 func (inv *invocation) say(name, text string) {
@@ -280,7 +280,7 @@ func decodeView(inv *invocation, c *cli.Context, verbose int) (func() decode.Vie
 	case (verbose > 0 || c.IsSet("time")) && !printsLines(c):
 		return nil, usagef("--verbose and --time change text output: leave them out with --count, --jq, --payload and --output ndjson or raw")
 	case c.IsSet("jq"):
-		program, err := query.CompileJQ(c.String("jq"), inv.tell)
+		program, err := query.CompileJQ(c.String("jq"), inv.printLine)
 		if err != nil {
 			return nil, usagef("--jq: %w", err)
 		}

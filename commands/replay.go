@@ -178,7 +178,7 @@ func (p *player) matcher() (m replay.Matcher, err error) {
 	expr, isFilter := strings.CutPrefix(kind, "jq:")
 	switch {
 	case isFilter:
-		program, err := query.CompileJQ(expr, p.tell)
+		program, err := query.CompileJQ(expr, p.printLine)
 		if err != nil {
 			return m, usagef("--match: %w", err)
 		}

@@ -153,14 +153,14 @@ func (s *sending) run(ctx context.Context, d *dialer) error {
 	if err != nil {
 		return err
 	}
-	err = s.call(ctx, p.call)
+	err = s.sendCall(ctx, p.call)
 	if closed := p.close(); err == nil && ctx.Err() == nil {
 		err = closed
 	}
 	return err
 }
 
-func (s *sending) call(ctx context.Context, call client.Call) error {
+func (s *sending) sendCall(ctx context.Context, call client.Call) error {
 	if n := s.c.Int("count"); n > 1 {
 		load := client.Run(ctx, n, s.c.Int("concurrency"), call)
 		w := s.Stdout

@@ -27,9 +27,9 @@ func newCalls(cfg *Config) calls {
 // maxTold bounds the unknown methods that are reported.
 const maxTold = 16
 
-// call returns the reading for the frame of a call whose path names its messages; nil for
+// readingOf returns the reading for the frame of a call whose path names its messages; nil for
 // any other frame.
-func (c *captured) call(f *frame.Frame) *reading {
+func (c *captured) readingOf(f *frame.Frame) *reading {
 	if c.calls.named {
 		return nil
 	}

@@ -183,7 +183,7 @@ func (c *captured) connNumber(conn int) int {
 // reading returns how to read a frame. Where the capture does not say, it learns from the
 // payload.
 func (c *captured) reading(f *frame.Frame) (*reading, error) {
-	if r := c.call(f); r != nil {
+	if r := c.readingOf(f); r != nil {
 		return r, nil
 	}
 	at := wireOf(f)

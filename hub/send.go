@@ -215,27 +215,27 @@ func (t *Sender) pack(s *capture.Session, x capture.Redaction) {
 			break
 		}
 		if t.altered.Load() && !t.packer.session.Altered {
-			t.check(t.packer.flush())
+			t.warnOf(t.packer.flush())
 			t.packer.session.Altered = true
 		}
 		if n, ok := tap.ParseNote(&rec); ok && n.Tap != tap.Lost {
 			continue // it is for viewers of the tap
 		}
-		t.check(w.Write(&rec))
+		t.warnOf(w.Write(&rec))
 		if !t.reader.Buffered() {
 			t.writeNotes()
-			t.check(t.packer.flush())
+			t.warnOf(t.packer.flush())
 		}
 	}
 	t.writeNotes()
-	t.check(t.packer.endSegment())
+	t.warnOf(t.packer.endSegment())
 }
 
 // errDropped says that a segment was dropped; the user was told.
 var errDropped = errors.New("frames are dropped")
 
-// check warns of what cannot be sent.
-func (t *Sender) check(err error) {
+// warnOf warns of what cannot be sent.
+func (t *Sender) warnOf(err error) {
 	if err != nil && !errors.Is(err, errDropped) {
 		t.o.Warn(fmt.Sprintf("the hub: %v", err))
 	}
@@ -248,7 +248,7 @@ func (t *Sender) writeNotes() {
 	t.notes = nil
 	t.mu.Unlock()
 	for _, text := range notes {
-		t.check(t.packer.note(text))
+		t.warnOf(t.packer.note(text))
 	}
 }
 

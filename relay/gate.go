@@ -93,8 +93,8 @@ func (g *Gate) alter(conn int, dir frame.Dir, format string, args ...any) {
 	g.record(capture.Record{Kind: capture.Note, Text: fmt.Appendf(nil, format, args...)}, conn, dir)
 }
 
-// tell sends a note to the viewers of the tap.
-func (g *Gate) tell(n tap.Note) {
+// tellTap sends a note to the viewers of the tap.
+func (g *Gate) tellTap(n tap.Note) {
 	dir, _ := frame.ParseDir(n.Dir)
 	g.record(n.Record(), n.Conn, dir)
 }

@@ -66,7 +66,7 @@ func (g *Gate) hold(l *passage, it *fault.Item) bool {
 	g.held = append(g.held, h)
 	g.heldSize += len(h.frame.Raw)
 	g.alter(l.link.conn, l.dir, "held: %s", describe(it))
-	g.tell(h.note()) // with the lock, so that it is told before the release
+	g.tellTap(h.note()) // with the lock, so that it is told before the release
 	g.mu.Unlock()
 	return true
 }
@@ -297,6 +297,6 @@ func (g *Gate) let(h *heldFrame, raw []byte, how string) bool {
 // released reports the fate of held frames.
 func (g *Gate) released(how string, gone ...*heldFrame) {
 	for _, h := range gone {
-		g.tell(tap.Note{Tap: tap.Released, Held: h.number, How: how, Conn: h.frame.Conn, Dir: h.frame.Dir.String()})
+		g.tellTap(tap.Note{Tap: tap.Released, Held: h.number, How: how, Conn: h.frame.Conn, Dir: h.frame.Dir.String()})
 	}
 }

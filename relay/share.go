@@ -174,7 +174,7 @@ func (s *Shared) heard(b *frame.Batch) {
 			s.toAll(f.Raw)
 			continue
 		}
-		s.each(f, func(f *frame.Frame, m *protocol.Message, _ error) { s.answer(f, m) })
+		s.each(f, func(f *frame.Frame, m *protocol.Message, _ error) { s.passAnswer(f, m) })
 	}
 }
 
@@ -204,8 +204,8 @@ func (s *Shared) each(f *frame.Frame, use func(*frame.Frame, *protocol.Message, 
 	s.alter()
 }
 
-// answer routes a message of the unit.
-func (s *Shared) answer(f *frame.Frame, m *protocol.Message) {
+// passAnswer routes a message of the unit.
+func (s *Shared) passAnswer(f *frame.Frame, m *protocol.Message) {
 	token := m.Ref
 	if token.IsZero() && m.Phase != protocol.Open {
 		token = m.ID
@@ -213,7 +213,7 @@ func (s *Shared) answer(f *frame.Frame, m *protocol.Message) {
 	r := s.routes.find(token)
 	switch {
 	case m.Phase == protocol.Open:
-		s.ask(f, m, r)
+		s.passRequest(f, m, r)
 	case m.Phase == protocol.Cancel:
 		if to := s.asked.of(string(m.Ref.Text)); to != nil {
 			s.asked.forget(string(m.Ref.Text))
@@ -262,9 +262,9 @@ func (s *Shared) reply(f *frame.Frame, m *protocol.Message, r *route) {
 	}
 }
 
-// ask routes a request of the unit to the controller that it is for, if known, or else to
+// passRequest routes a request of the unit to the controller that it is for, if known, or else to
 // the first one.
-func (s *Shared) ask(f *frame.Frame, m *protocol.Message, r *route) {
+func (s *Shared) passRequest(f *frame.Frame, m *protocol.Message, r *route) {
 	var to *Member
 	switch users := s.sessions.of(string(m.Ref.Text)); {
 	case r != nil && r.owner != nil:

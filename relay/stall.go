@@ -92,13 +92,13 @@ func (s *stalls) watch() {
 			return
 		case now := <-tick.C:
 			for _, w := range s.all() {
-				s.check(w, now)
+				s.checkWrite(w, now)
 			}
 		}
 	}
 }
 
-func (s *stalls) check(w *pendingWrite, now time.Time) {
+func (s *stalls) checkWrite(w *pendingWrite, now time.Time) {
 	stall, since := w.now(now)
 	switch {
 	case w.told != 0 && since != w.told:

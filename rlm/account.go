@@ -73,8 +73,8 @@ func (a *account) reserve(sub bool) error {
 	return nil
 }
 
-// check returns the limit that forbids a call; nil if there is none.
-func (a *account) check(sub bool) *limitError {
+// checkLimits returns the limit that forbids a call; nil if there is none.
+func (a *account) checkLimits(sub bool) *limitError {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.limit(sub)
@@ -114,8 +114,8 @@ func (a *account) newMeter(up *meter) *meter {
 	return &meter{account: a, up: up, usage: Usage{}}
 }
 
-// add counts one call, here and in all meters above.
-func (m *meter) add(model string, t Tokens) {
+// addTokens counts one call, here and in all meters above.
+func (m *meter) addTokens(model string, t Tokens) {
 	m.account.mu.Lock()
 	defer m.account.mu.Unlock()
 	m.account.used = m.account.used.plus(t)
@@ -146,7 +146,7 @@ func (t *tree) complete(ctx context.Context, m *meter, sub bool, r Request) (Com
 	c, err := t.o.Model.Complete(ctx, r)
 	c.Model = cmp.Or(c.Model, r.Model)
 	c.Took = cmp.Or(c.Took, t.o.Now().Sub(start))
-	m.add(c.Model, c.Tokens)
+	m.addTokens(c.Model, c.Tokens)
 	if err != nil && ctx.Err() != nil {
 		err = causeOf(ctx)
 	}

@@ -16,9 +16,9 @@ type Interrupts struct {
 
 var errInterrupted = errors.New("it was interrupted")
 
-// End ends the part of the run with that Ref. A run ends as if the user had interrupted it.
+// Interrupt ends the part of the run with that Ref. A run ends as if the user had interrupted it.
 // After the end of a cell, the run goes on. A call, or a child run, fails.
-func (i *Interrupts) End(ref string) error {
+func (i *Interrupts) Interrupt(ref string) error {
 	i.mu.Lock()
 	end := i.live[ref]
 	i.mu.Unlock()

@@ -32,7 +32,7 @@ func TestInterrupts(t *testing.T) {
 				stops, log := &Interrupts{}, &memo{}
 				log.observe = func(e Event) {
 					if e.Ref == run+test.at && !e.Done {
-						if err := stops.End(run + test.end); err != nil {
+						if err := stops.Interrupt(run + test.end); err != nil {
 							t.Error(err)
 						}
 					}
@@ -52,7 +52,7 @@ func TestInterrupts(t *testing.T) {
 				if len(stops.live) != 0 {
 					t.Errorf("left to interrupt: %v", stops.live)
 				}
-				if err := stops.End(run); err == nil {
+				if err := stops.Interrupt(run); err == nil {
 					t.Error("a run that has ended is interrupted")
 				}
 			})

@@ -153,9 +153,9 @@ func (r *run) system(usual func(prompt.Facts) string, functions []prompt.Tool) s
 	return usual(facts)
 }
 
-func (r *run) say(role, content string) { r.add(Message{Role: role, Content: content}) }
+func (r *run) say(role, content string) { r.addMessage(Message{Role: role, Content: content}) }
 
-func (r *run) add(m Message) {
+func (r *run) addMessage(m Message) {
 	r.history = append(r.history, m)
 	r.full = append(r.full, m)
 	r.size += messageSize(m)

@@ -126,7 +126,7 @@ func (t *turn) begin() error {
 		t.say("system", system)
 	}
 	for _, m := range conversation {
-		t.add(m)
+		t.addMessage(m)
 	}
 	if schema := t.schemaText(); schema != "" {
 		last := &t.history[len(t.history)-1]
@@ -191,7 +191,7 @@ func readMessages(path string) (list []Message, err error) {
 // of the calls.
 func (t *turn) callTools(ctx context.Context) {
 	calls := t.response.Calls
-	t.add(Message{Role: "assistant", Content: t.response.Text, ToolCalls: openAICalls(calls)})
+	t.addMessage(Message{Role: "assistant", Content: t.response.Text, ToolCalls: openAICalls(calls)})
 	t.said = true
 	t.toolCalls = make([]runlog.ToolCall, len(calls))
 	var group sync.WaitGroup
@@ -204,7 +204,7 @@ func (t *turn) callTools(ctx context.Context) {
 		c := &t.toolCalls[i]
 		t.broken = t.broken || c.Error != ""
 		text := toolText(c)
-		t.add(Message{Role: "tool", ToolCallID: calls[i].ID, Content: text})
+		t.addMessage(Message{Role: "tool", ToolCallID: calls[i].ID, Content: text})
 		t.last = joinLines(t.last, text)
 	}
 	if t.n == t.iterations {

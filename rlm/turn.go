@@ -169,7 +169,7 @@ func (t *turn) between(ctx context.Context) *ending {
 		t.failed = 0
 	}
 	var reason FinishReason
-	switch limit := t.account.check(t.depth > 0); {
+	switch limit := t.account.checkLimits(t.depth > 0); {
 	case ctx.Err() != nil:
 		reason = reasonOf(ctx, nil)
 	case limit != nil:

@@ -50,7 +50,7 @@ func (r *run) container(ctx context.Context) (open, error) {
 			return nil, nil, fmt.Errorf("proxy for the container: %w", err)
 		}
 		e := engine.New(c, o)
-		return e, r.serve(p, e), nil
+		return e, r.serveProxy(p, e), nil
 	}, nil
 }
 
@@ -83,9 +83,9 @@ const (
 	proxyEnd   = time.Second
 )
 
-// serve serves the proxy until the returned function is called. Requests are answered like calls
+// serveProxy serves the proxy until the returned function is called. Requests are answered like calls
 // of the running cell.
-func (r *run) serve(d entry, e *env.Env) (end func()) {
+func (r *run) serveProxy(d entry, e *env.Env) (end func()) {
 	s := proxy.NewFor(func(ctx context.Context, q proxy.Query) []proxy.Answer {
 		found := e.Query(ctx, rlm.Query{Prompts: q.Prompts, Model: q.Model, Nested: q.Nested, Batch: q.Batch})
 		answers := make([]proxy.Answer, len(found))

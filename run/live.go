@@ -58,5 +58,5 @@ func (c control) Control(_ context.Context, cmd tap.Command) ([]tap.Note, error)
 	case json.Unmarshal(cmd.ID, &ref) != nil:
 		return nil, errors.New(`name what is to be interrupted by its place, such as "RUN/t3/c1"`)
 	}
-	return nil, c.End(ref)
+	return nil, c.Interrupt(ref)
 }

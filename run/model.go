@@ -28,8 +28,8 @@ type model struct {
 
 var errNoPrice = errors.New("the cost of the run is limited, and no price is known")
 
-// check returns an error if a model cannot be used.
-func (m *model) check(name string, needPrice bool) error {
+// checkName returns an error if a model cannot be used.
+func (m *model) checkName(name string, needPrice bool) error {
 	if err := m.broker.Find(name); err != nil {
 		return err
 	}

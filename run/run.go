@@ -81,7 +81,7 @@ func Ask(ctx context.Context, o host.Options, flags map[string][]string, questio
 			}
 			w.AtKill(func() { _ = os.RemoveAll(r.dir) })
 			r.o.Question, r.o.Dir = question, r.dir
-			finish, err = r.ask(ctx, b)
+			finish, err = r.askWith(ctx, b)
 			return errors.Join(err, os.RemoveAll(r.dir))
 		})
 	}
@@ -91,7 +91,7 @@ func Ask(ctx context.Context, o host.Options, flags map[string][]string, questio
 	return finish, err
 }
 
-func (r *run) ask(ctx context.Context, b *broker.Broker) (rlm.FinishReason, error) {
+func (r *run) askWith(ctx context.Context, b *broker.Broker) (rlm.FinishReason, error) {
 	root := r.seen.Open("root", "rlm", "len32")
 	defer root.Close()
 	if err := r.model(b, root); err != nil {
@@ -198,14 +198,14 @@ func (r *run) model(b *broker.Broker, root *publish.Conn) error {
 		if len(r.Allow) > 0 && !slices.Contains(allowed, name) {
 			return fmt.Errorf("model %q may not be used: use %s", name, strings.Join(r.Allow, ", "))
 		}
-		return m.check(name, r.o.Limits.Cost > 0)
+		return m.checkName(name, r.o.Limits.Cost > 0)
 	}
 	names := allowed
 	if summarize, ok := r.o.Compressor.(rlm.Summarize); ok {
 		names = append(names, string(summarize))
 	}
 	for _, name := range names {
-		err := m.check(name, r.o.Limits.Cost > 0)
+		err := m.checkName(name, r.o.Limits.Cost > 0)
 		if errors.Is(err, errNoPrice) {
 			return cmdline.Errorf("%w: add price: {input: DOLLARS, output: DOLLARS} to it in the configuration, or add it to %s", err, cmp.Or(r.Prices, prices.Path(r.Getenv)))
 		}

@@ -76,7 +76,7 @@ func (s *shower) turn(it *runlog.Iteration) {
 		result := &it.CodeBlocks[i].Result
 		s.line("  block %d: %s, %s", i+1, render.Count(int64(len(result.Calls)), "call"), spent(nil, result.Seconds))
 		for n := range result.Calls {
-			s.call(n+1, &result.Calls[n])
+			s.showCall(n+1, &result.Calls[n])
 		}
 		s.text(result.Stdout)
 		s.text(result.Stderr)
@@ -102,7 +102,7 @@ func (s *shower) turn(it *runlog.Iteration) {
 // shown is how many bytes of prompts and responses of calls are shown.
 const shown = 60
 
-func (s *shower) call(n int, c *runlog.ChatCompletion) {
+func (s *shower) showCall(n int, c *runlog.ChatCompletion) {
 	asked := provider.Unquote(c.Prompt)
 	if asked == "" {
 		asked = string(c.Prompt)

@@ -102,7 +102,7 @@ func (rs *runs) at(path string) (p runSpot, ok bool) {
 		p.last, place, _ = strings.Cut(place, "/")
 		p.n, _ = strconv.Atoi(p.last[min(1, len(p.last)):])
 		if p.call = nil; strings.HasPrefix(p.last, "q") {
-			p.call = p.episode.call(p.n)
+			p.call = p.episode.callAt(p.n)
 		}
 	}
 	return p, true
@@ -120,8 +120,8 @@ func (p *runSpot) step() {
 	}
 }
 
-// call returns a call of the cell.
-func (e *episode) call(n int) *call {
+// callAt returns a call of the cell.
+func (e *episode) callAt(n int) *call {
 	if e.calls == nil {
 		e.calls = map[int]*call{}
 	}

@@ -1,9 +1,12 @@
 package test
 
 import (
+	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -61,10 +64,57 @@ func folder(pkg string) string {
 	return top
 }
 
-// imports returns, for each Go file of the module and whatever platform it is
-// for, the packages of the module that it imports.
+// imports returns, for each source, the packages of the module that it imports.
 func imports(t *testing.T) map[string][]string {
 	found := map[string][]string{}
+	sources(t, parser.ImportsOnly, func(name string, file *ast.File) {
+		found[name] = nil
+		for _, spec := range file.Imports {
+			imported, _ := strconv.Unquote(spec.Path.Value)
+			if rest, ok := strings.CutPrefix(imported, module+"/"); ok {
+				found[name] = append(found[name], rest)
+			}
+		}
+	})
+	return found
+}
+
+// usual are the names of methods in Go's own libraries, with their private forms, and in
+// interfaces of ours that many types implement.
+var usual = []string{
+	"Close", "CloseWrite", "Error", "Next", "Read", "Reset", "String", "Unwrap", "Write", "close", "read", "run", "write",
+	"Encoding", "Name", "Parse", "Session", "interpret",
+}
+
+// A name that many types have says too little: addFrame says more than add.
+func TestMethodNames(t *testing.T) {
+	const most = 12
+	receivers := map[string]map[string]bool{}
+	sources(t, parser.ParseComments|parser.SkipObjectResolution, func(name string, file *ast.File) {
+		if ast.IsGenerated(file) {
+			return
+		}
+		for _, d := range file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok || f.Recv == nil || slices.Contains(usual, f.Name.Name) {
+				continue
+			}
+			receiver, _, _ := strings.Cut(strings.TrimPrefix(types.ExprString(f.Recv.List[0].Type), "*"), "[")
+			if receivers[f.Name.Name] == nil {
+				receivers[f.Name.Name] = map[string]bool{}
+			}
+			receivers[f.Name.Name][path.Dir(name)+"."+receiver] = true
+		}
+	})
+	for name, of := range receivers {
+		if len(of) > most {
+			t.Errorf("%d types have a method %s: want at most %d\n\t%s", len(of), name, most, strings.Join(slices.Sorted(maps.Keys(of)), "\n\t"))
+		}
+	}
+}
+
+// sources parses each Go file of the module, for any platform, except tests.
+func sources(t *testing.T, mode parser.Mode, each func(name string, file *ast.File)) {
 	err := fs.WalkDir(os.DirFS(".."), ".", func(name string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -74,23 +124,15 @@ func imports(t *testing.T) map[string][]string {
 		case entry.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
 			return nil
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", name), nil, parser.ImportsOnly)
-		if err != nil {
-			return err
+		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", name), nil, mode)
+		if err == nil {
+			each(name, file)
 		}
-		found[name] = nil
-		for _, spec := range file.Imports {
-			imported, _ := strconv.Unquote(spec.Path.Value)
-			if rest, ok := strings.CutPrefix(imported, module+"/"); ok {
-				found[name] = append(found[name], rest)
-			}
-		}
-		return nil
+		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return found
 }
 
 // outside reports whether a folder holds no package of the floors: a program

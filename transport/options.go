@@ -75,7 +75,7 @@ type Scheme struct {
 	Check func(address string) error
 }
 
-func (s *Scheme) check(address string) error {
+func (s *Scheme) checkAddress(address string) error {
 	if s.Check == nil {
 		return nil
 	}

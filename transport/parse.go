@@ -94,7 +94,7 @@ func parseAddress(address string, opts Options) (Endpoint, error) {
 	name, rest, _ := strings.Cut(address, "://")
 	list := schemes(&opts)
 	if i := slices.IndexFunc(list, func(s Scheme) bool { return s.Name == name }); i >= 0 {
-		if err := list[i].check(address); err != nil {
+		if err := list[i].checkAddress(address); err != nil {
 			return nil, err
 		}
 		return urlEndpoint{scheme: list[i], address: address, opts: opts}, nil
@@ -143,7 +143,7 @@ func Listen(ctx context.Context, address string, opts Options) (Listener, error)
 		return nil, &AddressError{fmt.Errorf("%q: cannot listen there%s: the address begins with %s://", address,
 			meant(name, schemeNames(list)), strings.Join(schemeNames(list), "://, "))}
 	}
-	if err := list[i].check(address); err != nil {
+	if err := list[i].checkAddress(address); err != nil {
 		return nil, &AddressError{err}
 	}
 	l, err := list[i].Listen(ctx, address, opts)

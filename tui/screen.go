@@ -256,12 +256,12 @@ func (m *Model) foot() []string {
 	case m.pending != nil:
 		return m.wrapped(th.Warning, m.pending.question+" y/n")
 	case m.prompt != nil:
-		return append(m.answer(), m.promptLine())
+		return append(m.answerLines(), m.promptLine())
 	case len(m.page.overview.Held) > 0:
 		m.heldLine(l, m.page.overview.Held)
-		return append(m.answer(), l.String())
+		return append(m.answerLines(), l.String())
 	case m.said != "":
-		return m.answer()
+		return m.answerLines()
 	case m.page.overview.Ended && m.page.overview.Err != nil:
 		return m.wrapped(th.Error, m.page.overview.Err.Error())
 	default:
@@ -278,8 +278,8 @@ func (m *Model) caption() []string {
 	return m.wrapped(m.theme.Title, m.page.overview.Notice)
 }
 
-// answer draws the message, if there is one.
-func (m *Model) answer() []string {
+// answerLines draws the message, if there is one.
+func (m *Model) answerLines() []string {
 	paint := m.theme.Title
 	switch {
 	case m.said == "":

@@ -239,9 +239,9 @@ type part struct {
 	start, end int
 }
 
-// add masks the secrets in data[start:end] of an event, and those that began in
+// addEvent masks the secrets in data[start:end] of an event, and those that began in
 // earlier parts.
-func (l *lane) add(k *set, e *event, data []byte, start, end int) {
+func (l *lane) addEvent(k *set, e *event, data []byte, start, end int) {
 	old, from := len(l.open), start
 	if old > 0 {
 		// A secret that began earlier cannot be longer than this.
@@ -461,7 +461,7 @@ func (w *walk) part(name []byte, e *event, data []byte, start, end int) {
 		}
 		w.lanes[string(name)] = l
 	}
-	l.add(w.set, e, data, start, end)
+	l.addEvent(w.set, e, data, start, end)
 	if l.touched = true; len(l.open) == 0 {
 		delete(w.lanes, string(name))
 	}

@@ -64,7 +64,7 @@ func (j *joiner) Read(p []byte) (int, error) {
 			w++
 		}
 		j.space, j.last = false, c
-		j.at.add(c)
+		j.at.addByte(c)
 		p[w] = c
 		w++
 	}
@@ -78,7 +78,7 @@ func isPunctuation(c byte) bool { return bytes.IndexByte([]byte("{}[],:"), c) >=
 func FirstValue(text []byte) (value []byte, whole bool) {
 	var at values
 	for i, c := range text {
-		if at.add(c); at.depth == 0 && (c == '}' || c == ']') {
+		if at.addByte(c); at.depth == 0 && (c == '}' || c == ']') {
 			return text[:i+1], true
 		}
 	}
@@ -91,7 +91,7 @@ type values struct {
 	inText, escaped bool
 }
 
-func (v *values) add(c byte) {
+func (v *values) addByte(c byte) {
 	switch {
 	case v.escaped:
 		v.escaped = false

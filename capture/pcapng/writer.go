@@ -72,7 +72,7 @@ func (w *Writer) Write(r *capture.Record) error {
 	if w.err != nil {
 		return w.err
 	}
-	if err := w.check(r); err != nil {
+	if err := w.checkRecord(r); err != nil {
 		return err
 	}
 	w.reset()
@@ -82,7 +82,7 @@ func (w *Writer) Write(r *capture.Record) error {
 
 // Append appends to dst what Write would write.
 func (w *Writer) Append(dst []byte, r *capture.Record) ([]byte, error) {
-	if err := w.check(r); err != nil {
+	if err := w.checkRecord(r); err != nil {
 		return dst, err
 	}
 	own := w.buf
@@ -100,8 +100,8 @@ func (w *Writer) record(r *capture.Record) {
 	}
 }
 
-// check says why a record cannot be written at all.
-func (w *Writer) check(r *capture.Record) error {
+// checkRecord says why a record cannot be written at all.
+func (w *Writer) checkRecord(r *capture.Record) error {
 	if size := int64(len(r.Raw)) + int64(len(r.Text)); size > math.MaxUint32-1<<20 {
 		return fmt.Errorf("a record of %d bytes does not fit a block of pcapng", size)
 	}

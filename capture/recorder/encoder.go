@@ -69,7 +69,7 @@ func (e *encoder) put(s *capture.Session) error {
 		if err := e.out.nextPart(); err != nil {
 			return err
 		}
-		e.encode.End()
+		e.encode.EndSession()
 		e.part = 0
 	}
 	e.part++

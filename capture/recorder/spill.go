@@ -96,7 +96,7 @@ func (r *Recorder) spillOne(it *item) error {
 	r.mu.Unlock()
 	e := &r.spill.encode
 	e.Reset()
-	e.End()
+	e.EndSession()
 	var err error
 	for i := 0; i < len(records.Records) && err == nil; i++ {
 		err = e.Write(unnamed, &records.Records[i])

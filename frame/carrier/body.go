@@ -210,7 +210,7 @@ func (b *body) inside(h *half) bool {
 
 func (b *body) endBody(h *half) {
 	if b.inflate != nil {
-		b.inflate.End()
+		b.inflate.EndInput()
 		b.unpacked(h, 0)
 	}
 	switch b.kind {

@@ -94,7 +94,7 @@ func (r *reading) addWhole(w *hub.Whole) {
 	r.section = section
 	r.next()
 	if w.End {
-		r.end()
+		r.endSession()
 	}
 }
 
@@ -178,8 +178,8 @@ func (r *reading) lose() {
 	r.follower.Lose()
 }
 
-// end ends the session: open calls have no answer.
-func (r *reading) end() {
+// endSession ends the session: open calls have no answer.
+func (r *reading) endSession() {
 	r.close()
 	if r.follower != nil {
 		r.follower.End()

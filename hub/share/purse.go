@@ -224,7 +224,7 @@ func (q *purse) settle(ctx context.Context, next func(*account, time.Time) (amou
 			return nil, fmt.Errorf("the account %s in the hub's bucket: %w", q.key, err)
 		}
 		now := q.group.now().Round(0)
-		a.end(q.group.id, used, granted, since)
+		a.endCall(q.group.id, used, granted, since)
 		switch {
 		case a.Since.IsZero():
 			a.Since = now
@@ -257,8 +257,8 @@ func (q *purse) settle(ctx context.Context, next func(*account, time.Time) (amou
 	return refused
 }
 
-// end counts what a broker has used, and ends its lease.
-func (a *account) end(id string, used, granted amount, since time.Time) {
+// endCall counts what a broker has used, and ends its lease.
+func (a *account) endCall(id string, used, granted amount, since time.Time) {
 	_, there := a.Leases[id]
 	delete(a.Leases, id)
 	if !since.IsZero() && !a.Since.Equal(since) {

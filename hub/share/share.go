@@ -164,7 +164,7 @@ func (g *Group) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), askTime)
 	defer cancel()
 	g.renew(ctx, true)
-	g.tell(ctx)
+	g.tellState(ctx)
 	g.workers.close()
 	g.conn.Close()
 }
@@ -199,7 +199,7 @@ func (g *Group) beat(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	if g.tell(ctx); g.readBreakers(ctx) {
+	if g.tellState(ctx); g.readBreakers(ctx) {
 		g.renew(ctx, false)
 	}
 }

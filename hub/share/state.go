@@ -48,8 +48,8 @@ func (g *Group) IsOpen(provider string) bool {
 	return ok && open.By != g.id && g.now().Before(open.Until)
 }
 
-// tell writes the news and the usage of this broker, and so measures the hub's clock.
-func (g *Group) tell(ctx context.Context) {
+// tellState writes the news and the usage of this broker, and so measures the hub's clock.
+func (g *Group) tellState(ctx context.Context) {
 	g.mu.Lock()
 	news, ours := g.news, g.ours
 	g.news = map[string]breaker{}

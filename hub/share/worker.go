@@ -323,7 +323,7 @@ func (w *Worker) run(number string, j *job, reply string) {
 		conn.Response(502, marshal(map[string]string{"error": broker.Message(err)}))
 	}
 	conn.Close()
-	w.answer(j, inbox, e)
+	w.answerCall(j, inbox, e)
 }
 
 func (w *Worker) do(ctx context.Context, what ask, c *broker.Call) error {
@@ -338,8 +338,8 @@ func (w *Worker) do(ctx context.Context, what ask, c *broker.Call) error {
 	return &provider.Error{Cause: provider.Unsupported, Err: fmt.Errorf("this worker cannot %q: give it the version of its broker", what)}
 }
 
-// answer sends the end of a call. If it was cancelled, nobody waits for its completion.
-func (w *Worker) answer(j *job, inbox string, e end) {
+// answerCall sends the end of a call. If it was cancelled, nobody waits for its completion.
+func (w *Worker) answerCall(j *job, inbox string, e end) {
 	if j.ctx.Err() != nil {
 		e.Completion = provider.Completion{Usage: e.Completion.Usage}
 		j.mu.Lock()

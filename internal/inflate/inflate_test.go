@@ -87,7 +87,7 @@ func TestStream(t *testing.T) {
 	if got, err := s.Next(); len(got) > 0 || err != nil {
 		t.Errorf("where another member may follow: %q, %v", got, err)
 	}
-	s.End()
+	s.EndInput()
 	for range 2 {
 		if !isEnd(s) {
 			t.Error("the end is none")
@@ -101,7 +101,7 @@ func TestStream(t *testing.T) {
 			t.Errorf("%q, %v; want %q", got, err, want)
 		}
 		if want == "" {
-			cut.End()
+			cut.EndInput()
 		}
 	}
 	if !isEnd(cut) {
@@ -117,7 +117,7 @@ func TestStreamToItsEnd(t *testing.T) {
 	for _, more := range []string{"", "and more"} {
 		s := inflate.Begin("br")
 		s.Add([]byte(packed + more))
-		s.End()
+		s.EndInput()
 		var got []byte
 		var err error
 		for err == nil {

@@ -33,8 +33,8 @@ func (s *Stream) Add(data []byte) { s.in.data = data }
 // for Next.
 func (s *Stream) Left() int { return len(s.in.data) }
 
-// End says that no more bytes follow.
-func (s *Stream) End() { s.in.ended = true }
+// EndInput says that no more bytes follow.
+func (s *Stream) EndInput() { s.in.ended = true }
 
 // Next returns the next decompressed bytes, valid until the next call; nothing if more bytes
 // have to be added. The error at the end is io.EOF, even if End came too early.

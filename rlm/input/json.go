@@ -57,7 +57,7 @@ func newScanner(r io.Reader) *scanner { return &scanner{r: bufio.NewReaderSize(r
 
 // document reads the only value, and its shape.
 func (s *scanner) document(shape *Shape) error {
-	v := s.value(0, shape)
+	v := s.scanValue(0, shape)
 	if c := s.peek(); s.err == nil && c != 0 {
 		s.fault("expected the end, found %q", c)
 	}
@@ -80,7 +80,7 @@ func (s *scanner) document(shape *Shape) error {
 // lines reads values, and calls each for each.
 func (s *scanner) lines(each func(value)) error {
 	for s.peek() != 0 {
-		v := s.value(0, nil)
+		v := s.scanValue(0, nil)
 		if s.err != nil {
 			break
 		}
@@ -146,8 +146,8 @@ func (s *scanner) peek() byte {
 	}
 }
 
-// value reads a value, and adds its members or items to shape unless that is nil.
-func (s *scanner) value(depth int, shape *Shape) value {
+// scanValue reads a value, and adds its members or items to shape unless that is nil.
+func (s *scanner) scanValue(depth int, shape *Shape) value {
 	switch c := s.peek(); {
 	case depth > maxDepth:
 		s.fault("more than %d lists and objects lie in each other", maxDepth)
@@ -181,7 +181,7 @@ func (s *scanner) object(depth int, shape *Shape) value {
 			break
 		}
 		s.take(1)
-		member := s.value(depth+1, nil)
+		member := s.scanValue(depth+1, nil)
 		if string(name) == "content" && member.kind == jsonscan.String {
 			v.content = member.text
 		}
@@ -197,7 +197,7 @@ func (s *scanner) array(depth int, shape *Shape) value {
 	v := value{kind: jsonscan.Array, raw: 2}
 	s.take(1)
 	for n := 0; s.next(n, ']'); n++ {
-		item := s.value(depth+1, nil)
+		item := s.scanValue(depth+1, nil)
 		v.raw += item.raw + int64(min(n, 1))
 		if shape != nil {
 			shape.add(item.asItem())

@@ -35,14 +35,14 @@ type link struct{ Path, Target string }
 // see returns the view that a program needs. A path that does not exist is left out.
 func see(s env.Spec) view {
 	v := view{}
-	v.Session = v.add(s.Dir)
-	program := v.add(s.Path)
+	v.Session = v.addPath(s.Dir)
+	program := v.addPath(s.Path)
 	for _, path := range slices.Concat(libraries, s.Read) {
-		v.add(path)
+		v.addPath(path)
 	}
 	for _, store := range stores {
 		if strings.HasPrefix(program, store+"/") {
-			v.add(store)
+			v.addPath(store)
 		}
 	}
 	slices.Sort(v.Binds)
@@ -70,9 +70,9 @@ func covering(folders []string, path string) string {
 	return found
 }
 
-// add follows a path from the root, notes the symbolic links on the way and returns its
+// addPath follows a path from the root, notes the symbolic links on the way and returns its
 // target; "" if that does not exist.
-func (v *view) add(path string) string {
+func (v *view) addPath(path string) string {
 	const maxLinks = 40 // as in the kernel
 	at, links := "/", 0
 	rest := strings.Split(filepath.Clean(path), "/")

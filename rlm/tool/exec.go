@@ -28,9 +28,9 @@ func (s *Set) addExec(name string, e *entry) error {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	args := e.Exec
-	return s.add(rlm.Tool{Name: name, Description: e.Description, Parameters: parameters}, func(ctx context.Context, arguments json.RawMessage) (json.RawMessage, error) {
+	return s.addTool(rlm.Tool{Name: name, Description: e.Description, Parameters: parameters}, func(ctx context.Context, arguments json.RawMessage) (json.RawMessage, error) {
 		if schema != nil {
-			if err := schema.check(arguments); err != nil {
+			if err := schema.checkJSON(arguments); err != nil {
 				return nil, &rlm.ToolError{Type: "Validation", Err: err}
 			}
 		}

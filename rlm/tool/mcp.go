@@ -41,7 +41,7 @@ func (s *Set) addMCP(ctx context.Context, name string, e *entry, w World) error 
 		if !isCallable(t.Name) {
 			return fmt.Errorf("%s: the tool %q has a name that models cannot call: list the others in only", name, theirs)
 		}
-		err := s.add(t, func(ctx context.Context, arguments json.RawMessage) (json.RawMessage, error) {
+		err := s.addTool(t, func(ctx context.Context, arguments json.RawMessage) (json.RawMessage, error) {
 			return callMCP(ctx, server, theirs, arguments)
 		})
 		if err != nil {

@@ -61,7 +61,7 @@ func (s *Set) addPython(ctx context.Context, name string, e *entry, w World) err
 		if !isCallable(t.Name) {
 			return fmt.Errorf("%s: the function %q has a name that models cannot call: list the others in only", name, t.Name)
 		}
-		err := s.add(t, func(ctx context.Context, arguments json.RawMessage) (json.RawMessage, error) {
+		err := s.addTool(t, func(ctx context.Context, arguments json.RawMessage) (json.RawMessage, error) {
 			name, _ := json.Marshal(t.Name) // strings always have a JSON form
 			text, _ := json.Marshal(string(arguments))
 			result, err := p.run(ctx, fmt.Sprintf("FINAL(_wirectl.call(%s, %s))", name, text))

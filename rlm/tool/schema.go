@@ -42,8 +42,8 @@ func NewSchema(document []byte) (*Schema, error) {
 // Document implements [rlm.Schema].
 func (s *Schema) Document() json.RawMessage { return s.document }
 
-// check returns why JSON does not match.
-func (s *Schema) check(text []byte) error {
+// checkJSON returns why JSON does not match.
+func (s *Schema) checkJSON(text []byte) error {
 	var value any
 	if err := json.Unmarshal(text, &value); err != nil {
 		return fmt.Errorf("not JSON: %w", err)
@@ -54,7 +54,7 @@ func (s *Schema) check(text []byte) error {
 // Match implements [rlm.Schema]. The JSON may be in a block of code, or in text.
 func (s *Schema) Match(answer string) (string, error) {
 	text := extract(answer)
-	return text, s.check([]byte(text))
+	return text, s.checkJSON([]byte(text))
 }
 
 // extract returns the JSON in an answer, if there is any.

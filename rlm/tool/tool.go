@@ -68,8 +68,8 @@ func (s *Set) Close() error {
 	return errors.Join(errs...)
 }
 
-// add adds a tool with a new name.
-func (s *Set) add(t rlm.Tool, call invoker) error {
+// addTool adds a tool with a new name.
+func (s *Set) addTool(t rlm.Tool, call invoker) error {
 	if _, taken := s.invoke[t.Name]; taken {
 		return fmt.Errorf("there are two tools of the name %q: list the others in only", t.Name)
 	}

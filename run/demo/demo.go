@@ -127,7 +127,7 @@ func (s *stage) openFiles() (transport.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.relays.Go(func() error { return (&files{stage: s, conn: server}).serve() })
+	s.relays.Go(func() error { return (&files{stage: s, conn: server}).serveLines() })
 	s.relays.Go(func() error {
 		_, err := relay.Run(s.ctx, relay.Config{
 			Controller: above, Unit: below, Sink: s.seen, Conn: 100, Name: "files",

@@ -40,7 +40,7 @@ const definitions = `{"tools":[` +
 	`{"name":"search","description":"Search for a text","inputSchema":{"type":"object"}},` +
 	`{"name":"index","description":"Index a folder","inputSchema":{"type":"object"}}]}`
 
-func (f *files) serve() error {
+func (f *files) serveLines() error {
 	defer f.conn.Close()
 	defer f.work.Wait()
 	f.cancelled = map[string]chan struct{}{}
@@ -56,17 +56,17 @@ func (f *files) serve() error {
 		case "tools/list":
 			f.answerRequest(&r, definitions)
 		case "tools/call":
-			stop := f.open(string(r.ID))
-			f.work.Go(func() { f.call(&r, stop) })
+			stop := f.openCall(string(r.ID))
+			f.work.Go(func() { f.runTool(&r, stop) })
 		case "notifications/cancelled":
-			close(f.open(string(r.Params.RequestID)))
+			close(f.openCall(string(r.Params.RequestID)))
 		}
 	}
 	return lines.Err()
 }
 
-// open returns the channel that is closed when a request is cancelled.
-func (f *files) open(id string) chan struct{} {
+// openCall returns the channel that is closed when a request is cancelled.
+func (f *files) openCall(id string) chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.cancelled[id] == nil {
@@ -79,8 +79,8 @@ func (f *files) open(id string) chan struct{} {
 // a race.
 const tooLate = 400 * time.Millisecond
 
-// call does the work of a tool.
-func (f *files) call(r *request, cancelled <-chan struct{}) {
+// runTool does the work of a tool.
+func (f *files) runTool(r *request, cancelled <-chan struct{}) {
 	result := "# A project"
 	switch r.Params.Name {
 	case "search":

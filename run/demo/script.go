@@ -40,7 +40,7 @@ func (s *stage) script(conn transport.Conn, api string) error {
 		func() error { return s.pause(time.Second) },
 		func() error {
 			s.caption("Meanwhile the agent asks a model. The answer streams: each tick is a piece of text.")
-			return s.ask(api)
+			return s.askModel(api)
 		},
 		func() error { return s.pause(time.Second) },
 		func() error {
@@ -82,8 +82,8 @@ func (s *stage) bothTools(c *client.RPC) error {
 	return g.Wait()
 }
 
-// ask asks the model for a streamed answer.
-func (s *stage) ask(api string) error {
+// askModel asks the model for a streamed answer.
+func (s *stage) askModel(api string) error {
 	body := `{"model":"small","stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"Why is the index stale?"}]}`
 	r, err := http.NewRequestWithContext(s.ctx, http.MethodPost, api+"/v1/chat/completions", strings.NewReader(body))
 	if err != nil {

@@ -76,9 +76,9 @@ func (s *Session) at(first int64) int32 {
 	return int32(n)
 }
 
-// part returns the exchange that a message continues or ends without using the id of its
+// addPart returns the exchange that a message continues or ends without using the id of its
 // request; none if there is no such exchange.
-func (s *Session) part(f *follower, m *protocol.Message) int32 {
+func (s *Session) addPart(f *follower, m *protocol.Message) int32 {
 	if f == nil || f.exchange == 0 || m.Phase != protocol.Part && !m.Operation.Does.Ends() {
 		return none
 	}

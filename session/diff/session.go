@@ -137,7 +137,7 @@ func (s *Session) Add(r Record) {
 			s.tokens[hash(string(t.Text))] = true
 		}
 	}
-	n := s.part(f, m)
+	n := s.addPart(f, m)
 	if n == none {
 		n = s.exchangeOf(conn, &r, m)
 	}

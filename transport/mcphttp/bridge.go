@@ -55,7 +55,7 @@ func (e *Endpoint) Dial(ctx context.Context) (transport.Conn, error) {
 	c := &conn{endpoint: e, open: map[string]*exchange{}, heard: make(chan struct{}, 1)}
 	c.alive, c.stop = context.WithCancelCause(context.Background())
 	c.out, c.lines = io.Pipe()
-	c.client = NewClient(Config{URL: e.URL.String(), Options: e.Options, Older: true, Receive: c.receive, Fail: c.fail})
+	c.client = NewClient(Config{URL: e.URL.String(), Options: e.Options, Older: true, Receive: c.receive, Fail: c.endWith})
 	return c, ctx.Err()
 }
 
@@ -147,7 +147,7 @@ func (c *conn) request(line []byte, m *message) {
 		defer cancel()
 		defer isWritten()
 		trace := &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { isWritten() }}
-		c.answer(e, c.exchange(httptrace.WithClientTrace(ctx, trace), line, e))
+		c.sendAnswer(e, c.exchange(httptrace.WithClientTrace(ctx, trace), line, e))
 	}) {
 		<-written
 	}
@@ -167,8 +167,8 @@ func (c *conn) opened(e *exchange) bool {
 	return true
 }
 
-// answer completes an exchange.
-func (c *conn) answer(e *exchange, err error) {
+// sendAnswer completes an exchange.
+func (c *conn) sendAnswer(e *exchange, err error) {
 	_, isRefused := errors.AsType[*StatusError](err)
 	switch {
 	case errors.Is(err, errElsewhere):
@@ -176,7 +176,7 @@ func (c *conn) answer(e *exchange, err error) {
 	case isRefused || errors.Is(err, errUnsubscribed):
 		c.refuse(&e.message, err)
 	case err != nil && !c.isCancelled(e):
-		c.fail(err)
+		c.endWith(err)
 	}
 	c.closed(string(e.ID), e)
 }
@@ -270,7 +270,7 @@ func (c *conn) notify(line []byte, m *message) {
 	case isRefused:
 		c.endpoint.Notice(fmt.Sprintf("%s: the server refused %s: %v", c.endpoint, m.title(), err))
 	case err != nil:
-		c.fail(err)
+		c.endWith(err)
 	default:
 		c.run(func() { _ = c.read(c.alive, answer, c.client.Receive) }) // most have none
 		if m.Method == "notifications/initialized" && !c.listens {
@@ -296,7 +296,7 @@ func (c *conn) listen() {
 			last = answer.last
 		}
 		if failed++; failed > tries {
-			c.fail(err)
+			c.endWith(err)
 			return
 		}
 		if !c.pause(c.alive, failed) {
@@ -365,8 +365,8 @@ func (c *conn) refuse(m *message, err error) {
 	_ = c.write(refusal(m.ID, err)) // it fails if nobody reads any more
 }
 
-// fail ends the connection after the messages that were received before.
-func (c *conn) fail(err error) {
+// endWith ends the connection after the messages that were received before.
+func (c *conn) endWith(err error) {
 	c.mu.Lock()
 	ending := c.ending
 	c.mu.Unlock()
@@ -409,12 +409,12 @@ func (c *conn) finish() {
 		}
 		break
 	}
-	c.end()
+	c.endConn()
 	c.lines.Close()
 }
 
-// end ends the session and cancels the open requests.
-func (c *conn) end() {
+// endConn ends the session and cancels the open requests.
+func (c *conn) endConn() {
 	c.mu.Lock()
 	c.ending = true
 	c.mu.Unlock()
@@ -425,7 +425,7 @@ func (c *conn) end() {
 // Close ends the connection.
 func (c *conn) Close() error {
 	c.out.Close() // what is being written fails
-	c.end()
+	c.endConn()
 	c.work.Wait()
 	return nil
 }

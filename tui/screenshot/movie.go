@@ -47,20 +47,20 @@ func movie(ctx context.Context) ([]byte, error) {
 func cancelled() *script {
 	s := &script{session: capture.Session{Created: begun, Framing: "line", Protocol: "mcp", Unit: "files"}}
 	s.addRequest(0, 0, "initialize", `"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"editor","version":"3.2.0"}`)
-	s.say(90, frame.U2C, `"id":0,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"files","version":"1.4.0"}}`)
-	s.say(95, frame.C2U, `"method":"notifications/initialized"`)
+	s.addMessage(90, frame.U2C, `"id":0,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"files","version":"1.4.0"}}`)
+	s.addMessage(95, frame.C2U, `"method":"notifications/initialized"`)
 	s.addRequest(150, 1, "tools/list", `"cursor":""`)
-	s.say(240, frame.U2C, `"id":1,"result":{"tools":[{"name":"read_file"},{"name":"search"},{"name":"index"}]}`)
-	s.call(500, 2, "read_file", `"path":"README.md"`)
+	s.addMessage(240, frame.U2C, `"id":1,"result":{"tools":[{"name":"read_file"},{"name":"search"},{"name":"index"}]}`)
+	s.addCall(500, 2, "read_file", `"path":"README.md"`)
 	s.addAnswer(620, 2, "# A project")
-	s.call(900, 3, "index", `"path":"src"`)
+	s.addCall(900, 3, "index", `"path":"src"`)
 	s.parts(3, "%d files", every(1000, 2500, 90)...)
-	s.call(1300, 4, "search", `"text":"next"`)
+	s.addCall(1300, 4, "search", `"text":"next"`)
 	s.parts(4, "%d matches", every(1400, 1900, 130)...)
 	s.addAnswer(2000, 4, "17 matches")
-	s.cancel(2500, 3) // Esc
+	s.addCancel(2500, 3) // Esc
 	s.parts(3, "%d files", every(2600, 4200, 110)...)
-	s.call(3000, 5, "read_file", `"path":"src/main.go"`)
+	s.addCall(3000, 5, "read_file", `"path":"src/main.go"`)
 	s.addAnswer(3150, 5, "package main")
 	s.addAnswer(4300, 3, "812 files")
 	slices.SortStableFunc(s.list, func(a, b capture.Record) int { return a.Time.Compare(b.Time) })

@@ -37,7 +37,7 @@ func Do(ctx context.Context, b *broker.Broker, c *broker.Call, on *publish.Conn)
 		r.results()
 		r.result(c, nil)
 	}
-	on.Frame(frame.U2C, r.end(err != nil), prefix)
+	on.Frame(frame.U2C, r.endResponse(err != nil), prefix)
 	return err
 }
 

@@ -121,8 +121,8 @@ func appendToolCalls(b []byte, c *broker.Call) []byte {
 	return b
 }
 
-// end closes the frame and returns the buffer.
-func (r *response) end(isError bool) []byte {
+// endResponse closes the frame and returns the buffer.
+func (r *response) endResponse(isError bool) []byte {
 	if !isError {
 		r.b = append(r.b, "]}"...)
 	}

@@ -135,7 +135,7 @@ func (s *session) refuse(message string, fault error) {
 }
 
 func (s *session) finish(r *response, isError bool) {
-	out := r.end(isError)
+	out := r.endResponse(isError)
 	s.SetOut(out)
 	s.tap.Frame(frame.U2C, out[r.start:], prefix)
 }

@@ -103,7 +103,7 @@ func (m *Mock) Complete(ctx context.Context, r *provider.Request, c *provider.Co
 	if r.Choices < 0 || r.Choices > maxChoices {
 		return provider.Unanswerable("n", "invalid_value", fmt.Sprintf("Invalid 'n': expected a whole number from 1 to %d.", maxChoices))
 	}
-	if err := m.answer(ctx, r, c); err != nil {
+	if err := m.answerRequest(ctx, r, c); err != nil {
 		return err
 	}
 	for i := range c.ToolCalls { // clients require an id
@@ -158,11 +158,11 @@ func (m *Mock) turn(ctx context.Context, r *provider.Request, c *provider.Comple
 	if err := wait.For(ctx, t.Delay); err != nil {
 		return err
 	}
-	return (&Line{Thought: t.Thought, Say: t.Say, Finish: t.Finish, ToolCalls: t.ToolCalls, Status: t.Status}).answer(c)
+	return (&Line{Thought: t.Thought, Say: t.Say, Finish: t.Finish, ToolCalls: t.ToolCalls, Status: t.Status}).setCompletion(c)
 }
 
-// answer makes the answer.
-func (m *Mock) answer(ctx context.Context, r *provider.Request, c *provider.Completion) error {
+// answerRequest makes the answer.
+func (m *Mock) answerRequest(ctx context.Context, r *provider.Request, c *provider.Completion) error {
 	c.Finish = "stop"
 	if len(m.cfg.Turns) > 0 {
 		return m.turn(ctx, r, c)
@@ -172,7 +172,7 @@ func (m *Mock) answer(ctx context.Context, r *provider.Request, c *provider.Comp
 		said := provider.Unquote(text)
 		for i := range m.cfg.Script {
 			if line := &m.cfg.Script[i]; strings.Contains(said, line.When) {
-				return line.answer(c)
+				return line.setCompletion(c)
 			}
 		}
 	}
@@ -180,7 +180,7 @@ func (m *Mock) answer(ctx context.Context, r *provider.Request, c *provider.Comp
 	return nil
 }
 
-func (l *Line) answer(c *provider.Completion) error {
+func (l *Line) setCompletion(c *provider.Completion) error {
 	if l.Status != 0 {
 		return provider.StatusError(l.Status, l.RetryAfter, fmt.Errorf("the script says so"))
 	}

@@ -45,8 +45,8 @@ func (e *Encoder) Reset() {
 	}
 }
 
-// End makes the next record begin a section.
-func (e *Encoder) End() { e.session = nil }
+// EndSession makes the next record begin a section.
+func (e *Encoder) EndSession() { e.session = nil }
 
 type appender []byte
 

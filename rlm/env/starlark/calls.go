@@ -39,8 +39,8 @@ func promptOf(t *starlark.Thread, v starlark.Value) (json.RawMessage, error) {
 	return nil, fmt.Errorf("a prompt must be a string, a dict or a list of messages, not %s", v.Type())
 }
 
-// ask sends a call, whose result is sent to the channel.
-func (w *worker) ask(call object) (<-chan *message, error) {
+// sendCall sends a call, whose result is sent to the channel.
+func (w *worker) sendCall(call object) (<-chan *message, error) {
 	answered := make(chan *message, 1)
 	w.mu.Lock()
 	w.last++
@@ -103,7 +103,7 @@ func (w *worker) queryOne(t *starlark.Thread, kind string, prompt, model starlar
 	if len(raw) > repl.Limit-4096 {
 		return "", fmt.Errorf("the prompt has %d bytes, the limit is %d", len(raw), repl.Limit-4096)
 	}
-	answered, err := w.ask(object{"kind": kind, "model": name, "prompt": raw})
+	answered, err := w.sendCall(object{"kind": kind, "model": name, "prompt": raw})
 	if err != nil {
 		return "", err
 	}
@@ -139,7 +139,7 @@ func (w *worker) tool(f rlm.Function) builtin {
 		if err != nil {
 			return nil, err
 		}
-		answered, err := w.ask(object{"kind": "tool_call", "name": f.Tool, "arguments": raw})
+		answered, err := w.sendCall(object{"kind": "tool_call", "name": f.Tool, "arguments": raw})
 		if err != nil {
 			return nil, err
 		}
@@ -223,7 +223,7 @@ func (c *batch) add(raw json.RawMessage) error {
 // send sends the prompts that were added, and waits until only left messages are in flight.
 func (c *batch) send(left int) error {
 	if len(c.prompts) > 0 {
-		answered, err := c.ask(object{"kind": c.kind, "model": c.model, "prompts": c.prompts})
+		answered, err := c.sendCall(object{"kind": c.kind, "model": c.model, "prompts": c.prompts})
 		if err != nil {
 			return err
 		}
