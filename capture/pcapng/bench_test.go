@@ -10,7 +10,7 @@ import (
 	"github.com/wirectl/wirectl/frame"
 )
 
-// frames returns a session of n frames, each with a payload of that size.
+// frames returns a session of n frames with payloads of the given size.
 func frames(n, size int) []capture.Record {
 	raw, _ := frame.Append(nil, frame.Len32, bytes.Repeat([]byte("x"), size))
 	all := make([]capture.Record, n)
@@ -61,7 +61,7 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
-// A frame costs no memory, neither to write nor to read.
+// Writing and reading a frame allocate no memory.
 func TestFramesAreFree(t *testing.T) {
 	const n = 1000
 	all := frames(n, 1000)

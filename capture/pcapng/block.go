@@ -18,12 +18,12 @@ type blocks struct {
 	buf        []byte
 	head, tail int   // buf[head:tail] is read and not yet returned
 	offset     int64 // the position of buf[head] in the stream
-	size       int   // of the block that next returned last
+	size       int   // of the current block
 	readErr    error
 }
 
 const (
-	readSize = 256 << 10 // what one read asks for
+	readSize = 256 << 10 // bytes per read
 	keepSize = 4 * readSize
 )
 
@@ -51,8 +51,8 @@ func (b *blocks) nextBlock() (kind uint32, body []byte, err error) {
 	return b.order.u32(data), data[8 : n-4], nil
 }
 
-// buffered reports whether a block that holds a record, or the end, has been
-// read. It does not look past a section header, which may change the byte order.
+// buffered reports whether the next record, or the end of the stream, has been read. It does
+// not look past a section header, which may change the byte order.
 func (b *blocks) buffered() bool {
 	rest := b.buf[b.head+b.size : b.tail]
 	for len(rest) >= blockOverhead {
@@ -68,8 +68,8 @@ func (b *blocks) buffered() bool {
 	return b.readErr != nil
 }
 
-// length returns the length of the current block, whose first 12 bytes are
-// there. A section header sets the byte order of everything up to the next.
+// length returns the length of the current block. Its first 12 bytes must be in the buffer. A
+// section header sets the byte order up to the next section header.
 func (b *blocks) length() (int, error) {
 	head := b.buf[b.head:b.tail]
 	if b.order.u32(head) == sectionHeader { // the same in both byte orders
@@ -100,12 +100,12 @@ func (b *blocks) setOrder(head []byte) error {
 	return b.malformed("%#x is not a byte-order magic", head[8:12])
 }
 
-// foreign is the error of a stream that does not begin with a section header.
+// foreign returns the error for a stream that does not begin with a section header.
 func (b *blocks) foreign(packed bool) error {
 	e := &capture.Error{Err: capture.ErrForeign, Offset: b.offset}
 	a := frame.Recognize(b.buf[b.head:b.tail])
 	switch {
-	case packed: // only captures are read so
+	case packed: // only captures are decompressed
 		e.Detail = fmt.Sprintf("there is %s in the zstd data: decompress it first (zstd -dc FILE | wirectl decode)", a)
 	case a != frame.NoAccident:
 		e.Detail = "this looks like " + a.String()
@@ -117,7 +117,8 @@ func (b *blocks) malformed(format string, args ...any) error {
 	return &capture.Error{Err: capture.ErrMalformed, Offset: b.offset, Detail: fmt.Sprintf(format, args...)}
 }
 
-// ended is the error of a stream that holds less than was needed.
+// ended returns the error for a stream that ends too early, and io.EOF if it ends between two
+// blocks.
 func (b *blocks) ended() error {
 	rest := b.tail - b.head
 	switch {
@@ -135,8 +136,8 @@ func (b *blocks) ended() error {
 	return &capture.Error{Err: b.readErr, Offset: b.offset}
 }
 
-// need reads until n bytes are available. It returns false if the stream ends
-// before. The buffer grows as bytes arrive, not as a length promises them.
+// need reads until n bytes are available. It returns false if the stream ends first. The
+// buffer grows as bytes arrive, not by the length that a block claims.
 func (b *blocks) need(n int) bool {
 	for empty := 0; b.tail-b.head < n; {
 		if b.readErr != nil {
@@ -155,7 +156,7 @@ func (b *blocks) need(n int) bool {
 	return true
 }
 
-// makeRoom makes room to read into, on the way to n bytes at hand.
+// makeRoom makes room for the next read, if n bytes are needed in total.
 func (b *blocks) makeRoom(n int) {
 	rest := b.tail - b.head
 	size := len(b.buf)

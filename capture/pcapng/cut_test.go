@@ -24,7 +24,7 @@ func ends(t *testing.T, records []capture.Record) []int {
 	return at
 }
 
-// small is a session without the long frame, which makes many cuts of a kind.
+// small is a session without the long frame, which would add many similar cuts.
 func small() []capture.Record {
 	var all []capture.Record
 	for _, r := range records() {
@@ -35,8 +35,8 @@ func small() []capture.Record {
 	return all
 }
 
-// A recorder that crashes leaves a capture that ends anywhere: all that is
-// whole is read, and the end says that it was a cut, and where.
+// If a recorder crashes, the capture may end anywhere. All complete records are read, and the
+// error says that the capture is cut and where.
 func TestCutAtEveryByte(t *testing.T) {
 	want := small()
 	data := write(t, session, want)
@@ -50,7 +50,7 @@ func TestCutAtEveryByte(t *testing.T) {
 		if len(got) != whole {
 			t.Errorf("cut at %d: %d records, want %d", cut, len(got), whole)
 		}
-		// A record and the interface that it introduces are two blocks.
+		// A record and its new interface are two blocks.
 		if clean := errors.Is(err, io.EOF); clean && cut != at[whole] && !introduces(want[whole]) {
 			t.Errorf("cut at %d passes for a clean end", cut)
 		}
@@ -61,11 +61,10 @@ func TestCutAtEveryByte(t *testing.T) {
 	}
 }
 
-// introduces reports whether a record of the test session is the first of its
-// connection.
+// introduces reports whether a record of the test session is the first in its connection.
 func introduces(r capture.Record) bool { return r.Kind == capture.Opened || r.Seq == 1 }
 
-// In a compressed capture everything that was flushed before the cut is read.
+// In a compressed capture, everything flushed before the cut is read.
 func TestCutOfCompressed(t *testing.T) {
 	want := small()
 	var b bytes.Buffer
@@ -108,8 +107,7 @@ func TestCutOfCompressed(t *testing.T) {
 	}
 }
 
-// Damage to the compression is damage to the capture, and says so; what fails in
-// reading it is not.
+// Damaged compression is reported as a damaged capture. A failing read is not.
 func TestDamagedCompression(t *testing.T) {
 	var b bytes.Buffer
 	z, err := pcapng.Compress(&b)
@@ -131,7 +129,7 @@ func TestDamagedCompression(t *testing.T) {
 	}
 }
 
-// A source that fails is told from one that ends.
+// A failing source is distinguished from one that ends.
 func TestReadError(t *testing.T) {
 	data := write(t, session, small())
 	broken := errors.New("the disk is gone")

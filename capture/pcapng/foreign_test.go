@@ -28,8 +28,8 @@ func split(data []byte) [][]byte {
 	return blocks
 }
 
-// fixed is the size of each block's fixed part, type and length included, and
-// where in it the integers are that have more or fewer than four bytes.
+// fixed has the size of each block's fixed part, including type and length, and the offsets
+// of its integers that are not four bytes long.
 var fixed = map[uint32]struct {
 	size int
 	wide map[int]int
@@ -40,8 +40,7 @@ var fixed = map[uint32]struct {
 	0xBAD:      {36, map[int]int{12: 1, 13: 1, 14: 1, 15: 1, 20: 8}},
 }
 
-// bigEndian turns a little-endian capture into the same with the other byte
-// order.
+// bigEndian converts a little-endian capture to big-endian.
 func bigEndian(data []byte) []byte {
 	var out []byte
 	for _, b := range split(data) {
@@ -116,7 +115,7 @@ func block(kind uint32, body string) []byte {
 	return binary.LittleEndian.AppendUint32(append(b, body...), n)
 }
 
-// What other programs add to a capture is passed over.
+// Blocks and options that other programs add to a capture are skipped.
 func TestUnknownBlocksAreSkipped(t *testing.T) {
 	blocks := split(write(t, session, records()))
 	strangers := slices.Concat(
@@ -131,7 +130,7 @@ func TestUnknownBlocksAreSkipped(t *testing.T) {
 	}
 }
 
-// What cannot be read is named, with where and what it is instead.
+// For unreadable input, the error says where it fails and what the input looks like.
 func TestRefusals(t *testing.T) {
 	capt := write(t, session, small())
 	section, iface := split(capt)[0], split(capt)[2]
@@ -179,7 +178,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A length is no reason to take memory: only bytes that arrive are.
+// Memory is allocated for bytes that arrive, not for a claimed length.
 func TestHostileLengthTakesNoMemory(t *testing.T) {
 	data := append(write(t, session, nil), "\x06\x00\x00\x00\x00\x00\x00\x04"...) // 64 MiB
 	data = append(data, make([]byte, 100)...)
@@ -195,7 +194,7 @@ func TestHostileLengthTakesNoMemory(t *testing.T) {
 	}
 }
 
-// The limit is on the block, and can be set.
+// The limit applies to the block and can be set.
 func TestLimit(t *testing.T) {
 	data := write(t, session, frames(1, 1000))
 	for limit, want := range map[int]error{1000: capture.ErrTooLarge, 2000: io.EOF} {

@@ -40,7 +40,7 @@ func example(t *testing.T) []byte {
 	return b.Bytes()
 }
 
-// The bytes in the specification are those that are written.
+// The bytes in the specification match the output of the writer.
 func TestSpecification(t *testing.T) {
 	doc, err := os.ReadFile("../../docs/capture-format.md")
 	if err != nil {

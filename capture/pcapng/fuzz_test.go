@@ -10,8 +10,8 @@ import (
 	"github.com/wirectl/wirectl/capture/pcapng"
 )
 
-// Whatever the bytes are, reading ends without a panic; and what was read,
-// written again, reads the same.
+// Any input is read without a panic. The records are the same after they are written and read
+// again.
 func FuzzReader(f *testing.F) {
 	data := write(f, session, small())
 	f.Add(data)
@@ -27,7 +27,7 @@ func FuzzReader(f *testing.F) {
 		for i := range want {
 			checkBounds(t, &want[i])
 		}
-		s.Protocol, s.Framing = "", "" // joined captures have one for each section
+		s.Protocol, s.Framing = "", "" // in joined captures, each section has its own
 		got, _, _ := read(bytes.NewReader(rewrite(t, s, want)))
 		onlyFramesAreNamed(want)
 		onlyFramesAreNamed(got)
@@ -37,8 +37,8 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// onlyFramesAreNamed forgets how other records than frames are to be read, which
-// they have from their session: they have no place of their own for it.
+// onlyFramesAreNamed clears the protocol and framing of records that are not frames. Such
+// records only inherit them from their session and cannot store their own.
 func onlyFramesAreNamed(records []capture.Record) {
 	for i := range records {
 		if records[i].Kind != capture.Frame {
@@ -53,12 +53,12 @@ func checkBounds(t *testing.T, r *capture.Record) {
 	}
 }
 
-// rewrite returns the capture of what was read.
+// rewrite writes the records to a new capture.
 func rewrite(t *testing.T, s capture.Session, records []capture.Record) []byte {
 	var b bytes.Buffer
 	w, err := pcapng.NewWriter(&b, s, nil)
 	if err != nil {
-		t.Skip(err) // a description that joined what another writer had in several places
+		t.Skip(err) // the description no longer fits in one option
 	}
 	for i := range records {
 		if err := w.Write(&records[i]); err != nil {

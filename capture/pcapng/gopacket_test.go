@@ -14,7 +14,7 @@ import (
 	"github.com/wirectl/wirectl/frame"
 )
 
-// tags reads the tags of an exported PDU; the last part is the payload.
+// tags reads the tags of an exported PDU. The rest is the payload.
 func tags(t *testing.T, data []byte) (byCode map[uint16]string, payload []byte) {
 	t.Helper()
 	byCode = map[uint16]string{}
@@ -35,7 +35,7 @@ func tags(t *testing.T, data []byte) (byCode map[uint16]string, payload []byte) 
 	}
 }
 
-// An independent reader finds the frames, their times and what Wireshark needs.
+// An independent reader finds the frames, their times and the tags for Wireshark.
 func TestGopacketReadsIt(t *testing.T) {
 	r, err := pcapgo.NewNgReader(bytes.NewReader(write(t, session, records())), pcapgo.NgReaderOptions{WantMixedLinkType: true})
 	if err != nil {
@@ -71,8 +71,8 @@ func TestGopacketReadsIt(t *testing.T) {
 	}
 }
 
-// A session of more connections than a section has interfaces goes on in another one,
-// with the same header, and connections that had an interface get another there.
+// A session with more connections than the maximum number of interfaces continues in a new
+// section with the same header. Earlier connections get a new interface there.
 func TestSectionsOfASession(t *testing.T) {
 	const limit = 1 << 16
 	var all []capture.Record
@@ -101,7 +101,8 @@ func TestSectionsOfASession(t *testing.T) {
 	}
 }
 
-// dissector is what the test's label asks for, where there is a payload for it.
+// dissector returns the dissector that the test's label function sets, or data if there is no
+// readable payload.
 func dissector(r *capture.Record) string {
 	if r.Gap || r.Compressed {
 		return "data"
@@ -119,7 +120,7 @@ func frameRecords() []capture.Record {
 	return all
 }
 
-// Times are kept to the nanosecond, and none is not some time in 1970.
+// Times are preserved to the nanosecond, and the zero time does not become a time in 1970.
 func TestTimes(t *testing.T) {
 	for _, want := range []time.Time{{}, began, time.Unix(1, 1).UTC(), time.Date(2261, 1, 1, 0, 0, 0, 999999999, time.UTC)} {
 		rec := capture.Record{Time: want, Written: want}

@@ -9,7 +9,7 @@ import (
 	"github.com/wirectl/wirectl/capture"
 )
 
-// header is the comment of a section header: the session.
+// header is the comment of a section header. It describes the session.
 type header struct {
 	Version    int    `json:"wirectl"`
 	Created    string `json:"created,omitempty"`
@@ -22,15 +22,15 @@ type header struct {
 	Comment    string `json:"comment,omitempty"`
 }
 
-// lane is the comment of an interface: a connection, or those of its streams
-// that have this protocol and framing.
+// lane is the comment of an interface: a connection, or those streams of a connection that
+// share a protocol and framing.
 type lane struct {
 	Conn     int    `json:"conn"`
 	Protocol string `json:"protocol,omitempty"`
 	Framing  string `json:"framing,omitempty"`
 }
 
-// fill takes from the session what the lane does not say.
+// fill sets empty fields to the defaults of the session.
 func (l *lane) fill(s *capture.Session) {
 	l.Protocol = cmp.Or(l.Protocol, s.Protocol)
 	l.Framing = cmp.Or(l.Framing, s.Framing)
@@ -72,8 +72,8 @@ func parseHeader(comment []byte) (capture.Session, error) {
 	return s, nil
 }
 
-// parseLane returns the lane that an interface's comment describes. One
-// without such a comment belongs to no connection in particular.
+// parseLane returns the lane that an interface's comment describes. An interface without such
+// a comment belongs to no particular connection.
 func parseLane(comment []byte) (l lane) {
 	if json.Unmarshal(comment, &l) != nil || l.Conn < 0 {
 		return lane{}

@@ -1,9 +1,9 @@
-// Package pcapng reads and writes captures as standard pcapng, so that
-// Wireshark and tshark open them with no plugin. docs/capture-format.md is the
-// specification; this package knows nothing of what payloads mean.
+// Package pcapng reads and writes captures as standard pcapng, so that Wireshark and tshark
+// open them with no plugin. docs/capture-format.md is the specification. This package does
+// not interpret payloads.
 //
-// Files, pipes and live taps carry the same stream, and one [Reader] serves
-// them all: it never seeks, and returns a record as soon as its bytes are there.
+// Files, pipes and live taps carry the same stream, and one [Reader] serves all three. It
+// never seeks, and it returns a record as soon as its bytes have arrived.
 package pcapng
 
 import (
@@ -13,8 +13,8 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 )
 
-// Version is the version of the format that a [Writer] writes. A [Reader]
-// refuses newer ones.
+// Version is the version of the format that a [Writer] writes. A [Reader] rejects newer
+// versions.
 const Version = 1
 
 // Block types of pcapng.
@@ -36,14 +36,14 @@ const (
 	optFlags    = 2 // of a packet
 	optUserAppl = 4
 	optTSResol  = 9
-	optCustom   = 2989 // binary, to be kept by programs that copy the block
+	optCustom   = 2989 // binary; programs that copy the block keep it
 )
 
-// pen is the private enterprise number that marks what is wirectl's own, the
-// one that RFC 5612 reserves for documentation.
+// pen is the private enterprise number that marks data specific to wirectl. RFC 5612 reserves
+// it for documentation.
 const pen = 32473
 
-// Parts of wirectl's own in a packet, told apart by their first byte.
+// Parts of a packet that are specific to wirectl. The first byte is the type.
 const (
 	partFrame = 1
 	partFlaw  = 2
@@ -56,7 +56,7 @@ const (
 	flagCompressed = 1 << iota
 	flagGap
 	flagWhole // the packet holds the whole frame, not only its payload
-	flagApart // the packet holds the payload, and partRaw the frame, of which it is not part
+	flagApart // the packet holds the payload; partRaw holds the frame, which does not contain it
 )
 
 // Directions in epb_flags.
@@ -65,7 +65,7 @@ const (
 	outbound = 2 // controller to unit
 )
 
-// Sizes of the fixed parts, in bytes, behind the enterprise number.
+// Sizes of the fixed parts after the enterprise number, in bytes.
 const (
 	frameSize = 44
 	eventSize = 24
@@ -77,21 +77,20 @@ const maxOption = 0xFFFF
 // noInterface is the interface of a record that belongs to no connection.
 const noInterface = 0xFFFFFFFF
 
-// magic is what pcapng begins with.
+// magic is the beginning of every pcapng file.
 const magic = "\x0a\x0d\x0d\x0a"
 
-// Is reports whether data begins as pcapng does, or as what zstd compressed.
-// It needs four bytes.
+// Is reports whether data begins as pcapng or zstd data does. It needs four bytes.
 func Is(data []byte) bool { return bytes.HasPrefix(data, []byte(magic)) || isZstd(data) }
 
-// IsSection reports whether data begins with a section header, not compressed, down
-// to its byte order. It needs twelve bytes.
+// IsSection reports whether data begins with an uncompressed section header that has a valid
+// byte-order magic. It needs twelve bytes.
 func IsSection(data []byte) bool {
 	var b blocks
 	return bytes.HasPrefix(data, []byte(magic)) && len(data) >= 12 && b.setOrder(data) == nil
 }
 
-// Dissector names the dissector of Wireshark for payloads of an encoding.
+// Dissector names the Wireshark dissector for payloads of an encoding.
 func Dissector(e protocol.Encoding) string {
 	switch e {
 	case protocol.JSON:
@@ -102,10 +101,10 @@ func Dissector(e protocol.Encoding) string {
 	return "data"
 }
 
-// padding is how many bytes follow n bytes to reach a multiple of four.
+// padding returns how many bytes round n up to a multiple of four.
 func padding(n int) int { return -n & 3 }
 
-// order reads the integers of one section, in its byte order.
+// order decodes integers in the byte order of one section.
 type order struct{ big bool }
 
 func (o order) u16(b []byte) uint16 {

@@ -127,7 +127,7 @@ func read(r io.Reader) ([]capture.Record, capture.Session, error) {
 	}
 }
 
-// same compares flaws by what they say, and bytes fast.
+// same compares flaws by their messages, and bytes fast.
 var same = cmp.Options{
 	cmp.Comparer(func(a, b error) bool { return fmt.Sprint(a) == fmt.Sprint(b) }),
 	cmp.Comparer(bytes.Equal),

@@ -9,29 +9,26 @@ import (
 	"github.com/wirectl/wirectl/capture"
 )
 
-// A Random reads the frames of a capture one by one, from where they lie; see
-// [capture.Placed]. It takes no notice of what stands elsewhere in the file: the
-// caller knows to which session and connection a frame belongs.
+// A Random reads single frames of a capture at given positions; see [capture.Placed]. It
+// ignores the rest of the file: the caller knows the session and connection of a frame.
 type Random struct {
 	file   io.ReaderAt
 	reader Reader
-	window []byte // a piece of the file, since frames are mostly read in order
-	start  int64  // where it begins
+	window []byte // part of the file, since frames are mostly read in order
+	start  int64  // the position of window in the file
 }
 
 // windowSize is how much of the file is read at once.
 const windowSize = 64 << 10
 
-// NewRandom returns what reads the frames of file. The limit is that of
-// [NewReader].
+// NewRandom returns a reader of the frames of file. For the limit, see [NewReader].
 func NewRandom(file io.ReaderAt, limit int) *Random {
 	limit = cmp.Or(max(limit, 0), DefaultLimit)
 	return &Random{file: file, reader: Reader{blocks: blocks{limit: limit}}}
 }
 
-// ReadAt reads the frame that begins at a place in the file into rec, of which
-// it leaves Protocol and Framing as they were. The bytes are valid until the
-// next call.
+// ReadAt reads the frame at a position in the file into rec. It leaves rec's Protocol and
+// Framing as they were. The bytes are valid until the next call.
 func (r *Random) ReadAt(place int64, rec *capture.Record) error {
 	b := &r.reader.blocks
 	b.offset = place
@@ -59,7 +56,7 @@ func (r *Random) ReadAt(place int64, rec *capture.Record) error {
 	return r.reader.packet(data[8:n-4], rec)
 }
 
-// bytes returns n bytes of the file, by way of the window.
+// bytes returns n bytes of the file, through the window.
 func (r *Random) bytes(at int64, n int) ([]byte, error) {
 	if at < r.start || at+int64(n) > r.start+int64(len(r.window)) {
 		if err := r.slide(at, n); err != nil {
@@ -69,8 +66,8 @@ func (r *Random) bytes(at int64, n int) ([]byte, error) {
 	return r.window[at-r.start:][:n], nil
 }
 
-// slide moves the window to where it holds n bytes from a place on. Who goes
-// back finds what is before them, too.
+// slide moves the window so that it holds the n bytes at a position. If the caller reads
+// backwards, the window also includes the bytes before them.
 func (r *Random) slide(at int64, n int) error {
 	start := at
 	if at < r.start {

@@ -12,8 +12,7 @@ import (
 	"github.com/wirectl/wirectl/capture/pcapng"
 )
 
-// What a reader has read can be read from its place once more, in any order,
-// and is the same.
+// Records can be read again from their places, in any order, with the same result.
 func TestRandom(t *testing.T) {
 	file := slices.Concat(write(t, session, records()), bigEndian(write(t, session, records())))
 	r, err := pcapng.NewReader(bytes.NewReader(file), 0)

@@ -10,8 +10,7 @@ import (
 	"github.com/wirectl/wirectl/frame"
 )
 
-// DefaultLimit is the largest block, in bytes, that a Reader accepts unless it
-// is told otherwise: 64 MiB.
+// DefaultLimit is the default limit of a Reader: it accepts blocks of up to 64 MiB.
 const DefaultLimit = 64 << 20
 
 // A Reader reads a capture; see [capture.Reader]. It skips blocks and options
@@ -20,16 +19,16 @@ type Reader struct {
 	blocks  blocks
 	session capture.Session
 	lanes   []lane // by interface
-	raw     []byte // the current frame, put together
-	apart   []byte // its bytes, if the payload is not part of them
-	meta    []byte // what its carrier says of it
+	raw     []byte // the current frame, reassembled
+	apart   []byte // its bytes, if they do not contain the payload
+	meta    []byte // its carrier metadata
 	packed  bool   // the input is compressed
 	err     error
 }
 
-// NewReader reads the header of a capture from r, which may be compressed
-// with zstd. Its limit, in bytes, is the largest block to be accepted, checked
-// before memory is taken for it; 0 means [DefaultLimit].
+// NewReader reads the header of a capture from r, which may be compressed with zstd. The
+// limit is the largest accepted block in bytes, checked before memory is allocated; 0 means
+// [DefaultLimit].
 func NewReader(r io.Reader, limit int) (*Reader, error) {
 	limit = cmp.Or(max(limit, 0), DefaultLimit)
 	r, packed, err := inflated(r)
@@ -40,7 +39,7 @@ func NewReader(r io.Reader, limit int) (*Reader, error) {
 	return pr, pr.readSectionHeader()
 }
 
-// readSectionHeader reads the section header that a capture begins with.
+// readSectionHeader reads the first section header of a capture.
 func (r *Reader) readSectionHeader() error {
 	r.blocks.need(4)
 	if rest := r.blocks.buf[r.blocks.head:r.blocks.tail]; len(rest) >= 4 && !Is(rest) {
@@ -56,8 +55,9 @@ func (r *Reader) readSectionHeader() error {
 	return r.section(body)
 }
 
-// BlockLimit returns how long the block of a frame with a payload of that many bytes
-// may be: the frame's own bytes can stand beside those, and what its carrier says of it.
+// BlockLimit returns the maximum length of the block of a frame with a payload of that many
+// bytes. Besides the payload, the block can contain the frame's own bytes and its carrier
+// metadata.
 func BlockLimit(payload int) int {
 	const options = 1 << 20
 	if payload > (math.MaxInt-options)/3 {
@@ -66,8 +66,7 @@ func BlockLimit(payload int) int {
 	return 3*payload + options
 }
 
-// Session is what the capture says about itself. Where captures were joined,
-// each section replaces it.
+// Session describes the capture. In joined captures, each section replaces it.
 func (r *Reader) Session() *capture.Session { return &r.session }
 
 // Next reads the next record; see [capture.Reader].
@@ -87,10 +86,10 @@ func (r *Reader) Next(rec *capture.Record) error {
 	return r.err
 }
 
-// Buffered reports whether Next is sure not to wait; see [capture.Live].
+// Buffered reports whether Next is sure not to block; see [capture.Live].
 func (r *Reader) Buffered() bool { return r.err != nil || r.blocks.buffered() }
 
-// Place is where the current record begins; see [capture.Placed] and [Random].
+// Place is the position of the current record; see [capture.Placed] and [Random].
 func (r *Reader) Place() int64 {
 	if r.packed {
 		return -1
@@ -162,7 +161,7 @@ func (r *Reader) iface(body []byte) error {
 	return nil
 }
 
-// packet completes a record, begun from its interface, with its packet.
+// packet completes a record from its packet. The fields of its interface must be set.
 func (r *Reader) packet(body []byte, rec *capture.Record) error {
 	o := r.blocks.order
 	if len(body) < 20 {
@@ -183,11 +182,11 @@ func (r *Reader) packet(body []byte, rec *capture.Record) error {
 	return r.describe(data, body[20+int(n)+padding(int(n)):], rec)
 }
 
-// describe completes a frame by the options of its packet.
+// describe completes a frame from the options of its packet.
 func (r *Reader) describe(data, options []byte, rec *capture.Record) error {
 	found := false
 	r.apart, r.meta = r.apart[:0], r.meta[:0]
-	o := r.options(options) // not of the loop, which would copy it each time around
+	o := r.options(options) // declared outside the loop, which would copy it on each iteration
 	for o.nextOption() {
 		switch part, value := o.own(); {
 		case part == partFrame && !found:
@@ -211,7 +210,7 @@ func (r *Reader) describe(data, options []byte, rec *capture.Record) error {
 	return r.carried(rec)
 }
 
-// carried completes a frame by what its carrier said of it.
+// carried completes a frame from its carrier metadata.
 func (r *Reader) carried(rec *capture.Record) error {
 	if len(r.meta) == 0 {
 		return nil
@@ -244,9 +243,9 @@ func direction(flags uint32) frame.Dir {
 	return frame.DirUnknown
 }
 
-// frame puts together the frame that a packet and its partFrame hold.
+// frame reassembles a frame from a packet and its partFrame.
 func (r *Reader) frame(data, part []byte, rec *capture.Record) error {
-	// The part begins with its number, which has been read.
+	// The part's type byte has already been read.
 	if len(part) < frameSize-1 {
 		return r.blocks.malformed("a frame part of %d bytes", len(part))
 	}
@@ -317,7 +316,7 @@ func (r *Reader) event(body []byte, rec *capture.Record) (bool, error) {
 	return true, nil
 }
 
-// place says of a record what its interface says.
+// place copies the fields of an interface into a record.
 func (r *Reader) place(iface uint32, rec *capture.Record) error {
 	if uint64(iface) >= uint64(len(r.lanes)) {
 		return r.blocks.malformed("there is no interface %d", iface)
@@ -327,7 +326,7 @@ func (r *Reader) place(iface uint32, rec *capture.Record) error {
 	return nil
 }
 
-// at is the reverse of nanos.
+// at is the inverse of nanos.
 func at(ns uint64) time.Time {
 	s := ns / uint64(time.Second)
 	if ns == 0 || s >= maxSeconds {
@@ -336,7 +335,7 @@ func at(ns uint64) time.Time {
 	return time.Unix(int64(s), int64(ns%uint64(time.Second))).UTC()
 }
 
-// options walks the options of a block.
+// options iterates over the options of a block.
 type options struct {
 	rest  []byte
 	order order
@@ -346,8 +345,8 @@ type options struct {
 
 func (r *Reader) options(data []byte) options { return options{rest: data, order: r.blocks.order} }
 
-// nextOption moves to the next option. It returns false at the end, and if an option is
-// longer than its block.
+// nextOption moves to the next option. It returns false at the end, or if an option is longer
+// than its block.
 func (o *options) nextOption() bool {
 	if len(o.rest) < 4 {
 		return false
@@ -362,7 +361,7 @@ func (o *options) nextOption() bool {
 	return true
 }
 
-// own returns a part of wirectl's own, and 0 for any other option.
+// own returns a part specific to wirectl, and 0 for any other option.
 func (o *options) own() (part byte, value []byte) {
 	if o.code != optCustom || len(o.value) < 5 || o.order.u32(o.value) != pen {
 		return 0, nil

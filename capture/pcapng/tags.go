@@ -7,9 +7,8 @@ import (
 	"github.com/wirectl/wirectl/frame"
 )
 
-// Tags of Wireshark's exported PDU, which stand before the payload. They are
-// big-endian; a value is filled up to a multiple of four bytes with zeros,
-// which its length includes.
+// Tags of Wireshark's exported PDU, which precede the payload. They are big-endian. A value
+// is padded with zeros to a multiple of four bytes, and its length includes the padding.
 const (
 	tagEnd          = 0
 	tagDissector    = 12
@@ -20,13 +19,13 @@ const (
 	tagInfo         = 36
 )
 
-// Directions in tagPointToPoint, as from the controller's side.
+// Directions in tagPointToPoint, from the controller's point of view.
 const (
 	sent     = 0
 	received = 1
 )
 
-// tags appends what Wireshark is to make of the frame.
+// tags appends the tags that tell Wireshark how to show the frame.
 func (w *Writer) tags(r *capture.Record, protocol string, l *Label) {
 	dissector := l.Dissector
 	if dissector == "" || r.Gap || r.Compressed {
@@ -43,9 +42,8 @@ func (w *Writer) tags(r *capture.Record, protocol string, l *Label) {
 	w.tagHead(tagEnd, 0)
 }
 
-// direction appends the direction, for Wireshark's columns and for its
-// filters: the connection's number stands for the controller's port, and 0 for
-// the unit's.
+// direction appends the direction for Wireshark's columns and filters. The connection's
+// number stands for the controller's port, and 0 for the unit's.
 func (w *Writer) direction(r *capture.Record) {
 	conn := uint32(r.Conn)
 	switch r.Dir {
@@ -76,7 +74,7 @@ func (w *Writer) tagHead(code uint16, n int) {
 	w.buf = binary.BigEndian.AppendUint16(w.buf, uint16(n))
 }
 
-// skipTags returns what follows the tags, and false if they have no end.
+// skipTags returns the data after the tags, and false if there is no end tag.
 func skipTags(data []byte) ([]byte, bool) {
 	for len(data) >= 4 {
 		code, n := binary.BigEndian.Uint16(data), int(binary.BigEndian.Uint16(data[2:]))

@@ -13,22 +13,22 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// A Label is what Wireshark shows of a frame.
+// A Label determines what Wireshark shows for a frame.
 type Label struct {
-	// Dissector names what draws the payload's tree; see [Dissector]. Empty
-	// means data, and so does every name that Wireshark does not know.
+	// Dissector names the dissector of the payload; see [Dissector]. Empty means data, and so
+	// does any name that Wireshark does not know.
 	Dissector string
-	// Info is the text of the info column. It is the labeller's memory, which
-	// comes back to it with the next frame.
+	// Info is the text of the info column. The buffer belongs to the label function and is
+	// passed back with the next frame.
 	Info []byte
 }
 
-// maxLabel is how much of a text for people a capture holds, in bytes.
+// maxLabel is the maximum length of a human-readable text in a capture, in bytes.
 const maxLabel = 1 << 10
 
-// A Writer writes a capture. It does exactly one Write for each record, so
-// that whoever follows a live capture has a record as soon as it is written,
-// and a crash cuts at most one; buffering is for the caller to add.
+// A Writer writes a capture. It makes exactly one Write call for each record. Thus readers of
+// a live capture get a record as soon as it is written, and a crash cuts at most one record.
+// Callers may add buffering.
 type Writer struct {
 	w       io.Writer
 	label   func(*capture.Record, *Label)
@@ -44,16 +44,15 @@ type Writer struct {
 	err     error
 }
 
-// NewWriter writes the header of a capture to w and returns the writer of its
-// records. The label function, which may be nil, says what Wireshark is to
-// show of a frame.
+// NewWriter writes the header of a capture to w and returns a writer for its records. The
+// label function, which may be nil, determines what Wireshark shows for a frame.
 func NewWriter(w io.Writer, session capture.Session, label func(*capture.Record, *Label)) (*Writer, error) {
 	pw := &Writer{w: w, label: label, session: session, ifaces: map[lane]uint32{}}
 	start := pw.beginBlock(sectionHeader)
 	pw.u32(byteOrderMagic)
 	pw.u16(1) // version 1.0 of pcapng
 	pw.u16(0)
-	pw.u64(math.MaxUint64) // the section has no length that was known ahead
+	pw.u64(math.MaxUint64) // the length of the section is unknown
 	comment := jsonscan.MustMarshal(newHeader(&session))
 	if len(comment) > maxOption {
 		return nil, fmt.Errorf("the description of the session takes %d bytes, and there is room for %d", len(comment), maxOption)
@@ -66,8 +65,8 @@ func NewWriter(w io.Writer, session capture.Session, label func(*capture.Record,
 	return pw, pw.flush()
 }
 
-// Write writes one record. After an error it keeps returning that error: a
-// record may have been written in part.
+// Write writes one record. After a write error it keeps returning that error, because the
+// record may have been partially written.
 func (w *Writer) Write(r *capture.Record) error {
 	if w.err != nil {
 		return w.err
@@ -80,7 +79,7 @@ func (w *Writer) Write(r *capture.Record) error {
 	return w.flush()
 }
 
-// Append appends to dst what Write would write.
+// Append appends the bytes that Write would write to dst.
 func (w *Writer) Append(dst []byte, r *capture.Record) ([]byte, error) {
 	if err := w.checkRecord(r); err != nil {
 		return dst, err
@@ -100,7 +99,7 @@ func (w *Writer) record(r *capture.Record) {
 	}
 }
 
-// checkRecord says why a record cannot be written at all.
+// checkRecord returns an error if a record cannot be represented.
 func (w *Writer) checkRecord(r *capture.Record) error {
 	if size := int64(len(r.Raw)) + int64(len(r.Text)); size > math.MaxUint32-1<<20 {
 		return fmt.Errorf("a record of %d bytes does not fit a block of pcapng", size)
@@ -116,7 +115,7 @@ func (w *Writer) flush() error {
 	return w.err
 }
 
-// reset empties the buffer, and shrinks it after a large record.
+// reset empties the buffer, and frees it after a large record.
 func (w *Writer) reset() {
 	if cap(w.buf) > keepSize {
 		w.buf = nil
@@ -124,8 +123,8 @@ func (w *Writer) reset() {
 	w.buf = w.buf[:0]
 }
 
-// maxInterfaces is how many interfaces a section has. The next begins another one,
-// so that neither we nor readers keep those of all connections that ever were.
+// maxInterfaces is the maximum number of interfaces in a section. After that a new section
+// begins, so that neither writer nor readers keep the interfaces of all past connections.
 const maxInterfaces = 1 << 16
 
 // iface returns the interface of the record's connection, protocol and
@@ -145,7 +144,7 @@ func (w *Writer) iface(r *capture.Record) uint32 {
 }
 
 // addLane writes the interface block of a lane whose first record is r. If the section is
-// full, it begins another one first.
+// full, it begins a new one first.
 func (w *Writer) addLane(l lane, r *capture.Record) uint32 {
 	if len(w.lanes) == maxInterfaces {
 		w.buf = append(w.buf, w.header...)
@@ -188,7 +187,7 @@ func (w *Writer) frame(r *capture.Record) {
 	t := nanos(r.Time)
 	w.u32(uint32(t >> 32))
 	w.u32(uint32(t))
-	w.u64(0) // both lengths, once they are known
+	w.u64(0) // both lengths, set below
 	body := len(w.buf)
 	w.tags(r, w.lanes[iface].Protocol, l)
 	whole := wholeRaw(&r.Frame)
@@ -222,17 +221,18 @@ func (w *Writer) frame(r *capture.Record) {
 	w.endBlock(start)
 }
 
-// wholeRaw reports whether the packet must hold all of a frame: a gap has no
-// payload, and a long wrapper has no room among the options.
+// wholeRaw reports whether the packet must contain the whole frame. A gap has no payload, and
+// a long wrapper does not fit in the options.
 func wholeRaw(f *frame.Frame) bool {
 	apart := f.Meta != nil && f.Meta.Apart
 	return f.Gap || !apart && len(f.Raw)-(f.End-f.Start) > 32<<10
 }
 
-// maxPiece is how much of a long part one option holds, in bytes.
+// maxPiece is the maximum size of one piece of a long part, in bytes. Each piece is an
+// option.
 const maxPiece = 60_000
 
-// pieces writes a part in as many options as it takes.
+// pieces writes a part, split into as many options as necessary.
 func (w *Writer) pieces(part byte, value []byte) {
 	for first := true; first || len(value) > 0; first = false {
 		n := min(len(value), maxPiece)
@@ -241,7 +241,7 @@ func (w *Writer) pieces(part byte, value []byte) {
 	}
 }
 
-// part writes what a frame is beside its payload.
+// part writes the properties of a frame other than its payload.
 func (w *Writer) part(r *capture.Record, whole bool) {
 	prefix, suffix := r.Raw[:r.Start], r.Raw[r.End:]
 	if r.Meta != nil && r.Meta.Apart && !r.Gap {
@@ -284,7 +284,7 @@ func frameFlags(f *frame.Frame, whole bool) (flags byte) {
 	return flags
 }
 
-// flags writes the direction where Wireshark looks for it.
+// flags writes the direction in the option that Wireshark reads.
 func (w *Writer) flags(d frame.Dir) {
 	switch d {
 	case frame.C2U:
@@ -315,8 +315,8 @@ func (w *Writer) event(r *capture.Record) {
 // maxSeconds bounds the times that a 64-bit count of nanoseconds holds.
 const maxSeconds = math.MaxUint64 / uint64(time.Second)
 
-// nanos is a time in nanoseconds since 1970, 0 for the zero time. What the
-// count cannot hold becomes 0, too.
+// nanos returns a time in nanoseconds since 1970. The zero time and times out of range become
+// 0.
 func nanos(t time.Time) uint64 {
 	s := uint64(t.Unix())
 	if s >= maxSeconds {
@@ -325,5 +325,5 @@ func nanos(t time.Time) uint64 {
 	return s*uint64(time.Second) + uint64(t.Nanosecond())
 }
 
-// clip bounds a text for people.
+// clip truncates a human-readable text.
 func clip(text []byte) []byte { return text[:min(len(text), maxLabel)] }

@@ -10,25 +10,25 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// maxWindow bounds the memory that a compressed capture may ask for.
+// maxWindow bounds the memory that a compressed capture may require.
 const maxWindow = 64 << 20
 
 func isZstd(data []byte) bool { return bytes.HasPrefix(data, []byte("\x28\xb5\x2f\xfd")) }
 
-// inflated returns the stream that r holds, and whether it was compressed.
+// inflated returns the decompressed stream of r, and whether it was compressed.
 func inflated(r io.Reader) (io.Reader, bool, error) {
 	peek := bufio.NewReaderSize(r, 16)
 	if head, _ := peek.Peek(4); !isZstd(head) {
 		return peek, false, nil
 	}
 	from := &source{r: peek}
-	// One at a time: no goroutines are left behind by a reader that is dropped.
+	// Concurrency 1 starts no goroutines, so a reader that is dropped leaves none running.
 	z, err := zstd.NewReader(from, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
 	return &inflater{z, from}, true, err
 }
 
-// InZstd reports whether r, which begins as zstd data does, holds a capture: one that
-// is cut before it tells counts as one. It reads no more than it needs to tell.
+// InZstd reports whether r, which must begin as zstd data does, contains a capture. If r is
+// cut before that is known, it returns true. It reads no more than necessary.
 func InZstd(r io.Reader) bool {
 	in, _, err := inflated(r)
 	if err != nil {
@@ -39,11 +39,10 @@ func InZstd(r io.Reader) bool {
 	return string(head[:n]) == magic[:n] && !errors.Is(err, errDamaged)
 }
 
-// errDamaged is the error of what is not zstd data.
+// errDamaged is the error for invalid zstd data.
 var errDamaged = errors.New("the compression is damaged")
 
-// An inflater decompresses, and tells what is wrong with the data from what is
-// wrong with reading it.
+// An inflater decompresses. It distinguishes damaged data from errors of the source.
 type inflater struct {
 	z    *zstd.Decoder
 	from *source
@@ -57,7 +56,7 @@ func (i *inflater) Read(p []byte) (int, error) {
 	return n, fmt.Errorf("%w: %w", errDamaged, err)
 }
 
-// A source keeps the error that a read of it had, other than its end.
+// A source remembers the last read error, except io.EOF.
 type source struct {
 	r   io.Reader
 	err error
@@ -71,7 +70,7 @@ func (s *source) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Compress returns what compresses a capture with zstd on its way to w. What
+// Compress returns a writer that compresses a capture with zstd and writes it to w. Data that
 // has not been flushed is lost in a crash. Closing it does not close w.
 func Compress(w io.Writer) (*zstd.Encoder, error) {
 	return zstd.NewWriter(w, zstd.WithEncoderConcurrency(1))
