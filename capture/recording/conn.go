@@ -14,41 +14,41 @@ import (
 	"github.com/wirectl/wirectl/frame/carrier"
 )
 
-// conn reads one connection. Its timing file leads: each read in it makes so
-// many bytes of a stream known, and with them the frames that end there.
+// conn reads one connection, driven by its timing file. Each read in the timing file makes
+// that many bytes of a stream known, and so the frames that end there.
 type conn struct {
 	number  int
 	framing string
 	files   []fs.File
 
 	timing *frame.Scanner // by lines
-	base   time.Time      // that of t_ns 0, if known
+	base   time.Time      // time at t_ns 0, if known
 	unit   string
 	now    time.Time
 
 	redacted, altered bool
-	lines             int64 // of the timing, read
+	lines             int64 // lines of the timing file that were read
 
 	streams [3]stream // by direction
-	current frame.Dir // the stream that the last read was of
-	drain   bool      // the timing is over; the streams may not be
+	current frame.Dir // the stream of the latest read
+	drain   bool      // the timing file has ended, but the streams may not have
 
 	carrier *carrier.Carrier // nil in a plain recording
-	frames  []frame.Frame    // that the carrier has returned
+	frames  []frame.Frame    // frames from the carrier that have not been returned
 
 	rec  capture.Record
 	done bool
 }
 
-// stream is one file of a connection.
+// stream is a file of a connection.
 type stream struct {
 	scanner *frame.Scanner // nil for standard error
 	ahead   bool           // the scanner's frame has not been returned
 	file    io.Reader
 	text    []byte
-	pos     int64 // returned
-	known   int64 // read, as the timing says
-	ended   bool  // the carrier knows that there is no more
+	pos     int64 // bytes that have been returned
+	known   int64 // bytes read so far, according to the timing file
+	ended   bool  // the carrier was told about the end
 }
 
 func openConn(fsys fs.FS, number int, setup func(*conn)) (*conn, error) {
@@ -110,8 +110,8 @@ func (c *conn) advance() error {
 	return nil
 }
 
-// pending makes a record of the bytes of the current stream that have not been
-// returned. It reports whether there were any.
+// pending makes a record from the bytes of the current stream that have not been returned. It
+// reports whether there were any.
 func (c *conn) pending() (bool, error) {
 	s := &c.streams[c.current]
 	switch {
@@ -140,11 +140,10 @@ func (c *conn) pending() (bool, error) {
 	return true, nil
 }
 
-// maxText bounds what is read at once, and the text of one record of standard
-// error, in bytes.
+// maxText is the maximum size, in bytes, of one read and of one record of standard error.
 const maxText = 64 << 10
 
-// stderr makes a record of standard error.
+// stderr makes a record from standard error.
 func (c *conn) stderr(s *stream) (bool, error) {
 	text, err := c.more(s)
 	if err == io.EOF {
@@ -158,8 +157,8 @@ func (c *conn) stderr(s *stream) (bool, error) {
 	return true, nil
 }
 
-// more reads the bytes of the current stream that have not been returned. There may be
-// none yet. At the end of the file the error is io.EOF.
+// more reads bytes of the current stream that have not been returned. It may return no bytes.
+// At the end of the file the error is io.EOF.
 func (c *conn) more(s *stream) ([]byte, error) {
 	n := min(s.known-s.pos, maxText)
 	if c.drain {
@@ -182,21 +181,21 @@ func (c *conn) more(s *stream) ([]byte, error) {
 	return s.text[:got], nil
 }
 
-// record begins a record of the moment.
+// record begins a record at the current time.
 func (c *conn) record(kind capture.Kind) {
 	c.rec = capture.Record{Kind: kind, Time: c.now, Framing: c.framing}
 	c.rec.Conn, c.rec.Dir = c.number, c.current
 }
 
-// frame makes a record of a frame, whatever connection it says it is of.
+// frame makes a record from a frame. It overrides the frame's connection and direction.
 func (c *conn) frame(f *frame.Frame) {
 	c.record(capture.Frame)
 	c.rec.Frame = *f
 	c.rec.Conn, c.rec.Dir = c.number, c.current
 }
 
-// line consumes the next line of the timing, and reports whether it is a
-// record of its own. At the end of the timing what is left is drained.
+// line consumes the next line of the timing file, and reports whether it made a record. At
+// the end of the file it starts draining the streams.
 func (c *conn) line() (bool, error) {
 	if !c.timing.Scan() {
 		c.drain, c.current = true, frame.DirUnknown
@@ -224,8 +223,7 @@ func (c *conn) line() (bool, error) {
 	return false, nil
 }
 
-// clock sets the time. Where no start says what time of day it was, it is
-// counted from 1970.
+// clock sets the current time. If the time of day is unknown, time counts from 1970.
 func (c *conn) clock(l *line) {
 	c.redacted, c.altered = c.redacted || l.Redacted, c.altered || l.Altered
 	if l.Event == eventStart && l.Unix != 0 {
@@ -238,8 +236,8 @@ func (c *conn) clock(l *line) {
 	c.now = base.Add(time.Duration(l.Nanos))
 }
 
-// event makes a record of an event, and reports whether it is worth one. One
-// that is not known is kept as it is written.
+// event makes a record from an event, and reports whether it did. Unknown events are kept as
+// notes with their original text.
 func (c *conn) event(l *line, text []byte) bool {
 	dir, _ := l.dir()
 	c.record(capture.Note)
@@ -263,7 +261,7 @@ func (c *conn) event(l *line, text []byte) bool {
 	return true
 }
 
-// name is the name of a file of the connection.
+// name returns the path of a file of the connection.
 func (c *conn) name(file string) string {
 	if c.number > 1 {
 		return connPrefix + strconv.Itoa(c.number) + "/" + file
@@ -271,9 +269,8 @@ func (c *conn) name(file string) string {
 	return file
 }
 
-// carried makes a record of the next frame that the carrier gives out, which is
-// fed with what is known of the current stream and, once all of it is, with its
-// end.
+// carried makes a record from the next frame of the carrier. It feeds the carrier the known
+// bytes of the current stream and, after the last byte, its end.
 func (c *conn) carried(s *stream) (bool, error) {
 	if len(c.frames) == 0 {
 		c.frames = c.carrier.More()

@@ -14,10 +14,10 @@ import (
 	"github.com/wirectl/wirectl/frame/carrier"
 )
 
-// A Reader reads a recording; see [capture.Reader]. A frame's time is that of
-// the read that brought its last byte. Bytes that are no frame come as gaps,
-// so that nothing of the streams is lost. Without a timing file there are no
-// times, and the frames of the controller come before those of the unit.
+// A Reader reads a recording; see [capture.Reader]. The time of a frame is the time of the
+// read that completed it. Bytes outside frames are returned as gaps, so that nothing of the
+// streams is lost. Without a timing file there are no times, and the frames of the controller
+// come before those of the unit.
 type Reader struct {
 	session capture.Session
 	conns   []*conn
@@ -26,9 +26,8 @@ type Reader struct {
 	err     error
 }
 
-// Open opens the recording that is the folder fsys. The framing is that of all
-// its streams; setup, which may be nil, adjusts the scanner of each, which
-// passes over faults.
+// Open opens the recording in the folder fsys. All its streams have the same framing. The
+// scanner of each stream skips faults; setup, which may be nil, adjusts it.
 func Open(fsys fs.FS, framing frame.Framing, setup func(*frame.Scanner)) (*Reader, error) {
 	return open(fsys, capture.Session{Framing: framing.Name()}, func(c *conn) {
 		c.framing = framing.Name()
@@ -43,8 +42,8 @@ func Open(fsys fs.FS, framing frame.Framing, setup func(*frame.Scanner)) (*Reade
 	})
 }
 
-// OpenCarried opens a recording whose streams are connections that carry the
-// frames. Both directions are fed to the carrier in the order of the timing.
+// OpenCarried opens a recording of streams in which a carrier wraps the frames. Both
+// directions are fed to the carrier in the order of the timing file.
 func OpenCarried(fsys fs.FS, o carrier.Options) (*Reader, error) {
 	return open(fsys, capture.Session{}, func(c *conn) { c.carrier = carrier.New(o) })
 }
@@ -103,12 +102,11 @@ func connections(fsys fs.FS) ([]int, error) {
 	return slices.Compact(numbers), nil
 }
 
-// Session is what the recording says about itself: what was run or dialled, when,
-// and whether it was redacted or altered.
+// Session describes the recording: what was started or dialled, when, and whether it was
+// redacted or altered.
 func (r *Reader) Session() *capture.Session { return &r.session }
 
-// Next reads the next record of any connection, in the order of time; see
-// [capture.Reader].
+// Next reads the next record of any connection, in order of time; see [capture.Reader].
 func (r *Reader) Next(rec *capture.Record) error {
 	if r.last != nil && r.err == nil {
 		r.err = r.last.advance()
@@ -128,7 +126,7 @@ func (r *Reader) Next(rec *capture.Record) error {
 	return nil
 }
 
-// earliest returns the connection whose next record is the first in time.
+// earliest returns the connection with the earliest next record.
 func (r *Reader) earliest() (first *conn) {
 	for _, c := range r.conns {
 		if !c.done && (first == nil || c.rec.Time.Before(first.rec.Time)) {

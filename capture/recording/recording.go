@@ -1,14 +1,13 @@
-// Package recording reads and writes a session as a folder of plain files: the
-// bytes of each direction as they were on the wire, and one file that says
-// when they were read.
+// Package recording reads and writes a session as a folder of plain files. One file per
+// direction has the bytes as they were on the wire; another one has the times of the reads.
 //
-//	c2s.bin       what the controller sent
-//	s2c.bin       what the unit sent
-//	stderr.bin    what the unit's process wrote to its standard error
+//	c2s.bin       bytes sent by the controller
+//	s2c.bin       bytes sent by the unit
+//	stderr.bin    standard error of the unit's process
 //	timing.jsonl  one line for each read, and for each event
 //	conn-2/       the same of the second connection, and so on
 //
-// The folder does not say how the frames are delimited: whoever reads it must.
+// The folder does not say how frames are delimited: the reader must know.
 package recording
 
 import (
@@ -26,27 +25,27 @@ const (
 	connPrefix = "conn-"
 )
 
-// streams are what is recorded of a connection, as files and in timing.jsonl.
+// streams lists the streams of a connection, with their names as files and in timing.jsonl.
 var streams = [...]struct{ file, name string }{
 	frame.DirUnknown: {stderrFile, "err"},
 	frame.C2U:        {"c2s.bin", "c2s"},
 	frame.U2C:        {"s2c.bin", "s2c"},
 }
 
-// line is one line of timing.jsonl: a read if it has no event.
+// line is one line of timing.jsonl. It is a read if Event is empty.
 type line struct {
 	Event string `json:"event"` // start, eof, exit or note
-	Dir   string `json:"dir"`   // of a read and an eof; of an exit, c2s if it was asked for
+	Dir   string `json:"dir"`   // of a read or an eof; of an exit, c2s if it was requested
 	Off   int64  `json:"off"`   // position of the read in its stream
 	Len   int64  `json:"len"`
-	Nanos int64  `json:"t_ns"` // since the recording was begun
+	Nanos int64  `json:"t_ns"` // since the recording began
 
 	Unix int64    `json:"unix_ns"` // of a start: the time of day
 	Argv []string `json:"argv"`    // of a start: the process
 	Dial string   `json:"dial"`    // of a start: the address
 
-	Redacted bool `json:"redacted"` // of a start: secrets were taken out
-	Altered  bool `json:"altered"`  // of a start: faults or edits were asked for
+	Redacted bool `json:"redacted"` // of a start: secrets were removed
+	Altered  bool `json:"altered"`  // of a start: faults or edits were enabled
 
 	Code   int    `json:"code"`   // of an exit
 	State  string `json:"state"`  // of an exit, in words
@@ -77,8 +76,8 @@ func parseLine(text []byte) (line, error) {
 	return l, nil
 }
 
-// dir returns the direction of a read or an eof; false if it has none that is
-// known. The direction of standard error is unknown.
+// dir returns the direction of a read or an eof; false if it is missing or not valid. For
+// standard error it is frame.DirUnknown.
 func (l *line) dir() (frame.Dir, bool) {
 	for d, s := range streams {
 		if s.name == l.Dir {
@@ -88,7 +87,7 @@ func (l *line) dir() (frame.Dir, bool) {
 	return frame.DirUnknown, false
 }
 
-// unit names what was started or dialled.
+// unit returns the command or address of the unit.
 func (l *line) unit() string {
 	if l.Dial != "" {
 		return l.Dial

@@ -42,7 +42,7 @@ func read(t *testing.T, fsys fs.FS, framing frame.Framing) ([]capture.Record, ca
 	}
 }
 
-// show writes a record on a line: when, where, what.
+// show formats a record as a line: time, place and content.
 func show(r *capture.Record, since time.Time) string {
 	text := string(r.Text)
 	if r.Kind == capture.Frame {
@@ -51,8 +51,8 @@ func show(r *capture.Record, since time.Time) string {
 	return fmt.Sprintf("%d %d %s %s %q", r.Time.Sub(since), r.Conn, r.Dir, r.Kind, text)
 }
 
-// A frame has the time of the read that brought its last byte, and the
-// directions, standard error and the connections come in the order of time.
+// A frame has the time of the read that completed it. Both directions, standard error and the
+// connections are merged in order of time.
 func TestOrder(t *testing.T) {
 	fsys := fstest.MapFS{
 		"c2s.bin":    {Data: []byte("one\ntwo\n\n")},
@@ -101,17 +101,17 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// sameText compares flaws by what they say.
+// sameText compares flaws by their messages.
 var sameText = cmp.Comparer(func(a, b error) bool { return fmt.Sprint(a) == fmt.Sprint(b) })
 
-// framings are those of the fixtures whose files are plain streams.
+// framings lists the framings of the fixtures whose files are plain streams.
 var framings = map[string]frame.Framing{
 	"mcp-everything": frame.Line, "mcp-go-sdk": frame.Line, "acp-example": frame.Line,
 	"lsp-gopls": frame.Header, "dap-session": frame.Header,
 	"latis-session": frame.Len32, "rlm-oversize": frame.Len32,
 }
 
-// joined returns what a recording's file should hold, from its records.
+// joined returns the expected content of a recording's file, from its records.
 func joined(records []capture.Record, dir frame.Dir) []byte {
 	var b []byte
 	for _, r := range records {
@@ -122,8 +122,8 @@ func joined(records []capture.Record, dir frame.Dir) []byte {
 	return b
 }
 
-// Of a real session every byte is read, in the order of time; written again it
-// is the same files, and read again the same records.
+// Every byte of a real session is read, in order of time. Writing the session again creates
+// the same files, and reading those gives the same records.
 func TestFixtures(t *testing.T) {
 	for name, framing := range framings {
 		t.Run(name, func(t *testing.T) {
@@ -167,7 +167,7 @@ func rewrite(t *testing.T, dir string, records []capture.Record) {
 	}
 }
 
-// More connections than files may be open are written all the same.
+// A recording may have more connections than the limit on open files.
 func TestManyConnections(t *testing.T) {
 	const conns = 150
 	var want []capture.Record
@@ -194,7 +194,7 @@ func TestManyConnections(t *testing.T) {
 	}
 }
 
-// Without a timing file the bytes are read all the same.
+// The streams are read even without a timing file.
 func TestNoTiming(t *testing.T) {
 	records, session := read(t, fstest.MapFS{"s2c.bin": {Data: []byte("a\nb\n")}, "c2s.bin": {Data: []byte("c\n")}}, frame.Line)
 	if len(records) != 3 || string(joined(records, frame.U2C)) != "a\nb\n" || !records[0].Time.IsZero() || records[0].Dir != frame.C2U {

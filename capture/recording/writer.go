@@ -15,8 +15,8 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// A Writer writes a recording. What a recording has no place for is left out:
-// when a frame had been written, where its payload lies, and that it is a gap.
+// A Writer writes a recording. It drops properties that the format cannot store: when a frame
+// was written, where its payload lies, and whether it is a gap.
 type Writer struct {
 	dir     string
 	session capture.Session
@@ -27,12 +27,12 @@ type Writer struct {
 // maxOpen bounds the connections whose files are open at once.
 const maxOpen = 64
 
-// folder is where one connection is written.
+// folder is the folder of one connection.
 type folder struct {
 	path    string
-	files   map[string]*file // those that are open, by name
+	files   map[string]*file // open files, by name
 	sizes   [3]int64         // of the streams, by direction
-	base    time.Time        // that of t_ns 0
+	base    time.Time        // time at t_ns 0
 	now     time.Duration    // since base
 	started bool
 }
@@ -42,9 +42,8 @@ type file struct {
 	f *os.File
 }
 
-// Create begins a recording of a session in the folder dir, which must not exist
-// or be empty. Of what the session says about itself it keeps whether it was
-// redacted or altered.
+// Create begins a recording of a session in the folder dir, which must be empty or not exist.
+// It stores only two properties of the session: Redacted and Altered.
 func Create(dir string, s capture.Session) (*Writer, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -59,8 +58,8 @@ func Create(dir string, s capture.Session) (*Writer, error) {
 	return &Writer{dir: dir, session: s, conns: map[int]*folder{}}, nil
 }
 
-// Write writes one record. A frame whose direction is not known has no file to
-// go to and is an error.
+// Write writes one record. A frame of unknown direction is an error, because there is no file
+// for it.
 func (w *Writer) Write(r *capture.Record) error {
 	if r.Kind == capture.Frame && r.Dir == frame.DirUnknown {
 		return fmt.Errorf("frame %d: a recording has a file for each direction, and this frame has none", r.Seq)
@@ -83,7 +82,7 @@ func (w *Writer) Write(r *capture.Record) error {
 	return c.event(r)
 }
 
-// Close writes what is buffered and closes the files.
+// Close flushes and closes the files.
 func (w *Writer) Close() error {
 	var errs []error
 	for _, c := range w.conns {
@@ -93,7 +92,8 @@ func (w *Writer) Close() error {
 	return errors.Join(errs...)
 }
 
-// conn returns the folder of a connection, with files that may be opened.
+// conn returns the folder of a connection, ready to open files in it. If too many folders
+// have open files, it closes them.
 func (w *Writer) conn(number int) (*folder, error) {
 	c := w.conns[number]
 	if c == nil {
@@ -128,7 +128,7 @@ func (c *folder) closeFiles() error {
 	return errors.Join(errs...)
 }
 
-// file returns the file of that name, open for appending.
+// file returns the file with that name, open for appending.
 func (c *folder) file(name string) (*file, error) {
 	if f := c.files[name]; f != nil {
 		return f, nil
@@ -141,8 +141,8 @@ func (c *folder) file(name string) (*file, error) {
 	return c.files[name], nil
 }
 
-// setClock sets the clock to the time of a record. The first one begins the
-// connection, whether or not it says so.
+// setClock sets the clock to the time of a record. The first record begins the connection,
+// even if it is not an Opened record.
 func (c *folder) setClock(r *capture.Record, s *capture.Session) error {
 	if c.base.IsZero() {
 		c.base = r.Time
@@ -175,7 +175,7 @@ func (c *folder) setClock(r *capture.Record, s *capture.Session) error {
 	return c.line(members)
 }
 
-// appendRead appends to a stream what was read of it at once.
+// appendRead appends the bytes of one read to a stream.
 func (c *folder) appendRead(d frame.Dir, data []byte) error {
 	f, err := c.file(streams[d].file)
 	if err != nil {
@@ -201,7 +201,7 @@ func (c *folder) event(r *capture.Record) error {
 	return c.line(map[string]any{"event": eventNote, "text": string(r.Text)})
 }
 
-// exit appends the line of how the process ended.
+// exit appends a line that says how the process ended.
 func (c *folder) exit(r *capture.Record, members map[string]any) error {
 	members["event"] = eventExit
 	if r.Dir == frame.C2U {
@@ -210,13 +210,13 @@ func (c *folder) exit(r *capture.Record, members map[string]any) error {
 	return c.line(members)
 }
 
-// line appends a line to the timing.
+// line appends a line to the timing file.
 func (c *folder) line(members map[string]any) error {
 	f, err := c.file(timingFile)
 	if err != nil {
 		return err
 	}
 	members["t_ns"] = c.now.Nanoseconds()
-	_, err = f.Write(append(jsonscan.MustMarshal(members), '\n')) // only numbers and strings are in it
+	_, err = f.Write(append(jsonscan.MustMarshal(members), '\n')) // cannot fail for these types
 	return err
 }
