@@ -1,6 +1,6 @@
-// Package history keeps recorded sessions in the user's state folder: captures, each
-// with a summary. It is a ring: the oldest records are removed when there are too many
-// bytes or they are too old. Callers decide who records and what.
+// Package history keeps recorded sessions in the user's state folder: captures, each with a
+// summary. It is a ring: the oldest records are removed when they are too old or the total
+// size is too large. Callers decide which sessions are recorded, and at what level.
 package history
 
 import (
@@ -38,13 +38,13 @@ type Level string
 // The levels.
 const (
 	Metadata Level = "metadata" // methods, ids, sizes and times
-	Full     Level = "full"     // what both sides say, without known secrets
+	Full     Level = "full"     // all messages, without known secrets
 )
 
-// Levels are all of them.
+// Levels lists all levels.
 var Levels = []Level{Metadata, Full}
 
-// A Summary says what a record is of. Its counts are zero until the session has ended.
+// A Summary describes a record. Its counts are zero until the session has ended.
 type Summary struct {
 	ID      string    `json:"id"`
 	Started time.Time `json:"started"`
@@ -52,24 +52,24 @@ type Summary struct {
 	Client  string    `json:"client,omitempty"`
 	Server  string    `json:"server,omitempty"`
 	Level   Level     `json:"level"`
-	// Protocols are those that its frames are of.
+	// Protocols are the protocols of its frames.
 	Protocols []string `json:"protocols,omitempty"`
 	Frames    int64    `json:"frames"`
 	Calls     int64    `json:"calls"`
 	Failures  int64    `json:"failures"`
 	Findings  int64    `json:"findings"`
-	// Incomplete says that the record lacks a part of the session.
+	// Incomplete means that the record lacks a part of the session.
 	Incomplete bool `json:"incomplete,omitempty"`
 }
 
-// A Session is a record that is there.
+// A Session is an existing record.
 type Session struct {
 	Summary
-	// Live says that it is being written, and Lost that whoever wrote it did not end: the
-	// counts are missing.
+	// Live means that it is being written. Lost means that its writer did not finish it, so
+	// the counts are missing.
 	Live bool `json:"live,omitempty"`
 	Lost bool `json:"lost,omitempty"`
-	// Size is that of the capture, in bytes.
+	// Size is the size of the capture in bytes.
 	Size    int64  `json:"size"`
 	Capture string `json:"capture"`
 }
@@ -80,8 +80,8 @@ type Folder struct {
 	maxBytes int64
 }
 
-// Open returns the folder of the user, which may not be there yet: wirectl/sessions in
-// the place for what programs keep.
+// Open returns the user's folder, which may not exist yet: wirectl/sessions in the platform's
+// state folder.
 func Open(getenv func(string) string) (*Folder, error) {
 	base := getenv("XDG_STATE_HOME")
 	switch home := getenv("HOME"); {
@@ -104,17 +104,17 @@ const (
 	summaries = ".json"
 	captures  = ".pcapng"
 	marker    = "off"
-	// idBytes make an id.
+	// idBytes is the length of an id before hex encoding.
 	idBytes = 3
 )
 
-// IsOff reports whether nothing is to be recorded.
+// IsOff reports whether recording is switched off.
 func (f *Folder) IsOff() bool {
 	_, err := os.Stat(filepath.Join(f.Dir, marker))
 	return err == nil
 }
 
-// Switch says whether anything is to be recorded from now on.
+// Switch turns recording on or off.
 func (f *Folder) Switch(on bool) error {
 	name := filepath.Join(f.Dir, marker)
 	if on {
@@ -129,7 +129,7 @@ func (f *Folder) Switch(on bool) error {
 	return os.WriteFile(name, nil, 0o600)
 }
 
-// Known returns the records of the user, the newest first; none if they cannot be read.
+// Known returns the user's records, the newest first; nil if they cannot be read.
 func Known(getenv func(string) string) []Session {
 	folder, err := Open(getenv)
 	if err != nil {
@@ -139,7 +139,7 @@ func Known(getenv func(string) string) []Session {
 	return list
 }
 
-// Sessions returns the records that are there, the newest first.
+// Sessions returns the existing records, the newest first.
 func (f *Folder) Sessions() ([]Session, error) {
 	entries, err := os.ReadDir(f.Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -186,7 +186,7 @@ func (f *Folder) summary(id string) (s Summary, err error) {
 
 func (f *Folder) path(id, extension string) string { return filepath.Join(f.Dir, id+extension) }
 
-// About says in a line what a record is of.
+// About describes a record in one line.
 func (s *Session) About() string {
 	about := fmt.Sprintf("%s  %s", s.when(), named(s.Server))
 	if s.Client != "" {
@@ -205,15 +205,15 @@ func (s *Session) when() string { return s.Started.Local().Format(timeLayout) }
 
 const timeLayout = "2006-01-02 15:04"
 
-// WriteNDJSON writes a record a line.
+// WriteNDJSON writes one line for each record.
 func WriteNDJSON(w io.Writer, list []Session) error {
 	return jsonscan.WriteLines(w, list)
 }
 
-// WriteText writes a table of records, in a terminal of width cells: a narrow one has no
-// years, and as much of the names as fits. 0 cuts nothing.
+// WriteText writes a table of records for a terminal of width cells. A narrow table omits
+// years and truncates names. Width 0 means no limit.
 func WriteText(to io.Writer, list []Session, width int) error {
-	layout, most := timeLayout, [2]int{math.MaxInt, math.MaxInt} // of a client and of a server
+	layout, most := timeLayout, [2]int{math.MaxInt, math.MaxInt} // of client and server
 	if width > 0 && width < 100 {
 		layout = timeLayout[len("2006-"):]
 		room := max(width-len("3f9a1c  01-02 15:04  metadata  (live)  FAILURES  FINDINGS")-4, 16)
@@ -240,15 +240,15 @@ func WriteText(to io.Writer, list []Session, width int) error {
 	return w.Flush()
 }
 
-// named is a name for people.
+// named returns a name made safe to print, or "-" if it is empty.
 func named(name string) string { return cmp.Or(render.Safe(name), "-") }
 
-// IsID reports whether a name is, or begins as, that of a record.
+// IsID reports whether a name has the form of an id, or of a prefix of one.
 func IsID(name string) bool {
 	return name != "" && len(name) <= 2*idBytes && strings.Trim(name, "0123456789abcdef") == ""
 }
 
-// A NotFoundError says that there is no record of that id, or that several begin with it.
+// A NotFoundError reports that no record has the id, or that several ids begin with it.
 type NotFoundError struct {
 	ID    string
 	Found []string
@@ -261,8 +261,8 @@ func (e *NotFoundError) Error() string {
 	return fmt.Sprintf("the ids of %d recorded sessions begin with %q: %s", len(e.Found), e.ID, strings.Join(e.Found, ", "))
 }
 
-// Find returns the record whose id is, or begins with, the one given. The error is a
-// [*NotFoundError] if that is not one record.
+// Find returns the record whose id is, or begins with, the given one. The error is a
+// [*NotFoundError] unless exactly one record matches.
 func (f *Folder) Find(id string) (Session, error) {
 	none := &NotFoundError{ID: id}
 	if !IsID(id) {
@@ -285,7 +285,7 @@ func (f *Folder) Find(id string) (Session, error) {
 	return Session{}, none
 }
 
-// ErrLive says that a record is being written.
+// ErrLive reports that a record is being written.
 var ErrLive = errors.New("it is being recorded: end the session first")
 
 // Remove removes a record that is not being written.
@@ -294,7 +294,8 @@ func (f *Folder) Remove(s Session) error {
 		return fmt.Errorf("%s: %w", s.ID, ErrLive)
 	}
 	var err error
-	// The capture first: without it, a summary is nothing. Another process may be removing it, too.
+	// Remove the capture first: a summary without a capture is ignored. Another process may
+	// be removing the same files.
 	for _, name := range []string{s.Capture, f.path(s.ID, summaries), s.Capture + ".notes.json"} {
 		if failed := os.Remove(name); !errors.Is(failed, fs.ErrNotExist) {
 			err = errors.Join(err, failed)
@@ -303,8 +304,8 @@ func (f *Folder) Remove(s Session) error {
 	return err
 }
 
-// RemoveAll removes the records of these ids, or if there are none all that have ended. It
-// returns the ids of those that it removed, and removes none if one of the ids is not a record's.
+// RemoveAll removes the records with these ids; without ids, all records that have ended. It
+// returns the removed ids. If an id does not match one record, it removes nothing.
 func (f *Folder) RemoveAll(ids []string) (removed []string, err error) {
 	var list []Session
 	for _, id := range ids {
@@ -330,8 +331,8 @@ func (f *Folder) RemoveAll(ids []string) (removed []string, err error) {
 	return removed, nil
 }
 
-// trim removes the oldest records until the rest is within bounds, and returns its size.
-// Those that are being written stay.
+// trim removes the oldest records until the rest is within bounds, and returns the remaining
+// size. It keeps records that are being written.
 func (f *Folder) trim(now time.Time) (size int64, err error) {
 	all, err := f.Sessions()
 	for _, s := range all {
@@ -350,12 +351,12 @@ func (f *Folder) trim(now time.Time) (size int64, err error) {
 	return size, err
 }
 
-// Update writes the summary of a record anew.
+// Update rewrites the summary of a record.
 func (f *Folder) Update(s *Summary) error {
 	return output.WriteFile(f.path(s.ID, summaries), append(jsonscan.MustMarshal(s), '\n'), 0o600)
 }
 
-// newCapture makes the file of a record, with an id that no other has.
+// newCapture creates the file of a record with a unique id.
 func (f *Folder) newCapture() (id string, file *os.File, err error) {
 	for range 100 {
 		var b [idBytes]byte

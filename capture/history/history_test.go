@@ -24,7 +24,7 @@ func newFolder(t *testing.T, most int64) *Folder {
 	return &Folder{Dir: filepath.Join(t.TempDir(), "wirectl", "sessions"), maxBytes: most}
 }
 
-// begun starts a record of some bytes.
+// begun starts a record and writes size bytes to it.
 func begun(t *testing.T, f *Folder, started time.Time, size int) *Recording {
 	t.Helper()
 	r, err := f.Start(Summary{Started: started, Server: "files", Level: Full})
@@ -34,7 +34,7 @@ func begun(t *testing.T, f *Folder, started time.Time, size int) *Recording {
 	return r
 }
 
-// ids are those of the records, the newest first.
+// ids returns the ids of the records, the newest first.
 func ids(t *testing.T, f *Folder) (list []string) {
 	t.Helper()
 	all, err := f.Sessions()
@@ -45,8 +45,8 @@ func ids(t *testing.T, f *Folder) (list []string) {
 	return list
 }
 
-// The oldest records go where there are too many bytes, and those that are too old, but
-// never one that is being written.
+// Records are removed if they are too old, and the oldest if the total is too large, but
+// never while being written.
 func TestRing(t *testing.T) {
 	f := newFolder(t, 1000)
 	now := time.Now()
@@ -74,7 +74,7 @@ func TestRing(t *testing.T) {
 	}
 }
 
-// A record makes others go while it grows, and ends where only such are left.
+// A growing record displaces others. It ends when only records being written are left.
 func TestRingIsFull(t *testing.T) {
 	f := newFolder(t, 1000)
 	now := time.Now()
@@ -97,7 +97,7 @@ func TestRingIsFull(t *testing.T) {
 	}
 }
 
-// The state of a record is told by who writes it, and only the user can read it.
+// A record is live while its writer holds it, and only the user can read it.
 func TestStates(t *testing.T) {
 	f := newFolder(t, 1<<20)
 	r := begun(t, f, time.Now(), 10)
@@ -109,7 +109,7 @@ func TestStates(t *testing.T) {
 	if err := f.Remove(s); !errors.Is(err, ErrLive) {
 		t.Errorf("remove it: %v", err)
 	}
-	check(t, r.file.Close()) // as the end of its process does
+	check(t, r.file.Close()) // as when its process ends
 	if s, err = f.Find(r.ID); err != nil || s.Live || !s.Lost {
 		t.Errorf("after a crash: %+v, %v", s, err)
 	}
@@ -136,7 +136,7 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// A record is found by the beginning of its id, if that is one's alone.
+// A record is found by a unique prefix of its id.
 func TestFind(t *testing.T) {
 	f := newFolder(t, 1<<20)
 	check(t, os.MkdirAll(f.Dir, 0o700))
@@ -170,7 +170,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// The folder is that of the system's convention.
+// The folder follows the platform's convention.
 func TestOpen(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the folders are those of Linux")
@@ -191,7 +191,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// A table of records fits a terminal of 80 columns, and is whole in a pipe.
+// A table of records fits into a terminal of 80 columns, and is not cut in a pipe.
 func TestTextFits(t *testing.T) {
 	list := []Session{{Summary: Summary{ID: "3f9a1c", Client: "Claude Desktop of somebody", Server: "a server with a long name", Level: Metadata, Calls: 123456, Failures: 12, Findings: 3}}}
 	for _, width := range []int{80, 60, 0} {

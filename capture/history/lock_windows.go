@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// place is where a capture is locked: far behind its end, as others may not read what
-// is locked.
+// place is the locked position in a capture. It lies far beyond the end, because others
+// cannot read locked bytes.
 func place() *windows.Overlapped { return &windows.Overlapped{OffsetHigh: 1 << 30} }
 
 // hold marks a capture as being written, until it is closed or the process ends.

@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// A Recording is a record that is being written: it takes the bytes of a capture.
+// A Recording is a record being written. It receives the bytes of a capture.
 type Recording struct {
 	Summary
 	folder  *Folder
 	file    *os.File
-	written int64 // since the ring was trimmed
+	written int64 // bytes since the ring was last trimmed
 	err     error
 }
 
-// Start begins a record, and makes room for it.
+// Start begins a record, after trimming the ring to make room.
 func (f *Folder) Start(s Summary) (*Recording, error) {
 	if err := os.MkdirAll(f.Dir, 0o700); err != nil {
 		return nil, err
 	}
-	_, _ = f.trim(s.Started) // what cannot be removed now is read by somebody
+	_, _ = f.trim(s.Started) // a failure means that somebody is reading the record
 	id, file, err := f.newCapture()
 	if err != nil {
 		return nil, err
@@ -36,14 +36,14 @@ func (f *Folder) Start(s Summary) (*Recording, error) {
 	return &Recording{Summary: s, folder: f, file: file}, nil
 }
 
-// trimEvery is after how many bytes the ring is trimmed again.
+// trimEvery is the number of bytes after which the ring is trimmed again.
 const trimEvery = 4 << 20
 
-// errFull says that all other records have gone, and those that are being written are too much.
+// errFull reports that the records being written exceed the limit by themselves.
 var errFull = fmt.Errorf("the sessions that are being recorded have reached %d MiB", MaxBytes>>20)
 
-// Write writes whole blocks of the capture. It fails where the ring is full of records
-// that are being written.
+// Write writes whole blocks of the capture. It fails if the records being written fill the
+// ring.
 func (r *Recording) Write(blocks []byte) (int, error) {
 	if r.written += int64(len(blocks)); r.err == nil && r.written >= min(trimEvery, r.folder.maxBytes/4) {
 		r.written = 0
@@ -57,7 +57,7 @@ func (r *Recording) Write(blocks []byte) (int, error) {
 	return r.file.Write(blocks)
 }
 
-// Finish ends the record, with the summary that the Recording has by now.
+// Finish ends the record, with the current Summary of the Recording.
 func (r *Recording) Finish() error {
 	r.Ended = time.Now()
 	err := errors.Join(r.folder.Update(&r.Summary), r.file.Close())
