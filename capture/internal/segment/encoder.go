@@ -5,11 +5,11 @@ import (
 	"github.com/wirectl/wirectl/capture/pcapng"
 )
 
-// An Encoder gathers records as whole blocks of pcapng.
+// An Encoder collects records as whole blocks of pcapng.
 type Encoder struct {
 	// Label labels frames for Wireshark; it may be nil.
 	Label func(*capture.Record, *pcapng.Label)
-	// Buf is what was gathered.
+	// Buf has the blocks collected so far.
 	Buf []byte
 
 	w       *pcapng.Writer
@@ -23,8 +23,8 @@ func (e *Encoder) Begin(s *capture.Session) (err error) {
 	return err
 }
 
-// Write adds a record of the session s, with the header of a section ahead of
-// it if that is not the session at hand.
+// Write adds a record of the session s. If s is not the current session, it begins a section
+// first.
 func (e *Encoder) Write(s *capture.Session, r *capture.Record) (err error) {
 	if e.session != s {
 		if err := e.Begin(s); err != nil {
@@ -35,7 +35,7 @@ func (e *Encoder) Write(s *capture.Session, r *capture.Record) (err error) {
 	return err
 }
 
-// maxBuffer is how much of a buffer is kept to be used again, in bytes.
+// maxBuffer is the capacity, in bytes, up to which a buffer is reused.
 const maxBuffer = 1 << 20
 
 // Reset empties the buffer.
@@ -45,7 +45,7 @@ func (e *Encoder) Reset() {
 	}
 }
 
-// EndSession makes the next record begin a section.
+// EndSession ends the section: the next record begins a new one.
 func (e *Encoder) EndSession() { e.session = nil }
 
 type appender []byte

@@ -1,6 +1,5 @@
-// Package segment keeps records in memory in runs whose memory is used again:
-// what a tap and a recorder hold between those who write records and those who
-// read them.
+// Package segment keeps records in memory, in segments that are reused. Taps and recorders
+// use it as a queue between writers and readers.
 package segment
 
 import (
@@ -10,36 +9,36 @@ import (
 )
 
 const (
-	// Size is how many bytes of its records a segment holds, unless its only
-	// record is longer.
+	// Size is the maximum number of copied bytes in a segment, unless its only record is
+	// longer.
 	Size = 128 << 10
-	// Records is how many records a segment holds.
+	// Records is the maximum number of records in a segment.
 	Records = 512
-	// Held is about how many bytes a segment holds that it has not copied.
+	// Held is the approximate maximum number of bytes that a segment holds without copying.
 	Held = 256 << 10
 
-	firstSize = 8 << 10 // of the memory for bytes, which grows as they come
+	firstSize = 8 << 10 // initial size of the byte buffer
 
 	recordSize = int64(unsafe.Sizeof(capture.Record{}))
 )
 
-// A Segment is records with bytes of their own, or in memory that it holds. Records
-// that are in it do not change while others are appended, so that they may be read
-// meanwhile.
+// A Segment is a list of records. Their bytes are copies, or lie in memory that it holds.
+// Existing records do not change when others are appended, so they may be read at the same
+// time.
 type Segment struct {
-	// Session is what holds for the records.
+	// Session is the session of the records.
 	Session *capture.Session
-	// Records are the run, oldest first.
+	// Records are the records, oldest first.
 	Records []capture.Record
 
 	bytes  []byte
-	copied int64 // bytes of all records that were copied
+	copied int64 // bytes that were copied
 	held   int64 // bytes in memory that is held
 	holds  []capture.Memory
 }
 
-// Append appends a copy of r. It returns false if there is no room; an empty
-// segment has room for any record.
+// Append appends a copy of r. It returns false if there is no room. An empty segment has room
+// for any record.
 func (s *Segment) Append(r *capture.Record) bool {
 	n := len(r.Raw) + len(r.Text)
 	if r.Meta != nil {
@@ -63,8 +62,8 @@ func (s *Segment) Append(r *capture.Record) bool {
 	return true
 }
 
-// AppendRun appends as many records of a run as there is room for, from the one
-// with that index on, and returns how many. An empty segment has room for one.
+// AppendRun appends records of a run, from index from on, while there is room. It returns how
+// many it appended. An empty segment has room for at least one.
 func (s *Segment) AppendRun(r *capture.Run, from int) int {
 	n := 0
 	if r.Memory == nil {
@@ -98,15 +97,15 @@ func (s *Segment) keepBytes(b []byte) []byte {
 	return s.bytes[from:len(s.bytes):len(s.bytes)]
 }
 
-// Cost is about how much memory the records take.
+// Cost returns approximately how much memory the records use.
 func (s *Segment) Cost() int64 {
 	return s.copied + s.held + int64(len(s.Records))*recordSize
 }
 
-// Reset empties the segment, whose records nobody may hold any more. It keeps
-// no more memory than that of an ordinary one.
+// Reset empties the segment for reuse. Nobody may hold its records any more. It frees buffers
+// that are larger than usual.
 func (s *Segment) Reset() {
-	clear(s.Records) // it keeps no flaw and no name alive
+	clear(s.Records) // release flaws and names for garbage collection
 	s.Records, s.Session = s.Records[:0], nil
 	for _, m := range s.holds {
 		m.Release()

@@ -8,8 +8,8 @@ import (
 	"github.com/wirectl/wirectl/frame"
 )
 
-// What is kept of a record shares nothing with it, also where its payload is no
-// part of its bytes.
+// Appended records share no memory with the original, even if the payload is not part of its
+// bytes.
 func TestAppendKeepsCopies(t *testing.T) {
 	raw, data := []byte("raw"), []byte("data")
 	r := capture.Record{Frame: frame.Frame{Raw: raw, Meta: &frame.Meta{Apart: true, Data: data}}}
@@ -25,13 +25,13 @@ func TestAppendKeepsCopies(t *testing.T) {
 	}
 }
 
-// A holding counts who holds it.
+// A holding counts its holders.
 type holding int
 
 func (h *holding) Hold()    { *h++ }
 func (h *holding) Release() { *h-- }
 
-// aRun returns n frames that lie one behind the other.
+// aRun returns n frames that lie one after the other.
 func aRun(n, size int, memory capture.Memory) *capture.Run {
 	data := make([]byte, n*size)
 	r := &capture.Run{Shared: capture.Record{Seq: 7, Protocol: "mcp"}, Memory: memory}
@@ -41,7 +41,7 @@ func aRun(n, size int, memory capture.Memory) *capture.Run {
 	return r
 }
 
-// A run that is held is not copied, and is let go when the segment is emptied.
+// A held run is not copied, and is released when the segment is reset.
 func TestAppendRunHolds(t *testing.T) {
 	var held holding
 	r := aRun(4, 100, &held)
@@ -57,7 +57,7 @@ func TestAppendRunHolds(t *testing.T) {
 	}
 }
 
-// What a segment takes is bounded, and nothing is lost between two.
+// The size of a segment is bounded, and no frame is lost between two segments.
 func TestAppendRunIsBounded(t *testing.T) {
 	var held holding
 	for _, r := range []*capture.Run{aRun(2000, 10, &held), aRun(2000, 10, nil), aRun(20, 100_000, &held), aRun(20, 100_000, nil)} {
