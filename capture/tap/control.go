@@ -12,7 +12,7 @@ import (
 	"github.com/wirectl/wirectl/internal/nearest"
 )
 
-// A Command is a request of a viewer to a tap's owner: one line of JSON.
+// A Command is a request from a viewer to a tap's owner: one line of JSON.
 type Command struct {
 	// Do is the verb: one of the verbs below.
 	Do string `json:"do"`
@@ -22,16 +22,16 @@ type Command struct {
 	Conn int `json:"conn,omitempty"`
 	// To is the receiver of a frame: "unit" or "controller".
 	To string `json:"to,omitempty"`
-	// Payload is a JSON payload, from which [Conn.Send] removes white space; Data is
-	// any other payload.
+	// Payload is a JSON payload; [Conn.Send] removes its white space. Data is any other
+	// payload.
 	Payload json.RawMessage `json:"payload,omitempty"`
 	Data    []byte          `json:"data,omitempty"`
 	// ID is the id of an exchange, as it was written on the wire.
 	ID json.RawMessage `json:"id,omitempty"`
-	// Seq is the number of a recorded frame, Held that of a held one.
+	// Seq is the number of a recorded frame; Held is the number of a held frame.
 	Seq  int64 `json:"seq,omitempty"`
 	Held int64 `json:"held,omitempty"`
-	// Where is a condition, in the language of --where.
+	// Where is a condition in the language of --where.
 	Where string `json:"where,omitempty"`
 }
 

@@ -10,15 +10,15 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// A Conn is a connection to a tap: Read returns a pcapng capture, history first. The
-// capture ends with its owner.
+// A Conn is a connection to a tap. Read returns a pcapng capture that begins with the history
+// and ends when the owner does.
 type Conn struct {
 	net.Conn
 	// Info is the description of the tap.
 	Info Info
 }
 
-// Dial connects to the tap of that name, or to the only one with that prefix; with "", to
+// Dial connects to the tap with that name, or with that prefix if it is unique; with "", to
 // the newest. The error is a [*NotFoundError] if there is none.
 func Dial(ctx context.Context, dir, name string) (*Conn, error) {
 	taps, err := List(dir, nil)
@@ -46,14 +46,14 @@ func Dial(ctx context.Context, dir, name string) (*Conn, error) {
 // awaitEvery is the polling interval of Await.
 const awaitEvery = 100 * time.Millisecond
 
-// Await is Dial for a tap that may not exist yet: it calls waiting, if not nil, and waits
-// for it. It does not wait for an ambiguous prefix.
+// Await is like Dial, but waits for a tap that does not exist yet. Before it waits, it calls
+// waiting, if not nil. It does not wait for an ambiguous prefix.
 func Await(ctx context.Context, dir, name string, waiting func()) (*Conn, error) {
 	return await(ctx, waiting, func() (*Conn, error) { return Dial(ctx, dir, name) })
 }
 
-// Next is Await for a tap that began later than last and, unless any is set, has the same
-// base name.
+// Next is like Await, for a tap that began later than last and has the same base name, or any
+// name if any is set.
 func Next(ctx context.Context, dir string, last Info, any bool) (*Conn, error) {
 	return await(ctx, nil, func() (*Conn, error) {
 		taps, err := List(dir, nil)
@@ -72,7 +72,7 @@ func Next(ctx context.Context, dir string, last Info, any bool) (*Conn, error) {
 	})
 }
 
-// await dials until there is a tap.
+// await calls dial until it finds a tap.
 func await(ctx context.Context, waiting func(), dial func() (*Conn, error)) (*Conn, error) {
 	tick := time.NewTicker(awaitEvery)
 	defer tick.Stop()
@@ -93,7 +93,7 @@ func await(ctx context.Context, waiting func(), dial func() (*Conn, error)) (*Co
 	}
 }
 
-// isNotFound reports whether there is no such tap yet.
+// isNotFound reports whether the error says that no such tap exists yet.
 func isNotFound(err error) bool {
 	none, ok := errors.AsType[*NotFoundError](err)
 	return ok && !none.Ambiguous()

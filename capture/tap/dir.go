@@ -7,9 +7,9 @@ import (
 	"strconv"
 )
 
-// Dir returns the folder that the taps of this user are in, and makes it if it
-// is not there: wirectl in $XDG_RUNTIME_DIR, or else one of the user's own
-// among the temporary files. It refuses a folder that others may enter.
+// Dir returns the folder of this user's taps, creating it if necessary. It is wirectl in
+// $XDG_RUNTIME_DIR, or else a folder per user in the temporary folder. A folder that others
+// may enter is rejected.
 func Dir(getenv func(string) string) (string, error) {
 	if err := checkPlatform(); err != nil {
 		return "", err
@@ -21,7 +21,7 @@ func Dir(getenv func(string) string) (string, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil && !os.IsExist(err) {
 		return "", err
 	}
-	info, err := os.Lstat(dir) // a link might lead anywhere
+	info, err := os.Lstat(dir) // a link might point anywhere
 	if err != nil {
 		return "", err
 	}

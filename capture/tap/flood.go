@@ -2,9 +2,9 @@ package tap
 
 import "time"
 
-// A flood is traffic that is too much for a person to look at. Without viewers, the history
-// only keeps the newest part of it: moving all of it through memory as large as the history,
-// which no cache holds, would double the relay's cost.
+// A flood is more traffic than a person can look at. Without viewers, the history keeps only
+// the newest part of a flood. Copying all of it through memory as large as the history, which
+// fits in no cache, would double the relay's cost.
 type flood struct {
 	on            bool
 	since         time.Time
@@ -13,14 +13,14 @@ type flood struct {
 
 const (
 	floodTime   = 20 * time.Millisecond
-	floodBytes  = 4 << 20 // in that time; more is a flood
+	floodBytes  = 4 << 20 // per floodTime; more is a flood
 	floodFrames = 16 << 10
 
-	floodKept    = 512 << 10 // bytes of all floods
-	floodRecords = 64        // of what comes at once, which are kept of a flood
+	floodKept    = 512 << 10 // bytes kept of all floods
+	floodRecords = 64        // records kept per run during a flood
 )
 
-// countPassed counts bytes and frames that passed at a time.
+// countPassed counts traffic at a given time.
 func (f *flood) countPassed(at time.Time, bytes, frames int64) {
 	passed := at.Sub(f.since)
 	if f.on = f.on && passed < 2*floodTime; passed > floodTime {

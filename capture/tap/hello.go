@@ -10,13 +10,13 @@ import (
 	"github.com/wirectl/wirectl/capture/pcapng"
 )
 
-// patience is how long a tap may take to say what has passed.
+// patience is the timeout for a tap to report its totals.
 const patience = 2 * time.Second
 
-// A Past is what has passed a tap: a [capture.Reader] of the first frames of its
-// history, which ends where it would have to wait for another.
+// A Past is a [capture.Reader] of the first frames in a tap's history. It ends where it would
+// have to wait for more.
 type Past struct {
-	// Hello is what the tap says to whoever comes.
+	// Hello is the note that a tap sends first to each viewer.
 	Hello Note
 
 	*pcapng.Reader
@@ -25,8 +25,8 @@ type Past struct {
 	left int64 // frames
 }
 
-// Glance looks at what has passed the tap of that name, and at the first frames of
-// its history, so many at most. The Past has to be closed.
+// Glance reads the totals of the tap with that name, and its history up to the given number
+// of frames. The Past must be closed.
 func Glance(ctx context.Context, dir, name string, frames int64) (*Past, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	c, err := Dial(ctx, dir, name)
@@ -43,7 +43,7 @@ func Glance(ctx context.Context, dir, name string, frames int64) (*Past, error) 
 	return p, nil
 }
 
-// greet reads what the tap says first.
+// greet reads the hello note.
 func (p *Past) greet(frames int64) (err error) {
 	if p.Reader, err = pcapng.NewReader(p.conn, 0); err != nil {
 		return err
@@ -75,7 +75,7 @@ func (p *Past) Next(r *capture.Record) error {
 	return err
 }
 
-// Close leaves the tap.
+// Close disconnects from the tap.
 func (p *Past) Close() error {
 	p.stop()
 	return p.conn.Close()

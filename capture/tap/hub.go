@@ -10,24 +10,24 @@ import (
 	"github.com/wirectl/wirectl/capture/internal/segment"
 )
 
-// Options bound the history of a Hub.
+// Options limit the history of a Hub.
 type Options struct {
-	// Bytes is about how much memory history may take; 0 means [DefaultBytes].
-	// The newest record stays, however large it is.
+	// Bytes is the approximate memory limit of the history; 0 means [DefaultBytes]. The
+	// newest record is kept, however large it is.
 	Bytes int64
-	// Records is how many records it holds; 0 means [DefaultRecords].
+	// Records is the maximum number of records in the history; 0 means [DefaultRecords].
 	Records int64
 }
 
-// The bounds of a Hub's history.
+// The default limits of a Hub's history.
 const (
 	DefaultBytes   = 16 << 20
 	DefaultRecords = 32 << 10
 )
 
 // A Hub is the [capture.Writer] of a relay or a broker. It keeps the newest records for any
-// number of viewers, and waits for none of them. A viewer that falls too far behind loses
-// frames, and learns how many. It is safe for concurrent use, and has no goroutine of its
+// number of viewers, and never waits for them. A viewer that falls too far behind loses
+// frames and is told how many. A Hub is safe for concurrent use, and has no goroutine of its
 // own.
 type Hub struct {
 	opts Options
@@ -39,8 +39,8 @@ type Hub struct {
 	next    int64 // the number of the next record, from 0
 	frames  int64
 	bytes   int64 // of frames
-	kept    held  // by all runs but the newest
-	floods  held  // by those of them that hold floods
+	kept    held  // total of all runs except the newest
+	floods  held  // total of those that hold floods
 	flood   flood
 	viewers map[*Viewer]struct{}
 	waiting int // viewers that wait
@@ -53,14 +53,14 @@ type run struct {
 	first  int64 // the number of its first record
 	frames int64 // frames before its first record
 	users  int   // viewers that read it
-	flood  bool  // it holds a part of one
+	flood  bool  // part of a flood
 	gone   bool  // no longer in the ring
 }
 
-// nextNumber returns the number of the record after those of the run.
+// nextNumber returns the number of the first record after the run.
 func (r *run) nextNumber() int64 { return r.first + int64(len(r.Records)) }
 
-// held is what runs hold.
+// held is the total size of runs.
 type held struct{ bytes, records int64 }
 
 func (k *held) addRun(r *run, sign int64) {
@@ -75,7 +75,7 @@ func NewHub(s capture.Session, opts Options) *Hub {
 	return &Hub{opts: opts, session: &s, viewers: make(map[*Viewer]struct{})}
 }
 
-// Write accepts a record. It never waits, and its error is nil.
+// Write accepts a record. It never blocks, and its error is always nil.
 func (h *Hub) Write(r *capture.Record) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -141,8 +141,8 @@ func (h *Hub) count(n int) {
 	h.frames += int64(n)
 }
 
-// Alter marks the session as altered, from the next record on: faults, edits or injected
-// frames are enabled.
+// Alter marks the session as altered from the next record on, because faults, edits or
+// injected frames are enabled.
 func (h *Hub) Alter() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -157,7 +157,7 @@ func (h *Hub) Alter() {
 	}
 }
 
-// Close ends the session. Viewers read the remaining records, and then its end.
+// Close ends the session. Viewers read the remaining records and then io.EOF.
 func (h *Hub) Close() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -173,14 +173,14 @@ type Counts struct {
 	Viewers int   `json:"viewers"`
 }
 
-// Counts returns how much has passed so far.
+// Counts returns the totals so far.
 func (h *Hub) Counts() Counts {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return Counts{h.frames, h.bytes, len(h.viewers)}
 }
 
-// Find returns a copy of the frame with that number, if history still has it.
+// Find returns a copy of the frame with that number, if the history still has it.
 func (h *Hub) Find(seq int64) (capture.Record, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -202,7 +202,7 @@ func (h *Hub) newest() *run {
 	return h.ring[len(h.ring)-1]
 }
 
-// beginRun appends a run to the ring, and drops the oldest ones if they exceed the limits.
+// beginRun appends a new run to the ring, and evicts old runs that exceed the limits.
 func (h *Hub) beginRun() *run {
 	if newest := h.newest(); newest != nil {
 		h.kept.addRun(newest, 1)
@@ -229,7 +229,7 @@ func (h *Hub) beginRun() *run {
 	return r
 }
 
-// evict takes a run out of the ring.
+// evict removes a run from the ring.
 func (h *Hub) evict(i int) {
 	old := h.ring[i]
 	h.ring = slices.Delete(h.ring, i, i+1)
@@ -241,7 +241,7 @@ func (h *Hub) evict(i int) {
 	h.recycle(old)
 }
 
-// maxSpare bounds the runs that wait to be used again.
+// maxSpare bounds the number of spare runs.
 const maxSpare = 2
 
 // recycle reuses the memory of a run without readers.
@@ -255,7 +255,7 @@ func (h *Hub) recycle(r *run) {
 	}
 }
 
-// at returns the run that holds the record of that number. If that run was dropped, it
+// at returns the run that holds the record with that number. If that run was evicted, it
 // returns the next one.
 func (h *Hub) at(number int64) *run {
 	i := sort.Search(len(h.ring)-1, func(i int) bool {
@@ -264,7 +264,7 @@ func (h *Hub) at(number int64) *run {
 	return h.ring[i]
 }
 
-// wake wakes all viewers that wait.
+// wake wakes all waiting viewers.
 func (h *Hub) wake() {
 	for v := range h.viewers {
 		if v.waiting {
@@ -276,5 +276,5 @@ func (h *Hub) wake() {
 func (h *Hub) wakeOne(v *Viewer) {
 	v.waiting = false
 	h.waiting--
-	v.wake <- struct{}{} // it has room for the one
+	v.wake <- struct{}{} // never blocks: the channel has a buffer of one
 }

@@ -20,14 +20,14 @@ func aFrame(seq int64, payload string) *capture.Record {
 	}
 }
 
-// feed writes a record, which never fails.
+// feed writes a record, which must succeed.
 func feed(tb testing.TB, w capture.Writer, r *capture.Record) {
 	if err := w.Write(r); err != nil {
 		tb.Error(err)
 	}
 }
 
-// read reads n records, in words.
+// read reads n records as text.
 func read(t *testing.T, r capture.Reader, n int) (texts []string) {
 	t.Helper()
 	var rec capture.Record
@@ -54,7 +54,7 @@ func expect(t *testing.T, got []string, want ...string) {
 	}
 }
 
-// Who comes late reads what there was, then what comes, then the end.
+// A late viewer reads the history, then new records, then the end.
 func TestHistoryFirst(t *testing.T) {
 	h := NewHub(capture.Session{Protocol: "mcp"}, Options{})
 	feed(t, h, aFrame(1, "one"))
@@ -72,7 +72,7 @@ func TestHistoryFirst(t *testing.T) {
 	}
 }
 
-// What passed before a viewer came, and is kept no more, is counted.
+// Frames that were evicted before a viewer connected are counted.
 func TestHistoryIsBounded(t *testing.T) {
 	h := NewHub(capture.Session{}, Options{Records: 1})
 	for i := range int64(2000) {
@@ -97,8 +97,8 @@ func TestHistoryIsBounded(t *testing.T) {
 	}
 }
 
-// A viewer that does not read loses frames, is told how many, and goes on with
-// the oldest that there are. The hub never waits for it.
+// A viewer that does not read loses frames and is told how many. It continues with the oldest
+// record in the history. The hub never waits for it.
 func TestSlowViewer(t *testing.T) {
 	h := NewHub(capture.Session{}, Options{Records: 1})
 	feed(t, h, aFrame(1, "x"))
@@ -127,7 +127,7 @@ func TestSlowViewer(t *testing.T) {
 	}
 }
 
-// A frame that takes more than all of history may is there until others come.
+// A frame larger than the limit of the history is kept until newer records arrive.
 func TestHugeFrame(t *testing.T) {
 	h := NewHub(capture.Session{}, Options{Bytes: 1000})
 	feed(t, h, aFrame(1, "x"))
@@ -142,7 +142,7 @@ func TestHugeFrame(t *testing.T) {
 	}
 }
 
-// From an alteration on the session says so, to those who look on as well.
+// After an alteration the session is marked as altered, for current viewers, too.
 func TestAlter(t *testing.T) {
 	h := NewHub(capture.Session{Unit: "u"}, Options{})
 	feed(t, h, aFrame(1, "one"))
@@ -161,7 +161,7 @@ func TestAlter(t *testing.T) {
 	}
 }
 
-// Closing a viewer ends its waiting.
+// Closing a viewer unblocks it.
 func TestCloseViewer(t *testing.T) {
 	h := NewHub(capture.Session{}, Options{})
 	v := h.View()
@@ -178,7 +178,7 @@ func TestCloseViewer(t *testing.T) {
 	}
 }
 
-// A note for one viewer reaches it between frames, also while it waits.
+// A note for one viewer arrives between frames, and wakes a waiting viewer.
 func TestPost(t *testing.T) {
 	h := NewHub(capture.Session{}, Options{})
 	v, other := h.View(), h.View()
@@ -223,7 +223,8 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
-// A run is what its frames are one by one, whether its memory is held or not.
+// Writing a run is equivalent to writing its frames one by one, whether its memory is held or
+// not.
 func TestWriteRun(t *testing.T) {
 	h := NewHub(capture.Session{}, Options{})
 	feed(t, h, aFrame(1, "one"))
@@ -248,14 +249,15 @@ func TestWriteRun(t *testing.T) {
 	}
 }
 
-// memory counts who holds it.
+// memory counts its holders.
 type memory struct{ holders int }
 
 func (m *memory) Hold()    { m.holders++ }
 func (m *memory) Release() { m.holders-- }
 
-// Of a flood that nobody looks at only the newest is kept, and what there was
-// before; who comes then is told how much is missing between. A viewer gets more.
+// During a flood without viewers, only the newest frames and the history before the flood are
+// kept. A viewer that connects then is told how many are missing in between. With a viewer,
+// more is kept.
 func TestFlood(t *testing.T) {
 	for _, looked := range []bool{false, true} {
 		h := NewHub(capture.Session{}, Options{})

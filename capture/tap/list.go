@@ -19,25 +19,25 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// Info is what a tap says about itself, in a file beside its socket.
+// Info describes a tap. It is stored in a file beside the tap's socket.
 type Info struct {
-	// Name is what it is called: tap:NAME.
+	// Name is the NAME in tap:NAME.
 	Name string `json:"name"`
 	Pid  int    `json:"pid"`
 	// Command is the command line of the owner.
 	Command []string `json:"command,omitempty"`
-	// Protocol and Framing are those that were named, if any were.
+	// Protocol and Framing are set if they were given explicitly.
 	Protocol string `json:"protocol,omitempty"`
 	Framing  string `json:"framing,omitempty"`
 	// Controller and Unit name the two ends.
 	Controller string    `json:"controller,omitempty"`
 	Unit       string    `json:"unit,omitempty"`
 	Started    time.Time `json:"started"`
-	// Control says that commands are served.
+	// Control means that the tap accepts commands.
 	Control bool `json:"control,omitempty"`
 }
 
-// base is the name without the number of the process, and what follows that.
+// base returns the name up to the process id.
 func (i *Info) base() string {
 	if at := strings.LastIndex(i.Name, fmt.Sprintf("-%d", i.Pid)); at >= 0 {
 		return i.Name[:at]
@@ -53,9 +53,9 @@ const (
 // maxDescription is the longest description of a tap, in bytes.
 const maxDescription = 16 << 20
 
-// List returns the taps of a folder, the newest first, and removes what taps
-// left behind whose process has gone. A description that cannot be read is passed
-// over, and skip, if not nil, is told why.
+// List returns the taps of a folder, the newest first. It removes stale files of taps whose
+// process has gone. It skips unreadable descriptions, and calls skip, if not nil, with the
+// reason.
 func List(dir string, skip func(error)) ([]Info, error) {
 	names, err := filepath.Glob(filepath.Join(dir, "*"+describes))
 	if err != nil {
@@ -65,7 +65,7 @@ func List(dir string, skip func(error)) ([]Info, error) {
 	for _, name := range names {
 		info, err := describedIn(name)
 		switch {
-		case errors.Is(err, fs.ErrNotExist): // it has just ended
+		case errors.Is(err, fs.ErrNotExist): // the tap has just ended
 		case err != nil && !silent(dir, info.Name):
 			if skip != nil {
 				skip(err)
@@ -82,14 +82,14 @@ func List(dir string, skip func(error)) ([]Info, error) {
 	return taps, nil
 }
 
-// describedIn reads a description. Its name is known even if the rest is not.
+// describedIn reads a description. It sets Name even if the rest cannot be read.
 func describedIn(file string) (info Info, err error) {
 	defer func() { info.Name = strings.TrimSuffix(filepath.Base(file), describes) }()
 	stat, err := os.Lstat(file)
 	if err != nil {
 		return info, err
 	}
-	if !stat.Mode().IsRegular() || stat.Size() > maxDescription { // a pipe would be waited for
+	if !stat.Mode().IsRegular() || stat.Size() > maxDescription { // reading a pipe would block
 		return info, fmt.Errorf("%s does not describe a tap: want a regular file of at most %d bytes", file, maxDescription)
 	}
 	text, err := os.ReadFile(file)
@@ -105,8 +105,8 @@ func describedIn(file string) (info Info, err error) {
 	return info, nil
 }
 
-// silent reports whether nobody listens at the socket of a tap: its owner, which
-// listens before it describes the tap, has gone.
+// silent reports whether nobody listens at the socket of a tap. Owners listen before they
+// write the description, so the owner has gone.
 func silent(dir, name string) bool {
 	c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: filepath.Join(dir, name+listens), Net: "unix"})
 	if err != nil {
@@ -116,23 +116,23 @@ func silent(dir, name string) bool {
 	return false
 }
 
-// remove removes what a tap has in its folder.
+// remove removes the files of a tap.
 func remove(dir, name string) {
 	for _, ext := range []string{describes, listens} {
 		_ = os.Remove(filepath.Join(dir, name+ext))
 	}
 }
 
-// describe writes the file that says what a tap is, whole or not at all.
+// describe atomically writes the description of a tap.
 func describe(dir string, info Info) error {
 	return output.WriteFile(filepath.Join(dir, info.Name+describes), append(jsonscan.MustMarshal(info), '\n'), 0o600)
 }
 
-// A NotFoundError says that there is no tap, or none of that name.
+// A NotFoundError reports that no tap exists, or none with that name.
 type NotFoundError struct {
-	// Name is the name that was asked for; "" is any.
+	// Name is the requested name; "" means any.
 	Name string
-	// Running are the names that there are.
+	// Running lists the names of existing taps.
 	Running []string
 }
 
@@ -146,13 +146,12 @@ func (e *NotFoundError) Error() string {
 	return fmt.Sprintf("there is no tap %q%s; there are: %s", e.Name, nearest.Question(e.Name, e.Running), strings.Join(e.Running, ", "))
 }
 
-// Ambiguous reports whether several taps that run begin with the name.
+// Ambiguous reports whether several running taps have the name as a prefix.
 func (e *NotFoundError) Ambiguous() bool {
 	return e.Name != "" && slices.ContainsFunc(e.Running, func(name string) bool { return strings.HasPrefix(name, e.Name) })
 }
 
-// find returns the taps of that name, or with that beginning of a name if it is
-// the only one; all for "".
+// find returns the tap with that name, or with that prefix if it is unique; all taps for "".
 func find(taps []Info, name string) ([]Info, error) {
 	if name == "" && len(taps) > 0 {
 		return taps, nil
@@ -174,7 +173,7 @@ func find(taps []Info, name string) ([]Info, error) {
 	return nil, &NotFoundError{name, names}
 }
 
-// refused reports whether nobody listens any more at a socket.
+// refused reports whether an error means that nobody listens at a socket.
 func refused(err error) bool {
 	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist)
 }

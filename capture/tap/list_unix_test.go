@@ -14,8 +14,8 @@ import (
 	"github.com/wirectl/wirectl/capture"
 )
 
-// A description that cannot be read does not hide the taps beside it. It is told
-// about while its owner is there, and removed afterwards.
+// An unreadable description does not hide other taps. It is reported while its owner runs,
+// and removed afterwards.
 func TestUnreadable(t *testing.T) {
 	dir := shortDir(t)
 	whole := serve(t, dir, "whole", NewHub(capture.Session{}, Options{}), nil)
@@ -43,5 +43,5 @@ func TestUnreadable(t *testing.T) {
 			t.Errorf("%s is still there", name)
 		}
 	}
-	serve(t, dir, "another", NewHub(capture.Session{}, Options{}), nil) // which lists those that there are
+	serve(t, dir, "another", NewHub(capture.Session{}, Options{}), nil) // removes stale taps
 }

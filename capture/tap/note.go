@@ -9,24 +9,24 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// What a [Note] tells of.
+// The types of a [Note].
 const (
-	// Hello is the first note of a viewer: Frames and Bytes have passed, and
-	// history lacks the first Lost frames of them.
+	// Hello is the first note for a viewer. Frames and Bytes are the totals so far. The
+	// history lacks the first Lost frames.
 	Hello = "hello"
-	// Lost tells a viewer that it was too slow for Lost frames.
+	// Lost tells a viewer that it was too slow and missed Lost frames.
 	Lost = "lost"
-	// Answer is what became of a command of the viewer's: Do, Tag, Error.
+	// Answer is the result of a viewer's command: Do, Tag, Error.
 	Answer = "answer"
-	// Held tells of the frame number Held that waits, which is not yet among
-	// the frames: Conn, Dir and its Payload or Data.
+	// Held describes the held frame with the number Held: Conn, Dir, and Payload or Data. The
+	// frame is not yet in the history.
 	Held = "held"
-	// Released tells what became of the frame number Held: How.
+	// Released says what happened to the held frame with the number Held: How.
 	Released = "released"
 )
 
-// A Note is what a tap tells its viewers beside the frames: JSON in the text of
-// a record of the kind [capture.Note].
+// A Note is information for viewers other than frames. It is JSON in the text of a record of
+// the kind [capture.Note].
 type Note struct {
 	Tap     string `json:"tap"`
 	Frames  int64  `json:"frames,omitempty"`
@@ -42,7 +42,7 @@ type Note struct {
 	How  string `json:"how,omitempty"` // released, edited or dropped, or gone with its connection
 	Conn int    `json:"conn,omitempty"`
 	Dir  string `json:"dir,omitempty"`
-	// Payload is that of a held frame if it is JSON, else Data is.
+	// Payload is the payload of a held frame if it is JSON; otherwise Data is set.
 	Payload json.RawMessage `json:"payload,omitempty"`
 	Data    []byte          `json:"data,omitempty"`
 }
@@ -57,12 +57,12 @@ func (n Note) Record() capture.Record {
 	return capture.Record{Kind: capture.Note, Time: time.Now(), Text: text}
 }
 
-// ParseNote returns the note that a record is, if it is one of a tap's.
+// ParseNote returns the note in a record, if it is the note of a tap.
 func ParseNote(r *capture.Record) (Note, bool) {
 	if r.Kind != capture.Note || !bytes.HasPrefix(r.Text, []byte(`{"tap":`)) {
 		return Note{}, false
 	}
-	var n Note // on the heap, and so not for each frame
+	var n Note // escapes to the heap, so declared after the check
 	err := json.Unmarshal(r.Text, &n)
 	return n, err == nil
 }

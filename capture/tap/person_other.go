@@ -9,7 +9,7 @@ import (
 	"runtime"
 )
 
-// checkPlatform says why there can be no taps.
+// checkPlatform returns an error: this platform has no taps.
 func checkPlatform() error {
 	return fmt.Errorf("%s cannot identify the peer of a socket, so there are no taps: record with --capture instead", runtime.GOOS)
 }

@@ -11,10 +11,10 @@ import (
 	"syscall"
 )
 
-// checkPlatform says why there can be no taps; nil if there can.
+// checkPlatform returns nil: this platform has taps.
 func checkPlatform() error { return nil }
 
-// checkPeer says why the process at the other end may not look; nil if it may.
+// checkPeer returns an error if the user at the other end has no access.
 func checkPeer(c *net.UnixConn) error {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -30,7 +30,8 @@ func checkPeer(c *net.UnixConn) error {
 	return err
 }
 
-// checkOwner says why a folder is not ours alone.
+// checkOwner returns an error unless a folder is accessible to its owner only, and that is
+// the current user.
 func checkOwner(dir string, info fs.FileInfo) error {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	switch {
@@ -42,7 +43,7 @@ func checkOwner(dir string, info fs.FileInfo) error {
 	return nil
 }
 
-// alive reports whether there is a process of that number.
+// alive reports whether a process with that id exists.
 func alive(pid int) bool {
 	err := syscall.Kill(pid, 0)
 	return err == nil || errors.Is(err, syscall.EPERM)

@@ -6,17 +6,17 @@ import (
 	"github.com/wirectl/wirectl/capture"
 )
 
-// A Sender brings a session to another place while it runs.
+// A Sender sends a running session to another place.
 type Sender interface {
-	// Sink is what takes the records; nil if the sender reads the tap as a viewer does.
+	// Sink returns the writer for the records; nil if the sender reads the tap as a viewer.
 	Sink() capture.Writer
 	// Alter marks the session as altered; see [Hub.Alter].
 	Alter()
-	// Obey has viewers elsewhere, if they have the right, command c from now on.
+	// Obey lets authorized remote viewers command c from now on.
 	Obey(c Controller)
-	// Close sends the rest once the hub of the tap is closed, until ctx ends.
+	// Close sends the remaining records until ctx ends. The tap's hub must be closed first.
 	Close(ctx context.Context) error
 }
 
-// A SendFunc begins to send the session of that name, which passes h.
+// A SendFunc begins to send the session that passes h under that name.
 type SendFunc func(s capture.Session, name string, h *Hub) (Sender, error)

@@ -33,18 +33,18 @@ type Server struct {
 }
 
 const (
-	// maxName bounds a name, since the path of a socket is short; in bytes.
+	// maxName is the maximum length of a name in bytes, since socket paths must be short.
 	maxName = 40
 	// maxViewers bounds the number of simultaneous viewers.
 	maxViewers = 64
-	// grace is how long viewers may take to read the end of a session.
+	// grace is the time that viewers have to read the end of a session.
 	grace = 500 * time.Millisecond
-	// maxLine is the longest command, in bytes.
+	// maxLine is the maximum length of a command in bytes.
 	maxLine = 32 << 20
 )
 
-// Listen opens a tap in a folder, which is that of [Dir]. The process id is appended to the
-// name in info. A nil control serves no commands.
+// Listen opens a tap in the folder from [Dir]. It appends the process id to the name in info.
+// If control is nil, commands are rejected.
 func Listen(dir string, info Info, hub *Hub, control Controller) (*Server, error) {
 	info.Pid, info.Control = os.Getpid(), control != nil
 	if info.Started.IsZero() {
@@ -59,9 +59,9 @@ func Listen(dir string, info Info, hub *Hub, control Controller) (*Server, error
 	return s, nil
 }
 
-// listen finds a free name.
+// listen opens the socket under a free name and writes the description.
 func (s *Server) listen(info Info) error {
-	if _, err := List(s.dir, nil); err != nil { // it removes stale taps
+	if _, err := List(s.dir, nil); err != nil { // removes stale taps
 		return err
 	}
 	base := fmt.Sprintf("%s-%d", cleaned(info.Name), info.Pid)
@@ -85,7 +85,7 @@ func (s *Server) listen(info Info) error {
 	return nil
 }
 
-// cleaned turns any text into a file name that is easy to type.
+// cleaned converts any text into a file name that is easy to type.
 func cleaned(name string) string {
 	clean := strings.Map(func(r rune) rune {
 		switch {
@@ -101,7 +101,7 @@ func cleaned(name string) string {
 	return clean
 }
 
-// Name is the name of the tap.
+// Name returns the name of the tap.
 func (s *Server) Name() string { return s.info.Name }
 
 // Close ends the session of the hub, waits a short time for viewers to read the rest, and
@@ -113,7 +113,7 @@ func (s *Server) Close() error {
 	err := s.socket.Close()
 	s.mu.Lock()
 	for c := range s.conns {
-		_ = c.SetWriteDeadline(time.Now().Add(grace)) // it fails if the viewer has gone
+		_ = c.SetWriteDeadline(time.Now().Add(grace)) // fails if the viewer has gone
 	}
 	s.mu.Unlock()
 	s.serving.Wait()
@@ -126,7 +126,7 @@ func (s *Server) accept() {
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil { // such as too many open files
+		if err != nil { // for example too many open files
 			select {
 			case <-time.After(grace):
 			case <-s.ctx.Done():
@@ -170,7 +170,7 @@ func (s *Server) serveViewer(c net.Conn) {
 		s.listenTo(c, v)
 		v.Close()
 	})
-	_ = show(c, v) // it fails if the viewer has left
+	_ = show(c, v) // fails if the viewer has left
 	v.Close()
 	c.Close()
 	listening.Wait()
@@ -200,7 +200,7 @@ func show(c net.Conn, v *Viewer) error {
 	}
 }
 
-// listenTo executes the commands of a viewer, one after the other, until it leaves.
+// listenTo executes the commands of a viewer in order, until it leaves.
 func (s *Server) listenTo(c net.Conn, v *Viewer) {
 	lines := bufio.NewScanner(c)
 	lines.Buffer(nil, maxLine)

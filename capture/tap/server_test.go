@@ -17,7 +17,7 @@ import (
 	"github.com/wirectl/wirectl/frame"
 )
 
-// shortDir returns a folder whose path leaves room for that of a socket.
+// shortDir returns a folder with a path short enough for sockets.
 func shortDir(t *testing.T) string {
 	t.Helper()
 	if err := checkPlatform(); err != nil {
@@ -55,7 +55,7 @@ func dial(t *testing.T, dir, name string) (*Conn, *pcapng.Reader) {
 	return c, r
 }
 
-// The socket carries a capture: history, what passes, and a clean end.
+// The socket carries a capture: history, new records, and a clean end.
 func TestServer(t *testing.T) {
 	dir, h := shortDir(t), NewHub(capture.Session{Protocol: "mcp", Unit: "u"}, Options{})
 	s := serve(t, dir, "npx @x/server", h, nil)
@@ -80,7 +80,8 @@ func TestServer(t *testing.T) {
 	}
 }
 
-// A glance ends where history does, or after so many frames, though the tap goes on.
+// A glance ends at the end of the history or after the given number of frames, while the tap
+// continues.
 func TestGlance(t *testing.T) {
 	dir, h := shortDir(t), NewHub(capture.Session{}, Options{})
 	serve(t, dir, "x", h, nil)
@@ -112,7 +113,7 @@ func TestGlance(t *testing.T) {
 	glance(0)
 }
 
-// A viewer that does not read keeps neither the hub nor its end waiting.
+// A viewer that does not read blocks neither the hub nor Close.
 func TestStuckViewer(t *testing.T) {
 	dir, h := shortDir(t), NewHub(capture.Session{}, Options{})
 	s := serve(t, dir, "x", h, nil)
@@ -136,7 +137,7 @@ func TestStuckViewer(t *testing.T) {
 	}
 }
 
-// A viewer that goes is forgotten, though nothing passes.
+// A viewer that disconnects is removed, even without traffic.
 func TestViewerGoes(t *testing.T) {
 	dir, h := shortDir(t), NewHub(capture.Session{}, Options{})
 	serve(t, dir, "x", h, nil)
@@ -147,8 +148,7 @@ func TestViewerGoes(t *testing.T) {
 	}
 }
 
-// The newest tap comes first; what a dead process left behind is removed, and
-// so is a tap at which nobody listens.
+// The newest tap comes first. Taps of dead processes and taps without a listener are removed.
 func TestList(t *testing.T) {
 	dir := shortDir(t)
 	serve(t, dir, "old", NewHub(capture.Session{}, Options{}), nil)
@@ -179,7 +179,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// Names are found by their beginning, and what was meant is suggested.
+// Names are found by prefix, and errors suggest similar names.
 func TestNames(t *testing.T) {
 	dir := shortDir(t)
 	_, err := Dial(t.Context(), dir, "gopls")
@@ -201,7 +201,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// A viewer may be there first: it waits, and says so once.
+// A viewer may come before the tap: it waits, and says so once.
 func TestAwait(t *testing.T) {
 	dir, h := shortDir(t), NewHub(capture.Session{}, Options{})
 	waiting := make(chan struct{})
@@ -220,7 +220,7 @@ func TestAwait(t *testing.T) {
 	}
 }
 
-// What follows on a tap began later, and is called the same unless any will do.
+// The next tap began later and has the same base name, unless any name is accepted.
 func TestNext(t *testing.T) {
 	dir := shortDir(t)
 	begun := time.Now()
@@ -255,7 +255,7 @@ func TestNext(t *testing.T) {
 	next(false, open("my-server", 2*time.Second).Name())
 }
 
-// Where others may enter, there is no tap.
+// A folder that others may enter is rejected.
 func TestDir(t *testing.T) {
 	base := shortDir(t)
 	env := func(string) string { return base }
@@ -283,7 +283,7 @@ func TestDir(t *testing.T) {
 	}
 }
 
-// An owner answers for itself.
+// An echo is a controller that returns the payload in a note.
 type echo struct{}
 
 func (echo) Control(_ context.Context, c Command) ([]Note, error) {
@@ -293,7 +293,7 @@ func (echo) Control(_ context.Context, c Command) ([]Note, error) {
 	return []Note{{Tap: Held, Held: 7, Dir: frame.C2U.String(), Payload: c.Payload}}, nil
 }
 
-// Commands are answered to who gave them, in order, with their tags.
+// Each viewer gets the answers to its own commands, in order, with their tags.
 func TestControl(t *testing.T) {
 	dir, h := shortDir(t), NewHub(capture.Session{}, Options{})
 	serve(t, dir, "x", h, echo{})
@@ -331,7 +331,7 @@ func TestControl(t *testing.T) {
 	}
 }
 
-// What is not a whole command is refused with what it lacks.
+// Incomplete commands are rejected with an error that names the missing part.
 func TestParseCommand(t *testing.T) {
 	for line, want := range map[string]string{
 		`{"do":"inject","to":"unit","payload":{}}`:               "",
@@ -363,7 +363,7 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// What is taken for a command is one after it was written again.
+// A valid command is still valid after it is marshalled again.
 func FuzzParseCommand(f *testing.F) {
 	for _, line := range []string{
 		`{"do":"inject","to":"unit","payload":{"a":1}}`, `{"do":"cancel","id":"3","conn":2}`,

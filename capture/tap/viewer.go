@@ -7,22 +7,22 @@ import (
 	"github.com/wirectl/wirectl/capture"
 )
 
-// pace is how long a viewer lets frames accumulate after a read: waking up for each one
-// would cost the relay more than the frames do.
+// pace is how long a viewer lets records accumulate after a read. Waking up for each record
+// would cost the relay more than the records themselves.
 const pace = 20 * time.Millisecond
 
-// A Viewer reads the records of a [Hub]: its history, then the new ones. It is a
-// [capture.Live] for one goroutine; the end of the session is io.EOF. A
-// [capture.Note], for [ParseNote], reports frames that it was too slow for.
+// A Viewer reads the records of a [Hub]: its history, then new records. It is a
+// [capture.Live] for one goroutine; the end of the session is io.EOF. If it was too slow, a
+// [capture.Note] for [ParseNote] reports the lost frames.
 type Viewer struct {
 	hub     *Hub
 	run     *run // of the current records
 	records []capture.Record
 	session *capture.Session
-	number  int64 // of the record after the current ones
-	frames  int64 // before that record
+	number  int64 // number of the record after the current ones
+	frames  int64 // frames before that record
 
-	// These belong to the hub's lock.
+	// The hub's lock guards these fields.
 	posted          []capture.Record
 	waiting, closed bool
 
@@ -31,8 +31,8 @@ type Viewer struct {
 	rest *time.Timer
 }
 
-// View returns a new viewer, which must be closed. Its first record is a note with the
-// totals, and how much of the history is lost.
+// View returns a new viewer, which must be closed. Its first record is a note with the totals
+// and the number of frames missing from the history.
 func (h *Hub) View() *Viewer {
 	v := &Viewer{hub: h, wake: make(chan struct{}, 1), stop: make(chan struct{}), rest: time.NewTimer(0)}
 	h.mu.Lock()
@@ -49,10 +49,10 @@ func (h *Hub) View() *Viewer {
 	return v
 }
 
-// Session is the description of the session. It is replaced once the session is altered.
+// Session describes the session. It is replaced when the session is altered.
 func (v *Viewer) Session() *capture.Session { return v.session }
 
-// Buffered reports whether Next will not wait; see [capture.Live].
+// Buffered reports whether Next will not block; see [capture.Live].
 func (v *Viewer) Buffered() bool {
 	if len(v.records) > 0 {
 		return true
@@ -62,7 +62,7 @@ func (v *Viewer) Buffered() bool {
 	return v.number < v.hub.next || len(v.posted) > 0 || v.hub.closed || v.closed
 }
 
-// Next reads the next record, and waits for it; see [capture.Reader].
+// Next waits for the next record and reads it; see [capture.Reader].
 func (v *Viewer) Next(r *capture.Record) error {
 	records, err := v.batch()
 	if err != nil {
@@ -105,7 +105,8 @@ func (v *Viewer) Close() error {
 	return nil
 }
 
-// batch returns the current records, or the next ones if there are none left. They are valid until the next call.
+// batch returns the current records or, if none are left, the next ones. They are valid until
+// the next call.
 func (v *Viewer) batch() ([]capture.Record, error) {
 	for len(v.records) == 0 {
 		if wait, err := v.fetch(); err != nil {
@@ -117,7 +118,7 @@ func (v *Viewer) batch() ([]capture.Record, error) {
 	return v.records, nil
 }
 
-// fetch gets the next records. It returns true if there are none yet.
+// fetch gets the next records. If there are none yet, it returns true.
 func (v *Viewer) fetch() (wait bool, err error) {
 	h := v.hub
 	h.mu.Lock()
@@ -144,7 +145,7 @@ func (v *Viewer) fetch() (wait bool, err error) {
 	return false, nil
 }
 
-// release gives back the run that was read.
+// release releases the run that was read.
 func (v *Viewer) release() {
 	if v.run == nil {
 		return
@@ -154,7 +155,7 @@ func (v *Viewer) release() {
 	v.run = nil
 }
 
-// behind skips records that are no longer kept.
+// behind skips records that were evicted.
 func (v *Viewer) behind(next *run) {
 	note := Note{Tap: Lost, Lost: next.frames - v.frames}
 	v.number, v.frames = next.first, next.frames
@@ -173,7 +174,7 @@ func (v *Viewer) takeRun(r *run) {
 	}
 }
 
-// await waits for a record, and lets some accumulate.
+// await waits for a record, and then lets more accumulate.
 func (v *Viewer) await() {
 	select {
 	case <-v.wake:
