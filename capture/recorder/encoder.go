@@ -14,12 +14,12 @@ type encoder struct {
 	out    output
 	label  func(*capture.Record, *pcapng.Label)
 	encode segment.Encoder
-	hurry  bool  // more waits than is to be labelled
+	hurry  bool  // many records are waiting: skip labels
 	part   int64 // records in this part
 	record capture.Record
 }
 
-// newEncoder returns an encoder that has written the header.
+// newEncoder returns an encoder, after writing the header.
 func newEncoder(out output, cfg *Config) (*encoder, error) {
 	e := &encoder{out: out, label: cfg.Label}
 	if cfg.Label != nil {
@@ -35,7 +35,7 @@ func newEncoder(out output, cfg *Config) (*encoder, error) {
 	return e, nil
 }
 
-// labelled labels a frame, if there is time for it.
+// labelled labels a frame, unless hurry is set.
 func (e *encoder) labelled(rec *capture.Record, l *pcapng.Label) {
 	if !e.hurry {
 		e.label(rec, l)
@@ -57,10 +57,11 @@ func (e *encoder) takeRecords(s *capture.Session, from source, hurry bool) error
 	}
 }
 
-// blocks is how many bytes are written at once while more wait.
+// blocks is the buffer size, in bytes, at which data is flushed while more records are
+// waiting.
 const blocks = 256 << 10
 
-// put encodes the current record, and begins another part if this one is full.
+// put encodes the current record, and begins a new part if the current one is full.
 func (e *encoder) put(s *capture.Session) error {
 	if e.part > 0 && e.out.full(len(e.encode.Buf)) {
 		if err := e.flush(); err != nil {
@@ -82,7 +83,7 @@ func (e *encoder) put(s *capture.Session) error {
 	return nil
 }
 
-// flush brings what was encoded to the file.
+// flush writes the encoded records to the output.
 func (e *encoder) flush() error {
 	if len(e.encode.Buf) == 0 {
 		return nil

@@ -17,18 +17,18 @@ import (
 	"github.com/wirectl/wirectl/capture/pcapng"
 )
 
-// An output is where a recording goes.
+// An output is the destination of a recording.
 type output interface {
-	// writeBlocks writes whole blocks, so that a reader finds them at once.
+	// writeBlocks writes whole blocks, so that readers can use them at once.
 	writeBlocks(blocks []byte) error
-	// full reports whether, after so many bytes more, another part is due.
+	// full reports whether the part is full after the pending bytes.
 	full(pending int) bool
-	// nextPart ends this part and begins another.
+	// nextPart ends the current part and begins another.
 	nextPart() error
 	close() error
 }
 
-// A stream is an output that has no end of its own.
+// A stream is an output that consists of one endless part.
 type stream struct{ io.Writer }
 
 func (s *stream) writeBlocks(blocks []byte) error {
@@ -39,16 +39,16 @@ func (s *stream) full(int) bool   { return false }
 func (s *stream) nextPart() error { return nil }
 func (s *stream) close() error    { return nil }
 
-// files are a file, or parts of it that follow each other.
+// files is an output to a file, or to a sequence of parts.
 type files struct {
 	name  string
 	split int64
 	keep  int
 
-	parts  []string // those that are there, if there are parts
+	parts  []string // existing parts, if SplitSize is set
 	number int      // of the last part
 	file   *os.File
-	whole  int64 // bytes of the file that are whole blocks
+	whole  int64 // bytes of complete blocks in the file
 	zip    *zstd.Encoder
 }
 
@@ -62,7 +62,7 @@ func newFiles(name string, split int64, keep int) (*files, error) {
 	return f, f.openPart()
 }
 
-// extension is what follows the name that a part's number is appended to.
+// extension returns the extension of the file. The part's number goes before it.
 func (f *files) extension() string {
 	for _, ext := range []string{".pcapng.zst", ".pcapng"} {
 		if strings.HasSuffix(f.name, ext) {
@@ -72,8 +72,8 @@ func (f *files) extension() string {
 	return filepath.Ext(f.name)
 }
 
-// findParts finds the parts of former recordings: new ones are numbered on, and
-// all together are as many as are kept.
+// findParts finds the parts of earlier recordings. Numbering continues after them, and they
+// count towards the parts to keep.
 func (f *files) findParts() error {
 	dir, base := filepath.Split(strings.TrimSuffix(f.name, f.extension()))
 	entries, err := os.ReadDir(cmp.Or(dir, "."))
@@ -92,7 +92,7 @@ func (f *files) findParts() error {
 	return nil
 }
 
-// partName is the name of the part of that number.
+// partName returns the name of the part with that number.
 func (f *files) partName(n int) string {
 	return fmt.Sprintf("%s-%04d%s", strings.TrimSuffix(f.name, f.extension()), n, f.extension())
 }
@@ -118,8 +118,7 @@ func (f *files) openPart() (err error) {
 	return err
 }
 
-// writeBlocks writes whole blocks. If that fails, it removes what was written of an
-// incomplete block.
+// writeBlocks writes whole blocks. If that fails, it removes the incomplete block.
 func (f *files) writeBlocks(blocks []byte) error {
 	var err error
 	if f.zip != nil {
@@ -131,13 +130,13 @@ func (f *files) writeBlocks(blocks []byte) error {
 	return err
 }
 
-// counted writes to the file and counts what is whole.
+// counted writes to the file and counts complete writes.
 type counted files
 
 func (c *counted) Write(b []byte) (int, error) {
 	n, err := c.file.Write(b)
 	if err != nil {
-		_ = c.file.Truncate(c.whole) // a pipe has nothing to cut off
+		_ = c.file.Truncate(c.whole) // best effort: a pipe cannot be truncated
 		return 0, err
 	}
 	c.whole += int64(n)
@@ -155,8 +154,8 @@ func (f *files) nextPart() error {
 	return f.openPart()
 }
 
-// makeRoom removes the oldest parts, so that with another one there are as many
-// as are kept.
+// makeRoom removes the oldest parts, so that there is room for another one within the number
+// to keep.
 func (f *files) makeRoom() error {
 	for f.keep > 0 && len(f.parts) >= f.keep {
 		if err := os.Remove(f.parts[0]); err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -7,32 +7,32 @@ import (
 	"github.com/wirectl/wirectl/capture"
 )
 
-// A Reader reads the records of its own recorder: from memory, without encoding them,
-// and from the temporary file. It is a [capture.Live].
+// A Reader reads the records of its own recorder: from memory, without encoding them, and
+// from the temporary file. It is a [capture.Live].
 type Reader struct {
 	session capture.Session
-	given   chan source   // by the recorder, which waits until it was read
-	read    chan struct{} // it was
+	given   chan source   // from the recorder, which waits until it was read
+	read    chan struct{} // the source was read
 	at      source        // nil if nothing is available
 
 	closing sync.Once
 	closed  chan struct{}
 }
 
-// NewReader begins to record for a reader. Labels and parts mean nothing to it. As
-// a file that is written to slowly does, a reader that is slow makes records wait.
+// NewReader begins to record for a reader. It ignores Label, SplitSize and Keep. If the
+// reader is slow, records wait, as they do for a slow file.
 func NewReader(cfg Config) (*Recorder, *Reader) {
 	r := &Reader{session: cfg.Session, given: make(chan source), read: make(chan struct{}), closed: make(chan struct{})}
 	return start(r, cfg), r
 }
 
-// Session is what the session was when recording began.
+// Session describes the session as it was when recording began.
 func (r *Reader) Session() *capture.Session { return &r.session }
 
-// Buffered reports whether Next is sure not to wait.
+// Buffered reports whether Next is sure not to block.
 func (r *Reader) Buffered() bool { return r.at != nil && r.at.Buffered() }
 
-// Next reads the next record, and waits for it; see [capture.Reader].
+// Next waits for the next record and reads it; see [capture.Reader].
 func (r *Reader) Next(rec *capture.Record) error {
 	for {
 		if r.at != nil {
@@ -53,7 +53,7 @@ func (r *Reader) Next(rec *capture.Record) error {
 	}
 }
 
-// more waits for more. It returns false if there is none.
+// more waits for the next source. It returns false at the end.
 func (r *Reader) more() bool {
 	select {
 	case <-r.closed:
@@ -69,7 +69,7 @@ func (r *Reader) more() bool {
 	}
 }
 
-// Close ends reading, soon, and the recording. Any goroutine may call it.
+// Close ends reading and then the recording, without waiting. Any goroutine may call it.
 func (r *Reader) Close() error {
 	r.closing.Do(func() { close(r.closed) })
 	return nil

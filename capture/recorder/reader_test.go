@@ -10,8 +10,7 @@ import (
 	"github.com/wirectl/wirectl/capture"
 )
 
-// A reader gets every record in its order, those that were spilled meanwhile too,
-// and then the end.
+// A reader gets all records in order, including spilled ones, and then the end.
 func TestReader(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	told := &notices{}
@@ -43,7 +42,7 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// A reader that is closed while it waits reads on no more, and ends the recording.
+// Closing a waiting reader unblocks it and ends the recording.
 func TestReaderCloses(t *testing.T) {
 	rec, r := NewReader(Config{})
 	feed(t, rec, aFrame(1, 1))

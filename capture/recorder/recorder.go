@@ -1,6 +1,6 @@
-// Package recorder writes a running session to a pcapng file. It delays the session only by
-// a copy of each record. Records wait in memory; when that is full, a [Policy] decides. A
-// failure of the file ends the recording, never the session.
+// Package recorder writes a running session to a pcapng file. It delays the session only by a
+// copy of each record. Records wait in memory; when the memory limit is reached, a [Policy]
+// decides. A failure of the file ends the recording, never the session.
 package recorder
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/wirectl/wirectl/capture/pcapng"
 )
 
-// A Policy says what to do with records when the file is too slow.
+// A Policy says what to do with records if the file is too slow.
 type Policy string
 
 // The policies.
@@ -34,8 +34,8 @@ const (
 // Policies lists every policy, the default first.
 var Policies = []Policy{Spill, Block, Drop}
 
-// DefaultMemory is how many bytes may wait in memory. For Block it is DefaultBlocked: more
-// than fits into a cache gains nothing there.
+// DefaultMemory is the default memory limit in bytes. For Block it is DefaultBlocked, since
+// exceeding the size of a cache has no benefit there.
 const (
 	DefaultMemory  = 32 << 20
 	DefaultBlocked = 4 << 20
@@ -44,27 +44,27 @@ const (
 // A Config configures a recorder.
 type Config struct {
 	Session capture.Session
-	// Label makes the labels of frames for Wireshark; nil makes none. Frames that
-	// arrive too fast get no labels; they can be made later.
+	// Label makes the labels of frames for Wireshark; nil makes none. Frames that arrive too
+	// fast get no labels. Labels can be added later.
 	Label func(*capture.Record, *pcapng.Label)
 	// Policy is Spill if it is empty.
 	Policy Policy
-	// Memory bounds what waits in memory, in bytes; 0 means [DefaultMemory], or
-	// for Block [DefaultBlocked].
+	// Memory is the maximum size of waiting records in memory, in bytes; 0 means
+	// [DefaultMemory], or for Block [DefaultBlocked].
 	Memory int64
-	// SplitSize begins a new part where one has about that many bytes; 0 means
+	// SplitSize is the approximate size in bytes after which a new part begins; 0 means
 	// never. Only the newest Keep parts are kept; 0 means all.
 	SplitSize int64
 	Keep      int
-	// Pace is how long records gather between two writes; 0 means 20 ms.
+	// Pace is how long records accumulate between two writes; 0 means 20 ms.
 	Pace time.Duration
-	// Notice, if not nil, is called with messages for the user: that records
-	// are spilled, or why recording ended before its session.
+	// Notice, if not nil, is called with messages for the user: that records are spilled, or
+	// why recording ended before its session.
 	Notice func(text string)
 }
 
-// A Recorder is a [capture.Writer] that is safe for concurrent use. Records are in the
-// file within 200 ms, in whole blocks, so that a crash leaves a readable capture.
+// A Recorder is a [capture.Writer] that is safe for concurrent use. Records reach the file
+// within 200 ms, in whole blocks, so that a crash leaves a readable capture.
 type Recorder struct {
 	cfg   Config
 	to    destination
@@ -77,12 +77,12 @@ type Recorder struct {
 	spare   []*segment.Segment
 	memory  int64 // of the queue
 	dropped int64 // frames since the last accepted record
-	ended   bool  // nothing is accepted any more
-	idle    bool  // the writer waits for a record
+	ended   bool  // no more records are accepted
+	idle    bool  // the writer is waiting for a record
 
 	delay atomic.Int64 // see Delay
 
-	wake, full chan struct{} // with room for one
+	wake, full chan struct{} // with a buffer of one
 	done       chan struct{}
 	err        error // set before done is closed
 	spilling   sync.WaitGroup
@@ -90,8 +90,8 @@ type Recorder struct {
 
 // A destination receives the records, from one goroutine.
 type destination interface {
-	// takeRecords writes the records of a session, which are only valid until it
-	// returns. hurry means that many more are waiting.
+	// takeRecords writes the records of a session. They are only valid until it returns.
+	// hurry means that many more are waiting.
 	takeRecords(s *capture.Session, from source, hurry bool) error
 	// flush is called when the queue is empty.
 	flush() error
@@ -100,7 +100,8 @@ type destination interface {
 
 // A source is a run of records.
 type source interface {
-	// Next reads the next one, see [capture.Reader], and Buffered whether there is one.
+	// Next reads the next record, see [capture.Reader]. Buffered reports whether there is
+	// one.
 	Next(*capture.Record) error
 	Buffered() bool
 }
@@ -115,9 +116,8 @@ type item struct {
 	taken   bool   // out of the queue, to be written
 }
 
-// Create starts recording to the file of that name, which is replaced, or with
-// cfg.SplitSize to parts of it. A name that ends in ".zst" means a compressed
-// capture.
+// Create starts recording to the file with that name, which is replaced. With cfg.SplitSize,
+// it records to parts of the file. If the name ends in ".zst", the capture is compressed.
 func Create(name string, cfg Config) (*Recorder, error) {
 	f, err := newFiles(name, cfg.SplitSize, cfg.Keep)
 	if err != nil {
@@ -129,7 +129,8 @@ func Create(name string, cfg Config) (*Recorder, error) {
 // New starts recording to w, which may be a pipe. It ignores SplitSize and Keep.
 func New(w io.Writer, cfg Config) (*Recorder, error) { return startEncoding(&stream{w}, cfg) }
 
-// startEncoding starts recording to out. Spills may also be in the folders beside.
+// startEncoding starts recording to out. Spill files may also be created in the folders
+// beside.
 func startEncoding(out output, cfg Config, beside ...string) (*Recorder, error) {
 	e, err := newEncoder(out, &cfg)
 	if err != nil {
@@ -173,8 +174,8 @@ func (r *Recorder) Write(rec *capture.Record) error {
 	return nil
 }
 
-// WriteRun accepts a run of records; see [capture.RunWriter]. Held memory is only copied
-// when it is written.
+// WriteRun accepts a run of records; see [capture.RunWriter]. Memory that is held is only
+// copied when it is written to the file.
 func (r *Recorder) WriteRun(run *capture.Run) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -198,7 +199,7 @@ func (r *Recorder) WriteRun(run *capture.Run) error {
 	return nil
 }
 
-// owe adds a note about dropped frames before the next record.
+// owe adds a pending note about dropped frames before the next record.
 func (r *Recorder) owe() {
 	if r.dropped > 0 {
 		note := droppedNote(r.dropped)
@@ -214,7 +215,7 @@ func droppedNote(frames int64) capture.Record {
 	}
 }
 
-// Alter marks the session as altered, from the next record on.
+// Alter marks the session as altered from the next record on.
 func (r *Recorder) Alter() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -225,8 +226,8 @@ func (r *Recorder) Alter() {
 	}
 }
 
-// room reports whether there is room for records, of which frames are frames, by the
-// policy.
+// room applies the policy and reports whether there is room for records, including the given
+// number of frames.
 func (r *Recorder) room(frames int) bool {
 	for !r.ended && r.memory > r.cfg.Memory {
 		if r.cfg.Policy == Drop {
@@ -275,7 +276,7 @@ func (r *Recorder) appended(last *item) {
 	}
 }
 
-// signal wakes whoever waits for c, once.
+// signal wakes one receiver of c. It never blocks.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -299,9 +300,8 @@ func (r *Recorder) push() *item {
 	return it
 }
 
-// Close writes the remaining records, and returns why recording ended if it ended
-// earlier. If ctx ends first, Close leaves the rest unwritten and abandons a write
-// that is stuck.
+// Close writes the remaining records. If recording ended early, it returns the reason. If ctx
+// ends first, Close leaves the rest unwritten and abandons a write that is stuck.
 func (r *Recorder) Close(ctx context.Context) error {
 	r.mu.Lock()
 	r.owe()
@@ -315,7 +315,7 @@ func (r *Recorder) Close(ctx context.Context) error {
 	}
 }
 
-// closeIntake refuses further records and wakes every waiting goroutine.
+// closeIntake rejects further records and wakes all waiting goroutines.
 func (r *Recorder) closeIntake() {
 	r.ended = true
 	if r.idle {

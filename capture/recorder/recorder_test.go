@@ -30,14 +30,14 @@ func aFrame(seq int64, size int) *capture.Record {
 	return &capture.Record{Seq: seq, Time: time.Unix(1, seq), Frame: frame.Frame{Raw: payload, End: size, Dir: frame.C2U}}
 }
 
-// feed writes a record, which never fails.
+// feed writes a record, which must succeed.
 func feed(tb testing.TB, w capture.Writer, r *capture.Record) {
 	if err := w.Write(r); err != nil {
 		tb.Error(err)
 	}
 }
 
-// contents reads captures that follow each other, in words.
+// contents reads consecutive captures and returns their records as text.
 func contents(t *testing.T, files ...io.Reader) (texts []string, s capture.Session) {
 	t.Helper()
 	for _, f := range files {
@@ -57,7 +57,7 @@ func contents(t *testing.T, files ...io.Reader) (texts []string, s capture.Sessi
 	return texts, s
 }
 
-// textOf is a record in words.
+// textOf returns a record as text.
 func textOf(r *capture.Record) string {
 	if r.Kind == capture.Frame {
 		return fmt.Sprint(r.Seq, " ", len(r.Raw))
@@ -88,7 +88,7 @@ func expect(t *testing.T, got, want []string) {
 	}
 }
 
-// notices collects what people are told.
+// notices collects messages for the user.
 type notices struct {
 	mu   sync.Mutex
 	list []string
@@ -106,8 +106,8 @@ func (n *notices) String() string {
 	return strings.Join(n.list, "\n")
 }
 
-// A record is in the file soon, without anybody closing it, in whole blocks:
-// whenever the recorder is killed, what is there can be read.
+// Records reach the file soon, even without Close, in whole blocks. Whenever the recorder is
+// killed, the file is readable.
 func TestWrittenSoon(t *testing.T) {
 	for _, name := range []string{"a.pcapng", "a.pcapng.zst"} {
 		name = filepath.Join(t.TempDir(), name)
@@ -134,8 +134,8 @@ func TestWrittenSoon(t *testing.T) {
 	}
 }
 
-// count counts the records of a file that is being written, which is whole at
-// all times. Only of a compressed one the end is missing.
+// count counts the records of a file that is being written, which has only complete records
+// at any time. Only a compressed file lacks its end.
 func count(t *testing.T, name string) (n int) {
 	r, err := pcapng.NewReader(open(t, name), 0)
 	var rec capture.Record
@@ -148,26 +148,26 @@ func count(t *testing.T, name string) (n int) {
 	return n - 1
 }
 
-// A gate is a file that is as slow as a test wants it.
+// A gate is a file whose writes wait until the test opens it.
 type gate struct {
 	bytes.Buffer
 	open    chan struct{}
-	arrived chan struct{} // closed when the first write waits
+	arrived chan struct{} // closed when the first write blocks
 	once    sync.Once
 }
 
 func newGate() *gate { return &gate{open: make(chan struct{}), arrived: make(chan struct{})} }
 
 func (g *gate) Write(b []byte) (int, error) {
-	if g.Len() > 0 { // the header passes
+	if g.Len() > 0 { // do not block the header
 		g.once.Do(func() { close(g.arrived) })
 		<-g.open
 	}
 	return g.Buffer.Write(b)
 }
 
-// What a slow file cannot take waits in a temporary file. Nobody is kept
-// waiting, nothing is lost, the order stays, and people are told once.
+// If the file is slow, records wait in a temporary file. Writers do not block, nothing is
+// lost, the order stays, and the user is told once.
 func TestSpill(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	g, told := newGate(), &notices{}
@@ -199,8 +199,8 @@ func TestSpill(t *testing.T) {
 	}
 }
 
-// Frames over all bounds spill like others, and order holds while the file is
-// now slow and now fast.
+// Frames that exceed all limits are spilled like others. The order is kept while the speed of
+// the file changes.
 func TestSpillLargeFrames(t *testing.T) {
 	g := newGate()
 	r, err := New(g, Config{Memory: 100 << 10})
@@ -223,7 +223,7 @@ func TestSpillLargeFrames(t *testing.T) {
 	expect(t, got, want)
 }
 
-// If the temporary file fails, recording ends with what is in memory.
+// If the temporary file fails, recording ends after the records in memory.
 func TestSpillFails(t *testing.T) {
 	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "nowhere"))
 	g, told := newGate(), &notices{}
@@ -245,8 +245,8 @@ func TestSpillFails(t *testing.T) {
 	}
 }
 
-// If the temporary folder is not there, or is full by and by, what waits goes to a file
-// beside the capture.
+// If the temporary folder is missing or becomes full, spilled records go to a file beside the
+// capture.
 func TestSpillBeside(t *testing.T) {
 	for _, full := range []bool{false, true} {
 		t.Run(fmt.Sprintf("full %v", full), func(t *testing.T) {
@@ -257,7 +257,7 @@ func TestSpillBeside(t *testing.T) {
 				t.Fatal(err)
 			}
 			if full {
-				name := filepath.Join(t.TempDir(), "full.spill") // which the recorder removes
+				name := filepath.Join(t.TempDir(), "full.spill") // removed by the recorder
 				if err := os.Symlink("/dev/full", name); err != nil {
 					t.Skip(err)
 				}
@@ -287,7 +287,7 @@ func TestSpillBeside(t *testing.T) {
 	}
 }
 
-// With block, who writes waits for the file.
+// With block, writers wait for the file.
 func TestBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
@@ -326,7 +326,7 @@ func TestDrop(t *testing.T) {
 	for i := range int64(3000) {
 		feed(t, r, aFrame(i+1, 1000))
 		if i == 0 {
-			<-g.arrived // from here on nothing makes room
+			<-g.arrived // from now on nothing makes room
 		}
 	}
 	close(g.open)
@@ -349,8 +349,8 @@ func TestDrop(t *testing.T) {
 	}
 }
 
-// Each part is a capture by itself, the oldest ones go, and another recording
-// of that name numbers on.
+// Each part is a complete capture, and the oldest parts are removed. Another recording with
+// the same name continues the numbering.
 func TestParts(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "a.pcapng")
@@ -384,7 +384,7 @@ func TestParts(t *testing.T) {
 	expect(t, got, numbered(51-int64(len(got)), 50, 1000))
 }
 
-// Past an alteration the capture says that it was altered.
+// After an alteration the capture is marked as altered.
 func TestAlter(t *testing.T) {
 	var b bytes.Buffer
 	r, err := New(&b, Config{})
@@ -409,7 +409,7 @@ func TestAlter(t *testing.T) {
 	}
 }
 
-// A full disk ends the recording and nothing else.
+// A full disk ends the recording but not the session.
 func TestFullDisk(t *testing.T) {
 	w, told := &full{room: 10_000}, &notices{}
 	r, err := New(w, Config{Notice: told.add})
@@ -439,7 +439,7 @@ func (f *full) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// A file that is stuck keeps nobody longer than the context lets it.
+// If the file is stuck, Close returns when the context ends.
 func TestCloseGivesUp(t *testing.T) {
 	g := newGate()
 	r, err := New(g, Config{})
@@ -485,14 +485,14 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
-// memory counts who holds it.
+// memory counts its holders.
 type memory struct{ atomic.Int64 }
 
 func (m *memory) Hold()    { m.Add(1) }
 func (m *memory) Release() { m.Add(-1) }
 
-// Runs are written as their frames are one by one, whatever the policy does with
-// them, and what they held is let go.
+// Writing runs is equivalent to writing their frames one by one, whatever the policy, and
+// held memory is released.
 func TestRuns(t *testing.T) {
 	for _, policy := range []Policy{Spill, Block} {
 		name := filepath.Join(t.TempDir(), "a.pcapng")
@@ -522,7 +522,7 @@ func TestRuns(t *testing.T) {
 	}
 }
 
-// A file that others could read is replaced before anything is recorded.
+// An existing file that others can read is replaced before recording starts.
 func TestOldFile(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("its files have no mode")

@@ -11,14 +11,14 @@ import (
 	"github.com/wirectl/wirectl/capture/pcapng"
 )
 
-// A spill is a temporary file for records that exceed the memory limit. If writing it
-// fails, the next file is created beside the capture. One writer and one reader use
-// different extents. The recorder's lock guards everything but the bytes.
+// A spill is a temporary file for records that exceed the memory limit. If writing it fails,
+// the next file is created beside the capture. One writer and one reader use different
+// extents. The recorder's lock guards everything except the content of the files.
 type spill struct {
-	dirs   []string   // where the next files may be; "" is the temporary folder
-	files  []*os.File // the last takes what comes
-	size   int64      // of the last
-	held   int        // items that are in the files
+	dirs   []string   // folders for the next files; "" is the temporary folder
+	files  []*os.File // new extents go to the last one
+	size   int64      // of the last file
+	held   int        // items in the files
 	active bool
 	failed error
 
@@ -26,13 +26,13 @@ type spill struct {
 	buf    []byte          // used by the reader
 }
 
-// An extent is where an item lies in a file.
+// An extent is the position of an item in a file.
 type extent struct {
 	file    *os.File
 	from, n int64
 }
 
-// overflow starts spilling, unless it is running.
+// overflow starts spilling, unless it is already running.
 func (r *Recorder) overflow() {
 	if r.spill.active || r.ended {
 		return
@@ -41,7 +41,7 @@ func (r *Recorder) overflow() {
 	r.spilling.Go(r.spillAll)
 }
 
-// spillAll spills until enough of memory is free.
+// spillAll spills items until memory use is at most half of the limit.
 func (r *Recorder) spillAll() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -64,8 +64,8 @@ func (r *Recorder) spillAll() {
 	}
 }
 
-// victim returns the newest complete item in memory, because the writer needs the oldest
-// next; if there is none, the one that is being filled.
+// victim returns the newest complete item in memory, because the writer needs the oldest one
+// next. If there is none, it returns the incomplete last item.
 func (r *Recorder) victim() *item {
 	for i := len(r.queue) - 2; i >= 0; i-- {
 		if it := r.queue[i]; it.Segment != nil {
@@ -78,10 +78,10 @@ func (r *Recorder) victim() *item {
 	return nil
 }
 
-// unnamed is the session that spilled records are written under.
+// unnamed is a placeholder for the session of spilled records.
 var unnamed = &capture.Session{}
 
-// spillOne writes an item to the file. It releases the lock meanwhile.
+// spillOne writes an item to the file. It releases the lock while writing.
 func (r *Recorder) spillOne(it *item) error {
 	if len(r.spill.files) == 0 {
 		if err := r.openSpill(nil); err != nil {
@@ -121,8 +121,8 @@ func (r *Recorder) spillOne(it *item) error {
 	return nil
 }
 
-// openSpill opens a file, in the next folder where that works. The previous one, if there
-// was one, has failed.
+// openSpill creates a file in the next folder that works. failed is the error of the previous
+// file, if any.
 func (r *Recorder) openSpill(failed error) error {
 	s := &r.spill
 	for len(s.dirs) > 0 {
@@ -133,7 +133,7 @@ func (r *Recorder) openSpill(failed error) error {
 			failed = errors.Join(failed, err)
 			continue
 		}
-		_ = os.Remove(f.Name()) // where an open file has to keep its name, close removes it
+		_ = os.Remove(f.Name()) // if an open file cannot be removed, removeFiles does it later
 		s.files, s.size = append(s.files, f), 0
 		if failed != nil {
 			r.notice("the temporary folder fails: %v: what waits for the capture goes to a file beside it", failed)

@@ -9,8 +9,8 @@ import (
 	"github.com/wirectl/wirectl/capture/internal/segment"
 )
 
-// defaultPace is how long the writer lets records gather after it has written some:
-// waking up for each one would cost the session more than the records do.
+// defaultPace is how long the writer lets records accumulate after a write. Waking up for
+// each record would cost the session more than the records themselves.
 const defaultPace = 20 * time.Millisecond
 
 // writeQueue writes the queue until recording ends.
@@ -37,7 +37,7 @@ func (r *Recorder) writeQueue() {
 	r.err = errors.Join(r.err, r.spill.failed, r.to.close(), r.spill.removeFiles())
 }
 
-// await waits for a record. It returns false when there is none left.
+// await waits for a record. It returns false when none is left.
 func (r *Recorder) await() bool {
 	r.mu.Lock()
 	if len(r.queue) == 0 && !r.ended {
@@ -50,7 +50,7 @@ func (r *Recorder) await() bool {
 	return len(r.queue) > 0
 }
 
-// writeAll writes what the queue holds.
+// writeAll writes the whole queue.
 func (r *Recorder) writeAll() error {
 	for {
 		it, hurry := r.takeItem()
@@ -64,8 +64,8 @@ func (r *Recorder) writeAll() error {
 	}
 }
 
-// takeItem takes the oldest item out of the queue; nil if there is none. It reports
-// whether more waits than is to be labelled.
+// takeItem removes the oldest item from the queue; nil if the queue is empty. It also reports
+// whether so many records are waiting that labels should be skipped.
 func (r *Recorder) takeItem() (it *item, hurry bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -83,10 +83,10 @@ func (r *Recorder) takeItem() (it *item, hurry bool) {
 	return it, hurry
 }
 
-// maxSpare bounds the segments that wait to be used again: 8 MiB.
+// maxSpare bounds the number of spare segments: 8 MiB.
 const maxSpare = 32
 
-// recycle gives back the memory of an item that was written.
+// recycle reuses the memory of an item that was written.
 func (r *Recorder) recycle(it *item) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -98,7 +98,7 @@ func (r *Recorder) recycle(it *item) {
 	}
 }
 
-// reuse keeps a segment whose records nobody holds any more.
+// reuse adds a segment to the spare ones. Nobody may hold its records any more.
 func (r *Recorder) reuse(s *segment.Segment) {
 	s.Reset()
 	if len(r.spare) < maxSpare {
@@ -106,7 +106,7 @@ func (r *Recorder) reuse(s *segment.Segment) {
 	}
 }
 
-// abandon gives up what is in the queue.
+// abandon discards the queue.
 func (r *Recorder) abandon() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -126,7 +126,7 @@ func (r *Recorder) writeItem(it *item, hurry bool) error {
 	return r.to.takeRecords(it.session, records, hurry)
 }
 
-// inMemory is records as a source.
+// inMemory is a source of records in memory.
 type inMemory []capture.Record
 
 func (m *inMemory) Next(rec *capture.Record) error {
