@@ -9,10 +9,11 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// Lines returns what r has with each record in one line, if the first one spans several, as
-// tools print them that indent JSON. It waits for the first line.
+// Lines returns the content of r with each record on one line if the first record spans
+// several lines, as in indented JSON. Otherwise it returns the content unchanged. It waits
+// for the first line.
 func Lines(r io.Reader) io.Reader {
-	b := bufio.NewReaderSize(r, 64<<10) // r itself, if that is as large
+	b := bufio.NewReaderSize(r, 64<<10) // r itself, if its buffer is that large
 	for n := 1; ; n++ {
 		_, err := b.Peek(n)
 		n = b.Buffered()
@@ -27,14 +28,14 @@ func Lines(r io.Reader) io.Reader {
 	}
 }
 
-// A joiner has each value of JSON in one line, without spaces that say nothing.
+// A joiner puts each JSON value on one line, without insignificant white space.
 type joiner struct {
 	r     io.Reader
 	at    values
-	last  byte // that was returned
-	space bool // and what was left out since
+	last  byte // the last returned byte
+	space bool // white space was dropped after it
 	two   [2]byte
-	rest  []byte // of these
+	rest  []byte // unread part of two
 }
 
 func (j *joiner) Read(p []byte) (int, error) {
@@ -51,7 +52,7 @@ func (j *joiner) Read(p []byte) (int, error) {
 		}
 		return 0, err
 	}
-	n, err := j.r.Read(p[1:]) // a space that was left out may be written after all
+	n, err := j.r.Read(p[1:]) // leaves room for a space that is restored
 	w := 0
 	for _, c := range p[1 : 1+n] {
 		inside := j.at.depth > 0 && !j.at.inText
@@ -60,7 +61,7 @@ func (j *joiner) Read(p []byte) (int, error) {
 			continue
 		}
 		if inside && j.space && !isPunctuation(j.last) && !isPunctuation(c) {
-			p[w] = ' ' // it is not JSON, and stays so
+			p[w] = ' ' // keep invalid JSON invalid
 			w++
 		}
 		j.space, j.last = false, c
@@ -73,8 +74,8 @@ func (j *joiner) Read(p []byte) (int, error) {
 
 func isPunctuation(c byte) bool { return bytes.IndexByte([]byte("{}[],:"), c) >= 0 }
 
-// FirstValue returns the object or array that text begins with, or all of text if its end is
-// not in it.
+// FirstValue returns the object or array that text begins with. If its end is missing, it
+// returns all of text and false.
 func FirstValue(text []byte) (value []byte, whole bool) {
 	var at values
 	for i, c := range text {
@@ -85,7 +86,7 @@ func FirstValue(text []byte) (value []byte, whole bool) {
 	return text, false
 }
 
-// values follows how deep in a value of JSON its bytes are.
+// values tracks the nesting depth in JSON.
 type values struct {
 	depth           int
 	inText, escaped bool

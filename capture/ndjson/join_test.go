@@ -11,13 +11,14 @@ import (
 	"github.com/wirectl/wirectl/capture/ndjson"
 )
 
-// A record that spans several lines becomes one, if the first does: nothing else changes.
+// If the first record spans several lines, each record is put on one line. Nothing else
+// changes.
 func TestLines(t *testing.T) {
 	for text, want := range map[string]string{
 		"{\"a\":\n 1}\n{\n\"b\" : \"} \\\"{\\\\\",\r\n\"c\": [\n 1 ,\n2 ] }\n\n{\"d\":2}\n": "{\"a\":1}\n{\"b\":\"} \\\"{\\\\\",\"c\":[1,2]}\n\n{\"d\":2}\n",
 		"\n {\n}":                "\n {}",
-		"{\n\"a\":1 2, tru\ne}":  "{\"a\":1 2,tru e}", // no JSON
-		"{\"a\":1}\n{\n}\n":      "{\"a\":1}\n{\n}\n", // a record in a line, and a broken one
+		"{\n\"a\":1 2, tru\ne}":  "{\"a\":1 2,tru e}", // not JSON
+		"{\"a\":1}\n{\n}\n":      "{\"a\":1}\n{\n}\n", // a record on one line, and a broken one
 		"{\"a\":1\n":             "{\"a\":1",          // cut off
 		"}\n{\n}\n":              "}\n{\n}\n",
 		"no JSON\n{\n}\n":        "no JSON\n{\n}\n",
@@ -33,7 +34,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// Whatever a value is, indented and joined it says the same.
+// Joining an indented value does not change its meaning.
 func FuzzLines(f *testing.F) {
 	f.Add(`{"a":"}\n\\","b":[{},"]"],"c":{"d":[]}}`)
 	f.Fuzz(func(t *testing.T, text string) {

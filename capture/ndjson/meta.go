@@ -11,13 +11,13 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// AppendMeta appends what a carrier says of a frame as the member meta has it:
-// with where the payload lies in the raw bytes, as "at", or else, if the member
-// payload does not have it verbatim, the payload itself, as "data".
+// AppendMeta appends the member meta, the frame's carrier metadata. It includes the position
+// of the payload in the raw bytes, as "at". If the payload lies elsewhere, and the member
+// payload is not verbatim, it includes the payload as "data".
 func AppendMeta(dst []byte, f *frame.Frame, verbatim bool) []byte {
 	dst = capture.AppendMeta(dst, f.Meta)
 	add := func(key string) {
-		dst = dst[:len(dst)-1] // the brace
+		dst = dst[:len(dst)-1] // remove the closing brace
 		if dst[len(dst)-1] != '{' {
 			dst = append(dst, ',')
 		}
@@ -41,7 +41,7 @@ func AppendMeta(dst []byte, f *frame.Frame, verbatim bool) []byte {
 	return dst
 }
 
-// place says of a frame what the record's meta says.
+// place sets the fields of a frame from the record's meta.
 func place(f *frame.Frame, r *Record) error {
 	data := []byte(r.Payload)
 	placed := false
@@ -71,7 +71,7 @@ func place(f *frame.Frame, r *Record) error {
 	return nil
 }
 
-// setAt sets where the payload lies in the raw bytes.
+// setAt sets the position of the payload in the raw bytes.
 func setAt(f *frame.Frame, value []byte) bool {
 	var at [2]int
 	if json.Unmarshal(value, &at) != nil || at[0] < 0 || at[1] < at[0] || at[1] > len(f.Raw) {

@@ -1,6 +1,5 @@
-// Package ndjson is the text form of a session: one frame a line, one JSON
-// object each, for people, jq and diffs. It writes a frame's record and reads
-// it back; what the payload means is for others to say.
+// Package ndjson is the text form of a session: one JSON object per frame and line, for
+// people, jq and diffs. It writes and reads records, and does not interpret payloads.
 package ndjson
 
 import (
@@ -15,15 +14,14 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// A Record is one frame as a line of NDJSON. Its byte slices borrow from
-// whatever they were taken from. Zero values are left out, but for Seq, Offset
-// and Size of a record that is written.
+// A Record is one frame as a line of NDJSON. Its byte slices alias the input. Append omits
+// zero values, except for Seq, Offset and Size.
 type Record struct {
 	Seq      int64     // number of the frame, from 1
 	Time     time.Time // when the frame's last byte was read
 	Conn     int       // number of the connection, from 1
 	Dir      frame.Dir // direction of travel
-	Offset   int64     // position of the whole frame's first byte
+	Offset   int64     // position of the frame's first byte
 	Size     int       // payload bytes
 	Framing  string
 	Protocol string
@@ -36,34 +34,34 @@ type Record struct {
 	Raw      []byte // the whole frame, as it was on the wire
 	Error    string
 	Stream   int64  // number of the stream of the connection
-	Meta     []byte // JSON object: what the carrier says of the frame
-	Redacted bool   // secrets were taken out of the session
-	Altered  bool   // faults or edits were asked for while it was recorded
+	Meta     []byte // JSON object: the carrier metadata
+	Redacted bool   // secrets were removed from the session
+	Altered  bool   // faults or edits were enabled during recording
 }
 
-// Keys are the keys of a record, in the order in which they are written.
+// Keys are the keys of a record, in output order.
 var Keys = []string{
 	"seq", "time", "conn", "dir", "offset", "size", "framing", "protocol", "kind",
 	"id", "ref", "phase", "summary", "payload", "raw", "error", "stream", "meta", "redacted", "altered",
 }
 
-// TimeLayout is how times are written, in UTC: RFC 3339 with nanoseconds.
+// TimeLayout is the layout of times, in UTC: RFC 3339 with nanoseconds.
 const TimeLayout = "2006-01-02T15:04:05.000000000Z"
 
-// Skipped is the kind of a record that holds bytes which belong to no frame.
+// Skipped is the kind of a record with bytes outside any frame.
 const Skipped = "skipped"
 
-// Note is the kind of a record that holds a remark of the recorder's, as its
-// summary. It has no bytes, so that nothing of it is on the wire.
+// Note is the kind of a record with a remark of the recorder as its summary. It has no bytes,
+// because it was not on the wire.
 const Note = "note"
 
-// isNote reports whether the record is a remark. A frame without bytes has a
+// isNote reports whether the record is a remark. In contrast, a frame without bytes has a
 // framing or a protocol.
 func (r *Record) isNote() bool {
 	return string(r.Kind) == Note && r.Raw != nil && len(r.Raw) == 0 && r.Framing == "" && r.Protocol == ""
 }
 
-// Append appends the record as one JSON object, without a line end.
+// Append appends the record as one JSON object, without a newline.
 func (r *Record) Append(dst []byte) []byte {
 	dst = append(dst, `{"seq":`...)
 	dst = appendNumber(dst, r.Seq)
@@ -123,14 +121,14 @@ func (r *Record) Append(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// appendWord appends a string that needs no escapes, behind its key and quote.
+// appendWord appends a string that needs no escapes. The key includes the opening quote.
 func appendWord(dst []byte, key, word string) []byte {
 	dst = append(dst, key...)
 	dst = append(dst, word...)
 	return append(dst, '"')
 }
 
-// appendToken appends a JSON token behind its key, unless there is none.
+// appendToken appends a key and a JSON token, unless the token is empty.
 func appendToken(dst []byte, key string, token []byte) []byte {
 	if len(token) == 0 {
 		return dst
@@ -139,13 +137,12 @@ func appendToken(dst []byte, key string, token []byte) []byte {
 	return append(dst, token...)
 }
 
-// errNoBytes is the error of a record from which no frame can be made.
+// errNoBytes is the error for a record that does not define a frame.
 var errNoBytes = errors.New("the record has neither payload nor raw")
 
-// Parse reads one line into r, whose byte slices then borrow from it, but for
-// Raw. It reports false, with no error, when the line is JSON but no record: a
-// record has no other keys than [Keys], and it has payload, raw or framing, or
-// is of the kind [Skipped].
+// Parse parses one line into r. The byte slices of r alias the line, except Raw. It returns
+// false, with no error, if the line is JSON but not a record. A record has only the keys in
+// [Keys], and it has payload, raw or framing, or is of the kind [Skipped].
 func (r *Record) Parse(line []byte) (bool, error) {
 	*r = Record{}
 	var s jsonscan.Scanner
@@ -172,7 +169,7 @@ func (r *Record) Parse(line []byte) (bool, error) {
 	return true, first
 }
 
-// set takes in one member. It reports whether records have such a key.
+// set sets one member. It reports whether records have such a key.
 func (r *Record) set(key, value []byte) (known bool, err error) {
 	switch string(key) {
 	case "seq":
@@ -260,7 +257,7 @@ func integer[N int | int64](key, value []byte) (N, error) {
 	return N(n), nil
 }
 
-// quoted returns what a string holds.
+// quoted returns the content of a JSON string.
 func quoted(key, value []byte) ([]byte, error) {
 	t, ok := jsonscan.Unquote(value)
 	if !ok {

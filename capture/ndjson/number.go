@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// appendNumber is [strconv.AppendInt] for the numbers of a record, the next of which has
-// more digits or fewer: it has no branch on how many there are, and none on a digit.
+// appendNumber is a faster [strconv.AppendInt] for the numbers of records, whose lengths vary
+// unpredictably. It branches neither on the number of digits nor on their values.
 func appendNumber(dst []byte, n int64) []byte {
 	if uint64(n) >= 1e16 {
 		return strconv.AppendInt(dst, n, 10)
@@ -23,7 +23,8 @@ func appendNumber(dst []byte, n int64) []byte {
 
 const zeros = 0x3030303030303030
 
-// appendDigits appends n, which is less than 1e8, to dst, which has room for eight bytes.
+// appendDigits appends n, which must be less than 1e8, to dst, which must have room for eight
+// bytes.
 func appendDigits(dst []byte, n uint64) []byte {
 	text := digits(n)
 	leading := bits.TrailingZeros64(text|1<<56) / 8
@@ -32,9 +33,10 @@ func appendDigits(dst []byte, n uint64) []byte {
 	return dst[:end-leading]
 }
 
-// digits returns the eight decimal digits of n, which is less than 1e8, each in a byte of
-// its own, the first in the lowest. It divides all parts of a word at once: by 100 and by
-// 10, as the product with a fraction of a power of two.
+// digits returns the eight decimal digits of n, which must be less than 1e8. Each digit has
+// its own byte; the first digit is in the lowest byte. It divides all parts of a word at
+// once, by 100 and then by 10. Each division is a multiplication by a fraction whose
+// denominator is a power of two.
 func digits(n uint64) uint64 {
 	n = n/1e4 | n%1e4<<32
 	hundreds := (n * 10486 >> 20) & 0x0000_007f_0000_007f

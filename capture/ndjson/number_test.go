@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// Numbers of every length, and those about every power of ten, are written as strconv
-// writes them.
+// Numbers of all lengths, and those around powers of ten, are formatted as strconv does.
 func TestAppendNumber(t *testing.T) {
 	check := func(n int64) {
 		t.Helper()
@@ -33,7 +32,7 @@ func TestAppendNumber(t *testing.T) {
 	check(-1)
 }
 
-// BenchmarkAppendNumber writes numbers of one to ten digits, and has strconv beside it.
+// BenchmarkAppendNumber formats numbers of one to ten digits, and compares with strconv.
 func BenchmarkAppendNumber(b *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	numbers := make([]int64, 1<<12)

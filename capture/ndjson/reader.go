@@ -13,44 +13,43 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// Reframe appends to dst the frame of a record that has a payload and no raw
-// bytes. It may complete the record's Framing and Protocol.
+// Reframe appends to dst the frame of a record that has a payload but no raw bytes. It may
+// set the record's Framing and Protocol if they are missing.
 type Reframe func(dst []byte, r *Record) ([]byte, error)
 
-// A Reader reads a session from NDJSON; see [capture.Reader]. A line that is
-// JSON but no record is taken for a payload. NDJSON has frames, gaps and notes
-// only, and does not say when a frame was written. Every error but io.EOF is a
-// [*capture.Error]; that of a line that cannot be used names the line in its
-// Detail.
+// A Reader reads a session from NDJSON; see [capture.Reader]. A line that is JSON but not a
+// record is treated as a payload. NDJSON has only frames, gaps and notes, and lacks the times
+// when frames were written. Every error except io.EOF is a [*capture.Error]; for an invalid
+// line, its Detail has the line number.
 type Reader struct {
 	lines   *frame.Scanner
 	number  int64
 	reframe Reframe
 
 	session capture.Session
-	ahead   bool // record has been read and not returned
+	ahead   bool // record was read but not yet returned
 	record  capture.Record
 	raw     []byte
 	err     error
 }
 
-// NewReader returns the Reader of r, whose first line it reads. The limit is
-// the longest line, in bytes.
+// NewReader returns a Reader of r, and reads its first line. The limit is the maximum length
+// of a line in bytes.
 func NewReader(r io.Reader, limit int, reframe Reframe) *Reader {
 	n := &Reader{lines: frame.NewScanner(r, frame.Line), reframe: reframe}
 	n.lines.SetLimit(limit)
 	n.lines.SetAccept(func(line []byte, _ bool) bool { return jsonscan.Valid(line) == nil })
 	if n.ahead = n.nextRecord(); n.ahead {
 		n.session.Created = n.record.Time
-		if n.record.Meta == nil { // in a carrier each has its own
+		if n.record.Meta == nil { // in a carrier, each frame has its own
 			n.session.Protocol, n.session.Framing = n.record.Protocol, n.record.Framing
 		}
 	}
 	return n
 }
 
-// LineLimit returns how long the line of a payload of that many bytes may be: in JSON
-// a byte can take six, and its raw bytes can stand beside it.
+// LineLimit returns the maximum length of a line for a payload of up to limit bytes. In JSON,
+// one byte can become six bytes, and the line can contain the raw bytes, too.
 func LineLimit(limit int) int {
 	if limit > math.MaxInt/8 {
 		return math.MaxInt
@@ -58,8 +57,7 @@ func LineLimit(limit int) int {
 	return 8 * limit
 }
 
-// BlankLines is how many lines end in a gap between lines, or in front of the payload
-// of one.
+// BlankLines returns the number of newlines in a gap, or before the payload of a line.
 func BlankLines(f *frame.Frame) int {
 	blank := f.Raw[:f.Start]
 	if f.Gap {
@@ -68,8 +66,8 @@ func BlankLines(f *frame.Frame) int {
 	return bytes.Count(blank, []byte("\n"))
 }
 
-// Session is what the first line says about the session, and whether any line so
-// far says that it was redacted or altered.
+// Session describes the session according to the first line. It is marked as redacted or
+// altered if any line so far is.
 func (n *Reader) Session() *capture.Session { return &n.session }
 
 // Next reads the next record; see [capture.Reader].
@@ -83,7 +81,7 @@ func (n *Reader) Next(rec *capture.Record) error {
 	return nil
 }
 
-// Buffered reports whether Next is sure not to wait; see [capture.Live].
+// Buffered reports whether Next is sure not to block; see [capture.Live].
 func (n *Reader) Buffered() bool {
 	if n.ahead || n.err != nil {
 		return true
@@ -92,7 +90,7 @@ func (n *Reader) Buffered() bool {
 	return atEOF || bytes.IndexByte(bytes.TrimLeft(rest, " \t\r\n"), '\n') >= 0
 }
 
-// nextRecord reads the next record. It returns false, and sets err, if it cannot.
+// nextRecord reads the next record. On failure it sets err and returns false.
 func (n *Reader) nextRecord() bool {
 	for n.err == nil {
 		if !n.lines.Scan() {
@@ -117,7 +115,7 @@ func (n *Reader) nextRecord() bool {
 	return false
 }
 
-// ended is the error at the end of the lines.
+// ended returns the error for the end of the lines.
 func (n *Reader) ended() error {
 	var e *frame.Error
 	if !errors.As(n.lines.Err(), &e) {
@@ -132,7 +130,7 @@ func (n *Reader) ended() error {
 	return &capture.Error{Err: e.Err, Offset: e.Offset, Detail: e.Detail}
 }
 
-// line makes the record of a line.
+// line parses a line into record.
 func (n *Reader) line(line []byte) error {
 	var r Record
 	isRecord, err := r.Parse(line)
@@ -172,8 +170,8 @@ func (n *Reader) line(line []byte) error {
 	return nil
 }
 
-// extent returns the frame that raw is. Where the framing does not tell, all
-// of it is payload.
+// extent returns the frame in raw. If the framing does not determine the payload, all of raw
+// is payload.
 func extent(raw []byte, framing string) frame.Frame {
 	f := frame.Frame{Raw: raw, End: len(raw)}
 	known, err := frame.Named(framing)

@@ -35,8 +35,8 @@ func read(text string, limit int) ([]capture.Record, capture.Session, error) {
 	}
 }
 
-// Records come back as the frames that they were made from, whether the line
-// holds them raw or only what they say.
+// Records are read as the frames they were made from, whether a line has the raw bytes or
+// only the payload.
 func TestReader(t *testing.T) {
 	const at = `"time":"2026-11-20T09:00:00.000000001Z"`
 	text := strings.Join([]string{
@@ -65,8 +65,7 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// A file that breaks off is read up to there; a line that cannot be used says
-// which it is.
+// A truncated file is read up to the cut. The error for an invalid line names the line.
 func TestReaderErrors(t *testing.T) {
 	gaps := strings.Repeat("\n", 200_001)
 	for text, want := range map[string]string{
@@ -88,8 +87,8 @@ func TestReaderErrors(t *testing.T) {
 	}
 }
 
-// A record that contradicts itself is not a payload by itself, and a message whose
-// keys happen to be those of records is.
+// An inconsistent record is not treated as a payload. A message whose keys happen to be keys
+// of records is.
 func TestParse(t *testing.T) {
 	for line, want := range map[string]string{
 		`{"seq":1,"payload":{}}`:                  "",
@@ -121,7 +120,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// A note is not a frame, though it has bytes: none.
+// A note is not a frame, although its raw bytes are present but empty.
 func TestReaderOfNotes(t *testing.T) {
 	all, _, err := read(`{"seq":1,"conn":2,"offset":0,"size":0,"kind":"note","summary":"linked","raw":""}`+"\n"+
 		`{"seq":1,"offset":0,"framing":"ws","kind":"note","raw":""}`+"\n", 1<<10)
@@ -136,7 +135,7 @@ func TestReaderOfNotes(t *testing.T) {
 	}
 }
 
-// Where the payload lies is read in whatever way the JSON is written.
+// The payload's position is parsed regardless of white space in the JSON.
 func TestReaderOfSpacedMeta(t *testing.T) {
 	all, _, err := read(`{"raw": "Wzw+XQ==", "meta": { "at": [ 1 , 3 ] , "opcode": "text" }, "size": 2, "framing": "ws", "seq": 1}`, 1<<10)
 	if err != io.EOF || len(all) != 1 || string(all[0].Payload()) != "<>" || all[0].Meta.Apart {
