@@ -1,9 +1,9 @@
-// Package capture is the model of a recorded session, with its redaction. The
-// sub-packages are its formats: pcapng (files and live taps), recording (a file for
-// each direction, with a timing file) and ndjson.
+// Package capture is the model of a recorded session, with its redaction. The sub-packages
+// implement its formats: pcapng (files and live taps), recording (a file for each direction,
+// with a timing file) and ndjson.
 //
-// A capture stores bytes and times. They are parsed on reading, so that better parsers
-// improve old captures; only a [Redaction] parses them before.
+// A capture stores bytes and times. They are parsed on reading, so better parsers also
+// improve old captures. Only a [Redaction] parses them before they are stored.
 package capture
 
 import (
@@ -26,7 +26,7 @@ type Session struct {
 	Redacted bool
 	// Altered means that faults or edits were enabled during the recording.
 	Altered bool
-	// Comment is for people.
+	// Comment is a human-readable remark.
 	Comment string
 }
 
@@ -42,8 +42,8 @@ const (
 	// HalfClosed is the end of the direction Dir.
 	HalfClosed
 	// Exited is the end of the unit's process with the exit status Status. Its Dir is
-	// frame.C2U if the process was told to end or its controller had left, and that of
-	// Signalled too.
+	// frame.C2U if the process was told to stop or its controller had left. The same holds
+	// for Signalled.
 	Exited
 	// Signalled is the end of the unit's process by signal number Status,
 	// whose name is Text.
@@ -68,23 +68,23 @@ func (k Kind) String() string {
 // A Record is an event of a session.
 type Record struct {
 	Kind Kind
-	// Seq is the number of a frame in its session, from 1; 0 if it has none.
+	// Seq is the number of a frame in its session, from 1; 0 if it has no number.
 	Seq int64
-	// Time is the time of the event; for a frame, when its last byte had been read.
-	// The zero time is unknown.
+	// Time is the time of the event. For a frame, it is when its last byte had been read. The
+	// zero time means unknown.
 	Time time.Time
 	// Written is when a frame had been written to the other side, if known.
 	Written time.Time
-	// Protocol and Framing are those of the connection or stream.
+	// Protocol and Framing are the protocol and framing of the connection or stream.
 	Protocol, Framing string
 	// Frame is the frame. Its Conn and Dir are also set for other kinds of records.
 	frame.Frame
-	// Status and Text are as Kind says.
+	// Status and Text depend on Kind.
 	Status int
 	Text   []byte
 }
 
-// Clone returns the record with bytes of its own.
+// Clone returns a deep copy of the record's bytes.
 func (r Record) Clone() Record {
 	r.Frame = r.Frame.Clone()
 	r.Text = append([]byte(nil), r.Text...)
@@ -96,10 +96,10 @@ func (r Record) Clone() Record {
 type Reader interface {
 	// Session is the description of the capture.
 	Session() *Session
-	// Next reads the next record into r, overwriting all of it. The record's
-	// bytes are valid until the next call; [Record.Clone] keeps them. At the
-	// end the error is io.EOF; if the capture is cut it is [ErrCut], after the
-	// last complete record. Every error is final.
+	// Next reads the next record into r, overwriting all of it. The record's bytes are valid
+	// until the next call; [Record.Clone] keeps them. At the end the error is io.EOF. If the
+	// capture is cut, the error is [ErrCut], after the last complete record. Every error is
+	// final.
 	Next(r *Record) error
 }
 
@@ -120,14 +120,14 @@ type Placed interface {
 	Place() int64
 }
 
-// A Writer accepts the records of a session, in order. It keeps none of their
-// bytes after Write has returned.
+// A Writer accepts the records of a session, in order. It does not keep their bytes after
+// Write has returned.
 type Writer interface {
 	Write(r *Record) error
 }
 
-// Copy writes all records of r to w. It returns nil at the end of r, and the
-// error of r if r is cut, with everything before the cut written.
+// Copy writes all records of r to w. It returns nil at the end of r. If r is cut, it writes
+// everything before the cut and returns the error of r.
 func Copy(w Writer, r Reader) error {
 	var rec Record
 	for {

@@ -40,8 +40,7 @@ func packed(t *testing.T, name string, framing frame.Framing) []byte {
 	return b.Bytes()
 }
 
-// A recorded session survives the way through pcapng and back to its files,
-// byte for byte.
+// A recorded session survives a round trip through pcapng, byte for byte.
 func TestCopyThereAndBack(t *testing.T) {
 	for name, framing := range map[string]frame.Framing{
 		"mcp-everything": frame.Line, "lsp-gopls": frame.Header, "latis-session": frame.Len32, "rlm-oversize": frame.Len32,
@@ -72,7 +71,7 @@ func TestCopyThereAndBack(t *testing.T) {
 	}
 }
 
-// What comes before a cut is copied, and the cut is reported.
+// Records before a cut are copied, and the cut is reported.
 func TestCopyCut(t *testing.T) {
 	data := packed(t, "latis-session", frame.Len32)
 	r, err := pcapng.NewReader(bytes.NewReader(data[:len(data)-1]), 0)

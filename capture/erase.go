@@ -14,15 +14,15 @@ import (
 // An eraser finds secrets in bytes and replaces them.
 type eraser struct {
 	keys   map[string]bool // plain
-	judged map[string]bool // whether names are secret
+	judged map[string]bool // whether a name is secret
 	values []*regexp.Regexp
-	named  *regexp.Regexp // a secret key in text, and its value
-	humped *regexp.Regexp // one that begins inside a word, where only its case tells
-	spoken string         // the key that is no secret after all
-	blind  bool           // something has been met that keys cannot be looked for in
+	named  *regexp.Regexp // a secret key in text, with its value
+	humped *regexp.Regexp // a secret key inside a word, at a change of case
+	spoken string         // a key that looks secret but is not
+	blind  bool           // some bytes could not be searched for keys
 
 	mayMatch *prefilter // of values
-	mayName  *prefilter // of named, and of humped
+	mayName  *prefilter // of named and humped
 }
 
 func newEraser(x Redaction) *eraser {
@@ -53,12 +53,12 @@ func newEraser(x Redaction) *eraser {
 	return e
 }
 
-// takesLine has the plain keys of headers whose values have spaces, commas and
-// semicolons in them.
+// takesLine lists the plain keys of headers whose values contain spaces, commas and
+// semicolons.
 var takesLine = map[string]bool{"authorization": true, "cookie": true, "setcookie": true}
 
-// wholeLine matches headers with all of their line, or with what is left of the
-// quotes that they stand in. It ends in '|', for what else there is to match.
+// wholeLine matches a header to the end of its line or, inside quotes, to the closing quote.
+// It ends in '|', so that other alternatives can follow.
 func wholeLine(keys []string) string {
 	if keys == nil {
 		return ""
@@ -69,11 +69,10 @@ func wholeLine(keys []string) string {
 		`(?:^|[^a-z0-9])` + key + `([^"'\x00-\x20](?:[^\x00-\x08\x0a-\x1f]*[^\x00-\x20])?)|`
 }
 
-// takesPairs has the plain keys whose values are pairs with semicolons between them.
+// takesPairs lists the plain keys whose values are pairs separated by semicolons.
 var takesPairs = map[string]bool{"cookie": true, "setcookie": true}
 
-// pairsOf matches keys with all the pairs that are assigned to them. It ends in '|', as
-// wholeLine does.
+// pairsOf matches keys with all the pairs assigned to them. Like wholeLine, it ends in '|'.
 func pairsOf(keys []string) string {
 	if keys == nil {
 		return ""
@@ -82,14 +81,15 @@ func pairsOf(keys []string) string {
 	return `(?:^|[^a-z0-9])` + anyOf(keys) + `\s*=\s*(` + pair + `(?:;[ \t]*` + pair + `)*)|`
 }
 
-// assignment matches keys with what is assigned to them, or follows them as flags.
+// assignment matches keys with the values assigned to them, or with the arguments after them
+// if they are flags.
 func assignment(keys []string) string {
 	key := anyOf(keys)
 	return `(?:(?:^|[^a-z0-9])` + key + assigned + `|--(?:[a-z0-9]+[-_])*` + key + `\s+)` + assignee
 }
 
-// What stands behind a key that something is assigned to, and then that: what is in
-// quotes, or a word.
+// assigned matches the assignment after a key; assignee matches the value after that, which
+// is quoted or one word.
 const (
 	assigned = `["']?\s*[:=]\s*`
 	assignee = `(?:"((?:[^"\\]|\\.)+)"|'((?:[^'\\]|\\.)+)'|` +
@@ -98,12 +98,12 @@ const (
 
 func anyOf(patterns []string) string { return `(?:` + strings.Join(patterns, "|") + `)` }
 
-// plain is a key in lower case, without '-' and '_'.
+// plain returns a key in lower case, without '-' and '_'.
 func plain(key string) string { return withoutGaps.Replace(strings.ToLower(key)) }
 
 var withoutGaps = strings.NewReplacer("-", "", "_", "")
 
-// pattern matches the ways to write a plain key.
+// pattern matches all spellings of a plain key.
 func pattern(plain string) string {
 	var letters []string
 	for _, c := range plain {
@@ -112,10 +112,11 @@ func pattern(plain string) string {
 	return strings.Join(letters, "[-_]?")
 }
 
-// humpless is the key that camel case makes no secret by itself: progressToken is none.
+// humpless is the key that must not begin inside a camel-case word: progressToken is not a
+// secret.
 const humpless = "token"
 
-// isSecret reports whether a key is one of the secret ones, or ends in one.
+// isSecret reports whether a key is a secret key or ends in one.
 func (e *eraser) isSecret(name []byte) bool {
 	if len(e.keys) == 0 || string(name) == e.spoken {
 		return false
@@ -133,7 +134,8 @@ func (e *eraser) isSecret(name []byte) bool {
 	return secret
 }
 
-// maxJudged bounds the names that an eraser has judged and keeps, and maxJudgedName their bytes.
+// maxJudged bounds the number of names in eraser.judged, and maxJudgedName the length of each
+// in bytes.
 const (
 	maxJudged     = 1024
 	maxJudgedName = 64
@@ -152,19 +154,19 @@ func (e *eraser) endsInKey(key string) bool {
 	return false
 }
 
-// isHump reports whether a word begins at c, in camel case.
+// isHump reports whether a camel-case word begins at c.
 func isHump(before, c byte) bool {
 	return ('a' <= before && before <= 'z' || '0' <= before && before <= '9') && 'A' <= c && c <= 'Z'
 }
 
 var redactedToken = []byte(`"` + Redacted + `"`)
 
-// json appends text, which is valid JSON, without its secrets.
+// json appends text, which must be valid JSON, without its secrets.
 func (e *eraser) json(dst, text []byte) []byte {
 	depth := 0
-	secret := 0     // the depth of the container that is secret as a whole
-	marked := false // the value that comes next is secret
-	kept := 0       // what has been appended
+	secret := 0     // the depth of the container that is secret as a whole; 0 if none
+	marked := false // the next value is secret
+	kept := 0       // how much of text has been appended
 	put := func(start, end int, token []byte) {
 		dst = append(append(dst, text[kept:start]...), token...)
 		kept = end
@@ -207,7 +209,7 @@ func (e *eraser) json(dst, text []byte) []byte {
 	return append(dst, text[kept:]...)
 }
 
-// cleanValue returns what becomes of a string that is not a key; nil if it stays.
+// cleanValue returns the redacted form of a string that is not a key; nil if it does not change.
 func (e *eraser) cleanValue(token []byte, secret bool) []byte {
 	if secret {
 		return redactedToken
@@ -236,10 +238,10 @@ func isJSON(text []byte) bool {
 	return len(text) > 1 && (text[0] == '{' || text[0] == '[') && jsonscan.Valid(text) == nil
 }
 
-// Hides reports whether a name of protobuf is that of a secret.
+// Hides reports whether a protobuf name denotes a secret.
 func (e *eraser) Hides(name string) bool { return e.isSecret([]byte(name)) }
 
-// Text returns what becomes of a string of protobuf.
+// Text returns the redacted form of a protobuf string.
 func (e *eraser) Text(text []byte, hidden bool) []byte {
 	switch {
 	case hidden:
@@ -250,7 +252,7 @@ func (e *eraser) Text(text []byte, hidden bool) []byte {
 	return e.inside(text)
 }
 
-// Unknown returns what becomes of bytes of protobuf that no schema describes.
+// Unknown returns the redacted form of protobuf bytes that no schema describes.
 func (e *eraser) Unknown(value []byte, hidden bool) []byte {
 	if hidden {
 		return []byte(Redacted)
@@ -259,8 +261,8 @@ func (e *eraser) Unknown(value []byte, hidden bool) []byte {
 	return e.mask(value)
 }
 
-// tokenEnd returns the offset after the string or number that begins at i, in
-// JSON that is valid, and i+1 for any other byte.
+// tokenEnd returns the offset after the string or number that begins at i, and i+1 for any
+// other byte. The text must be valid JSON.
 func tokenEnd(text []byte, i int) int {
 	switch jsonscan.KindOf(text[i:]) {
 	case jsonscan.String:
@@ -278,7 +280,7 @@ func tokenEnd(text []byte, i int) int {
 	return i + 1
 }
 
-// escaped reports whether an odd number of backslashes stands before i.
+// escaped reports whether an odd number of backslashes precedes i.
 func escaped(text []byte, i int) bool {
 	n := 0
 	for text[i-1-n] == '\\' {
@@ -287,7 +289,7 @@ func escaped(text []byte, i int) bool {
 	return n%2 == 1
 }
 
-// isKey reports whether the string before rest is a key.
+// isKey reports whether a string is a key, given the text after it.
 func isKey(rest []byte) bool {
 	for _, c := range rest {
 		switch c {
@@ -307,12 +309,12 @@ func isNumber(c byte) bool {
 	return '0' <= c && c <= '9'
 }
 
-// text returns text for people without its secrets.
+// text returns human-readable text without its secrets.
 func (e *eraser) text(text []byte) []byte {
 	return replace(text, apart(append(e.matches(text), e.assigned(text)...)))
 }
 
-// mask returns bytes that are no JSON with asterisks for their secrets.
+// mask returns data that is not JSON, with its secrets replaced by asterisks.
 func (e *eraser) mask(data []byte) []byte {
 	spans := append(e.matches(data), e.assigned(data)...)
 	spans = append(spans, e.entries(data)...)
@@ -327,7 +329,7 @@ func (e *eraser) mask(data []byte) []byte {
 
 type span struct{ start, end int }
 
-// matches returns where the patterns match, in order and apart.
+// matches returns where the patterns match, in order and without overlaps.
 func (e *eraser) matches(text []byte) (spans []span) {
 	if !e.mayMatch.mayMatch(text) {
 		return nil
@@ -343,7 +345,7 @@ func (e *eraser) matches(text []byte) (spans []span) {
 	return apart(spans)
 }
 
-// assigned returns what secret keys are said to be in text.
+// assigned returns where text assigns values to secret keys.
 func (e *eraser) assigned(text []byte) (spans []span) {
 	if e.named == nil || !e.mayName.mayMatch(text) {
 		return nil
@@ -355,7 +357,7 @@ func (e *eraser) assigned(text []byte) (spans []span) {
 	return spans
 }
 
-// groups appends where the groups of an expression match.
+// groups appends the positions of an expression's groups.
 func groups(spans []span, re *regexp.Regexp, text []byte) []span {
 	for _, m := range re.FindAllSubmatchIndex(text, -1) {
 		for group := 2; group < len(m); group += 2 {
@@ -367,8 +369,8 @@ func groups(spans []span, re *regexp.Regexp, text []byte) []span {
 	return spans
 }
 
-// entries returns the values of secret keys in maps of protobuf messages, whose
-// entries are messages with the key as field 1 and the value as field 2.
+// entries returns the values of secret keys in the maps of protobuf messages. A map entry is
+// a message with the key as field 1 and the value as field 2.
 func (e *eraser) entries(data []byte) (spans []span) {
 	const key, value = 1<<3 | 2, 2<<3 | 2
 	for i := 0; i+2 < len(data); i++ {
@@ -384,7 +386,7 @@ func (e *eraser) entries(data []byte) (spans []span) {
 	return spans
 }
 
-// apart sorts spans, joins those that overlap and drops the empty ones.
+// apart sorts spans, joins overlapping ones and drops empty ones.
 func apart(spans []span) []span {
 	slices.SortFunc(spans, func(a, b span) int { return a.start - b.start })
 	joined := spans[:0]
@@ -400,8 +402,8 @@ func apart(spans []span) []span {
 	return joined
 }
 
-// replace returns text with Redacted in the place of each span; text itself if
-// there is none.
+// replace returns text with each span replaced by Redacted; text itself if there are no
+// spans.
 func replace(text []byte, spans []span) []byte {
 	if len(spans) == 0 {
 		return text

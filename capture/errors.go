@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// The faults of captures.
+// Errors in the content of a capture.
 var (
 	ErrCut       = errors.New("the capture is cut") // inside a record
 	ErrMalformed = errors.New("the capture is damaged")
@@ -15,14 +15,15 @@ var (
 	ErrPackets = fmt.Errorf("%w: this pcapng was written by another program", ErrForeign)
 )
 
-// IsFault reports whether an error is about the capture, and not about reading it.
+// IsFault reports whether an error is in the content of a capture, rather than a failure to
+// read it.
 func IsFault(err error) bool {
 	return errors.Is(err, ErrCut) || errors.Is(err, ErrMalformed) || errors.Is(err, ErrTooLarge) || errors.Is(err, ErrForeign)
 }
 
 // An Error is an error at a position in a capture.
 type Error struct {
-	// Err is one of the errors of this package, or that of the reader below.
+	// Err is one of the errors of this package, or an error of the underlying reader.
 	Err error
 	// Offset is the beginning of the record that could not be read. For a compressed
 	// capture it counts decompressed bytes.

@@ -8,7 +8,7 @@ import (
 	"github.com/wirectl/wirectl/frame"
 )
 
-// A shown is a writer that shows what it is to keep.
+// A shown is a writer that prints the records it gets.
 type shown struct{}
 
 func (shown) Write(r *capture.Record) error {
@@ -16,8 +16,7 @@ func (shown) Write(r *capture.Record) error {
 	return err
 }
 
-// Secrets are taken out on the way to whatever keeps a session, and frames are
-// frames still.
+// Secrets are removed before a session is stored, and frames remain valid frames.
 func ExampleRedact() {
 	session := capture.Session{Protocol: "mcp", Framing: "line"}
 	known := capture.Secrets()

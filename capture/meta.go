@@ -8,9 +8,9 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// AppendMeta appends what a carrier says of a frame as a JSON object, without
-// the payload and the framing. Fields of a head are members of one object,
-// under their names in lower case; those of the same name are joined by ", ".
+// AppendMeta appends a frame's carrier metadata as a JSON object, without the payload and the
+// framing. The fields of a head become members of one object, under their names in lower
+// case. Fields of the same name are joined by ", ".
 func AppendMeta(dst []byte, m *frame.Meta) []byte {
 	o := object{dst: append(dst, '{')}
 	o.addText("signal", string(m.Signal))
@@ -31,7 +31,7 @@ func AppendMeta(dst []byte, m *frame.Meta) []byte {
 	return append(o.dst, '}')
 }
 
-// An object is a JSON object that is being written.
+// An object is a JSON object under construction.
 type object struct {
 	dst  []byte
 	next bool
@@ -62,8 +62,8 @@ func appendFields(dst []byte, fields []frame.Field) []byte {
 	return append(o.dst, '}')
 }
 
-// joined returns each name once, in lower case and where it first stands, with
-// all of its values.
+// joined returns each name once, in lower case and at its first position, with all its
+// values.
 func joined(fields []frame.Field) []frame.Field {
 	var all []frame.Field
 	place := make(map[string]int, len(fields))
@@ -79,9 +79,8 @@ func joined(fields []frame.Field) []frame.Field {
 	return all
 }
 
-// ParseMeta reads what AppendMeta wrote, and fields that something else wrote in
-// other ways as AppendMeta would have. Members that it does not know are left
-// out; rest, if not nil, is called with them.
+// ParseMeta parses the output of AppendMeta. It normalizes fields that were written in
+// another way. Unknown members are dropped; rest, if not nil, is called with them.
 func ParseMeta(text []byte, rest func(key, value []byte)) (*frame.Meta, error) {
 	m := &frame.Meta{}
 	var s jsonscan.Scanner
@@ -118,7 +117,7 @@ func ParseMeta(text []byte, rest func(key, value []byte)) (*frame.Meta, error) {
 	return m, s.End()
 }
 
-// head returns the head of m, which it makes if there is none.
+// head returns the head of m, creating it if necessary.
 func head(m *frame.Meta) *frame.Head {
 	if m.Head == nil {
 		m.Head = &frame.Head{}

@@ -9,7 +9,7 @@ import (
 	"github.com/wirectl/wirectl/frame"
 )
 
-// A capture that was changed by hand may name the fields of a head as it likes.
+// A capture edited by hand may spell the fields of a head in any case.
 func TestFieldsAreReadAsTheyAreWritten(t *testing.T) {
 	m, err := capture.ParseMeta([]byte(`{"headers":{"X-B":"1","a":"2","x-b":"3","A":"4"}}`), nil)
 	if err != nil {

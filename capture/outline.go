@@ -10,8 +10,8 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// spokenValues has the paths in messages of JSON to values that are the protocol's own, and
-// not what is said by it: those of JSON-RPC, MCP, ACP, LSP and DAP. Lists count for nothing.
+// spokenValues lists the paths to JSON values that belong to the protocol and not to the
+// conversation: those of JSON-RPC, MCP, ACP, LSP and DAP. Lists add nothing to a path.
 var spokenValues = map[string]bool{
 	"jsonrpc": true, "id": true, "method": true, "error.code": true,
 	"type": true, "seq": true, "request_seq": true,
@@ -23,14 +23,14 @@ var spokenValues = map[string]bool{
 	"params.taskId": true, "params.level": true, "params.token": true,
 }
 
-// spokenInDAP are others, which only DAP has for itself.
+// spokenInDAP lists further paths, which belong to the protocol in DAP only.
 var spokenInDAP = []string{"command", "event"}
 
-// appendOutline appends the outline of a payload that is valid JSON, which is as long: in
-// the place of texts and digits that are not the protocol's own are others. Names of
-// members stay where they look like names.
+// appendOutline appends the outline of a payload that is valid JSON. The outline has the same
+// length: text and digits that do not belong to the protocol are masked. Member names stay if
+// they look like names.
 func appendOutline(dst, text []byte, dap bool) []byte {
-	var path []string // of names, one for each object that is open; "" for a list
+	var path []string // the current member name of each open object; "" for a list
 	from := len(dst)
 	dst = append(dst, text...)
 	for i := 0; i < len(text); {
@@ -65,7 +65,7 @@ func appendOutline(dst, text []byte, dap bool) []byte {
 	return dst
 }
 
-// isSpoken reports whether the value at a path is the protocol's own.
+// isSpoken reports whether the value at a path belongs to the protocol.
 func isSpoken(path []string, dap bool) bool {
 	const deepest = 3
 	var names []string
@@ -81,7 +81,7 @@ func isSpoken(path []string, dap bool) bool {
 	return spokenValues[name] || dap && slices.Contains(spokenInDAP, name)
 }
 
-// maxName is the longest name of a member that is taken for one.
+// maxName is the length of the longest member name that an outline keeps.
 const maxName = 40
 
 func isName(name string) bool {
@@ -102,7 +102,7 @@ func blotDigits(number []byte) {
 	}
 }
 
-// outline leaves the outline of a frame.
+// outline reduces a frame to its outline.
 func (x *redactor) outline(r *Record, p protocol.Protocol) {
 	if r.Gap {
 		r.Raw = stars(r.Raw)

@@ -9,7 +9,7 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// written are the records that were written.
+// written is a writer that collects records.
 type written []Record
 
 func (w *written) Write(r *Record) error {
@@ -17,8 +17,8 @@ func (w *written) Write(r *Record) error {
 	return nil
 }
 
-// An outline has the lengths of what was said and the values that are the protocol's own,
-// and nothing else.
+// An outline keeps the lengths of the content and the protocol's own values, and nothing
+// else.
 func TestOutline(t *testing.T) {
 	x := Secrets()
 	x.Outline = true
@@ -47,7 +47,8 @@ func TestOutline(t *testing.T) {
 	}
 }
 
-// What comes in a carrier loses its heads but for what was asked for, and what the unit's process says is left out.
+// In a carrier, only the needed head fields remain, and standard error of the unit's process
+// is dropped.
 func TestOutlineOfOthers(t *testing.T) {
 	x := Redaction{Outline: true}
 	var kept written

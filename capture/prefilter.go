@@ -7,14 +7,14 @@ import (
 	"unicode/utf8"
 )
 
-// A prefilter decides that no pattern can match a text: every match contains one of the
-// words, and the text contains none. Regular expressions are far slower, and secrets are
-// rare.
+// A prefilter rules out texts that no pattern can match. Every match contains one of the
+// words, so a text without any word has no match. Regular expressions are far slower, and
+// secrets are rare.
 type prefilter struct {
-	blind bool           // some pattern needs no word
-	words []string       // in lower case, of two bytes or more
-	pairs [256][4]uint64 // a bit for each first byte of a word and the byte after it
-	fold  [256]byte      // a byte in lower case; 0 if it may stand between the letters of a word
+	blind bool           // some pattern can match without any word
+	words []string       // in lower case, each at least two bytes long
+	pairs [256][4]uint64 // a bit for each word's first two bytes
+	fold  [256]byte      // the byte in lower case; 0 if it may stand between the letters of a word
 }
 
 func newFilter(gaps string) *prefilter {
@@ -36,7 +36,8 @@ func (p *prefilter) addWord(w string) {
 	p.pairs[w[0]][w[1]>>6] |= 1 << (w[1] & 63)
 }
 
-// newPrefilter returns the prefilter of patterns. Of one that is not a form it knows nothing.
+// newPrefilter returns the prefilter of patterns. It only knows the words of the patterns in
+// forms.
 func newPrefilter(patterns []*regexp.Regexp) *prefilter {
 	p := newFilter("")
 	for _, re := range patterns {
@@ -49,8 +50,8 @@ func newPrefilter(patterns []*regexp.Regexp) *prefilter {
 	return p
 }
 
-// newKeyFilter returns the prefilter of plain keys, in all ways to write them. An
-// expression without regard to case takes two characters beyond ASCII for an s and a k.
+// newKeyFilter returns the prefilter of plain keys, in all spellings. It adds U+017F and
+// U+212A, because a case-insensitive expression matches them for s and k.
 func newKeyFilter(keys map[string]bool) *prefilter {
 	p := newFilter("-_")
 	p.addWord("\u017f")

@@ -33,13 +33,13 @@ func FuzzPrefilter(f *testing.F) {
 	})
 }
 
-// A discard is a writer that keeps nothing.
+// A discard is a writer that ignores all records.
 type discard struct{}
 
 func (discard) Write(*Record) error { return nil }
 
-// BenchmarkRedact takes known secrets out of recorded sessions: JSON of MCP with
-// text of people in it, and protobuf of latis.
+// BenchmarkRedact removes known secrets from recorded sessions: JSON of MCP that contains
+// prose, and protobuf of latis.
 func BenchmarkRedact(b *testing.B) {
 	for name, framing := range map[string]frame.Framing{"mcp-everything/s2c.bin": frame.Line, "acp-example/s2c.bin": frame.Line, "latis-session/s2c.bin": frame.Len32} {
 		data, err := fixtures.Read(name)

@@ -10,18 +10,18 @@ import (
 	"github.com/wirectl/wirectl/protocol/opaque"
 )
 
-// A reading knows in which protocol the frames of a session are.
+// A reading determines the protocol of each frame of a session.
 type reading struct {
 	session *Session
 	given   protocol.Protocol
 	calls   all.OpenCalls
-	name    string            // the last that was named
-	last    protocol.Protocol // and its protocol
+	name    string            // the latest name that was looked up
+	last    protocol.Protocol // its protocol
 }
 
-// protocol returns the protocol of a frame: the one that is given, that of its
-// call, the one that is named, or else the one that the payload tells. It is to
-// be called for every frame, because some tell what others are.
+// protocol returns the protocol of a frame: the given one, that of its call, the named one,
+// or else the one recognized from the payload. Call it for every frame, because some frames
+// determine the protocol of others.
 func (d *reading) protocol(r *Record) protocol.Protocol {
 	if d.given == nil {
 		if p := d.calls.Protocol(&r.Frame); p != nil {
@@ -41,7 +41,7 @@ func (d *reading) protocol(r *Record) protocol.Protocol {
 	return p
 }
 
-// named returns the protocol of that name; bytes if there is none.
+// named returns the protocol with that name; bytes if it is unknown.
 func (d *reading) named(name string) protocol.Protocol {
 	if d.last == nil || name != d.name {
 		p, err := all.Named(name)

@@ -20,37 +20,40 @@ import (
 // A Redaction says which secrets to remove from a session before it is stored.
 //
 // In JSON, strings and numbers below a secret key, at any depth, become the string
-// "[redacted]", and so does each match of a pattern inside a string that is not a
-// key. Everything else stays as written; the frame gets its new length. JSON
-// inside a string is treated as JSON.
+// "[redacted]". So does each match of a pattern inside a string that is not a key. Everything
+// else stays as written, and the frame gets its new length. JSON inside a string is treated
+// as JSON.
 //
-// Protobuf is parsed by its schema, if known. Keys are the names of its fields, in
-// the schema or in JSON, and the keys of its maps: strings and bytes become
-// "[redacted]", numbers zero, and lengths are updated. In the text of other records,
-// and in strings, the value after a secret key and ':' or '=' is replaced, too. In all
-// other payloads, and in gaps, each byte of a secret becomes an asterisk, which
-// preserves lengths. A compressed payload becomes asterisks as a whole. The wrappers
-// of frames stay as they are, except those of a carrier: if the head of a request, or
-// its body, contains secrets, and for compressed events, only the payload is kept.
+// Protobuf is parsed by its schema, if known. Keys are the names of its fields, in the schema
+// or in JSON, and the keys of its maps. Strings and bytes become "[redacted]", numbers become
+// zero, and lengths are updated.
+//
+// In the text of other records, and in strings, the value after a secret key and ':' or '='
+// is replaced, too. In all other payloads, and in gaps, each byte of a secret becomes an
+// asterisk, which preserves lengths. A compressed payload becomes all asterisks.
+//
+// The wrappers of frames stay as they are, except those of a carrier. If the head of a
+// request or its body contains secrets, only the payload is kept; the same holds for
+// compressed events.
 type Redaction struct {
-	// Keys are the secret keys. A key matches if it, or its part after a '-' or '_',
-	// is one of them, ignoring case, '-' and '_': api_key matches apiKey, X-Api-Key
-	// and OPENAI_API_KEY. A part that begins with a capital after a small letter
-	// matches, too (openaiApiKey), unless it is only a token.
+	// Keys are the secret keys. A key matches if it, or its part after a '-' or '_', is one
+	// of Keys, ignoring case, '-' and '_': api_key matches apiKey, X-Api-Key and
+	// OPENAI_API_KEY. A part that begins with a capital after a small letter matches, too
+	// (openaiApiKey), unless that part is just "token".
 	Keys []string
 	// Values match secrets anywhere: all of a match, or the group named secret.
 	Values []*regexp.Regexp
-	// Protocol is that of all frames. If it is nil, each record names its own, or
+	// Protocol is the protocol of all frames. If it is nil, each record names its own, or
 	// else the payload determines it.
 	Protocol protocol.Protocol
-	// Outline keeps only the outline of a session: of a JSON message its names and
-	// the protocol's own values, such as methods and ids; of any other payload its
-	// length; and no standard error.
+	// Outline keeps only the outline of a session. A JSON message keeps its names and the
+	// protocol's own values, such as methods and ids. Any other payload keeps its length.
+	// Standard error is dropped.
 	Outline bool
-	// Calls has the messages of gRPC calls; nil only knows Latis.
+	// Calls has the message types of gRPC calls; nil only knows Latis.
 	Calls *all.Calls
-	// Blind, if not nil, is called for each frame that could not be searched for
-	// keys, because there is no schema for it.
+	// Blind, if not nil, is called for each frame that could not be searched for keys,
+	// because it has no schema.
 	Blind func(*Record)
 }
 
@@ -64,7 +67,7 @@ const blindNote = "redaction: the next frame, and maybe later ones, is protobuf 
 // Redacted replaces a secret.
 const Redacted = "[redacted]"
 
-// Secrets is the redaction of well-known secrets: credentials by their usual names, and
+// Secrets returns the redaction of well-known secrets: credentials by their usual names, and
 // tokens by their forms.
 func Secrets() Redaction {
 	return Redaction{
@@ -77,8 +80,8 @@ func Secrets() Redaction {
 	}
 }
 
-// forms are the patterns of secrets with a known form. Every match contains one of the
-// words, in lower case.
+// forms returns the patterns of secrets with a known form. Every match contains one of the
+// words, compared in lower case.
 var forms = sync.OnceValue(func() map[*regexp.Regexp][]string {
 	return map[*regexp.Regexp][]string{
 		regexp.MustCompile(userinfo):                         {"://"},
@@ -95,11 +98,11 @@ const secretGroup = "secret"
 // userinfo matches the password in a URL.
 const userinfo = `://[^/\s:@"']*:(?P<` + secretGroup + `>[^/\s@"']+)@`
 
-// spoken has, by protocol, a key that looks like a secret but is not: the progress token
-// of LSP.
+// spoken lists, by protocol, a key that looks like a secret but is not: the progress token of
+// LSP.
 var spoken = map[string]string{"lsp": "token"}
 
-// Session returns s redacted, and marked as such.
+// Session returns s with secrets removed, and marked as redacted.
 func (x Redaction) Session(s Session) Session {
 	e := newEraser(x)
 	for _, text := range []*string{&s.Controller, &s.Unit, &s.Comment} {
@@ -156,7 +159,7 @@ func (x *redactor) Write(r *Record) error {
 	return x.w.Write(&clean)
 }
 
-// confess reports a frame that could not be searched for keys.
+// confess reports the current frame if it could not be searched for keys.
 func (x *redactor) confess(r *Record) error {
 	if !x.eraser.blind {
 		return nil
@@ -171,7 +174,6 @@ func (x *redactor) confess(r *Record) error {
 	return x.w.Write(&Record{Kind: Note, Time: r.Time, Text: []byte(blindNote), Frame: frame.Frame{Conn: r.Conn}})
 }
 
-// frame redacts a frame.
 func (x *redactor) frame(r *Record) {
 	p := x.reading.protocol(r)
 	switch {
@@ -195,10 +197,10 @@ func (x *redactor) frame(r *Record) {
 	}
 }
 
-// stars is as many asterisks as there are bytes.
+// stars returns one asterisk for each byte of b.
 func stars(b []byte) []byte { return bytes.Repeat([]byte("*"), len(b)) }
 
-// clean returns the payload of a frame in protocol p without its secrets, valid
+// clean returns the payload of a frame in protocol p without its secrets. The result is valid
 // until the next call.
 func (x *redactor) clean(r *Record, p protocol.Protocol) []byte {
 	payload := r.Payload()
@@ -225,12 +227,12 @@ func isSignal(r *Record) bool {
 	return r.Meta != nil && r.Meta.Signal != frame.NoSignal && r.Meta.Head == nil
 }
 
-// isText reports whether bytes are text, which can be searched for keys.
+// isText reports whether b is text, and can therefore be searched for keys.
 func isText(b []byte) bool {
 	return utf8.Valid(b) && !bytes.ContainsFunc(b, func(c rune) bool { return c < ' ' && c != '\t' && c != '\n' && c != '\r' })
 }
 
-// withoutAssigned redacts the lines of a head one by one, such as the query of an address.
+// withoutAssigned redacts the lines of a head one by one, including the query of a URL.
 func (x *redactor) withoutAssigned(m *frame.Meta) *frame.Meta {
 	if m.Head == nil {
 		return m
@@ -268,7 +270,7 @@ func (x *redactor) carried(r *Record, p protocol.Protocol) {
 }
 
 // holdsOthers reports whether the bytes of a frame may contain other frames in an encoded
-// form: a compressed event has all bytes that arrived with it.
+// form. A compressed event has all the bytes that arrived with it.
 func holdsOthers(r *Record) bool {
 	return r.Meta.Framing == frame.HTTP && r.Meta.Encoding != "" && r.Meta.Head == nil
 }

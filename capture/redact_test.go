@@ -50,7 +50,7 @@ func framed(t *testing.T, f frame.Framing, payload string) frame.Frame {
 	return frame.Frame{Raw: raw, Start: end - len(payload), End: end}
 }
 
-// Secrets go from JSON, and nothing else changes.
+// Secrets are removed from JSON, and nothing else changes.
 func TestRedactJSON(t *testing.T) {
 	x := capture.Secrets()
 	x.Values = append(x.Values, regexp.MustCompile(`4\d{15}`))
@@ -85,7 +85,7 @@ func TestRedactJSON(t *testing.T) {
 	}
 }
 
-// The progress token of LSP is a name, and is needed to make sense of a session.
+// The progress token of LSP is a name, and a session is hard to understand without it.
 func TestRedactKeepsProtocolNames(t *testing.T) {
 	const in = `{"method":"$/progress","params":{"token":"t1","password":"p"}}`
 	r := redact(t, capture.Secrets(), capture.Record{Protocol: "lsp", Frame: framed(t, frame.Len32, in)})
@@ -94,7 +94,7 @@ func TestRedactKeepsProtocolNames(t *testing.T) {
 	}
 }
 
-// What is not JSON keeps its length, so that the wire can still be parsed.
+// Payloads that are not JSON keep their length, so that the wire can still be parsed.
 func TestRedactBytes(t *testing.T) {
 	secret := "sk-0123456789abcdefgh"
 	stars := strings.Repeat("*", len(secret))
@@ -115,8 +115,8 @@ func TestRedactBytes(t *testing.T) {
 	}
 }
 
-// In protobuf of a known schema names are those of its fields. A protocol is known
-// by its name, by the path of a call, by what was given, or by the payload.
+// In protobuf with a known schema, names are those of the fields. A protocol is known by its
+// name, by the path of a call, by the given option, or by the payload.
 func TestRedactProtobuf(t *testing.T) {
 	const (
 		in   = `{"id":"1","promptSend":{"content":"hi","metadata":{"api_key":"abc","n":"sk-0123456789abcdefgh"}}}`
@@ -144,8 +144,8 @@ func TestRedactProtobuf(t *testing.T) {
 	}
 }
 
-// Where keys cannot be looked for, that is told for each frame and noted once;
-// where none are given, nothing is amiss.
+// Each frame that cannot be searched for keys is reported, and a note is written once.
+// Without keys there is nothing to report.
 func TestRedactBlind(t *testing.T) {
 	for name, tt := range map[string]struct {
 		protocol, payload string
@@ -184,7 +184,7 @@ type writerFunc func(r *capture.Record)
 
 func (f writerFunc) Write(r *capture.Record) error { f(r); return nil }
 
-// Logs, command lines and faults hold secrets, too.
+// Logs, command lines and flaws can contain secrets, too.
 func TestRedactText(t *testing.T) {
 	for in, want := range map[string]string{
 		"GET /?token=abc&x=1":                      "GET /?token=[redacted]&x=1",
@@ -220,8 +220,8 @@ func TestRedactText(t *testing.T) {
 	}
 }
 
-// The lines of a head of HTTP hold secrets in what they say, and not by their names
-// alone. What is left of the bytes says them no more.
+// The lines of an HTTP head contain secrets in their values, not only under secret names. The
+// remaining bytes no longer contain them.
 func TestRedactHead(t *testing.T) {
 	raw := []byte("GET /v1/models?api_key=abc&x=1 HTTP/1.1\r\nReferer: http://h/?access_token=abc\r\nX-Api-Key: abc\r\n\r\n")
 	r := redact(t, capture.Secrets(), capture.Record{Framing: frame.HTTP, Frame: frame.Frame{Raw: raw, Start: len(raw), End: len(raw), Meta: &frame.Meta{
@@ -240,8 +240,8 @@ func TestRedactHead(t *testing.T) {
 	}
 }
 
-// What is compressed hides its secrets: of events, whose bytes may be those of others
-// too, the payload is all that is kept.
+// Compressed data can hide secrets. The bytes of a compressed event may include other events,
+// so only the payload is kept.
 func TestRedactCompressedEvents(t *testing.T) {
 	for _, payload := range []string{`{"delta":"a"}`, ""} {
 		f := frame.Frame{Raw: []byte("all that came at once"), Stream: 1, Meta: &frame.Meta{Framing: frame.HTTP, Encoding: "gzip", Apart: true, Data: []byte(payload)}}
@@ -252,7 +252,7 @@ func TestRedactCompressedEvents(t *testing.T) {
 	}
 }
 
-// A redacted capture says so.
+// A redacted capture is marked as redacted.
 func TestRedactSession(t *testing.T) {
 	s := capture.Session{Unit: "unit --token abc", Comment: "fine", Altered: true}
 	want := capture.Session{Unit: "unit --token [redacted]", Comment: "fine", Altered: true, Redacted: true}
@@ -265,8 +265,8 @@ func TestRedactSession(t *testing.T) {
 	}
 }
 
-// Valid JSON stays valid, no secret string is left behind its key, and nothing
-// changes where there is nothing to take out.
+// Valid JSON stays valid, no secret string remains after its key, and a payload without
+// secrets does not change.
 func FuzzRedact(f *testing.F) {
 	f.Add([]byte(`{"password":["a",{"b":1}],"x":"Bearer 0123456789"}`))
 	f.Add([]byte(`{"t":"{\"secret\":\"\\u0061\"}"}`))
