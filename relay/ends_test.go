@@ -15,7 +15,7 @@ import (
 	"github.com/wirectl/wirectl/transport/transporttest"
 )
 
-// kinds are the transports that can tell a failed end from a clean one.
+// kinds are the transports that distinguish a failed end from a clean one.
 var kinds = map[string]struct {
 	address string
 	opts    transport.Options
@@ -29,8 +29,8 @@ var kinds = map[string]struct {
 	"quic grpc": {address: "quic://127.0.0.1:0", opts: transport.Options{Schemes: quic.Schemes, Subprotocols: []string{quic.GRPC}}},
 }
 
-// connected returns both sides of a connection, of which the one that dials has
-// written a frame that the other has read.
+// connected returns both sides of a connection. The dialling side has written a frame, and the
+// other has read it.
 func connected(t *testing.T, address string, opts transport.Options) (dialled, accepted transport.Conn) {
 	t.Helper()
 	theirs := opts
@@ -53,11 +53,10 @@ func connected(t *testing.T, address string, opts transport.Options) (dialled, a
 
 func hearQuietly(c io.Reader) { _, _ = io.ReadFull(c, make([]byte, len(part))) }
 
-// part is a frame of an answer that goes on.
+// part is a frame of an unfinished answer.
 const part = "\x00\x00\x00\x04part"
 
-// A unit that breaks in mid-answer is not a clean end to any controller, and neither
-// is a controller that breaks to any unit.
+// If one side breaks off in the middle of an answer, the other side does not see a clean end.
 func TestFailedEnd(t *testing.T) {
 	for controller, c := range kinds {
 		for unit, u := range kinds {
@@ -89,7 +88,7 @@ func TestFailedEnd(t *testing.T) {
 	}
 }
 
-// So is a unit whose process dies, by a signal or with a status.
+// The same holds for a unit whose process ends by a signal or with a nonzero status.
 func TestFailedProcess(t *testing.T) {
 	for name, c := range kinds {
 		for _, end := range []string{"kill -9 $$", "exit 3"} {
@@ -115,8 +114,8 @@ func TestFailedProcess(t *testing.T) {
 	}
 }
 
-// A signal that ends the relay in mid-answer leaves an unbroken prefix, and a failed
-// end on both sides.
+// A signal that ends the relay in the middle of an answer leaves whole frames, and a failed end
+// on both sides.
 func TestFailedRelay(t *testing.T) {
 	for name, e := range kinds {
 		t.Run(name, func(t *testing.T) {
@@ -155,7 +154,7 @@ func TestFailedRelay(t *testing.T) {
 	}
 }
 
-// relayed runs a relay for the length of a test.
+// relayed runs a relay for the duration of a test.
 func relayed(t *testing.T, cfg relay.Config) <-chan error {
 	done, over := make(chan error, 1), make(chan struct{})
 	go func() {
@@ -167,7 +166,7 @@ func relayed(t *testing.T, cfg relay.Config) <-chan error {
 	return done
 }
 
-// broken waits for an end that is not clean.
+// broken waits for an end, which must not be clean.
 func broken(t *testing.T, r io.Reader) {
 	t.Helper()
 	if b, err := io.ReadAll(r); err == nil || len(b) > 0 {

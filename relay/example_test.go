@@ -11,7 +11,7 @@ import (
 	"github.com/wirectl/wirectl/relay"
 )
 
-// A printer is a sink: it is told of each frame, and when it passed.
+// A printer is a sink that prints each frame.
 type printer struct{}
 
 func (printer) Write(r *capture.Record) error {
@@ -21,8 +21,7 @@ func (printer) Write(r *capture.Record) error {
 	return nil
 }
 
-// A relay stands between a controller and a unit, which here sends back what it
-// gets. Neither of them can tell.
+// A relay runs between a controller and a unit, which is an echo here. Neither notices it.
 func ExampleRun() {
 	controller, near := ends()
 	far, unit := ends()

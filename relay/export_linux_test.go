@@ -7,7 +7,7 @@ import (
 	"github.com/wirectl/wirectl/transport"
 )
 
-// RunStopped has a poller run that is told to end before it begins.
+// RunStopped runs a poller that is stopped before it starts.
 func RunStopped(controller, unit transport.Conn) error {
 	from, isFrom := controller.(transport.Descriptors)
 	to, isTo := unit.(transport.Descriptors)

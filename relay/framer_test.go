@@ -9,8 +9,8 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
 )
 
-// What one direction tells of the framing holds for the other, and corrects what
-// a text was taken for that came first.
+// The framing detected in one direction holds for the other. It corrects the guess from an
+// earlier text.
 func TestFramer(t *testing.T) {
 	const (
 		call  = "Content-Length: 40\r\n\r\n" + `{"jsonrpc":"2.0","id":1,"method":"exit"}`
@@ -66,7 +66,7 @@ func TestFramer(t *testing.T) {
 	}
 }
 
-// cutAll returns the framings and sizes of the frames in what two sides say.
+// cutAll returns the framings and sizes of the frames that two sides send.
 func cutAll(g *grammar, says []string) (got []string) {
 	framers := map[byte]*framer{'>': newFramer(g), '<': newFramer(g)}
 	use := func(b *frame.Batch) {

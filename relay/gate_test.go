@@ -20,7 +20,7 @@ import (
 	"github.com/wirectl/wirectl/session/query"
 )
 
-// gate starts a relay with a gate, which tells an own memory what it does.
+// gate starts a relay with a gate, and returns a memory of the gate's notes.
 func gate(t *testing.T, cfg relay.GateConfig) (*running, *relay.Gate, *memory) {
 	t.Helper()
 	told := &memory{}
@@ -29,7 +29,7 @@ func gate(t *testing.T, cfg relay.GateConfig) (*running, *relay.Gate, *memory) {
 	return start(t, relay.Config{Gate: g, Framing: frame.Line, Protocol: jsonrpc.MCP}), g, told
 }
 
-// said returns the notes that a memory holds, once they are as many.
+// said waits until a memory holds n notes, and returns them.
 func (m *memory) said(n int) (texts []string) {
 	for len(texts) < n {
 		texts = texts[:0]
@@ -74,7 +74,7 @@ func line(t *testing.T, r *bufio.Reader, want string) {
 	}
 }
 
-// A gate that is asked for nothing changes nothing, cut as it may be.
+// A gate without faults and commands changes nothing, however the stream is split.
 func TestGatePasses(t *testing.T) {
 	r, _, told := gate(t, relay.GateConfig{})
 	unit := bufio.NewReader(r.unit)
@@ -100,7 +100,7 @@ func TestGatePasses(t *testing.T) {
 	}
 }
 
-// Faults change what passes, and only what they match; what was done is told.
+// Faults change only the frames that they match, and each change is recorded.
 func TestGateFaults(t *testing.T) {
 	r, _, told := gate(t, relay.GateConfig{Faults: plan(t, "drop nth 2 when dir==c2u", "duplicate when dir==u2c and kind==result")})
 	unit, controller := bufio.NewReader(r.unit), bufio.NewReader(r.controller)
@@ -117,8 +117,8 @@ func TestGateFaults(t *testing.T) {
 	}
 }
 
-// HTTP on a stream has no frames that a gate could change: it passes at once, and
-// that is said once.
+// A gate cannot change HTTP on a stream, because it has no frames. The stream passes at once,
+// with one warning.
 func TestGatePassesHTTP(t *testing.T) {
 	g := relay.NewGate(relay.GateConfig{Faults: plan(t, "drop nth 1")})
 	r := start(t, relay.Config{Gate: g})
@@ -151,7 +151,7 @@ func TestGateCuts(t *testing.T) {
 	<-r.done
 }
 
-// A cancel is sent by a fault after a part, for the exchange that it is of.
+// A fault can send a cancel after a part, for the exchange of that part.
 func TestGateCancelFault(t *testing.T) {
 	r, _, _ := gate(t, relay.GateConfig{Faults: plan(t, "cancel 2")})
 	unit, controller := bufio.NewReader(r.unit), bufio.NewReader(r.controller)
@@ -167,8 +167,8 @@ func TestGateCancelFault(t *testing.T) {
 	}
 }
 
-// Frames that match wait, and others pass them. They go as they are, as others,
-// or never; then the end, which waits behind them.
+// Matching frames are held, and others pass them. Held frames are released unchanged, replaced
+// or dropped. The end of the stream waits for them.
 func TestGateHolds(t *testing.T) {
 	where, err := query.Parse("kind==tools/call and id>1", fault.Fields)
 	if err != nil {
@@ -208,7 +208,7 @@ func TestGateHolds(t *testing.T) {
 	}
 }
 
-// Without a condition nothing waits any more, and what did goes on.
+// An empty condition releases the held frames, and holds no others.
 func TestGateUnholds(t *testing.T) {
 	r, g, told := gate(t, relay.GateConfig{})
 	unit := bufio.NewReader(r.unit)
@@ -229,8 +229,8 @@ func TestGateUnholds(t *testing.T) {
 	line(t, unit, call(3))
 }
 
-// Only so much is held: then nothing more is taken from that side, which is said,
-// until frames are let go.
+// At the limit of held frames, the gate warns and stops reading from that side until frames are
+// released.
 func TestGateHoldsSoMuch(t *testing.T) {
 	where, _ := query.Parse("kind==tools/call", fault.Fields)
 	r, g, _ := gate(t, relay.GateConfig{Hold: where})
@@ -259,7 +259,7 @@ func TestGateHoldsSoMuch(t *testing.T) {
 	}
 }
 
-// What waits when its connection ends is given up, and keeps nothing.
+// Held frames of a connection that ends are dropped, and block nothing.
 func TestGateEnds(t *testing.T) {
 	where, _ := query.Parse("kind==tools/call", fault.Fields)
 	r, g, told := gate(t, relay.GateConfig{Hold: where})
@@ -273,7 +273,7 @@ func TestGateEnds(t *testing.T) {
 	}
 }
 
-// Viewers learn that what waited is gone with its connection.
+// Viewers learn that held frames were dropped with their connection.
 func TestGateGivesUp(t *testing.T) {
 	where, _ := query.Parse("id==1", fault.Fields)
 	r, _, told := gate(t, relay.GateConfig{Hold: where, Faults: plan(t, "cut 5 nth 1")})
@@ -285,7 +285,7 @@ func TestGateGivesUp(t *testing.T) {
 	}
 }
 
-// Nobody is told that a frame waits who was told already that it has gone.
+// A frame is never reported as held after it was reported as gone.
 func TestGateTellsInOrder(t *testing.T) {
 	where, _ := query.Parse("kind==tools/call", fault.Fields)
 	var g *relay.Gate
@@ -295,7 +295,7 @@ func TestGateTellsInOrder(t *testing.T) {
 			_, err := g.Control(context.Background(), tap.Command{Do: tap.Hold})
 			gone <- err
 		}()
-		for i := 0; i < 1000 && len(gone) == 0; i++ { // time enough for it, if nothing makes it wait
+		for i := 0; i < 1000 && len(gone) == 0; i++ { // enough time, if nothing blocks it
 			runtime.Gosched()
 		}
 	}
@@ -316,7 +316,7 @@ func TestGateTellsInOrder(t *testing.T) {
 	}
 }
 
-// Viewers inject, cancel and resend, and the first time the session is marked.
+// Viewers can inject, cancel and resend. The first of these marks the session as altered.
 func TestGateControl(t *testing.T) {
 	altered := 0
 	find := func(seq int64) (capture.Record, bool) {

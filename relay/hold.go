@@ -22,7 +22,7 @@ type heldFrame struct {
 	json    bool // its payload is JSON
 }
 
-// note tells of the frame.
+// note describes the frame to viewers.
 func (h *heldFrame) note() tap.Note {
 	n := tap.Note{Tap: tap.Held, Held: h.number, Conn: h.frame.Conn, Dir: h.frame.Dir.String()}
 	if h.json {
@@ -33,7 +33,7 @@ func (h *heldFrame) note() tap.Note {
 	return n
 }
 
-// What may wait at a gate: so many frames, and so many bytes of them.
+// The bounds of the held frames: their number and their total size.
 const (
 	maxHeld     = 10_000
 	maxHeldSize = 64 << 20
@@ -42,9 +42,8 @@ const (
 // full reports whether a gate can hold no more.
 func (g *Gate) full() bool { return len(g.held) >= maxHeld || g.heldSize >= maxHeldSize }
 
-// hold keeps a frame that is to wait. It returns false for any other. Where as
-// much is held as may be, it waits itself, and with it all that comes from that
-// side.
+// hold holds a frame, if it matches the condition; otherwise it returns false. At the limit, it
+// blocks, and with it all traffic from that side.
 func (g *Gate) hold(l *passage, it *fault.Item) bool {
 	g.mu.Lock()
 	for told := false; g.full() && g.holds(l, it); {
@@ -167,7 +166,7 @@ func (g *Gate) cancelFor(c tap.Command) error {
 	}
 	names := [][]byte{c.ID}
 	if text := ""; json.Unmarshal(c.ID, &text) == nil {
-		names = append(names, []byte(text)) // for protocols other than JSON
+		names = append(names, []byte(text)) // for protocols without JSON
 	}
 	for _, name := range names {
 		for _, dir := range []frame.Dir{frame.C2U, frame.U2C} {

@@ -63,7 +63,7 @@ func (cfg *Config) receive(dst []byte, from transport.Messenger) ([]byte, error)
 	return framed, err
 }
 
-// mover returns what moves the bytes of a way.
+// mover returns the function that moves the bytes of a way.
 func (w *way) mover() func() {
 	from, isFrom := w.src.(transport.Messenger)
 	to, isTo := w.dst.(transport.Messenger)

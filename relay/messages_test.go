@@ -43,7 +43,7 @@ func sockets(t *testing.T) (near, far transport.Messenger) {
 	return c.(transport.Messenger), s.(transport.Messenger)
 }
 
-// plain returns the two ends of a WebSocket, the far one as the library has it.
+// plain returns the two ends of a WebSocket; the far one has the library's type.
 func plain(t *testing.T) (near transport.Conn, far *websocket.Conn) {
 	t.Helper()
 	l, err := transport.Listen(t.Context(), "ws://127.0.0.1:0", transport.Options{})
@@ -75,7 +75,7 @@ func run(t *testing.T, cfg relay.Config) {
 	t.Cleanup(func() { cancel(); <-done })
 }
 
-// A message stays a message, text stays text, and each is a frame of the record.
+// A message stays one message, text stays text, and each is recorded as a frame.
 func TestMessages(t *testing.T) {
 	controller, near := sockets(t)
 	unit, far := sockets(t)
@@ -101,8 +101,8 @@ func TestMessages(t *testing.T) {
 	})
 }
 
-// How one side closes its WebSocket is how the other's is closed: whoever looks at
-// the code to decide whether to come back decides as without a relay.
+// A close code on one WebSocket is passed to the other. A peer that decides by the code whether
+// to reconnect decides as without a relay.
 func TestGoodbye(t *testing.T) {
 	for _, said := range []websocket.CloseError{
 		{Code: websocket.StatusNormalClosure, Reason: "done"},
@@ -130,7 +130,7 @@ func TestGoodbye(t *testing.T) {
 	}
 }
 
-// Between a stream and messages payloads move: a frame is a message.
+// Between a stream and messages, payloads are moved: each frame becomes a message.
 func TestUnlike(t *testing.T) {
 	controller, near := sockets(t)
 	unit, far := pair(t)
@@ -165,8 +165,7 @@ func TestUnlikeLatis(t *testing.T) {
 	}
 }
 
-// Each message is a frame, also where a framing was named that says how others
-// would be cut.
+// Each message is a frame, even if the configured framing would split it differently.
 func TestMessagesNamed(t *testing.T) {
 	controller, near := sockets(t)
 	unit, far := sockets(t)
@@ -183,11 +182,11 @@ func TestMessagesNamed(t *testing.T) {
 	await(t, func() bool {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		return len(m.records) == 3 // and that of the beginning
+		return len(m.records) == 3 // including that of the beginning
 	})
 }
 
-// A gate changes messages as it changes frames, whichever ends speak in them.
+// A gate changes messages like frames, whichever of the ends use messages.
 func TestMessagesGated(t *testing.T) {
 	twice := func() *relay.Gate { return relay.NewGate(relay.GateConfig{Faults: plan(t, "duplicate when id==2")}) }
 	const one, two = `{"jsonrpc":"2.0","id":1,"method":"ping"}`, `{"jsonrpc":"2.0","id":2,"method":"ping"}`
@@ -234,8 +233,8 @@ func TestMessagesGated(t *testing.T) {
 	})
 }
 
-// Nothing tells a WebSocket that the other side has ended, and it may still have
-// answers: it is closed when it has had the time of grace for them.
+// A WebSocket cannot be told that the other side has ended, and may still have answers. It is
+// closed after the grace period.
 func TestUnlikeEnds(t *testing.T) {
 	controller, near := pair(t)
 	unit, far := sockets(t)
@@ -254,7 +253,7 @@ func TestUnlikeEnds(t *testing.T) {
 	}
 }
 
-// Without a framing nobody can tell where a message ends.
+// Without a framing, the ends of messages in a stream are unknown.
 func TestUnlikeRefused(t *testing.T) {
 	_, near := sockets(t)
 	_, far := pair(t)
@@ -263,15 +262,15 @@ func TestUnlikeRefused(t *testing.T) {
 	}
 }
 
-// A stream that breaks its framing closes the WebSocket on the other side with 1002, and
-// a message that does not fit the framing its own with 1007.
+// If a stream breaks its framing, the WebSocket on the other side is closed with 1002. If a
+// message does not fit the framing, its own WebSocket is closed with 1007.
 func TestFramingFaults(t *testing.T) {
 	for _, ofUnit := range []bool{false, true} {
 		for _, test := range []struct {
 			code    websocket.StatusCode
 			framing frame.Framing
-			stream  string // what the stream says before it ends
-			message string // what the WebSocket says
+			stream  string // what the stream sends before it ends
+			message string // what the WebSocket sends
 		}{
 			{websocket.StatusProtocolError, frame.Len32, "\x00\x00\x00\x09cut", ""},
 			{websocket.StatusProtocolError, frame.Header, "Content-Length: 9\r\n\r\ncut", ""},

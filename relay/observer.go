@@ -88,7 +88,7 @@ func (o *observer) observe() {
 	o.endDirection(first.Opposite(), time.Now())
 }
 
-// seeAll records all that is queued, and reports whether more may come.
+// seeAll records everything in the queue, and reports whether more may come.
 func (o *observer) seeAll() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -129,7 +129,7 @@ func (o *observer) catchUp() bool {
 // copying.
 const sparse = 512
 
-// see records what a chunk completes.
+// see records the frames that a chunk completes.
 func (o *observer) see(c *chunk, written time.Time) {
 	switch {
 	case c.event != nil:
@@ -197,7 +197,7 @@ func (o *observer) cut(dir frame.Dir, data []byte) {
 	l.framer.push(data, func(b *frame.Batch) { o.frames(l, dir, b.Frames) })
 }
 
-// given records the frames that the carrier has emitted, of which frames are the first.
+// given records the frames that the carrier has emitted, starting with frames.
 func (o *observer) given(l *lane, frames []frame.Frame) {
 	for ; len(frames) > 0; frames = o.carrier.More() {
 		o.carried(l, frames)

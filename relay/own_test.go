@@ -31,8 +31,8 @@ func latisFrame(t *testing.T, json string) string {
 	return string(raw)
 }
 
-// asked starts a relay whose gate does what a viewer asks. The gate finds the
-// frame as number 1.
+// asked starts a relay whose gate executes commands of a viewer. The gate finds the frame as
+// number 1.
 func asked(t *testing.T, framing frame.Framing, p protocol.Protocol, found string) (*running, func(tap.Command), *memory) {
 	t.Helper()
 	told := &memory{}
@@ -50,8 +50,8 @@ func asked(t *testing.T, framing frame.Framing, p protocol.Protocol, found strin
 	}, told
 }
 
-// The controller does not hear of the answer to a cancel that it has not sent,
-// but of the end of what it has asked for. The capture has both.
+// The controller does not receive the answer to a cancel that it did not send. It receives the
+// end of its own request. The capture has both.
 func TestGateKeepsAnswersToCancels(t *testing.T) {
 	ask := latisFrame(t, `{"id":"p","promptSend":{"content":"hi"}}`)
 	end := latisFrame(t, `{"id":"p","responseCancelled":{"requestId":"p"}}`)
@@ -74,8 +74,8 @@ func TestGateKeepsAnswersToCancels(t *testing.T) {
 	}
 }
 
-// What is sent once more is another exchange. Nobody but the session hears what
-// answers it, to its end; it can be cancelled like any other.
+// A frame that is sent again opens another exchange. Only the capture gets its answers, up to
+// the end. It can be cancelled like any other.
 func TestGateResends(t *testing.T) {
 	ask := latisFrame(t, `{"id":"p","promptSend":{"content":"hi"}}`)
 	r, control, _ := asked(t, frame.Len32, latis.Protocol, ask)
@@ -92,8 +92,7 @@ func TestGateResends(t *testing.T) {
 	hear(t, r.controller, chunk)
 }
 
-// So it is with JSON, where progress goes by another name; and with requests
-// that a viewer makes up.
+// The same holds for JSON, where progress has another token, and for injected requests.
 func TestGateKeepsAnswersOfOwnRequests(t *testing.T) {
 	r, control, _ := asked(t, frame.Line, jsonrpc.MCP, call(7))
 	unit := bufio.NewReader(r.unit)
@@ -110,7 +109,7 @@ func TestGateKeepsAnswersOfOwnRequests(t *testing.T) {
 	hear(t, r.controller, `{"jsonrpc":"2.0","id":"me","result":{"once":"more"}}`+"\n")
 }
 
-// What asks under no id is refused, since its answer would be taken for another.
+// A request without an id is not resent, because its answer would be mistaken for another.
 func TestGateRefusesToResend(t *testing.T) {
 	found := `{"prompt":"hi"}`
 	g := relay.NewGate(relay.GateConfig{Find: func(int64) (capture.Record, bool) {
@@ -125,7 +124,7 @@ func TestGateRefusesToResend(t *testing.T) {
 	}
 }
 
-// A turn is cancelled after its request was accepted, until it ends.
+// A turn can be cancelled from the answer that accepts it until it ends.
 func TestGateCancelsTurns(t *testing.T) {
 	const (
 		begin     = `{"method":"turn/start","id":7,"params":{"threadId":"t","input":[]}}` + "\n"
@@ -143,7 +142,7 @@ func TestGateCancelsTurns(t *testing.T) {
 	)
 	for _, test := range []struct {
 		protocol protocol.Protocol
-		begin    []string // asks and answers in turn
+		begin    []string // requests and answers, alternating
 		id       string
 		cancel   string
 		answer   string // to the cancel; "" if it has none

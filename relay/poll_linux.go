@@ -17,24 +17,21 @@ import (
 	"github.com/wirectl/wirectl/transport"
 )
 
-// maxPollers bounds the threads that pollers take. Where more connections are open
-// at once, there is always one that can be worked on, and to wake a thread for each
-// message costs more than it gains.
+// maxPollers bounds the number of poller threads. With more open connections than that, there
+// is always one with work to do, and waking a thread for each message costs more than it saves.
 const maxPollers = 32
 
 var pollers atomic.Int32
 
-// A poller moves both directions by the descriptors, on one thread of its own. The
-// reason is the time that one message takes: a goroutine that waits for a descriptor
-// is woken by another thread, which costs half of what the whole way takes
-// otherwise, and ten times as much where there is only one processor. The observer
-// is roused once in a while and not for each message, for the same reason. What
-// comes in large pieces from pipe to pipe is not copied on its way; see
-// splice_linux.go.
+// A poller moves both directions by their file descriptors, on its own thread. This keeps the
+// latency of a message low: another thread has to wake a goroutine that waits for a descriptor.
+// The wake-up takes half as long as everything else on the way, and ten times as long with a
+// single processor. For the same reason, the observer is woken occasionally and not for each
+// message. Large pieces from pipe to pipe are not copied; see splice_linux.go.
 type poller struct {
 	relay *relay
 	ways  [2]polled
-	stop  *os.File // an eventfd: readable when the poller is to end
+	stop  *os.File // an eventfd, readable when the poller must end
 	done  chan struct{}
 }
 
@@ -42,31 +39,31 @@ type poller struct {
 type loop struct {
 	*poller
 	fds    [3]unix.PollFd
-	roused time.Time // the observer, last
-	ceded  time.Time // the processor to Go's scheduler, last
+	roused time.Time // when the observer was last woken
+	ceded  time.Time // when the loop last yielded to Go's scheduler
 }
 
-// A polled way has the descriptors of its two ends.
+// A polled is a way with the descriptors of its two ends.
 type polled struct {
 	*way
 	in, out  descriptor
-	pending  []byte // read, and not yet written
+	pending  []byte // read but not yet written
 	splice   splice
 	chunk    *chunk
 	finished bool
 }
 
-// A descriptor reads or writes without waiting.
+// A descriptor reads and writes without blocking.
 type descriptor struct {
 	fd    int
-	own   bool // we opened it, and are to close it
-	flags int  // for a socket, whose own flags are left alone; -1 for others
+	own   bool // we opened it and must close it
+	flags int  // for a socket, because its own flags stay unchanged; -1 for others
 	pipe  bool
 	wide  bool // it was enlarged
 }
 
-// A pipe that was filled is enlarged: fewer and larger moves. One that carries
-// little is left alone, since all pipes of a user share a budget.
+// A pipe that was filled is enlarged, so that moves are fewer and larger. Other pipes stay
+// small, because all pipes of a user share a budget.
 const (
 	filledPipe = 64 << 10
 	widePipe   = 1 << 20
@@ -79,11 +76,11 @@ func (d *descriptor) widen() {
 	d.wide = true
 }
 
-// pace is how long the observer may wait before it looks at small messages.
+// pace is how long small messages may wait before the observer sees them.
 const pace = 20 * time.Millisecond
 
-// poll begins to move bytes by the descriptors of both ends, if they are
-// descriptors that can be polled.
+// poll starts moving bytes by the descriptors of both ends. It returns false if they cannot be
+// polled.
 func (r *relay) poll() bool {
 	controller, ok := r.cfg.Controller.(transport.Descriptors)
 	unit, isToo := r.cfg.Unit.(transport.Descriptors)
@@ -114,8 +111,8 @@ func (r *relay) poll() bool {
 	return true
 }
 
-// takeDescriptors takes the descriptors of both ends. Those of the unit come last: from when a
-// program gives out its pipes, nothing interrupts its own Read and Write.
+// takeDescriptors takes the descriptors of both ends. The unit's come last: once a program has
+// handed out its pipes, nothing interrupts its own Read and Write.
 func (p *poller) takeDescriptors(controller, unit transport.Descriptors) (err error) {
 	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
@@ -132,7 +129,7 @@ func (p *poller) takeDescriptors(controller, unit transport.Descriptors) (err er
 	return err
 }
 
-// descriptors returns what can be polled of an end.
+// descriptors returns the descriptors of an end, if they can be polled.
 func descriptors(c transport.Descriptors) (in, out descriptor, err error) {
 	read, write, err := c.Descriptors()
 	if err != nil {
@@ -157,8 +154,7 @@ func pollable(c syscall.RawConn, mode int) (d descriptor, err error) {
 	return d, err
 }
 
-// devNull is the number of /dev/null. Other devices, such as terminals, may keep the
-// thread waiting.
+// devNull is the number of /dev/null. Other devices, such as terminals, may block the thread.
 var devNull = unix.Mkdev(1, 3)
 
 func pollableFd(fd, mode int) (descriptor, error) {
@@ -170,13 +166,13 @@ func pollableFd(fd, mode int) (descriptor, error) {
 	case unix.S_IFSOCK:
 		return descriptor{fd: fd, flags: unix.MSG_DONTWAIT | unix.MSG_NOSIGNAL}, nil
 	case unix.S_IFREG:
-		return descriptor{fd: fd, flags: -1}, nil // which never keeps anybody waiting
+		return descriptor{fd: fd, flags: -1}, nil // a regular file never blocks
 	case unix.S_IFIFO:
 	case unix.S_IFCHR:
 		if uint64(st.Rdev) != devNull { //nolint:unconvert // it is smaller elsewhere
 			return descriptor{}, os.ErrInvalid
 		}
-		return descriptor{fd: fd, flags: -1, pipe: mode == unix.O_WRONLY}, nil // it takes pages as a pipe does
+		return descriptor{fd: fd, flags: -1, pipe: mode == unix.O_WRONLY}, nil // pages can be spliced to it, as to a pipe
 	default:
 		return descriptor{}, os.ErrInvalid
 	}
@@ -219,7 +215,7 @@ func (d *descriptor) closeOwned() {
 	}
 }
 
-// closeDescriptors closes the descriptors that belong to the poller.
+// closeDescriptors closes the descriptors that the poller owns.
 func (p *poller) closeDescriptors() {
 	for i := range p.ways {
 		p.ways[i].in.closeOwned()
@@ -246,8 +242,8 @@ func (p *poller) run() {
 	}
 }
 
-// moveLast moves what the unit has said by now, and no more than a pipe holds: on a
-// busy machine there may have been no processor to move it earlier.
+// moveLast moves the remaining output of the unit, at most a full pipe. On a busy machine,
+// there may have been no processor time to move it earlier.
 func (p *poller) moveLast(w *polled) {
 	moved := int64(-1)
 	for first := w.bytes.Load(); !w.finished && w.waiting() == 0; p.move(w) {
@@ -259,7 +255,7 @@ func (p *poller) moveLast(w *polled) {
 	}
 }
 
-// moveAll moves what can be moved without waiting.
+// moveAll moves all bytes that can be moved without blocking.
 func (l *loop) moveAll() {
 	for i := range l.ways {
 		w := &l.ways[i]
@@ -276,8 +272,8 @@ func (l *loop) moveAll() {
 	l.cede(now)
 }
 
-// wait waits until something can be moved, or has waited long enough to be looked
-// at. It returns false when nothing will be moved any more.
+// wait waits until bytes can be moved or the timeout ends. It returns false when no more bytes
+// will be moved.
 func (l *loop) wait() bool {
 	ended := 0
 	for i := range l.ways {
@@ -286,7 +282,7 @@ func (l *loop) wait() bool {
 		case w.finished:
 			l.fds[i] = unix.PollFd{Fd: -1}
 			if toUnit := &l.ways[0]; i == 1 && !toUnit.finished && toUnit.out.flags >= 0 {
-				l.fds[i].Fd = int32(toUnit.out.fd) // for its errors, see lost
+				l.fds[i].Fd = int32(toUnit.out.fd) // for its errors; see lost
 			}
 			ended++
 		case w.waiting() > 0:
@@ -317,9 +313,9 @@ func (l *loop) wait() bool {
 	}
 }
 
-// lost ends the way to a unit at a socket that takes nothing any more. That its
-// answers had ended may have been half of a close: this tells it from a unit that
-// has gone, before the controller writes once more and in vain.
+// lost ends the way to a unit whose socket accepts no more data. The end of its answers may
+// only have been a half-close. The socket's error shows that the unit has gone, before the
+// controller writes to it again.
 func (l *loop) lost(toUnit *polled) {
 	if toUnit.finished {
 		return
@@ -332,10 +328,9 @@ func (l *loop) lost(toUnit *polled) {
 	l.finishWay(toUnit, func() { toUnit.reportEnd(&sideError{toUnit.dir, err}) })
 }
 
-// ready looks without waiting, and without telling Go's scheduler: where one
-// message is the answer to another, most often it is there by now. The scheduler,
-// were it told each time, would take the processor away from the loop after some
-// 20 µs, and wake a thread of its own to look after others.
+// ready polls without waiting and without informing Go's scheduler. If messages are answers to
+// each other, the next one has usually arrived by now. Otherwise, the scheduler would preempt
+// the loop after about 20 µs and wake another thread for the other goroutines.
 func (l *loop) ready() (n int, err error) {
 	var now unix.Timespec
 	got, _, errno := unix.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&l.fds)), uintptr(len(l.fds)), uintptr(unsafe.Pointer(&now)), 0, 0, 0)
@@ -345,8 +340,8 @@ func (l *loop) ready() (n int, err error) {
 	return int(got), nil
 }
 
-// timeout is how long to wait, in milliseconds: while the observer has not been
-// told of everything, not long.
+// timeout returns how long to wait, in milliseconds. It is short while the observer has unseen
+// bytes.
 func (l *loop) timeout() int {
 	if q := l.relay.queue; q != nil && q.waiting.Load() > 0 {
 		return int(pace / time.Millisecond)
@@ -354,7 +349,7 @@ func (l *loop) timeout() int {
 	return -1
 }
 
-// rouse rouses the observer where many small messages have passed since.
+// rouse wakes the observer if small messages have been waiting for longer than pace.
 func (l *loop) rouse(now time.Time) {
 	if q := l.relay.queue; q != nil && q.waiting.Load() > 0 && now.Sub(l.roused) > pace {
 		l.roused = now
@@ -362,13 +357,13 @@ func (l *loop) rouse(now time.Time) {
 	}
 }
 
-// slice is how long a loop keeps the processor before it yields. Go's scheduler
-// preempts a goroutine after 10 ms, and then looks every 20 µs for a while: on one
-// processor each look interrupts a message. Without the yield, the p99 of a round trip
-// of 100 bytes on one processor is 44 µs instead of 30.
+// slice is how long a loop keeps the processor before it yields. Go's scheduler preempts a
+// goroutine after 10 ms, and then checks every 20 µs for a while. With one processor, each
+// check interrupts a message. Without the yield, the p99 of a round trip of 100 bytes on one
+// processor is 44 µs instead of 30.
 const slice = 4 * time.Millisecond
 
-// cede lets the other goroutines run, before the loop is made to.
+// cede yields to other goroutines before the scheduler preempts the loop.
 func (l *loop) cede(now time.Time) {
 	if now.Sub(l.ceded) > slice {
 		l.ceded = now
@@ -376,10 +371,10 @@ func (l *loop) cede(now time.Time) {
 	}
 }
 
-// waiting is how many bytes were read, or seen, and are not yet written.
+// waiting returns how many bytes were read, or seen in the pipe, but not yet written.
 func (w *polled) waiting() int { return len(w.pending) + w.splice.left }
 
-// move moves what can be moved without waiting.
+// move moves the bytes of a way that can be moved without blocking.
 func (p *poller) move(w *polled) {
 	if w.waiting() > 0 {
 		p.writePending(w)
@@ -436,8 +431,8 @@ func (p *poller) writePending(w *polled) {
 	}
 }
 
-// wrote says that a chunk was written. One that is large, and those before it, are
-// looked at here.
+// wrote marks a chunk as written. If it is large, the poller also records it and the chunks
+// before it.
 func (p *poller) wrote(w *polled) {
 	c := w.chunk
 	w.chunk = nil
@@ -471,7 +466,7 @@ func (p *poller) finishWay(w *polled, tell func()) {
 	tell()
 }
 
-// releaseWay releases what belongs to the poller.
+// releaseWay releases what the poller owns of a way.
 func (w *polled) releaseWay() {
 	w.in.closeOwned()
 	w.out.closeOwned()

@@ -16,8 +16,8 @@ import (
 	"github.com/wirectl/wirectl/relay"
 )
 
-// between begins a relay of lines between two pairs of pipes, which records to m,
-// and returns their far ends, and where its outcome will come.
+// between starts a relay of lines between two pairs of pipes, recording to m. It returns their
+// far ends, and a channel for the relay's result.
 func between(t *testing.T, m *memory) (controller, unit *pipes, done <-chan error) {
 	t.Helper()
 	controller, near := piped(t)
@@ -30,14 +30,14 @@ func between(t *testing.T, m *memory) (controller, unit *pipes, done <-chan erro
 	return controller, unit, outcome
 }
 
-// What a side does not take is seen all the same, as far as it was read.
+// Frames that a side does not read are recorded too, as far as the relay has read them.
 func TestStalledFramesAreSeen(t *testing.T) {
 	m := &memory{}
 	controller, unit, done := between(t, m)
 	line := append(bytes.Repeat([]byte("x"), 99), '\n')
 	go func() {
 		for range 2 << 20 / len(line) {
-			_, _ = controller.Write(line) // until the other end has gone
+			_, _ = controller.Write(line) // until the other end is gone
 		}
 		_ = controller.CloseWrite()
 	}()
@@ -54,7 +54,7 @@ func TestStalledFramesAreSeen(t *testing.T) {
 	}
 }
 
-// waiting is how many bytes wait in a pipe.
+// waiting returns how many bytes wait in a pipe.
 func waiting(t *testing.T, pipe *os.File) (n int) {
 	t.Helper()
 	c, err := pipe.SyscallConn()
@@ -67,11 +67,11 @@ func waiting(t *testing.T, pipe *os.File) (n int) {
 	return n
 }
 
-// lent is longer than a thread is lent to a way that carries little.
+// lent is longer than a quiet way may keep a thread.
 const lent = 30 * time.Millisecond
 
-// Much that passes both ways at once arrives and is recorded as it was sent, also
-// where little follows, and then much again.
+// Large transfers in both directions at once arrive and are recorded unchanged, also with small
+// ones in between.
 func TestBothWaysAtOnce(t *testing.T) {
 	m := &memory{}
 	controller, unit, done := between(t, m)
@@ -112,8 +112,7 @@ func TestBothWaysAtOnce(t *testing.T) {
 	}
 }
 
-// What goes to /dev/null, where nothing waits and nothing is read, passes as
-// elsewhere.
+// A controller whose output is /dev/null, where nothing waits or is read, works as usual.
 func TestToNothing(t *testing.T) {
 	m := &memory{}
 	_, near := piped(t)
@@ -135,7 +134,7 @@ func TestToNothing(t *testing.T) {
 		for len(m.raw(frame.U2C)) < len(sent) && ctx.Err() == nil {
 			time.Sleep(time.Millisecond)
 		}
-		cancel() // the controller goes on
+		cancel() // the controller does not end by itself
 	}()
 	result, err := relay.Run(ctx, relay.Config{Controller: near, Unit: far, Framing: frame.Line, Sink: m.sink()})
 	if !errors.Is(err, context.Canceled) || result.ToController.Bytes != int64(len(sent)) || !bytes.Equal(m.raw(frame.U2C), sent) {
@@ -143,12 +142,12 @@ func TestToNothing(t *testing.T) {
 	}
 }
 
-// What a unit has written reaches its controller even where the relay is told to end
-// before it has had the processor for it.
+// Bytes that a unit has written reach its controller, even if the relay is stopped before it
+// got any processor time.
 func TestLastWordsAreMoved(t *testing.T) {
 	controller, near := piped(t)
 	unit, far := piped(t)
-	words := bytes.Repeat([]byte("last words\n"), 5000) // in more than one read
+	words := bytes.Repeat([]byte("last words\n"), 5000) // more than one read
 	if _, err := unit.Write(words); err != nil {
 		t.Fatal(err)
 	}

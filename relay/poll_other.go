@@ -2,6 +2,5 @@
 
 package relay
 
-// poll moves bytes by the descriptors where the system makes that faster. Here it
-// does not.
+// poll moves bytes by the descriptors on systems where that is faster. This is not one of them.
 func (r *relay) poll() bool { return false }

@@ -15,14 +15,14 @@ import (
 	"github.com/wirectl/wirectl/relay"
 )
 
-// pipes are an end that is two pipes, as a program's standard streams are.
+// pipes is an end of two pipes, like the standard streams of a program.
 type pipes struct{ in, out *os.File }
 
 func (p *pipes) Read(b []byte) (int, error)  { return p.in.Read(b) }
 func (p *pipes) Write(b []byte) (int, error) { return p.out.Write(b) }
 func (p *pipes) CloseWrite() error           { return p.out.Close() }
 func (p *pipes) Close() error {
-	_ = p.out.Close() // CloseWrite may have done it
+	_ = p.out.Close() // CloseWrite may have closed it
 	return p.in.Close()
 }
 
@@ -49,9 +49,8 @@ func piped(t *testing.T) (mine, its *pipes) {
 	return mine, its
 }
 
-// From pipe to pipe the bytes that arrive and those of the records are the ones
-// that were sent, whether they come in large pieces or small ones, and however
-// slowly they are taken.
+// From pipe to pipe, bytes arrive and are recorded unchanged, in pieces of any size and with
+// slow readers.
 func TestPipes(t *testing.T) {
 	const size = 6 << 20
 	sent := make([]byte, size)
@@ -105,7 +104,7 @@ func TestPipes(t *testing.T) {
 	}
 }
 
-// A holder keeps the memory of runs rather than their bytes.
+// A holder keeps the memory of runs instead of copying their bytes.
 type holder struct{ *memory }
 
 func (h holder) WriteRun(r *capture.Run) error {

@@ -9,9 +9,9 @@ import (
 	"github.com/wirectl/wirectl/frame"
 )
 
-// A queue passes the bytes that the relay read to its observer, in order. It holds
-// maxBehind bytes. An observer that is further behind lacks processor time, and
-// spilling would only cost more of it.
+// A queue passes the bytes that the relay read to its observer, in order. It holds at most
+// maxBehind bytes, and then blocks. An observer that is further behind lacks processor time,
+// and spilling to disk would use even more of it.
 type queue struct {
 	mu      sync.Mutex
 	chunks  []*chunk
@@ -33,14 +33,14 @@ type chunk struct {
 	data []byte // in slab, which is nil if there is no data
 	slab *slab
 	read time.Time
-	// written is when the data had been written to the other side, in
-	// nanoseconds since 1970; 0 before.
+	// written is when the data was written to the other side, in nanoseconds since 1970; 0 if it
+	// has not been.
 	written atomic.Int64
 	ended   bool
 	event   *capture.Record
 }
 
-// writtenAt is when the data had been written; the zero time if it has not been.
+// writtenAt returns when the data was written; the zero time if it has not been.
 func (c *chunk) writtenAt() time.Time {
 	if at := c.written.Load(); at != 0 {
 		return time.Unix(0, at)
@@ -92,7 +92,7 @@ func (q *queue) push(c *chunk) {
 	q.waiting.Add(int64(c.size()))
 }
 
-// done marks a chunk as written. It may be called once only.
+// done marks a chunk as written. It must be called only once.
 func (q *queue) done(c *chunk, at time.Time) {
 	c.written.Store(at.UnixNano())
 	if !q.lazy || q.waiting.Load() > rouseAt {
@@ -139,7 +139,7 @@ func (q *queue) presses(than int) bool {
 	return q.bytes > than
 }
 
-// seen makes room for more, now that the observer is done with n bytes.
+// seen makes room for n bytes that the observer has recorded.
 func (q *queue) seen(n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/wirectl/wirectl/transport"
 )
 
-// A silent end says nothing until it is closed.
+// A silent end sends nothing until it is closed.
 type silent struct{ closed chan struct{} }
 
 func (s silent) Read([]byte) (int, error)    { <-s.closed; return 0, io.EOF }
@@ -20,11 +20,11 @@ func (s silent) Write(p []byte) (int, error) { return len(p), nil }
 func (s silent) CloseWrite() error           { return nil }
 func (s silent) Close() error                { return nil }
 
-// A grumbler is a process that writes to its standard error for as long as it is read.
+// A grumbler is a process that writes to its standard error as long as somebody reads it.
 type grumbler struct {
 	silent
 	said atomic.Int64
-	most int64 // bytes, after which it says nothing more
+	most int64 // bytes after which it writes nothing more
 }
 
 func (g *grumbler) Stderr() io.Reader                 { return (*grumble)(g) }
@@ -42,12 +42,12 @@ func (g *grumble) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A stuck sink takes nothing until it is let.
+// A stuck sink blocks until it is released.
 type stuck chan struct{}
 
 func (s stuck) Write(*capture.Record) error { <-s; return nil }
 
-// Standard error waits as all else does, where the sink is far behind.
+// Standard error is blocked like all other traffic when the sink is far behind.
 func TestStderrWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const behind = 2 << 20

@@ -42,7 +42,7 @@ func (m *memory) warn(text string) {
 	m.told = append(m.told, text)
 }
 
-// sink returns a sink that keeps everything.
+// sink returns a sink that keeps all records.
 func (m *memory) sink() *relay.Fan { return relay.NewFan(m.warn, m) }
 
 // raw joins the frames of a direction.
@@ -84,7 +84,7 @@ func pair(t *testing.T) (near, far *net.TCPConn) {
 	return c.(*net.TCPConn), s.(*net.TCPConn)
 }
 
-// A running relay has a controller and a unit at its ends, which the test plays.
+// A running is a relay whose controller and unit are played by the test.
 type running struct {
 	*memory
 	controller, unit *net.TCPConn
@@ -93,7 +93,7 @@ type running struct {
 	err              error
 }
 
-// start starts a relay between the test and the test.
+// start starts a relay between two connections of the test.
 func start(t *testing.T, cfg relay.Config) *running {
 	t.Helper()
 	r := &running{memory: &memory{}, done: make(chan struct{})}
@@ -114,7 +114,7 @@ func pairOf(t *testing.T) (mine *net.TCPConn, its transport.Conn) {
 	return a, b
 }
 
-// say writes text, and fails the test if that cannot be done.
+// say writes text, or fails the test.
 func say(t *testing.T, w io.Writer, text string) {
 	t.Helper()
 	if _, err := io.WriteString(w, text); err != nil {
@@ -131,7 +131,7 @@ func hear(t *testing.T, r io.Reader, want string) {
 	}
 }
 
-// ended waits for the end of what the other side writes.
+// ended waits until the other side has ended.
 func ended(t *testing.T, r io.Reader) {
 	t.Helper()
 	if b, err := io.ReadAll(r); err != nil || len(b) > 0 {
@@ -139,7 +139,7 @@ func ended(t *testing.T, r io.Reader) {
 	}
 }
 
-// shut ends what the test says.
+// shut closes the test's side for writing.
 func shut(t *testing.T, c *net.TCPConn) {
 	t.Helper()
 	if err := c.CloseWrite(); err != nil {
@@ -152,7 +152,7 @@ const (
 	answer  = `{"jsonrpc":"2.0","id":1,"result":{"tools":[]}}` + "\n"
 )
 
-// What passes is recorded as frames, with when it was read and written.
+// Traffic is recorded as frames, with the times at which it was read and written.
 func TestRecords(t *testing.T) {
 	r := start(t, relay.Config{Conn: 7, Name: "unit"})
 	say(t, r.controller, request)
@@ -191,8 +191,7 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// All bodies of HTTP are recorded that came at once, however large they are once they
-// are decompressed.
+// HTTP bodies that arrive together are all recorded, however large they are when decompressed.
 func TestManyCompressedBodies(t *testing.T) {
 	const count = 5
 	var body bytes.Buffer
@@ -225,7 +224,7 @@ func equal(a, b []capture.Kind) bool {
 	return true
 }
 
-// One direction ends, and the other goes on: whichever it is.
+// Either direction can end while the other continues.
 func TestHalfClose(t *testing.T) {
 	for _, first := range []frame.Dir{frame.C2U, frame.U2C} {
 		t.Run(first.String(), func(t *testing.T) {
@@ -248,8 +247,8 @@ func TestHalfClose(t *testing.T) {
 	}
 }
 
-// Any amount comes back from a unit that echoes, also while its controller does
-// nothing but write: neither direction waits for the other.
+// A unit that echoes returns any amount, even if its controller only writes: neither direction
+// waits for the other.
 func TestEcho(t *testing.T) {
 	const size = 256 * (64<<10 + 1)
 	r := start(t, relay.Config{})
@@ -278,7 +277,7 @@ func TestEcho(t *testing.T) {
 	}
 }
 
-// Bytes that are no frames of anything pass, and are in the records.
+// Bytes that are not frames pass and are recorded.
 func TestUnframed(t *testing.T) {
 	r := start(t, relay.Config{})
 	const noise = "\x00\xff\x00\xff binary \n\n\x1b[31m"
@@ -292,14 +291,14 @@ func TestUnframed(t *testing.T) {
 	}
 }
 
-// A side that does not read is blamed, while it does not and at
-// the end, and the other direction goes on.
+// A side that does not read is reported, meanwhile and in the result. The other direction
+// continues.
 func TestStall(t *testing.T) {
 	r := start(t, relay.Config{Patience: 20 * time.Millisecond})
 	stop := make(chan struct{})
 	go func() {
 		defer close(stop)
-		_, _ = r.controller.Write(bytes.Repeat(append(bytes.Repeat([]byte("x"), 65535), 10), 200)) // more than the sockets hold
+		_, _ = r.controller.Write(bytes.Repeat(append(bytes.Repeat([]byte("x"), 65535), 10), 200)) // more than the socket buffers hold
 	}()
 	await(t, func() bool {
 		r.mu.Lock()
@@ -320,7 +319,7 @@ func TestStall(t *testing.T) {
 	}
 }
 
-// await waits until something is so.
+// await waits until so returns true.
 func await(t *testing.T, so func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); !so(); time.Sleep(time.Millisecond) {
@@ -330,7 +329,7 @@ func await(t *testing.T, so func() bool) {
 	}
 }
 
-// The end of the context ends a relay whose ends say nothing.
+// The end of the context ends a relay whose ends are silent.
 func TestContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	_, near := pair(t)

@@ -135,7 +135,7 @@ func (s *Shared) unroutable(msg *protocol.Message) error {
 	return nil
 }
 
-// tell returns a frame of the controller with the unit's ids.
+// tell returns a frame of the controller with the ids that the unit knows.
 func (m *Member) tell(f *frame.Frame, msg *protocol.Message) []byte {
 	s := m.shared
 	raw := slices.Clone(f.Raw)
@@ -166,7 +166,7 @@ func (m *Member) tell(f *frame.Frame, msg *protocol.Message) []byte {
 	return raw
 }
 
-// answers reports whether a message is an answer, so that its ids are the other side's.
+// answers reports whether a message is an answer. Its ids were then chosen by the other side.
 func answers(m *protocol.Message) bool { return m.Phase == protocol.Part || m.Phase.Ends() }
 
 // call returns the unit's name for a token of the controller.
@@ -236,7 +236,7 @@ func (m *Member) send(raw []byte) {
 	}
 }
 
-// rest ends the controller if it has closed its side and has no open requests.
+// rest ends the connection of a controller that has closed its side and has no open requests.
 func (m *Member) rest() {
 	if m.silent && m.open == 0 {
 		m.out.endWith(nil)
@@ -267,7 +267,7 @@ func (m *Member) CloseWrite() error {
 	return nil
 }
 
-// due ends a controller that no longer receives anything.
+// due ends the connection of a controller that no longer receives anything.
 func (m *Member) due() {
 	s := m.shared
 	s.mu.Lock()

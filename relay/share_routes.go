@@ -137,7 +137,7 @@ func (t *routes) oldest() *route {
 	return nil
 }
 
-// others reports whether a name is in use, and not by m.
+// others reports whether a name is in use by a controller other than m.
 func (t *routes) others(n routeName, m *Member) bool {
 	known := t.named[n]
 	return len(known) > 0 && !slices.ContainsFunc(known, func(r *route) bool { return r.owner == m })

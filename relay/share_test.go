@@ -20,7 +20,7 @@ import (
 	"github.com/wirectl/wirectl/relay"
 )
 
-// A sharing is a unit, which the test plays, and controllers, which it plays too.
+// A sharing is a shared unit and its controllers, all played by the test.
 type sharing struct {
 	*memory
 	t       *testing.T
@@ -49,7 +49,7 @@ func share(t *testing.T, framing frame.Framing, p protocol.Protocol) *sharing {
 	return s
 }
 
-// join returns one more controller.
+// join connects another controller.
 func (s *sharing) join() *net.TCPConn {
 	s.t.Helper()
 	controller, near := pair(s.t)
@@ -68,7 +68,7 @@ func (s *sharing) join() *net.TCPConn {
 	return controller
 }
 
-// changed reports whether the session was said to be altered.
+// changed reports whether the session was reported as altered.
 func (s *sharing) changed() bool {
 	select {
 	case <-s.altered:
@@ -80,8 +80,8 @@ func (s *sharing) changed() bool {
 
 const list, done = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}` + "\n", `{"jsonrpc":"2.0","id":1,"result":{"tools":[]}}` + "\n"
 
-// Two controllers that use one id each get the answer to their own request,
-// under that id, in whatever order the answers come.
+// Two controllers that use the same id each get the answer to their own request under that id,
+// in whatever order the answers arrive.
 func TestSharedSameID(t *testing.T) {
 	s := share(t, nil, nil)
 	a, b := s.join(), s.join()
@@ -98,12 +98,12 @@ func TestSharedSameID(t *testing.T) {
 	say(t, s.unit, `{"jsonrpc":"2.0","id":1000000001,"result":{"for":"b"}}`+"\n"+done)
 	hear(t, b, `{"jsonrpc":"2.0","id":1,"result":{"for":"b"}}`+"\n")
 	hear(t, a, done)
-	say(t, b, list) // nobody else has it in use any more
+	say(t, b, list) // nobody else uses it any more
 	hear(t, s.unit, list)
 }
 
-// Progress goes to whoever asked for it; a cancel that comes too late names no
-// request of others.
+// Progress goes to the controller that requested it. A late cancel does not affect requests of
+// others.
 func TestSharedProgressAndCancel(t *testing.T) {
 	const (
 		call     = `{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"slow","_meta":{"progressToken":7}}}` + "\n"
@@ -123,7 +123,7 @@ func TestSharedProgressAndCancel(t *testing.T) {
 	hear(t, b, progress)
 	say(t, b, cancel)
 	hear(t, s.unit, renamed.Replace(cancel))
-	say(t, s.unit, renamed.Replace(result)) // it was under way
+	say(t, s.unit, renamed.Replace(result)) // it was already under way
 	hear(t, b, result)
 	say(t, b, cancel)
 	hear(t, s.unit, strings.ReplaceAll(cancel, `"x"`, `"x~3"`))
@@ -131,8 +131,8 @@ func TestSharedProgressAndCancel(t *testing.T) {
 	hear(t, a, result)
 }
 
-// What belongs to nobody goes to all; a request of the unit goes to one, and its
-// answer back under its id.
+// Messages of the unit that answer nothing go to all controllers. A request of the unit goes to
+// one of them, and its answer returns under the original id.
 func TestSharedUnitSpeaks(t *testing.T) {
 	const (
 		changed = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}` + "\n"
@@ -152,8 +152,8 @@ func TestSharedUnitSpeaks(t *testing.T) {
 	hear(t, b, done)
 }
 
-// Requests of the unit that nobody answers are not remembered for ever, nor those that
-// it has cancelled itself: what it says of them goes to all.
+// Requests of the unit that are never answered are eventually forgotten. So are those that it
+// cancels itself: its messages about them go to all.
 func TestSharedUnitAsksMuch(t *testing.T) {
 	const more = 1 << 16
 	ask := func(id int) string { return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"ping"}`+"\n", id) }
@@ -174,7 +174,7 @@ func TestSharedUnitAsksMuch(t *testing.T) {
 	b.Close()
 }
 
-// Sessions are not remembered for ever either, but those are that are in use.
+// Old sessions are forgotten too, except for those in use.
 func TestSharedManySessions(t *testing.T) {
 	const more = 1 << 16
 	use := func(id int) string {
@@ -205,8 +205,8 @@ func TestSharedManySessions(t *testing.T) {
 	b.Close()
 }
 
-// A unit that says much before anybody tells how to read it waits for that, and none of
-// it is lost. The end wakes it.
+// A unit that sends much before the grammar is known blocks until then, and nothing is lost.
+// The end wakes it.
 func TestSharedUnitSpeaksFirst(t *testing.T) {
 	const note = `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"ready"}}` + "\n"
 	text := strings.Repeat(note, 3<<20/len(note))
@@ -237,7 +237,7 @@ func TestSharedUnitSpeaksFirst(t *testing.T) {
 	}
 }
 
-// A unit whose process has ended waits for nobody.
+// A unit whose process has ended does not block.
 func TestSharedUnitEndsFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := relay.NewShared(relay.SharedConfig{})
@@ -257,7 +257,7 @@ func TestSharedUnitEndsFirst(t *testing.T) {
 	})
 }
 
-// A babbler is a process that says the same for ever.
+// A babbler is a process that repeats the same output forever.
 type babbler struct{ grumbler }
 
 func (b *babbler) Read(p []byte) (int, error) { return len(p), nil }
@@ -303,14 +303,14 @@ func TestSharedLatis(t *testing.T) {
 	hear(t, a, end)
 }
 
-// A controller that leaves has its requests cancelled, and what answers them is
-// dropped; the others go on.
+// When a controller leaves, its requests are cancelled and their answers dropped. The others
+// continue.
 func TestSharedLeaves(t *testing.T) {
 	s := share(t, frame.Line, jsonrpc.MCP)
 	a, b := s.join(), s.join()
 	say(t, a, list)
 	hear(t, s.unit, list)
-	if err := a.SetLinger(0); err != nil { // the reset of one that was killed
+	if err := a.SetLinger(0); err != nil { // a reset, as when a process is killed
 		t.Fatal(err)
 	}
 	a.Close()
@@ -329,8 +329,8 @@ func TestSharedLeaves(t *testing.T) {
 	t.Error("no note says that a request was cancelled")
 }
 
-// Who says no more still gets the answers, then the end; the unit's input stays
-// open for the others. The unit's end is the end for all.
+// A controller that has closed its side still gets its answers, then the end. The unit's input
+// stays open for the others. The unit's end ends all.
 func TestSharedEnds(t *testing.T) {
 	s := share(t, frame.Line, jsonrpc.MCP)
 	a, b := s.join(), s.join()
@@ -349,7 +349,7 @@ func TestSharedEnds(t *testing.T) {
 	ended(t, s.unit)
 }
 
-// What nobody can tell apart is refused, and so is what is not a frame.
+// Requests that cannot be told apart are refused, and so are bytes that are not a frame.
 func TestSharedRefuses(t *testing.T) {
 	s := share(t, nil, nil)
 	a := s.join()
@@ -366,8 +366,8 @@ func TestSharedRefuses(t *testing.T) {
 	hear(t, s.unit, list)
 }
 
-// Bytes that are no message end the controller that sent them, and no other; the unit
-// never sees them.
+// Bytes that are not a message end only the controller that sent them. The unit never sees
+// them.
 func TestSharedRefusesWhatIsNoMessage(t *testing.T) {
 	for _, bad := range []string{"no message\n", "{\"jsonrpc\":\n", "7\n", "[]\n"} {
 		s := share(t, frame.Line, jsonrpc.MCP)
@@ -381,7 +381,7 @@ func TestSharedRefusesWhatIsNoMessage(t *testing.T) {
 	}
 }
 
-// Messages of a batch are told apart.
+// The messages of a batch are routed separately.
 func TestSharedBatch(t *testing.T) {
 	s := share(t, frame.Line, jsonrpc.Plain)
 	a, b := s.join(), s.join()
@@ -395,8 +395,8 @@ func TestSharedBatch(t *testing.T) {
 	hear(t, b, `{"jsonrpc":"2.0","id":2,"result":2}`+"\n")
 }
 
-// An element of a batch that is not a message ends the controller that sent it, and no
-// other. What stands before it is passed on.
+// A batch element that is not a message ends only the controller that sent it. The elements
+// before it are forwarded.
 func TestSharedBatchOfNoMessage(t *testing.T) {
 	const x, y = `{"jsonrpc":"2.0","id":1,"method":"x"}` + "\n", `{"jsonrpc":"2.0","id":2,"method":"y"}`
 	for _, bad := range []string{`7`, `{"a":1}`, `[]`, `"text"`} {

@@ -10,8 +10,8 @@ import (
 // brokenPipe is the signal of a write that nobody can read.
 var brokenPipe os.Signal = syscall.SIGPIPE
 
-// fromTerminal reports whether a process that was not put into a group of its
-// own has had a signal from the terminal already, as all of the foreground has.
+// fromTerminal reports whether a process has already received a signal from the terminal, as
+// all processes in the foreground do. A process in its own process group has not.
 func fromTerminal(pid int, sig os.Signal) bool {
 	if sig != os.Interrupt && sig != syscall.SIGQUIT && sig != syscall.SIGHUP {
 		return false

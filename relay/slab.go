@@ -65,7 +65,7 @@ func (w *well) room() []byte {
 	return w.slab.buf[w.slab.used:]
 }
 
-// atLeast returns room for n bytes, and more memory if need be.
+// atLeast returns room for n bytes, and allocates memory if necessary.
 func (w *well) atLeast(n int) []byte {
 	room := w.room()
 	if len(room) < n {

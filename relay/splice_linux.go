@@ -2,23 +2,23 @@ package relay
 
 import "golang.org/x/sys/unix"
 
-// A splice passes bytes on from pipe to pipe without copying them: the system
-// moves the pages that hold them. The observer gets its copy by way of a pipe of
-// our own, into which the same pages are teed before. To write what was read
-// would be another copy, and more than half of what it costs to move much.
+// A splice moves bytes from pipe to pipe without copying them: the kernel moves their pages.
+// The observer gets its copy through a pipe of the poller, into which the pages are teed
+// before. Reading and writing the bytes would add a copy, which is more than half of the cost
+// of large transfers.
 //
-// It is on while much comes at once: a little is faster read and written.
+// It is only used while bytes come in large pieces. Small ones are faster to read and write.
 type splice struct {
 	on   bool
-	left int    // bytes that were seen, wait in the pipe that is read, and are to be passed on
-	side [2]int // the ends of the pipe that is teed into; both 0 if there is none
+	left int    // bytes that were seen in the input pipe but not yet passed on
+	side [2]int // the ends of the pipe to tee into; both 0 if there is none
 }
 
-// leastSplice is how many bytes have to come at once for splicing to go on.
+// leastSplice is the least size of a piece for which splicing continues.
 const leastSplice = 16 << 10
 
-// see takes note of what waits in the pipe that is read, and leaves it there to be
-// spliced. It returns 0 if that is nothing. If it is little, the next is read.
+// see lets the observer see the bytes that wait in the input pipe, and leaves them there to be
+// spliced. It returns their number. After a small piece, the next one is read instead.
 func (w *polled) see() (n int) {
 	if w.relay.queue == nil {
 		if n, _ = unix.IoctlGetInt(w.in.fd, unix.TIOCINQ); n > 0 {
@@ -32,7 +32,7 @@ func (w *polled) see() (n int) {
 	return n
 }
 
-// tee lets the observer see what waits. It returns how many bytes that are.
+// tee copies the waiting bytes for the observer, and returns their number.
 func (w *polled) tee() int {
 	s := &w.splice
 	room := w.well.atLeast(filledPipe)
@@ -41,7 +41,7 @@ func (w *polled) tee() int {
 	for int64(len(data)) < teed {
 		n, err := unix.Read(s.side[0], room[len(data):teed])
 		if err != nil && err != unix.EINTR {
-			s.closePipe() // what it may still hold is not wanted
+			s.closePipe() // the rest of its content is not needed
 			break
 		}
 		data = room[:len(data)+max(n, 0)]
@@ -52,7 +52,7 @@ func (w *polled) tee() int {
 	return len(data)
 }
 
-// pass splices what was seen.
+// pass splices the bytes that were seen.
 func (w *polled) pass() error {
 	n, err := unix.Splice(w.in.fd, nil, w.out.fd, nil, w.splice.left, unix.SPLICE_F_NONBLOCK)
 	if err == unix.EINTR {

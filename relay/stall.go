@@ -17,15 +17,13 @@ type Stall struct {
 	Bytes int64
 }
 
-// String says what happened, as in "unit has not read its stdin for 31s; 4096
-// bytes wait".
+// String describes the stall, as in "unit has not read its stdin for 31s; 4096 bytes wait".
 func (s Stall) String() string {
 	return fmt.Sprintf("%s for %v; %d bytes wait", s.What, s.For.Round(time.Millisecond), s.Bytes)
 }
 
-// A pendingWrite is the time and the size of the current write of a way. Reads and
-// writes are timed apart: a side that sends nothing does not stall, one that does not
-// read waiting bytes does.
+// A pendingWrite is the time and the size of the current write of a way. Reads are timed
+// separately: only a side that does not read waiting bytes stalls, not one that sends nothing.
 type pendingWrite struct {
 	what  string
 	since atomic.Int64 // nanoseconds since 1970; 0 while no write is under way
@@ -33,7 +31,7 @@ type pendingWrite struct {
 	// worst is the longest write that has ended.
 	worst, size atomic.Int64
 
-	told int64 // the since of the write last reported; used only by the watcher
+	told int64 // the since of the write that was reported last; only for the watcher
 }
 
 func (w *pendingWrite) startWrite(n int) {
@@ -49,7 +47,7 @@ func (w *pendingWrite) endWrite() {
 	}
 }
 
-// now returns how long the write under way has been.
+// now returns the duration of the current write.
 func (w *pendingWrite) now(at time.Time) (s Stall, since int64) {
 	s = Stall{What: w.what, Bytes: w.bytes.Load()}
 	if since = w.since.Load(); since != 0 {

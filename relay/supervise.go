@@ -26,7 +26,7 @@ func (r *relay) supervise(ctx context.Context) error {
 		case err := <-toUnit:
 			toUnit = nil
 			if failed == nil && r.process == nil {
-				failed = err // a process need not read its standard input
+				failed = err // because a process need not read its standard input
 			}
 			r.dismissed = r.dismissed || err != nil && failedAt(err) == frame.U2C
 			e.inputEnded()
@@ -116,10 +116,10 @@ func Terminates(sig os.Signal) bool {
 	return slices.Contains([]os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT}, sig)
 }
 
-// An ending ends the unit's process. If the process is silent for the grace period after
-// its standard input has ended, it is terminated. If it has not ended after another
-// grace period, it is killed. If one side of a connection has ended and the other
-// cannot be informed, the connection is closed after a silent grace period.
+// An ending ends the unit's process. If the process is silent for the grace period after its
+// standard input has ended, it is terminated. If it is still running after another grace
+// period, it is killed. If one side of a connection has ended and the other cannot be informed,
+// the connection is closed after a silent grace period.
 type ending struct {
 	relay *relay
 	timer *time.Timer

@@ -20,8 +20,8 @@ type way struct {
 	src, dst transport.Conn
 	well     well
 	bytes    atomic.Int64
-	last     atomic.Int64  // when bytes came last, in nanoseconds since 1970
-	wait     *pendingWrite // that of writes
+	last     atomic.Int64  // when bytes last arrived, in nanoseconds since 1970
+	wait     *pendingWrite // the current write
 	ended    chan error    // has room for one
 }
 
@@ -69,7 +69,7 @@ func (w *way) noteRead(data []byte) *chunk {
 	return w.relay.queue.data(w.dir, w.well.slab, data, now)
 }
 
-// count counts n bytes that came just now.
+// count counts n bytes that have just arrived.
 func (w *way) count(n int) time.Time {
 	now := time.Now()
 	w.bytes.Add(int64(n))
@@ -140,8 +140,8 @@ func (e *sideError) Error() string {
 	return sideOf(e.dir) + ": " + e.err.Error()
 }
 
-// Unwrap returns the cause, except for a broken pipe of the unit: a command would take
-// that for its own output, where a broken pipe is not a failure.
+// Unwrap returns the cause, except for a broken pipe of the unit. A command would mistake that
+// for a broken pipe of its own output, which is not a failure.
 func (e *sideError) Unwrap() error {
 	if e.dir == frame.C2U && errors.Is(e.err, syscall.EPIPE) {
 		return nil
@@ -189,7 +189,7 @@ func (r *relay) drain() {
 		if n > 0 {
 			r.record(capture.Record{Kind: capture.Stderr, Text: append([]byte(nil), buf[:n]...), Frame: frame.Frame{Dir: frame.U2C}})
 			r.stalls.stderr.startWrite(n)
-			_, _ = r.cfg.Stderr.Write(buf[:n]) // nobody may want it any more; the unit still is to be drained
+			_, _ = r.cfg.Stderr.Write(buf[:n]) // the output may be gone, but the unit must still be drained
 			r.stalls.stderr.endWrite()
 		}
 		if err != nil {
