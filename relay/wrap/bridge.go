@@ -19,9 +19,9 @@ const (
 	entryVariable = "WIRECTL_WRAPPED"
 )
 
-// addressed are the members of a JSON entry that a command replaces: how to reach a server
-// over HTTP. An entry with one of logins is not bridged: the client may have to get a token,
-// or the server is not over HTTP.
+// addressed are the members of a JSON entry that a command replaces: they say how to reach a
+// server over HTTP. An entry with a member of logins is not bridged. The client may have to get
+// a token, or the server is not over HTTP.
 var (
 	addresses = []string{"url", "httpUrl", "serverUrl"}
 	addressed = append([]string{"type", "transport", "headers"}, addresses...)
@@ -79,7 +79,7 @@ func (e *entry) bridges() bool {
 	return e.whole != span{} && !e.scattered && found == 1
 }
 
-// header are the headers that the client sends.
+// header returns the headers that the client sends.
 func (e *entry) header() http.Header {
 	h := http.Header{}
 	for name, value := range e.headers {

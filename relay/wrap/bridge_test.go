@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Each entry of a server over HTTP is bridged as it says, and unwrapped gives back itself.
+// Each entry of a server over HTTP is bridged as listed, and Unwrap restores it.
 func TestBridge(t *testing.T) {
 	for _, tt := range []struct {
 		about        string
@@ -56,7 +56,7 @@ func TestBridge(t *testing.T) {
 	}
 }
 
-// What a bridge would lose, or cannot give back, is left to the client.
+// An entry is not bridged if that would lose members, or could not be reversed.
 func TestNoBridge(t *testing.T) {
 	for _, tt := range []struct {
 		about  string

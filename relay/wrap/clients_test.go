@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// In configurations as clients have them, a server is wrapped by an edit of its command
-// and arguments alone, and unwrapping gives back every byte.
+// In real configurations, wrapping edits only the command and arguments of a server. Unwrapping
+// restores every byte.
 func TestRealConfigurations(t *testing.T) {
 	for name, want := range map[string]string{
 		"claude_desktop.json":  "filesystem weather",
@@ -77,8 +77,7 @@ func TestRealConfigurations(t *testing.T) {
 	}
 }
 
-// isWrapped checks that a server was wrapped by the edit of a few lines, which do not
-// lose a byte.
+// isWrapped checks that wrapping a server changed a few lines and lost no byte.
 func isWrapped(t *testing.T, f Format, name, server string, config, wrapped []byte) {
 	t.Helper()
 	before, _ := f.entry(config, server)
@@ -97,7 +96,7 @@ func isWrapped(t *testing.T, f Format, name, server string, config, wrapped []by
 	if !slices.Equal(words, want) {
 		t.Errorf("%s: %s: it runs %q, want %q", name, server, words, want)
 	}
-	// All that was there still is, in its order.
+	// All original text is still there, in its order.
 	rest := wrapped
 	for _, line := range bytes.SplitAfter(config, []byte("\n")) {
 		if i := bytes.Index(rest, line); i >= 0 {
@@ -110,7 +109,7 @@ func isWrapped(t *testing.T, f Format, name, server string, config, wrapped []by
 	}
 }
 
-// What is added to TOML and YAML is written as what stands around it.
+// Additions to TOML and YAML have the style of the surrounding text.
 func TestWrapOtherFormats(t *testing.T) {
 	for _, tt := range []struct {
 		f            Format
@@ -130,7 +129,7 @@ func TestWrapOtherFormats(t *testing.T) {
 			t.Errorf("%s:\n got %s, %v\nwant %s", tt.config, got, err, tt.want)
 		}
 	}
-	// A list that was made by hand becomes empty.
+	// A list that was written by hand becomes empty.
 	const byHand = "extensions:\n  s:\n    cmd: wirectl\n    args:\n    - relay\n    - exec\n    - npx\n    type: stdio\n"
 	got, err := YAML.Unwrap([]byte(byHand), "s")
 	if want := "extensions:\n  s:\n    cmd: npx\n    args: []\n    type: stdio\n"; err != nil || string(got) != want {
@@ -138,7 +137,7 @@ func TestWrapOtherFormats(t *testing.T) {
 	}
 }
 
-// What cannot be moved as it is written is refused.
+// Values that cannot be moved unchanged are refused.
 func TestOtherFormatsRefuse(t *testing.T) {
 	for config, want := range map[string]error{
 		"extensions:\n  s:\n    cmd: a, b\n":             ErrUnquoted,
@@ -165,7 +164,7 @@ func TestOtherFormatsRefuse(t *testing.T) {
 	}
 }
 
-// A name that several projects have must be whole.
+// A name that several projects have must include the project.
 func TestServersOfProjects(t *testing.T) {
 	config, err := os.ReadFile("testdata/claude_code.json")
 	if err != nil {
@@ -180,7 +179,7 @@ func TestServersOfProjects(t *testing.T) {
 	}
 }
 
-// Configurations are found where their clients have them.
+// Configurations are found in the folders of their clients.
 func TestFound(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the folders are those of Linux")
@@ -219,7 +218,7 @@ func TestFound(t *testing.T) {
 	}
 }
 
-// Whatever a configuration in TOML or YAML is, unwrapping gives back every byte.
+// For any configuration in TOML or YAML, unwrapping restores every byte.
 func FuzzOtherFormats(f *testing.F) {
 	for _, name := range []string{"codex.toml", "codex_crlf.toml", "goose.yaml", "goose_crlf.yaml"} {
 		config, err := os.ReadFile(filepath.Join("testdata", name))

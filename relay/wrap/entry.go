@@ -10,8 +10,8 @@ import (
 // A span is a range of bytes of a configuration.
 type span struct{ from, to int }
 
-// A value is a string with its text, or another value. A fixed one would mean something
-// else in a list.
+// A value is a string with its text, or another value. A fixed value cannot be moved into a
+// list unchanged.
 type value struct {
 	span
 	text          string
@@ -32,8 +32,8 @@ type entry struct {
 	twice   bool
 	oddArgs bool // they are not a list
 
-	whole     span     // the entry itself, or the part of it from the first slot to the last
-	members   []member // of it
+	whole     span     // the entry itself, or the part from its first slot to its last
+	members   []member // of the entry
 	slots     []member // those that Bridge may replace; not for JSON
 	between   string   // the separator of slots
 	scattered bool     // the slots are not together
@@ -129,7 +129,7 @@ func (e *entry) fault() error {
 	return nil
 }
 
-// wrapped returns which of the arguments is the server's own command, or its address, and
+// wrapped returns the index of the argument that is the server's own command, or its address;
 // -1 if the server does not run through wirectl.
 func (e *entry) wrapped() int {
 	program := path.Base(strings.ReplaceAll(e.command.text, `\`, "/"))

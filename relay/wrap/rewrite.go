@@ -51,7 +51,7 @@ func Open(file, server string, all bool) (*Rewriting, error) {
 	return r, nil
 }
 
-// Before is the configuration as it was.
+// Before returns the original configuration.
 func (r *Rewriting) Before() []byte { return r.before }
 
 // Wrap makes servers run through with; see [Format.Wrap]. A server over HTTP is bridged
@@ -92,7 +92,7 @@ func (r *Rewriting) wrapOrBridge(ctx context.Context, config []byte, server stri
 	return r.format.Bridge(config, server, with)
 }
 
-// Masked is a configuration without the headers of bridged servers.
+// Masked returns a configuration without the headers of bridged servers.
 func (r *Rewriting) Masked(config []byte) []byte {
 	for _, secret := range r.secrets {
 		if len(secret) > 0 {
@@ -107,8 +107,8 @@ func (r *Rewriting) Unwrap() error {
 	return r.rewrite("", ErrRemote, r.format.Unwrap)
 }
 
-// rewrite edits the entries. With all, it silently skips those without a command, with
-// nothing to change, or with the error silent.
+// rewrite edits the entries. With all, it silently skips entries without a command, unchanged
+// entries, and those with the error silent.
 func (r *Rewriting) rewrite(record string, silent error, edit func(config []byte, server string) ([]byte, error)) error {
 	r.Text, r.Changed, r.Passed = r.before, nil, nil
 	for _, name := range r.names {
@@ -126,7 +126,7 @@ func (r *Rewriting) rewrite(record string, silent error, edit func(config []byte
 	return nil
 }
 
-// short is the name of a server within its project.
+// short returns the name of a server within its project.
 func (r *Rewriting) short(server string) string {
 	for _, s := range r.servers {
 		if s.Name == server {
@@ -136,7 +136,7 @@ func (r *Rewriting) short(server string) string {
 	return server
 }
 
-// refused adds the file and the server to an error, and what to try.
+// refused adds the file, the server and a suggestion to an error.
 func (r *Rewriting) refused(server, record string, err error) error {
 	if _, ok := errors.AsType[*NotFoundError](err); ok {
 		return fmt.Errorf("%s: %w", r.file, err)
@@ -151,7 +151,7 @@ func (r *Rewriting) refused(server, record string, err error) error {
 	return err
 }
 
-// shown is an address for display. Addresses that may contain a secret are replaced.
+// shown returns an address for display. Addresses that may contain a secret are replaced.
 func shown(address string) string {
 	const longest = 20 // of a part that is a name
 	u, err := url.Parse(address)

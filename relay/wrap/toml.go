@@ -39,7 +39,7 @@ func keys(it unstable.Iterator) (path []string) {
 	return path
 }
 
-// entryOf returns the entry that something with that path belongs to; nil if it belongs to none.
+// entryOf returns the entry that a path belongs to; nil if there is none.
 func (r *tomlReader) entryOf(path []string) *entry {
 	if len(path) < 2 || path[0] != "mcp_servers" {
 		return nil
@@ -96,7 +96,7 @@ func (r *tomlReader) readPair(n *unstable.Node, table []string, inline bool) {
 	}
 }
 
-// stringsOf is an inline table whose members are strings; nil if it is none.
+// stringsOf returns an inline table whose members are all strings; nil for any other value.
 func stringsOf(v *unstable.Node) map[string]string {
 	if v.Kind != unstable.InlineTable {
 		return nil
@@ -113,7 +113,7 @@ func stringsOf(v *unstable.Node) map[string]string {
 	return found
 }
 
-// endOf returns where a pair ends that is a string, a list or an inline table.
+// endOf returns the end of a pair whose value is a string, a list or an inline table.
 func (r *tomlReader) endOf(n *unstable.Node) (int, bool) {
 	v := n.Value()
 	last := map[unstable.Kind]string{unstable.Array: "]", unstable.InlineTable: "}"}[v.Kind]
@@ -140,7 +140,7 @@ func (r *tomlReader) readArgs(e *entry, n *unstable.Node) {
 	}
 }
 
-// lastKey is the last part of the key of a pair.
+// lastKey returns the last part of a pair's key.
 func lastKey(n *unstable.Node) (last *unstable.Node) {
 	for it := n.Key(); it.Next(); {
 		last = it.Node()
@@ -153,8 +153,8 @@ func valueOf(n *unstable.Node) value {
 	return value{span: span{from, from + int(n.Raw.Length)}, text: string(n.Data), string: n.Kind == unstable.String}
 }
 
-// between is what stands between members: those of a table have a line of their own, with
-// what the line of this one begins with.
+// between returns the separator of members. Members of a table are on separate lines, with the
+// indentation of this one.
 func (r *tomlReader) between(n *unstable.Node, inline bool) string {
 	if inline {
 		return ", "
@@ -164,7 +164,7 @@ func (r *tomlReader) between(n *unstable.Node, inline bool) string {
 	return newline(r.text) + string(r.text[line:at])
 }
 
-// newline is how the lines of a text end.
+// newline returns the line ending of a text.
 func newline(text []byte) string {
 	if bytes.Contains(text, []byte("\r\n")) {
 		return "\r\n"

@@ -12,7 +12,7 @@ import (
 
 var with = []string{"/opt/wirectl", "relay", "-q"}
 
-// Each configuration is wrapped as it says, and unwrapped gives back itself.
+// Each configuration is wrapped as listed, and Unwrap restores it.
 func TestWrap(t *testing.T) {
 	for _, tt := range []struct{ about, config, want string }{
 		{
@@ -79,8 +79,8 @@ func TestWrap(t *testing.T) {
 	}
 }
 
-// What people wrote by hand is unwrapped as well, if it is a relay with a program behind
-// it; and the server may have a "--" of its own.
+// Unwrap also reverses relays that were written by hand, if they run a program. The server may
+// have a "--" of its own.
 func TestUnwrapByHand(t *testing.T) {
 	for args, want := range map[string]string{
 		`["relay","--","npx","pkg","--","x"]`:            `["pkg","--","x"]`,
@@ -92,7 +92,7 @@ func TestUnwrapByHand(t *testing.T) {
 			t.Errorf("%s:\n got %s, %v\nwant %s", args, got, err, want)
 		}
 	}
-	// An argument was added to those that Wrap had to add.
+	// An argument was added by hand to the list that Wrap had added.
 	const config, want = `{"servers":{"s":{"command":"wirectl", "args": [ "relay", "exec", "npx", "pkg" ]}}}`, `{"servers":{"s":{"command":"npx", "args": [ "pkg" ]}}}`
 	if got, err := JSON.Unwrap([]byte(config), "s"); err != nil || string(got) != want {
 		t.Errorf("%s:\n got %s, %v\nwant %s", config, got, err, want)
@@ -104,7 +104,7 @@ func TestUnwrapByHand(t *testing.T) {
 	}
 }
 
-// What cannot be wrapped says why.
+// Errors explain why a server cannot be wrapped.
 func TestErrors(t *testing.T) {
 	for config, want := range map[string]string{
 		`{}`:  "no servers are in it: there is no mcpServers, servers, context_servers, agent_servers, mcp_servers or extensions",
@@ -131,7 +131,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// A file keeps its mode and the link to it, and the backup has what was there.
+// A file keeps its mode and its symbolic link, and the backup has the old content.
 func TestReplace(t *testing.T) {
 	dir := t.TempDir()
 	real, link := filepath.Join(dir, "real.json"), filepath.Join(dir, "link.json")
@@ -158,8 +158,8 @@ func TestReplace(t *testing.T) {
 	}
 }
 
-// Whatever a configuration is, only the entry of the server changes, and
-// unwrapping gives back every byte.
+// In any configuration, Wrap changes only the entry of the server, and Unwrap restores every
+// byte.
 func FuzzWrap(f *testing.F) {
 	for _, config := range []string{
 		`{"mcpServers":{"s":{"command":"npx","args":["-y","pkg"]},"t":{"command":"x"}}}`,
@@ -191,8 +191,8 @@ func FuzzWrap(f *testing.F) {
 	})
 }
 
-// The servers are those of every client's form, each once; a broken file has those
-// before the place.
+// Servers are found in the form of every client, each once. An invalid file yields those before
+// the error.
 func TestServers(t *testing.T) {
 	for config, want := range map[string][]Server{
 		``:                nil,
@@ -208,8 +208,8 @@ func TestServers(t *testing.T) {
 	}
 }
 
-// A copy of wirectl under another name wraps, and any other undoes it. A program that only
-// has a relay of its own is not one.
+// A copy of wirectl under another name can wrap, and any other copy can unwrap. A program that
+// merely has a relay command is not a copy of wirectl.
 func TestAnotherName(t *testing.T) {
 	for _, f := range []struct {
 		Format

@@ -16,11 +16,11 @@ import (
 // A yamlReader collects the entries of a configuration in YAML.
 type yamlReader struct {
 	text  []byte
-	lines []int // where each begins
+	lines []int // where each line begins
 	found []*entry
 }
 
-// readYAML reads the configuration of Goose: what is in extensions.
+// readYAML reads the configuration of Goose: the members of extensions.
 func readYAML(config []byte) ([]*entry, error) {
 	if err := yamlfile.Check(config); err != nil {
 		return nil, err
@@ -29,7 +29,7 @@ func readYAML(config []byte) ([]*entry, error) {
 		return nil, errors.New("it is not UTF-8, or begins with a byte order mark")
 	}
 	r := &yamlReader{text: config}
-	// The parser miscounts where there are blanks or CR at the end of lines.
+	// The parser miscounts positions if lines end in blanks or CR.
 	var trimmed []byte
 	at := 0
 	for line := range bytes.Lines(config) {
@@ -51,7 +51,7 @@ func readYAML(config []byte) ([]*entry, error) {
 	return r.found, nil
 }
 
-// members are those of a mapping; none if it is not a mapping.
+// members returns the members of a mapping; nil for any other node.
 func members(n ast.Node) []*ast.MappingValueNode {
 	switch n := n.(type) {
 	case *ast.MappingNode:
@@ -91,7 +91,7 @@ func (r *yamlReader) readMember(e *entry, m *ast.MappingValueNode, flow bool, ne
 	from, _ := r.offset(m.Key.GetToken())
 	to, known := r.endOf(m.Value)
 	e.addSlot(&goose, key(m), span{from, to}, between, known)
-	if !isEmpty(m.Value) || key(m) != "envs" && key(m) != "env_keys" { // with which headers are made
+	if !isEmpty(m.Value) || key(m) != "envs" && key(m) != "env_keys" { // headers are made with these
 		e.members = append(e.members, member{key: key(m)})
 	}
 	switch key(m) {
@@ -111,14 +111,14 @@ func (r *yamlReader) readMember(e *entry, m *ast.MappingValueNode, flow bool, ne
 	case "headers":
 		e.headers = stringsIn(m.Value)
 		for _, v := range e.headers {
-			e.scattered = e.scattered || strings.Contains(v, "$") // which Goose replaces
+			e.scattered = e.scattered || strings.Contains(v, "$") // Goose replaces variables
 		}
 	case "envs":
 		e.env = stringsIn(m.Value)
 	}
 }
 
-// isEmpty reports whether there is nothing in a list or a mapping.
+// isEmpty reports whether a node is an empty list or mapping.
 func isEmpty(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.MappingNode:
@@ -129,7 +129,7 @@ func isEmpty(n ast.Node) bool {
 	return false
 }
 
-// stringsIn is a mapping whose members are strings; nil if it is none.
+// stringsIn returns a mapping whose members are all strings; nil for any other node.
 func stringsIn(n ast.Node) map[string]string {
 	if len(members(n)) == 0 && !isEmpty(n) {
 		return nil
@@ -145,7 +145,7 @@ func stringsIn(n ast.Node) map[string]string {
 	return found
 }
 
-// endOf returns where a value ends, if that is simple.
+// endOf returns the end of a value, if the value is simple.
 func (r *yamlReader) endOf(n ast.Node) (int, bool) {
 	var last *token.Token
 	switch n := n.(type) {
@@ -187,7 +187,7 @@ func (r *yamlReader) readArgs(e *entry, m *ast.MappingValueNode, newline string)
 		to, closed := r.offset(list.End)
 		e.list, e.oddArgs = span{from, to + 1}, !closed
 	default:
-		// From behind the colon, for a list that is to become empty.
+		// The span starts after the colon, so that the list can become empty.
 		colon, ok := r.offset(m.Start)
 		indent := r.indent(list.Start)
 		e.list, e.item = span{colon + 1, e.args[len(e.args)-1].to}, newline+indent+"- "
@@ -195,7 +195,7 @@ func (r *yamlReader) readArgs(e *entry, m *ast.MappingValueNode, newline string)
 	}
 }
 
-// offset returns where a token begins, and whether it is there.
+// offset returns the position of a token, and whether the token was found there.
 func (r *yamlReader) offset(t *token.Token) (int, bool) {
 	if t == nil || t.Position.Line < 1 || t.Position.Line > len(r.lines) {
 		return 0, false
@@ -215,7 +215,7 @@ func (r *yamlReader) offset(t *token.Token) (int, bool) {
 	return at, ok
 }
 
-// indent is what stands ahead of a token on its line.
+// indent returns the text before a token on its line.
 func (r *yamlReader) indent(t *token.Token) string {
 	at, _ := r.offset(t)
 	return string(r.text[bytes.LastIndexByte(r.text[:at], '\n')+1 : at])
@@ -246,8 +246,8 @@ func (r *yamlReader) value(n ast.Node) (v value, ok bool) {
 	return v, length > 0
 }
 
-// quotedLength is the length of the string in quotes that a text begins with; 0 if it
-// does not end on its line.
+// quotedLength returns the length of the quoted string at the start of a text; 0 if it does not
+// end on the same line.
 func quotedLength(text []byte) int {
 	quote := text[0]
 	for i := 1; i < len(text) && text[i] != '\n'; i++ {
