@@ -112,9 +112,8 @@ func (f *Files) load(ctx context.Context, runID string, raw json.RawMessage, roo
 	return jsonscan.MustMarshal(string(data)), nil
 }
 
-// conceal logs why a server could not be used, and returns an error for the client. The
-// error is always the same, because it must not reveal open ports of this machine or its
-// network.
+// conceal logs why a server could not be used, and returns an error for the client. The error
+// is always the same, so that it reveals no open ports of this machine or its network.
 func (f *Files) conceal(err error, message, runID string) error {
 	if f.log != nil {
 		f.log.Warn(message, "run", runID, "error", err)
@@ -224,9 +223,9 @@ func (f *Files) put(ctx context.Context, address string, data []byte) error {
 	})
 }
 
-// artifact opens the folder of the artifacts of a run, which it creates if create is set,
-// and returns it with the relative name of a path. No name leads out of an [os.Root], even
-// by links.
+// artifact opens the artifacts folder of a run, and creates it if create is set. It returns the
+// folder and the relative name of a path. No name leads out of an [os.Root], even through
+// links.
 func (f *Files) artifact(runID, place string, create bool) (*os.Root, string, error) {
 	if f.Root == "" {
 		return nil, "", errors.New("this runtime keeps no artifacts")
@@ -292,7 +291,7 @@ func (f *Files) writeArtifact(runID, place string, data []byte) error {
 	return reason(root.WriteFile(name, data, 0o666))
 }
 
-// regular returns an error unless a name is that of a file: opening a pipe would block.
+// regular returns an error unless a name is that of a regular file: opening a pipe would block.
 func regular(root *os.Root, name string) error {
 	info, err := root.Stat(name)
 	if err == nil && !info.Mode().IsRegular() {

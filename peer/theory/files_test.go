@@ -22,7 +22,7 @@ import (
 	"github.com/wirectl/wirectl/peer/theory"
 )
 
-// Inputs come from where they are, and outputs go where they are to be.
+// Inputs are loaded from their references, and outputs are stored at theirs.
 func TestFiles(t *testing.T) {
 	root := t.TempDir()
 	write := func(name, text string) {
@@ -37,7 +37,7 @@ func TestFiles(t *testing.T) {
 	for name, to := range map[string]string{"link-file/x": "../other/secret", "link-folder/d": "../other", "link-run": "other"} {
 		name = filepath.Join(root, filepath.FromSlash(name))
 		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o777), os.Symlink(to, name)); err != nil {
-			t.Log(err) // some systems want a privilege for links
+			t.Log(err) // some systems require a privilege for links
 		}
 	}
 	write("pipe/text", "")
@@ -49,7 +49,7 @@ func TestFiles(t *testing.T) {
 	store := newStore()
 	defer store.Close()
 	files := theory.Files{Root: root, PlainHTTP: true}
-	var log bytes.Buffer // read when all runs have ended
+	var log bytes.Buffer // read after all runs have ended
 	_, address := serve(t, theory.HandlerFunc(theory.Echo), theory.Options{Files: files, Log: slog.New(slog.NewTextHandler(&log, nil))})
 
 	store.objects["/in"] = "remote"
@@ -69,7 +69,7 @@ func TestFiles(t *testing.T) {
 		t.Errorf("the store has %q as %s", got, store.contentType)
 	}
 
-	// What cannot be had is told without the path of this machine or a signature.
+	// Errors contain neither paths of this machine nor signatures.
 	for id, place := range map[string]string{
 		"another-run": "/artifacts/other/secret", "out": "/artifacts/out/../other/secret", "nothing": "/artifacts/nothing/x",
 		"folder": "/artifacts/folder", "not-there": store.URL + "/none?sig=3",
@@ -89,8 +89,8 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// A client does not learn which ports of this machine are open: neither from an
-// input, nor from an output, nor when a server sends on.
+// A client does not learn which ports of this machine are open: not by inputs, outputs or
+// redirects.
 func TestPortsStayHidden(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -126,9 +126,9 @@ func TestPortsStayHidden(t *testing.T) {
 	}
 }
 
-// Nor does a client learn of ports from the time that an answer takes: nothing connects to
-// this machine unless that is admitted. The port here is open and never answers, so a
-// connection to it would last until a timeout.
+// The time of an answer does not reveal ports either: no connection is made to this machine
+// unless that is allowed. The port here is open and never answers, so a connection to it would
+// last until a timeout.
 func TestSilentPortsStayHidden(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -166,7 +166,7 @@ func TestSilentPortsStayHidden(t *testing.T) {
 	}
 }
 
-// What is not public is only reached if a flag admits it.
+// Addresses that are not public are only reached if an option allows them.
 func TestAdmit(t *testing.T) {
 	const public, private, here = "public", "private", "here"
 	kinds := map[string]string{
@@ -193,7 +193,7 @@ func TestAdmit(t *testing.T) {
 	}
 }
 
-// All inputs of a request are held at once: one bound is for all of them together.
+// All inputs of a request are in memory at once, so they share one limit.
 func TestInputsTogether(t *testing.T) {
 	root := t.TempDir()
 	large := append(bytes.Repeat([]byte(" "), 40<<20), "[]"...)
@@ -222,7 +222,7 @@ func TestInputsTogether(t *testing.T) {
 	}
 }
 
-// A store keeps what is put into it.
+// A store keeps the objects that are put into it.
 type store struct {
 	*httptest.Server
 	mu          sync.Mutex
@@ -304,7 +304,7 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// However a path is written, it stays in its run, on disk as well.
+// Any path stays within its run, on disk too.
 func FuzzPaths(f *testing.F) {
 	for _, path := range []string{"a", "a/b", "..", "../secret", "a/../../secret", "/secret", "./a", "a//b", "a\\..\\b", "link/secret", "a\x00b", "ä"} {
 		f.Add("run", path)

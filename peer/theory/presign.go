@@ -14,21 +14,20 @@ import (
 	"github.com/aws/smithy-go/encoding/httpbinding"
 )
 
-// A Bucket is one of an S3-compatible store, whose objects URLs can be signed for.
+// A Bucket is a bucket of an S3-compatible store.
 type Bucket struct {
 	// Endpoint is the URL of the store, such as http://127.0.0.1:9000.
 	Endpoint string
 	Name     string
 	Region   string
-	// Key and Secret sign; Token goes with temporary ones.
+	// Key and Secret sign; Token is only needed for temporary credentials.
 	Key, Secret, Token string
 }
 
-// Presign returns the URL by which a method may be applied to an object, without
-// more credentials than the URL itself, for an hour. The bucket is part of the
-// path, which every store understands.
+// Presign returns a URL that allows a method on an object for an hour, without further
+// credentials. The bucket is part of the path, which every store supports.
 //
-// Only the host is signed: some clients of a PUT send no content-type.
+// Only the host is signed, because some clients send a PUT without content-type.
 func (b *Bucket) Presign(ctx context.Context, method, key string) (string, error) {
 	object, err := url.Parse(b.Endpoint)
 	if err != nil || object.Host == "" {
@@ -39,7 +38,7 @@ func (b *Bucket) Presign(ctx context.Context, method, key string) (string, error
 	}
 	object.Host = withoutPort(object)
 	object.Path = strings.TrimSuffix(object.Path, "/") + "/" + b.Name + "/" + key
-	object.RawPath = httpbinding.EscapePath(object.Path, false) // as stores do before they compare signatures
+	object.RawPath = httpbinding.EscapePath(object.Path, false) // stores escape it like this before they compare signatures
 	object.RawQuery = url.Values{"X-Amz-Expires": {strconv.Itoa(int(presignTime.Seconds()))}}.Encode()
 	r := &http.Request{Method: method, URL: object, Host: object.Host, Header: http.Header{}}
 	signer := v4.NewSigner(func(o *v4.SignerOptions) { o.DisableURIPathEscaping = true })
@@ -48,8 +47,8 @@ func (b *Bucket) Presign(ctx context.Context, method, key string) (string, error
 	return signed, err
 }
 
-// withoutPort returns the host and its port, unless that is the one that the scheme
-// stands for: some clients send that one to the store, and some do not.
+// withoutPort returns the host, with its port unless that is the scheme's default. Only some
+// clients send the default port to the store.
 func withoutPort(u *url.URL) string {
 	if p := u.Port(); u.Scheme == "http" && p == "80" || u.Scheme == "https" && p == "443" {
 		return strings.TrimSuffix(u.Host, ":"+p)

@@ -11,7 +11,7 @@ import (
 	"github.com/wirectl/wirectl/peer/theory"
 )
 
-// A URL is signed as stores verify it, and no header but the host is.
+// A URL is signed as stores verify it, and the host is the only signed header.
 func TestPresign(t *testing.T) {
 	plain := theory.Bucket{Endpoint: "http://127.0.0.1:9000", Name: "artifacts", Region: "eu-test-1", Key: "KEY", Secret: "SECRET"}
 	temporary, standard, below := plain, plain, plain
@@ -22,7 +22,7 @@ func TestPresign(t *testing.T) {
 			{"GET", "world/a b/ü.txt", "world/a%20b/%C3%BC.txt"},
 			{"PUT", "w/o", "w/o"},
 			{"GET", "w/a+b&c=d@e,f;g:h!i$j'k(l)m*~", "w/a%2Bb%26c%3Dd%40e%2Cf%3Bg%3Ah%21i%24j%27k%28l%29m%2A~"},
-			{"GET", "w/100%20", "w/100%2520"}, // what is escaped already is not an escape
+			{"GET", "w/100%20", "w/100%2520"}, // an escape in the key is escaped again
 			{"PUT", "w/%2e%2e/other", "w/%252e%252e/other"},
 			{"GET", "w/a?b#c", "w/a%3Fb%23c"},
 		} {

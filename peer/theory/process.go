@@ -19,14 +19,15 @@ import (
 	"github.com/wirectl/wirectl/transport"
 )
 
-// workerGrace is how long a worker whose run was stopped may take to end.
+// workerGrace is how long a worker may take to end after its run was stopped.
 const workerGrace = 2 * time.Second
 
-// A Process runs the tool as a process of its own for each run. The process reads
-// lines of JSON: first the Request, then {"kind":"control","op":…} for the requests of
-// controllers, where cancel ends the run. It writes lines of JSON: Event,
-// Log and Token with data, and last a Response with a status and outputs, or an
-// error. What it writes to its standard error goes to Log.
+// A Process runs the tool as a separate process for each run. The process reads lines of JSON:
+// first the Request, then {"kind":"control","op":…} for the requests of controllers. The op
+// cancel ends the run.
+//
+// It writes lines of JSON: Event, Log and Token with data. The last one is a Response with a
+// status and outputs, or an error. Its standard error goes to Log.
 type Process struct {
 	Argv []string
 	Log  *slog.Logger
@@ -36,9 +37,9 @@ type Process struct {
 type processLine struct {
 	Kind       string          `json:"kind"`
 	Data       json.RawMessage `json:"data"`
-	processEnd                 // what a short Response has beside its kind
+	processEnd                 // of a short Response
 
-	Control *processEnd                `json:"control"` // what a whole Response has there
+	Control *processEnd                `json:"control"` // of a whole Response
 	Outputs map[string]json.RawMessage `json:"outputs"`
 	Error   *Error                     `json:"error"`
 }
@@ -48,7 +49,7 @@ type processEnd struct {
 	CostMicro int64  `json:"cost_micro"`
 }
 
-// Run runs the tool, as [Handler] wants it.
+// Run runs the tool; see [Handler].
 func (h *Process) Run(ctx context.Context, r *Request, emit func(Message)) (*Result, error) {
 	process, err := transport.Start(ctx, h.Argv, transport.Options{Grace: workerGrace})
 	if err != nil {
@@ -65,8 +66,8 @@ func (h *Process) Run(ctx context.Context, r *Request, emit func(Message)) (*Res
 	return h.readResult(process, emit)
 }
 
-// steer writes the request and what controllers want. When the run is stopped it
-// says so, and ends the process some time later.
+// steer writes the request and the controls to the worker. When the run is stopped, it writes a
+// cancel, and ends the process after the grace period.
 func steer(ctx context.Context, process transport.Process, r *Request, ended <-chan struct{}) {
 	err := writeLine(process, struct {
 		Kind    string                     `json:"kind"`
@@ -79,7 +80,7 @@ func steer(ctx context.Context, process transport.Process, r *Request, ended <-c
 		case content := <-r.Controls:
 			err = writeLine(process, control(content))
 		case <-ctx.Done():
-			_ = writeLine(process, map[string]string{"kind": "control", "op": "cancel"}) // it may have gone
+			_ = writeLine(process, map[string]string{"kind": "control", "op": "cancel"}) // the worker may be gone
 			process.Close()
 			return
 		case <-ended:
@@ -93,21 +94,21 @@ func steer(ctx context.Context, process transport.Process, r *Request, ended <-c
 	}
 }
 
-// sweep ends the processes that the worker left behind, some time after its end. They
-// would hold its output open.
+// sweep kills the processes that the worker left behind, some time after its end. They would
+// keep its output open.
 func sweep(process transport.Process, ended <-chan struct{}) {
-	_, _ = process.Wait() // readResult reports how it ended
+	_, _ = process.Wait() // readResult reports the outcome
 	select {
 	case <-time.After(workerGrace):
-		_ = process.Signal(os.Kill) // all may have ended
+		_ = process.Signal(os.Kill) // all of them may have ended
 	case <-ended:
 	}
 }
 
-// control returns the content of a control with its kind.
+// control adds the kind to the content of a control.
 func control(content json.RawMessage) map[string]json.RawMessage {
 	m := map[string]json.RawMessage{}
-	_ = json.Unmarshal(content, &m) // that it is an object is known
+	_ = json.Unmarshal(content, &m) // it is known to be an object
 	m["kind"] = json.RawMessage(`"control"`)
 	return m
 }
@@ -117,10 +118,10 @@ func writeLine(w io.Writer, v any) error {
 	return err
 }
 
-// readResult reads what the process writes, up to its Response.
+// readResult reads the output of the process, up to its Response.
 func (h *Process) readResult(process transport.Process, emit func(Message)) (*Result, error) {
 	s := frame.NewScanner(process, frame.Line)
-	s.SetLimit(2 * fileLimit) // bytes take a third more as base64
+	s.SetLimit(2 * fileLimit) // base64 adds a third to bytes
 	for s.Scan() {
 		var line processLine
 		if err := json.Unmarshal(s.Frame().Payload(), &line); err != nil {
@@ -166,8 +167,8 @@ func (l *processLine) result() (*Result, error) {
 //go:embed worker/worker.py
 var worker string
 
-// Tool returns the handler that runs the Python tool in a folder, whose
-// protocol/handler.py has entry(payload, emit, ctrl). The program is Python 3.
+// Tool returns the handler that runs the Python tool in a folder, which has a
+// protocol/handler.py with entry(payload, emit, ctrl). The program is Python 3.
 func Tool(program, dir string, log *slog.Logger) (*Process, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -179,13 +180,13 @@ func Tool(program, dir string, log *slog.Logger) (*Process, error) {
 	return &Process{Argv: []string{program, "-c", worker, dir}, Log: log}, nil
 }
 
-// Echo is the handler whose outputs are its inputs.
+// Echo is a handler that returns its inputs as outputs.
 func Echo(_ context.Context, r *Request, emit func(Message)) (*Result, error) {
 	emit(Message{"Log", json.RawMessage(`{"msg":"the outputs are the inputs"}`)})
 	return &Result{Outputs: r.Inputs}, nil
 }
 
-// Shell runs a command line of this system for each run.
+// Shell runs a shell command line for each run.
 func Shell(command string, log *slog.Logger) *Process {
 	shell := []string{"sh", "-c"}
 	if runtime.GOOS == "windows" {

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// newClient returns the client that fetches and stores. It connects only where runs
-// may connect, wherever a name or a redirect leads.
+// newClient returns the HTTP client for fetching and storing. It connects only to the addresses
+// that admit allows, even after redirects.
 func (f *Files) newClient() *http.Client {
 	return &http.Client{
 		Transport: guarded{&http.Transport{
@@ -25,8 +25,8 @@ func (f *Files) newClient() *http.Client {
 	}
 }
 
-// A guarded transport checks where it connects. If the environment names a proxy, it is
-// the proxy that connects, and decides.
+// A guarded transport checks the addresses that it connects to. If the environment names a
+// proxy, the proxy makes and controls the connections.
 type guarded struct{ *http.Transport }
 
 func (g guarded) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -36,7 +36,7 @@ func (g guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return g.Transport.RoundTrip(r)
 }
 
-// checkRedirect lets a server send a request on only to where a Request could have sent it.
+// checkRedirect only allows redirects to URLs that a Request could contain.
 func (f *Files) checkRedirect(req *http.Request, via []*http.Request) error {
 	switch to := req.URL; {
 	case to.Scheme != "https" && !f.isPlain(to.String()):
@@ -47,8 +47,8 @@ func (f *Files) checkRedirect(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// control refuses an address before the connection to it is made. An open port and a
-// closed one then take the same time.
+// control refuses an address before the connection is made, so that open and closed ports take
+// the same time.
 func (f *Files) control(_, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil {

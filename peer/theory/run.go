@@ -20,26 +20,26 @@ type run struct {
 	controls chan json.RawMessage
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
-	expiry   *time.Timer // once it is kept
+	expiry   *time.Timer // set when the run is kept
 
 	mu      sync.Mutex
 	clients []*client
-	final   []byte      // the Response, once there is one
+	final   []byte      // the Response; nil before
 	orphan  *time.Timer // ends a run without clients
-	alive   *time.Timer // sends an Event when nothing else is said
+	alive   *time.Timer // sends an Event when no other message is sent
 }
 
 func newRun(t *Runtime, q *Request) *run {
 	r := &run{runtime: t, request: q, controls: make(chan json.RawMessage, 16)}
 	q.Controls = r.controls
 	r.ctx, r.cancel = context.WithCancelCause(t.ctx)
-	r.mu.Lock() // the timer may be over before it is kept
+	r.mu.Lock() // the timer may fire before it is stored
 	defer r.mu.Unlock()
 	r.alive = time.AfterFunc(t.options.KeepAlive, func() { r.event("keepalive") })
 	return r
 }
 
-// join tells a client that the run goes on from here, or how it ended.
+// join adds a client to the run, or sends it the Response if the run has ended.
 func (r *run) join(c *client) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -55,10 +55,9 @@ func (r *run) join(c *client) {
 	}
 }
 
-// leave removes a client. A run is stopped some time after the
-// last one.
+// leave removes a client. Some time after the last client has left, the run is stopped.
 func (r *run) leave(c *client) {
-	c.drop() // so that what it is being sent does not hold up the run
+	c.drop() // a pending write to the client must not block the run
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	i := slices.Index(r.clients, c)
@@ -71,7 +70,7 @@ func (r *run) leave(c *client) {
 	}
 }
 
-// tell tells all clients something, unless the run has ended.
+// tell sends a message to all clients, unless the run has ended.
 func (r *run) tell(kind string, data json.RawMessage) {
 	m := message(r.runtime.options.Dialect, kind, r.request.id, data)
 	r.mu.Lock()
@@ -87,14 +86,14 @@ func (r *run) tell(kind string, data json.RawMessage) {
 	r.push(m, kind == "Token")
 }
 
-// push hands a message to all clients.
+// push queues a message for all clients.
 func (r *run) push(m []byte, droppable bool) {
 	for _, c := range r.clients {
 		c.push(m, droppable, len(r.clients) == 1)
 	}
 }
 
-// event tells all clients of a phase.
+// event sends an Event with a phase to all clients.
 func (r *run) event(phase string) { r.eventOf(phase, nil, nil) }
 
 func (r *run) eventOf(phase string, by *string, budgets *budget) {
@@ -106,13 +105,13 @@ func (r *run) eventOf(phase string, by *string, budgets *budget) {
 	}{phase, by, time.Now().UnixMilli(), budgets}))
 }
 
-// phases says what follows from the op of a control.
+// phases are the phases that the ops of controls lead to.
 var phases = map[string]string{
 	"preempt": "preempted", "pause": "paused", "resume": "resumed", "set_budget": "budget_updated",
 }
 
-// control does what a controller wants. It only answers with control_noop if
-// allowed is false.
+// control executes a request of a controller. If allowed is false, it only answers with
+// control_noop.
 func (r *run) control(content json.RawMessage, allowed bool) {
 	var op controlOp
 	if err := json.Unmarshal(content, &op); err != nil || !allowed {
@@ -126,7 +125,7 @@ func (r *run) control(content json.RawMessage, allowed bool) {
 	case op.Op != "preempt":
 		select {
 		case r.controls <- content:
-		default: // the tool takes in no more
+		default: // the tool's queue is full
 			phase = "control_noop"
 		}
 	}
@@ -140,7 +139,7 @@ func (r *run) control(content json.RawMessage, allowed bool) {
 	}
 }
 
-// work runs the tool, from the wait for its turn to its answer.
+// work runs the tool: it waits for a turn and ends with the Response.
 func (r *run) work() {
 	defer r.runtime.running.Done()
 	defer r.cancel(nil)
@@ -166,8 +165,7 @@ func (r *run) work() {
 	}
 }
 
-// attempt waits for a turn, brings the inputs, runs the tool and takes the outputs
-// to where they belong.
+// attempt waits for a turn, loads the inputs, runs the tool and stores the outputs.
 func (r *run) attempt() (*Result, error) {
 	if err := r.validate(); err != nil {
 		return nil, err
@@ -220,7 +218,7 @@ func (r *run) await() error {
 	}
 }
 
-// failure returns what is told of an error; nil if there is none.
+// failure returns the error for the client; nil if err is nil.
 func (r *run) failure(err error) *Error {
 	var known *Error
 	cause := context.Cause(r.ctx)

@@ -16,16 +16,16 @@ import (
 // presignTime is how long a presigned URL is valid.
 const presignTime = 3600 * time.Second
 
-// A Scope says where the names of an intent are.
+// A Scope resolves the names of an intent.
 type Scope struct {
 	RunID   string
 	WorldID string
-	// Presign makes the URL by which a method may be applied to a key of the
-	// artifacts bucket; nil if there is no bucket.
+	// Presign returns the URL that allows a method on a key of the artifacts bucket; nil if
+	// there is no bucket.
 	Presign func(ctx context.Context, method, key string) (url string, err error)
 }
 
-// NewScope returns the scope of a run, whose id is JSON: a number stands for itself.
+// NewScope returns the scope of a run, whose id is JSON and may be a number.
 func NewScope(runID json.RawMessage, worldID string) Scope {
 	s := Scope{RunID: string(runID), WorldID: worldID}
 	var text string
@@ -35,11 +35,14 @@ func NewScope(runID json.RawMessage, worldID string) Scope {
 	return s
 }
 
-// Resolve turns the inputs and outputs of an intent into those of a Request: the
-// path of NAME.world becomes a presigned URL of WORLD_ID/PATH, by which an input is
-// fetched and an output is put, and that of NAME.local becomes /artifacts/RUN_ID/PATH;
-// the key is then NAME. Any other input is inline, and any other output has
-// nowhere to go: it is left out.
+// Resolve turns the inputs and outputs of an intent into those of a Request. The key becomes
+// NAME, and the value depends on the scope:
+//
+//   - The path of NAME.world becomes a presigned URL of WORLD_ID/PATH, to GET an input or PUT
+//     an output.
+//   - The path of NAME.local becomes /artifacts/RUN_ID/PATH.
+//
+// Other inputs are inline. Other outputs have no destination and are dropped.
 func (s *Scope) Resolve(ctx context.Context, inputs, outputs map[string]json.RawMessage) (in, out map[string]json.RawMessage, err error) {
 	if in, err = s.resolveAll(ctx, inputs, "GET"); err != nil {
 		return nil, nil, err
@@ -52,7 +55,7 @@ func (s *Scope) Resolve(ctx context.Context, inputs, outputs map[string]json.Raw
 
 func (s *Scope) resolveAll(ctx context.Context, intent map[string]json.RawMessage, method string) (map[string]json.RawMessage, error) {
 	resolved := make(map[string]json.RawMessage, len(intent))
-	for _, key := range slices.Sorted(maps.Keys(intent)) { // so that of several errors it is always the same
+	for _, key := range slices.Sorted(maps.Keys(intent)) { // sorted, so that the first error is always the same
 		value := intent[key]
 		name, scope := cutScope(key)
 		if scope == "" {
@@ -75,7 +78,7 @@ func (s *Scope) resolveAll(ctx context.Context, intent map[string]json.RawMessag
 	return resolved, nil
 }
 
-// cutScope cuts a scope off a key.
+// cutScope splits a key into its name and scope.
 func cutScope(key string) (name, scope string) {
 	for _, scope := range []string{"world", "local"} {
 		if name, ok := strings.CutSuffix(key, "."+scope); ok && name != "" {
@@ -93,13 +96,13 @@ func enter(resolved map[string]json.RawMessage, name string, value json.RawMessa
 	return nil
 }
 
-// place returns where the path is that value holds.
+// place returns the URL or path for the path in value.
 func (s *Scope) place(ctx context.Context, scope string, value json.RawMessage, method string) (string, error) {
 	var path string
 	if err := json.Unmarshal(value, &path); err != nil {
 		return "", fmt.Errorf("a path must be a string; got %s", value)
 	}
-	path = strings.TrimLeft(path, "/") // they mean the root of the world or run
+	path = strings.TrimLeft(path, "/") // it is relative to the root of the world or run
 	kind, owner := "run", s.RunID
 	if scope == "world" {
 		kind, owner = "world", s.WorldID
@@ -120,7 +123,7 @@ func (s *Scope) place(ctx context.Context, scope string, value json.RawMessage, 
 // isSegment reports whether an id is one segment of a path.
 func isSegment(id string) bool { return inside(id) && !strings.Contains(id, "/") }
 
-// An Intent is what a run is to be given: a Request, of which most may be left out.
+// An Intent describes a run: a Request, of which most may be omitted.
 type Intent struct {
 	Kind    string `json:"kind"`
 	Control struct {

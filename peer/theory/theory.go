@@ -25,16 +25,16 @@ import (
 	"github.com/wirectl/wirectl/transport"
 )
 
-// Subprotocol is what clients have to ask for in the handshake.
+// Subprotocol is the WebSocket subprotocol that clients must request.
 const Subprotocol = "theory.run.v1"
 
 // A Handler runs a tool.
 type Handler interface {
-	// Run runs the tool with its inputs and returns its outputs. It passes progress
-	// to emit and gets the requests of controllers from r.Controls. When ctx is done
-	// it stops; [context.Cause] returns the reason. The client is sent an [*Error];
-	// of any other error it only learns that there was one. A Result returned with
-	// an [*Error] is sent with it, and its outputs are not stored.
+	// Run runs the tool with its inputs and returns its outputs. It passes progress to emit and
+	// gets the requests of controllers from r.Controls. When ctx is done, it stops;
+	// [context.Cause] returns the reason. The client is sent an [*Error]; any other error is
+	// hidden from it. A Result returned with an [*Error] is sent with it, and its outputs are
+	// not stored.
 	Run(ctx context.Context, r *Request, emit func(Message)) (*Result, error)
 }
 

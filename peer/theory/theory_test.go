@@ -28,7 +28,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A peer is a client of the test's own, which judges what it is told.
+// A peer is a client of the test, which checks the messages that it receives.
 type peer struct {
 	t       *testing.T
 	ctx     context.Context
@@ -78,7 +78,7 @@ func (p *peer) feed(dir frame.Dir, payload []byte) {
 	}
 }
 
-// timestamp is an integer, of milliseconds.
+// timestamp is an integer in milliseconds.
 var timestamp = regexp.MustCompile(`,"ts":[0-9]{13}\b`)
 
 // next returns the next message, without the times in it.
@@ -102,7 +102,7 @@ func (p *peer) expect(want ...string) {
 	}
 }
 
-// closed returns the status that the runtime closes with.
+// closed returns the status with which the runtime closes.
 func (p *peer) closed() int {
 	p.t.Helper()
 	_, data, err := p.ws.Read(p.ctx)
@@ -112,7 +112,7 @@ func (p *peer) closed() int {
 	return int(websocket.CloseStatus(err))
 }
 
-// behaves ends the session, in which nothing must be wrong.
+// behaves ends the session and checks that no rule was broken.
 func (p *peer) behaves() {
 	p.t.Helper()
 	if err := p.ws.Close(websocket.StatusNormalClosure, ""); err != nil {
@@ -142,7 +142,7 @@ func failure(code, message string) string {
 	return `{"kind":"Response","control":{"run_id":"r","status":"error","cost_micro":0,"final":true},"outputs":{},"error":{"code":"` + code + `","message":` + fmt.Sprintf("%q", message) + `}}`
 }
 
-// say is a handler that says one thing of each kind.
+// say is a handler that emits one message of each kind.
 func say(_ context.Context, r *theory.Request, emit func(theory.Message)) (*theory.Result, error) {
 	emit(theory.Message{Kind: "Log", Data: json.RawMessage(`{"msg":"hello"}`)})
 	emit(theory.Message{Kind: "Token", Data: json.RawMessage(`{"text":"to"}`)})
@@ -161,7 +161,7 @@ func TestRun(t *testing.T) {
 	p.behaves()
 }
 
-// In the older dialects all is in content, and the answer is a RunResult.
+// In the older dialects, all members are in content, and the answer is a RunResult.
 func TestOlderDialects(t *testing.T) {
 	for _, tt := range []struct {
 		dialect    dialect.Dialect
@@ -189,7 +189,7 @@ func TestOlderDialects(t *testing.T) {
 	}
 }
 
-// An observer of the oldest dialect does not control the run that it watches.
+// An observer of the oldest dialect cannot control the run.
 func TestObserver(t *testing.T) {
 	w := newWaiting()
 	_, url := serve(t, w, theory.Options{Dialect: dialect.A})
@@ -209,7 +209,7 @@ func TestObserver(t *testing.T) {
 		`{"kind":"RunResult","content":{"execution_id":"r","status":"error","cost_micro":0,"final":true,"outputs":{},"error":{"code":"ERR_PREEMPTED","message":"the run was preempted"}}}`)
 }
 
-// What a Request leaves out has a default, and a run id that is a number stays one.
+// Members that a Request omits have defaults, and a numeric run id stays a number.
 func TestDefaults(t *testing.T) {
 	_, url := serve(t, theory.HandlerFunc(func(_ context.Context, r *theory.Request, _ func(theory.Message)) (*theory.Result, error) {
 		got, err := json.Marshal([]any{r.RunID, r.Mode, r.Inputs, r.Outputs})
@@ -221,13 +221,13 @@ func TestDefaults(t *testing.T) {
 		for _, want := range []string{ack, started, completed, success(`{"got":["` + text + `","mock",{},{}]}`)} {
 			p.expect(strings.Replace(want, `"r"`, id, 1))
 		}
-		if len(id) < 16 { // a longer number is not safe in every client, which is a finding
+		if len(id) < 16 { // a longer number is a finding, because it is not safe in every client
 			p.behaves()
 		}
 	}
 }
 
-// A controller sets budgets, which its Event repeats.
+// A controller sets budgets, and the Event repeats them.
 func TestBudgets(t *testing.T) {
 	w := newWaiting()
 	_, url := serve(t, w, theory.Options{})
@@ -252,7 +252,7 @@ func TestDialectC(t *testing.T) {
 		`{"kind":"Log","content":{"msg":"hello"}}`, `{"kind":"Token","content":{"text":"to"}}`)
 }
 
-// What is wrong with a request is answered, if the run has a name.
+// An invalid request is answered, if it has a run id.
 func TestRefusals(t *testing.T) {
 	_, url := serve(t, theory.HandlerFunc(say), theory.Options{})
 	for name, tt := range map[string]struct{ request, code string }{
@@ -275,7 +275,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// What is not a request closes the connection, with the status that says why.
+// A message that is not a request closes the connection, with a status that says why.
 func TestCloses(t *testing.T) {
 	_, url := serve(t, theory.HandlerFunc(say), theory.Options{})
 	for _, tt := range []struct {
@@ -331,7 +331,7 @@ func TestHTTP(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-// waiting is a handler that runs until it is told to end.
+// waiting is a handler that runs until it is stopped.
 type waiting struct{ begun, end chan bool }
 
 func newWaiting() *waiting { return &waiting{make(chan bool, 10), make(chan bool)} }
@@ -351,8 +351,8 @@ func (w *waiting) Run(ctx context.Context, r *theory.Request, emit func(theory.M
 	}
 }
 
-// A run that has ended answers everyone who rejoins it; one that has not tells
-// them how it goes on.
+// A run that has ended sends its answer to every client that rejoins it. A run in progress
+// sends its further messages.
 func TestRejoin(t *testing.T) {
 	w := newWaiting()
 	_, url := serve(t, w, theory.Options{})
@@ -391,8 +391,7 @@ func TestReconnect(t *testing.T) {
 	p.behaves()
 }
 
-// A preempted run ends with a Response all the same, and controls have their
-// events.
+// A preempted run still ends with a Response, and controls are answered by events.
 func TestControls(t *testing.T) {
 	w := newWaiting()
 	_, url := serve(t, w, theory.Options{})
@@ -415,7 +414,7 @@ func TestControls(t *testing.T) {
 	p.behaves()
 }
 
-// While nothing is said, an event tells that the run is alive.
+// While a run is silent, keep-alive events are sent.
 func TestKeepAlive(t *testing.T) {
 	_, url := serve(t, newWaiting(), theory.Options{KeepAlive: time.Millisecond})
 	p := connect(t, url)
@@ -428,7 +427,7 @@ func TestKeepAlive(t *testing.T) {
 	}
 }
 
-// Beyond the bound runs wait for their turn, or are refused.
+// Runs beyond the limit wait for their turn, or are refused.
 func TestMaxRuns(t *testing.T) {
 	for _, refuse := range []bool{false, true} {
 		t.Run(fmt.Sprintf("refuse %t", refuse), func(t *testing.T) {
@@ -484,7 +483,7 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// A client that does not read holds up nobody but loses tokens only.
+// A client that does not read blocks no other, and only loses tokens.
 func TestSlowClient(t *testing.T) {
 	const tokens = 400
 	_, url := serve(t, theory.HandlerFunc(func(_ context.Context, _ *theory.Request, emit func(theory.Message)) (*theory.Result, error) {
@@ -515,7 +514,7 @@ func TestSlowClient(t *testing.T) {
 	}
 }
 
-// A client that does not read at all is not waited for by others of its run.
+// Other clients of a run do not wait for one that never reads.
 func TestStuckClient(t *testing.T) {
 	joined := make(chan bool)
 	_, url := serve(t, theory.HandlerFunc(func(_ context.Context, _ *theory.Request, emit func(theory.Message)) (*theory.Result, error) {
@@ -547,7 +546,7 @@ func needShell(t *testing.T) {
 	}
 }
 
-// A process answers by lines of JSON.
+// A process answers with lines of JSON.
 func TestProcess(t *testing.T) {
 	needShell(t)
 	for _, tt := range []struct{ name, script, want string }{
@@ -578,7 +577,7 @@ func TestProcess(t *testing.T) {
 	}
 }
 
-// A process reads the request, and the controls; a cancel is its last line.
+// A process reads the request and the controls; a cancel is the last line.
 func TestProcessControls(t *testing.T) {
 	needShell(t)
 	script := `while read -r line; do printf '{"kind":"Log","data":{"msg":"%s"}}\n' "$(printf %s "$line" | tr -d '"{}')"; done; exit 0`
@@ -600,7 +599,7 @@ func TestProcessControls(t *testing.T) {
 	}
 }
 
-// A process reads a run id that is a number as the client wrote it.
+// A process reads a numeric run id as the client wrote it.
 func TestProcessNumber(t *testing.T) {
 	needShell(t)
 	script := `read -r line; case $line in *'"run_id":9007199254740993,'*) echo '{"kind":"Response","status":"success"}';; esac`
@@ -612,7 +611,7 @@ func TestProcessNumber(t *testing.T) {
 	}
 }
 
-// A Python tool is run by the worker that is built in.
+// A Python tool runs in the embedded worker.
 func TestTool(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
@@ -668,8 +667,8 @@ def entry(payload, emit, ctrl):
 	}
 }
 
-// A tool is given a payload, emits whole messages and returns a whole Response. Bytes
-// go both ways.
+// A tool gets a payload, emits whole messages and returns a whole Response. Bytes pass in both
+// directions.
 func TestToolContract(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
@@ -740,7 +739,7 @@ def entry(payload, emit=None, ctrl=None):
 	}
 }
 
-// A page of another site, whose name was made to lead here, learns nothing.
+// A page of another site whose name resolves to this machine gets no information.
 func TestForeignHost(t *testing.T) {
 	for _, remote := range []bool{false, true} {
 		r := theory.New(nil, theory.Options{Remote: remote})

@@ -20,8 +20,8 @@ type incoming struct {
 
 type values = map[string]json.RawMessage
 
-// An opening is what a Request or a RunOpen says beside its kind. A Request has
-// the inputs and outputs beside it, and the oldest RunOpen has a payload.
+// An opening is the content of a Request or a RunOpen besides its kind. A Request has the
+// inputs and outputs at the same level, and the oldest RunOpen has a payload.
 type opening struct {
 	identity
 
@@ -32,13 +32,13 @@ type opening struct {
 	Outputs values `json:"outputs"`
 }
 
-// An identity names a run under the key that its client uses, as it was written.
+// An identity is the id of a run, unchanged, under the key that its client uses.
 type identity struct {
 	RunID       json.RawMessage `json:"run_id,omitempty"`
 	ExecutionID json.RawMessage `json:"execution_id,omitempty"` // in the oldest dialect
 }
 
-// raw returns the id as it was written.
+// raw returns the id unchanged.
 func (i identity) raw() json.RawMessage {
 	if i.RunID != nil {
 		return i.RunID
@@ -62,7 +62,7 @@ func (i identity) text() string {
 	return ""
 }
 
-// key tells ids apart: 7 and "7" are two.
+// key returns a map key for the id: 7 and "7" are different ids.
 func (i identity) key() string {
 	if raw := i.raw(); jsonscan.KindOf(raw) == jsonscan.Number {
 		return string(raw)
@@ -70,13 +70,13 @@ func (i identity) key() string {
 	return string(jsonscan.MustMarshal(i.text()))
 }
 
-// A head is what a Process learns of a run beside its inputs and outputs.
+// A head is the information about a run that a Process gets besides inputs and outputs.
 type head struct {
 	RunID json.RawMessage `json:"run_id"`
 	Mode  string          `json:"mode"`
 }
 
-// A controlOp is what a controller wants.
+// A controlOp is a request of a controller.
 type controlOp struct {
 	Op     string      `json:"op"`
 	By     string      `json:"by"`
