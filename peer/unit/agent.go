@@ -7,13 +7,12 @@ import (
 
 // An Agent answers prompts. It must be safe for concurrent use.
 type Agent interface {
-	// Answer answers p: it passes the parts of the answer to emit, in order, and
-	// returns the metadata of its end. When ctx is done it stops and returns;
-	// [context.Cause] is the reason. It must also return after an error of emit.
-	// emit must not be called concurrently.
+	// Answer answers p: it passes the parts of the answer to emit, in order, and returns the
+	// metadata of its end. When ctx is done, it stops and returns; [context.Cause] is the
+	// reason. It must also return after an error of emit. emit must not be called concurrently.
 	//
-	// The controller gets the code and message of an [*Error]. Of any other error
-	// it only learns that there was one.
+	// The controller gets the code and message of an [*Error]. Any other error is hidden from
+	// it.
 	Answer(ctx context.Context, p *Prompt, emit func(text string) error) (metadata map[string]string, err error)
 }
 
@@ -43,14 +42,14 @@ func errorf(code, format string, args ...any) *Error {
 // The error codes of a unit.
 const (
 	BadRequest     = "BAD_REQUEST"     // the message cannot be parsed
-	Unsupported    = "UNSUPPORTED"     // the unit does not know such a message
+	Unsupported    = "UNSUPPORTED"     // the unit does not know this kind of message
 	DuplicateID    = "DUPLICATE_ID"    // the id belongs to an open request
 	InvalidPrompt  = "INVALID_PROMPT"  // it is empty
 	UnknownTarget  = "UNKNOWN_TARGET"  // the prompt to cancel is not in flight
-	UnknownSession = "UNKNOWN_SESSION" // there is no such session, or no longer
-	Busy           = "BUSY"            // there is too much in flight
+	UnknownSession = "UNKNOWN_SESSION" // there is no such session, or it has ended
+	Busy           = "BUSY"            // too much is in flight
 	AgentFailed    = "AGENT_FAILED"    // the agent failed
-	Stopped        = "UNIT_STOPPED"    // the unit was told to end
+	Stopped        = "UNIT_STOPPED"    // the unit was stopped
 )
 
 var errStopped = &Error{Stopped, ErrStopped.Error()}

@@ -17,7 +17,7 @@ import (
 	"github.com/wirectl/wirectl/protocol/latis"
 )
 
-// answer returns what an agent answers, its parts in brackets.
+// answer returns an agent's answer, with its parts in brackets.
 func answer(ctx context.Context, a unit.Agent, content string) (string, error) {
 	var b strings.Builder
 	_, err := a.Answer(ctx, &unit.Prompt{ID: "1", Content: content}, func(text string) error {
@@ -52,8 +52,8 @@ func TestExec(t *testing.T) {
 	}
 }
 
-// What a command leaves behind ends with its answer, though it holds the command's
-// standard error.
+// Processes that a command leaves behind end with its answer, even if they hold its standard
+// error open.
 func TestExecLeftovers(t *testing.T) {
 	needShell(t)
 	begun := time.Now()
@@ -63,7 +63,7 @@ func TestExecLeftovers(t *testing.T) {
 	}
 }
 
-// A cancel ends the command, whatever it waits for.
+// A cancel ends the command, even if it is waiting.
 func TestExecCancel(t *testing.T) {
 	needShell(t)
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -75,7 +75,7 @@ func TestExecCancel(t *testing.T) {
 	}
 }
 
-// A script answers as the recorded unit did, and ends as it did.
+// A script answers and ends like the recorded unit.
 func TestScript(t *testing.T) {
 	r, err := decode.OpenRecording(fixtures.Session("latis-session"), decode.Config{})
 	if err != nil {
@@ -119,7 +119,7 @@ func (t *taken) add(conn int, dir frame.Dir, json string) {
 	*t = append(*t, capture.Record{Frame: frame.Frame{Conn: conn, Dir: dir, Raw: payload, End: len(payload)}})
 }
 
-// Each connection has ids of its own, and an answer may be an error.
+// Each connection has its own ids, and an answer may be an error.
 func TestScriptOfConnections(t *testing.T) {
 	var r taken
 	for conn, prompt := range []string{"read", "write"} {
@@ -127,7 +127,7 @@ func TestScriptOfConnections(t *testing.T) {
 	}
 	r.add(0, frame.U2C, `{"id":"1","responseChunk":{"content":"was read"}}`)
 	r.add(1, frame.U2C, `{"id":"1","error":{"code":"READ_ONLY","message":"no"}}`)
-	r.add(0, frame.U2C, `{"responseComplete":{"requestId":"1"}}`) // by which it is known, too
+	r.add(0, frame.U2C, `{"responseComplete":{"requestId":"1"}}`) // which also refers to the prompt
 	s, err := unit.ReadScript(&r)
 	if err != nil {
 		t.Fatal(err)

@@ -22,7 +22,7 @@ const (
 	maxID            = 4 << 10  // bytes of an id
 	maxSessionData   = 64 << 10 // bytes of the metadata of a session, which is its state
 	maxSubscriptions = 64
-	maxComplaint     = 64 << 10 // bytes of what an error says
+	maxComplaint     = 64 << 10 // bytes of the text of an error
 	maxPart          = 1 << 20  // bytes of a part; longer ones are sent as several
 )
 
@@ -67,7 +67,7 @@ func (u *Unit) newConn(ctx context.Context, nc transport.Conn, failed func(error
 	return c
 }
 
-// finish waits for what is in flight and writes the rest.
+// finish waits for the prompts in flight and writes the remaining answers.
 func (c *conn) finish() error {
 	c.work.Wait()
 	if c.bad != nil {
@@ -87,7 +87,7 @@ const parting = time.Second
 // part ends the prompts in flight with an error, and closes the connection.
 func (c *conn) part(nc transport.Conn, cancel context.CancelCauseFunc) {
 	c.mu.Lock()
-	cancel(ErrStopped) // from here on no prompt begins
+	cancel(ErrStopped) // no prompt begins after this
 	c.mu.Unlock()
 	transport.GoAway(nc)
 	late := time.AfterFunc(parting, func() { nc.Close() })
@@ -142,7 +142,7 @@ func (c *conn) handle(m *latisv1.ConnectRequest) {
 	}
 }
 
-// isOpen reports whether an id is taken.
+// isOpen reports whether an id is in use.
 func (c *conn) isOpen(id string) bool {
 	return c.prompts[id] != nil || slices.Contains(c.subscriptions, id)
 }
@@ -260,7 +260,7 @@ func (c *conn) cancel(id, target string) {
 	}
 }
 
-// subscribe starts a subscription to the state, or ends all.
+// subscribe starts a subscription to the state, or ends all subscriptions.
 func (c *conn) subscribe(id string, unsubscribe bool) {
 	switch {
 	case unsubscribe:
@@ -274,8 +274,8 @@ func (c *conn) subscribe(id string, unsubscribe bool) {
 	}
 }
 
-// publish sends the state to the subscribers: at once or, if much is unread, when there is
-// room. Changes until then are combined.
+// publish sends the state to the subscribers. If many bytes are unread, it waits for room, and
+// changes until then are combined.
 func (c *conn) publish() {
 	if !c.out.defers(c.publishLocked) {
 		c.publishNow()
@@ -365,7 +365,7 @@ func (c *conn) sendAnswer(id string, payload proto.Message) {
 	c.out.addMessage(m)
 }
 
-// sizeOf returns how many bytes a map has.
+// sizeOf returns the number of bytes in a map.
 func sizeOf(m map[string]string) (size int) {
 	for k, v := range m {
 		size += len(k) + len(v)
@@ -385,8 +385,8 @@ func validMap(m map[string]string) map[string]string {
 	return m
 }
 
-// byFrame writes each frame as a separate message, because not every peer expects several in
-// one.
+// byFrame writes each frame as a separate message, because some peers do not expect several
+// frames in one.
 type byFrame struct{ transport.Messenger }
 
 func (w byFrame) Write(p []byte) (int, error) {

@@ -10,13 +10,13 @@ import (
 	"github.com/wirectl/wirectl/transport"
 )
 
-// The bounds of the time between two attempts to reach a controller.
+// The bounds of the delay between two attempts to connect to a controller.
 const (
 	firstPause = 100 * time.Millisecond
 	lastPause  = 5 * time.Second
 )
 
-// ServeOne serves the connection to e, and no other.
+// ServeOne connects to e once and serves that connection.
 func (u *Unit) ServeOne(ctx context.Context, e transport.Endpoint) error {
 	nc, err := e.Dial(ctx)
 	if err != nil {
@@ -26,8 +26,8 @@ func (u *Unit) ServeOne(ctx context.Context, e transport.Endpoint) error {
 }
 
 // Dial connects to a controller, waiting until it listens, and serves it. If the connection
-// ends while a session can be resumed, Dial connects again, for up to the TTL of the
-// session, and then returns the error. Otherwise it returns.
+// ends while a session can be resumed, Dial reconnects. It does so for at most the TTL of the
+// session, and then returns the error. Without such a session, it returns.
 func (u *Unit) Dial(ctx context.Context, e transport.Endpoint) error {
 	nc, err := u.reach(ctx, e)
 	for err == nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/wirectl/wirectl/transport"
 )
 
-// logged passes on what a unit logs.
+// logged receives the log of a unit.
 type logged chan string
 
 func (l logged) Write(p []byte) (int, error) { l <- string(p); return len(p), nil }
@@ -33,7 +33,7 @@ func (l logged) await(t *testing.T, text string) {
 	}
 }
 
-// accept takes the connection of a unit that dials.
+// accept accepts the connection of a unit that dials.
 func accept(t *testing.T, l net.Listener) *controller {
 	t.Helper()
 	nc, err := l.Accept()
@@ -47,15 +47,15 @@ func accept(t *testing.T, l net.Listener) *controller {
 	return &controller{t: t, conn: nc.(*net.TCPConn), scanner: frame.NewScanner(nc, frame.Len32), tracker: session.New(latis.Protocol, session.Options{})}
 }
 
-// A unit and the controller that it dials may start in any order, and the
-// connection may break: the session goes on.
+// A unit and the controller that it dials may start in any order. If the connection breaks, the
+// session continues.
 func TestDial(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	address := l.Addr().String()
-	l.Close() // nobody is there yet
+	l.Close() // nothing listens yet
 	e, err := transport.Parse([]string{"tcp://" + address}, transport.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -90,7 +90,7 @@ func TestDial(t *testing.T) {
 	}
 }
 
-// nowhere is where nobody listens.
+// nowhere is an endpoint that never accepts.
 type nowhere struct{ tried int }
 
 func (*nowhere) String() string { return "tcp://nowhere" }
@@ -100,8 +100,7 @@ func (n *nowhere) Dial(context.Context) (transport.Conn, error) {
 	return nil, syscall.ECONNREFUSED
 }
 
-// A controller that does not come is waited for, less and less often, until the
-// end of the context.
+// A unit retries less and less often until the controller listens or the context ends.
 func TestDialWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -116,7 +115,7 @@ func TestDialWaits(t *testing.T) {
 	})
 }
 
-// once is an endpoint that is there a single time.
+// once is an endpoint that can be reached a single time.
 type once struct {
 	nowhere
 	conn transport.Conn
@@ -130,10 +129,10 @@ func (o *once) Dial(ctx context.Context) (transport.Conn, error) {
 	return o.nowhere.Dial(ctx)
 }
 
-// One that has gone is waited for if it has left a session, for as long as that
-// lives.
+// A unit waits for a controller that has gone only if it has left a session, and only for the
+// session's TTL.
 func TestDialGivesUp(t *testing.T) {
-	const session = "\x00\x00\x00\x05\x0a\x011\x72\x00" // which is created
+	const session = "\x00\x00\x00\x05\x0a\x011\x72\x00" // the frame that creates it
 	for _, tt := range []struct {
 		name string
 		conn breaking
@@ -164,7 +163,7 @@ func TestDialGivesUp(t *testing.T) {
 	}
 }
 
-// breaking is a connection that ends so when it has said what it says.
+// breaking is a connection that ends with an error after its data.
 type breaking struct {
 	says string
 	end  error

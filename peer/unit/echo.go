@@ -8,13 +8,13 @@ import (
 	"github.com/wirectl/wirectl/internal/wait"
 )
 
-// Echo answers each prompt with "Echo: " and what it said: in one part, or if
-// Delay is positive word by word with that much time between them.
+// Echo answers each prompt with "Echo: " and its text. The answer is one part, or if Delay is
+// positive a part for each word, with that delay between them.
 type Echo struct {
 	Delay time.Duration
 }
 
-// Answer answers p, as [Agent] wants it.
+// Answer answers p; see [Agent].
 func (e Echo) Answer(ctx context.Context, p *Prompt, emit func(string) error) (map[string]string, error) {
 	text := "Echo: " + p.Content
 	if e.Delay <= 0 {

@@ -16,20 +16,20 @@ import (
 // is closed, and again after SIGTERM.
 const execGrace = 200 * time.Millisecond
 
-// Exec runs a command for each prompt: the prompt is its standard input, and its
-// standard output is streamed as the answer. A cancel ends the command and all
-// processes of its group. A status other than 0 is the error EXEC_FAILED.
+// Exec runs a command for each prompt. The prompt is its standard input, and its standard
+// output is streamed as the answer. A cancel ends the command and all processes of its group. A
+// status other than 0 is the error EXEC_FAILED.
 type Exec struct {
 	// Argv is the program and its arguments.
 	Argv []string
-	// Log is told what the command writes to its standard error; it may be nil.
+	// Log, if not nil, gets the standard error of the command.
 	Log *slog.Logger
 }
 
 // ExecFailed is the code of a command that failed.
 const ExecFailed = "EXEC_FAILED"
 
-// Answer answers p, as [Agent] wants it.
+// Answer answers p; see [Agent].
 func (e Exec) Answer(ctx context.Context, p *Prompt, emit func(string) error) (map[string]string, error) {
 	process, err := transport.Start(ctx, e.Argv, transport.Options{Grace: execGrace})
 	if err != nil {
@@ -43,7 +43,7 @@ func (e Exec) Answer(ctx context.Context, p *Prompt, emit func(string) error) (m
 func (e Exec) runCommand(ctx context.Context, process transport.Process, p *Prompt, emit func(string) error) error {
 	var others sync.WaitGroup
 	defer others.Wait()
-	defer process.Close() // what the command left behind may hold its standard error open
+	defer process.Close() // processes that the command left behind may hold its standard error open
 	others.Go(func() {
 		// A command need not read its input.
 		_, _ = io.WriteString(process, p.Content)
@@ -68,7 +68,7 @@ func (e Exec) runCommand(ctx context.Context, process transport.Process, p *Prom
 	return nil
 }
 
-// emitText emits what r yields, as it comes, without cutting a character in two.
+// emitText emits the text of r as it arrives, without splitting a character.
 func emitText(r io.Reader, emit func(string) error) error {
 	buf := make([]byte, 32<<10)
 	kept := 0

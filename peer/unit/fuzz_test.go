@@ -12,7 +12,7 @@ import (
 	"github.com/wirectl/wirectl/protocol/latis"
 )
 
-// A tape is a connection whose other end has said all it will say.
+// A tape is a connection whose other end has already sent everything.
 type tape struct {
 	*bytes.Reader
 	bytes.Buffer
@@ -23,8 +23,7 @@ func (t *tape) Write(p []byte) (int, error) { return t.Buffer.Write(p) }
 func (t *tape) CloseWrite() error           { return nil }
 func (t *tape) Close() error                { return nil }
 
-// Whatever a controller sends, the unit ends, and says nothing that breaks a rule
-// of its own messages.
+// For any input, the unit returns, and its own messages break no rule.
 func FuzzServe(f *testing.F) {
 	for _, name := range []string{"latis-session/c2s.bin", "latis-cancel/c2s.bin", "latis-session/s2c.bin"} {
 		b, err := fixtures.Read(name)
@@ -37,7 +36,7 @@ func FuzzServe(f *testing.F) {
 	f.Add([]byte("\x00\x00\x00\x08\x0a\x011\xf2\x01\x02\x08\xff\x01"))
 	f.Fuzz(func(t *testing.T, sent []byte) {
 		c := &tape{Reader: bytes.NewReader(sent)}
-		// A fault of the framing is the controller's, and no failure.
+		// A framing fault is an error of the controller, and does not fail the test.
 		_ = unit.New(unit.Echo{}, unit.Options{}).Serve(context.Background(), c)
 		s := frame.NewScanner(&c.Buffer, frame.Len32)
 		for s.Scan() {

@@ -20,7 +20,7 @@ import (
 	"github.com/wirectl/wirectl/session"
 )
 
-// A cancel may come at any time; what it gets depends on when.
+// A cancel may arrive at any time, and its answer depends on the time.
 func TestCancelRaces(t *testing.T) {
 	t.Run("before the first part", func(t *testing.T) {
 		started := make(chan struct{})
@@ -76,8 +76,8 @@ func TestCancelRaces(t *testing.T) {
 	})
 }
 
-// A controller that is gone in the middle of an answer and comes back learns that
-// it missed some of it. The agent was told to stop.
+// A controller that reconnects after losing its connection in the middle of an answer learns
+// that it missed a part. The agent was cancelled.
 func TestCutOff(t *testing.T) {
 	stopped := make(chan error, 1)
 	u := unit.New(unit.AgentFunc(func(ctx context.Context, p *unit.Prompt, emit func(string) error) (map[string]string, error) {
@@ -103,7 +103,7 @@ func TestCutOff(t *testing.T) {
 	if err := <-stopped; err == nil || errors.Is(err, unit.ErrCancelled) {
 		t.Errorf("the agent stopped because of %v", err)
 	}
-	served := <-c.served // all is over
+	served := <-c.served // the connection has ended
 	c.served <- served
 
 	again := connect(t, u)
@@ -114,8 +114,7 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
-// A session can be resumed until its time is over, counted from the end of its
-// last connection.
+// A session can be resumed until its TTL is over, counted from the end of its last connection.
 func TestSessionExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u := unit.New(unit.Echo{}, unit.Options{SessionTTL: 10 * time.Minute})
@@ -126,14 +125,14 @@ func TestSessionExpires(t *testing.T) {
 			c = &controller{t: t, conn: pipe{ours}, scanner: frame.NewScanner(ours, frame.Len32), tracker: session.New(latis.Protocol, session.Options{})}
 			return c, func() {
 				_ = ours.Close()
-				<-served //nolint:errcheck // that the controller has gone is not a failure
+				<-served //nolint:errcheck // a lost controller is not a failure
 			}
 		}
 		c, end := connect()
 		c.send(`{"id":"1","sessionCreate":{}}`)
 		id := strings.TrimPrefix(c.next(), "ACK 1 ")
 		end()
-		for range 3 { // each connection begins its time anew
+		for range 3 { // each connection restarts the TTL
 			time.Sleep(9 * time.Minute)
 			c, end = connect()
 			c.send(`{"id":"1","sessionResume":{"sessionId":"` + id + `"}}`)
@@ -154,8 +153,8 @@ type pipe struct{ net.Conn }
 func (pipe) CloseWrite() error   { return errors.ErrUnsupported }
 func (pipe) SetLinger(int) error { return nil }
 
-// What is too long to be sent back in a message is refused, passed over, or sent
-// as several parts: the unit itself never breaks a limit.
+// Data that is too long to be sent back in a message is refused, dropped or split into parts:
+// the unit itself never exceeds a limit.
 func TestOversize(t *testing.T) {
 	c := connect(t, unit.New(unit.Echo{}, unit.Options{}))
 	prompt := strings.Repeat("ä", 8<<20-20) // a frame of just under 16 MiB
@@ -185,8 +184,8 @@ func TestOversize(t *testing.T) {
 	}
 }
 
-// A controller that asks for the state over and over, and reads nothing, costs the
-// unit no more than so much memory. When it reads at last it learns the state.
+// A controller that keeps asking for the state without reading costs the unit only a bounded
+// amount of memory. It gets the state once it reads.
 func TestFlood(t *testing.T) {
 	h := newHeld()
 	c := connect(t, unit.New(h, unit.Options{}))
@@ -223,7 +222,7 @@ func TestFlood(t *testing.T) {
 	}
 }
 
-// What a program has started is gone when its prompt was cancelled.
+// Child processes of a program end when its prompt is cancelled.
 func TestExecLeavesNoOrphan(t *testing.T) {
 	needShell(t)
 	if _, err := os.Stat("/proc/self"); err != nil {

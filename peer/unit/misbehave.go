@@ -11,8 +11,8 @@ import (
 	latisv1 "github.com/wirectl/wirectl/protocol/schema/latis/v1"
 )
 
-// A Misbehaviour is a rule that a unit breaks on purpose, to test whether others
-// notice. Its name is that of the finding which it causes, except for the last two.
+// A Misbehaviour is a rule that a unit breaks on purpose, to test whether others notice. Except
+// for the last two, it has the name of the finding that it causes.
 type Misbehaviour struct {
 	Name, About string
 
@@ -92,7 +92,7 @@ var Misbehaviours = []*Misbehaviour{
 	{Name: "log-line", About: "writes a log line before the frames, which reads as a frame that is over the limit", first: []byte("2026-01-02T03:04:05Z INFO unit is ready\n")},
 }
 
-// MisbehaviourNames are the names of all, with commas between them.
+// MisbehaviourNames returns the names of all misbehaviours, separated by commas.
 func MisbehaviourNames() string { return strings.Join(misbehaviourNames(), ", ") }
 
 func misbehaviourNames() (names []string) {

@@ -15,8 +15,7 @@ import (
 	"github.com/wirectl/wirectl/session"
 )
 
-// Each misbehaviour causes the finding that it is named after, and no other, but
-// for these.
+// Each misbehaviour causes only the finding with its name, with these exceptions.
 func TestMisbehaviours(t *testing.T) {
 	others := map[string][]string{
 		"wrong-side":         {"unanswered", "wrong-side"},
@@ -40,7 +39,7 @@ func TestMisbehaviours(t *testing.T) {
 	}
 }
 
-// notOfUnits are the findings that no unit of latis can cause, and why.
+// notOfUnits maps findings that no latis unit can cause to the reason.
 var notOfUnits = map[string]string{
 	"late-part":       "latis has no progress beside the parts",
 	"duplicate-id":    "controllers number requests",
@@ -96,15 +95,15 @@ func TestMisbehavioursAreComplete(t *testing.T) {
 	}
 }
 
-// A unit that behaves causes none, by the same test.
+// A unit without a misbehaviour causes no finding in the same test.
 func TestBehaves(t *testing.T) {
 	if got, _ := misbehave(t, nil); len(got) > 0 {
 		t.Errorf("found %q", got)
 	}
 }
 
-// misbehave runs a prompt that ends and one that is cancelled, and returns the
-// names of what was found, and what became of the cancel.
+// misbehave runs a prompt that ends and one that is cancelled. It returns the names of the
+// findings and the outcome of the cancel.
 func misbehave(t *testing.T, m *unit.Misbehaviour) (found []string, _ session.Cancel) {
 	h := &twoParts{started: make(chan bool, 2), release: make(chan struct{})}
 	c := connect(t, unit.New(h, unit.Options{Misbehave: m}))
@@ -153,7 +152,7 @@ func misbehave(t *testing.T, m *unit.Misbehaviour) (found []string, _ session.Ca
 	return nil, session.Cancel{}
 }
 
-// feedFrame feeds the tracker with a frame that may be none, and returns its kind.
+// feedFrame feeds the tracker with a frame, which may be invalid, and returns its kind.
 func (c *controller) feedFrame(f *frame.Frame) string {
 	if !f.Gap {
 		m := c.feed(frame.U2C, f.Payload())
@@ -164,7 +163,7 @@ func (c *controller) feedFrame(f *frame.Frame) string {
 	return string(protocol.Unknown)
 }
 
-// twoParts answers with a part, and after the release with another one.
+// twoParts answers with one part, and after the release with another.
 type twoParts struct {
 	started chan bool
 	release chan struct{}

@@ -11,20 +11,20 @@ import (
 // outboxRoom is how many bytes may wait to be written before answers block.
 const outboxRoom = 256 << 10
 
-// An outbox collects messages, so that answers which are ready together are written at once.
-// The goroutine that adds a message writes it, unless another one is writing. Messages added
-// meanwhile are left to the outbox's own goroutine, because a reader that is busy writing
-// would not see cancels.
+// An outbox collects messages, so that answers that are ready at the same time are written
+// together. The goroutine that adds a message writes it, unless another one is writing.
+// Messages added meanwhile are left to the outbox's own goroutine, because a reader that is
+// busy writing would not see cancels.
 type outbox struct {
 	w      io.Writer
-	more   chan struct{} // wakes the goroutine; it has the turn to write then
+	more   chan struct{} // wakes the goroutine, and gives it the turn to write
 	ended  chan struct{} // closed when the goroutine has returned
-	failed func(error)   // is told the error that ends writing
+	failed func(error)   // called with the error that ends writing
 
 	mu         sync.Mutex
 	changed    sync.Cond // room was made, or writing ended
 	buf, spare []byte
-	writing    bool // somebody has the turn to write
+	writing    bool // some goroutine has the turn to write
 	err        error
 	waiting    func() // called once when there is room, if not nil
 }
@@ -44,7 +44,7 @@ func (o *outbox) writeBatches() {
 	}
 }
 
-// drain writes what is there.
+// drain writes the queued messages, and waits until they are written.
 func (o *outbox) drain() {
 	o.flush()
 	o.mu.Lock()
@@ -65,8 +65,8 @@ func (o *outbox) drainAndStop() error {
 	return o.err
 }
 
-// addMessage appends a message. It never waits, so a caller may only add a little between
-// two flushes.
+// addMessage appends a message. It never blocks, so callers may only add a little between two
+// flushes.
 func (o *outbox) addMessage(m proto.Message) {
 	o.mu.Lock()
 	o.buf = appendFrame(o.buf, m)
@@ -99,8 +99,8 @@ func (o *outbox) await(ctx context.Context) error {
 	return o.err
 }
 
-// defers arranges for f to be called when there is room; only the last f is called. It
-// returns false if there is room now.
+// defers arranges for f to be called when there is room; only the last f is called. It returns
+// false if there is room already.
 func (o *outbox) defers(f func()) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -18,10 +18,9 @@ import (
 	latisv1 "github.com/wirectl/wirectl/protocol/schema/latis/v1"
 )
 
-// A Script answers prompts as the unit of a recorded session did, with the same
-// parts and the same pauses. A prompt that the session has is answered as it was
-// there, and again when it is asked again; to any other the script gives the next
-// of its answers in the order of the session, from the first after the last.
+// A Script answers prompts like the unit of a recorded session, with the same parts and pauses.
+// A recorded prompt gets its recorded answer, as often as it is sent. Any other prompt gets the
+// next answer in the order of the session, starting over after the last.
 type Script struct {
 	answers []*scripted
 
@@ -34,13 +33,13 @@ type scripted struct {
 	content string
 	begun   time.Time
 	parts   []scriptedPart
-	pause   time.Duration // ahead of the end
+	pause   time.Duration // before the end
 	end     *latisv1.ConnectResponse
 	heard   bool
 }
 
-// An asked is where a prompt was asked: each connection, and each stream of one, has
-// ids of its own.
+// An asked identifies a recorded prompt. Each connection, and each stream of one, has its own
+// ids.
 type asked struct {
 	conn   int
 	stream int64
@@ -52,8 +51,7 @@ type scriptedPart struct {
 	text  string
 }
 
-// ReadScript reads a session. The error of one that has no prompt with an answer
-// says so.
+// ReadScript reads a session. It returns an error if no prompt of the session has an answer.
 func ReadScript(r capture.Reader) (*Script, error) {
 	s := &Script{}
 	open := map[asked]*scripted{}
@@ -77,7 +75,7 @@ func ReadScript(r capture.Reader) (*Script, error) {
 	return s, nil
 }
 
-// learn takes in a frame. One that is not latis is passed over.
+// learn adds a frame to the answers. It ignores frames of other protocols.
 func (s *Script) learn(open map[asked]*scripted, rec *capture.Record) {
 	var request latisv1.ConnectRequest
 	if rec.Dir != frame.U2C && proto.Unmarshal(rec.Payload(), &request) == nil && request.GetPromptSend() != nil {
@@ -108,8 +106,8 @@ func (s *Script) learn(open map[asked]*scripted, rec *capture.Record) {
 	a.begun = rec.Time
 }
 
-// Answer answers p, as [Agent] wants it. An answer that was cancelled in the
-// session waits to be cancelled.
+// Answer answers p; see [Agent]. An answer that was cancelled in the session waits for a
+// cancel.
 func (s *Script) Answer(ctx context.Context, p *Prompt, emit func(string) error) (map[string]string, error) {
 	a := s.choose(p.Content)
 	for _, part := range a.parts {

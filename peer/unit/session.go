@@ -12,18 +12,18 @@ import (
 // maxSessions is how many sessions a unit keeps.
 const maxSessions = 4096
 
-// A session is what outlives the connections of one controller.
+// A session is the state that outlives the connections of one controller.
 type session struct {
 	id       string
 	metadata map[string]string
-	// over is done when the session was destroyed.
+	// over is done when the session has been destroyed.
 	over    context.Context
 	destroy context.CancelCauseFunc
 
-	// The rest is the sessions' to touch.
-	prompts  int // that were answered
-	cutOff   int // that lost their connection before
-	attached int // connections that have it
+	// The fields below are guarded by the mutex of sessions.
+	prompts  int // answered prompts
+	cutOff   int // prompts that lost their connection before the answer
+	attached int // connections that use it
 	expiry   *time.Timer
 }
 
@@ -64,7 +64,7 @@ func (s *sessions) resume(id string) (*session, map[string]string, *Error) {
 	return n, n.state(), nil
 }
 
-// leave detaches the caller from a session, which lives on for its time.
+// leave detaches the caller from a session, which then lives for its TTL.
 func (s *sessions) leave(n *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,7 +87,7 @@ func (s *sessions) leave(n *session) {
 	n.expiry = timer
 }
 
-// remove destroys a session: its prompts are cancelled.
+// remove destroys a session and cancels its prompts.
 func (s *sessions) remove(id string) *Error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,8 +115,8 @@ func (s *sessions) none() bool {
 	return len(s.all) == 0
 }
 
-// ended counts a prompt, which was answered, if only by that it was cancelled, or
-// lost its connection before.
+// ended counts a prompt: as answered, even if the answer was a cancel, or as cut off by the end
+// of its connection.
 func (s *sessions) ended(n *session, answered bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,7 +127,7 @@ func (s *sessions) ended(n *session, answered bool) {
 	}
 }
 
-// state returns what the session is made of.
+// state returns the state of a session.
 func (s *sessions) state(n *session) map[string]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -24,8 +24,8 @@ import (
 
 var schemes = slices.Concat(grpc.Schemes, quic.Schemes)
 
-// stopped has a unit at an address be asked by ask, and told to end once it works on a
-// prompt.
+// stopped starts a unit at an address, sends it a prompt with ask, and stops the unit while it
+// works on the prompt.
 func stopped(t *testing.T, address string, ask func(address string) (read func() ([]byte, error))) func() ([]byte, error) {
 	t.Helper()
 	l, err := transport.Listen(t.Context(), address, transport.Options{Schemes: schemes, Notice: func(string) {}})
@@ -50,8 +50,8 @@ func stopped(t *testing.T, address string, ask func(address string) (read func()
 // prompt is the frame of a prompt with the id 1.
 const prompt = "\x00\x00\x00\x08\x0a\x011\x52\x03\x0a\x01x"
 
-// The end of a unit is an error for each prompt that it works on, and then the end of the
-// connection as that is said there.
+// When a unit is stopped, it sends an error for each open prompt, and then closes the
+// connection as usual for the transport.
 func TestStop(t *testing.T) {
 	dialled := func(address string) func() ([]byte, error) {
 		insecure := transport.TLS{Insecure: true}
@@ -136,7 +136,7 @@ func TestStop(t *testing.T) {
 	})
 }
 
-// A controller that reads nothing does not hold up the end.
+// A controller that does not read does not delay the end.
 func TestStopUnread(t *testing.T) {
 	ours, theirs := net.Pipe()
 	defer ours.Close()

@@ -55,8 +55,8 @@ func New(agent Agent, o Options) *Unit {
 	return &Unit{agent: agent, options: o, sessions: &sessions{ttl: o.SessionTTL, all: map[string]*session{}}, view: &view{to: o.See}}
 }
 
-// With returns a unit that shares the sessions of u but has its own agent, such as one that
-// knows whose connection it serves.
+// With returns a unit that shares the sessions of u but has its own agent, such as one for a
+// single connection.
 func (u *Unit) With(agent Agent) *Unit {
 	return &Unit{agent: agent, options: u.options, sessions: u.sessions, view: u.view}
 }
@@ -68,11 +68,11 @@ var (
 	ErrStopped   = errors.New("the unit was told to end")
 )
 
-// Serve answers the messages of one connection and closes it. It returns when
-// the controller has ended its side and everything that it asked for is answered,
-// or when the connection fails, which cancels the open prompts; [frame.IsFault] tells
-// whether the controller broke the framing. When ctx ends, open prompts are answered
-// with an error and the connection is closed.
+// Serve answers the messages of one connection and closes it. It returns when the controller
+// has closed its side and all its requests are answered. It also returns when the connection
+// fails, which cancels the open prompts; [frame.IsFault] reports whether the controller broke
+// the framing. When ctx ends, open prompts are answered with an error and the connection is
+// closed.
 func (u *Unit) Serve(ctx context.Context, nc transport.Conn) error {
 	lasting, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(ErrGone)
@@ -101,13 +101,13 @@ func (u *Unit) Serve(ctx context.Context, nc transport.Conn) error {
 	return err
 }
 
-// Listen serves all connections that come to l, which it closes, until ctx ends.
+// Listen serves all connections to l until ctx ends, and closes l.
 func (u *Unit) Listen(ctx context.Context, l transport.Listener) error {
 	var serving sync.WaitGroup
 	for {
 		nc, err := l.Accept(ctx)
 		if err != nil {
-			serving.Wait() // a listener may have to tell peers of the end
+			serving.Wait() // a listener may have to inform peers of the end
 			return errors.Join(unlessDone(ctx, err), l.Close())
 		}
 		serving.Go(func() {

@@ -26,8 +26,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A controller is the test's side of a connection with a unit. It feeds a tracker
-// with what goes over it.
+// A controller is the test's side of a connection to a unit. It feeds a tracker with all
+// frames.
 type controller struct {
 	t       *testing.T
 	conn    controlConn
@@ -37,7 +37,7 @@ type controller struct {
 	served  chan error
 }
 
-// controlConn is what a controller needs of its connection.
+// controlConn is the interface that a controller requires of its connection.
 type controlConn interface {
 	net.Conn
 	CloseWrite() error
@@ -55,7 +55,7 @@ func connect(t *testing.T, u *unit.Unit) *controller {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		nc, err := l.Accept()
-		l.Close() // earlier it would reset what was not accepted yet
+		l.Close() // before, it would reset connections that were not accepted yet
 		if err == nil {
 			err = u.Serve(ctx, nc.(*net.TCPConn))
 		}
@@ -74,7 +74,7 @@ func connect(t *testing.T, u *unit.Unit) *controller {
 		c.conn.Close()
 		cancel()
 		if err := <-c.served; err != nil {
-			t.Log(err) // that a test broke it off is not a failure
+			t.Log(err) // some tests break the connection
 		}
 	})
 	return c
@@ -128,7 +128,7 @@ func (c *controller) next() string {
 	return strings.Join(slices.DeleteFunc([]string{string(m.Kind), string(m.ID.Text), string(m.Label), string(m.Text)}, func(s string) bool { return s == "" }), " ")
 }
 
-// last returns the response that was read last.
+// last returns the latest response.
 func (c *controller) last() *latisv1.ConnectResponse {
 	c.t.Helper()
 	m := &latisv1.ConnectResponse{}
@@ -138,14 +138,13 @@ func (c *controller) last() *latisv1.ConnectResponse {
 	return m
 }
 
-// state returns that in the ACK that was read last.
+// state returns the state in the latest ACK.
 func (c *controller) state() map[string]string {
 	c.t.Helper()
 	return c.last().GetAck().GetState()
 }
 
-// expect reads that many responses and compares them, in whichever order they
-// came if there is only one of each id.
+// expect reads that many responses and compares them, in order.
 func (c *controller) expect(want ...string) {
 	c.t.Helper()
 	for _, w := range want {
@@ -155,8 +154,7 @@ func (c *controller) expect(want ...string) {
 	}
 }
 
-// finish ends the controller's side, reads the rest, and returns it and the
-// findings.
+// finish closes the controller's side, reads the rest, and returns it and the findings.
 func (c *controller) finish() (rest []string, findings []string) {
 	c.t.Helper()
 	if err := c.conn.CloseWrite(); err != nil {
@@ -173,7 +171,7 @@ func (c *controller) finish() (rest []string, findings []string) {
 	return rest, findings
 }
 
-// behaves ends the session, in which nothing must be wrong.
+// behaves ends the session and checks that there are no findings.
 func (c *controller) behaves() {
 	c.t.Helper()
 	rest, findings := c.finish()
@@ -182,7 +180,7 @@ func (c *controller) behaves() {
 	}
 }
 
-// held is an agent whose prompts wait until they are told to go on.
+// held is an agent whose prompts wait to be released.
 type held struct {
 	started chan string
 	release chan struct{}
@@ -210,8 +208,8 @@ func TestEcho(t *testing.T) {
 	c.behaves()
 }
 
-// The flow of the protocol's document: a state is told while a prompt streams,
-// and a cancel is obeyed in the middle of it.
+// The flow in the protocol's document: the state is sent while a prompt streams, and a cancel
+// takes effect in the middle of it.
 func TestDocumentedFlow(t *testing.T) {
 	h := newHeld()
 	c := connect(t, unit.New(h, unit.Options{}))
@@ -224,7 +222,7 @@ func TestDocumentedFlow(t *testing.T) {
 	c.behaves()
 }
 
-// Each message has its answer, and no other.
+// Each message has exactly one answer, and the right one.
 func TestAnswers(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -254,7 +252,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// Answers say what they are for, and not only that they are there.
+// The content of answers is correct, and not just their kind.
 func TestWhatAnswersSay(t *testing.T) {
 	started, release := make(chan struct{}), make(chan struct{})
 	c := connect(t, unit.New(unit.AgentFunc(func(context.Context, *unit.Prompt, func(string) error) (map[string]string, error) {
@@ -289,11 +287,11 @@ func TestWhatAnswersSay(t *testing.T) {
 	c.behaves()
 }
 
-// What cannot be read is answered if it has an id, and the connection goes on.
+// An invalid message is answered if it has an id, and the connection continues.
 func TestUnreadable(t *testing.T) {
 	c := connect(t, unit.New(unit.Echo{}, unit.Options{}))
-	c.write([]byte("\x00\x00\x00\x08\x0a\x011\x52\x03\x0a\x01\xff")) // a content that is not UTF-8
-	c.write([]byte("\x00\x00\x00\x03\x0a\x7fx"))                     // an id that is cut short
+	c.write([]byte("\x00\x00\x00\x08\x0a\x011\x52\x03\x0a\x01\xff")) // the content is not UTF-8
+	c.write([]byte("\x00\x00\x00\x03\x0a\x7fx"))                     // the id is truncated
 	c.send(`{"id":"2","ping":{}}`)
 	c.expect("ERROR 1 BAD_REQUEST the message is not a ConnectRequest of latis.v1: prompt_send.content at byte 7: invalid UTF-8", "PONG 2")
 }
@@ -316,7 +314,7 @@ func TestSubscription(t *testing.T) {
 	c.behaves()
 }
 
-// Many prompts are worked on at once, and each is answered under its own id.
+// Many prompts are answered concurrently, each under its own id.
 func TestManyPrompts(t *testing.T) {
 	const n = 1000
 	h := &held{make(chan string, n), make(chan struct{})}
@@ -342,7 +340,7 @@ func TestManyPrompts(t *testing.T) {
 	c.behaves()
 }
 
-// An agent's own error reaches the controller; what else happens inside does not.
+// An *unit.Error of the agent reaches the controller; other errors stay hidden.
 func TestErrors(t *testing.T) {
 	c := connect(t, unit.New(unit.AgentFunc(func(_ context.Context, p *unit.Prompt, _ func(string) error) (map[string]string, error) {
 		if p.Content == "known" {
@@ -371,8 +369,8 @@ func TestBusy(t *testing.T) {
 	c.behaves()
 }
 
-// The prompts in flight have so many bytes together, what they say beside their text
-// included. One alone may have more, and those that have ended count no more.
+// The prompts in flight have a limit for their total size, including their metadata. A single
+// prompt may exceed it, and ended prompts do not count.
 func TestBusyWithBytes(t *testing.T) {
 	h := newHeld()
 	c := connect(t, unit.New(h, unit.Options{MaxPromptBytes: 10}))
@@ -421,7 +419,7 @@ func TestSessions(t *testing.T) {
 	again.behaves()
 }
 
-// To destroy a session cancels its prompts.
+// Destroying a session cancels its prompts.
 func TestDestroyCancels(t *testing.T) {
 	c := connect(t, unit.New(newHeld(), unit.Options{}))
 	c.send(`{"id":"1","sessionCreate":{}}`)
@@ -437,7 +435,7 @@ func TestDestroyCancels(t *testing.T) {
 	c.behaves()
 }
 
-// When the controller is gone the agent is told.
+// The agent's context ends when the controller is gone.
 func TestGone(t *testing.T) {
 	stopped := make(chan struct{})
 	c := connect(t, unit.New(unit.AgentFunc(func(ctx context.Context, _ *unit.Prompt, emit func(string) error) (map[string]string, error) {
@@ -452,7 +450,7 @@ func TestGone(t *testing.T) {
 	<-stopped
 }
 
-// A fault of the framing ends the connection, after the answers that are due.
+// A framing fault ends the connection, after the pending answers.
 func TestFraming(t *testing.T) {
 	c := connect(t, unit.New(unit.Echo{}, unit.Options{}))
 	c.send(`{"id":"1","ping":{}}`)
@@ -465,7 +463,7 @@ func TestFraming(t *testing.T) {
 	}
 }
 
-// Golden frames, as running peers write them.
+// Golden frames, as real peers write them.
 func TestBytes(t *testing.T) {
 	c := connect(t, unit.New(unit.Echo{}, unit.Options{}))
 	c.send(`{"id":"1","promptSend":{"content":"analyze this"}}`)
@@ -480,8 +478,8 @@ func TestBytes(t *testing.T) {
 	}
 }
 
-// Long and odd texts come back as they are: the length of a payload takes one
-// byte or several.
+// Long and unusual texts are returned unchanged. The length of a payload takes one byte or
+// several.
 func TestSizes(t *testing.T) {
 	c := connect(t, unit.New(unit.Echo{}, unit.Options{}))
 	for _, n := range []int{1, 90, 110, 111, 112, 113, 114, 115, 120, 127, 128, 129, 16370, 16380, 16384, 1<<20 - 6} {

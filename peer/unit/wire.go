@@ -8,7 +8,7 @@ import (
 	latisv1 "github.com/wirectl/wirectl/protocol/schema/latis/v1"
 )
 
-// response returns the answer to the request with that id which has that payload.
+// response returns the answer to a request, with the id of the request.
 func response(id string, payload proto.Message) *latisv1.ConnectResponse {
 	m := &latisv1.ConnectResponse{Id: id}
 	switch p := payload.(type) {
@@ -40,14 +40,13 @@ func appendFrame(dst []byte, m proto.Message) []byte {
 	start := len(dst)
 	dst, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend(append(dst, 0, 0, 0, 0), m)
 	if err != nil {
-		panic(err) // all text is UTF-8 by now
+		panic(err) // all text is valid UTF-8 by now
 	}
 	binary.BigEndian.PutUint32(dst[start:], uint32(len(dst)-start-4))
 	return dst
 }
 
-// frameSize returns the size of the frame that p begins with, or of what there is
-// of it.
+// frameSize returns the size of the first frame of p, or of its beginning.
 func frameSize(p []byte) int {
 	if len(p) < 4 {
 		return len(p)
@@ -55,5 +54,5 @@ func frameSize(p []byte) int {
 	return int(min(4+uint64(declared(p)), uint64(len(p))))
 }
 
-// declared returns the length of the payload that the frame says it has.
+// declared returns the length of the payload in a frame's header.
 func declared(p []byte) int64 { return int64(binary.BigEndian.Uint32(p)) }
