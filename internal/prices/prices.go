@@ -1,5 +1,5 @@
-// Package prices knows what the tokens of models cost. The user keeps the prices in a
-// file, in dollars per million tokens:
+// Package prices computes the cost of tokens. The user keeps the prices of models in a file, in
+// dollars per million tokens:
 //
 //	claude-sonnet-4-5: {input: 3, cached: 0.3, output: 15}
 //	gpt-5*: {input: 1.25, output: 10}
@@ -20,18 +20,18 @@ import (
 	"github.com/wirectl/wirectl/internal/yamlfile"
 )
 
-// A Price is what a million tokens cost, in dollars.
+// A Price is the price of a million tokens, in dollars.
 type Price struct {
 	Input float64 `yaml:"input"`
-	// Cached is for those of the input that were read from a cache; nil is as Input.
+	// Cached is the price of input tokens that were read from a cache; nil means Input.
 	Cached *float64 `yaml:"cached"`
 	Output float64  `yaml:"output"`
 }
 
-// Check says what is wrong with a price.
+// Check returns an error if a price is invalid.
 func (p Price) Check() error {
 	for _, n := range []float64{p.Input, p.cached(), p.Output} {
-		if !(0 <= n && n <= 1e6) { // so that NaN is refused, too
+		if !(0 <= n && n <= 1e6) { // written so that NaN is refused, too
 			return fmt.Errorf("invalid price %v: want dollars per million tokens, from 0 to 1000000", n)
 		}
 	}
@@ -45,20 +45,20 @@ func (p Price) cached() float64 {
 	return *p.Cached
 }
 
-// Micros returns what so many tokens cost, in millionths of a dollar. Those that are cached
-// are part of the input.
+// Micros returns the cost of tokens, in millionths of a dollar. Cached tokens are part of the
+// input.
 func (p Price) Micros(input, cached, output int64) int64 {
 	cached = min(cached, input)
 	return int64(math.Round(float64(input-cached)*p.Input + float64(cached)*p.cached() + float64(output)*p.Output))
 }
 
-// Cost returns what so many tokens cost, in dollars.
+// Cost returns the cost of tokens, in dollars.
 func (p Price) Cost(input, output int64) float64 {
 	return (float64(input)*p.Input + float64(output)*p.Output) / 1e6
 }
 
-// A List is the prices of models, by name. A name that ends with * is for all that begin so
-// and have no price of their own, or a longer one.
+// A List maps names of models to prices. A name that ends with * is a prefix. It applies to
+// models that have neither a price of their own nor a longer prefix.
 type List map[string]Price
 
 // Of returns the price of a model.
@@ -74,8 +74,8 @@ func (l List) Of(model string) (Price, bool) {
 	return Price{}, false
 }
 
-// Path returns where the user's prices are unless told otherwise: wirectl/prices.yaml in
-// the folder for configurations. It is "" if that folder is not known.
+// Path returns the default file of the user's prices: wirectl/prices.yaml in the folder for
+// configurations. It is "" if that folder is unknown.
 func Path(getenv func(string) string) string {
 	base := getenv("XDG_CONFIG_HOME")
 	switch home := getenv("HOME"); {
@@ -93,8 +93,8 @@ func Path(getenv func(string) string) string {
 	return filepath.Join(base, "wirectl", "prices.yaml")
 }
 
-// Load reads the file of that name. If that is "", it reads the user's prices, of which
-// there may be none.
+// Load reads a price file. If name is "", it reads the user's prices, whose file may be
+// missing.
 func Load(name string, getenv func(string) string) (List, error) {
 	if name != "" {
 		return read(name)
@@ -118,7 +118,7 @@ func read(name string) (List, error) {
 	return Parse(name, data)
 }
 
-// Parse reads prices strictly. The name is for errors.
+// Parse parses prices strictly. The name is for errors.
 func Parse(name string, data []byte) (List, error) {
 	if err := yamlfile.Check(data); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)

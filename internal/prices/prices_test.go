@@ -22,8 +22,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// A model has its own price, or that of the longest beginning of its name. What is cached
-// costs as much as other input unless the file says otherwise.
+// A model has its own price, or that of its longest prefix. Cached tokens cost as much as other
+// input, unless the file has a price for them.
 func TestOf(t *testing.T) {
 	list, err := prices.Parse("p.yaml", []byte("gpt-5*: {input: 2, output: 8}\ngpt-5.2*: {input: 3, cached: 0.5, output: 15}\ngpt-5: {input: 1}\n"))
 	if err != nil {
@@ -37,7 +37,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// What is not a price is refused, with its line where there is one.
+// Invalid prices are refused, with the line if possible.
 func TestFaultyPrices(t *testing.T) {
 	for text, want := range map[string]string{
 		"a: {input: 3}\nb: {inptu: 3}":   `p.yaml:2:5: unknown field "inptu"; expected MODEL`,
@@ -56,7 +56,7 @@ func TestFaultyPrices(t *testing.T) {
 	}
 }
 
-// The user need not have prices, but a file that is named has to be there.
+// The default file may be missing, but a named file must exist.
 func TestLoad(t *testing.T) {
 	dir := t.TempDir()
 	env := func(name string) string { return map[string]string{"XDG_CONFIG_HOME": dir}[name] }
