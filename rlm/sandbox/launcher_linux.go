@@ -61,7 +61,7 @@ func Main() {
 	if filepath.Base(os.Args[0]) != launcherName || len(os.Args) != 2 {
 		return
 	}
-	runtime.LockOSThread() // restrictions are of a thread, which must be the one that becomes the program
+	runtime.LockOSThread() // restrictions apply to a thread, which must be the one that becomes the program
 	debug.SetGCPercent(-1)
 	answers, err := unix.FcntlInt(2, unix.F_DUPFD_CLOEXEC, 0)
 	if err == nil {

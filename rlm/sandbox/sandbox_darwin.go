@@ -12,10 +12,10 @@ import (
 	"github.com/wirectl/wirectl/rlm/env"
 )
 
-// A system is sandbox-exec. It is untested: no machine of the project runs macOS.
+// A system is sandbox-exec. It is untested, because no machine of the project runs macOS.
 type system struct{ program string }
 
-// Probe looks for sandbox-exec, and runs a program that does nothing in it.
+// Probe looks for sandbox-exec, and runs a trivial program in it.
 func Probe(ctx context.Context) (*Launcher, error) {
 	const path = "/usr/bin/sandbox-exec"
 	out, err := exec.CommandContext(ctx, path, "-p", "(version 1)(allow default)", "/usr/bin/true").CombinedOutput()
@@ -34,7 +34,7 @@ func Probe(ctx context.Context) (*Launcher, error) {
 	}, nil
 }
 
-// start starts a program. It cannot fork, so its process is all there is to kill.
+// start starts a program. The program cannot fork, so killing its process is enough.
 func (y system) start(_ context.Context, s env.Spec) (env.Process, error) {
 	cmd := exec.Command(y.program, append([]string{"-p", profile(s), s.Path}, s.Args...)...) //nolint:noctx // it outlives the context
 	wired(cmd, s)
@@ -48,7 +48,7 @@ func (y system) start(_ context.Context, s env.Spec) (env.Process, error) {
 	return p, nil
 }
 
-// profile is what sandbox-exec allows.
+// profile returns the profile for sandbox-exec.
 func profile(s env.Spec) string {
 	var b strings.Builder
 	// system.sb is Apple's list of what every program needs to start.
@@ -58,12 +58,12 @@ func profile(s env.Spec) string {
 		fmt.Fprintf(&b, "(allow file-read* (subpath %s))", quoted(path))
 	}
 	fmt.Fprintf(&b, "(allow file-read* file-write* (subpath %s))", quoted(s.Dir))
-	// Whoever opens a file of the session folder later is not to be led elsewhere.
+	// A symbolic link could mislead programs that later open files of the session folder.
 	b.WriteString("(deny file-write-create (vnode-type SYMLINK))")
 	return b.String()
 }
 
-// quoted is a string of the profile's language.
+// quoted returns a string in the syntax of the profile.
 func quoted(path string) string {
 	if resolved, err := filepath.EvalSymlinks(path); err == nil {
 		path = resolved

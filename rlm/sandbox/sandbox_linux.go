@@ -108,7 +108,7 @@ func (y system) probe(ctx context.Context) (*Launcher, error) {
 	return &Launcher{report: r, system: y}, nil
 }
 
-// help returns what would make the machine able to isolate.
+// help returns suggestions for making isolation possible on this machine.
 func help(noBwrap bool) []string {
 	var list []string
 	for _, setting := range []struct{ path, bad, want string }{

@@ -29,7 +29,7 @@ import (
 	"github.com/wirectl/wirectl/rlm/env"
 )
 
-// hostWay makes the test binary a wirectl that has started a program, and is killed.
+// hostWay makes the test binary run as a wirectl that has started a program and is then killed.
 const hostWay = "SANDBOX_TEST_WAY"
 
 func TestMain(m *testing.M) {
@@ -60,7 +60,7 @@ var interpreter = sync.OnceValues(func() ([]string, error) {
 	return strings.Fields(string(out)), err
 })
 
-// demand ends the test if the machine lacks a program, which in CI it may not.
+// demand skips the test if the machine lacks a program, or fails it in CI.
 func demand(t *testing.T, err error) {
 	t.Helper()
 	switch {
@@ -72,7 +72,7 @@ func demand(t *testing.T, err error) {
 	}
 }
 
-// script returns the start of a Python script in a session folder of its own.
+// script returns the start of a Python script in its own session folder.
 func script(t *testing.T, file string) env.Spec {
 	t.Helper()
 	python, err := interpreter()
@@ -91,8 +91,8 @@ func script(t *testing.T, file string) env.Spec {
 	}
 }
 
-// ways runs a test in each way that isolates on this machine. Of the others it makes sure
-// that Probe does not take them.
+// ways runs a test in each way of isolation that works on this machine. It checks that Probe
+// does not use the others.
 func ways(t *testing.T, test func(*testing.T, *Launcher)) {
 	t.Run("namespaces", func(t *testing.T) { way(t, system{namespaces: true}, test) })
 	t.Run("bwrap", func(t *testing.T) {
@@ -144,7 +144,7 @@ func output(t *testing.T, l *Launcher, s env.Spec) string {
 	return string(out)
 }
 
-// Ordinary code notices nothing.
+// Ordinary code works as usual.
 func TestWorks(t *testing.T) {
 	ways(t, func(t *testing.T, l *Launcher) {
 		readable := filepath.Join(t.TempDir(), "readable")
@@ -176,8 +176,8 @@ func TestWorks(t *testing.T) {
 	})
 }
 
-// Hostile code reaches nothing outside its session folder, and leaves nothing in it that
-// leads elsewhere.
+// Hostile code reaches nothing outside its session folder, and leaves nothing there that leads
+// elsewhere.
 func TestEscapes(t *testing.T) {
 	t.Setenv("SANDBOX_TEST_SECRET", "secret")
 	ways(t, func(t *testing.T, l *Launcher) {
@@ -190,7 +190,7 @@ func TestEscapes(t *testing.T) {
 			}
 		}
 		reached := listeners(t, outside)
-		// A descriptor that wirectl has inherited is not passed on.
+		// Inherited descriptors of wirectl are not passed on.
 		inherited, err := unix.Dup(1)
 		if err != nil {
 			t.Fatal(err)
@@ -232,7 +232,7 @@ func TestEscapes(t *testing.T) {
 	})
 }
 
-// A reachable is what the network offers to hostile code.
+// A reachable is a set of listeners that hostile code might reach.
 type reachable struct {
 	facts   map[string]any
 	streams []net.Listener
@@ -262,7 +262,7 @@ func listeners(t *testing.T, dir string) *reachable {
 	return r
 }
 
-// check makes sure that nobody waits at a listener. The kernel queues a connection before
+// check checks that nobody has connected to a listener. The kernel queues a connection before
 // the other side's call returns.
 func (r *reachable) check(t *testing.T) {
 	t.Helper()
@@ -314,7 +314,7 @@ func state(t *testing.T, dir string) map[string]string {
 	return found
 }
 
-// plain makes sure that a session folder holds files and folders only.
+// plain checks that a session folder contains only files and folders.
 func plain(t *testing.T, dir string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -328,8 +328,8 @@ func plain(t *testing.T, dir string) {
 	}
 }
 
-// A bomb of threads ends at the limit of the cgroup or of the user namespace. Where neither
-// is there it ends at that of the memory, of which a thread here takes 8 MiB.
+// A thread bomb ends at the limit of the cgroup or of the user namespace. Without either, it
+// ends at the memory limit, because a thread takes 8 MiB here.
 func TestBomb(t *testing.T) {
 	ways(t, func(t *testing.T, l *Launcher) {
 		s := script(t, "bomb.py")
@@ -346,7 +346,7 @@ func TestBomb(t *testing.T) {
 	})
 }
 
-// The limit of the memory holds although the launcher itself may be above it.
+// The memory limit holds even if the launcher itself exceeds it.
 func TestMemory(t *testing.T) {
 	ways(t, func(t *testing.T, l *Launcher) {
 		s := script(t, "bomb.py")
@@ -359,7 +359,7 @@ func TestMemory(t *testing.T) {
 	})
 }
 
-// asleep starts a program that ignores all signals that it can ignore.
+// asleep starts a program that ignores all signals that can be ignored.
 func asleep(t *testing.T, l *Launcher) *running {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -420,7 +420,7 @@ func groups(t *testing.T, pid int) (folders []string) {
 	return folders
 }
 
-// The program dies with us, even if we are killed and can do nothing about it.
+// The program dies with wirectl, even if that is killed.
 func TestHostKilled(t *testing.T) {
 	ways(t, func(t *testing.T, l *Launcher) {
 		python, err := interpreter()
@@ -463,7 +463,7 @@ func TestHostKilled(t *testing.T) {
 	})
 }
 
-// What a killed wirectl has left is removed by the next one, and nothing else is.
+// Leftovers of a killed wirectl are removed by the next one, and nothing else is.
 func TestSweep(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -489,7 +489,7 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// host starts a program, prints its process and waits for its own end.
+// host starts a program, prints its process and waits to be killed.
 func host(name string) error {
 	way := system{namespaces: name == "namespaces"}
 	if name == "bwrap" {
@@ -517,7 +517,7 @@ func host(name string) error {
 	return p.Wait()
 }
 
-// A start that cannot succeed says why, and leaves nothing behind.
+// A start that fails returns the reason, and leaves nothing behind.
 func TestStartFails(t *testing.T) {
 	ways(t, func(t *testing.T, l *Launcher) {
 		dir := t.TempDir()
@@ -543,7 +543,7 @@ func TestStartFails(t *testing.T) {
 	})
 }
 
-// Where nothing isolates, Probe says why, and what would help.
+// If nothing isolates, Probe returns the reasons and suggestions.
 func TestNothingIsolates(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -563,7 +563,7 @@ func TestNothingIsolates(t *testing.T) {
 	}
 }
 
-// impoverish probes on a kernel without user namespaces and Landlock.
+// impoverish runs Probe as on a kernel without user namespaces and Landlock.
 func impoverish() error {
 	runtime.LockOSThread()
 	program, err := bpf.Assemble([]bpf.Instruction{
@@ -590,7 +590,7 @@ func impoverish() error {
 	return unix.Exec("/proc/self/exe", os.Args, []string{hostWay + "=none", "PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir()})
 }
 
-// Paths are the same inside, also where symbolic links are on the way.
+// Paths are the same inside, even through symbolic links.
 func TestView(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -624,8 +624,8 @@ func TestView(t *testing.T) {
 	}
 }
 
-// The filter allows what it lists, and nothing else, whatever the arguments are. In
-// particular no argument is taken for the number of a call.
+// The filter allows only the listed calls, whatever the arguments are. In particular, no
+// argument is mistaken for the number of a call.
 func TestFilter(t *testing.T) {
 	const pid = 4711
 	for _, private := range []bool{false, true} {
@@ -672,7 +672,7 @@ func TestFilter(t *testing.T) {
 			at := slices.IndexFunc(list, func(r rule) bool { return r.call == call })
 			second, upper := values, []uint32{0, 1}
 			if at < 0 {
-				second, upper = values[:1], upper[:1] // only the first could be taken for a number
+				second, upper = values[:1], upper[:1] // only the first could be mistaken for a number
 			}
 			for _, a := range values {
 				for _, b := range second {
@@ -722,7 +722,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// A launcher that is given nonsense says so.
+// A launcher without an order reports an error.
 func TestLauncherAlone(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {

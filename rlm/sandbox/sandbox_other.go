@@ -4,7 +4,7 @@ package sandbox
 
 import "os/exec"
 
-// Main does nothing: only Linux needs a launcher.
+// Main does nothing, because only Linux needs a launcher.
 func Main() {}
 
 // begin starts a command and waits for it in a goroutine that ends with it.

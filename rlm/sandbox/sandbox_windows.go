@@ -14,12 +14,12 @@ import (
 	"github.com/wirectl/wirectl/rlm/env"
 )
 
-// A system is a job object. It bounds memory, processes and time, and ends them with us. It
-// hides neither files nor the network, and the report says so. It is untested: no machine
-// of the project runs Windows.
+// A system is a job object. It limits memory, processes and time, and ends the programs with
+// this process. It hides neither files nor the network, and the report says so. It is untested,
+// because no machine of the project runs Windows.
 type system struct{}
 
-// Probe makes a job object, as [Launcher.Start] does.
+// Probe creates a job object, as [Launcher.Start] does.
 func Probe(ctx context.Context) (*Launcher, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
@@ -35,8 +35,8 @@ func Probe(ctx context.Context) (*Launcher, error) {
 	}}, nil
 }
 
-// start starts a program and puts it into a job. Before that it runs no code of others: what
-// it is to run comes over its standard input.
+// start starts a program and puts it into a job. Until then, it runs no untrusted code, because
+// that arrives on its standard input.
 func (system) start(_ context.Context, s env.Spec) (env.Process, error) {
 	if len(s.Files) > 0 {
 		return nil, errors.New("descriptors cannot be passed on Windows")
@@ -45,7 +45,7 @@ func (system) start(_ context.Context, s env.Spec) (env.Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("job object: %w", err)
 	}
-	closeJob := sync.OnceFunc(func() { _ = windows.CloseHandle(job) }) // ends what is in it
+	closeJob := sync.OnceFunc(func() { _ = windows.CloseHandle(job) }) // ends the processes in the job
 	cmd := exec.Command(s.Path, s.Args...)                             //nolint:noctx // it outlives the context
 	wired(cmd, s)
 	cmd.Dir = s.Dir
@@ -68,8 +68,8 @@ func (system) start(_ context.Context, s env.Spec) (env.Process, error) {
 	return p, nil
 }
 
-// newJob makes a job of one process that cannot leave it. The process ends when the job is
-// closed, also because we have ended.
+// newJob creates a job of one process that cannot leave it. The process ends when the job is
+// closed, even if that is because this process has ended.
 func newJob(memory int64) (windows.Handle, error) {
 	job, err := windows.CreateJobObject(nil, nil)
 	if err != nil {

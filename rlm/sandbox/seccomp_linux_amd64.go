@@ -4,7 +4,7 @@ import "golang.org/x/sys/unix"
 
 const auditArch = unix.AUDIT_ARCH_X86_64
 
-// The calls that newer architectures do without.
+// System calls that newer architectures do not have.
 var (
 	allowedOld = []uint32{
 		unix.SYS_OPEN, unix.SYS_CREAT, unix.SYS_DUP2, unix.SYS_PIPE, unix.SYS_STAT, unix.SYS_LSTAT, unix.SYS_ACCESS,

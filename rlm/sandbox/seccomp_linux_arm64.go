@@ -4,5 +4,5 @@ import "golang.org/x/sys/unix"
 
 const auditArch = unix.AUDIT_ARCH_AARCH64
 
-// No call of this architecture is of its own.
+// This architecture has no older system calls.
 var allowedOld, metadataOld, refusedOld []uint32
