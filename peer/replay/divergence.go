@@ -33,8 +33,8 @@ type Divergence struct {
 // the texts of those about a recorded frame are kept.
 const maxDivergences = 1000
 
-// diverge adds a divergence, which ends the run unless goesOn and KeepGoing are set. Either
-// of st and h may be nil.
+// diverge adds a divergence, which ends the run unless goesOn and KeepGoing are set. st and h
+// may each be nil.
 func (r *run) diverge(d Divergence, st *step, h *heard, goesOn bool) {
 	r.result.Differences++
 	r.stopped = r.stopped || !goesOn || !r.options.KeepGoing
@@ -95,7 +95,7 @@ type Side struct {
 	Payload []byte // in its JSON form if it has one
 }
 
-// tidy leaves out of a line of HTTP what is not compared.
+// tidy removes the parts of an HTTP line that are not compared.
 func (s *Side) tidy() {
 	l := new(webLine)
 	if s == nil || json.Unmarshal(s.Payload, l) != nil {
@@ -120,7 +120,7 @@ func (st *step) String() string {
 	return fmt.Sprintf("frame %d, %v", st.seq, &st.reading)
 }
 
-// id is that of the message, which may be inside of a line of HTTP.
+// id returns the id of the message, which may be in a line of HTTP.
 func (m *reading) id() []byte {
 	if len(m.inner.Kind) > 0 {
 		return m.inner.ID.Text

@@ -72,7 +72,7 @@ func (r *run) payloads(st *step, h *heard) (changes []Change) {
 	return changes
 }
 
-// sameLeaf reports whether two values are equal. Ids are if they name the same thing.
+// sameLeaf reports whether two values are equal. Two ids are equal if they name the same thing.
 func (r *run) sameLeaf(st *step, h *heard, keys []string, recorded, live []byte) bool {
 	key := ""
 	if n := len(keys); n > 0 {
@@ -106,7 +106,7 @@ func (r *run) sameLeaf(st *step, h *heard, keys []string, recorded, live []byte)
 	return jsondiff.Same(recorded, live)
 }
 
-// sameCall reports whether two ids name the same request of the peer, which may name it.
+// sameCall reports whether two ids name the same request of the peer.
 func (r *run) sameCall(st *step, keys []string, recorded, live []byte) bool {
 	key := keys[len(keys)-1]
 	names := len(keys) > 1 && (keys[len(keys)-2] == "id" || keys[len(keys)-2] == "progressToken")
@@ -123,7 +123,7 @@ func isScalar(value []byte) bool {
 	return kind == jsonscan.String || kind == jsonscan.Number
 }
 
-// namesSame reports whether two values are ids of their messages, which correspond.
+// namesSame reports whether two values are ids of their messages, and these correspond.
 func namesSame(st *step, h *heard, recorded, live []byte) bool {
 	r, l := &st.message, &h.message
 	for _, pair := range [][2]protocol.Token{{r.ID, l.ID}, {r.Ref, l.Ref}, {r.Bind, l.Bind}} {

@@ -7,8 +7,8 @@ import (
 	"github.com/wirectl/wirectl/session/jsondiff"
 )
 
-// An utterance is an id in a message. A string means the same under any key, a number
-// only under its own.
+// An utterance is an id in a message. A string means the same under any key, a number only
+// under the same key.
 type utterance struct{ key, value string }
 
 func utteranceOf(key string, value []byte) utterance {
@@ -40,21 +40,21 @@ func (s *Script) isName(side frame.Dir, u utterance) bool { return s.uttered[u][
 // names maps ids of the recording to live ids.
 type names struct {
 	side   frame.Dir // ours
-	isWeb  bool      // they stand in lines of HTTP
+	isWeb  bool      // the ids are in lines of HTTP
 	tokens map[name]string
 	own    map[name]string      // our own ids
 	others map[utterance]string // as written in JSON
 	calls  map[callID]string    // those of the peer's requests over HTTP, as written in JSON
 }
 
-// A callID is the id of a request of JSON-RPC in an exchange of HTTP; in 0, whichever has
-// had it last.
+// A callID is the id of a JSON-RPC request in an HTTP exchange. Exchange 0 stands for the
+// latest request with that id.
 type callID struct {
 	exchange int
 	key, id  string
 }
 
-// learnCall notes how the live peer calls one of its requests.
+// learnCall records the live peer's id of one of its requests.
 func (n *names) learnCall(exchange int, key string, recorded, live []byte) {
 	n.calls[callID{exchange, key, string(recorded)}] = string(live)
 	n.calls[callID{0, key, string(recorded)}] = string(live)
@@ -63,7 +63,7 @@ func (n *names) learnCall(exchange int, key string, recorded, live []byte) {
 	}
 }
 
-// callOf returns how the live peer calls one of its requests, which a step is about.
+// callOf returns the live peer's id of the request that a step refers to.
 func (n *names) callOf(st *step, key string, recorded []byte) (live []byte, ok bool) {
 	called, ok := n.calls[callID{st.exchange, key, string(recorded)}]
 	if !ok {
@@ -77,7 +77,7 @@ func newNames(side frame.Dir, p protocol.Protocol) *names {
 	return &names{side, isWeb, make(map[name]string), make(map[name]string), make(map[utterance]string), make(map[callID]string)}
 }
 
-// meet learns the names that the peer gave the exchange that it opens.
+// meet learns the names that the peer gave to an exchange that it opens.
 func (n *names) meet(recorded, live *protocol.Message) {
 	for _, pair := range [][2]protocol.Token{{recorded.ID, live.ID}, {recorded.Bind, live.Bind}} {
 		if r, l := pair[0], pair[1]; !r.IsZero() && r.Space == l.Space {
@@ -86,8 +86,8 @@ func (n *names) meet(recorded, live *protocol.Message) {
 	}
 }
 
-// rename returns the payload of a step of ours with the live ids; the recorded payload
-// itself if they are the same.
+// rename returns the payload of a step of ours with the live ids. If they are the same, it
+// returns the recorded payload itself.
 func (n *names) rename(st *step, p protocol.Protocol) []byte {
 	if !st.well || len(n.tokens)+len(n.own)+len(n.others)+len(n.calls) == 0 && !begins(st) {
 		return st.payload
@@ -134,7 +134,7 @@ func (n *names) token(m *protocol.Message, t protocol.Token) []byte {
 // isOurs reports whether we chose a token in a message of ours.
 func (n *names) isOurs(m *protocol.Message, t protocol.Token) bool {
 	answers := m.Phase == protocol.Part || m.Phase.Ends() || n.isWeb && m.Phase == protocol.Note
-	return !answers || !m.Ref.IsZero() && protocol.SameToken(t, m.ID) // an answer can have a number of its own
+	return !answers || !m.Ref.IsZero() && protocol.SameToken(t, m.ID) // an answer can have its own number
 }
 
 // places returns the changes to a JSON payload.
@@ -170,7 +170,7 @@ func (n *names) places(st *step) []protocol.Place {
 	return list
 }
 
-// tokenAt returns the token of m that is this very value: it points into the same payload.
+// tokenAt returns the token of m whose text is this slice of the payload.
 func tokenAt(m *protocol.Message, value []byte) (protocol.Token, bool) {
 	for _, t := range []protocol.Token{m.ID, m.Ref, m.Bind} {
 		if protocol.SameToken(t, protocol.Token{Text: value}) {

@@ -8,7 +8,7 @@ import (
 
 // An order holds the preconditions for sending each frame of ours.
 type order struct {
-	// before is the frame of ours to send first, -1 if there is none.
+	// before is the frame of ours that must be sent first; -1 if there is none.
 	before []int
 	// needs are the frames of the peer that must have arrived, except those that
 	// the frames before it need.

@@ -16,8 +16,8 @@ import (
 	"github.com/wirectl/wirectl/transport"
 )
 
-// both plays the controller of one recording against the unit of another. Time
-// passes only where both of them wait.
+// both plays the controller of one recording against the unit of another. Time passes only
+// while both wait.
 func both(t *testing.T, protocol string, framing frame.Framing, controller, unit string, o replay.Options) (here, there outcome) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -30,8 +30,8 @@ func both(t *testing.T, protocol string, framing frame.Framing, controller, unit
 	return here, there
 }
 
-// Ids that the live peer makes are not those of the recording: each is used in the
-// place of the recorded one wherever that stands, and nowhere else.
+// The live peer chooses ids other than the recorded ones. Each live id replaces the recorded
+// one wherever that occurs, and nowhere else.
 func TestNames(t *testing.T) {
 	for _, tt := range []struct {
 		name, protocol string
@@ -126,8 +126,8 @@ u2c {"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update
 	}
 }
 
-// A language server ends when the process is gone that its client named, as that of a
-// recording is: it is told of none.
+// A language server ends when its client's process is gone, as that of a recording is. So it
+// gets no process id.
 func TestProcessOfTheClient(t *testing.T) {
 	const recording = `c2u {"jsonrpc":"2.0","id":1,"method":"initialize","params":{"processId": 4711 ,"capabilities":{}}}
 u2c {"jsonrpc":"2.0","id":1,"result":{"capabilities":{}}}
@@ -157,7 +157,7 @@ u2c {"jsonrpc":"2.0","id":1,"result":{"text":"hello","time":1}}
 c2u {"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"b"}}
 u2c {"jsonrpc":"2.0","id":2,"result":{}}`
 
-// What the peer says otherwise is found, or passed over if that was asked for.
+// Differences of the peer are found, or ignored if the options say so.
 func TestDivergence(t *testing.T) {
 	path, err := jsondiff.ParsePath("result.*")
 	if err != nil {
@@ -207,7 +207,7 @@ u2c {"jsonrpc":"2.0","id":2`, replay.Matcher{Exact: true, Skip: []string{"notifi
 	}
 }
 
-// patience is short only where the wait is to be over.
+// patience is short only if the test is about a timeout.
 func patience(want string) time.Duration {
 	if strings.HasPrefix(want, "late") {
 		return 50 * time.Millisecond
@@ -215,8 +215,8 @@ func patience(want string) time.Duration {
 	return 20 * time.Second
 }
 
-// A turn that goes on after its answer is answered by what ends it: what comes before may
-// be more or fewer if it is not compared, and what follows waits for the end.
+// A turn that continues after its answer ends with a later message. The number of frames before
+// that may differ if they are not compared, and later frames wait for the end.
 func TestPartsOfTurns(t *testing.T) {
 	recording := `c2u {"id":2,"method":"turn/start","params":{"threadId":"th","input":[]}}
 u2c {"id":2,"result":{"turn":{"id":"tu","status":"inProgress"}}}
@@ -241,7 +241,7 @@ u2c {"id":4,"result":{}}`
 	}
 }
 
-// Parts may be more or fewer if they are not compared.
+// The number of parts may differ if they are not compared.
 func TestChunks(t *testing.T) {
 	recording := `c2u {"id":"1","promptSend":{"content":"go"}}
 u2c {"id":"1","responseChunk":{"requestId":"1","content":"ab"}}
@@ -266,7 +266,7 @@ u2c {"id":"2"`, 1)
 	}
 }
 
-// The recorded times hold, divided by the speed, from whatever was waited for.
+// The recorded pauses, divided by the speed, count from the last frame that was waited for.
 func TestTimes(t *testing.T) {
 	for speed, want := range map[float64]time.Duration{1: 3 * time.Second, 2: 1500 * time.Millisecond, 0: 0} {
 		synctest.Test(t, func(t *testing.T) {
@@ -283,8 +283,8 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// A run ends with its context, also where that ends while a frame is handed to the
-// writer, or the cancel of a sweep.
+// A run ends with its context, even if that ends while a frame, or the cancel of a sweep, is
+// handed to the writer.
 func TestEndsWhileSending(t *testing.T) {
 	recording := `c2u {"id":"1","promptSend":{"content":"go"}}
 u2c {"id":"1","responseChunk":{"requestId":"1","content":"ab"}}
@@ -312,7 +312,7 @@ u2c {"id":"1","responseComplete":{"requestId":"1"}}`
 	}
 }
 
-// Any number of clients are served, each with a run of its own.
+// Any number of clients are served, each with its own run.
 func TestServe(t *testing.T) {
 	l, err := transport.Listen(t.Context(), "tcp://127.0.0.1:0", transport.Options{})
 	if err != nil {

@@ -263,7 +263,7 @@ func (r *repetition) speak(t *turn) {
 	switch {
 	case st.opens != 0:
 		r.nameTurn(t, frame.U2C, &m)
-	case m.Phase == protocol.Close && !st.ends: // it continues under the unit's name for it
+	case m.Phase == protocol.Close && !st.ends: // it continues under a name given by the unit
 		r.nameTurn(t, frame.C2U, &m)
 	}
 	r.trace(st.dir, st.seq, payload, &m, st.frame.Gap)

@@ -14,9 +14,8 @@ import (
 	"github.com/wirectl/wirectl/peer/replay"
 )
 
-// The unit that repeats says what was recorded when it is asked as in the recording,
-// whatever the protocol. Scenes that run beside each other have no order but that of
-// their times, so these are kept.
+// For requests as recorded, a repeating unit gives the recorded answers in any protocol.
+// Concurrent scenes are ordered only by time, so their times are kept.
 func TestRepeaterSaysWhatWasRecorded(t *testing.T) {
 	eachScript(t, func(t *testing.T, script *replay.Script) {
 		near, far := bubblePipes()
@@ -32,8 +31,8 @@ func TestRepeaterSaysWhatWasRecorded(t *testing.T) {
 	})
 }
 
-// A repeated scene in which the unit asks the client has ids of its own, and what the
-// client answers goes on with the scene that asked.
+// In a repeated scene, requests of the unit get their own ids. The client's answer continues
+// the scene that asked.
 func TestRepeatedScenesAskAnew(t *testing.T) {
 	const recording = `c2u {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"s"}}
 u2c {"jsonrpc":"2.0","id":4,"method":"sampling/createMessage","params":{"id":4}}
@@ -78,7 +77,7 @@ u2c {"jsonrpc":"2.0","id":1,"result":{"content":[]}}`
 	})
 }
 
-// A client that only asks, and reads no refusal, is not read any further.
+// A client that keeps sending requests without reading the refusals is not read any further.
 func TestRefusalsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := bubblePipes()

@@ -43,7 +43,7 @@ func load(t *testing.T, name string) *replay.Session {
 	return s
 }
 
-// outcome is what came of a run of one side.
+// outcome is the outcome of a run of one side.
 type outcome struct {
 	replay.Result
 	err error
@@ -71,9 +71,8 @@ func (o outcome) check(t *testing.T, side string) {
 	}
 }
 
-// The two sides of a recording, played against each other, say what was recorded,
-// whatever the protocol. What the unit says in exchanges that run beside each other has
-// no order but that of its times, so these are kept.
+// The two sides of a recording, played against each other, reproduce it in any protocol.
+// Concurrent exchanges of the unit are ordered only by time, so their times are kept.
 func TestAgainstItself(t *testing.T) {
 	eachScript(t, func(t *testing.T, script *replay.Script) {
 		near, far := bubblePipes()
@@ -83,8 +82,7 @@ func TestAgainstItself(t *testing.T) {
 	})
 }
 
-// eachScript runs a test in a bubble for each connection of the recordings in which both
-// sides speak.
+// eachScript runs a test in a bubble for each recorded connection on which both sides send.
 func eachScript(t *testing.T, test func(*testing.T, *replay.Script)) {
 	for _, name := range fixtures.Sessions() {
 		t.Run(name, func(t *testing.T) {
@@ -97,12 +95,12 @@ func eachScript(t *testing.T, test func(*testing.T, *replay.Script)) {
 	}
 }
 
-// inTime are the options of a side that says all exactly as recorded, and when.
+// inTime returns the options for comparing exactly and keeping the recorded times.
 func inTime(side frame.Dir) replay.Options {
 	return replay.Options{Side: side, Match: replay.Matcher{Exact: true}, Speed: 1, Timeout: 24 * time.Hour}
 }
 
-// A bubblePipe is one end of two pipes that live in a bubble of synctest.
+// A bubblePipe is an end of two pipes that live in a synctest bubble.
 type bubblePipe struct {
 	io.Reader
 	*io.PipeWriter

@@ -34,7 +34,7 @@ type Reporter struct {
 	points int
 }
 
-// Trace returns a function that writes each frame; nil if the form does not have them.
+// Trace returns a function that writes each frame; nil if the form has no frames.
 func (w *Reporter) Trace(start time.Time) func(Event) {
 	if w.Form != NDJSON {
 		return nil

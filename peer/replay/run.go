@@ -22,7 +22,7 @@ type run struct {
 	script  *Script
 	options *Options
 	conn    transport.Conn
-	wire    io.ReadWriter // what conn carries
+	wire    io.ReadWriter // the bytes of frames on conn
 	started time.Time
 
 	order   order
@@ -134,7 +134,7 @@ func (r *run) playBy(loop func() error) (Result, error) {
 	return r.result, err
 }
 
-// settle counts a frame whose answer ended the run before the end of its write was seen.
+// settle counts a frame of ours whose answer ended the run before its write was seen to end.
 func (r *run) settle() {
 	select {
 	case err := <-r.written:

@@ -13,7 +13,7 @@ import (
 // A Record is one frame of a recording.
 type Record struct {
 	Seq      int64
-	Time     time.Time // zero if it is unknown
+	Time     time.Time // zero if unknown
 	Frame    *frame.Frame
 	Framing  frame.Framing
 	Protocol protocol.Protocol
@@ -41,7 +41,7 @@ type Script struct {
 	isHTTP   bool            // all of it is HTTP
 	ready    bool
 
-	undigested []jsondiff.Path // what does not tell requests apart besides
+	undigested []jsondiff.Path // further places that do not distinguish requests
 	refused    error           // why it cannot be played; nil if it can
 }
 
@@ -97,9 +97,9 @@ type opening struct {
 	steps []int // of the whole exchange, in order
 }
 
-// Add accepts the next frame of the recording. It keeps nothing that r points to. Of a
-// carrier, such as WebSocket, only the messages are kept: they are played in their inner
-// framing, or as lines.
+// Add accepts the next frame of the recording. It keeps nothing that r points to. If a carrier,
+// such as WebSocket, holds the frames, only the messages are kept. They are played in their
+// inner framing, or as lines.
 func (s *Session) Add(r Record) {
 	f, framing := r.Frame.Clone(), r.Framing
 	at, isHTTP := line{conn: f.Conn}, false
@@ -127,7 +127,7 @@ func (s *Session) Add(r Record) {
 	c.steps = append(c.steps, &step{index: len(c.steps), seq: r.Seq, time: r.Time, dir: f.Dir, frame: f})
 }
 
-// learn notes which protocol is spoken over HTTP.
+// learn records which protocol is spoken over HTTP.
 func (s *Session) learn(p protocol.Protocol, signal frame.Signal) {
 	switch {
 	case bare(p):
@@ -179,8 +179,8 @@ func (s *Session) script(at line) *Script {
 // of unknown direction count as the given side's, unless their kind belongs to the other.
 func (s *Session) Scripts(side frame.Dir) []*Script { return s.scripts(side, s.bare) }
 
-// WebScripts returns the scripts for a peer over HTTP: all of HTTP is one, on however many
-// connections. Without any of it, it returns what Scripts does.
+// WebScripts returns the scripts for a peer over HTTP: one for all HTTP traffic, on any number
+// of connections. Without HTTP traffic, it returns the same as Scripts.
 func (s *Session) WebScripts(side frame.Dir) []*Script { return s.scripts(side, s.said) }
 
 func (s *Session) scripts(side frame.Dir, overHTTP protocol.Protocol) []*Script {
@@ -228,7 +228,7 @@ func (s *Script) prepare(side frame.Dir) {
 	}
 }
 
-// said returns the message: in a line of HTTP, the one inside of it.
+// said returns the message, or the one inside a line of HTTP.
 func (m *reading) said() *protocol.Message {
 	if len(m.inner.Kind) > 0 {
 		return &m.inner

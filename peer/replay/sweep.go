@@ -133,8 +133,8 @@ func (s *Script) cancellable(exchange int) error {
 	return err
 }
 
-// calledOf returns the name of an exchange that continues after its answer; none if it
-// does not, as with a task that has ended by then.
+// calledOf returns the name of an exchange that continues after its answer. It returns no name
+// if the exchange ends, as with a task that has already ended.
 func (s *Script) calledOf(exchange int) protocol.Token {
 	o := s.opened[exchange]
 	for _, i := range o.steps {
@@ -225,8 +225,8 @@ type sweep struct {
 	why       string
 
 	line   webLine // of HTTP, with the request or the last retry of it
-	next   webLine // the one that is written
-	leaves bool    // a cancel is that its client leaves
+	next   webLine // the one being written
+	leaves bool    // to cancel, the client leaves
 	scopes map[int]bool
 }
 
@@ -298,7 +298,7 @@ func (w *sweep) feed(r *run, d frame.Dir, payload []byte, m *protocol.Message, g
 	w.take(r, f, m)
 }
 
-// take takes in a frame with its message, which is nil if it has none.
+// take handles a frame with its message; m is nil if there is none.
 func (w *sweep) take(r *run, f session.Frame, m *protocol.Message) {
 	w.seq++
 	d, payload := f.Dir, f.Payload
@@ -428,12 +428,12 @@ func (w *sweep) write(r *run, payload []byte) error {
 // made is the index of a frame that is not in the recording.
 const made = -1
 
-// freshID is an unused number for a request.
+// freshID returns an unused number for a request.
 func (s *Script) freshID() int64 { return 1_000_000 + int64(len(s.steps)) }
 
 func (w *sweep) stop(r *run, why string) { w.why, r.ended = why, true }
 
-// starting is how long a peer that has sent nothing may still be starting up.
+// starting is how long a peer that has sent nothing may take to start up.
 const starting = 5 * time.Second
 
 // pause returns how long to wait for further frames.
@@ -482,7 +482,7 @@ func (w *sweep) point() *Point {
 		w.tracker.End(conn, time.Now())
 	}
 	if w.leaves && p.Reached {
-		p.Class = session.Silent // nothing can come any more
+		p.Class = session.Silent // nothing more can arrive
 	}
 	for c := range w.tracker.Cancels() {
 		if c.Seq == w.cancelled {

@@ -17,29 +17,29 @@ import (
 	"github.com/wirectl/wirectl/transport"
 )
 
-// A peer answers the first request of a connection in parts: so many, and then
-// it waits for the cancel, which it answers as it likes.
+// A peer answers the first request of a connection in parts. After some of them, it waits for
+// the cancel and answers that with any frames.
 type peer struct {
 	t        *testing.T
 	protocol string
 	framing  frame.Framing
-	// part is the nth part of the answer to the request with that id, last what
-	// ends it, and cancelled the answer to a cancel after n parts.
+	// part returns the nth part of the answer to the request with that id, and last its end.
+	// cancelled returns the answer to a cancel after n parts.
 	part      func(id string, n int) string
 	last      func(id string) string
 	cancelled func(id string, n int) []string
-	// accepted is said before the first part, and polled answers what asks for a task.
+	// accepted is sent before the first part, and polled answers a poll for a task.
 	accepted func(id string) string
 	polled   func(id string) []string
 
-	starts time.Duration // how long it takes to
+	starts time.Duration // how long it takes to start
 	parts  int           // of a whole answer
 	dials  int
 	ended  chan struct{} // closed when the last connection has ended
 }
 
-// dial connects to a peer that waits for the cancel after one part more than on
-// the connection before.
+// dial connects to a peer that waits for the cancel after one more part than on the previous
+// connection.
 func (p *peer) dial(context.Context) (transport.Conn, error) {
 	controller, unit := bubblePipes()
 	stop := p.dials
@@ -112,8 +112,8 @@ func (p *peer) serve(conn io.ReadWriter, stop int) {
 	}
 }
 
-// sweep tries the points of a recording, and says what came of each. Time passes
-// only where both sides wait.
+// sweep tries the points of a recording and returns the outcome of each. Time passes only while
+// both sides wait.
 func (p *peer) sweep(t *testing.T, recording string, framing frame.Framing, at int) (lines []string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -141,8 +141,8 @@ func (p *peer) sweep(t *testing.T, recording string, framing frame.Framing, at i
 	return lines
 }
 
-// A sweep of a unit that confirms, but not if three parts are out, finds that; and
-// ends with the answer.
+// A sweep of a unit that confirms cancels, except after three parts, finds that. It ends with
+// the answer.
 func TestSweepLatis(t *testing.T) {
 	chunk := func(id string, n int) string {
 		return fmt.Sprintf(`{"id":%q,"responseChunk":{"requestId":%q,"content":"x","sequence":%d}}`, id, id, n)
@@ -156,7 +156,7 @@ func TestSweepLatis(t *testing.T) {
 			case 1:
 				return []string{chunk(id, 1), confirm} // one was under way
 			case 2:
-				return []string{chunk(id, 2), complete(id)} // it never looked
+				return []string{chunk(id, 2), complete(id)} // it ignored the cancel
 			case 3:
 				return nil // it hung
 			case 4:
@@ -178,8 +178,7 @@ u2c {"id":"7","responseComplete":{"requestId":"7"}}`, frame.Len32, -1)
 	}
 }
 
-// A peer that is slow to start, as programs are on a machine with much to do, is not
-// taken for one that is silent.
+// A peer that is slow to start, as on a busy machine, is not mistaken for a silent one.
 func TestSweepSlowStart(t *testing.T) {
 	complete := func(id string) string { return fmt.Sprintf(`{"id":%q,"responseComplete":{"requestId":%q}}`, id, id) }
 	p := &peer{
@@ -194,7 +193,7 @@ u2c {"id":"7","responseComplete":{"requestId":"7"}}`, frame.Len32, 0)
 	}
 }
 
-// In MCP silence is right, and an answer is not.
+// In MCP, silence after a cancel is correct, and an answer is not.
 func TestSweepMCP(t *testing.T) {
 	progress := func(id string, n int) string {
 		return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d}}`, id, n)
@@ -225,7 +224,7 @@ u2c {"jsonrpc":"2.0","id":3,"result":{}}`
 	}
 }
 
-// A turn that goes on after its answer is interrupted by its name, once it has one, and ends
+// A turn that continues after its answer is interrupted by its name, once it has one. It ends
 // with its own message.
 func TestSweepCodex(t *testing.T) {
 	const interrupt = "1000004"
@@ -289,13 +288,13 @@ u2c {"type":"result","subtype":"success","is_error":false,"session_id":"r"}`, fr
 	}
 }
 
-// A task is asked for until it has ended: before the cancel, for its parts, and after it.
+// A task is polled until it ends: before the cancel, for its parts, and after it.
 func TestSweepTask(t *testing.T) {
 	status := func(id, status string) string {
 		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"taskId":"live","status":%q}}`, id, status)
 	}
 	for _, test := range []struct {
-		after  string // the status after the cancel, "" for none that ends the task
+		after  string // the status after the cancel; "" for none that ends the task
 		at     int
 		want   string
 		polled int // at least
@@ -330,8 +329,8 @@ u2c {"jsonrpc":"2.0","id":1,"result":{"resultType":"task","taskId":"then","statu
 	}
 }
 
-// A task of A2A is cancelled by the name that the first event of its stream gives it, in the
-// words of its version. Nobody asks how it goes: the stream tells.
+// A task of A2A is cancelled by the name in the first event of its stream, in the syntax of its
+// version. It is not polled, because the stream reports its state.
 func TestSweepA2A(t *testing.T) {
 	for _, test := range []struct{ method, cancel, task, piece, end string }{
 		{
@@ -383,8 +382,8 @@ u2c `+answer("7", test.end, "then", "COMPLETED"), frame.Line, -1)
 	}
 }
 
-// A task of A2A that no stream tells of is asked for; a task that has ended when the message
-// is answered, or that another message began, is not cancelled.
+// A task of A2A without a stream is polled. It is not cancelled if it has ended when the
+// message is answered, or if another message began it.
 func TestSweepA2ATask(t *testing.T) {
 	task := func(id, name, state string) string {
 		return `{"jsonrpc":"2.0","id":` + id + `,"result":{"task":{"id":"` + name + `","contextId":"c","status":{"state":"TASK_STATE_` + state + `"}}}}`
@@ -413,8 +412,8 @@ u2c `+task("7", "then", "WORKING"), frame.Line, 0)
 	}
 }
 
-// A call that is answered with a demand for input goes on with its retry, and that is what
-// is cancelled then. After a cancel there is no retry.
+// A call that is answered with a demand for input continues with its retry, which is then what
+// the sweep cancels. After a cancel, there is no retry.
 func TestSweepRetry(t *testing.T) {
 	progress := func(id string, n int) string {
 		return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d}}`, id, n)
@@ -430,8 +429,8 @@ u2c {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken"
 u2c {"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","requestState":"then","inputRequests":{"k":{"method":"roots/list"}}}}`
 	retry := "\n" + call(2, `,"inputResponses":{"k":{"roots":[]}},"requestState":"then"`) + `
 u2c {"jsonrpc":"2.0","id":2,"result":{"resultType":"complete","content":[]}}`
-	// Each request has one part. The peer asks for input after the first, and answers the
-	// retry only where that is never cancelled.
+	// Each request has one part. The peer asks for input after the first, and answers the retry
+	// only if that is never cancelled.
 	for _, test := range []struct {
 		recording string
 		at        int
@@ -481,8 +480,7 @@ func TestSweepNothing(t *testing.T) {
 	}
 }
 
-// parse returns the recording that lines of a direction and JSON describe, a
-// second apart.
+// parse returns the recording that lines of a direction and JSON describe, a second apart.
 func parse(t *testing.T, text, protocolName string, framing frame.Framing) *replay.Session {
 	t.Helper()
 	p, err := all.Named(protocolName)

@@ -39,8 +39,8 @@ func (d *Divergence) appendChanges(b []byte, width int, style *render.Style) []b
 const (
 	maxChanges = 10
 	maxLines   = 400 // of a payload, that are compared
-	maxRows    = 40  // that are shown
-	rowsBefore = 6   // before the first that differs
+	maxRows    = 40  // shown rows
+	rowsBefore = 6   // rows before the first difference
 )
 
 // appendBeside appends two frames side by side; one of them may be nil.
@@ -72,7 +72,7 @@ type row struct {
 	differ      bool
 }
 
-// widest is the width of a column that fits all rows.
+// widest returns the width of a column that fits all rows.
 func widest(rows []row) int {
 	column := 0
 	for _, r := range rows {
@@ -184,7 +184,7 @@ func (p *Point) AppendText(b []byte, style *render.Style) []byte {
 	return b
 }
 
-// names are those of the findings, each once.
+// names returns the names of the findings, each once.
 func (p *Point) names() (names []string) {
 	for _, f := range p.Findings {
 		if !slices.Contains(names, f.Name) {

@@ -24,8 +24,8 @@ import (
 	"github.com/wirectl/wirectl/session/jsondiff"
 )
 
-// bare reports whether messages of a protocol have no ids, so that only HTTP assigns answers
-// to requests.
+// bare reports whether messages of a protocol have no ids. Then only HTTP assigns answers to
+// requests.
 func bare(p protocol.Protocol) bool {
 	return slices.Contains([]protocol.Protocol{opencode.Protocol, agui.Protocol, openai.Protocol, anthropic.Protocol, gemini.Protocol}, p)
 }
@@ -78,7 +78,7 @@ func (l *webLine) setTarget(target string) {
 		switch {
 		case webID.MatchString(segment):
 			l.Path = append(l.Path, map[string]any{"id": segment})
-		case hasVerb && webID.MatchString(id): // as A2A has it: tasks/ID:cancel
+		case hasVerb && webID.MatchString(id): // as in A2A: tasks/ID:cancel
 			l.Path = append(l.Path, map[string]any{"id": id, "verb": ":" + verb})
 		default:
 			l.Path = append(l.Path, segment)
@@ -165,7 +165,7 @@ var hop = map[string]bool{
 	"Expect": true, "Date": true,
 }
 
-// sessionHeader is the MCP session of a request or an answer.
+// sessionHeader names the MCP session of a request or an answer.
 const sessionHeader = "Mcp-Session-Id"
 
 func (l *webLine) setHead(h *frame.Head) {

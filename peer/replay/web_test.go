@@ -19,8 +19,8 @@ import (
 	"github.com/wirectl/wirectl/transport"
 )
 
-// webScript returns the script of a fixture that was recorded over HTTP, and how it is
-// reached and served.
+// webScript returns the script of a fixture that was recorded over HTTP, and its transport
+// scheme.
 func webScript(t *testing.T, name string, side frame.Dir) (*replay.Script, transport.Scheme) {
 	t.Helper()
 	s := load(t, name).WebScripts(side)[0]
@@ -31,7 +31,7 @@ func webScript(t *testing.T, name string, side frame.Dir) (*replay.Script, trans
 	return s, schemes[0]
 }
 
-// serveWeb plays the units of recordings over HTTP for so many visits.
+// serveWeb plays the units of recordings over HTTP for a number of visits.
 func serveWeb(t *testing.T, player replay.Player, scheme transport.Scheme, o replay.Options, visits int) (address string, results <-chan outcome) {
 	t.Helper()
 	l, err := scheme.Listen(t.Context(), "http://127.0.0.1:0", transport.Options{})
@@ -57,11 +57,11 @@ func serveWeb(t *testing.T, player replay.Player, scheme transport.Scheme, o rep
 	return l.Addr(), done
 }
 
-// recordings are those that are not built in.
+// recordings is the folder of recordings that are not built in.
 const recordings = "../../test/testdata/recordings/"
 
-// What was recorded over HTTP, on however many connections, is played over HTTP by both
-// sides, as often as somebody comes.
+// A recording over HTTP, on any number of connections, is played over HTTP by both sides, for
+// any number of visits.
 func TestWeb(t *testing.T) {
 	for _, name := range []string{
 		"opencode-serve", "agui-ts", "api-openai-made", "api-anthropic-made", "api-gemini-made",
@@ -79,7 +79,7 @@ func TestWeb(t *testing.T) {
 					t.Fatal(err)
 				}
 				here := <-start(t.Context(), controller, conn, replay.Options{Side: frame.C2U, Match: replay.Matcher{Exact: true}, Timeout: time.Minute})
-				if here.Extra = 0; here.Matched < 10 { // the end of a stream that had none in the recording
+				if here.Extra = 0; here.Matched < 10 { // the end of a stream that had no end in the recording
 					t.Errorf("%d frames as recorded", here.Matched)
 				}
 				here.check(t, "controller")
@@ -93,8 +93,7 @@ func TestWeb(t *testing.T) {
 	}
 }
 
-// coder answers as the server of opencode does, with sessions and questions that have
-// names of its own.
+// coder answers like the server of opencode. It has its own ids for sessions and questions.
 type coder struct {
 	t      *testing.T
 	events chan string
@@ -155,8 +154,8 @@ u2c 3 1 true
 u2c 1 1 {"id":"evt_03","type":"session.idle","properties":{"sessionID":"ses_recorded1"}}
 u2c 2 2 {"info":{"role":"assistant","finish":"stop"},"parts":[]}`
 
-// talked returns the session of lines that tell of frames of HTTP: side, connection,
-// stream, and a request with its body, or what answers it.
+// talked returns the session that lines describe: side, connection and stream of HTTP, then a
+// request with its body, or a part of its answer.
 func talked(t *testing.T, text string) *replay.Session {
 	t.Helper()
 	s := new(replay.Session)
@@ -187,8 +186,8 @@ func talked(t *testing.T, text string) *replay.Session {
 	return s
 }
 
-// Ids of the live server take the place of those in paths, and headers of the command line
-// that of those in the recording. A request waits for the event that it answers.
+// Ids of the live server replace the recorded ones in paths. Headers of the command line
+// replace recorded headers. A request waits for the event that it answers.
 func TestWebNames(t *testing.T) {
 	server := httptest.NewServer(&coder{t, make(chan string, 8), make(chan struct{})})
 	defer server.Close()
@@ -204,7 +203,7 @@ func TestWebNames(t *testing.T) {
 	}
 }
 
-// A server that is not there, one that answers otherwise, and one that breaks off are told.
+// An unreachable server, a different answer and a broken connection are reported.
 func TestWebDiffers(t *testing.T) {
 	asks := "c2u 1 1 GET /session/ses_1a\nu2c 1 1 {\"title\":\"t\"}"
 	streams := "c2u 1 1 GET /event\nu2c 1 1 events\nu2c 1 1 {\"id\":\"evt_01\",\"type\":\"server.connected\",\"properties\":{}}\nu2c 1 1 {\"id\":\"evt_01\",\"type\":\"session.idle\",\"properties\":{}}"
@@ -242,8 +241,8 @@ func TestWebDiffers(t *testing.T) {
 	}
 }
 
-// A recording is a mock server: each request is answered any number of times, and one that
-// was not recorded is refused with the nearest. A client that leaves ends nothing.
+// A recording is a mock server: each request is answered any number of times. An unrecorded one
+// is refused with the nearest. A client that leaves ends nothing.
 func TestWebRepeat(t *testing.T) {
 	script, scheme := webScript(t, "agui-ts", frame.U2C)
 	o := replay.Options{Match: replay.Matcher{Exact: true}}
@@ -284,7 +283,7 @@ func TestWebRepeat(t *testing.T) {
 	}
 }
 
-// What a unit has no answer to is refused, and so is a page that another site has sent here.
+// Requests that the unit has no answer to are refused, and so are pages of other sites.
 func TestWebRefuses(t *testing.T) {
 	script := talked(t, "c2u 1 1 GET /session/ses_1a\nu2c 1 1 true").Scripts(frame.U2C)[0]
 	address, there := serveWeb(t, script, script.Schemes()[0], replay.Options{KeepGoing: true}, 1)

@@ -12,9 +12,9 @@ import (
 	"github.com/wirectl/wirectl/session/jsondiff"
 )
 
-// In a line of HTTP, the id of a JSON-RPC request, and its progress token, stand in an
-// object whose key says which side chose it. Both sides count from 0, so a number alone
-// does not tell.
+// In a line of HTTP, the id of a JSON-RPC request, and its progress token, are in an object.
+// The key of the object says which side chose them. Both sides count from 0, so the number
+// alone is ambiguous.
 const (
 	clientKey   = "id of the client"
 	serverKey   = "id of the server"
@@ -22,8 +22,8 @@ const (
 	serverToken = "token of the server"
 )
 
-// undigested are the places of ids, and of what clients make of them, which do not tell
-// requests apart.
+// undigested are the paths of ids, and of values derived from them, which do not distinguish
+// requests.
 var undigested = []jsondiff.Path{
 	{"body", "id", clientKey},
 	{"body", "*", "id", clientKey},
@@ -54,13 +54,13 @@ func tokenKey(owner frame.Dir) string {
 	return serverToken
 }
 
-// isTheirs reports whether the peer of a side chooses what stands under a key.
+// isTheirs reports whether the peer of a side chooses the value under a key.
 func isTheirs(key string, side frame.Dir) bool {
 	return key == callKey(side.Opposite()) || key == tokenKey(side.Opposite())
 }
 
-// callIDs returns where the ids of requests stand in a body that one side sends, and calls
-// text for what is to stand there.
+// callIDs returns the positions of request ids in a body sent by one side. It calls text for
+// the replacement of each.
 func callIDs(body []byte, from frame.Dir, text func(value []byte, key string) []byte) (places []protocol.Place) {
 	add := func(at int, value []byte, key string) {
 		if value == nil {
@@ -115,7 +115,7 @@ type placed struct {
 	value []byte
 }
 
-// memberOf returns a member of an object; nothing if there is none.
+// memberOf returns a member of an object; the zero value if there is none.
 func memberOf(object []byte, key string) (m placed) {
 	var s jsonscan.Scanner
 	s.Init(object)
@@ -128,7 +128,7 @@ func memberOf(object []byte, key string) (m placed) {
 	return m
 }
 
-// markIDs puts the ids of a body in objects that say who chose them.
+// markIDs wraps the ids of a body in objects that say which side chose them.
 func markIDs(body []byte, from frame.Dir) []byte {
 	return protocol.AppendPlaced(nil, body, callIDs(body, from, func(value []byte, key string) []byte {
 		if !isScalar(value) {
@@ -138,7 +138,7 @@ func markIDs(body []byte, from frame.Dir) []byte {
 	}))
 }
 
-// unmarkIDs undoes markIDs.
+// unmarkIDs reverses markIDs.
 func unmarkIDs(body []byte) []byte {
 	return protocol.AppendPlaced(nil, body, callIDs(body, frame.C2U, func(value []byte, _ string) []byte {
 		for _, key := range []string{clientKey, serverKey, clientToken, serverToken} {
@@ -150,7 +150,7 @@ func unmarkIDs(body []byte) []byte {
 	}))
 }
 
-// setContent sets the body of a line, with its ids marked if it may hold calls.
+// setContent sets the body of a line. It marks the ids if the body may contain calls.
 func (l *webLine) setContent(body []byte, from frame.Dir, calls bool) {
 	if l.setBody(body); calls && l.Body != nil {
 		l.Body = markIDs(body, from)
@@ -165,14 +165,14 @@ func (l *webLine) content() []byte {
 	return l.body()
 }
 
-// readInner reads the message in a line of HTTP, if there is one of JSON-RPC.
+// readInner parses the JSON-RPC message in a line of HTTP, if there is one.
 func (s *Script) readInner(payload []byte, m *protocol.Message) {
 	if w, isWeb := s.Protocol.(web); isWeb && w.calls {
 		_, _ = w.content(lineOf(payload), m)
 	}
 }
 
-// inBody returns paths of a message, which lead to the body of a line of HTTP, too.
+// inBody adds paths into the body of an HTTP line to paths of a message.
 func (s *Script) inBody(paths []jsondiff.Path) []jsondiff.Path {
 	if w, isWeb := s.Protocol.(web); !isWeb || !w.calls {
 		return paths
@@ -184,7 +184,7 @@ func (s *Script) inBody(paths []jsondiff.Path) []jsondiff.Path {
 	return all
 }
 
-// pathOf names a place in a message.
+// pathOf returns the path of a place in a message as text.
 func (s *Script) pathOf(keys []string) string {
 	if w, isWeb := s.Protocol.(web); isWeb && w.calls && len(keys) > 1 && keys[0] == "body" {
 		keys = keys[1:]

@@ -21,9 +21,9 @@ import (
 	"github.com/wirectl/wirectl/transport"
 )
 
-// called returns the session of lines that tell of MCP over HTTP: the number of the
-// request, and "POST BODY", "GET" or "DELETE", a status with its body, "events", an event,
-// "end", or "gone" where the client closes the connection.
+// called returns the session of MCP over HTTP that lines describe. A line has the number of a
+// request, and one of: "POST BODY", "GET" or "DELETE"; a status with its body; "events"; an
+// event; "end"; or "gone" if the client closes the connection.
 func called(t *testing.T, version, text string) *replay.Session {
 	t.Helper()
 	s := new(replay.Session)
@@ -70,7 +70,8 @@ const handshake = `1 POST {"jsonrpc":"2.0","id":0,"method":"initialize","params"
 2 202
 `
 
-// asking is a call whose server asks back under an id that the client has used, too.
+// asking is a call in which the server sends a request with an id that the client has also
+// used.
 const asking = handshake + `3 GET
 3 events
 4 POST {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"ask","arguments":{"n":1},"_meta":{"progressToken":1}}}
@@ -91,7 +92,7 @@ const asking = handshake + `3 GET
 const batch = `6 POST [{"jsonrpc":"2.0","id":2,"method":"ping"},{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}]
 6 200 [{"jsonrpc":"2.0","id":2,"result":{}}]`
 
-// An mcpServer has sessions and ids of its own.
+// An mcpServer has its own sessions and ids.
 type mcpServer struct {
 	t        *testing.T
 	version  string
@@ -116,7 +117,7 @@ func (s *mcpServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Method string
 		Params struct{ RequestID json.RawMessage }
 	}
-	_ = json.Unmarshal(body, &m) // a batch has none of it
+	_ = json.Unmarshal(body, &m) // a batch has no such member
 	s.mu.Lock()
 	s.seen = append(s.seen, r.Method+" "+m.Method+" "+string(m.ID)+string(m.Params.RequestID))
 	s.mu.Unlock()
@@ -150,8 +151,8 @@ func (s *mcpServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// The session and the requests of the live server have their own ids, and its endpoint
-// another path. The client's ids are as recorded, even where they read like the server's.
+// The session and the requests of the live server have their own ids, and its endpoint has
+// another path. The client's ids stay as recorded, even if they look like the server's.
 func TestWebCalls(t *testing.T) {
 	for version, talk := range map[string]string{
 		"2025-03-26": strings.ReplaceAll(asking, `6 POST {"jsonrpc":"2.0","id":2,"method":"ping"}
@@ -180,14 +181,14 @@ func TestWebCalls(t *testing.T) {
 	}
 }
 
-// An answer of HTTP, which the test closes at its end.
+// An answer is an HTTP answer, which the test closes at its end.
 type answer struct {
 	status int
 	header http.Header
 	body   io.ReadCloser
 }
 
-// A client that numbers its requests otherwise is answered under its own numbers.
+// A client that numbers its requests differently is answered under its own numbers.
 func TestWebCallsOfClient(t *testing.T) {
 	script := called(t, "2025-11-25", asking).WebScripts(frame.U2C)[0]
 	address, there := serveWeb(t, script, script.Schemes()[0], replay.Options{Match: replay.Matcher{Exact: true, Ignore: []jsondiff.Path{{"params", "clientInfo"}}}}, 1)
@@ -235,11 +236,11 @@ func TestWebCallsOfClient(t *testing.T) {
 	stream.body.Close()
 	expect(do("DELETE", ""), http.StatusOK)
 	o := <-there
-	o.Extra = 0 // that the client leaves its stream means nothing
+	o.Extra = 0 // a client may leave its stream at any time
 	o.check(t, "unit")
 }
 
-// Two sessions that ask the same under the same ids are told apart by their names.
+// Two sessions with the same requests and ids are distinguished by their names.
 func TestWebSessions(t *testing.T) {
 	talk := `1 POST {"jsonrpc":"2.0","id":1,"method":"tools/list"}
 2 POST {"jsonrpc":"2.0","id":1,"method":"tools/list"}
@@ -274,7 +275,7 @@ func TestWebSessions(t *testing.T) {
 	(<-there).check(t, "unit")
 }
 
-// An answer other than the recorded one is told, and so is one that lacks.
+// Answers that differ are reported, and so are missing ones.
 func TestWebCallsDiffer(t *testing.T) {
 	talk := `1 POST {"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}
 1 events
@@ -310,7 +311,7 @@ func TestWebCallsDiffer(t *testing.T) {
 	}
 }
 
-// What cannot be played over HTTP says why.
+// Errors explain why a recording cannot be played over HTTP.
 func TestWebUnplayable(t *testing.T) {
 	sse := load(t, "mcp-sse").WebScripts(frame.C2U)[0]
 	_, err := sse.Run(t.Context(), transport.Conn(nopConn{}), replay.Options{Side: frame.C2U})
@@ -333,8 +334,8 @@ type nopConn struct{ io.ReadWriteCloser }
 func (nopConn) CloseWrite() error { return nil }
 func (nopConn) Close() error      { return nil }
 
-// The sweep cancels by a message up to version 2025-11-25, and since 2026-07-28 by closing
-// the stream.
+// Up to version 2025-11-25 the sweep cancels by a message, since 2026-07-28 by closing the
+// stream.
 func TestWebSweep(t *testing.T) {
 	call := `4 POST {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"slow","_meta":{"progressToken":1STATED}}}
 4 events

@@ -184,7 +184,7 @@ func isEvents(h http.Header) bool {
 	return strings.HasPrefix(h.Get("Content-Type"), "text/event-stream")
 }
 
-// events writes each event as a line, and the end, also of a stream that breaks off.
+// events writes each event as a line, and then the end, even if the stream breaks off.
 func (c *webConn) events(ctx context.Context, id int64, body io.Reader) error {
 	end := webLine{ID: id, End: endWhole}
 	for e, err := range sse.Events(body, maxWebBody, errWebBody) {

@@ -13,7 +13,7 @@ import (
 	"github.com/wirectl/wirectl/session"
 )
 
-// spoken is the protocol of the messages, which may be inside of lines of HTTP.
+// spoken returns the protocol of the messages, which may be in lines of HTTP.
 func (s *Script) spoken() protocol.Protocol {
 	if w, isWeb := s.Protocol.(web); isWeb && w.calls {
 		return w.Protocol
@@ -21,7 +21,7 @@ func (s *Script) spoken() protocol.Protocol {
 	return s.Protocol
 }
 
-// saying is the payload of what a step says.
+// saying returns the payload of the message in a step.
 func (st *step) saying() []byte {
 	if len(st.inner.Kind) == 0 {
 		return st.payload
@@ -35,7 +35,7 @@ func (s *Script) leaves(st *step) bool {
 	return s.spoken() != s.Protocol && s.spoken() == protocol.Protocol(jsonrpc.MCP) && string(st.said().Version) >= "2026"
 }
 
-// askedBy returns the step that an answer of the controller is for; -1 if none is known.
+// askedBy returns the step that an answer of the controller responds to; -1 if unknown.
 func (s *Script) askedBy(st *step) int {
 	if len(st.inner.Kind) == 0 {
 		if st.exchange == 0 {
@@ -51,7 +51,7 @@ func (s *Script) askedBy(st *step) int {
 	return -1
 }
 
-// feedLine takes in what a line of HTTP says.
+// feedLine follows the session by a line of HTTP.
 func (w *sweep) feedLine(r *run, d frame.Dir, payload []byte) {
 	l := lineOf(payload)
 	f := session.Frame{Conn: w.connOf(l), Dir: d, Version: l.Head["Mcp-Protocol-Version"]}
@@ -92,7 +92,7 @@ func (w *sweep) connOf(l *webLine) int {
 	return conn
 }
 
-// conns yields the connections that the tracker was told of.
+// conns yields the connections that the tracker knows.
 func (w *sweep) conns() iter.Seq[int] {
 	if !w.leaves {
 		return slices.Values([]int{1})
@@ -100,7 +100,7 @@ func (w *sweep) conns() iter.Seq[int] {
 	return maps.Keys(w.scopes)
 }
 
-// post returns the line that posts a message as the request was.
+// post returns a line that posts a message in the same way as the request.
 func (w *sweep) post(payload []byte, id int64) *webLine {
 	l := webLine{ID: id, Request: w.line.Request, Home: w.line.Home, Path: w.line.Path, Query: w.line.Query, Session: w.line.Session, Head: maps.Clone(w.line.Head)}
 	for name, path := range map[string][]string{"Mcp-Method": {"method"}, nameHeader: {"params", "taskId"}} {

@@ -35,7 +35,7 @@ func (s *Script) Write(ctx context.Context, w io.Writer, side frame.Dir, speed f
 	return ctx.Err()
 }
 
-// wireBytes returns the bytes of a frame; of HTTP, the body as a line.
+// wireBytes returns the bytes of a frame. For HTTP, it returns the body as a line.
 func (s *Script) wireBytes(st *step) []byte {
 	var l webLine
 	if _, isWeb := s.Protocol.(web); !isWeb || json.Unmarshal(st.frame.Raw, &l) != nil {
