@@ -24,7 +24,7 @@ import (
 // launcherName is the name of a process that is a launcher.
 const launcherName = "wirectl-sandbox"
 
-// Messages of a launcher on standard error, besides those for the report.
+// Messages of a launcher on standard error, in addition to those for the report.
 const (
 	ready  = "ready"
 	failed = "failed: "
@@ -35,8 +35,8 @@ const firstFile = 3
 
 var errNoLauncher = errors.New("the launcher ended before it said why; does the program call sandbox.Main?")
 
-// An order tells a launcher what to do. It is sent over a pipe, whose descriptor is after those
-// of the program, once the launcher is in its cgroup.
+// An order tells a launcher what to do. It is sent over a pipe once the launcher is in its
+// cgroup. The pipe's descriptor follows those of the program.
 type order struct {
 	Namespaces bool // build the root
 	Private    bool // the program has its own root
@@ -184,8 +184,8 @@ func dropCapabilities() error {
 // only Landlock isolates.
 const minLandlock = 3
 
-// What Landlock allows. In the session folder, it allows no links, devices, pipes or sockets,
-// so that programs that open files there later are safe.
+// The access that Landlock allows. In the session folder, it allows no links, devices, pipes or
+// sockets, so that programs that open files there later are safe.
 const (
 	readFile    = ll.AccessFSReadFile
 	readFolder  = readFile | ll.AccessFSReadDir
@@ -195,7 +195,7 @@ const (
 		ll.AccessFSMakeDir | ll.AccessFSMakeReg
 )
 
-// restrict restricts the process by Landlock, as far as the kernel has it.
+// restrict restricts the process by Landlock, as far as the kernel supports it.
 func restrict(o order, abi int) error {
 	if abi < minLandlock && !o.Private {
 		return fmt.Errorf("alone it takes Landlock ABI %d or newer, and this kernel has %d", minLandlock, abi)

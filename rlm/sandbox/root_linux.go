@@ -50,8 +50,8 @@ func enterRoot(v view) error {
 			return err
 		}
 	}
-	// If parts of /proc are covered, as in containers, the kernel refuses another one. It also
-	// does if there is none, so it is made before the old root is left.
+	// The kernel refuses another /proc if parts of the current one are covered, as in
+	// containers, or if there is none. So it is made before leaving the old root.
 	if fd, err := newProc(); err == nil {
 		trees = append(trees, tree{"/proc", fd})
 	}

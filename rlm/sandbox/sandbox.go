@@ -1,11 +1,10 @@
 // Package sandbox starts programs that run untrusted code, which can access only its session
 // folder. The operating system is the boundary.
 //
-// On Linux, wirectl executes itself again as a launcher. The launcher is started in new
-// namespaces, builds a root folder with little more than the program, restricts itself by
-// Landlock, seccomp and resource limits, and then becomes the program. Any program that
-// calls [Probe] must therefore call [Main] before anything else. docs/sandbox.md describes
-// the other systems.
+// On Linux, wirectl executes itself again as a launcher in new namespaces. The launcher builds
+// a root folder with little more than the program. It restricts itself by Landlock, seccomp and
+// resource limits, and then becomes the program. Any program that calls [Probe] must therefore
+// call [Main] before anything else. docs/sandbox.md describes the other systems.
 package sandbox
 
 import (
