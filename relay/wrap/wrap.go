@@ -53,7 +53,7 @@ var (
 type RemoteError struct {
 	URL    string
 	Header http.Header
-	// Bridges means that [Format.Bridge] can give it a command. Why is the reason not to.
+	// Bridges means that [Format.Bridge] can give it a command. Why is the reason not to do so.
 	Bridges bool
 	Why     string
 }
