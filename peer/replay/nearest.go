@@ -53,7 +53,7 @@ func (r *repetition) extra(h *heard) {
 }
 
 // turnOf returns the turn that a frame of the client refers to, or nil. A reference without
-// text is to any turn that waits for such a frame.
+// text matches any turn that waits for such a frame.
 func (r *repetition) turnOf(h *heard) *turn {
 	m := &h.message
 	token, opener := m.Ref, frame.U2C

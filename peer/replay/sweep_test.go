@@ -412,8 +412,8 @@ u2c `+task("7", "then", "WORKING"), frame.Line, 0)
 	}
 }
 
-// A call that is answered with a demand for input continues with its retry, which is then what
-// the sweep cancels. After a cancel, there is no retry.
+// A call that is answered with a demand for input continues with its retry. The sweep then
+// cancels the retry. After a cancel, there is no retry.
 func TestSweepRetry(t *testing.T) {
 	progress := func(id string, n int) string {
 		return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d}}`, id, n)

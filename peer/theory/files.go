@@ -58,7 +58,7 @@ func (f *Files) hydrate(ctx context.Context, runID string, inputs map[string]jso
 	return hydrated, nil
 }
 
-// A binary is how JSON holds bytes that are not text: as base64.
+// A binary is the JSON form of bytes that are not text: base64.
 type binary struct {
 	Bytes []byte `json:"$bytes"`
 }

@@ -61,7 +61,7 @@ func (u *Unit) With(agent Agent) *Unit {
 	return &Unit{agent: agent, options: u.options, sessions: u.sessions, view: u.view}
 }
 
-// The causes with which the context of an answer ends.
+// The causes with which the context of an answer is cancelled.
 var (
 	ErrCancelled = errors.New("the prompt was cancelled")
 	ErrGone      = errors.New("the controller has gone")
