@@ -280,8 +280,8 @@ func (g *Gate) flush(meant func(*heldFrame) bool) []*heldFrame {
 	return gone
 }
 
-// let sends bytes instead of a held frame, and reports how. It returns false if the frame
-// is no longer held.
+// let sends bytes instead of a held frame, and reports how. It returns false if the frame is no
+// longer held.
 func (g *Gate) let(h *heldFrame, raw []byte, how string) bool {
 	g.mu.Lock()
 	gone := g.unhold(func(other *heldFrame) bool { return other == h })

@@ -47,7 +47,7 @@ func (cfg *Config) wholes() bool {
 	return whole(cfg.Controller) && whole(cfg.Unit) && cfg.Gate == nil && !keepsFrames(cfg.Framing, cfg.Protocol)
 }
 
-// receive appends the next message, as it is in a stream.
+// receive appends the next message in its form in a stream.
 func (cfg *Config) receive(dst []byte, from transport.Messenger) ([]byte, error) {
 	m, err := from.ReadMessage(context.Background()) // closing the end interrupts it
 	switch {

@@ -17,8 +17,9 @@ import (
 	"github.com/wirectl/wirectl/transport"
 )
 
-// maxPollers bounds the number of poller threads. With more open connections than that, there
-// is always one with work to do, and waking a thread for each message costs more than it saves.
+// maxPollers bounds the number of poller threads. With more open connections than that, some
+// connection always has work to do. Waking a thread for each message then costs more than it
+// saves.
 const maxPollers = 32
 
 var pollers atomic.Int32
@@ -35,7 +36,7 @@ type poller struct {
 	done  chan struct{}
 }
 
-// A loop is a poll loop of a poller.
+// A loop is the poll loop of a poller.
 type loop struct {
 	*poller
 	fds    [3]unix.PollFd

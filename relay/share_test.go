@@ -262,7 +262,7 @@ type babbler struct{ grumbler }
 
 func (b *babbler) Read(p []byte) (int, error) { return len(p), nil }
 
-// Updates of a session go to those that use it.
+// Updates of a session go to its users.
 func TestSharedSessions(t *testing.T) {
 	const (
 		create = `{"jsonrpc":"2.0","id":0,"method":"session/new","params":{"cwd":"/","mcpServers":[]}}` + "\n"

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// brokenPipe is the signal of a write that nobody can read.
+// brokenPipe is the signal for a write to a pipe without readers.
 var brokenPipe os.Signal = syscall.SIGPIPE
 
 // fromTerminal reports whether a process has already received a signal from the terminal, as

@@ -2,7 +2,7 @@ package relay
 
 import "os"
 
-// brokenPipe is the signal of a write that nobody can read. Windows has none.
+// brokenPipe is the signal for a write to a pipe without readers. Windows has none.
 var brokenPipe os.Signal = os.Kill
 
 // fromTerminal reports whether a process has already received a signal from the console.

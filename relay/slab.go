@@ -43,7 +43,7 @@ func (s *slab) Release() {
 	}
 }
 
-// A well provides room for reads, from one slab after the other.
+// A well provides room for reads, in one slab after another.
 type well struct {
 	slab *slab
 	size int
