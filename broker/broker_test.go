@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A backend answers by a function, and says who it is.
+// A backend answers by a function that gets the number of the call.
 type backend func(ctx context.Context, n int64, r *provider.Request) error
 
 func named(name string, calls *[]string, f backend) *broker.Backend {
@@ -63,8 +63,8 @@ func start(t *testing.T, cfg broker.Config) *broker.Broker {
 	return b
 }
 
-// A name finds its model directly, as an alias, by the longest pattern, and the
-// default is for no name at all.
+// A name matches a model directly, as an alias, or by the longest pattern. The default
+// applies only to calls without a name.
 func TestNames(t *testing.T) {
 	var calls []string
 	exact, wide, narrow := named("exact", &calls, nil), named("wide", &calls, nil), named("narrow", &calls, nil)
@@ -95,8 +95,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// Routes take turns by weight; one that fails hands its call to the next, and
-// then to the fallbacks, but not when the request itself is refused.
+// Routes take turns by weight. A failed call goes to the next route and then to the
+// fallbacks, unless the backend rejects the request itself.
 func TestRoutes(t *testing.T) {
 	var calls []string
 	var fail error
@@ -132,7 +132,7 @@ func TestRoutes(t *testing.T) {
 		for _, name := range calls {
 			got += name[:1]
 		}
-		got = strings.NewReplacer("yx", "xy", "b", "a").Replace(got) // whose turn it is first
+		got = strings.NewReplacer("yx", "xy", "b", "a").Replace(got) // the first turn may be either's
 		if len(tt.want) == 1 {
 			got = strings.ReplaceAll(got, "y", "x")
 		}
@@ -142,8 +142,8 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
-// A fallback is asked for a model that it has: that of its route, or the one that it
-// was named by, an alias being what it stands for. Its routes take turns, too.
+// A fallback is called with a model that it has: that of its route, or the name in the
+// configuration with aliases resolved. Its routes take turns, too.
 func TestFallbackNames(t *testing.T) {
 	var calls []string
 	broken := func(context.Context, int64, *provider.Request) error { return status(503, 0) }
@@ -175,8 +175,7 @@ func TestFallbackNames(t *testing.T) {
 	}
 }
 
-// A retry waits as long as the backend asks for; a wait that is too long is not
-// begun.
+// A retry waits as long as the backend asks for. If that is too long, there is no retry.
 func TestRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, tt := range []struct {
@@ -208,7 +207,7 @@ func TestRetries(t *testing.T) {
 	})
 }
 
-// A stream of which something has come is not made again.
+// A stream is not retried once a part has arrived.
 func TestNoRetryAfterTheFirstPart(t *testing.T) {
 	calls := 0
 	k := &broker.Backend{Name: "k", Retries: 5, Provider: providerFunc(func(_ context.Context, r *provider.Request, _ *provider.Completion) error {
@@ -223,7 +222,7 @@ func TestNoRetryAfterTheFirstPart(t *testing.T) {
 	}
 }
 
-// Time limits, and the limits of how many at once and how many a second.
+// Timeouts, and the limits on concurrency and rate.
 func TestLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var running, most atomic.Int64
@@ -257,13 +256,12 @@ func TestLimits(t *testing.T) {
 	})
 }
 
-// A provider that is too slow to begin, or to end, hands its call to the
-// fallback, and each limit has an error of its own. A stream that has begun is
-// not begun again elsewhere.
+// A provider that is too slow to begin, or to end, hands its call to the fallback, and each
+// limit has its own error. A stream that has begun is not retried elsewhere.
 func TestTimeouts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := named("slow", nil, func(ctx context.Context, _ int64, r *provider.Request) error {
-			for range 3 { // a part after each second
+			for range 3 { // one part per second
 				select {
 				case <-time.After(time.Second):
 				case <-ctx.Done():
@@ -285,7 +283,7 @@ func TestTimeouts(t *testing.T) {
 		}{
 			{500 * time.Millisecond, 0, emit, "timed_out: no part of the answer came within timeouts.first_token", 500 * time.Millisecond, true},
 			{1500 * time.Millisecond, 0, emit, "<nil>", 3 * time.Second, false},
-			{500 * time.Millisecond, 0, nil, "<nil>", 3 * time.Second, false}, // of a whole answer there are no parts
+			{500 * time.Millisecond, 0, nil, "<nil>", 3 * time.Second, false}, // a whole answer has no parts
 			{0, 2 * time.Second, nil, "timed_out: the answer was not whole within timeouts.total", 2 * time.Second, true},
 			{0, 2500 * time.Millisecond, emit, "timed_out: the answer was not whole within timeouts.total", 2500 * time.Millisecond, false},
 		} {
@@ -321,7 +319,7 @@ func batch(t *testing.T, b *broker.Broker, model string, n int) time.Duration {
 	return time.Since(begin)
 }
 
-// A provider that fails again and again is left alone for a while.
+// A provider that keeps failing is skipped for a while.
 func TestBreaker(t *testing.T) {
 	calls := int64(0)
 	k := named("k", nil, func(_ context.Context, n int64, _ *provider.Request) error {
@@ -343,13 +341,13 @@ func TestBreaker(t *testing.T) {
 	}
 }
 
-// Failures in a row are counted also where an answer had begun, and over clients
-// that went away in between; a request that the backend refuses ends the row.
+// Consecutive failures also count if an answer had begun, and if clients disconnected in
+// between. A request that the backend rejects resets the count.
 func TestBreakerCounts(t *testing.T) {
 	cut := &provider.Error{Cause: provider.Unreachable, Began: true, Err: errors.New("cut")}
 	for _, tt := range []struct {
 		name  string
-		calls []error // nil is a client that goes away
+		calls []error // nil is a client that disconnects
 		open  bool
 	}{
 		{"answers that are cut", []error{cut, cut, cut}, true},
@@ -375,12 +373,12 @@ func TestBreakerCounts(t *testing.T) {
 	}
 }
 
-// That a backend is left alone says less than what was wrong at it, or at one
-// before it.
+// An open breaker is less informative than the failure of this backend, or of an earlier
+// one, so the failure is reported.
 func TestBreakerTellsWhy(t *testing.T) {
 	limited := named("limited", nil, func(context.Context, int64, *provider.Request) error { return status(429, 7*time.Second) })
 	limited.Breaker, limited.BreakerDelay, limited.Retries, limited.Backoff = 1, time.Hour, 3, time.Nanosecond
-	limited.MaxWait = time.Nanosecond // not to be waited for
+	limited.MaxWait = time.Nanosecond // too short for any wait
 	broken := named("broken", nil, func(context.Context, int64, *provider.Request) error { return status(500, 0) })
 	broken.Breaker, broken.BreakerDelay, broken.Retries, broken.Backoff = 2, time.Hour, 5, time.Nanosecond
 	first := one("first", limited)
@@ -398,9 +396,9 @@ func TestBreakerTellsWhy(t *testing.T) {
 	}
 }
 
-// A backend that has nothing like what is asked for says so, once, in words for the
-// client, and it says nothing about whether the backend is well. Where it only stands in
-// for one that failed, that failure is told: it may pass.
+// A backend without a counterpart for a parameter reports that once, in the client's terms,
+// and its health is unaffected. If it was only the fallback of a failed one, the client
+// gets that failure, which may be temporary.
 func TestUnanswerable(t *testing.T) {
 	asked := int64(0)
 	cannot := named("cannot", nil, func(_ context.Context, n int64, _ *provider.Request) error {
@@ -411,7 +409,7 @@ func TestUnanswerable(t *testing.T) {
 	limited := one("limited", named("limited", nil, func(context.Context, int64, *provider.Request) error { return status(429, 0) }))
 	limited.Fallbacks = []string{"cannot"}
 	refusing := one("cannot", cannot)
-	refusing.Fallbacks = []string{"limited"} // not gone on to: the request is in the way
+	refusing.Fallbacks = []string{"limited"} // not called: the request itself is at fault
 	b := start(t, broker.Config{Models: []broker.Model{limited, refusing}})
 	for i := int64(1); i <= 3; i++ {
 		if err := b.Do(t.Context(), &broker.Call{Model: "cannot"}); broker.Message(err) != "No 'n' here." || broker.ErrorType(err) != "unsupported" || asked != i {
@@ -424,7 +422,7 @@ func TestUnanswerable(t *testing.T) {
 	}
 }
 
-// A backend whose breaker is open is passed over for a while, and tried again.
+// A backend with an open breaker is skipped for a while, and tried again.
 func TestBreakerCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls := int64(0)
@@ -451,8 +449,7 @@ func TestBreakerCloses(t *testing.T) {
 	})
 }
 
-// A cancel that comes while a call waits in the queue stops there, and the
-// report says so.
+// A cancel of a queued call stops in the queue, and the report says so.
 func TestWhereCancelsStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hold := named("hold", nil, func(ctx context.Context, _ int64, _ *provider.Request) error {
@@ -491,8 +488,8 @@ func (w *reports) Ended(_ *broker.Call, r *broker.Report) {
 	*w = append(*w, r.Outcome.String()+" "+r.By+" "+r.Stopped)
 }
 
-// What is counted of a provider goes on under its name, over a reload and with the
-// calls that ran then.
+// A provider's counts continue under its name after a reload, including the calls that were
+// running.
 func TestCountsOverReload(t *testing.T) {
 	began, release := make(chan struct{}), make(chan struct{})
 	held := named("k", nil, func(context.Context, int64, *provider.Request) error {
@@ -527,8 +524,7 @@ func TestCountsOverReload(t *testing.T) {
 	tell(`wirectl_provider_running_calls{provider="k"} 0`, `wirectl_provider_failures_total{cause="refused",provider="k"} 1`)
 }
 
-// A reload changes what further calls do, never those that run, and a faulty one
-// nothing at all.
+// A reload affects only later calls. An invalid one changes nothing.
 func TestReload(t *testing.T) {
 	began, release := make(chan struct{}), make(chan struct{})
 	old := named("old", nil, func(context.Context, int64, *provider.Request) error {
@@ -557,8 +553,8 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// However many clients there are, and names that a pattern takes, the accounts are
-// bounded, and nothing is left out of them.
+// The number of accounts is bounded, however many clients there are and however many names
+// match a pattern. Every call is still counted.
 func TestAccountsAreBounded(t *testing.T) {
 	b := start(t, broker.Config{Models: []broker.Model{one("m-*", named("k", nil, nil))}})
 	const calls = 1500
@@ -579,7 +575,7 @@ func TestAccountsAreBounded(t *testing.T) {
 	}
 }
 
-// metrics returns what a broker counts, as Prometheus reads it.
+// metrics returns the metrics of a broker in Prometheus's format.
 func metrics(t *testing.T, b *broker.Broker) string {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
@@ -597,7 +593,7 @@ func metrics(t *testing.T, b *broker.Broker) string {
 	return text.String()
 }
 
-// A refused key is told with the environment variable that it is in.
+// The error for a rejected key names the environment variable that holds it.
 func TestRefusedKeyNamesItsVariable(t *testing.T) {
 	k := named("k", nil, func(context.Context, int64, *provider.Request) error { return status(401, 0) })
 	k.KeyEnv = "SOME_KEY"
@@ -607,7 +603,7 @@ func TestRefusedKeyNamesItsVariable(t *testing.T) {
 	}
 }
 
-// What clients get to read has nothing of a provider in it.
+// Messages for clients reveal nothing of a provider.
 func TestMessages(t *testing.T) {
 	for _, tt := range []struct {
 		err  error
@@ -646,8 +642,8 @@ func TestPyQuote(t *testing.T) {
 	}
 }
 
-// A trace context is passed on as it came; what is none, which could smuggle
-// headers to a provider, is not.
+// A valid trace context is passed on unchanged. An invalid one is dropped, because it could
+// smuggle headers to a provider.
 func TestTraceparentIsPassedOn(t *testing.T) {
 	var got string
 	k := &broker.Backend{Name: "k", Provider: providerFunc(func(_ context.Context, r *provider.Request, _ *provider.Completion) error {
@@ -663,8 +659,7 @@ func TestTraceparentIsPassedOn(t *testing.T) {
 	}
 }
 
-// Where calls are traced, each of a call's attempts goes on under a context of its
-// own, below that of the call.
+// With tracing on, each attempt of a call has a context of its own, a child of the call's.
 func TestAttemptsAreTraced(t *testing.T) {
 	var got []string
 	k := &broker.Backend{Name: "k", Retries: 1, Backoff: time.Microsecond, Provider: providerFunc(func(_ context.Context, r *provider.Request, _ *provider.Completion) error {
@@ -684,7 +679,7 @@ func TestAttemptsAreTraced(t *testing.T) {
 	}
 }
 
-// The class of an error is a word, whatever the error says.
+// The class of an error is one word, whatever its text.
 func TestErrorType(t *testing.T) {
 	for want, err := range map[string]error{
 		"rate_limited": status(429, 0), "timed_out": &provider.Error{Cause: provider.TimedOut}, "internal": errors.New("a long story"),
@@ -696,8 +691,8 @@ func TestErrorType(t *testing.T) {
 	}
 }
 
-// A client that takes a key for the name of a model does not put it into the accounts
-// and the metrics.
+// A key that a client sends as the name of a model does not appear in the accounts or the
+// metrics.
 func TestKeyAsModel(t *testing.T) {
 	var secrets mask.Secrets
 	secrets.Add("sk-planted")

@@ -13,8 +13,8 @@ import (
 	"github.com/wirectl/wirectl/broker/provider"
 )
 
-// A costly provider says that each call took ten tokens in and five out. It fails those
-// that say so.
+// A costly provider reports ten input and five output tokens for each call. It fails calls
+// that ask it to.
 type costly struct{}
 
 func (costly) Complete(_ context.Context, r *provider.Request, c *provider.Completion) error {
@@ -49,12 +49,12 @@ func ask(b *broker.Broker, account, model string) string {
 	return ""
 }
 
-// A client, or a model, gets what its budget has, whichever of its limits comes first.
+// A client or a model can spend its budget and no more, whichever limit is reached first.
 func TestBudgets(t *testing.T) {
 	for _, tt := range []struct {
 		name          string
 		client, model *broker.Budget
-		calls         int // of alice's
+		calls         int // by alice
 		want          string
 	}{
 		{"calls of a client", &broker.Budget{Calls: 2}, nil, 2, "Budget used up: the client alice has had its 2 calls. Raise its budget in the configuration"},
@@ -78,7 +78,7 @@ func TestBudgets(t *testing.T) {
 	}
 }
 
-// A budget of time begins anew, and says when.
+// A budget per period starts again, and its error says when.
 func TestBudgetBeginsAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := budgeted(t, &broker.Budget{Calls: 1, Per: time.Hour}, nil)
@@ -97,7 +97,7 @@ func TestBudgetBeginsAnew(t *testing.T) {
 	})
 }
 
-// Calls that come at once do not get more than there is.
+// Concurrent calls do not exceed a budget.
 func TestBudgetAtOnce(t *testing.T) {
 	b := budgeted(t, &broker.Budget{Calls: 10}, nil)
 	var ok atomic.Int64
@@ -115,8 +115,9 @@ func TestBudgetAtOnce(t *testing.T) {
 	}
 }
 
-// Calls that fail use what they have used. One that falls back is one call of its client's,
-// and on the budget of the model that answers. Without a price there is no budget of cost.
+// Failed calls are charged for what they used. A call that falls back is one call of its
+// client, and is charged to the model that answers. Without a price there is no budget of
+// cost.
 func TestSpent(t *testing.T) {
 	b := budgeted(t, &broker.Budget{Calls: 5}, &broker.Budget{Calls: 5})
 	if err := b.Do(t.Context(), &broker.Call{Account: "alice", Model: "m", Prompt: []byte(`"fail"`)}); err == nil {
