@@ -24,7 +24,7 @@ var world = config.Env{
 	},
 }
 
-// Without a file, or with one that says nothing of models, a mock answers.
+// Without a file, or with one that has no models, a mock answers.
 func TestDefault(t *testing.T) {
 	for name, text := range map[string]string{"built in": "default: mock\nproviders: {mock: {kind: mock}}\nmodels: {mock: {provider: mock}}\n", "empty": "", "a comment": "# later\n", "a byte order mark": "\uFEFFdefault: mock\n", "no models": "listen: {rlm: 1234}\n"} {
 		c, err := config.Parse("c.yaml", []byte(text), world)
@@ -34,7 +34,7 @@ func TestDefault(t *testing.T) {
 	}
 }
 
-// A file that uses everything comes out as it is meant.
+// A file that uses every key is parsed as intended.
 func TestWhole(t *testing.T) {
 	c, err := config.Parse("c.yaml", []byte(`
 default: fast
@@ -84,7 +84,8 @@ token: {env: KEY}
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What is to be left out is: a call is not refused for it, but cannot be made.
+	// Parameters to drop: a call is not rejected for them. It fails only because there is
+	// no backend.
 	for param, want := range map[string]provider.Cause{"n": provider.Unreachable, "logprobs": provider.Unsupported} {
 		err := made.Do(t.Context(), &broker.Call{Model: "x-small", Chat: []byte(`{"messages":[],"` + param + `":2}`)})
 		if broker.CauseOf(err) != want {
@@ -93,10 +94,10 @@ token: {env: KEY}
 	}
 }
 
-// rlmKeys are those of the section rlm.
+// rlmKeys are the keys of the section rlm.
 const rlmKeys = "model, sub_model, allow_model, context, mode, tools, tool_choice, schema, env, image, unsandboxed, setup, memory, imports, max_iterations, max_depth, max_calls, max_tokens, max_cost, max_errors, timeout, cell_timeout, parallel, system, log_dir, capture, control, prices, output, fences, proxy, exec, log, stop, compress, nest"
 
-// What the section rlm sets is told as flags have it, with its place.
+// The settings of the section rlm are returned as flags, with their positions.
 func TestRLM(t *testing.T) {
 	c, err := config.Parse("c.yaml", []byte(`
 rlm:
@@ -123,7 +124,7 @@ rlm:
 	}
 }
 
-// What is known of a model is found by every name that leads there.
+// The facts about a model are found by every name of it.
 func TestFacts(t *testing.T) {
 	c, err := config.Parse("c.yaml", []byte(`
 default: fast
@@ -143,11 +144,11 @@ aliases: {fast: a}
 	}
 }
 
-// A fault is told with its line, its column, and what was expected there.
+// An error has its line, its column, and what was expected there.
 func TestFaults(t *testing.T) {
 	const models = "providers: {m: {kind: mock}}\nmodels:\n"
 	for _, tt := range []struct{ text, want string }{
-		// What is not YAML, or no mapping.
+		// Not YAML, or not a mapping.
 		{"models: {a: {provider: m", "1:13: could not find flow mapping end token '}'"},
 		{"default: x\ndefault: y", `2:1: mapping key "default" already defined at [1:1]`},
 		{"- x", "1:1: found a list; expected a mapping, with lines of the form key: value"},
@@ -155,13 +156,13 @@ func TestFaults(t *testing.T) {
 		{"default: a\n---\ndefault: b", "2:1: there are several documents; expected one"},
 		{"---\ndefault: a\n--- # more\n---\n", "3:1: there are several documents; expected one"},
 
-		// Keys that nothing reads.
+		// Unknown keys.
 		{"modles: {}", `1:1: unknown key "modles" (did you mean models?); expected one of default, listen, providers, models, aliases, limits, token, clients, spent, join, on_hub_loss, rlm`},
 		{models + "  a: {provider: m, modl: x}", `3:20: unknown key "modl" (did you mean model?); expected one of provider, model, routes, fallbacks, price, context_window, budget, rlm`},
 		{models + "  a:\n    routes:\n      - provider: m\n        wait: 1", `6:9: unknown key "wait"; expected one of provider, model, weight`},
 		{"providers: {m: {kind: mock, key: sk-planted}}", "1:34: found text; expected a mapping, with lines of the form key: value"},
 
-		// Values of another type.
+		// Wrong types.
 		{"default: [a]", "1:10: found a list; expected text"},
 		{"limits: {batch: 1.5}", "1:17: found a number; expected a whole number"},
 		{"limits: {batch: many}", "1:17: found text; expected a whole number"},
@@ -206,7 +207,7 @@ func TestFaults(t *testing.T) {
 		{"rlm: {unsandboxed: maybe}", "1:20: found text; expected true or false"},
 		{"rlm:\n  max_iteration: 3", "2:3: unknown key \"max_iteration\" (did you mean max_iterations?); expected one of " + rlmKeys},
 
-		// Names that lead nowhere.
+		// Undefined names.
 		{"providers: {m: {kind: mocks}}", `1:17: providers.m.kind: "mocks" is not a kind of provider; expected one of anthropic, gemini, mock, openai, workers`},
 		{"providers: {m: {}}", `1:13: providers.m.kind: "" is not a kind of provider; expected one of anthropic, gemini, mock, openai, workers`},
 		{models + "  a: {provider: x}", `3:7: models.a.provider: there is no provider "x"; expected a key of providers: m`},
@@ -216,7 +217,7 @@ func TestFaults(t *testing.T) {
 		{models + "  a: {provider: m}\ndefault: c", `4:1: default: no model "c"`},
 		{"listen: {rlm: 1, rml: 2}", "1:18: listen.rml: there is no such door; expected one of rlm, proxy, nexus, latis, latis_ws, openai, admin"},
 
-		// Models that make no sense.
+		// Invalid models.
 		{models + "  a: {}", "3:3: models.a: expected a provider, or routes"},
 		{models + "  a: {provider: m, routes: [{provider: m}]}", "3:3: models.a: expected either provider or routes, and here are both"},
 		{models + `  "a*b*": {provider: m}`, "3:3: models.a*b*: expected a name without space around it and with one * at most"},
@@ -240,7 +241,7 @@ func TestFaults(t *testing.T) {
 		{"listen: {rlm: 70000}", `1:10: listen.rlm: "70000" is not an address for the door rlm; expected HOST:PORT, PORT or off`},
 		{"listen: {rlm: \"http://h:1\"}", `1:10: listen.rlm: "http://h:1" is not an address for the door rlm; expected HOST:PORT, PORT or off`},
 
-		// What the parser would take gigabytes for.
+		// Input that would cost the parser gigabytes.
 		{"models: " + strings.Repeat("[", 50_000), "1:108: too deep: want at most 100 lists and mappings in each other"},
 		{strings.Repeat("#\n", 1<<19+1), "too large: want at most 1048576 bytes"},
 	} {
@@ -259,7 +260,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// Budgets of clients and of models come out as they are meant.
+// Budgets of clients and of models are parsed as intended.
 func TestBudgets(t *testing.T) {
 	c, err := config.Parse("c.yaml", []byte("providers: {m: {kind: mock}}\nmodels:\n  a: {provider: m, price: {input: 3}, budget: {tokens: 9, cost: 1.5}}\nspent: s.json\nclients: {alice: {token: {env: KEY}, budget: {calls: 7, per: 24h}}}"), world)
 	if err != nil {
@@ -274,8 +275,8 @@ func TestBudgets(t *testing.T) {
 	}
 }
 
-// The only model needs not be called the default; of several, none is, and a
-// pattern is not a model to call.
+// A single model is the default under any name. With several models there is no default,
+// and a pattern cannot be one.
 func TestOnlyModelIsTheDefault(t *testing.T) {
 	for text, want := range map[string]string{
 		"providers: {m: {kind: mock}}\nmodels: {a: {provider: m}}":                              "a",
@@ -291,7 +292,7 @@ func TestOnlyModelIsTheDefault(t *testing.T) {
 	}
 }
 
-// FuzzParse: whatever the file, it is read or refused, and what is read makes a
+// FuzzParse checks that every file is parsed or rejected, and that a parsed one makes a
 // broker.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{
