@@ -2,5 +2,5 @@
 
 package door_test
 
-// mayOpen reports whether so many files may be open at once.
+// mayOpen reports whether n files may be open at once.
 func mayOpen(uint64) bool { return false }

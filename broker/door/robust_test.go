@@ -41,14 +41,14 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// A front is a door with a call as it is written there.
+// A front is a door with a call in its protocol.
 type front struct {
 	name  string
 	make  func(b *broker.Broker, t door.Times) doortest.Server
-	hello string // what a connection begins with
+	hello string // how a connection begins
 	call  string
-	want  string // what is in the answer
-	costs int64  // how many bytes a silent connection may take
+	want  string // part of the answer
+	costs int64  // most bytes for a silent connection
 }
 
 func post(path, body string) string {
@@ -62,7 +62,7 @@ func itoa(n int) string {
 	return itoa(n/10) + itoa(n%10)
 }
 
-// timed gives a server its limits of time.
+// timed sets a server's timeouts.
 func timed(s interface {
 	doortest.Server
 	Bounds() *door.Limits
@@ -72,8 +72,8 @@ func timed(s interface {
 	return s
 }
 
-// A prompt of latis, "hi", by itself and in a WebSocket message, and the
-// beginning of the answer that ends it.
+// A latis prompt, "hi", alone and in a WebSocket message, and the beginning of the final
+// answer.
 const (
 	prompt    = "\x00\x00\x00\x09\x0a\x011\x52\x04\x0a\x02hi"
 	wsPrompt  = "\x82\x8d\x00\x00\x00\x00" + prompt
@@ -103,7 +103,7 @@ var fronts = []front{
 	{"admin", func(b *broker.Broker, t door.Times) doortest.Server { return timed(admin.New(b, web.Access{}), t) }, "", "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", `"ok":true`, 24 << 10},
 }
 
-// controllers serves those of latis by a unit whose agent is the broker.
+// controllers serves latis's controllers by a unit whose agent is the broker.
 func controllers(b *broker.Broker) latis.Serve {
 	u := unit.New(nil, unit.Options{})
 	return func(ctx context.Context, c *door.Stream, _ latis.Peer) {
@@ -113,7 +113,7 @@ func controllers(b *broker.Broker) latis.Serve {
 	}
 }
 
-// An agent of a unit is the broker.
+// An agent is a unit's agent that asks the broker.
 type agent struct {
 	broker  *broker.Broker
 	door    context.Context
@@ -133,7 +133,7 @@ func (a *agent) Answer(ctx context.Context, p *unit.Prompt, emit func(string) er
 	return nil, emit(c.Completion.Plain())
 }
 
-// ask makes the call on a connection of its own, and fails unless it is answered.
+// ask makes the call on a new connection, and fails unless it is answered.
 func (f *front) ask(t *testing.T, addr string) {
 	t.Helper()
 	conn := doortest.Dial(t, addr)
@@ -150,7 +150,7 @@ func (f *front) ask(t *testing.T, addr string) {
 	}
 }
 
-// memory is what is in use, heap and stacks, after a collection.
+// memory returns the heap and stacks in use after a collection.
 func memory() int64 {
 	runtime.GC()
 	runtime.GC()
@@ -159,8 +159,8 @@ func memory() int64 {
 	return int64(m.HeapInuse + m.StackInuse)
 }
 
-// Connections that send nothing cost little, and harm nobody. Their other ends
-// are another process's, so that what they take is the door's alone.
+// Silent connections cost little and harm no other client. Another process opens them, so
+// that only the door's memory is measured.
 func TestSilentConnections(t *testing.T) {
 	for _, f := range fronts {
 		if f.name == "messages" { // the same door as openai
@@ -190,7 +190,7 @@ func TestSilentConnections(t *testing.T) {
 			t.Fatal(err)
 		}
 		said, _ := io.ReadAll(out)
-		f.ask(t, addr) // accepted after all of them
+		f.ask(t, addr) // accepted after all the others
 		if each := (memory() - before) / n; string(said) != "open" || each > f.costs {
 			t.Errorf("%s: %s; a silent connection takes %d bytes, and may take %d", f.name, said, each, f.costs)
 		} else {
@@ -201,7 +201,7 @@ func TestSilentConnections(t *testing.T) {
 	}
 }
 
-// beSilent opens connections, says so, and keeps them until its input ends.
+// beSilent opens connections, reports that, and keeps them until stdin ends.
 func beSilent(addr string) {
 	hello := os.Getenv("HELLO")
 	n, _ := strconv.Atoi(os.Getenv("CONNECTIONS"))
@@ -212,7 +212,7 @@ func beSilent(addr string) {
 			fmt.Print(err)
 			return
 		}
-		_ = conn.(*net.TCPConn).SetLinger(0) // so that no port is kept
+		_ = conn.(*net.TCPConn).SetLinger(0) // so that no port stays in use
 		if conns[i] = conn; hello != "" {
 			_, _ = io.WriteString(conn, hello)
 			_, _ = conn.Read(make([]byte, 512))
@@ -224,8 +224,8 @@ func beSilent(addr string) {
 	runtime.KeepAlive(conns)
 }
 
-// A peer that sends a byte now and then is let go when its time is up, and
-// delays nobody.
+// A peer that sends a byte now and then is disconnected after the timeout, and delays no
+// other client.
 func TestSlowLoris(t *testing.T) {
 	eachFront(t, func(t *testing.T, f front) {
 		addr := doortest.Serve(t, f.make(doortest.Broker(t, nil), door.Times{Read: time.Second}))
@@ -238,7 +238,7 @@ func TestSlowLoris(t *testing.T) {
 					if _, err := conn.Write([]byte{f.call[i]}); err != nil {
 						break
 					}
-					time.Sleep(10 * time.Millisecond) // the loris's own pace
+					time.Sleep(10 * time.Millisecond) // the pace of the slow peer
 				}
 			})
 			group.Go(func() { _, _ = io.Copy(io.Discard, conn) })
@@ -248,7 +248,7 @@ func TestSlowLoris(t *testing.T) {
 	})
 }
 
-// eachFront tests all doors side by side.
+// eachFront tests all doors in parallel.
 func eachFront(t *testing.T, test func(t *testing.T, f front)) {
 	for _, f := range fronts {
 		t.Run(f.name, func(t *testing.T) {
@@ -258,8 +258,8 @@ func eachFront(t *testing.T, test func(t *testing.T, f front)) {
 	}
 }
 
-// An announcement of ten million bytes is not believed: memory is taken as they
-// come.
+// An announced length of ten million bytes is not trusted: memory grows with the bytes that
+// arrive.
 func TestAnnouncedIsNotTaken(t *testing.T) {
 	addr := doortest.Serve(t, rlm.New(doortest.Broker(t, nil), nil))
 	before := memory()
@@ -273,11 +273,11 @@ func TestAnnouncedIsNotTaken(t *testing.T) {
 	}
 }
 
-// Clients that go away in the middle of a call have it cancelled, every one.
+// Every client that disconnects in the middle of a call has it cancelled.
 func TestDisconnectsMidCall(t *testing.T) {
 	const n, atOnce = 1000, 50
 	for _, f := range fronts {
-		if f.name == "admin" || f.name == "nexus" { // it makes no calls; one conversation takes one after the other
+		if f.name == "admin" || f.name == "nexus" { // admin makes no calls, and a conversation of nexus takes one at a time
 			continue
 		}
 		p := doortest.NewHeld()
@@ -315,11 +315,11 @@ func settle(t *testing.T, holds func() bool) {
 	}
 }
 
-// A client that asks on and on and never reads is let go when an answer makes no
-// progress; what it costs until then is bounded by what waits to be sent.
+// A client that sends requests and never reads is disconnected once an answer makes no
+// progress. Until then, its cost is bounded by the unsent bytes.
 func TestNeverReading(t *testing.T) {
 	for _, f := range fronts {
-		if f.name == "nexus" { // whose conversation would grow with each
+		if f.name == "nexus" { // its conversation would grow with each
 			continue
 		}
 		addr := doortest.Serve(t, f.make(doortest.Broker(t, nil), door.Times{Write: 200 * time.Millisecond}))
@@ -327,7 +327,7 @@ func TestNeverReading(t *testing.T) {
 		conn := doortest.Dial(t, addr)
 		_, err := io.WriteString(conn, f.hello)
 		for calls := strings.Repeat(f.call, 1000); err == nil; {
-			_ = conn.SetWriteDeadline(time.Now().Add(30 * time.Second)) // not for all: a busy machine takes long to fill the buffers
+			_ = conn.SetWriteDeadline(time.Now().Add(30 * time.Second)) // not for all: a busy machine is slow to fill the buffers
 			_, err = io.WriteString(conn, calls)
 		}
 		if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -340,12 +340,12 @@ func TestNeverReading(t *testing.T) {
 	}
 }
 
-// A controller that cancels what never was is told so, and its connection stays.
+// A controller that cancels an unknown call gets an error, and its connection stays.
 func TestCancelOfNothing(t *testing.T) {
 	const cancel = "\x00\x00\x00\x08\x0a\x013\x5a\x03\x0a\x019" // 3 cancels 9
 	for _, f := range fronts[5:7] {
 		f.call = strings.Replace(f.call, prompt, cancel+prompt, 1)
-		f.call = strings.Replace(f.call, "\x82\x8d", "\x82\x99", 1) // with its length
+		f.call = strings.Replace(f.call, "\x82\x8d", "\x82\x99", 1) // the new length
 		f.want = "UNKNOWN_TARGET"
 		addr := doortest.Serve(t, f.make(doortest.Broker(t, nil), door.Times{}))
 		f.ask(t, addr)
@@ -354,7 +354,7 @@ func TestCancelOfNothing(t *testing.T) {
 	}
 }
 
-// Garbage gets an answer or an end, and the next client gets its answer.
+// Garbage gets an answer or a disconnect, and the next client gets its answer.
 func TestGarbage(t *testing.T) {
 	eachFront(t, func(t *testing.T, f front) {
 		addr := doortest.Serve(t, f.make(doortest.Broker(t, nil), door.Times{Read: time.Second}))
@@ -368,7 +368,7 @@ func TestGarbage(t *testing.T) {
 	})
 }
 
-// A client that ends its side and waits gets its answer where messages are framed.
+// A client that half-closes and waits gets its answer on doors with framed messages.
 func TestHalfClosed(t *testing.T) {
 	p := doortest.NewHeld()
 	for _, f := range framed {
@@ -388,7 +388,7 @@ func TestHalfClosed(t *testing.T) {
 // framed are the doors without HTTP.
 var framed = slices.DeleteFunc(slices.Clone(fronts), func(f front) bool { return f.name != "rlm" && f.name != "latis" })
 
-// One that ends its side, waits for a while, and is gone then, ends its call, too.
+// A client that half-closes, waits for a while and then disconnects also ends its call.
 func TestHalfClosedThenGone(t *testing.T) {
 	p := doortest.NewHeld()
 	for _, f := range framed {
@@ -397,7 +397,7 @@ func TestHalfClosedThenGone(t *testing.T) {
 		_, _ = io.WriteString(conn, f.call)
 		call := <-p.Calls
 		_ = conn.CloseWrite()
-		if _, err := conn.Read(make([]byte, 1)); err != nil { // the byte that tells whether it is gone
+		if _, err := conn.Read(make([]byte, 1)); err != nil { // notices a disconnect
 			t.Errorf("%s: %v", f.name, err)
 		}
 		_ = conn.SetLinger(0)
@@ -406,7 +406,7 @@ func TestHalfClosedThenGone(t *testing.T) {
 	}
 }
 
-// Over HTTP, a client that ends its side has left.
+// Over HTTP, a half-close counts as a disconnect.
 func TestHalfClosedOverHTTP(t *testing.T) {
 	p := doortest.NewHeld()
 	for _, f := range fronts[1:5] {
@@ -419,7 +419,7 @@ func TestHalfClosedOverHTTP(t *testing.T) {
 	}
 }
 
-// gone fails unless a call ends since its client has left.
+// gone fails unless a call ends because its client has disconnected.
 func gone(t *testing.T, f front, call *doortest.Call) {
 	t.Helper()
 	select {
@@ -432,14 +432,14 @@ func gone(t *testing.T, f front, call *doortest.Call) {
 	}
 }
 
-// A door that is shut before it has begun to serve never does, whether it is to wait
-// for calls or not.
+// A door that is shut down before it serves never does, whether the shutdown waits for
+// calls or not.
 func TestShutBeforeItServes(t *testing.T) {
 	for _, f := range fronts {
 		t.Run(f.name, func(t *testing.T) {
 			for range 20 {
 				s := f.make(doortest.Broker(t, nil), door.Times{})
-				ln, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it waits for nothing
+				ln, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // there is nothing to wait for
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -457,10 +457,10 @@ func TestShutBeforeItServes(t *testing.T) {
 	}
 }
 
-// A door that shuts lets what runs end, tells the rest, and leaves nothing.
+// A door that shuts down lets running calls end, rejects the rest, and leaks nothing.
 func TestShutdown(t *testing.T) {
 	for _, f := range fronts[:6] {
-		if f.name == "nexus" { // whose second send waits for the first
+		if f.name == "nexus" { // its second send waits for the first
 			continue
 		}
 		p := doortest.NewHeld()

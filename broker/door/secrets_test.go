@@ -32,13 +32,13 @@ import (
 
 const key = "sk-nR4/t9Zq"
 
-// A dialect is one of the APIs, with answers that say two pieces of JSON strings.
+// A dialect is one of the APIs, with answers that contain two pieces of JSON strings.
 type dialect struct {
 	name             string
 	make             func(url string) provider.Provider
-	whole, tool      string // with the pieces one after the other
-	text, args       string // events, with one piece
-	begin, tail, end string // of a stream of text; of one with a tool call
+	whole, tool      string // the pieces are adjacent
+	text, args       string // events with one piece each
+	begin, tail, end string // of a stream of text, or of one with a tool call
 }
 
 const (
@@ -80,7 +80,7 @@ var dialects = []dialect{
 
 func events(list ...string) string { return "data: " + strings.Join(list, "\n\ndata: ") + "\n\n" }
 
-// A house is a broker with all of its doors, and everything that is written about it.
+// A house is a broker with all of its doors, and everything that they write.
 type house struct {
 	addrs map[string]string
 
@@ -122,7 +122,7 @@ func newHouse(t *testing.T, p provider.Provider, s *mask.Secrets) *house {
 	return h
 }
 
-// ask asks at all doors, and returns what each says.
+// ask makes a call at each door, and returns the answers.
 func (h *house) ask(t *testing.T, stream bool) map[string]string {
 	t.Helper()
 	said := map[string]string{}
@@ -156,7 +156,7 @@ func (h *house) ask(t *testing.T, stream bool) map[string]string {
 	return said
 }
 
-// written returns what was written since the last time.
+// written returns everything written since the previous call.
 func (h *house) written() map[string]string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -176,8 +176,7 @@ var (
 	letters = map[string]string{"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 )
 
-// leaks reports whether a text has the key, in any escapes, also when its pieces are
-// joined.
+// leaks reports whether a text contains the key, with any escapes or split into pieces.
 func leaks(text string) bool {
 	joined := ""
 	for _, m := range piece.FindAllStringSubmatch(text, -1) {
@@ -203,8 +202,8 @@ func leaks(text string) bool {
 	return false
 }
 
-// What a provider says of the broker's key, in any escapes, in pieces, in the text, in
-// the arguments of tools and in errors, reaches neither clients nor what is written.
+// A provider may repeat the broker's key with any escapes or in pieces: in text, in tools'
+// arguments and in errors. It reaches neither clients nor anything that is written.
 func TestKeysStayInside(t *testing.T) {
 	every := ""
 	for _, c := range key {
