@@ -19,7 +19,7 @@ import (
 	"github.com/wirectl/wirectl/broker/provider/mock"
 )
 
-// served returns the address of the door of a broker that takes any model.
+// served returns the address of the door of a broker that accepts any model.
 func served(t *testing.T) (*broker.Broker, string) {
 	t.Helper()
 	k := &broker.Backend{Name: "k", Provider: mock.New(mock.Config{})}
@@ -30,8 +30,8 @@ func served(t *testing.T) (*broker.Broker, string) {
 	return b, "http://" + doortest.Serve(t, admin.New(b, web.Access{}))
 }
 
-// Prometheus's own parser reads the metrics that the door serves, also where names of
-// models are not UTF-8 and become the same label.
+// Prometheus's own parser accepts the metrics, even if names of models are not UTF-8 and
+// become the same label.
 func TestMetrics(t *testing.T) {
 	b, url := served(t)
 	names := []string{"m \"x\"\ny", "m\xff", "m\xfe"}
@@ -80,7 +80,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// The other pages are JSON, nothing is changed by them, and none is found elsewhere.
+// The other pages are JSON and read-only. Other paths do not exist.
 func TestPages(t *testing.T) {
 	_, url := served(t)
 	for _, tt := range []struct {
