@@ -12,14 +12,14 @@ import (
 	"github.com/wirectl/wirectl/broker/provider/mock"
 )
 
-// What differs from run to run.
+// These differ from run to run.
 var (
 	madeUp = regexp.MustCompile(`"[A-Z2-7]{26}"`)
 	when   = regexp.MustCompile(`"created_at":"[^"]*Z"`)
 )
 
-// Newer clients make agents: each has a path, a model, a system prompt and a
-// conversation of its own, beside that of older clients.
+// Newer clients create agents. Each has its own path, model, system prompt and
+// conversation, separate from that of older clients.
 func TestAgents(t *testing.T) {
 	url := start(t, nil, nil)
 	agent := func(rest string) string { return `"result":{"agent_id":` + rest + `}` }
@@ -72,7 +72,7 @@ func TestAgents(t *testing.T) {
 	}
 }
 
-// An agent asks its own model, with its own system prompt in front.
+// An agent asks its own model, with its own system prompt first.
 func TestAgentsModel(t *testing.T) {
 	p := doortest.NewHeld()
 	b, err := broker.New(broker.Config{Default: "a", Models: []broker.Model{
@@ -93,7 +93,7 @@ func TestAgentsModel(t *testing.T) {
 	if got, want := string(call.Prompt), `[{"role":"system","content":"be \"brief\""},{"role":"user","content":"hi"}]`; call.Model != "b" || got != want {
 		t.Errorf("%s got %s, want %s", call.Model, got, want)
 	}
-	// Another's cancel does not find it; the end of the agent cancels it.
+	// A cancel by another agent does not find it. The end of its own agent cancels it.
 	if _, body := post(t, url, `{"jsonrpc":"2.0","id":2,"method":"cancel","params":{"request_id":"r"}}`); !strings.Contains(body, `"cancelled":false`) {
 		t.Errorf("got %s", body)
 	}
@@ -107,7 +107,7 @@ func TestAgentsModel(t *testing.T) {
 	}
 }
 
-// There are so many agents and no more, until one is gone.
+// The number of agents is bounded. Deleting one makes room for another.
 func TestManyAgents(t *testing.T) {
 	url := start(t, nil, nil)
 	create := func() string {
@@ -128,8 +128,8 @@ func TestManyAgents(t *testing.T) {
 	}
 }
 
-// shutdown_server stops the broker, as shutdown does for older clients; at an
-// agent's path shutdown stops that alone.
+// shutdown_server stops the broker, as shutdown does for older clients. At an agent's path,
+// shutdown stops only that agent.
 func TestShutdownServer(t *testing.T) {
 	stopped := make(chan struct{}, 1)
 	url := start(t, nil, func() { stopped <- struct{}{} })
@@ -146,8 +146,8 @@ func TestShutdownServer(t *testing.T) {
 	<-stopped
 }
 
-// An initial message is queued: the answer does not wait for it, a send comes after
-// it, and its own id cancels it.
+// An initial message is queued. The answer does not wait for it, a send runs after it, and
+// its own id cancels it.
 func TestInitialMessageIsQueued(t *testing.T) {
 	p := doortest.NewHeld()
 	url := start(t, p, nil)
@@ -185,11 +185,11 @@ func TestInitialMessageIsQueued(t *testing.T) {
 		t.Errorf("the call ended with %v", err)
 	}
 	<-answer
-	create("y") // the end of the server cancels what is left
+	create("y") // the end of the server cancels the rest
 	<-p.Calls
 }
 
-// compact replaces the messages by the model's summary, after the system's.
+// compact replaces the messages after the system prompt by the model's summary.
 func TestCompact(t *testing.T) {
 	url := start(t, mock.New(mock.Config{Script: []mock.Line{{When: "Summarize", Say: "short"}, {When: "fail", Status: 401}, {Say: strings.Repeat("long ", 100)}}}), nil)
 	ask := func(method, params, want string) {

@@ -74,8 +74,7 @@ func TestMethods(t *testing.T) {
 	}
 }
 
-// Where a token is set, who does not show it reaches neither the conversation nor
-// the shutdown.
+// If a token is set, clients without it can use neither the conversation nor the shutdown.
 func TestToken(t *testing.T) {
 	var shutdowns atomic.Int64
 	s := nexus.New(doortest.Broker(t, nil), nil, "nxk_1", func() { shutdowns.Add(1) })
@@ -92,7 +91,7 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// A cancelled send answers with what had been generated.
+// The answer to a cancelled send has the text generated so far.
 func TestCancel(t *testing.T) {
 	p := doortest.NewHeld()
 	url := start(t, p, nil)
@@ -117,7 +116,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// FuzzBody: whatever the body, the answer is JSON, or nothing.
+// FuzzBody checks that every body gets JSON, or nothing.
 func FuzzBody(f *testing.F) {
 	f.Add([]byte(`{"jsonrpc":"2.0","id":1,"method":"send","params":{"content":"hi","request_id":"r1"}}`))
 	f.Add([]byte(`{"jsonrpc":"2.0","id":"x","method":"cancel","params":{"request_id":1}}`))
@@ -125,7 +124,7 @@ func FuzzBody(f *testing.F) {
 	f.Add([]byte(`[]`))
 	b := doortest.Broker(f, nil)
 	f.Fuzz(func(t *testing.T, body []byte) {
-		s := nexus.New(b, nil, "", func() {}) // with a conversation of its own, lest it grow for ever
+		s := nexus.New(b, nil, "", func() {}) // a new one each time, because the conversation would grow
 		if status, out := doortest.Post(s, "/", body); len(out) > 0 && !json.Valid(out) {
 			t.Fatalf("%q: %s %s", body, status, out)
 		}
