@@ -15,8 +15,8 @@ import (
 	backend "github.com/wirectl/wirectl/broker/provider/openai"
 )
 
-// BenchmarkCompletion makes one call after the other, through the door and on to
-// a backend that answers at once. Client and backend allocate nothing.
+// BenchmarkCompletion makes one call after another, through the door to a backend that
+// answers at once. Client and backend allocate nothing.
 func BenchmarkCompletion(b *testing.B) {
 	const answer = `{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"mock","choices":[{"index":0,"message":{"role":"assistant","content":"forty-two"},"finish_reason":"stop"}],"usage":{"prompt_tokens":12,"completion_tokens":8,"total_tokens":20}}`
 	p := backend.New(provider.Config{BaseURL: answering(b, fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(answer), answer))})
@@ -36,8 +36,8 @@ func BenchmarkCompletion(b *testing.B) {
 	}
 }
 
-// answering returns the URL of a backend that gives one answer to all requests
-// on its one connection.
+// answering returns the URL of a backend that sends the same answer to all requests on its
+// one connection.
 func answering(b *testing.B, answer string) string {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -57,7 +57,7 @@ func answering(b *testing.B, answer string) string {
 				return
 			}
 			if !bytes.HasSuffix(buf[:n], []byte("]}")) {
-				continue // of a request that comes in pieces, the last counts
+				continue // only the last piece of a request counts
 			}
 			if _, err := conn.Write(out); err != nil {
 				return
@@ -67,7 +67,7 @@ func answering(b *testing.B, answer string) string {
 	return "http://" + ln.Addr().String()
 }
 
-// skim reads an answer of which the length is known.
+// skim reads an answer whose length is known.
 func skim(r *bufio.Reader, length int) error {
 	for {
 		line, err := r.ReadSlice('\n')
@@ -85,8 +85,8 @@ func skim(r *bufio.Reader, length int) error {
 	return err
 }
 
-// BenchmarkStream streams one completion after the other, which the door translates
-// from a backend of another kind.
+// BenchmarkStream streams one completion after another, which the door translates from a
+// backend with another API.
 func BenchmarkStream(b *testing.B) {
 	conn := doortest.Dial(b, strings.TrimPrefix(start(b, mock.New(mock.Config{})), "http://"))
 	body := `{"model":"mock","stream":true,"messages":[{"role":"user","content":"` + strings.Repeat("what is six times seven? ", 36) + `"}]}`

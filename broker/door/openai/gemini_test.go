@@ -16,7 +16,7 @@ import (
 	"github.com/wirectl/wirectl/broker/provider/mock"
 )
 
-// said is what an answer, or one event of it, says in short.
+// saidByGemini summarizes an answer, or one event of it.
 func saidByGemini(t *testing.T, answer string) string {
 	t.Helper()
 	var a struct {
@@ -54,8 +54,7 @@ func saidByGemini(t *testing.T, answer string) string {
 	return text + a.Candidates[0].Finish
 }
 
-// Gemini's clients get what was said, and what the model thought if they ask for it,
-// streamed or not.
+// Gemini's clients get the text, and the thoughts if they ask for them, streamed or not.
 func TestGenerateContent(t *testing.T) {
 	url := start(t, mock.New(mock.Config{Chunk: 5, Script: []mock.Line{
 		{When: "call", Thought: "hm", ToolCalls: []provider.ToolCall{{Name: "f", Arguments: []byte(`{"a":1}`)}}},
@@ -85,7 +84,7 @@ func TestGenerateContent(t *testing.T) {
 	}
 }
 
-// A backend that speaks as the client does gets its own words, and the client its answer.
+// A backend with the client's API gets the request unchanged, and the client its answer.
 func TestGeminiAsItIs(t *testing.T) {
 	asked := make(chan string, 1)
 	const answer = `{"candidates":[{"content":{"parts":[{"text":"so"}]},"finishReason":"STOP","own":1}]}`
@@ -112,7 +111,7 @@ func TestGeminiAsItIs(t *testing.T) {
 	}
 }
 
-// Each path has its methods, and errors are those of Gemini.
+// Each path has its methods, and errors have Gemini's format.
 func TestGeminiPaths(t *testing.T) {
 	url := start(t, mock.New(mock.Config{Script: []mock.Line{{When: "busy", Status: 429}}, Faults: []mock.Fault{{Every: 3, Status: 503}}}))
 	for _, tt := range []struct{ ask, body, want string }{
@@ -139,7 +138,7 @@ func TestGeminiPaths(t *testing.T) {
 	}
 }
 
-// The token is taken as Gemini's clients show their key.
+// The token is accepted where Gemini's clients send their key.
 func TestGeminiKey(t *testing.T) {
 	url := "http://" + doortest.Serve(t, openai.New(doortest.Broker(t, nil), nil, web.Access{Token: "nxk_1"})) + "/v1beta/models"
 	for _, tt := range []struct {

@@ -16,8 +16,8 @@ import (
 	backends "github.com/wirectl/wirectl/broker/provider/openai"
 )
 
-// stalling returns the URL of a backend that begins its answer to each request, sends a part
-// so many times, and then says nothing more until the test ends.
+// stalling returns the URL of a backend that begins its answer to each request, sends a
+// part the given number of times, and then stalls until the test ends.
 func stalling(t *testing.T, first, part string, parts int) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -54,8 +54,8 @@ func stalling(t *testing.T, first, part string, parts int) string {
 	return "http://" + ln.Addr().String()
 }
 
-// An open call takes at most 64 KiB, however it is translated, besides what is kept of its
-// text, which is bounded where it is passed on as it comes.
+// An open call needs at most 64 KiB in any translation, besides the text kept of it. That
+// text is bounded if it is passed on unchanged.
 func TestOpenCallsAreSmall(t *testing.T) {
 	text := strings.Repeat("forty-two ", 20)
 	chatPart := `{"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":"` + text + `"},"finish_reason":null}]}`
@@ -71,7 +71,7 @@ func TestOpenCallsAreSmall(t *testing.T) {
 	for _, tt := range []struct {
 		name, path, body string
 		backend          func(parts int) (string, func(string) provider.Provider)
-		parts            int // of 200 bytes
+		parts            int // of 200 bytes each
 		kept             int64
 	}{
 		{"chat", "/v1/chat/completions", ask, chat, 2, 0},
@@ -96,15 +96,15 @@ func TestOpenCallsAreSmall(t *testing.T) {
 	}
 }
 
-// openCalls makes calls of which the answers go on, and returns what each takes in memory
-// when so many bytes of it have come.
+// openCalls makes calls whose answers stall, and returns the memory per call once each has
+// received that many bytes.
 func openCalls(t *testing.T, url, request string, bytes int) int64 {
 	t.Helper()
 	const calls = 150
 	before := int64(0)
 	for n := range calls + 1 {
 		if n == 1 {
-			before = memory() // with what there is once
+			before = memory() // includes the memory that is shared
 		}
 		conn := doortest.Dial(t, strings.TrimPrefix(url, "http://"))
 		t.Cleanup(func() { conn.Close() })
@@ -118,7 +118,7 @@ func openCalls(t *testing.T, url, request string, bytes int) int64 {
 	return (memory() - before) / calls
 }
 
-// memory is what is in use, heap and stacks, after a collection.
+// memory returns the heap and stacks in use after a collection.
 func memory() int64 {
 	runtime.GC()
 	runtime.GC()

@@ -21,7 +21,7 @@ import (
 
 const question = `{"model":"mock","max_tokens":9,"messages":[{"role":"user","content":"hi"}]`
 
-// A client of Anthropic's gets messages, whatever the backend speaks.
+// An Anthropic client gets messages, whatever API the backend has.
 func TestMessage(t *testing.T) {
 	url := start(t, mock.New(mock.Config{Script: []mock.Line{
 		{When: "call", Say: "I see", ToolCalls: []provider.ToolCall{{ID: "c1", Name: "f", Arguments: []byte(`{"a":"b"}`)}, {ID: "c2", Name: "g", Arguments: []byte(`7`)}}},
@@ -51,8 +51,8 @@ func TestMessage(t *testing.T) {
 	}
 }
 
-// The tokens of a question are counted by a backend that can, with what came in
-// the headers of the client; where none can, that is said.
+// A backend that can counts the tokens of a question, and gets the client's headers. If
+// none can, the client is told.
 func TestCountTokens(t *testing.T) {
 	asked := make(chan *http.Request, 1)
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -91,7 +91,7 @@ func TestCountTokens(t *testing.T) {
 	}
 }
 
-// A streamed message has the events that Anthropic's have, in their order.
+// A streamed message has the same events as Anthropic's, in the same order.
 func TestMessageStream(t *testing.T) {
 	url := start(t, mock.New(mock.Config{Script: []mock.Line{
 		{When: "call", Say: "I see", ToolCalls: []provider.ToolCall{{ID: "c1", Name: "f", Arguments: []byte(`{"a":"b"}`)}}},
@@ -150,7 +150,7 @@ data: {"type":"message_stop"}
 	}
 }
 
-// A backend that speaks OpenAI is asked what it has words for.
+// A backend with OpenAI's API gets every parameter that has a counterpart.
 func TestMessageTranslated(t *testing.T) {
 	p := doortest.NewHeld()
 	url := start(t, p)
@@ -187,8 +187,8 @@ func TestMessageTranslated(t *testing.T) {
 	<-done
 }
 
-// Between a client and a backend that both speak to Anthropic nothing but the
-// name of the model changes.
+// Between a client and a backend that both use Anthropic's API, only the name of the model
+// changes.
 func TestMessagePassed(t *testing.T) {
 	const thinking = `{"type":"message","id":"theirs","content":[{"type":"thinking","thinking":"hm"},{"type":"text","text":"so"}],"stop_reason":"end_turn","usage":{"input_tokens":5,"output_tokens":3}}`
 	events := []string{
@@ -236,7 +236,7 @@ func TestMessagePassed(t *testing.T) {
 	}
 }
 
-// Who shows no token is told so in the words that it speaks.
+// A client without a token gets an error in the format of its API.
 func TestMessageToken(t *testing.T) {
 	url := "http://" + doortest.Serve(t, openai.New(doortest.Broker(t, nil), nil, web.Access{Token: "t"})) + "/v1/messages"
 	for key, want := range map[string]int{"t": 200, "": 401, "u": 401} {
@@ -248,8 +248,8 @@ func TestMessageToken(t *testing.T) {
 	}
 }
 
-// FuzzMessage: whatever the body, the answer is JSON, or events of it, and what is
-// asked of other backends is, too.
+// FuzzMessage checks that every body gets JSON or JSON events, and that requests to other
+// backends are JSON, too.
 func FuzzMessage(f *testing.F) {
 	f.Add([]byte(question + "}"))
 	f.Add([]byte(question + `,"stream":true}`))
@@ -259,8 +259,8 @@ func FuzzMessage(f *testing.F) {
 	fuzz(f, "/v1/messages")
 }
 
-// Arguments of a tool that are nested as deeply as JSON may be are an error where
-// they would go one deeper, and a stream has them.
+// A tool's arguments of the greatest depth that JSON may have are an error where they would
+// be nested one deeper. A stream can carry them.
 func TestMessageOfDeepArguments(t *testing.T) {
 	deep := strings.Repeat("[", 10000) + strings.Repeat("]", 10000)
 	url := start(t, mock.New(mock.Config{Script: []mock.Line{{ToolCalls: []provider.ToolCall{{ID: "c1", Name: "f", Arguments: []byte(deep)}}}}}))

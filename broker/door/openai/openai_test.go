@@ -36,7 +36,7 @@ func start(t testing.TB, p provider.Provider) string {
 	return "http://" + doortest.Serve(t, openai.New(doortest.Broker(t, p), nil, web.Access{}))
 }
 
-// post returns the status and the body, with what differs from run to run made 0.
+// post returns the status and the body, with values that vary between runs set to 0.
 func post(t testing.TB, url, body string) (int, string) {
 	t.Helper()
 	return postTo(t, url+"/v1/chat/completions", body)
@@ -70,8 +70,7 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// How long a backend wants to be left alone, in seconds or up to a date, is told
-// to the client, whichever of the two languages it speaks.
+// The client gets the backend's Retry-After, in seconds or as a date, in either API.
 func TestRetryAfter(t *testing.T) {
 	var after atomic.Value
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -106,8 +105,8 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// Each path has its methods, and a model's name may have anything in it. A pattern
-// is not a model's name, and leads to models.
+// Each path has its methods, and a model's name may have any characters. A pattern is not
+// the name of a model, but matches models.
 func TestPaths(t *testing.T) {
 	routes := []broker.Route{{Backend: &broker.Backend{Provider: mock.New(mock.Config{})}}}
 	b, err := broker.New(broker.Config{Models: []broker.Model{{Name: "org/m é", Routes: routes}, {Name: "any-*", Routes: routes}}}, nil)
@@ -143,8 +142,8 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// What a provider answered is told by its status and the word for it, which
-// programs go by; nothing else of it gets out.
+// Clients get the status of a provider's error and the code for it, on which programs rely,
+// and nothing else of it.
 func TestWords(t *testing.T) {
 	for answer, want := range map[string]string{
 		`400 {"error":{"message":"sk-canary","code":"context_length_exceeded"}}`: `400 {"error":{"message":"The provider refused the request (HTTP 400, context_length_exceeded)","type":"invalid_request_error","param":null,"code":"context_length_exceeded"}}`,
@@ -171,8 +170,8 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// A backend that cannot be reached is told of in words that lead on, not those of the
-// wire of rlm.
+// The error for an unreachable backend suggests what to do, and does not use the words of
+// the rlm protocol.
 func TestNobodyThere(t *testing.T) {
 	backend := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
 	defer backend.Close()
@@ -192,8 +191,7 @@ func TestNobodyThere(t *testing.T) {
 	}
 }
 
-// What a provider answered is told by its status alone, in words that say whose
-// fault it is.
+// Clients get only the status of a provider's error, in words that say whose fault it is.
 func TestFailures(t *testing.T) {
 	for status, want := range map[int]string{
 		400: "400 The provider refused the request (HTTP 400)",
@@ -229,8 +227,8 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// As many choices come as were asked for, or the client is told why not and what it
-// may do: it never gets fewer unnoticed.
+// The client gets as many choices as it asked for, or an error that says why not and what
+// to do. It never silently gets fewer.
 func TestChoices(t *testing.T) {
 	url := start(t, mock.New(mock.Config{Script: []mock.Line{
 		{When: "call", ToolCalls: []provider.ToolCall{{ID: "c1", Name: "f", Arguments: []byte(`{}`)}}},
@@ -278,7 +276,7 @@ func TestChoices(t *testing.T) {
 	}
 }
 
-// A stream that breaks off is seen to be cut, behind an event that says why.
+// An interrupted stream is recognizable as cut, and its last event says why.
 func TestCutStream(t *testing.T) {
 	url := start(t, mock.New(mock.Config{Faults: []mock.Fault{{Every: 1}}}))
 	status, body := post(t, url, hello+`,"stream":true}`)
@@ -309,8 +307,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// A client that goes away in the middle of a stream is missed, though nothing
-// comes from the backend that could be written to it.
+// A client that disconnects in the middle of a stream is noticed, even while the backend
+// sends nothing to forward.
 func TestGoneWhileNothingComes(t *testing.T) {
 	p := doortest.NewHeld()
 	addr := strings.TrimPrefix(start(t, p), "http://")
@@ -329,7 +327,7 @@ func TestGoneWhileNothingComes(t *testing.T) {
 	}
 }
 
-// A client that goes away ends its call, also in the middle of a stream.
+// A client that disconnects ends its call, even in the middle of a stream.
 func TestDisconnect(t *testing.T) {
 	p := doortest.NewHeld()
 	addr := strings.TrimPrefix(start(t, p), "http://")
@@ -372,7 +370,7 @@ func (f provided) Complete(ctx context.Context, r *provider.Request, _ *provider
 	return f(ctx, r)
 }
 
-// FuzzBody: whatever the body, the answer is JSON, or events of it.
+// FuzzBody checks that every body gets JSON, or JSON events.
 func FuzzBody(f *testing.F) {
 	f.Add([]byte(hello + "}"))
 	f.Add([]byte(hello + `,"stream":true}`))
@@ -381,7 +379,7 @@ func FuzzBody(f *testing.F) {
 	fuzz(f, "/v1/chat/completions")
 }
 
-// fuzz posts whatever comes, and holds the answers to being JSON, or events of it.
+// fuzz posts any body, and fails unless the answer is JSON or JSON events.
 func fuzz(f *testing.F, path string) {
 	s := openai.New(doortest.Broker(f, nil), nil, web.Access{})
 	f.Fuzz(func(t *testing.T, body []byte) {
@@ -391,8 +389,8 @@ func fuzz(f *testing.F, path string) {
 	})
 }
 
-// areEvents reports whether an answer is events, the data of each being JSON but for the
-// mark of the end.
+// areEvents reports whether an answer is events whose data is JSON, except for the mark of
+// the end.
 func areEvents(out []byte) bool {
 	for line := range bytes.Lines(out) {
 		line = bytes.TrimSuffix(line, []byte("\n"))
@@ -407,8 +405,8 @@ func areEvents(out []byte) bool {
 	return len(out) > 0
 }
 
-// A client is told that an answer was too large, rather than that the provider could
-// not be reached.
+// The client learns that an answer was too large, rather than that the provider could not
+// be reached.
 func TestTooLarge(t *testing.T) {
 	answer := func(w http.ResponseWriter, r *http.Request) {
 		if body, _ := io.ReadAll(r.Body); strings.Contains(string(body), `"stream":true`) {

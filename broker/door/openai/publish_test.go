@@ -17,8 +17,8 @@ import (
 	"github.com/wirectl/wirectl/frame"
 )
 
-// A watcher keeps in words what is published of each connection, and gives that out
-// when the connection has ended.
+// A watcher describes the records published for each connection, and returns the
+// description when the connection has ended.
 type watcher struct {
 	open  map[int][]string
 	ended chan []string
@@ -41,8 +41,8 @@ func (w *watcher) Write(r *capture.Record) error {
 	return nil
 }
 
-// A call is published on both sides of the broker as it is on their wires: whole, or
-// as a stream with its head, its events and, unless it was cut, its end.
+// A call is published on both sides of the broker as it is on the wire: whole, or as a
+// stream with its head, its events and, unless it was cut, its end.
 func TestPublished(t *testing.T) {
 	script := mock.Config{Script: []mock.Line{{Say: "so be it"}}}
 	cut := script
@@ -63,7 +63,7 @@ func TestPublished(t *testing.T) {
 	}{
 		{"whole", chat, hello + `}`, script, []string{asked, "json 200"}, []string{asked, "json 200"}},
 		{"refused", chat, `{"messages":[],"model":"nobody"}`, script, []string{asked, "json 404"}, nil},
-		{"a stream", chat, hello + `,"stream":true}`, script, events(4, "event", "end"), events(5, "event", "end")}, // with the count
+		{"a stream", chat, hello + `,"stream":true}`, script, events(4, "event", "end"), events(5, "event", "end")}, // includes the usage
 		{"a message", message, question + `}`, script, []string{asked, "json 200"}, []string{asked, "json 200"}},
 		{"the stream of a message", message, question + `,"stream":true}`, script, events(8, "end"), events(5, "event", "end")},
 		{"a stream that is cut", chat, hello + `,"stream":true}`, cut, events(3), events(3)},

@@ -20,7 +20,7 @@ import (
 	backends "github.com/wirectl/wirectl/broker/provider/openai"
 )
 
-// A responded is a response as far as the tests ask.
+// A responded has the members of a response that the tests read.
 type responded struct {
 	ID, Status string
 	Incomplete struct{ Reason string } `json:"incomplete_details"`
@@ -41,7 +41,7 @@ type responded struct {
 	}
 }
 
-// String is the output in short.
+// String summarizes the output.
 func (r *responded) String() string {
 	list := []string{r.Status + r.Incomplete.Reason}
 	for _, item := range r.Output {
@@ -54,8 +54,8 @@ func (r *responded) String() string {
 	return strings.Join(list, "|")
 }
 
-// respond asks for a response, whole or streamed. Of a stream it checks the order, and
-// that what was told piece by piece is the whole at its end.
+// respond asks for a response, whole or streamed. For a stream it checks the order, and
+// that the pieces add up to the response at its end.
 func respond(t *testing.T, url, members string, stream bool) *responded {
 	t.Helper()
 	status, _, answer := doortest.Ask(t, http.MethodPost, url+"/v1/responses", fmt.Sprintf(`{"stream":%t,%s}`, stream, members), nil)
@@ -92,7 +92,7 @@ func respond(t *testing.T, url, members string, stream bool) *responded {
 		kinds, whole = append(kinds, e.Type), e.Response
 	}
 	for item, text := range deltas {
-		if told[item] != text && whole.Status != "failed" { // then it never ended
+		if told[item] != text && whole.Status != "failed" { // such an item never ended
 			t.Errorf("the pieces of %s are %q, and it is %q", item, text, told[item])
 		}
 	}
@@ -102,7 +102,7 @@ func respond(t *testing.T, url, members string, stream bool) *responded {
 	return &whole
 }
 
-// A response has what the model thought, said and wants called, streamed or not.
+// A response has the model's thoughts, text and tool calls, streamed or not.
 func TestResponse(t *testing.T) {
 	url := start(t, mock.New(mock.Config{Chunk: 3, Script: []mock.Line{
 		{When: "call", Thought: "hm \"so\"", Say: "I'll look.", ToolCalls: []provider.ToolCall{
@@ -135,8 +135,8 @@ func TestResponse(t *testing.T) {
 	}
 }
 
-// A request goes on from a response with what was said up to there but for its
-// instructions, as long as the response is kept. It is nobody else's.
+// A request can continue a kept response with all that was said before, except for the
+// instructions. Other clients cannot.
 func TestPreviousResponse(t *testing.T) {
 	held := doortest.NewHeld()
 	url := start(t, held)
@@ -168,8 +168,8 @@ func TestPreviousResponse(t *testing.T) {
 	}
 }
 
-// A tool of a namespace is called by its names. One that only OpenAI can run is left out for
-// a provider that is to drop those.
+// A tool of a namespace is called by both names. A tool that only OpenAI can run is dropped
+// for a provider that is configured to drop those.
 func TestResponseTools(t *testing.T) {
 	url := start(t, mock.New(mock.Config{Script: []mock.Line{{ToolCalls: []provider.ToolCall{{ID: "c", Name: "n__f", Arguments: []byte("{}")}}}}}))
 	_, answer := postTo(t, url+"/v1/responses", `{"input":"x","tools":[{"type":"namespace","name":"n","tools":[{"type":"function","name":"f"}]}]}`)
@@ -204,7 +204,7 @@ func TestResponseTools(t *testing.T) {
 	}
 }
 
-// Responses are kept up to a number, the oldest are let go.
+// The number of kept responses is bounded, and the oldest go first.
 func TestResponsesKept(t *testing.T) {
 	url := start(t, mock.New(mock.Config{}))
 	first := respond(t, url, `"input":"hi"`, false)
@@ -212,7 +212,7 @@ func TestResponsesKept(t *testing.T) {
 		respond(t, url, `"input":"hi"`, false)
 	}
 	goOn := fmt.Sprintf(`{"previous_response_id":%q,"input":"x"}`, first.ID)
-	if status, answer := postTo(t, url+"/v1/responses", goOn); status != 200 { // which is kept itself
+	if status, answer := postTo(t, url+"/v1/responses", goOn); status != 200 { // this one is kept, too
 		t.Errorf("%d %s", status, answer)
 	}
 	if status, answer := postTo(t, url+"/v1/responses", goOn); status != 400 {
@@ -220,7 +220,7 @@ func TestResponsesKept(t *testing.T) {
 	}
 }
 
-// What clients get wrong is named, as OpenAI names it.
+// Clients' errors are named as OpenAI names them.
 func TestResponseFaults(t *testing.T) {
 	url := start(t, mock.New(mock.Config{Script: []mock.Line{{When: "busy", Status: 429}}}))
 	for body, want := range map[string]string{
@@ -241,7 +241,7 @@ func TestResponseFaults(t *testing.T) {
 	}
 }
 
-// A stream that its backend breaks off ends with the event for that.
+// A stream that its backend interrupts ends with the event for that.
 func TestResponseCut(t *testing.T) {
 	url := start(t, mock.New(mock.Config{Faults: []mock.Fault{{Every: 1}}}))
 	got := respond(t, url, `"input":"one two three"`, true)
@@ -252,7 +252,8 @@ func TestResponseCut(t *testing.T) {
 
 var vectors = regexp.MustCompile(`"embedding":(\[[^]]*\]|"[^"]*")`)
 
-// Texts become vectors, as numbers or packed. What cannot be embedded is named.
+// Texts become vectors, as numbers or packed. The error names input that cannot be
+// embedded.
 func TestEmbeddings(t *testing.T) {
 	url := start(t, mock.New(mock.Config{}))
 	status, answer := postTo(t, url+"/v1/embeddings", `{"model":"mock","input":["a","b"],"dimensions":2}`)

@@ -9,10 +9,10 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// of puts an item into the input of a response.
+// of adds an item to the input of a response.
 func of(item string) string { return `"input":[{"role":"user","content":"hi"},` + item + `]` }
 
-// content puts a part into a message of the user's.
+// content wraps a part in a user message.
 func content(part string) string { return `"input":[{"role":"user","content":[` + part + `]}]` }
 
 const (
@@ -20,7 +20,7 @@ const (
 	function = `"tools":[{"type":"function","name":"f","parameters":{"type":"object"}}]`
 )
 
-// responseSamples are members of requests for responses, as messageSamples are.
+// responseSamples are members of requests for responses, like messageSamples.
 var responseSamples = map[string]string{
 	"`input`":                             `"input":«[{"role":"user","content":"well?"}]»`,
 	"of text":                             content(`{"type":"input_text","text":"well?"}`),
@@ -78,7 +78,7 @@ func TestResponseAsDocumented(t *testing.T) {
 	asDocumented(t, sent, input, "| parameter, or item | chat completion |", samples)
 }
 
-// part puts one into the contents of a request to Gemini.
+// part wraps one in the contents of a request to Gemini.
 func part(of string) string { return `"contents":[{"role":"user","parts":[` + of + `]}]` }
 
 const say = `"contents":[{"parts":[{"text":"hi"}]}]`
@@ -130,7 +130,7 @@ func TestContentsAsDocumented(t *testing.T) {
 	asDocumented(t, asking(t, "/v1beta/models/mock:generateContent"), say, "| parameter, or part | of OpenAI's |", contentSamples)
 }
 
-// What is translated says the same in OpenAI's words.
+// A translated request has the same meaning in OpenAI's API.
 func TestContentsInOtherWords(t *testing.T) {
 	sent := asking(t, "/v1beta/models/mock:generateContent")
 	for members, want := range map[string]string{
@@ -149,7 +149,7 @@ func TestContentsInOtherWords(t *testing.T) {
 	}
 }
 
-// So does what is translated of a response.
+// So does a translated response.
 func TestResponseInOtherWords(t *testing.T) {
 	sent := asking(t, "/v1/responses")
 	call := func(id string) string {

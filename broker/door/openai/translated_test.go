@@ -13,7 +13,7 @@ import (
 	backends "github.com/wirectl/wirectl/broker/provider/openai"
 )
 
-// said is a message of the user's with a block.
+// said is a user message with a block.
 func said(block string) string { return `"messages":[{"role":"user","content":[` + block + `]}]` }
 
 const (
@@ -21,8 +21,8 @@ const (
 	tool = `"tools":[{"name":"f","input_schema":{"type":"object"}}]`
 )
 
-// messageSamples are members of requests, by what docs/broker.md calls them. Where something
-// stands beside it, it is marked.
+// messageSamples are members of requests, by their name in docs/broker.md. Members that a
+// sample needs besides are marked.
 var messageSamples = map[string]string{
 	"`max_tokens`":                      hi + `,"max_tokens":7`,
 	"`temperature`":                     hi + `,"temperature":0.5`,
@@ -61,8 +61,8 @@ var messageSamples = map[string]string{
 	"the mark of a cache":               said(`{"type":"text","text":"hi"«,"cache_control":{"type":"ephemeral"}»}`),
 }
 
-// documented are the things of the table of docs/broker.md with a head, and what it says
-// becomes of each.
+// documented returns the rows of the table in docs/broker.md with that head, and the
+// documented result for each.
 func documented(t *testing.T, head string) map[string]string {
 	t.Helper()
 	page, err := os.ReadFile("../../../docs/broker.md")
@@ -90,13 +90,13 @@ var (
 	names  = regexp.MustCompile("`[^`]+`")
 )
 
-// What docs/broker.md says becomes of Anthropic's parameters at backends that speak to
-// OpenAI does become of them.
+// Anthropic's parameters are translated for backends with OpenAI's API as docs/broker.md
+// says.
 func TestMessageAsDocumented(t *testing.T) {
 	asDocumented(t, asking(t, "/v1/messages"), hi, "| parameter, or block | openai |", messageSamples)
 }
 
-// asDocumented checks what becomes of samples in requests.
+// asDocumented checks the result for samples in requests.
 func asDocumented(t *testing.T, sent func(members string) (body, answer string), plainly, head string, samples map[string]string) {
 	t.Helper()
 	plain, _ := sent(plainly)
@@ -119,8 +119,8 @@ func asDocumented(t *testing.T, sent func(members string) (body, answer string),
 	}
 }
 
-// check checks what was sent for something, against what is sent without it, and what
-// was answered.
+// check compares the translated request with the one without the parameter, and checks the
+// answer.
 func check(t *testing.T, of, fate, body, without, answer string) {
 	t.Helper()
 	switch fate {
@@ -143,8 +143,9 @@ func check(t *testing.T, of, fate, body, without, answer string) {
 	}
 }
 
-// asking returns what asks at a path, with members, at a backend that speaks to
-// OpenAI: it returns what the backend was asked, "" if it was not, and the answer.
+// asking returns a function that makes a request with the given members at a path. It
+// returns the request to the backend, which has OpenAI's API, or "" if there was none, and
+// the answer.
 func asking(t *testing.T, path string) func(members string) (body, answer string) {
 	bodies := make(chan string, 1)
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -165,7 +166,7 @@ func asking(t *testing.T, path string) func(members string) (body, answer string
 	}
 }
 
-// What is translated says the same in OpenAI's words.
+// A translated request has the same meaning in OpenAI's API.
 func TestMessageInOtherWords(t *testing.T) {
 	sent := asking(t, "/v1/messages")
 	const user = `{"messages":[{"role":"user","content":"hi"}],"model":"mock"`
