@@ -22,7 +22,7 @@ func start(t testing.TB, p provider.Provider) string {
 	return doortest.Serve(t, proxy.New(doortest.Broker(t, p), nil, web.Access{}))
 }
 
-// talk sends a request as it is, and returns the status and the body.
+// talk sends a request unchanged, and returns the status and the body.
 func talk(t testing.TB, addr, path, rest string) (string, string) {
 	t.Helper()
 	conn := doortest.Dial(t, addr)
@@ -81,7 +81,7 @@ func TestProxy(t *testing.T) {
 	}
 }
 
-// A batch for an unknown model counts as one call that was refused, as a prompt does.
+// Like a prompt, a batch for an unknown model counts as one rejected call.
 func TestUnknownModelBatch(t *testing.T) {
 	b := doortest.Broker(t, nil)
 	addr := doortest.Serve(t, proxy.New(b, nil, web.Access{}))
@@ -92,7 +92,7 @@ func TestUnknownModelBatch(t *testing.T) {
 	}
 }
 
-// Containers call this machine by names of their own; other names are refused.
+// Containers reach this machine by names of their own. Other names are rejected.
 func TestHostOfContainers(t *testing.T) {
 	addr := start(t, nil)
 	for host, want := range map[string]string{
@@ -109,7 +109,7 @@ func itoa(n int) string {
 	return string(b)
 }
 
-// FuzzBody: whatever the body, the answer is JSON.
+// FuzzBody checks that every body gets JSON.
 func FuzzBody(f *testing.F) {
 	f.Add([]byte(`{"prompt":"a","model":"mock"}`), false)
 	f.Add([]byte(`{"prompts":["a",{}]}`), true)
