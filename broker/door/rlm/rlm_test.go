@@ -51,8 +51,7 @@ func read(t testing.TB, r io.Reader) string {
 	return string(payload)
 }
 
-// Each error has the words that running peers use, and the first that applies
-// is told.
+// Each error has the words of existing peers, and the first that applies is reported.
 func TestErrors(t *testing.T) {
 	addr := start(t, nil)
 	for _, tt := range []struct{ request, id, want string }{
@@ -86,8 +85,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// The keys of an answer stand in the order that peers write, and there are no
-// others.
+// The keys of an answer are in the order of existing peers, and there are no others.
 func TestAnswer(t *testing.T) {
 	conn := dial(t, start(t, nil))
 	_, _ = conn.Write(frame(`{"correlation_id":"x","model":" ","prompts":["a",{"role":"user","content":"b"},[],{}]}`))
@@ -108,7 +106,7 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
-// An unknown model is the fault of an item where there is one prompt.
+// With a single prompt, an unknown model is an error of the item.
 func TestUnknownModelItem(t *testing.T) {
 	conn := dial(t, start(t, nil))
 	_, _ = conn.Write(frame(`{"model":"nope","prompt":"a"}`))
@@ -118,7 +116,7 @@ func TestUnknownModelItem(t *testing.T) {
 	}
 }
 
-// A batch for an unknown model counts as one call that was refused, as a prompt does.
+// Like a prompt, a batch for an unknown model counts as one rejected call.
 func TestUnknownModelBatch(t *testing.T) {
 	b := doortest.Broker(t, nil)
 	conn := dial(t, doortest.Serve(t, rlm.New(b, nil)))
@@ -129,8 +127,8 @@ func TestUnknownModelBatch(t *testing.T) {
 	}
 }
 
-// A call takes far more memory than a short prompt: how many a request may make is
-// bounded by more than the size of its frame.
+// A call needs far more memory than a short prompt. So the size of the frame is not the
+// only limit on the number of calls in a request.
 func TestManyPrompts(t *testing.T) {
 	addr := start(t, nil)
 	for n, want := range map[int]string{
@@ -145,8 +143,8 @@ func TestManyPrompts(t *testing.T) {
 	}
 }
 
-// A batch whose answer does not fit ends there: nobody would hear of what is still
-// asked.
+// A batch whose answer does not fit stops there, because the client would not get the
+// remaining answers.
 func TestBatchOverLimit(t *testing.T) {
 	p := doortest.NewHeld()
 	conn := dial(t, start(t, p))
@@ -161,8 +159,8 @@ func TestBatchOverLimit(t *testing.T) {
 	}
 }
 
-// Requests that come together are answered in order, and the connection ends
-// after the client's half-close.
+// Pipelined requests are answered in order, and the connection ends after the client's
+// half-close.
 func TestPipelinedHalfClose(t *testing.T) {
 	conn := dial(t, start(t, nil))
 	var all []byte
@@ -181,8 +179,8 @@ func TestPipelinedHalfClose(t *testing.T) {
 	}
 }
 
-// A client that only ends its side while the model works gets its answer; one
-// that goes away has its call cancelled.
+// A client that half-closes while the model works gets its answer. If it disconnects, its
+// call is cancelled.
 func TestHalfCloseAndDisconnect(t *testing.T) {
 	p := doortest.NewHeld()
 	addr := start(t, p)
@@ -203,7 +201,7 @@ func TestHalfCloseAndDisconnect(t *testing.T) {
 	}
 }
 
-// What cannot be a frame is answered, as far as the client can listen.
+// Invalid frames are answered as long as the client can read.
 func TestBadFrames(t *testing.T) {
 	addr := start(t, nil)
 	for _, tt := range []struct {
@@ -228,7 +226,7 @@ func TestBadFrames(t *testing.T) {
 	}
 }
 
-// A peer that stalls inside a request is told, and let go.
+// A peer that stalls inside a request gets an error, and is disconnected.
 func TestStall(t *testing.T) {
 	s := rlm.New(doortest.Broker(t, nil), nil)
 	s.Times.Read = 50 * time.Millisecond
@@ -239,7 +237,7 @@ func TestStall(t *testing.T) {
 	}
 }
 
-// A shutdown lets calls finish as long as it may, then answers them.
+// A shutdown waits for calls as long as it may, then answers them.
 func TestShutdown(t *testing.T) {
 	p := doortest.NewHeld()
 	s := rlm.New(doortest.Broker(t, p), nil)
@@ -258,7 +256,7 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
-// FuzzDoor: whatever comes in, what goes out is frames that say so in JSON.
+// FuzzDoor checks that every input gets frames of valid JSON.
 func FuzzDoor(f *testing.F) {
 	f.Add(frame(`{"correlation_id":"c","prompt":"hi"}`))
 	f.Add(append(frame(`{"prompts":["a",{}]}`), frame(`{"x":1}`)...))
@@ -275,12 +273,12 @@ func FuzzDoor(f *testing.F) {
 	})
 }
 
-// judged follows what a door publishes, as those who read its tap do.
+// judged checks what a door publishes, as the readers of its tap do.
 type judged struct {
 	tracker *session.Tracker
-	first   fr.Dir // the direction that ended first
+	first   fr.Dir // that ended first
 	ends    int
-	closed  chan struct{} // when the connection has ended
+	closed  chan struct{} // closed once the connection has ended
 }
 
 func (j *judged) Write(r *capture.Record) error {
@@ -304,8 +302,8 @@ func (j *judged) Write(r *capture.Record) error {
 	return nil
 }
 
-// What the tap of a door shows breaks the rules that were broken, and no others: a
-// client may hang up while it waits, and what cannot be read is still answered.
+// The door's tap shows exactly the violations that happened. A client may hang up while it
+// waits, and unreadable input is still answered.
 func TestTap(t *testing.T) {
 	for _, tt := range []struct {
 		name, send, found string
@@ -322,7 +320,7 @@ func TestTap(t *testing.T) {
 		if tt.gone {
 			call := <-p.Calls
 			_ = conn.CloseWrite()
-			_, _ = conn.Read(make([]byte, 1)) // the byte that tells whether it is gone
+			_, _ = conn.Read(make([]byte, 1)) // notices a disconnect
 			_ = conn.SetLinger(0)
 			conn.Close()
 			if err := <-call.Ended; !errors.Is(err, broker.ErrGone) {
