@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A container's name for this machine is accepted from this machine and from
-// bridges of containers, and no other name is.
+// A container's name for this machine is accepted from this machine and from container
+// bridges. No other name is.
 func TestContainerHost(t *testing.T) {
 	for _, tt := range []struct {
 		host string

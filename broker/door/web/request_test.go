@@ -7,7 +7,7 @@ import (
 	"github.com/wirectl/wirectl/broker/door/web"
 )
 
-// What taps are told of a request has no key in it.
+// A request on a tap has no key in it.
 func TestStartWithoutKey(t *testing.T) {
 	for uri, want := range map[string]string{
 		"/a?key=secret":                "/a?key=***",

@@ -40,8 +40,7 @@ func config() web.Config {
 	return web.Config{Handler: echo, Limit: limit, Fault: func(_ string, f *web.Fault) []byte { return []byte(f.Message) }}
 }
 
-// talk writes to a server and returns the bodies of all answers, each behind its
-// status.
+// talk writes to a server and returns the bodies of all answers, each after its status.
 func talk(t testing.TB, addr, text string) (answers []string, raw string) {
 	t.Helper()
 	conn := doortest.Dial(t, addr)
@@ -92,7 +91,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// Requests that are broken are refused, and the next client gets its answer.
+// Malformed requests are rejected, and the next client gets its answer.
 func TestMalformed(t *testing.T) {
 	addr := doortest.Serve(t, web.New(config()))
 	for _, broken := range []string{
@@ -127,8 +126,7 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// A token is checked before the body is read: bodies that strangers send take no
-// memory.
+// A token is checked before the body is read, so bodies without a token cost no memory.
 func TestStrangersTakeNoMemory(t *testing.T) {
 	const clients, size = 50, 16 << 20
 	cfg := config()
@@ -161,7 +159,7 @@ type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { return len(p), nil }
 
-// The memory of all bodies together is bounded.
+// The total memory of all bodies is bounded.
 func TestBodiesInFlight(t *testing.T) {
 	const size = 64 << 20
 	entered, release := make(chan bool), make(chan bool)
@@ -181,7 +179,7 @@ func TestBodiesInFlight(t *testing.T) {
 		}()
 		return conn
 	}
-	for range 3 { // the first halves of the fourth body and its copy do not fit
+	for range 3 { // the beginnings of a fourth body and its copy do not fit
 		ask()
 		<-entered
 	}
@@ -196,7 +194,7 @@ func TestBodiesInFlight(t *testing.T) {
 	}
 }
 
-// A panic in a handler ends its request alone.
+// A panic in a handler ends only its request.
 func TestPanic(t *testing.T) {
 	cfg := config()
 	cfg.Handler = func(ctx context.Context, r *web.Request, w *web.Response) {
@@ -227,8 +225,8 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// A browser that asks for leave gets it where pages are let in, before it shows a
-// token, and elsewhere what any OPTIONS gets.
+// Where pages are allowed, a browser's preflight request succeeds before it sends a token.
+// Elsewhere it gets the same answer as any OPTIONS request.
 func TestPages(t *testing.T) {
 	const preflight = "OPTIONS / HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost:3000\r\nAccess-Control-Request-Method: POST\r\n\r\n"
 	cfg := config()
@@ -249,7 +247,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// A client that waits for leave to send its body gets it.
+// A client that waits for 100 Continue gets it.
 func TestContinue(t *testing.T) {
 	conn := doortest.Dial(t, doortest.Serve(t, web.New(config())))
 	_, _ = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n")
@@ -269,7 +267,7 @@ func TestContinue(t *testing.T) {
 	}
 }
 
-// Each part of a request has its time.
+// Each part of a request has a timeout.
 func TestSlow(t *testing.T) {
 	s := web.New(config())
 	s.Times.Read = 50 * time.Millisecond
