@@ -26,7 +26,7 @@ func newBroker(t *testing.T) *broker.Broker {
 	return b
 }
 
-// The next broker goes on from what was spent, and two do not write at the same time.
+// The next broker continues with the spent amounts, and two cannot write at the same time.
 func TestSpentSurvives(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "new", "spent.json")
 	ask := func(b *broker.Broker) error {
@@ -57,7 +57,7 @@ func TestSpentSurvives(t *testing.T) {
 	}
 }
 
-// A file that is none is not begun anew unasked.
+// An invalid file is not replaced automatically.
 func TestSpentBroken(t *testing.T) {
 	for _, text := range []string{"{", `[]`, `{"model m":{"calls":-1}}`, `{"model m":{"calls":"x"}}`} {
 		name := filepath.Join(t.TempDir(), "spent.json")
