@@ -13,8 +13,8 @@ import (
 	"github.com/wirectl/wirectl/broker/mask"
 )
 
-// Secrets are hidden without a change of length, those of before a reload, too;
-// what is too short to be one is left alone.
+// Secrets are masked without a change of length, also those from before a reload. A text
+// too short for a secret stays.
 func TestSecrets(t *testing.T) {
 	var s, none mask.Secrets
 	s.Add("sk-planted", "none", "")
@@ -39,11 +39,11 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// key has a letter that stands after a backslash in escapes, and a slash, which
-// some writers of JSON escape.
+// key has a letter that is also valid after a backslash, and a slash, which some JSON
+// encoders escape.
 const key = "sk-nR4/t9Zq"
 
-// escapes are ways in which JSON can have the key in a string.
+// escapes are ways to write the key in a JSON string.
 func escapes() map[string]string {
 	all := ""
 	for _, c := range key {
@@ -59,7 +59,7 @@ func escapes() map[string]string {
 	}
 }
 
-// unescaped undoes JSON's escapes as often as one can.
+// unescaped undoes JSON's escapes as often as possible.
 func unescaped(text string) string {
 	for range 5 {
 		got, ok := jsonscan.Unquote([]byte(`"` + strings.ReplaceAll(strings.ReplaceAll(text, `\"`, `'`), `"`, `'`) + `"`))
@@ -71,7 +71,7 @@ func unescaped(text string) string {
 	return text
 }
 
-// However JSON has a key, it is hidden, and JSON of the same length remains.
+// The key is masked with any escapes, and the result is JSON of the same length.
 func TestEscaped(t *testing.T) {
 	var s mask.Secrets
 	s.Add(key)
@@ -94,7 +94,7 @@ func TestEscaped(t *testing.T) {
 	}
 }
 
-// forms are events of a text, as each of the APIs has them.
+// forms are events with a text, one for each of the APIs.
 var forms = []string{
 	`{"id":"x","choices":[{"index":0,"delta":{"content":"%s"},"finish_reason":null}]}`,
 	`{"choices":[{"index":1,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"%s"}}]}}]}`,
@@ -103,8 +103,8 @@ var forms = []string{
 	`{"candidates":[{"content":{"parts":[{"functionCall":{"name":"f","args":{"a":"%s"}}}]}}]}`,
 }
 
-// A key that is spread over events is hidden wherever it is cut, and what is none
-// comes as it was.
+// A key that is split between events is masked wherever it is split. Other text stays
+// unchanged.
 func TestStream(t *testing.T) {
 	var s mask.Secrets
 	s.Add(key, key+"longer", "another-key")
@@ -119,7 +119,7 @@ func TestStream(t *testing.T) {
 						}
 					}
 					if len(events) < 6 {
-						continue // it is cut inside an escape
+						continue // it would split an escape
 					}
 					got := streamed(&s, events...)
 					text := strings.Join(texts(got), "")
@@ -132,7 +132,7 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// streamed returns what passes of events.
+// streamed returns the events that pass.
 func streamed(s *mask.Secrets, events ...string) (got []string) {
 	st := s.Stream()
 	emit := func(data []byte) (bool, error) {
@@ -142,7 +142,7 @@ func streamed(s *mask.Secrets, events ...string) (got []string) {
 	for _, e := range events {
 		data := []byte(e)
 		_, _ = st.Add(data, emit)
-		clear(data) // it is good for as long
+		clear(data) // it is valid only that long
 	}
 	_, _ = st.End(emit)
 	return got
@@ -150,7 +150,7 @@ func streamed(s *mask.Secrets, events ...string) (got []string) {
 
 var value = regexp.MustCompile(`"(?:content|text|arguments|partial_json|a)":"((?:[^"\\]|\\.)*)"`)
 
-// texts returns what the forms are of.
+// texts returns the texts in the forms.
 func texts(events []string) (list []string) {
 	for _, e := range events {
 		if m := value.FindStringSubmatch(e); m != nil {
@@ -160,9 +160,9 @@ func texts(events []string) (list []string) {
 	return list
 }
 
-// A key that Gemini cuts in two around a thought is hidden in what is said, and one
-// around what is said in the thoughts: in a whole answer and over events. The member that
-// tells them apart may stand on either side of the text.
+// A key that Gemini splits around a thought is masked in the text, and one that it splits
+// around text is masked in the thoughts, both in whole answers and in events. The member
+// that distinguishes them may precede or follow the text.
 func TestThoughtBetween(t *testing.T) {
 	var s mask.Secrets
 	s.Add(key)
@@ -181,7 +181,7 @@ func TestThoughtBetween(t *testing.T) {
 			t.Errorf("cut at %d: %s, want %s", i, got, whole(want...))
 		}
 		if i < 4 {
-			return // over events, so short a beginning waits for the next one alone
+			return // in events, so short a beginning is held only for the next one
 		}
 		got := strings.Join(texts(streamed(&s, whole(given[0]), whole(given[1]), whole(given[2]))), "")
 		if want := strings.Join(texts(want), ""); got != want {
@@ -198,7 +198,7 @@ func TestThoughtBetween(t *testing.T) {
 	}
 }
 
-// Only the end of a text that may begin a key waits, and for no longer than needed.
+// Only a suffix that may begin a key is held, and no longer than needed.
 func TestHeld(t *testing.T) {
 	var s mask.Secrets
 	s.Add(key)
@@ -220,9 +220,9 @@ func TestHeld(t *testing.T) {
 		{say(0, "k"), nil},
 		{say(0, " no"), []string{say(0, "s"), say(0, "k"), say(0, " no")}},
 		{say(0, "a s"), []string{say(0, "a ")}},
-		{ping, []string{say(0, "s"), ping}}, // nobody knows whether more comes
+		{ping, []string{say(0, "s"), ping}}, // more may never come
 		{say(0, key[1:]), []string{say(0, "**********")}},
-		// Two answers that come side by side.
+		// Two interleaved answers.
 		{say(0, "1 sk-n"), []string{say(0, "1 ")}},
 		{say(1, "2 sk-n"), nil}, // events keep their order
 		{say(0, "R4/t9Zq"), []string{say(0, "****"), say(1, "2 ")}},
@@ -236,7 +236,7 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// Whatever is given, nothing panics, and lengths stay.
+// FuzzHide checks that no input causes a panic or changes length.
 func FuzzHide(f *testing.F) {
 	var s mask.Secrets
 	s.Add(key)
