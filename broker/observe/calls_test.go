@@ -9,7 +9,7 @@ import (
 	"github.com/wirectl/wirectl/broker/observe"
 )
 
-// A line is a call, whose prompt and answer are as they were but for their spacing.
+// A line is a call. Its prompt and answer are unchanged except for white space.
 func TestCalls(t *testing.T) {
 	var b bytes.Buffer
 	calls := observe.NewCalls(&b, rlm.AppendCompletion)

@@ -19,8 +19,8 @@ import (
 	"github.com/wirectl/wirectl/broker/provider/mock"
 )
 
-// documented are the keys of a line that docs/broker.md tells of, those of the
-// objects in it with a dot.
+// documented returns the keys of a line according to docs/broker.md, with a dot for those
+// of its objects.
 func documented(t *testing.T) []string {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/broker.md")
@@ -70,8 +70,8 @@ func keys(into map[string]bool, prefix string, object map[string]any) {
 	}
 }
 
-// calls makes a call that succeeds, one that fails, one that nobody wants any
-// more and one that goes nowhere, and returns their lines.
+// calls makes a call that succeeds, one that fails, one that is cancelled and one for an
+// unknown model, and returns their lines.
 func calls(t *testing.T, prompts bool) []map[string]any {
 	t.Helper()
 	var out bytes.Buffer
@@ -110,8 +110,7 @@ func calls(t *testing.T, prompts bool) []map[string]any {
 	return lines
 }
 
-// The lines of the log have the keys that the documentation has, all of them and
-// no others, and say how each call ended.
+// The lines of the log have exactly the documented keys, and say how each call ended.
 func TestLogIsAsDocumented(t *testing.T) {
 	want := documented(t)
 	slices.Sort(want)
@@ -137,7 +136,7 @@ func TestLogIsAsDocumented(t *testing.T) {
 	}
 }
 
-// A log that cannot be written says so at the end, and hinders no call.
+// A log that cannot be written is reported at the end, and disturbs no call.
 func TestLogThatFails(t *testing.T) {
 	log := observe.NewLog(full{}, false)
 	log.Ended(&broker.Call{}, &broker.Report{})

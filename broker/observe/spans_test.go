@@ -30,7 +30,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const client = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
-// received returns the spans that a collector gets of a call and what came of it.
+// received returns the spans that a collector gets for calls.
 func received(t *testing.T, secrets *mask.Secrets, calls ...*broker.Call) []*trace.Span {
 	t.Helper()
 	bodies := make(chan []byte, 1)
@@ -42,7 +42,7 @@ func received(t *testing.T, secrets *mask.Secrets, calls ...*broker.Call) []*tra
 		bodies <- body
 	}))
 	defer collector.Close()
-	t.Setenv("OTEL_TRACES_SAMPLER", "always_off") // as a program beside the broker may want it
+	t.Setenv("OTEL_TRACES_SAMPLER", "always_off") // other programs may need that setting
 	spans := newSpans(t, collector.URL+"/v1/traces", "X-Key=k%201", secrets)
 	for _, c := range calls {
 		r := &broker.Report{}
@@ -81,8 +81,7 @@ func attributes(list []*common.KeyValue) string {
 	return strings.Join(lines, "\n")
 }
 
-// A collector gets the spans of a call, which hang together: that of the client has the
-// broker's below it, and that the attempts.
+// The spans of a call are nested: the client's, the broker's, and the attempts.
 func TestSpans(t *testing.T) {
 	own, first, second := observe.Traceparent(client), observe.Traceparent(client), observe.Traceparent(client)
 	c := &broker.Call{ID: 7, Model: "a", Name: "m", Door: "rlm", Parent: client, Traceparent: own, Started: time.Now(), Took: time.Second}
@@ -144,8 +143,7 @@ gen_ai.request.model=y`, trace.Span_SPAN_KIND_CLIENT, "", time.Millisecond,
 	}
 }
 
-// A secret in the name of a model does not get out, and a name that is not UTF-8 loses
-// no span.
+// A secret in the name of a model is masked, and a name that is not UTF-8 loses no span.
 func TestNames(t *testing.T) {
 	var secrets mask.Secrets
 	secrets.Add("sk-planted")
@@ -158,7 +156,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// A collector that refuses spans is told of at the end.
+// Spans that a collector rejects are reported at the end.
 func TestRefused(t *testing.T) {
 	collector := httptest.NewServer(http.NotFoundHandler())
 	defer collector.Close()
@@ -169,13 +167,12 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// A collector that never answers holds up no end, and every span that it heard nothing
-// of is counted: those that it was told of, those that waited, and those for which there
-// was no place to.
+// A collector that never answers does not delay the end. Every unconfirmed span is counted:
+// those sent, those queued, and those for which the queue had no room.
 func TestDeadCollector(t *testing.T) {
 	asked := make(chan struct{}, 1)
 	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // only then the server sees that the client goes
+		_, _ = io.Copy(io.Discard, r.Body) // only then the server notices the disconnect
 		asked <- struct{}{}
 		<-r.Context().Done()
 	}))
@@ -194,7 +191,7 @@ func TestDeadCollector(t *testing.T) {
 	}
 }
 
-// A call that no model was found for has a span, which is called after none.
+// A call without a model has a span with a name that does not mention one.
 func TestNameless(t *testing.T) {
 	for _, model := range []string{"nope", ""} {
 		s := received(t, new(mask.Secrets), &broker.Call{Model: model})[0]
@@ -205,7 +202,7 @@ func TestNameless(t *testing.T) {
 	}
 }
 
-// No redirect gets the headers of a collector.
+// Redirects do not receive the collector's headers.
 func TestRedirect(t *testing.T) {
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a redirect was followed") }))
 	defer elsewhere.Close()
@@ -218,8 +215,8 @@ func TestRedirect(t *testing.T) {
 	}
 }
 
-// The context of a client is gone on with as the client wants it; what is none
-// begins a trace of our own.
+// A client's valid trace context is continued with its flags. An invalid one starts a new
+// trace.
 func TestTraceparent(t *testing.T) {
 	for _, tt := range []struct{ client, begins, ends string }{
 		{client, "00-0af7651916cd43dd8448eb211c80319c-", "-01"},
@@ -240,7 +237,7 @@ func TestTraceparent(t *testing.T) {
 	}
 }
 
-// A trace that its client wants no record of gets none.
+// A trace that its client does not sample is not recorded.
 func TestUnsampled(t *testing.T) {
 	collector := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a span was sent") }))
 	defer collector.Close()
@@ -264,8 +261,8 @@ func newSpans(t *testing.T, address, headers string, secrets *mask.Secrets) obse
 	return observe.Spans{To: to}
 }
 
-// The password in a collector's address goes to the collector, which may say it, but is
-// in no error; nor are the headers, nor bytes that a terminal obeys.
+// The password in a collector's address is sent to the collector, which may repeat it.
+// Errors contain neither the password nor the headers, nor control characters of terminals.
 func TestCollectorsSecrets(t *testing.T) {
 	collector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		user, password, _ := r.BasicAuth()
