@@ -1,6 +1,6 @@
 package provider
 
-// Members are the members of OpenAI's requests that are known.
+// Members returns the known members of OpenAI's requests.
 func Members() []string {
 	names := common
 	for _, m := range uncommon {

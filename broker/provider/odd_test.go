@@ -17,7 +17,7 @@ import (
 	"github.com/wirectl/wirectl/broker/provider/openai"
 )
 
-// listed writes tool calls.
+// listed formats tool calls.
 func listed(calls []provider.ToolCall) string {
 	list := []string{}
 	for _, c := range calls {
@@ -26,8 +26,8 @@ func listed(calls []provider.ToolCall) string {
 	return fmt.Sprint(list)
 }
 
-// asked asks a backend that answers with those bytes, and then closes the
-// connection or keeps it.
+// asked calls a backend that answers with the given bytes, and then closes or keeps the
+// connection.
 func asked(t *testing.T, answer string, closes bool, emit func(provider.Part) error) (*provider.Completion, error) {
 	t.Helper()
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -40,7 +40,7 @@ func asked(t *testing.T, answer string, closes bool, emit func(provider.Part) er
 		defer conn.Close()
 		_, _ = conn.Write([]byte(answer))
 		if !closes {
-			_, _ = rw.ReadByte() // until the other side closes it
+			_, _ = rw.ReadByte() // until the peer closes
 		}
 	}))
 	defer backend.Close()
@@ -53,12 +53,12 @@ func asked(t *testing.T, answer string, closes bool, emit func(provider.Part) er
 	return &c, err
 }
 
-// A backend may answer in more ways than most do.
+// A backend may answer in unusual but valid ways.
 func TestOddAnswers(t *testing.T) {
 	const whole = `{"choices":[{"message":{"content":"yes"},"finish_reason":"stop"}]}`
 	for name, tt := range map[string]struct {
 		head, body string
-		cause      provider.Cause // Internal is none
+		cause      provider.Cause // Internal means no error
 	}{
 		"a long line in the head": {"HTTP/1.1 200 OK\r\nPolicy: " + strings.Repeat("p", 40_000) + "\r\nContent-Length: 66\r\n", whole, 0},
 		"a head without end":      {"HTTP/1.1 200 OK\r\nPolicy: " + strings.Repeat("p", 100_000) + "\r\n", whole, provider.Unreachable},
@@ -76,7 +76,7 @@ func TestOddAnswers(t *testing.T) {
 	}
 }
 
-// So may it stream.
+// The same holds for streams.
 func TestOddStreams(t *testing.T) {
 	const (
 		head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -87,7 +87,7 @@ func TestOddStreams(t *testing.T) {
 	for name, tt := range map[string]struct {
 		stream string
 		cut    bool
-		cause  provider.Cause // Internal is none
+		cause  provider.Cause // Internal means no error
 	}{
 		"as most do":                    {one + two + done, false, 0},
 		"a byte order mark":             {"\uFEFF" + one + two + done, false, 0},
@@ -122,10 +122,10 @@ func TestOddStreams(t *testing.T) {
 	}
 }
 
-// chunked is a body as HTTP/1.1 has it in chunks.
+// chunked returns a body in HTTP/1.1 chunks.
 func chunked(body string) string { return fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(body), body) }
 
-// A model that will not answer says why: that is what those hear who do not speak OpenAI.
+// A model's refusal is the text for clients of other APIs than OpenAI's.
 func TestRefusal(t *testing.T) {
 	for answer, stream := range map[string]bool{
 		`{"choices":[{"message":{"refusal":"I will not","content":null},"finish_reason":"stop"}]}`: false,
@@ -147,8 +147,8 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
-// Why Gemini has stopped is said in OpenAI's words, also where there is no candidate; a
-// call without an id gets one, and one without arguments has none.
+// Gemini's finish reasons are translated into OpenAI's, also without a candidate. A call
+// without an id gets one, and one without arguments gets none.
 func TestEndsOfGemini(t *testing.T) {
 	for answer, want := range map[string]string{
 		`{"promptFeedback":{"blockReason":"SAFETY"}}`:                                                                                                       `content_filter "" []`,
@@ -184,8 +184,8 @@ func TestEndsOfGemini(t *testing.T) {
 	}
 }
 
-// What a model wrote as the arguments of a call stays, also where its tokens ran out,
-// and the calls of the backend's own tools change none of it.
+// The arguments of a model's calls are kept, even if its tokens ran out. Calls of the
+// backend's own tools do not affect them.
 func TestCallsOfAnthropic(t *testing.T) {
 	streamed := func(kind string, pieces ...string) string {
 		s := `data: {"type":"content_block_start","content_block":{"type":"` + kind + `","id":"i","name":"f","input":{}}}` + "\n\n"

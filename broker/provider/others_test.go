@@ -13,7 +13,7 @@ import (
 	"github.com/wirectl/wirectl/broker/provider/openai"
 )
 
-// answers returns the URL of a backend that gives one answer, and what it was asked last.
+// answers returns the URL of a backend with one fixed answer, and the last request to it.
 func answers(t *testing.T, answer string) (url string, asked *string) {
 	t.Helper()
 	asked = new(string)
@@ -29,8 +29,7 @@ func answers(t *testing.T, answer string) (url string, asked *string) {
 	return s.URL, asked
 }
 
-// What a model thinks, and how many tokens came from a cache, is told by each kind in its
-// own words.
+// Each API has its own form for thoughts and cached tokens, and all of them are read.
 func TestThoughts(t *testing.T) {
 	for _, tt := range []struct {
 		kind           string
@@ -84,7 +83,7 @@ func of(kind, url string) provider.Provider {
 	return openai.New(cfg)
 }
 
-// Tokens are counted for whoever asks, in whatever words.
+// Tokens are counted for clients of any API.
 func TestCount(t *testing.T) {
 	const chat = `{"model":"x","max_tokens":7,"messages":[{"role":"system","content":"s"},{"role":"user","content":"hi"}]}`
 	for _, tt := range []struct{ kind, answer, want string }{
@@ -104,7 +103,7 @@ func TestCount(t *testing.T) {
 	}
 }
 
-// Texts are embedded by the kinds that can.
+// Texts are embedded by the kinds that support it.
 func TestEmbed(t *testing.T) {
 	const body = `{"model":"x","input":["a","b"],"dimensions":2}`
 	for _, tt := range []struct{ kind, answer, asked, want string }{

@@ -26,16 +26,16 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const key = "sk-very-secret"
 
-// A dialect is one of the APIs, with answers as its backend gives them.
+// A dialect is one of the APIs, with the answers of its backends.
 type dialect struct {
 	name    string
 	make    func(url string) provider.Provider
-	request string // what "hi" becomes
-	auth    string // the header that the key is in
+	request string // for the prompt "hi"
+	auth    string // the header with the key
 	whole   string
 	tools   string
 	stream  []string
-	end     string // what ends a stream, "" if nothing does
+	end     string // the end of a stream, "" if it has none
 }
 
 var dialects = []dialect{
@@ -75,7 +75,7 @@ var dialects = []dialect{
 	},
 }
 
-// each runs a test for each dialect, against a backend that answers by handle.
+// each runs a test for each dialect, against a backend that answers with a handler.
 func each(t *testing.T, test func(t *testing.T, d dialect, ask func(r *provider.Request) (*provider.Completion, error), set func(http.HandlerFunc))) {
 	for _, d := range dialects {
 		t.Run(d.name, func(t *testing.T) {
@@ -159,8 +159,8 @@ func TestStream(t *testing.T) {
 		if pe := (*provider.Error)(nil); !errors.As(err, &pe) || pe.Cause != provider.Unreachable {
 			t.Errorf("cut: %v", err)
 		}
-		// One in which the backend tells that it went wrong is not a completion either, and
-		// what it tells is why.
+		// A stream with an error event is not a completion either, and the event has the
+		// reason.
 		set(func(w http.ResponseWriter, _ *http.Request) {
 			events(w, []string{d.stream[0], `{"type":"error","error":{"code":429,"status":"rate_limit_x","type":"rate_limit_x","message":"` + key + `"}}`})
 		})
@@ -175,7 +175,7 @@ func TestStream(t *testing.T) {
 		if pe := (*provider.Error)(nil); !errors.As(err, &pe) || pe.Cause != provider.Overloaded || pe.Status != 503 {
 			t.Errorf("broken off: %v", err)
 		}
-		// An error of the one who takes the parts ends the call.
+		// An error of the callback for parts ends the call.
 		set(func(w http.ResponseWriter, _ *http.Request) { events(w, d.stream) })
 		enough := errors.New("enough")
 		if _, err := ask(&provider.Request{Emit: func(provider.Part) error { return enough }}); err != enough {
@@ -184,8 +184,7 @@ func TestStream(t *testing.T) {
 	})
 }
 
-// What goes wrong is told by its cause, with neither the key nor the backend's
-// words in it.
+// A failure is reported by its cause, without the key or the backend's words.
 func TestFailures(t *testing.T) {
 	each(t, func(t *testing.T, _ dialect, ask func(*provider.Request) (*provider.Completion, error), set func(http.HandlerFunc)) {
 		for _, tt := range []struct {
@@ -218,8 +217,8 @@ func TestFailures(t *testing.T) {
 	})
 }
 
-// A cancel closes the connection to the backend at once, before an answer and in
-// the middle of one.
+// A cancel closes the connection to the backend at once, both before an answer and in the
+// middle of one.
 func TestCancelReachesTheBackend(t *testing.T) {
 	for _, d := range dialects {
 		for _, begun := range []bool{false, true} {
@@ -249,8 +248,8 @@ func TestCancelReachesTheBackend(t *testing.T) {
 	}
 }
 
-// What an OpenAI client sends passes as it is but for the model; the other
-// dialects get what they have words for, and what OpenAI has none for.
+// An OpenAI client's request passes unchanged except for the model. The other dialects get
+// their counterparts, and parameters that OpenAI does not know.
 func TestChat(t *testing.T) {
 	const chat = `{ "model":"alias", "messages":[{"role":"system","content":"be brief"},{"role":"user","content":[{"type":"text","text":"see"},{"type":"image_url","image_url":{"url":"data:image/png;base64,QUJD"}}]},` +
 		`{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{\"a\":1}"}}]},{"role":"tool","tool_call_id":"c1","content":"42"}],` +
@@ -282,7 +281,7 @@ func TestChat(t *testing.T) {
 	})
 }
 
-// Text reaches a backend as it was written, without the escapes that HTML needs.
+// Text reaches a backend unchanged, without HTML escapes.
 func TestTextStays(t *testing.T) {
 	each(t, func(t *testing.T, d dialect, ask func(*provider.Request) (*provider.Completion, error), set func(http.HandlerFunc)) {
 		set(func(w http.ResponseWriter, r *http.Request) {
@@ -299,7 +298,7 @@ func TestTextStays(t *testing.T) {
 	})
 }
 
-// What stands where Gemini has its settings, and is none, is handed on as it is.
+// Invalid generation settings of Gemini are passed on unchanged.
 func TestGenerationConfig(t *testing.T) {
 	for chat, want := range map[string]string{
 		`{"messages":[],"generationConfig":null,"temperature":1}`:           `{"contents":[],"generationConfig":{"temperature":1}}`,
@@ -346,8 +345,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// FuzzStream: whatever a backend streams, reading it ends, and what was made of
-// it is JSON.
+// FuzzStream checks that reading any stream ends, and that the result is JSON.
 func FuzzStream(f *testing.F) {
 	for _, d := range dialects {
 		var b bytes.Buffer

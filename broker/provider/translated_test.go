@@ -20,8 +20,8 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// samples are requests, by what docs/broker.md calls them: members of one, or whole
-// messages. Where something stands beside it, it is marked.
+// samples are members of requests or whole messages, by their name in docs/broker.md.
+// Members that a sample needs besides are marked.
 var samples = map[string]string{
 	"`max_tokens`":                     `"max_tokens":7`,
 	"`max_completion_tokens`":          `"max_completion_tokens":7`,
@@ -89,7 +89,7 @@ const (
 
 func said(part string) string { return `[{"role":"user","content":[` + part + `]}]` }
 
-// request makes one of a sample.
+// request makes a request from a sample.
 func request(sample string) []byte {
 	if strings.HasPrefix(sample, "[") {
 		return []byte(`{"messages":` + sample + `}`)
@@ -97,8 +97,8 @@ func request(sample string) []byte {
 	return []byte(`{"messages":[` + hi + `],` + sample + `}`)
 }
 
-// A translation is a row of one of the tables of docs/broker.md: what becomes of
-// something at each kind.
+// A translation is a row of a table of docs/broker.md: the result for a parameter at each
+// kind of backend.
 type translation struct{ of, anthropic, gemini string }
 
 func documented(t *testing.T) (list []translation) {
@@ -121,9 +121,9 @@ func documented(t *testing.T) (list []translation) {
 	return list
 }
 
-// What docs/broker.md says becomes of OpenAI's parameters at other kinds of backends
-// does become of them: what is refused is named, what is left out leaves no trace, and
-// all else stands under its name in what the backend gets. It says so of everything.
+// OpenAI's parameters are translated for other kinds of backends as docs/broker.md says.
+// The error for a rejected one names it, a dropped one leaves no trace, and any other
+// appears under its documented name. The table has all parameters.
 func TestTranslated(t *testing.T) {
 	table := documented(t)
 	for _, d := range dialects[1:] {
@@ -177,7 +177,7 @@ var (
 	names  = regexp.MustCompile("`[^`]+`")
 )
 
-// check checks what was sent for something, against what is sent without it.
+// check compares the translated request with the one without the parameter.
 func check(t *testing.T, of, fate, body, without string, err error) {
 	t.Helper()
 	var pe *provider.Error
@@ -203,8 +203,8 @@ func check(t *testing.T, of, fate, body, without string, err error) {
 	}
 }
 
-// Values that ask for nothing are no reason to refuse a request, what is not as OpenAI
-// has it is, and the client is told where that is.
+// Values that have no effect do not cause a rejection. Invalid values do, and the error
+// says where they are.
 func TestReadTells(t *testing.T) {
 	kind := provider.Kind{Name: "other"}
 	for _, idle := range []string{
@@ -246,12 +246,12 @@ func TestReadTells(t *testing.T) {
 
 const image = `{"type":"image_url","image_url":{"url":"data:image/png;base64,QQ=="}}`
 
-// What whoever runs the broker wants left out is left out, and nothing else.
+// Exactly the configured parameters are dropped.
 func TestDropped(t *testing.T) {
 	const chat = `{"messages":[` + hi + `],"n":2,"response_format":{"type":"json_object"},"logit_bias":{"1":2}`
 	drop := []string{"n", "response_format", "logit_bias"}
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // nobody is to be asked in truth
+	cancel() // no backend is called
 	for want, p := range map[string]provider.Provider{
 		`{"max_tokens":4096,"messages":[{"role":"user","content":[{"type":"text","text":"hi"}]}],"model":"m"}`:              anthropic.New(provider.Config{Drop: drop}),
 		`{"contents":[{"role":"user","parts":[{"text":"hi"}]}],"generationConfig":{"responseMimeType":"application/json"}}`: gemini.New(provider.Config{Drop: drop}),
@@ -267,7 +267,7 @@ func TestDropped(t *testing.T) {
 	}
 }
 
-// What a model called a tool with goes back to it, even if it is not an object.
+// The arguments of a tool call return to the model, even if they are not an object.
 func TestArguments(t *testing.T) {
 	for text, want := range map[string]string{
 		``: `{}`, ` `: `{}`, `{"a":1}`: `{"a":1}`, `7`: `{"arguments":7}`, `{"a":`: `{"arguments":"{\"a\":"}`,
@@ -279,14 +279,14 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// FuzzRead: whatever a client asks for, it is read, or the client is told what is wrong.
+// FuzzRead checks that every request is parsed, or gets an error.
 func FuzzRead(f *testing.F) {
 	for _, sample := range samples {
 		f.Add(request(marks.Replace(sample)))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if jsonscan.KindOf(data) != jsonscan.Object || jsonscan.Valid(data) != nil || !json.Valid(data) {
-			t.Skip() // the doors refuse it before they ask
+			t.Skip() // the doors reject it earlier
 		}
 		_, err := (&provider.Request{Chat: data}).Read(provider.Kind{Name: "other"})
 		var pe *provider.Error
@@ -296,8 +296,8 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// What OpenAI's clients say, each kind is told in its own words. The answers to calls that
-// were made at once belong into one turn, as both insist; what is empty, into none.
+// Each kind gets an OpenAI client's messages in its own format. The results of parallel
+// calls belong in one turn, as both APIs insist. Empty content adds nothing.
 func TestSaidElsewhere(t *testing.T) {
 	const (
 		tool   = `"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}]`
@@ -305,7 +305,7 @@ func TestSaidElsewhere(t *testing.T) {
 		answer = `{"role":"tool","tool_call_id":"a","content":"1"},{"role":"tool","tool_call_id":"b","content":"2"}`
 	)
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // nobody is to be asked in truth
+	cancel() // no backend is called
 	for _, tt := range []struct{ chat, anthropic, gemini string }{
 		{`{"messages":[` + hi + `],` + tool + `,"tool_choice":"auto"}`, `"tool_choice":{"type":"auto"}`, `"toolConfig":{"functionCallingConfig":{"mode":"AUTO"}}`},
 		{`{"messages":[` + hi + `],` + tool + `,"tool_choice":"none"}`, `"tool_choice":{"type":"none"}`, `"toolConfig":{"functionCallingConfig":{"mode":"NONE"}}`},
@@ -351,13 +351,14 @@ func TestSaidElsewhere(t *testing.T) {
 	}
 }
 
-// OpenAI itself gets the limit of what was translated under its newer name, on which its
-// newer models insist; what its own clients say stays as it is, and so does what others get.
+// OpenAI itself gets a translated limit under the newer name, which its newer models
+// require. The limit of an OpenAI client stays as it is, and so do requests to other
+// backends.
 func TestLimitOfOpenAIItself(t *testing.T) {
 	const chat = `{"messages":[{"role":"user","content":"\"max_tokens\":1"}],"max_tokens":7,"model":"m","x":{"max_tokens":8}}`
 	const renamed = `{"messages":[{"role":"user","content":"\"max_tokens\":1"}],"max_completion_tokens":7,"model":"m","x":{"max_tokens":8}}`
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // nobody is to be asked in truth
+	cancel() // no backend is called
 	for _, tt := range []struct {
 		base, message, want string
 	}{
@@ -378,7 +379,7 @@ func TestLimitOfOpenAIItself(t *testing.T) {
 	}
 }
 
-// overheard is what was to be sent.
+// overheard is the request that would be sent.
 type overheard []byte
 
 func (o *overheard) Sent(_ string, body []byte) { *o = append(*o, body...) }
@@ -387,13 +388,13 @@ func (*overheard) Received(int, []byte)         {}
 func (*overheard) Event(int, []byte)            {}
 func (*overheard) Ended(error)                  {}
 
-// From its third generation on Gemini refuses a call of a tool that comes back without a
-// signature, of which clients of OpenAI's know nothing. The first call of a turn has it.
+// From its third generation on, Gemini rejects a tool call that returns without a
+// signature, which OpenAI clients do not know. The first call of a turn has it.
 func TestSignatures(t *testing.T) {
 	const two = `{"role":"assistant","content":"so","tool_calls":[{"id":"a","function":{"name":"f","arguments":"{}"}},{"id":"b","function":{"name":"g","arguments":"{}"}}]}`
 	const signed = `{"role":"model","parts":[{"text":"so"},{"functionCall":{"id":"a","name":"f","args":{}},"thoughtSignature":"skip_thought_signature_validator"},{"functionCall":{"id":"b","name":"g","args":{}}}]}`
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // nobody is to be asked in truth
+	cancel() // no backend is called
 	for model, want := range map[string]bool{"gemini-3-pro-preview": true, "gemini-3.1-flash": true, "gemini-flash-latest": true, "gemini-2.5-flash": false, "gemini-1.5-pro": false, "gemma-3-27b": false} {
 		var sent overheard
 		err := gemini.New(provider.Config{}).Complete(ctx, &provider.Request{Model: model, Chat: []byte(`{"messages":[` + hi + `,` + two + `]}`), Exchange: &sent}, new(provider.Completion))
@@ -403,7 +404,8 @@ func TestSignatures(t *testing.T) {
 	}
 }
 
-// Of a stream that is only looked at, the beginning is kept, thoughts and text together.
+// For a stream that is only observed, the beginning is kept, counting thoughts and text
+// together.
 func TestMostIsKept(t *testing.T) {
 	c := provider.Completion{Most: 40}
 	c.AppendThought([]byte(`"so \"it\" is"`))

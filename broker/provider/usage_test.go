@@ -14,15 +14,15 @@ import (
 	"github.com/wirectl/wirectl/broker/provider/openai"
 )
 
-// counting is a backend of OpenAI's kind that says the tokens of a stream if it is
-// asked to. Models named old refuse that, those named wrong anything, and those named
-// mute anything without a word of why.
+// counting is a backend with OpenAI's API that counts the tokens of a stream if asked.
+// Models named old reject that option, those named wrong reject everything, and those named
+// mute reject everything without an explanation.
 type counting struct {
 	chunks []string
 	bodies chan string
 }
 
-// asked returns the bodies of the requests since it was called last.
+// asked returns the bodies of the requests since the previous call.
 func (k *counting) asked() (list []string) {
 	for len(k.bodies) > 0 {
 		list = append(list, <-k.bodies)
@@ -56,7 +56,7 @@ func refuse(w http.ResponseWriter, param string) {
 
 const question = `{"model":"a","messages":[],"stream":true}`
 
-// stream asks for a stream, and returns the chunks that the client gets.
+// stream asks for a stream, and returns the client's chunks.
 func (k *counting) stream(t *testing.T, p *openai.Provider, model, chat string) (got []string, u provider.Usage, err error) {
 	t.Helper()
 	var c provider.Completion
@@ -83,8 +83,8 @@ func startCounting(t *testing.T, chunks ...string) (*counting, *openai.Provider)
 	return k, p
 }
 
-// The tokens of a stream are counted though its client has not asked for that, and
-// the client gets what it would have got.
+// The tokens of a stream are counted even if its client did not ask for that, and the
+// client gets the same chunks.
 func TestStreamsAreCounted(t *testing.T) {
 	counted := []string{
 		`{"choices":[],"filter":[1],"usage":null}`,
@@ -102,7 +102,7 @@ func TestStreamsAreCounted(t *testing.T) {
 		`{"choices":[{"delta":{"content":"b"}}]}`,
 		`{ "choices": [{"delta":{},"finish_reason":"stop"}] }`,
 		`{}`,
-		`{"choices":[{"delta":{}}],"usage":{"prompt_tokens":1}}`, // what comes with an answer stays
+		`{"choices":[{"delta":{}}],"usage":{"prompt_tokens":1}}`, // usage in a chunk with an answer stays
 	}
 	const (
 		optional = `{"stream_options":{"include_usage":true},"model":"a","messages":[],"stream":true}`
@@ -127,14 +127,14 @@ func TestStreamsAreCounted(t *testing.T) {
 	}
 }
 
-// A backend that does not know how to count is asked without, and a model of which
-// that is known at once. What is wrong anyway is told as ever.
+// A backend that rejects the option is called again without it, and later calls of that
+// model omit it at once. Other errors are reported as usual.
 func TestStreamsOfOldBackends(t *testing.T) {
 	k, p := startCounting(t, `{"choices":[{"delta":{},"finish_reason":"stop"}]}`, `{"choices":[],"usage":{"prompt_tokens":7}}`, "[DONE]")
 	for _, tt := range []struct {
 		model string
-		asked int // how often
-		told  int // chunks to the client
+		asked int // requests
+		told  int // chunks for the client
 	}{{"old-1", 2, 2}, {"old-1", 1, 2}, {"old-2", 2, 2}, {"new", 1, 1}, {"wrong", 1, 0}, {"mute", 2, 0}, {"mute", 2, 0}, {"new", 1, 1}} {
 		got, _, err := k.stream(t, p, tt.model, question)
 		asked := k.asked()
@@ -148,8 +148,8 @@ func TestStreamsOfOldBackends(t *testing.T) {
 	}
 }
 
-// A stream that is cut gives its client what came, and one that ends before the
-// count is whole.
+// A cut stream passes on everything that arrived. A stream that ends without a count is
+// complete.
 func TestStreamsWithoutCount(t *testing.T) {
 	part, last := `{"choices":[{"delta":{"content":"a"}}],"usage":null}`, `{"choices":[{"delta":{},"finish_reason":"stop"}],"usage":null}`
 	k, p := startCounting(t, part, last)
