@@ -12,8 +12,8 @@ import (
 	"github.com/wirectl/wirectl/broker/provider/mock"
 )
 
-// Turns are said in order, to each model from the first one on. A call after the last one
-// fails, and says so to whoever asked.
+// Each model gets all turns in order. A call after the last one fails, and its error says
+// so.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := mock.New(mock.Config{Turns: []mock.Turn{
@@ -49,8 +49,8 @@ func TestTurns(t *testing.T) {
 	})
 }
 
-// A streamed answer comes in parts of so many characters, one after each delay: what is
-// thought first.
+// A streamed answer arrives in parts of the given size, one after each delay, with the
+// thoughts first.
 func TestPaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := mock.New(mock.Config{Latency: time.Hour, Delay: time.Minute, Chunk: 2, Turns: []mock.Turn{{Thought: "hm…", Say: `é"😀 so`}}})
