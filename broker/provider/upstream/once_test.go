@@ -13,9 +13,9 @@ import (
 	"github.com/wirectl/wirectl/broker/provider/upstream"
 )
 
-// A paid request is sent once: a backend that reads a request and dies, on a
-// connection that has served before, never sees it again. A key that would make
-// net/http send it again is not passed on.
+// A paid request is sent once. If a backend reads a request and dies, on a connection that
+// has served before, the request is not sent again. A key that would make net/http retry is
+// not passed on.
 func TestSentOnce(t *testing.T) {
 	for _, http2 := range []bool{false, true} {
 		for name, die := range map[string]func(*httptest.Server, http.ResponseWriter){

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// A backend that takes no connection is given up, too: here its queue is full.
+// The timeout also covers a backend that accepts no connection, here because its queue is
+// full.
 func TestConnectTimeoutWithoutTLS(t *testing.T) {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -32,7 +33,7 @@ func TestConnectTimeoutWithoutTLS(t *testing.T) {
 		var d net.Dialer
 		conn, err := d.DialContext(ctx, "tcp", addr)
 		cancel()
-		if err != nil { // it is full
+		if err != nil { // the queue is full
 			timesOut(t, "http://"+addr)
 			return
 		}

@@ -26,15 +26,15 @@ func timesOut(t *testing.T, url string) {
 	t.Helper()
 	c := upstream.New(url, http.Header{}, 50*time.Millisecond)
 	defer c.CloseIdleConnections()
-	_, err := c.Post(t.Context(), "/", nil, []byte("{}"), &provider.Request{}) //nolint:bodyclose // there is none
+	_, err := c.Post(t.Context(), "/", nil, []byte("{}"), &provider.Request{}) //nolint:bodyclose // there is no body
 	var pe *provider.Error
 	if !errors.As(err, &pe) || pe.Cause != provider.TimedOut || !pe.Again() {
 		t.Errorf("%s: %v", url, err)
 	}
 }
 
-// A backend whose TLS never begins is given up when the time to connect is up,
-// and the call may be made elsewhere.
+// A backend whose TLS handshake never begins fails after the connect timeout, and the call
+// may be made elsewhere.
 func TestConnectTimeout(t *testing.T) {
 	var lc net.ListenConfig
 	ln, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -45,7 +45,7 @@ func TestConnectTimeout(t *testing.T) {
 	timesOut(t, "https://"+ln.Addr().String())
 }
 
-// A backend that is not there is a failure of its own kind.
+// An unreachable backend is a failure of its own kind.
 func TestUnreachable(t *testing.T) {
 	var lc net.ListenConfig
 	ln, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -60,7 +60,7 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-// seen is what those who look on are told of an answer.
+// seen is what observers get of an answer.
 type seen struct{ answer, events string }
 
 func (s *seen) Sent(string, []byte)              {}
@@ -69,7 +69,7 @@ func (s *seen) Received(status int, body []byte) { s.answer += fmt.Sprint(status
 func (s *seen) Event(_ int, data []byte)         { s.events += string(data) }
 func (s *seen) Ended(error)                      {}
 
-// What answers the request for a stream and is none is seen as it came.
+// A whole answer to a request for a stream is observed as it arrived.
 func TestNoStream(t *testing.T) {
 	for answer, want := range map[string]seen{
 		"<html>\n\n":             {answer: "200 <html>\n\n"},
@@ -95,8 +95,8 @@ func TestNoStream(t *testing.T) {
 	}
 }
 
-// A stream of events that answers a request for a whole answer is recorded as events, with
-// the key that two of them share masked. JSON and pages under its type are read as they are.
+// A stream that answers a request for a whole answer is recorded as events, and the key
+// that two events share is masked. JSON and HTML with that content type are read as such.
 func TestUnaskedStream(t *testing.T) {
 	const key = "sk-planted"
 	for _, tt := range []struct {
@@ -130,15 +130,15 @@ func TestUnaskedStream(t *testing.T) {
 	}
 }
 
-// An answer over the limit is reported as such, and so is an event; neither is taken
-// for a connection that broke. Reading allocates less than twice the limit.
+// An answer or event over the limit has its own error, and does not look like a broken
+// connection. Reading allocates less than twice the limit.
 func TestTooLarge(t *testing.T) {
 	const limit, event = 64 << 20, 8 << 20
 	line := []byte("data: " + strings.Repeat("x", 1<<16-8) + "\n\n")
 	for about, tt := range map[string]struct {
 		write     func(w io.Writer)
 		want      string
-		mostBytes uint64 // 0 is any number, as events are garbage soon
+		mostBytes uint64 // 0 means any number, because events are soon garbage
 	}{
 		"an answer": {func(w io.Writer) {
 			for range limit/len(line) + 1 {
@@ -194,8 +194,8 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// A prompt that is too long is told by a code of its own, whatever words a backend
-// has for it. Nothing else of the message is kept.
+// A prompt that is too long has its own code, whatever words the backend uses. Nothing else
+// of its message is kept.
 func TestTooLong(t *testing.T) {
 	for _, tt := range []struct {
 		status     int
@@ -214,7 +214,7 @@ func TestTooLong(t *testing.T) {
 			_, _ = io.WriteString(w, tt.body)
 		}))
 		c := upstream.New(s.URL, http.Header{}, 0)
-		_, err := c.Post(t.Context(), "/", nil, []byte("{}"), &provider.Request{}) //nolint:bodyclose // there is none
+		_, err := c.Post(t.Context(), "/", nil, []byte("{}"), &provider.Request{}) //nolint:bodyclose // there is no body
 		var pe *provider.Error
 		if !errors.As(err, &pe) || pe.Code != tt.want || strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "210000") {
 			t.Errorf("%s: %v", tt.body, err)
