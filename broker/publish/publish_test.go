@@ -25,8 +25,7 @@ func (k *kept) Write(r *capture.Record) error {
 	return nil
 }
 
-// Connections publish side by side, and each record is what its connection said:
-// the next one does not write over it.
+// Connections publish concurrently, and no record is overwritten by the next one.
 func TestSideBySide(t *testing.T) {
 	var records kept
 	p := publish.New(&records, nil)
@@ -63,8 +62,8 @@ func TestSideBySide(t *testing.T) {
 	}
 }
 
-// A stream of events is published as it is on a wire: the head, which says so, the
-// events, of which the last of OpenAI's is not a message, and the end.
+// A stream of events is published as on the wire: the head, which marks it as a stream, the
+// events, and the end. OpenAI's last event is not a message.
 func TestEvents(t *testing.T) {
 	var records kept
 	c := publish.New(&records, nil).Open("client", "json", frame.HTTP)
@@ -86,7 +85,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// A response that is empty is not a message, nor is a page for people.
+// An empty response is not a message, nor is an HTML page.
 func TestNoMessage(t *testing.T) {
 	for body, want := range map[string]frame.Signal{"": frame.Response, "<html>": frame.Response, "oops": frame.Response, ` {"a":1}`: frame.NoSignal} {
 		var records kept
@@ -97,7 +96,7 @@ func TestNoMessage(t *testing.T) {
 	}
 }
 
-// A request that is refused and made in another way is two, on connections that
+// A rejected request that is retried in another form counts as two, on connections that
 // both end.
 func TestAskedAgain(t *testing.T) {
 	var records kept
@@ -120,7 +119,7 @@ func TestAskedAgain(t *testing.T) {
 	}
 }
 
-// What a provider says of a key is published with the key hidden, on both sides.
+// A key in a provider's answer is published masked, on both sides.
 func TestHidden(t *testing.T) {
 	var records kept
 	var secrets mask.Secrets
@@ -144,8 +143,8 @@ func TestHidden(t *testing.T) {
 	}
 }
 
-// Who ended a connection is seen by which direction ended first: whoever looks on
-// tells by that what was cancelled.
+// The direction that ended first shows who ended a connection. Observers use it to tell
+// what was cancelled.
 func TestWhoLeft(t *testing.T) {
 	byController, byUnit := []frame.Dir{frame.C2U, frame.U2C}, []frame.Dir{frame.U2C, frame.C2U}
 	for _, tt := range []struct {
