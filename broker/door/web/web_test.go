@@ -179,7 +179,7 @@ func TestBodiesInFlight(t *testing.T) {
 		}()
 		return conn
 	}
-	for range 3 { // the beginnings of a fourth body and its copy do not fit
+	for range 3 { // a fourth body does not fit
 		ask()
 		<-entered
 	}
