@@ -42,7 +42,7 @@ func received(t *testing.T, secrets *mask.Secrets, calls ...*broker.Call) []*tra
 		bodies <- body
 	}))
 	defer collector.Close()
-	t.Setenv("OTEL_TRACES_SAMPLER", "always_off") // other programs may need that setting
+	t.Setenv("OTEL_TRACES_SAMPLER", "always_off") // set for other programs
 	spans := newSpans(t, collector.URL+"/v1/traces", "X-Key=k%201", secrets)
 	for _, c := range calls {
 		r := &broker.Report{}
