@@ -7,14 +7,14 @@ import (
 	"testing"
 )
 
-// A line is the network between a sender and a hub. While it is cut it takes no bytes
-// and says nothing.
+// A line is the network between a sender and a hub. While it is cut it accepts no bytes and
+// sends none.
 type line struct {
 	listener net.Listener
 	to       string
 
 	mu     sync.Mutex
-	mended chan struct{} // closed while bytes pass
+	mended chan struct{} // closed while bytes may pass
 	conns  []net.Conn
 	copies sync.WaitGroup
 }
@@ -54,7 +54,7 @@ func (l *line) accept() {
 	}
 }
 
-// pass brings bytes from one end to the other.
+// pass copies bytes from one end to the other.
 func (l *line) pass(from, to net.Conn) {
 	defer from.Close()
 	defer to.Close()
@@ -77,7 +77,7 @@ func (l *line) cut() {
 	l.mended = make(chan struct{})
 }
 
-// mend has bytes pass, and those that have waited first.
+// mend lets bytes pass again, starting with the delayed ones.
 func (l *line) mend() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -88,7 +88,7 @@ func (l *line) mend() {
 	}
 }
 
-// hangUp ends all connections, with what waits in them.
+// hangUp closes all connections and discards the delayed bytes.
 func (l *line) hangUp() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -98,8 +98,8 @@ func (l *line) hangUp() {
 	l.conns = nil
 }
 
-// A network that is cut costs a lossless session nothing, whether its connections
-// survive or not, and the session tells of it.
+// A lossless session loses nothing when the network is cut, whether its connections survive
+// or not, and the session reports the interruption.
 func TestNetworkIsCut(t *testing.T) {
 	t.Parallel()
 	for name, breaks := range map[string]bool{"connections last": false, "connections break": true} {
@@ -109,7 +109,7 @@ func TestNetworkIsCut(t *testing.T) {
 			l := newLine(t, listens(h))
 			f := send(t, "nats://"+l.listener.Addr().String(), lossless)
 			f.writeMany(1000)
-			opened(t, h, f).Close() // it has come so far
+			opened(t, h, f).Close() // it has arrived at least in part
 			l.cut()
 			f.writeMany(1000)
 			f.warned.await(t, "takes nothing")

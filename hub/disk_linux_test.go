@@ -20,8 +20,8 @@ import (
 
 func init() { runDisk = runOnDisk }
 
-// runOnDisk runs hubs one after the other on a small disk, which gets larger before
-// each but the first.
+// runOnDisk runs hubs one after another on a small disk, which is enlarged before each but
+// the first.
 func runOnDisk(n *node) error {
 	if err := unix.Mount("tmpfs", n.Dir, "tmpfs", 0, "size=512k"); err != nil {
 		return err
@@ -40,7 +40,7 @@ func runOnDisk(n *node) error {
 	return server.Run(context.Background(), o, os.Stderr)
 }
 
-// noise is the text of a frame that cannot be compressed well.
+// noise returns the text of a frame that compresses badly.
 func noise(n int64) []byte {
 	random := rand.New(rand.NewPCG(uint64(n), 1))
 	text := make([]byte, 8<<10)
@@ -50,8 +50,8 @@ func noise(n int64) []byte {
 	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"result":"%s"}`+"\n", n, text)
 }
 
-// A hub whose disk is full says so and ends. A lossless session loses nothing: it has
-// everything once a hub with more room runs, and the session tells of the time between.
+// A hub whose disk is full reports that and ends. A lossless session loses nothing: it is
+// complete once a hub with more room runs, and reports the interruption.
 func TestDiskIsFull(t *testing.T) {
 	t.Parallel()
 	n := &node{Dir: t.TempDir(), Port: port(t), Disk: true}
@@ -67,7 +67,7 @@ func TestDiskIsFull(t *testing.T) {
 	t.Cleanup(n.kill)
 
 	f := send(t, n.address(), lossless)
-	const many = 200 // more than the disk holds
+	const many = 200 // more than fit on the disk
 	for i := range int64(many) {
 		f.write(noise(i + 1))
 	}

@@ -31,7 +31,7 @@ func check(t *testing.T, errs ...error) {
 	}
 }
 
-// start starts a hub with a real server of NATS, at any port if listen is "".
+// start starts a hub with a real NATS server, at any port if listen is "".
 func start(t *testing.T, dir, listen string) *server.Hub {
 	t.Helper()
 	if listen == "" {
@@ -43,11 +43,11 @@ func start(t *testing.T, dir, listen string) *server.Hub {
 	return h
 }
 
-// listens is the HOST:PORT of a hub.
+// listens returns the HOST:PORT of a hub.
 func listens(h *server.Hub) string { return strings.TrimPrefix(h.URL(), "nats://") }
 
-// freePort is an address where nothing listens. Its port is none of those that systems
-// give to connections, one of which could take it meanwhile.
+// freePort returns an address where nothing listens. Its port is outside the range for
+// outgoing connections, one of which could take it meanwhile.
 func freePort(t *testing.T) string {
 	t.Helper()
 	for {
@@ -62,10 +62,10 @@ func freePort(t *testing.T) string {
 	}
 }
 
-// ports are those that a test was given.
+// ports are the ones already used by tests.
 var ports sync.Map
 
-// warnings are what a sender has told.
+// warnings are those of a sender.
 type warnings struct {
 	mu   sync.Mutex
 	all  []string
@@ -84,7 +84,7 @@ func (w *warnings) add(text string) {
 	}
 }
 
-// await waits until something was told that has these words.
+// await waits for a warning with these words.
 func (w *warnings) await(t *testing.T, words string) {
 	t.Helper()
 	guard := time.After(time.Minute)
@@ -103,7 +103,7 @@ func (w *warnings) await(t *testing.T, words string) {
 	}
 }
 
-// A feed is a session that is sent.
+// A feed is a session that is being sent.
 type feed struct {
 	t      *testing.T
 	tap    *tap.Hub
@@ -113,7 +113,7 @@ type feed struct {
 	frames int64
 }
 
-// send begins to send a session.
+// send starts sending a session.
 func send(t *testing.T, address string, change func(*hub.Sending)) *feed {
 	t.Helper()
 	a, err := hub.ParseAddress(address)
@@ -134,7 +134,7 @@ func send(t *testing.T, address string, change func(*hub.Sending)) *feed {
 
 func lossless(o *hub.Sending) { o.Policy = hub.Lossless }
 
-// payload is that of a frame by its number.
+// payload returns the payload of the frame with that number.
 func payload(n int64) []byte {
 	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"add","arguments":{"text":"%s"}}}`+"\n", n, strings.Repeat("x", int(n%300)))
 }
@@ -158,7 +158,7 @@ func (f *feed) writeMany(n int) {
 	}
 }
 
-// end ends the session and waits until it was sent.
+// end ends the session and waits until it is sent.
 func (f *feed) end() {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -190,7 +190,7 @@ func read(t *testing.T, c *hub.Conn, name string) (frames []capture.Record, note
 	}
 }
 
-// isWhole checks that the frames are all that were written, once each and in their order.
+// isWhole checks that each written frame is there once and in order.
 func isWhole(t *testing.T, frames []capture.Record, want int64) {
 	t.Helper()
 	if int64(len(frames)) != want {
@@ -203,7 +203,7 @@ func isWhole(t *testing.T, frames []capture.Record, want int64) {
 	}
 }
 
-// What passes a tap comes back from the hub, byte for byte, and is listed.
+// Traffic on a tap comes back from the hub, byte for byte, and is listed.
 func TestThereAndBack(t *testing.T) {
 	for _, policy := range hub.Policies {
 		t.Run(string(policy), func(t *testing.T) {
@@ -226,7 +226,7 @@ func TestThereAndBack(t *testing.T) {
 	}
 }
 
-// A session that goes on is read as it comes.
+// A running session is read as it arrives.
 func TestLive(t *testing.T) {
 	h := start(t, t.TempDir(), "")
 	f := send(t, h.URL(), nil)
@@ -265,7 +265,7 @@ func opened(t *testing.T, h *server.Hub, f *feed) *hub.Reader {
 	}
 }
 
-// While the hub is away a spool keeps everything, and each interruption is told of.
+// While the hub is down a spool keeps everything, and each interruption is reported.
 func TestHubRestarts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -291,12 +291,12 @@ func TestHubRestarts(t *testing.T) {
 	}
 }
 
-// A lossy sender drops what comes while the hub is away, counts it and goes on.
+// A lossy sender drops and counts the frames while the hub is down, and continues.
 func TestLossy(t *testing.T) {
 	t.Parallel()
 	address := freePort(t)
 	f := send(t, "nats://"+address, nil)
-	const many = 60_000 // more than history and queue hold
+	const many = 60_000 // more than history and queue can hold
 	f.writeMany(many)
 	f.warned.await(t, "takes nothing")
 	h := start(t, t.TempDir(), address)
@@ -310,7 +310,7 @@ func TestLossy(t *testing.T) {
 	}
 }
 
-// A spool that is full drops frames, says so once, and counts them.
+// A full spool drops frames, warns once, and counts them.
 func TestSpoolIsFull(t *testing.T) {
 	t.Parallel()
 	address := freePort(t)
@@ -332,8 +332,7 @@ func TestSpoolIsFull(t *testing.T) {
 	}
 }
 
-// What a killed process has left in its spool is sent by the next, and the session
-// says that it was cut.
+// The next process sends the spool of a killed one, and the session is marked as cut.
 func TestAdopt(t *testing.T) {
 	t.Parallel()
 	address, state := freePort(t), t.TempDir()
@@ -341,14 +340,14 @@ func TestAdopt(t *testing.T) {
 	killed.writeMany(3000)
 	id := killed.sender.Info().ID
 	killed.warned.await(t, "takes nothing")
-	killed.end() // with nowhere to go
+	killed.end() // there is no hub
 	killed.warned.await(t, "waits in")
 
 	spools, err := filepath.Glob(filepath.Join(state, "spool", "*", "*"+id))
 	check(t, err)
 	segments, err := filepath.Glob(filepath.Join(spools[0], "*.segment"))
 	check(t, err)
-	check(t, os.Remove(segments[len(segments)-1])) // which says that it is the last
+	check(t, os.Remove(segments[len(segments)-1])) // it marks the end
 
 	h := start(t, t.TempDir(), address)
 	next := send(t, "nats://"+address, func(o *hub.Sending) { o.Policy, o.State = hub.Lossless, state })
@@ -386,7 +385,7 @@ func TestRedaction(t *testing.T) {
 	}
 }
 
-// The spools for a hub are bounded together, also those that were begun side by side.
+// The spools for a hub share one limit, even if they start concurrently.
 func TestSpoolsAreFullTogether(t *testing.T) {
 	t.Parallel()
 	address, state := freePort(t), t.TempDir()
@@ -405,7 +404,7 @@ func TestSpoolsAreFullTogether(t *testing.T) {
 		}
 		return err
 	}))
-	if size > 160<<10 { // and not that for each of them
+	if size > 160<<10 { // the limit is not per spool
 		t.Errorf("the spools have %d bytes", size)
 	}
 	for _, f := range feeds {

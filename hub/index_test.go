@@ -17,7 +17,7 @@ import (
 	"github.com/wirectl/wirectl/hub/server"
 )
 
-// talk writes frames of MCP, those that begin with < from the unit.
+// talk writes frames of MCP. Lines that begin with < are from the unit.
 func (f *feed) talk(lines ...string) {
 	for _, line := range lines {
 		dir := frame.C2U
@@ -38,7 +38,7 @@ func (f *feed) talk(lines ...string) {
 	}
 }
 
-// A call of a tool, and its answer.
+// call returns a tool call and its answer.
 func call(id int, tool, text, answer string) []string {
 	return []string{
 		fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":{"text":%q}}}`, id, tool, text),
@@ -51,7 +51,7 @@ const (
 	ill  = `"error":{"code":-32603,"message":"Connection refused: caf\u00e9\ndown"}`
 )
 
-// viewer connects to a hub as who reads there does.
+// viewer connects to a hub as a reader does.
 func viewer(t *testing.T, h *server.Hub) *hub.Conn {
 	t.Helper()
 	a, err := hub.ParseAddress(h.URL())
@@ -62,7 +62,7 @@ func viewer(t *testing.T, h *server.Hub) *hub.Conn {
 	return c
 }
 
-// search returns the ids of the sessions that a condition finds.
+// search returns the ids of the sessions that match a query.
 func search(t *testing.T, h *server.Hub, q hub.Query) (ids []string) {
 	t.Helper()
 	list, behind, err := viewer(t, h).Search(t.Context(), q)
@@ -76,7 +76,7 @@ func search(t *testing.T, h *server.Hub, q hub.Query) (ids []string) {
 	return ids
 }
 
-// finds checks which of two sessions the conditions find.
+// finds checks which of two sessions match the conditions.
 func finds(t *testing.T, h *server.Hub, first, second string) {
 	t.Helper()
 	both := second + " " + first // the newest first
@@ -111,9 +111,9 @@ func finds(t *testing.T, h *server.Hub, first, second string) {
 		"tool==search and finding==orphan":      "",
 		`name=="server-1' OR 1==1 --"`:          "",
 		`tool=="search' OR 'a'='a"`:             "",
-		`text~"\" OR needle"`:                   "", // no frame has the word or
+		`text~"\" OR needle"`:                   "", // no frame has the word "or"
 		"level==full and policy==lossless":      both,
-		"text~needle and text~straw":            first, // in one passage
+		"text~needle and text~straw":            first, // in the same passage
 		"outcome==open":                         "",
 		"lost>0":                                "",
 		"controller==stdio and tool==add":       both,
@@ -128,8 +128,8 @@ func finds(t *testing.T, h *server.Hub, first, second string) {
 	}
 }
 
-// Sessions are found by what they are, what was called, what was found and what was said;
-// after the hub was started again, and by an index that was made again.
+// Sessions are found by their metadata, calls, findings and text, also after the hub was
+// restarted, and with a rebuilt index.
 func TestSearch(t *testing.T) {
 	dir := t.TempDir()
 	h := start(t, dir, "")
@@ -190,8 +190,8 @@ func TestSearch(t *testing.T) {
 	check(t, h.Close())
 }
 
-// A session that goes on is in the index as it comes. One whose beginning was read before
-// the hub was started again has no findings about what it cannot know.
+// A running session is indexed as it arrives. If its beginning was read before the hub was
+// restarted, there are no findings that depend on it.
 func TestSearchLive(t *testing.T) {
 	dir := t.TempDir()
 	h := start(t, dir, freePort(t))
@@ -217,7 +217,7 @@ func TestSearchLive(t *testing.T) {
 	find("tool==late and findings==0 and calls==2")
 }
 
-// What is too old, or too much, goes from the index, too, and from the list.
+// Sessions over the limit of age or size are also removed from the index and the list.
 func TestRetention(t *testing.T) {
 	dir := t.TempDir()
 	h := start(t, dir, "")
@@ -230,12 +230,12 @@ func TestRetention(t *testing.T) {
 	js, err := jetstream.New(h.Conn().NATS())
 	check(t, err)
 	stream, err := js.Stream(t.Context(), hub.Stream)
-	check(t, err, stream.Purge(t.Context())) // as the bounds of the stream do
+	check(t, err, stream.Purge(t.Context())) // as the limits of the stream do
 	newer := send(t, h.URL(), lossless)
 	newer.talk(call(1, "newer", "modern", well)...)
 	newer.end()
 	check(t, h.Close())
-	h = start(t, dir, "") // it looks what has gone at its start
+	h = start(t, dir, "") // it checks for removed sessions when it starts
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for {

@@ -20,24 +20,24 @@ import (
 	"github.com/wirectl/wirectl/hub/server"
 )
 
-// A node is a server of NATS in a process of its own, which can be killed.
+// A node is a NATS server in a process of its own, which can be killed.
 type node struct {
 	Dir     string
-	Port    int   // that it listens at
-	Payload int32 // that a message may have; 0 is the usual
-	Disk    bool  // it is a hub, in Dir, which is a small disk
+	Port    int   // to listen on
+	Payload int32 // limit of a message; 0 is the default
+	Disk    bool  // a hub whose Dir is a small disk
 
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
 	stdout *bufio.Reader
 }
 
-// runDisk runs a node with a small disk, where a system has these.
+// runDisk runs a node with a small disk, on systems that support it.
 var runDisk func(*node) error
 
 const nodeVariable = "WIRECTL_TEST_NODE"
 
-// The test program is a node, too.
+// The test program also serves as a node.
 func TestMain(m *testing.M) {
 	if text := os.Getenv(nodeVariable); text != "" {
 		if err := runNode(text); err != nil {
@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// runNode is a node until its standard input ends.
+// runNode runs a node until its standard input ends.
 func runNode(text string) error {
 	var n node
 	if err := json.Unmarshal([]byte(text), &n); err != nil {
@@ -104,7 +104,7 @@ func (n *node) launch(t *testing.T) {
 // kill ends the process as kill -9 does.
 func (n *node) kill() {
 	_ = n.cmd.Process.Kill()
-	_ = n.cmd.Wait() // its status is that it was killed
+	_ = n.cmd.Wait() // it reports that the process was killed
 }
 
 func port(t *testing.T) (n int) {
@@ -114,7 +114,7 @@ func port(t *testing.T) (n int) {
 	return n
 }
 
-// newNode makes a node that runs until it is killed, and a hub of it.
+// newNode starts a node that runs until it is killed, and a hub on it.
 func newNode(t *testing.T, payload int32) (*node, *server.Hub) {
 	t.Helper()
 	n := &node{Dir: filepath.Join(t.TempDir(), "store"), Port: port(t), Payload: payload}
@@ -128,7 +128,8 @@ func newNode(t *testing.T, payload int32) (*node, *server.Hub) {
 
 func (n *node) address() string { return fmt.Sprintf("nats://127.0.0.1:%d", n.Port) }
 
-// A server that is killed and comes back has all that it has confirmed, and gets the rest.
+// A server that is killed and restarted has everything that it confirmed, and receives the
+// rest.
 func TestServerIsKilled(t *testing.T) {
 	t.Parallel()
 	n, h := newNode(t, 0)
@@ -144,8 +145,7 @@ func TestServerIsKilled(t *testing.T) {
 	isWhole(t, frames, f.frames)
 }
 
-// A frame that no message of the server has room for travels in pieces, however small
-// these have to be.
+// A frame larger than the server's message limit is sent in pieces, however small.
 func TestLargeFrame(t *testing.T) {
 	t.Parallel()
 	n, h := newNode(t, 32<<10)
@@ -166,7 +166,7 @@ func TestLargeFrame(t *testing.T) {
 	}
 }
 
-// Many relays lose nothing in one hub.
+// Many relays send to one hub without loss.
 func TestManyRelays(t *testing.T) {
 	const relays, frames = 50, 500
 	h := start(t, t.TempDir(), "")

@@ -21,7 +21,7 @@ import (
 	"github.com/wirectl/wirectl/hub/server"
 )
 
-// collector starts what keeps the spans that it gets.
+// collector starts a server that keeps the spans it receives.
 func collector(t *testing.T) (address string, spans func() []*trace.Span) {
 	var mu sync.Mutex
 	var got []*trace.Span
@@ -47,7 +47,7 @@ func collector(t *testing.T) (address string, spans func() []*trace.Span) {
 	}
 }
 
-// exporting starts a hub that sends spans.
+// exporting starts a hub that exports spans.
 func exporting(t *testing.T, dir, to string, reindex bool) *server.Hub {
 	t.Helper()
 	h, err := server.Start(t.Context(), server.Options{
@@ -58,7 +58,7 @@ func exporting(t *testing.T, dir, to string, reindex bool) *server.Hub {
 	return h
 }
 
-// families are the metrics of a hub, as Prometheus's own parser reads them.
+// families returns the metrics of a hub, parsed by Prometheus's own parser.
 func families(t *testing.T, h *server.Hub) map[string]*dto.MetricFamily {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -69,8 +69,8 @@ func families(t *testing.T, h *server.Hub) map[string]*dto.MetricFamily {
 	return f
 }
 
-// What comes in is sent to a collector once, also if the index is made again, and counted
-// for Prometheus.
+// Sessions are exported to a collector once, even if the index is rebuilt, and counted in
+// the metrics.
 func TestExport(t *testing.T) {
 	dir := t.TempDir()
 	to, spans := collector(t)
@@ -80,7 +80,7 @@ func TestExport(t *testing.T) {
 	f.talk(call(2, "search", "planted", ill)...)
 	f.talk(`<{"jsonrpc":"2.0","id":77,"result":{}}`)
 	f.end()
-	search(t, h, hub.Query{}) // which waits until all was read
+	search(t, h, hub.Query{}) // waits until everything is read
 	counted := families(t, h)
 	check(t, h.Close())
 	var names []string

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Segments that wait go in one message, as many as it takes. What may have arrived is made
-// of the same ones again, also by the process that comes after a crash.
+// Queued segments are joined into one message, as many as fit. A message that may have
+// arrived is rebuilt from the same segments, even by the next process after a crash.
 func TestJoin(t *testing.T) {
 	dir := t.TempDir()
 	s, err := newSpool(dir, Info{ID: "a", Org: "o", Host: "h", Kind: "k"}, 1<<20)
