@@ -12,7 +12,7 @@ import (
 	"github.com/wirectl/wirectl/hub/share"
 )
 
-// With tokens of their own, brokers share a budget and workers answer calls.
+// With their own tokens, brokers share a budget and workers answer calls.
 func TestBrokersAndWorkers(t *testing.T) {
 	s := beyond(t)
 	warn := func(text string) { t.Error(text) }
@@ -54,8 +54,8 @@ func joined(t *testing.T, address string, warn func(string)) *broker.Broker {
 	return b
 }
 
-// A worker reaches neither budgets nor the calls of others, and brokers and workers reach no
-// sessions.
+// A worker can access neither budgets nor the calls of other workers. Brokers and workers
+// cannot access sessions.
 func TestWorkersReachTheirOwn(t *testing.T) {
 	s := beyond(t)
 	_, shared := hub.Bucket(hub.Shared)

@@ -37,13 +37,13 @@ func check(t *testing.T, errs ...error) {
 	}
 }
 
-// A secured is a hub that every client needs a token for.
+// A secured is a hub that requires a token of every client.
 type secured struct {
 	*server.Hub
 	dir, ca string
 }
 
-// beyond starts a hub with TLS that listens on all addresses.
+// beyond starts a hub with TLS that listens on all interfaces.
 func beyond(t *testing.T) *secured {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -74,7 +74,7 @@ func beyond(t *testing.T) *secured {
 	return s
 }
 
-// address is that of the hub for somebody with a token; "" is nobody.
+// address returns the hub's address with a new token, or without one if name is "".
 func (s *secured) address(t *testing.T, name string, right server.Right) string {
 	t.Helper()
 	q := url.Values{"ca": {s.ca}}
@@ -90,7 +90,7 @@ func (s *secured) address(t *testing.T, name string, right server.Right) string 
 	return "tls://127.0.0.1:" + u.Port() + "?" + q.Encode()
 }
 
-// raw is a client of NATS with a token, which tells what the server denies.
+// raw is a NATS client with a token. The channel has the errors for what the server denies.
 func (s *secured) raw(t *testing.T, right server.Right) (*nats.Conn, string, chan error) {
 	t.Helper()
 	creds, err := server.NewToken(s.dir, "raw-"+string(right), right)
@@ -125,7 +125,7 @@ func sendOne(t *testing.T, address string) hub.Info {
 	return s.(*hub.Sender).Info()
 }
 
-// stored is how many messages the hub has.
+// stored returns the number of messages at the hub.
 func stored(t *testing.T, s *secured) (n uint64) {
 	t.Helper()
 	js, err := jetstream.New(s.Conn().NATS())
@@ -140,7 +140,7 @@ func stored(t *testing.T, s *secured) (n uint64) {
 	return n
 }
 
-// One token sends, another sees what was sent, and without one nobody gets in.
+// One token can send and another can view. Without a token there is no access.
 func TestRights(t *testing.T) {
 	s := beyond(t)
 	info := sendOne(t, s.address(t, "build", server.Publish))
@@ -162,8 +162,8 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// A viewer cannot publish: neither itself, nor by having the server answer to where
-// sessions are, nor by a consumer that delivers there.
+// A viewer cannot publish: neither directly, nor by a reply to the subjects of sessions,
+// nor by a consumer that delivers there.
 func TestViewersCannotPublish(t *testing.T) {
 	s := beyond(t)
 	info := sendOne(t, s.address(t, "build", server.Publish))
@@ -186,7 +186,7 @@ func TestViewersCannotPublish(t *testing.T) {
 	for range 4 {
 		awaitDenied(t, denied)
 	}
-	// What was asked for before this has been answered when this is.
+	// Once this is answered, so are the earlier requests.
 	inbox := nc.NewInbox()
 	sub, err := nc.SubscribeSync(inbox)
 	check(t, err, nc.PublishRequest("$JS.API.DIRECT.GET."+hub.Stream, inbox, get))
@@ -213,8 +213,8 @@ func awaitDenied(t *testing.T, denied chan error) {
 	}
 }
 
-// A publisher cannot read: neither by a request, nor by listening to what others send or
-// are answered, nor can it have a receipt taken for a command.
+// A publisher cannot read. It can neither make requests nor subscribe to other publishers'
+// messages and replies, and a receipt cannot be mistaken for a command.
 func TestPublishersCannotRead(t *testing.T) {
 	s := beyond(t)
 	sendOne(t, s.address(t, "build", server.Publish))
@@ -236,12 +236,12 @@ func TestPublishersCannotRead(t *testing.T) {
 	check(t, nc.PublishRequest(hub.Segments+"main.raw-publish.relay.b", "$JS.API.STREAM.PURGE."+hub.Stream, []byte("x")))
 	js, err := jetstream.New(nc)
 	check(t, err)
-	ack, err := js.Publish(t.Context(), hub.Segments+"main.raw-publish.relay.b", []byte("y")) // which comes behind it
+	ack, err := js.Publish(t.Context(), hub.Segments+"main.raw-publish.relay.b", []byte("y")) // sent after the first
 	check(t, err)
 	if ack.Sequence < 3 {
 		t.Errorf("stored as %d", ack.Sequence)
 	}
-	sendOne(t, s.address(t, "another", server.Publish)) // which this one sees nothing of
+	sendOne(t, s.address(t, "another", server.Publish)) // invisible to this client
 	if after := stored(t, s); after <= before+2 {
 		t.Errorf("%d messages, and before %d", after, before)
 	}
@@ -251,7 +251,7 @@ func TestPublishersCannotRead(t *testing.T) {
 		t.Errorf("of %d messages %d are left", stream.State.LastSeq, stream.State.Msgs)
 	}
 	if m, err := own.NextMsg(time.Millisecond); err == nil && !strings.Contains(string(m.Data), `"seq"`) {
-		t.Errorf("%s: %s", m.Subject, m.Data) // only the receipt is its own
+		t.Errorf("%s: %s", m.Subject, m.Data) // only the receipt is for this client
 	}
 	if len(all) > 0 {
 		t.Errorf("it sees %d messages", len(all))
@@ -269,7 +269,7 @@ func mustStream(t *testing.T, s *secured) jetstream.Stream {
 
 var _ tap.Sender = (*hub.Sender)(nil)
 
-// A hub says at once why it does not start, and touches nothing of another's.
+// A hub that cannot start says why at once, and does not touch the other hub's data.
 func TestStartsOnce(t *testing.T) {
 	o := server.Options{Dir: t.TempDir(), Listen: "127.0.0.1:0", MaxBytes: 1 << 30, MaxAge: time.Hour, Warn: func(text string) { t.Log(text) }}
 	h, err := server.Start(t.Context(), o)
@@ -286,7 +286,7 @@ func TestStartsOnce(t *testing.T) {
 	check(t, err, h.Close())
 }
 
-// obeys notes what it is told to do.
+// obeys records its commands.
 type obeys struct{ done []string }
 
 func (o *obeys) Control(_ context.Context, c tap.Command) ([]tap.Note, error) {
@@ -300,8 +300,8 @@ func (o *obeys) Control(_ context.Context, c tap.Command) ([]tap.Note, error) {
 	return nil, nil
 }
 
-// Whoever has the right to control commands a relay that lets itself be commanded. Each
-// command is done or refused in words.
+// With the right to control, clients can send commands to a relay that accepts them. Each
+// command is executed or rejected with a reason.
 func TestControl(t *testing.T) {
 	s := beyond(t)
 	a, err := hub.ParseAddress(s.address(t, "build", server.Publish))
@@ -367,11 +367,11 @@ func TestControl(t *testing.T) {
 	if got := strings.Join(controllers[0].done, " "); got != "waiting cancel hold edit drop" {
 		t.Errorf("done: %s", got)
 	}
-	// A relay without the flag refuses.
+	// A relay without the flag rejects commands.
 	if _, err := open(server.Control, names[1]).Do(t.Context(), tap.Command{Do: tap.Waiting}); err == nil || !strings.Contains(err.Error(), "--hub-control") {
 		t.Errorf("a relay that takes none: %v", err)
 	}
-	// Without the right the server does.
+	// Without the right, the server rejects them.
 	if _, err := open(server.View, names[0]).Do(t.Context(), tap.Command{Do: tap.Waiting}); err == nil || !strings.Contains(err.Error(), "no right to control") {
 		t.Errorf("a viewer: %v", err)
 	}
@@ -380,11 +380,11 @@ func TestControl(t *testing.T) {
 	}
 }
 
-// Who may send does so as itself: not in the sessions of another host, nor does it hear
-// what that is told to do.
+// A publisher can send only as itself. It cannot write to the sessions of another host, nor
+// receive commands for that host.
 func TestPublishersAreThemselves(t *testing.T) {
 	s := beyond(t)
-	nc, _, denied := s.raw(t, server.Publish) // of the token raw-publish
+	nc, _, denied := s.raw(t, server.Publish) // with the token raw-publish
 	_, keys := hub.Bucket(hub.Summaries)
 	before := stored(t, s)
 	for _, subject := range []string{hub.Segments + "main.build.relay.x", keys + "main.build.relay.x", hub.Commands + "main.raw-publish.relay.x"} {
