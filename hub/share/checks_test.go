@@ -10,8 +10,8 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// What a worker answers never breaks what a broker does with it. It is not a fuzz target,
-// because the server in the tests of this package takes minutes to build as one.
+// No answer of a worker may break a broker. This is not a fuzz target, because the server
+// in this package's tests takes minutes to build as one.
 func TestHostileEnds(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, seed := range []string{

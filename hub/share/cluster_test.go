@@ -51,8 +51,8 @@ func cluster(t *testing.T) (list []*nserver.Server) {
 	return list
 }
 
-// Brokers and a worker at three servers of a cluster are one group, also after one of the
-// servers has gone.
+// Brokers and a worker on three servers of a cluster form one group, even after one of the
+// servers is gone.
 func TestCluster(t *testing.T) {
 	leaks(t)
 	servers := cluster(t)

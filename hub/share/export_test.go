@@ -12,7 +12,7 @@ func SetLeaseTime(t *testing.T, d time.Duration) {
 	t.Cleanup(func() { leaseTime = old })
 }
 
-// Die ends a broker as kill -9 does: without giving anything back.
+// Die ends a broker as kill -9 does: it returns nothing.
 func (g *Group) Die() {
 	g.stop()
 	g.running.Wait()

@@ -28,14 +28,14 @@ func check(t *testing.T, errs ...error) {
 	}
 }
 
-// leaks fails the test if goroutines are left when all else is closed.
+// leaks fails the test if goroutines remain once everything else is closed.
 func leaks(t *testing.T) {
 	t.Helper()
 	before := goleak.IgnoreCurrent()
 	t.Cleanup(func() { goleak.VerifyNone(t, before) })
 }
 
-// natsAt starts a real server that no hub has prepared.
+// natsAt starts a real NATS server without the streams of a hub.
 func natsAt(t *testing.T, dir string, port int) *nserver.Server {
 	t.Helper()
 	s, err := nserver.NewServer(&nserver.Options{Host: "127.0.0.1", Port: port, NoSigs: true, NoLog: true, JetStream: true, StoreDir: dir})
@@ -56,7 +56,7 @@ func start(t *testing.T) string {
 	return natsAt(t, t.TempDir(), nserver.RANDOM_PORT).ClientURL()
 }
 
-// A teller keeps what a group warns of.
+// A teller records a group's warnings.
 type teller struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -74,7 +74,7 @@ func (w *teller) String() string {
 	return w.text.String()
 }
 
-// join joins one more broker, whose only model is made by change.
+// join adds a broker, whose only model is configured by change.
 func join(t *testing.T, url string, open bool, w *teller, change func(*broker.Config)) (*broker.Broker, *share.Group) {
 	t.Helper()
 	g, err := share.Join(t.Context(), share.Options{URL: url, Open: open, Warn: w.warn})
@@ -92,7 +92,7 @@ func join(t *testing.T, url string, open bool, w *teller, change func(*broker.Co
 
 func call() *broker.Call { return &broker.Call{Door: "proxy", Client: "test", Prompt: []byte(`"hi"`)} }
 
-// within calls f until it is true.
+// within calls f until it returns true.
 func within(t *testing.T, what string, f func() bool) {
 	t.Helper()
 	for guard := time.Now().Add(time.Minute); !f(); time.Sleep(5 * time.Millisecond) {
@@ -102,7 +102,7 @@ func within(t *testing.T, what string, f func() bool) {
 	}
 }
 
-// Four brokers with 64 clients keep to one rate.
+// Four brokers with 64 clients share one rate limit.
 func TestRate(t *testing.T) {
 	leaks(t)
 	url := start(t)
@@ -133,7 +133,7 @@ func TestRate(t *testing.T) {
 		}
 	}
 	group.Wait()
-	// However slow the machine is, so many calls take so long.
+	// At this rate, so many calls take at least this long on any machine.
 	const all = brokers * clients * calls
 	least := time.Second * (all - burst) * 100 / perSecond / 105
 	if took := time.Duration(last.Load()); took < least {
@@ -141,7 +141,7 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// A budget of calls is never exceeded, and can be used up, by whichever broker.
+// A budget of calls is never exceeded, and any broker can use up the rest of it.
 func TestBudget(t *testing.T) {
 	leaks(t)
 	url := start(t)
@@ -174,7 +174,7 @@ func TestBudget(t *testing.T) {
 		}
 		group.Wait()
 	}
-	// What one broker has leased and does not use goes back.
+	// A broker returns the unused part of its lease.
 	within(t, "the budget is used up", func() bool { round(); return ok.Load() >= limit })
 	round()
 	if n := ok.Load(); n != limit {
@@ -185,7 +185,7 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// Brokers know of each other's open breakers and usage.
+// Brokers share the state of breakers and the usage.
 func TestState(t *testing.T) {
 	leaks(t)
 	url := start(t)
@@ -211,7 +211,7 @@ func TestState(t *testing.T) {
 		check(t, err)
 		return len(list) == 1 && list[0].OK >= 1 && list[0].Failed >= 3
 	})
-	// So does the door admin, which wirectl serve usage asks.
+	// The same goes for the door admin, which wirectl serve usage queries.
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
 	door := admin.New(two, web.Access{})
@@ -226,7 +226,7 @@ func TestState(t *testing.T) {
 	}
 }
 
-// What a broker that is killed had leased is reported by another, and never spent again.
+// The lease of a killed broker is reported by another one, and never spent again.
 func TestLeaseExpires(t *testing.T) {
 	share.SetLeaseTime(t, time.Second)
 	leaks(t)
@@ -252,7 +252,7 @@ func TestLeaseExpires(t *testing.T) {
 	}
 }
 
-// Without NATS, calls fail or pass as the configuration says.
+// Without NATS, calls fail or pass as configured.
 func TestHubLost(t *testing.T) {
 	leaks(t)
 	for _, open := range []bool{false, true} {
@@ -290,7 +290,8 @@ func TestHubLost(t *testing.T) {
 	}
 }
 
-// A broker whose hub is not there does not start, unless it may go without.
+// A broker whose hub is unreachable does not start, unless it is allowed to run without
+// one.
 func TestNoHub(t *testing.T) {
 	leaks(t)
 	const nowhere = "nats://127.0.0.1:1"
@@ -302,7 +303,7 @@ func TestNoHub(t *testing.T) {
 	check(t, b.Do(t.Context(), call()))
 }
 
-// A budget of cost is exceeded by no more than what the calls cost that run at its end.
+// A budget of cost is exceeded at most by the cost of the calls running when it ends.
 func TestCost(t *testing.T) {
 	leaks(t)
 	url := start(t)

@@ -28,7 +28,7 @@ import (
 	"github.com/wirectl/wirectl/hub/share"
 )
 
-// A model is what a worker has: it counts calls that run, were begun and were cancelled.
+// A model is the provider of a worker. It counts running, begun and cancelled calls.
 type model struct {
 	provider.Provider
 	running, begun, cancelled atomic.Int64
@@ -47,10 +47,10 @@ func (m *model) Complete(ctx context.Context, r *provider.Request, c *provider.C
 
 func echo() *model { return &model{Provider: mock.New(mock.Config{})} }
 
-// slow takes an hour for a call, or until it is cancelled.
+// slow takes an hour per call, unless it is cancelled.
 func slow() *model { return &model{Provider: mock.New(mock.Config{Latency: time.Hour})} }
 
-// work starts one more worker.
+// work starts a worker.
 func work(t *testing.T, url string, m provider.Provider, parallel int, models ...string) *share.Worker {
 	t.Helper()
 	b, err := broker.New(broker.Config{Models: []broker.Model{{Name: "*", Routes: []broker.Route{{Backend: &broker.Backend{Name: "local", Provider: m}}}}}}, nil)
@@ -61,7 +61,7 @@ func work(t *testing.T, url string, m provider.Provider, parallel int, models ..
 	return w
 }
 
-// using makes calls go to workers alone.
+// using sends all calls to workers.
 func using(g **share.Group) func(*broker.Config) {
 	return func(c *broker.Config) {
 		*g = c.Group.(*share.Group)
@@ -83,13 +83,13 @@ func llama(prompt string) *broker.Call {
 	return c
 }
 
-// known waits until a broker has heard of workers.
+// known waits until a broker knows of workers.
 func known(t *testing.T, b *broker.Broker) {
 	t.Helper()
 	within(t, "the worker is known", func() bool { return b.Find("llama-3") == nil })
 }
 
-// A call goes to a worker and back: whole, and in parts, however large it is.
+// A call reaches a worker and returns, whole and in parts, however large it is.
 func TestWorker(t *testing.T) {
 	leaks(t)
 	url := start(t)
@@ -123,7 +123,7 @@ func TestWorker(t *testing.T) {
 	}
 }
 
-// The failure of a worker's provider is that of the call.
+// A failure of the worker's provider is a failure of the call.
 func TestWorkerFails(t *testing.T) {
 	leaks(t)
 	url := start(t)
@@ -138,7 +138,7 @@ func TestWorkerFails(t *testing.T) {
 	}
 }
 
-// A worker is not more than a window ahead of a client that does not read.
+// A worker is at most one window ahead of a client that does not read.
 func TestBackPressure(t *testing.T) {
 	leaks(t)
 	url := start(t)
@@ -162,7 +162,7 @@ func TestBackPressure(t *testing.T) {
 	}
 }
 
-// counted emits n parts and counts those that it could.
+// counted emits n parts and counts the accepted ones.
 type counted struct {
 	emitted *atomic.Int64
 	n       int
@@ -228,7 +228,7 @@ func TestManyCancels(t *testing.T) {
 	}
 }
 
-// began is a tap that calls f when a worker has begun a call.
+// began is a tap that calls f when a worker begins a call.
 type began func()
 
 func (f began) Provider(*broker.Call, *broker.Hop) provider.Exchange { return exchange{f} }
@@ -245,7 +245,7 @@ func (x exchange) Passed(step string) {
 	}
 }
 
-// notes keeps those of a tap.
+// notes keeps the notes of a tap.
 type notes struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -260,7 +260,7 @@ func (n *notes) Write(r *capture.Record) error {
 	return nil
 }
 
-// Each hop of a cancel is on the tap of the broker.
+// The broker's tap shows each hop of a cancel.
 func TestCancelIsShown(t *testing.T) {
 	leaks(t)
 	url := start(t)
@@ -292,7 +292,7 @@ func TestCancelIsShown(t *testing.T) {
 	}
 }
 
-// A worker without a free slot leaves calls to others; they wait if there is none.
+// A worker without a free slot leaves calls to others. If there are none, the calls wait.
 func TestBusy(t *testing.T) {
 	leaks(t)
 	url := start(t)
@@ -320,7 +320,7 @@ func TestBusy(t *testing.T) {
 
 const workerVariable = "WIRECTL_TEST_WORKER"
 
-// The test program is a worker, too.
+// The test program also serves as a worker.
 func TestMain(m *testing.M) {
 	if text := os.Getenv(workerVariable); text != "" {
 		if err := runWorker(text); err != nil {
@@ -332,13 +332,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A settings is what a worker of its own process is to be.
+// A settings configures a worker in a process of its own.
 type settings struct {
 	URL   string
 	Delay time.Duration
 }
 
-// runWorker is a worker until its standard input ends.
+// runWorker runs a worker until its standard input ends.
 func runWorker(text string) error {
 	var s settings
 	if err := json.Unmarshal([]byte(text), &s); err != nil {
@@ -359,8 +359,8 @@ func runWorker(text string) error {
 	return err
 }
 
-// A worker that is killed in mid-call fails that call alone, and the hop says so. It is
-// not made again.
+// A worker that is killed in mid-call fails only that call, and the hop says so. The call
+// is not retried.
 func TestWorkerIsKilled(t *testing.T) {
 	leaks(t)
 	url := start(t)
@@ -373,7 +373,7 @@ func TestWorkerIsKilled(t *testing.T) {
 	defer stdin.Close()
 	stdout, err := cmd.StdoutPipe()
 	check(t, err, cmd.Start())
-	t.Cleanup(func() { _ = cmd.Process.Kill() }) // it has been
+	t.Cleanup(func() { _ = cmd.Process.Kill() }) // usually it is killed earlier
 	var id string
 	_, err = fmt.Fscan(stdout, &id)
 	check(t, err)
@@ -392,9 +392,9 @@ func TestWorkerIsKilled(t *testing.T) {
 	other := echo()
 	work(t, url, other, 8, "llama-*")
 	check(t, cmd.Process.Kill())
-	_ = cmd.Wait() // its status is that it was killed
+	_ = cmd.Wait() // it reports that the process was killed
 	for range 20 {
-		check(t, b.Do(t.Context(), llama("hi"))) // by the other, even what the dead one was offered
+		check(t, b.Do(t.Context(), llama("hi"))) // the other worker answers, even calls offered to the dead one
 	}
 	err = <-failed
 	group.Wait()
@@ -409,7 +409,7 @@ func TestWorkerIsKilled(t *testing.T) {
 	}
 }
 
-// The end of a broker ends its calls at workers, and the end of a worker waits for calls.
+// When a broker ends, so do its calls at workers. A worker that ends waits for its calls.
 func TestEnds(t *testing.T) {
 	leaks(t)
 	url := start(t)
@@ -429,7 +429,7 @@ func TestEnds(t *testing.T) {
 	within(t, "nobody offers the model", func() bool { return b.Find("llama-3") != nil })
 }
 
-// A call that a worker has claimed and not begun is made by another one.
+// A call that a worker has claimed but not begun is made by another one.
 func TestClaimIsLeft(t *testing.T) {
 	leaks(t)
 	url := start(t)
@@ -460,7 +460,7 @@ func TestClaimIsLeft(t *testing.T) {
 	}
 }
 
-// A worker cannot have a broker publish to any subject.
+// A worker cannot make a broker publish to an arbitrary subject.
 func TestClaimElsewhere(t *testing.T) {
 	leaks(t)
 	url := start(t)
@@ -485,7 +485,7 @@ func TestClaimElsewhere(t *testing.T) {
 	}
 }
 
-// Metrics are whole whatever the configuration calls its provider of workers.
+// Metrics are valid whatever name the configuration gives to the provider of workers.
 func TestMetricsWithWorkers(t *testing.T) {
 	leaks(t)
 	url := start(t)
