@@ -14,8 +14,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// certificate NAME makes a certificate for 127.0.0.1 that has signed itself, in
-// NAME.pem, and its key, in NAME.key.
+// certificate NAME makes a self-signed certificate for 127.0.0.1 in NAME.pem, and its key
+// in NAME.key.
 func certificate(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: certificate NAME")

@@ -13,8 +13,8 @@ import (
 	"github.com/wirectl/wirectl/broker/config"
 )
 
-// The YAML of contrib is YAML, and so is what stands in its strings. The flags that it gives
-// wirectl are there, and its broker has a configuration that one takes.
+// The YAML of contrib, including that in its strings, is valid. The flags for wirectl
+// exist, and the broker's configuration is accepted.
 func TestContrib(t *testing.T) {
 	manual, err := os.ReadFile("../docs/commands.md")
 	if err != nil {
@@ -61,7 +61,7 @@ func TestContrib(t *testing.T) {
 	}
 }
 
-// checkArgs checks that the manual has the command, and below it the flags.
+// checkArgs checks that the manual has the command and the flags below it.
 func checkArgs(t *testing.T, name string, manual []byte, args []any) {
 	t.Helper()
 	_, section, ok := strings.Cut(string(manual), "\n# wirectl "+args[0].(string)+"\n")

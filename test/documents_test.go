@@ -14,12 +14,12 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// console matches a transcript in a document: commands behind "$ ", each
-// followed by what it prints.
+// console matches a transcript in a document: commands after "$ ", each followed by its
+// output.
 var console = regexp.MustCompile("(?ms)^```console\n(.*?)^```$")
 
-// TestDocuments runs the transcripts of README.md and of docs/. With -update it
-// writes what the commands print now.
+// TestDocuments runs the transcripts of README.md and of docs/. With -update it rewrites
+// them with the current output.
 func TestDocuments(t *testing.T) {
 	for _, document := range documents(t) {
 		t.Run(filepath.ToSlash(document)[len("../"):], func(t *testing.T) {
@@ -44,7 +44,7 @@ func documents(t *testing.T) []string {
 	return found
 }
 
-// The index of docs/ leads to every page of it.
+// The index of docs/ links to every page.
 func TestIndexHasEveryPage(t *testing.T) {
 	index, err := os.ReadFile("../docs/README.md")
 	if err != nil {
@@ -93,19 +93,19 @@ func testDocument(t *testing.T, name string) {
 	setup := p.Setup
 	p.Setup = func(env *testscript.Env) error {
 		err := errors.Join(setup(env), checkout(env.WorkDir))
-		env.Setenv("COLUMNS", "") // as wide as in a pipe
+		env.Setenv("COLUMNS", "") // the width of a pipe
 		return err
 	}
 	testscript.Run(t, p)
 }
 
-// checkout gives a folder what documents use of a checkout.
+// checkout copies the files of a checkout that documents use into a folder.
 func checkout(dir string) error {
 	return os.CopyFS(filepath.Join(dir, "contrib"), os.DirFS("../contrib"))
 }
 
-// transcript turns a block into a script. What a command prints, to standard
-// output and standard error, is compared as a reader would see it.
+// transcript turns a block into a script. Standard output and standard error of a command
+// are compared together, as a reader sees them.
 func transcript(block string) []byte {
 	var script, files strings.Builder
 	for i, c := range calls(block) {
@@ -115,7 +115,7 @@ func transcript(block string) []byte {
 	return []byte(script.String() + files.String())
 }
 
-// A call is a command of a transcript and what it is shown to print.
+// A call is a command of a transcript and its expected output.
 type call struct{ command, output string }
 
 func calls(block string) []call {
@@ -130,13 +130,13 @@ func calls(block string) []call {
 	return all
 }
 
-// script runs the command as it looks on a terminal. That a program is waited for is
-// said where a machine is busy, whatever the command.
+// script runs the command as it looks on a terminal. Any command may print that it waits
+// for a program if the machine is busy.
 func (c call) script() string {
 	return "{ " + c.command + "; } 2>&1 | sed '/^wirectl: waiting for the program to end, /d'"
 }
 
-// rerun returns a block with what its commands print now, run in dir.
+// rerun returns a block with the current output of its commands, run in dir.
 func rerun(block []byte, dir string) []byte {
 	out := []byte("```console\n")
 	for _, c := range calls(string(console.FindSubmatch(block)[1])) {

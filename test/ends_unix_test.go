@@ -18,8 +18,8 @@ import (
 	"github.com/coder/websocket"
 )
 
-// startRelay starts a relay in a process of its own, and returns it and the
-// address that it listens at.
+// startRelay starts a relay in a process of its own, and returns it and the address it
+// listens on.
 func startRelay(t *testing.T, args ...string) (relay *exec.Cmd, address string) {
 	t.Helper()
 	relay = exec.Command("wirectl", append([]string{"relay", "--no-tap"}, args...)...)
@@ -55,8 +55,7 @@ func startRelay(t *testing.T, args ...string) (relay *exec.Cmd, address string) 
 	return relay, address
 }
 
-// A relay that is killed leaves a reset on both sides, and a capture that can be
-// read up to the cut.
+// A killed relay causes a reset on both sides. Its capture can be read up to the cut.
 func TestKilledRelay(t *testing.T) {
 	unit, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -104,17 +103,18 @@ func TestKilledRelay(t *testing.T) {
 	}
 }
 
-// framesIn returns how many frames a capture has by now.
+// framesIn returns the current number of frames in a capture.
 func framesIn(t *testing.T, file string) int {
 	t.Helper()
 	out, err := exec.Command("wirectl", "decode", "-o", "ndjson", file).Output()
 	if err != nil {
-		return 0 // it is not there yet, or has no frame
+		return 0 // the file is missing, or has no frame
 	}
 	return strings.Count(string(out), `"dir"`)
 }
 
-// A WebSocket client is answered once the unit is there, and hears why it is not.
+// A WebSocket client is answered once the unit is connected, or gets the reason why it is
+// not.
 func TestWebSocketUnitRefuses(t *testing.T) {
 	forbids := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -135,6 +135,7 @@ func TestWebSocketUnitRefuses(t *testing.T) {
 		"tcp://" + gone.Addr().String(): http.StatusBadGateway,
 	} {
 		_, address := startRelay(t, "--framing", "line", "--listen", "ws://127.0.0.1:0", unit)
+		// the library has read it
 		//nolint:bodyclose // the library has read it
 		_, resp, err := websocket.Dial(t.Context(), address, nil)
 		if err == nil || resp == nil || resp.StatusCode != want {
@@ -143,8 +144,7 @@ func TestWebSocketUnitRefuses(t *testing.T) {
 	}
 }
 
-// Between two WebSockets path, query and subprotocol are those that the client
-// asked for.
+// A relay between two WebSockets passes on the client's path, query and subprotocol.
 func TestWebSocketAsks(t *testing.T) {
 	asked := make(chan string, 1)
 	answers := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// block replaces what a test writes between two comments of a page, or checks it.
+// block replaces the generated text between two comments of a page, or checks it.
 func block(t *testing.T, page, name, want string) {
 	t.Helper()
 	old, err := os.ReadFile(page)
@@ -56,7 +56,7 @@ func TestPagesQuoteFigures(t *testing.T) {
 	))
 }
 
-// docs/testing.md says how many tests of each kind there are, at least; the log has the
+// docs/testing.md gives a lower bound for the number of tests of each kind. The log has the
 // exact numbers.
 func TestPagesCountTests(t *testing.T) {
 	page, err := os.ReadFile("../docs/testing.md")
@@ -85,7 +85,8 @@ func TestPagesCountTests(t *testing.T) {
 	}
 }
 
-// count counts where a text occurs in the files of a name; folders, if the text is empty.
+// count counts the matches of text in the files that match name. If text is empty, it counts
+// the paths that match name.
 func count(t *testing.T, root, name, text string) (n int) {
 	t.Helper()
 	if text == "" {

@@ -34,9 +34,9 @@ var floors = [][]string{
 // programs are the generators. They may import anything, and nothing imports them.
 var programs = []string{"completions/gen", "fixtures/gen"}
 
-// A package imports only packages on lower floors, so that each can be read, and
-// used, without what is built on it. Folders on the same floor do not import each
-// other; inside a folder everything may be imported. Tests may import anything.
+// A package imports only packages on lower floors, so that each can be read and used
+// without the packages built on it. Folders on the same floor do not import each other.
+// Packages inside a folder may import each other, and tests may import anything.
 func TestFloors(t *testing.T) {
 	floor := map[string]int{}
 	for n, folders := range floors {
@@ -135,8 +135,8 @@ func sources(t *testing.T, mode parser.Mode, each func(name string, file *ast.Fi
 	}
 }
 
-// outside reports whether a folder holds no package of the floors: a program
-// that generates files, a module of its own, or what the go command ignores.
+// outside reports whether a folder has no package on a floor: a generator, a separate
+// module, or a folder that the go command ignores.
 func outside(dir string) bool {
 	base := path.Base(dir)
 	if slices.Contains(programs, dir) || base == "testdata" || base == "node_modules" || strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_") {

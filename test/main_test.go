@@ -26,14 +26,13 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, executables)
 }
 
-// executables are those that scripts can execute.
+// executables are the programs that scripts can execute.
 var executables = map[string]func(){"wirectl": wirectl, "tapped": tapped, "tapsend": tapsend}
 
 // wirectl is the program.
 func wirectl() { os.Exit(commands.Main()) }
 
-// TestScripts runs the transcripts, which are the specification of
-// the command line.
+// TestScripts runs the transcripts, which are the specification of the command line.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, params("transcripts"))
 }
@@ -41,8 +40,7 @@ func TestScripts(t *testing.T) {
 // columns makes the width of lines the same everywhere.
 const columns = "COLUMNS=100"
 
-// params are the settings of every script, and the words that scripts have
-// beyond those of testscript.
+// params are the settings of every script, and the commands in addition to testscript's.
 func params(dir string) testscript.Params {
 	return testscript.Params{
 		Dir:                 dir,
@@ -58,7 +56,7 @@ func params(dir string) testscript.Params {
 			"certificate": certificate,
 		},
 		Setup: func(env *testscript.Env) error {
-			// The race detector makes every process wait a second at its end.
+			// By default, the race detector delays the exit of each process by a second.
 			env.Vars = append(env.Vars, columns, "GORACE=atexit_sleep_ms=0")
 			return nil
 		},
@@ -88,8 +86,8 @@ func fixture(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), b, 0o666))
 }
 
-// identity SOURCE [FLAG…] decodes to NDJSON, encodes that, and compares with
-// the source. Faulty frames are no failure: they come back like any others.
+// identity SOURCE [FLAG…] decodes to NDJSON, encodes the result, and compares it with the
+// source. Faulty frames are allowed, and must come back unchanged, too.
 func identity(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: identity SOURCE [FLAG…]")
@@ -123,8 +121,8 @@ func appendFile(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(errors.Join(err, f.Close()))
 }
 
-// await FILE PATTERN waits until a file that a command in the background
-// writes has what matches the pattern.
+// await FILE PATTERN waits until a file written by a background command matches the
+// pattern.
 func await(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: await FILE PATTERN")

@@ -15,14 +15,14 @@ import (
 	"github.com/creack/pty"
 )
 
-// A monitor is wirectl monitor on a terminal of its own.
+// A monitor is wirectl monitor on its own terminal.
 type monitor struct {
 	*testing.T
 	terminal io.ReadWriter
 	seen     strings.Builder
 }
 
-// monitored runs the monitor until all that do types and sees is done, and then quits it.
+// monitored runs the monitor until do returns, and then quits it.
 func monitored(t *testing.T, args []string, env []string, do func(*monitor)) {
 	t.Helper()
 	cmd := program(t, "wirectl", append([]string{"monitor"}, args...)...)
@@ -43,7 +43,7 @@ func monitored(t *testing.T, args []string, env []string, do func(*monitor)) {
 	}
 }
 
-// program is one of the programs that scripts have.
+// program returns a command that runs one of the programs for scripts.
 func program(t *testing.T, name string, args ...string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
@@ -69,9 +69,9 @@ func (m *monitor) sees(text string) {
 	}
 }
 
-// The monitor waits for a tap that is named, as it does for any.
+// The monitor waits for a tap that is given by name, as for any other.
 func TestMonitorWaitsForTap(t *testing.T) {
-	dir, err := os.MkdirTemp("", "tap") // a short name, because sockets have no long ones
+	dir, err := os.MkdirTemp("", "tap") // a short name, because the paths of sockets are limited
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestMonitorWaitsForTap(t *testing.T) {
 	})
 }
 
-// A filter that was kept with a file does not hide its frames in silence.
+// The monitor shows a notice if a filter saved with a file hides frames.
 func TestMonitorTellsOfFilter(t *testing.T) {
 	capture := filepath.Join(t.TempDir(), "one.pcapng")
 	if out, err := program(t, "wirectl", "convert", "fixture:mcp-cancel", capture).CombinedOutput(); err != nil {

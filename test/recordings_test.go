@@ -20,9 +20,8 @@ import (
 	"github.com/wirectl/wirectl/session"
 )
 
-// Of every recorded session the golden file of its name lists what a reader would say of
-// it: the operations, and the exchanges that belong to each, what became of cancels, and
-// what is wrong.
+// The golden file of each recorded session lists what wirectl concludes from it: the
+// operations with their exchanges, the outcomes of cancels, and the findings.
 func TestRecordings(t *testing.T) {
 	for name, fsys := range recordings(t) {
 		t.Run(name, func(t *testing.T) {
@@ -44,8 +43,8 @@ func TestRecordings(t *testing.T) {
 	}
 }
 
-// Each retry in the recordings of MCP over stdio has one operation that it can continue, but
-// for one of two equal calls that were answered with equal states.
+// Each retry in the MCP recordings over stdio has exactly one operation that it can
+// continue. The exception is one of two equal calls that were answered with equal states.
 func TestRetriesAreLinked(t *testing.T) {
 	retries, guessed := 0, 0
 	for _, name := range []string{"mcp26-ts-stdio", "mcp26-ts-mrtr-stdio", "mcp26-go-stdio", "mcp26-tasks-stdio-made"} {
@@ -105,7 +104,7 @@ func follow(t *testing.T, fsys fs.FS) []track.Tracker {
 	return ts.List
 }
 
-// understood says what trackers know of a session.
+// understood describes what the trackers of a session have found.
 func understood(t *testing.T, fsys fs.FS) string {
 	t.Helper()
 	var b strings.Builder
@@ -139,7 +138,7 @@ func understood(t *testing.T, fsys fs.FS) string {
 	return b.String()
 }
 
-// said is an exchange on a line.
+// said describes an exchange on one line.
 func said(e *session.Exchange) string {
 	line := e.Title() + ": " + e.Outcome.String()
 	if e.Guessed {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Homebrew takes no patterns, so that the release names every page of the manual.
+// Homebrew accepts no patterns, so the release names every page of the manual.
 func TestReleaseNamesEveryManPage(t *testing.T) {
 	config, err := os.ReadFile("../goreleaser.yaml")
 	if err != nil {

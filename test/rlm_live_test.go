@@ -19,7 +19,7 @@ import (
 	"github.com/wirectl/wirectl/rlm/env/python"
 )
 
-// A silent model takes requests, and answers none until its client leaves.
+// A silent model accepts requests, and answers none until its client disconnects.
 type silent struct {
 	*httptest.Server
 	asked, left chan struct{}
@@ -29,7 +29,7 @@ func newSilent(t *testing.T) *silent {
 	t.Helper()
 	s := &silent{asked: make(chan struct{}, 10), left: make(chan struct{}, 10)}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // or the end of the client is not seen
+		_, _ = io.Copy(io.Discard, r.Body) // without this, a disconnect is not noticed
 		s.asked <- struct{}{}
 		<-r.Context().Done()
 		s.left <- struct{}{}
@@ -38,8 +38,8 @@ func newSilent(t *testing.T) *silent {
 	return s
 }
 
-// viewerStops runs a question whose code asks a silent model, has a viewer interrupt what
-// the keys select, and returns the answer and the status.
+// viewerStops runs a question whose code asks a silent model, and has a viewer interrupt
+// the selection made by keys. It returns the answer and the status.
 func viewerStops(t *testing.T, keys, what string, flags ...string) (answer string, status int) {
 	t.Helper()
 	if _, err := python.Find(t.Context()); err != nil {
@@ -48,7 +48,7 @@ func viewerStops(t *testing.T, keys, what string, flags ...string) (answer strin
 		}
 		t.Skip(err)
 	}
-	dir, err := os.MkdirTemp("", "tap") // a short name, because sockets have no long ones
+	dir, err := os.MkdirTemp("", "tap") // a short name, because the paths of sockets are limited
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ rlm: {model: root, sub_model: silent, unsandboxed: true}
 		m.sees("by run")
 		m.sees("c1 execute")
 		_, _ = io.WriteString(m.terminal, keys)
-		for { // the selection follows the keys with the next page
+		for { // the selection follows the keys only on the next page
 			m.seen.Reset()
 			_, _ = io.WriteString(m.terminal, "X")
 			if m.sees("? y/n"); strings.Contains(m.seen.String(), "interrupt "+what) {
@@ -101,15 +101,15 @@ rlm: {model: root, sub_model: silent, unsandboxed: true}
 	return strings.TrimSpace(out.String()), status
 }
 
-// A viewer interrupts a cell: its call is closed at the provider, and the run goes on with
-// its variables.
+// A viewer interrupts a cell. Its call is closed at the provider, and the run continues
+// with its variables.
 func TestCellIsInterrupted(t *testing.T) {
 	if answer, status := viewerStops(t, "jjj", "t1/c1?"); answer != "42" || status != 0 {
 		t.Errorf("%q, status %d", answer, status)
 	}
 }
 
-// A viewer interrupts a run: it ends as after Ctrl-C, and its capture breaks no rule.
+// A viewer interrupts a run. It ends as after Ctrl-C, and its capture breaks no rule.
 func TestRunIsInterrupted(t *testing.T) {
 	capture := filepath.Join(t.TempDir(), "run.pcapng")
 	if _, status := viewerStops(t, "", "run ", "--capture", capture); status != 130 {

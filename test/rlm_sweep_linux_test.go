@@ -22,17 +22,17 @@ import (
 	"github.com/wirectl/wirectl/rlm/runlog"
 )
 
-// A slow provider answers after a while, unless its client leaves.
+// A slowProvider answers after a delay, unless its client disconnects.
 type slowProvider struct {
 	open   atomic.Int64
-	closed atomic.Int64 // when the last call ended, in nanoseconds
+	closed atomic.Int64 // when the last call ended, in Unix nanoseconds
 }
 
 func (p *slowProvider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.open.Add(1)
 	defer p.open.Add(-1)
 	defer func() { p.closed.Store(time.Now().UnixNano()) }()
-	body, _ := io.ReadAll(r.Body) // or net/http would not see the end
+	body, _ := io.ReadAll(r.Body) // without this, net/http would not notice a disconnect
 	switch {
 	case bytes.Contains(body, []byte("limited")):
 		w.WriteHeader(http.StatusTooManyRequests)
@@ -62,13 +62,13 @@ var sweepTurns = []string{
 	"answer[\"content\"] = \"so far\"\nprint(llm_query(\"a\"))", "n = len(context)\nprint(llm_query_batched([\"b\", \"c\"]), rlm_query(\"d\", model=\"child\"))", "x = 0\nfor i in range(100000): x += i\nFINAL(\"end\")",
 }
 
-// realImage is a variable that names an image of the podman on PATH, which then runs the
-// containers. Without it, a program stands in for docker.
+// realImage is an environment variable with an image of the podman on PATH, which then runs
+// the containers. Without it, a stand-in replaces docker.
 const realImage = "REAL_IMAGE"
 
 var sweepKinds = []string{"python", "starlark", "container", "exec"}
 
-// A provider that is busy, fails, hangs up or says nothing spoils its own call alone.
+// A provider that is busy, fails, hangs up or stalls affects only its own call.
 func TestProvidersFail(t *testing.T) {
 	for _, kind := range sweepKinds {
 		t.Run(kind, func(t *testing.T) {
@@ -142,7 +142,7 @@ func newSweep(t *testing.T, kind string, cells ...string) *sweep {
 	docker := filepath.Join(s.dir, "bin", "docker")
 	if image := os.Getenv(realImage); image != "" {
 		args = append(args, "--image", image)
-	} else if err := os.WriteFile(docker, []byte("#!/bin/sh\nexec standin-docker \"$@\"\n"), 0o700); err != nil { //nolint:gosec // a program
+	} else if err := os.WriteFile(docker, []byte("#!/bin/sh\nexec standin-docker \"$@\"\n"), 0o700); err != nil { //nolint:gosec // the stand-in
 		t.Fatal(err)
 	}
 	s.env = append(os.Environ(), "TMPDIR="+filepath.Join(s.dir, "tmp"), standin.StateDir+"="+filepath.Join(s.dir, "state"),
@@ -151,8 +151,8 @@ func newSweep(t *testing.T, kind string, cells ...string) *sweep {
 	return s
 }
 
-// run runs until an event is told, and then interrupts. It returns the events, the status, and
-// how long after the interrupt the last call was open.
+// run waits for an event, and then interrupts. It returns the events, the status, and how
+// long the last call stayed open after the interrupt.
 func (s *sweep) run(t *testing.T, at int) (events []string, status int, late time.Duration) {
 	t.Helper()
 	cmd := exec.Command("wirectl", s.args...)
@@ -200,7 +200,7 @@ func (s *sweep) run(t *testing.T, at int) (events []string, status int, late tim
 	return events, status, time.Unix(0, s.provider.closed.Load()).Sub(interrupted)
 }
 
-// nothingLeft checks the log, and that nothing else is left of a run.
+// nothingLeft checks the log, and that the run leaves nothing else behind.
 func (s *sweep) nothingLeft(t *testing.T) {
 	t.Helper()
 	logs, err := os.ReadDir(filepath.Join(s.dir, "logs"))
@@ -233,7 +233,7 @@ func (s *sweep) nothingLeft(t *testing.T) {
 	for _, p := range processes {
 		name, _ := os.ReadFile(filepath.Join(filepath.Dir(p), "comm"))
 		if bytes.HasPrefix(name, []byte("conmon")) || bytes.HasPrefix(name, []byte("podman")) {
-			continue // what is left of a container that is gone
+			continue // the rest of a removed container
 		}
 		if at, _ := os.Readlink(p); strings.HasPrefix(at, s.dir) {
 			t.Errorf("a process is left: %s in %s", p, at)
@@ -241,8 +241,8 @@ func (s *sweep) nothingLeft(t *testing.T) {
 	}
 }
 
-// A run of each kind can be interrupted at each of its events. It closes its providers within
-// 100 ms, its log is well-formed, its status is 130, and nothing is left of it.
+// A run of each kind can be interrupted at each of its events. It closes its providers
+// within 100 ms, its log is well-formed, its status is 130, and nothing is left behind.
 func TestInterruptAtEveryEvent(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs hundreds of processes")
@@ -269,7 +269,7 @@ func TestInterruptAtEveryEvent(t *testing.T) {
 	}
 }
 
-// at interrupts at an event. Busy machines may take longer than they should, but not each time.
+// at interrupts at an event. A busy machine may exceed the limit, but not in every attempt.
 func (s *sweep) at(t *testing.T, at int, event string) (status int) {
 	for try := 0; ; try++ {
 		events, status, late := s.run(t, at)

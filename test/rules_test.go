@@ -12,11 +12,11 @@ import (
 	"github.com/wirectl/wirectl/session"
 )
 
-// quotedName matches what stands in backquotes.
+// quotedName matches a name in backquotes.
 var quotedName = regexp.MustCompile("`([^`]+)`")
 
-// The page of rules names tests, transcripts and findings that there are, for both
-// sides of each rule, and all that a protocol words.
+// The page of rules names existing tests, transcripts and findings for both sides of each
+// rule. It names every finding of a protocol.
 func TestRulesAreShown(t *testing.T) {
 	page, err := os.ReadFile("rules.md")
 	if err != nil {
@@ -43,7 +43,7 @@ func TestRulesAreShown(t *testing.T) {
 		}
 		for _, cell := range cells[1:] {
 			for _, p := range strings.Split(of, ", ") {
-				p, _, _ = strings.Cut(p, " ") // without a version
+				p, _, _ = strings.Cut(p, " ") // without the version
 				for _, name := range quotedName.FindAllStringSubmatch(cell, -1) {
 					shown[[2]string{p, name[1]}] = true
 				}

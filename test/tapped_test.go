@@ -12,9 +12,9 @@ import (
 	"github.com/wirectl/wirectl/capture/tap"
 )
 
-// tapped NAME FILE… is a program that has a tap, through which captures pass
-// one after the other, each when a line was read from standard input. It says
-// what it has done, and ends with its input.
+// tapped NAME FILE… is a program with a tap. It sends one capture after another through the
+// tap, each after a line on standard input, and reports each. It ends at the end of its
+// input.
 func tapped() {
 	if err := serveTap(os.Args[1], os.Args[2:]); err != nil {
 		fmt.Fprintln(os.Stderr, "tapped:", err)
@@ -64,7 +64,7 @@ func pass(w capture.Writer, file string) error {
 	return nil
 }
 
-// tapsend COMMAND… gives commands to the newest tap, and prints its answers.
+// tapsend COMMAND… sends commands to the newest tap, and prints its answers.
 func tapsend() {
 	if err := sendToTap(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "tapsend:", err)

@@ -14,14 +14,14 @@ import (
 	"github.com/creack/pty"
 )
 
-// What a terminal sends to all of its foreground reaches a relayed command once,
-// whether that is in a group of its own or, as ssh is, which may ask for a
-// password, in that of the relay.
+// A terminal sends a signal to its whole foreground process group. A relayed command
+// receives it once, either in a group of its own or in the relay's. ssh is in the relay's,
+// because it may ask for a password.
 func TestTerminalInterruptsOnce(t *testing.T) {
 	const script = `trap "echo once >> $HEARD; exit 3" INT; echo ready; while :; do sleep 0.05; done`
 	dir := t.TempDir()
 	ssh := "#!/bin/sh\n" + script + "\n"
-	if err := os.WriteFile(filepath.Join(dir, "ssh"), []byte(ssh), 0o700); err != nil { //nolint:gosec // it is to be run
+	if err := os.WriteFile(filepath.Join(dir, "ssh"), []byte(ssh), 0o700); err != nil { //nolint:gosec // an executable
 		t.Fatal(err)
 	}
 	for _, endpoint := range [][]string{{"--", "sh", "-c", script}, {"ssh", "host"}} {
@@ -33,8 +33,8 @@ func TestTerminalInterruptsOnce(t *testing.T) {
 	}
 }
 
-// interrupted relays a command on a terminal of its own, types Ctrl-C when that
-// is ready, and returns its status. What a terminal is told last may be lost.
+// interrupted relays a command on its own terminal, types Ctrl-C once the command is ready,
+// and returns its status. The last output on the terminal may be lost.
 func interrupted(t *testing.T, endpoint []string, env ...string) (status int) {
 	t.Helper()
 	program, err := os.Executable()
@@ -63,7 +63,7 @@ func interrupted(t *testing.T, endpoint []string, env ...string) (status int) {
 				t.Fatal(err)
 			}
 		}
-		if err != nil { // the last of them has closed the terminal
+		if err != nil { // the last process has closed the terminal
 			break
 		}
 	}
@@ -71,7 +71,7 @@ func interrupted(t *testing.T, endpoint []string, env ...string) (status int) {
 	return cmd.ProcessState.ExitCode()
 }
 
-// The monitor lets the user choose among recorded sessions, and wrap asks whether to
+// The monitor lets the user choose between recorded sessions, and wrap asks whether to
 // record.
 func TestTerminalChoices(t *testing.T) {
 	dir := t.TempDir()
@@ -97,8 +97,8 @@ func TestTerminalChoices(t *testing.T) {
 	}
 }
 
-// typing runs wirectl on a terminal. When it has written each first of two texts, the
-// second is typed.
+// typing runs wirectl on a terminal. The texts are pairs: after the output of the first, it
+// types the second.
 func typing(t *testing.T, env, args []string, texts ...string) {
 	t.Helper()
 	cmd := exec.Command("wirectl", args...)

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// The words that hand-written pages may have together, and more for each page of an added protocol.
+// The number of words allowed in all hand-written pages, plus more for each page of an
+// added protocol.
 const (
 	wordsOfPages    = 25_000
 	wordsOfProtocol = 400
@@ -19,7 +20,7 @@ var (
 	addedProtocols = []string{
 		"a2a", "agui", "anthropic", "cdp", "claude", "codex", "copilot", "gemini", "openai", "opencode", "pi", "repl",
 	}
-	fenced = regexp.MustCompile("(?ms)^ *```.*?^ *```$|^<!-- .*?^<!-- end") // code, and what tests write
+	fenced = regexp.MustCompile("(?ms)^ *```.*?^ *```$|^<!-- .*?^<!-- end") // code and generated text
 	word   = regexp.MustCompile(`[\pL][\pL'’-]*`)
 	link   = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	title  = regexp.MustCompile(`(?m)^#+ +(.*)$`)
@@ -38,7 +39,7 @@ func pages(t *testing.T) map[string]string {
 	return texts
 }
 
-// Pages stay short: commands.md is generated, and code is not counted.
+// Pages stay short. Code and the generated commands.md are not counted.
 func TestPagesAreShort(t *testing.T) {
 	limit, total := wordsOfPages+wordsOfProtocol*len(addedProtocols), 0
 	for _, name := range addedProtocols {
@@ -62,7 +63,7 @@ func TestPagesAreShort(t *testing.T) {
 	}
 }
 
-// Every link within the repository leads to a file, and to a title in it.
+// Every link within the repository leads to an existing file, and to a heading in it.
 func TestLinks(t *testing.T) {
 	for name, text := range pages(t) {
 		for _, found := range link.FindAllStringSubmatch(fenced.ReplaceAllString(text, ""), -1) {
@@ -90,7 +91,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// anchors are the names that GitHub gives to the titles of a page.
+// anchors returns GitHub's names for the headings of a page.
 func anchors(text string) map[string]bool {
 	names := map[string]bool{}
 	for _, found := range title.FindAllStringSubmatch(fenced.ReplaceAllString(text, ""), -1) {
@@ -108,7 +109,7 @@ func anchors(text string) map[string]bool {
 	return names
 }
 
-// foreign are phrases that are grammatical and that nobody says.
+// foreign matches phrases that are grammatical but unidiomatic.
 var foreign = regexp.MustCompile(`(?i)\b(` + strings.Join([]string{
 	"as far as there (is|are)", "for want of", "for ever", "(is|are) no (JSON|frame|terminal|capture)",
 	"that which", "what is but", "is but a", "who(ever)? (has|asks|comes|looks|waits)", "looks? on at", "looking on",
@@ -130,10 +131,10 @@ func TestPagesAreInPlainWords(t *testing.T) {
 	}
 }
 
-// blank keeps the lines of a block and takes their text.
+// blank replaces a block by as many empty lines.
 func blank(block string) string { return strings.Repeat("\n", strings.Count(block, "\n")) }
 
-// literal is a text of the program with a space in it: a message, a help text.
+// literal matches a string in the code with a space in it, such as a message or help text.
 var literal = regexp.MustCompile("\"(?:[^\"\\\\\n]|\\\\.)* (?:[^\"\\\\\n]|\\\\.)*\"")
 
 func TestMessagesAreInPlainWords(t *testing.T) {
