@@ -15,8 +15,8 @@ import (
 )
 
 // Client and agent of the A2A SDK do not notice the relay between them, in any version and
-// binding. The capture has each task as an operation: one to its end, one that is
-// cancelled, and one whose client leaves and comes back. Nothing in it is wrong.
+// binding. The capture has each task as an operation: a completed one, a cancelled one, and
+// one whose client disconnects and reconnects. It has no findings.
 func TestRelayA2A(t *testing.T) {
 	kinds := map[string][]string{
 		"0.3": {"message/stream", "tasks/cancel", "tasks/resubscribe", "message/send"},
@@ -47,7 +47,8 @@ func TestRelayA2A(t *testing.T) {
 	}
 }
 
-// speakA2A runs client and agent with a relay between them, and returns what the client got.
+// speakA2A runs client and agent with a relay between them, and returns the client's
+// results.
 func speakA2A(t *testing.T, file, version, binding string) (said map[string]string) {
 	t.Helper()
 	modules := packages(t, "npm-a2a")
@@ -74,8 +75,9 @@ func speakA2A(t *testing.T, file, version, binding string) (said map[string]stri
 	return said
 }
 
-// callsA2A says what wirectl calls does of a capture, and what belongs to another. The order
-// is not that of the client: what comes on several connections is captured as it comes.
+// callsA2A returns the output of wirectl calls for a capture, including links between
+// operations. The order differs from the client's, because several connections are captured
+// as their frames arrive.
 func callsA2A(t *testing.T, file string) (lines []string) {
 	t.Helper()
 	out, _ := command(t, nil, "calls", "-q", "--exchanges", "-o", "ndjson", file)

@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// slowModel serves the APIs of models, Anthropic's and OpenAI's Responses. It answers with a
-// text that goes on until its client leaves, and counts those that have left.
+// slowModel serves the APIs of Anthropic and of OpenAI's Responses. Its answers continue
+// until the client disconnects. It counts the disconnects.
 func slowModel(t *testing.T) (address string, left <-chan struct{}) {
 	t.Helper()
 	gone := make(chan struct{}, 16)
@@ -35,7 +35,7 @@ func slowModel(t *testing.T) (address string, left <-chan struct{}) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		say := func(event, data string) {
 			fmt.Fprintf(w, "event: %s\ndata: {\"type\":%q,%s}\n\n", event, event, data)
-			_ = http.NewResponseController(w).Flush() // a client that has left ends the context
+			_ = http.NewResponseController(w).Flush() // the context ends when the client disconnects
 		}
 		word := func() {
 			say("response.output_text.delta", `"item_id":"msg_1","output_index":0,"content_index":0,"delta":"word "`)
@@ -64,7 +64,7 @@ func slowModel(t *testing.T) (address string, left <-chan struct{}) {
 	return s.URL, gone
 }
 
-// program returns the program that a package of a folder brings for this machine.
+// program returns this machine's program from a package in a folder.
 func program(t *testing.T, folder, pattern string) string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(packages(t, folder), pattern))
@@ -79,7 +79,7 @@ func program(t *testing.T, folder, pattern string) string {
 	return ""
 }
 
-// An agent speaks lines through a relay that makes a capture.
+// An agent speaks lines through a relay that writes a capture.
 type agent struct {
 	t   *testing.T
 	in  io.WriteCloser
@@ -107,7 +107,7 @@ func (r *agent) say(line string) {
 	check(r.t, err)
 }
 
-// hear reads lines until one matches, and returns what its first group does.
+// hear reads lines until one matches, and returns the first group of the match.
 func (r *agent) hear(pattern string) string {
 	r.t.Helper()
 	want := regexp.MustCompile(pattern)
@@ -122,7 +122,7 @@ func (r *agent) hear(pattern string) string {
 	}
 }
 
-// leave ends the input, and waits for the agent to end. With which status is its own.
+// leave ends the input, and waits for the agent to end with any status.
 func (r *agent) leave() {
 	r.t.Helper()
 	check(r.t, r.in.Close())
@@ -131,8 +131,7 @@ func (r *agent) leave() {
 	_ = r.cmd.Wait()
 }
 
-// interrupted makes sure that a capture has one turn that was cancelled, as confirmed, and
-// nothing that is wrong.
+// interrupted checks that a capture has one turn with a confirmed cancel, and no findings.
 func interrupted(t *testing.T, file, protocol, kind string) {
 	t.Helper()
 	stats, _ := command(t, nil, "stats", "-q", file)
@@ -142,8 +141,8 @@ func interrupted(t *testing.T, file, protocol, kind string) {
 	command(t, nil, "lint", "-q", "--fail-on", "error,warning,note", file)
 }
 
-// Claude Code is interrupted in mid-sentence: it leaves its model, and says how the turn
-// ended.
+// Claude Code is interrupted in mid-sentence. It closes the connection to its model, and
+// reports how the turn ended.
 func TestRelayClaudeCode(t *testing.T) {
 	model, left := slowModel(t)
 	file := filepath.Join(t.TempDir(), "session.pcapng")
@@ -153,8 +152,8 @@ func TestRelayClaudeCode(t *testing.T) {
 	interrupted(t, file, "claude", "user")
 }
 
-// interruptClaude has Claude Code ask a model, and interrupts it in mid-sentence. It returns
-// when it did.
+// interruptClaude has Claude Code ask a model, and interrupts it in mid-sentence. It
+// returns the time of the interrupt.
 func interruptClaude(t *testing.T, model, file string) (r *agent, at time.Time) {
 	t.Helper()
 	claude := program(t, "npm-agents", "@anthropic-ai/claude-agent-sdk-*/claude*")
@@ -171,7 +170,7 @@ func interruptClaude(t *testing.T, model, file string) (r *agent, at time.Time) 
 	return r, at
 }
 
-// codexHome returns a folder that tells Codex which model to ask.
+// codexHome returns a folder that configures Codex to ask a model.
 func codexHome(t *testing.T, model string) string {
 	t.Helper()
 	home := t.TempDir()
@@ -188,8 +187,8 @@ enabled = false
 	return home
 }
 
-// Codex is interrupted in mid-sentence: it leaves its model, and completes the turn as
-// interrupted.
+// Codex is interrupted in mid-sentence. It closes the connection to its model, and
+// completes the turn as interrupted.
 func TestRelayCodex(t *testing.T) {
 	model, left := slowModel(t)
 	file := filepath.Join(t.TempDir(), "session.pcapng")
@@ -199,8 +198,8 @@ func TestRelayCodex(t *testing.T) {
 	interrupted(t, file, "codex", "turn/start")
 }
 
-// interruptCodex has Codex ask a model, and interrupts it in mid-sentence. It returns when it
-// did.
+// interruptCodex has Codex ask a model, and interrupts it in mid-sentence. It returns the
+// time of the interrupt.
 func interruptCodex(t *testing.T, model, file string) (r *agent, at time.Time) {
 	t.Helper()
 	codex := program(t, "npm-agents", "@openai/codex-*/vendor/*/*/codex*")
@@ -222,8 +221,8 @@ func interruptCodex(t *testing.T, model, file string) (r *agent, at time.Time) {
 	return r, at
 }
 
-// Our own client starts a turn of Codex, prints its text, and interrupts it when it has waited
-// long enough.
+// Our own client starts a turn of Codex, prints its text, and interrupts it after a
+// timeout.
 func TestSendCodex(t *testing.T) {
 	codex := program(t, "npm-agents", "@openai/codex-*/vendor/*/*/codex*")
 	model, left := slowModel(t)

@@ -19,7 +19,7 @@ import (
 )
 
 // A client of the MCP SDK on standard input and output does not notice that the reference
-// server is reached over HTTP, by either transport of it.
+// server is reached over HTTP, with either transport.
 func TestBridgeMCP(t *testing.T) {
 	server := filepath.Join(npm(t), "@modelcontextprotocol/server-everything/dist/index.js")
 	for _, tt := range []struct{ kind, path string }{{"streamableHttp", "/mcp"}, {"sse", "/sse"}} {
@@ -43,8 +43,8 @@ func TestBridgeMCP(t *testing.T) {
 	}
 }
 
-// Client and server of the Go SDK speak version 2026-07-28 through the bridge: headers repeat
-// what is in the messages, and a cancel closes the stream.
+// Client and server of the Go SDK speak version 2026-07-28 through the bridge. Headers
+// repeat values from the messages, and a cancel closes the stream.
 func TestBridgeGoSDK(t *testing.T) {
 	cancelled := make(chan struct{})
 	server := mcp.NewServer(&mcp.Implementation{Name: "interop", Version: "1"}, nil)

@@ -74,8 +74,8 @@ func aimock(t *testing.T, modules string) string {
 	}
 }
 
-// brokerConfig writes a configuration with a model of each kind behind the mock,
-// each asked again as often as retries says.
+// brokerConfig writes a configuration with a model of each kind that calls the mock, with
+// the given number of retries.
 func brokerConfig(t *testing.T, addr string, retries int) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "broker.yaml")
@@ -107,8 +107,8 @@ func script(t *testing.T, args ...string) (result map[string]any) {
 	return result
 }
 
-// The official SDK gets the same through the broker from backends of all three
-// kinds: whole, streamed, tool calls, and errors that it understands.
+// The official SDK gets the same results through the broker from backends of all three
+// kinds: whole answers, streams, tool calls, and errors of its own types.
 func TestBrokerSDK(t *testing.T) {
 	doors := serve(t, "--config", brokerConfig(t, aimock(t, packages(t, "npm-broker")), 0))
 	for _, model := range []string{"gpt", "claude", "gemini"} {
@@ -126,7 +126,7 @@ func TestBrokerSDK(t *testing.T) {
 	}
 }
 
-// So does Anthropic's, with the events, the blocks and the errors of its own.
+// The same holds for Anthropic's SDK, with its own events, blocks and errors.
 func TestBrokerAnthropicSDK(t *testing.T) {
 	doors := serve(t, "--config", brokerConfig(t, aimock(t, packages(t, "npm-broker")), 0))
 	for _, model := range []string{"gpt", "claude", "gemini"} {
@@ -143,8 +143,8 @@ func TestBrokerAnthropicSDK(t *testing.T) {
 	}
 }
 
-// A relay between an SDK and the broker shows each of its calls as an exchange of HTTP,
-// with the events of a stream for parts.
+// A relay between an SDK and the broker shows each call as an HTTP exchange, with the
+// events of a stream as its parts.
 func TestBrokerWatched(t *testing.T) {
 	doors := serve(t, "--config", brokerConfig(t, aimock(t, packages(t, "npm-broker")), 0))
 	for sdk, stats := range map[string][]string{
@@ -160,8 +160,7 @@ func TestBrokerWatched(t *testing.T) {
 	}
 }
 
-// Anthropic's SDK has tokens counted, and what it says of itself gets to a backend
-// that speaks so.
+// Anthropic's SDK can count tokens, and its own headers reach a backend with the same API.
 func TestBrokerCountTokens(t *testing.T) {
 	versions := make(chan string, 1)
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -208,8 +207,8 @@ func TestBrokerAbort(t *testing.T) {
 	end(false)
 }
 
-// closesSoon makes sure that a backend's connection is closed soon after a client has given
-// its call up. The figure is told; the bound is for a machine that has much else to do.
+// closesSoon checks that a backend's connection is closed soon after the client's abort. It
+// logs the exact time. The limit allows for a busy machine.
 func closesSoon(t *testing.T, what string, ended <-chan time.Time, since time.Time) {
 	t.Helper()
 	select {
@@ -224,8 +223,8 @@ func closesSoon(t *testing.T, what string, ended <-chan time.Time, since time.Ti
 	}
 }
 
-// A backend that asks to be left alone is asked again when its time is up, and a
-// stream that it cuts is seen to be cut.
+// A backend with Retry-After is called again after that time, and a stream that it cuts is
+// recognizable as cut.
 func TestBrokerChaos(t *testing.T) {
 	mock := aimock(t, packages(t, "npm-broker"))
 	doors := serve(t, "--config", brokerConfig(t, mock, 1))
@@ -248,7 +247,7 @@ func TestBrokerChaos(t *testing.T) {
 			t.Errorf("%s, 429: %d %s", model, status, body)
 		}
 		status, body := ask(model, "cut", true)
-		if body != io.ErrUnexpectedEOF.Error() && status != 502 { // cut before the first part, it could still be told
+		if body != io.ErrUnexpectedEOF.Error() && status != 502 { // if cut before the first part, the status could still be changed
 			t.Errorf("%s, cut: %d %s", model, status, body)
 		}
 	}
@@ -261,8 +260,8 @@ func TestBrokerChaos(t *testing.T) {
 	}
 }
 
-// A client of Python's standard library gets what the protocol promises, and one
-// that misbehaves gets the answers that running peers give; 64 at once are served.
+// A client in Python's standard library gets the answers that the protocol promises, and a
+// faulty one the answers of existing peers. 64 concurrent clients are served.
 func TestBrokerPython(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -307,7 +306,7 @@ func TestBrokerPython(t *testing.T) {
 	}
 }
 
-// jayson and curl speak to the nexus door.
+// jayson and curl use the nexus door.
 func TestBrokerNexus(t *testing.T) {
 	doors := serve(t)
 	_, port, _ := strings.Cut(doors["nexus"], ":")

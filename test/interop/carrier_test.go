@@ -17,9 +17,9 @@ import (
 	"time"
 )
 
-// run starts a program that runs until the test ends, or until stop is called,
-// which interrupts it and waits. It returns what the program says of where it
-// listens: the first match in its output.
+// listening starts a program that runs until the test ends, or until stop interrupts it and
+// waits for it. It returns the address that the program prints, the first match in its
+// output.
 func listening(t *testing.T, cmd *exec.Cmd, where *regexp.Regexp) (address string, stop func()) {
 	t.Helper()
 	r, w := io.Pipe()
@@ -59,7 +59,7 @@ func listening(t *testing.T, cmd *exec.Cmd, where *regexp.Regexp) (address strin
 	return "", nil
 }
 
-// freePort returns a port on which nobody listens.
+// freePort returns a port where nobody listens.
 func freePort(t *testing.T) string {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -71,9 +71,9 @@ func freePort(t *testing.T) string {
 // listeningOn finds the address that a relay listens on.
 var listeningOn = regexp.MustCompile(`listening on (\S+)`)
 
-// relayed puts wirectl relay, with flags, before a unit, and returns its address and what
-// ends it and decodes the capture, in which no rule may be broken if it is to
-// be clean.
+// relayed puts wirectl relay, with flags, in front of a unit, and returns its address. The
+// function end stops it and decodes the capture, which must have no findings if clean is
+// set.
 func relayed(t *testing.T, listen string, unit ...string) (address string, end func(clean bool, stats ...string) (ndjson []byte)) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "session.pcapng")
@@ -96,8 +96,7 @@ func relayed(t *testing.T, listen string, unit ...string) (address string, end f
 	}
 }
 
-// node runs a script of ours, which must succeed, and returns the JSON that it
-// writes.
+// node runs one of our scripts, which must succeed, and returns its JSON output.
 func node(t *testing.T, script string, args ...string) (result map[string]any) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -112,9 +111,8 @@ func node(t *testing.T, script string, args ...string) (result map[string]any) {
 	return result
 }
 
-// A client of the MCP SDK and the reference server do not notice the relay
-// between them, over both transports of HTTP; and the capture has each call, in
-// the session that its id belongs to.
+// A client of the MCP SDK and the reference server do not notice the relay between them,
+// over both HTTP transports. The capture has each call in the session of its id.
 func TestRelayMCPOverHTTP(t *testing.T) {
 	server := filepath.Join(npm(t), "@modelcontextprotocol/server-everything/dist/index.js")
 	for _, tt := range []struct{ kind, path string }{{"streamableHttp", "/mcp"}, {"sse", "/sse"}} {
@@ -143,7 +141,7 @@ func TestRelayMCPOverHTTP(t *testing.T) {
 	}
 }
 
-// What Node packs its fetch gets as it is, and the capture has it unpacked.
+// Node's fetch receives compressed bodies unchanged, and the capture has them decompressed.
 func TestRelayEncodings(t *testing.T) {
 	server, _ := listening(t, exec.CommandContext(t.Context(), need(t, "node"), "node/encodings.cjs", npm(t), "serve"), listeningOn)
 	address, end := relayed(t, "http://127.0.0.1:0", server)
@@ -159,8 +157,8 @@ func TestRelayEncodings(t *testing.T) {
 	}
 }
 
-// A WebSocket client and server of others, with every message compressed or in
-// fragments: the capture shows the messages.
+// A third-party WebSocket client and server compress or fragment every message. The capture
+// shows the messages.
 func TestRelayWebSocket(t *testing.T) {
 	port, _ := listening(t, exec.CommandContext(t.Context(), need(t, "node"), "node/ws.cjs", npm(t), "serve"), regexp.MustCompile(`^(\d+)$`))
 	for _, scheme := range []string{"tcp", "http"} {
@@ -181,7 +179,7 @@ func TestRelayWebSocket(t *testing.T) {
 	}
 }
 
-// Latis rides on binary messages, of which each can hold several frames.
+// Latis uses binary messages, each of which can hold several frames.
 func TestRelayLatisOverWebSocket(t *testing.T) {
 	port, _ := listening(t, exec.CommandContext(t.Context(), need(t, "node"), "node/ws.cjs", npm(t), "serve"), regexp.MustCompile(`^(\d+)$`))
 	address, end := relayed(t, "tcp://127.0.0.1:0", "tcp://127.0.0.1:"+port)
@@ -195,7 +193,7 @@ func TestRelayLatisOverWebSocket(t *testing.T) {
 	})
 }
 
-// count makes sure how many records have a text.
+// count checks how many records contain each text.
 func count(t *testing.T, ndjson []byte, texts map[string]int) {
 	t.Helper()
 	for want, n := range texts {

@@ -17,8 +17,8 @@ import (
 	"testing"
 )
 
-// pi is aborted in mid-sentence: it leaves its model, says how the agent ended, and then
-// answers.
+// pi is aborted in mid-sentence. It closes the connection to its model, reports how the
+// agent ended, and then answers.
 func TestRelayPi(t *testing.T) {
 	modules := packages(t, "npm-coding")
 	model, left := slowModel(t)
@@ -44,7 +44,7 @@ func TestRelayPi(t *testing.T) {
 	interrupted(t, file, "pi", "prompt")
 }
 
-// startOpencode starts a server of opencode that asks a model, and returns its address.
+// startOpencode starts an opencode server that asks a model, and returns its address.
 func startOpencode(t *testing.T, model string) string {
 	t.Helper()
 	arch := map[string]string{"amd64": "x64"}[runtime.GOARCH]
@@ -63,8 +63,8 @@ func startOpencode(t *testing.T, model string) string {
 	return "http://127.0.0.1:" + port
 }
 
-// Both ways to prompt opencode are aborted in mid-sentence, through a relay: the turn is
-// told of on one connection, begun on another and aborted on a third.
+// Both ways to prompt opencode are aborted in mid-sentence, through a relay. The turn
+// begins on one connection, is reported on another, and is aborted on a third.
 func TestRelayOpencode(t *testing.T) {
 	model, left := slowModel(t)
 	file := filepath.Join(t.TempDir(), "session.pcapng")
@@ -139,8 +139,8 @@ func TestRelayOpencode(t *testing.T) {
 	command(t, nil, "lint", "-q", "--fail-on", "error,warning,note", file)
 }
 
-// The client of AG-UI does not notice a relay. An interrupted run is one operation with its
-// resume, and one that the client leaves is cancelled.
+// The AG-UI client does not notice a relay. An interrupted run and its resume are one
+// operation, and a run whose client disconnects is cancelled.
 func TestRelayAGUI(t *testing.T) {
 	modules := packages(t, "npm-coding")
 	server, _ := listening(t, exec.CommandContext(t.Context(), need(t, "node"), "node/agui.mjs", modules, "serve"), listeningOn)
@@ -155,7 +155,7 @@ func TestRelayAGUI(t *testing.T) {
 	count(t, ndjson, map[string]int{`"kind":"run"`: 4, `"kind":"RUN_FINISHED"`: 3})
 }
 
-// A recorded run of AG-UI is played by both sides over HTTP: the client does not notice that
+// A recorded AG-UI run is replayed by both sides over HTTP. The client does not notice that
 // the agent is a recording, and the agent answers a recorded client in the same way.
 func TestReplayAGUI(t *testing.T) {
 	modules, node := packages(t, "npm-coding"), need(t, "node")

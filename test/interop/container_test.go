@@ -34,9 +34,8 @@ func buildImage(t *testing.T, e *engine) {
 	check(t, err)
 }
 
-// The image of a release reads a recording from standard input, as a user that is not root.
-// A unit in a container answers as one outside, and the status of what runs inside is the
-// relay's.
+// The image of a release reads a recording from standard input, as a non-root user. A unit
+// in a container answers as one outside, and the relay passes on its exit status.
 func TestContainer(t *testing.T) {
 	t.Parallel()
 	e := realEngine(t)
@@ -58,8 +57,8 @@ func TestContainer(t *testing.T) {
 	}
 }
 
-// inside returns the words of an ENDPOINT that run wirectl in a container of the image, and
-// flags that go before. Where no container can run, namespaces of their own stand in for one.
+// inside returns the words of an ENDPOINT that runs wirectl in a container of the image,
+// and the flags before it. If containers cannot run here, namespaces replace them.
 func (e *engine) inside(t *testing.T) (flags, words []string) {
 	t.Helper()
 	if e.forbidden != nil {
@@ -90,7 +89,7 @@ func (e *engine) inside(t *testing.T) (flags, words []string) {
 	return []string{"--runtime", filepath.Join(e.dir, "podman")}, []string{"container", id, "/usr/bin/wirectl"}
 }
 
-// proxied is a cell that asks models from a program of its own.
+// proxied is a cell that asks models from a program that it starts.
 const proxied = `import subprocess, sys
 code = r'''
 import http.client, json, os, socket, urllib.parse
@@ -108,7 +107,7 @@ print(c.getresponse().read().decode())
 p = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
 FINAL((p.stdout + p.stderr[-500:]).strip())`
 
-// limited is a cell that tries the limits of its container, and what it has no way to.
+// limited is a cell that tests the limits of its container, and what is inaccessible.
 const limited = `import os, signal, socket, subprocess, sys
 said = []
 for reach in [("192.0.2.1", 80), ("127.0.0.1", 22), ("localhost", 8768)]:
@@ -133,12 +132,12 @@ said.append("memory is limited" if any(c.poll() == -9 for c in children) else "1
 for c in children: c.kill(); c.wait()
 FINAL("; ".join(said))`
 
-// busy is a cell that nothing interrupts, and that does not see the end of its input.
+// busy is a cell that cannot be interrupted, and does not notice the end of its input.
 const busy = "7 ** (10 ** 9)"
 
-// The real engine runs the code of a run, within its limits, and what it starts asks models by
-// both kinds of proxy. A run that is interrupted or killed leaves nothing behind for long. An
-// engine that cannot run containers is a failure that says why.
+// The real engine runs the code of a run within its limits, and programs that the code
+// starts ask models by both kinds of proxy. A run that is interrupted or killed soon leaves
+// nothing behind. An engine that cannot run containers fails with a reason.
 func TestRLMContainer(t *testing.T) {
 	e := realEngine(t)
 	t.Setenv("TMPDIR", t.TempDir())
@@ -167,7 +166,7 @@ func TestRLMContainer(t *testing.T) {
 	root := os.Getuid() == 0
 	memory := "memory is limited"
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err != nil && !root {
-		memory = "1.2 GB" // without root, the first kind of cgroups has no limits
+		memory = "1.2 GB" // cgroups v1 have no limits without root
 	}
 	before, err := os.ReadDir(".")
 	check(t, err)
@@ -197,8 +196,8 @@ func TestRLMContainer(t *testing.T) {
 	}
 }
 
-// signalled starts a run whose cell is busy, and sends it a signal. It returns its status and the
-// id of its process.
+// signalled starts a run whose cell is busy, and sends it a signal. It returns the status
+// and the process id.
 func (e *engine) signalled(t *testing.T, s os.Signal) (status, pid int) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), patience)
@@ -219,7 +218,7 @@ func (e *engine) signalled(t *testing.T, s os.Signal) (status, pid int) {
 	return cmd.ProcessState.ExitCode(), cmd.Process.Pid
 }
 
-// has reports whether there is a container of a run.
+// has reports whether a container of a run exists.
 func (e *engine) has(t *testing.T, pid int) bool {
 	t.Helper()
 	names, err := e.podman(nil, "ps", "-a", "--format", "{{.Names}}")
@@ -227,8 +226,8 @@ func (e *engine) has(t *testing.T, pid int) bool {
 	return strings.Contains(names, fmt.Sprintf("wirectl-rlm-%d-", pid))
 }
 
-// The tables of faults and escapes, and the interrupts at each event of a run, hold for the real
-// engine, too.
+// The tables of faults and escapes, and the interrupts at each event, also hold for the
+// real engine.
 func TestContainerTables(t *testing.T) {
 	e := realEngine(t)
 	if e.forbidden != nil {

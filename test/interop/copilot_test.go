@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// shim writes a program that passes its arguments on as a shell script says.
+// shim writes a program that passes on its arguments as a shell script specifies.
 func shim(t *testing.T, format string, args ...any) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "shim")
@@ -18,7 +18,7 @@ func shim(t *testing.T, format string, args ...any) string {
 	return file
 }
 
-// runNode returns what a program of Node prints, which ends well.
+// runNode returns the output of a Node program, which must succeed.
 func runNode(t *testing.T, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), need(t, "node"), args...)
@@ -30,8 +30,8 @@ func runNode(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// A turn of the Copilot SDK, with a provider of its own, is aborted through a relay while the
-// model answers; and then the model is left.
+// A turn of the Copilot SDK, with its own provider, is aborted through a relay while the
+// model answers. This closes the connection to the model.
 func TestCopilot(t *testing.T) {
 	modules := packages(t, "npm-copilot")
 	copilot := program(t, "npm-copilot", "@github/copilot-sdk-*/prebuilds/*/copilot-runtime")
@@ -45,9 +45,9 @@ func TestCopilot(t *testing.T) {
 	interrupted(t, file, "copilot", "session.send")
 }
 
-// puppeteer drives Chromium over the pipe of the browser, file descriptors 3 and 4, through a
-// relay on standard input and output: a navigation that is stopped is a result, and a command
-// in a page that is closed has no answer.
+// puppeteer controls Chromium over the browser's pipe, file descriptors 3 and 4, through a
+// relay on standard input and output. A stopped navigation is a result, and a command in a
+// closed page has no answer.
 func TestChromePipe(t *testing.T) {
 	chromium, modules := need(t, "chromium"), packages(t, "npm-copilot")
 	file := filepath.Join(t.TempDir(), "chrome.pcapng")

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// The reference server of MCP, with several calls in flight, ids of both types,
-// and text outside of ASCII.
+// The MCP reference server, with several calls in flight, ids of both types, and non-ASCII
+// text.
 func TestDecodeMCP(t *testing.T) {
 	server := filepath.Join(npm(t), "@modelcontextprotocol/server-everything/dist/index.js")
 	p := start(t, line, need(t, "node"), server, "stdio")
@@ -59,7 +59,7 @@ func TestDecodeLSP(t *testing.T) {
 	p.verify("lsp")
 }
 
-// Frames that Python packs, as peers that speak rlm do.
+// Frames written by Python, as rlm peers do.
 func TestDecodeRLM(t *testing.T) {
 	for _, side := range []struct {
 		name        string
@@ -84,7 +84,7 @@ func TestDecodeRLM(t *testing.T) {
 	}
 }
 
-// The way back: frames that wirectl writes are frames to Python.
+// The reverse direction: Python reads the frames that wirectl writes.
 func TestEncodeRLM(t *testing.T) {
 	payloads := []byte("{\"correlation_id\":\"ü\",\"prompt\":\"hi\"}\n{\"correlation_id\":\"2\",\"prompts\":[{},\"\"]}\n")
 	stream, _ := command(t, payloads, "encode", "--protocol", "rlm")
@@ -93,7 +93,7 @@ func TestEncodeRLM(t *testing.T) {
 	}
 }
 
-// python runs rlm.py and returns what it wrote.
+// python runs rlm.py and returns its output.
 func python(t *testing.T, stdin []byte, args ...string) []byte {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), need(t, "python3"), append([]string{"python/rlm.py"}, args...)...)

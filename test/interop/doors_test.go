@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// rehearsed is a broker whose mock thinks, says something, calls a tool, and answers when it
-// gets what the tool said.
+// rehearsed is a broker whose mock thinks, says something, calls a tool, and answers after
+// the tool's result.
 const rehearsed = `providers:
   m: {kind: mock, mock: {delay: 1ms, chunk: 4, script: [
     {when: tool-said-42, say: It is fine.},
@@ -31,8 +31,8 @@ func configured(t *testing.T, text string) string {
 	return file
 }
 
-// The SDKs of OpenAI, Anthropic and Google have a tool called in a stream, and give its answer
-// back, at each of the doors, and do not notice a relay before them.
+// The SDKs of OpenAI, Anthropic and Google call a tool in a stream and return its result,
+// at each of the doors. They do not notice a relay in front of them.
 func TestDoorsOfSDKs(t *testing.T) {
 	const reached = `,"said":"I look."`
 	const events = `["response.completed","response.content_part.added","response.content_part.done","response.created","response.function_call_arguments.delta",` +
@@ -56,7 +56,7 @@ func TestDoorsOfSDKs(t *testing.T) {
 	end(false, "exchanges")
 }
 
-// An agentRun is a coding agent that runs beside a broker, which tells it where the models are.
+// An agentRun is a coding agent that runs with a broker and gets its addresses.
 type agentRun struct{ name, model, tool, arguments string }
 
 var agentRuns = []agentRun{
@@ -64,7 +64,8 @@ var agentRuns = []agentRun{
 	{"claude", "mock-2", "Bash", `{command: "echo tool-said-$((40+2))", description: look}`},
 }
 
-// command returns what runs the agent with a prompt, beside a broker with a configuration.
+// command returns a command that runs the agent with a prompt, and a broker with the
+// configuration.
 func (a agentRun) command(t *testing.T, config string) *exec.Cmd {
 	t.Helper()
 	home := t.TempDir()
@@ -89,8 +90,8 @@ func (a agentRun) command(t *testing.T, config string) *exec.Cmd {
 	return cmd
 }
 
-// Codex and Claude Code complete a turn with the call of a tool at a broker, whose mock says
-// what is scripted.
+// Codex and Claude Code complete a turn with a tool call at a broker, whose mock follows a
+// script.
 func TestDoorsOfAgents(t *testing.T) {
 	need(t, "sh")
 	for _, a := range agentRuns {
@@ -114,7 +115,7 @@ models: {%s: {provider: m}, "*": {provider: m}}
 	}
 }
 
-// An interrupt of either closes the connection that the broker has to its provider.
+// An interrupt of either closes the broker's connection to its provider.
 func TestDoorsOfAgentsInterrupted(t *testing.T) {
 	for name, interrupt := range map[string]func(*testing.T, string, string) (*agent, time.Time){"codex": interruptCodex, "claude": interruptClaude} {
 		t.Run(name, func(t *testing.T) {

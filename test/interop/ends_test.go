@@ -13,14 +13,14 @@ import (
 	"testing"
 )
 
-// port is what our peers write of where they listen.
+// port matches the port that our peers print.
 var port = regexp.MustCompile(`^(\d+)$`)
 
-// at is what wirectl writes of where it listens.
+// at matches the address that wirectl prints.
 var at = regexp.MustCompile(`listening at (\S+)`)
 
-// The reference server of MCP answers what send asks, over its standard streams
-// and over HTTP, in the newer way and in the older one.
+// The MCP reference server answers send, over its standard streams and over both HTTP
+// transports.
 func TestSendMCP(t *testing.T) {
 	node := need(t, "node")
 	server := filepath.Join(npm(t), "@modelcontextprotocol/server-everything/dist/index.js")
@@ -53,7 +53,7 @@ func TestSendMCP(t *testing.T) {
 	}
 }
 
-// The example server of the ACP SDK answers over WebSocket what send asks.
+// The example server of the ACP SDK answers send over WebSocket.
 func TestSendACPOverWebSocket(t *testing.T) {
 	number := freePort(t)
 	cmd := exec.CommandContext(t.Context(), need(t, "node"), filepath.Join(npm(t), "@agentclientprotocol/sdk/dist/examples/http-server.js"))
@@ -65,7 +65,7 @@ func TestSendACPOverWebSocket(t *testing.T) {
 	}
 }
 
-// A language server answers what send asks, between its handshake and its goodbye.
+// A language server answers send, between its handshake and its shutdown.
 func TestSendLSP(t *testing.T) {
 	server := filepath.Join(npm(t), "typescript-language-server/lib/cli.mjs")
 	out, _ := command(t, nil, "send", "-q", "-o", "ndjson", "lsp", "workspace/executeCommand", `{"command":"nope"}`, "--", need(t, "node"), server, "--stdio")
@@ -76,7 +76,7 @@ func TestSendLSP(t *testing.T) {
 	}
 }
 
-// What buf encodes the unit understands, and what the unit answers buf decodes.
+// The unit understands frames encoded by buf, and buf decodes the unit's answers.
 func TestBufEncoded(t *testing.T) {
 	convert := func(stdin []byte, kind, from, to string) []byte {
 		t.Helper()
@@ -143,7 +143,7 @@ func TestWebSocketEnds(t *testing.T) {
 	})
 }
 
-// A broker in Python answers what send asks over rlm.
+// A broker in Python answers send over rlm.
 func TestSendRLM(t *testing.T) {
 	number, _ := listening(t, exec.CommandContext(t.Context(), need(t, "python3"), "python/broker.py"), port)
 	got, _ := command(t, []byte("hello\nworld\n"), "send", "--prompts", "-", "rlm", "tcp://127.0.0.1:"+number)

@@ -15,10 +15,10 @@ import (
 	"testing"
 )
 
-// An engine is a podman with a storage and settings of its own, which needs no registry.
+// An engine is podman with its own storage and settings. It needs no registry.
 type engine struct {
-	dir string // a folder for PATH, in which it is podman, and docker does not answer
-	// forbidden is why it can run no container here; nil if it can.
+	dir string // a folder for PATH, with podman and a docker that does not answer
+	// forbidden is the reason why it can run no container here, or nil.
 	forbidden error
 }
 
@@ -28,7 +28,7 @@ const (
 	wirectlImage = "localhost/wirectl:test"
 )
 
-// started is the engine that tests have started; nil if none has.
+// started is the engine started by a test, or nil.
 var started *engine
 
 var startEngine = sync.OnceValues(func() (*engine, error) {
@@ -68,7 +68,7 @@ var startEngine = sync.OnceValues(func() (*engine, error) {
 	return e, nil
 })
 
-// realEngine returns the engine. Without podman the test ends.
+// realEngine returns the engine. Without podman the test is skipped, or fails in CI.
 func realEngine(t *testing.T) *engine {
 	t.Helper()
 	need(t, "podman")
@@ -78,7 +78,7 @@ func realEngine(t *testing.T) *engine {
 	return e
 }
 
-// configure writes the program podman, which runs the real one.
+// configure writes a podman script that runs the real one.
 func (e *engine) configure(driver, runtime string) error {
 	real, err := exec.LookPath("podman")
 	if err != nil {
@@ -101,7 +101,7 @@ func (e *engine) configure(driver, runtime string) error {
 	return errors.Join(errs...)
 }
 
-// podman runs a command of the engine and returns what it prints.
+// podman runs a command of the engine and returns its output.
 func (e *engine) podman(stdin io.Reader, args ...string) (string, error) {
 	ctx, stop := context.WithTimeout(context.Background(), patience)
 	defer stop()
@@ -114,10 +114,10 @@ func (e *engine) podman(stdin io.Reader, args ...string) (string, error) {
 	return strings.TrimSpace(stdout.String()), nil
 }
 
-// env is the environment of programs that are to find the engine.
+// env returns an environment in which programs find the engine.
 func (e *engine) env() []string { return append(os.Environ(), "PATH="+e.dir+":"+os.Getenv("PATH")) }
 
-// endEngine removes all that the engine has.
+// endEngine removes everything that the engine has stored.
 func endEngine() {
 	e := started
 	if e == nil {
@@ -127,13 +127,13 @@ func endEngine() {
 	_, rmi := e.podman(nil, "rmi", "-f", "-a")
 	umount, _ := exec.LookPath("umount")
 	_ = exec.Command(umount, filepath.Join(e.dir, "overlay", "overlay")).Run() // podman leaves it mounted
-	// Its folders belong to other users if we are not root.
+	// If we are not root, its folders belong to other users.
 	if err := errors.Join(rm, rmi, os.RemoveAll(e.dir)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
 }
 
-// run runs wirectl with the engine and a configuration, and returns what it prints, says and ends with.
+// run runs wirectl with the engine and a configuration, and returns its output and status.
 func (e *engine) run(t *testing.T, config string, args ...string) (stdout, stderr string, status int) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), patience)
@@ -147,7 +147,7 @@ func (e *engine) run(t *testing.T, config string, args ...string) (stdout, stder
 	return out.String(), said.String(), cmd.ProcessState.ExitCode()
 }
 
-// turns writes a configuration in which the root model answers with cells, one a turn, and with
+// turns writes a configuration in which the root model answers with one cell per turn, with
 // more settings of rlm.
 func turns(t *testing.T, settings map[string]any, cells ...string) string {
 	t.Helper()

@@ -12,9 +12,8 @@ import (
 	"testing"
 )
 
-// What people ask of a session with a server that hangs, fails, prints and crashes: the
-// client of the MCP SDK is told by the relay while it waits, and calls and lint name each
-// failure afterwards.
+// A session with a server that hangs, fails, prints and crashes: the relay warns the client
+// of the MCP SDK while it waits, and calls and lint name each failure afterwards.
 func TestFaultyServer(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "session.pcapng")
 	results, stderr := relayedCalls(t, file, faultyServer(t), `[{"name":"search","arguments":{"query":"a"}},
@@ -41,7 +40,7 @@ func TestFaultyServer(t *testing.T) {
 	})
 }
 
-// The reference server does what its client asks, and what it refuses is named too.
+// The reference server answers its client's calls, and its errors are named, too.
 func TestFailedCallsOfServerEverything(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "session.pcapng")
 	server := []string{need(t, "node"), filepath.Join(npm(t), "@modelcontextprotocol/server-everything/dist/index.js"), "stdio"}
@@ -56,7 +55,7 @@ func TestFailedCallsOfServerEverything(t *testing.T) {
 	wantFindings(t, lint(t, file), map[string]string{"request-timeout": `tools/call trigger-long-running-operation \(id 6\)`})
 }
 
-// A server whose tool requires one argument more is told from the one before.
+// A server whose tool requires one more argument is distinguished from its earlier version.
 func TestChangedServer(t *testing.T) {
 	dir := t.TempDir()
 	before, after := filepath.Join(dir, "before.pcapng"), filepath.Join(dir, "after.pcapng")
@@ -78,8 +77,8 @@ func TestChangedServer(t *testing.T) {
 	}
 }
 
-// A client that writes Content-Length headers to a server of lines waits in vain, and lint
-// says why.
+// A client that writes Content-Length headers to a line-based server waits in vain, and
+// lint says why.
 func TestContentLengthForLines(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "session.pcapng")
 	relay := []string{"relay", "-q", "--no-tap", "--capture", file, "--"}
@@ -92,14 +91,14 @@ func TestContentLengthForLines(t *testing.T) {
 	wantFindings(t, lint(t, file), map[string]string{"wrong-framing": `^the framing is header, not line$`})
 }
 
-// faultyServer is the command of a server whose tools fail.
+// faultyServer returns the command of a server whose tools fail.
 func faultyServer(t *testing.T) []string {
 	t.Helper()
 	return []string{need(t, "node"), "node/faulty.cjs", npm(t)}
 }
 
-// relayedCalls has a client of the MCP SDK make calls of a server through a relay. It
-// returns what came of each, and what the relay and the server wrote to standard error.
+// relayedCalls has a client of the MCP SDK call a server through a relay. It returns the
+// result of each call, and the standard error of the relay and the server.
 func relayedCalls(t *testing.T, file string, server []string, steps string) (results []string, stderr string) {
 	t.Helper()
 	relay := []string{steps, wirectl, "relay", "--no-tap", "--answer-patience", "300ms", "--capture", file, "--"}
@@ -110,7 +109,7 @@ func relayedCalls(t *testing.T, file string, server []string, steps string) (res
 	return results, out["stderr"].(string)
 }
 
-// found runs wirectl, which must find something, and returns what it wrote.
+// found runs wirectl, which must have findings, and returns its output.
 func found(t *testing.T, args ...string) []byte {
 	t.Helper()
 	var diagnostics bytes.Buffer
@@ -123,8 +122,7 @@ func found(t *testing.T, args ...string) []byte {
 	return out
 }
 
-// lint returns the messages of what lint finds, by the names of the findings. Notes are
-// left out.
+// lint returns the messages of lint by the names of their findings, without notes.
 func lint(t *testing.T, file string, flags ...string) map[string][]string {
 	t.Helper()
 	findings := map[string][]string{}
@@ -138,7 +136,7 @@ func lint(t *testing.T, file string, flags ...string) map[string][]string {
 	return findings
 }
 
-// wantFindings compares findings with patterns of the first of each name.
+// wantFindings compares the first finding of each name with a pattern.
 func wantFindings(t *testing.T, got map[string][]string, want map[string]string) {
 	t.Helper()
 	for name, messages := range got {
@@ -153,7 +151,7 @@ func wantFindings(t *testing.T, got map[string][]string, want map[string]string)
 	}
 }
 
-// wantOutcomes compares the lines of calls with names and outcomes.
+// wantOutcomes compares the output of calls with names and outcomes.
 func wantOutcomes(t *testing.T, ndjson []byte, want ...string) {
 	t.Helper()
 	var got []string

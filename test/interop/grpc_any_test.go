@@ -15,8 +15,7 @@ import (
 
 const examples = "google.golang.org/grpc/examples"
 
-// example builds a program among the examples of grpc-go, which a module of
-// their own pins.
+// example builds one of the example programs of grpc-go, pinned by a separate module.
 func example(t *testing.T, name string) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "example.exe")
@@ -36,8 +35,8 @@ func exampleFile(t *testing.T, name string) string {
 	return filepath.Join(strings.TrimSpace(string(dir)), name)
 }
 
-// served starts a server of the examples. It returns its address and a function
-// that waits until the server has printed a text.
+// served starts a server of the examples. It returns its address and a function that waits
+// until the server prints a text.
 func served(t *testing.T, program string) (address string, prints func(text string)) {
 	t.Helper()
 	port := freePort(t)
@@ -68,7 +67,7 @@ func served(t *testing.T, program string) (address string, prints func(text stri
 	}
 }
 
-// eventually waits until something holds.
+// eventually waits until holds returns true.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !holds(); time.Sleep(10 * time.Millisecond) {
@@ -78,7 +77,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// runs runs a program to its end, which must be a good one.
+// runs runs a program to its end, which must succeed.
 func runs(t *testing.T, program string, args ...string) (output string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -90,8 +89,8 @@ func runs(t *testing.T, program string, args ...string) (output string) {
 	return string(out)
 }
 
-// recordCalls puts a relay of gRPC between a client and a server of the examples
-// and returns the capture.
+// recordCalls puts a gRPC relay between a client and a server of the examples and returns
+// the capture.
 func recordCalls(t *testing.T, server, client string, after ...string) (capture, said string) {
 	t.Helper()
 	unit, prints := served(t, example(t, server))
@@ -106,8 +105,8 @@ func recordCalls(t *testing.T, server, client string, after ...string) (capture,
 	return capture, said
 }
 
-// The example of all four kinds of calls does not notice the relay; with its
-// schema every message has its name, and every call what belongs to it.
+// The example with all four kinds of calls does not notice the relay. With its schema every
+// message has its name, and every call its messages.
 func TestRelayRouteGuide(t *testing.T) {
 	capture, said := recordCalls(t, "route_guide/server", "route_guide/client")
 	if !strings.Contains(said, "Berkshire Valley Management Area Trail") || !strings.Contains(said, "Got message Sixth message") {
@@ -120,13 +119,13 @@ func TestRelayRouteGuide(t *testing.T) {
 	ndjson, _ := command(t, nil, append([]string{"decode", "-q", "-o", "ndjson", capture}, schema...)...)
 	count(t, ndjson, map[string]int{
 		`"kind":"routeguide.Rectangle"`: 1, `"kind":"routeguide.RouteSummary"`: 1,
-		`"payload":{"name":"Berkshire Valley Management Area Trail, Jefferson, NJ, USA"`: 2, // asked for, and in the list
+		`"payload":{"name":"Berkshire Valley Management Area Trail, Jefferson, NJ, USA"`: 2, // once requested, once in the list
 		`"summary":"grpc-status 0"`: 5,
 	})
 }
 
-// A relay that asks the server for its schemas has them in the capture: whoever
-// reads that knows all messages.
+// A relay that asks the server for its schemas stores them in the capture, so every reader
+// knows all messages.
 func TestRelayReflection(t *testing.T) {
 	unit, _ := served(t, example(t, "features/reflection/server"))
 	capture := filepath.Join(t.TempDir(), "session.pcapng")
@@ -140,7 +139,7 @@ func TestRelayReflection(t *testing.T) {
 	})
 }
 
-// A cancel of the client reaches the server, and is one in the capture.
+// A client's cancel reaches the server, and is marked as a cancel in the capture.
 func TestRelayCancellation(t *testing.T) {
 	capture, said := recordCalls(t, "features/cancellation/server", "features/cancellation/client", "code = Canceled")
 	if !strings.Contains(said, `received message "world"`) || !strings.Contains(said, "code = Canceled") {
@@ -156,8 +155,8 @@ func TestRelayCancellation(t *testing.T) {
 	})
 }
 
-// routeProto is as much of the example's schema as a fixture needs, in a syntax
-// that every protoc knows.
+// routeProto is the part of the example's schema that a fixture needs, in a syntax that
+// every protoc supports.
 const routeProto = `
 	syntax = "proto3";
 	package routeguide;
@@ -174,8 +173,8 @@ const routeProto = `
 	message RouteSummary { int32 point_count = 1; }
 `
 
-// What protoc encodes is decoded, what is encoded protoc decodes, and the
-// descriptor set that it writes names the messages of calls.
+// protoc and wirectl decode each other's messages. The descriptor set that protoc writes
+// names the messages of calls.
 func TestProtocEncoded(t *testing.T) {
 	protoc := need(t, "protoc")
 	schema := filepath.Join(t.TempDir(), "route.proto")

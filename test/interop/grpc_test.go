@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// grpcurl builds the program that its own module pins, and returns a function
-// that runs it, which must succeed.
+// grpcurl builds the program pinned by its own module, and returns a function that runs it
+// and must succeed.
 func grpcurl(t *testing.T) func(args ...string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "grpcurl.exe")
@@ -31,8 +31,8 @@ func grpcurl(t *testing.T) func(args ...string) string {
 	}
 }
 
-// grpcurl knows nothing of Latis but what reflection tells, and talks to a unit
-// through a relay, which takes its calls out of HTTP/2.
+// grpcurl learns about Latis only by reflection, and talks to a unit through a relay, which
+// extracts its calls from HTTP/2.
 func TestGrpcurl(t *testing.T) {
 	run := grpcurl(t)
 	unit, _ := listening(t, exec.CommandContext(t.Context(), wirectl, "unit", "--listen", "grpc://127.0.0.1:0"), regexp.MustCompile(`grpc://(\S+)`))

@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// A natsServer is one of a cluster.
+// A natsServer is a member of a cluster.
 type natsServer struct {
 	args          []string
 	port, monitor int
@@ -32,10 +32,10 @@ func (n *natsServer) start(t *testing.T) {
 // kill ends the server as kill -9 does.
 func (n *natsServer) kill() {
 	_ = n.cmd.Process.Kill()
-	_ = n.cmd.Wait() // its status is that it was killed
+	_ = n.cmd.Wait() // it reports that the process was killed
 }
 
-// lastingPort is a port that no connection is given while its server is away.
+// lastingPort returns a port that no other connection gets while its server is down.
 func lastingPort(t *testing.T) int {
 	t.Helper()
 	for {
@@ -75,7 +75,7 @@ func cluster(t *testing.T) (nodes []*natsServer, address string) {
 	return nodes, strings.Join(addresses, ",")
 }
 
-// isHealthy reports whether a server has all that its cluster has.
+// isHealthy reports whether a server is in sync with its cluster.
 func (n *natsServer) isHealthy() bool {
 	var jsz struct {
 		Meta struct {
@@ -101,8 +101,8 @@ func (n *natsServer) ask(path string) (body []byte, status int) {
 	return body, resp.StatusCode
 }
 
-// Of three servers with three copies any one may be killed, one after the other, while a
-// relay sends: its session is at the hub whole, once each frame and in their order.
+// Any one of three servers with three copies may be killed, one after another, while a
+// relay sends. The hub has the whole session, each frame once and in order.
 func TestHubSurvivesItsServers(t *testing.T) {
 	nodes, address := cluster(t)
 	healthy := func() bool {
@@ -143,7 +143,7 @@ func TestHubSurvivesItsServers(t *testing.T) {
 	if err := relay.Wait(); err != nil {
 		t.Fatalf("%v\n%s", err, &stderr)
 	}
-	// What the end of the relay has left is sent by the next.
+	// The next relay sends the rest.
 	whole := regexp.MustCompile(fmt.Sprintf(`"name":"files",.*"ended":.*"frames":%d,`, 2*count))
 	eventually(t, "the hub has the session", func() bool {
 		if whole.MatchString(sessions(t)) {
@@ -175,7 +175,7 @@ func TestHubSurvivesItsServers(t *testing.T) {
 	}
 }
 
-// sessions is what wirectl says of the sessions at the hub; "" if it cannot yet.
+// sessions returns wirectl's list of the sessions at the hub, or "" if there is none yet.
 func sessions(t *testing.T) string {
 	t.Helper()
 	out, _ := exec.CommandContext(t.Context(), wirectl, "sessions", "--hub", "-o", "ndjson").Output()
@@ -191,7 +191,7 @@ func prepares(t *testing.T, address string) bool {
 	out, err := cmd.StdoutPipe()
 	check(t, err)
 	check(t, cmd.Start())
-	_, err = out.Read(make([]byte, 1)) // it has failed, or says where it is
+	_, err = out.Read(make([]byte, 1)) // it has failed, or printed its address
 	_ = cmd.Process.Signal(os.Interrupt)
 	_ = cmd.Wait()
 	if strings.Contains(stderr.String(), "too few servers") {

@@ -16,7 +16,7 @@ import (
 	"github.com/creack/pty"
 )
 
-// A terminal runs wirectl, and keeps what it has written there.
+// A terminal runs wirectl, and keeps its output.
 type terminal struct {
 	*testing.T
 	pty  *os.File
@@ -56,10 +56,10 @@ func runIn(t *testing.T, env []string, args ...string) *terminal {
 	return term
 }
 
-// painted matches what moves the cursor and chooses colours.
+// painted matches the sequences that move the cursor and choose colours.
 var painted = regexp.MustCompile(`\x1b(\[[0-9;?]*[A-Za-z]|\][^\x07]*\x07)`)
 
-// text returns what was written so far, without the sequences that paint it.
+// text returns the output so far, without those sequences.
 func (t *terminal) text() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -80,7 +80,7 @@ func (t *terminal) sees(texts ...string) {
 	}
 }
 
-// types types keys, as if what was seen before had been wiped away.
+// types types keys, and forgets the output so far.
 func (t *terminal) types(keys string) {
 	t.Helper()
 	t.mu.Lock()
@@ -90,7 +90,7 @@ func (t *terminal) types(keys string) {
 	check(t.T, err)
 }
 
-// ends waits for the end of the program, which is to be a good one.
+// ends waits for the program to exit with success.
 func (t *terminal) ends() {
 	t.Helper()
 	<-t.read
@@ -106,7 +106,7 @@ func TestMonitorInTerminal(t *testing.T) {
 	term.types("\r")
 	term.sees("#1", `"protocolVersion"`)
 	term.types("\x1b")
-	term.sees("WHAT IT SAYS") // an escape and a letter at once are another key
+	term.sees("WHAT IT SAYS") // an escape directly followed by a letter is another key
 	term.types("3")
 	term.sees("late-result", "a cancelled request gets no response")
 	term.types("fkind==ping\r")
@@ -119,8 +119,8 @@ func TestMonitorInTerminal(t *testing.T) {
 	term.ends()
 }
 
-// waiting runs a monitor that waits for a relay, with the environment that has it
-// find one.
+// waiting runs a monitor that waits for a relay, and returns the environment in which it
+// finds one.
 func waiting(t *testing.T) (term *terminal, env []string) {
 	t.Helper()
 	env = []string{"XDG_RUNTIME_DIR=" + t.TempDir()}
@@ -129,8 +129,7 @@ func waiting(t *testing.T) (term *terminal, env []string) {
 	return term, env
 }
 
-// The monitor waits for a relay, and shows how a prompt that passes it is
-// cancelled.
+// The monitor waits for a relay, and shows the cancel of a prompt that passes it.
 func TestMonitorOfRelayThroughCancel(t *testing.T) {
 	term, env := waiting(t)
 	words := strings.Repeat("word ", 200)
@@ -150,7 +149,7 @@ func TestMonitorOfRelayThroughCancel(t *testing.T) {
 	term.ends()
 }
 
-// twice types a key that changes the wire, and says twice that it is meant.
+// twice types a key that changes the wire, and confirms it twice.
 func (t *terminal) twice(keys, done string) {
 	t.Helper()
 	t.types(keys)
@@ -161,7 +160,7 @@ func (t *terminal) twice(keys, done string) {
 	t.sees("done: " + done)
 }
 
-// throughRelay runs a prompt of that many words through a relay that takes commands.
+// throughRelay runs a prompt of that many words through a relay that accepts commands.
 func throughRelay(t *testing.T, env []string, words int, flags ...string) *exec.Cmd {
 	t.Helper()
 	args := []string{"send", "-q", "--prompt", strings.TrimSpace(strings.Repeat("word ", words)), "latis", "--", wirectl, "relay", "-q", "--control"}
@@ -173,8 +172,7 @@ func throughRelay(t *testing.T, env []string, words int, flags ...string) *exec.
 	return send
 }
 
-// A prompt that goes on is cancelled from the monitor, once that was confirmed
-// twice.
+// A running prompt is cancelled from the monitor after two confirmations.
 func TestMonitorCancels(t *testing.T) {
 	term, env := waiting(t)
 	send := throughRelay(t, env, 20_000)
@@ -185,15 +183,15 @@ func TestMonitorCancels(t *testing.T) {
 	term.sees("nothing was done")
 	term.twice("X", "cancel PROMPT_SEND 1")
 	term.sees("altered", "ended")
-	_ = send.Wait() // the prompt was cancelled by nobody it knows
+	_ = send.Wait() // the prompt did not expect the cancel
 	term.types("5")
 	term.sees("by request: a cancel of 1")
 	term.types("q")
 	term.ends()
 }
 
-// When the relay has ended the monitor waits for another, and goes on with that,
-// whose wire is changed then.
+// When the relay has ended, the monitor waits for another one, follows that, and can change
+// its wire.
 func TestMonitorGoesOnWithTheNextRelay(t *testing.T) {
 	term, env := waiting(t)
 	first := throughRelay(t, env, 20_000)
@@ -212,7 +210,7 @@ func TestMonitorGoesOnWithTheNextRelay(t *testing.T) {
 	term.ends()
 }
 
-// A request is sent once more from the monitor.
+// The monitor repeats a request.
 func TestMonitorResends(t *testing.T) {
 	term, env := waiting(t)
 	send := throughRelay(t, env, 20_000)
@@ -226,18 +224,17 @@ func TestMonitorResends(t *testing.T) {
 	term.ends()
 }
 
-// Frames wait on the wire until the monitor lets them go, as they are, as
-// others or never.
+// Frames wait on the wire until the monitor sends them unchanged, edits them or drops them.
 func TestMonitorHolds(t *testing.T) {
 	term, env := waiting(t)
 	send := throughRelay(t, env, 3, "--hold", "kind~R")
 	term.sees("1 held")
 	term.twice("u", "let frame 1 go")
-	term.types("j")     // what was said goes
-	term.sees("5 held") // three words, what is before them, and the end
+	term.types("j")     // clears the message
+	term.sees("5 held") // three words, the frame before them, and the end
 	term.types("e")
 	term.sees("frame 2 becomes", `"content":"Echo: `)
-	term.types(strings.Repeat("\x1b[D", len(`Echo: "}}`)) + "Changed ") // to the left
+	term.types(strings.Repeat("\x1b[D", len(`Echo: "}}`)) + "Changed ") // moves to the left
 	term.twice("\r", "change frame 2")
 	term.twice("D", "drop frame 3")
 	term.twice("H\r", "hold no frames any more")
@@ -249,7 +246,7 @@ func TestMonitorHolds(t *testing.T) {
 	term.ends()
 }
 
-// A command that draws nothing asks the terminal nothing.
+// A command that draws nothing does not query the terminal.
 func TestNoCommandAsksTheTerminal(t *testing.T) {
 	term := runIn(t, nil, "version")
 	term.ends()

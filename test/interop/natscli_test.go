@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// natscli builds the command line of NATS.
+// natscli builds the NATS command line.
 func natscli(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -32,8 +32,8 @@ var (
 	sendingAs = regexp.MustCompile(`as hub:(\S+)`)
 )
 
-// The command line of NATS works on a hub: it shows the streams and buckets, and what is in
-// them.
+// The NATS command line works on a hub: it shows the streams and buckets, and their
+// contents.
 func TestNATSCommandLine(t *testing.T) {
 	nats := natscli(t)
 	t.Setenv("XDG_STATE_HOME", t.TempDir())

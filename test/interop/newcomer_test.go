@@ -15,8 +15,9 @@ import (
 
 const newcomer = "testdata/newcomer.txtar"
 
-// A newcomer gets from a checkout to a checked server with the commands of README.md and a
-// real server and client. The home is new: nothing is installed or configured there.
+// A newcomer gets from a checkout to a tested server with the commands of README.md and a
+// real server and client. The home folder is new, without installed programs or
+// configuration.
 func TestNewcomer(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the transcript needs sh")
@@ -72,8 +73,8 @@ func goEnv(t *testing.T, name string) string {
 	return strings.TrimSpace(string(value))
 }
 
-// The newcomer has read README.md and nothing else: all that the transcript asks of
-// wirectl stands there, flag by flag. (-q keeps a transcript short.)
+// The newcomer has read only README.md: every command and flag of wirectl in the transcript
+// is there, except for -q, which keeps a transcript short.
 func TestNewcomerHasReadREADME(t *testing.T) {
 	readme, err := os.ReadFile("../../README.md")
 	check(t, err)

@@ -21,7 +21,7 @@ import (
 	"go.opentelemetry.io/collector/receiver/receivertest"
 )
 
-// A collector is the receiver of the OpenTelemetry collector, and what it has received.
+// A collector is the OpenTelemetry collector's receiver with the data it has received.
 type collector struct {
 	url     string
 	traces  consumertest.TracesSink
@@ -50,7 +50,7 @@ func newCollector(t *testing.T) *collector {
 	return c
 }
 
-// spans returns the spans of a name.
+// spans returns the spans with that name.
 func (c *collector) spans(name string) (found []ptrace.Span) {
 	for _, traces := range c.traces.AllTraces() {
 		for _, resource := range traces.ResourceSpans().All() {
@@ -82,8 +82,8 @@ func (c *collector) measured() (names []string) {
 	return names
 }
 
-// A convention is what OpenTelemetry's conventions have for a kind of span: the attributes
-// that it must have, and those that it may.
+// A convention lists the attributes of a kind of span in OpenTelemetry's conventions: the
+// required ones and the optional ones.
 type convention struct {
 	kind ptrace.SpanKind
 	must string
@@ -114,7 +114,7 @@ var conventions = map[string]convention{
 	},
 }
 
-// follows checks a span against the table, its own attributes aside.
+// follows checks a span against the table, except for wirectl's own attributes.
 func follows(t *testing.T, s ptrace.Span, name string) {
 	t.Helper()
 	c := conventions[name]
@@ -149,7 +149,7 @@ func is(t *testing.T, s ptrace.Span, want map[string]any) {
 	}
 }
 
-// joins checks that a span hangs below that of a client.
+// joins checks that a span is a child of a client's span.
 func joins(t *testing.T, s ptrace.Span) {
 	t.Helper()
 	if got := "00-" + s.TraceID().String() + "-" + s.ParentSpanID().String() + "-01"; got != clients {
@@ -159,8 +159,8 @@ func joins(t *testing.T, s ptrace.Span) {
 
 const clients = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
-// The collector's own receiver takes the calls of MCP that pass a relay. One that says so
-// joins the trace of its client.
+// The collector's own receiver accepts the MCP calls that pass a relay. A call with a trace
+// context joins its client's trace.
 func TestCollectorMCP(t *testing.T) {
 	c := newCollector(t)
 	self, err := os.Executable()
@@ -205,8 +205,7 @@ func TestCollectorMCP(t *testing.T) {
 	}
 }
 
-// So it takes calls of models over HTTP, of which a header names the trace, and those of a
-// broker.
+// It also accepts model calls over HTTP with a traceparent header, and those of a broker.
 func TestCollectorModels(t *testing.T) {
 	c := newCollector(t)
 	unit := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -286,7 +285,7 @@ func TestCollectorConverted(t *testing.T) {
 				for _, scope := range resource.ScopeSpans().All() {
 					for _, s := range scope.Spans().All() {
 						protocol, ok := s.Attributes().Get("wirectl.protocol")
-						if !ok { // it is that of the session
+						if !ok { // the span of the session
 							continue
 						}
 						if name := conventionOf[protocol.AsString()]; name != "" {

@@ -10,13 +10,12 @@ import (
 	"testing"
 )
 
-// overSSH matches a transcript of a page that reaches the host build by ssh:
-// a command, and what it prints.
+// overSSH matches a transcript of a page that reaches the host build by ssh: a command and
+// its output.
 var overSSH = regexp.MustCompile("(?ms)^```console ssh\n\\$ (.*?)\n(.*?)^```$")
 
-// The transcripts of docs/endpoints.md that need an ssh server print what they are shown
-// to print. On the host there is nothing but wirectl. (The others need nothing,
-// and run with the tests of the project.)
+// The transcripts of docs/endpoints.md that need an ssh server print the expected output.
+// The host has only wirectl. (The other transcripts run with the tests of the project.)
 func TestPageOverSSH(t *testing.T) {
 	page, err := os.ReadFile("../../docs/endpoints.md")
 	check(t, err)

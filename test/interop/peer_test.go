@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// need returns the path of a program. Without it the test ends.
+// need returns the path of a program. Without it the test is skipped, or fails in CI.
 func need(t *testing.T, program string) string {
 	t.Helper()
 	path, err := exec.LookPath(program)
@@ -33,11 +33,10 @@ func need(t *testing.T, program string) string {
 	return path
 }
 
-// npm installs what npm/package-lock.json pins, unless that was done before,
-// and returns the folder of its packages.
+// npm installs the packages pinned by npm/package-lock.json once, and returns their folder.
 func npm(t *testing.T) string { return packages(t, "npm") }
 
-// packages is npm for the package-lock.json of a folder.
+// packages does the same for the package-lock.json of another folder.
 func packages(t *testing.T, folder string) string {
 	t.Helper()
 	program := need(t, "npm")
@@ -72,8 +71,8 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// A framing delimits messages. It is written here once more, so that wirectl
-// is not its own witness.
+// A framing delimits messages. The code is independent of wirectl's, so that wirectl is not
+// tested against itself.
 type framing struct {
 	name string
 	wrap func(payload string) string
@@ -104,14 +103,13 @@ var header = framing{
 	},
 }
 
-// A message is as much of JSON-RPC as tells a request from its answer.
+// A message has the members of JSON-RPC that distinguish a request from its answer.
 type message struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
 }
 
-// A peer is a JSON-RPC server that runs on pipes. It keeps the bytes of both
-// directions.
+// A peer is a JSON-RPC server that runs on pipes. It keeps the bytes of both directions.
 type peer struct {
 	t        *testing.T
 	framing  framing
@@ -124,7 +122,7 @@ type peer struct {
 	stderr   bytes.Buffer
 }
 
-// patience is how long a peer may take for all that a test wants of it.
+// patience is the time limit for a peer in one test.
 const patience = 2 * time.Minute
 
 func start(t *testing.T, f framing, name string, args ...string) *peer {
@@ -152,7 +150,7 @@ func (p *peer) send(payloads ...string) {
 	}
 }
 
-// await reads until every one of these requests has its answer.
+// await reads until each of these requests is answered.
 func (p *peer) await(ids ...string) {
 	p.t.Helper()
 	for len(ids) > 0 {
@@ -179,8 +177,8 @@ func (p *peer) end() {
 	}
 }
 
-// verify decodes both directions and makes sure that wirectl saw each message
-// as it was sent, and each request with the one answer that it had.
+// verify decodes both directions and checks that wirectl saw each message as it was sent,
+// and each request with its one answer.
 func (p *peer) verify(protocol string) {
 	p.t.Helper()
 	asked := decode(p.t, p.c2u.Bytes(), p.framing.name, protocol)

@@ -15,8 +15,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// serveMCP in the environment makes a server of the test program, by the Go SDK:
-// what it says on standard output is for its client alone.
+// serveMCP in the environment turns the test program into a server with the Go SDK. Only
+// its client may see its standard output.
 const serveMCP = "WIRECTL_INTEROP_SERVE_MCP"
 
 type phrase struct {
@@ -33,7 +33,7 @@ func goServer() *mcp.Server {
 	mcp.AddTool(server, &mcp.Tool{Name: "wait"}, func(ctx context.Context, _ *mcp.CallToolRequest, _ phrase) (*mcp.CallToolResult, phrase, error) {
 		select {
 		case <-ctx.Done():
-		case <-time.After(2 * time.Second): // over HTTP the SDK may not tell that its client has left
+		case <-time.After(2 * time.Second): // over HTTP the SDK may not notice a disconnect
 		}
 		return nil, phrase{}, ctx.Err()
 	})
@@ -54,11 +54,11 @@ func goServer() *mcp.Server {
 	return server
 }
 
-// serveGoSDK serves until its client leaves.
+// serveGoSDK serves until its client disconnects.
 func serveGoSDK() error { return goServer().Run(context.Background(), &mcp.StdioTransport{}) }
 
-// Client and server of the Go SDK do not notice the relay between them; and the
-// capture has the calls, the cancel, and nothing that is wrong.
+// Client and server of the Go SDK do not notice the relay between them. The capture has the
+// calls and the cancel, and no findings.
 func TestRelayGoSDK(t *testing.T) {
 	self, err := os.Executable()
 	check(t, err)
@@ -75,7 +75,7 @@ func TestRelayGoSDK(t *testing.T) {
 	}
 }
 
-// So it is over HTTP.
+// The same holds over HTTP.
 func TestRelayGoSDKOverHTTP(t *testing.T) {
 	for _, version := range []string{"2025-11-25", "2026-07-28"} {
 		t.Run(version, func(t *testing.T) {
@@ -95,8 +95,8 @@ func TestRelayGoSDKOverHTTP(t *testing.T) {
 	}
 }
 
-// speakGoSDK makes a call, one that is asked for input, one that is cancelled, and one that
-// makes the server tell of a change.
+// speakGoSDK makes a call, one that asks for input, one that is cancelled, and one that
+// makes the server notify it of a change.
 func speakGoSDK(t *testing.T, ctx context.Context, transport mcp.Transport, version string) {
 	t.Helper()
 	changed := make(chan struct{}, 8)
@@ -138,12 +138,12 @@ func speakGoSDK(t *testing.T, ctx context.Context, transport mcp.Transport, vers
 	check(t, session.Close())
 }
 
-// retriesOf is how often a call is made again that asks for input, by version: before, the
-// server asks.
+// retriesOf is the number of retries of a call that asks for input, by version. In the
+// older one the server sends a request instead.
 var retriesOf = map[string]int{"2025-11-25": 0, "2026-07-28": 1}
 
-// judgeMCP looks into a capture in which calls were made again and one was cancelled: it has
-// the calls, as operations, and nothing that is wrong.
+// judgeMCP checks a capture with retried calls and a cancelled one. It has the calls, as
+// operations, and no findings.
 func judgeMCP(t *testing.T, file, cancelled string, want int) {
 	t.Helper()
 	stats, _ := command(t, nil, "stats", "-q", file)
@@ -163,8 +163,8 @@ func judgeMCP(t *testing.T, file, cancelled string, want int) {
 	command(t, nil, "lint", "-q", "--fail-on", "error", file)
 }
 
-// Client and server of the TypeScript SDK speak 2026-07-28 through the relay: a call that is
-// asked for input, a subscription that its client ends, and a call that is cancelled.
+// Client and server of the TypeScript SDK speak 2026-07-28 through the relay: a call that
+// asks for input, a subscription that its client ends, and a cancelled call.
 func TestRelayTypeScriptSDK(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "session.pcapng")
 	speak := func(t *testing.T, args ...string) {
@@ -186,7 +186,7 @@ func TestRelayTypeScriptSDK(t *testing.T) {
 		address, stop := listening(t, cmd, listeningOn)
 		speak(t, "http", address)
 		stop()
-		judgeMCP(t, file, "cancelled", 2) // one because of its headers
+		judgeMCP(t, file, "cancelled", 2) // one is due to its headers
 	})
 	t.Run("send", func(t *testing.T) {
 		out, _ := command(t, nil, "send", "-q", "--stateless", "--input", `confirm={"action":"accept","content":{"yes":true}}`, "mcp", "tools/call", `{"name":"book","arguments":{"ship":"Ariel"}}`,
@@ -197,8 +197,8 @@ func TestRelayTypeScriptSDK(t *testing.T) {
 	})
 }
 
-// The client of the ACP SDK and its example agent do not notice the relay between
-// them: a turn with a permission, and one that is cancelled.
+// The client of the ACP SDK and its example agent do not notice the relay between them, in
+// a turn with a permission and in a cancelled one.
 func TestRelayACP(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "session.pcapng")
 	agent := filepath.Join(npm(t), "@agentclientprotocol/sdk/dist/examples/agent.js")

@@ -7,9 +7,8 @@ import (
 	"testing"
 )
 
-// Two clients of the MCP SDK, which count from the same number, share one
-// reference server, over WebSockets and over pipes. Each has its own answers, its
-// own progress and its own cancel, and what belongs to all reaches all.
+// Two clients of the MCP SDK with equal ids share one reference server, over WebSockets and
+// over pipes. Each has its own answers, progress and cancel, and broadcasts reach both.
 func TestRelaySharedMCP(t *testing.T) {
 	server := filepath.Join(npm(t), "@modelcontextprotocol/server-everything/dist/index.js")
 	for _, tt := range []struct {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A client of the MCP SDK starts the reference server through a relay and does
-// not notice it; the capture has every call, and nothing is found wrong with it.
+// A client of the MCP SDK starts the reference server through a relay without noticing it.
+// The capture has every call and no findings.
 func TestRelayMCP(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "session.pcapng")
 	server := filepath.Join(npm(t), "@modelcontextprotocol/server-everything/dist/index.js")
@@ -54,7 +54,7 @@ func TestRelayLSP(t *testing.T) {
 	}
 }
 
-// What passes through a program of others comes out as it went in.
+// A third-party program between two relays does not change the bytes.
 func TestRelaySocat(t *testing.T) {
 	socat := need(t, "socat")
 	want := bytes.Repeat([]byte("no frames at all \x00\xff\r\n"), 1<<16)

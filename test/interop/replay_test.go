@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// The recorded client of MCP's reference server, played against a live one: its
-// server asks for roots, sampling and elicitation, and is answered. It says the
-// same, but for its environment.
+// The recorded client of MCP's reference server is replayed against a live one, whose
+// requests for roots, sampling and elicitation are answered. The server says the same,
+// except for its environment.
 func TestReplayMCP(t *testing.T) {
 	node := need(t, "node")
 	server := filepath.Join(npm(t), "@modelcontextprotocol/server-everything/dist/index.js")
@@ -39,9 +39,9 @@ func TestReplayMCP(t *testing.T) {
 	})
 }
 
-// What the SDKs said to each other over HTTP is played in both directions: the client
-// against the server, as recorded; a cancel at every point; the server for the client, which
-// does not notice.
+// A recorded session of the SDKs over HTTP is replayed in both directions: the client
+// against the server as recorded, a cancel at every point, and the server for the client,
+// which does not notice.
 func TestReplayMCPOverHTTP(t *testing.T) {
 	for version, tt := range map[string]struct {
 		server func(t *testing.T) (url string)

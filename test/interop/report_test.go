@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// What a browser saw of a page.
+// A sight is a page as seen by the browser.
 type sight struct {
 	Errors, Requests                            []string
 	Load                                        int
@@ -24,7 +24,7 @@ type sight struct {
 	About, Range, Zoomed, What, Payload, Last   string
 	Address, Theme, Help                        string
 	Closed                                      bool
-	Keys                                        [][2]any // and milliseconds until it was painted, the slowest first
+	Keys                                        [][2]any // with the milliseconds until the page was painted, slowest first
 
 	pictures string
 }
@@ -71,14 +71,14 @@ func pageOf(t *testing.T, env []string, args ...string) string {
 	check(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(os.Interrupt)
-		_ = cmd.Wait() // interrupted
+		_ = cmd.Wait() // it was interrupted
 	})
 	line, err := bufio.NewReader(out).ReadString('\n')
 	check(t, err)
 	return strings.TrimSpace(strings.TrimPrefix(line, "the page is at "))
 }
 
-// lookLive opens the page that wirectl monitor serves.
+// lookLive opens the page served by wirectl monitor.
 func lookLive(t *testing.T, args ...string) sight {
 	t.Helper()
 	url := pageOf(t, nil, args...)
@@ -89,7 +89,7 @@ func lookLive(t *testing.T, args ...string) sight {
 	return s
 }
 
-// A prompt that goes on is cancelled from the page, once that was confirmed.
+// A running prompt is cancelled from the page, after a confirmation.
 func TestPageCancels(t *testing.T) {
 	chromium, node := need(t, "chromium"), need(t, "node")
 	env := []string{"XDG_RUNTIME_DIR=" + t.TempDir()}
@@ -98,7 +98,7 @@ func TestPageCancels(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), node, "commands.mjs", filepath.Join(npm(t), "playwright-core", "index.js"), chromium, url)
 	cmd.Stderr = t.Output()
 	out, err := cmd.Output()
-	_ = send.Wait() // the prompt was cancelled by nobody it knows
+	_ = send.Wait() // the prompt did not expect the cancel
 	check(t, err)
 	var saw struct {
 		Live, Question, Said, Count string
@@ -110,8 +110,8 @@ func TestPageCancels(t *testing.T) {
 	}
 }
 
-// A recorded session, as a report and live: a click shows a frame, zooming shows less
-// time, searching finds frames by what they say, and it looks as it did.
+// A recorded session, as a report and live: a click shows a frame, zooming shows a shorter
+// time, searching finds frames by their text, and it looks unchanged.
 func TestPageInChromium(t *testing.T) {
 	for name, open := range map[string]func(*testing.T, ...string) sight{"report": look, "live": lookLive} {
 		t.Run(name, func(t *testing.T) {
@@ -136,15 +136,15 @@ func TestPageInChromium(t *testing.T) {
 	}
 }
 
-// A picture is compared by the brightness of its parts, which do not depend on how letters
-// are drawn.
+// Pictures are compared by the average brightness of their parts, which does not depend on
+// how letters are rendered.
 const (
 	across, down = 32, 20
 	maxPartly    = 40  // of 255, in a part
 	maxWholly    = 5.0 // of 255, on average
 )
 
-// samePicture compares a picture with how it was; UPDATE=1 makes it how it is.
+// samePicture compares a picture with the stored one. UPDATE=1 replaces that.
 func samePicture(t *testing.T, picture, want string) {
 	t.Helper()
 	f, err := os.Open(picture)
@@ -196,9 +196,9 @@ func brightness(img image.Image) string {
 	return out.String()
 }
 
-// A hundred thousand frames that would rather be markup, as a report and live: the page
-// has the last calls, says of how many it lacks, and runs nothing. Keys are answered
-// although there are more than 10,000 rows.
+// A hundred thousand frames with text that looks like markup, as a report and live: the
+// page has the last calls, gives the number of omitted ones, and runs no injected code.
+// Keys are answered although there are more than 10,000 rows.
 func TestHostilePageInChromium(t *testing.T) {
 	const n = 100_000
 	hostile := []string{

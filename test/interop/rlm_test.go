@@ -16,9 +16,9 @@ import (
 	"time"
 )
 
-// A model calls the tools of the reference server of MCP, over standard streams and over both
-// transports of HTTP. The capture has both sides: the calls to the server, and the results in
-// the words to the provider.
+// A model calls the tools of the MCP reference server, over standard streams and over both
+// HTTP transports. The capture has both sides: the calls to the server, and the results as
+// sent to the provider.
 func TestRLMTools(t *testing.T) {
 	server := filepath.Join(npm(t), "@modelcontextprotocol/server-everything/dist/index.js")
 	for _, kind := range []string{"stdio", "streamableHttp", "sse"} {
@@ -73,9 +73,9 @@ models: {m: {provider: r}}
 	}
 }
 
-// OpenAI's SDK gets a recursive language model by the name of a model: whole, streamed, with an
-// answer that matches a schema, and as a response. When it aborts, the provider that the run has
-// asked is left, too.
+// OpenAI's SDK uses a recursive language model by the name of a model: whole, streamed,
+// with an answer that matches a schema, and as a response. An abort also closes the run's
+// call at the provider.
 func TestRLMAsModel(t *testing.T) {
 	need(t, "python3")
 	asked, left := make(chan struct{}), make(chan struct{}, 1)

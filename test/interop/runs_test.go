@@ -15,14 +15,14 @@ import (
 	"time"
 )
 
-// The page of a run that goes on shows its tree, and interrupts its cell. The model of the
-// cell's call answers nothing until its client leaves.
+// The page of a running run shows its tree, and interrupts its cell. The model of the
+// cell's call does not answer until its client disconnects.
 func TestRunPageInChromium(t *testing.T) {
 	chromium, node := need(t, "chromium"), need(t, "node")
 	need(t, "python3")
 	asked := make(chan struct{}, 1)
 	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // or the end of the client is not seen
+		_, _ = io.Copy(io.Discard, r.Body) // without this, a disconnect is not noticed
 		asked <- struct{}{}
 		<-r.Context().Done()
 	}))

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// s3 starts a store with a bucket "artifacts", to which the credentials of
-// s3Environment are the key. It returns its URL.
+// s3 starts a store with a bucket "artifacts" and the credentials of s3Environment. It
+// returns its URL.
 func s3(t *testing.T) (address string) {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "versitygw.exe")
@@ -30,7 +30,7 @@ func s3(t *testing.T) (address string) {
 	return "http://" + at
 }
 
-// resolved is what theory resolve makes of an intent.
+// resolved returns the output of theory resolve for an intent.
 func resolved(t *testing.T, store, secret, intent string) (request struct{ Inputs, Outputs map[string]string }) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), wirectl, "theory", "resolve", "--run-id", "run1", "--world", "world1", "--s3", store)
@@ -42,7 +42,7 @@ func resolved(t *testing.T, store, secret, intent string) (request struct{ Input
 	return request
 }
 
-// exchange makes a request of the store.
+// exchange sends a request to the store.
 func exchange(t *testing.T, method, url, contentType, body string) (status int, answer string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
@@ -60,8 +60,8 @@ func exchange(t *testing.T, method, url, contentType, body string) (status int, 
 
 const octets = "application/octet-stream"
 
-// A store that checks signatures takes the URLs of theory resolve, for just what
-// they were signed for; and a run has its input from there and puts its output there.
+// A store that checks signatures accepts the URLs of theory resolve only for the signed
+// purpose. A run reads its input from there and writes its output there.
 func TestPresigned(t *testing.T) {
 	store := s3(t)
 	for _, path := range []string{"plain.txt", "a folder/grüße.txt", "a+b&c=d@e,f;g!i$j'k(l)m*~.txt", "100%20.txt", "%2e%2e/world2/x"} {

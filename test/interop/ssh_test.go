@@ -16,18 +16,18 @@ import (
 	"testing"
 )
 
-// sshd serves ssh on loopback with keys made for the test, and with more lines of
-// configuration. It returns the words of an ENDPOINT that reach it; a remote
-// command goes behind them.
+// sshd serves ssh on loopback with keys made for the test, and extra lines of
+// configuration. It returns the words of an ENDPOINT that reaches it. A remote command is
+// appended to them.
 func sshd(t *testing.T, more ...string) []string {
 	t.Helper()
 	need(t, "ssh")
 	server, err := exec.LookPath("sshd")
 	if err != nil {
-		server = need(t, "/usr/sbin/sshd") // it need not be on PATH
+		server = need(t, "/usr/sbin/sshd") // it may be missing in PATH
 	}
 	if os.Getuid() == 0 {
-		check(t, os.MkdirAll("/run/sshd", 0o755)) // it gives up privileges there
+		check(t, os.MkdirAll("/run/sshd", 0o755)) // for privilege separation
 	}
 	dir := t.TempDir()
 	file := func(name, text string) string {
@@ -41,7 +41,7 @@ func sshd(t *testing.T, more ...string) []string {
 	config := file("sshd_config", strings.Join(append([]string{
 		"HostKey " + host,
 		"AuthorizedKeysFile " + file("authorized_keys", string(public)),
-		"StrictModes no", // the folder of the test belongs to whoever runs it
+		"StrictModes no", // the folder of the test may belong to any user
 		"PasswordAuthentication no",
 		"KbdInteractiveAuthentication no",
 	}, more...), "\n")+"\n")
@@ -65,8 +65,8 @@ func key(t *testing.T, dir, name string) string {
 	return path
 }
 
-// serveSSH starts an sshd for each connection, as inetd does: so nobody has to
-// guess a port that is free.
+// serveSSH starts an sshd for each connection, as inetd does, so that no free port must be
+// guessed.
 func serveSSH(t *testing.T, server, config string) (port string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -88,7 +88,7 @@ func serveSSH(t *testing.T, server, config string) (port string) {
 				defer socket.Close()
 				cmd := exec.CommandContext(ctx, server, "-i", "-f", config)
 				cmd.Stdin, cmd.Stdout = socket, socket
-				_ = cmd.Run() // the client tells how it went
+				_ = cmd.Run() // the client reports the outcome
 			})
 		}
 	})
@@ -102,7 +102,7 @@ func serveSSH(t *testing.T, server, config string) (port string) {
 	return port
 }
 
-// relayed runs a relay to its end, and returns what came out and its status.
+// relayThrough runs a relay to its end, and returns its output and status.
 func relayThrough(t *testing.T, stdin []byte, args ...string) (stdout []byte, stderr string, status int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -118,8 +118,8 @@ func relayThrough(t *testing.T, stdin []byte, args ...string) (stdout []byte, st
 	return out.Bytes(), diagnostics.String(), cmd.ProcessState.ExitCode()
 }
 
-// Bytes pass through a real ssh as they are, in both directions at once, and the
-// ends of both directions pass too.
+// A real ssh passes bytes unchanged, in both directions at once, and the half-close of each
+// direction.
 func TestRelaySSHBytes(t *testing.T) {
 	sent := make([]byte, 4<<20)
 	_, _ = rand.NewChaCha8([32]byte{1}).Read(sent)
@@ -129,8 +129,8 @@ func TestRelaySSHBytes(t *testing.T) {
 	}
 }
 
-// The status of a remote command is the relay's, and so is that of ssh itself,
-// which says why.
+// The relay has the exit status of the remote command, or that of ssh itself, which prints
+// the reason.
 func TestRelaySSHStatus(t *testing.T) {
 	to := sshd(t)
 	if _, stderr, status := relayThrough(t, nil, append(to, "echo oops >&2; exit 7")...); status != 7 || !strings.Contains(stderr, "oops") {
@@ -146,7 +146,7 @@ func TestRelaySSHStatus(t *testing.T) {
 	}
 }
 
-// The remote shell splits what ssh joins, unless the words are quoted.
+// The remote shell splits the joined words, unless they are quoted.
 func TestRelaySSHQuote(t *testing.T) {
 	to := append(sshd(t), "printf", "%s,", "a  b", "$HOME", "it's")
 	if got, stderr, status := relayThrough(t, nil, append([]string{"--quote"}, to...)...); string(got) != "a  b,$HOME,it's," {
@@ -157,7 +157,7 @@ func TestRelaySSHQuote(t *testing.T) {
 	}
 }
 
-// A unit behind ssh answers as one at hand.
+// A unit reached by ssh answers like a local one.
 func TestSendSSH(t *testing.T) {
 	to := append(sshd(t), wirectl, "unit")
 	got, stderr := command(t, nil, append([]string{"send", "--prompt", "through ssh", "latis"}, to...)...)
@@ -166,7 +166,7 @@ func TestSendSSH(t *testing.T) {
 	}
 }
 
-// A unit at the other end of ssh has ended when the relay has.
+// When the relay ends, a unit started over ssh has ended, too.
 func TestRelaySSHLeavesNobody(t *testing.T) {
 	pipe, w := io.Pipe()
 	cmd := exec.CommandContext(t.Context(), wirectl, append(append([]string{"relay", "--no-tap", "-q"}, sshd(t)...), "echo $$; exec cat")...)

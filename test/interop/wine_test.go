@@ -19,14 +19,14 @@ import (
 	"github.com/creack/pty"
 )
 
-// A windows is a C: of its own, with wirectl.exe.
+// A windows is a separate drive C: with wirectl.exe.
 type windows struct {
 	c   string // the folder that is C:
 	env []string
 }
 
-// wine makes a Windows of its own. Wine 8 lacks one library that Go's programs
-// want, which is built here.
+// wine sets up a new Windows. Wine 8 lacks a library that Go programs need, so it is built
+// here.
 func wine(t *testing.T) *windows {
 	t.Helper()
 	gcc := need(t, "x86_64-w64-mingw32-gcc")
@@ -34,7 +34,7 @@ func wine(t *testing.T) *windows {
 	prefix := t.TempDir()
 	env := append(os.Environ(), "WINEPREFIX="+prefix, "WINEDEBUG=-all", "WINEDLLOVERRIDES=mscoree,mshtml=")
 	w := &windows{filepath.Join(prefix, "drive_c"), env}
-	t.Cleanup(func() { // before the folder is removed, and though the test has ended
+	t.Cleanup(func() { // before the folder is removed, and after the test's context has ended
 		cmd := exec.Command("wineserver", "-k", "-w")
 		cmd.Env = w.env
 		_ = cmd.Run()
@@ -54,9 +54,9 @@ func (w *windows) run(t *testing.T, name string, args ...string) {
 	w.output(t, cmd)
 }
 
-// output runs a command, which must succeed, and returns what it writes. That goes to
-// files: services of wine, which may be started by any program and go on after it,
-// have its output, too.
+// output runs a command, which must succeed, and returns its output. The output goes to
+// files, because any program may start services of wine that outlive it and inherit its
+// output.
 func (w *windows) output(t *testing.T, cmd *exec.Cmd) string {
 	t.Helper()
 	folder := t.TempDir()
@@ -79,27 +79,27 @@ func (w *windows) output(t *testing.T, cmd *exec.Cmd) string {
 	return string(out)
 }
 
-// cmd is a line that Windows's cmd runs. There, C: is the current folder.
+// cmd is a line that Windows's cmd runs in the current folder, C:.
 func (w *windows) cmd(t *testing.T, line string) *exec.Cmd {
 	cmd := exec.CommandContext(t.Context(), "wine", "cmd", "/c", line)
 	cmd.Dir, cmd.Env = w.c, w.env
 	return cmd
 }
 
-// wirectl is wirectl.exe by itself, which runs until the test ends.
+// wirectl runs wirectl.exe directly until the test ends.
 func (w *windows) wirectl(t *testing.T, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(t.Context(), "wine", append([]string{`C:\wirectl.exe`}, args...)...)
 	cmd.Dir, cmd.Env = w.c, w.env
 	return cmd
 }
 
-// does runs a line, which must succeed, and returns what it writes.
+// does runs a line, which must succeed, and returns its output.
 func (w *windows) does(t *testing.T, line string) string {
 	t.Helper()
 	return w.output(t, w.cmd(t, line))
 }
 
-// same fails unless two files are the same.
+// same fails unless two files have the same content.
 func same(t *testing.T, a, b string) {
 	t.Helper()
 	one, err := os.ReadFile(a)
@@ -111,7 +111,7 @@ func same(t *testing.T, a, b string) {
 	}
 }
 
-// The program for Windows, run by wine.
+// The Windows program, run by wine.
 func TestWindows(t *testing.T) {
 	w := wine(t)
 	const session = "../../fixtures/sessions/latis-session/c2s.bin"
@@ -142,13 +142,13 @@ func TestWindows(t *testing.T) {
 		command(t, nil, "lint", "-q", "--fail-on", "error,warning", filepath.Join(w.c, "s.pcapng"))
 	})
 
-	// Reads of pipes end when they are told to. (Those of pipes of Unix do not, in wine.)
+	// Reads of pipes end when asked to. (In wine, reads of Unix pipes do not.)
 	t.Run("input", func(t *testing.T) {
 		w.run(t, "go", "test", "-C", "../..", "-c", "-o", filepath.Join(w.c, "input.test.exe"), "./internal/input")
 		w.does(t, "input.test -test.timeout 1m")
 	})
 
-	// Where there is a console, programs still read the pipes that they were given.
+	// Even if there is a console, programs read the pipes that they were given.
 	t.Run("console", func(t *testing.T) {
 		cmd := w.cmd(t, `wirectl send -q --prompt hi latis -- c:\wirectl unit -q`)
 		terminal, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 40, Cols: 120})
@@ -156,7 +156,7 @@ func TestWindows(t *testing.T) {
 		defer terminal.Close()
 		timer := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
 		defer timer.Stop()
-		said, _ := io.ReadAll(terminal) // until the console is gone, which is an error
+		said, _ := io.ReadAll(terminal) // ends with an error when the console closes
 		if err := cmd.Wait(); err != nil || !strings.Contains(string(said), "Echo: hi") {
 			t.Errorf("%v, and the terminal shows %q", err, said)
 		}
@@ -176,7 +176,8 @@ func TestWindows(t *testing.T) {
 		}
 	})
 
-	// A client that leaves an HTTP door in mid-call ends the call at the provider.
+	// A client that disconnects from an HTTP door in mid-call ends the call at the
+	// provider.
 	t.Run("a client leaves", func(t *testing.T) {
 		came, ended := make(chan struct{}, 1), make(chan struct{}, 1)
 		backend := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -215,7 +216,7 @@ func TestWindows(t *testing.T) {
 	})
 }
 
-// within waits for what must not take long.
+// within waits for c, but not for long.
 func within(t *testing.T, c <-chan struct{}, otherwise string) {
 	t.Helper()
 	select {

@@ -42,16 +42,14 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// A record is what wirectl decode -o ndjson says of a frame, as far as the
-// tests ask for it.
+// A record has the members of wirectl decode -o ndjson that the tests need.
 type record struct {
 	Framing, Protocol, Kind, Phase, Error string
 	ID, Ref, Payload                      json.RawMessage
 }
 
-// decode returns the records of a stream that is without a fault, having made
-// sure that what they were detected as is what they are, and that encode turns
-// them into the same stream again.
+// decode returns the records of a stream without errors. It checks the detected framing and
+// protocol, and that encode restores the stream.
 func decode(t *testing.T, stream []byte, framing, protocol string) []record {
 	t.Helper()
 	ndjson, notice := command(t, stream, "decode", "-o", "ndjson")
@@ -80,8 +78,8 @@ func decode(t *testing.T, stream []byte, framing, protocol string) []record {
 	return records
 }
 
-// command runs wirectl, which must succeed, and returns what it wrote to
-// standard output and standard error.
+// command runs wirectl, which must succeed, and returns its standard output and standard
+// error.
 func command(t *testing.T, stdin []byte, args ...string) (stdout []byte, stderr string) {
 	t.Helper()
 	var out, diagnostics bytes.Buffer

@@ -12,9 +12,8 @@ import (
 	"time"
 )
 
-// What Wireshark shows of a capture without any plugin is what decode shows:
-// as many frames with a direction, at the same times, each with its protocol,
-// its kind and its id.
+// Without any plugin, Wireshark shows the same as decode: the same number of frames with a
+// direction, at the same times, each with its protocol, kind and id.
 func TestWireshark(t *testing.T) {
 	for _, fixture := range []string{"mcp-everything", "lsp-gopls", "latis-session", "rlm-single"} {
 		t.Run(fixture, func(t *testing.T) {
@@ -26,7 +25,7 @@ func TestWireshark(t *testing.T) {
 				t.Fatalf("Wireshark shows %d frames, and there are %d", len(shown), len(records))
 			}
 			for i, r := range records {
-				shown[i][2], _, _ = strings.Cut(shown[i][2], "/") // the dissector of the payload
+				shown[i][2], _, _ = strings.Cut(shown[i][2], "/") // only the dissector of the payload
 				if want := r.columns(); !slices.Equal(shown[i], want) {
 					t.Errorf("frame %d is shown as %q, want %q", i+1, shown[i], want)
 				}
@@ -35,7 +34,7 @@ func TestWireshark(t *testing.T) {
 	}
 }
 
-// Wireshark takes payloads in JSON apart.
+// Wireshark dissects JSON payloads.
 func TestWiresharkTree(t *testing.T) {
 	capture := filepath.Join(t.TempDir(), "session.pcapng.zst")
 	command(t, nil, "convert", "-q", "fixture:mcp-cancel", capture)
@@ -62,8 +61,8 @@ func TestWiresharkNamesMessages(t *testing.T) {
 	}
 }
 
-// tshark returns these fields of the frames of a capture that have a
-// direction. The rest are events, which Wireshark numbers as frames.
+// tshark returns these fields of the frames of a capture that have a direction. The others
+// are events, which Wireshark also numbers as frames.
 func tshark(t *testing.T, capture string, fields ...string) [][]string {
 	t.Helper()
 	args := []string{"-r", capture, "-Y", "frame.p2p_dir", "-T", "fields", "-E", "separator=/t"}
@@ -84,22 +83,21 @@ func tshark(t *testing.T, capture string, fields ...string) [][]string {
 	return rows
 }
 
-// A shownFrame is what decode says of a frame that Wireshark shows, too.
+// A shownFrame has the members of decode's output that Wireshark also shows.
 type shownFrame struct {
 	Time                time.Time
 	Dir, Protocol, Kind string
 	ID, Ref             json.RawMessage
 }
 
-// columns is how Wireshark is to show the frame.
+// columns returns Wireshark's columns for the frame.
 func (r *shownFrame) columns() []string {
 	at := fmt.Sprintf("%d.%09d", r.Time.Unix(), r.Time.Nanosecond())
 	dir := map[string]string{"c2u": "0", "u2c": "1"}[r.Dir]
 	return []string{at, dir, r.Protocol, r.Kind + r.names()}
 }
 
-// names are the ids of the frame. Those of a protobuf message have no quotes
-// but in JSON.
+// names returns the ids of the frame. Ids of protobuf messages have quotes only in JSON.
 func (r *shownFrame) names() string {
 	var names string
 	if len(r.ID)+len(r.Ref) > 0 {
