@@ -1,23 +1,23 @@
-# Prints what can be made, a sentence each.
+# Print the targets, a sentence each.
 help:
 	@awk '/^#/ { said = substr($$0, 3); next } /^[a-z]+:/ { sub(":.*", ""); printf "%-10s%s\n", $$0, said }' Makefile
 
 GO ?= go
-# How many seconds all fuzz targets together run.
+# The total time of all fuzz targets, in seconds.
 FUZZTIME ?= 900
-# Where generate writes; another folder leaves the sources alone.
+# The folder for generate. Another one leaves the sources unchanged.
 OUT ?= .
 
 tool := $(GO) tool -modfile=test/tools/go.mod
 
-# Everything that a change must pass, fuzzing and test/interop/ aside.
+# All checks for a change, except fuzzing and test/interop/.
 check: test race lint fresh
 
 # The tests.
 test:
 	$(GO) test ./...
 
-# The tests, watched by the race detector.
+# The tests with the race detector.
 race:
 	$(GO) test -race ./...
 
@@ -36,11 +36,11 @@ lint:
 interop:
 	cd test/interop && $(GO) vet ./... && $(GO) test -count=1 ./...
 
-# The fuzz targets, for FUZZTIME seconds together.
+# The fuzz targets, for FUZZTIME seconds in total.
 fuzz:
 	test/tools/fuzz $(FUZZTIME)
 
-# Write what is generated: the messages of protocol/schema/, the made sessions of fixtures/, the manual, the pictures of the monitor, the notices of what is linked.
+# Write the generated files: the messages of protocol/schema/, the generated sessions of fixtures/, the manual, the pictures of the monitor, the notices of linked modules.
 generate:
 	$(tool) buf generate protocol/schema --template protocol/schema/buf.gen.yaml --output $(OUT)
 	$(GO) run ./fixtures/gen -dir $(OUT)/fixtures/sessions
@@ -49,7 +49,7 @@ generate:
 	$(GO) run ./tui/screenshot $(OUT)/docs/monitor.svg $(OUT)/docs/cancel.svg
 	$(GO) -C test/tools run ./notices $(abspath $(OUT))/THIRD_PARTY_NOTICES.txt
 
-# Fail if what is generated, or go.mod, is not what it would be now.
+# Fail if the generated files or go.mod are stale.
 fresh:
 	test/tools/fresh
 
@@ -57,11 +57,11 @@ fresh:
 update:
 	$(GO) test ./test -update
 
-# What a release would be, in dist/, without publishing it; made twice, and compared.
+# Make a release twice in dist/, without publishing it, and compare the two.
 snapshot:
 	test/tools/packages dist
 
-# The speed of everything, beside that of its peers: docs/performance.md.
+# The benchmarks, compared with other programs: docs/performance.md.
 bench:
 	$(GO) -C test/bench run ./decode
 	$(GO) -C test/bench run ./relay
