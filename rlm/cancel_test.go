@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// A run that does everything: cells, calls, a batch, a failure, children and a summary.
+// busy is a run that does everything: cells, calls, a batch, a failure, children and a
+// summary.
 func busy() *rule {
 	m := &rule{sub: echo, delay: time.Second, window: 1500, tokens: Tokens{Input: 3, Output: 2}}
 	m.root = func(n int, messages []Message) string {
@@ -25,8 +26,8 @@ func busy() *rule {
 	return m
 }
 
-// A run can be cancelled at each of its events. It ends at once, closes its providers,
-// and its log and its account agree.
+// A run can be cancelled at each of its events. It ends at once and closes its providers,
+// and its log matches its account.
 func TestCancelAtEveryEvent(t *testing.T) {
 	total := 0
 	synctest.Test(t, func(t *testing.T) {
@@ -93,7 +94,7 @@ func cancelAt(t *testing.T, at int, later time.Duration) {
 	}
 }
 
-// checkEvents checks that what begins ends, and inside of what it is in.
+// checkEvents checks that everything that begins also ends, properly nested.
 func checkEvents(t *testing.T, events []Event) {
 	t.Helper()
 	open := map[string]EventKind{}
@@ -124,7 +125,7 @@ func checkEvents(t *testing.T, events []Event) {
 	}
 }
 
-// What a cell leaves behind when it ends is closed with it: no call outlives its cell.
+// The calls that a cell leaves behind are closed when it ends.
 func TestCellEndsItsCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &rule{root: turns(code("leave\nask a"), "FINAL(1)"), sub: echo, delay: time.Second, left: time.Hour}

@@ -16,7 +16,7 @@ import (
 	"github.com/wirectl/wirectl/rlm/prompt"
 )
 
-// question is what the model of a run was asked first, without what is around it.
+// question returns the first question of a run to its model, without the surrounding text.
 func question(messages []Message) string {
 	for _, m := range messages {
 		if _, rest, ok := strings.Cut(m.Content, `original query: "`); ok {
@@ -36,8 +36,8 @@ func countdown(_ int, messages []Message) string {
 	return code(fmt.Sprintf("nest %d\nfinal last", n-1))
 }
 
-// A child run has its own environment, a longer ref, half of the turns, and a log inside
-// of its call. At the greatest depth it is a plain call.
+// A child run has its own environment, a longer ref, half of the turns, and a log nested in
+// that of its call. At the greatest depth it is a plain call.
 func TestChildren(t *testing.T) {
 	m := &rule{root: countdown, sub: func(p string) (string, error) { return "I say FINAL, so:\nFINAL(plain " + p + ")", nil }}
 	l, log := &lab{}, &memo{}
@@ -69,11 +69,12 @@ func TestChildren(t *testing.T) {
 	checkLog(t, log, out, err)
 }
 
-// Children take from the account of the tree, and none of their ends is that of the run.
+// Children are charged to the account of the whole tree, and the end of a child does not
+// end the run.
 func TestChildrenEnd(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		child  string // what the model of the child says
+		child  string // the child's response
 		change func(*Options)
 		want   string
 	}{
@@ -109,7 +110,7 @@ func TestChildrenEnd(t *testing.T) {
 	}
 }
 
-// Children that wait for their slots do not keep their own children from running.
+// Children that wait for slots do not block their own children.
 func TestChildrenInParallel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &rule{sub: echo, delay: time.Second}
@@ -130,7 +131,7 @@ func TestChildrenInParallel(t *testing.T) {
 	})
 }
 
-// Which calls are child runs, and how the policies change what comes of them.
+// Policies decide which calls are child runs, and change the results.
 func TestPolicies(t *testing.T) {
 	long := strings.Repeat("ü", 30_000)
 	for _, c := range []struct {
@@ -229,7 +230,7 @@ func (deeper) Orchestrate(context.Context, json.RawMessage, int) (Nested, bool, 
 	return Nested{MaxIterations: 7, MaxDepth: 2}, true, nil
 }
 
-// At depth 0 a run is one completion of the context and the question.
+// With depth 0 a run is one completion of the context and the question.
 func TestShallow(t *testing.T) {
 	c, remove, err := (&tree{}).fileContext("the context", "text")
 	if err != nil {
@@ -245,7 +246,7 @@ func TestShallow(t *testing.T) {
 	checkLog(t, log, out, err)
 }
 
-// A prompt of any JSON is a context, and its shape is told in Python's words.
+// A prompt of any JSON value is a context, and its shape is described in Python's terms.
 func TestPromptContext(t *testing.T) {
 	for _, c := range []struct {
 		prompt, kind string

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// policy is what a program of these tests does: it reads a line, and writes what it is
-// told to, with the question in place of a %s.
+// policy is the program of these tests. It reads a line, and writes its reply with the
+// question in place of %s.
 func policy(reply string) {
 	line, _ := bufio.NewReader(os.Stdin).ReadString('\n')
 	switch reply {
@@ -28,7 +28,7 @@ func policy(reply string) {
 }
 
 func program(t *testing.T, reply string) Command {
-	t.Setenv("GORACE", "atexit_sleep_ms=0") // as it is, the race detector delays the end by a second
+	t.Setenv("GORACE", "atexit_sleep_ms=0") // otherwise the race detector delays the exit by a second
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +36,7 @@ func program(t *testing.T, reply string) Command {
 	return Command{Args: []string{self, "policy", reply}, Timeout: time.Minute}
 }
 
-// A program stops a run by its reason, or does not.
+// A program stops a run with its reason, or lets it continue.
 func TestCommandStops(t *testing.T) {
 	for _, c := range []struct{ reply, want, err string }{
 		{`{"stop":"enough"}`, "enough", ""},
@@ -59,7 +59,7 @@ func TestCommandStops(t *testing.T) {
 	}
 }
 
-// A program that does not reply is ended, and is an error.
+// A program that does not reply is killed, and the result is an error.
 func TestCommandHangs(t *testing.T) {
 	c := program(t, "hang")
 	c.Timeout = time.Second
@@ -71,7 +71,7 @@ func TestCommandHangs(t *testing.T) {
 	}
 }
 
-// Programs compress answers and start children in a run.
+// In a run, programs can compress answers and start children.
 func TestCommandsInARun(t *testing.T) {
 	m, l := &rule{sub: echo}, &lab{}
 	m.root = func(_ int, messages []Message) string {

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// A history that fills the window becomes the opening and a summary. The code keeps it.
+// A history that fills the window is replaced by the opening and a summary. The code can
+// still read all of it.
 func TestCompact(t *testing.T) {
 	m, l, log := &rule{window: 5000}, &lab{}, &memo{}
 	m.root = func(n int, messages []Message) string {
@@ -58,7 +59,7 @@ func size(messages []Message) (n int) {
 	return n
 }
 
-// The counter of a model wins over the length, and the last request stays the last.
+// A model's own token count takes precedence over the length. The last request stays last.
 func TestCompactCounts(t *testing.T) {
 	m := &counting{rule: rule{window: 500}}
 	m.root = func(n int, messages []Message) string {
@@ -78,7 +79,7 @@ func TestCompactCounts(t *testing.T) {
 	checkUsage(t, &m.rule, out)
 }
 
-// A counting model finds that four turns fill its window.
+// A counting model reports that four turns fill its window.
 type counting struct{ rule }
 
 func (m *counting) CountTokens(_ context.Context, _ string, messages []Message) (int, error) {

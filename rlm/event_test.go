@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The events of a run, in order, with what they say.
+// A run reports these events, in order, with these contents.
 func TestEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &rule{root: turns(code("print hi\nask a"), "FINAL(4)"), sub: echo, delay: time.Second, tokens: Tokens{Input: 9, Output: 1}}
@@ -55,7 +55,7 @@ func TestEvents(t *testing.T) {
 	})
 }
 
-// An event that is read again is the same.
+// An event is the same after a round trip through JSON.
 func TestEventJSON(t *testing.T) {
 	want := Event{Kind: EventCall, Done: true, Ref: "r", Took: Seconds(1500 * time.Millisecond), Tokens: &Tokens{1, 2, 0.5}, Finish: Stop}
 	b, err := json.Marshal(want)
@@ -68,7 +68,7 @@ func TestEventJSON(t *testing.T) {
 	}
 }
 
-// A run without an id has one of its own.
+// A run without an id gets a new one.
 func TestNewID(t *testing.T) {
 	a, b := newID(), newID()
 	if a == b || len(a) != 32 || strings.Trim(a, "0123456789abcdef") != "" {

@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// A viewer ends a cell, a call, a child run or the run: what it names ends at once, and
-// all around it goes on.
+// A viewer ends a cell, a call, a child run or the run. Only that part ends, at once, and
+// the rest continues.
 func TestInterrupts(t *testing.T) {
 	const run = "0123456789abcdef0123456789abcdef"
 	for _, test := range []struct {
 		name, cells string
-		at, end     string // at the event of which ref, and what is ended
+		at, end     string // the ref whose event triggers the interrupt, and the ref to end
 		finish      FinishReason
 		took        time.Duration
-		output      string // of the first turn, as the model sees it
+		output      string // of the first turn, as shown to the model
 	}{
 		{"cell", "print before\nask slow\nprint after", "/t1/c1/q1", "/t1/c1", Stop, 2 * time.Second, "before\nError: it was interrupted"},
 		{"call", "ask slow\nprint after", "/t1/c1/q1", "/t1/c1/q1", Stop, 2 * time.Second, "Error: it was interrupted\nafter"},

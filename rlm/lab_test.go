@@ -30,14 +30,14 @@ type rule struct {
 	root   func(turn int, messages []Message) string // turn counts from 1
 	sub    func(prompt string) (string, error)
 	delay  time.Duration
-	left   time.Duration // delay of calls that nobody waits for; 0 is that of all
-	tokens Tokens        // of each call
+	left   time.Duration // delay of abandoned calls; 0 means delay
+	tokens Tokens        // per call
 	window int
 
 	mu      sync.Mutex
 	calls   int
-	open    int // calls that are on
-	largest int // of open
+	open    int // running calls
+	largest int // maximum of open
 	refs    []string
 	asked   []Request
 }
@@ -87,14 +87,14 @@ func (m *rule) Complete(ctx context.Context, r Request) (Completion, error) {
 	return c, err
 }
 
-// turns is a root that says one thing after the other, and then the last again.
+// turns returns a root that gives these responses in order, and then repeats the last one.
 func turns(texts ...string) func(int, []Message) string {
 	return func(n int, _ []Message) string { return texts[min(n, len(texts))-1] }
 }
 
 func echo(prompt string) (string, error) { return "<" + prompt + ">", nil }
 
-// code is a response with a block for each cell.
+// code returns a response with a block for each cell.
 func code(cells ...string) string {
 	var b strings.Builder
 	for _, c := range cells {
@@ -103,7 +103,7 @@ func code(cells ...string) string {
 	return b.String()
 }
 
-// A lab is an environment whose cells are lines of a word and its argument.
+// A lab is an environment whose cells consist of lines with a word and its argument.
 type lab struct {
 	mu     sync.Mutex
 	opened int
@@ -205,7 +205,7 @@ func (e *labEnv) step(ctx context.Context, cell Cell, word, arg string, res *Res
 		var n int
 		_, _ = fmt.Sscan(arg, &n)
 		ask(false, strings.Split(strings.Repeat("x|", n-1)+"x", "|")...)
-	case "leave": // a thread that asks, and that nobody waits for
+	case "leave": // an abandoned thread that makes a call
 		go func() {
 			_ = cell.Calls.Query(context.WithoutCancel(ctx), Query{Prompts: []json.RawMessage{[]byte(`"left"`)}})
 		}()

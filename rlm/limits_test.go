@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// Each limit ends the run with the best answer so far. Only calls are refused instead.
+// Each limit ends the run with the best answer so far, except that calls over the limit are
+// rejected.
 func TestLimits(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -89,7 +90,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// stopAt stops before that turn; -1 fails.
+// stopAt stops before that turn. With -1 it fails.
 type stopAt int
 
 func (n stopAt) Stop(_ context.Context, s State) (string, error) {
@@ -104,7 +105,7 @@ func (n stopAt) Stop(_ context.Context, s State) (string, error) {
 
 func (stopAt) Done(State) {}
 
-// checkUsage compares the outcome with what the model has counted itself.
+// checkUsage compares the outcome with the model's own count.
 func checkUsage(t *testing.T, m *rule, out Outcome) {
 	t.Helper()
 	want := Tokens{Input: m.tokens.Input * int64(m.calls), Output: m.tokens.Output * int64(m.calls)}
@@ -117,8 +118,7 @@ func checkUsage(t *testing.T, m *rule, out Outcome) {
 	}
 }
 
-// However many calls are made at once, the limit of calls is exact, and so is that of
-// parallel calls.
+// The limits of calls and of parallel calls are exact, even for calls made at once.
 func TestCallsAreExact(t *testing.T) {
 	for _, parallel := range []int{40, 2000} {
 		synctest.Test(t, func(t *testing.T) { callsAreExact(t, parallel) })
@@ -145,13 +145,13 @@ func callsAreExact(t *testing.T, parallel int) {
 	if refused != 2000-1234 {
 		t.Errorf("%d calls were refused", refused)
 	}
-	// 1,234 calls of a second, so many at once, and two turns.
+	// 1,234 calls of one second, run in parallel, and two turns.
 	if want := (1234+parallel-1)/parallel + 2; out.Took != time.Duration(want)*time.Second {
 		t.Errorf("took %v, want %d s", out.Took, want)
 	}
 }
 
-// Calls that are in flight when the tokens are used up are all that exceeds them.
+// The tokens used are over the limit by at most those of the calls in flight.
 func TestTokensInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &rule{root: turns(code("many 100\nwait")), sub: echo, delay: time.Second, tokens: Tokens{Input: 10}}
@@ -164,7 +164,7 @@ func TestTokensInFlight(t *testing.T) {
 	})
 }
 
-// The time of a run ends what it waits for: a provider, a call, or the code.
+// The timeout of a run ends whatever it waits for: a provider, a call, or the code.
 func TestTimeout(t *testing.T) {
 	for _, root := range []string{"slow", code("best b\nwait"), code("best b\nbatch a|b|c"), code("best b\nnest slow")} {
 		synctest.Test(t, func(t *testing.T) {
@@ -185,7 +185,7 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// What fails the run says where. What was paid for until then is counted.
+// A failure of the run says where it happened. Everything paid until then is counted.
 func TestFailures(t *testing.T) {
 	for _, c := range []struct {
 		root   []string
@@ -215,7 +215,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// A log that fails ends nothing.
+// A log that fails does not end the run.
 func TestLogFails(t *testing.T) {
 	full := errors.New("disk full")
 	out, err := start(t.Context(), &rule{root: turns(code("print 1"), "FINAL(1)")}, &lab{}, &memo{}, func(o *Options) { o.Log = badLog{full} })
@@ -224,7 +224,7 @@ func TestLogFails(t *testing.T) {
 	}
 }
 
-// One call that fails spoils no other of its batch, and answers stay in order.
+// A failed call does not affect the others of its batch, and answers keep their order.
 func TestBatchFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &rule{root: turns(code("batch a|bad|c\nask strange:d"), "FINAL(x)"), delay: time.Second, sub: func(p string) (string, error) {

@@ -13,12 +13,12 @@ import (
 	"github.com/wirectl/wirectl/rlm/env/python"
 )
 
-// A silent model answers the root, and leaves sub-calls waiting until they are closed.
+// A silent model answers the root, and leaves sub-calls pending until they are closed.
 type silent struct {
 	code     string
 	begun    chan struct{} // one for each sub-call
 	open     atomic.Int64
-	closed   atomic.Int64 // when the last sub-call was, in nanoseconds
+	closed   atomic.Int64 // when the last sub-call was closed, in Unix nanoseconds
 	calls    atomic.Int64
 	wasAsked atomic.Bool
 }
@@ -43,7 +43,7 @@ func (s *silent) Complete(ctx context.Context, r rlm.Request) (rlm.Completion, e
 	return c, ctx.Err()
 }
 
-// findPython returns the interpreter of the machine, which in CI has to have one.
+// findPython returns the machine's interpreter. In CI there must be one.
 func findPython(t *testing.T) python.Interpreter {
 	t.Helper()
 	p, err := python.Find(t.Context())
@@ -57,13 +57,13 @@ func findPython(t *testing.T) python.Interpreter {
 	return p
 }
 
-// A run that is cancelled while its code waits for calls, or for nothing, closes the
-// calls within 100 ms and ends the interpreters, and has the answer so far.
+// A run is cancelled while its code waits for calls, or for nothing. It closes the calls
+// within 100 ms, ends the interpreters, and has the answer so far.
 func TestCancelInPython(t *testing.T) {
 	p := findPython(t)
 	for _, c := range []struct {
 		name, code string
-		calls      int // that wait when the run is cancelled
+		calls      int // pending when the run is cancelled
 	}{
 		{"a batch", `answer["content"] = "so far"
 llm_query_batched(["a", "b", "c"])`, 3},
@@ -112,7 +112,7 @@ while True: pass`, 1},
 		}
 		t.Run(c.name, func(t *testing.T) {
 			var took time.Duration
-			for range 20 { // a busy machine may take longer, but not each time
+			for range 20 { // a busy machine may take longer, but not every time
 				if took = attempt(t); took <= 100*time.Millisecond || t.Failed() {
 					return
 				}
@@ -122,7 +122,7 @@ while True: pass`, 1},
 	}
 }
 
-// A counted environment counts when it is closed.
+// A counted environment counts its closings.
 type counted struct {
 	rlm.Environment
 	closed *atomic.Int64
@@ -133,7 +133,7 @@ func (c counted) Close() error {
 	return c.Environment.Close()
 }
 
-// The time of a cell ends its calls, and the run goes on with its variables.
+// The timeout of a cell ends its calls, and the run continues with its variables.
 func TestCellTimeoutInPython(t *testing.T) {
 	p := findPython(t)
 	m := &writer{turns: []string{
@@ -151,7 +151,7 @@ func TestCellTimeoutInPython(t *testing.T) {
 	}
 }
 
-// The variable history has the conversation before the turn, and is there in each cell.
+// The variable history has the conversation before the turn, in each cell.
 func TestHistoryInPython(t *testing.T) {
 	out := run(t, "text", 1, cell("n = len(history)"), cell(`FINAL(f"{n} {len(history)} {history[2]['role']} {history[4]['content'][:7]}")`))
 	if want := "3 5 user Output:"; out.Answer != want {
@@ -159,7 +159,7 @@ func TestHistoryInPython(t *testing.T) {
 	}
 }
 
-// Of 2,000 calls of a batch, as many are answered as the limit allows.
+// In a batch of 2,000 calls, as many are answered as the limit allows.
 func TestBatchInPython(t *testing.T) {
 	out := run(t, "text", 1, cell(`
 got = llm_query_batched(["which city"] * 2000)

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The states of a run: which responses end it, and what the model is told of the others.
+// These responses end a run or not, and the model gets these messages.
 func TestStates(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -15,7 +15,7 @@ func TestStates(t *testing.T) {
 		answer string
 		finish FinishReason
 		turns  int
-		told   string // in the last messages that the model was sent
+		told   string // in the last messages to the model
 		ran    string
 	}{
 		{"an answer in the text", []string{"FINAL(4)"}, "4", Stop, 1, "", ""},
@@ -63,8 +63,8 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// checkLog checks what holds of every log: each turn is there, the last says how the run
-// ended, and the usage adds up to that of the outcome.
+// checkLog checks the invariants of every log: each turn is there, the last one says how
+// the run ended, and the usage adds up to that of the outcome.
 func checkLog(t *testing.T, log *memo, out Outcome, err error) {
 	t.Helper()
 	if log.meta != 1 || log.Run.Metadata.CorrelationID != out.ID {

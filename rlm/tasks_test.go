@@ -23,9 +23,9 @@ import (
 	"github.com/wirectl/wirectl/rlm/runlog"
 )
 
-// A writer is a model that writes code turn by turn, beside a classifier of lines.
+// A writer is a model that writes code turn by turn, together with a classifier of lines.
 type writer struct {
-	turns []string // the last is repeated
+	turns []string // the last one is repeated
 	calls atomic.Int64
 }
 
@@ -52,7 +52,7 @@ func (w *writer) Complete(_ context.Context, r rlm.Request) (rlm.Completion, err
 	return c, nil
 }
 
-// classes are those of the texts, by a word that each text has.
+// classes are the classes of texts, each with a word that marks it.
 var classes = []struct{ name, word string }{
 	{"abbreviation", "stand for"},
 	{"entity", "animal"},
@@ -75,7 +75,7 @@ func classify(lines string) string {
 	return strings.Join(out, "\n")
 }
 
-// run asks one question about a context, with a real interpreter.
+// run asks a question about a context, with a real interpreter.
 func run(t *testing.T, text string, depth int, turns ...string) rlm.Outcome {
 	t.Helper()
 	p := findPython(t)
@@ -109,7 +109,7 @@ func run(t *testing.T, text string, depth int, turns ...string) rlm.Outcome {
 	return out
 }
 
-// checkFile checks that the log on disk is whole and agrees with the outcome.
+// checkFile checks that the log on disk is complete and matches the outcome.
 func checkFile(t *testing.T, path string, out rlm.Outcome) {
 	t.Helper()
 	f, err := os.Open(path)
@@ -143,7 +143,7 @@ func checkFile(t *testing.T, path string, out rlm.Outcome) {
 
 func cell(code string) string { return "```repl\n" + code + "\n```\n" }
 
-// A needle is found by code, wherever it is.
+// Code finds a needle, wherever it is.
 func TestNeedle(t *testing.T) {
 	for _, size := range []int{8 << 10, 1 << 20} {
 		rnd := rand.New(rand.NewPCG(1, uint64(size))) //nolint:gosec // seeded data
@@ -166,7 +166,7 @@ func TestNeedle(t *testing.T) {
 	}
 }
 
-// An entry is a line of the tasks that are like OOLONG.
+// An entry is a line of the tasks modelled on OOLONG.
 type entry struct {
 	user  int
 	date  time.Time
@@ -177,7 +177,7 @@ func entries(seed uint64, n int) (list []entry, text string) {
 	rnd := rand.New(rand.NewPCG(seed, 2)) //nolint:gosec // seeded data
 	var b strings.Builder
 	for range n {
-		// The squares make the classes differ in number.
+		// The square makes the classes differ in size.
 		e := entry{1000 + rnd.IntN(12), time.Date(2023, 1, 1+rnd.IntN(600), 0, 0, 0, 0, time.UTC), int(6 * math.Pow(rnd.Float64(), 2))}
 		list = append(list, e)
 		fmt.Fprintf(&b, "Date: %s || User: %d || Instance: what %s is %d\n", e.date.Format("2006-01-02"), e.user, classes[e.class].word, rnd.IntN(1000))
@@ -195,8 +195,8 @@ rows = [(int(l.split("User: ")[1].split(" ")[0]), l[6:16], c) for l, c in zip(li
 print(len(rows))
 `
 
-// Questions about all lines need all sub-calls: which class is the most common, how many
-// there are of one, which of two is more common, and when one was first.
+// Questions about all lines need all sub-calls: the most common class, the size of one, the
+// more common of two, and the first date of one.
 func TestOolong(t *testing.T) {
 	list, text := entries(7, 400)
 	counts := make([]int, len(classes))
@@ -231,7 +231,8 @@ result = "more common than" if a > b else "less common than" if a < b else "the 
 	}
 }
 
-// Pairs of users, of whom both have a line of one class: the code compares all with all.
+// Pairs of users who both have a line of one class: the code compares all users with each
+// other.
 func TestPairs(t *testing.T) {
 	list, text := entries(9, 300)
 	has := map[int]bool{}
@@ -259,7 +260,7 @@ answer["ready"] = True`))
 	}
 }
 
-// A child run has the prompt as its context, and a worker of its own.
+// A child run has the prompt as its context, and its own worker.
 func TestChildInPython(t *testing.T) {
 	out := run(t, "whole", 2,
 		cell(`
@@ -274,7 +275,7 @@ else:
 	}
 }
 
-// score is how well an answer does: numbers by their distance, all else by equality.
+// score rates an answer: numbers by their distance, everything else by equality.
 func score(got, want string) float64 {
 	a, errA := strconv.ParseFloat(got, 64)
 	b, errB := strconv.ParseFloat(want, 64)

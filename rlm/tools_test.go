@@ -17,8 +17,8 @@ import (
 	"github.com/wirectl/wirectl/rlm/prompt"
 )
 
-// callsIn returns the lines of a response that are no calls, and the calls: lines of the
-// word call, a name and arguments.
+// callsIn splits a response into text and calls: lines of the word call, a name and
+// arguments.
 func callsIn(text string) (rest string, calls []ToolCall) {
 	for line := range strings.Lines(text) {
 		word, call, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -32,12 +32,12 @@ func callsIn(text string) (rest string, calls []ToolCall) {
 	return rest, calls
 }
 
-// A kit is tools: slow takes a second, fast none, hang never ends, fail fails, and odd
-// returns what is no JSON.
+// A kit has these tools: slow takes a second, fast no time, hang never ends, fail fails,
+// and odd returns invalid JSON.
 type kit struct {
 	mu    sync.Mutex
 	ended []string
-	on    int // calls that go on
+	on    int // running calls
 }
 
 func (k *kit) Definitions() (list []Tool) {
@@ -86,7 +86,7 @@ func withTools(change func(*Options)) func(*Options) {
 	}
 }
 
-// shown is a conversation, a line for each message.
+// shown returns a conversation, one line per message.
 func shown(messages []Message) (lines []string) {
 	for _, m := range messages {
 		lines = append(lines, strings.TrimSpace(m.Role+" "+m.ToolCallID+" "+m.Content+string(m.ToolCalls)))
@@ -94,8 +94,8 @@ func shown(messages []Message) (lines []string) {
 	return lines
 }
 
-// Calls run at the same time. The model gets their results in the order of the calls, and
-// what was wrong with those that no tool could take. The run ends with the answer.
+// Calls run in parallel. The model gets their results in the order of the calls, and the
+// errors of invalid ones. The run ends with the answer.
 func TestTools(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, log, k := &rule{tokens: Tokens{Input: 2, Output: 1}}, &memo{}, &kit{}
@@ -134,12 +134,12 @@ func TestTools(t *testing.T) {
 	})
 }
 
-// After the last round no tool can be called, and the answer is the text.
+// After the last round no tool can be called, and the text is the answer.
 func TestToolRounds(t *testing.T) {
 	for _, c := range []struct{ last, answer string }{
 		{"At last.", "At last."},
 		{"Half.\ncall fast {}", "Half.\n"},
-		{"call fast {}", "On.\n"}, // the best there is
+		{"call fast {}", "On.\n"}, // the best answer available
 	} {
 		m, log := &rule{}, &memo{}
 		m.root = func(n int, _ []Message) string {
@@ -160,8 +160,8 @@ func TestToolRounds(t *testing.T) {
 	}
 }
 
-// A tool that takes too long is one that failed. Turns whose calls fail count as such, and
-// every limit holds.
+// A tool that times out counts as failed. Turns whose calls fail count towards that limit,
+// and every limit holds.
 func TestToolLimits(t *testing.T) {
 	for _, c := range []struct {
 		name, root, answer string
@@ -188,7 +188,7 @@ func TestToolLimits(t *testing.T) {
 	}
 }
 
-// Results that are long are cut, and what the model gets is JSON still.
+// Long results are shortened, but the model still gets valid JSON.
 func TestLongResult(t *testing.T) {
 	m := &rule{root: turns("call long {}", "done")}
 	if _, err := start(t.Context(), m, &lab{}, &memo{}, withTools(nil)); err != nil {
@@ -203,8 +203,8 @@ func TestLongResult(t *testing.T) {
 	}
 }
 
-// A history that fills the window is summarized between turns, so that no call is without
-// its result.
+// A history that fills the window is summarized between turns, so that every call keeps its
+// result.
 func TestCompactTools(t *testing.T) {
 	m, log := &rule{window: 3000}, &memo{}
 	m.root = func(n int, messages []Message) string {
@@ -243,7 +243,7 @@ func TestCompactTools(t *testing.T) {
 	checkUsage(t, m, out)
 }
 
-// A context that is a list of messages is the conversation.
+// A context that is a list of messages becomes the conversation.
 func TestConversation(t *testing.T) {
 	for _, c := range []struct{ text, kind, question, want string }{
 		{`[{"role":"user","content":"hi"},{"role":"assistant","content":"yes?"}]`, "json", "why", `user  hi|assistant  yes?|user  Answer the original query: "why"`},
@@ -267,7 +267,7 @@ func TestConversation(t *testing.T) {
 	}
 }
 
-// A policy may have children work with tools, and with some of them only.
+// A policy may let children use tools, or only some of them.
 func TestToolChild(t *testing.T) {
 	m, l, log := &rule{sub: echo}, &lab{}, &memo{}
 	m.root = func(n int, messages []Message) string {
@@ -299,8 +299,8 @@ func (nestTools) Orchestrate(context.Context, json.RawMessage, int) (Nested, boo
 	return Nested{Mode: ToolsMode, Tools: []string{"fast"}}, true, nil
 }
 
-// A run of tools can be cancelled at each of its events. It ends at once, and so do its
-// tools.
+// A run with tools can be cancelled at each of its events. It ends at once, together with
+// its tools.
 func TestCancelTools(t *testing.T) {
 	total := 0
 	synctest.Test(t, func(t *testing.T) {
@@ -310,7 +310,7 @@ func TestCancelTools(t *testing.T) {
 		}
 		total = len(log.events)
 	})
-	for at := range total - 2 { // the last ones are the answer and the end
+	for at := range total - 2 { // the last two are the answer and the end
 		for _, later := range []time.Duration{0, time.Second / 2} {
 			synctest.Test(t, func(t *testing.T) { cancelToolsAt(t, at, later) })
 		}
@@ -361,8 +361,8 @@ func (digits) Match(answer string) (string, error) {
 	return fmt.Sprint(n), nil
 }
 
-// An answer that does not match the schema goes back to the model, twice at most. That of
-// a limit is taken as it is.
+// An answer that does not match the schema goes back to the model, at most twice. The
+// answer at a limit is accepted as it is.
 func TestSchema(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -412,8 +412,8 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// Code calls tools, in a child run too. What is wrong with a call fails the cell, and the end
-// of the run ends it.
+// Code can call tools, also in a child run. An invalid call fails the cell, and the end of
+// the run ends a running one.
 func TestToolsOfCode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, log, k := &rule{}, &memo{}, &kit{}
@@ -442,8 +442,8 @@ func TestToolsOfCode(t *testing.T) {
 	})
 }
 
-// The order of arguments is that of the schema, those that a call must have first. Code cannot
-// call what has the name of something else.
+// Arguments have the order of the schema, with the required ones first. Code cannot call a
+// tool by a name that is taken.
 func TestFunction(t *testing.T) {
 	schema := `{"properties": {"z": {}, "b": {"default": 1}, "a": {}}, "required": ["a", "z"]}`
 	f, err := Tool{Name: "get-it", Parameters: json.RawMessage(schema)}.Function()
