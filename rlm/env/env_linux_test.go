@@ -31,7 +31,7 @@ import (
 	"github.com/wirectl/wirectl/rlm/sandbox"
 )
 
-// engines are what the program that stands in is called, so that no real one is found.
+// engines are the names of the stand-in program, so that no real engine is found.
 var engines = []string{"docker", "podman"}
 
 func TestMain(m *testing.M) {
@@ -43,12 +43,12 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// A kind is an environment as users have it, isolated.
+// A kind is an isolated environment as users run it.
 type kind struct {
 	name     string
 	language string
 	open     func(t *testing.T, c env.Config) (*env.Env, error)
-	wire     int // the descriptor that the worker writes to
+	wire     int // the descriptor for the worker's output
 }
 
 var kinds = []kind{
@@ -69,7 +69,7 @@ var kinds = []kind{
 	}, 5},
 }
 
-// connector is a command that isolates the worker by bwrap.
+// connector returns a command that isolates the worker with bwrap.
 func connector(t *testing.T) []string {
 	t.Helper()
 	_, err := exec.LookPath("bwrap")
@@ -78,13 +78,13 @@ func connector(t *testing.T) []string {
 		python.Args(python.Options{}, true, 1<<30)...)
 }
 
-// realImage is a variable that names an image of the podman on PATH. Without it, a program
-// stands in for docker.
+// realImage is an environment variable with an image of the podman on PATH. Without it, a
+// stand-in replaces docker.
 const realImage = "REAL_IMAGE"
 
 func image() string { return cmp.Or(os.Getenv(realImage), container.DefaultImage) }
 
-// engine returns the engine. In the end it must have no container.
+// engine returns the engine. At the end of the test it must have no container.
 func engine(t *testing.T) *container.Engine {
 	t.Helper()
 	if os.Getenv(realImage) != "" {
@@ -127,7 +127,7 @@ func engine(t *testing.T) *container.Engine {
 	return e
 }
 
-// each runs a test for each kind. In the end nothing may be left of its workers.
+// each runs a test for each kind. At the end no process of its workers may remain.
 func each(t *testing.T, test func(t *testing.T, k kind, start func(env.Config) *envtest.Interpreter)) {
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
@@ -140,7 +140,7 @@ func each(t *testing.T, test func(t *testing.T, k kind, start func(env.Config) *
 	}
 }
 
-// need skips a test for which the machine lacks something, which in CI it must not.
+// need skips a test if the machine lacks something. In CI the test fails.
 func need(t *testing.T, err error) {
 	t.Helper()
 	switch {
@@ -180,7 +180,7 @@ func nothingLeft(t *testing.T) {
 		if err == nil && strings.HasPrefix(d.Name(), group) {
 			t.Error("a cgroup is left:", path)
 		}
-		return nil // folders of others may vanish
+		return nil // other processes' folders may vanish
 	})
 }
 
@@ -192,7 +192,7 @@ func children(t *testing.T, parent int) (found []int) {
 		t.Fatal(err)
 	}
 	for _, path := range all {
-		stat, _ := os.ReadFile(path) // it may have ended
+		stat, _ := os.ReadFile(path) // it may have exited
 		_, rest, _ := bytes.Cut(stat, []byte(") "))
 		if f := strings.Fields(string(rest)); len(f) > 1 && f[1] == strconv.Itoa(parent) {
 			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
@@ -202,19 +202,19 @@ func children(t *testing.T, parent int) (found []int) {
 	return found
 }
 
-// soon is a limit that a test waits for, and never passes too early what it is about.
+// soon is a limit for tests that wait for it. It is long enough not to expire too early.
 const soon = 100 * time.Millisecond
 
 const gone = "; the interpreter is a new one, without the variables"
 
-// A fault is code that does something wrong. Languages that cannot do it have no code.
+// A fault is code that does something wrong. Languages without such code leave it empty.
 type fault struct {
 	code code
 	want string // prefix of the error, "" for none
 	lost bool
 }
 
-// code is that of a language, or of a kind.
+// A code has one version for each language, or kind.
 type code map[string]string
 
 func (c code) of(k kind) (string, bool) {
@@ -228,7 +228,7 @@ func inPython(text string) code   { return code{"python": text} }
 func inStarlark(text string) code { return code{"starlark": text} }
 func inBoth(text string) code     { return code{"python": text, "starlark": text} }
 
-// inSandbox is Python that only our own sandbox refuses.
+// inSandbox returns Python code that only our own sandbox rejects.
 func inSandbox(text string) code { return code{"python": text, "container": "0", "exec": "0"} }
 
 var faults = []fault{
@@ -259,11 +259,11 @@ var faults = []fault{
 	{inStarlark("deep = []\nfor _ in range(1000000): deep = [deep]"), "", false},
 	{inStarlark("big = 1 << 500\nfor _ in range(12): big = big * big"), "", false},
 	{inSandbox("open('big', 'wb').truncate(2 << 30)"), "1 OSError", false},
-	{inSandbox("open('/etc/passwd')"), "1 ", false}, // it is not there, or not to be opened
+	{inSandbox("open('/etc/passwd')"), "1 ", false}, // the file is missing, or cannot be opened
 	{inPython("for n in range(1000): open(f'{n}', 'w').write('x'); os.mkdir(f'd{n}')"), "", false},
 }
 
-// What code does wrong is an error of its cell, and the next cell runs.
+// Faulty code is an error of its cell, and the next cell runs.
 func TestFaults(t *testing.T) {
 	each(t, func(t *testing.T, k kind, start func(env.Config) *envtest.Interpreter) {
 		setup := ""
@@ -277,7 +277,7 @@ func TestFaults(t *testing.T) {
 				continue
 			}
 			if code == "0" {
-				f.want = "" // it is allowed there, and does not reach us
+				f.want = "" // allowed in a container, and does not affect us
 			}
 			if strings.Contains(code, "%d") {
 				code = fmt.Sprintf(code, k.wire)
@@ -298,7 +298,7 @@ func TestFaults(t *testing.T) {
 	})
 }
 
-// A cell that takes too long is interrupted, and ended if that does not help.
+// A cell that takes too long is interrupted, and killed if that does not help.
 func TestTimeouts(t *testing.T) {
 	each(t, func(t *testing.T, k kind, start func(env.Config) *envtest.Interpreter) {
 		i := start(env.Config{Timeout: soon, Grace: soon})
@@ -314,7 +314,7 @@ func TestTimeouts(t *testing.T) {
 			}
 			r := i.Run(code)
 			for r.Lost != f.lost && r.Err != nil {
-				r = i.Run(code) // a slow machine: it was interrupted earlier, or could not end in time
+				r = i.Run(code) // on a slow machine it was interrupted early, or did not end in time
 			}
 			if r.Err == nil || r.Err.Type != "Timeout" {
 				t.Errorf("%s: %+v %v", code, r, r.Err)
@@ -324,7 +324,7 @@ func TestTimeouts(t *testing.T) {
 	})
 }
 
-// kill kills the worker itself, whose parents may be programs that isolate it.
+// kill kills the worker itself. Its parents may be programs that isolate it.
 func kill(t *testing.T) {
 	pid := os.Getpid()
 	for found := children(t, pid); len(found) > 0; found = children(t, pid) {
@@ -349,7 +349,7 @@ func TestKilled(t *testing.T) {
 		}
 		done := make(chan error)
 		go func() { done <- i.Load(t.Context(), rlm.Context{Path: path, Type: "jsonl"}) }()
-		f, err := os.OpenFile(path, os.O_WRONLY, 0) // once it is open for reading
+		f, err := os.OpenFile(path, os.O_WRONLY, 0) // blocks until a reader opens it
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -388,7 +388,7 @@ func TestKilled(t *testing.T) {
 	})
 }
 
-// Whatever ends a cell ends its calls, and its variables survive.
+// Every end of a cell ends its calls. Its variables survive.
 func TestCancelled(t *testing.T) {
 	each(t, func(t *testing.T, k kind, start func(env.Config) *envtest.Interpreter) {
 		i := start(env.Config{})
@@ -409,7 +409,7 @@ func TestCancelled(t *testing.T) {
 	})
 }
 
-// The code of a cell reaches nothing outside its session folder, and the worker survives
+// The code of a cell can access nothing outside its session folder, and the worker survives
 // all attempts.
 func TestEscapes(t *testing.T) {
 	t.Setenv("SANDBOX_TEST_SECRET", "secret")
@@ -478,7 +478,7 @@ func escapePython(t *testing.T, k kind, i *envtest.Interpreter, outside, context
 	}
 }
 
-// escapeStarlark tries what the language has no words for.
+// escapeStarlark tries operations that the language does not have.
 func escapeStarlark(i *envtest.Interpreter, secret string) {
 	for code, want := range map[string]string{
 		fmt.Sprintf("load(%q, 'x')", secret): "1 SyntaxError: load: there are no modules",
@@ -502,8 +502,8 @@ func escapeStarlark(i *envtest.Interpreter, secret string) {
 	}
 }
 
-// escapeContainer tries what would reach this machine. What the container itself has, such as
-// sockets and processes of its own, is allowed.
+// escapeContainer tries to access this machine. Access to the container itself, such as its
+// sockets and processes, is allowed.
 func escapeContainer(t *testing.T, i *envtest.Interpreter, secret string) {
 	door, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -534,7 +534,8 @@ func escapeContainer(t *testing.T, i *envtest.Interpreter, secret string) {
 	i.Prints("p = subprocess.Popen([sys.executable, '-c', 'while True: pass'], start_new_session=True)\nprint(len(os.listdir('/proc')) > 0)", "True\n")
 }
 
-// A container is removed by the next start if wirectl was killed, and not if it is another's.
+// If wirectl was killed, the next start removes its container. Containers of other
+// processes stay.
 func TestContainersOfOthers(t *testing.T) {
 	engine(t)
 	state := os.Getenv(standin.StateDir)
@@ -573,7 +574,7 @@ func TestContainersOfOthers(t *testing.T) {
 	}
 }
 
-// A container that is cancelled while it starts is removed, at whatever point that is.
+// A container whose start is cancelled is removed, at any point of the start.
 func TestCancelledStart(t *testing.T) {
 	each(t, func(t *testing.T, _ kind, start func(env.Config) *envtest.Interpreter) {
 		for after := range 8 {
@@ -588,7 +589,7 @@ func TestCancelledStart(t *testing.T) {
 	})
 }
 
-// An engine that is gone fails the cell, and the next one runs when it is back.
+// If the engine is down, the cell fails. The next one runs once it is back.
 func TestEngineGone(t *testing.T) {
 	i := envtest.Start(t, env.Config{}, func(c env.Config) (*env.Env, error) {
 		return engine(t).New(c, container.Options{Image: image()}), nil
@@ -607,7 +608,7 @@ func TestEngineGone(t *testing.T) {
 	i.Prints("print(3)", "3\n")
 }
 
-// What programs ask beside the wire is answered while a cell runs, and ends with it.
+// Queries of programs beside the wire are answered while a cell runs, and end with it.
 func TestQuery(t *testing.T) {
 	each(t, func(t *testing.T, _ kind, start func(env.Config) *envtest.Interpreter) {
 		i := start(env.Config{})
