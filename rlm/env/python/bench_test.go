@@ -12,7 +12,7 @@ import (
 	"github.com/wirectl/wirectl/rlm/env/python"
 )
 
-// One cell, of which a turn has one.
+// A turn has one cell.
 func BenchmarkCell(b *testing.B) {
 	i := start(b, env.Config{}, python.Options{})
 	i.run("import math, json; a = [1, 2]; s = 'text'")
@@ -23,7 +23,7 @@ func BenchmarkCell(b *testing.B) {
 	}
 }
 
-// A call after the other, each with a prompt of a few words.
+// Consecutive calls, each with a prompt of a few words.
 func BenchmarkCall(b *testing.B) {
 	i := start(b, env.Config{}, python.Options{})
 	const calls = 1000

@@ -24,7 +24,7 @@ func TestCells(t *testing.T) {
 	i.prints("print(a + 1, RLM_CORRELATION_ID, RLM_DEPTH, history)", "3 0123 2 []\n")
 	i.fails("\n1 / 0", "2 ZeroDivisionError: division by zero")
 	i.fails("def f():\n    raise KeyError('x')\n\nf()", "2 KeyError: 'x'")
-	i.fails("\n\nf()", "3 KeyError") // the line in this cell, not in the one that has f
+	i.fails("\n\nf()", "3 KeyError") // the line in this cell, not in the one that defines f
 	i.fails("a = 1\nb = = 2", "2 SyntaxError: invalid syntax")
 	i.fails("a = '\\0'; exec(a)", "1 ")
 	i.fails("import no_such", "1 ModuleNotFoundError: No module named 'no_such'")
@@ -42,7 +42,7 @@ func TestCells(t *testing.T) {
 	}
 }
 
-// The names that belong to us come back, whatever a cell has done to them.
+// Our own names are restored, whatever a cell does to them.
 func TestRestored(t *testing.T) {
 	i := start(t, env.Config{}, python.Options{})
 	path := filepath.Join(t.TempDir(), "c.txt")
@@ -260,7 +260,7 @@ func TestSite(t *testing.T) {
 	start(t, env.Config{}, python.Options{Site: true}).prints(code, "True\n")
 }
 
-// The worker speaks on standard streams as well, which containers need.
+// The worker can also use its standard streams, which containers require.
 func TestStdio(t *testing.T) {
 	i := start(t, env.Config{Stdio: true}, python.Options{})
 	i.prints("import os\nos.write(1, b'lost'); os.write(2, b'lost')\nprint(llm_query('a'))", "a\n")
@@ -268,7 +268,7 @@ func TestStdio(t *testing.T) {
 	i.prints("print(1)", "1\n")
 }
 
-// Nothing of our environment reaches the worker.
+// The worker gets nothing of our environment.
 func TestEnvironment(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("Python does not start there without SYSTEMROOT")

@@ -21,17 +21,17 @@ import (
 	"github.com/wirectl/wirectl/rlm/env/python"
 )
 
-// soon is a limit that a test waits for, and never passes too early what it is about.
+// soon is a limit for tests that wait for it. It is long enough not to expire too early.
 const soon = 100 * time.Millisecond
 
 const gone = "; the interpreter is a new one, without the variables"
 
-// What code does wrong is an error of its cell. The next cell runs, with the variables.
+// Faulty code is an error of its cell. The next cell runs with the same variables.
 func TestCodeFaults(t *testing.T) {
 	i := start(t, env.Config{Spec: env.Spec{Memory: 4 << 30}}, python.Options{})
 	i.prints("kept = 1", "")
 	large := "10**18"
-	if runtime.GOOS == "linux" { // others do not enforce the limit
+	if runtime.GOOS == "linux" { // other systems do not enforce the limit
 		large = "10**10"
 	}
 	for _, c := range []struct{ code, want string }{
@@ -65,7 +65,7 @@ func TestInterrupted(t *testing.T) {
 		code = fmt.Sprintf("kept = %q\n%s", name, code)
 		r := i.run(code)
 		for r.Err != nil && r.Err.Line < 2 && !r.Lost {
-			r = i.run(code) // it was interrupted before it came to the point
+			r = i.run(code) // interrupted too early
 		}
 		if r.Err == nil || r.Err.Type != "Timeout" || r.Err.Message != "the cell ran for more than 100ms and was interrupted; the variables are kept" || r.Err.Line < 2 || r.Lost {
 			t.Fatalf("%s: %+v, %v", name, r, r.Err)
@@ -74,7 +74,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// worked runs a cell that may be interrupted itself where the machine is slow.
+// worked runs a cell that may itself be interrupted on a slow machine.
 func (i *interpreter) worked(code, want string) {
 	i.Helper()
 	for {
@@ -89,7 +89,7 @@ func (i *interpreter) worked(code, want string) {
 	}
 }
 
-// A cell that does not stop is ended, with all that it has started.
+// A cell that does not stop is killed, with all processes that it has started.
 func TestEnded(t *testing.T) {
 	for name, code := range map[string]string{
 		"stubborn": "while True:\n    try:\n        for _ in iter(int, 1): pass\n    except BaseException: pass",
@@ -103,7 +103,7 @@ func TestEnded(t *testing.T) {
 			i := start(t, env.Config{Timeout: soon, Grace: soon}, python.Options{})
 			r := i.run(code)
 			for r.Err != nil && !r.Lost {
-				r = i.run(code) // it was interrupted before it came to the point
+				r = i.run(code) // interrupted too early
 			}
 			if r.Err == nil || r.Err.Type != "Timeout" || r.Err.Message != "the cell ran for more than 100ms, and did not end when it was interrupted"+gone || !r.Lost {
 				t.Fatalf("%+v, %v", r, r.Err)
@@ -113,7 +113,7 @@ func TestEnded(t *testing.T) {
 	}
 }
 
-// What a cell has started ends with its worker: at Close, and when a cell is ended.
+// The processes of a cell end with its worker: at Close, and when a cell is killed.
 func TestNothingLeft(t *testing.T) {
 	fifo := filepath.Join(t.TempDir(), "fifo")
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
@@ -128,7 +128,7 @@ p.stdout.readline()
 `, fifo)
 	for name, code := range map[string]string{"close": child, "died": child + "os._exit(0)", "ended": child + "import signal; os.kill(os.getpid(), signal.SIGSTOP)"} {
 		t.Run(name, func(t *testing.T) {
-			// It ends with all that have it open for writing.
+			// It reports EOF once no process has it open for writing.
 			r, err := os.OpenFile(fifo, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 			if err != nil {
 				t.Fatal(err)
@@ -146,7 +146,7 @@ p.stdout.readline()
 	}
 }
 
-// A worker that ends is an error of the cell alone.
+// A worker that exits is an error only of the current cell.
 func TestDies(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c")
 	write(t, path, "text")
@@ -186,7 +186,7 @@ func TestDies(t *testing.T) {
 	i.prints("print(setup)", "1\n")
 }
 
-// pid returns the number of the worker.
+// pid returns the process id of the worker.
 func (i *interpreter) pid() int {
 	i.Helper()
 	n, err := strconv.Atoi(strings.TrimSpace(i.run("import os; print(os.getpid())").Stdout))
@@ -198,7 +198,7 @@ func (i *interpreter) pid() int {
 
 func (i *interpreter) kill() { end(i, i.pid()) }
 
-// end ends a process.
+// end kills a process.
 func end(t testing.TB, pid int) {
 	p, err := os.FindProcess(pid)
 	if err == nil {
@@ -209,7 +209,7 @@ func end(t testing.TB, pid int) {
 	}
 }
 
-// A worker that is killed while it loads fails to load, and the next cell has a new one.
+// If a worker is killed while it loads, loading fails, and the next cell has a new worker.
 func TestDiesWhileLoading(t *testing.T) {
 	dir := t.TempDir()
 	marker, path := filepath.Join(dir, "marker"), filepath.Join(dir, "c")
@@ -243,7 +243,7 @@ func TestOutput(t *testing.T) {
 		}
 		i.prints("print(1)", "1\n")
 	}
-	// A worker that lies about what it sends.
+	// A worker that ignores the limit of output.
 	r := i.run(`
 import os, json
 f = json.dumps({"kind": "output", "id": 9, "text": "x" * (1 << 20)}).encode()
@@ -253,7 +253,7 @@ for _ in range(3): os.write(3, len(f).to_bytes(4, "big") + f)`)
 	}
 }
 
-// A repr that hangs costs a second, and no variables.
+// A repr that hangs costs a second, but no variables.
 func TestHangingRepr(t *testing.T) {
 	i := start(t, env.Config{}, python.Options{})
 	r := i.run(`
@@ -267,7 +267,7 @@ before, hang, after = 1, Hang(), 2`)
 	i.prints("del hang\nprint(before, after)", "1 2\n")
 }
 
-// Threads that outlive their cell belong to no other.
+// A thread that outlives its cell does not affect later cells.
 func TestThreads(t *testing.T) {
 	i := start(t, env.Config{}, python.Options{})
 	i.prints(`
@@ -292,7 +292,7 @@ print("first")`, "first\n")
 	}
 }
 
-// Whatever ends a cell ends its calls.
+// Every end of a cell ends its calls.
 func TestCallsEnd(t *testing.T) {
 	asked := make(chan struct{}, 100)
 	t.Run("cancelled", func(t *testing.T) {
@@ -338,7 +338,7 @@ while True: pass`} {
 	})
 }
 
-// A cell that waits for its calls alone does not get older.
+// The timeout of a cell does not run while the cell only waits for calls.
 func TestClock(t *testing.T) {
 	i := start(t, env.Config{Timeout: soon}, python.Options{})
 	i.Calls = echo(func(ctx context.Context, q rlm.Query) []rlm.Answer {
@@ -355,12 +355,12 @@ func TestClock(t *testing.T) {
 				t.Errorf("%+v %v", r, r.Err)
 			}
 			return
-		} // else the machine is too slow for the limit
+		} // otherwise the machine is too slow for the limit
 	}
 	t.Error("gets older in calls")
 }
 
-// A cell that works beside its calls does get older.
+// It does run while a cell works in parallel with its calls.
 func TestClockBeside(t *testing.T) {
 	i := start(t, env.Config{Timeout: 2 * soon}, python.Options{})
 	i.Calls = blocked(make(chan struct{}, 9))
@@ -369,7 +369,7 @@ func TestClockBeside(t *testing.T) {
 	}
 }
 
-// A worker cannot make us keep more than so many calls.
+// The number of pending calls of a worker is limited.
 func TestTooManyCalls(t *testing.T) {
 	i := start(t, env.Config{}, python.Options{})
 	i.Calls = blocked(make(chan struct{}, 100))
@@ -379,7 +379,7 @@ for n in range(1000, 10**9):
     f = b'{"kind":"llm_query","id":%d,"cell":1,"prompt":"x"}' % n
     os.write(3, len(f).to_bytes(4, "big") + f)`, "0 InterpreterDied: the interpreter ended: more than 4096 calls at the same time")
 	i.prints("print(1)", "1\n")
-	// One that does not read its answers is too old in the end.
+	// A worker that does not read its answers times out.
 	short := start(t, env.Config{Timeout: soon, Grace: soon}, python.Options{})
 	r := short.run(`
 import os, signal
@@ -394,7 +394,7 @@ finally:
 	}
 }
 
-// A thread that has outlived its cell may say something, but not without end.
+// A thread that outlives its cell may send a few messages, but not without end.
 func TestTooManyMessagesBetweenCells(t *testing.T) {
 	killed := make(chan struct{})
 	i := start(t, env.Config{Launcher: watching(killed)}, python.Options{})
@@ -418,7 +418,7 @@ threading.Thread(target=talk, daemon=True).start()`)
 	i.prints("print(1)", "1\n")
 }
 
-// watching starts processes, and tells when one is killed first.
+// watching starts processes, and its channel is closed when one is killed.
 type watching chan struct{}
 
 func (w watching) Start(ctx context.Context, s env.Spec) (env.Process, error) {

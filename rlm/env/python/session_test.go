@@ -16,7 +16,7 @@ import (
 	"github.com/wirectl/wirectl/session"
 )
 
-// What both sides send keeps the rules of the protocol.
+// Both sides keep the rules of the protocol.
 func TestSession(t *testing.T) {
 	var mu sync.Mutex
 	var frames []session.Frame
