@@ -1,4 +1,4 @@
 package starlark
 
-// Compile compiles a cell, and forgets the result.
+// Compile compiles a cell, and discards the result.
 func Compile(code string) { _, _ = compile("cell", code) }

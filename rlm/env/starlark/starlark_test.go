@@ -36,8 +36,8 @@ func start(t testing.TB, c env.Config) *envtest.Interpreter {
 	return envtest.Start(t, c, starlark.New)
 }
 
-// Functions and cells share their variables, as in Python: a function sees what is bound
-// later, in whatever cell.
+// Functions and cells share their variables, as in Python: a function sees later
+// assignments from any cell.
 func TestVariables(t *testing.T) {
 	i := start(t, env.Config{Run: "0123", Depth: 2})
 	i.Prints("1 + 1", "") // no echo
@@ -55,7 +55,7 @@ func TestVariables(t *testing.T) {
 	i.Fails("y = 1\nz = [][3]\n", "2 Error: index 3 out of range: empty list")
 	i.Prints("print(y)", "1\n")
 	i.Fails("\ndef bad(): return {}['x']\n\nbad()", "2 Error: key \"x\" not in dict")
-	i.Fails("\n\nbad()", "3 Error: key") // the line in this cell, not in the one that has bad
+	i.Fails("\n\nbad()", "3 Error: key") // the line in this cell, not in the one that defines bad
 	i.Fails("a = 1\nb = = 2", "2 SyntaxError: got '='")
 	i.Fails("class A: pass", "1 SyntaxError: ")
 	i.Fails("return 1", "1 SyntaxError: ")
@@ -64,7 +64,7 @@ func TestVariables(t *testing.T) {
 	i.Fails("def w(): undefined = undefined + 1\nw()", "1 Error: local variable undefined referenced before assignment")
 }
 
-// The names that belong to us come back, whatever a cell has done to them.
+// Our own names are restored, whatever a cell does to them.
 func TestRestored(t *testing.T) {
 	i := start(t, env.Config{})
 	path := filepath.Join(t.TempDir(), "c.txt")
@@ -258,7 +258,7 @@ func TestHistory(t *testing.T) {
 	show("2 user 5\n")
 }
 
-// What the model is told of the language is true: the examples run.
+// The description of the language for the model is correct: the examples run.
 func TestExamples(t *testing.T) {
 	i := start(t, env.Config{})
 	path := filepath.Join(t.TempDir(), "c")
@@ -277,7 +277,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// What both sides send keeps the rules of the protocol.
+// Both sides keep the rules of the protocol.
 func TestSession(t *testing.T) {
 	var mu sync.Mutex
 	var frames []session.Frame
@@ -314,7 +314,7 @@ func TestSession(t *testing.T) {
 	}
 }
 
-// Whatever the code is, it is compiled or refused.
+// FuzzCompile checks that all code is compiled or rejected.
 func FuzzCompile(f *testing.F) {
 	for _, code := range []string{"x = 1", "def f(a, *b, **c): return lambda: a", "for (x, [y]) in z:\n  if x: y += 1\n  else: pass", "(a, b), [c] = 1", "load('x', 'y')", "x.y[0] = [i for i in x]", "while True: break"} {
 		f.Add(code)
@@ -322,7 +322,7 @@ func FuzzCompile(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, code string) { starlark.Compile(code) })
 }
 
-// One cell, of which a turn has one.
+// A turn has one cell.
 func BenchmarkCell(b *testing.B) {
 	i := start(b, env.Config{})
 	i.Run("s = 'text'")
