@@ -9,10 +9,10 @@ import (
 	"github.com/wirectl/wirectl/rlm/fence"
 )
 
-// open is the last of the wanted blocks where the text ends inside a block.
+// open follows the wanted blocks if the text ends inside a block.
 const open = "(open)"
 
-// Each row is a page of a model's answer, and the blocks that are run.
+// Each row is a model's answer, and its executable blocks.
 var blocks = []struct {
 	name, text string
 	want       []string
@@ -71,8 +71,8 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// Text without indentation, longer fences and tildes has the blocks that this expression
-// finds, which is what models and prompts for other programs expect.
+// In text without indentation, longer fences and tildes, the blocks are those that this
+// expression matches. Models and prompts for other programs expect that.
 func TestPlainFences(t *testing.T) {
 	expected := regexp.MustCompile("(?s)```repl\\s*\n(.*?)\n```")
 	pieces := []string{
@@ -97,7 +97,7 @@ func TestPlainFences(t *testing.T) {
 	try("", 3)
 }
 
-// More info words can be configured, and then they alone count.
+// Other info words can be configured, and replace the default ones.
 func TestWords(t *testing.T) {
 	text := "```repl\na\n```\n```Python\nb\n```\nSo: ```python\nc\n```"
 	for _, row := range []struct{ words, want []string }{
@@ -110,7 +110,8 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// The finals of texts. A variable is written $NAME; none means that there is no answer.
+// Texts and their final answers. A variable is written $NAME, and none means that there is
+// no answer.
 const none = "(none)"
 
 var finals = []struct{ name, text, want string }{
@@ -189,8 +190,8 @@ func TestUnwrap(t *testing.T) {
 	}
 }
 
-// hostile are texts of a megabyte. Work that grows with the square of their length would
-// take many minutes.
+// hostile returns texts of one megabyte. Work that grows with the square of their length
+// would take many minutes.
 func hostile() map[string]string {
 	const size = 1 << 20
 	texts := map[string]string{}
@@ -217,7 +218,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// check fails if what is found in a text contradicts itself.
+// check fails if the results for a text contradict each other.
 func check(t *testing.T, text string) {
 	words := []string{"repl", "python"}
 	blocks, open := fence.Blocks(text, words)
