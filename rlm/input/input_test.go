@@ -16,7 +16,7 @@ import (
 	"github.com/wirectl/wirectl/rlm/input"
 )
 
-// files makes a folder with files.
+// files creates a folder with files.
 func files(t *testing.T, texts map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -49,7 +49,7 @@ func decode(t *testing.T, l *input.Loaded) any {
 	return v
 }
 
-// Each kind of input has its value, and is measured in Python's characters.
+// Each kind of input has its value, and its length in Python's characters.
 func TestLoad(t *testing.T) {
 	dir := files(t, map[string]string{
 		"a.txt": "naïve 😀\n", "empty": "", "o.JSON": ` {"k": "aé", "n": [1, 2], "m": {"role": "user", "content": "c"}}`,
@@ -111,7 +111,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// Lines of JSON are used where they lie.
+// Files of JSON lines are used in place.
 func TestLines(t *testing.T) {
 	dir := files(t, map[string]string{"d.jsonl": "{\"content\": \"abc\"}\n\n[1, 2]\r\n"})
 	l, err := input.Load(t.TempDir(), []string{filepath.Join(dir, "d.jsonl")}, nil)
@@ -123,7 +123,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// What cannot be a context is refused with the file and the place.
+// Input that cannot be a context is rejected with the file and the position.
 func TestFaulty(t *testing.T) {
 	dir := files(t, map[string]string{
 		"latin.txt": "abc\xe9\n", "open.json": `{"a": [1, 2`, "two.json": `{} {}`, "key.json": `{a: 1}`, "word.json": `[nul]`,
@@ -152,7 +152,7 @@ func TestFaulty(t *testing.T) {
 	}
 }
 
-// A text of any size takes a fixed amount of memory. This one is 64 MiB of nothing.
+// A text of any size needs a fixed amount of memory. This one is 64 MiB of zeros.
 func TestLargeText(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "large.txt")
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
@@ -173,8 +173,8 @@ func TestLargeText(t *testing.T) {
 	}
 }
 
-// FuzzJSON: what is accepted is JSON, in whatever pieces it comes; its length is that of
-// its characters.
+// FuzzJSON checks that all accepted text is JSON, however it is split into reads, and that
+// its length is counted in characters.
 func FuzzJSON(f *testing.F) {
 	for _, text := range []string{`{"a":[1,"é"]}`, `["\ud83d\ude00","\ud800","\ud800\ud800","\u0041"]`, `"😀"`, `[[],{},null,-1.5e3]`, `{"content":"x","a":{"content":"yy"}}`, "[1\n,\t2 ]"} {
 		f.Add([]byte(text))
@@ -190,7 +190,7 @@ func FuzzJSON(f *testing.F) {
 			t.Fatalf("%q was accepted", text)
 		}
 		var value any
-		_ = json.Unmarshal(text, &value) // it is valid if err is nil
+		_ = json.Unmarshal(text, &value) // without err it is valid
 		said, isString := value.(string)
 		if err == nil && isString && !strings.Contains(said, "\ufffd") && whole.Chars != int64(utf8.RuneCountInString(said)) {
 			t.Errorf("%q: %d characters, want %d", text, whole.Chars, utf8.RuneCountInString(said))
@@ -198,7 +198,7 @@ func FuzzJSON(f *testing.F) {
 	})
 }
 
-// A reader that fails is told.
+// The error of a reader is reported.
 func TestReadFails(t *testing.T) {
 	broken := errors.New("broken")
 	for _, names := range [][]string{{"-"}, {"-", os.DevNull}} {
