@@ -17,7 +17,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the texts in testdata")
 
-// golden compares a text with a page of testdata.
+// golden compares a text with a file in testdata.
 func golden(t *testing.T, name, text string) {
 	t.Helper()
 	file := filepath.Join("testdata", name)
@@ -46,8 +46,8 @@ func TestPython(t *testing.T) {
 	golden(t, "starlark.txt", prompt.Starlark(prompt.Facts{}))
 }
 
-// The system prompt names all that the code can use. Each example in it would be run, and
-// the text itself is no answer.
+// The system prompt names everything that the code can use. Each example in it would be
+// executed, and the text itself is not an answer.
 func TestPromptsAreComplete(t *testing.T) {
 	complete(t, prompt.Python(prompt.Facts{Words: []string{"py"}}))
 	complete(t, prompt.Starlark(prompt.Facts{Words: []string{"py"}}))
@@ -109,8 +109,8 @@ func count(n int64) (numbers []int64) {
 	return numbers
 }
 
-// An output has at most 20,000 characters, however they are spread, and says how many are
-// missing. The error and the names of the variables are never among those.
+// An output has at most 20,000 characters in total, and says how many are omitted. The
+// error and the names of the variables are never omitted.
 func TestOutputIsCut(t *testing.T) {
 	omitted := regexp.MustCompile(`\n\[([\d,]+) characters omitted\]`)
 	long := strings.Repeat("ü", 50_000)
@@ -139,7 +139,7 @@ func TestOutputIsCut(t *testing.T) {
 	}
 }
 
-// A viewer finds the question by these words, in the first user message.
+// Viewers use these words to find the question in the first user message.
 func TestQuestionIsFound(t *testing.T) {
 	for _, m := range prompt.Opening("", prompt.ShapeOf(""), "Which error repeats most?", "", 30) {
 		found := regexp.MustCompile(`original query: "([^"]+)"`).FindStringSubmatch(m.Content)
