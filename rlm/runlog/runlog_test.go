@@ -21,12 +21,12 @@ import (
 
 func text(s string) *Text { return (*Text)(&s) }
 
-// noon is when all logs here are written.
+// noon is the time of all logs here.
 func noon() time.Time {
 	return time.Date(2026, 3, 1, 13, 0, 0, 250_000_000, time.FixedZone("", 3600))
 }
 
-// create makes a log in a folder of the test.
+// create creates a log in a temporary folder.
 func create(t *testing.T, o Options) *Writer {
 	t.Helper()
 	o.Now = noon
@@ -38,7 +38,7 @@ func create(t *testing.T, o Options) *Writer {
 	return w
 }
 
-// contents returns what is in the log by now.
+// contents returns the current contents of the log.
 func contents(t *testing.T, w *Writer) string {
 	t.Helper()
 	b, err := os.ReadFile(w.Path())
@@ -48,7 +48,7 @@ func contents(t *testing.T, w *Writer) string {
 	return string(b)
 }
 
-// full is a turn with everything that a log can have.
+// full returns a turn with everything that a log can contain.
 func full() Iteration {
 	used := Usage{Models: map[string]ModelUsage{"cheap": {Calls: 1, InputTokens: 7, OutputTokens: 2, TotalCost: 0.5}}, TotalCost: 0.5}
 	call := ChatCompletion{
@@ -71,8 +71,8 @@ func full() Iteration {
 	}
 }
 
-// The lines of a log, as other programs read them: keys are sorted, lists and objects are
-// never null, what may be omitted is omitted.
+// Other programs read the lines of a log: keys are sorted, lists and objects are never
+// null, and optional members are omitted.
 func TestLines(t *testing.T) {
 	w := create(t, Options{})
 	for _, err := range []error{
@@ -108,7 +108,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// What is not set is still there where readers want a list or an object.
+// Unset lists and objects are written as empty ones for readers.
 func TestNothingIsNull(t *testing.T) {
 	line, err := encode(Iteration{CodeBlocks: []CodeBlock{{Result: Result{Calls: []ChatCompletion{{Run: &Run{}}}}}}}, nil)
 	if err != nil {
@@ -122,7 +122,7 @@ func TestNothingIsNull(t *testing.T) {
 	}
 }
 
-// Keys are sorted in what others have written too, and numbers keep their digits.
+// Keys in other programs' JSON are sorted, too, and numbers keep their digits.
 func TestForeignJSON(t *testing.T) {
 	line, err := encode(ChatCompletion{Prompt: json.RawMessage(`{"b": null, "a": {"d": 12345678901234567890, "c": 1.50}}`)}, nil)
 	if want := `"prompt":{"a":{"c":1.50,"d":12345678901234567890},"b":null}`; err != nil || !strings.Contains(string(line), want) {
@@ -205,8 +205,8 @@ func show(v any) string {
 	return string(b)
 }
 
-// With new prompts, a turn has the messages that were added, also after a summary has
-// taken the place of earlier ones.
+// With NewPrompts, a turn has only the added messages, even after a summary has replaced
+// earlier ones.
 func TestNewPrompts(t *testing.T) {
 	w := create(t, Options{NewPrompts: true})
 	opening := Messages{{Role: "system", Content: "s"}, {Role: "user", Content: "q"}}
@@ -228,8 +228,8 @@ func TestNewPrompts(t *testing.T) {
 	}
 }
 
-// A secret is written nowhere, whether it is a value or a name that code chose. The names
-// of the schema stay, whatever the secrets are.
+// A secret is never written, neither in a value nor in a name chosen by code. The names of
+// the schema stay, even if a secret equals one.
 func TestHide(t *testing.T) {
 	const secret = `s3"cret`
 	it := full()
@@ -257,7 +257,7 @@ func TestHide(t *testing.T) {
 	}
 }
 
-// fullDisk takes a number of bytes, and then none until there is room again.
+// fullDisk accepts a number of bytes, and then none until there is room again.
 type fullDisk struct {
 	file
 	room int
@@ -273,7 +273,7 @@ func (d *fullDisk) WriteAt(b []byte, at int64) (int, error) {
 	return n, errors.Join(err, syscall.ENOSPC)
 }
 
-// A disk that is full costs the records that do not fit, and no others.
+// A full disk loses only the records that do not fit.
 func TestDiskFull(t *testing.T) {
 	w := create(t, Options{NewPrompts: true})
 	disk := &fullDisk{file: w.file, room: 300}
@@ -296,7 +296,7 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// A record that is no JSON is an error, and leaves nothing behind.
+// A record that is not JSON is an error, and nothing of it is written.
 func TestUnwritable(t *testing.T) {
 	w := create(t, Options{})
 	for name, it := range map[string]Iteration{
@@ -381,7 +381,7 @@ func TestReadOthers(t *testing.T) {
 	}
 }
 
-// What is no log is an error that names the line, and remains the error.
+// The error for an invalid log names the line, and further reads return it again.
 func TestReadErrors(t *testing.T) {
 	good := `{"type":"iteration","iteration":1}` + "\n"
 	for _, row := range []struct{ log, want string }{
@@ -413,7 +413,7 @@ type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-// A log that was read can be written, and that log reads the same.
+// FuzzReader checks that a log that was read can be written, and reads the same again.
 func FuzzReader(f *testing.F) {
 	for _, row := range others {
 		f.Add([]byte(row.line))
