@@ -53,7 +53,7 @@ func TestMain(m *testing.M) {
 	os.Exit(1)
 }
 
-// interpreter returns the Python of the machine, and its installation.
+// interpreter returns the machine's Python, and its installation.
 var interpreter = sync.OnceValues(func() ([]string, error) {
 	script := "import os, sys\nprint(os.path.realpath(sys.executable))\nprint(sys.base_prefix)"
 	out, err := exec.Command("python3", "-I", "-c", script).Output()
@@ -123,7 +123,7 @@ func way(t *testing.T, y system, test func(*testing.T, *Launcher)) {
 	}
 }
 
-// output runs a program to its end and returns what it prints.
+// output runs a program to its end and returns its output.
 func output(t *testing.T, l *Launcher, s env.Spec) string {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -285,7 +285,7 @@ func waiting(t *testing.T, l interface{ File() (*os.File, error) }, at net.Addr)
 	}
 }
 
-// state describes what is in a folder.
+// state describes the contents of a folder.
 func state(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -380,7 +380,7 @@ func asleep(t *testing.T, l *Launcher) *running {
 	return p.(*running)
 }
 
-// A killed program is gone when Wait returns, with its cgroup.
+// Wait returns once a killed program is gone, with its cgroup.
 func TestKill(t *testing.T) {
 	ways(t, func(t *testing.T, l *Launcher) {
 		p := asleep(t, l)
@@ -404,7 +404,7 @@ func TestKill(t *testing.T) {
 	})
 }
 
-// groups returns the cgroups that were made for a process.
+// groups returns the cgroups that were created for a process.
 func groups(t *testing.T, pid int) (folders []string) {
 	t.Helper()
 	table, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
@@ -660,7 +660,7 @@ func TestFilter(t *testing.T) {
 		verdict := func(arch, call uint32, args ...uint32) uint32 {
 			data := make([]byte, 64)
 			for i, w := range append([]uint32{call, arch, 0, 0}, args...) {
-				binary.BigEndian.PutUint32(data[4*i:], w) // as the machine of x/net/bpf reads it
+				binary.BigEndian.PutUint32(data[4*i:], w) // the byte order of x/net/bpf's virtual machine
 			}
 			n, err := vm.Run(data)
 			if err != nil {
