@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// file writes a file into a folder of the test, and returns its path.
+// file writes a file into a temporary folder, and returns its path.
 func file(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -46,7 +46,7 @@ func load(t *testing.T, text string, w tool.World) *tool.Set {
 	return set
 }
 
-// call calls a tool, and returns its result, or what was wrong after an exclamation mark.
+// call calls a tool, and returns its result, or an exclamation mark and the error.
 func call(ctx context.Context, set *tool.Set, name, arguments string) string {
 	result, err := set.Invoke(ctx, name, json.RawMessage(arguments))
 	if err != nil {
@@ -62,7 +62,7 @@ func need(t *testing.T, program string) {
 	}
 }
 
-// A command reads its arguments and writes JSON or text. What goes wrong is told.
+// A command reads its arguments and writes JSON or text. Failures are reported.
 func TestExec(t *testing.T) {
 	need(t, "sh")
 	set := load(t, `
@@ -100,7 +100,7 @@ strict:
 	}
 }
 
-// A command ends with its call, also one that does not want to.
+// A command ends with its call, even one that resists.
 func TestExecCancelled(t *testing.T) {
 	need(t, "sh")
 	for _, script := range []string{"sleep 600", "trap '' TERM; while :; do sleep 1; done", "sleep 600 & wait"} {
@@ -123,10 +123,10 @@ func TestExecCancelled(t *testing.T) {
 	}
 }
 
-// A server that gives its answers in the order of the requests.
+// A scripted server gives its answers in the order of the requests.
 type scripted struct {
 	asked   []string
-	answers []string // one that begins with an exclamation mark is an error
+	answers []string // an exclamation mark begins an error
 	closed  int
 }
 
@@ -145,8 +145,8 @@ func (s *scripted) Close() error {
 	return nil
 }
 
-// The tools of a server come in pages, under names that models can call. A result is what is
-// structured in it, or its text, or all of its content.
+// A server lists its tools in pages, and they get names that models can call. A result is
+// the structured content, or the text, or all of the content.
 func TestMCP(t *testing.T) {
 	s := &scripted{answers: []string{
 		`{"tools":[{"name":"a.b","description":"A.","inputSchema":{"type":"object"}},{"name":"left out"}],"nextCursor":"2"}`,
@@ -188,7 +188,7 @@ func TestMCP(t *testing.T) {
 	}
 }
 
-// withPython runs functions in the Python of this machine, unsandboxed.
+// withPython runs functions with this machine's Python, unsandboxed.
 func withPython(t *testing.T) tool.World {
 	t.Helper()
 	p, err := python.Find(t.Context())
@@ -255,8 +255,8 @@ def fails(n: Union[int, str]):
 def _hidden(): pass
 `
 
-// Functions are described by their types, defaults and docstrings. Arguments become what the
-// types say, and results JSON.
+// The description of a function has its types, defaults and docstring. Arguments are
+// converted to those types, and results to JSON.
 func TestPython(t *testing.T) {
 	set := load(t, fmt.Sprintf("f: {python: %q}", file(t, "f.py", functions)), withPython(t))
 	var got strings.Builder
@@ -289,7 +289,7 @@ func TestPython(t *testing.T) {
 	}
 }
 
-// A function ends with its call, and the next call finds the interpreter again.
+// A function ends with its call, and the next call has a working interpreter.
 func TestPythonCancelled(t *testing.T) {
 	set := load(t, fmt.Sprintf("f: {python: %q}", file(t, "f.py", "import time\ndef wait():\n    open('begun', 'w')\n    time.sleep(600)\ndef two(): return 2\n")), withPython(t))
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -302,7 +302,7 @@ func TestPythonCancelled(t *testing.T) {
 	}
 }
 
-// What is wrong with a file of tools is told with its line.
+// The error in a file of tools has its line.
 func TestFaultyFiles(t *testing.T) {
 	need(t, "sh")
 	bad := file(t, "bad.py", "x = 1\ndef f(:\n    pass\n")
@@ -351,7 +351,7 @@ func TestFaultyFiles(t *testing.T) {
 	}
 }
 
-// Two tools of one name, and a server that was started for nothing.
+// If two tools have the same name, the server that was started is closed.
 func TestSameName(t *testing.T) {
 	s := &scripted{answers: []string{`{"tools":[{"name":"a"}]}`}}
 	w := tool.World{Dial: func(context.Context, []string, string) (tool.Server, error) { return s, nil }}
@@ -361,7 +361,7 @@ func TestSameName(t *testing.T) {
 	}
 }
 
-// JSON is found in an answer wherever it stands, and checked.
+// JSON is found anywhere in an answer, and validated.
 func TestMatch(t *testing.T) {
 	schema, err := tool.NewSchema([]byte("{\"type\": \"object\",\n \"properties\": {\"n\": {\"type\": \"integer\"}}, \"required\": [\"n\"]}"))
 	if err != nil {
