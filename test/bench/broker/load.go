@@ -17,10 +17,10 @@ import (
 // A load describes the requests to a server.
 type load struct {
 	request []byte
-	answer  string                      // is in the answer
+	answer  string                      // part of the answer
 	read    func(r *bufio.Reader) error // one answer
 	clients int
-	fresh   bool // a connection a request
+	fresh   bool // one connection per request
 	time    time.Duration
 }
 

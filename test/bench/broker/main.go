@@ -1,7 +1,7 @@
-// Broker measures the broker beside Python's socketserver, net/http's ReverseProxy and
-// Portkey's gateway. As "broker monitor" it measures the monitor in a terminal,
-// as "broker unit" the unit beside a bare echo, as "broker share" brokers and workers at a
-// hub, and as "broker rlm" wirectl rlm with a mock.
+// Broker measures the broker against Python's socketserver, net/http's ReverseProxy and
+// Portkey's gateway. Other modes are "broker monitor" for the monitor in a terminal,
+// "broker unit" for the unit against a bare echo, "broker share" for brokers and workers at
+// a hub, and "broker rlm" for wirectl rlm with a mock.
 package main
 
 import (

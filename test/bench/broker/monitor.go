@@ -93,7 +93,7 @@ func pass(hub *tap.Hub, stop <-chan struct{}, done chan<- struct{}) {
 		for due := int(time.Since(begun).Seconds() * 10_000); n < due; n++ {
 			r := record(n)
 			r.Time = time.Now()
-			_ = hub.Write(&r) // it is never nil
+			_ = hub.Write(&r) // always nil
 		}
 	}
 }

@@ -44,7 +44,7 @@ func ask(b *harness.Bench, latency string, turns []said, args ...string) *exec.C
 	harness.Check(os.WriteFile(path, config, 0o600))
 	args = append([]string{"rlm", "-q", "--config", path, "-m", "root", "--sub-model", "sub", "--max-calls", "1000000", "--max-iterations", "1000"}, args...)
 	cmd := exec.Command("wirectl", append(args, "Go.")...)
-	cmd.Env = append(os.Environ(), "PATH=/usr/bin:"+os.Getenv("PATH")) // the system's Python, and no script that looks for one
+	cmd.Env = append(os.Environ(), "PATH=/usr/bin:"+os.Getenv("PATH")) // the system's Python, and no wrapper script
 	return cmd
 }
 

@@ -75,8 +75,8 @@ func (m *monitor) await(what *regexp.Regexp) ([]string, error) {
 // oneLine is more than the length of a line of the screen, with its colours.
 const oneLine = 4 << 10
 
-// look returns a match on the screen. If there is none, it drops the text but for the last line,
-// which may be incomplete.
+// look returns a match on the screen. Without a match, it discards all text except the last
+// line, which may be incomplete.
 func (m *monitor) look(what *regexp.Regexp) ([]string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 	"github.com/wirectl/wirectl/test/bench/harness"
 )
 
-const sharers = 4 // brokers, and workers
+const sharers = 4 // number of brokers, and of workers
 
 // startHub starts a hub with its own folder.
 func startHub(b *harness.Bench) *harness.Server {
@@ -51,8 +51,8 @@ func writeConfig(b *harness.Bench, name, text string) string {
 	return path
 }
 
-// sharedRate measures 64 clients that send as many requests as possible to four brokers with
-// a shared rate.
+// sharedRate measures 64 clients that send as many requests as possible to four brokers
+// with a shared rate.
 func sharedRate(b *harness.Bench) {
 	const name = "share, 4 brokers, 64 clients: calls to what one rate of 400/s allows"
 	if !b.Wants(name) {
@@ -73,7 +73,7 @@ func sharedRate(b *harness.Bench) {
 		l.check(s.Address)
 	}
 	measured := harness.Turns(b.Rounds, func() float64 {
-		time.Sleep(time.Second) // the burst is whole again
+		time.Sleep(time.Second) // the burst is available again
 		var calls, errs atomic.Int64
 		var group sync.WaitGroup
 		begun := time.Now()
@@ -96,7 +96,7 @@ func sharedRate(b *harness.Bench) {
 	b.AtLeast(name+", at least", measured[0], 0.95, "")
 }
 
-// sharedCancels measures 64 clients that leave calls after workers have begun them.
+// sharedCancels measures 64 clients that abandon calls after workers have begun them.
 func sharedCancels(b *harness.Bench) {
 	const name = "share, cancels from client to a worker's provider"
 	if !b.Wants(name) {
