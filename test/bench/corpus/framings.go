@@ -71,8 +71,8 @@ func appendPcap(dst, payload []byte) []byte {
 	return append(dst, payload...)
 }
 
-// latisResponse looks at the number of the field behind the id, which differs
-// between the two messages of latis.
+// latisResponse checks the number of the field after the id, which differs between the two
+// messages of latis.
 func latisResponse(payload []byte) bool {
 	_, _, id := protowire.ConsumeField(payload)
 	number, _, _ := protowire.ConsumeTag(payload[max(id, 0):])

@@ -24,7 +24,7 @@ type envelope struct{ head, middle, tail string }
 
 func (e envelope) len() int { return len(e.head) + len(e.middle) + len(e.tail) }
 
-// The first is the one that fits where another is too large.
+// The first envelope fits where the others are too large.
 var mcpEnvelopes = []envelope{
 	{`{"method":"notifications/progress","params":{"progressToken":`, `,"progress":3,"message":"`, `"},"jsonrpc":"2.0"}`},
 	{`{"jsonrpc":"2.0","id":`, `,"method":"tools/call","params":{"name":"search","arguments":{"query":"`, `","limit":20,"exact":false}}}`},
@@ -42,8 +42,7 @@ func mcp(t *texter, dst []byte, n int64, size int) []byte {
 	return append(dst, e.tail...)
 }
 
-// latisHeaders is the most that the tags and lengths around a text grow when
-// the text does.
+// latisHeaders is the most by which tags and lengths around a text grow with the text.
 const latisHeaders = 8
 
 func latis(t *texter, dst []byte, n int64, size int) []byte {
@@ -58,8 +57,7 @@ func latis(t *texter, dst []byte, n int64, size int) []byte {
 	return dst
 }
 
-// latisMessages are the messages of an answer that streams, which is mostly
-// chunks.
+// latisMessages are the messages of a streamed answer, mostly chunks.
 var latisMessages = []func(id, text string) proto.Message{
 	latisChunk, latisChunk, latisChunk, latisChunk, latisPrompt, latisState, latisComplete,
 }

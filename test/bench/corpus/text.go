@@ -2,12 +2,11 @@ package corpus
 
 import "math/rand/v2"
 
-// markEvery is how many bytes of text lie, on average, between the starts of
-// two marks. Plain ASCII would flatter every JSON scanner that skips over it
-// in words.
+// markEvery is the average number of bytes between the starts of two marks. Plain ASCII
+// would flatter every JSON scanner that skips it in words.
 const markEvery = 36
 
-// A spelling is how text is written: as it is, or inside a JSON string.
+// A spelling is how text is written: plain, or inside a JSON string.
 type spelling int
 
 const (
@@ -34,14 +33,14 @@ var words = [...]string{
 	"func ", "return ", "x := 1; ", "if err ", "(see 3.2) ", "cancelled ", "{ok} ",
 }
 
-// A texter writes text, and counts what it wrote.
+// A texter writes text, and counts it.
 type texter struct {
 	rnd          *rand.Rand
 	toMark       int
 	bytes, marks int64
 }
 
-// appendText appends n bytes of text, counted as they are spelled.
+// appendText appends text that takes n bytes in the given spelling.
 func (t *texter) appendText(dst []byte, n int, s spelling) []byte {
 	t.bytes += int64(max(n, 0))
 	for n > 0 {
