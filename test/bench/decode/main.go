@@ -1,6 +1,6 @@
-// Decode measures how wirectl starts, and wirectl decode beside cat, jq, Python,
-// protojson and tshark. A ratio compares slopes, the time for a large file less that
-// for a small one, so that starting does not count.
+// Decode measures the start of wirectl, and compares wirectl decode with cat, jq, Python,
+// protojson and tshark. A ratio compares slopes: the time for a large file minus that for a
+// small one, so that the start does not count.
 package main
 
 import (
@@ -87,7 +87,7 @@ const (
 var comparisons = []struct {
 	name       string
 	ours, peer side
-	goal       float64 // how many times as fast ours has to be
+	goal       float64 // how many times as fast ours must be
 }{
 	{"walk over frames, to cat", side{oneCore, full, walk}, side{oneCore, full, "cat mcp.len32"}, 0.8},
 	{"count of latis, to cat", side{oneCore, full, count}, side{oneCore, full, "cat latis.len32"}, 0.5},
