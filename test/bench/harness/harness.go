@@ -20,7 +20,7 @@ import (
 // A Bench is one run of a program.
 type Bench struct {
 	Dir    string // for files, in memory if there is /dev/shm
-	Rounds int    // how often each is measured
+	Rounds int    // how often each side is measured
 	Scale  int    // the divisor of sizes and times, for a smoke test
 
 	bin  string // the first folder in PATH
