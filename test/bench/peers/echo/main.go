@@ -1,5 +1,5 @@
-// Echo gives back the bytes of each TCP connection, by reading and writing: a unit
-// has to look at them as well.
+// Echo returns the bytes of each TCP connection, by reading and writing, because a unit
+// also has to read them.
 package main
 
 import (
