@@ -64,8 +64,8 @@ func transcode(out io.Writer, in io.Reader) error {
 	}
 }
 
-// isResponse looks at the field behind the id, whose number tells the two
-// messages apart.
+// isResponse checks the number of the field after the id, which distinguishes the two
+// messages.
 func isResponse(payload []byte) bool {
 	_, _, id := protowire.ConsumeField(payload)
 	number, _, _ := protowire.ConsumeTag(payload[max(id, 0):])
