@@ -22,7 +22,7 @@ import (
 
 const (
 	relays  = 50
-	rate    = 2000 // frames a second of each
+	rate    = 2000 // frames per second and relay
 	lasting = 10 * time.Second
 	viewers = 3
 	beat    = 10 * time.Millisecond // between writes to a relay
@@ -122,7 +122,7 @@ func (s *sender) stop() {
 	_ = s.cmd.Wait()
 }
 
-// send writes frames to the relay until a time. Each frame has its time.
+// send writes frames to the relay until the given time. Each frame contains its time.
 func (s *sender) send(until time.Time) error {
 	tick := time.NewTicker(beat)
 	defer tick.Stop()
@@ -141,7 +141,8 @@ func (s *sender) send(until time.Time) error {
 	return nil
 }
 
-// load lets all senders send, and returns how many milliseconds frames took to the viewers.
+// load lets all senders send, and returns the latencies of frames to the viewers in
+// milliseconds.
 func load(hub *harness.Server, senders []*sender) (latencies []float64, took time.Duration) {
 	var watching, sending errgroup.Group
 	var mu sync.Mutex

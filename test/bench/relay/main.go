@@ -1,7 +1,7 @@
-// Relay measures wirectl relay beside cat and socat, and the tracking of messages in it. So that
-// only the relay counts, its two ends, peers/relay.c, do not copy: the source splices the pages
-// of a file into its pipe, the drain discards pages, and the child returns its input. All
-// contenders have the same ends, and all pipes hold 1 MiB.
+// Relay compares wirectl relay with cat and socat, and measures the tracking of messages.
+// So that only the relay counts, its two ends, peers/relay.c, do not copy: the source
+// splices the pages of a file into its pipe, the drain discards pages, and the child
+// returns its input. All contenders have the same ends, and all pipes hold 1 MiB.
 package main
 
 import (
@@ -48,7 +48,7 @@ var comparisons = []struct {
 
 func throughput(b *harness.Bench) {
 	b.Build("cc", "-O2", "-o", b.Bin("peer"), "peers/relay.c")
-	// 16 MiB, repeatedly: they fit into a cache, as the output of a running program does.
+	// 16 MiB, sent repeatedly. It fits into a cache, like the output of a running program.
 	path := filepath.Join(b.Dir, "corpus")
 	harness.Check(corpus.File(path, "mcp", "len32", 16<<20))
 	file := harness.Must(os.Stat(path))

@@ -37,7 +37,7 @@ func page(b *harness.Bench) {
 	b.AtMost(name, rounds[0], 100, "ms")
 }
 
-// follow opens the page and the events of the only session there is.
+// follow opens the page and the events of the only session.
 func follow(address string) io.ReadCloser {
 	jar := harness.Must(cookiejar.New(nil))
 	client := &http.Client{Jar: jar}
@@ -56,7 +56,7 @@ func follow(address string) io.ReadCloser {
 	return events.Body
 }
 
-var asks int // in all rounds
+var asks int // across all rounds
 
 // delay sends n requests, and returns the 99th percentile of the time until the page gets them, in
 // milliseconds.
@@ -69,7 +69,7 @@ func delay(conn net.Conn, events *bufio.Reader, n int) float64 {
 	go func() {
 		for i := range n {
 			sent[i] = time.Now()
-			begin <- i // the time is known
+			begin <- i // its start time is set
 			if _, err := fmt.Fprintf(conn, `{"jsonrpc":"2.0","id":%d,%s}`+"\n", first+i, asked); err != nil {
 				failed <- err
 				return
