@@ -19,7 +19,7 @@ import (
 	"github.com/wirectl/wirectl/tui"
 )
 
-// wired is a wire that notes what is done to it.
+// wired is a wire that records the actions on it.
 type wired struct {
 	done    []string
 	refuses string
@@ -39,7 +39,7 @@ func (w *wired) Release(held int64) error              { return w.note("release 
 func (w *wired) Drop(int64) error                      { return errors.New("it has gone") }
 func (w *wired) Edit(held int64, payload []byte) error { return w.note("edit %d %s", held, payload) }
 
-// Nothing is done to a wire that was not confirmed twice.
+// An action on a wire needs two confirmations.
 func TestActions(t *testing.T) {
 	s := kept(t, "mcp-cancel")
 	w := &wired{}
@@ -53,7 +53,7 @@ func TestActions(t *testing.T) {
 	sc.press("y")
 	sc.shows("done: cancel")
 	sc.press("R", "y", "y", "H", "kind==ping", "enter", "y", "y")
-	sc.press("u") // nothing waits
+	sc.press("u") // no frame waits
 	s.Hold(store.Held{Number: 7, Payload: []byte(`{"a":1}`)})
 	s.Alter()
 	sc.press("g")
@@ -62,7 +62,7 @@ func TestActions(t *testing.T) {
 	s.Hold(store.Held{Number: 9, Payload: []byte(`{"a":4}`)})
 	sc.press("e", "backspace", ",\"b\":2}", "enter", "y", "y")
 	sc.shows("done: change frame 7", "2 held", `{"a":3}`)
-	sc.press("u", "y", "y", "D") // each time the one that waits then
+	sc.press("u", "y", "y", "D") // each acts on the frame that is waiting then
 	sc.shows("drop frame 9")
 	sc.press("y", "y")
 	sc.shows("it has gone")
@@ -72,7 +72,7 @@ func TestActions(t *testing.T) {
 	}
 }
 
-// In the list of frames it is said how to get at the exchange of one.
+// The list of frames says how to reach the exchange of a frame.
 func TestActionsInFrames(t *testing.T) {
 	w := &wired{}
 	sc := newScreen(t, kept(t, "mcp-cancel"), tui.Config{Name: "live", Wire: w}, 120, 40)
@@ -86,7 +86,7 @@ func TestActionsInFrames(t *testing.T) {
 	}
 }
 
-// Of a wire that takes no commands that is said at once, and nothing asked.
+// For a wire that accepts no commands, the monitor says so at once and asks no question.
 func TestActionsRefused(t *testing.T) {
 	w := &wired{refuses: "only to look at"}
 	sc := newScreen(t, kept(t, "mcp-cancel"), tui.Config{Name: "live", Wire: w}, 120, 40)
@@ -99,7 +99,7 @@ func TestActionsRefused(t *testing.T) {
 	}
 }
 
-// What is asked before a wire is changed can be read on every terminal.
+// The question before an action is legible on every terminal.
 func TestConfirmGolden(t *testing.T) {
 	s := kept(t, "mcp-cancel")
 	for _, size := range sizes {
@@ -110,7 +110,7 @@ func TestConfirmGolden(t *testing.T) {
 	}
 }
 
-// A session in which nothing has passed has every view.
+// Every view works in a session without frames.
 func TestEmpty(t *testing.T) {
 	s := store.New(store.Options{})
 	defer s.Close()
@@ -123,7 +123,7 @@ func TestEmpty(t *testing.T) {
 	}
 }
 
-// A peer that does not read is told of where the peers are.
+// The note about a peer that does not read is shown in the view of peers.
 func TestNoteOnPeer(t *testing.T) {
 	s := kept(t, "mcp-cancel")
 	note := capture.Record{Kind: capture.Note, Text: []byte("unit has not read its stdin for 31s; 4096 bytes wait")}
@@ -134,7 +134,7 @@ func TestNoteOnPeer(t *testing.T) {
 	sc.shows("▲", " unit has not read its stdin for 31s; 4096 bytes wait")
 }
 
-// What is copied goes to the terminal, and what is written to a file.
+// Copies go to the terminal's clipboard, and writes to a file.
 func TestCopyAndWrite(t *testing.T) {
 	var clipboard bytes.Buffer
 	var name string
@@ -169,7 +169,7 @@ func TestCopyAndWrite(t *testing.T) {
 	}
 }
 
-// Bookmarks are seen, and can be filtered by.
+// Bookmarks are visible, and the filter can select them.
 func TestBookmarks(t *testing.T) {
 	sc := newScreen(t, kept(t, "mcp-cancel"), tui.Config{Name: "b"}, 120, 40)
 	sc.press("2", "g", "jj", "m")
@@ -200,8 +200,7 @@ func TestFold(t *testing.T) {
 	sc.shows(`"name": "example-client"`)
 }
 
-// Themes differ in nothing but colour, and without colour there is none, though
-// everything is said.
+// Themes differ only in colour. Without colour, nothing is lost.
 func TestThemes(t *testing.T) {
 	s := kept(t, "mcp-cancel")
 	dark := newScreen(t, s, tui.Config{Name: "t", Theme: "dark", Color: true}, 120, 40)
@@ -219,7 +218,7 @@ func TestThemes(t *testing.T) {
 	}
 }
 
-// The mouse chooses views and rows, opens what is selected, and scrolls.
+// The mouse chooses views and rows, opens the selection, and scrolls.
 func TestMouse(t *testing.T) {
 	sc := newScreen(t, kept(t, "mcp-cancel"), tui.Config{Name: "m"}, 120, 40)
 	click := func(x, y int) {
@@ -243,11 +242,11 @@ func TestMouse(t *testing.T) {
 	click(5, ping)
 	sc.shows("filter kind==ping")
 	sc.press("x", "5")
-	click(5, 3) // the only connection, which is selected
+	click(5, 3) // the only connection, which is already selected
 	sc.shows("filter conn==1", "WHAT IT SAYS")
 }
 
-// The mouse can be left to the terminal, to select text with, and taken back.
+// The mouse can be left to the terminal, for selecting text, and taken back.
 func TestMouseOff(t *testing.T) {
 	sc := newScreen(t, kept(t, "mcp-cancel"), tui.Config{Name: "m"}, 120, 40)
 	for _, tt := range []struct {
@@ -262,7 +261,7 @@ func TestMouseOff(t *testing.T) {
 	}
 }
 
-// Where names of views have no room for their keys, all of them can be clicked.
+// If the names of the views have no room for their keys, all of them can still be clicked.
 func TestNarrow(t *testing.T) {
 	sc := newScreen(t, kept(t, "mcp-cancel"), tui.Config{Name: "m"}, 40, 10)
 	fits(t, sc.model.View(), 40, 10)
@@ -276,8 +275,8 @@ func TestNarrow(t *testing.T) {
 	sc.shows("standard error and events")
 }
 
-// A large frame is read apart from the keys: what it is stands there at once, and
-// keys go on.
+// A large frame is read in the background: its header is shown at once, and keys still
+// work.
 func TestLargeFrameDelaysNoKey(t *testing.T) {
 	sc := newScreen(t, kept(t, "mcp-cancel"), tui.Config{Name: "m"}, 120, 40)
 	sc.press("2", "g")
@@ -295,11 +294,11 @@ func TestLargeFrameDelaysNoKey(t *testing.T) {
 	sc.run(cmds[1])
 	sc.shows(`"name": "example-client"`)
 	sc.press("esc")
-	sc.run(cmds[1]) // for nobody any more
+	sc.run(cmds[1]) // the result is no longer needed
 	sc.shows("WHAT IT SAYS")
 }
 
-// Search in a frame goes around its end.
+// A search in a frame wraps around.
 func TestSearchInFrame(t *testing.T) {
 	sc := newScreen(t, kept(t, "mcp-cancel"), tui.Config{Name: "m"}, 120, 40)
 	sc.press("2", "g", "enter", "G", "/", "PROTOCOLversion", "enter", "o")
@@ -308,7 +307,7 @@ func TestSearchInFrame(t *testing.T) {
 	sc.shows("no line contains nowhere")
 }
 
-// Two frames that are compared are scrolled and searched as one is, to the last line.
+// Two compared frames can be scrolled and searched like one, to the last line.
 func TestCompareScrollsAndSearches(t *testing.T) {
 	sc := newScreen(t, kept(t, "mcp-cancel"), tui.Config{Name: "m"}, 60, 15)
 	sc.press("2", "g", "d", "3", "enter", "G")
@@ -321,8 +320,7 @@ func TestCompareScrollsAndSearches(t *testing.T) {
 	sc.shows("no line contains nowhere")
 }
 
-// A key waits for nothing: what it changes in the store, which may be busy, a
-// command does.
+// A key never waits for the store, which may be busy. A command applies the change.
 func TestMarksAreSetByCommands(t *testing.T) {
 	sc := newScreen(t, kept(t, "mcp-cancel"), tui.Config{Name: "m"}, 120, 40)
 	for _, keys := range [][]string{{"1", "g"}, {"1", "g", "a", "note"}, {"2", "g"}, {"2", "g", "enter"}} {
@@ -342,7 +340,7 @@ func TestMarksAreSetByCommands(t *testing.T) {
 	}
 }
 
-// Of several sessions one is chosen, or none.
+// The user chooses one of several sessions, or none.
 func TestPick(t *testing.T) {
 	choices := []live.Choice{{Name: "first-1", About: "5s"}, {Name: "second-2", About: "6s"}}
 	for keys, want := range map[string]int{"\r": 0, "j\r": 1, "jjk\r": 0, "q": -1} {
@@ -360,7 +358,7 @@ func TestPick(t *testing.T) {
 	}
 }
 
-// A cancel is offered only where the wire takes one.
+// A cancel is offered only if the wire accepts one.
 func TestCancelIsOffered(t *testing.T) {
 	s := kept(t, "mcp-cancel")
 	for _, tt := range []struct {

@@ -9,7 +9,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 )
 
-// chunks is a terminal whose input comes in pieces.
+// chunks is a terminal whose input arrives in pieces.
 type chunks struct {
 	file
 	list []string
@@ -21,7 +21,7 @@ func (c *chunks) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// typed returns the keys that were typed, and what was heard of the background.
+// typed returns the typed keys, and the reported themes for the background.
 func typed(list ...string) (keys string, heard []string) {
 	c := &chunks{list: list}
 	k := &keyboard{file: c, heard: func(c color.Color) { heard = append(heard, background{c}.theme("unknown")) }}
@@ -33,8 +33,7 @@ func typed(list ...string) (keys string, heard []string) {
 	return keys + string(k.held), heard
 }
 
-// The answer is taken out of the keys wherever it comes, however it is cut, and
-// nothing else is.
+// Only the answer is removed from the keys, wherever it arrives and however it is split.
 func TestBackgroundAmongKeys(t *testing.T) {
 	for answer, want := range map[string]string{
 		"\x1b]11;rgb:ffff/ffff/ffff\x1b\\": "light", "\x1b]11;rgb:1e/1e/2e\a": "dark",
@@ -60,8 +59,8 @@ func TestBackgroundAmongKeys(t *testing.T) {
 	}
 }
 
-// Who leaves while the answer may be under way leaves when it has come, or when it
-// is asked for again; the shell would take it for keys.
+// A user who quits before the answer waits for it, or quits at once with a second key.
+// Otherwise the shell would read the answer as keys.
 func TestLeavingBeforeTheAnswer(t *testing.T) {
 	soon := func() *question { return &question{asked: time.Now().Add(time.Hour)} }
 	leaves := func(q *question, msgs ...tea.Msg) (got []bool) {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// rgb is a colour of the 256, from the number 16 on.
+// rgb returns one of the 256 colours, from number 16 on.
 func rgb(t *testing.T, number string) [3]float64 {
 	t.Helper()
 	n, err := strconv.Atoi(number)
@@ -22,7 +22,7 @@ func rgb(t *testing.T, number string) [3]float64 {
 	return [3]float64{level((n - 16) / 36), level((n - 16) / 6 % 6), level((n - 16) % 6)}
 }
 
-// contrast is that of WCAG: from 1 to 21.
+// contrast returns WCAG's contrast, from 1 to 21.
 func contrast(a, b [3]float64) float64 {
 	luminance := func(c [3]float64) float64 {
 		sum := 0.0
@@ -41,13 +41,13 @@ func contrast(a, b [3]float64) float64 {
 	return (max(x, y) + 0.05) / (min(x, y) + 0.05)
 }
 
-// Every colour is read on the terminal's background, on the selected row, and on what is
-// found: its contrast is at least 4.5.
+// Every colour has a contrast of at least 4.5 on the terminal's background, on the selected
+// row, and on search matches.
 func TestContrast(t *testing.T) {
 	for name, theme := range map[string]struct {
 		palette
 		text        [3]float64
-		backgrounds [][3]float64 // of usual terminals
+		backgrounds [][3]float64 // of common terminals
 	}{
 		"dark":  {dark, [3]float64{0xd0, 0xd0, 0xd0}, [][3]float64{{0, 0, 0}, {0x1e, 0x1e, 0x1e}, {0x14, 0x17, 0x1c}}},
 		"light": {light, [3]float64{0x30, 0x30, 0x30}, [][3]float64{{255, 255, 255}, {0xfa, 0xfa, 0xfa}}},

@@ -23,11 +23,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// teatest waits for a signal in a goroutine that nothing ends.
+	// teatest waits for a signal in a goroutine that never ends.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/charmbracelet/x/exp/teatest.NewTestModel.func2"))
 }
 
-// paced is a session that goes on when it is told to.
+// paced is a session that continues on a signal.
 type paced struct {
 	capture.Reader
 	step chan struct{}
@@ -40,8 +40,7 @@ func (p *paced) Next(r *capture.Record) error {
 
 func (p *paced) Buffered() bool { return false }
 
-// A session that goes on: exchanges come, the view is changed and frozen, and
-// the monitor is left.
+// A running session: exchanges arrive, the view is changed and frozen, and the user quits.
 func TestFlow(t *testing.T) {
 	r, err := decode.OpenRecording(fixtures.Session("latis-cancel"), decode.Config{Resync: true})
 	check(t, err)
@@ -89,7 +88,7 @@ func TestRunEndsWithContext(t *testing.T) {
 	}
 }
 
-// What was asked for before the monitor ended is kept.
+// Changes requested before the monitor ended are saved.
 func TestRunKeepsChanges(t *testing.T) {
 	s := store.New(store.Options{})
 	defer s.Close()
@@ -110,8 +109,8 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// A row that is selected stays where it is while others come above it, and what
-// is frozen does not change.
+// A selected row stays in place while others arrive above it, and a frozen view does not
+// change.
 func TestStill(t *testing.T) {
 	s := store.New(store.Options{})
 	defer s.Close()
@@ -154,7 +153,7 @@ func TestStill(t *testing.T) {
 	}
 }
 
-// A search goes on around the end of the list.
+// A search wraps around the end of the list.
 func TestSearchGoesAround(t *testing.T) {
 	sc := newScreen(t, kept(t, "mcp-cancel"), tui.Config{Name: "s"}, 120, 40)
 	sc.press("2", "/", "initialize", "enter")
@@ -167,7 +166,7 @@ func TestSearchGoesAround(t *testing.T) {
 	sc.shows("no frame here contains nowhere")
 }
 
-// A search shows what it finds among the frames, whichever view it was asked in.
+// A search shows its matches in the view of frames, from any view.
 func TestSearchFromAnyView(t *testing.T) {
 	for _, view := range []string{"1", "3", "4", "5"} {
 		sc := newScreen(t, kept(t, "mcp-cancel"), tui.Config{Name: "s"}, 120, 40)
@@ -178,8 +177,8 @@ func TestSearchFromAnyView(t *testing.T) {
 	}
 }
 
-// Where headings are all there is, nothing has a scale, and what is done to an id
-// says that it takes one.
+// If only headings are shown, there is no time scale, and an action on an id says that it
+// needs one.
 func TestHeadingsAlone(t *testing.T) {
 	sc := newScreen(t, kept(t, "mcp-cancel"), tui.Config{Name: "s"}, 120, 40)
 	sc.press("1", "b", "O")
@@ -190,7 +189,7 @@ func TestHeadingsAlone(t *testing.T) {
 	sc.shows("no id is selected")
 }
 
-// What has ended and had no exchange does not say that one may come.
+// An ended session without exchanges does not say that one may come.
 func TestNoExchange(t *testing.T) {
 	s := store.New(store.Options{})
 	defer s.Close()
@@ -204,8 +203,7 @@ func TestNoExchange(t *testing.T) {
 	}
 }
 
-// Where another session may follow on one that has ended, the head says that it is
-// waited for.
+// If another session may follow an ended one, the title says that the monitor waits for it.
 func TestNextIsWaitedFor(t *testing.T) {
 	list := &recorded{session: capture.Session{Framing: "line", Protocol: "mcp"}}
 	list.add(1, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
@@ -219,7 +217,7 @@ func TestNextIsWaitedFor(t *testing.T) {
 	}
 }
 
-// recorded is a capture of frames at hand.
+// recorded is a capture of frames in memory.
 type recorded struct {
 	session capture.Session
 	list    []capture.Record
@@ -242,8 +240,8 @@ func (r *recorded) Next(rec *capture.Record) error {
 	return nil
 }
 
-// How long it takes until a key is answered, the screen drawn, in a session of
-// a million frames.
+// BenchmarkKey measures the time from a key to the drawn screen, in a session of a million
+// frames.
 func BenchmarkKey(b *testing.B) {
 	list := &recorded{session: capture.Session{Framing: "line", Protocol: "mcp"}}
 	in := decode.Input{Capture: list}
@@ -262,7 +260,7 @@ func BenchmarkKey(b *testing.B) {
 	}
 	for _, tt := range []struct{ name, before, key, back string }{
 		{"ids", "1", "0", ""},
-		{"sort", "1", "s", ""}, // from one order to the next
+		{"sort", "1", "s", ""}, // to the next order
 		{"group", "1", "b", ""},
 		{"frames", "1", "2", "1"},
 		{"far", "2g", "G", "g"},

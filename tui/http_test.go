@@ -25,7 +25,7 @@ func (s *script) Next(rec *capture.Record) error {
 	return nil
 }
 
-// over is a request or an answer of HTTP, which has an empty object.
+// over returns an HTTP request or answer with an empty object.
 func over(conn int, dir frame.Dir, start string) capture.Record {
 	body := []byte("{}")
 	return capture.Record{
@@ -37,7 +37,7 @@ func over(conn int, dir frame.Dir, start string) capture.Record {
 	}
 }
 
-// wrapping are bytes of the carrier itself, which no frame follows.
+// wrapping returns bytes of the carrier that belong to no frame.
 func wrapping(conn int, dir frame.Dir) capture.Record {
 	return capture.Record{Time: time.Unix(1, 0), Frame: frame.Frame{
 		Conn: conn, Dir: dir, Raw: []byte("\r\n"), Gap: true, Meta: &frame.Meta{Signal: frame.Wrapping},
@@ -48,9 +48,8 @@ func ended(conn int, dir frame.Dir) capture.Record {
 	return capture.Record{Kind: capture.HalfClosed, Time: time.Unix(2, 0), Frame: frame.Frame{Conn: conn, Dir: dir}}
 }
 
-// What the views call an exchange of HTTP is what a filter finds it by: its kind,
-// which has a space in it and is completed with that, and its id. One whose client
-// left is among those that were cancelled.
+// A filter finds an HTTP exchange by what the views show: its kind, which has a space in it
+// and is completed with it, and its id. One whose client disconnected counts as cancelled.
 func TestFiltersOverHTTP(t *testing.T) {
 	s := store.New(store.Options{})
 	t.Cleanup(func() { s.Close() })
@@ -82,7 +81,7 @@ func TestFiltersOverHTTP(t *testing.T) {
 	}
 }
 
-// A cut is a script that is broken off: what is open stays open.
+// A cut is a script that is interrupted: open exchanges stay open.
 type cut struct{ script }
 
 func (c *cut) Next(rec *capture.Record) error {
@@ -92,8 +91,8 @@ func (c *cut) Next(rec *capture.Record) error {
 	return capture.ErrCut
 }
 
-// While a model answers, its row shows the end of what it says; then which tools it calls and
-// why it stopped. What it was given stands below.
+// While a model answers, its row shows the end of its text, and then the tools that it
+// calls and the finish reason. Its input is shown below.
 func TestModelSpeaks(t *testing.T) {
 	at := time.Unix(1_800_000_000, 0)
 	message := func(dir frame.Dir, head *frame.Head, body string) capture.Record {

@@ -18,7 +18,7 @@ import (
 	"github.com/wirectl/wirectl/tui"
 )
 
-// steady is a tap on which so many frames pass in a second.
+// steady is a tap with a fixed number of frames per second.
 type steady struct {
 	session capture.Session
 	rate    int
@@ -29,7 +29,7 @@ type steady struct {
 
 func (s *steady) Session() *capture.Session { return &s.session }
 
-// due is how many frames have passed by now.
+// due returns the number of frames by now.
 func (s *steady) due() int { return int(time.Since(s.begun).Seconds() * float64(s.rate)) }
 
 func (s *steady) Buffered() bool { return s.seq < s.due() }
@@ -51,8 +51,8 @@ func (s *steady) Next(r *capture.Record) error {
 	return nil
 }
 
-// What it costs to look on for a second: frames come at a steady rate, the
-// screen is drawn 30 times, and written to nobody.
+// BenchmarkLive measures the cost of watching for a second: frames arrive at a steady rate,
+// and the screen is drawn 30 times to a discarded output.
 func BenchmarkLive(b *testing.B) {
 	for _, rate := range []int{0, 10_000, 100_000} {
 		b.Run(fmt.Sprintf("%d-a-second", rate), func(b *testing.B) {
@@ -80,7 +80,7 @@ func BenchmarkLive(b *testing.B) {
 	}
 }
 
-// cpu is the time that the process has worked.
+// cpu returns the processor time of the process.
 func cpu(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

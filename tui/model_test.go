@@ -31,8 +31,7 @@ func faulty(t *testing.T, n int) *store.Store {
 	return s
 }
 
-// The store is asked for what was on the screen then, whatever is typed until it
-// answers.
+// The store is asked for the screen at that time, even if keys are typed before it answers.
 func TestQuestionKeepsItsPlace(t *testing.T) {
 	m := New(faulty(t, 50), Config{})
 	m.view = viewFindings
@@ -43,8 +42,8 @@ func TestQuestionKeepsItsPlace(t *testing.T) {
 	}
 }
 
-// The finding that is selected is on the screen, wherever in the list it is, and a
-// click selects what is under it where the last one is seen in part.
+// The selected finding is on the screen, wherever it is in the list. If the last one is
+// only partly visible, a click still selects the row under the mouse.
 func TestFindingsScroll(t *testing.T) {
 	m := New(faulty(t, 12), Config{})
 	m.Update(tea.WindowSizeMsg{Width: 80, Height: 23})
@@ -61,8 +60,8 @@ func TestFindingsScroll(t *testing.T) {
 	}
 }
 
-// A page that takes longer than a tick is shown, though more has come since, and
-// what came is asked for then.
+// A page that takes longer than a tick is shown although more frames have arrived. They are
+// requested afterwards.
 func TestSlowPageIsShown(t *testing.T) {
 	s := faulty(t, 1)
 	m := New(s, Config{})
@@ -80,7 +79,7 @@ func TestSlowPageIsShown(t *testing.T) {
 	}
 }
 
-// Of more choices than the terminal has rows, the one that is selected is seen.
+// If there are more choices than rows, the selected one is visible.
 func TestPickScrolls(t *testing.T) {
 	p := &picker{keys: newKeyMap(), theme: newTheme("dark", false), chosen: -1}
 	for i := range 10 {
@@ -100,8 +99,8 @@ func TestPickScrolls(t *testing.T) {
 	}
 }
 
-// To draw the screen changes nothing: what is selected and seen was decided before,
-// whatever the size of the terminal is now.
+// Drawing the screen changes nothing. Selection and scroll position were set before, for
+// any size of the terminal.
 func TestViewChangesNothing(t *testing.T) {
 	m := New(faulty(t, 1), Config{})
 	m.detail = &detail{seq: 1}
@@ -139,8 +138,8 @@ func TestViewChangesNothing(t *testing.T) {
 	}
 }
 
-// What was marked is kept though the monitor was left at once: each change once, and in
-// the order of the keys, whichever command runs first.
+// Bookmarks are saved even if the user quits at once: each change once, and in the order of
+// the keys, whichever command runs first.
 func TestChangesAreMade(t *testing.T) {
 	s := faulty(t, 3)
 	m := New(s, Config{})
@@ -169,7 +168,7 @@ func TestChangesAreMade(t *testing.T) {
 	}
 }
 
-// A file is written, once, though the monitor was left at once.
+// A file is written, once, even if the user quits at once.
 func TestFilesAreWritten(t *testing.T) {
 	var wrote []string
 	m := New(faulty(t, 3), Config{Write: func(name string, r Records) error {
@@ -192,7 +191,7 @@ func TestFilesAreWritten(t *testing.T) {
 	}
 }
 
-// holding is a wire that notes which frames are to wait.
+// holding is a wire that records the rule for held frames.
 type holding struct {
 	Wire
 	on []string
@@ -205,7 +204,7 @@ func (h *holding) Hold(where string) error {
 	return nil
 }
 
-// What was confirmed is done to the wire, once, though the monitor was left at once.
+// A confirmed action is done, once, even if the user quits at once.
 func TestWireIsChanged(t *testing.T) {
 	w := &holding{}
 	m := New(faulty(t, 3), Config{Wire: w})
@@ -225,7 +224,7 @@ func TestWireIsChanged(t *testing.T) {
 	}
 }
 
-// A filter that was kept says where it comes from, until another one is set.
+// A saved filter shows its origin until another one is set.
 func TestFilterOfTheLastVisit(t *testing.T) {
 	for _, width := range []int{40, 80, 120} {
 		m := New(faulty(t, 3), Config{Filter: "kind==other", FilterKept: true})
@@ -246,7 +245,7 @@ func TestFilterOfTheLastVisit(t *testing.T) {
 	}
 }
 
-// No two ticks of the axis read the same, however short or late what is seen is.
+// No two ticks of the axis have the same label, however short or late the visible time is.
 func TestTicksDiffer(t *testing.T) {
 	const first = 1_700_000_000_000_000_000
 	for _, tt := range []struct {
@@ -271,7 +270,7 @@ func TestTicksDiffer(t *testing.T) {
 	}
 }
 
-// A unit that ended as it should is no warning; one that failed is.
+// A unit that ended normally is not a warning. One that failed is.
 func TestStateOfAnEndedUnit(t *testing.T) {
 	for _, tt := range []struct {
 		record  capture.Record
@@ -295,7 +294,7 @@ func TestStateOfAnEndedUnit(t *testing.T) {
 	}
 }
 
-// The caption of a demonstration stands above the keys, and hides no row of the view.
+// The caption of a demonstration is above the keys, and hides no row of the view.
 func TestCaption(t *testing.T) {
 	s := faulty(t, 1)
 	m := New(s, Config{Captions: true})
@@ -309,7 +308,7 @@ func TestCaption(t *testing.T) {
 	}
 }
 
-// The first line cuts the name of a session only if nothing else could make room for it.
+// The first line shortens the name of a session only as a last resort.
 func TestTitleKeepsName(t *testing.T) {
 	m := New(store.New(store.Options{}), Config{})
 	defer m.store.Close()

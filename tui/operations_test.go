@@ -12,9 +12,8 @@ import (
 	"github.com/wirectl/wirectl/tui"
 )
 
-// said returns a store that has taken in what both sides said: a line for each frame,
-// with > before what the client says and < before what the server does, a millisecond
-// after the other, or after a line +MILLISECONDS so many more.
+// said returns a store of what both sides said, one frame per line: > begins the client's,
+// and < the server's. Frames are a millisecond apart. A line +MILLISECONDS adds a pause.
 func said(t *testing.T, protocol, text string) *store.Store {
 	t.Helper()
 	list := &recorded{session: capture.Session{Framing: "line", Protocol: protocol}}
@@ -72,8 +71,8 @@ const operations = `
 < {"jsonrpc":"2.0","id":10,"result":{}}
 `
 
-// Names come first, failures of every kind look as such, and what belongs to an operation
-// stands below it, in columns that are aligned.
+// Names come first, failures of every kind stand out, and the parts of an operation are
+// below it, in aligned columns.
 func TestOperations(t *testing.T) {
 	s := said(t, "mcp", operations)
 	for _, size := range append(sizes, size{"80x24", 80, 24}) {
@@ -84,8 +83,8 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-// Operations unfold one by one and all at once, from what stands below them too, and are
-// folded at first.
+// Operations unfold one by one and all at once, also from the rows of their parts, and are
+// initially folded.
 func TestOperationsFold(t *testing.T) {
 	sc := newScreen(t, said(t, "mcp", operations), tui.Config{Name: "s"}, 120, 40)
 	rows := func() (n int) { return strings.Count(sc.text(), " └") }
@@ -112,7 +111,7 @@ func TestOperationsFold(t *testing.T) {
 	}
 }
 
-// What failed counts as such: by the word of the filter, in groups and at the top.
+// Failures are counted as such: by the filter word, in groups and at the top.
 func TestFailures(t *testing.T) {
 	sc := newScreen(t, said(t, "mcp", operations), tui.Config{Name: "s"}, 120, 40)
 	sc.shows("2 failed", "✖ timed-out?", "✖ tool-error")
@@ -127,8 +126,8 @@ func TestFailures(t *testing.T) {
 	sc.shows("timed-out is inferred from the reason of its cancel", "reason: McpError: MCP error -32001: Request timed out")
 }
 
-// The figures are those of what the filter matches, which stands above them, and a name
-// filters by what it is of.
+// The figures count only the exchanges that match the filter shown above them. A name
+// filters by its kind and name.
 func TestStatsObeyTheFilter(t *testing.T) {
 	sc := newScreen(t, said(t, "mcp", operations), tui.Config{Name: "s"}, 120, 40)
 	sc.press("4")
@@ -145,7 +144,7 @@ func TestStatsObeyTheFilter(t *testing.T) {
 	}
 }
 
-// Tokens and their cost are told of an exchange, and of all.
+// Tokens and their cost are shown for an exchange, and in total.
 func TestUsage(t *testing.T) {
 	s := said(t, "claude", `
 > {"type":"user","message":{"role":"user","content":"x"}}

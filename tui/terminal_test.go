@@ -13,9 +13,8 @@ import (
 	"github.com/wirectl/wirectl/tui"
 )
 
-// A terminal is asked for its background, and its answer decides the theme; what was
-// typed around it are keys. Until then, and for ever where none comes, the theme is
-// the one that was guessed.
+// The terminal is asked for its background, and the answer decides the theme. Other input
+// around it is keys. Before the answer, or without one, the theme is a guess.
 func TestBackgroundOfATerminal(t *testing.T) {
 	s := kept(t, "latis-cancel")
 	for _, answer := range []string{"", "\x1b]11;rgb:fafa/fafa/fafa\x1b\\"} {

@@ -11,9 +11,9 @@ import (
 	"github.com/wirectl/wirectl/tui"
 )
 
-// recordedRun is a run of wirectl rlm whose models are scripts, but for one, which a broker
-// serves that answers after two seconds. A viewer interrupted one of its calls, and
-// --cell-timeout a loop.
+// recordedRun is a run of wirectl rlm whose models are scripts, except for one at a broker
+// that answers after two seconds. A viewer interrupted one of its calls, and --cell-timeout
+// a loop.
 func recordedRun(t *testing.T) *store.Store {
 	t.Helper()
 	f, err := os.Open("testdata/run.pcapng")
@@ -43,7 +43,7 @@ func (s *screen) lacks(texts ...string) {
 	}
 }
 
-// A run is shown as its tree, whatever the size of the terminal.
+// A run is shown as a tree, at any size of the terminal.
 func TestRunGolden(t *testing.T) {
 	s := recordedRun(t)
 	for _, size := range []size{{"80x24", 80, 24}, {"120x36", 120, 36}, {"200x50", 200, 50}} {
@@ -63,7 +63,7 @@ func TestRunKeys(t *testing.T) {
 	sc.press("j", "o") // the next turn
 	sc.shows("▸ t2 large")
 	sc.lacks("rlm_query(", "c2 execute")
-	sc.press("O") // which unfolds what is folded, or else folds all
+	sc.press("O") // unfolds folded rows, or else folds all
 	sc.shows("c2 execute", "q2 small")
 	sc.press("O")
 	sc.lacks("c1 execute")
@@ -75,7 +75,7 @@ func TestRunKeys(t *testing.T) {
 	sc.shows("t1/c1/q1", "in flight first")
 }
 
-// X asks once, names what it interrupts, and names it to the tap by its path.
+// X asks once, names the part it interrupts, and sends its path to the tap.
 func TestRunIsInterrupted(t *testing.T) {
 	s := recordedRun(t)
 	run := s.IDs(store.IDsQuery{Group: store.GroupRun, N: 1}).List[0].Group.Run

@@ -18,10 +18,10 @@ import (
 	"github.com/wirectl/wirectl/tui"
 )
 
-// update asks to rewrite the golden views; teatest defines the flag.
+// update reports whether to rewrite the golden views. teatest defines the flag.
 func update() bool { return flag.Lookup("update").Value.String() == "true" }
 
-// kept returns a store that has taken in a recorded session.
+// kept returns a store with a recorded session.
 func kept(t testing.TB, name string) *store.Store {
 	t.Helper()
 	r, err := decode.OpenRecording(fixtures.Session(name), decode.Config{Resync: true})
@@ -38,7 +38,7 @@ func kept(t testing.TB, name string) *store.Store {
 	return s
 }
 
-// A screen is a monitor without a terminal: it is driven by messages.
+// A screen is a monitor without a terminal, driven by messages.
 type screen struct {
 	testing.TB
 	model tea.Model
@@ -53,8 +53,8 @@ func newScreen(t testing.TB, s *store.Store, c tui.Config, width, height int) *s
 	return sc
 }
 
-// send hands a message to the model, and then what its commands return. What
-// commands wait for is not waited for.
+// send passes a message to the model, and then the results of its commands, but does not
+// wait for slow ones.
 func (s *screen) send(msg tea.Msg) {
 	s.Helper()
 	model, cmd := s.model.Update(msg)
@@ -77,7 +77,8 @@ func (s *screen) run(cmd tea.Cmd) {
 	}
 }
 
-// press types keys: each a name, or a text. What is looked for is then found.
+// press types keys: each a name, or a text. A search has found its match when press
+// returns.
 func (s *screen) press(keys ...string) {
 	s.Helper()
 	for _, k := range keys {
@@ -101,7 +102,7 @@ var named = map[string]tea.KeyMsg{
 	"pgdown": {Type: tea.KeyPgDown}, "pgup": {Type: tea.KeyPgUp}, "backspace": {Type: tea.KeyBackspace},
 }
 
-// text returns what is seen, without trailing blanks.
+// text returns the visible text, without trailing blanks.
 func (s *screen) text() string {
 	var b strings.Builder
 	for line := range strings.Lines(ansi.Strip(s.model.View())) {
@@ -180,8 +181,7 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// fits fails unless a screen has as many lines as the terminal, none of them
-// wider.
+// fits fails unless a screen has as many lines as the terminal, and none is wider.
 func fits(t *testing.T, view string, width, height int) {
 	t.Helper()
 	lines := strings.Split(view, "\n")
@@ -195,7 +195,7 @@ func fits(t *testing.T, view string, width, height int) {
 	}
 }
 
-// What is typed leads where the keys say.
+// Typed keys do what the help line says.
 func TestKeys(t *testing.T) {
 	sc := newScreen(t, kept(t, "mcp-cancel"), tui.Config{Name: "mcp-cancel"}, 120, 40)
 	sc.shows("late result", "crossed", "Ids 5 ")
@@ -229,8 +229,8 @@ func TestKeys(t *testing.T) {
 	sc.shows("look here")
 }
 
-// Groups fold one by one and all at once, by keys and by the mouse; of those in
-// flight only, the headings still count all.
+// Groups fold one by one and all at once, by keys and by the mouse. If only exchanges in
+// flight are shown, the headings still count all.
 func TestGroups(t *testing.T) {
 	sc := newScreen(t, kept(t, "mcp-cancel"), tui.Config{Name: "mcp-cancel"}, 120, 40)
 	lacks := func(text string) {
@@ -264,7 +264,7 @@ func TestGroups(t *testing.T) {
 	sc.shows("late result", "slowest first")
 }
 
-// Keys that are typed faster than they are read come as one.
+// Keys that are typed faster than they are read arrive as one message.
 func TestKeysTypedAtOnce(t *testing.T) {
 	sc := newScreen(t, kept(t, "mcp-cancel"), tui.Config{Name: "mcp-cancel"}, 120, 40)
 	sc.send(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("2gfkind==ping")})
@@ -272,8 +272,8 @@ func TestKeysTypedAtOnce(t *testing.T) {
 	sc.shows("WHAT IT SAYS", "1 of 18 frames")
 }
 
-// What is pasted is text for the line that is being typed, on one line, and
-// nowhere is it keys.
+// Pasted text goes to the current input line, joined into one line. It never counts as
+// keys.
 func TestPaste(t *testing.T) {
 	sc := newScreen(t, kept(t, "mcp-cancel"), tui.Config{Name: "mcp-cancel"}, 120, 40)
 	paste := func(text string) { sc.send(tea.KeyMsg{Type: tea.KeyRunes, Paste: true, Runes: []rune(text)}) }
@@ -291,7 +291,7 @@ func TestPaste(t *testing.T) {
 	sc.shows("1 of 18 frames")
 }
 
-// Whatever the wire says, lines stay in their places.
+// Lines keep their places, whatever text is on the wire.
 func TestHostileText(t *testing.T) {
 	for _, id := range []string{
 		"\x1b[2J\x1b[31mred", "日本語の識別子日本語の識別子", "👩‍👩‍👧‍👦👩‍👩‍👧‍👦👩‍👩‍👧‍👦", "e\u0301\u0302\u0303", "\u202eabc\u202c", "a\tb\rc\nd", "\x00\x7f\u0085", "שלום עולם",
@@ -311,7 +311,7 @@ func TestHostileText(t *testing.T) {
 	}
 }
 
-// streamed returns a store that has taken in the bytes of one direction.
+// streamed returns a store with the bytes of one direction.
 func streamed(t testing.TB, text string) *store.Store {
 	t.Helper()
 	s := store.New(store.Options{})

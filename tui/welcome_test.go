@@ -7,8 +7,8 @@ import (
 	"github.com/wirectl/wirectl/tui"
 )
 
-// Whoever has not seen the monitor before is told which keys to begin with, until one is
-// pressed, on a line that no terminal cuts.
+// New users see which keys to begin with, until they press one, on a line that fits every
+// terminal.
 func TestWelcome(t *testing.T) {
 	for _, width := range []int{60, 80, 200} {
 		sc := newScreen(t, kept(t, "mcp-cancel"), tui.Config{Welcome: true}, width, 24)
