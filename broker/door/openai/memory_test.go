@@ -16,8 +16,8 @@ import (
 	backends "github.com/wirectl/wirectl/broker/provider/openai"
 )
 
-// stalling returns the URL of a backend that begins its answer to each request, sends a
-// part the given number of times, and then stalls until the test ends.
+// stalling returns the URL of a backend that begins its answer to each request and sends a
+// part the given number of times. Then it stalls until the test ends.
 func stalling(t *testing.T, first, part string, parts int) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

@@ -41,8 +41,8 @@ func (w *watcher) Write(r *capture.Record) error {
 	return nil
 }
 
-// A call is published on both sides of the broker as it is on the wire: whole, or as a
-// stream with its head, its events and, unless it was cut, its end.
+// A call is published on both sides of the broker as it is on the wire: whole or as a
+// stream. A stream has its head, its events and, unless it was cut, its end.
 func TestPublished(t *testing.T) {
 	script := mock.Config{Script: []mock.Line{{Say: "so be it"}}}
 	cut := script
