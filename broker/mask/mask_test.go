@@ -160,9 +160,9 @@ func texts(events []string) (list []string) {
 	return list
 }
 
-// A key that Gemini splits around a thought is masked in the text, and one that it splits
-// around text is masked in the thoughts, both in whole answers and in events. The member
-// that distinguishes them may precede or follow the text.
+// Gemini may split a key around a thought, or around text. The key is masked in the text or
+// in the thoughts, both in whole answers and in events. The member that distinguishes them
+// may precede or follow the text.
 func TestThoughtBetween(t *testing.T) {
 	var s mask.Secrets
 	s.Add(key)
