@@ -63,7 +63,7 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// checkLog checks the invariants of every log: each turn is there, the last one says how
+// checkLog checks the invariants of every log. Each turn is there, the last one says how
 // the run ended, and the usage adds up to that of the outcome.
 func checkLog(t *testing.T, log *memo, out Outcome, err error) {
 	t.Helper()

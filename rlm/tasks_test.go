@@ -195,8 +195,8 @@ rows = [(int(l.split("User: ")[1].split(" ")[0]), l[6:16], c) for l, c in zip(li
 print(len(rows))
 `
 
-// Questions about all lines need all sub-calls: the most common class, the size of one, the
-// more common of two, and the first date of one.
+// Questions about all lines need all sub-calls. They ask for the most common class, the
+// size of one, the more common of two, and the first date of one.
 func TestOolong(t *testing.T) {
 	list, text := entries(7, 400)
 	counts := make([]int, len(classes))
