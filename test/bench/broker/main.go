@@ -1,7 +1,10 @@
 // Broker measures the broker against Python's socketserver, net/http's ReverseProxy and
-// Portkey's gateway. Other modes are "broker monitor" for the monitor in a terminal,
-// "broker unit" for the unit against a bare echo, "broker share" for brokers and workers at
-// a hub, and "broker rlm" for wirectl rlm with a mock.
+// Portkey's gateway. Its other modes are:
+//
+//	broker monitor   the monitor in a terminal
+//	broker unit      the unit against a bare echo
+//	broker share     brokers and workers at a hub
+//	broker rlm       wirectl rlm with a mock
 package main
 
 import (
