@@ -1,7 +1,7 @@
-// Package corpus writes the frames that the benchmarks read: payloads of 100 bytes to
-// 4 KiB, every size equally likely, full of text with a character outside plain
-// ASCII, or one that JSON escapes, about every 36 bytes. It writes the same
-// bytes each time, and a smaller corpus is a prefix of a larger one.
+// Package corpus writes the frames that the benchmarks read. Payloads have 100 bytes to 4
+// KiB, every size equally likely. About every 36 bytes, their text has a character that is
+// not ASCII, or that JSON escapes. The bytes are the same each time, and a smaller corpus
+// is a prefix of a larger one.
 package corpus
 
 import (
