@@ -1,5 +1,5 @@
 // Relay compares wirectl relay with cat and socat, and measures the tracking of messages.
-// So that only the relay counts, its two ends, peers/relay.c, do not copy: the source
+// Its two ends, peers/relay.c, do not copy, so that only the relay counts. The source
 // splices the pages of a file into its pipe, the drain discards pages, and the child
 // returns its input. All contenders have the same ends, and all pipes hold 1 MiB.
 package main
