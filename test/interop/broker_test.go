@@ -108,7 +108,7 @@ func script(t *testing.T, args ...string) (result map[string]any) {
 }
 
 // The official SDK gets the same results through the broker from backends of all three
-// kinds: whole answers, streams, tool calls, and errors of its own types.
+// kinds. Its test covers whole answers, streams, tool calls, and errors of its own types.
 func TestBrokerSDK(t *testing.T) {
 	doors := serve(t, "--config", brokerConfig(t, aimock(t, packages(t, "npm-broker")), 0))
 	for _, model := range []string{"gpt", "claude", "gemini"} {

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// A session with a server that hangs, fails, prints and crashes: the relay warns the client
-// of the MCP SDK while it waits, and calls and lint name each failure afterwards.
+// A session with a server that hangs, fails, prints and crashes. The relay warns the client
+// of the MCP SDK while it waits. Afterwards calls and lint name each failure.
 func TestFaultyServer(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "session.pcapng")
 	results, stderr := relayedCalls(t, file, faultyServer(t), `[{"name":"search","arguments":{"query":"a"}},

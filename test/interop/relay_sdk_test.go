@@ -163,8 +163,8 @@ func judgeMCP(t *testing.T, file, cancelled string, want int) {
 	command(t, nil, "lint", "-q", "--fail-on", "error", file)
 }
 
-// Client and server of the TypeScript SDK speak 2026-07-28 through the relay: a call that
-// asks for input, a subscription that its client ends, and a cancelled call.
+// Client and server of the TypeScript SDK speak 2026-07-28 through the relay. They make a
+// call that asks for input, a subscription that its client ends, and a cancelled call.
 func TestRelayTypeScriptSDK(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "session.pcapng")
 	speak := func(t *testing.T, args ...string) {
@@ -197,8 +197,8 @@ func TestRelayTypeScriptSDK(t *testing.T) {
 	})
 }
 
-// The client of the ACP SDK and its example agent do not notice the relay between them, in
-// a turn with a permission and in a cancelled one.
+// The client of the ACP SDK and its example agent do not notice the relay between them. One
+// turn asks for a permission, and one is cancelled.
 func TestRelayACP(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "session.pcapng")
 	agent := filepath.Join(npm(t), "@agentclientprotocol/sdk/dist/examples/agent.js")

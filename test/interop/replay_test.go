@@ -39,9 +39,9 @@ func TestReplayMCP(t *testing.T) {
 	})
 }
 
-// A recorded session of the SDKs over HTTP is replayed in both directions: the client
-// against the server as recorded, a cancel at every point, and the server for the client,
-// which does not notice.
+// A recorded session of the SDKs over HTTP is replayed in both directions. The client is
+// replayed against the server as recorded, and with a cancel at every point. The server is
+// replayed for the client, which does not notice.
 func TestReplayMCPOverHTTP(t *testing.T) {
 	for version, tt := range map[string]struct {
 		server func(t *testing.T) (url string)

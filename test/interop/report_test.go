@@ -110,8 +110,8 @@ func TestPageCancels(t *testing.T) {
 	}
 }
 
-// A recorded session, as a report and live: a click shows a frame, zooming shows a shorter
-// time, searching finds frames by their text, and it looks unchanged.
+// A recorded session, as a report and live. A click shows a frame, zooming shows a shorter
+// time, and searching finds frames by their text. The page looks unchanged.
 func TestPageInChromium(t *testing.T) {
 	for name, open := range map[string]func(*testing.T, ...string) sight{"report": look, "live": lookLive} {
 		t.Run(name, func(t *testing.T) {
@@ -196,7 +196,7 @@ func brightness(img image.Image) string {
 	return out.String()
 }
 
-// A hundred thousand frames with text that looks like markup, as a report and live: the
+// A hundred thousand frames with text that looks like markup, as a report and live. The
 // page has the last calls, gives the number of omitted ones, and runs no injected code.
 // Keys are answered although there are more than 10,000 rows.
 func TestHostilePageInChromium(t *testing.T) {

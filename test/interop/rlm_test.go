@@ -73,9 +73,9 @@ models: {m: {provider: r}}
 	}
 }
 
-// OpenAI's SDK uses a recursive language model by the name of a model: whole, streamed,
-// with an answer that matches a schema, and as a response. An abort also closes the run's
-// call at the provider.
+// OpenAI's SDK uses a recursive language model by the name of a model. It asks for a whole
+// answer, a stream, an answer that matches a schema, and a response. An abort also closes
+// the run's call at the provider.
 func TestRLMAsModel(t *testing.T) {
 	need(t, "python3")
 	asked, left := make(chan struct{}), make(chan struct{}, 1)

@@ -25,8 +25,7 @@ type windows struct {
 	env []string
 }
 
-// wine sets up a new Windows. Wine 8 lacks a library that Go programs need, so it is built
-// here.
+// wine sets up a new Windows. Wine 8 lacks a library that Go programs need. The test builds it.
 func wine(t *testing.T) *windows {
 	t.Helper()
 	gcc := need(t, "x86_64-w64-mingw32-gcc")

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Without any plugin, Wireshark shows the same as decode: the same number of frames with a
-// direction, at the same times, each with its protocol, kind and id.
+// Without any plugin, Wireshark shows the same as decode. The number of frames with a
+// direction and their times are equal, and each frame has its protocol, kind and id.
 func TestWireshark(t *testing.T) {
 	for _, fixture := range []string{"mcp-everything", "lsp-gopls", "latis-session", "rlm-single"} {
 		t.Run(fixture, func(t *testing.T) {
