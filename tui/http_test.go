@@ -48,8 +48,9 @@ func ended(conn int, dir frame.Dir) capture.Record {
 	return capture.Record{Kind: capture.HalfClosed, Time: time.Unix(2, 0), Frame: frame.Frame{Conn: conn, Dir: dir}}
 }
 
-// A filter finds an HTTP exchange by what the views show: its kind, which has a space in it
-// and is completed with it, and its id. One whose client disconnected counts as cancelled.
+// A filter finds an HTTP exchange by its kind and id as the views show them. The kind has a
+// space in it and can be completed. An exchange whose client disconnected counts as
+// cancelled.
 func TestFiltersOverHTTP(t *testing.T) {
 	s := store.New(store.Options{})
 	t.Cleanup(func() { s.Close() })

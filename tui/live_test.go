@@ -51,7 +51,7 @@ func (s *steady) Next(r *capture.Record) error {
 	return nil
 }
 
-// BenchmarkLive measures the cost of watching for a second: frames arrive at a steady rate,
+// BenchmarkLive measures the cost of watching for a second. Frames arrive at a steady rate,
 // and the screen is drawn 30 times to a discarded output.
 func BenchmarkLive(b *testing.B) {
 	for _, rate := range []int{0, 10_000, 100_000} {
