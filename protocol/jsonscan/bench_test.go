@@ -9,11 +9,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// requests returns JSON-RPC requests of size bytes or a little more altogether,
-// each of about shortest to longest bytes, in whose text an escape or a
-// character beyond ASCII comes about every 36 bytes. No two are alike: were
-// they to come again and again, the processor would learn their branches by
-// heart, and a benchmark would show twice the speed that data has.
+// requests returns JSON-RPC requests of size bytes or a little more in total, each of about
+// shortest to longest bytes. Their text has an escape or a character beyond ASCII about every
+// 36 bytes. No two are alike: the processor would learn the branches of repeated ones, and a
+// benchmark would show twice the real speed.
 func requests(size, shortest, longest int) (texts [][]byte) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for i := 0; size > 0; i++ {
@@ -41,8 +40,8 @@ func prose(rng *rand.Rand, n int) []byte {
 	return b
 }
 
-// BenchmarkMembers checks requests and finds their id, method and params, and
-// has encoding/json and jsontext beside it, which only check them.
+// BenchmarkMembers checks requests and finds their id, method and params. For comparison,
+// encoding/json and jsontext only check them.
 func BenchmarkMembers(b *testing.B) {
 	for _, size := range []int{100, 500, 4000} {
 		texts := requests(16<<20, size, size+size/4)

@@ -7,33 +7,33 @@ import (
 	"sync"
 )
 
-// keyring holds the keys of all objects that are open, one after the other,
-// to notice keys that repeat. An entry is the hash of a key in the upper half
-// and its offset in the lower; keys beyond 4 GiB are not looked at.
+// keyring holds the keys of all open objects, one after the other, to detect duplicates. The
+// upper half of an entry is the hash of a key, the lower half its offset. Keys beyond 4 GiB are
+// not checked.
 //
-// An object of a few keys compares each with those before it, once a filter
-// says that there may be an equal one; a larger object is sorted when it
-// ends. Hashes are seeded, so that nobody can choose keys that make this slow.
+// In an object of few keys, a filter tells whether an equal key may have come before; if so,
+// the key is compared with those before it. A larger object is sorted when it ends. Hashes are
+// seeded, so that nobody can choose keys that make this slow.
 type keyring struct {
 	n        int        // entries
-	few      [32]uint64 // the entries, as long as they fit
-	many     []uint64   // the entries, when they do not
+	few      [32]uint64 // the entries, while they fit
+	many     []uint64   // the entries, once they do not fit
 	repeated int        // offset of the earliest key that repeats another; 0 means none
 }
 
 // names describes the keys of one open object.
 type names struct {
 	base   int    // index of its first entry
-	filter uint64 // a bit for each hash
+	filter uint64 // one bit per hash
 }
 
-// manyNames is the number of keys from which an object is sorted at its end
-// instead of being searched for each key.
+// manyNames is the number of keys from which on an object is sorted at its end rather than
+// searched for each key.
 const manyNames = 32
 
 var spilled = sync.Pool{New: func() any { return new([]uint64) }}
 
-// maxPooled bounds what one odd message leaves in the pool: 512 KiB.
+// maxPooled bounds the space kept in the pool after an unusual message: 512 KiB.
 const maxPooled = 1 << 16
 
 func (k *keyring) reset() {
@@ -41,7 +41,7 @@ func (k *keyring) reset() {
 	k.repeated = 0
 }
 
-// release gives back the space for many keys.
+// release returns the space for many keys to the pool.
 func (k *keyring) release() {
 	if k.many != nil && cap(k.many) <= maxPooled {
 		many := k.many // a copy, so that k stays on its stack
@@ -77,8 +77,8 @@ func (k *keyring) push(entry uint64) {
 	k.n++
 }
 
-// spill appends entry to the space for many keys. The keys before it move
-// there first; few keeps those that it had, for when enough objects have ended.
+// spill appends entry to the space for many keys. The earlier keys move there first; few keeps
+// its own, for when enough objects have ended.
 func (k *keyring) spill(entry uint64) {
 	if k.many == nil {
 		k.many = *spilled.Get().(*[]uint64)
@@ -96,8 +96,7 @@ func (k *keyring) entries() []uint64 {
 	return k.few[:k.n]
 }
 
-// leaveObject forgets the keys of the innermost object, whose names are o and which has
-// ended.
+// leaveObject forgets the keys of the innermost object, which has ended. Its names are o.
 func (k *keyring) leaveObject(data []byte, o names) {
 	if k.n-o.base > manyNames {
 		entries := k.entries()[o.base:]
@@ -107,8 +106,8 @@ func (k *keyring) leaveObject(data []byte, o names) {
 	k.n = o.base
 }
 
-// searchSorted notes repeated keys among entries in order. Entries with one
-// hash lie together, by offset, and are nearly always one key.
+// searchSorted notes repeated keys among sorted entries. Entries of equal hash are adjacent,
+// ordered by offset, and are nearly always the same key.
 func (k *keyring) searchSorted(data []byte, entries []uint64) {
 	run := 0
 	for i, entry := range entries {
@@ -120,7 +119,7 @@ func (k *keyring) searchSorted(data []byte, entries []uint64) {
 	}
 }
 
-// search notes the key of entry if it is among earlier, and says so.
+// search notes the key of entry and returns true if the key is among earlier.
 func (k *keyring) search(data []byte, entry uint64, earlier []uint64) bool {
 	for _, e := range earlier {
 		if e>>32 == entry>>32 && sameKey(data, e, entry) {

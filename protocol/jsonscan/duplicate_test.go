@@ -21,8 +21,8 @@ func numbered(n int) []string {
 	return keys
 }
 
-// The first repetition in the text is told, in whatever object it stands and
-// however the key is spelled.
+// The first repeated key of the text is returned, in whatever object it is and however it is
+// spelled.
 func TestDuplicate(t *testing.T) {
 	long := strings.Repeat("long", 10)
 	for _, c := range []struct {
@@ -51,8 +51,7 @@ func TestDuplicate(t *testing.T) {
 	}
 }
 
-// Keys of small objects inside a large one come and go at the edge of the
-// space for few keys.
+// Small objects inside a large one add and remove keys at the boundary between few and many.
 func TestDuplicateAroundSpill(t *testing.T) {
 	for outer := range 80 {
 		text := strings.TrimSuffix(members(numbered(outer+1)...), "0}")
@@ -64,7 +63,7 @@ func TestDuplicateAroundSpill(t *testing.T) {
 	}
 }
 
-// Equal hashes of different keys are told apart by text.
+// Different keys with equal hashes are compared by text.
 func TestSearchSortedComparesText(t *testing.T) {
 	data := []byte(`"a""b""a""c""c"`)
 	var k keyring
@@ -75,8 +74,8 @@ func TestSearchSortedComparesText(t *testing.T) {
 	}
 }
 
-// Texts that are made to be slow to check are not. They take milliseconds;
-// seconds would mean that something grows with the square.
+// Texts designed to be slow to check take only milliseconds. Seconds would mean quadratic
+// growth.
 func TestHostileTexts(t *testing.T) {
 	const size = 2 << 20
 	for name, text := range map[string]string{
@@ -97,8 +96,8 @@ func TestHostileTexts(t *testing.T) {
 	}
 }
 
-// A key repeats whatever its length, its spelling and its place, though these
-// decide how it is hashed.
+// A repeated key is detected regardless of its length, spelling and position, which decide how
+// it is hashed.
 func TestDuplicateOfEveryLength(t *testing.T) {
 	const letters = "abcdefghijklmnopqrstuvwxyz"
 	for n := range len(letters) {

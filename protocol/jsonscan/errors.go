@@ -5,12 +5,12 @@ import (
 	"unicode/utf8"
 )
 
-// SyntaxError says why and where a text is not JSON.
+// SyntaxError describes why and where a text is not JSON.
 type SyntaxError struct {
-	Offset int    // of the first byte that cannot be
+	Offset int    // of the first invalid byte
 	Msg    string // without the offset
-	// Truncated says that nothing is wrong but that the text ends too early:
-	// with more bytes it could be valid.
+	// Truncated means that the text is valid so far but ends too early: with more bytes it
+	// could be valid.
 	Truncated bool
 }
 
@@ -26,8 +26,7 @@ func (s *Scanner) fail(e SyntaxError) int {
 	return -1
 }
 
-// failAt records that the character at i, or the end of the text, is not what
-// was looked for.
+// failAt records an unexpected character, or the unexpected end of the text, at i.
 func (s *Scanner) failAt(i int, where string) int {
 	if i >= len(s.data) {
 		return s.fail(SyntaxError{Offset: i, Msg: "unexpected end " + where, Truncated: true})
@@ -48,7 +47,7 @@ func (s *Scanner) failDepth(i int) int {
 	return s.fail(SyntaxError{Offset: i, Msg: fmt.Sprintf("nesting deeper than %d", s.maxDepth)})
 }
 
-// failString records why a string breaks off at i.
+// failString records why the string is malformed at i.
 func (s *Scanner) failString(i int) int {
 	rest := s.data[i:]
 	switch {
@@ -84,8 +83,7 @@ func isEscapePrefix(b []byte) bool {
 	return len(b) < len(longest) && escapeLen(padded) > len(b)
 }
 
-// escapeText returns the escape that b begins with, quoted, as far as it may be
-// shown.
+// escapeText returns the escape at the start of b, quoted, as far as it may be shown.
 func escapeText(b []byte) string {
 	n := 2
 	if b[1] == 'u' {
@@ -94,7 +92,7 @@ func escapeText(b []byte) string {
 	return fmt.Sprintf("%q", b[:n])
 }
 
-// quoteChar returns the character that b begins with in quotes.
+// quoteChar returns the first character of b in quotes.
 func quoteChar(b []byte) string {
 	r, n := utf8.DecodeRune(b)
 	if r == utf8.RuneError && n == 1 {

@@ -10,7 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// seeds are texts at the edges of the grammar: what every fuzz target starts from.
+// seeds are edge cases of the grammar, the seed corpus of every fuzz target.
 var seeds = []string{
 	``, ` `, `{}`, `[]`, `{`, `[`, `}`, `]`, `""`, `"`, `0`, `-0`, `-`, `01`, `1.`, `1.5`, `.5`, `1e`, `1e+`, `1E-07`, `1e5.`,
 	`true`, `tru`, `trueish`, `null`, `nul`, `nulL`, `false`, `NaN`, `Infinity`, `+1`, `'a'`, "\ufeff{}",
@@ -40,7 +40,7 @@ func addSeeds(f *testing.F) {
 
 var lenient = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(false)}
 
-// FuzzValid holds the verdict to that of jsontext, and Truncated to its
+// FuzzValid compares the result with that of jsontext, and Truncated with its
 // io.ErrUnexpectedEOF.
 func FuzzValid(f *testing.F) {
 	addSeeds(f)
@@ -63,14 +63,13 @@ func FuzzValid(f *testing.F) {
 	})
 }
 
-// endsEarly reports whether jsontext finds nothing wrong with data but its end.
+// endsEarly reports whether jsontext finds no fault in data except that it ends too early.
 func endsEarly(data []byte) bool {
 	_, err := jsontext.NewDecoder(bytes.NewReader(data), lenient...).ReadValue()
 	return errors.Is(err, io.ErrUnexpectedEOF) || err == io.EOF
 }
 
-// checkPrefixes checks that whatever is cut off a valid text, the rest is valid
-// or truncated.
+// checkPrefixes checks that every prefix of a valid text is valid or truncated.
 func checkPrefixes(t *testing.T, data []byte) {
 	t.Helper()
 	if len(data) > 256 {
@@ -84,9 +83,9 @@ func checkPrefixes(t *testing.T, data []byte) {
 	}
 }
 
-// FuzzWalk rebuilds a text from the spans that a walk by hand yields: the walk
-// must agree with Valid, the spans with the text without its white space, and
-// the repeated key with one found by a map.
+// FuzzWalk rebuilds a text from the spans of a manual walk. The walk must agree with Valid, the
+// spans with the text without its white space, and the repeated key with the one found with a
+// map.
 func FuzzWalk(f *testing.F) {
 	addSeeds(f)
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -119,7 +118,7 @@ func duplicate(data []byte) ([]byte, int, bool) {
 	return s.Duplicate()
 }
 
-// walker enters every container it may and collects what it meets.
+// walker enters every container it can and collects keys and values.
 type walker struct {
 	Scanner
 	t        *testing.T
@@ -194,7 +193,7 @@ func (w *walker) checkKey(token []byte) {
 	}
 }
 
-// FuzzCompact holds AppendCompact to jsontext.
+// FuzzCompact compares AppendCompact with jsontext.
 func FuzzCompact(f *testing.F) {
 	addSeeds(f)
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -212,7 +211,7 @@ func FuzzCompact(f *testing.F) {
 	})
 }
 
-// FuzzQuote holds AppendQuote and Unquote to jsontext.
+// FuzzQuote compares AppendQuote and Unquote with jsontext.
 func FuzzQuote(f *testing.F) {
 	addSeeds(f)
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -14,11 +14,11 @@ var (
 	lowSeed, highSeed = rand.Uint64(), rand.Uint64()
 )
 
-// shortKey is the length up to which a key fits into two words.
+// shortKey is the length of the longest key that fits into two words.
 const shortKey = 16
 
-// hashKey hashes a key as it stands between its quotes. All spellings of one
-// key have one hash.
+// hashKey hashes a key as written between its quotes. All spellings of a key have the same
+// hash.
 func hashKey(inner []byte) uint64 {
 	if len(inner) <= shortKey {
 		if low, high := words(inner); !hasBackslash(low) && !hasBackslash(high) {
@@ -36,8 +36,8 @@ func hashText(text []byte) uint64 {
 	return mix(low, high, len(text))
 }
 
-// words returns the bytes of a short key: those of fewer than eight, padded
-// with zeros, in low; else the first eight and the last eight.
+// words returns the bytes of a short key as two words. Fewer than eight bytes are padded with
+// zeros and returned in low; otherwise low has the first eight and high the last eight.
 func words(b []byte) (low, high uint64) {
 	switch n := len(b); {
 	case n >= 8:
@@ -51,7 +51,7 @@ func words(b []byte) (low, high uint64) {
 	return 0, 0
 }
 
-// mix makes a hash of the words of a key of n bytes.
+// mix hashes the words of a key of n bytes.
 func mix(low, high uint64, n int) uint64 {
 	h, l := bits.Mul64(low^lowSeed, high^highSeed)
 	return h ^ l ^ uint64(n)

@@ -6,22 +6,21 @@ import (
 	"io"
 )
 
-// Marshal returns v as JSON, as encoding/json has it, but with all text as it is:
-// <, > and & are no escapes.
+// Marshal is json.Marshal without HTML escaping: <, > and & are not escaped.
 func Marshal(v any) ([]byte, error) {
 	var b bytes.Buffer
 	err := NewEncoder(&b).Encode(v)
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// NewEncoder returns what writes values as Marshal has them, a line each.
+// NewEncoder returns an encoder that writes each value as Marshal does, one per line.
 func NewEncoder(w io.Writer) *json.Encoder {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	return e
 }
 
-// WriteLines writes each value of a list as a line.
+// WriteLines writes each value of a list on a line of its own.
 func WriteLines[T any](w io.Writer, list []T) error {
 	e := NewEncoder(w)
 	for _, v := range list {
@@ -32,8 +31,7 @@ func WriteLines[T any](w io.Writer, list []T) error {
 	return nil
 }
 
-// MustMarshal is Marshal of a value that always can be JSON; it panics if it
-// cannot.
+// MustMarshal is Marshal for values that can always be encoded; it panics on an error.
 func MustMarshal(v any) []byte {
 	text, err := Marshal(v)
 	if err != nil {

@@ -2,7 +2,7 @@ package jsonscan
 
 import "testing"
 
-// Text stands in what is written as it is: what is shown of it is what was said.
+// Marshal does not change text, so that it is shown as it was said.
 func TestMarshalKeepsText(t *testing.T) {
 	got, err := Marshal(map[string]string{"text": "a < b && c > d"})
 	if want := `{"text":"a < b && c > d"}`; err != nil || string(got) != want {

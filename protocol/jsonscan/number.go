@@ -1,7 +1,7 @@
 package jsonscan
 
-// numberEnd returns the offset after the number that begins at data[i], or the
-// complement of the offset at which it lacks a digit.
+// numberEnd returns the offset after the number that begins at data[i]. If a digit is missing,
+// it returns the complement of the offset where one is expected.
 func numberEnd(data []byte, i int) int {
 	if data[i] == '-' {
 		i++
@@ -39,12 +39,12 @@ func digitsEnd(data []byte, i int) int {
 	return i
 }
 
-// maxSafeInteger is 2^53-1: the integers up to it survive a double.
+// maxSafeInteger is 2^53-1, the largest integer up to which a double represents every integer
+// exactly.
 const maxSafeInteger = "9007199254740991"
 
-// IsUnsafeInteger reports whether raw is an integer, written without fraction
-// and exponent, that a reader which keeps numbers as doubles may change: one
-// beyond ±(2^53-1).
+// IsUnsafeInteger reports whether raw is an integer beyond ±(2^53-1), written without fraction
+// and exponent. A reader that stores numbers as doubles may change it.
 func IsUnsafeInteger(raw []byte) bool {
 	if len(raw) > 0 && raw[0] == '-' {
 		raw = raw[1:]

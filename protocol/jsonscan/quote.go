@@ -17,7 +17,7 @@ func Unquote(raw []byte) (text []byte, ok bool) {
 	return unquoteValid(raw), true
 }
 
-// tokenEnd is stringEnd for the string at the head of data.
+// tokenEnd is stringEnd for the string at the start of data.
 func tokenEnd(data []byte) int {
 	if len(data) >= blockLen && ValidUTF8(data) {
 		return validStringEnd(data, 0)
@@ -28,8 +28,8 @@ func tokenEnd(data []byte) int {
 // unquoteValid is Unquote of a string token that is known to be valid.
 func unquoteValid(raw []byte) []byte { return unescape(raw[1 : len(raw)-1 : len(raw)-1]) }
 
-// unescape returns inner, the valid inside of a string token, without escapes.
-// It borrows from inner where there are none.
+// unescape resolves the escapes in inner, the valid inside of a string token. It borrows from
+// inner if there are none.
 func unescape(inner []byte) []byte {
 	if bytes.IndexByte(inner, '\\') < 0 {
 		return inner
@@ -37,7 +37,7 @@ func unescape(inner []byte) []byte {
 	return appendUnescaped(make([]byte, 0, len(inner)), inner)
 }
 
-// appendUnescaped appends text, which has valid escapes, without them.
+// appendUnescaped appends text with its escapes, which are valid, resolved.
 func appendUnescaped(dst, text []byte) []byte {
 	for {
 		i := bytes.IndexByte(text, '\\')
@@ -59,9 +59,8 @@ func appendUnescaped(dst, text []byte) []byte {
 	}
 }
 
-// AppendQuote appends text as a JSON string. It escapes no more than JSON
-// demands; what is not UTF-8 in text becomes U+FFFD. It may write to all of the
-// capacity of dst.
+// AppendQuote appends text as a JSON string. It escapes only what JSON requires; invalid UTF-8
+// becomes U+FFFD. It may overwrite the full capacity of dst.
 func AppendQuote(dst, text []byte) []byte {
 	if quoted, ok := AppendQuoteUTF8(dst, text); ok {
 		return quoted
@@ -69,8 +68,8 @@ func AppendQuote(dst, text []byte) []byte {
 	return appendQuoteWords(append(dst, '"'), text)
 }
 
-// AppendQuoteUTF8 is AppendQuote for text that has to be UTF-8. If it is not,
-// AppendQuoteUTF8 returns dst as it came, and false.
+// AppendQuoteUTF8 is AppendQuote for text that must be UTF-8. If it is not, AppendQuoteUTF8
+// returns dst unchanged, and false.
 func AppendQuoteUTF8(dst, text []byte) (_ []byte, ok bool) {
 	if !ValidUTF8(text) {
 		return dst, false
@@ -85,8 +84,8 @@ func AppendQuoteUTF8(dst, text []byte) (_ []byte, ok bool) {
 	return appendQuoteWords(dst, text), true
 }
 
-// quotedAtOnce bounds the room that appendQuoteHalves makes ahead, which is twice
-// what it then may need.
+// quotedAtOnce bounds the text for which appendQuoteHalves reserves space in advance: twice the
+// length of the text.
 const quotedAtOnce = 4 << 10
 
 // appendQuoteHalves is appendQuoteWords for text that is valid UTF-8, in halves of
@@ -109,8 +108,8 @@ func appendQuoteHalves(dst, text []byte) []byte {
 // appendQuoteBlocks is appendQuoteWords for text of at least blockLen bytes that
 // is valid UTF-8.
 //
-// Each round appends the plain bytes at the head of a block and the byte behind
-// them, whether it needs an escape or not, without a branch on any.
+// Each round appends the plain bytes at the start of a block and the byte after them, escaped
+// if necessary, without a branch on any byte.
 func appendQuoteBlocks(dst, text []byte) []byte {
 	last := (*[blockLen]byte)(text[len(text)-blockLen:])
 	for len(text) >= blockLen {
@@ -150,7 +149,7 @@ var spellings = func() (table [256]spelling) {
 	return table
 }()
 
-// appendQuoteWords appends what AppendQuote does, but for the opening quote.
+// appendQuoteWords is AppendQuote without the opening quote.
 func appendQuoteWords(dst, text []byte) []byte {
 	for len(text) > 0 {
 		n := plainEnd(text, 0)

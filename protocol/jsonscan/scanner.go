@@ -1,25 +1,23 @@
-// Package jsonscan reads one JSON text in one walk, left to right, and checks
-// every byte of it on the way. It builds no tree and allocates nothing for
-// ordinary messages: what it hands out are spans of the text.
+// Package jsonscan reads one JSON text in a single pass, left to right, and validates every
+// byte. It builds no tree and allocates nothing for ordinary messages: the values it returns
+// are spans of the text.
 //
-// The grammar is RFC 8259, strictly: UTF-8 must be valid, escaped surrogates
-// must come in pairs, there is no byte order mark, NaN or trailing comma, and
-// nesting ends at [MaxDepth]. Objects may repeat a key; the scanner notices it
-// and leaves the judgement to its caller. The verdict on a text is that of
-// package jsontext of github.com/go-json-experiment/json.
+// The grammar is strict RFC 8259. UTF-8 must be valid and escaped surrogates must come in
+// pairs. There is no byte order mark, NaN or trailing comma, and nesting is limited to
+// [MaxDepth]. Objects may repeat a key; the scanner detects it and leaves the decision to its
+// caller. A text is accepted if package jsontext of github.com/go-json-experiment/json accepts
+// it.
 //
-// Beside it stand the few functions that write JSON with the text as it is.
+// The package also has a few functions that write JSON without changing the text.
 //
-// What the members of an object mean is the business of the protocols above.
+// The meaning of an object's members is left to the protocol packages.
 package jsonscan
 
-// MaxDepth is the number of arrays and objects that may stand inside each
-// other.
+// MaxDepth is how deep arrays and objects may be nested.
 const MaxDepth = 10000
 
-// MaxEntered is the number of containers that [Scanner.Object] and
-// [Scanner.Array] enter inside each other. Deeper ones can only be read as a
-// whole, with [Scanner.Value].
+// MaxEntered is how many nested containers [Scanner.Object] and [Scanner.Array] can enter.
+// Deeper ones can only be read as a whole, with [Scanner.Value].
 const MaxEntered = 16
 
 // Kind is the kind of a value, named by the first byte of its simplest form.
@@ -36,8 +34,8 @@ const (
 	Array   Kind = '['
 )
 
-// KindOf returns the kind of the value that raw, without white space in front,
-// begins with, judged by its first byte.
+// KindOf returns the kind of the value at the start of raw, judged by its first byte. White
+// space must not precede it.
 func KindOf(raw []byte) Kind {
 	if len(raw) == 0 {
 		return Invalid
@@ -51,8 +49,8 @@ func KindOf(raw []byte) Kind {
 	return Invalid
 }
 
-// A Scanner walks one JSON text. It lives on its caller's stack and is made
-// ready by [Scanner.Init]:
+// A Scanner walks one JSON text. It lives on its caller's stack and is initialized by
+// [Scanner.Init]:
 //
 //	var s jsonscan.Scanner
 //	s.Init(text)
@@ -64,34 +62,33 @@ func KindOf(raw []byte) Kind {
 //	}
 //	return s.End()
 //
-// A value that the caller does not consume is checked and skipped. After the
-// first error every method does nothing and reports no value; [Scanner.End]
-// and [Scanner.Err] tell the error. The spans that it hands out borrow from
-// the text.
+// A value that the caller does not consume is validated and skipped. After the first error
+// every method does nothing and reports no value; [Scanner.End] and [Scanner.Err] return the
+// error. Returned spans borrow from the text.
 type Scanner struct {
 	data     []byte
-	pos      int  // of the value that is next, or after the last one
-	ready    bool // a value is next
+	pos      int  // of the next value, or after the last one
+	ready    bool // pos is at a value
 	newline  bool
 	utf8     encoding
 	maxDepth int
 	err      *SyntaxError
 
 	keyStart, keyEnd int  // of the key token of the current member
-	keyPlain         bool // it has no escapes
+	keyPlain         bool // the key has no escapes
 
 	top     int // number of containers entered
 	entered [MaxEntered]container
 	keys    keyring
 }
 
-// encoding is what is known of the rest of a text.
+// encoding is what is known about the encoding of the rest of a text.
 type encoding byte
 
 const (
-	unknown encoding = iota // the strings so far did not need to know
+	unknown encoding = iota // not checked yet
 	isUTF8
-	maybeUTF8 // it is not, or the strings have to find out
+	maybeUTF8 // not valid, or each string has to be checked
 )
 
 // container is an array or object that the caller has entered.
@@ -101,10 +98,10 @@ type container struct {
 	names names
 }
 
-// Init makes s ready to walk data, which must stay unchanged meanwhile.
+// Init prepares s to walk data, which must not change meanwhile.
 func (s *Scanner) Init(data []byte) { s.InitDepth(data, MaxDepth) }
 
-// InitDepth is Init with another limit than [MaxDepth].
+// InitDepth is Init with a limit other than [MaxDepth].
 func (s *Scanner) InitDepth(data []byte, maxDepth int) {
 	s.data = data
 	s.ready = true
@@ -118,8 +115,8 @@ func (s *Scanner) InitDepth(data []byte, maxDepth int) {
 	s.pos = s.space(0)
 }
 
-// Peek returns the kind of the next value, judged by its first byte, and
-// consumes nothing. It is Invalid where no value is next.
+// Peek returns the kind of the next value, judged by its first byte, without consuming it. It
+// returns Invalid if no value is next.
 func (s *Scanner) Peek() Kind {
 	if !s.ready {
 		return Invalid
@@ -140,8 +137,8 @@ func (s *Scanner) Skip() bool {
 	return true
 }
 
-// Value checks and consumes the next value and returns its bytes as they stand
-// in the text, or nil if there is none.
+// Value checks and consumes the next value and returns its bytes as written, or nil if there is
+// none.
 func (s *Scanner) Value() []byte {
 	start := s.pos
 	if !s.Skip() {
@@ -150,8 +147,7 @@ func (s *Scanner) Value() []byte {
 	return s.data[start:s.pos:s.pos]
 }
 
-// NotNull is Value where null means the same as no value: it consumes a null and
-// returns nil.
+// NotNull is Value for members where null means absent: it consumes a null and returns nil.
 func (s *Scanner) NotNull() []byte {
 	if s.Peek() == Null {
 		s.Skip()
@@ -160,14 +156,14 @@ func (s *Scanner) NotNull() []byte {
 	return s.Value()
 }
 
-// Object enters the next value if it is an object: [Scanner.Next] then moves
-// through its members. If it is not, or stands inside [MaxEntered] containers,
-// Object returns false and the value is still next.
+// Object enters the next value if it is an object; [Scanner.Next] then moves through its
+// members. If it is not an object, or is nested in [MaxEntered] containers, Object returns
+// false and the value is still next.
 func (s *Scanner) Object() bool { return s.enter(Object) }
 
-// Array enters the next value if it is an array: [Scanner.Elem] then moves
-// through its elements. If it is not, or stands inside [MaxEntered]
-// containers, Array returns false and the value is still next.
+// Array enters the next value if it is an array; [Scanner.Elem] then moves through its
+// elements. If it is not an array, or is nested in [MaxEntered] containers, Array returns false
+// and the value is still next.
 func (s *Scanner) Array() bool { return s.enter(Array) }
 
 func (s *Scanner) enter(kind Kind) bool {
@@ -184,9 +180,9 @@ func (s *Scanner) enter(kind Kind) bool {
 	return true
 }
 
-// Next moves to the next member of the object that was entered last: its key
-// is [Scanner.Key] and its value is next. It returns false when the object has
-// ended, and leaves it, or when the text is malformed.
+// Next moves to the next member of the object entered last: its key is [Scanner.Key] and its
+// value is next. At the end of the object Next leaves it and returns false. It also returns
+// false if the text is malformed.
 func (s *Scanner) Next() bool {
 	if !s.advance(Object) {
 		return false
@@ -207,9 +203,9 @@ func (s *Scanner) Next() bool {
 	return true
 }
 
-// Elem moves to the next element of the array that was entered last, which is
-// then the next value. It returns false when the array has ended, and leaves
-// it, or when the text is malformed.
+// Elem moves to the next element of the array entered last, which is then the next value. At
+// the end of the array Elem leaves it and returns false. It also returns false if the text is
+// malformed.
 func (s *Scanner) Elem() bool {
 	if !s.advance(Array) {
 		return false
@@ -218,9 +214,9 @@ func (s *Scanner) Elem() bool {
 	return true
 }
 
-// advance moves to the next item of the innermost container, which must be of
-// the given kind, past the value and the comma before it. It leaves the
-// container and returns false at its end.
+// advance moves past the current value and the comma to the next item of the innermost
+// container, which must be of the given kind. At its end it leaves the container and returns
+// false.
 func (s *Scanner) advance(kind Kind) bool {
 	if s.top == 0 || s.entered[s.top-1].kind != kind {
 		return false
@@ -260,9 +256,8 @@ func (s *Scanner) Key() []byte {
 	return unquoteValid(s.data[s.keyStart:s.keyEnd])
 }
 
-// Offset returns the position in the text: that of the next value where there
-// is one, that of the error after an error, else that after what was consumed
-// last.
+// Offset returns the position in the text: after an error that of the error; otherwise that of
+// the next value, or if there is none, the position after the last consumed byte.
 func (s *Scanner) Offset() int {
 	if s.err != nil {
 		return s.err.Offset
@@ -270,14 +265,12 @@ func (s *Scanner) Offset() int {
 	return s.pos
 }
 
-// Newline reports whether a line feed or carriage return stood between the
-// tokens read so far. A text with none, once [Scanner.End] has found it valid,
-// is one line.
+// Newline reports whether a line feed or carriage return was found between the tokens read so
+// far. If there is none when [Scanner.End] has found the text valid, the text is one line.
 func (s *Scanner) Newline() bool { return s.newline }
 
-// End checks what the caller has left unread, up to the end of the text, and
-// requires that it is one value with nothing but white space around it. It
-// returns the first error of the whole walk, a [*SyntaxError].
+// End checks the unread rest of the text. The text must be one value with only white space
+// around it. End returns the first error of the whole walk, a [*SyntaxError].
 func (s *Scanner) End() error {
 	for s.top > 0 {
 		if s.entered[s.top-1].kind == Object {
@@ -307,9 +300,9 @@ func (s *Scanner) Err() error {
 	return s.err
 }
 
-// Duplicate returns the first key that repeats an earlier key of its object,
-// in any object that the walk has left, compared without escapes, and the
-// offset of its opening quote.
+// Duplicate returns the first key that repeats an earlier key of its object, and the offset of
+// its opening quote. It considers every object that the walk has left, and compares keys
+// without escapes.
 func (s *Scanner) Duplicate() (key []byte, offset int, ok bool) {
 	at := s.keys.repeated
 	if at == 0 {
@@ -325,9 +318,8 @@ func Valid(data []byte) error {
 	return s.End()
 }
 
-// Get returns the value that the path of object keys leads to. Of members with
-// the same key it takes the first. It reads, and checks, no more of data than
-// it takes to get there.
+// Get returns the value at a path of object keys. If a key is repeated, the first member
+// counts. It reads and validates data only as far as needed.
 func Get(data []byte, path ...string) (raw []byte, ok bool) {
 	var s Scanner
 	s.Init(data)
@@ -343,7 +335,7 @@ func Get(data []byte, path ...string) (raw []byte, ok bool) {
 	return raw, raw != nil
 }
 
-// findMember moves to the member of the next value whose key is name.
+// findMember moves to the member named name of the next value.
 func (s *Scanner) findMember(name string) bool {
 	for ok := s.Object(); ok && s.Next(); {
 		if string(s.Key()) == name {

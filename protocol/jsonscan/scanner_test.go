@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A person who reads the error sees what is wrong and where.
+// An error says what is wrong and where.
 func TestErrors(t *testing.T) {
 	for _, c := range []struct {
 		text, want string
@@ -45,7 +45,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// A null is consumed as any value is.
+// NotNull consumes a null like any other value.
 func TestNotNull(t *testing.T) {
 	var s Scanner
 	s.Init([]byte(`[null,1]`))
@@ -59,7 +59,7 @@ func TestNotNull(t *testing.T) {
 	}
 }
 
-// A record that wraps a payload has one level more than a payload may have.
+// A record that wraps a payload has one more level than a payload may have.
 func TestInitDepth(t *testing.T) {
 	text := []byte(strings.Repeat("[", MaxDepth+1) + strings.Repeat("]", MaxDepth+1))
 	var s Scanner
@@ -76,8 +76,8 @@ func TestInitDepth(t *testing.T) {
 	}
 }
 
-// Whatever the caller leaves alone is still checked, and a value that is not
-// what the caller hoped for is still there to be read.
+// Values that the caller does not read are still checked, and a value of an unexpected kind can
+// still be read.
 func TestUnreadValuesAreChecked(t *testing.T) {
 	var s Scanner
 	s.Init([]byte(`{"a": [1, {"b": 2}], "c": "d"}`))
@@ -111,7 +111,7 @@ func TestUnreadValuesAreChecked(t *testing.T) {
 	}
 }
 
-// Containers deeper than a scanner enters are values to it.
+// Containers nested too deep for a scanner to enter are read as plain values.
 func TestMaxEntered(t *testing.T) {
 	text := strings.Repeat("[", MaxEntered+1) + strings.Repeat("]", MaxEntered+1)
 	var s Scanner
@@ -178,7 +178,7 @@ func TestIsUnsafeInteger(t *testing.T) {
 	}
 }
 
-// Ordinary messages, and strings without escapes, cost no allocation.
+// Ordinary messages, and strings without escapes, need no allocation.
 func TestNoAllocations(t *testing.T) {
 	texts := requests(1<<20, 100, 4000)
 	allocs := testing.AllocsPerRun(10, func() {

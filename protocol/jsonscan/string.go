@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// stringEnd returns the offset after the string whose opening quote is at
-// data[i], or the complement of the offset of the byte, escape or character at
-// which it breaks off.
+// stringEnd returns the offset after the string whose opening quote is at data[i]. If the
+// string is malformed, it returns the complement of the offset of the first wrong byte, escape
+// or character.
 func stringEnd(data []byte, i int) int {
 	for i++; i < len(data); {
 		if i+8 <= len(data) {
@@ -39,9 +39,8 @@ func stringEnd(data []byte, i int) int {
 	return ^i
 }
 
-// plainEnd returns the offset of the first byte from i that cannot stand in a
-// string as it is, or may not be able to: a quote, a backslash, a control
-// character or one beyond ASCII. It returns len(data) if there is none.
+// plainEnd returns the offset of the first byte from i that may not be plain: a quote, a
+// backslash, a control character or a byte beyond ASCII. It returns len(data) if there is none.
 func plainEnd(data []byte, i int) int {
 	for i+8 <= len(data) {
 		if m := special(binary.LittleEndian.Uint64(data[i:])); m != 0 {
@@ -57,21 +56,21 @@ func plainEnd(data []byte, i int) int {
 
 func isPlain(c byte) bool { return c >= ' ' && c != '"' && c != '\\' && c < utf8.RuneSelf }
 
-// ones times a byte is a word of eight such bytes; tops is their top bits.
+// ones times a byte is a word of eight such bytes; tops has the top bit of each byte set.
 const (
 	ones = 0x0101010101010101
 	tops = 0x80 * ones
 )
 
-// special looks at eight bytes of a string at once. The lowest bit set in the
-// result is the top bit of the first byte that is not plain; bits above it
-// mean nothing, because the subtractions borrow.
+// special checks eight bytes of a string at once. The lowest bit set in the result is the top
+// bit of the first byte that is not plain. Higher bits mean nothing, because the subtractions
+// borrow.
 func special(w uint64) uint64 {
 	return (w | (w - ' '*ones) | ((w ^ '"'*ones) - ones) | ((w ^ '\\'*ones) - ones)) & tops
 }
 
-// escapeLen returns the length of the escape that b begins with, a pair of
-// surrogates being one escape, or 0 if it is not valid.
+// escapeLen returns the length of the escape at the start of b, or 0 if it is invalid. A pair
+// of surrogates is one escape.
 func escapeLen(b []byte) int {
 	if len(b) < 2 {
 		return 0
@@ -91,13 +90,13 @@ func escapeLen(b []byte) int {
 	return 0
 }
 
-// simpleEscapes maps the letter after a backslash to the character meant.
+// simpleEscapes maps the letter after a backslash to the character that it stands for.
 var simpleEscapes = [256]byte{
 	'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t',
 }
 
-// unicodeEscape returns the UTF-16 unit that the escape at the head of b, as in
-// \u00e9, stands for, or -1 if there is none.
+// unicodeEscape returns the UTF-16 unit of the escape at the start of b, such as \u00e9, or -1
+// if there is none.
 func unicodeEscape(b []byte) rune {
 	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
 		return -1
@@ -106,7 +105,7 @@ func unicodeEscape(b []byte) rune {
 	return max(r, -1)
 }
 
-// hexDigits maps a hexadecimal digit to its value, and all else to -1.
+// hexDigits maps a hexadecimal digit to its value, and any other byte to -1.
 var hexDigits = func() (table [256]int8) {
 	for c := range table {
 		table[c] = int8(strings.IndexByte("0123456789abcdef", byte(c)))
@@ -118,24 +117,24 @@ var hexDigits = func() (table [256]int8) {
 func isHighSurrogate(r rune) bool { return r&^0x3FF == 0xD800 }
 func isLowSurrogate(r rune) bool  { return r&^0x3FF == 0xDC00 }
 
-// runeLen returns the length of the character beyond ASCII that b begins with,
-// or 0 if it is not valid UTF-8. The masks are those of table 3-7 of the
-// Unicode standard, read as one little-endian word.
+// runeLen returns the length of the non-ASCII character at the start of b, or 0 if it is not
+// valid UTF-8. The masks are those of table 3-7 of the Unicode standard, read as one
+// little-endian word.
 func runeLen(b []byte) int {
 	if len(b) < 4 {
 		return runeLenSlow(b)
 	}
 	switch w := binary.LittleEndian.Uint32(b); {
 	case w&0xC0E0 == 0x80C0:
-		if w&0x1E != 0 { // else it is overlong
+		if w&0x1E != 0 { // otherwise overlong
 			return 2
 		}
 	case w&0xC0C0F0 == 0x8080E0:
-		if top := w & 0x200F; top != 0 && top != 0x200D { // else overlong, or a surrogate
+		if top := w & 0x200F; top != 0 && top != 0x200D { // otherwise overlong or a surrogate
 			return 3
 		}
 	case w&0xC0C0C0F8 == 0x808080F0:
-		if top := bits.ReverseBytes16(uint16(w & 0x3007)); top >= 0x010 && top <= 0x400 { // else overlong, or beyond U+10FFFF
+		if top := bits.ReverseBytes16(uint16(w & 0x3007)); top >= 0x010 && top <= 0x400 { // otherwise overlong or beyond U+10FFFF
 			return 4
 		}
 	}

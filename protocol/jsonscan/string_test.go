@@ -8,8 +8,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// checkVerdict holds the verdict on a text, and on the text as a part of one
-// that is read in blocks, to that of jsontext.
+// checkVerdict compares the result for a text, alone and as part of a text that is read in
+// blocks, with that of jsontext.
 func checkVerdict(t *testing.T, text []byte) {
 	t.Helper()
 	checkOneVerdict(t, text)
@@ -25,9 +25,9 @@ func checkOneVerdict(t *testing.T, text []byte) {
 	}
 }
 
-// Every pair of bytes that can begin a character is tried with continuations
-// at the edges of their range, both in the middle of a text, where a character
-// is checked as one word, and at its end, where it is not.
+// Every pair of bytes that can begin a character is tried with continuations at the limits of
+// their range. It is tried in the middle of a text, where a character is checked as one word,
+// and at its end, where it is not.
 func TestUTF8(t *testing.T) {
 	edges := []byte{'"', 0x7F, 0x80, 0xBF, 0xC0}
 	for first := 0x80; first <= 0xFF; first++ {
@@ -43,7 +43,7 @@ func TestUTF8(t *testing.T) {
 	}
 }
 
-// Every byte is tried at every place of the words by which a string is read.
+// Every byte is tried at every position of the words in which a string is read.
 func TestStringBytes(t *testing.T) {
 	for c := range 0x100 {
 		for i := 1; i <= 24; i++ {

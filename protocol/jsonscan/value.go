@@ -5,10 +5,10 @@ import (
 	"math/bits"
 )
 
-// The methods in this file check one piece of the text that begins at offset i
-// and return the offset after it. They return -1 after recording an error.
+// The methods in this file check the piece of the text that begins at offset i and return the
+// offset after it. On failure they record an error and return -1.
 
-// value checks the value at i, which stands inside depth containers.
+// value checks the value at i, which is nested in depth containers.
 func (s *Scanner) value(i, depth int) int {
 	if uint(i) >= uint(len(s.data)) {
 		return s.failAt(i, "looking for a value")
@@ -90,9 +90,9 @@ func (s *Scanner) array(i, depth int) int {
 	}
 }
 
-// key checks an object's key. It also returns the key's hash, that of
-// [hashKey], which is nearly free where the key and its closing quote lie in
-// one word, and whether it is then known to have no escapes.
+// key checks an object's key. It also returns the hash of the key, see [hashKey], and whether
+// the key is known to have no escapes. The hash is nearly free if the key and its closing quote
+// lie in one word.
 func (s *Scanner) key(i int) (end int, hash uint64, plain bool) {
 	if i >= len(s.data) || s.data[i] != '"' {
 		return s.failAt(i, "looking for a key"), 0, false
@@ -132,8 +132,8 @@ func (s *Scanner) string(i int) int {
 	return end
 }
 
-// isUTF8 reports whether the text from the string at i on is known to be valid
-// UTF-8. It looks at the whole of it when it is first asked.
+// isUTF8 reports whether the text from the string at i on is known to be valid UTF-8. The first
+// call checks all of it.
 func (s *Scanner) isUTF8(i int) bool {
 	if s.utf8 == unknown {
 		s.utf8 = maybeUTF8

@@ -2,12 +2,12 @@ package jsonscan
 
 import "golang.org/x/sys/cpu"
 
-// vectors says that the processor has what the functions below are made of.
-// Tests clear it.
+// vectors means that the processor has the instructions that the functions below use. Tests
+// clear it.
 var vectors = cpu.X86.HasAVX2 && cpu.X86.HasBMI1 && cpu.X86.HasBMI2
 
-// wide says that the processor has AVX-512 too, and is of those that do not slow
-// down for it, of which VBMI2 is the mark.
+// wide means that the processor also has AVX-512 and does not slow down when using it. VBMI2 is
+// the sign of such a processor.
 var wide = vectors && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VL && cpu.X86.HasAVX512VBMI2 && cpu.X86.HasPOPCNT
 
 // validBlocks reports whether data, of at least blockLen bytes, is valid UTF-8.
@@ -26,12 +26,11 @@ func validBlocks256(data []byte) bool
 //go:noescape
 func validBlocks512(data []byte) bool
 
-// stringStop returns the offset of the first byte from i, inside of a string,
-// at which the string ends or is to be looked at more closely: of the closing
-// quote, of a control character, or of the byte behind the backslash of an
-// escape that is malformed or is of U+D000 to U+DFFF, where the surrogates are.
-// It returns len(data), which is at least blockLen, if there is none. Characters
-// beyond ASCII are not looked at.
+// stringStop returns the offset of the first byte from i, inside a string, where the string
+// ends or needs a closer look: the closing quote, a control character, or the byte after the
+// backslash of an escape. Only two kinds of escapes count: malformed ones, and those of U+D000
+// to U+DFFF, a range that includes the surrogates. stringStop returns len(data), which is at
+// least blockLen, if there is no such byte. It does not check characters beyond ASCII.
 func stringStop(data []byte, i int) int {
 	if wide {
 		return stringStop512(data, i)
@@ -45,15 +44,15 @@ func stringStop256(data []byte, i int) int
 //go:noescape
 func stringStop512(data []byte, i int) int
 
-// escapedBytes returns a mask of the bytes of a block that a string cannot hold
-// without an escape: quotes, backslashes and control characters.
+// escapedBytes returns a mask of the bytes of a block that must be escaped in a string: quotes,
+// backslashes and control characters.
 //
 //go:noescape
 func escapedBytes(block *[blockLen]byte) uint64
 
-// quoteBlocks512 writes text as the inside of a string to dst, which has room for
-// twice as many bytes and one block more. It stops ahead of a control character
-// that has no escape of two bytes. It needs what wide says.
+// quoteBlocks512 writes text as the inside of a string to dst, which must have room for twice
+// as many bytes plus one block. It stops before a control character that has no two-byte
+// escape. It must only be called if wide is set.
 //
 //go:noescape
 func quoteBlocks512(dst, text []byte) (written, read int)

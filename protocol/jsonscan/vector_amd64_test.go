@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// inWords calls f with the vector instructions out of use.
+// inWords calls f with the vector instructions disabled.
 func inWords(f func()) {
 	defer func(v, w bool) { vectors, wide = v, w }(vectors, wide)
 	vectors, wide = false, false
@@ -24,14 +24,14 @@ func inShortVectors(f func()) {
 	f()
 }
 
-// needVectors skips a test on a processor that has none of what it tests.
+// needVectors skips a test if the processor lacks the instructions it tests.
 func needVectors(t testing.TB) {
 	if !vectors {
 		t.Skip("the processor lacks AVX2 or BMI2")
 	}
 }
 
-// outcome is all that the functions with two ways to their result say of a text.
+// outcome holds the results for a text of all functions that have two implementations.
 type outcome struct {
 	utf8     bool
 	err      SyntaxError
@@ -75,8 +75,8 @@ func checkBothWays(t *testing.T, text []byte) {
 	}
 }
 
-// FuzzVectors holds what is done in vectors to what is done in words, wherever
-// the text lies in their blocks.
+// FuzzVectors compares the results in vectors with those in words, wherever the text lies in
+// the blocks.
 func FuzzVectors(f *testing.F) {
 	needVectors(f)
 	for i, s := range seeds {
@@ -93,7 +93,7 @@ func FuzzVectors(f *testing.F) {
 	})
 }
 
-// The whole test suite, which mostly reads short texts, holds for words alone.
+// The tests, which mostly read short texts, also pass with words alone.
 func TestVerdictsInWords(t *testing.T) {
 	inWords(func() {
 		for _, test := range []func(*testing.T){TestUTF8, TestStringBytes, TestErrors, TestNoAllocations} {
@@ -102,9 +102,8 @@ func TestVerdictsInWords(t *testing.T) {
 	})
 }
 
-// Sequences of bytes at the edges of what UTF-8 allows are found valid or not
-// wherever they lie, in particular over the borders of the blocks and at the
-// end, and whatever stands around them.
+// Byte sequences at the limits of UTF-8 are judged correctly wherever they lie, in particular
+// across block boundaries and at the end, and whatever surrounds them.
 func TestValidBlocks(t *testing.T) {
 	needVectors(t)
 	const edges = "\x00\x7f\x80\x8f\x90\x9f\xa0\xbf\xc0\xc1\xc2\xdf\xe0\xe1\xec\xed\xee\xef\xf0\xf1\xf3\xf4\xf5\xff"
@@ -130,7 +129,7 @@ func TestValidBlocks(t *testing.T) {
 	}
 }
 
-// Each character of Unicode, and each code that is none, is judged alone.
+// Each Unicode character, and each invalid code point, is tried alone.
 func TestValidBlocksOfEveryCharacter(t *testing.T) {
 	needVectors(t)
 	for code := range 0x120000 {
@@ -146,7 +145,7 @@ func TestValidBlocksOfEveryCharacter(t *testing.T) {
 	}
 }
 
-// encode writes a code as UTF-8 does a character, even if it is none.
+// encode encodes a code point as UTF-8, even an invalid one.
 func encode(code int) []byte {
 	tail := func(shift int) byte { return 0x80 | byte(code>>shift)&0x3F }
 	switch {
@@ -160,8 +159,8 @@ func encode(code int) []byte {
 	return []byte{0xF0 | byte(code>>18), tail(12), tail(6), tail(0)}
 }
 
-// stringStop agrees with a loop over the bytes on strings that are full of
-// backslashes, which come in rows over the borders of the blocks.
+// stringStop agrees with a loop over the bytes on strings full of backslashes, with runs of
+// them across block boundaries.
 func TestStringStop(t *testing.T) {
 	needVectors(t)
 	rng := rand.New(rand.NewPCG(5, 6))
@@ -194,13 +193,13 @@ func stringStopByBytes(text []byte, i int) int {
 	return len(text)
 }
 
-// isPassed reports whether stringStop passes the escape at the head of text.
+// isPassed reports whether stringStop passes over the escape at the start of text.
 func isPassed(text []byte) bool {
 	r := unicodeEscape(text)
 	return simpleEscapes[text[1]] != 0 || r >= 0 && r>>12 != 0xD
 }
 
-// Every byte, at every place, stops a string if it must.
+// Every byte that must stop a string does so at every position.
 func TestStringStopAtEveryByte(t *testing.T) {
 	needVectors(t)
 	for c := range 0x100 {
@@ -238,8 +237,7 @@ func TestEscapedBytes(t *testing.T) {
 	}
 }
 
-// Every byte of ASCII, in texts that end anywhere in a block, is written as it is
-// in words.
+// Every ASCII byte, in texts that end anywhere in a block, is written as it is with words.
 func TestAppendQuoteAtEveryByte(t *testing.T) {
 	for c := range byte(utf8.RuneSelf) {
 		for n := 1; n < 2*blockLen; n++ {
@@ -255,8 +253,7 @@ func TestAppendQuoteAtEveryByte(t *testing.T) {
 	}
 }
 
-// A long text of nothing but escapes fills the room that it was said to need, and
-// no more.
+// A long text of escapes only fills exactly the space that it is documented to need.
 func TestQuoteBlocksStayInTheirRoom(t *testing.T) {
 	if !wide {
 		t.Skip("the processor lacks AVX-512")

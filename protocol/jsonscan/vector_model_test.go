@@ -14,15 +14,16 @@ var (
 	secondHigh = [16]byte{1, 1, 1, 1, 1, 1, 1, 1, 0xe6, 0xae, 0xba, 0xba, 1, 1, 1, 1}
 )
 
-// modelValid is validBlocks256 and validBlocks512 byte by byte: the blocks of the
-// assembly do the same to 32 or 64 bytes at once.
+// modelValid is validBlocks256 and validBlocks512 byte by byte. The assembly does the same to
+// 32 or 64 bytes at once.
 func modelValid(data []byte) bool {
 	var before1, before2, before3 byte // 1, 2 and 3 bytes before
 	var faults byte
 	step := func(b byte) {
 		pair := pairFaults(before1, b)
-		// Two continuations in a row are a fault (80), unless a lead byte of three
-		// or four stands two bytes before, or one of four three bytes before.
+		// Two continuations in a row are a fault (80), unless the lead byte of a three-
+		// or four-byte character is two bytes before, or that of a four-byte character
+		// three bytes before.
 		expected := (belowBy(before2, 0x60) | belowBy(before3, 0x70)) & 0x80
 		faults |= pair ^ expected
 		before1, before2, before3 = b, before1, before2
@@ -30,23 +31,23 @@ func modelValid(data []byte) bool {
 	for _, b := range data {
 		step(b)
 	}
-	for range 3 { // a character that is cut short
+	for range 3 { // a truncated character
 		step(0)
 	}
 	return faults == 0
 }
 
-// pairFaults is what may be wrong with two bytes that follow each other: VPSHUFB
-// looks up the halves of a byte, VPAND joins what they say.
+// pairFaults returns the possible faults of two adjacent bytes: VPSHUFB looks up the halves of
+// a byte, VPAND combines the results.
 func pairFaults(first, second byte) byte {
 	return firstHigh[first>>4] & firstLow[first&15] & secondHigh[second>>4]
 }
 
-// belowBy is VPSUBUSB: b less n, but no less than 0.
+// belowBy is VPSUBUSB: b minus n, but at least 0.
 func belowBy(b, n byte) byte { return b - min(b, n) }
 
-// The tables find what they are to find in each pair of bytes, and the model is
-// utf8.Valid and, where the processor has it, the assembly.
+// The tables find the faults of each pair of bytes. The model agrees with utf8.Valid and, if
+// the processor supports it, with the assembly.
 func TestModel(t *testing.T) {
 	for first := range 256 {
 		for second := range 256 {

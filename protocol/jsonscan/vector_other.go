@@ -4,7 +4,7 @@ package jsonscan
 
 import "unicode/utf8"
 
-// On other processors all is done in words, and nothing here is called.
+// On other processors everything is done in words, and nothing here is called.
 const vectors, wide = false, false
 
 func validBlocks(data []byte) bool                  { return utf8.Valid(data) }
