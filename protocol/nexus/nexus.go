@@ -1,5 +1,5 @@
-// Package nexus parses the messages of nexus: JSON-RPC 2.0, read strictly,
-// over HTTP. It is a dialect of package jsonrpc.
+// Package nexus parses the messages of nexus: strict JSON-RPC 2.0 over HTTP. It is a dialect of
+// package jsonrpc.
 package nexus
 
 import (
@@ -8,12 +8,12 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
 )
 
-// run is the request_id by which a cancel names a send. It is not the id of
-// the JSON-RPC request, so it is a token of another space.
+// run is the request_id by which a cancel names a send. It differs from the id of the JSON-RPC
+// request, so it belongs to another token space.
 var run = jsonrpc.Name{Member: jsonrpc.ParamsRunID, Space: protocol.SpaceRun}
 
-// Protocol is nexus. Ids are strings or integers, a request without one or
-// with null is a notification, params are an object, and there are no batches.
+// Protocol is nexus. Ids are strings or integers. A request with no id or a null id is a
+// notification. Params are an object, and there are no batches.
 var Protocol = jsonrpc.New("nexus", jsonrpc.Grammar{
 	IntegerIDs:   true,
 	NullIDs:      true,
@@ -21,7 +21,7 @@ var Protocol = jsonrpc.New("nexus", jsonrpc.Grammar{
 	NullParams:   true,
 	NoBatches:    true,
 	Answers:      frame.U2C,
-	// The answer to a cancel has a cancelled member too, but no content.
+	// The answer to a cancel also has a cancelled member, but no content.
 	Cancelled: []jsonrpc.Outcome{{Member: jsonrpc.ResultCancelled, Is: "true", With: jsonrpc.ResultContent}},
 	Methods: map[string]jsonrpc.Method{
 		"send":            {From: frame.C2U, Bind: run},

@@ -21,7 +21,7 @@ func TestParse(t *testing.T) {
 	prototest.Cases(t, nexus.Protocol, []prototest.Case{
 		{send, `send open from=c2u id=4 bind="poem" bind-space=run`},
 		{cancel, `cancel cancel from=c2u id=5 ref="poem" ref-space=run`},
-		// Only a send ends as cancelled; the cancel itself has done its work.
+		// Only a send ends as cancelled; the cancel itself has succeeded.
 		{stopped, `result cancelled from=u2c id=4`},
 		{done, `result close from=u2c id=5`},
 		{`{"jsonrpc":"2.0","id":5,"result":{"cancelled":false,"request_id":"x","reason":"unknown"}}`, `result close from=u2c id=5`},

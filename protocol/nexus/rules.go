@@ -2,9 +2,8 @@ package nexus
 
 import "github.com/wirectl/wirectl/protocol"
 
-// Rules are what nexus demands of a session. HTTP says which answer belongs to
-// which request, so that ids need not be unique, and a send is cancelled over
-// another connection than its own.
+// Rules are the rules of nexus sessions. HTTP determines which answer belongs to which request,
+// so ids need not be unique. A cancel uses a different connection from its send.
 var Rules = protocol.Rules{
 	Shared:    []protocol.Space{protocol.SpaceRun},
 	MayHangUp: true,
