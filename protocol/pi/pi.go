@@ -1,5 +1,5 @@
-// Package pi parses the RPC mode of the coding agent pi, which programs speak with it over
-// lines: commands, the responses to them, and the events of one agent.
+// Package pi parses the line-based RPC mode of the coding agent pi: commands, the responses to
+// them, and the events of one agent.
 package pi
 
 import (
@@ -11,12 +11,13 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// Protocol is the RPC mode. The kind of a message is its type. A command is an exchange by
-// its id or, where there is none, by its name. An accepted prompt goes on until the agent
-// ends; there is one agent in a process, which has no id.
+// Protocol is the RPC mode. The kind of a message is its type. A command is matched with its
+// response by id or, without one, by name. An accepted prompt goes on until the agent ends. A
+// process has a single agent, which has no id.
 var Protocol protocol.Protocol = pi{}
 
-// Rules: an abort is answered when the agent has ended. A failed agent may be retried.
+// Rules are the rules of the RPC mode. An abort is answered once the agent has ended. A failed
+// agent may be retried.
 var Rules = protocol.Rules{
 	MayLeave:  true,
 	LooseRefs: true,
@@ -38,7 +39,7 @@ var Rules = protocol.Rules{
 	},
 }
 
-// The agent is the name of what runs, and a command that of what may have no id.
+// agent is the token of the running agent, and command that of commands, which may lack an id.
 var agent = protocol.Token{Space: protocol.SpaceSession}
 
 func command(name []byte) protocol.Token {
@@ -50,7 +51,7 @@ type pi struct{}
 func (pi) Name() string                { return "pi" }
 func (pi) Encoding() protocol.Encoding { return protocol.JSON }
 
-// Parse reads one message, as [protocol.Protocol] wants it.
+// Parse implements [protocol.Protocol].
 func (pi) Parse(payload []byte, m *protocol.Message) error {
 	m.Reset()
 	var s jsonscan.Scanner
@@ -61,8 +62,8 @@ func (pi) Parse(payload []byte, m *protocol.Message) error {
 	return jsonwalk.End(&s, m)
 }
 
-// kinds are the types of messages. Those that belong to the agent are parts of what it does
-// or, if silent, only say how that goes.
+// kinds are the types of messages. Those that belong to the agent are parts of its output or,
+// if silent, only report its progress.
 var kinds = map[string]struct {
 	is     is
 	silent bool
@@ -90,7 +91,7 @@ var kinds = map[string]struct {
 	"auto_retry_start": {is: event, silent: true}, "auto_retry_end": {is: event, silent: true},
 }
 
-// is what a message is to an exchange.
+// is is the role of a message in an exchange.
 type is uint8
 
 const (
@@ -98,17 +99,17 @@ const (
 	asks       // a command
 	answers    // the response to one
 	event      // of the agent
-	dialog     // a question of an extension, or what it tells, or an answer
+	dialog     // a question or notice of an extension, or an answer
 	other
 )
 
-// IsOwn reports whether a message without faults is one that no other protocol has.
+// IsOwn reports whether a valid message can only belong to this protocol.
 func IsOwn(m *protocol.Message) bool {
 	return !slices.Contains([]string{"abort", "compact", "clone", "fork"}, string(m.Kind))
 }
 
-// interpret says what the members mean. A message of a type that is not known is a command
-// if it has an id.
+// interpret fills in the message from its members. A message of unknown type is a command if it
+// has an id.
 func (w *wire) interpret(m *protocol.Message) {
 	k := kinds[string(w.kind)]
 	m.Text = w.text
@@ -151,8 +152,7 @@ func (w *wire) interpretCommand(m *protocol.Message) {
 
 var kindBash = []byte("bash")
 
-// interpretResponse says what a response means. One to a line that could not be read names
-// no command.
+// interpretResponse interprets a response. A response to an unreadable line names no command.
 func (w *wire) interpretResponse(m *protocol.Message) {
 	m.From, m.Phase, m.Label, m.ID = frame.U2C, protocol.Close, w.command, id(w.id)
 	m.Faults |= missing(w.command) | missing(w.success)
@@ -170,7 +170,7 @@ func (w *wire) interpretResponse(m *protocol.Message) {
 	}
 }
 
-// interpretEvent says what an event of the agent means besides that it is one.
+// interpretEvent adds the meaning that some events of the agent have beyond being events.
 func (w *wire) interpretEvent(m *protocol.Message) {
 	m.Label = w.label
 	goesOn := protocol.Effect{Does: protocol.Open, Of: agent}
@@ -191,7 +191,7 @@ func (w *wire) interpretEvent(m *protocol.Message) {
 	case "auto_retry_start":
 		m.Operation = goesOn
 	case "auto_retry_end":
-		if string(w.success) == "false" { // it was given up, or aborted while it waited
+		if string(w.success) == "false" { // given up, or aborted while waiting
 			m.Operation = protocol.Effect{Does: protocol.Fail, Of: agent}
 			if string(w.text) == `"Retry cancelled"` {
 				m.Operation.Does = protocol.Cancelled
@@ -206,7 +206,7 @@ func (w *wire) interpretEvent(m *protocol.Message) {
 	}
 }
 
-// ending is how an agent has ended whose last message stopped so.
+// ending returns how an agent ended, given the stop reason of its last message.
 func ending(stopReason []byte) protocol.Phase {
 	switch string(stopReason) {
 	case "aborted":
@@ -217,7 +217,7 @@ func ending(stopReason []byte) protocol.Phase {
 	return protocol.Close
 }
 
-// questions are the methods by which extensions ask; other methods only tell.
+// questions are the methods with which extensions ask; other methods only notify.
 var questions = []string{"select", "confirm", "input", "editor"}
 
 func (w *wire) interpretDialog(m *protocol.Message) {

@@ -61,7 +61,7 @@ func TestParse(t *testing.T) {
 	prototest.NoAllocs(t, pi.Protocol, prompt, accepted, abort, update, message, end, confirm)
 }
 
-// What a message says to people is told rather than how it begins.
+// A summary shows the text that a message has for people, not the start of the message.
 func TestSummaries(t *testing.T) {
 	for payload, want := range map[string]string{
 		prompt:                           `: "hi"`,

@@ -6,16 +6,16 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// wire is what one walk over a message has found, in whatever order its members stand.
-// Words are without quotes; ids and texts are as written.
+// wire holds what one walk over a message found, in any order of members. Words are without
+// quotes; ids and texts are as written.
 type wire struct {
 	kind, id, command, success []byte
-	sequenced                  bool   // it has the seq of another protocol
+	sequenced                  bool   // has the seq of another protocol
 	line                       []byte // the command, as written
 	label, text                []byte
 	cancelled, willRetry       bool
 	toolCallID                 []byte
-	role, model, stopReason    []byte // of the message, or the last one of the agent
+	role, model, stopReason    []byte // of the message, or of the agent's last one
 	usage                      protocol.Usage
 }
 
@@ -66,7 +66,7 @@ func (w *wire) read(s *jsonscan.Scanner, payload []byte) {
 	}
 }
 
-// readMessage walks the next value, a message of the conversation.
+// readMessage reads the next value, a message of the conversation.
 func (w *wire) readMessage(s *jsonscan.Scanner) {
 	for ok := s.Object(); ok && s.Next(); {
 		switch string(s.Key()) {
@@ -86,7 +86,7 @@ func (w *wire) readMessage(s *jsonscan.Scanner) {
 	}
 }
 
-// readContent walks the next value, which is a text or an array of blocks.
+// readContent reads the next value, which is a text or an array of blocks.
 func (w *wire) readContent(s *jsonscan.Scanner) {
 	if s.Peek() != jsonscan.Array {
 		w.text = s.Value()
@@ -105,7 +105,7 @@ func (w *wire) readContent(s *jsonscan.Scanner) {
 	}
 }
 
-// readUpdate walks the next value, which says what a model has just added to a message.
+// readUpdate reads the next value, which is what a model has just added to a message.
 func (w *wire) readUpdate(s *jsonscan.Scanner) {
 	for ok := s.Object(); ok && s.Next(); {
 		switch string(s.Key()) {
@@ -117,7 +117,7 @@ func (w *wire) readUpdate(s *jsonscan.Scanner) {
 	}
 }
 
-// readUsage walks the next value. There, input excludes tokens from the cache.
+// readUsage reads the next value, a usage. Its input excludes cached tokens.
 func readUsage(s *jsonscan.Scanner) (u protocol.Usage) {
 	for ok := s.Object(); ok && s.Next(); {
 		switch string(s.Key()) {
