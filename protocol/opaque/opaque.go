@@ -1,5 +1,5 @@
-// Package opaque has the protocols of payloads that belong to no protocol:
-// JSON texts of which only the kind is known, and bytes.
+// Package opaque has protocols for payloads of no known protocol: JSON texts of which only the
+// kind is known, and bytes.
 package opaque
 
 import (
@@ -7,11 +7,11 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// JSON takes every JSON text for a message. Its kind is that of the value:
-// object, array, string, number, true, false or null.
+// JSON treats every JSON text as a message. Its kind is that of the value: object, array,
+// string, number, true, false or null.
 var JSON protocol.Protocol = jsonText{}
 
-// Bytes takes everything for a message of the kind bytes.
+// Bytes treats every payload as a message of the kind bytes.
 var Bytes protocol.Protocol = anything{}
 
 type jsonText struct{}
@@ -19,7 +19,7 @@ type jsonText struct{}
 func (jsonText) Name() string                { return "json" }
 func (jsonText) Encoding() protocol.Encoding { return protocol.JSON }
 
-// Parse checks all of payload, as [protocol.Protocol] wants it.
+// Parse validates payload. It implements [protocol.Protocol].
 func (jsonText) Parse(payload []byte, m *protocol.Message) error {
 	m.Reset()
 	var s jsonscan.Scanner
@@ -54,7 +54,7 @@ type anything struct{}
 func (anything) Name() string                { return "bytes" }
 func (anything) Encoding() protocol.Encoding { return protocol.Opaque }
 
-// Parse takes payload for what it is. It returns no error.
+// Parse accepts any payload. It returns no error.
 func (anything) Parse(payload []byte, m *protocol.Message) error {
 	m.Reset()
 	m.Kind, m.Text = KindBytes, payload

@@ -2,5 +2,5 @@ package opaque
 
 import "github.com/wirectl/wirectl/protocol"
 
-// Rules demand nothing of what belongs to no protocol.
+// Rules are empty: payloads of no known protocol have none.
 var Rules protocol.Rules
