@@ -11,12 +11,12 @@ import (
 type Dialect string
 
 const (
-	// A is the oldest: RunOpen gives the role of its sender, and a controller
-	// sends messages of the kind control.
+	// A is the oldest: RunOpen has the role of its sender, and a controller sends messages
+	// of the kind control.
 	A Dialect = "A"
-	// B has RunOpen and RunResult, with everything in content.
+	// B has RunOpen and RunResult, and puts everything in content.
 	B Dialect = "B"
-	// C is D but that Ack, Event, Log and Token carry content.
+	// C is like D, except that Ack, Event, Log and Token carry content.
 	C Dialect = "C"
 	// D is the documented one: Request and Response, control and data.
 	D Dialect = "D"
@@ -32,7 +32,7 @@ var descriptions = map[Dialect]string{
 // String describes the dialect.
 func (d Dialect) String() string { return cmp.Or(descriptions[d], "no dialect") }
 
-// ParseDialect returns the dialect of that letter.
+// ParseDialect returns the dialect with that letter.
 func ParseDialect(letter string) (Dialect, error) {
 	if d := Dialect(letter); descriptions[d] != "" {
 		return d, nil
@@ -48,9 +48,9 @@ func (d Dialect) Opener() string {
 	return "Request"
 }
 
-// Seen returns the dialect that payload is written in, or "" if it is no
-// message. Where dialects write a message alike, it returns the one nearest to
-// the document: D for Request and Response, C for what carries content.
+// Seen returns the dialect of payload, or "" if it is not a message. If several dialects write
+// a message alike, it returns the one nearest to the document: D for Request and Response, C
+// for a message that carries content.
 func Seen(payload []byte) Dialect {
 	var s jsonscan.Scanner
 	s.Init(payload)

@@ -2,8 +2,8 @@ package theory
 
 import "github.com/wirectl/wirectl/protocol"
 
-// Rules are what theory.run.v1 demands of a session. A run that is preempted
-// ends with a Response all the same, with the code ERR_PREEMPTED.
+// Rules are the rules of theory.run.v1 sessions. A preempted run also ends with a Response,
+// with the code ERR_PREEMPTED.
 var Rules = protocol.Rules{
 	UniqueIDs: true,
 	Opening:   []string{"Request", "RunOpen"},

@@ -5,20 +5,19 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// run is what one walk over a message has found, in whichever of the members
-// control, content and data its dialect puts it. Words are without their
-// quotes; the other values are as they are written.
+// run holds what one walk over a message found, in whichever of the members control, content
+// and data its dialect puts it. Words are without quotes; other values are as written.
 type run struct {
 	kind, mode, op, phase, status, code []byte // words
 
 	runID           []byte
-	msg, token      []byte // what a Log or a Token says
+	msg, token      []byte // of a Log or a Token
 	inputs, outputs []byte
 	failure         []byte // the error member, unless it is null
 	message         []byte // of the error
 
-	inControl, inContent bool // these members are there
-	isOldest             bool // a member is of dialect A alone
+	inControl, inContent bool // these members are present
+	isOldest             bool // a member exists only in dialect A
 }
 
 func (r *run) readMessage(s *jsonscan.Scanner, payload []byte) {
@@ -40,7 +39,7 @@ func (r *run) readMessage(s *jsonscan.Scanner, payload []byte) {
 	}
 }
 
-// readBody walks the object that holds what a message says.
+// readBody reads the object that holds the content of a message.
 func (r *run) readBody(s *jsonscan.Scanner, payload []byte) {
 	for ok := s.Object(); ok && s.Next(); {
 		switch string(s.Key()) {
@@ -68,8 +67,8 @@ func (r *run) readBody(s *jsonscan.Scanner, payload []byte) {
 	}
 }
 
-// readAnywhere reads the current member if it is one that stands beside the
-// other objects in some dialects and inside them in others.
+// readAnywhere reads the current member if some dialects put it beside the other objects and
+// some inside them.
 func (r *run) readAnywhere(s *jsonscan.Scanner, payload []byte) {
 	switch string(s.Key()) {
 	case "inputs", "payload":
@@ -97,10 +96,10 @@ func (r *run) readError(s *jsonscan.Scanner, payload []byte) {
 	r.failure = jsonwalk.Since(s, payload, start)
 }
 
-// label returns the word that says most of the run.
+// label returns the most informative word about the run.
 func (r *run) label() []byte { return firstOf(r.code, r.status, r.phase, r.op, r.mode) }
 
-// text returns what the message says at length.
+// text returns the text of the message.
 func (r *run) text() []byte {
 	return firstOf(r.message, r.failure, r.token, r.msg, r.inputs, r.outputs)
 }

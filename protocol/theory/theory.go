@@ -1,5 +1,5 @@
-// Package theory parses the messages of theory.run.v1, by which a client runs
-// a tool. Four dialects share that name; see [Dialect].
+// Package theory parses the messages of theory.run.v1, with which a client runs a tool. Four
+// dialects share that name; see [Dialect].
 package theory
 
 import (
@@ -9,10 +9,10 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// Protocol is theory.run.v1 in all of its dialects. The kind of a message is
-// its kind member; its id is the run id, wherever the dialect puts it. The
-// label is what the message says of its run: a mode, phase, status, error code
-// or op. The text is JSON as written: inputs, outputs, a log line, a token.
+// Protocol is theory.run.v1 in all its dialects. The kind of a message is its kind member; its
+// id is the run id, wherever the dialect puts it. The label is the state of the run: a mode,
+// phase, status, error code or op. The text is JSON as written: inputs, outputs, a log line, a
+// token.
 var Protocol protocol.Protocol = theory{}
 
 type theory struct{}
@@ -20,7 +20,7 @@ type theory struct{}
 func (theory) Name() string                { return "theory" }
 func (theory) Encoding() protocol.Encoding { return protocol.JSON }
 
-// Parse reads one message, as [protocol.Protocol] wants it.
+// Parse implements [protocol.Protocol].
 func (theory) Parse(payload []byte, m *protocol.Message) error {
 	m.Reset()
 	var s jsonscan.Scanner
@@ -31,14 +31,13 @@ func (theory) Parse(payload []byte, m *protocol.Message) error {
 	return jsonwalk.End(&s, m)
 }
 
-// kind is what is known of a kind of message.
+// kind describes a kind of message.
 type kind struct {
 	from  frame.Dir
 	phase protocol.Phase
-	// terminal kinds end the run, well or not.
+	// terminal kinds end the run, successfully or not.
 	terminal bool
-	// named kinds must name their run, which others may leave to the
-	// connection.
+	// named kinds must name their run; for others the connection may identify it.
 	named bool
 }
 
@@ -54,7 +53,7 @@ var kinds = map[string]kind{
 	"RunResult": {from: frame.U2C, terminal: true},
 }
 
-// interpret says what the members mean.
+// interpret fills in the message from its members.
 func (r *run) interpret(m *protocol.Message) {
 	k, ok := kinds[string(r.kind)]
 	if !ok {
@@ -72,7 +71,7 @@ func (r *run) interpret(m *protocol.Message) {
 	case k.terminal:
 		r.interpretEnd(m)
 	case string(r.kind) == "control":
-		// The op acts on a run that another message has opened.
+		// The op acts on a run that another message opened.
 		m.ID, m.Ref = protocol.Token{}, m.ID
 		if string(r.op) == "preempt" {
 			m.Phase = protocol.Cancel
@@ -80,8 +79,7 @@ func (r *run) interpret(m *protocol.Message) {
 	}
 }
 
-// interpretEnd says how a run ended. A run that was preempted ends with an
-// error of its own code.
+// interpretEnd records how a run ended. A preempted run ends with an error code of its own.
 func (r *run) interpretEnd(m *protocol.Message) {
 	switch {
 	case string(r.code) == "ERR_PREEMPTED":
@@ -96,8 +94,8 @@ func (r *run) interpretEnd(m *protocol.Message) {
 	}
 }
 
-// checkRunID returns the fault of a run id, which is a number, or a string that
-// is not blank.
+// checkRunID returns the fault of a run id. A valid one is a number or a string that is not
+// blank.
 func checkRunID(raw []byte, required bool) protocol.Faults {
 	if raw == nil {
 		if required {

@@ -38,7 +38,7 @@ func TestParse(t *testing.T) {
 		{`{"kind":"RunResult","content":{"run_id":"r1","outputs":{}}}`, `RunResult close from=u2c id="r1"`},
 		{`{"kind":"RunResult","content":{"run_id":"r1","error":{"code":"ERR_RUNTIME","message":"x"}}}`, `RunResult fail from=u2c id="r1" label=ERR_RUNTIME`},
 
-		// Of the ops of a controller only preempt ends the run.
+		// Preempt is the only controller op that ends the run.
 		{preempt, `control cancel from=c2u label=preempt`},
 		{`{"kind":"control","content":{"op":"preempt","run_id":"r1"}}`, `control cancel from=c2u ref="r1" ref-space=run label=preempt`},
 		{`{"kind":"control","content":{"op":"pause"}}`, `control note from=c2u label=pause`},
@@ -68,7 +68,7 @@ func TestText(t *testing.T) {
 	})
 }
 
-// Which dialect a peer speaks shows in a single message.
+// A single message shows which dialect a peer speaks.
 func TestSeen(t *testing.T) {
 	for payload, want := range map[string]theory.Dialect{
 		request: theory.D, ack: theory.D, response: theory.D, eventC: theory.C,
