@@ -13,14 +13,12 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// AppendJSON appends the JSON form of a message to dst, as the protobuf JSON
-// mapping defines it, compact and on one line. Members and map entries stand
-// where the wire has them, or for a message that takes the general way in the order
-// of the schema and of the keys; unknown fields are left out. Required fields may
-// be missing. What would be nested deeper than [jsonscan.MaxDepth] is an error. It
-// reports whether AppendWire gives back wire, byte for byte, from that form. On
-// error, which is an [*Error] wherever a byte is to blame, dst is returned as it
-// came.
+// AppendJSON appends the JSON form of a message to dst, as the protobuf JSON mapping defines
+// it, compact and on one line. Members and map entries are in wire order. A message that takes
+// the general way has them in the order of the schema and of the keys. Unknown fields are
+// dropped, and required fields may be missing. Nesting deeper than [jsonscan.MaxDepth] is an
+// error. AppendJSON reports whether AppendWire restores wire byte for byte from that form. On
+// error it returns dst unchanged; the error is an [*Error] if a byte is at fault.
 func (s *Schema) AppendJSON(dst, wire []byte) (_ []byte, exact bool, err error) {
 	d := decoders.Get().(*decoder)
 	defer d.release()
@@ -35,26 +33,26 @@ func (s *Schema) AppendJSON(dst, wire []byte) (_ []byte, exact bool, err error) 
 	return d.dst, d.exact && !d.padded, nil
 }
 
-// decoder writes a message as JSON while it walks it. Its methods return false
-// once the reader has failed.
+// decoder writes a message as JSON while walking it. Its methods return false once the reader
+// has failed.
 type decoder struct {
 	reader
 	dst   []byte
 	exact bool
-	// general says that the message has to take the general way. The walk goes on to
-	// the end all the same, because it alone can say where a fault is.
+	// general means that the message has to take the general way. The walk still continues
+	// to the end, because only the walk can say where a fault is.
 	general bool
 	depth   int      // of messages and map entries
 	nesting int      // of JSON objects and arrays
 	keys    []uint64 // hashes of the keys of the maps being written
 }
 
-// decoders keeps decoders for the sake of their keys.
+// decoders pools decoders to reuse their keys.
 var decoders = sync.Pool{New: func() any { return new(decoder) }}
 
-// release gives d back with nothing of the message in it.
+// release clears d and returns it to the pool.
 func (d *decoder) release() {
-	const most = 1024 // of what is worth keeping
+	const most = 1024 // keys worth keeping
 	keys := d.keys[:0]
 	if cap(keys) > most {
 		keys = nil
@@ -63,13 +61,13 @@ func (d *decoder) release() {
 	decoders.Put(d)
 }
 
-// maxDepth is the depth at which the protobuf module gives up too.
+// maxDepth is the limit of the protobuf module.
 const maxDepth = protowire.DefaultRecursionLimit
 
 const tooDeep = "messages are nested too deep"
 
-// message writes the message that ends at end or, if group is not zero, with
-// the end of that group.
+// message writes the message that ends at end. If group is not zero, the message ends with the
+// end tag of that group.
 func (d *decoder) message(s *Schema, end int, group protowire.Number) bool {
 	if d.depth++; d.depth > maxDepth {
 		return d.fail(d.pos, tooDeep)
@@ -124,7 +122,7 @@ func (d *decoder) fields(s *Schema, end int, group protowire.Number) bool {
 	return true
 }
 
-// unknown passes a field that JSON has no name for, unless it is an extension.
+// unknown skips a field that has no JSON name, unless it is an extension.
 func (d *decoder) unknown(s *Schema, num protowire.Number, typ protowire.Type, end int) bool {
 	d.exact = false
 	if s.md.ExtensionRanges().Has(num) {
@@ -133,7 +131,7 @@ func (d *decoder) unknown(s *Schema, num protowire.Number, typ protowire.Type, e
 	return d.skip(num, typ, end)
 }
 
-// field writes the member for a field whose first tag was read.
+// field writes the member for a field whose first tag has been read.
 func (d *decoder) field(f *field, typ protowire.Type, end int) bool {
 	start := len(d.dst)
 	if f.member != nil {
@@ -157,15 +155,15 @@ func (d *decoder) field(f *field, typ protowire.Type, end int) bool {
 	return ok
 }
 
-// omit takes back the member that was begun at start: its field counts as
-// absent, though it is on the wire.
+// omit removes the member that was begun at start: its field counts as absent, though it is on
+// the wire.
 func (d *decoder) omit(start int) {
 	d.dst = d.dst[:start]
 	d.exact = false
 }
 
-// elements writes the array for a repeated field, as far as its records stand
-// together, and reports whether nothing is in it.
+// elements writes the array for a repeated field from its adjacent records, and reports whether
+// it is empty.
 func (d *decoder) elements(f *field, typ protowire.Type, end int) (empty, ok bool) {
 	if !d.openContainer('[') {
 		return false, false
@@ -207,8 +205,7 @@ func (d *decoder) pack(f *field, end int) bool {
 	return true
 }
 
-// again consumes the tag of the next record of a repeated field, if that is
-// what follows.
+// again consumes the next tag if it belongs to the same repeated field.
 func (d *decoder) again(f *field, end int) (protowire.Type, bool) {
 	before := d.reader
 	typ, ok := d.nextTag(f.num, end)
@@ -219,7 +216,7 @@ func (d *decoder) again(f *field, end int) (protowire.Type, bool) {
 	return typ, ok
 }
 
-// entries writes the object for a map, as far as its entries stand together.
+// entries writes the object for a map from its adjacent entries.
 func (d *decoder) entries(f *field, end int) bool {
 	if d.depth++; d.depth > maxDepth {
 		return d.fail(d.pos, tooDeep)
@@ -241,8 +238,8 @@ func (d *decoder) entries(f *field, end int) bool {
 	return true
 }
 
-// hasDuplicate sorts hashes and reports whether two are equal. Equal hashes of
-// different keys cost the general way, and nothing else.
+// hasDuplicate sorts hashes and reports whether two are equal. If different keys have equal
+// hashes, the message takes the general way needlessly; nothing else happens.
 func hasDuplicate(hashes []uint64) bool {
 	slices.Sort(hashes)
 	for i := 1; i < len(hashes); i++ {
@@ -274,8 +271,8 @@ func (d *decoder) entry(f *field, end int) bool {
 	return ok
 }
 
-// findEntry returns where in the entry the key and the value stand, or 0 for
-// one that is not there.
+// findEntry returns the positions of the key and the value in the entry, or 0 for a missing
+// one.
 func (d *decoder) findEntry(f *field, end int) (key, value int, ok bool) {
 	for d.pos < end {
 		num, typ, ok := d.tag(end)
@@ -350,7 +347,7 @@ func (d *decoder) value(f *field, end int) (zero, ok bool) {
 	return len(b) == 0, d.text(b)
 }
 
-// writeNumber writes the value that bits represent and reports whether it is zero.
+// writeNumber writes the value represented by bits and reports whether it is zero.
 func (d *decoder) writeNumber(f *field, bits uint64) (zero bool) {
 	v := canonical(f.kind, bits)
 	d.exact = d.exact && v == bits && (v == 0 || !f.null)
@@ -359,8 +356,7 @@ func (d *decoder) writeNumber(f *field, bits uint64) (zero bool) {
 	return v == 0
 }
 
-// text writes a string, which must be UTF-8 in every syntax: JSON has no way to
-// write any other.
+// text writes a string, which must be UTF-8 in every syntax: JSON cannot represent any other.
 func (d *decoder) text(b []byte) bool {
 	var ok bool
 	if d.dst, ok = jsonscan.AppendQuoteUTF8(d.dst, b); !ok {
@@ -382,12 +378,12 @@ func validPrefix(b []byte) int {
 	return n
 }
 
-// openContainer begins an object or array. It fails if the nesting is deeper than readers
-// of JSON accept.
+// openContainer begins an object or array. It fails if readers of JSON would reject the
+// nesting.
 func (d *decoder) openContainer(bracket byte) bool {
 	d.dst = append(d.dst, bracket)
-	// AppendWire goes the general way, and so chooses the order of the fields
-	// itself, beyond the depth to which the scanner can enter containers.
+	// Beyond the depth to which the scanner can enter containers, AppendWire takes the
+	// general way and so chooses the order of the fields itself.
 	if d.nesting++; d.nesting > jsonscan.MaxEntered {
 		d.exact = false
 	}
@@ -401,7 +397,7 @@ func (d *decoder) closeContainer(bracket byte) {
 
 func (d *decoder) comma() { d.dst = appendComma(d.dst) }
 
-// appendComma separates what follows from an item before it.
+// appendComma appends a comma if an item precedes.
 func appendComma(dst []byte) []byte {
 	switch dst[len(dst)-1] {
 	case '{', '[':

@@ -14,13 +14,11 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// AppendWire appends the message that its JSON form describes. Fields and map
-// entries are written in the order of the JSON, or for a message that takes the
-// general way by number and by key; each
-// number in its shortest form, repeated fields packed as the schema says, and
-// fields without presence left out when they are zero. Members go by their JSON
-// names or by their names in the schema; required fields may be missing. On error
-// dst is returned as it came.
+// AppendWire appends the message described by its JSON form. Fields and map entries are written
+// in the order of the JSON. A message that takes the general way has them ordered by number and
+// by key. Each number is in its shortest form. Repeated fields are packed as the schema says,
+// and zero fields without presence are omitted. Members are named by their JSON names or their
+// names in the schema. Required fields may be missing. On error dst is returned unchanged.
 func (s *Schema) AppendWire(dst, json []byte) ([]byte, error) {
 	e := encoder{dst: dst}
 	e.scan.Init(json)
@@ -37,13 +35,13 @@ func (s *Schema) AppendWire(dst, json []byte) ([]byte, error) {
 	return e.dst, nil
 }
 
-// encoder writes a message while it walks its JSON form. Its methods return
-// false for anything that is wrong or merely unusual: the general way, which follows,
-// knows the whole mapping.
+// encoder writes a message while walking its JSON form. Its methods return false for anything
+// wrong or merely unusual. AppendWire then takes the general way, which handles the whole
+// mapping.
 type encoder struct {
 	scan jsonscan.Scanner
 	dst  []byte
-	err  *Error // a name that is surely wrong
+	err  *Error // a name that is certainly wrong
 }
 
 func (e *encoder) message(s *Schema) bool {
@@ -69,7 +67,7 @@ func (e *encoder) message(s *Schema) bool {
 	return e.scan.Err() == nil
 }
 
-// noField is false, and says that the message has no field of the current name, unless
+// noField returns false. It records that the message has no field of the current name, unless
 // that is the name of an extension.
 func (e *encoder) noField(s *Schema) bool {
 	if name := string(e.scan.Key()); !strings.HasPrefix(name, "[") {
@@ -98,7 +96,7 @@ func (e *encoder) field(f *field) bool {
 	return ok
 }
 
-// elements writes those of the array that was entered.
+// elements writes the elements of the array just entered.
 func (e *encoder) elements(f *field) bool {
 	for e.scan.Elem() {
 		if _, ok := e.value(f); !ok {
@@ -108,7 +106,7 @@ func (e *encoder) elements(f *field) bool {
 	return e.scan.Err() == nil
 }
 
-// pack is elements in one record.
+// pack is elements as one packed record.
 func (e *encoder) pack(f *field) bool {
 	start := len(e.dst)
 	body := e.beginValue(f)
@@ -127,7 +125,7 @@ func (e *encoder) pack(f *field) bool {
 	return e.scan.Err() == nil
 }
 
-// entries writes those of a map, which are the members of the object that was entered.
+// entries writes the entries of a map, the members of the object just entered.
 func (e *encoder) entries(f *field) bool {
 	for e.scan.Next() {
 		body := e.beginValue(f)
@@ -161,8 +159,8 @@ func (e *encoder) key(f *field) bool {
 	return ok
 }
 
-// value writes the tag of a field and the next value, and reports whether that
-// is the zero value of its type.
+// value writes the tag of a field and the next value, and reports whether the value is the zero
+// value of its type.
 func (e *encoder) value(f *field) (zero, ok bool) {
 	switch f.kind {
 	case protoreflect.MessageKind:
@@ -214,16 +212,16 @@ func (e *encoder) writeNumber(f *field, bits uint64) {
 	}
 }
 
-// beginValue begins a length-delimited value of f and returns where its body begins.
-// It leaves one byte for the length, which is enough for most.
+// beginValue begins a length-delimited value of f and returns where its body begins. It
+// reserves one byte for the length, which is usually enough.
 func (e *encoder) beginValue(f *field) (body int) {
 	e.dst = protowire.AppendTag(e.dst, f.num, protowire.BytesType)
 	e.dst = append(e.dst, 0)
 	return len(e.dst)
 }
 
-// endValue ends the value whose body begins at body, and moves the body if its
-// length needs more than one byte.
+// endValue ends the value whose body begins at body. It moves the body if the length needs more
+// than one byte.
 func (e *encoder) endValue(body int) {
 	length := len(e.dst) - body
 	if more := protowire.SizeVarint(uint64(length)) - 1; more > 0 {

@@ -8,30 +8,28 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// An Editor says what becomes of the values of a message, by the names that the
-// schema gives them. What is hidden is hidden with all that is inside.
+// An Editor decides how the values of a message change, by the names that the schema gives
+// them. Hiding a value hides everything inside it.
 type Editor interface {
-	// Hides reports whether what goes by a name is to be hidden: that of a
-	// field, in the schema or in JSON, or of its oneof; or the key of a map.
+	// Hides reports whether to hide the value with that name: that of a field, in the
+	// schema or in JSON, or of its oneof; or the key of a map entry.
 	Hides(name string) bool
-	// Text returns what becomes of a string or of bytes.
+	// Text returns the replacement for a string or bytes.
 	Text(text []byte, hidden bool) []byte
-	// Unknown returns what becomes of bytes that the schema does not describe:
-	// the value of a field that it lacks, or of a type that it does not know.
+	// Unknown returns the replacement for bytes that the schema does not describe: the
+	// value of an unknown field, or of an unknown type.
 	Unknown(value []byte, hidden bool) []byte
 }
 
-// An Edited is a protocol whose messages can be edited, because their schema is
-// known.
+// An Edited is a protocol whose messages can be edited because their schema is known.
 type Edited interface {
-	// AppendEdited appends a message as e wants it. Whatever the values become,
-	// it can be read by the same schema; what stays the same keeps its bytes. On
-	// error dst is returned as it came.
+	// AppendEdited appends a message as edited by e. The result can be read with the same
+	// schema; unchanged parts keep their bytes. On error dst is returned unchanged.
 	AppendEdited(dst, wire []byte, e Editor) ([]byte, error)
 }
 
-// AppendEdited appends a message as e wants it; see [Edited]. Hidden numbers
-// become zero; truth values and the keys of maps stay.
+// AppendEdited appends a message as edited by e; see [Edited]. Hidden numbers become zero;
+// booleans and map keys stay.
 func (s *Schema) AppendEdited(dst, wire []byte, e Editor) ([]byte, error) {
 	d := editing{reader: reader{wire: wire}, editor: e, root: s, dst: dst}
 	if !d.message(s, len(wire), 0, false) {
@@ -44,8 +42,8 @@ func (t *typed) AppendEdited(dst, payload []byte, e Editor) ([]byte, error) {
 	return t.schema.AppendEdited(dst, payload, e)
 }
 
-// editing writes a message while it walks it. Its methods return false once the
-// reader has failed.
+// editing writes a message while walking it. Its methods return false once the reader has
+// failed.
 type editing struct {
 	reader
 	editor Editor
@@ -54,11 +52,11 @@ type editing struct {
 	depth  int
 }
 
-// noSchema is that of a group that no schema knows.
+// noSchema is the schema of an unknown group.
 var noSchema = &Schema{}
 
-// message edits the message that ends at end or, if group is not zero, with the
-// end of that group.
+// message edits the message that ends at end. If group is not zero, the message ends with the
+// end tag of that group.
 func (d *editing) message(s *Schema, end int, group protowire.Number, hidden bool) bool {
 	if d.depth++; d.depth > maxDepth {
 		return d.fail(d.pos, tooDeep)
@@ -87,12 +85,12 @@ func (d *editing) message(s *Schema, end int, group protowire.Number, hidden boo
 	return group == 0 || d.fail(end, "truncated")
 }
 
-// hidden reports whether a field goes by a name that is hidden.
+// hidden reports whether one of the names of a field is hidden.
 func (f *field) hidden(e Editor) bool {
 	return slices.ContainsFunc(f.names, e.Hides)
 }
 
-// keepTag consumes a tag, which stays.
+// keepTag consumes and copies a tag.
 func (d *editing) keepTag(s *Schema, end int) (protowire.Number, protowire.Type, bool) {
 	start, read := d.pos, d.tag
 	if s == noSchema {
@@ -103,10 +101,10 @@ func (d *editing) keepTag(s *Schema, end int) (protowire.Number, protowire.Type,
 	return num, typ, ok
 }
 
-// keepField copies the bytes that were read since start.
+// keepField copies the bytes read since start.
 func (d *editing) keepField(start int) { d.dst = append(d.dst, d.wire[start:d.pos]...) }
 
-// value edits a value of a field whose tag was read.
+// value edits a value of a field whose tag has been read.
 func (d *editing) value(f *field, typ protowire.Type, end int, hidden bool) bool {
 	switch {
 	case f.mapKey != nil:
@@ -130,8 +128,8 @@ func (d *editing) value(f *field, typ protowire.Type, end int, hidden bool) bool
 	return d.editNumber(typ, end, hidden && f.kind != protoreflect.BoolKind)
 }
 
-// within edits what follows a length up to its end, and writes the length that it
-// then has.
+// within edits the content of a length-delimited value up to its end, and writes the new
+// length.
 func (d *editing) within(end int, edit func(stop int) bool) bool {
 	start, at := d.pos, len(d.dst)
 	stop, ok := d.length(end)
@@ -187,8 +185,8 @@ func (d *editing) entry(f *field, end int, hidden bool) bool {
 	})
 }
 
-// pair edits what has a key, which stays, and a value, which edit edits unless that is
-// nil. The key need not come first.
+// pair edits a pair of a key, which stays, and a value, which edit edits unless edit is nil.
+// The key need not come first.
 func (d *editing) pair(key, value *field, end int, hidden bool, edit func(typ protowire.Type) bool) bool {
 	for d.pos < end {
 		num, typ, ok := d.keepTag(nil, end)
@@ -211,7 +209,7 @@ func (d *editing) pair(key, value *field, end int, hidden bool, edit func(typ pr
 	return true
 }
 
-// unknown edits a field that the schema lacks, whose tag was read.
+// unknown edits a field that the schema lacks and whose tag has been read.
 func (d *editing) unknown(num protowire.Number, typ protowire.Type, end int, hidden bool) bool {
 	switch typ {
 	case protowire.BytesType:
@@ -230,8 +228,8 @@ var (
 	anyValue = &field{num: 2, wire: protowire.BytesType}
 )
 
-// any edits a google.protobuf.Any that ends at end: what it holds is a message of
-// the type that it names.
+// any edits a google.protobuf.Any that ends at end. Its content is a message of the type that
+// it names.
 func (d *editing) any(end int, hidden bool) bool {
 	var held *Schema
 	for url := range delimited(d.wire[d.pos:end], anyURL.num) {
@@ -246,8 +244,8 @@ func (d *editing) any(end int, hidden bool) bool {
 	return d.pair(anyURL, anyValue, end, hidden, edit)
 }
 
-// typeOf returns the schema of the type that a google.protobuf.Any names; nil if
-// it is not known.
+// typeOf returns the schema of the type named by a google.protobuf.Any, or nil if it is
+// unknown.
 func (s *Schema) typeOf(url string) *Schema {
 	name := protoreflect.FullName(url[strings.LastIndexByte(url, '/')+1:])
 	t, err := s.types().FindMessageByName(name)

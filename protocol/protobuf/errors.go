@@ -10,13 +10,13 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Error describes a fault of a message in the wire format, or in JSON, and its place.
+// Error describes a fault in the wire format or JSON form of a message, and its place.
 type Error struct {
-	// Path names the field, from the outermost message inwards, by the names of the schema;
-	// without a schema by numbers. A long path begins with an ellipsis. It is the name of
-	// the message itself if no field is to blame, and may be empty.
+	// Path names the field, from the outermost message inwards, by the names of the schema
+	// or, without a schema, by numbers. A long path begins with an ellipsis. If no field is
+	// at fault, it is the name of the message itself. It may be empty.
 	Path   string
-	Offset int // in the payload; negative if no byte is to blame
+	Offset int // in the payload; negative if no byte is at fault
 	Msg    string
 }
 
@@ -36,7 +36,7 @@ func WireError(at, code int) *Error {
 	switch err := protowire.ParseError(code); {
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		e.Msg = "truncated"
-	case errors.Is(err, protowire.ParseError(math.MinInt)): // an error without a word of its own
+	case errors.Is(err, protowire.ParseError(math.MinInt)): // an error code that protowire does not describe
 		e.Msg = fmt.Sprintf("groups nested deeper than %d", protowire.DefaultRecursionLimit)
 	default:
 		e.Msg = plain(err)
@@ -44,17 +44,17 @@ func WireError(at, code int) *Error {
 	return e
 }
 
-// plain returns the text of an error of the protobuf module without its
-// prefix, whose white space differs from build to build on purpose.
+// plain returns the text of an error of the protobuf module without its prefix. The module
+// deliberately varies the white space of that prefix from build to build.
 func plain(err error) string {
 	text := strings.ReplaceAll(err.Error(), "\u00a0", " ")
 	return strings.TrimPrefix(text, "proto: ")
 }
 
-// maxPath bounds a path, in bytes, which names the fields next to the fault.
+// maxPath bounds a path, in bytes. The fields nearest to the fault are kept.
 const maxPath = 200
 
-// within puts the name of the faulty field before the path of e, if there is one.
+// within prepends the name of the faulty field, if there is one, to the path of e.
 func (e *Error) within(field string) {
 	switch {
 	case e == nil, strings.HasPrefix(e.Path, cut):
@@ -67,7 +67,7 @@ func (e *Error) within(field string) {
 	e.Path = field + e.Path
 }
 
-// cut replaces the fields that a path does not name.
+// cut replaces the omitted fields of a path.
 const cut = "…."
 
 // of names the message if no field is named.

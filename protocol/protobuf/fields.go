@@ -11,11 +11,11 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// maxGuessDepth is the depth to which appendFields looks into messages.
+// maxGuessDepth is the depth down to which appendFields looks into messages.
 const maxGuessDepth = 64
 
-// appendFields appends what the wire format alone tells of a message, on one
-// line: an array with an object for each field, in order.
+// appendFields appends what the wire format alone reveals about a message, on one line: an
+// array with an object for each field, in order.
 //
 //	{"field":1,"wire":"varint","value":150}
 //	{"field":2,"wire":"len","text":"hello"}
@@ -24,11 +24,10 @@ const maxGuessDepth = 64
 //	{"field":5,"wire":"group","message":[…]}
 //	{"field":6,"wire":"i64","value":"9223372036854775808"}
 //
-// Values are the unsigned integers on the wire, as strings beyond 2^53-1. What
-// a length-delimited field holds is a guess: text if all of it can be printed,
-// else a message if it is a sequence of fields, else text if only line breaks
-// and tabs kept it from being that. On error, an [*Error], dst is returned as
-// it came.
+// Values are the unsigned integers on the wire, as strings beyond 2^53-1. The content of a
+// length-delimited field is a guess: text if all of it is printable; else a message if it is a
+// sequence of fields; else text if it is printable except for line breaks and tabs. On error,
+// an [*Error], dst is returned unchanged.
 func appendFields(dst, wire []byte) ([]byte, error) {
 	v := viewer{reader: reader{wire: wire}, dst: dst}
 	if !v.fields(len(wire), 0, 0) {
@@ -40,16 +39,14 @@ func appendFields(dst, wire []byte) ([]byte, error) {
 	return v.dst, nil
 }
 
-// viewer writes fields while it walks them. Each guess is made from the span
-// alone and never taken back, so that the work is bounded by the depth times
-// the size.
+// viewer writes fields while walking them. Each guess depends only on the span and is final, so
+// the work is bounded by the depth times the size.
 type viewer struct {
 	reader
 	dst []byte
 }
 
-// fields writes the fields up to end or, if group is not zero, up to the end of
-// that group.
+// fields writes the fields up to end, or if group is not zero, up to the end of that group.
 func (v *viewer) fields(end int, group protowire.Number, depth int) bool {
 	tag := v.tag
 	if group != 0 {
@@ -166,7 +163,7 @@ func (v *viewer) bytesMember(b []byte) {
 	v.dst = appendBase64(v.dst, b)
 }
 
-// isPrintable reports whether b is UTF-8 text of only printable characters and those of
+// isPrintable reports whether b is UTF-8 text with only printable characters and characters in
 // also.
 func isPrintable(b []byte, also string) bool {
 	for len(b) > 0 {

@@ -19,15 +19,13 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// The general way builds the message in memory, by dynamicpb, and leaves JSON to
-// protojson. It is many times slower, and never exact. It is taken for messages whose
-// form one walk cannot tell: those with fields that later ones displace or merge with,
-// with extensions, with map entries without key or value, with more fields than there
-// are slots, with a google.protobuf.Any or FieldMask; and for JSON that is unusual or
-// wrong.
+// The general way builds the message in memory with dynamicpb, and leaves JSON to protojson. It
+// is many times slower, and never exact. It handles messages whose form one walk cannot
+// determine: those with fields that later ones displace or merge with, extensions, map entries
+// without key or value, more fields than slots, or a google.protobuf.Any or FieldMask. It also
+// handles JSON that is unusual or wrong.
 
-// appendJSONGenerally is AppendJSON for any message. What it writes is compact, in the
-// order of the schema.
+// appendJSONGenerally is AppendJSON for any message. Its output is compact, in schema order.
 func (s *Schema) appendJSONGenerally(dst, wire []byte) (out []byte, err error) {
 	defer s.caught(dst, &out, &err)
 	m := dynamicpb.NewMessage(s.md)
@@ -42,7 +40,7 @@ func (s *Schema) appendJSONGenerally(dst, wire []byte) (out []byte, err error) {
 		return dst, s.fail(err)
 	}
 	compact := bytes.NewBuffer(dst)
-	if json.Compact(compact, text) != nil { // it is JSON, so it can only be this
+	if json.Compact(compact, text) != nil { // cannot fail: text is JSON
 		return dst, s.fail(errTooDeep)
 	}
 	return compact.Bytes(), nil
@@ -62,9 +60,9 @@ func (s *Schema) appendWireGenerally(dst, json []byte) (out []byte, err error) {
 	return out, nil
 }
 
-// caught turns a panic into an error. The protobuf module (1.36) panics on a map entry in
-// which the number of the key or value comes again with another wire type, and on types
-// that have the names of special ones but other fields.
+// caught turns a panic into an error. The protobuf module (1.36) panics on two inputs: a map
+// entry in which the number of the key or value repeats with another wire type, and a type that
+// has the name of a special one but other fields.
 func (s *Schema) caught(dst []byte, out *[]byte, err *error) {
 	if recover() != nil {
 		*out, *err = dst, s.fail(errOdd)
@@ -82,15 +80,15 @@ func (s *Schema) fail(err error) error { return &Error{Path: s.name, Offset: -1,
 // and protojson has no limit.
 const maxAnys = 100
 
-// checkDepth checks that a message is not nested so deep that reading it would take
-// very long, or exhaust the stack.
+// checkDepth rejects a message nested so deep that reading it would take very long, or exhaust
+// the stack.
 func (s *Schema) checkDepth(m *dynamicpb.Message) error {
 	anys := 0
 	return protorange.Options{Resolver: s.types()}.Range(m.ProtoReflect(), func(at protopath.Values) error {
 		if at.Index(-1).Step.Kind() == protopath.AnyExpandStep {
 			anys++
 		}
-		const steps = 3 // at most, for an object or array in JSON
+		const steps = 3 // at most, per object or array in JSON
 		if anys > maxAnys || len(at.Path) > steps*jsonscan.MaxDepth {
 			return errTooDeep
 		}
@@ -109,7 +107,7 @@ type resolver interface {
 	protoregistry.MessageTypeResolver
 }
 
-// typesIn returns the types in files and in those that they import.
+// typesIn returns the types in files and their imports.
 func typesIn(files ...protoreflect.FileDescriptor) resolver {
 	all := new(protoregistry.Files)
 	for _, file := range files {
@@ -118,9 +116,8 @@ func typesIn(files ...protoreflect.FileDescriptor) resolver {
 	return dynamicpb.NewTypes(all)
 }
 
-// lenient finds a type for whatever a google.protobuf.Any holds. One that no schema
-// has is not a fault of the message: it has no known fields, and JSON leaves unknown
-// ones out.
+// lenient finds a type for any content of a google.protobuf.Any. A type that no schema has is
+// no fault of the message: it has no known fields, and JSON omits unknown ones.
 type lenient struct{ resolver }
 
 func (l lenient) FindMessageByURL(url string) (protoreflect.MessageType, error) {
@@ -145,7 +142,7 @@ var unknown = sync.OnceValue(func() protoreflect.MessageType {
 })
 
 func register(files *protoregistry.Files, file protoreflect.FileDescriptor) {
-	if file.IsPlaceholder() || files.RegisterFile(file) != nil { // it is registered
+	if file.IsPlaceholder() || files.RegisterFile(file) != nil { // already registered
 		return
 	}
 	imports := file.Imports()

@@ -16,18 +16,18 @@ import (
 	"github.com/wirectl/wirectl/protocol/protobuf/known"
 )
 
-// maxLearned bounds the files that are learned, and those that wait for their imports.
+// maxLearned bounds the learned files, and those that wait for their imports.
 const maxLearned = 4096
 
-// maxNames bounds the bytes of names that are made to link learned files. No real schema
-// comes near it. A file of a few kilobytes can be made to exceed it, and would keep the
-// program busy for minutes.
+// maxNames bounds the bytes of names that are built to link learned files. No real schema comes
+// near it. A malicious file of a few kilobytes could exceed it and keep the program busy for
+// minutes.
 const maxNames = 1 << 28
 
-// Learned are the methods of services whose schemas come in the stream itself, as a
-// server's answers to requests of reflection. The zero value knows none.
+// Learned holds the methods of services whose schemas appear in the stream itself, as a
+// server's answers to reflection requests. The zero value is empty.
 type Learned struct {
-	seen    map[string]bool // names of files that are known or wait
+	seen    map[string]bool // names of files that are known or waiting
 	waiting []*descriptorpb.FileDescriptorProto
 	names   int64 // see maxNames
 	files   protoregistry.Files
@@ -53,7 +53,7 @@ func (l *Learned) Learn(answer []byte) {
 	}
 }
 
-// isNew reports whether a file shall be learned, and remembers it.
+// isNew reports whether a file should be learned, and remembers it.
 func (l *Learned) isNew(file *descriptorpb.FileDescriptorProto) bool {
 	_, err := l.FindFileByPath(file.GetName())
 	if err == nil || l.seen[file.GetName()] || len(l.seen) >= maxLearned {
@@ -69,7 +69,7 @@ func (l *Learned) isNew(file *descriptorpb.FileDescriptorProto) bool {
 	return true
 }
 
-// namesToLink estimates how many bytes of names are made to link a file.
+// namesToLink estimates how many bytes of names are built to link a file.
 func namesToLink(file *descriptorpb.FileDescriptorProto) int64 {
 	scope, depth := int64(len(file.GetPackage())), int64(strings.Count(file.GetPackage(), ".")+1)
 	n := namesInScope(scope, depth, file.GetMessageType(), file.GetEnumType(), file.GetExtension())
@@ -79,8 +79,8 @@ func namesToLink(file *descriptorpb.FileDescriptorProto) int64 {
 	return n
 }
 
-// namesInScope is namesToLink for the declarations in a scope whose name has that length
-// and depth parts. A relative name is looked up in each of these.
+// namesInScope is namesToLink for the declarations in a scope whose name has the given length
+// and depth parts. A relative name is looked up in each of the enclosing scopes.
 func namesInScope(
 	scope, depth int64, messages []*descriptorpb.DescriptorProto,
 	enums []*descriptorpb.EnumDescriptorProto, fields []*descriptorpb.FieldDescriptorProto,
@@ -104,7 +104,7 @@ func namesInScope(
 }
 
 // settle links the files whose imports are all known, and reports whether there were any.
-// Invalid files are dropped.
+// Invalid files are discarded.
 func (l *Learned) settle() (any bool) {
 	waiting := l.waiting
 	l.waiting = nil
@@ -125,7 +125,7 @@ func (l *Learned) settle() (any bool) {
 	return any
 }
 
-// FindFileByPath finds an import: a learned file, or one that everybody has.
+// FindFileByPath finds an import: a learned file, or a well-known one.
 func (l *Learned) FindFileByPath(path string) (protoreflect.FileDescriptor, error) {
 	if fd, err := l.files.FindFileByPath(path); err == nil {
 		return fd, nil
@@ -141,7 +141,7 @@ func (l *Learned) FindDescriptorByName(name protoreflect.FullName) (protoreflect
 	return known.Files().FindDescriptorByName(name)
 }
 
-// Messages is [Methods.Messages].
+// Messages is like [Methods.Messages].
 func (l *Learned) Messages(path string) (request, answer protocol.Protocol, ok bool) {
 	for _, m := range l.methods {
 		if request, answer, ok = m.Messages(path); ok {

@@ -8,14 +8,14 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 )
 
-// Methods are those of the services in schemas, by the paths of their calls in gRPC:
-// "/acme.v1.Jobs/Start". Any number of goroutines may use them.
+// Methods holds the methods of the services in schemas, by the paths of their gRPC calls:
+// "/acme.v1.Jobs/Start". It is safe for concurrent use.
 type Methods struct {
 	files       []protoreflect.FileDescriptor
 	descriptors map[string]protoreflect.MethodDescriptor
 
 	mu       sync.Mutex
-	messages map[protoreflect.FullName]protocol.Transcoder // compiled when first asked for
+	messages map[protoreflect.FullName]protocol.Transcoder // compiled on first use
 }
 
 // NewMethods returns the methods of the services in files.
@@ -37,8 +37,8 @@ func NewMethods(files ...protoreflect.FileDescriptor) *Methods {
 	return m
 }
 
-// Messages returns the protocols of the requests and answers of calls of that path; false
-// if no service has it.
+// Messages returns the protocols of the requests and answers of calls to that path, or false if
+// no service has it.
 func (m *Methods) Messages(path string) (request, answer protocol.Protocol, ok bool) {
 	method := m.descriptors[path]
 	if method == nil {
@@ -47,8 +47,8 @@ func (m *Methods) Messages(path string) (request, answer protocol.Protocol, ok b
 	return m.message(method.Input()), m.message(method.Output()), true
 }
 
-// message returns the one protocol of a message type, so that equal types of
-// several methods are equal protocols.
+// message returns the same protocol each time for a message type, so that methods with equal
+// types have equal protocols.
 func (m *Methods) message(md protoreflect.MessageDescriptor) protocol.Protocol {
 	m.mu.Lock()
 	defer m.mu.Unlock()

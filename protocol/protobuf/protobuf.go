@@ -1,13 +1,12 @@
-// Package protobuf knows payloads that are messages in the protobuf wire
-// format, with a schema and without one.
+// Package protobuf reads payloads in the protobuf wire format, with or without a schema.
 //
-// With a schema, a [Schema] transcodes a message to its JSON form and back in
-// one walk each, with no message in between. Without one, a view shows
-// what the wire itself tells: field numbers, wire types, and guesses at text
-// and nested messages. [Message] and [Schemaless] offer the two as protocols.
+// With a schema, a [Schema] transcodes a message to its JSON form and back in one walk each,
+// without building a message in memory. Without one, a view shows what the wire reveals: field
+// numbers, wire types, and guesses at text and nested messages. [Message] and [Schemaless]
+// offer the two as protocols.
 //
-// Where schemas come from is the business of package protofile; what the
-// messages of a protocol mean is the business of that protocol's package.
+// Package protofile loads schemas. The meaning of a protocol's messages is left to the package
+// of that protocol.
 package protobuf
 
 import (
@@ -47,8 +46,8 @@ func (Schemaless) Parse(payload []byte, m *protocol.Message) error {
 	return nil
 }
 
-// AppendJSON appends what the wire format alone tells, an object for each field. The
-// payload cannot be restored from it.
+// AppendJSON appends what the wire format alone reveals, an object for each field. The payload
+// cannot be restored from it.
 func (Schemaless) AppendJSON(dst, payload []byte) ([]byte, bool, error) {
 	dst, err := appendFields(dst, payload)
 	return dst, false, err
@@ -56,11 +55,11 @@ func (Schemaless) AppendJSON(dst, payload []byte) ([]byte, bool, error) {
 
 var errNoSchema = errors.New("a schema is needed: --proto FILE --message NAME")
 
-// AppendPayload always fails: without a schema names and types mean nothing.
+// AppendPayload always fails: names and types mean nothing without a schema.
 func (Schemaless) AppendPayload(dst, _ []byte) ([]byte, error) { return dst, errNoSchema }
 
-// Message returns the protocol whose every payload is a message of type md. Extensions, and
-// the types inside a google.protobuf.Any, are also searched for in more.
+// Message returns a protocol whose payloads are all messages of type md. Extensions, and the
+// types inside a google.protobuf.Any, are also searched for in more.
 func Message(md protoreflect.MessageDescriptor, more ...protoreflect.FileDescriptor) protocol.Transcoder {
 	schema := Compile(md)
 	if len(more) > 0 {
@@ -97,8 +96,8 @@ func (t *typed) Parse(payload []byte, m *protocol.Message) error {
 	return nil
 }
 
-// skipField moves past one field that ends at end at the latest. The value is
-// that of a length-delimited field, without its length, and nil for any other.
+// skipField moves past one field, which must not end after end. For a length-delimited field it
+// returns the value without its length, for any other nil.
 func (r *reader) skipField(end int) (num protowire.Number, value []byte, ok bool) {
 	num, typ, ok := r.tag(end)
 	if ok && typ == protowire.BytesType {

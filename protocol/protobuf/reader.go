@@ -7,13 +7,13 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// reader walks the wire format. Its methods read at pos and nothing from end
-// on; after they have failed err says why, and the reader is of no more use.
+// reader walks the wire format. Its methods read at pos, but nothing from end on. Once they
+// fail, err says why and the reader must not be used again.
 type reader struct {
 	wire []byte
 	pos  int
 	err  *Error
-	// padded says that a varint had more bytes than it needs.
+	// padded means that a varint had more bytes than necessary.
 	padded bool
 }
 
@@ -53,8 +53,8 @@ func (r *reader) tag(end int) (protowire.Number, protowire.Type, bool) {
 	return r.tagUpTo(protowire.MaxValidNumber, end)
 }
 
-// tagInGroup is tag for fields in a group that no schema knows, where the protobuf module
-// accepts every number that fits 31 bits, like [reader.skip].
+// tagInGroup is tag for fields in an unknown group. There the protobuf module, like
+// [reader.skip], accepts every number that fits 31 bits.
 func (r *reader) tagInGroup(end int) (protowire.Number, protowire.Type, bool) {
 	return r.tagUpTo(math.MaxInt32, end)
 }
@@ -102,7 +102,7 @@ func (r *reader) fixed64(end int) (uint64, bool) {
 	return binary.LittleEndian.Uint64(r.wire[r.pos-8:]), true
 }
 
-// length consumes a length and returns where the value of that length ends.
+// length consumes a length and returns where the value that follows ends.
 func (r *reader) length(end int) (int, bool) {
 	at := r.pos
 	n, ok := r.varint(end)

@@ -12,11 +12,11 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// A number, a boolean or an enum value is handled as the bits that it has on
-// the wire: the value of the varint, or those of the fixed-size integer.
+// A number, a boolean or an enum value is represented by its bits on the wire: the value of the
+// varint, or of the fixed-size integer.
 
-// canonical returns the bits that an encoder writes for the value that a
-// decoder takes bits for.
+// canonical returns the bits that an encoder writes for the value that a decoder reads from
+// bits.
 func canonical(kind protoreflect.Kind, bits uint64) uint64 {
 	switch kind {
 	case protoreflect.BoolKind:
@@ -81,8 +81,8 @@ func appendInteger(dst []byte, kind protoreflect.Kind, bits uint64) []byte {
 	return strconv.AppendUint(dst, bits, 10)
 }
 
-// is32 reports whether integers of the given kind are of 32 bits, which JSON
-// writes as numbers, unlike those of 64.
+// is32 reports whether integers of the given kind have 32 bits. JSON writes them as numbers,
+// but those of 64 bits as strings.
 func is32(kind protoreflect.Kind) bool {
 	switch kind {
 	case protoreflect.Int32Kind, protoreflect.Sint32Kind, protoreflect.Uint32Kind,
@@ -100,8 +100,7 @@ func isUnsigned(kind protoreflect.Kind) bool {
 	return false
 }
 
-// appendFloat appends the shortest number that a reader of the given size
-// takes for v.
+// appendFloat appends the shortest number that reads back as v at the given size.
 func appendFloat(dst []byte, v float64, size int) []byte {
 	abs := math.Abs(v)
 	switch {
@@ -118,7 +117,7 @@ func appendFloat(dst []byte, v float64, size int) []byte {
 }
 
 // parseNumber returns the canonical bits of a JSON value. It returns false for a value that
-// appendNumber would write in another way, such as a plain number instead of a string.
+// appendNumber would write differently, such as a plain number instead of a string.
 func parseNumber(f *field, raw []byte) (bits uint64, ok bool) {
 	token := jsonscan.KindOf(raw)
 	text := raw
@@ -145,7 +144,7 @@ func parseNumber(f *field, raw []byte) (bits uint64, ok bool) {
 	return parseInteger(f.kind, text)
 }
 
-// parseInteger reads plain decimal digits with at most a minus sign.
+// parseInteger parses plain decimal digits, optionally with a minus sign.
 func parseInteger(kind protoreflect.Kind, text []byte) (bits uint64, ok bool) {
 	digits := text
 	if len(digits) > 1 && digits[0] == '-' {
@@ -206,8 +205,8 @@ func appendBase64(dst, b []byte) []byte {
 	return append(dst, '"')
 }
 
-// appendFromBase64 appends the bytes of base64 text. As the JSON mapping demands, it reads
-// either alphabet, with padding and without.
+// appendFromBase64 appends the bytes of base64 text. As the JSON mapping requires, it accepts
+// both alphabets, with or without padding.
 func appendFromBase64(dst, text []byte) ([]byte, bool) {
 	encoding := base64.StdEncoding
 	if bytes.ContainsAny(text, "-_") {

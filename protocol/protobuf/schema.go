@@ -9,19 +9,18 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// A Schema is a message type, compiled to tables that lead from the wire to
-// JSON and back. It never changes, so that any number of goroutines may use it.
+// A Schema is a message type, compiled to tables for transcoding between the wire format and
+// JSON. It is immutable and so safe for concurrent use.
 type Schema struct {
 	md      protoreflect.MessageDescriptor
 	name    string
-	special *special // that the type is, if any
-	// general says that every message of this type takes the general way; see
-	// general.go.
+	special *special // set if the type is a special one
+	// general means that every message of this type takes the general way; see general.go.
 	general bool
 
-	dense  []*field // by number, those below denseNumbers
+	dense  []*field // by number, for numbers below denseNumbers
 	sparse map[protowire.Number]*field
-	byName map[string]*field // by JSON name, and by the name in the source
+	byName map[string]*field // by JSON name and by name in the source
 
 	types func() resolver // for the general way
 }
@@ -33,21 +32,21 @@ const denseNumbers = 256
 type field struct {
 	num    protowire.Number
 	name   string   // as in the source
-	names  []string // all its names: also in JSON, and that of its oneof
-	member []byte   // the name of the JSON member, quoted, and the colon; nil if it has none
+	names  []string // all its names, including those in JSON and of its oneof
+	member []byte   // the quoted name of the JSON member with the colon; nil if it has none
 	kind   protoreflect.Kind
 	wire   protowire.Type // of one element
-	slot   int            // shared with the fields that displace it
-	// implicit fields are absent when they have their zero value.
+	slot   int            // shared with fields that displace this one
+	// implicit means that the field is absent if it has its zero value.
 	implicit bool
-	// takesNull says that null is a value of the field.
+	// takesNull means that null is a value of the field.
 	takesNull bool
-	null      bool // of the enum that JSON writes as null
-	finite    bool // cannot be infinite, or no number, in JSON
+	null      bool // of google.protobuf.NullValue
+	finite    bool // cannot be infinite or NaN in JSON
 
 	repeated bool
 	packed   bool // written packed
-	packable bool // read packed
+	packable bool // may be read packed
 
 	message  *Schema // of messages and groups
 	enum     *enum
@@ -55,7 +54,7 @@ type field struct {
 	mapValue *field
 }
 
-// enum is the names of an enumeration.
+// enum holds the names of an enumeration.
 type enum struct {
 	names   map[int32][]byte // as JSON strings
 	numbers map[string]int32
@@ -64,10 +63,10 @@ type enum struct {
 var compiled struct {
 	sync.Mutex
 	schemas map[protoreflect.MessageDescriptor]*Schema
-	empty   []*Schema // those of all that have no fields yet
+	empty   []*Schema // all schemas that have no fields yet
 }
 
-// Compile returns the schema of md, the same one each time.
+// Compile returns the schema of md, always the same one.
 //
 // Extensions, and the types inside a google.protobuf.Any, are searched for in the file of
 // md and its imports.
@@ -86,8 +85,8 @@ func Compile(md protoreflect.MessageDescriptor) *Schema {
 	return s
 }
 
-// enter returns the schema of md, whose fields may come later: messages may contain
-// themselves, and others to any depth.
+// enter returns the schema of md, whose fields may be filled in later: messages may contain
+// themselves, and nest others to any depth.
 func enter(md protoreflect.MessageDescriptor) *Schema {
 	if s := compiled.schemas[md]; s != nil {
 		return s
@@ -106,8 +105,7 @@ func enter(md protoreflect.MessageDescriptor) *Schema {
 	return s
 }
 
-// takesNull reports whether null is a value of the field: for any other it says that
-// the field is absent.
+// takesNull reports whether null is a value of the field. For other fields null means absent.
 func takesNull(fd protoreflect.FieldDescriptor) bool {
 	if fd.Message() != nil {
 		return fd.Message().FullName() == "google.protobuf.Value"
@@ -115,7 +113,7 @@ func takesNull(fd protoreflect.FieldDescriptor) bool {
 	return isNull(fd)
 }
 
-// isNull reports whether fd is of the enum that JSON writes as null.
+// isNull reports whether fd is of the enum google.protobuf.NullValue.
 func isNull(fd protoreflect.FieldDescriptor) bool {
 	if fd.IsMap() {
 		fd = fd.MapValue()
@@ -123,21 +121,21 @@ func isNull(fd protoreflect.FieldDescriptor) bool {
 	return fd.Enum() != nil && fd.Enum().FullName() == "google.protobuf.NullValue"
 }
 
-// isMessageSet reports whether md is a message set: an older kind of message, whose
-// extensions may have higher numbers than fields.
+// isMessageSet reports whether md is a message set, an older kind of message whose extensions
+// may have higher numbers than fields.
 func isMessageSet(md protoreflect.MessageDescriptor) bool {
 	options, ok := md.Options().(*descriptorpb.MessageOptions)
 	return ok && options.GetMessageSetWireFormat()
 }
 
-// fill makes the tables of a schema.
+// fill builds the tables of a schema.
 func (s *Schema) fill() {
 	fields := s.md.Fields()
 	for i := range fields.Len() {
 		s.addField(fields.Get(i))
 	}
 	for i := range fields.Len() {
-		// A JSON name wins over the name in the source of another field.
+		// A JSON name takes precedence over another field's name in the source.
 		s.byName[fields.Get(i).JSONName()] = s.field(fields.Get(i).Number())
 	}
 }
@@ -195,8 +193,7 @@ func compileField(fd protoreflect.FieldDescriptor) *field {
 	return f
 }
 
-// compileEnum lists the names of ed. Of several names for one number the first
-// is its name in JSON.
+// compileEnum lists the names of ed. If a number has several names, JSON uses the first.
 func compileEnum(ed protoreflect.EnumDescriptor) *enum {
 	e := &enum{names: make(map[int32][]byte), numbers: make(map[string]int32)}
 	values := ed.Values()
@@ -245,8 +242,8 @@ func (s *Schema) field(num protowire.Number) *field {
 	return s.sparse[num]
 }
 
-// takes reports whether a value of wire type typ belongs to the field. One that
-// does not is, as the protobuf specification says, an unknown field.
+// takes reports whether a value of wire type typ belongs to the field. Otherwise the protobuf
+// specification makes it an unknown field.
 func (f *field) takes(typ protowire.Type) bool {
 	return typ == f.wire || f.packable && typ == protowire.BytesType
 }

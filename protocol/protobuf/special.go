@@ -10,18 +10,18 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// A special is a message type of google.protobuf whose form in JSON is not an object
-// of its fields.
+// A special is a message type of google.protobuf whose JSON form is not an object of its
+// fields.
 type special struct {
-	// shape describes the fields numbered from 1 on. A schema may have another type of that
-	// name, which is an ordinary one.
+	// shape describes the fields, numbered from 1. A type in a schema may have the name of
+	// a special one but other fields; it is then an ordinary one.
 	shape []string
-	// read and write are nil for types that go the general way.
+	// read and write are nil for types that take the general way.
 	read  func(d *decoder, s *Schema, end int, group protowire.Number) bool
 	write func(*encoder, *Schema) bool
 }
 
-// specialFor returns the special of that name in google.protobuf.
+// specialFor returns the special with that name in google.protobuf.
 func specialFor(name protoreflect.Name) *special {
 	switch name {
 	case "Any":
@@ -53,7 +53,7 @@ var (
 	}
 )
 
-// specialOf returns how the messages of a type are written; nil if they are ordinary.
+// specialOf returns the special that md is, or nil if it is an ordinary type.
 func specialOf(md protoreflect.MessageDescriptor) *special {
 	if md.FullName().Parent() != "google.protobuf" {
 		return nil
@@ -74,7 +74,7 @@ func specialOf(md protoreflect.MessageDescriptor) *special {
 	return s
 }
 
-// shapeOf describes a field as far as the form of its message depends on it.
+// shapeOf describes the properties of a field that affect the form of its message.
 func shapeOf(fd protoreflect.FieldDescriptor) string {
 	what := fd.Kind().String()
 	switch {
@@ -122,7 +122,7 @@ func appendZero(dst []byte, f *field) []byte {
 	return appendNumber(dst, f, 0)
 }
 
-// wrapped writes the only field, which is left out if it is zero.
+// wrapped writes the only field, which is omitted if it is zero.
 func (e *encoder) wrapped(s *Schema) bool {
 	start := len(e.dst)
 	zero, ok := e.value(s.field(1))
@@ -140,8 +140,8 @@ func (e *encoder) listValue(s *Schema) bool {
 	return e.scan.Array() && e.elements(s.field(1))
 }
 
-// arms has, by the kind of JSON, the number of the field of a google.protobuf.Value that
-// it goes to. What is not JSON goes to one as well, which rejects it.
+// arms maps each kind of JSON to the number of the google.protobuf.Value field that takes it.
+// Invalid JSON also maps to a field, which rejects it.
 var arms = [...]protoreflect.FieldNumber{
 	jsonscan.Null:   1,
 	jsonscan.Number: 2,
@@ -154,7 +154,7 @@ var arms = [...]protoreflect.FieldNumber{
 func (d *decoder) anyValue(s *Schema, end int, group protowire.Number) bool {
 	start := len(d.dst)
 	ok := d.fields(s, end, group)
-	if len(d.dst) == start { // which JSON cannot say: the general way has the words for it
+	if len(d.dst) == start { // JSON cannot represent it; the general way describes the error
 		d.general = true
 		d.dst = append(d.dst, "null"...)
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // A timespan is the value of a google.protobuf.Timestamp, since 1970, or a
-// google.protobuf.Duration: seconds in field 1, and nanoseconds in field 2.
+// google.protobuf.Duration: seconds in field 1 and nanoseconds in field 2.
 type timespan struct{ seconds, nanos int64 }
 
 // maxNanos is the largest number of nanoseconds.
@@ -28,7 +28,7 @@ const (
 // years.
 const maxDuration = 315576000000
 
-// appendTimestamp appends t as JSON; false if it is out of range.
+// appendTimestamp appends t as JSON, or returns false if it is out of range.
 func appendTimestamp(dst []byte, t timespan) ([]byte, bool) {
 	if t.seconds < minTimestamp || t.seconds > maxTimestamp || t.nanos < 0 || t.nanos > maxNanos {
 		return dst, false
@@ -37,7 +37,7 @@ func appendTimestamp(dst []byte, t timespan) ([]byte, bool) {
 	return append(shortened(dst), `Z"`...), true
 }
 
-// appendDuration appends t as JSON; false if it is out of range.
+// appendDuration appends t as JSON, or returns false if it is out of range.
 func appendDuration(dst []byte, t timespan) ([]byte, bool) {
 	if min(t.seconds, -t.seconds) < -maxDuration || min(t.nanos, -t.nanos) < -maxNanos ||
 		t.seconds > 0 && t.nanos < 0 || t.seconds < 0 && t.nanos > 0 {
@@ -55,7 +55,7 @@ func appendDuration(dst []byte, t timespan) ([]byte, bool) {
 	return append(shortened(dst), `s"`...), true
 }
 
-// shortened leaves 9, 6, 3 or no digits of a fraction of 9.
+// shortened trims a 9-digit fraction to 9, 6, 3 or no digits.
 func shortened(dst []byte) []byte {
 	for range 2 {
 		dst = bytes.TrimSuffix(dst, []byte("000"))
@@ -75,8 +75,8 @@ func fractionDigits(s string) int {
 	return max(strings.IndexAny(fraction, "Z+-"), 0)
 }
 
-// parseDuration reads seconds, with at most nine digits of a fraction and an s after
-// them. One side of the point may be empty.
+// parseDuration parses seconds with up to nine fractional digits, followed by an s. Either side
+// of the point may be empty.
 func parseDuration(text string) (t timespan, ok bool) {
 	s, ok := strings.CutSuffix(text, "s")
 	sign := int64(1)
@@ -96,7 +96,7 @@ func parseDuration(text string) (t timespan, ok bool) {
 			return t, false
 		}
 	}
-	t.nanos, _ = strconv.ParseInt(fraction+"000000000"[len(fraction):], 10, 32) // of nine digits
+	t.nanos, _ = strconv.ParseInt(fraction+"000000000"[len(fraction):], 10, 32) // nine digits always parse
 	return timespan{sign * t.seconds, sign * t.nanos}, true
 }
 
@@ -108,7 +108,7 @@ func (d *decoder) duration(s *Schema, end int, group protowire.Number) bool {
 	return d.timespan(s, end, group, appendDuration)
 }
 
-// timespan writes a message in the usual encoding and in range. Any other goes the general
+// timespan writes a message in the usual encoding and in range. Any other takes the general
 // way, which describes its fault.
 func (d *decoder) timespan(s *Schema, end int, group protowire.Number, form func([]byte, timespan) ([]byte, bool)) bool {
 	if t, tidy := parseTimespan(d.wire[d.pos:end]); tidy && group == 0 {
@@ -121,7 +121,7 @@ func (d *decoder) timespan(s *Schema, end int, group protowire.Number, form func
 	return d.object(s, end, group)
 }
 
-// parseTimespan reads both fields, each of which is left out if it is zero.
+// parseTimespan reads both fields. A zero field is absent.
 func parseTimespan(wire []byte) (t timespan, tidy bool) {
 	t.seconds, wire = cutVarint(wire, 1)
 	t.nanos, wire = cutVarint(wire, 2)
@@ -160,7 +160,7 @@ func (e *encoder) timespan(s *Schema, parse func(string) (timespan, bool)) bool 
 	return true
 }
 
-// varint writes an integer that is left out if it is zero.
+// varint writes an integer, which is omitted if it is zero.
 func (e *encoder) varint(f *field, v int64) {
 	if v != 0 {
 		e.tag(f)

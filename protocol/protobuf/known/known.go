@@ -1,5 +1,5 @@
-// Package known has the files that every compiler of .proto files brings along, such
-// as google/protobuf/timestamp.proto.
+// Package known has the files that every compiler of .proto files includes, such as
+// google/protobuf/timestamp.proto.
 package known
 
 import (
@@ -10,20 +10,20 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 )
 
-// names are those that protocompile knows, in google/protobuf.
+// names are the files of google/protobuf that protocompile includes.
 var names = []string{
 	"any", "api", "compiler/plugin", "cpp_features", "descriptor", "duration", "empty", "field_mask", "go_features",
 	"java_features", "source_context", "struct", "timestamp", "type", "wrappers",
 }
 
-// Files returns the files.
+// Files returns the included files.
 var Files = sync.OnceValue(func() *protoregistry.Files {
 	resolver := protocompile.WithStandardImports(protocompile.CompositeResolver{})
 	files := &protoregistry.Files{}
 	for _, name := range names {
 		found, err := resolver.FindFileByPath("google/protobuf/" + name + ".proto")
 		if err = errors.Join(err, files.RegisterFile(found.Desc)); err != nil {
-			panic(err) // the names are ours
+			panic(err) // the names are constants
 		}
 	}
 	return files

@@ -23,13 +23,13 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// A finder finds the files that are compiled and those that they import.
+// A finder finds the files to compile and their imports.
 type finder struct {
 	sets map[string]*descriptorpb.FileDescriptorProto // by name
 	dirs []string
 }
 
-// compile returns the files of those names.
+// compile compiles and returns the files with those names.
 func (f *finder) compile(ctx context.Context, names []string) ([]protoreflect.FileDescriptor, error) {
 	compiler := protocompile.Compiler{Resolver: protocompile.WithStandardImports(f)}
 	compiled, err := compiler.Compile(ctx, names...)
@@ -48,8 +48,8 @@ func (f *finder) compile(ctx context.Context, names []string) ([]protoreflect.Fi
 	return files, nil
 }
 
-// check returns a file, and adds it and its imports to known. The linker trusts
-// descriptor sets; package protodesc checks all that reading messages relies on.
+// check returns a file, and adds it and its imports to known. The linker trusts descriptor
+// sets, so package protodesc checks everything that reading messages relies on.
 func check(known *protoregistry.Files, file protoreflect.FileDescriptor) (protoreflect.FileDescriptor, error) {
 	if fd, err := known.FindFileByPath(file.Path()); err == nil {
 		return fd, nil
@@ -66,8 +66,8 @@ func check(known *protoregistry.Files, file protoreflect.FileDescriptor) (protor
 	return fd, known.RegisterFile(fd)
 }
 
-// advised adds to an error of the parser what to try when the file itself is correct:
-// later editions can be read from descriptor sets.
+// advised adds a hint to an error of the parser, for when the file itself is correct: later
+// editions can be read from descriptor sets.
 func advised(err error) error {
 	if !strings.Contains(err.Error(), "edition value") {
 		return err
@@ -75,8 +75,8 @@ func advised(err error) error {
 	return fmt.Errorf("%w: compile it with protoc --descriptor_set_out or buf build -o, and give --descriptor-set", err)
 }
 
-// FindFileByPath finds a file in the descriptor sets or below the directories, as
-// [protocompile.Resolver] wants it.
+// FindFileByPath finds a file in the descriptor sets or below the directories. It implements
+// [protocompile.Resolver].
 func (f *finder) FindFileByPath(name string) (found protocompile.SearchResult, err error) {
 	if file := f.sets[name]; file != nil {
 		return protocompile.SearchResult{Proto: file}, nil
@@ -85,7 +85,7 @@ func (f *finder) FindFileByPath(name string) (found protocompile.SearchResult, e
 	if err != nil {
 		return found, err
 	}
-	found.Source = bytes.NewReader(source) // for the compiler, which reports errors with their places
+	found.Source = bytes.NewReader(source) // the compiler reports the positions of errors
 	handler := reporter.NewHandler(nil)
 	if tree, err := parser.Parse(name, bytes.NewReader(source), handler); err == nil {
 		if parsed, err := parser.ResultFromAST(tree, true, handler); err == nil {
@@ -105,9 +105,8 @@ func (f *finder) readSource(name string) ([]byte, error) {
 	return nil, fmt.Errorf("%s is in none of: %s: %w", name, strings.Join(f.dirs, ", "), os.ErrNotExist)
 }
 
-// dropCustomOptions removes the options that are extensions, such as the rules of
-// validators. They do not change how messages are read, and their definitions may be
-// missing.
+// dropCustomOptions removes options that are extensions, such as the rules of validators. They
+// do not affect how messages are read, and their definitions may be missing.
 func dropCustomOptions(file proto.Message) error {
 	return protorange.Range(file.ProtoReflect(), func(at protopath.Values) error {
 		options, ok := at.Index(-1).Value.Interface().(protoreflect.Message)

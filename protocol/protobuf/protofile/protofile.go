@@ -1,6 +1,5 @@
-// Package protofile loads protobuf schemas at run time, from .proto files and
-// from the descriptor sets that protoc and buf write. What to do with a schema
-// is the business of package protobuf.
+// Package protofile loads protobuf schemas at run time, from .proto files and from the
+// descriptor sets that protoc and buf write. Package protobuf uses the schemas.
 package protofile
 
 import (
@@ -19,21 +18,19 @@ import (
 
 // A Source says where schemas are.
 type Source struct {
-	// Proto are .proto files to compile, by their path, or by that below one
-	// of ImportPaths.
+	// Proto are .proto files to compile, by path, or by path below one of ImportPaths.
 	Proto []string
-	// ImportPaths are the directories in which imports are looked for; the
-	// working directory if there are none. The directories of the Proto files
-	// come after them, and the imports that protoc brings along are built in.
+	// ImportPaths are the directories searched for imports; the working directory if there
+	// are none. The directories of the Proto files are searched after them. The imports
+	// that protoc includes are built in.
 	ImportPaths []string
 	// DescriptorSet are files that each hold a google.protobuf.FileDescriptorSet.
 	DescriptorSet []string
 }
 
-// Load returns the message type that message names, by its full name or by the
-// end of it where only one type has that end: "Event" or "v1.Event" for
-// "acme.v1.Event". What the files import is found by its full name. With it come the
-// files of the source, as from [Files].
+// Load returns the message type named by message: its full name, or an unambiguous end of it.
+// For "acme.v1.Event" that is "Event" or "v1.Event". Imported types are found by full name
+// only. Load also returns the files of the source, as [Files] does.
 func Load(ctx context.Context, source Source, message string) (protoreflect.MessageDescriptor, []protoreflect.FileDescriptor, error) {
 	files, err := Files(ctx, source)
 	if err != nil {
@@ -46,7 +43,7 @@ func Load(ctx context.Context, source Source, message string) (protoreflect.Mess
 	return md, files, nil
 }
 
-// Files returns the files of a source, without those that they import.
+// Files returns the files of a source, without their imports.
 func Files(ctx context.Context, source Source) ([]protoreflect.FileDescriptor, error) {
 	if len(source.Proto) == 0 && len(source.DescriptorSet) == 0 {
 		return nil, errors.New("no .proto file or descriptor set to load a schema from")
@@ -68,8 +65,8 @@ func Files(ctx context.Context, source Source) ([]protoreflect.FileDescriptor, e
 	return f.compile(ctx, slices.Compact(names))
 }
 
-// place returns the names by which the .proto files are imported, and the
-// directories in which to look for imports.
+// place returns the names by which the .proto files are imported, and the directories to search
+// for imports.
 func place(source Source) (names, dirs []string, err error) {
 	dirs = slices.Clone(source.ImportPaths)
 	if len(dirs) == 0 {
@@ -93,7 +90,7 @@ func place(source Source) (names, dirs []string, err error) {
 	return names, dirs, nil
 }
 
-// locate returns where file is: at its path, or else below one of dirs.
+// locate returns the path of file: the path itself if it exists, or else below one of dirs.
 func locate(dirs []string, file string) (string, error) {
 	_, err := os.Stat(file)
 	if err == nil {
@@ -108,7 +105,7 @@ func locate(dirs []string, file string) (string, error) {
 	return "", err
 }
 
-// within returns the path of file below the first of dirs that it is in.
+// within returns the path of file relative to the first of dirs that contains it.
 func within(dirs []string, file string) (string, bool) {
 	abs, err := filepath.Abs(file)
 	if err != nil {
@@ -142,8 +139,8 @@ func readSets(paths []string) ([]*descriptorpb.FileDescriptorProto, error) {
 	return files, nil
 }
 
-// find returns the message type of files that name names. Its error continues
-// the sentence that begins with the name.
+// find returns the message type in files that name refers to. Its error continues a sentence
+// that begins with the name.
 func find(files []protoreflect.FileDescriptor, name string) (protoreflect.MessageDescriptor, error) {
 	var all, matches []string
 	var found protoreflect.MessageDescriptor
@@ -169,8 +166,8 @@ func find(files []protoreflect.FileDescriptor, name string) (protoreflect.Messag
 	return nil, fmt.Errorf("could be any of: %s", list(matches))
 }
 
-// imported returns the message type of that full name that files import, by way of others
-// too; nil if there is none. It looks once into each file, and seen has their paths.
+// imported returns the message type with that full name that files import, directly or
+// indirectly; nil if there is none. It visits each file once; seen has the visited paths.
 func imported(files []protoreflect.FileDescriptor, name string, seen map[string]bool) protoreflect.MessageDescriptor {
 	var next []protoreflect.FileDescriptor
 	for _, file := range files {
@@ -193,8 +190,7 @@ func imported(files []protoreflect.FileDescriptor, name string, seen map[string]
 	return imported(next, name, seen)
 }
 
-// messages returns the message types of files and those inside them, without
-// the entries of maps.
+// messages returns the message types of files and their nested types, without map entries.
 func messages(files []protoreflect.FileDescriptor) []protoreflect.MessageDescriptor {
 	var all []protoreflect.MessageDescriptor
 	var add func(protoreflect.MessageDescriptors)
@@ -220,7 +216,7 @@ func paths(files []protoreflect.FileDescriptor) string {
 	return list(all)
 }
 
-// list joins names, but not more of them than a reader has use for.
+// list joins names, but only as many as are useful to a reader.
 func list(names []string) string {
 	const most = 20
 	if len(names) == 0 {
