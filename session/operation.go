@@ -14,10 +14,11 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// An operation is the work that somebody asked for. It is the [Exchange] that began it:
-// where the answer to that only accepts the request, wants more of its client or names a
-// task, the exchange goes on until a message ends the operation. Other exchanges belong to
-// it: retries, questions of the unit, requests that ask how the task goes.
+// An operation is a piece of work that one side requested. It is represented by the [Exchange]
+// that began it. If the answer to that exchange only accepts the request, asks the client for
+// more or names a task, the exchange stays open until a message ends the operation. Other
+// exchanges belong to the operation: retries, questions of the unit, requests for the status of
+// the task.
 
 // Operation returns the exchange that began the operation of e.
 func (e *Exchange) Operation() *Exchange {
@@ -27,8 +28,8 @@ func (e *Exchange) Operation() *Exchange {
 	return e
 }
 
-// oldestOf returns the oldest exchange of a queue. What a kind names waits for its answer:
-// that is not what was accepted.
+// oldestOf returns the oldest exchange of a queue. In the space of kinds it skips accepted
+// exchanges, because a kind only names exchanges that wait for their answer.
 func oldestOf(q *queue, s protocol.Space) *Exchange {
 	if s == protocol.SpaceKind {
 		for n := q.exchanges.first; n != nil; n = n.next {
@@ -40,7 +41,7 @@ func oldestOf(q *queue, s protocol.Space) *Exchange {
 	return q.exchanges.oldest()
 }
 
-// findOperation returns the operation that a token names, whoever began it; nil if there
+// findOperation returns the operation that a token names, whichever side began it; nil if there
 // is none.
 func (t *Tracker) findOperation(s *scope, token protocol.Token) *Exchange {
 	for _, side := range []frame.Dir{frame.C2U, frame.U2C} {
@@ -61,7 +62,7 @@ func (e *Exchange) join(op *Exchange) {
 	e.countJoined(1)
 }
 
-// countJoined counts e among the exchanges that belong to operations, or no more.
+// countJoined adds n to the counts of joined exchanges with the kind, name and outcome of e.
 func (e *Exchange) countJoined(n int64) {
 	e.kind.Joined[e.Outcome] += n
 	if e.named != nil {
@@ -76,22 +77,22 @@ func (e *Exchange) leave() {
 	e.Of, e.root, e.Guessed, e.repeats = 0, nil, false, false
 }
 
-// goesOn reports whether the operation of e goes on although ev answers e, and keeps it
-// open if so.
+// goesOn reports whether the operation of e goes on after the answer ev, and if so keeps it
+// open.
 func (t *Tracker) goesOn(ev *event, e *Exchange) bool {
 	m := ev.m
-	if e.repeats && m.GoesOn { // what it repeats is settled
+	if e.repeats && m.GoesOn { // the exchange that it repeats is settled
 		e.leave()
 	}
 	op := e.Operation()
 	if e == op && e.about {
-		return false // it belongs to an operation that is not known
+		return false // it belongs to an unknown operation
 	}
 	if m.Phase != protocol.Close || e == op && !e.Accepted.IsZero() || !m.GoesOn && !contains(t.rules.Accepted, []byte(e.Kind)) || op.settled || op.decided != protocol.Note {
 		return false
 	}
 	if other := t.named(ev, m.Bind); other != nil && other != op && (!other.settled || m.Bind.Space == protocol.SpaceTurn) {
-		// It was accepted as more of that, which may have ended meanwhile.
+		// It was accepted as a part of other, which may have ended meanwhile.
 		e.join(other)
 		return false
 	}
@@ -102,11 +103,11 @@ func (t *Tracker) goesOn(ev *event, e *Exchange) bool {
 	if e == op {
 		return true
 	}
-	e.retries = false // it ends, and what it belongs to does not
+	e.retries = false // it ends, but its operation does not
 	return false
 }
 
-// unknownTime replaces the time of events at an unknown time.
+// unknownTime is the time of events whose time is unknown.
 var unknownTime = time.Unix(0, 0)
 
 func (t *Tracker) named(ev *event, token protocol.Token) *Exchange {
@@ -116,8 +117,8 @@ func (t *Tracker) named(ev *event, token protocol.Token) *Exchange {
 	return t.findOperation(ev.scope, token)
 }
 
-// bindOperation gives an operation that goes on the name by which it does: that which the
-// answer gives it, or what its retry will have in common with it.
+// bindOperation binds the name under which an operation goes on: the name that the answer gives
+// it, or the data that its retry will share with it.
 func (t *Tracker) bindOperation(ev *event, op *Exchange) {
 	b := &op.bindings[byOperation]
 	switch m := ev.m; {
@@ -132,8 +133,8 @@ func (t *Tracker) bindOperation(ev *event, op *Exchange) {
 	}
 }
 
-// retryToken returns what a request and its retry have in common: kind, name, arguments,
-// and the state that the answer gave.
+// retryToken returns a token of the data that a request and its retry share: kind, name,
+// arguments, and the state that the answer gave.
 func (t *Tracker) retryToken(e *Exchange, state []byte) protocol.Token {
 	var h maphash.Hash
 	h.SetSeed(t.table.seed)
@@ -145,14 +146,14 @@ func (t *Tracker) retryToken(e *Exchange, state []byte) protocol.Token {
 	return protocol.Token{Space: protocol.SpaceRetry, Text: binary.BigEndian.AppendUint64(nil, h.Sum64()^e.retry)}
 }
 
-// goesOnAs reports whether an operation goes on under a name of that space.
+// goesOnAs reports whether an operation goes on under a name in that space.
 func (e *Exchange) goesOnAs(space protocol.Space) bool {
 	q := e.bindings[byOperation].queue
 	return !e.Accepted.IsZero() && q != nil && q.key.space == space
 }
 
-// retrying notes of a request that has begun what its retry will have in common with it,
-// and if it is a retry, what it continues.
+// retrying records the data that a new request will share with its retry, and if the request is
+// itself a retry, the operation that it continues.
 func (t *Tracker) retrying(ev *event, e *Exchange) {
 	m := ev.m
 	if m.Arguments != nil {
@@ -196,7 +197,7 @@ func (t *Tracker) retry(ev *event, e *Exchange) {
 	}
 	if string(e.ID.Text) == string(op.ID.Text) && e.Conn == op.Conn && !e.Guessed {
 		t.report(wrongRetry, ev.f, []int64{op.First}, "%s has the id of the request that it continues", e.Title())
-		t.table.unbind(&op.bindings[byID]) // the next answer is to e
+		t.table.unbind(&op.bindings[byID]) // the next answer belongs to e
 	}
 	t.table.unbind(op.bindingIn(q))
 	e.join(op)
@@ -204,11 +205,12 @@ func (t *Tracker) retry(ev *event, e *Exchange) {
 	op.saw(ev.f)
 }
 
-// maxLookBack bounds how many open exchanges are looked at for one that a retry might have
-// been meant to continue.
+// maxLookBack bounds how many open exchanges are checked for one that a retry might have meant
+// to continue.
 const maxLookBack = 256
 
-// reportChangedState reports a retry that would continue an operation if it had its state.
+// reportChangedState reports a retry that would continue an operation if its state were
+// unchanged.
 func (t *Tracker) reportChangedState(ev *event, e *Exchange) {
 	n := t.live.last
 	for range maxLookBack {
@@ -223,8 +225,8 @@ func (t *Tracker) reportChangedState(ev *event, e *Exchange) {
 	}
 }
 
-// repeat makes e a part of the operation that it repeats, because that has failed for a
-// reason that is no fault of the operation.
+// repeat makes e a part of the operation that it repeats, because that failed for a reason
+// outside the operation.
 func (t *Tracker) repeat(ev *event, e *Exchange) {
 	token := t.retryToken(e, []byte(t.rules.Repeated))
 	q := t.table.findQueue(t.keyOf(ev.scope, ev.from, token), token.Text)
@@ -232,7 +234,7 @@ func (t *Tracker) repeat(ev *event, e *Exchange) {
 		return
 	}
 	op := q.exchanges.oldest()
-	if !op.settled { // it goes on with a state that only looks like the code
+	if !op.settled { // it goes on, with a state that only looks like the code
 		return
 	}
 	t.table.unbind(op.bindingIn(q))
@@ -241,7 +243,7 @@ func (t *Tracker) repeat(ev *event, e *Exchange) {
 	op.saw(ev.f)
 }
 
-// failed notes that e has failed with a code, after which it may be repeated.
+// failed records that e failed with a code after which it may be repeated.
 func (t *Tracker) failed(ev *event, e *Exchange) {
 	if t.rules.Repeated == "" || e.Outcome != Failed || e.Operation() != e || string(ev.m.Label) != t.rules.Repeated {
 		return
@@ -270,7 +272,7 @@ func isSubset(a, b []uint64) bool {
 	return !slices.ContainsFunc(a, func(v uint64) bool { return !slices.Contains(b, v) }) || len(b) == maxInputs
 }
 
-// endRetried ends the operation that e, which has ended, continued.
+// endRetried ends the operation that the ended exchange e continued.
 func (t *Tracker) endRetried(ev *event, e *Exchange) {
 	op := e.Operation()
 	switch {
@@ -285,7 +287,7 @@ func (t *Tracker) endRetried(ev *event, e *Exchange) {
 	}
 }
 
-// endOperation ends an operation that was accepted.
+// endOperation ends an accepted operation.
 func (t *Tracker) endOperation(ev *event, op *Exchange, o Outcome) {
 	op.saw(ev.f)
 	op.Closed = ev.f.Time
@@ -300,7 +302,7 @@ func (t *Tracker) endOperation(ev *event, op *Exchange, o Outcome) {
 	t.changed(op, ev.f.Seq)
 }
 
-// operate does what a message does to an operation besides what it does to its exchange,
+// operate applies the effect of a message to its operation, beyond the effect on its exchange,
 // which is e or nil.
 func (t *Tracker) operate(ev *event, e *Exchange) {
 	does, of := ev.m.Operation.Does, ev.m.Operation.Of
@@ -318,18 +320,18 @@ func (t *Tracker) operate(ev *event, e *Exchange) {
 	if op == nil {
 		return
 	}
-	if op == e { // it begins what it would have brought more for
+	if op == e { // e begins the operation that it was to add to
 		e.about = false
 	}
 	if of.Space == protocol.SpaceTask {
 		t.checkInputs(ev, op)
 	}
 	brings := does == protocol.Part && ev.m.Phase == protocol.Open
-	if brings && e != op && op.settled { // unless that is refused, something else begins
+	if brings && e != op && op.settled { // unless refused, it begins another operation
 		e.about, e.tooLate = false, true
 		return
 	}
-	if e != nil && (ev.m.Phase == protocol.Open || !slices.Contains(t.rules.Endless, e.Kind)) && (!op.settled || of.Space != protocol.SpaceSession) { // a session goes on, and its turn does not
+	if e != nil && (ev.m.Phase == protocol.Open || !slices.Contains(t.rules.Endless, e.Kind)) && (!op.settled || of.Space != protocol.SpaceSession) { // a session goes on after its turn ends
 		e.join(op)
 	}
 	if op.settled {
@@ -368,14 +370,14 @@ func (t *Tracker) operate(ev *event, e *Exchange) {
 			op.state, op.stateAt = does, ev.f.Seq
 		}
 	}
-	if e == nil || e.Operation() != op { // else it is counted with its exchange
+	if e == nil || e.Operation() != op { // otherwise counted with its exchange
 		t.use(op, ev.used)
 	}
 	t.changed(op, ev.f.Seq)
 }
 
-// settleQuestion ends the question that ev settles, which its own side may have asked. It is
-// cancelled if nobody answered it, because its operation is cancelled.
+// settleQuestion ends the question that ev settles. The side that asked may settle it itself.
+// If nobody has answered, the question is cancelled, because its operation is.
 func (t *Tracker) settleQuestion(ev *event) {
 	var q *Exchange
 	for _, side := range []frame.Dir{frame.C2U, frame.U2C, frame.DirUnknown} {
@@ -398,15 +400,15 @@ func (t *Tracker) settleQuestion(ev *event) {
 	t.changed(q, ev.f.Seq)
 }
 
-// failing is an operation that has failed if the next message does not go on with it.
+// failing is an operation that has failed unless the next message continues it.
 type failing struct {
 	op     *Exchange
 	serial uint64
-	frame  Frame // that says so
+	frame  Frame // the frame with the failure
 }
 
-// endFailing ends the operation of a scope that has failed, unless m goes on with it. m is
-// nil if nothing comes any more.
+// endFailing ends the failing operation of a scope unless m continues it. m is nil if no
+// message follows.
 func (t *Tracker) endFailing(s *scope, m *protocol.Message) {
 	failed := s.failing
 	if m != nil && m.Operation.Does == protocol.Part {
@@ -419,8 +421,9 @@ func (t *Tracker) endFailing(s *scope, m *protocol.Message) {
 	t.endOperation(&event{f: &failed.frame, scope: s}, failed.op, Failed)
 }
 
-// checkInputs notes what the status of a task asks for, and reports an answer to what none
-// has asked for. Where there are several connections, the answer may be seen before that.
+// checkInputs records the inputs that the status of a task requests, and reports an answer to
+// an input that was never requested. With several connections the answer may be seen before the
+// request.
 func (t *Tracker) checkInputs(ev *event, op *Exchange) {
 	if ev.m.Inputs == nil || ev.f.Framing == nil {
 		return
@@ -439,8 +442,8 @@ func (t *Tracker) checkInputs(ev *event, op *Exchange) {
 	}
 }
 
-// checkState reports that a task which has ended is in another state. What was asked before
-// the end was known, or comes on another way, may tell of an earlier state.
+// checkState reports an ended task that is later in another state. A request made before the
+// end was known, or a message on another connection, may still carry an earlier state.
 func (t *Tracker) checkState(ev *event, e, op *Exchange) {
 	does := ev.m.Operation.Does
 	if op.state == protocol.Note || does == op.state || does != protocol.Part && !does.Ends() {
@@ -451,8 +454,8 @@ func (t *Tracker) checkState(ev *event, e, op *Exchange) {
 	}
 }
 
-// outlives reports whether an operation goes on when the connection ends that began it,
-// and lets it.
+// outlives reports whether an operation goes on after the connection that began it ends. If so,
+// it keeps only the name under which the operation goes on.
 func (t *Tracker) outlives(e *Exchange) bool {
 	b := &e.bindings[byOperation]
 	if e.Accepted.IsZero() || !e.carried || b.queue == nil || b.queue.key.scope != 0 {
@@ -464,8 +467,8 @@ func (t *Tracker) outlives(e *Exchange) bool {
 	return true
 }
 
-// Abandon notes that nobody will go on with the operations that have outlived the
-// connection that began them.
+// Abandon records that nobody will continue the operations that have outlived the connections
+// that began them.
 func (t *Tracker) Abandon(at time.Time) {
 	for n := t.live.first; n != nil; {
 		e := n.of
@@ -482,8 +485,8 @@ func (t *Tracker) Abandon(at time.Time) {
 	}
 }
 
-// chooseRules chooses the rules by which a frame is judged: those of the version that its
-// message states, or else of its session.
+// chooseRules chooses the rules for a frame: those of the version stated in its message, or
+// else of its session.
 func (t *Tracker) chooseRules(f *Frame, s *scope, m *protocol.Message) {
 	t.rules = s.rules
 	t.setVersion(s.version)
@@ -502,7 +505,7 @@ func (t *Tracker) chooseRules(f *Frame, s *scope, m *protocol.Message) {
 		}
 	}
 	if len(stated) == 0 {
-		if h := t.base.Handshake.Request; h != "" && string(m.Kind) == h { // a session begins
+		if h := t.base.Handshake.Request; h != "" && string(m.Kind) == h { // begins a session
 			s.version, s.rules = "", t.base
 			t.rules = t.base
 			t.setVersion("")
@@ -521,8 +524,8 @@ func (t *Tracker) chooseRules(f *Frame, s *scope, m *protocol.Message) {
 	t.rules = t.base.At(t.version)
 }
 
-// versionEarly gives the version of a session to the requests that were sent before the
-// answer that states it.
+// versionEarly sets the version of a session on the requests sent before the answer that states
+// it.
 func (t *Tracker) versionEarly(s *scope, answer *protocol.Message) {
 	for _, side := range []frame.Dir{frame.C2U, frame.U2C} {
 		for e := range t.inFlightOf(s, side) {
@@ -533,14 +536,14 @@ func (t *Tracker) versionEarly(s *scope, answer *protocol.Message) {
 	}
 }
 
-// setVersion sets the version by which frames are judged.
+// setVersion sets the version by whose rules frames are judged.
 func (t *Tracker) setVersion(version string) {
 	if version != t.version {
 		t.version, t.isNewer = version, t.base.IsNewer(version)
 	}
 }
 
-// maxVersions bounds how many versions are told apart.
+// maxVersions bounds how many versions are distinguished.
 const maxVersions = 64
 
 // intern returns a version as text.
@@ -563,7 +566,7 @@ func (t *Tracker) intern(version []byte) string {
 // maxVersion bounds the length of a version.
 const maxVersion = 64
 
-// Versions returns the versions of the protocol that were stated, in order.
+// Versions returns the stated versions of the protocol, sorted.
 func (t *Tracker) Versions() []string {
 	return slices.SortedFunc(maps.Keys(t.versions), func(a, b string) int {
 		return cmp.Or(protocol.CompareVersions(a, b), strings.Compare(a, b))

@@ -11,35 +11,35 @@ import (
 type scope struct {
 	key    scopeKey
 	serial uint64 // from 1; names of a scope that ended are not found again
-	// byAge has, by side, the exchanges that are open, the oldest first, or else the one
-	// settled last: answers that have no id find theirs here.
+	// byAge has the open exchanges by side, oldest first, or if none is open, the one
+	// settled last. Answers without an id find their exchange here.
 	byAge [3]*queue
 	begun bool // the controller's first message was seen
-	whole bool // and it was one with which connections begin
-	// dismissed says that the controller has told the unit to leave.
+	whole bool // and it was one that begins a connection
+	// dismissed means that the controller has told the unit to exit.
 	dismissed bool
-	// unreadable counts, by side, the messages that no answer can name: their
-	// peer answers without an id.
+	// unreadable counts by side the messages whose id could not be read: the peer answers
+	// them without an id.
 	unreadable [3]int
-	nameless   [3][]orphaned   // by the same side: the errors that may yet answer one
-	gap        [3]error        // by direction: of the last frame, if it is a gap, its fault
-	version    string          // of the protocol, "" if it is not known
+	nameless   [3][]orphaned   // by the same side: errors that may still answer one
+	gap        [3]error        // by direction: the fault of the last frame if it was a gap
+	version    string          // of the protocol; "" if unknown
 	rules      *protocol.Rules // of the version
 	declared   protocol.Features
-	early      int64       // frame of the first that came before the handshake; 0 if there is none
+	early      int64       // frame of the first message before the handshake; 0 if there is none
 	greeting   int64       // frame of the request that began the handshake; 0 if there is none
 	greeted    bool        // the handshake is over
 	framed     [3]bool     // by direction: a wrong framing was reported
 	lanes      [3]lane     // by direction
-	failing    failing     // the operation that may yet be retried
-	lingers    lingering   // the stream of events that its last event has ended
-	node       node[scope] // in the tracker's list of all, those last that were in use last
-	ofConn     node[scope] // in that of its connection
+	failing    failing     // the operation that may still be retried
+	lingers    lingering   // the stream whose last event has arrived
+	node       node[scope] // in the tracker's list of all, most recently used last
+	ofConn     node[scope] // in the list of its connection
 }
 
 type scopeKey struct{ conn, stream int }
 
-// scopeOf returns the scope of a frame, beginning it if need be.
+// scopeOf returns the scope of a frame, creating it if necessary.
 func (t *Tracker) scopeOf(f *Frame) *scope {
 	k := scopeKey{f.Conn, f.Stream}
 	if s := t.lastScope; s != nil && s.key == k {
@@ -73,7 +73,7 @@ func (t *Tracker) newScope(k scopeKey) *scope {
 	return s
 }
 
-// endScope ends the open exchanges of s with end, and forgets s.
+// endScope ends the open exchanges of s with end, and drops s.
 func (t *Tracker) endScope(s *scope, end func(*Exchange)) {
 	t.rules = s.rules
 	if s.failing.op != nil {
@@ -109,7 +109,7 @@ func (t *Tracker) openIn(s *scope, side frame.Dir) *Exchange {
 	return nil
 }
 
-// age returns the queue of all that a side has asked.
+// age returns the queue of all requests of a side.
 func (s *scope) age(side frame.Dir) *queue {
 	if s.byAge[side] == nil {
 		s.byAge[side] = new(queue)
@@ -117,8 +117,8 @@ func (s *scope) age(side frame.Dir) *queue {
 	return s.byAge[side]
 }
 
-// oldest returns the exchange that an answer without an id answers: the oldest that was
-// not accepted, if there is one.
+// oldest returns the exchange that an answer without an id answers: the oldest that was not
+// accepted, or else the oldest. It returns nil if there is none.
 func (s *scope) oldest(side frame.Dir) *Exchange {
 	q := s.byAge[side]
 	if q == nil {
@@ -135,9 +135,9 @@ func (s *scope) oldest(side frame.Dir) *Exchange {
 // A lane is one direction of a scope, in which frames wait for each other.
 type lane struct {
 	at time.Time // when the last frame was read
-	// The large frame that may be holding others back, the exchange it belongs
-	// to, when its transmission can have begun at the earliest, and how long it
-	// then took; held is 0 if there is none.
+	// The large frame that may be delaying others: its number, its exchange, the earliest
+	// time its transmission can have begun, and how long it then took. held is 0 if there
+	// is none.
 	seq   int64
 	of    *Exchange
 	by    uint64 // serial number of the exchange
@@ -146,15 +146,14 @@ type lane struct {
 }
 
 const (
-	// large is the size from which a frame may hold others back.
+	// large is the minimum size of a frame that may delay others.
 	large = 64 << 10
-	// heels is how soon frames follow a large one if they waited for it.
+	// heels is the maximum gap between a large frame and a frame that waited for it.
 	heels = 5 * time.Millisecond
 )
 
-// pass notes that a frame of e passes the lane. How long a large frame took to
-// be written is not on the wire: it is what has passed since the frame before
-// it, at most.
+// pass records that a frame of e passes the lane. The wire does not show how long a large frame
+// took to write: at most the time since the frame before it.
 func (l *lane) pass(f *Frame, e *Exchange) {
 	if l.held != 0 || f.Size >= large {
 		l.delay(f, e)
@@ -162,7 +161,7 @@ func (l *lane) pass(f *Frame, e *Exchange) {
 	l.at = f.Time
 }
 
-// delay notes how long a large frame delays those after it.
+// delay records how long a large frame delays those after it.
 func (l *lane) delay(f *Frame, e *Exchange) {
 	gap := since(f.Time, l.at)
 	switch {

@@ -1,11 +1,9 @@
-// Package session says what the messages of a session mean together: which
-// exchanges they form, what became of each cancel, how answers streamed, and
-// which rules were broken.
+// Package session interprets the messages of a session together: which exchanges they form, how
+// each cancel turned out, how answers were streamed, and which rules were broken.
 //
-// A [Tracker] is fed with one message after the other and keeps, for every
-// protocol, the same model: [Exchange], [Cancel], [Finding] and [Stats]. How
-// protocols differ it knows from [protocol.Rules]. It reads no stream and no
-// clock: frames come with the time at which they were read.
+// A [Tracker] is fed one message at a time and maintains the same model for every protocol:
+// [Exchange], [Cancel], [Finding] and [Stats]. [protocol.Rules] describes how protocols differ.
+// The tracker reads no stream and no clock: frames carry the time at which they were read.
 package session
 
 import (
@@ -18,15 +16,15 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
 )
 
-// A Tracker follows the exchanges of one protocol, on any number of connections. It has one
-// owner: no two of its methods may run at once. Its memory is bounded by the exchanges in
-// flight, 65,536 at most, and by its history; counts go on when both are full.
+// A Tracker follows the exchanges of one protocol, on any number of connections. It is not safe
+// for concurrent use. Its memory is bounded by the exchanges in flight, 65,536 at most, and by
+// its history. Counting continues when both are full.
 type Tracker struct {
 	protocol protocol.Protocol
 	base     *protocol.Rules // of the protocol
-	rules    *protocol.Rules // by which frames are judged
+	rules    *protocol.Rules // applied to the current frame
 	version  string          // of those rules; "" if unknown
-	isNewer  bool            // than all versions that are known
+	isNewer  bool            // newer than all known versions
 	judged   protocol.Judged
 	history  int
 	inFlight int
@@ -41,7 +39,7 @@ type Tracker struct {
 
 	scopes     map[scopeKey]*scope
 	conns      map[int]*list[scope] // the scopes of each connection
-	scopeOrder list[scope]          // the one that was in use longest ago first
+	scopeOrder list[scope]          // least recently used first
 	lastScope  *scope
 
 	table   table
@@ -60,31 +58,31 @@ type Tracker struct {
 	lastKind  *Kind
 	names     int       // of all kinds
 	models    []*Model  // in the order in which they were first seen
-	uncounted *Exchange // of a model that is over, but may have used more in the message that ended it; or nil
+	uncounted *Exchange // a finished exchange of a model whose last message may still add usage, or nil
 	newer     []string  // unknown versions that were reported
 	versions  map[string]string
-	steps     map[key]bool           // begun, and whether they have ended
+	steps     map[key]bool           // steps that began, and whether they have ended
 	gone      map[key]gonePart       // parts of connections that have ended
 	spent     map[key]protocol.Usage // by session or thread: its last total
 }
 
-// Options are how a tracker differs from the usual one.
+// Options configure a tracker.
 type Options struct {
-	// History is how many settled exchanges, cancels and findings are kept of each; 0 is
-	// 4096. Beyond it, a late answer looks like one that nobody asked for.
+	// History is how many settled exchanges, cancels and findings are kept, each; 0 means
+	// 4096. Beyond it, a late answer looks like an answer to an unknown request.
 	History int
-	// InFlight is how many exchanges and scopes may be open; 0 is 65,536. Beyond it the
-	// oldest exchange is given up, or the scope that has been unused for longest.
+	// InFlight is how many exchanges and scopes may be open; 0 means 65,536. Beyond it the
+	// tracker drops the oldest exchange, or the least recently used scope.
 	InFlight int
-	// OneWay says that only one direction is fed, so that no request is missed for an
-	// answer and no answer for a request.
+	// OneWay means that only one direction is fed. Answers without requests, and requests
+	// without answers, are then not reported.
 	OneWay bool
-	// Partial says that not all requests to the unit are fed: the target of a cancel may
-	// have been opened on other connections.
+	// Partial means that not all requests to the unit are fed: the target of a cancel may
+	// have been opened on another connection.
 	Partial bool
-	// Said says that the texts of the answers of models are kept while they come.
+	// Said means that the text of a model's answer is kept while it is being received.
 	Said bool
-	// Watcher, if not nil, is told of everything as it happens.
+	// Watcher, if not nil, is notified of everything as it happens.
 	Watcher Watcher
 }
 
@@ -118,30 +116,30 @@ type Frame struct {
 	Dir frame.Dir
 	// Size is that of the payload in bytes, or of a gap.
 	Size int
-	// Framing is that of a plain stream; nil in a carrier, or if it is unknown.
+	// Framing is the framing of a plain stream; nil in a carrier, or if unknown.
 	Framing frame.Framing
 	// Payload is the payload, or the bytes of a gap; it may be nil. It is used to split a
-	// batch of JSON-RPC, and to recognize payloads that are no messages.
+	// JSON-RPC batch, and to recognize payloads that are not messages.
 	Payload []byte
-	// Inner says that it is inside a frame that was counted already.
+	// Inner means that the frame is inside a frame that was already counted.
 	Inner bool
-	// Again says that the frame was fed before, and its message was counted.
+	// Again means that the frame was fed before, and its message counted.
 	Again bool
 	// Version is the version of the protocol that the carrier states for the message, as
 	// written; "" if it states none.
 	Version string
-	// Stated is what the head of a request over HTTP says about the message; nil if there
-	// is no head.
+	// Stated is what the headers of an HTTP request say about the message; nil if there are
+	// none.
 	Stated *protocol.Stated
 	// ToolCalls are the names of the tools that the model calls with this frame.
 	ToolCalls []string
 	// Prompt is the input of a model in a request; nil if unknown.
 	Prompt *Prompt
-	// Broken are rules that the message is known to break besides.
+	// Broken lists additional rules that the message is known to break.
 	Broken []protocol.Broken
-	// Fault is that of the frame, or of a value deep in its message, if it carries one;
-	// that of a gap; or else that of its payload. Gap says that it is not a frame but bytes
-	// that were skipped.
+	// Fault is the fault of the frame, or of a value deep in its message, if it carries
+	// one; of a gap; or of the payload. Gap means that this is not a frame but skipped
+	// bytes.
 	Fault error
 	Gap   bool
 }
@@ -151,7 +149,7 @@ type event struct {
 	f     *Frame
 	m     *protocol.Message
 	scope *scope
-	from  frame.Dir // where it comes from, if that is known
+	from  frame.Dir // the side it comes from, if known
 	kind  *Kind
 	used  protocol.Usage
 }
@@ -195,19 +193,18 @@ func (t *Tracker) count(f *Frame, m *protocol.Message) *scope {
 	return s
 }
 
-// Refuse is Feed for a frame whose carrier says that it answers the requests in the frame
-// of the number asked. m, whose phase is Fail, fails all of them, unless it names one
-// exchange. It may be no message of the protocol, but the refusal of the carrier.
+// Refuse is Feed for a frame that, according to its carrier, answers the requests in the frame
+// numbered asked. m, whose phase is Fail, fails all of these requests unless it names one
+// exchange. It may be the refusal of the carrier instead of a protocol message.
 func (t *Tracker) Refuse(f Frame, m *protocol.Message, asked int64) {
 	t.refuse(&f, t.count(&f, m), m, asked)
 }
 
-// End notes that a connection has ended, with all of its streams: open exchanges stay
-// unanswered.
+// End records that a connection has ended with all its streams. Open exchanges stay unanswered.
 func (t *Tracker) End(conn int, at time.Time) { t.EndBy(conn, Ending{}, at) }
 
-// Forget gives up everything that is open, because messages are missing from here on: they
-// may have opened, answered or ended anything, so nothing is missed any more.
+// Forget drops everything that is open, because messages are missing from here on. They may
+// have opened, answered or ended anything, so nothing is reported as missing any more.
 func (t *Tracker) Forget() {
 	t.forgotten++
 	for e := t.live.oldest(); e != nil; e = t.live.oldest() {
@@ -218,7 +215,7 @@ func (t *Tracker) Forget() {
 	}
 }
 
-// Reject notes that the unit closed a connection because of the requests on it: open runs
+// Reject records that the unit closed a connection because of the requests on it. Open runs
 // that were not even acknowledged have failed.
 func (t *Tracker) Reject(conn int, at time.Time) {
 	scopes := t.conns[conn]
@@ -243,8 +240,8 @@ func (t *Tracker) Reject(conn int, at time.Time) {
 
 var kindBatch = []byte("batch")
 
-// isBatch reports whether m is a batch, which counts its messages: a method of
-// that name counts nothing.
+// isBatch reports whether m is a batch, whose Count is the number of its messages. A method
+// named like a batch has no count.
 func isBatch(m *protocol.Message) bool { return m.Count > 0 && bytes.Equal(m.Kind, kindBatch) }
 
 // feedBatch handles the messages of a batch one by one. The first one has the bytes of all.

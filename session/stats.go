@@ -6,53 +6,53 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 )
 
-// Stats are the counts of everything that was fed, even if it is no longer kept.
+// Stats counts everything that was fed, even if it is no longer kept.
 type Stats struct {
 	Frames, Bytes int64
-	// Opened are all exchanges, also those in flight. Forgotten were given up because more
-	// were in flight than the tracker keeps.
+	// Opened counts all exchanges, including those in flight. Forgotten counts those
+	// dropped because more were in flight than the tracker keeps.
 	Opened, InFlight, Forgotten int64
-	// Usage is that of models, as far as it was told.
+	// Usage is the usage of models, as far as reported.
 	Usage protocol.Usage
 	// Cancels by class.
 	Cancels [numClasses]int64
-	// Findings by name, the ones that occurred.
+	// Findings by name, only those that occurred.
 	Findings map[string]int64
-	// Kinds and Models in the order in which they were first seen.
+	// Kinds and Models in the order of first use.
 	Kinds  []*Kind
 	Models []*Model
 }
 
-// A Kind holds the counts of one kind of message, and of the exchanges that it opened. In
-// Names it counts those of the exchanges that have one name; Frames and Bytes are then
-// those of their requests.
+// A Kind holds the counts of one kind of message, and of the exchanges that it opened. Each of
+// Names holds the counts of the exchanges with that name; its Frames and Bytes are those of the
+// requests.
 type Kind struct {
 	Name          string
 	Frames, Bytes int64
 	// Outcomes counts the exchanges by how they ended; Open are in flight.
 	Outcomes [numOutcomes]int64
-	// Joined counts those of these exchanges that belong to another one's operation. Names
-	// do not have their latencies.
+	// Joined counts the exchanges that belong to another exchange's operation. Their
+	// latencies are not included in Names.
 	Joined [numOutcomes]int64
-	// Answered are the bytes of answers, for exchanges that are over.
+	// Answered is the bytes of answers, for ended exchanges.
 	Answered int64
-	// Latency is from request to end, of those that ended by an answer, and
-	// FirstPart from request to first part.
+	// Latency is the time from request to end, for exchanges ended by an answer. FirstPart
+	// is the time from request to first part.
 	Latency, FirstPart Histogram
-	// Parts of all ended exchanges; Gaps counts the gaps between them, and
-	// Streaming is their sum.
+	// Parts are those of all ended exchanges. Gaps counts the gaps between parts, and
+	// Streaming is the sum of the gaps.
 	Parts, Gaps int64
 	Streaming   time.Duration
 	// Cancels of these exchanges by class.
 	Cancels [numClasses]int64
-	// Names are the names in the exchanges, in the order in which they were first seen.
+	// Names are the names in the exchanges, in the order of first use.
 	Names []*Kind
 
 	names    map[string]*Kind
 	lastName *Kind
 }
 
-// changed counts an exchange with another outcome than before.
+// changed moves an exchange from its previous outcome to another.
 func (k *Kind) changed(e *Exchange, to Outcome) {
 	k.Outcomes[e.Outcome]--
 	k.Outcomes[to]++
@@ -62,7 +62,7 @@ func (k *Kind) changed(e *Exchange, to Outcome) {
 	}
 }
 
-// PartsPerSecond returns how fast parts followed each other; 0 if none did.
+// PartsPerSecond returns the rate of parts; 0 if there was no gap between parts.
 func (k *Kind) PartsPerSecond() float64 {
 	if k.Streaming <= 0 {
 		return 0
@@ -71,13 +71,13 @@ func (k *Kind) PartsPerSecond() float64 {
 }
 
 const (
-	// maxKinds bounds the kinds that are told apart, which a peer can make up.
+	// maxKinds bounds how many kinds are distinguished, because a peer can make them up.
 	maxKinds = 1000
-	// otherKinds is the name of all that come after them.
+	// otherKinds is the name for all kinds beyond maxKinds.
 	otherKinds = "(other kinds)"
 )
 
-// kindOf returns the kind of that name.
+// kindOf returns the kind with that name.
 func (t *Tracker) kindOf(name []byte) *Kind {
 	if k := t.lastKind; k != nil && k.Name == string(name) {
 		return k
@@ -103,8 +103,8 @@ func (t *Tracker) newKind(name string) *Kind {
 	return k
 }
 
-// nameOf returns the counts of a name among the exchanges of a kind; nil if the name is
-// empty or there are too many.
+// nameOf returns the counts of a name among the exchanges of a kind, or nil if the name is
+// empty or there are too many names.
 func (t *Tracker) nameOf(k *Kind, label []byte) *Kind {
 	switch n := k.lastName; {
 	case len(label) == 0:

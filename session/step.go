@@ -2,13 +2,13 @@ package session
 
 import "github.com/wirectl/wirectl/protocol"
 
-// maxSteps bounds how many steps are remembered. Beyond it none is judged any more, because
-// an unknown step may have been forgotten.
+// maxSteps bounds how many steps are remembered. Once it is reached, steps are no longer
+// judged, because an unknown step may have been forgotten.
 const maxSteps = 1 << 14
 
-// step follows the steps of operations, and reports what goes on of one that has not begun
-// or has ended. It judges operations that began here, in sessions that were seen from
-// their beginning.
+// step follows the steps of operations. It reports messages about a step that has not begun or
+// has already ended. It only judges operations that began here, in sessions seen from their
+// start.
 func (t *Tracker) step(ev *event) {
 	s := ev.m.Step
 	if s.ID.IsZero() || len(t.steps) >= maxSteps {

@@ -10,27 +10,28 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 )
 
-// A stream is an exchange whose answers are events, as [protocol.Rules.Streams] has it. It
-// ends with an event that ends its operation, or with its carrier. The operation may end
-// earlier, by an event of another stream, and goes on when the stream is closed. All
-// streams of an operation carry the same events, so the parts of one of them are counted.
+// A stream is an exchange answered by events, as [protocol.Rules.Streams] describes. It ends
+// with its carrier, or with an event that ends its operation. The operation may end earlier,
+// through an event of another stream, and goes on if the stream is closed. All streams of an
+// operation carry the same events, so only the parts of one stream are counted.
 
 type stream struct {
-	open bool // events are to come
-	// Leader is the serial number of the stream whose parts are counted as those of the
-	// operation, while its own is closed; 0 for none.
+	open bool // more events are expected
+	// leader is the serial number of the stream whose parts are counted for the operation
+	// while its own stream is closed; 0 if there is none.
 	leader uint64
-	// Pieces are the products of which pieces have come; unsure says that there are others.
+	// pieces are the products of which pieces have arrived; unsure means that there are
+	// others.
 	pieces []piece
 	unsure bool
-	// Context is the hash of the conversation that the operation belongs to, or 0.
+	// context is the hash of the conversation that the operation belongs to, or 0.
 	context uint64
 }
 
 // streams reports whether more events of e are expected.
 func (e *Exchange) streams() bool { return e.stream != nil && e.stream.open }
 
-// told returns what the streams of an operation tell of it.
+// told returns the state that the streams of an operation share.
 func (op *Exchange) told() *stream {
 	if op.stream == nil {
 		op.stream = &stream{}
@@ -38,7 +39,7 @@ func (op *Exchange) told() *stream {
 	return op.stream
 }
 
-// streamEvent handles an event of a stream that is open, though its operation may have ended.
+// streamEvent handles an event of an open stream, whose operation may have ended already.
 func (t *Tracker) streamEvent(ev *event, e *Exchange) {
 	m := ev.m
 	goesOn := m.Phase == protocol.Part || m.Phase == protocol.Close && m.GoesOn
@@ -56,7 +57,7 @@ func (t *Tracker) streamEvent(ev *event, e *Exchange) {
 		t.afterCancel(e, ev.f, true)
 	case goesOn:
 		e.stream.unsure = e.stream.unsure || m.Count > 0
-	case e.settled: // its operation has ended by another stream
+	case e.settled: // another stream has ended its operation
 		e.stream.open = false
 		ev.scope.linger(e, ev.f)
 	case m.Phase == protocol.Fail && !e.Accepted.IsZero():
@@ -67,17 +68,17 @@ func (t *Tracker) streamEvent(ev *event, e *Exchange) {
 	}
 }
 
-// A lingering stream has brought its last event, and its carrier has not ended it yet.
+// A lingering stream has delivered its last event but has not been ended by its carrier yet.
 type lingering struct {
 	first, last int64 // the frames of the request and of the event; 0 for none
 	title       string
 	since       time.Time
 }
 
-// patience is how long the end of a stream may be under way when its client leaves.
+// patience is how long the end of a stream may be in flight when its client leaves.
 const patience = time.Second
 
-// linger notes that the carrier is to end a stream now, if it can.
+// linger records that the carrier should end a stream now, if it can.
 func (s *scope) linger(e *Exchange, f *Frame) {
 	if f.Stream != 0 && f.Framing == nil {
 		s.lingers = lingering{e.First, f.Seq, e.Title(), f.Time}
@@ -92,8 +93,8 @@ func (t *Tracker) checkLingering(s *scope, first frame.Dir, at time.Time) {
 	}
 }
 
-// bindStream makes a stream belong to the operation that its event names, or that
-// operation begin with it.
+// bindStream attaches a stream to the operation that its event names, or begins that operation
+// with the stream.
 func (t *Tracker) bindStream(ev *event, e *Exchange) {
 	op, other := e.Operation(), t.named(ev, ev.m.Bind)
 	switch begun := e != op || !e.Accepted.IsZero(); {
@@ -123,8 +124,8 @@ func (t *Tracker) bindStream(ev *event, e *Exchange) {
 	}
 }
 
-// counts reports whether a part of an operation that e brings is counted: parts of one
-// stream are, as long as that is open.
+// counts reports whether to count a part that e delivers for an operation. The parts of one
+// stream are counted as long as it is open.
 func (op *Exchange) counts(e *Exchange) bool {
 	if e == nil || !e.streams() {
 		return true
@@ -137,7 +138,7 @@ func (op *Exchange) counts(e *Exchange) bool {
 	return true
 }
 
-// endStream notes that no more events of e are expected.
+// endStream records that no more events of e are expected.
 func (e *Exchange) endStream() {
 	if e.stream == nil {
 		return
@@ -148,7 +149,7 @@ func (e *Exchange) endStream() {
 	}
 }
 
-// leaveStream ends an open stream, though not the operation that it began.
+// leaveStream ends an open stream, but not the operation that it began.
 func (t *Tracker) leaveStream(e *Exchange, at time.Time) {
 	e.endStream()
 	if e.settled || t.outlives(e) {
@@ -161,8 +162,8 @@ func (t *Tracker) leaveStream(e *Exchange, at time.Time) {
 	t.changed(e, 0)
 }
 
-// EndStream notes that the answer to the request on a stream of a connection is complete.
-// It ends the exchanges that are answered by a stream of events.
+// EndStream records that the answer to the request on a stream of a connection is complete. It
+// ends the exchanges answered by a stream of events.
 func (t *Tracker) EndStream(conn, stream int, at time.Time) {
 	s := t.scopes[scopeKey{conn, stream}]
 	if s == nil || t.base.Streams == nil {
@@ -180,13 +181,13 @@ func (t *Tracker) EndStream(conn, stream int, at time.Time) {
 
 type piece struct {
 	hash uint64
-	last bool // none may follow
+	last bool // no more may follow
 }
 
-// maxPieces bounds how many products of a stream are told apart.
+// maxPieces bounds how many products of a stream are distinguished.
 const maxPieces = 64
 
-// checkPiece judges a piece of a product, if all of the operation came on the stream.
+// checkPiece checks a piece of a product, if the whole operation was received on the stream.
 func (t *Tracker) checkPiece(ev *event, e *Exchange) {
 	p := ev.m.Piece
 	if p.Of == nil || e.about || e.stream.unsure || !t.judges() {
@@ -210,7 +211,8 @@ func (t *Tracker) checkPiece(ev *event, e *Exchange) {
 	}
 }
 
-// checkAnswer judges whether e may be answered in that way.
+// checkAnswer reports an answer in the form of another version, and an answer that accepts e
+// into an operation that has ended.
 func (t *Tracker) checkAnswer(ev *event, e *Exchange) {
 	if v := string(ev.m.Version); t.rules.OneVersion && v != "" && e.Version != "" && !t.isNewer && major(v) != major(e.Version) {
 		t.report(mixedVersions, ev.f, []int64{e.First}, "%s is of version %s, and is answered in the form of %s", e.Title(), e.Version, quote(protocol.Token{Text: ev.m.Version}))

@@ -7,17 +7,15 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 )
 
-// A table resolves names to exchanges. It compares tokens as they are written,
-// within a scope, a side and a token space; side is that of the opener. What
-// it keeps of names is recycled, so that it stops to allocate when it has seen
-// as many names at once as it will.
+// A table maps names to exchanges. It compares tokens as written, within a scope, a side and a
+// token space; side is that of the opener. Memory for names is reused, so the table stops
+// allocating once it has held the largest number of simultaneous names.
 //
-// A name leads to the exchanges that are open under it, the oldest first, or
-// else to the one that was settled last.
+// A name leads to the open exchanges of that name, oldest first, or if none is open, to the one
+// settled last.
 //
-// A slot has the hash of the name beside it, so that what is long past need not be
-// looked at to find that it is another: names are many, and few of them in the
-// cache.
+// A slot also has the hash of the name, so that most entries of other names can be skipped
+// without reading them: there are many names, and few of them are in the CPU cache.
 type table struct {
 	seed   maphash.Seed
 	slots  []slot // open addressing with linear probing; a power of two
@@ -30,18 +28,18 @@ type slot struct {
 	queue *queue
 }
 
-// A queue holds the exchanges of one name. That of a scope has no key.
+// A queue holds the exchanges of one name. The queue of a scope has no key.
 type queue struct {
 	key       key
 	exchanges list[Exchange]
 	text      []byte   // of the token, clipped
-	short     [32]byte // has the text if it fits, to be in the cache with the key
+	short     [32]byte // has the text if it fits, so that it is cached with the key
 	next      *queue   // of the free list
 }
 
-// A key identifies a name together with the beginning of its token's text. The
-// hash, of a secret seed, is over all of the text. A fifth field would make the compiler
-// copy keys through memory, a tenth of the time of a message.
+// A key identifies a name, together with the beginning of its token's text. The hash has a
+// secret seed and covers all of the text. A fifth field would make the compiler copy keys
+// through memory, which costs a tenth of the time of a message.
 type key struct {
 	hash  uint64
 	scope uint64 // serial number of the scope; 0 is all scopes
@@ -72,12 +70,12 @@ func (t *table) findQueue(k key, text []byte) *queue {
 	return nil
 }
 
-// home returns the first slot where a name may be, and after the slot that follows.
+// home returns the first slot where a name may be, and after the next slot.
 func (t *table) home(hash uint64) int { return int(hash & uint64(len(t.slots)-1)) }
 func (t *table) after(i int) int      { return (i + 1) & (len(t.slots) - 1) }
 
-// The names of an exchange: as the one that waits for longest, by its id, by its second
-// name, and the name under which it goes on.
+// The names of an exchange: as the one that has waited longest, by its id, by its second name,
+// and by the name of its operation.
 const (
 	byAge = iota
 	byID
@@ -92,8 +90,8 @@ type binding struct {
 	queue *queue
 }
 
-// bind gives e one more name, taking it from an exchange that is settled. It
-// returns the exchanges of that name.
+// bind gives e another name, taking it from a settled exchange that has it. It returns the
+// exchanges with that name.
 func (t *table) bind(b *binding, e *Exchange, k key, text []byte) *queue {
 	q := t.findQueue(k, text)
 	if q == nil {
@@ -103,7 +101,7 @@ func (t *table) bind(b *binding, e *Exchange, k key, text []byte) *queue {
 	return q
 }
 
-// bind puts e last, in place of an exchange that is settled.
+// bind appends e, replacing a settled exchange.
 func (q *queue) bind(b *binding, e *Exchange) {
 	if settled := q.exchanges.oldest(); settled != nil && settled.settled {
 		taken := settled.bindingIn(q)
@@ -172,8 +170,8 @@ func (t *table) remove(q *queue) {
 	t.queues--
 }
 
-// removeSlot empties a slot. Later entries move up towards their home slots, so that they
-// are still found.
+// removeSlot empties a slot. Later entries move towards their home slots, so that they are
+// still found.
 func (t *table) removeSlot(i int) {
 	for j := t.after(i); t.slots[j].queue != nil; j = t.after(j) {
 		if away := j - t.home(t.slots[j].hash); away&(len(t.slots)-1) >= (j-i)&(len(t.slots)-1) {
@@ -184,5 +182,5 @@ func (t *table) removeSlot(i int) {
 	t.slots[i] = slot{}
 }
 
-// clip returns the first n bytes of text at most.
+// clip returns at most the first n bytes of text.
 func clip(text []byte, n int) []byte { return text[:min(len(text), n)] }

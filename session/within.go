@@ -8,14 +8,14 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 )
 
-// A connection can have parts, such as the sessions that a browser attaches, in which ids
-// mean something and which end before it does.
+// A connection can have parts, such as the sessions that a browser attaches. Each part has its
+// own ids and can end before the connection does.
 
-// anywhere is the space of ids without their part: an error can lack it, because there is
-// no such part.
+// anywhere is the space of ids without their part. An error may omit the part because no such
+// part exists.
 const anywhere protocol.Space = 0xfe
 
-// keyWithin returns the key of a message's id, within its part of the connection.
+// keyWithin returns the key of a message's id within its part of the connection.
 func (t *Tracker) keyWithin(ev *event, side frame.Dir) key {
 	k := t.keyOf(ev.scope, side, ev.m.ID)
 	if !ev.m.Within.IsZero() {
@@ -24,7 +24,7 @@ func (t *Tracker) keyWithin(ev *event, side frame.Dir) key {
 	return k
 }
 
-// nameWithin binds what an exchange is called besides its id within its part.
+// nameWithin binds the other names of an exchange within a part of the connection.
 func (t *Tracker) nameWithin(ev *event, e *Exchange) {
 	e.within = true
 	t.table.bind(&e.bindings[byOperation], e, t.keyOf(ev.scope, ev.from, ev.m.Within), ev.m.Within.Text)
@@ -34,7 +34,7 @@ func (t *Tracker) nameWithin(ev *event, e *Exchange) {
 	}
 }
 
-// findAnswered returns the exchange that ev, in which it is called token, answers.
+// findAnswered returns the exchange that ev answers, which ev names by token.
 func (t *Tracker) findAnswered(ev *event, token protocol.Token) *Exchange {
 	side := ev.from.Opposite()
 	if ev.m.Within.IsZero() || !protocol.SameToken(token, ev.m.ID) {
@@ -52,17 +52,18 @@ func (t *Tracker) findAnswered(ev *event, token protocol.Token) *Exchange {
 	return nil
 }
 
-// A gonePart is when a part of a connection ended, and the number of the frame that says so.
+// A gonePart records when a part of a connection ended, and the number of the frame that
+// reported it.
 type gonePart struct {
 	seq int64
 	at  time.Time
 }
 
-// maxGone bounds how many of them are remembered.
+// maxGone bounds how many ended parts are remembered.
 const maxGone = 1 << 12
 
-// followPart ends what is open in a part of the connection that has ended, and reports what
-// is asked in one that had: unless whoever asks cannot have known.
+// followPart ends the open exchanges of a part of the connection that has ended. It reports
+// requests to a part that had already ended, unless the sender could not have known.
 func (t *Tracker) followPart(ev *event, e *Exchange) {
 	if within := ev.m.Within; ev.m.Phase == protocol.Open {
 		g, ended := t.gone[t.keyOf(ev.scope, ev.from, within)]
