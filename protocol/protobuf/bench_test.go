@@ -11,10 +11,9 @@ import (
 	latisv1 "github.com/wirectl/wirectl/protocol/schema/latis/v1"
 )
 
-// latisFrames are frames of a session: chunks of 80 bytes to 5 KiB of text that
-// has a character beyond ASCII or an escape every 36 bytes, and the short
-// messages around them. There are megabytes of them, and no two texts are
-// alike, lest the processor learns their branches by heart.
+// latisFrames returns frames of a session: chunks of 80 bytes to 5 KiB of text with a character
+// beyond ASCII or an escape every 36 bytes, and the short messages around them. They total
+// megabytes, and no two texts are alike, so that the processor cannot learn their branches.
 func latisFrames(tb testing.TB) [][]byte {
 	random := rand.New(rand.NewPCG(1, 2))
 	var frames [][]byte
@@ -51,8 +50,8 @@ func prose(random *rand.Rand, n int) string {
 	return b.String()
 }
 
-// BenchmarkAppendJSON compares latis frames as JSON with the protobuf module's
-// way there, which is generated code and protojson.
+// BenchmarkAppendJSON compares writing latis frames as JSON with the protobuf module, that is,
+// generated code and protojson.
 func BenchmarkAppendJSON(b *testing.B) {
 	frames := latisFrames(b)
 	s := Compile((&latisv1.ConnectResponse{}).ProtoReflect().Descriptor())
@@ -97,7 +96,7 @@ func protojsonOf(tb testing.TB, wire []byte) []byte {
 	return text
 }
 
-// BenchmarkAppendWire is the way back, against protojson's.
+// BenchmarkAppendWire compares the opposite direction with protojson.
 func BenchmarkAppendWire(b *testing.B) {
 	s := Compile((&latisv1.ConnectResponse{}).ProtoReflect().Descriptor())
 	var texts [][]byte
@@ -134,8 +133,7 @@ func BenchmarkAppendWire(b *testing.B) {
 	})
 }
 
-// BenchmarkSpecials is both ways for a message around those of google.protobuf that
-// have a form of their own.
+// BenchmarkSpecials converts a message with special google.protobuf types in both directions.
 func BenchmarkSpecials(b *testing.B) {
 	s := Compile(load("Event"))
 	text := []byte(`{"name":"started","at":"2026-01-31T12:00:00.500Z","detail":{"z":[{"y":null,"b":1.5}],"a":"x"}}`)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A censor hides what goes by some names, and writes all other texts anew.
+// A censor hides values with certain names, and rewrites all other texts.
 type censor struct {
 	names   []string
 	unknown int
@@ -27,8 +27,8 @@ func (c *censor) Unknown(value []byte, hidden bool) []byte {
 	return c.Text(value, hidden)
 }
 
-// What goes by a name is hidden with all that is inside, wherever it stands, and
-// every length around it is right again.
+// A value with a hidden name is hidden with everything inside it, wherever it is, and all
+// enclosing lengths are corrected.
 func TestAppendEdited(t *testing.T) {
 	for _, tt := range []struct {
 		name, message, json, want string
@@ -114,8 +114,8 @@ func named(t *testing.T, name string) *Schema {
 	return nil
 }
 
-// What no schema describes is for the editor to judge, and as hidden as what is
-// around it; a map entry is hidden also when its key comes last.
+// The editor decides about data that the schema does not describe; inside a hidden value it is
+// hidden too. A map entry is hidden even if its key comes last.
 func TestAppendEditedUnknown(t *testing.T) {
 	for name, tt := range map[string]struct {
 		wire, want string
@@ -140,9 +140,8 @@ func TestAppendEditedUnknown(t *testing.T) {
 	}
 }
 
-// FuzzAppendEdited holds any bytes, taken for any of the message types, to this:
-// where nothing is to be edited they stay as they are, and what is hidden leaves
-// a message that can be edited again with nothing to do.
+// FuzzAppendEdited edits arbitrary bytes, read as any of the message types. Messages with
+// nothing to edit must not change. Editing a hidden message again must change nothing.
 func FuzzAppendEdited(f *testing.F) {
 	for which, md := range types() {
 		for seed := range uint64(20) {

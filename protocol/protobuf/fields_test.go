@@ -64,8 +64,8 @@ func TestAppendFieldsErrors(t *testing.T) {
 	}
 }
 
-// Beyond the bound of depth a message is bytes, and a megabyte of nesting costs
-// no more than its depth times its size.
+// Beyond the depth limit a message is shown as bytes. A megabyte of nesting costs no more than
+// its depth times its size.
 func TestAppendFieldsBoundsDepth(t *testing.T) {
 	wire := []byte{0x08, 0x01}
 	for len(wire) < 1<<20 {

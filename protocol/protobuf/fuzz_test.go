@@ -13,8 +13,8 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// FuzzAppendJSON holds any bytes, taken for any of the message types, to the
-// properties of [checkWire].
+// FuzzAppendJSON checks the properties of [checkWire] on arbitrary bytes, read as any of the
+// message types.
 func FuzzAppendJSON(f *testing.F) {
 	for which, md := range types() {
 		for seed := range uint64(20) {
@@ -27,8 +27,7 @@ func FuzzAppendJSON(f *testing.F) {
 	})
 }
 
-// FuzzAppendWire holds both ways from JSON to the verdict and the message of the
-// protobuf module.
+// FuzzAppendWire compares both ways from JSON to the wire with the protobuf module.
 func FuzzAppendWire(f *testing.F) {
 	for which, md := range types() {
 		for seed := range uint64(20) {
@@ -46,11 +45,11 @@ func FuzzAppendWire(f *testing.F) {
 	})
 }
 
-// checkJSON requires of both ways from JSON to the wire that they agree with the
-// protobuf module on which texts are messages, and on what messages they are.
+// checkJSON checks that both ways from JSON to the wire agree with the protobuf module on which
+// texts are messages, and on the resulting messages.
 func checkJSON(t tester, s *Schema, text []byte) {
 	t.Helper()
-	if jsonscan.Valid(text) != nil { // which the module does not always see: it takes 2e for a number
+	if jsonscan.Valid(text) != nil { // the module does not always detect this: it accepts 2e as a number
 		if wire, err := s.AppendWire(nil, text); err == nil {
 			t.Fatalf("%s: accepted as %x", text, wire)
 		}
@@ -72,8 +71,8 @@ func checkJSON(t tester, s *Schema, text []byte) {
 	}
 }
 
-// FuzzFields requires that the view without a schema is JSON, on one line, for
-// exactly those payloads that are sequences of fields.
+// FuzzFields checks that the view without a schema is JSON on one line for exactly those
+// payloads that are sequences of fields.
 func FuzzFields(f *testing.F) {
 	for _, md := range types() {
 		for seed := range uint64(10) {

@@ -16,7 +16,7 @@ import (
 	"google.golang.org/protobuf/reflect/protodesc"
 )
 
-// told is an answer of server reflection that tells of files.
+// told returns a server reflection answer with the given files.
 func told(t testing.TB, files ...*descriptorpb.FileDescriptorProto) []byte {
 	t.Helper()
 	var response []byte
@@ -37,7 +37,7 @@ func message(name string) *descriptorpb.DescriptorProto {
 	}}}
 }
 
-// jobs is a service whose messages are in a file of their own.
+// jobs returns a service and the separate file with its messages.
 func jobs() (service, types *descriptorpb.FileDescriptorProto) {
 	service = &descriptorpb.FileDescriptorProto{
 		Name: proto.String("jobs.proto"), Package: proto.String("acme.v1"), Syntax: proto.String("proto3"), Dependency: []string{"job.proto"},
@@ -52,8 +52,8 @@ func jobs() (service, types *descriptorpb.FileDescriptorProto) {
 	return service, types
 }
 
-// A schema is known when all that it imports has come, in whatever order, and
-// what is no schema disturbs nothing.
+// A schema is known once all its imports have arrived, in any order. Answers without a schema
+// have no effect.
 func TestLearned(t *testing.T) {
 	var l protobuf.Learned
 	service, types := jobs()
@@ -77,7 +77,7 @@ func TestLearned(t *testing.T) {
 	}
 }
 
-// A server tells also of the files that everybody has: those that everybody has count.
+// A server also sends well-known files: the built-in versions take precedence.
 func TestLearnedWithKnown(t *testing.T) {
 	var l protobuf.Learned
 	service, _ := jobs()
@@ -99,7 +99,7 @@ func TestLearnedWithKnown(t *testing.T) {
 	}
 }
 
-// Whatever a peer tells for its schema, learning it ends.
+// Learning terminates for any schema that a peer sends.
 func FuzzLearn(f *testing.F) {
 	service, types := jobs()
 	f.Add(told(f, service, types))
@@ -115,8 +115,7 @@ func FuzzLearn(f *testing.F) {
 	})
 }
 
-// An answer that tells nothing new costs nothing, however many files still wait for
-// what they import.
+// An answer with nothing new costs nothing, however many files still wait for their imports.
 func TestLearnedAlready(t *testing.T) {
 	var l protobuf.Learned
 	var answers [][]byte
@@ -131,7 +130,7 @@ func TestLearnedAlready(t *testing.T) {
 	}
 }
 
-// A file that is made to keep its reader busy is not learned.
+// A file designed to keep its reader busy is not learned.
 func TestLearnedTooLarge(t *testing.T) {
 	long, _ := jobs()
 	long.Package, long.Dependency = proto.String(strings.Repeat("a", 1<<20)), nil
@@ -140,7 +139,7 @@ func TestLearnedTooLarge(t *testing.T) {
 	}
 	long.Service[0].Method[0].InputType, long.Service[0].Method[0].OutputType = proto.String("M0"), proto.String("M0")
 	inner := message("m")
-	for i := range 1000 { // each looked for in all the scopes
+	for i := range 1000 { // each looked up in all the scopes
 		inner.Field = append(inner.Field, &descriptorpb.FieldDescriptorProto{
 			Name: proto.String("f" + strconv.Itoa(i)), Number: proto.Int32(int32(i + 2)), TypeName: proto.String("Job"),
 			Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum(), Type: descriptorpb.FieldDescriptorProto_TYPE_MESSAGE.Enum(),
@@ -160,7 +159,7 @@ func TestLearnedTooLarge(t *testing.T) {
 	}
 }
 
-// Types may lie in each other to any depth, as a peer may tell of them.
+// Types in a peer's schema may be nested to any depth.
 func TestDeepTypes(t *testing.T) {
 	defer debug.SetMaxStack(debug.SetMaxStack(1 << 20))
 	const depth = 4000

@@ -14,7 +14,7 @@ import (
 	"github.com/wirectl/wirectl/protocol/protobuf/protofile"
 )
 
-// values are texts of JSON that some kind of field takes, and many that none does.
+// values are JSON texts that some kind of field accepts, and many that none does.
 var values = strings.Split(strings.TrimSpace(`
 null
 true
@@ -143,8 +143,8 @@ true
 {"@type":1}
 `), "\n")
 
-// TestLikeTheModule gives every field of every message type every value, and as many
-// messages as come of it back to JSON.
+// TestLikeTheModule sets every field of every message type to every value, and converts the
+// resulting messages back to JSON.
 func TestLikeTheModule(t *testing.T) {
 	for _, md := range types() {
 		s := Compile(md)
@@ -164,7 +164,7 @@ func TestLikeTheModule(t *testing.T) {
 	}
 }
 
-// forms are those in which a value of a field may stand.
+// forms are the JSON forms that a value of a field can have.
 func forms(fd protoreflect.FieldDescriptor) []string {
 	plain := fmt.Sprintf(`{%q:%%s}`, fd.JSONName())
 	switch {
@@ -176,7 +176,7 @@ func forms(fd protoreflect.FieldDescriptor) []string {
 	return []string{plain}
 }
 
-// A schema of one's own may have other types by the names of the special ones.
+// A user's schema may have other types with the names of the special ones.
 func TestOddNamesake(t *testing.T) {
 	source := protofile.Source{Proto: []string{"testdata/namesake/namesake.proto"}}
 	md, _, err := protofile.Load(t.Context(), source, "Holder")
@@ -199,8 +199,8 @@ func TestOddNamesake(t *testing.T) {
 	}
 }
 
-// What the special types leave out, such as zeros, or never have at once, those of
-// one's own by their names may have.
+// Types that share a name with a special type may contain things that the special type never
+// does, such as zeros or certain combinations of fields.
 func TestLooseNamesake(t *testing.T) {
 	source := protofile.Source{Proto: []string{"testdata/namesake/loose.proto"}}
 	md, _, err := protofile.Load(t.Context(), source, "Loose")
@@ -227,7 +227,7 @@ func TestLooseNamesake(t *testing.T) {
 	}
 }
 
-// A message may lie deeper than a scanner enters, but not deeper than the module goes.
+// A message may be nested deeper than a scanner enters, but not deeper than the module reads.
 func TestDeepJSON(t *testing.T) {
 	s := schemaOf(t, "torture.Special")
 	for _, depth := range []int{1, 16, 17, 40, 1000, 4000} {
@@ -241,8 +241,8 @@ func TestDeepJSON(t *testing.T) {
 	}
 }
 
-// What is nested deeper than JSON is read is an error, whichever way a message goes: no
-// record could be read back that has it.
+// Nesting too deep for readers of JSON is an error, whichever way a message takes: a record
+// with it could not be read back.
 func TestNestedDeeperThanJSON(t *testing.T) {
 	const anyField, plain, repeated = 5, 8, 11 // of torture.Special
 	s := schemaOf(t, "torture.Special")
@@ -266,7 +266,7 @@ func TestNestedDeeperThanJSON(t *testing.T) {
 	}
 }
 
-// isTooDeep reports whether err says so, and where, in a few words.
+// isTooDeep reports whether err is a short error about the nesting that names its place.
 func isTooDeep(err error) bool {
 	return strings.HasSuffix(err.Error(), tooDeep) && len(err.Error()) < 2*maxPath
 }
@@ -275,8 +275,8 @@ func bytesTag(num protowire.Number) []byte {
 	return protowire.AppendTag(nil, num, protowire.BytesType)
 }
 
-// nested returns an empty message in as many others as levels says, behind a tag and
-// what else stands in each.
+// nested returns an empty message inside levels other messages. Each is preceded by tag and the
+// rest of its fields.
 func nested(levels int, tag []byte) (wire []byte) {
 	for range levels {
 		wire = slices.Concat(tag, protowire.AppendBytes(nil, wire))

@@ -6,8 +6,8 @@ import (
 	latisv1 "github.com/wirectl/wirectl/protocol/schema/latis/v1"
 )
 
-// The path of a call names the message of each direction, and messages of one
-// type are of one protocol, whichever method they belong to.
+// The path of a call determines the message type of each direction. Messages of the same type
+// have the same protocol, whichever method they belong to.
 func TestMethods(t *testing.T) {
 	m := NewMethods(latisv1.File_latis_v1_latis_proto)
 	const path = "/latis.v1.LatisService/Connect"

@@ -21,7 +21,7 @@ import (
 	latisv1 "github.com/wirectl/wirectl/protocol/schema/latis/v1"
 )
 
-// types are the message types that the properties are tried on.
+// types are the message types used to test the properties.
 var types = sync.OnceValue(func() []protoreflect.MessageDescriptor {
 	all := []protoreflect.MessageDescriptor{
 		(&latisv1.ConnectRequest{}).ProtoReflect().Descriptor(),
@@ -46,8 +46,7 @@ func load(name string) protoreflect.MessageDescriptor {
 	return md
 }
 
-// TestJSONProperties tries every property of [checkWire] on messages from tidy
-// to wild.
+// TestJSONProperties checks the properties of [checkWire] on messages from tidy to wild.
 func TestJSONProperties(t *testing.T) {
 	for _, md := range types() {
 		t.Run(string(md.FullName()), func(t *testing.T) {
@@ -61,8 +60,8 @@ func TestJSONProperties(t *testing.T) {
 	}
 }
 
-// TestOrderlyMessagesAreExact guards against exactness that holds because it is
-// never claimed. The general way never claims it.
+// TestOrderlyMessagesAreExact checks that exactness is reported at all; otherwise it would hold
+// trivially. The general way never reports it.
 func TestOrderlyMessagesAreExact(t *testing.T) {
 	for _, md := range types() {
 		t.Run(string(md.FullName()), func(t *testing.T) {
@@ -106,9 +105,9 @@ type tester interface {
 	Fatalf(format string, args ...any)
 }
 
-// checkWire requires of AppendJSON that it agrees with the protobuf module on
-// which messages are valid and what value they have in JSON, that the general way
-// says the same, and that an exact form leads back to the same bytes.
+// checkWire checks that AppendJSON agrees with the protobuf module on which messages are valid
+// and on their value in JSON, that the general way agrees too, and that an exact form restores
+// the same bytes.
 func checkWire(t tester, md protoreflect.MessageDescriptor, wire []byte) {
 	t.Helper()
 	s := Compile(md)
@@ -123,10 +122,10 @@ func checkWire(t tester, md protoreflect.MessageDescriptor, wire []byte) {
 		return // proto2 and editions may displace a string that is not UTF-8
 	}
 	if err != nil && strings.HasSuffix(err.Error(), tooDeep) {
-		return // the module writes JSON that nobody reads
+		return // the module writes JSON that no reader accepts
 	}
 	if errors.Is(wantErr, errOdd) {
-		return // generated code, and the direct way, take the odd key as unknown
+		return // generated code and the direct way treat the odd key as unknown
 	}
 	if (err != nil) != (wantErr != nil) {
 		t.Fatalf("%x: error %v, want %v", wire, err, wantErr)
@@ -184,8 +183,8 @@ func moduleJSON(s *Schema, m proto.Message) ([]byte, error) {
 	return protojson.MarshalOptions{AllowPartial: true, Resolver: lenient{s.types()}}.Marshal(m)
 }
 
-// canonicalJSON returns text in the form in which equal values are equal. It
-// fails for duplicate members.
+// canonicalJSON returns text in a form in which equal values are equal. It fails on duplicate
+// members.
 func canonicalJSON(t tester, text []byte) string {
 	t.Helper()
 	v := jsontext.Value(bytes.Clone(text))

@@ -13,8 +13,7 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 )
 
-// unhex reads bytes as the vectors write them: in hex, with what they mean
-// behind a #.
+// unhex parses the hex bytes of a vector, which may be followed by a # comment.
 func unhex(t *testing.T, text string) []byte {
 	t.Helper()
 	var digits strings.Builder
@@ -322,8 +321,8 @@ func TestAppendJSONErrors(t *testing.T) {
 	}
 }
 
-// Messages may be nested as deep as the protobuf module reads them, and no
-// deeper: a payload of a few kilobytes must not exhaust the stack.
+// Messages may be nested exactly as deep as the protobuf module allows: a payload of a few
+// kilobytes must not exhaust the stack.
 func TestDepth(t *testing.T) {
 	s := schemaOf(t, "torture.Torture")
 	var wire []byte
@@ -398,7 +397,7 @@ func TestAppendJSONDoesNotAllocate(t *testing.T) {
 		}
 		dst := make([]byte, 0, 256)
 		least := math.Inf(1)
-		for range 100 { // the race detector has a pool forget what it is given, now and then
+		for range 100 { // with the race detector, a pool sometimes drops what it is given
 			least = min(least, testing.AllocsPerRun(1, func() { dst, _, _ = s.AppendJSON(dst[:0], wire) }))
 		}
 		if least > 0 {
@@ -407,8 +406,8 @@ func TestAppendJSONDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// A protocol with a schema knows its messages by their full name; what it says
-// about exactness is the schema's word.
+// A protocol with a schema names its messages by their full name, and reports exactness as the
+// schema does.
 func TestMessageProtocol(t *testing.T) {
 	p := Message(schemaOf(t, "latis.v1.ConnectResponse").md)
 	wire := unhex(t, "0a 01 31 a2 01 03 0a 01 31")

@@ -8,9 +8,9 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// wiregen makes messages of a type as no orderly encoder writes them, but any
-// decoder has to read them: fields in any order, twice, packed or not, unknown
-// or of the wrong type, varints with bytes to spare.
+// wiregen generates messages that no orderly encoder writes but every decoder must read: fields
+// in any order, repeated, packed or not, unknown or of the wrong type, varints with extra
+// bytes.
 type wiregen struct {
 	*rand.Rand
 	// tidy is the chance, in percent, of writing each thing as encoders do.
@@ -126,19 +126,19 @@ func (g wiregen) number(fd protoreflect.FieldDescriptor) uint64 {
 	return g.orderly(fd, bits)
 }
 
-// orderly returns the bits that encoders write for the value of bits, mostly.
+// orderly usually returns the bits that encoders write for the value of bits.
 func (g wiregen) orderly(fd protoreflect.FieldDescriptor, bits uint64) uint64 {
 	switch {
 	case g.messy():
 		return bits
 	case isNull(fd):
-		return 0 // which JSON's null stands for
+		return 0 // JSON null means this value
 	}
 	return canonical(fd.Kind(), bits)
 }
 
-// fixed returns bits of all kinds: zero, minus zero, NaNs and infinities of
-// either size, and any others.
+// fixed returns bits of every kind: zero, minus zero, NaNs and infinities of either size, and
+// random ones.
 func (g wiregen) fixed() uint64 {
 	special := []uint64{
 		0, 1 << 31, 1 << 63, nan32, nan64,
@@ -163,7 +163,7 @@ func (g wiregen) bytes(wire, b []byte) []byte {
 	return append(g.varint(wire, uint64(len(b))), b...)
 }
 
-// varint sometimes spends more bytes than it needs.
+// varint sometimes uses more bytes than necessary.
 func (g wiregen) varint(wire []byte, v uint64) []byte {
 	wire = protowire.AppendVarint(wire, v)
 	if g.messy() && g.IntN(20) == 0 && v < 1<<56 {

@@ -6,7 +6,7 @@ import (
 	"github.com/wirectl/wirectl/protocol/protobuf/known"
 )
 
-// All that protoc brings along and that schemas import is there.
+// All files that protoc includes and schemas import are present.
 func TestFiles(t *testing.T) {
 	for _, name := range []string{
 		"any", "api", "compiler/plugin", "cpp_features", "descriptor", "duration", "empty", "field_mask", "go_features", "java_features", "source_context",

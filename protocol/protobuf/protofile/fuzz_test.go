@@ -16,7 +16,7 @@ import (
 	"github.com/wirectl/wirectl/protocol/protobuf/protofile"
 )
 
-// Any descriptor set is loaded or rejected. Messages can be read by what is loaded.
+// Every descriptor set is either loaded or rejected. A loaded one can be used to read messages.
 func FuzzDescriptorSet(f *testing.F) {
 	add := func(fd protoreflect.FileDescriptor) {
 		data, err := proto.Marshal(&descriptorpb.FileDescriptorSet{File: []*descriptorpb.FileDescriptorProto{protodesc.ToFileDescriptorProto(fd)}})

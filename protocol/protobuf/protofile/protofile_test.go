@@ -12,8 +12,8 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// tree writes two .proto files, one of which imports the other and a standard
-// one, and returns their directory.
+// tree writes two .proto files and returns their directory. One imports the other and a
+// standard file.
 func tree(t *testing.T) string {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "acme/v1/event.proto"), `
@@ -59,7 +59,7 @@ func TestLoadFromSource(t *testing.T) {
 	}
 }
 
-// What a file imports, itself or by way of another, is found by its full name.
+// A type that a file imports, directly or indirectly, is found by its full name.
 func TestLoadWhatIsImported(t *testing.T) {
 	dir := tree(t)
 	service := filepath.Join(dir, "service.proto")
@@ -149,7 +149,7 @@ func TestLoadErrors(t *testing.T) {
 	}
 }
 
-// What the linker finds wrong is told where it stands.
+// Linker errors include the position of the fault.
 func TestLinkErrors(t *testing.T) {
 	tests := map[string]struct {
 		text string // of a.proto, which may import the rest
@@ -259,7 +259,7 @@ func TestImportCycle(t *testing.T) {
 	}
 }
 
-// The options of others, whose files may not even be there, are no matter.
+// Custom options are ignored, even if their definitions are missing.
 func TestCustomOptions(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.proto")
 	write(t, path, `syntax = "proto3";
@@ -277,7 +277,7 @@ service S { option (acme.host) = "h"; rpc F(M) returns (M) { option (acme.http) 
 	}
 }
 
-// An edition that has no compiler here is read from a descriptor set.
+// An edition that the compiler does not support is read from a descriptor set.
 func TestEdition2024(t *testing.T) {
 	set := &descriptorpb.FileDescriptorSet{File: []*descriptorpb.FileDescriptorProto{{
 		Name: proto.String("a.proto"), Syntax: proto.String("editions"), Edition: descriptorpb.Edition_EDITION_2024.Enum(),
@@ -298,7 +298,7 @@ func TestEdition2024(t *testing.T) {
 	}
 }
 
-// A descriptor set that is wrong is refused by the name of its file.
+// An invalid descriptor set is rejected with the name of its file.
 func TestWrongSet(t *testing.T) {
 	set := &descriptorpb.FileDescriptorSet{File: []*descriptorpb.FileDescriptorProto{{
 		Name: proto.String("a.proto"), MessageType: []*descriptorpb.DescriptorProto{{
