@@ -36,7 +36,7 @@ func WireError(at, code int) *Error {
 	switch err := protowire.ParseError(code); {
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		e.Msg = "truncated"
-	case errors.Is(err, protowire.ParseError(math.MinInt)): // an error code that protowire does not describe
+	case errors.Is(err, protowire.ParseError(math.MinInt)): // an error code without a text of its own
 		e.Msg = fmt.Sprintf("groups nested deeper than %d", protowire.DefaultRecursionLimit)
 	default:
 		e.Msg = plain(err)

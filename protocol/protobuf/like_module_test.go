@@ -275,8 +275,8 @@ func bytesTag(num protowire.Number) []byte {
 	return protowire.AppendTag(nil, num, protowire.BytesType)
 }
 
-// nested returns an empty message inside levels other messages. Each is preceded by tag and the
-// rest of its fields.
+// nested returns an empty message inside levels other messages. tag is the tag of the inner
+// message, with any fields before it.
 func nested(levels int, tag []byte) (wire []byte) {
 	for range levels {
 		wire = slices.Concat(tag, protowire.AppendBytes(nil, wire))

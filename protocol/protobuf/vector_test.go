@@ -13,7 +13,7 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 )
 
-// unhex parses the hex bytes of a vector, which may be followed by a # comment.
+// unhex parses the hex bytes of a vector. Each line may end in a # comment.
 func unhex(t *testing.T, text string) []byte {
 	t.Helper()
 	var digits strings.Builder
