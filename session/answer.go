@@ -8,7 +8,7 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 )
 
-// trackAnswer handles a message that answers an exchange, and returns that.
+// trackAnswer handles a message that answers an exchange, and returns the exchange.
 func (t *Tracker) trackAnswer(ev *event) *Exchange {
 	m := ev.m
 	token := m.Ref
@@ -18,7 +18,7 @@ func (t *Tracker) trackAnswer(ev *event) *Exchange {
 	switch {
 	case !token.IsZero():
 	case m.Phase == protocol.Part && m.Faults&protocol.MissingField != 0:
-		return nil // it should have named the exchange that it is a part of
+		return nil // it should have named its exchange
 	case m.Phase == protocol.Fail && ev.scope.refused(ev.from.Opposite()):
 		return nil
 	}
@@ -50,8 +50,8 @@ func (t *Tracker) trackAnswer(ev *event) *Exchange {
 	return e
 }
 
-// refused reports whether an error without an id can answer a message of that side
-// which could not be read, and if so counts it as the answer.
+// refused reports whether an error without an id can answer an unreadable message of that side.
+// If so, that message counts as answered.
 func (s *scope) refused(side frame.Dir) bool {
 	for _, side := range sides(side) {
 		if s.unreadable[side] > 0 {
@@ -70,7 +70,7 @@ func (t *Tracker) refuse(f *Frame, s *scope, m *protocol.Message, asked int64) {
 		return
 	}
 	said, part := *m, *f
-	said.Faults &^= protocol.MissingField // an id, which is not needed
+	said.Faults &^= protocol.MissingField // no id is needed
 	ev := event{f: &part, m: &said, scope: s}
 	t.countMessage(&ev)
 	t.checkRules(&ev)
@@ -84,7 +84,7 @@ func (t *Tracker) refuse(f *Frame, s *scope, m *protocol.Message, asked int64) {
 		}
 		t.answerOpen(&ev, e)
 		t.changed(e, f.Seq)
-		last, part.Size = e, 0 // the first has the bytes of all
+		last, part.Size = e, 0 // the first counts the bytes of all
 	}
 	if last == nil {
 		s.refused(side)
@@ -92,8 +92,8 @@ func (t *Tracker) refuse(f *Frame, s *scope, m *protocol.Message, asked int64) {
 	s.lanes[ev.from].pass(f, last)
 }
 
-// inFlightOf yields the open exchanges of a scope and side, in the order of opening. The
-// caller may end them meanwhile.
+// inFlightOf yields the open exchanges of a scope and side, in the order of opening. The caller
+// may end them during the iteration.
 func (t *Tracker) inFlightOf(s *scope, side frame.Dir) iter.Seq[*Exchange] {
 	return func(yield func(*Exchange) bool) {
 		q := s.byAge[side]
@@ -110,7 +110,7 @@ func (t *Tracker) inFlightOf(s *scope, side frame.Dir) iter.Seq[*Exchange] {
 	}
 }
 
-// missed reports an answer to nothing.
+// missed reports an answer to no known exchange.
 func (t *Tracker) missed(ev *event, token protocol.Token) {
 	loose := t.rules.LooseRefs && ev.m.ID.IsZero() && (ev.m.Phase == protocol.Part || token.Space == protocol.SpaceTurn)
 	if !t.judges() || loose || t.rules.Streamed || t.strays(ev) {
@@ -123,18 +123,18 @@ func (t *Tracker) missed(ev *event, token protocol.Token) {
 	t.report(orphan, ev.f, nil, "%s %s answers nothing", ev.kind.Name, quote(token))
 }
 
-// An orphaned message answers nothing by its id, which it does not have.
+// An orphaned message is an error without an id that answers no known exchange.
 type orphaned struct {
 	seq  int64
 	kind string
 }
 
-// maxNameless bounds how many of these are kept.
+// maxNameless bounds how many orphaned messages are kept.
 const maxNameless = 16
 
-// settleOrphans reports the errors without an id to that side once it has sent a message or
-// ended, unless it could not be read, because such messages are answered before their end
-// is seen.
+// settleOrphans reports the errors without an id to a side once that side has sent another
+// message or ended. It omits those that answer an unreadable message, because such messages may
+// be answered before their end is seen.
 func (t *Tracker) settleOrphans(s *scope, side frame.Dir) {
 	if len(s.nameless[side]) == 0 {
 		return
@@ -172,13 +172,13 @@ func (t *Tracker) answerOpen(ev *event, e *Exchange) {
 	}
 }
 
-// isAck reports whether a message only says that a request has arrived.
+// isAck reports whether a message only acknowledges that a request has arrived.
 func (t *Tracker) isAck(ev *event) bool {
 	return t.rules.Ack != "" && ev.kind.Name == t.rules.Ack
 }
 
-// isUpdate reports whether a message, though it closes other exchanges, is a
-// part of a subscription.
+// isUpdate reports whether a message that closes other exchanges is only a part of a
+// subscription.
 func (t *Tracker) isUpdate(ev *event, e *Exchange) bool {
 	return t.isSubscription(e) && ev.kind.Name == t.rules.Update
 }
@@ -220,7 +220,7 @@ func (t *Tracker) closeExchange(ev *event, e *Exchange) {
 		t.report(resultCount, ev.f, []int64{e.First}, "%d results for %d prompts of %s %s", m.Count, e.count, e.Kind, quote(e.ID))
 	}
 	if m.Operation.Does.Ends() && !m.Bind.IsZero() && !e.about && t.named(ev, m.Bind) == nil {
-		t.bindOperation(ev, e) // its end is told with its name
+		t.bindOperation(ev, e) // so that its end is reported with its name
 	}
 	if e.unknown && m.Phase == protocol.Close && !m.Stops && m.Bind.IsZero() {
 		t.addFinding(cancelUnknown, Findings[cancelUnknown].Severity, e.Conn, []int64{e.First}, e.Kind+" "+quote(e.ID)+" names what was never opened")
@@ -247,7 +247,7 @@ func (t *Tracker) settleOutcome(ev *event, e *Exchange) {
 	e.Closed = ev.f.Time
 	t.endCancel(e, phase, ev.f)
 	switch {
-	case e.Outcome == TimedOut: // nobody waited for it
+	case e.Outcome == TimedOut: // nobody was waiting for it
 		e.become(TimedOut)
 	case phase == protocol.Fail:
 		e.become(Failed)

@@ -18,8 +18,8 @@ const (
 	benchIDs    = 1000 // in flight
 )
 
-// Tracking is to take 200 ns a frame at most, to allocate nothing, and to keep
-// less than 100 MiB, on a session of a million frames with 1,000 ids in flight.
+// Tracking should take at most 200 ns per frame, allocate nothing and keep less than 100 MiB,
+// for a session of a million frames with 1,000 ids in flight.
 func BenchmarkFeed(b *testing.B) {
 	for _, name := range []string{"latis", "mcp"} {
 		b.Run(name, func(b *testing.B) { benchmarkFeed(b, name) })
@@ -60,7 +60,7 @@ func benchmarkFeed(b *testing.B, name string) {
 	b.ReportMetric(heldBy(&tr), "MiB")
 }
 
-// heldBy lets go of a tracker and returns how many MiB that frees.
+// heldBy drops a tracker and returns how many MiB that frees.
 func heldBy(tr **session.Tracker) float64 {
 	var before, after runtime.MemStats
 	runtime.GC()
@@ -72,10 +72,9 @@ func heldBy(tr **session.Tracker) float64 {
 	return float64(before.HeapAlloc-after.HeapAlloc) / (1 << 20)
 }
 
-// A synthetic session has 1,000 requests open at a time, each of which is
-// answered in seven parts. No id is used again before 6,000 others, which is
-// beyond the history. The messages are as after parsing, of which nothing but
-// the ids differs, so that reading them costs no more than it would there.
+// A synthetic session has 1,000 open requests at a time, each answered in seven parts. An id is
+// reused only after 6,000 others, which is beyond the history. The messages are already parsed,
+// and only their ids differ, so reading them costs no more than after real parsing.
 type synthetic struct {
 	open, part, end protocol.Message
 	tokens          [6 * benchIDs]struct{ id, bind []byte }

@@ -8,26 +8,26 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 )
 
-// A Cancel is an entry of the ledger of cancellations: the request to cancel, and how it
-// turned out. Further cancels of an exchange that has one under way are counted in its
-// entry. One that the tracker yields is valid until the next Feed or End.
+// A Cancel is an entry of the ledger of cancellations: the request to cancel, and its result.
+// Repeated cancels of an exchange are counted in the entry of the pending one. An entry that
+// the tracker yields is valid until the next Feed or End.
 type Cancel struct {
 	Conn, Stream int
-	// Seq is the number of the frame that asked, Kind its kind, Asked when it
-	// was read, and Repeats how often the same was asked again.
+	// Seq is the number of the frame with the cancel, Kind its kind, Asked when it was
+	// read, and Repeats how often it was repeated.
 	Seq     int64
 	Kind    string
 	Asked   time.Time
 	Repeats int
-	// Reason is why, as the sender says; "" if it does not.
+	// Reason is the reason that the sender gives; "" if none.
 	Reason string
-	// Target is the token that was named, and TargetKind and TargetSeq the
-	// kind and frame of the request that has it, "" and 0 if none has.
+	// Target is the named token. TargetKind and TargetSeq are the kind and frame of the
+	// request with that token; "" and 0 if there is none.
 	Target     protocol.Token
 	TargetKind string
 	TargetSeq  int64
-	// Parts and Bytes still arrived afterwards, the last after Last; the bytes
-	// include a late answer.
+	// Parts and Bytes count what arrived after the cancel, up to the time Last. Bytes
+	// includes a late answer.
 	Parts, Bytes int64
 	Last         time.Duration
 	// Confirmed is when the exchange ended as cancelled; zero if it did not.
@@ -35,22 +35,22 @@ type Cancel struct {
 	Class     Class
 
 	duty protocol.Duty
-	kind *Kind     // of the exchange; nil if there is none
-	of   *Exchange // as long as the class is pending
+	kind *Kind     // of the exchange; nil if none
+	of   *Exchange // set while the class is pending
 	node node[Cancel]
 }
 
-// Class says how a cancel turned out.
+// Class is the result of a cancel.
 type Class uint8
 
 const (
 	Pending       Class = iota // not yet known
-	UnknownTarget              // it named nothing that was ever opened
+	UnknownTarget              // its target was never opened
 	Confirmed                  // the exchange ended as cancelled
-	Crossed                    // the exchange had ended, or its end was next, within 250 ms
-	LateResult                 // an answer came though none may
-	Ignored                    // the exchange ended as if nothing had been asked
-	Silent                     // it never ended
+	Crossed                    // the exchange had ended, or its end came next, within 250 ms
+	LateResult                 // an answer came although none is allowed
+	Ignored                    // the exchange ended normally
+	Silent                     // the exchange never ended
 	numClasses
 )
 
@@ -70,11 +70,10 @@ func (c Class) String() string {
 	return "class(?)"
 }
 
-// crossing is how long an answer can have been under way when its cancel was
-// sent.
+// crossing is how long an answer may have been in flight when its cancel was sent.
 const crossing = 250 * time.Millisecond
 
-// after notes a frame that arrived for the exchange after the cancel.
+// after records a frame of the exchange that arrived after the cancel.
 func (c *Cancel) after(f *Frame, part bool) {
 	if part {
 		c.Parts++
@@ -107,7 +106,7 @@ func (t *Tracker) cancelled(ev *event) {
 	if m.Ref.IsZero() && m.Faults&protocol.MissingField != 0 {
 		return // it should have named its target
 	}
-	target := t.findExchange(ev.scope, ev.from, m.Ref) // later, because to open one can make another be forgotten
+	target := t.findExchange(ev.scope, ev.from, m.Ref) // only now: opening an exchange can drop another
 	if target == own {
 		target = nil
 	}
@@ -117,8 +116,8 @@ func (t *Tracker) cancelled(ev *event) {
 	t.cancel(ev, m.Ref, target, own, rule)
 }
 
-// endsSubscription ends the subscription of the other side that a cancel names. It reports
-// whether there is one.
+// endsSubscription ends the other side's subscription that a cancel names, and reports whether
+// there was one.
 func (t *Tracker) endsSubscription(ev *event) bool {
 	e := t.findExchange(ev.scope, ev.from.Opposite(), ev.m.Ref)
 	if e == nil || !slices.Contains(t.rules.Endless, e.Kind) {
@@ -135,8 +134,8 @@ func (t *Tracker) endsSubscription(ev *event) bool {
 	return true
 }
 
-// cancel enters into the ledger that ev asks for the end of target, which is what ref
-// names or nil; own is the exchange of the cancel, or nil.
+// cancel adds to the ledger that ev asks to end target, the exchange that ref names, or nil.
+// own is the exchange of the cancel itself, or nil.
 func (t *Tracker) cancel(ev *event, ref protocol.Token, target, own *Exchange, rule protocol.CancelRule) {
 	f := ev.f
 	if own != nil && target != nil && (ref.Space == protocol.SpaceTurn || ref.Space == protocol.SpaceTask || ref.Space == protocol.SpaceSession && !target.settled) {
@@ -162,7 +161,7 @@ func (t *Tracker) cancel(ev *event, ref protocol.Token, target, own *Exchange, r
 		switch {
 		case !t.judges() || ref.IsZero() || t.rules.LeavingCancels && ev.f.Framing == nil: // or its stream has been closed
 		case t.rules.Shared != nil && t.partial:
-		case t.rules.Shared != nil && own != nil: // the answer says whether it exists
+		case t.rules.Shared != nil && own != nil: // the answer shows whether the target exists
 			own.unknown = true
 		default:
 			t.report(cancelUnknown, f, nil, "%s names %s, which was never opened", ev.kind.Name, quote(ref))
@@ -183,7 +182,7 @@ func (t *Tracker) cancel(ev *event, ref protocol.Token, target, own *Exchange, r
 			target.become(target.cancelled())
 			t.settle(target)
 			if op := target.Operation(); op.goesOnAs(protocol.SpaceTask) {
-				target.retries = false // to wait no longer for a task does not end it
+				target.retries = false // a client that stops waiting for a task does not end it
 			}
 			t.endRetried(ev, target)
 		}
@@ -202,8 +201,8 @@ func (t *Tracker) cancel(ev *event, ref protocol.Token, target, own *Exchange, r
 	}
 }
 
-// openOwn begins the exchange of a cancel that has an id of its own, and
-// returns that; nil if it has none.
+// openOwn begins and returns the exchange of a cancel that has an id of its own; nil if it has
+// none.
 func (t *Tracker) openOwn(ev *event, duty protocol.Duty) *Exchange {
 	if ev.m.ID.IsZero() && ev.m.Bind.IsZero() {
 		return nil
@@ -218,7 +217,7 @@ func (t *Tracker) openOwn(ev *event, duty protocol.Duty) *Exchange {
 	return own
 }
 
-// enter adds an entry to the ledger, in place of the oldest if it is full.
+// enter adds an entry to the ledger, replacing the oldest if it is full.
 func (t *Tracker) enter(ev *event, ref protocol.Token, target *Exchange) *Cancel {
 	var c *Cancel
 	if t.cancels.len < t.history {
@@ -243,7 +242,7 @@ func (t *Tracker) enter(ev *event, ref protocol.Token, target *Exchange) *Cancel
 	return c
 }
 
-// classify settles the class of a cancel.
+// classify sets the final class of a cancel.
 func (t *Tracker) classify(c *Cancel, class Class) {
 	c.Class = class
 	t.classes[class]++
@@ -259,7 +258,7 @@ func (t *Tracker) classify(c *Cancel, class Class) {
 	t.asked(c)
 }
 
-// endCancel settles the cancel of e, if one is pending, when f ends e.
+// endCancel settles the pending cancel of e, if there is one, when f ends e.
 func (t *Tracker) endCancel(e *Exchange, phase protocol.Phase, f *Frame) {
 	c := e.cancel
 	if c == nil {
@@ -281,7 +280,7 @@ func (t *Tracker) endCancel(e *Exchange, phase protocol.Phase, f *Frame) {
 	}
 }
 
-// silence settles the pending cancel of e, if there is one, when nothing more comes. It
+// silence settles the pending cancel of e, if there is one, when nothing more can arrive. It
 // reports whether there was one.
 func (t *Tracker) silence(e *Exchange) bool {
 	c := e.cancel
@@ -297,16 +296,15 @@ func (t *Tracker) silence(e *Exchange) bool {
 	return true
 }
 
-// impatience are the words of SDKs, in the reason of a cancel, for that nobody waits any
-// longer, in lower case.
+// impatience lists, in lower case, how SDKs word a timeout in the reason of a cancel.
 var impatience = []string{
 	"timed out",         // TypeScript, Python, C#: "Request timed out", "Timed out while waiting for response"
 	"timeout",           // TypeScript's "Maximum total timeout exceeded", Rust's "request timeout", Python's TimeoutError, Java's TimeoutException
 	"deadline exceeded", // Go: "context deadline exceeded"
 }
 
-// giveUp notes that the opener of e cancels it, for a reason, and reports it if that says
-// that it has waited too long.
+// giveUp records that the opener of e cancels it for a reason, and reports it if the reason is
+// a timeout.
 func (t *Tracker) giveUp(ev *event, e *Exchange, reason string) {
 	if reason == "" {
 		return

@@ -14,12 +14,13 @@ import (
 	"github.com/wirectl/wirectl/protocol/protobuf"
 )
 
-// checkRules reports the rules that the message breaks by itself, or by its place.
+// checkRules reports the rules that the message breaks by itself, or by its position in the
+// session.
 func (t *Tracker) checkRules(ev *event) {
 	if ev.m.Faults != 0 {
 		t.reportFaults(ev)
 	}
-	if t.strays(ev) && !t.isNewer { // a newer version may let that side send it
+	if t.strays(ev) && !t.isNewer { // a newer version may allow that side to send it
 		t.report(wrongSide, ev.f, nil, "%s travels %v, and came %v", ev.kind.Name, ev.from.Opposite(), ev.from)
 	}
 	if t.rules.Dismiss != nil && ev.from != frame.U2C && contains(t.rules.Dismiss, ev.m.Kind) {
@@ -35,7 +36,7 @@ func (t *Tracker) checkRules(ev *event) {
 	}
 }
 
-// checkFraming reports faults in how a frame of a plain stream is delimited.
+// checkFraming reports faults in the framing of a plain stream.
 func (t *Tracker) checkFraming(f *Frame, s *scope) {
 	if want := t.rules.Framing; want != nil && f.Framing != want && isStdio(f.Framing) && !s.framed[f.Dir] {
 		s.framed[f.Dir] = true
@@ -46,10 +47,10 @@ func (t *Tracker) checkFraming(f *Frame, s *scope) {
 	}
 }
 
-// isStdio reports whether a framing is one of the two that programs use over pipes.
+// isStdio reports whether a framing is one of the two used over stdio.
 func isStdio(f frame.Framing) bool { return f == frame.Line || f == frame.Header }
 
-// strays reports whether a message comes from a side that may not send it.
+// strays reports whether a message comes from a side that must not send it.
 func (t *Tracker) strays(ev *event) bool {
 	from := ev.m.From
 	switch phase := ev.m.Phase; {
@@ -74,7 +75,7 @@ func contains(kinds []string, kind []byte) bool {
 func (t *Tracker) reportFaults(ev *event) {
 	for _, of := range ofFault {
 		if t.isNewer && of.fault&(protocol.UnknownKind|protocol.UnknownField|protocol.MissingField) != 0 {
-			continue // the version may have it so
+			continue // the version may allow it
 		}
 		switch {
 		case ev.m.Faults&of.fault == 0:
@@ -86,14 +87,14 @@ func (t *Tracker) reportFaults(ev *event) {
 	}
 }
 
-// isLog reports whether a message of no kind is a line of a program's output: many log in
-// JSON.
+// isLog reports whether a message of unknown kind is a line of a program's output: many
+// programs log in JSON.
 func (ev *event) isLog() bool {
 	return bytes.Equal(ev.m.Kind, protocol.Unknown) && ev.m.ID.IsZero() && ev.from == frame.U2C && ev.f.Framing == frame.Line
 }
 
-// fresh reports whether a frame does not just go on with the gap before it. What
-// is skipped comes in pieces, each with the same fault.
+// fresh reports whether a frame does not just continue the previous gap. Skipped bytes arrive
+// in pieces, each with the same fault.
 func (s *scope) fresh(f *Frame) bool {
 	before := s.gap[f.Dir]
 	s.gap[f.Dir] = nil
@@ -104,15 +105,15 @@ func (s *scope) fresh(f *Frame) bool {
 	return before == nil || unnumbered(before) != unnumbered(f.Fault)
 }
 
-// unnumbered returns the words of a fault without the number of its frame, which also
-// counts frames of the other direction.
+// unnumbered returns the text of a fault without its frame number, which also counts frames of
+// the other direction.
 func unnumbered(err error) string {
 	words := err.Error()
 	_, position, _ := strings.Cut(words, " at byte ")
 	return cmp.Or(position, words)
 }
 
-// reportFault reports the fault of a frame, with what is there instead.
+// reportFault reports the fault of a frame, with an excerpt of the frame.
 func (t *Tracker) reportFault(f *Frame, m *protocol.Message) {
 	r, line := t.ruleOf(f, m), ""
 	if r == strayOutput && len(f.Payload) > 0 {
@@ -159,9 +160,8 @@ func (t *Tracker) ruleOf(f *Frame, m *protocol.Message) rule {
 	return malformed
 }
 
-// isStray reports whether a payload that does not parse looks like something other than a
-// damaged message, and comes from where programs print: not in HTTP, and not from a
-// controller.
+// isStray reports whether an invalid payload looks like program output rather than a damaged
+// message, and comes from where programs print: not from HTTP, and not from a controller.
 func isStray(f *Frame) bool {
 	if f.Stream != 0 || f.Dir == frame.C2U {
 		return false

@@ -9,7 +9,7 @@ import (
 	"github.com/wirectl/wirectl/session"
 )
 
-// After a gap it is not known how a session began.
+// After a gap the beginning of the session is unknown.
 func TestOpeningNotSeen(t *testing.T) {
 	payload := []byte(`{"id":1,"method":"thread/list","params":{}}`)
 	for gap, want := range map[bool]string{false: "missing-request @ 7", true: ""} {

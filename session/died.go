@@ -9,19 +9,20 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 )
 
-// An Ending is how a connection ended.
+// An Ending describes how a connection ended.
 type Ending struct {
 	// First is the direction that ended first, if known.
 	First frame.Dir
-	// Died says that the unit ended the connection by itself, so that nothing can be
-	// answered any more. How says how the unit ended, such as "exited with status 3"; "" if
-	// only its end is known. Stderr has the last lines that it wrote to standard error.
+	// Died means that the unit ended the connection by itself, so that nothing can be
+	// answered any more. How describes how the unit ended, such as "exited with status 3";
+	// "" if only its end is known. Stderr has the last lines that it wrote to standard
+	// error.
 	Died   bool
 	How    string
 	Stderr []string
 }
 
-// mostCalls bounds the open calls that a finding names.
+// mostCalls bounds how many open calls a finding names.
 const mostCalls = 8
 
 // A death collects the exchanges that a unit left open.
@@ -32,15 +33,15 @@ type death struct {
 	calls  []string
 }
 
-// ends reports whether the open exchange e ends because the unit died that should answer
-// it. A carrier's stream can end with its connection, and an exchange that waits for a
-// retry waits for the controller.
+// ends reports whether the open exchange e ends because the unit that should answer it died. A
+// carrier's stream does not count, because it can end with its connection. An exchange that
+// waits for a retry waits for the controller.
 func (d *death) ends(t *Tracker, s *scope, e *Exchange) bool {
 	return d.Died && !s.dismissed && e.Opener == frame.C2U && !t.rules.Streamed && !t.isEndless(e) && !e.goesOnAs(protocol.SpaceRetry)
 }
 
-// exited reports whether the process of the unit is known to have ended, and with it all
-// that it had to do.
+// exited reports whether the process of the unit is known to have exited, so that all of its
+// work ended too.
 func (d *death) exited() bool { return d.Died && d.How != "" }
 
 // addOpen adds a request that was left open.
@@ -79,8 +80,8 @@ func (t *Tracker) reportDeath(d *death, conn int) {
 	t.addFinding(diedWithOpenRequests, Findings[diedWithOpenRequests].Severity, conn, d.frames, message)
 }
 
-// EndBy is End if it is known how the connection ended. A side that leaves before the
-// answer cancels its requests by that, if the protocol has it so.
+// EndBy is End for a connection whose ending is known. In some protocols a side that leaves
+// before the answer thereby cancels its requests.
 func (t *Tracker) EndBy(conn int, how Ending, at time.Time) {
 	d := &death{Ending: &how}
 	for scopes := t.conns[conn]; scopes != nil && scopes.len > 0; {

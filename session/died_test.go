@@ -8,9 +8,9 @@ import (
 	"github.com/wirectl/wirectl/session"
 )
 
-// A unit may leave when its controller did first, or told it to, and with what has no
-// answer by design. What it asked itself is no more than unanswered. What it leaves open
-// otherwise has failed, whether or not anything is found.
+// A unit may leave after its controller did or told it to, and with exchanges that need no
+// answer. Its own requests are then only unanswered. Any other open exchange has failed,
+// whether or not there is a finding.
 func TestWhoMayLeave(t *testing.T) {
 	for _, test := range []struct{ protocol, script, want, outcomes string }{
 		{"mcp", "> call 1; left", "unanswered @ 1", "abandoned"},
@@ -45,7 +45,7 @@ func TestWhoMayLeave(t *testing.T) {
 	}
 }
 
-// One finding names the calls, the end of the unit and what it wrote last.
+// One finding names the calls, how the unit ended and its last output.
 func TestDeathIsToldOnce(t *testing.T) {
 	for script, want := range map[string]string{
 		"> call 1; died":               `the unit exited with status 3 while a request was open: tools/call t (id 1); its last lines on standard error: "boom"`,
@@ -65,8 +65,8 @@ func TestDeathIsToldOnce(t *testing.T) {
 	}
 }
 
-// Behind messages that are missing nothing is missed, neither what they have answered nor
-// what they have asked.
+// After messages are lost, nothing is reported as missing: neither requests for later answers
+// nor answers to earlier requests.
 func TestForget(t *testing.T) {
 	for _, test := range []struct{ protocol, before, after string }{
 		{"mcp", "> call 1; > ping 2; < result 2", "< result 1; < result 2; < progress 1; < result 9; > cancel 1; > ping 1; < result 1; > ping 5; died"},
@@ -84,7 +84,7 @@ func TestForget(t *testing.T) {
 	}
 }
 
-// What has had no answer is named once, and never what goes on or has no end.
+// An exchange without an answer is reported once, and one that goes on or has no end never.
 func TestOverdue(t *testing.T) {
 	for _, test := range []struct{ protocol, script, want string }{
 		{"mcp", "> call 1; > ping 2; < result 2; > call 3; +9000; < progress 3; +999; < ping 7", "tools/call t (id 1)"},

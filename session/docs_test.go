@@ -18,7 +18,7 @@ const page = "../docs/findings.md"
 
 var table = regexp.MustCompile(`(?s)(<!-- findings -->\n).*(<!-- end -->\n)`)
 
-// The page of findings lists what the program can find, as the program has it.
+// The page of findings lists exactly the findings of the program.
 func TestPageOfFindingsIsComplete(t *testing.T) {
 	old, err := os.ReadFile(page)
 	if err != nil {
@@ -46,7 +46,7 @@ func findingsTable() string {
 	return b.String()
 }
 
-// A protocol words the rules that there are, and no others.
+// Protocols only word rules that exist.
 func TestProtocolsWordRulesThatThereAre(t *testing.T) {
 	names := make(map[string]bool)
 	for _, r := range session.Findings {

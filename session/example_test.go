@@ -10,7 +10,7 @@ import (
 	"github.com/wirectl/wirectl/session"
 )
 
-// A call is cancelled, and answered all the same, too late to have crossed.
+// A call is cancelled, but answered anyway, too late to have crossed.
 func ExampleTracker() {
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	script := []struct {

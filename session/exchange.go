@@ -8,68 +8,68 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 )
 
-// An Exchange is a request and everything that answers it. One that the
-// tracker yields belongs to it and is valid until the next Feed or End. Times are
-// zero as long as nothing has happened.
+// An Exchange is a request and everything that answers it. One yielded by the tracker belongs
+// to the tracker and is valid until the next Feed or End. Times are zero until their event has
+// happened.
 type Exchange struct {
 	Protocol     protocol.Protocol
 	Conn, Stream int
 	// Opener is the direction in which the request went, or frame.DirUnknown.
 	Opener frame.Dir
-	// ID is the request's id as written, or zero if it has none. Of a token of
-	// more than 256 bytes the beginning is kept.
+	// ID is the request's id as written, or zero if it has none. Tokens are cut to 256
+	// bytes.
 	ID protocol.Token
-	// Kind is the kind of the request, and Name the name in it, that of a tool, a prompt, a
+	// Kind is the kind of the request. Name is the name in it, of a tool, a prompt, a
 	// resource or a model; "" if there is none.
 	Kind, Name string
-	// Model is the model that answers, or that was asked as long as none has answered, and
-	// StopReason why it stopped; "" if unknown.
+	// Model is the model that answers, or until one has answered, the model that was asked.
+	// StopReason is why it stopped. Both are "" if unknown.
 	Model, StopReason string
 	// ToolCalls are the names of the first 64 tools that the model calls.
 	ToolCalls []string
-	// Prompt is the input of the model; nil if unknown. It does not change.
+	// Prompt is the input of the model; nil if unknown. It is immutable.
 	Prompt *Prompt
 	// Said is the end of the model's answer so far, at most 256 KiB, if that is kept.
-	// Exchanges that are over have none.
+	// Exchanges that are over have no Said.
 	Said    []byte
 	Outcome Outcome
-	// Reason is why it was cancelled, in the words of whoever cancelled it; "" if nobody
-	// did.
+	// Reason is why the exchange was cancelled, as the cancelling side put it; "" if it was
+	// not cancelled.
 	Reason string
 
-	// Opened is when the request was read, Answered when the first answer of
-	// any kind was, FirstPart and LastPart when parts were, and Closed when
-	// the exchange ended.
+	// Opened is when the request was read, Answered when the first answer of any kind was
+	// read, FirstPart and LastPart when parts were read, and Closed when the exchange
+	// ended.
 	Opened, Answered, FirstPart, LastPart, Closed time.Time
-	// Parts counts the parts of the answer, without an acknowledgement.
+	// Parts counts the parts of the answer, excluding an acknowledgement.
 	Parts int64
-	// BytesOut went from the opener, BytesIn to it, as payloads.
+	// BytesOut and BytesIn count the payload bytes from and to the opener.
 	BytesOut, BytesIn int64
-	// Version is the version of the protocol by which it is judged; "" if unknown.
+	// Version is the protocol version whose rules apply to the exchange; "" if unknown.
 	Version string
-	// Of is the number of the first frame of the operation that it belongs to, if
-	// another exchange began that; 0 if it is an operation by itself. Guessed says that
-	// it might belong to another as well.
+	// Of is the number of the first frame of its operation, if another exchange began that;
+	// 0 if the exchange is an operation by itself. Guessed means that it might belong to
+	// another operation instead.
 	Of      int64
 	Guessed bool
 	// Accepted is when the request was answered, if the operation went on after that.
 	Accepted time.Time
-	// Joined counts the exchanges that belong to it.
+	// Joined counts the exchanges that belong to this operation.
 	Joined int
-	// Usage is that of the operation.
+	// Usage is the usage of the operation.
 	Usage protocol.Usage
-	// First and Last are the numbers of the first and the last frame, and Frames those of
-	// the first 16.
+	// First and Last are the numbers of the first and last frames. Frames holds the numbers
+	// of the first 16.
 	First, Last int64
 	Frames      []int64
 
-	// HeldBack is how long, at most, large frames of other exchanges kept its own waiting,
-	// and HeldBy the number of the last such frame. Holding is how long, at most, its own
-	// large frames kept others waiting.
+	// HeldBack is how long, at most, large frames of other exchanges delayed this one, and
+	// HeldBy is the number of the last such frame. Holding is how long, at most, the large
+	// frames of this exchange delayed others.
 	HeldBack, Holding time.Duration
 	HeldBy            int64
 
-	// Mark is for the watcher, to find its data about the exchange; 0 in a new one.
+	// Mark is for use by the watcher, to find its data about the exchange; 0 in a new one.
 	Mark uint32
 
 	serial   uint64
@@ -80,30 +80,30 @@ type Exchange struct {
 	named    *Kind // of its name, or nil
 	gaveUp   bool  // its opener cancelled it after waiting too long
 	gaps     *Histogram
-	cancel   *Cancel // the cancel that is not settled yet, or nil
+	cancel   *Cancel // the pending cancel, or nil
 	settled  bool
 	overdue  bool // see [Tracker.Overdue]
 	optional bool // settled, but may still be answered once
 	cancels  bool // it was opened by a cancel
-	unknown  bool // and its target may be open on a connection that was not seen
+	unknown  bool // with cancels: the target may be open on an unseen connection
 	bindings [numBindings]binding
-	rules    *protocol.Rules // by which it is judged
-	root     *Exchange       // that it belongs to, or nil
+	rules    *protocol.Rules // applied to this exchange
+	root     *Exchange       // began the operation that it belongs to, or nil
 	rootID   uint64          // its serial number
 	retries  bool            // it ends with the exchange it belongs to
-	retry    uint64          // hash of the arguments, to tell a retry
+	retry    uint64          // hash of the arguments, to recognize a retry
 	carried  bool            // it came in a carrier
-	decided  protocol.Phase  // how the operation has ended, though the request is not answered
+	decided  protocol.Phase  // how the operation ended, although the request has no answer yet
 	about    bool            // it names the operation that it belongs to
-	tooLate  bool            // it continues an operation that had ended
-	stream   *stream         // nil if it is none, and has none besides
+	tooLate  bool            // it continues an operation that had already ended
+	stream   *stream         // nil if it is not a stream and has no state of other streams
 	failing  bool            // it will end as failed
-	within   bool            // it was asked within a part of the connection, which may end
+	within   bool            // it belongs to a part of the connection, which may end
 	declares protocol.Features
 	inputs   []uint64       // hashes of the requests in the answer, for the retry
-	repeats  bool           // it repeats the exchange it belongs to, which has failed
-	state    protocol.Phase // that of a task that has ended
-	stateAt  int64          // number of the frame that says so
+	repeats  bool           // it repeats the failed exchange that it belongs to
+	state    protocol.Phase // state of a task that has ended
+	stateAt  int64          // number of the frame with that state
 	node     node[Exchange] // in one of the tracker's lists
 }
 
@@ -111,13 +111,13 @@ type Exchange struct {
 type Outcome uint8
 
 const (
-	Open      Outcome = iota // it has not
-	Done                     // well
+	Open      Outcome = iota // still open
+	Done                     // successfully
 	Failed                   // with an error
-	ToolError                // well, but with the word that the tool failed
-	TimedOut                 // as Cancelled, after waiting too long: inferred from the reason of the cancel
-	Died                     // with the unit that was to answer it
-	Cancelled                // as cancelled, or with a cancel that forbids an answer, or because its opener left
+	ToolError                // successfully, but the tool reported a failure
+	TimedOut                 // as Cancelled, because of a timeout: inferred from the reason of the cancel
+	Died                     // because the unit that should answer it died
+	Cancelled                // as cancelled, by a cancel that forbids an answer, or because its opener left
 	Abandoned                // with its connection
 	numOutcomes
 )
@@ -136,7 +136,7 @@ func (o Outcome) Failed() bool { return o == Failed || o == ToolError || o == Ti
 // Stopped reports whether an exchange with that outcome was cancelled.
 func (o Outcome) Stopped() bool { return o == Cancelled || o == TimedOut }
 
-// Inferred reports whether the outcome is a guess from free text.
+// Inferred reports whether the outcome is inferred from free text.
 func (o Outcome) Inferred() bool { return o == TimedOut }
 
 // String returns the outcome's name as records and filters spell it.
@@ -147,8 +147,8 @@ func (o Outcome) String() string {
 	return "outcome(?)"
 }
 
-// Title names an exchange for people: "tools/call slow (id 3)". What comes from the
-// wire is quoted unless it is plain.
+// Title returns a readable name of an exchange: "tools/call slow (id 3)". Text from the wire is
+// quoted unless it is plain.
 func (e *Exchange) Title() string {
 	title := e.Kind
 	if e.Name != "" {
@@ -176,8 +176,8 @@ func (e *Exchange) Lasted() time.Duration {
 // there was none.
 func (e *Exchange) TimeToFirstPart() time.Duration { return since(e.FirstPart, e.Opened) }
 
-// Gap returns the gap between parts that a share of q of all gaps does not
-// exceed, within an eighth; Gap(1) is the largest.
+// Gap returns the quantile q of the gaps between parts, within an eighth; Gap(1) is the
+// largest.
 func (e *Exchange) Gap(q float64) time.Duration {
 	if e.gaps == nil {
 		return 0
@@ -188,7 +188,7 @@ func (e *Exchange) Gap(q float64) time.Duration {
 // maxFrames bounds the list of an exchange's frames.
 const maxFrames = 16
 
-// reset makes e a new exchange and keeps its memory.
+// reset clears e for a new exchange but keeps its memory.
 func (e *Exchange) reset() {
 	text, frames, gaps, inputs := e.ID.Text[:0], e.Frames[:0], e.gaps, e.inputs[:0]
 	if gaps != nil {
@@ -198,10 +198,10 @@ func (e *Exchange) reset() {
 	e.ID.Text, e.Frames, e.gaps, e.inputs = text, frames, gaps, inputs
 }
 
-// maxToolCalls bounds the tool calls of an exchange whose names are kept.
+// maxToolCalls bounds how many names of tool calls an exchange keeps.
 const maxToolCalls = 64
 
-// ofModel notes what a message tells about the model that answers e.
+// ofModel records what a message says about the model that answers e.
 func (e *Exchange) ofModel(f *Frame, m *protocol.Message) {
 	if calls := f.ToolCalls; len(calls) > 0 {
 		e.ToolCalls = append(e.ToolCalls, calls[:min(len(calls), maxToolCalls-len(e.ToolCalls))]...)
@@ -224,7 +224,7 @@ func (e *Exchange) bindingIn(q *queue) *binding {
 	return nil
 }
 
-// saw notes that a frame belongs to e.
+// saw records that a frame belongs to e.
 func (e *Exchange) saw(f *Frame) {
 	e.Last = f.Seq
 	if len(e.Frames) < maxFrames && (len(e.Frames) == 0 || e.Frames[len(e.Frames)-1] != f.Seq) {
@@ -232,7 +232,7 @@ func (e *Exchange) saw(f *Frame) {
 	}
 }
 
-// become notes how the exchange ended.
+// become records how the exchange ended.
 func (e *Exchange) become(o Outcome) {
 	e.kind.changed(e, o)
 	if e.named != nil {
@@ -241,7 +241,7 @@ func (e *Exchange) become(o Outcome) {
 	e.Outcome = o
 }
 
-// ended notes that an answer has ended e.
+// ended records that an answer has ended e.
 func (e *Exchange) ended() {
 	if !e.Closed.IsZero() {
 		latency := e.Latency()
@@ -253,7 +253,7 @@ func (e *Exchange) ended() {
 	e.over()
 }
 
-// over counts the parts of e, which is over.
+// over counts the parts of the finished exchange e.
 func (e *Exchange) over() {
 	first, streaming := e.TimeToFirstPart(), since(e.LastPart, e.FirstPart)
 	for _, k := range [...]*Kind{e.kind, e.named} {
@@ -277,7 +277,7 @@ func (e *Exchange) cancelled() Outcome {
 	return Cancelled
 }
 
-// answered notes that a frame answers e.
+// answered records that a frame answers e.
 func (e *Exchange) answered(f *Frame) {
 	e.saw(f)
 	e.BytesIn += int64(f.Size)
@@ -287,7 +287,7 @@ func (e *Exchange) answered(f *Frame) {
 	e.answers++
 }
 
-// part notes that a frame brings a part of the answer.
+// part records that a frame carries a part of the answer.
 func (e *Exchange) part(f *Frame) {
 	e.Parts++
 	if e.Parts == 1 {

@@ -12,12 +12,13 @@ import (
 type Finding struct {
 	// Name is one of the names in [Findings].
 	Name string
-	// Severity is the severity of the rule, or lower if the protocol allows it.
+	// Severity is the severity of the rule, or a lower one if the protocol allows the
+	// behavior.
 	Severity Severity
-	// Frames are the numbers of the frames it is about. The last one broke the rule.
+	// Frames are the numbers of the frames concerned. The last one broke the rule.
 	Frames []int64
 	Conn   int
-	// Rule is the rule that was broken and the protocol that has it.
+	// Rule is the broken rule and the protocol that defines it.
 	Rule string
 	// Message describes the finding. Text from the wire is quoted as in Go.
 	Message string
@@ -44,10 +45,10 @@ func (s Severity) String() string {
 
 // A Rule is a rule that a session can break.
 type Rule struct {
-	// Name is stable: flags, records and documents use it.
+	// Name is stable, because flags, records and documents use it.
 	Name     string
 	Severity Severity
-	// Rule is the sentence that is broken, unless the protocol has its own.
+	// Rule is the text of the broken rule, unless the protocol has its own.
 	Rule string
 	// Do is advice for fixing it.
 	Do string
@@ -114,7 +115,7 @@ const (
 	numRules
 )
 
-// Findings is everything that can be found, in the order of the document.
+// Findings lists all rules, in the order of the document.
 var Findings = [numRules]Rule{
 	orphan: {
 		"orphan", Error, "an answer belongs to a request",
@@ -351,7 +352,7 @@ var ofFault = [...]struct {
 	{protocol.UnknownField, unknownField},
 }
 
-// report adds a finding about some earlier frames and f.
+// report adds a finding about f and some earlier frames.
 func (t *Tracker) report(r rule, f *Frame, earlier []int64, format string, args ...any) {
 	t.addFinding(r, Findings[r].Severity, f.Conn, append(earlier, f.Seq), fmt.Sprintf(format, args...))
 }
@@ -374,8 +375,7 @@ func (t *Tracker) addFinding(r rule, severity Severity, conn int, frames []int64
 	}
 }
 
-// quote returns a token as messages show it: as it is written, unless that
-// could be mistaken for something else.
+// quote returns a token as written, or quoted if it could be mistaken for something else.
 func quote(token protocol.Token) string {
 	if token.IsZero() {
 		return "without an id"
@@ -387,7 +387,7 @@ func quote(token protocol.Token) string {
 	return plain(text)
 }
 
-// plain returns text from the wire as it is, or quoted if parts of it cannot be printed.
+// plain returns text from the wire unchanged, or quoted if parts of it are not printable.
 func plain(text string) string {
 	if strings.ContainsFunc(text, func(r rune) bool { return !strconv.IsPrint(r) }) {
 		return strconv.Quote(text)

@@ -8,14 +8,14 @@ import (
 	"github.com/wirectl/wirectl/session"
 )
 
-// A turn begins, in frame 3.
+// A turn that begins in frame 3.
 const (
 	codexTurn = "> init 0; < result 0; > turn 1; < accept 1 a; "
 	acpPrompt = "> init 0 1; < version 0 1; > prompt 1 s; "
 )
 
-// findings are sessions that break a rule, each beside one that is like it and
-// breaks none.
+// findings are sessions that break a rule, each paired with a similar one that breaks
+// none.
 var findings = []struct {
 	name, protocol string
 	broken, at     string // the script, and the frames that the finding is about
@@ -234,7 +234,7 @@ var findings = []struct {
 	{"truncated", "latis", "> ping 1; < pong 1; < !truncated; end", "3", "> ping 1; < pong 1; end"},
 }
 
-// Each rule is found broken where it is, and only there.
+// Each broken rule is found in its frames, and nowhere else.
 func TestFindings(t *testing.T) {
 	for _, test := range findings {
 		var want []string
@@ -250,8 +250,8 @@ func TestFindings(t *testing.T) {
 	}
 }
 
-// What could not be read is answered without an id, also before its end is seen, and
-// once. What is passed over in pieces is one message, whatever comes between.
+// An unreadable message is answered once without an id, even before its end is seen. A message
+// skipped in pieces is one message, whatever comes in between.
 func TestUnreadable(t *testing.T) {
 	for script, want := range map[string]string{
 		"> !oversize; < null; end":                                "oversize @ 1",
@@ -269,7 +269,7 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// found lists the findings and the frames that they are about.
+// found lists the findings with their frames.
 func found(tr *session.Tracker) string {
 	var all []string
 	for f := range tr.Findings() {
@@ -278,7 +278,7 @@ func found(tr *session.Tracker) string {
 	return strings.Join(all, "; ")
 }
 
-// Every name has a session that shows it.
+// Every finding has a session that shows it.
 func TestEveryFindingIsShown(t *testing.T) {
 	shown := make(map[string]bool)
 	for _, test := range findings {
@@ -291,7 +291,7 @@ func TestEveryFindingIsShown(t *testing.T) {
 	}
 }
 
-// What stands in the place of messages is shown, escaped and cut.
+// Stray output is shown, escaped and truncated.
 func TestStrayOutputIsShown(t *testing.T) {
 	for script, want := range map[string]string{
 		"< \x1b[32mlistening":                `: "\x1b[32mlistening"`,

@@ -20,8 +20,8 @@ import (
 	"github.com/wirectl/wirectl/session"
 )
 
-// Recorded sessions have exactly the findings that are true of them, and their
-// cancels the classes that a reader would give them.
+// Recorded sessions have exactly the correct findings, and their cancels the classes that a
+// reader would expect.
 func TestRecordedSessions(t *testing.T) {
 	for _, test := range []struct {
 		name, framing, protocol string
@@ -98,8 +98,8 @@ control @ 19: silent +1`},
 	}
 }
 
-// In every dialect of theory a good run has no findings, and one whose answer is
-// missing has one.
+// In every dialect of theory a correct run has no findings, and a run without an answer has
+// one.
 func TestTheoryDialects(t *testing.T) {
 	for name, lines := range map[string][]string{
 		"A": {
@@ -143,8 +143,8 @@ func TestTheoryDialects(t *testing.T) {
 	}
 }
 
-// Each operation has what its agent says that it has used: of totals what they have grown
-// by, and of what is told twice once.
+// Each operation has the usage that its agent reports. Totals count by their increase, and
+// usage reported twice counts once.
 func TestUsage(t *testing.T) {
 	for _, test := range []struct{ name, protocol, want string }{
 		{"claude-sdk", "claude", "15728 0 60 $48084; 48077 0 87 $145536; 33405 0 33 $33570"},
@@ -172,7 +172,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// summary is what was found and what became of cancels, a line each.
+// summary lists the findings and the results of cancels, one per line.
 func summary(tr *session.Tracker) string {
 	var lines []string
 	for f := range tr.Findings() {
@@ -243,7 +243,7 @@ func direction(t testing.TB, name, framing string, p protocol.Protocol, stream s
 	return frames
 }
 
-// read returns a file of a recorded session, which only tests may have.
+// read returns a file of a recorded session.
 func read(t testing.TB, name string) []byte {
 	t.Helper()
 	data, err := fixtures.Read(name)

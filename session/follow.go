@@ -38,7 +38,7 @@ func (t *Tracker) feed(f *Frame, s *scope, m *protocol.Message) {
 		if t.rules.Options != nil {
 			t.checkOptions(f, e, m.Phase, t.rules.Options(e.Kind, m, f.Payload))
 		}
-		if m.Operation.Of.IsZero() || !t.isEndless(e) { // else it is of the operation
+		if m.Operation.Of.IsZero() || !t.isEndless(e) { // otherwise it belongs to the operation
 			t.use(e.Operation(), ev.used)
 		}
 		t.countModel()
@@ -61,7 +61,7 @@ func (t *Tracker) feed(f *Frame, s *scope, m *protocol.Message) {
 	}
 }
 
-// countMessage counts a message and says from where and of what kind it is.
+// countMessage counts a message and sets its origin and kind.
 func (t *Tracker) countMessage(ev *event) {
 	ev.from = ev.f.Dir
 	if ev.from == frame.DirUnknown || t.rules.OneSided {
@@ -74,8 +74,7 @@ func (t *Tracker) countMessage(ev *event) {
 	}
 }
 
-// sides returns the sides on which to look for an opener. If side is unknown, the opener
-// may be on any side.
+// sides returns the sides to search for an opener: both if side is unknown.
 func sides(side frame.Dir) []frame.Dir {
 	switch side {
 	case frame.C2U:
@@ -110,5 +109,5 @@ func (t *Tracker) findExchange(s *scope, side frame.Dir, token protocol.Token) *
 	return nil
 }
 
-// judges reports whether it is known that something is missing.
+// judges reports whether a missing message can be detected.
 func (t *Tracker) judges() bool { return !t.oneWay && t.forgotten == 0 }

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// A Histogram counts durations in buckets whose bounds grow by a quarter of a
-// power of two, from a microsecond to 73 minutes, so that a quantile is off by
-// an eighth at most. Its size is fixed. The zero Histogram is empty.
+// A Histogram counts durations in buckets whose bounds grow by a quarter of a power of two,
+// from a microsecond to 73 minutes. A quantile is off by at most an eighth. Its size is fixed.
+// The zero Histogram is empty.
 type Histogram struct {
-	// Count is how many durations were added, Sum their sum, and Min and Max
-	// the shortest and the longest of them.
+	// Count is the number of durations, Sum their sum, and Min and Max the shortest and the
+	// longest.
 	Count         int64
 	Sum, Min, Max time.Duration
 
@@ -20,12 +20,12 @@ type Histogram struct {
 }
 
 const (
-	minOctave = 10 // 2^10 ns is the lower bound of the first bucket, which takes in what is below it, too
+	minOctave = 10 // 2^10 ns is the lower bound of the first bucket, which also counts shorter durations
 	maxOctave = 42
 	perOctave = 4
 )
 
-// Add counts d. A negative duration, from a clock that was set back, is 0.
+// Add counts d. A negative duration, from a clock that was set back, counts as 0.
 func (h *Histogram) Add(d time.Duration) {
 	d = max(d, 0)
 	if h.Count == 0 || d < h.Min {
@@ -37,7 +37,7 @@ func (h *Histogram) Add(d time.Duration) {
 	h.buckets[bucketOf(d)]++
 }
 
-// reset empties h, where there is something in it.
+// reset empties h, if necessary.
 func (h *Histogram) reset() {
 	clear(h.buckets[bucketOf(h.Min) : bucketOf(h.Max)+1])
 	h.Count, h.Sum, h.Min, h.Max = 0, 0, 0, 0
@@ -56,9 +56,8 @@ func bucketOf(d time.Duration) int {
 	return (octave-minOctave)*perOctave + quarter
 }
 
-// Quantile returns the duration that a share of q of all does not exceed, as
-// near as the buckets tell; 0 if there are none. The shortest and the longest
-// are exact.
+// Quantile returns the quantile q of the durations, to the precision of the buckets; 0 if there
+// are none. The shortest and the longest are exact.
 func (h *Histogram) Quantile(q float64) time.Duration {
 	rank := int64(math.Ceil(q * float64(h.Count)))
 	switch {
@@ -83,8 +82,8 @@ func middle(bucket int) time.Duration {
 	return time.Duration(perOctave+quarter)*width + width/2
 }
 
-// Buckets yields the upper bound of each bucket and how many durations lie in
-// it, in the order of the bounds.
+// Buckets yields the upper bound of each bucket and the number of durations in it, in
+// increasing order.
 func (h *Histogram) Buckets() iter.Seq2[time.Duration, int64] {
 	return func(yield func(time.Duration, int64) bool) {
 		for i, n := range h.buckets {

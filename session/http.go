@@ -7,18 +7,17 @@ import (
 	"github.com/wirectl/wirectl/frame"
 )
 
-// Scopes finds the scope of the ids of a frame that came in a carrier. The ids of gRPC
-// belong to a stream, those of HTTP to a request and its response, and those of MCP over
-// HTTP to its session, which may use any number of connections. The zero Scopes is ready to
-// use.
+// Scopes finds the scope of the ids in a frame from a carrier. For gRPC it is a stream, for
+// HTTP a request and its response. For MCP over HTTP it is a session, which may use any number
+// of connections. The zero Scopes is ready to use.
 type Scopes struct {
 	sessions  map[string]int
-	exchanges map[exchange]int    // the number of its session, 0 without one
+	exchanges map[exchange]int    // the number of its session; 0 if none
 	asked     map[exchange]string // the address of a request without a session
-	given     map[address]bool    // where sessions were begun
+	given     map[address]bool    // where sessions have begun
 }
 
-// An exchange of HTTP is a request with its response.
+// An exchange is an HTTP request with its response.
 type exchange struct {
 	conn   int
 	stream int64
@@ -30,11 +29,11 @@ type address struct {
 	target string
 }
 
-// maxExchanges bounds the exchanges and sessions that are remembered.
+// maxExchanges bounds the remembered exchanges and sessions.
 const maxExchanges = 1 << 16
 
-// Of returns Conn and Stream for a [Frame]. A session of MCP is a stream with a negative
-// number on the connection 0.
+// Of returns Conn and Stream for a [Frame]. An MCP session is a stream with a negative number
+// on connection 0.
 func (s *Scopes) Of(f *frame.Frame) (conn, stream int) {
 	if f.Meta == nil || f.Meta.Framing != frame.HTTP {
 		return f.Conn, int(f.Stream)
@@ -52,7 +51,7 @@ func (s *Scopes) Of(f *frame.Frame) (conn, stream int) {
 	return f.Conn, int(f.Stream)
 }
 
-// noteGiven notes that the answer to a request gives it a session.
+// noteGiven records that the response to a request assigns it a session.
 func (s *Scopes) noteGiven(at exchange, h *frame.Head) {
 	if h == nil {
 		return
@@ -76,16 +75,16 @@ func (s *Scopes) noteGiven(at exchange, h *frame.Head) {
 	}
 }
 
-// Lacks reports whether a request names no session although one was given on its
-// connection for the same address.
+// Lacks reports whether a request names no session, although its connection was given one for
+// the same address.
 func (s *Scopes) Lacks(f *frame.Frame) bool {
 	h := f.Meta.Head
 	return h.Get("Mcp-Session-Id") == "" && s.given[address{f.Conn, h.Target()}]
 }
 
-// sessionID returns the id of the session that a frame names for its exchange;
-// "" for none. Requests tell, and responses whose request was not seen: the
-// request that begins a session has no id yet.
+// sessionID returns the id of the session that a frame names for its exchange; "" if none. A
+// request tells the session, and so does a response whose request was not seen: the request
+// that begins a session has no id yet.
 func sessionID(f *frame.Frame, known bool) (id string, tells bool) {
 	h := f.Meta.Head
 	switch {
@@ -103,7 +102,7 @@ func sessionID(f *frame.Frame, known bool) (id string, tells bool) {
 	return id, !known && id != ""
 }
 
-// inQuery returns the id of a session that is in an address.
+// inQuery returns the session id in the query of an address.
 func inQuery(address string) string {
 	u, err := url.Parse(strings.TrimSpace(address))
 	if err != nil {
@@ -117,7 +116,7 @@ func inQuery(address string) string {
 	return ""
 }
 
-// session returns the number of a session, from 1; 0 of none.
+// session returns the number of a session, from 1, or 0 if there is none.
 func (s *Scopes) session(id string) int {
 	if id == "" {
 		return 0

@@ -7,8 +7,8 @@ import (
 	"github.com/wirectl/wirectl/session"
 )
 
-// httpFrame is a frame of an HTTP exchange with a head, whose fields come in
-// pairs.
+// httpFrame returns a frame of an HTTP exchange with a head. fields alternates names and
+// values.
 func httpFrame(conn int, stream int64, start string, fields ...string) *frame.Frame {
 	f := &frame.Frame{Conn: conn, Stream: stream, Meta: &frame.Meta{Framing: frame.HTTP, Head: &frame.Head{Start: start}}}
 	for i := 0; i < len(fields); i += 2 {
@@ -17,8 +17,8 @@ func httpFrame(conn int, stream int64, start string, fields ...string) *frame.Fr
 	return f
 }
 
-// The ids of MCP over HTTP belong to its session, on whichever connection they
-// travel, and others to a request and its response.
+// The ids of MCP over HTTP belong to its session, on any connection; other ids belong to a
+// request and its response.
 func TestScopes(t *testing.T) {
 	const id = "mcp-session-id"
 	event := &frame.Frame{Conn: 1, Stream: 2, Meta: &frame.Meta{Framing: frame.HTTP}}

@@ -10,8 +10,8 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// Judge is Feed for a request over HTTP that has no message, and breaks the rules of its
-// protocol by that. It is not counted.
+// Judge is Feed for an HTTP request that has no message and thereby breaks the rules of its
+// protocol. The request is not counted.
 func (t *Tracker) Judge(f Frame) {
 	m := protocol.Message{Kind: protocol.Unknown, Seq: -1}
 	s := t.scopeOf(&f)
@@ -19,8 +19,8 @@ func (t *Tracker) Judge(f Frame) {
 	t.judge(&event{f: &f, m: &m, scope: s, from: f.Dir}, &m, nil)
 }
 
-// judge reports what the protocol finds wrong with a message that opens or answers e,
-// which may be nil. The message is that of ev; taken from there, all of ev would escape.
+// judge reports the protocol's objections to a message that opens or answers e, which may be
+// nil. m is ev.m: passed separately because otherwise all of ev would escape.
 func (t *Tracker) judge(ev *event, m *protocol.Message, e *Exchange) {
 	for _, b := range ev.f.Broken {
 		t.report(ruleNamed(b.Finding), ev.f, append(asked(ev, e), b.Frames...), "%s", plain(b.How))
@@ -48,10 +48,10 @@ func (t *Tracker) judge(ev *event, m *protocol.Message, e *Exchange) {
 		t.addFinding(r, severity, ev.f.Conn, append(asked(ev, e), ev.f.Seq), plain(b.How))
 	}
 	t.declare(ev, e)
-	j.Message, j.Payload, j.Stated = nil, nil, nil // it borrows nothing any longer
+	j.Message, j.Payload, j.Stated = nil, nil, nil // drop what it borrowed
 }
 
-// declare notes the features that a request declares, and reports those of an answer that
+// declare records the features that a request declares, and reports features in an answer that
 // were not declared.
 func (t *Tracker) declare(ev *event, e *Exchange) {
 	j := &t.judged
@@ -82,8 +82,8 @@ func (t *Tracker) declare(ev *event, e *Exchange) {
 	t.report(undeclared, ev.f, asked(ev, e), "%s needs %s, which was not declared", ev.kind.Name, strings.Join(names, ", "))
 }
 
-// checkOptions reports an answer that chooses something its request did not offer, or that
-// chooses at all although its side has cancelled the operation of the request.
+// checkOptions reports an answer that chooses something its request did not offer. It also
+// reports any choice by a side that has cancelled the operation of the request.
 func (t *Tracker) checkOptions(f *Frame, e *Exchange, phase protocol.Phase, options [][]byte) {
 	for _, option := range options {
 		id, isText := jsonscan.Unquote(option)
@@ -106,7 +106,7 @@ func (t *Tracker) checkOptions(f *Frame, e *Exchange, phase protocol.Phase, opti
 	}
 }
 
-// asked returns the number of the frame that opened e, if that is not the frame of ev.
+// asked returns the number of the frame that opened e, unless that is the frame of ev.
 func asked(ev *event, e *Exchange) []int64 {
 	if e == nil || e.First == ev.f.Seq {
 		return nil
@@ -114,12 +114,12 @@ func asked(ev *event, e *Exchange) []int64 {
 	return []int64{e.First}
 }
 
-// ruleNamed returns the rule of a name.
+// ruleNamed returns the rule with that name.
 func ruleNamed(name string) rule {
 	return rule(slices.IndexFunc(Findings[:], func(r Rule) bool { return r.Name == name }))
 }
 
-// checkHandshake reports requests that do not wait until the session has begun.
+// checkHandshake reports requests sent before the session has begun.
 func (t *Tracker) checkHandshake(ev *event) {
 	h, s := &t.rules.Handshake, ev.scope
 	if h.Request == "" || ev.f.Framing == nil || ev.from != frame.C2U || !t.judges() {
@@ -141,7 +141,7 @@ func (t *Tracker) checkHandshake(ev *event) {
 			s.early = ev.f.Seq
 		}
 	case !s.greeted:
-		s.greeted = true // once
+		s.greeted = true // report only once
 		t.addFinding(missingRequest, Warning, s.key.conn, []int64{s.greeting, ev.f.Seq}, ev.kind.Name+" comes before "+h.Notification)
 	}
 }

@@ -18,7 +18,7 @@ func (t *Tracker) openExchange(ev *event) *Exchange {
 	e.Protocol = t.protocol
 	e.Conn, e.Stream, e.Opener = f.Conn, f.Stream, ev.from
 	e.ID.Space, e.ID.Text = m.ID.Space, append(e.ID.Text, clip(m.ID.Text, maxText)...)
-	e.Kind, e.kind = ev.kind.Name, t.lastKind // ev.kind; taken from ev, all of it would escape
+	e.Kind, e.kind = ev.kind.Name, t.lastKind // lastKind is ev.kind; using ev here would make it escape
 	e.Opened, e.BytesOut, e.First = f.Time, int64(f.Size), f.Seq
 	e.serial, e.count, e.rules = t.serial, m.Count, t.rules
 	if f.Stated != nil && f.Version == "" && t.rules.StatesVersion {
@@ -39,7 +39,7 @@ func (t *Tracker) openExchange(ev *event) *Exchange {
 	e.kind.Outcomes[Open]++
 	label := clip(t.unescaped(m.Label), maxText)
 	if e.named = t.nameOf(e.kind, label); e.named == nil {
-		e.Name = string(label) // there are too many to count them
+		e.Name = string(label) // too many names to count
 	} else {
 		e.Name = e.named.Name
 		e.named.Outcomes[Open]++
@@ -55,7 +55,7 @@ func (t *Tracker) openExchange(ev *event) *Exchange {
 	return e
 }
 
-// more handles a further part of the request of an open exchange, and returns that.
+// more handles another part of the request of an open exchange, and returns the exchange.
 func (t *Tracker) more(ev *event) *Exchange {
 	e := t.findExchange(ev.scope, ev.from, ev.m.ID)
 	if e == nil || e.settled {
@@ -84,8 +84,8 @@ func (t *Tracker) name(ev *event, e *Exchange) {
 	}
 }
 
-// settle moves an open exchange into the history. Its names stay bound, so that late
-// messages are recognized, unless open exchanges have them too.
+// settle moves an open exchange into the history. Its names stay bound, so that late messages
+// are recognized, unless open exchanges also have them.
 func (t *Tracker) settle(e *Exchange) {
 	e.node.remove()
 	e.settled = true
@@ -105,7 +105,7 @@ func (t *Tracker) settle(e *Exchange) {
 	}
 }
 
-// retire drops an exchange from the history, for use again.
+// retire drops an exchange from the history and keeps it for reuse.
 func (t *Tracker) retire(e *Exchange) {
 	t.silence(e)
 	for i := range e.bindings {
@@ -115,8 +115,7 @@ func (t *Tracker) retire(e *Exchange) {
 	t.free.push(&e.node, e)
 }
 
-// newExchange returns an empty exchange, reusing the memory of a settled one if there is
-// any.
+// newExchange returns an empty exchange, reusing the memory of a retired one if possible.
 func (t *Tracker) newExchange() *Exchange {
 	e := t.free.oldest()
 	if e == nil {
@@ -127,8 +126,7 @@ func (t *Tracker) newExchange() *Exchange {
 	return e
 }
 
-// forget gives up the exchange that has been open longest. Nothing more will be reported
-// about it.
+// forget drops the exchange that has been open longest. Nothing more is reported about it.
 func (t *Tracker) forget(e *Exchange) {
 	t.forgotten++
 	if e.cancel != nil {
@@ -140,8 +138,7 @@ func (t *Tracker) forget(e *Exchange) {
 	t.changed(e, 0)
 }
 
-// unescaped returns a label as it reads: in JSON it has the escapes with which it was
-// written.
+// unescaped returns a label without the JSON escapes with which it was written.
 func (t *Tracker) unescaped(label []byte) []byte {
 	if t.protocol.Encoding() != protocol.JSON || bytes.IndexByte(label, '\\') < 0 {
 		return label
@@ -155,10 +152,10 @@ func (t *Tracker) isEndless(e *Exchange) bool {
 	return t.isSubscription(e) || slices.Contains(t.rules.Endless, e.Kind)
 }
 
-// abandon ends an exchange of s with its connection.
+// abandon ends an exchange of s whose connection has ended.
 func (t *Tracker) abandon(s *scope, e *Exchange, d *death, at time.Time) {
 	first := d.First
-	left := e.streams() && e.answers > 0 && first != e.Opener.Opposite() // who reads a stream may leave it
+	left := e.streams() && e.answers > 0 && first != e.Opener.Opposite() // the reader of a stream may leave it
 	died := !left && d.ends(t, s, e)
 	e.endStream()
 	e.Closed = at
@@ -167,11 +164,11 @@ func (t *Tracker) abandon(s *scope, e *Exchange, d *death, at time.Time) {
 	case !d.exited() && t.outlives(e):
 		return
 	case t.silence(e):
-	case !e.Accepted.IsZero() && !contains(t.rules.Accepted, []byte(e.Kind)): // nobody went on with it
+	case !e.Accepted.IsZero() && !contains(t.rules.Accepted, []byte(e.Kind)): // nobody continued it
 	case t.rules.LeavingCancels && first != frame.DirUnknown && first == e.Opener:
 		outcome = e.cancelled()
 	case !t.judges() || t.isEndless(e) || left:
-	case died && !t.rules.Final: // else it lacks its final message
+	case died && !t.rules.Final: // otherwise its final message is missing
 		d.addOpen(e)
 	default:
 		t.reportUnanswered(e, first)
@@ -190,7 +187,7 @@ func (t *Tracker) reportUnanswered(e *Exchange, first frame.Dir) {
 	switch {
 	case t.rules.Final:
 		r = noFinal
-		if first == e.Opener && first != frame.DirUnknown || t.rules.MayHangUp && first == frame.DirUnknown { // who asked did not wait for it
+		if first == e.Opener && first != frame.DirUnknown || t.rules.MayHangUp && first == frame.DirUnknown { // the requester did not wait for it
 			severity = Note
 		}
 	case t.rules.MayLeave, t.rules.MayHangUp && (first == frame.DirUnknown || first == e.Opener):
@@ -199,7 +196,7 @@ func (t *Tracker) reportUnanswered(e *Exchange, first frame.Dir) {
 	t.addFinding(r, severity, e.Conn, []int64{e.First}, e.Kind+" "+quote(e.ID)+" was open when the connection ended")
 }
 
-// endWaiting settles the cancels of a connection that has ended.
+// endWaiting settles the pending cancels of a connection that has ended.
 func (t *Tracker) endWaiting(conn int) {
 	for n := t.settled.first; n != nil; n = n.next {
 		if n.of.Conn == conn {

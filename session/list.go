@@ -1,20 +1,20 @@
 package session
 
-// A list is a doubly linked list through nodes that are fields of its elements, so that
-// nothing is allocated. The zero list is empty.
+// A list is an intrusive doubly linked list: its nodes are fields of the elements, so nothing
+// is allocated. The zero list is empty.
 type list[T any] struct {
 	first, last *node[T]
 	len         int
 }
 
-// A node is in one list at most. The zero node is in none.
+// A node is in at most one list. The zero node is in none.
 type node[T any] struct {
 	in         *list[T]
 	prev, next *node[T]
 	of         *T
 }
 
-// push appends n, a field of v, which is in no list.
+// push appends n, a field of v, which must not be in a list.
 func (l *list[T]) push(n *node[T], v *T) {
 	*n = node[T]{in: l, prev: l.last, of: v}
 	if l.last != nil {
@@ -26,7 +26,7 @@ func (l *list[T]) push(n *node[T], v *T) {
 	l.len++
 }
 
-// remove takes n out of its list, if it is in one.
+// remove removes n from its list, if it is in one.
 func (n *node[T]) remove() {
 	l := n.in
 	if l == nil {
@@ -54,7 +54,7 @@ func (l *list[T]) oldest() *T {
 	return l.first.of
 }
 
-// all yields the elements until yield returns false, which it then returns.
+// all yields the elements until yield returns false, and returns false in that case.
 func (l *list[T]) all(yield func(*T) bool) bool {
 	for n := l.first; n != nil; n = n.next {
 		if !yield(n.of) {

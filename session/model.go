@@ -7,23 +7,23 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 )
 
-// A Model holds the counts of the exchanges that a model has answered, or was asked.
+// A Model holds the counts of the exchanges that a model has answered, or was asked to answer.
 type Model struct {
 	Name string
-	// Calls are those that are over, and Failed is how many of these failed.
+	// Calls counts the exchanges that are over, and Failed those that failed.
 	Calls, Failed int64
 	Usage         protocol.Usage
-	// FirstPart is from request to first part: the time to the first token.
+	// FirstPart is the time from request to first part: the time to the first token.
 	FirstPart Histogram
-	// Streamed are the tokens that came between the first part and the end, and Streaming
-	// is how long that took.
+	// Streamed counts the tokens between the first part and the end, and Streaming is the
+	// time between these.
 	Streamed  int64
 	Streaming time.Duration
-	// StopReasons and ToolCalls count each one by name.
+	// StopReasons and ToolCalls hold counts by name.
 	StopReasons, ToolCalls map[string]int64
 }
 
-// maxNamesOfModel bounds the stop reasons and the tools of a model that are told apart.
+// maxNamesOfModel bounds how many stop reasons and tools of a model are distinguished.
 const maxNamesOfModel = 256
 
 // TokensPerSecond returns the speed of the model; 0 if unknown.
@@ -56,7 +56,7 @@ func (e *Exchange) streamed() (tokens int64, took time.Duration) {
 // unknown.
 func (e *Exchange) TokensPerSecond() float64 { return perSecond(e.streamed()) }
 
-// modelOf returns the model of e; nil if it has none, or there are too many.
+// modelOf returns the model of e, or nil if it has none or there are too many.
 func (t *Tracker) modelOf(e *Exchange) *Model {
 	if e.Model == "" {
 		return nil
@@ -72,7 +72,7 @@ func (t *Tracker) modelOf(e *Exchange) *Model {
 	return t.models[at]
 }
 
-// countModel counts an exchange that is over, and was not counted yet.
+// countModel counts the finished exchange that was not counted yet.
 func (t *Tracker) countModel() {
 	e := t.uncounted
 	if t.uncounted = nil; e == nil {
@@ -83,7 +83,7 @@ func (t *Tracker) countModel() {
 	}
 }
 
-// addExchange counts an exchange that is over.
+// addExchange counts a finished exchange.
 func (m *Model) addExchange(e *Exchange) {
 	m.Calls++
 	if e.Outcome.Failed() {
@@ -113,7 +113,7 @@ func countName(counts map[string]int64, name string) {
 // maxSaid bounds how much of the text of an answer is kept.
 const maxSaid = 256 << 10
 
-// say adds a piece to the text of the answer, and keeps the end.
+// say appends a piece to the text of the answer, and keeps only the end.
 func (e *Exchange) say(piece []byte) {
 	piece = piece[max(0, len(piece)-maxSaid/2):]
 	if len(e.Said)+len(piece) > maxSaid {

@@ -11,8 +11,8 @@ import (
 	"github.com/wirectl/wirectl/protocol/openai"
 )
 
-// answered feeds a call of a model: asked, parts of that many bytes, and the end, a second
-// between each and the next. The last counts the tokens.
+// answered feeds a call of a model, one message per second: the request, parts of size bytes,
+// and the end, which reports the tokens.
 func answered(t *Tracker, seq int64, model string, phase protocol.Phase, parts int, size int) {
 	at := time.Unix(1000, 0)
 	id := protocol.Token{Space: protocol.SpaceID, Text: []byte("1")}
@@ -32,8 +32,7 @@ func answered(t *Tracker, seq int64, model string, phase protocol.Phase, parts i
 	say(protocol.Message{Kind: []byte("end"), Phase: phase, Model: []byte(model), StopReason: []byte("stop"), Usage: protocol.Usage{Input: 100, Cached: 10, Output: 60}})
 }
 
-// What models were asked is counted by the model that answered, with what the last message
-// says was used.
+// A call is counted for the model that answered it, with the usage in the last message.
 func TestModelsAreCounted(t *testing.T) {
 	tr := New(openai.Protocol, Options{})
 	answered(tr, 1, "a", protocol.Close, 3, 1)
@@ -55,8 +54,8 @@ func TestModelsAreCounted(t *testing.T) {
 	}
 }
 
-// The end of what a model says is kept until it is over, in bounded memory, and only if that
-// was asked for.
+// The end of a model's answer is kept until the call is over, in bounded memory and only on
+// request.
 func TestSaid(t *testing.T) {
 	for _, kept := range []bool{true, false} {
 		var said, most int

@@ -13,8 +13,8 @@ import (
 	"github.com/wirectl/wirectl/session"
 )
 
-// operations is what a tracker knows of operations, in the order of their beginning: KIND
-// ID OUTCOME PARTS, and behind + the ids of the exchanges that belong to each.
+// operations lists a tracker's operations in the order of their beginning: KIND ID OUTCOME
+// PARTS, then after + the ids of the exchanges that belong to each.
 func operations(tr *session.Tracker) string {
 	list := slices.SortedFunc(tr.Exchanges(), func(a, b *session.Exchange) int { return int(a.First - b.First) })
 	var lines []string
@@ -34,7 +34,7 @@ func operations(tr *session.Tracker) string {
 	return strings.Join(lines, "; ")
 }
 
-// An operation goes on after the answer that only accepts it, and ends with a message.
+// An operation goes on after an answer that only accepts it, and ends with a later message.
 func TestOperations(t *testing.T) {
 	const one, two = "> init 0 1; < version 0 1; ", "> init 0 2; < version 0 2; "
 	for _, test := range []struct{ about, protocol, script, want, found string }{
@@ -219,7 +219,7 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-// Operations that never end take no more memory the longer a session goes on.
+// Operations that never end need no more memory as a session goes on.
 func TestEndlessOperationsAreBounded(t *testing.T) {
 	for name, script := range map[string]string{
 		"codex":  "> turn %d; < accept %d t%d; < started t%d i%d; < used t%d %d",
@@ -238,7 +238,7 @@ func TestEndlessOperationsAreBounded(t *testing.T) {
 				feedScript(t, tr, p, "> init 0 2; < version 0 2")
 			}
 			if name == "codex" {
-				for i := range 1 << 14 { // fills what remembers steps
+				for i := range 1 << 14 { // fills the table of steps
 					feedScript(t, tr, p, fmt.Sprintf("< started t i%d", -i))
 				}
 			}

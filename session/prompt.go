@@ -8,24 +8,24 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// A Prompt is the input of a model in a request, by parts. Bytes are those of the JSON, as
-// it is written.
+// A Prompt is the input of a model in a request, split into parts. Bytes count the JSON as
+// written.
 type Prompt struct {
 	System, Tools, Messages, Attachments Share
-	// Each are the first 256 tools.
+	// Each holds the first 256 tools.
 	Each []ToolShare
-	// Previous is the number of the frame of the request before this one in the same
-	// conversation; 0 if there is none. Same are the bytes at the beginning that are equal
-	// in both, in the order tools, system, messages: those that a cache can serve. Added
-	// are the messages after those that both have.
+	// Previous is the frame number of the previous request in the same conversation; 0 if
+	// there is none. Same is the number of equal bytes at the beginning of both, in the
+	// order tools, system, messages: those that a cache can serve. Added are the messages
+	// after the common ones.
 	Previous, Same int64
 	Added          Share
 }
 
-// A Share is a part of a prompt: of how many things it consists, and their bytes.
+// A Share is a part of a prompt: the number of its items, and their bytes.
 type Share struct{ Count, Bytes int64 }
 
-// A ToolShare is a tool that is offered to a model.
+// A ToolShare is a tool offered to a model.
 type ToolShare struct {
 	Name  string
 	Bytes int64
@@ -47,15 +47,15 @@ const (
 	maxConversations  = 64
 )
 
-// Conversations are the latest requests to models, with which the next is compared. The
-// zero value has none.
+// Conversations holds the latest requests to models, for comparison with the next one. The zero
+// value is empty.
 type Conversations struct {
 	seed   maphash.Seed
 	recent []*promptSeen // the newest last
-	each   []ToolShare   // of the last
+	each   []ToolShare   // of the last request
 }
 
-// promptSeen is the part of a request that is remembered.
+// promptSeen is the remembered part of a request.
 type promptSeen struct {
 	seq      int64
 	to       uint64
@@ -70,9 +70,9 @@ type segment struct {
 	bytes uint32
 }
 
-// Prompt splits the body of a request into its parts, and compares it with earlier ones to
-// the same address. It calls offer, which may be nil, with each tool as it is written. It
-// returns nil if no part of the body is for a model.
+// Prompt splits the body of a request into its parts, and compares it with earlier ones to the
+// same address. It calls offer, unless nil, with each tool as written. It returns nil if no
+// part of the body is input for a model.
 func (c *Conversations) Prompt(seq int64, to string, body []byte, offer func(tool []byte)) *Prompt {
 	if c.recent == nil {
 		c.seed = maphash.MakeSeed()
@@ -86,7 +86,7 @@ func (c *Conversations) Prompt(seq int64, to string, body []byte, offer func(too
 		w.compare(before)
 	}
 	if slices.Equal(w.Each, c.each) {
-		w.Each = c.each // so that it is kept once
+		w.Each = c.each // so that it is stored once
 	}
 	c.each = w.Each
 	if len(c.recent) == maxConversations {
@@ -97,7 +97,7 @@ func (c *Conversations) Prompt(seq int64, to string, body []byte, offer func(too
 }
 
 // before returns the earlier request that shares the most messages with p, the newest if
-// there are several; nil if there is none.
+// several do; nil if none does.
 func (c *Conversations) before(p *promptSeen) (best *promptSeen) {
 	most := 0
 	for _, o := range slices.Backward(c.recent) {
@@ -111,7 +111,7 @@ func (c *Conversations) before(p *promptSeen) (best *promptSeen) {
 	return best
 }
 
-// common returns how many segments at the beginning are equal.
+// common returns how many leading segments are equal.
 func common(a, b []segment) int {
 	n := 0
 	for n < min(len(a), len(b)) && a[n] == b[n] {
@@ -128,7 +128,7 @@ type promptWalk struct {
 	seen  promptSeen
 }
 
-// compare sets what is new since an earlier request.
+// compare sets the fields that compare with an earlier request.
 func (w *promptWalk) compare(before *promptSeen) {
 	w.Previous = before.seq
 	for _, part := range [][2][]segment{{before.tools, w.seen.tools}, {before.system, w.seen.system}, {before.messages, w.seen.messages}} {
@@ -171,7 +171,7 @@ func (w *promptWalk) read(body []byte) {
 
 func (w *promptWalk) note(list []segment, raw []byte) []segment {
 	if len(list) == maxPromptSegments {
-		last := &list[len(list)-1] // which stands for all that follow, so that one that is new is seen
+		last := &list[len(list)-1] // covers all later segments, so that a new one is noticed
 		var h maphash.Hash
 		h.SetSeed(w.seed)
 		_, _ = h.Write(binary.LittleEndian.AppendUint64(nil, last.hash))
@@ -190,7 +190,7 @@ func (w *promptWalk) addSystem(raw []byte) {
 	w.seen.system = w.note(w.seen.system, raw)
 }
 
-// addTool adds a tool, or of Gemini the functions in one.
+// addTool adds a tool, or the functions in a Gemini tool.
 func (w *promptWalk) addTool(raw []byte) {
 	for _, key := range []string{"functionDeclarations", "function_declarations"} {
 		list, ok := jsonscan.Get(raw, key)
@@ -214,8 +214,8 @@ func (w *promptWalk) addTool(raw []byte) {
 	}
 }
 
-// ToolName returns the name of a tool that is offered to a model: its type, or "", where it
-// has none.
+// ToolName returns the name of a tool offered to a model. If it has no name, ToolName returns
+// its type, or "".
 func ToolName(tool []byte) string {
 	for _, path := range [][]string{{"name"}, {"function", "name"}, {"type"}} {
 		if raw, ok := jsonscan.Get(tool, path...); ok && jsonscan.KindOf(raw) == jsonscan.String {
@@ -226,7 +226,7 @@ func ToolName(tool []byte) string {
 	return ""
 }
 
-// addMessage adds a message, and counts its attachments apart.
+// addMessage adds a message, and counts its attachments separately.
 func (w *promptWalk) addMessage(raw []byte) {
 	if role, ok := jsonscan.Get(raw, "role"); ok && (string(role) == `"system"` || string(role) == `"developer"`) {
 		w.addSystem(raw)
@@ -238,11 +238,10 @@ func (w *promptWalk) addMessage(raw []byte) {
 	w.seen.messages = w.note(w.seen.messages, raw)
 }
 
-// maxBlocks is how deep blocks are within blocks: a message, its content, a tool result, its
-// content.
+// maxBlocks is how deep blocks are nested: a message, its content, a tool result, its content.
 const maxBlocks = 6
 
-// attachments counts those in a value: pictures, documents, sound.
+// attachments counts the attachments in a value: pictures, documents, sound.
 func (w *promptWalk) attachments(raw []byte, depth int) {
 	var s jsonscan.Scanner
 	s.Init(raw)

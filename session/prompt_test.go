@@ -8,7 +8,7 @@ import (
 	"github.com/wirectl/wirectl/session"
 )
 
-// prompt says what a request gives a model.
+// prompt describes the input of a model in a request.
 func prompt(p *session.Prompt) string {
 	if p == nil {
 		return "nothing"
@@ -20,8 +20,8 @@ func prompt(p *session.Prompt) string {
 	return text
 }
 
-// The body of each API is taken apart in the same way. What a cache can serve ends where the
-// first tool, system prompt or message is another.
+// The bodies of all APIs are split in the same way. The part that a cache can serve ends at the
+// first tool, system prompt or message that differs.
 func TestPrompt(t *testing.T) {
 	var c session.Conversations
 	for i, test := range []struct{ body, want string }{
@@ -64,7 +64,7 @@ func TestPrompt(t *testing.T) {
 	}
 }
 
-// Another server has other conversations, and only the newest requests are remembered.
+// Conversations are per server, and only the newest requests are remembered.
 func TestConversations(t *testing.T) {
 	body := func(first string, more int) []byte {
 		return []byte(`{"messages":["` + first + `"` + strings.Repeat(`,"more"`, more) + `]}`)
@@ -87,7 +87,7 @@ func TestConversations(t *testing.T) {
 	if p := c.Prompt(200, "a", body("x", 3), nil); p.Previous != 0 {
 		t.Errorf("it goes on from %d, which was long ago", p.Previous)
 	}
-	// Beyond what is told apart, a message that is new is still seen.
+	// Beyond the number of distinguished messages, a new message is still noticed.
 	c.Prompt(201, "a", body("z", 5000), nil)
 	if p := c.Prompt(202, "a", body("z", 5001), nil); p.Previous != 201 || p.Same == p.Bytes() {
 		t.Errorf("%s, want something new", prompt(p))

@@ -15,8 +15,8 @@ import (
 	"github.com/wirectl/wirectl/session"
 )
 
-// behaved are whole exchanges of peers that keep to their protocol. %[1]d is a
-// number of their own, and %[2]d another.
+// behaved are complete exchanges of peers that follow their protocol. %[1]d and %[2]d are
+// numbers unique to the exchange.
 var behaved = map[string][][]string{
 	"latis": {
 		{"> prompt %[1]d", "< chunk %[1]d 0", "< chunk %[1]d 1", "< chunk %[1]d 2", "< complete %[1]d"},
@@ -63,7 +63,7 @@ var behaved = map[string][][]string{
 	},
 }
 
-// However the exchanges of peers that behave are interleaved, nothing is found.
+// Correct exchanges cause no findings, however they are interleaved.
 func TestNothingIsFoundOfPeersThatBehave(t *testing.T) {
 	for name, kinds := range behaved {
 		p, err := all.Named(name)
@@ -91,7 +91,7 @@ func TestNothingIsFoundOfPeersThatBehave(t *testing.T) {
 	}
 }
 
-// interleave draws some exchanges and an order of their steps.
+// interleave draws some exchanges and an order for their steps.
 func interleave(r *rapid.T, kinds [][]string) (script []string) {
 	var open [][]string
 	for i := range rapid.IntRange(1, 8).Draw(r, "exchanges") {
@@ -111,8 +111,7 @@ func interleave(r *rapid.T, kinds [][]string) (script []string) {
 	return script
 }
 
-// Whatever is fed, the tracker does not panic, keeps its bounds, and its counts
-// add up.
+// Any input leaves the tracker without a panic, within its bounds, and with consistent counts.
 func FuzzFeed(f *testing.F) {
 	f.Add([]byte("\x00\x01\x11\x00\x02\x12\x25\x13\x33\x41\x51\x62"))
 	f.Add([]byte("latis, mcp, acp, lsp, dap, nexus, rlm and theory"))
@@ -130,7 +129,7 @@ func FuzzFeed(f *testing.F) {
 
 var anyKinds = []string{"STATE_SUBSCRIBE", "STATE_UPDATE", "PROMPT_CANCEL", "Request", "Ack", "control", "session/cancel", "m"}
 
-// feedAny feeds what three bytes stand for.
+// feedAny feeds a message derived from three bytes.
 func feedAny(tr *session.Tracker, seq int64, b []byte) {
 	f := session.Frame{Seq: seq, Time: began.Add(time.Duration(b[0]) * time.Second), Conn: int(b[0] >> 6), Dir: frame.Dir(b[0] & 3), Size: int(b[1]) << 10}
 	if b[0]&0x3c == 0x3c {

@@ -12,8 +12,8 @@ import (
 	"github.com/wirectl/wirectl/session"
 )
 
-// A carrier that says what a refusal answers ends just that: all that was asked in one
-// frame, also if it could not be read, and nothing else.
+// A refusal whose carrier says what it answers ends exactly that: all requests in one frame,
+// even an unreadable one.
 func TestRefuse(t *testing.T) {
 	var w witness
 	tr := session.New(jsonrpc.Plain, session.Options{Watcher: &w})
@@ -30,7 +30,7 @@ func TestRefuse(t *testing.T) {
 	}
 	refuse := func(payload string, asked int64) {
 		f, m := next(frame.U2C, payload)
-		if m == nil { // only the carrier says it
+		if m == nil { // only the carrier reports it
 			f.Fault, m = nil, &protocol.Message{Kind: []byte("401"), Phase: protocol.Fail, Seq: -1}
 		}
 		tr.Refuse(f, m, asked)
@@ -54,7 +54,7 @@ func TestRefuse(t *testing.T) {
 	}{
 		{"no", 2, []string{"#6 2 failed", "#6 3 failed"}},
 		{"no", 2, nil},
-		{nameless, 5, nil}, // which could not be read
+		{nameless, 5, nil}, // unreadable
 		{fmt.Sprintf(named, "4"), 3, []string{`#9 "4" failed`}},
 		{fmt.Sprintf(named, "made up"), 4, []string{"orphan", "#10 5 failed"}},
 	} {

@@ -259,7 +259,7 @@ var verbs = map[string]map[string]string{
 	},
 }
 
-// faults are frames that carry no message, and one that is flawed.
+// faults are frames without a message, and one with a flawed message.
 var faults = map[string]session.Frame{
 	"!oversize":  {Gap: true, Fault: &frame.Error{Err: frame.ErrTooLarge}},
 	"!truncated": {Gap: true, Fault: &frame.Error{Err: frame.ErrTruncated}},
@@ -267,7 +267,7 @@ var faults = map[string]session.Frame{
 	"!blank":     {Gap: true},
 }
 
-// framings are the framings of a plain stream, for one message.
+// framings are the framings of a plain stream, by the word that sets one for a message.
 var framings = map[string]frame.Framing{"!line": frame.Line, "!header": frame.Header, "!len32": frame.Len32, "!nul": frame.Nul}
 
 // began is when scripts begin.
@@ -285,7 +285,7 @@ func play(t testing.TB, protocolName, script string, o session.Options) *session
 	return tr
 }
 
-// playOn feeds a script to a tracker that may know others.
+// playOn feeds a script to a tracker that may have seen others.
 func playOn(t testing.TB, tr *session.Tracker, protocolName, script string) {
 	t.Helper()
 	p, err := all.Named(protocolName)
@@ -333,7 +333,7 @@ func scan(t testing.TB, text string, v any) {
 	}
 }
 
-// send feeds the message that words stand for.
+// send feeds the message that words describe.
 func send(t testing.TB, tr *session.Tracker, p protocol.Protocol, f session.Frame, words []string) {
 	t.Helper()
 	if fault, ok := faults[words[0]]; ok {
@@ -345,11 +345,11 @@ func send(t testing.TB, tr *session.Tracker, p protocol.Protocol, f session.Fram
 		f.Fault = fmt.Errorf("the line ends in CRLF")
 		words = words[1:]
 	}
-	if words[0] == "!breaks" { // FINDING, which whoever reads the carrier has found
+	if words[0] == "!breaks" { // FINDING, found by the reader of the carrier
 		f.Broken = []protocol.Broken{{Finding: words[1], How: "x"}}
 		words = words[2:]
 	}
-	if words[0] == "!http" { // VERB VERSION METHOD NAME SESSIONLESS, - is none
+	if words[0] == "!http" { // VERB VERSION METHOD NAME SESSIONLESS; - means none
 		field := func(i int) string { return strings.Trim(words[i], "-") }
 		f.Stated = &protocol.Stated{Verb: words[1], Version: strings.Replace(words[2], "none", "", 1), Method: field(3), Name: field(4), Sessionless: words[5] == "lacks"}
 		f.Version = f.Stated.Version
@@ -373,8 +373,7 @@ func send(t testing.TB, tr *session.Tracker, p protocol.Protocol, f session.Fram
 	tr.Feed(f, &m)
 }
 
-// payload returns the bytes that words stand for: those of a verb, or the
-// words themselves.
+// payload returns the bytes that words describe: those of a verb, or the words themselves.
 func payload(t testing.TB, p protocol.Protocol, words []string) []byte {
 	t.Helper()
 	text := strings.Join(words, " ")

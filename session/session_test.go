@@ -13,8 +13,7 @@ import (
 	"github.com/wirectl/wirectl/session"
 )
 
-// exchanges is what a tracker knows of exchanges: KIND ID OUTCOME PARTS, those
-// of the history first.
+// exchanges lists a tracker's exchanges as KIND ID OUTCOME PARTS, the history first.
 func exchanges(tr *session.Tracker) string {
 	var lines []string
 	for e := range tr.Exchanges() {
@@ -23,7 +22,7 @@ func exchanges(tr *session.Tracker) string {
 	return strings.Join(lines, "; ")
 }
 
-// Answers find their exchange whatever the protocol calls it by.
+// Answers find their exchange by whatever name the protocol uses.
 func TestExchanges(t *testing.T) {
 	for _, test := range []struct{ name, protocol, script, want string }{
 		{"both sides number from 0", "mcp", "> call 0; < ping 0; < progress 0; > result 0; < error 0", "ping 0 done 0; tools/call 0 failed 1"},
@@ -47,7 +46,7 @@ func TestExchanges(t *testing.T) {
 	}
 }
 
-// A tool that fails answers well; a client that cancels says why.
+// A failing tool still gives a successful answer. A client that cancels gives a reason.
 func TestOutcomes(t *testing.T) {
 	for _, test := range []struct{ protocol, script, want string }{
 		{"mcp", "> call 1; < unwell 1", "tools/call t (id 1) tool-error failed"},
@@ -78,7 +77,7 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// What exchanges name is counted by itself.
+// Exchanges are also counted by name.
 func TestNames(t *testing.T) {
 	call := func(id, tool string) string {
 		return `> {"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"` + tool + `"}}; `
@@ -94,7 +93,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// Of more names than are counted, exchanges still have theirs.
+// Exchanges keep their names even if there are too many to count.
 func TestMoreNamesThanAreCounted(t *testing.T) {
 	var script strings.Builder
 	for id := range 1002 {
@@ -111,7 +110,7 @@ func TestMoreNamesThanAreCounted(t *testing.T) {
 	}
 }
 
-// What became of a cancel is told by the first class that holds.
+// The class of a cancel is the first that applies.
 func TestCancelClasses(t *testing.T) {
 	for _, test := range []struct{ protocol, script, want string }{
 		{"latis", "> cancel 2 1", "unknown-target +0"},
@@ -146,7 +145,7 @@ func TestCancelClasses(t *testing.T) {
 	}
 }
 
-// The ledger says what a cancel cost: what arrived after it, and for how long.
+// The ledger shows the cost of a cancel: what arrived after it, and for how long.
 func TestLedger(t *testing.T) {
 	tr := play(t, "latis", "> prompt 1; < chunk 1 0; > cancel 2 1; +40; < chunk 1 1; > cancel 3 1; +60; < cancelled 1", session.Options{})
 	for c := range tr.Cancels() {
@@ -159,7 +158,7 @@ func TestLedger(t *testing.T) {
 	}
 }
 
-// An exchange tells how its answer streamed.
+// An exchange shows how its answer was streamed.
 func TestAnatomy(t *testing.T) {
 	tr := play(t, "latis", "> prompt 1; +99; < chunk 1 0; +9; < chunk 1 1; +9; < chunk 1 2; +199; < chunk 1 3; +49; < complete 1", session.Options{})
 	for e := range tr.Exchanges() {
@@ -175,8 +174,7 @@ func TestAnatomy(t *testing.T) {
 	}
 }
 
-// A large frame holds back those of other exchanges that follow on its heels,
-// and no others.
+// A large frame delays only the frames of other exchanges that follow immediately.
 func TestHeadOfLineBlocking(t *testing.T) {
 	big := `{"jsonrpc":"2.0","id":1,"result":"` + strings.Repeat("x", 100_000) + `"}`
 	for script, want := range map[string]string{
@@ -194,7 +192,7 @@ func TestHeadOfLineBlocking(t *testing.T) {
 	}
 }
 
-// Counts go by kind: of the frames, and of the exchanges that the kind opens.
+// Frames are counted by kind, and exchanges by the kind that opens them.
 func TestStats(t *testing.T) {
 	tr := play(t, "latis", "> prompt 1; +9; < chunk 1 0; +9; < chunk 1 1; < complete 1; > prompt 2; < error 2; > prompt 3; > cancel 4 3; < cancelled 3; > prompt 5; < complete 9", session.Options{})
 	s := tr.Stats()
@@ -210,7 +208,7 @@ func TestStats(t *testing.T) {
 	}
 }
 
-// Where one direction is all there is, nothing is missing.
+// With only one direction, nothing is reported as missing.
 func TestOneWay(t *testing.T) {
 	for _, script := range []string{"< result 1; < progress 2; < result 2; end", "> call 1; > call 2; end"} {
 		if got := found(play(t, "mcp", script, session.Options{OneWay: true})); got != "" {
@@ -219,7 +217,7 @@ func TestOneWay(t *testing.T) {
 	}
 }
 
-// What is kept has its bounds, and counts go on beyond them.
+// The history is bounded, and counting continues beyond it.
 func TestBounds(t *testing.T) {
 	o := session.Options{History: 4, InFlight: 8}
 	p, _ := all.Named("mcp")
@@ -240,7 +238,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// A stream that lasts is known as long as it is in use, whatever comes and goes beside it.
+// A long-lived stream is kept as long as it is in use, whatever comes and goes beside it.
 func TestLastingScope(t *testing.T) {
 	p, _ := all.Named("mcp")
 	tr := session.New(p, session.Options{InFlight: 4})
@@ -259,8 +257,8 @@ func TestLastingScope(t *testing.T) {
 	}
 }
 
-// A peer that never answers, repeats one id, or makes up kinds takes no more
-// memory the longer it goes on.
+// A peer that never answers, repeats one id or makes up kinds does not use more memory over
+// time.
 func TestMemoryIsBounded(t *testing.T) {
 	p, _ := all.Named("jsonrpc")
 	tr := session.New(p, session.Options{})
@@ -298,7 +296,7 @@ func TestQuantileOfFew(t *testing.T) {
 	}
 }
 
-// Who asks may hang up while it waits, in some protocols; who is to answer may not.
+// In some protocols the requester may hang up while waiting; the responder may not.
 func TestHangUp(t *testing.T) {
 	for _, test := range []struct {
 		protocol, script string

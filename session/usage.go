@@ -2,11 +2,11 @@ package session
 
 import "github.com/wirectl/wirectl/protocol"
 
-// maxSpent bounds how many sessions and threads are remembered with their usage.
+// maxSpent bounds for how many sessions and threads the usage is remembered.
 const maxSpent = 1 << 12
 
-// usageOf returns the usage since the last message that told it. Totals are compared with
-// those of the message before.
+// usageOf returns the usage since the last message that reported it. A total is compared with
+// that of the message before.
 func (t *Tracker) usageOf(ev *event) protocol.Usage {
 	used, all := ev.m.Usage, ev.m.Spent.Usage
 	if ev.m.Spent.Of.IsZero() {
@@ -23,10 +23,10 @@ func (t *Tracker) usageOf(ev *event) protocol.Usage {
 	}
 	since := all.Minus(before)
 	switch {
-	case all == protocol.Usage{Cost: all.Cost}: // it tells of no tokens
+	case all == protocol.Usage{Cost: all.Cost}: // no tokens reported
 		all.Input, all.Cached, all.Output = before.Input, before.Cached, before.Output
 		used.Cost = since.Cost
-	case before == protocol.Usage{Cost: before.Cost}: // nor did what came before
+	case before == protocol.Usage{Cost: before.Cost}: // none reported before
 		used.Cost = since.Cost
 	default:
 		used = since
@@ -41,7 +41,7 @@ func (t *Tracker) usageOf(ev *event) protocol.Usage {
 	return used
 }
 
-// use adds a usage to an operation, and to the total.
+// use adds a usage to an operation and to the total.
 func (t *Tracker) use(op *Exchange, u protocol.Usage) {
 	if u == (protocol.Usage{}) {
 		return

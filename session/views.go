@@ -5,22 +5,21 @@ import (
 	"time"
 )
 
-// Exchanges yields the exchanges of the history, in the order in which they
-// were settled, and then those that are open, in the order of opening.
+// Exchanges yields the exchanges of the history in the order in which they were settled, then
+// the open ones in the order of opening.
 func (t *Tracker) Exchanges() iter.Seq[*Exchange] {
 	return func(yield func(*Exchange) bool) {
 		_ = t.settled.all(yield) && t.live.all(yield)
 	}
 }
 
-// Cancels yields the ledger of cancellations in the order of asking, as far
-// back as the history goes.
+// Cancels yields the ledger of cancellations in the order of asking, limited to the history.
 func (t *Tracker) Cancels() iter.Seq[*Cancel] {
 	return func(yield func(*Cancel) bool) { t.cancels.all(yield) }
 }
 
-// Overdue yields the open exchanges without a sign of life since a time, each once. Those
-// that need no end are left out.
+// Overdue yields the open exchanges with no activity since a time, each only once. It omits
+// those that need no end.
 func (t *Tracker) Overdue(since time.Time) iter.Seq[*Exchange] {
 	return func(yield func(*Exchange) bool) {
 		if t.base.Streamed {
@@ -39,11 +38,11 @@ func (t *Tracker) Overdue(since time.Time) iter.Seq[*Exchange] {
 	}
 }
 
-// Findings yields the findings, the oldest first, as far back as the history goes.
+// Findings yields the findings, oldest first, limited to the history.
 func (t *Tracker) Findings() iter.Seq[Finding] { return t.findings.all }
 
-// Stats returns the counts so far. The kinds are the tracker's own and valid
-// until the next Feed or End.
+// Stats returns the counts so far. The kinds belong to the tracker and are valid until the next
+// Feed or End.
 func (t *Tracker) Stats() Stats {
 	t.countModel()
 	s := Stats{

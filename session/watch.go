@@ -1,16 +1,14 @@
 package session
 
-// A Watcher is told everything that its tracker learns, as it learns it, so that a view
-// that draws a session in progress need not search all of it. Its arguments are valid
-// during the call, in which it must not call the tracker.
+// A Watcher is notified of everything that its tracker learns, so that a live view need not
+// search all of it. The arguments are only valid during the call. A Watcher must not call the
+// tracker.
 type Watcher interface {
-	// Changed says that the frame of that number, 0 for none, belongs to e or changed its
-	// state.
+	// Changed reports that frame seq (0 for none) belongs to e or changed its state.
 	Changed(e *Exchange, seq int64)
-	// Asked says that c was entered into the ledger, or that its class is known
-	// now.
+	// Asked reports that c was added to the ledger, or that its class is now known.
 	Asked(c *Cancel)
-	// Found says that a rule was broken.
+	// Found reports that a rule was broken.
 	Found(f Finding)
 }
 

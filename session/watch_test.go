@@ -8,7 +8,7 @@ import (
 	"github.com/wirectl/wirectl/session"
 )
 
-// A witness writes down what a tracker tells.
+// A witness records the notifications of a tracker.
 type witness struct{ saw []string }
 
 func (w *witness) Changed(e *session.Exchange, seq int64) {
@@ -21,8 +21,8 @@ func (w *witness) Asked(c *session.Cancel) {
 
 func (w *witness) Found(f session.Finding) { w.saw = append(w.saw, f.Name) }
 
-// A watcher is told of each frame what became of its exchange, of a cancel when
-// it is asked and when its class is known, and of findings.
+// A watcher is notified of each change of an exchange, of a cancel when it is sent and when its
+// class is known, and of findings.
 func TestWatcher(t *testing.T) {
 	for _, test := range []struct {
 		protocol, script string
