@@ -14,25 +14,25 @@ import (
 	"github.com/wirectl/wirectl/session"
 )
 
-// schemas are those of the tools that models are offered. A client sends the same ones with
+// schemas caches the schemas of the tools offered to models. A client sends the same ones with
 // every request.
 type schemas struct {
 	seed maphash.Seed
 	of   map[uint64]*schema
 	size int
-	last offered // of a request
+	last offered // of the last request
 }
 
-// A schema says what the arguments of a tool are.
+// A schema describes the arguments of a tool.
 type schema struct {
-	text     []byte // nil once it is compiled
+	text     []byte // nil once compiled
 	size     int
-	compiled *jsonschema.Resolved // nil if it cannot be
-	root     any                  // what it is compiled of
-	efforts  map[int]int          // its bytes with references written out, by the depth of arguments
+	compiled *jsonschema.Resolved // nil if the schema cannot be compiled
+	root     any                  // the parsed text
+	efforts  map[int]int          // its bytes with references expanded, by the depth of arguments
 }
 
-// offered are the schemas of the tools of a request, by name.
+// offered holds the schemas of the tools of a request, by name.
 type offered map[string]*schema
 
 const (
@@ -42,10 +42,10 @@ const (
 	// maxEffort bounds the bytes of arguments times those of their schema.
 	maxEffort = 16 << 20
 	maxDepth  = 256 // of a schema
-	maxLevels = 64  // of arguments whose schema refers to itself
+	maxLevels = 64  // of arguments
 )
 
-// offer adds the schema of a tool to those of a request.
+// offer adds the schema of a tool to the tools of a request.
 func (s *schemas) offer(to offered, tool []byte) {
 	text := schemaOf(tool)
 	if text == nil || len(text) > maxSchema || len(to) == maxOffered {
@@ -64,7 +64,8 @@ func (s *schemas) offer(to offered, tool []byte) {
 	to[session.ToolName(tool)] = known
 }
 
-// share returns the tools of a request, or the same ones of the request before.
+// share returns the tools of a request, reusing those of the previous request if they are
+// equal.
 func (s *schemas) share(o offered) offered {
 	if !maps.Equal(o, s.last) {
 		s.last = o
@@ -72,8 +73,8 @@ func (s *schemas) share(o offered) offered {
 	return s.last
 }
 
-// schemaOf returns the JSON schema of a tool, as it is written; nil if it has none. Gemini's
-// parameters are no JSON schema, but its parametersJsonSchema are.
+// schemaOf returns the JSON schema of a tool as written; nil if it has none. Gemini's
+// parameters are not a JSON schema, but its parametersJsonSchema is.
 func schemaOf(tool []byte) []byte {
 	for _, path := range [][]string{{"input_schema"}, {"function", "parameters"}, {"parametersJsonSchema"}, {"parameters"}} {
 		raw, ok := jsonscan.Get(tool, path...)
@@ -84,8 +85,8 @@ func schemaOf(tool []byte) []byte {
 	return nil
 }
 
-// fits says why arguments are not those of a tool. It says nothing of a tool that was not
-// offered, or whose schema does not compile.
+// fits returns an error if arguments do not match the schema of the tool. It returns nil for a
+// tool that was not offered, or whose schema does not compile.
 func (o offered) fits(name string, arguments []byte) error {
 	s := o[name]
 	if s == nil {
@@ -104,7 +105,7 @@ func (o offered) fits(name string, arguments []byte) error {
 	return s.compiled.Validate(value)
 }
 
-// compile compiles a schema, unless nothing is judged by it.
+// compile compiles a schema, unless judges rejects it.
 func (s *schema) compile() {
 	var root any
 	var plain jsonschema.Schema
@@ -119,9 +120,9 @@ func (s *schema) compile() {
 	s.compiled, s.root, s.efforts = compiled, root, map[int]int{}
 }
 
-// effort returns how many bytes the schema has when its references are written out as deep
-// as a value is nested; −1 if they lead in a circle on one level, to nowhere in the schema,
-// or to far too much: a few bytes could take for ever.
+// effort returns the size of the schema in bytes after its references are expanded as deep as a
+// value is nested. It returns −1 if a reference is circular on one level, leads nowhere in the
+// schema, or expands to too much: a few bytes of schema could take forever to check.
 func (s *schema) effort(value any) int {
 	depth := nesting(value, maxLevels+1)
 	if depth > maxLevels {
@@ -138,7 +139,7 @@ func (s *schema) effort(value any) int {
 	return effort
 }
 
-// nesting returns how deep a value is nested, or most if it is deeper.
+// nesting returns how deep a value is nested, at most the given maximum.
 func nesting(value any, most int) (depth int) {
 	if most == 0 {
 		return 0
@@ -158,21 +159,21 @@ func nesting(value any, most int) (depth int) {
 	return depth
 }
 
-// A writer counts what the references of a schema stand for.
+// A writer counts the bytes that the references of a schema expand to.
 type writer struct {
 	root   any
-	known  map[reference]int // −1 for those being looked at
-	budget int               // of the counting itself
+	known  map[reference]int // −1 while being expanded
+	budget int               // bounds the counting itself
 }
 
-// A reference is one to a place, for values that are nested so deep.
+// A reference is a reference to a place in the schema, expanded for values nested to depth.
 type reference struct {
 	to    string
 	depth int
 }
 
-// below are the keywords for what is inside of a value, and named those whose members have
-// names of their own.
+// below are the keywords whose schemas apply to values inside a value. named are the keywords
+// whose members have arbitrary names.
 var (
 	below = map[string]bool{
 		"properties": true, "patternProperties": true, "additionalProperties": true, "unevaluatedProperties": true, "propertyNames": true,
@@ -181,8 +182,8 @@ var (
 	named = map[string]bool{"properties": true, "patternProperties": true, "dependentSchemas": true, "dependencies": true}
 )
 
-// writtenOut returns how many bytes the references of a schema stand for, as deep as a value
-// is nested, or −1.
+// writtenOut returns how many bytes the references of a schema expand to for values nested to
+// depth, or −1 on failure.
 func (w *writer) writtenOut(schema any, depth int) (more int) {
 	if w.budget--; w.budget < 0 {
 		return -1
@@ -216,7 +217,7 @@ func (w *writer) keyword(key string, v any, depth int) int {
 	case key == "$ref":
 		to, _ := v.(string)
 		return w.target(to, depth)
-	case key == "$defs" || key == "definitions" || below[key] && depth == 0: // they are written out where they are used, if they are
+	case key == "$defs" || key == "definitions" || below[key] && depth == 0: // expanded only where they are used
 		return 0
 	case below[key]:
 		depth--
@@ -235,7 +236,7 @@ func (w *writer) keyword(key string, v any, depth int) int {
 	return more
 }
 
-// target returns how many bytes a reference stands for, or −1 as writtenOut does.
+// target returns how many bytes a reference expands to, or −1 like writtenOut.
 func (w *writer) target(to string, depth int) int {
 	at := reference{to, depth}
 	if n, ok := w.known[at]; ok {
@@ -263,8 +264,8 @@ func (w *writer) target(to string, depth int) int {
 
 var types = []string{"null", "boolean", "object", "array", "number", "string", "integer"}
 
-// judges reports whether a schema is plain JSON Schema, whose references are to its own
-// definitions. Other dialects have types in capitals, or values that are nullable.
+// judges reports whether a schema is plain JSON Schema whose references point to its own
+// definitions. Other dialects have types in capitals or nullable values.
 func judges(schema any, depth int) bool {
 	if depth == 0 {
 		return false

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// doubling returns a schema that is twice as long with each of n references written out.
+// doubling returns a schema whose size doubles with each of n references that is expanded.
 func doubling(n int) string {
 	defs := []string{`"d0":{"required":["b"]}`}
 	for i := range n {
@@ -15,15 +15,16 @@ func doubling(n int) string {
 	return fmt.Sprintf(`{"$ref":"#/$defs/d%d","$defs":{%s}}`, n, strings.Join(defs, ","))
 }
 
-// tree is a schema that refers to itself, and nestedArguments a value that is nested so deep.
+// tree is a schema that refers to itself, and nestedArguments returns a value nested to a given
+// depth.
 const tree = `{"$defs":{"d":{"type":"object","properties":{"n":{"$ref":"#/$defs/d"}},"required":["b"]}},"$ref":"#/$defs/d"}`
 
 func nestedArguments(n int) string {
 	return strings.Repeat(`{"n":`, n-1) + "{}" + strings.Repeat("}", n-1)
 }
 
-// Arguments are compared with the schema of their tool, unless that is none by which they
-// could be judged, whatever it is made to do.
+// Arguments are checked against the schema of their tool, unless the schema cannot be used for
+// that. A hostile schema must not take long.
 func TestFits(t *testing.T) {
 	const object = `{"type":"object","required":["a"],"properties":{"a":{"type":"string","enum":["x"]}},"additionalProperties":false}`
 	for _, test := range []struct {
@@ -50,15 +51,15 @@ func TestFits(t *testing.T) {
 		{`{"$defs":{"d":` + object + `},"$ref":"#/$defs/d"}`, `{"a":"x"}`, true},
 		{`{"$defs":{"d":` + object + `},"$ref":"#/$defs/d"}`, `{"a":"y"}`, false},
 		{`{"definitions":{"d":` + object + `,"l":{"type":"array","items":{"$ref":"#/definitions/d"}}},"properties":{"l":{"$ref":"#/definitions/l"}}}`, `{"l":[{"a":"x"},{"a":"y"}]}`, false},
-		{`{"$defs":{"d":{"properties":{"n":{"$ref":"#/$defs/d"}},"required":["b"]}},"$ref":"#/$defs/d"}`, `{}`, false}, // in a circle
+		{`{"$defs":{"d":{"properties":{"n":{"$ref":"#/$defs/d"}},"required":["b"]}},"$ref":"#/$defs/d"}`, `{}`, false}, // circular
 		{tree, `{"n":{"n":{"b":1},"b":1},"b":1}`, true},
 		{tree, `{"n":{"n":{},"b":1},"b":1}`, false},
 		{`{"type":"object","properties":{"n":{"$ref":"#"},"b":{"type":"string"}}}`, `{"n":{"n":{"b":1}}}`, false},
 		{`{"type":"object","properties":{"a":{"type":"string"},"b":{"$ref":"#/properties/a"}}}`, `{"b":1}`, false},
 		{`{"type":"object","properties":{"items":{"$ref":"#/properties/items/properties/x"}}}`, `{"items":1}`, true},
-		{`{"allOf":[{"$ref":"#"}],"required":["b"]}`, `{}`, true},                                                               // in a circle on one level
+		{`{"allOf":[{"$ref":"#"}],"required":["b"]}`, `{}`, true},                                                               // circular on one level
 		{`{"properties":{"n":{"anyOf":[{"$ref":"#"},{"$ref":"#"},{"$ref":"#"}]}},"required":["b"]}`, nestedArguments(40), true}, // 3⁴⁰ ways
-		{`{"properties":{"n":{"anyOf":[{"$ref":"#"},{"$ref":"#"},{"$ref":"#"}]}},"required":["b"]}`, `{"n":{}}`, false},         // and few
+		{`{"properties":{"n":{"anyOf":[{"$ref":"#"},{"$ref":"#"},{"$ref":"#"}]}},"required":["b"]}`, `{"n":{}}`, false},         // few
 		{`{"properties":{"n":{"$ref":"#"}},"required":["b"]}`, nestedArguments(maxLevels + 1), true},                            // too deep
 		{`{"properties":{"n":{"$ref":"#"}},"required":["b"]}`, nestedArguments(maxLevels), false},
 		{`{"$defs":{"d":{"required":["b"]}},"$ref":"http://h/s#/$defs/d"}`, `{}`, true},
@@ -71,7 +72,7 @@ func TestFits(t *testing.T) {
 		var s schemas
 		tools := offered{}
 		s.offer(tools, []byte(`{"name":"f","input_schema":`+test.schema+`}`))
-		for range 2 { // compiled, and compiled before
+		for range 2 { // first compiles, then uses the compiled one
 			if err := tools.fits("f", []byte(test.arguments)); (err == nil) != test.fits {
 				t.Errorf("%.80s %.40s: %v, want it to fit: %v", test.schema, test.arguments, err, test.fits)
 			}
@@ -82,7 +83,7 @@ func TestFits(t *testing.T) {
 	}
 }
 
-// A schema is kept once for all requests, and all of them are bounded.
+// A schema is stored once for all requests, and the total size is bounded.
 func TestSchemasAreShared(t *testing.T) {
 	var s schemas
 	first, second := offered{}, offered{}
