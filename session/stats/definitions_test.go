@@ -15,8 +15,8 @@ import (
 	"github.com/wirectl/wirectl/session/contract"
 )
 
-// define feeds a tracker of MCP with lines, of which those that ask begin with ">", and
-// returns what is defined in them.
+// define feeds an MCP tracker with lines and returns the tools defined in them. Requests begin
+// with ">".
 func define(t *testing.T, lines ...string) ([]Tool, *session.Tracker) {
 	t.Helper()
 	d := new(contract.Offer)
@@ -47,8 +47,8 @@ func tools(id int, definitions ...string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{"tools":[%s]}}`, id, strings.Join(definitions, ","))
 }
 
-// Pages add up, and of a tool the last definition counts. What has tools and answers
-// something else, or fails, defines none.
+// Pages are merged, and the last definition of a tool counts. An answer to another request that
+// has tools, and a failed one, define none.
 func TestDefinitions(t *testing.T) {
 	d, _ := define(t,
 		fmt.Sprintf(list, 1), tools(1, echo),
@@ -64,7 +64,7 @@ func TestDefinitions(t *testing.T) {
 	}
 }
 
-// Names are as long as those of the calls, which a tracker cuts.
+// Names are cut to the same length as a tracker cuts those of calls.
 func TestLongNames(t *testing.T) {
 	d, _ := define(t, fmt.Sprintf(list, 1), tools(1, fmt.Sprintf(`{"name":"%s"}`, strings.Repeat("x", 2*maxLabel))))
 	if len(d) != 1 || len(d[0].Name) != maxLabel {
@@ -72,14 +72,15 @@ func TestLongNames(t *testing.T) {
 	}
 }
 
-// Names have their calls, errors, bytes and definitions, also the tools that nobody called.
+// Names have their calls, errors, bytes and definitions. Tools that were never called are
+// included.
 func TestNames(t *testing.T) {
 	failed := `{"jsonrpc":"2.0","id":3,"result":{"content":[],"isError":true}}`
 	d, tr := define(t,
 		fmt.Sprintf(list, 1), tools(1, echo, sum),
 		`>{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"echo"}}`, `{"jsonrpc":"2.0","id":2,"result":{}}`,
 		`>{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"echo"}}`, failed,
-		`>{"jsonrpc":"2.0","id":4,"method":"prompts/get","params":{"name":"sum"}}`, // no tool
+		`>{"jsonrpc":"2.0","id":4,"method":"prompts/get","params":{"name":"sum"}}`, // not a tool
 	)
 	r := New()
 	r.Add("mcp", tr, false)

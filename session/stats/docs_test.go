@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The page on the object has every key of it.
+// The documentation page of the object has all its keys.
 func TestEveryKeyIsDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../docs/stats.md")
 	if err != nil {

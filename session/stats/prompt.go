@@ -61,8 +61,8 @@ func shareOf(s session.Share) *Share {
 	return &Share{Count: s.Count, Bytes: s.Bytes, Tokens: Tokens(s.Bytes)}
 }
 
-// PromptText describes the input of a model in lines, with at most so many of its tools, the
-// largest first.
+// PromptText describes the input of a model in lines. It lists at most the given number of
+// tools, largest first.
 func PromptText(p *session.Prompt, tools int) (lines []string) {
 	var parts []string
 	for _, s := range []struct {

@@ -1,5 +1,5 @@
-// Package stats sums up sessions: how much there was of each kind of message,
-// how long answers took, how they streamed, and what became of cancels.
+// Package stats summarizes sessions: how many messages of each kind there were, how long
+// answers took, how they were streamed, and how cancels turned out.
 //
 // The numbers are those of package session. This package arranges them as an
 // object for programs and as tables for people.
@@ -48,7 +48,7 @@ type Usage struct {
 	Output int64 `json:"output"`
 }
 
-// Counts are how often something happened, by its name. They have no zeros.
+// Counts are numbers of occurrences by name. Zeros are omitted.
 type Counts map[string]int64
 
 // A Kind sums up one kind of message and the exchanges that it opened.
@@ -147,7 +147,7 @@ type Exchange struct {
 	ID    string `json:"id,omitempty"` // as it was written
 }
 
-// New returns a report of nothing.
+// New returns an empty report.
 func New() *Report {
 	return &Report{Exchanges: Counts{}, Cancels: Counts{}, Kinds: []Kind{}, operations: Counts{}, Versions: map[string][]string{}}
 }
@@ -302,7 +302,7 @@ func quantiles(h *session.Histogram) *Quantiles {
 	return &Quantiles{Count: h.Count, P50: at(.5), P90: at(.9), P99: at(.99), Max: Millis(h.Max)}
 }
 
-// addStalls adds the exchanges that waited, of those that are kept.
+// addStalls adds the exchanges that waited, among those that are kept.
 func (r *Report) addStalls(t *session.Tracker) {
 	for e := range t.Exchanges() {
 		gap := Millis(e.Gap(1))

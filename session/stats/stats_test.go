@@ -26,7 +26,7 @@ func TestBar(t *testing.T) {
 		{.53125, .53125, 4, "██▏"},
 		{.5, 1, 4, "██░░"},
 		{0, .5, 4, "░░"},
-		{1e-9, 1e-9, 4, "▏"}, // little is not nothing
+		{1e-9, 1e-9, 4, "▏"}, // a small value is still visible
 	} {
 		if got := barOf(tt.solid, tt.shade, tt.cells); got != tt.want {
 			t.Errorf("%v %v: %q, want %q", tt.solid, tt.shade, got, tt.want)
@@ -56,7 +56,7 @@ func TestDurationsHaveThreeDigits(t *testing.T) {
 	}
 }
 
-// call feeds a tracker with a call of that method, answered after that time.
+// call feeds a tracker a call of method, answered after took.
 func call(t *testing.T, tr *session.Tracker, seq int64, method string, took time.Duration) {
 	t.Helper()
 	at := time.Unix(1_800_000_000+seq, 0)
@@ -73,8 +73,8 @@ func call(t *testing.T, tr *session.Tracker, seq int64, method string, took time
 	}
 }
 
-// However many cells there are, no line is wider, names from the wire are cut
-// and do not change their neighbours.
+// At any width no line is too wide, and names from the wire are cut without affecting their
+// neighbors.
 func TestTextFits(t *testing.T) {
 	tr := session.New(jsonrpc.MCP, session.Options{})
 	call(t, tr, 1, "tools/call", time.Millisecond)
@@ -98,7 +98,7 @@ func TestTextFits(t *testing.T) {
 	}
 }
 
-// What has no times has no durations, rather than ones of nothing.
+// Without times there are no durations, rather than zero ones.
 func TestUntimed(t *testing.T) {
 	tr := session.New(jsonrpc.MCP, session.Options{})
 	call(t, tr, 1, "tools/call", time.Millisecond)

@@ -89,8 +89,8 @@ func (r *Report) messages() *table {
 	return t
 }
 
-// latencies lists what was answered; the bars are full up to the median, and
-// shaded up to the longest.
+// latencies lists the answered kinds; the bars are full up to the median, and shaded up to the
+// longest.
 func (r *Report) latencies() *table {
 	t := &table{titles: []string{"latency", "count", "p50", "p90", "p99", "max"}}
 	most := maxOf(r.Kinds, func(k *Kind) float64 { return k.Latency.max() })
@@ -103,7 +103,7 @@ func (r *Report) latencies() *table {
 	return t
 }
 
-// parts lists what was answered in parts; the bars are the times to the first.
+// parts lists the kinds answered in parts; the bars are the times to the first part.
 func (r *Report) parts() *table {
 	t := &table{titles: []string{"parts", "count", "per second", "first p50", "first max"}}
 	most := maxOf(r.Kinds, func(k *Kind) float64 { return k.FirstPart.max() })
