@@ -26,18 +26,18 @@ import (
 type Call struct {
 	// Frame is the number of the request's frame.
 	Frame int64
-	// Operation is that of the operation that the exchange belongs to; 0 if it is one by
-	// itself. Guessed says that it might belong to another one as well, and Exchanges
-	// counts the exchanges of an operation.
+	// Operation is the frame of the operation that the exchange belongs to; 0 if it is an
+	// operation by itself. Guessed means that it might belong to another one instead.
+	// Exchanges counts the exchanges of an operation.
 	Operation    int64
 	Guessed      bool
 	Exchanges    int
 	Conn, Stream int
 	Dir          frame.Dir // of the request
 	Protocol     string
-	Version      string // by which it is judged; "" if unknown
+	Version      string // whose rules apply; "" if unknown
 	ID           string // as written
-	// Kind is the kind of the request, and Name the name in it; "" if there is none.
+	// Kind is the kind of the request. Name is the name in it; "" if there is none.
 	Kind, Name string
 	// Start is when the request was read; zero if times are not known. Offset is the
 	// time from the first frame of the session to it.
@@ -48,17 +48,18 @@ type Call struct {
 	Duration  time.Duration
 	FirstPart time.Duration // from the request to the first part; 0 if there was none
 	Parts     int64
-	// BytesOut went from the caller, BytesIn to it, as payloads.
+	// BytesOut and BytesIn count the payload bytes from and to the caller.
 	BytesOut, BytesIn int64
 	Outcome           session.Outcome
-	// Asked is when a cancel was sent while the call was open, and Class how that cancel
-	// turned out. Stopped says that there was one, or that the caller left.
+	// Asked is when a cancel was sent while the call was open, and Class is the result of
+	// that cancel. Stopped means that there was one, or that the caller left.
 	Asked   time.Time
 	Class   session.Class
 	Stopped bool
 	Reason  string // of the cancel
 	Usage   protocol.Usage
-	// Model is the model that answered, and StopReason why it stopped, as its provider says.
+	// Model is the model that answered, and StopReason is why it stopped, as reported by
+	// its provider.
 	Model, StopReason string
 	// TokensPerSecond is the speed of the answer; 0 if unknown.
 	TokensPerSecond float64
@@ -76,7 +77,7 @@ type field struct {
 	append func(dst []byte, c *Call) []byte
 }
 
-// fields are those of a call, in the order in which they are written.
+// fields are the fields of a call, in output order.
 var fields = []field{
 	{"frame", func(b []byte, c *Call) []byte { return strconv.AppendInt(b, c.Frame, 10) }},
 	{"operation", func(b []byte, c *Call) []byte { return appendCount(b, c.Operation) }},
@@ -171,8 +172,7 @@ func appendJSON(dst []byte, applies bool, v any) []byte {
 	return append(dst, text...)
 }
 
-// appendID appends the id: as it was written if that is JSON and was not clipped, or else
-// as text.
+// appendID appends the id: as written if that is JSON and was not clipped, or else as text.
 func appendID(dst []byte, c *Call) []byte {
 	if c.json && jsonscan.Valid([]byte(c.ID)) == nil {
 		return jsonscan.AppendCompact(dst, []byte(c.ID))
@@ -187,8 +187,8 @@ func appendText(dst []byte, text string) []byte {
 	return jsonscan.AppendQuote(dst, []byte(text))
 }
 
-// appendCount appends a number that is left out if it is not positive: a session of MCP
-// over HTTP is a stream with a negative number.
+// appendCount appends a number, which is omitted unless positive: an MCP session over HTTP is a
+// stream with a negative number.
 func appendCount(dst []byte, n int64) []byte {
 	if n <= 0 {
 		return dst
@@ -239,7 +239,7 @@ func (c *Call) update(e *session.Exchange) {
 	c.Stopped = c.Stopped || e.Outcome.Stopped()
 	late := c.withdrawn || c.Class == session.Crossed || c.Class == session.LateResult
 	switch {
-	case e.Outcome.Stopped() && (late || e.Closed.IsZero()): // its caller had gone on by then
+	case e.Outcome.Stopped() && (late || e.Closed.IsZero()): // its caller had moved on by then
 		c.Duration = since(c.Asked, c.Start)
 	default:
 		c.Duration = e.Latency()

@@ -19,11 +19,11 @@ import (
 	"github.com/wirectl/wirectl/session/query"
 )
 
-// start is when the first frame of each test is read; the others follow after a
-// millisecond each.
+// start is when the first frame of each test is read. The others follow at intervals of a
+// millisecond.
 var start = time.Unix(1_800_000_000, 0)
 
-// feed feeds a tracker with lines of MCP; what begins with ">" comes from the client.
+// feed feeds a tracker with MCP lines; those of the client begin with ">".
 func feed(t *testing.T, log *Log, lines ...string) *session.Tracker {
 	t.Helper()
 	return feedOf(t, jsonrpc.MCP, log, lines...)
@@ -72,7 +72,7 @@ func (s *shown) check(t *testing.T, want ...string) {
 	*s = nil
 }
 
-// In a file calls come in the order in which they began.
+// Calls in a file are listed in the order in which they began.
 func TestOrderOfStart(t *testing.T) {
 	var got shown
 	log := &Log{Show: got.show}
@@ -82,7 +82,7 @@ func TestOrderOfStart(t *testing.T) {
 	got.check(t, "3 open 7ms")
 }
 
-// What still runs is listed as it ends.
+// Live calls are listed as they end.
 func TestLiveOrder(t *testing.T) {
 	var got shown
 	log := &Log{Show: got.show, Live: true}
@@ -90,7 +90,7 @@ func TestLiveOrder(t *testing.T) {
 	got.check(t, "2 done 1ms", "1 done 3ms")
 }
 
-// A call that never ends does not make the others wait for ever.
+// A call that never ends does not make the others wait forever.
 func TestWindow(t *testing.T) {
 	var got shown
 	log := &Log{Show: got.show, Window: 4}
@@ -107,8 +107,8 @@ func TestWindow(t *testing.T) {
 	got.check(t, "1 open 0s", "2 open 0s", "5 done 1ms", "6 done 1ms", "7 done 1ms", "8 done 1ms")
 }
 
-// The duration of a cancelled call is the time until its caller gave it up. If it was
-// answered nevertheless, which a file shows, and not only too late, until then.
+// The duration of a cancelled call is the time until its caller gave up. If it was answered
+// anyway, as a file shows, and not merely too late, it is the time until the answer.
 func TestCancelled(t *testing.T) {
 	lines := []string{
 		call(1, "a"), call(2, "b"), call(3, "c"),
@@ -124,7 +124,7 @@ func TestCancelled(t *testing.T) {
 	got.check(t, "1 cancelled 3ms", "2 done 5ms", "3 timed-out 3ms")
 }
 
-// A question that is withdrawn has taken until then, even if it is answered later.
+// The duration of a withdrawn question ends with the withdrawal, even if it is answered later.
 func TestWithdrawn(t *testing.T) {
 	lines := []string{
 		`>{"id":1,"method":"turn/start","params":{"threadId":"t","input":[]}}`, `{"id":1,"result":{"turn":{"id":"a","status":"inProgress"}}}`,
@@ -143,7 +143,7 @@ func TestWithdrawn(t *testing.T) {
 	}
 }
 
-// The cancel of one request of a batch is no other's.
+// Cancelling one request of a batch does not affect the others.
 func TestBatch(t *testing.T) {
 	var got []string
 	log := &Log{Show: func(c *Call) { got = append(got, fmt.Sprintf("%s %v %v %q", c.ID, c.Stopped, c.Class, c.Reason)) }}
@@ -154,8 +154,8 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// build is a call that becomes the task k, which is asked for twice, once too late, while
-// another call runs.
+// build is a call that becomes the task k, which is polled twice, once too late, while another
+// call runs.
 var build = []string{
 	call(1, "build"), `{"jsonrpc":"2.0","id":1,"result":{"resultType":"task","taskId":"k","status":"working"}}`,
 	poll(2), status(2, "working"), call(3, "quick"), result(3),
@@ -170,8 +170,8 @@ func status(id int, s string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{"taskId":"k","status":"%s"}}`, id, s)
 }
 
-// An operation is one call, whatever belongs to it. What does is behind it if that is
-// unfolded, also of what still runs.
+// An operation is one call, whatever belongs to it. If unfolded, its exchanges follow it, even
+// while it is still running.
 func TestOperations(t *testing.T) {
 	for _, test := range []struct {
 		unfold, live bool
@@ -204,7 +204,7 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-// A task that is asked for without end takes bounded memory, and so do its polls.
+// A task that is polled forever needs bounded memory, and so do its polls.
 func TestPollsAreBounded(t *testing.T) {
 	for _, live := range []bool{false, true} {
 		lines := slices.Clone(build[:2])
@@ -223,7 +223,7 @@ func TestPollsAreBounded(t *testing.T) {
 	}
 }
 
-// A wire that was not understood at first brings calls that began before others.
+// A wire that was not understood at first can deliver calls that began before others.
 func TestLateEntries(t *testing.T) {
 	var got shown
 	log := &Log{Show: got.show}
@@ -240,8 +240,7 @@ func TestLateEntries(t *testing.T) {
 	got.check(t, "2 open 0s", "5 open 0s")
 }
 
-// A program reads from CSV what it reads from
-// NDJSON.
+// CSV and NDJSON have the same content.
 func TestFormats(t *testing.T) {
 	list := some(t)
 	var object, table []byte
@@ -291,7 +290,7 @@ func TestEveryKeyIsDocumented(t *testing.T) {
 	}
 }
 
-// some are calls with everything that matters to a format.
+// some returns calls with everything that matters to a format.
 func some(t *testing.T) (list []*Call) {
 	t.Helper()
 	log := &Log{Unfold: true, Show: func(c *Call) { list = append(list, c) }}
@@ -312,7 +311,7 @@ func some(t *testing.T) (list []*Call) {
 	return list
 }
 
-// Conditions are on the fields of NDJSON, and flags may stand alone.
+// Conditions use the fields of NDJSON, and flags may stand alone.
 func TestWhere(t *testing.T) {
 	for expr, want := range map[string]string{
 		"failed":                             "1 2",
@@ -347,7 +346,7 @@ func TestWhere(t *testing.T) {
 	}
 }
 
-// The slowest are found without keeping all.
+// The slowest calls are found without keeping all.
 func TestSlowest(t *testing.T) {
 	var out bytes.Buffer
 	list := &List{Choice: Choice{Slowest: 3}, Out: &out, Format: NDJSON()}
@@ -365,7 +364,7 @@ func TestSlowest(t *testing.T) {
 	}
 }
 
-// On a terminal every line fits, whatever names there are; elsewhere nothing is cut.
+// On a terminal every line fits, whatever the names; elsewhere nothing is cut.
 func TestTextFits(t *testing.T) {
 	long := strings.Repeat("日本語", 40)
 	calls := append(some(t), &Call{

@@ -7,7 +7,7 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// NDJSON writes an object a line, with the [Keys] that apply.
+// NDJSON writes one object per line, with the [Keys] that apply.
 func NDJSON() Format { return ndjson{} }
 
 type ndjson struct{}
@@ -28,7 +28,7 @@ func (ndjson) call(dst []byte, c *Call) []byte {
 
 func (ndjson) rest(dst []byte) []byte { return dst }
 
-// CSV writes a row for each call, of the values of [Keys], after a row of the keys.
+// CSV writes a row of [Keys], then a row of their values for each call.
 func CSV() Format {
 	f := new(commaSeparated)
 	f.w = csv.NewWriter(&f.out)
@@ -57,7 +57,7 @@ func (f *commaSeparated) call(dst []byte, c *Call) []byte {
 	return f.write(dst, f.row)
 }
 
-// rest writes the head of a table without rows.
+// rest writes the header if there are no rows.
 func (f *commaSeparated) rest(dst []byte) []byte { return f.head(dst) }
 
 func (f *commaSeparated) head(dst []byte) []byte {

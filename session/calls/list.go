@@ -10,28 +10,28 @@ import (
 	"github.com/wirectl/wirectl/session/query"
 )
 
-// A Choice says which calls are listed.
+// A Choice selects which calls are listed.
 type Choice struct {
 	Failed, Cancelled bool         // list only those
-	Where             *query.Where // list only calls that meet it
-	// Slowest is how many calls are listed, the slowest first; 0 lists all, as they come.
+	Where             *query.Where // list only matching calls
+	// Slowest is how many calls are listed, slowest first; 0 lists all as they arrive.
 	Slowest int
 }
 
-// A Format writes calls. It may hold them back until rest is called.
+// A Format writes calls. It may buffer them until rest is called.
 type Format interface {
 	call(dst []byte, c *Call) []byte
 	rest(dst []byte) []byte
 }
 
-// A List prints the calls that are chosen.
+// A List prints the chosen calls.
 type List struct {
 	Choice
-	Out    io.Writer // is given whole lines
+	Out    io.Writer // receives whole lines
 	Format Format
-	// Live writes each call at once.
+	// Live writes each call immediately.
 	Live bool
-	// Unfolded says that the exchanges that belong to operations are listed, too.
+	// Unfolded means that the exchanges that belong to operations are also listed.
 	Unfolded bool
 
 	versions              []string // the protocols with their versions
@@ -88,7 +88,7 @@ func (l *List) rank() {
 	}
 }
 
-// fullBuffer is how much output is written at once, unless the list is live.
+// fullBuffer is the size of the output buffer, unless the list is live.
 const fullBuffer = 32 << 10
 
 func (l *List) print(c *Call) {
@@ -106,10 +106,10 @@ func (l *List) write() {
 	l.buf = l.buf[:0]
 }
 
-// Err returns the first error of writing.
+// Err returns the first write error.
 func (l *List) Err() error { return l.err }
 
-// Finish prints the slowest calls, and those that were held back.
+// Finish prints the slowest calls and the buffered ones.
 func (l *List) Finish() error {
 	l.rank()
 	for _, c := range l.slowest {
@@ -124,8 +124,8 @@ func (l *List) Finish() error {
 // Untimed reports whether there were calls, but no times to rank them by.
 func (l *List) Untimed() bool { return l.calls > 0 && !l.timed }
 
-// Summary counts the calls in words, and says which versions of their protocols they
-// follow: "25 calls (3 failed), mcp 2025-06-18", "3 of 25 calls (3 failed)".
+// Summary returns the counts and the protocol versions as text: "25 calls (3 failed), mcp
+// 2025-06-18", "3 of 25 calls (3 failed)".
 func (l *List) Summary() string {
 	noun := "call"
 	if l.Unfolded {

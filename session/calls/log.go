@@ -8,20 +8,19 @@ import (
 	"github.com/wirectl/wirectl/session"
 )
 
-// A Log is a [session.Watcher] that passes calls on when they are over. Its memory is
-// bounded: by the exchanges that trackers keep open, and by Window.
+// A Log is a [session.Watcher] that passes calls on when they are over. Its memory is bounded
+// by the exchanges that trackers keep open, and by Window.
 type Log struct {
-	// Show is given each call once. It may keep it.
+	// Show is called once for each call, and may keep it.
 	Show func(*Call)
-	// Live passes calls on at once. If it is not set, calls are passed on in the order in
-	// which they began, and a cancelled one once it is known whether it was answered
-	// nevertheless.
+	// Live passes calls on immediately. Otherwise calls are passed on in the order in which
+	// they began, and a cancelled one only once it is known whether it was answered anyway.
 	Live bool
 	// Unfold also passes on the exchanges of an operation, after it. Exchanges that join it
 	// after it was passed on come later.
 	Unfold bool
-	// Window is how many calls wait for an earlier one; 0 is 16,384. If there are more, the
-	// calls that are over no longer wait.
+	// Window is how many calls may wait for an earlier one; 0 means 16,384. If there are
+	// more, finished calls no longer wait.
 	Window int
 	// First is when the first frame of the session was read; zero if unknown.
 	First time.Time
@@ -30,10 +29,10 @@ type Log struct {
 	mark   uint32
 	order  []*entry         // the same, in the order of their operations and first frames
 	joined map[int64]*entry // the exchanges of operations, by first frame
-	limit  int              // on the length of order, from which on calls that are over are passed on
+	limit  int              // length of order from which on finished calls are passed on
 }
 
-// An entry is a call that was not passed on yet.
+// An entry is a call that has not been passed on yet.
 type entry struct {
 	Call
 	mark    uint32
@@ -41,7 +40,7 @@ type entry struct {
 	waits   bool // until its operation is passed on
 }
 
-// A place is that of an entry in the order: after its operation.
+// A place is the position of an entry in the order: after its operation.
 type place struct{ operation, frame int64 }
 
 func (e *entry) place() place { return place{cmp.Or(e.Operation, e.Frame), e.Frame} }
@@ -60,7 +59,7 @@ func (l *Log) Changed(e *session.Exchange, _ int64) {
 	c := l.calls[e.Mark]
 	switch {
 	case c == nil && e.Mark != 0:
-		return // it was passed on
+		return // already passed on
 	case c == nil && e.Of != 0 && !l.Unfold:
 		return
 	case c == nil:
@@ -76,13 +75,13 @@ func (l *Log) Changed(e *session.Exchange, _ int64) {
 	l.release(c)
 }
 
-// join moves an exchange that belongs to an operation after that, and reports whether it is
+// join moves an exchange to after the operation that it belongs to, and reports whether it is
 // passed on.
 func (l *Log) join(c *entry, e *session.Exchange) bool {
 	l.drop(c)
 	if !l.Unfold {
 		delete(l.calls, c.mark)
-		e.Mark = 0 // it may turn out that it belongs to none
+		e.Mark = 0 // it may turn out to belong to none
 		return false
 	}
 	c.Operation = e.Of
@@ -92,7 +91,7 @@ func (l *Log) join(c *entry, e *session.Exchange) bool {
 	return true
 }
 
-// leave moves an exchange back that belongs to no operation after all.
+// leave moves back an exchange that turned out to belong to no operation.
 func (l *Log) leave(c *entry) {
 	l.drop(c)
 	delete(l.joined, c.Frame)
@@ -145,13 +144,13 @@ func (l *Log) insert(c *entry) {
 	l.order = slices.Insert(l.order, l.find(behind), c)
 }
 
-// find returns the index in order of the first call from that place on.
+// find returns the index in order of the first call at or after p.
 func (l *Log) find(p place) int {
 	at, _ := slices.BinarySearchFunc(l.order, p, func(e *entry, p place) int { return e.place().compare(p) })
 	return at
 }
 
-// drop takes a call out of the order.
+// drop removes a call from the order.
 func (l *Log) drop(c *entry) {
 	at := l.find(c.place())
 	for l.order[at] != c {
@@ -160,8 +159,8 @@ func (l *Log) drop(c *entry) {
 	l.order = slices.Delete(l.order, at, at+1)
 }
 
-// target returns the call that a cancel names; nil if it was passed on. The requests of
-// a batch have one frame.
+// target returns the call that a cancel names; nil if it was passed on. All requests of a batch
+// share one frame.
 func (l *Log) target(c *session.Cancel) *entry {
 	found := l.joined[c.TargetSeq] // a frame may begin several: MCP inside another protocol
 	for _, e := range l.order[l.find(place{c.TargetSeq, c.TargetSeq}):] {
@@ -196,7 +195,7 @@ func (l *Log) release(c *entry) {
 	}
 }
 
-// releaseJoined passes on the exchanges that have waited for an operation.
+// releaseJoined passes on the exchanges that waited for an operation.
 func (l *Log) releaseJoined(operation int64) {
 	from := l.find(place{operation: operation})
 	to := l.find(place{operation: operation + 1})
@@ -206,7 +205,7 @@ func (l *Log) releaseJoined(operation int64) {
 	}
 }
 
-// overflow passes on all calls that are over, although others began before them.
+// overflow passes on all finished calls, even if others began before them.
 func (l *Log) overflow() {
 	l.order = slices.DeleteFunc(l.order, func(e *entry) bool {
 		if e.Outcome == session.Open {
@@ -215,7 +214,7 @@ func (l *Log) overflow() {
 		l.pass(e)
 		return true
 	})
-	l.limit = max(l.Window, 2*len(l.order)) // so that open ones are not looked through for each new one
+	l.limit = max(l.Window, 2*len(l.order)) // so that open calls are not scanned again for each new one
 }
 
 func (l *Log) pass(c *entry) {
@@ -226,8 +225,8 @@ func (l *Log) pass(c *entry) {
 	l.Show(&c.Call)
 }
 
-// Finish passes on the rest at the end of a session, whose last frame was read at that
-// time.
+// Finish passes on the remaining calls at the end of a session, whose last frame was read at
+// last.
 func (l *Log) Finish(last time.Time) {
 	for _, c := range l.order {
 		if c.Outcome == session.Open {

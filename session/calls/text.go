@@ -12,19 +12,19 @@ import (
 	"github.com/wirectl/wirectl/session/stats"
 )
 
-// Text writes a table for people. Its lines are no wider than Width; 0 cuts nothing. The
-// widths of the columns are those of the first calls, or usual ones if the list is live.
+// Text writes a table for people. Its lines are no wider than Width; 0 means no limit. The
+// column widths are those of the first calls, or default ones if the list is live.
 type Text struct {
 	Width int
 	Live  bool
 	Style *render.Style
-	// Prompts says that the input of a model is listed below its call.
+	// Prompts means that the input of a model is listed below its call.
 	Prompts bool
 
-	above  int64 // the frame of the operation that came last
+	above  int64 // the frame of the last operation
 	widths [columns]int
 	shown  []int     // the columns that fit
-	ahead  []textRow // that are kept until the widths are known
+	ahead  []textRow // buffered until the widths are known
 	fitted bool
 }
 
@@ -51,31 +51,30 @@ const (
 
 var (
 	titles = [columns]string{"name", "kind", "version", "id", "start", "first part", "took", "bytes out", "bytes in", "tokens in", "cached", "tokens out", "tokens/s", "tools", "cost", "outcome"}
-	// usual are the widths before any row is known; 0 for a column that is then not shown.
+	// usual are the default widths, before any row is known; 0 hides the column.
 	usual = [columns]int{28, 10, 0, 4, 9, 10, 7, 9, 9, 0, 0, 0, 0, 0, 0, 10}
-	// rare are the columns that are shown only if they have content.
+	// rare are the columns shown only if they have content.
 	rare = []int{versionColumn, givenColumn, cachedColumn, gaveColumn, rateColumn, toolsColumn, costColumn}
-	// spared are the columns that a narrow terminal does not show. The first is left out
-	// first.
+	// spared are the columns hidden on a narrow terminal, the first one first.
 	spared = []int{kindColumn, rateColumn, toolsColumn, cachedColumn, firstColumn, outColumn, startColumn, givenColumn, gaveColumn, costColumn, versionColumn, idColumn, inColumn}
 )
 
 const (
 	space      = 2   // between columns
 	leastName  = 20  // cells
-	maxOutcome = 20  // cells that the outcome takes before others are spared
+	maxOutcome = 20  // cells of the outcome before columns are hidden
 	maxID      = 12  // cells of an id on a terminal
 	maxKind    = 24  // cells of a kind on a terminal
 	learnt     = 500 // rows
 )
 
-// A textRow is the cells of a call, and lines below it.
+// A textRow holds the cells of a call, and the lines below it.
 type textRow struct {
 	cells []string
 	below []string
 }
 
-// maxPromptTools is how many tools are listed below a call, the largest.
+// maxPromptTools is how many tools, the largest, are listed below a call.
 const maxPromptTools = 5
 
 func (t *Text) call(dst []byte, c *Call) []byte {
@@ -93,7 +92,7 @@ func (t *Text) call(dst []byte, c *Call) []byte {
 	return dst
 }
 
-// rest writes the rows that were held back, after the titles.
+// rest writes the buffered rows after the titles.
 func (t *Text) rest(dst []byte) []byte {
 	if len(t.ahead) == 0 {
 		return dst
@@ -109,7 +108,7 @@ func (t *Text) rest(dst []byte) []byte {
 	return dst
 }
 
-// rowOf returns the cells of a call, safe to show.
+// rowOf returns the cells of a call, sanitized for display.
 func (t *Text) rowOf(c *Call) []string {
 	row := make([]string, columns)
 	row[nameColumn] = c.Kind
@@ -163,7 +162,7 @@ func durationCell(d time.Duration) string {
 	return stats.Millis(d).String()
 }
 
-// outcomeCell says how a call ended, and why it was cancelled.
+// outcomeCell returns how a call ended, and why it was cancelled.
 func outcomeCell(c *Call) string {
 	text := c.Outcome.String()
 	if c.Outcome.Inferred() {
@@ -205,8 +204,8 @@ func (t *Text) fit() {
 	}
 }
 
-// tells reports whether there is anything in a rare column; for the version, whether there
-// are several.
+// tells reports whether a rare column has content; for the version column, whether there are
+// several versions.
 func (t *Text) tells(column int) bool {
 	first := ""
 	for _, row := range t.ahead {
@@ -221,7 +220,7 @@ func (t *Text) tells(column int) bool {
 	return false
 }
 
-// fitTerminal leaves out columns until there is room for names.
+// fitTerminal hides columns until there is room for names.
 func (t *Text) fitTerminal() {
 	t.widths[idColumn] = min(t.widths[idColumn], maxID)
 	t.widths[kindColumn] = min(t.widths[kindColumn], maxKind)
@@ -236,7 +235,7 @@ func (t *Text) fitTerminal() {
 	t.widths[nameColumn] = max(min(t.widths[nameColumn], t.Width-t.others()), 1)
 }
 
-// others returns the cells that all columns take except for the names.
+// others returns the width in cells of all columns except the names.
 func (t *Text) others() int {
 	cells := 0
 	for _, i := range t.shown[1:] {
