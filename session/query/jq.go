@@ -11,16 +11,16 @@ import (
 	"github.com/itchyny/gojq"
 )
 
-// ErrHalt: the filter called halt, and wants to see no more objects.
+// ErrHalt reports that the filter called halt and wants no more objects.
 var ErrHalt = errors.New("the jq filter halted")
 
-// A JQ is a jq filter in gojq's dialect. It sees one object at a time and
-// nothing else: no environment, no files, no modules, no further input. It does
-// not change, so one serves any number of goroutines.
+// A JQ is a jq filter in gojq's dialect. It sees one object at a time and nothing else: no
+// environment, no files, no modules, no further input. It is immutable and safe for concurrent
+// use.
 type JQ struct{ code *gojq.Code }
 
-// CompileJQ compiles a jq filter. The output of debug and stderr goes to tell, line by
-// line, from the goroutine that runs the filter; nil drops it.
+// CompileJQ compiles a jq filter. The output of debug and stderr is passed to tell, line by
+// line, in the goroutine that runs the filter. If tell is nil, the output is dropped.
 func CompileJQ(expr string, tell func(line string)) (*JQ, error) {
 	parsed, err := gojq.Parse(expr)
 	if err != nil {
@@ -36,7 +36,8 @@ func CompileJQ(expr string, tell func(line string)) (*JQ, error) {
 	return &JQ{code: code}, nil
 }
 
-// telling returns a function of jq that gives back its input, and tells it in a form.
+// telling returns a jq function that returns its input and passes it to tell, formatted by
+// form.
 func telling(tell func(line string), form func(any) any) func(any, []any) any {
 	return func(v any, _ []any) any {
 		if tell == nil {
@@ -58,7 +59,7 @@ func toArray(v any, _ []any) any {
 	return []any{v}
 }
 
-// jqSyntaxError adds the column to gojq's error, which knows it.
+// jqSyntaxError adds the column from gojq's error.
 func jqSyntaxError(expr string, err error) error {
 	var syntax *gojq.ParseError
 	if errors.As(err, &syntax) {
@@ -68,15 +69,14 @@ func jqSyntaxError(expr string, err error) error {
 	return fmt.Errorf("jq: %w", err)
 }
 
-// Append runs the filter on one JSON object and appends each result to dst as
-// a line of compact JSON. Numbers that the filter does not calculate with stay
-// as they are written; keys come out in order of their names, and of repeated
-// keys only the last, as jq has it.
+// Append runs the filter on one JSON object and appends each result to dst as a line of compact
+// JSON. Numbers that the filter does not calculate with keep their spelling. Keys are sorted by
+// name, and only the last of repeated keys is kept, as in jq.
 //
-// When the filter fails, the results up to there are appended and the error is
-// the filter's, wrapped. The error is [ErrHalt] when the filter called halt,
-// and wraps ctx's when ctx ended first, which stops a filter that runs away. Its
-// text may quote the record, and so hold anything.
+// If the filter fails, the results so far are appended and its error is returned, wrapped. The
+// error is [ErrHalt] if the filter called halt. It wraps the error of ctx if ctx was done
+// first, which stops a runaway filter. The text of the error may quote the record and so
+// contain anything.
 func (q *JQ) Append(ctx context.Context, dst, object []byte) ([]byte, error) {
 	value, err := decode(object)
 	if err != nil {
@@ -98,7 +98,7 @@ func (q *JQ) Append(ctx context.Context, dst, object []byte) ([]byte, error) {
 	}
 }
 
-// decode reads one JSON value for gojq, numbers as they are written.
+// decode reads one JSON value for gojq, with numbers as written.
 func decode(object []byte) (value any, err error) {
 	d := json.NewDecoder(bytes.NewReader(object))
 	d.UseNumber()

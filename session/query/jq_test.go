@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// row is a record as NDJSON has it, with numbers that doubles cannot hold.
+// row is an NDJSON record with numbers that doubles cannot represent.
 const row = `{"seq":17,"kind":"tools/call","id":9007199254740993,"payload":{"n":1.00,"big":123456789012345678901234567890,"name":"a\nb"}}`
 
 func TestJQ(t *testing.T) {
@@ -52,7 +52,7 @@ func TestCompileJQErrors(t *testing.T) {
 	}
 }
 
-// A filter that fails has said something before, which is kept.
+// The output of a filter before its failure is kept.
 func TestJQFails(t *testing.T) {
 	for _, c := range []struct{ filter, object, out, want string }{
 		{`1, error("no luck"), 2`, row, "1\n", "jq: error: no luck"},
@@ -82,8 +82,8 @@ func TestJQHalts(t *testing.T) {
 	}
 }
 
-// Filters that never end do so when the context does, whether they loop, recur
-// or keep producing nothing.
+// Endless filters stop when the context is done, whether they loop, recurse or keep producing
+// nothing.
 func TestRunawayJQStops(t *testing.T) {
 	for _, filter := range []string{`repeat(.)|empty`, `def f: f; f`, `last(range(1e18))`} {
 		q, err := CompileJQ(filter, nil)
@@ -99,7 +99,7 @@ func TestRunawayJQStops(t *testing.T) {
 	}
 }
 
-// One filter serves many goroutines; the race detector watches.
+// A filter is safe for concurrent use; the race detector checks it.
 func TestJQIsConcurrent(t *testing.T) {
 	q, err := CompileJQ(`.payload.name |= test("A.B"; "i") | {a: [1, {b: 2}], p: .payload} | .a[1].b += 1 | tojson | fromjson`, nil)
 	if err != nil {
@@ -137,7 +137,7 @@ func BenchmarkJQ(b *testing.B) {
 	}
 }
 
-// What debug and stderr are given is told, and passed on.
+// debug and stderr report their input and pass it on.
 func TestJQTells(t *testing.T) {
 	var told []string
 	q, err := CompileJQ(`.seq | debug, (.*1 | stderr), debug("at \(.)")`, func(line string) { told = append(told, line) })

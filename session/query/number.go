@@ -8,8 +8,8 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// A number is a JSON number. Integers of 64 bits are exact, with or without a sign; others
-// are rounded to a double, which is infinite for very large ones.
+// A number is a JSON number. Integers of 64 bits, signed or unsigned, are exact. Others are
+// rounded to a double, which is infinite for very large ones.
 type number struct {
 	float     float64
 	magnitude uint64
@@ -20,7 +20,7 @@ func parseNumber(text []byte) (number, bool) {
 	if jsonscan.KindOf(text) != jsonscan.Number || jsonscan.Valid(text) != nil {
 		return number{}, false
 	}
-	float, _ := strconv.ParseFloat(string(text), 64) // it fails only for numbers that are too large
+	float, _ := strconv.ParseFloat(string(text), 64) // fails only for numbers that are too large
 	n := number{float: float}
 	if !bytes.ContainsAny(text, ".eE") {
 		n.magnitude, n.exact = parseUint(bytes.TrimPrefix(text, []byte("-")))
@@ -33,7 +33,7 @@ func parseUint(digits []byte) (uint64, bool) {
 	return i, err == nil
 }
 
-// compare returns -1, 0 or +1 as n is less than, equal to or greater than m.
+// compare returns -1, 0 or +1 if n is less than, equal to or greater than m.
 func (n number) compare(m number) int {
 	switch negative := n.float < 0; {
 	case !n.exact || !m.exact || negative != (m.float < 0):

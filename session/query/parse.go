@@ -10,20 +10,20 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// A SyntaxError says where and why an expression is not a condition.
+// A SyntaxError describes where and why an expression is not a condition.
 type SyntaxError struct {
-	Column int // of the character that cannot be, from 1
+	Column int // of the invalid character, from 1
 	Msg    string
 }
 
 func (e *SyntaxError) Error() string { return fmt.Sprintf("column %d: %s", e.Column, e.Msg) }
 
-// Fields says which fields records have.
+// Fields describes the fields of records.
 type Fields struct {
 	Names []string // of all
 	// Flags are fields that are either true or absent. They may stand alone.
 	Flags []string
-	// Values are, of fields that can only be one of a few words, these.
+	// Values has the possible values of fields that are limited to a few words.
 	Values map[string][]string
 }
 
@@ -100,7 +100,7 @@ func (p *parser) field(t *term) error {
 	return nil
 }
 
-// standsAlone reports whether the field that was read is a flag that ends its term.
+// standsAlone reports whether the field just read is a flag that ends its term.
 func (p *parser) standsAlone(t *term) bool {
 	if len(t.path) > 0 || !slices.Contains(p.fields.Flags, t.field) {
 		return false
@@ -133,7 +133,7 @@ func (p *parser) value(t *term) error {
 		if err := p.quoted(t); err != nil {
 			return err
 		}
-	case strings.HasPrefix(p.expr[p.at:], "'"): // which nothing would match
+	case strings.HasPrefix(p.expr[p.at:], "'"): // nothing would match it
 		return p.unexpected(start, `a value (a word, or a JSON string in "quotes", not 'these')`)
 	default:
 		if t.text = []byte(p.word(isSpace)); len(t.text) == 0 {
@@ -150,7 +150,7 @@ func (p *parser) value(t *term) error {
 	return nil
 }
 
-// known checks that a field can have the value it is compared with.
+// known checks that the field can have the value it is compared with.
 func (p *parser) known(t *term, start int) error {
 	values, text := p.fields.values(t.field), string(t.text)
 	switch {
@@ -182,8 +182,7 @@ func (p *parser) quoted(t *term) error {
 	return nil
 }
 
-// cutString returns s up to the end of the string that it begins with, closed
-// or not, and the rest.
+// cutString splits s after the string at its start, closed or not.
 func cutString(s string) (token, rest string) {
 	for i := 1; i < len(s); i++ {
 		switch s[i] {
@@ -221,7 +220,7 @@ func (p *parser) space() {
 
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
 
-// unexpected says what should be at i, and what is.
+// unexpected returns an error with the text at i and what was expected there.
 func (p *parser) unexpected(i int, want string) error {
 	if i == len(p.expr) {
 		return p.fail(i, "expected "+want+", found the end")
@@ -237,5 +236,5 @@ func (p *parser) fail(i int, msg string) error {
 // columnOf returns the number, from 1, of the character at byte i.
 func columnOf(expr string, i int) int { return utf8.RuneCountInString(expr[:i]) + 1 }
 
-// shorten returns the head of s in quotes.
+// shorten returns the beginning of s in quotes.
 func shorten(s string) string { return fmt.Sprintf("%.40q", s) }

@@ -45,8 +45,8 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
-// What stands in an expression comes from a command line and may be anything;
-// the message quotes it, and no more of it than is useful.
+// An expression from a command line may contain anything. An error message quotes it, but no
+// more than is useful.
 func TestParseErrorsAreShortAndQuoted(t *testing.T) {
 	_, err := Parse(`id=="`+strings.Repeat("\x1b", 1000), fieldNames)
 	if err == nil || strings.Contains(err.Error(), "\x1b") || len(err.Error()) > 300 {
@@ -70,7 +70,7 @@ func TestString(t *testing.T) {
 	}
 }
 
-// A flag stands for itself, compared with true.
+// A flag alone means flag==true.
 func TestFlags(t *testing.T) {
 	fields := Fields{Names: []string{"failed", "name", "size"}, Flags: []string{"failed"}}
 	failed, other := record{"failed": "true", "name": "a"}, record{"name": "a"}
@@ -105,7 +105,7 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-// What a field can never be is refused, with what was meant.
+// A value that a field can never have is rejected, with a suggestion.
 func TestValues(t *testing.T) {
 	fields := Fields{Names: []string{"failed", "end", "name"}, Flags: []string{"failed"}, Values: map[string][]string{"end": {"done", "failed", "timed-out"}}}
 	for expr, want := range map[string]string{

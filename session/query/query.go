@@ -1,5 +1,5 @@
-// Package query picks records: by a short condition ([Where], the --where of
-// every command that shows frames) or by a jq filter ([JQ], their --jq).
+// Package query selects records by a short condition ([Where], the --where flag of every
+// command that shows frames) or by a jq filter ([JQ], their --jq flag).
 //
 // A condition is one or more terms joined by "and":
 //
@@ -12,14 +12,13 @@
 //	~              contains
 //	>  >=  <  <=   as numbers, also where a string holds one
 //
-// A value is a word, which ends at white space, or a JSON string in quotes. A
-// word equals a value that is written so and a string that reads so: id==1
-// finds the ids 1 and "1". A quoted value is text and equals no other JSON:
-// id=="1" finds the id "1" alone. Nothing is converted: 1 and 1.0 are not
-// equal. Contains looks at the text of a string, and at other JSON as it is
-// written. A flag, such as failed, may stand alone: that is failed==true.
+// A value is a word, which ends at white space, or a JSON string in quotes. A word equals a
+// value with that spelling and a string with that text: id==1 finds the ids 1 and "1". A quoted
+// value equals only strings: id=="1" only finds the id "1". Nothing is converted: 1 and 1.0 are
+// not equal. Contains compares the text of a string, and other JSON as written. A flag, such as
+// failed, may stand alone: it means failed==true.
 //
-// The package knows no field by itself: which there are is said by its caller.
+// The caller defines the fields.
 package query
 
 import (
@@ -31,31 +30,29 @@ import (
 
 // A Record is checked against conditions.
 type Record interface {
-	// Field returns the value of the named field: a JSON value, strings in their quotes, or
-	// plain text. Plain text that could be read as JSON is taken for JSON. The token is
-	// borrowed and read only until the next call. ok is false if the record has no such
-	// field.
+	// Field returns the value of the named field: a JSON value, with strings in quotes, or
+	// plain text. Plain text that could be JSON is treated as JSON. The token is borrowed
+	// and only valid until the next call. ok is false if the record has no such field.
 	Field(name string) (token []byte, ok bool)
 }
 
-// A Where is a condition on records. It does not change, so one serves any
-// number of goroutines. A nil Where is the condition that every record meets.
+// A Where is a condition on records. It is immutable and safe for concurrent use. A nil Where
+// matches every record.
 type Where struct{ terms []term }
 
 // A term is one comparison.
 type term struct {
-	field  string   // the name that the record knows
-	path   []string // the keys that lead from there into its JSON
+	field  string   // the name known to the record
+	path   []string // the keys of the path inside its JSON
 	op     op
 	text   []byte // the value, without its quotes
 	quoted bool
 	alone  bool   // a flag, without an operator
-	json   bool   // text reads as JSON other than a string
+	json   bool   // text is JSON other than a string
 	number number // the value, if op compares numbers
 }
 
-// Match reports whether r meets the condition. It allocates only to read
-// strings that are written with escapes.
+// Match reports whether r meets the condition. It allocates only to read strings with escapes.
 func (w *Where) Match(r Record) bool {
 	if w == nil {
 		return true
@@ -85,7 +82,7 @@ func (t *term) value(r Record) ([]byte, bool) {
 	return token, ok
 }
 
-// holds decides the term for a token that exists, unless op is notEqual.
+// holds evaluates the term for an existing token, unless op is notEqual.
 func (t *term) holds(token []byte) bool {
 	switch t.op {
 	case equal:
@@ -156,7 +153,7 @@ func (t *term) append(dst []byte) []byte {
 	return append(dst, t.text...)
 }
 
-// A Term is one comparison of a condition, for those who search records elsewhere.
+// A Term is one comparison of a condition, for callers that search records elsewhere.
 type Term struct {
 	Field string // with its path, if it has one
 	Op    string // as it is written

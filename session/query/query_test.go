@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// fieldNames are those of the record below, in order.
+// fieldNames are the fields of the record below, in order.
 var fieldNames = Fields{Names: []string{"seq", "kind", "id", "ref", "offset", "size", "payload"}}
 
 // record is a record for tests: field names to tokens.
@@ -15,7 +15,7 @@ func (r record) Field(name string) ([]byte, bool) {
 	return []byte(token), ok
 }
 
-// call is a request as a JSON-RPC protocol shows it.
+// call is a request in a JSON-RPC protocol.
 var call = record{
 	"seq":     `17`,
 	"kind":    `tools/call`,
@@ -125,7 +125,7 @@ func TestIDsAreTokens(t *testing.T) {
 	}
 }
 
-// fixed is a record that costs nothing to read, to measure Match alone.
+// fixed is a record that is free to read, to measure Match alone.
 type fixed struct{ kind, size, payload []byte }
 
 func (f *fixed) Field(name string) ([]byte, bool) {

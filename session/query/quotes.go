@@ -2,7 +2,7 @@ package query
 
 import "iter"
 
-// Unquoted yields the places of a condition's bytes that are outside quotes.
+// Unquoted yields the positions of the bytes of a condition that are outside quotes.
 func Unquoted(text string) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		quoted := false
