@@ -16,14 +16,14 @@ import (
 // baselineVersion is the version of the format of baselines.
 const baselineVersion = 1
 
-// A baseline is the file of tools that a project has agreed to.
+// A baseline is the file with the tools that a project has agreed to.
 type baseline struct {
 	Version int          `json:"baseline"`
 	Tools   []definition `json:"tools"`
 }
 
-// A definition is the part of a tool that a baseline keeps: the part that clients and
-// models rely on.
+// A definition is the part of a tool that a baseline keeps because clients and models rely on
+// it.
 type definition struct {
 	Name         string `json:"name"`
 	Description  any    `json:"description,omitempty"`
@@ -41,8 +41,8 @@ func definitionOf(it Item) definition {
 	return definition{it.Name, member("description"), member(inputSchema), member(outputSchema), member("annotations")}
 }
 
-// WriteBaseline writes a baseline of tools: JSON with the tools and their members
-// sorted, so that versions of it can be compared line by line.
+// WriteBaseline writes a baseline of tools as JSON. Tools and their members are sorted, so that
+// versions can be compared line by line.
 func WriteBaseline(w io.Writer, tools []Item) error {
 	file := baseline{Version: baselineVersion, Tools: []definition{}}
 	for _, it := range tools {
@@ -54,7 +54,7 @@ func WriteBaseline(w io.Writer, tools []Item) error {
 	return enc.Encode(file)
 }
 
-// A Baseline is the tools that a project has agreed to.
+// A Baseline holds the tools that a project has agreed to.
 type Baseline struct{ tools []Item }
 
 var errNoBaseline = errors.New(`want an object such as {"baseline":1,"tools":[{"name":"…"}]}`)

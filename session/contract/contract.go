@@ -1,6 +1,6 @@
-// Package contract knows what an MCP server offers: its tools, prompts and resources.
-// It compares two offers and says which changes break clients, and it reads and writes
-// baselines, the offers that a project has agreed to.
+// Package contract describes what an MCP server offers: its tools, prompts and resources. It
+// compares two offers and reports which changes break clients. It reads and writes baselines,
+// the offers that a project has agreed to.
 package contract
 
 import (
@@ -14,9 +14,9 @@ import (
 	"github.com/wirectl/wirectl/session/jsondiff"
 )
 
-// A List is one of the lists that a server has.
+// A List is one of the lists that a server offers.
 type List struct {
-	Method string // of the request for it
+	Method string // of the request for the list
 	Key    string // the member of the result that has the items
 	noun   string
 	name   string // the member that names an item
@@ -42,10 +42,10 @@ func ListOf(method string) *List {
 	return nil
 }
 
-// Path returns the keys that lead from the payload of an answer to the list.
+// Path returns the keys from the payload of an answer to the list.
 func (l *List) Path() jsondiff.Path { return jsondiff.Path{"result", l.Key} }
 
-// IsList reports whether keys lead from an answer to a list, whose order has no meaning.
+// IsList reports whether keys lead from an answer to a list, whose order does not matter.
 func IsList(keys []string) bool {
 	return slices.ContainsFunc(lists[:], func(l List) bool { return slices.Equal(keys, l.Path()) })
 }
@@ -57,8 +57,8 @@ type Item struct {
 }
 
 // Items returns the items of a page, which is the payload of a valid answer, and whether
-// another page follows it. It returns false if the answer has no list, or one whose
-// items cannot be told apart.
+// another page follows. It returns false if the answer has no list, or if the items of its list
+// cannot be distinguished.
 func (l *List) Items(answer []byte) (items []Item, more, ok bool) {
 	list, _ := jsonscan.Get(answer, l.Path()...)
 	if jsonscan.KindOf(list) != jsonscan.Array {
@@ -110,13 +110,13 @@ const (
 type Change struct {
 	Class Class
 	Item  string   // its name
-	Text  string   // says it in words: `tool slow: argument "n" is now required`
+	Text  string   // in words: `tool slow: argument "n" is now required`
 	Path  []string // of the member in the definition; empty for the definition itself
 	A, B  []byte   // the values; nil for a missing one
 }
 
-// Compare returns the differences of two lists: first in the order of a, then the items
-// that only b has. Order makes no difference. Values at the ignored paths of an answer are
+// Compare returns the differences of two lists: first in the order of a, then the items that
+// only b has. The order of items does not matter. Values at the ignored paths of an answer are
 // not compared.
 func (l *List) Compare(a, b []Item, ignore []jsondiff.Path) []Change {
 	c := comparison{list: l, ignore: ignore}
@@ -186,7 +186,7 @@ func (c *comparison) addChange(class Class, text string, path []string, a, b []b
 	})
 }
 
-// The members of definitions that are schemas, and the list of arguments of a prompt.
+// The members of definitions that are schemas, and the argument list of a prompt.
 const (
 	inputSchema  = "inputSchema"
 	outputSchema = "outputSchema"
@@ -212,7 +212,7 @@ func (c *comparison) definitions(a, b []byte) {
 		}
 		class := Compatible
 		if keys[0] == "mimeType" || keys[0] == "uriTemplate" {
-			class = Breaking // clients use the one for answers and the other for requests
+			class = Breaking // clients use one for answers and the other for requests
 		}
 		c.addChange(class, Plain(jsondiff.Join(keys))+verb(va, vb), keys, va, vb)
 	}}
@@ -236,8 +236,7 @@ const (
 	maxName  = 200
 )
 
-// Plain returns a name as messages show it: as it is, unless it could be mistaken for
-// something else.
+// Plain returns a name unchanged, or quoted if it could be mistaken for something else.
 func Plain(name string) string {
 	odd := func(r rune) bool { return !strconv.IsGraphic(r) || strings.ContainsRune(" \"'`,;", r) }
 	if name == "" || len(name) > maxName || strings.ContainsFunc(name, odd) {

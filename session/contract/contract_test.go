@@ -27,8 +27,8 @@ func changes(t *testing.T, l *List, a, b string, ignore ...jsondiff.Path) string
 	return strings.Join(lines, "\n")
 }
 
-// tool is one whose input and output have the same schema, so that each change shows
-// what it does to either.
+// tool returns a tool whose input and output have the same schema, so that each change shows
+// its effect on both.
 func tool(schema string) string {
 	return `{"name":"t","inputSchema":` + schema + `,"outputSchema":` + schema + `}`
 }
@@ -194,8 +194,8 @@ func TestIgnoredMembersOfDefinitions(t *testing.T) {
 	}
 }
 
-// A schema that refers to itself in two ways, and to others in rounds of another length,
-// has no end; the comparison has.
+// A schema can refer to itself in two ways, and to others in cycles of different length. Its
+// expansion is infinite, but the comparison ends.
 func TestEndlessSchemas(t *testing.T) {
 	a := tool(`{"$ref":"#/$defs/A","$defs":{"A":{"properties":{"x":{"properties":{"x":{"$ref":"#/$defs/A"},"y":{"$ref":"#/$defs/A"}}},"y":{"$ref":"#/$defs/A"}}}}}`)
 	b := tool(`{"properties":{"x":{"$ref":"#/$defs/B"},"y":{"$ref":"#/$defs/B"}},"$defs":{"B":{"properties":{"x":{"properties":{"x":{"properties":{"x":{"$ref":"#/$defs/B"}}},"y":{"$ref":"#/$defs/B"}}},"y":{"type":"string"}}}}}`)
@@ -231,7 +231,7 @@ func FuzzCompare(f *testing.F) {
 	})
 }
 
-// What is not a baseline is told in words of JSON.
+// The error for an invalid baseline uses JSON terms.
 func TestNoBaseline(t *testing.T) {
 	for text, want := range map[string]string{
 		``:                                    "the file is empty: want an object",

@@ -14,16 +14,16 @@ import (
 )
 
 // An Offer holds the tools that the servers of a session listed last. It is the
-// [session.Watcher] of a tracker, and is told each message before the tracker.
+// [session.Watcher] of a tracker, and must receive each message before the tracker does.
 type Offer struct {
-	// Listed holds all tools that were ever listed. With SizesAlone nothing else is kept:
-	// no definitions.
+	// Listed holds all tools that were ever listed. With SizesAlone no definitions are
+	// kept.
 	Listed     map[string]Listed
 	SizesAlone bool
 
-	names    []string       // of Listed, the first listed first
-	pages    []page         // of which the request is not known yet, the newest last
-	asked    map[int64]bool // frames that ask for tools: whether for a page after the first
+	names    []string       // of Listed, in the order of listing
+	pages    []page         // whose request is not known yet, newest last
+	asked    map[int64]bool // frames that request tools: whether they request a later page
 	size     int            // of pages and listings, in bytes
 	full     bool           // a page was not kept
 	listings []listing
@@ -32,17 +32,16 @@ type Offer struct {
 // Listed describes a tool that was listed.
 type Listed struct {
 	First int64 // the first frame that listed it
-	Bytes int   // of its definition, as it was written last
+	Bytes int   // of its latest definition, as written
 }
 
-// A page is a list of tools in a frame, as long as the tracker has not said which request
-// it answers.
+// A page is a list of tools in a frame, until the tracker reports which request it answers.
 type page struct {
 	seq   int64
 	items []Item
 	size  int
 	more  bool // another page follows
-	batch bool // with answers to other requests
+	batch bool // in a batch with answers to other requests
 }
 
 // A listing holds the tools of one connection, from the pages that were read.
@@ -56,12 +55,12 @@ type listing struct {
 
 const (
 	maxPages      = 64 << 20 // bytes of all pages
-	maxUnanswered = 256      // pages, and maxAsked requests, that wait for each other
+	maxUnanswered = 256      // pages and requests that wait for each other
 	maxAsked      = 1 << 16
-	maxListed     = 1 << 16 // tools that are told apart
+	maxListed     = 1 << 16 // tools that are distinguished
 )
 
-// AddMessage accepts a message of the session. It keeps nothing that m or payload point to.
+// AddMessage accepts a message of the session. It does not retain m or payload.
 func (o *Offer) AddMessage(seq int64, m *protocol.Message, payload []byte) {
 	switch {
 	case m.Phase == protocol.Open && string(m.Kind) == Tools.Method:
@@ -77,7 +76,7 @@ func (o *Offer) AddMessage(seq int64, m *protocol.Message, payload []byte) {
 
 // addPage keeps a page, if the payload is one.
 func (o *Offer) addPage(p page, payload []byte) {
-	if !bytes.Contains(payload, []byte(`"`+Tools.Key+`"`)) && !bytes.Contains(payload, []byte(`\u00`)) { // quick, and rarely wrong
+	if !bytes.Contains(payload, []byte(`"`+Tools.Key+`"`)) && !bytes.Contains(payload, []byte(`\u00`)) { // fast, and rarely wrong
 		return
 	}
 	found := false
@@ -103,7 +102,7 @@ func (o *Offer) addPage(p page, payload []byte) {
 	o.size += p.size
 }
 
-// Changed says that the frame seq belongs to e.
+// Changed reports that the frame seq belongs to e.
 func (o *Offer) Changed(e *session.Exchange, seq int64) {
 	at := slices.IndexFunc(o.pages, func(p page) bool { return p.seq == seq })
 	switch isList := e.Kind == Tools.Method; {
@@ -151,7 +150,7 @@ func (o *Offer) remember(p *page) {
 	}
 }
 
-// All yields the tools that were ever listed, the first listed first.
+// All yields the tools that were ever listed, in the order of listing.
 func (o *Offer) All() iter.Seq2[string, Listed] {
 	return func(yield func(string, Listed) bool) {
 		for _, name := range o.names {
@@ -168,9 +167,8 @@ func (o *Offer) Asked(*session.Cancel) {}
 // Found implements [session.Watcher].
 func (o *Offer) Found(session.Finding) {}
 
-// listing returns the listing that a page belongs to. The first page takes the place of
-// all that its connection has listed before. Over HTTP the next page may come on another
-// connection.
+// listing returns the listing that a page belongs to. The first page replaces everything that
+// its connection listed before. Over HTTP the next page may arrive on another connection.
 func (o *Offer) listing(conn int, goesOn bool) *listing {
 	find := func(is func(listing) bool) int { return slices.IndexFunc(o.listings, is) }
 	i := find(func(l listing) bool { return l.conn == conn && (!goesOn || l.more) })
@@ -189,7 +187,7 @@ func (o *Offer) listing(conn int, goesOn bool) *listing {
 	return l
 }
 
-// Any reports whether any tools were asked for and listed.
+// Any reports whether any tools were requested and listed.
 func (o *Offer) Any() bool { return len(o.listings) > 0 }
 
 // Cut reports whether a list has more pages than were read.

@@ -9,7 +9,7 @@ import (
 	"github.com/wirectl/wirectl/session"
 )
 
-// listed tells an offer of an answer in the frame seq to a request in the frame before.
+// listed feeds an offer an answer in frame seq to a request in the frame before.
 func listed(o *Offer, seq int64, conn int, kind, params, result string) {
 	o.AddMessage(seq-1, &protocol.Message{Kind: []byte(kind), Phase: protocol.Open}, []byte(`{"params":`+params+`}`))
 	o.AddMessage(seq, &protocol.Message{Kind: []byte("result"), Phase: protocol.Close}, []byte(`{"result":`+result+`}`))
@@ -24,7 +24,7 @@ func namesOf(o *Offer) string {
 	return fmt.Sprint(strings.Join(names, " "), " in ", o.Frames())
 }
 
-// The tools are those of the last list, with all its pages, of each connection.
+// The tools are those of the last list of each connection, with all its pages.
 func TestOffer(t *testing.T) {
 	var o Offer
 	check := func(about, want string, cut bool) {
@@ -48,8 +48,8 @@ func TestOffer(t *testing.T) {
 	}
 }
 
-// What is listed again takes the place of what was listed before, also in memory. What is
-// too large is not taken for the end of the list.
+// A new listing replaces the previous one, also in memory. A page that is too large is not
+// mistaken for the end of the list.
 func TestOfferIsBounded(t *testing.T) {
 	var o Offer
 	page := `{"tools":[{"name":"a","description":"` + strings.Repeat("x", maxPages/10) + `"}]}`
@@ -68,8 +68,8 @@ func TestOfferIsBounded(t *testing.T) {
 	}
 }
 
-// Whoever answers what nobody asked, and a server with any number of tools, take bounded
-// memory, and hide no tool of a list that was asked for.
+// Unrequested answers, and a server with any number of tools, need bounded memory. They do not
+// hide a tool of a requested list.
 func TestOfferOfStrangers(t *testing.T) {
 	var o Offer
 	answer := &protocol.Message{Kind: []byte("result"), Phase: protocol.Close}
@@ -86,7 +86,7 @@ func TestOfferOfStrangers(t *testing.T) {
 	}
 }
 
-// Whoever wants only the sizes does not keep the definitions, however often they are listed.
+// With SizesAlone no definitions are kept, however often they are listed.
 func TestSizesAlone(t *testing.T) {
 	o := Offer{SizesAlone: true}
 	for i := range int64(30) {

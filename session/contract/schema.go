@@ -21,32 +21,33 @@ const (
 	same     effect = iota
 	narrowed        // fewer are allowed
 	widened         // more are allowed
-	changed         // others are allowed, or it cannot be told
+	changed         // others are allowed, or the effect is unknown
 )
 
 // Limits of a comparison. A schema may refer to itself.
 const (
-	maxNodes = 20_000 // keywords and values that are looked at
+	maxNodes = 20_000 // keywords and values that are compared
 	maxDepth = jsondiff.MaxDepth
-	maxRefs  = 16 // that lead from one to the next
+	maxRefs  = 16 // in a chain
 	maxTypes = 32 // of a value; there are seven
 )
 
 type object = map[string]any
 
-// schemaPair compares two JSON schemas. The schema of a request is judged the other way
-// round than that of an answer: a client must not send values that are no longer allowed,
-// and need not expect values that were not allowed before.
+// schemaPair compares two JSON schemas. The schema of a request and that of an answer are
+// judged in opposite ways. A client must not send values that are no longer allowed, and need
+// not expect values that were not allowed before.
 type schemaPair struct {
 	*comparison
 	input bool
 	roots [2]object
 	path  []string
-	names []string // of the members that lead here
+	names []string // of the enclosing members
 	refs  map[[2]string]bool
 	nodes int
 	depth int
-	// referring says that a schema has references: equal text may have different meanings.
+	// referring means that a schema has references, so that equal text may have different
+	// meanings.
 	referring bool
 }
 
@@ -107,7 +108,7 @@ func decoded(text []byte) (v any) {
 	return v
 }
 
-// asSchema returns a schema as an object. True and the absent schema allow all.
+// asSchema returns a schema as an object. True and an absent schema allow everything.
 func asSchema(v any) object {
 	switch v := v.(type) {
 	case object:
@@ -151,8 +152,8 @@ func (s *schemaPair) nodesOf(va, vb any) {
 	}
 }
 
-// resolve follows references inside a schema, and returns the first one. A schema that may
-// also be null is that schema with one more type.
+// resolve follows references inside a schema, and also returns the first reference. A schema
+// that may also be null is returned with null as an additional type.
 func (s *schemaPair) resolve(side int, schema object) (_ object, ref string) {
 	for range maxRefs {
 		text, isRef := schema["$ref"].(string)
@@ -179,8 +180,8 @@ func (s *schemaPair) resolve(side int, schema object) (_ object, ref string) {
 	return schema, ref
 }
 
-// merged returns the members of a schema without one, and those of the schema instead, for
-// which this one stands.
+// merged returns the members of schema except without, together with those of instead, the
+// schema that it stands for.
 func merged(schema, instead object, without string) object {
 	all := maps.Clone(instead)
 	for key, value := range schema {
@@ -233,7 +234,7 @@ func encoded(v any) []byte {
 	return text
 }
 
-// subject names the part that is compared: `argument "n"`.
+// subject names the compared part: `argument "n"`.
 func (s *schemaPair) subject() string {
 	switch {
 	case len(s.names) > 0 && s.input:
@@ -246,7 +247,7 @@ func (s *schemaPair) subject() string {
 	return "the result"
 }
 
-// within compares an inner part. A part without a name is called like the part around it.
+// within compares an inner part. A part without a name gets the name of the part around it.
 func (s *schemaPair) within(path []string, name string, compare func()) {
 	path, before, names := append(slices.Clone(s.path), path...), s.path, s.names
 	s.path = path
@@ -306,8 +307,8 @@ func typeWords(types []string) string {
 	return strings.Join(words, " or ")
 }
 
-// effectOf returns the effect, given whether b allows all values of a, and a all values of
-// b.
+// effectOf returns the effect, given whether b allows all values of a and a allows all values
+// of b.
 func effectOf(allOfA, allOfB bool) effect {
 	switch {
 	case allOfA && allOfB:
@@ -414,7 +415,7 @@ func union(a, b object) map[string]bool {
 	return keys
 }
 
-// removed reports a property that is gone: clients send it, or rely on it.
+// removed reports a removed property: clients send it, or rely on it.
 func (s *schemaPair) removed(required bool, a any) {
 	if s.input || required {
 		s.reportAs(Breaking, "", " was removed", a, nil)
@@ -446,7 +447,7 @@ func (s *schemaPair) required(a, b bool) {
 	}
 }
 
-// others compares the items of arrays and the properties that have no name.
+// others compares the items of arrays and unnamed properties.
 func (s *schemaPair) others(a, b object) {
 	for _, key := range []string{"items", "additionalProperties"} {
 		va, vb := a[key], b[key]
