@@ -15,8 +15,7 @@ import (
 	"github.com/wirectl/wirectl/session/contract"
 )
 
-// Contracts are the findings for sessions that break a contract, in the order of the
-// document.
+// Contracts lists the rules for sessions that break a contract, in the order of the document.
 var Contracts = [...]session.Rule{
 	{
 		Name: "tool-missing", Severity: session.Error, Rule: "an expected tool is listed",
@@ -44,28 +43,29 @@ var Contracts = [...]session.Rule{
 	},
 }
 
-// Rules is everything that can be found, in the order of the document.
+// Rules lists all rules, in the order of the document.
 var Rules = slices.Concat(session.Findings[:], Contracts[:])
 
-// A Contract is a set of demands on a session besides its protocol.
+// A Contract is a set of requirements on a session beyond its protocol.
 type Contract struct {
 	Expect, Forbid []string // names of tools
 	// MaxDuration is how long exchanges may take, by kind.
 	MaxDuration map[string]time.Duration
-	// MaxDefinition bounds the definition of a tool, in bytes without spaces; 0 does not.
+	// MaxDefinition bounds the definition of a tool, in bytes without spaces; 0 means no
+	// bound.
 	MaxDefinition int
 	Baseline      *contract.Baseline // nil for none
 }
 
-// AboutTools reports whether the contract asks for anything of the server's tools.
+// AboutTools reports whether the contract has requirements on the server's tools.
 func (c *Contract) AboutTools() bool {
 	return len(c.Expect)+len(c.Forbid)+c.MaxDefinition > 0 || c.Baseline != nil
 }
 
-// IsEmpty reports whether nothing is asked for.
+// IsEmpty reports whether the contract has no requirements.
 func (c *Contract) IsEmpty() bool { return !c.AboutTools() && len(c.MaxDuration) == 0 }
 
-// A Check judges one session by a contract. It is the watcher of the session's tracker.
+// A Check checks one session against a contract. It is the watcher of the session's tracker.
 type Check struct {
 	contract *Contract
 	offer    contract.Offer
@@ -87,7 +87,7 @@ func (k *Check) AddMessage(seq int64, m *protocol.Message, payload []byte) {
 // Marks of exchanges.
 const (
 	seen  = 1
-	timed = 2 // and took too long
+	timed = 2 // timed, and took too long
 )
 
 // Changed times an exchange that has ended, with an answer or without, and reads its answer.
@@ -107,10 +107,10 @@ func (k *Check) Changed(e *session.Exchange, seq int64) {
 	}
 }
 
-// maxSlow bounds the findings about exchanges that are kept.
+// maxSlow bounds how many findings about slow exchanges are kept.
 const maxSlow = 1000
 
-// Asked and Found make it a watcher.
+// Asked implements [session.Watcher].
 func (k *Check) Asked(*session.Cancel) {}
 
 // Found ignores the findings of the tracker.
@@ -123,7 +123,7 @@ func (k *Check) addFinding(name string, severity session.Severity, frames []int6
 	})
 }
 
-// finish judges the demands that need the whole session.
+// finish checks the requirements that need the whole session.
 func (k *Check) finish(timesKnown bool) {
 	k.times(timesKnown)
 	if !k.contract.AboutTools() {
@@ -149,7 +149,7 @@ func (k *Check) finish(timesKnown bool) {
 	k.drift(tools, frames)
 }
 
-// times says which durations could not be checked.
+// times reports durations that could not be checked.
 func (k *Check) times(known bool) {
 	for _, kind := range slices.Sorted(maps.Keys(k.contract.MaxDuration)) {
 		switch {
@@ -179,7 +179,7 @@ func (k *Check) expected(tools []contract.Item, frames []int64) {
 	}
 }
 
-// question asks for the name that was perhaps meant. Names come from the wire.
+// question suggests the name that may have been meant. Names come from the wire.
 func question(name string, names []string) string {
 	if meant := nearest.Of(name, names); meant != "" {
 		return " (did you mean " + contract.Plain(meant) + "?)"
@@ -200,7 +200,7 @@ func (k *Check) drift(tools []contract.Item, frames []int64) {
 	}
 }
 
-// AddCheck adds the findings of a contract, once the whole session was read.
+// AddCheck adds the findings of a contract after the whole session has been read.
 func (s *Session) AddCheck(k *Check, timesKnown bool) {
 	k.finish(timesKnown)
 	s.Findings = append(s.Findings, k.findings...)
@@ -213,7 +213,7 @@ func (s *Session) AddCheck(k *Check, timesKnown bool) {
 	s.sortFindings()
 }
 
-// ParseDuration reads the value of --max-duration: "tools/call=2s".
+// ParseDuration parses the value of --max-duration: "tools/call=2s".
 func ParseDuration(text string) (kind string, limit time.Duration, err error) {
 	kind, value, ok := strings.Cut(text, "=")
 	limit, err = time.ParseDuration(value)

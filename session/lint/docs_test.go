@@ -15,7 +15,7 @@ var update = flag.Bool("update", false, "rewrite the table of contracts in the d
 
 var table = regexp.MustCompile(`(?s)(<!-- contracts -->\n).*(<!-- end of contracts -->\n)`)
 
-// The page of findings lists what contracts can find, as the program has it.
+// The page of findings lists exactly the rules of contracts.
 func TestPageOfContractsIsComplete(t *testing.T) {
 	const page = "../../docs/findings.md"
 	old, err := os.ReadFile(page)

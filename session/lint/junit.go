@@ -9,8 +9,8 @@ import (
 	"github.com/wirectl/wirectl/session"
 )
 
-// JUnit writes a report as JUnit XML: a suite for each session and in it a test for each
-// rule, which fails with the findings that break it. Findings that are no failures are the
+// JUnit writes a report as JUnit XML: a suite for each session, with a test for each rule. A
+// test fails with the findings that break its rule. Findings that are not failures are the
 // output of the test, and ignored ones are skipped.
 func (r *Report) JUnit(w io.Writer) error {
 	doc := junit.Suites{Name: "wirectl lint"}

@@ -1,8 +1,8 @@
-// Package lint reports the findings of sessions: as text, as NDJSON, and in the forms that
-// continuous integration reads, JUnit XML and SARIF.
+// Package lint reports the findings of sessions as text, as NDJSON, and in two formats for
+// continuous integration, JUnit XML and SARIF.
 //
-// Package session makes the findings. This package chooses which of these are reported and
-// which make a session fail, and writes them.
+// Package session makes the findings. This package decides which are reported and which make a
+// session fail, and writes them.
 package lint
 
 import (
@@ -17,15 +17,15 @@ import (
 
 // A Session holds the findings of one session.
 type Session struct {
-	// Name is that of its file.
+	// Name is the name of its file.
 	Name string
-	// Frames and Exchanges count those that were judged.
+	// Frames and Exchanges count the judged frames and exchanges.
 	Frames, Exchanges int64
 	// Findings are in the order of the frames that broke the rules.
 	Findings []session.Finding
-	// Unkept counts by name the findings beyond those that trackers keep.
+	// Unkept counts, by name, the findings that trackers no longer keep.
 	Unkept map[string]int64
-	// Versions are the protocols, with the versions that they were judged by.
+	// Versions are the protocols, with the versions whose rules were applied.
 	Versions []string
 }
 
@@ -60,14 +60,14 @@ func last(frames []int64) int64 {
 	return frames[len(frames)-1]
 }
 
-// A Report holds the findings of sessions that are not ignored.
+// A Report holds the findings of sessions, except ignored ones.
 type Report struct {
 	Sessions []Session
 	Policy   Policy
 	Contract Contract
 }
 
-// Add adds a session, without the findings that are ignored.
+// Add adds a session without its ignored findings.
 func (r *Report) Add(s Session) {
 	s.Findings = slices.DeleteFunc(s.Findings, func(f session.Finding) bool { return r.Policy.ignore[f.Name] })
 	for name, n := range s.Unkept {
@@ -106,9 +106,8 @@ func (r *Report) Unkept() (total int64) {
 // maxVersions bounds the versions that the summary lists.
 const maxVersions = 8
 
-// Summary counts findings, frames and exchanges, and names the versions of the protocols by
-// which they were judged: "1 finding (1 error) in 7 frames and 2 exchanges, mcp
-// 2025-06-18".
+// Summary counts findings, frames and exchanges, and names the protocol versions whose rules
+// were applied: "1 finding (1 error) in 7 frames and 2 exchanges, mcp 2025-06-18".
 func (r *Report) Summary() string {
 	var by [session.Error + 1]int64
 	var frames, exchanges int64
@@ -152,7 +151,7 @@ func inWords(by [session.Error + 1]int64) string {
 // severityOf returns the severity of the rule with that name.
 func severityOf(name string) session.Severity { return Rules[ruleIndex(name)].Severity }
 
-// ruleIndex returns the place of a rule in the list of all.
+// ruleIndex returns the index of a rule in Rules.
 func ruleIndex(name string) int {
 	return slices.IndexFunc(Rules, func(r session.Rule) bool { return r.Name == name })
 }

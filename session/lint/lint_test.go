@@ -20,8 +20,8 @@ import (
 	"github.com/wirectl/wirectl/session/lint"
 )
 
-// judge returns what was found in a session of MCP. A line beginning with ">"
-// is a message of the controller, others are of the unit.
+// judge returns the findings of an MCP session. Lines beginning with ">" are messages of the
+// controller, others of the unit.
 func judge(t testing.TB, name string, lines ...string) lint.Session {
 	t.Helper()
 	tr := session.New(jsonrpc.MCP, session.Options{})
@@ -48,7 +48,7 @@ const (
 	unasked = `{"jsonrpc":"2.0","id":"<&\u001b","result":{}}`
 )
 
-// report is of two sessions, the second of which is faultless.
+// report returns a report on two sessions, the second without findings.
 func report(t testing.TB, failOn, ignore string) *lint.Report {
 	t.Helper()
 	policy, err := lint.NewPolicy(strings.Fields(failOn), strings.Fields(ignore))
@@ -81,7 +81,7 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
-// What trackers do not keep is counted all the same, and fails.
+// Findings that trackers do not keep are still counted, and fail.
 func TestUnkept(t *testing.T) {
 	lines := make([]string, 5001)
 	for i := range lines {
@@ -172,7 +172,7 @@ func TestJUnit(t *testing.T) {
 	}
 }
 
-// sarif is what a reader of SARIF 2.1.0 relies on.
+// sarif has the members that a reader of SARIF 2.1.0 relies on.
 type sarif struct {
 	Schema  string `json:"$schema"`
 	Version string
@@ -201,7 +201,7 @@ type sarif struct {
 	}
 }
 
-// levels are those that SARIF has.
+// levels are the levels of SARIF.
 var levels = []string{"none", "note", "warning", "error"}
 
 func TestSARIF(t *testing.T) {
@@ -243,7 +243,7 @@ func TestSARIF(t *testing.T) {
 	}
 }
 
-// A report of nothing has an empty list of results, as SARIF demands.
+// An empty report has an empty list of results, as SARIF requires.
 func TestSARIFOfNothing(t *testing.T) {
 	var out bytes.Buffer
 	if err := new(lint.Report).SARIF(&out); err != nil || !strings.Contains(out.String(), `"results": []`) {
@@ -251,7 +251,7 @@ func TestSARIFOfNothing(t *testing.T) {
 	}
 }
 
-// The summary says by the rules of which versions a session was judged.
+// The summary has the versions whose rules were applied.
 func TestSummaryHasVersions(t *testing.T) {
 	const begin = `>{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18"}}`
 	const begun = `{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-06-18"}}`

@@ -18,7 +18,7 @@ type record struct {
 	Session  string  `json:"session,omitempty"`
 }
 
-// NDJSON writes one object a line for each finding. It names the session if there are
+// NDJSON writes one object per line for each finding. It includes the session if there are
 // several.
 func (r *Report) NDJSON(w io.Writer) error {
 	enc := jsonscan.NewEncoder(w)

@@ -8,21 +8,20 @@ import (
 	"github.com/wirectl/wirectl/session"
 )
 
-// A Policy says which findings are reported, and which are failures.
+// A Policy decides which findings are reported, and which are failures.
 type Policy struct {
-	least  session.Severity // failures are at least so bad
-	named  map[string]bool  // or one of these
+	least  session.Severity // failures have at least this severity
+	named  map[string]bool  // or one of these names
 	ignore map[string]bool
 }
 
 var severities = []session.Severity{session.Note, session.Warning, session.Error}
 
-// neverFails is more than any severity.
+// neverFails is higher than any severity.
 const neverFails = session.Error + 1
 
-// NewPolicy returns the policy that fails the findings in failOn, each given by its name or
-// by its severity, which includes worse ones; and that ignores the findings named in
-// ignore.
+// NewPolicy returns a policy that fails the findings in failOn and ignores the findings named
+// in ignore. failOn has names and severities; a severity includes higher ones.
 func NewPolicy(failOn, ignore []string) (Policy, error) {
 	p := Policy{least: neverFails, named: make(map[string]bool), ignore: make(map[string]bool)}
 	for _, word := range failOn {

@@ -12,7 +12,7 @@ import (
 	"github.com/wirectl/wirectl/session"
 )
 
-// The objects of SARIF 2.1.0, with the members that are used. Members have the names of the
+// The objects of SARIF 2.1.0, with the members in use. Members are named as in the
 // specification.
 type (
 	sarifLog struct {
@@ -79,9 +79,9 @@ const (
 	projectURI   = "https://github.com/wirectl/wirectl"
 )
 
-// SARIF writes a report as a SARIF 2.1.0 log with one run. A result is located
-// in its session's file at the frames that it is about, which are logical
-// locations: frames have numbers and no lines.
+// SARIF writes a report as a SARIF 2.1.0 log with one run. The location of a result is the
+// session's file, and in it the frames concerned. These are logical locations, because frames
+// have numbers and no lines.
 func (r *Report) SARIF(w io.Writer) error {
 	run := sarifRun{
 		Tool:    sarifTool{sarifDriver{Name: "wirectl", InformationURI: projectURI, Rules: sarifRules()}},
@@ -97,7 +97,7 @@ func (r *Report) SARIF(w io.Writer) error {
 	return enc.Encode(sarifLog{sarifSchema, sarifVersion, []sarifRun{run}})
 }
 
-// sarifRules is the table of everything that can be found.
+// sarifRules returns the table of all rules.
 func sarifRules() (rules []sarifRule) {
 	for _, r := range Rules {
 		rules = append(rules, sarifRule{
@@ -123,8 +123,8 @@ func resultOf(name string, f *session.Finding) sarifResult {
 	}
 }
 
-// uriOf returns the reference to a session's file. What already is one, such
-// as fixture:NAME, stays.
+// uriOf returns the reference to a session's file. A name that already is a URI, such as
+// fixture:NAME, is unchanged.
 func uriOf(name string) string {
 	if strings.HasPrefix(name, "fixture:") {
 		return name

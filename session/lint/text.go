@@ -9,8 +9,8 @@ import (
 	"github.com/wirectl/wirectl/session"
 )
 
-// Text writes a report for people, a line for each finding. The first finding
-// of each name is followed by the rule and by what to do about it.
+// Text writes a report for people, one line per finding. The first finding of each name is
+// followed by the rule and advice for fixing it.
 func (r *Report) Text(w io.Writer, style *render.Style) error {
 	said := make(map[string]bool)
 	var b []byte
@@ -79,8 +79,8 @@ func (s *Session) severalConns() bool {
 	return first >= 0 && slices.ContainsFunc(s.Findings, func(f session.Finding) bool { return ofConn(f) && f.Conn != s.Findings[first].Conn })
 }
 
-// ofConn reports whether a finding is about one connection. The findings of a contract may
-// be about the whole session, and have the number 0.
+// ofConn reports whether a finding is about one connection. The findings of a contract may be
+// about the whole session; their number is 0.
 func ofConn(f session.Finding) bool { return f.Conn != 0 }
 
 // where writes the frames of a finding and, if conn is set, its connection: "frames 1, 7 of
