@@ -23,7 +23,7 @@ type digester struct {
 	keys   []string
 }
 
-// Digest returns the digest of a message's payload. Payloads that do not differ have the same
+// Digest returns the digest of a message's payload. Payloads without differences have the same
 // digest.
 func Digest(payload []byte, m *protocol.Message, ignore []Path) (sum [DigestSize]byte) {
 	d := digester{Hash: sha256.New(), ignore: ignore, tokens: []protocol.Token{m.ID, m.Ref, m.Bind}}
@@ -69,8 +69,8 @@ func (d *digester) member(key string, value []byte) {
 	d.keys = d.keys[:len(d.keys)-1]
 }
 
-// put hashes a piece with its kind and length, so that no other sequence of pieces has the same
-// bytes.
+// put hashes a piece with its kind and length, so that different sequences of pieces never hash
+// the same bytes.
 func (d *digester) put(kind jsonscan.Kind, text []byte) {
 	d.Write(binary.BigEndian.AppendUint64([]byte{byte(kind)}, uint64(len(text))))
 	d.Write(text)

@@ -44,7 +44,7 @@ func (w *Walk) itemsOf(array []byte) (list itemList) {
 	return list
 }
 
-// namesOf returns the names of one element, "" where it has none.
+// namesOf returns the names of one element, "" for those it lacks.
 func (w *Walk) namesOf(value []byte) (found [len(itemKeys)]string) {
 	var s jsonscan.Scanner
 	s.Init(value)
@@ -123,7 +123,7 @@ func (w *Walk) named(a, b []item) {
 	}
 }
 
-// quoteAll returns names as an array of JSON.
+// quoteAll returns names as a JSON array.
 func quoteAll(names []string) []byte {
 	b := []byte{'['}
 	for i, name := range names {

@@ -1,5 +1,5 @@
-// Package jsondiff compares JSON values: spacing, the order of keys, and the spelling of
-// strings and numbers make no difference.
+// Package jsondiff compares JSON values. White space, the order of keys, and the spelling of
+// strings and numbers do not matter.
 package jsondiff
 
 import (
@@ -60,7 +60,7 @@ type pathTo struct {
 // both arrays, with nil for an absent one. Elements have their numbers as keys. The keys are
 // valid during the call.
 //
-// If Named is set, items of arrays are matched by a member that names them, and their name is
+// If Named is set, items of arrays are matched by a member that names them, and this name is
 // their key.
 type Walk struct {
 	Ignore []Path
@@ -68,8 +68,8 @@ type Walk struct {
 	// Named reports whether the value of a member such as name or id identifies an item of an
 	// array on both sides. Ids that each side makes up do not.
 	Named func(key string, value []byte) bool
-	// Reordered, if set, is called if the items that both have differ in order, with their
-	// names as JSON arrays.
+	// Reordered, if set, is called if the common items differ in order, with their names as
+	// JSON arrays.
 	Reordered func(keys []string, a, b []byte)
 
 	keys []string
@@ -174,8 +174,8 @@ func plain(value []byte) []byte {
 	return value
 }
 
-// plainNumber keeps integers as they are written. Other numbers are rounded to a double, if
-// they are in its range.
+// plainNumber keeps integers as written. Other numbers are rounded to a double if they are in
+// its range.
 func plainNumber(value []byte) []byte {
 	if !bytes.ContainsAny(value, ".eE") {
 		return value

@@ -26,7 +26,7 @@ func TestValues(t *testing.T) {
 		want []string
 	}{
 		{`{"a":1,"b":[2, "x"]}`, ` {"b":[2.0,"\u0078"],"a":1e0}`, nil},
-		{`{"a":9007199254740993}`, `{"a":9007199254740992}`, []string{"a"}}, // to the last digit
+		{`{"a":9007199254740993}`, `{"a":9007199254740992}`, []string{"a"}}, // differs in the last digit
 		{`1e999999999`, `1e999999998`, []string{""}},
 		{`{"a":{"b":1},"c":2}`, `{"a":{"b":2},"d":2}`, []string{"a.b", "c", "d"}},
 		{`[1,2]`, `[1,3,4]`, []string{"1", "2"}},
@@ -47,7 +47,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// Items are matched by the first member that tells all of them apart.
+// Items are matched by the first member that distinguishes all of them.
 func TestNamedItems(t *testing.T) {
 	for _, tt := range []struct{ about, a, b, want string }{
 		{"by name", `{"l":[{"name":"x","v":1},{"name":"y"}]}`, `{"l":[{"name":"y"},{"name":"z"},{"name":"x","v":2}]}`, `l.x.v l.z l:["x","y"]>["y","x"]`},
@@ -84,7 +84,7 @@ func TestIgnoredPaths(t *testing.T) {
 		{"x.t", "x.u y.0.t y.1.t t.deep"},
 		{"*.t", "x.u y.0.t y.1.t t.deep"},
 		{"y.*.t", "x.t x.u t.deep"},
-		{"t", "x.t x.u y.0.t y.1.t"}, // with all that is in it
+		{"t", "x.t x.u y.0.t y.1.t"}, // with everything inside it
 		{"*", ""},
 	} {
 		p, err := ParsePath(tt.ignore)
@@ -97,7 +97,7 @@ func TestIgnoredPaths(t *testing.T) {
 	}
 }
 
-// Leaves says where each value is, so that it can be replaced there.
+// Leaves reports where each value is, so that it can be replaced.
 func TestLeaves(t *testing.T) {
 	text := ` { "id" : 1, "a":[{"b" :"x"}, 2, [{"c":null}]], "o":{} }`
 	var got []string

@@ -13,7 +13,7 @@ import (
 // are named by number, or by name if they have one.
 type Path []string
 
-// ParsePath reads a path as it is typed: keys with dots between them.
+// ParsePath parses a path of keys separated by dots.
 func ParsePath(text string) (Path, error) {
 	p := Path(strings.Split(text, "."))
 	if slices.Contains(p, "") {
@@ -30,7 +30,7 @@ func Ignored(ignore []Path, keys []string) bool {
 	return slices.ContainsFunc(ignore, func(p Path) bool { return slices.EqualFunc(p, keys, matches) })
 }
 
-// Join writes a path as it is typed. It shortens a long one.
+// Join returns a path in the form that ParsePath reads. It shortens a long one.
 func Join(keys []string) string {
 	var b strings.Builder
 	for i, k := range keys {
@@ -45,5 +45,5 @@ func Join(keys []string) string {
 	return b.String()
 }
 
-// maxPath bounds what Join writes, in bytes.
+// maxPath bounds the result of Join, in bytes.
 const maxPath = 200
