@@ -55,7 +55,7 @@ type listing struct {
 
 const (
 	maxPages      = 64 << 20 // bytes of all pages
-	maxUnanswered = 256      // pages and requests that wait for each other
+	maxUnanswered = 256      // pages whose request is not known yet
 	maxAsked      = 1 << 16
 	maxListed     = 1 << 16 // tools that are distinguished
 )

@@ -180,8 +180,8 @@ func (s *schemaPair) resolve(side int, schema object) (_ object, ref string) {
 	return schema, ref
 }
 
-// merged returns the members of schema except without, together with those of instead, the
-// schema that it stands for.
+// merged returns the members of instead, which schema refers to, overridden by those of schema
+// except without.
 func merged(schema, instead object, without string) object {
 	all := maps.Clone(instead)
 	for key, value := range schema {

@@ -12,14 +12,14 @@ import (
 // no counterpart.
 type pair struct {
 	a, b *exchange
-	of   *Operation // to which they belong, or nil
+	of   *Operation // that they belong to, or nil
 }
 
-// A match is a pair by its numbers in the sessions, none for nil.
+// A match is a pair given by the exchanges' numbers in the sessions; none means nil.
 type match struct {
 	a, b  int32
 	place int32  // in the order of a
-	of    *match // of the operations to which both belong, or nil
+	of    *match // of the operations that both belong to, or nil
 }
 
 const none = -1
@@ -61,8 +61,8 @@ func matches(a, b *Session) []match {
 	return all
 }
 
-// appendLane aligns two lists: first exchanges that begin with the same words, between these
-// exchanges with the same label, such as the name of a tool, and then those of the same kind.
+// appendLane aligns two lists: first exchanges that begin with the same words; between these,
+// exchanges with the same label, such as the name of a tool; and then those of the same kind.
 func appendLane(all []match, sa, sb *Session, a, b []int32) []match {
 	place := int32(none)
 	by := func(of func(*kept) uint64) func(i, j int) bool {
@@ -86,8 +86,7 @@ func appendLane(all []match, sa, sb *Session, a, b []int32) []match {
 	return all
 }
 
-// A run is one message of an exchange, or parts of its answer that follow each
-// other.
+// A run is one message of an exchange, or consecutive parts of its answer.
 type run []message
 
 // runs cuts the messages of an exchange into runs. Consecutive parts of one kind are one run.

@@ -51,7 +51,7 @@ func (s speech) hear(path uint64, keys []string, value []byte) {
 	}
 }
 
-// cutElsewhere reports whether parts have the same texts in total, cut in other places.
+// cutElsewhere reports whether parts have the same texts in total, split at different places.
 // Numbers may differ, because they may count the parts.
 func (c *comparison) cutElsewhere(p pair, a, b run) bool {
 	here, there := c.speechOf(a), c.speechOf(b)

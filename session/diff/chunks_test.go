@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// parts makes a session in which an answer comes in parts, each with its text
-// and its number.
+// parts makes a session in which an answer arrives in parts, each with its text and number.
 func parts(texts ...string) string {
 	lines := []string{`> {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","_meta":{"progressToken":"t"}}}`}
 	for i, text := range texts {
@@ -37,7 +36,7 @@ func TestChunks(t *testing.T) {
 	}
 }
 
-// Outcomes are those of calls.
+// Outcomes are named as in calls.
 func TestOutcomes(t *testing.T) {
 	const call = `> {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}`
 	cancelled := func(reason string) string {
@@ -65,7 +64,7 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// An exchange that ends in another way is not also said to lack messages.
+// An exchange with a different outcome is not also reported as lacking messages.
 func TestOutcomeIsSaidOnce(t *testing.T) {
 	a := parts("a")
 	b := strings.Replace(a, `"result":{}`, `"error":{"code":1,"message":"no"}`, 1)

@@ -14,14 +14,14 @@ import (
 	"github.com/wirectl/wirectl/session/jsondiff"
 )
 
-// Compare compares two sessions that were made with the same options.
+// Compare compares two sessions created with the same options.
 func Compare(a, b *Session) (*Report, error) {
 	c := comparison{options: a.options, a: a, b: b, names: newNames(), report: &Report{
 		Frames:    [2]int64{a.frames, b.frames},
 		Exchanges: [2]int64{a.asked, b.asked},
 	}}
 	c.versions()
-	var operation *exchange // the last one of a
+	var operation *exchange // the latest one of a
 	for _, m := range operations(a, b) {
 		p := pair{a: a.load(m.a), b: b.load(m.b)}
 		if m.of == nil {
@@ -50,7 +50,7 @@ type comparison struct {
 	report    *Report
 }
 
-// pair compares two exchanges, if there are two.
+// pair compares two exchanges, unless one is missing.
 func (c *comparison) pair(p pair) {
 	switch {
 	case p.b == nil:
@@ -102,12 +102,12 @@ func (c *comparison) differs(p pair) {
 	c.differing = operation
 }
 
-// late reports whether a is far longer than b. An unknown time is never late.
+// late reports whether a is much longer than b. An unknown time is never late.
 func (c *comparison) late(a, b time.Duration) bool {
 	return c.options.Latency > 0 && b > 0 && float64(a) > c.options.Latency*float64(b)
 }
 
-// messages compares the messages of two exchanges in their order.
+// messages compares the messages of two exchanges in order.
 func (c *comparison) messages(p pair) {
 	a, b := runs(p.a.messages), runs(p.b.messages)
 	kind := func(i, j int) bool { return a[i][0].like(&b[j][0]) }
@@ -138,7 +138,7 @@ func (c *comparison) only(p pair, a, b run) {
 	}
 }
 
-// runs compares messages of one kind. Parts with the same total content that were cut
+// runs compares messages of one kind. Parts with the same total content that were split
 // differently are one difference.
 func (c *comparison) runs(p pair, a, b run) {
 	if len(a) == 1 && len(b) == 1 {
@@ -159,7 +159,7 @@ func (c *comparison) runs(p pair, a, b run) {
 	})
 }
 
-// alike reports whether messages are the same one by one.
+// alike reports whether messages are equal one by one.
 func (c *comparison) alike(p pair, a, b run) bool {
 	alike := true
 	for i := range a {
@@ -168,7 +168,7 @@ func (c *comparison) alike(p pair, a, b run) bool {
 	return alike
 }
 
-// chunks reports parts that are cut differently.
+// chunks reports parts that are split differently.
 func (c *comparison) chunks(p pair, a, b run) {
 	if c.options.IgnoreChunks {
 		return
@@ -210,7 +210,7 @@ func (c *comparison) differences(p pair, a, b *message, yield func(keys []string
 	w.Values(inA, inB)
 }
 
-// same reports whether two members are the same. Ids are the same if they correspond.
+// same reports whether two members are equal. Ids are equal if they correspond.
 func (c *comparison) same(p pair, a, b *message, keys []string, va, vb []byte) bool {
 	if len(keys) == 0 || va == nil || vb == nil || !jsondiff.HoldsID(keys[len(keys)-1]) || !c.a.knows(va) || !c.b.knows(vb) {
 		return jsondiff.Same(va, vb)

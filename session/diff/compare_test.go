@@ -15,8 +15,7 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
 )
 
-// read makes a session of MCP messages, a line each, that the sides send in
-// the direction in front of them.
+// read makes a session of MCP messages, one per line, each preceded by its direction.
 func read(t *testing.T, lines string) *Session {
 	t.Helper()
 	s := NewSession(Options{})
@@ -65,8 +64,7 @@ const both = `
 > {"jsonrpc":"2.0","id":0,"result":{}}
 < {"jsonrpc":"2.0","id":0,"result":{"isError":false}}`
 
-// Each side has ids of its own, and what the sides say at the same time may
-// cross.
+// Each side has its own ids, and simultaneous messages of the two sides may cross.
 func TestIDsOfBothSides(t *testing.T) {
 	crossed := `
 < {"jsonrpc":"2.0","id":0,"method":"ping"}
@@ -78,7 +76,7 @@ func TestIDsOfBothSides(t *testing.T) {
 	}
 }
 
-// An id that is used again has another name the second time.
+// A reused id corresponds to another id the second time.
 func TestIDsUsedAgain(t *testing.T) {
 	twice := `
 > {"jsonrpc":"2.0","id":1,"method":"ping"}
@@ -97,7 +95,7 @@ func TestIDsUsedAgain(t *testing.T) {
 	}
 }
 
-// A number that is no id is compared, though some id has the same digits.
+// A number that is not an id is compared, even if an id has the same digits.
 func TestNumbersAreNotIDs(t *testing.T) {
 	a := `> {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{"n":1}}}`
 	b := `> {"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"a","arguments":{"n":2}}}`
@@ -106,8 +104,7 @@ func TestNumbersAreNotIDs(t *testing.T) {
 	}
 }
 
-// Long sessions are compared to the last byte, and what they take in memory is a
-// fraction of what was said in them.
+// Long sessions are compared completely, and need only a fraction of their size in memory.
 func TestLongSessions(t *testing.T) {
 	const calls, size = 5000, 2000
 	heap := func() uint64 {
@@ -144,8 +141,8 @@ func TestLongSessions(t *testing.T) {
 	}
 }
 
-// A message is the same when it is read back, however long its parts are. No file has a
-// name by then, which would be left behind by a process that is killed.
+// A message is unchanged when it is read back, however long its parts are. By then the file has
+// no name, so a killed process leaves no file.
 func TestSpill(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	var s spill
@@ -180,14 +177,14 @@ func TestSpill(t *testing.T) {
 	}
 }
 
-// What is not a message is compared by its bytes.
+// Payloads that are not messages are compared by their bytes.
 func TestMalformed(t *testing.T) {
 	if got, want := compare(t, "> nonsense", "> nothing"), "payload malformed"; got != want {
 		t.Errorf("they differ in %q, want %q", got, want)
 	}
 }
 
-// A report keeps a bounded number of differences, and counts all.
+// A report keeps a bounded number of differences, but counts all.
 func TestReportIsBounded(t *testing.T) {
 	list := func(n string) string {
 		return `> {"jsonrpc":"2.0","method":"x","params":[` + strings.Repeat(n+",", 2*maxDifferences) + n + `]}`

@@ -1,9 +1,9 @@
-// Package diff compares two sessions: which exchanges only one of them has,
-// and where those that both have differ.
+// Package diff compares two sessions: which exchanges only one of them has, and where the
+// common ones differ.
 //
-// It compares the content of messages, not their bytes on the wire: ids may differ, JSON is
-// compared as values, and messages of two sides may cross in any order. A [Session] is fed
-// with messages; [Compare] returns a [Report] on two.
+// It compares the content of messages, not their bytes on the wire. Ids may differ, JSON is
+// compared as values, and messages of the two sides may cross in any order. A [Session] is fed
+// messages; [Compare] returns a [Report] on two sessions.
 package diff
 
 import (
@@ -15,14 +15,15 @@ import (
 	"github.com/wirectl/wirectl/session/jsondiff"
 )
 
-// Options say what counts as a difference.
+// Options define what counts as a difference.
 type Options struct {
-	// Ignore lists members of payloads that are not compared, with everything in them.
+	// Ignore lists members of payloads that are not compared, including everything inside
+	// them.
 	Ignore []jsondiff.Path
 	// IgnoreKinds lists kinds of messages that are not compared. For a request, this includes
 	// its answers.
 	IgnoreKinds []string
-	// IgnoreChunks ignores how an answer is cut into parts.
+	// IgnoreChunks ignores how an answer is split into parts.
 	IgnoreChunks bool
 	// Latency, if positive, is the factor by which an exchange must take longer in one session
 	// than in the other to be reported.

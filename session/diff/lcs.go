@@ -2,12 +2,12 @@ package diff
 
 import "slices"
 
-// maxEdits bounds the edits between two lists that are aligned. Lists that differ more are
-// compared place by place.
+// maxEdits bounds the edits between two aligned lists. Lists that differ more are compared
+// index by index.
 const maxEdits = 1000
 
-// align is Alignments by several measures: the pieces that the first cannot match are aligned
-// by the next.
+// align is Alignments with several measures: pieces that the first measure cannot match are
+// aligned by the next.
 func align(n, m int, yield func(a0, a1, b0, b1 int), measures ...func(i, j int) bool) {
 	same, looser := measures[0], measures[1:]
 	Alignments(n, m, same, func(a0, a1, b0, b1 int) {
@@ -59,10 +59,9 @@ func middle(a0, a1, b0, b1 int, same func(i, j int) bool, yield func(a0, a1, b0,
 	}
 }
 
-// snakes returns the pairs of a longest common subsequence, by the greedy
-// algorithm of Myers (An O(ND) Difference Algorithm and Its Variations, 1986).
-// Its memory grows with the square of the edits. Beyond maxEdits the elements at the
-// same places are paired, if they are the same.
+// snakes returns the pairs of a longest common subsequence, by the greedy algorithm of Myers
+// (An O(ND) Difference Algorithm and Its Variations, 1986). Its memory grows with the square of
+// the number of edits. Beyond maxEdits, equal elements at the same index are paired.
 func snakes(n, m int, same func(i, j int) bool) [][2]int {
 	var trace [][]int // how far each round got on each diagonal
 	for d := 0; d <= min(n+m, maxEdits); d++ {
@@ -113,14 +112,14 @@ func backtrack(trace [][]int, x, y int) [][2]int {
 	return found
 }
 
-// before returns the point from which round d came to diagonal k.
+// before returns the point from which round d reached diagonal k.
 func before(reach []int, d, k int) (x, y int) {
 	k = origin(reach, d, k)
 	x = at(reach, k)
 	return x, x - k
 }
 
-// origin returns the diagonal next to k from which round d reaches furthest.
+// origin returns the diagonal next to k from which round d gets furthest.
 func origin(reach []int, d, k int) int {
 	if k == -d || k != d && at(reach, k-1) < at(reach, k+1) {
 		return k + 1
@@ -131,7 +130,7 @@ func origin(reach []int, d, k int) int {
 // at returns how far a round got on diagonal k.
 func at(reach []int, k int) int { return reach[k+len(reach)/2] }
 
-// inPlace returns the pairs of equal elements at the same place.
+// inPlace returns the pairs of equal elements at the same index.
 func inPlace(n, m int, same func(i, j int) bool) [][2]int {
 	var found [][2]int
 	for i := range min(n, m) {

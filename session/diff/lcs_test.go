@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// pieces aligns two texts by their letters and writes what stands against what.
+// pieces aligns two texts by letter and returns the aligned pieces.
 func pieces(a, b string) (list []string) {
 	same := func(i, j int) bool { return a[i] == b[j] }
 	Alignments(len(a), len(b), same, func(a0, a1, b0, b1 int) { list = append(list, a[a0:a1]+"|"+b[b0:b1]) })
@@ -21,7 +21,7 @@ func TestAlignments(t *testing.T) {
 	}{
 		{"", "", nil},
 		{"abc", "abc", []string{"a|a", "b|b", "c|c"}},
-		{"abc", "abxc", []string{"a|a", "b|b", "|x", "c|c"}}, // one more makes only one differ
+		{"abc", "abxc", []string{"a|a", "b|b", "|x", "c|c"}}, // one extra letter is one difference
 		{"abc", "bc", []string{"a|", "b|b", "c|c"}},
 		{"abc", "axc", []string{"a|a", "b|x", "c|c"}},
 		{"ab", "", []string{"ab|"}},
@@ -33,7 +33,7 @@ func TestAlignments(t *testing.T) {
 	}
 }
 
-// What is left over is aligned by the next measure.
+// Elements that one measure does not match are aligned by the next.
 func TestAlign(t *testing.T) {
 	a, b := "aAbc", "Xaabc"
 	exact := func(i, j int) bool { return a[i] == b[j] }
@@ -45,8 +45,8 @@ func TestAlign(t *testing.T) {
 	}
 }
 
-// As many elements are paired as a longest common subsequence has, and the
-// pieces, joined, are the lists.
+// As many elements are paired as a longest common subsequence has, and the joined pieces are
+// the lists.
 func TestAlignmentsAreLongest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringOfN(rapid.RuneFrom([]rune("abc")), 0, 12, -1)
@@ -81,7 +81,7 @@ func longest(a, b string) int {
 	return max(longest(a[1:], b), longest(a, b[1:]))
 }
 
-// Lists too far apart are compared in place, in bounded memory.
+// Lists that differ too much are compared in place, in bounded memory.
 func TestAlignmentsAreBounded(t *testing.T) {
 	n := 2 * maxEdits
 	paired := 0

@@ -9,8 +9,8 @@ import (
 	"github.com/wirectl/wirectl/session/jsondiff"
 )
 
-// A listing is a list of definitions that both sessions have read. It may come in
-// several pages, and be cut into pages differently in each session.
+// A listing is a list of definitions that both sessions have read. It may have several pages,
+// split differently in each session.
 type listing struct {
 	pair    pair // of the first page
 	list    *contract.List
@@ -21,10 +21,10 @@ type listing struct {
 	counted bool // in Report.Differ
 }
 
-// maxListing bounds the pages that are kept to be compared with each other, in bytes.
+// maxListing bounds, in bytes, the pages kept for comparison.
 const maxListing = 32 << 20
 
-// listed reports whether a payload is a page of a list that can be compared as such.
+// listed reports whether a payload is a page of a list that can be compared as a list.
 func listed(list *contract.List, payload []byte) bool {
 	_, _, ok := list.Items(payload)
 	return ok
@@ -52,7 +52,7 @@ func (c *comparison) pages(p pair, a, b *message) {
 	}
 }
 
-// endEarlier ends the listing that was not read to its end, when another begins.
+// endEarlier ends an unfinished listing when another begins.
 func (c *comparison) endEarlier(p pair) {
 	if l := c.listingOf(p.a); l != nil && (!p.a.continues() || !p.b.continues()) {
 		c.endLater(l)
@@ -83,7 +83,7 @@ func (c *comparison) extraPage(side int, e *exchange) {
 	}
 }
 
-// listingOf returns the listing that an exchange may go on with, or nil.
+// listingOf returns the listing that an exchange may continue, or nil.
 func (c *comparison) listingOf(e *exchange) *listing {
 	for _, l := range c.listings {
 		if l.pair.a.conn == e.conn && l.pair.a.kind == e.kind {
@@ -93,7 +93,7 @@ func (c *comparison) listingOf(e *exchange) *listing {
 	return nil
 }
 
-// countListing notes that a pair of pages was counted as different.
+// countListing records that a pair of pages was counted as different.
 func (c *comparison) countListing(p pair) {
 	if l := c.listingOf(p.a); l != nil {
 		l.counted = true

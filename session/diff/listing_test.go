@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A list is compared as a whole when its last page has come, and another list is another.
+// A list is compared as a whole after its last page, and separately from other lists.
 func TestListings(t *testing.T) {
 	const (
 		ask   = `> {"jsonrpc":"2.0","id":ID,"method":"tools/list"}` + "\n"
@@ -59,7 +59,7 @@ func TestListings(t *testing.T) {
 	}
 }
 
-// numbered joins exchanges, each with an id of its own.
+// numbered joins exchanges and gives each its own id.
 func numbered(exchanges []string) (lines string) {
 	for i, e := range exchanges {
 		lines += strings.ReplaceAll(e, "ID", strconv.Itoa(i+1))

@@ -18,8 +18,8 @@ type answer struct {
 	perSecond                float64
 }
 
-// Watcher returns the watcher of the session's calls. With it, calls of models are compared by
-// model, tokens, cost and speed as well.
+// Watcher returns the watcher of the session's calls. With it, model calls are also compared by
+// model, tokens, cost and speed.
 func (s *Session) Watcher() session.Watcher { return models{s} }
 
 type models struct{ *Session }
@@ -41,7 +41,7 @@ func (models) Asked(*session.Cancel) {}
 // Found implements [session.Watcher].
 func (models) Found(session.Finding) {}
 
-// shared returns a text that is kept in memory only once.
+// shared returns the single copy of a text.
 func (m models) shared(text string) string {
 	if known, ok := m.texts[text]; ok {
 		return known
@@ -50,8 +50,8 @@ func (m models) shared(text string) string {
 	return text
 }
 
-// models compares how models answered, under the names of the fields of calls. Speed is
-// compared by the same factor as latency.
+// models compares how models answered, using the field names of calls. Speed is compared by the
+// same factor as latency.
 func (c *comparison) models(p pair) {
 	a, inA := c.a.answers[p.a.first()]
 	b, inB := c.b.answers[p.b.first()]
@@ -80,7 +80,7 @@ func (c *comparison) models(p pair) {
 
 func number(n int64) string { return strconv.FormatInt(n, 10) }
 
-// dollars writes what something cost in millionths of a dollar; "" for nothing.
+// dollars formats a cost in millionths of a dollar; "" for zero.
 func dollars(micros int64) string {
 	if micros == 0 {
 		return ""

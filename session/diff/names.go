@@ -7,7 +7,7 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// names map the ids of one session to those of the other. An id corresponds to the first one
+// names maps the ids of one session to those of the other. An id corresponds to the first one
 // found in its place, and to no other. Only hashes are kept.
 type names struct {
 	there, back map[uint64]uint64
@@ -22,8 +22,7 @@ type scoped struct {
 
 func newNames() *names { return &names{make(map[uint64]uint64), make(map[uint64]uint64)} }
 
-// rename makes b another name of a, whatever they were called before: an id
-// may be used again.
+// rename makes b correspond to a, whatever they corresponded to before: ids may be reused.
 func (n *names) rename(conn int, side frame.Dir, a, b string) {
 	n.set(hash(scoped{conn, side, a}), hash(scoped{conn, side, b}))
 }
@@ -49,8 +48,8 @@ func (n *names) same(conn int, side frame.Dir, a, b string) bool {
 
 var seed = maphash.MakeSeed()
 
-// hash stands for a value where many are kept. Two values collide with a probability of 2⁻⁶⁴,
-// and the seed keeps others from searching for collisions.
+// hash represents a value where many are kept. Two values collide with a probability of 2⁻⁶⁴.
+// The seed is secret, so nobody can search for collisions.
 func hash[T comparable](v T) uint64 { return maphash.Comparable(seed, v) }
 
 // knows reports whether a JSON value is an id of the session.

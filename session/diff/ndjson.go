@@ -6,7 +6,7 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// record is a difference as NDJSON. Item, change and class are set for definitions.
+// record is a difference in NDJSON. Item, change and class are set for definitions.
 type record struct {
 	Difference What        `json:"difference"`
 	Kind       string      `json:"kind"`
@@ -20,14 +20,14 @@ type record struct {
 	B          *recordSide `json:"b,omitempty"`
 }
 
-// recordOf is the operation to which an exchange belongs, by its first frames.
+// recordOf is the operation that an exchange belongs to, by its first frames.
 type recordOf struct {
 	A int64 `json:"a"`
 	B int64 `json:"b"`
 }
 
-// recordSide is one side of it. The value is text: the JSON value as written,
-// or the beginning of it.
+// recordSide is one side of a difference. The value is text: the JSON value as written, or its
+// beginning.
 type recordSide struct {
 	ID     string  `json:"id,omitempty"`
 	Opened int64   `json:"opened,omitempty"`
@@ -35,7 +35,7 @@ type recordSide struct {
 	Value  string  `json:"value,omitempty"`
 }
 
-// NDJSON writes an object for each difference, one per line.
+// NDJSON writes one object per line for each difference.
 func (r *Report) NDJSON(w io.Writer) error {
 	list := make([]record, len(r.Differences))
 	for i := range list {

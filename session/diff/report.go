@@ -13,10 +13,10 @@ type What string
 
 // The kinds of differences.
 const (
-	Exchange What = "exchange" // one session has no such exchange
-	Message  What = "message"  // an exchange has no such message there
+	Exchange What = "exchange" // an exchange that only one session has
+	Message  What = "message"  // a message that only one of two exchanges has
 	Payload  What = "payload"  // a member of a payload
-	Chunks   What = "chunks"   // an answer with the same content in other parts
+	Chunks   What = "chunks"   // an answer with the same content, split differently
 	Outcome  What = "outcome"
 	Latency  What = "latency"
 	Model    What = "model" // how a model answered: the path is a field of a call
@@ -26,7 +26,7 @@ const (
 	Version What = "version"
 )
 
-// A Difference is one thing in which two sessions differ.
+// A Difference is one difference between two sessions.
 type Difference struct {
 	What What
 	// Kind is the kind of the exchange, and Message that of the message; "" if the difference
@@ -38,11 +38,11 @@ type Difference struct {
 	Path string
 	// Change is how a definition differs; nil for other differences.
 	Change *contract.Change
-	// A and B are nil where a session has no such exchange.
+	// A and B are the two sides. A side is nil if its session has no such exchange.
 	A, B *Side
 }
 
-// An Operation is one that both sessions have. A and B are its first frames.
+// An Operation is an operation in both sessions. A and B are its first frames.
 type Operation struct {
 	Kind, ID string // in A
 	A, B     int64
@@ -52,8 +52,8 @@ type Operation struct {
 type Side struct {
 	// ID is the id of the exchange as written, or "".
 	ID string
-	// Opened is the frame that opened the exchange, and Frames are those that the difference is
-	// about, none if this side lacks the message.
+	// Opened is the frame that opened the exchange. Frames are the frames concerned, none
+	// if this side lacks the message.
 	Opened int64
 	Frames []int64
 	// Value is the beginning of a JSON value, or words; "" if there is none.
@@ -91,7 +91,7 @@ func (r *Report) addDifference(d Difference) {
 // Alike reports whether nothing differs.
 func (r *Report) Alike() bool { return r.Total == 0 }
 
-// Summary says in words how much differs.
+// Summary summarizes the differences in words.
 func (r *Report) Summary() string {
 	if r.Alike() {
 		return "no differences in " + r.size(0)
@@ -117,7 +117,7 @@ func (r *Report) Summary() string {
 	return text
 }
 
-// size says how large a session is.
+// size describes the size of a session.
 func (r *Report) size(session int) string {
 	return render.Count(r.Frames[session], "frame") + " and " + render.Count(r.Exchanges[session], "exchange")
 }

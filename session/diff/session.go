@@ -14,8 +14,7 @@ import (
 )
 
 // A Session is one of the two sessions to compare: its exchanges, in the order of opening.
-// Messages are kept in a temporary file, so that it needs about 100 bytes of memory for each
-// exchange.
+// Messages are kept in a temporary file, so each exchange needs about 100 bytes of memory.
 type Session struct {
 	options   Options
 	spill     spill
@@ -24,7 +23,7 @@ type Session struct {
 	list      [][]kept    // pieces of chunk exchanges each
 	count     int32       // of exchanges in list
 	last      map[uint64]int32
-	queues    map[uint64][]int32   // the oldest first, where several of one name may be open
+	queues    map[uint64][]int32   // oldest first; several of one name may be open
 	tokens    map[uint64]bool      // all ids, as written
 	followers map[string]*follower // by protocol
 	answers   map[int64]answer     // of models, by the first frame of their exchange
@@ -86,8 +85,8 @@ func (s *Session) load(n int32) *exchange {
 	return e
 }
 
-// A name is one of the names of an exchange. The empty text names all exchanges that a
-// side opened.
+// A name is one of the names of an exchange. The empty text names all exchanges that one side
+// opened.
 type name struct {
 	conn   int
 	opener frame.Dir
@@ -95,7 +94,7 @@ type name struct {
 	text   string
 }
 
-// NewSession returns a session without messages, to be compared by o.
+// NewSession returns an empty session, to be compared with options o.
 func NewSession(o Options) *Session {
 	return &Session{
 		options: o, conns: make(map[int]int),
@@ -107,18 +106,18 @@ func NewSession(o Options) *Session {
 // A Record is one frame to add to a session.
 type Record struct {
 	Seq  int64
-	Time time.Time // zero if it is unknown
+	Time time.Time // zero if unknown
 	Conn int
-	Dir  frame.Dir // frame.DirUnknown if it is unknown
-	// Protocol is nil if it is unknown.
+	Dir  frame.Dir // frame.DirUnknown if unknown
+	// Protocol is nil if unknown.
 	Protocol protocol.Protocol
 	// Message is the parsed frame; nil if it is not a message.
 	Message *protocol.Message
-	// Payload is the payload in its JSON form, or as it was sent if it has none.
+	// Payload is the payload in its JSON form, or as sent if it has none.
 	Payload []byte
 }
 
-// Add accepts the next frame. It keeps nothing that r points to.
+// Add accepts the next frame. It does not retain anything that r points to.
 func (s *Session) Add(r Record) {
 	s.frames++
 	conn, ok := s.conns[r.Conn]
@@ -207,8 +206,8 @@ func (s *Session) openExchange(conn int, r *Record, m *protocol.Message) int32 {
 	return e
 }
 
-// bind gives an exchange a name. Exchanges that have the name already keep it as long as
-// one of them is open.
+// bind gives an exchange a name. Exchanges that already have the name keep it as long as one of
+// them is open.
 func (s *Session) bind(e int32, n uint64) {
 	before, used := s.last[n]
 	switch queue := s.pending(n); {
@@ -220,7 +219,7 @@ func (s *Session) bind(e int32, n uint64) {
 	s.last[n] = e
 }
 
-// pending returns the exchanges of a name, starting at the oldest open one.
+// pending returns the exchanges with a name, starting at the oldest open one.
 func (s *Session) pending(n uint64) []int32 {
 	queue, ok := s.queues[n]
 	if !ok {
@@ -254,7 +253,7 @@ func (s *Session) findExchange(conn int, opener frame.Dir, t protocol.Token) int
 	return none
 }
 
-// place keeps a message of an exchange.
+// place stores a message of an exchange.
 func (s *Session) place(e *kept, r *Record, m *protocol.Message) {
 	phase := phaseOf(m)
 	e.ended = e.ended || phase.Ends()

@@ -16,7 +16,7 @@ type spill struct {
 	file  *os.File
 	wrote int64  // bytes in the file
 	buf   []byte // bytes that follow those in the file
-	err   error  // the first error, after which nothing is kept
+	err   error  // the first error; nothing is stored after it
 }
 
 const spillBuffer = 256 << 10
@@ -48,7 +48,7 @@ func (s *spill) flush() (err error) {
 	return err
 }
 
-// readAt reads stored bytes from a position, as many as there are.
+// readAt reads as many of the stored bytes at a position as there are.
 func (s *spill) readAt(p []byte, at int64) []byte {
 	n := 0
 	if s.err == nil && at < s.wrote {

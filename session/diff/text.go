@@ -8,8 +8,8 @@ import (
 	"github.com/wirectl/wirectl/session/contract"
 )
 
-// Text writes a report for people: each exchange that differs, and below it a
-// line for each difference.
+// Text writes a report for people: each exchange that differs, followed by a line for each
+// difference.
 func (r *Report) Text(w io.Writer, style *render.Style) error {
 	var b []byte
 	var last *Difference
@@ -117,7 +117,7 @@ func appendDifference(b []byte, d *Difference, style *render.Style) []byte {
 	return append(style.String.Append(b, shown(d.B.Value)), '\n')
 }
 
-// place says which frames a difference is about: "frame 5", "frame 5 → 7".
+// place names the frames of a difference: "frame 5", "frame 5 → 7".
 func place(d *Difference) string {
 	a, b := frames(d.A), frames(d.B)
 	switch {
@@ -145,7 +145,7 @@ func frames(s *Side) string {
 	return text
 }
 
-// word is the beginning of a list of frames.
+// word returns the first word of a list of frames.
 func word(s *Side) string {
 	if len(s.Frames) > 1 {
 		return "frames "
