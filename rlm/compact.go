@@ -41,9 +41,9 @@ func (t *turn) compact(ctx context.Context) error {
 		return fmt.Errorf("the history could not be summarized: %w", err)
 	}
 	full := t.full
-	t.history, t.size = slices.Clip(t.history[:t.opening]), 0
+	t.history, t.wire = slices.Clip(t.history[:t.opening]), nil
 	for _, m := range t.history {
-		t.size += messageSize(m)
+		t.wire = appendMessage(t.wire, m)
 	}
 	t.say("assistant", c.Text)
 	t.say("user", goOn)
@@ -54,10 +54,10 @@ func (t *turn) compact(ctx context.Context) error {
 // tokens estimates how many tokens the history has.
 func (t *turn) tokens(ctx context.Context, window int) int {
 	counter, ok := t.o.Model.(TokenCounter)
-	if ok && t.size*100 >= window*compactAt { // a token is at least a byte
+	if ok && len(t.wire)*100 >= window*compactAt { // a token is at least a byte
 		if n, err := counter.CountTokens(ctx, t.model, t.history); err == nil {
 			return n
 		}
 	}
-	return t.size / bytesPerToken
+	return len(t.wire) / bytesPerToken
 }

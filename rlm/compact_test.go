@@ -52,11 +52,12 @@ func TestCompact(t *testing.T) {
 	checkLog(t, log, out, err)
 }
 
-func size(messages []Message) (n int) {
+func size(messages []Message) int {
+	var b []byte
 	for _, m := range messages {
-		n += messageSize(m)
+		b = appendMessage(b, m)
 	}
-	return n
+	return len(b)
 }
 
 // A model's own token count takes precedence over the length. The last request stays last.

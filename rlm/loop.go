@@ -3,10 +3,10 @@ package rlm
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 
+	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/rlm/prompt"
 )
 
@@ -29,7 +29,7 @@ type run struct {
 	env     Environment
 	history []Message // that the model is sent
 	opening int       // how many messages history has before the first turn
-	size    int       // of history as JSON, in bytes
+	wire    []byte    // history as JSON, without the last bracket
 	full    []Message // history without compaction
 	last    string    // the outputs of the last turn, as the model sees them
 	named   string    // the model, as it names itself
@@ -158,12 +158,21 @@ func (r *run) say(role, content string) { r.addMessage(Message{Role: role, Conte
 func (r *run) addMessage(m Message) {
 	r.history = append(r.history, m)
 	r.full = append(r.full, m)
-	r.size += messageSize(m)
+	r.wire = appendMessage(r.wire, m)
 }
 
-func messageSize(m Message) int {
-	b, _ := json.Marshal(m) // strings always have a JSON form
-	return len(b) + 1
+// appendMessage appends a message to a list as JSON.
+func appendMessage(b []byte, m Message) []byte {
+	separator := byte(',')
+	if len(b) == 0 {
+		separator = '['
+	}
+	return append(append(b, separator), jsonscan.MustMarshal(m)...) // strings always have a JSON form
+}
+
+// historyRequest returns a request with the history.
+func (r *run) historyRequest() Request {
+	return Request{Messages: slices.Clip(r.history), Prompt: append(slices.Clip(r.wire), ']')}
 }
 
 // policyStops asks the policy whether turn n may begin.

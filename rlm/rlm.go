@@ -43,10 +43,12 @@ type TokenCounter interface {
 
 // A Request is a request to a model. Either Messages or Prompt is set.
 type Request struct {
-	Model    string          // "" is the default
-	Messages []Message       // of a root call
-	Prompt   json.RawMessage // of a sub-call: a string, an object or an array of messages
-	Ref      string          // names the call in taps and events, such as RUN/t3/c1/q7
+	Model    string    // "" is the default
+	Messages []Message // of a root call
+	// Prompt is Messages as JSON, or nil; of a sub-call, it is a string, an object or an array
+	// of messages.
+	Prompt json.RawMessage
+	Ref    string // names the call in taps and events, such as RUN/t3/c1/q7
 	// Tools are tools that the model may call. ToolChoice is auto, none, required, or the
 	// name of a tool.
 	Tools      []Tool

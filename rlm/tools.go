@@ -96,7 +96,8 @@ func (t *turn) converse(ctx context.Context) (*ending, error) {
 		return t.fails(ctx, "LLM", err)
 	}
 	finish := Stop
-	r := Request{Messages: slices.Clip(t.history), Tools: t.tools.Definitions(), ToolChoice: "auto", Schema: t.schemaJSON()}
+	r := t.historyRequest()
+	r.Tools, r.ToolChoice, r.Schema = t.tools.Definitions(), "auto", t.schemaJSON()
 	switch {
 	case t.n > t.iterations:
 		r.ToolChoice, finish = "none", MaxIterations
@@ -125,13 +126,9 @@ func (t *turn) begin() error {
 	if system := t.system(prompt.Tools, nil); system != "" {
 		t.say("system", system)
 	}
+	conversation[len(conversation)-1].Content += t.schemaText()
 	for _, m := range conversation {
 		t.addMessage(m)
-	}
-	if schema := t.schemaText(); schema != "" {
-		last := &t.history[len(t.history)-1]
-		last.Content += schema
-		t.full[len(t.full)-1] = *last
 	}
 	t.opening = len(t.history)
 	return nil

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/wirectl/wirectl/rlm/fence"
@@ -78,7 +77,7 @@ func (t *turn) play(ctx context.Context) (*ending, error) {
 	if err := t.compact(ctx); err != nil {
 		return t.fails(ctx, "LLM", err)
 	}
-	if err := t.ask(ctx, Request{Messages: slices.Clip(t.history)}); err != nil {
+	if err := t.ask(ctx, t.historyRequest()); err != nil {
 		return t.fails(ctx, "LLM", err)
 	}
 	code, open := fence.Blocks(t.response.Text, t.o.Facts.Words)
@@ -198,7 +197,9 @@ func (t *turn) shallow(ctx context.Context) (*ending, error) {
 		}
 		t.say("user", text+t.schemaText())
 	}
-	if err := t.ask(ctx, Request{Messages: slices.Clip(t.history), Schema: t.schemaJSON()}); err != nil {
+	r := t.historyRequest()
+	r.Schema = t.schemaJSON()
+	if err := t.ask(ctx, r); err != nil {
 		return t.fails(ctx, "LLM", err)
 	}
 	return &ending{fence.Unwrap(t.response.Text), Stop}, nil

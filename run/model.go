@@ -3,6 +3,7 @@ package run
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -69,12 +70,15 @@ func (m *model) Complete(ctx context.Context, r rlm.Request) (rlm.Completion, er
 // setMessages makes a conversation the prompt of a call, or a chat if there are tools or a
 // schema.
 func setMessages(c *broker.Call, r *rlm.Request) (err error) {
-	if len(r.Tools) == 0 && r.Schema == nil {
+	if c.Prompt == nil {
 		c.Prompt, err = jsonscan.Marshal(r.Messages)
+	}
+	if err != nil || len(r.Tools) == 0 && r.Schema == nil {
 		return err
 	}
 	type object = map[string]any
-	chat := object{"messages": r.Messages}
+	chat := object{"messages": json.RawMessage(c.Prompt)}
+	c.Prompt = nil
 	if len(r.Tools) > 0 {
 		tools := make([]object, len(r.Tools))
 		for i, t := range r.Tools {

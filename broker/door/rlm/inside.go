@@ -3,6 +3,7 @@ package rlm
 import (
 	"context"
 	"encoding/binary"
+	"sync"
 
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/publish"
@@ -26,23 +27,26 @@ func Do(ctx context.Context, b *broker.Broker, c *broker.Call, on *publish.Conn)
 	if c.Chat != nil {
 		prompt, _ = jsonscan.Get(c.Chat, "messages") // the rest is in the request to the provider
 	}
-	request := appendRequest(make([]byte, prefix, prefix+len(prompt)+rest), c, prompt)
-	on.Frame(frame.C2U, request, prefix)
+	published := buffers.Get().(*[]byte)
+	defer buffers.Put(published)
+	*published = appendRequest(append((*published)[:0], 0, 0, 0, 0), c, prompt)
+	on.Frame(frame.C2U, *published, prefix)
 	err := b.Do(call, c)
 	c.Prompt = prompt
-	r := begin(make([]byte, 0, prefix+len(prompt)+len(c.Completion.Text)+rest), jsonscan.AppendQuote(nil, []byte(c.Ref)))
+	r := begin((*published)[:0], jsonscan.AppendQuote(nil, []byte(c.Ref)))
 	if err != nil {
 		r.fail(broker.Message(err)) // the whole response: an error in a result is not a failed exchange
 	} else {
 		r.results()
 		r.result(c, nil)
 	}
-	on.Frame(frame.U2C, r.endResponse(err != nil), prefix)
+	*published = r.endResponse(err != nil)
+	on.Frame(frame.U2C, *published, prefix)
 	return err
 }
 
-// rest is about the size of a request or a response without its texts.
-const rest = 512
+// buffers are for what is published: fresh memory costs more than the call.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // appendRequest appends a call as a request, after the space for its length.
 func appendRequest(b []byte, c *broker.Call, prompt []byte) []byte {
