@@ -9,7 +9,6 @@ import (
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
-	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/session"
 )
 
@@ -23,23 +22,27 @@ const (
 func BenchmarkFeed(b *testing.B) {
 	for _, name := range []string{"latis", "mcp"} {
 		b.Run(name, func(b *testing.B) { benchmarkFeed(b, name) })
+		b.Run("making "+name, func(b *testing.B) { benchmarkMaking(b, name) })
+	}
+}
+
+// benchmarkMaking makes the messages that benchmarkFeed tracks.
+func benchmarkMaking(b *testing.B, name string) {
+	source := newSynthetic(b, named(b, name))
+	next := 0
+	for b.Loop() {
+		source.frame(next)
+		next++
 	}
 }
 
 func benchmarkFeed(b *testing.B, name string) {
-	p, err := all.Named(name)
-	if err != nil {
-		b.Fatal(err)
-	}
+	p := named(b, name)
 	source := newSynthetic(b, p)
 	tr := session.New(p, session.Options{})
 	next := 0
 	feed := func() {
-		m, dir := source.message(next)
-		tr.Feed(session.Frame{
-			Seq: int64(next), Time: began.Add(time.Duration(next) * 10 * time.Microsecond), Conn: 1,
-			Dir: dir, Size: 100,
-		}, m)
+		tr.Feed(source.frame(next))
 		next++
 	}
 	for range 100 * benchIDs { // fills the history
@@ -101,7 +104,13 @@ func newSynthetic(b testing.TB, p protocol.Protocol) *synthetic {
 	return s
 }
 
-// message returns the nth message, which is valid until the next call.
+// frame returns the nth frame and its message, which is valid until the next call.
+func (s *synthetic) frame(n int) (session.Frame, *protocol.Message) {
+	m, dir := s.message(n)
+	at := began.Add(time.Duration(n) * 10 * time.Microsecond)
+	return session.Frame{Seq: int64(n), Time: at, Conn: 1, Dir: dir, Size: 100}, m
+}
+
 func (s *synthetic) message(n int) (*protocol.Message, frame.Dir) {
 	round, step := n/(benchSteps*benchIDs), n/benchIDs%benchSteps
 	t := &s.tokens[(round*benchIDs+n%benchIDs)%len(s.tokens)]
@@ -129,14 +138,10 @@ func (s *synthetic) message(n int) (*protocol.Message, frame.Dir) {
 
 // Feeding allocates nothing once the history is full.
 func TestFeedDoesNotAllocate(t *testing.T) {
-	p, err := all.Named("latis")
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := named(t, "latis")
 	source, tr, next := newSynthetic(t, p), session.New(p, session.Options{}), 0
 	feed := func() {
-		m, dir := source.message(next)
-		tr.Feed(session.Frame{Seq: int64(next), Time: began.Add(time.Duration(next)), Conn: 1, Dir: dir}, m)
+		tr.Feed(source.frame(next))
 		next++
 	}
 	for range 100 * benchIDs {

@@ -273,14 +273,20 @@ var framings = map[string]frame.Framing{"!line": frame.Line, "!header": frame.He
 // began is when scripts begin.
 var began = time.Date(2026, time.November, 20, 9, 0, 0, 0, time.UTC)
 
-// play feeds a script to a tracker.
-func play(t testing.TB, protocolName, script string, o session.Options) *session.Tracker {
+// named returns the protocol of that name.
+func named(t testing.TB, name string) protocol.Protocol {
 	t.Helper()
-	p, err := all.Named(protocolName)
+	p, err := all.Named(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tr := session.New(p, o)
+	return p
+}
+
+// play feeds a script to a tracker.
+func play(t testing.TB, protocolName, script string, o session.Options) *session.Tracker {
+	t.Helper()
+	tr := session.New(named(t, protocolName), o)
 	playOn(t, tr, protocolName, script)
 	return tr
 }
@@ -288,10 +294,7 @@ func play(t testing.TB, protocolName, script string, o session.Options) *session
 // playOn feeds a script to a tracker that may have seen others.
 func playOn(t testing.TB, tr *session.Tracker, protocolName, script string) {
 	t.Helper()
-	p, err := all.Named(protocolName)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := named(t, protocolName)
 	f := session.Frame{Time: began, Conn: 1}
 	for step := range strings.SplitSeq(script, ";") {
 		words := strings.Fields(step)

@@ -20,7 +20,7 @@ func buildImage(t *testing.T, e *engine) {
 	folder := t.TempDir()
 	platform := "linux/" + runtime.GOARCH
 	static := filepath.Join(folder, filepath.FromSlash(platform), "wirectl")
-	build := exec.CommandContext(t.Context(), "go", "build", "-C", "../..", "-trimpath", "-tags=urfave_cli_no_docs", "-o", static, ".")
+	build := exec.CommandContext(t.Context(), "go", "build", "-C", "../..", "-trimpath", "-tags=urfave_cli_no_docs,grpcnotrace", "-o", static, ".")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
