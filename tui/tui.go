@@ -80,10 +80,6 @@ type Wire interface {
 	Edit(held int64, payload []byte) error
 }
 
-// writeRate is how often the screen is written to the terminal, at most: so often that the
-// answer to a key does not wait long for it.
-const writeRate = 120
-
 // Run draws the session in s until the user quits or ctx ends. It returns when all marks
 // are kept, the files are written, and the wire is changed.
 func Run(ctx context.Context, s *store.Store, c Config) error {
@@ -91,7 +87,7 @@ func Run(ctx context.Context, s *store.Store, c Config) error {
 	err := run(ctx, c, func(c Config) tea.Model {
 		m = New(s, c)
 		return m
-	}, tea.WithMouseCellMotion(), tea.WithFPS(writeRate))
+	}, tea.WithMouseCellMotion())
 	m.applyChanges()
 	return err
 }

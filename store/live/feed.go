@@ -13,6 +13,9 @@ func Feed(ctx context.Context, s *store.Store, in decode.Input, cfg decode.Confi
 	if in.Capture != nil {
 		in.Capture = newOverheard(in.Capture, s, w)
 	}
+	if w != nil {
+		cfg.Workers = 1 // a tap gives small batches, and handing one over costs more than reading it
+	}
 	_ = s.Take(ctx, in, cfg) // the screen says it
 }
 
