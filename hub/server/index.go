@@ -39,7 +39,7 @@ type indexer struct {
 
 const (
 	// lookEvery is how often a complete index looks for more.
-	lookEvery = 250 * time.Millisecond
+	lookEvery = time.Second
 	// trimEvery is how often the index is trimmed.
 	trimEvery = 10 * time.Second
 	// catchTime is how long a search waits until the index is complete.
