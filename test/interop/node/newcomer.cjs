@@ -1,6 +1,5 @@
-// A client that starts the server "files" of a configuration, as Claude Code does, and
-// calls its tools. With a file to wait for, it cancels a call, too, and leaves when the
-// file tells of it.
+// A client that starts the server "files" of a configuration, as Claude Code does, calls its
+// tools and cancels one call. If it gets a file, it leaves when the file names the cancel.
 const fs = require("node:fs");
 const [modules, config, watched] = process.argv.slice(2);
 const load = require("node:module").createRequire(modules + "/");
@@ -14,12 +13,10 @@ async function main() {
   await client.listTools();
   await client.callTool({ name: "echo", arguments: { message: "hello" } });
   await client.callTool({ name: "get-sum", arguments: { a: 40, b: "two" } }).catch(() => {});
-  if (watched) {
-    const esc = new AbortController();
-    const slow = { name: "trigger-long-running-operation", arguments: { duration: 2, steps: 20 } };
-    await client.callTool(slow, undefined, { signal: esc.signal, onprogress: () => esc.abort("user pressed Esc") }).catch(() => {});
-    while (!fs.readFileSync(watched, "utf8").includes("user pressed Esc")) await new Promise((done) => setTimeout(done, 20));
-  }
+  const esc = new AbortController();
+  const slow = { name: "trigger-long-running-operation", arguments: { duration: 2, steps: 20 } };
+  await client.callTool(slow, undefined, { signal: esc.signal, onprogress: () => esc.abort("user pressed Esc") }).catch(() => {});
+  while (watched && !fs.readFileSync(watched, "utf8").includes("user pressed Esc")) await new Promise((done) => setTimeout(done, 20));
   await client.close();
 }
 

@@ -1,4 +1,4 @@
-"""Writes an image to standard output, as a tar: this Python, sh and a few tools, with what they are linked to."""
+"""Writes an image to standard output, as a tar: this Python, sh, a few tools and the programs named as arguments, with their libraries."""
 import os
 import re
 import subprocess
@@ -15,7 +15,7 @@ def wanted(info):
 
 library = sysconfig.get_path("stdlib")
 interpreter = os.path.realpath(sys.executable)
-tools = ["/bin/sh", "/bin/cat", "/bin/sleep"]
+tools = ["/bin/sh", "/bin/cat", "/bin/sleep", *sys.argv[1:]]
 linked = [interpreter, *tools]
 for folder in (library, sysconfig.get_config_var("DESTSHARED") or library):
     linked += [os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".so")]
