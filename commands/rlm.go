@@ -2,7 +2,6 @@ package commands
 
 import (
 	"strings"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -31,9 +30,6 @@ func rlmCommand(inv *invocation) *cli.Command {
 	}
 }
 
-// runEnd bounds how long an interrupted run takes to end.
-const runEnd = 10 * time.Second
-
 func runRLM(inv *invocation, c *cli.Context) error {
 	switch words := inv.Operands; {
 	case len(words) == 2 && words[0] == "show":
@@ -54,7 +50,6 @@ func runRLM(inv *invocation, c *cli.Context) error {
 	if err := command.Join(c, &o); err != nil {
 		return err
 	}
-	inv.Linger(runEnd)
 	inv.Terminable()
 	finish, err := run.Ask(c.Context, o, cmdline.Given(c, run.Flags), strings.Join(inv.Operands, ""), run.World{
 		Getenv: inv.Getenv, Version: buildVersion(), Stdin: inv.Stdin, Bytes: inv.bytes(), JSON: inv.ndjson(), AtKill: inv.AtKill,

@@ -17,7 +17,7 @@ const (
 	EventTurn   EventKind = "turn"   // a root call with the cells of its response
 	EventCell   EventKind = "cell"   // a block of code
 	EventCall   EventKind = "call"   // a sub-call; with Nested, a child run; with Tool, a call of a tool
-	EventAnswer EventKind = "answer" // the run, not a child run, has its answer
+	EventAnswer EventKind = "answer" // of the run, not of a child run; the best so far unless Finish is [Stop]
 	EventEnd    EventKind = "end"    // a run or a child run has ended
 )
 

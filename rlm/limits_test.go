@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -192,22 +193,23 @@ func TestFailures(t *testing.T) {
 		change func(*Options)
 		want   Error
 	}{
-		{[]string{code("best b"), "!no credit"}, nil, Error{"LLM", "/t2", errors.New("no credit")}},
-		{[]string{code("best b\ndie")}, nil, Error{"Execution", "/t1", errors.New("the worker cannot be started again")}},
+		{[]string{code("best b"), "!no credit"}, nil, Error{"LLM", "/t2", errors.New("no credit"), "b"}},
+		{[]string{code("best b\ndie")}, nil, Error{"Execution", "/t1", errors.New("the worker cannot be started again"), code("best b\ndie")}},
 		{nil, func(o *Options) {
 			o.Open = func(context.Context, Session) (Environment, error) { return nil, errors.New("no interpreter") }
-		}, Error{"Execution", "", errors.New("no interpreter")}},
-		{nil, func(o *Options) { o.Question = "" }, Error{"Validation", "", errors.New("a run needs a question or a context")}},
+		}, Error{"Execution", "", errors.New("no interpreter"), ""}},
+		{nil, func(o *Options) { o.Question = "" }, Error{"Validation", "", errors.New("a run needs a question or a context"), ""}},
 	} {
 		m, log := &rule{root: turns(c.root...), tokens: Tokens{Input: 1}}, &memo{}
 		out, err := start(t.Context(), m, &lab{}, log, c.change)
 		var e *Error
-		if !errors.As(err, &e) || e.Type != c.want.Type || strings.TrimPrefix(e.At, out.ID) != c.want.At || e.Error() != c.want.Error() {
+		if !errors.As(err, &e) || e.Type != c.want.Type || strings.TrimPrefix(e.At, out.ID) != c.want.At || e.Error() != c.want.Error() || e.Best != c.want.Best {
 			t.Errorf("failed with %#v, want %#v", err, c.want)
 		}
 		checkUsage(t, m, out)
-		if len(c.root) == 2 && out.Answer != "b" {
-			t.Errorf("the best answer is %q", out.Answer)
+		answered := slices.ContainsFunc(log.events, func(e Event) bool { return e.Kind == EventAnswer && e.Text == c.want.Best && e.Finish == "" })
+		if out.Answer != c.want.Best || answered != (c.want.Best != "") {
+			t.Errorf("the best answer is %q, with an event: %t; want %q", out.Answer, answered, c.want.Best)
 		}
 		if len(c.root) > 0 {
 			checkLog(t, log, out, err)

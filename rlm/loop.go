@@ -63,7 +63,7 @@ func (r *run) run(ctx context.Context) (*ending, error) {
 	start := r.o.Now()
 	r.tell(Event{Kind: EventRun, Ref: r.ref, Depth: r.depth, Model: r.model, Prompt: cutEvent(r.question)})
 	end, err := r.states(ctx)
-	if err == nil && r.depth == 0 && end.finish != Cancelled {
+	if r.depth == 0 && (end.answer != "" || err == nil && end.finish != Cancelled) {
 		r.tell(Event{Kind: EventAnswer, Ref: r.ref, Text: end.answer, Finish: end.finish})
 	}
 	usage := r.meter.read().Total()
@@ -106,7 +106,8 @@ func (r *run) ended(ctx context.Context, at, kind string, err error) (*ending, e
 	if reason := reasonOf(ctx, err); reason != "" {
 		return r.bestSoFar(reason), nil
 	}
-	return r.bestSoFar(""), &Error{Type: kind, At: at, Err: err}
+	best := r.bestSoFar("")
+	return best, &Error{Type: kind, At: at, Err: err, Best: best.answer}
 }
 
 // open starts the environment with the context. Callers must call drop at the end, also

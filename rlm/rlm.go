@@ -85,7 +85,8 @@ type Environment interface {
 	// means that the environment cannot be used any more. When ctx ends, so do the cell and
 	// its calls.
 	Exec(ctx context.Context, cell Cell) (Result, error)
-	// Var returns the text of a variable, for FINAL_VAR.
+	// Var returns the text of a variable, for FINAL_VAR. If it has none, text says why; "" if
+	// there is no such variable.
 	Var(ctx context.Context, name string) (text string, known bool, err error)
 	// Close ends the interpreter and everything that it has started, and removes its files.
 	// It may be called more than once.
@@ -155,4 +156,9 @@ type CellError struct {
 	Line    int    `json:"line,omitempty"` // in the cell, from 1; 0 if not known
 }
 
-func (e *CellError) Error() string { return e.Type + ": " + e.Message }
+func (e *CellError) Error() string {
+	if e.Message == "" {
+		return e.Type
+	}
+	return e.Type + ": " + e.Message
+}

@@ -141,6 +141,7 @@ type Error struct {
 	Type string // Validation, Execution or LLM
 	At   string // such as RUN/t3
 	Err  error
+	Best string // the best answer so far; may be empty
 }
 
 func (e *Error) Error() string { return e.Err.Error() }

@@ -37,6 +37,11 @@ func TestStates(t *testing.T) {
 			"6", MaxIterations, 5, "", "set x 6",
 		},
 		{
+			"asked once more, answers by an unknown variable",
+			[]string{code("best so far"), "b", "c", "d", "FINAL_VAR(x)"},
+			"so far", MaxIterations, 5, "", "best so far",
+		},
+		{
 			"asked once more, no code runs",
 			[]string{"a", "b", "c", "d", code("final 1") + "FINAL(2)"},
 			"2", MaxIterations, 5, "", "",

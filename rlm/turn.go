@@ -93,7 +93,7 @@ func (t *turn) play(ctx context.Context) (*ending, error) {
 			return &ending{*final, Stop}, nil
 		}
 	}
-	answer, unknown, err := t.marker(ctx)
+	answer, refused, err := t.marker(ctx)
 	switch {
 	case err != nil:
 		return t.fails(ctx, "Execution", err)
@@ -101,7 +101,7 @@ func (t *turn) play(ctx context.Context) (*ending, error) {
 		return &ending{*answer, Stop}, nil
 	}
 	t.saySaid()
-	t.last = prompt.Feedback(t.outputs, open, unknown)
+	t.last = prompt.Feedback(t.outputs, open, refused)
 	t.say("user", t.last+"\n\n"+t.request(t.n+1))
 	return nil, nil
 }
@@ -117,13 +117,13 @@ func (t *turn) saySaid() {
 // forced is the turn after the last. Its code is not run, and is the answer only if there is
 // no better one.
 func (t *turn) forced(ctx context.Context, isCode bool) (*ending, error) {
-	answer, _, err := t.marker(ctx)
+	answer, refused, err := t.marker(ctx)
 	switch {
 	case err != nil:
 		return t.fails(ctx, "Execution", err)
 	case answer != nil:
 		return &ending{*answer, MaxIterations}, nil
-	case isCode:
+	case isCode, refused != "":
 		return t.bestSoFar(MaxIterations), nil
 	}
 	return &ending{cmp.Or(t.response.Text, t.bestSoFar(MaxIterations).answer), MaxIterations}, nil
@@ -143,8 +143,8 @@ func (t *turn) ask(ctx context.Context, r Request) (err error) {
 }
 
 // marker looks for FINAL_VAR and FINAL in the response. An unknown variable is not an
-// answer.
-func (t *turn) marker(ctx context.Context) (answer *string, unknown string, err error) {
+// answer; refused then says so to the model.
+func (t *turn) marker(ctx context.Context) (answer *string, refused string, err error) {
 	m, ok := fence.Final(t.response.Text, t.o.Facts.Words)
 	if !ok {
 		return nil, "", nil
@@ -157,7 +157,7 @@ func (t *turn) marker(ctx context.Context) (answer *string, unknown string, err 
 		return nil, "", err
 	}
 	if !known {
-		return nil, m.Arg, nil
+		return nil, prompt.NoAnswer(m.Arg, text), nil
 	}
 	return &text, "", nil
 }

@@ -82,7 +82,7 @@ func (d *deep) Complete(ctx context.Context, q *provider.Request, c *provider.Co
 	if err := r.model(b, root); err != nil {
 		return err
 	}
-	size, err := r.take(chat)
+	size, err := r.take(ctx, chat)
 	if err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ func ended(ctx context.Context, err error) error {
 const shortQuestion = 2000
 
 // take turns a conversation into a question and a context, and returns the context's size.
-func (r *run) take(chat *provider.Chat) (int64, error) {
+func (r *run) take(ctx context.Context, chat *provider.Chat) (int64, error) {
 	if chat.Schema != nil {
 		schema, err := tool.NewSchema(chat.Schema)
 		if err != nil {
@@ -207,13 +207,13 @@ func (r *run) take(chat *provider.Chat) (int64, error) {
 	isShort := utf8.RuneCountInString(last.Content) <= shortQuestion
 	switch {
 	case r.o.Mode == rlm.ToolsMode:
-		return r.contextOf("context.json", messages)
+		return r.contextOf(ctx, "context.json", messages)
 	case len(messages) == 1 && isShort:
 		r.o.Question = last.Content
 		return int64(len(last.Content)), nil
 	case len(messages) == 1:
 		r.o.Question = "Do what the text in the variable context asks for."
-		return r.contextOf("context.txt", last.Content)
+		return r.contextOf(ctx, "context.txt", last.Content)
 	}
 	r.o.Question = "The variable context is a conversation, a list of messages with role and content. Answer its last message."
 	if isShort {
@@ -222,11 +222,11 @@ func (r *run) take(chat *provider.Chat) (int64, error) {
 	if chat.System != "" && utf8.RuneCountInString(chat.System) <= shortQuestion {
 		r.o.Question = chat.System + "\n\n" + r.o.Question
 	}
-	return r.contextOf("context.json", messages)
+	return r.contextOf(ctx, "context.json", messages)
 }
 
 // contextOf makes a value the context, and returns its size.
-func (r *run) contextOf(name string, value any) (int64, error) {
+func (r *run) contextOf(ctx context.Context, name string, value any) (int64, error) {
 	text, isText := value.(string)
 	data := []byte(text)
 	if !isText {
@@ -236,7 +236,7 @@ func (r *run) contextOf(name string, value any) (int64, error) {
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		return 0, err
 	}
-	l, err := input.Load(r.dir, []string{path}, nil)
+	l, err := input.Load(ctx, r.dir, []string{path}, nil)
 	if err != nil {
 		return 0, err
 	}

@@ -69,19 +69,26 @@ func (r *reporter) total(o *rlm.Outcome) {
 	if reason := cmp.Or(reasons[o.Finish], reasons[o.Limit]); reason != "" {
 		line += ": " + reason
 	}
+	switch {
+	case !o.Finish.Limited():
+	case o.Answer == "":
+		line += ", and there is no answer yet"
+	default:
+		line += ", and this is the best answer so far"
+	}
 	r.say(line)
 }
 
 // reasons say what ended a run, or which limit was reached.
 var reasons = map[rlm.FinishReason]string{
 	rlm.Cancelled:     "interrupted",
-	rlm.MaxIterations: "--max-iterations is reached, and this is the best answer",
+	rlm.MaxIterations: "--max-iterations is reached",
 	rlm.Calls:         "--max-calls is reached, and calls were refused",
-	rlm.PolicyStop:    "the policy stop ended it, and this is the best answer",
-	rlm.Timeout:       "--timeout is over, and this is the best answer so far",
-	rlm.MaxTokens:     "--max-tokens is reached, and this is the best answer so far",
-	rlm.MaxCost:       "--max-cost is reached, and this is the best answer so far",
-	rlm.MaxErrors:     "--max-errors is reached, and this is the best answer so far",
+	rlm.PolicyStop:    "the policy stop ended it",
+	rlm.Timeout:       "--timeout is over",
+	rlm.MaxTokens:     "--max-tokens is reached",
+	rlm.MaxCost:       "--max-cost is reached",
+	rlm.MaxErrors:     "--max-errors is reached",
 }
 
 // A result is the output of -o json: a completion with the run.
@@ -107,6 +114,7 @@ type failure struct {
 	Type    string `json:"type"`
 	Message string `json:"message"`
 	At      string `json:"at,omitempty"`
+	Best    string `json:"best,omitempty"` // the best answer so far
 }
 
 func writeFailure(w io.Writer, err error) error {
@@ -115,7 +123,7 @@ func writeFailure(w io.Writer, err error) error {
 		f.Type = "Validation"
 	}
 	if failed := (*rlm.Error)(nil); errors.As(err, &failed) {
-		f.Type, f.At = failed.Type, failed.At
+		f.Type, f.At, f.Best = failed.Type, failed.At, failed.Best
 	}
 	return jsonscan.NewEncoder(w).Encode(map[string]failure{"error": f})
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/config"
@@ -48,6 +49,7 @@ type run struct {
 	dir     string // for files of the run
 	o       rlm.Options
 
+	linger          func(time.Duration)
 	ready           open   // the opener of interpreters, if it is known already
 	logPath         string // "" without a log
 	client, account string // of the run's calls
@@ -75,7 +77,7 @@ func Ask(ctx context.Context, o host.Options, flags map[string][]string, questio
 			h.Control(control{s.Run.Interrupts})
 		}
 		err = h.Inside(func(b *broker.Broker, p *publish.Publisher) (err error) {
-			r := &run{Settings: s, World: w, config: h.Config, hide: h.Hide, seen: p, o: s.Run}
+			r := &run{Settings: s, World: w, config: h.Config, hide: h.Hide, seen: p, o: s.Run, linger: o.Linger}
 			if r.dir, err = os.MkdirTemp("", "wirectl-rlm-"); err != nil {
 				return err
 			}
@@ -85,11 +87,19 @@ func Ask(ctx context.Context, o host.Options, flags map[string][]string, questio
 			return errors.Join(err, os.RemoveAll(r.dir))
 		})
 	}
+	if err != nil && ctx.Err() != nil && finish == "" {
+		err = errInterrupted
+	}
 	if err != nil && finish == "" && s.Output == "json" {
 		err = errors.Join(err, writeFailure(w.JSON, err))
 	}
 	return finish, err
 }
+
+var errInterrupted = errors.New("interrupted before the first turn")
+
+// runEnd bounds how long an interrupted run takes to end.
+const runEnd = 10 * time.Second
 
 func (r *run) askWith(ctx context.Context, b *broker.Broker) (rlm.FinishReason, error) {
 	root := r.seen.Open("root", "rlm", "len32")
@@ -97,15 +107,16 @@ func (r *run) askWith(ctx context.Context, b *broker.Broker) (rlm.FinishReason, 
 	if err := r.model(b, root); err != nil {
 		return "", err
 	}
-	size, err := r.load()
+	size, err := r.load(ctx)
 	if err != nil {
 		return "", err
 	}
+	r.linger(runEnd) // not before: a read of stdin may never end
 	end, err := r.prepare(ctx, size)
 	if err != nil {
 		return "", err
 	}
-	finish, err := r.do(ctx, r.logPath)
+	finish, err := r.do(ctx)
 	return finish, errors.Join(err, end())
 }
 
@@ -136,7 +147,7 @@ func (r *run) prepare(ctx context.Context, size int64) (end func() error, err er
 }
 
 // do runs, and prints the outcome.
-func (r *run) do(ctx context.Context, log string) (rlm.FinishReason, error) {
+func (r *run) do(ctx context.Context) (rlm.FinishReason, error) {
 	report := &reporter{say: r.Say}
 	if r.Output == "ndjson" {
 		report.events = jsonscan.NewEncoder(r.JSON)
@@ -148,22 +159,31 @@ func (r *run) do(ctx context.Context, log string) (rlm.FinishReason, error) {
 	out, err := rlm.Run(ctx, r.o)
 	report.total(&out)
 	r.warn(&out)
-	if log != "" {
-		r.Say("the log is " + log)
+	if r.logPath != "" {
+		r.Say("the log is " + r.logPath)
 	}
-	switch {
-	case err != nil:
-	case r.Output == "json":
-		err = writeResult(r.JSON, r.o.Question, log, &out)
-	case r.Output == "text" && (out.Answer != "" || out.Finish != rlm.Cancelled):
-		_, err = fmt.Fprintln(r.Bytes, out.Answer)
-	}
+	err = errors.Join(err, r.print(&out, report.err, err != nil))
 	if wrong := out.SchemaErr; wrong != nil && out.Finish == rlm.Stop {
 		err = errors.Join(err, &SchemaError{wrong})
 	} else if wrong != nil && out.Finish != rlm.Cancelled {
 		r.Say("warning: " + (&SchemaError{wrong}).Error())
 	}
-	return out.Finish, errors.Join(err, report.err)
+	return out.Finish, err
+}
+
+// print prints the answer, which is the best so far if the run was interrupted or has failed.
+// The error is err, that of earlier output, or else that of this output.
+func (r *run) print(out *rlm.Outcome, err error, failed bool) error {
+	switch {
+	case r.Output == "json" && !failed:
+		err = writeResult(r.JSON, r.o.Question, r.logPath, out)
+	case r.Output == "text" && (out.Answer != "" || !failed && out.Finish != rlm.Cancelled):
+		_, err = fmt.Fprintln(r.Bytes, out.Answer)
+	}
+	if err != nil && out.Answer != "" { // which may have cost much
+		err = fmt.Errorf("%w; the answer is: %s", err, out.Answer)
+	}
+	return err
 }
 
 // warn reports errors that do not end a run.
@@ -219,11 +239,11 @@ func (r *run) model(b *broker.Broker, root *publish.Conn) error {
 }
 
 // load loads the context, and returns its size in bytes.
-func (r *run) load() (int64, error) {
+func (r *run) load(ctx context.Context) (int64, error) {
 	if len(r.Context) == 0 {
 		return int64(len(r.o.Question)), nil
 	}
-	l, err := input.Load(r.dir, r.Context, r.Stdin)
+	l, err := input.Load(ctx, r.dir, r.Context, r.Stdin)
 	if wrong := (*input.NameError)(nil); errors.As(err, &wrong) {
 		return 0, cmdline.Errorf("%w", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/wirectl/wirectl/broker/host"
 	"github.com/wirectl/wirectl/broker/lookout"
@@ -40,7 +41,7 @@ func ask(t *testing.T, config, prices, question, settings string) (plain, error)
 		return map[string]string{"XDG_CONFIG_HOME": dir, "KEY": "sk-planted"}[name]
 	}
 	var stderr bytes.Buffer
-	o := host.Options{Config: filepath.Join(dir, "c.yaml"), Getenv: getenv, Quiet: true, Stderr: &stderr, Lookout: lookout.Config{NoTap: true}}
+	o := host.Options{Config: filepath.Join(dir, "c.yaml"), Getenv: getenv, Quiet: true, Stderr: &stderr, Lookout: lookout.Config{NoTap: true}, Linger: func(time.Duration) {}}
 	flags := map[string][]string{"max-depth": {"0"}, "output": {"json"}, "log-dir": {filepath.Join(dir, "logs")}}
 	for part := range strings.FieldsSeq(settings) {
 		name, text, _ := strings.Cut(part, "=")

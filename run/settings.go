@@ -187,9 +187,13 @@ func parsed[T any](r *reader, name string, usual T, want string, parse func(text
 }
 
 func (r *reader) whole(name string, usual, least int64) int64 {
-	return parsed(r, name, usual, fmt.Sprintf("a whole number from %d", least), func(text string) (int64, bool) {
+	most := int64(math.MaxInt32)
+	if name == "max-tokens" {
+		most = math.MaxInt64
+	}
+	return parsed(r, name, usual, fmt.Sprintf("a whole number from %d to %d", least, most), func(text string) (int64, bool) {
 		n, err := strconv.ParseInt(text, 10, 64)
-		return n, err == nil && n >= least && (n <= math.MaxInt32 || name == "max-tokens")
+		return n, err == nil && n >= least && n <= most
 	})
 }
 

@@ -62,10 +62,10 @@ func TestSizes(t *testing.T) {
 // A faulty setting is refused with its place, its value and what was expected.
 func TestFaultySettings(t *testing.T) {
 	for line, want := range map[string]string{
-		"max-iterations=0":                    `--max-iterations: invalid value "0": want a whole number from 1`,
-		"max-calls=-1":                        `--max-calls: invalid value "-1": want a whole number from 0`,
-		"max-depth=1.5":                       `--max-depth: invalid value "1.5": want a whole number from 0`,
-		"parallel=99999999999":                `--parallel: invalid value "99999999999": want a whole number from 1`,
+		"max-iterations=0":                    `--max-iterations: invalid value "0": want a whole number from 1 to 2147483647`,
+		"max-calls=-1":                        `--max-calls: invalid value "-1": want a whole number from 0 to 2147483647`,
+		"max-depth=1.5":                       `--max-depth: invalid value "1.5": want a whole number from 0 to 2147483647`,
+		"parallel=99999999999":                `--parallel: invalid value "99999999999": want a whole number from 1 to 2147483647`,
 		"max-cost=NaN":                        `--max-cost: invalid value "NaN": want a number of dollars such as 0.5`,
 		"timeout=10":                          `--timeout: invalid value "10": want a duration such as 30s or 10m`,
 		"cell-timeout=7h":                     `--cell-timeout: invalid value "7h": want at most 6h`,
@@ -81,7 +81,7 @@ func TestFaultySettings(t *testing.T) {
 		"system=no-such-file":                 `--system: open no-such-file: `,
 		"log.prompts=some":                    `--log.prompts: invalid value "some": want all or new`,
 		"max-tokens=99999999999999999999999":  `--max-tokens: invalid value`,
-		"max-errors=0":                        `--max-errors: invalid value "0": want a whole number from 1`,
+		"max-errors=0":                        `--max-errors: invalid value "0": want a whole number from 1 to 2147483647`,
 	} {
 		if s, err := run.Read(values(t, line)); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: %+v, %v, want %s", line, s, err, want)

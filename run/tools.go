@@ -29,7 +29,7 @@ func (r *run) tools(ctx context.Context) (end func(), err error) {
 	if r.Tools == "" {
 		return func() {}, nil
 	}
-	set, err := tool.Load(ctx, r.Tools, tool.World{Dial: r.dialMCP, Open: r.openFunctions, Getenv: r.Getenv, Code: r.o.Mode == rlm.Code})
+	set, err := tool.Load(ctx, r.Tools, tool.World{Dial: r.dialMCP, Open: r.openFunctions, Getenv: r.Getenv, Patience: r.o.Limits.Timeout, Code: r.o.Mode == rlm.Code})
 	switch {
 	case ctx.Err() != nil && err != nil:
 		return nil, context.Cause(ctx)

@@ -260,7 +260,7 @@ func (e *Env) notStarted(ctx context.Context, err error) (rlm.Result, error) {
 	return rlm.Result{Lost: lost, Err: failed}, nil
 }
 
-// Var implements [rlm.Environment]. A variable without a text is not known.
+// Var implements [rlm.Environment].
 func (e *Env) Var(ctx context.Context, name string) (text string, known bool, err error) {
 	if e.worker == nil {
 		return "", false, nil
@@ -271,7 +271,10 @@ func (e *Env) Var(ctx context.Context, name string) (text string, known bool, er
 	if ctx.Err() != nil {
 		return "", false, context.Cause(ctx)
 	}
-	if r.result.Final == nil { // also if the worker has ended
+	if failed := r.failure(e.config.Timeout); failed != nil {
+		return failed.Error(), false, nil
+	}
+	if r.result.Final == nil {
 		return "", false, nil
 	}
 	return *r.result.Final, true, nil

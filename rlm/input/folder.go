@@ -3,6 +3,7 @@ package input
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -60,7 +61,7 @@ func (l *loader) folder(w *bufio.Writer, dir string, add func(chars int64)) erro
 		}
 		beginMember(w, first, path)
 		first = false
-		n, err := writeText(w, f)
+		n, err := writeText(w, stoppable{f, l.ctx})
 		if err = errors.Join(named(filepath.Join(dir, path), err), f.Close()); err != nil {
 			return err
 		}
@@ -76,6 +77,8 @@ func (l *loader) folder(w *bufio.Writer, dir string, add func(chars int64)) erro
 func (l *loader) list(root *os.Root) (paths []string, err error) {
 	err = fs.WalkDir(root.FS(), ".", func(path string, entry fs.DirEntry, err error) error {
 		switch {
+		case l.ctx.Err() != nil:
+			return context.Cause(l.ctx)
 		case err != nil && path == ".":
 			return err
 		case err != nil:
@@ -106,7 +109,7 @@ var errBinary = errors.New("the file is binary")
 func (l *loader) isText(root *os.Root, path string) bool {
 	f, err := root.Open(filepath.FromSlash(path))
 	if err == nil {
-		err = checkText(f)
+		err = checkText(stoppable{f, l.ctx})
 		_ = f.Close() // it was only read
 	}
 	switch {

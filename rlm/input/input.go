@@ -5,6 +5,8 @@ package input
 
 import (
 	"bufio"
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -40,8 +42,8 @@ type NameError struct{ msg string }
 func (e *NameError) Error() string { return e.msg }
 
 // Load makes a context of files, folders, and - for stdin. It writes into the folder dir,
-// which the caller has to remove.
-func Load(dir string, names []string, stdin io.Reader) (*Loaded, error) {
+// which the caller has to remove. When ctx ends, it stops after the current read.
+func Load(ctx context.Context, dir string, names []string, stdin io.Reader) (*Loaded, error) {
 	seen := map[string]bool{}
 	for _, name := range names {
 		if seen[name] {
@@ -49,7 +51,7 @@ func Load(dir string, names []string, stdin io.Reader) (*Loaded, error) {
 		}
 		seen[name] = true
 	}
-	l := &loader{dir: dir, stdin: stdin}
+	l := &loader{ctx: ctx, dir: dir, stdin: stdin}
 	var err error
 	if len(names) == 1 {
 		err = l.one(names[0])
@@ -69,8 +71,22 @@ func Load(dir string, names []string, stdin io.Reader) (*Loaded, error) {
 
 type loader struct {
 	Loaded
+	ctx   context.Context
 	dir   string
 	stdin io.Reader
+}
+
+// A stoppable reader fails once ctx has ended.
+type stoppable struct {
+	io.ReadCloser
+	ctx context.Context
+}
+
+func (s stoppable) Read(b []byte) (int, error) {
+	if s.ctx.Err() != nil {
+		return 0, context.Cause(s.ctx)
+	}
+	return s.ReadCloser.Read(b)
 }
 
 // one loads the only name.
@@ -85,9 +101,13 @@ func (l *loader) one(name string) error {
 		l.Type, l.Shape.Type = "json", "dict"
 		return l.write(func(w *bufio.Writer) error { return l.folder(w, name, l.Shape.add) })
 	case info != nil && info.Mode().IsRegular():
-		return l.inPlace(name)
+		// A worker does not see files such as /dev/stdin, a link into /proc, under their names.
+		path, err := filepath.EvalSymlinks(name)
+		if err == nil && !strings.HasPrefix(path, "/proc/") {
+			return l.inPlace(name, path)
+		}
 	}
-	// Input that can be read only once is copied while it is measured.
+	// Input that workers cannot read is copied while it is measured.
 	return l.write(func(w *bufio.Writer) error {
 		r, err := l.open(name)
 		if err != nil {
@@ -108,9 +128,10 @@ func (l *loader) stat(name string) (os.FileInfo, error) {
 
 func (l *loader) open(name string) (io.ReadCloser, error) {
 	if name == "-" {
-		return io.NopCloser(l.stdin), nil
+		return stoppable{io.NopCloser(l.stdin), l.ctx}, nil
 	}
-	return os.Open(name)
+	f, err := os.Open(name)
+	return stoppable{f, l.ctx}, err
 }
 
 func typeOf(name string) string {
@@ -123,12 +144,12 @@ func typeOf(name string) string {
 	return "text"
 }
 
-// inPlace uses a file in place.
-func (l *loader) inPlace(name string) (err error) {
-	if l.Path, err = filepath.Abs(name); err != nil {
+// inPlace uses a file in place, whose path has no links.
+func (l *loader) inPlace(name, path string) (err error) {
+	if l.Path, err = filepath.Abs(path); err != nil {
 		return err
 	}
-	f, err := os.Open(name)
+	f, err := l.open(name)
 	if err != nil {
 		return err
 	}
@@ -174,7 +195,7 @@ func (l *loader) write(f func(*bufio.Writer) error) error {
 		return err
 	}
 	w := bufio.NewWriterSize(file, pieceSize)
-	return errors.Join(f(w), w.Flush(), file.Close())
+	return cmp.Or(f(w), w.Flush(), file.Close())
 }
 
 // several writes a dict with the value of each name.

@@ -1,8 +1,10 @@
 package input_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -87,7 +89,7 @@ func TestLoad(t *testing.T) {
 		for name := range strings.FieldsSeq(tt.names) {
 			names = append(names, at(name))
 		}
-		l, err := input.Load(t.TempDir(), names, strings.NewReader("from stdin"))
+		l, err := input.Load(t.Context(), t.TempDir(), names, strings.NewReader("from stdin"))
 		if err != nil {
 			t.Errorf("%s: %v", tt.names, err)
 			continue
@@ -114,7 +116,7 @@ func TestLoad(t *testing.T) {
 // Files of JSON lines are used in place.
 func TestLines(t *testing.T) {
 	dir := files(t, map[string]string{"d.jsonl": "{\"content\": \"abc\"}\n\n[1, 2]\r\n"})
-	l, err := input.Load(t.TempDir(), []string{filepath.Join(dir, "d.jsonl")}, nil)
+	l, err := input.Load(t.Context(), t.TempDir(), []string{filepath.Join(dir, "d.jsonl")}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,15 +142,84 @@ func TestFaulty(t *testing.T) {
 	} {
 		path := filepath.Join(dir, name)
 		for _, names := range [][]string{{path}, {path, "-"}} {
-			_, err := input.Load(t.TempDir(), names, strings.NewReader(""))
+			_, err := input.Load(t.Context(), t.TempDir(), names, strings.NewReader(""))
 			if err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), want) && runtime.GOOS != "windows" {
 				t.Errorf("%s: %v, want %s", name, err, want)
 			}
 		}
 	}
 	var twice *input.NameError
-	if _, err := input.Load(t.TempDir(), []string{"a", "a"}, nil); !errors.As(err, &twice) {
+	if _, err := input.Load(t.Context(), t.TempDir(), []string{"a", "a"}, nil); !errors.As(err, &twice) {
 		t.Errorf("a name that is there twice: %v", err)
+	}
+}
+
+// A link is followed, and a file of /proc, which workers do not see, is copied.
+func TestLinks(t *testing.T) {
+	dir := files(t, map[string]string{"a.txt": "text"})
+	real, err := filepath.EvalSymlinks(filepath.Join(dir, "a.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink("a.txt", link); err != nil {
+		t.Skip(err)
+	}
+	l, err := input.Load(t.Context(), t.TempDir(), []string{link}, nil)
+	if err != nil || l.Path != real {
+		t.Errorf("%v, %v, want %s", l, err, real)
+	}
+	if runtime.GOOS != "linux" {
+		return
+	}
+	f, err := os.Open(real)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	open := fmt.Sprintf("/proc/self/fd/%d", f.Fd())
+	if l, err := input.Load(t.Context(), t.TempDir(), []string{open}, nil); err != nil || l.Path != real {
+		t.Errorf("%v, %v, want %s", l, err, real)
+	}
+	if err := os.Remove(real); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{open, "/proc/self/comm"} {
+		l, err := input.Load(t.Context(), t.TempDir(), []string{name}, nil)
+		if err != nil || strings.HasPrefix(l.Path, "/proc") || decode(t, l) == "" {
+			t.Errorf("%s: %v, %v", name, l, err)
+		}
+	}
+}
+
+// An endless reader never ends, and calls read each time.
+type endless struct{ read func() }
+
+func (e endless) Read(b []byte) (int, error) {
+	e.read()
+	return copy(b, "text"), nil
+}
+
+// An interrupt ends reading, whatever is read.
+func TestInterrupted(t *testing.T) {
+	dir := files(t, map[string]string{"a.txt": "text", "src/b.txt": "text"})
+	for _, names := range [][]string{{"-"}, {"-", filepath.Join(dir, "a.txt")}, {filepath.Join(dir, "a.txt"), "-"}} {
+		ctx, stop := context.WithCancelCause(t.Context())
+		reads := 0
+		why := errors.New("why")
+		_, err := input.Load(ctx, t.TempDir(), names, endless{func() {
+			if reads++; reads == 3 {
+				stop(why)
+			}
+		}})
+		if !errors.Is(err, why) || reads != 3 {
+			t.Errorf("%v: %v after %d reads", names, err, reads)
+		}
+		for _, name := range []string{"a.txt", "src"} {
+			if _, err := input.Load(ctx, t.TempDir(), []string{filepath.Join(dir, name)}, nil); !errors.Is(err, why) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
 	}
 }
 
@@ -163,7 +234,7 @@ func TestLargeText(t *testing.T) {
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	l, err := input.Load(t.TempDir(), []string{path}, nil)
+	l, err := input.Load(t.Context(), t.TempDir(), []string{path}, nil)
 	runtime.ReadMemStats(&after)
 	if err != nil || l.Shape.Chars != 64<<20 || l.Path != path {
 		t.Fatalf("%+v, %v", l, err)
@@ -202,7 +273,7 @@ func FuzzJSON(f *testing.F) {
 func TestReadFails(t *testing.T) {
 	broken := errors.New("broken")
 	for _, names := range [][]string{{"-"}, {"-", os.DevNull}} {
-		_, err := input.Load(t.TempDir(), names, io.MultiReader(strings.NewReader("abc"), iotest.ErrReader(broken)))
+		_, err := input.Load(t.Context(), t.TempDir(), names, io.MultiReader(strings.NewReader("abc"), iotest.ErrReader(broken)))
 		if !errors.Is(err, broken) || !strings.HasPrefix(err.Error(), "standard input: ") {
 			t.Errorf("%v: %v", names, err)
 		}

@@ -3,6 +3,7 @@
 package prompt
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"strconv"
@@ -204,10 +205,17 @@ const (
 		"FINAL_VAR(name) at the beginning of a line, outside of blocks."
 )
 
+// NoAnswer says why FINAL_VAR gives no answer: there is no variable of that name, unless why
+// is set.
+func NoAnswer(name, why string) string {
+	return fmt.Sprintf("FINAL_VAR(%s) is no answer: %s. Assign the answer to a variable first, or give it by FINAL(your answer).",
+		cut(name, 200), cut(cmp.Or(why, "there is no variable of that name"), partChars))
+}
+
 // Feedback returns the message after a turn. The outputs of the blocks are made by
-// [Output.String]; open says that the response ended inside a block; unknown is the name in
-// FINAL_VAR if there is no such variable, or "".
-func Feedback(outputs []string, open bool, unknown string) string {
+// [Output.String]; open says that the response ended inside a block; refused is "", or made by
+// [NoAnswer].
+func Feedback(outputs []string, open bool, refused string) string {
 	var parts []string
 	for i, output := range outputs {
 		title := "Output:"
@@ -219,9 +227,8 @@ func Feedback(outputs []string, open bool, unknown string) string {
 	if open {
 		parts = append(parts, unclosed)
 	}
-	if unknown != "" {
-		parts = append(parts, fmt.Sprintf("FINAL_VAR(%s) is no answer: there is no variable of that name. "+
-			"Assign the answer to a variable first, or give it by FINAL(your answer).", cut(unknown, 200)))
+	if refused != "" {
+		parts = append(parts, refused)
 	}
 	if len(parts) == 0 {
 		parts = append(parts, nothing)

@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -83,7 +85,7 @@ func Load(ctx context.Context, name string, w World) (_ *Set, err error) {
 	}()
 	for _, node := range nodes {
 		at := node.Key.GetToken()
-		if err := s.load(ctx, at.Value, node.Value, w); err != nil {
+		if err := s.loadInTime(ctx, at.Value, node.Value, w); err != nil {
 			return nil, place(name, at, err)
 		}
 	}
@@ -122,6 +124,22 @@ func place(name string, at *token.Token, err error) error {
 		e.Line, e.Column, e.Err = line, column, errors.New(msg)
 	}
 	return e
+}
+
+// usualPatience is long enough for a command such as npx to download a server.
+const usualPatience = 2 * time.Minute
+
+// loadInTime adds the tools of an entry, unless they take too long to be ready.
+func (s *Set) loadInTime(ctx context.Context, name string, node ast.Node, w World) error {
+	patience := cmp.Or(w.Patience, usualPatience)
+	late := fmt.Errorf("%s: not ready after %v", name, patience)
+	ctx, stop := context.WithTimeoutCause(ctx, patience, late)
+	defer stop()
+	err := s.load(ctx, name, node, w)
+	if err != nil && context.Cause(ctx) == late { //nolint:errorlint // it is never wrapped
+		return late
+	}
+	return err
 }
 
 // load adds the tools of an entry.

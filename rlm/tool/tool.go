@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/wirectl/wirectl/rlm"
 )
@@ -24,6 +25,8 @@ type World struct {
 	Open func(ctx context.Context, code string) (rlm.Environment, error)
 	// Getenv returns tokens.
 	Getenv func(string) string
+	// Patience is how long the tools of an entry may take to be ready; 0 is 2 minutes.
+	Patience time.Duration
 	// Code says that tools become functions of code, which reserves some names.
 	Code bool
 }

@@ -351,6 +351,24 @@ func TestFaultyFiles(t *testing.T) {
 	}
 }
 
+// A mute server never answers.
+type mute struct{ scripted }
+
+func (s *mute) Ask(ctx context.Context, _ string, _ json.RawMessage) (json.RawMessage, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// A server that never answers is not waited for, and closed.
+func TestMuteServer(t *testing.T) {
+	s := &mute{}
+	w := tool.World{Dial: func(context.Context, []string, string) (tool.Server, error) { return s, nil }, Patience: time.Millisecond}
+	_, err := tool.Load(t.Context(), file(t, "tools.yaml", "s: {mcp: [x]}"), w)
+	if err == nil || !strings.HasSuffix(err.Error(), "tools.yaml:1:1: s: not ready after 1ms") || s.closed != 1 {
+		t.Errorf("%v, closed %d times", err, s.closed)
+	}
+}
+
 // If two tools have the same name, the server that was started is closed.
 func TestSameName(t *testing.T) {
 	s := &scripted{answers: []string{`{"tools":[{"name":"a"}]}`}}

@@ -36,9 +36,12 @@ func TestCodeFaults(t *testing.T) {
 	}
 	for _, c := range []struct{ code, want string }{
 		{"a = [0]\na * " + large, "2 MemoryError"},
+		{"FINAL('x' * (1 << 23))", "1 ValueError: the answer has 8388608 characters, the limit is 4194304"},
+		{"x = 'x' * (1 << 23)\nFINAL_VAR('x')", "2 ValueError: the answer has 8388608 characters, the limit is 4194304"},
+		{"answer.update(ready=1, content='x' * (1 << 23))", "0 ValueError: the answer has 8388608 characters"},
 		{"def f(): f()\nf()", "1 RecursionError"},
 		{"import sys\nsys.exit('bye')", "2 SystemExit: bye"},
-		{"class E(Exception):\n    def __str__(self): raise SystemExit\nraise E", "3 E: "},
+		{"class E(Exception):\n    def __str__(self): raise SystemExit\nraise E", "3 E"},
 		{"import sys; sys.stdout.close(); sys.stderr.close(); print('still'); 1 / 0", "1 ZeroDivisionError"},
 		{"import os; os.close(1); os.close(2); os.close(0); print('still'); 1 / 0", "1 ZeroDivisionError"},
 		{"import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); 1 / 0", "1 ZeroDivisionError"},

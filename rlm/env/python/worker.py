@@ -566,11 +566,17 @@ def batched_or_refused(kind, prompts, model):
 
 def FINAL(value):
     """Gives the answer of the run: the text of a value."""
-    text = value if type(value) is str else str(value)
-    if len(text) > LONGEST:
-        return "Error: the answer has %d characters, the limit is %d" % (len(text), LONGEST)
+    text = text_of(value)
     if current():
         State.final = text
+    return text
+
+
+def text_of(value):
+    """The text of a value, as an answer."""
+    text = value if type(value) is str else str(value)
+    if len(text) > LONGEST:
+        raise ValueError("the answer has %d characters, the limit is %d" % (len(text), LONGEST))
     return text
 
 
@@ -768,7 +774,10 @@ def execute(m):
     best, ready = guarded(read_answer)[0] or ("", False)
     State.cell = None
     if ready and State.final is None:
-        State.final = best
+        State.final, failure = guarded(text_of, answer.get("content", ""))
+        if failure is not None:
+            answer["ready"] = False  # the next cell begins without it
+            result["error"] = result["error"] or describe(failure)
     result.update(final=State.final, best=best, omitted=State.dropped)
     return result
 
@@ -787,12 +796,8 @@ def final_var(m):
     known, value = lookup(m["name"])
     if not known:
         return {"final": None}
-    text, failure = guarded(lambda: value if type(value) is str else str(value))
-    if failure is not None:
-        return {"error": describe(failure)}
-    if len(text) > LONGEST:
-        return {"error": {"type": "ValueError", "message": "the text has %d characters, the limit is %d" % (len(text), LONGEST)}}
-    return {"final": text}
+    text, failure = guarded(text_of, value)
+    return {"final": text} if failure is None else {"error": describe(failure)}
 
 
 def serve():

@@ -119,12 +119,13 @@ func (s *space) lookup(name string) (starlark.Value, bool) {
 	return v, true
 }
 
-func (s *space) readAnswer() (best string, ready bool) {
+func (s *space) readAnswer() (content starlark.Value, ready bool) {
+	content = starlark.String("")
 	if v, ok, _ := s.answer.Get(starlark.String("content")); ok {
-		best = cut(textOf(v), longest/4)
+		content = v
 	}
 	v, ok, _ := s.answer.Get(starlark.String("ready"))
-	return best, ok && bool(v.Truth())
+	return content, ok && bool(v.Truth())
 }
 
 // set sets a variable of the host.
@@ -219,9 +220,9 @@ func (w *worker) giveFinal(_ *starlark.Thread, b *starlark.Builtin, args starlar
 	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "value", &v); err != nil {
 		return nil, err
 	}
-	text := textOf(v)
-	if len(text) > longest {
-		return starlark.String(fmt.Sprintf("Error: the answer has %d bytes, the limit is %d", len(text), longest)), nil
+	text, err := answerOf(v)
+	if err != nil {
+		return nil, err
 	}
 	w.final = &text
 	return starlark.String(text), nil

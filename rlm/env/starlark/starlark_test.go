@@ -96,6 +96,7 @@ func TestAnswers(t *testing.T) {
 		{`FINAL("")`, "", ""},
 		{`FINAL("it" + "ü"[:1]); fail()`, "it\ufffd", ""},
 		{`FINAL("x" * (1 << 23))`, "-", ""},
+		{`answer["ready"] = True; answer["content"] = "x" * (1 << 23)`, "-", strings.Repeat("x", 1<<20)},
 		{`answer["content"] = 4`, "-", "4"},
 		{`answer = {"content": "five", "ready": False}`, "-", "five"},
 		{`answer["ready"] = True`, "five", "five"},

@@ -1,10 +1,12 @@
 package starlark
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"runtime/debug"
 	"strconv"
@@ -202,13 +204,18 @@ func (w *worker) execute(m *message) object {
 	w.restore()
 	w.flush()
 	w.cell = nil
-	best, ready := w.readAnswer()
+	content, ready := w.readAnswer()
 	if ready && w.final == nil {
-		w.final = &best
+		if text, err := answerOf(content); err == nil {
+			w.final = &text
+		} else {
+			_ = w.space.answer.SetKey(starlark.String("ready"), starlark.False) // the next cell begins without it
+			failed = cmp.Or(failed, &rlm.CellError{Type: "ValueError", Message: err.Error()})
+		}
 	}
 	return object{
 		"execution_time": took.Seconds(), "error": failed, "locals": w.locals(),
-		"final": w.final, "best": best, "omitted": w.dropped,
+		"final": w.final, "best": cut(textOf(content), longest/4), "omitted": w.dropped,
 	}
 }
 
@@ -220,11 +227,20 @@ func (w *worker) finalVar(name string) object {
 	if !ok {
 		return object{"final": nil}
 	}
-	text := textOf(v)
-	if len(text) > longest {
-		return failure("ValueError", "the text has "+strconv.Itoa(len(text))+" bytes, the limit is "+strconv.Itoa(longest))
+	text, err := answerOf(v)
+	if err != nil {
+		return failure("ValueError", err.Error())
 	}
 	return object{"final": text}
+}
+
+// answerOf returns the text of a value, as an answer.
+func answerOf(v starlark.Value) (string, error) {
+	text := textOf(v)
+	if len(text) > longest {
+		return "", fmt.Errorf("the answer has %d bytes, the limit is %d", len(text), longest)
+	}
+	return text, nil
 }
 
 // textOf returns the text of a value, as print writes it.
