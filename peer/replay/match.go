@@ -126,8 +126,9 @@ func isScalar(value []byte) bool {
 // namesSame reports whether two values are ids of their messages, and these correspond.
 func namesSame(st *step, h *heard, recorded, live []byte) bool {
 	r, l := &st.message, &h.message
-	for _, pair := range [][2]protocol.Token{{r.ID, l.ID}, {r.Ref, l.Ref}, {r.Bind, l.Bind}} {
-		if pair[0].IsZero() || pair[0].Space == protocol.SpaceSession || pair[1].IsZero() {
+	pairs := [][2]protocol.Token{{r.ID, l.ID}, {r.Ref, l.Ref}, {r.Bind, l.Bind}, {st.inner.Bind, h.inner.Bind}, {st.said().Context, h.said().Context}}
+	for i, pair := range pairs {
+		if pair[0].IsZero() || pair[0].Space == protocol.SpaceSession && i < len(pairs)-1 || pair[1].IsZero() {
 			continue
 		}
 		if jsondiff.IsToken(recorded, string(pair[0].Text)) && jsondiff.IsToken(live, string(pair[1].Text)) {

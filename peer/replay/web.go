@@ -14,11 +14,14 @@ import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/frame/carrier"
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/a2a"
 	"github.com/wirectl/wirectl/protocol/agui"
 	"github.com/wirectl/wirectl/protocol/anthropic"
 	"github.com/wirectl/wirectl/protocol/carried"
 	"github.com/wirectl/wirectl/protocol/gemini"
+	"github.com/wirectl/wirectl/protocol/jsonrpc"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/protocol/opaque"
 	"github.com/wirectl/wirectl/protocol/openai"
 	"github.com/wirectl/wirectl/protocol/opencode"
 	"github.com/wirectl/wirectl/session/jsondiff"
@@ -36,8 +39,10 @@ type webLine struct {
 	ID      int64             `json:"id,omitempty"`
 	Ref     int64             `json:"ref,omitempty"` // the client leaves this request
 	Request string            `json:"request,omitempty"`
-	Home    string            `json:"home,omitempty"` // the path of the endpoint, for requests to it
-	Path    []any             `json:"path,omitempty"` // ids are objects
+	Home    string            `json:"home,omitempty"`    // the path of the endpoint, for requests to it
+	Path    []any             `json:"path,omitempty"`    // ids are objects
+	Call    string            `json:"call,omitempty"`    // the method of A2A over REST, also in answers
+	Version string            `json:"version,omitempty"` // of the call
 	Query   string            `json:"query,omitempty"`
 	Status  int               `json:"status,omitempty"`
 	Session string            `json:"sessionId,omitempty"` // of MCP
@@ -57,7 +62,7 @@ const (
 )
 
 // webIgnored is never compared: both sides have their own headers.
-var webIgnored = []jsondiff.Path{{"head"}, {"home"}}
+var webIgnored = []jsondiff.Path{{"head"}, {"home"}, {"call"}, {"version"}}
 
 // webSessions is the place of MCP sessions, which a mock for many clients ignores.
 var webSessions = []jsondiff.Path{{"sessionId"}}
@@ -192,6 +197,8 @@ type webTalk struct {
 	last    int64
 	calls   bool   // of JSON-RPC
 	home    string // the path of the endpoint
+	routes  a2a.Routes
+	rest    bool // there are calls of A2A over REST
 }
 
 // A webStream is a request and the state of its answer.
@@ -201,12 +208,14 @@ type webStream struct {
 	id     int64
 	events bool
 	ended  bool
+
+	call, version string
 }
 
 // webScript returns the script of everything over HTTP in a protocol.
 func (s *Session) webScript(p protocol.Protocol) *Script {
 	t := webTalk{streams: make(map[line]*webStream), calls: isCalls(p)}
-	t.script = &Script{Conn: s.web[0].Frame.Conn, Framing: frame.Line, Protocol: web{p, t.calls}, ignore: webIgnored}
+	t.script = &Script{Conn: s.web[0].Frame.Conn, Framing: frame.Line, Protocol: web{Protocol: p, calls: t.calls}, ignore: webIgnored}
 	if t.calls {
 		t.script.ignore = append(slices.Clone(webIgnored), jsondiff.Path{"event"}) // message is the default
 		t.script.undigested = undigested
@@ -214,6 +223,10 @@ func (s *Session) webScript(p protocol.Protocol) *Script {
 	}
 	for _, r := range s.web {
 		t.addRecord(r)
+	}
+	if t.rest && p == opaque.JSON {
+		t.script.Protocol = web{Protocol: jsonrpc.A2A, rest: true}
+		t.script.undigested = []jsondiff.Path{{"body", "message", "messageId"}}
 	}
 	return t.script
 }
@@ -259,6 +272,10 @@ func (t *webTalk) addRecord(r Record) {
 		l.setTarget(head.Target())
 		l.atHome(t.home)
 		l.setHead(head)
+		if !t.calls {
+			l.setCall(t.routes.Call(head))
+			t.rest = t.rest || l.Call != ""
+		}
 		s := &webStream{asks: l, record: r}
 		t.streams[at] = s
 		if signal == frame.NoSignal || !strings.Contains(head.Start, "HTTP/2") {
@@ -288,7 +305,7 @@ func (t *webTalk) leave(s *webStream, r Record) {
 // leaveAt handles a connection of HTTP/1.1 that ends inside a stream: its client has left.
 func (t *webTalk) leaveAt(r Record) {
 	for at, s := range t.streams {
-		if t.calls && at.conn == r.Frame.Conn && s.events && !s.ended {
+		if at.conn == r.Frame.Conn && s.events && !s.ended {
 			t.leave(s, r)
 			return
 		}
@@ -300,6 +317,7 @@ func (t *webTalk) ask(s *webStream, body *frame.Frame) {
 	if s.asks == nil {
 		return
 	}
+	s.call, s.version = s.asks.Call, s.asks.Version
 	if body != nil && body.Meta.Signal == frame.NoSignal {
 		s.asks.setContent(body.Payload(), frame.C2U, t.calls)
 	}
@@ -311,7 +329,7 @@ func (t *webTalk) ask(s *webStream, body *frame.Frame) {
 
 // answer adds the step of an answer.
 func (t *webTalk) answer(s *webStream, r Record) {
-	f, l := r.Frame, &webLine{ID: s.id}
+	f, l := r.Frame, &webLine{ID: s.id, Call: s.call, Version: s.version}
 	status := f.Meta.Head.Status()
 	l.Status, _ = strconv.Atoi(status)
 	switch signal := f.Meta.Signal; {
@@ -355,13 +373,17 @@ func (t *webTalk) say(r Record, dir frame.Dir, l *webLine) {
 type web struct {
 	protocol.Protocol
 	calls bool // it is of the JSON-RPC family
+	rest  bool // it is A2A over REST
 }
 
 func (web) Name() string { return carried.HTTP.Name() }
 
 // content parses the message in a line, if there is one.
 func (w web) content(l *webLine, m *protocol.Message) (body []byte, ok bool) {
-	if m.Reset(); l.Body == nil {
+	if m.Reset(); w.rest {
+		return l.Body, l.readCall(m)
+	}
+	if l.Body == nil {
 		return nil, false
 	}
 	body = l.Body

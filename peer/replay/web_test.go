@@ -15,6 +15,7 @@ import (
 	"github.com/wirectl/wirectl/fixtures"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/peer/replay"
+	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/opencode"
 	"github.com/wirectl/wirectl/transport"
 )
@@ -158,14 +159,20 @@ u2c 2 2 {"info":{"role":"assistant","finish":"stop"},"parts":[]}`
 // request with its body, or a part of its answer.
 func talked(t *testing.T, text string) *replay.Session {
 	t.Helper()
-	s := new(replay.Session)
+	return talkedIn(t, opencode.Protocol, text)
+}
+
+// talkedIn is talked in another protocol.
+func talkedIn(t *testing.T, p protocol.Protocol, text string) *replay.Session {
+	t.Helper()
+	s, streams := new(replay.Session), map[int]bool{}
 	for i, line := range strings.Split(text, "\n") {
 		words := strings.SplitN(line, " ", 4)
 		conn, _ := strconv.Atoi(words[1])
 		stream, _ := strconv.ParseInt(words[2], 10, 64)
 		f := frame.Frame{Conn: conn, Stream: stream, Meta: &frame.Meta{Framing: frame.HTTP, Apart: true}}
 		f.Dir, _ = frame.ParseDir(words[0])
-		said, p := words[3], opencode.Protocol
+		said := words[3]
 		switch method, rest, _ := strings.Cut(said, " "); {
 		case f.Dir == frame.C2U:
 			target, body, _ := strings.Cut(rest, " ")
@@ -174,10 +181,11 @@ func talked(t *testing.T, text string) *replay.Session {
 				f.Meta.Signal = frame.Request
 			}
 		case said == "events":
+			streams[conn] = true
 			f.Meta.Signal, f.Meta.Head = frame.Response, &frame.Head{Start: "HTTP/1.1 200 OK", Fields: []frame.Field{{Name: "Content-Type", Value: "text/event-stream"}}}
 		default:
 			f.Meta.Data = []byte(said)
-			if !strings.Contains(said, `"evt_`) {
+			if !streams[conn] {
 				f.Meta.Head = &frame.Head{Start: "HTTP/1.1 200 OK"}
 			}
 		}

@@ -167,7 +167,7 @@ func (l *webLine) content() []byte {
 
 // readInner parses the JSON-RPC message in a line of HTTP, if there is one.
 func (s *Script) readInner(payload []byte, m *protocol.Message) {
-	if w, isWeb := s.Protocol.(web); isWeb && w.calls {
+	if w, isWeb := s.Protocol.(web); isWeb && (w.calls || w.rest) {
 		_, _ = w.content(lineOf(payload), m)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/peer/replay"
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
+	"github.com/wirectl/wirectl/protocol/opaque"
 	"github.com/wirectl/wirectl/session"
 	"github.com/wirectl/wirectl/session/jsondiff"
 	"github.com/wirectl/wirectl/transport"
@@ -392,6 +393,73 @@ func TestWebSweep(t *testing.T) {
 			got := <-cancelled
 			if want := map[string]string{"2026-07-28": "left", "2025-11-25": `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`}[version]; got != want {
 				t.Errorf("the server noticed %s, want %s", got, want)
+			}
+		})
+	}
+}
+
+// A task of A2A over REST is cancelled at its own path, in the syntax of its version. Without a
+// stream, it is polled there.
+func TestWebSweepREST(t *testing.T) {
+	const task, update = `{"id":"TASK","contextId":"c","status":{"state":"TASK_STATE_WORKING"}}`, `{"statusUpdate":{"taskId":"TASK","contextId":"c","status":{"state":"TASK_STATE_STATE"}}}`
+	stream := `c2u 1 1 POST /agent/PREFIXmessage:stream {"message":{"messageId":"m"}}
+u2c 1 1 events
+u2c 1 1 {"task":` + task + `}
+u2c 1 1 ` + strings.ReplaceAll(update, "TASK_STATE_STATE", "TASK_STATE_WORKING")
+	for _, test := range []struct{ name, talk, want string }{
+		{"1.0", strings.ReplaceAll(stream, "PREFIX", ""), "POST /x/agent/tasks/live%2F1:cancel"},
+		{"0.3", strings.ReplaceAll(stream, "PREFIX", "v1/"), "POST /x/agent/v1/tasks/live%2F1:cancel"},
+		{"polled", `c2u 1 1 POST /agent/message:send {"message":{"messageId":"m"}}
+u2c 1 1 {"task":` + task + "}", "POST /x/agent/tasks/live%2F1:cancel, GET /x/agent/tasks/live%2F1"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			cancelled := make(chan struct{})
+			var seen []string
+			var mu sync.Mutex
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				live := func(text, state string) string {
+					return strings.NewReplacer("TASK_STATE_STATE", "TASK_STATE_"+state, "TASK_STATE_WORKING", "TASK_STATE_"+state, "TASK", "live/1").Replace(text)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				switch {
+				case strings.HasSuffix(r.URL.Path, "/message:stream"):
+					w.Header().Set("Content-Type", "text/event-stream")
+					fmt.Fprintf(w, "data: {\"task\":%s}\n\n", live(task, "WORKING"))
+					_ = http.NewResponseController(w).Flush()
+					mu.Unlock()
+					select {
+					case <-cancelled:
+					case <-r.Context().Done():
+					}
+					mu.Lock()
+					fmt.Fprintf(w, "data: %s\n\n", live(update, "CANCELED"))
+				case strings.HasSuffix(r.URL.Path, "/message:send"):
+					fmt.Fprintf(w, `{"task":%s}`, live(task, "WORKING"))
+				case r.Method == "GET":
+					seen = append(seen, r.Method+" "+r.RequestURI)
+					_, _ = io.WriteString(w, live(task, "CANCELED"))
+				default:
+					seen = append(seen, r.Method+" "+r.RequestURI)
+					close(cancelled)
+					_, _ = io.WriteString(w, live(task, "WORKING"))
+				}
+			}))
+			defer server.Close()
+			script := talkedIn(t, opaque.JSON, test.talk).WebScripts(frame.C2U)[0]
+			var points []*replay.Point
+			w := replay.Sweep{At: 0, Settle: 10 * time.Millisecond, Dial: func(ctx context.Context) (transport.Conn, error) {
+				return script.Schemes()[0].Dial(ctx, server.URL+"/x", transport.Options{})
+			}}
+			err := script.Sweep(t.Context(), replay.Options{Timeout: time.Minute}, w, func(p *replay.Point) error {
+				points = append(points, p)
+				return nil
+			})
+			if err != nil || len(points) != 1 || points[0].Class != session.Confirmed || !points[0].Confirmed || points[0].Breaks() {
+				t.Fatalf("%v: %+v", err, points)
+			}
+			if got := strings.Join(seen, ", "); got != test.want {
+				t.Errorf("the agent was asked for %s, want %s", got, test.want)
 			}
 		})
 	}

@@ -165,13 +165,13 @@ func (c *webConn) exchange(ctx context.Context, l *webLine) error {
 		return err
 	}
 	defer resp.Body.Close()
-	answer := webLine{ID: l.ID, Status: resp.StatusCode, Session: resp.Header.Get(sessionHeader)}
+	answer := webLine{ID: l.ID, Call: l.Call, Version: l.Version, Status: resp.StatusCode, Session: resp.Header.Get(sessionHeader)}
 	if isEvents(resp.Header) {
 		answer.Events = true
 		if err := c.tell(&answer); err != nil {
 			return err
 		}
-		return c.events(ctx, l.ID, resp.Body)
+		return c.events(ctx, l, resp.Body)
 	}
 	if body, err = limit.ReadAll(resp.Body, maxWebBody, errWebBody); err != nil {
 		return err
@@ -185,8 +185,8 @@ func isEvents(h http.Header) bool {
 }
 
 // events writes each event as a line, and then the end, even if the stream breaks off.
-func (c *webConn) events(ctx context.Context, id int64, body io.Reader) error {
-	end := webLine{ID: id, End: endWhole}
+func (c *webConn) events(ctx context.Context, asks *webLine, body io.Reader) error {
+	end := webLine{ID: asks.ID, End: endWhole}
 	for e, err := range sse.Events(body, maxWebBody, errWebBody) {
 		switch {
 		case ctx.Err() != nil:
@@ -199,7 +199,7 @@ func (c *webConn) events(ctx context.Context, id int64, body io.Reader) error {
 		case c.calls && len(e.Data) == 0:
 			continue // an event with only an id
 		}
-		l := webLine{ID: id, Event: &e.Name}
+		l := webLine{ID: asks.ID, Call: asks.Call, Version: asks.Version, Event: &e.Name}
 		l.setContent(e.Data, frame.U2C, c.calls)
 		if err := c.tell(&l); err != nil {
 			return err

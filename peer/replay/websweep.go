@@ -15,7 +15,7 @@ import (
 
 // spoken returns the protocol of the messages, which may be in lines of HTTP.
 func (s *Script) spoken() protocol.Protocol {
-	if w, isWeb := s.Protocol.(web); isWeb && w.calls {
+	if w, isWeb := s.Protocol.(web); isWeb && (w.calls || w.rest) {
 		return w.Protocol
 	}
 	return s.Protocol
@@ -62,7 +62,7 @@ func (w *sweep) feedLine(r *run, d frame.Dir, payload []byte) {
 		w.seq++
 		w.ours[w.seq] = true
 		w.tracker.EndBy(f.Conn, session.Ending{First: frame.C2U}, time.Now())
-	case l.Body != nil:
+	case l.Body != nil, l.Request != "" && l.Call != "":
 		if d == frame.C2U && r.writing != nil && r.writing.index != made {
 			w.next = *l
 		}
@@ -102,6 +102,9 @@ func (w *sweep) conns() iter.Seq[int] {
 
 // post returns a line that posts a message in the same way as the request.
 func (w *sweep) post(payload []byte, id int64) *webLine {
+	if w.line.Call != "" {
+		return w.line.aboutTask(payload, id)
+	}
 	l := webLine{ID: id, Request: w.line.Request, Home: w.line.Home, Path: w.line.Path, Query: w.line.Query, Session: w.line.Session, Head: maps.Clone(w.line.Head)}
 	for name, path := range map[string][]string{"Mcp-Method": {"method"}, nameHeader: {"params", "taskId"}} {
 		value, ok := jsonscan.Get(payload, path...)

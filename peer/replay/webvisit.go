@@ -17,6 +17,7 @@ import (
 	"github.com/wirectl/wirectl/internal/limit"
 	"github.com/wirectl/wirectl/internal/wait"
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/a2a"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/transport"
 )
@@ -29,6 +30,7 @@ type webListener struct {
 	serving  sync.WaitGroup
 	remote   bool // other machines may connect
 	calls    bool // of JSON-RPC
+	rest     bool // of A2A over REST
 	accepted chan *webVisit
 	closed   chan struct{}
 
@@ -49,7 +51,7 @@ func (w web) listen(ctx context.Context, address string, opts transport.Options)
 	if err != nil {
 		return nil, err
 	}
-	server := &webListener{listener: l, remote: opts.Remote, calls: w.calls, accepted: make(chan *webVisit), closed: make(chan struct{})}
+	server := &webListener{listener: l, remote: opts.Remote, calls: w.calls, rest: w.rest, accepted: make(chan *webVisit), closed: make(chan struct{})}
 	server.server = http.Server{Handler: server, ReadHeaderTimeout: 10 * time.Second}
 	server.serving.Go(func() { _ = server.server.Serve(l) }) // it ends with Close
 	return server, nil
@@ -123,10 +125,11 @@ type webVisit struct {
 	ending   sync.Once
 	work     sync.WaitGroup // requests
 
-	mu   sync.Mutex
-	last int64
-	home string // the path to which JSON-RPC is posted
-	open map[int64]*webRequest
+	mu     sync.Mutex
+	last   int64
+	home   string // the path to which JSON-RPC is posted
+	routes a2a.Routes
+	open   map[int64]*webRequest
 }
 
 // A webRequest is an open request.
@@ -184,6 +187,9 @@ func (v *webVisit) serve(w http.ResponseWriter, r *http.Request) {
 	l := &webLine{Request: r.Method, Session: r.Header.Get(sessionHeader)}
 	l.setTarget(r.RequestURI)
 	l.setContent(body, frame.C2U, v.listener.calls)
+	if v.listener.rest {
+		l.setCall(v.callOf(r))
+	}
 	of := &webRequest{answers: make(chan *webLine), gone: make(chan struct{})}
 	if _, ok := jsonscan.Get(body, "method"); ok && v.listener.calls {
 		of.call, _ = jsonscan.Get(body, "id")
@@ -223,6 +229,17 @@ func (v *webVisit) serve(w http.ResponseWriter, r *http.Request) {
 			panic(http.ErrAbortHandler)
 		}
 	}
+}
+
+// callOf returns the call of A2A over REST that a request is, or nil.
+func (v *webVisit) callOf(r *http.Request) *a2a.Call {
+	h := frame.Head{Start: r.Method + " " + r.RequestURI + " " + r.Proto}
+	for name := range r.Header {
+		h.Fields = append(h.Fields, frame.Field{Name: name, Value: r.Header.Get(name)})
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.routes.Call(&h)
 }
 
 func (v *webVisit) forget(id int64) {

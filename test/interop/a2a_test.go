@@ -51,28 +51,96 @@ func TestRelayA2A(t *testing.T) {
 // results.
 func speakA2A(t *testing.T, file, version, binding string) (said map[string]string) {
 	t.Helper()
-	modules := packages(t, "npm-a2a")
-	script := func(ctx context.Context, role string, address ...string) *exec.Cmd {
-		return exec.CommandContext(ctx, need(t, "node"), append([]string{"node/a2a.mjs", modules, role, version, binding}, address...)...)
-	}
-	scheme := "http://"
-	if binding == "GRPC" {
-		scheme = "grpc://"
-	}
-	port, _ := listening(t, script(t.Context(), "serve"), regexp.MustCompile(`on port (\d+)`))
-	relay := exec.CommandContext(t.Context(), wirectl, "relay", "--no-tap", "--listen", scheme+"127.0.0.1:0", "--capture", file, scheme+"127.0.0.1:"+port)
+	return relayA2A(t, file, version, binding, agentA2A(t, version, binding))
+}
+
+// relayA2A is speakA2A for an agent that runs.
+func relayA2A(t *testing.T, file, version, binding, agent string) (said map[string]string) {
+	t.Helper()
+	scheme, _, _ := strings.Cut(agent, ":")
+	relay := exec.CommandContext(t.Context(), wirectl, "relay", "--no-tap", "--listen", scheme+"://127.0.0.1:0", "--capture", file, agent)
 	address, stop := listening(t, relay, listeningOn)
+	defer stop()
+	return clientA2A(t, version, binding, address)
+}
+
+// scriptA2A returns the command of a role.
+func scriptA2A(ctx context.Context, t *testing.T, role, version, binding string, address ...string) *exec.Cmd {
+	t.Helper()
+	return exec.CommandContext(ctx, need(t, "node"), append([]string{"node/a2a.mjs", packages(t, "npm-a2a"), role, version, binding}, address...)...)
+}
+
+// agentA2A starts an agent and returns its address.
+func agentA2A(t *testing.T, version, binding string) string {
+	t.Helper()
+	port, _ := listening(t, scriptA2A(t.Context(), t, "serve", version, binding), regexp.MustCompile(`on port (\d+)`))
+	if binding == "GRPC" {
+		return "grpc://127.0.0.1:" + port
+	}
+	return "http://127.0.0.1:" + port
+}
+
+// clientA2A runs a client and returns its results.
+func clientA2A(t *testing.T, version, binding, address string) (said map[string]string) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	client := script(ctx, "client", strings.TrimPrefix(address, "grpc://"))
+	client := scriptA2A(ctx, t, "client", version, binding, strings.TrimPrefix(address, "grpc://"))
 	var stderr bytes.Buffer
 	client.Stderr = &stderr
 	out, err := client.Output()
-	stop()
 	if err != nil || json.Unmarshal(out, &said) != nil {
 		t.Fatalf("%v\n%s%s", err, out, &stderr)
 	}
 	return said
+}
+
+// A recorded session of the SDK over HTTP is replayed in both directions. The client is
+// replayed against the agent as recorded, and with a cancel at every point of the task that
+// waits for it. The agent is replayed for the client, which does not notice, once and any
+// number of times.
+func TestReplayA2A(t *testing.T) {
+	for _, binding := range []string{"JSONRPC", "HTTP+JSON"} {
+		for _, version := range []string{"0.3", "1.0"} {
+			t.Run(binding+" "+version, func(t *testing.T) {
+				file, agent := filepath.Join(t.TempDir(), "session.pcapng"), agentA2A(t, version, binding)
+				want := relayA2A(t, file, version, binding, agent)
+				if out, said := command(t, nil, "replay", "--match", "kind", "--timeout", "60s", file, agent); !strings.Contains(said, "23 received as recorded; version "+version) {
+					t.Errorf("%s%s", out, said)
+				}
+				for _, after := range []string{"0", "1"} {
+					points, said := command(t, nil, "replay", "--fast", "--cancel-at", after, "--request", frameOf(t, file, "wait"), file, agent)
+					if !strings.Contains(said, "cancelled at 1 of 1 points, 1 confirmed") {
+						t.Errorf("%s%s", points, said)
+					}
+				}
+				for _, flags := range [][]string{{"--fast"}, {"--fast", "--repeat"}} {
+					unit := exec.CommandContext(t.Context(), wirectl, slices.Concat([]string{"replay", "--as", "unit", "--listen", "http://127.0.0.1:0"}, flags, []string{file})...)
+					mock, stop := listening(t, unit, regexp.MustCompile(`listening at (\S+)`))
+					for range 2 {
+						if diff := cmp.Diff(want, clientA2A(t, version, binding, mock)); diff != "" {
+							t.Errorf("%v: the client got (-want +got):\n%s", flags, diff)
+						}
+					}
+					stop()
+				}
+			})
+		}
+	}
+}
+
+// frameOf returns the number of the first frame with a text.
+func frameOf(t *testing.T, file, text string) string {
+	t.Helper()
+	out, _ := command(t, nil, "decode", "-q", "-o", "ndjson", file)
+	for line := range bytes.Lines(out) {
+		var f struct{ Seq json.Number }
+		if check(t, json.Unmarshal(line, &f)); bytes.Contains(line, []byte(text)) {
+			return f.Seq.String()
+		}
+	}
+	t.Fatalf("no frame has %s", text)
+	return ""
 }
 
 // callsA2A returns the output of wirectl calls for a capture, including links between

@@ -1,7 +1,7 @@
 // Client and agent of the A2A SDK, of version 0.3 or 1.0, in one of its bindings. The agent
 // answers "count" with a task that sends three pieces, "wait" with one that waits for its
-// cancel, and "hold" with one that waits for "release" and its id. The client writes what
-// it got as one line of JSON.
+// cancel, and "hold" with one that waits for "release", which names it. The client writes
+// what it got as one line of JSON.
 import http from "node:http";
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
@@ -21,7 +21,7 @@ const message = (role, text, more) => ({
   ...(isNewer ? { role: Role["ROLE_" + role.toUpperCase()], extensions: [], referenceTaskIds: [], contextId: "", taskId: "" } : { kind: "message", role }),
   messageId: randomUUID(), parts: texts(text), ...more,
 });
-const request = (text) => ({ ...(isNewer && { tenant: "" }), message: message("user", text) });
+const request = (text, more) => ({ ...(isNewer && { tenant: "" }), message: message("user", text, more) });
 const about = (id) => ({ ...(isNewer && { tenant: "" }), id });
 const card = (url) => ({
   name: "interop", description: "", version: "1", skills: [], capabilities: { streaming: true, extensions: [] }, defaultInputModes: ["text"], defaultOutputModes: ["text"],
@@ -49,9 +49,9 @@ async function agent() {
     async execute(context, bus) {
       const say = tell(bus, context);
       const part = context.userMessage.parts[0];
-      const [word, id] = (isNewer ? part.content.value : part.text).split(" ");
+      const word = isNewer ? part.content.value : part.text;
       if (word === "release") {
-        waiting.get(id)("completed");
+        waiting.get(context.userMessage.metadata.taskId)("completed");
         say.message("released");
         return bus.finished();
       }
@@ -122,7 +122,7 @@ async function client() {
   });
   leave.abort();
   await follow("resubscribe", client.resubscribeTask(about(held)), async (n) => {
-    if (n === 1) await client.sendMessage(request("release " + held));
+    if (n === 1) await client.sendMessage(request("release", { metadata: { taskId: held } }));
   });
   console.log(JSON.stringify(got));
 }

@@ -1,0 +1,89 @@
+package replay
+
+import (
+	"bytes"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/a2a"
+	"github.com/wirectl/wirectl/protocol/carried"
+	"github.com/wirectl/wirectl/protocol/jsonscan"
+)
+
+// setCall marks the line as a call of A2A over REST, unless call is nil. The task in its path
+// is an id.
+func (l *webLine) setCall(call *a2a.Call) {
+	if call == nil || call.GRPC {
+		return
+	}
+	l.Call, l.Version = string(call.Kind()), string(call.Version)
+	for i := 1; i < len(l.Path); i++ {
+		if segment, ok := l.Path[i].(string); ok && l.Path[i-1] == "tasks" && !call.Task.IsZero() {
+			id, verb, hasVerb := strings.Cut(segment, ":")
+			named := map[string]any{"id": id}
+			if hasVerb {
+				named["verb"] = ":" + verb
+			}
+			l.Path[i] = named
+		}
+	}
+}
+
+// readCall parses a line of A2A over REST. It reports whether the line holds a message.
+func (l *webLine) readCall(m *protocol.Message) bool {
+	method, _ := a2a.ByName([]byte(l.Call))
+	if method == nil || l.End != "" || l.Ref != 0 {
+		return false
+	}
+	call := a2a.Call{Method: method, Version: []byte(l.Version), Task: l.task()}
+	switch status := strconv.Itoa(l.Status); {
+	case l.Request != "":
+		call.Open(l.Body, m)
+	case l.Body == nil:
+		return false
+	case l.Status != 0 && carried.Failed(status):
+		a2a.Fail(l.Body, []byte(status), m)
+	case l.Event != nil && *l.Event == "error":
+		a2a.Fail(l.Body, nil, m)
+	default:
+		call.Answer(l.Body, m)
+	}
+	m.ID = protocol.Token{Space: protocol.SpaceID, Text: strconv.AppendInt(nil, l.ID, 10)}
+	return true
+}
+
+// task returns the task in the path of a request.
+func (l *webLine) task() (t protocol.Token) {
+	for i := 1; i < len(l.Path); i++ {
+		if of, ok := l.Path[i].(map[string]any); ok && l.Path[i-1] == "tasks" {
+			id, _ := of["id"].(string)
+			if text, err := url.PathUnescape(id); err == nil && text != "" {
+				return protocol.Token{Space: protocol.SpaceTask, Text: jsonscan.AppendQuote(nil, []byte(text))}
+			}
+		}
+	}
+	return t
+}
+
+// aboutTask returns a request to the same agent that does in REST what a request about a task
+// does in JSON-RPC.
+func (l *webLine) aboutTask(call []byte, id int64) *webLine {
+	name, _ := jsonscan.Get(call, "method")
+	task, _ := jsonscan.Get(call, "params", "id")
+	text, _ := jsonscan.Unquote(task)
+	method, _ := a2a.ByName(bytes.Trim(name, `"`))
+	of, verb := map[string]any{"id": url.PathEscape(string(text))}, http.MethodGet
+	if method.Cancels {
+		of["verb"], verb = ":cancel", http.MethodPost
+	}
+	c := a2a.Call{Method: method, Version: []byte(l.Version)}
+	return &webLine{
+		ID: id, Request: verb, Head: maps.Clone(l.Head), Call: string(c.Kind()), Version: l.Version,
+		Path: append(slices.Clone(l.Path[:len(l.Path)-1]), "tasks", of),
+	}
+}
