@@ -176,6 +176,7 @@ type Detail struct {
 	Payload    []byte // without its compression
 	JSON       []byte // its JSON form; nil if it has none
 	Wire       string // framing and protocol
+	Peer       string // the label of its connection
 	Time       time.Time
 	Written    time.Time
 	Err        string // why the frame cannot be read again
@@ -243,6 +244,9 @@ func (s *Store) outline(seq int64) *Detail {
 		d.Wire += " over " + w.framing.Name()
 	}
 	d.Time = s.since(e.time)
+	if p := s.peers[d.Conn]; p != nil {
+		d.Peer = s.label(p)
+	}
 	if r := s.rows.of(e.of); r != nil {
 		x := s.exchange(r)
 		d.Exchange, d.Ledger = &x, s.ledger(r, seq)

@@ -262,8 +262,8 @@ func (o *sorted) group(n uint32) *Group {
 			g.Name = o.kinds.list[n]
 		case GroupConn:
 			g.Name = fmt.Sprintf("connection %d", n)
-			if p := o.peers[int(n)]; p != nil && p.Name != "" {
-				g.Name += "  " + p.Name
+			if p := o.peers[int(n)]; p != nil {
+				g.Name = o.label(p)
 			}
 		case GroupRun:
 			if g.Name = "no run"; n != 0 {

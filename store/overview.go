@@ -18,7 +18,6 @@ type Overview struct {
 	Failed            int64 // operations
 	Joined            int64 // exchanges that belong to others
 	Longest           int   // the longest name of an exchange, or kind of one without a name, in characters, with room for the answer of a model
-	PeerNamed         int   // the longest name of a connection, if all have one; else 0
 	Findings          int64
 	Conns             int
 	Run               bool  // it is a run of wirectl rlm
@@ -42,7 +41,7 @@ func (s *Store) Overview() Overview {
 	defer s.mu.Unlock()
 	o := Overview{
 		Kinds:  s.kinds.list[1:len(s.kinds.list):len(s.kinds.list)],
-		Frames: s.frames.total, Bytes: s.traffic.bytes, Exchanges: s.rows.total, Open: int64(len(s.rows.open)), Failed: s.rows.failed, Joined: s.rows.joined, Longest: s.rows.longest, PeerNamed: s.peerNamed(),
+		Frames: s.frames.total, Bytes: s.traffic.bytes, Exchanges: s.rows.total, Open: int64(len(s.rows.open)), Failed: s.rows.failed, Joined: s.rows.joined, Longest: s.rows.longest,
 		Findings: s.findings.total, Conns: len(s.order),
 		Dropped: s.frames.dropped, Gone: s.rows.dropped, Lost: s.lost,
 		First: s.first, Last: s.last, Timed: s.timed, Ended: s.ended, Altered: s.session.Altered, Err: s.end, Held: s.spelled(),

@@ -1,11 +1,12 @@
 package store
 
 import (
+	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/frame"
@@ -23,19 +24,60 @@ type Peer struct {
 	Stall       [3]time.Duration
 	StallTotal  [3]time.Duration
 	Note        string // the last note on it, such as that it does not read
+	Label       string // a short name, which no other connection has
 	place, next string // of a connection of a run: its place, and the next cell
+	short       string // the name, shortened
 }
 
-// peerNamed returns the length of the longest name of a connection, in characters; 0 if a
-// connection has no name.
-func (s *Store) peerNamed() (longest int) {
-	for _, p := range s.peers {
-		if p.Name == "" {
-			return 0
-		}
-		longest = max(longest, utf8.RuneCountInString(p.Name))
+// label names a connection in a few words: by the program at its other end, or by its address.
+// Its number follows if there are others of that name.
+func (s *Store) label(p *Peer) string {
+	name := p.short
+	if name == "" && len(s.order) == 1 {
+		name = shortName(s.session.Unit)
 	}
-	return longest
+	switch {
+	case name == "":
+		return fmt.Sprintf("connection %d", max(p.Conn, 1))
+	case s.named[name] > 1:
+		return fmt.Sprintf("%s (%d)", name, p.Conn)
+	}
+	return name
+}
+
+// launchers run the program that is named after their flags.
+var launchers = []string{"node", "npx", "bun", "bunx", "deno", "run", "python", "python3", "uv", "uvx", "sh", "bash"}
+
+// packageScript is a script of a package.
+var packageScript = regexp.MustCompile(`^.*node_modules[/\\]((?:@[^/\\]+[/\\])?[^/\\]+).*\.[cm]?[jt]s$`)
+
+// shortName shortens a command to its program and the words before the first flag after it:
+// "node node_modules/@scope/server/dist/index.js --port 1" becomes "@scope/server".
+func shortName(command string) string {
+	words := strings.Fields(command)
+	program := ""
+	for program == "" && len(words) > 0 {
+		word := words[0]
+		words = words[1:]
+		name := word[strings.LastIndexAny(word, `/\`)+1:]
+		switch {
+		case strings.HasPrefix(word, "-"), len(words) > 0 && slices.Contains(launchers, strings.TrimSuffix(name, ".exe")):
+		case strings.Contains(word, "://"), strings.HasPrefix(word, "@"):
+			program = word
+		case name != "":
+			program = name
+			if m := packageScript.FindStringSubmatch(word); m != nil {
+				program = m[1]
+			}
+		}
+	}
+	for i, word := range words {
+		if strings.HasPrefix(word, "-") {
+			words = words[:i]
+			break
+		}
+	}
+	return strings.Join(append([]string{program}, words...), " ")
 }
 
 // State says whether the connection is open, or how it ended.
@@ -93,6 +135,7 @@ func (p *Peer) frame(e *entry) {
 type Line struct {
 	Time time.Time
 	Conn int
+	Peer string // its label
 	Kind capture.Kind
 	Text string
 }
@@ -106,13 +149,15 @@ func (p *Peer) addEvent(s *Store, r *capture.Record) {
 	text := string(r.Text[:min(len(r.Text), maxLine)])
 	switch r.Kind {
 	case capture.Opened:
-		p.Name = text
+		s.named[p.short]--
+		p.Name, p.short = text, shortName(text)
+		s.named[p.short]++
 		text = "opened " + text
 	case capture.HalfClosed:
 		if r.Dir <= frame.U2C {
 			p.Half[r.Dir] = true
 		}
-		text = "no more from the " + side(r.Dir)
+		text = "the " + side(r.Dir) + " has closed its side"
 	case capture.Exited:
 		p.Exit, p.Failed = fmt.Sprintf("exit status %d", r.Status), r.Status != 0
 		text = "the unit's process ended: " + p.Exit
@@ -124,7 +169,7 @@ func (p *Peer) addEvent(s *Store, r *capture.Record) {
 			p.Note = text
 		}
 	}
-	s.log = append(s.log, Line{r.Time, r.Conn, r.Kind, text})
+	s.log = append(s.log, Line{Time: r.Time, Conn: r.Conn, Kind: r.Kind, Text: text})
 	if len(s.log) > maxLines {
 		s.log = append(s.log[:0], s.log[maxLines/10:]...)
 	}
@@ -154,7 +199,17 @@ func (s *Store) Peers(n int) Peers {
 	defer s.mu.Unlock()
 	out := Peers{Session: s.session, Total: len(s.log), Lines: slices.Clone(s.log[max(0, len(s.log)-n):])}
 	for _, c := range s.order {
-		out.Peers = append(out.Peers, *s.peers[c])
+		p := *s.peers[c]
+		if c == 0 && p.Frames == [3]int64{} {
+			continue // it has events of the session as a whole
+		}
+		p.Label, p.Name = s.label(&p), cmp.Or(p.Name, s.session.Unit)
+		out.Peers = append(out.Peers, p)
+	}
+	for i := range out.Lines {
+		if p := s.peers[out.Lines[i].Conn]; p != nil {
+			out.Lines[i].Peer = s.label(p)
+		}
 	}
 	return out
 }

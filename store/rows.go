@@ -361,7 +361,7 @@ type Exchange struct {
 	Usage                               protocol.Usage
 	Model                               Model
 	Conn                                int
-	Peer                                string // the name of the connection; "" if it has none
+	Peer                                string // the label of its connection
 	Opener                              frame.Dir
 	Opened, FirstPart, LastPart, Closed int64
 	Over                                int64 // Closed, or for a withdrawn exchange the time of its cancel
@@ -413,7 +413,7 @@ func (s *Store) exchange(r *row) Exchange {
 	}
 	x.Name, x.Reason, x.Version = s.rows.optional(r.name), s.rows.optional(r.reason), s.versions.list[r.version]
 	if p := s.peers[x.Conn]; p != nil {
-		x.Peer = p.Name
+		x.Peer = s.label(p)
 	}
 	if r.run != 0 {
 		x.Run, x.Place, x.Asks, x.Under = s.runs.names[r.run-1], s.placeOf(r), s.rows.places[r.mark].asks, r.under

@@ -60,6 +60,7 @@ type Store struct {
 	runs        runs
 	asking      []byte // text of the current frame
 	peers       map[int]*Peer
+	named       map[string]int // how many connections have that short name
 	lastPeer    *Peer
 	order       []int // connections, in the order of appearance
 	log         []Line
@@ -91,7 +92,7 @@ func New(o Options) *Store {
 		opts: o, offer: contract.Offer{SizesAlone: true}, frames: frames{limit: o.Frames}, rows: rows{limit: o.Exchanges, usage: map[uint32]protocol.Usage{}, models: map[uint32]*model{}, places: map[uint32]runPlace{}},
 		bytes: keeper{size: o.Bytes, spill: o.Spill}, kinds: newNames(), versions: newNames(),
 		item: decode.NewItem(o.Config), cache: map[int64]*Frame{},
-		peers: map[int]*Peer{}, bookmarks: map[int64]bool{}, notes: map[int64]string{}, findings: newFound(),
+		peers: map[int]*Peer{}, named: map[string]int{}, bookmarks: map[int64]bool{}, notes: map[int64]string{}, findings: newFound(),
 	}
 	s.trackers.Watcher, s.trackers.Apart, s.trackers.Said = watcher{s}, true, true
 	return s

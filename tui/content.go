@@ -79,6 +79,37 @@ func (c *content) query(jq *query.JQ, form []byte) {
 	}
 }
 
+// A sample is the beginning of a payload, which is shown beside a list.
+type sample struct {
+	seq   int64
+	kind  string
+	lines []string // of JSON, or of bytes
+	json  bool
+	left  int // bytes after them
+}
+
+// maxSample bounds a sample, in bytes.
+const maxSample = 64 << 10
+
+// get returns the sample of a frame: have, if it is of that frame.
+func (have *sample) get(s *store.Store, seq int64) *sample {
+	if have != nil && have.seq == seq {
+		return have
+	}
+	f := s.Detail(seq)
+	if f == nil || len(f.Payload) == 0 {
+		return nil
+	}
+	p := &sample{seq: seq, kind: f.Kind, json: f.JSON != nil}
+	text, layout := f.JSON, func(b []byte) []byte { return render.AppendJSON(nil, b, "  ", "", nil) }
+	if !p.json {
+		text, layout = f.Payload, func(b []byte) []byte { return render.Hex{End: len(b)}.Append(nil, b, nil) }
+	}
+	first := text[:min(len(text), maxSample)]
+	p.lines, p.left = splitLines(layout(first)), len(text)-len(first)
+	return p
+}
+
 func splitLines(b []byte) []string {
 	return strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
 }

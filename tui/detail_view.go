@@ -41,7 +41,7 @@ func (m *Model) lineRows() int {
 // aboveLines draws the rows above the lines of a frame: its head, its findings, and the
 // heading of the lines.
 func (m *Model) aboveLines(f *store.Detail, n int) []string {
-	list := []string{m.detailHead(f)}
+	list := m.detailHead(f)
 	if f.Exchange != nil {
 		if facts := m.facts(f.Exchange); facts != "" {
 			lines := m.wrapped(m.theme.Dim, render.Safe(facts))
@@ -81,8 +81,9 @@ func (m *Model) advice(f *store.Finding) []string {
 	return m.wrapped(m.theme.Dim, f.Rule+". "+f.Do)
 }
 
-// detailHead draws the head of a frame.
-func (m *Model) detailHead(f *store.Detail) string {
+// detailHead draws the head of a frame: its kind and ids, and then the rest, which goes to
+// lines of its own if there is no room.
+func (m *Model) detailHead(f *store.Detail) []string {
 	th := m.theme
 	l := newLine(m.width)
 	l.pad(1)
@@ -90,24 +91,34 @@ func (m *Model) detailHead(f *store.Detail) string {
 	l.pad(1)
 	arrow(l, th, f.Dir)
 	l.pad(1)
-	l.addText(th.Kind, f.Kind, 40)
-	l.pad(1)
-	l.addText(th.ID, idsOf(&f.Frame), 48)
-	text := "  " + count(f.Size) + " bytes  " + f.Wire
-	if f.Conn > 0 {
-		text += "  conn " + count(int64(f.Conn))
+	rest := []string{count(f.Size) + " bytes", f.Wire}
+	if m.page.overview.Conns > 1 {
+		rest = append(rest, f.Peer)
 	}
 	if !f.Time.IsZero() {
-		text += "  " + f.Time.UTC().Format("15:04:05.000000")
+		rest = append(rest, f.Time.UTC().Format("15:04:05.000000"))
 		if took := f.Written.Sub(f.Time); !f.Written.IsZero() && took > 0 {
-			text += "  handed on after " + span(int64(took))
+			rest = append(rest, "handed on after "+span(int64(took)))
 		}
 	}
-	l.addText(th.Dim, text, m.width)
-	if f.Fault != "" {
-		l.addText(th.Error, "  "+f.Fault, m.width)
+	text := strings.Join(rest, " · ")
+	l.addText(th.Kind, f.Kind, m.width)
+	l.pad(1)
+	l.addText(th.ID, idsOf(&f.Frame), m.width)
+	list := []string{l.String()}
+	if room := m.width - l.used - 2; ansi.StringWidth(text) <= room {
+		l.addText(th.Dim, "  "+text, m.width)
+		list[0] = l.String()
+	} else {
+		if room < 0 { // the name or the ids are cut
+			list = m.wrapped(th.Kind, render.Safe("#"+count(f.Seq)+" "+f.Kind+" "+idsOf(&f.Frame)))
+		}
+		list = append(list, m.wrapped(th.Dim, render.Safe(text))...)
 	}
-	return l.String()
+	if f.Fault != "" {
+		list = append(list, m.wrapped(th.Error, render.Safe(f.Fault))...)
+	}
+	return list
 }
 
 // jqLine draws the filter, and how to see the whole payload again.
@@ -148,7 +159,7 @@ const hexWidth = 80
 
 // stacked draws the tree, and the bytes below it if some of them fit.
 func (m *Model) stacked(d *detail, n int) []string {
-	tree := len(d.shown)
+	tree := len(d.shown) + len(m.treeLine(d, d.at, m.width, n)) - 1
 	if tree+3 > n {
 		return m.treeLines(d, m.width, n)
 	}
@@ -156,25 +167,43 @@ func (m *Model) stacked(d *detail, n int) []string {
 	return append(list, m.hexLines(d, m.width, n-len(list), unselected)...)
 }
 
-// treeLines draws the lines of the payload that fit, each of that width.
+// treeLines draws the lines of the payload that fit, each of that width. The selected line is
+// whole, in as many rows as it takes.
 func (m *Model) treeLines(d *detail, width, n int) []string {
-	th := m.theme
-	shown, top := d.shown, d.from(n)
+	selected := m.treeLine(d, d.at, width, n)
+	top := min(max(d.from(n), d.at+len(selected)-n), d.at)
 	var list []string
-	for row := top; row < min(top+n, len(shown)); row++ {
-		i := shown[row]
-		l := newLine(width)
-		text := d.tree[i].text
-		switch {
-		case d.folded[i]:
-			l.glyph(th.Key, glyphFolded)
-			text += " … " + strings.TrimLeft(d.tree[d.tree[i].end].text, " ")
-		case d.tree[i].end > i:
-			l.glyph(th.Dim, glyphUnfolded)
-		default:
-			l.pad(1)
+	for row := top; row < len(d.shown) && len(list) < n; row++ {
+		if row == d.at {
+			list = append(list, selected...)
+		} else {
+			list = append(list, m.treeLine(d, row, width, 1)...)
 		}
-		l.json(th, text)
+	}
+	for len(list) < n {
+		list = append(list, newLine(width).fill().String())
+	}
+	return list[:n]
+}
+
+// treeLine draws a line of the payload in at most n rows.
+func (m *Model) treeLine(d *detail, row, width, n int) (list []string) {
+	if row >= len(d.shown) {
+		return []string{""}
+	}
+	th, i, l := m.theme, d.shown[row], newLine(width)
+	text := d.tree[i].text
+	switch {
+	case d.folded[i]:
+		l.glyph(th.Key, glyphFolded)
+		text += " … " + strings.TrimLeft(d.tree[d.tree[i].end].text, " ")
+	case d.tree[i].end > i:
+		l.glyph(th.Dim, glyphUnfolded)
+	default:
+		l.pad(1)
+	}
+	rows, _ := l.json(th, text, n)
+	for _, l := range rows {
 		if row == d.at {
 			l.selected(th)
 		} else if d.search != "" && strings.Contains(strings.ToLower(text), strings.ToLower(d.search)) {
@@ -183,16 +212,15 @@ func (m *Model) treeLines(d *detail, width, n int) []string {
 		}
 		list = append(list, l.fill().String())
 	}
-	for len(list) < n {
-		list = append(list, newLine(width).fill().String())
-	}
 	return list
 }
 
-// json appends a line of JSON in its colours.
-func (l *line) json(th *theme, text string) {
+// json appends a line of JSON in its colours, in at most n rows, the first of which is l. It
+// returns them, and how many bytes do not fit.
+func (l *line) json(th *theme, text string, n int) (rows []*line, left int) {
 	rest := strings.TrimLeft(text, " ")
-	l.pad(len(text) - len(rest))
+	indent := l.used + len(text) - len(rest)
+	l.pad(indent - l.used)
 	if strings.HasPrefix(rest, `"`) {
 		if i := strings.Index(rest, `": `); i > 0 {
 			l.addText(th.JSON.Key, rest[:i+1], l.room)
@@ -209,7 +237,23 @@ func (l *line) json(th *theme, text string) {
 	case rest != "" && strings.ContainsAny(rest[:1], "tfn"):
 		paint = th.JSON.Literal
 	}
-	l.addText(paint, rest, l.room)
+	for rows = append(rows, l); ; rows = append(rows, l) {
+		part := ansi.Truncate(rest[:min(len(rest), 8*l.room)], l.room-l.used, "")
+		if len(rows) == n || part == rest || part == "" && l.used < l.room {
+			l.addText(paint, rest, l.room)
+			return rows, len(rest) - len(part)
+		}
+		l.addText(paint, part, l.room)
+		rest = rest[len(part):]
+		l = newLine(l.room)
+		l.pad(min(indent+2, l.room/2))
+	}
+}
+
+// hex appends a line of bytes in hexadecimal.
+func (l *line) hex(th *theme, text string) {
+	l.addText(th.Dim, text[:min(8, len(text))], l.room)
+	l.addText(render.Paint{}, text[min(8, len(text)):], l.room)
 }
 
 // unselected is the state of bytes beside the lines that the cursor moves in.
@@ -222,8 +266,7 @@ func (m *Model) hexLines(d *detail, width, n int, of listState) []string {
 	for row := top; row < min(top+n, len(d.hex)); row++ {
 		text := d.hex[row]
 		l := newLine(width)
-		l.addText(m.theme.Dim, text[:min(8, len(text))], width)
-		l.addText(render.Paint{}, text[min(8, len(text)):], width)
+		l.hex(m.theme, text)
 		if row == of.at {
 			l.selected(m.theme)
 		}
@@ -314,7 +357,7 @@ func (m *Model) ledger(d *store.Detail, n int, current int64) []string {
 	}
 	from = max(0, min(from, len(events)-n))
 	events = events[from:min(from+n, len(events))]
-	columns := m.frameColumns()
+	columns := m.frameColumns(2+9+9, false)
 	var list []string
 	for i := range events {
 		e := &events[i]

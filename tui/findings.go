@@ -58,19 +58,15 @@ func (m *Model) finding(l *line, f *store.Finding) {
 	l.pad(1)
 	l.glyph(paint, glyph)
 	l.pad(1)
-	name := 16
-	if m.width >= 100 {
-		name = 23 // of the longest
+	name := 10
+	for i := range m.page.findings.List {
+		name = max(name, len(m.page.findings.List[i].Name))
 	}
-	l.left(paint, f.Name, name)
+	l.left(paint, f.Name, max(name, len(f.Name)))
 	var frames []string
 	for _, seq := range f.Frames {
 		frames = append(frames, "#"+count(seq))
 	}
-	width := 18
-	if m.width < 76 {
-		width = 9
-	}
-	l.left(th.Number, strings.Join(frames, " "), width)
+	l.left(th.Number, strings.Join(frames, " "), min(18, m.width/8))
 	l.addText(render.Paint{}, f.Message, m.width)
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/charmbracelet/bubbles/key"
 	tea "github.com/charmbracelet/bubbletea"
+	"github.com/charmbracelet/x/ansi"
 
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/store"
@@ -155,15 +156,16 @@ func (m *Model) found(msg foundMsg) tea.Cmd {
 // framesView draws the list of frames.
 func (m *Model) framesView(n int) []string {
 	th := m.theme
-	c := m.frameColumns()
+	seq := max(5, len(count(m.page.overview.Frames))+1)
+	c := m.frameColumns(2+seq+1, m.page.overview.Timed)
 	head := newLine(m.width)
 	head.pad(2)
-	head.right(th.Dim, "#", c.seq)
+	head.right(th.Dim, "#", seq)
 	head.right(th.Dim, "TIME", c.time)
 	head.pad(2)
 	head.left(th.Dim, "KIND", c.kind)
 	head.left(th.Dim, "ID", c.id)
-	head.right(th.Dim, "SIZE", 5)
+	head.right(th.Dim, "SIZE", c.size)
 	says := "WHAT IT SAYS"
 	if head.used+len(says) > m.width {
 		says = "SAYS"
@@ -174,7 +176,7 @@ func (m *Model) framesView(n int) []string {
 	for i := range m.page.frames.List {
 		f := &m.page.frames.List[i]
 		same := selected != nil && selected.Mark != 0 && f.Mark == selected.Mark
-		list = append(list, m.row(f == selected, func(l *line) { m.frameRow(l, f, c, same) }))
+		list = append(list, m.row(f == selected, func(l *line) { m.frameRow(l, f, seq, c, same) }))
 	}
 	if len(m.page.frames.List) == 0 {
 		list = append(list, m.nothing("no frame yet", "no frame matches the filter"))
@@ -182,29 +184,38 @@ func (m *Model) framesView(n int) []string {
 	return padded(list, n+1)
 }
 
-type frameColumns struct{ seq, time, kind, id int }
+// frameColumns are the widths of the columns; 0 leaves one out.
+type frameColumns struct{ kind, id, time, size int }
 
-func (m *Model) frameColumns() frameColumns {
-	c := frameColumns{seq: max(5, len(count(m.page.overview.Frames))+1), time: 11, kind: 24, id: 12}
-	switch {
-	case m.width >= 76 && m.width < 90:
-		c = frameColumns{seq: 6, time: 8, kind: 19, id: 9}
-	case m.width < 76:
-		c = frameColumns{seq: 5, time: 8, kind: 16, id: 7}
-	case m.width > 180:
-		c.kind, c.id = 32, 18
-	}
-	if !m.page.overview.Timed {
-		c.time = 0
-	}
+// minSays is the least room for what a frame says.
+const minSays = 12
+
+// frameColumns returns the columns of rows that begin with so many cells. Names of kinds get
+// their room first. One that takes more than half of the row moves the columns after it.
+func (m *Model) frameColumns(before int, timed bool) frameColumns {
+	c := frameColumns{kind: 12}
 	for _, kind := range m.page.overview.Kinds {
-		c.kind = max(c.kind, min(len(kind), m.width/3))
+		c.kind = max(c.kind, min(len(kind), m.width/2))
 	}
+	room := m.width - before - c.kind - minSays - 3
+	give := func(column *int, width int) {
+		if width < room {
+			*column, room = width, room-width-1
+		}
+	}
+	give(&c.id, max(7, min(m.width/9, 18)))
+	switch {
+	case timed && m.width < 90:
+		give(&c.time, 8)
+	case timed:
+		give(&c.time, 11)
+	}
+	give(&c.size, 5)
 	return c
 }
 
 // frameRow draws a frame. Frames of the same exchange as the selected one are marked.
-func (m *Model) frameRow(l *line, f *store.Frame, c frameColumns, same bool) {
+func (m *Model) frameRow(l *line, f *store.Frame, seq int, c frameColumns, same bool) {
 	th := m.theme
 	switch {
 	case f.Bookmark:
@@ -219,10 +230,8 @@ func (m *Model) frameRow(l *line, f *store.Frame, c frameColumns, same bool) {
 	} else {
 		l.pad(1)
 	}
-	l.right(th.Dim, count(f.Seq), c.seq)
-	if c.time > 0 {
-		l.right(th.Dim, m.clock(f.Time), c.time)
-	}
+	l.right(th.Dim, count(f.Seq), seq)
+	l.right(th.Dim, m.clock(f.Time), c.time)
 	m.frameText(l, f, c)
 }
 
@@ -235,9 +244,9 @@ func (m *Model) frameText(l *line, f *store.Frame, c frameColumns) {
 	if f.Bad {
 		kind = th.Error
 	}
-	l.left(kind, f.Kind, c.kind)
+	l.name(kind, f.Kind, max(c.kind, ansi.StringWidth(f.Kind)))
 	l.left(th.ID, idsOf(f), c.id)
-	l.right(th.Dim, size(f.Size), 5)
+	l.right(th.Dim, size(f.Size), c.size)
 	if f.Fault != "" {
 		l.addText(th.Error, f.Fault, m.width)
 		return

@@ -1,7 +1,6 @@
 package tui
 
 import (
-	"bytes"
 	"cmp"
 	"strconv"
 	"strings"
@@ -35,6 +34,7 @@ type idsState struct {
 	zoom     int        // doublings of the scale
 	pan      int        // in quarters of the window
 	widest   int        // the widest name of the tree so far, with its place, in cells
+	conn     int        // and of a connection
 }
 
 func (st *idsState) query(n int) store.IDsQuery {
@@ -57,7 +57,7 @@ func (st *idsState) settle(p store.IDs, frozen bool) {
 	st.at, st.moved, st.line = p.At, 0, p.Index-p.Top
 	for i := range p.List {
 		if x := &p.List[i]; x.Group == nil {
-			st.widest = max(st.widest, treeWidth(x))
+			st.widest, st.conn = max(st.widest, treeWidth(x)), max(st.conn, ansi.StringWidth(x.Peer))
 		}
 	}
 	st.tail = st.group == store.GroupRun && p.Index == p.Total-1 && !frozen
@@ -153,7 +153,7 @@ func (m *Model) idsKey(k tea.KeyMsg) tea.Cmd {
 }
 
 // minLane is the least width of lanes beside long names.
-const minLane = 10
+const minLane = 8
 
 // columns are the widths of the table.
 type idColumns struct {
@@ -173,7 +173,7 @@ func (m *Model) idColumns() idColumns {
 		c.kind, c.id = 30, 16
 	}
 	if o := &m.page.overview; o.Conns > 1 && m.width >= 100 {
-		c.conn = max(4, min(o.PeerNamed, m.width/6))
+		c.conn = max(4, min(m.ids.conn, m.width/5))
 	}
 	if m.page.overview.Joined > 0 {
 		c.fold = 2
@@ -251,20 +251,14 @@ func (m *Model) idsHead(c idColumns, w window) string {
 	th := m.theme
 	l := newLine(m.width)
 	l.pad(3)
-	if c.conn > 0 {
-		l.left(th.Dim, "CONN", c.conn)
-	}
+	l.left(th.Dim, "CONN", c.conn)
 	l.pad(c.fold)
 	l.left(th.Dim, "NAME", c.kind)
-	if c.id > 0 {
-		l.left(th.Dim, "ID", c.id)
-	}
+	l.left(th.Dim, "ID", c.id)
 	m.axis(l, w)
 	l.pad(1)
-	if c.parts > 0 {
-		l.right(th.Dim, "PARTS", c.parts)
-		l.right(th.Dim, "BYTES", c.bytes)
-	}
+	l.right(th.Dim, "PARTS", c.parts)
+	l.right(th.Dim, "BYTES", c.bytes)
 	l.right(th.Dim, "TOOK", c.latency)
 	l.left(th.Dim, "OUTCOME", c.outcome)
 	return l.String()
@@ -283,28 +277,22 @@ func (m *Model) idRow(l *line, x *store.Exchange, c idColumns, w window) {
 	}
 	arrow(l, th, x.Opener)
 	l.pad(1)
-	if c.conn > 0 {
-		name := count(int64(x.Conn))
-		if m.page.overview.PeerNamed > 0 {
-			name = x.Peer
-		}
-		l.left(th.Dim, name, c.conn)
-	}
+	l.name(th.Dim, x.Peer, c.conn)
 	if c.fold > 0 {
 		m.foldMark(l, x)
 	}
 	if m.ids.group == store.GroupRun {
 		m.treeName(l, x, c.kind)
 	} else {
-		l.named(th, x, c.kind)
-		l.left(th.ID, idOf(x.ID), c.id)
+		both := c.kind + 1 + c.id // a name is cut only if it needs more
+		name := min(max(c.kind, render.Cells([]byte(render.Safe(cmp.Or(x.Name, x.Kind))))), both)
+		l.named(th, x, name)
+		l.left(th.ID, idOf(x.ID), max(both-name-1, 0))
 	}
 	m.lane(l, x, w)
 	l.pad(1)
-	if c.parts > 0 {
-		l.right(th.Number, number(x.Parts), c.parts)
-		l.right(th.Dim, size(x.In+x.Out), c.bytes)
-	}
+	l.right(th.Number, number(x.Parts), c.parts)
+	l.right(th.Dim, size(x.In+x.Out), c.bytes)
 	l.right(render.Paint{}, m.took(x), c.latency)
 	l.glyph(paint, glyph)
 	l.pad(1)
@@ -395,15 +383,13 @@ func plural(n int64, one, many string) string {
 // named appends the name of an exchange, and its kind if there is room; only its kind if it
 // has no name.
 func (l *line) named(th *theme, x *store.Exchange, width int) {
-	n := l.fit(th.Kind, cmp.Or(x.Name, x.Kind), width)
-	l.used += n
-	if more := moreOf(x, width-n-1); more != "" && width-n > 3 {
+	end := l.used + width + 1
+	l.addText(th.Kind, middle(cmp.Or(x.Name, x.Kind), width), width)
+	if room := end - l.used - 2; room > 2 {
 		l.pad(1)
-		kind := l.fit(th.Dim, more, width-n-1)
-		l.used += kind
-		n += 1 + kind
+		l.addText(th.Dim, words(moreOf(x, room), room), room)
 	}
-	l.pad(width - n + 1)
+	l.pad(end - l.used)
 }
 
 // moreOf returns the text after the name of an exchange, in so many cells: the end of its
@@ -415,7 +401,11 @@ func moreOf(x *store.Exchange, cells int) string {
 	case m.Said != "":
 		return lastCells(m.Said, cells)
 	case len(m.ToolCalls) > 0:
-		return "→ " + strings.Join(m.ToolCalls, " ") + " " + m.StopReason
+		text := "→ " + strings.Join(m.ToolCalls, " ")
+		if full := text + " " + m.StopReason; render.Cells([]byte(full)) <= cells {
+			return full
+		}
+		return text
 	case m.StopReason != "":
 		return m.StopReason
 	case x.Name != "" && render.Cells([]byte(x.Kind)) <= cells:
@@ -640,25 +630,47 @@ func (m *Model) preview(n int) []string {
 	}
 	list := append([]string{m.rule(title)}, about[:min(len(about), max(0, n-4))]...)
 	rows := n - len(list)
-	if p := m.page.payload; p != nil && p.JSON != nil {
+	if m.page.sample != nil {
 		rows = max(rows/2, min(rows, 3))
 	}
 	list = append(list, m.ledger(d, rows, 0)...)
 	return padded(append(list, m.payloadPreview(n-len(list))...), n)
 }
 
-// payloadPreview draws the beginning of the last frame of the selected exchange, in n rows.
+// payloadPreview draws the beginning of the payload of a frame, in n rows: its lines and, if
+// there is room, the rest of long ones. The last row says how much is left out.
 func (m *Model) payloadPreview(n int) []string {
-	p := m.page.payload
-	if p == nil || p.JSON == nil || n < 3 {
+	p := m.page.sample
+	if p == nil || n < 3 {
 		return nil
 	}
-	list := []string{m.rule("#" + count(p.Seq) + " " + p.Kind)}
-	for text := range bytes.SplitSeq(render.AppendJSON(nil, p.JSON, "  ", " ", &m.theme.JSON), []byte("\n")) {
-		if len(list) == n {
-			break
+	list := []string{m.rule("#" + count(p.seq) + " " + p.kind)}
+	rows := n - 1
+	if len(p.lines) > rows || p.left > 0 {
+		rows--
+	}
+	left, spare := p.left, max(rows-len(p.lines), 0)
+	for _, text := range p.lines {
+		if len(list) > rows {
+			left += len(strings.TrimLeft(text, " "))
+			continue
 		}
-		list = append(list, ansi.Truncate(string(text), m.width, "…"))
+		l := newLine(m.width)
+		l.pad(1)
+		if !p.json {
+			l.hex(m.theme, text)
+			list = append(list, l.String())
+			continue
+		}
+		shown, cut := l.json(m.theme, text, 1+spare)
+		for _, l := range shown {
+			list = append(list, l.String())
+		}
+		spare -= len(shown) - 1
+		left += cut
+	}
+	if len(list) < n && rows < n-1 {
+		list = append(list, m.text(1, m.theme.Dim, "… "+size(int64(left))+" bytes more"))
 	}
 	return list
 }

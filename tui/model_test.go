@@ -287,7 +287,7 @@ func TestStateOfAnEndedUnit(t *testing.T) {
 		m.view = viewPeers
 		m.showPage(m.askStore()().(page))
 		l := newLine(120)
-		m.peerRow(l, &m.page.peers.Peers[0], 20)
+		m.peerRow(l, &m.page.peers.Peers[0], m.peerColumns(m.page.peers.Peers))
 		if got := l.String(); strings.Contains(got, m.theme.Warning.On+tt.want) != tt.warning || !strings.Contains(got, tt.want) {
 			t.Errorf("%s, as a warning: %v: %q", tt.want, tt.warning, got)
 		}

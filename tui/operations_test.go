@@ -75,7 +75,7 @@ const operations = `
 // below it, in aligned columns.
 func TestOperations(t *testing.T) {
 	s := said(t, "mcp", operations)
-	for _, size := range append(sizes, size{"80x24", 80, 24}) {
+	for _, size := range sizes {
 		sc := newScreen(t, s, tui.Config{Name: "operations"}, size.width, size.height)
 		sc.press("O")
 		golden(t, "operations-"+size.name, sc.text())

@@ -15,7 +15,7 @@ type page struct {
 	overview store.Overview
 	ids      store.IDs
 	preview  *store.Detail
-	payload  *store.Detail // of the selected frame, or the last one of the selected exchange, if it is not large
+	sample   *sample // of the selected frame, or of the last one of the selected exchange
 	frames   store.Frames
 	findings store.Findings
 	stats    store.Stats
@@ -32,7 +32,7 @@ func (m *Model) askStore() tea.Cmd {
 	w := want{
 		asked: m.asked, view: m.view, rows: m.rows(), preview: m.previewRows() > 0 || m.wide(),
 		limit: m.limit, ids: m.ids.query(m.rows()), from: m.frames.from(m.rows()), frames: m.frames,
-		finding: m.findings.from(m.findingRows()), detail: m.detail.frameNumber(),
+		finding: m.findings.from(m.findingRows()), detail: m.detail.frameNumber(), sample: m.page.sample,
 	}
 	s, wire := m.store, m.config.Wire
 	return func() tea.Msg {
@@ -55,10 +55,8 @@ type want struct {
 	frames  framesState
 	finding int   // the first in the list
 	detail  int64 // the frame shown in detail; 0 means none
+	sample  *sample
 }
-
-// maxPreview bounds the payload that is shown below the list, in bytes.
-const maxPreview = 64 << 10
 
 // searchTime is how long the filter looks at frames at once.
 const searchTime = 8 * time.Millisecond
@@ -81,15 +79,13 @@ func (w want) get(s *store.Store) page {
 		if w.preview && p.ids.Total > 0 {
 			x := &p.ids.List[p.ids.Index-p.ids.Top]
 			p.preview = s.Outline(x.First)
-			if last := s.Outline(x.Last); last != nil && last.Size <= maxPreview {
-				p.payload = s.Detail(x.Last)
-			}
+			p.sample = w.sample.get(s, x.Last)
 		}
 	case viewFrames:
 		p.frames = w.listFrames(s)
 		w.frames.settle(p.frames)
-		if f := w.frames.selected(p.frames); w.preview && f != nil && f.Size <= maxPreview {
-			p.payload = s.Detail(f.Seq)
+		if f := w.frames.selected(p.frames); w.preview && f != nil {
+			p.sample = w.sample.get(s, f.Seq)
 		}
 	case viewFindings:
 		p.findings = s.Findings(w.finding, (w.rows+findingLines-1)/findingLines) // a part of the last

@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/charmbracelet/x/ansi"
+
 	"github.com/wirectl/wirectl/internal/render"
 )
 
@@ -39,15 +41,49 @@ func (l *line) fit(p render.Paint, s string, width int) int {
 	return n
 }
 
-// left appends a column, padded at its right, and a space.
+// left appends a column, padded at its right, and a space; nothing if its width is 0.
 func (l *line) left(p render.Paint, s string, width int) {
+	if width == 0 {
+		return
+	}
 	n := l.fit(p, s, width)
 	l.used += n
 	l.pad(width - n + 1)
 }
 
-// right appends a column, padded at its left, and a space.
+// name is left for a name, which is never cut at its end: that tells it from others.
+func (l *line) name(p render.Paint, s string, width int) {
+	l.left(p, middle(s, min(width, l.room-l.used)), width)
+}
+
+// middle shortens a name to so many cells by leaving out its middle.
+func middle(name string, cells int) string {
+	name = render.Safe(name)
+	n, head := ansi.StringWidth(name), cells/3
+	if n <= cells || cells < 8 {
+		return name
+	}
+	return ansi.Truncate(name, head, "") + "…" + ansi.TruncateLeft(name, n-(cells-head-1), "")
+}
+
+// words shortens a text to so many cells, at the end of a word if there is one.
+func words(text string, cells int) string {
+	text = strings.Join(strings.Fields(render.Safe(text)), " ")
+	if ansi.StringWidth(text) <= cells {
+		return text
+	}
+	text = ansi.Truncate(text, cells-1, "")
+	if at := strings.LastIndexByte(text, ' '); at > len(text)/2 {
+		text = text[:at]
+	}
+	return text + "…"
+}
+
+// right appends a column, padded at its left, and a space; nothing if its width is 0.
 func (l *line) right(p render.Paint, s string, width int) {
+	if width == 0 {
+		return
+	}
 	n := render.Cells([]byte(s))
 	l.pad(width - n)
 	l.addText(p, s, width)

@@ -2,6 +2,7 @@ package tui
 
 import (
 	"strings"
+	"time"
 
 	"github.com/charmbracelet/x/ansi"
 
@@ -14,46 +15,83 @@ import (
 // peersRows is how many connections fit.
 func (m *Model) peersRows() int { return max(m.body()/2, 3) }
 
-// peersView draws the connections and, below them, the lines that came beside the frames.
+// peersView draws the connections, the whole command of the selected one, and the lines that
+// came beside the frames.
 func (m *Model) peersView(n int) []string {
 	p := &m.page.peers
 	top := min(m.peers.from(m.peersRows()), len(p.Peers))
 	shown := p.Peers[top:min(top+m.peersRows(), len(p.Peers))]
-	width := m.peerWidth(shown)
-	list := []string{m.peersHead(width)}
+	c := m.peerColumns(shown)
+	list := []string{m.peersHead(c)}
 	for i := range shown {
-		list = append(list, m.row(top+i == m.peers.at, func(l *line) { m.peerRow(l, &shown[i], width) }))
+		list = append(list, m.row(top+i == m.peers.at, func(l *line) { m.peerRow(l, &shown[i], c) }))
+	}
+	if i := m.peers.at - top; i >= 0 && i < len(shown) {
+		about := m.wrapped(m.theme.Dim, aboutPeer(&shown[i]))
+		list = append(list, about[:min(len(about), max(n-len(list)-4, 1))]...)
 	}
 	list = append(list, m.rule("standard error and events · "+count(int64(p.Total))))
 	room := max(n-len(list), 0)
 	for i := max(len(p.Lines)-room, 0); i < len(p.Lines); i++ {
-		list = append(list, m.besideLine(&p.Lines[i]))
+		list = append(list, m.besideLine(&p.Lines[i], c.name))
 	}
 	return padded(list, n)
 }
 
-// peersHead names the columns. The column of names has that width.
-func (m *Model) peersHead(width int) string {
+// aboutPeer describes a connection in a sentence.
+func aboutPeer(p *store.Peer) string {
+	text := "connection " + count(int64(max(p.Conn, 1)))
+	if p.Name != "" {
+		text += ": " + p.Name
+	}
+	if p.Note != "" {
+		text += " · " + p.Note
+	}
+	return render.Safe(text)
+}
+
+// peerColumns are the widths of the columns; 0 leaves one out.
+type peerColumns struct {
+	name, frames, bytes, state int
+	stalls                     bool
+}
+
+// peerColumns returns the columns for some connections: their names get their room first.
+func (m *Model) peerColumns(shown []store.Peer) peerColumns {
+	c := peerColumns{name: 10, frames: 8, state: 5}
+	for i := range shown {
+		c.name = max(c.name, ansi.StringWidth(shown[i].Label))
+		c.state = max(c.state, ansi.StringWidth(stateOf(&shown[i])))
+		c.stalls = c.stalls || shown[i].Stall != [3]time.Duration{}
+	}
+	room := m.width - 1 - 2*(c.frames+1) - c.state - 1
+	if c.name+1+2*7 <= room {
+		c.bytes = 6
+	}
+	c.name = min(c.name, room-1)
+	return c
+}
+
+// peersHead names the columns.
+func (m *Model) peersHead(c peerColumns) string {
 	th := m.theme
 	head := newLine(m.width)
 	head.pad(1)
-	head.left(th.Dim, "CONN", 5)
-	head.left(th.Dim, "WHAT", width)
+	head.left(th.Dim, "NAME", c.name)
 	for _, arrow := range []string{glyphOut, glyphIn} {
-		head.right(th.Dim, arrow+" FRAMES", 9)
-		if m.width >= 76 {
-			head.right(th.Dim, "BYTES", 6)
-		}
+		head.right(th.Dim, arrow+" FRAMES", c.frames)
+		head.right(th.Dim, "BYTES", c.bytes)
 	}
-	head.left(th.Dim, "STATE", 20)
-	if stallsFit(head) {
+	head.left(th.Dim, "STATE", c.state)
+	if c.stalls {
 		head.addText(th.Dim, "STALLS", 20)
 	}
 	return head.String()
 }
 
-// besideLine draws a line that came beside the frames.
-func (m *Model) besideLine(said *store.Line) string {
+// besideLine draws a line that came beside the frames, and whose it is if there are several
+// connections.
+func (m *Model) besideLine(said *store.Line, name int) string {
 	th := m.theme
 	l := newLine(m.width)
 	l.pad(1)
@@ -61,7 +99,7 @@ func (m *Model) besideLine(said *store.Line) string {
 		l.left(th.Dim, said.Time.UTC().Format("15:04:05.000"), 12)
 	}
 	if len(m.page.peers.Peers) > 1 {
-		l.right(th.ID, count(int64(said.Conn)), 4)
+		l.name(th.ID, said.Peer, min(name, m.width*2/5))
 	}
 	paint := th.Note
 	if said.Kind == capture.Stderr {
@@ -71,58 +109,36 @@ func (m *Model) besideLine(said *store.Line) string {
 	return l.String()
 }
 
-// stallsFit reports whether a line has room for stalls.
-func stallsFit(l *line) bool { return l.room-l.used > len("STALLS") }
-
-// peerWidth returns the width for the names of some peers: as wide as they are, if there is
-// room.
-func (m *Model) peerWidth(shown []store.Peer) int {
-	need := 10
-	for i := range shown {
-		need = max(need, ansi.StringWidth(m.peerName(&shown[i])))
+// stateOf returns the state of a connection, with a mark if there is a note on it.
+func stateOf(p *store.Peer) string {
+	if p.Note != "" {
+		return p.State() + " " + glyphWarning
 	}
-	return max(10, min(m.width-62, need))
+	return p.State()
 }
 
-func (m *Model) peerName(p *store.Peer) string {
-	if p.Name == "" {
-		return m.page.peers.Session.Unit
-	}
-	return p.Name
-}
-
-func (m *Model) peerRow(l *line, p *store.Peer, width int) {
+func (m *Model) peerRow(l *line, p *store.Peer, c peerColumns) {
 	th := m.theme
 	l.pad(1)
-	l.left(th.ID, count(int64(max(p.Conn, 1))), 5)
-	l.left(render.Paint{}, m.peerName(p), width)
+	l.name(render.Paint{}, p.Label, c.name)
 	for _, of := range [][2]int64{
 		{p.Frames[frame.C2U] + p.Frames[0], p.Bytes[frame.C2U] + p.Bytes[0]},
 		{p.Frames[frame.U2C], p.Bytes[frame.U2C]},
 	} {
-		l.right(th.Number, count(of[0]), 9)
-		if m.width >= 76 {
-			l.right(th.Dim, size(of[1]), 6)
-		}
+		l.right(th.Number, count(of[0]), c.frames)
+		l.right(th.Dim, size(of[1]), c.bytes)
 	}
-	state, paint := p.State(), th.Done
+	paint := th.Done
 	switch ended := p.Half[frame.C2U] && p.Half[frame.U2C]; {
-	case p.Failed || p.Exit == "" && !ended && state != "open":
+	case p.Note != "", p.Failed, p.Exit == "" && !ended && p.State() != "open":
 		paint = th.Warning
-	case state != "open":
+	case p.State() != "open":
 		paint = th.Dim
 	}
-	if p.Note != "" {
-		state, paint = state+" "+glyphWarning, th.Warning
-	}
-	l.left(paint, state, 20)
-	if !stallsFit(l) {
-		return // the state shows that there is a stall
-	}
+	l.left(paint, stateOf(p), c.state)
 	for d, arrow := range []string{"", glyphOut, glyphIn} {
 		if p.Stall[d] > 0 {
-			l.addText(th.Warning, arrow+" "+span(int64(p.StallTotal[d]))+" ", 20)
+			l.whole(th.Warning, arrow+" "+span(int64(p.StallTotal[d])), 8)
 		}
 	}
-	l.addText(th.Warning, p.Note, m.width)
 }

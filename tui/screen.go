@@ -307,11 +307,13 @@ func (m *Model) promptLine() string {
 	return l.String()
 }
 
-// wrapped draws a text in as many lines as it takes, up to half of the screen.
+// wrapped draws a text in as many lines as it takes, up to half of the screen. Names with
+// hyphens are not split.
 func (m *Model) wrapped(paint render.Paint, text string) []string {
+	const hyphen = "\u2011" // at which lines do not break
 	var list []string
-	for part := range strings.SplitSeq(ansi.Wrap(text, m.width-2, ""), "\n") {
-		list = append(list, m.text(1, paint, part))
+	for part := range strings.SplitSeq(ansi.Wrap(strings.ReplaceAll(text, "-", hyphen), m.width-2, ""), "\n") {
+		list = append(list, m.text(1, paint, strings.ReplaceAll(part, hyphen, "-")))
 	}
 	return list[:min(len(list), m.height/2)]
 }

@@ -282,19 +282,28 @@ func (m *Model) namesHead(l *line) {
 	m.statName(l, th.Dim, "NAME", m.page.widths.names)
 	l.right(th.Dim, "CALLS", 7)
 	l.right(th.Dim, "ERRORS", 6)
-	l.columns(th.Dim, "P50", "P99", "BYTES", "~TOKENS", "DEFINED")
-	if l.used+8 <= l.room {
+	l.columns(th.Dim, "P50", "P99", "BYTES", "~TOKENS")
+	if m.page.stats.Tools != nil {
+		l.columns(th.Dim, "DEFINED")
+	}
+	m.nameKind(l, "KIND")
+}
+
+// nameKind draws the last column, if there is room for the longest.
+func (m *Model) nameKind(l *line, kind string) {
+	if l.used+1+m.page.widths.nameKinds <= l.room {
 		l.pad(1)
-		l.addText(th.Dim, "KIND", l.room)
+		l.addText(m.theme.Dim, kind, l.room)
 	}
 }
 
 // statWidths are the longest names of the tables, in characters.
-type statWidths struct{ names, models, kinds int }
+type statWidths struct{ names, nameKinds, models, kinds int }
 
 func widthsOf(s *store.Stats) (w statWidths) {
 	for i := range s.Names {
 		w.names = max(w.names, utf8.RuneCountInString(s.Names[i].Name))
+		w.nameKinds = max(w.nameKinds, utf8.RuneCountInString(s.Names[i].Kind))
 	}
 	for i := range s.Models {
 		w.models = max(w.models, utf8.RuneCountInString(s.Models[i].Name))
@@ -309,7 +318,7 @@ func widthsOf(s *store.Stats) (w statWidths) {
 // columns of a table are left out before a name is cut.
 func (m *Model) statName(l *line, paint render.Paint, name string, longest int) {
 	l.pad(1)
-	l.left(paint, name, max(12, min(longest, m.width-33)))
+	l.name(paint, name, max(12, min(longest, m.width-17)))
 }
 
 // columns draws columns of 7 cells, as long as they fit.
@@ -330,20 +339,19 @@ func (m *Model) nameRow(l *line, n *stats.Name) {
 		p50, p99 = span(int64(q.P50)), span(int64(q.P99))
 	}
 	l.columns(render.Paint{}, p50, p99)
-	bytes, tokens, defined := "", "", ""
+	bytes, tokens := "", ""
 	if n.Calls > 0 {
 		bytes, tokens = size(n.ResultBytes), "~"+size(n.ResultTokens)
 	}
-	if n.DefinitionBytes > 0 {
-		defined = size(n.DefinitionBytes)
-	}
 	l.whole(th.Number, bytes, 7)
 	l.whole(th.Dim, tokens, 7)
-	l.whole(th.Number, defined, 7)
-	if l.used+8 <= l.room {
-		l.pad(1)
-		l.addText(th.Dim, n.Kind, l.room)
+	if defined := ""; m.page.stats.Tools != nil {
+		if n.DefinitionBytes > 0 {
+			defined = size(n.DefinitionBytes)
+		}
+		l.whole(th.Number, defined, 7)
 	}
+	m.nameKind(l, n.Kind)
 }
 
 func (m *Model) modelsHead(l *line) {

@@ -46,7 +46,7 @@ func (s *screen) lacks(texts ...string) {
 // A run is shown as a tree, at any size of the terminal.
 func TestRunGolden(t *testing.T) {
 	s := recordedRun(t)
-	for _, size := range []size{{"80x24", 80, 24}, {"120x36", 120, 36}, {"200x50", 200, 50}} {
+	for _, size := range sizes {
 		sc := newScreen(t, s, tui.Config{Name: "tap:rlm", Theme: "dark", Color: true}, size.width, size.height)
 		sc.press("jjj")
 		golden(t, "run-"+size.name, sc.text())

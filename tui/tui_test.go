@@ -128,7 +128,7 @@ type size struct {
 	width, height int
 }
 
-var sizes = []size{{"60x15", 60, 15}, {"120x40", 120, 40}, {"200x60", 200, 60}}
+var sizes = []size{{"80x24", 80, 24}, {"120x36", 120, 36}, {"200x50", 200, 50}}
 
 // The views of recorded sessions, at three sizes. Every line fits.
 func TestGolden(t *testing.T) {
