@@ -366,7 +366,7 @@ func TestCancelIsOffered(t *testing.T) {
 		want bool
 	}{{nil, false}, {&wired{refuses: "only to look at"}, false}, {&wired{}, true}} {
 		sc := newScreen(t, s, tui.Config{Name: "live", Wire: tt.wire}, 200, 40)
-		if got := strings.Contains(sc.text(), "X inject a cancel"); got != tt.want {
+		if got := strings.Contains(sc.text(), "X send a cancel"); got != tt.want {
 			t.Errorf("%v: a cancel is offered: %v, want %v", tt.wire, got, tt.want)
 		}
 	}

@@ -103,8 +103,10 @@ func (m *Model) detailHead(f *store.Detail) []string {
 	}
 	text := strings.Join(rest, " · ")
 	l.addText(th.Kind, f.Kind, m.width)
-	l.pad(1)
-	l.addText(th.ID, idsOf(&f.Frame), m.width)
+	if f.ID != "" || f.Ref != "" {
+		l.pad(1)
+		l.addText(th.ID, idsOf(&f.Frame), m.width)
+	}
 	list := []string{l.String()}
 	if room := m.width - l.used - 2; ansi.StringWidth(text) <= room {
 		l.addText(th.Dim, "  "+text, m.width)
@@ -168,17 +170,19 @@ func (m *Model) stacked(d *detail, n int) []string {
 }
 
 // treeLines draws the lines of the payload that fit, each of that width. The selected line is
-// whole, in as many rows as it takes.
+// whole, in as many rows as it takes, and so are others if there is room.
 func (m *Model) treeLines(d *detail, width, n int) []string {
 	selected := m.treeLine(d, d.at, width, n)
+	spare := max(n-len(d.shown)-len(selected)+1, 0)
 	top := min(max(d.from(n), d.at+len(selected)-n), d.at)
 	var list []string
 	for row := top; row < len(d.shown) && len(list) < n; row++ {
-		if row == d.at {
-			list = append(list, selected...)
-		} else {
-			list = append(list, m.treeLine(d, row, width, 1)...)
+		lines := selected
+		if row != d.at {
+			lines = m.treeLine(d, row, width, 1+spare)
+			spare -= len(lines) - 1
 		}
+		list = append(list, lines...)
 	}
 	for len(list) < n {
 		list = append(list, newLine(width).fill().String())

@@ -93,18 +93,18 @@ func (m *Model) legend(width int) []string {
 		glyph string
 		text  string
 	}{
-		{th.Wait, glyphBegin, "asked"},
+		{th.Wait, glyphBegin, "the request"},
 		{th.Wait, glyphWait, "waiting for the first part"},
 		{th.Part, bars[6], "parts: the more, the higher"},
 		{th.Gap, glyphGap, "a gap between parts"},
 		{th.Open, glyphOpen, "in flight"},
 		{th.Done, glyphDone, "done"},
 		{th.Failed, glyphFailed, "failed"},
-		{th.Cancel, glyphCancel, "a cancel was asked"},
-		{th.After, glyphAfter, "what came after the cancel"},
+		{th.Cancel, glyphCancel, "a cancel was sent"},
+		{th.After, glyphAfter, "parts after the cancel"},
 		{th.Cancelled, glyphStopped, "ended as cancelled"},
 		{th.Silent, glyphSilent, "silence after the cancel"},
-		{th.Silent, glyphLost, "unanswered at the end"},
+		{th.Silent, glyphLost, "abandoned: its connection ended"},
 	} {
 		l := newLine(width)
 		l.pad(1)

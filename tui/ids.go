@@ -510,10 +510,14 @@ func (m *Model) previewRows() int {
 	switch {
 	case m.detail != nil:
 	case m.view == viewIDs && m.height >= 26 && !m.wide():
+		least := m.body() / 3
 		if m.height >= 44 {
-			return m.body() / 2
+			least = m.body() / 2
 		}
-		return m.body() / 3
+		if n := m.page.ids.Total; n > 0 { // the list leaves rows free
+			return max(least, m.body()-1-n)
+		}
+		return least
 	case m.view == viewFindings:
 		return min(m.body()/2, 8)
 	}

@@ -254,10 +254,7 @@ func (m *Model) click(row int) tea.Cmd {
 
 // listKey is for the views that are a plain list.
 func (m *Model) listKey(k tea.KeyMsg) tea.Cmd {
-	n := m.rows()
-	if m.view == viewFindings {
-		n = m.findingRows()
-	}
+	n := map[view]func() int{viewFindings: m.findingRows, viewStats: m.statsRows, viewPeers: m.peersRows}[m.view]()
 	if by, ok := m.movement(k, n); ok {
 		return m.move(by)
 	}

@@ -175,6 +175,7 @@ func (m *Model) showPage(p page) tea.Cmd {
 	if p.asked != m.asked {
 		return nil
 	}
+	rows := m.rows()
 	m.page, m.drawn = p, time.Now()
 	if m.saying != nil {
 		m.said, m.wrong, m.saying = m.saying.text, m.saying.wrong, nil
@@ -183,6 +184,9 @@ func (m *Model) showPage(p page) tea.Cmd {
 	m.frames.settle(p.frames)
 	if p.overview.Run && !m.ids.grouped { // people look at a run for its tree
 		m.ids.group, m.ids.grouped = store.GroupRun, true
+		return m.askStore()
+	}
+	if m.rows() != rows {
 		return m.askStore()
 	}
 	return nil

@@ -324,3 +324,21 @@ func TestTitleKeepsName(t *testing.T) {
 		}
 	}
 }
+
+// The list of sessions cuts no name, and no row is wider than the screen.
+func TestPickIsWhole(t *testing.T) {
+	name := strings.Repeat("long-", 8) + "name"
+	p := &picker{choices: []live.Choice{{Name: "short", About: strings.Repeat("mcp ", 60)}, {Name: name, About: "mcp, 6s"}}, theme: newTheme("dark", true)}
+	for _, p.width = range []int{80, 120, 200} {
+		p.height = 24
+		view := ansi.Strip(p.View())
+		if !strings.Contains(view, name+" mcp, 6s") || strings.Contains(view, "\r") {
+			t.Errorf("cut at %d:\n%s", p.width, view)
+		}
+		for row := range strings.Lines(view) {
+			if n := ansi.StringWidth(strings.TrimSuffix(row, "\n")); n > p.width {
+				t.Errorf("%d cells of %d: %q", n, p.width, row)
+			}
+		}
+	}
+}

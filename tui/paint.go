@@ -66,11 +66,12 @@ func middle(name string, cells int) string {
 	return ansi.Truncate(name, head, "") + "…" + ansi.TruncateLeft(name, n-(cells-head-1), "")
 }
 
-// words shortens a text to so many cells, at the end of a word if there is one.
+// words shortens a text to so many cells: a path as a name, and else at the end of a word if
+// there is one.
 func words(text string, cells int) string {
 	text = strings.Join(strings.Fields(render.Safe(text)), " ")
-	if ansi.StringWidth(text) <= cells {
-		return text
+	if ansi.StringWidth(text) <= cells || strings.HasPrefix(text, "/") {
+		return middle(text, cells)
 	}
 	text = ansi.Truncate(text, cells-1, "")
 	if at := strings.LastIndexByte(text, ' '); at > len(text)/2 {

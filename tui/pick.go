@@ -5,6 +5,7 @@ import (
 
 	"github.com/charmbracelet/bubbles/key"
 	tea "github.com/charmbracelet/bubbletea"
+	"github.com/charmbracelet/x/ansi"
 
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/store/live"
@@ -66,14 +67,19 @@ func (p *picker) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 // View draws the list.
 func (p *picker) View() string {
 	head := newLine(p.width)
-	head.addText(p.theme.Title, " which session?", p.width)
+	head.addText(p.theme.Title, " Which session?", p.width)
+	head.addText(p.theme.Dim, "  j/k select, enter opens, q quits", p.width)
+	name := 0
+	for i := range p.choices {
+		name = max(name, ansi.StringWidth(p.choices[i].Name))
+	}
 	out := head.String() + "\n"
 	top := p.list.from(p.rows())
 	for i := top; i < min(top+p.rows(), len(p.choices)); i++ {
 		c := &p.choices[i]
 		l := newLine(p.width)
 		l.pad(2)
-		l.left(p.theme.ID, c.Name, 30)
+		l.name(p.theme.ID, c.Name, min(name, p.width*3/4))
 		l.addText(render.Paint{}, c.About, p.width)
 		if i == p.list.at {
 			l.selected(p.theme)

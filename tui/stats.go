@@ -239,7 +239,7 @@ func (m *Model) latencies() string {
 	l.left(th.Dim, "latency", 11)
 	k := m.answeredKind()
 	if k == nil {
-		return l.String()
+		return ""
 	}
 	var values []int64 // from the first to the last that is not 0
 	for _, n := range k.Latency.Buckets() {
@@ -250,9 +250,13 @@ func (m *Model) latencies() string {
 	for values[len(values)-1] == 0 { // k has answers
 		values = values[:len(values)-1]
 	}
-	most := slices.Max(values)
+	bars := make([]int64, min(len(values), max(m.width-l.used-18-len(k.Name), 8)))
+	for i, n := range values {
+		bars[i*len(bars)/len(values)] += n
+	}
+	most := slices.Max(bars)
 	l.addText(th.Dim, span(int64(k.Latency.Min))+" ", 8)
-	for _, v := range values {
+	for _, v := range bars {
 		l.glyph(th.Part, spark(v, most))
 	}
 	l.addText(th.Dim, " "+span(int64(k.Latency.Max)), 8)

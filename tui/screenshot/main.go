@@ -55,8 +55,8 @@ func draw(ctx context.Context, session capture.Reader, size tea.WindowSizeMsg, k
 	var m tea.Model = tui.New(s, tui.Config{Name: "tap:" + session.Session().Unit, Theme: "dark", Color: true})
 	send := func(msg tea.Msg) {
 		var cmd tea.Cmd
-		if m, cmd = m.Update(msg); cmd != nil {
-			m, _ = m.Update(cmd())
+		for m, cmd = m.Update(msg); cmd != nil; {
+			m, cmd = m.Update(cmd())
 		}
 	}
 	send(size)
