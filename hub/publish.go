@@ -26,6 +26,8 @@ type publisher struct {
 	// trouble is called once when the hub stores nothing, and relief when it does so again.
 	trouble func(error)
 	relief  func(time.Duration)
+
+	ahead *segment // was taken from the queue, but did not fit into the message
 }
 
 const (
@@ -33,6 +35,8 @@ const (
 	reserve = 64 << 10
 	// ackTime is how long the hub may take to store a message.
 	ackTime = 3 * time.Second
+	// maxJoined bounds the segments in a message.
+	maxJoined = 64
 	// retryFirst and retryMost bound the time between two tries.
 	retryFirst = 50 * time.Millisecond
 	retryMost  = 2 * time.Second
@@ -51,12 +55,11 @@ func (p *publisher) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// A message that may have arrived is sent again unchanged.
-		seg, err := p.queue.next(ctx, size, p.queue.sent().Tried)
+		seg, err := p.next(ctx, size)
 		if err != nil {
 			return err
 		}
-		if err := p.send(ctx, &seg, size); err != nil {
+		if err := p.send(ctx, seg, size); err != nil {
 			return err
 		}
 		if err := p.queue.done(seg.Number); err != nil {
@@ -65,24 +68,42 @@ func (p *publisher) run(ctx context.Context) error {
 	}
 }
 
+// next returns the oldest segment, joined with those that wait, as many as fit into a message
+// of that size. But a message that may have arrived is sent again unchanged, even by the next
+// process after a crash.
+func (p *publisher) next(ctx context.Context, size int64) (seg *segment, err error) {
+	if seg, p.ahead = p.ahead, nil; seg == nil {
+		if seg, err = p.queue.take(ctx, true); err != nil {
+			return nil, err
+		}
+	}
+	tried := p.queue.sent().Tried
+	for n := 1; n < maxJoined && (tried == 0 || seg.Number < tried); n++ {
+		next, err := p.queue.take(ctx, false)
+		if err != nil || next == nil {
+			break // the next call reports it
+		}
+		if tried == 0 && seg.Size+next.Size > size {
+			p.ahead = next
+			break
+		}
+		seg.join(next)
+	}
+	return seg, nil
+}
+
 // send sends a segment, in pieces if it is too large for a message of that size.
 func (p *publisher) send(ctx context.Context, seg *segment, size int64) (err error) {
 	at := p.queue.sent()
-	if seg.Number < at.Number || seg.Number == at.Number && at.Size == 0 {
-		return nil // it was sent before a crash
+	if at.Each != size { // or the server has other limits by now
+		at.Pieces, at.Each = 0, size
 	}
-	if at.Number != seg.Number || at.Size != size { // or the server has other limits by now
-		at.Pieces = 0
-	}
-	if at.Tried != seg.Number {
-		at.Tried = seg.Number
+	at.Tried = seg.Number
+	pieces := max(1, (seg.Size+size-1)/size)
+	for at.Pieces < pieces {
 		if err := p.queue.setSent(at); err != nil {
 			return err
 		}
-	}
-	at.Number, at.Size = seg.Number, size
-	pieces := max(1, (int64(len(seg.Data))+size-1)/size)
-	for at.Pieces < pieces {
 		m := nats.NewMsg(Segments + p.key)
 		m.Header.Set(headerNumber, strconv.FormatInt(seg.Number, 10))
 		if seg.first > 0 {
@@ -95,25 +116,13 @@ func (p *publisher) send(ctx context.Context, seg *segment, size int64) (err err
 		if seg.End {
 			m.Header.Set(headerEnd, "1")
 		}
-		m.Data = seg.Data[at.Pieces*size : min((at.Pieces+1)*size, int64(len(seg.Data)))]
+		m.Data = seg.Data[at.Pieces*size : min((at.Pieces+1)*size, seg.Size)]
 		if at.Last, err = p.store(ctx, m, at.Last); err != nil {
 			return err
 		}
-		if at.Pieces++; at.Pieces == pieces {
-			at.Pieces, at.Size, at.Tried = 0, 0, 0
-			at.Frames, at.Bytes, at.Lost = seg.Frames, seg.Bytes, seg.Lost
-			if seg.End {
-				at.Ended = 1
-			}
-		}
-		if err := p.queue.setSent(at); err != nil {
-			return err
-		}
-		if at.Size == 0 {
-			return nil
-		}
+		at.Pieces++
 	}
-	return nil
+	return p.queue.setSent(position{head: seg.head, Last: at.Last})
 }
 
 // messageSize returns how much of a segment fits into a message. It waits until the server

@@ -12,42 +12,31 @@ type queue interface {
 	add(segment) error
 	// close says that there will be no more.
 	close()
-	// next waits for the oldest segment and returns it, joined with those that follow: as
-	// many as have at most that many bytes together, or, if upTo is not 0, exactly those up
-	// to that number. At the end it returns io.EOF.
-	next(ctx context.Context, most, upTo int64) (segment, error)
+	// take removes the oldest segment. If there is none, it waits, or returns nil at once. At
+	// the end it returns io.EOF.
+	take(ctx context.Context, wait bool) (*segment, error)
 	// sent returns what the hub has, and setSent stores it.
 	sent() position
 	setSent(position) error
-	// done removes the segments up to that number, which the hub has.
+	// done forgets the segments up to that number, which the hub has.
 	done(number int64) error
 }
 
-// maxJoined bounds the segments in a message.
-const maxJoined = 64
-
 // A position says what the hub has of a session.
 type position struct {
-	// Number is that of the last segment of which it has anything.
-	Number int64
-	// Pieces says how many pieces of it the hub has, and Size how long each is; they are 0
-	// if it has the whole segment.
-	Pieces, Size int64
+	head // of the last segment that it has
 	// Last is the number of the last message in the stream.
 	Last uint64
-	// Frames, Bytes and Lost count up to the segment Number.
-	Frames, Bytes, Lost int64
-	// Ended is 1 if that was the last segment.
-	Ended uint64
 	// Tried is the number of the last segment in a message that was sent, and that may have
 	// arrived; 0 if there is no such message.
 	Tried int64
+	// Pieces says how many pieces of that message the hub has, and Each how long they are.
+	Pieces, Each int64
 }
 
 // memory is a queue in memory. While it is full, add waits, and the tap drops frames.
 type memory struct {
 	segments chan segment
-	ahead    *segment // taken from segments, but not returned yet
 	stop     <-chan struct{}
 	at       position
 }
@@ -67,42 +56,18 @@ func (m *memory) add(s segment) error {
 
 func (m *memory) close() { close(m.segments) }
 
-func (m *memory) next(ctx context.Context, most, _ int64) (s segment, err error) {
-	if s, err = m.wait(ctx); err != nil {
-		return s, err
-	}
-	for n := 1; n < maxJoined; n++ {
-		select {
-		case next, ok := <-m.segments:
-			if !ok {
-				return s, nil
-			}
-			if int64(len(s.Data)+len(next.Data)) > most {
-				m.ahead = &next
-				return s, nil
-			}
-			s.join(&next)
-		default:
-			return s, nil
-		}
-	}
-	return s, nil
-}
-
-// wait returns the oldest segment.
-func (m *memory) wait(ctx context.Context) (segment, error) {
-	if s := m.ahead; s != nil {
-		m.ahead = nil
-		return *s, nil
+func (m *memory) take(ctx context.Context, wait bool) (*segment, error) {
+	if !wait && len(m.segments) == 0 {
+		return nil, nil
 	}
 	select {
 	case s, ok := <-m.segments:
 		if !ok {
-			return s, io.EOF
+			return nil, io.EOF
 		}
-		return s, nil
+		return &s, nil
 	case <-ctx.Done():
-		return segment{}, context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	}
 }
 

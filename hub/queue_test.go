@@ -3,61 +3,107 @@ package hub
 import (
 	"errors"
 	"fmt"
+	"io"
 	"testing"
 )
 
 // Queued segments are joined into one message, as many as fit. A message that may have
 // arrived is rebuilt from the same segments, even by the next process after a crash.
 func TestJoin(t *testing.T) {
-	dir := t.TempDir()
-	s, err := newSpool(dir, Info{ID: "a", Org: "o", Host: "h", Kind: "k"}, 1<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
-	add := func(n int64) {
+	s, err := newSpool(t.TempDir(), Info{ID: "a", Org: "o", Host: "h", Kind: "k"}, 1<<20)
+	check(t, err)
+	p := publisher{queue: s}
+	next := func(most int64) string {
 		t.Helper()
-		data := fmt.Appendf(nil, "<%d>", n)
-		if err := s.add(segment{Number: n, Frames: 10 * n, Size: len(data), Data: data}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	next := func(most, upTo int64) string {
-		t.Helper()
-		seg, err := s.next(t.Context(), most, upTo)
-		if err != nil {
-			t.Fatal(err)
-		}
+		seg, err := p.next(t.Context(), most)
+		check(t, err)
 		return fmt.Sprintf("%d-%d %s %d", seg.first, seg.Number, seg.Data, seg.Frames)
 	}
-	add(1)
-	if got := next(100, 0); got != "0-1 <1> 10" {
-		t.Error(got)
+	equal := func(got, want string) {
+		t.Helper()
+		if got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
 	}
-	add(2)
-	add(3)
-	if got := next(6, 0); got != "1-2 <1><2> 20" {
-		t.Error(got)
-	}
-	if err := errors.Join(s.setSent(position{Tried: 2}), s.release()); err != nil {
-		t.Fatal(err)
-	}
-	if s, err = openSpool(s.dir); err != nil {
-		t.Fatal(err)
-	}
+	addTo(t, s, 1, 3)
+	equal(next(100), "1-3 <1><2><3> 30")
+	addTo(t, s, 4, 6)
+	equal(next(6), "4-5 <4><5> 50")
+	equal(next(6), "0-6 <6> 60")
+
+	// The first message has arrived, and maybe the second, which had two segments.
+	check(t, s.setSent(position{head: head{Number: 3}, Tried: 5}), s.release())
+	s, err = openSpool(s.dir)
+	check(t, err)
 	defer s.release() //nolint:errcheck // the test has ended
-	if got := next(100, s.sent().Tried); got != "1-2 <1><2> 20" {
-		t.Error(got)
-	}
-	if err := s.done(2); err != nil {
-		t.Fatal(err)
-	}
-	if got := next(100, 0); got != "0-3 <3> 30" {
-		t.Error(got)
-	}
-	for n := int64(4); n < 200; n++ {
-		add(n)
-	}
-	if seg, err := s.next(t.Context(), 1<<20, 0); err != nil || seg.first != 3 || seg.Number != 2+maxJoined {
+	p = publisher{queue: s}
+	equal(next(100), "4-5 <4><5> 50")
+	check(t, s.setSent(position{head: head{Number: 5}}), s.done(5))
+	equal(next(100), "0-6 <6> 60")
+	check(t, s.done(6))
+	addTo(t, s, 7, 200)
+	if seg, err := p.next(t.Context(), 1<<20); err != nil || seg.first != 7 || seg.Number != 6+maxJoined {
 		t.Errorf("%d-%d, %v", seg.first, seg.Number, err)
 	}
+}
+
+// addTo adds segments with these numbers.
+func addTo(t *testing.T, s *spool, from, to int64) {
+	t.Helper()
+	for n := from; n <= to; n++ {
+		data := fmt.Appendf(nil, "<%d>", n)
+		check(t, s.add(segment{head: head{Number: n, Frames: 10 * n, Size: int64(len(data))}, Data: data}))
+	}
+}
+
+func check(t *testing.T, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A spool removes what was sent while more is added, and a killed process leaves nothing that
+// its successor cannot read.
+func TestSpoolParts(t *testing.T) {
+	s, err := newSpool(t.TempDir(), Info{ID: "a", Org: "o", Host: "h", Kind: "k"}, 4096)
+	check(t, err)
+	disk := func() (size int64) {
+		for _, p := range s.parts {
+			info, err := p.Stat()
+			check(t, err)
+			size += info.Size()
+		}
+		return size
+	}
+	for n := int64(1); n <= 1000; n++ { // ten wait all the time
+		addTo(t, s, n, n)
+		if n <= 10 {
+			continue
+		}
+		seg, err := s.take(t.Context(), true)
+		check(t, err, s.setSent(position{head: seg.head}), s.done(seg.Number))
+		if seg.Number != n-10 || disk() != s.bytes || s.bytes > 1024 {
+			t.Fatalf("segment %d is number %d, and %d bytes are on disk", n-10, seg.Number, disk())
+		}
+	}
+	last := s.parts[len(s.parts)-1]
+	check(t, last.Truncate(last.size-1), s.release())
+	s, err = openSpool(s.dir)
+	check(t, err)
+	s.close()
+	for n := int64(991); n < 1000; n++ {
+		seg, err := s.take(t.Context(), true)
+		if err != nil || seg.Number != n || string(seg.Data) != fmt.Sprintf("<%d>", n) {
+			t.Fatalf("segment %d is %+v, %v", n, seg, err)
+		}
+	}
+	if _, err := s.take(t.Context(), true); err != io.EOF {
+		t.Error(err)
+	}
+	check(t, s.done(999))
+	if disk() != 0 || s.bytes != 0 {
+		t.Errorf("%d bytes are left of %d", disk(), s.bytes)
+	}
+	check(t, s.remove())
 }

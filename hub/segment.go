@@ -15,24 +15,27 @@ import (
 // A segment is a part of a session that can be read by itself: a compressed section of
 // pcapng.
 type segment struct {
-	Number int64 `json:"number"` // from 1
-	Frames int64 `json:"frames"` // of the session up to the end of the segment
-	Bytes  int64 `json:"bytes"`  // of these frames
-	Lost   int64 `json:"lost"`   // frames of the session that were dropped before
-	End    bool  `json:"end,omitempty"`
-	Size   int   `json:"size"` // of Data
-
-	Data []byte `json:"-"`
+	head
+	Data []byte
 
 	first int64 // the number of the first segment if several were joined, or 0
 }
 
+// The head of a segment says what it is.
+type head struct {
+	Number int64 // from 1
+	Frames int64 // of the session up to the end of the segment
+	Bytes  int64 // of these frames
+	Lost   int64 // frames of the session that were dropped before
+	Size   int64 // of Data
+	End    bool  // it is the last of its session
+}
+
 // join appends the next segment. Sections can be concatenated, compressed or not.
 func (s *segment) join(next *segment) {
-	first := cmp.Or(s.first, s.Number)
-	data := append(s.Data[:len(s.Data):len(s.Data)], next.Data...)
-	*s = *next
-	s.Data, s.Size, s.first = data, len(data), first
+	s.first = cmp.Or(s.first, s.Number)
+	s.head, s.Data = next.head, append(s.Data, next.Data...)
+	s.Size = int64(len(s.Data))
 }
 
 const (
@@ -62,10 +65,10 @@ type packer struct {
 
 	w    *pcapng.Writer
 	buf  []byte
-	last segment // its counts are those of all records so far
-	kept segment // its counts are those of the segments that put has accepted
-	owed int64   // dropped frames without a note
-	told int64   // dropped frames that a note in buf counts
+	last head  // its counts are those of all records so far
+	kept head  // its counts are those of the segments that put has accepted
+	owed int64 // dropped frames without a note
+	told int64 // dropped frames that a note in buf counts
 }
 
 type sink struct{ to *[]byte }
@@ -136,11 +139,9 @@ func (p *packer) endSegment() error {
 }
 
 func (p *packer) hand(end bool) error {
-	next := p.last
+	next := segment{head: p.last, Data: encoder().EncodeAll(p.buf, nil)}
 	next.Number++
-	next.End = end
-	next.Data = encoder().EncodeAll(p.buf, nil)
-	next.Size = len(next.Data)
+	next.Size, next.End = int64(len(next.Data)), end
 	p.w = nil
 	if cap(p.buf) > 4*segmentSize {
 		p.buf = nil
@@ -154,7 +155,6 @@ func (p *packer) hand(end bool) error {
 		p.last = p.kept
 		return err
 	}
-	next.Data = nil
-	p.last, p.kept = next, next
+	p.last, p.kept = next.head, next.head
 	return nil
 }

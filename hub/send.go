@@ -433,15 +433,10 @@ func (t *Sender) adoptOne(dir string) error {
 	return s.remove()
 }
 
-// finish completes the spool of a process that has ended, and returns the last segment.
-func (s *spool) finish() (Info, segment, error) {
-	info, last := s.info, segment{Number: s.at.Number, Frames: s.at.Frames, Bytes: s.at.Bytes, Lost: s.at.Lost, End: s.at.Ended != 0}
-	if s.first <= s.last {
-		newest, err := s.read(s.last)
-		if err == nil {
-			last = newest
-		}
-	}
+// finish completes the spool of a process that has ended, and returns the head of its
+// last segment.
+func (s *spool) finish() (Info, head, error) {
+	info, last := s.info, s.newest
 	if !last.End {
 		info.Cut = true
 		p := packer{session: capture.Session{Created: info.Started, Redacted: true}, put: s.add, last: last, kept: last}

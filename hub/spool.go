@@ -1,7 +1,6 @@
 package hub
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -22,11 +21,11 @@ import (
 // DefaultSpoolBytes bounds the spools of all sessions for one hub.
 const DefaultSpoolBytes = 1 << 30
 
-// Files of a spool. There is also one for each segment, named after its number.
+// Files of a spool. There are several with segments, named after the first one in them.
 const (
 	infoFile  = "session.json"
 	stateFile = "state"
-	extension = ".segment"
+	extension = ".segments"
 )
 
 // A spool is a queue in a folder. It survives the process: its segments are sent by the
@@ -40,19 +39,33 @@ type spool struct {
 
 	others  int64     // bytes of the other spools
 	counted time.Time // when
+	buf     []byte    // scratch of add
 
-	mu     sync.Mutex
-	sizes  map[int64]int64 // of the files, by number
-	bytes  int64
-	held   map[int64]segment // segments that need not be read from their files
-	first  int64             // the oldest segment
-	last   int64
-	ended  bool          // the last segment was added, or nobody adds any more
-	change chan struct{} // wakes next
+	mu      sync.Mutex
+	parts   []*part       // oldest first; segments are added to the last
+	bytes   int64         // of the parts
+	newest  head          // of the last segment that was added
+	taken   int64         // the number of the last segment that was taken
+	reading *part         // from which it was taken
+	offset  int64         // of the segment after it
+	ended   bool          // the last segment was added, or nobody adds any more
+	change  chan struct{} // wakes take
 }
 
+// A part is a file with segments: of each, its head and its data.
+type part struct {
+	*os.File
+	last int64 // the number of its last segment
+	size int64
+}
+
+// fewest is how many parts a full spool has at least. A part is removed as a whole.
+const fewest = 32
+
+var headSize, stateSize = int64(binary.Size(head{})), binary.Size(position{})
+
 func spoolIn(dir string) *spool {
-	return &spool{dir: dir, sizes: map[int64]int64{}, held: map[int64]segment{}, limit: math.MaxInt64, change: make(chan struct{}, 1)}
+	return &spool{dir: dir, limit: math.MaxInt64, change: make(chan struct{}, 1)}
 }
 
 // newSpool creates the spool of a session in the folder of a hub.
@@ -62,7 +75,7 @@ func newSpool(hubDir string, info Info, most int64) (*spool, error) {
 		return nil, err
 	}
 	s := spoolIn(dir)
-	s.info, s.first, s.limit = info, 1, most
+	s.info, s.limit = info, most
 	locked, err := s.lock()
 	if err == nil && !locked {
 		err = fs.ErrExist
@@ -73,7 +86,7 @@ func newSpool(hubDir string, info Info, most int64) (*spool, error) {
 	}
 	if err == nil {
 		name := filepath.Join(dir, infoFile)
-		err = errors.Join(writeFile(name+"~", text), os.Rename(name+"~", name))
+		err = errors.Join(os.WriteFile(name+"~", text, 0o600), os.Rename(name+"~", name))
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.release())
@@ -122,31 +135,66 @@ func (s *spool) load() error {
 	if n, err := s.state.ReadAt(state, 0); n < len(state) && err != io.EOF {
 		return err
 	}
-	if err := binary.Read(bytes.NewReader(state), binary.LittleEndian, &s.at); err != nil {
+	if _, err := binary.Decode(state, binary.LittleEndian, &s.at); err != nil {
 		return err
 	}
-	entries, err := os.ReadDir(s.dir)
+	s.newest, s.taken = s.at.head, s.at.Number
+	entries, err := os.ReadDir(s.dir) // sorted
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), extension) {
+			err = errors.Join(err, s.loadPart(filepath.Join(s.dir, e.Name())))
+		}
+	}
+	return err
+}
+
+// loadPart opens a part, and removes what follows its last whole segment: the process was
+// killed while it wrote that.
+func (s *spool) loadPart(name string) error {
+	p, err := s.addPart(name, 0)
 	if err != nil {
 		return err
 	}
-	for _, e := range entries {
-		var number int64
-		name, ok := strings.CutSuffix(e.Name(), extension)
-		if _, err := fmt.Sscanf(name, "%d", &number); !ok || err != nil || number <= 0 {
-			continue
-		}
-		if info, err := e.Info(); err == nil {
-			s.sizes[number] = info.Size()
-		}
-		if s.first == 0 || number < s.first {
-			s.first = number
-		}
-		s.last = max(s.last, number)
+	info, err := p.Stat()
+	if err != nil {
+		return err
 	}
-	if s.first == 0 {
-		s.first, s.last = s.at.Number+1, s.at.Number
+	for {
+		h, err := p.headAt(p.size)
+		end := p.size + headSize + h.Size
+		if err != nil || h.Size < 0 || end > info.Size() || h.Number <= 0 || p.last > 0 && h.Number != p.last+1 {
+			break
+		}
+		p.last, p.size = h.Number, end
+		if h.Number > s.at.Number {
+			s.newest = h
+		} else {
+			s.reading, s.offset = p, end
+		}
 	}
-	return nil
+	s.bytes += p.size
+	return p.Truncate(p.size)
+}
+
+// addPart opens a part.
+func (s *spool) addPart(name string, flag int) (*part, error) {
+	f, err := os.OpenFile(name, os.O_RDWR|flag, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	p := &part{File: f}
+	s.parts = append(s.parts, p)
+	return p, nil
+}
+
+// headAt reads the head of a segment.
+func (p *part) headAt(offset int64) (h head, err error) {
+	text := make([]byte, headSize)
+	if _, err := p.ReadAt(text, offset); err != nil {
+		return h, err
+	}
+	_, err = binary.Decode(text, binary.LittleEndian, &h)
+	return h, err
 }
 
 // sizeOf returns the size of the files in a folder.
@@ -163,55 +211,44 @@ func sizeOf(dir string) (size int64) {
 	return size
 }
 
-func (s *spool) path(number int64) string {
-	return filepath.Join(s.dir, fmt.Sprintf("%012d%s", number, extension))
-}
-
-// writeFile writes a file of several lines. If it fails, it leaves no file.
-func writeFile(name string, lines ...[]byte) error {
-	err := os.WriteFile(name, bytes.Join(lines, []byte("\n")), 0o600)
-	if err != nil {
-		_ = os.Remove(name) // on a full disk, half a file would be in the way
-	}
-	return err
-}
-
-// maxHeld bounds the segments that are in memory besides their files.
-const maxHeld = 16
-
 // countEvery is how often the sizes of the spools of other processes are added up, once
 // this one has more than a small part of the limit.
 const countEvery = time.Second
 
 func (s *spool) add(seg segment) error {
-	size := int64(len(seg.Data))
 	s.mu.Lock()
+	defer s.mu.Unlock()
+	size := headSize + int64(len(seg.Data))
 	bytes := s.bytes + size
-	s.mu.Unlock()
 	if bytes > s.limit/64 && time.Since(s.counted) > countEvery {
 		s.others, s.counted = sizeOf(filepath.Dir(s.dir))-sizeOf(s.dir), time.Now()
 	}
-	full := s.others+bytes > s.limit
-	if full && !seg.End {
+	if s.others+bytes > s.limit && !seg.End {
 		return fmt.Errorf("the spool for the hub in %s is full", filepath.Dir(s.dir))
 	}
-	head, err := json.Marshal(seg)
+	p, err := s.partFor(seg.Number)
+	if err == nil {
+		s.buf, err = binary.Append(s.buf[:0], binary.LittleEndian, seg.head)
+	}
 	if err != nil {
 		return err
 	}
-	if err := writeFile(s.path(seg.Number), head, seg.Data); err != nil {
-		return err
+	s.buf = append(s.buf, seg.Data...)
+	if _, err := p.WriteAt(s.buf, p.size); err != nil {
+		return errors.Join(err, p.Truncate(p.size)) // on a full disk, a part of it may be there
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.held) < maxHeld {
-		s.held[seg.Number] = seg
-	}
-	s.sizes[seg.Number] = size
-	s.bytes += size
-	s.last = seg.Number
+	p.last, p.size = seg.Number, p.size+size
+	s.newest, s.bytes = seg.head, bytes
 	s.wake()
 	return nil
+}
+
+// partFor returns the part to which a segment is added.
+func (s *spool) partFor(number int64) (*part, error) {
+	if n := len(s.parts); n > 0 && s.parts[n-1].size <= s.limit/fewest {
+		return s.parts[n-1], nil
+	}
+	return s.addPart(filepath.Join(s.dir, fmt.Sprintf("%012d%s", number, extension)), os.O_CREATE|os.O_TRUNC)
 }
 
 func (s *spool) close() {
@@ -221,7 +258,7 @@ func (s *spool) close() {
 	s.wake()
 }
 
-// wake makes next look again.
+// wake makes take look again.
 func (s *spool) wake() {
 	select {
 	case s.change <- struct{}{}:
@@ -229,75 +266,56 @@ func (s *spool) wake() {
 	}
 }
 
-func (s *spool) next(ctx context.Context, most, upTo int64) (segment, error) {
+func (s *spool) take(ctx context.Context, wait bool) (*segment, error) {
 	for {
-		s.mu.Lock()
-		number, there, ended := s.first, s.first <= s.last, s.ended
-		s.mu.Unlock()
-		if there {
-			seg, err := s.read(number)
-			if err == nil {
-				s.joinNext(&seg, most, upTo)
-				return seg, nil
-			}
-			if err := s.done(number); err != nil { // readers are told of the gap
-				return segment{}, err
-			}
-			continue
-		}
-		if ended {
-			return segment{}, io.EOF
+		seg, ended := s.read()
+		switch {
+		case seg != nil || !ended && !wait:
+			return seg, nil
+		case ended:
+			return nil, io.EOF
 		}
 		select {
 		case <-s.change:
 		case <-ctx.Done():
-			return segment{}, context.Cause(ctx)
+			return nil, context.Cause(ctx)
 		}
 	}
 }
 
-// joinNext adds the segments that follow.
-func (s *spool) joinNext(seg *segment, most, upTo int64) {
-	for n := 1; n < maxJoined && seg.Number != upTo; n++ {
-		s.mu.Lock()
-		number := seg.Number + 1
-		size, there := s.sizes[number]
-		s.mu.Unlock()
-		if !there || upTo == 0 && int64(len(seg.Data))+size > most {
-			return
-		}
-		next, err := s.read(number)
-		if err != nil {
-			return // next reports it
-		}
-		seg.join(&next)
-	}
-}
-
-func (s *spool) read(number int64) (seg segment, err error) {
+// read returns the next segment; nil if there is none now, or if nobody adds any more.
+func (s *spool) read() (seg *segment, ended bool) {
 	s.mu.Lock()
-	seg, ok := s.held[number]
-	s.mu.Unlock()
-	if ok {
-		return seg, nil
+	defer s.mu.Unlock()
+	for _, p := range s.parts {
+		if p.last <= s.taken {
+			continue
+		}
+		if p != s.reading {
+			s.reading, s.offset = p, 0
+		}
+		seg, err := p.segmentAt(s.offset)
+		if err == nil {
+			s.taken, s.offset = seg.Number, s.offset+headSize+seg.Size
+			return seg, false
+		}
+		s.taken = p.last // readers are told of the gap
 	}
-	text, err := os.ReadFile(s.path(number))
+	return nil, s.ended
+}
+
+// segmentAt reads a segment.
+func (p *part) segmentAt(offset int64) (*segment, error) {
+	h, err := p.headAt(offset)
 	if err != nil {
-		return seg, err
+		return nil, err
 	}
-	head, data, _ := bytes.Cut(text, []byte("\n"))
-	if err := json.Unmarshal(head, &seg); err != nil {
-		return seg, err
-	}
-	if seg.Data = data; len(data) != seg.Size || seg.Number != number {
-		return seg, fmt.Errorf("%s has %d bytes: want %d", s.path(number), len(data), seg.Size)
-	}
-	return seg, nil
+	seg := &segment{head: h, Data: make([]byte, h.Size)}
+	_, err = p.ReadAt(seg.Data, offset+headSize)
+	return seg, err
 }
 
 func (s *spool) sent() position { return s.at }
-
-var stateSize = binary.Size(position{})
 
 func (s *spool) setSent(at position) error {
 	s.at = at
@@ -309,22 +327,21 @@ func (s *spool) setSent(at position) error {
 }
 
 func (s *spool) done(number int64) error {
-	for {
-		s.mu.Lock()
-		first := s.first
-		if first > number {
-			s.mu.Unlock()
-			return nil
-		}
-		s.bytes -= s.sizes[first]
-		delete(s.sizes, first)
-		delete(s.held, first)
-		s.first++
-		s.mu.Unlock()
-		if err := os.Remove(s.path(first)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.parts) > 1 && s.parts[0].last <= number {
+		p := s.parts[0]
+		s.parts, s.bytes = s.parts[1:], s.bytes-p.size
+		if err := errors.Join(p.Close(), os.Remove(p.Name())); err != nil {
 			return err
 		}
 	}
+	p := s.parts[0]
+	if p.last > number {
+		return nil
+	}
+	p.size, s.bytes, s.offset = 0, 0, 0
+	return p.Truncate(0)
 }
 
 // release lets another process use the spool.
@@ -332,7 +349,11 @@ func (s *spool) release() error {
 	if s.state == nil {
 		return nil
 	}
-	return s.state.Close()
+	err := s.state.Close()
+	for _, p := range s.parts {
+		err = errors.Join(err, p.Close())
+	}
+	return err
 }
 
 // remove removes the spool, all of which was sent.
