@@ -163,6 +163,9 @@ var redactedToken = []byte(`"` + Redacted + `"`)
 
 // json appends text, which must be valid JSON, without its secrets.
 func (e *eraser) json(dst, text []byte) []byte {
+	if e.rulesOut(text) {
+		return append(dst, text...)
+	}
 	depth := 0
 	secret := 0     // the depth of the container that is secret as a whole; 0 if none
 	marked := false // the next value is secret
@@ -207,6 +210,12 @@ func (e *eraser) json(dst, text []byte) []byte {
 		}
 	}
 	return append(dst, text[kept:]...)
+}
+
+// rulesOut reports whether JSON is sure to have no secrets, which takes a fraction of the time
+// of looking for them.
+func (e *eraser) rulesOut(text []byte) bool {
+	return bytes.IndexByte(text, '\\') < 0 && !e.mayMatch.mayMatch(text) && !e.mayName.mayMatch(text)
 }
 
 // cleanValue returns the redacted form of a string that is not a key; nil if it does not change.

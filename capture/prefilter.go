@@ -50,12 +50,13 @@ func newPrefilter(patterns []*regexp.Regexp) *prefilter {
 	return p
 }
 
-// newKeyFilter returns the prefilter of plain keys, in all spellings. It adds U+017F and
-// U+212A, because a case-insensitive expression matches them for s and k.
+// newKeyFilter returns the prefilter of plain keys, in all spellings. It adds the letters that
+// are not ASCII but become s, k or i when case is ignored.
 func newKeyFilter(keys map[string]bool) *prefilter {
 	p := newFilter("-_")
 	p.addWord("\u017f")
 	p.addWord("\u212a")
+	p.addWord("\u0130")
 	for k := range keys {
 		if len(k) < 2 || strings.ContainsFunc(k, func(r rune) bool { return r >= utf8.RuneSelf }) {
 			p.blind = true

@@ -134,6 +134,7 @@ type redactor struct {
 	blind    func(*Record)
 	noted    bool // blindNote was written
 	outlines bool
+	clean    Record // the current one
 	payload  []byte
 	raw      []byte
 	meta     []byte
@@ -144,19 +145,20 @@ func (x *redactor) Write(r *Record) error {
 	if x.outlines && r.Kind == Stderr {
 		return nil
 	}
-	clean := *r
+	clean := &x.clean
+	*clean = *r
 	clean.Text = x.eraser.text(r.Text)
 	if r.Flaw != nil {
 		clean.Flaw = frame.Recall(string(x.eraser.text([]byte(r.Flaw.Error()))))
 	}
 	if r.Kind == Frame {
 		x.eraser.blind = false
-		x.frame(&clean)
+		x.frame(clean)
 		if err := x.confess(r); err != nil {
 			return err
 		}
 	}
-	return x.w.Write(&clean)
+	return x.w.Write(clean)
 }
 
 // confess reports the current frame if it could not be searched for keys.
@@ -187,7 +189,7 @@ func (x *redactor) frame(r *Record) {
 		x.splice(r, stars(r.Payload()))
 	default:
 		payload := r.Payload()
-		switch clean := x.clean(r, p); {
+		switch clean := x.cleaned(r, p); {
 		case bytes.Equal(clean, payload):
 		case len(clean) == len(payload):
 			x.splice(r, clean)
@@ -200,9 +202,9 @@ func (x *redactor) frame(r *Record) {
 // stars returns one asterisk for each byte of b.
 func stars(b []byte) []byte { return bytes.Repeat([]byte("*"), len(b)) }
 
-// clean returns the payload of a frame in protocol p without its secrets. The result is valid
+// cleaned returns the payload of a frame in protocol p without its secrets. The result is valid
 // until the next call.
-func (x *redactor) clean(r *Record, p protocol.Protocol) []byte {
+func (x *redactor) cleaned(r *Record, p protocol.Protocol) []byte {
 	payload := r.Payload()
 	x.eraser.spoken = spoken[p.Name()]
 	if p, ok := p.(protobuf.Edited); ok {
@@ -256,7 +258,7 @@ func (x *redactor) carried(r *Record, p protocol.Protocol) {
 	if r.Compressed {
 		clean = stars(payload)
 	} else {
-		clean = bytes.Clone(x.clean(r, p))
+		clean = bytes.Clone(x.cleaned(r, p))
 	}
 	if bytes.Equal(clean, payload) && bytes.Equal(meta, x.meta) && !holdsOthers(r) {
 		return

@@ -64,11 +64,11 @@ type packer struct {
 	put     func(segment) error
 
 	w    *pcapng.Writer
-	buf  []byte
-	last head  // its counts are those of all records so far
-	kept head  // its counts are those of the segments that put has accepted
-	owed int64 // dropped frames without a note
-	told int64 // dropped frames that a note in buf counts
+	buf  []byte // the segment, if it was begun
+	last head   // its counts are those of all records so far
+	kept head   // its counts are those of the segments that put has accepted
+	owed int64  // dropped frames without a note
+	told int64  // dropped frames that a note in buf counts
 }
 
 type sink struct{ to *[]byte }
@@ -80,11 +80,15 @@ func (s sink) Write(b []byte) (int, error) {
 
 // begin begins a segment.
 func (p *packer) begin() (err error) {
-	if p.w != nil {
+	if len(p.buf) > 0 {
 		return nil
 	}
-	p.buf = p.buf[:0]
-	if p.w, err = pcapng.NewWriter(sink{&p.buf}, p.session, nil); err != nil {
+	if p.w == nil {
+		p.w, err = pcapng.NewWriter(sink{&p.buf}, p.session, nil)
+	} else {
+		p.buf = p.w.AppendSection(p.buf)
+	}
+	if err != nil {
 		return err
 	}
 	if p.owed > 0 {
@@ -124,10 +128,20 @@ func (p *packer) note(text string) error {
 
 // flush ends the segment, if one was begun.
 func (p *packer) flush() error {
-	if p.w == nil {
+	if len(p.buf) == 0 {
 		return nil
 	}
 	return p.hand(false)
+}
+
+// alter marks the session as altered from the next record on.
+func (p *packer) alter() error {
+	if p.session.Altered {
+		return nil
+	}
+	err := p.flush()
+	p.session.Altered, p.w = true, nil
+	return err
 }
 
 // endSegment ends the last segment of the session.
@@ -142,8 +156,7 @@ func (p *packer) hand(end bool) error {
 	next := segment{head: p.last, Data: encoder().EncodeAll(p.buf, nil)}
 	next.Number++
 	next.Size, next.End = int64(len(next.Data)), end
-	p.w = nil
-	if cap(p.buf) > 4*segmentSize {
+	if p.buf = p.buf[:0]; cap(p.buf) > 4*segmentSize {
 		p.buf = nil
 	}
 	told := p.told

@@ -214,9 +214,8 @@ func (t *Sender) pack(s *capture.Session, x capture.Redaction) {
 		if err := t.reader.Next(&rec); err != nil {
 			break
 		}
-		if t.altered.Load() && !t.packer.session.Altered {
-			t.warnOf(t.packer.flush())
-			t.packer.session.Altered = true
+		if t.altered.Load() {
+			t.warnOf(t.packer.alter())
 		}
 		if n, ok := tap.ParseNote(&rec); ok && n.Tap != tap.Lost {
 			continue // it is for viewers of the tap

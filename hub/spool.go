@@ -52,15 +52,21 @@ type spool struct {
 	change  chan struct{} // wakes take
 }
 
-// A part is a file with segments: of each, its head and its data.
+// A part is a file with segments: of each, its head and its data. A head of zeros is the end;
+// what may follow it was sent long ago.
 type part struct {
 	*os.File
 	last int64 // the number of its last segment
 	size int64
 }
 
-// fewest is how many parts a full spool has at least. A part is removed as a whole.
-const fewest = 32
+const (
+	// fewest is how many parts a full spool has at least. A part is removed as a whole.
+	fewest = 32
+	// maxReused is the size in bytes up to which a part is written again from its beginning,
+	// which costs less than to empty it first.
+	maxReused = 1 << 20
+)
 
 var headSize, stateSize = int64(binary.Size(head{})), binary.Size(position{})
 
@@ -233,7 +239,7 @@ func (s *spool) add(seg segment) error {
 	if err != nil {
 		return err
 	}
-	s.buf = append(s.buf, seg.Data...)
+	s.buf = append(append(s.buf, seg.Data...), make([]byte, headSize)...)
 	if _, err := p.WriteAt(s.buf, p.size); err != nil {
 		return errors.Join(err, p.Truncate(p.size)) // on a full disk, a part of it may be there
 	}
@@ -340,8 +346,12 @@ func (s *spool) done(number int64) error {
 	if p.last > number {
 		return nil
 	}
+	large := p.size > maxReused
 	p.size, s.bytes, s.offset = 0, 0, 0
-	return p.Truncate(0)
+	if large {
+		return p.Truncate(0)
+	}
+	return nil
 }
 
 // release lets another process use the spool.

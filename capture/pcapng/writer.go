@@ -91,6 +91,14 @@ func (w *Writer) Append(dst []byte, r *capture.Record) ([]byte, error) {
 	return dst, nil
 }
 
+// AppendSection appends the header of a new section to dst. What follows can be read without
+// what is before it.
+func (w *Writer) AppendSection(dst []byte) []byte {
+	w.lanes = w.lanes[:0]
+	clear(w.ifaces)
+	return append(dst, w.header...)
+}
+
 func (w *Writer) record(r *capture.Record) {
 	if r.Kind == capture.Frame {
 		w.frame(r)
@@ -147,9 +155,7 @@ func (w *Writer) iface(r *capture.Record) uint32 {
 // full, it begins a new one first.
 func (w *Writer) addLane(l lane, r *capture.Record) uint32 {
 	if len(w.lanes) == maxInterfaces {
-		w.buf = append(w.buf, w.header...)
-		w.lanes = w.lanes[:0]
-		clear(w.ifaces)
+		w.buf = w.AppendSection(w.buf)
 	}
 	i := uint32(len(w.lanes))
 	w.lanes = append(w.lanes, l)
