@@ -126,7 +126,7 @@ func send(t *testing.T, address string, change func(*hub.Sending)) *feed {
 	f.state = o.State
 	s := capture.Session{Created: time.Now(), Protocol: "mcp", Framing: "line", Controller: "stdio", Unit: "exec server"}
 	f.tap = tap.NewHub(s, tap.Options{})
-	sender, err := o.Open(s, "server-1", f.tap)
+	sender, err := o.Open(s, "server-1", func() *tap.Hub { return f.tap })
 	check(t, err)
 	f.sender = sender.(*hub.Sender)
 	return f

@@ -84,10 +84,10 @@ type Sender struct {
 	running sync.WaitGroup
 }
 
-// Open begins to send a session under a name. If the policy is lossy, the sender reads h;
-// otherwise records have to be written to its Sink. It is no error that the hub cannot be
+// Open begins to send a session under a name. If the policy is lossy, the sender reads the
+// tap; otherwise records have to be written to its Sink. It is no error that the hub cannot be
 // reached.
-func (o Sending) Open(s capture.Session, name string, h *tap.Hub) (tap.Sender, error) {
+func (o Sending) Open(s capture.Session, name string, view func() *tap.Hub) (tap.Sender, error) {
 	x := o.redaction()
 	s = x.Session(s)
 	var id [8]byte
@@ -107,7 +107,7 @@ func (o Sending) Open(s capture.Session, name string, h *tap.Hub) (tap.Sender, e
 		return nil, fmt.Errorf("the hub: %w", err)
 	}
 	t.info.Host = cmp.Or(t.o.Address.host, t.info.Host)
-	if err := t.open(s, h, options); err != nil {
+	if err := t.open(s, view, options); err != nil {
 		t.stop()
 		return nil, fmt.Errorf("the hub: %w", err)
 	}
@@ -134,7 +134,7 @@ func (o *Sending) redaction() capture.Redaction {
 }
 
 // open opens the queue, the connection, and the reader.
-func (t *Sender) open(s capture.Session, h *tap.Hub, options []nats.Option) (err error) {
+func (t *Sender) open(s capture.Session, view func() *tap.Hub, options []nats.Option) (err error) {
 	if t.o.Policy == Lossless {
 		if t.spool, err = newSpool(t.o.spoolDir(), t.info, cmp.Or(t.o.SpoolBytes, DefaultSpoolBytes)); err != nil {
 			return err
@@ -166,7 +166,7 @@ func (t *Sender) open(s capture.Session, h *tap.Hub, options []nats.Option) (err
 		rec, r := recorder.NewReader(recorder.Config{Session: s, Notice: t.o.Warn, Pace: pace})
 		t.recorder, t.reader, t.closer = rec, r, r
 	default:
-		v := h.View()
+		v := view().View()
 		t.reader, t.closer = v, v
 	}
 	return nil

@@ -100,7 +100,7 @@ func (l *Lookout) openTaps() error {
 		hub := tap.NewHub(session, tap.Options{})
 		sinks = append(sinks, hub)
 		if l.Send != nil {
-			sender, err := l.Send(session, l.Name, hub)
+			sender, err := l.Send(session, l.Name, func() *tap.Hub { return hub })
 			if err != nil {
 				return err
 			}

@@ -18,5 +18,6 @@ type Sender interface {
 	Close(ctx context.Context) error
 }
 
-// A SendFunc begins to send the session that passes h under that name.
-type SendFunc func(s capture.Session, name string, h *Hub) (Sender, error)
+// A SendFunc begins to send a session under that name. It calls view if the sender reads the
+// tap.
+type SendFunc func(s capture.Session, name string, view func() *Hub) (Sender, error)

@@ -191,7 +191,7 @@ func Watched(c *cli.Context, getenv func(string) string, warn func(string), unit
 	}
 	session := capture.Session{Created: time.Now(), Controller: "controllers", Unit: unit}
 	hub := tap.NewHub(session, tap.Options{})
-	sender, err := open(session, c.Command.Name, hub)
+	sender, err := open(session, c.Command.Name, func() *tap.Hub { return hub })
 	if err != nil {
 		return err
 	}

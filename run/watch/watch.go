@@ -76,7 +76,7 @@ type Watch struct {
 
 	options  Options
 	fan      *relay.Fan  // nil if nobody watches
-	hub      *tap.Hub    // nil if there is no tap
+	hub      *tap.Hub    // nil if nothing reads a tap
 	tap      *tap.Server // nil if there is none
 	sender   tap.Sender  // nil if nothing is sent to a hub
 	spans    *spanning   // nil if there is no collector
@@ -109,9 +109,15 @@ func New(o Options) (*Watch, error) {
 		return nil, err
 	}
 	var sinks []capture.Writer
-	if !o.NoTap || o.Send != nil || collector != nil {
-		w.hub = tap.NewHub(s, tap.Options{})
-		sinks = append(sinks, w.hub)
+	view := func() *tap.Hub {
+		if w.hub == nil {
+			w.hub = tap.NewHub(s, tap.Options{})
+			sinks = append(sinks, w.hub)
+		}
+		return w.hub
+	}
+	if !o.NoTap || o.HubControl || collector != nil {
+		view()
 	}
 	if o.Capture != "" {
 		sink, err := w.openCapture(s)
@@ -121,7 +127,7 @@ func New(o Options) (*Watch, error) {
 		sinks = append(sinks, sink)
 	}
 	if o.Send != nil {
-		if w.sender, err = o.Send(s, o.name(), w.hub); err != nil {
+		if w.sender, err = o.Send(s, o.name(), view); err != nil {
 			return nil, err
 		}
 		if sink := w.sender.Sink(); sink != nil {
