@@ -21,7 +21,7 @@ import (
 )
 
 // container opens containers as environments.
-func (r *run) container(ctx context.Context) (open, error) {
+func (r *run) container(ctx context.Context, how python.Options) (open, error) {
 	engine, err := container.Find(ctx)
 	if errors.Is(err, container.ErrNone) {
 		return nil, cmdline.Errorf("%w; start one, or use --env python", err)
@@ -41,7 +41,7 @@ func (r *run) container(ctx context.Context) (open, error) {
 	r.o.Metadata.EnvironmentType = "container"
 	r.o.Metadata.EnvironmentKwargs = map[string]any{"image": r.Image}
 	return func(c env.Config) (*env.Env, func(), error) {
-		o := container.Options{Image: r.Image, Python: python.Options{Site: r.Site}}
+		o := container.Options{Image: r.Image, Python: how}
 		if r.Proxy == "" {
 			return engine.New(c, o), func() {}, nil
 		}

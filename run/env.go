@@ -34,7 +34,7 @@ func (r *run) opener(ctx context.Context, size int64) (rlm.Opener, error) {
 	}
 	open, err := r.ready, error(nil)
 	if open == nil {
-		if open, err = r.interpreter(ctx, r.Env); err != nil {
+		if open, err = r.interpreter(ctx, r.Env, r.Python); err != nil {
 			return nil, err
 		}
 	}
@@ -64,13 +64,13 @@ func (r *run) start(open open, conn *publish.Conn, c env.Config) (rlm.Environmen
 type open func(env.Config) (_ *env.Env, end func(), err error)
 
 // interpreter returns the opener of a kind of environment, with its isolation.
-func (r *run) interpreter(ctx context.Context, kind string) (open, error) {
+func (r *run) interpreter(ctx context.Context, kind string, o python.Options) (open, error) {
 	switch {
 	case kind == "starlark":
 		l, err := probe(ctx)
 		return r.starlark(l, err)
 	case kind == "container":
-		return r.container(ctx)
+		return r.container(ctx, o)
 	case kind == "auto" && len(r.Exec) > 0:
 		return r.exec()
 	}
@@ -93,7 +93,7 @@ func (r *run) interpreter(ctx context.Context, kind string) (open, error) {
 	r.o.Metadata.EnvironmentType = "python"
 	return func(c env.Config) (*env.Env, func(), error) {
 		c.Launcher = launcher
-		return python.New(p, c, python.Options{Site: r.Site}), func() {}, nil
+		return python.New(p, c, o), func() {}, nil
 	}, err
 }
 

@@ -105,7 +105,7 @@ func (d *deep) open(ctx context.Context, r *run) (err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.ready == nil && r.o.Mode == rlm.Code && r.o.Limits.Depth > 0 {
-		if d.ready, err = r.interpreter(ctx, r.Env); err != nil {
+		if d.ready, err = r.interpreter(ctx, r.Env, r.Python); err != nil {
 			d.ready = nil
 			return err
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/wirectl/wirectl/internal/cmdline"
 	"github.com/wirectl/wirectl/rlm"
 	"github.com/wirectl/wirectl/rlm/env/container"
+	"github.com/wirectl/wirectl/rlm/env/python"
 	"github.com/wirectl/wirectl/rlm/prompt"
 	"github.com/wirectl/wirectl/rlm/tool"
 )
@@ -81,7 +82,7 @@ type Settings struct {
 	Setup       string // code; "" is none
 	Tools       string // the file; "" is none
 	Memory      int64  // bytes; 0 is for the context
-	Site        bool
+	Python      python.Options
 	CellTimeout time.Duration
 	LogDir      string
 	NewPrompts  bool // the log has only the messages that are new
@@ -103,7 +104,7 @@ func Read(values map[string]Value) (*Settings, error) {
 	s := &Settings{
 		Tools: r.text("tools", ""), Context: r.list("context"), Allow: r.list("allow-model"), Env: r.choice("env", "auto", "python", "starlark", "container"),
 		Image: r.text("image", container.DefaultImage), Proxy: r.choice("proxy", "", "socket", "tcp"), Exec: r.list("exec"),
-		Unsandboxed: r.truth("unsandboxed"), Setup: r.file("setup"), Memory: r.size("memory"), Site: r.choice("imports", "", "site") == "site",
+		Unsandboxed: r.truth("unsandboxed"), Setup: r.file("setup"), Memory: r.size("memory"), Python: python.Options{Site: r.choice("imports", "", "site") == "site", Strict: r.choice("policy", "", "strict") == "strict"},
 		CellTimeout: r.duration("cell-timeout", 5*time.Minute), LogDir: r.text("log-dir", ""),
 		NewPrompts: r.choice("log.prompts", "all", "new") == "new", Prices: r.text("prices", ""), Capture: r.text("capture", ""), Control: r.truth("control"), Output: r.choice("output", "text", "json", "ndjson"),
 		Run: rlm.Options{

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/rlm"
+	"github.com/wirectl/wirectl/rlm/env/python"
 	"github.com/wirectl/wirectl/run"
 )
 
@@ -38,11 +39,11 @@ func TestSettings(t *testing.T) {
 	if err := os.WriteFile(file, []byte("be brief"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s, err := run.Read(values(t, "max-depth=0 max-calls=0 max-cost=0.5 max-tokens=9000000000 memory=8GiB cell-timeout=6h context=a context=b unsandboxed=true nest.over=1000 compress.truncate=50 stop.exec=x stop.exec=y fences=repl fences=python log.prompts=new system="+file))
+	s, err := run.Read(values(t, "max-depth=0 max-calls=0 max-cost=0.5 max-tokens=9000000000 memory=8GiB cell-timeout=6h context=a context=b unsandboxed=true imports=site policy=strict nest.over=1000 compress.truncate=50 stop.exec=x stop.exec=y fences=repl fences=python log.prompts=new system="+file))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l := s.Run.Limits; l.Depth != 0 || l.Calls != 0 || l.Cost != 0.5 || l.Tokens != 9e9 || s.Memory != 8<<30 || !s.Unsandboxed || len(s.Context) != 2 || !s.NewPrompts {
+	if l := s.Run.Limits; l.Depth != 0 || l.Calls != 0 || l.Cost != 0.5 || l.Tokens != 9e9 || s.Memory != 8<<30 || !s.Unsandboxed || len(s.Context) != 2 || !s.NewPrompts || s.Python != (python.Options{Site: true, Strict: true}) {
 		t.Errorf("%+v", s)
 	}
 	if s.Run.Nesting != rlm.Over(1000) || s.Run.Compressor != rlm.Truncate(50) || s.Run.System(s.Run.Facts) != "be brief" {
@@ -69,6 +70,7 @@ func TestFaultySettings(t *testing.T) {
 		"max-cost=NaN":                        `--max-cost: invalid value "NaN": want a number of dollars such as 0.5`,
 		"timeout=10":                          `--timeout: invalid value "10": want a duration such as 30s or 10m`,
 		"cell-timeout=7h":                     `--cell-timeout: invalid value "7h": want at most 6h`,
+		"policy=lax":                          `--policy: invalid value "lax": want strict`,
 		"env=perl":                            `--env: invalid value "perl": want auto or python or starlark or container`,
 		"mode=tool":                           `--mode: invalid value "tool": want code or tools`,
 		"mode=tools":                          `--mode: invalid value "tools": name the tools with --tools FILE`,

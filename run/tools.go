@@ -20,6 +20,7 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/rlm"
 	"github.com/wirectl/wirectl/rlm/env"
+	"github.com/wirectl/wirectl/rlm/env/python"
 	"github.com/wirectl/wirectl/rlm/tool"
 	"github.com/wirectl/wirectl/transport"
 )
@@ -56,7 +57,7 @@ func chosen(choice string, tools []rlm.Tool) bool {
 // openFunctions starts the interpreter of a file of functions, with the isolation of code.
 func (r *run) openFunctions(ctx context.Context, code string) (rlm.Environment, error) {
 	of := r.o.Metadata
-	open, err := r.interpreter(ctx, "python")
+	open, err := r.interpreter(ctx, "python", python.Options{Site: r.Python.Site})
 	r.o.Metadata = of // the run may have another one
 	if err != nil {
 		return nil, err

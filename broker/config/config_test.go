@@ -95,7 +95,7 @@ token: {env: KEY}
 }
 
 // rlmKeys are the keys of the section rlm.
-const rlmKeys = "model, sub_model, allow_model, context, mode, tools, tool_choice, schema, env, image, unsandboxed, setup, memory, imports, max_iterations, max_depth, max_calls, max_tokens, max_cost, max_errors, timeout, cell_timeout, parallel, system, log_dir, capture, control, prices, output, fences, proxy, exec, log, stop, compress, nest"
+const rlmKeys = "model, sub_model, allow_model, context, mode, tools, tool_choice, schema, env, image, unsandboxed, setup, memory, imports, max_iterations, max_depth, max_calls, max_tokens, max_cost, max_errors, timeout, cell_timeout, parallel, system, log_dir, capture, control, prices, output, fences, policy, proxy, exec, log, stop, compress, nest"
 
 // The settings of the section rlm are returned as flags, with their positions.
 func TestRLM(t *testing.T) {

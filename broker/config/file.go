@@ -67,6 +67,7 @@ type RLM struct {
 	Prices        *string        `yaml:"prices"`
 	Output        *string        `yaml:"output"`
 	Fences        []string       `yaml:"fences"`
+	Policy        *string        `yaml:"policy"`
 	Proxy         *string        `yaml:"proxy"`
 	Exec          []string       `yaml:"exec"`
 	Log           RLMLog         `yaml:"log"`
