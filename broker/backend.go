@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sony/gobreaker/v2"
 	"golang.org/x/time/rate"
 
@@ -25,13 +26,14 @@ type backend struct {
 	breaker *gobreaker.TwoStepCircuitBreaker[any] // nil without a threshold
 	metrics *metrics
 	label   string // of its metrics
+
+	attempts, retries prometheus.Counter
+	working           prometheus.Gauge
 }
 
 func newBackend(cfg *Backend, n *metrics, s *mask.Secrets, g Group) *backend {
 	b := &backend{Backend: cfg, secrets: s, group: g, metrics: n, label: label(cfg.Name)}
-	n.attempts.WithLabelValues(b.label) // so that the series exist from the start
-	n.retries.WithLabelValues(b.label)
-	n.working.WithLabelValues(b.label)
+	b.attempts, b.retries, b.working = n.attempts.WithLabelValues(b.label), n.retries.WithLabelValues(b.label), n.working.WithLabelValues(b.label)
 	if cfg.Concurrency > 0 {
 		b.slots = make(chan struct{}, cfg.Concurrency)
 	}
@@ -81,7 +83,7 @@ func (r *route) complete(ctx context.Context, c *Call, name string) error {
 		if !ok {
 			return err
 		}
-		r.metrics.retries.WithLabelValues(r.label).Inc()
+		r.retries.Inc()
 		if waited := wait.For(ctx, pause); waited != nil {
 			return waited
 		}
@@ -157,11 +159,10 @@ func (r *route) queued(ctx context.Context, c *Call, hop *Hop) error {
 		}
 	}
 	hop.Sent = true
-	r.metrics.attempts.WithLabelValues(r.label).Inc()
-	working := r.metrics.working.WithLabelValues(r.label)
-	working.Inc()
+	r.attempts.Inc()
+	r.working.Inc()
 	err := r.ask(ctx, c, hop)
-	working.Dec()
+	r.working.Dec()
 	if err == nil || ctx.Err() != nil {
 		return err
 	}

@@ -95,7 +95,11 @@ func (c *Conn) HTTP(dir frame.Dir, start string, body []byte) {
 }
 
 // Response publishes a response with a status.
-func (c *Conn) Response(status int, body []byte) { c.HTTP(frame.U2C, statusLine(status), body) }
+func (c *Conn) Response(status int, body []byte) {
+	if c != nil {
+		c.HTTP(frame.U2C, statusLine(status), body)
+	}
+}
 
 func statusLine(status int) string {
 	return fmt.Sprintf("HTTP/1.1 %d %s", status, http.StatusText(status))

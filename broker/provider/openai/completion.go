@@ -2,33 +2,26 @@ package openai
 
 import (
 	"encoding/json"
-	"errors"
+	"strconv"
 
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
-// A completion is an answer, or a chunk of one.
+// A completion is an answer, or a chunk of one. It has the tokens of its members, which may be
+// of the wrong type.
 type completion struct {
-	Choices []choice        `json:"choices"`
-	Usage   usage           `json:"usage"`
-	Error   json.RawMessage `json:"error"`
+	first        *choice // nil if there are no choices
+	usage, fault []byte
 }
 
+// A choice has the members of its message or, in a chunk, of its delta.
 type choice struct {
-	Index   int     `json:"index"`
-	Finish  string  `json:"finish_reason"`
-	Message message `json:"message"`
-	Delta   message `json:"delta"` // in place of the message, in a chunk
-}
-
-type message struct {
-	Content json.RawMessage `json:"content"`
-	Refusal json.RawMessage `json:"refusal"`
+	index                    int
+	finish                   string
+	content, refusal, pieces []byte
 	// OpenAI's API has no reasoning; other backends use one of these members.
-	Reasoning        json.RawMessage `json:"reasoning"`
-	ReasoningContent json.RawMessage `json:"reasoning_content"`
-	Calls            []toolCall      `json:"tool_calls"`
+	reasoning, reasoningContent []byte
 }
 
 type toolCall struct {
@@ -44,44 +37,44 @@ type toolCall struct {
 	} `json:"custom"`
 }
 
-type usage struct {
-	Input   int64 `json:"prompt_tokens"`
-	Output  int64 `json:"completion_tokens"`
-	OfInput struct {
-		Cached int64 `json:"cached_tokens"`
-	} `json:"prompt_tokens_details"`
-	OfOutput struct {
-		Thinking int64 `json:"reasoning_tokens"`
-	} `json:"completion_tokens_details"`
-}
-
-// decode reads an answer. It must be JSON in UTF-8, because parts of it are passed on. Members of
-// the wrong type are ignored.
-func (a *completion) decode(data []byte) error {
-	if err := jsonscan.Valid(data); err != nil {
-		return err
-	}
-	err := json.Unmarshal(data, a)
-	if _, other := errors.AsType[*json.UnmarshalTypeError](err); other {
-		return nil
+// decode reads an answer, whose choices have the named member: a message, or a delta in a chunk.
+// It must be JSON in UTF-8, because parts of it are passed on.
+func (a *completion) decode(data []byte, member string) error {
+	var choices []byte
+	_, err := provider.ReadMembers(data, map[string]*[]byte{"choices": &choices, "usage": &a.usage, "error": &a.fault})
+	for choice := range provider.Elements(choices) {
+		a.first = newChoice(choice, member)
+		break
 	}
 	return err
 }
 
+func newChoice(token []byte, member string) *choice {
+	var k choice
+	var index, finish, message []byte
+	_, _ = provider.ReadMembers(token, map[string]*[]byte{"index": &index, "finish_reason": &finish, member: &message})
+	_, _ = provider.ReadMembers(message, map[string]*[]byte{
+		"content": &k.content, "refusal": &k.refusal, "tool_calls": &k.pieces, "reasoning": &k.reasoning, "reasoning_content": &k.reasoningContent,
+	})
+	k.index, _ = strconv.Atoi(string(index))
+	k.finish = provider.Unquote(finish)
+	return &k
+}
+
 // text returns the token of the refusal or else of the content, nil if there is none.
-func (m *message) text() []byte {
-	if jsonscan.KindOf(m.Refusal) == jsonscan.String && len(m.Refusal) > len(`""`) {
-		return m.Refusal
+func (k *choice) text() []byte {
+	if jsonscan.KindOf(k.refusal) == jsonscan.String && len(k.refusal) > len(`""`) {
+		return k.refusal
 	}
-	if jsonscan.KindOf(m.Content) == jsonscan.String {
-		return m.Content
+	if jsonscan.KindOf(k.content) == jsonscan.String {
+		return k.content
 	}
 	return nil
 }
 
 // thought returns the token of the reasoning, nil if there is none.
-func (m *message) thought() []byte {
-	for _, token := range [...]json.RawMessage{m.Reasoning, m.ReasoningContent} {
+func (k *choice) thought() []byte {
+	for _, token := range [][]byte{k.reasoning, k.reasoningContent} {
 		if jsonscan.KindOf(token) == jsonscan.String && len(token) > len(`""`) {
 			return token
 		}
@@ -90,15 +83,20 @@ func (m *message) thought() []byte {
 }
 
 // count adds the usage. The usage of a chunk is cumulative.
-func (u usage) count(c *provider.Completion) {
-	if u.Input > 0 {
-		c.Usage.Input = u.Input
+func (a *completion) count(c *provider.Completion) {
+	tokens := func(path ...string) int64 {
+		token, _ := jsonscan.Get(a.usage, path...)
+		n, _ := strconv.ParseInt(string(token), 10, 64)
+		return n
 	}
-	if u.Output > 0 {
-		c.Usage.Output = u.Output
+	if n := tokens("prompt_tokens"); n > 0 {
+		c.Usage.Input = n
 	}
-	c.Usage.Cached = max(c.Usage.Cached, u.OfInput.Cached)
-	c.Usage.Thinking = max(c.Usage.Thinking, u.OfOutput.Thinking)
+	if n := tokens("completion_tokens"); n > 0 {
+		c.Usage.Output = n
+	}
+	c.Usage.Cached = max(c.Usage.Cached, tokens("prompt_tokens_details", "cached_tokens"))
+	c.Usage.Thinking = max(c.Usage.Thinking, tokens("completion_tokens_details", "reasoning_tokens"))
 }
 
 // calls are tool calls that arrive in pieces, by their index.
@@ -107,7 +105,11 @@ type calls []toolCall
 // maxCalls bounds the tool calls of one completion.
 const maxCalls = 1000
 
-func (k *calls) addPieces(pieces []toolCall) {
+func (k *calls) addPieces(token []byte) {
+	var pieces []toolCall
+	if token != nil {
+		_ = json.Unmarshal(token, &pieces) // it is JSON; members of the wrong type are ignored
+	}
 	for i, piece := range pieces {
 		if piece.Index != nil {
 			i = max(*piece.Index, 0)

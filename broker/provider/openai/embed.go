@@ -15,10 +15,10 @@ func (p *Provider) Embed(ctx context.Context, r *provider.Request, c *provider.C
 		return err
 	}
 	var a completion
-	if list, _ := jsonscan.Get(answer, "data"); a.decode(answer) != nil || jsonscan.KindOf(list) != jsonscan.Array {
+	if list, _ := jsonscan.Get(answer, "data"); a.decode(answer, "message") != nil || jsonscan.KindOf(list) != jsonscan.Array {
 		return upstream.Malformed("it is not a list of embeddings")
 	}
-	a.Usage.count(c)
+	a.count(c)
 	c.Chat = answer
 	return nil
 }

@@ -55,15 +55,14 @@ func (p *Provider) Complete(ctx context.Context, r *provider.Request, c *provide
 		return err
 	}
 	var a completion
-	if a.decode(answer) != nil || len(a.Choices) == 0 {
+	if a.decode(answer, "message") != nil || a.first == nil {
 		return upstream.Malformed("it is not a chat completion")
 	}
 	var calls calls
-	first := &a.Choices[0]
-	calls.addPieces(first.Message.Calls)
-	c.Text, c.Finish, c.ToolCalls = first.Message.text(), first.Finish, calls.list()
-	c.Thoughts = first.Message.thought()
-	a.Usage.count(c)
+	calls.addPieces(a.first.pieces)
+	c.Text, c.Finish, c.ToolCalls = a.first.text(), a.first.finish, calls.list()
+	c.Thoughts = a.first.thought()
+	a.count(c)
 	c.Seal()
 	c.Chat = answer
 	return nil

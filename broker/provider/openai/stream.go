@@ -38,16 +38,16 @@ func chunks(ctx context.Context, resp *upstream.Response, r *provider.Request, c
 			return true, nil
 		}
 		var a completion
-		if a.decode(data) != nil {
+		if a.decode(data, "delta") != nil {
 			return false, upstream.Malformed("a chunk is not JSON")
 		}
-		if a.Error != nil && string(a.Error) != "null" {
+		if a.fault != nil && string(a.fault) != "null" {
 			return false, upstream.Failed(data)
 		}
 		part := provider.Part{Chunk: data}
 		part.Text, part.Thought = chunk(&a, c, &calls)
 		if hide {
-			if part.Chunk = unasked(data, len(a.Choices) > 0); part.Chunk == nil {
+			if part.Chunk = unasked(data, a.first != nil); part.Chunk == nil {
 				return false, nil
 			}
 		}
@@ -63,18 +63,18 @@ func chunks(ctx context.Context, resp *upstream.Response, r *provider.Request, c
 
 // chunk adds a chunk, and returns the tokens of its text and its thoughts, nil if it has none.
 func chunk(a *completion, c *provider.Completion, calls *calls) (text, thought []byte) {
-	a.Usage.count(c)
-	if len(a.Choices) == 0 || a.Choices[0].Index > 0 { // only the first choice counts
+	a.count(c)
+	first := a.first
+	if first == nil || first.index > 0 { // only the first choice counts
 		return nil, nil
 	}
-	first := &a.Choices[0]
-	c.Finish = cmp.Or(first.Finish, c.Finish)
-	if text = first.Delta.text(); text != nil {
+	c.Finish = cmp.Or(first.finish, c.Finish)
+	if text = first.text(); text != nil {
 		c.AppendText(text)
 	}
-	if thought = first.Delta.thought(); thought != nil {
+	if thought = first.thought(); thought != nil {
 		c.AppendThought(thought)
 	}
-	calls.addPieces(first.Delta.Calls)
+	calls.addPieces(first.pieces)
 	return text, thought
 }

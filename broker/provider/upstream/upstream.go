@@ -67,8 +67,8 @@ func New(base string, header http.Header, connect time.Duration) *Client {
 		IdleConnTimeout:        90 * time.Second,
 		MaxResponseHeaderBytes: 64 << 10,
 		ReadBufferSize:         2 << 10, // many long calls are open at once
-		WriteBufferSize:        1 << 10,
-		DisableCompression:     true, // so that events arrive one by one, and limits count received bytes
+		WriteBufferSize:        2 << 10, // enough to write most requests at once
+		DisableCompression:     true,    // so that events arrive one by one, and limits count received bytes
 	}}
 }
 
