@@ -79,7 +79,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	s.http = &http.Server{
 		Handler:           s,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
-		ReadHeaderTimeout: s.Times.Read, IdleTimeout: s.Times.Idle, MaxHeaderBytes: maxHead,
+		ReadTimeout: s.Times.Read, IdleTimeout: s.Times.Idle, MaxHeaderBytes: maxHead,
 		ConnState: s.note,
 		ErrorLog:  log.New(io.Discard, "", 0), // clients are told their errors
 	}
@@ -230,8 +230,9 @@ func (s *Server) readBody(r *Request, w *Response) *Fault {
 			if int64(len(r.Body)) > s.cfg.Limit {
 				return s.tooLarge()
 			}
-			// The time limit grows with the size, for slow links.
-			_ = w.control.SetReadDeadline(begun.Add(s.Times.Read + time.Duration(len(r.Body)>>16)*s.Times.Read/64))
+			if len(r.Body) > 0 { // the time limit grows with the size, for slow links
+				_ = w.control.SetReadDeadline(begun.Add(s.Times.Read + time.Duration(len(r.Body)>>16)*s.Times.Read/64))
+			}
 			if !r.grow(s.cfg.Limit) {
 				return &Fault{http.StatusServiceUnavailable, "The broker is reading too many large requests at once: try again"}
 			}
