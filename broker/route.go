@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -160,12 +161,31 @@ func (t *table) find(asked string) (*model, string, error) {
 
 func (t *table) match(name string) *model {
 	for _, m := range t.patterns {
-		before, after, _ := strings.Cut(m.name, "*")
-		if len(name) >= len(before)+len(after) && strings.HasPrefix(name, before) && strings.HasSuffix(name, after) {
+		if Match(m.name, name) {
 			return m
 		}
 	}
 	return nil
+}
+
+// Match reports whether a name is a pattern, or matches its *.
+func Match(pattern, name string) bool {
+	before, after, wild := strings.Cut(pattern, "*")
+	return pattern == name || wild && len(name) >= len(pattern)-1 && strings.HasPrefix(name, before) && strings.HasSuffix(name, after)
+}
+
+// Closest returns the name among models and patterns, or else the longest pattern that it
+// matches; "" if there is none.
+func Closest(models iter.Seq[string], name string) (found string) {
+	for pattern := range models {
+		switch {
+		case pattern == name:
+			return name
+		case len(pattern) > len(found) && Match(pattern, name):
+			found = pattern
+		}
+	}
+	return found
 }
 
 // complete makes the call at the model's routes and, if a retry elsewhere may help, at its

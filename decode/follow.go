@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"time"
+
+	"github.com/wirectl/wirectl/internal/wait"
 )
 
 // followEvery is how often a file that has been read to its end is looked at
@@ -40,13 +42,9 @@ func (f *follower) Read(p []byte) (int, error) {
 	if n > 0 || err != io.EOF {
 		return n, err
 	}
-	tick := time.NewTicker(followEvery)
-	defer tick.Stop()
 	for replaced := false; ; {
-		select {
-		case <-f.ctx.Done():
+		if wait.For(f.ctx, followEvery) != nil {
 			return 0, io.EOF
-		case <-tick.C:
 		}
 		if n, err := f.r.Read(p); n > 0 || err != io.EOF {
 			return n, err

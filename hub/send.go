@@ -314,14 +314,13 @@ func (t *Sender) summary(ended time.Time) Info {
 
 // beat reports until its end that the session is live.
 func (t *Sender) beat() {
-	tick := time.NewTicker(beat)
-	defer tick.Stop()
+	tick := time.Tick(beat)
 	connected := t.conn.StatusChanged(nats.CONNECTED)
 	defer t.conn.RemoveStatusListener(connected)
 	for {
 		t.sayLive()
 		select {
-		case <-tick.C:
+		case <-tick:
 		case <-connected:
 		case <-t.packed:
 			return

@@ -82,13 +82,12 @@ func (s *stalls) all() []*pendingWrite {
 
 // watch reports a write that takes longer than the relay's patience, and its end.
 func (s *stalls) watch() {
-	tick := time.NewTicker(max(s.relay.cfg.Patience/4, time.Millisecond))
-	defer tick.Stop()
+	tick := time.Tick(max(s.relay.cfg.Patience/4, time.Millisecond))
 	for {
 		select {
 		case <-s.relay.done:
 			return
-		case now := <-tick.C:
+		case now := <-tick:
 			for _, w := range s.all() {
 				s.checkWrite(w, now)
 			}

@@ -21,6 +21,9 @@ func Hostname(host string) string {
 	return strings.Trim(host, "[]")
 }
 
+// IsLoopback reports whether a host is loopback, without asking a resolver.
+func IsLoopback(host string) bool { return host == "localhost" || net.ParseIP(host).IsLoopback() }
+
 // AdmitHost reports whether a request is for this machine or an address, and refuses it
 // otherwise. This prevents DNS rebinding by pages of other sites.
 func AdmitHost(w http.ResponseWriter, r *http.Request) bool {

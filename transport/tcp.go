@@ -126,16 +126,10 @@ func (o *Options) ListenOn(hostPort string) (string, error) {
 		return "", err
 	case host == "" && !o.Remote:
 		return net.JoinHostPort("127.0.0.1", port), nil
-	case !o.Remote && !isLoopback(host):
+	case !o.Remote && !IsLoopback(host):
 		return "", &AddressError{fmt.Errorf("%s is not loopback: other machines could connect; give --remote if they may", host)}
-	case !isLoopback(host) && o.TLS.CA == "":
+	case !IsLoopback(host) && o.TLS.CA == "":
 		o.notice("anyone who reaches " + hostPort + " can use it: a TLS listener with --tls-ca accepts only clients with a certificate of that CA")
 	}
 	return hostPort, nil
-}
-
-// isLoopback reports whether a host is loopback without asking a resolver.
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }

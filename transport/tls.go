@@ -96,7 +96,7 @@ func (o *Options) serverTLS(host string) (*tls.Config, error) {
 	if len(cfg.Certificates) > 0 {
 		return cfg, nil
 	}
-	if !isLoopback(host) {
+	if !IsLoopback(host) {
 		return nil, &AddressError{errors.New("a listener for other machines needs a certificate: give --tls-cert and --tls-key")}
 	}
 	cert, err := selfSigned(time.Now())

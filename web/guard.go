@@ -9,6 +9,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/wirectl/wirectl/transport"
 )
 
 // A guard admits browsers with the token. The token is in the printed address; it is exchanged
@@ -33,12 +35,6 @@ func newGuard(addr net.Addr, host string) guard {
 	return g
 }
 
-// isLoopback reports whether a host is this machine.
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
-
 // knows reports whether a Host header names this server. Other names may be part of a DNS
 // rebinding attack.
 func (g *guard) knows(hostPort string) bool {
@@ -47,7 +43,7 @@ func (g *guard) knows(hostPort string) bool {
 		return false
 	}
 	host := u.Hostname()
-	return isLoopback(host) || slices.Contains(g.names, host) || !isLoopback(g.names[0]) && net.ParseIP(host) != nil
+	return transport.IsLoopback(host) || slices.Contains(g.names, host) || !transport.IsLoopback(g.names[0]) && net.ParseIP(host) != nil
 }
 
 // isOwn reports whether a request comes from a page of this server, or from no page.
@@ -84,7 +80,7 @@ func (g *guard) admit(next, metrics http.Handler) http.Handler {
 			http.Error(w, "this server has another name", http.StatusMisdirectedRequest)
 		case !isOwn(r):
 			http.Error(w, "the request comes from another page", http.StatusForbidden)
-		case metrics != nil && r.Method == http.MethodGet && r.URL.Path == "/metrics" && isLoopback(g.names[0]):
+		case metrics != nil && r.Method == http.MethodGet && r.URL.Path == "/metrics" && transport.IsLoopback(g.names[0]):
 			metrics.ServeHTTP(w, r)
 		case r.Method == http.MethodGet && same(token, g.token):
 			http.SetCookie(w, &http.Cookie{Name: g.cookie, Value: g.secret, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})

@@ -13,6 +13,7 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/store"
 	"github.com/wirectl/wirectl/store/live"
+	"github.com/wirectl/wirectl/transport"
 )
 
 // A Library has the sessions that the page can show. It is safe for any number of goroutines.
@@ -60,7 +61,7 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%q is not an address to listen at: want HOST:PORT", o.Listen)
-	case !o.Remote && !isLoopback(host):
+	case !o.Remote && !transport.IsLoopback(host):
 		return nil, fmt.Errorf("%s is not loopback: other machines could connect; use ssh -L, or give monitor --web the flag --remote if they may", o.Listen)
 	}
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", o.Listen)

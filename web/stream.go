@@ -66,8 +66,7 @@ type viewer struct {
 
 // run sends updates until the page has gone.
 func (v *viewer) run(r *http.Request) {
-	tick := time.NewTicker(frameTime)
-	defer tick.Stop()
+	tick := time.Tick(frameTime)
 	for {
 		if v.look() != nil {
 			return
@@ -76,7 +75,7 @@ func (v *viewer) run(r *http.Request) {
 			continue
 		}
 		select {
-		case <-tick.C:
+		case <-tick:
 		case <-r.Context().Done():
 			return
 		}

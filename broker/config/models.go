@@ -118,18 +118,4 @@ func (b *builder) only() string {
 }
 
 // find returns the model, or the longest pattern, that matches a name.
-func (b *builder) find(name string) string { return lookup(b.Models, name) }
-
-// lookup returns the key, or the longest pattern among the keys, that matches a name.
-func lookup[T any](models map[string]T, name string) (found string) {
-	for pattern := range models {
-		before, after, wild := strings.Cut(pattern, "*")
-		switch {
-		case pattern == name:
-			return name
-		case wild && len(pattern) > len(found) && len(name) >= len(pattern)-1 && strings.HasPrefix(name, before) && strings.HasSuffix(name, after):
-			found = pattern
-		}
-	}
-	return found
-}
+func (b *builder) find(name string) string { return broker.Closest(maps.Keys(b.Models), name) }

@@ -54,7 +54,7 @@ type Facts struct {
 func (c *Config) Facts(model string) Facts {
 	name := cmp.Or(model, c.Broker.Default)
 	name = cmp.Or(c.Broker.Aliases[name], name)
-	facts := c.facts[lookup(c.facts, name)]
+	facts := c.facts[broker.Closest(maps.Keys(c.facts), name)]
 	facts.Names = append([]string{name}, facts.Names...)
 	return facts
 }

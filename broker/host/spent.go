@@ -15,6 +15,7 @@ import (
 	"github.com/wirectl/wirectl/capture/history"
 	"github.com/wirectl/wirectl/capture/output"
 	"github.com/wirectl/wirectl/internal/lock"
+	"github.com/wirectl/wirectl/internal/wait"
 )
 
 // saveEvery is how often the file is written. A crash loses no more than that.
@@ -97,15 +98,8 @@ func readSpent(name string) (spent map[string]broker.Spent, err error) {
 }
 
 func (f *spentFile) keep(ctx context.Context) {
-	ticks := time.NewTicker(saveEvery)
-	defer ticks.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticks.C:
-			f.save()
-		}
+	for wait.For(ctx, saveEvery) == nil {
+		f.save()
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/wirectl/wirectl/internal/wait"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
@@ -74,8 +75,6 @@ func Next(ctx context.Context, dir string, last Info, any bool) (*Conn, error) {
 
 // await calls dial until it finds a tap.
 func await(ctx context.Context, waiting func(), dial func() (*Conn, error)) (*Conn, error) {
-	tick := time.NewTicker(awaitEvery)
-	defer tick.Stop()
 	for {
 		c, err := dial()
 		if !isNotFound(err) {
@@ -85,10 +84,8 @@ func await(ctx context.Context, waiting func(), dial func() (*Conn, error)) (*Co
 			waiting()
 			waiting = nil
 		}
-		select {
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-tick.C:
+		if err := wait.For(ctx, awaitEvery); err != nil {
+			return nil, err
 		}
 	}
 }

@@ -198,14 +198,13 @@ func (j *Judge) Watch(patience time.Duration, tell func(text string)) {
 }
 
 func (j *Judge) watch(patience time.Duration, tell func(text string)) {
-	tick := time.NewTicker(min(max(patience/10, time.Millisecond), time.Second))
-	defer tick.Stop()
+	tick := time.Tick(min(max(patience/10, time.Millisecond), time.Second))
 	before := time.Now() // a tick earlier: all frames up to then have arrived here
 	for {
 		select {
 		case <-j.done:
 			return
-		case now := <-tick.C:
+		case now := <-tick:
 			for _, call := range j.overdue(before.Add(-patience)) {
 				tell(fmt.Sprintf("%s has had no answer for %s s", call, strconv.FormatFloat(patience.Seconds(), 'f', -1, 64)))
 			}

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/wirectl/wirectl/hub"
+	"github.com/wirectl/wirectl/internal/wait"
 )
 
 // EndTime is how long a hub may take to stop.
@@ -43,14 +44,7 @@ const healthTime = time.Second
 // watch waits until ctx ends or the server stores nothing any more, from which it does not
 // recover by itself.
 func (h *Hub) watch(ctx context.Context) error {
-	tick := time.NewTicker(healthTime)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
+	for wait.For(ctx, healthTime) == nil {
 		if h.server == nil {
 			continue
 		}
@@ -58,6 +52,7 @@ func (h *Hub) watch(ctx context.Context) error {
 			return fmt.Errorf("the hub stores nothing any more: %s: make room in %s and start it again; lossless senders wait", s.Error, h.options.Dir)
 		}
 	}
+	return nil
 }
 
 // pasted returns the address of the hub for other machines.

@@ -24,6 +24,7 @@ import (
 	"github.com/wirectl/wirectl/hub"
 	"github.com/wirectl/wirectl/internal/lock"
 	"github.com/wirectl/wirectl/internal/otlp"
+	"github.com/wirectl/wirectl/transport"
 )
 
 // Options say where a hub is and what it keeps.
@@ -189,7 +190,7 @@ func (h *Hub) serverOptions() (*nserver.Options, error) {
 	if listen == 0 {
 		listen = nserver.RANDOM_PORT
 	}
-	h.open = isLoopback(host)
+	h.open = transport.IsLoopback(host)
 	if !h.open && (o.TLSCert == "" || o.TLSKey == "") {
 		return nil, fmt.Errorf("%s is reached from other machines: give --tls-cert and --tls-key, and make tokens with wirectl hub token", o.Listen)
 	}
@@ -218,12 +219,6 @@ const (
 	// syncInterval bounds what a power failure may cost.
 	syncInterval = 5 * time.Second
 )
-
-// isLoopback reports whether only this machine can reach a host.
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
 
 // prepare creates the stream and the buckets, or updates their limits.
 func (h *Hub) prepare(ctx context.Context) error {

@@ -179,13 +179,12 @@ func (g *Group) key(kind, name string) string {
 
 // keep renews leases and reads breakers until ctx ends.
 func (g *Group) keep(ctx context.Context) {
-	ticks := time.NewTicker(beat)
-	defer ticks.Stop()
+	ticks := time.Tick(beat)
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticks.C:
+		case <-ticks:
 		case <-g.kick:
 		}
 		g.beat(ctx)

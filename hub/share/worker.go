@@ -101,14 +101,13 @@ func (w *Worker) say(models []string) {
 // keep reports the presence of the worker again and again, and ends calls whose brokers are
 // silent.
 func (w *Worker) keep() {
-	ticks := time.NewTicker(hereTime)
-	defer ticks.Stop()
+	ticks := time.Tick(hereTime)
 	for {
 		w.say(w.options.Models)
 		select {
 		case <-w.stop:
 			return
-		case <-ticks.C:
+		case <-ticks:
 		}
 		w.mu.Lock()
 		for number, j := range w.jobs {

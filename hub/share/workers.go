@@ -6,12 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/hub"
 )
@@ -98,17 +100,8 @@ func (w *Workers) Offered() []string {
 
 // match returns the longest pattern of the workers that a model matches; "" if there is
 // none.
-func (w *Workers) match(model string) (found string) {
-	for _, pattern := range w.Offered() {
-		before, after, wild := strings.Cut(pattern, "*")
-		switch {
-		case pattern == model:
-			return pattern
-		case wild && len(pattern) > len(found) && len(model) >= len(pattern)-1 && strings.HasPrefix(model, before) && strings.HasSuffix(model, after):
-			found = pattern
-		}
-	}
-	return found
+func (w *Workers) match(model string) string {
+	return broker.Closest(slices.Values(w.Offered()), model)
 }
 
 // Offers reports whether a worker offers the model.
@@ -264,15 +257,14 @@ func (c *call) run(ctx context.Context, body []byte) (again bool, err error) {
 		x.Sent("nats:"+c.claim.ID, sent)
 	}
 	c.heard = time.Now()
-	pings := time.NewTicker(pingTime)
-	defer pings.Stop()
+	pings := time.Tick(pingTime)
 	defer c.stayHere()()
 	for {
 		select {
 		case <-ctx.Done():
 			c.cancel("cancel")
 			return false, context.Cause(ctx)
-		case <-pings.C:
+		case <-pings:
 			if time.Since(c.heard) > deadTime {
 				return false, c.died("it has been silent for %v", deadTime)
 			}
@@ -346,13 +338,12 @@ func (c *call) stayHere() (stop func()) {
 	done := make(chan struct{})
 	var running sync.WaitGroup
 	running.Go(func() {
-		ticks := time.NewTicker(4 * pingTime)
-		defer ticks.Stop()
+		ticks := time.Tick(4 * pingTime)
 		for {
 			select {
 			case <-done:
 				return
-			case <-ticks.C:
+			case <-ticks:
 				_ = c.publish(c.claim.Subject, c.inbox+toCall, kindPing, nil)
 			}
 		}

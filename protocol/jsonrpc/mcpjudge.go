@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
@@ -47,8 +48,18 @@ var (
 	mcpCached = []string{
 		"server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read",
 	}
-	// mcpNeeds are the features that must be declared before a notification.
-	mcpNeeds = map[string]protocol.Features{
+	// mcpNamed are the features by the names of what declares or needs them: capabilities,
+	// subscriptions, input requests and notifications.
+	mcpNamed = map[string]protocol.Features{
+		"sampling":                             mcpSampling,
+		"sampling/createMessage":               mcpSampling,
+		"roots":                                mcpRoots,
+		"roots/list":                           mcpRoots,
+		"toolsListChanged":                     mcpToolsChanged,
+		"promptsListChanged":                   mcpPromptsChanged,
+		"resourcesListChanged":                 mcpResourcesChanged,
+		"resourceSubscriptions":                mcpResourceUpdates,
+		"taskIds":                              mcpTaskUpdates,
 		"notifications/message":                mcpLogs,
 		"notifications/tools/list_changed":     mcpToolsChanged,
 		"notifications/prompts/list_changed":   mcpPromptsChanged,
@@ -195,7 +206,7 @@ func judgeError(j *protocol.Judged, code []byte) {
 // those that were asked for.
 func judgeNotification(j *protocol.Judged, e *envelope) {
 	m := j.Message
-	j.Needs = mcpNeeds[string(m.Kind)]
+	j.Needs = mcpNamed[string(m.Kind)]
 	switch {
 	case string(m.Kind) == "notifications/subscriptions/acknowledged":
 		j.Declares = subscribed(e.value(ParamsNotifications))
@@ -212,10 +223,8 @@ func judgeNotification(j *protocol.Judged, e *envelope) {
 func capabilities(raw []byte) (f protocol.Features) {
 	for name, value := range members(raw) {
 		switch string(name) {
-		case "sampling":
-			f |= mcpSampling
-		case "roots":
-			f |= mcpRoots
+		case "sampling", "roots":
+			f |= mcpNamed[string(name)]
 		case "elicitation":
 			f |= elicitation(value)
 		case "extensions":
@@ -245,19 +254,8 @@ func subscribed(raw []byte) (f protocol.Features) {
 	for name, value := range members(raw) {
 		switch string(value) {
 		case "false", "null", "[]":
-			continue
-		}
-		switch string(name) {
-		case "toolsListChanged":
-			f |= mcpToolsChanged
-		case "promptsListChanged":
-			f |= mcpPromptsChanged
-		case "resourcesListChanged":
-			f |= mcpResourcesChanged
-		case "resourceSubscriptions":
-			f |= mcpResourceUpdates
-		case "taskIds":
-			f |= mcpTaskUpdates
+		default:
+			f |= mcpNamed[string(name)]
 		}
 	}
 	return f
@@ -267,17 +265,14 @@ func subscribed(raw []byte) (f protocol.Features) {
 func inputs(raw []byte) (f protocol.Features) {
 	for _, request := range members(raw) {
 		method, _ := jsonscan.Get(request, "method")
-		switch string(method) {
-		case `"sampling/createMessage"`:
-			f |= mcpSampling
-		case `"roots/list"`:
-			f |= mcpRoots
-		case `"elicitation/create"`:
-			if mode, _ := jsonscan.Get(request, "params", "mode"); string(mode) == `"url"` {
-				f |= mcpURLs
-			} else {
-				f |= mcpForms
-			}
+		mode, _ := jsonscan.Get(request, "params", "mode")
+		switch asks := jsonwalk.Word(method); {
+		case string(asks) != "elicitation/create":
+			f |= mcpNamed[string(asks)]
+		case string(mode) == `"url"`:
+			f |= mcpURLs
+		default:
+			f |= mcpForms
 		}
 	}
 	return f

@@ -42,24 +42,13 @@ func readYAML(config []byte) ([]*entry, error) {
 		return nil, err
 	}
 	for _, doc := range file.Docs {
-		for _, m := range members(doc.Body) {
+		for _, m := range yamlfile.Pairs(doc.Body) {
 			if key(m) == "extensions" {
 				r.readServers(m.Value, newline(config))
 			}
 		}
 	}
 	return r.found, nil
-}
-
-// members returns the members of a mapping; nil for any other node.
-func members(n ast.Node) []*ast.MappingValueNode {
-	switch n := n.(type) {
-	case *ast.MappingNode:
-		return n.Values
-	case *ast.MappingValueNode:
-		return []*ast.MappingValueNode{n}
-	}
-	return nil
 }
 
 func key(m *ast.MappingValueNode) string {
@@ -70,14 +59,14 @@ func key(m *ast.MappingValueNode) string {
 }
 
 func (r *yamlReader) readServers(list ast.Node, newline string) {
-	for _, m := range members(list) {
+	for _, m := range yamlfile.Pairs(list) {
 		e := &entry{name: key(m), text: r.text}
 		r.found = append(r.found, e)
 		flow := false
 		if n, ok := m.Value.(*ast.MappingNode); ok {
 			flow = n.IsFlowStyle
 		}
-		for _, m := range members(m.Value) {
+		for _, m := range yamlfile.Pairs(m.Value) {
 			r.readMember(e, m, flow, newline)
 		}
 	}
@@ -131,11 +120,11 @@ func isEmpty(n ast.Node) bool {
 
 // stringsIn returns a mapping whose members are all strings; nil for any other node.
 func stringsIn(n ast.Node) map[string]string {
-	if len(members(n)) == 0 && !isEmpty(n) {
+	if len(yamlfile.Pairs(n)) == 0 && !isEmpty(n) {
 		return nil
 	}
 	found := map[string]string{}
-	for _, m := range members(n) {
+	for _, m := range yamlfile.Pairs(n) {
 		s, ok := m.Value.(*ast.StringNode)
 		if !ok || key(m) == "" {
 			return nil

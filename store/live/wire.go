@@ -14,6 +14,7 @@ import (
 	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/wait"
 	"github.com/wirectl/wirectl/store"
 )
 
@@ -55,8 +56,6 @@ const waitingEvery = time.Second
 // watch tells the store of the frames that wait at the remote, until ctx ends or the
 // remote takes no commands.
 func (w *Wire) watch(ctx context.Context) {
-	tick := time.NewTicker(waitingEvery)
-	defer tick.Stop()
 	held := map[int64]bool{}
 	for {
 		notes, err := w.remote.Do(ctx, tap.Command{Do: tap.Waiting})
@@ -75,9 +74,7 @@ func (w *Wire) watch(ctx context.Context) {
 			}
 		}
 		held = now
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
+		if wait.For(ctx, waitingEvery) != nil {
 			return
 		}
 	}

@@ -107,8 +107,7 @@ func foreign(origin string) bool {
 	case "null":
 		return true
 	case "http", "https":
-		name := transport.Hostname(host)
-		return name != "localhost" && !net.ParseIP(name).IsLoopback()
+		return !transport.IsLoopback(transport.Hostname(host))
 	}
 	return false
 }
