@@ -127,8 +127,7 @@ func status(err error) int {
 
 // report prints an error for a person.
 func report(w io.Writer, err error) {
-	var child *childError
-	if errors.As(err, &child) && child.err == nil {
+	if child, ok := errors.AsType[*childError](err); ok && child.err == nil {
 		return // the program has reported its error
 	}
 	if err != nil && !isBrokenPipe(err) {

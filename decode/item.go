@@ -137,8 +137,7 @@ func (f *Fault) Unwrap() error { return f.Err }
 
 // Accident names what the frame is instead, if that is well known.
 func (f *Fault) Accident() frame.Accident {
-	var m *mistaken
-	if errors.As(f.Err, &m) {
+	if m, ok := errors.AsType[*mistaken](f.Err); ok {
 		return m.accident
 	}
 	return frame.NoAccident

@@ -172,8 +172,7 @@ func run(dir string, f *flag.FlagSet, args []string) int {
 	}
 	wrap = append(append(wrap, "--chdir", *work, "--"), f.Args()[1:]...)
 	if err := start(dir, *name, *label, wrap); err != nil {
-		var ended *exec.ExitError
-		if errors.As(err, &ended) && ended.ExitCode() > 0 {
+		if ended, ok := errors.AsType[*exec.ExitError](err); ok && ended.ExitCode() > 0 {
 			return ended.ExitCode()
 		}
 		say("docker: Error response from daemon: " + err.Error())

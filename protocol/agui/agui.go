@@ -14,7 +14,7 @@ import (
 
 // Protocol is AG-UI in JSON. The kind of an event is its type, and that of a request is
 // "run".
-var Protocol protocol.Protocol = agui{}
+var Protocol protocol.Protocol = agui{"agui"}
 
 // Rules: an exchange is a request of HTTP. A run that was interrupted goes on with the
 // request of its thread that resumes it.
@@ -58,10 +58,7 @@ func isRun(body []byte) bool {
 	return s.End() == nil && found == 5
 }
 
-type agui struct{}
-
-func (agui) Name() string                { return "agui" }
-func (agui) Encoding() protocol.Encoding { return protocol.JSON }
+type agui struct{ jsonwalk.Named }
 
 var (
 	kindRun  = []byte("run")
@@ -94,18 +91,9 @@ type wire struct {
 
 // Parse reads one body or event, as [protocol.Protocol] wants it.
 func (agui) Parse(payload []byte, m *protocol.Message) error {
-	m.Reset()
 	var s jsonscan.Scanner
-	s.Init(payload)
 	var w wire
-	isObject := s.Peek() == jsonscan.Object
-	w.read(&s)
-	if s.End() != nil || !isObject {
-		m.Faults |= protocol.UnknownKind
-	} else {
-		w.interpret(m)
-	}
-	return jsonwalk.End(&s, m)
+	return jsonwalk.ParseObject(&s, payload, m, func() { w.read(&s) }, func() { w.interpret(m) })
 }
 
 func (w *wire) read(s *jsonscan.Scanner) {

@@ -14,15 +14,12 @@ import (
 
 // Protocol is the API. The kind of an event or an answer is its type, and that of a request is
 // in its path.
-var Protocol protocol.Protocol = api{}
+var Protocol protocol.Protocol = api{"anthropic"}
 
 // Rules: the final event is message_stop.
 var Rules = modelapi.Rules("a stream ends with message_stop")
 
-type api struct{}
-
-func (api) Name() string                { return "anthropic" }
-func (api) Encoding() protocol.Encoding { return protocol.JSON }
+type api struct{ jsonwalk.Named }
 
 // Call returns the call of a request; nil if it is not of this API. Requests state the version of
 // the API. Without it the body decides, which may be nil if it is not available.
@@ -60,18 +57,9 @@ var (
 
 // Parse reads one body or event, as [protocol.Protocol] wants it.
 func (api) Parse(payload []byte, m *protocol.Message) error {
-	m.Reset()
 	var s jsonscan.Scanner
-	s.Init(payload)
 	var w wire
-	isObject := s.Peek() == jsonscan.Object
-	w.read(&s)
-	if s.End() != nil || !isObject {
-		m.Faults |= protocol.UnknownKind
-	} else {
-		w.interpret(m)
-	}
-	return jsonwalk.End(&s, m)
+	return jsonwalk.ParseObject(&s, payload, m, func() { w.read(&s) }, func() { w.interpret(m) })
 }
 
 // read walks the next value, which is a body or an event.

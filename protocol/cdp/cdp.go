@@ -14,7 +14,7 @@ import (
 
 // Protocol is CDP. The kind of a command or event is its method, such as Page.navigate; an
 // answer is a "result" or an "error". The id of a command is unique within its session.
-var Protocol protocol.Protocol = cdp{}
+var Protocol protocol.Protocol = cdp{"cdp"}
 
 // Rules: a command to a detached session gets no answer. There are no cancels.
 var Rules = protocol.Rules{
@@ -36,10 +36,7 @@ var Rules = protocol.Rules{
 	},
 }
 
-type cdp struct{}
-
-func (cdp) Name() string                { return "cdp" }
-func (cdp) Encoding() protocol.Encoding { return protocol.JSON }
+type cdp struct{ jsonwalk.Named }
 
 // wire holds the members of a message, as written.
 type wire struct {
@@ -54,13 +51,9 @@ type wire struct {
 
 // Parse reads one message, as [protocol.Protocol] wants it.
 func (cdp) Parse(payload []byte, m *protocol.Message) error {
-	m.Reset()
 	var s jsonscan.Scanner
-	s.Init(payload)
 	var w wire
-	w.read(&s, payload)
-	w.interpret(m)
-	return jsonwalk.End(&s, m)
+	return jsonwalk.Parse(&s, payload, m, func() { w.read(&s, payload) }, func() { w.interpret(m) })
 }
 
 func (w *wire) read(s *jsonscan.Scanner, payload []byte) {

@@ -15,7 +15,7 @@ import (
 // subtype if there is one: "control_request/interrupt". A control request is an exchange, with
 // its request_id. A prompt has no id: it opens a turn, which the next result ends. Prompts that
 // are sent meanwhile wait for their turn.
-var Protocol protocol.Protocol = claude{}
+var Protocol protocol.Protocol = claude{"claude"}
 
 // Rules: an interrupt is answered, and the turn then ends as aborted. A withdrawn control
 // request may be answered or not.
@@ -40,20 +40,13 @@ var Rules = protocol.Rules{
 	},
 }
 
-type claude struct{}
-
-func (claude) Name() string                { return "claude" }
-func (claude) Encoding() protocol.Encoding { return protocol.JSON }
+type claude struct{ jsonwalk.Named }
 
 // Parse reads one message, as [protocol.Protocol] wants it.
 func (claude) Parse(payload []byte, m *protocol.Message) error {
-	m.Reset()
 	var s jsonscan.Scanner
-	s.Init(payload)
 	var w wire
-	w.read(&s, payload)
-	w.interpret(m)
-	return jsonwalk.End(&s, m)
+	return jsonwalk.Parse(&s, payload, m, func() { w.read(&s, payload) }, func() { w.interpret(m) })
 }
 
 // turn names the current turn: turns have no ids.

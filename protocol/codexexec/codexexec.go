@@ -11,7 +11,7 @@ import (
 
 // Protocol is the stream of events. The kind of a message is its type. A turn has no id:
 // it is opened by turn.started, for no prompt is on the wire.
-var Protocol protocol.Protocol = events{}
+var Protocol protocol.Protocol = events{"codex-exec"}
 
 // Rules: a turn ends before the stream does.
 var Rules = protocol.Rules{
@@ -21,10 +21,7 @@ var Rules = protocol.Rules{
 	Sources:   [][2]string{{"unanswered", "a turn ends with turn.completed or turn.failed"}},
 }
 
-type events struct{}
-
-func (events) Name() string                { return "codex-exec" }
-func (events) Encoding() protocol.Encoding { return protocol.JSON }
+type events struct{ jsonwalk.Named }
 
 var phases = map[string]protocol.Phase{
 	"thread.started": protocol.Note,

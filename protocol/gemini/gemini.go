@@ -17,15 +17,12 @@ import (
 // Protocol is the API. The kind of a request is in its path, which also names the model. The
 // answers and the events of a stream are GenerateContentResponse. No event says that it is the
 // last.
-var Protocol protocol.Protocol = api{}
+var Protocol protocol.Protocol = api{"gemini"}
 
 // Rules: the last event has a finishReason.
 var Rules = modelapi.Rules("the last event of a stream has a finishReason, or says why the prompt was blocked")
 
-type api struct{}
-
-func (api) Name() string                { return "gemini" }
-func (api) Encoding() protocol.Encoding { return protocol.JSON }
+type api struct{ jsonwalk.Named }
 
 // methods are the methods of models.
 var methods = []string{

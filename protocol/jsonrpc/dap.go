@@ -10,12 +10,9 @@ import (
 // DAP is the debug adapter protocol. The kind of a message is its command or
 // event. The id of a request or response is its seq; a response has the
 // request_seq that it answers as its ref. Both sides number their own messages.
-var DAP protocol.Protocol = dap{}
+var DAP protocol.Protocol = dap{"dap"}
 
-type dap struct{}
-
-func (dap) Name() string                { return "dap" }
-func (dap) Encoding() protocol.Encoding { return protocol.JSON }
+type dap struct{ jsonwalk.Named }
 
 // dapMessage is the result of one walk over a DAP message: words without their quotes, and
 // the other members as they are written.
@@ -31,13 +28,9 @@ type dapMessage struct {
 
 // Parse reads one message, as [protocol.Protocol] wants it.
 func (dap) Parse(payload []byte, m *protocol.Message) error {
-	m.Reset()
 	var s jsonscan.Scanner
-	s.Init(payload)
 	var d dapMessage
-	d.readMessage(&s, payload)
-	d.interpret(m)
-	return jsonwalk.End(&s, m)
+	return jsonwalk.Parse(&s, payload, m, func() { d.readMessage(&s, payload) }, func() { d.interpret(m) })
 }
 
 func (d *dapMessage) readMessage(s *jsonscan.Scanner, payload []byte) {

@@ -4,20 +4,18 @@ package opaque
 
 import (
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // JSON treats every JSON text as a message. Its kind is that of the value: object, array,
 // string, number, true, false or null.
-var JSON protocol.Protocol = jsonText{}
+var JSON protocol.Protocol = jsonText{"json"}
 
 // Bytes treats every payload as a message of the kind bytes.
 var Bytes protocol.Protocol = anything{}
 
-type jsonText struct{}
-
-func (jsonText) Name() string                { return "json" }
-func (jsonText) Encoding() protocol.Encoding { return protocol.JSON }
+type jsonText struct{ jsonwalk.Named }
 
 // Parse validates payload. It implements [protocol.Protocol].
 func (jsonText) Parse(payload []byte, m *protocol.Message) error {

@@ -15,16 +15,13 @@ import (
 
 // Protocol is the API. The kind of an event is its type, and that of another answer is its
 // member object. The kind of a request is in its path; a payload alone allows only a guess.
-var Protocol protocol.Protocol = api{}
+var Protocol protocol.Protocol = api{"openai"}
 
 // Rules: the final event is response.completed, response.incomplete or response.failed,
 // or in Chat Completions [DONE] after a finish_reason.
 var Rules = modelapi.Rules("a stream of Responses ends with response.completed, response.incomplete or response.failed, and one of Chat Completions with [DONE]")
 
-type api struct{}
-
-func (api) Name() string                { return "openai" }
-func (api) Encoding() protocol.Encoding { return protocol.JSON }
+type api struct{ jsonwalk.Named }
 
 // Call returns the call of a request; nil if it is not of this API. Ambiguous paths are decided
 // by the body, which may be nil if it is not available.
@@ -85,18 +82,9 @@ var (
 
 // Parse reads one body or event, as [protocol.Protocol] wants it.
 func (api) Parse(payload []byte, m *protocol.Message) error {
-	m.Reset()
 	var s jsonscan.Scanner
-	s.Init(payload)
 	var w wire
-	isObject := s.Peek() == jsonscan.Object
-	w.read(&s)
-	if s.End() != nil || !isObject {
-		m.Faults |= protocol.UnknownKind
-	} else {
-		w.interpret(m)
-	}
-	return jsonwalk.End(&s, m)
+	return jsonwalk.ParseObject(&s, payload, m, func() { w.read(&s) }, func() { w.interpret(m) })
 }
 
 // read walks the next value, which is a body, an event, or the response in one.

@@ -14,7 +14,7 @@ import (
 
 // Protocol is the protocol of opencode. The kind of a request is its method and path, with :id
 // for each id, and the kind of an event is its type. A session has one turn at a time.
-var Protocol protocol.Protocol = opencode{}
+var Protocol protocol.Protocol = opencode{"opencode"}
 
 // Rules: any stream of events reports a turn, and any connection may abort it.
 var Rules = protocol.Rules{
@@ -140,10 +140,7 @@ func IsEvent(payload []byte) bool {
 	return Protocol.Parse(payload, &m) == nil && string(m.Kind) != string(kindBody)
 }
 
-type opencode struct{}
-
-func (opencode) Name() string                { return "opencode" }
-func (opencode) Encoding() protocol.Encoding { return protocol.JSON }
+type opencode struct{ jsonwalk.Named }
 
 var kindBody = []byte("body")
 

@@ -14,7 +14,7 @@ import (
 // Protocol is the RPC mode. The kind of a message is its type. A command is matched with its
 // response by id or, without one, by name. An accepted prompt goes on until the agent ends. A
 // process has a single agent, which has no id.
-var Protocol protocol.Protocol = pi{}
+var Protocol protocol.Protocol = pi{"pi"}
 
 // Rules are the rules of the RPC mode. An abort is answered once the agent has ended. A failed
 // agent may be retried.
@@ -46,20 +46,13 @@ func command(name []byte) protocol.Token {
 	return protocol.Token{Space: protocol.SpaceKind, Text: name}
 }
 
-type pi struct{}
-
-func (pi) Name() string                { return "pi" }
-func (pi) Encoding() protocol.Encoding { return protocol.JSON }
+type pi struct{ jsonwalk.Named }
 
 // Parse implements [protocol.Protocol].
 func (pi) Parse(payload []byte, m *protocol.Message) error {
-	m.Reset()
 	var s jsonscan.Scanner
-	s.Init(payload)
 	var w wire
-	w.read(&s, payload)
-	w.interpret(m)
-	return jsonwalk.End(&s, m)
+	return jsonwalk.Parse(&s, payload, m, func() { w.read(&s, payload) }, func() { w.interpret(m) })
 }
 
 // kinds are the types of messages. Those that belong to the agent are parts of its output or,

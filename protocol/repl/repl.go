@@ -12,7 +12,7 @@ import (
 // Protocol is the wire of workers. The kind of a message is its kind member. Either side
 // asks, and numbers its own requests; what the code of a cell asks names the cell, and so
 // belongs to it.
-var Protocol protocol.Protocol = repl{}
+var Protocol protocol.Protocol = repl{"repl"}
 
 // Limit is the largest payload, in bytes.
 const Limit = 16 << 20
@@ -33,10 +33,7 @@ var Rules = protocol.Rules{
 	},
 }
 
-type repl struct{}
-
-func (repl) Name() string                { return "repl" }
-func (repl) Encoding() protocol.Encoding { return protocol.JSON }
+type repl struct{ jsonwalk.Named }
 
 // A kind describes a kind of message.
 type kind struct {
@@ -94,13 +91,9 @@ type wire struct {
 
 // Parse reads one message, as [protocol.Protocol] wants it.
 func (repl) Parse(payload []byte, m *protocol.Message) error {
-	m.Reset()
 	var s jsonscan.Scanner
-	s.Init(payload)
 	var w wire
-	w.read(&s, payload)
-	w.interpret(m)
-	return jsonwalk.End(&s, m)
+	return jsonwalk.Parse(&s, payload, m, func() { w.read(&s, payload) }, func() { w.interpret(m) })
 }
 
 func (w *wire) read(s *jsonscan.Scanner, payload []byte) {

@@ -16,22 +16,15 @@ const Limit = 10_000_000
 // be unique. The label of a request is its model, its text the prompt or
 // prompts as written; the text of a response is its error, or else the first
 // response or item error, as written.
-var Protocol protocol.Protocol = rlm{}
+var Protocol protocol.Protocol = rlm{"rlm"}
 
-type rlm struct{}
-
-func (rlm) Name() string                { return "rlm" }
-func (rlm) Encoding() protocol.Encoding { return protocol.JSON }
+type rlm struct{ jsonwalk.Named }
 
 // Parse reads one message, as [protocol.Protocol] wants it.
 func (rlm) Parse(payload []byte, m *protocol.Message) error {
-	m.Reset()
 	var s jsonscan.Scanner
-	s.Init(payload)
 	var w wire
-	w.readMessage(&s, payload)
-	w.interpret(m)
-	return jsonwalk.End(&s, m)
+	return jsonwalk.Parse(&s, payload, m, func() { w.readMessage(&s, payload) }, func() { w.interpret(m) })
 }
 
 // wire is the result of one walk over a message. Values are as they are written; nil is one

@@ -13,22 +13,15 @@ import (
 // id is the run id, wherever the dialect puts it. The label is the state of the run: a mode,
 // phase, status, error code or op. The text is JSON as written: inputs, outputs, a log line, a
 // token.
-var Protocol protocol.Protocol = theory{}
+var Protocol protocol.Protocol = theory{"theory"}
 
-type theory struct{}
-
-func (theory) Name() string                { return "theory" }
-func (theory) Encoding() protocol.Encoding { return protocol.JSON }
+type theory struct{ jsonwalk.Named }
 
 // Parse implements [protocol.Protocol].
 func (theory) Parse(payload []byte, m *protocol.Message) error {
-	m.Reset()
 	var s jsonscan.Scanner
-	s.Init(payload)
 	var r run
-	r.readMessage(&s, payload)
-	r.interpret(m)
-	return jsonwalk.End(&s, m)
+	return jsonwalk.Parse(&s, payload, m, func() { r.readMessage(&s, payload) }, func() { r.interpret(m) })
 }
 
 // kind describes a kind of message.

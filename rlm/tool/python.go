@@ -77,8 +77,7 @@ func (s *Set) addPython(ctx context.Context, name string, e *entry, w World) err
 // inSource adds the position in a file of Python to an error.
 func inSource(file string, lines int, err error) error {
 	e := &Error{Name: file, Err: err}
-	var wrong *rlm.CellError
-	if errors.As(err, &wrong) {
+	if wrong, ok := errors.AsType[*rlm.CellError](err); ok {
 		e.Err = wrong
 		if wrong.Line > 0 && wrong.Line <= lines {
 			e.Line = wrong.Line

@@ -22,8 +22,7 @@ type Schema struct {
 func NewSchema(document []byte) (*Schema, error) {
 	var s jsonschema.Schema
 	if err := json.Unmarshal(document, &s); err != nil {
-		var wrong *json.SyntaxError
-		if errors.As(err, &wrong) {
+		if wrong, ok := errors.AsType[*json.SyntaxError](err); ok {
 			return nil, fmt.Errorf("line %d: %w", 1+bytes.Count(document[:min(int(wrong.Offset), len(document))], []byte("\n")), err)
 		}
 		return nil, err

@@ -61,8 +61,7 @@ func toArray(v any, _ []any) any {
 
 // jqSyntaxError adds the column from gojq's error.
 func jqSyntaxError(expr string, err error) error {
-	var syntax *gojq.ParseError
-	if errors.As(err, &syntax) {
+	if syntax, ok := errors.AsType[*gojq.ParseError](err); ok {
 		at := min(max(0, syntax.Offset-len(syntax.Token)), len(expr))
 		return fmt.Errorf("jq: column %d: %w", columnOf(expr, at), err)
 	}
@@ -112,8 +111,7 @@ func decode(object []byte) (value any, err error) {
 }
 
 func jqError(err error) error {
-	var halt *gojq.HaltError
-	if errors.As(err, &halt) && halt.Value() == nil {
+	if halt, ok := errors.AsType[*gojq.HaltError](err); ok && halt.Value() == nil {
 		return ErrHalt
 	}
 	return fmt.Errorf("jq: %w", err)

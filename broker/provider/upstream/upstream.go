@@ -257,8 +257,7 @@ func (l *limited) Read(p []byte) (int, error) {
 
 // broken is the error for an answer that could not be read.
 func broken(ctx context.Context, err error) error {
-	var large *provider.TooLargeError
-	if errors.As(err, &large) {
+	if large, ok := errors.AsType[*provider.TooLargeError](err); ok {
 		return &provider.Error{Cause: provider.Internal, Err: large}
 	}
 	return provider.Broken(ctx, err)
