@@ -67,110 +67,78 @@ func faults(f protocol.Faults) string {
 
 var spaceNames = [...]string{"-", "id", "progress", "session", "run", "turn", "task", "retry", "step", "kind"}
 
-// Field returns the value of a message for a key of the vectors. It returns false for keys
-// that are not about messages.
-func Field(m *protocol.Message, key string) (value string, ok bool) {
+// A field is a member of a message: its key in the vectors, the value that says nothing, and the
+// value.
+type field struct{ key, zero, value string }
+
+func fields(m *protocol.Message) []field {
 	token := func(t protocol.Token) string {
 		if t.IsZero() {
 			return "-"
 		}
 		return string(t.Text)
 	}
-	switch key {
-	case "kind":
-		return string(m.Kind), true
-	case "phase":
-		return m.Phase.String(), true
-	case "from":
-		return m.From.String(), true
-	case "id":
-		return token(m.ID), true
-	case "ref":
-		return token(m.Ref), true
-	case "bind":
-		return token(m.Bind), true
-	case "ref-space":
-		return spaceNames[m.Ref.Space], true
-	case "within":
-		return token(m.Within), true
-	case "gone":
-		return token(m.Gone), true
-	case "settles":
-		return token(m.Settles), true
-	case "failing":
-		return strconv.FormatBool(m.Failing), true
-	case "bind-space":
-		return spaceNames[m.Bind.Space], true
-	case "seq":
-		return strconv.Itoa(m.Seq), true
-	case "count":
-		return strconv.Itoa(m.Count), true
-	case "faults":
-		return faults(m.Faults), true
-	case "does":
-		return m.Operation.Does.String(), true
-	case "of":
-		return token(m.Operation.Of), true
-	case "of-space":
-		return spaceNames[m.Operation.Of.Space], true
-	case "version":
-		return string(m.Version), true
-	case "state":
-		return string(m.State), true
-	case "reason":
-		return string(m.Reason), true
-	case "goes-on":
-		return strconv.FormatBool(m.GoesOn), true
-	case "continues":
-		return strconv.FormatBool(m.Continues), true
-	case "tool-error":
-		return strconv.FormatBool(m.ToolError), true
-	case "context":
-		return token(m.Context), true
-	case "piece":
-		if m.Piece.Of == nil {
-			return "", true
+	piece := ""
+	if m.Piece.Of != nil {
+		piece = fmt.Sprintf("%s appends=%v last=%v", m.Piece.Of, m.Piece.Appends, m.Piece.Last)
+	}
+	return []field{
+		{"kind", "", string(m.Kind)},
+		{"phase", "", m.Phase.String()},
+		{"text", "", string(m.Text)},
+		{"from", "", m.From.String()},
+		{"id", "-", token(m.ID)},
+		{"ref", "-", token(m.Ref)},
+		{"ref-space", "-", spaceNames[m.Ref.Space]},
+		{"bind", "-", token(m.Bind)},
+		{"bind-space", "-", spaceNames[m.Bind.Space]},
+		{"seq", "-1", strconv.Itoa(m.Seq)},
+		{"count", "0", strconv.Itoa(m.Count)},
+		{"label", "", string(m.Label)},
+		{"faults", "", faults(m.Faults)},
+		{"does", "note", m.Operation.Does.String()},
+		{"of", "-", token(m.Operation.Of)},
+		{"of-space", "-", spaceNames[m.Operation.Of.Space]},
+		{"version", "", string(m.Version)},
+		{"state", "", string(m.State)},
+		{"reason", "", string(m.Reason)},
+		{"goes-on", "false", strconv.FormatBool(m.GoesOn)},
+		{"continues", "false", strconv.FormatBool(m.Continues)},
+		{"tool-error", "false", strconv.FormatBool(m.ToolError)},
+		{"context", "-", token(m.Context)},
+		{"piece", "", piece},
+		{"model", "", string(m.Model)},
+		{"stop-reason", "", string(m.StopReason)},
+		{"empty", "false", strconv.FormatBool(m.Empty)},
+		{"usage", "{0 0 0}", tokens(m.Usage)},
+		{"spent", "{0 0 0}", tokens(m.Spent.Usage)},
+		{"cost", "0", strconv.FormatInt(m.Spent.Usage.Cost, 10)},
+		{"within", "-", token(m.Within)},
+		{"gone", "-", token(m.Gone)},
+		{"settles", "-", token(m.Settles)},
+		{"failing", "false", strconv.FormatBool(m.Failing)},
+	}
+}
+
+// Field returns the value of a message for a key of the vectors. It returns false for keys
+// that are not about messages.
+func Field(m *protocol.Message, key string) (value string, ok bool) {
+	for _, f := range fields(m) {
+		if f.key == key {
+			return f.value, true
 		}
-		return fmt.Sprintf("%s appends=%v last=%v", m.Piece.Of, m.Piece.Appends, m.Piece.Last), true
-	case "usage":
-		return tokens(m.Usage), true
-	case "spent":
-		return tokens(m.Spent.Usage), true
-	case "cost":
-		return strconv.FormatInt(m.Spent.Usage.Cost, 10), true
-	case "model":
-		return string(m.Model), true
-	case "stop-reason":
-		return string(m.StopReason), true
-	case "empty":
-		return strconv.FormatBool(m.Empty), true
-	case "label":
-		return string(m.Label), true
-	case "text":
-		return string(m.Text), true
 	}
 	return "", false
 }
 
-// zero has the values that say nothing.
-var zero = map[string]string{
-	"id": "-", "ref": "-", "ref-space": "-", "bind": "-", "bind-space": "-", "seq": "-1", "count": "0",
-	"does": "note", "of": "-", "context": "-", "of-space": "-", "goes-on": "false", "continues": "false", "tool-error": "false", "empty": "false", "usage": "{0 0 0}", "spent": "{0 0 0}", "cost": "0",
-	"within": "-", "gone": "-", "settles": "-", "failing": "false",
-}
-
 // Say lists the members of a message that are set, in the words of the vectors, so that a
-// test can show them on a line.
+// test can show them on a line. It leaves out the text.
 func Say(m *protocol.Message) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s", m.Kind, m.Phase)
-	for _, key := range []string{
-		"from", "id", "ref", "ref-space", "bind", "bind-space", "seq", "count", "label", "faults",
-		"does", "of", "of-space", "version", "state", "reason", "goes-on", "continues", "tool-error", "context", "piece", "model", "stop-reason", "empty", "usage", "spent", "cost",
-		"within", "gone", "settles", "failing",
-	} {
-		if v, _ := Field(m, key); v != zero[key] && v != "" {
-			fmt.Fprintf(&b, " %s=%s", key, v)
+	for _, f := range fields(m)[3:] {
+		if f.value != f.zero && f.value != "" {
+			fmt.Fprintf(&b, " %s=%s", f.key, f.value)
 		}
 	}
 	return b.String()
