@@ -77,8 +77,8 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	s.Times.SetDefaults()
 	s.listener, s.ctx, s.cancel = ln, ctx, cancel
 	s.http = &http.Server{
-		Handler:           s,
-		BaseContext:       func(net.Listener) context.Context { return ctx },
+		Handler:     s,
+		BaseContext: func(net.Listener) context.Context { return ctx },
 		ReadTimeout: s.Times.Read, IdleTimeout: s.Times.Idle, MaxHeaderBytes: maxHead,
 		ConnState: s.note,
 		ErrorLog:  log.New(io.Discard, "", 0), // clients are told their errors
