@@ -517,19 +517,19 @@ func (t *Tracker) chooseRules(f *Frame, s *scope, m *protocol.Message) {
 		s.version = t.intern(stated)
 		s.rules = t.base.At(s.version)
 		if begins {
-			t.versionEarly(s, m)
+			t.versionEarly(s)
 		}
 	}
 	t.setVersion(t.intern(stated))
 	t.rules = t.base.At(t.version)
 }
 
-// versionEarly sets the version of a session on the requests sent before the answer that states
-// it.
-func (t *Tracker) versionEarly(s *scope, answer *protocol.Message) {
+// versionEarly sets the version of a session on the requests sent before it was known, including
+// the one whose answer states it.
+func (t *Tracker) versionEarly(s *scope) {
 	for _, side := range []frame.Dir{frame.C2U, frame.U2C} {
 		for e := range t.inFlightOf(s, side) {
-			if e.Version == "" && !(e.ID.Space == answer.ID.Space && string(e.ID.Text) == string(answer.ID.Text)) {
+			if e.Version == "" {
 				e.Version, e.rules = s.version, s.rules
 			}
 		}

@@ -305,7 +305,7 @@ func (t *webTalk) leave(s *webStream, r Record) {
 // leaveAt handles a connection of HTTP/1.1 that ends inside a stream: its client has left.
 func (t *webTalk) leaveAt(r Record) {
 	for at, s := range t.streams {
-		if at.conn == r.Frame.Conn && s.events && !s.ended {
+		if (t.calls || s.call != "") && at.conn == r.Frame.Conn && s.events && !s.ended {
 			t.leave(s, r)
 			return
 		}
