@@ -93,7 +93,7 @@ func (m *Model) exchangeKey(k tea.KeyMsg, x *store.Exchange) tea.Cmd {
 	keys := &m.keys
 	if x == nil {
 		if key.Matches(k, keys.Note, keys.Bookmark, keys.Write, keys.Diff, keys.Cancel, keys.Resend) {
-			m.said = "no id is selected"
+			m.said = "select an exchange first"
 		}
 		return nil
 	}
@@ -128,17 +128,17 @@ func (m *Model) holdKey(k tea.KeyMsg) (tea.Cmd, bool) {
 		if !m.changeable() {
 			return nil, true
 		}
-		return m.askFor("hold frames that meet (nothing: let all go) ", m.filter, func(where string) tea.Cmd {
-			what := "hold frames that meet " + where
+		return m.askFor("hold frames that match (empty: release all) ", m.filter, func(where string) tea.Cmd {
+			what := "hold frames that match " + where
 			if where == "" {
-				what = "hold no frames any more"
+				what = "stop holding frames"
 			}
 			return m.act(what, func(w Wire) error { return w.Hold(where) })
 		}), true
 	case len(held) == 0:
 		return nil, false
 	case key.Matches(k, keys.Release):
-		return m.letGo("let frame "+count(held[0].Number)+" go", held[0].Number, Wire.Release), true
+		return m.letGo("release frame "+count(held[0].Number), held[0].Number, Wire.Release), true
 	case key.Matches(k, keys.Drop):
 		return m.letGo("drop frame "+count(held[0].Number), held[0].Number, Wire.Drop), true
 	case key.Matches(k, keys.Edit):
@@ -173,7 +173,7 @@ func (m *Model) letGo(what string, held int64, do func(w Wire, held int64) error
 
 // changeable reports whether frames on the wire can be changed, and says why not.
 func (m *Model) changeable() bool {
-	why := "this session cannot be changed: that takes a tap of a relay"
+	why := "this session cannot be changed: only the tap of a relay can"
 	if m.config.Wire != nil {
 		why = m.config.Wire.Refuses()
 	}
@@ -189,8 +189,8 @@ func (m *Model) act(what string, do func(Wire) error) tea.Cmd {
 		return nil
 	}
 	w := m.config.Wire
-	m.pending = &pending{"this changes a live wire: " + what + "?", func() tea.Cmd {
-		m.pending = &pending{"the peers will see it, and the capture will say altered. Really " + what + "?", func() tea.Cmd {
+	m.pending = &pending{"this changes live traffic: " + what + "?", func() tea.Cmd {
+		m.pending = &pending{"The peers will see the change, and the session will be marked as altered. Really " + what + "?", func() tea.Cmd {
 			return m.done(what, func() error { return do(w) })
 		}}
 		return nil
@@ -247,7 +247,7 @@ func (m *Model) askForFile(seq int64, mark uint32) tea.Cmd {
 				return saidMsg{err.Error(), true}
 			}
 			if r.Gone() > 0 {
-				return saidMsg{"wrote " + count(int64(r.Len()-r.Gone())) + " frames to " + name + "; the bytes of " + count(int64(r.Gone())) + " are not kept any more", true}
+				return saidMsg{"wrote " + count(int64(r.Len()-r.Gone())) + " frames to " + name + "; the bytes of " + count(int64(r.Gone())) + " are no longer kept", true}
 			}
 			n := int64(r.Len())
 			return saidMsg{"wrote " + count(n) + plural(n, " frame to ", " frames to ") + name, false}

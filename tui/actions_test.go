@@ -252,7 +252,7 @@ func TestMouseOff(t *testing.T) {
 	for _, tt := range []struct {
 		want tea.Msg
 		says string
-	}{{tea.DisableMouse(), "the mouse selects text now"}, {tea.EnableMouseCellMotion(), "the mouse is for the monitor again"}} {
+	}{{tea.DisableMouse(), "the mouse now selects text"}, {tea.EnableMouseCellMotion(), "the mouse controls the monitor again"}} {
 		_, cmd := sc.model.Update(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune{'M'}})
 		if cmd == nil || cmd() != tt.want {
 			t.Errorf("%s: that is not done", tt.says)

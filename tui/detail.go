@@ -70,7 +70,7 @@ func (m *Model) compare(seq int64) tea.Cmd {
 	return m.askFor("compare with frame # ", "", func(text string) tea.Cmd {
 		other, err := number64(text)
 		if err != nil {
-			return m.refuse(text + " is not a number of a frame")
+			return m.refuse(text + " is not a frame number")
 		}
 		return m.openBeside(seq, other)
 	})

@@ -129,7 +129,7 @@ func (m *Model) jqLine() string {
 	l.pad(1)
 	l.addText(m.theme.Title, "jq ", 3)
 	l.addText(m.theme.Found, m.detail.jqText, m.width-40)
-	l.addText(m.theme.Dim, "  all of it: | and an empty line", m.width)
+	l.addText(m.theme.Dim, "  | and an empty line shows everything", m.width)
 	return l.String()
 }
 
@@ -350,8 +350,9 @@ func gist(events []store.Event, cancel int64, n int) []store.Event {
 func (m *Model) ledger(d *store.Detail, n int, current int64) []string {
 	th := m.theme
 	events := d.Ledger
-	from := 0
+	from, kinds := 0, []string(nil)
 	for i := range events {
+		kinds = append(kinds, events[i].Kind)
 		if events[i].Seq == current {
 			from = i - n/2
 		}
@@ -361,7 +362,7 @@ func (m *Model) ledger(d *store.Detail, n int, current int64) []string {
 	}
 	from = max(0, min(from, len(events)-n))
 	events = events[from:min(from+n, len(events))]
-	columns := m.frameColumns(2+9+9, false)
+	columns := m.frameColumns(2+9+9, false, kinds)
 	var list []string
 	for i := range events {
 		e := &events[i]

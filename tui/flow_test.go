@@ -157,13 +157,13 @@ func TestStill(t *testing.T) {
 func TestSearchGoesAround(t *testing.T) {
 	sc := newScreen(t, kept(t, "mcp-cancel"), tui.Config{Name: "s"}, 120, 40)
 	sc.press("2", "/", "initialize", "enter")
-	sc.shows("found beyond the end")
+	sc.shows("found after starting again")
 	sc.press("N", "enter")
 	sc.shows("#3 →", "notifications/initialized")
 	sc.press("esc", "n", "enter")
 	sc.shows("#1 →")
 	sc.press("esc", "/", "nowhere", "enter")
-	sc.shows("no frame here contains nowhere")
+	sc.shows("no frame contains nowhere")
 }
 
 // A search shows its matches in the view of frames, from any view.
@@ -186,7 +186,7 @@ func TestHeadingsAlone(t *testing.T) {
 		t.Errorf("a scale of nothing:\n%s", text)
 	}
 	sc.press("a")
-	sc.shows("no id is selected")
+	sc.shows("select an exchange first")
 }
 
 // An ended session without exchanges does not say that one may come.

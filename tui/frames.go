@@ -70,7 +70,7 @@ func (m *Model) framesKey(k tea.KeyMsg) tea.Cmd {
 	case key.Matches(k, keys.Diff):
 		return m.compare(f.Seq)
 	case key.Matches(k, keys.Note, keys.Cancel, keys.Resend):
-		m.said = "that is for an exchange: open the frame first (enter)"
+		m.said = "this key is for an exchange: open the frame first (enter)"
 		return nil
 	}
 	return m.askStore()
@@ -143,12 +143,12 @@ func findFrom(s *store.Store, text []byte, at int64, back bool, deadline time.Ti
 
 func (m *Model) found(msg foundMsg) tea.Cmd {
 	if msg.index < 0 {
-		m.said, m.wrong = "no frame here contains "+m.search, true
+		m.said, m.wrong = "no frame contains "+m.search, true
 		return nil
 	}
 	m.frames.at, m.frames.follow = msg.index, false
 	if msg.around {
-		m.said = "found beyond the end of the list"
+		m.said = "found after starting again from the other end"
 	}
 	return m.askStore()
 }
@@ -157,7 +157,7 @@ func (m *Model) found(msg foundMsg) tea.Cmd {
 func (m *Model) framesView(n int) []string {
 	th := m.theme
 	seq := max(5, len(count(m.page.overview.Frames))+1)
-	c := m.frameColumns(2+seq+1, m.page.overview.Timed)
+	c := m.frameColumns(2+seq+1, m.page.overview.Timed, m.page.overview.Kinds)
 	head := newLine(m.width)
 	head.pad(2)
 	head.right(th.Dim, "#", seq)
@@ -190,11 +190,12 @@ type frameColumns struct{ kind, id, time, size int }
 // minSays is the least room for what a frame says.
 const minSays = 12
 
-// frameColumns returns the columns of rows that begin with so many cells. Names of kinds get
-// their room first. One that takes more than half of the row moves the columns after it.
-func (m *Model) frameColumns(before int, timed bool) frameColumns {
+// frameColumns returns the columns of rows that begin with so many cells. The kinds, of which
+// these are all, get their room first. One that takes more than half of the row moves the
+// columns after it.
+func (m *Model) frameColumns(before int, timed bool, kinds []string) frameColumns {
 	c := frameColumns{kind: 12}
-	for _, kind := range m.page.overview.Kinds {
+	for _, kind := range kinds {
 		c.kind = max(c.kind, min(len(kind), m.width/2))
 	}
 	room := m.width - before - c.kind - minSays - 3

@@ -239,9 +239,9 @@ func (m *Model) idsView(n int) []string {
 
 // noExchange says why there is no row.
 func (m *Model) noExchange() string {
-	yet, filtered := "no exchange yet", "no exchange has a frame that the filter matches"
+	yet, filtered := "no exchange yet", "no exchange matches the filter"
 	if m.ids.openOnly && m.page.overview.Exchanges > 0 {
-		yet = "nothing is in flight (" + m.keys.Live.Help().Key + " shows what is over, too)"
+		yet = "nothing is in flight (" + m.keys.Live.Help().Key + " shows the others)"
 		filtered = yet
 	}
 	return m.nothing(yet, filtered)
@@ -251,10 +251,10 @@ func (m *Model) idsHead(c idColumns, w window) string {
 	th := m.theme
 	l := newLine(m.width)
 	l.pad(3)
-	l.left(th.Dim, "CONN", c.conn)
 	l.pad(c.fold)
 	l.left(th.Dim, "NAME", c.kind)
 	l.left(th.Dim, "ID", c.id)
+	l.left(th.Dim, "CONN", c.conn)
 	m.axis(l, w)
 	l.pad(1)
 	l.right(th.Dim, "PARTS", c.parts)
@@ -277,7 +277,6 @@ func (m *Model) idRow(l *line, x *store.Exchange, c idColumns, w window) {
 	}
 	arrow(l, th, x.Opener)
 	l.pad(1)
-	l.name(th.Dim, x.Peer, c.conn)
 	if c.fold > 0 {
 		m.foldMark(l, x)
 	}
@@ -289,6 +288,7 @@ func (m *Model) idRow(l *line, x *store.Exchange, c idColumns, w window) {
 		l.named(th, x, name)
 		l.left(th.ID, idOf(x.ID), max(both-name-1, 0))
 	}
+	l.name(th.Dim, x.Peer, c.conn)
 	m.lane(l, x, w)
 	l.pad(1)
 	l.right(th.Number, number(x.Parts), c.parts)
@@ -562,7 +562,7 @@ func (m *Model) facts(x *store.Exchange) string {
 	if x.Of != 0 {
 		of := "belongs to the operation of #" + count(x.Of)
 		if x.Guessed {
-			of += ", a guess: another is like it"
+			of += ", a guess: another operation is equal"
 		}
 		list = append(list, of)
 	}

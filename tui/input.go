@@ -32,7 +32,7 @@ func (m *Model) pasted(text string) tea.Cmd {
 	}
 	m.said, m.wrong = "", false
 	if m.prompt == nil {
-		m.said = "to paste, open an input line first: f filters, / searches"
+		m.said = "open an input line before pasting: f filters, / searches"
 		return nil
 	}
 	m.prompt.insert([]rune(strings.Join(strings.FieldsFunc(text, unicode.IsControl), " ")))
@@ -126,10 +126,10 @@ func (m *Model) globalKey(k tea.KeyMsg) (tea.Cmd, bool) {
 // turnMouse leaves the mouse to the terminal, to select text with, or takes it back.
 func (m *Model) turnMouse() tea.Cmd {
 	if m.mouseOff = !m.mouseOff; m.mouseOff {
-		m.said = "the mouse selects text now; M takes it back"
+		m.said = "the mouse now selects text; M returns it to the monitor"
 		return tea.DisableMouse
 	}
-	m.said = "the mouse is for the monitor again"
+	m.said = "the mouse controls the monitor again"
 	return tea.EnableMouseCellMotion
 }
 

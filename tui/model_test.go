@@ -219,7 +219,7 @@ func TestWireIsChanged(t *testing.T) {
 		_, cmd = m.Update(k)
 	}
 	m.applyChanges()
-	if said := cmd(); !slices.Equal(w.on, []string{"kind==a"}) || said != (saidMsg{"done: hold frames that meet kind==a", false}) {
+	if said := cmd(); !slices.Equal(w.on, []string{"kind==a"}) || said != (saidMsg{"done: hold frames that match kind==a", false}) {
 		t.Errorf("held %q, and says %v", w.on, said)
 	}
 }

@@ -62,7 +62,7 @@ func TestRunKeys(t *testing.T) {
 	sc.lacks("q2 small")
 	sc.press("j", "o") // the next turn
 	sc.shows("▸ t2 large")
-	sc.lacks("rlm_query(", "c2 execute")
+	sc.lacks("execute report", "c2 execute")
 	sc.press("O") // unfolds folded rows, or else folds all
 	sc.shows("c2 execute", "q2 small")
 	sc.press("O")

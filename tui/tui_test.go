@@ -279,7 +279,7 @@ func TestPaste(t *testing.T) {
 	paste := func(text string) { sc.send(tea.KeyMsg{Type: tea.KeyRunes, Paste: true, Runes: []rune(text)}) }
 	before := sc.text()
 	paste("2?q")
-	sc.shows("to paste, open an input line first")
+	sc.shows("open an input line before pasting")
 	if sc.press("esc"); sc.text() != before {
 		t.Errorf("a paste has done something:\n%s", sc.text())
 	}
