@@ -283,10 +283,11 @@ func (m *Model) idRow(l *line, x *store.Exchange, c idColumns, w window) {
 	if m.ids.group == store.GroupRun {
 		m.treeName(l, x, c.kind)
 	} else {
-		both := c.kind + 1 + c.id // a name is cut only if it needs more
-		name := min(max(c.kind, render.Cells([]byte(render.Safe(cmp.Or(x.Name, x.Kind))))), both)
-		l.named(th, x, name)
-		l.left(th.ID, idOf(x.ID), max(both-name-1, 0))
+		end := l.used + c.kind + 1 + c.id + 1 // a name is cut only if it needs more
+		name := ansi.StringWidth(render.Safe(cmp.Or(x.Name, x.Kind)))
+		l.named(th, x, min(max(c.kind, name), end-l.used-1))
+		l.left(th.ID, idOf(x.ID), max(end-l.used-1, 0))
+		l.pad(end - l.used)
 	}
 	l.name(th.Dim, x.Peer, c.conn)
 	m.lane(l, x, w)

@@ -2,6 +2,7 @@ package tui_test
 
 import (
 	"cmp"
+	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
@@ -166,4 +167,30 @@ func TestConnectionNames(t *testing.T) {
 	sc.shows("127.0.0.1:18101 (4) · ")
 	sc.press("esc", "b", "b")
 	sc.shows("▾ 127.0.0.1:18101 (1) ")
+}
+
+// Columns are straight, however long the names are.
+func TestColumnsAreStraight(t *testing.T) {
+	var text strings.Builder
+	for n := 1; n <= 70; n++ {
+		call := strings.Repeat("n", n)
+		fmt.Fprintf(&text, `> {"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":{}}}`+"\n", n, call)
+		fmt.Fprintf(&text, `< {"jsonrpc":"2.0","id":%d,"result":{"content":[]}}`+"\n", n)
+	}
+	s := said(t, "mcp", text.String())
+	for width := 60; width <= 200; width += 10 {
+		straight := 0
+		sc := newScreen(t, s, tui.Config{Name: "s"}, width, 75)
+		for _, row := range strings.Split(sc.text(), "\n") {
+			before, _, head := strings.Cut(row, "OUTCOME")
+			if !head {
+				before, _, _ = strings.Cut(row, "● done")
+			}
+			if at := ansi.StringWidth(before); head {
+				straight = at
+			} else if before != row && at != straight {
+				t.Fatalf("%d cells wide:\n%s", width, sc.text())
+			}
+		}
+	}
 }
