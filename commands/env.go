@@ -27,7 +27,8 @@ type Env struct {
 	// otherwise.
 	Linger func(time.Duration)
 	// AtKill has f called where an interrupt did not end the command in time, or a second
-	// one came, before the process is ended.
+	// one came, before the process is ended. From then on, the end of the terminal
+	// interrupts, too, and the end of a pipe does not end the process.
 	AtKill func(f func())
 	// Terminable has SIGTERM end the command as an interrupt does.
 	Terminable func()

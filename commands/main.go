@@ -33,8 +33,8 @@ func Main() int {
 	if !Brief(os.Args) {
 		signal.Notify(interrupts, os.Interrupt)
 		go func() {
-			if <-interrupts == syscall.SIGTERM {
-				interrupted.Store(StatusTerminated)
+			if s, ok := (<-interrupts).(syscall.Signal); ok {
+				interrupted.Store(128 + int32(s))
 			}
 			stop()
 			select {
@@ -49,7 +49,13 @@ func Main() int {
 	}
 	env := OSEnv()
 	env.Linger = func(d time.Duration) { linger.Store(int64(d)) }
-	env.AtKill = func(f func()) { atKill.Store(&f) }
+	env.AtKill = func(f func()) {
+		atKill.Store(&f)
+		if !signal.Ignored(syscall.SIGHUP) {
+			signal.Notify(interrupts, syscall.SIGHUP)
+		}
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // makes writes to a closed pipe fail instead
+	}
 	env.Signals = func() (<-chan os.Signal, func()) {
 		c := make(chan os.Signal, 8)
 		signal.Notify(c, passedOn()...)

@@ -26,9 +26,8 @@ const (
 	statusUsage  = 2
 	statusFault  = 3 // the peer or the input broke its protocol
 	statusLimit  = 4 // a limit ended a run of rlm; its best answer was printed
-	// StatusInterrupted is the status after an interrupt, and StatusTerminated that after SIGTERM.
+	// StatusInterrupted is the status after an interrupt. After another signal it is 128 and its number.
 	StatusInterrupted = 130
-	StatusTerminated  = 143
 )
 
 // An invocation is one run of wirectl: its environment, and the words of its command line

@@ -152,9 +152,13 @@ func (r *run) do(ctx context.Context) (rlm.FinishReason, error) {
 	if r.Output == "ndjson" {
 		report.events = jsonscan.NewEncoder(r.JSON)
 	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	r.o.Observe = func(e rlm.Event) {
 		r.workers.observe(e)
-		report.observe(e)
+		if report.observe(e); report.err != nil {
+			stop() // nobody reads what the run costs
+		}
 	}
 	out, err := rlm.Run(ctx, r.o)
 	report.total(&out)
