@@ -34,7 +34,7 @@ type Peer struct {
 func (s *Store) label(p *Peer) string {
 	name := p.short
 	if name == "" && len(s.order) == 1 {
-		name = shortName(s.session.Unit)
+		name = ShortName(s.session.Unit)
 	}
 	switch {
 	case name == "":
@@ -51,9 +51,9 @@ var launchers = []string{"node", "npx", "bun", "bunx", "deno", "run", "python", 
 // packageScript is a script of a package.
 var packageScript = regexp.MustCompile(`^.*node_modules[/\\]((?:@[^/\\]+[/\\])?[^/\\]+).*\.[cm]?[jt]s$`)
 
-// shortName shortens a command to its program and the words before the first flag after it:
+// ShortName shortens a command to its program and the words before the first flag after it:
 // "node node_modules/@scope/server/dist/index.js --port 1" becomes "@scope/server".
-func shortName(command string) string {
+func ShortName(command string) string {
 	words := strings.Fields(command)
 	program := ""
 	for program == "" && len(words) > 0 {
@@ -150,7 +150,7 @@ func (p *Peer) addEvent(s *Store, r *capture.Record) {
 	switch r.Kind {
 	case capture.Opened:
 		s.named[p.short]--
-		p.Name, p.short = text, shortName(text)
+		p.Name, p.short = text, ShortName(text)
 		s.named[p.short]++
 		text = "opened " + text
 	case capture.HalfClosed:

@@ -395,3 +395,21 @@ func TestHeld(t *testing.T) {
 		t.Errorf("%q, %v", b, err)
 	}
 }
+
+// A connection is named by its program and what that does, not by the way to it.
+func TestShortName(t *testing.T) {
+	for command, want := range map[string]string{
+		"node node_modules/@scope/server/dist/index.js --port 1":              "@scope/server",
+		`C:\node\node.exe C:\x\node_modules\server\cli.mjs`:                   "server",
+		"npx -y @scope/server /data":                                          "@scope/server /data",
+		"uv run server.py":                                                    "server.py",
+		"-- python3 -m mcp_server_git --repository .":                         "mcp_server_git",
+		"/opt/node_modules/@openai/codex-linux/bin/codex app-server --listen": "codex app-server",
+		"sh -c ./run.sh": "run.sh", "node": "node", "stdio": "stdio", "": "", "--": "",
+		"127.0.0.1:80": "127.0.0.1:80", "http://127.0.0.1/mcp": "http://127.0.0.1/mcp", "tcp host:1": "tcp host:1",
+	} {
+		if got := store.ShortName(command); got != want {
+			t.Errorf("%q is %q, want %q", command, got, want)
+		}
+	}
+}

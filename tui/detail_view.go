@@ -289,9 +289,9 @@ func (m *Model) besideWidth() int { return (m.width - 3) / 2 }
 func (m *Model) besideHead() string {
 	a, b, width := m.detail.frame, m.detail.beside, m.besideWidth()
 	l := newLine(m.width)
-	l.left(m.theme.Title, " #"+count(a.Seq)+" "+a.Kind, width)
+	l.name(m.theme.Title, " #"+count(a.Seq)+" "+a.Kind, width)
 	l.pad(2)
-	l.addText(m.theme.Title, "#"+count(b.Seq)+" "+b.Kind, width)
+	l.name(m.theme.Title, "#"+count(b.Seq)+" "+b.Kind, width)
 	return l.String()
 }
 

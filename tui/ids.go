@@ -172,7 +172,7 @@ func (m *Model) idColumns() idColumns {
 	case m.width > 180:
 		c.kind, c.id = 30, 16
 	}
-	if o := &m.page.overview; o.Conns > 1 && m.width >= 100 {
+	if o := &m.page.overview; o.Conns > 1 && m.width >= 100 && m.ids.group != store.GroupConn {
 		c.conn = max(4, min(m.ids.conn, m.width/5))
 	}
 	if m.page.overview.Joined > 0 {

@@ -3,6 +3,7 @@ package live
 import (
 	"github.com/wirectl/wirectl/capture/history"
 	"github.com/wirectl/wirectl/capture/tap"
+	"github.com/wirectl/wirectl/store"
 )
 
 // A Choice is a session to look at, and the input that it is.
@@ -34,7 +35,7 @@ func openTaps(getenv func(string) string) (list []Choice, err error) {
 	}
 	taps, err := tap.List(dir, nil)
 	for _, t := range taps {
-		list = append(list, Choice{t.Name, Age(t) + "  " + t.Controller + " ⇄ " + t.Unit, "tap:" + t.Name})
+		list = append(list, Choice{t.Name, Age(t) + "  " + t.Controller + " ⇄ " + store.ShortName(t.Unit), "tap:" + t.Name})
 	}
 	return list, err
 }
