@@ -32,6 +32,7 @@ func (r *repetition) heardFrom(a arrival) error {
 		r.replied(t, h)
 		return nil
 	}
+	r.answered(h)
 	sc, err := r.sceneFor(h)
 	switch {
 	case err != nil:
@@ -50,6 +51,22 @@ func (r *repetition) heardFrom(a arrival) error {
 func (r *repetition) extra(h *heard) {
 	r.result.Extra++
 	r.trace(frame.C2U, 0, h.payload, &h.message, h.gap)
+}
+
+// answered notes that the client has answered a request of the oldest turn that waits for it.
+func (r *repetition) answered(h *heard) {
+	if !h.inner.Phase.Ends() {
+		return
+	}
+	for _, t := range r.turns {
+		for i, st := range t.steps {
+			if st.dir == frame.C2U && !t.came[i] && st.inner.Phase.Ends() && bytes.Equal(st.inner.ID.Text, h.inner.ID.Text) {
+				t.came[i] = true
+				r.advance(t)
+				return
+			}
+		}
+	}
 }
 
 // turnOf returns the turn that a frame of the client refers to, or nil. A reference without
@@ -81,7 +98,9 @@ func (r *repetition) turnOf(h *heard) *turn {
 func (r *repetition) replied(t *turn, h *heard) {
 	i := t.stepLike(h)
 	if i < 0 {
-		r.extra(h)
+		if r.extra(h); h.message.Phase == protocol.Cancel && r.isWeb() {
+			r.endTurn(t) // nobody reads the rest
+		}
 		return
 	}
 	st := t.steps[i]
@@ -108,7 +127,8 @@ func (t *turn) stepLike(h *heard) int {
 
 // sceneFor returns the scene whose cue is the frame of the client, or nil. A request that
 // was recorded several times gets one answer after the other, and then the last. A
-// handshake always matches: every client names itself.
+// handshake always matches, because every client names itself, and so does an answer of the
+// client, which need not be as recorded.
 func (r *repetition) sceneFor(h *heard) (*scene, error) {
 	sum := r.book.digest(&h.reading)
 	if list := r.book.alike[sum]; len(list) > 0 {
@@ -132,7 +152,7 @@ func (r *repetition) sceneFor(h *heard) (*scene, error) {
 			if err != nil || len(changes) == 0 {
 				return sc, err
 			}
-		case h.message.Phase != protocol.Open, begins(sc.cue):
+		case h.message.Phase != protocol.Open, begins(sc.cue), h.inner.Phase.Ends():
 			return sc, nil
 		case match.Exact:
 			if len(r.asks(sc.cue, h)) == 0 {

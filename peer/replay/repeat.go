@@ -68,6 +68,21 @@ func (p *Repeater) addScript(s *Script) {
 		}
 		sc.steps, sc.pause = append(sc.steps, st), append(sc.pause, order.pause[i])
 	}
+	for i, st := range s.steps {
+		if asks := s.askedBy(st); groups[i] == i+1 && st.inner.Phase.Ends() && asks >= 0 {
+			byGroup[groups[asks]].awaitReply(st)
+		}
+	}
+}
+
+// awaitReply adds the client's answer to a request of the scene, which came in a scene of its
+// own: over HTTP it is posted.
+func (sc *scene) awaitReply(st *step) {
+	at := slices.IndexFunc(sc.steps, func(other *step) bool { return other.index > st.index })
+	if at < 0 {
+		return // nothing follows it
+	}
+	sc.steps, sc.pause = slices.Insert(sc.steps, at, st), slices.Insert(sc.pause, at, 0)
 }
 
 func (p *Repeater) digest(h *reading) [jsondiff.DigestSize]byte {

@@ -1,6 +1,7 @@
 package replay_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -239,6 +240,52 @@ func TestWebCallsOfClient(t *testing.T) {
 	o := <-there
 	o.Extra = 0 // a client may leave its stream at any time
 	o.check(t, "unit")
+}
+
+// A mock that repeats waits for the client's answer to its request before it goes on, each time.
+func TestWebRepeatWaits(t *testing.T) {
+	script := called(t, "2025-11-25", asking).WebScripts(frame.U2C)[0]
+	said := make(chan string, 100)
+	o := replay.Options{Match: replay.Matcher{Exact: true}, Trace: func(e replay.Event) {
+		if e.Dir == frame.C2U || strings.Contains(string(e.Payload), `"result":{"content"`) {
+			said <- e.Dir.String() + " " + e.Kind
+		}
+	}}
+	address, _ := serveWeb(t, replay.NewRepeater([]*replay.Script{script}, nil), script.Schemes()[0], o, 1)
+	t.Cleanup(http.DefaultClient.CloseIdleConnections)
+	post := func(body string) *bufio.Reader {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), "POST", address+"/mcp", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { resp.Body.Close() })
+		return bufio.NewReader(resp.Body)
+	}
+	for n := range 3 {
+		call := post(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"ask","arguments":{"n":1},"_meta":{"progressToken":%[1]d}}}`, 50+n))
+		for line := ""; !strings.Contains(line, "elicitation/create"); {
+			var err error
+			if line, err = call.ReadString('\n'); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if text, err := io.ReadAll(post(`{"jsonrpc":"2.0","id":2,"result":{"action":"decline"}}`)); err != nil || len(text) > 0 {
+			t.Errorf("%q %v", text, err)
+		}
+		if text, err := io.ReadAll(call); err != nil || !strings.Contains(string(text), fmt.Sprintf(`"id":%d,"result"`, 50+n)) {
+			t.Errorf("%q %v", text, err)
+		}
+		for _, want := range []string{"c2u tools/call", "c2u result", "u2c result"} {
+			if got := <-said; got != want {
+				t.Errorf("then comes %s, want %s", got, want)
+			}
+		}
+	}
 }
 
 // Two sessions with the same requests and ids are distinguished by their names.
