@@ -28,6 +28,8 @@ type peer struct {
 	part      func(id string, n int) string
 	last      func(id string) string
 	cancelled func(id string, n int) []string
+	// handshake answers a first request that is not the one to cancel.
+	handshake string
 	// accepted is sent before the first part, and polled answers a poll for a task.
 	accepted func(id string) string
 	polled   func(id string) []string
@@ -83,6 +85,8 @@ func (p *peer) serve(conn io.ReadWriter, stop int) {
 			p.t.Errorf("%q: %v", s.Frame().Payload(), err)
 		}
 		switch {
+		case p.handshake != "" && m.Phase == protocol.Open && string(m.Kind) == "initialize":
+			say(p.handshake)
 		case m.Phase == protocol.Cancel:
 			for _, answer := range p.cancelled(id, stop) {
 				say(answer)
@@ -285,6 +289,61 @@ u2c {"type":"assistant","message":{"role":"assistant","content":[]},"session_id"
 u2c {"type":"result","subtype":"success","is_error":false,"session_id":"r"}`, frame.Line, 1)
 	if want := "1 confirmed 0 true"; strings.Join(got, "\n") != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// A prompt of ACP is cancelled by its session. In version 1 its answer says so; in version 2,
+// where the answer only accepts it, an update does, which is a part too.
+func TestSweepACP(t *testing.T) {
+	update := func(text string) string {
+		return `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{` + text + `}}}`
+	}
+	chunk := update(`"sessionUpdate":"agent_message_chunk","messageId":"m","content":{"type":"text","text":"x"}`)
+	stopped := func(id, reason string) string {
+		return `{"jsonrpc":"2.0","id":` + id + `,"result":{"stopReason":"` + reason + `"}}`
+	}
+	idle := func(reason string) string {
+		return update(`"sessionUpdate":"state_update","state":"idle","stopReason":"` + reason + `"`)
+	}
+	accepted := func(id string) string { return `{"jsonrpc":"2.0","id":` + id + `,"result":{"messageId":"u"}}` }
+	handshake := `c2u {"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":VERSION,"info":{"name":"c","version":"1"},"capabilities":{}}}
+u2c {"jsonrpc":"2.0","id":0,"result":{"protocolVersion":VERSION}}
+c2u {"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{"sessionId":"s","prompt":[]}}
+`
+	for version, test := range map[string]struct {
+		recording string
+		accepted  func(id string) string
+		end       func(id, reason string) string
+		want      string
+	}{
+		"1": {"u2c " + chunk + "\nu2c " + stopped("1", "end_turn"), nil, stopped, "0 confirmed 0 true\n1 confirmed 1 true\n2 ignored 1 false cancel-ignored !\n3 silent 0 false cancel-silent !"},
+		"2": {
+			"u2c " + accepted("1") + "\nu2c " + chunk + "\nu2c " + idle("end_turn"), accepted, func(_, reason string) string { return idle(reason) },
+			"0 confirmed 1 true\n1 confirmed 2 true\n2 ignored 2 false cancel-ignored !\n3 silent 0 false cancel-silent !",
+		},
+	} {
+		p := &peer{
+			protocol: "acp", framing: frame.Line, parts: 3,
+			handshake: strings.ReplaceAll(`{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":VERSION}}`, "VERSION", version),
+			accepted:  test.accepted,
+			part:      func(string, int) string { return chunk },
+			last:      func(id string) string { return test.end(id, "end_turn") },
+		}
+		p.cancelled = func(id string, n int) []string {
+			switch n {
+			case 1:
+				return []string{chunk, test.end(id, "cancelled")}
+			case 2:
+				return []string{chunk, test.end(id, "end_turn")}
+			case 3:
+				return nil
+			}
+			return []string{test.end(id, "cancelled")}
+		}
+		got := p.sweep(t, strings.ReplaceAll(handshake, "VERSION", version)+test.recording, frame.Line, -1)
+		if strings.Join(got, "\n") != test.want {
+			t.Errorf("version %s: got\n%s\nwant\n%s", version, strings.Join(got, "\n"), test.want)
+		}
 	}
 }
 
