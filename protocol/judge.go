@@ -34,6 +34,7 @@ type Judged struct {
 type Stated struct {
 	Verb                  string // of HTTP
 	Version, Method, Name string
+	Arguments             [][2]string // headers that repeat arguments of a tool, and their values
 	// Sessionless says that a session was begun at the same address of the connection and
 	// that the request names none.
 	Sessionless bool

@@ -21,6 +21,13 @@ func TestHeadsOfMCP(t *testing.T) {
 		return strings.Replace(wire, "Content-Type", strings.Join(append(fields, "Content-Type"), "\r\n"), 1)
 	}
 	call26 := with(post("/mcp", newCall), "MCP-Protocol-Version: 2026-07-28", "mcp-method: tools/call", "mcp-name: n")
+	region := func(value, arguments string) []string {
+		return []string{with(post("/mcp", strings.Replace(newCall, `"name":"n"`, `"name":"n","arguments":`+arguments, 1)), "MCP-Protocol-Version: 2026-07-28", "mcp-method: tools/call", "mcp-name: n", "Mcp-Param-Region: "+value), said("200 OK", newDone)}
+	}
+	overH2 := func(name string) []string {
+		head := h2(":method", "POST", ":path", "/mcp", "mcp-protocol-version", "2026-07-28", "mcp-method", "tools/call", "mcp-name", name)
+		return []string{head + data(newCall), "<" + h2(":status", "200", "content-type", "application/json")[1:] + data(newDone)}
+	}
 	session := with(said("200 OK", begun), "Mcp-Session-Id: s")
 	list := post("/mcp", call)
 	for _, tt := range []struct {
@@ -30,6 +37,14 @@ func TestHeadsOfMCP(t *testing.T) {
 	}{
 		{"a call whose head is right", []string{call26, said("200 OK", newDone)}, ""},
 		{"another name", []string{strings.Replace(call26, "mcp-name: n", "mcp-name: m", 1), said("200 OK", newDone)}, "header-mismatch"},
+		{"an argument", region("eu", `{"n":1,"in":{"where":" eu"}}`), ""},
+		{"an argument in base64", region("=?base64?w6k=?=", `{"where":"\u00e9"}`), ""},
+		{"a number", region("1000", `{"n":1e3}`), ""},
+		{"a truth", region("true", `{"n":true}`), ""},
+		{"another argument", region("eu", `{"where":"us"}`), "header-mismatch"},
+		{"no argument", region("eu", `{}`), "header-mismatch"},
+		{"HTTP/2", overH2("n"), ""},
+		{"HTTP/2, another name", overH2("m"), "header-mismatch"},
 		{"GET", []string{call26, said("200 OK", newDone), ">GET /mcp HTTP/1.1\r\nHost: h\r\nMCP-Protocol-Version: 2026-07-28\r\n\r\n", "<HTTP/1.1 405 No\r\nContent-Length: 0\r\n\r\n"}, "wrong-version"},
 		{"POST of no message", []string{call26, said("200 OK", newDone), with(post("/mcp", `{}`), "MCP-Protocol-Version: 2026-07-28", "mcp-method: tools/call"), said("400 Bad Request", `{}`)}, ""},
 		{"GET of an older version", []string{call26, said("200 OK", newDone), ">GET /mcp HTTP/1.1\r\nHost: h\r\nMCP-Protocol-Version: 2025-06-18\r\n\r\n", "<HTTP/1.1 405 No\r\nContent-Length: 0\r\n\r\n"}, ""},

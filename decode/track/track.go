@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/wirectl/wirectl/decode"
@@ -238,6 +239,8 @@ func (f *Follower) place(fr *session.Frame, of *frame.Frame) {
 	if h := of.Meta.Head; h != nil {
 		fr.Version = decode.StatedVersion(h)
 		fr.Stated = f.stated(of, h)
+	} else if e := f.web.of(of); e != nil && of.Dir == frame.C2U && of.Meta.Signal == frame.NoSignal { // in HTTP/2
+		fr.Version, fr.Stated = e.request.Version, e.request.Stated
 	}
 	f.conns[fr.Conn] = true
 	f.trackers.conns = max(f.trackers.conns, of.Conn+f.base+1)
@@ -249,11 +252,20 @@ func (f *Follower) stated(of *frame.Frame, h *frame.Head) *protocol.Stated {
 	if h.Method() == "" {
 		return nil
 	}
-	return &protocol.Stated{
+	s := &protocol.Stated{
 		Verb: h.Method(), Version: h.Get("Mcp-Protocol-Version"), Method: h.Get("Mcp-Method"), Name: h.Get("Mcp-Name"),
 		Sessionless: f.scopes.Lacks(of),
 	}
+	for _, field := range h.Fields {
+		if len(field.Name) > len(argumentHeader) && strings.EqualFold(field.Name[:len(argumentHeader)], argumentHeader) {
+			s.Arguments = append(s.Arguments, [2]string{field.Name, field.Value})
+		}
+	}
+	return s
 }
+
+// argumentHeader begins the names of headers that repeat an argument of a tool.
+const argumentHeader = "Mcp-Param-"
 
 // wire returns the wire of a connection.
 func (f *Follower) wire(conn int) *followed {

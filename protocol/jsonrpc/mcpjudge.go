@@ -323,6 +323,37 @@ func judgeHead(j *protocol.Judged) {
 			j.Break(headerMismatch, "%s is %q in the head, and %q in the body", of.name, of.head, of.body)
 		}
 	}
+	for _, field := range at.Arguments {
+		if value := plainHeader(field[1]); !hasArgument(m.Arguments, value, 0) {
+			j.Break(headerMismatch, "%s is %q in the head, and no argument in the body is", field[0], value)
+		}
+	}
+}
+
+// maxArgumentDepth bounds how deep arguments are compared with headers.
+const maxArgumentDepth = 8
+
+// hasArgument reports whether an argument has the value of a header, or may have it.
+func hasArgument(arguments []byte, value string, depth int) bool {
+	if depth > maxArgumentDepth {
+		return true
+	}
+	for _, raw := range members(arguments) {
+		text, isText := jsonscan.Unquote(raw)
+		switch {
+		case isText && strings.TrimSpace(string(text)) == value, string(raw) == value, sameNumber(raw, value):
+			return true
+		case jsonscan.KindOf(raw) == jsonscan.Object && hasArgument(raw, value, depth+1):
+			return true
+		}
+	}
+	return false
+}
+
+func sameNumber(raw []byte, text string) bool {
+	a, err := strconv.ParseFloat(string(raw), 64)
+	b, err2 := strconv.ParseFloat(text, 64)
+	return err == nil && err2 == nil && a == b
 }
 
 // methodInHead returns the method that a message repeats in its head; "" for none. A

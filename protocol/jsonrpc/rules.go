@@ -146,7 +146,7 @@ func mcpRules(r protocol.Rules) protocol.Rules {
 		{"missing-request", "a client asks nothing but ping before initialize is answered, and sends notifications/initialized then"},
 		{"missing-ack", "the first message of a subscription is notifications/subscriptions/acknowledged"},
 		{"cancel-forbidden", "initialize is never cancelled, and a task by tasks/cancel"},
-		{"header-mismatch", "the headers MCP-Protocol-Version, Mcp-Method and Mcp-Name repeat what the body says, and Mcp-Session-Id the session"},
+		{"header-mismatch", "the headers MCP-Protocol-Version, Mcp-Method, Mcp-Name and Mcp-Param-… repeat what the body says, and Mcp-Session-Id the session"},
 		{"wrong-retry", "a retry has an id of its own, the requestState as it came, and keys of the inputRequests; tasks/update has the last too"},
 		{"wrong-result", "input_required answers tools/call, prompts/get and resources/read, and task answers tools/call"},
 		{"undeclared", "a server uses the capabilities, log level and notifications that the request declares, and before 2026-07-28 logs only if it declares logging"},
