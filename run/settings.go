@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strconv"
@@ -276,10 +277,19 @@ func (r *reader) only(names ...string) (found string) {
 }
 
 func (r *reader) stopping() rlm.StoppingPolicy {
-	if args := r.list("stop.exec"); len(args) > 0 {
-		return rlm.Command{Args: args}
+	if len(r.list("stop.exec")) > 0 {
+		return r.command("stop.exec")
 	}
 	return nil
+}
+
+// command returns a policy that is a program.
+func (r *reader) command(name string) rlm.Command {
+	args := r.list(name)
+	if _, err := exec.LookPath(args[0]); err != nil {
+		r.fault(name, "%v", err)
+	}
+	return rlm.Command{Args: args}
 }
 
 func (r *reader) compressor() rlm.ContextCompressor {
@@ -289,7 +299,7 @@ func (r *reader) compressor() rlm.ContextCompressor {
 	case "compress.summarize":
 		return rlm.Summarize(r.text("compress.summarize", ""))
 	case "compress.exec":
-		return rlm.Command{Args: r.list("compress.exec")}
+		return r.command("compress.exec")
 	}
 	return nil
 }
@@ -309,7 +319,7 @@ func (r *reader) nesting() rlm.NestedCallPolicy {
 		}
 		return rlm.Match{Regexp: expr}
 	case "nest.exec":
-		return rlm.Command{Args: r.list("nest.exec")}
+		return r.command("nest.exec")
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ func TestSettings(t *testing.T) {
 	if err := os.WriteFile(file, []byte("be brief"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s, err := run.Read(values(t, "max-depth=0 max-calls=0 max-cost=0.5 max-tokens=9000000000 memory=8GiB cell-timeout=6h context=a context=b unsandboxed=true imports=site policy=strict nest.over=1000 compress.truncate=50 stop.exec=x stop.exec=y fences=repl fences=python log.prompts=new system="+file))
+	s, err := run.Read(values(t, "max-depth=0 max-calls=0 max-cost=0.5 max-tokens=9000000000 memory=8GiB cell-timeout=6h context=a context=b unsandboxed=true imports=site policy=strict nest.over=1000 compress.truncate=50 stop.exec="+os.Args[0]+" stop.exec=y fences=repl fences=python log.prompts=new system="+file))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,6 +80,9 @@ func TestFaultySettings(t *testing.T) {
 		"nest.match=(":                        `--nest.match: invalid value "(": error parsing regexp`,
 		"nest.over=1 nest.always=true":        `--nest.over: invalid value "1": nest.always is set, too: want only one of them`,
 		"compress.truncate=1 compress.exec=a": `--compress.exec: invalid value "a": compress.truncate is set, too`,
+		"stop.exec=no-such-program":           `--stop.exec: invalid value "no-such-program": exec: "no-such-program": executable file not found in `,
+		"nest.exec=no-such-program":           `--nest.exec: invalid value "no-such-program": exec: `,
+		"compress.exec=no-such-program":       `--compress.exec: invalid value "no-such-program": exec: `,
 		"system=no-such-file":                 `--system: open no-such-file: `,
 		"log.prompts=some":                    `--log.prompts: invalid value "some": want all or new`,
 		"max-tokens=99999999999999999999999":  `--max-tokens: invalid value`,
