@@ -166,6 +166,9 @@ func (r *run) do(ctx context.Context) (rlm.FinishReason, error) {
 	if r.logPath != "" {
 		r.Say("the log is " + r.logPath)
 	}
+	if failed := (*rlm.CellError)(nil); errors.As(err, &failed) && failed.Type == "MemoryError" { // in the context or the setup code
+		err = fmt.Errorf("%w: raise --memory", err)
+	}
 	err = errors.Join(err, r.print(&out, report.err, err != nil))
 	if wrong := out.SchemaErr; wrong != nil && out.Finish == rlm.Stop {
 		err = errors.Join(err, &SchemaError{wrong})

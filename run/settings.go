@@ -95,6 +95,9 @@ type Settings struct {
 	Run rlm.Options
 }
 
+// leastMemory is what an interpreter needs to start.
+const leastMemory = 32 << 20
+
 // maxCell is the largest time limit of a cell.
 const maxCell = 6 * time.Hour
 
@@ -126,6 +129,9 @@ func Read(values map[string]Value) (*Settings, error) {
 	s.Run.ToolTimeout = s.CellTimeout
 	if s.Run.Mode == rlm.ToolsMode && s.Tools == "" {
 		r.fault("mode", "name the tools with --tools FILE")
+	}
+	if s.Memory > 0 && s.Memory < leastMemory {
+		r.fault("memory", "want at least 32MiB")
 	}
 	if s.CellTimeout > maxCell {
 		r.fault("cell-timeout", "want at most 6h")

@@ -52,7 +52,7 @@ func TestSettings(t *testing.T) {
 }
 
 func TestSizes(t *testing.T) {
-	for text, want := range map[string]int64{"1": 1, "12B": 12, "2K": 2048, "3 MiB": 3 << 20, "4GB": 4 << 30, "1TiB": 1 << 40} {
+	for text, want := range map[string]int64{"100000K": 100000 << 10, "33 MiB": 33 << 20, "4GB": 4 << 30, "1TiB": 1 << 40} {
 		s, err := run.Read(map[string]run.Value{"memory": {Texts: []string{text}}})
 		if err != nil || s.Memory != want {
 			t.Errorf("%s: %v, %v", text, s, err)
@@ -77,6 +77,7 @@ func TestFaultySettings(t *testing.T) {
 		"imports=all":                         `--imports: invalid value "all": want site`,
 		"output=xml":                          `--output: invalid value "xml": want text or json or ndjson`,
 		"memory=0":                            `--memory: invalid value "0": want a size such as 512MiB or 8GiB`,
+		"memory=31MiB":                        `--memory: invalid value "31MiB": want at least 32MiB`,
 		"nest.match=(":                        `--nest.match: invalid value "(": error parsing regexp`,
 		"nest.over=1 nest.always=true":        `--nest.over: invalid value "1": nest.always is set, too: want only one of them`,
 		"compress.truncate=1 compress.exec=a": `--compress.exec: invalid value "a": compress.truncate is set, too`,
