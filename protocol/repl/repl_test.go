@@ -11,7 +11,7 @@ import (
 const (
 	execute = `{"kind":"execute","id":2,"code":"llm_query(1)"}`
 	query   = `{"kind":"llm_query","id":1,"cell":2,"prompt":"x","model":"cheap"}`
-	result  = `{"kind":"execute_result","id":2,"locals":["a"],"execution_time":0.1,"error":null,"final":null}`
+	result  = `{"kind":"execute_result","id":2,"locals":{"a":"1"},"execution_time":0.1,"error":null,"final":null}`
 	cancel  = `{"kind":"cancel","target":2}`
 )
 
