@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"syscall"
@@ -62,7 +61,6 @@ func Main() {
 		return
 	}
 	runtime.LockOSThread() // restrictions apply to a thread, which must be the one that becomes the program
-	debug.SetGCPercent(-1)
 	answers, err := unix.FcntlInt(2, unix.F_DUPFD_CLOEXEC, 0)
 	if err == nil {
 		err = launch(answers)

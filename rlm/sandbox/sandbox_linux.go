@@ -300,7 +300,7 @@ func (y system) command(o order, files int) (*exec.Cmd, error) {
 		// A user other than root has its capabilities only if they are ambient.
 		attributes.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SETPCAP}
 	}
-	cmd.Env = []string{} // the launcher gets no keys
+	cmd.Env = []string{"GOGC=off"} // the launcher gets no keys, and ends before it has much garbage
 	cmd.SysProcAttr = attributes
 	return cmd, nil
 }
@@ -312,7 +312,7 @@ const insideID = 1000
 func bwrapArguments(o order, self string, files int) []string {
 	list := []string{
 		"--unshare-all", "--die-with-parent", "--new-session", "--as-pid-1", "--clearenv", "--cap-drop", "ALL",
-		"--hostname", hostName, "--info-fd", strconv.Itoa(firstFile + files + 1), "--proc", "/proc", "--dir", "/tmp",
+		"--setenv", "GOGC", "off", "--hostname", hostName, "--info-fd", strconv.Itoa(firstFile + files + 1), "--proc", "/proc", "--dir", "/tmp",
 	}
 	for _, b := range o.View.Binds {
 		how := "--ro-bind"

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 
@@ -31,7 +32,7 @@ func New(c env.Config) (*env.Env, error) {
 	if c.Stdio || runtime.GOOS == "windows" {
 		c.Spec.Args = append(c.Spec.Args, "stdio")
 	}
-	c.Spec.Env = []string{"GOTRACEBACK=none"}
+	c.Spec.Env = []string{"GOTRACEBACK=none", "GOGC=off"} // no collection before Main
 	if runtime.GOOS == "windows" {
 		c.Spec.Env = append(c.Spec.Env, "SYSTEMROOT="+os.Getenv("SYSTEMROOT"))
 	}
@@ -47,6 +48,7 @@ func Main() {
 	if len(os.Args) < 2 || os.Args[1] != argument {
 		return
 	}
+	debug.SetGCPercent(100)
 	in, out := os.NewFile(3, "wire"), os.NewFile(3, "wire")
 	memory := int64(0)
 	for _, option := range os.Args[2:] {
