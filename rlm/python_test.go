@@ -159,6 +159,17 @@ func TestHistoryInPython(t *testing.T) {
 	}
 }
 
+// The depth that code claims to have does not count: at the greatest depth, a child run is a
+// plain call.
+func TestDepthIsNotTrusted(t *testing.T) {
+	out := run(t, "text", 1, cell(`
+RLM_DEPTH = -9
+FINAL(rlm_query("which city") + " " + llm_query("which city", depth=-9))`))
+	if want := "location location"; out.Answer != want || out.Calls != 2 {
+		t.Errorf("%q after %d calls, want %q", out.Answer, out.Calls, want)
+	}
+}
+
 // In a batch of 2,000 calls, as many are answered as the limit allows.
 func TestBatchInPython(t *testing.T) {
 	out := run(t, "text", 1, cell(`
