@@ -141,15 +141,19 @@ func payload(n int64) []byte {
 
 func (f *feed) write(raw []byte) {
 	f.frames++
-	r := capture.Record{
-		Kind: capture.Frame, Seq: f.frames, Time: time.Now(), Protocol: "mcp", Framing: "line",
-		Frame: frame.Frame{Raw: raw, End: len(raw) - 1, Dir: frame.C2U, Conn: 1},
-	}
 	var w capture.Writer = f.tap
 	if sink := f.sender.Sink(); sink != nil {
 		w = sink
 	}
-	check(f.t, w.Write(&r))
+	check(f.t, w.Write(record(f.frames, raw)))
+}
+
+// record returns the record of the frame with that number.
+func record(n int64, raw []byte) *capture.Record {
+	return &capture.Record{
+		Kind: capture.Frame, Seq: n, Time: time.Now(), Protocol: "mcp", Framing: "line",
+		Frame: frame.Frame{Raw: raw, End: len(raw) - 1, Dir: frame.C2U, Conn: 1},
+	}
 }
 
 func (f *feed) writeMany(n int) {

@@ -11,21 +11,26 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	nserver "github.com/nats-io/nats-server/v2/server"
 
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/history"
+	"github.com/wirectl/wirectl/hub"
 	"github.com/wirectl/wirectl/hub/server"
 )
 
-// A node is a NATS server in a process of its own, which can be killed.
+// A node is a NATS server in a process of its own, or a sender, which can be killed.
 type node struct {
 	Dir     string
 	Port    int   // to listen on
 	Payload int32 // limit of a message; 0 is the default
 	Disk    bool  // a hub whose Dir is a small disk
+	Sends   bool  // no server, but a sender to one at Port, with Dir for its state
 
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
@@ -55,8 +60,11 @@ func runNode(text string) error {
 	if err := json.Unmarshal([]byte(text), &n); err != nil {
 		return err
 	}
-	if n.Disk {
+	switch {
+	case n.Disk:
 		return runDisk(&n)
+	case n.Sends:
+		return runSender(&n)
 	}
 	o := &nserver.Options{Host: "127.0.0.1", Port: n.Port, NoSigs: true, NoLog: true, JetStream: true, StoreDir: n.Dir, MaxPayload: n.Payload}
 	s, err := nserver.NewServer(o)
@@ -70,6 +78,34 @@ func runNode(text string) error {
 	fmt.Println("ready")
 	_, err = io.Copy(io.Discard, os.Stdin)
 	return err
+}
+
+// runSender sends a session of as many frames as standard input names, one line after another.
+func runSender(n *node) error {
+	a, err := hub.ParseAddress(n.address())
+	if err != nil {
+		return err
+	}
+	quiet := func(string) {}
+	o := hub.Sending{Address: a, Policy: hub.Lossless, Level: history.Full, Kind: "relay", State: n.Dir, Say: quiet, Warn: quiet}
+	sender, err := o.Open(capture.Session{Created: time.Now(), Protocol: "mcp", Framing: "line"}, "killed", nil)
+	if err != nil {
+		return err
+	}
+	fmt.Println("ready")
+	lines := bufio.NewScanner(os.Stdin)
+	for sent := int64(0); lines.Scan(); {
+		many, err := strconv.ParseInt(lines.Text(), 10, 64)
+		if err != nil {
+			return err
+		}
+		for ; sent < many; sent++ {
+			if err := sender.Sink().Write(record(sent+1, payload(sent+1))); err != nil {
+				return err
+			}
+		}
+	}
+	return lines.Err()
 }
 
 // start starts the process and waits until it listens.
@@ -143,6 +179,48 @@ func TestServerIsKilled(t *testing.T) {
 	f.end()
 	frames, _ := read(t, h.Conn(), f.sender.Info().ID)
 	isWhole(t, frames, f.frames)
+}
+
+// The server is killed, and then a relay that sends to it. The next relay sends what the
+// killed one had in its spool: the hub has each frame once and in order, and the end is told.
+func TestSenderIsKilled(t *testing.T) {
+	t.Parallel()
+	n, h := newNode(t, 0)
+	sender := &node{Dir: t.TempDir(), Port: n.Port, Sends: true}
+	sender.start(t)
+	t.Cleanup(sender.kill)
+	has := func(many int64) {
+		t.Helper()
+		_, err := fmt.Fprintln(sender.stdin, many)
+		check(t, err)
+	}
+	has(1000)
+	for { // until it was sent
+		if list, err := h.Conn().Sessions(t.Context()); err == nil && len(list) == 1 {
+			break
+		}
+	}
+	n.kill()
+	has(3000)
+	parts := filepath.Join(sender.Dir, "spool", "*", "*", "*.segments")
+	for { // until it was spooled
+		if names, _ := filepath.Glob(parts); len(names) == 1 && hub.Spooled(names[0]) == 3000 {
+			break
+		}
+	}
+	sender.kill()
+	n.start(t)
+	next := send(t, n.address(), func(o *hub.Sending) { o.Policy, o.State = hub.Lossless, sender.Dir })
+	next.warned.await(t, "has the rest of the session")
+	next.end()
+	frames, notes := read(t, h.Conn(), "killed")
+	isWhole(t, frames, 3000)
+	if len(notes) == 0 || !strings.Contains(notes[len(notes)-1], "was killed here") {
+		t.Errorf("notes: %q", notes)
+	}
+	if left, _ := filepath.Glob(filepath.Join(sender.Dir, "spool", "*", "*")); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
 }
 
 // A frame larger than the server's message limit is sent in pieces, however small.
