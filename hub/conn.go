@@ -119,6 +119,8 @@ const (
 	statusNone = "404"
 )
 
+var errNoAnswer = errors.New("no answer from the hub")
+
 // settleTime is how long a server may take after its start to know its streams.
 const settleTime = 3 * time.Second
 
@@ -137,6 +139,9 @@ func (c *Conn) Messages(ctx context.Context, stream, subject string, from uint64
 }
 
 func (c *Conn) getOnce(ctx context.Context, stream, subject string, from uint64, each func(*nats.Msg) error) (next uint64, found bool, err error) {
+	if c.nats.IsReconnecting() {
+		return from, false, fmt.Errorf("%w: %w", errNoAnswer, cause(c.nats))
+	}
 	ctx, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()
 	sub, unsubscribe, err := c.request("$JS.API.DIRECT.GET."+stream, wanted{from, subject, queryBatch, queryBytes})
@@ -150,7 +155,7 @@ func (c *Conn) getOnce(ctx context.Context, stream, subject string, from uint64,
 		case errors.Is(err, nats.ErrNoResponders):
 			return from, found, fmt.Errorf("the server at %s has no hub (%w): start one there with wirectl hub --nats", c.address.Servers, err)
 		case errors.Is(err, context.DeadlineExceeded):
-			return from, found, fmt.Errorf("no answer from the hub within %v: does the token have the right to view?", queryTime)
+			return from, found, fmt.Errorf("%w within %v: does the token have the right to view?", errNoAnswer, queryTime)
 		case err != nil:
 			return from, found, err
 		}

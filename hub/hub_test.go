@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/history"
 	"github.com/wirectl/wirectl/capture/pcapng"
@@ -292,6 +294,63 @@ func TestHubRestarts(t *testing.T) {
 	isWhole(t, frames, 5000)
 	if len(notes) == 0 || !strings.Contains(notes[0], "could not be reached") {
 		t.Errorf("notes: %q", notes)
+	}
+}
+
+// A viewer goes on when its hub restarts, and says that the hub was gone.
+func TestViewerOfHubThatRestarts(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	h := start(t, dir, freePort(t))
+	f := send(t, h.URL(), lossless)
+	f.writeMany(100)
+	opened(t, h, f).Close() // the hub knows it
+	a, err := hub.ParseAddress(h.URL())
+	check(t, err)
+	c, err := hub.Dial(a, nats.ReconnectWait(10*time.Millisecond))
+	check(t, err)
+	defer c.Close()
+	src, err := c.Open(t.Context(), f.sender.Info().ID)
+	check(t, err)
+	defer src.Close()
+	r, err := pcapng.NewReader(src, 0)
+	check(t, err)
+	seen := make(chan string)
+	go func() {
+		defer close(seen)
+		var rec capture.Record
+		for r.Next(&rec) == nil {
+			if rec.Kind == capture.Note {
+				seen <- string(rec.Text)
+			} else {
+				seen <- fmt.Sprint(rec.Seq)
+			}
+		}
+	}()
+	await := func(words string) {
+		t.Helper()
+		for text := range seen {
+			if strings.Contains(text, words) {
+				return
+			}
+		}
+		t.Fatalf("the session ends before %q", words)
+	}
+	await("100")
+	check(t, h.Close())
+	await("is asked again")
+	f.writeMany(100)
+	f.warned.await(t, "takes nothing")
+	h = start(t, dir, listens(h))
+	for n := range 100 {
+		if got := <-seen; got != fmt.Sprint(101+n) {
+			t.Fatalf("frame %d is %q", 101+n, got)
+		}
+	}
+	f.end()
+	await("could not be reached")
+	for text := range seen {
+		t.Errorf("after the end: %q", text)
 	}
 }
 

@@ -3,6 +3,7 @@ package hub
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -29,6 +30,8 @@ type Reader struct {
 	ended bool          // nothing follows the queue
 	rest  time.Duration // before the next try; 0 if the last one found something
 	came  time.Time     // when something was found last
+	heard time.Time     // when the hub answered last
+	alone bool          // it has not answered since then
 }
 
 // stored is a compressed segment from the hub, or a section that the reader has made.
@@ -89,9 +92,29 @@ const (
 	busyTime  = 200 * time.Millisecond
 )
 
+// outage is how long a reader waits for a hub that has answered before: a server may be
+// replaced by another one, or restart.
+const outage = time.Minute
+
 // fetch reads the segments that the hub has. If there are none, it waits, unless nobody
 // sends the session any more.
 func (r *Reader) fetch() error {
+	err := r.fetchOnce()
+	switch {
+	case err == nil:
+		r.heard, r.alone = time.Now(), false
+	case !errors.Is(err, nats.ErrNoResponders) && !errors.Is(err, errNoAnswer) || time.Since(r.heard) > outage:
+		return err
+	default:
+		if r.rest = pollMost; !r.alone {
+			r.alone = true
+			r.say(fmt.Sprintf("the hub does not answer, and is asked again: %v", err))
+		}
+	}
+	return nil
+}
+
+func (r *Reader) fetchOnce() error {
 	if r.rest > 0 {
 		select {
 		case <-time.After(r.rest):
@@ -107,6 +130,7 @@ func (r *Reader) fetch() error {
 		}
 	}
 	from, found, err := r.conn.Messages(r.ctx, Stream, Segments+r.session.Key(), r.from, r.take)
+	r.from = from
 	if err != nil {
 		return err
 	}
@@ -114,12 +138,12 @@ func (r *Reader) fetch() error {
 	if time.Since(r.came) < busyTime {
 		most = pollSoon
 	}
-	r.from, r.rest = from, min(max(2*r.rest, pollFirst), most)
+	r.rest = min(max(2*r.rest, pollFirst), most)
 	if found {
 		r.rest, r.came = 0, time.Now()
 	} else if !goesOn {
 		r.ended = true
-		r.say(capture.Record{Kind: capture.Note, Time: time.Now(), Text: []byte("the hub has no more of this session, and its sender has gone: it has no end")})
+		r.say("the hub has no more of this session, and its sender has gone: it has no end")
 	}
 	return nil
 }
@@ -153,17 +177,16 @@ func (r *Reader) take(m *nats.Msg) error {
 
 // gap adds a note about segments that the hub does not have.
 func (r *Reader) gap(missing, frames int64) {
-	r.say(capture.Record{Kind: capture.Note, Time: time.Now(), Text: fmt.Appendf(nil,
-		"%d segments are missing here, after frame %d: the hub has removed them, or never had them", missing, frames)})
+	r.say(fmt.Sprintf("%d segments are missing here, after frame %d: the hub has removed them, or never had them", missing, frames))
 }
 
-// say adds a record that the reader has made.
-func (r *Reader) say(rec capture.Record) {
+// say adds a note.
+func (r *Reader) say(text string) {
 	p := packer{session: capture.Session{
 		Created: r.session.Started, Protocol: r.session.Protocol, Framing: r.session.Framing,
 		Controller: r.session.Controller, Unit: r.session.Unit, Redacted: true,
 	}}
-	if p.Write(&rec) == nil {
+	if p.note(text) == nil {
 		r.queue = append(r.queue, stored{section: p.buf})
 	}
 }
