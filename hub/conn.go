@@ -121,7 +121,8 @@ const (
 
 var errNoAnswer = errors.New("no answer from the hub")
 
-// settleTime is how long a server may take after its start to know its streams.
+// settleTime is how long it may take to connect again, and a server to know its streams after
+// its start.
 const settleTime = 3 * time.Second
 
 // Messages reads messages of a stream, by a request that can do nothing else. It returns
@@ -129,7 +130,7 @@ const settleTime = 3 * time.Second
 func (c *Conn) Messages(ctx context.Context, stream, subject string, from uint64, each func(*nats.Msg) error) (next uint64, found bool, err error) {
 	for began := time.Now(); ; {
 		next, found, err = c.getOnce(ctx, stream, subject, from, each)
-		if !errors.Is(err, nats.ErrNoResponders) || time.Since(began) > settleTime {
+		if !errors.Is(err, nats.ErrNoResponders) && !errors.Is(err, nats.ErrDisconnected) || time.Since(began) > settleTime {
 			return next, found, err
 		}
 		if err := wait.For(ctx, retryFirst); err != nil {
@@ -140,7 +141,7 @@ func (c *Conn) Messages(ctx context.Context, stream, subject string, from uint64
 
 func (c *Conn) getOnce(ctx context.Context, stream, subject string, from uint64, each func(*nats.Msg) error) (next uint64, found bool, err error) {
 	if c.nats.IsReconnecting() {
-		return from, false, fmt.Errorf("%w: %w", errNoAnswer, cause(c.nats))
+		return from, false, fmt.Errorf("%w: %w", errNoAnswer, nats.ErrDisconnected)
 	}
 	ctx, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()

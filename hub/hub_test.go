@@ -307,7 +307,7 @@ func TestViewerOfHubThatRestarts(t *testing.T) {
 	opened(t, h, f).Close() // the hub knows it
 	a, err := hub.ParseAddress(h.URL())
 	check(t, err)
-	c, err := hub.Dial(a, nats.ReconnectWait(10*time.Millisecond))
+	c, err := hub.Dial(a, nats.ReconnectWait(10*time.Millisecond), nats.MaxReconnects(-1))
 	check(t, err)
 	defer c.Close()
 	src, err := c.Open(t.Context(), f.sender.Info().ID)
@@ -319,22 +319,27 @@ func TestViewerOfHubThatRestarts(t *testing.T) {
 	go func() {
 		defer close(seen)
 		var rec capture.Record
-		for r.Next(&rec) == nil {
+		err := r.Next(&rec)
+		for ; err == nil; err = r.Next(&rec) {
 			if rec.Kind == capture.Note {
 				seen <- string(rec.Text)
 			} else {
 				seen <- fmt.Sprint(rec.Seq)
 			}
 		}
+		if err != io.EOF {
+			seen <- err.Error()
+		}
 	}()
 	await := func(words string) {
 		t.Helper()
-		for text := range seen {
-			if strings.Contains(text, words) {
+		var last string
+		for last = range seen {
+			if strings.Contains(last, words) {
 				return
 			}
 		}
-		t.Fatalf("the session ends before %q", words)
+		t.Fatalf("the session ends before %q, with %q", words, last)
 	}
 	await("100")
 	check(t, h.Close())

@@ -101,9 +101,87 @@ func (n *natsServer) ask(path string) (body []byte, status int) {
 	return body, resp.StatusCode
 }
 
-// Any one of three servers with three copies may be killed, one after another, while a
-// relay sends. The hub has the whole session, each frame once and in order.
+// A sending is a relay that sends losslessly, and a viewer of its session.
+type sending struct {
+	name          string
+	relay, viewer *exec.Cmd
+	stdin         io.WriteCloser
+	said          bytes.Buffer
+	seen          string // the file with what the viewer prints
+	count         int
+}
+
+// newSending starts the relay.
+func newSending(t *testing.T, name string) *sending {
+	t.Helper()
+	s := &sending{name: name, relay: exec.CommandContext(t.Context(), wirectl, "relay", "--no-tap", "--name", name, "--hub-policy", "lossless", "--", "cat")}
+	s.relay.Stderr = &s.said
+	stdin, err := s.relay.StdinPipe()
+	check(t, err)
+	s.stdin = stdin
+	check(t, s.relay.Start())
+	return s
+}
+
+// view starts the viewer.
+func (s *sending) view(t *testing.T) {
+	t.Helper()
+	s.viewer = exec.CommandContext(t.Context(), wirectl, "decode", "-q", "-o", "ndjson", "hub:"+s.name)
+	s.seen = filepath.Join(t.TempDir(), s.name)
+	out, err := os.Create(s.seen)
+	check(t, err)
+	defer out.Close()
+	s.viewer.Stdout, s.viewer.Stderr = out, t.Output()
+	check(t, s.viewer.Start())
+}
+
+// saw returns what the viewer has printed.
+func (s *sending) saw(t *testing.T) []byte {
+	t.Helper()
+	out, err := os.ReadFile(s.seen)
+	check(t, err)
+	return out
+}
+
+// write writes frames to the relay.
+func (s *sending) write(t *testing.T) {
+	t.Helper()
+	for range 100 {
+		s.count++
+		_, err := fmt.Fprintf(s.stdin, `{"jsonrpc":"2.0","method":"notifications/n","params":{"n":%d}}`+"\n", s.count)
+		check(t, err)
+	}
+}
+
+// isWhole checks that NDJSON has each frame once and in order, in both directions.
+func (s *sending) isWhole(t *testing.T, ndjson []byte) {
+	t.Helper()
+	for _, way := range []string{"c2u", "u2c"} {
+		n := 0
+		for line := range bytes.Lines(ndjson) {
+			var r struct {
+				Dir     string
+				Payload struct{ Params struct{ N int } }
+			}
+			check(t, json.Unmarshal(line, &r))
+			if r.Dir != way {
+				continue
+			}
+			if n++; r.Payload.Params.N != n {
+				t.Fatalf("frame %d of %s is %s", n, way, line)
+			}
+		}
+		if n != s.count {
+			t.Errorf("%s has %d frames of %s, want %d", s.name, n, way, s.count)
+		}
+	}
+}
+
+// Any one of three servers with three copies may be killed, one after another, while 20
+// relays send. The hub has all of their sessions, each frame once and in order. Viewers go
+// on and see the same.
 func TestHubSurvivesItsServers(t *testing.T) {
+	const relays, viewers = 20, 3
 	nodes, address := cluster(t)
 	healthy := func() bool {
 		for _, n := range nodes {
@@ -118,19 +196,19 @@ func TestHubSurvivesItsServers(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	eventually(t, "the cluster is a hub", func() bool { return prepares(t, address) })
 
-	relay := exec.CommandContext(t.Context(), wirectl, "relay", "--no-tap", "--name", "files", "--hub-policy", "lossless", "--", "cat")
-	var stderr bytes.Buffer
-	relay.Stderr, relay.Stdout = &stderr, io.Discard
-	stdin, err := relay.StdinPipe()
-	check(t, err)
-	check(t, relay.Start())
-	count := 0
+	var all []*sending
+	for i := range relays {
+		all = append(all, newSending(t, fmt.Sprintf("files-%02d", i)))
+	}
 	write := func() {
-		for range 300 {
-			count++
-			_, err := fmt.Fprintf(stdin, `{"jsonrpc":"2.0","method":"notifications/n","params":{"n":%d}}`+"\n", count)
-			check(t, err)
+		for _, s := range all {
+			s.write(t)
 		}
+	}
+	write()
+	for _, s := range all[:viewers] {
+		eventually(t, "the hub knows "+s.name, func() bool { return strings.Contains(sessions(t), s.name) })
+		s.view(t)
 	}
 	for _, n := range nodes {
 		write()
@@ -139,39 +217,34 @@ func TestHubSurvivesItsServers(t *testing.T) {
 		n.start(t)
 		eventually(t, "the cluster is healthy again", healthy)
 	}
-	check(t, stdin.Close())
-	if err := relay.Wait(); err != nil {
-		t.Fatalf("%v\n%s", err, &stderr)
+	for _, s := range all[:viewers] {
+		eventually(t, "the viewer of "+s.name+" sees everything", func() bool { return bytes.Count(s.saw(t), []byte("\n")) >= 2*s.count })
 	}
-	// The next relay sends the rest.
-	whole := regexp.MustCompile(fmt.Sprintf(`"name":"files",.*"ended":.*"frames":%d,`, 2*count))
-	eventually(t, "the hub has the session", func() bool {
-		if whole.MatchString(sessions(t)) {
-			return true
+	for _, s := range all {
+		check(t, s.stdin.Close())
+	}
+	for _, s := range all {
+		if err := s.relay.Wait(); err != nil {
+			t.Fatalf("%v\n%s", err, &s.said)
 		}
-		next := exec.CommandContext(t.Context(), wirectl, "relay", "--no-tap", "--hub-policy", "lossless", "--", "sleep", "2")
-		_ = next.Run()
-		return false
-	})
-	for _, way := range []string{"c2u", "u2c"} {
-		n := 0
-		out, _ := command(t, nil, "decode", "-q", "-o", "ndjson", "hub:files")
-		for line := range bytes.Lines(out) {
-			var r struct {
-				Dir     string
-				Payload struct{ Params struct{ N int } }
+		// If it could not send everything, the next relay does.
+		whole := regexp.MustCompile(fmt.Sprintf(`"name":"%s",.*"ended":.*"frames":%d,`, s.name, 2*s.count))
+		eventually(t, "the hub has "+s.name, func() bool {
+			if whole.MatchString(sessions(t)) {
+				return true
 			}
-			check(t, json.Unmarshal(line, &r))
-			if r.Dir != way {
-				continue
-			}
-			if n++; r.Payload.Params.N != n {
-				t.Fatalf("frame %d of %s is %s", n, way, line)
-			}
+			next := exec.CommandContext(t.Context(), wirectl, "relay", "--no-tap", "--hub-policy", "lossless", "--", "sleep", "2")
+			_ = next.Run()
+			return false
+		})
+		out, _ := command(t, nil, "decode", "-q", "-o", "ndjson", "hub:"+s.name)
+		s.isWhole(t, out)
+	}
+	for _, s := range all[:viewers] {
+		if err := s.viewer.Wait(); err != nil {
+			t.Errorf("the viewer of %s: %v", s.name, err)
 		}
-		if n != count {
-			t.Errorf("the hub has %d frames of %s, want %d", n, way, count)
-		}
+		s.isWhole(t, s.saw(t))
 	}
 }
 
