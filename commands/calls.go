@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/urfave/cli/v2"
 
@@ -56,7 +55,7 @@ func runCalls(inv *invocation, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	live := c.Bool("follow") || len(names) == 1 && inv.mayStillRun(names[0])
+	live := c.Bool("follow") || len(names) == 1 && source.MayStillRun(names[0], inv.Stdin)
 	list, err := newCallList(inv, c, live)
 	if err != nil {
 		return err
@@ -91,22 +90,6 @@ func listCalls(inv *invocation, c *cli.Context, names []string, cfg decode.Confi
 		cfg.FirstSeq = max(cfg.FirstSeq, result.NextSeq)
 		return cmp.Or(err, list.Err())
 	})
-}
-
-// mayStillRun reports whether an input is written while it is read: a tap, or a pipe.
-func (inv *invocation) mayStillRun(name string) bool {
-	if source.IsTap(name) {
-		return true
-	}
-	info, err := os.Stat(name)
-	if name == "-" {
-		in, isFile := inv.Stdin.(*os.File)
-		if !isFile {
-			return false
-		}
-		info, err = in.Stat()
-	}
-	return err == nil && !info.Mode().IsRegular() && !info.IsDir()
 }
 
 // newCallList reads the flags that say what to list, and how.

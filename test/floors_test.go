@@ -58,6 +58,71 @@ func TestFloors(t *testing.T) {
 	}
 }
 
+// The house can be surveyed: few folders at the root, and few pairs of them of which one imports
+// the other. Runs of models and hubs, which tie many folders together, are not counted there.
+func TestHouseIsSmall(t *testing.T) {
+	const mostFolders, mostPairs = 22, 80
+	entries, err := os.ReadDir("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	folders := slices.DeleteFunc(entries, func(e os.DirEntry) bool { return !e.IsDir() || strings.HasPrefix(e.Name(), ".") })
+	if len(folders) > mostFolders {
+		t.Errorf("there are %d folders at the root: want at most %d", len(folders), mostFolders)
+	}
+	pairs := map[string]bool{}
+	for file, imported := range imports(t) {
+		from := folder(path.Dir(file))
+		for _, pkg := range imported {
+			if to := folder(pkg); from != to && !slices.Contains([]string{"hub", "rlm", "run"}, from) && !slices.Contains([]string{"hub", "rlm", "run"}, to) {
+				pairs[from+" → "+to] = true
+			}
+		}
+	}
+	if len(pairs) > mostPairs {
+		t.Errorf("%d pairs of folders: want at most %d\n%s", len(pairs), mostPairs, strings.Join(slices.Sorted(maps.Keys(pairs)), "\n"))
+	}
+}
+
+// Commands translate flags into calls of packages: there is little of them, and nothing that all
+// hang on. Only generated code uses the inside of protobuf.
+func TestCommandsAreSmall(t *testing.T) {
+	const mostLines, mostMethods = 5000, 20
+	lines, methods := 0, map[string]int{}
+	sources(t, parser.ParseComments|parser.SkipObjectResolution, func(name string, file *ast.File) {
+		for _, spec := range file.Imports {
+			if !ast.IsGenerated(file) && strings.HasSuffix(spec.Path.Value, `/protoimpl"`) {
+				t.Errorf("%s imports %s", name, spec.Path.Value)
+			}
+		}
+		if path.Dir(name) != "commands" {
+			return
+		}
+		text, err := os.ReadFile(filepath.Join("..", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "//") {
+				lines++
+			}
+		}
+		for _, d := range file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv != nil {
+				methods[strings.TrimPrefix(types.ExprString(f.Recv.List[0].Type), "*")]++
+			}
+		}
+	})
+	if lines > mostLines {
+		t.Errorf("commands has %d lines: want at most %d", lines, mostLines)
+	}
+	for name, n := range methods {
+		if n > mostMethods {
+			t.Errorf("%s has %d methods: want at most %d", name, n, mostMethods)
+		}
+	}
+}
+
 // folder returns the folder at the root that holds a package.
 func folder(pkg string) string {
 	top, _, _ := strings.Cut(pkg, "/")

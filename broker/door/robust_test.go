@@ -368,6 +368,45 @@ func TestGarbage(t *testing.T) {
 	})
 }
 
+// Malformed requests are rejected at each HTTP door, and the next client gets its answer.
+func TestMalformed(t *testing.T) {
+	malformed := []string{
+		"hello\r\n\r\n",
+		"GET /\r\n\r\n",
+		"GET / HTTP/9.9\r\nHost: localhost\r\n\r\n",
+		"GET / HTTP/1.1\r\n\r\n", // no Host
+		"GET / HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n",
+		"G@T\x00 / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost: localhost\r\nx\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost: localhost\r\na b: c\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost: localhost\r\na: b\x00\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost: localhost\r\na: b\rc\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost: localhost\r\nx: " + strings.Repeat("x", 40_000) + "\r\n\r\n",
+		"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1x\r\n\r\nx",
+		"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+		"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999999999999\r\n\r\n",
+		"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+		"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: gzip\r\n\r\n",
+		"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n",
+		"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+		"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n\r\n",
+		"\x16\x03\x01\x02\x00\x01\x00\x01",
+	}
+	for _, f := range append(fronts[1:5:5], fronts[6:]...) {
+		addr := doortest.Serve(t, f.make(doortest.Broker(t, nil), door.Times{}))
+		for _, request := range malformed {
+			conn := doortest.Dial(t, addr)
+			_, _ = io.WriteString(conn, request)
+			_ = conn.CloseWrite()
+			if answer, _ := io.ReadAll(conn); strings.Contains(string(answer), "HTTP/1.1 2") {
+				t.Errorf("%s: %.100q is answered by %s", f.name, request, answer)
+			}
+			conn.Close()
+		}
+		f.ask(t, addr)
+	}
+}
+
 // A client that half-closes and waits gets its answer on doors with framed messages.
 func TestHalfClosed(t *testing.T) {
 	p := doortest.NewHeld()

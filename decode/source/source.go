@@ -267,3 +267,19 @@ func Interruptible(ctx context.Context, in io.Reader) *Source {
 	s.Reader, s.close = r, func() { stop(); r.Close() }
 	return s
 }
+
+// MayStillRun reports whether an input is written while it is read: a tap, or a pipe.
+func MayStillRun(name string, stdin io.Reader) bool {
+	if IsTap(name) {
+		return true
+	}
+	info, err := os.Stat(name)
+	if name == "-" {
+		in, isFile := stdin.(*os.File)
+		if !isFile {
+			return false
+		}
+		info, err = in.Stat()
+	}
+	return err == nil && !info.Mode().IsRegular() && !info.IsDir()
+}

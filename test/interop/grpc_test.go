@@ -1,13 +1,18 @@
 package interop
 
 import (
+	"bufio"
 	"context"
+	"encoding/hex"
 	"encoding/json"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // grpcurl builds the program pinned by its own module, and returns a function that runs it
@@ -63,4 +68,38 @@ func TestGrpcurl(t *testing.T) {
 		`"content":"Echo: from grpcurl"`:                                  1,
 		`"listServicesResponse":{"service"`:                               1,
 	})
+}
+
+// Python's grpcio, which compresses what it sends, is answered. When the unit stops on SIGTERM,
+// its open call ends as unavailable, also behind a relay.
+func TestPythonGRPC(t *testing.T) {
+	const python = "/usr/bin/python3" // which has the packages of the system
+	if err := exec.CommandContext(t.Context(), python, "-c", "import grpc").Run(); err != nil {
+		need(t, "python3-grpcio")
+	}
+	for _, behind := range []bool{false, true} {
+		unit := exec.CommandContext(t.Context(), wirectl, "unit", "--listen", "grpc://127.0.0.1:0")
+		address, _ := listening(t, unit, regexp.MustCompile(`grpc://(\S+)`))
+		if behind {
+			address, _ = relayed(t, "grpc://127.0.0.1:0", "grpc://"+address)
+			_, address, _ = strings.Cut(address, "://")
+		}
+		client := exec.CommandContext(t.Context(), python, "python/grpc_client.py", address)
+		client.Stderr = os.Stderr
+		out, err := client.StdoutPipe()
+		check(t, err)
+		check(t, client.Start())
+		timer := time.AfterFunc(patience, func() { _ = client.Process.Kill() })
+		defer timer.Stop()
+		var said []string
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			said = append(said, lines.Text())
+			if strings.HasPrefix(lines.Text(), "answer 0a0131aa01") { // the last one
+				check(t, unit.Process.Signal(syscall.SIGTERM))
+			}
+		}
+		if err := client.Wait(); err != nil || said[len(said)-1] != "ended UNAVAILABLE" || !strings.Contains(strings.Join(said, " "), hex.EncodeToString([]byte("Echo: hi"))) {
+			t.Errorf("behind a relay %t: %v, %q", behind, err, said)
+		}
+	}
 }

@@ -5,11 +5,16 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/provider"
+	"github.com/wirectl/wirectl/broker/provider/openai"
 	"github.com/wirectl/wirectl/broker/provider/upstream"
 )
 
@@ -68,5 +73,41 @@ func TestSentOnce(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A request to a backend that reads it and dies fails as a hop that is shown. It is repeated as
+// often as the configuration allows.
+func TestDiedIsAHop(t *testing.T) {
+	for retries := range 3 {
+		var seen atomic.Int64
+		backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if body, _ := io.ReadAll(r.Body); strings.Contains(string(body), "die") {
+				seen.Add(1)
+				panic(http.ErrAbortHandler)
+			}
+			_, _ = io.WriteString(w, `{"choices":[{"message":{"content":"hi"}}]}`)
+		}))
+		p := openai.New(provider.Config{BaseURL: backend.URL})
+		b, err := broker.New(broker.Config{Models: []broker.Model{{Name: "m", Routes: []broker.Route{{
+			Backend: &broker.Backend{Name: "p", Provider: p, Retries: retries, Backoff: time.Millisecond},
+		}}}}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ask := func(text string) (*broker.Call, error) {
+			c := &broker.Call{Model: "m", Chat: fmt.Appendf(nil, `{"messages":[{"role":"user","content":%q}]}`, text)}
+			return c, b.Do(t.Context(), c)
+		}
+		if _, err := ask("live"); err != nil { // its connection is kept
+			t.Fatal(err)
+		}
+		c, err := ask("die")
+		failed := slices.IndexFunc(c.Hops, func(h broker.Hop) bool { return h.Err == nil || !h.Sent }) < 0
+		if err == nil || !failed || len(c.Hops) != retries+1 || seen.Load() != int64(retries+1) {
+			t.Errorf("%d retries: the backend saw %d, %v, hops %v", retries, seen.Load(), err, c.Hops)
+		}
+		p.CloseIdleConnections()
+		backend.Close()
 	}
 }
