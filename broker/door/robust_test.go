@@ -445,17 +445,39 @@ func TestHalfClosedThenGone(t *testing.T) {
 	}
 }
 
-// Over HTTP, a half-close counts as a disconnect.
+// Over HTTP, a half-close counts as a disconnect, and so does a reset. The call is counted as
+// cancelled.
 func TestHalfClosedOverHTTP(t *testing.T) {
 	p := doortest.NewHeld()
 	for _, f := range fronts[1:5] {
-		addr := doortest.Serve(t, f.make(doortest.Broker(t, p), door.Times{}))
-		conn := doortest.Dial(t, addr)
-		_, _ = io.WriteString(conn, f.call)
-		call := <-p.Calls
-		_ = conn.CloseWrite()
-		gone(t, f, call)
+		for _, reset := range []bool{false, true} {
+			b := doortest.Broker(t, p)
+			conn := doortest.Dial(t, doortest.Serve(t, f.make(b, door.Times{})))
+			_, _ = io.WriteString(conn, f.call)
+			call := <-p.Calls
+			if reset {
+				_ = conn.SetLinger(0)
+				conn.Close()
+			}
+			_ = conn.CloseWrite()
+			gone(t, f, call)
+			settle(t, func() bool { u := b.Usage(); return len(u) == 1 && u[0].Cancelled == 1 })
+		}
 	}
+}
+
+// A client that has sent another request before it leaves is missed at the next write at the
+// latest.
+func TestPipelinedThenGone(t *testing.T) {
+	p := doortest.NewHeld()
+	f := fronts[3]
+	conn := doortest.Dial(t, doortest.Serve(t, f.make(doortest.Broker(t, p), door.Times{})))
+	_, _ = io.WriteString(conn, post("/v1/chat/completions", `{"stream":true,"messages":[]}`)+f.call)
+	call := <-p.Calls
+	_ = conn.SetLinger(0)
+	conn.Close()
+	call.Say("anybody there?")
+	gone(t, f, call)
 }
 
 // gone fails unless a call ends because its client has disconnected.

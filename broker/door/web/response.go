@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/wirectl/wirectl/broker"
 )
 
 // A Response is the answer to one request: one call of JSON, Send or Serve, or else Stream
@@ -64,12 +66,13 @@ func (w *Response) Stream(status int) {
 	w.w.WriteHeader(status)
 }
 
-// Chunk writes and flushes the next piece of a stream. An error means that the client is gone.
+// Chunk writes and flushes the next piece of a stream. The error is [broker.ErrGone].
 func (w *Response) Chunk(p []byte) error {
 	if w.err == nil && len(p) > 0 {
 		w.extend(len(p))
-		if _, w.err = w.w.Write(p); w.err == nil {
-			w.err = w.control.Flush()
+		_, err := w.w.Write(p)
+		if err != nil || w.control.Flush() != nil {
+			w.err = broker.ErrGone
 		}
 	}
 	return w.err

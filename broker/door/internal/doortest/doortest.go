@@ -108,20 +108,27 @@ type Call struct {
 	Ended chan error
 
 	part, text chan string
+	over       chan struct{}
 }
 
 // NewHeld returns a Held. The test must receive its calls.
 func NewHeld() *Held { return &Held{make(chan *Call, 64)} }
 
-// Say emits a part.
-func (c *Call) Say(text string) { c.part <- text }
+// Say emits a part, unless the call has ended.
+func (c *Call) Say(text string) {
+	select {
+	case c.part <- text:
+	case <-c.over:
+	}
+}
 
 // Finish ends a call with a text.
 func (c *Call) Finish(text string) { c.text <- text }
 
 // Complete waits.
 func (h *Held) Complete(ctx context.Context, r *provider.Request, c *provider.Completion) error {
-	call := &Call{r, make(chan error, 1), make(chan string), make(chan string, 1)}
+	call := &Call{r, make(chan error, 1), make(chan string), make(chan string, 1), make(chan struct{})}
+	defer close(call.over)
 	h.Calls <- call
 	err := call.wait(ctx, c)
 	call.Ended <- err
