@@ -346,7 +346,7 @@ func TestViewerOfHubThatRestarts(t *testing.T) {
 	await("is asked again")
 	f.writeMany(100)
 	f.warned.await(t, "takes nothing")
-	h = start(t, dir, listens(h))
+	start(t, dir, listens(h))
 	for n := range 100 {
 		if got := <-seen; got != fmt.Sprint(101+n) {
 			t.Fatalf("frame %d is %q", 101+n, got)

@@ -81,7 +81,7 @@ func (p *publisher) next(ctx context.Context, size int64) (seg *segment, err err
 	for n := 1; n < maxJoined && (tried == 0 || seg.Number < tried); n++ {
 		next, err := p.queue.take(ctx, false)
 		if err != nil || next == nil {
-			break // the next call reports it
+			return seg, nil //nolint:nilerr // the next call reports it
 		}
 		if tried == 0 && seg.Size+next.Size > size {
 			p.ahead = next
