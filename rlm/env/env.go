@@ -159,6 +159,9 @@ func (e *Env) fill(s *Spec) (err error) {
 		if e.folder, err = os.MkdirTemp(e.config.Dir, "wirectl-rlm-"); err != nil {
 			return err
 		}
+		if e.folder, err = filepath.Abs(e.folder); err != nil { // TMPDIR may be relative
+			return err
+		}
 	}
 	for name, content := range e.config.Files {
 		path := filepath.Join(e.folder, name)

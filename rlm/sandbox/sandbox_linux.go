@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -71,6 +72,9 @@ func (y system) probe(ctx context.Context) (*Launcher, error) {
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
+	if dir, err = filepath.Abs(dir); err != nil { // TMPDIR may be relative
+		return nil, err
+	}
 	y.cgroup = true
 	p, said, err := y.spawn(ctx, env.Spec{Dir: dir, Memory: 1 << 30}, true)
 	if err != nil {
