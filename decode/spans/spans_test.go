@@ -175,7 +175,7 @@ func TestConventions(t *testing.T) {
 			gen_ai.operation.name=execute_tool gen_ai.tool.name=countdown jsonrpc.request.id=1 mcp.method.name=tools/call
 			mcp.protocol.version=2026-07-28 network.protocol.name=http network.protocol.version=1.1 network.transport=tcp
 			server.address=127.0.0.1 server.port=18102`},
-		{"mcp-everything", "1", "initialize", "SERVER", "", `jsonrpc.request.id=0 mcp.method.name=initialize network.transport=pipe`},
+		{"mcp-everything", "1", "initialize", "SERVER", "", `jsonrpc.request.id=0 mcp.method.name=initialize mcp.protocol.version=2025-11-25 network.transport=pipe`},
 		{"api-openai-made", "1", "chat gpt-5.2", "CLIENT", "", `
 			gen_ai.operation.name=chat gen_ai.provider.name=openai gen_ai.request.model=gpt-5.2 gen_ai.request.stream=true
 			gen_ai.response.finish_reasons=[completed] gen_ai.response.id=resp_0000010a1b2c3d4e gen_ai.response.model=gpt-5.2-2026-08-07
