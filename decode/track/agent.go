@@ -9,9 +9,8 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
 )
 
-// An agentCall is a request of A2A over REST or gRPC. Its tracker is the one for the
-// messages of the JSON-RPC binding too, because a task can be begun by one binding and
-// cancelled by another.
+// An agentCall is an A2A request over REST or gRPC. It shares the tracker of the JSON-RPC
+// binding, because one binding can start a task and another can cancel it.
 type agentCall struct {
 	*a2a.Call
 	told bool // the tracker knows an answer
@@ -41,7 +40,7 @@ func (c *agentCall) answer(f *Follower, e *exchange, it *decode.Item) bool {
 	return true
 }
 
-// tell tells the tracker about an answer.
+// tell passes an answer to the tracker.
 func (c *agentCall) tell(f *Follower, e *exchange, it *decode.Item, m *protocol.Message) {
 	f.ask(e, it)
 	fr := f.carried(it)
@@ -51,7 +50,7 @@ func (c *agentCall) tell(f *Follower, e *exchange, it *decode.Item, m *protocol.
 	f.feedCall(jsonrpc.A2A, fr, m)
 }
 
-// called handles an item from a server of gRPC.
+// called handles an item from a gRPC server.
 func (c *agentCall) called(f *Follower, e *exchange, it *decode.Item) {
 	var m protocol.Message
 	if it.Frame.Meta.Signal == frame.NoSignal {
@@ -72,7 +71,7 @@ func (c *agentCall) called(f *Follower, e *exchange, it *decode.Item) {
 	f.web.remove(it.Frame)
 }
 
-// answered handles an item from a server of REST.
+// answered handles an item from a REST server.
 func (c *agentCall) answered(f *Follower, e *exchange, it *decode.Item) {
 	of := it.Frame
 	said := e.message(of)
@@ -105,8 +104,7 @@ func (f *Follower) endAgent(it *decode.Item) {
 	f.trackers.of(jsonrpc.A2A, f.stream).EndStream(fr.Conn, fr.Stream, fr.Time)
 }
 
-// leave handles a reset: it closes a stream; any other call fails, or is cancelled by its
-// client.
+// leave handles a reset. It closes a stream. Any other call fails, or its client cancelled it.
 func (c *agentCall) leave(f *Follower, e *exchange, it *decode.Item) {
 	f.web.remove(it.Frame)
 	if c.told {

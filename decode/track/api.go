@@ -10,10 +10,10 @@ import (
 	"github.com/wirectl/wirectl/protocol/opencode"
 )
 
-// An apiCall is a request to an API, and how much of its answer has come. Its exchange is
-// that of HTTP: the stream.
+// An apiCall is a request to an API and the state of its answer. Its exchange is the HTTP
+// stream.
 type apiCall interface {
-	// ask tells the tracker about the request of e, whose body may be in it.
+	// ask passes the request of e to the tracker. The item may contain the body.
 	ask(f *Follower, e *exchange, it *decode.Item)
 	// answer handles an item of the answer, or a reset of the stream by either side. It
 	// returns false if the call turns out not to be one of this API.
@@ -50,8 +50,8 @@ func (f *Follower) api(it *decode.Item) bool {
 	return true
 }
 
-// apiCall returns the call that a head begins, and whether its whole request is known;
-// nil if no API is called.
+// apiCall returns the call that a head begins, or nil if it calls no API, and whether its
+// whole request is known.
 func (f *Follower) apiCall(of *frame.Frame) (call apiCall, whole bool) {
 	head := of.Meta.Head
 	if call := f.agents.Call(head); call != nil {
@@ -74,7 +74,7 @@ func (f *Follower) apiCall(of *frame.Frame) (call apiCall, whole bool) {
 	return c, !bodyFollows(of)
 }
 
-// ask tells the tracker about the request of e, unless it knows it.
+// ask passes the request of e to the tracker once.
 func (f *Follower) ask(e *exchange, it *decode.Item) {
 	if !e.asked {
 		e.asked = true

@@ -15,25 +15,25 @@ import (
 	"github.com/wirectl/wirectl/session"
 )
 
-// An exchange is a request of HTTP, and how much of its answer has come. The tracker of
-// HTTP is told about it where neither holds a message of a protocol with exchanges of its
-// own, as with the JSON in which models are asked, and as soon as one of them holds anything.
+// An exchange is an HTTP request and the state of its answer. The HTTP tracker learns about
+// it once one of them has content, unless that content belongs to a protocol with exchanges
+// of its own. Requests to models, for example, are plain JSON without such exchanges.
 type exchange struct {
 	request session.Frame // without its payload
 	method  string
 	kind    []byte // see [carried.Asked]
-	told    bool   // the tracker of HTTP knows the request
-	// called is the number of the frame in which the request, or its answer, holds
-	// messages of a protocol with exchanges of its own; 0 if neither does.
+	told    bool   // the HTTP tracker knows the request
+	// called is the number of the frame in which the request or its answer contains messages
+	// of a protocol with exchanges of its own, or 0.
 	called int64
-	// About the answer, once its head was seen:
+	// These describe the answer once its head was seen.
 	answered bool
 	status   string
 	failed   bool // by its status
-	events   bool // it is a stream of them
+	events   bool // it is an event stream
 
-	call  apiCall // nil if no API is called
-	asked bool    // the tracker of the API knows the request
+	call  apiCall // nil if the request calls no API
+	asked bool    // the API's tracker knows the request
 }
 
 // begin begins the exchange of a request.
@@ -51,7 +51,7 @@ func bodyFollows(f *frame.Frame) bool {
 	return f.Meta.Signal != frame.NoSignal && head.Method() == "POST" && strings.Contains(head.Start, "HTTP/2")
 }
 
-// asked returns the request of e, with its body if the item holds that.
+// asked returns the request of e, with its body if the item contains it.
 func (f *Follower) asked(e *exchange, it *decode.Item) (fr session.Frame, hasBody bool) {
 	if it.Frame.Dir == frame.U2C || it.Frame.Meta.Signal != frame.NoSignal {
 		return e.request, false
@@ -66,8 +66,8 @@ func (f *Follower) feed(p protocol.Protocol, fr session.Frame, m *protocol.Messa
 	f.trackers.of(p, f.stream).Feed(fr, m)
 }
 
-// feedCall feeds the tracker of p. It tells a fault of the body first: the head says enough
-// for the exchange.
+// feedCall feeds the tracker of p. It reports a fault of the body first, because the head is
+// enough for the exchange.
 func (f *Follower) feedCall(p protocol.Protocol, fr session.Frame, m *protocol.Message) {
 	if fr.Fault != nil {
 		f.feed(p, fr, nil)
@@ -76,14 +76,14 @@ func (f *Follower) feedCall(p protocol.Protocol, fr session.Frame, m *protocol.M
 	f.feed(p, fr, m)
 }
 
-// exchanges are those that are open, by connection and stream.
+// exchanges are the open exchanges, by connection and stream.
 type exchanges struct {
 	ofConn map[int]map[int64]*exchange
 	open   int // on all connections
 }
 
-// maxExchanges bounds those that are open at once: in a capture of one direction, no
-// request is ever answered.
+// maxExchanges limits the open exchanges: in a capture of one direction, requests are never
+// answered.
 const maxExchanges = 1 << 16
 
 func (es *exchanges) of(f *frame.Frame) *exchange { return es.ofConn[f.Conn][f.Stream] }
@@ -121,22 +121,22 @@ func isHTTP(f *frame.Frame) bool {
 	return !f.Gap && f.Meta != nil && f.Meta.Framing == frame.HTTP
 }
 
-// isPlain reports whether an item holds something, and no message of a protocol
-// with exchanges of its own.
+// isPlain reports whether an item has content that is not a message of a protocol with
+// exchanges of its own.
 func isPlain(it *decode.Item) bool {
 	return it.Frame.Meta.Signal == frame.NoSignal && slices.Contains(plain, it.Protocol.Name())
 }
 
 var plain = []string{opaque.JSON.Name(), opaque.Bytes.Name(), protobuf.Schemaless{}.Name()}
 
-// A refusal is an answer of HTTP that refuses everything that its request asks for.
+// A refusal is an HTTP answer that rejects its whole request.
 type refusal struct {
-	asked  int64  // the number of the request's frame; 0 if nothing is refused
-	status string // "" if the answer says it by an error of the protocol
+	asked  int64  // the number of the request's frame; 0 if nothing is rejected
+	status string // "" if the answer is an error of the protocol
 }
 
-// exchange handles an item of HTTP. It returns false for items that others handle: a
-// message of a protocol, a part of a gRPC call, or a refusal of a request in such a
+// exchange handles an HTTP item. It returns false for items that other code handles: a
+// message of a protocol, a part of a gRPC call, or the rejection of a request in such a
 // message.
 func (f *Follower) exchange(it *decode.Item) (no refusal, taken bool) {
 	of, isPlain := it.Frame, isPlain(it)
@@ -153,14 +153,14 @@ func (f *Follower) exchange(it *decode.Item) (no refusal, taken bool) {
 		f.requested(it, isPlain)
 		return no, true
 	case e == nil:
-		if isPlain = isPlain || isNameless(&it.Message); isPlain { // its request was not seen, or could not be read
+		if isPlain = isPlain || isNameless(&it.Message); isPlain { // the request was not seen or not readable
 			f.feedBody(it)
 		}
 		return no, isPlain
 	case isCall && !e.told:
 		e.called = cmp.Or(e.called, e.request.Seq)
 		return f.callAnswered(e, it), false
-	case isCall && e.events && !isNameless(&it.Message): // in events, which go on
+	case isCall && e.events && !isNameless(&it.Message): // in a stream that continues
 		return no, false
 	case e.called != 0:
 		no = f.callAnswered(e, it)
@@ -170,8 +170,8 @@ func (f *Follower) exchange(it *decode.Item) (no refusal, taken bool) {
 	return no, true
 }
 
-// calls handles a request that holds messages of a protocol. In HTTP/2, its head came
-// before.
+// calls handles a request that contains messages of a protocol. In HTTP/2, its head was an
+// earlier item.
 func (f *Follower) calls(e *exchange, it *decode.Item) {
 	if e == nil || it.Frame.Meta.Head != nil {
 		e = &exchange{method: it.Frame.Meta.Head.Method()}
@@ -180,9 +180,9 @@ func (f *Follower) calls(e *exchange, it *decode.Item) {
 	e.called = it.Seq
 }
 
-// callAnswered handles the answer to such a request, and returns what it refuses. A status
-// can refuse the request, and so can an error without an id. Success without an answer says
-// nothing: the answer may come elsewhere.
+// callAnswered handles the answer to such a request and returns what it rejects. A status or
+// an error without an id can reject the request. Success without an answer means nothing,
+// because the answer may arrive elsewhere.
 func (f *Follower) callAnswered(e *exchange, it *decode.Item) (no refusal) {
 	of := it.Frame
 	isCall := carried.Of(of) == nil && !isPlain(it)
@@ -201,7 +201,7 @@ func (f *Follower) callAnswered(e *exchange, it *decode.Item) (no refusal) {
 	case isCall && (e.failed || isNameless(&it.Message)):
 		no.asked = e.called
 	case isCall:
-	case ends && e.status >= "300": // a client that is sent elsewhere asks again
+	case ends && e.status >= "300": // a redirected client asks again
 		no = refusal{e.called, e.status}
 	case it.Err != nil:
 		f.trackers.of(carried.HTTP, f.stream).Feed(f.ofHTTP(it), &m)
@@ -211,17 +211,17 @@ func (f *Follower) callAnswered(e *exchange, it *decode.Item) (no refusal) {
 	return no
 }
 
-// endStream tells the tracker of all HTTP that the answer to a request is complete.
+// endStream tells the HTTP tracker that the answer to a request is complete.
 func (f *Follower) endStream(of *frame.Frame) {
 	w := f.wire(httpWire)
 	conn, stream := f.scopes.Of(of)
 	f.hand(w, &heldFrame{Frame: session.Frame{Conn: conn + f.base, Stream: stream, Time: f.Last}, stream: true}, nil)
 }
 
-// isNameless reports whether a message is an error that names no request.
+// isNameless reports whether a message is an error without the id of a request.
 func isNameless(m *protocol.Message) bool { return m.Phase == protocol.Fail && m.ID.IsZero() }
 
-// feedBody handles JSON of HTTP that belongs to no exchange of it.
+// feedBody handles JSON that belongs to no HTTP exchange.
 func (f *Follower) feedBody(it *decode.Item) {
 	f.trackers.of(carried.HTTP, f.stream).Feed(f.ofHTTP(it), &protocol.Message{Kind: kindBody, Seq: -1})
 }
@@ -236,8 +236,8 @@ func (f *Follower) requested(it *decode.Item, isPlain bool) {
 	}
 }
 
-// answered handles an item that follows a request. If it holds anything, the request
-// becomes an exchange.
+// answered handles an item after a request. If it has content, the request becomes an
+// exchange.
 func (f *Follower) answered(e *exchange, it *decode.Item, holds bool) {
 	m, fr := e.message(it.Frame), f.ofHTTP(it)
 	if holds {
@@ -251,8 +251,7 @@ func (f *Follower) answered(e *exchange, it *decode.Item, holds bool) {
 	}
 }
 
-// ofHTTP returns what the tracker of HTTP is told about an item, whose scope is its
-// request.
+// ofHTTP returns an item as the HTTP tracker gets it: its scope is its request.
 func (f *Follower) ofHTTP(it *decode.Item) session.Frame {
 	fr := f.carried(it)
 	fr.Conn, fr.Stream = it.Frame.Conn+f.base, int(it.Frame.Stream)
@@ -260,7 +259,7 @@ func (f *Follower) ofHTTP(it *decode.Item) session.Frame {
 	return fr
 }
 
-// addRequest tells the tracker of HTTP about a request, unless it knows it.
+// addRequest passes a request to the HTTP tracker once.
 func (f *Follower) addRequest(e *exchange, of *frame.Frame) {
 	if e.told {
 		return
@@ -283,7 +282,7 @@ func (e *exchange) message(f *frame.Frame) (m protocol.Message) {
 	case strings.HasPrefix(status, "1"):
 		return m
 	case signal == frame.Reset:
-		switch { // even without an error, it is no end
+		switch { // even without an error, it does not end the answer
 		case m.Phase != protocol.Note:
 		case f.Dir == frame.C2U:
 			m.Ref, m.Phase = carried.Token(f), protocol.Cancel
@@ -297,7 +296,7 @@ func (e *exchange) message(f *frame.Frame) (m protocol.Message) {
 	}
 	switch {
 	case f.Dir == frame.C2U:
-		m.Kind, m.ID = kindBody, carried.Token(f) // in HTTP/2 it is a frame of its own
+		m.Kind, m.ID = kindBody, carried.Token(f) // in HTTP/2 the body is a separate frame
 	case signal == frame.NoSignal && (e.events || !e.answered):
 		m.Kind, m.ID, m.Phase = kindEvent, carried.Token(f), protocol.Part
 	case signal == frame.Event:
@@ -324,9 +323,9 @@ func (e *exchange) lastPhase() protocol.Phase {
 	return protocol.Close
 }
 
-// isWhole reports whether an answer that begins with this head has no other frame. In
-// HTTP/1.1 the body is in the same frame, unless it is a stream of events. In HTTP/2 an end
-// follows a head that leaves the body open, even if there is none.
+// isWhole reports whether an answer consists of this head alone. In HTTP/1.1 the body is in
+// the same frame, unless it is an event stream. In HTTP/2 a separate end follows each head
+// that leaves the stream open, even if there is no body.
 func (e *exchange) isWhole(head *frame.Head) bool {
 	if e.method == "HEAD" || !carrier.LeavesBody(head) {
 		return true

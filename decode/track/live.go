@@ -14,17 +14,17 @@ import (
 	"github.com/wirectl/wirectl/session"
 )
 
-// A liveSession is a WebSocket to the API of a model. The model speaks in turns, each of
-// which is an exchange. The server begins a turn, and names it then: because it was asked
-// for one, or because it has heard enough.
+// A liveSession is a WebSocket to a model's API. The model answers in turns, and each turn is
+// an exchange. The server begins and names a turn when the client requests one, or when it
+// has heard enough.
 type liveSession struct {
 	protocol protocol.Protocol
 	model    string
 	offered  offered
-	waiting  []*liveTurn    // asked for, and not begun
-	open     []*liveTurn    // begun, the oldest first
-	last     []byte         // the id of the turn that began last; nil if none has
-	heard    *session.Frame // the newest in which the client speaks, while it goes on; or nil
+	waiting  []*liveTurn    // requested, but not begun
+	open     []*liveTurn    // begun, oldest first
+	last     []byte         // the id of the newest turn, or nil
+	heard    *session.Frame // the newest frame of the client's current speech, or nil
 	turns    int64
 }
 
@@ -37,10 +37,10 @@ type liveTurn struct {
 	interrupted bool
 }
 
-// maxTurns bounds the turns of a session that are waiting, and those that are open.
+// maxTurns limits the waiting turns of a session, and also its open ones.
 const maxTurns = 64
 
-// live handles an item of such a session. It reports whether it is of one.
+// live handles an item of such a session. It reports whether the item belongs to one.
 func (f *Follower) live(it *decode.Item) bool {
 	of := it.Frame
 	if of.Gap || of.Meta == nil || of.Meta.Signal != frame.NoSignal || isHTTP(of) || !carried.IsLive(it.Protocol) {
@@ -94,7 +94,7 @@ func (f *Follower) noteLive(s *liveSession, it *decode.Item, fr session.Frame, m
 	f.feed(s.protocol, fr, m)
 }
 
-// offerLive notes the tools that a session offers. It tells all of them at once.
+// offerLive notes the tools of a session. A session sends the whole list at once.
 func (f *Follower) offerLive(s *liveSession, it *decode.Item) {
 	for _, member := range []string{"session", "setup"} {
 		own, ok := jsonscan.Get(it.Payload, member)
@@ -109,13 +109,13 @@ func (f *Follower) offerLive(s *liveSession, it *decode.Item) {
 	}
 }
 
-// askLive handles a request for a turn. If it interrupts a turn, the next one begins when
-// that is over.
+// askLive handles a request for a turn. If it interrupts a turn, the next one begins after
+// that turn has ended.
 func (f *Follower) askLive(s *liveSession, fr session.Frame, m *protocol.Message) {
 	current := s.current()
 	switch {
 	case s.protocol == openai.Realtime:
-	case current != nil && string(m.Kind) == "toolResponse": // of the turn that is open
+	case current != nil && string(m.Kind) == "toolResponse": // part of the open turn
 		note := *m
 		note.Phase = protocol.Note
 		f.feed(s.protocol, fr, &note)
@@ -138,7 +138,7 @@ func (f *Follower) askLive(s *liveSession, fr session.Frame, m *protocol.Message
 	}
 }
 
-// cancelLive handles a cancel, which means the open turn unless it names one.
+// cancelLive handles a cancel. Without an id, it cancels the open turn.
 func (f *Follower) cancelLive(s *liveSession, fr session.Frame, m *protocol.Message) {
 	m.Bind = protocol.Token{}
 	switch t := s.current(); {
@@ -153,8 +153,8 @@ func (f *Follower) cancelLive(s *liveSession, fr session.Frame, m *protocol.Mess
 	f.feed(s.protocol, fr, m)
 }
 
-// refuseLive handles an error, which ends the request that it names. If it names none, it
-// means the newest; an error about anything but a request for a turn is a note.
+// refuseLive handles an error. It ends the request that it names, or the newest one if it
+// names none. An error about anything else than a request for a turn is a note.
 func (f *Follower) refuseLive(s *liveSession, fr session.Frame, m *protocol.Message) {
 	at := slices.IndexFunc(s.waiting, func(t *liveTurn) bool { return bytes.Equal(t.event, m.Ref.Text) })
 	if m.Ref.IsZero() {
@@ -173,7 +173,7 @@ func (f *Follower) refuseLive(s *liveSession, fr session.Frame, m *protocol.Mess
 	f.feed(s.protocol, fr, m)
 }
 
-// answerLive handles an item that is part of a turn, or ends it.
+// answerLive handles an item that continues or ends a turn.
 func (f *Follower) answerLive(s *liveSession, it *decode.Item, fr session.Frame, m *protocol.Message) {
 	t := s.turn(m.ID.Text)
 	if t == nil {
@@ -203,8 +203,8 @@ func (f *Follower) answerLive(s *liveSession, it *decode.Item, fr session.Frame,
 	}
 }
 
-// beginLive begins a turn: the one that was asked for first, or if none was, one that the
-// server begins with a frame.
+// beginLive begins the turn that was requested first. If none was requested, the server's
+// frame begins one.
 func (f *Follower) beginLive(s *liveSession, id []byte, with *session.Frame) *liveTurn {
 	var t *liveTurn
 	if len(s.waiting) > 0 {
@@ -225,7 +225,7 @@ func (f *Follower) beginLive(s *liveSession, id []byte, with *session.Frame) *li
 	return t
 }
 
-// openLive tells the tracker about a turn.
+// openLive passes a turn to the tracker.
 func (f *Follower) openLive(s *liveSession, t *liveTurn) {
 	fr := t.asked
 	fr.Dir, t.model = frame.C2U, s.model
@@ -233,8 +233,7 @@ func (f *Follower) openLive(s *liveSession, t *liveTurn) {
 	f.feed(s.protocol, fr, &protocol.Message{Kind: t.kind, Phase: protocol.Open, ID: turnToken(t.id), Model: model, Label: model, Seq: -1})
 }
 
-// openUnbegun tells the tracker about a turn that the server never began, so that it has
-// no name of its own.
+// openUnbegun passes a turn to the tracker that the server never began and never named.
 func (f *Follower) openUnbegun(s *liveSession, t *liveTurn) {
 	if t.id = t.event; len(t.id) == 0 {
 		t.id = strconv.AppendInt(nil, t.asked.Seq, 10)
@@ -242,8 +241,8 @@ func (f *Follower) openUnbegun(s *liveSession, t *liveTurn) {
 	f.openLive(s, t)
 }
 
-// endLive tells the tracker about turns that were asked for on a connection that has ended,
-// and never began.
+// endLive passes the turns of an ended connection to the tracker that were requested but
+// never began.
 func (f *Follower) endLive(conn int) {
 	s := f.lives[conn]
 	if s == nil {
@@ -259,7 +258,7 @@ func turnToken(id []byte) protocol.Token {
 	return protocol.Token{Space: protocol.SpaceTurn, Text: id}
 }
 
-// current returns the open turn that began last; nil if there is none.
+// current returns the newest open turn, or nil.
 func (s *liveSession) current() *liveTurn {
 	if len(s.open) == 0 {
 		return nil
@@ -267,8 +266,8 @@ func (s *liveSession) current() *liveTurn {
 	return s.open[len(s.open)-1]
 }
 
-// turn returns the open turn of an id, or the current one if the id is nil; nil if there is
-// none.
+// turn returns the open turn with an id, or the current one if the id is nil. It returns nil
+// if there is no such turn.
 func (s *liveSession) turn(id []byte) *liveTurn {
 	if id == nil {
 		return s.current()

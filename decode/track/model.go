@@ -10,20 +10,20 @@ import (
 	"github.com/wirectl/wirectl/protocol/gemini"
 )
 
-// A modelCall is a request to the API of a model.
+// A modelCall is a request to a model's API.
 type modelCall struct {
 	*carried.ModelCall
 	modelAnswer
 	ended bool      // the tracker knows the end of the answer
-	run   *agui.Run // nil if an API of models is asked
-	paid  *paid     // nil if the request costs nothing
-	to    string    // the address and the path
+	run   *agui.Run // nil for a model's API
+	paid  *paid     // nil if the request is free
+	to    string    // address and path
 }
 
-// A modelAnswer is what a model has said so far.
+// A modelAnswer is the answer of a model so far.
 type modelAnswer struct {
-	model   string // if it is known
-	stopped string // why the model stopped; "" if it has not said
+	model   string // "" if unknown
+	stopped string // why the model stopped; "" if unknown
 	used    protocol.Usage
 	tools   carried.ModelTools
 	offered offered
@@ -117,7 +117,7 @@ func (c *modelCall) answer(f *Follower, e *exchange, it *decode.Item) bool {
 	return true
 }
 
-// runEvent judges an event of AG-UI. An event of a run after that of the request is a note.
+// runEvent judges an AG-UI event. Events of later runs in the same answer are notes.
 func (f *Follower) runEvent(c *modelCall, payload []byte, m *protocol.Message) []protocol.Broken {
 	broken, apart := c.run.Event(payload, m)
 	switch {
@@ -129,8 +129,8 @@ func (f *Follower) runEvent(c *modelCall, payload []byte, m *protocol.Message) [
 	return broken
 }
 
-// told notes what an answer tells about the model. Each event counts everything that the
-// answer has used; told leaves in m what is new since the last one.
+// told notes the model and the usage of an answer. The usage in events is cumulative; told
+// reduces the usage in m to the increase since the last event.
 func (c *modelAnswer) told(m *protocol.Message, list prices.List) {
 	if len(m.Model) > 0 && c.model != string(m.Model) {
 		c.model = string(m.Model)
@@ -153,8 +153,8 @@ func (c *modelAnswer) told(m *protocol.Message, list prices.List) {
 	}
 }
 
-// last returns the phase of an end that is not a message of the model: it is a failure
-// unless the model has said why it stopped. It is the right end only if final is set.
+// last returns the phase of an end that is not a message of the model. It is a failure unless
+// the model reported why it stopped. Only final makes it a correct end.
 func (c *modelCall) last(final bool) (protocol.Phase, []protocol.Broken) {
 	cut := []protocol.Broken{{Finding: "no-final", How: c.Kind + " ends without the final event"}}
 	switch {
@@ -166,7 +166,7 @@ func (c *modelCall) last(final bool) (protocol.Phase, []protocol.Broken) {
 	return protocol.Close, nil
 }
 
-// whole returns the phase of an answer that is one body.
+// whole returns the phase of an answer in one body.
 func whole(p protocol.Phase, failed bool) protocol.Phase {
 	switch {
 	case failed:

@@ -8,18 +8,18 @@ import (
 	"github.com/wirectl/wirectl/session"
 )
 
-// A nested session is one of MCP inside a session of Claude Code, which is the client of an
-// MCP server that its own client runs.
+// A nested session is an MCP session inside a Claude Code session. Claude Code's client runs
+// the MCP server, and Claude Code is the client of that server.
 type nested struct {
-	servers map[string]int  // the streams of the servers, by name
-	asked   map[string]bool // the control requests whose MCP message wants an answer
+	servers map[string]int  // server streams, by name
+	asked   map[string]bool // control requests whose MCP message expects an answer
 	stream  int             // of the last request
 }
 
-// maxNested bounds the servers and the requests that are remembered.
+// maxNested limits the remembered servers and requests.
 const maxNested = 1 << 10
 
-// nest feeds the tracker of MCP with the message that one of Claude Code carries.
+// nest feeds the MCP tracker with the message inside a message of Claude Code.
 func (f *Follower) nest(w *followed, it *decode.Item, fr session.Frame) {
 	n, ok := claude.NestedIn(it.Payload)
 	if !ok || w.tracker == nil {
@@ -36,13 +36,13 @@ func (f *Follower) nest(w *followed, it *decode.Item, fr session.Frame) {
 	fr.Dir = fr.Dir.Opposite()
 	var m protocol.Message
 	if jsonrpc.MCP.Parse(n.Message, &m) != nil {
-		return // the fault is one of the whole message, which was told
+		return // the fault of the whole message was reported already
 	}
 	f.trackers.of(jsonrpc.MCP, f.oneWay()).Feed(fr, &m)
 }
 
-// passes reports whether a message is one of MCP, and notes what it tells. The answer to a
-// control request with a notification holds none.
+// passes reports whether a message contains one of MCP, and notes its ids. The answer to a
+// control request with a notification contains none.
 func (s *nested) passes(n *claude.Nested) bool {
 	if n.Answer {
 		asked := s.asked[string(n.Request)]

@@ -8,16 +8,16 @@ import (
 	"github.com/wirectl/wirectl/protocol/opencode"
 )
 
-// A codingCall is a request to the server of opencode.
+// A codingCall is a request to the opencode server.
 type codingCall struct{ *opencode.Call }
 
-// coding remembers the sessions of opencode.
+// coding remembers opencode sessions.
 type coding struct {
-	questions map[string]bool // that wait for an answer
-	spent     map[string]bool // sessions whose events tell what they use
+	questions map[string]bool // unanswered ones
+	spent     map[string]bool // sessions whose events report usage
 }
 
-// maxCoding bounds the questions and the sessions that are remembered.
+// maxCoding limits the remembered questions and sessions.
 const maxCoding = 1 << 12
 
 func remember(set *map[string]bool, name []byte) {
@@ -27,8 +27,8 @@ func remember(set *map[string]bool, name []byte) {
 	(*set)[string(name)] = true
 }
 
-// beginsEvents handles the answer to a request for events up to the first of them, which
-// tells whether the server is opencode.
+// beginsEvents handles the answer to a request for events up to the first event, which shows
+// whether the server is opencode.
 func (c *codingCall) beginsEvents(f *Follower, e *exchange, it *decode.Item) bool {
 	isBody := it.Frame.Meta.Signal == frame.NoSignal
 	switch {
@@ -87,7 +87,7 @@ func (c *codingCall) answered(f *Follower, e *exchange, it *decode.Item) {
 	}
 	f.ask(e, it)
 	switch {
-	case m.Phase == protocol.Cancel && m.From != frame.U2C: // the client leaves
+	case m.Phase == protocol.Cancel && m.From != frame.U2C: // the client disconnects
 		m.ID, m.Ref = protocol.Token{}, carried.Token(of)
 	case m.Phase == protocol.Open:
 		remember(&f.coding.questions, m.ID.Text)
@@ -101,8 +101,8 @@ func (c *codingCall) answered(f *Follower, e *exchange, it *decode.Item) {
 	}
 }
 
-// spent removes from m the usage that events have already told: the answer to a prompt
-// repeats that of its last step.
+// spent removes usage from m that events have already reported: the answer to a prompt
+// repeats the usage of its last step.
 func (f *Follower) spent(c *codingCall, m *protocol.Message) {
 	switch used := m.Usage != (protocol.Usage{}); {
 	case !used:

@@ -9,9 +9,9 @@ import (
 
 // A paid request is one that costs money.
 type paid struct {
-	seq     int64          // of its frame
-	repeat  int64          // of the frame of the first equal request that came while it was open
-	outcome protocol.Phase // how it ended; Open as long as that is not known
+	seq     int64          // the number of its frame
+	repeat  int64          // the frame of the first equal request sent while this one was open
+	outcome protocol.Phase // how it ended; Open while unknown
 }
 
 // payments are the requests of a session by the hash of their content.
@@ -20,13 +20,13 @@ type payments struct {
 	young, old map[uint64]*paid
 }
 
-// maxPaid is how many requests are remembered before older ones are forgotten.
+// maxPaid limits the remembered requests; the oldest are dropped.
 const maxPaid = 1 << 12
 
-// free are the kinds of requests that cost nothing.
+// free lists the kinds of requests that cost nothing.
 var free = []string{"models", "tunedModels", "endpoints", "messages/count_tokens", "countTokens", "responses/get", "responses/delete", "responses/cancel", "responses/input_items", "responses/input_tokens"}
 
-// pay remembers a request, and reports an equal one that has succeeded.
+// pay remembers a request, and reports an equal earlier one that succeeded.
 func (f *Follower) pay(c *modelCall, seq int64, body []byte) []protocol.Broken {
 	if slices.Contains(free, c.Kind) {
 		return nil
@@ -51,7 +51,7 @@ func (f *Follower) pay(c *modelCall, seq int64, body []byte) []protocol.Broken {
 	p.young[at] = c.paid
 	switch {
 	case before == nil:
-	case before.outcome == protocol.Open: // or its connection broke, which only an answer disproves
+	case before.outcome == protocol.Open: // or its connection broke: only an answer would disprove that
 		before.repeat = seq
 	case before.outcome == protocol.Close:
 		return []protocol.Broken{{Finding: "repeated-request", How: c.Kind + " has the body of an earlier request, which has succeeded", Frames: []int64{before.seq}}}
@@ -59,8 +59,8 @@ func (f *Follower) pay(c *modelCall, seq int64, body []byte) []protocol.Broken {
 	return nil
 }
 
-// repeated reports an answer to a request that was repeated before: so the client had not
-// given it up.
+// repeated reports an answer to a request that was repeated while it was still open: the
+// client had not given it up.
 func (c *modelCall) repeated(phase protocol.Phase) []protocol.Broken {
 	if c.paid == nil || c.paid.repeat == 0 || phase != protocol.Part && phase != protocol.Close {
 		return nil
@@ -70,7 +70,7 @@ func (c *modelCall) repeated(phase protocol.Phase) []protocol.Broken {
 	return []protocol.Broken{{Finding: "repeated-request", How: c.Kind + " was sent again with the same body before this answer", Frames: []int64{again}}}
 }
 
-// settle notes how a request has ended.
+// settle notes how a request ended.
 func (c *modelCall) settle(phase protocol.Phase) {
 	if c.paid != nil {
 		c.paid.outcome = phase

@@ -1,5 +1,5 @@
 // Package track feeds the trackers of package session with the items of package decode. It
-// chooses the rules by which each connection is judged.
+// chooses the rules for each connection.
 package track
 
 import (
@@ -24,22 +24,22 @@ import (
 	"github.com/wirectl/wirectl/session"
 )
 
-// Trackers are those of one or more sessions, one for each protocol.
+// Trackers holds the trackers of one or more sessions, one for each protocol.
 type Trackers struct {
 	List   []Tracker
-	OneWay bool // all are to judge as if a direction were missing
-	Forms  bool // messages are looked into as deep as their JSON form goes; see decode.Item.CheckForm
-	Timed  bool // the times of some frames are known
-	Said   bool // the texts of the answers of models are kept while they come
-	// Apart says that no connection of one session has the number of one of another.
+	OneWay bool // judge as if a direction were missing
+	Forms  bool // check the whole JSON form of messages; see decode.Item.CheckForm
+	Timed  bool // some frames have times
+	Said   bool // keep the text of models' answers while they arrive
+	// Apart says that sessions do not share connection numbers.
 	Apart   bool
-	Watcher session.Watcher // told what they learn, if it is not nil
+	Watcher session.Watcher // gets what they learn, if not nil
 
 	conns int  // connections of the sessions so far
-	lossy bool // messages were missing
+	lossy bool // messages are missing
 }
 
-// A Tracker is that of one protocol.
+// A Tracker tracks one protocol.
 type Tracker struct {
 	*session.Tracker
 	Protocol protocol.Protocol
@@ -62,20 +62,19 @@ func (ts *Trackers) of(p protocol.Protocol, oneWay bool) *session.Tracker {
 	return t
 }
 
-// A Follower feeds trackers with one session. It holds frames back until it knows which
-// tracker they are for: the first messages of a JSON-RPC connection do not tell which rules
-// it follows, and the records of a capture may all be of one direction, in which nothing is
-// ever answered.
+// A Follower feeds trackers with one session. It holds frames back until it knows their
+// tracker. The first messages of a JSON-RPC connection may not show which rules it follows.
+// The records of a capture may all have one direction, in which nothing is answered.
 type Follower struct {
 	trackers *Trackers
 	named    bool // the protocol is given
-	stream   bool // the session is a stream, of one direction
+	stream   bool // the session is a stream of one direction
 	settled  bool // it is known whether the session has one direction
 	seen     [3]bool
 	base     int // added to the numbers of connections
 	wires    map[int]*followed
-	last     *followed   // of the wires
-	order    []*followed // the same, in the order of their first frames
+	last     *followed   // the wire used last
+	order    []*followed // the wires in the order of their first frames
 	scopes   session.Scopes
 	web      exchanges
 	agents   a2a.Routes
@@ -86,18 +85,18 @@ type Follower struct {
 	talks    session.Conversations
 	schemas  schemas
 	prices   prices.List
-	conns    map[int]bool      // of frames that came in a carrier
-	halves   map[int]frame.Dir // the direction in which a connection has ended
-	units    map[int]*unit     // of which more is known than their frames
-	held     int               // bytes
+	conns    map[int]bool      // connections whose frames came in a carrier
+	halves   map[int]frame.Dir // the direction of a connection that ended first
+	units    map[int]*unit     // units with events, such as stderr or an exit status
+	held     int               // bytes held back
 	Last     time.Time         // when the last frame was read
 }
 
-// All HTTP of a session is on one wire, because a client may use many connections to one
+// A session's HTTP is all on one wire, because a client may use many connections to one
 // server.
 const httpWire = -1
 
-// wireOf returns the number of the wire that an item travelled on.
+// wireOf returns the number of an item's wire.
 func wireOf(it *decode.Item) int {
 	if isHTTP(it.Frame) {
 		return httpWire
@@ -109,33 +108,32 @@ func wireOf(it *decode.Item) int {
 type followed struct {
 	conn     int
 	protocol protocol.Protocol
-	asked    bool              // a request or notification of JSON-RPC was seen
-	told     protocol.Protocol // by the first of them, or nil
-	tracker  *session.Tracker  // nil as long as frames are held back
+	asked    bool              // a JSON-RPC request or notification was seen
+	told     protocol.Protocol // the protocol that the first of them shows, or nil
+	tracker  *session.Tracker  // nil while frames are held back
 	held     []heldFrame
 	message  protocol.Message
 	nested   *nested // the sessions of MCP inside it, or nil
 }
 
-// A heldFrame has a payload of its own.
+// A heldFrame owns its payload.
 type heldFrame struct {
 	session.Frame
-	well   bool // it was read as a message of some protocol
+	well   bool // it was parsed as a message of some protocol
 	no     refusal
-	ends   bool // it is no message, but closes the connection because of those before
-	stream bool // it is no message, but ends the answer to the request on its stream
+	ends   bool // not a message: it closes the connection because of earlier ones
+	stream bool // not a message: it ends the answer to the request on its stream
 }
 
 const (
-	maxHeld  = 4 << 20 // bytes of the frames that are held back
-	heldSize = 256     // bytes that a frame takes besides its payload
-	// maxUntold bounds the frames of a wire that are held back because they tell no more
-	// than JSON-RPC.
+	maxHeld  = 4 << 20 // bytes of held frames
+	heldSize = 256     // bytes of a frame besides its payload
+	// maxUntold limits the held frames of a wire that show only that it is JSON-RPC.
 	maxUntold = 64
 )
 
 // NewFollower returns the follower of a session that is read from in. The trackers may have
-// followed others before.
+// followed other sessions before.
 func NewFollower(ts *Trackers, in decode.Input, cfg decode.Config) *Follower {
 	f := &Follower{
 		trackers: ts, named: cfg.Protocol != nil,
@@ -152,7 +150,7 @@ func NewFollower(ts *Trackers, in decode.Input, cfg decode.Config) *Follower {
 // View handles an item and shows nothing.
 func (f *Follower) View(dst []byte, it *decode.Item) ([]byte, error) {
 	if it.Frame.Gap && it.Frame.Meta != nil && it.Err == nil {
-		return dst, nil // the carrier's own, and no fault
+		return dst, nil // the carrier's own data, without a fault
 	}
 	if carrier.Refuses(it.Frame) {
 		f.rejected(it)
@@ -196,8 +194,8 @@ func (f *Follower) View(dst []byte, it *decode.Item) ([]byte, error) {
 	return dst, nil
 }
 
-// call handles the parts of a gRPC call: its heads, its reset, and messages that have no
-// exchanges of their own. Nothing else that a carrier sends for itself is an exchange.
+// call handles the parts of a gRPC call: its heads, its reset, and messages without exchanges
+// of their own. No other data of a carrier itself is an exchange.
 func (f *Follower) call(it *decode.Item) {
 	fr := f.carried(it)
 	m := &it.Message
@@ -218,13 +216,13 @@ func (f *Follower) rejected(it *decode.Item) {
 	}
 }
 
-// isOther reports whether a frame resets something other than a call of gRPC, because no
-// such call was seen.
+// isOther reports whether a frame resets something other than a gRPC call, because no such
+// call was seen.
 func (f *Follower) isOther(of *frame.Frame) bool {
 	return of.Meta.Signal == frame.Reset && !slices.ContainsFunc(f.trackers.List, func(t Tracker) bool { return t.Protocol == carried.GRPC })
 }
 
-// carried returns what trackers are told about an item that came in a carrier.
+// carried returns an item of a carrier as trackers get it.
 func (f *Follower) carried(it *decode.Item) session.Frame {
 	fr := (&followed{}).frame(it)
 	f.place(&fr, it.Frame)
@@ -232,7 +230,7 @@ func (f *Follower) carried(it *decode.Item) session.Frame {
 	return fr
 }
 
-// place notes, for a frame that came in a carrier, where its ids mean something.
+// place sets the scope of the ids in a frame of a carrier.
 func (f *Follower) place(fr *session.Frame, of *frame.Frame) {
 	conn, stream := f.scopes.Of(of)
 	fr.Conn, fr.Stream = conn+f.base, stream
@@ -246,8 +244,8 @@ func (f *Follower) place(fr *session.Frame, of *frame.Frame) {
 	f.trackers.conns = max(f.trackers.conns, of.Conn+f.base+1)
 }
 
-// stated returns what the head of a request says about its message, as MCP defines it; nil
-// if it is not the head of a request.
+// stated returns MCP's headers about the message from the head of a request, or nil if f is
+// not such a head.
 func (f *Follower) stated(of *frame.Frame, h *frame.Head) *protocol.Stated {
 	if h.Method() == "" {
 		return nil
@@ -284,8 +282,8 @@ func (f *Follower) wire(conn int) *followed {
 	return w
 }
 
-// learn records the protocol of an item if it is not settled. The first request in a
-// dialect of JSON-RPC may settle it before decoding does.
+// learn records the protocol of an item unless it is known. The first request in a JSON-RPC
+// dialect may show it before decoding does.
 func (w *followed) learn(it *decode.Item, well bool) {
 	w.protocol = it.Protocol
 	if w.protocol != protocol.Protocol(jsonrpc.Plain) {
@@ -299,7 +297,7 @@ func (w *followed) learn(it *decode.Item, well bool) {
 	}
 }
 
-// frame returns what trackers are told about an item.
+// frame returns an item as trackers get it.
 func (w *followed) frame(it *decode.Item) session.Frame {
 	fr := session.Frame{
 		Seq: it.Seq, Time: it.Time, Conn: w.conn, Dir: it.Frame.Dir,
@@ -314,9 +312,8 @@ func (w *followed) frame(it *decode.Item) session.Frame {
 	return fr
 }
 
-// learn notes what a frame tells about its session. A capture with times was recorded where
-// both directions pass; one without them may be of one direction, unless it has frames of
-// both.
+// learn notes whether a session has both directions. A capture with times was recorded where
+// both pass. One without times has both only if it has frames of both.
 func (f *Follower) learn(fr *session.Frame) {
 	if !fr.Time.IsZero() {
 		f.Last, f.trackers.Timed = fr.Time, true
@@ -330,11 +327,11 @@ func (f *Follower) learn(fr *session.Frame) {
 
 func (f *Follower) bothWays() bool { return f.seen[frame.C2U] && f.seen[frame.U2C] }
 
-// oneWay reports whether the session has one direction, as far as is known.
+// oneWay reports whether the session seems to have only one direction.
 func (f *Follower) oneWay() bool { return f.stream || f.Last.IsZero() && !f.bothWays() }
 
 // hand passes a frame to the tracker of its wire, as [followed.pass] does, or holds it back
-// as long as that is not chosen.
+// until the tracker is chosen.
 func (f *Follower) hand(w *followed, h *heldFrame, m *protocol.Message) {
 	if w.tracker == nil {
 		f.hold(w, *h)
@@ -343,7 +340,7 @@ func (f *Follower) hand(w *followed, h *heldFrame, m *protocol.Message) {
 	}
 }
 
-// hold holds a frame back. It lets all frames go if this one makes the choice possible.
+// hold holds a frame back. It releases all frames if this one makes the choice possible.
 func (f *Follower) hold(w *followed, h heldFrame) {
 	h.Payload = slices.Clone(h.Payload)
 	w.held = append(w.held, h)
@@ -355,7 +352,7 @@ func (f *Follower) hold(w *followed, h heldFrame) {
 	}
 }
 
-// tells reports whether it is known which protocol is spoken on a wire.
+// tells reports whether the protocol of a wire is known.
 func (f *Follower) tells(w *followed) bool {
 	switch w.protocol {
 	case protocol.Protocol(jsonrpc.Plain):
@@ -366,13 +363,13 @@ func (f *Follower) tells(w *followed) bool {
 	return true
 }
 
-// Release settles every open question with what is known, and holds no more frames back.
+// Release decides all open choices with the frames so far, and holds back no more frames.
 func (f *Follower) Release() {
 	f.settled = true
 	f.start(func(*followed) bool { return true })
 }
 
-// Lose notes that items are missing from here on: what is open may have ended in them.
+// Lose notes that items are missing here. Open exchanges may have ended in them.
 func (f *Follower) Lose() {
 	f.Release()
 	f.web = exchanges{}
@@ -392,7 +389,7 @@ func (f *Follower) start(ready func(*followed) bool) {
 	}
 }
 
-// chooseTracker chooses the tracker of a wire and feeds it the frames that were held back.
+// chooseTracker chooses the tracker of a wire and feeds it the held frames.
 func (f *Follower) chooseTracker(w *followed) {
 	w.tracker = f.trackers.of(w.protocol, f.oneWay())
 	for i := range w.held {
@@ -402,8 +399,8 @@ func (f *Follower) chooseTracker(w *followed) {
 	w.held = nil
 }
 
-// pass hands a frame to the tracker. If its payload is a message, that is m, or if m is nil
-// one that the wire's protocol has yet to read.
+// pass hands a frame to the tracker. m is the message in its payload. If m is nil, pass parses
+// the payload by the wire's protocol.
 func (w *followed) pass(h *heldFrame, m *protocol.Message) {
 	switch {
 	case h.ends:
@@ -414,7 +411,7 @@ func (w *followed) pass(h *heldFrame, m *protocol.Message) {
 		return
 	case h.no.status != "":
 		m = &protocol.Message{Kind: []byte(h.no.status), Phase: protocol.Fail, Seq: -1}
-		h.Dir = frame.U2C // the unit said so, even where the controller broke off the rest
+		h.Dir = frame.U2C // the unit rejected it, even if the controller cut the connection
 	case !h.well:
 		m = nil
 	case m == nil:
@@ -430,8 +427,8 @@ func (w *followed) pass(h *heldFrame, m *protocol.Message) {
 	}
 }
 
-// ended notes that a direction of a connection has ended. When both have, the exchanges
-// that are open on it stay unanswered, or were cancelled by the side that left.
+// ended notes that a direction of a connection has ended. Once both have, its open exchanges
+// stay unanswered, or the side that left cancelled them.
 func (f *Follower) ended(conn int, dir frame.Dir, at time.Time) {
 	first, half := f.halves[conn]
 	if !half {
@@ -451,10 +448,10 @@ func (f *Follower) ended(conn int, dir frame.Dir, at time.Time) {
 	}
 	conn += f.base
 	if w := f.wires[conn]; w == nil {
-		how.Died = false // HTTP has its answers on any number of connections
+		how.Died = false // HTTP may answer on other connections
 	} else {
 		if w.tracker == nil {
-			f.chooseTracker(w) // nothing more will tell
+			f.chooseTracker(w) // no more frames will come
 		}
 		f.forget(w)
 	}
@@ -464,7 +461,7 @@ func (f *Follower) ended(conn int, dir frame.Dir, at time.Time) {
 	}
 }
 
-// forget drops a wire that has ended: a relay has any number of them in its life.
+// forget drops an ended wire, because a long-running relay has any number of wires.
 func (f *Follower) forget(w *followed) {
 	delete(f.wires, w.conn)
 	f.order = slices.DeleteFunc(f.order, func(o *followed) bool { return o == w })
@@ -473,7 +470,7 @@ func (f *Follower) forget(w *followed) {
 	}
 }
 
-// End handles the end of the session, and with it that of every connection.
+// End handles the end of the session and of all its connections.
 func (f *Follower) End() {
 	f.Release()
 	for _, conn := range slices.Sorted(maps.Keys(f.lives)) {

@@ -10,18 +10,18 @@ import (
 	"github.com/wirectl/wirectl/session"
 )
 
-// A unit is what records other than frames tell about the unit of a connection.
+// A unit holds what records other than frames say about a connection's unit.
 type unit struct {
-	stderr []byte // the end of what it wrote to standard error
+	stderr []byte // the end of its standard error
 	exit   string // how its process ended; "" if unknown
-	told   bool   // it was told to end
+	told   bool   // it was asked to end
 }
 
 const (
-	maxUnits    = 1 << 12 // connections whose units are remembered
-	maxStderr   = 4 << 10 // bytes of standard error that are kept
-	stderrLines = 5       // that are shown
-	maxLine     = 200     // columns of one
+	maxUnits    = 1 << 12 // remembered units
+	maxStderr   = 4 << 10 // kept bytes of standard error
+	stderrLines = 5       // shown lines
+	maxLine     = 200     // columns of a shown line
 )
 
 // Event notes a record that is not a frame; see [decode.Config].
@@ -49,7 +49,7 @@ func (f *Follower) exited(rec *capture.Record, how string) {
 	}
 }
 
-// unit returns what is known about the unit of a connection; nil if there are too many.
+// unit returns the unit of a connection, or nil if there are too many.
 func (f *Follower) unit(conn int) *unit {
 	u := f.units[conn]
 	if u == nil && len(f.units) < maxUnits {
@@ -59,8 +59,8 @@ func (f *Follower) unit(conn int) *unit {
 	return u
 }
 
-// ending returns how a connection ended of which the direction first ended first. u may be
-// nil.
+// ending returns how a connection ended whose direction first ended before the other one. u
+// may be nil.
 func (u *unit) ending(first frame.Dir) session.Ending {
 	how := session.Ending{First: first, Died: first == frame.U2C}
 	switch {
@@ -73,7 +73,7 @@ func (u *unit) ending(first frame.Dir) session.Ending {
 	return how
 }
 
-// lastLines returns the last lines of standard error that are not blank.
+// lastLines returns the last lines of standard error, without blank lines.
 func (u *unit) lastLines() (lines []string) {
 	text := strings.ToValidUTF8(string(u.stderr), "\uFFFD")
 	for line := range strings.Lines(text) {
