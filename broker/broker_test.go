@@ -281,11 +281,11 @@ func TestTimeouts(t *testing.T) {
 			took         time.Duration
 			fallback     bool
 		}{
-			{500 * time.Millisecond, 0, emit, "timed_out: no part of the answer came within timeouts.first_token", 500 * time.Millisecond, true},
+			{500 * time.Millisecond, 0, emit, "timed_out: no part of the answer arrived within timeouts.first_token", 500 * time.Millisecond, true},
 			{1500 * time.Millisecond, 0, emit, "<nil>", 3 * time.Second, false},
 			{500 * time.Millisecond, 0, nil, "<nil>", 3 * time.Second, false}, // a whole answer has no parts
-			{0, 2 * time.Second, nil, "timed_out: the answer was not whole within timeouts.total", 2 * time.Second, true},
-			{0, 2500 * time.Millisecond, emit, "timed_out: the answer was not whole within timeouts.total", 2500 * time.Millisecond, false},
+			{0, 2 * time.Second, nil, "timed_out: the answer was not complete within timeouts.total", 2 * time.Second, true},
+			{0, 2500 * time.Millisecond, emit, "timed_out: the answer was not complete within timeouts.total", 2500 * time.Millisecond, false},
 		} {
 			limited := *slow
 			limited.FirstPart, limited.Total = tt.first, tt.total

@@ -44,11 +44,11 @@ type BudgetError struct {
 func (e *BudgetError) Error() string {
 	switch {
 	case e.Unpriced != "":
-		return fmt.Sprintf("No price: %s has a budget of cost, and the model %s has no price. Set its price in the configuration, or in prices.yaml", e.Of, e.Unpriced)
+		return fmt.Sprintf("No price: %s has a cost budget, and the model %s has no price. Set its price in the configuration, or in prices.yaml", e.Of, e.Unpriced)
 	case e.Wait > 0:
-		return fmt.Sprintf("Budget used up: %s has had its %s. Ask again in %v", e.Of, e.What, e.Wait.Round(time.Second))
+		return fmt.Sprintf("Budget used up: %s has used its %s. Try again in %v", e.Of, e.What, e.Wait.Round(time.Second))
 	}
-	return fmt.Sprintf("Budget used up: %s has had its %s. Raise its budget in the configuration", e.Of, e.What)
+	return fmt.Sprintf("Budget used up: %s has used its %s. Raise its budget in the configuration", e.Of, e.What)
 }
 
 // A Purse is a budget that pays for a call.

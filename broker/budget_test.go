@@ -57,11 +57,11 @@ func TestBudgets(t *testing.T) {
 		calls         int // by alice
 		want          string
 	}{
-		{"calls of a client", &broker.Budget{Calls: 2}, nil, 2, "Budget used up: the client alice has had its 2 calls. Raise its budget in the configuration"},
-		{"tokens of a client", &broker.Budget{Tokens: 31}, nil, 3, "Budget used up: the client alice has had its 31 tokens. Raise its budget in the configuration"},
-		{"cost of a client", &broker.Budget{Cost: 3}, nil, 2, "Budget used up: the client alice has had its 3 dollars. Raise its budget in the configuration"},
-		{"calls of a model", &broker.Budget{Calls: 9}, &broker.Budget{Calls: 1}, 1, "Budget used up: the model m has had its 1 calls. Raise its budget in the configuration"},
-		{"tokens of a model", nil, &broker.Budget{Tokens: 15}, 1, "Budget used up: the model m has had its 15 tokens. Raise its budget in the configuration"},
+		{"calls of a client", &broker.Budget{Calls: 2}, nil, 2, "Budget used up: the client alice has used its 2 calls. Raise its budget in the configuration"},
+		{"tokens of a client", &broker.Budget{Tokens: 31}, nil, 3, "Budget used up: the client alice has used its 31 tokens. Raise its budget in the configuration"},
+		{"cost of a client", &broker.Budget{Cost: 3}, nil, 2, "Budget used up: the client alice has used its 3 dollars. Raise its budget in the configuration"},
+		{"calls of a model", &broker.Budget{Calls: 9}, &broker.Budget{Calls: 1}, 1, "Budget used up: the model m has used its 1 calls. Raise its budget in the configuration"},
+		{"tokens of a model", nil, &broker.Budget{Tokens: 15}, 1, "Budget used up: the model m has used its 15 tokens. Raise its budget in the configuration"},
 	} {
 		b := budgeted(t, tt.client, tt.model)
 		for range tt.calls {
@@ -87,7 +87,7 @@ func TestBudgetBeginsAnew(t *testing.T) {
 			t.Error(got)
 		}
 		time.Sleep(20 * time.Minute)
-		if got := ask(b, "alice", "m"); got != "Budget used up: the client alice has had its 1 calls. Ask again in 40m0s" {
+		if got := ask(b, "alice", "m"); got != "Budget used up: the client alice has used its 1 calls. Try again in 40m0s" {
 			t.Error(got)
 		}
 		time.Sleep(40 * time.Minute)
@@ -143,7 +143,7 @@ func TestSpent(t *testing.T) {
 		t.Error("what was spent before is forgotten")
 	}
 	unpriced := budgeted(t, &broker.Budget{Cost: 1}, nil)
-	if got := ask(unpriced, "alice", "other"); got != "No price: the client alice has a budget of cost, and the model other has no price. Set its price in the configuration, or in prices.yaml" {
+	if got := ask(unpriced, "alice", "other"); got != "No price: the client alice has a cost budget, and the model other has no price. Set its price in the configuration, or in prices.yaml" {
 		t.Error(got)
 	}
 }

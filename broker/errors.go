@@ -26,12 +26,12 @@ var ErrCannotEmbed = errors.New("the providers of the model make no embeddings")
 
 // The causes of attempts that exceed a time limit.
 var (
-	errFirstPart = &provider.Error{Cause: provider.TimedOut, Err: errors.New("no part of the answer came within timeouts.first_token")}
-	errTotal     = &provider.Error{Cause: provider.TimedOut, Err: errors.New("the answer was not whole within timeouts.total")}
+	errFirstPart = &provider.Error{Cause: provider.TimedOut, Err: errors.New("no part of the answer arrived within timeouts.first_token")}
+	errTotal     = &provider.Error{Cause: provider.TimedOut, Err: errors.New("the answer was not complete within timeouts.total")}
 )
 
 // ErrOpen: the breaker is open, because the provider failed too often.
-var ErrOpen = &provider.Error{Cause: provider.Overloaded, Err: errors.New("the breaker is open: the provider failed too often lately")}
+var ErrOpen = &provider.Error{Cause: provider.Overloaded, Err: errors.New("the breaker is open: the provider failed too often recently")}
 
 // An UnknownModelError says that no model has the name.
 type UnknownModelError struct {

@@ -25,11 +25,11 @@ func newMetrics() *metrics {
 			Name: "wirectl_broker_call_duration_seconds", Help: "How long calls took.",
 			Buckets: []float64{.001, .005, .025, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
 		}, []string{"door", "model"}),
-		attempts: counter("wirectl_provider_attempts_total", "Calls made to providers, retries among them.", "provider"),
+		attempts: counter("wirectl_provider_attempts_total", "Calls made to providers, including retries.", "provider"),
 		retries:  counter("wirectl_provider_retries_total", "Calls made again.", "provider"),
-		failures: counter("wirectl_provider_failures_total", "Calls that providers failed, by cause.", "provider", "cause"),
+		failures: counter("wirectl_provider_failures_total", "Calls that failed at providers, by cause.", "provider", "cause"),
 		working: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "wirectl_provider_running_calls", Help: "Calls that providers work on.",
+			Name: "wirectl_provider_running_calls", Help: "Calls in flight at providers.",
 		}, []string{"provider"}),
 	}
 }
@@ -37,7 +37,7 @@ func newMetrics() *metrics {
 var (
 	runningDesc = prometheus.NewDesc("wirectl_broker_running_calls", "Calls that run.", nil, nil)
 	startDesc   = prometheus.NewDesc("wirectl_broker_start_time_seconds", "When the broker started.", nil, nil)
-	breakerDesc = prometheus.NewDesc("wirectl_provider_breaker_open", "1 while a provider is left alone.", []string{"provider"}, nil)
+	breakerDesc = prometheus.NewDesc("wirectl_provider_breaker_open", "1 while a provider's breaker is open.", []string{"provider"}, nil)
 )
 
 // Describe makes a Broker a [prometheus.Collector], of metrics that are described when

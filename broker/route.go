@@ -79,7 +79,7 @@ func newTable(cfg Config, n *metrics) (*table, error) {
 
 func (t *table) addModel(m *Model, known map[*Backend]*backend, n *metrics) error {
 	if t.models[m.Name] != nil {
-		return fmt.Errorf("the model %q is there twice", m.Name)
+		return fmt.Errorf("duplicate model %q", m.Name)
 	}
 	made := &model{name: m.Name, budget: m.Budget, price: m.Price, composed: m.Composed, turns: make([]int, len(m.Routes))}
 	for _, r := range m.Routes {
@@ -105,7 +105,7 @@ func (t *table) link(m *Model) error {
 	for _, name := range m.Fallbacks {
 		other, plain, err := t.find(name)
 		if err != nil {
-			return fmt.Errorf("the model %q falls back to %q, which there is not", m.Name, name)
+			return fmt.Errorf("the model %q falls back to %q, which does not exist", m.Name, name)
 		}
 		if strings.Contains(plain, "*") {
 			plain = ""
@@ -119,7 +119,7 @@ func (t *table) check() error {
 	for alias, name := range t.aliases {
 		t.names = append(t.names, alias)
 		if t.models[name] == nil && t.match(name) == nil {
-			return fmt.Errorf("the alias %q stands for %q, which there is not", alias, name)
+			return fmt.Errorf("the alias %q stands for %q, which does not exist", alias, name)
 		}
 	}
 	slices.Sort(t.names)
@@ -128,7 +128,7 @@ func (t *table) check() error {
 	})
 	if t.fallback != "" {
 		if _, _, err := t.find(t.fallback); err != nil {
-			return fmt.Errorf("the default model is %q, which there is not", t.fallback)
+			return fmt.Errorf("the default model %q does not exist", t.fallback)
 		}
 	}
 	return nil

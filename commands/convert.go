@@ -77,7 +77,7 @@ func runConvert(inv *invocation, c *cli.Context) error {
 	redacted := convert.Redact(r, v.redaction)
 	err = v.write(redacted)
 	if redacted.Count > 0 {
-		v.note("secrets were taken out of " + render.Count(redacted.Count, "record") + "; --keep-secrets leaves in what is known to be secret")
+		v.note("secrets were removed from " + render.Count(redacted.Count, "record") + "; --keep-secrets keeps known secrets")
 	}
 	return v.outcome(err)
 }

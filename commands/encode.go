@@ -37,7 +37,7 @@ func runEncode(inv *invocation, c *cli.Context) error {
 	case err != nil:
 		return err
 	case stream.schema != nil:
-		return usagef("a schema has many messages: name that of the payloads with --message NAME")
+		return usagef("a schema has many messages: name the message with --message NAME")
 	}
 	cfg := encode.Config{Framing: stream.framing, Protocol: stream.protocol, Limit: c.Int("limit-bytes")}
 	return inv.each(names, func(_ int, name string) error { return encodeOne(inv, c, name, cfg) })

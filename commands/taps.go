@@ -45,7 +45,7 @@ func runTaps(inv *invocation, c *cli.Context) error {
 	case output == "ndjson":
 		return jsonscan.WriteLines(inv.ndjson(), taps)
 	case len(taps) == 0:
-		fmt.Fprintln(inv.Stderr, "wirectl: nothing runs that has a tap; wirectl relay opens one")
+		fmt.Fprintln(inv.Stderr, "wirectl: no relay or broker with a tap is running; wirectl relay opens one")
 		return nil
 	}
 	return live.WriteText(inv.Stdout, taps)

@@ -200,7 +200,7 @@ func tellRecording(inv *invocation, level history.Level) error {
 	}
 	file, kept := inv.Operands[0], "methods, names, ids, sizes and times, but not what is said"
 	if level == history.Full {
-		kept = "what both sides say, without what is known to be secret; redaction misses some secrets"
+		kept = "what both sides say, without known secrets; redaction misses some"
 	}
 	inv.say(file, fmt.Sprintf("sessions are recorded in %s: %s", folder.Dir, kept))
 	inv.say(file, fmt.Sprintf("at most %d MiB of the last %d days are kept, readable by you alone; wirectl sessions lists them", history.MaxBytes>>20, int(history.MaxAge.Hours()/24)))

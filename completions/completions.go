@@ -36,5 +36,5 @@ func Script(shell string) (string, error) {
 	case "powershell":
 		return powershell, nil
 	}
-	return "", fmt.Errorf("there is no completion for the shell %q: there is for %s", shell, strings.Join(Shells, ", "))
+	return "", fmt.Errorf("no completion for the shell %q: want one of %s", shell, strings.Join(Shells, ", "))
 }

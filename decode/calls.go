@@ -81,4 +81,4 @@ func (c *calls) hasSchema() bool {
 
 // ErrNoMessage is the error for a stream that is to be read by a schema, when nothing says
 // which message of the schema the payloads are.
-var ErrNoMessage = errors.New("a schema has many messages, and only gRPC calls name theirs: name that of the payloads with --message NAME")
+var ErrNoMessage = errors.New("a schema has many messages, and only gRPC calls name theirs: name the message with --message NAME")

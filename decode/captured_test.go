@@ -150,7 +150,7 @@ func TestCaptureErrorsAreTyped(t *testing.T) {
 		record(1, `"raw":"e30K"`) + record(2, `"id":1`):     "line 2: the record has neither payload nor raw",
 		record(1, `"raw":"e30K","protocol":"strange"`):      `frame 1: unknown protocol "strange"`,
 		`{"seq":1,"offset":0,"framing":"odd","raw":"e30K"}`: `frame 1: unknown framing "odd"`,
-		`{"seq":1,"offset":0,"payload":{}}`:                 "line 1: nothing says how to frame this payload",
+		`{"seq":1,"offset":0,"payload":{}}`:                 "line 1: the framing of this payload is unknown",
 	} {
 		_, _, err := opened(t, text, decode.Config{Workers: 1})
 		if e := (*capture.Error)(nil); !errors.As(err, &e) || !strings.Contains(e.Detail, want) {

@@ -27,7 +27,7 @@ func (f *inflater) bytes(encoding string, data []byte) ([]byte, error) {
 	}
 	r, err := inflate.Open(encoding, bytes.NewReader(data))
 	if err != nil {
-		return nil, fmt.Errorf("the message is flagged as compressed, and is not %s: %w", encoding, err)
+		return nil, fmt.Errorf("the message is flagged as compressed, but is not %s: %w", encoding, err)
 	}
 	defer r.Close()
 	f.out.Reset()

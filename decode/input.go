@@ -73,10 +73,10 @@ func (cfg *Config) noticeUnused() {
 		return
 	}
 	if cfg.Framing != nil {
-		cfg.Notice(fmt.Sprintf("a capture, which knows how its frames are delimited: --framing %s is not used", cfg.Framing.Name()))
+		cfg.Notice(fmt.Sprintf("a capture records its framing: ignoring --framing %s", cfg.Framing.Name()))
 	}
 	if cfg.Carrier != carrier.Auto {
-		cfg.Notice(fmt.Sprintf("a capture holds frames, not what carried them: ignoring --carrier %s", cfg.Carrier))
+		cfg.Notice(fmt.Sprintf("a capture holds frames, not their carrier: ignoring --carrier %s", cfg.Carrier))
 	}
 }
 

@@ -24,15 +24,15 @@ const (
 const contentLength = "Content-Length"
 
 var (
-	errBareLF         = errors.New("the header lines end in LF, and the framing wants CRLF")
-	errRepeatedLength = errors.New("Content-Length stands more than once")
-	errPaddedLength   = errors.New("Content-Length is not written as plain digits")
+	errBareLF         = errors.New("the header lines end in LF; want CRLF")
+	errRepeatedLength = errors.New("duplicate Content-Length")
+	errPaddedLength   = errors.New("Content-Length is not in plain digits")
 )
 
 // Details of malformed header blocks.
 const (
 	noHeaderLine    = "expected a header line"
-	emptyLine       = "an empty line stands where a header block begins"
+	emptyLine       = "an empty line before the header block"
 	noContentLength = "the header block has no Content-Length"
 )
 
@@ -112,7 +112,7 @@ func (b *block) field() *Error {
 	value = bytes.Trim(value, " \t")
 	if b.found {
 		if !bytes.Equal(b.length, value) {
-			return malformed(fmt.Sprintf("Content-Length stands twice, as %q and %q", b.length, clip(value)))
+			return malformed(fmt.Sprintf("Content-Length occurs twice, as %q and %q", b.length, clip(value)))
 		}
 		b.flaw = errRepeatedLength
 	}

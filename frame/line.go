@@ -12,7 +12,7 @@ var Line Framing = &line{delimited{"\n", errors.New("line: the payload holds a l
 
 type line struct{ delimited }
 
-var errCRLF = errors.New("the line ends in CRLF, and the framing wants LF alone: was it written in text mode?")
+var errCRLF = errors.New("the line ends in CRLF; want LF alone: was it written in text mode?")
 
 func (*line) Name() string  { return "line" }
 func (*line) About() string { return "one payload a line, ended by LF" }

@@ -69,7 +69,7 @@ func (a *Assembler) assemble(number int64, m *nats.Msg) (data []byte, whole bool
 	}
 	var piece, pieces int
 	if _, err := fmt.Sscanf(text, "%d/%d", &piece, &pieces); err != nil || piece < 1 || piece > pieces {
-		return nil, false, fmt.Errorf("a piece of a segment is called %q: want 1/2", text)
+		return nil, false, fmt.Errorf("invalid part of a segment %q: want a form such as 1/2", text)
 	}
 	if piece == 1 {
 		a.pieces, a.piece, a.of = nil, 0, number

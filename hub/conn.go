@@ -56,7 +56,7 @@ func (c *Conn) NATS() *nats.Conn { return c.nats }
 func advice(err error) error {
 	switch {
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired):
-		return fmt.Errorf("%w: name the file of a token in the address with ?creds=FILE; wirectl hub token makes one", err)
+		return fmt.Errorf("%w: name a token file in the address with ?creds=FILE; wirectl hub token makes one", err)
 	case errors.Is(err, nats.ErrNoServers):
 		return fmt.Errorf("%w: nothing listens there; wirectl hub starts one", err)
 	}
@@ -89,7 +89,7 @@ func (a *Address) options() ([]nats.Option, error) {
 	}
 	pair, err := nkeys.ParseDecoratedNKey(text)
 	if err != nil {
-		return nil, fmt.Errorf("%s has no credentials of NATS: want what wirectl hub token prints, or a file .creds", a.Creds)
+		return nil, fmt.Errorf("%s has no NATS credentials: want the output of wirectl hub token, or a .creds file", a.Creds)
 	}
 	public, err := pair.PublicKey()
 	if err != nil {

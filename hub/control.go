@@ -25,7 +25,7 @@ type answer struct {
 }
 
 // errNoCommands is the answer of a relay without --hub-control.
-var errNoCommands = errors.New("this session can only be viewed: a relay takes commands from its hub if it was started with --hub-control")
+var errNoCommands = errors.New("this session is read-only: start its relay with --hub-control to send it commands")
 
 // Obey makes the sender pass commands of viewers to c.
 func (t *Sender) Obey(c tap.Controller) { t.controller.Store(&c) }
@@ -124,12 +124,12 @@ func (r *Reader) Do(ctx context.Context, c tap.Command) ([]tap.Note, error) {
 		return nil, err
 	}
 	if errors.Is(nc.LastError(), nats.ErrPermissionViolation) { // which the server tells before it answers the flush
-		return nil, errors.New("the token has no right to control: wirectl hub token --control makes one that has")
+		return nil, errors.New("the token does not allow control: make one with wirectl hub token --control")
 	}
 	m, err := sub.NextMsgWithContext(ctx)
 	switch {
 	case errors.Is(err, nats.ErrNoResponders):
-		return nil, errors.New("nobody sends this session now")
+		return nil, errors.New("nothing sends this session now")
 	case errors.Is(err, context.DeadlineExceeded):
 		return nil, fmt.Errorf("%s: no answer from the relay within %v", c.Do, commandTime)
 	case err != nil:

@@ -123,11 +123,11 @@ func TestNetworkIsCut(t *testing.T) {
 			opened(t, h, f).Close() // it has arrived at least in part
 			l.cut()
 			f.writeMany(1000)
-			f.warned.await(t, "takes nothing")
+			f.warned.await(t, "accepts nothing")
 			f.writeMany(1000)
 			until(l)
 			l.mend()
-			f.warned.await(t, "takes the session again")
+			f.warned.await(t, "accepts the session again")
 			f.writeMany(1000)
 			f.end()
 			frames, notes := read(t, h.Conn(), f.sender.Info().ID)

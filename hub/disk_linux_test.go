@@ -73,13 +73,13 @@ func TestDiskIsFull(t *testing.T) {
 	}
 	said, err := n.stdout.ReadString('\n')
 	check(t, err)
-	if !strings.Contains(said, "make room in") {
+	if !strings.Contains(said, "free space in") {
 		t.Errorf("the hub says %q", said)
 	}
-	f.warned.await(t, "takes nothing")
+	f.warned.await(t, "accepts nothing")
 	_, err = n.stdin.Write([]byte("\n"))
 	check(t, err)
-	f.warned.await(t, "takes the session again")
+	f.warned.await(t, "accepts the session again")
 	f.end()
 
 	a, err := hub.ParseAddress(n.address())

@@ -78,7 +78,7 @@ func ParseAddress(text string) (Address, error) {
 		u, err := url.Parse(one)
 		switch {
 		case err != nil || u.Host == "" || u.Scheme != "nats" && u.Scheme != "tls":
-			return a, fmt.Errorf("%q is not an address of a hub: want nats://HOST:PORT or tls://HOST:PORT", redacted(one))
+			return a, fmt.Errorf("invalid address of a hub %q: want nats://HOST:PORT or tls://HOST:PORT", redacted(one))
 		case u.User != nil:
 			return a, fmt.Errorf("the address of the hub %s has a password: name a file with ?creds=FILE", u.Host)
 		}
@@ -93,7 +93,7 @@ func ParseAddress(text string) (Address, error) {
 	}
 	a.Servers = strings.Join(servers, ",")
 	if a.Org != Word(a.Org) {
-		return a, fmt.Errorf("%q is not a name of an organisation: want letters, digits, - and _", a.Org)
+		return a, fmt.Errorf("invalid name of an organisation %q: want letters, digits, - and _", a.Org)
 	}
 	return a, nil
 }

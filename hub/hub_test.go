@@ -281,9 +281,9 @@ func TestHubRestarts(t *testing.T) {
 	for range 2 {
 		check(t, h.Close())
 		f.writeMany(1000)
-		f.warned.await(t, "takes nothing")
+		f.warned.await(t, "accepts nothing")
 		h = start(t, dir, listens(h))
-		f.warned.await(t, "takes the session again")
+		f.warned.await(t, "accepts the session again")
 		f.warned.mu.Lock()
 		f.warned.all = nil
 		f.warned.mu.Unlock()
@@ -366,9 +366,9 @@ func TestLossy(t *testing.T) {
 	f := send(t, "nats://"+address, nil)
 	const many = 60_000 // more than history and queue can hold
 	f.writeMany(many)
-	f.warned.await(t, "takes nothing")
+	f.warned.await(t, "accepts nothing")
 	h := start(t, t.TempDir(), address)
-	f.warned.await(t, "takes the session again")
+	f.warned.await(t, "accepts the session again")
 	f.end()
 	frames, notes := read(t, h.Conn(), f.sender.Info().ID)
 	list, err := h.Conn().Sessions(t.Context())
@@ -387,7 +387,7 @@ func TestSpoolIsFull(t *testing.T) {
 	f.writeMany(many)
 	f.warned.await(t, "frames are dropped from now on")
 	h := start(t, t.TempDir(), address)
-	f.warned.await(t, "takes the session again")
+	f.warned.await(t, "accepts the session again")
 	f.end()
 	frames, notes := read(t, h.Conn(), f.sender.Info().ID)
 	list, err := h.Conn().Sessions(t.Context())
@@ -407,7 +407,7 @@ func TestAdopt(t *testing.T) {
 	killed := send(t, "nats://"+address, func(o *hub.Sending) { o.Policy, o.State = hub.Lossless, state })
 	killed.writeMany(3000)
 	id := killed.sender.Info().ID
-	killed.warned.await(t, "takes nothing")
+	killed.warned.await(t, "accepts nothing")
 	killed.end() // there is no hub
 	killed.warned.await(t, "waits in")
 

@@ -161,7 +161,7 @@ func TestSearch(t *testing.T) {
 			t.Errorf("%+v finds %q, want %q", c.q, got, c.want)
 		}
 	}
-	for where, want := range map[string]string{"tool>1": "tool is a text", "calls~1": "calls is a number", "text==...": "no word", "nosuch==1": "nosuch"} {
+	for where, want := range map[string]string{"tool>1": "tool is text", "calls~1": "calls is a number", "text==...": "no word", "nosuch==1": "nosuch"} {
 		if _, _, err := viewer(t, h).Search(t.Context(), hub.Query{Where: where}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", where, err)
 		}

@@ -47,7 +47,7 @@ func WriteSessions(ctx context.Context, getenv func(string) string, q Query, out
 		return err
 	}
 	if behind > 0 {
-		warn(fmt.Sprintf("the index lacks what came last: the hub has still to read %s", render.Count(behind, "message")))
+		warn(fmt.Sprintf("the index is behind: the hub has yet to read %s", render.Count(behind, "message")))
 	}
 	if output == "ndjson" {
 		return jsonscan.WriteLines(to, list)

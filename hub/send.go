@@ -288,11 +288,11 @@ func (t *Sender) publish() {
 }
 
 func (t *Sender) trouble(err error) {
-	what := "frames that it is too late for are dropped"
+	what := "frames that come too late are dropped"
 	if t.spool != nil {
 		what = "what passes waits in " + t.spool.dir
 	}
-	t.o.Warn(fmt.Sprintf("the hub at %s takes nothing: %v; %s", t.o.Address.Servers, advice(err), what))
+	t.o.Warn(fmt.Sprintf("the hub at %s accepts nothing: %v; %s", t.o.Address.Servers, advice(err), what))
 }
 
 func (t *Sender) relief(after time.Duration) {
@@ -300,7 +300,7 @@ func (t *Sender) relief(after time.Duration) {
 	t.mu.Lock()
 	t.notes = append(t.notes, fmt.Sprintf("the hub could not be reached for %v", after))
 	t.mu.Unlock()
-	t.o.Warn(fmt.Sprintf("the hub takes the session again, after %v", after))
+	t.o.Warn(fmt.Sprintf("the hub accepts the session again, after %v", after))
 }
 
 // summary describes the session as it is now.
@@ -362,7 +362,7 @@ func (t *Sender) Close(ctx context.Context) error {
 	t.conn.Close()
 	if t.spool == nil {
 		if i := t.summary(time.Time{}); !t.whole || i.Lost > 0 {
-			t.o.Warn(fmt.Sprintf("the hub lacks a part of the session %s: %d frames were dropped on the way, and what came last", i.ID, i.Lost))
+			t.o.Warn(fmt.Sprintf("the hub lacks a part of the session %s: %d frames were dropped, and the last ones may be missing", i.ID, i.Lost))
 		}
 		return nil
 	}
@@ -401,7 +401,7 @@ func (t *Sender) adopt() {
 			continue
 		}
 		if err := t.adoptOne(path); err != nil && t.ctx.Err() == nil {
-			t.o.Warn(fmt.Sprintf("the hub: what waits in %s: %v", path, err))
+			t.o.Warn(fmt.Sprintf("the hub: the spool in %s: %v", path, err))
 		}
 	}
 }
@@ -427,7 +427,7 @@ func (t *Sender) adoptOne(dir string) error {
 	if err != nil {
 		return errors.Join(err, s.release())
 	}
-	t.o.Warn(fmt.Sprintf("the hub has the rest of the session %s now, whose process had gone", info.ID))
+	t.o.Warn(fmt.Sprintf("the hub now has the rest of the session %s, whose process was killed", info.ID))
 	return s.remove()
 }
 
@@ -439,7 +439,7 @@ func (s *spool) finish() (Info, head, error) {
 		info.Cut = true
 		p := packer{session: capture.Session{Created: info.Started, Redacted: true}, put: s.add, last: last, kept: last}
 		p.session.Protocol, p.session.Framing, p.session.Controller, p.session.Unit = info.Protocol, info.Framing, info.Controller, info.Unit
-		if err := errors.Join(p.note("the process that sent this session was killed here: frames of its last moments may be missing"), p.endSegment()); err != nil {
+		if err := errors.Join(p.note("the process that sent this session was killed here: its last frames may be missing"), p.endSegment()); err != nil {
 			return info, last, err
 		}
 		last = p.last

@@ -351,7 +351,7 @@ func TestGateControl(t *testing.T) {
 		t.Error(got)
 	}
 	line(t, unit, `{"jsonrpc":"2.0","id":2000000002,"method":"tools/call","params":{"name":"x","_meta":{"progressToken":"p9~2"}}}`+"\n")
-	if got := control(tap.Command{Do: tap.Resend, Seq: 4}); got != "history does not hold frame 4" {
+	if got := control(tap.Command{Do: tap.Resend, Seq: 4}); got != "frame 4 is not in the history" {
 		t.Error(got)
 	}
 	if got := control(tap.Command{Do: tap.Resend, Conn: 5, Seq: 3}); got != "" {
@@ -372,7 +372,7 @@ func TestGateControl(t *testing.T) {
 	r.controller.Close()
 	r.unit.Close()
 	<-r.done
-	if got := control(tap.Command{Do: tap.Cancel, ID: json.RawMessage("1")}); got != "nobody is connected" {
+	if got := control(tap.Command{Do: tap.Cancel, ID: json.RawMessage("1")}); got != "there is no connection" {
 		t.Error(got)
 	}
 }

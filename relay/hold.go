@@ -65,7 +65,7 @@ func (g *Gate) hold(l *passage, it *fault.Item) bool {
 	g.held = append(g.held, h)
 	g.heldSize += len(h.frame.Raw)
 	g.alter(l.link.conn, l.dir, "held: %s", describe(it))
-	g.tellTap(h.note()) // with the lock, so that it is told before the release
+	g.tellTap(h.note()) // under the lock, so that viewers see it before the release
 	g.mu.Unlock()
 	return true
 }
@@ -140,7 +140,7 @@ func (g *Gate) linkOf(conn int) (*link, error) {
 	}
 	switch {
 	case len(g.links) == 0:
-		return nil, errors.New("nobody is connected")
+		return nil, errors.New("there is no connection")
 	case conn == 0:
 		return nil, fmt.Errorf(`there are %d connections: say which one with "conn"`, len(g.links))
 	}
@@ -184,7 +184,7 @@ func (g *Gate) resend(c tap.Command) error {
 	}
 	r, ok := g.cfg.Find(c.Seq)
 	if !ok {
-		return fmt.Errorf("history does not hold frame %d", c.Seq)
+		return fmt.Errorf("frame %d is not in the history", c.Seq)
 	}
 	k, err := g.linkOf(r.Conn)
 	if err != nil {
@@ -251,7 +251,7 @@ func (g *Gate) release(c tap.Command) error {
 	return nil
 }
 
-func errNotHeld(number int64) error { return fmt.Errorf("no frame waits as number %d", number) }
+func errNotHeld(number int64) error { return fmt.Errorf("no held frame has the number %d", number) }
 
 // heldAs returns the held frame with a number, or nil.
 func (g *Gate) heldAs(number int64) *heldFrame {

@@ -18,10 +18,10 @@ import (
 
 // ErrNoFraming is the error of a relay between a message transport and a stream whose
 // framing is not configured.
-var ErrNoFraming = errors.New("one end speaks in messages and the other is a stream of bytes: name its framing with --framing")
+var ErrNoFraming = errors.New("one end carries messages and the other a byte stream: name its framing with --framing")
 
 // ErrNoFramingToGate is the error of a gate between two message transports.
-var ErrNoFramingToGate = errors.New("both ends speak in messages, and changes are made to frames of a stream: name a framing for them with --framing, such as line")
+var ErrNoFramingToGate = errors.New("both ends carry messages, and changing them needs a framing: name it with --framing, such as line")
 
 // check reports missing configuration.
 func (cfg *Config) check() error {

@@ -27,7 +27,7 @@ func (g *Gate) nextName() int64 {
 }
 
 // errNoFraming means that the framing is not known yet.
-var errNoFraming = errors.New("nothing has passed yet, so nothing tells how frames are delimited: name it with --framing")
+var errNoFraming = errors.New("no frame has passed yet, so the framing is unknown: name it with --framing")
 
 // inject sends a payload that neither side sent.
 func (l *passage) inject(payload []byte, format string, args ...any) error {
@@ -52,7 +52,7 @@ func (l *passage) resend(r *capture.Record) error {
 	var m protocol.Message
 	if p != nil && p.Parse(r.Payload(), &m) == nil && opensOne(&m) {
 		if m.ID.IsZero() {
-			return fmt.Errorf("frame %d asks without an id, so that nothing would tell its answers from others: inject a frame that has one", r.Seq)
+			return fmt.Errorf("frame %d is a request without an id, so its answers could not be told apart: inject one with an id", r.Seq)
 		}
 		payload := l.renewed(r.Payload(), p, &m)
 		var err error
@@ -117,7 +117,7 @@ func (l *passage) owns(payload []byte, p protocol.Protocol) {
 
 // keepFrame withholds a frame from its receiver, and records it.
 func (l *passage) keepFrame(it *fault.Item) {
-	l.link.gate.alter(l.link.conn, l.dir, "kept from the %s, which did not ask: %s", sideOf(l.dir), describe(it))
+	l.link.gate.alter(l.link.conn, l.dir, "not forwarded to the %s, which did not ask: %s", sideOf(l.dir), describe(it))
 	l.link.relay.record(capture.Record{
 		Kind: capture.Frame, Protocol: it.Protocol.Name(), Framing: it.Framing.Name(), Frame: *it.Frame,
 	})

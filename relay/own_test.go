@@ -69,7 +69,7 @@ func TestGateKeepsAnswersToCancels(t *testing.T) {
 	if raw := string(r.raw(frame.U2C)); !strings.Contains(raw, ack) || !strings.Contains(raw, end) {
 		t.Errorf("the session has %q", raw)
 	}
-	if got := told.said(2)[1]; got != "kept from the controller, which did not ask: u2c ACK 2000000001" {
+	if got := told.said(2)[1]; got != "not forwarded to the controller, which did not ask: u2c ACK 2000000001" {
 		t.Error(got)
 	}
 }
@@ -119,7 +119,7 @@ func TestGateRefusesToResend(t *testing.T) {
 	say(t, r.controller, found+"\n")
 	hear(t, r.unit, found+"\n")
 	_, err := g.Control(t.Context(), tap.Command{Do: tap.Resend, Seq: 1})
-	if err == nil || !strings.Contains(err.Error(), "frame 1 asks without an id") {
+	if err == nil || !strings.Contains(err.Error(), "frame 1 is a request without an id") {
 		t.Error(err)
 	}
 }

@@ -20,7 +20,7 @@ import (
 )
 
 // ErrNotShared is the error of a controller whose framing or protocol is unknown.
-var ErrNotShared = errors.New("nothing tells which frames the controller of a shared unit sends: name them with --framing and --protocol")
+var ErrNotShared = errors.New("the framing of a shared unit's controller is unknown: name it with --framing and --protocol")
 
 // SharedConfig configures a Shared.
 type SharedConfig struct {
@@ -316,7 +316,7 @@ func (s *Shared) alter() {
 		if s.cfg.Altered != nil {
 			s.cfg.Altered()
 		}
-		s.note(0, "shared: ids that several controllers have in use at once are others at the unit")
+		s.note(0, "shared: ids that several controllers use at once are replaced at the unit")
 	})
 }
 

@@ -232,7 +232,7 @@ func (m *Member) send(raw []byte) {
 	m.heard = time.Now()
 	m.out.put(raw, false)
 	if m.out.waiting() > maxUnheard {
-		m.out.endWith(fmt.Errorf("it has not read %d bytes, which others cannot wait for", maxUnheard))
+		m.out.endWith(fmt.Errorf("it has not read %d bytes, and would block the others", maxUnheard))
 	}
 }
 
@@ -326,7 +326,7 @@ func (m *Member) abandon() {
 		}
 	}
 	if cancelled > 0 {
-		s.note(m.conn, "shared: the controller left; requests that it had open and that were cancelled at the unit: %d", cancelled)
+		s.note(m.conn, "shared: the controller left; its open requests that were cancelled at the unit: %d", cancelled)
 	}
 }
 

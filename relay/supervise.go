@@ -195,7 +195,7 @@ func (e *ending) due() bool {
 	quiet := time.Since(time.Unix(0, last))
 	switch {
 	case e.told:
-		r.warn("the unit did not end when it was told to: killed")
+		r.warn("the unit did not exit when asked: killed")
 		_ = r.process.Signal(os.Kill)
 	case quiet < r.cfg.Grace:
 		e.timer.Reset(r.cfg.Grace - quiet)

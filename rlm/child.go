@@ -128,7 +128,7 @@ func textLength(value any) int64 {
 func (t *tree) fileContext(text, kind string) (c Context, remove func(), err error) {
 	f, err := os.CreateTemp(t.o.Dir, "wirectl-rlm-*")
 	if err != nil {
-		return c, nil, errors.New("no temporary file for the context can be made")
+		return c, nil, errors.New("a temporary file for the context cannot be created")
 	}
 	_, err = f.WriteString(text)
 	if err := errors.Join(err, f.Close()); err != nil {

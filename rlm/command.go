@@ -47,7 +47,7 @@ func (c Command) Stop(ctx context.Context, s State) (string, error) {
 	}
 	var reason string
 	if err := json.Unmarshal(reply.Stop, &reason); err != nil {
-		return "", fmt.Errorf("%s: stop is %s, want a text, true or false", c.Args[0], reply.Stop)
+		return "", fmt.Errorf("%s: stop is %s, want a string, true or false", c.Args[0], reply.Stop)
 	}
 	return reason, nil
 }

@@ -45,7 +45,7 @@ func TestCommandStops(t *testing.T) {
 		{`{"stop":null}`, "", ""},
 		{`{}`, "", ""},
 		{`{"stop":%s}`, `{"iteration":2,"max_iterations":3,"mode":"code","depth":1,"history":[{"role":"user","content":"q"}],"last_result":"x"}`, ""},
-		{`{"stop":1}`, "", "stop is 1, want a text, true or false"},
+		{`{"stop":1}`, "", "stop is 1, want a string, true or false"},
 		{`{"halt":true}`, "", `unknown field "halt"`},
 		{`stop`, "", "the reply is not as expected"},
 		{`nothing`, "", "it ended without a reply"},

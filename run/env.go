@@ -145,7 +145,7 @@ func (r *run) launcher(l *sandbox.Launcher, err error) (env.Launcher, error) {
 	var none *sandbox.UnavailableError
 	switch {
 	case errors.As(err, &none) && r.Unsandboxed:
-		r.Say("warning: the code is not isolated: it can do on this machine what you can. " + err.Error())
+		r.Say("warning: the code is not isolated: it can do anything that you can do on this machine. " + err.Error())
 		return env.Plain, nil
 	case errors.As(err, &none):
 		return nil, cmdline.Errorf("%w: %s", err, strings.Join(none.Help, ", "))

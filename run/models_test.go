@@ -266,7 +266,7 @@ func TestModelInput(t *testing.T) {
 		{"an image", `"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"http://x/y.png"}}]}]`, "messages[0].content[0]", 400},
 		{"a tool", `"tools":[{"type":"function","function":{"name":"f"}}],"messages":[{"role":"user","content":"q"}]`, "'tools'", 400},
 		{"choices", `"n":2,"messages":[{"role":"user","content":"q"}]`, "'n'", 400},
-		{"a schema", `"response_format":{"type":"json_schema","json_schema":{"name":"a","schema":{"type":"integer"}}},"messages":[{"role":"user","content":"q"}]`, "makes no sense", 502},
+		{"a schema", `"response_format":{"type":"json_schema","json_schema":{"name":"a","schema":{"type":"integer"}}},"messages":[{"role":"user","content":"q"}]`, "answer is invalid", 502},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			doors := serve(t, `

@@ -32,7 +32,7 @@ func (t *Tracker) trackAnswer(ev *event) *Exchange {
 	}
 	if t.isNewer && m.Phase == protocol.Close && !slices.Contains(t.newer, t.version) {
 		t.newer = append(t.newer, t.version)
-		t.report(unknownVersion, ev.f, nil, "version %q is newer than %s, whose rules are taken", t.version, t.base.Newest)
+		t.report(unknownVersion, ev.f, nil, "version %q is newer than %s, whose rules are used", t.version, t.base.Newest)
 	}
 	if e != nil && e.settled && token.IsZero() && m.Phase == protocol.Fail {
 		e = nil
@@ -195,9 +195,9 @@ func (t *Tracker) part(ev *event, e *Exchange) {
 	}
 	switch {
 	case ev.m.Seq > e.sequence:
-		t.report(sequenceGap, ev.f, []int64{e.First}, "part %d of %s %s follows where %d was to come", ev.m.Seq, e.Kind, quote(e.ID), e.sequence)
+		t.report(sequenceGap, ev.f, []int64{e.First}, "part %d of %s %s arrived where %d was expected", ev.m.Seq, e.Kind, quote(e.ID), e.sequence)
 	case ev.m.Seq < e.sequence:
-		t.report(sequenceRepeat, ev.f, []int64{e.First}, "part %d of %s %s follows where %d was to come", ev.m.Seq, e.Kind, quote(e.ID), e.sequence)
+		t.report(sequenceRepeat, ev.f, []int64{e.First}, "part %d of %s %s arrived where %d was expected", ev.m.Seq, e.Kind, quote(e.ID), e.sequence)
 		return
 	}
 	e.sequence = ev.m.Seq + 1

@@ -21,7 +21,7 @@ func (t *Tracker) checkRules(ev *event) {
 		t.reportFaults(ev)
 	}
 	if t.strays(ev) && !t.isNewer { // a newer version may allow that side to send it
-		t.report(wrongSide, ev.f, nil, "%s travels %v, and came %v", ev.kind.Name, ev.from.Opposite(), ev.from)
+		t.report(wrongSide, ev.f, nil, "%s goes %v, but came %v", ev.kind.Name, ev.from.Opposite(), ev.from)
 	}
 	if t.rules.Dismiss != nil && ev.from != frame.U2C && contains(t.rules.Dismiss, ev.m.Kind) {
 		ev.scope.dismissed = true
@@ -80,7 +80,7 @@ func (t *Tracker) reportFaults(ev *event) {
 		switch {
 		case ev.m.Faults&of.fault == 0:
 		case of.rule == unknownKind && ev.isLog():
-			t.report(strayOutput, ev.f, nil, "this is JSON, and no message of %s: %s", t.protocol.Name(), excerpt(ev.f.Payload))
+			t.report(strayOutput, ev.f, nil, "this is JSON, but not a message of %s: %s", t.protocol.Name(), excerpt(ev.f.Payload))
 		default:
 			t.report(of.rule, ev.f, nil, "%s %s", ev.kind.Name, quote(ev.m.ID))
 		}

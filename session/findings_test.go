@@ -296,7 +296,7 @@ func TestStrayOutputIsShown(t *testing.T) {
 	for script, want := range map[string]string{
 		"< \x1b[32mlistening":                `: "\x1b[32mlistening"`,
 		"< INFO: " + strings.Repeat("日", 30): `: "INFO: ` + strings.Repeat("日", 24) + `"…`,
-		`< !line {"level":30}`:               `this is JSON, and no message of mcp: "{\"level\":30}"`,
+		`< !line {"level":30}`:               `this is JSON, but not a message of mcp: "{\"level\":30}"`,
 		"< INFO: " + strings.Repeat("x", 99): `: "INFO: ` + strings.Repeat("x", 74) + `"…`,
 	} {
 		var got string

@@ -22,7 +22,7 @@ func (t *Tracker) openExchange(ev *event) *Exchange {
 	e.Opened, e.BytesOut, e.First = f.Time, int64(f.Size), f.Seq
 	e.serial, e.count, e.rules = t.serial, m.Count, t.rules
 	if f.Stated != nil && f.Version == "" && t.rules.StatesVersion {
-		t.report(unstatedVersion, f, nil, "the head of %s does not say that it is of version %s", e.Kind, m.Version)
+		t.report(unstatedVersion, f, nil, "the headers of %s do not state version %s", e.Kind, m.Version)
 	}
 	e.about = !m.Operation.Of.IsZero()
 	if contains(t.rules.Streams, m.Kind) {

@@ -32,7 +32,7 @@ func (t *Tracker) usageOf(ev *event) protocol.Usage {
 		used = since
 	}
 	if t.rules.Totals && (all.Cost < before.Cost || all.Input < before.Input || all.Output < before.Output) {
-		t.report(totalFalls, ev.f, nil, "%s tells less than was used before", ev.kind.Name)
+		t.report(totalFalls, ev.f, nil, "%s reports less usage than before", ev.kind.Name)
 	}
 	if t.spent == nil || len(t.spent) >= maxSpent {
 		t.spent = make(map[key]protocol.Usage)

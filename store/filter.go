@@ -59,7 +59,7 @@ func ParseFilter(text string) (*Filter, error) {
 	case err == nil:
 		return f, nil
 	case isWord(text):
-		err = fmt.Errorf("%q is not a field with a value, and none of %s", text, strings.Join(Words, ", "))
+		err = fmt.Errorf("unknown filter %q: want a condition such as kind==result, or one of %s", text, strings.Join(Words, ", "))
 	}
 	return nil, err
 }
@@ -78,7 +78,7 @@ func named(term string) (string, error) {
 	}
 	var text string
 	if err := json.Unmarshal([]byte(value), &text); err != nil {
-		return "", fmt.Errorf("name %s: want a text in quotes", value)
+		return "", fmt.Errorf("name %s: want text in quotes", value)
 	}
 	return name + text, nil
 }

@@ -75,7 +75,7 @@ func (k *keeper) makeRoom(end int64) {
 	}
 }
 
-var errGone = errors.New("its bytes are not kept any more")
+var errGone = errors.New("its bytes are no longer kept")
 
 // readKept appends n stored bytes from a position to dst.
 func (k *keeper) readKept(dst []byte, at int64, n int) ([]byte, error) {

@@ -80,7 +80,7 @@ func (s *Store) readAgain(e *entry) (*frame.Frame, error) {
 	return &f, nil
 }
 
-var errChanged = errors.New("the capture was changed since it was read")
+var errChanged = errors.New("the capture has changed since it was read")
 
 // maxShown is the largest frame that is read again for one line of a list.
 const maxShown = 1 << 20

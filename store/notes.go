@@ -21,7 +21,7 @@ func ParseNotes(text []byte) (n Notes, err error) {
 		_, err = ParseFilter(n.Filter)
 	}
 	if err != nil {
-		err = fmt.Errorf("no notes of the monitor: %w", err)
+		err = fmt.Errorf("the monitor's notes: %w", err)
 	}
 	return n, err
 }

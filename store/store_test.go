@@ -222,7 +222,7 @@ func TestReadAgain(t *testing.T) {
 		}
 	}
 	clear(file)
-	if d := s.Detail(2_000); !strings.Contains(d.Err, "no more") {
+	if d := s.Detail(2_000); !strings.Contains(d.Err, "no longer there") {
 		t.Errorf("%q %s", d.Payload, d.Err)
 	}
 }

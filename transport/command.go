@@ -39,7 +39,7 @@ func (c *command) Dial(ctx context.Context) (Conn, error) {
 
 func parseExec(word string, argv []string, opts Options) (Endpoint, error) {
 	if len(argv) == 0 {
-		return nil, fmt.Errorf("%s takes a command, and nothing follows it", word)
+		return nil, fmt.Errorf("%s needs a command", word)
 	}
 	return &command{typed: append([]string{"--"}, argv...), argv: argv, opts: opts}, nil
 }
@@ -49,7 +49,7 @@ func parseExec(word string, argv []string, opts Options) (Endpoint, error) {
 // the runtimes have no other way.
 func parseContainer(args []string, opts Options) (Endpoint, error) {
 	if len(args) < 2 {
-		return nil, errors.New("container takes the NAME of a container and a command to run in it")
+		return nil, errors.New("container needs the NAME of a container and a command to run in it")
 	}
 	runtime, err := opts.findRuntime()
 	if err != nil {
@@ -104,7 +104,7 @@ func findConnector(kind, address string, opts Options) Endpoint {
 // parseSSH makes the endpoint of the system's ssh with its arguments.
 func parseSSH(args []string, opts Options) (Endpoint, error) {
 	if len(args) == 0 {
-		return nil, errors.New("ssh takes what ssh itself takes: its options, a HOST and a command")
+		return nil, errors.New("ssh needs a HOST and a command, after any options of ssh")
 	}
 	c := &command{typed: append([]string{"ssh"}, args...), opts: opts, prompts: true}
 	if opts.Quote {
@@ -116,7 +116,7 @@ func parseSSH(args []string, opts Options) (Endpoint, error) {
 	// No terminal on the far side: it would change bytes.
 	c.argv = append([]string{"ssh", "-T"}, args...)
 	c.failure = &StartError{
-		"ssh", 255, errors.New("failed itself (status 255), unless the remote command ended with that"),
+		"ssh", 255, errors.New("failed itself (status 255), unless the remote command had that status"),
 		"its message on standard error says why; try the command by hand, with -v",
 	}
 	return c, nil

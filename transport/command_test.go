@@ -128,7 +128,7 @@ func TestHTTPIsNoConnection(t *testing.T) {
 	if u := e.(transport.HTTP).URL(); u.Path != "/mcp" {
 		t.Errorf("its URL is %s", u)
 	}
-	if _, err := e.Dial(t.Context()); err == nil || !strings.Contains(err.Error(), "HTTP has no connection") {
+	if _, err := e.Dial(t.Context()); err == nil || !strings.Contains(err.Error(), "HTTP carries requests") {
 		t.Error(err)
 	}
 }

@@ -81,11 +81,11 @@ func hintFor(err error) string {
 	case isDNS && dns.IsNotFound:
 		return "check the name"
 	case errors.Is(err, syscall.EADDRINUSE):
-		return "end the program that listens there, or take another address (port 0 lets the system choose)"
+		return "stop the program that listens there, or use another address (port 0 lets the system choose)"
 	case is[x509.UnknownAuthorityError](err):
-		return "trust it by --tls-ca FILE or --tls-pin FINGERPRINT; --insecure would trust anybody"
+		return "trust it with --tls-ca FILE or --tls-pin FINGERPRINT; --insecure would trust anyone"
 	case isOtherHost && len(otherHost.Certificate.DNSNames)+len(otherHost.Certificate.IPAddresses) == 0:
-		return "the certificate has no names: trust it by --tls-pin FINGERPRINT"
+		return "the certificate has no names: trust it with --tls-pin FINGERPRINT"
 	case isOtherHost:
 		return "use a name that the certificate has"
 	case is[tls.RecordHeaderError](err):

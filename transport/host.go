@@ -35,4 +35,4 @@ func AdmitHost(w http.ResponseWriter, r *http.Request) bool {
 }
 
 // ForeignHost is the error for a client whose Host is not a [LocalHost].
-const ForeignHost = "the host is neither an address nor localhost: that takes --remote"
+const ForeignHost = "the host is neither an IP address nor localhost: add --remote"

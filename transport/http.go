@@ -17,7 +17,7 @@ func parseHTTP(address string) (Endpoint, error) {
 		return nil, fmt.Errorf("%q: %w", address, cause(err))
 	}
 	if u.Host == "" {
-		return nil, fmt.Errorf("%q: no host: write %s://HOST:PORT/PATH", address, u.Scheme)
+		return nil, fmt.Errorf("%q: no host: want %s://HOST:PORT/PATH", address, u.Scheme)
 	}
 	return HTTP{u}, nil
 }
@@ -32,5 +32,5 @@ func (e HTTP) URL() *url.URL {
 
 // Dial always fails.
 func (e HTTP) Dial(context.Context) (Conn, error) {
-	return nil, &Error{e.String(), errors.ErrUnsupported, "HTTP has no connection that carries frames both ways; it works where requests do"}
+	return nil, &Error{e.String(), errors.ErrUnsupported, "HTTP carries requests, not frames in both directions: use a command that sends requests"}
 }

@@ -145,17 +145,17 @@ func TestListenBeyondLoopback(t *testing.T) {
 
 func TestListenWrongly(t *testing.T) {
 	for address, want := range map[string]string{
-		"tcp://127.0.0.1":                     "no port: write tcp://HOST:PORT",
-		"tcp://127.0.0.1:1/x":                 "more than tcp://HOST:PORT",
+		"tcp://127.0.0.1":                     "no port: want tcp://HOST:PORT",
+		"tcp://127.0.0.1:1/x":                 "want only tcp://HOST:PORT",
 		"tcp://127.0.0.1:http":                "invalid port",
-		"unix://":                             "no path: write unix:///PATH",
+		"unix://":                             "no path: want unix:///PATH",
 		"stdio":                               "cannot listen there: the address begins with tcp://",
 		"tpc://127.0.0.1:1":                   "cannot listen there",
 		"unx:///s":                            "(did you mean unix?)",
 		"7000":                                "(did you mean tcp://127.0.0.1:7000?)",
 		":7000":                               "(did you mean tcp://127.0.0.1:7000?)",
 		"[::1]:7000":                          "(did you mean tcp://[::1]:7000?)",
-		"unix:///" + strings.Repeat("x", 200): "the path has 201 bytes, and that of a socket at most 107",
+		"unix:///" + strings.Repeat("x", 200): "the path has 201 bytes, and a socket's has at most 107",
 	} {
 		_, err := transport.Listen(t.Context(), address, transport.Options{})
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -167,7 +167,7 @@ func TestListenWrongly(t *testing.T) {
 func TestPortInUse(t *testing.T) {
 	l := listen(t, "tcp://127.0.0.1:0", transport.Options{})
 	_, err := transport.Listen(t.Context(), l.Addr(), transport.Options{})
-	if err == nil || !strings.Contains(err.Error(), "end the program that listens there, or take another address") {
+	if err == nil || !strings.Contains(err.Error(), "stop the program that listens there, or use another address") {
 		t.Error(err)
 	}
 }
@@ -188,7 +188,7 @@ func TestUnixSocketFile(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the socket has mode %v, %v", info.Mode(), err)
 	}
-	if _, err := transport.Listen(t.Context(), "unix://"+path, transport.Options{}); err == nil || !strings.Contains(err.Error(), "end the program that listens there") {
+	if _, err := transport.Listen(t.Context(), "unix://"+path, transport.Options{}); err == nil || !strings.Contains(err.Error(), "stop the program that listens there") {
 		t.Errorf("in use: %v", err)
 	}
 	if err := tryDial(t, bounded(t), l.Addr(), transport.Options{}); err != nil {

@@ -87,7 +87,7 @@ func notEndpoint(word string, more bool) error {
 	case strings.HasSuffix(word, ".sock"), strings.HasSuffix(word, ".socket"):
 		hint = "for a Unix socket write unix://" + word
 	}
-	return fmt.Errorf("%q is not an endpoint: %s", word, hint)
+	return fmt.Errorf("invalid endpoint %q: %s", word, hint)
 }
 
 func parseAddress(address string, opts Options) (Endpoint, error) {

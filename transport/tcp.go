@@ -57,17 +57,17 @@ func HostPort(address string) (string, error) {
 		return "", cause(err)
 	}
 	if u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
-		return "", fmt.Errorf("more than %s://HOST:PORT", u.Scheme)
+		return "", fmt.Errorf("want only %s://HOST:PORT", u.Scheme)
 	}
 	return u.Host, checkPort(u)
 }
 
 func checkPort(u *url.URL) error {
 	if u.Port() == "" {
-		return fmt.Errorf("no port: write %s://HOST:PORT", u.Scheme)
+		return fmt.Errorf("no port: want %s://HOST:PORT", u.Scheme)
 	}
 	if _, err := strconv.ParseUint(u.Port(), 10, 16); err != nil {
-		return fmt.Errorf("%s is not a port: ports go up to 65535", u.Port())
+		return fmt.Errorf("invalid port %s: want a number up to 65535", u.Port())
 	}
 	return nil
 }

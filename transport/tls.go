@@ -104,7 +104,7 @@ func (o *Options) serverTLS(host string) (*tls.Config, error) {
 		return nil, err
 	}
 	cfg.Certificates = []tls.Certificate{cert}
-	o.notice("a certificate was made for this run; clients trust it by --tls-pin " + fingerprint(cert.Certificate[0]))
+	o.notice("a certificate was made for this run; clients trust it with --tls-pin " + fingerprint(cert.Certificate[0]))
 	return cfg, nil
 }
 
@@ -198,7 +198,7 @@ func (c tlsConn) Read(p []byte) (int, error) {
 }
 
 // errNoGoodbye is the error if the peer was killed, or somebody in between interferes.
-var errNoGoodbye = fmt.Errorf("the connection ended without the end of TLS (close_notify): %w", io.ErrUnexpectedEOF)
+var errNoGoodbye = fmt.Errorf("the connection ended without a TLS close_notify: %w", io.ErrUnexpectedEOF)
 
 func (c tlsConn) lowest() net.Conn { return c.below.Conn }
 

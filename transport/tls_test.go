@@ -121,7 +121,7 @@ func TestTrust(t *testing.T) {
 		theirs, ours transport.Options
 		want         string // "" if it is trusted
 	}{
-		{"nobody vouches", server, transport.Options{}, "certificate signed by unknown authority: trust it by --tls-ca FILE or --tls-pin FINGERPRINT"},
+		{"nobody vouches", server, transport.Options{}, "certificate signed by unknown authority: trust it with --tls-ca FILE or --tls-pin FINGERPRINT"},
 		{"its authority is given", server, transport.Options{TLS: transport.TLS{CA: ca.file}}, ""},
 		{"another authority is given", server, transport.Options{TLS: transport.TLS{CA: other.file}}, "unknown authority"},
 		{"a wrong pin", server, transport.Options{TLS: transport.TLS{Pin: "00:AA"}}, `not "00:AA"`},

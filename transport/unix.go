@@ -22,9 +22,9 @@ const longestPath = 107
 func checkUnix(address string) error {
 	switch path := socketPath(address); {
 	case path == "":
-		return errors.New("no path: write unix:///PATH")
+		return errors.New("no path: want unix:///PATH")
 	case len(path) > longestPath:
-		return fmt.Errorf("the path has %d bytes, and that of a socket at most %d: take a shorter one, such as one relative to the working directory", len(path), longestPath)
+		return fmt.Errorf("the path has %d bytes, and a socket's has at most %d: use a shorter one, such as one relative to the working directory", len(path), longestPath)
 	}
 	return nil
 }

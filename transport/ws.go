@@ -173,7 +173,7 @@ func checkWS(address string) error {
 	case err != nil:
 		return cause(err)
 	case u.Host == "":
-		return fmt.Errorf("no host: write %s://HOST:PORT/PATH", u.Scheme)
+		return fmt.Errorf("no host: want %s://HOST:PORT/PATH", u.Scheme)
 	}
 	return nil
 }
@@ -219,7 +219,7 @@ type RefusedError struct {
 }
 
 func (e *RefusedError) Error() string {
-	return fmt.Sprintf("the server answered %q and does not switch to WebSocket", e.Status)
+	return fmt.Sprintf("the server answered %q instead of switching to WebSocket", e.Status)
 }
 
 // stay follows no redirect, which would send headers, and so keys, to another server.

@@ -40,7 +40,7 @@ func isUpgrade(r *http.Request) bool {
 func (l *wsListener) hold(w http.ResponseWriter, r *http.Request) {
 	call := &wsCall{path: l.path, request: r, verdict: make(chan verdict, 1), answered: make(chan wsAnswer, 1)}
 	if !l.inbox.Put(r.Context(), call) {
-		http.Error(w, "nobody accepts connections any more", http.StatusServiceUnavailable)
+		http.Error(w, "the listener is closed", http.StatusServiceUnavailable)
 		return
 	}
 	select {
@@ -61,7 +61,7 @@ func (l *wsListener) hold(w http.ResponseWriter, r *http.Request) {
 }
 
 // errCallEnded is the error for a client that left while it waited, or was refused.
-var errCallEnded = errors.New("the client was not given its WebSocket")
+var errCallEnded = errors.New("the client did not get its WebSocket")
 
 func (c *wsCall) Read([]byte) (int, error)  { return 0, errors.ErrUnsupported }
 func (c *wsCall) Write([]byte) (int, error) { return 0, errors.ErrUnsupported }

@@ -100,7 +100,7 @@ func TestHandshake(t *testing.T) {
 		Subprotocols: []string{"latis", "other"},
 		Header:       http.Header{"Authorization": {"Bearer x"}},
 	})
-	want := address + `: the server answered "418 I'm a teapot" and does not switch to WebSocket: check the path`
+	want := address + `: the server answered "418 I'm a teapot" instead of switching to WebSocket: check the path`
 	if err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}

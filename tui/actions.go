@@ -173,7 +173,7 @@ func (m *Model) letGo(what string, held int64, do func(w Wire, held int64) error
 
 // changeable reports whether frames on the wire can be changed, and says why not.
 func (m *Model) changeable() bool {
-	why := "this session cannot be changed: only the tap of a relay can"
+	why := "this session is read-only: only the tap of a relay takes commands"
 	if m.config.Wire != nil {
 		why = m.config.Wire.Refuses()
 	}

@@ -88,11 +88,11 @@ func TestActionsInFrames(t *testing.T) {
 
 // For a wire that accepts no commands, the monitor says so at once and asks no question.
 func TestActionsRefused(t *testing.T) {
-	w := &wired{refuses: "only to look at"}
+	w := &wired{refuses: "read-only"}
 	sc := newScreen(t, kept(t, "mcp-cancel"), tui.Config{Name: "live", Wire: w}, 120, 40)
 	for _, key := range []string{"X", "R", "H"} {
 		sc.press("g", key)
-		sc.shows("only to look at")
+		sc.shows("read-only")
 	}
 	if sc.press("y", "y"); len(w.done) > 0 {
 		t.Errorf("what was done: %s", w.done)
@@ -364,7 +364,7 @@ func TestCancelIsOffered(t *testing.T) {
 	for _, tt := range []struct {
 		wire tui.Wire
 		want bool
-	}{{nil, false}, {&wired{refuses: "only to look at"}, false}, {&wired{}, true}} {
+	}{{nil, false}, {&wired{refuses: "read-only"}, false}, {&wired{}, true}} {
 		sc := newScreen(t, s, tui.Config{Name: "live", Wire: tt.wire}, 200, 40)
 		if got := strings.Contains(sc.text(), "X send a cancel"); got != tt.want {
 			t.Errorf("%v: a cancel is offered: %v, want %v", tt.wire, got, tt.want)

@@ -215,7 +215,7 @@ func TestKeys(t *testing.T) {
 	sc.shows("1 of 18 frames")
 	sc.press("x")
 	sc.press("f", "nonsense", "enter")
-	sc.shows("none of", "filter nonsense")
+	sc.shows("unknown filter", "filter nonsense")
 	for range "nonsense" {
 		sc.press("backspace")
 	}
@@ -224,7 +224,7 @@ func TestKeys(t *testing.T) {
 	sc.press("x", "1", "c")
 	sc.shows("nothing is in flight (c shows")
 	sc.press("c", "X")
-	sc.shows("cannot be changed")
+	sc.shows("read-only")
 	sc.press("a", "look here", "enter")
 	sc.shows("look here")
 }

@@ -77,7 +77,7 @@ func (g *guard) admit(next, metrics http.Handler) http.Handler {
 		token := r.URL.Query().Get("token")
 		switch {
 		case !g.knows(r.Host):
-			http.Error(w, "this server has another name", http.StatusMisdirectedRequest)
+			http.Error(w, "the Host header does not name this server", http.StatusMisdirectedRequest)
 		case !isOwn(r):
 			http.Error(w, "the request comes from another page", http.StatusForbidden)
 		case metrics != nil && r.Method == http.MethodGet && r.URL.Path == "/metrics" && transport.IsLoopback(g.names[0]):
@@ -86,7 +86,7 @@ func (g *guard) admit(next, metrics http.Handler) http.Handler {
 			http.SetCookie(w, &http.Cookie{Name: g.cookie, Value: g.secret, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
 			http.Redirect(w, r, pathOf(r.URL), http.StatusSeeOther)
 		case err != nil || !same(cookie.Value, g.secret):
-			http.Error(w, "open the address that wirectl has printed: it has the token", http.StatusForbidden)
+			http.Error(w, "open the address that wirectl printed: it contains the token", http.StatusForbidden)
 		default:
 			next.ServeHTTP(w, r)
 		}

@@ -109,7 +109,7 @@ func collect(s *store.Store, title string) *delta {
 	s.All(func(f *store.Frame, payload, form []byte) bool {
 		says := shown(payload, form, maxPayload)
 		if left -= len(says); left < 0 {
-			says = "left out: the page is full"
+			says = "omitted: the page is full"
 			d.About.Untold++
 		}
 		d.Frames.addFrame(f, c)

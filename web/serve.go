@@ -60,7 +60,7 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 	host, _, err := net.SplitHostPort(o.Listen)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("%q is not an address to listen at: want HOST:PORT", o.Listen)
+		return nil, fmt.Errorf("invalid address to listen on, %q: want HOST:PORT", o.Listen)
 	case !o.Remote && !transport.IsLoopback(host):
 		return nil, fmt.Errorf("%s is not loopback: other machines could connect; use ssh -L, or give monitor --web the flag --remote if they may", o.Listen)
 	}

@@ -309,7 +309,7 @@ func TestPageFollows(t *testing.T) {
 		"/api/sessions?words=":                    `[{"id":"-","name":"-"}]`,
 		"/api/sessions?words=other":               `[]`,
 		"/api/frame?session=-&seq=x":              "want the number of a frame",
-		"/api/frame?session=-&seq=9":              "not kept any more",
+		"/api/frame?session=-&seq=9":              "no longer kept",
 		"/api/frame?session=%2Fetc%2Fhosts&seq=1": "no page shows this session",
 	} {
 		if _, text := s.ask("GET", path, nil, ""); !strings.Contains(text, want) {

@@ -29,7 +29,7 @@ const (
 	idleTime = 30 * time.Second
 )
 
-var errFull = errors.New("too many sessions are open: close a page of another")
+var errFull = errors.New("too many sessions are open: close the page of another one")
 
 // opened is an open session.
 type opened struct {

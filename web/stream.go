@@ -181,7 +181,7 @@ func serveFrame(w http.ResponseWriter, r *http.Request, o *opened) {
 	d := o.store.Detail(seq)
 	switch {
 	case d == nil:
-		http.Error(w, "this frame is not kept any more", http.StatusNotFound)
+		http.Error(w, "this frame is no longer kept", http.StatusNotFound)
 	case d.Err != "":
 		http.Error(w, d.Err, http.StatusNotFound)
 	default:
@@ -237,7 +237,7 @@ func (s *Server) mayCommand(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case !s.options.Control:
-			http.Error(w, "this page only looks: start it with --control", http.StatusForbidden)
+			http.Error(w, "this page is read-only: start it with --control", http.StatusForbidden)
 		case !same(r.Header.Get("Wirectl-Secret"), s.guard.command) || r.Header.Get("Origin") == "":
 			http.Error(w, "the page has no such command", http.StatusForbidden)
 		default:
@@ -260,7 +260,7 @@ func serveCommand(w http.ResponseWriter, r *http.Request, o *opened) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-var errFixed = errors.New("this session cannot be changed: that takes a tap of a relay")
+var errFixed = errors.New("this session is read-only: only the tap of a relay takes commands")
 
 // do runs a command.
 func (o *opened) do(c *command) (err error) {
@@ -295,7 +295,7 @@ func (o *opened) edit(w *live.Wire, c *command) error {
 	waiting := o.store.Overview().Held
 	i := slices.IndexFunc(waiting, func(h store.Held) bool { return h.Number == c.Held })
 	if i < 0 {
-		return fmt.Errorf("frame %d does not wait any more", c.Held)
+		return fmt.Errorf("frame %d is no longer held", c.Held)
 	}
 	payload, err := waiting[i].Edited(c.Text)
 	if err == nil {

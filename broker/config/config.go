@@ -118,7 +118,7 @@ func (b *builder) listen(c *Config) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(b.Listen)) {
 		if _, known := c.Listen[name]; !known {
-			return b.at([]string{"listen", name}, "there is no such door; expected one of %s", DoorNames())
+			return b.at([]string{"listen", name}, "unknown door; expected one of %s", DoorNames())
 		}
 		addr, err := Address(name, b.Listen[name])
 		if err != nil {
@@ -172,7 +172,7 @@ func (b *builder) budget(path []string, of *broker.Budget) (*broker.Budget, erro
 	case of == nil:
 		return nil, nil
 	case of.Calls < 0 || of.Tokens < 0 || !(0 <= of.Cost && of.Cost <= 1e12): // also rejects NaN
-		return nil, b.at(path, "expected calls, tokens and cost from 0; 0 is no limit")
+		return nil, b.at(path, "expected calls, tokens and cost from 0; 0 means no limit")
 	case of.Calls == 0 && of.Tokens == 0 && of.Cost == 0:
 		return nil, b.at(path, "it limits nothing; expected calls, tokens or cost")
 	}
@@ -192,7 +192,7 @@ func (b *builder) limits(*Config) error {
 		{"body_bytes", b.Limits.BodyBytes},
 	} {
 		if n.is < 0 {
-			return b.at([]string{"limits", n.key}, "expected a number from 0; 0 is the usual limit")
+			return b.at([]string{"limits", n.key}, "expected a number from 0; 0 means the default")
 		}
 	}
 	return nil
@@ -213,7 +213,7 @@ func Address(door, text string) (string, error) {
 	case err == nil && host == "" && strings.ContainsAny(port, ".abcdefghijklmnopqrstuvwxyz"): // it is a host
 		return "", fmt.Errorf("%q has no port for the door %s; expected HOST:PORT, as %s is, or PORT, or off", text, door, net.JoinHostPort(port, usualPort(door)))
 	}
-	return "", fmt.Errorf("%q is not an address for the door %s; expected HOST:PORT, PORT or off", text, door)
+	return "", fmt.Errorf("invalid address %q for the door %s; expected HOST:PORT, PORT or off", text, door)
 }
 
 func usualPort(door string) string {

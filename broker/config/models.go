@@ -12,22 +12,22 @@ import (
 
 func (b *builder) models(c *Config) error {
 	if len(b.Models) == 0 {
-		return b.at([]string{"providers"}, "there are no models, so that no call could be made; expected models: {NAME: {provider: %s}}", slices.Sorted(maps.Keys(b.Providers))[0])
+		return b.at([]string{"providers"}, "no models; expected models: {NAME: {provider: %s}}", slices.Sorted(maps.Keys(b.Providers))[0])
 	}
 	for _, name := range slices.Sorted(maps.Keys(b.Models)) {
 		m := b.Models[name]
 		path := []string{"models", name}
 		if strings.TrimSpace(name) != name || name == "" || strings.Count(name, "*") > 1 {
-			return b.at(path, "expected a name without space around it and with one * at most")
+			return b.at(path, "expected a name without surrounding space and with at most one *")
 		}
 		if m.Provider != "" && len(m.Routes) > 0 {
-			return b.at(path, "expected either provider or routes, and here are both")
+			return b.at(path, "expected either provider or routes; got both")
 		}
 		if m.Provider == "" && len(m.Routes) == 0 && m.RLM == nil {
 			return b.at(path, "expected a provider, or routes")
 		}
 		if m.ContextWindow < 0 {
-			return b.at(append(path, "context_window"), "expected a number of tokens; 0 is one that is not known")
+			return b.at(append(path, "context_window"), "expected a number of tokens; 0 means unknown")
 		}
 		if m.Price != nil {
 			if err := m.Price.Check(); err != nil {
@@ -71,7 +71,7 @@ func (b *builder) routes(path []string, m Model) (made []broker.Route, err error
 		case backend == nil:
 			return nil, b.at(append(at, "provider"), "there is no provider %q; expected a key of providers%s", r.Provider, among(slices.Sorted(maps.Keys(b.backends))))
 		case r.Weight < 0:
-			return nil, b.at(append(at, "weight"), "expected a number from 0; 0 is the same as 1")
+			return nil, b.at(append(at, "weight"), "expected a number from 0; 0 means 1")
 		}
 		made = append(made, broker.Route{Backend: backend, Model: r.Model, Weight: r.Weight})
 	}
@@ -84,7 +84,7 @@ func (b *builder) names(c *Config) error {
 	for _, alias := range slices.Sorted(maps.Keys(b.Aliases)) {
 		switch _, model := b.Models[alias]; {
 		case model:
-			return b.at([]string{"aliases", alias}, "there is a model of that name")
+			return b.at([]string{"aliases", alias}, "a model has that name")
 		case b.find(b.Aliases[alias]) == "":
 			return b.at([]string{"aliases", alias}, "no model %q", b.Aliases[alias])
 		}

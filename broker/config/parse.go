@@ -51,7 +51,7 @@ func parse(name string, data []byte) (*document, error) {
 	}
 	d.ast = tree
 	if len(tree.Docs) > 1 {
-		e := &Error{Name: name, Msg: "there are several documents; expected one"}
+		e := &Error{Name: name, Msg: "several documents; expected one"}
 		if tok := tree.Docs[1].Start; tok != nil {
 			e.Line, e.Column = tok.Position.Line, tok.Position.Column
 		}

@@ -60,7 +60,7 @@ func (b *builder) provider(name string, p *Provider) (provider.Provider, error) 
 		case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil:
 			return nil, b.at(at, "expected a URL that begins with http:// or https://, without user and password")
 		case strings.ContainsAny(p.BaseURL, "?#"): // also one that nothing follows
-			return nil, b.at(at, "expected a URL without ? and #: paths such as /chat/completions are added to its end")
+			return nil, b.at(at, "expected a URL without ? and #: paths such as /chat/completions are appended")
 		}
 	}
 	key, err := b.secret(append(path, "key"), p.Key)
@@ -92,20 +92,20 @@ func (b *builder) fitsKind(path []string, p *Provider) error {
 	case !known:
 		return b.at(append(path, "kind"), "%q is not a kind of provider; expected one of %s", p.Kind, strings.Join(slices.Sorted(maps.Keys(kinds)), ", "))
 	case p.Kind == "workers" && (p.BaseURL != "" || p.Key != Secret{} || len(p.Headers) > 0 || len(p.Drop) > 0):
-		return b.at(path, "workers have base_url, key, headers and drop in configurations of their own")
+		return b.at(path, "set base_url, key, headers and drop in the workers' own configurations")
 	case p.APIVersion != "" && p.Kind != "openai":
-		return b.at(append(path, "api_version"), "nothing reads this here; it is for the kind openai, at Azure")
+		return b.at(append(path, "api_version"), "not used here; it is for the kind openai, at Azure")
 	case p.MaxTokens != 0 && p.Kind != "anthropic":
-		return b.at(append(path, "max_tokens"), "nothing reads this here; it is for the kind anthropic")
+		return b.at(append(path, "max_tokens"), "not used here; it is for the kind anthropic")
 	case len(p.Drop) > 0 && p.Kind == "mock":
-		return b.at(append(path, "drop"), "nothing reads this here; a mock takes everything")
+		return b.at(append(path, "drop"), "not used here; a mock takes everything")
 	}
 	for i, name := range p.Drop {
 		if p.Kind == "openai" && name != "tools" {
-			return b.at(append(path, "drop", strconv.Itoa(i)), "nothing reads this here; at the kind openai only tools can be left out")
+			return b.at(append(path, "drop", strconv.Itoa(i)), "not used here; with the kind openai only tools can be dropped")
 		}
 		if known := provider.Droppable(); !slices.Contains(known, name) {
-			return b.at(append(path, "drop", strconv.Itoa(i)), "%q is not a parameter that can be left out; expected one of %s", name, strings.Join(known, ", "))
+			return b.at(append(path, "drop", strconv.Itoa(i)), "%q is not a parameter that can be dropped; expected one of %s", name, strings.Join(known, ", "))
 		}
 	}
 	return nil
@@ -139,16 +139,16 @@ func (b *builder) numbers(path []string, p *Provider) error {
 // mock checks the answers of a mock.
 func (b *builder) mock(path []string, m *mock.Config) error {
 	if m.Chunk < 0 {
-		return b.at(append(path, "chunk"), "expected a number of characters; 0 is a word")
+		return b.at(append(path, "chunk"), "expected a number of characters; 0 means a word")
 	}
 	for i, l := range m.Script {
 		if l.Status != 0 && !isFailure(l.Status) {
-			return b.at(append(path, "script", strconv.Itoa(i), "status"), "expected the status of an error, from 400 to 599")
+			return b.at(append(path, "script", strconv.Itoa(i), "status"), "expected an error status, from 400 to 599")
 		}
 	}
 	for i, t := range m.Turns {
 		if t.Status != 0 && !isFailure(t.Status) {
-			return b.at(append(path, "turns", strconv.Itoa(i), "status"), "expected the status of an error, from 400 to 599")
+			return b.at(append(path, "turns", strconv.Itoa(i), "status"), "expected an error status, from 400 to 599")
 		}
 	}
 	if len(m.Turns) > 0 && (len(m.Script) > 0 || m.Prefix != nil) {
@@ -159,7 +159,7 @@ func (b *builder) mock(path []string, m *mock.Config) error {
 		case f.Every < 1:
 			return b.at(append(at, "every"), "expected a number from 1: every how many calls one fails")
 		case f.Status != 0 && !isFailure(f.Status):
-			return b.at(append(at, "status"), "expected the status of an error, from 400 to 599, or none for an answer that is cut")
+			return b.at(append(at, "status"), "expected an error status, from 400 to 599, or none for an answer that is cut")
 		}
 	}
 	return nil
@@ -204,7 +204,7 @@ func (b *builder) header(path []string, values map[string]Header) (http.Header, 
 func (b *builder) secret(path []string, s Secret) (found string, err error) {
 	switch {
 	case s.Env != "" && s.File != "":
-		return "", b.at(path, "expected either env or file, and here are both")
+		return "", b.at(path, "expected either env or file; got both")
 	case s.Env != "":
 		if found = strings.TrimSpace(b.env.Getenv(s.Env)); found == "" {
 			return "", b.at(path, "the environment variable %s is not set", s.Env)

@@ -75,12 +75,12 @@ func (b *builder) rlm(c *Config, path []string, name string, m *Model) ([]broker
 		return nil, b.at(path, "expected a name without *: the model is a recursive language model")
 	}
 	if m.Price != nil {
-		return nil, b.at(append(path, "price"), "nothing reads this here; the calls of the model have prices")
+		return nil, b.at(append(path, "price"), "not used here; the calls of the model have prices")
 	}
 	settings := b.settings(at, reflect.ValueOf(*m.RLM))
 	for _, s := range settings {
 		if slices.Contains(notOfModels, s.Name) {
-			return nil, b.at(append(at, s.Name), "nothing reads this here; it is for wirectl rlm")
+			return nil, b.at(append(at, s.Name), "not used here; it is for wirectl rlm")
 		}
 	}
 	if b.env.RLM == nil {

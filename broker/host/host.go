@@ -339,7 +339,7 @@ func (h *Host) reload() {
 		err = h.broker.Reload(cfg.Broker)
 	}
 	if err != nil {
-		h.warn(fmt.Sprintf("the configuration stays as it was: %v", err))
+		h.warn(fmt.Sprintf("the configuration is unchanged: %v", err))
 		return
 	}
 	h.log.Info("configuration reloaded", "models", strings.Join(h.broker.Models(), " "))

@@ -46,7 +46,7 @@ func (h *Host) join(ctx context.Context) (err error) {
 }
 
 // errNoHub: a provider of the kind workers has no hub to find them at.
-var errNoHub = errors.New("providers of the kind workers are found at a hub: name it with --join URL, or as join: URL in the configuration")
+var errNoHub = errors.New("providers of the kind workers need a hub: name it with --join URL, or as join: URL in the configuration")
 
 // share adds the hub's shared state and workers to a configuration.
 func (h *Host) share(cfg *config.Config) error {
@@ -85,7 +85,7 @@ func (h *Host) work(p *publish.Publisher) (Worker, error) {
 		return nil, nil
 	}
 	if h.hubURL() == "" {
-		return nil, errors.New("a worker takes calls from a hub: name it with --join URL, or as join: URL in the configuration")
+		return nil, errors.New("a worker needs a hub: name it with --join URL, or as join: URL in the configuration")
 	}
 	w, err := h.options.Work(h.hubURL(), h.broker, p, h.warn)
 	if err == nil {

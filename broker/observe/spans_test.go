@@ -186,7 +186,7 @@ func TestDeadCollector(t *testing.T) {
 		<-asked
 		cancel()
 	}()
-	if err := spans.To.Close(ctx); err == nil || err.Error() != "spans were lost (5000): the collector did not take them in time" {
+	if err := spans.To.Close(ctx); err == nil || err.Error() != "spans were lost (5000): the collector did not accept them in time" {
 		t.Errorf("got %v", err)
 	}
 }

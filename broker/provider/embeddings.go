@@ -44,7 +44,7 @@ func ReadEmbeddings(body []byte) (*Embeddings, error) {
 	}
 	for text := range Elements(asked.Input) {
 		if jsonscan.KindOf(text) != jsonscan.String {
-			return nil, Unanswerable("input", unsupported, "Unsupported parameter: 'input' of tokens cannot be translated for the provider that this model goes to. Write it as texts, or ask a model of a provider of the kind openai.")
+			return nil, Unanswerable("input", unsupported, "Unsupported parameter: 'input' of tokens cannot be translated for this model's provider. Write it as text, or ask a model of a provider of the kind openai.")
 		}
 		if e.Texts = append(e.Texts, Unquote(text)); len(e.Texts) > maxTexts {
 			return nil, Unanswerable("input", "invalid_value", fmt.Sprintf("Invalid 'input': expected at most %d texts.", maxTexts))

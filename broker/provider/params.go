@@ -28,7 +28,7 @@ func (k Kind) Refusal(param, instead string) *Error {
 }
 
 func (k Kind) sentence(param, instead string) string {
-	return fmt.Sprintf("Unsupported parameter: '%s' cannot be translated for a provider of the kind %s, which this model goes to. %s, or ask a model of a provider of the kind openai.", param, k.Name, instead)
+	return fmt.Sprintf("Unsupported parameter: '%s' cannot be translated for this model's provider, of the kind %s. %s, or ask a model of a provider of the kind openai.", param, k.Name, instead)
 }
 
 // unsupported is OpenAI's error code.
@@ -41,7 +41,7 @@ func (k Kind) check(members map[string]json.RawMessage) error {
 		if !given || jsonscan.KindOf(value) == jsonscan.Null || m.idle(value) || slices.Contains(k.Has, m.name) || slices.Contains(k.Drop, m.name) {
 			continue
 		}
-		return Unanswerable(m.name, unsupported, k.sentence(m.name, m.instead)+" The broker leaves it out if its configuration says drop: ["+m.name+"] at the provider.")
+		return Unanswerable(m.name, unsupported, k.sentence(m.name, m.instead)+" The broker drops it if its configuration says drop: ["+m.name+"] at the provider.")
 	}
 	return nil
 }
@@ -99,7 +99,7 @@ const toolsOfAnother = "unsupported_tool"
 
 // UnsupportedTool is the error for a tool that only a backend with the client's API can run.
 func UnsupportedTool(at, sentence string) *Error {
-	return Unanswerable(at, toolsOfAnother, sentence+" The broker leaves such tools out if its configuration says drop: [tools] at the provider.")
+	return Unanswerable(at, toolsOfAnother, sentence+" The broker drops such tools if its configuration says drop: [tools] at the provider.")
 }
 
 // Untranslated is why Chat cannot be sent, nil if it can. Tools that may be dropped do not prevent

@@ -89,7 +89,7 @@ func (c *Chat) addSystem(r reading, parts []TurnPart) error {
 	text := ""
 	for _, p := range parts {
 		if p.At != "" {
-			return r.kind.Refusal(p.At, "Put it into a message of the user")
+			return r.kind.Refusal(p.At, "Put it into a user message")
 		}
 		text += p.Text
 	}
@@ -179,5 +179,5 @@ func (r reading) part(at string, raw []byte) (TurnPart, error) {
 		}
 		return TurnPart{}, r.kind.Refusal(at, "Give the file itself in file_data, as a data: URL")
 	}
-	return TurnPart{}, r.kind.Refusal(at, "Use parts of the types text, image_url, input_audio and file, with what belongs to them")
+	return TurnPart{}, r.kind.Refusal(at, "Use parts of the types text, image_url, input_audio and file, with their members")
 }

@@ -108,11 +108,11 @@ func mayListen(d Door, remote bool) error {
 	case strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback():
 		return nil
 	case d.Guard == Nothing:
-		return fmt.Errorf("the door %s on %s would be open to other machines, and its protocol is for this one alone: keep it on 127.0.0.1; the doors proxy, openai and admin may be opened", d.Name, d.Addr)
+		return fmt.Errorf("the door %s on %s would be open to other machines, but its protocol is for local use only: keep it on 127.0.0.1; the doors proxy, openai and admin may be opened", d.Name, d.Addr)
 	case !remote:
 		return fmt.Errorf("the door %s on %s would be open to other machines: that needs --allow-remote, and a token", d.Name, d.Addr)
 	case d.Guard == TokenMissing:
-		return fmt.Errorf("the door %s on %s would be open to other machines, and lets in everybody: set a token (token: in the configuration, or WIRECTL_TOKEN)", d.Name, d.Addr)
+		return fmt.Errorf("the door %s on %s would be open to other machines without authentication: set a token (token: in the configuration, or WIRECTL_TOKEN)", d.Name, d.Addr)
 	}
 	return nil
 }

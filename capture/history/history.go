@@ -95,7 +95,7 @@ func Open(getenv func(string) string) (*Folder, error) {
 		base = filepath.Join(home, ".local", "state")
 	}
 	if !filepath.IsAbs(base) {
-		return nil, errors.New("the folder for records is not known: set HOME (or LocalAppData on Windows)")
+		return nil, errors.New("the folder for recordings is unknown: set HOME (or LocalAppData on Windows)")
 	}
 	return &Folder{Dir: filepath.Join(base, "wirectl", "sessions"), maxBytes: MaxBytes}, nil
 }

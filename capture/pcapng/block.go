@@ -80,7 +80,7 @@ func (b *blocks) length() (int, error) {
 	n := b.order.u32(head[4:])
 	switch {
 	case n < blockOverhead || n%4 != 0:
-		return 0, b.malformed("%d is not a length of a block", n)
+		return 0, b.malformed("%d is not a block length", n)
 	case uint64(n) > uint64(b.limit):
 		return 0, &capture.Error{
 			Err: capture.ErrTooLarge, Offset: b.offset,

@@ -162,14 +162,14 @@ func TestRefusals(t *testing.T) {
 		"another program":  {foreign, capture.ErrForeign, "written by another program"},
 		"newer":            {newer, capture.ErrForeign, "format is version 9"},
 		"bad magic":        {edit(section, 8, "abcd"), capture.ErrMalformed, "byte-order magic"},
-		"length not of 4":  {after(edit(iface, 4, "\x0d")), capture.ErrMalformed, "13 is not a length"},
-		"length too small": {after(edit(iface, 4, "\x08\x00\x00\x00")), capture.ErrMalformed, "8 is not a length"},
+		"length not of 4":  {after(edit(iface, 4, "\x0d")), capture.ErrMalformed, "13 is not a block length"},
+		"length too small": {after(edit(iface, 4, "\x08\x00\x00\x00")), capture.ErrMalformed, "8 is not a block length"},
 		"lengths differ":   {after(edit(iface, len(iface)-4, "\x01")), capture.ErrMalformed, "ends with the length"},
 		"too large":        {after([]byte("\x06\x00\x00\x00\xfc\xff\xff\xff.................")), capture.ErrTooLarge, "4294967292"},
 		"no interface":     {after(packet), capture.ErrMalformed, "there is no interface 0"},
 		"snapped":          {after(iface, edit(packet, 20, "\x01")), capture.ErrMalformed, "was cut to 1 of"},
 		"no end of tags":   {after(iface, edit(packet, 30, "\xff\xff")), capture.ErrMalformed, "have no end"},
-		"rewritten":        {after(iface, bytes.Replace(packet, []byte("\xd9\x7e\x00\x00"), []byte("\xd9\x7e\x00\x01"), 1)), capture.ErrMalformed, "another program has rewritten"},
+		"rewritten":        {after(iface, bytes.Replace(packet, []byte("\xd9\x7e\x00\x00"), []byte("\xd9\x7e\x00\x01"), 1)), capture.ErrMalformed, "another program rewrote"},
 	} {
 		_, _, err := read(bytes.NewReader(test.data))
 		if !errors.Is(err, test.want) || !strings.Contains(err.Error(), test.text) {

@@ -42,11 +42,11 @@ func (r *Random) ReadAt(place int64, rec *capture.Record) error {
 	case order{big: true}.u32(head) == enhancedPacket:
 		b.order = order{big: true}
 	default:
-		return b.malformed("a frame was here, and is no more")
+		return b.malformed("the frame is no longer there")
 	}
 	n := b.order.u32(head[4:])
 	if n < blockOverhead || uint64(n) > uint64(b.limit) {
-		return b.malformed("%d is not a length of a block", n)
+		return b.malformed("%d is not a block length", n)
 	}
 	data, err := r.bytes(place, int(n))
 	if err != nil {

@@ -205,7 +205,7 @@ func (r *Reader) describe(data, options []byte, rec *capture.Record) error {
 		}
 	}
 	if !found {
-		return r.blocks.malformed("a packet lacks what wirectl adds to it: another program has rewritten the capture")
+		return r.blocks.malformed("a packet lacks the data that wirectl adds: another program rewrote the capture")
 	}
 	return r.carried(rec)
 }
@@ -217,7 +217,7 @@ func (r *Reader) carried(rec *capture.Record) error {
 	}
 	m, err := capture.ParseMeta(r.meta, nil)
 	if err != nil {
-		return r.blocks.malformed("what the carrier says of a frame: %v", err)
+		return r.blocks.malformed("the carrier data of a frame: %v", err)
 	}
 	m.Framing = rec.Framing
 	if rec.Meta != nil { // flagApart
@@ -265,7 +265,7 @@ func (r *Reader) frame(data, part []byte, rec *capture.Record) error {
 		rec.Raw, wrapper = data, data
 	}
 	if prefix+suffix > uint64(len(wrapper)) {
-		return r.blocks.malformed("a wrapper of %d bytes, and %d of them are there", prefix+suffix, len(wrapper))
+		return r.blocks.malformed("a wrapper of %d bytes, of which %d are present", prefix+suffix, len(wrapper))
 	}
 	if flags&flagWhole == 0 {
 		r.join(wrapper[:prefix], data, wrapper[prefix:prefix+suffix])
@@ -310,7 +310,7 @@ func (r *Reader) event(body []byte, rec *capture.Record) (bool, error) {
 	text := body[eventSize:]
 	n := o.u32(body[20:])
 	if uint64(n) > uint64(len(text)) {
-		return false, r.blocks.malformed("a text of %d bytes, and %d of them are there", n, len(text))
+		return false, r.blocks.malformed("a text of %d bytes, of which %d are present", n, len(text))
 	}
 	rec.Text = text[:n:n]
 	return true, nil

@@ -55,7 +55,7 @@ func NewWriter(w io.Writer, session capture.Session, label func(*capture.Record,
 	pw.u64(math.MaxUint64) // the length of the section is unknown
 	comment := jsonscan.MustMarshal(newHeader(&session))
 	if len(comment) > maxOption {
-		return nil, fmt.Errorf("the description of the session takes %d bytes, and there is room for %d", len(comment), maxOption)
+		return nil, fmt.Errorf("the description of the session takes %d bytes; the limit is %d", len(comment), maxOption)
 	}
 	pw.option(optComment, comment)
 	pw.option(optUserAppl, []byte("wirectl"))

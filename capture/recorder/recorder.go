@@ -211,7 +211,7 @@ func (r *Recorder) owe() {
 func droppedNote(frames int64) capture.Record {
 	return capture.Record{
 		Kind: capture.Note, Time: time.Now(),
-		Text: fmt.Appendf(nil, "%d frames are missing here: the capture could not be written as fast as they came", frames),
+		Text: fmt.Appendf(nil, "%d frames are missing here: the capture could not be written as fast as they arrived", frames),
 	}
 }
 
@@ -311,7 +311,7 @@ func (r *Recorder) Close(ctx context.Context) error {
 	case <-r.done:
 		return r.err
 	case <-ctx.Done():
-		return fmt.Errorf("the capture is not written to its end: %w", context.Cause(ctx))
+		return fmt.Errorf("the end of the capture is missing: %w", context.Cause(ctx))
 	}
 }
 

@@ -240,7 +240,7 @@ func TestSpillFails(t *testing.T) {
 	}
 	got, _ := contents(t, &g.Buffer)
 	expect(t, got, numbered(1, int64(len(got)), 1000))
-	if !strings.Contains(told.String(), "recording ends") {
+	if !strings.Contains(told.String(), "recording stopped") {
 		t.Errorf("people were told %q", told)
 	}
 }
@@ -277,7 +277,7 @@ func TestSpillBeside(t *testing.T) {
 			}
 			got, _ := contents(t, &g.Buffer)
 			expect(t, got, numbered(1, n, size))
-			if strings.Count(told.String(), "a file beside it") != 1 {
+			if strings.Count(told.String(), "a file beside the capture") != 1 {
 				t.Errorf("people were told %q", told)
 			}
 			if left, _ := os.ReadDir(dir); len(left) > 0 {
@@ -422,7 +422,7 @@ func TestFullDisk(t *testing.T) {
 	if err := r.Close(t.Context()); !errors.Is(err, errFull) {
 		t.Errorf("Close says %v", err)
 	}
-	if told.String() != "recording has ended: the disk is full; the session goes on" {
+	if told.String() != "recording stopped: the disk is full; the session continues" {
 		t.Errorf("people were told %q", told)
 	}
 	feed(t, r, aFrame(101, 1))

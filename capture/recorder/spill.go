@@ -56,7 +56,7 @@ func (r *Recorder) spillAll() {
 			err = r.spillOne(it)
 		}
 		if r.spill.failed = err; err != nil {
-			r.notice("recording ends: what waits for the capture cannot be kept: %v; the session goes on", r.spill.failed)
+			r.notice("recording stopped: frames that wait for the capture cannot be kept: %v; the session continues", r.spill.failed)
 			r.closeIntake()
 			return
 		}
@@ -136,9 +136,9 @@ func (r *Recorder) openSpill(failed error) error {
 		_ = os.Remove(f.Name()) // if an open file cannot be removed, removeFiles does it later
 		s.files, s.size = append(s.files, f), 0
 		if failed != nil {
-			r.notice("the temporary folder fails: %v: what waits for the capture goes to a file beside it", failed)
+			r.notice("the temporary folder cannot be written: %v: waiting frames go to a file beside the capture", failed)
 		} else {
-			r.notice("the capture is written more slowly than frames come: what waits for it goes to a temporary file")
+			r.notice("the capture is written more slowly than frames arrive: waiting frames go to a temporary file")
 		}
 		return nil
 	}

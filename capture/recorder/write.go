@@ -29,7 +29,7 @@ func (r *Recorder) writeQueue() {
 		rest.Reset(r.cfg.Pace)
 	}
 	if r.err != nil {
-		r.notice("recording has ended: %v; the session goes on", r.err)
+		r.notice("recording stopped: %v; the session continues", r.err)
 		r.abandon()
 	}
 	r.changed.Broadcast()

@@ -216,7 +216,7 @@ func (c *conn) line() (bool, error) {
 	}
 	d, ok := l.dir()
 	if !ok {
-		return false, fmt.Errorf("%s: line %d: %q is not a direction", c.name(timingFile), c.lines, l.Dir)
+		return false, fmt.Errorf("%s: line %d: invalid direction %q", c.name(timingFile), c.lines, l.Dir)
 	}
 	c.current = d
 	c.streams[d].known = max(c.streams[d].known, l.Off+l.Len)

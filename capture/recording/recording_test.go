@@ -208,7 +208,7 @@ func TestNoTiming(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	stream := &fstest.MapFile{Data: []byte("a\n")}
 	for text, want := range map[string]string{
-		`{"dir":"up","off":0,"len":1}`:  `timing.jsonl: line 1: "up" is not a direction`,
+		`{"dir":"up","off":0,"len":1}`:  `timing.jsonl: line 1: invalid direction "up"`,
 		`{"dir":`:                       `timing.jsonl: line 1: unexpected end of JSON input`,
 		"\n" + `{"dir":"c2s","off":-1}`: `timing.jsonl: line 1: a read of 0 bytes at byte -1`,
 	} {

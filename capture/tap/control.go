@@ -36,7 +36,7 @@ type Command struct {
 }
 
 // ErrNoCommands is the answer of a tap whose owner has no Controller.
-var ErrNoCommands = errors.New("this tap is only to look at: a relay or a run of rlm takes commands if it was started with --control")
+var ErrNoCommands = errors.New("this tap is read-only: start the relay or the run of rlm with --control to send it commands")
 
 // A Controller executes commands.
 type Controller interface {
@@ -87,10 +87,10 @@ func ParseCommand(line []byte) (c Command, err error) {
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&c); err != nil {
-		return c, fmt.Errorf("a command is an object on one line: %w", err)
+		return c, fmt.Errorf("invalid command: want an object on one line: %w", err)
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return c, fmt.Errorf("a command is one object on one line, and more follows it")
+		return c, fmt.Errorf("invalid command: more follows the object on its line")
 	}
 	return c, c.check()
 }

@@ -54,7 +54,7 @@ func (p *Past) greet(frames int64) (err error) {
 	}
 	var ok bool
 	if p.Hello, ok = ParseNote(&rec); !ok || p.Hello.Tap != Hello {
-		return fmt.Errorf("%s does not say how much has passed", p.conn.Info.Name)
+		return fmt.Errorf("%s does not state how many frames have passed", p.conn.Info.Name)
 	}
 	p.left = min(frames, p.Hello.Frames-p.Hello.Lost)
 	return nil

@@ -139,9 +139,9 @@ type NotFoundError struct {
 func (e *NotFoundError) Error() string {
 	switch {
 	case e.Name == "":
-		return "nothing runs that has a tap"
+		return "no relay or broker with a tap is running"
 	case len(e.Running) == 0:
-		return fmt.Sprintf("there is no tap %q, nor any other: wirectl relay and wirectl serve open them", e.Name)
+		return fmt.Sprintf("no tap %q, and no other: wirectl relay and wirectl serve open taps", e.Name)
 	}
 	return fmt.Sprintf("there is no tap %q%s; there are: %s", e.Name, nearest.Question(e.Name, e.Running), strings.Join(e.Running, ", "))
 }

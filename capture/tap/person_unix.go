@@ -25,7 +25,7 @@ func checkPeer(c *net.UnixConn) error {
 		return cerr
 	}
 	if own := os.Getuid(); err == nil && uid != 0 && int64(uid) != int64(own) {
-		return fmt.Errorf("the user %d may not look at a tap of the user %d", uid, own)
+		return fmt.Errorf("the user %d may not view a tap of the user %d", uid, own)
 	}
 	return err
 }
@@ -38,7 +38,7 @@ func checkOwner(dir string, info fs.FileInfo) error {
 	case !ok || int64(st.Uid) != int64(os.Getuid()):
 		return fmt.Errorf("%s belongs to another user", dir)
 	case info.Mode().Perm()&0o077 != 0:
-		return fmt.Errorf("others may enter %s (its mode is %#o): chmod 700 it", dir, info.Mode().Perm())
+		return fmt.Errorf("others can open %[1]s (mode %#[2]o): run chmod 700 %[1]s", dir, info.Mode().Perm())
 	}
 	return nil
 }

@@ -183,7 +183,7 @@ func TestList(t *testing.T) {
 func TestNames(t *testing.T) {
 	dir := shortDir(t)
 	_, err := Dial(t.Context(), dir, "gopls")
-	if err == nil || err.Error() != `there is no tap "gopls", nor any other: wirectl relay and wirectl serve open them` {
+	if err == nil || err.Error() != `no tap "gopls", and no other: wirectl relay and wirectl serve open taps` {
 		t.Error(err)
 	}
 	serve(t, dir, "gopls", NewHub(capture.Session{}, Options{}), nil)
@@ -326,7 +326,7 @@ func TestControl(t *testing.T) {
 	}
 	expect(t, read(t, r, 1), "hello 0-0")
 	var rec capture.Record
-	if err := r.Next(&rec); err != nil || !strings.Contains(string(rec.Text), "only to look at") {
+	if err := r.Next(&rec); err != nil || !strings.Contains(string(rec.Text), "read-only") {
 		t.Errorf("%s, %v", rec.Text, err)
 	}
 }
@@ -345,9 +345,9 @@ func TestParseCommand(t *testing.T) {
 		`{"do":"cancel"}`:                                        `cancel needs the "id" of an exchange`,
 		`{"do":"resend","seq":-1}`:                               `resend needs "seq", the number of a frame`,
 		`{"do":"drop"}`:                                          `drop needs "held", the number of a frame that waits`,
-		`{"do":"drop","held":1} {}`:                              `a command is one object on one line, and more follows it`,
-		`{"do":"drop","hold":1}`:                                 `a command is an object on one line: json: unknown field "hold"`,
-		`drop 1`:                                                 `a command is an object on one line: invalid character 'd' looking for beginning of value`,
+		`{"do":"drop","held":1} {}`:                              `invalid command: more follows the object on its line`,
+		`{"do":"drop","hold":1}`:                                 `invalid command: want an object on one line: json: unknown field "hold"`,
+		`drop 1`:                                                 `invalid command: want an object on one line: invalid character 'd' looking for beginning of value`,
 	} {
 		_, err := ParseCommand([]byte(line))
 		if got := errorText(err); got != want {

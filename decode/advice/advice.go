@@ -15,9 +15,9 @@ import (
 
 // about is the advice for each kind of content that a stream may turn out to have.
 var about = [1 << 8]string{
-	frame.HTTPResponse:    "an HTTP peer answered: leave out --framing, and what HTTP carries is read",
-	frame.HTTPRequest:     "an HTTP client is talking: leave out --framing, and what HTTP carries is read",
-	frame.HTTP2:           "gRPC frames are inside HTTP/2 streams: leave out --framing, and they are read",
+	frame.HTTPResponse:    "an HTTP peer answered: leave out --framing to read what HTTP carries",
+	frame.HTTPRequest:     "an HTTP client is talking: leave out --framing to read what HTTP carries",
+	frame.HTTP2:           "gRPC frames are inside HTTP/2 streams: leave out --framing to read them",
 	frame.GRPCWebTrailers: "HTTP trailers end the stream of a gRPC-Web server: cut them off, or skip them with --framing grpc --resync",
 	frame.SSHBanner:       "the bytes were recorded outside ssh: record what ssh carries instead",
 	frame.ShellBanner:     "a login shell greets before the program speaks: silence it",
@@ -32,7 +32,7 @@ var about = [1 << 8]string{
 	frame.TLS:             "it is encrypted: record it inside of TLS",
 	frame.CRLF:            "it was written in text mode: write it as binary",
 	frame.HeaderFrame:     "try --framing header",
-	frame.DecimalLength:   "no framing writes lengths so: strip them and give one payload a line (--framing line)",
+	frame.DecimalLength:   "no framing writes lengths like this: strip them and put each payload on a line (--framing line)",
 	frame.JSONText:        "the stream may be newline-delimited (try --framing line)",
 	frame.ServerSentEvent: "the head of the HTTP answer is missing: take the data out of the events (sed -n 's/^data: *//p' FILE | wirectl decode)",
 	frame.StackTrace:      "the program failed: its standard error does not belong on its standard output",
@@ -89,7 +89,7 @@ func hintFor(err error, framing frame.Framing) string {
 		return ""
 	}
 	if errors.Is(err, frame.ErrUnknown) && isHTTP(fe.Accident) {
-		return "the recording ends inside the preface with which a client begins"
+		return "the recording ends inside the client's connection preface"
 	}
 	if isStrayText(fe, framing) {
 		return skipText(fe.Offset)
@@ -102,7 +102,7 @@ func hintFor(err error, framing frame.Framing) string {
 	}
 	switch {
 	case errors.Is(err, frame.ErrUnknown):
-		return "name it with --framing; wirectl list has them all"
+		return "name it with --framing; wirectl list shows them"
 	case framing == nil && errors.Is(err, frame.ErrTooLarge): // in a capture, which says how it is framed
 		return "raise the limit with --limit-bytes, or skip the frame with --resync"
 	case framing == nil:
@@ -162,7 +162,7 @@ func adviceInside(f *decode.Fault) string {
 	case a == frame.ShellError, a == frame.HTML, a == frame.StackTrace, a == frame.LogLine:
 		return about[a] // it is about the writer
 	default:
-		return "the frame is whole, and holds no message: look at what sent it, or name another --protocol"
+		return "the frame is complete, but holds no message: check its sender, or name another --protocol"
 	}
 }
 
@@ -173,7 +173,7 @@ func onLine(f *decode.Fault) string {
 	case f.Accident() == frame.PlainText:
 		return "non-protocol output belongs on standard error"
 	case errors.As(f.Err, &syntax) && syntax.Truncated:
-		return "if it goes on in the next line, put each message on one (jq -c . FILE | wirectl decode)"
+		return "if it continues on the next line, put each message on one line (jq -c . FILE | wirectl decode)"
 	}
 	return ""
 }
@@ -181,7 +181,7 @@ func onLine(f *decode.Fault) string {
 // adviceOn returns the advice for an accident at an offset in a stream of that framing.
 func adviceOn(a frame.Accident, offset int64, framing frame.Framing) string {
 	if isHTTP(a) && offset > 0 {
-		return "HTTP is spoken from here on: look for a proxy on the way"
+		return "the rest is HTTP: look for a proxy in between"
 	}
 	if f := advised(a); f != nil && f == framing {
 		return ""

@@ -88,7 +88,7 @@ func (o *Options) writeTrace(ctx context.Context, w io.Writer, r capture.Reader)
 		return err
 	}
 	if !ts.Timed {
-		return fmt.Errorf("%s does not say when its frames were read, and a trace shows nothing else: convert a capture, or a recording with its timing.jsonl", o.Name)
+		return fmt.Errorf("%s has no frame times, which a trace needs: convert a capture, or a recording with its timing.jsonl", o.Name)
 	}
 	return errors.Join(err, o.endTrace(w, &line, ts.List, f.Last))
 }

@@ -40,7 +40,7 @@ func (e *Error) Error() string { return fmt.Sprintf("line %d: %v", e.Line, e.Err
 func (e *Error) Unwrap() error { return e.Err }
 
 // ErrNoFraming is the error for a payload without a framing.
-var ErrNoFraming = errors.New("nothing says how to frame this payload")
+var ErrNoFraming = errors.New("the framing of this payload is unknown")
 
 // Run reads NDJSON, whose records may span several lines, from r and writes the frames to
 // w. It fails at the first line that it cannot encode; the frames before it have then been
@@ -129,7 +129,7 @@ func Reframe(cfg Config) ndjson.Reframe {
 func (cfg Config) meaning(r *ndjson.Record) (framing frame.Framing, p protocol.Protocol, err error) {
 	framing, p = cfg.Framing, cfg.Protocol
 	if framing == nil && frame.IsCarried(r.Framing) {
-		return nil, nil, fmt.Errorf("what came in a carrier as %s cannot be made from its payload: keep the record's raw, or name another framing", r.Framing)
+		return nil, nil, fmt.Errorf("a payload of the carrier framing %s cannot be framed again: keep the record's raw, or name another framing", r.Framing)
 	}
 	if framing == nil && r.Framing != "" {
 		if framing, err = frame.Named(r.Framing); err != nil {

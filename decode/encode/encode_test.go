@@ -64,8 +64,8 @@ func TestErrorsNameTheLine(t *testing.T) {
 		`{"framing":"line","payload":1,"time":"noon"}`:        `line 3: time: `,
 		`{"framing":"len32","protocol":"latis","payload":[]}`: `line 3: `,
 		`{"framing":`:   `line 3: invalid JSON`,
-		`{"payload":1}`: `line 3: nothing says how to frame this payload`,
-		`[1,2]`:         `line 3: nothing says how to frame this payload`,
+		`{"payload":1}`: `line 3: the framing of this payload is unknown`,
+		`[1,2]`:         `line 3: the framing of this payload is unknown`,
 	} {
 		var out bytes.Buffer
 		err := encode.Run(t.Context(), strings.NewReader(good+"\n"+bad+"\n"+good), &out, encode.Config{})

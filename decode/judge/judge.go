@@ -68,7 +68,7 @@ const (
 )
 
 // lost is the note in the place of records that were left out.
-var lost = capture.Record{Kind: capture.Note, Text: []byte("frames were left out here: they came faster than they were analysed")}
+var lost = capture.Record{Kind: capture.Note, Text: []byte("frames were skipped here: they came faster than they were analysed")}
 
 // New returns the judge of a session. It prints the output of show for each frame to to,
 // and hands all records on to keep. It prints nothing if show is nil, and hands nothing on
@@ -243,7 +243,7 @@ func (j *Judge) End(ctx context.Context, warn func(text string)) {
 	said := make(chan struct{})
 	late := time.AfterFunc(time.Second, func() {
 		defer close(said)
-		warn(fmt.Sprintf("judging what has passed: %s to go", render.Count(j.waiting.Load(), "byte")))
+		warn(fmt.Sprintf("checking earlier frames: %s to go", render.Count(j.waiting.Load(), "byte")))
 	})
 	defer func() {
 		if !late.Stop() {

@@ -112,7 +112,7 @@ func TestJudgeEndsWithWhatIsSaidOfIt(t *testing.T) {
 			time.Sleep(time.Minute)
 			said = text
 		})
-		if want := "judging what has passed: 0 bytes to go"; said != want {
+		if want := "checking earlier frames: 0 bytes to go"; said != want {
 			t.Errorf("%q, want %q", said, want)
 		}
 	})

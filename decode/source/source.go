@@ -98,7 +98,7 @@ func (o *Opener) find(ctx context.Context, name string) (*Source, error) {
 		return nil, err
 	}
 	if IsTap(name) {
-		conn, err := o.DialTap(ctx, name, func() { o.Waiting(name, "nothing runs yet that has a tap: waiting") })
+		conn, err := o.DialTap(ctx, name, func() { o.Waiting(name, "no relay or broker with a tap is running yet: waiting") })
 		if err != nil {
 			return nil, err
 		}

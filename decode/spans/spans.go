@@ -100,7 +100,7 @@ func Run(ctx context.Context, to *otlp.Exporter, s Session, r capture.Reader, cf
 }
 
 // ErrNoTimes says that a session does not say when its frames were read.
-var ErrNoTimes = errors.New("it does not say when its frames were read, which spans need: take a capture, or a recording with its timing.jsonl")
+var ErrNoTimes = errors.New("it has no frame times, which spans need: use a capture, or a recording with its timing.jsonl")
 
 // View handles an item and shows nothing.
 func (f *Follower) View(dst []byte, it *decode.Item) ([]byte, error) {

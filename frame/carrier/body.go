@@ -111,7 +111,7 @@ func (b *body) unpack(h *half, n int) {
 	if b.inflate == nil {
 		if h.c.inflated == maxInflated {
 			h.advance(n)
-			b.giveUp(h, h.fault(frame.ErrTooLarge, "there are over %d streams of compressed events at once", maxInflated))
+			b.giveUp(h, h.fault(frame.ErrTooLarge, "more than %d streams of compressed events at once", maxInflated))
 			return
 		}
 		h.c.inflated++

@@ -286,7 +286,7 @@ var sessions = []struct {
 		{frame.U2C, h2Frame(4, 0, 0, "") + h2Frame(1, 4, 1, "\x88") + h2Frame(0, 8, 1, "")},
 	}, []string{
 		`u2c 1 http response "HTTP/2 200"`,
-		`u2c gap 9: frame 2 at byte 19: a DATA frame of HTTP/2 is all padding, and more`,
+		`u2c gap 9: frame 2 at byte 19: the padding of an HTTP/2 DATA frame is longer than the frame`,
 	}},
 	{"HTTP/2: where the head leaves a body open that does not come, an end tells", []part{
 		{frame.C2U, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + h2Frame(4, 0, 0, "") + h2Frame(1, 5, 7, "\x42\x04HEAD\x84")},
@@ -391,7 +391,7 @@ func TestFaults(t *testing.T) {
 		{"a request that is none by its first bytes", request + "{} / HTTP/1.1\r\n\r\n", "neither a request nor a response of HTTP/1.1"},
 		{"and by its first line", request + "{} / HTTP/1.1\r\na: " + strings.Repeat("a", carrier.MaxHead) + "\r\n\r\n", "neither a request nor a response of HTTP/1.1"},
 		{"a head that is too long", request + "GET / HTTP/1.1\r\nHost: h\r\na: " + strings.Repeat("a", carrier.MaxHead) + "\r\n\r\n", "the head of a request or response is over 65536 bytes"},
-		{"a line that is too long", chunked + "1;" + strings.Repeat("a", 16<<10) + "\r\n{", "a line among chunks is over 16384 bytes"},
+		{"a line that is too long", chunked + "1;" + strings.Repeat("a", 16<<10) + "\r\n{", "a line between chunks is over 16384 bytes"},
 	} {
 		parts := []part{{frame.C2U, tt.stream + strings.Repeat("a", 100<<10)}}
 		want := read(t, carrier.Options{Patient: true}, parts, all)

@@ -50,7 +50,7 @@ func (d *Delimiter) Begin(size BodySize) {
 // Ended reports whether the body is complete.
 func (d *Delimiter) Ended() bool { return d.state == bodyEnded }
 
-// maxLine is how long a line among chunks may be, in bytes.
+// maxLine is how long a line between chunks may be, in bytes.
 const maxLine = 16 << 10
 
 // Next consumes the first n bytes of data, which is not empty. They are content or chunk
@@ -69,13 +69,13 @@ func (d *Delimiter) Next(data []byte) (n int, content bool, err error) {
 	n = bytes.IndexByte(data[:min(len(data), maxLine+1)], '\n') + 1
 	if n == 0 {
 		if len(data) > maxLine {
-			return 0, false, fmt.Errorf("%w: a line among chunks is over %d bytes", frame.ErrTooLarge, maxLine)
+			return 0, false, fmt.Errorf("%w: a line between chunks is over %d bytes", frame.ErrTooLarge, maxLine)
 		}
 		return 0, false, nil
 	}
 	line, crlf := bytes.CutSuffix(data[:n-1], []byte("\r"))
 	if !crlf && d.state != inTrailers {
-		d.noteError(errors.New("a line among chunks ends with a bare LF"))
+		d.noteError(errors.New("a line between chunks ends with a bare LF"))
 	}
 	return n, false, d.line(line)
 }
@@ -107,17 +107,17 @@ func (d *Delimiter) chunkSize(line []byte) error {
 	digits := bytes.TrimSpace(text)
 	n, err := strconv.ParseUint(string(digits), 16, 62)
 	if err != nil {
-		return fmt.Errorf("%w: %.40q is not a size of a chunk", frame.ErrMalformed, line)
+		return fmt.Errorf("%w: %.40qis not a chunk size", frame.ErrMalformed, line)
 	}
 	// net/http allows as much framing as content in a chunk, and 16 bytes.
 	if d.excess = max(0, d.excess+int64(len(line))+2-16-2*int64(n)); d.excess > 16<<10 {
-		d.noteError(errors.New("more around chunks than in them"))
+		d.noteError(errors.New("more bytes of chunk headers than of chunks"))
 	}
 	switch {
 	case bytes.IndexByte(line, '\r') >= 0:
-		d.noteError(errors.New("a CR inside the size of a chunk"))
+		d.noteError(errors.New("a CR inside a chunk size"))
 	case len(digits) > 16 || len(line) >= 4<<10 || text[0] == ' ' || text[0] == '\t':
-		d.noteError(fmt.Errorf("the size of a chunk is %.40q", line))
+		d.noteError(fmt.Errorf("the chunk size is %.40q", line))
 	}
 	d.left, d.state = int64(n), inChunk
 	if n == 0 {

@@ -85,7 +85,7 @@ func (p *h2) parseNext(h *half) bool {
 		stream: binary.BigEndian.Uint32(data[5:]) & 0x7fffffff,
 	}
 	if p.block != nil && (f.kind != h2Continuation || f.stream != p.blockOf.stream) {
-		return h.loseRest(frame.ErrMalformed, "a header block of HTTP/2 is interrupted")
+		return h.loseRest(frame.ErrMalformed, "an HTTP/2 header block is interrupted")
 	}
 	if f.kind == h2Data {
 		return p.beginData(h, f, data)
@@ -141,7 +141,7 @@ func (p *h2) beginData(h *half, f h2Frame, data []byte) bool {
 			return false
 		case f.size == 0 || int(data[frameHeader]) >= f.size:
 			p.left = 0
-			return h.loseRest(frame.ErrMalformed, "a DATA frame of HTTP/2 is all padding, and more")
+			return h.loseRest(frame.ErrMalformed, "the padding of an HTTP/2 DATA frame is longer than the frame")
 		}
 		n++
 		p.padding = int(data[frameHeader])
@@ -193,7 +193,7 @@ func (p *h2) frame(h *half, f h2Frame, data []byte) bool {
 		h.advance(frameHeader)
 		return true
 	case f.size+len(p.block) > maxBlock:
-		return h.loseRest(frame.ErrTooLarge, "a header block of HTTP/2 of over %d bytes", maxBlock)
+		return h.loseRest(frame.ErrTooLarge, "an HTTP/2 header block of over %d bytes", maxBlock)
 	}
 	if len(data) < end {
 		return false
@@ -203,14 +203,14 @@ func (p *h2) frame(h *half, f h2Frame, data []byte) bool {
 	case h2Headers, h2PushPromise:
 		payload, ok := unpadded(f, payload)
 		if !ok {
-			return h.loseRest(frame.ErrMalformed, "a header frame of HTTP/2 is too short")
+			return h.loseRest(frame.ErrMalformed, "an HTTP/2 header frame is too short")
 		}
 		p.blockOf = f
 		p.block = append(p.block[:0], payload...)
 		return p.headers(h, f, end)
 	case h2Continuation:
 		if p.block == nil {
-			return h.loseRest(frame.ErrMalformed, "a CONTINUATION of no header block")
+			return h.loseRest(frame.ErrMalformed, "a CONTINUATION without a header block")
 		}
 		p.block = append(p.block, payload...)
 		return p.headers(h, f, end)
@@ -290,9 +290,9 @@ func (p *h2) headers(h *half, f h2Frame, n int) bool {
 	p.block = nil
 	switch {
 	case err != nil:
-		return h.loseRest(frame.ErrMalformed, "a header block of HTTP/2 that cannot be read: %v", err)
+		return h.loseRest(frame.ErrMalformed, "an HTTP/2 header block that cannot be read: %v", err)
 	case p.size > maxBlock:
-		return h.loseRest(frame.ErrTooLarge, "the header fields of HTTP/2 are over %d bytes", maxBlock)
+		return h.loseRest(frame.ErrTooLarge, "the HTTP/2 header fields are over %d bytes", maxBlock)
 	case p.blockOf.kind == h2PushPromise:
 		h.advance(n)
 		return true

@@ -92,7 +92,7 @@ func (w *ws) parseNext(h *half) bool {
 	case !f.parse(data):
 		return false
 	case f.opcode >= opClose && (f.size > 125 || !f.fin):
-		return h.loseRest(frame.ErrMalformed, "a control frame of WebSocket that is too long, or in fragments")
+		return h.loseRest(frame.ErrMalformed, "a WebSocket control frame that is too long or fragmented")
 	case f.size > 1<<62:
 		return h.loseRest(frame.ErrMalformed, "a WebSocket frame of %d bytes", f.size)
 	case f.size > uint64(h.c.limit) || f.opcode < opClose && uint64(len(w.whole.data))+f.size > uint64(h.c.limit):
@@ -151,7 +151,7 @@ func (w *ws) frame(h *half, f *wsFrame) bool {
 	case first && w.opcode != frame.NoOpcode:
 		return h.loseRest(frame.ErrMalformed, "a WebSocket message begins inside another")
 	case !first && w.opcode == frame.NoOpcode:
-		return h.loseRest(frame.ErrMalformed, "a continuation of no WebSocket message")
+		return h.loseRest(frame.ErrMalformed, "a continuation without a WebSocket message")
 	case first:
 		w.opcode, w.deflated = frame.Opcode(f.opcode), f.rsv1
 	}

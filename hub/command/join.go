@@ -34,7 +34,7 @@ func Join(c *cli.Context, o *host.Options) error {
 	case c.Command.Name != "serve":
 		return nil // --parallel is another flag there
 	case !c.Bool("worker") && (c.IsSet("models") || c.IsSet("parallel")):
-		return cmdline.Errorf("--models and --parallel are about what a worker takes: add --worker")
+		return cmdline.Errorf("--models and --parallel need --worker")
 	case !c.Bool("worker"):
 		return nil
 	case c.Int("parallel") < 1:

@@ -88,13 +88,13 @@ func (s *selection) term(t query.Term) error {
 		}
 		comparison, ok := comparisons[t.Op]
 		if !ok {
-			return fmt.Errorf("%s is a text: use ==, != or ~ with it", t.Field)
+			return fmt.Errorf("%s is text: use ==, != or ~ with it", t.Field)
 		}
 		s.want(before+fmt.Sprintf(comparison, column)+after, args...)
 	case slices.Contains(numbers, t.Field):
 		n, err := strconv.ParseFloat(t.Value, 64)
 		if err != nil || t.Op == "~" {
-			return fmt.Errorf("%s is a number: want such as %[1]s>0", t.Field)
+			return fmt.Errorf("%s is a number: want a comparison such as %[1]s>0", t.Field)
 		}
 		s.want(t.Field+" "+t.Op+" ?", n) // SQL has the same operators
 	default:
@@ -117,11 +117,11 @@ func (s *selection) selectText(t query.Term) error {
 	in := "IN"
 	switch {
 	case len(match) == 0:
-		return fmt.Errorf("no word is in %q: want text~WORD", t.Value)
+		return fmt.Errorf("no word in %q: want text~WORD", t.Value)
 	case t.Op == "!=":
 		in = "NOT IN"
 	case t.Op != "==" && t.Op != "~":
-		return fmt.Errorf("text is a text: use ==, != or ~ with it")
+		return fmt.Errorf("the field text takes ==, != or ~")
 	}
 	s.want("n "+in+" (SELECT session FROM passage WHERE n IN (SELECT rowid FROM words WHERE words MATCH ?))", strings.Join(match, " AND "))
 	return nil

@@ -101,7 +101,7 @@ func Open(ctx context.Context, path, identity string, anew bool, tell func(strin
 		if why == nil {
 			return x, nil
 		}
-		tell(fmt.Sprintf("the index is made again: %v", why))
+		tell(fmt.Sprintf("rebuilding the index: %v", why))
 		if ctx.Err() != nil {
 			return nil, errors.Join(context.Cause(ctx), x.Close())
 		}
@@ -130,7 +130,7 @@ func (x *Index) load(ctx context.Context, identity string) (err error) {
 	case meta["format"] != strconv.Itoa(format):
 		return fmt.Errorf("its format is %s, not %d", meta["format"], format)
 	case meta["identity"] != identity:
-		return errors.New("it is that of another hub")
+		return errors.New("it belongs to another hub")
 	}
 	_, err = fmt.Sscan(meta["position"], &x.at.Segments, &x.at.Summaries, &x.words)
 	x.done.Store(x.at.Segments)

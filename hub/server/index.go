@@ -119,7 +119,7 @@ func (x *indexer) fill() {
 		switch {
 		case err != nil:
 			if x.ctx.Err() == nil && !told {
-				x.warn(fmt.Sprintf("the index does not grow: %v", err))
+				x.warn(fmt.Sprintf("the index cannot be updated: %v", err))
 			}
 			told, rest = true, againTime
 		case more: // use at most half of a processor: senders come first
@@ -233,7 +233,7 @@ func (x *indexer) answerOne(m *nats.Msg) {
 func (x *indexer) find(m *nats.Msg, each func(hub.Info) error) (behind uint64, err error) {
 	var q hub.Query
 	if err := json.Unmarshal(m.Data, &q); err != nil {
-		return 0, fmt.Errorf("a query is an object: %w", err)
+		return 0, fmt.Errorf("invalid query: want an object: %w", err)
 	}
 	if behind, err = x.catchUp(); err != nil {
 		return 0, err

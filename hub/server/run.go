@@ -49,7 +49,7 @@ func (h *Hub) watch(ctx context.Context) error {
 			continue
 		}
 		if s := h.server.Healthz(&nserver.HealthzOptions{}); s.Error != "" {
-			return fmt.Errorf("the hub stores nothing any more: %s: make room in %s and start it again; lossless senders wait", s.Error, h.options.Dir)
+			return fmt.Errorf("the hub cannot store messages: %s: free space in %s and restart it; lossless senders wait", s.Error, h.options.Dir)
 		}
 	}
 	return nil

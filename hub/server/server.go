@@ -116,7 +116,7 @@ func (h *Hub) own() (err error) {
 	case err != nil:
 		return fmt.Errorf("%s: %w", h.lock.Name(), err)
 	case !locked:
-		return fmt.Errorf("another hub uses %s: end it first, or set XDG_STATE_HOME to another folder", h.options.Dir)
+		return fmt.Errorf("another hub uses %s: stop it first, or set XDG_STATE_HOME to another folder", h.options.Dir)
 	}
 	return nil
 }
@@ -171,7 +171,7 @@ func (h *Hub) await(ctx context.Context, fatal <-chan error) error {
 			return nil
 		}
 		if time.Since(began) > readyTime {
-			return fmt.Errorf("the hub does not listen at %s: see %s", h.options.Listen, h.options.Dir)
+			return fmt.Errorf("the hub cannot listen at %s: see %s", h.options.Listen, h.options.Dir)
 		}
 	}
 }
@@ -180,11 +180,11 @@ func (h *Hub) serverOptions() (*nserver.Options, error) {
 	o := &h.options
 	host, port, err := net.SplitHostPort(o.Listen)
 	if err != nil {
-		return nil, fmt.Errorf("%q is not an address to listen at: want HOST:PORT", o.Listen)
+		return nil, fmt.Errorf("invalid address to listen on, %q: want HOST:PORT", o.Listen)
 	}
 	number, err := strconv.ParseUint(port, 10, 16)
 	if err != nil {
-		return nil, fmt.Errorf("%q is not a port: want a number up to 65535", port)
+		return nil, fmt.Errorf("invalid port %q: want a number up to 65535", port)
 	}
 	listen := int(number)
 	if listen == 0 {
@@ -192,7 +192,7 @@ func (h *Hub) serverOptions() (*nserver.Options, error) {
 	}
 	h.open = transport.IsLoopback(host)
 	if !h.open && (o.TLSCert == "" || o.TLSKey == "") {
-		return nil, fmt.Errorf("%s is reached from other machines: give --tls-cert and --tls-key, and make tokens with wirectl hub token", o.Listen)
+		return nil, fmt.Errorf("%s is not loopback: give --tls-cert and --tls-key, and make tokens with wirectl hub token", o.Listen)
 	}
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, err
@@ -338,7 +338,7 @@ func (l logger) Warnf(format string, v ...any)  { l.warnf(format, v...) }
 func (l logger) Errorf(format string, v ...any) { l.warnf(format, v...) }
 func (l logger) Fatalf(format string, v ...any) {
 	select {
-	case l.fatal <- fmt.Errorf("the hub does not start: "+format, v...):
+	case l.fatal <- fmt.Errorf("the hub did not start: "+format, v...):
 	default:
 	}
 }

@@ -49,7 +49,7 @@ func tokensFile(dir string) string { return filepath.Join(dir, "tokens.json") }
 // It returns the credentials, for a file that ?creds= names.
 func NewToken(dir, name string, right Right) ([]byte, error) {
 	if name != hub.Word(name) {
-		return nil, fmt.Errorf("invalid name of a token %q: want letters, digits, - and _", name)
+		return nil, fmt.Errorf("invalid token name %q: want letters, digits, - and _", name)
 	}
 	pair, err := nkeys.CreatePairWithRand(nkeys.PrefixByteUser, rand.Reader)
 	if err != nil {

@@ -278,7 +278,7 @@ func TestStartsOnce(t *testing.T) {
 		t.Errorf("in the same folder: %v", err)
 	}
 	o.Dir, o.Listen = t.TempDir(), strings.TrimPrefix(h.URL(), "nats://")
-	if _, err := server.Start(t.Context(), o); err == nil || !strings.Contains(err.Error(), "does not start: Error listening on port") {
+	if _, err := server.Start(t.Context(), o); err == nil || !strings.Contains(err.Error(), "did not start: Error listening on port") {
 		t.Errorf("at the same port: %v", err)
 	}
 	check(t, h.Close())
@@ -372,7 +372,7 @@ func TestControl(t *testing.T) {
 		t.Errorf("a relay that takes none: %v", err)
 	}
 	// Without the right, the server rejects them.
-	if _, err := open(server.View, names[0]).Do(t.Context(), tap.Command{Do: tap.Waiting}); err == nil || !strings.Contains(err.Error(), "no right to control") {
+	if _, err := open(server.View, names[0]).Do(t.Context(), tap.Command{Do: tap.Waiting}); err == nil || !strings.Contains(err.Error(), "does not allow control") {
 		t.Errorf("a viewer: %v", err)
 	}
 	if got := len(controllers[0].done); got != 5 {

@@ -57,7 +57,7 @@ func (b bucket) get(ctx context.Context, key string) (e entry, found bool, err e
 }
 
 // errRaced says that another broker has replaced an entry first.
-var errRaced = errors.New("another broker was faster")
+var errRaced = errors.New("another broker changed it first")
 
 // codeRaced is the server's error code for a number that is not the last any more.
 const codeRaced = 10071

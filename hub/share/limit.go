@@ -96,7 +96,7 @@ func (l *limiter) turn(ctx context.Context) (time.Time, error) {
 	}
 }
 
-var errLost = errors.New("the hub is lost")
+var errLost = errors.New("the connection to the hub is lost")
 
 // lease gets a block, or waits for the current lease. The mutex is held before and after.
 func (l *limiter) lease(ctx context.Context, now time.Time) error {

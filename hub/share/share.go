@@ -101,7 +101,7 @@ func dial(ctx context.Context, o Options) (*hub.Conn, error) {
 	options := []nats.Option{nats.MaxReconnects(-1), nats.ReconnectWait(beat), nats.ReconnectBufSize(-1), nats.IgnoreAuthErrorAbort()}
 	conn, err := hub.Dial(a, options...)
 	if errors.Is(err, nats.ErrNoServers) && o.Open {
-		o.Warn(fmt.Sprintf("%v; until then each broker keeps to its limits on its own", err))
+		o.Warn(fmt.Sprintf("%v; until then each broker enforces its limits alone", err))
 		return hub.Dial(a, append(options, nats.RetryOnFailedConnect(true))...)
 	}
 	if err != nil {
@@ -136,7 +136,7 @@ func makeBucket(ctx context.Context, conn *hub.Conn) error {
 		_, err = js.CreateOrUpdateStream(ctx, hub.SharedStream(1))
 	}
 	if err != nil {
-		return fmt.Errorf("the server has no bucket for what brokers share, and cannot make it: %w; start wirectl hub there, or hub --nats", err)
+		return fmt.Errorf("the server has no bucket for shared limits, and creating it failed: %w; start wirectl hub there, or hub --nats", err)
 	}
 	for ctx.Err() == nil { // until the servers know the bucket
 		if _, _, err = b.get(ctx, "-"); !errors.Is(err, nats.ErrNoResponders) {
@@ -211,7 +211,7 @@ func (g *Group) miss(err error) {
 	if g.lost.CompareAndSwap(0, time.Now().UnixNano()) {
 		does := "calls that need a shared limit fail"
 		if g.options.Open {
-			does = "each broker keeps to its limits on its own"
+			does = "each broker enforces its limits alone"
 		}
 		g.options.Warn(fmt.Sprintf("the hub does not answer (%v): until it does, %s", err, does))
 	}

@@ -272,7 +272,7 @@ func TestHubLost(t *testing.T) {
 			s.Shutdown()
 			s.WaitForShutdown()
 			if open {
-				within(t, "told", func() bool { return strings.Contains(w.String(), "keeps to its limits on its own") })
+				within(t, "told", func() bool { return strings.Contains(w.String(), "enforces its limits alone") })
 				for range 1000 {
 					check(t, b.Do(t.Context(), call()))
 				}

@@ -64,7 +64,7 @@ func Work(o WorkOptions) (*Worker, error) {
 	conn, err := hub.Dial(a, nats.MaxReconnects(-1), nats.ReconnectWait(beat), nats.ReconnectBufSize(-1), nats.IgnoreAuthErrorAbort(),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			if err != nil {
-				o.Warn(fmt.Sprintf("the hub does not answer (%v): no calls come until it does", err))
+				o.Warn(fmt.Sprintf("the hub does not answer (%v): no calls arrive until it does", err))
 			}
 		}), nats.ReconnectHandler(func(*nats.Conn) { o.Warn("the hub answers again") }))
 	if err != nil {
@@ -191,7 +191,7 @@ func (w *Worker) drop(number string) {
 		delete(w.jobs, number)
 	}
 	if err := w.open(); err != nil {
-		w.options.Warn(fmt.Sprintf("no further calls come: %v", err))
+		w.options.Warn(fmt.Sprintf("no more calls arrive: %v", err))
 	}
 }
 
@@ -203,7 +203,7 @@ func (w *Worker) message(m *nats.Msg) {
 	j := w.jobs[number]
 	if j == nil {
 		if kindOf(m) == kindPing && strings.HasSuffix(m.Reply, toPing) || kindOf(m) == kindRun { // the claim has lapsed
-			w.end(m.Reply, 1, end{Failure: &failure{Cause: provider.Unreachable, Text: "it does not know the call any more"}})
+			w.end(m.Reply, 1, end{Failure: &failure{Cause: provider.Unreachable, Text: "it no longer knows the call"}})
 		}
 		return
 	}
@@ -214,7 +214,7 @@ func (w *Worker) message(m *nats.Msg) {
 			return
 		}
 		if j.pieces++; numberOf(m) != j.pieces || len(j.body)+len(m.Data) > maxBody {
-			w.end(m.Reply, 1, end{Failure: &failure{Cause: provider.Unreachable, Text: "a part of the call was lost on the way, or it is too large"}})
+			w.end(m.Reply, 1, end{Failure: &failure{Cause: provider.Unreachable, Text: "a part of the call was lost, or the call is too large"}})
 			w.drop(number)
 			return
 		}
@@ -280,7 +280,7 @@ func (w *Worker) run(number string, j *job, reply string) {
 	_ = w.conn.NATS().PublishMsg(message(inbox, "", kindBegun, nil)) // the broker does not need it
 	var r request
 	if err := checked(j.body, &r); err != nil {
-		w.end(inbox, 1, end{Failure: &failure{Cause: provider.Internal, Text: fmt.Sprintf("the call makes no sense: %v", err)}})
+		w.end(inbox, 1, end{Failure: &failure{Cause: provider.Internal, Text: fmt.Sprintf("the call is invalid: %v", err)}})
 		return
 	}
 	j.body = nil
@@ -334,7 +334,7 @@ func (w *Worker) do(ctx context.Context, what ask, c *broker.Call) error {
 	case embed:
 		return w.options.Broker.Embed(ctx, c)
 	}
-	return &provider.Error{Cause: provider.Unsupported, Err: fmt.Errorf("this worker cannot %q: give it the version of its broker", what)}
+	return &provider.Error{Cause: provider.Unsupported, Err: fmt.Errorf("this worker does not know %q: install the wirectl version of its broker", what)}
 }
 
 // answerCall sends the end of a call. If it was cancelled, nobody waits for its completion.

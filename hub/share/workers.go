@@ -282,18 +282,18 @@ func (c *call) run(ctx context.Context, body []byte) (again bool, err error) {
 // died returns the error for a worker that has gone. The call is not made again, because it
 // may cost money.
 func (c *call) died(format string, args ...any) error {
-	c.passed("worker %s died in mid-call", c.claim.ID)
-	return &provider.Error{Cause: provider.Unreachable, Began: true, Err: fmt.Errorf("worker %s died in mid-call: "+format, append([]any{c.claim.ID}, args...)...)}
+	c.passed("worker %s died during the call", c.claim.ID)
+	return &provider.Error{Cause: provider.Unreachable, Began: true, Err: fmt.Errorf("worker %s died during the call: "+format, append([]any{c.claim.ID}, args...)...)}
 }
 
 // message handles a message of the worker.
 func (c *call) message(m *nats.Msg) (done, again bool, err error) {
 	switch {
 	case nobody(m) && strings.HasSuffix(m.Subject, toBegin):
-		c.passed("worker %s has gone before the call began: it is offered again", c.claim.ID)
+		c.passed("worker %s left before the call began: offering it again", c.claim.ID)
 		return false, true, nil
 	case nobody(m) && strings.HasSuffix(m.Subject, toPing):
-		return false, false, c.died("nobody listens there any more")
+		return false, false, c.died("nothing listens there any more")
 	case nobody(m):
 		return false, false, nil
 	case strings.HasSuffix(m.Subject, toOffer): // of another offer
@@ -309,7 +309,7 @@ func (c *call) message(m *nats.Msg) (done, again bool, err error) {
 	if c.number++; !data {
 		c.number--
 	} else if numberOf(m) != c.number {
-		return false, false, c.died("a message of it was lost on the way")
+		return false, false, c.died("one of its messages was lost")
 	}
 	switch kind {
 	case kindBegun:
@@ -360,7 +360,7 @@ func (c *call) part(text []byte) error {
 		return c.malformed(err)
 	}
 	if c.request.Emit == nil {
-		return c.malformed(errors.New("it streams what was not to be streamed"))
+		return c.malformed(errors.New("it streams an answer that was requested whole"))
 	}
 	c.began = true
 	c.completion.Choices = p.Choices
@@ -384,7 +384,7 @@ func firstOf(all ...[]byte) []byte {
 }
 
 func (c *call) malformed(err error) error {
-	return &provider.Error{Cause: provider.Overloaded, Began: true, Err: fmt.Errorf("worker %s: its answer makes no sense: %w", c.claim.ID, err)}
+	return &provider.Error{Cause: provider.Overloaded, Began: true, Err: fmt.Errorf("worker %s: invalid answer: %w", c.claim.ID, err)}
 }
 
 func (c *call) end(text []byte) error {
@@ -419,7 +419,7 @@ func (c *call) cancel(why string) {
 			return
 		case m := <-c.messages:
 			if nobody(m) && strings.HasSuffix(m.Subject, toPing) {
-				c.passed("worker %s has gone before the %s came", c.claim.ID, why)
+				c.passed("worker %s left before the %s arrived", c.claim.ID, why)
 				return
 			}
 			if kindOf(m) == kindBegun {

@@ -392,10 +392,10 @@ func TestWorkerIsKilled(t *testing.T) {
 	}
 	err = <-failed
 	group.Wait()
-	if err == nil || !strings.Contains(err.Error(), "worker "+id+" died in mid-call") {
+	if err == nil || !strings.Contains(err.Error(), "worker "+id+" died during the call") {
 		t.Errorf("%v", err)
 	}
-	if len(c.Hops) != 1 || !c.Hops[0].Sent || c.Hops[0].Provider != "workers" || !strings.Contains(fmt.Sprint(c.Hops[0].Err), "died in mid-call") {
+	if len(c.Hops) != 1 || !c.Hops[0].Sent || c.Hops[0].Provider != "workers" || !strings.Contains(fmt.Sprint(c.Hops[0].Err), "died during the call") {
 		t.Errorf("%+v", c.Hops)
 	}
 	if n := other.begun.Load(); n != 20 {

@@ -31,7 +31,7 @@ func (h Help) Install() {
 			_, _ = w.Write(h.App(s))
 		case *cli.Command:
 			if s.Name == "help" { // it is the library's
-				s.Usage, s.ArgsUsage = "say what commands there are, or how one is used", "[COMMAND]"
+				s.Usage, s.ArgsUsage = "list the commands, or describe one", "[COMMAND]"
 				s.Description = "   wirectl help relay"
 			}
 			_, _ = w.Write(Command(s))

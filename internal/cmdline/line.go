@@ -113,7 +113,7 @@ func IsHelp(name string) bool { return name == "help" || name == "h" }
 func onlyNames(words []string) error {
 	for _, word := range words {
 		if strings.HasPrefix(word, "-") && !IsHelp(strings.TrimLeft(word, "-")) {
-			return Errorf("help takes a COMMAND; %q is not one", word)
+			return Errorf("unknown command %q: help takes the name of a command", word)
 		}
 	}
 	return nil

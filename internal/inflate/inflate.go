@@ -47,7 +47,7 @@ func open(name string, r io.Reader, window uint64) (io.ReadCloser, error) {
 		}
 		return d.IOReadCloser(), nil
 	}
-	return nil, fmt.Errorf("the compression %q is not known", name)
+	return nil, fmt.Errorf("unknown compression %q", name)
 }
 
 // deflate reads zlib, which RFC 9110 calls deflate, or plain deflate, which many

@@ -1,4 +1,4 @@
-// Package limit reads from others no more than is wanted.
+// Package limit reads at most a given number of bytes from peers.
 package limit
 
 import "io"

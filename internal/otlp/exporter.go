@@ -79,8 +79,8 @@ const (
 
 var (
 	errAddress = cmdline.Errorf("invalid URL: want one that begins with http:// or https:// and has no query, such as http://localhost:4318")
-	errFull    = errors.New("the collector takes them slower than they are made")
-	errLate    = errors.New("the collector did not take them in time")
+	errFull    = errors.New("the collector accepts them more slowly than they are made")
+	errLate    = errors.New("the collector did not accept them in time")
 )
 
 // New returns an exporter to a collector, which need not run yet. It uses OpenTelemetry's
@@ -227,7 +227,7 @@ func (e *Exporter) failed(err error) {
 	e.err, e.told = err, e.told || tell
 	e.mu.Unlock()
 	if tell {
-		e.o.Warn("the OpenTelemetry collector does not take spans or metrics: " + e.clean(err))
+		e.o.Warn("the OpenTelemetry collector does not accept spans or metrics: " + e.clean(err))
 	}
 }
 

@@ -69,7 +69,7 @@ func Check(data []byte) error {
 			columns = append(columns, at)
 		}
 		if brackets+len(columns) > MaxDepth {
-			return &Error{t.Position.Line, t.Position.Column, fmt.Sprintf("too deep: want at most %d lists and mappings in each other", MaxDepth)}
+			return &Error{t.Position.Line, t.Position.Column, fmt.Sprintf("too deep: want at most %d nested lists and mappings", MaxDepth)}
 		}
 	}
 	return nil

@@ -157,7 +157,7 @@ func noMessage(payload []byte, err error) error {
 		begin, more = begin[:most], "…"
 	}
 	if a := frame.Recognize(payload); a != frame.NoAccident && a != frame.JSONText {
-		return fmt.Errorf("%q%s is not a message, and looks like %s: %w", begin, more, a, err)
+		return fmt.Errorf("%q%s is not a message, but looks like %s: %w", begin, more, a, err)
 	}
 	return fmt.Errorf("%q%s is not a message: %w", begin, more, err)
 }

@@ -23,7 +23,7 @@ func During(beside, call Call) Call {
 	})
 }
 
-var errOver = errors.New("the call beside it has ended")
+var errOver = errors.New("the parallel call has ended")
 
 // settled is c for a call whose parts come from several goroutines, which may outlive it:
 // parts are passed on one at a time, and none after its end.

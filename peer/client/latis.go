@@ -141,7 +141,7 @@ func ParseCancelAfter(text string) (CancelAfter, error) {
 	if d, err := time.ParseDuration(text); err == nil && d > 0 {
 		return CancelAfter{Time: d}, nil
 	}
-	return CancelAfter{}, fmt.Errorf("%q is neither a number of parts, such as 3, nor a time, such as 200ms", text)
+	return CancelAfter{}, fmt.Errorf("%q: want a number of parts such as 3, or a duration such as 200ms", text)
 }
 
 // Prompt sends p.

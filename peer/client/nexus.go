@@ -122,7 +122,7 @@ func readToken(path string) ([]byte, error) {
 		return nil, err
 	}
 	if mode := info.Mode().Perm(); runtime.GOOS != "windows" && mode&0o077 != 0 {
-		return nil, fmt.Errorf("%s may be read by others (mode %04o): try chmod 600 %[1]s", path, mode)
+		return nil, fmt.Errorf("%s can be read by others (mode %04o): try chmod 600 %[1]s", path, mode)
 	}
 	return os.ReadFile(path)
 }

@@ -160,7 +160,7 @@ var dialogues = []dialogue{
 < starting server`,
 		method("x", ""),
 		heard{},
-		`the peer broke its protocol: "starting server" is not a message, and looks like plain text: invalid JSON at byte 0`,
+		`the peer broke its protocol: "starting server" is not a message, but looks like plain text: invalid JSON at byte 0`,
 	},
 	{
 		"acp", client.ACP, acpHello + `> {"jsonrpc":"2.0","id":2,"method":"session/new","params":{"cwd":"/a b","mcpServers":[]}}
@@ -594,7 +594,7 @@ func TestNexusTokenIsPrivate(t *testing.T) {
 	got, err := client.NexusToken(&url.URL{Scheme: "http", Host: "127.0.0.1:8765"}, func(name string) string {
 		return map[string]string{"HOME": home}[name]
 	})
-	if got != "" || err == nil || !strings.HasSuffix(err.Error(), "rpc.token may be read by others (mode 0644): try chmod 600 "+path) {
+	if got != "" || err == nil || !strings.HasSuffix(err.Error(), "rpc.token can be read by others (mode 0644): try chmod 600 "+path) {
 		t.Errorf("%q, %v", got, err)
 	}
 }

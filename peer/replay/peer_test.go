@@ -185,13 +185,13 @@ func TestDivergence(t *testing.T) {
 		{"another text, and a filter that does not look at it", `hello`, `bye`, jq(`.payload.result | keys`), ""},
 		{"another text, and a filter that does", `hello`, `bye`, jq(`.payload.result.text`), "differs: frame 2, result 1 is not as recorded"},
 		{"spaces and escapes", `{"text":"hello"`, `{ "text" : "h\u0065llo"`, exact, ""},
-		{"an error", `"result":{"text":"hello","time":1}`, `"error":{"code":1,"message":"no"}`, replay.Matcher{}, "differs: error 1 comes where frame 2, result 1 was to come"},
+		{"an error", `"result":{"text":"hello","time":1}`, `"error":{"code":1,"message":"no"}`, replay.Matcher{}, "differs: error 1 arrived where frame 2, result 1 was expected"},
 		{"a notification too many", `u2c {"jsonrpc":"2.0","id":2`, `u2c {"jsonrpc":"2.0","method":"notifications/message"}
 u2c {"jsonrpc":"2.0","id":2`, exact, "unforeseen: notifications/message has no counterpart in the recording"},
 		{"a notification too many, of no account", `u2c {"jsonrpc":"2.0","id":2`, `u2c {"jsonrpc":"2.0","method":"notifications/message"}
 u2c {"jsonrpc":"2.0","id":2`, replay.Matcher{Exact: true, Skip: []string{"notifications/message"}}, ""},
-		{"an answer that never comes", "\n" + `u2c {"jsonrpc":"2.0","id":2,"result":{}}`, "", exact, "late: frame 4, result 2 did not come within 50ms; it answers frame 3, tools/call 2"},
-		{"an answer that others wait for", "\n" + `u2c {"jsonrpc":"2.0","id":1,"result":{"text":"hello","time":1}}`, "", exact, "late: frame 2, result 1 did not come within 50ms; frame 3, tools/call 2 waits for it; it answers frame 1, tools/call 1"},
+		{"an answer that never comes", "\n" + `u2c {"jsonrpc":"2.0","id":2,"result":{}}`, "", exact, "late: frame 4, result 2 did not arrive within 50ms; it answers frame 3, tools/call 2"},
+		{"an answer that others wait for", "\n" + `u2c {"jsonrpc":"2.0","id":1,"result":{"text":"hello","time":1}}`, "", exact, "late: frame 2, result 1 did not arrive within 50ms; frame 3, tools/call 2 waits for it; it answers frame 1, tools/call 1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			live := strings.Replace(conversation, tt.from, tt.to, 1)

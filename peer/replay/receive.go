@@ -92,7 +92,7 @@ func (r *run) passParts(end *step) {
 			r.result.Missing++
 			r.consume(st)
 		case r.isWeb():
-			r.diverge(Divergence{What: Gone, Text: fmt.Sprintf("the answer ends, and %s was still to come", st)}, st, nil, true)
+			r.diverge(Divergence{What: Gone, Text: fmt.Sprintf("the answer ended, but %s was expected", st)}, st, nil, true)
 			r.consume(st)
 		}
 	}
@@ -114,7 +114,7 @@ func (r *run) unforeseen(h *heard, instead *step) error {
 		r.diverge(Divergence{What: Unforeseen, Text: fmt.Sprintf("%s has no counterpart in the recording", h)}, nil, h, true)
 		return nil
 	}
-	r.diverge(Divergence{What: Differs, Text: fmt.Sprintf("%s comes where %s was to come", h, instead)}, instead, h, true)
+	r.diverge(Divergence{What: Differs, Text: fmt.Sprintf("%s arrived where %s was expected", h, instead)}, instead, h, true)
 	if r.stopped || !h.ends {
 		if r.isWeb() && m.Phase == protocol.Note && instead.message.Phase == protocol.Note {
 			r.consume(instead)
@@ -174,7 +174,7 @@ func (r *run) peerEnded(err error) error {
 		text = fmt.Sprintf("reading from the peer failed: %v;", err)
 	}
 	for st := range r.missing {
-		r.diverge(Divergence{What: Gone, Text: fmt.Sprintf("%s, and %s was still to come", text, st)}, st, nil, false)
+		r.diverge(Divergence{What: Gone, Text: fmt.Sprintf("%s, but %s was expected", text, st)}, st, nil, false)
 		if !r.options.KeepGoing {
 			break
 		}
@@ -217,7 +217,7 @@ func (r *run) timeout() {
 }
 
 func (r *run) lateness(st *step) string {
-	return fmt.Sprintf("%s did not come within %v", st, r.options.Timeout)
+	return fmt.Sprintf("%s did not arrive within %v", st, r.options.Timeout)
 }
 
 func anyStep(*step) bool { return true }

@@ -82,7 +82,7 @@ func (r *run) broken(st *step, err error) error {
 		r.ended, r.ready = true, nil
 		return nil
 	}
-	r.diverge(Divergence{What: Gone, Text: fmt.Sprintf("the peer has gone before %s could be sent: %v", st, err)}, st, nil, false)
+	r.diverge(Divergence{What: Gone, Text: fmt.Sprintf("the peer left before %s could be sent: %v", st, err)}, st, nil, false)
 	return nil
 }
 

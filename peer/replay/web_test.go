@@ -222,14 +222,14 @@ func TestWebDiffers(t *testing.T) {
 	}{
 		{"another title", asks, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"title":"u"}`) }, "differs: frame 2, 200 1 is not as recorded"},
 		{"no JSON", asks, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "\xff") }, "differs: frame 2, 200 1 is not as recorded"},
-		{"a failure", asks, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, "differs: 500 1 comes where frame 2, 200 1 was to come"},
-		{"sent elsewhere", asks, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/", http.StatusFound) }, "differs: 302 1 comes where frame 2, 200 1 was to come"},
+		{"a failure", asks, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, "differs: 500 1 arrived where frame 2, 200 1 was expected"},
+		{"sent elsewhere", asks, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/", http.StatusFound) }, "differs: 302 1 arrived where frame 2, 200 1 was expected"},
 		{"a stream that breaks off", streams, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			_, _ = io.WriteString(w, "data: {\"id\":\"evt_01\",\"type\":\"server.connected\",\"properties\":{}}\n\n")
 			_ = http.NewResponseController(w).Flush()
 			panic(http.ErrAbortHandler)
-		}, "differs: cut 1 comes where frame 4, session.idle 1 was to come"},
+		}, "differs: cut 1 arrived where frame 4, session.idle 1 was expected"},
 		{"no answer", asks, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "gone: reading from the peer failed"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -335,10 +335,10 @@ func TestWebCallsDiffer(t *testing.T) {
 	}{
 		{answer: `data: {"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"x"}]}}`, want: "frame 3, result 1 is not as recorded"},
 		{answer: `data: {"jsonrpc":"2.0","id":2,"result":{"tools":[]}}`, want: "frame 3, result 1 is not as recorded"},
-		{answer: `data: {"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"sunk"}}`, want: "error 1 comes where frame 3, result 1 was to come", kind: true},
-		{answer: `data: {"jsonrpc":"2.0","method":"notifications/message","params":{}}`, want: "notifications/message comes where frame 3, result 1 was to come"},
-		{answer: ": nothing", want: "whole comes where frame 3, result 1 was to come"},
-		{answer: ": nothing", want: "the answer ends, and frame 3, result 1 was still to come", kind: true},
+		{answer: `data: {"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"sunk"}}`, want: "error 1 arrived where frame 3, result 1 was expected", kind: true},
+		{answer: `data: {"jsonrpc":"2.0","method":"notifications/message","params":{}}`, want: "notifications/message arrived where frame 3, result 1 was expected"},
+		{answer: ": nothing", want: "whole arrived where frame 3, result 1 was expected"},
+		{answer: ": nothing", want: "the answer ended, but frame 3, result 1 was expected", kind: true},
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")

@@ -236,7 +236,7 @@ func (f *Files) artifact(runID, place string, create bool) (*os.Root, string, er
 	}
 	all, err := os.OpenRoot(f.Root)
 	if err != nil {
-		return nil, "", errors.New("the artifacts are not there")
+		return nil, "", errors.New("the artifacts are missing")
 	}
 	defer all.Close()
 	if create {

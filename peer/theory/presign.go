@@ -34,7 +34,7 @@ func (b *Bucket) Presign(ctx context.Context, method, key string) (string, error
 		return "", fmt.Errorf("the endpoint of the store is not a URL: %q", b.Endpoint)
 	}
 	if !isSegment(b.Name) {
-		return "", fmt.Errorf("%q cannot be the name of a bucket", b.Name)
+		return "", fmt.Errorf("invalid name of a bucket %q", b.Name)
 	}
 	object.Host = withoutPort(object)
 	object.Path = strings.TrimSuffix(object.Path, "/") + "/" + b.Name + "/" + key

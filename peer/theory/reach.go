@@ -40,9 +40,9 @@ func (g guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 func (f *Files) checkRedirect(req *http.Request, via []*http.Request) error {
 	switch to := req.URL; {
 	case to.Scheme != "https" && !f.isPlain(to.String()):
-		return fmt.Errorf("it sends to %s://%s, which is not https", to.Scheme, to.Host)
+		return fmt.Errorf("it redirects to %s://%s, which is not https", to.Scheme, to.Host)
 	case len(via) >= maxRedirects:
-		return errors.New("it sends elsewhere too often")
+		return errors.New("it redirects too often")
 	}
 	return nil
 }

@@ -79,7 +79,7 @@ func (r *run) tell(kind string, data json.RawMessage) {
 		return
 	}
 	if len(m) > peerLimit {
-		r.runtime.options.Log.Warn("a message was dropped: clients do not accept any of its size", "run", r.request.RunID, "bytes", len(m))
+		r.runtime.options.Log.Warn("a message was dropped: clients do not accept messages of its size", "run", r.request.RunID, "bytes", len(m))
 		return
 	}
 	r.alive.Reset(r.runtime.options.KeepAlive)
@@ -148,7 +148,7 @@ func (r *run) work() {
 	dialect, id := r.runtime.options.Dialect, r.request.id
 	m := response(dialect, id, result, failure)
 	if len(m) > peerLimit {
-		m = response(dialect, id, nil, &Error{ErrRuntime, fmt.Sprintf("the outputs take %d bytes, and clients accept %d: have them written elsewhere", len(m), peerLimit)})
+		m = response(dialect, id, nil, &Error{ErrRuntime, fmt.Sprintf("the outputs take %d bytes, and clients accept %d: write them to a URL or to /artifacts/", len(m), peerLimit)})
 	}
 	if failure == nil {
 		r.event("completed")
@@ -207,7 +207,7 @@ func (r *run) await() error {
 	default:
 	}
 	if r.runtime.options.Refuse {
-		return &Error{ErrRuntime, fmt.Sprintf("%d runs are under way already; try again later", r.runtime.options.MaxRuns)}
+		return &Error{ErrRuntime, fmt.Sprintf("%d runs are in progress; try again later", r.runtime.options.MaxRuns)}
 	}
 	r.event("queued")
 	select {

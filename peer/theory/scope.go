@@ -109,7 +109,7 @@ func (s *Scope) place(ctx context.Context, scope string, value json.RawMessage, 
 	}
 	switch {
 	case !isSegment(owner):
-		return "", fmt.Errorf("the id of the %s is %q, which cannot stand in a path", kind, owner)
+		return "", fmt.Errorf("the id of the %s is %q, which cannot be part of a path", kind, owner)
 	case !inside(path):
 		return "", fmt.Errorf("the path %q leaves its %s, or names no file in it", path, kind)
 	case scope == "local":

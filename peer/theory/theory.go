@@ -137,8 +137,8 @@ const maxKept = 1024
 
 var (
 	errPreempted = errors.New("the run was preempted")
-	errOrphaned  = errors.New("no client is left")
-	errStopped   = errors.New("the runtime stops")
+	errOrphaned  = errors.New("all clients left")
+	errStopped   = errors.New("the runtime is shutting down")
 )
 
 // New returns a runtime. Close ends it.

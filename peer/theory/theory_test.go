@@ -439,7 +439,7 @@ func TestMaxRuns(t *testing.T) {
 			p := connect(t, url)
 			p.send(request(`{}`))
 			if refuse {
-				p.expect(ack, failure("ERR_RUNTIME", "1 runs are under way already; try again later"))
+				p.expect(ack, failure("ERR_RUNTIME", "1 runs are in progress; try again later"))
 				return
 			}
 			p.expect(ack, `{"kind":"Event","control":{"run_id":"r"},"data":{"phase":"queued"}}`)
@@ -463,7 +463,7 @@ func TestOrphan(t *testing.T) {
 	p.send(request(`{}`))
 	p.expect(ack, started)
 	_ = p.ws.CloseNow()
-	if err := <-stopped; err == nil || err.Error() != "no client is left" {
+	if err := <-stopped; err == nil || err.Error() != "all clients left" {
 		t.Errorf("the cause is %v", err)
 	}
 }
@@ -477,7 +477,7 @@ func TestClose(t *testing.T) {
 	p.expect(ack, started)
 	<-w.begun
 	go r.Close()
-	p.expect(failure("ERR_RUNTIME", "the runtime stops"))
+	p.expect(failure("ERR_RUNTIME", "the runtime is shutting down"))
 	if got := p.closed(); got != 1001 {
 		t.Errorf("closed with %d", got)
 	}

@@ -42,7 +42,7 @@ func (u *Unit) Dial(ctx context.Context, e transport.Endpoint) error {
 		if err != nil {
 			attrs = append(attrs, "error", err)
 		}
-		u.options.Log.Warn("the connection has ended, and a session waits; connecting again", attrs...)
+		u.options.Log.Warn("the connection ended, and a session waits; reconnecting", attrs...)
 		nc, err = u.reachAgain(ctx, e)
 	}
 	return err
@@ -68,7 +68,7 @@ func (u *Unit) reach(ctx context.Context, e transport.Endpoint) (transport.Conn,
 			return nil, err
 		}
 		if !told {
-			u.options.Log.Warn("nobody listens; waiting until somebody does", "error", err)
+			u.options.Log.Warn("nothing listens there; waiting", "error", err)
 			told = true
 		}
 		if wait.For(ctx, pause) != nil {

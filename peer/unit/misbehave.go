@@ -107,7 +107,7 @@ func MisbehaviourNamed(name string) (*Misbehaviour, error) {
 	if i := slices.Index(misbehaviourNames(), name); i >= 0 {
 		return Misbehaviours[i], nil
 	}
-	return nil, fmt.Errorf("no rule is called %q%s; there are: %s", name, nearest.Question(name, misbehaviourNames()), MisbehaviourNames())
+	return nil, fmt.Errorf("unknown rule %q%s; there are: %s", name, nearest.Question(name, misbehaviourNames()), MisbehaviourNames())
 }
 
 // A deviation is a misbehaviour on one connection.

@@ -64,8 +64,8 @@ func (u *Unit) With(agent Agent) *Unit {
 // The causes with which the context of an answer is cancelled.
 var (
 	ErrCancelled = errors.New("the prompt was cancelled")
-	ErrGone      = errors.New("the controller has gone")
-	ErrStopped   = errors.New("the unit was told to end")
+	ErrGone      = errors.New("the controller disconnected")
+	ErrStopped   = errors.New("the unit is shutting down")
 )
 
 // Serve answers the messages of one connection and closes it. It returns when the controller

@@ -48,7 +48,7 @@ func AppendCancel(dst []byte, p protocol.Protocol, t *Target, n int64) ([]byte, 
 	case !ok:
 		return dst, fmt.Errorf("%s has no message that cancels a request", p.Name())
 	case token.IsZero(), c.ref && t.Opened.Ref.IsZero(), c.kinds != nil && !slices.Contains(c.kinds, string(t.Opened.Kind)):
-		return dst, fmt.Errorf("%s names nothing that a cancel could name", t.Opened.Kind)
+		return dst, fmt.Errorf("%s has no id that a cancel could name", t.Opened.Kind)
 	}
 	text := token.Text
 	if p == protocol.Protocol(latis.Protocol) {

@@ -75,8 +75,8 @@ func TestAppendCancelOfOperation(t *testing.T) {
 			jsonrpc.Codex, `{"id":1,"method":"turn/start","params":{"threadId":"th","input":[]}}`, turn,
 			`{"method":"turn/interrupt","id":9,"params":{"threadId":"th","turnId":"tu"}}`, "",
 		},
-		{jsonrpc.Codex, `{"id":1,"method":"turn/start","params":{}}`, turn, "turn/start names nothing that a cancel could name", ""},
-		{jsonrpc.Codex, `{"id":1,"method":"turn/start","params":{"threadId":"th"}}`, protocol.Token{}, "turn/start names nothing that a cancel could name", ""},
+		{jsonrpc.Codex, `{"id":1,"method":"turn/start","params":{}}`, turn, "turn/start has no id that a cancel could name", ""},
+		{jsonrpc.Codex, `{"id":1,"method":"turn/start","params":{"threadId":"th"}}`, protocol.Token{}, "turn/start has no id that a cancel could name", ""},
 		{
 			jsonrpc.MCP, call, task,
 			`{"jsonrpc":"2.0","id":9,"method":"tasks/cancel","params":{"taskId":"k","_meta":{` + meta + `}}}`,

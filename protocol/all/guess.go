@@ -187,9 +187,9 @@ func (g *Guess) takeUnclear(s sample) bool {
 	case bytes.HasPrefix(s.payload, []byte("{")):
 		return g.decide(s, marked(s.payload), "the first payload begins as an object, and is not JSON")
 	case s.framing == frame.Line || s.framing == frame.Header:
-		return g.decide(s, opaque.JSON, "it mostly is, and the first payload does not tell")
+		return g.decide(s, opaque.JSON, "the usual case, as the first payload does not tell")
 	case s.framing == frame.GRPC && !s.begun: // there is no frame
-		return g.decide(s, protobuf.Schemaless{}, "it mostly is, and the first message does not tell")
+		return g.decide(s, protobuf.Schemaless{}, "the usual case, as the first message does not tell")
 	case s.framing == frame.GRPC && len(s.payload) == 0:
 		return g.decide(s, protobuf.Schemaless{}, "the first message is empty")
 	default:

@@ -192,7 +192,7 @@ func TestGuessString(t *testing.T) {
 	}{
 		{all.Guess{}, "\x00\x00\x00\x05\x0a\x012\x62\x00", `len32 framing (it begins with the length 5), latis protocol (the first message is "STATE_GET")`},
 		{all.Guess{Framing: frame.GRPC}, "\x00\x00\x00\x00\x00", "protobuf protocol (the first message is empty)"},
-		{all.Guess{Framing: frame.GRPC}, "\x02\x00\x00\x00\x01\x00", "protobuf protocol (it mostly is, and the first message does not tell)"},
+		{all.Guess{Framing: frame.GRPC}, "\x02\x00\x00\x00\x01\x00", "protobuf protocol (the usual case, as the first message does not tell)"},
 	} {
 		g := tt.guess
 		g.Detect([]byte(tt.stream), true)

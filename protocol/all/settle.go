@@ -67,7 +67,7 @@ func (g *Guess) takesCut(s sample) bool {
 		p = marked(s.payload)
 	}
 	g.open = true
-	return g.decide(s, p, "the first payload begins so")
+	return g.decide(s, p, "the first payload begins that way")
 }
 
 // begun returns the given protocol, or another one, if an incomplete sample begins like one

@@ -40,7 +40,7 @@ type named string
 func (n named) Name() string              { return string(n) }
 func (named) Encoding() protocol.Encoding { return protocol.Opaque }
 
-var errPayload = errors.New("what a carrier says is not in the payload")
+var errPayload = errors.New("data of the carrier is not in the payload")
 
 // Parse always fails: see [Parse].
 func (named) Parse(_ []byte, m *protocol.Message) error {

@@ -107,18 +107,18 @@ type envelope struct {
 	method    []byte // without quotes; nil unless it is a string
 	asks      bool   // there is a method, of whatever kind, or params
 	payload   []byte
-	// places are those of the members in the payload. They are small, because all are
-	// cleared for each message.
+	// places are the positions of the members in the payload. They are small, because each
+	// message clears them all.
 	places [numMembers]place
 }
 
-// A place is that of a value; zero is that of a missing one.
+// A place is the position of a value; the zero place is that of a missing one.
 type place struct{ from, to uint32 }
 
-// mostPayload is the largest payload that places can be told in.
+// mostPayload is the largest payload whose positions fit a place.
 const mostPayload = math.MaxUint32
 
-// value returns a member as it is written; nil if it is missing.
+// value returns a member as written, or nil if it is missing.
 func (e *envelope) value(m Member) []byte {
 	at := e.places[m]
 	if at.to == 0 {
@@ -127,7 +127,7 @@ func (e *envelope) value(m Member) []byte {
 	return e.payload[at.from:at.to:at.to]
 }
 
-// keep consumes the next value, which is that of a member.
+// keep consumes the next value and keeps it as that of a member.
 func (e *envelope) keep(m Member, s *jsonscan.Scanner) { e.keepSince(m, s, s.Offset()) }
 
 // keepSince is keep for a value that begins at start and may be partly consumed.

@@ -27,18 +27,18 @@ func (rlm) Parse(payload []byte, m *protocol.Message) error {
 	return jsonwalk.Parse(&s, payload, m, func() { w.readMessage(&s, payload) }, func() { w.interpret(m) })
 }
 
-// wire is the result of one walk over a message. Values are as they are written; nil is one
-// that is missing or null.
+// wire is the result of one walk over a message. Values are kept as written; a missing or
+// null one is nil.
 type wire struct {
-	identified    bool // correlation_id is there
+	identified    bool // correlation_id is present
 	correlationID []byte
 
-	asks    bool // a member of WireRequest alone is there
+	asks    bool // a member that only WireRequest has is present
 	model   []byte
 	prompt  []byte
 	prompts []byte
 
-	hasError, hasResults bool // the members of WireResponse alone are there
+	hasError, hasResults bool // members that only WireResponse has are present
 	failure              []byte
 	results              []byte
 	first                []byte // the text of the first result
@@ -95,7 +95,7 @@ func (w *wire) interpret(m *protocol.Message) {
 	}
 }
 
-// need notes that a value is not what it must be unless ok.
+// need records a fault of a value unless ok.
 func (w *wire) need(ok bool) {
 	if !ok {
 		w.faults |= protocol.BadParams

@@ -154,7 +154,7 @@ func TestParseErrors(t *testing.T) {
 		"dorp nth 2":           `column 1: a rule begins with one of delay, drop, duplicate, reorder, cut, split, corrupt, cancel, close, not with "dorp" (did you mean drop?)`,
 		"delay nth 2":          `column 7: delay needs a duration, such as 200ms`,
 		"delay":                `column 6: delay needs a duration, such as 200ms`,
-		"delay 200":            `column 7: "200" is not a duration, such as 200ms`,
+		"delay 200":            `column 7: invalid duration "200": want one such as 200ms`,
 		"split 0":              `column 7: split takes a number from 1; got "0"`,
 		"drop 3":               `column 6: unknown clause "3": want nth, every, limit, chance, when`,
 		"drop nht 3":           `column 6: unknown clause "nht": want nth, every, limit, chance, when`,
@@ -162,7 +162,7 @@ func TestParseErrors(t *testing.T) {
 		"drop nth 0":           `column 10: nth takes a number from 1; got "0"`,
 		"drop nth 1 every 2":   `column 19: nth and every exclude each other`,
 		"drop nth 1 nth 2":     `column 12: duplicate clause nth`,
-		"drop chance 2":        `column 13: "2" is not a probability, such as 0.1 or 10%`,
+		"drop chance 2":        `column 13: invalid probability "2": want one such as 0.1 or 10%`,
 		"drop when kin==x":     `column 11: `,
 		"drop when kind==x or": `column 19: `,
 	} {

@@ -23,7 +23,7 @@ func (r *rule) UnmarshalYAML(n ast.Node) error {
 	at := n.GetToken().Position
 	var text string
 	if err := yaml.NodeToValue(n, &text); err != nil || n.Type() != ast.StringType {
-		return fmt.Errorf("[%d:%d] a rule is a text, such as drop nth 2", at.Line, at.Column)
+		return fmt.Errorf("[%d:%d] a rule is a string, such as drop nth 2", at.Line, at.Column)
 	}
 	parsed, err := Parse(text)
 	if err != nil {

@@ -104,7 +104,7 @@ func (p *parser) action() (int, error) {
 func (p *parser) argument(r *Rule, takes argument, least int) (err error) {
 	if takes == duration {
 		if r.For, err = time.ParseDuration(p.word); err != nil || r.For < 0 {
-			return p.fail("%q is not a duration, such as 200ms", p.word)
+			return p.fail("invalid duration %q: want one such as 200ms", p.word)
 		}
 		return nil
 	}
@@ -132,7 +132,7 @@ func (p *parser) clause(r *Rule) error {
 	var err error
 	if !ok {
 		if r.Chance, err = probability(p.word); err != nil {
-			return p.fail("%q is not a probability, such as 0.1 or 10%%", p.word)
+			return p.fail("invalid probability %q: want one such as 0.1 or 10%%", p.word)
 		}
 		return nil
 	}

@@ -105,7 +105,7 @@ func (p *proxy) unit() (transport.Endpoint, error) {
 	case "https":
 		scheme, port = "tls", "443"
 	default:
-		return nil, fmt.Errorf("%s: a proxy of HTTP is for http:// and https://", t)
+		return nil, fmt.Errorf("%s: an HTTP proxy needs an http:// or https:// address", t)
 	}
 	address := scheme + "://" + net.JoinHostPort(t.Hostname(), cmp.Or(t.Port(), port))
 	return transport.Parse([]string{address}, p.cfg.Transport)
@@ -227,7 +227,7 @@ func (c *conn) forbid(host string) {
 }
 
 // errGone is the reason for closing a connection after one side has failed.
-var errGone = errors.New("one side has gone")
+var errGone = errors.New("one side closed the connection")
 
 // abort closes both sides after one has failed, so that the other does not mistake the
 // failure for an intended end.
@@ -282,7 +282,7 @@ func (c *conn) move(dir frame.Dir, to, from transport.Conn, r *rewriter) bool {
 func (p *proxy) opened(number int) []capture.Record {
 	now := time.Now()
 	opened := capture.Record{Kind: capture.Opened, Time: now, Text: []byte(p.cfg.Target.String())}
-	text := "requests go on with Host: " + p.cfg.Target.Host
+	text := "requests are forwarded with Host: " + p.cfg.Target.Host
 	if path := p.cfg.Target.RequestURI(); path != "/" {
 		text += ", and those for / to " + path
 	}

@@ -221,9 +221,9 @@ func TestNotes(t *testing.T) {
 	defer server.Close()
 	host := strings.TrimPrefix(server.URL, "http://")
 	for path, want := range map[string]string{
-		"":     "requests go on with Host: " + host,
-		"/":    "requests go on with Host: " + host,
-		"/mcp": "requests go on with Host: " + host + ", and those for / to /mcp",
+		"":     "requests are forwarded with Host: " + host,
+		"/":    "requests are forwarded with Host: " + host,
+		"/mcp": "requests are forwarded with Host: " + host + ", and those for / to /mcp",
 	} {
 		address, seen, stop := start(t, server, path)
 		c := client(t)

@@ -88,7 +88,7 @@ func places(getenv func(string) string, here string) (*strings.Replacer, error) 
 		home = getenv("USERPROFILE")
 	}
 	if home == "" {
-		return nil, errors.New("the folder of the user is not known: HOME is not set")
+		return nil, errors.New("the home folder is unknown: set HOME")
 	}
 	or := func(name, other string) string { return cmp.Or(getenv(name), other) }
 	config := or("XDG_CONFIG_HOME", home+"/.config")

@@ -99,7 +99,7 @@ func pick(all []*entry, server string) (*entry, error) {
 		case len(found) > 1 && found[0].full() != found[1].full():
 			return nil, &NotFoundError{Name: server, Servers: fullNames(found), several: true}
 		case len(found) > 1:
-			return nil, fmt.Errorf("%w: %q is there %d times", ErrTwice, server, len(found))
+			return nil, fmt.Errorf("%w: %q occurs %d times", ErrTwice, server, len(found))
 		}
 	}
 	return nil, &NotFoundError{Name: server, Servers: fullNames(all)}

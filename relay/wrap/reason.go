@@ -20,7 +20,7 @@ func reasonNot(ctx context.Context, remote *RemoteError) string {
 	u, err := url.Parse(remote.URL)
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		return "its address is not that of a server"
+		return "its address is not an HTTP URL"
 	case shown(remote.URL) != remote.URL:
 		return "its address may hold a secret, which a list of processes would show"
 	}
@@ -36,7 +36,7 @@ func reasonNot(ctx context.Context, remote *RemoteError) string {
 	refused, isRefused := errors.AsType[*mcphttp.StatusError](err)
 	switch {
 	case isRefused && refused.Code == http.StatusUnauthorized:
-		return "it wants a login (HTTP 401), which the client does"
+		return "it requires a login (HTTP 401), which the client does"
 	case err != nil && !isRefused:
 		return "it did not answer: " + cmp.Or(errors.Unwrap(err), err).Error()
 	case err == nil:

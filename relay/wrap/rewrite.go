@@ -146,7 +146,7 @@ func (r *Rewriting) refused(server, record string, err error) error {
 		if record != "" {
 			record = " --record " + record
 		}
-		err = fmt.Errorf("%w: run wirectl relay%s --listen http://127.0.0.1:7000 %s, and put that address in its place", err, record, shown(remote.URL))
+		err = fmt.Errorf("%w: run wirectl relay%s --listen http://127.0.0.1:7000 %s, and use that address instead", err, record, shown(remote.URL))
 	}
 	return err
 }

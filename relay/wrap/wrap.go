@@ -79,7 +79,7 @@ func (e *NotFoundError) Error() string {
 	list := strings.Join(e.Servers, ", ")
 	switch {
 	case len(e.Servers) == 0:
-		return "no servers are in it: there is no mcpServers, servers, context_servers, agent_servers, mcp_servers or extensions"
+		return "it has no servers: none of mcpServers, servers, context_servers, agent_servers, mcp_servers and extensions is there"
 	case e.Name == "":
 		return "name one of its servers, or write --all: " + list
 	case e.several:

@@ -107,8 +107,8 @@ func TestUnwrapByHand(t *testing.T) {
 // Errors explain why a server cannot be wrapped.
 func TestErrors(t *testing.T) {
 	for config, want := range map[string]string{
-		`{}`:  "no servers are in it: there is no mcpServers, servers, context_servers, agent_servers, mcp_servers or extensions",
-		" \n": "no servers are in it",
+		`{}`:  "it has no servers: none of mcpServers, servers, context_servers, agent_servers, mcp_servers and extensions is there",
+		" \n": "it has no servers",
 		`{"`:  "invalid JSON: line 1, column ",
 		`{"mcpServers":{"everything":{},"files":{}}}`:                                  `there is no server "file" (did you mean files?); there are: everything, files`,
 		`{"mcpServers":{"file":{"url":"http://x"}}}`:                                   ErrRemote.Error(),
@@ -118,7 +118,7 @@ func TestErrors(t *testing.T) {
 		`{"mcpServers":{"file":{"command":"a","args":["b"],"args":[]}}}`:               ErrTwice.Error(),
 		`{"mcpServers":{"file":{"command":"a","command":"b"}}}`:                        ErrTwice.Error(),
 		`{"mcpServers":{"file":{"command":"a","args":"b"}}}`:                           ErrOddArgs.Error(),
-		`{"mcpServers":{"file":{"command":"a"},"file":{}}}`:                            ErrTwice.Error() + `: "file" is there 2 times`,
+		`{"mcpServers":{"file":{"command":"a"},"file":{}}}`:                            ErrTwice.Error() + `: "file" occurs 2 times`,
 		`{"mcpServers":{"file":{"command":"/opt/wirectl","args":["relay","--","x"]}}}`: ErrWrapped.Error(),
 	} {
 		_, err := JSON.Wrap([]byte(config), "file", with)

@@ -150,7 +150,7 @@ func (s *scanner) peek() byte {
 func (s *scanner) scanValue(depth int, shape *Shape) value {
 	switch c := s.peek(); {
 	case depth > maxDepth:
-		s.fault("more than %d lists and objects lie in each other", maxDepth)
+		s.fault("lists and objects are nested more than %d deep", maxDepth)
 	case c == '{':
 		return s.object(depth, shape)
 	case c == '[':

@@ -24,7 +24,7 @@ var errNotUTF8 = errors.New("the text is not UTF-8")
 type notUTF8Error struct{ at int64 }
 
 func (e *notUTF8Error) Error() string {
-	return fmt.Sprintf("byte %d: %v: convert it, as iconv does", e.at, errNotUTF8)
+	return fmt.Sprintf("byte %d: %v: convert it, for example with iconv", e.at, errNotUTF8)
 }
 func (e *notUTF8Error) Unwrap() error { return errNotUTF8 }
 

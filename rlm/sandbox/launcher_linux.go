@@ -196,7 +196,7 @@ const (
 // restrict restricts the process by Landlock, as far as the kernel supports it.
 func restrict(o order, abi int) error {
 	if abi < minLandlock && !o.Private {
-		return fmt.Errorf("alone it takes Landlock ABI %d or newer, and this kernel has %d", minLandlock, abi)
+		return fmt.Errorf("without namespaces it needs Landlock ABI %d or newer, and this kernel has %d", minLandlock, abi)
 	}
 	if abi < 1 {
 		return nil

@@ -90,7 +90,7 @@ func Load(ctx context.Context, name string, w World) (_ *Set, err error) {
 		}
 	}
 	if len(s.defined) == 0 {
-		return nil, &Error{Name: name, Err: errors.New("there are no tools: write NAME: {exec: [COMMAND]}, {mcp: [COMMAND]} or {python: FILE}")}
+		return nil, &Error{Name: name, Err: errors.New("no tools: want NAME: {exec: [COMMAND]}, {mcp: [COMMAND]} or {python: FILE}")}
 	}
 	return s, nil
 }

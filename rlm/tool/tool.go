@@ -74,7 +74,7 @@ func (s *Set) Close() error {
 // addTool adds a tool with a new name.
 func (s *Set) addTool(t rlm.Tool, call invoker) error {
 	if _, taken := s.invoke[t.Name]; taken {
-		return fmt.Errorf("there are two tools of the name %q: list the others in only", t.Name)
+		return fmt.Errorf("two tools have the name %q: list the others in only", t.Name)
 	}
 	if s.code != nil {
 		f, err := t.Function()
@@ -82,7 +82,7 @@ func (s *Set) addTool(t rlm.Tool, call invoker) error {
 		case err != nil:
 			return err
 		case s.code[f.Name]:
-			return fmt.Errorf("there are two tools that code calls %s: list the others in only", f.Name)
+			return fmt.Errorf("two tools have the function name %s: list the others in only", f.Name)
 		}
 		s.code[f.Name] = true
 	}

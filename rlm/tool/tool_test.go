@@ -374,7 +374,7 @@ func TestSameName(t *testing.T) {
 	s := &scripted{answers: []string{`{"tools":[{"name":"a"}]}`}}
 	w := tool.World{Dial: func(context.Context, []string, string) (tool.Server, error) { return s, nil }}
 	_, err := tool.Load(t.Context(), file(t, "tools.yaml", "a: {exec: [cat]}\ns: {mcp: [x]}"), w)
-	if err == nil || !strings.Contains(err.Error(), `tools.yaml:2:1: s: there are two tools of the name "a"`) || s.closed != 1 {
+	if err == nil || !strings.Contains(err.Error(), `tools.yaml:2:1: s: two tools have the name "a"`) || s.closed != 1 {
 		t.Errorf("%v, closed %d times", err, s.closed)
 	}
 }

@@ -74,7 +74,7 @@ func ReadBaseline(text []byte) (*Baseline, error) {
 	b, seen := new(Baseline), make(map[string]bool)
 	for i, tool := range file.Tools {
 		if tool.Name == "" || seen[tool.Name] {
-			return nil, fmt.Errorf("tool %d has the name %q: want another name for each tool", i+1, tool.Name)
+			return nil, fmt.Errorf("tool %d repeats the name %q: want unique names", i+1, tool.Name)
 		}
 		seen[tool.Name] = true
 		b.tools = append(b.tools, tool.item())

@@ -17,7 +17,7 @@ type Path []string
 func ParsePath(text string) (Path, error) {
 	p := Path(strings.Split(text, "."))
 	if slices.Contains(p, "") {
-		return nil, fmt.Errorf("%q is not a path: %w", text, errPath)
+		return nil, fmt.Errorf("invalid path %q: %w", text, errPath)
 	}
 	return p, nil
 }

@@ -171,9 +171,9 @@ func (k *Check) expected(tools []contract.Item, frames []int64) {
 		if slices.Contains(names, name) {
 			continue
 		}
-		text := fmt.Sprintf("tool %s is not among the %d that are listed%s", contract.Plain(name), len(names), question(name, names))
+		text := fmt.Sprintf("tool %s is not among the %d listed%s", contract.Plain(name), len(names), question(name, names))
 		if k.offer.Cut() {
-			text += "; the list goes on, and its next page is not in the session"
+			text += "; the list is incomplete: its next page is not in the session"
 		}
 		k.addFinding("tool-missing", session.Error, frames, 0, "%s", text)
 	}

@@ -72,5 +72,5 @@ func names() (words []string) {
 }
 
 func unknown(word string, known []string) error {
-	return fmt.Errorf("%q is not a finding%s; there are: %s", word, nearest.Question(word, known), strings.Join(known, ", "))
+	return fmt.Errorf("unknown finding %q%s; there are: %s", word, nearest.Question(word, known), strings.Join(known, ", "))
 }

@@ -175,7 +175,7 @@ func (w *Wire) note(n tap.Note) {
 	}
 }
 
-var errNoTap = errors.New("nothing runs any more that this could change")
+var errNoTap = errors.New("the session has ended and cannot be changed")
 
 // answerTime is how long an answer to a command is waited for.
 const answerTime = 5 * time.Second
@@ -257,7 +257,7 @@ func (w *Wire) Resend(seq int64) error {
 	}
 	w.mu.Unlock()
 	if !known {
-		return errors.New("the tap has forgotten that frame")
+		return errors.New("the tap no longer has that frame")
 	}
 	return w.do(tap.Command{Do: tap.Resend, Seq: seq})
 }

@@ -1,5 +1,5 @@
-// The tests against real peers stand in a module of their own, so that what
-// they need is nothing that wirectl depends on.
+// The tests with real peers have a module of their own, so that wirectl does not depend on
+// what they need.
 module github.com/wirectl/wirectl/test/interop
 
 go 1.26.0

@@ -21,7 +21,7 @@ var Below = []transport.Scheme{
 // alpn is the ALPN protocol of gRPC over TLS.
 const alpn = "h2"
 
-var errNotAgreed = errors.New("the server speaks TLS, and no HTTP/2 in it: it did not agree on " + alpn)
+var errNotAgreed = errors.New("the server speaks TLS, but not HTTP/2: it did not agree on " + alpn)
 
 // below returns the address of the connection that carries a gRPC address.
 func below(address string, opts *transport.Options) string {

@@ -163,7 +163,7 @@ func ended(err error) error {
 	case !ok:
 		return err
 	case s.Code() == codes.Unimplemented && !strings.HasPrefix(s.Message(), "unexpected HTTP status"): // which is not gRPC
-		return fmt.Errorf("%s: the peer speaks gRPC, and has no %s", s.Message(), service)
+		return fmt.Errorf("%s: the peer speaks gRPC, but has no %s", s.Message(), service)
 	}
 	return &failure{s}
 }

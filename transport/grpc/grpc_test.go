@@ -298,7 +298,7 @@ func TestReflectOurs(t *testing.T) {
 func TestAnotherService(t *testing.T) {
 	address := serve(t, func(*libgrpc.Server) {})
 	c := transporttest.Dial(t, []string{"grpc://" + address}, opts)
-	if _, err := c.Read(make([]byte, 1)); err == nil || !strings.Contains(err.Error(), "the peer speaks gRPC, and has no latis.v1.LatisService") {
+	if _, err := c.Read(make([]byte, 1)); err == nil || !strings.Contains(err.Error(), "the peer speaks gRPC, but has no latis.v1.LatisService") {
 		t.Error(err)
 	}
 }
@@ -460,7 +460,7 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// A connection ends even if its client takes nothing of what is written.
+// A connection ends even if its client accepts nothing of what is written.
 func TestCloseWhileWriting(t *testing.T) {
 	l := transporttest.Listen(t, "grpc://127.0.0.1:0", opts)
 	wrote := make(chan error, 1)

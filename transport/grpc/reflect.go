@@ -96,7 +96,7 @@ func (c *conversation) endCall() error {
 	}
 	switch err := c.call.RecvMsg(new(v1.ServerReflectionResponse)); err {
 	case nil:
-		return errors.New("the server answers more than it was asked")
+		return errors.New("the server sent more answers than there were requests")
 	case io.EOF:
 		return nil
 	default:

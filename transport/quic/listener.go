@@ -86,7 +86,7 @@ func (l *listener) greet(qc *quic.Conn) {
 		taken = l.inbox.Put(qc.Context(), c)
 	}
 	if !taken {
-		_ = qc.CloseWithError(failed, "nobody accepts connections any more")
+		_ = qc.CloseWithError(failed, "the listener is closed")
 	}
 	<-qc.Context().Done()
 	<-c.open

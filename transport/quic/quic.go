@@ -92,7 +92,7 @@ func explained(err error) error {
 	case refused && te.ErrorCode.IsCryptoError() && te.Remote:
 		return errors.New("the peer refused: " + te.Error())
 	case idle, late:
-		return fmt.Errorf("nobody answers: %w", err)
+		return fmt.Errorf("no answer: %w", err)
 	}
 	return err
 }

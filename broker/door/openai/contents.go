@@ -332,6 +332,6 @@ func (q *contents) part(at string, of json.RawMessage) (made chatPart, ok bool) 
 	default:
 		return chatPart{Type: "file", File: &chatFile{"file", url}}, true
 	}
-	q.refuse(at, "Use texts, and images, sounds and files that are given themselves")
+	q.refuse(at, "Use text, and images, sounds and files whose data is included")
 	return made, false
 }

@@ -82,19 +82,19 @@ func explain(err error) string {
 	}
 	switch {
 	case errors.Is(err, broker.ErrOpen):
-		return "The provider failed too often lately, and is left alone for a while"
+		return "The provider failed too often recently, and gets no calls for a while"
 	case pe.Status == 0 && pe.Cause == provider.Overloaded:
-		return "The provider's answer makes no sense"
+		return "The provider's answer is invalid"
 	case pe.Status == 0 && pe.Cause == provider.Unreachable:
-		return "The provider cannot be reached, or broke the connection off: what wirectl serve --log FILE writes says how"
+		return "The provider cannot be reached, or broke off the connection: wirectl serve --log FILE logs the cause"
 	case pe.Status == 0 && pe.Cause == provider.TimedOut:
-		return "The provider did not answer in time: what wirectl serve --log FILE writes says what it was waited for"
+		return "The provider did not answer in time: wirectl serve --log FILE logs which timeout ended the call"
 	case pe.Status == 0:
 		return broker.Message(err)
 	case pe.KeyRefused():
-		return "The provider does not take the key that the broker has for it (" + answer + ")"
+		return "The provider rejected the broker's key (" + answer + ")"
 	case pe.Cause == provider.RateLimited:
-		return "The provider limits how often it is asked (" + answer + ")"
+		return "The provider's rate limit was exceeded (" + answer + ")"
 	case pe.Cause == provider.Refused:
 		return "The provider refused the request (" + answer + ")"
 	}

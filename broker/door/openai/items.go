@@ -84,7 +84,7 @@ func (q *responseRequest) addMessage(at string, item json.RawMessage) {
 		return
 	}
 	if jsonscan.KindOf(content) != jsonscan.Array {
-		q.refuse(at+".content", "Write it as a text or as a list of parts")
+		q.refuse(at+".content", "Write it as a string or a list of parts")
 		return
 	}
 	var parts []chatPart
@@ -100,7 +100,7 @@ func (q *responseRequest) addMessage(at string, item json.RawMessage) {
 	said := ""
 	for _, p := range parts {
 		if p.Type != "text" {
-			q.refuse(at+".content", "Let the user give images and files")
+			q.refuse(at+".content", "Put images and files into user messages")
 		}
 		said += p.Text
 	}
@@ -164,7 +164,7 @@ func (q *responseRequest) addResult(at, kind string, item json.RawMessage) (rest
 		output = provider.Quote(said)
 	}
 	if jsonscan.KindOf(output) != jsonscan.String {
-		q.refuse(at+".output", "Write it as a text or as a list of parts")
+		q.refuse(at+".output", "Write it as a string or a list of parts")
 	}
 	q.said = append(q.said, chatMessage{Role: "tool", Content: output, Answers: text(item, "call_id")})
 	return rest
@@ -190,7 +190,7 @@ func (q *responseRequest) part(at string, of json.RawMessage) (made chatPart, ok
 			return chatPart{Type: "input_audio", Audio: &chatAudio{data, format}}, true
 		}
 	}
-	q.refuse(at, "Use texts, and images, sounds and files that are given themselves")
+	q.refuse(at, "Use text, and images, sounds and files whose data is included")
 	return made, false
 }
 

@@ -17,7 +17,7 @@ const (
 )
 
 // keptSentence says why a response may be missing.
-var keptSentence = fmt.Sprintf("the broker keeps the last %d responses, %d MiB of them at most, while it runs, and none that was made with store: false. Send the whole conversation as 'input'.", maxKept, maxKeptBytes>>20)
+var keptSentence = fmt.Sprintf("the broker keeps the last %d responses, at most %d MiB, while it runs, and none made with store: false. Send the whole conversation as 'input'.", maxKept, maxKeptBytes>>20)
 
 // kept are the conversations of responses, by their ids. The oldest are dropped.
 type kept struct {

@@ -37,7 +37,7 @@ func TestMessage(t *testing.T) {
 		{question + "}", 200, `{"id":"msg_1","type":"message","role":"assistant","model":"mock","content":[{"type":"text","text":"so \"it\" is"}],"stop_reason":"end_turn","stop_sequence":null,"usage":{"input_tokens":19,"output_tokens":3}}`},
 		{`{"messages":[{"role":"user","content":[{"type":"text","text":"call"}]}]}`, 200, `{"id":"msg_2","type":"message","role":"assistant","model":"mock","content":[{"type":"text","text":"I see"},{"type":"tool_use","id":"c1","name":"f","input":{"a":"b"}},{"type":"tool_use","id":"c2","name":"g","input":{"arguments":7}}],"stop_reason":"tool_use","stop_sequence":null,"usage":{"input_tokens":12,"output_tokens":2}}`},
 		{`{"messages":[{"role":"user","content":"long"}]}`, 200, `{"id":"msg_3","type":"message","role":"assistant","model":"mock","content":[{"type":"text","text":"so"}],"stop_reason":"max_tokens","stop_sequence":null,"usage":{"input_tokens":12,"output_tokens":1}}`},
-		{`{"messages":[{"role":"user","content":"busy"}]}`, 429, `{"type":"error","error":{"type":"rate_limit_error","message":"The provider limits how often it is asked (HTTP 429)"}}`},
+		{`{"messages":[{"role":"user","content":"busy"}]}`, 429, `{"type":"error","error":{"type":"rate_limit_error","message":"The provider's rate limit was exceeded (HTTP 429)"}}`},
 		{`{`, 400, `{"type":"error","error":{"type":"invalid_request_error","message":"The request body is not valid JSON: byte 1: unexpected end looking for a key."}}`},
 		{`[]`, 400, `{"type":"error","error":{"type":"invalid_request_error","message":"The request body must be a JSON object."}}`},
 		{`{}`, 400, `{"type":"error","error":{"type":"invalid_request_error","message":"messages: Field required"}}`},
@@ -177,7 +177,7 @@ func TestMessageTranslated(t *testing.T) {
 	if got := string(call.Chat); got != want {
 		t.Errorf("\n got %s\nwant %s", got, want)
 	}
-	if broker.Message(call.ChatErr) != "tools.1: cannot be translated for the provider that this model goes to, which is not of the kind anthropic. Use a tool of your own, with an input_schema, or ask a model of a provider of the kind anthropic. The broker leaves such tools out if its configuration says drop: [tools] at the provider." {
+	if broker.Message(call.ChatErr) != "tools.1: cannot be translated for this model's provider, which is not of the kind anthropic. Use a tool of your own, with an input_schema, or ask a model of a provider of the kind anthropic. The broker drops such tools if its configuration says drop: [tools] at the provider." {
 		t.Errorf("what cannot be translated: %v", call.ChatErr)
 	}
 	if string(call.Own) != body {

@@ -147,12 +147,12 @@ func TestPaths(t *testing.T) {
 func TestWords(t *testing.T) {
 	for answer, want := range map[string]string{
 		`400 {"error":{"message":"sk-canary","code":"context_length_exceeded"}}`: `400 {"error":{"message":"The provider refused the request (HTTP 400, context_length_exceeded)","type":"invalid_request_error","param":null,"code":"context_length_exceeded"}}`,
-		`429 {"error":{"message":"sk-canary","type":"insufficient_quota"}}`:      `429 {"error":{"message":"The provider limits how often it is asked (HTTP 429, insufficient_quota)","type":"rate_limit_error","param":null,"code":"insufficient_quota"}}`,
-		`401 {"error":{"message":"sk-canary","code":"invalid_api_key"}}`:         `502 {"error":{"message":"The provider does not take the key that the broker has for it (HTTP 401, invalid_api_key)","type":"server_error","param":null,"code":null}}`,
+		`429 {"error":{"message":"sk-canary","type":"insufficient_quota"}}`:      `429 {"error":{"message":"The provider's rate limit was exceeded (HTTP 429, insufficient_quota)","type":"rate_limit_error","param":null,"code":"insufficient_quota"}}`,
+		`401 {"error":{"message":"sk-canary","code":"invalid_api_key"}}`:         `502 {"error":{"message":"The provider rejected the broker's key (HTTP 401, invalid_api_key)","type":"server_error","param":null,"code":null}}`,
 		`400 {"error":{"code":"sk-canary-1"}}`:                                   `400 {"error":{"message":"The provider refused the request (HTTP 400)","type":"invalid_request_error","param":null,"code":null}}`,
 		`302 {}`:                                                                 `502 {"error":{"message":"The provider failed (HTTP 302)","type":"server_error","param":null,"code":null}}`,
-		`200 sk-canary`:                                                          `502 {"error":{"message":"The provider's answer makes no sense","type":"server_error","param":null,"code":null}}`,
-		`200 {"choices":1}`:                                                      `502 {"error":{"message":"The provider's answer makes no sense","type":"server_error","param":null,"code":null}}`,
+		`200 sk-canary`:                                                          `502 {"error":{"message":"The provider's answer is invalid","type":"server_error","param":null,"code":null}}`,
+		`200 {"choices":1}`:                                                      `502 {"error":{"message":"The provider's answer is invalid","type":"server_error","param":null,"code":null}}`,
 	} {
 		status, body, _ := strings.Cut(answer, " ")
 		code, _ := strconv.Atoi(status)
@@ -181,8 +181,8 @@ func TestNobodyThere(t *testing.T) {
 		return &provider.Error{Cause: provider.TimedOut, Err: context.DeadlineExceeded}
 	})
 	for want, p := range map[string]provider.Provider{
-		"502 The provider cannot be reached, or broke the connection off: what wirectl serve --log FILE writes says how": behind,
-		"504 The provider did not answer in time: what wirectl serve --log FILE writes says what it was waited for":      late,
+		"502 The provider cannot be reached, or broke off the connection: wirectl serve --log FILE logs the cause": behind,
+		"504 The provider did not answer in time: wirectl serve --log FILE logs which timeout ended the call":      late,
 	} {
 		status, body := post(t, start(t, p), hello+"}")
 		if got := fmt.Sprintf(`%d {"error":{"message":"%s","type":"server_error","param":null,"code":null}}`, status, want[4:]); fmt.Sprint(want[:3], " ", body) != got {
@@ -195,8 +195,8 @@ func TestNobodyThere(t *testing.T) {
 func TestFailures(t *testing.T) {
 	for status, want := range map[int]string{
 		400: "400 The provider refused the request (HTTP 400)",
-		401: "502 The provider does not take the key that the broker has for it (HTTP 401)",
-		429: "429 The provider limits how often it is asked (HTTP 429)",
+		401: "502 The provider rejected the broker's key (HTTP 401)",
+		429: "429 The provider's rate limit was exceeded (HTTP 429)",
 		503: "502 The provider failed (HTTP 503)",
 	} {
 		url := start(t, mock.New(mock.Config{Faults: []mock.Fault{{Every: 1, Status: status}}}))
@@ -267,7 +267,7 @@ func TestChoices(t *testing.T) {
 		"anthropic": anthropic.New(provider.Config{BaseURL: unasked.URL}),
 		"gemini":    gemini.New(provider.Config{BaseURL: unasked.URL}),
 	} {
-		want := `{"error":{"message":"Unsupported parameter: 'n' cannot be translated for a provider of the kind ` + kind + `, which this model goes to. Ask once for each choice, or ask a model of a provider of the kind openai. The broker leaves it out if its configuration says drop: [n] at the provider.","type":"invalid_request_error","param":"n","code":"unsupported_parameter"}}`
+		want := `{"error":{"message":"Unsupported parameter: 'n' cannot be translated for this model's provider, of the kind ` + kind + `. Ask once for each choice, or ask a model of a provider of the kind openai. The broker drops it if its configuration says drop: [n] at the provider.","type":"invalid_request_error","param":"n","code":"unsupported_parameter"}}`
 		for _, more := range []string{`,"n":2}`, `,"n":2,"stream":true}`, `,"n":"x"}`} {
 			if status, body := post(t, start(t, p), hello+more); status != 400 || body != want {
 				t.Errorf("%s:\n got %d %s\nwant 400 %s", more, status, body, want)

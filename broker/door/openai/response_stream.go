@@ -121,7 +121,7 @@ func (e *response) textKind() string {
 }
 
 // ofItem sends an event about the open item, ofPart one about its only part, and ofText one
-// about the text of that.
+// about the text of that part.
 func (e *response) ofItem(v responseEvent) {
 	at := len(e.made)
 	v.Output = &at

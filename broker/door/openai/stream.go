@@ -77,6 +77,6 @@ func (e *exchange) flush() error {
 	return err
 }
 
-// keptChunks is how much of a buffer an open call keeps. The events that begin a response
-// take more, and none of those that follow.
+// keptChunks limits the buffer that an open call keeps. Only the events that begin a response
+// need more.
 const keptChunks = 1 << 10

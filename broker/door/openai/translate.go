@@ -35,9 +35,9 @@ func (t *translation) refuseTool(at, instead string) {
 
 func (t *translation) sentence(at, instead string) string {
 	if t.kind == "" {
-		return "Unsupported parameter: '" + at + "' cannot be translated into a chat completion, which providers are asked for. " + instead + "."
+		return "Unsupported parameter: '" + at + "' cannot be translated into a chat completion, which providers get. " + instead + "."
 	}
-	return at + ": cannot be translated for the provider that this model goes to, which is not of the kind " + t.kind + ". " +
+	return at + ": cannot be translated for this model's provider, which is not of the kind " + t.kind + ". " +
 		instead + ", or ask a model of a provider of the kind " + t.kind + "."
 }
 
@@ -180,7 +180,7 @@ func (q *question) blocks(at string, content []byte) []block {
 	}
 	var list []block
 	if err := json.Unmarshal(content, &list); err != nil {
-		q.refuse(at, "Write it as a text or as a list of blocks")
+		q.refuse(at, "Write it as a string or a list of blocks")
 	}
 	for i := range list {
 		list[i].at = fmt.Sprintf("%s.%d", at, i)
@@ -328,7 +328,7 @@ func (q *question) part(b block) chatPart {
 	case "document content":
 		return chatPart{Type: "text", Text: q.texts(b.at+".source.content", b.Source.Content)}
 	}
-	q.refuse(b.at, "Use text, and images and documents that are given themselves")
+	q.refuse(b.at, "Use text, and images and documents whose data is included")
 	return chatPart{Type: "text"}
 }
 

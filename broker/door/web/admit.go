@@ -18,7 +18,7 @@ type Access struct {
 	Token string
 	// Clients are the names of clients with tokens of their own, by token.
 	Clients map[string]string
-	// Prefix, unless it is "", is a secret that the path of each request begins with.
+	// Prefix is a secret at the start of each request's path; "" is none.
 	Prefix string
 	// AnyHost accepts requests for any host. If false, web pages cannot reach the door by
 	// a name that resolves to this machine.
@@ -26,7 +26,7 @@ type Access struct {
 	// Containers accepts the names by which containers call this machine, from peers
 	// that [ContainerHost] admits.
 	Containers bool
-	// MaxBody, unless it is 0, replaces the door's own limit of bodies.
+	// MaxBody replaces the door's own limit of bodies, unless it is 0.
 	MaxBody int64
 }
 

@@ -109,7 +109,7 @@ func (p *Provider) Embed(ctx context.Context, r *provider.Request, c *provider.C
 		} `json:"embeddings"`
 	}
 	if json.Unmarshal(answer, &embedded) != nil || len(embedded.List) != len(e.Texts) {
-		return upstream.Malformed("it has not an embedding for each text")
+		return upstream.Malformed("it does not have an embedding for each text")
 	}
 	var vectors [][]float32
 	for _, of := range embedded.List {

@@ -152,7 +152,7 @@ func (m *Mock) turn(ctx context.Context, r *provider.Request, c *provider.Comple
 	m.said[r.Model] = min(n+1, len(m.cfg.Turns))
 	m.mu.Unlock()
 	if n == len(m.cfg.Turns) {
-		return provider.Unanswerable("", "no_more_turns", fmt.Sprintf("The mock has no more turns for the model %q: it had %d. Add to turns, or ask less.", r.Model, n))
+		return provider.Unanswerable("", "no_more_turns", fmt.Sprintf("The mock has no more turns for the model %q: it had %d. Add turns, or make fewer calls.", r.Model, n))
 	}
 	t := &m.cfg.Turns[n]
 	if err := wait.For(ctx, t.Delay); err != nil {

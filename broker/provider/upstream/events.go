@@ -95,9 +95,9 @@ func unasked(ctx context.Context, resp *Response, r *provider.Request) error {
 	return err
 }
 
-var errUnasked = Malformed("it is a stream of events, and none was asked for")
+var errUnasked = Malformed("it is an event stream, and none was requested")
 
-var errNoStream = Malformed("it is not a stream of events")
+var errNoStream = Malformed("it is not an event stream")
 
 // document reads an answer that is not a stream, for taps.
 func document(ctx context.Context, resp *Response, from io.Reader, r *provider.Request) error {

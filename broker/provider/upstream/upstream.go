@@ -269,14 +269,14 @@ func Failed(event []byte) error {
 	if strings.HasPrefix(word, "rate_limit") || word == "RESOURCE_EXHAUSTED" {
 		status = http.StatusTooManyRequests
 	}
-	e := provider.StatusError(status, 0, errors.New("the backend broke the stream off: "+cmp.Or(word, "it has no word for why")))
+	e := provider.StatusError(status, 0, errors.New("the backend broke off the stream: "+cmp.Or(word, "it has no word for why")))
 	e.Code = word
 	return e
 }
 
 // Malformed is the error for an answer that does not match the backend's API.
 func Malformed(what string) error {
-	return &provider.Error{Cause: provider.Overloaded, Err: errors.New("the answer makes no sense: " + what)}
+	return &provider.Error{Cause: provider.Overloaded, Err: errors.New("invalid answer: " + what)}
 }
 
 // CloseIdleConnections closes idle connections.

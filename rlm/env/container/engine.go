@@ -98,7 +98,7 @@ func (e *Engine) Pull(ctx context.Context, image string, say func(string)) error
 // Gateway returns the address under which containers of the default network reach us.
 func (e *Engine) Gateway(ctx context.Context) (string, error) {
 	if e.podman && runtime.GOOS == "linux" && os.Getuid() > 0 {
-		return "", errors.New("containers of podman without root cannot reach it; use proxy: socket")
+		return "", errors.New("containers of rootless podman cannot reach it; use proxy: socket")
 	}
 	network, form := "bridge", "{{(index .IPAM.Config 0).Gateway}}"
 	if e.podman {
