@@ -345,7 +345,7 @@ func TestViewerOfHubThatRestarts(t *testing.T) {
 	check(t, h.Close())
 	await("is asked again")
 	f.writeMany(100)
-	f.warned.await(t, "takes nothing")
+	f.warned.await(t, "accepts nothing")
 	start(t, dir, listens(h))
 	for n := range 100 {
 		if got := <-seen; got != fmt.Sprint(101+n) {

@@ -136,7 +136,7 @@ func TestFaulty(t *testing.T) {
 		"latin.txt": "byte 3: the text is not UTF-8", "open.json": "byte 11: invalid JSON: it ends too early", "two.json": `byte 3: invalid JSON: expected the end, found '{'`,
 		"key.json": "byte 1: invalid JSON: expected a key", "word.json": `byte 4: invalid JSON: found "nul"`, "string.json": "byte 5: invalid JSON: it ends inside a string",
 		"escape.json": "byte 2: invalid JSON: found the escape", "control.json": "byte 1: invalid JSON: a string is not UTF-8, or has control characters", "bom.json": "invalid JSON: found",
-		"deep.json": "more than 900 lists and objects", "long.json": "a number is longer than 4096", "comma.json": "byte 3: invalid JSON: found", "empty.json": "it ends too early",
+		"deep.json": "nested more than 900 deep", "long.json": "a number is longer than 4096", "comma.json": "byte 3: invalid JSON: found", "empty.json": "it ends too early",
 		"bad.jsonl": "byte 4: invalid JSON: expected a key", "bytes.json": "byte 1: invalid JSON: a string is not UTF-8", "colon.json": "byte 5: invalid JSON: expected a colon",
 		"none.txt": "no such file",
 	} {
