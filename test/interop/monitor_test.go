@@ -112,7 +112,7 @@ func TestMonitorInTerminal(t *testing.T) {
 	term.types("fkind==ping\r")
 	term.sees("of 18 frames")
 	term.types("?")
-	term.sees("Views", "inject a cancel")
+	term.sees("Views", "send a cancel")
 	term.types("\x1b")
 	term.sees("late-result")
 	term.types("q")
@@ -153,7 +153,7 @@ func TestMonitorOfRelayThroughCancel(t *testing.T) {
 func (t *terminal) twice(keys, done string) {
 	t.Helper()
 	t.types(keys)
-	t.sees("this changes a live wire")
+	t.sees("this changes live traffic")
 	t.types("y")
 	t.sees("Really")
 	t.types("y")
@@ -178,7 +178,7 @@ func TestMonitorCancels(t *testing.T) {
 	send := throughRelay(t, env, 20_000)
 	term.sees("PROMPT_SEND", "in flight")
 	term.types("X")
-	term.sees("this changes a live wire")
+	term.sees("this changes live traffic")
 	term.types("n")
 	term.sees("nothing was done")
 	term.twice("X", "cancel PROMPT_SEND 1")
@@ -238,7 +238,7 @@ func TestMonitorHolds(t *testing.T) {
 	term.types(strings.Repeat("\x1b[D", len(`Echo: "}}`)) + "Changed ") // moves to the left
 	term.twice("\r", "change frame 2")
 	term.twice("D", "drop frame 3")
-	term.twice("H\r", "hold no frames any more")
+	term.twice("H\r", "stop holding frames")
 	_ = send.Wait()
 	if out := send.Stdout.(*bytes.Buffer).String(); !strings.Contains(out, "Changed Echo: word") {
 		t.Errorf("the controller got %q", out)
