@@ -26,9 +26,15 @@ func (l logged) Write(p []byte) (int, error) { l <- string(p); return len(p), ni
 
 func (l logged) await(t *testing.T, text string) {
 	t.Helper()
-	for line := range l {
-		if strings.Contains(line, text) {
-			return
+	timeout := time.After(20 * time.Second)
+	for {
+		select {
+		case line := <-l:
+			if strings.Contains(line, text) {
+				return
+			}
+		case <-timeout:
+			t.Fatalf("the log never says %q", text)
 		}
 	}
 }
@@ -79,7 +85,7 @@ func TestDial(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.conn.Close()
-	log.await(t, "connecting again")
+	log.await(t, "reconnecting")
 
 	again := accept(t, l)
 	again.send(`{"id":"1","sessionResume":{"sessionId":"`+id+`"}}`, `{"id":"2","sessionDestroy":{"sessionId":"`+id+`"}}`)

@@ -230,7 +230,7 @@ func TestMonitorHolds(t *testing.T) {
 	term, env := waiting(t)
 	send := throughRelay(t, env, 3, "--hold", "kind~R")
 	term.sees("1 held")
-	term.twice("u", "let frame 1 go")
+	term.twice("u", "release frame 1")
 	term.types("j")     // clears the message
 	term.sees("5 held") // three words, the frame before them, and the end
 	term.types("e")
