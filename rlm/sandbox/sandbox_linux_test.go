@@ -554,7 +554,7 @@ func TestNothingIsolates(t *testing.T) {
 	out, _ := cmd.CombinedOutput()
 	for _, want := range []string{
 		"nothing on this machine isolates code: namespaces: make user namespaces: ", "operation not permitted",
-		"; Landlock: alone it takes Landlock ABI 3 or newer, and this kernel has 0",
+		"; Landlock: without namespaces it needs Landlock ABI 3 or newer, and this kernel has 0",
 		"apt install bubblewrap", "--unsandboxed",
 	} {
 		if !strings.Contains(string(out), want) {
