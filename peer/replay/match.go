@@ -85,14 +85,14 @@ func (r *run) sameLeaf(st *step, h *heard, keys []string, recorded, live []byte)
 		return r.sameCall(st, keys, recorded, live)
 	}
 	if recorded == nil || live == nil || !jsondiff.HoldsID(key) {
-		return jsondiff.Same(recorded, live)
+		return jsondiff.Same(recorded, live) || r.names.sameText(recorded, live)
 	}
 	if isProcess(st, key) {
 		return true
 	}
 	u := utteranceOf(key, recorded)
 	isToken := namesSame(st, h, recorded, live)
-	learns := r.script.isName(r.options.Side, u) && (!isToken || jsonscan.KindOf(recorded) == jsonscan.String)
+	learns := r.script.isName(r.options.Side, key, u) && (!isToken || jsonscan.KindOf(recorded) == jsonscan.String)
 	called, known := r.names.others[u]
 	switch {
 	case isToken || learns && !known && isScalar(live):

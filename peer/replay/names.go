@@ -1,8 +1,15 @@
 package replay
 
 import (
+	"cmp"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/jsonrpc"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/session/jsondiff"
 )
@@ -18,24 +25,35 @@ func utteranceOf(key string, value []byte) utterance {
 	return utterance{key, string(value)}
 }
 
-// hear records the ids in a step.
-func (s *Script) hear(st *step) {
-	if st.form == nil {
-		return
-	}
-	jsondiff.Leaves(st.form, func(key string, _ int, value []byte) {
-		if jsondiff.HoldsID(key) {
-			u := utteranceOf(key, value)
-			by := s.uttered[u]
-			by[st.dir] = true
-			s.uttered[u] = by
+// idsIn yields the ids in a step.
+func idsIn(st *step) iter.Seq[utterance] {
+	return func(yield func(utterance) bool) {
+		if st.form == nil {
+			return
 		}
-	})
+		more := true
+		jsondiff.Leaves(st.form, func(key string, _ int, value []byte) {
+			if more && jsondiff.HoldsID(key) {
+				more = yield(utteranceOf(key, value))
+			}
+		})
+	}
 }
 
-// isName reports whether a value in a frame of the peer is an id that our side uses:
-// only those must be replaced by the live ids.
-func (s *Script) isName(side frame.Dir, u utterance) bool { return s.uttered[u][side] }
+// hear records the ids in a step.
+func (s *Script) hear(st *step) {
+	for u := range idsIn(st) {
+		by := s.uttered[u]
+		by[st.dir] = true
+		s.uttered[u] = by
+	}
+}
+
+// isName reports whether the value under a key in a frame of the peer is an id to learn: our
+// side uses it, or in A2A the peer made it up.
+func (s *Script) isName(side frame.Dir, key string, u utterance) bool {
+	return s.uttered[u][side] || s.spoken() == protocol.Protocol(jsonrpc.A2A) && (key == "messageId" || key == "contextId")
+}
 
 // names maps ids of the recording to live ids.
 type names struct {
@@ -70,6 +88,22 @@ func (n *names) callOf(st *step, key string, recorded []byte) (live []byte, ok b
 		called, ok = n.calls[callID{0, key, string(recorded)}]
 	}
 	return []byte(called), ok
+}
+
+// sameText reports whether two strings are equal once the first has the live ids.
+func (n *names) sameText(recorded, live []byte) bool {
+	was, ok := jsonscan.Unquote(recorded)
+	is, isText := jsonscan.Unquote(live)
+	if !ok || !isText {
+		return false
+	}
+	var pairs []string
+	for _, u := range slices.SortedFunc(maps.Keys(n.others), func(a, b utterance) int { return cmp.Compare(b.value, a.value) }) { // longer ones before their beginnings
+		if text, ok := jsonscan.Unquote([]byte(n.others[u])); ok && u.key == "" && u.value != "" {
+			pairs = append(pairs, u.value, string(text))
+		}
+	}
+	return strings.NewReplacer(pairs...).Replace(string(was)) == string(is)
 }
 
 func newNames(side frame.Dir, p protocol.Protocol) *names {

@@ -347,9 +347,12 @@ func (r *repetition) endTurn(t *turn) {
 	}
 }
 
-// learn learns the client's ids.
+// learn learns the client's ids. They replace those of earlier clients.
 func (r *repetition) learn(t *turn, st *step, h *heard) {
 	r.script, r.names = t.script, t.names
+	for u := range idsIn(st) {
+		delete(r.shared, u)
+	}
 	r.payloads(st, h)
 	r.result.Matched++
 	r.trace(frame.C2U, st.seq, h.payload, &h.message, h.gap)

@@ -16,6 +16,7 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/a2a"
 	"github.com/wirectl/wirectl/protocol/agui"
+	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/protocol/anthropic"
 	"github.com/wirectl/wirectl/protocol/carried"
 	"github.com/wirectl/wirectl/protocol/gemini"
@@ -62,7 +63,7 @@ const (
 )
 
 // webIgnored is never compared: both sides have their own headers.
-var webIgnored = []jsondiff.Path{{"head"}, {"home"}, {"call"}, {"version"}}
+var webIgnored = append(cardIgnored(), []jsondiff.Path{{"head"}, {"home"}, {"call"}, {"version"}}...)
 
 // webSessions is the place of MCP sessions, which a mock for many clients ignores.
 var webSessions = []jsondiff.Path{{"sessionId"}}
@@ -378,17 +379,23 @@ type web struct {
 
 func (web) Name() string { return carried.HTTP.Name() }
 
-// content parses the message in a line, if there is one.
+// content parses the message in a line. The body is nil if there is none, except in a request
+// of A2A over REST.
 func (w web) content(l *webLine, m *protocol.Message) (body []byte, ok bool) {
-	if m.Reset(); w.rest {
-		return l.Body, l.readCall(m)
-	}
-	if l.Body == nil {
+	switch m.Reset(); {
+	case w.rest:
+		if !l.readCall(m) {
+			return nil, false
+		}
+		return l.Body, true
+	case l.Body == nil:
 		return nil, false
-	}
-	body = l.Body
-	if w.calls {
-		body = l.content()
+	case w.calls:
+		if body = l.content(); all.Beside(w.Protocol, body) != w.Protocol {
+			return nil, false
+		}
+	default:
+		body = l.Body
 	}
 	return body, w.Protocol.Parse(body, m) == nil
 }

@@ -115,6 +115,13 @@ type placed struct {
 	value []byte
 }
 
+// member returns a member of an object; its value is nil if there is none.
+func (p placed) member(key string) placed {
+	m := memberOf(p.value, key)
+	m.at += p.at
+	return m
+}
+
 // memberOf returns a member of an object; the zero value if there is none.
 func memberOf(object []byte, key string) (m placed) {
 	var s jsonscan.Scanner
@@ -150,17 +157,27 @@ func unmarkIDs(body []byte) []byte {
 	}))
 }
 
-// setContent sets the body of a line. It marks the ids if the body may contain calls.
+// setContent sets the body of a line. It marks the URLs of a card, and the ids if the body may
+// contain calls.
 func (l *webLine) setContent(body []byte, from frame.Dir, calls bool) {
-	if l.setBody(body); calls && l.Body != nil {
-		l.Body = markIDs(body, from)
+	if l.setBody(body); l.Body == nil {
+		return
+	}
+	if calls {
+		l.Body = markIDs(l.Body, from)
+	}
+	if from == frame.U2C {
+		l.Body = markCard(l.Body)
 	}
 }
 
 // content returns the body as it is on the wire.
-func (l *webLine) content() []byte {
+func (l *webLine) content() []byte { return l.contentAt("") }
+
+// contentAt is content for a unit with that origin.
+func (l *webLine) contentAt(origin string) []byte {
 	if l.Body != nil {
-		return unmarkIDs(l.Body)
+		return unmarkIDs(unmarkCard(l.Body, origin))
 	}
 	return l.body()
 }

@@ -62,7 +62,7 @@ func (w *sweep) feedLine(r *run, d frame.Dir, payload []byte) {
 		w.seq++
 		w.ours[w.seq] = true
 		w.tracker.EndBy(f.Conn, session.Ending{First: frame.C2U}, time.Now())
-	case l.Body != nil, l.Request != "" && l.Call != "":
+	case ok || body != nil:
 		if d == frame.C2U && r.writing != nil && r.writing.index != made {
 			w.next = *l
 		}

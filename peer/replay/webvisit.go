@@ -212,7 +212,7 @@ func (v *webVisit) serve(w http.ResponseWriter, r *http.Request) {
 	for begun := false; ; begun = true {
 		select {
 		case answer := <-of.answers:
-			if !answer.write(w) {
+			if !answer.write(w, "http://"+r.Host) {
 				return
 			}
 		case <-r.Context().Done():
@@ -267,8 +267,9 @@ func notRecorded(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, fmt.Sprintf("the recording has no answer to %s %s", r.Method, r.URL.Path), http.StatusNotImplemented)
 }
 
-// write writes the part of an answer that a line has. It reports whether more follows.
-func (l *webLine) write(w http.ResponseWriter) bool {
+// write writes the part of an answer that a line has, for a unit with that origin. It reports
+// whether more follows.
+func (l *webLine) write(w http.ResponseWriter, origin string) bool {
 	switch {
 	case l.End == endCut:
 		panic(http.ErrAbortHandler)
@@ -284,7 +285,7 @@ func (l *webLine) write(w http.ResponseWriter) bool {
 			w.Header().Set(sessionHeader, l.Session)
 		}
 		w.WriteHeader(l.Status)
-		_, _ = w.Write(l.content()) // the context ends if the client has left
+		_, _ = w.Write(l.contentAt(origin)) // the context ends if the client has left
 	}
 	_ = http.NewResponseController(w).Flush()
 	return l.Events || l.Event != nil

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"net/http"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -19,21 +20,28 @@ import (
 // one whose client disconnects and reconnects. It has no findings.
 func TestRelayA2A(t *testing.T) {
 	kinds := map[string][]string{
-		"0.3": {"message/stream", "tasks/cancel", "tasks/resubscribe", "message/send"},
-		"1.0": {"SendStreamingMessage", "CancelTask", "SubscribeToTask", "SendMessage"},
+		"0.3": {"message/stream", "tasks/cancel", "tasks/resubscribe", "message/send", "tasks/get"},
+		"1.0": {"SendStreamingMessage", "CancelTask", "SubscribeToTask", "SendMessage", "GetTask"},
 	}
 	for _, binding := range []string{"JSONRPC", "HTTP+JSON", "GRPC"} {
 		for version, kind := range kinds {
 			t.Run(binding+" "+version, func(t *testing.T) {
 				file := filepath.Join(t.TempDir(), "session.pcapng")
 				said := speakA2A(t, file, version, binding)
-				want := map[string]string{"count": "working 1 2 3 completed", "wait": "working 1 canceled", "hold": "working 1", "resubscribe": "working 2 3 completed"}
+				want := map[string]string{
+					"count": "working 1 2 3 completed", "wait": "working 1 canceled", "hold": "working 1", "resubscribe": "working 2 3 completed",
+					"task": "3 parts", "unknown": "not found", "late": "not cancelable",
+				}
 				if diff := cmp.Diff(want, said); diff != "" {
 					t.Errorf("the client got (-want +got):\n%s", diff)
 				}
 				calls := []string{
 					kind[0] + " " + version + " done", kind[0] + " " + version + " cancelled confirmed", kind[0] + " " + version + " done",
 					kind[3] + " " + version + " done", "└ " + kind[1] + " " + version + " done", "└ " + kind[2] + " " + version + " done",
+					"└ " + kind[4] + " " + version + " done", kind[4] + " " + version + " failed", "└ " + kind[1] + " " + version + " failed",
+				}
+				if binding != "GRPC" {
+					calls = append(calls, "GET /.well-known/agent-card.json done")
 				}
 				slices.Sort(calls)
 				if diff := cmp.Diff(calls, callsA2A(t, file)); diff != "" {
@@ -61,6 +69,11 @@ func relayA2A(t *testing.T, file, version, binding, agent string) (said map[stri
 	relay := exec.CommandContext(t.Context(), wirectl, "relay", "--no-tap", "--listen", scheme+"://127.0.0.1:0", "--capture", file, agent)
 	address, stop := listening(t, relay, listeningOn)
 	defer stop()
+	if scheme == "http" {
+		resp, err := http.Post(agent+"/public?url="+address, "", nil) //nolint:noctx // it ends with the agent
+		check(t, err)
+		check(t, resp.Body.Close())
+	}
 	return clientA2A(t, version, binding, address)
 }
 
@@ -95,17 +108,17 @@ func clientA2A(t *testing.T, version, binding, address string) (said map[string]
 	return said
 }
 
-// A recorded session of the SDK over HTTP is replayed in both directions. The client is
-// replayed against the agent as recorded, and with a cancel at every point of the task that
-// waits for it. The agent is replayed for the client, which does not notice, once and any
-// number of times.
+// A recorded session of the SDK over HTTP, which begins with the agent's card, is replayed in
+// both directions. The client is replayed against the agent as recorded, and with a cancel at
+// every point of the task that waits for it. The agent is replayed for the client, which does
+// not notice, once and any number of times.
 func TestReplayA2A(t *testing.T) {
 	for _, binding := range []string{"JSONRPC", "HTTP+JSON"} {
 		for _, version := range []string{"0.3", "1.0"} {
 			t.Run(binding+" "+version, func(t *testing.T) {
 				file, agent := filepath.Join(t.TempDir(), "session.pcapng"), agentA2A(t, version, binding)
 				want := relayA2A(t, file, version, binding, agent)
-				if out, said := command(t, nil, "replay", "--match", "kind", "--timeout", "60s", file, agent); !strings.Contains(said, "23 received as recorded; version "+version) {
+				if out, said := command(t, nil, "replay", "--timeout", "60s", file, agent); !strings.Contains(said, "27 received as recorded; version "+version) {
 					t.Errorf("%s%s", out, said)
 				}
 				for _, after := range []string{"0", "1"} {

@@ -1,7 +1,8 @@
 // Client and agent of the A2A SDK, of version 0.3 or 1.0, in one of its bindings. The agent
 // answers "count" with a task that sends three pieces, "wait" with one that waits for its
-// cancel, and "hold" with one that waits for "release", which names it. The client writes
-// what it got as one line of JSON.
+// cancel, and "hold" with one that waits for "release", which names it. Over HTTP it serves its
+// card, which names the URL that was last posted to /public. The client writes what it got as
+// one line of JSON.
 import http from "node:http";
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
@@ -83,10 +84,13 @@ async function serve() {
     server.bindAsync("127.0.0.1:0", ServerCredentials.createInsecure(), (err, port) => console.log(err ?? "on port " + port));
     return;
   }
-  const { jsonRpcHandler, restHandler, UserBuilder } = await sdk("/server/express");
+  const { agentCardHandler, jsonRpcHandler, restHandler, UserBuilder } = await sdk("/server/express");
   const handler = binding === "JSONRPC" ? jsonRpcHandler : restHandler;
   const app = (await load("express")).default();
-  app.use(handler({ requestHandler, userBuilder: UserBuilder.noAuthentication }));
+  let url;
+  app.post("/public", (asked, answer) => answer.json((url = asked.query.url)));
+  app.use("/.well-known/agent-card.json", agentCardHandler({ agentCardProvider: async () => card(url + "/agent") }));
+  app.use("/agent", handler({ requestHandler, userBuilder: UserBuilder.noAuthentication }));
   const server = http.createServer(app).listen(0, "127.0.0.1", () => console.log("on port " + server.address().port));
 }
 
@@ -94,7 +98,7 @@ async function client() {
   const { ClientFactory, JsonRpcTransportFactory, RestTransportFactory } = await sdk("/client");
   const { GrpcTransportFactory } = await sdk("/client/grpc");
   const factory = new ClientFactory({ transports: [new JsonRpcTransportFactory(), new RestTransportFactory(), new GrpcTransportFactory()] });
-  const client = await factory.createFromAgentCard(card(address));
+  const client = await (binding === "GRPC" ? factory.createFromAgentCard(card(address)) : factory.createFromUrl(address));
   const got = {};
   // follow reads a stream and notes what it says, until it ends or seen says to leave it.
   const follow = async (name, stream, seen = () => false) => {
@@ -116,7 +120,8 @@ async function client() {
   });
   let held;
   const leave = new AbortController();
-  await follow("hold", client.sendMessageStream(request("hold"), { signal: leave.signal }), (n, task) => {
+  const hold = request("hold");
+  await follow("hold", client.sendMessageStream(hold, { signal: leave.signal }), (n, task) => {
     held = task;
     return n === 2;
   });
@@ -124,6 +129,11 @@ async function client() {
   await follow("resubscribe", client.resubscribeTask(about(held)), async (n) => {
     if (n === 1) await client.sendMessage(request("release", { metadata: { taskId: held } }));
   });
+  const task = await client.getTask({ ...about(held), historyLength: 10 });
+  got.task = task.id === held && task.history?.[0].messageId === hold.message.messageId ? task.artifacts[0].parts.length + " parts" : task;
+  const refused = (asked) => asked.then(() => "no error", (err) => err.message.match(/not \w+/)[0]);
+  got.unknown = await refused(client.getTask(about("none")));
+  got.late = await refused(client.cancelTask(about(held)));
   console.log(JSON.stringify(got));
 }
 
