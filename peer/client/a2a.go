@@ -39,20 +39,44 @@ func (c *A2A) request(ctx context.Context, method string, params []byte, handle 
 	return c.post(ctx, method, params, header, handle)
 }
 
+// An a2aVersion has the words of one version of the protocol.
+type a2aVersion struct {
+	stream, send, cancel string
+	role                 string
+	kinds                bool // objects state their kind
+}
+
+// a2aVersions are the versions, newest first.
+var a2aVersions = []a2aVersion{
+	{stream: "SendStreamingMessage", send: "SendMessage", cancel: "CancelTask", role: "ROLE_USER"},
+	{stream: "message/stream", send: "message/send", cancel: "tasks/cancel", role: "user", kinds: true},
+}
+
+// message returns the params that send a text.
+func (v *a2aVersion) message(text, id string) []byte {
+	part := object{"text": text}
+	message := object{"messageId": id, "role": v.role, "parts": []object{part}}
+	if v.kinds {
+		part["kind"], message["kind"] = "text", "message"
+	}
+	return jsonscan.MustMarshal(object{"message": message})
+}
+
+// The codes with which an agent refuses a method or a version.
+const (
+	a2aNoMethod  = "-32601"
+	a2aNoStream  = "-32004"
+	a2aNoVersion = "-32009"
+)
+
 // Ask sends text and streams the agent's messages and artifacts. An agent without streaming
-// answers in one piece.
+// answers in one piece. An agent of version 0.3 is asked again in that version.
 func (c *A2A) Ask(text string, after CancelAfter) Call {
 	return settled(func(ctx context.Context, out func(Part)) error {
 		t := &a2aTask{client: c, out: out, after: after}
 		defer t.cancelled.Wait()
 		defer runAfter(t.after.Time, func() { t.cancel(ctx) })()
-		params := jsonscan.MustMarshal(object{"message": object{
-			"messageId": rand.Text(), "role": "ROLE_USER", "parts": []object{{"text": text}},
-		}})
-		err := c.request(ctx, "SendStreamingMessage", params, func(result []byte) { t.event(ctx, result) })
-		if refused, ok := errors.AsType[*PeerError](err); ok && (refused.Code == "-32004" || refused.Code == "-32601") && !t.begun() {
-			err = c.request(ctx, "SendMessage", params, func(result []byte) { t.event(ctx, result) })
-		}
+		err := t.ask(ctx, text)
 		if ctx.Err() != nil {
 			bounded, stop := context.WithTimeout(context.WithoutCancel(ctx), parting)
 			defer stop()
@@ -64,17 +88,41 @@ func (c *A2A) Ask(text string, after CancelAfter) Call {
 
 // An a2aTask is a task in progress.
 type a2aTask struct {
-	client *A2A
-	out    func(Part)
-	after  CancelAfter
-	parts  int
-	failed error
+	client  *A2A
+	version *a2aVersion // it no longer changes once the id is known
+	out     func(Part)
+	after   CancelAfter
+	parts   int
+	failed  error
 
 	mu        sync.Mutex
 	id        string
 	due       bool // cancel it as soon as its id is known
 	ended     bool // it has ended, or its cancel was sent
 	cancelled sync.WaitGroup
+}
+
+// ask sends a text in the first version and by the first method that the agent knows.
+func (t *a2aTask) ask(ctx context.Context, text string) (err error) {
+	id := rand.Text()
+	try := func(method string) (code string) {
+		err = t.client.request(ctx, method, t.version.message(text, id), func(result []byte) { t.event(ctx, result) })
+		if refused, ok := errors.AsType[*PeerError](err); ok && !t.begun() {
+			return refused.Code
+		}
+		return ""
+	}
+	for i := range a2aVersions {
+		t.version = &a2aVersions[i]
+		code := try(t.version.stream)
+		if code == a2aNoStream || code == a2aNoMethod {
+			code = try(t.version.send)
+		}
+		if code != a2aNoMethod && code != a2aNoVersion {
+			break
+		}
+	}
+	return err
 }
 
 func (t *a2aTask) begun() bool {
@@ -97,13 +145,13 @@ func (t *a2aTask) cancel(ctx context.Context) {
 	limited, stop := context.WithTimeoutCause(ctx, confirmation, errUnconfirmed)
 	defer stop()
 	params := jsonscan.MustMarshal(object{"id": id})
-	err := t.client.request(limited, "CancelTask", params, func([]byte) {})
+	err := t.client.request(limited, t.version.cancel, params, func([]byte) {})
 	if refused, ok := errors.AsType[*PeerError](err); ok {
 		t.out(Part{Aside: true, Name: "the cancel was refused: " + refused.Error()})
 	}
 }
 
-// An a2aEvent is a result of SendMessage, or an event of a stream.
+// An a2aEvent is an answer to a message, or an event of a stream.
 type a2aEvent struct {
 	Message *a2aMessage
 	Task    *struct {
@@ -111,14 +159,25 @@ type a2aEvent struct {
 		Status    a2aStatus
 		Artifacts []a2aMessage
 	}
-	StatusUpdate *struct {
-		TaskID string
-		Status a2aStatus
+	StatusUpdate   *struct{ Status a2aStatus }
+	ArtifactUpdate *struct{ Artifact a2aMessage }
+}
+
+// a2aMembers are the members of an event by its kind in version 0.3, where it has none.
+var a2aMembers = map[string]string{
+	"message": "message", "task": "task", "status-update": "statusUpdate", "artifact-update": "artifactUpdate",
+}
+
+// readEvent parses an event of any version.
+func readEvent(result []byte) (e a2aEvent, err error) {
+	var old struct{ Kind string }
+	if err = json.Unmarshal(result, &old); err == nil && a2aMembers[old.Kind] != "" {
+		result = jsonscan.MustMarshal(map[string]json.RawMessage{a2aMembers[old.Kind]: result})
 	}
-	ArtifactUpdate *struct {
-		TaskID   string
-		Artifact a2aMessage
+	if err == nil {
+		err = json.Unmarshal(result, &e)
 	}
+	return e, err
 }
 
 // An a2aMessage is a message, or an artifact.
@@ -131,12 +190,9 @@ type a2aStatus struct {
 
 // event outputs the content of an event.
 func (t *a2aTask) event(ctx context.Context, result []byte) {
-	var e a2aEvent
-	if err := json.Unmarshal(result, &e); err != nil {
+	switch e, err := readEvent(result); {
+	case err != nil:
 		t.out(Part{JSON: result})
-		return
-	}
-	switch {
 	case e.Message != nil:
 		t.say(e.Message)
 	case e.Task != nil:

@@ -58,6 +58,13 @@ func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case m.Method == "CancelTask":
 		answer(`"result":{"id":"` + m.Params.ID + `","contextId":"c","status":{"state":"TASK_STATE_CANCELED"}}`)
 		close(a.canceled)
+	case text == "0.3" && m.Method != "message/stream":
+		answer(`"error":{"code":-32601,"message":"no such method"}`)
+	case text == "0.3":
+		w.Header().Set("Content-Type", "text/event-stream")
+		event(`"result":{"kind":"task","id":"k","contextId":"c","status":{"state":"working"}}`)
+		event(`"result":{"kind":"artifact-update","taskId":"k","contextId":"c","artifact":{"artifactId":"x","parts":[{"kind":"text","text":"meal"}]}}`)
+		event(`"result":{"kind":"status-update","taskId":"k","contextId":"c","status":{"state":"completed"},"final":true}`)
 	case m.Method == "message/send":
 		answer(`"result":{"kind":"message","parts":[]}`)
 	case m.Method == "SendMessage":
@@ -107,6 +114,7 @@ func TestA2A(t *testing.T) {
 	for text, want := range map[string]string{
 		"grind": `(working)meal {"data":{"n":1}}(completed why)`,
 		"old":   "in one piece",
+		"0.3":   "(working)meal(completed)",
 		"fail":  `(working)meal {"data":{"n":1}}`,
 	} {
 		got, err := said(t, &agent{}, func(c *client.A2A) client.Call { return c.Ask(text, client.CancelAfter{}) })

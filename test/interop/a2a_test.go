@@ -142,6 +142,27 @@ func TestReplayA2A(t *testing.T) {
 	}
 }
 
+// Send follows a task of an agent of either version to its end, and cancels one.
+func TestSendA2A(t *testing.T) {
+	for _, version := range []string{"0.3", "1.0"} {
+		t.Run(version, func(t *testing.T) {
+			agent := agentA2A(t, version, "JSONRPC") + "/agent"
+			for _, tt := range []struct {
+				flags        []string
+				answer, ends string
+			}{
+				{[]string{"--prompt", "count"}, "123", "completed"},
+				{[]string{"--prompt", "wait", "--cancel-after", "1"}, "1", "canceled"},
+			} {
+				out, said := command(t, nil, slices.Concat([]string{"send"}, tt.flags, []string{"a2a", agent})...)
+				if strings.TrimSpace(string(out)) != tt.answer || !strings.Contains(said, tt.ends) {
+					t.Errorf("%v: got %q and %q, want %s, %s", tt.flags, out, said, tt.answer, tt.ends)
+				}
+			}
+		})
+	}
+}
+
 // frameOf returns the number of the first frame with a text.
 func frameOf(t *testing.T, file, text string) string {
 	t.Helper()
