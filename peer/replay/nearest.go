@@ -53,18 +53,27 @@ func (r *repetition) extra(h *heard) {
 	r.trace(frame.C2U, 0, h.payload, &h.message, h.gap)
 }
 
-// answered notes that the client has answered a request of the oldest turn that waits for it.
+// answered notes that the client has answered a request, or cancelled a task, of turns that wait
+// for it: of each scene, the oldest.
 func (r *repetition) answered(h *heard) {
-	if !h.inner.Phase.Ends() {
+	m, done := h.said(), map[*scene]bool{}
+	isCancel := m.Operation.Does == protocol.Cancel
+	if !isCancel && !h.inner.Phase.Ends() {
 		return
 	}
-	for _, t := range r.turns {
-		for i, st := range t.steps {
-			if st.dir == frame.C2U && !t.came[i] && st.inner.Phase.Ends() && bytes.Equal(st.inner.ID.Text, h.inner.ID.Text) {
-				t.came[i] = true
-				r.advance(t)
-				return
+	for _, t := range slices.Clone(r.turns) {
+		i := slices.IndexFunc(t.steps[t.next:], func(st *step) bool {
+			if isCancel {
+				return cancels(st.said(), m.Operation.Of)
 			}
+			return st.dir == frame.C2U && st.inner.Phase.Ends() && bytes.Equal(st.inner.ID.Text, m.ID.Text)
+		})
+		if i += t.next; i < t.next || t.came[i] || done[t.scene] {
+			continue
+		}
+		t.came[i], done[t.scene] = true, true
+		if r.advance(t); !isCancel {
+			return
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -70,19 +71,42 @@ func (p *Repeater) addScript(s *Script) {
 	}
 	for i, st := range s.steps {
 		if asks := s.askedBy(st); groups[i] == i+1 && st.inner.Phase.Ends() && asks >= 0 {
-			byGroup[groups[asks]].awaitReply(st)
+			byGroup[groups[asks]].await(st, func(other *step) bool { return other.index > st.index })
+		}
+		sc := byGroup[groups[i]]
+		if cancel := s.cancelOf(st); cancel != nil && sc.cue != nil && cancel.index > sc.cue.index {
+			sc.await(cancel, func(other *step) bool { return other == st })
 		}
 	}
 }
 
-// awaitReply adds the client's answer to a request of the scene, which came in a scene of its
-// own: over HTTP it is posted.
-func (sc *scene) awaitReply(st *step) {
-	at := slices.IndexFunc(sc.steps, func(other *step) bool { return other.index > st.index })
-	if at < 0 {
-		return // nothing follows it
+// await adds a frame of the client that came in a scene of its own, before the first step for
+// which isNext is true: an answer to a request of the unit, which is posted over HTTP, or the
+// cancel of a task.
+func (sc *scene) await(st *step, isNext func(*step) bool) {
+	if at := slices.IndexFunc(sc.steps, isNext); at >= 0 {
+		sc.steps, sc.pause = slices.Insert(sc.steps, at, st), slices.Insert(sc.pause, at, 0)
 	}
-	sc.steps, sc.pause = slices.Insert(sc.steps, at, st), slices.Insert(sc.pause, at, 0)
+}
+
+// cancelOf returns the request that cancelled a task, given the unit's step that says so; nil
+// if there is none.
+func (s *Script) cancelOf(st *step) *step {
+	task := st.said().Operation
+	if st.dir != frame.U2C || task.Does != protocol.Cancelled || task.Of.IsZero() {
+		return nil
+	}
+	for _, other := range slices.Backward(s.steps[:st.index]) {
+		if other.dir == frame.C2U && cancels(other.said(), task.Of) {
+			return other
+		}
+	}
+	return nil
+}
+
+// cancels reports whether a message is the request to cancel a task.
+func cancels(m *protocol.Message, task protocol.Token) bool {
+	return m.Operation.Does == protocol.Cancel && m.Operation.Of.Space == task.Space && bytes.Equal(m.Operation.Of.Text, task.Text)
 }
 
 func (p *Repeater) digest(h *reading) [jsondiff.DigestSize]byte {

@@ -77,6 +77,48 @@ u2c {"jsonrpc":"2.0","id":1,"result":{"content":[]}}`
 	})
 }
 
+// A repeated task is cancelled only when its client asks for that.
+func TestRepeatedTaskWaitsForCancel(t *testing.T) {
+	const (
+		stream = `{"jsonrpc":"2.0","id":%d,"method":"SendStreamingMessage","params":{"message":{"messageId":"m"}}}`
+		begins = `{"jsonrpc":"2.0","id":%d,"result":{"task":{"id":"t","contextId":"c","status":{"state":"TASK_STATE_WORKING"}}}}`
+		ends   = `{"jsonrpc":"2.0","id":%d,"result":{"statusUpdate":{"taskId":"t","contextId":"c","status":{"state":"TASK_STATE_CANCELED"}}}}`
+		cancel = `{"jsonrpc":"2.0","id":%d,"method":"CancelTask","params":{"id":"t"}}`
+		answer = `{"jsonrpc":"2.0","id":%d,"result":{"id":"t","contextId":"c","status":{"state":"TASK_STATE_CANCELED"}}}`
+	)
+	recording := fmt.Sprintf("c2u "+stream+"\nu2c "+begins+"\nc2u "+cancel+"\nu2c "+answer+"\nu2c "+ends, 1, 1, 2, 2, 1)
+	synctest.Test(t, func(t *testing.T) {
+		near, far := bubblePipes()
+		done := make(chan outcome, 1)
+		go func() {
+			r, err := replay.NewRepeater(parse(t, recording, "a2a", frame.Line).Scripts(frame.U2C), nil).Run(t.Context(), far, replay.Options{Side: frame.U2C})
+			done <- outcome{r, err}
+		}()
+		lines := bufio.NewScanner(near)
+		for _, id := range []int{7, 17} {
+			for _, talk := range [][]string{
+				{fmt.Sprintf(stream, id), fmt.Sprintf(begins, id)},
+				{fmt.Sprintf(stream, id+1), fmt.Sprintf(begins, id+1)},
+				{fmt.Sprintf(cancel, id+2), fmt.Sprintf(ends, id), fmt.Sprintf(answer, id+2)},
+				{fmt.Sprintf(cancel, id+3), fmt.Sprintf(ends, id+1), fmt.Sprintf(answer, id+3)},
+			} {
+				if _, err := fmt.Fprintln(near, talk[0]); err != nil {
+					t.Fatal(err)
+				}
+				for _, want := range talk[1:] {
+					if lines.Scan(); lines.Text() != want {
+						t.Errorf("after %s\n%s, want\n%s", talk[0], lines.Text(), want)
+					}
+				}
+			}
+		}
+		if err := near.CloseWrite(); err != nil {
+			t.Error(err)
+		}
+		(<-done).check(t, "unit")
+	})
+}
+
 // A client that keeps sending requests without reading the refusals is not read any further.
 func TestRefusalsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
