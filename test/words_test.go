@@ -127,6 +127,9 @@ func TestPagesAreInPlainWords(t *testing.T) {
 			for _, phrase := range foreign.FindAllString(line, -1) {
 				t.Errorf("%s:%d: %q: say it as you would to a colleague", name, i+1, phrase)
 			}
+			if strings.HasPrefix(line, "<<<<<<< ") {
+				t.Errorf("%s:%d: a conflict of a merge is left", name, i+1)
+			}
 		}
 	}
 }

@@ -41,7 +41,11 @@ func wine(t *testing.T) *windows {
 	w.run(t, "wineboot", "-i")
 	w.run(t, gcc, "-shared", "-o", filepath.Join(w.c, "windows/system32/bcryptprimitives.dll"), "wine/bcryptprimitives.c", "-ladvapi32")
 	w.env = append(w.env, "GOOS=windows", "GOARCH=amd64", "CGO_ENABLED=0")
-	w.run(t, "go", "build", "-C", "../..", "-o", filepath.Join(w.c, "wirectl.exe"), ".")
+	build := exec.CommandContext(t.Context(), "go", "build", "-C", "../..", "-trimpath", "-o", filepath.Join(w.c, "wirectl.exe"), ".")
+	build.Env = w.env
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build for windows: %v\n%s", err, out)
+	}
 	return w
 }
 
