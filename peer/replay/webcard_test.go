@@ -26,7 +26,7 @@ const (
 // also for a second client. A client takes the card of an agent with another address, and the
 // ids that this agent makes up.
 func TestWebCard(t *testing.T) {
-	const task = `{"task":{"id":"NAME","contextId":"CONTEXT","status":{"state":"TASK_STATE_COMPLETED"},"history":[{"messageId":"MESSAGE"},{"messageId":"ANSWER","parts":[{"text":"about CONTEXT"}]}]}}`
+	const task = `{"task":{"id":"NAME","contextId":"CONTEXT","status":{"state":"TASK_STATE_COMPLETED"},"history":[{"messageId":"MESSAGE"},{"messageId":"ANSWER","parts":[{"text":"about ANSWER"}]}]}}`
 	for _, tt := range []struct {
 		name     string
 		protocol protocol.Protocol
@@ -35,8 +35,8 @@ func TestWebCard(t *testing.T) {
 		sending  string // a request
 		path     string
 	}{
-		{"JSON-RPC", jsonrpc.A2A, card03, `{"jsonrpc":"2.0","id":1,"result":WRAPPED}`, `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"MESSAGE"}}}`, "/agent"},
-		{"REST", opaque.JSON, card10, "WRAPPED", `{"message":{"messageId":"MESSAGE"}}`, "/agent/message:send"},
+		{"JSON-RPC", jsonrpc.A2A, card03, `{"jsonrpc":"2.0","id":1,"result":WRAPPED}`, `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"MESSAGE","contextId":"CONTEXT"}}}`, "/agent"},
+		{"REST", opaque.JSON, card10, "WRAPPED", `{"message":{"messageId":"MESSAGE","contextId":"CONTEXT"}}`, "/agent/message:send"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			say := func(text string, pairs ...string) string {
@@ -44,16 +44,16 @@ func TestWebCard(t *testing.T) {
 			}
 			recorded := `c2u 1 1 GET /.well-known/agent-card.json
 u2c 1 1 ` + strings.ReplaceAll(tt.card, "AT", "http://old:81") + `
-c2u 1 2 POST ` + tt.path + ` ` + strings.ReplaceAll(tt.sending, "MESSAGE", "m1") + `
+c2u 1 2 POST ` + tt.path + ` ` + strings.NewReplacer("MESSAGE", "m1", "CONTEXT", "c1").Replace(tt.sending) + `
 u2c 1 2 ` + say(task, "NAME", "t1", "CONTEXT", "c1", "MESSAGE", "m1", "ANSWER", "a1")
 			script := talkedIn(t, tt.protocol, recorded).WebScripts(frame.U2C)[0]
-			address, _ := serveWeb(t, replay.NewRepeater([]*replay.Script{script}, nil), script.Schemes()[0], replay.Options{}, 1)
+			address, _ := serveWeb(t, replay.NewRepeater([]*replay.Script{script}, nil), script.Schemes()[0], replay.Options{Match: replay.Matcher{Exact: true}}, 1)
 			for _, id := range []string{"mine", "theirs"} {
 				if _, got := ask(t, "GET", address+"/.well-known/agent-card.json", ""); got != strings.ReplaceAll(tt.card, "AT", address) {
 					t.Errorf("the card is %s", got)
 				}
-				_, got := ask(t, "POST", address+tt.path, strings.ReplaceAll(tt.sending, "MESSAGE", id))
-				if want := say(task, "NAME", "t1", "CONTEXT", "c1", "MESSAGE", id, "ANSWER", "a1"); got != want {
+				_, got := ask(t, "POST", address+tt.path, strings.NewReplacer("MESSAGE", id, "CONTEXT", "of "+id).Replace(tt.sending))
+				if want := say(task, "NAME", "t1", "CONTEXT", "of "+id, "MESSAGE", id, "ANSWER", "a1"); got != want {
 					t.Errorf("the answer is %s, want %s", got, want)
 				}
 			}
@@ -63,7 +63,7 @@ u2c 1 2 ` + say(task, "NAME", "t1", "CONTEXT", "c1", "MESSAGE", "m1", "ANSWER", 
 					_, _ = io.WriteString(w, strings.ReplaceAll(tt.card, "AT", "http://"+r.Host))
 					return
 				}
-				_, _ = io.WriteString(w, say(task, "NAME", "t2", "CONTEXT", "c2", "MESSAGE", "m1", "ANSWER", "a2"))
+				_, _ = io.WriteString(w, say(task, "NAME", "t2", "CONTEXT", "c1", "MESSAGE", "m1", "ANSWER", "a2"))
 			}))
 			defer agent.Close()
 			script = talkedIn(t, tt.protocol, recorded).WebScripts(frame.C2U)[0]

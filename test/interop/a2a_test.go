@@ -30,7 +30,7 @@ func TestRelayA2A(t *testing.T) {
 				said := speakA2A(t, file, version, binding)
 				want := map[string]string{
 					"count": "working 1 2 3 completed", "wait": "working 1 canceled", "hold": "working 1", "resubscribe": "working 2 3 completed",
-					"task": "3 parts", "unknown": "not found", "late": "not cancelable",
+					"ask": "working input-required", "more": "working completed", "task": "3 parts", "unknown": "not found", "late": "not cancelable",
 				}
 				if diff := cmp.Diff(want, said); diff != "" {
 					t.Errorf("the client got (-want +got):\n%s", diff)
@@ -38,6 +38,7 @@ func TestRelayA2A(t *testing.T) {
 				calls := []string{
 					kind[0] + " " + version + " done", kind[0] + " " + version + " cancelled confirmed", kind[0] + " " + version + " done",
 					kind[3] + " " + version + " done", "└ " + kind[1] + " " + version + " done", "└ " + kind[2] + " " + version + " done",
+					kind[0] + " " + version + " done", "└ " + kind[0] + " " + version + " done",
 					"└ " + kind[4] + " " + version + " done", kind[4] + " " + version + " failed", "└ " + kind[1] + " " + version + " failed",
 				}
 				if binding != "GRPC" {
@@ -118,7 +119,7 @@ func TestReplayA2A(t *testing.T) {
 			t.Run(binding+" "+version, func(t *testing.T) {
 				file, agent := filepath.Join(t.TempDir(), "session.pcapng"), agentA2A(t, version, binding)
 				want := relayA2A(t, file, version, binding, agent)
-				if out, said := command(t, nil, "replay", "--timeout", "60s", file, agent); !strings.Contains(said, "27 received as recorded; version "+version) {
+				if out, said := command(t, nil, "replay", "--timeout", "60s", file, agent); !strings.Contains(said, "35 received as recorded; version "+version) {
 					t.Errorf("%s%s", out, said)
 				}
 				for _, after := range []string{"0", "1"} {

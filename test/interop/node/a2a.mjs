@@ -1,8 +1,8 @@
 // Client and agent of the A2A SDK, of version 0.3 or 1.0, in one of its bindings. The agent
 // answers "count" with a task that sends three pieces, "wait" with one that waits for its
-// cancel, and "hold" with one that waits for "release", which names it. Over HTTP it serves its
-// card, which names the URL that was last posted to /public. The client writes what it got as
-// one line of JSON.
+// cancel, "hold" with one that waits for "release", which names it, and "ask" with one that
+// needs another message. Over HTTP it serves its card, which names the URL that was last posted
+// to /public. The client writes what it got as one line of JSON.
 import http from "node:http";
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
@@ -16,7 +16,7 @@ const isNewer = version === "1.0";
 
 // What both versions say, in the words of each.
 const { TaskState, Role } = await sdk();
-const state = (word) => (isNewer ? TaskState["TASK_STATE_" + word.toUpperCase()] : word);
+const state = (word) => (isNewer ? TaskState["TASK_STATE_" + word.toUpperCase().replace("-", "_")] : word);
 const texts = (text) => [isNewer ? { content: { $case: "text", value: text }, mediaType: "text/plain", filename: "" } : { kind: "text", text }];
 const message = (role, text, more) => ({
   ...(isNewer ? { role: Role["ROLE_" + role.toUpperCase()], extensions: [], referenceTaskIds: [], contextId: "", taskId: "" } : { kind: "message", role }),
@@ -57,6 +57,10 @@ async function agent() {
         return bus.finished();
       }
       say.task();
+      if (word === "ask" || context.task) {
+        say.status(context.task ? "completed" : "input-required");
+        return bus.finished();
+      }
       say.piece("1", false, false);
       let end = "completed";
       if (word !== "count") end = await new Promise((go) => waiting.set(context.taskId, go));
@@ -107,7 +111,7 @@ async function client() {
       const of = isNewer ? event.payload.value : event;
       const form = isNewer ? event.payload.$case : event.kind;
       const task = of.taskId ?? of.id;
-      const word = of.status && (isNewer ? TaskState[of.status.state].slice(11).toLowerCase() : of.status.state);
+      const word = of.status && (isNewer ? TaskState[of.status.state].slice(11).toLowerCase().replace("_", "-") : of.status.state);
       const piece = of.artifact && (isNewer ? of.artifact.parts[0].content.value : of.artifact.parts[0].text);
       said.push(word ?? piece ?? form);
       if (await seen(said.length, task)) break;
@@ -118,6 +122,9 @@ async function client() {
   await follow("wait", client.sendMessageStream(request("wait")), async (n, task) => {
     if (n === 2) await client.cancelTask(about(task));
   });
+  let asking;
+  await follow("ask", client.sendMessageStream(request("ask")), (n, task) => void (asking = task));
+  await follow("more", client.sendMessageStream(request("more", { taskId: asking })));
   let held;
   const leave = new AbortController();
   const hold = request("hold");
