@@ -228,8 +228,13 @@ func (p *player) load() error {
 		return err
 	}
 	scripts := session.Scripts
-	if p.overHTTP() {
+	switch {
+	case p.overHTTP():
 		scripts = session.WebScripts
+	case p.over("grpc", "grpcs"):
+		if err := session.ForGRPC(); err != nil {
+			return fmt.Errorf("%s: %w", label(name), err)
+		}
 	}
 	p.scripts = scripts(p.side)
 	if p.c.IsSet("conn") {
@@ -247,10 +252,17 @@ func (p *player) load() error {
 }
 
 // overHTTP reports whether the peer speaks HTTP.
-func (p *player) overHTTP() bool {
+func (p *player) overHTTP() bool { return p.over("http", "https") }
+
+// over reports whether the address of the peer has one of the schemes.
+func (p *player) over(schemes ...string) bool {
 	words := slices.Concat([]string{p.c.String("listen")}, p.Operands[1:], p.Endpoint)
 	i := slices.IndexFunc(words, func(w string) bool { return w != "" })
-	return i >= 0 && (strings.HasPrefix(words[i], "http://") || strings.HasPrefix(words[i], "https://"))
+	if i < 0 {
+		return false
+	}
+	scheme, _, _ := strings.Cut(words[i], "://")
+	return slices.Contains(schemes, scheme)
 }
 
 // write writes the bytes of the side to standard output.

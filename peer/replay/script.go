@@ -1,12 +1,14 @@
 package replay
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/protocol/latis"
 	"github.com/wirectl/wirectl/session/jsondiff"
 )
 
@@ -146,14 +148,38 @@ func unwrapped(f *frame.Frame) (frame.Frame, frame.Framing) {
 			framing, payload = frame.Line, jsonscan.AppendCompact(nil, payload)
 		}
 	}
+	return framed(f, framing, payload), framing
+}
+
+// framed returns a frame with a payload in a framing. It is empty if the payload does not fit.
+func framed(f *frame.Frame, framing frame.Framing, payload []byte) frame.Frame {
 	raw, err := frame.Append(nil, framing, payload)
 	plain := frame.Frame{Raw: raw, Conn: f.Conn, Dir: f.Dir}
 	var e frame.Extent
-	if err != nil || framing.Next(raw, len(raw), true, &e) != nil {
-		return plain, framing // an empty frame, because the payload does not fit
+	if err == nil && framing.Next(raw, len(raw), true, &e) == nil {
+		plain.Start, plain.End = e.Start, e.End
 	}
-	plain.Start, plain.End = e.Start, e.End
-	return plain, framing
+	return plain
+}
+
+// ForGRPC prepares the session for a peer over grpc://, which carries latis in len32 framing. It
+// fails if the session has calls of another gRPC service.
+func (s *Session) ForGRPC() error {
+	for _, c := range s.conns {
+		switch {
+		case c.Framing != frame.GRPC:
+			continue
+		case c.Protocol.Name() != latis.Protocol.Name():
+			return fmt.Errorf("replay over grpc:// plays only latis, and frame %d is a call of another gRPC service: record the session over HTTP if its peers speak that, too", c.steps[0].seq)
+		}
+		c.Framing = frame.Len32
+		for _, st := range c.steps {
+			if !st.frame.Gap {
+				st.frame = framed(&st.frame, c.Framing, st.frame.Payload())
+			}
+		}
+	}
+	return nil
 }
 
 // A line identifies a conversation: a connection, or a stream of it.
