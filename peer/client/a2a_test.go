@@ -159,9 +159,10 @@ func TestA2ANotFound(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
 	defer http.DefaultClient.CloseIdleConnections()
-	c := client.NewA2A(server.URL, client.NewWatch(jsonrpc.A2A, nil), client.HTTPOptions{})
-	err := c.Ask("hi", client.CancelAfter{})(t.Context(), func(client.Part) {})
-	if err == nil || !strings.Contains(err.Error(), "HTTP 404 Not Found") {
+	watch := client.NewWatch(jsonrpc.A2A, nil)
+	c := client.NewA2A(server.URL, watch, client.HTTPOptions{})
+	err := watch.Outcome(c.Ask("hi", client.CancelAfter{})(t.Context(), func(client.Part) {}), false, false, func(string) {})
+	if err == nil || !strings.Contains(err.Error(), "HTTP 404 Not Found") || !strings.Contains(err.Error(), "A2A agents name it in /.well-known/agent-card.json") {
 		t.Errorf("the error is %v", err)
 	}
 }

@@ -27,7 +27,7 @@ func (w *Watch) Outcome(err error, gaveUp, interrupted bool, tell func(text stri
 	if answered, ok := errors.AsType[*PeerError](err); ok {
 		hint := ""
 		if strings.HasPrefix(answered.Code, "HTTP 404") || strings.HasPrefix(answered.Code, "HTTP 405") {
-			hint = ": check the path in the address (MCP servers often use /mcp)"
+			hint = ": check the path in the address (MCP servers often use /mcp; A2A agents name it in /.well-known/agent-card.json)"
 		}
 		return fmt.Errorf("the peer answered with an error: %w%s", answered, hint)
 	}
