@@ -55,10 +55,12 @@ func words(text []byte) iter.Seq[[]byte] {
 		var room [maxWord + utf8.UTFMax]byte
 		word := room[:0]
 		for i := 0; i < len(text); {
-			r, n := rune(text[i]), 1
-			if r >= utf8.RuneSelf {
-				r, n = utf8.DecodeRune(text[i:])
+			if c := lower[text[i]]; c != 0 && len(word) < maxWord {
+				word = append(word, c)
+				i++
+				continue
 			}
+			r, n := utf8.DecodeRune(text[i:])
 			i += n
 			part, whole := classOf(r)
 			if (!part || whole) && len(word) > 0 {
@@ -81,6 +83,16 @@ func words(text []byte) iter.Seq[[]byte] {
 		}
 	}
 }
+
+// lower has the characters of words that are ASCII, in lower case; 0 for others.
+var lower = func() (table [256]byte) {
+	for c := range utf8.RuneSelf {
+		if part, _ := classOf(rune(c)); part {
+			table[c] = byte(unicode.ToLower(rune(c)))
+		}
+	}
+	return table
+}()
 
 // classOf reports whether a character is part of a word, and whether it is a whole word,
 // because its script has no spaces.

@@ -31,6 +31,9 @@ type indexer struct {
 	warn      func(string)
 	asked     *nats.Subscription
 
+	changed   bool // something was read since the last commit
+	committed time.Time
+
 	ctx     context.Context
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -38,8 +41,9 @@ type indexer struct {
 }
 
 const (
-	// lookEvery is how often a complete index looks for more.
-	lookEvery = time.Second
+	// lookEvery is how often a complete index looks for more. Much at once costs less than
+	// often a little, and a search does not wait for it.
+	lookEvery = 2 * time.Second
 	// trimEvery is how often the index is trimmed.
 	trimEvery = 10 * time.Second
 	// catchTime is how long a search waits until the index is complete.
@@ -140,26 +144,38 @@ func (x *indexer) fill() {
 	}
 }
 
-// read reads new messages, and reports whether there may be more.
+// read reads a batch of new messages, and reports whether there are more.
 func (x *indexer) read() (more bool, err error) {
 	stream, subjects := hub.Bucket(hub.Summaries)
 	at := x.index.Position()
-	_, some, err := x.conn.Messages(x.ctx, stream, subjects+">", at.Summaries+1, func(m *nats.Msg) error {
+	summaries, err := x.batch(stream, subjects, at.Summaries, func(key string, m *nats.Msg) error {
 		if m.Header.Get("KV-Operation") == "" {
-			x.index.Summary(strings.TrimPrefix(m.Header.Get("Nats-Subject"), subjects), sequence(m), m.Data)
+			x.index.Summary(key, sequence(m), m.Data)
 		}
 		return nil
 	})
 	if err != nil {
 		return false, err
 	}
-	_, segments, err := x.conn.Messages(x.ctx, hub.Stream, hub.Segments+">", at.Segments+1, func(m *nats.Msg) error {
-		return x.index.Segment(x.ctx, strings.TrimPrefix(m.Header.Get("Nats-Subject"), hub.Segments), sequence(m), m)
+	segments, err := x.batch(hub.Stream, hub.Segments, at.Segments, func(key string, m *nats.Msg) error {
+		return x.index.Segment(x.ctx, key, sequence(m), m)
 	})
-	if err != nil || !some && !segments {
-		return false, err
+	if more = summaries || segments; err != nil || !x.changed || more && time.Since(x.committed) < lookEvery {
+		return more, err
 	}
-	return true, x.index.Commit(x.ctx)
+	if err = x.index.Commit(x.ctx); err == nil {
+		x.changed, x.committed = false, time.Now()
+	}
+	return more, err
+}
+
+// batch reads messages after the one with the number last, and reports whether there are more.
+func (x *indexer) batch(stream, subjects string, last uint64, each func(key string, m *nats.Msg) error) (more bool, err error) {
+	_, _, err = x.conn.Messages(x.ctx, stream, subjects+">", last+1, func(m *nats.Msg) error {
+		x.changed, more = true, m.Header.Get("Nats-Num-Pending") != "0"
+		return each(strings.TrimPrefix(m.Header.Get("Nats-Subject"), subjects), m)
+	})
+	return more, err
 }
 
 // sequence returns the number of a message, which Messages has checked.
