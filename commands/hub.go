@@ -28,7 +28,7 @@ func runHub(inv *invocation, c *cli.Context) error {
 	inv.Terminable()
 	inv.Linger(server.EndTime)
 	page := func(ctx context.Context, conn *hub.Conn, listen string, metrics http.Handler) error {
-		return web.Run(ctx, web.Options{Library: hub.Library{Conn: conn}, Listen: listen, Metrics: metrics}, inv.Stdout)
+		return web.Run(ctx, web.Options{Library: hub.Library{Conn: conn}, Listen: listen, Metrics: metrics, Control: c.Bool("control")}, inv.Stdout)
 	}
 	return command.Run(c.Context, c, inv.Operands, inv.Getenv, inv.Stdout, page, inv.saysHub)
 }

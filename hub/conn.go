@@ -57,10 +57,18 @@ func advice(err error) error {
 	switch {
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired):
 		return fmt.Errorf("%w: name a token file in the address with ?creds=FILE; wirectl hub token makes one", err)
+	case strings.Contains(err.Error(), "certificate signed by unknown authority"):
+		return fmt.Errorf("%w: name the file of its CA in the address with ?ca=FILE", err)
 	case errors.Is(err, nats.ErrNoServers):
 		return fmt.Errorf("%w: nothing listens there; wirectl hub starts one", err)
 	}
 	return err
+}
+
+// denied reports whether the last error of a connection is that it may not publish to a subject.
+func denied(nc *nats.Conn, subject string) bool {
+	err := nc.LastError()
+	return errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(err.Error(), `"`+subject+`"`)
 }
 
 // tokenLine is a line in the file of a token that sends or works: the hub knows its host
@@ -109,6 +117,7 @@ type wanted struct {
 
 const (
 	queryTime  = 10 * time.Second
+	deniedTime = 500 * time.Millisecond // by which a server has refused a request
 	queryBatch = 256
 	queryBytes = 4 << 20
 )
@@ -145,18 +154,19 @@ func (c *Conn) getOnce(ctx context.Context, stream, subject string, from uint64,
 	}
 	ctx, cancel := context.WithTimeout(ctx, queryTime)
 	defer cancel()
-	sub, unsubscribe, err := c.request("$JS.API.DIRECT.GET."+stream, wanted{from, subject, queryBatch, queryBytes})
+	get := "$JS.API.DIRECT.GET." + stream
+	sub, unsubscribe, err := c.request(get, wanted{from, subject, queryBatch, queryBytes})
 	if err != nil {
 		return from, false, err
 	}
 	defer unsubscribe()
 	for {
-		m, err := sub.NextMsgWithContext(ctx)
+		m, err := c.answer(ctx, sub, get)
 		switch {
 		case errors.Is(err, nats.ErrNoResponders):
 			return from, found, fmt.Errorf("the server at %s has no hub (%w): start one there with wirectl hub --nats", c.address.Servers, err)
 		case errors.Is(err, context.DeadlineExceeded):
-			return from, found, fmt.Errorf("%w within %v: does the token have the right to view?", errNoAnswer, queryTime)
+			return from, found, fmt.Errorf("%w within %v", errNoAnswer, queryTime)
 		case err != nil:
 			return from, found, err
 		}
@@ -176,6 +186,20 @@ func (c *Conn) getOnce(ctx context.Context, stream, subject string, from uint64,
 			return from, found, fmt.Errorf("the hub answers %s %s", status, m.Header.Get("Description"))
 		}
 	}
+}
+
+// answer waits for the next answer to a request to a subject.
+func (c *Conn) answer(ctx context.Context, sub *nats.Subscription, subject string) (*nats.Msg, error) {
+	early, cancel := context.WithTimeout(ctx, deniedTime)
+	defer cancel()
+	m, err := sub.NextMsgWithContext(early)
+	if !errors.Is(err, context.DeadlineExceeded) {
+		return m, err
+	}
+	if denied(c.nats, subject) {
+		return nil, errors.New("the token does not allow viewing: make one with wirectl hub token --view")
+	}
+	return sub.NextMsgWithContext(ctx)
 }
 
 // request publishes a request, and subscribes to its answers.

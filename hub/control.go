@@ -104,8 +104,11 @@ const commandTime = 5 * time.Second
 
 // Refuses returns why the session takes no commands; "" if it may take some.
 func (r *Reader) Refuses() string {
-	if !r.session.Live {
+	switch why := r.refused.Load(); {
+	case !r.session.Live:
 		return "this session has ended, or nobody sends it now"
+	case why != nil:
+		return *why
 	}
 	return ""
 }
@@ -124,7 +127,7 @@ func (r *Reader) Do(ctx context.Context, c tap.Command) ([]tap.Note, error) {
 		return nil, err
 	}
 	if errors.Is(nc.LastError(), nats.ErrPermissionViolation) { // which the server tells before it answers the flush
-		return nil, errors.New("the token does not allow control: make one with wirectl hub token --control")
+		return nil, r.refuse("the token does not allow control: make one with wirectl hub token --control")
 	}
 	m, err := sub.NextMsgWithContext(ctx)
 	switch {
@@ -139,8 +142,17 @@ func (r *Reader) Do(ctx context.Context, c tap.Command) ([]tap.Note, error) {
 	if err := json.Unmarshal(m.Data, &a); err != nil {
 		return nil, fmt.Errorf("the answer of the relay: %w", err)
 	}
-	if a.Error != "" {
-		return nil, errors.New(a.Error)
+	switch a.Error {
+	case "":
+		return a.Notes, nil
+	case errNoCommands.Error():
+		return nil, r.refuse(a.Error)
 	}
-	return a.Notes, nil
+	return nil, errors.New(a.Error)
+}
+
+// refuse remembers why no command is obeyed.
+func (r *Reader) refuse(why string) error {
+	r.refused.Store(&why)
+	return errors.New(why)
 }

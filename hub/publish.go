@@ -153,7 +153,11 @@ func (p *publisher) publish(ctx context.Context, m *nats.Msg, o ...jetstream.Pub
 	}
 	ctx, cancel := context.WithTimeout(ctx, ackTime)
 	defer cancel()
-	return p.js.PublishMsg(ctx, m, o...)
+	ack, err := p.js.PublishMsg(ctx, m, o...)
+	if errors.Is(err, context.DeadlineExceeded) && denied(p.nats, m.Subject) {
+		err = errors.New("the token does not allow sending: make one with wirectl hub token --publish")
+	}
+	return ack, err
 }
 
 // store stores a message after the one with the number last, and returns its number.

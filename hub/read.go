@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -32,6 +33,8 @@ type Reader struct {
 	came  time.Time     // when something was found last
 	heard time.Time     // when the hub answered last
 	alone bool          // it has not answered since then
+
+	refused atomic.Pointer[string] // why commands were refused
 }
 
 // stored is a compressed segment from the hub, or a section that the reader has made.

@@ -62,16 +62,17 @@ const findTime = 30 * time.Second
 func (c *Conn) Search(ctx context.Context, q Query) (list []Info, behind int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, findTime)
 	defer cancel()
-	sub, unsubscribe, err := c.request(Find+c.address.Org, q)
+	subject := Find + c.address.Org
+	sub, unsubscribe, err := c.request(subject, q)
 	if err != nil {
 		return nil, 0, err
 	}
 	defer unsubscribe()
 	for {
-		m, err := sub.NextMsgWithContext(ctx)
+		m, err := c.answer(ctx, sub, subject)
 		switch {
 		case errors.Is(err, context.DeadlineExceeded):
-			return nil, 0, fmt.Errorf("no answer from the index of the hub within %v: does the token have the right to view?", findTime)
+			return nil, 0, fmt.Errorf("no answer from the index of the hub within %v", findTime)
 		case err != nil:
 			return nil, 0, err
 		case m.Header.Get(HeaderError) != "":

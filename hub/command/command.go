@@ -40,7 +40,7 @@ func HubFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "view", Usage: "token: allow viewing sessions only"},
 		&cli.BoolFlag{Name: "broker", Usage: "token: allow sharing limits with other brokers, and using workers"},
 		&cli.BoolFlag{Name: "worker", Usage: "token: allow working for brokers"},
-		&cli.BoolFlag{Name: "control", Usage: "token: allow viewing sessions, and cancelling, holding and changing frames of relays with --hub-control"},
+		&cli.BoolFlag{Name: "control", Usage: "let the page cancel, resend, hold, edit and drop frames of relays with --hub-control; token: allow the same, and viewing sessions"},
 	}
 }
 

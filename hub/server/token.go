@@ -238,6 +238,9 @@ func (a *authority) admit(s *nserver.Server) error {
 		accounts[Publish].SetServiceExportResponseThreshold(commands, answerTime),
 		accounts[Control].AddServiceImport(accounts[Publish], commands, commands),
 	)
+	if !a.open { // only the hub itself is in its account
+		err = errors.Join(err, s.GlobalAccount().AddServiceImport(accounts[Publish], commands, commands))
+	}
 	if err != nil {
 		return err
 	}

@@ -367,15 +367,22 @@ func TestControl(t *testing.T) {
 	if got := strings.Join(controllers[0].done, " "); got != "waiting cancel hold edit drop" {
 		t.Errorf("done: %s", got)
 	}
-	// A relay without the flag rejects commands.
-	if _, err := open(server.Control, names[1]).Do(t.Context(), tap.Command{Do: tap.Waiting}); err == nil || !strings.Contains(err.Error(), "--hub-control") {
-		t.Errorf("a relay that takes none: %v", err)
+	// So does the page of the hub itself.
+	own, err := s.Conn().Open(t.Context(), names[0])
+	check(t, err)
+	_, err = own.Do(t.Context(), tap.Command{Do: tap.Waiting})
+	check(t, err)
+	// A relay without the flag rejects commands. Without the right, the server rejects them.
+	for _, c := range []struct {
+		right      server.Right
+		name, want string
+	}{{server.Control, names[1], "--hub-control"}, {server.View, names[0], "does not allow control"}} {
+		r := open(c.right, c.name)
+		if _, err := r.Do(t.Context(), tap.Command{Do: tap.Waiting}); err == nil || !strings.Contains(err.Error(), c.want) || r.Refuses() != err.Error() {
+			t.Errorf("%v, and then %q, want %q", err, r.Refuses(), c.want)
+		}
 	}
-	// Without the right, the server rejects them.
-	if _, err := open(server.View, names[0]).Do(t.Context(), tap.Command{Do: tap.Waiting}); err == nil || !strings.Contains(err.Error(), "does not allow control") {
-		t.Errorf("a viewer: %v", err)
-	}
-	if got := len(controllers[0].done); got != 5 {
+	if got := len(controllers[0].done); got != 6 {
 		t.Errorf("%d commands were done", got)
 	}
 }

@@ -26,6 +26,7 @@ type Wire struct {
 	mu       sync.Mutex
 	conn     *tap.Conn // nil if there is none
 	remote   Remote    // in its place, for a session of a hub
+	heard    bool      // the remote has obeyed a command
 	last     tap.Info  // of the previous tap
 	asked    int       // commands so far
 	answers  map[string]chan tap.Note
@@ -53,6 +54,9 @@ type Remote interface {
 // waitingEvery is how often a remote is asked for the frames that wait.
 const waitingEvery = time.Second
 
+// errUnheard says that it is not known yet whether the remote takes commands.
+var errUnheard = errors.New("the relay of this session has not answered yet: try again")
+
 // watch tells the store of the frames that wait at the remote, until ctx ends or the
 // remote takes no commands.
 func (w *Wire) watch(ctx context.Context) {
@@ -60,8 +64,14 @@ func (w *Wire) watch(ctx context.Context) {
 	for {
 		notes, err := w.remote.Do(ctx, tap.Command{Do: tap.Waiting})
 		if err != nil {
-			return
+			if w.remote.Refuses() != "" || wait.For(ctx, waitingEvery) != nil {
+				return
+			}
+			continue
 		}
+		w.mu.Lock()
+		w.heard = true
+		w.mu.Unlock()
 		now := map[int64]bool{}
 		for _, n := range notes {
 			if now[n.Held] = true; !held[n.Held] {
@@ -186,7 +196,10 @@ func (w *Wire) Refuses() string {
 	defer w.mu.Unlock()
 	switch {
 	case w.remote != nil:
-		return w.remote.Refuses()
+		if why := w.remote.Refuses(); why != "" || w.heard {
+			return why
+		}
+		return errUnheard.Error()
 	case w.conn == nil:
 		return errNoTap.Error()
 	case !w.conn.Info.Control:

@@ -91,23 +91,13 @@ func lookLive(t *testing.T, args ...string) sight {
 
 // A running prompt is cancelled from the page, after a confirmation.
 func TestPageCancels(t *testing.T) {
-	chromium, node := need(t, "chromium"), need(t, "node")
+	need(t, "chromium")
 	env := []string{"XDG_RUNTIME_DIR=" + t.TempDir()}
 	send := throughRelay(t, env, 20_000)
-	url := pageOf(t, env, "--control", "live")
-	cmd := exec.CommandContext(t.Context(), node, "commands.mjs", filepath.Join(npm(t), "playwright-core", "index.js"), chromium, url)
-	cmd.Stderr = t.Output()
-	out, err := cmd.Output()
+	var saw cancelling
+	browse(t, &saw, "commands.mjs", pageOf(t, env, "--control", "live"))
 	_ = send.Wait() // the prompt did not expect the cancel
-	check(t, err)
-	var saw struct {
-		Live, Question, Said, Count string
-		Refused                     bool
-	}
-	check(t, json.Unmarshal(out, &saw))
-	if saw.Live != "live" || !saw.Refused || saw.Said != "done: cancel PROMPT_SEND 1" || !strings.Contains(saw.Question, "This changes a live wire") || !strings.Contains(saw.Count, "altered") {
-		t.Errorf("%+v", saw)
-	}
+	saw.check(t)
 }
 
 // A recorded session, as a report and live. A click shows a frame, zooming shows a shorter

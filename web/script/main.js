@@ -148,7 +148,7 @@ function question(text, value, yes) {
 
 // command changes what passes, after a question.
 function command(what, value, make, warning = "This changes a live wire: the peers will see it, and the capture will say altered.") {
-  if (!session.about?.commands) return say("this session cannot be changed here: that takes a tap of a relay with --control, and the page with --control", "bad");
+  if (!session.about?.commands) return say("this session cannot be changed here: that takes a relay with --control (or --hub-control for a hub), and the page with --control", "bad");
   question(what + "? " + warning, value, async (text) => {
     const answer = await fetch("/api/do?" + new URLSearchParams({ session: id }), { method: "POST", headers: { "Wirectl-Secret": session.secret }, body: JSON.stringify(make(text)) }).catch((e) => ({ ok: false, text: () => e.message }));
     if (answer.ok) say("done: " + what, "good"); else say((await answer.text()).trim(), "bad");

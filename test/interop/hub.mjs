@@ -1,0 +1,23 @@
+// Looks at the page of a hub with two live sessions, opens the one named first, and cancels its
+// call: node hub.mjs PLAYWRIGHT CHROMIUM URL. It prints what the page said.
+import { cancelCall, open } from "./commands.mjs";
+const { browser, tab } = await open();
+const saw = {};
+try {
+  const rows = async (n) => {
+    await tab.waitForFunction((n) => document.querySelectorAll(".row").length === n, n, { timeout: 60000 });
+    return tab.locator(".row").allTextContents();
+  };
+  saw.sessions = await rows(2);
+  await tab.keyboard.press("/");
+  await tab.keyboard.type("first relay");
+  saw.found = await rows(1);
+  await tab.locator(".row").first().click();
+  await tab.waitForURL("**/session/*");
+  saw.address = tab.url();
+  saw.cancel = await cancelCall(tab);
+  saw.title = await tab.textContent("#title");
+} finally {
+  await browser.close();
+}
+console.log(JSON.stringify(saw));
