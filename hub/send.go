@@ -80,6 +80,7 @@ type Sender struct {
 	ctx     context.Context
 	stop    context.CancelFunc
 	packed  chan struct{} // closed when the last segment was made
+	silent  chan struct{} // closed when the session is no longer reported as live
 	done    chan struct{} // closed when all was sent, or ctx has ended
 	running sync.WaitGroup
 }
@@ -93,7 +94,7 @@ func (o Sending) Open(s capture.Session, name string, view func() *tap.Hub) (tap
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // it never fails
 	t := &Sender{
-		o: o, packed: make(chan struct{}), done: make(chan struct{}),
+		o: o, packed: make(chan struct{}), silent: make(chan struct{}), done: make(chan struct{}),
 		info: Info{
 			ID: hex.EncodeToString(id[:]), Org: o.Address.Org, Host: host(), Kind: o.Kind, Name: name,
 			Started: s.Created, Protocol: s.Protocol, Framing: s.Framing, Controller: s.Controller, Unit: s.Unit,
@@ -279,6 +280,7 @@ func (t *Sender) publish() {
 		return // the last segment was dropped; the user was told
 	}
 	if err == io.EOF {
+		<-t.silent // a report that the session is live would undo its end
 		err = p.finish(t.ctx, t.summary(time.Now()))
 		t.whole = err == nil
 	}
@@ -314,6 +316,7 @@ func (t *Sender) summary(ended time.Time) Info {
 
 // beat reports until its end that the session is live.
 func (t *Sender) beat() {
+	defer close(t.silent)
 	tick := time.Tick(beat)
 	connected := t.conn.StatusChanged(nats.CONNECTED)
 	defer t.conn.RemoveStatusListener(connected)
