@@ -22,16 +22,16 @@ func callsCommand(inv *invocation) *cli.Command {
 		Usage:     "list the calls of a session: tool, duration, bytes, outcome",
 		ArgsUsage: "[SESSION…]",
 		Description: "Reads captures, recordings, NDJSON, the bytes of one direction or a running session,\n" +
-			"and lists each request with its answer: in order of their start, or, while the\n" +
-			"session runs, as calls end. An agent's turn, a task, or a call with its retries is\n" +
-			"one call.\n\n" +
+			"and lists each request with its answer: in order of start, or, while the session\n" +
+			"runs, in order of end. An agent's turn, a task, or a call with its retries is one\n" +
+			"call.\n\n" +
 			"   wirectl calls session.pcapng\n" +
 			"   wirectl calls --where 'failed and name==search' live\n" +
 			"   wirectl calls --slowest 10 -o csv session.pcapng > slow.csv",
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "what to print: text, ndjson or csv"},
 			&cli.BoolFlag{Name: "exchanges", Usage: "also list the exchanges of each call: retries, polls, requests from the unit"},
-			&cli.BoolFlag{Name: "prompts", Usage: "list below each call of a model what it was given: system prompt, tools, messages, attachments, and what is new"},
+			&cli.BoolFlag{Name: "prompts", Usage: "list below each call to a model what it was given: system prompt, tools, messages, attachments, and what is new"},
 			&cli.BoolFlag{Name: "failed", Usage: "list only failed calls: error, tool error, timeout, or server exit"},
 			&cli.BoolFlag{Name: "cancelled", Usage: "list only cancelled calls, even if they were answered"},
 			&cli.IntFlag{Name: "slowest", Usage: "list only the `N` slowest calls, slowest first"},

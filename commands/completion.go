@@ -15,7 +15,7 @@ func completionCommand(inv *invocation) *cli.Command {
 		Category:  about,
 		Usage:     "print a shell completion script",
 		ArgsUsage: "SHELL",
-		Description: "SHELL is " + strings.Join(completions.Shells, ", ") + ". The head of the script says\n" +
+		Description: "Shells: " + strings.Join(completions.Shells, ", ") + ". The top of the script says\n" +
 			"where to install it. To try it:\n\n" +
 			"   source <(wirectl completion bash)",
 		Action: func(*cli.Context) error {

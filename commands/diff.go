@@ -20,7 +20,7 @@ func diffCommand(inv *invocation) *cli.Command {
 		Category:  reading,
 		Usage:     "compare two sessions, exchange by exchange",
 		ArgsUsage: "A B",
-		Description: "Pairs exchanges whatever their ids, and compares JSON as values. Messages that both\n" +
+		Description: "Pairs exchanges regardless of ids, and compares JSON as values. Messages that both\n" +
 			"sides send at the same time may come in any order. Items of arrays are matched by\n" +
 			"name, uri, id or method. A turn, a task, or a call with its retries counts as one\n" +
 			"exchange. For tools, prompts and resources of an MCP server, the output says which\n" +

@@ -18,7 +18,7 @@ func doctorCommand(inv *invocation) *cli.Command {
 		Usage:     "list the programs on this machine that wirectl can use",
 		ArgsUsage: " ",
 		Description: "Checks which of the programs that some endpoints and views need are installed, and\n" +
-			"prints where running relays have their taps. None of the programs is required.\n\n" +
+			"prints where running relays keep their taps. All programs are optional.\n\n" +
 			"   wirectl doctor",
 		Action: inv.does(runDoctor),
 	}

@@ -16,7 +16,7 @@ func encodeCommand(inv *invocation) *cli.Command {
 		Category:  reading,
 		Usage:     "encode NDJSON, or bare payloads, as frames",
 		ArgsUsage: "[FILE…]",
-		Description: "Restores the bytes that decode -o ndjson has read, or frames payloads, one per line.\n\n" +
+		Description: "Restores the bytes that decode -o ndjson read, or frames payloads, one per line.\n\n" +
 			"   wirectl decode -o ndjson a.bin | jq -c 'select(.id != 3)' | wirectl encode\n" +
 			"   echo '{\"correlation_id\":\"a\",\"prompt\":\"hi\"}' | wirectl encode --protocol rlm",
 		Flags: append([]cli.Flag{

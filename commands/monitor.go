@@ -26,7 +26,7 @@ func monitorCommand(inv *invocation) *cli.Command {
 		ArgsUsage: "[SESSION]",
 		Description: "Shows a running relay or broker, a capture, a recording, NDJSON or the bytes of one\n" +
 			"direction, as it arrives. Press ? for the keys.\n\n" +
-			"   wirectl monitor                        # what runs, or was recorded\n" +
+			"   wirectl monitor                        # what is running, or was recorded\n" +
 			"   wirectl monitor fixture:latis-cancel\n" +
 			"   wirectl monitor --follow session.pcapng\n" +
 			"   producer | wirectl monitor -\n" +

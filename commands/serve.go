@@ -26,8 +26,8 @@ func serveCommand(inv *invocation) *cli.Command {
 		Description: "Without a configuration, a mock answers, so a first call works at once. With a\n" +
 			"PROGRAM, the broker runs as long as the program, which finds it by WIRECTL_BROKER,\n" +
 			"WIRECTL_PROXY, the Python module wirectl (llm_query), and the base URLs of OpenAI,\n" +
-			"Anthropic and Gemini clients. usage prints what a running broker has been used for:\n" +
-			"the one whose admin door is at ADDR (HOST:PORT or PORT).\n\n" +
+			"Anthropic and Gemini clients. usage prints the usage of the broker whose\n" +
+			"admin door is at ADDR (HOST:PORT or PORT).\n\n" +
 			"   wirectl serve --config broker.yaml\n" +
 			"   wirectl serve --listen openai=8080 --listen nexus=off\n" +
 			"   wirectl serve -- python3 script.py\n" +

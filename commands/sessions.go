@@ -17,8 +17,8 @@ func sessionsCommand(inv *invocation) *cli.Command {
 		Usage:     "list the recorded sessions of wrapped servers",
 		ArgsUsage: "[list | rm [ID…] | off | on | NAME…]",
 		Description: "Lists what wirectl wrap --record has recorded, newest first. Commands that read a\n" +
-			"session accept its id or the beginning of it. rm removes records, or with --all\n" +
-			"every one that has ended. off stops recording for all servers from their next start,\n" +
+			"session accept its id or the beginning of it. rm removes sessions, or with --all\n" +
+			"all that have ended. off stops recording for all servers from their next start,\n" +
 			"without editing their configurations; on undoes that. With --hub, lists the sessions\n" +
 			"of the hub.\n\n" +
 			"   wirectl sessions\n" +

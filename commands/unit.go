@@ -27,9 +27,9 @@ func unitCommand(inv *invocation) *cli.Command {
 		Category:  speaking,
 		Usage:     "act as a latis unit: accept prompts, stream answers, obey cancels",
 		ArgsUsage: "[echo | script SESSION | provider MODEL | exec CMD…]",
-		Description: "Serves latis on standard input and output, or at --listen or --dial. AGENT answers\n" +
-			"prompts: echo repeats them, script replays a recorded session, provider asks a model\n" +
-			"of the broker, and exec runs a program with the prompt as its input.\n\n" +
+		Description: "Serves latis on standard input and output, or at --listen or --dial. echo (default)\n" +
+			"repeats prompts, script replays a recorded session, provider asks a model of the\n" +
+			"broker, and exec runs a program with the prompt as its input.\n\n" +
 			"   wirectl send --prompt hi latis -- wirectl unit\n" +
 			"   wirectl unit --listen tcp://127.0.0.1:7000 exec tr a-z A-Z\n" +
 			"   wirectl unit --misbehave cancel-silent",

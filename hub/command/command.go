@@ -35,7 +35,7 @@ func HubFlags() []cli.Flag {
 		&cli.DurationFlag{Name: "max-age", Value: 30 * 24 * time.Hour, Usage: "keep frames for `TIME`"},
 		&cli.BoolFlag{Name: "reindex", Usage: "rebuild the index that searches use"},
 		&cli.StringFlag{Name: "page", Value: "127.0.0.1:0", Usage: "serve the web page of all sessions at `HOST:PORT` on loopback; if empty, serve none"},
-		&cli.StringFlag{Name: "otlp", Usage: "export spans and metrics of what comes in to the OpenTelemetry collector at `URL`"},
+		&cli.StringFlag{Name: "otlp", Usage: "export spans and metrics of incoming sessions to the OpenTelemetry collector at `URL`"},
 		&cli.BoolFlag{Name: "publish", Usage: "token: allow sending sessions only"},
 		&cli.BoolFlag{Name: "view", Usage: "token: allow viewing sessions only"},
 		&cli.BoolFlag{Name: "broker", Usage: "token: allow sharing limits with other brokers, and using workers"},

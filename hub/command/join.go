@@ -22,7 +22,7 @@ func WorkFlags() []cli.Flag {
 	return []cli.Flag{
 		JoinFlag(),
 		&cli.BoolFlag{Name: "worker", Usage: "with --join: take calls from the brokers at the hub instead of opening doors"},
-		&cli.StringSliceFlag{Name: "models", Usage: "with --worker: offer the models that match `PATTERN`, such as 'llama-*' (default: all of the configuration)"},
+		&cli.StringSliceFlag{Name: "models", Usage: "with --worker: offer the models that match `PATTERN`, such as 'llama-*' (default: all in the configuration)"},
 		&cli.IntFlag{Name: "parallel", Value: 4, Usage: "with --worker: take at most `N` calls at once"},
 	}
 }
