@@ -41,8 +41,8 @@ type indexer struct {
 }
 
 const (
-	// lookEvery is how often a complete index looks for more. Much at once costs less than
-	// often a little, and a search does not wait for it.
+	// lookEvery is how often a complete index looks for more. Larger batches cost less, and a
+	// search reads what is new at once.
 	lookEvery = 2 * time.Second
 	// trimEvery is how often the index is trimmed.
 	trimEvery = 10 * time.Second
