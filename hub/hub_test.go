@@ -259,16 +259,18 @@ func TestLive(t *testing.T) {
 }
 
 // opened opens a session once the hub knows it.
-func opened(t *testing.T, h *server.Hub, f *feed) *hub.Reader {
+func opened(t *testing.T, h *server.Hub, f *feed) (src *hub.Reader) {
 	t.Helper()
-	for {
-		src, err := h.Conn().Open(t.Context(), f.sender.Info().ID)
+	until(t, "the hub knows the session", func() bool {
+		var err error
+		src, err = h.Conn().Open(t.Context(), f.sender.Info().ID)
 		if none := (*hub.NotFoundError)(nil); errors.As(err, &none) {
-			continue
+			return false
 		}
 		check(t, err)
-		return src
-	}
+		return true
+	})
+	return src
 }
 
 // While the hub is down a spool keeps everything, and each interruption is reported.

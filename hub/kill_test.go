@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -162,6 +163,16 @@ func newNode(t *testing.T, payload int32) (*node, *server.Hub) {
 	return n, h
 }
 
+// until asks again until it is so. It fails the test after a minute.
+func until(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !so(); runtime.Gosched() {
+		if time.Now().After(end) {
+			t.Fatalf("a minute has passed, and not yet: %s", what)
+		}
+	}
+}
+
 func (n *node) address() string { return fmt.Sprintf("nats://127.0.0.1:%d", n.Port) }
 
 // A server that is killed and restarted has everything that it confirmed, and receives the
@@ -195,19 +206,17 @@ func TestSenderIsKilled(t *testing.T) {
 		check(t, err)
 	}
 	has(1000)
-	for { // until it was sent
-		if list, err := h.Conn().Sessions(t.Context()); err == nil && len(list) == 1 {
-			break
-		}
-	}
+	until(t, "the session was reported", func() bool {
+		list, err := h.Conn().Sessions(t.Context())
+		return err == nil && len(list) == 1
+	})
 	n.kill()
 	has(3000)
 	parts := filepath.Join(sender.Dir, "spool", "*", "*", "*.segments")
-	for { // until it was spooled
-		if names, _ := filepath.Glob(parts); len(names) == 1 && hub.Spooled(names[0]) == 3000 {
-			break
-		}
-	}
+	until(t, "the session was spooled", func() bool {
+		names, _ := filepath.Glob(parts)
+		return len(names) == 1 && hub.Spooled(names[0]) == 3000
+	})
 	sender.kill()
 	n.start(t)
 	next := send(t, n.address(), func(o *hub.Sending) { o.Policy, o.State = hub.Lossless, sender.Dir })
