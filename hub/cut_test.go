@@ -116,6 +116,9 @@ func TestNetworkIsCut(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			if testing.Short() && name == "half a minute" {
+				t.Skip("it waits for half a minute")
+			}
 			h := start(t, t.TempDir(), "")
 			l := newLine(t, listens(h))
 			f := send(t, "nats://"+l.listener.Addr().String(), lossless)

@@ -321,6 +321,9 @@ func settle(t *testing.T, holds func() bool) {
 // A client that sends requests and never reads is disconnected once an answer makes no
 // progress. Until then, its cost is bounded by the unsent bytes.
 func TestNeverReading(t *testing.T) {
+	if testing.Short() {
+		t.Skip("filling buffers takes long with the race detector")
+	}
 	for _, f := range fronts {
 		if f.name == "nexus" { // its conversation would grow with each
 			continue
@@ -328,10 +331,7 @@ func TestNeverReading(t *testing.T) {
 		addr := doortest.Serve(t, f.make(doortest.Broker(t, nil), door.Times{Write: 200 * time.Millisecond}))
 		before := memory()
 		conn := doortest.Dial(t, addr)
-		err := conn.SetReadBuffer(4 << 10) // so that it is full soon
-		if err == nil {
-			_, err = io.WriteString(conn, f.hello)
-		}
+		_, err := io.WriteString(conn, f.hello)
 		for calls := strings.Repeat(f.call, 1000); err == nil; {
 			_ = conn.SetWriteDeadline(time.Now().Add(30 * time.Second)) // not for all: a busy machine is slow to fill the buffers
 			_, err = io.WriteString(conn, calls)
