@@ -21,41 +21,58 @@ function hide() {
 }
 
 function showDetail() {
-  const d = ui.detail, f = frameOf(d.seq), x = session.exchanges.get(d.mark), box = $("detail");
-  box.hidden = false;
-  const bar = part("", "bar"), top = part("", "top", "div"), what = part("", "", "div"), facts = part("", "", "div"), about = part("", "", "div");
-  what.id = "what"; facts.id = "facts"; about.id = "found";
+  const d = ui.detail, f = frameOf(d.seq), box = $("detail");
+  const named = (name, tag = "div") => Object.assign(part("", "", tag), { id: name });
+  const bar = part("", "bar"), top = part("", "top", "div"), what = named("what"), about = named("found"), acts = part("", "acts", "div");
   bar.append(button("copy", "copy the payload (y)", copy), button("×", "close (esc)", hide));
   what.append(part("#" + number(d.seq) + " "), ...f ? [part(arrows[f.dir] + " ", side(f.dir)), part(f.kind + " "), part(bare(f.id), "id")] : [part("is not here any more", "dim")]);
-  facts.textContent = plain([...f ? [number(f.size) + " bytes", "connection " + f.conn, session.about.timed ? (f.time / 1e6).toFixed(6) + " s" : ""] : [], ...x ? factsOf(x) : []].filter(Boolean).join(" · "));
   about.append(...session.findings.filter((w) => w.frames.includes(d.seq)).map((w) => part(w.name + ": " + w.message + " (" + w.rule + ") " + w.do, w.severity, "div")));
-  top.append(bar, what, facts, about);
-  if (session.about.commands && x) {
-    const acts = part("", "acts", "div");
-    acts.append(button("send again", "send the request again (R)", () => resend(x)));
-    if (x.open) acts.prepend(button("cancel", "send the cancel of the protocol (X)", () => cancel(x)));
-    top.append(acts);
-  }
-  const ledger = part("", "", "div"), payload = part("", "", "pre");
-  ledger.id = "ledger"; payload.id = "payload"; payload.tabIndex = 0;
+  top.append(bar, what, named("facts"), about, acts);
+  const ledger = named("ledger"), payload = named("payload", "pre");
+  payload.tabIndex = 0;
+  ledger.append(part("", "", "i"), part("", "", "section"));
+  ledger.onscroll = draw;
+  pressable(ledger, () => d.list, (f) => show(f.seq, d.mark));
   box.replaceChildren(top, ledger, payload);
-  d.exchange = x;
-  showLedger(ledger, x, d.seq);
+  box.hidden = false;
+  Object.assign(d, { frame: f, acts, seen: 0, allowed: "" });
+  paintDetail();
+  ledger.scrollTop = (d.list.findIndex((f) => f.seq === d.seq) + 0.5) * LINE - ledger.clientHeight / 2;
   showPayload(f, payload);
 }
 
-// showLedger lists the frames of an exchange and of what belongs to it, those around one.
-function showLedger(ledger, x, seq) {
-  if (!x) return;
-  const list = ledgerOf(x), at = list.findIndex((f) => f.seq === seq), start = Math.max(0, Math.min(at - 100, list.length - 500));
-  ledger.replaceChildren(...list.slice(start, start + 500).map((f) => {
-    const e = part("", (f.seq === seq ? "picked" : "") + (isLate(f, x) ? " late" : ""), "div");
-    e.append(part(session.about.timed ? "+" + span(f.time - x.opened) : "", "r dim"), part("#" + number(f.seq), "r dim"), part(arrows[f.dir], side(f.dir)), part(f.kind, "name"), part(f.says));
-    e.onclick = () => show(f.seq, x.mark);
-    return e;
-  }));
-  const picked = ledger.querySelector(".picked");
-  if (picked) ledger.scrollTop = picked.offsetTop - ledger.offsetTop - ledger.clientHeight / 2;
+// paintDetail shows what has changed since the last paint, and those frames of the exchange
+// that are in sight.
+function paintDetail() {
+  const d = ui.detail, f = d.frame, x = session.exchanges.get(d.mark), ledger = $("ledger"), [space, pool] = ledger.children;
+  if (!f && frameOf(d.seq)) return showDetail(); // it has come
+  if (!d.seen || d.seen !== session.changes && !ui.frozen) {
+    d.seen = session.changes;
+    d.list = x ? ledgerOf(x) : [];
+    put($("facts"), [...f ? [number(f.size) + " bytes", "connection " + f.conn, session.about.timed ? (f.time / 1e6).toFixed(6) + " s" : ""] : [], ...x ? factsOf(x) : []].filter(Boolean).join(" · "));
+    offer(d, x);
+    ledger.hidden = !d.list.length;
+    space.style.height = d.list.length * LINE + "px";
+  }
+  const [first, last] = inSight(ledger, LINE, d.list.length);
+  paintRows(pool, first, last, LINE, 5, (i, put) => {
+    const f = d.list[i];
+    put(0, session.about.timed ? "+" + span(f.time - x.opened) : "", "r dim");
+    put(1, "#" + number(f.seq), "r dim");
+    put(2, arrows[f.dir], side(f.dir));
+    put(3, f.kind, "name");
+    put(4, f.says);
+    return (f.seq === d.seq ? "picked" : "") + (isLate(f, x) ? " late" : "");
+  });
+}
+
+// offer has the buttons that an exchange allows.
+function offer(d, x) {
+  const allowed = !session.about.commands || !x ? "" : x.open ? "cancel" : "send";
+  if (allowed === d.allowed) return;
+  d.allowed = allowed;
+  d.acts.replaceChildren(...allowed === "cancel" ? [button("cancel", "send the cancel of the protocol (X)", () => cancel(x))] : [],
+    ...allowed ? [button("send again", "send the request again (R)", () => resend(x))] : []);
 }
 
 function ledgerOf(x) {

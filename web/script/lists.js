@@ -1,6 +1,6 @@
 // Lists: what of the session is listed in which order, and the rows that are in sight.
 
-const ROW = 22, HEAD = 25;
+const ROW = 22, HEAD = 25, LINE = 20;
 const arrows = ["·", "→", "←"], side = (dir) => dir === 2 ? "u2c" : "c2u";
 const ui = {
   view: "ids", at: {}, sort: 0, openOnly: false, unfolded: new Set(), allUnfolded: false, byRun: false, grouped: false, cut: new Set(), deepest: 2, filter: null, follow: false, frozen: false,
@@ -86,6 +86,7 @@ function indexOf() {
 function paint(hurry) {
   settle(hurry);
   showStatus();
+  if (ui.detail) paintDetail();
   const view = views[ui.view], canvas = $("canvas");
   $("stats").hidden = ui.view !== "stats";
   $("pool").hidden = !view;
@@ -97,25 +98,52 @@ function paint(hurry) {
   }
   const rows = $("rows"), width = rows.clientWidth, height = rows.clientHeight, columns = fill(view.columns(width), width);
   heading(view, columns);
-  const first = Math.min(Math.floor(rows.scrollTop / view.height), ui.shown.length), last = Math.min(ui.shown.length, first + Math.ceil(height / view.height) + 1);
-  const pool = $("pool"), template = columns.map((n) => n + "px").join(" ");
-  while (pool.children.length > last - first) pool.lastChild.remove();
-  while (pool.children.length < last - first) pool.append(part("", "row", "div"));
-  for (let i = first; i < last; i++) {
-    const e = pool.children[i - first];
-    if (e.view !== view) {
-      e.view = view;
-      e.replaceChildren(...Array.from({ length: view.cells }, () => part("")));
-    }
-    e.style.gridTemplateColumns = template;
-    e.style.transform = "translateY(" + i * view.height + "px)";
-    e.index = i;
-    const name = view.fill(ui.shown[i], (n, text, kind) => put(e.children[n], text, kind)) || "";
-    const kind = "row" + (view.height > ROW ? " tall" : "") + (view.key(ui.shown[i]) === ui.at[ui.view] ? " picked" : "") + name;
-    if (e.className !== kind) e.className = kind;
-  }
+  const [first, last] = inSight(rows, view.height, ui.shown.length), pool = $("pool");
+  pool.style.setProperty("--columns", columns.map((n) => n + "px").join(" "));
+  paintRows(pool, first, last, view.height, view.cells, (i, put) => {
+    const more = view.fill(ui.shown[i], put) || "";
+    return "row" + (view.height > ROW ? " tall" : "") + (view.key(ui.shown[i]) === ui.at[ui.view] ? " picked" : "") + more;
+  });
   if (!ui.shown.length) pool.replaceChildren(part(view.nothing(), "nothing", "div"));
   if (ui.view === "ids") paintLanes(canvas, width, height, first, last);
+}
+
+// inSight returns which rows of a list of n are in sight, from the first to before the last.
+function inSight(box, height, n) {
+  const first = Math.min(Math.floor(box.scrollTop / height), n);
+  return [first, Math.min(n, first + Math.ceil(box.clientHeight / height) + 1)];
+}
+
+// paintRows shows the rows from first to before last. It uses the elements of the pool again,
+// so that what is pointed at stays while the list changes. fill returns the class of a row.
+function paintRows(pool, first, last, height, cells, fill) {
+  while (pool.children.length > last - first) pool.lastChild.remove();
+  while (pool.children.length < last - first) pool.append(part("", "", "div"));
+  for (let i = first; i < last; i++) {
+    const e = pool.children[i - first];
+    if (e.children.length !== cells) e.replaceChildren(...Array.from({ length: cells }, () => part("")));
+    if (e.index !== i || e.height !== height) e.style.transform = "translateY(" + i * height + "px)";
+    e.index = i;
+    e.height = height;
+    const kind = fill(i, (n, text, kind) => put(e.children[n], text, kind));
+    if (e.className !== kind) e.className = kind;
+  }
+}
+
+// pressable calls act with the row of a list that is clicked: the one that was there when the
+// button went down, since the list may change before it goes up.
+function pressable(box, list, act) {
+  let pressed;
+  const under = (e) => {
+    const row = e.target.closest("div");
+    return row?.index === undefined ? undefined : list()[row.index];
+  };
+  box.addEventListener("pointerdown", (e) => { pressed = under(e); });
+  box.addEventListener("click", (e) => {
+    const row = pressed ?? under(e);
+    pressed = undefined;
+    if (row !== undefined && under(e) !== undefined && (!String(getSelection()) || e.detail < 2)) act(row, e);
+  });
 }
 
 // put changes a cell, if it says something else.
@@ -157,7 +185,7 @@ function exchangeColumns(width) {
 
 function fillExchange(x, put) {
   const below = operationOf(x) !== x;
-  const kept = x.frames.some((f) => session.bookmarks.has(f.seq));
+  const kept = session.bookmarks.size && x.frames.some((f) => session.bookmarks.has(f.seq));
   put(0, kept ? " ◆" : x.findings ? " !" : "", kept ? "warning" : "error");
   put(1, x.dir || !ui.byRun ? arrows[x.dir] || "" : "", side(x.dir));
   if (ui.byRun) fillPlace(x, put);

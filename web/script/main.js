@@ -79,10 +79,11 @@ function filterBy(text) {
 // nothing has been typed for a while.
 function search() {
   clearTimeout(search.timer);
-  if (isLive && ui.filter) search.timer = setTimeout(searchFor, 150, ui.filter);
+  search.timer = isLive && ui.filter ? setTimeout(searchFor, 150, ui.filter) : 0;
 }
 
 async function searchFor(filter) {
+  search.timer = 0;
   for (const term of filter.terms.filter((t) => t.text && !t.asking)) {
     term.asking = true;
     try {
@@ -306,11 +307,8 @@ $("rows").addEventListener("scroll", () => {
   if (ui.follow && $("rows").scrollTop + $("rows").clientHeight < $("rows").scrollHeight - 2 * ROW) ui.follow = false;
   draw();
 });
-$("rows").addEventListener("click", (e) => {
-  const row = e.target.closest(".row");
-  if (!row || String(getSelection()) && e.detail > 1) return;
-  const x = ui.shown[row.index], view = views[ui.view];
-  ui.at[ui.view] = view.key(x);
+pressable($("rows"), () => ui.shown, (x, e) => {
+  ui.at[ui.view] = views[ui.view].key(x);
   if (e.target.classList.contains("fold")) return fold(x);
   openSelected();
 });
@@ -340,11 +338,7 @@ function take(d) {
     show(ui.wanted);
     ui.wanted = 0;
   }
-  if (ui.detail && session.exchanges.get(ui.detail.mark) !== ui.detail.exchange && $("ledger")) {
-    const x = ui.detail.exchange = session.exchanges.get(ui.detail.mark);
-    showLedger($("ledger"), x, ui.detail.seq);
-  }
-  if (d.frames && ui.filter) search();
+  if (d.frames && ui.filter && !search.timer) search();
   refresh();
 }
 
