@@ -36,10 +36,10 @@ type request struct {
 	caller rlm.Caller // nil if calls are not possible
 	clock  *clock
 	ctx    context.Context // of its calls
+	end    func()          // ends ctx
+	grace  time.Duration
 	calls  sync.WaitGroup
-
-	mu     sync.Mutex
-	closed bool // no call begins any more
+	posted chan struct{} // closed when the request was written
 
 	// told is closed when the worker was told of an interrupt, or need not be told. Only then
 	// does the code learn that its calls have failed: otherwise, it would go on.
@@ -47,12 +47,16 @@ type request struct {
 
 	stdout, stderr strings.Builder
 	omitted        int64
+	result         message
+	done           chan struct{} // closed when there is a result, or the wire has ended
 
-	done   chan struct{} // closed when there is a result
-	result message
-	cause  error // why it was interrupted
-	died   error // how the worker has ended; nil if it has not
-	took   time.Duration
+	mu     sync.Mutex
+	closed bool        // no call and no interrupt begins any more
+	cause  error       // why it was interrupted
+	last   *time.Timer // kills the worker after an interrupt
+
+	died error // how the worker has ended; nil if it has not
+	took time.Duration
 }
 
 // do makes a request to the worker, and waits for the result.
@@ -65,74 +69,66 @@ func (e *Env) do(ctx context.Context, m any, id uint64) *request {
 }
 
 // serve sends frames, the last of which is a request, and waits for its result and the end of
-// its calls.
+// its calls. The calling goroutine reads the wire: waking another one for each message would
+// cost more than most cells.
 func (e *Env) serve(ctx context.Context, frames []byte, id uint64, caller rlm.Caller) *request {
-	calls, endCalls := context.WithCancel(ctx)
 	r := &request{
-		worker: e.worker, id: id, caller: caller, clock: newClock(e.config.Timeout),
-		ctx: calls, told: make(chan struct{}), done: make(chan struct{}),
+		worker: e.worker, id: id, caller: caller, grace: e.config.Grace,
+		posted: make(chan struct{}), told: make(chan struct{}), done: make(chan struct{}),
 	}
-	ended := r.await(ctx, frames, e.config.Grace, endCalls)
-	r.took = r.clock.stop()
-	endCalls()
-	r.mu.Lock()
-	r.closed = true
-	r.mu.Unlock()
+	r.ctx, r.end = context.WithCancel(ctx)
+	r.clock = newClock(e.config.Timeout, func() { r.interrupt(errTimeout) })
+	r.worker.serving.Store(r)
+	r.worker.post(frames, func() { close(r.posted) })
+	stop := context.AfterFunc(ctx, func() { r.interrupt(context.Cause(ctx)) })
+	r.worker.read(r)
+	<-r.done
+	stop()
 	r.calls.Wait()
-	if r.cause == nil {
-		close(r.told)
-	}
-	if !ended {
+	if r.result.Kind == "" {
 		r.died = cmp.Or(e.stop(), errClean)
 	}
 	return r
 }
 
-// await returns true when the request has its result, and false when the worker has ended.
-func (r *request) await(ctx context.Context, frames []byte, grace time.Duration, endCalls func()) bool {
-	r.worker.serving.Store(r)
-	posted := r.worker.post(frames)
-	late, done := r.clock.timer.C, ctx.Done()
-	var tooLate <-chan time.Time
-	interrupt := func(cause error) {
-		r.cause, late, done = cause, nil, nil
-		endCalls()
-		r.worker.cancel(r.id, posted, r.told)
-		tooLate = time.After(grace)
+// interrupt interrupts the request, once, and kills the worker if it does not end soon.
+func (r *request) interrupt(cause error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed || r.cause != nil {
+		return
 	}
-	for {
-		select {
-		case <-r.done:
-			return true
-		case <-r.worker.ended:
-			return r.isDone()
-		case <-late:
-			if r.clock.over() {
-				interrupt(errTimeout)
-			}
-		case <-done:
-			interrupt(context.Cause(ctx))
-		case <-tooLate:
-			return false
-		}
-	}
+	r.cause = cause
+	r.end()
+	r.worker.cancel(r)
+	r.last = time.AfterFunc(r.grace, r.worker.kill)
 }
 
-// isDone reports whether there is a result.
-func (r *request) isDone() bool {
-	select {
-	case <-r.done:
-		return true
-	default:
-		return false
+// finish ends the request, with a result or at the end of the wire.
+func (r *request) finish(result message) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return
 	}
+	r.closed = true
+	r.worker.serving.Store(nil)
+	r.took = r.clock.stop()
+	r.end()
+	if r.cause == nil {
+		close(r.told)
+	} else if !r.last.Stop() {
+		result = message{} // the worker is being killed
+	}
+	r.result = result
+	close(r.done)
 }
 
 // handle handles a message that is not a call. A message of another request comes from a
-// thread that has outlived it.
-func (r *request) handle(m message) {
+// thread that has outlived it. handle reports whether the request is done.
+func (r *request) handle(m message) (done bool) {
 	if m.ID != r.id {
-		return
+		return false
 	}
 	switch m.Kind {
 	case "output":
@@ -140,10 +136,10 @@ func (r *request) handle(m message) {
 	case "busy":
 		r.clock.worked(time.Duration(min(max(0, m.Seconds), 1e6) * float64(time.Second)))
 	case "execute_result", "load_context_result", "final_var_result":
-		r.worker.serving.Store(nil)
-		r.result = m
-		close(r.done)
+		r.finish(m)
+		return true
 	}
+	return false
 }
 
 func (r *request) print(m message) {

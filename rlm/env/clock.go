@@ -8,9 +8,9 @@ import (
 // A clock measures how long a cell has been running. It stops during calls, except for the
 // work that the code does meanwhile.
 type clock struct {
-	// timer fires at the limit, or before it: resetting it at each call would cost more than
-	// calling over then.
+	// timer fires at the limit, or before it: resetting it at each call would cost more.
 	timer *time.Timer
+	over  func() // is called at the limit
 
 	mu      sync.Mutex
 	limit   time.Duration
@@ -22,8 +22,12 @@ type clock struct {
 	stopped bool
 }
 
-func newClock(limit time.Duration) *clock {
-	return &clock{timer: time.NewTimer(limit), limit: limit, since: time.Now(), armed: true}
+func newClock(limit time.Duration, over func()) *clock {
+	c := &clock{over: over, limit: limit, since: time.Now(), armed: true}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.timer = time.AfterFunc(limit, c.fired)
+	return c
 }
 
 // add adds the time since c.since to ran or waited.
@@ -52,12 +56,19 @@ func (c *clock) change(f func()) {
 	}
 }
 
-// over reports, when the timer has fired, whether the limit is reached.
-func (c *clock) over() bool {
-	c.change(func() { c.armed = false })
+// fired calls over if the limit is reached.
+func (c *clock) fired() {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.ran >= c.limit
+	c.add()
+	left := c.limit - c.ran
+	if c.armed = !c.stopped && c.calls == 0 && left > 0; c.armed {
+		c.timer.Reset(left)
+	}
+	reached := !c.stopped && left <= 0
+	c.mu.Unlock()
+	if reached {
+		c.over()
+	}
 }
 
 // began is told that a call has begun.

@@ -139,7 +139,7 @@ func (e *Env) start(ctx context.Context) (err error) {
 			return fmt.Errorf("tools: %w", err)
 		}
 	}
-	e.worker.post(b.Bytes())
+	e.worker.post(b.Bytes(), func() {})
 	if e.context != nil {
 		load := loadContext{"load_context", e.next(), cmp.Or(e.config.ContextAt, e.context.Path), e.context.Type}
 		if err := e.prepare(ctx, "load the context", load, load.ID); err != nil {
@@ -184,13 +184,14 @@ func (e *Env) awaitReady(ctx context.Context) error {
 	late := time.NewTimer(startTimeout)
 	defer late.Stop()
 	select {
-	case m := <-e.worker.ready:
+	case m, ok := <-e.worker.ready:
+		if !ok {
+			return errDied{fmt.Errorf("start the interpreter: it ended: %w", cmp.Or(e.stop(), errClean))}
+		}
 		if m.Kind != "ready" {
 			return errDied{fmt.Errorf("start the interpreter: it began with a message %.20q, not ready", m.Kind)}
 		}
 		return nil
-	case <-e.worker.ended:
-		return errDied{fmt.Errorf("start the interpreter: it ended: %w", cmp.Or(e.stop(), errClean))}
 	case <-late.C:
 		return errDied{fmt.Errorf("start the interpreter: not ready after %v", startTimeout)}
 	case <-ctx.Done():

@@ -12,20 +12,21 @@ import (
 type lease struct {
 	slow atomic.Bool // calls get goroutines of their own
 
-	mu     sync.Mutex
-	since  time.Time // when the call of the reading goroutine began; zero if it is reading
-	timer  *time.Timer
-	armed  bool // timer will fire
-	closed bool // nobody reads on any more
+	mu      sync.Mutex
+	since   time.Time // when the call of the reading goroutine began; zero if it is reading
+	request *request  // that the call belongs to
+	timer   *time.Timer
+	armed   bool // timer will fire
+	closed  bool // nobody reads on any more
 }
 
 const leaseTime = 2 * time.Millisecond
 
 // serve answers a call by f. It reports whether the calling goroutine is still the reader.
-func (l *lease) serve(w *worker, f func()) bool {
+func (l *lease) serve(r *request, f func()) bool {
 	start := time.Now()
 	if l.slow.Load() {
-		w.running.Go(func() {
+		r.worker.running.Go(func() {
 			f()
 			if time.Since(start) < leaseTime/2 {
 				l.slow.Store(false)
@@ -34,9 +35,9 @@ func (l *lease) serve(w *worker, f func()) bool {
 		return true
 	}
 	l.mu.Lock()
-	l.since = start
+	l.since, l.request = start, r
 	if l.timer == nil {
-		l.timer = time.AfterFunc(leaseTime, func() { l.expire(w) })
+		l.timer = time.AfterFunc(leaseTime, l.expire)
 	} else if !l.armed {
 		l.timer.Reset(leaseTime)
 	}
@@ -53,7 +54,7 @@ func (l *lease) serve(w *worker, f func()) bool {
 }
 
 // expire makes another goroutine the reader if the reader's call takes too long.
-func (l *lease) expire(w *worker) {
+func (l *lease) expire() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.armed = false
@@ -67,7 +68,8 @@ func (l *lease) expire(w *worker) {
 	}
 	l.since = time.Time{}
 	l.slow.Store(true)
-	w.running.Go(w.read)
+	r := l.request
+	r.worker.running.Go(func() { r.worker.read(r) })
 }
 
 // end ends the lease. No other goroutine becomes the reader any more.

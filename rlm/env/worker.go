@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -28,19 +27,18 @@ type worker struct {
 	tap     func(frame.Dir, []byte)
 	scanner *frame.Scanner // of the goroutine that reads
 
-	ready   chan message            // has the first message
+	ready   chan message            // has the first message; closed if the wire has ended before it
 	serving atomic.Pointer[request] // the current request; nil if there is none
-	ended   chan struct{}           // closed at the end of the wire
+	ended   chan struct{}           // closed when the process has ended
 	once    sync.Once
 	running sync.WaitGroup // goroutines that read and write
-	fault   error          // what was wrong with a message; valid once ended is closed
+	fault   error          // what was wrong with a message; valid after the end of the wire
 
 	mu     sync.Mutex
 	breach error // the rule for which it was killed
 
 	writing sync.Mutex
 	calls   atomic.Int64 // unanswered ones
-	strays  int          // messages without a request
 	lease   lease
 }
 
@@ -63,7 +61,16 @@ func startWorker(ctx context.Context, c *Config, s Spec) (*worker, error) {
 	}
 	w.scanner = frame.NewScanner(w.out, frame.Len32)
 	w.scanner.SetLimit(repl.Limit)
-	w.running.Go(w.greet)
+	w.running.Go(func() {
+		_ = w.process.Wait()
+		close(w.ended)
+	})
+	w.running.Go(func() {
+		defer close(w.ready)
+		if m, ok := w.next(); ok {
+			w.ready <- m
+		}
+	})
 	return w, nil
 }
 
@@ -93,14 +100,6 @@ func (w *worker) connect(s *Spec, stdio bool) (theirs []*os.File, err error) {
 	return []*os.File{stdin, stdout}, nil
 }
 
-// greet reads the first message, and then the others.
-func (w *worker) greet() {
-	if m, ok := w.next(); ok {
-		w.ready <- m
-		w.read()
-	}
-}
-
 // next reads a message. If there is none, the wire has ended.
 func (w *worker) next() (m message, ok bool) {
 	if w.scanner.Scan() {
@@ -115,41 +114,29 @@ func (w *worker) next() (m message, ok bool) {
 	} else if errors.Is(w.scanner.Err(), frame.ErrTooLarge) {
 		w.fault = w.scanner.Err()
 	}
-	close(w.ended)
 	return message{}, false
 }
 
-// read handles messages until the wire ends, or another goroutine reads.
-func (w *worker) read() {
-	for {
+// read handles messages until the request is done, or another goroutine reads. Nobody reads
+// between two requests. Threads that have outlived their cell then cannot send without end.
+func (w *worker) read(r *request) {
+	for readOn := true; readOn; {
 		m, ok := w.next()
-		if !ok || !w.handle(m) {
+		if !ok {
+			r.finish(message{})
 			return
 		}
+		readOn = w.handle(r, m)
 	}
 }
 
-// maxStrays bounds the messages of a worker between two requests. Threads that have outlived
-// their cell may send some.
-const maxStrays = 4096
-
-// handle handles a message. It reports whether its goroutine should read on.
-func (w *worker) handle(m message) bool {
-	r := w.serving.Load()
-	if r != nil {
-		w.strays = 0
-	} else if w.strays++; w.strays > maxStrays {
-		w.breaks(fmt.Errorf("more than %d messages between two cells", maxStrays))
-	}
+// handle handles a message during a request. It reports whether its goroutine should read on.
+func (w *worker) handle(r *request, m message) bool {
 	switch m.Kind {
 	case "llm_query", "llm_query_batched", "rlm_query", "rlm_query_batched", "tool_call":
 		return w.call(r, m)
 	}
-	if r != nil {
-		r.handle(m)
-		runtime.Gosched() // so that the request goes on in this thread, which saves a tenth of a cell's time
-	}
-	return true
+	return !r.handle(m)
 }
 
 // breaks kills a worker that has broken a rule.
@@ -167,20 +154,17 @@ func (w *worker) call(r *request, m message) (readOn bool) {
 		w.breaks(fmt.Errorf("more than %d calls at the same time", maxCalls))
 		return true
 	}
-	if r != nil && (m.Cell != r.id || r.caller == nil || !r.begin()) {
-		r = nil
-	}
-	return w.lease.serve(w, func() {
+	begun := m.Cell == r.id && r.caller != nil && r.begin()
+	return w.lease.serve(r, func() {
 		a := answer{Kind: m.Kind + "_result", ID: m.ID, Error: errNoCell.Error()}
-		if r != nil {
+		if begun {
 			r.answer(m, &a)
 		}
 		var b bytes.Buffer
 		if err := appendFrame(&b, a); err != nil {
 			_ = appendFrame(&b, answer{Kind: a.Kind, ID: a.ID, Error: "answer: " + err.Error()})
 		}
-		w.write(b.Bytes())
-		w.calls.Add(-1)
+		w.post(b.Bytes(), func() { w.calls.Add(-1) })
 	})
 }
 
@@ -231,41 +215,38 @@ func (w *worker) tapOut(frames []byte) {
 	}
 }
 
-// post writes frames without waiting: as much as fits at once, and the rest in a goroutine.
-// The channel is closed when they are written.
-func (w *worker) post(frames []byte) (written <-chan struct{}) {
-	done := make(chan struct{})
+// post writes frames without waiting: as much as fits at once, and the rest in a goroutine. It
+// calls written when they are written.
+func (w *worker) post(frames []byte, written func()) {
 	if !w.writing.TryLock() {
 		w.running.Go(func() {
-			defer close(done)
 			w.write(frames)
+			written()
 		})
-		return done
+		return
 	}
 	w.tapOut(frames)
 	rest := frames[writeSome(w.in, frames):]
 	if len(rest) == 0 {
 		w.writing.Unlock()
-		close(done)
-		return done
+		written()
+		return
 	}
 	w.running.Go(func() {
-		defer close(done)
+		defer written()
 		defer w.writing.Unlock()
 		_, _ = w.in.Write(rest)
 	})
-	return done
 }
 
-// cancel asks the worker to interrupt a request that was posted. It closes told when the
-// message was written.
-func (w *worker) cancel(id uint64, posted <-chan struct{}, told chan<- struct{}) {
+// cancel asks the worker to interrupt a request.
+func (w *worker) cancel(r *request) {
 	var b bytes.Buffer
-	_ = appendFrame(&b, cancel{"cancel", id})
+	_ = appendFrame(&b, cancel{"cancel", r.id})
 	w.running.Go(func() {
-		<-posted
+		<-r.posted
 		w.write(b.Bytes())
-		close(told)
+		close(r.told)
 	})
 }
 
@@ -290,7 +271,7 @@ func (w *worker) end() error {
 	return cmp.Or(w.breach, w.fault, err)
 }
 
-// alive reports whether the wire has not ended, as far as is known.
+// alive reports whether the process has not ended, as far as is known.
 func (w *worker) alive() bool {
 	select {
 	case <-w.ended:
