@@ -40,7 +40,7 @@ func (t *turn) cell(ctx context.Context, n int, code string) (final *string, err
 	c.life, end = context.WithCancelCause(ctx)
 	defer t.o.Interrupts.begin(c.ref, end)()
 	start := t.o.Now()
-	res, err := t.env.Exec(c.life, Cell{Code: code, Ref: c.ref, History: slices.Clip(t.full), Calls: c})
+	res, err := t.env.Exec(c.life, Cell{Code: code, Ref: c.ref, Calls: c})
 	end(errCellEnded)
 	c.close()
 	took := cmp.Or(res.Took, t.o.Now().Sub(start))

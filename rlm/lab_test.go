@@ -109,7 +109,7 @@ type lab struct {
 	opened int
 	closed int
 	ran    []string
-	kept   []Message // the last History
+	kept   []Message // the history
 }
 
 func (l *lab) open(context.Context, Session) (Environment, error) {
@@ -136,6 +136,8 @@ func (e *labEnv) Var(ctx context.Context, name string) (string, bool, error) {
 	return text, ok, ctx.Err()
 }
 
+func (e *labEnv) Tell(history []Message) { e.kept = history }
+
 func (e *labEnv) Close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -149,7 +151,6 @@ func (e *labEnv) Close() error {
 func (e *labEnv) Exec(ctx context.Context, cell Cell) (Result, error) {
 	e.mu.Lock()
 	e.ran = append(e.ran, cell.Code)
-	e.kept = cell.History
 	e.mu.Unlock()
 	res := Result{Locals: map[string]string{}}
 	for line := range strings.Lines(cell.Code) {

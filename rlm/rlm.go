@@ -85,6 +85,9 @@ type Environment interface {
 	// means that the environment cannot be used any more. When ctx ends, so do the cell and
 	// its calls.
 	Exec(ctx context.Context, cell Cell) (Result, error)
+	// Tell sets the variable history: all messages so far. It is called before the model is
+	// asked, so that the interpreter has the messages when the next cell begins.
+	Tell(history []Message)
 	// Var returns the text of a variable, for FINAL_VAR. If it has none, text says why; "" if
 	// there is no such variable.
 	Var(ctx context.Context, name string) (text string, known bool, err error)
@@ -104,8 +107,6 @@ type Context struct {
 type Cell struct {
 	Code string
 	Ref  string // such as RUN/t3/c1
-	// History is the value of the variable history: all messages so far.
-	History []Message
 	// Calls answers the calls of the code. Several goroutines use it.
 	Calls Caller
 }

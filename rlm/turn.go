@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/wirectl/wirectl/rlm/fence"
@@ -77,6 +78,7 @@ func (t *turn) play(ctx context.Context) (*ending, error) {
 	if err := t.compact(ctx); err != nil {
 		return t.fails(ctx, "LLM", err)
 	}
+	t.env.Tell(slices.Clip(t.full))
 	if err := t.ask(ctx, t.historyRequest()); err != nil {
 		return t.fails(ctx, "LLM", err)
 	}

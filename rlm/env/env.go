@@ -66,7 +66,8 @@ type Env struct {
 	worker  *worker // may be nil
 	running atomic.Pointer[worker]
 	lost    bool          // a worker has ended, which was not reported yet
-	history []rlm.Message // that the worker has
+	history []rlm.Message // the variable
+	told    []rlm.Message // the part of it that the worker has
 	last    uint64        // id of a request
 	closed  bool
 }
@@ -118,7 +119,7 @@ func (e *Env) start(ctx context.Context) (err error) {
 		return err
 	}
 	e.running.Store(e.worker)
-	e.history = nil
+	e.told = nil
 	defer func() {
 		if err != nil {
 			_ = e.stop()
@@ -229,7 +230,7 @@ func (e *Env) Exec(ctx context.Context, cell rlm.Cell) (rlm.Result, error) {
 	}
 	e.lost = false
 	var b bytes.Buffer
-	if err := e.tellHistory(&b, cell.History); err != nil {
+	if err := e.tellHistory(&b); err != nil {
 		return rlm.Result{}, err
 	}
 	request := execute{"execute", e.next(), cell.Code}
@@ -342,13 +343,26 @@ func (e *Env) next() uint64 {
 // historyPart bounds the history in a message, in bytes before they are escaped.
 const historyPart = 2 << 20
 
+// Tell implements [rlm.Environment]. The worker reads the messages while the model is asked.
+func (e *Env) Tell(history []rlm.Message) {
+	e.history = history
+	if e.worker == nil {
+		return
+	}
+	var b bytes.Buffer
+	told := e.told
+	if e.tellHistory(&b) != nil || !e.worker.tryPost(b.Bytes(), func() {}) {
+		e.told = told // the next cell tries again
+	}
+}
+
 // tellHistory appends the part of the history that the worker does not have.
-func (e *Env) tellHistory(b *bytes.Buffer, history []rlm.Message) error {
-	from := 0
-	for from < min(len(history), len(e.history)) && history[from] == e.history[from] {
+func (e *Env) tellHistory(b *bytes.Buffer) error {
+	history, from := e.history, 0
+	for from < min(len(history), len(e.told)) && history[from] == e.told[from] {
 		from++
 	}
-	if from == len(history) && from == len(e.history) {
+	if from == len(history) && from == len(e.told) {
 		return nil
 	}
 	for {
@@ -373,6 +387,6 @@ func (e *Env) tellHistory(b *bytes.Buffer, history []rlm.Message) error {
 			break
 		}
 	}
-	e.history = history
+	e.told = history
 	return nil
 }

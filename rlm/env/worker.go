@@ -215,28 +215,35 @@ func (w *worker) tapOut(frames []byte) {
 	}
 }
 
-// post writes frames without waiting: as much as fits at once, and the rest in a goroutine. It
-// calls written when they are written.
+// post writes frames without waiting. It calls written when they are written.
 func (w *worker) post(frames []byte, written func()) {
-	if !w.writing.TryLock() {
+	if !w.tryPost(frames, written) {
 		w.running.Go(func() {
 			w.write(frames)
 			written()
 		})
-		return
+	}
+}
+
+// tryPost is like post, but does nothing and returns false if other frames are being written.
+// It writes as much as fits at once, and the rest in a goroutine.
+func (w *worker) tryPost(frames []byte, written func()) bool {
+	if !w.writing.TryLock() {
+		return false
 	}
 	w.tapOut(frames)
 	rest := frames[writeSome(w.in, frames):]
 	if len(rest) == 0 {
 		w.writing.Unlock()
 		written()
-		return
+		return true
 	}
 	w.running.Go(func() {
 		defer written()
 		defer w.writing.Unlock()
 		_, _ = w.in.Write(rest)
 	})
+	return true
 }
 
 // cancel asks the worker to interrupt a request.

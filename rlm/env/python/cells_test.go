@@ -179,7 +179,8 @@ func TestHistory(t *testing.T) {
 	var history []rlm.Message
 	show := func() {
 		t.Helper()
-		r, err := i.Exec(t.Context(), rlm.Cell{Code: "print(len(history), sum(len(m['content']) for m in history), history[-1]['role']); history.clear()", History: history})
+		i.Tell(history)
+		r, err := i.Exec(t.Context(), rlm.Cell{Code: "print(len(history), sum(len(m['content']) for m in history), history[-1]['role']); history.clear()"})
 		n := 0
 		for _, m := range history {
 			n += len(m.Content)

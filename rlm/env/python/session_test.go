@@ -36,7 +36,8 @@ func TestSession(t *testing.T) {
 	}
 	history := []rlm.Message{{Role: "user", Content: "q"}}
 	for _, code := range []string{"print(llm_query('x')); 1 / 0", "llm_query_batched(['a', 'bad'])", "print('\ufffd')\nrlm_query(['bad'])", "answer['ready'] = True"} {
-		if _, err := i.Exec(t.Context(), rlm.Cell{Code: code, History: history, Calls: i.Calls}); err != nil {
+		i.Tell(history)
+		if _, err := i.Exec(t.Context(), rlm.Cell{Code: code, Calls: i.Calls}); err != nil {
 			t.Fatal(err)
 		}
 		history = append(history, rlm.Message{Role: "assistant", Content: code})

@@ -247,7 +247,8 @@ func TestHistory(t *testing.T) {
 	history := []rlm.Message{{Role: "system", Content: "s"}, {Role: "user", Content: "<&>"}}
 	show := func(want string) {
 		t.Helper()
-		r, err := i.Exec(t.Context(), rlm.Cell{Code: "print(len(history), history[-1]['role'], len(history[-1]['content']))", History: history})
+		i.Tell(history)
+		r, err := i.Exec(t.Context(), rlm.Cell{Code: "print(len(history), history[-1]['role'], len(history[-1]['content']))"})
 		if err != nil || r.Stdout != want {
 			t.Errorf("%q, %v, %v; want %q", r.Stdout, r.Err, err, want)
 		}
