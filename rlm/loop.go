@@ -77,6 +77,9 @@ func (r *run) run(ctx context.Context) (*ending, error) {
 // states plays the run from INIT to DONE.
 func (r *run) states(ctx context.Context) (*ending, error) {
 	r.logMetadata()
+	if ctx.Err() != nil {
+		return r.ended(ctx, r.ref, "Execution", causeOf(ctx))
+	}
 	play := (*turn).play
 	switch {
 	case r.depth >= r.maxDepth:

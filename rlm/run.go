@@ -168,11 +168,8 @@ func Run(ctx context.Context, o Options) (Outcome, error) {
 	ctx, t.account.end = context.WithCancelCause(ctx)
 	defer t.account.end(nil)
 	defer t.o.Interrupts.begin(t.id, func(error) { t.account.end(nil) })()
-	if d := t.o.Limits.Timeout; d > 0 {
-		var stop context.CancelFunc
-		ctx, stop = context.WithTimeoutCause(ctx, d, &limitError{Timeout, "the run has taken " + d.String()})
-		defer stop()
-	}
+	ctx, stop := WithTimeout(ctx, t.o.Limits.Timeout)
+	defer stop()
 	r := &run{
 		tree: t, ref: t.id, model: t.o.Root, question: t.o.Question, context: t.o.Context, shape: t.o.Shape,
 		mode: t.o.Mode, tools: t.o.Tools, iterations: t.o.Limits.Iterations, maxDepth: t.o.Limits.Depth,
@@ -192,6 +189,18 @@ func Run(ctx context.Context, o Options) (Outcome, error) {
 	}
 	return out, err
 }
+
+// WithTimeout returns a context that ends a run by the limit Timeout after d; 0 is no limit. A
+// run sets it itself, and its caller may start it earlier.
+func WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	if d <= 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeoutCause(ctx, d, &limitError{Timeout, "the run has taken " + d.String()})
+}
+
+// TimedOut reports whether the limit Timeout has ended ctx.
+func TimedOut(ctx context.Context) bool { return reasonOf(ctx, nil) == Timeout }
 
 // A tree is what a run and all its children share.
 type tree struct {

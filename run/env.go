@@ -24,9 +24,7 @@ const baseMemory = 4 << 30
 // opener returns the opener of a run's environments. The size is that of the context.
 func (r *run) opener(ctx context.Context, size int64) (rlm.Opener, error) {
 	if r.o.Limits.Depth == 0 { // no code is run
-		return func(context.Context, rlm.Session) (rlm.Environment, error) {
-			return nil, errors.New("there is no interpreter at depth 0")
-		}, nil
+		return closed, nil
 	}
 	memory := r.Memory
 	if memory == 0 {
@@ -43,6 +41,11 @@ func (r *run) opener(ctx context.Context, size int64) (rlm.Opener, error) {
 			Spec: env.Spec{Memory: memory}, Setup: r.Setup, Run: of.ID, Depth: of.Depth, Functions: of.Functions,
 		})
 	}, nil
+}
+
+// closed is the opener of a run that runs no code.
+func closed(context.Context, rlm.Session) (rlm.Environment, error) {
+	return nil, errors.New("there is no interpreter")
 }
 
 // start makes an environment, whose frames are published on conn.

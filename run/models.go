@@ -17,6 +17,7 @@ import (
 	"github.com/wirectl/wirectl/broker/host"
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/rlm"
+	"github.com/wirectl/wirectl/rlm/env"
 	"github.com/wirectl/wirectl/rlm/input"
 	"github.com/wirectl/wirectl/rlm/prompt"
 	"github.com/wirectl/wirectl/rlm/tool"
@@ -30,6 +31,7 @@ func Models(version string) func(*host.Host, *config.Config, string, []config.Se
 		if err != nil {
 			return nil, err
 		}
+		env.RemoveStrays()
 		return &deep{host: h, config: of, name: name, settings: s, version: version}, nil
 	}
 }
@@ -70,10 +72,12 @@ func (d *deep) Complete(ctx context.Context, q *provider.Request, c *provider.Co
 		Settings: d.settings, World: World{Getenv: d.host.Getenv, Say: d.say, Version: d.version},
 		config: d.config, hide: d.host.Hide, seen: seen, o: d.settings.Run, client: q.Client, account: q.Account,
 	}
-	if r.dir, err = os.MkdirTemp("", "wirectl-rlm-"); err != nil {
+	folder, err := env.NewFolder()
+	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(r.dir)) }()
+	defer func() { err = errors.Join(err, folder.Remove()) }()
+	r.dir = folder.Path
 	root := seen.Open("root of "+d.name, "rlm", "len32")
 	defer root.Close()
 	if err := d.open(ctx, r); err != nil {

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -22,6 +21,7 @@ import (
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/rlm"
+	"github.com/wirectl/wirectl/rlm/env"
 	"github.com/wirectl/wirectl/rlm/input"
 	"github.com/wirectl/wirectl/rlm/prompt"
 	"github.com/wirectl/wirectl/rlm/runlog"
@@ -78,13 +78,15 @@ func Ask(ctx context.Context, o host.Options, flags map[string][]string, questio
 		}
 		err = h.Inside(func(b *broker.Broker, p *publish.Publisher) (err error) {
 			r := &run{Settings: s, World: w, config: h.Config, hide: h.Hide, seen: p, o: s.Run, linger: o.Linger}
-			if r.dir, err = os.MkdirTemp("", "wirectl-rlm-"); err != nil {
+			env.RemoveStrays()
+			folder, err := env.NewFolder()
+			if err != nil {
 				return err
 			}
-			w.AtKill(func() { _ = os.RemoveAll(r.dir) })
-			r.o.Question, r.o.Dir = question, r.dir
+			w.AtKill(func() { _ = folder.Remove() })
+			r.dir, r.o.Question, r.o.Dir = folder.Path, question, folder.Path
 			finish, err = r.askWith(ctx, b)
-			return errors.Join(err, os.RemoveAll(r.dir))
+			return errors.Join(err, folder.Remove())
 		})
 	}
 	if err != nil && ctx.Err() != nil && finish == "" {
@@ -107,16 +109,22 @@ func (r *run) askWith(ctx context.Context, b *broker.Broker) (rlm.FinishReason, 
 	if err := r.model(b, root); err != nil {
 		return "", err
 	}
-	size, err := r.load(ctx)
+	timed, stop := rlm.WithTimeout(ctx, r.o.Limits.Timeout)
+	defer stop()
+	size, err := r.load(timed)
+	if rlm.TimedOut(timed) {
+		r.o.Mode, r.o.Context.Path, r.o.Open = rlm.Code, r.dir, closed // the run ends at once
+		return r.do(timed)
+	}
 	if err != nil {
 		return "", err
 	}
-	r.linger(runEnd) // not before: a read of stdin may never end
+	r.linger(runEnd)
 	end, err := r.prepare(ctx, size)
 	if err != nil {
 		return "", err
 	}
-	finish, err := r.do(ctx)
+	finish, err := r.do(timed)
 	return finish, errors.Join(err, end())
 }
 

@@ -19,16 +19,26 @@ import (
 	"github.com/wirectl/wirectl/broker/host"
 	"github.com/wirectl/wirectl/broker/lookout"
 	"github.com/wirectl/wirectl/internal/cmdline"
+	"github.com/wirectl/wirectl/rlm"
 	"github.com/wirectl/wirectl/rlm/env/python"
 	"github.com/wirectl/wirectl/rlm/sandbox"
 	"github.com/wirectl/wirectl/run"
 )
 
 // A plain is a run at depth 0, which needs no interpreter.
-type plain struct{ stdout, said string }
+type plain struct {
+	stdout, said string
+	finish       rlm.FinishReason
+}
 
 // ask asks the models of a configuration. The prices are those of the user.
 func ask(t *testing.T, config, prices, question, settings string) (plain, error) {
+	t.Helper()
+	return askOf(t, strings.NewReader(""), config, prices, question, settings)
+}
+
+// askOf is ask with a standard input.
+func askOf(t *testing.T, stdin io.Reader, config, prices, question, settings string) (plain, error) {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range map[string]string{"c.yaml": config, "wirectl/prices.yaml": prices} {
@@ -48,7 +58,7 @@ func ask(t *testing.T, config, prices, question, settings string) (plain, error)
 		flags[name] = []string{text}
 	}
 	var out, said bytes.Buffer
-	_, err := run.Ask(t.Context(), o, flags, question, run.World{Getenv: getenv, Stdin: strings.NewReader(""), JSON: &out, Bytes: &out, AtKill: func(func()) {}, Say: func(line string) { said.WriteString(line + "\n") }})
+	finish, err := run.Ask(t.Context(), o, flags, question, run.World{Getenv: getenv, Stdin: stdin, JSON: &out, Bytes: &out, AtKill: func(func()) {}, Say: func(line string) { said.WriteString(line + "\n") }})
 	folder := flags["log-dir"][0]
 	logs, readErr := os.ReadDir(folder)
 	for _, log := range logs {
@@ -57,10 +67,10 @@ func ask(t *testing.T, config, prices, question, settings string) (plain, error)
 			t.Errorf("a key is in the log, or it cannot be read: %v", err)
 		}
 	}
-	if readErr != nil && err == nil {
+	if readErr != nil && err == nil && finish != rlm.Timeout { // in these tests, before the first turn
 		t.Error(readErr)
 	}
-	return plain{out.String(), said.String()}, err
+	return plain{out.String(), said.String(), finish}, err
 }
 
 const models = `
@@ -112,6 +122,18 @@ func TestRefused(t *testing.T) {
 		var wrong *cmdline.Error
 		if !errors.As(err, &wrong) || !strings.Contains(err.Error(), want) || !strings.HasPrefix(p.stdout, `{"error":{"type":"Validation","message":"`) {
 			t.Errorf("%s: %q, %v, want %s", settings, p.stdout, err, want)
+		}
+	}
+}
+
+// The timeout of a run includes the time to read the context, which may never end.
+func TestTimeoutWhileReading(t *testing.T) {
+	unread, unwritten := io.Pipe()
+	defer unwritten.Close()
+	for _, settings := range []string{"", "max-depth=1", "output=ndjson"} {
+		p, err := askOf(t, unread, models, "", "q", "context=- timeout=1ms "+settings)
+		if err != nil || p.finish != rlm.Timeout || !strings.Contains(p.stdout, `"finish_reason":"timeout"`) || !strings.Contains(p.said, "--timeout is over, and there is no answer yet") {
+			t.Errorf("%s: %q, %q, %q, %v", settings, p.finish, p.stdout, p.said, err)
 		}
 	}
 }

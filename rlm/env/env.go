@@ -11,7 +11,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -157,7 +156,7 @@ func (e *Env) start(ctx context.Context) (err error) {
 // fill creates the session folder, and adds it and the context to the program.
 func (e *Env) fill(s *Spec) (err error) {
 	if e.folder == "" {
-		if e.folder, err = os.MkdirTemp(e.config.Dir, "wirectl-rlm-"); err != nil {
+		if e.folder, err = os.MkdirTemp(e.config.Dir, folderPrefix); err != nil {
 			return err
 		}
 		if e.folder, err = filepath.Abs(e.folder); err != nil { // TMPDIR may be relative
@@ -297,21 +296,6 @@ func (e *Env) Close() error {
 		e.folder = ""
 	}
 	return err
-}
-
-// removeAll removes a folder, even if code has made folders in it read-only.
-func removeAll(folder string) error {
-	err := os.RemoveAll(folder)
-	if err == nil {
-		return nil
-	}
-	_ = filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() {
-			return os.Chmod(path, 0o700) //nolint:gosec // a folder that is about to be removed
-		}
-		return nil
-	})
-	return os.RemoveAll(folder)
 }
 
 // stop ends the worker, if there is one, and returns how it has ended.

@@ -42,7 +42,8 @@ type NameError struct{ msg string }
 func (e *NameError) Error() string { return e.msg }
 
 // Load makes a context of files, folders, and - for stdin. It writes into the folder dir,
-// which the caller has to remove. When ctx ends, it stops after the current read.
+// which the caller has to remove. When ctx ends, it stops after the current read of a file. Of
+// standard input, pipes and devices, whose reads may never end, it stops at once.
 func Load(ctx context.Context, dir string, names []string, stdin io.Reader) (*Loaded, error) {
 	seen := map[string]bool{}
 	for _, name := range names {
@@ -127,11 +128,35 @@ func (l *loader) stat(name string) (os.FileInfo, error) {
 }
 
 func (l *loader) open(name string) (io.ReadCloser, error) {
-	if name == "-" {
-		return stoppable{io.NopCloser(l.stdin), l.ctx}, nil
+	info, err := l.stat(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case info == nil:
+		return endable(l.ctx, func() (io.ReadCloser, error) { return io.NopCloser(l.stdin), nil }), nil
+	case !info.Mode().IsRegular():
+		return endable(l.ctx, func() (io.ReadCloser, error) { return os.Open(name) }), nil
 	}
 	f, err := os.Open(name)
 	return stoppable{f, l.ctx}, err
+}
+
+// endable returns what a source contains. Its reads end with ctx. The source is read by a
+// goroutine, because nothing can end a read of it; the goroutine ends with that read, and at
+// the latest with the process.
+func endable(ctx context.Context, source func() (io.ReadCloser, error)) io.ReadCloser {
+	r, w := io.Pipe()
+	stop := context.AfterFunc(ctx, func() { w.CloseWithError(context.Cause(ctx)) })
+	go func() {
+		defer stop()
+		f, err := source()
+		if err == nil {
+			_, err = io.CopyBuffer(w, struct{ io.Reader }{f}, make([]byte, pieceSize))
+			f.Close()
+		}
+		w.CloseWithError(err)
+	}()
+	return r
 }
 
 func typeOf(name string) string {
