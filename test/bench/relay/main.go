@@ -23,7 +23,7 @@ func main() {
 		harness.Main(hubs)
 		return
 	}
-	harness.Main(throughput, roundTrip, crowd, page, tracker)
+	harness.Main(throughput, roundTrip, crowd, page, paint, tracker)
 }
 
 const (
