@@ -22,6 +22,29 @@ func call(r *a2a.Routes, start string, fields ...string) *a2a.Call {
 	return r.Call(&head)
 }
 
+// The messages of gRPC are known by the path, in both versions.
+func TestMessages(t *testing.T) {
+	for path, want := range map[string][2]string{
+		"/lf.a2a.v1.A2AService/GetTask":       {`{"id":"k"}`, "\x12\x01k"},
+		"/a2a.v1.A2AService/GetTask":          {`{"name":"tasks/k"}`, "\x0a\x07tasks/k"},
+		"/a2a.v1.A2AService/TaskSubscription": {`{"name":"tasks/k"}`, "\x0a\x07tasks/k"},
+	} {
+		request, _, ok := a2a.Messages(path)
+		if !ok {
+			t.Errorf("%s is unknown", path)
+			continue
+		}
+		if wire, err := request.(protocol.Transcoder).AppendPayload(nil, []byte(want[0])); string(wire) != want[1] {
+			t.Errorf("%s: %s is %q (%v), want %q", path, want[0], wire, err, want[1])
+		}
+	}
+	for _, path := range []string{"/lf.a2a.v1.A2AService/Other", "/other/GetTask"} {
+		if _, _, ok := a2a.Messages(path); ok {
+			t.Errorf("%s is known", path)
+		}
+	}
+}
+
 // The path of a request tells what it asks for, in both versions.
 func TestRoutes(t *testing.T) {
 	for start, want := range map[string]string{

@@ -5,6 +5,7 @@ import (
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/a2a"
 	"github.com/wirectl/wirectl/protocol/latis"
 	"github.com/wirectl/wirectl/protocol/protobuf"
 )
@@ -42,6 +43,9 @@ func (c *Calls) Of(head *frame.Head) (request, answer protocol.Protocol, known b
 				return request, answer, true
 			}
 		}
+	}
+	if request, answer, known = a2a.Messages(path); known {
+		return request, answer, true
 	}
 	return protobuf.Schemaless{}, protobuf.Schemaless{}, false
 }

@@ -26,7 +26,7 @@ import (
 // A finder finds the files to compile and their imports.
 type finder struct {
 	sets map[string]*descriptorpb.FileDescriptorProto // by name
-	dirs []string
+	read func(name string) ([]byte, error)            // any other file
 }
 
 // compile compiles and returns the files with those names.
@@ -75,13 +75,13 @@ func advised(err error) error {
 	return fmt.Errorf("%w: compile it with protoc --descriptor_set_out or buf build -o, and give --descriptor-set", err)
 }
 
-// FindFileByPath finds a file in the descriptor sets or below the directories. It implements
+// FindFileByPath finds a file in the descriptor sets or reads it. It implements
 // [protocompile.Resolver].
 func (f *finder) FindFileByPath(name string) (found protocompile.SearchResult, err error) {
 	if file := f.sets[name]; file != nil {
 		return protocompile.SearchResult{Proto: file}, nil
 	}
-	source, err := f.readSource(name)
+	source, err := f.read(name)
 	if err != nil {
 		return found, err
 	}
@@ -95,14 +95,15 @@ func (f *finder) FindFileByPath(name string) (found protocompile.SearchResult, e
 	return found, nil
 }
 
-func (f *finder) readSource(name string) ([]byte, error) {
-	for _, dir := range f.dirs {
+// readBelow reads the file of that name below one of dirs.
+func readBelow(dirs []string, name string) ([]byte, error) {
+	for _, dir := range dirs {
 		source, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))
 		if !errors.Is(err, os.ErrNotExist) {
 			return source, err
 		}
 	}
-	return nil, fmt.Errorf("%s is in none of: %s: %w", name, strings.Join(f.dirs, ", "), os.ErrNotExist)
+	return nil, fmt.Errorf("%s is in none of: %s: %w", name, strings.Join(dirs, ", "), os.ErrNotExist)
 }
 
 // dropCustomOptions removes options that are extensions, such as the rules of validators. They

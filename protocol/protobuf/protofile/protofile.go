@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -56,13 +57,18 @@ func Files(ctx context.Context, source Source) ([]protoreflect.FileDescriptor, e
 	if err != nil {
 		return nil, err
 	}
-	f := &finder{sets: map[string]*descriptorpb.FileDescriptorProto{}, dirs: dirs}
+	f := &finder{sets: map[string]*descriptorpb.FileDescriptorProto{}, read: func(name string) ([]byte, error) { return readBelow(dirs, name) }}
 	for _, file := range sets {
 		f.sets[file.GetName()] = file
 		names = append(names, file.GetName())
 	}
 	slices.Sort(names)
 	return f.compile(ctx, slices.Compact(names))
+}
+
+// Embedded returns the .proto files with those names.
+func Embedded(from fs.ReadFileFS, names ...string) ([]protoreflect.FileDescriptor, error) {
+	return (&finder{read: from.ReadFile}).compile(context.Background(), names)
 }
 
 // place returns the names by which the .proto files are imported, and the directories to search
