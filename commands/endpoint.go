@@ -89,7 +89,7 @@ func schemes(inv *invocation, c *cli.Context) []transport.Scheme {
 	if isGRPC(c.String("listen")) && slices.ContainsFunc(inv.Endpoint, isGRPC) {
 		calls = grpc.Below
 	}
-	return slices.Concat(calls, quic.Schemes, inv.schemes)
+	return slices.Concat(inv.schemes, calls, quic.Schemes)
 }
 
 func isGRPC(address string) bool {

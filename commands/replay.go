@@ -232,9 +232,7 @@ func (p *player) load() error {
 	case p.overHTTP():
 		scripts = session.WebScripts
 	case p.over("grpc", "grpcs"):
-		if err := session.ForGRPC(); err != nil {
-			return fmt.Errorf("%s: %w", label(name), err)
-		}
+		scripts = session.GRPCScripts
 	}
 	p.scripts = scripts(p.side)
 	if p.c.IsSet("conn") {

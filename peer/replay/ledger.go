@@ -103,6 +103,10 @@ func (l *ledger) exchangeOf(from frame.Dir, m *protocol.Message, wanted func(int
 	}
 	n := name{opener, token.Space, string(token.Text)}
 	known := l.exchanges[n]
+	if len(known) == 0 && (m.Phase == protocol.Part || m.Phase == protocol.Note) && !token.IsZero() {
+		n.opener = from // a further message of a request
+		known = l.exchanges[n]
+	}
 	if i := slices.IndexFunc(known, wanted); i >= 0 {
 		// The exchanges before it have ended and are not needed again.
 		l.exchanges[n] = known[i:]

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"bytes"
 	"cmp"
 	"iter"
 	"maps"
@@ -33,11 +34,29 @@ func idsIn(st *step) iter.Seq[utterance] {
 		}
 		more := true
 		jsondiff.Leaves(st.form, func(key string, _ int, value []byte) {
-			if more && jsondiff.HoldsID(key) {
+			switch {
+			case !more:
+			case jsondiff.HoldsID(key):
 				more = yield(utteranceOf(key, value))
+			case holdsResource(key):
+				for _, segment := range segments(value) {
+					more = more && yield(utterance{value: segment})
+				}
 			}
 		})
 	}
+}
+
+// holdsResource reports whether a key holds resource names, as in gRPC: tasks/ID.
+func holdsResource(key string) bool { return key == "name" || key == "parent" }
+
+// segments returns the segments of a resource name; nil for any other text.
+func segments(value []byte) []string {
+	text, ok := jsonscan.Unquote(value)
+	if !ok || !bytes.Contains(text, []byte("/")) || bytes.ContainsAny(text, " :") {
+		return nil
+	}
+	return strings.Split(string(text), "/")
 }
 
 // hear records the ids in a step.
@@ -185,6 +204,12 @@ func (n *names) places(st *step) []protocol.Place {
 			}
 			return
 		}
+		if holdsResource(key) {
+			if live := n.resource(value); live != nil {
+				list = append(list, protocol.Place{Start: at, End: at + len(value), Text: live})
+			}
+			return
+		}
 		if !jsondiff.HoldsID(key) {
 			return
 		}
@@ -202,6 +227,20 @@ func (n *names) places(st *step) []protocol.Place {
 		}
 	})
 	return list
+}
+
+// resource returns a resource name with the live ids; nil if it is the same.
+func (n *names) resource(value []byte) []byte {
+	list, changed := segments(value), false
+	for i, segment := range list {
+		if live, ok := jsonscan.Unquote([]byte(n.others[utterance{value: segment}])); ok {
+			list[i], changed = string(live), true
+		}
+	}
+	if !changed {
+		return nil
+	}
+	return jsonscan.AppendQuote(nil, []byte(strings.Join(list, "/")))
 }
 
 // tokenAt returns the token of m whose text is this slice of the payload.

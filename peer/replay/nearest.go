@@ -86,6 +86,8 @@ func (r *repetition) turnOf(h *heard) *turn {
 	switch {
 	case m.Phase == protocol.Cancel:
 		opener = frame.C2U
+	case r.isWeb() && m.Phase != protocol.Open: // of a streamed request
+		token, opener = m.ID, frame.C2U
 	case token.IsZero():
 		token = m.ID
 	}
@@ -106,6 +108,13 @@ func (r *repetition) turnOf(h *heard) *turn {
 // replied handles a frame of the client in a turn, which need not be as recorded.
 func (r *repetition) replied(t *turn, h *heard) {
 	i := t.stepLike(h)
+	if string(h.message.Kind) == kindHalfClose { // no more messages are expected
+		for i, st := range t.steps {
+			t.came[i] = t.came[i] || st.dir == frame.C2U && st.message.Phase == protocol.Part
+		}
+		r.advance(t)
+		return
+	}
 	if i < 0 {
 		if r.extra(h); h.message.Phase == protocol.Cancel && r.isWeb() {
 			r.endTurn(t) // nobody reads the rest

@@ -26,6 +26,10 @@ func (r *run) arrived(a arrival) error {
 		h.ends = r.live.ends(from, &h.message, h.exchange)
 	}
 	r.heard = h
+	if string(h.message.Kind) == kindHalfClose && r.isWeb() {
+		r.halfClosed(h)
+		return nil
+	}
 	st, instead := r.counterpartOf(h)
 	var seq int64
 	if st != nil {
@@ -98,11 +102,28 @@ func (r *run) passParts(end *step) {
 	}
 }
 
+// halfClosed handles the end of a client's messages in a call: no more are expected.
+func (r *run) halfClosed(h *heard) {
+	r.trace(frame.C2U, 0, h.payload, &h.message, false)
+	for _, st := range r.expected(h.exchange) {
+		if r.came[st.index] || st.message.Phase != protocol.Part {
+			continue
+		}
+		if r.options.Match.elastic() {
+			r.result.Missing++
+		} else {
+			r.diverge(Divergence{What: Gone, Text: fmt.Sprintf("the client sends no more, but %s was expected", st)}, st, nil, true)
+		}
+		r.consume(st)
+	}
+}
+
 // unforeseen handles a frame that has no counterpart.
 func (r *run) unforeseen(h *heard, instead *step) error {
 	m := &h.message
 	wentOn := r.isWeb() && m.Phase.Ends() && instead == nil // a stream that was still open when the recording ended
-	allowed := wentOn || r.leavesGet(h) || r.skips(m.Kind) || m.Phase == protocol.Part && r.options.Match.elastic() && instead == nil
+	isHead := r.isWeb() && string(m.Kind) == kindHead
+	allowed := wentOn || isHead || r.leavesGet(h) || r.skips(m.Kind) || m.Phase == protocol.Part && r.options.Match.elastic() && instead == nil
 	if allowed || r.sweep != nil || !r.script.Has(r.options.Side.Opposite()) {
 		r.result.Extra++
 		return nil

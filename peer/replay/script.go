@@ -1,14 +1,12 @@
 package replay
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/jsonscan"
-	"github.com/wirectl/wirectl/protocol/latis"
 	"github.com/wirectl/wirectl/session/jsondiff"
 )
 
@@ -26,6 +24,8 @@ type Session struct {
 	conns []*Script
 	lines map[line]*Script  // the same
 	web   []Record          // over HTTP
+	calls []Record          // of gRPC
+	asked map[line]bool     // the streams of these
 	bare  protocol.Protocol // of web, if its messages have no ids; nil otherwise
 	said  protocol.Protocol // of web; nil if there is none
 }
@@ -109,6 +109,14 @@ func (s *Session) Add(r Record) {
 		whole := f
 		s.web = append(s.web, Record{Seq: r.Seq, Time: r.Time, Frame: &whole})
 	}
+	if called := (line{f.Conn, f.Stream}); isCallTo(&f, s.asked[called]) {
+		if s.asked == nil {
+			s.asked = make(map[line]bool)
+		}
+		s.asked[called] = true
+		whole := f
+		s.calls = append(s.calls, Record{Seq: r.Seq, Time: r.Time, Frame: &whole, Protocol: r.Protocol})
+	}
 	if f.Meta != nil {
 		if isHTTP = f.Meta.Framing == frame.HTTP; isHTTP && !f.Gap {
 			whole := f
@@ -160,26 +168,6 @@ func framed(f *frame.Frame, framing frame.Framing, payload []byte) frame.Frame {
 		plain.Start, plain.End = e.Start, e.End
 	}
 	return plain
-}
-
-// ForGRPC prepares the session for a peer over grpc://, which carries latis in len32 framing. It
-// fails if the session has calls of another gRPC service.
-func (s *Session) ForGRPC() error {
-	for _, c := range s.conns {
-		switch {
-		case c.Framing != frame.GRPC:
-			continue
-		case c.Protocol.Name() != latis.Protocol.Name():
-			return fmt.Errorf("replay over grpc:// plays only latis, and frame %d is a call of another gRPC service: record the session over HTTP if its peers speak that, too", c.steps[0].seq)
-		}
-		c.Framing = frame.Len32
-		for _, st := range c.steps {
-			if !st.frame.Gap {
-				st.frame = framed(&st.frame, c.Framing, st.frame.Payload())
-			}
-		}
-	}
-	return nil
 }
 
 // A line identifies a conversation: a connection, or a stream of it.

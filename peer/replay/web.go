@@ -50,6 +50,8 @@ type webLine struct {
 	Head    map[string]string `json:"head,omitempty"`
 	Events  bool              `json:"events,omitempty"` // they follow
 	Event   *string           `json:"event,omitempty"`  // its type
+	More    bool              `json:"more,omitempty"`   // a further message of a gRPC client
+	Last    bool              `json:"last,omitempty"`   // its messages end
 	Body    json.RawMessage   `json:"body,omitempty"`
 	Text    string            `json:"text,omitempty"` // a body that is not JSON
 	Bytes   []byte            `json:"bytes,omitempty"`
@@ -168,7 +170,7 @@ func (l *webLine) bytes() []byte {
 var hop = map[string]bool{
 	"Connection": true, "Keep-Alive": true, "Te": true, "Trailer": true, "Transfer-Encoding": true, "Upgrade": true,
 	"Proxy-Connection": true, "Host": true, "Content-Length": true, "Content-Encoding": true, "Accept-Encoding": true,
-	"Expect": true, "Date": true,
+	"Expect": true, "Date": true, "Grpc-Encoding": true, "Grpc-Accept-Encoding": true,
 }
 
 // sessionHeader names the MCP session of a request or an answer.
@@ -274,7 +276,9 @@ func (t *webTalk) addRecord(r Record) {
 		l.atHome(t.home)
 		l.setHead(head)
 		if !t.calls {
-			l.setCall(t.routes.Call(head))
+			if call := t.routes.Call(head); call != nil && !call.GRPC {
+				l.setCall(call)
+			}
 			t.rest = t.rest || l.Call != ""
 		}
 		s := &webStream{asks: l, record: r}
@@ -374,7 +378,8 @@ func (t *webTalk) say(r Record, dir frame.Dir, l *webLine) {
 type web struct {
 	protocol.Protocol
 	calls bool // it is of the JSON-RPC family
-	rest  bool // it is A2A over REST
+	rest  bool // it is A2A over REST or gRPC
+	grpc  *callMethods
 }
 
 func (web) Name() string { return carried.HTTP.Name() }
@@ -422,6 +427,10 @@ func (w web) Parse(payload []byte, m *protocol.Message) error {
 		case "ref":
 			m.Ref = protocol.Token{Space: protocol.SpaceID, Text: s.Value()}
 		}
+	}
+	if w.grpc != nil && l.Ref == 0 {
+		l.parseCall(m)
+		return nil
 	}
 	m.From, m.Phase, m.Kind = frame.U2C, protocol.Close, strconv.AppendInt(nil, int64(l.Status), 10)
 	switch {

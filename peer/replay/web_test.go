@@ -35,7 +35,7 @@ func webScript(t *testing.T, name string, side frame.Dir) (*replay.Script, trans
 // serveWeb plays the units of recordings over HTTP for a number of visits.
 func serveWeb(t *testing.T, player replay.Player, scheme transport.Scheme, o replay.Options, visits int) (address string, results <-chan outcome) {
 	t.Helper()
-	l, err := scheme.Listen(t.Context(), "http://127.0.0.1:0", transport.Options{})
+	l, err := scheme.Listen(t.Context(), scheme.Name+"://127.0.0.1:0", transport.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

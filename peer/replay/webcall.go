@@ -191,7 +191,7 @@ func (s *Script) readInner(payload []byte, m *protocol.Message) {
 
 // inBody adds paths into the body of an HTTP line to paths of a message.
 func (s *Script) inBody(paths []jsondiff.Path) []jsondiff.Path {
-	if w, isWeb := s.Protocol.(web); !isWeb || !w.calls {
+	if w, isWeb := s.Protocol.(web); !isWeb || !w.calls && w.grpc == nil {
 		return paths
 	}
 	all := slices.Clone(paths)
@@ -203,7 +203,7 @@ func (s *Script) inBody(paths []jsondiff.Path) []jsondiff.Path {
 
 // pathOf returns the path of a place in a message as text.
 func (s *Script) pathOf(keys []string) string {
-	if w, isWeb := s.Protocol.(web); isWeb && w.calls && len(keys) > 1 && keys[0] == "body" {
+	if w, isWeb := s.Protocol.(web); isWeb && (w.calls || w.grpc != nil) && len(keys) > 1 && keys[0] == "body" {
 		keys = keys[1:]
 	}
 	return jsondiff.Join(keys)

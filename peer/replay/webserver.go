@@ -30,6 +30,9 @@ func (s *Script) Schemes() []transport.Scheme {
 	if !isWeb {
 		return nil
 	}
+	if w.grpc != nil {
+		return []transport.Scheme{{Name: "grpc", Dial: w.dial, Listen: w.listen}, {Name: "grpcs", Dial: w.dial, Listen: w.listen}}
+	}
 	return []transport.Scheme{{Name: "http", Dial: w.dial, Listen: w.listen}, {Name: "https", Dial: w.dial}}
 }
 
@@ -41,12 +44,16 @@ func (w web) dial(ctx context.Context, address string, opts transport.Options) (
 	}
 	u.RawQuery, u.Fragment = "", ""
 	t := http.DefaultTransport.(*http.Transport).Clone()
+	if w.grpc != nil {
+		u.Scheme = map[string]string{"grpc": "http", "grpcs": "https"}[u.Scheme]
+		t.Protocols, t.DisableCompression = overHTTP2(), true
+	}
 	if u.Scheme == "https" {
 		if t.TLSClientConfig, err = opts.ClientTLS(u.Hostname()); err != nil {
 			return nil, err
 		}
 	}
-	c := &webConn{base: strings.TrimSuffix(u.String(), "/"), calls: w.calls, header: opts.Header, open: map[int64]context.CancelFunc{}}
+	c := &webConn{base: strings.TrimSuffix(u.String(), "/"), calls: w.calls, grpc: w.grpc, header: opts.Header, open: map[int64]*webOpen{}}
 	if u.Path = strings.TrimSuffix(u.Path, "/"); w.calls && u.Path != "" {
 		c.endpoint = c.base
 		u.Path, u.RawPath = "", ""
@@ -61,8 +68,9 @@ func (w web) dial(ctx context.Context, address string, opts transport.Options) (
 
 // A webConn turns lines into requests, and answers into lines.
 type webConn struct {
-	base   string      // of each address
-	calls  bool        // of JSON-RPC
+	base   string // of each address
+	calls  bool   // of JSON-RPC
+	grpc   *callMethods
 	header http.Header // of each request, instead of the recorded ones
 	client http.Client
 
@@ -75,7 +83,7 @@ type webConn struct {
 	work  sync.WaitGroup
 
 	mu   sync.Mutex
-	open map[int64]context.CancelFunc
+	open map[int64]*webOpen
 }
 
 func (c *webConn) Read(p []byte) (int, error) { return c.lines.Read(p) }
@@ -89,34 +97,39 @@ func (c *webConn) Write(p []byte) (int, error) {
 	if err := json.Unmarshal(p, &l); err != nil {
 		return 0, err
 	}
+	of, err := c.openFor(&l)
+	if err == nil && c.grpc != nil && of != nil && l.Ref == 0 {
+		err = c.sendMessage(of, &l)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// openFor returns the request that a line begins, continues or leaves; nil if it has ended.
+func (c *webConn) openFor(l *webLine) (*webOpen, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if leave := c.open[l.Ref]; leave != nil {
-		leave()
+	of := c.open[max(l.ID, l.Ref)]
+	switch {
+	case l.Ref != 0 && of != nil:
+		of.leave()
+	case l.Request == "":
+	case c.alive.Err() != nil:
+		return nil, io.ErrClosedPipe
+	default:
+		of = c.begin(l)
 	}
-	if l.Request == "" {
-		return len(p), nil
-	}
-	if c.alive.Err() != nil {
-		return 0, io.ErrClosedPipe
-	}
-	ctx, cancel := context.WithCancel(c.alive)
-	c.open[l.ID] = cancel
-	c.work.Go(func() {
-		defer cancel()
-		if err := c.exchange(ctx, &l); err != nil && ctx.Err() == nil {
-			c.out.CloseWithError(err)
-		}
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.open, l.ID)
-	})
-	return len(p), nil
+	return of, nil
 }
 
 func (c *webConn) Close() error {
 	c.mu.Lock()
 	c.stop()
+	for _, of := range c.open {
+		of.leave()
+	}
 	c.mu.Unlock()
 	_ = c.out.CloseWithError(io.ErrClosedPipe) // it never fails
 	_ = c.lines.Close()
@@ -140,12 +153,11 @@ func (c *webConn) address(l *webLine) string {
 // nameHeader repeats the subject of an MCP request.
 const nameHeader = "Mcp-Name"
 
-// exchange makes a request and writes its answer as lines.
-func (c *webConn) exchange(ctx context.Context, l *webLine) error {
-	body := l.content()
-	req, err := http.NewRequestWithContext(ctx, l.Request, c.address(l), bytes.NewReader(body))
+// request returns a request with the recorded header fields, except for those that were given.
+func (c *webConn) request(ctx context.Context, l *webLine, body io.Reader) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, l.Request, c.address(l), body)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for name, value := range l.Head {
 		req.Header.Set(name, value)
@@ -153,12 +165,22 @@ func (c *webConn) exchange(ctx context.Context, l *webLine) error {
 	if l.Session != "" {
 		req.Header.Set(sessionHeader, l.Session)
 	}
-	if task, ok := jsonscan.Get(body, "params", "taskId"); ok && req.Header.Get(nameHeader) != "" {
-		text, _ := jsonscan.Unquote(task)
-		req.Header.Set(nameHeader, string(text)) // the live id
-	}
 	for name, values := range c.header {
 		req.Header[http.CanonicalHeaderKey(name)] = values
+	}
+	return req, nil
+}
+
+// exchange makes a request and writes its answer as lines.
+func (c *webConn) exchange(ctx context.Context, l *webLine) error {
+	body := l.content()
+	req, err := c.request(ctx, l, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	if task, ok := jsonscan.Get(body, "params", "taskId"); ok && req.Header.Get(nameHeader) != "" && c.header.Get(nameHeader) == "" {
+		text, _ := jsonscan.Unquote(task)
+		req.Header.Set(nameHeader, string(text)) // the live id
 	}
 	resp, err := c.client.Do(req)
 	if err != nil {
@@ -178,6 +200,14 @@ func (c *webConn) exchange(ctx context.Context, l *webLine) error {
 	}
 	answer.setContent(body, frame.U2C, c.calls)
 	return c.tell(&answer)
+}
+
+// overHTTP2 are the protocols that carry gRPC.
+func overHTTP2() *http.Protocols {
+	p := new(http.Protocols)
+	p.SetHTTP2(true)
+	p.SetUnencryptedHTTP2(true)
+	return p
 }
 
 func isEvents(h http.Header) bool {

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -30,7 +31,9 @@ type webListener struct {
 	serving  sync.WaitGroup
 	remote   bool // other machines may connect
 	calls    bool // of JSON-RPC
-	rest     bool // of A2A over REST
+	rest     bool // of A2A over REST or gRPC
+	grpc     *callMethods
+	scheme   string
 	accepted chan *webVisit
 	closed   chan struct{}
 
@@ -43,7 +46,13 @@ func (w web) listen(ctx context.Context, address string, opts transport.Options)
 	if err != nil {
 		return nil, err
 	}
-	hostPort, err := opts.ListenOn(u.Host)
+	var hostPort string
+	var cfg *tls.Config
+	if u.Scheme == "grpcs" {
+		hostPort, cfg, err = opts.ServerTLSAt(address)
+	} else {
+		hostPort, err = opts.ListenOn(u.Host)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -51,14 +60,21 @@ func (w web) listen(ctx context.Context, address string, opts transport.Options)
 	if err != nil {
 		return nil, err
 	}
-	server := &webListener{listener: l, remote: opts.Remote, calls: w.calls, rest: w.rest, accepted: make(chan *webVisit), closed: make(chan struct{})}
+	server := &webListener{listener: l, remote: opts.Remote, calls: w.calls, rest: w.rest, grpc: w.grpc, scheme: u.Scheme, accepted: make(chan *webVisit), closed: make(chan struct{})}
 	server.server = http.Server{Handler: server, ReadHeaderTimeout: 10 * time.Second}
+	if w.grpc != nil {
+		server.server.Protocols = overHTTP2()
+	}
+	if cfg != nil {
+		cfg.NextProtos = []string{"h2"}
+		l = tls.NewListener(l, cfg)
+	}
 	server.serving.Go(func() { _ = server.server.Serve(l) }) // it ends with Close
 	return server, nil
 }
 
 // Addr is the address to dial.
-func (w *webListener) Addr() string { return "http://" + w.listener.Addr().String() }
+func (w *webListener) Addr() string { return w.scheme + "://" + w.listener.Addr().String() }
 
 // Accept waits for the first request of a visit.
 func (w *webListener) Accept(ctx context.Context) (transport.Conn, error) {
@@ -93,6 +109,10 @@ func (w *webListener) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer v.work.Done()
+	if w.grpc != nil {
+		v.serveCall(rw, r)
+		return
+	}
 	v.serve(rw, r)
 }
 
@@ -144,6 +164,10 @@ func (v *webVisit) Read(p []byte) (int, error) { return v.lines.Read(p) }
 // CloseWrite does nothing: requests end with the visit.
 func (v *webVisit) CloseWrite() error { return nil }
 
+func newWebRequest() *webRequest {
+	return &webRequest{answers: make(chan *webLine), gone: make(chan struct{})}
+}
+
 // Write handles one line. Answers for a client that has left are dropped.
 func (v *webVisit) Write(p []byte) (int, error) {
 	l := new(webLine)
@@ -190,33 +214,44 @@ func (v *webVisit) serve(w http.ResponseWriter, r *http.Request) {
 	if v.listener.rest {
 		l.setCall(v.callOf(r))
 	}
-	of := &webRequest{answers: make(chan *webLine), gone: make(chan struct{})}
+	of := newWebRequest()
 	if _, ok := jsonscan.Get(body, "method"); ok && v.listener.calls {
 		of.call, _ = jsonscan.Get(body, "id")
 	}
 	defer close(of.gone)
+	id := v.register(l, of)
+	defer v.forget(id)
+	if _, err := v.out.Write(l.bytes()); err != nil {
+		notRecorded(w, r)
+		return
+	}
+	v.answer(w, r, id, of, func(l *webLine) bool { return l.write(w, "http://"+r.Host) })
+}
+
+// register gives a request its number.
+func (v *webVisit) register(l *webLine, of *webRequest) (id int64) {
 	v.mu.Lock()
-	if v.listener.calls && r.Method == http.MethodPost {
+	defer v.mu.Unlock()
+	if v.listener.calls && l.Request == http.MethodPost {
 		v.home = l.path()
 	}
 	l.atHome(v.home)
 	v.last++
 	l.ID = v.last
 	v.open[l.ID] = of
-	v.mu.Unlock()
-	defer v.forget(l.ID)
-	if _, err := v.out.Write(l.bytes()); err != nil {
-		notRecorded(w, r)
-		return
-	}
+	return l.ID
+}
+
+// answer writes the answer to a request, line by line.
+func (v *webVisit) answer(w http.ResponseWriter, r *http.Request, id int64, of *webRequest, write func(*webLine) (more bool)) {
 	for begun := false; ; begun = true {
 		select {
 		case answer := <-of.answers:
-			if !answer.write(w, "http://"+r.Host) {
+			if !write(answer) {
 				return
 			}
 		case <-r.Context().Done():
-			leave := webLine{Ref: l.ID}
+			leave := webLine{Ref: id}
 			_, _ = v.out.Write(leave.bytes()) // the visit may be over
 			return
 		case <-v.over:
@@ -231,7 +266,7 @@ func (v *webVisit) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// callOf returns the call of A2A over REST that a request is, or nil.
+// callOf returns the call of A2A that a request is, or nil.
 func (v *webVisit) callOf(r *http.Request) *a2a.Call {
 	h := frame.Head{Start: r.Method + " " + r.RequestURI + " " + r.Proto}
 	for name := range r.Header {
@@ -250,6 +285,10 @@ func (v *webVisit) forget(id int64) {
 
 // refuse answers a request that was not recorded, with a status or a JSON-RPC error.
 func (v *webVisit) refuse(m *protocol.Message, text string) {
+	if v.listener.grpc != nil {
+		v.refuseCall(m, text)
+		return
+	}
 	l := webLine{Status: http.StatusNotImplemented, Head: map[string]string{"Content-Type": "application/json"}}
 	l.ID, _ = strconv.ParseInt(string(m.ID.Text), 10, 64)
 	l.Body = append(jsonscan.AppendQuote([]byte(`{"error":{"message":`), []byte(text)), "}}"...)
@@ -264,6 +303,10 @@ func (v *webVisit) refuse(m *protocol.Message, text string) {
 }
 
 func notRecorded(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("Te") == "trailers" { // gRPC
+		failCall(w, unimplemented, "the recording has no answer to "+r.URL.Path)
+		return
+	}
 	http.Error(w, fmt.Sprintf("the recording has no answer to %s %s", r.Method, r.URL.Path), http.StatusNotImplemented)
 }
 

@@ -114,12 +114,16 @@ func clientA2A(t *testing.T, version, binding, address string) (said map[string]
 // every point of the task that waits for it. The agent is replayed for the client, which does
 // not notice, once and any number of times.
 func TestReplayA2A(t *testing.T) {
-	for _, binding := range []string{"JSONRPC", "HTTP+JSON"} {
+	for _, binding := range []string{"JSONRPC", "HTTP+JSON", "GRPC"} {
 		for _, version := range []string{"0.3", "1.0"} {
 			t.Run(binding+" "+version, func(t *testing.T) {
 				file, agent := filepath.Join(t.TempDir(), "session.pcapng"), agentA2A(t, version, binding)
 				want := relayA2A(t, file, version, binding, agent)
-				if out, said := command(t, nil, "replay", "--timeout", "60s", file, agent); !strings.Contains(said, "35 received as recorded; version "+version) {
+				frames, scheme := "35", "http://"
+				if binding == "GRPC" { // without the card, and with a head and a status for each call
+					frames, scheme = "40", "grpc://"
+				}
+				if out, said := command(t, nil, "replay", "--timeout", "60s", file, agent); !strings.Contains(said, frames+" received as recorded; version "+version) {
 					t.Errorf("%s%s", out, said)
 				}
 				for _, after := range []string{"0", "1"} {
@@ -129,7 +133,7 @@ func TestReplayA2A(t *testing.T) {
 					}
 				}
 				for _, flags := range [][]string{{"--fast"}, {"--fast", "--repeat"}} {
-					unit := exec.CommandContext(t.Context(), wirectl, slices.Concat([]string{"replay", "--as", "unit", "--listen", "http://127.0.0.1:0"}, flags, []string{file})...)
+					unit := exec.CommandContext(t.Context(), wirectl, slices.Concat([]string{"replay", "--as", "unit", "--listen", scheme + "127.0.0.1:0"}, flags, []string{file})...)
 					mock, stop := listening(t, unit, regexp.MustCompile(`listening at (\S+)`))
 					for range 2 {
 						if diff := cmp.Diff(want, clientA2A(t, version, binding, mock)); diff != "" {

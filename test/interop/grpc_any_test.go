@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -122,6 +124,44 @@ func TestRelayRouteGuide(t *testing.T) {
 		`"payload":{"name":"Berkshire Valley Management Area Trail, Jefferson, NJ, USA"`: 2, // once requested, once in the list
 		`"summary":"grpc-status 0"`: 5,
 	})
+}
+
+// The example with all four kinds of calls is replayed in both directions: its client against a
+// new server, which answers as recorded, and its server for the client, which does not notice.
+func TestReplayRouteGuide(t *testing.T) {
+	capture, want := recordCalls(t, "route_guide/server", "route_guide/client")
+	schema := exampleFile(t, "route_guide/routeguide/route_guide.proto")
+	for _, flags := range [][]string{nil, {"--proto", schema}} {
+		unit, _ := served(t, example(t, "route_guide/server"))
+		// The server measures the time, in field 4.
+		_, said := command(t, nil, slices.Concat([]string{"replay", "--ignore-field", "elapsedTime", "--ignore-field", "3"}, flags, []string{capture, "grpc://" + unit})...)
+		if !strings.Contains(said, "received as recorded") {
+			t.Error(said)
+		}
+	}
+	for _, flags := range [][]string{{"--fast"}, {"--fast", "--repeat"}} {
+		unit := exec.CommandContext(t.Context(), wirectl, slices.Concat([]string{"replay", "--as", "unit", "--listen", "grpc://127.0.0.1:0"}, flags, []string{capture})...)
+		mock, stop := listening(t, unit, regexp.MustCompile(`listening at (\S+)`))
+		for range 2 {
+			said := runs(t, example(t, "route_guide/client"), "-addr", strings.TrimPrefix(mock, "grpc://"))
+			if got := withoutTimes(said); got != withoutTimes(want) {
+				t.Errorf("%v: the client says\n%s", flags, said)
+			}
+		}
+		stop()
+	}
+}
+
+// withoutTimes returns the answers in what the example's client says, without the times before
+// them. The number of points that the client sends is random.
+func withoutTimes(said string) string {
+	var lines []string
+	for line := range strings.Lines(said) {
+		if _, text, ok := strings.Cut(line, ": "); ok && strings.Contains(text, "name:") {
+			lines = append(lines, text)
+		}
+	}
+	return strings.Join(lines, "")
 }
 
 // A relay that asks the server for its schemas stores them in the capture, so every reader
