@@ -157,9 +157,7 @@ func TestRelayClaudeCode(t *testing.T) {
 func interruptClaude(t *testing.T, model, file string) (r *agent, at time.Time) {
 	t.Helper()
 	claude := program(t, "npm-agents", "@anthropic-ai/claude-agent-sdk-*/claude*")
-	r = relayAgent(t, file, []string{
-		"ANTHROPIC_BASE_URL=" + model, "ANTHROPIC_API_KEY=x", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_TELEMETRY=1", "DISABLE_AUTOUPDATER=1",
-	}, claude, "-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose", "--include-partial-messages")
+	r = relayAgent(t, file, claudeEnv(model), claude, "-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose", "--include-partial-messages")
 	r.say(`{"type":"user","message":{"role":"user","content":"hi"}}`)
 	r.hear(`text_delta`)
 	at = time.Now()
@@ -168,6 +166,11 @@ func interruptClaude(t *testing.T, model, file string) (r *agent, at time.Time) 
 		t.Errorf("the turn is %s", reason)
 	}
 	return r, at
+}
+
+// claudeEnv has Claude Code ask a model.
+func claudeEnv(model string) []string {
+	return []string{"ANTHROPIC_BASE_URL=" + model, "ANTHROPIC_API_KEY=x", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_TELEMETRY=1", "DISABLE_AUTOUPDATER=1"}
 }
 
 // codexHome returns a folder that configures Codex to ask a model.
