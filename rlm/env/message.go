@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 
+	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/protocol/repl"
 	"github.com/wirectl/wirectl/rlm"
 )
@@ -32,6 +34,66 @@ type message struct {
 	Final   *string
 	Best    string
 	Omitted int64
+}
+
+// read reads a message.
+func (m *message) read(payload []byte) error {
+	if m.scan(payload) {
+		return nil
+	}
+	*m = message{}
+	return json.Unmarshal(payload, m)
+}
+
+// scan reads an output, a result or a call in the form in which the workers of wirectl write
+// them, faster than package json. It returns false for any other message.
+func (m *message) scan(payload []byte) bool {
+	var s jsonscan.Scanner
+	s.Init(payload)
+	ok := true
+	text := func() string {
+		b, isText := jsonscan.Unquote(s.Value())
+		ok = ok && isText
+		return string(b)
+	}
+	number := func() uint64 {
+		n, err := strconv.ParseUint(string(s.Value()), 10, 63)
+		ok = ok && err == nil
+		return n
+	}
+	for in := s.Object(); in && s.Next(); {
+		switch string(s.Key()) {
+		case "kind":
+			m.Kind = text()
+		case "id":
+			m.ID = number()
+		case "cell":
+			m.Cell = number()
+		case "stream":
+			m.Stream = text()
+		case "text":
+			m.Text = text()
+		case "prompt":
+			m.Prompt = bytes.Clone(s.Value())
+		case "locals":
+			m.Locals = map[string]string{}
+			ok = ok && s.Peek() == jsonscan.Object
+			for in := s.Object(); in && s.Next(); {
+				name := string(s.Key())
+				m.Locals[name] = text()
+			}
+		case "best":
+			m.Best = text()
+		case "omitted":
+			m.Omitted = int64(number())
+		case "execution_time":
+		case "error", "final", "model":
+			ok = ok && s.Peek() == jsonscan.Null
+		default:
+			return false
+		}
+	}
+	return ok && s.End() == nil && m.Kind != ""
 }
 
 // maxPrompts bounds the prompts in a message. The workers of wirectl split larger batches.

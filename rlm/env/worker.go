@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -106,7 +105,7 @@ func (w *worker) next() (m message, ok bool) {
 		if w.tap != nil {
 			w.tap(frame.U2C, w.scanner.Frame().Raw)
 		}
-		err := json.Unmarshal(w.scanner.Frame().Payload(), &m)
+		err := m.read(w.scanner.Frame().Payload())
 		if err == nil {
 			return m, true
 		}
