@@ -26,8 +26,19 @@ type heard struct {
 	raw []byte
 	gap bool
 
+	live  []byte  // the payload, if the ids of tasks were replaced in it
+	tasks aliases // these tasks
+
 	exchange int  // of the recording; 0 if there is none
 	ends     bool // it ends the exchange
+}
+
+// wire returns the payload as it arrived.
+func (h *heard) wire() []byte {
+	if h.live != nil {
+		return h.live
+	}
+	return h.payload
 }
 
 // isJSON reports whether text is one value of JSON.

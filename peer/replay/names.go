@@ -82,6 +82,8 @@ type names struct {
 	own    map[name]string      // our own ids
 	others map[utterance]string // as written in JSON
 	calls  map[callID]string    // those of the peer's requests over HTTP, as written in JSON
+	tasks  aliases              // our own
+	mine   map[utterance]string // others, of the client whose turn it is
 }
 
 // A callID is the id of a JSON-RPC request in an HTTP exchange. Exchange 0 stands for the
@@ -127,7 +129,7 @@ func (n *names) sameText(recorded, live []byte) bool {
 
 func newNames(side frame.Dir, p protocol.Protocol) *names {
 	_, isWeb := p.(web)
-	return &names{side, isWeb, make(map[name]string), make(map[name]string), make(map[utterance]string), make(map[callID]string)}
+	return &names{side: side, isWeb: isWeb, tokens: make(map[name]string), own: make(map[name]string), others: make(map[utterance]string), calls: make(map[callID]string)}
 }
 
 // meet learns the names that the peer gave to an exchange that it opens.
@@ -142,7 +144,7 @@ func (n *names) meet(recorded, live *protocol.Message) {
 // rename returns the payload of a step of ours with the live ids. If they are the same, it
 // returns the recorded payload itself.
 func (n *names) rename(st *step, p protocol.Protocol) []byte {
-	if !st.well || len(n.tokens)+len(n.own)+len(n.others)+len(n.calls) == 0 && !begins(st) {
+	if !st.well || len(n.tokens)+len(n.own)+len(n.others)+len(n.calls)+len(n.tasks) == 0 && !begins(st) {
 		return st.payload
 	}
 	if r, ok := p.(protocol.Renamer); ok {
@@ -192,8 +194,15 @@ func (n *names) isOurs(m *protocol.Message, t protocol.Token) bool {
 
 // places returns the changes to a JSON payload.
 func (n *names) places(st *step) []protocol.Place {
-	var list []protocol.Place
+	list := idPlaces(st.payload, func(id string) (string, bool) {
+		live, ok := n.tasks[id]
+		return live, ok
+	})
+	ours := list
 	jsondiff.Leaves(st.payload, func(key string, at int, value []byte) {
+		if slices.ContainsFunc(ours, func(p protocol.Place) bool { return p.Start == at }) {
+			return
+		}
 		if isProcess(st, key) {
 			list = append(list, protocol.Place{Start: at, End: at + len(value), Text: []byte("null")})
 			return
@@ -205,7 +214,12 @@ func (n *names) places(st *step) []protocol.Place {
 			return
 		}
 		if holdsResource(key) {
-			if live := n.resource(value); live != nil {
+			live := renameSegments(value, func(id string) (string, bool) {
+				called, _ := n.other(utterance{value: id})
+				live, ok := jsonscan.Unquote([]byte(called))
+				return string(live), ok
+			})
+			if live != nil {
 				list = append(list, protocol.Place{Start: at, End: at + len(value), Text: live})
 			}
 			return
@@ -222,19 +236,28 @@ func (n *names) places(st *step) []protocol.Place {
 				return
 			}
 		}
-		if live, ok := n.others[utteranceOf(key, value)]; ok {
+		if live, ok := n.other(utteranceOf(key, value)); ok {
 			list = append(list, protocol.Place{Start: at, End: at + len(value), Text: []byte(live)})
 		}
 	})
+	slices.SortFunc(list, func(a, b protocol.Place) int { return cmp.Compare(a.Start, b.Start) })
 	return list
 }
 
-// resource returns a resource name with the live ids; nil if it is the same.
-func (n *names) resource(value []byte) []byte {
+// other returns the live peer's id, as written in JSON.
+func (n *names) other(u utterance) (live string, ok bool) {
+	if live, ok = n.mine[u]; !ok {
+		live, ok = n.others[u]
+	}
+	return live, ok
+}
+
+// renameSegments returns a resource name whose ids are replaced by others; nil if it has none.
+func renameSegments(value []byte, other func(id string) (string, bool)) []byte {
 	list, changed := segments(value), false
 	for i, segment := range list {
-		if live, ok := jsonscan.Unquote([]byte(n.others[utterance{value: segment}])); ok {
-			list[i], changed = string(live), true
+		if with, ok := other(segment); ok {
+			list[i], changed = with, true
 		}
 	}
 	if !changed {

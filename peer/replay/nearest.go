@@ -22,7 +22,7 @@ func (r *repetition) heardFrom(a arrival) error {
 		r.ended = true
 		return nil
 	}
-	h := r.hear(&a.frame)
+	h := r.hearTasks(&a.frame)
 	m := &h.message
 	gapped := r.gapped
 	if r.gapped = h.gap; gapped && h.gap {
@@ -50,7 +50,7 @@ func (r *repetition) heardFrom(a arrival) error {
 // extra counts a frame that is neither expected nor answered.
 func (r *repetition) extra(h *heard) {
 	r.result.Extra++
-	r.trace(frame.C2U, 0, h.payload, &h.message, h.gap)
+	r.trace(frame.C2U, 0, h.wire(), &h.message, h.gap)
 }
 
 // answered notes that the client has answered a request, or cancelled a task, of turns that wait
@@ -64,7 +64,8 @@ func (r *repetition) answered(h *heard) {
 	for _, t := range slices.Clone(r.turns) {
 		i := slices.IndexFunc(t.steps[t.next:], func(st *step) bool {
 			if isCancel {
-				return cancels(st.said(), m.Operation.Of)
+				task := taskOf(m.Operation.Of)
+				return cancels(st.said(), m.Operation.Of) && t.names.tasks[task] == h.tasks[task]
 			}
 			return st.dir == frame.C2U && st.inner.Phase.Ends() && bytes.Equal(st.inner.ID.Text, m.ID.Text)
 		})
@@ -201,7 +202,7 @@ func (sc *scene) opensLike(h *heard) bool {
 // refuse answers a request that was never recorded with an error that contains the nearest
 // recorded one. If the protocol has no such error, the connection ends.
 func (r *repetition) refuse(h *heard) {
-	r.trace(frame.C2U, 0, h.payload, &h.message, false)
+	r.trace(frame.C2U, 0, h.wire(), &h.message, false)
 	sc, changes := r.nearest(h)
 	d := Divergence{What: Unforeseen, Changes: changes, Text: h.String() + " was never recorded"}
 	var cue *step

@@ -21,6 +21,7 @@ type Repeater struct {
 	ignore []jsondiff.Path
 	scenes []*scene
 	alike  map[[jsondiff.DigestSize]byte][]*scene // by their cue
+	named  map[string]bool                        // tasks
 	own    int64                                  // the largest number among the ids of the unit's requests
 }
 
@@ -30,13 +31,14 @@ type scene struct {
 	cue    *step   // nil for frames that the unit sends first
 	steps  []*step // in order, without the cue
 	pause  []time.Duration
+	tasks  []string // that the unit begins
 }
 
 // NewRepeater returns a repeater for the connections of a recording that have the protocol
 // and framing of the first. They must be prepared for the side frame.U2C. Values at the
 // ignored paths do not distinguish requests.
 func NewRepeater(scripts []*Script, ignore []jsondiff.Path) *Repeater {
-	p := &Repeater{script: scripts[0], ignore: slices.Concat(scripts[0].inBody(ignore), scripts[0].ignore, scripts[0].undigested, webSessions), alike: make(map[[jsondiff.DigestSize]byte][]*scene)}
+	p := &Repeater{script: scripts[0], ignore: slices.Concat(scripts[0].inBody(ignore), scripts[0].ignore, scripts[0].undigested, webSessions), alike: make(map[[jsondiff.DigestSize]byte][]*scene), named: make(map[string]bool)}
 	for _, s := range scripts {
 		if s.Protocol == p.script.Protocol && s.Framing == p.script.Framing {
 			p.addScript(s)
@@ -74,6 +76,7 @@ func (p *Repeater) addScript(s *Script) {
 			byGroup[groups[asks]].await(st, func(other *step) bool { return other.index > st.index })
 		}
 		sc := byGroup[groups[i]]
+		sc.addTasks(st, p.named)
 		if cancel := s.cancelOf(st); cancel != nil && sc.cue != nil && cancel.index > sc.cue.index {
 			sc.await(cancel, func(other *step) bool { return other == st })
 		}
@@ -139,13 +142,18 @@ func (t *turn) over() bool {
 // being handled.
 type repetition struct {
 	*run
-	book    *Repeater
-	turns   []*turn // in progress, oldest first
-	live    map[name]*turn
-	times   map[[jsondiff.DigestSize]byte]int // how often a frame of the client has arrived
-	played  map[*scene]bool
-	fresh   int64 // the number of the unit's last request
-	shared  map[utterance]string
+	book   *Repeater
+	turns  []*turn // in progress, oldest first
+	live   map[name]*turn
+	times  map[[jsondiff.DigestSize]byte]int // how often a frame of the client has arrived
+	played map[*scene]bool
+	fresh  int64 // the number of the unit's last request
+	shared map[utterance]string
+
+	recorded map[string]string               // the recorded ids of tasks, by their live ones
+	clients  map[string]map[utterance]string // the ids of their clients, likewise
+	repeated int64                           // the number of repeated tasks
+
 	busy    bool     // a frame is being written
 	now     *turn    // the turn of that frame, or nil
 	refused [][]byte // answers to write before those of turns
@@ -173,6 +181,7 @@ func (p *Repeater) Run(ctx context.Context, conn transport.Conn, o Options) (Res
 		},
 		book: p, live: make(map[name]*turn), times: make(map[[jsondiff.DigestSize]byte]int),
 		played: make(map[*scene]bool), fresh: p.own, shared: make(map[utterance]string),
+		recorded: make(map[string]string), clients: make(map[string]map[utterance]string),
 	}
 	for _, sc := range p.scenes {
 		if sc.cue == nil {
@@ -326,9 +335,11 @@ func (r *repetition) startTurn(sc *scene, h *heard) {
 	t := &turn{scene: sc, came: make([]bool, len(sc.steps)), names: newNames(frame.U2C, sc.script.Protocol), moved: time.Now()}
 	t.names.others = r.shared
 	if h != nil {
+		r.nameTasks(t, h.tasks)
 		t.names.meet(&sc.cue.message, &h.message)
 		r.nameTurn(t, frame.C2U, &h.message)
 		r.learn(t, sc.cue, h)
+		r.keepIDs(t)
 	}
 	if r.played[sc] || sc.script != r.book.script {
 		r.renumber(t)
@@ -379,5 +390,5 @@ func (r *repetition) learn(t *turn, st *step, h *heard) {
 	}
 	r.payloads(st, h)
 	r.result.Matched++
-	r.trace(frame.C2U, st.seq, h.payload, &h.message, h.gap)
+	r.trace(frame.C2U, st.seq, h.wire(), &h.message, h.gap)
 }

@@ -77,16 +77,16 @@ u2c {"jsonrpc":"2.0","id":1,"result":{"content":[]}}`
 	})
 }
 
-// A repeated task is cancelled only when its client asks for that.
+// Each repeated task has its own id, and is cancelled only when its client asks for that.
 func TestRepeatedTaskWaitsForCancel(t *testing.T) {
 	const (
 		stream = `{"jsonrpc":"2.0","id":%d,"method":"SendStreamingMessage","params":{"message":{"messageId":"m"}}}`
-		begins = `{"jsonrpc":"2.0","id":%d,"result":{"task":{"id":"t","contextId":"c","status":{"state":"TASK_STATE_WORKING"}}}}`
-		ends   = `{"jsonrpc":"2.0","id":%d,"result":{"statusUpdate":{"taskId":"t","contextId":"c","status":{"state":"TASK_STATE_CANCELED"}}}}`
-		cancel = `{"jsonrpc":"2.0","id":%d,"method":"CancelTask","params":{"id":"t"}}`
-		answer = `{"jsonrpc":"2.0","id":%d,"result":{"id":"t","contextId":"c","status":{"state":"TASK_STATE_CANCELED"}}}`
+		begins = `{"jsonrpc":"2.0","id":%d,"result":{"task":{"id":%q,"contextId":"c","status":{"state":"TASK_STATE_WORKING"}}}}`
+		ends   = `{"jsonrpc":"2.0","id":%d,"result":{"statusUpdate":{"taskId":%q,"contextId":"c","status":{"state":"TASK_STATE_CANCELED"}}}}`
+		cancel = `{"jsonrpc":"2.0","id":%d,"method":"CancelTask","params":{"id":%q}}`
+		answer = `{"jsonrpc":"2.0","id":%d,"result":{"id":%q,"contextId":"c","status":{"state":"TASK_STATE_CANCELED"}}}`
 	)
-	recording := fmt.Sprintf("c2u "+stream+"\nu2c "+begins+"\nc2u "+cancel+"\nu2c "+answer+"\nu2c "+ends, 1, 1, 2, 2, 1)
+	recording := fmt.Sprintf("c2u "+stream+"\nu2c "+begins+"\nc2u "+cancel+"\nu2c "+answer+"\nu2c "+ends, 1, 1, "t", 2, "t", 2, "t", 1, "t")
 	synctest.Test(t, func(t *testing.T) {
 		near, far := bubblePipes()
 		done := make(chan outcome, 1)
@@ -95,12 +95,16 @@ func TestRepeatedTaskWaitsForCancel(t *testing.T) {
 			done <- outcome{r, err}
 		}()
 		lines := bufio.NewScanner(near)
-		for _, id := range []int{7, 17} {
+		for _, round := range []struct {
+			id    int
+			tasks [2]string
+		}{{7, [2]string{"t", "t-1"}}, {17, [2]string{"t-2", "t-3"}}} {
+			id, tasks := round.id, round.tasks
 			for _, talk := range [][]string{
-				{fmt.Sprintf(stream, id), fmt.Sprintf(begins, id)},
-				{fmt.Sprintf(stream, id+1), fmt.Sprintf(begins, id+1)},
-				{fmt.Sprintf(cancel, id+2), fmt.Sprintf(ends, id), fmt.Sprintf(answer, id+2)},
-				{fmt.Sprintf(cancel, id+3), fmt.Sprintf(ends, id+1), fmt.Sprintf(answer, id+3)},
+				{fmt.Sprintf(stream, id), fmt.Sprintf(begins, id, tasks[0])},
+				{fmt.Sprintf(stream, id+1), fmt.Sprintf(begins, id+1, tasks[1])},
+				{fmt.Sprintf(cancel, id+2, tasks[1]), fmt.Sprintf(ends, id+1, tasks[1]), fmt.Sprintf(answer, id+2, tasks[1])},
+				{fmt.Sprintf(cancel, id+3, tasks[0]), fmt.Sprintf(ends, id, tasks[0]), fmt.Sprintf(answer, id+3, tasks[0])},
 			} {
 				if _, err := fmt.Fprintln(near, talk[0]); err != nil {
 					t.Fatal(err)

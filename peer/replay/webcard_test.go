@@ -23,7 +23,7 @@ const (
 )
 
 // A unit of A2A puts its own address into its card, and the client's ids into its answers,
-// also for a second client. A client takes the card of an agent with another address, and the
+// also for a second client, whose task has an id of its own. A client takes the card of an agent with another address, and the
 // ids that this agent makes up.
 func TestWebCard(t *testing.T) {
 	const task = `{"task":{"id":"NAME","contextId":"CONTEXT","status":{"state":"TASK_STATE_COMPLETED"},"history":[{"messageId":"MESSAGE"},{"messageId":"ANSWER","parts":[{"text":"about ANSWER"}]}]}}`
@@ -48,12 +48,12 @@ c2u 1 2 POST ` + tt.path + ` ` + strings.NewReplacer("MESSAGE", "m1", "CONTEXT",
 u2c 1 2 ` + say(task, "NAME", "t1", "CONTEXT", "c1", "MESSAGE", "m1", "ANSWER", "a1")
 			script := talkedIn(t, tt.protocol, recorded).WebScripts(frame.U2C)[0]
 			address, _ := serveWeb(t, replay.NewRepeater([]*replay.Script{script}, nil), script.Schemes()[0], replay.Options{Match: replay.Matcher{Exact: true}}, 1)
-			for _, id := range []string{"mine", "theirs"} {
+			for i, id := range []string{"mine", "theirs"} {
 				if _, got := ask(t, "GET", address+"/.well-known/agent-card.json", ""); got != strings.ReplaceAll(tt.card, "AT", address) {
 					t.Errorf("the card is %s", got)
 				}
 				_, got := ask(t, "POST", address+tt.path, strings.NewReplacer("MESSAGE", id, "CONTEXT", "of "+id).Replace(tt.sending))
-				if want := say(task, "NAME", "t1", "CONTEXT", "of "+id, "MESSAGE", id, "ANSWER", "a1"); got != want {
+				if want := say(task, "NAME", []string{"t1", "t1-1"}[i], "CONTEXT", "of "+id, "MESSAGE", id, "ANSWER", "a1"); got != want {
 					t.Errorf("the answer is %s, want %s", got, want)
 				}
 			}

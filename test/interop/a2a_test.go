@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -104,7 +105,7 @@ func clientA2A(t *testing.T, version, binding, address string) (said map[string]
 	client.Stderr = &stderr
 	out, err := client.Output()
 	if err != nil || json.Unmarshal(out, &said) != nil {
-		t.Fatalf("%v\n%s%s", err, out, &stderr)
+		t.Errorf("%v\n%s%s", err, out, &stderr)
 	}
 	return said
 }
@@ -112,7 +113,7 @@ func clientA2A(t *testing.T, version, binding, address string) (said map[string]
 // A recorded session of the SDK over HTTP, which begins with the agent's card, is replayed in
 // both directions. The client is replayed against the agent as recorded, and with a cancel at
 // every point of the task that waits for it. The agent is replayed for the client, which does
-// not notice, once and any number of times.
+// not notice, once and any number of times, also at the same time as another client.
 func TestReplayA2A(t *testing.T) {
 	for _, binding := range []string{"JSONRPC", "HTTP+JSON", "GRPC"} {
 		for _, version := range []string{"0.3", "1.0"} {
@@ -135,11 +136,18 @@ func TestReplayA2A(t *testing.T) {
 				for _, flags := range [][]string{{"--fast"}, {"--fast", "--repeat"}} {
 					unit := exec.CommandContext(t.Context(), wirectl, slices.Concat([]string{"replay", "--as", "unit", "--listen", scheme + "127.0.0.1:0"}, flags, []string{file})...)
 					mock, stop := listening(t, unit, regexp.MustCompile(`listening at (\S+)`))
-					for range 2 {
+					ask := func() {
 						if diff := cmp.Diff(want, clientA2A(t, version, binding, mock)); diff != "" {
 							t.Errorf("%v: the client got (-want +got):\n%s", flags, diff)
 						}
 					}
+					ask()
+					var others sync.WaitGroup
+					others.Go(ask)
+					if slices.Contains(flags, "--repeat") {
+						others.Go(ask)
+					}
+					others.Wait()
 					stop()
 				}
 			})
