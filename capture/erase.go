@@ -23,6 +23,7 @@ type eraser struct {
 
 	mayMatch *prefilter // of values
 	mayName  *prefilter // of named and humped
+	mayHold  *prefilter // of both
 }
 
 func newEraser(x Redaction) *eraser {
@@ -44,6 +45,7 @@ func newEraser(x Redaction) *eraser {
 		}
 	}
 	e.mayMatch, e.mayName = newPrefilter(e.values), newKeyFilter(e.keys)
+	e.mayHold = e.mayName.or(e.mayMatch)
 	if patterns != nil {
 		e.named = regexp.MustCompile(`(?i)` + wholeLine(lines) + pairsOf(cookies) + assignment(patterns))
 	}
@@ -215,7 +217,7 @@ func (e *eraser) json(dst, text []byte) []byte {
 // rulesOut reports whether JSON is sure to have no secrets, which takes a fraction of the time
 // of looking for them.
 func (e *eraser) rulesOut(text []byte) bool {
-	return bytes.IndexByte(text, '\\') < 0 && !e.mayMatch.mayMatch(text) && !e.mayName.mayMatch(text)
+	return bytes.IndexByte(text, '\\') < 0 && !e.mayHold.mayMatch(text)
 }
 
 // cleanValue returns the redacted form of a string that is not a key; nil if it does not change.

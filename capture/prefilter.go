@@ -11,10 +11,19 @@ import (
 // words, so a text without any word has no match. Regular expressions are far slower, and
 // secrets are rare.
 type prefilter struct {
-	blind bool           // some pattern can match without any word
-	words []string       // in lower case, each at least two bytes long
-	pairs [256][4]uint64 // a bit for each word's first two bytes
-	fold  [256]byte      // the byte in lower case; 0 if it may stand between the letters of a word
+	blind bool       // some pattern can match without any word
+	words []string   // in lower case, each at least two bytes long
+	fold  [256]byte  // the byte in lower case; 0 if it may stand between the letters of a word
+	pairs [256]pairs // the beginnings of words, by the bytes in them
+	count int        // of words
+	also  *prefilter // whose words are in pairs, too; or nil
+}
+
+// pairs has a bit for the first two bytes of each word, so that a scan finds them without
+// branches. With more than 64 words, some share a bit.
+type pairs struct {
+	first, second uint64 // the words that have the byte there
+	gap           uint64 // all, if the byte may stand between the letters of a word
 }
 
 func newFilter(gaps string) *prefilter {
@@ -27,13 +36,38 @@ func newFilter(gaps string) *prefilter {
 	}
 	for _, c := range []byte(gaps) {
 		p.fold[c] = 0
+		p.pairs[c].gap = ^uint64(0)
 	}
 	return p
 }
 
 func (p *prefilter) addWord(w string) {
 	p.words = append(p.words, w)
-	p.pairs[w[0]][w[1]>>6] |= 1 << (w[1] & 63)
+	p.addPair(w)
+}
+
+func (p *prefilter) addPair(w string) {
+	bit := uint64(1) << (p.count & 63)
+	p.count++
+	for c, folded := range p.fold {
+		if folded == w[0] {
+			p.pairs[c].first |= bit
+		}
+		if folded == w[1] {
+			p.pairs[c].second |= bit
+		}
+	}
+}
+
+// or returns a filter of what p or q may match, for one scan. No word of q may begin with a
+// byte, or have one as its second, that may stand between the letters of a word of p.
+func (p *prefilter) or(q *prefilter) *prefilter {
+	both := *p
+	both.blind, both.also = p.blind || q.blind, q
+	for _, w := range q.words {
+		both.addPair(w)
+	}
+	return &both
 }
 
 // newPrefilter returns the prefilter of patterns. It only knows the words of the patterns in
@@ -72,17 +106,22 @@ func (p *prefilter) mayMatch(text []byte) bool {
 	if p.blind {
 		return true
 	}
-	before, at := byte(0), 0
+	before := uint64(0)
 	for i, c := range text {
-		if c = p.fold[c]; c == 0 {
-			continue
-		}
-		if p.pairs[before][c>>6]>>(c&63)&1 != 0 && p.hasWord(text[at:]) {
+		at := &p.pairs[c]
+		if before&at.second != 0 && p.hasWordTo(text, i) {
 			return true
 		}
-		before, at = c, i
+		before = at.first | before&at.gap
 	}
 	return false
+}
+
+// hasWordTo reports whether a text has a word whose second byte is at i.
+func (p *prefilter) hasWordTo(text []byte, i int) bool {
+	for i--; p.fold[text[i]] == 0; i-- { //nolint:revive // the first byte is before the gaps
+	}
+	return p.hasWord(text[i:]) || p.also != nil && p.also.hasWord(text[i:])
 }
 
 // hasWord reports whether a text begins with a word.
