@@ -35,8 +35,9 @@ type Exchange struct {
 	answers  int64
 	sequence int // expected of the next part
 	settled  bool
+	bindings [numBindings]binding
 	// So far, the fields that each part of an answer needs: they are few cache lines, and a
-	// part takes a sixth less time than with these fields anywhere.
+	// message takes a tenth less time than with these fields anywhere.
 
 	Outcome Outcome
 	// Opener is the direction in which the request went, or frame.DirUnknown.
@@ -90,13 +91,12 @@ type Exchange struct {
 	serial   uint64
 	count    int // things asked for
 	kind     *Kind
-	named    *Kind // of its name, or nil
-	gaveUp   bool  // its opener cancelled it after waiting too long
-	overdue  bool  // see [Tracker.Overdue]
-	optional bool  // settled, but may still be answered once
-	cancels  bool  // it was opened by a cancel
-	unknown  bool  // with cancels: the target may be open on an unseen connection
-	bindings [numBindings]binding
+	named    *Kind          // of its name, or nil
+	gaveUp   bool           // its opener cancelled it after waiting too long
+	overdue  bool           // see [Tracker.Overdue]
+	optional bool           // settled, but may still be answered once
+	cancels  bool           // it was opened by a cancel
+	unknown  bool           // with cancels: the target may be open on an unseen connection
 	root     *Exchange      // began the operation that it belongs to, or nil
 	rootID   uint64         // its serial number
 	retries  bool           // it ends with the exchange it belongs to
