@@ -137,34 +137,34 @@ func (t *callTalk) addRecord(r Record, shapes map[line]*callShape) {
 		c := &webCall{webStream: webStream{asks: l, record: r, call: l.Call, version: l.Version}, callShape: shapes[at]}
 		if t.calls[at] = c; c.method.streams {
 			l.Last = c.messages == 0
-			t.open(c, r)
+			t.addRequest(c, r)
 		}
 		return
 	}
 	switch c := t.calls[at]; {
 	case c == nil || c.ended:
 	case f.Dir == frame.C2U && f.Meta.Signal == frame.NoSignal:
-		t.ask(c, r)
+		t.addMessage(c, r)
 	case c.asks != nil: // it ended before its message
 		c.ended = true
 	case f.Dir == frame.C2U && f.Meta.Signal == frame.Reset:
 		t.leave(&c.webStream, r)
 	case f.Dir == frame.U2C:
-		t.answer(c, r)
+		t.addAnswer(c, r)
 	}
 }
 
-// open adds the line of the request.
-func (t *callTalk) open(c *webCall, r Record) {
+// addRequest adds the line of the request.
+func (t *callTalk) addRequest(c *webCall, r Record) {
 	t.last++
 	c.id, c.asks.ID = t.last, t.last
 	t.say(r, frame.C2U, c.asks)
 	c.asks = nil
 }
 
-// ask adds a message of the client. The half-close, which the recording does not show, follows
+// addMessage adds a message of the client. The half-close, which the recording does not show, follows
 // the last one, unless the client cancelled a stream.
-func (t *callTalk) ask(c *webCall, r Record) {
+func (t *callTalk) addMessage(c *webCall, r Record) {
 	l := c.asks
 	if l == nil {
 		l = &webLine{ID: c.id, More: true}
@@ -173,14 +173,14 @@ func (t *callTalk) ask(c *webCall, r Record) {
 	l.setMessage(c.method.request, r.Frame.Payload(), frame.C2U, t.side)
 	l.Last = c.sent == c.messages && !(c.left && c.method.streams)
 	if c.asks != nil {
-		t.open(c, r)
+		t.addRequest(c, r)
 		return
 	}
 	t.say(r, frame.C2U, l)
 }
 
-// answer adds a frame of the server.
-func (t *callTalk) answer(c *webCall, r Record) {
+// addAnswer adds a frame of the server.
+func (t *callTalk) addAnswer(c *webCall, r Record) {
 	f, l := r.Frame, &webLine{ID: c.id, Call: c.call, Version: c.version}
 	head := f.Meta.Head
 	switch status := head.Status(); {

@@ -34,7 +34,7 @@ func (c *webConn) begin(l *webLine) *webOpen {
 			cancel()
 			_ = of.body.CloseWithError(context.Canceled) // it never fails
 		}
-		play = func(ctx context.Context, l *webLine) error { return c.call(ctx, l, body) }
+		play = func(ctx context.Context, l *webLine) error { return c.playCall(ctx, l, body) }
 	}
 	c.open[l.ID] = of
 	c.work.Go(func() {
@@ -65,8 +65,8 @@ func (c *webConn) sendMessage(of *webOpen, l *webLine) error {
 	return nil
 }
 
-// call makes a gRPC call and writes its answers as lines.
-func (c *webConn) call(ctx context.Context, l *webLine, body *io.PipeReader) error {
+// playCall makes a gRPC call and writes its answers as lines.
+func (c *webConn) playCall(ctx context.Context, l *webLine, body *io.PipeReader) error {
 	defer body.Close()
 	req, err := c.request(ctx, l, body)
 	if err != nil {
@@ -142,7 +142,7 @@ func (v *webVisit) serveCall(w http.ResponseWriter, r *http.Request) {
 		reading.Go(func() { v.readCall(messages, method, id) })
 	}
 	begun := false
-	v.answer(w, r, id, of, func(l *webLine) bool {
+	v.writeAnswer(w, r, id, of, func(l *webLine) bool {
 		more := l.writeCall(w, method, r.Host, begun)
 		begun = true
 		return more

@@ -284,7 +284,7 @@ func (t *webTalk) addRecord(r Record) {
 		s := &webStream{asks: l, record: r}
 		t.streams[at] = s
 		if signal == frame.NoSignal || !strings.Contains(head.Start, "HTTP/2") {
-			t.ask(s, f)
+			t.addRequest(s, f)
 		}
 		return
 	}
@@ -292,13 +292,13 @@ func (t *webTalk) addRecord(r Record) {
 	switch {
 	case s == nil || s.ended || strings.HasPrefix(head.Status(), "1"):
 	case f.Dir == frame.C2U && signal == frame.Reset:
-		t.ask(s, nil)
+		t.addRequest(s, nil)
 		t.leave(s, r)
 	case f.Dir == frame.C2U:
-		t.ask(s, f)
+		t.addRequest(s, f)
 	default:
-		t.ask(s, nil)
-		t.answer(s, r)
+		t.addRequest(s, nil)
+		t.addAnswer(s, r)
 	}
 }
 
@@ -317,8 +317,8 @@ func (t *webTalk) leaveAt(r Record) {
 	}
 }
 
-// ask adds the step of a request, whose body may be in a frame, unless it was added.
-func (t *webTalk) ask(s *webStream, body *frame.Frame) {
+// addRequest adds the step of a request, whose body may be in a frame, unless it was added.
+func (t *webTalk) addRequest(s *webStream, body *frame.Frame) {
 	if s.asks == nil {
 		return
 	}
@@ -332,8 +332,8 @@ func (t *webTalk) ask(s *webStream, body *frame.Frame) {
 	s.asks = nil
 }
 
-// answer adds the step of an answer.
-func (t *webTalk) answer(s *webStream, r Record) {
+// addAnswer adds the step of an answer.
+func (t *webTalk) addAnswer(s *webStream, r Record) {
 	f, l := r.Frame, &webLine{ID: s.id, Call: s.call, Version: s.version}
 	status := f.Meta.Head.Status()
 	l.Status, _ = strconv.Atoi(status)

@@ -225,7 +225,7 @@ func (v *webVisit) serve(w http.ResponseWriter, r *http.Request) {
 		notRecorded(w, r)
 		return
 	}
-	v.answer(w, r, id, of, func(l *webLine) bool { return l.write(w, "http://"+r.Host) })
+	v.writeAnswer(w, r, id, of, func(l *webLine) bool { return l.write(w, "http://"+r.Host) })
 }
 
 // register gives a request its number.
@@ -242,8 +242,8 @@ func (v *webVisit) register(l *webLine, of *webRequest) (id int64) {
 	return l.ID
 }
 
-// answer writes the answer to a request, line by line.
-func (v *webVisit) answer(w http.ResponseWriter, r *http.Request, id int64, of *webRequest, write func(*webLine) (more bool)) {
+// writeAnswer writes the answer to a request, line by line.
+func (v *webVisit) writeAnswer(w http.ResponseWriter, r *http.Request, id int64, of *webRequest, write func(*webLine) (more bool)) {
 	for begun := false; ; begun = true {
 		select {
 		case answer := <-of.answers:
