@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
@@ -58,6 +57,7 @@ func (c *webConn) sendMessage(of *webOpen, l *webLine) error {
 			return err
 		}
 		_, _ = of.body.Write(message)
+		_, _ = of.body.Write(nil) // until the transport asks for more: it has then sent the message
 	}
 	if l.Last || l.Request != "" && !method.streams {
 		return of.body.Close()
@@ -136,10 +136,9 @@ func (v *webVisit) serveCall(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if method.streams {
-		var reading sync.WaitGroup
-		defer reading.Wait()
+		defer of.reading.Wait()
 		defer r.Body.Close()
-		reading.Go(func() { v.readCall(messages, method, id) })
+		of.reading.Go(func() { v.readCall(messages, method, id) })
 	}
 	begun := false
 	v.writeAnswer(w, r, id, of, func(l *webLine) bool {

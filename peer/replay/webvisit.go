@@ -155,8 +155,9 @@ type webVisit struct {
 // A webRequest is an open request.
 type webRequest struct {
 	answers chan *webLine
-	gone    chan struct{} // closed when answers are no longer read
-	call    []byte        // the id of a JSON-RPC request, or nil
+	gone    chan struct{}  // closed when answers are no longer read
+	call    []byte         // the id of a JSON-RPC request, or nil
+	reading sync.WaitGroup // of the messages of a gRPC call
 }
 
 func (v *webVisit) Read(p []byte) (int, error) { return v.lines.Read(p) }
@@ -251,6 +252,7 @@ func (v *webVisit) writeAnswer(w http.ResponseWriter, r *http.Request, id int64,
 				return
 			}
 		case <-r.Context().Done():
+			of.reading.Wait() // the client sent them before it left
 			leave := webLine{Ref: id}
 			_, _ = v.out.Write(leave.bytes()) // the visit may be over
 			return
