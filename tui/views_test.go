@@ -26,6 +26,9 @@ var views = map[string][]string{
 // Every view of every session fits the screen, cuts no kind of a frame, and has only colours
 // that can be read.
 func TestEveryView(t *testing.T) {
+	if testing.Short() {
+		t.Skip("thousands of pictures take long with the race detector")
+	}
 	for _, name := range fixtures.Sessions() {
 		s := kept(t, name)
 		for _, size := range append(sizes, size{"40x10", 40, 10}) {

@@ -95,6 +95,9 @@ func TestEmpty(t *testing.T) {
 
 // Of a long session the page has the end, and says how much is left out.
 func TestLongSession(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long session takes long with the race detector")
+	}
 	const calls, large = 40_000, 2000
 	var stream strings.Builder
 	for n := range calls {
@@ -224,6 +227,9 @@ func TestUsage(t *testing.T) {
 
 // Of names without number the page has some.
 func TestNamesAreBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long session takes long with the race detector")
+	}
 	var stream strings.Builder
 	for n := range 20_000 {
 		fmt.Fprintf(&stream, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"t%d"}}`+"\n", n, n)
