@@ -162,8 +162,8 @@ func (t *callTalk) addRequest(c *webCall, r Record) {
 	c.asks = nil
 }
 
-// addMessage adds a message of the client. The half-close, which the recording does not show, follows
-// the last one, unless the client cancelled a stream.
+// addMessage adds a message of the client. The half-close, which the recording does not show,
+// follows the last one, unless the client cancelled a stream.
 func (t *callTalk) addMessage(c *webCall, r Record) {
 	l := c.asks
 	if l == nil {

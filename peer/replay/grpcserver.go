@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"google.golang.org/grpc/codes"
+
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
 )
@@ -122,7 +124,7 @@ func (v *webVisit) serveCall(w http.ResponseWriter, r *http.Request) {
 	if !method.streams {
 		message, err := messages.next()
 		if err != nil && !errors.Is(err, io.EOF) {
-			failCall(w, 3, err.Error()) // INVALID_ARGUMENT
+			failCall(w, codes.InvalidArgument, err.Error())
 			return
 		}
 		l.setMessage(method.request, message, frame.C2U, frame.U2C)
@@ -191,7 +193,7 @@ func (l *webLine) writeCall(w http.ResponseWriter, method callMethod, host strin
 	case l.Event != nil:
 		message, err := l.messageAt(method.answer, "http://"+host)
 		if err != nil {
-			failed := webLine{End: callStatus + "13", Text: err.Error()} // INTERNAL
+			failed := failedCall(codes.Internal, err.Error())
 			return failed.writeCall(w, method, host, begun)
 		}
 		_, _ = w.Write(message) // the context ends if the client has left
@@ -205,17 +207,19 @@ func (l *webLine) writeCall(w http.ResponseWriter, method callMethod, host strin
 }
 
 // failCall ends a call with an error.
-func failCall(w http.ResponseWriter, code int, text string) {
-	l := webLine{End: callStatus + strconv.Itoa(code), Text: text}
+func failCall(w http.ResponseWriter, code codes.Code, text string) {
+	l := failedCall(code, text)
 	l.writeCall(w, callMethod{}, "", false)
 }
 
-// unimplemented is the status of a call that the recording cannot answer.
-const unimplemented = 12
+// failedCall returns the line of that end.
+func failedCall(code codes.Code, text string) webLine {
+	return webLine{End: callStatus + strconv.Itoa(int(code)), Text: text}
+}
 
 // refuseCall answers a call that was not recorded.
 func (v *webVisit) refuseCall(m *protocol.Message, text string) {
-	l := webLine{End: callStatus + strconv.Itoa(unimplemented), Text: text}
+	l := failedCall(codes.Unimplemented, text)
 	l.ID, _ = strconv.ParseInt(string(m.ID.Text), 10, 64)
 	_, _ = v.Write(l.bytes()) // it never fails
 }

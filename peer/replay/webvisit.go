@@ -14,6 +14,8 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc/codes"
+
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/limit"
 	"github.com/wirectl/wirectl/internal/wait"
@@ -306,7 +308,7 @@ func (v *webVisit) refuse(m *protocol.Message, text string) {
 
 func notRecorded(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Te") == "trailers" { // gRPC
-		failCall(w, unimplemented, "the recording has no answer to "+r.URL.Path)
+		failCall(w, codes.Unimplemented, "the recording has no answer to "+r.URL.Path)
 		return
 	}
 	http.Error(w, fmt.Sprintf("the recording has no answer to %s %s", r.Method, r.URL.Path), http.StatusNotImplemented)
