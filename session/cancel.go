@@ -224,7 +224,7 @@ func (t *Tracker) enter(ev *event, ref protocol.Token, target *Exchange) *Cancel
 		c = new(Cancel)
 	} else {
 		c = t.cancels.oldest()
-		c.node.remove()
+		t.cancels.remove(&c.node)
 		if c.of != nil {
 			t.classify(c, Silent)
 		}

@@ -87,7 +87,7 @@ func (t *Tracker) name(ev *event, e *Exchange) {
 // settle moves an open exchange into the history. Its names stay bound, so that late messages
 // are recognized, unless open exchanges also have them.
 func (t *Tracker) settle(e *Exchange) {
-	e.node.remove()
+	t.live.remove(&e.node)
 	e.settled = true
 	if e.cancel != nil {
 		t.waiting++
@@ -111,17 +111,18 @@ func (t *Tracker) retire(e *Exchange) {
 	for i := range e.bindings {
 		t.table.unbind(&e.bindings[i])
 	}
-	e.node.remove()
-	t.free.push(&e.node, e)
+	t.settled.remove(&e.node)
+	t.free = append(t.free, e)
 }
 
 // newExchange returns an empty exchange, reusing the memory of a retired one if possible.
 func (t *Tracker) newExchange() *Exchange {
-	e := t.free.oldest()
-	if e == nil {
+	last := len(t.free) - 1
+	if last < 0 {
 		return new(Exchange)
 	}
-	e.node.remove()
+	e := t.free[last]
+	t.free = t.free[:last]
 	e.reset()
 	return e
 }

@@ -7,16 +7,15 @@ type list[T any] struct {
 	len         int
 }
 
-// A node is in at most one list. The zero node is in none.
+// A node is in at most one list.
 type node[T any] struct {
-	in         *list[T]
 	prev, next *node[T]
 	of         *T
 }
 
 // push appends n, a field of v, which must not be in a list.
 func (l *list[T]) push(n *node[T], v *T) {
-	*n = node[T]{in: l, prev: l.last, of: v}
+	*n = node[T]{prev: l.last, of: v}
 	if l.last != nil {
 		l.last.next = n
 	} else {
@@ -26,12 +25,8 @@ func (l *list[T]) push(n *node[T], v *T) {
 	l.len++
 }
 
-// remove removes n from its list, if it is in one.
-func (n *node[T]) remove() {
-	l := n.in
-	if l == nil {
-		return
-	}
+// remove removes n, which must be in l.
+func (l *list[T]) remove(n *node[T]) {
 	if n.prev != nil {
 		n.prev.next = n.next
 	} else {

@@ -52,7 +52,7 @@ func (t *Tracker) scopeOf(f *Frame) *scope {
 		}
 		s = t.newScope(k)
 	} else { // a scope in use is kept, however old
-		s.node.remove()
+		t.scopeOrder.remove(&s.node)
 		t.scopeOrder.push(&s.node, s)
 	}
 	t.lastScope = s
@@ -89,9 +89,10 @@ func (t *Tracker) endScope(s *scope, end func(*Exchange)) {
 		}
 	}
 	delete(t.scopes, s.key)
-	s.node.remove()
-	s.ofConn.remove()
-	if t.conns[s.key.conn].len == 0 {
+	t.scopeOrder.remove(&s.node)
+	ofConn := t.conns[s.key.conn]
+	ofConn.remove(&s.ofConn)
+	if ofConn.len == 0 {
 		delete(t.conns, s.key.conn)
 	}
 	if t.lastScope == s {

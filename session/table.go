@@ -20,7 +20,7 @@ type table struct {
 	seed   maphash.Seed
 	slots  []slot // open addressing with linear probing; a power of two
 	queues int    // slots in use, three quarters of them at most
-	free   *queue
+	free   []*queue
 }
 
 type slot struct {
@@ -34,7 +34,6 @@ type queue struct {
 	exchanges list[Exchange]
 	text      []byte   // of the token, clipped
 	short     [32]byte // has the text if it fits, so that it is cached with the key
-	next      *queue   // of the free list
 }
 
 // A key identifies a name, together with the beginning of its token's text. The hash has a
@@ -105,7 +104,7 @@ func (t *table) bind(b *binding, e *Exchange, k key, text []byte) *queue {
 func (q *queue) bind(b *binding, e *Exchange) {
 	if settled := q.exchanges.oldest(); settled != nil && settled.settled {
 		taken := settled.bindingIn(q)
-		taken.node.remove()
+		q.exchanges.remove(&taken.node)
 		taken.queue = nil
 	}
 	b.queue = q
@@ -118,7 +117,7 @@ func (t *table) unbind(b *binding) {
 	if q == nil {
 		return
 	}
-	b.node.remove()
+	q.exchanges.remove(&b.node)
 	b.queue = nil
 	if q.exchanges.len == 0 && q.key != (key{}) {
 		t.remove(q)
@@ -129,9 +128,9 @@ func (t *table) insert(k key, text []byte) *queue {
 	if 4*t.queues >= 3*len(t.slots) {
 		t.grow()
 	}
-	q := t.free
-	if q != nil {
-		t.free = q.next
+	var q *queue
+	if n := len(t.free); n > 0 {
+		t.free, q = t.free[:n-1], t.free[n-1]
 	} else {
 		q = new(queue)
 		q.text = q.short[:0]
@@ -166,7 +165,7 @@ func (t *table) remove(q *queue) {
 		i = t.after(i)
 	}
 	t.removeSlot(i)
-	q.next, t.free = t.free, q
+	t.free = append(t.free, q)
 	t.queues--
 }
 
