@@ -100,29 +100,24 @@ func (t *Tracker) settle(e *Exchange) {
 	t.countModel()
 	t.uncounted, e.Said = e, nil
 	t.settled.push(&e.node, e)
-	if t.settled.len > t.history {
-		t.retire(t.settled.oldest())
-	}
 }
 
-// retire drops an exchange from the history and keeps it for reuse.
+// retire drops an exchange from the history.
 func (t *Tracker) retire(e *Exchange) {
 	t.silence(e)
 	for i := range e.bindings {
 		t.table.unbind(&e.bindings[i])
 	}
 	t.settled.remove(&e.node)
-	t.free = append(t.free, e)
 }
 
-// newExchange returns an empty exchange, reusing the memory of a retired one if possible.
+// newExchange returns an empty exchange. If the history is full, that is its oldest one.
 func (t *Tracker) newExchange() *Exchange {
-	last := len(t.free) - 1
-	if last < 0 {
+	if t.settled.len <= t.history {
 		return new(Exchange)
 	}
-	e := t.free[last]
-	t.free = t.free[:last]
+	e := t.settled.oldest()
+	t.retire(e)
 	e.reset()
 	return e
 }

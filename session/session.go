@@ -47,7 +47,6 @@ type Tracker struct {
 	settled list[Exchange] // the history, in the order of settling
 	cancels list[Cancel]   // the ledger, in the order of asking
 	waiting int            // settled exchanges whose cancel is pending
-	free    []*Exchange    // for use again
 
 	findings ring[Finding]
 	found    [numRules]int64
