@@ -214,7 +214,7 @@ func (t *Tracker) checkPiece(ev *event, e *Exchange) {
 // checkAnswer reports an answer in the form of another version, and an answer that accepts e
 // into an operation that has ended.
 func (t *Tracker) checkAnswer(ev *event, e *Exchange) {
-	if v := string(ev.m.Version); t.rules.OneVersion && v != "" && e.Version != "" && !t.isNewer && major(v) != major(e.Version) {
+	if t.rules.OneVersion && len(ev.m.Version) > 0 && e.Version != "" && !t.isNewer && major(string(ev.m.Version)) != major(e.Version) {
 		t.report(mixedVersions, ev.f, []int64{e.First}, "%s is of version %s, and is answered in the form of %s", e.Title(), e.Version, quote(protocol.Token{Text: ev.m.Version}))
 	}
 	if e.tooLate && ev.m.Phase != protocol.Fail {

@@ -8,10 +8,10 @@ const maxSpent = 1 << 12
 // usageOf returns the usage since the last message that reported it. A total is compared with
 // that of the message before.
 func (t *Tracker) usageOf(ev *event) protocol.Usage {
-	used, all := ev.m.Usage, ev.m.Spent.Usage
 	if ev.m.Spent.Of.IsZero() {
-		return used
+		return ev.m.Usage
 	}
+	used, all := ev.m.Usage, ev.m.Spent.Usage
 	at := t.keyOf(ev.scope, ev.from, ev.m.Spent.Of)
 	if ev.m.Spent.Anew {
 		delete(t.spent, at)
