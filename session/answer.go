@@ -28,7 +28,9 @@ func (t *Tracker) trackAnswer(ev *event) *Exchange {
 		if e.Version != "" {
 			t.setVersion(e.Version)
 		}
-		t.checkAnswer(ev, e)
+		if t.rules.OneVersion || e.tooLate {
+			t.checkAnswer(ev, e)
+		}
 	}
 	if t.isNewer && m.Phase == protocol.Close && !slices.Contains(t.newer, t.version) {
 		t.newer = append(t.newer, t.version)
@@ -136,9 +138,6 @@ const maxNameless = 16
 // message or ended. It omits those that answer an unreadable message, because such messages may
 // be answered before their end is seen.
 func (t *Tracker) settleOrphans(s *scope, side frame.Dir) {
-	if len(s.nameless[side]) == 0 {
-		return
-	}
 	for _, o := range s.nameless[side] {
 		if !s.refused(side) && t.judges() {
 			t.addFinding(orphan, Findings[orphan].Severity, s.key.conn, []int64{o.seq}, o.kind+" without an id answers nothing")

@@ -32,6 +32,8 @@ type Exchange struct {
 	cancel   *Cancel         // the pending cancel, or nil
 	stream   *stream         // nil if it is not a stream and has no state of other streams
 	gaps     *Histogram
+	root     *Exchange // began the operation that it belongs to, or nil
+	rootID   uint64    // its serial number
 	answers  int64
 	sequence int // expected of the next part
 	settled  bool
@@ -97,8 +99,6 @@ type Exchange struct {
 	optional bool           // settled, but may still be answered once
 	cancels  bool           // it was opened by a cancel
 	unknown  bool           // with cancels: the target may be open on an unseen connection
-	root     *Exchange      // began the operation that it belongs to, or nil
-	rootID   uint64         // its serial number
 	retries  bool           // it ends with the exchange it belongs to
 	retry    uint64         // hash of the arguments, to recognize a retry
 	carried  bool           // it came in a carrier
@@ -312,8 +312,8 @@ func (e *Exchange) part(f *Frame) {
 // since returns the time from start to end, or 0 if either is unknown or the
 // clock was set back between them.
 func since(end, start time.Time) time.Duration {
-	if end.IsZero() || start.IsZero() {
+	if start.IsZero() {
 		return 0
 	}
-	return max(end.Sub(start), 0)
+	return max(end.Sub(start), 0) // a zero end is before start
 }

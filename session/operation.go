@@ -489,7 +489,9 @@ func (t *Tracker) Abandon(at time.Time) {
 // else of its session.
 func (t *Tracker) chooseRules(f *Frame, s *scope, m *protocol.Message) {
 	t.rules = s.rules
-	t.setVersion(s.version)
+	if s.version != t.version {
+		t.setVersion(s.version)
+	}
 	if len(t.base.Versions) == 0 || m == nil {
 		return
 	}
@@ -538,9 +540,7 @@ func (t *Tracker) versionEarly(s *scope) {
 
 // setVersion sets the version by whose rules frames are judged.
 func (t *Tracker) setVersion(version string) {
-	if version != t.version {
-		t.version, t.isNewer = version, t.base.IsNewer(version)
-	}
+	t.version, t.isNewer = version, t.base.IsNewer(version)
 }
 
 // maxVersions bounds how many versions are distinguished.

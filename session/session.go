@@ -67,8 +67,9 @@ type Tracker struct {
 
 // Options configure a tracker.
 type Options struct {
-	// History is how many settled exchanges, cancels and findings are kept, each; 0 means
-	// 4096. Beyond it, a late answer looks like an answer to an unknown request.
+	// History is how many cancels and findings are kept, and how many settled exchanges at
+	// least; 0 means 4096. A settled exchange beyond it is dropped when another begins. From
+	// then on, a late answer to it looks like an answer to an unknown request.
 	History int
 	// InFlight is how many exchanges and scopes may be open; 0 means 65,536. Beyond it the
 	// tracker drops the oldest exchange, or the least recently used scope.
@@ -181,14 +182,15 @@ func (t *Tracker) count(f *Frame, m *protocol.Message) *scope {
 	if f.Framing != nil && m != nil {
 		t.checkFraming(f, s)
 	}
-	fresh := s.fresh(f) && f.Fault != nil
-	if fresh {
+	if (f.Fault != nil || s.gap[f.Dir] != nil) && s.fresh(f) && f.Fault != nil {
 		t.reportFault(f, m)
+		if m == nil {
+			s.unreadable[f.Dir]++
+		}
 	}
-	if fresh && m == nil {
-		s.unreadable[f.Dir]++
+	if len(s.nameless[f.Dir]) > 0 {
+		t.settleOrphans(s, f.Dir)
 	}
-	t.settleOrphans(s, f.Dir)
 	return s
 }
 
