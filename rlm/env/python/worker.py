@@ -369,7 +369,7 @@ class Output:
     def frames(self):
         text = self.take()
         if text and State.active is not None:
-            yield encode({"kind": "output", "id": State.active, "stream": self.kind, "text": text})
+            yield b'{"kind":"output","id":%d,"stream":"%s","text":%s}' % (State.active, self.kind, encode(text))
 
     def flush(self):
         pass
@@ -895,7 +895,7 @@ if hasattr(os, "register_at_fork"):
 limit_memory(int(options.get("memory") or 0))
 
 busy = threading.Event()
-outputs = (Output("<stdout>", "stdout"), Output("<stderr>", "stderr"))
+outputs = (Output("<stdout>", b"stdout"), Output("<stderr>", b"stderr"))
 streams = (open(os.devnull), *outputs)
 recursion = sys.getrecursionlimit()
 threading.Thread.start = start_thread
