@@ -79,6 +79,7 @@ func heldBy(tr **session.Tracker) float64 {
 // reused only after 6,000 others, which is beyond the history. The messages are already parsed,
 // and only their ids differ, so reading them costs no more than after real parsing.
 type synthetic struct {
+	began           time.Time // with a monotonic clock, as in a relay
 	open, part, end protocol.Message
 	tokens          [6 * benchIDs]struct{ id, bind []byte }
 }
@@ -91,7 +92,7 @@ func newSynthetic(b testing.TB, p protocol.Protocol) *synthetic {
 	if p.Name() == "latis" {
 		open, part, end = "prompt 1", "chunk 1 0", "complete 1"
 	}
-	s := new(synthetic)
+	s := &synthetic{began: time.Now()}
 	for form, m := range map[string]*protocol.Message{open: &s.open, part: &s.part, end: &s.end} {
 		if err := p.Parse(payload(b, p, strings.Fields(form)), m); err != nil {
 			b.Fatal(err)
@@ -107,7 +108,7 @@ func newSynthetic(b testing.TB, p protocol.Protocol) *synthetic {
 // frame returns the nth frame and its message, which is valid until the next call.
 func (s *synthetic) frame(n int) (session.Frame, *protocol.Message) {
 	m, dir := s.message(n)
-	at := began.Add(time.Duration(n) * 10 * time.Microsecond)
+	at := s.began.Add(time.Duration(n) * 10 * time.Microsecond)
 	return session.Frame{Seq: int64(n), Time: at, Conn: 1, Dir: dir, Size: 100}, m
 }
 
