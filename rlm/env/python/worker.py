@@ -76,10 +76,11 @@ class Slot:
         self.lock.acquire()
 
     def wake(self):
-        try:
-            self.lock.release()
-        except RuntimeError:
-            pass  # it is awake
+        if self.lock.locked():
+            try:
+                self.lock.release()
+            except RuntimeError:
+                pass  # it is awake
 
 
 class Wire:
@@ -256,6 +257,9 @@ def watch():
         busy.wait()
         time.sleep(TICK)
         if State.active is None:
+            busy.clear()
+            if State.active is not None:  # a request came meanwhile, and busy was still set
+                busy.set()
             continue
         wire.poll()
         flush()
@@ -637,7 +641,7 @@ def cut(text, n):
 
 def variables():
     for name, value in list(space.items()):
-        if isinstance(name, str) and not name.startswith("_") and name not in reserved:
+        if name not in reserved and isinstance(name, str) and not name.startswith("_"):
             yield name, value
 
 
@@ -805,9 +809,9 @@ def serve():
         m = wire.request()
         kind = m["kind"]
         State.active, State.interrupted = m["id"], False
-        busy.set()
+        if not busy.is_set():
+            busy.set()
         result = handlers[kind](m)
-        busy.clear()
         head = {"kind": kind + "_result", "id": m["id"]}
         frame = encode({**head, **result})
         if len(frame) > LIMIT:
