@@ -12,6 +12,9 @@ import (
 
 func (t *Tracker) openExchange(ev *event) *Exchange {
 	f, m := ev.f, ev.m
+	if t.live.len >= t.inFlight {
+		t.forget(t.live.oldest())
+	}
 	e := t.newExchange()
 	t.serial++
 	t.opened++
@@ -49,9 +52,6 @@ func (t *Tracker) openExchange(ev *event) *Exchange {
 	t.live.push(&e.node, e)
 	t.name(ev, e)
 	t.retrying(ev, e)
-	if t.live.len > t.inFlight {
-		t.forget(t.live.oldest())
-	}
 	return e
 }
 
