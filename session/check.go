@@ -93,12 +93,12 @@ func (ev *event) isLog() bool {
 	return bytes.Equal(ev.m.Kind, protocol.Unknown) && ev.m.ID.IsZero() && ev.from == frame.U2C && ev.f.Framing == frame.Line
 }
 
-// fresh reports whether a frame does not just continue the previous gap. Skipped bytes arrive
-// in pieces, each with the same fault.
+// fresh reports whether a frame with a fault does not just continue the previous gap. Skipped
+// bytes arrive in pieces, each with the same fault.
 func (s *scope) fresh(f *Frame) bool {
 	before := s.gap[f.Dir]
-	s.gap[f.Dir] = nil
-	if !f.Gap || f.Fault == nil {
+	if !f.Gap {
+		s.gap[f.Dir] = nil
 		return true
 	}
 	s.gap[f.Dir] = f.Fault

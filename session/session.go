@@ -182,7 +182,9 @@ func (t *Tracker) count(f *Frame, m *protocol.Message) *scope {
 	if f.Framing != nil && m != nil {
 		t.checkFraming(f, s)
 	}
-	if (f.Fault != nil || s.gap[f.Dir] != nil) && s.fresh(f) && f.Fault != nil {
+	if f.Fault == nil {
+		s.gap[f.Dir] = nil
+	} else if s.fresh(f) {
 		t.reportFault(f, m)
 		if m == nil {
 			s.unreadable[f.Dir]++

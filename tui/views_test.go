@@ -27,7 +27,7 @@ var views = map[string][]string{
 // that can be read.
 func TestEveryView(t *testing.T) {
 	if testing.Short() {
-		t.Skip("thousands of pictures take long with the race detector")
+		t.Skip("-short leaves out thousands of pictures: CI runs the race detector with it, and the whole test without")
 	}
 	for _, name := range fixtures.Sessions() {
 		s := kept(t, name)

@@ -96,7 +96,7 @@ func TestEmpty(t *testing.T) {
 // Of a long session the page has the end, and says how much is left out.
 func TestLongSession(t *testing.T) {
 	if testing.Short() {
-		t.Skip("a long session takes long with the race detector")
+		t.Skip("-short leaves out a long session: CI runs the race detector with it, and the whole test without")
 	}
 	const calls, large = 40_000, 2000
 	var stream strings.Builder
@@ -228,7 +228,7 @@ func TestUsage(t *testing.T) {
 // Of names without number the page has some.
 func TestNamesAreBounded(t *testing.T) {
 	if testing.Short() {
-		t.Skip("a long session takes long with the race detector")
+		t.Skip("-short leaves out a long session: CI runs the race detector with it, and the whole test without")
 	}
 	var stream strings.Builder
 	for n := range 20_000 {
