@@ -86,7 +86,12 @@ func TestOpenCallsAreSmall(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			backend, behind := tt.backend(tt.parts)
 			request := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", tt.path, len(tt.body), tt.body)
-			without := max(0, openCalls(t, backend, request, tt.parts*len(text)))
+			without := int64(0)
+			for range 3 { // less than nothing is measured if the calls before are freed meanwhile
+				if without = max(0, openCalls(t, backend, request, tt.parts*len(text))); without > 0 {
+					break
+				}
+			}
 			each := openCalls(t, start(t, behind(backend)), request, tt.parts*len(text)) - without
 			t.Logf("%d bytes for each, beside %d of client and backend", each, without)
 			if each > 64<<10+tt.kept {
