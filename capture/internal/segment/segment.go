@@ -49,7 +49,7 @@ func (s *Segment) Append(r *capture.Record) bool {
 	}
 	s.copied += int64(n)
 	if n > cap(s.bytes)-len(s.bytes) {
-		s.bytes = make([]byte, 0, max(n, min(2*cap(s.bytes), Size), firstSize))
+		s.bytes = make([]byte, 0, max(n, min(2*cap(s.bytes), Size-int(s.copied)+n), firstSize))
 	}
 	s.Records = append(s.Records, *r)
 	kept := &s.Records[len(s.Records)-1]
