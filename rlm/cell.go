@@ -58,7 +58,7 @@ func (t *turn) cell(ctx context.Context, n int, code string) (final *string, err
 	t.calls += int(usage.Calls)
 	e := Event{
 		Kind: EventCell, Done: true, Ref: c.ref, Depth: t.depth, Text: output,
-		Calls: int(usage.Calls), Tokens: &usage.Tokens, Took: Seconds(took),
+		Calls: int(usage.Calls), Tokens: &usage.Tokens, Took: took.Seconds(),
 	}
 	if res.Err != nil {
 		e.Error = res.Err.Error()
@@ -173,7 +173,7 @@ func (c *cell) call(ctx context.Context, n int, prompt json.RawMessage, q Query)
 	usage := k.meter.read().Total()
 	c.tell(Event{
 		Kind: EventCall, Done: true, Ref: k.ref, Depth: c.depth, Model: k.model, Nested: start, Text: cutEvent(k.text),
-		Tokens: &usage.Tokens, Took: Seconds(k.took), Finish: FinishReason(k.finish), Error: errorText(cmp.Or(k.err, policyErr)),
+		Tokens: &usage.Tokens, Took: k.took.Seconds(), Finish: FinishReason(k.finish), Error: errorText(cmp.Or(k.err, policyErr)),
 	})
 	if c.log != nil {
 		c.mu.Lock()

@@ -38,7 +38,7 @@ func (k *call) runChild(ctx context.Context, n Nested) (string, error) {
 		tree: k.tree, ref: k.ref, depth: k.depth + 1, model: k.model, question: childQuestion(k.prompt),
 		context: c, shape: shape, mode: mode, tools: only(k.o.Tools, n.Tools),
 		iterations: cmp.Or(n.MaxIterations, max(1, k.iterations/2)), maxDepth: n.MaxDepth,
-		meter: k.cell.account.newMeter(k.meter),
+		meter: k.cell.account.newMeter(k.meter), began: k.o.Now(),
 	}
 	if k.log != nil {
 		k.child = &childLog{}

@@ -35,7 +35,7 @@ func (t *turn) compact(ctx context.Context) error {
 	c, err := t.complete(ctx, t.meter, t.depth > 0, request)
 	t.tell(Event{
 		Kind: EventCall, Done: true, Ref: ref, Depth: t.depth, Model: c.Model, Text: cutEvent(c.Text), Tokens: &c.Tokens,
-		Took: Seconds(c.Took), Error: errorText(err),
+		Took: c.Took.Seconds(), Error: errorText(err),
 	})
 	if err != nil {
 		return fmt.Errorf("the history could not be summarized: %w", err)

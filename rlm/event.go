@@ -42,7 +42,7 @@ type Event struct {
 	ToolCalls int          `json:"tool_calls,omitempty"`
 	Calls     int          `json:"calls,omitempty"`  // of a turn or a cell that is done, including those of children
 	Tokens    *Tokens      `json:"tokens,omitempty"` // of everything in a subject that is done
-	Took      Seconds      `json:"took,omitempty"`
+	Took      float64      `json:"took,omitempty"`   // in seconds, of a subject that is done
 	Finish    FinishReason `json:"finish_reason,omitempty"`
 	// Error is the error of the code, a call, a policy or the run.
 	Error string `json:"error,omitempty"`
@@ -50,22 +50,6 @@ type Event struct {
 
 // eventText bounds prompts and answers of calls in events, in characters.
 const eventText = 2000
-
-// Seconds are a duration, and in JSON a number of seconds.
-type Seconds time.Duration
-
-// MarshalJSON implements [json.Marshaler].
-func (s Seconds) MarshalJSON() ([]byte, error) {
-	return json.Marshal(time.Duration(s).Seconds())
-}
-
-// UnmarshalJSON implements [json.Unmarshaler].
-func (s *Seconds) UnmarshalJSON(b []byte) error {
-	var f float64
-	err := json.Unmarshal(b, &f)
-	*s = Seconds(f * float64(time.Second))
-	return err
-}
 
 // tell passes an event to the observer, one at a time.
 func (t *tree) tell(e Event) {

@@ -55,19 +55,6 @@ func TestEvents(t *testing.T) {
 	})
 }
 
-// An event is the same after a round trip through JSON.
-func TestEventJSON(t *testing.T) {
-	want := Event{Kind: EventCall, Done: true, Ref: "r", Took: Seconds(1500 * time.Millisecond), Tokens: &Tokens{1, 2, 0.5}, Finish: Stop}
-	b, err := json.Marshal(want)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got Event
-	if err := json.Unmarshal(b, &got); err != nil || !cmp.Equal(got, want) {
-		t.Errorf("%s became %+v, %v", b, got, err)
-	}
-}
-
 // A run without an id gets a new one.
 func TestNewID(t *testing.T) {
 	a, b := newID(), newID()

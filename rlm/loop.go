@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/rlm/prompt"
@@ -24,6 +25,7 @@ type run struct {
 	iterations int
 	maxDepth   int
 	meter      *meter
+	began      time.Time
 	log        Log // may be nil
 
 	env     Environment
@@ -60,7 +62,6 @@ func (r *run) bestSoFar(reason FinishReason) *ending {
 
 // run plays the run, and reports its first and its last event.
 func (r *run) run(ctx context.Context) (*ending, error) {
-	start := r.o.Now()
 	r.tell(Event{Kind: EventRun, Ref: r.ref, Depth: r.depth, Model: r.model, Prompt: cutEvent(r.question)})
 	end, err := r.states(ctx)
 	if r.depth == 0 && (end.answer != "" || err == nil && end.finish != Cancelled) {
@@ -69,7 +70,7 @@ func (r *run) run(ctx context.Context) (*ending, error) {
 	usage := r.meter.read().Total()
 	r.tell(Event{
 		Kind: EventEnd, Ref: r.ref, Depth: r.depth, Finish: end.finish, Error: errorText(err), Tokens: &usage.Tokens,
-		Calls: r.calls, Took: Seconds(r.o.Now().Sub(start)),
+		Calls: r.calls, Took: r.o.Now().Sub(r.began).Seconds(),
 	})
 	return end, err
 }

@@ -62,6 +62,7 @@ type Options struct {
 	Metadata runlog.Metadata // for the first line of the log, as far as the caller knows it
 
 	Now   func() time.Time // nil: time.Now
+	Began time.Time        // when the run has begun; zero: when Run is called
 	NewID func() string    // 32 hex digits; nil: random
 }
 
@@ -164,7 +165,6 @@ func Run(ctx context.Context, o Options) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, &Error{Type: "Validation", Err: err}
 	}
-	start := t.o.Now()
 	ctx, t.account.end = context.WithCancelCause(ctx)
 	defer t.account.end(nil)
 	defer t.o.Interrupts.begin(t.id, func(error) { t.account.end(nil) })()
@@ -173,12 +173,12 @@ func Run(ctx context.Context, o Options) (Outcome, error) {
 	r := &run{
 		tree: t, ref: t.id, model: t.o.Root, question: t.o.Question, context: t.o.Context, shape: t.o.Shape,
 		mode: t.o.Mode, tools: t.o.Tools, iterations: t.o.Limits.Iterations, maxDepth: t.o.Limits.Depth,
-		meter: t.account.newMeter(nil), log: t.o.Log,
+		meter: t.account.newMeter(nil), log: t.o.Log, began: cmp.Or(t.o.Began, t.o.Now()),
 	}
 	end, err := r.run(ctx)
 	out := Outcome{
 		ID: t.id, Traceparent: t.traceparent(), Answer: end.answer, Finish: end.finish,
-		Model: cmp.Or(r.named, r.model), Iterations: r.turns, Usage: r.meter.read(), Took: t.o.Now().Sub(start),
+		Model: cmp.Or(r.named, r.model), Iterations: r.turns, Usage: r.meter.read(), Took: t.o.Now().Sub(r.began),
 		LogErr: t.logErr, PolicyErr: t.policyErr, SchemaErr: r.mismatch,
 	}
 	refused := false

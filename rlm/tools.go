@@ -223,7 +223,7 @@ func (t *turn) callTool(ctx context.Context, ref, query string, call ToolCall) r
 		c.Result = runlog.Raw(result)
 	}
 	t.tell(Event{
-		Kind: EventCall, Done: true, Ref: ref, Depth: t.depth, Tool: call.Name, Text: cutEvent(string(c.Result)), Took: Seconds(took),
+		Kind: EventCall, Done: true, Ref: ref, Depth: t.depth, Tool: call.Name, Text: cutEvent(string(c.Result)), Took: took.Seconds(),
 		Error: c.Error,
 	})
 	return c

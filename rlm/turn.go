@@ -59,7 +59,7 @@ func (r *run) turn(ctx context.Context, n int, play func(*turn, context.Context)
 	usage := t.meter.read().Total()
 	e := Event{
 		Kind: EventTurn, Done: true, Ref: t.ref, Depth: r.depth, Model: cmp.Or(t.response.Model, r.model), Text: t.response.Text,
-		Cells: len(t.blocks), ToolCalls: len(t.toolCalls), Calls: t.calls, Tokens: &usage.Tokens, Took: Seconds(took), Error: errorText(err),
+		Cells: len(t.blocks), ToolCalls: len(t.toolCalls), Calls: t.calls, Tokens: &usage.Tokens, Took: took.Seconds(), Error: errorText(err),
 	}
 	if end != nil {
 		e.Finish = end.finish

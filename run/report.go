@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/internal/cmdline"
@@ -43,15 +42,15 @@ func turnLine(e *rlm.Event) string {
 	} else if e.ToolCalls > 0 {
 		did = tools
 	}
-	line := fmt.Sprintf("turn %s: %s, %s, %s", turn, did, render.Count(int64(e.Calls), "call"), amount(e.Tokens, time.Duration(e.Took)))
+	line := fmt.Sprintf("turn %s: %s, %s, %s", turn, did, render.Count(int64(e.Calls), "call"), amount(e.Tokens, e.Took))
 	if e.Error != "" {
 		line += ": " + e.Error
 	}
 	return line
 }
 
-// amount formats the usage: tokens in and out, dollars if prices are known, and time.
-func amount(t *rlm.Tokens, took time.Duration) string {
+// amount formats the usage: tokens in and out, dollars if prices are known, and seconds.
+func amount(t *rlm.Tokens, took float64) string {
 	if t == nil {
 		t = &rlm.Tokens{}
 	}
@@ -59,13 +58,13 @@ func amount(t *rlm.Tokens, took time.Duration) string {
 	if t.Cost > 0 {
 		text += fmt.Sprintf(", $%.4f", t.Cost)
 	}
-	return fmt.Sprintf("%s, %.2f s", text, took.Seconds())
+	return fmt.Sprintf("%s, %.2f s", text, took)
 }
 
 // total reports the usage of a run, and why it ended.
 func (r *reporter) total(o *rlm.Outcome) {
 	used := o.Usage.Total()
-	line := fmt.Sprintf("total: %s, %s, %s", render.Count(int64(o.Iterations), "turn"), render.Count(int64(o.Calls), "call"), amount(&used.Tokens, o.Took))
+	line := fmt.Sprintf("total: %s, %s, %s", render.Count(int64(o.Iterations), "turn"), render.Count(int64(o.Calls), "call"), amount(&used.Tokens, o.Took.Seconds()))
 	if reason := cmp.Or(reasons[o.Finish], reasons[o.Limit]); reason != "" {
 		line += ": " + reason
 	}

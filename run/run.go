@@ -109,6 +109,7 @@ func (r *run) askWith(ctx context.Context, b *broker.Broker) (rlm.FinishReason, 
 	if err := r.model(b, root); err != nil {
 		return "", err
 	}
+	r.o.Began = time.Now()
 	timed, stop := rlm.WithTimeout(ctx, r.o.Limits.Timeout)
 	defer stop()
 	size, err := r.load(timed)

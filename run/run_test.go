@@ -131,8 +131,8 @@ func TestTimeoutWhileReading(t *testing.T) {
 	unread, unwritten := io.Pipe()
 	defer unwritten.Close()
 	for _, settings := range []string{"", "max-depth=1", "output=ndjson"} {
-		p, err := askOf(t, unread, models, "", "q", "context=- timeout=1ms "+settings)
-		if err != nil || p.finish != rlm.Timeout || !strings.Contains(p.stdout, `"finish_reason":"timeout"`) || !strings.Contains(p.said, "--timeout is over, and there is no answer yet") {
+		p, err := askOf(t, unread, models, "", "q", "context=- timeout=10ms "+settings)
+		if err != nil || p.finish != rlm.Timeout || !strings.Contains(p.stdout, `"finish_reason":"timeout"`) || !strings.Contains(p.said, "--timeout is over, and there is no answer yet") || strings.Contains(p.said, ", 0.00 s") {
 			t.Errorf("%s: %q, %q, %q, %v", settings, p.finish, p.stdout, p.said, err)
 		}
 	}
