@@ -17,7 +17,7 @@ const (
 	// Held is the approximate maximum number of bytes that a segment holds without copying.
 	Held = 256 << 10
 
-	firstSize = 8 << 10 // initial size of the byte buffer
+	firstSize = 8 << 10 // of the first byte buffer, which is enough for a quiet session
 
 	recordSize = int64(unsafe.Sizeof(capture.Record{}))
 )
@@ -49,7 +49,11 @@ func (s *Segment) Append(r *capture.Record) bool {
 	}
 	s.copied += int64(n)
 	if n > cap(s.bytes)-len(s.bytes) {
-		s.bytes = make([]byte, 0, max(n, min(2*cap(s.bytes), Size-int(s.copied)+n), firstSize))
+		size := Size
+		if s.bytes == nil {
+			size = firstSize
+		}
+		s.bytes = make([]byte, 0, max(n, size))
 	}
 	s.Records = append(s.Records, *r)
 	kept := &s.Records[len(s.Records)-1]
