@@ -1,7 +1,6 @@
 package test
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -92,14 +91,14 @@ func testDocument(t *testing.T, name string) {
 	p := params(dir)
 	setup := p.Setup
 	p.Setup = func(env *testscript.Env) error {
-		err := errors.Join(setup(env), checkout(env.WorkDir))
+		err := setup(env)
 		env.Setenv("COLUMNS", "") // the width of a pipe
 		return err
 	}
 	testscript.Run(t, p)
 }
 
-// checkout copies the files of a checkout that documents use into a folder.
+// checkout copies the files of a checkout that documents and scripts use into a folder.
 func checkout(dir string) error {
 	return os.CopyFS(filepath.Join(dir, "contrib"), os.DirFS("../contrib"))
 }

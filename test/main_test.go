@@ -58,7 +58,7 @@ func params(dir string) testscript.Params {
 		Setup: func(env *testscript.Env) error {
 			// By default, the race detector delays the exit of each process by a second.
 			env.Vars = append(env.Vars, columns, "GORACE=atexit_sleep_ms=0")
-			return nil
+			return checkout(env.WorkDir)
 		},
 	}
 }
