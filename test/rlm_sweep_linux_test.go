@@ -224,7 +224,7 @@ func (s *sweep) nothingLeft(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, pattern := range []string{"tmp/wirectl-rlm*", "tmp/wirectl-probe*", "state/*"} {
+	for _, pattern := range []string{"tmp/wirectl-rlm*", "state/*"} {
 		if left, _ := filepath.Glob(filepath.Join(s.dir, pattern)); len(left) > 0 {
 			t.Errorf("left behind: %v", left)
 		}

@@ -67,12 +67,13 @@ func (y system) String() string {
 
 // probe tries one way.
 func (y system) probe(ctx context.Context) (*Launcher, error) {
-	dir, err := os.MkdirTemp("", "wirectl-probe-")
+	folder, err := env.NewFolder()
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	if dir, err = filepath.Abs(dir); err != nil { // TMPDIR may be relative
+	defer func() { _ = folder.Remove() }()
+	dir, err := filepath.Abs(folder.Path) // TMPDIR may be relative
+	if err != nil {
 		return nil, err
 	}
 	y.cgroup = true
