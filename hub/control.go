@@ -27,6 +27,8 @@ type answer struct {
 // errNoCommands is the answer of a relay without --hub-control.
 var errNoCommands = errors.New("this session is read-only: start its relay with --hub-control to send it commands")
 
+var errStarting = errors.New("the relay is still starting: try again")
+
 // Obey makes the sender pass commands of viewers to c.
 func (t *Sender) Obey(c tap.Controller) { t.controller.Store(&c) }
 
@@ -50,10 +52,14 @@ func (t *Sender) listen() {
 
 func (t *Sender) obey(line []byte) (a answer) {
 	c, err := tap.ParseCommand(line)
-	if controller := t.controller.Load(); err == nil && controller == nil {
-		err = errNoCommands
-	} else if err == nil {
+	switch controller := t.controller.Load(); {
+	case err != nil:
+	case controller != nil:
 		a.Notes, err = (*controller).Control(t.ctx, c)
+	case t.o.Control:
+		err = errStarting
+	default:
+		err = errNoCommands
 	}
 	for i := range a.Notes {
 		if err == nil {

@@ -21,9 +21,13 @@ import (
 	"github.com/wirectl/wirectl/capture/history"
 	"github.com/wirectl/wirectl/capture/pcapng"
 	"github.com/wirectl/wirectl/capture/tap"
+	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/decode/source"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/hub"
 	"github.com/wirectl/wirectl/hub/server"
+	"github.com/wirectl/wirectl/store"
+	"github.com/wirectl/wirectl/store/live"
 )
 
 func check(t *testing.T, errs ...error) {
@@ -255,6 +259,37 @@ func TestLive(t *testing.T) {
 	f.end()
 	if err := r.Next(&rec); err != io.EOF {
 		t.Errorf("at the end: %+v, %v", rec, err)
+	}
+}
+
+// An obedient controller carries out everything.
+type obedient struct{}
+
+func (obedient) Control(context.Context, tap.Command) ([]tap.Note, error) { return nil, nil }
+
+// A viewer that comes before its session waits for it, and then sees and controls it.
+func TestViewerWaits(t *testing.T) {
+	t.Parallel()
+	h := start(t, t.TempDir(), "")
+	all := store.New(store.Options{})
+	defer all.Close()
+	opener := &source.Opener{Hub: hub.Source(func(string) string { return h.URL() })}
+	v := &live.Viewing{Name: "hub:server-1", Opener: opener, Store: all, Config: decode.Config{Resync: true}}
+	check(t, v.Open(t.Context()))
+	if !strings.HasPrefix(v.Waiting, "waiting for hub:server-1") || v.Wire.Refuses() == "" {
+		t.Errorf("waiting: %q, commands: %q", v.Waiting, v.Wire.Refuses())
+	}
+	var viewing sync.WaitGroup
+	viewing.Go(func() { v.Run(t.Context()) })
+	f := send(t, h.URL(), func(o *hub.Sending) { o.Control = true })
+	f.sender.Obey(obedient{})
+	f.writeMany(10)
+	until(t, "the frames are seen", func() bool { return all.Overview().Frames == 10 })
+	until(t, "commands are taken", func() bool { return v.Wire.Refuses() == "" })
+	f.end()
+	viewing.Wait()
+	if o := all.Overview(); !o.Ended {
+		t.Errorf("the session has ended, but: %+v", o)
 	}
 }
 

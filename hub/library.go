@@ -28,6 +28,6 @@ func (l Library) List(ctx context.Context, words string) (list []live.Listed, er
 
 // Viewing returns what reads the session with that id into s.
 func (l Library) Viewing(_ context.Context, id string, s *store.Store) (*live.Viewing, error) {
-	opener := &source.Opener{Hub: func(ctx context.Context, name string) (io.ReadCloser, error) { return l.Conn.Open(ctx, name) }}
+	opener := &source.Opener{Hub: func(ctx context.Context, name string, _ bool) (io.ReadCloser, error) { return l.Conn.Open(ctx, name) }}
 	return &live.Viewing{Name: "hub:" + id, Opener: opener, Store: s, Config: decode.Config{Resync: true, Notice: s.Notice}}, nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/internal/wait"
 )
 
 // A Reader reads a session as a capture in pcapng: first what the hub has, then what is
@@ -204,15 +206,35 @@ func (c *Conn) Open(ctx context.Context, name string) (*Reader, error) {
 	return &Reader{conn: c, session: info, ctx: ctx, stop: stop, from: 1}, nil
 }
 
-// Source returns a function that opens a session as a capture: at the hub that the
-// environment names, or else at the one on this machine.
-func Source(getenv func(string) string) func(context.Context, string) (io.ReadCloser, error) {
-	return func(ctx context.Context, name string) (io.ReadCloser, error) {
+// findEvery is how often a session is looked for that does not exist yet.
+const findEvery = 2 * time.Second
+
+// await is like Open, but waits until there is such a session.
+func (c *Conn) await(ctx context.Context, name string) (*Reader, error) {
+	for {
+		r, err := c.Open(ctx, name)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return r, err
+		}
+		if err := wait.For(ctx, findEvery); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// Source returns a function that opens a session as a capture, or first waits until there is
+// one: at the hub that the environment names, or else at the one on this machine.
+func Source(getenv func(string) string) func(_ context.Context, name string, await bool) (io.ReadCloser, error) {
+	return func(ctx context.Context, name string, await bool) (io.ReadCloser, error) {
 		conn, err := DialFrom(getenv, "")
 		if err != nil {
 			return nil, err
 		}
-		r, err := conn.Open(ctx, name)
+		open := conn.Open
+		if await {
+			open = conn.await
+		}
+		r, err := open(ctx, name)
 		if err != nil {
 			conn.Close()
 			return nil, err
@@ -297,8 +319,11 @@ func (c *Conn) Find(ctx context.Context, name string) (Info, error) {
 	return Info{}, &NotFoundError{Name: name, Hub: c.address.Servers, Org: c.address.Org}
 }
 
-// A NotFoundError says that a hub does not have a session.
+// A NotFoundError says that a hub does not have a session. It is [fs.ErrNotExist].
 type NotFoundError struct{ Name, Hub, Org string }
+
+// Is reports whether the error is target.
+func (e *NotFoundError) Is(target error) bool { return target == fs.ErrNotExist }
 
 func (e *NotFoundError) Error() string {
 	return fmt.Sprintf("the hub at %s has no session %q of %s: wirectl sessions --hub lists them", e.Hub, e.Name, e.Org)

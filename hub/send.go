@@ -40,6 +40,8 @@ type Sending struct {
 	Level   history.Level
 	// Kind is the command that sends.
 	Kind string
+	// Control says that the session is going to obey commands.
+	Control bool
 	// Redaction says what to redact besides known secrets.
 	Redaction capture.Redaction
 	// State is the folder of the user's state, with the spools.
@@ -68,7 +70,7 @@ type Sender struct {
 	closer   io.Closer // of the reader
 
 	commands   *nats.Subscription
-	controller atomic.Pointer[tap.Controller] // nil if commands are refused
+	controller atomic.Pointer[tap.Controller] // nil if commands are refused, or are not obeyed yet
 
 	altered  atomic.Bool
 	dropping bool // the last segment was dropped

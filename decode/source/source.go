@@ -47,7 +47,7 @@ type Opener struct {
 	// Meter is the terminal that shows how much of a session was read; nil for none.
 	Meter io.Writer
 	// Hub opens a session of a hub, as a capture; nil if there are none.
-	Hub func(ctx context.Context, session string) (io.ReadCloser, error)
+	Hub func(ctx context.Context, session string, await bool) (io.ReadCloser, error)
 	// Waiting, if not nil, is called when Open begins to wait.
 	Waiting func(name, what string)
 }
@@ -112,7 +112,7 @@ func (o *Opener) find(ctx context.Context, name string) (*Source, error) {
 		return &Source{Reader: f, close: func() { f.Close() }}, nil
 	}
 	if session, ok := strings.CutPrefix(name, hubPrefix); ok && o.Hub != nil {
-		return o.DialHub(ctx, session)
+		return o.DialHub(ctx, session, false)
 	}
 	if name == "-" {
 		return Interruptible(ctx, o.Stdin), nil
@@ -203,9 +203,10 @@ func (o *Opener) Session(ctx context.Context, name string, cfg decode.Config, fo
 	})
 }
 
-// DialHub opens a session of a hub. The Reader of the source is the hub's.
-func (o *Opener) DialHub(ctx context.Context, name string) (*Source, error) {
-	r, err := o.Hub(ctx, strings.TrimPrefix(name, hubPrefix))
+// DialHub opens a session of a hub; with await, it waits until there is one. The Reader of the
+// source is the hub's.
+func (o *Opener) DialHub(ctx context.Context, name string, await bool) (*Source, error) {
+	r, err := o.Hub(ctx, strings.TrimPrefix(name, hubPrefix), await)
 	if err != nil {
 		return nil, &Error{err}
 	}

@@ -148,7 +148,7 @@ func Sending(c *cli.Context, getenv func(string) string, warn func(string)) (*hu
 	if address == "" {
 		return nil, nil
 	}
-	s := &hub.Sending{Kind: c.Command.Name, Policy: hub.Policy(c.String("hub-policy")), Level: history.Level(c.String("hub-level")), Say: warn, Warn: warn}
+	s := &hub.Sending{Kind: c.Command.Name, Policy: hub.Policy(c.String("hub-policy")), Level: history.Level(c.String("hub-level")), Control: c.Bool("hub-control"), Say: warn, Warn: warn}
 	if c.Bool("quiet") {
 		s.Say = func(string) {}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,16 +27,16 @@ type Viewing struct {
 	Config decode.Config
 	Follow bool // at the end of a file wait for more
 
-	// Wire is that of a tap; nil if the session is no tap. Waiting says which tap is
-	// awaited, "" if none was named. Open sets both.
+	// Wire is that of a tap or of a session of a hub; nil for others. Waiting says which of
+	// them is awaited, "" if none was named. Open sets both.
 	Wire    *Wire
 	Waiting string
 
-	session *source.Session // nil while a tap is waited for
+	session *source.Session // nil while it is waited for
 	file    *os.File        // that frames are read from again; or nil
 }
 
-// Open opens the session, unless it is a tap that does not exist yet.
+// Open opens the session, unless it is a tap, or one of a hub, that does not exist yet.
 func (v *Viewing) Open(ctx context.Context) (err error) {
 	if source.IsTap(v.Name) {
 		v.Wire = NewWire(v.Store)
@@ -45,7 +46,13 @@ func (v *Viewing) Open(ctx context.Context) (err error) {
 		return v.openNamed(ctx)
 	}
 	if source.IsHub(v.Name) {
-		return v.openHub(ctx)
+		v.Wire = NewWire(v.Store)
+		err := v.openHub(ctx, false)
+		if errors.Is(err, fs.ErrNotExist) {
+			v.Waiting = "waiting for " + v.Name + ": wirectl sessions --hub lists what there is"
+			return nil
+		}
+		return err
 	}
 	if v.session, err = v.Opener.Session(ctx, v.Name, v.Config, v.Follow); err != nil {
 		return err
@@ -57,14 +64,13 @@ func (v *Viewing) Open(ctx context.Context) (err error) {
 }
 
 // openHub opens a session of a hub, which may take commands.
-func (v *Viewing) openHub(ctx context.Context) error {
-	src, err := v.Opener.DialHub(ctx, v.Name)
+func (v *Viewing) openHub(ctx context.Context, await bool) error {
+	src, err := v.Opener.DialHub(ctx, v.Name, await)
 	if err != nil {
 		return err
 	}
 	if remote, ok := src.Reader.(Remote); ok {
-		v.Wire = NewWire(v.Store)
-		v.Wire.remote = remote
+		v.Wire.setRemote(remote)
 	}
 	v.session, err = src.Session(func(r io.Reader) (decode.Input, error) { return decode.Open(r, v.Config) })
 	return err
@@ -113,13 +119,7 @@ func (v *Viewing) openTap(ctx context.Context, conn *tap.Conn) (err error) {
 // Run feeds the store until ctx ends.
 func (v *Viewing) Run(ctx context.Context) {
 	if v.session == nil {
-		conn, err := v.Opener.AwaitTap(ctx, v.Name, nil)
-		if err == nil {
-			if err = v.openTap(ctx, conn); err != nil {
-				err = fmt.Errorf("%s: %w", source.Label(v.Name), err)
-			}
-		}
-		if err != nil {
+		if err := v.await(ctx); err != nil {
 			v.Store.End(err, true)
 			return
 		}
@@ -135,10 +135,25 @@ func (v *Viewing) Run(ctx context.Context) {
 		Feed(ctx, v.Store, v.session.Input, v.Config, v.Wire)
 		v.session.Close()
 		v.session = nil
-		if v.Wire != nil && v.Wire.remote == nil {
+		if source.IsTap(v.Name) {
 			v.openNext(ctx)
 		}
 	}
+}
+
+// await opens the session once there is one.
+func (v *Viewing) await(ctx context.Context) (err error) {
+	if source.IsHub(v.Name) {
+		return v.openHub(ctx, true)
+	}
+	conn, err := v.Opener.AwaitTap(ctx, v.Name, nil)
+	if err != nil {
+		return err
+	}
+	if err := v.openTap(ctx, conn); err != nil {
+		return fmt.Errorf("%s: %w", source.Label(v.Name), err)
+	}
+	return nil
 }
 
 // openNext connects to the tap that follows the one of the wire, once there is one, or does

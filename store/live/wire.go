@@ -90,6 +90,13 @@ func (w *Wire) watch(ctx context.Context) {
 	}
 }
 
+// setRemote says which remote it is from here on.
+func (w *Wire) setRemote(r Remote) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.remote = r
+}
+
 // begin says which tap it is from here on.
 func (w *Wire) begin(conn *tap.Conn) {
 	w.mu.Lock()
@@ -210,13 +217,14 @@ func (w *Wire) Refuses() string {
 
 // do gives a command and waits for its answer.
 func (w *Wire) do(c tap.Command) error {
-	if w.remote != nil {
+	w.mu.Lock()
+	if remote := w.remote; remote != nil {
+		w.mu.Unlock()
 		ctx, cancel := context.WithTimeout(context.Background(), answerTime)
 		defer cancel()
-		_, err := w.remote.Do(ctx, c)
+		_, err := remote.Do(ctx, c)
 		return err
 	}
-	w.mu.Lock()
 	conn := w.conn
 	if conn == nil {
 		w.mu.Unlock()
