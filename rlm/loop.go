@@ -177,7 +177,7 @@ func appendMessage(b []byte, m Message) []byte {
 
 // historyRequest returns a request with the history.
 func (r *run) historyRequest() Request {
-	return Request{Messages: slices.Clip(r.history), Prompt: append(slices.Clip(r.wire), ']')}
+	return Request{Messages: slices.Clip(r.history), Prompt: slices.Concat(r.wire, []byte{']'})}
 }
 
 // policyStops asks the policy whether turn n may begin.
