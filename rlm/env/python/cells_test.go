@@ -79,6 +79,11 @@ func TestAnswers(t *testing.T) {
 		{`answer["content"] = 4`, "-", "4"},
 		{`answer = {"content": "five", "ready": False}`, "-", "five"},
 		{`answer["ready"] = True`, "five", "five"},
+		{`answer["ready"] = False; answer = "six"`, "-", "six"},
+		{`FINAL_VAR("answer")`, "six", "six"},
+		{`answer["content"] = ""; FINAL_VAR("answer")`, "-", ""},
+		{`answer = "seven"; FINAL_VAR("answer")`, "seven", "seven"},
+		{"def answer(): pass", "-", "seven"},
 		{`answer["ready"] = answer["content"] = type("Bad", (), {"__str__": lambda s: 1 / 0, "__bool__": lambda s: 1 / 0})()`, "-", ""},
 	} {
 		r := i.run(c.code)
@@ -90,9 +95,11 @@ func TestAnswers(t *testing.T) {
 			t.Errorf("%s: final %.40q, best %q; want %q and %q", c.code, final, r.Best, c.final, c.best)
 		}
 	}
-	i.prints(`print(FINAL_VAR("nope"))`, "Error: Variable 'nope' not found\n")
-	i.run("y = 'why'; _z = 3; loop = type('Loop', (), {'__str__': lambda s: 1 / 0})()")
-	for name, want := range map[string]string{"x": "{'a': 1}", "y": "why", "_z": "3", "nope": "-", "loop": "-", "FINAL": "-"} {
+	if r := i.run("y = 'why'; FINAL_VAR(y)"); r.Stderr != "Error: Variable 'why' not found\n" {
+		t.Error("an unknown variable:", r)
+	}
+	i.run("answer = {'content': 'eight', 'ready': 0}; _z = 3; loop = type('Loop', (), {'__str__': lambda s: 1 / 0})()")
+	for name, want := range map[string]string{"x": "{'a': 1}", "y": "why", "_z": "3", "nope": "-", "answer": "eight", "loop": "-", "FINAL": "-"} {
 		text, known, err := i.Var(t.Context(), name)
 		if !known {
 			text = "-"

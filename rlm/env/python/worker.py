@@ -587,16 +587,22 @@ def text_of(value):
 def FINAL_VAR(name):
     """Gives the answer of the run: the text of the variable of that name."""
     known, value = lookup(name)
-    if not known:
-        return "Error: Variable '%s' not found" % cut(str(name), 100)
-    return FINAL(value)
+    if known:
+        return FINAL(value)
+    text = "Error: Variable '%s' not found" % cut(str(name), 100)
+    print(text, file=outputs[1])  # code that expects the run to end prints nothing
+    return text
 
 
 def lookup(name):
     name = name.strip().strip("'\"").strip() if isinstance(name, str) else None
     if name is None or name not in space or name in functions or name == "__builtins__":
         return False, None
-    return True, space[name]
+    value = space[name]
+    if value is answer and "content" in answer:
+        value = answer["content"]
+        return type(value) is not str or value != "", value
+    return True, value
 
 
 def SHOW_VARS():
@@ -621,10 +627,12 @@ def assign(m):
 def restore():
     """Gives the names that belong to us their values, whatever the code has done."""
     found = space.get("answer")
-    if found is not answer:
-        if isinstance(found, dict):  # it was meant to be the answer
+    if isinstance(found, dict):  # it was meant to be the answer
+        if found is not answer:
             answer.clear()
             answer.update(found)
+    elif found is not None and not callable(found):  # so was this
+        answer["content"] = found
     space.update(reserved)
     sys.stdin, sys.stdout, sys.stderr = streams
     sys.setrecursionlimit(recursion)
@@ -797,6 +805,7 @@ def read_answer():
 
 
 def final_var(m):
+    restore()  # before the first cell, too
     known, value = lookup(m["name"])
     if not known:
         return {"final": None}

@@ -87,11 +87,17 @@ type builtin = func(*starlark.Thread, *starlark.Builtin, starlark.Tuple, []starl
 
 // restore restores the worker's variables, which code may have changed.
 func (s *space) restore() {
-	if found, ok := s.names["answer"].(*starlark.Dict); ok && found != s.answer { // it was meant to be the answer
-		_ = s.answer.Clear()
-		for _, item := range found.Items() {
-			_ = s.answer.SetKey(item[0], item[1])
+	switch found := s.names["answer"].(type) {
+	case nil, starlark.NoneType, starlark.Callable:
+	case *starlark.Dict: // it was meant to be the answer
+		if found != s.answer {
+			_ = s.answer.Clear()
+			for _, item := range found.Items() {
+				_ = s.answer.SetKey(item[0], item[1])
+			}
 		}
+	default: // so was this
+		_ = s.answer.SetKey(starlark.String("content"), found)
 	}
 	maps.Copy(s.names, s.reserved)
 }
@@ -115,6 +121,11 @@ func (s *space) lookup(name string) (starlark.Value, bool) {
 	_, isFunction := v.(*starlark.Builtin)
 	if !ok || isFunction || name == self {
 		return nil, false
+	}
+	if v == s.answer {
+		if content, ok, _ := s.answer.Get(starlark.String("content")); ok {
+			return content, content != starlark.String("")
+		}
 	}
 	return v, true
 }
@@ -233,11 +244,12 @@ func (w *worker) giveFinalVar(t *starlark.Thread, b *starlark.Builtin, args star
 	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "name", &name); err != nil {
 		return nil, err
 	}
-	v, ok := w.lookup(textOf(name))
-	if !ok {
-		return starlark.String(fmt.Sprintf("Error: Variable '%s' not found", cut(textOf(name), 100))), nil
+	if v, ok := w.lookup(textOf(name)); ok {
+		return w.giveFinal(t, b, starlark.Tuple{v}, nil)
 	}
-	return w.giveFinal(t, b, starlark.Tuple{v}, nil)
+	text := fmt.Sprintf("Error: Variable '%s' not found", cut(textOf(name), 100))
+	w.print(text + "\n") // code that expects the run to end prints nothing
+	return starlark.String(text), nil
 }
 
 func (w *worker) showVars(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {

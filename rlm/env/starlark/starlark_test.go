@@ -100,7 +100,12 @@ func TestAnswers(t *testing.T) {
 		{`answer["content"] = 4`, "-", "4"},
 		{`answer = {"content": "five", "ready": False}`, "-", "five"},
 		{`answer["ready"] = True`, "five", "five"},
-		{`answer["content"] = [answer]`, `[{"content": [...], "ready": True}]`, `[{"content": [...], "ready": True}]`},
+		{`answer["ready"] = False; answer = "six"`, "-", "six"},
+		{`FINAL_VAR("answer")`, "six", "six"},
+		{`answer["content"] = ""; FINAL_VAR("answer")`, "-", ""},
+		{`answer = "seven"; FINAL_VAR("answer")`, "seven", "seven"},
+		{"def answer(): pass", "-", "seven"},
+		{`answer["ready"] = True; answer["content"] = [answer]`, `[{"content": [...], "ready": True}]`, `[{"content": [...], "ready": True}]`},
 	} {
 		r := i.Run(c.code)
 		final := "-"
@@ -111,9 +116,9 @@ func TestAnswers(t *testing.T) {
 			t.Errorf("%s: final %.40q, best %q; want %q and %q", c.code, final, r.Best, c.final, c.best)
 		}
 	}
-	i.Prints(`print(FINAL_VAR("nope"))`, "Error: Variable 'nope' not found\n")
-	i.Run("y = 'why'; _z = 3")
-	for name, want := range map[string]string{"x": `{"a": 1}`, "y": "why", "_z": "3", "nope": "-", "FINAL": "-", "len": "-", "<session>": "-"} {
+	i.Prints("y = 'why'; FINAL_VAR(y)", "Error: Variable 'why' not found\n")
+	i.Run("answer = {'content': 'eight', 'ready': 0}; _z = 3")
+	for name, want := range map[string]string{"x": `{"a": 1}`, "y": "why", "_z": "3", "nope": "-", "answer": "eight", "FINAL": "-", "len": "-", "<session>": "-"} {
 		text, known, err := i.Var(t.Context(), name)
 		if !known {
 			text = "-"

@@ -223,6 +223,7 @@ func (w *worker) execute(m *message) object {
 const longest = 4 << 20
 
 func (w *worker) finalVar(name string) object {
+	w.restore() // before the first cell, too
 	v, ok := w.lookup(name)
 	if !ok {
 		return object{"final": nil}
