@@ -190,6 +190,22 @@ func TestSearch(t *testing.T) {
 	check(t, h.Close())
 }
 
+// Reading the words of a frame does not change those read later.
+func TestSearchEscaped(t *testing.T) {
+	h := start(t, t.TempDir(), "")
+	f := send(t, h.URL(), lossless)
+	const pairs = 2000
+	for id := range pairs {
+		f.talk(call(2*id, "add", "a text that is long and has no escapes", well)...)
+		f.talk(call(2*id+1, "add", "\n", well)...)
+	}
+	f.end()
+	where := fmt.Sprintf("calls==%d and findings==0", 2*pairs)
+	if got := search(t, h, hub.Query{Where: where}); len(got) != 1 {
+		t.Errorf("%s finds %q", where, got)
+	}
+}
+
 // A running session is indexed as it arrives. If its beginning was read before the hub was
 // restarted, there are no findings that depend on it.
 func TestSearchLive(t *testing.T) {

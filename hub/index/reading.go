@@ -213,8 +213,7 @@ func (r *reading) read(it *decode.Item) {
 	}
 	p.seq = r.last
 	if it.Protocol.Encoding() == protocol.JSON {
-		p.plain = unescaped(p.plain, it.Payload)
-		p.addText(p.plain)
+		p.addJSON(it.Payload)
 		return
 	}
 	m := &it.Message

@@ -38,6 +38,15 @@ func (p *passage) addText(text []byte) {
 	}
 }
 
+// addJSON adds the words of a JSON text, which it does not change.
+func (p *passage) addJSON(text []byte) {
+	if bytes.IndexByte(text, '\\') >= 0 {
+		p.plain = unescaped(p.plain[:0], text)
+		text = p.plain
+	}
+	p.addText(text)
+}
+
 // String returns the words with spaces between them.
 func (p *passage) String() string {
 	var b strings.Builder
@@ -108,12 +117,8 @@ func classOf(r rune) (part, whole bool) {
 	return unicode.In(r, unicode.L, unicode.N, unicode.M), false
 }
 
-// unescaped returns JSON without the escapes in its strings. The result aliases text or dst.
+// unescaped appends JSON without the escapes in its strings to dst.
 func unescaped(dst, text []byte) []byte {
-	if bytes.IndexByte(text, '\\') < 0 {
-		return text
-	}
-	dst = dst[:0]
 	for i := 0; i < len(text); i++ {
 		c := text[i]
 		if c != '\\' || i+1 == len(text) {
