@@ -9,7 +9,9 @@ import (
 
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/track"
+	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/cmdline"
+	"github.com/wirectl/wirectl/session"
 	"github.com/wirectl/wirectl/session/diff"
 	"github.com/wirectl/wirectl/session/jsondiff"
 )
@@ -64,8 +66,11 @@ func runDiff(inv *invocation, c *cli.Context) error {
 		sessions[i] = diff.NewSession(options)
 		defer sessions[i].Close()
 		ts := &track.Trackers{OneWay: true, Watcher: sessions[i].Watcher()}
+		var scopes session.Scopes
 		add := func(it *decode.Item) error {
-			sessions[i].Add(diffRecord(it))
+			if it.Frame.Meta == nil || it.Frame.Meta.Signal != frame.Wrapping {
+				sessions[i].Add(diffRecord(it, &scopes))
+			}
 			return nil
 		}
 		if _, _, err := trackSession(inv, c, name, cfg, ts, add); err != nil {
@@ -125,8 +130,9 @@ func diffOutput(inv *invocation, c *cli.Context) (func(*diff.Report, io.Writer) 
 }
 
 // diffRecord returns what is compared of an item, until the next.
-func diffRecord(it *decode.Item) diff.Record {
-	r := diff.Record{Seq: it.Seq, Time: it.Time, Conn: it.Frame.Conn, Dir: it.Frame.Dir, Protocol: it.Protocol, Payload: it.Payload}
+func diffRecord(it *decode.Item, scopes *session.Scopes) diff.Record {
+	conn, stream := scopes.Of(it.Frame)
+	r := diff.Record{Seq: it.Seq, Time: it.Time, Conn: conn, Stream: stream, Dir: it.Frame.Dir, Frame: it.Frame, Protocol: it.Protocol, Payload: it.Payload}
 	switch {
 	case it.Frame.Gap:
 		r.Payload = it.Frame.Raw

@@ -25,11 +25,11 @@ type match struct {
 const none = -1
 
 // matches aligns the exchanges of two sessions. Exchanges that the same side opened on the
-// same connection are aligned in their order; there is no order between the two sides. If
+// same lane are aligned in their order; there is no order between the two sides. If
 // the direction of any frame is unknown, directions are ignored.
 func matches(a, b *Session) []match {
 	type lane struct {
-		conn   int32
+		number int32
 		opener frame.Dir
 	}
 	lanes := make(map[lane]*[2][]int32)
@@ -40,7 +40,7 @@ func matches(a, b *Session) []match {
 			if e.ignored || e.of != none {
 				continue
 			}
-			of := lane{e.conn, e.opener}
+			of := lane{e.lane, e.opener}
 			if a.blind || b.blind {
 				of.opener = frame.DirUnknown
 			}

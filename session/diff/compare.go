@@ -224,10 +224,10 @@ func (c *comparison) same(p pair, a, b *message, keys []string, va, vb []byte) b
 	}
 	opens := a.seq == p.a.first() && b.seq == p.b.first()
 	if opens && jsondiff.IsToken(va, a.id) && jsondiff.IsToken(vb, b.id) {
-		c.names.rename(p.a.conn, side, string(va), string(vb))
+		c.names.rename(p.a.lane, side, string(va), string(vb))
 		return true
 	}
-	return c.names.same(p.a.conn, side, string(va), string(vb))
+	return c.names.same(p.a.lane, side, string(va), string(vb))
 }
 
 func (c *comparison) addDifference(p pair, what What, a, b *message, path, va, vb string) {

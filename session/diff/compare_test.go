@@ -6,13 +6,16 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/carried"
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
+	"github.com/wirectl/wirectl/session"
 )
 
 // read makes a session of MCP messages, one per line, each preceded by its direction.
@@ -195,5 +198,61 @@ func TestReportIsBounded(t *testing.T) {
 	}
 	if !strings.HasSuffix(r.Summary(), "; the last 10001 ones not shown") {
 		t.Errorf("the summary is %q", r.Summary())
+	}
+}
+
+// Over HTTP, clients choose a connection for each request, and responses come in any order.
+func TestConnectionsOfHTTP(t *testing.T) {
+	const sum, echo = `"method":"tools/call","params":{"name":"sum"}}`, `"method":"tools/call","params":{"name":"echo"}}`
+	type sent struct {
+		conn    int
+		stream  int64
+		payload string // of a request, or a number: the status of a response
+	}
+	read := func(list ...sent) *Session {
+		s := NewSession(Options{})
+		var scopes session.Scopes
+		for i, one := range list {
+			f := &frame.Frame{Conn: one.conn, Stream: one.stream, Dir: frame.C2U, Meta: &frame.Meta{Framing: frame.HTTP}}
+			session := []frame.Field{{Name: "Mcp-Session-Id", Value: "s"}}
+			var p protocol.Protocol = jsonrpc.MCP
+			var m protocol.Message
+			switch _, err := strconv.Atoi(one.payload); {
+			case err == nil:
+				f.Dir, f.Meta.Signal = frame.U2C, frame.Response
+				f.Meta.Head = &frame.Head{Start: "HTTP/1.1 " + one.payload + " OK", Fields: session}
+				p = carried.HTTP
+				carried.Parse(f, &m)
+			case strings.Contains(one.payload, "result") && one.stream == 1, strings.Contains(one.payload, "roots"):
+				f.Dir = frame.U2C
+				fallthrough
+			default:
+				if f.Dir == frame.C2U {
+					f.Meta.Head = &frame.Head{Start: "POST /mcp HTTP/1.1", Fields: session}
+				}
+				if err := p.Parse([]byte(one.payload), &m); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r := Record{Seq: int64(i + 1), Frame: f, Dir: f.Dir, Protocol: p, Message: &m, Payload: []byte(one.payload)}
+			r.Conn, r.Stream = scopes.Of(f)
+			s.Add(r)
+		}
+		return s
+	}
+	a := read(
+		sent{1, 1, `{"jsonrpc":"2.0","id":1,` + sum}, sent{2, 1, `{"jsonrpc":"2.0","id":2,` + echo},
+		sent{1, 1, "200"}, sent{1, 1, `{"jsonrpc":"2.0","id":0,"method":"roots/list"}`}, sent{3, 2, `{"jsonrpc":"2.0","id":0,"result":{"roots":[]}}`},
+		sent{1, 1, `{"jsonrpc":"2.0","id":1,"result":{"n":1}}`}, sent{3, 2, "202"},
+		sent{2, 1, "200"}, sent{2, 1, `{"jsonrpc":"2.0","id":2,"result":{"n":2}}`},
+	)
+	b := read(
+		sent{2, 1, `{"jsonrpc":"2.0","id":1,` + sum}, sent{1, 1, `{"jsonrpc":"2.0","id":2,` + echo},
+		sent{1, 1, "200"}, sent{1, 1, `{"jsonrpc":"2.0","id":2,"result":{"n":2}}`},
+		sent{2, 1, "200"}, sent{2, 1, `{"jsonrpc":"2.0","id":0,"method":"roots/list"}`}, sent{1, 2, `{"jsonrpc":"2.0","id":0,"result":{"roots":[]}}`},
+		sent{1, 2, "202"}, sent{2, 1, `{"jsonrpc":"2.0","id":1,"result":{"n":1}}`},
+	)
+	for _, d := range report(t, a, b).Differences {
+		t.Errorf("%s %s %s: %+v, %+v", d.What, d.Kind, d.Path, d.A, d.B)
 	}
 }

@@ -33,7 +33,7 @@ type Options struct {
 // An exchange is a request with its answers, or a single message that belongs to no request.
 // It is in memory only while it is compared.
 type exchange struct {
-	conn     int
+	lane     int
 	opener   frame.Dir
 	kind, id string
 	outcome  session.Outcome

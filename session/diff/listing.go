@@ -86,7 +86,7 @@ func (c *comparison) extraPage(side int, e *exchange) {
 // listingOf returns the listing that an exchange may continue, or nil.
 func (c *comparison) listingOf(e *exchange) *listing {
 	for _, l := range c.listings {
-		if l.pair.a.conn == e.conn && l.pair.a.kind == e.kind {
+		if l.pair.a.lane == e.lane && l.pair.a.kind == e.kind {
 			return l
 		}
 	}

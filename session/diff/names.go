@@ -13,9 +13,9 @@ type names struct {
 	there, back map[uint64]uint64
 }
 
-// A scoped id is an id that a side uses on a connection.
+// A scoped id is an id that a side uses in a lane.
 type scoped struct {
-	conn int
+	lane int
 	side frame.Dir
 	text string
 }
@@ -23,8 +23,8 @@ type scoped struct {
 func newNames() *names { return &names{make(map[uint64]uint64), make(map[uint64]uint64)} }
 
 // rename makes b correspond to a, whatever they corresponded to before: ids may be reused.
-func (n *names) rename(conn int, side frame.Dir, a, b string) {
-	n.set(hash(scoped{conn, side, a}), hash(scoped{conn, side, b}))
+func (n *names) rename(lane int, side frame.Dir, a, b string) {
+	n.set(hash(scoped{lane, side, a}), hash(scoped{lane, side, b}))
 }
 
 func (n *names) set(a, b uint64) {
@@ -35,8 +35,8 @@ func (n *names) set(a, b uint64) {
 
 // same reports whether b corresponds to a. If neither has a counterpart yet, they correspond
 // from now on.
-func (n *names) same(conn int, side frame.Dir, a, b string) bool {
-	in, out := hash(scoped{conn, side, a}), hash(scoped{conn, side, b})
+func (n *names) same(lane int, side frame.Dir, a, b string) bool {
+	in, out := hash(scoped{lane, side, a}), hash(scoped{lane, side, b})
 	there, known := n.there[in]
 	_, taken := n.back[out]
 	if !known && !taken {

@@ -53,7 +53,7 @@ func (s *Session) follow(r *Record) *follower {
 		s.followers[r.Protocol.Name()] = f
 	}
 	f.exchange, f.operation, f.changed = 0, 0, f.changed[:0]
-	f.Feed(session.Frame{Seq: r.Seq, Time: r.Time, Conn: r.Conn, Dir: r.Dir, Size: len(r.Payload), Payload: r.Payload}, r.Message)
+	f.Feed(session.Frame{Seq: r.Seq, Time: r.Time, Conn: r.Conn, Stream: r.Stream, Dir: r.Dir, Size: len(r.Payload), Payload: r.Payload}, r.Message)
 	return f
 }
 

@@ -19,9 +19,10 @@ type Session struct {
 	options   Options
 	spill     spill
 	frames    int64
-	conns     map[int]int // their numbers in the order of appearance
-	list      [][]kept    // pieces of chunk exchanges each
-	count     int32       // of exchanges in list
+	conns     map[int]int     // their numbers in the order of appearance
+	requests  map[scope]int32 // the exchanges that the requests of HTTP carry
+	list      [][]kept        // pieces of chunk exchanges each
+	count     int32           // of exchanges in list
 	last      map[uint64]int32
 	queues    map[uint64][]int32   // oldest first; several of one name may be open
 	tokens    map[uint64]bool      // all ids, as written
@@ -38,7 +39,7 @@ type kept struct {
 	first              int64 // the number of its first frame
 	last               int64 // where its last message is kept
 	kind, label, words uint64
-	conn               int32
+	lane               int32
 	of                 int32 // the operation to which it belongs, or none
 	opener             frame.Dir
 	outcome            session.Outcome
@@ -56,7 +57,7 @@ func (s *Session) Close() error { return s.spill.removeFile() }
 // End ends the session: nothing may be added after it. It returns why the session could
 // not be stored, if so.
 func (s *Session) End() error {
-	s.last, s.queues = nil, nil
+	s.last, s.queues, s.requests = nil, nil, nil
 	return s.spill.err
 }
 
@@ -66,7 +67,7 @@ func (s *Session) load(n int32) *exchange {
 		return nil
 	}
 	k := s.kept(n)
-	e := &exchange{conn: int(k.conn), opener: k.opener, outcome: k.outcome}
+	e := &exchange{lane: int(k.lane), opener: k.opener, outcome: k.outcome}
 	for at := k.last; at >= 0; {
 		m, before, ok := s.spill.get(at)
 		if !ok {
@@ -88,16 +89,22 @@ func (s *Session) load(n int32) *exchange {
 // A name is one of the names of an exchange. The empty text names all exchanges that one side
 // opened.
 type name struct {
-	conn   int
+	scope  scope
 	opener frame.Dir
 	space  protocol.Space
 	text   string
 }
 
+// A scope is a connection, and a stream of it.
+type scope struct {
+	conn   int
+	stream int64
+}
+
 // NewSession returns an empty session, to be compared with options o.
 func NewSession(o Options) *Session {
 	return &Session{
-		options: o, conns: make(map[int]int),
+		options: o, conns: make(map[int]int), requests: make(map[scope]int32),
 		followers: make(map[string]*follower), answers: make(map[int64]answer), texts: make(map[string]string),
 		last: make(map[uint64]int32), queues: make(map[uint64][]int32), tokens: make(map[uint64]bool),
 	}
@@ -107,8 +114,11 @@ func NewSession(o Options) *Session {
 type Record struct {
 	Seq  int64
 	Time time.Time // zero if unknown
-	Conn int
-	Dir  frame.Dir // frame.DirUnknown if unknown
+	// Conn and Stream are the scope of its ids, as [session.Scopes] says.
+	Conn, Stream int
+	Dir          frame.Dir // frame.DirUnknown if unknown
+	// Frame is where it was read.
+	Frame *frame.Frame
 	// Protocol is nil if unknown.
 	Protocol protocol.Protocol
 	// Message is the parsed frame; nil if it is not a message.
@@ -120,11 +130,6 @@ type Record struct {
 // Add accepts the next frame. It does not retain anything that r points to.
 func (s *Session) Add(r Record) {
 	s.frames++
-	conn, ok := s.conns[r.Conn]
-	if !ok {
-		conn = len(s.conns)
-		s.conns[r.Conn] = conn
-	}
 	m := r.Message
 	if m == nil {
 		m = &protocol.Message{Kind: []byte("malformed"), Phase: protocol.Note}
@@ -138,8 +143,12 @@ func (s *Session) Add(r Record) {
 	}
 	n := s.addPart(f, m)
 	if n == none {
-		n = s.exchangeOf(conn, &r, m)
+		n = s.answersHTTP(&r, m)
 	}
+	if n == none {
+		n = s.exchangeOf(&r, m)
+	}
+	s.noteHTTP(&r, n)
 	if f != nil {
 		s.change(f.changed)
 	}
@@ -151,15 +160,60 @@ func (s *Session) Add(r Record) {
 	}
 }
 
+// scope returns that of the ids.
+func (r *Record) scope() scope { return scope{r.Conn, int64(r.Stream)} }
+
+// overHTTP reports whether a frame is part of an exchange of HTTP.
+func (r *Record) overHTTP() bool {
+	return r.Frame != nil && r.Frame.Meta != nil && r.Frame.Meta.Framing == frame.HTTP
+}
+
+// lane returns the number of the sequence that a frame belongs to: its connection or, over
+// HTTP, its MCP session. Other HTTP is one lane, because clients choose connections at will.
+func (s *Session) lane(r *Record) int {
+	switch {
+	case r.overHTTP() && r.Stream < 0:
+		return -r.Stream - 1
+	case r.overHTTP():
+		return 0
+	}
+	lane, ok := s.conns[r.Conn]
+	if !ok {
+		lane = len(s.conns)
+		s.conns[r.Conn] = lane
+	}
+	return lane
+}
+
+// answersHTTP returns the exchange that the request of HTTP carried, if a frame is a signal of
+// the response; or none.
+func (s *Session) answersHTTP(r *Record, m *protocol.Message) int32 {
+	if !r.overHTTP() || r.Dir != frame.U2C || r.Frame.Meta.Signal == frame.NoSignal || m.Phase != protocol.Note || !m.ID.IsZero() {
+		return none
+	}
+	n, known := s.requests[scope{r.Frame.Conn, r.Frame.Stream}]
+	if !known {
+		return none
+	}
+	return n
+}
+
+// noteHTTP records which exchange a request of HTTP carries.
+func (s *Session) noteHTTP(r *Record, n int32) {
+	if r.overHTTP() && r.Dir == frame.C2U {
+		s.requests[scope{r.Frame.Conn, r.Frame.Stream}] = n
+	}
+}
+
 // exchangeOf returns the exchange that a message belongs to, which may be a
 // new one.
-func (s *Session) exchangeOf(conn int, r *Record, m *protocol.Message) int32 {
+func (s *Session) exchangeOf(r *Record, m *protocol.Message) int32 {
 	from, to := r.Dir, r.Dir.Opposite()
 	switch {
 	case m.Phase == protocol.Open, m.Phase == protocol.Cancel && !m.ID.IsZero():
-		return s.openExchange(conn, r, m)
+		return s.openExchange(r, m)
 	case m.Phase == protocol.Cancel && !m.Ref.IsZero():
-		if e := s.findExchange(conn, from, m.Ref); e != none {
+		if e := s.findExchange(r.scope(), from, m.Ref); e != none {
 			return e
 		}
 	case m.Phase == protocol.Note && m.ID.IsZero():
@@ -168,21 +222,21 @@ func (s *Session) exchangeOf(conn int, r *Record, m *protocol.Message) int32 {
 		if token.IsZero() {
 			token = m.ID
 		}
-		if e := s.findExchange(conn, to, token); e != none {
+		if e := s.findExchange(r.scope(), to, token); e != none {
 			return e
 		}
 	}
-	return s.addExchange(conn, r, m)
+	return s.addExchange(r, m)
 }
 
 // addExchange adds the exchange that a message begins. Exchanges of an ignored kind are
 // not compared.
-func (s *Session) addExchange(conn int, r *Record, m *protocol.Message) int32 {
+func (s *Session) addExchange(r *Record, m *protocol.Message) int32 {
 	if s.count%chunk == 0 {
 		s.list = append(s.list, make([]kept, chunk))
 	}
 	s.count++
-	*s.kept(s.count - 1) = kept{first: r.Seq, last: none, conn: int32(conn), of: none, opener: r.Dir, ignored: s.ignores(m)}
+	*s.kept(s.count - 1) = kept{first: r.Seq, last: none, lane: int32(s.lane(r)), of: none, opener: r.Dir, ignored: s.ignores(m)}
 	return s.count - 1
 }
 
@@ -191,18 +245,18 @@ func (s *Session) ignores(m *protocol.Message) bool {
 }
 
 // openExchange begins an exchange and binds its names to it.
-func (s *Session) openExchange(conn int, r *Record, m *protocol.Message) int32 {
-	e := s.addExchange(conn, r, m)
+func (s *Session) openExchange(r *Record, m *protocol.Message) int32 {
+	e, in := s.addExchange(r, m), r.scope()
 	s.kept(e).asks = true
 	if !s.kept(e).ignored {
 		s.asked++
 	}
 	for _, t := range []protocol.Token{m.ID, m.Bind} {
 		if !t.IsZero() {
-			s.bind(e, hash(name{conn, r.Dir, t.Space, string(t.Text)}))
+			s.bind(e, hash(name{in, r.Dir, t.Space, string(t.Text)}))
 		}
 	}
-	s.bind(e, hash(name{conn: conn, opener: r.Dir}))
+	s.bind(e, hash(name{scope: in, opener: r.Dir}))
 	return e
 }
 
@@ -236,13 +290,13 @@ func (s *Session) pending(n uint64) []int32 {
 
 // findExchange returns the exchange that a token names: the oldest open one, or else the
 // last one. An unknown opener matches any side.
-func (s *Session) findExchange(conn int, opener frame.Dir, t protocol.Token) int32 {
+func (s *Session) findExchange(in scope, opener frame.Dir, t protocol.Token) int32 {
 	sides := []frame.Dir{opener, frame.DirUnknown}
 	if opener == frame.DirUnknown {
 		sides = []frame.Dir{opener, frame.C2U, frame.U2C}
 	}
 	for _, side := range sides {
-		n := hash(name{conn, side, t.Space, string(t.Text)})
+		n := hash(name{in, side, t.Space, string(t.Text)})
 		if queue := s.pending(n); len(queue) > 0 {
 			return queue[0]
 		}
