@@ -44,11 +44,15 @@ func runBaseline(inv *invocation, c *cli.Context) error {
 	switch {
 	case !offer.Any():
 		return errNoTools
+	case contract.Masked(offer.Tools()):
+		return errMasked
 	case offer.Cut() && !c.Bool("quiet"):
 		inv.say(names[0], "the list of tools is incomplete: its next page is not in the session")
 	}
 	return contract.WriteBaseline(inv.Stdout, offer.Tools())
 }
+
+var errMasked = errors.New("the definitions of the tools are redacted: record a session with --record full or --capture FILE")
 
 var errNoTools = errors.New("no tools were listed: record a session in which the client asks for tools/list, " +
 	"as with wirectl send -o ndjson mcp tools/list '{}' -- SERVER")

@@ -98,6 +98,15 @@ func faultOf(err error) string {
 
 func (d definition) item() Item { return Item{d.Name, encoded(d)} }
 
+// Masked reports whether the definitions of tools are masked, as in a record of metadata.
+func Masked(tools []Item) bool {
+	return slices.ContainsFunc(tools, func(it Item) bool {
+		raw, _ := jsonscan.Get(it.JSON, inputSchema, "type")
+		text, _ := jsonscan.Unquote(raw)
+		return len(text) > 0 && len(bytes.Trim(text, "*")) == 0
+	})
+}
+
 // Drift returns how tools differ from the baseline.
 func (b *Baseline) Drift(tools []Item) []Change {
 	now := make([]Item, len(tools))

@@ -191,6 +191,10 @@ func (k *Check) drift(tools []contract.Item, frames []int64) {
 	if k.contract.Baseline == nil {
 		return
 	}
+	if contract.Masked(tools) {
+		k.addFinding("unchecked", session.Warning, frames, 0, "the definitions of the tools are redacted, so they cannot be compared with the baseline")
+		return
+	}
 	for _, change := range k.contract.Baseline.Drift(tools) {
 		severity := session.Warning
 		if change.Class == contract.Breaking {
