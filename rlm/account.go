@@ -114,11 +114,12 @@ func (a *account) newMeter(up *meter) *meter {
 	return &meter{account: a, up: up, usage: Usage{}}
 }
 
-// addTokens counts one call, here and in all meters above.
-func (m *meter) addTokens(model string, t Tokens) {
+// addTokens counts one call, here and in all meters above. The limits count estimate if t is
+// zero.
+func (m *meter) addTokens(model string, t, estimate Tokens) {
 	m.account.mu.Lock()
 	defer m.account.mu.Unlock()
-	m.account.used = m.account.used.plus(t)
+	m.account.used = m.account.used.plus(cmp.Or(t, estimate))
 	for ; m != nil; m = m.up {
 		u := m.usage[model]
 		u.Calls++
@@ -146,7 +147,7 @@ func (t *tree) complete(ctx context.Context, m *meter, sub bool, r Request) (Com
 	c, err := t.o.Model.Complete(ctx, r)
 	c.Model = cmp.Or(c.Model, r.Model)
 	c.Took = cmp.Or(c.Took, t.o.Now().Sub(start))
-	m.addTokens(c.Model, c.Tokens)
+	m.addTokens(c.Model, c.Tokens, c.Estimate)
 	if err != nil && ctx.Err() != nil {
 		err = causeOf(ctx)
 	}

@@ -242,7 +242,7 @@ func (k *call) raw(ctx context.Context, unwrap, child bool, n Nested) (string, e
 		text, handled, err := k.o.Handler.Handle(ctx, NestedCall{Prompt: k.prompt, Model: k.model, Ref: k.ref, Depth: k.depth, Nested: child})
 		if err != nil || handled {
 			k.model = "handler"
-			k.meter.addTokens(k.model, Tokens{})
+			k.meter.addTokens(k.model, Tokens{}, Tokens{})
 			return text, err
 		}
 	}

@@ -12,9 +12,11 @@ import (
 const (
 	defaultWindow = 128_000
 	// compactAt is the percentage of the window at which the history is compacted.
-	compactAt     = 85
-	bytesPerToken = 4
+	compactAt = 85
 )
+
+// BytesPerToken is for estimates, where no provider has counted.
+const BytesPerToken = 4
 
 // compact replaces the turns in the history by a summary when they fill the window of the
 // model. The variable history of the code still has all of them.
@@ -59,5 +61,5 @@ func (t *turn) tokens(ctx context.Context, window int) int {
 			return n
 		}
 	}
-	return len(t.wire) / bytesPerToken
+	return len(t.wire) / BytesPerToken
 }

@@ -33,7 +33,7 @@ func TestCompact(t *testing.T) {
 				t.Errorf("after the summary, the model is sent %q", next[3:])
 			}
 		}
-		if size := size(r.Messages); r.Messages != nil && size > 5000*bytesPerToken {
+		if size := size(r.Messages); r.Messages != nil && size > 5000*BytesPerToken {
 			t.Errorf("%s has %d bytes", r.Ref, size)
 		}
 	}

@@ -27,12 +27,13 @@ func TestMain(m *testing.M) {
 
 // A rule is a model: functions from messages or a prompt to a turn.
 type rule struct {
-	root   func(turn int, messages []Message) string // turn counts from 1
-	sub    func(prompt string) (string, error)
-	delay  time.Duration
-	left   time.Duration // delay of abandoned calls; 0 means delay
-	tokens Tokens        // per call
-	window int
+	root     func(turn int, messages []Message) string // turn counts from 1
+	sub      func(prompt string) (string, error)
+	delay    time.Duration
+	left     time.Duration // delay of abandoned calls; 0 means delay
+	tokens   Tokens        // per call
+	estimate Tokens
+	window   int
 
 	mu      sync.Mutex
 	calls   int
@@ -57,7 +58,7 @@ func (m *rule) Complete(ctx context.Context, r Request) (Completion, error) {
 		m.open--
 		m.mu.Unlock()
 	}()
-	c := Completion{Model: r.Model, Finish: "stop", Tokens: m.tokens, Took: m.delay}
+	c := Completion{Model: r.Model, Finish: "stop", Tokens: m.tokens, Estimate: m.estimate, Took: m.delay}
 	delay := m.delay
 	if m.left > 0 && string(r.Prompt) == `"left"` {
 		delay = m.left

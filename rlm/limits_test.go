@@ -91,6 +91,19 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// Where the provider does not count, limits count the estimate, and nothing else does.
+func TestEstimate(t *testing.T) {
+	m := &rule{root: turns("one", "two", "three"), estimate: Tokens{Input: 9, Output: 1, Cost: 0.02}}
+	for reason, limits := range map[FinishReason]Limits{MaxTokens: {Tokens: 20}, MaxCost: {Cost: 0.03}} {
+		m.calls = 0
+		out, err := start(t.Context(), m, &lab{}, &memo{}, func(o *Options) { o.Limits.Tokens, o.Limits.Cost = limits.Tokens, limits.Cost })
+		if err != nil || out.Answer != "two" || out.Finish != reason {
+			t.Errorf("%q, %s, %v; want %s", out.Answer, out.Finish, err, reason)
+		}
+		checkUsage(t, m, out)
+	}
+}
+
 // stopAt stops before that turn. With -1 it fails.
 type stopAt int
 

@@ -90,7 +90,7 @@ func (m Summarize) Compress(ctx context.Context, text string, maxTokens int) (st
 	if !ok {
 		return "", fmt.Errorf("summarize: %q can be asked only in a run", string(m))
 	}
-	if len(text)/bytesPerToken <= maxTokens {
+	if len(text)/BytesPerToken <= maxTokens {
 		return text, nil
 	}
 	prompt, err := json.Marshal(fmt.Sprintf("Summarize the text below in at most %d words. "+

@@ -65,7 +65,9 @@ type Completion struct {
 	Finish string // why it ended, as OpenAI names it; "length" if it was cut
 	Calls  []ToolCall
 	Tokens Tokens
-	Took   time.Duration
+	// Estimate is what the limits count if the provider has not counted: Tokens is zero then.
+	Estimate Tokens
+	Took     time.Duration
 }
 
 // Tokens are the tokens that calls have used.

@@ -55,10 +55,13 @@ func (m *model) Complete(ctx context.Context, r rlm.Request) (rlm.Completion, er
 		return rlm.Completion{Model: c.Name, Took: c.Took}, errors.New(broker.Message(err))
 	}
 	price, _ := m.price(r.Model)
-	used := c.Completion.Usage
+	tokens := func(in, out int64) rlm.Tokens {
+		return rlm.Tokens{Input: in, Output: out, Cost: price.Cost(in, out)}
+	}
+	used, text := c.Completion.Usage, c.Completion.Plain()
 	done := rlm.Completion{
-		Model: c.Name, Text: c.Completion.Plain(), Finish: c.Completion.Finish, Took: c.Took,
-		Tokens: rlm.Tokens{Input: used.Input, Output: used.Output, Cost: price.Cost(used.Input, used.Output)},
+		Model: c.Name, Text: text, Finish: c.Completion.Finish, Took: c.Took, Tokens: tokens(used.Input, used.Output),
+		Estimate: tokens(int64(len(c.Prompt)+len(c.Chat))/rlm.BytesPerToken, int64(len(text))/rlm.BytesPerToken),
 	}
 	for i, call := range c.Completion.ToolCalls {
 		id := cmp.Or(call.ID, fmt.Sprintf("%s-%d", r.Ref[strings.LastIndex(r.Ref, "/")+1:], i+1))
