@@ -25,7 +25,8 @@ type match struct {
 const none = -1
 
 // matches aligns the exchanges of two sessions. Exchanges that the same side opened on the
-// same lane are aligned in their order; there is no order between the two sides. If
+// same lane are aligned in their order; there is no order between the two sides, nor between
+// concurrent requests over HTTP. If
 // the direction of any frame is unknown, directions are ignored.
 func matches(a, b *Session) []match {
 	type lane struct {
@@ -55,10 +56,61 @@ func matches(a, b *Session) []match {
 	}
 	all := make([]match, 0, max(a.count, b.count))
 	for _, l := range order {
+		all, l[0], l[1] = appendConcurrent(all, a, b, l[0], l[1])
 		all = appendLane(all, a, b, l[0], l[1])
 	}
 	slices.SortStableFunc(all, func(p, q match) int { return cmp.Compare(p.place, q.place) })
 	return all
+}
+
+// appendConcurrent pairs concurrent requests over HTTP that begin with the same words but come
+// in another order. It returns the other exchanges.
+func appendConcurrent(all []match, sa, sb *Session, a, b []int32) (_ []match, restA, restB []int32) {
+	if len(a) == 0 || !sa.kept(a[0]).http || len(b) == 0 || !sb.kept(b[0]).http {
+		return all, a, b
+	}
+	moved := make(map[uint64][]int) // of b, by their words
+	restA, restB = slices.Clone(a), slices.Clone(b)
+	var others []int // of a
+	words := func(i, j int) bool { return sa.kept(a[i]).words == sb.kept(b[j]).words }
+	Alignments(len(a), len(b), words, func(a0, a1, b0, b1 int) {
+		if a1-a0 == 1 && b1-b0 == 1 && words(a0, b0) {
+			return
+		}
+		for i := a0; i < a1; i++ {
+			if sa.isConcurrent(a, i) {
+				others = append(others, i)
+			}
+		}
+		for j := b0; j < b1; j++ {
+			if sb.isConcurrent(b, j) {
+				w := sb.kept(b[j]).words
+				moved[w] = append(moved[w], j)
+			}
+		}
+	})
+	for _, i := range others {
+		w := sa.kept(a[i]).words
+		if list := moved[w]; len(list) > 0 {
+			all = append(all, match{a: a[i], b: b[list[0]], place: a[i]})
+			restA[i], restB[list[0]], moved[w] = none, none, list[1:]
+		}
+	}
+	paired := func(n int32) bool { return n == none }
+	return all, slices.DeleteFunc(restA, paired), slices.DeleteFunc(restB, paired)
+}
+
+// isConcurrent reports whether a request of a list was open together with the one before or
+// after it.
+func (s *Session) isConcurrent(list []int32, i int) bool {
+	overlaps := func(i int) bool {
+		if i < 0 || i+1 >= len(list) {
+			return false
+		}
+		k, next := s.kept(list[i]), s.kept(list[i+1])
+		return k.asks && next.asks && (k.end == 0 || next.first < k.end)
+	}
+	return overlaps(i-1) || overlaps(i)
 }
 
 // appendLane aligns two lists: first exchanges that begin with the same words; between these,

@@ -201,7 +201,8 @@ func TestReportIsBounded(t *testing.T) {
 	}
 }
 
-// Over HTTP, clients choose a connection for each request, and responses come in any order.
+// Over HTTP, clients choose a connection for each request, and concurrent requests and their
+// responses come in any order. The order of other requests counts.
 func TestConnectionsOfHTTP(t *testing.T) {
 	const sum, echo = `"method":"tools/call","params":{"name":"sum"}}`, `"method":"tools/call","params":{"name":"echo"}}`
 	type sent struct {
@@ -247,12 +248,19 @@ func TestConnectionsOfHTTP(t *testing.T) {
 		sent{2, 1, "200"}, sent{2, 1, `{"jsonrpc":"2.0","id":2,"result":{"n":2}}`},
 	)
 	b := read(
-		sent{2, 1, `{"jsonrpc":"2.0","id":1,` + sum}, sent{1, 1, `{"jsonrpc":"2.0","id":2,` + echo},
+		sent{1, 1, `{"jsonrpc":"2.0","id":2,` + echo}, sent{2, 1, `{"jsonrpc":"2.0","id":1,` + sum},
 		sent{1, 1, "200"}, sent{1, 1, `{"jsonrpc":"2.0","id":2,"result":{"n":2}}`},
 		sent{2, 1, "200"}, sent{2, 1, `{"jsonrpc":"2.0","id":0,"method":"roots/list"}`}, sent{1, 2, `{"jsonrpc":"2.0","id":0,"result":{"roots":[]}}`},
 		sent{1, 2, "202"}, sent{2, 1, `{"jsonrpc":"2.0","id":1,"result":{"n":1}}`},
 	)
 	for _, d := range report(t, a, b).Differences {
 		t.Errorf("%s %s %s: %+v, %+v", d.What, d.Kind, d.Path, d.A, d.B)
+	}
+
+	const one, two = `{"jsonrpc":"2.0","id":1,"result":{"n":1}}`, `{"jsonrpc":"2.0","id":2,"result":{"n":2}}`
+	a = read(sent{1, 1, `{"jsonrpc":"2.0","id":1,` + sum}, sent{1, 1, one}, sent{2, 1, `{"jsonrpc":"2.0","id":2,` + echo}, sent{2, 1, two})
+	b = read(sent{2, 1, `{"jsonrpc":"2.0","id":2,` + echo}, sent{2, 1, two}, sent{1, 1, `{"jsonrpc":"2.0","id":1,` + sum}, sent{1, 1, one})
+	if r := report(t, a, b); r.OnlyA != 1 || r.OnlyB != 1 {
+		t.Errorf("%d are only in A and %d in B, not 1 and 1", r.OnlyA, r.OnlyB)
 	}
 }

@@ -43,8 +43,9 @@ type kept struct {
 	of                 int32 // the operation to which it belongs, or none
 	opener             frame.Dir
 	outcome            session.Outcome
-	asks               bool // it begins with a request
-	ended, ignored     bool
+	end                int64 // the number of the frame that ended it; 0 if it is open
+	asks               bool  // it begins with a request
+	http, ignored      bool
 }
 
 const chunk = 1 << 12
@@ -236,7 +237,7 @@ func (s *Session) addExchange(r *Record, m *protocol.Message) int32 {
 		s.list = append(s.list, make([]kept, chunk))
 	}
 	s.count++
-	*s.kept(s.count - 1) = kept{first: r.Seq, last: none, lane: int32(s.lane(r)), of: none, opener: r.Dir, ignored: s.ignores(m)}
+	*s.kept(s.count - 1) = kept{first: r.Seq, last: none, lane: int32(s.lane(r)), of: none, opener: r.Dir, http: r.overHTTP(), ignored: s.ignores(m)}
 	return s.count - 1
 }
 
@@ -267,7 +268,7 @@ func (s *Session) bind(e int32, n uint64) {
 	switch queue := s.pending(n); {
 	case len(queue) > 0:
 		s.queues[n] = append(queue, e)
-	case used && !s.kept(before).ended:
+	case used && s.kept(before).end == 0:
 		s.queues[n] = []int32{before, e}
 	}
 	s.last[n] = e
@@ -279,7 +280,7 @@ func (s *Session) pending(n uint64) []int32 {
 	if !ok {
 		return nil
 	}
-	for len(queue) > 0 && s.kept(queue[0]).ended {
+	for len(queue) > 0 && s.kept(queue[0]).end != 0 {
 		queue = queue[1:]
 	}
 	if s.queues[n] = queue; len(queue) == 0 {
@@ -310,7 +311,9 @@ func (s *Session) findExchange(in scope, opener frame.Dir, t protocol.Token) int
 // place stores a message of an exchange.
 func (s *Session) place(e *kept, r *Record, m *protocol.Message) {
 	phase := phaseOf(m)
-	e.ended = e.ended || phase.Ends()
+	if phase.Ends() && e.end == 0 {
+		e.end = r.Seq
+	}
 	if e.ignored {
 		return
 	}
