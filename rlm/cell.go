@@ -251,7 +251,7 @@ func (k *call) raw(ctx context.Context, unwrap, child bool, n Nested) (string, e
 	}
 	text, err := k.plain(ctx, k.model, k.prompt)
 	if err == nil && unwrap {
-		text = fence.Unwrap(text)
+		text = fence.Unwrap(text, k.finish == "length")
 	}
 	return text, err
 }

@@ -80,6 +80,9 @@ func (m *rule) Complete(ctx context.Context, r Request) (Completion, error) {
 		if c.Text = m.root(turn, r.Messages); strings.HasPrefix(c.Text, "!") {
 			return c, errors.New(c.Text[1:])
 		}
+		if text, cut := strings.CutSuffix(c.Text, "[cut]"); cut {
+			c.Text, c.Finish = text, "length"
+		}
 		c.Text, c.Calls = callsIn(c.Text)
 		return c, nil
 	}

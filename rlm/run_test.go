@@ -26,6 +26,7 @@ func TestStates(t *testing.T) {
 		{"a failed cell does not stop the next", []string{code("fail bad", "final 7")}, "7", Stop, 1, "", "fail bad;final 7"},
 		{"a failed cell is told", []string{code("fail bad"), "FINAL(1)"}, "1", Stop, 2, "line 1: ValueError: bad", "fail bad"},
 		{"an unknown variable is told", []string{"FINAL_VAR(x)", "FINAL(1)"}, "1", Stop, 2, "FINAL_VAR(x) is no answer", ""},
+		{"an answer that was cut is told", []string{"FINAL(see (1) and[cut]", "FINAL(it's (1) now)[cut]", "FINAL(2)[cut]"}, "2", Stop, 3, "ends inside FINAL", ""},
 		{"an unclosed block is told", []string{"```repl\nprint 1", "FINAL(1)"}, "1", Stop, 2, "That block was not run", ""},
 		{"neither code nor answer", []string{"Hm.", "FINAL(1)"}, "1", Stop, 2, "neither a block of code", ""},
 		{"asked once more", []string{"a", "b", "c", "d", "e"}, "e", MaxIterations, 5, "no turns left", ""},

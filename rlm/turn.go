@@ -148,10 +148,12 @@ func (t *turn) ask(ctx context.Context, r Request) (err error) {
 // answer; refused then says so to the model.
 func (t *turn) marker(ctx context.Context) (answer *string, refused string, err error) {
 	m, ok := fence.Final(t.response.Text, t.o.Facts.Words)
-	if !ok {
+	switch {
+	case !ok:
 		return nil, "", nil
-	}
-	if !m.Variable {
+	case m.Open && t.response.Finish == "length":
+		return nil, prompt.CutAnswer, nil
+	case !m.Variable:
 		return &m.Arg, "", nil
 	}
 	text, known, err := t.env.Var(ctx, m.Arg)
@@ -204,7 +206,7 @@ func (t *turn) shallow(ctx context.Context) (*ending, error) {
 	if err := t.ask(ctx, r); err != nil {
 		return t.fails(ctx, "LLM", err)
 	}
-	return &ending{fence.Unwrap(t.response.Text), Stop}, nil
+	return &ending{fence.Unwrap(t.response.Text, t.response.Finish == "length"), Stop}, nil
 }
 
 func (r *run) wholePrompt(question string) (string, error) {

@@ -184,8 +184,13 @@ func TestUnwrap(t *testing.T) {
 		"FINAL_VAR(x)":           "FINAL_VAR(x)",
 		"FINAL_VAR(x)\nFINAL(4)": "4",
 	} {
-		if got := fence.Unwrap(reply); got != want {
+		if got := fence.Unwrap(reply, false); got != want {
 			t.Errorf("%q: got %q, want %q", reply, got, want)
+		}
+	}
+	for reply, want := range map[string]string{"FINAL(4) and": "4", "FINAL(see (1) and": "FINAL(see (1) and"} {
+		if got := fence.Unwrap(reply, true); got != want {
+			t.Errorf("%q, cut: got %q, want %q", reply, got, want)
 		}
 	}
 }
@@ -234,7 +239,7 @@ func check(t *testing.T, text string) {
 	if ok && (!strings.Contains(text, marker.Arg) || !strings.Contains(text, "FINAL")) {
 		t.Errorf("the answer is not part of the text: %.100q", marker.Arg)
 	}
-	if answer := fence.Unwrap(text); !strings.Contains(text, answer) {
+	if answer := fence.Unwrap(text, false); !strings.Contains(text, answer) {
 		t.Errorf("the reply is not part of the text: %.100q", answer)
 	}
 }

@@ -10,6 +10,8 @@ type Marker struct {
 	// Variable says that Arg is the name of the variable with the answer.
 	Variable bool
 	Arg      string // without white space around it; may be empty
+	// Open says that no parenthesis matches. If the text was cut, so was the answer.
+	Open bool
 }
 
 // Final returns the final answer of a text. It looks for FINAL_VAR(name) and then for
@@ -20,39 +22,40 @@ type Marker struct {
 // there is none, such as after an apostrophe, it ends at the last closing parenthesis.
 func Final(text string, words []string) (Marker, bool) {
 	fenced := scan(text, words).fenced
-	if name, ok := argument(text, fenced, "FINAL_VAR("); ok {
-		return Marker{Variable: true, Arg: strings.Trim(strings.Trim(name, `"`), "'")}, true
+	if name, open, ok := argument(text, fenced, "FINAL_VAR("); ok {
+		return Marker{true, strings.Trim(strings.Trim(name, `"`), "'"), open}, true
 	}
-	if answer, ok := argument(text, fenced, "FINAL("); ok {
-		return Marker{Arg: answer}, true
+	if answer, open, ok := argument(text, fenced, "FINAL("); ok {
+		return Marker{false, answer, open}, true
 	}
 	return Marker{}, false
 }
 
 // Unwrap returns the answer in a reply if there is no code: the text of FINAL, or the whole
-// reply. There are no variables for FINAL_VAR.
-func Unwrap(reply string) string {
-	if answer, ok := argument(reply, scan(reply, nil).fenced, "FINAL("); ok {
+// reply, also if that was cut within FINAL. There are no variables for FINAL_VAR.
+func Unwrap(reply string, cut bool) string {
+	if answer, open, ok := argument(reply, scan(reply, nil).fenced, "FINAL("); ok && !(open && cut) {
 		return answer
 	}
 	return reply
 }
 
-// argument returns the text between a marker such as FINAL( and its end.
-func argument(text string, fenced []span, marker string) (arg string, ok bool) {
+// argument returns the text between a marker such as FINAL( and its end. It is open if no
+// parenthesis matches.
+func argument(text string, fenced []span, marker string) (arg string, open, ok bool) {
 	start := find(text, fenced, marker)
 	if start < 0 {
-		return "", false
+		return "", false, false
 	}
 	text = text[start:]
 	end := balance(text)
-	if end < 0 {
+	if open = end < 0; open {
 		end = strings.LastIndexByte(text, ')')
 	}
 	if end < 0 {
-		return "", false
+		return "", true, false
 	}
-	return strings.TrimSpace(text[:end]), true
+	return strings.TrimSpace(text[:end]), open, true
 }
 
 // find returns where the argument of the marker that counts begins, or -1.

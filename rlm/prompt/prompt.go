@@ -212,9 +212,13 @@ func NoAnswer(name, why string) string {
 		cut(name, 200), cut(cmp.Or(why, "there is no variable of that name"), partChars))
 }
 
+// CutAnswer says that a response was cut within its answer.
+const CutAnswer = "Your response ends inside FINAL(…), because it was too long. That is no answer. " +
+	"Give a shorter one, or build it in a variable over several turns and give that by FINAL_VAR(name)."
+
 // Feedback returns the message after a turn. The outputs of the blocks are made by
 // [Output.String]; open says that the response ended inside a block; refused is "", or made by
-// [NoAnswer].
+// [NoAnswer], or [CutAnswer].
 func Feedback(outputs []string, open bool, refused string) string {
 	var parts []string
 	for i, output := range outputs {
