@@ -3,6 +3,7 @@ package decode
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -29,7 +30,8 @@ type captured struct {
 	last   wire     // on which a frame passed, and
 	lastIs *reading // how that was read
 	calls  calls
-	conn   int // the first connection's number in the capture
+	lost   map[int]bool // connections whose last HTTP request was too large to read
+	conn   int          // the first connection's number in the capture
 	seq    int64
 	failed error
 
@@ -183,6 +185,7 @@ func (c *captured) connNumber(conn int) int {
 // reading returns how to read a frame. Where the capture does not say, it learns from the
 // payload.
 func (c *captured) reading(f *frame.Frame) (*reading, error) {
+	c.lose(f)
 	if r := c.readingOf(f); r != nil {
 		return r, nil
 	}
@@ -202,10 +205,13 @@ func (c *captured) reading(f *frame.Frame) (*reading, error) {
 		c.wires.set(at, r)
 	}
 	c.last, c.lastIs = at, r
-	if f.Gap || carried.Of(f) != nil {
+	switch {
+	case f.Gap || carried.Of(f) != nil:
 		return r, nil
-	}
-	if at == (wire{httpWire, 0}) {
+	case at != wire{httpWire, 0}:
+	case f.Dir == frame.U2C && c.lost[f.Conn]: // what it answers is unknown
+		return r.json(), nil
+	default:
 		return c.beside(r, f.Payload()), nil
 	}
 	if r.fresh {
@@ -234,10 +240,7 @@ func (c *captured) beside(r *reading, payload []byte) *reading {
 	switch p := all.Beside(r.protocol, payload); {
 	case p == r.protocol:
 	case p == opaque.JSON:
-		if r.beside == nil {
-			r.beside = &reading{names: r.names, framing: r.framing, protocol: p}
-		}
-		return r.beside
+		return r.json()
 	case r.guessed:
 		r.protocol, r.refiner = opaque.Bytes, all.NewRefiner()
 	}
@@ -245,6 +248,20 @@ func (c *captured) beside(r *reading, payload []byte) *reading {
 		c.refine(r, payload)
 	}
 	return r
+}
+
+// lose notes whether a request of HTTP was too large to read.
+func (c *captured) lose(f *frame.Frame) {
+	switch {
+	case f.Dir != frame.C2U:
+	case f.Gap && errors.Is(f.Flaw, frame.ErrTooLarge):
+		if c.lost == nil {
+			c.lost = map[int]bool{}
+		}
+		c.lost[f.Conn] = true
+	case !f.Gap && c.lost != nil:
+		delete(c.lost, f.Conn)
+	}
 }
 
 // refine detects a more specific protocol from a payload. It reports each protocol once,

@@ -4,6 +4,7 @@ import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/all"
+	"github.com/wirectl/wirectl/protocol/opaque"
 )
 
 // A wire carries frames of one protocol.
@@ -25,6 +26,14 @@ type reading struct {
 	fresh    bool                // as guessed, and no payload has been seen
 	beside   *reading            // for other JSON on the wire of HTTP
 	faults   map[frame.Dir]fault // of the current gaps
+}
+
+// json returns how to read other JSON on the wire.
+func (r *reading) json() *reading {
+	if r.beside == nil {
+		r.beside = &reading{names: r.names, framing: r.framing, protocol: opaque.JSON}
+	}
+	return r.beside
 }
 
 // holdsFor reports whether this is the way to read a frame whose record says n. A gap has

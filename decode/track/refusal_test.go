@@ -92,6 +92,11 @@ func TestRefusalsOverHTTP(t *testing.T) {
 			[]string{"mcp 1 tools/list done 1 2", "oversize 3"},
 		},
 		{
+			"nothing, by the answer to what is too large",
+			append(slices.Clone(first), strings.Replace(post("/mcp", call), "Length: ", "Length: 9999999", 1), said("200 OK", strings.Replace(result, "1", "7", 1))),
+			[]string{"mcp 1 tools/list done 1 2", "oversize 3"},
+		},
+		{
 			"by an address that is to be asked with the same id",
 			append(slices.Clone(first), in(post("/mcp", call)), "<HTTP/1.1 307 Temporary Redirect\r\nLocation: /mcp/\r\nContent-Length: 0\r\n\r\n", in(post("/mcp/", call)), said("200 OK", result)),
 			[]string{"mcp 1 tools/list done 1 2", "mcp 1 tools/list done 5 6", "mcp 1 tools/list failed 3 4"},

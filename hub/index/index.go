@@ -25,7 +25,7 @@ import (
 )
 
 // format is the version of the tables. An index of another version is rebuilt.
-const format = 1
+const format = 2
 
 const tables = `
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
