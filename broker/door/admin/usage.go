@@ -38,7 +38,11 @@ func Usage(ctx context.Context, addr, token string) ([]broker.Usage, error) {
 		return nil, fmt.Errorf("no broker answers at the door admin: %w", err)
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
+	switch resp.StatusCode {
+	case http.StatusOK:
+	case http.StatusUnauthorized:
+		return nil, fmt.Errorf("the door admin at %s refuses the token: set WIRECTL_TOKEN to the broker's token", addr)
+	default:
 		return nil, fmt.Errorf("the door admin at %s answers %s", addr, resp.Status)
 	}
 	var answer struct{ Usage, Group []broker.Usage }
