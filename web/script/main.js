@@ -27,7 +27,7 @@ const id = location.pathname.startsWith("/session/") && isLive ? decodeURICompon
 
 // ask asks the server about the session.
 async function ask(what, about) {
-  const answer = await fetch("/api/" + what + "?" + new URLSearchParams({ session: id, ...about }));
+  const answer = await fetch("/api/" + what + "?" + new URLSearchParams({ session: id, ...about })).catch(() => { throw new Error("wirectl does not answer: it may have ended"); });
   if (!answer.ok) throw new Error((await answer.text()).trim());
   return answer.json();
 }
