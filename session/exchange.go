@@ -106,6 +106,7 @@ type Exchange struct {
 	about    bool           // it names the operation that it belongs to
 	tooLate  bool           // it continues an operation that had already ended
 	failing  bool           // it will end as failed
+	missed   bool           // it may have been answered: see [Tracker.Miss]
 	within   bool           // it belongs to a part of the connection, which may end
 	declares protocol.Features
 	inputs   []uint64       // hashes of the requests in the answer, for the retry

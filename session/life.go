@@ -143,6 +143,21 @@ func (t *Tracker) unescaped(label []byte) []byte {
 	return text
 }
 
+// Miss records that a message in a direction of a connection could not be read. It may have
+// answered any open exchange, so none of them is reported as unanswered or cancelled when the
+// connection ends.
+func (t *Tracker) Miss(conn int, dir frame.Dir) {
+	scopes := t.conns[conn]
+	if scopes == nil {
+		return
+	}
+	for n := scopes.first; n != nil; n = n.next {
+		for e := range t.inFlightOf(n.of, dir.Opposite()) {
+			e.missed = true
+		}
+	}
+}
+
 // isEndless reports whether an exchange need not have an end.
 func (t *Tracker) isEndless(e *Exchange) bool {
 	return t.isSubscription(e) || slices.Contains(t.rules.Endless, e.Kind)
@@ -152,7 +167,7 @@ func (t *Tracker) isEndless(e *Exchange) bool {
 func (t *Tracker) abandon(s *scope, e *Exchange, d *death, at time.Time) {
 	first := d.First
 	left := e.streams() && e.answers > 0 && first != e.Opener.Opposite() // the reader of a stream may leave it
-	died := !left && d.ends(t, s, e)
+	died := !left && !e.missed && d.ends(t, s, e)
 	e.endStream()
 	e.Closed = at
 	outcome := Abandoned
@@ -160,6 +175,7 @@ func (t *Tracker) abandon(s *scope, e *Exchange, d *death, at time.Time) {
 	case !d.exited() && t.outlives(e):
 		return
 	case t.silence(e):
+	case e.missed: // its answer may have been too large to read
 	case !e.Accepted.IsZero() && !contains(t.rules.Accepted, []byte(e.Kind)): // nobody continued it
 	case t.rules.LeavingCancels && first != frame.DirUnknown && first == e.Opener:
 		outcome = e.cancelled()

@@ -195,6 +195,7 @@ func TestLintOfModels(t *testing.T) {
 		{"a request that had succeeded", []string{chat(""), said("200 OK", whole), chat(""), said("200 OK", whole)}, "repeated-request [1 3]"},
 		{"a request after a refusal", []string{chat(""), said("429 Too Many Requests", limits), chat(""), said("200 OK", whole)}, ""},
 		{"another request", []string{chat(""), said("200 OK", whole), chat("1"), said("200 OK", whole)}, ""},
+		{"an answer that is too large", []string{chat(""), strings.Replace(said("200 OK", whole), "Length: ", "Length: 9999999", 1)}, "oversize [2]"},
 		{"an answer to a request that is too large", []string{large, said("200 OK", `{"id":"msg_1","type":"message","role":"assistant","content":[],"stop_reason":"end_turn","usage":{"input_tokens":1,"output_tokens":1}}`)}, "oversize [1]"},
 		{"a stream for a request that is too large", []string{large, events, event(start), event(`{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":2}}`), event(stop), last}, "oversize [1]"},
 		{"a count of tokens", []string{post("/v1/messages/count_tokens", `{"model":"c","messages":[]}`), said("200 OK", `{"input_tokens":1}`), post("/v1/messages/count_tokens", `{"model":"c","messages":[]}`), said("200 OK", `{"input_tokens":1}`)}, ""},

@@ -3,6 +3,7 @@
 package track
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -151,6 +152,11 @@ func NewFollower(ts *Trackers, in decode.Input, cfg decode.Config) *Follower {
 func (f *Follower) View(dst []byte, it *decode.Item) ([]byte, error) {
 	if it.Frame.Gap && it.Frame.Meta != nil && it.Err == nil {
 		return dst, nil // the carrier's own data, without a fault
+	}
+	if it.Frame.Gap && errors.Is(it.Frame.Flaw, frame.ErrTooLarge) {
+		for _, t := range f.trackers.List {
+			t.Miss(it.Frame.Conn, it.Frame.Dir)
+		}
 	}
 	if carrier.Refuses(it.Frame) {
 		f.rejected(it)
