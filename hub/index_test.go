@@ -224,6 +224,9 @@ func TestSearchLive(t *testing.T) {
 		}
 	}
 	find("text~asked and tool==add and calls==1")
+	if behind := search(t, h, hub.Query{Where: "calls==1 and frames==0"}); len(behind) != 0 {
+		t.Error("the calls are counted, and the frames are not")
+	}
 	check(t, h.Close())
 	h = start(t, dir, listens(h))
 	f.talk(lines[3])

@@ -39,16 +39,16 @@ func (x *Index) Find(ctx context.Context, org string, q *hub.Query, each func(*h
 	return eachRow(ctx, x.db, func(row *sql.Rows) error {
 		var text string
 		var i hub.Info
-		var calls, failures, findings int64
-		if err := row.Scan(&text, &calls, &failures, &findings); err != nil {
+		var frames, calls, failures, findings int64
+		if err := row.Scan(&text, &frames, &calls, &failures, &findings); err != nil {
 			return err
 		}
 		if err := json.Unmarshal([]byte(text), &i); err != nil {
 			return err
 		}
-		i.Calls, i.Failures, i.Findings = &calls, &failures, &findings
+		i.Frames, i.Calls, i.Failures, i.Findings = frames, &calls, &failures, &findings // up to now, unlike the summary's
 		return each(&i)
-	}, "SELECT info, calls, failures, findings FROM session WHERE "+strings.Join(s.wants, " AND ")+" ORDER BY started DESC, id", s.args...)
+	}, "SELECT info, frames, calls, failures, findings FROM session WHERE "+strings.Join(s.wants, " AND ")+" ORDER BY started DESC, id", s.args...)
 }
 
 // A selection is a condition in SQL.

@@ -347,7 +347,7 @@ func (w *writing) info(key string, i *hub.Info) {
 	if !i.Ended.IsZero() {
 		ended = i.Ended.UnixNano()
 	}
-	w.exec(`UPDATE session SET name = ?, controller = ?, unit = ?, level = ?, policy = ?, started = ?, ended = ?, frames = ?, bytes = ?, lost = ?, info = ? WHERE n = ?`,
+	w.exec(`UPDATE session SET name = ?, controller = ?, unit = ?, level = ?, policy = ?, started = ?, ended = ?, frames = max(frames, ?), bytes = ?, lost = ?, info = ? WHERE n = ?`,
 		i.Name, i.Controller, i.Unit, string(i.Level), string(i.Policy), i.Started.UnixNano(), ended, i.Frames, i.Bytes, i.Lost, string(text), n)
 	if i.Protocol != "" {
 		w.fact(n, fact{protocolFact, i.Protocol}, 0)
@@ -364,8 +364,8 @@ func (w *writing) reading(key string, r *reading) (size int64) {
 		return 0
 	}
 	n := w.session(key)
-	w.exec("UPDATE session SET number = ?, last = ?, calls = calls + ?, failures = failures + ?, findings = findings + ? WHERE n = ?",
-		r.joint.Number, int64(r.last), r.calls, r.failures, r.findings, n)
+	w.exec("UPDATE session SET number = ?, last = ?, frames = max(frames, ?), calls = calls + ?, failures = failures + ?, findings = findings + ? WHERE n = ?",
+		r.joint.Number, int64(r.last), r.joint.Frames, r.calls, r.failures, r.findings, n)
 	for f, times := range r.facts {
 		w.fact(n, f, times)
 	}
