@@ -44,8 +44,11 @@ func (t *turn) cell(ctx context.Context, n int, code string) (final *string, err
 	end(errCellEnded)
 	c.close()
 	took := cmp.Or(res.Took, t.o.Now().Sub(start))
+	if res.Lost {
+		t.kept = t.best // a new interpreter does not know it
+	}
 	if res.Best != "" || err == nil && !res.Lost && ctx.Err() == nil {
-		t.best = res.Best
+		t.best = cmp.Or(res.Best, t.kept)
 	}
 	if err != nil && res.Err == nil {
 		res.Err = &CellError{Type: "Execution", Message: err.Error()}

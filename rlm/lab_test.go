@@ -221,6 +221,8 @@ func (e *labEnv) step(ctx context.Context, cell Cell, word, arg string, res *Res
 		res.Err = &CellError{Type: "ValueError", Message: arg, Line: 1}
 	case "best":
 		e.best = arg
+	case "lose":
+		e.best, res.Lost = "", true
 	case "final":
 		if arg == "last" {
 			arg = e.vars["last"]

@@ -43,6 +43,7 @@ type run struct {
 	mismatch error // why the last answer does not match the schema
 
 	response, best string // the last response, and answer["content"]
+	kept           string // best of the interpreter before this one
 }
 
 // An ending is how a run ended: with an answer, or by a limit with the best answer so far.

@@ -43,6 +43,11 @@ func TestStates(t *testing.T) {
 			"so far", MaxIterations, 5, "", "best so far",
 		},
 		{
+			"the best answer outlives its interpreter",
+			[]string{code("best so far"), code("lose"), code("print 1"), "d", code("print 2")},
+			"so far", MaxIterations, 5, "", "best so far;lose;print 1",
+		},
+		{
 			"asked once more, no code runs",
 			[]string{"a", "b", "c", "d", code("final 1") + "FINAL(2)"},
 			"2", MaxIterations, 5, "", "",

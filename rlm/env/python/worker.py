@@ -570,10 +570,15 @@ def batched_or_refused(kind, prompts, model):
 
 def FINAL(value):
     """Gives the answer of the run: the text of a value."""
-    text = text_of(value)
+    text = text_of(meant(value))
     if current():
         State.final = text
     return text
+
+
+def meant(value):
+    """What a value means as an answer: the dict answer is not one."""
+    return answer["content"] if value is answer and "content" in answer else value
 
 
 def text_of(value):
@@ -598,11 +603,8 @@ def lookup(name):
     name = name.strip().strip("'\"").strip() if isinstance(name, str) else None
     if name is None or name not in space or name in functions or name == "__builtins__":
         return False, None
-    value = space[name]
-    if value is answer and "content" in answer:
-        value = answer["content"]
-        return type(value) is not str or value != "", value
-    return True, value
+    value = meant(space[name])
+    return type(value) is not str or value != "" or space[name] is not answer, value
 
 
 def SHOW_VARS():

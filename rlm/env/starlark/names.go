@@ -122,12 +122,18 @@ func (s *space) lookup(name string) (starlark.Value, bool) {
 	if !ok || isFunction || name == self {
 		return nil, false
 	}
+	meant := s.meant(v)
+	return meant, v != s.answer || meant != starlark.String("")
+}
+
+// meant returns what a value means as an answer: the dict answer is not one.
+func (s *space) meant(v starlark.Value) starlark.Value {
 	if v == s.answer {
 		if content, ok, _ := s.answer.Get(starlark.String("content")); ok {
-			return content, content != starlark.String("")
+			return content
 		}
 	}
-	return v, true
+	return v
 }
 
 func (s *space) readAnswer() (content starlark.Value, ready bool) {
@@ -231,7 +237,7 @@ func (w *worker) giveFinal(_ *starlark.Thread, b *starlark.Builtin, args starlar
 	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "value", &v); err != nil {
 		return nil, err
 	}
-	text, err := answerOf(v)
+	text, err := answerOf(w.meant(v))
 	if err != nil {
 		return nil, err
 	}

@@ -102,6 +102,7 @@ func TestAnswers(t *testing.T) {
 		{`answer["ready"] = True`, "five", "five"},
 		{`answer["ready"] = False; answer = "six"`, "-", "six"},
 		{`FINAL_VAR("answer")`, "six", "six"},
+		{`FINAL(answer)`, "six", "six"},
 		{`answer["content"] = ""; FINAL_VAR("answer")`, "-", ""},
 		{`answer = "seven"; FINAL_VAR("answer")`, "seven", "seven"},
 		{"def answer(): pass", "-", "seven"},
