@@ -111,8 +111,8 @@ const commandTime = 5 * time.Second
 // Refuses returns why the session takes no commands; "" if it may take some.
 func (r *Reader) Refuses() string {
 	switch why := r.refused.Load(); {
-	case !r.session.Live:
-		return "this session has ended, or nobody sends it now"
+	case !r.session.Live && !r.session.Ended.IsZero(): // without an end, its sender may come back, or has just begun
+		return "this session has ended"
 	case why != nil:
 		return *why
 	}

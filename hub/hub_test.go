@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -267,20 +268,29 @@ type obedient struct{}
 
 func (obedient) Control(context.Context, tap.Command) ([]tap.Note, error) { return nil, nil }
 
-// A viewer that comes before its session waits for it, and then sees and controls it.
+// A viewer that comes before its session waits for it, also while the hub restarts, and then
+// sees and controls it.
 func TestViewerWaits(t *testing.T) {
 	t.Parallel()
-	h := start(t, t.TempDir(), "")
+	dir := t.TempDir()
+	h := start(t, dir, freePort(t))
 	all := store.New(store.Options{})
 	defer all.Close()
-	opener := &source.Opener{Hub: hub.Source(func(string) string { return h.URL() })}
+	url := h.URL() + "/main?creds=" + filepath.Join(dir, "none")
+	opener := &source.Opener{Hub: hub.Source(func(string) string { return url })}
 	v := &live.Viewing{Name: "hub:server-1", Opener: opener, Store: all, Config: decode.Config{Resync: true}}
+	if err := v.Open(t.Context()); !errors.Is(err, fs.ErrNotExist) || v.Waiting != "" {
+		t.Errorf("without its token: %v, waiting: %q", err, v.Waiting)
+	}
+	url = h.URL()
 	check(t, v.Open(t.Context()))
-	if !strings.HasPrefix(v.Waiting, "waiting for hub:server-1") || v.Wire.Refuses() == "" {
+	if !strings.HasPrefix(v.Waiting, "waiting for hub:server-1") || v.Wire.Refuses() != "the session has not begun yet" {
 		t.Errorf("waiting: %q, commands: %q", v.Waiting, v.Wire.Refuses())
 	}
 	var viewing sync.WaitGroup
 	viewing.Go(func() { v.Run(t.Context()) })
+	check(t, h.Close())
+	h = start(t, dir, listens(h))
 	f := send(t, h.URL(), func(o *hub.Sending) { o.Control = true })
 	f.sender.Obey(obedient{})
 	f.writeMany(10)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/decode/source"
 	"github.com/wirectl/wirectl/internal/wait"
 )
 
@@ -101,6 +101,11 @@ const (
 // replaced by another one, or restart.
 const outage = time.Minute
 
+// isSilence reports whether err says that the hub does not answer.
+func isSilence(err error) bool {
+	return errors.Is(err, nats.ErrNoResponders) || errors.Is(err, errNoAnswer)
+}
+
 // fetch reads the segments that the hub has. If there are none, it waits, unless nobody
 // sends the session any more.
 func (r *Reader) fetch() error {
@@ -108,7 +113,7 @@ func (r *Reader) fetch() error {
 	switch {
 	case err == nil:
 		r.heard, r.alone = time.Now(), false
-	case !errors.Is(err, nats.ErrNoResponders) && !errors.Is(err, errNoAnswer) || time.Since(r.heard) > outage:
+	case !isSilence(err) || time.Since(r.heard) > outage:
 		return err
 	default:
 		if r.rest = pollMost; !r.alone {
@@ -211,9 +216,12 @@ const findEvery = 2 * time.Second
 
 // await is like Open, but waits until there is such a session.
 func (c *Conn) await(ctx context.Context, name string) (*Reader, error) {
-	for {
+	for heard := time.Now(); ; {
 		r, err := c.Open(ctx, name)
-		if !errors.Is(err, fs.ErrNotExist) {
+		switch {
+		case errors.Is(err, source.ErrNoSession):
+			heard = time.Now()
+		case !isSilence(err) || time.Since(heard) > outage:
 			return r, err
 		}
 		if err := wait.For(ctx, findEvery); err != nil {
@@ -319,11 +327,11 @@ func (c *Conn) Find(ctx context.Context, name string) (Info, error) {
 	return Info{}, &NotFoundError{Name: name, Hub: c.address.Servers, Org: c.address.Org}
 }
 
-// A NotFoundError says that a hub does not have a session. It is [fs.ErrNotExist].
+// A NotFoundError says that a hub does not have a session. It is [source.ErrNoSession].
 type NotFoundError struct{ Name, Hub, Org string }
 
 // Is reports whether the error is target.
-func (e *NotFoundError) Is(target error) bool { return target == fs.ErrNotExist }
+func (e *NotFoundError) Is(target error) bool { return target == source.ErrNoSession }
 
 func (e *NotFoundError) Error() string {
 	return fmt.Sprintf("the hub at %s has no session %q of %s: wirectl sessions --hub lists them", e.Hub, e.Name, e.Org)

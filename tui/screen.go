@@ -396,7 +396,7 @@ func (m *Model) nothing(yet, filtered string) string {
 	switch {
 	case m.filter != "":
 		text = filtered
-	case m.page.overview.Frames == 0 && m.config.Waiting != "":
+	case m.page.overview.Frames == 0 && m.config.Waiting != "" && (m.config.Next || !m.page.overview.Ended):
 		text = m.config.Waiting
 	case m.page.overview.Ended:
 		text = strings.TrimSuffix(yet, " yet") // there will be none

@@ -163,7 +163,7 @@ func (o *opened) about(control bool, now time.Time) (about, clock) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	a.Title = text(cmp.Or(o.title, o.id))
-	if view.Frames == 0 {
+	if view.Frames == 0 && a.Live {
 		a.Waiting = o.waiting
 	}
 	a.Commands = control && o.wire != nil && o.wire.Refuses() == ""

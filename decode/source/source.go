@@ -40,6 +40,9 @@ func (e *Error) Unwrap() error { return e.Err }
 // ErrFolder is the error for a folder that is not a recording.
 var ErrFolder = errors.New("is a directory: name the files in it")
 
+// ErrNoSession is the error for a session that a hub does not have.
+var ErrNoSession = errors.New("no such session")
+
 // An Opener opens inputs by their names.
 type Opener struct {
 	Stdin  io.Reader

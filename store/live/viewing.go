@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -48,7 +47,7 @@ func (v *Viewing) Open(ctx context.Context) (err error) {
 	if source.IsHub(v.Name) {
 		v.Wire = NewWire(v.Store)
 		err := v.openHub(ctx, false)
-		if errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(err, source.ErrNoSession) {
 			v.Waiting = "waiting for " + v.Name + ": wirectl sessions --hub lists what there is"
 			return nil
 		}

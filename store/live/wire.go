@@ -192,7 +192,18 @@ func (w *Wire) note(n tap.Note) {
 	}
 }
 
-var errNoTap = errors.New("the session has ended and cannot be changed")
+var (
+	errNoTap    = errors.New("the session has ended and cannot be changed")
+	errNotBegun = errors.New("the session has not begun yet")
+)
+
+// absent says why there is no tap.
+func (w *Wire) absent() error {
+	if w.last.Name == "" {
+		return errNotBegun
+	}
+	return errNoTap
+}
 
 // answerTime is how long an answer to a command is waited for.
 const answerTime = 5 * time.Second
@@ -208,7 +219,7 @@ func (w *Wire) Refuses() string {
 		}
 		return errUnheard.Error()
 	case w.conn == nil:
-		return errNoTap.Error()
+		return w.absent().Error()
 	case !w.conn.Info.Control:
 		return tap.ErrNoCommands.Error()
 	}
@@ -227,8 +238,8 @@ func (w *Wire) do(c tap.Command) error {
 	}
 	conn := w.conn
 	if conn == nil {
-		w.mu.Unlock()
-		return errNoTap
+		defer w.mu.Unlock()
+		return w.absent()
 	}
 	w.asked++
 	c.Tag = strconv.Itoa(w.asked)

@@ -95,7 +95,7 @@ func turnTime(b *harness.Bench) float64 {
 	events := harness.Must(os.Create(filepath.Join(b.Dir, "events.ndjson")))
 	defer events.Close()
 	cmd.Stdout = events
-	harness.Check(cmd.Run())
+	harness.Run(cmd)
 	harness.Must(events.Seek(0, io.SeekStart))
 	var took []float64
 	for lines := bufio.NewScanner(events); lines.Scan(); {
