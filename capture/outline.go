@@ -2,6 +2,9 @@ package capture
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -21,7 +24,15 @@ var spokenValues = map[string]bool{
 	"result.tools.name": true, "result.prompts.name": true, "result.content.type": true, "result.resultType": true,
 	"params.sessionId": true, "result.sessionId": true, "params.update.sessionUpdate": true, "result.stopReason": true,
 	"params.taskId": true, "params.level": true, "params.token": true,
+	"params._meta." + reserved + "protocolVersion": true, "params._meta." + reserved + "subscriptionId": true,
+	"result._meta." + reserved + "subscriptionId": true, "params._meta." + reserved + "logLevel": true,
+	"result.id": true, "result.taskId": true, "result.task.id": true, "result.task.taskId": true,
+	"params.update.state": true, "params.update.stopReason": true,
+	"result.statusUpdate.taskId": true, "result.artifactUpdate.taskId": true, "params.message.taskId": true,
 }
+
+// reserved begins the names that MCP has reserved in _meta.
+const reserved = "io.modelcontextprotocol/"
 
 // spokenInDAP lists further paths, which belong to the protocol in DAP only.
 var spokenInDAP = []string{"command", "event"}
@@ -85,6 +96,7 @@ func isSpoken(path []string, dap bool) bool {
 const maxName = 40
 
 func isName(name string) bool {
+	name = strings.TrimPrefix(name, reserved)
 	return len(name) <= maxName && strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-$") == ""
 }
 
@@ -118,19 +130,56 @@ func (x *redactor) outline(r *Record, p protocol.Protocol) {
 		x.splice(r, x.payload)
 		return
 	}
-	m := frame.Meta{Framing: r.Meta.Framing, Signal: r.Meta.Signal, Opcode: r.Meta.Opcode, Code: r.Meta.Code}
+	event := ""
+	if at := sessionInQuery.FindSubmatchIndex(payload); r.Meta.Event == "endpoint" && at != nil && !r.Compressed {
+		event = r.Meta.Event
+		x.payload = append(append(x.payload[:at[0]], payload[at[0]:at[2]]...), pseudonym(string(payload[at[2]:at[3]]))...)
+	}
+	m := frame.Meta{Framing: r.Meta.Framing, Signal: r.Meta.Signal, Opcode: r.Meta.Opcode, Code: r.Meta.Code, Event: event}
 	if h := r.Meta.Head; h != nil {
 		start, query, found := strings.Cut(h.Start, "?")
+		if id := sessionInQuery.FindStringSubmatch("?" + query); id != nil {
+			start += "?sessionId=" + pseudonym(id[1])
+		}
 		if at := strings.LastIndexByte(query, ' '); found && at >= 0 {
 			start += query[at:] // the version
 		}
 		m.Head = &frame.Head{Start: start}
 		for _, f := range h.Fields {
-			if strings.EqualFold(f.Name, "Content-Type") || strings.EqualFold(f.Name, "Upgrade") {
-				m.Head.Fields = append(m.Head.Fields, f)
+			if !isKept(f) {
+				continue
 			}
+			if strings.EqualFold(f.Name, "Mcp-Session-Id") {
+				f.Value = pseudonym(f.Value)
+			}
+			m.Head.Fields = append(m.Head.Fields, f)
 		}
 	}
 	r.Meta, r.Raw = &m, bytes.Clone(x.payload)
 	r.Start, r.End = 0, len(r.Raw)
+}
+
+// isKept reports whether an outline keeps a field of a head.
+func isKept(f frame.Field) bool {
+	switch strings.ToLower(f.Name) {
+	case "content-type", "upgrade", "mcp-session-id", "mcp-protocol-version", "a2a-version":
+		return true
+	}
+	return false
+}
+
+// IsOutline reports whether a head may have lost fields to an outline. The head of a whole
+// request has others, such as Host.
+func IsOutline(h *frame.Head) bool {
+	return !slices.ContainsFunc(h.Fields, func(f frame.Field) bool { return !isKept(f) })
+}
+
+// sessionInQuery matches the id of an MCP session in the query of an address.
+var sessionInQuery = regexp.MustCompile(`[?&](?:sessionId|session_id)=([^&# \r\n]+)`)
+
+// pseudonym returns a text that distinguishes the id of a session from others. The id itself
+// may be all that a server asks for.
+func pseudonym(id string) string {
+	sum := sha256.Sum256([]byte(id))
+	return hex.EncodeToString(sum[:8])
 }

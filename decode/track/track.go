@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/frame/carrier"
@@ -253,7 +254,7 @@ func (f *Follower) place(fr *session.Frame, of *frame.Frame) {
 // stated returns MCP's headers about the message from the head of a request, or nil if f is
 // not such a head.
 func (f *Follower) stated(of *frame.Frame, h *frame.Head) *protocol.Stated {
-	if h.Method() == "" {
+	if h.Method() == "" || capture.IsOutline(h) {
 		return nil
 	}
 	s := &protocol.Stated{
