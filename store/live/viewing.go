@@ -118,7 +118,7 @@ func (v *Viewing) openTap(ctx context.Context, conn *tap.Conn) (err error) {
 // Run feeds the store until ctx ends.
 func (v *Viewing) Run(ctx context.Context) {
 	if v.session == nil {
-		if err := v.await(ctx); err != nil {
+		if err := v.openLater(ctx); err != nil {
 			v.Store.End(err, true)
 			return
 		}
@@ -140,8 +140,8 @@ func (v *Viewing) Run(ctx context.Context) {
 	}
 }
 
-// await opens the session once there is one.
-func (v *Viewing) await(ctx context.Context) (err error) {
+// openLater opens the session once there is one.
+func (v *Viewing) openLater(ctx context.Context) (err error) {
 	if source.IsHub(v.Name) {
 		return v.openHub(ctx, true)
 	}
