@@ -14,7 +14,7 @@ import (
 )
 
 // spokenValues lists the paths to JSON values that belong to the protocol and not to the
-// conversation: those of JSON-RPC, MCP, ACP, LSP and DAP. Lists add nothing to a path.
+// conversation: those of JSON-RPC and its dialects, A2A, and DAP. Lists add nothing to a path.
 var spokenValues = map[string]bool{
 	"jsonrpc": true, "id": true, "method": true, "error.code": true,
 	"type": true, "seq": true, "request_seq": true,
@@ -28,6 +28,16 @@ var spokenValues = map[string]bool{
 	"result._meta." + reserved + "subscriptionId": true, "params._meta." + reserved + "logLevel": true,
 	"result.id": true, "result.taskId": true, "result.task.id": true, "result.task.taskId": true,
 	"params.update.state": true, "params.update.stopReason": true,
+	"params.update.toolCallId": true, "params.toolCall.toolCallId": true, "params.options.optionId": true,
+	"result.outcome.outcome": true, "result.outcome.optionId": true,
+	"sessionId": true, "params.event.type": true,
+	"params.turnId": true, "params.turn.id": true, "params.turn.status": true, "result.turn.id": true, "result.turn.status": true,
+	"params.itemId": true, "params.item.id": true, "params.item.type": true, "params.expectedTurnId": true,
+	"result.kind": true, "result.status.state": true, "result.task.status.state": true, "result.statusUpdate.status.state": true,
+	"task.id": true, "task.status.state": true, "statusUpdate.taskId": true, "statusUpdate.status.state": true,
+	"artifactUpdate.taskId": true, "message.taskId": true, "status.state": true,
+	"result.artifact.artifactId": true, "result.artifactUpdate.artifact.artifactId": true, "artifactUpdate.artifact.artifactId": true,
+	"params.event.data.toolCallId": true, "params.event.data.requestId": true, "params.workDoneToken": true,
 	"result.statusUpdate.taskId": true, "result.artifactUpdate.taskId": true, "params.message.taskId": true,
 }
 
@@ -35,7 +45,7 @@ var spokenValues = map[string]bool{
 const reserved = "io.modelcontextprotocol/"
 
 // spokenInDAP lists further paths, which belong to the protocol in DAP only.
-var spokenInDAP = []string{"command", "event"}
+var spokenInDAP = []string{"command", "event", "arguments.requestId"}
 
 // appendOutline appends the outline of a payload that is valid JSON. The outline has the same
 // length: text and digits that do not belong to the protocol are masked. Member names stay if
@@ -78,7 +88,7 @@ func appendOutline(dst, text []byte, dap bool) []byte {
 
 // isSpoken reports whether the value at a path belongs to the protocol.
 func isSpoken(path []string, dap bool) bool {
-	const deepest = 3
+	const deepest = 4
 	var names []string
 	for _, name := range path {
 		if name != "" {
@@ -172,6 +182,17 @@ func isKept(f frame.Field) bool {
 // request has others, such as Host.
 func IsOutline(h *frame.Head) bool {
 	return !slices.ContainsFunc(h.Fields, func(f frame.Field) bool { return !isKept(f) })
+}
+
+// IsOutlined reports whether a payload is an outline that has masked text.
+func IsOutlined(payload []byte) bool {
+	if !bytes.HasSuffix(payload, []byte("*")) && !bytes.Contains(payload, []byte(`*"`)) {
+		return false
+	}
+	if jsonscan.Valid(payload) != nil {
+		return len(bytes.Trim(payload, "*")) == 0
+	}
+	return bytes.Equal(appendOutline(nil, payload, true), payload)
 }
 
 // sessionInQuery matches the id of an MCP session in the query of an address.
