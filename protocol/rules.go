@@ -124,6 +124,9 @@ type Rules struct {
 	// Framing is the only framing that both sides use on a plain stream, such as a pipe;
 	// nil if there are several.
 	Framing frame.Framing
+	// Outlined says that an outline of a session keeps what the rules need, such as ids; see
+	// capture.Redaction.
+	Outlined bool
 	// Sources are pairs: a finding, and the sentence of this protocol that it breaks, if
 	// that is not the sentence that all protocols share.
 	Sources [][2]string

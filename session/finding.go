@@ -360,6 +360,9 @@ func (t *Tracker) report(r rule, f *Frame, earlier []int64, format string, args 
 // addFinding keeps a finding and takes ownership of frames. If the list is full, it
 // replaces the oldest finding.
 func (t *Tracker) addFinding(r rule, severity Severity, conn int, frames []int64, message string) {
+	if t.masked && !t.judgesMasked(r) {
+		return
+	}
 	t.found[r]++
 	source := t.rules.Source(Findings[r].Name)
 	if source == "" {
@@ -373,6 +376,17 @@ func (t *Tracker) addFinding(r rule, severity Severity, conn int, frames []int64
 	if t.watch != nil {
 		t.watch.Found(f)
 	}
+}
+
+// judgesMasked reports whether a rule can be judged where values are masked.
+func (t *Tracker) judgesMasked(r rule) bool {
+	switch r {
+	case wrongFraming, flawedFraming, oversize, truncated:
+		return true
+	case totalFalls, wrongUsage, badArguments, unknownToolCall, repeatedRequest, wrongRetry, duplicateKey:
+		return false
+	}
+	return t.base.Outlined && !t.blank
 }
 
 // quote returns a token as written, or quoted if it could be mistaken for something else.

@@ -1,10 +1,15 @@
 package session_test
 
 import (
+	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/session"
 )
 
@@ -248,6 +253,46 @@ func TestFindings(t *testing.T) {
 			t.Errorf("%s: %s\n found %q, and nothing is wrong", test.protocol, test.well, got)
 		}
 	}
+}
+
+// maskedLines are findings about unreadable payloads whose mask says less about them.
+var maskedLines = map[string]string{"stray-output @ 2": "wrong-framing @ 2", "malformed @ 1": "invalid-utf8 @ 1"}
+
+// Nothing is found in an outline of a session that is not found in the session.
+func TestFindingsInOutlines(t *testing.T) {
+	for _, test := range findings {
+		for _, script := range []string{test.broken, test.well} {
+			whole := strings.Split(found(play(t, test.protocol, script, session.Options{})), "; ")
+			tr := session.New(named(t, test.protocol), session.Options{})
+			playOn(t, tr, test.protocol, script, func(f *session.Frame) {
+				kept := outline(t, test.protocol, f.Payload)
+				f.Masked, f.Payload = capture.IsOutlined(kept), kept
+				f.Blank = f.Masked && named(t, test.protocol).Encoding() == protocol.Protobuf
+			})
+			for fd := range strings.SplitSeq(found(tr), "; ") {
+				if fd != "" && !slices.Contains(whole, fd) && !slices.Contains(whole, maskedLines[fd]) {
+					t.Errorf("%s: %s\n found %s", test.protocol, script, fd)
+				}
+			}
+		}
+	}
+}
+
+// outline returns what a record of metadata keeps of a payload.
+func outline(t *testing.T, protocolName string, payload []byte) (kept []byte) {
+	w := capture.Redact(writer(func(r *capture.Record) { kept = bytes.Clone(r.Payload()) }), &capture.Session{}, capture.Redaction{Outline: true})
+	r := capture.Record{Protocol: protocolName, Frame: frame.Frame{Raw: payload, End: len(payload)}}
+	if err := w.Write(&r); err != nil {
+		t.Fatal(err)
+	}
+	return kept
+}
+
+type writer func(*capture.Record)
+
+func (w writer) Write(r *capture.Record) error {
+	w(r)
+	return nil
 }
 
 // An unreadable message is answered once without an id, even before its end is seen. A message

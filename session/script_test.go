@@ -291,8 +291,9 @@ func play(t testing.TB, protocolName, script string, o session.Options) *session
 	return tr
 }
 
-// playOn feeds a script to a tracker that may have seen others.
-func playOn(t testing.TB, tr *session.Tracker, protocolName, script string) {
+// playOn feeds a script to a tracker that may have seen others. The edits change each frame
+// that has a payload.
+func playOn(t testing.TB, tr *session.Tracker, protocolName, script string, edits ...func(*session.Frame)) {
 	t.Helper()
 	p := named(t, protocolName)
 	f := session.Frame{Time: began, Conn: 1}
@@ -324,7 +325,7 @@ func playOn(t testing.TB, tr *session.Tracker, protocolName, script string) {
 			f.Seq++
 			f.Time = f.Time.Add(time.Millisecond)
 			f.Dir = map[string]frame.Dir{">": frame.C2U, "<": frame.U2C}[words[0]]
-			send(t, tr, p, f, words[1:])
+			send(t, tr, p, f, words[1:], edits...)
 		}
 	}
 }
@@ -337,7 +338,7 @@ func scan(t testing.TB, text string, v any) {
 }
 
 // send feeds the message that words describe.
-func send(t testing.TB, tr *session.Tracker, p protocol.Protocol, f session.Frame, words []string) {
+func send(t testing.TB, tr *session.Tracker, p protocol.Protocol, f session.Frame, words []string, edits ...func(*session.Frame)) {
 	t.Helper()
 	if fault, ok := faults[words[0]]; ok {
 		f.Gap, f.Fault = fault.Gap, fault.Fault
@@ -366,6 +367,9 @@ func send(t testing.TB, tr *session.Tracker, p protocol.Protocol, f session.Fram
 		f.Framing, words = framing, words[1:]
 	}
 	f.Payload = payload(t, p, words)
+	for _, edit := range edits {
+		edit(&f)
+	}
 	f.Size = len(f.Payload)
 	var m protocol.Message
 	if err := p.Parse(f.Payload, &m); err != nil {

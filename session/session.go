@@ -31,6 +31,8 @@ type Tracker struct {
 	oneWay   bool
 	partial  bool
 	said     bool
+	masked   bool    // see Frame
+	blank    bool    // see Frame
 	watch    Watcher // or nil
 
 	frames, bytes, opened, forgotten int64
@@ -123,6 +125,9 @@ type Frame struct {
 	Payload []byte
 	// Inner means that the frame is inside a frame that was already counted.
 	Inner bool
+	// Masked means that values in the payload are masked, as in a record of metadata, and
+	// Blank that all of it is. From then on, rules that need them are not judged.
+	Masked, Blank bool
 	// Again means that the frame was fed before, and its message counted.
 	Again bool
 	// Version is the version of the protocol that the carrier states for the message, as
@@ -174,6 +179,7 @@ func (t *Tracker) count(f *Frame, m *protocol.Message) *scope {
 		f.Dir = frame.DirUnknown
 	}
 	s := t.scopeOf(f)
+	t.masked, t.blank = t.masked || f.Masked, t.blank || f.Blank
 	t.chooseRules(f, s, m)
 	if !f.Inner && !f.Again {
 		t.frames++

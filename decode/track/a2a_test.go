@@ -13,9 +13,7 @@ import (
 
 	"golang.org/x/net/http2"
 
-	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/decode"
-	"github.com/wirectl/wirectl/decode/convert"
 	"github.com/wirectl/wirectl/decode/track"
 	"github.com/wirectl/wirectl/fixtures"
 	"github.com/wirectl/wirectl/session"
@@ -57,39 +55,6 @@ func followRecording(t *testing.T, fsys fs.FS) *track.Trackers {
 	}
 	f.End()
 	return &ts
-}
-
-// A record of metadata has the same findings as the whole session.
-func TestMetadata(t *testing.T) {
-	for _, name := range []string{"mcp-http", "mcp-sse", "mcp25-ts-http", "mcp26-ts-http", "mcp26-tasks-stdio-made", "a2a10-ts-jsonrpc", "acp-example", "acp-ws"} {
-		findings := func(outline bool) (names []string) {
-			cfg := decode.Config{Workers: 1, Resync: true}
-			r, err := decode.OpenRecording(fixtures.Session(name), cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
-			in := decode.Input{Capture: r}
-			if outline {
-				in.Capture = convert.Redact(r, capture.Redaction{Outline: true})
-			}
-			var ts track.Trackers
-			f := track.NewFollower(&ts, in, cfg)
-			cfg.Event = f.Event
-			if _, err := decode.Run(context.Background(), in, io.Discard, cfg, func() decode.View { return f.View }); err != nil {
-				t.Fatal(err)
-			}
-			f.End()
-			for _, tr := range ts.List {
-				for found := range tr.Findings() {
-					names = append(names, found.Name+": "+found.Message)
-				}
-			}
-			return names
-		}
-		if want, got := findings(false), findings(true); !slices.Equal(got, want) {
-			t.Errorf("%s: found %q, not %q", name, got, want)
-		}
-	}
 }
 
 // work is what became of the tasks and messages of a session: KIND OUTCOME PARTS, after +

@@ -38,7 +38,7 @@ var (
 )
 
 func rules(r protocol.Rules) protocol.Rules {
-	r.UniqueIDs, r.MayLeave, r.OneVersion = true, true, true
+	r.UniqueIDs, r.MayLeave, r.OneVersion, r.Outlined = true, true, true, true
 	r.Shared = []protocol.Space{protocol.SpaceTask}
 	r.Streams = []string{"SendStreamingMessage", "SubscribeToTask", "message/stream", "tasks/resubscribe"}
 	r.Cancels = []protocol.CancelRule{

@@ -58,6 +58,7 @@ func copilotMethods(methods map[string]Method) map[string]Method {
 // answered, before or after.
 var CopilotRules = protocol.Rules{
 	UniqueIDs: true,
+	Outlined:  true,
 	MayLeave:  true,
 	LooseRefs: true,
 	Steps:     true,

@@ -10,7 +10,7 @@ import (
 // away while its requests are open.
 var (
 	// PlainRules are those of JSON-RPC 2.0, which has no cancels.
-	PlainRules = protocol.Rules{UniqueIDs: true, MayLeave: true}
+	PlainRules = protocol.Rules{UniqueIDs: true, MayLeave: true, Outlined: true}
 
 	// MCPRules are those of the versions up to 2025-11-25; after that a client that closes
 	// the stream of an answer cancels the request.
@@ -43,6 +43,7 @@ var (
 	// or by its result. Progress can be the server's own.
 	LSPRules = protocol.Rules{
 		UniqueIDs: true,
+		Outlined:  true,
 		MayLeave:  true,
 		Dismiss:   []string{"exit"},
 		LooseRefs: true,
@@ -58,6 +59,7 @@ var (
 	// not to a connection.
 	CodexRules = protocol.Rules{
 		UniqueIDs: true,
+		Outlined:  true,
 		MayLeave:  true,
 		LooseRefs: true,
 		Totals:    true,
@@ -83,6 +85,7 @@ var (
 	// a request. Progress is the adapter's own.
 	DAPRules = protocol.Rules{
 		UniqueIDs: true,
+		Outlined:  true,
 		MayLeave:  true,
 		Dismiss:   []string{"disconnect", "terminate"},
 		LooseRefs: true,
@@ -100,7 +103,7 @@ var (
 // prompt end with the stop reason "cancelled"; $/cancel_request leaves the answer open.
 // Updates name a session, which can outlive its prompts.
 func acpRules(r protocol.Rules) protocol.Rules {
-	r.UniqueIDs, r.MayLeave, r.LooseRefs = true, true, true
+	r.UniqueIDs, r.MayLeave, r.LooseRefs, r.Outlined = true, true, true, true
 	r.Framing = frame.Line
 	r.Opening = []string{"initialize"}
 	r.Session = func(opened string, _ *protocol.Message, payload []byte) []byte {
@@ -131,7 +134,7 @@ func acpRules(r protocol.Rules) protocol.Rules {
 // answer. (MCP, Utilities, Cancellation and Progress.) Tasks and retries can come on other
 // connections.
 func mcpRules(r protocol.Rules) protocol.Rules {
-	r.UniqueIDs, r.MayLeave = true, true
+	r.UniqueIDs, r.MayLeave, r.Outlined = true, true, true
 	r.Framing = frame.Line
 	r.Shared = []protocol.Space{protocol.SpaceTask, protocol.SpaceRetry}
 	r.Endless = []string{"subscriptions/listen"}
