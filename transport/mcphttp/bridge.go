@@ -32,6 +32,27 @@ var (
 	errUnsubscribed = errors.New("the stream of the subscription ended")
 )
 
+// An unansweredError means that the response to a request has no answer.
+type unansweredError struct {
+	method string
+	err    error
+}
+
+func (e *unansweredError) Error() string {
+	return fmt.Sprintf("no answer to %s: %v; it may have been carried out: repeat it only if that does no harm", e.method, e.err)
+}
+
+func (e *unansweredError) Unwrap() error { return e.err }
+
+// concernsOne reports whether an error concerns only one message, so that the connection
+// goes on.
+func concernsOne(err error) bool {
+	_, isStatus := errors.AsType[*StatusError](err)
+	_, isRedirect := errors.AsType[*RedirectError](err)
+	_, isUnanswered := errors.AsType[*unansweredError](err)
+	return isStatus || isRedirect || isUnanswered || errors.Is(err, errUnsubscribed)
+}
+
 // An Endpoint makes an MCP server over HTTP available as a stream of lines, like a server
 // on standard input and output.
 type Endpoint struct {
@@ -169,22 +190,23 @@ func (c *conn) opened(e *exchange) bool {
 
 // sendAnswer completes an exchange.
 func (c *conn) sendAnswer(e *exchange, err error) {
-	_, isRefused := errors.AsType[*StatusError](err)
 	switch {
 	case errors.Is(err, errElsewhere):
 		return
-	case isRefused || errors.Is(err, errUnsubscribed):
+	case err == nil || c.isOver(e):
+	case concernsOne(err):
 		c.refuse(&e.message, err)
-	case err != nil && !c.isCancelled(e):
+	default:
 		c.endWith(err)
 	}
 	c.closed(string(e.ID), e)
 }
 
-func (c *conn) isCancelled(e *exchange) bool {
+// isOver reports whether nobody waits for the answer of an exchange any more.
+func (c *conn) isOver(e *exchange) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return e.cancelled
+	return e.cancelled || c.ending
 }
 
 // exchange posts a request and reads its answer to the end, which may take several streams.
@@ -199,6 +221,9 @@ func (c *conn) exchange(ctx context.Context, line []byte, e *exchange) error {
 	}
 	answered := line[0] == '['
 	receive := func(payload []byte) error {
+		if !answer.IsEvents() && !json.Valid(payload) {
+			return fmt.Errorf("the body of HTTP %s is not JSON: %.200q", answer.resp.Status, payload)
+		}
 		m := parse(payload)
 		answered = answered || m.isResponse()
 		return c.client.Receive(payload)
@@ -211,10 +236,10 @@ func (c *conn) exchange(ctx context.Context, line []byte, e *exchange) error {
 				failed, last = 0, answer.last
 			}
 		}
-		switch _, isRefused := errors.AsType[*StatusError](err); {
-		case answered, c.isCancelled(e):
+		switch {
+		case answered, c.isOver(e):
 			return nil
-		case isRefused:
+		case concernsOne(err):
 			return err
 		case err != nil:
 			failed++
@@ -229,7 +254,15 @@ func (c *conn) exchange(ctx context.Context, line []byte, e *exchange) error {
 	if e.Method == "subscriptions/listen" { // the client may repeat it
 		return errUnsubscribed
 	}
-	return fmt.Errorf("the stream of %s (id %s) ended before its answer: %w", e.Method, e.ID, cmp.Or(err, io.ErrUnexpectedEOF))
+	switch {
+	case err == nil && !answer.IsEvents():
+		err = fmt.Errorf("HTTP %s without an answer in the body", answer.resp.Status)
+	case err == nil:
+		err = errors.New("the stream ended before it")
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		err = errors.New("the connection broke")
+	}
+	return &unansweredError{e.Method, err}
 }
 
 // read reads an answer until ctx ends.
@@ -263,7 +296,7 @@ func (c *conn) cancel(m *message) bool {
 // notify posts a message that is not a request.
 func (c *conn) notify(line []byte, m *message) {
 	answer, err := c.client.Post(c.alive, line, m.header())
-	_, isRefused := errors.AsType[*StatusError](err)
+	isRefused := concernsOne(err)
 	switch {
 	case isRefused && m.Method == "" && len(m.ID) == 0: // it is not a message
 		c.run(func() { c.refuse(m, err) })
@@ -286,7 +319,7 @@ func (c *conn) listen() {
 	last := ""
 	for failed := 0; c.alive.Err() == nil; {
 		answer, err := c.client.Events(c.alive, last)
-		if _, ok := errors.AsType[*StatusError](err); ok || errors.Is(err, errNoEvents) {
+		if concernsOne(err) || errors.Is(err, errNoEvents) {
 			return
 		}
 		if err == nil {

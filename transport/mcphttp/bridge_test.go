@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -28,6 +29,7 @@ type bridge struct {
 	*testing.T
 	conn  transport.Conn
 	lines *bufio.Reader
+	url   string
 
 	mu  sync.Mutex
 	log []string
@@ -53,6 +55,7 @@ func dial(t *testing.T, serve func(w http.ResponseWriter, r *http.Request, body 
 	}))
 	t.Cleanup(s.Close)
 	t.Cleanup(s.CloseClientConnections)
+	b.url = s.URL
 	u, err := url.Parse(s.URL)
 	if err != nil {
 		t.Fatal(err)
@@ -168,20 +171,114 @@ func TestBridgeStateless(t *testing.T) {
 	b.wantLog("POST Bearer t 2026-07-28 tools/call =?base64?d8OkaXQ=?=", "POST Bearer t 2026-07-28 resources/read file:///a")
 }
 
-// A stream that breaks fails the connection, after what it brought.
-func TestBridgeBrokenStream(t *testing.T) {
-	b := dial(t, func(w http.ResponseWriter, _ *http.Request, _ string) {
-		event(w, `data: {"jsonrpc":"2.0","method":"notifications/progress"}`)
-		panic(http.ErrAbortHandler)
-	})
-	b.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call"}`)
-	b.want(`{"jsonrpc":"2.0","method":"notifications/progress"}`)
-	_, err := b.lines.ReadString('\n')
-	if want := "the stream of tools/call (id 1) ended before its answer: unexpected EOF"; err == nil || !strings.HasSuffix(err.Error(), want) {
-		t.Errorf("the error is %v, want %s", err, want)
+// A request that the server does not answer fails alone: the connection serves the next one.
+func TestBridgeUnanswered(t *testing.T) {
+	const retry = "; it may have been carried out: repeat it only if that does no harm"
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("another server was asked, with %v", r.Header)
+	}))
+	defer elsewhere.Close()
+	for name, c := range map[string]struct {
+		serve func(w http.ResponseWriter, r *http.Request)
+		want  string // after the server's address; "" is an answer
+	}{
+		"an empty body": {func(http.ResponseWriter, *http.Request) {}, "no answer to tools/call: HTTP 200 OK without an answer in the body" + retry},
+		"no content":    {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }, "no answer to tools/call: HTTP 204 No Content without an answer in the body" + retry},
+		"a stream that ends": {func(w http.ResponseWriter, _ *http.Request) {
+			event(w, ": hello")
+		}, "no answer to tools/call: the stream ended before it" + retry},
+		"a stream that breaks": {func(w http.ResponseWriter, _ *http.Request) {
+			event(w, ": hello")
+			panic(http.ErrAbortHandler)
+		}, "no answer to tools/call: the connection broke" + retry},
+		"a page": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			_, _ = io.WriteString(w, "<html>\nLog in")
+		}, `no answer to tools/call: the body of HTTP 200 OK is not JSON: "<html>\nLog in"` + retry},
+		"no message": {func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, `{}`)
+		}, "no answer to tools/call: HTTP 200 OK without an answer in the body" + retry},
+		"another server": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
+		}, "it redirects to another server, " + elsewhere.URL + ": use that address if you trust it"},
+		"a redirect of a GET": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/other", http.StatusFound)
+		}, "HTTP 302 Found redirects to URL/other, but as a GET: use that address"},
+		"a loop": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/", http.StatusPermanentRedirect)
+		}, "it redirects more than 10 times: check the address"},
+		"nowhere":     {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusFound) }, "HTTP 302 Found"},
+		"no redirect": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotModified) }, "HTTP 304 Not Modified"},
+		"the same server": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/other", http.StatusTemporaryRedirect)
+		}, ""},
+		"one that remains": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/other", http.StatusPermanentRedirect)
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := dial(t, func(w http.ResponseWriter, r *http.Request, body string) {
+				switch {
+				case strings.Contains(body, `"id":2`) || r.URL.Path == "/other" && r.Method == http.MethodPost:
+					_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%c,"result":{}}`, body[strings.Index(body, `"id":`)+5])
+				default:
+					c.serve(w, r)
+				}
+			})
+			b.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call"}`)
+			var answer struct {
+				ID     int
+				Result json.RawMessage
+				Error  struct {
+					Code    int
+					Message string
+				}
+			}
+			line, err := b.lines.ReadBytes('\n')
+			if err == nil && bytes.Equal(line, []byte("{}\n")) { // what the server said
+				line, err = b.lines.ReadBytes('\n')
+			}
+			if err = errors.Join(err, json.Unmarshal(line, &answer)); err != nil || answer.ID != 1 {
+				t.Fatalf("the answer is %q, %v", line, err)
+			}
+			got := strings.ReplaceAll(strings.TrimPrefix(answer.Error.Message, b.url+": "), b.url, "URL")
+			if got != c.want || (c.want == "") != (answer.Result != nil) {
+				t.Errorf("the answer is %s, want %s", line, c.want)
+			}
+			b.send(`{"jsonrpc":"2.0","id":2,"method":"ping"}`)
+			b.want(`{"jsonrpc":"2.0","id":2,"result":{}}`)
+		})
 	}
-	if _, err := io.WriteString(b.conn, "{}\n"); err == nil {
-		t.Error("a connection that failed takes more")
+}
+
+// A server of the older transport may accept messages with an empty 200.
+func TestBridgeOlder(t *testing.T) {
+	posted := make(chan struct{}, 2)
+	b := dial(t, func(w http.ResponseWriter, r *http.Request, _ string) {
+		switch {
+		case r.Method == http.MethodGet:
+			event(w, "event: endpoint\ndata: /post")
+			for id := range 2 {
+				<-posted
+				event(w, fmt.Sprintf(`data: {"jsonrpc":"2.0","id":%d,"result":{}}`, id))
+			}
+			<-r.Context().Done()
+		case r.URL.Path != "/post":
+			w.WriteHeader(http.StatusMethodNotAllowed)
+		default:
+			_, _ = io.WriteString(w, "OK")
+			posted <- struct{}{}
+		}
+	})
+	b.send(`{"jsonrpc":"2.0","id":0,"method":"initialize"}`)
+	b.want(`{"jsonrpc":"2.0","id":0,"result":{}}`)
+	b.send(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+	b.want(`{"jsonrpc":"2.0","id":1,"result":{}}`)
+	if err := b.conn.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if rest, err := io.ReadAll(b.lines); len(rest) > 0 || err != nil {
+		t.Errorf("the end is %q, %v", rest, err)
 	}
 }
 

@@ -58,6 +58,11 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("HTTP %s: %q", e.Status, body)
 }
 
+// A RedirectError means that the server redirects a request to where it is not sent.
+type RedirectError struct{ reason string }
+
+func (e *RedirectError) Error() string { return e.reason }
+
 // A FaultError means that the server violated the protocol.
 type FaultError struct{ Err error }
 
@@ -76,7 +81,7 @@ type Options struct {
 }
 
 // HTTPClient returns the client to use. It follows no redirect to another server, which
-// would get the headers, and so keys.
+// would get the headers, and so keys, and none that drops the message.
 func (o *Options) HTTPClient() *http.Client {
 	c := *cmp.Or(o.Client, http.DefaultClient)
 	c.CheckRedirect = sameServer
@@ -93,13 +98,18 @@ func (o *Options) Do(req *http.Request) (*http.Response, error) {
 }
 
 func sameServer(req *http.Request, via []*http.Request) error {
-	switch from, to := via[0].URL, req.URL; {
-	case to.Scheme != from.Scheme || to.Host != from.Host:
-		return fmt.Errorf("it redirects to another server, %s: use that address if you trust it", to.Redacted())
+	var reason string
+	switch from, to := via[0], req.URL; {
+	case to.Scheme != from.URL.Scheme || to.Host != from.URL.Host:
+		reason = fmt.Sprintf("it redirects to another server, %s: use that address if you trust it", to.Redacted())
+	case req.Method != from.Method:
+		reason = fmt.Sprintf("HTTP %s redirects to %s, but as a %s: use that address", req.Response.Status, to.Redacted(), req.Method)
 	case len(via) >= maxRedirects:
-		return fmt.Errorf("it redirects more than %d times", maxRedirects)
+		reason = fmt.Sprintf("it redirects more than %d times: check the address", maxRedirects)
+	default:
+		return nil
 	}
-	return nil
+	return &RedirectError{reason}
 }
 
 // A Config configures a client.
@@ -125,6 +135,7 @@ type Client struct {
 
 	mu      sync.Mutex
 	url     string // where to post
+	older   bool   // the older transport is used
 	sent    bool   // a message was accepted
 	session string // the Mcp-Session-Id of the server
 	version string // of MCP, as negotiated
@@ -209,7 +220,7 @@ func (c *Client) request(ctx context.Context, method string, payload []byte, hea
 	}
 	stop := context.AfterFunc(ctx, cancel)
 	c.mu.Lock()
-	to := c.url
+	to, older := c.url, c.older
 	c.mu.Unlock()
 	req, err := http.NewRequestWithContext(bounded, method, to, bytes.NewReader(payload))
 	if err != nil {
@@ -224,8 +235,8 @@ func (c *Client) request(ctx context.Context, method string, payload []byte, hea
 		return nil, err
 	}
 	stop() // from here on ctx does not matter
-	answer := &Answer{resp: resp, cancel: cancel}
-	if resp.StatusCode >= 400 {
+	answer := &Answer{resp: resp, cancel: cancel, elsewhere: older && method == http.MethodPost}
+	if resp.StatusCode >= 300 {
 		defer answer.Close()
 		body, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal)) // as much as there is
 		return nil, &StatusError{resp.StatusCode, resp.Status, body, answer.media() == "application/json"}
@@ -321,7 +332,7 @@ func (c *Client) postTo(from *url.URL, reference string) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.url = to.String()
+	c.url, c.older = to.String(), true
 	return nil
 }
 
@@ -354,7 +365,8 @@ type Answer struct {
 	resp   *http.Response
 	cancel context.CancelFunc
 	// last is the id of the last event; "" if there is none.
-	last string
+	last      string
+	elsewhere bool // the messages come in another stream
 }
 
 // AnswerOf returns the answer in a response.
@@ -388,8 +400,9 @@ func (a *Answer) Body() ([]byte, error) {
 	return limit.ReadAll(a.resp.Body, MaxBody, faultf("the answer is over the limit of %d bytes", MaxBody))
 }
 
-// IsAccepted reports whether the message was accepted without an answer to it.
-func (a *Answer) IsAccepted() bool { return a.resp.StatusCode == http.StatusAccepted }
+// IsAccepted reports whether the message was accepted without an answer to it. In the older
+// transport, servers do that with other codes, too.
+func (a *Answer) IsAccepted() bool { return a.elsewhere || a.resp.StatusCode == http.StatusAccepted }
 
 // IsEvents reports whether the answer is a stream of events.
 func (a *Answer) IsEvents() bool { return a.media() == "text/event-stream" }
