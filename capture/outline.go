@@ -14,7 +14,8 @@ import (
 )
 
 // spokenValues lists the paths to JSON values that belong to the protocol and not to the
-// conversation: those of JSON-RPC and its dialects, A2A, and DAP. Lists add nothing to a path.
+// conversation: those of JSON-RPC and its dialects, A2A, DAP, Claude Code and rlm. Lists add nothing to a
+// path.
 var spokenValues = map[string]bool{
 	"jsonrpc": true, "id": true, "method": true, "error.code": true,
 	"type": true, "seq": true, "request_seq": true,
@@ -38,6 +39,9 @@ var spokenValues = map[string]bool{
 	"artifactUpdate.taskId": true, "message.taskId": true, "status.state": true,
 	"result.artifact.artifactId": true, "result.artifactUpdate.artifact.artifactId": true, "artifactUpdate.artifact.artifactId": true,
 	"params.event.data.toolCallId": true, "params.event.data.requestId": true, "params.workDoneToken": true,
+	"request_id": true, "subtype": true, "session_id": true, "parent_tool_use_id": true, "terminal_reason": true,
+	"request.subtype": true, "response.subtype": true, "response.request_id": true, "event.type": true, "event.index": true,
+	"correlation_id": true, "params.request_id": true,
 	"result.statusUpdate.taskId": true, "result.artifactUpdate.taskId": true, "params.message.taskId": true,
 }
 

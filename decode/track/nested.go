@@ -34,6 +34,7 @@ func (f *Follower) nest(w *followed, it *decode.Item, fr session.Frame) {
 	fr.Stream, fr.Inner, fr.Framing = w.nested.stream, true, nil
 	fr.Payload, fr.Size = n.Message, len(n.Message)
 	fr.Dir = fr.Dir.Opposite()
+	fr.Blank = fr.Masked // an outline keeps nothing so deep
 	var m protocol.Message
 	if jsonrpc.MCP.Parse(n.Message, &m) != nil {
 		return // the fault of the whole message was reported already

@@ -21,6 +21,7 @@ var Protocol protocol.Protocol = claude{"claude"}
 // request may be answered or not.
 var Rules = protocol.Rules{
 	UniqueIDs: true,
+	Outlined:  true,
 	MayLeave:  true,
 	LooseRefs: true,
 	Totals:    true,

@@ -7,6 +7,7 @@ import "github.com/wirectl/wirectl/protocol"
 var Rules = protocol.Rules{
 	Shared:    []protocol.Space{protocol.SpaceRun},
 	MayHangUp: true,
+	Outlined:  true,
 	Dismiss:   []string{"shutdown", "shutdown_server"},
 	Cancels:   []protocol.CancelRule{{Target: protocol.MustConfirm, Own: protocol.MustAnswer}},
 	Sources: [][2]string{

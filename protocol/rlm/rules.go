@@ -7,6 +7,7 @@ import "github.com/wirectl/wirectl/protocol"
 var Rules = protocol.Rules{
 	Counted:   true,
 	MayHangUp: true,
+	Outlined:  true,
 	Sources: [][2]string{
 		{"orphan", "a WireResponse echoes the correlation_id of its WireRequest"},
 		{"result-count", "a WireResponse has as many results as there were prompts, and one for prompt"},
