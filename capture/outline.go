@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -24,22 +25,21 @@ var spokenValues = map[string]bool{
 	"result.protocolVersion": true, "result.serverInfo.name": true, "result.serverInfo.version": true,
 	"result.tools.name": true, "result.prompts.name": true, "result.content.type": true, "result.resultType": true,
 	"params.sessionId": true, "result.sessionId": true, "params.update.sessionUpdate": true, "result.stopReason": true,
-	"params.taskId": true, "params.level": true, "params.token": true,
+	"params.taskId": true, "params.level": true,
 	"params._meta." + reserved + "protocolVersion": true, "params._meta." + reserved + "subscriptionId": true,
 	"result._meta." + reserved + "subscriptionId": true, "params._meta." + reserved + "logLevel": true,
 	"result.id": true, "result.taskId": true, "result.task.id": true, "result.task.taskId": true,
 	"params.update.state": true, "params.update.stopReason": true,
 	"params.update.toolCallId": true, "params.toolCall.toolCallId": true, "params.options.optionId": true,
 	"result.outcome.outcome": true, "result.outcome.optionId": true,
-	"sessionId": true, "params.event.type": true,
-	"params.turnId": true, "params.turn.id": true, "params.turn.status": true, "result.turn.id": true, "result.turn.status": true,
+	"params.event.type": true, "params.turnId": true, "params.turn.id": true, "params.turn.status": true, "result.turn.id": true, "result.turn.status": true,
 	"params.itemId": true, "params.item.id": true, "params.item.type": true, "params.expectedTurnId": true,
 	"result.kind": true, "result.status.state": true, "result.task.status.state": true, "result.statusUpdate.status.state": true,
 	"task.id": true, "task.status.state": true, "statusUpdate.taskId": true, "statusUpdate.status.state": true,
 	"artifactUpdate.taskId": true, "message.taskId": true, "status.state": true,
 	"result.artifact.artifactId": true, "result.artifactUpdate.artifact.artifactId": true, "artifactUpdate.artifact.artifactId": true,
 	"params.event.data.toolCallId": true, "params.event.data.requestId": true, "params.workDoneToken": true,
-	"request_id": true, "subtype": true, "session_id": true, "parent_tool_use_id": true, "terminal_reason": true,
+	"request_id": true, "subtype": true, "parent_tool_use_id": true, "terminal_reason": true,
 	"request.subtype": true, "response.subtype": true, "response.request_id": true, "event.type": true, "event.index": true,
 	"correlation_id": true, "params.request_id": true,
 	"result.statusUpdate.taskId": true, "result.artifactUpdate.taskId": true, "params.message.taskId": true,
@@ -48,13 +48,20 @@ var spokenValues = map[string]bool{
 // reserved begins the names that MCP has reserved in _meta.
 const reserved = "io.modelcontextprotocol/"
 
-// spokenInDAP lists further paths, which belong to the protocol in DAP only.
-var spokenInDAP = []string{"command", "event", "arguments.requestId"}
+// spokenIn lists further paths, which belong to the protocol in some protocols only. In others,
+// such values may be secrets.
+var spokenIn = map[string][]string{
+	"dap": {"command", "event", "arguments.requestId"},
+	"lsp": {"params.token"},
+}
+
+// spokenInAny has all paths of spokenIn.
+var spokenInAny = slices.Concat(slices.Collect(maps.Values(spokenIn))...)
 
 // appendOutline appends the outline of a payload that is valid JSON. The outline has the same
 // length: text and digits that do not belong to the protocol are masked. Member names stay if
-// they look like names.
-func appendOutline(dst, text []byte, dap bool) []byte {
+// they look like names. Values at the paths in also stay, too.
+func appendOutline(dst, text []byte, also []string) []byte {
 	var path []string // the current member name of each open object; "" for a list
 	from := len(dst)
 	dst = append(dst, text...)
@@ -74,11 +81,11 @@ func appendOutline(dst, text []byte, dap bool) []byte {
 					path[len(path)-1] = "*"
 					blot(token[1:len(token)-1], '*')
 				}
-			case !isSpoken(path, dap):
+			case !isSpoken(path, also):
 				blot(token[1:len(token)-1], '*')
 			}
 		case jsonscan.Number:
-			if !isSpoken(path, dap) {
+			if !isSpoken(path, also) {
 				blotDigits(token)
 			}
 		default:
@@ -91,7 +98,7 @@ func appendOutline(dst, text []byte, dap bool) []byte {
 }
 
 // isSpoken reports whether the value at a path belongs to the protocol.
-func isSpoken(path []string, dap bool) bool {
+func isSpoken(path, also []string) bool {
 	const deepest = 4
 	var names []string
 	for _, name := range path {
@@ -103,7 +110,7 @@ func isSpoken(path []string, dap bool) bool {
 		}
 	}
 	name := strings.Join(names, ".")
-	return spokenValues[name] || dap && slices.Contains(spokenInDAP, name)
+	return spokenValues[name] || slices.Contains(also, name)
 }
 
 // maxName is the length of the longest member name that an outline keeps.
@@ -136,7 +143,7 @@ func (x *redactor) outline(r *Record, p protocol.Protocol) {
 	}
 	payload := r.Payload()
 	if !r.Compressed && jsonscan.Valid(payload) == nil {
-		x.payload = appendOutline(x.payload[:0], payload, p.Name() == "dap")
+		x.payload = appendOutline(x.payload[:0], payload, spokenIn[p.Name()])
 	} else {
 		x.payload = append(x.payload[:0], stars(payload)...)
 	}
@@ -196,7 +203,7 @@ func IsOutlined(payload []byte) bool {
 	if jsonscan.Valid(payload) != nil {
 		return len(bytes.Trim(payload, "*")) == 0
 	}
-	return bytes.Equal(appendOutline(nil, payload, true), payload)
+	return bytes.Equal(appendOutline(nil, payload, spokenInAny), payload)
 }
 
 // sessionInQuery matches the id of an MCP session in the query of an address.

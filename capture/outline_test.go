@@ -28,9 +28,10 @@ func TestOutline(t *testing.T) {
 		`[{"id":1,"method":"a"},{"params":{"id":2,"x":{"id":3}}},["x"]]`:                                                                                     `[{"id":1,"method":"a"},{"params":{"id":2,"x":{"id":1}}},["*"]]`,
 		`{"seq":5,"type":"request","command":"rm"}`:                                                                                                          `{"seq":5,"type":"request","command":"rm"}`,
 		`{"kind":7,"command":"rm"}`: `{"kind":1,"command":"**"}`,
-		`"text"`:                    `"****"`,
-		`no JSON at all {`:          `****************`,
-		`{"id":{"id":5}}`:           `{"id":{"id":1}}`,
+		`{"id":1,"method":"login","params":{"token":"abc"},"sessionId":"abc"}`: `{"id":1,"method":"login","params":{"token":"***"},"sessionId":"***"}`,
+		`"text"`:           `"****"`,
+		`no JSON at all {`: `****************`,
+		`{"id":{"id":5}}`:  `{"id":{"id":1}}`,
 	} {
 		var kept written
 		name := "mcp"
@@ -86,8 +87,8 @@ func FuzzOutline(f *testing.F) {
 		if jsonscan.Valid(text) != nil {
 			return
 		}
-		got := appendOutline(nil, text, true)
-		if len(got) != len(text) || jsonscan.Valid(got) != nil || !bytes.Equal(appendOutline(nil, got, true), got) {
+		got := appendOutline(nil, text, spokenInAny)
+		if len(got) != len(text) || jsonscan.Valid(got) != nil || !bytes.Equal(appendOutline(nil, got, spokenInAny), got) {
 			t.Errorf("%s became %s", text, got)
 		}
 	})

@@ -19,7 +19,6 @@ var Protocol protocol.Protocol = cdp{"cdp"}
 // Rules: a command to a detached session gets no answer. There are no cancels.
 var Rules = protocol.Rules{
 	UniqueIDs: true,
-	Outlined:  true,
 	MayLeave:  true,
 	LooseRefs: true,
 	Asks:      frame.C2U,
