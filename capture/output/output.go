@@ -10,12 +10,43 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+
+	"github.com/wirectl/wirectl/internal/lock"
 )
 
 // Create opens a file that grows. It has its name, and is empty, before the first
-// byte is written.
+// byte is written. It is an error if another process has it open from Create.
 func Create(name string) (*os.File, error) {
+	path, inPlace, err := resolve(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case inPlace:
+		return openInPlace(path)
+	}
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		file, err = replace(path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := lockNamed(file); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}
+
+// replace replaces a file by an empty one. Whoever replaces a file holds its lock, so that
+// of two at the same time only one does.
+func replace(name string) (*os.File, error) {
+	held, err := Hold(name)
+	if err != nil {
+		return nil, err
+	}
+	defer held.Close()
 	f, err := Begin(name)
 	switch {
 	case err != nil:
@@ -24,7 +55,10 @@ func Create(name string) (*os.File, error) {
 		return f.File, nil
 	}
 	// It is opened again because errors contain the name, and because Windows cannot
-	// rename an open file.
+	// rename an open file, or replace one: there the writer keeps others out by that.
+	if runtime.GOOS == "windows" {
+		held.Close()
+	}
 	made, err := f.Stat()
 	if err = errors.Join(err, f.Close(err == nil)); err != nil {
 		return nil, err
@@ -37,6 +71,37 @@ func Create(name string) (*os.File, error) {
 		return nil, errors.Join(err, file.Close(), fmt.Errorf("%s was replaced while it was opened", f.name))
 	}
 	return file, nil
+}
+
+// Hold keeps other processes from replacing a file by [Create] until the result, which may
+// be nil, is closed. It is an error if another process has it open from Create.
+func Hold(name string) (*os.File, error) {
+	path, inPlace, err := resolve(name)
+	if err != nil || inPlace {
+		return nil, err
+	}
+	file, err := os.OpenFile(path, os.O_WRONLY|noFollow, 0)
+	if err != nil {
+		return nil, nil //nolint:nilerr,nilnil // replacing it may still be allowed
+	}
+	if err := lockNamed(file); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}
+
+// lockNamed locks a file that still has its name. The lock ends with the process.
+func lockNamed(file *os.File) error {
+	free, err := lock.Try(file)
+	if err != nil {
+		return nil //nolint:nilerr // a file system without locks: nobody is kept out
+	}
+	named, err := os.Lstat(file.Name())
+	own, ownErr := file.Stat()
+	if !free || err != nil || ownErr != nil || !os.SameFile(named, own) {
+		return fmt.Errorf("%s: another recording writes it: name another file, or end that recording first", file.Name())
+	}
+	return nil
 }
 
 // Append opens a file for appending. Only the user may read a new one.

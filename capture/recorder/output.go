@@ -58,6 +58,13 @@ func newFiles(name string, split int64, keep int) (*files, error) {
 		if err := f.findParts(); err != nil {
 			return nil, err
 		}
+		if len(f.parts) > 0 { // another recording may write the last one
+			held, err := outfile.Hold(f.parts[len(f.parts)-1])
+			if err != nil {
+				return nil, err
+			}
+			held.Close()
+		}
 	}
 	return f, f.openPart()
 }
@@ -97,22 +104,25 @@ func (f *files) partName(n int) string {
 	return fmt.Sprintf("%s-%04d%s", strings.TrimSuffix(f.name, f.extension()), n, f.extension())
 }
 
-// openPart creates the file, or the next part of it.
-func (f *files) openPart() (err error) {
+// openPart creates the file, or the next part of it. Another recording could take the name
+// of the next part if the former one was closed before.
+func (f *files) openPart() error {
 	name := f.name
 	if f.split > 0 {
-		if err := f.makeRoom(); err != nil {
-			return err
-		}
 		f.number++
 		name = f.partName(f.number)
-		f.parts = append(f.parts, name)
 	}
-	if f.file, err = outfile.Create(name); err != nil {
+	file, err := outfile.Create(name)
+	if err != nil {
 		return err
 	}
-	f.whole = 0
-	if strings.HasSuffix(f.name, ".zst") {
+	err = f.close()
+	f.file, f.whole = file, 0
+	if f.split > 0 {
+		f.parts = append(f.parts, name)
+		err = errors.Join(err, f.makeRoom())
+	}
+	if err == nil && strings.HasSuffix(f.name, ".zst") {
 		f.zip, err = pcapng.Compress((*counted)(f))
 	}
 	return err
@@ -147,17 +157,11 @@ func (f *files) full(pending int) bool {
 	return f.split > 0 && f.whole+int64(pending) >= f.split
 }
 
-func (f *files) nextPart() error {
-	if err := f.close(); err != nil {
-		return err
-	}
-	return f.openPart()
-}
+func (f *files) nextPart() error { return f.openPart() }
 
-// makeRoom removes the oldest parts, so that there is room for another one within the number
-// to keep.
+// makeRoom removes the oldest parts over the number to keep.
 func (f *files) makeRoom() error {
-	for f.keep > 0 && len(f.parts) >= f.keep {
+	for f.keep > 0 && len(f.parts) > f.keep {
 		if err := os.Remove(f.parts[0]); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}

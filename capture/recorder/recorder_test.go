@@ -543,3 +543,75 @@ func TestOldFile(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A file, or a sequence of parts, has one writer at a time, which loses nothing.
+func TestOneWriter(t *testing.T) {
+	for name, cfg := range map[string]Config{"file": {}, "parts": {SplitSize: 1000, Keep: 2}} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			file := filepath.Join(dir, "a.pcapng")
+			for range 2 { // a closed one is replaced, or continued
+				first, err := Create(file, cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for seq := range int64(10) {
+					feed(t, first, aFrame(seq, 300))
+				}
+				second, err := Create(file, cfg)
+				if err == nil {
+					second.Close(t.Context())
+				}
+				if err == nil || !strings.Contains(err.Error(), "another recording writes it") {
+					t.Errorf("a second writer: %v", err)
+				}
+				if err := first.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+			entries, err := os.ReadDir(dir)
+			if err != nil || len(entries) != max(cfg.Keep, 1) {
+				t.Fatalf("the files are %v, %v", entries, err)
+			}
+			texts, _ := contents(t, open(t, filepath.Join(dir, entries[len(entries)-1].Name())))
+			if len(texts) == 0 || texts[len(texts)-1] != "9 300" {
+				t.Errorf("the records are %q", texts)
+			}
+		})
+	}
+}
+
+// Of many that start at the same time, one records.
+func TestOneWriterOfMany(t *testing.T) {
+	for name, existing := range map[string]bool{"new": false, "existing": true} {
+		t.Run(name, func(t *testing.T) {
+			for range 50 {
+				file := filepath.Join(t.TempDir(), "a.pcapng")
+				if existing {
+					if err := os.WriteFile(file, nil, 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
+				var writers []*Recorder
+				var mu sync.Mutex
+				var all sync.WaitGroup
+				for range 4 {
+					all.Go(func() {
+						if r, err := Create(file, Config{}); err == nil {
+							mu.Lock()
+							writers = append(writers, r)
+							mu.Unlock()
+						}
+					})
+				}
+				all.Wait()
+				if len(writers) > 1 {
+					t.Errorf("%d write the same file", len(writers))
+				}
+				for _, r := range writers {
+					r.Close(t.Context())
+				}
+			}
+		})
+	}
+}

@@ -1,6 +1,6 @@
 //go:build !windows
 
-// Package lock prevents two processes from using the same folder.
+// Package lock prevents two processes from writing the same folder or file.
 package lock
 
 import (
