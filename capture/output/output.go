@@ -26,17 +26,23 @@ func Create(name string) (*os.File, error) {
 	case inPlace:
 		return openInPlace(path)
 	}
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, fs.ErrExist) {
-		file, err = replace(path)
+	file, err := CreateNew(path)
+	if !errors.Is(err, fs.ErrExist) {
+		return file, err
 	}
+	if file, err = replace(path); err != nil {
+		return nil, err
+	}
+	return locked(file)
+}
+
+// CreateNew is like Create, but fails with [fs.ErrExist] if there is a file of that name.
+func CreateNew(name string) (*os.File, error) {
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	if err := lockNamed(file); err != nil {
-		return nil, errors.Join(err, file.Close())
-	}
-	return file, nil
+	return locked(file)
 }
 
 // replace replaces a file by an empty one. Whoever replaces a file holds its lock, so that
@@ -84,24 +90,27 @@ func Hold(name string) (*os.File, error) {
 	if err != nil {
 		return nil, nil //nolint:nilerr,nilnil // replacing it may still be allowed
 	}
-	if err := lockNamed(file); err != nil {
-		return nil, errors.Join(err, file.Close())
-	}
-	return file, nil
+	return locked(file)
 }
 
-// lockNamed locks a file that still has its name. The lock ends with the process.
-func lockNamed(file *os.File) error {
+// locked locks a file that still has its name, or else closes it. The lock ends with the
+// process.
+func locked(file *os.File) (*os.File, error) {
 	free, err := lock.Try(file)
 	if err != nil {
-		return nil //nolint:nilerr // a file system without locks: nobody is kept out
+		return file, nil //nolint:nilerr // a file system without locks: nobody is kept out
 	}
 	named, err := os.Lstat(file.Name())
 	own, ownErr := file.Stat()
 	if !free || err != nil || ownErr != nil || !os.SameFile(named, own) {
-		return fmt.Errorf("%s: another recording writes it: name another file, or end that recording first", file.Name())
+		return nil, errors.Join(Busy(file.Name()), file.Close())
 	}
-	return nil
+	return file, nil
+}
+
+// Busy returns the error for a file that another recording writes.
+func Busy(name string) error {
+	return fmt.Errorf("%s: another recording writes it: name another file, or end that recording first", name)
 }
 
 // Append opens a file for appending. Only the user may read a new one.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -54,19 +55,29 @@ type files struct {
 
 func newFiles(name string, split int64, keep int) (*files, error) {
 	f := &files{name: name, split: split, keep: keep}
-	if split > 0 {
-		if err := f.findParts(); err != nil {
+	if split == 0 {
+		return f, f.openPart()
+	}
+	if err := f.findParts(); err != nil {
+		return nil, err
+	}
+	// Another recording may write the last part, or the one before it until that is locked.
+	for _, part := range f.parts[max(0, len(f.parts)-2):] {
+		held, err := outfile.Hold(part)
+		if err != nil {
 			return nil, err
 		}
-		if len(f.parts) > 0 { // another recording may write the last one
-			held, err := outfile.Hold(f.parts[len(f.parts)-1])
-			if err != nil {
-				return nil, err
-			}
-			held.Close()
-		}
+		held.Close()
 	}
-	return f, f.openPart()
+	if err := f.openPart(); err != nil {
+		return nil, err
+	}
+	// Another recording may have gone on to later parts meanwhile.
+	now := &files{name: name}
+	if err := now.findParts(); err != nil || now.number > f.number {
+		return nil, errors.Join(cmp.Or(err, outfile.Busy(name)), f.close(), os.Remove(f.parts[len(f.parts)-1]))
+	}
+	return f, nil
 }
 
 // extension returns the extension of the file. The part's number goes before it.
@@ -107,12 +118,15 @@ func (f *files) partName(n int) string {
 // openPart creates the file, or the next part of it. Another recording could take the name
 // of the next part if the former one was closed before.
 func (f *files) openPart() error {
-	name := f.name
+	name, create := f.name, outfile.Create
 	if f.split > 0 {
 		f.number++
-		name = f.partName(f.number)
+		name, create = f.partName(f.number), outfile.CreateNew
 	}
-	file, err := outfile.Create(name)
+	file, err := create(name)
+	if errors.Is(err, fs.ErrExist) {
+		err = outfile.Busy(name)
+	}
 	if err != nil {
 		return err
 	}
