@@ -101,11 +101,6 @@ const (
 // replaced by another one, or restart.
 const outage = time.Minute
 
-// isSilence reports whether err says that the hub does not answer.
-func isSilence(err error) bool {
-	return errors.Is(err, nats.ErrNoResponders) || errors.Is(err, errNoAnswer)
-}
-
 // fetch reads the segments that the hub has. If there are none, it waits, unless nobody
 // sends the session any more.
 func (r *Reader) fetch() error {
@@ -113,7 +108,7 @@ func (r *Reader) fetch() error {
 	switch {
 	case err == nil:
 		r.heard, r.alone = time.Now(), false
-	case !isSilence(err) || time.Since(r.heard) > outage:
+	case !errors.Is(err, nats.ErrNoResponders) && !errors.Is(err, errNoAnswer) || time.Since(r.heard) > outage:
 		return err
 	default:
 		if r.rest = pollMost; !r.alone {
@@ -214,42 +209,42 @@ func (c *Conn) Open(ctx context.Context, name string) (*Reader, error) {
 // findEvery is how often a session is looked for that does not exist yet.
 const findEvery = 2 * time.Second
 
-// await is like Open, but waits until there is such a session.
-func (c *Conn) await(ctx context.Context, name string) (*Reader, error) {
-	for heard := time.Now(); ; {
-		r, err := c.Open(ctx, name)
-		switch {
-		case errors.Is(err, source.ErrNoSession):
-			heard = time.Now()
-		case !isSilence(err) || time.Since(heard) > outage:
-			return r, err
-		}
-		if err := wait.For(ctx, findEvery); err != nil {
-			return nil, err
+// Source returns a function that opens a session as a capture: at the hub that the
+// environment names, or else at the one on this machine. With await, it waits until there is
+// such a session, also if the hub, which has answered before, restarts meanwhile.
+func Source(getenv func(string) string) func(_ context.Context, name string, await bool) (io.ReadCloser, error) {
+	return func(ctx context.Context, name string, await bool) (io.ReadCloser, error) {
+		for heard := time.Now(); ; {
+			r, err := openFrom(ctx, getenv, name)
+			if errors.Is(err, source.ErrNoSession) {
+				heard = time.Now()
+			}
+			switch {
+			case err == nil:
+				return r, nil
+			case !await || time.Since(heard) > outage:
+				return nil, err
+			}
+			if err := wait.For(ctx, findEvery); err != nil {
+				return nil, err
+			}
 		}
 	}
 }
 
-// Source returns a function that opens a session as a capture, or first waits until there is
-// one: at the hub that the environment names, or else at the one on this machine.
-func Source(getenv func(string) string) func(_ context.Context, name string, await bool) (io.ReadCloser, error) {
-	return func(ctx context.Context, name string, await bool) (io.ReadCloser, error) {
-		conn, err := DialFrom(getenv, "")
-		if err != nil {
-			return nil, err
-		}
-		open := conn.Open
-		if await {
-			open = conn.await
-		}
-		r, err := open(ctx, name)
-		if err != nil {
-			conn.Close()
-			return nil, err
-		}
-		r.owned = true
-		return r, nil
+// openFrom opens a session on a connection of its own.
+func openFrom(ctx context.Context, getenv func(string) string, name string) (*Reader, error) {
+	conn, err := DialFrom(getenv, "")
+	if err != nil {
+		return nil, err
 	}
+	r, err := conn.Open(ctx, name)
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	r.owned = true
+	return r, nil
 }
 
 // DialFrom connects to the hub at an address; if it is "", to the one that the environment
