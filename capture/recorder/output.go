@@ -56,7 +56,7 @@ type files struct {
 func newFiles(name string, split int64, keep int) (*files, error) {
 	f := &files{name: name, split: split, keep: keep}
 	if split == 0 {
-		return f, f.openPart()
+		return f, f.nextPart()
 	}
 	if err := f.findParts(); err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func newFiles(name string, split int64, keep int) (*files, error) {
 		}
 		held.Close()
 	}
-	if err := f.openPart(); err != nil {
+	if err := f.nextPart(); err != nil {
 		return nil, err
 	}
 	// Another recording may have gone on to later parts meanwhile.
@@ -115,9 +115,9 @@ func (f *files) partName(n int) string {
 	return fmt.Sprintf("%s-%04d%s", strings.TrimSuffix(f.name, f.extension()), n, f.extension())
 }
 
-// openPart creates the file, or the next part of it. Another recording could take the name
+// nextPart creates the file, or the next part of it. Another recording could take the name
 // of the next part if the former one was closed before.
-func (f *files) openPart() error {
+func (f *files) nextPart() error {
 	name, create := f.name, outfile.Create
 	if f.split > 0 {
 		f.number++
@@ -170,8 +170,6 @@ func (c *counted) Write(b []byte) (int, error) {
 func (f *files) full(pending int) bool {
 	return f.split > 0 && f.whole+int64(pending) >= f.split
 }
-
-func (f *files) nextPart() error { return f.openPart() }
 
 // makeRoom removes the oldest parts over the number to keep.
 func (f *files) makeRoom() error {
