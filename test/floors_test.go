@@ -61,7 +61,7 @@ func TestFloors(t *testing.T) {
 // The house can be surveyed: few folders at the root, and few pairs of them of which one imports
 // the other. Runs of models and hubs, which tie many folders together, are not counted there.
 func TestHouseIsSmall(t *testing.T) {
-	const mostFolders, mostPairs = 22, 80
+	const mostFolders, mostPairs = 25, 80
 	entries, err := os.ReadDir("..")
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +87,7 @@ func TestHouseIsSmall(t *testing.T) {
 // Commands translate flags into calls of packages: there is little of them, and nothing that all
 // hang on. Only generated code uses the inside of protobuf.
 func TestCommandsAreSmall(t *testing.T) {
-	const mostLines, mostMethods = 5000, 20
+	const mostLines, mostMethods = 6500, 20
 	lines, methods := 0, map[string]int{}
 	sources(t, parser.ParseComments|parser.SkipObjectResolution, func(name string, file *ast.File) {
 		for _, spec := range file.Imports {
