@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/wirectl/wirectl/frame"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 )
 
 // AppendMeta appends a frame's carrier metadata as a JSON object, without the payload and the

@@ -11,8 +11,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/internal/cmdline"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/peer/theory"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
 	dialect "github.com/wirectl/wirectl/protocol/theory"
 	"github.com/wirectl/wirectl/transport"
 )

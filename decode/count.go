@@ -11,8 +11,8 @@ import (
 
 	"github.com/wirectl/wirectl/capture/ndjson"
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/internal/render"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/protocol/opaque"
 )
 

@@ -16,7 +16,7 @@ import (
 	"github.com/wirectl/wirectl/capture/recording"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/frame/carrier"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 )
 
 // An Input is a capture, or else the bytes of one direction of a connection.

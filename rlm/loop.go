@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/rlm/prompt"
 )
 

@@ -13,7 +13,7 @@ import (
 	"github.com/wirectl/wirectl/broker/door/proxy"
 	"github.com/wirectl/wirectl/broker/door/web"
 	"github.com/wirectl/wirectl/internal/cmdline"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/rlm"
 	"github.com/wirectl/wirectl/rlm/env"
 	"github.com/wirectl/wirectl/rlm/env/container"

@@ -12,8 +12,8 @@ import (
 	"github.com/wirectl/wirectl/broker/config"
 	door "github.com/wirectl/wirectl/broker/door/rlm"
 	"github.com/wirectl/wirectl/broker/publish"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/internal/prices"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/rlm"
 )
 

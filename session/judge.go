@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // Judge is Feed for an HTTP request that has no message and thereby breaks the rules of its

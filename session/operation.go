@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // An operation is a piece of work that one side requested. It is represented by the [Exchange]

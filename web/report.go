@@ -18,7 +18,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/store"
 )
 

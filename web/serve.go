@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/decode"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/store"
 	"github.com/wirectl/wirectl/store/live"
 	"github.com/wirectl/wirectl/transport"

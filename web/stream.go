@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/store"
 	"github.com/wirectl/wirectl/store/live"
 )

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 )
 
 // InvalidJSON is the error message for a payload that is not JSON. It names NaN and Infinity,

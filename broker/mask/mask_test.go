@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 
 	"github.com/wirectl/wirectl/broker/mask"
 )

@@ -5,7 +5,7 @@ import (
 	"io"
 
 	"github.com/wirectl/wirectl/broker"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 )
 
 // Calls writes each call as a line: its door and id, then the WireResult of rlm, which is an

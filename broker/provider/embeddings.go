@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 )
 
 // Embeddings is a parsed OpenAI request for embeddings, for backends of other APIs.

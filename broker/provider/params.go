@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 )
 
 // A Kind is a kind of backend with an API other than OpenAI's.

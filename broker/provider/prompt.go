@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"iter"
 
-	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 )
 
 // ReadMembers reads the values of keys of an object into places. It reports whether the text is an

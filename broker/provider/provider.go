@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/broker/mask"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 )
 
 // A Provider is one LLM backend. It serves any number of goroutines.

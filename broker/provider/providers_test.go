@@ -19,7 +19,7 @@ import (
 	"github.com/wirectl/wirectl/broker/provider/anthropic"
 	"github.com/wirectl/wirectl/broker/provider/gemini"
 	"github.com/wirectl/wirectl/broker/provider/openai"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -17,7 +17,7 @@ import (
 	"github.com/wirectl/wirectl/broker/provider/anthropic"
 	"github.com/wirectl/wirectl/broker/provider/gemini"
 	"github.com/wirectl/wirectl/broker/provider/openai"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 )
 
 // samples are members of requests or whole messages, by their name in docs/broker.md.

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 )
 
 // A Server serves the connections of a listener.

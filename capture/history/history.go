@@ -22,8 +22,8 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/capture/output"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/internal/render"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // The bounds of the ring.

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"io"
 
-	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 )
 
 // Lines returns the content of r with each record on one line if the first record spans

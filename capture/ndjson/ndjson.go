@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/frame"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 )
 
 // A Record is one frame as a line of NDJSON. Its byte slices alias the input. Append omits

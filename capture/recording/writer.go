@@ -12,7 +12,7 @@ import (
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/output"
 	"github.com/wirectl/wirectl/frame"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 )
 
 // A Writer writes a recording. It drops properties that the format cannot store: when a frame

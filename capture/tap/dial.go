@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/internal/wait"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // A Conn is a connection to a tap. Read returns a pcapng capture that begins with the history

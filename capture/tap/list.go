@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/capture/output"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/internal/nearest"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // Info describes a tap. It is stored in a file beside the tap's socket.

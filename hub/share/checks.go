@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/wirectl/wirectl/broker/provider"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 )
 
 // Messages are checked as far as other packages rely on it.

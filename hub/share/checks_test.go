@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/wirectl/wirectl/broker/provider"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 )
 
 // No answer of a worker may break a broker. This is not a fuzz target, because the server

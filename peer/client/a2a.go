@@ -10,8 +10,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol/a2a"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // An A2A is a client of an agent that speaks the JSON-RPC binding of A2A. A task outlives

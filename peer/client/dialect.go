@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // A Dialect is the client side of a protocol of the JSON-RPC family.

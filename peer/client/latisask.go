@@ -3,7 +3,7 @@ package client
 import (
 	"context"
 
-	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 )
 
 // A LatisAsk combines what one command may request from a unit.

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 )
 
 // A Nexus is a client of a Nexus server or agent.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 )
 
 // A turnEnd is the end of a turn. The result is JSON.

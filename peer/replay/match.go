@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/all"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/session/contract"
 	"github.com/wirectl/wirectl/session/jsondiff"
 )

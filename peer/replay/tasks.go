@@ -6,8 +6,8 @@ import (
 	"regexp"
 
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/session/jsondiff"
 )
 

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/session/jsondiff"
 )
 

@@ -10,10 +10,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/a2a"
 	"github.com/wirectl/wirectl/protocol/carried"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // setCall marks the line as a call of A2A over REST or gRPC, unless call is nil. The task in its

@@ -16,8 +16,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/internal/limit"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 const (

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 )
 
 // A run is one run of the tool, with any number of clients.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 )
 
 // presignTime is how long a presigned URL is valid.

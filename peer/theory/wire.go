@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol/theory"
 )
 

@@ -1,9 +1,9 @@
 package a2a
 
 import (
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // form is the content of an answer.

@@ -5,10 +5,10 @@ import (
 	"testing"
 
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/agui"
 	"github.com/wirectl/wirectl/protocol/internal/prototest"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 const (

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // A Run judges the events of a request in their order. The zero Run has had none.

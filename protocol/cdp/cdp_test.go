@@ -3,10 +3,10 @@ package cdp_test
 import (
 	"testing"
 
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/cdp"
 	"github.com/wirectl/wirectl/protocol/internal/prototest"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 const (

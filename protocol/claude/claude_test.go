@@ -4,10 +4,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/claude"
 	"github.com/wirectl/wirectl/protocol/internal/prototest"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 const (

@@ -1,8 +1,8 @@
 package claude
 
 import (
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // A Nested is an MCP message inside a control message: to or from an MCP server that the client

@@ -3,10 +3,10 @@ package gemini
 import (
 	"bytes"
 
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
 	"github.com/wirectl/wirectl/protocol/internal/modelapi"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // Request judges whether each tool result is for a call of the conversation: they have the

@@ -3,9 +3,9 @@ package jsonrpc_test
 import (
 	"testing"
 
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol/internal/prototest"
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 const (

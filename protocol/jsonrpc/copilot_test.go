@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/internal/prototest"
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // copilotEvent is an event of a session of Copilot.

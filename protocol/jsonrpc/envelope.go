@@ -3,9 +3,9 @@ package jsonrpc
 import (
 	"math"
 
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // A Member is a member of a message that has a meaning in some protocol of the family.

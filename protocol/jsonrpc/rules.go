@@ -2,8 +2,8 @@ package jsonrpc
 
 import (
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // The demands of the protocols of the family on a session. In all of these a client may go

@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"strings"
 
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
 	"github.com/wirectl/wirectl/protocol/internal/modelapi"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // Request judges whether each tool result is for a call of the conversation. A request that

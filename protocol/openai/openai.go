@@ -7,10 +7,10 @@ import (
 	"strings"
 
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
 	"github.com/wirectl/wirectl/protocol/internal/modelapi"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // Protocol is the API. The kind of an event is its type, and that of another answer is its

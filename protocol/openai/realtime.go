@@ -4,10 +4,10 @@ import (
 	"strings"
 
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
 	"github.com/wirectl/wirectl/protocol/internal/modelapi"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // Realtime is the Realtime API, and the Responses API over WebSocket. The kind of an event is

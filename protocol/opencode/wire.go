@@ -1,10 +1,10 @@
 package opencode
 
 import (
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
 	"github.com/wirectl/wirectl/protocol/internal/modelapi"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // wire is the result of one walk over a body or an event, whatever the order of its

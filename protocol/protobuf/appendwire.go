@@ -10,8 +10,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/internal/nearest"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // AppendWire appends the message described by its JSON form. Fields and map entries are written

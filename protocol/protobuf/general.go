@@ -16,7 +16,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/dynamicpb"
 
-	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 )
 
 // The general way builds the message in memory with dynamicpb, and leaves JSON to protojson. It

@@ -3,8 +3,8 @@ package repl_test
 import (
 	"testing"
 
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol/internal/prototest"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/protocol/repl"
 )
 

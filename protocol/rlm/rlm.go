@@ -4,9 +4,9 @@
 package rlm
 
 import (
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // Limit is the largest payload, in bytes, that peers accept.

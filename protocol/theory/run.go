@@ -1,8 +1,8 @@
 package theory
 
 import (
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // run holds what one walk over a message found, in whichever of the members control, content

@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"github.com/wirectl/wirectl/fixtures"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol/internal/prototest"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/protocol/theory"
 )
 

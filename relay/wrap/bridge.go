@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 )
 
 const (

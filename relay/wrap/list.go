@@ -6,8 +6,8 @@ import (
 	"io"
 	"os"
 
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/internal/render"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // read reads the servers of a configuration. If it is invalid, it returns those before the

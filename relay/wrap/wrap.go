@@ -12,8 +12,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/internal/nearest"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // A Format is the format of a configuration.

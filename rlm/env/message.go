@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol/repl"
 	"github.com/wirectl/wirectl/rlm"
 )

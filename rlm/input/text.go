@@ -10,8 +10,8 @@ import (
 	"math/bits"
 	"unicode/utf8"
 
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/internal/render"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // pieceSize is how much of a context is in memory at a time.

@@ -13,7 +13,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 )
 
 // Options are settings of a [Writer]. The zero value has none.

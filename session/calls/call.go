@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/all"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/session"
 	"github.com/wirectl/wirectl/session/query"
 	"github.com/wirectl/wirectl/session/stats"

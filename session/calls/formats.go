@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"encoding/csv"
 
-	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 )
 
 // NDJSON writes one object per line, with the [Keys] that apply.

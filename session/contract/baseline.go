@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 )
 
 // baselineVersion is the version of the format of baselines.

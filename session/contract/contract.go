@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/internal/render"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/session/jsondiff"
 )
 

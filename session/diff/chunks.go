@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"slices"
 
-	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/session/jsondiff"
 )
 

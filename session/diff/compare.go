@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/internal/render"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/session/contract"
 	"github.com/wirectl/wirectl/session/jsondiff"
 )

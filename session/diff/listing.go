@@ -3,8 +3,8 @@ package diff
 import (
 	"slices"
 
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/internal/render"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/session/contract"
 	"github.com/wirectl/wirectl/session/jsondiff"
 )

@@ -4,7 +4,7 @@ import (
 	"hash/maphash"
 
 	"github.com/wirectl/wirectl/frame"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 )
 
 // names maps the ids of one session to those of the other. An id corresponds to the first one

@@ -3,7 +3,7 @@ package diff
 import (
 	"io"
 
-	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 )
 
 // record is a difference in NDJSON. Item, change and class are set for definitions.

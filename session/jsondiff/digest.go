@@ -7,8 +7,8 @@ import (
 	"hash"
 	"strconv"
 
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // DigestSize is the size of a digest in bytes.

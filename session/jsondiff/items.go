@@ -3,7 +3,7 @@ package jsondiff
 import (
 	"slices"
 
-	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 )
 
 // itemKeys are the members by which the items of an array are matched.

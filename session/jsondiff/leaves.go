@@ -3,7 +3,7 @@ package jsondiff
 import (
 	"bytes"
 
-	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 )
 
 // Leaves calls leaf for each scalar of a valid JSON text that is the value of a key, or in a

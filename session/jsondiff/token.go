@@ -3,7 +3,7 @@ package jsondiff
 import (
 	"strings"
 
-	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 )
 
 // HoldsID reports whether a key holds ids, judged by its name: id, requestId, target_id,

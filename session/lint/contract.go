@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/internal/nearest"
 	"github.com/wirectl/wirectl/protocol"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
 	"github.com/wirectl/wirectl/session"
 	"github.com/wirectl/wirectl/session/contract"
 )

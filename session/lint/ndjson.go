@@ -3,7 +3,7 @@ package lint
 import (
 	"io"
 
-	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 )
 
 // record is a finding as NDJSON.

@@ -5,7 +5,7 @@ import (
 	"cmp"
 	"strconv"
 
-	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 )
 
 // A number is a JSON number. Integers of 64 bits, signed or unsigned, are exact. Others are

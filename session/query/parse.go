@@ -6,8 +6,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/internal/nearest"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // A SyntaxError describes where and why an expression is not a condition.

@@ -25,7 +25,7 @@ import (
 	"bytes"
 	"strings"
 
-	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 )
 
 // A Record is checked against conditions.

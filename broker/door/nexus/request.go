@@ -6,7 +6,7 @@ import (
 	"strconv"
 
 	"github.com/wirectl/wirectl/broker/provider"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 )
 
 // A request is a parsed call. Its values point into the body.

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/wirectl/wirectl/broker/provider"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 )
 
 // contents are a request of Gemini's API.

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/wirectl/wirectl/broker/provider"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 )
 
 // messages are the instructions, the earlier messages and the input.

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/wirectl/wirectl/broker/provider"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 )
 
 // A responseRequest is a request for one of OpenAI's responses.

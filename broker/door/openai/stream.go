@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	"github.com/wirectl/wirectl/broker/provider"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 )
 
 // emit writes a part of a streamed completion at once. The chunks of a backend of the same

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/wirectl/wirectl/broker/provider"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 )
 
 // A translation turns a request of another API into a chat completion. Its first part

@@ -6,7 +6,7 @@ import (
 	"strconv"
 
 	"github.com/wirectl/wirectl/broker"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol/rlm"
 )
 

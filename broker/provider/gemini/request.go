@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/wirectl/wirectl/broker/provider"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 )
 
 // kind lists the optional members that the API supports.

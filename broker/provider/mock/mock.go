@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/broker/provider"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/internal/wait"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // Config is how a mock behaves. The zero Config answers at once with "Echo: " and the last

@@ -5,7 +5,7 @@ import (
 	"strconv"
 
 	"github.com/wirectl/wirectl/broker/provider"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 )
 
 // A completion is an answer, or a chunk of one. It has the tokens of its members, which may be

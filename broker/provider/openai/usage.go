@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	"github.com/wirectl/wirectl/broker/provider"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 )
 
 // Backends count the tokens of a stream only on request. The broker requests it for its

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/broker/provider"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 )
 
 // A Client sends requests to one backend.

@@ -7,7 +7,7 @@ import (
 	"context"
 
 	"github.com/wirectl/wirectl/frame"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/transport"
 )
 

@@ -6,8 +6,8 @@ import (
 	"math"
 	"strconv"
 
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // Named is the name of a protocol of JSON texts, which embeds it.

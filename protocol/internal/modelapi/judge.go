@@ -5,9 +5,9 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // A Judge finds broken rules that need more of a payload than its message has.

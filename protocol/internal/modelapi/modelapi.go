@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // A Call is a request, as far as its head tells.

@@ -11,8 +11,8 @@ import (
 	"unsafe"
 
 	"github.com/wirectl/wirectl/fixtures"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol"
-	"github.com/wirectl/wirectl/protocol/jsonscan"
 )
 
 // Vectors holds p to the vectors of its name.

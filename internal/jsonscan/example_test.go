@@ -3,7 +3,7 @@ package jsonscan_test
 import (
 	"fmt"
 
-	"github.com/wirectl/wirectl/protocol/jsonscan"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 )
 
 func ExampleScanner() {
