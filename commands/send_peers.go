@@ -215,9 +215,6 @@ func theoryRequest(s *sending) (q client.RunRequest, err error) {
 	for name, place := range places {
 		q.Outputs[name] = quoted(place)
 	}
-	if q.Dialect == theory.A && (len(q.Outputs) > 0 || s.c.IsSet("mode") || read.Control.Mode == "real") {
-		return q, usagef("dialect A has neither outputs nor a mode: leave them out, or use --dialect D")
-	}
 	return q, nil
 }
 

@@ -5,7 +5,9 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -142,6 +144,11 @@ func resolveTheory(inv *invocation, c *cli.Context, name string) error {
 	scope, err := theoryScope(inv, c, control.RunID)
 	if err != nil {
 		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(intent.Outputs)) {
+		if !theory.HasScope(name) {
+			fmt.Fprintf(inv.Stderr, "wirectl: the output %q names no place (NAME.world or NAME.local): it will come back inline\n", name)
+		}
 	}
 	intent.Inputs, intent.Outputs, err = scope.Resolve(c.Context, intent.Inputs, intent.Outputs)
 	if err != nil {

@@ -46,7 +46,7 @@ func NewTheory(url string, w *Watch, h HTTPOptions) *Theory {
 
 // A RunRequest is a request to run a tool.
 type RunRequest struct {
-	// Dialect is the one to write; "" is D. A has neither a mode nor outputs.
+	// Dialect is the one to write; "" is D.
 	Dialect theory.Dialect
 	// RunID is the id of the run, as JSON; nil generates one. The id of an existing run
 	// rejoins it.
@@ -108,6 +108,13 @@ type theoryMessage struct {
 	Content json.RawMessage `json:"content"`
 	Outputs json.RawMessage `json:"outputs"`
 	Error   *PeerError      `json:"error"`
+	theoryExtra
+}
+
+// theoryExtra are members that only some runtimes send.
+type theoryExtra struct {
+	// IndexPath is where the runtime has listed the outputs; as JSON.
+	IndexPath json.RawMessage `json:"index_path"`
 }
 
 // A theoryResult is the content of a RunResult.
@@ -115,6 +122,7 @@ type theoryResult struct {
 	Status  string          `json:"status"`
 	Outputs json.RawMessage `json:"outputs"`
 	Error   *PeerError      `json:"error"`
+	theoryExtra
 }
 
 func (r *theoryRun) run(ctx context.Context) error {
@@ -152,7 +160,10 @@ func (r *theoryRun) run(ctx context.Context) error {
 func (q *RunRequest) opener() object {
 	switch inputs, outputs := orEmpty(q.Inputs), orEmpty(q.Outputs); q.Dialect {
 	case theory.A:
-		return object{"kind": "RunOpen", "content": object{"role": "client", q.idName(): q.RunID, "payload": inputs}}
+		// Runtimes of this dialect look for the id beside the payload, or in it under either name.
+		return object{"kind": "RunOpen", "content": object{"role": "client", "execution_id": q.RunID, "payload": object{
+			"run_id": q.RunID, "execution_id": q.RunID, "mode": q.Mode, "inputs": inputs, "outputs": outputs,
+		}}}
 	case theory.B:
 		return object{"kind": "RunOpen", "content": object{"run_id": q.RunID, "mode": q.Mode, "inputs": inputs, "outputs": outputs}}
 	default:
@@ -207,10 +218,13 @@ func (r *theoryRun) last(m *theoryMessage) error {
 		if err := json.Unmarshal(m.Content, &result); err != nil {
 			return &FaultError{err}
 		}
-		m.Outputs, m.Error, m.Control.Status = result.Outputs, result.Error, result.Status
+		m.Outputs, m.Error, m.Control.Status, m.theoryExtra = result.Outputs, result.Error, result.Status, result.theoryExtra
 		if result.Status == "" && result.Error == nil {
 			m.Control.Status = "success"
 		}
+	}
+	if m.IndexPath != nil {
+		r.out(Part{Aside: true, Name: "index_path", JSON: m.IndexPath})
 	}
 	switch {
 	case m.Control.Status == "success":

@@ -98,19 +98,17 @@ func (c *client) request() *Request {
 		c.ws.Close(websocket.StatusProtocolError, "a member of the message has the wrong type")
 		return nil
 	}
-	id := o.identity
-	if id.RunID != nil || opener == "Request" {
-		id.ExecutionID = nil
+	if o.unwrapPayload() != nil {
+		c.ws.Close(websocket.StatusProtocolError, "a member of the payload has the wrong type")
+		return nil
 	}
+	id := o.identity.in(c.runtime.options.Dialect)
 	if id.text() == "" {
 		c.ws.Close(websocket.StatusPolicyViolation, "a "+opener+" names its run_id")
 		return nil
 	}
 	c.observer = o.Role == "observer"
-	q := &Request{RunID: id.text(), id: id, Mode: cmp.Or(o.Mode, "mock"), Inputs: o.Inputs, Outputs: o.Outputs}
-	if q.Inputs == nil {
-		q.Inputs = o.Payload
-	}
+	q := &Request{RunID: id.text(), id: id, Mode: cmp.Or(o.Mode, "mock"), Inputs: o.Inputs, Outputs: o.Outputs, more: o.more}
 	if q.Outputs == nil {
 		q.Outputs = values{}
 	}

@@ -1,21 +1,26 @@
 package theory
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	_ "embed" // the worker
 	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/jsonscan"
+	"github.com/wirectl/wirectl/protocol/theory"
 	"github.com/wirectl/wirectl/transport"
 )
 
@@ -26,31 +31,17 @@ const workerGrace = 2 * time.Second
 // first the Request, then {"kind":"control","op":…} for the requests of controllers. The op
 // cancel ends the run.
 //
-// It writes lines of JSON: Event, Log and Token with data. The last one is a Response with a
-// status and outputs, or an error. Its standard error goes to Log.
+// It writes lines of JSON: Event, Log, Token or a kind of its own, each with data. The last one
+// is a Response with a status and outputs, or an error. Lines that are not messages, and its
+// standard error, go to Log.
 type Process struct {
 	Argv []string
 	Log  *slog.Logger
 }
 
-// A processLine is a line that a process writes.
-type processLine struct {
-	Kind       string          `json:"kind"`
-	Data       json.RawMessage `json:"data"`
-	processEnd                 // of a short Response
-
-	Control *processEnd                `json:"control"` // of a whole Response
-	Outputs map[string]json.RawMessage `json:"outputs"`
-	Error   *Error                     `json:"error"`
-}
-
-type processEnd struct {
-	Status    string `json:"status"`
-	CostMicro int64  `json:"cost_micro"`
-}
-
 // Run runs the tool; see [Handler].
 func (h *Process) Run(ctx context.Context, r *Request, emit func(Message)) (*Result, error) {
+	log := cmp.Or(h.Log, slog.New(slog.DiscardHandler))
 	process, err := transport.Start(ctx, h.Argv, transport.Options{Grace: workerGrace})
 	if err != nil {
 		return nil, err
@@ -60,21 +51,22 @@ func (h *Process) Run(ctx context.Context, r *Request, emit func(Message)) (*Res
 	ended := make(chan struct{})
 	defer close(ended)
 	defer process.Close()
-	others.Go(func() { transport.LogStderr(process, h.Log, "run", r.RunID) })
+	others.Go(func() { transport.LogStderr(process, log, "run", r.RunID) })
 	others.Go(func() { steer(ctx, process, r, ended) })
 	others.Go(func() { sweep(process, ended) })
-	return h.readResult(process, emit)
+	return readResult(process, log, emit)
 }
 
 // steer writes the request and the controls to the worker. When the run is stopped, it writes a
 // cancel, and ends the process after the grace period.
 func steer(ctx context.Context, process transport.Process, r *Request, ended <-chan struct{}) {
-	err := writeLine(process, struct {
-		Kind    string                     `json:"kind"`
-		Control head                       `json:"control"`
-		Inputs  map[string]json.RawMessage `json:"inputs"`
-		Outputs map[string]json.RawMessage `json:"outputs"`
+	request := jsonscan.MustMarshal(struct {
+		Kind    string `json:"kind"`
+		Control head   `json:"control"`
+		Inputs  values `json:"inputs"`
+		Outputs values `json:"outputs"`
 	}{"Request", head{r.id.raw(), r.Mode}, r.Inputs, r.Outputs})
+	_, err := process.Write(append(withMembers(request, r.more), '\n'))
 	for err == nil {
 		select {
 		case content := <-r.Controls:
@@ -119,24 +111,28 @@ func writeLine(w io.Writer, v any) error {
 }
 
 // readResult reads the output of the process, up to its Response.
-func (h *Process) readResult(process transport.Process, emit func(Message)) (*Result, error) {
+func readResult(process transport.Process, log *slog.Logger, emit func(Message)) (*Result, error) {
 	s := frame.NewScanner(process, frame.Line)
 	s.SetLimit(2 * fileLimit) // base64 adds a third to bytes
 	for s.Scan() {
-		var line processLine
-		if err := json.Unmarshal(s.Frame().Payload(), &line); err != nil {
-			return nil, &Error{ErrRuntime, "the worker wrote a line that is not a message"}
+		line, kind := values{}, ""
+		payload := s.Frame().Payload()
+		if json.Unmarshal(payload, &line) == nil {
+			kind = wordOf(line["kind"])
 		}
 		switch {
-		case line.Kind == "Response":
-			return line.result()
-		case isKind(line.Kind):
-			if line.Data == nil {
-				line.Data = json.RawMessage("{}")
-			}
-			emit(Message{line.Kind, bytes.Clone(line.Data)})
+		case kind == "Response" || kind == "RunResult":
+			return resultOf(line, log)
+		case kind == "" || theory.IsRuntimes(kind):
+			log.Warn("the worker wrote a line that is not a message of a worker", "line", string(payload[:min(len(payload), 256)]))
 		default:
-			return nil, &Error{ErrRuntime, fmt.Sprintf("the worker wrote a message of the kind %q", line.Kind)}
+			data := json.RawMessage("{}")
+			for _, name := range []string{"content", "data"} {
+				if line[name] != nil {
+					data = line[name]
+				}
+			}
+			emit(Message{kind, data})
 		}
 	}
 	if err := s.Err(); err != nil {
@@ -149,19 +145,76 @@ func (h *Process) readResult(process transport.Process, emit func(Message)) (*Re
 	return nil, &Error{ErrRuntime, fmt.Sprintf("the worker %v and gave no Response", exit)}
 }
 
-func (l *processLine) result() (*Result, error) {
-	end := l.processEnd
-	if l.Control != nil {
-		end = *l.Control
+// resultOf reads a Response. Its members are at the top, or all in content; its status and cost may be
+// in control. A member of a wrong type does not cost the others.
+func resultOf(line values, log *slog.Logger) (*Result, error) {
+	objectOf := func(name string) values {
+		members := values{}
+		_ = json.Unmarshal(line[name], &members) // a member that is missing, or no object, has none
+		return members
 	}
-	result := &Result{Outputs: l.Outputs, CostMicro: end.CostMicro}
-	switch {
-	case end.Status == "success":
+	if content := objectOf("content"); len(content) > 0 {
+		line = content
+	}
+	head := objectOf("control")
+	for _, name := range []string{"status", "cost_micro"} {
+		if head[name] == nil {
+			head[name] = line[name]
+		}
+	}
+	result := &Result{more: maps.Clone(line)}
+	for _, name := range append(reserved, "kind", "control", "outputs", "error") {
+		delete(result.more, name)
+	}
+	var err error
+	if result.CostMicro, err = micros(head["cost_micro"]); err != nil {
+		log.Warn("the cost of the run is unknown", "error", err)
+	}
+	status, failure := wordOf(head["status"]), errorOf(line["error"])
+	switch raw := line["outputs"]; {
+	case raw != nil && json.Unmarshal(raw, &result.Outputs) != nil:
+		result.Outputs = values{"outputs": raw}
+		return result, &Error{ErrRuntime, "the outputs of the worker are not an object of named values"}
+	case status == "success":
 		return result, nil
-	case end.Status == "error" && l.Error != nil && l.Error.Code != "":
-		return result, l.Error
+	case failure != nil:
+		return result, failure
 	}
-	return nil, &Error{ErrRuntime, fmt.Sprintf("the Response of the worker has the status %q and no error", end.Status)}
+	return result, &Error{ErrRuntime, fmt.Sprintf("the Response of the worker has the status %q and no error", status)}
+}
+
+// wordOf returns the text of a JSON string, "" for anything else.
+func wordOf(raw json.RawMessage) string {
+	var text string
+	_ = json.Unmarshal(raw, &text)
+	return text
+}
+
+// errorOf returns the error in a Response, which may be text alone; nil if there is none.
+func errorOf(raw json.RawMessage) *Error {
+	members := values{}
+	_ = json.Unmarshal(raw, &members)
+	text := cmp.Or(wordOf(raw), wordOf(members["message"]), string(raw))
+	if text == "" || text == "null" {
+		return nil
+	}
+	return &Error{cmp.Or(wordOf(members["code"]), ErrHandler), text}
+}
+
+// micros returns a cost, a number or the text of one, as a whole number. Halves are rounded up.
+func micros(raw json.RawMessage) (int64, error) {
+	text := cmp.Or(strings.TrimSpace(wordOf(raw)), string(raw))
+	if text == "" || text == "null" {
+		return 0, nil
+	}
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return n, nil
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(math.Abs(f) < math.MaxInt64) {
+		return 0, fmt.Errorf("cost_micro is %.64s: want a number", raw)
+	}
+	return int64(math.Floor(f + 0.5)), nil
 }
 
 //go:embed worker/worker.py

@@ -186,10 +186,12 @@ func (r *run) attempt() (*Result, error) {
 	if err != nil {
 		return result, err
 	}
-	if err := context.Cause(r.ctx); err != nil {
-		return nil, err
+	// The client has paid for the outputs of a run that was stopped, so they are stored, too.
+	cause := context.Cause(r.ctx)
+	if cause != errStopped { // there is no time any more
+		err = o.Files.store(context.WithoutCancel(r.ctx), q.RunID, result.Outputs, q.Outputs)
 	}
-	return result, o.Files.store(r.ctx, q.RunID, result.Outputs, q.Outputs)
+	return result, cmp.Or(cause, err)
 }
 
 func (r *run) validate() error {
@@ -225,6 +227,8 @@ func (r *run) failure(err error) *Error {
 	switch {
 	case err == nil:
 		return nil
+	case cause == errPreempted && errors.As(err, &known) && known.Code == ErrPreempted:
+		return known // in the tool's own words
 	case cause == errPreempted:
 		return &Error{ErrPreempted, cause.Error()}
 	case cause != nil:

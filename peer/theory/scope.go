@@ -1,10 +1,13 @@
 package theory
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -42,7 +45,7 @@ func NewScope(runID json.RawMessage, worldID string) Scope {
 //     an output.
 //   - The path of NAME.local becomes /artifacts/RUN_ID/PATH.
 //
-// Other inputs are inline. Other outputs have no destination and are dropped.
+// Other inputs are inline. Other outputs have no destination, and are left out: they come back inline.
 func (s *Scope) Resolve(ctx context.Context, inputs, outputs map[string]json.RawMessage) (in, out map[string]json.RawMessage, err error) {
 	if in, err = s.resolveAll(ctx, inputs, "GET"); err != nil {
 		return nil, nil, err
@@ -76,6 +79,12 @@ func (s *Scope) resolveAll(ctx context.Context, intent map[string]json.RawMessag
 		}
 	}
 	return resolved, nil
+}
+
+// HasScope reports whether the key of an input or output names a place for it.
+func HasScope(key string) bool {
+	_, scope := cutScope(key)
+	return scope != ""
 }
 
 // cutScope splits a key into its name and scope.
@@ -125,26 +134,50 @@ func isSegment(id string) bool { return inside(id) && !strings.Contains(id, "/")
 
 // An Intent describes a run: a Request, of which most may be omitted.
 type Intent struct {
-	Kind    string `json:"kind"`
-	Control struct {
-		RunID json.RawMessage `json:"run_id,omitempty"`
-		Mode  string          `json:"mode"`
-	} `json:"control"`
+	Kind    string                     `json:"kind"`
+	Control intentControl              `json:"control"`
 	Inputs  map[string]json.RawMessage `json:"inputs"`
 	Outputs map[string]json.RawMessage `json:"outputs"`
 }
 
-// ParseIntent reads an intent. The error continues "it is not an intent".
+type intentControl struct {
+	RunID json.RawMessage `json:"run_id,omitempty"`
+	Mode  string          `json:"mode"`
+}
+
+// ParseIntent reads an intent, whose mode and run_id may be in control or at the top. The error
+// continues "it is not an intent".
 func ParseIntent(data []byte) (*Intent, error) {
-	read := &Intent{}
-	if err := json.Unmarshal(data, read); err != nil {
-		if shape, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+	var read struct {
+		Intent
+		intentControl
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields() // a member that is not obeyed must not be lost
+	if err := d.Decode(&read); err != nil {
+		if shape, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && shape.Field != "" {
+			return nil, fmt.Errorf("its %s cannot be a JSON %s", shape.Field[strings.LastIndexByte(shape.Field, '.')+1:], shape.Value)
+		} else if ok {
 			return nil, fmt.Errorf("want an object with inputs and outputs, not a JSON %s", shape.Value)
+		}
+		if name, unknown := strings.CutPrefix(err.Error(), "json: unknown field "); unknown {
+			return nil, fmt.Errorf("it has a member %s: want kind, inputs, outputs, and mode and run_id, which may be in control", name)
 		}
 		return nil, err
 	}
-	if read.Kind != "" && read.Kind != "Request" {
-		return nil, fmt.Errorf("its kind is %q; want a Request", read.Kind)
+	if _, err := d.Token(); err != io.EOF {
+		return nil, errors.New("more follows the object")
 	}
-	return read, nil
+	c, top := &read.Control, &read.intentControl
+	switch {
+	case read.Kind != "" && read.Kind != "Request":
+		return nil, fmt.Errorf("its kind is %q; want a Request", read.Kind)
+	case c.Mode != "" && top.Mode != "" && c.Mode != top.Mode, c.RunID != nil && top.RunID != nil && !bytes.Equal(c.RunID, top.RunID):
+		return nil, errors.New("its control contradicts the mode or run_id at the top")
+	}
+	c.Mode = cmp.Or(c.Mode, top.Mode)
+	if c.RunID == nil {
+		c.RunID = top.RunID
+	}
+	return &read.Intent, nil
 }

@@ -34,7 +34,7 @@ type Handler interface {
 	// gets the requests of controllers from r.Controls. When ctx is done, it stops;
 	// [context.Cause] returns the reason. The client is sent an [*Error]; any other error is
 	// hidden from it. A Result returned with an [*Error] is sent with it, and its outputs are
-	// not stored.
+	// not stored. The Result of a run that was stopped is stored and sent with the reason.
 	Run(ctx context.Context, r *Request, emit func(Message)) (*Result, error)
 }
 
@@ -57,19 +57,22 @@ type Request struct {
 	// the context of the run instead.
 	Controls <-chan json.RawMessage
 
-	id identity // the run id as received
+	id   identity // the run id as received
+	more values   // other members of the payload of the oldest dialect
 }
 
 // A Message is the progress of a running tool.
 type Message struct {
-	Kind string // Event, Log or Token
+	Kind string // Event, Log, Token, or one of the tool's own
 	Data json.RawMessage
 }
 
 // A Result is the result of a tool.
 type Result struct {
 	Outputs   map[string]json.RawMessage
-	CostMicro int64
+	CostMicro int64 // in millionths of a dollar
+
+	more values // other members of a handler's Response, passed on unchanged
 }
 
 // An Error is a failure that is sent to the client.
@@ -85,6 +88,7 @@ const (
 	ErrInputs     = "ERR_INPUTS"     // an input cannot be read
 	ErrValidation = "ERR_VALIDATION" // the request breaks a rule
 	ErrRuntime    = "ERR_RUNTIME"    // the runtime, or the worker, failed
+	ErrHandler    = "ERR_HANDLER"    // the tool failed
 	ErrPreempted  = "ERR_PREEMPTED"
 )
 

@@ -169,6 +169,9 @@ func TestOlderDialects(t *testing.T) {
 	}{
 		{dialect.A, `{"role":"client","execution_id":"%s","payload":{"a":1}}`, "execution_id"},
 		{dialect.A, `{"role":"client","run_id":"%s","payload":{"a":1}}`, "run_id"},
+		{dialect.A, `{"role":"client","execution_id":"%s","payload":{"run_id":"r","execution_id":"r","mode":"real","inputs":{"a":1}}}`, "execution_id"},
+		{dialect.A, `{"role":"client","payload":{"run_id":"%s","execution_id":"r","mode":"real","inputs":{"a":1},"outputs":{}}}`, "execution_id"},
+		{dialect.A, `{"role":"client","payload":{"run_id":"%s","inputs":{"a":1}}}`, "run_id"},
 		{dialect.B, `{"run_id":"%s","mode":"real","inputs":{"a":1},"outputs":{}}`, "run_id"},
 	} {
 		t.Run(string(tt.dialect)+" "+tt.id, func(t *testing.T) {
@@ -187,6 +190,19 @@ func TestOlderDialects(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A handler gets the members of an enveloped payload, and members of its Response reach the client.
+func TestOldestHandler(t *testing.T) {
+	needShell(t)
+	script := `read -r line; printf '{"kind":"Response","status":"success","outputs":{},"index_path":"/i","got":%s}\n' "$line"`
+	_, url := serve(t, &theory.Process{Argv: []string{"sh", "-c", script}}, theory.Options{Dialect: dialect.A})
+	p := connect(t, url)
+	p.send(`{"kind":"RunOpen","content":{"role":"client","execution_id":"r","payload":{"execution_id":"r","mode":"real","write_prefix":"/w","inputs":{"a":1}}}}`)
+	p.expect(`{"kind":"Ack","content":{"execution_id":"r"}}`, `{"kind":"Event","content":{"phase":"started"}}`, `{"kind":"Event","content":{"phase":"completed"}}`,
+		`{"kind":"RunResult","content":{"execution_id":"r","status":"success","cost_micro":0,"final":true,"outputs":{},`+
+			`"got":{"kind":"Request","control":{"run_id":"r","mode":"real"},"inputs":{"a":1},"outputs":{},"write_prefix":"/w"},"index_path":"/i"}}`)
+	p.behaves()
 }
 
 // An observer of the oldest dialect cannot control the run.
@@ -554,8 +570,8 @@ func TestProcess(t *testing.T) {
 		{"an error", `echo '{"kind":"Response","status":"error","error":{"code":"ERR_PROVIDER","message":"no"}}'`, failure("ERR_PROVIDER", "no")},
 		{"no answer, and a child left behind", `sleep 60 & exit 4`, failure("ERR_RUNTIME", "the worker ended with status 4 and gave no Response")},
 		{"no answer", `exit 4`, failure("ERR_RUNTIME", "the worker ended with status 4 and gave no Response")},
-		{"a log line", `echo starting`, failure("ERR_RUNTIME", "the worker wrote a line that is not a message")},
-		{"an unknown kind", `echo '{"kind":"Song"}'`, failure("ERR_RUNTIME", `the worker wrote a message of the kind "Song"`)},
+		{"a log line", `echo starting; echo '[1]'; echo '{"kind":"Ack"}'; echo '{"kind":"Response","status":"success"}'`, success(`{}`)},
+		{"a kind of its own", `echo '{"kind":"Song","content":{"key":"C"}}'`, `{"kind":"Song","control":{"run_id":"r"},"data":{"key":"C"}}`},
 		{"a whole Response", `echo '{"kind":"Response","control":{"run_id":"r","status":"success","cost_micro":0,"final":true},"outputs":{"a":2}}'`, success(`{"a":2}`)},
 		{"a whole error", `echo '{"kind":"Response","control":{"run_id":"r","status":"error","cost_micro":0,"final":true},"outputs":{},"error":{"code":"ERR_PROVIDER","message":"no"}}'`, failure("ERR_PROVIDER", "no")},
 		{"no status", `echo '{"kind":"Response"}'`, failure("ERR_RUNTIME", `the Response of the worker has the status "" and no error`)},
@@ -572,6 +588,74 @@ func TestProcess(t *testing.T) {
 			if got != tt.want {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}
+			if tt.name != "a kind of its own" { // there, more follows
+				p.behaves()
+			}
+		})
+	}
+}
+
+// No member of a Response costs the others: the client has paid for them.
+func TestResponseMembers(t *testing.T) {
+	needShell(t)
+	with := func(text, old, changed string) string { return strings.Replace(text, old, changed, 1) }
+	costs := func(micros string) string { return with(success(`{"a":1}`), `"cost_micro":0`, `"cost_micro":`+micros) }
+	fails := func(micros, outputs, code, message string) string {
+		return with(with(failure(code, message), `"cost_micro":0`, `"cost_micro":`+micros), `"outputs":{}`, `"outputs":`+outputs)
+	}
+	for _, tt := range []struct{ name, response, want string }{
+		{"a float", `"status":"success","outputs":{"a":1},"cost_micro":113.0`, costs("113")},
+		{"a half", `"control":{"status":"success","cost_micro":112.5},"outputs":{"a":1}`, costs("113")},
+		{"less than half", `"status":"success","outputs":{"a":1},"cost_micro":1.1349e2`, costs("113")},
+		{"text", `"status":"success","outputs":{"a":1},"cost_micro":" 113.0"`, costs("113")},
+		{"a large number", `"status":"success","outputs":{"a":1},"cost_micro":9007199254740993`, costs("9007199254740993")},
+		{"beside control", `"control":{"status":"success"},"outputs":{"a":1},"cost_micro":7`, costs("7")},
+		{"no number", `"status":"success","outputs":{"a":1},"cost_micro":{"usd":1}`, costs("0")},
+		{"null", `"status":"success","outputs":{"a":1},"cost_micro":null,"error":null`, costs("0")},
+		{"too large", `"status":"success","outputs":{"a":1},"cost_micro":1e300`, costs("0")},
+		{"content", `"content":{"status":"success","outputs":{"a":1},"cost_micro":7}`, costs("7")},
+		{"an error as text", `"status":"error","error":"no quota","cost_micro":5.0`, fails("5", `{}`, "ERR_HANDLER", "no quota")},
+		{"an error without a code", `"status":"error","error":{"message":"no quota"}`, failure("ERR_HANDLER", "no quota")},
+		{"an error with a number as its code", `"status":"error","error":{"code":429}`, fails("0", `{}`, "ERR_HANDLER", `{"code":429}`)},
+		{"an error with outputs", `"status":"error","error":"cut","outputs":{"a":1},"cost_micro":5`, fails("5", `{"a":1}`, "ERR_HANDLER", "cut")},
+		{"another status", `"status":"done","outputs":{"a":1},"cost_micro":5`, fails("5", `{"a":1}`, "ERR_RUNTIME", `the Response of the worker has the status "done" and no error`)},
+		{"outputs in a list", `"status":"success","outputs":[1],"cost_micro":5`, fails("5", `{"outputs":[1]}`, "ERR_RUNTIME", `the outputs of the worker are not an object of named values`)},
+		{"members of its own", `"status":"success","outputs":{"a":1},"index_path":"/i","final":true`, with(costs("0"), `"a":1}`, `"a":1},"index_path":"/i"`)},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, url := serve(t, &theory.Process{Argv: []string{"sh", "-c", `printf '%s\n' "$0"`, `{"kind":"Response",` + tt.response + `}`}}, theory.Options{})
+			p := connect(t, url)
+			p.send(request(`{}`))
+			p.expect(ack, started)
+			got := p.next()
+			if got == completed {
+				got = p.next()
+			}
+			if got != tt.want {
+				t.Errorf("got  %s\nwant %s", got, tt.want)
+			}
+			p.behaves()
+		})
+	}
+}
+
+// A tool that reacts to a preempt keeps its cost and outputs, and its own words.
+func TestPreemptedResult(t *testing.T) {
+	needShell(t)
+	for _, tt := range []struct{ name, response, want string }{
+		{"a success", `"status":"success","outputs":{"partial":1,"stored":"x"},"cost_micro":777`, `"outputs":{"partial":1,"stored":"/artifacts/r/out"},"error":{"code":"ERR_PREEMPTED","message":"the run was preempted"}}`},
+		{"an error", `"status":"error","error":{"code":"ERR_PREEMPTED","message":"mine"},"cost_micro":777`, `"outputs":{},"error":{"code":"ERR_PREEMPTED","message":"mine"}}`},
+		{"another error", `"status":"error","error":{"code":"ERR_PROVIDER","message":"cut"},"outputs":{"partial":1},"cost_micro":777`, `"outputs":{"partial":1},"error":{"code":"ERR_PREEMPTED","message":"the run was preempted"}}`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			script := `echo '{"kind":"Log"}'; while read -r line; do case $line in *cancel*) printf '%s\n' "$0"; exit;; esac; done`
+			_, url := serve(t, &theory.Process{Argv: []string{"sh", "-c", script, `{"kind":"Response",` + tt.response + `}`}}, theory.Options{Files: theory.Files{Root: t.TempDir()}})
+			p := connect(t, url)
+			p.send(strings.Replace(request(`{}`), `"outputs":{}`, `"outputs":{"stored":"/artifacts/r/out"}`, 1))
+			p.expect(ack, started, `{"kind":"Log","control":{"run_id":"r"},"data":{}}`)
+			p.send(`{"kind":"control","content":{"op":"preempt"}}`)
+			p.expect(`{"kind":"Event","control":{"run_id":"r"},"data":{"phase":"preempted","by":"controller"}}`,
+				`{"kind":"Response","control":{"run_id":"r","status":"error","cost_micro":777,"final":true},`+tt.want)
 			p.behaves()
 		})
 	}
@@ -628,7 +712,7 @@ def entry(payload, emit, ctrl):
     emit({"kind": "log", "content": {"msg": "old"}})
     op = payload["inputs"]["op"]
     if op == "fail":
-        raise ValueError("a secret")
+        raise ValueError("too loud")
     if op == "wait":
         while True:
             ctrl.check()
@@ -655,7 +739,7 @@ def entry(payload, emit, ctrl):
 	p.expect(strings.Replace(success(`{"answer":"go","unasked":1}`), `"r"`, `"go"`, 1))
 	p.behaves()
 	p = begin("fail")
-	p.expect(strings.Replace(failure("ERR_HANDLER", "the tool failed: ValueError"), `"r"`, `"fail"`, 1))
+	p.expect(strings.Replace(failure("ERR_HANDLER", "ValueError: too loud"), `"r"`, `"fail"`, 1))
 	p.behaves()
 	p = begin("wait")
 	p.send(`{"kind":"control","content":{"op":"preempt"}}`)
@@ -664,6 +748,75 @@ def entry(payload, emit, ctrl):
 	p.behaves()
 	if _, err := theory.Tool(python, t.TempDir(), nil); err == nil {
 		t.Error("a folder without a handler is taken for a tool")
+	}
+}
+
+// A tool may import what tools of older runtimes bring along, and says why it fails.
+func TestToolWrites(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip(err)
+	}
+	const stored, contract = `{"answer":"/artifacts/r/out","tokens":2}`, `
+from libs.runtime_common.hydration import hydrate_inputs, write_outputs
+
+def entry(payload, emit, ctrl):
+    inputs = hydrate_inputs(payload["inputs"])
+    write_outputs(payload["outputs"], {"answer": inputs["text"], "unasked": 1})
+    return {"kind": "Response", "control": {"status": "success", "cost_micro": (10 * 0.15 + 20 * 0.60) * 1_000_000 // 1_000_000 + 100},
+            "outputs": {"answer": payload["outputs"]["answer"], "tokens": 2}}
+`
+	costs := func(outputs string) string {
+		return strings.Replace(success(outputs), `"cost_micro":0`, `"cost_micro":113`, 1)
+	}
+	for _, tt := range []struct {
+		name, handler string
+		files         map[string]string
+		want          string
+	}{
+		{"the runtime's module", contract, nil, costs(stored)},
+		{"the runtime's module beside others of the tool", contract, map[string]string{"libs/__init__.py": "", "libs/runtime_common/other.py": ""}, costs(stored)},
+		{"a copied module", strings.ReplaceAll(contract, `"unasked": 1`, `"unasked": 1, "copied": True`), map[string]string{
+			"libs/runtime_common/hydration.py": "def hydrate_inputs(inputs):\n    return inputs\n\ndef write_outputs(places, results):\n    assert results['copied']\n",
+		}, costs(stored)},
+		{"a module of PYTHONPATH", "import elsewhere\n\ndef entry(payload, emit, ctrl):\n    return {'a': elsewhere.value}\n", nil, success(`{"a":"found"}`)},
+		{"a missing module", "import no_such_module\n", nil, failure("ERR_HANDLER", "the tool cannot be loaded: ModuleNotFoundError: No module named 'no_such_module'")},
+		{"an error in the text of the tool", "def entry(:\n", nil, `"code":"ERR_HANDLER","message":"the tool cannot be loaded: SyntaxError: `},
+		{"an exception", "def entry(payload, emit, ctrl):\n    return payload['inputs']['missing']\n", nil, failure("ERR_HANDLER", "KeyError: 'missing'")},
+		{"a kind of its own", "def entry(payload, emit, ctrl):\n    emit({'kind': 'Song', 'key': 'C'})\n", nil, `{"kind":"Song","control":{"run_id":"r"},"data":{"key":"C"}}`},
+		{
+			"an output without a form in JSON", "def entry(payload, emit, ctrl):\n    return {'a': 1, 'b': float('nan'), 'c': '\\udc80'}\n", nil,
+			strings.Replace(failure("ERR_HANDLER", "outputs without a form in JSON: b: Out of range float values are not JSON compliant"), `"outputs":{}`, `"outputs":{"a":1,"c":"\udc80"}`, 1),
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir, path := t.TempDir(), t.TempDir()
+			t.Setenv("PYTHONPATH", path)
+			files := map[string]string{filepath.Join(dir, "protocol", "handler.py"): tt.handler, filepath.Join(path, "elsewhere.py"): "value = 'found'\n"}
+			for name, text := range tt.files {
+				files[filepath.Join(dir, name)] = text
+			}
+			for name, text := range files {
+				if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o777), os.WriteFile(name, []byte(text), 0o666)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			tool, err := theory.Tool(python, dir, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, url := serve(t, tool, theory.Options{Files: theory.Files{Root: t.TempDir()}})
+			p := connect(t, url)
+			p.send(`{"kind":"Request","control":{"run_id":"r"},"inputs":{"text":"hello"},"outputs":{"answer":"/artifacts/r/out"}}`)
+			p.expect(ack, started)
+			got := p.next()
+			if got == completed {
+				got = p.next()
+			}
+			if !strings.Contains(got, tt.want) {
+				t.Errorf("got  %s\nwant %s", got, tt.want)
+			}
+		})
 	}
 }
 

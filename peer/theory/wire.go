@@ -1,8 +1,8 @@
 package theory
 
 import (
+	"cmp"
 	"encoding/json"
-	"slices"
 	"strings"
 
 	"github.com/wirectl/wirectl/internal/jsonscan"
@@ -30,6 +30,41 @@ type opening struct {
 	Inputs  values `json:"inputs"`
 	Payload values `json:"payload"`
 	Outputs values `json:"outputs"`
+
+	more values // the other members of an enveloped payload
+}
+
+// reserved are the members of the messages that a runtime writes itself.
+var reserved = []string{"run_id", "execution_id", "status", "cost_micro", "final"}
+
+// unwrapPayload reads the payload of the oldest dialect. In real programs it is an envelope with
+// the id, mode, inputs and outputs of the run. A payload without an id is the inputs themselves.
+func (o *opening) unwrapPayload() error {
+	if o.Payload["run_id"] == nil && o.Payload["execution_id"] == nil {
+		if o.Inputs == nil {
+			o.Inputs = o.Payload
+		}
+		return nil
+	}
+	envelope := opening{}
+	if err := json.Unmarshal(jsonscan.MustMarshal(o.Payload), &envelope); err != nil {
+		return err
+	}
+	if o.raw() == nil {
+		o.identity = envelope.identity
+	}
+	o.Mode, o.Role = cmp.Or(o.Mode, envelope.Mode), cmp.Or(o.Role, envelope.Role)
+	if o.Inputs == nil {
+		o.Inputs = envelope.Inputs
+	}
+	if o.Outputs == nil {
+		o.Outputs = envelope.Outputs
+	}
+	o.more = o.Payload
+	for _, name := range append(reserved, "kind", "control", "mode", "role", "inputs", "outputs") {
+		delete(o.more, name)
+	}
+	return nil
 }
 
 // An identity is the id of a run, unchanged, under the key that its client uses.
@@ -44,6 +79,17 @@ func (i identity) raw() json.RawMessage {
 		return i.RunID
 	}
 	return i.ExecutionID
+}
+
+// in returns the id under the one key that a dialect uses for it.
+func (i identity) in(d theory.Dialect) identity {
+	switch {
+	case d == theory.A && i.ExecutionID != nil:
+		i.RunID = nil
+	case d != theory.B || i.RunID != nil:
+		i.ExecutionID = nil
+	}
+	return i
 }
 
 // text returns the id as text; "" if it is missing, blank, or neither a string
@@ -122,8 +168,9 @@ func response(d theory.Dialect, id identity, result *Result, failure *Error) []b
 		Error   *Error `json:"error,omitempty"`
 	}
 	c, r := control{id, "success", 0, true}, rest{values{}, failure}
+	var more values
 	if result != nil {
-		c.CostMicro = result.CostMicro
+		c.CostMicro, more = result.CostMicro, result.more
 		if result.Outputs != nil {
 			r.Outputs = result.Outputs
 		}
@@ -133,20 +180,24 @@ func response(d theory.Dialect, id identity, result *Result, failure *Error) []b
 	}
 	if d.Opener() == "RunOpen" {
 		return jsonscan.MustMarshal(struct {
-			Kind    string `json:"kind"`
-			Content any    `json:"content"`
-		}{"RunResult", struct {
+			Kind    string          `json:"kind"`
+			Content json.RawMessage `json:"content"`
+		}{"RunResult", withMembers(jsonscan.MustMarshal(struct {
 			control
 			rest
-		}{c, r}})
+		}{c, r}), more)})
 	}
-	return jsonscan.MustMarshal(struct {
+	return withMembers(jsonscan.MustMarshal(struct {
 		Kind    string  `json:"kind"`
 		Control control `json:"control"`
 		rest
-	}{"Response", c, r})
+	}{"Response", c, r}), more)
 }
 
-var kinds = []string{"Event", "Log", "Token"}
-
-func isKind(kind string) bool { return slices.Contains(kinds, kind) }
+// withMembers adds members to the end of a JSON object that is not empty.
+func withMembers(object []byte, members values) []byte {
+	if len(members) == 0 {
+		return object
+	}
+	return append(append(object[:len(object)-1], ','), jsonscan.MustMarshal(members)[1:]...)
+}

@@ -71,8 +71,17 @@ func (r *run) readBody(s *jsonscan.Scanner, payload []byte) {
 // some inside them.
 func (r *run) readAnywhere(s *jsonscan.Scanner, payload []byte) {
 	switch string(s.Key()) {
-	case "inputs", "payload":
+	case "inputs":
 		r.inputs = s.Value()
+	case "payload": // the inputs, or an envelope with the id and the inputs
+		var envelope run
+		start := s.Offset()
+		envelope.readBody(s, payload)
+		r.inputs = jsonwalk.Since(s, payload, start)
+		if envelope.runID != nil {
+			r.inputs, r.outputs, r.isOldest = firstOf(envelope.inputs, r.inputs), envelope.outputs, true
+			r.runID, r.mode = firstOf(r.runID, envelope.runID), firstOf(r.mode, envelope.mode)
+		}
 	case "outputs":
 		r.outputs = s.Value()
 	case "error":

@@ -46,6 +46,13 @@ var kinds = map[string]kind{
 	"RunResult": {from: frame.U2C, terminal: true},
 }
 
+// IsRuntimes reports whether the messages of a kind are made by clients and runtimes, and not by
+// tools.
+func IsRuntimes(name string) bool {
+	k, known := kinds[name]
+	return known && k.phase != protocol.Part
+}
+
 // interpret fills in the message from its members.
 func (r *run) interpret(m *protocol.Message) {
 	k, ok := kinds[string(r.kind)]
