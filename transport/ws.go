@@ -119,15 +119,20 @@ func (c *wsConn) lowest() net.Conn { return c.raw }
 // ErrNotFramed means that a message does not fit into the framing.
 var ErrNotFramed = errors.New("a message does not fit the framing")
 
-// Abort closes with the code for the reason, unless [PassGoodbye] has set another.
-func (c *wsConn) Abort(why error) error {
-	said := websocket.CloseError{Code: websocket.StatusBadGateway, Reason: "the other end of the relay failed"}
+// CloseError returns the close frame that gives a peer the reason for a failed end.
+func CloseError(why error) websocket.CloseError {
 	switch {
 	case errors.Is(why, ErrNotFramed):
-		said = websocket.CloseError{Code: websocket.StatusInvalidFramePayloadData, Reason: ErrNotFramed.Error()}
-	case errors.Is(why, frame.ErrTruncated), errors.Is(why, frame.ErrMalformed), errors.Is(why, frame.ErrTooLarge):
-		said = websocket.CloseError{Code: websocket.StatusProtocolError, Reason: "the stream broke its framing"}
+		return websocket.CloseError{Code: websocket.StatusInvalidFramePayloadData, Reason: ErrNotFramed.Error()}
+	case frame.IsFault(why):
+		return websocket.CloseError{Code: websocket.StatusProtocolError, Reason: "the stream broke its framing"}
 	}
+	return websocket.CloseError{Code: websocket.StatusBadGateway, Reason: "the other end of the relay failed"}
+}
+
+// Abort closes with the code for the reason, unless [PassGoodbye] has set another.
+func (c *wsConn) Abort(why error) error {
+	said := CloseError(why)
 	c.parting.CompareAndSwap(nil, &said)
 	return c.Close()
 }

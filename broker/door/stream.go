@@ -139,6 +139,14 @@ func (s *Stream) CloseWrite() error {
 	return errors.ErrUnsupported
 }
 
+// Abort closes the connection as failed, if the transport can express that.
+func (s *Stream) Abort(why error) error {
+	if a, ok := s.Conn.(interface{ Abort(error) error }); ok {
+		return a.Abort(why)
+	}
+	return s.Close()
+}
+
 // A split finds the frames in the bytes of one direction, for the tap.
 type split struct {
 	dir    frame.Dir

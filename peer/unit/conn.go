@@ -1,6 +1,7 @@
 package unit
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -53,9 +54,6 @@ type prompt struct {
 
 func (u *Unit) newConn(ctx context.Context, nc transport.Conn, failed func(error)) *conn {
 	var w io.Writer = nc
-	if m, ok := nc.(transport.Messenger); ok {
-		w = byFrame{m}
-	}
 	seen := u.view.open()
 	if seen != nil {
 		w = seenWriter{w, seen}
@@ -385,19 +383,33 @@ func validMap(m map[string]string) map[string]string {
 	return m
 }
 
-// byFrame writes each frame as a separate message, because some peers do not expect several
-// frames in one.
-type byFrame struct{ transport.Messenger }
+// A messageConn is the unit's end of a transport with messages.
+type messageConn struct {
+	transport.Messenger
+	ws   latis.WebSocket
+	rest bytes.Buffer // read and not yet returned
+}
 
-func (w byFrame) Write(p []byte) (int, error) {
-	written := 0
-	for len(p) > 0 {
-		n := frameSize(p)
-		if m, err := w.Messenger.Write(p[:n]); err != nil {
-			return written + m, err
+func (c *messageConn) Read(p []byte) (int, error) {
+	for c.rest.Len() == 0 {
+		m, err := c.ReadMessage(context.Background())
+		if err != nil {
+			return 0, err
 		}
-		written += n
-		p = p[n:]
+		if err := c.ws.CopyFrames(&c.rest, bytes.NewReader(m.Data)); err != nil {
+			return 0, err
+		}
 	}
-	return written, nil
+	return c.rest.Read(p)
+}
+
+func (c *messageConn) Write(p []byte) (int, error) {
+	err := c.ws.SendFrames(p, func(m []byte) error {
+		_, err := c.Messenger.Write(m)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }

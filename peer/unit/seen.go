@@ -44,7 +44,7 @@ func (s *seen) frames(dir frame.Dir, raw []byte) {
 		return
 	}
 	for len(raw) > 0 {
-		n := frameSize(raw)
+		n := latis.FrameSize(raw)
 		f := frame.Frame{Raw: raw[:n], Start: min(4, n), End: n, Dir: dir}
 		if n < 4 || int64(n) < 4+declared(raw) { // for a misbehaving unit
 			f.Start, f.End, f.Gap, f.Flaw = 0, 0, true, frame.ErrTruncated

@@ -69,21 +69,25 @@ var (
 )
 
 // Serve answers the messages of one connection and closes it. It returns when the controller
-// has closed its side and all its requests are answered. It also returns when the connection
-// fails, which cancels the open prompts; [frame.IsFault] reports whether the controller broke
-// the framing. When ctx ends, open prompts are answered with an error and the connection is
+// has closed its side, or broken the framing, and all its requests are answered; [frame.IsFault]
+// reports the latter, after which the connection is aborted. It also returns when the connection
+// fails, which cancels the open prompts. When ctx ends, open prompts are answered with an error and the connection is
 // closed.
 func (u *Unit) Serve(ctx context.Context, nc transport.Conn) error {
+	original := nc
+	if m, ok := nc.(transport.Messenger); ok {
+		nc = &messageConn{Messenger: m}
+	}
 	lasting, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(ErrGone)
 	c := u.newConn(lasting, nc, cancel)
 	parted := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(parted)
-		c.part(nc, cancel)
+		c.part(original, cancel)
 	})
 	err := c.readMessages(nc)
-	if err != nil {
+	if err != nil && !frame.IsFault(err) {
 		cancel(err)
 	}
 	err = errors.Join(err, c.finish())
@@ -92,11 +96,14 @@ func (u *Unit) Serve(ctx context.Context, nc transport.Conn) error {
 		first = frame.U2C
 	}
 	c.seen.close(first)
-	if stop() {
-		_ = nc.CloseWrite()
-		nc.Close()
-	} else {
+	switch {
+	case !stop():
 		<-parted
+	case frame.IsFault(err):
+		_ = transport.Abort(original, err)
+	default:
+		_ = original.CloseWrite()
+		original.Close()
 	}
 	return err
 }

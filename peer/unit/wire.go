@@ -46,13 +46,5 @@ func appendFrame(dst []byte, m proto.Message) []byte {
 	return dst
 }
 
-// frameSize returns the size of the first frame of p, or of its beginning.
-func frameSize(p []byte) int {
-	if len(p) < 4 {
-		return len(p)
-	}
-	return int(min(4+uint64(declared(p)), uint64(len(p))))
-}
-
 // declared returns the length of the payload in a frame's header.
 func declared(p []byte) int64 { return int64(binary.BigEndian.Uint32(p)) }

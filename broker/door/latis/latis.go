@@ -64,15 +64,11 @@ func NewWS(serve Serve, p *publish.Publisher) *WS {
 	return s
 }
 
-// limit bounds a message, in bytes.
-const limit = 16<<20 + 4
-
 func (s *WS) upgrade(ctx context.Context, w http.ResponseWriter, r *http.Request, client string) {
 	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{CompressionMode: websocket.CompressionDisabled})
 	if err != nil {
 		return // it has answered
 	}
-	ws.SetReadLimit(limit)
 	nc := pump(context.WithoutCancel(ctx), ws) // answers are still written after ctx has ended
 	defer nc.Close()
 	defer context.AfterFunc(s.stopping, nc.closeOutput)()
