@@ -26,8 +26,8 @@ type Framing interface {
 	// position yet.
 	Next(data []byte, limit int, atEOF bool, e *Extent) *Error
 	// Sync returns the first index in data at which a frame could begin, judging by
-	// its header; there may be too little data after the index to be sure. It
-	// returns len(data) if there is none.
+	// its header or by the byte before it; there may be too little data after the
+	// index to be sure, or none. It returns -1 if there is no such index.
 	Sync(data []byte, limit int) int
 
 	// header appends the bytes before a payload of n bytes.
@@ -100,7 +100,7 @@ func (d *delimited) Sync(data []byte, _ int) int {
 	if i := bytes.IndexByte(data, d.end[0]); i >= 0 {
 		return i + 1
 	}
-	return len(data)
+	return -1
 }
 
 func (*delimited) header(dst []byte, _ int) []byte { return dst }

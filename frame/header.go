@@ -171,7 +171,7 @@ func (header) Sync(data []byte, _ int) int {
 			return i
 		}
 	}
-	return len(data)
+	return -1
 }
 
 func (header) header(dst []byte, n int) []byte {

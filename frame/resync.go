@@ -8,29 +8,33 @@ func (s *Scanner) seek(data []byte) bool {
 		return false
 	}
 	s.extent = Extent{}
-	for s.searched < min(len(data), gapSize+1) {
-		at := s.searched
+	for {
 		if !s.held {
-			at += s.framing.Sync(data[at:], s.limit)
+			n := s.framing.Sync(data[s.searched:], s.limit)
+			if s.held = n >= 0; !s.held {
+				s.searched = len(data)
+				break
+			}
+			s.searched += n
 		}
-		s.held = false
-		v, judged := s.plausible(data[at:])
+		if s.searched > gapSize || s.searched == len(data) {
+			break
+		}
+		v, judged := s.plausible(data[s.searched:])
 		switch {
+		case v == yes:
+			return s.found(s.searched)
 		case v == no:
-			s.searched = at + judged
+			s.searched, s.held = s.searched+judged, false
 			continue
-		case v == yes && at <= gapSize:
-			return s.found(at)
-		case v == unsure && s.atOnce && at <= gapSize:
-			s.searched, s.held = at, at < len(data)
-			return s.gap(at)
+		case s.atOnce:
+			need := s.extent.Need
+			gap := s.gap(s.searched)
+			s.extent.Need = need
+			return gap
 		}
-		s.searched = max(s.searched, at-1) // Sync has to see the byte before a line
-		if at <= gapSize {
-			s.extent.Need += at
-			return false
-		}
-		break
+		s.extent.Need += s.searched
+		return false
 	}
 	if len(data) > gapSize || s.eof || s.atOnce {
 		return s.gap(min(len(data), gapSize))
@@ -57,7 +61,7 @@ func (s *Scanner) gap(n int) bool {
 	}
 	s.extent = Extent{Raw: n, Gap: true, Flaw: s.lost}
 	s.skipped.Bytes += int64(n)
-	s.searched = max(0, s.searched-n)
+	s.searched -= n
 	s.emitFrame()
 	return true
 }
@@ -75,8 +79,8 @@ const syncSize = 16
 
 // plausible judges whether a frame begins at data. A frame cut by the end of the stream does
 // not count. If the verdict is unsure, the Need of s.extent is how many bytes would help. If
-// no frame begins at data, none begins within judged bytes either, so that blank lines are
-// only read once.
+// no frame begins at data, the search continues at data[judged:]. Blank lines are only read
+// once.
 func (s *Scanner) plausible(data []byte) (v verdict, judged int) {
 	if len(data) < syncSize && !s.eof && !s.atOnce {
 		s.extent.Need = syncSize
@@ -84,12 +88,14 @@ func (s *Scanner) plausible(data []byte) (v verdict, judged int) {
 	}
 	var e Extent
 	err := s.framing.Next(data, s.limit, s.eof, &e)
-	judged = 1
-	switch {
-	case s.framing == Line && e.Gap:
-		judged = e.Raw
-	case s.framing == Line:
-		judged = max(1, e.Start)
+	switch s.framing {
+	case Line, Nul: // Sync has to see the byte before a frame
+		if judged = e.Start; e.Gap {
+			judged = e.Raw
+		}
+		judged = max(0, judged-1)
+	default:
+		judged = 1
 	}
 	if err != nil || e.Gap {
 		return no, judged

@@ -40,8 +40,8 @@ type Scanner struct {
 	extent   Extent // of the frame at buf[head], as far as known
 	count    int64  // frames emitted, gaps not counted
 	lost     *Error // the fault that is being skipped
-	searched int    // while lost: no frame begins in so many bytes from buf[head] on
-	held     bool   // while lost: a frame may begin at buf[head]
+	searched int    // while lost: no frame begins before buf[head+searched]
+	held     bool   // while lost: one may begin there
 	skipped  Skipped
 	err      error
 }

@@ -366,6 +366,29 @@ func TestGapsDoNotDependOnReads(t *testing.T) {
 	}
 }
 
+// However a stream is cut into reads, the frames after a fault are the same, and so is what is
+// skipped, even if gaps do not wait for more.
+func TestResyncAtEverySplit(t *testing.T) {
+	for _, f := range frame.Framings() {
+		for name, in := range frametest.Faulty(f, []byte(`{"jsonrpc":"2.0","method":"x"}`)) {
+			t.Run(f.Name()+"/"+name, func(t *testing.T) {
+				limit := func(s *frame.Scanner) { s.SetLimit(frametest.FaultyLimit) }
+				want, _ := scan(f, bytes.NewReader(in), resync, limit)
+				for parts := range frametest.Splits(in) {
+					var readers []io.Reader
+					for _, part := range parts {
+						readers = append(readers, bytes.NewReader(part))
+					}
+					got, _ := scan(f, io.MultiReader(readers...), resync, limit, (*frame.Scanner).ResyncAtOnce)
+					if diff := cmp.Diff(frametest.Merged(want), frametest.Merged(got)); diff != "" {
+						t.Fatalf("in %d parts, the first of %d bytes: %s", len(parts), len(parts[0]), diff)
+					}
+				}
+			})
+		}
+	}
+}
+
 // reads are ways in which a stream is cut into reads.
 func reads(in []byte) map[string]io.Reader {
 	return map[string]io.Reader{

@@ -14,5 +14,5 @@ type unknown struct{ len32 }
 func (unknown) Name() string                           { return "" }
 func (unknown) About() string                          { return "no framing fits" }
 func (unknown) Next([]byte, int, bool, *Extent) *Error { return &Error{Err: ErrUnknown} }
-func (unknown) Sync(data []byte, _ int) int            { return len(data) }
+func (unknown) Sync([]byte, int) int                   { return -1 }
 func (unknown) admits([]byte) error                    { return ErrUnknown }

@@ -40,7 +40,7 @@ func (varint) Sync(data []byte, limit int) int {
 			return i
 		}
 	}
-	return len(data)
+	return -1
 }
 
 func (varint) header(dst []byte, n int) []byte { return binary.AppendUvarint(dst, uint64(n)) }

@@ -1,11 +1,16 @@
 package relay
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/frame/frametest"
+	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
 )
 
@@ -85,4 +90,39 @@ func cutAll(g *grammar, says []string) (got []string) {
 	framers['>'].endInput(use)
 	framers['<'].endInput(use)
 	return got
+}
+
+// However the bytes of a stream arrive, the frames after a fault, and what is skipped, are those
+// that decoding all of them with --resync finds.
+func TestFramerAtEverySplit(t *testing.T) {
+	for _, f := range frame.Framings() {
+		for name, in := range frametest.Faulty(f, []byte(`{"jsonrpc":"2.0","method":"x"}`)) {
+			s := frame.NewScanner(bytes.NewReader(in), f)
+			s.SetLimit(frametest.FaultyLimit)
+			s.SetAccept(all.Plausible(jsonrpc.MCP))
+			s.Resync()
+			var want []frame.Frame
+			for s.Scan() {
+				want = append(want, s.Frame().Clone())
+			}
+			for parts := range frametest.Splits(in) {
+				g := newGrammar(f, jsonrpc.MCP, frametest.FaultyLimit)
+				framer := newFramer(&g)
+				var got []frame.Frame
+				use := func(b *frame.Batch) {
+					for i := range b.Frames {
+						got = append(got, b.Frames[i].Clone())
+					}
+				}
+				for _, part := range parts {
+					framer.push(part, use)
+				}
+				framer.endInput(use)
+				if diff := cmp.Diff(frametest.Merged(want), frametest.Merged(got)); diff != "" {
+					t.Errorf("%s, %s: in %d parts, the first of %d bytes: %s", f.Name(), name, len(parts), len(parts[0]), diff)
+					break
+				}
+			}
+		}
+	}
 }

@@ -19,7 +19,7 @@ func (t *Tracker) trackAnswer(ev *event) *Exchange {
 	case !token.IsZero():
 	case m.Phase == protocol.Part && m.Faults&protocol.MissingField != 0:
 		return nil // it should have named its exchange
-	case m.Phase == protocol.Fail && ev.scope.refused(ev.from.Opposite()):
+	case m.Phase == protocol.Fail && ev.scope.answersUnreadable(ev.from.Opposite()):
 		return nil
 	}
 	e := t.findAnswered(ev, token)
@@ -52,9 +52,9 @@ func (t *Tracker) trackAnswer(ev *event) *Exchange {
 	return e
 }
 
-// refused reports whether an error without an id can answer an unreadable message of that side.
-// If so, that message counts as answered.
-func (s *scope) refused(side frame.Dir) bool {
+// answersUnreadable reports whether an answer to no known exchange can answer an unreadable
+// message of that side. If so, that message counts as answered.
+func (s *scope) answersUnreadable(side frame.Dir) bool {
 	for _, side := range sides(side) {
 		if s.unreadable[side] > 0 {
 			s.unreadable[side]--
@@ -89,7 +89,7 @@ func (t *Tracker) refuse(f *Frame, s *scope, m *protocol.Message, asked int64) {
 		last, part.Size = e, 0 // the first counts the bytes of all
 	}
 	if last == nil {
-		s.refused(side)
+		s.answersUnreadable(side)
 	}
 	s.lanes[ev.from].pass(f, last)
 }
@@ -118,11 +118,14 @@ func (t *Tracker) missed(ev *event, token protocol.Token) {
 	if !t.judges() || loose || t.rules.Streamed || t.strays(ev) {
 		return
 	}
-	if side := ev.from.Opposite(); token.IsZero() && ev.m.Phase == protocol.Fail && len(ev.scope.nameless[side]) < maxNameless {
+	side := ev.from.Opposite()
+	if token.IsZero() && ev.m.Phase == protocol.Fail && len(ev.scope.nameless[side]) < maxNameless {
 		ev.scope.nameless[side] = append(ev.scope.nameless[side], orphaned{ev.f.Seq, ev.kind.Name})
 		return
 	}
-	t.report(orphan, ev.f, nil, "%s %s answers nothing", ev.kind.Name, quote(token))
+	if !ev.scope.answersUnreadable(side) {
+		t.report(orphan, ev.f, nil, "%s %s answers nothing", ev.kind.Name, quote(token))
+	}
 }
 
 // An orphaned message is an error without an id that answers no known exchange.
@@ -139,7 +142,7 @@ const maxNameless = 16
 // be answered before their end is seen.
 func (t *Tracker) settleOrphans(s *scope, side frame.Dir) {
 	for _, o := range s.nameless[side] {
-		if !s.refused(side) && t.judges() {
+		if !s.answersUnreadable(side) && t.judges() {
 			t.addFinding(orphan, Findings[orphan].Severity, s.key.conn, []int64{o.seq}, o.kind+" without an id answers nothing")
 		}
 	}

@@ -295,13 +295,15 @@ func (w writer) Write(r *capture.Record) error {
 	return nil
 }
 
-// An unreadable message is answered once without an id, even before its end is seen. A message
+// An unreadable message is answered once, also without an id, and even before its end is seen. A message
 // skipped in pieces is one message, whatever comes in between.
 func TestUnreadable(t *testing.T) {
 	for script, want := range map[string]string{
 		"> !oversize; < null; end":                                "oversize @ 1",
 		"> !oversize; > !oversize; < null; end":                   "oversize @ 1",
 		"> !oversize; > !oversize; < null; < null; end":           "oversize @ 1; orphan @ 4",
+		"> !oversize; < answer a; end":                            "oversize @ 1",
+		"> !oversize; < answer a; < answer b; end":                "oversize @ 1; orphan @ 3",
 		"> ask a; < answer a; < null; > !truncated; end":          "truncated @ 4",
 		"> ask a; < answer a; < null; < null; > !truncated; end":  "truncated @ 5; orphan @ 4",
 		"> ask a; < answer a; < null; > ask b; < answer b; end":   "orphan @ 3",
