@@ -275,8 +275,8 @@ func TestNarrow(t *testing.T) {
 	sc.shows("standard error and events")
 }
 
-// A large frame is read in the background: its header is shown at once, and keys still
-// work.
+// A large frame is read in the background: its header is shown at once. Keys for its lines
+// wait for them, and keys that leave it do not.
 func TestLargeFrameDelaysNoKey(t *testing.T) {
 	sc := newScreen(t, kept(t, "mcp-cancel"), tui.Config{Name: "m"}, 120, 40)
 	sc.press("2", "g")
@@ -290,12 +290,20 @@ func TestLargeFrameDelaysNoKey(t *testing.T) {
 	if strings.Contains(sc.text(), "example-client") {
 		t.Errorf("the frame was read already:\n%s", sc.text())
 	}
-	sc.press("o", "y", "j", "n", "v", "v", "v")
+	sc.press("v", "v", "v", "o")
 	sc.run(cmds[1])
+	sc.shows("▸{ … }")
+	sc.press("o")
 	sc.shows(`"name": "example-client"`)
-	sc.press("esc")
-	sc.run(cmds[1]) // the result is no longer needed
-	sc.shows("WHAT IT SAYS")
+	for key, want := range map[string]string{"esc": "WHAT IT SAYS", "4": "exchanges", "tab": "FINDINGS"} {
+		sc.press("2", "g")
+		_, cmd := sc.model.Update(named["enter"])
+		sc.run(cmd().(tea.BatchMsg)[0])
+		sc.press(key)
+		sc.shows(want)
+		sc.run(cmd().(tea.BatchMsg)[1]) // the result is no longer needed
+		sc.shows(want)
+	}
 }
 
 // A search in a frame wraps around.

@@ -36,7 +36,7 @@ func TestQuestionKeepsItsPlace(t *testing.T) {
 	m := New(faulty(t, 50), Config{})
 	m.view = viewFindings
 	ask := m.askStore()
-	m.findings.move(20, 50, 3)
+	m.findings.move(20, 0, 50, 3)
 	if p := ask().(page); p.findings.From != 0 {
 		t.Errorf("findings from %d on, though those from the first on were asked for", p.findings.From)
 	}
@@ -146,8 +146,8 @@ func TestChangesAreMade(t *testing.T) {
 	show := func() { m.showPage(m.askStore()().(page)) }
 	m.view = viewFrames
 	show()
-	keys := tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("gmq")}
-	_, late := m.Update(keys)
+	_, ask := m.Update(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("gmq")})
+	_, late := m.Update(ask()) // m waits for the row that g selects
 	m.changes.settle()
 	if kept := s.Notes().Bookmarks; len(kept) != 1 {
 		t.Errorf("the bookmarks are %v", kept)
@@ -186,7 +186,7 @@ func TestFilesAreWritten(t *testing.T) {
 		_, cmd = m.Update(k)
 	}
 	m.applyChanges()
-	if said := cmd(); !slices.Equal(wrote, []string{"a.ndjson 1"}) || said != (saidMsg{"wrote 1 frame to a.ndjson", false}) {
+	if said := cmd(); !slices.Equal(wrote, []string{"a.ndjson 1"}) || said != (saidMsg{text: "wrote 1 frame to a.ndjson"}) {
 		t.Errorf("wrote %q, and says %v", wrote, said)
 	}
 }
@@ -208,6 +208,7 @@ func (h *holding) Hold(where string) error {
 func TestWireIsChanged(t *testing.T) {
 	w := &holding{}
 	m := New(faulty(t, 3), Config{Wire: w})
+	m.showPage(m.askStore()().(page))
 	var cmd tea.Cmd
 	for _, k := range []tea.KeyMsg{
 		{Type: tea.KeyRunes, Runes: []rune{'H'}},
@@ -219,7 +220,7 @@ func TestWireIsChanged(t *testing.T) {
 		_, cmd = m.Update(k)
 	}
 	m.applyChanges()
-	if said := cmd(); !slices.Equal(w.on, []string{"kind==a"}) || said != (saidMsg{"done: hold frames that match kind==a", false}) {
+	if said := cmd(); !slices.Equal(w.on, []string{"kind==a"}) || said != (saidMsg{text: "done: hold frames that match kind==a", wire: true}) {
 		t.Errorf("held %q, and says %v", w.on, said)
 	}
 }

@@ -53,9 +53,9 @@ func (p *picker) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		case key.Matches(msg, p.keys.Quit, p.keys.Back):
 			return p, tea.Quit
 		case key.Matches(msg, p.keys.Up):
-			p.list.move(-1, len(p.choices), p.rows())
+			p.list.move(-1, 0, len(p.choices), p.rows())
 		case key.Matches(msg, p.keys.Down):
-			p.list.move(1, len(p.choices), p.rows())
+			p.list.move(1, 0, len(p.choices), p.rows())
 		case key.Matches(msg, p.keys.Open):
 			p.chosen = p.list.at
 			return p, tea.Quit
