@@ -129,7 +129,7 @@ func (m *Model) scrollLines(by int) {
 }
 
 func (m *Model) detailKey(k tea.KeyMsg) tea.Cmd {
-	if by, ok := m.movement(k, m.body()/2); ok {
+	if by, ok := movement(&m.keys, k, m.body()/2); ok {
 		m.scrollLines(by)
 		return nil
 	}

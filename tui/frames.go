@@ -55,7 +55,7 @@ func (st *framesState) selected(p store.Frames) *store.Frame {
 
 func (m *Model) framesKey(k tea.KeyMsg) tea.Cmd {
 	keys, st := &m.keys, &m.frames
-	if by, ok := m.movement(k, m.rows()); ok {
+	if by, ok := movement(&m.keys, k, m.rows()); ok {
 		return m.move(by)
 	}
 	f := st.selected(m.page.frames)

@@ -133,7 +133,7 @@ func (st *idsState) selected(p store.IDs) *store.Exchange {
 
 func (m *Model) idsKey(k tea.KeyMsg) tea.Cmd {
 	keys, st := &m.keys, &m.ids
-	if by, ok := m.movement(k, m.rows()); ok {
+	if by, ok := movement(&m.keys, k, m.rows()); ok {
 		return m.move(by)
 	}
 	switch {

@@ -99,7 +99,7 @@ func (m *Model) direction(msg tea.Msg) (by int, moves bool) {
 	}
 	switch msg := msg.(type) {
 	case tea.KeyMsg:
-		return m.movement(msg, 2)
+		return movement(&m.keys, msg, 2)
 	case tea.MouseMsg:
 		switch msg.Button {
 		case tea.MouseButtonWheelUp:
@@ -245,8 +245,7 @@ const farAway = 1 << 40
 
 // movement returns how far a key moves in a list of which n rows are visible; the first and
 // the last are far away.
-func (m *Model) movement(k tea.KeyMsg, n int) (by int, ok bool) {
-	keys := &m.keys
+func movement(keys *keyMap, k tea.KeyMsg, n int) (by int, ok bool) {
 	switch {
 	case key.Matches(k, keys.Up):
 		return -1, true
@@ -351,7 +350,7 @@ func (m *Model) click(row int) tea.Cmd {
 // listKey is for the views that are a plain list.
 func (m *Model) listKey(k tea.KeyMsg) tea.Cmd {
 	n := map[view]func() int{viewFindings: m.findingRows, viewStats: m.statsRows, viewPeers: m.peersRows}[m.view]()
-	if by, ok := m.movement(k, n); ok {
+	if by, ok := movement(&m.keys, k, n); ok {
 		return m.move(by)
 	}
 	if key.Matches(k, m.keys.Open) {
