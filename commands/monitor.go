@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"cmp"
 	"context"
 	"runtime"
 	"slices"
@@ -67,9 +66,6 @@ func runMonitor(inv *invocation, c *cli.Context) error {
 	if name, err = inv.opener().Resolve(name); err != nil {
 		return err
 	}
-	if name == "live" {
-		screen.Waiting = "waiting: try wirectl relay -- PROGRAM or wirectl serve"
-	}
 	notes, err := store.OpenNotes(live.NotesFile(name))
 	if err != nil {
 		return err
@@ -99,7 +95,7 @@ func draw(ctx context.Context, v *live.Viewing, screen tui.Config) error {
 	if v.Wire != nil {
 		screen.Wire, screen.Next = v.Wire, source.IsTap(v.Name)
 	}
-	screen.Waiting = cmp.Or(v.Waiting, screen.Waiting)
+	screen.Waiting = v.Waiting
 	// What reads keeps all processors busy. A key is answered by threads that
 	// have slept, which the system lets run at once if they may.
 	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 2)
@@ -141,14 +137,13 @@ func monitored(inv *invocation, ctx context.Context, screen tui.Config) (string,
 		return "-", nil
 	}
 	sessions, err := live.Choices(inv.Getenv)
-	if err != nil || len(sessions) == 0 {
-		return "live", err
-	}
-	i, err := tui.Pick(ctx, sessions, screen)
-	if err != nil || i < 0 {
+	switch {
+	case err != nil:
 		return "", err
+	case len(sessions) == 1 && source.IsTap(sessions[0].Input):
+		return live.Await, nil // it is the one, and others may follow it
 	}
-	return sessions[i].Input, nil
+	return tui.Pick(ctx, sessions, func(ctx context.Context) []live.Choice { return live.NextChoices(ctx, inv.Getenv) }, screen)
 }
 
 // newScreen reads the flags that say how to draw.

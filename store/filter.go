@@ -147,8 +147,9 @@ func (s *Store) is(word string, e *entry, seq int64) bool {
 
 // hits are the frames that match the filter, of those that were checked.
 type hits struct {
-	seqs []int64
-	next int64 // the next frame to check
+	seqs    []int64
+	next    int64 // the next frame to check
+	dropped int64 // hits
 }
 
 // offer checks a new frame, if all earlier frames were checked and the filter does not depend on
@@ -202,7 +203,7 @@ func (s *Store) Search(limit time.Duration) (more bool) {
 	h := &s.hits
 	h.next = max(h.next, s.frames.first)
 	if i, _ := slices.BinarySearch(h.seqs, s.frames.first); i > 0 {
-		h.seqs = h.seqs[i:] // dropped
+		h.seqs, h.dropped = h.seqs[i:], h.dropped+int64(i)
 	}
 	deadline := time.Now().Add(limit)
 	for n := 0; h.next < s.frames.nextSeq(); n++ {
@@ -235,7 +236,8 @@ func (s *Store) Find(text []byte, index int64, back bool, limit time.Duration) (
 		step = -1
 	}
 	deadline := time.Now().Add(limit)
-	for i := min(index, s.listed()) + step; i >= 0 && i < s.listed(); i += step {
+	first, total := s.listed()
+	for i := max(first-1, min(index, total)) + step; i >= first && i < total; i += step {
 		seq := s.listedAt(i)
 		e := s.frames.at(seq)
 		if e != nil && s.load(seq, e) == nil && (bytes.Contains(s.item.Payload, text) || bytes.Contains(s.item.Message.Kind, text)) {

@@ -59,19 +59,21 @@ func (fs *found) addFinding(s *Store, f session.Finding) {
 	}
 }
 
-// Findings are some findings of the list, the newest last.
+// Findings are some findings of the list, the newest last. A finding keeps its index when
+// older ones are dropped.
 type Findings struct {
-	From, Total int // in the list
-	List        []Finding
+	First, From, Total int // indices of the oldest finding and of the first one of these, and that after the newest
+	List               []Finding
 }
 
 // Findings returns n findings, starting at that index.
 func (s *Store) Findings(from, n int) Findings {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	total := len(s.findings.list)
-	from = max(0, min(from, total-n))
-	return Findings{from, total, slices.Clone(s.findings.list[from:min(from+n, total)])}
+	total := int(s.findings.total)
+	first := total - len(s.findings.list)
+	from = max(first, min(from, total-n))
+	return Findings{first, from, total, slices.Clone(s.findings.list[from-first : min(from+n, total)-first])}
 }
 
 // findingsOf returns the findings about a frame or an exchange.

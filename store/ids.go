@@ -62,6 +62,14 @@ type Spot struct {
 	Heading bool
 }
 
+// Spot returns the row's place in the list.
+func (x *Exchange) Spot() Spot {
+	if x.Group != nil {
+		return Spot{x.Group.Number, true}
+	}
+	return Spot{Number: x.Mark}
+}
+
 // A Group is a heading, with counts of the exchanges below it.
 type Group struct {
 	Number                  uint32

@@ -130,10 +130,11 @@ func (s *Store) describe(seq int64, e *entry) *Frame {
 	return f
 }
 
-// Frames are some frames of the list.
+// Frames are some frames of the list. A frame keeps its index when older ones are dropped.
 type Frames struct {
-	From  int64 // index of the first one in the list
-	Total int64 // in the list
+	First int64 // index of the oldest frame in the list
+	From  int64 // index of the first one of these
+	Total int64 // index after the newest one
 	List  []Frame
 }
 
@@ -142,9 +143,9 @@ type Frames struct {
 func (s *Store) Frames(from int64, n int) Frames {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	total := s.listed()
-	from = max(0, min(from, total-int64(n)))
-	out := Frames{From: from, Total: total}
+	first, total := s.listed()
+	from = max(first, min(from, total-int64(n)))
+	out := Frames{First: first, From: from, Total: total}
 	for i := from; i < min(from+int64(n), total); i++ {
 		if f := s.frame(s.listedAt(i)); f != nil {
 			out.List = append(out.List, *f)
@@ -153,18 +154,19 @@ func (s *Store) Frames(from int64, n int) Frames {
 	return out
 }
 
-func (s *Store) listed() int64 {
+// listed returns the index of the oldest frame in the list, and that after the newest.
+func (s *Store) listed() (first, total int64) {
 	if s.filter != nil {
-		return int64(len(s.hits.seqs))
+		return s.hits.dropped, s.hits.dropped + int64(len(s.hits.seqs))
 	}
-	return s.frames.n
+	return s.frames.dropped, s.frames.total
 }
 
 func (s *Store) listedAt(i int64) int64 {
 	if s.filter != nil {
-		return s.hits.seqs[i]
+		return s.hits.seqs[i-s.hits.dropped]
 	}
-	return s.frames.first + i
+	return s.frames.first + i - s.frames.dropped
 }
 
 // A Detail is a frame with its bytes, its exchange and its findings.

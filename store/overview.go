@@ -33,6 +33,7 @@ type Overview struct {
 	Held              []Held // frames that wait on the wire
 	Filter            string
 	Matches, Searched int64 // frames that match the filter, and frames that were checked
+	Listed            int64 // the index after the newest frame of the list
 }
 
 // Overview describes the session as a whole.
@@ -47,6 +48,7 @@ func (s *Store) Overview() Overview {
 		First: s.first, Last: s.last, Timed: s.timed, Ended: s.ended, Altered: s.session.Altered, Err: s.end, Held: s.spelled(),
 		Protocols: s.protocols(), Run: s.session.Unit == "wirectl rlm" && len(s.runs.names) > 0,
 	}
+	_, o.Listed = s.listed()
 	if n := len(s.notices); n > 0 {
 		o.Notice = s.notices[n-1]
 	}

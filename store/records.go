@@ -39,9 +39,10 @@ func (s *Store) RecordsOf(seq int64, mark uint32) *Records {
 func (s *Store) Listed() *Records {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	seqs := make([]int64, s.listed())
-	for i := range seqs {
-		seqs[i] = s.listedAt(int64(i))
+	first, total := s.listed()
+	seqs := make([]int64, 0, total-first)
+	for i := first; i < total; i++ {
+		seqs = append(seqs, s.listedAt(i))
 	}
 	return s.records(seqs)
 }

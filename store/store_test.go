@@ -191,6 +191,9 @@ func TestBounds(t *testing.T) {
 	if first := page.List[0]; first.Seq != o.Dropped+1 {
 		t.Errorf("the list begins with frame %d after %d were dropped", first.Seq, o.Dropped)
 	}
+	if kept := s.Frames(39_000, 1); kept.List[0].Seq != 39_001 || kept.First != o.Dropped {
+		t.Errorf("the frame at index 39000 is %d, and the list begins at index %d", kept.List[0].Seq, kept.First)
+	}
 	last := s.Frames(page.Total, 1).List[0]
 	if last.Seq != 40_000 || last.ID != "9999" {
 		t.Errorf("last: %+v", last)

@@ -83,21 +83,67 @@ func TestMonitorWaitsForTap(t *testing.T) {
 	}
 	monitored(t, []string{"tap:server"}, env, func(m *monitor) {
 		m.sees("waiting for tap:server")
-		tapped := program(t, "tapped", "server", capture)
-		tapped.Env = append(tapped.Env, env...)
-		input, err := tapped.StdinPipe()
-		if err == nil {
-			err = tapped.Start()
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, _ = io.WriteString(input, "\n")
+		end := openTap(t, "server", capture, env)
 		m.sees("late result")
+		end()
+	})
+}
+
+// openTap has a program with a tap and a session, until end is called.
+func openTap(t *testing.T, name, capture string, env []string) (end func()) {
+	t.Helper()
+	tapped := program(t, "tapped", name, capture)
+	tapped.Env = append(tapped.Env, env...)
+	input, err := tapped.StdinPipe()
+	if err == nil {
+		err = tapped.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.WriteString(input, "\n")
+	return func() {
 		input.Close()
 		if err := tapped.Wait(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// The list of sessions follows those that start and end, and the selection stays on its
+// session. If none runs, the first that starts is opened.
+func TestMonitorChoicesFollow(t *testing.T) {
+	dir, err := os.MkdirTemp("", "tap") // a short name, because the paths of sockets are limited
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	env := []string{"XDG_RUNTIME_DIR=" + dir, "XDG_STATE_HOME=" + dir}
+	capture := filepath.Join(dir, "one.pcapng")
+	if out, err := program(t, "wirectl", "convert", "fixture:mcp-cancel", capture).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	relay := program(t, "wirectl", "relay", "-q", "--no-tap", "--record", "full", "--", "cat")
+	relay.Env = append(relay.Env, env...)
+	if out, err := relay.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	monitored(t, nil, env, func(m *monitor) {
+		m.sees("wait for a relay")
+		end := openTap(t, "first", capture, env)
+		m.sees("late result")
+		end()
+	})
+	one := openTap(t, "one", capture, env)
+	monitored(t, nil, env, func(m *monitor) {
+		m.sees("one-")
+		two := openTap(t, "two", capture, env)
+		m.sees("two-")
+		one()
+		m.sees("has ended")
+		_, _ = io.WriteString(m.terminal, "k\r")
+		m.sees("late result")
+		two()
 	})
 }
 

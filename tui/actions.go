@@ -59,11 +59,7 @@ func (c *changes) settle() {
 // commands: the change is made all the same, when the monitor has ended.
 func (m *Model) change(do func()) tea.Cmd {
 	m.changes.addChange(do)
-	ask := m.askStore()
-	return func() tea.Msg {
-		m.changes.settle()
-		return ask()
-	}
+	return m.askStore()
 }
 
 // lasting returns a command whose effect is visible outside the monitor, such as a file. It
@@ -198,13 +194,14 @@ func (m *Model) act(what string, do func(Wire) error) tea.Cmd {
 	return nil
 }
 
-// done changes something outside, and reports the outcome.
+// done changes the wire, and reports the outcome.
 func (m *Model) done(what string, do func() error) tea.Cmd {
+	m.acting++
 	return m.lasting(func() tea.Msg {
 		if err := do(); err != nil {
-			return saidMsg{err.Error(), true}
+			return saidMsg{text: err.Error(), wrong: true, wire: true}
 		}
-		return saidMsg{"done: " + what, false}
+		return saidMsg{text: "done: " + what, wire: true}
 	})
 }
 
@@ -244,13 +241,13 @@ func (m *Model) askForFile(seq int64, mark uint32) tea.Cmd {
 		return m.lasting(func() tea.Msg {
 			r := records()
 			if err := write(name, r); err != nil {
-				return saidMsg{err.Error(), true}
+				return saidMsg{text: err.Error(), wrong: true}
 			}
 			if r.Gone() > 0 {
-				return saidMsg{"wrote " + count(int64(r.Len()-r.Gone())) + " frames to " + name + "; the bytes of " + count(int64(r.Gone())) + " are no longer kept", true}
+				return saidMsg{text: "wrote " + count(int64(r.Len()-r.Gone())) + " frames to " + name + "; the bytes of " + count(int64(r.Gone())) + " are no longer kept", wrong: true}
 			}
 			n := int64(r.Len())
-			return saidMsg{"wrote " + count(n) + plural(n, " frame to ", " frames to ") + name, false}
+			return saidMsg{text: "wrote " + count(n) + plural(n, " frame to ", " frames to ") + name}
 		})
 	})
 	p := m.prompt

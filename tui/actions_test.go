@@ -275,8 +275,8 @@ func TestNarrow(t *testing.T) {
 	sc.shows("standard error and events")
 }
 
-// A large frame is read in the background: its header is shown at once, and keys still
-// work.
+// A large frame is read in the background: its header is shown at once. Keys for its lines
+// wait for them, and keys that leave it do not.
 func TestLargeFrameDelaysNoKey(t *testing.T) {
 	sc := newScreen(t, kept(t, "mcp-cancel"), tui.Config{Name: "m"}, 120, 40)
 	sc.press("2", "g")
@@ -290,12 +290,20 @@ func TestLargeFrameDelaysNoKey(t *testing.T) {
 	if strings.Contains(sc.text(), "example-client") {
 		t.Errorf("the frame was read already:\n%s", sc.text())
 	}
-	sc.press("o", "y", "j", "n", "v", "v", "v")
+	sc.press("v", "v", "v", "o")
 	sc.run(cmds[1])
+	sc.shows("▸{ … }")
+	sc.press("o")
 	sc.shows(`"name": "example-client"`)
-	sc.press("esc")
-	sc.run(cmds[1]) // the result is no longer needed
-	sc.shows("WHAT IT SAYS")
+	for key, want := range map[string]string{"esc": "WHAT IT SAYS", "4": "exchanges", "tab": "FINDINGS"} {
+		sc.press("2", "g")
+		_, cmd := sc.model.Update(named["enter"])
+		sc.run(cmd().(tea.BatchMsg)[0])
+		sc.press(key)
+		sc.shows(want)
+		sc.run(cmd().(tea.BatchMsg)[1]) // the result is no longer needed
+		sc.shows(want)
+	}
 }
 
 // A search in a frame wraps around.
@@ -342,19 +350,25 @@ func TestMarksAreSetByCommands(t *testing.T) {
 
 // The user chooses one of several sessions, or none.
 func TestPick(t *testing.T) {
-	choices := []live.Choice{{Name: "first-1", About: "5s"}, {Name: "second-2", About: "6s"}}
-	for keys, want := range map[string]int{"\r": 0, "j\r": 1, "jjk\r": 0, "q": -1} {
-		got, err := tui.Pick(t.Context(), choices, tui.Config{Input: strings.NewReader(keys), Output: io.Discard})
+	choices := []live.Choice{{Name: "first-1", About: "5s", Input: "tap:1"}, {Name: "second-2", About: "6s", Input: "tap:2"}}
+	still := func(ctx context.Context) []live.Choice { <-ctx.Done(); return nil }
+	for keys, want := range map[string]string{"\r": "tap:1", "j\r": "tap:2", "jjk\r": "tap:1", "q": ""} {
+		got, err := tui.Pick(t.Context(), choices, still, tui.Config{Input: strings.NewReader(keys), Output: io.Discard})
 		if err != nil || got != want {
-			t.Errorf("%q chooses %d, %v; want %d", keys, got, err, want)
+			t.Errorf("%q chooses %q, %v; want %q", keys, got, err, want)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	keys, typing := io.Pipe()
 	defer typing.Close()
-	if got, err := tui.Pick(ctx, choices, tui.Config{Input: keys, Output: io.Discard}); got != -1 || err != nil {
-		t.Errorf("%d, %v", got, err)
+	if got, err := tui.Pick(ctx, choices, still, tui.Config{Input: keys, Output: io.Discard}); got != "" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+	waits := []live.Choice{{Input: live.Await}, {Input: "3f9a1c"}}
+	starts := func(context.Context) []live.Choice { return choices[:1] }
+	if got, err := tui.Pick(t.Context(), waits, starts, tui.Config{Input: keys, Output: io.Discard}); got != live.Await || err != nil {
+		t.Errorf("a session has started: %q, %v", got, err)
 	}
 }
 

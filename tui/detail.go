@@ -125,11 +125,11 @@ func (d *detail) lines() (n int, text func(int) string) {
 // scrollLines moves the cursor in the lines of the frame.
 func (m *Model) scrollLines(by int) {
 	n, _ := m.detail.lines()
-	m.detail.move(by, n, m.lineRows())
+	m.detail.move(by, 0, n, m.lineRows())
 }
 
 func (m *Model) detailKey(k tea.KeyMsg) tea.Cmd {
-	if by, ok := m.movement(k, m.body()/2); ok {
+	if by, ok := movement(&m.keys, k, m.body()/2); ok {
 		m.scrollLines(by)
 		return nil
 	}
@@ -323,8 +323,8 @@ func (m *Model) copyPayload() tea.Cmd {
 	}
 	return func() tea.Msg {
 		if _, err := io.WriteString(out, "\x1b]52;c;"+base64.StdEncoding.EncodeToString(text)+"\a"); err != nil {
-			return saidMsg{err.Error(), true}
+			return saidMsg{text: err.Error(), wrong: true}
 		}
-		return saidMsg{"copied " + size(int64(len(text))) + " bytes, if the terminal allows it", false}
+		return saidMsg{text: "copied " + size(int64(len(text))) + " bytes, if the terminal allows it"}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
 
@@ -21,6 +22,10 @@ func (m *Model) askForFilter() tea.Cmd {
 	return cmd
 }
 
+// filterTime is how long keys wait, at most, for the frames that match a new filter. In a
+// large session they then act on those that were found by then.
+const filterTime = time.Second / 4
+
 // setFilter makes text the filter of every view.
 func (m *Model) setFilter(text string) tea.Cmd {
 	f, err := store.ParseFilter(text)
@@ -28,8 +33,9 @@ func (m *Model) setFilter(text string) tea.Cmd {
 		return m.refuse("filter: " + err.Error())
 	}
 	m.filter = strings.TrimSpace(text)
-	m.ids.at, m.ids.line, m.ids.moved = store.Spot{}, 0, 0
+	m.ids.at, m.ids.line, m.ids.moved, m.ids.chosen = store.Spot{}, 0, 0, false
 	m.frames.at, m.frames.top, m.frames.follow = 0, 0, f == nil
+	m.await = time.Now().Add(filterTime)
 	s := m.store
 	return m.change(func() { s.SetFilter(f) })
 }

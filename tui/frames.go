@@ -34,14 +34,16 @@ func (st *framesState) settle(p store.Frames) {
 	if st.follow {
 		st.at = p.Total - 1
 	}
-	st.at = min(st.at, p.Total-1)
+	st.at = max(p.First, min(st.at, p.Total-1))
 	st.top = p.From
 }
 
-func (st *framesState) move(by int, total int64) {
-	at := max(0, min(st.at+int64(by), total-1))
-	st.follow = by > 0 && at == total-1
-	st.at = at
+// move moves the selection. It follows the newest frame after the key for the last one, or
+// after a key that would go beyond it.
+func (st *framesState) move(by int, p store.Frames) {
+	last := p.Total - 1
+	st.follow = by == farAway || by > 0 && st.at == last
+	st.at = max(p.First, min(st.at+int64(by), last))
 }
 
 func (st *framesState) selected(p store.Frames) *store.Frame {
@@ -53,7 +55,7 @@ func (st *framesState) selected(p store.Frames) *store.Frame {
 
 func (m *Model) framesKey(k tea.KeyMsg) tea.Cmd {
 	keys, st := &m.keys, &m.frames
-	if by, ok := m.movement(k, m.rows()); ok {
+	if by, ok := movement(&m.keys, k, m.rows()); ok {
 		return m.move(by)
 	}
 	f := st.selected(m.page.frames)
@@ -113,19 +115,20 @@ func (m *Model) findText(back bool) tea.Cmd {
 	if m.search == "" {
 		return m.askForSearch()
 	}
-	m.view = viewFrames
-	s, text, at := m.store, []byte(m.search), m.frames.at
+	m.finds++
+	m.seeking, m.said = true, "searching (esc stops)"
+	s, text, at, search := m.store, []byte(m.search), m.frames.at, m.finds
 	return func() tea.Msg {
 		deadline := time.Now().Add(findTime)
 		index := findFrom(s, text, at, back, deadline)
 		if index >= 0 {
-			return foundMsg{index, false}
+			return foundMsg{search, index, false}
 		}
 		end := int64(-1) // and then from the other end
 		if back {
 			end = 1 << 60
 		}
-		return foundMsg{findFrom(s, text, end, back, deadline), true}
+		return foundMsg{search, findFrom(s, text, end, back, deadline), true}
 	}
 }
 
@@ -142,15 +145,21 @@ func findFrom(s *store.Store, text []byte, at int64, back bool, deadline time.Ti
 }
 
 func (m *Model) found(msg foundMsg) tea.Cmd {
+	if !m.seeking || msg.search != m.finds {
+		return nil // it was stopped
+	}
+	m.seeking, m.said = false, ""
 	if msg.index < 0 {
 		m.said, m.wrong = "no frame contains "+m.search, true
-		return nil
+		return m.takeInput()
 	}
-	m.frames.at, m.frames.follow = msg.index, false
+	m.view, m.frames.at, m.frames.follow = viewFrames, msg.index, false
 	if msg.around {
 		m.said = "found after starting again from the other end"
 	}
-	return m.askStore()
+	cmd := m.askStore()
+	m.needPage(false)
+	return tea.Batch(cmd, m.takeInput())
 }
 
 // framesView draws the list of frames.

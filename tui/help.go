@@ -117,7 +117,7 @@ func (m *Model) legend(width int) []string {
 }
 
 func (m *Model) helpKey(k tea.KeyMsg) tea.Cmd {
-	if by, ok := m.movement(k, m.body()); ok {
+	if by, ok := movement(&m.keys, k, m.body()); ok {
 		m.scrollHelp(by)
 		return nil
 	}

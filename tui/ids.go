@@ -29,6 +29,7 @@ type idsState struct {
 	tail     bool        // the last one of the tree is selected, and the next will be
 	openOnly bool
 	at       store.Spot // the selected one; zero is the first, whichever it is
+	chosen   bool       // the user moved to it: it stays selected when it is the first, or the last of a tree
 	moved    int        // since the last page
 	line     int        // of the screen that it is on
 	zoom     int        // doublings of the scale
@@ -37,19 +38,37 @@ type idsState struct {
 	conn     int        // and of a connection
 }
 
-func (st *idsState) query(n int) store.IDsQuery {
+// query asks for n rows after the last page.
+func (st *idsState) query(n int, last store.IDs) store.IDsQuery {
 	q := store.IDsQuery{
 		Sort: st.sort, Group: st.group, Folds: st.folds.Clone(), Unfolded: st.unfolded.Clone(), Cut: st.cut.Clone(), OpenOnly: st.openOnly,
 		At: st.at, Move: st.moved, Line: st.line, N: n,
 	}
-	if st.tail {
+	switch i := st.line + st.moved; {
+	case st.tail:
 		q.Move = farAway
+	case st.moved == 0 || len(last.List) == 0:
+	case i >= 0 && i < len(last.List): // the row that the user sees, wherever it is now
+		q.At, q.Move, q.Line = last.List[i].Spot(), 0, i
+	default:
+		q.At = last.At
 	}
 	return q
 }
 
-// settle copies the selection of the store. The first row stays selected as the first, so
-// that the newest is, unless the screen is frozen.
+// move moves the selection. The first row, or the last of a tree, is followed after the key
+// for it, or after a key that would go beyond it.
+func (st *idsState) move(by int, p store.IDs) {
+	if st.moved == 0 {
+		beyond := by < 0 && p.Index == 0 || by > 0 && st.group == store.GroupRun && p.Index == p.Total-1
+		st.chosen = by != farAway && by != -farAway && !beyond
+	}
+	st.moved += by
+	st.tail = false
+}
+
+// settle copies the selection of the store. If nothing was chosen, the first row stays
+// selected as the first, so that the newest is, unless the screen is frozen.
 func (st *idsState) settle(p store.IDs, frozen bool) {
 	if p.Total == 0 {
 		return
@@ -60,8 +79,9 @@ func (st *idsState) settle(p store.IDs, frozen bool) {
 			st.widest, st.conn = max(st.widest, treeWidth(x)), max(st.conn, ansi.StringWidth(x.Peer))
 		}
 	}
-	st.tail = st.group == store.GroupRun && p.Index == p.Total-1 && !frozen
-	if p.Index == 0 && !frozen {
+	free := !st.chosen && !frozen
+	st.tail = free && st.group == store.GroupRun && p.Index == p.Total-1
+	if free && p.Index == 0 {
 		st.at = store.Spot{}
 	}
 }
@@ -113,10 +133,8 @@ func (st *idsState) selected(p store.IDs) *store.Exchange {
 
 func (m *Model) idsKey(k tea.KeyMsg) tea.Cmd {
 	keys, st := &m.keys, &m.ids
-	if by, ok := m.movement(k, m.rows()); ok {
-		st.moved += by
-		st.tail = false
-		return m.askStore()
+	if by, ok := movement(&m.keys, k, m.rows()); ok {
+		return m.move(by)
 	}
 	switch {
 	case key.Matches(k, keys.Open):
@@ -133,7 +151,7 @@ func (m *Model) idsKey(k tea.KeyMsg) tea.Cmd {
 		st.foldAll()
 	case key.Matches(k, keys.Live):
 		st.openOnly = !st.openOnly
-		st.at, st.line = store.Spot{}, 0
+		st.at, st.line, st.chosen = store.Spot{}, 0, false
 	case key.Matches(k, keys.Wider):
 		st.zoom = min(st.zoom+1, 40)
 	case key.Matches(k, keys.Narrower):

@@ -1,27 +1,115 @@
 package tui
 
 import (
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/charmbracelet/bubbles/key"
 	tea "github.com/charmbracelet/bubbletea"
 )
 
-// typed handles keys: keys that are typed fast come as one message.
-func (m *Model) typed(k tea.KeyMsg) tea.Cmd {
-	switch {
-	case k.Paste:
-		return m.pasted(string(k.Runes))
-	case k.Type != tea.KeyRunes || len(k.Runes) < 2:
-		return m.key(k)
+// inputState is the input that waits. A key acts on the row that the keys before it
+// selected, even if they were typed before the screen showed that row.
+type inputState struct {
+	input   []tea.Msg // keys and clicks, in their order
+	due     int       // number of the page with the selected row: an action waits for it
+	listDue int       // number of the page with the list: a movement waits for it
+	seeking bool      // a search is under way, which moves the selection
+	finds   int       // number of searches so far
+	acting  int       // commands to the wire under way, which change the held frames
+	await   time.Time // until then, keys wait for all frames that match a new filter
+}
+
+// typed adds keys to the input: keys that are typed fast come as one message.
+func (m *Model) typed(k tea.KeyMsg) {
+	if k.Type != tea.KeyRunes || k.Paste {
+		m.input = append(m.input, k)
+		return
 	}
-	var cmds []tea.Cmd
 	for _, r := range k.Runes {
-		cmds = append(cmds, m.key(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune{r}, Alt: k.Alt}))
+		m.input = append(m.input, tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune{r}, Alt: k.Alt})
+	}
+}
+
+// takeInput handles the input up to the first key that must wait.
+func (m *Model) takeInput() tea.Cmd {
+	var cmds []tea.Cmd
+	for len(m.input) > 0 && !m.waits(m.input[0]) {
+		msg := m.input[0]
+		m.input = m.input[1:]
+		_, moves := m.direction(msg)
+		before := m.asked
+		switch msg := msg.(type) {
+		case tea.KeyMsg:
+			cmds = append(cmds, m.key(msg))
+		case tea.MouseMsg:
+			cmds = append(cmds, m.mouse(msg))
+		}
+		if m.asked != before {
+			m.needPage(moves)
+		}
+	}
+	if len(m.input) > 0 && m.filtering() && m.page.asked == m.asked {
+		cmds = append(cmds, m.askStore())
 	}
 	return tea.Batch(cmds...)
+}
+
+// needPage has actions wait for the page that was asked for last, and movements as well
+// unless that page has the same list.
+func (m *Model) needPage(sameList bool) {
+	if m.due = m.asked; !sameList {
+		m.listDue = m.asked
+	}
+}
+
+// filtering reports whether keys wait for a filter, which has not seen all frames yet.
+func (m *Model) filtering() bool {
+	o := &m.page.overview
+	return o.Filter != "" && o.Searched < o.Frames-o.Dropped && time.Now().Before(m.await)
+}
+
+// waits reports whether the row that the input acts on is not known yet.
+func (m *Model) waits(msg tea.Msg) bool {
+	k, isKey := msg.(tea.KeyMsg)
+	if m.pending != nil || m.prompt != nil || m.help || isKey && key.Matches(k, m.keys.Quit, m.keys.Back) {
+		return false
+	}
+	if m.seeking || m.filtering() || m.acting > 0 && isKey && key.Matches(k, m.keys.Release, m.keys.Edit, m.keys.Drop) {
+		return true
+	}
+	if m.detail != nil && m.detail.of != m.detail.wants() && !(isKey && m.leaves(k)) {
+		return true
+	}
+	if by, moves := m.direction(msg); moves {
+		// Rows beyond the screen are counted by the store, which stops at the ends of the list:
+		// there and back is not the same as neither.
+		return m.page.asked < m.listDue || m.view == viewIDs && by*m.ids.moved < 0
+	}
+	return m.page.asked < m.due
+}
+
+// direction reports whether input moves in the list, and where.
+func (m *Model) direction(msg tea.Msg) (by int, moves bool) {
+	if m.detail != nil {
+		return 0, false
+	}
+	switch msg := msg.(type) {
+	case tea.KeyMsg:
+		return movement(&m.keys, msg, 2)
+	case tea.MouseMsg:
+		switch msg.Button {
+		case tea.MouseButtonWheelUp:
+			return -1, true
+		case tea.MouseButtonWheelDown:
+			return 1, true
+		}
+		return 0, msg.Y != 1
+	}
+	return 0, false
 }
 
 // pasted inserts text into the prompt. Elsewhere it is ignored: its letters were not meant
@@ -44,19 +132,20 @@ func (m *Model) freeze() {
 	m.frozen = !m.frozen
 	m.limit = 0
 	if m.frozen {
-		m.limit = m.page.overview.Frames - m.page.overview.Dropped
-		if m.filter != "" {
-			m.limit = m.page.overview.Matches
-		}
+		m.limit = m.page.overview.Listed
 	}
 }
 
 // key handles a key.
 func (m *Model) key(k tea.KeyMsg) tea.Cmd {
+	if k.Paste {
+		return m.pasted(string(k.Runes))
+	}
 	m.said, m.wrong = "", false
 	switch {
-	case k.String() == "ctrl+c":
-		return tea.Quit
+	case m.seeking && key.Matches(k, m.keys.Back):
+		m.seeking, m.said = false, "the search was stopped"
+		return nil
 	case m.pending != nil:
 		return m.confirm(k)
 	case m.prompt != nil:
@@ -83,6 +172,12 @@ func (m *Model) key(k tea.KeyMsg) tea.Cmd {
 		return m.framesKey(k)
 	}
 	return m.listKey(k)
+}
+
+// leaves reports whether a key turns to a view, whatever is shown.
+func (m *Model) leaves(k tea.KeyMsg) bool {
+	keys := &m.keys
+	return key.Matches(k, keys.Next, keys.Previous, keys.IDs, keys.Frames, keys.Findings, keys.Stats, keys.Peers)
 }
 
 // globalKey handles a key that has the same meaning everywhere.
@@ -150,8 +245,7 @@ const farAway = 1 << 40
 
 // movement returns how far a key moves in a list of which n rows are visible; the first and
 // the last are far away.
-func (m *Model) movement(k tea.KeyMsg, n int) (by int, ok bool) {
-	keys := &m.keys
+func movement(keys *keyMap, k tea.KeyMsg, n int) (by int, ok bool) {
 	switch {
 	case key.Matches(k, keys.Up):
 		return -1, true
@@ -201,17 +295,17 @@ func (m *Model) scroll(by int) tea.Cmd {
 
 // move moves the selection of the view.
 func (m *Model) move(by int) tea.Cmd {
-	switch m.view {
+	switch p := &m.page; m.view {
 	case viewIDs:
-		m.ids.moved += by
+		m.ids.move(by, p.ids)
 	case viewFrames:
-		m.frames.move(by, m.page.frames.Total)
+		m.frames.move(by, p.frames)
 	case viewFindings:
-		m.findings.move(by, m.page.findings.Total, m.findingRows())
+		m.findings.move(by, p.findings.First, p.findings.Total, m.findingRows())
 	case viewStats:
 		m.moveInStats(by)
 	case viewPeers:
-		m.peers.move(by, len(m.page.peers.Peers), m.peersRows())
+		m.peers.move(by, 0, len(p.peers.Peers), m.peersRows())
 	}
 	return m.askStore()
 }
@@ -224,7 +318,7 @@ func (m *Model) click(row int) tea.Cmd {
 	by := 0
 	switch m.view {
 	case viewIDs:
-		by = row - (m.page.ids.Index - m.page.ids.Top)
+		by = row - (m.page.ids.Index - m.page.ids.Top) - m.ids.moved
 	case viewFrames:
 		by = row - int(m.frames.at-m.page.frames.From)
 	case viewFindings:
@@ -247,7 +341,8 @@ func (m *Model) click(row int) tea.Cmd {
 		by = row + top - m.peers.at
 	}
 	if by == 0 {
-		return m.openSelected()
+		m.input = slices.Insert(m.input, 0, tea.Msg(tea.KeyMsg{Type: tea.KeyEnter}))
+		return nil
 	}
 	return m.move(by)
 }
@@ -255,7 +350,7 @@ func (m *Model) click(row int) tea.Cmd {
 // listKey is for the views that are a plain list.
 func (m *Model) listKey(k tea.KeyMsg) tea.Cmd {
 	n := map[view]func() int{viewFindings: m.findingRows, viewStats: m.statsRows, viewPeers: m.peersRows}[m.view]()
-	if by, ok := m.movement(k, n); ok {
+	if by, ok := movement(&m.keys, k, n); ok {
 		return m.move(by)
 	}
 	if key.Matches(k, m.keys.Open) {

@@ -40,6 +40,7 @@ type Model struct {
 	frames        framesState
 	findings      listState
 	stats         listState
+	chosen        statKey // in the stats; zero is the first
 	peers         listState
 	detail        *detail
 	help          bool
@@ -51,6 +52,8 @@ type Model struct {
 	frozen        bool
 	mouseOff      bool  // the terminal selects text with it
 	limit         int64 // of the list of frames while it is frozen
+
+	inputState
 
 	screen  string // as View has drawn it; "" if it must be drawn again
 	page    page
@@ -68,9 +71,9 @@ type listState struct {
 	at, top int
 }
 
-// move moves in a list of that length. n rows fit on the screen.
-func (l *listState) move(by, total, n int) {
-	l.at = max(0, min(l.at+by, total-1))
+// move moves in a list that begins and ends there. n rows fit on the screen.
+func (l *listState) move(by, first, total, n int) {
+	l.at = max(first, min(l.at+by, total-1))
 	l.top = l.from(n)
 }
 
@@ -85,6 +88,7 @@ func New(s *store.Store, c Config) *Model {
 	m := &Model{store: s, config: c, keys: newKeyMap(), width: 80, height: 24}
 	m.setTheme(c.Theme)
 	m.frames.follow = true
+	m.due, m.listDue = 1, 1 // the first page
 	if c.Welcome {
 		m.said = welcome
 	}
@@ -98,9 +102,12 @@ type (
 	saidMsg struct {
 		text  string
 		wrong bool
+		wire  bool // the command was for the wire
 	}
-	// foundMsg is the result of a search, which may have gone around the end of the list.
+	// foundMsg is the result of the search of that number, which may have gone around the end
+	// of the list.
 	foundMsg struct {
+		search int
 		index  int64
 		around bool
 	}
@@ -132,25 +139,35 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.scrollHelp(0)
 		return m, m.askStore()
 	case page:
-		return m, m.showPage(msg)
+		return m, tea.Batch(m.showPage(msg), m.takeInput())
 	case *content:
 		if m.detail != nil && m.detail.wants() == msg.of {
 			m.detail.showContent(msg)
 			m.scrollLines(0) // there may be fewer lines now
 		}
-		return m, nil
+		return m, m.takeInput()
 	case saidMsg:
 		m.saying = &msg
-		return m, m.askStore()
+		cmd := m.askStore()
+		if msg.wire {
+			m.acting--
+			m.needPage(true) // it shows which frames are still held
+		}
+		return m, cmd
 	case foundMsg:
 		return m, m.found(msg)
 	case background:
 		m.setTheme(msg.theme(m.config.Theme))
 		return m, m.askStore()
 	case tea.KeyMsg:
-		return m, m.typed(msg)
+		if msg.Type == tea.KeyCtrlC {
+			return m, tea.Quit
+		}
+		m.typed(msg)
+		return m, m.takeInput()
 	case tea.MouseMsg:
-		return m, m.mouse(msg)
+		m.input = append(m.input, msg)
+		return m, m.takeInput()
 	}
 	return m, nil
 }
@@ -177,14 +194,18 @@ func (m *Model) showPage(p page) tea.Cmd {
 	}
 	rows := m.rows()
 	m.page, m.drawn = p, time.Now()
+	m.keepStat()
 	if m.saying != nil {
 		m.said, m.wrong, m.saying = m.saying.text, m.saying.wrong, nil
 	}
 	m.ids.settle(p.ids, m.frozen)
 	m.frames.settle(p.frames)
+	m.findings.at = max(m.findings.at, p.findings.First)
 	if p.overview.Run && !m.ids.grouped { // people look at a run for its tree
 		m.ids.group, m.ids.grouped = store.GroupRun, true
-		return m.askStore()
+		cmd := m.askStore()
+		m.needPage(false)
+		return cmd
 	}
 	if m.rows() != rows {
 		return m.askStore()

@@ -36,7 +36,7 @@ func TestQuestionKeepsItsPlace(t *testing.T) {
 	m := New(faulty(t, 50), Config{})
 	m.view = viewFindings
 	ask := m.askStore()
-	m.findings.move(20, 50, 3)
+	m.findings.move(20, 0, 50, 3)
 	if p := ask().(page); p.findings.From != 0 {
 		t.Errorf("findings from %d on, though those from the first on were asked for", p.findings.From)
 	}
@@ -81,7 +81,7 @@ func TestSlowPageIsShown(t *testing.T) {
 
 // If there are more choices than rows, the selected one is visible.
 func TestPickScrolls(t *testing.T) {
-	p := &picker{keys: newKeyMap(), theme: newTheme("dark", false), chosen: -1}
+	p := &picker{keys: newKeyMap(), theme: newTheme("dark", false)}
 	for i := range 10 {
 		p.choices = append(p.choices, live.Choice{Name: fmt.Sprintf("tap-%d", i)})
 	}
@@ -96,6 +96,60 @@ func TestPickScrolls(t *testing.T) {
 	p.Update(tea.WindowSizeMsg{Width: 40, Height: 4})
 	if lines := strings.Split(p.View(), "\n"); len(lines) != 4 || !strings.Contains(lines[3], "tap-8") {
 		t.Errorf("tap-8 is selected:\n%s", p.View())
+	}
+}
+
+// The list follows sessions that start and end. The selection stays on its session. One that
+// has ended is listed, and cannot be opened, until another is selected. If the user waits for
+// a session, the first that starts is opened.
+func TestPickFollows(t *testing.T) {
+	for _, tt := range []struct{ lists, keys, want string }{
+		{"a b c", "\r", "a"},
+		{"a b c", "jj\r", "c"},
+		{"a b c; n a b c", "j|\r", "b"},
+		{"a b c; n m a c", "j|\r", ""},   // b has ended
+		{"a b c; n m a c", "j|j\r", "c"}, // those beside it
+		{"a b c; n m a c", "j|k\r", "a"},
+		{"a b c; a c; a b c", "j||\r", "b"}, // it is there again
+		{"a b c; a c; n a c", "j||\r", ""},
+		{"a b; live p", "j|j\r", "live"},
+		{"a b c; c", "G|j\r", "c"},
+		{"a b c; ; d a b c", "G||\r", "c"}, // the list could not be read
+		{"live p q; a p q", "|", "live"},
+		{"live p q; a p q", "j|\r", "p"},
+		{"live p q; b a p q", "|\r", "b"},
+		{"live p q; live r p q; a r p q", "j|k|\r", "r"},
+		{"a; live a; b a", "||\r", "a"},
+		{"a p; live p; b p", "|j|", "live"},
+		{"a p; live p; b p", "|jj|\r", "p"},
+	} {
+		p := &picker{keys: newKeyMap(), theme: newTheme("dark", false), width: 80, height: 24}
+		lists := strings.Split(tt.lists, ";")
+		for i, keys := range strings.Split(tt.keys, "|") {
+			var list changed
+			for _, name := range strings.Fields(lists[i]) {
+				input := name
+				if name < "live" {
+					input = "tap:" + name
+				}
+				list = append(list, live.Choice{Name: name, Input: input})
+			}
+			if i == 0 {
+				p.choices = list
+			} else {
+				p.Update(list)
+			}
+			for _, k := range keys {
+				msg := tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune{k}}
+				if k == '\r' {
+					msg = tea.KeyMsg{Type: tea.KeyEnter}
+				}
+				p.Update(msg)
+			}
+		}
+		if got := strings.TrimPrefix(p.chosen, "tap:"); got != tt.want || got == "" && !strings.Contains(p.View(), "has ended") {
+			t.Errorf("%s, %s: opens %q, want %q\n%s", tt.lists, tt.keys, got, tt.want, p.View())
+		}
 	}
 }
 
@@ -146,8 +200,8 @@ func TestChangesAreMade(t *testing.T) {
 	show := func() { m.showPage(m.askStore()().(page)) }
 	m.view = viewFrames
 	show()
-	keys := tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("gmq")}
-	_, late := m.Update(keys)
+	_, ask := m.Update(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("gmq")})
+	_, late := m.Update(ask()) // m waits for the row that g selects
 	m.changes.settle()
 	if kept := s.Notes().Bookmarks; len(kept) != 1 {
 		t.Errorf("the bookmarks are %v", kept)
@@ -186,7 +240,7 @@ func TestFilesAreWritten(t *testing.T) {
 		_, cmd = m.Update(k)
 	}
 	m.applyChanges()
-	if said := cmd(); !slices.Equal(wrote, []string{"a.ndjson 1"}) || said != (saidMsg{"wrote 1 frame to a.ndjson", false}) {
+	if said := cmd(); !slices.Equal(wrote, []string{"a.ndjson 1"}) || said != (saidMsg{text: "wrote 1 frame to a.ndjson"}) {
 		t.Errorf("wrote %q, and says %v", wrote, said)
 	}
 }
@@ -208,6 +262,7 @@ func (h *holding) Hold(where string) error {
 func TestWireIsChanged(t *testing.T) {
 	w := &holding{}
 	m := New(faulty(t, 3), Config{Wire: w})
+	m.showPage(m.askStore()().(page))
 	var cmd tea.Cmd
 	for _, k := range []tea.KeyMsg{
 		{Type: tea.KeyRunes, Runes: []rune{'H'}},
@@ -219,7 +274,7 @@ func TestWireIsChanged(t *testing.T) {
 		_, cmd = m.Update(k)
 	}
 	m.applyChanges()
-	if said := cmd(); !slices.Equal(w.on, []string{"kind==a"}) || said != (saidMsg{"done: hold frames that match kind==a", false}) {
+	if said := cmd(); !slices.Equal(w.on, []string{"kind==a"}) || said != (saidMsg{text: "done: hold frames that match kind==a", wire: true}) {
 		t.Errorf("held %q, and says %v", w.on, said)
 	}
 }

@@ -26,16 +26,18 @@ type page struct {
 	changeable bool // the wire takes commands
 }
 
-// askStore returns the command that asks the store for the screen.
+// askStore returns the command that asks the store for the screen, with all changes that were
+// requested before.
 func (m *Model) askStore() tea.Cmd {
 	m.asked++
 	w := want{
 		asked: m.asked, view: m.view, rows: m.rows(), preview: m.previewRows() > 0 || m.wide(),
-		limit: m.limit, ids: m.ids.query(m.rows()), from: m.frames.from(m.rows()), frames: m.frames,
+		limit: m.limit, ids: m.ids.query(m.rows(), m.page.ids), from: m.frames.from(m.rows()), frames: m.frames,
 		finding: m.findings.from(m.findingRows()), detail: m.detail.frameNumber(), sample: m.page.sample,
 	}
 	s, wire := m.store, m.config.Wire
 	return func() tea.Msg {
+		m.changes.settle()
 		p := w.get(s)
 		p.changeable = wire != nil && wire.Refuses() == ""
 		return p

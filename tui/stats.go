@@ -28,6 +28,33 @@ type statLine struct {
 
 func (s *statLine) selectable() bool { return s.name != nil || s.kind != nil }
 
+// A statKey says which line it is, wherever it is in the tables.
+type statKey struct{ protocol, kind, name string }
+
+func (s *statLine) key() (k statKey) {
+	switch {
+	case s.name != nil:
+		return statKey{s.name.Protocol, s.name.Kind, s.name.Name}
+	case s.kind != nil:
+		return statKey{protocol: s.kind.Protocol, kind: s.kind.Name}
+	}
+	return k
+}
+
+// keepStat keeps the chosen line selected, and where it is on the screen, when there are more
+// lines, or others come first.
+func (m *Model) keepStat() {
+	if m.chosen == (statKey{}) {
+		return
+	}
+	for i, l := range m.statLines() {
+		if l.key() == m.chosen {
+			m.stats.at, m.stats.top = i, max(m.stats.top+i-m.stats.at, 0)
+			return
+		}
+	}
+}
+
 // statLines returns the tables: models, names, and the kinds of messages.
 func (m *Model) statLines() (list []statLine) {
 	st := &m.page.stats
@@ -60,7 +87,7 @@ func (m *Model) statLines() (list []statLine) {
 // moveInStats moves in the tables, past their headings.
 func (m *Model) moveInStats(by int) {
 	lines, n := m.statLines(), m.statsRows()
-	m.stats.move(by, len(lines), n)
+	m.stats.move(by, 0, len(lines), n)
 	step := 1
 	if by < 0 {
 		step = -1
@@ -68,10 +95,11 @@ func (m *Model) moveInStats(by int) {
 	for range 2 { // there may be none in that direction
 		for at := m.stats.at; at >= 0 && at < len(lines); at += step {
 			if lines[at].selectable() {
-				m.stats.move(at-m.stats.at, len(lines), n)
+				m.stats.move(at-m.stats.at, 0, len(lines), n)
 				if at == 1 {
 					m.stats.top = 0
 				}
+				m.chosen = lines[at].key()
 				return
 			}
 		}

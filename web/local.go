@@ -28,8 +28,8 @@ func (l *Local) List(_ context.Context, words string) (list []live.Listed, err e
 			return nil, err
 		}
 	}
-	if len(choices) == 0 {
-		choices = []live.Choice{{Name: "live", About: "what runs, or the next relay or broker that does", Input: "live"}}
+	if l.Only == "" && len(choices) == 1 && source.IsTap(choices[0].Input) {
+		choices[0] = live.Choice{Name: live.Await, About: "what runs, or the next relay or broker that does", Input: live.Await}
 	}
 	for _, c := range choices {
 		about := strings.ToLower(c.Name + "\n" + c.About)

@@ -27,7 +27,7 @@ type Viewing struct {
 	Follow bool // at the end of a file wait for more
 
 	// Wire is that of a tap or of a session of a hub; nil for others. Waiting says which of
-	// them is awaited, "" if none was named. Open sets both.
+	// them is awaited. Open sets both.
 	Wire    *Wire
 	Waiting string
 
@@ -39,7 +39,8 @@ type Viewing struct {
 func (v *Viewing) Open(ctx context.Context) (err error) {
 	if source.IsTap(v.Name) {
 		v.Wire = NewWire(v.Store)
-		if v.Name == "live" {
+		if v.Name == Await {
+			v.Waiting = "waiting: try wirectl relay -- PROGRAM or wirectl serve"
 			return nil
 		}
 		return v.openNamed(ctx)
@@ -163,7 +164,7 @@ func (v *Viewing) openNext(ctx context.Context) {
 		if err != nil {
 			return
 		}
-		conn, err := v.Wire.Next(ctx, dir, v.Name == "live")
+		conn, err := v.Wire.Next(ctx, dir, v.Name == Await)
 		if err != nil {
 			return
 		}

@@ -123,10 +123,15 @@ async function askPeers() {
   askPeers.timer = setTimeout(askPeers, 1000);
 }
 
+// opensAlone reports whether nothing is left to choose: there is no session but the one to wait
+// for, or the first one has started since the page waited.
+const opensAlone = ([first, second], waited) => first === "live" && !second || waited && first?.startsWith("tap:") && !second?.startsWith("tap:");
+
 async function listSessions() {
   try {
-    const words = $("search").value;
+    const words = $("search").value, waited = ui.sessions[0]?.id === "live";
     ui.sessions = await ask("sessions", { words });
+    if (!words && ui.at.sessions === undefined && opensAlone(ui.sessions.map((s) => s.id), waited)) return location.replace("/session/live");
     ui.stale = true;
     paint(true);
     say("");
