@@ -50,7 +50,24 @@ func listenFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "listen", Usage: "listen on `ADDRESS`, such as tcp://127.0.0.1:7000, unix:///PATH or ws://127.0.0.1:0"},
 		&cli.BoolFlag{Name: "remote", Usage: "allow --listen beyond loopback"},
+		allowOriginFlag(),
 	}
+}
+
+func allowOriginFlag() cli.Flag {
+	return &cli.StringSliceFlag{Name: "allow-origin", Usage: "HTTP and WebSocket: let web pages of `ORIGIN`, such as https://app.example, connect; pages of this machine may"}
+}
+
+// allowedOrigins reads --allow-origin.
+func allowedOrigins(c *cli.Context) (origins []string, err error) {
+	for _, text := range cmdline.ListOf(c, "allow-origin") {
+		origin, err := transport.ParseOrigin(text)
+		if err != nil {
+			return nil, usagef("invalid --allow-origin %w", err)
+		}
+		origins = append(origins, origin)
+	}
+	return origins, nil
 }
 
 // endpoint returns the ENDPOINT at the end of the line, after at most that many operands.
@@ -125,6 +142,10 @@ func (inv *invocation) transportOptions(c *cli.Context) (transport.Options, erro
 		Remote:  c.Bool("remote"),
 		Schemes: schemes(inv, c),
 		Notice:  func(text string) { fmt.Fprintf(inv.Stderr, "wirectl: %s\n", text) },
+	}
+	var err error
+	if opts.Origins, err = allowedOrigins(c); err != nil {
+		return opts, err
 	}
 	for _, h := range c.StringSlice("header") {
 		name, value, ok := strings.Cut(h, ":")

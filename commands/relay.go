@@ -148,7 +148,7 @@ func (v *relaying) proxy(ctx context.Context, target *url.URL) (relay.Result, er
 		return relay.Result{}, err
 	}
 	v.options.Warn("listening on http://" + strings.TrimPrefix(l.Addr(), "tcp://"))
-	return v.server.Proxy(ctx, httpproxy.Config{Listener: l, Target: target, Transport: opts, Remote: opts.Remote})
+	return v.server.Proxy(ctx, httpproxy.Config{Listener: l, Target: target, Transport: opts})
 }
 
 // read reads operands and flags.

@@ -36,6 +36,7 @@ func theoryCommand(inv *invocation) *cli.Command {
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "listen", Value: "127.0.0.1:8090", Usage: "serve: listen on `HOST:PORT`"},
 			&cli.BoolFlag{Name: "remote", Usage: "serve: allow --listen beyond loopback"},
+			allowOriginFlag(),
 			&cli.StringFlag{Name: "handler", Usage: "serve: run the shell command `CMD` for each run"},
 			&cli.StringFlag{Name: "tool", Usage: "serve: run the Python tool in `DIR`: protocol/handler.py with entry(payload, emit, ctrl)"},
 			&cli.StringFlag{Name: "python", Value: "python3", Usage: "serve: run Python tools with `PROGRAM`"},
@@ -76,9 +77,18 @@ func serveTheory(inv *invocation, c *cli.Context) error {
 	o := theory.Options{
 		Digest: c.String("digest"), MaxRuns: c.Int("max-runs"), Refuse: c.Bool("refuse"),
 		Files: theory.Files{Root: c.String("artifacts"), PlainHTTP: c.Bool("plain-http"), PrivateNetwork: c.Bool("private-network")},
-		Log:   inv.logger(c.Bool("quiet")), Remote: c.Bool("remote"),
+		Log:   inv.logger(c.Bool("quiet")),
+		Listener: transport.Options{
+			Remote: c.Bool("remote"),
+			Notice: func(string) { // its hint is about TLS
+				fmt.Fprintf(inv.Stderr, "wirectl: anyone who reaches %s can start runs: put a proxy with authentication in front of it\n", c.String("listen"))
+			},
+		},
 	}
 	var err error
+	if o.Listener.Origins, err = allowedOrigins(c); err != nil {
+		return err
+	}
 	if o.Dialect, err = dialect.ParseDialect(c.String("dialect")); err != nil {
 		return usagef("invalid --dialect %w", err)
 	}
@@ -86,13 +96,7 @@ func serveTheory(inv *invocation, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	opts := transport.Options{
-		Remote: c.Bool("remote"),
-		Notice: func(string) { // its hint is about TLS
-			fmt.Fprintf(inv.Stderr, "wirectl: anyone who reaches %s can start runs: put a proxy with authentication in front of it\n", c.String("listen"))
-		},
-	}
-	address, err := opts.ListenOn(c.String("listen"))
+	address, err := o.Listener.ListenOn(c.String("listen"))
 	if err != nil {
 		return usagef("%w", err)
 	}

@@ -39,6 +39,9 @@ type Options struct {
 
 	// Remote allows listening for other machines, not only on loopback.
 	Remote bool
+	// Origins are those of the web pages that may use an HTTP listener, besides pages of
+	// this machine. They are from [ParseOrigin].
+	Origins []string
 	// Schemes are added to the built-in ones.
 	Schemes []Scheme
 	// Notice, if set, gets messages for the user, such as the fingerprint of a

@@ -48,7 +48,7 @@ func (g *guard) knows(hostPort string) bool {
 
 // isOwn reports whether a request comes from a page of this server, or from no page.
 func isOwn(r *http.Request) bool {
-	if origin := r.Header.Get("Origin"); origin != "" && origin != "http://"+r.Host {
+	if slices.ContainsFunc(r.Header["Origin"], func(origin string) bool { return origin != "" && origin != "http://"+r.Host }) {
 		return false
 	}
 	switch r.Header.Get("Sec-Fetch-Site") {

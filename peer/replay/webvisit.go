@@ -31,7 +31,7 @@ type webListener struct {
 	listener net.Listener
 	server   http.Server
 	serving  sync.WaitGroup
-	remote   bool // other machines may connect
+	opts     transport.Options
 	calls    bool // of JSON-RPC
 	rest     bool // of A2A over REST or gRPC
 	grpc     *callMethods
@@ -62,7 +62,7 @@ func (w web) listen(ctx context.Context, address string, opts transport.Options)
 	if err != nil {
 		return nil, err
 	}
-	server := &webListener{listener: l, remote: opts.Remote, calls: w.calls, rest: w.rest, grpc: w.grpc, scheme: u.Scheme, accepted: make(chan *webVisit), closed: make(chan struct{})}
+	server := &webListener{listener: l, opts: opts, calls: w.calls, rest: w.rest, grpc: w.grpc, scheme: u.Scheme, accepted: make(chan *webVisit), closed: make(chan struct{})}
 	server.server = http.Server{Handler: server, ReadHeaderTimeout: 10 * time.Second}
 	if w.grpc != nil {
 		server.server.Protocols = overHTTP2()
@@ -102,7 +102,7 @@ func (w *webListener) Close() error {
 
 // ServeHTTP answers a request by its visit.
 func (w *webListener) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
-	if !w.remote && !transport.AdmitHost(rw, r) {
+	if !w.opts.Admit(rw, r) {
 		return
 	}
 	v, err := w.join(r.Context())

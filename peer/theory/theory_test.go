@@ -24,6 +24,7 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 	dialect "github.com/wirectl/wirectl/protocol/theory"
 	"github.com/wirectl/wirectl/session"
+	"github.com/wirectl/wirectl/transport"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -895,7 +896,7 @@ def entry(payload, emit=None, ctrl=None):
 // A page of another site whose name resolves to this machine gets no information.
 func TestForeignHost(t *testing.T) {
 	for _, remote := range []bool{false, true} {
-		r := theory.New(nil, theory.Options{Remote: remote})
+		r := theory.New(nil, theory.Options{Listener: transport.Options{Remote: remote}})
 		w := httptest.NewRecorder()
 		r.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://evil.example:8090/healthz", nil))
 		if got := w.Code == http.StatusOK; got != remote {

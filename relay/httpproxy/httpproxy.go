@@ -34,10 +34,9 @@ type Config struct {
 	Listener transport.Listener
 	// Target is the server: http:// or https://, with the path for requests of "/".
 	Target *url.URL
-	// Transport has the options for connecting to the server.
+	// Transport has the options for connecting to the server, and says which hosts and web
+	// pages are admitted.
 	Transport transport.Options
-	// Remote accepts requests for any host, not only for an address or localhost.
-	Remote bool
 	// Sink receives the records; nil means no observers.
 	Sink *relay.Fan
 	// Limit is the largest payload, in bytes, of a frame; 0 is the default.
@@ -143,21 +142,16 @@ func refuse(client transport.Conn, err error) {
 	if stop.Stop(); silent != nil {
 		return
 	}
-	finish(client, answer(http.StatusBadGateway, err.Error()))
+	_, _ = client.Write(answer(http.StatusBadGateway, err.Error())) // best effort
+	if client.CloseWrite() == nil {
+		drain(client)
+	}
 }
 
 // answer returns the last answer of a connection.
 func answer(status int, text string) []byte {
 	body := "wirectl: " + text + "\n"
 	return fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", status, http.StatusText(status), len(body), body)
-}
-
-// finish sends the last answer of a connection.
-func finish(client transport.Conn, answer []byte) {
-	_, _ = client.Write(answer) // best effort
-	if client.CloseWrite() == nil {
-		drain(client)
-	}
 }
 
 // asking is how long a client that will be refused may take to send a request.
@@ -184,50 +178,48 @@ type conn struct {
 	number         int
 	client, server transport.Conn
 	tap            *tap
-	answered       atomic.Bool // the server has ended its side
+	answered       atomic.Bool // the server has ended its side, or a refusal has ended the connection
+
+	writing sync.Mutex // held while bytes are written to the client
+	answers answers
+	refusal refusal // waits until the server has answered the requests before it
 }
+
+var (
+	// errGone is the reason for closing a connection after one side has failed.
+	errGone = errors.New("one side closed the connection")
+	// errStopped means that no more requests are forwarded, but answers may still come.
+	errStopped = errors.New("no more requests are forwarded")
+)
 
 // moveBytes moves bytes until both directions have ended.
 func (c *conn) moveBytes() {
 	var requests, watching sync.WaitGroup
 	requests.Go(func() {
-		r := &rewriter{host: c.cfg.Target.Host, path: c.cfg.Target.RequestURI(), remote: c.cfg.Remote}
-		if c.move(frame.C2U, c.server, c.client, r) {
-			watching.Go(c.watch)
+		err := c.moveRequests()
+		if errors.Is(err, errStopped) {
+			// Closing a connection with unread bytes would discard the answers.
+			err = c.move(frame.C2U, c.client, func([]byte) error { return nil })
+		}
+		if err != nil {
+			c.abort(errGone) // the client is gone
 			return
 		}
-		if r.state == refusing {
-			c.forbid(r.foreign)
-			c.closeEnds()
-			return
-		}
-		c.abort(errGone) // the client is gone, or the server does not read any more
+		watching.Go(c.watch)
 	})
-	switch {
-	case c.move(frame.U2C, c.client, c.server, &rewriter{state: passing}):
+	if err := c.moveAnswers(); err != nil && !c.answered.Load() {
+		c.abort(errGone) // the server is gone, or the client does not read any more
+	} else {
 		// A server that has ended answers nothing more.
 		c.answered.Store(true)
 		stop := time.AfterFunc(lingering, c.closeEnds)
 		requests.Wait()
 		stop.Stop()
-	default:
-		c.abort(errGone) // the server is gone, or the client does not read any more
 	}
 	c.closeEnds()
 	requests.Wait()
 	watching.Wait()
 }
-
-// forbid answers a request for a foreign host, and records the answer.
-func (c *conn) forbid(host string) {
-	c.warn("connection %d: a request for %q was refused: %s", c.number, host, transport.ForeignHost)
-	forbidden := answer(http.StatusForbidden, transport.ForeignHost)
-	c.tap.feed(frame.U2C, forbidden)
-	finish(c.client, forbidden)
-}
-
-// errGone is the reason for closing a connection after one side has failed.
-var errGone = errors.New("one side closed the connection")
 
 // abort closes both sides after one has failed, so that the other does not mistake the
 // failure for an intended end.
@@ -245,35 +237,103 @@ func (c *conn) closeEnds() {
 	c.server.Close()
 }
 
-// move moves the bytes of one direction through r, and then its end. It reports false if
-// that fails, or if r refuses a request.
-func (c *conn) move(dir frame.Dir, to, from transport.Conn, r *rewriter) bool {
-	buf := make([]byte, readSize)
+// moveRequests moves the bytes of the client until it ends its side, a request is refused,
+// or the server does not read any more.
+func (c *conn) moveRequests() error {
+	r := &rewriter{host: c.cfg.Target.Host, path: c.cfg.Target.RequestURI(), opts: &c.cfg.Transport, forwards: c.answers.expect}
 	var out []byte
+	err := c.move(frame.C2U, c.client, func(data []byte) error {
+		out = r.push(out[:0], data)
+		if _, err := c.server.Write(out); err != nil {
+			c.tap.refused[frame.C2U] = !errors.Is(err, net.ErrClosed)
+			return errStopped
+		}
+		if r.state == refusing {
+			c.refuse(r.refusal)
+			return errStopped
+		}
+		return nil
+	})
+	if len(r.held) > 0 && !errors.Is(err, errStopped) { // a head that was cut short
+		if _, err := c.server.Write(r.held); err != nil {
+			return errStopped
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return c.server.CloseWrite()
+}
+
+// moveAnswers moves the bytes of the server until it ends its side, or a refusal ends the
+// connection.
+func (c *conn) moveAnswers() error {
+	err := c.move(frame.U2C, c.server, func(data []byte) error {
+		c.writing.Lock()
+		defer c.writing.Unlock()
+		if _, err := c.client.Write(data); err != nil {
+			c.tap.refused[frame.U2C] = !errors.Is(err, net.ErrClosed)
+			return err
+		}
+		c.answers.push(data)
+		c.sendRefusal()
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return c.client.CloseWrite()
+}
+
+// refuse answers a request that is not forwarded.
+func (c *conn) refuse(r refusal) {
+	c.warn("connection %d: a request was refused: %s", c.number, r.text)
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	c.refusal = r
+	c.sendRefusal()
+}
+
+// sendRefusal sends the refusal, and ends the connection, once the server has answered all
+// requests before it.
+func (c *conn) sendRefusal() {
+	c.answers.mu.Lock()
+	defer c.answers.mu.Unlock()
+	switch {
+	case c.refusal.status == 0 || c.answered.Load():
+	case c.answers.lost:
+		_ = c.server.CloseWrite() // the server ends the connection
+	case len(c.answers.asked) == 0:
+		text := answer(c.refusal.status, c.refusal.text)
+		c.tap.feed(frame.U2C, text)
+		_, _ = c.client.Write(text) // best effort
+		c.answered.Store(true)
+		_ = c.client.CloseWrite()
+		c.server.Close()
+	}
+}
+
+// move passes the bytes of one direction to pass until its end. It returns nil if the sender
+// has ended it.
+func (c *conn) move(dir frame.Dir, from transport.Conn, pass func(data []byte) error) error {
+	buf := make([]byte, readSize)
 	for {
 		n, err := from.Read(buf)
 		if n > 0 {
 			c.traffic[dir].bytes.Add(int64(n))
 			c.tap.feed(dir, buf[:n])
-			out = r.push(out[:0], buf[:n])
-			if _, werr := to.Write(out); werr != nil {
-				c.tap.refused[dir] = !errors.Is(werr, net.ErrClosed)
-				return false
-			}
-			if r.state == refusing {
-				return false
+			if err := pass(buf[:n]); err != nil {
+				return err
 			}
 		}
 		if err != nil {
 			if !errors.Is(err, net.ErrClosed) {
 				c.tap.endDirection(dir) // by its own side
 			}
-			if len(r.held) > 0 { // a head that was cut short
-				if _, werr := to.Write(r.held); werr != nil {
-					return false
-				}
+			if errors.Is(err, io.EOF) {
+				return nil
 			}
-			return errors.Is(err, io.EOF) && to.CloseWrite() == nil
+			return err
 		}
 	}
 }

@@ -33,12 +33,17 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type records struct {
 	mu   sync.Mutex
 	list []capture.Record
+	more chan struct{} // has a buffer of one
 }
 
 func (r *records) Write(rec *capture.Record) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.list = append(r.list, rec.Clone())
+	select {
+	case r.more <- struct{}{}:
+	default:
+	}
 	return nil
 }
 
@@ -57,7 +62,12 @@ func (r *records) lines() (lines []string) {
 // start puts a proxy before a server, and returns its URL and what ends it.
 func start(t *testing.T, server *httptest.Server, path string) (address string, seen *records, stop func() httpproxy.Result) {
 	t.Helper()
-	target, err := url.Parse(server.URL + path)
+	return startAt(t, server.URL+path, func(text string) { t.Log(text) })
+}
+
+func startAt(t *testing.T, server string, warn func(text string)) (address string, seen *records, stop func() httpproxy.Result) {
+	t.Helper()
+	target, err := url.Parse(server)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +76,7 @@ func start(t *testing.T, server *httptest.Server, path string) (address string, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen = &records{}
+	seen = &records{more: make(chan struct{}, 1)}
 	type outcome struct {
 		result httpproxy.Result
 		err    error
@@ -75,7 +85,7 @@ func start(t *testing.T, server *httptest.Server, path string) (address string, 
 	go func() {
 		result, err := httpproxy.Serve(ctx, httpproxy.Config{
 			Listener: l, Target: target, Sink: relay.NewFan(func(text string) { t.Error(text) }, seen),
-			Warn: func(text string) { t.Log(text) },
+			Warn: warn,
 		})
 		done <- outcome{result, err}
 	}()
@@ -264,6 +274,148 @@ func TestForeignHost(t *testing.T) {
 		t.Errorf("the refusal is not recorded: %q", lines)
 	}
 }
+
+// However the answers end that are owed before a refused request, all of them arrive, and then
+// the refusal. The server writes them when the request has been refused already.
+func TestPipelined(t *testing.T) {
+	const host = " HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+	const foreign = "GET /x HTTP/1.1\r\nHost: evil.example\r\n\r\n"
+	const page = "POST /x" + host + "Origin: null\r\nContent-Length: 2\r\n\r\n{}"
+	long := strings.Repeat("a", 1<<20)
+	for name, tt := range map[string]struct {
+		requests, refused string
+		answers           []string // of the server, one for each request
+		want              string   // what the client gets, but for the text of the refusal
+	}{
+		"a length":          {"GET /1" + host + "\r\n", foreign, []string{"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"}, "200 hi, 403"},
+		"without a body":    {"GET /1" + host + "\r\n", page, []string{"HTTP/1.1 405 Method Not Allowed\r\nContent-Length: 0\r\n\r\n"}, "405 , 403"},
+		"a long head":       {"GET /1" + host + "\r\n", "GET /" + long + host + "\r\n", []string{"HTTP/1.1 204 No Content\r\n\r\n"}, "204 , 431"},
+		"many":              {strings.Repeat("POST /1"+host+"Content-Length: 3\r\n\r\nabc", 20), page, slices.Repeat([]string{"HTTP/1.1 202 Accepted\r\nContent-Length: 1\r\n\r\nx"}, 20), strings.Repeat("202 x, ", 20) + "403"},
+		"HEAD and 304":      {"HEAD /1" + host + "\r\nGET /2" + host + "\r\n", foreign, []string{"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", "HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n"}, "200 , 304 , 403"},
+		"early hints":       {"GET /1" + host + "\r\n", foreign, []string{"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"}, "200 hi, 403"},
+		"chunks, trailers":  {"GET /1" + host + "\r\n", page, []string{"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;a=b\r\nhi\r\n0\r\nA: b\r\n\r\n"}, "200 hi, 403"},
+		"a long body":       {"GET /1" + host + "\r\n", foreign, []string{fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(long), long)}, "200 " + long + ", 403"},
+		"until the end":     {"GET /1" + host + "\r\n", foreign, []string{"HTTP/1.1 200 OK\r\n\r\nhi"}, "200 hi"},
+		"no answer":         {"GET /1" + host + "\r\n", foreign, nil, ""},
+		"nothing before":    {"", page, nil, "403"},
+		"what is not HTTP":  {"GET /1" + host + "\r\n", foreign, []string{"hi\r\n\r\n"}, ""},
+		"a switch":          {"GET /1" + host + "Upgrade: else\r\n\r\n", foreign, []string{"HTTP/1.1 101 Switching Protocols\r\nUpgrade: else\r\n\r\n"}, "101 "},
+		"two answers":       {"GET /1" + host + "\r\n", foreign, []string{"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n1HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n"}, "200 1, 408 "},
+		"HTTP/1.0":          {"GET /1 HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", foreign, []string{"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nhi"}, "200 hi, 403"},
+		"an answer in vain": {"POST /1" + host + "Content-Length: 99\r\n\r\n" + strings.Repeat("x", 99), page, []string{"HTTP/1.1 413 Content Too Large\r\nContent-Length: 4\r\n\r\nlong"}, "413 long, 403"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			refused := make(chan struct{})
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			go func() {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				defer c.Close()
+				<-refused
+				r := bufio.NewReader(c)
+				for _, answer := range tt.answers {
+					req, err := http.ReadRequest(r)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					_, _ = io.Copy(io.Discard, req.Body)
+					_, _ = io.WriteString(c, answer)
+				}
+			}()
+			address, seen, stop := startAt(t, "http://"+l.Addr().String(), func(string) { close(refused) })
+			c, err := net.Dial("tcp", strings.TrimPrefix(address, "http://"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			var writing sync.WaitGroup
+			writing.Go(func() {
+				body := "{}"[:2*strings.Count(tt.refused, "{}")]
+				_, _ = io.WriteString(c, tt.requests+strings.TrimSuffix(tt.refused, body))
+				<-refused
+				_, _ = io.WriteString(c, body)
+			})
+			r := bufio.NewReader(c)
+			requests := bufio.NewReader(strings.NewReader(tt.requests + "GET / HTTP/1.1\r\n\r\n"))
+			var got []string
+			for {
+				req, err := http.ReadRequest(requests)
+				if err != nil {
+					req = nil
+				} else {
+					_, _ = io.Copy(io.Discard, req.Body)
+				}
+				resp, err := http.ReadResponse(r, req)
+				for err == nil && resp.StatusCode == http.StatusEarlyHints {
+					resp, err = http.ReadResponse(r, req)
+				}
+				if err != nil {
+					break
+				}
+				body, err := io.ReadAll(resp.Body)
+				if err != nil {
+					t.Error(err)
+				}
+				if text := string(body); strings.HasPrefix(text, "wirectl: ") {
+					got = append(got, fmt.Sprint(resp.StatusCode))
+				} else {
+					got = append(got, fmt.Sprintf("%d %s", resp.StatusCode, body))
+				}
+			}
+			if all := strings.Join(got, ", "); all != tt.want {
+				t.Errorf("the answers are %.200q, want %.200q", all, tt.want)
+			}
+			writing.Wait()
+			c.Close()
+			for tt.refused == page && !slices.Contains(seen.lines(), `c2u http "{}"`) { // it is recorded whole
+				<-seen.more
+			}
+			stop()
+			answers := slices.DeleteFunc(seen.lines(), func(line string) bool { return !strings.HasPrefix(line, "u2c http ") })
+			if strings.HasSuffix(tt.want, "403") && !strings.HasPrefix(answers[len(answers)-1], `u2c http "wirectl: `) {
+				t.Errorf("recorded as %.200q", answers)
+			}
+		})
+	}
+}
+
+// A server that answers early and ends, such as with 413, refuses the rest of what the client
+// sends: the client still gets the answer.
+func TestEarlyAnswer(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "too large", http.StatusRequestEntityTooLarge)
+	}))
+	defer server.Close()
+	address, _, _ := start(t, server, "/")
+	for range 3 {
+		c, err := net.Dial("tcp", strings.TrimPrefix(address, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		const size = 16 << 20
+		head := fmt.Sprintf("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n", size)
+		if _, err := io.Copy(c, io.MultiReader(strings.NewReader(head), io.LimitReader(zeros{}, size))); err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil || resp.StatusCode != http.StatusRequestEntityTooLarge {
+			t.Fatalf("%v, %v", resp, err)
+		}
+		resp.Body.Close()
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
 // A server that is not there is a 502 for its clients.
 func TestNoServer(t *testing.T) {

@@ -2,6 +2,8 @@ package httpproxy
 
 import (
 	"bytes"
+	"fmt"
+	"net/http"
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/frame/carrier"
@@ -13,12 +15,19 @@ import (
 // passes.
 type rewriter struct {
 	host, path string
-	remote     bool   // requests for any host are accepted
-	foreign    string // the host of the refused request
+	opts       *transport.Options  // say which requests are admitted
+	forwards   func(method string) // is called before the head of a request is forwarded
+	refusal    refusal             // of the request that is not forwarded
 
 	state state
 	body  carrier.Delimiter
 	held  []byte // the beginning of a head, or of the size of a chunk
+}
+
+// A refusal is the proxy's own answer to a request.
+type refusal struct {
+	status int // 0 without a refusal
+	text   string
 }
 
 type state uint8
@@ -82,43 +91,46 @@ func (r *rewriter) request(dst, data []byte) ([]byte, int) {
 	}
 	end := carrier.HeadEnd(data)
 	switch {
-	case end == 0 && (len(data) > carrier.MaxHead || !mayBeHead(data)):
+	case end == 0 && !mayBeHead(data), end > 0 && !isHead(data[:end]):
 		r.state = passing
 		return dst, 0
-	case end == 0:
-		return dst, 0
-	case !isHead(data[:end]):
-		r.state = passing
+	case end == 0 && len(data) <= carrier.MaxHead:
 		return dst, 0
 	}
-	head := data[:end]
-	switch {
-	case r.refuses(head):
-		r.state = refusing
+	if end == 0 || end > carrier.MaxHead { // its Host and Origin may come later
+		r.refuse(http.StatusRequestHeaderFieldsTooLarge, fmt.Sprintf("the head of a request is over %d bytes", carrier.MaxHead))
+		return dst, len(data)
+	}
+	text := data[:end]
+	head := carrier.ParseHead(text)
+	if r.judge(head); r.state == refusing {
 		return dst, end
-	case carrier.Rejected(head, frame.C2U) != nil: // the server rejects it, too
-		dst = append(dst, head...)
-	default:
-		dst = r.change(dst, head)
+	}
+	r.forwards(head.Method())
+	if carrier.Rejected(text, frame.C2U) != nil { // the server rejects it, too
+		dst = append(dst, text...)
+	} else {
+		dst = r.change(dst, text)
 	}
 	r.enter(head)
 	return dst, end
 }
 
-// refuses reports whether a head is that of a request for a host that is neither an
-// address nor localhost: a page of another site may use DNS rebinding.
-func (r *rewriter) refuses(head []byte) bool {
-	if r.remote {
-		return false
+func (r *rewriter) refuse(status int, text string) {
+	r.state, r.refusal = refusing, refusal{status, text}
+}
+
+// judge refuses a request that is not admitted.
+func (r *rewriter) judge(head *frame.Head) {
+	hosts := head.Values("Host")
+	if len(hosts) == 0 {
+		hosts = []string{""}
 	}
-	for line := range bytes.Lines(head) {
-		name, value, isField := bytes.Cut(line, []byte(":"))
-		if host := string(bytes.TrimSpace(value)); isField && isHost(name) && !transport.LocalHost(host) {
-			r.foreign = host
-			return true
+	for _, host := range hosts {
+		if text := r.opts.Refusal(host, head.Values("Origin")); text != "" {
+			r.refuse(http.StatusForbidden, text)
 		}
 	}
-	return false
 }
 
 func isHost(name []byte) bool { return bytes.EqualFold(name, []byte("host")) }
@@ -140,8 +152,7 @@ func isHead(data []byte) bool {
 }
 
 // enter determines the state after a head.
-func (r *rewriter) enter(text []byte) {
-	head := carrier.ParseHead(text)
+func (r *rewriter) enter(head *frame.Head) {
 	size, ok := carrier.SizeOf(head)
 	if !size.Chunked {
 		size.Length = max(size.Length, 0)

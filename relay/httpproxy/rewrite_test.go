@@ -3,7 +3,14 @@ package httpproxy
 import (
 	"strings"
 	"testing"
+
+	"github.com/wirectl/wirectl/frame/carrier"
+	"github.com/wirectl/wirectl/transport"
 )
+
+func rewriterOf(host, path string, opts transport.Options) *rewriter {
+	return &rewriter{host: host, path: path, opts: &opts, forwards: func(string) {}}
+}
 
 // Heads are changed wherever the reads end, and all else stays.
 func TestRewrite(t *testing.T) {
@@ -23,7 +30,7 @@ func TestRewrite(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for _, size := range []int{1, 2, 7, len(tt.in)} {
-				r := rewriter{host: "server:1", path: "/mcp", remote: true}
+				r := rewriterOf("server:1", "/mcp", transport.Options{Remote: true})
 				var got []byte
 				for in := tt.in; in != ""; {
 					n := min(size, len(in))
@@ -38,20 +45,33 @@ func TestRewrite(t *testing.T) {
 	}
 }
 
-// Of a request for a host of another site, and of what follows, nothing goes on.
+// Of a request that is not admitted, and of what follows, nothing goes on.
 func TestRewriteRefuses(t *testing.T) {
-	const first = "GET / HTTP/1.1\r\nHost: [::1]:7000\r\n\r\n"
-	for _, size := range []int{1, 7, 1000} {
-		r := rewriter{host: "server:1", path: "/mcp"}
-		var got []byte
-		for in := first + "GET / HTTP/1.1\r\nhost: evil.example:7000\r\n\r\n" + first; in != ""; {
-			n := min(size, len(in))
-			got = r.push(got, []byte(in[:n]))
-			in = in[n:]
-		}
-		got = append(got, r.held...)
-		if string(got) != "GET /mcp HTTP/1.1\r\nHost: server:1\r\n\r\n" || r.foreign != "evil.example:7000" {
-			t.Errorf("in reads of %d: %q goes on, %q is refused", size, got, r.foreign)
+	const first = "GET / HTTP/1.1\r\nHost: [::1]:7000\r\nOrigin: http://localhost:6274\r\n\r\n"
+	long := strings.Repeat("a", carrier.MaxHead)
+	for refused, want := range map[string]refusal{
+		"GET / HTTP/1.1\r\nhost: evil.example:7000\r\n\r\n":                             {403, `the host "evil.example:7000" is neither an IP address nor localhost: add --remote`},
+		"GET / HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n":               {403, `the host "evil.example" is neither an IP address nor localhost: add --remote`},
+		"GET / HTTP/1.0\r\nORIGIN:null\r\n\r\n":                                         {403, `web pages of "null" may not use this: allow them with --allow-origin`},
+		"GET / HTTP/1.1\r\nHost: localhost\r\nOrigin:\r\n https://evil.example\r\n\r\n": {403, `web pages of " https://evil.example" may not use this: allow them with --allow-origin`},
+		"POST /?" + long + " HTTP/1.1\r\nOrigin: null\r\n\r\n":                          {431, "the head of a request is over 65536 bytes"},
+		"POST / HTTP/1.1\r\nX: " + long + "\r\nOrigin: null\r\n\r\n":                    {431, "the head of a request is over 65536 bytes"},
+	} {
+		for _, size := range []int{1, 7, 1000, 1 << 20} {
+			if size < 1000 && len(refused) > carrier.MaxHead {
+				continue // a head is read again with each piece
+			}
+			r := rewriterOf("server:1", "/mcp", transport.Options{})
+			var got []byte
+			for in := first + refused + first; in != ""; {
+				n := min(size, len(in))
+				got = r.push(got, []byte(in[:n]))
+				in = in[n:]
+			}
+			got = append(got, r.held...)
+			if string(got) != strings.NewReplacer("/ ", "/mcp ", "[::1]:7000", "server:1").Replace(first) || r.refusal != want {
+				t.Errorf("in reads of %d: %q goes on, %+v is the refusal", size, got, r.refusal)
+			}
 		}
 	}
 }
@@ -62,10 +82,10 @@ func FuzzRewrite(f *testing.F) {
 	f.Add("POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}GET /", uint8(1))
 	f.Add("POST /a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n9;x\r\nHost: x\r\n\r\n0\r\n\r\n", uint8(5))
 	f.Fuzz(func(t *testing.T, in string, size uint8) {
-		if strings.Contains(strings.ToLower(in), "host") {
-			return // which would change its length
+		if lower := strings.ToLower(in); strings.Contains(lower, "host") || strings.Contains(lower, "origin") || len(in) > carrier.MaxHead {
+			return // which would change it, or is refused
 		}
-		r := rewriter{host: "h", path: "/"}
+		r := rewriterOf("h", "/", transport.Options{})
 		var got []byte
 		for rest := in; rest != ""; {
 			n := min(int(size)+1, len(rest))

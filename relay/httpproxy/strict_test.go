@@ -13,6 +13,7 @@ import (
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/frame/carrier"
+	"github.com/wirectl/wirectl/transport"
 )
 
 // broken makes requests that peers may read in different ways, each followed by
@@ -144,7 +145,7 @@ func byCarrier(stream string) (v verdict) {
 
 // What net/http rejects is flagged, and what it takes has the same bounds here:
 // who reads the messages of two requests where the server reads one is deceived.
-// Through the proxy, each goes on as it came but for Host.
+// Through the proxy, each goes on as it came but for Host, unless its head is too long.
 func TestStrict(t *testing.T) {
 	all := broken()
 	if len(all) < 200 {
@@ -158,8 +159,11 @@ func TestStrict(t *testing.T) {
 			if fmt.Sprint(got) != fmt.Sprint(want) {
 				t.Errorf("we read %v, and net/http %v, of\n%.300q", got, want, stream)
 			}
-			r := rewriter{host: "localhost", path: "/", remote: true}
+			r := rewriterOf("localhost", "/", transport.Options{Remote: true})
 			forwarded := append(r.push(nil, []byte(stream)), r.held...)
+			if r.refusal.status == http.StatusRequestHeaderFieldsTooLarge {
+				return
+			}
 			if string(forwarded) != stream {
 				t.Errorf("forwarded as\n%.300q\nwhat came as\n%.300q", forwarded, stream)
 			}

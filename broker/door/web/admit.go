@@ -5,6 +5,7 @@ import (
 	"crypto/subtle"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/wirectl/wirectl/transport"
@@ -46,7 +47,7 @@ func (c *Config) admit(r *http.Request, w *Response) (account string, fault *Fau
 		return "", &Fault{http.StatusNotFound, "Not found"}
 	case !c.AnyHost && !transport.LocalHost(r.Host) && !(c.Containers && isContainer(r)):
 		return "", &Fault{http.StatusForbidden, "Forbidden host: ask this machine by an address, or as localhost"}
-	case !c.NeedsToken() && foreign(origin):
+	case !c.NeedsToken() && slices.ContainsFunc(r.Header["Origin"], func(origin string) bool { return isForeign(origin, r.Host) }):
 		return "", &Fault{http.StatusForbidden, "Forbidden origin: web pages of other machines may not ask a broker without a token"}
 	case c.NeedsToken() && !c.isPreflight(r) && !known:
 		return "", &Fault{http.StatusUnauthorized, "Unauthorized: show the broker's token as Authorization: Bearer TOKEN"}
@@ -99,15 +100,10 @@ func allow(w *Response) {
 	w.Send(http.StatusOK, "text/plain", nil)
 }
 
-// foreign reports whether an Origin header is that of a web page of another machine, or of an
-// unknown one. Programs send none, or one with a scheme of their own.
-func foreign(origin string) bool {
-	scheme, host, _ := strings.Cut(origin, "://")
-	switch scheme {
-	case "null":
-		return true
-	case "http", "https":
-		return !transport.IsLoopback(transport.Hostname(host))
-	}
-	return false
+// isForeign reports whether an Origin header is that of a web page of another machine, or of an
+// unknown one. Programs send none, or one with a scheme of their own, which no page has.
+func isForeign(origin, host string) bool {
+	scheme, _, ok := strings.Cut(origin, "://")
+	isPrograms := ok && !slices.Contains([]string{"http", "https", "file"}, scheme) && !strings.HasSuffix(scheme, "-extension")
+	return origin != "" && !isPrograms && !transport.OwnPage(origin, host)
 }
