@@ -242,7 +242,7 @@ func (c *captured) beside(r *reading, payload []byte) *reading {
 	case p == opaque.JSON:
 		return r.json()
 	case r.guessed:
-		r.protocol, r.refiner = opaque.Bytes, all.NewRefiner()
+		r.protocol, r.refiner = opaque.Bytes, all.NewRefiner(true)
 	}
 	if r.refiner != nil {
 		c.refine(r, payload)
@@ -310,7 +310,7 @@ func (c *captured) newReading() (*reading, error) {
 	if r.protocol != nil {
 		return r, nil
 	}
-	r.protocol, r.refiner, r.guessed, r.fresh = opaque.Bytes, all.NewRefiner(), true, true
+	r.protocol, r.refiner, r.guessed, r.fresh = opaque.Bytes, all.NewRefiner(c.record.Meta != nil && c.record.Meta.Framing == frame.HTTP), true, true
 	if carried.Of(&c.record.Frame) != nil {
 		return r, nil
 	}

@@ -27,6 +27,7 @@ const (
 	Zstd
 	Zip
 	Pcap
+	SQLite
 	TLS
 	CRLF
 	HeaderFrame
@@ -62,6 +63,7 @@ var accidents = []accident{
 	Zstd:            {"zstd data", prefix("\x28\xb5\x2f\xfd")},
 	Zip:             {"a zip archive", prefix("PK\x03\x04")},
 	Pcap:            {"a packet capture", prefix("\x0a\x0d\x0d\x0a", "\xd4\xc3\xb2\xa1", "\x4d\x3c\xb2\xa1", "\xa1\xb2\xc3\xd4", "\xa1\xb2\x3c\x4d")},
+	SQLite:          {"an SQLite database", prefix("SQLite format 3\x00")},
 	TLS:             {"TLS", isTLS},
 	CRLF:            {"bytes whose line feeds were turned into CRLF", prefix("\r\n", "\x00\x0d\x0a")},
 	HeaderFrame:     {"a Content-Length header", pattern(`(?i)^content-(length|type):`)},
@@ -87,7 +89,7 @@ const logLine = `(?i)^[\[(<]*(` +
 // The beginning of the others may be a length and a payload.
 var distinct = [...]bool{
 	HTTPResponse: true, HTTPRequest: true, HTTP2: true, SSHBanner: true, ShellBanner: true, ShellError: true,
-	HTML: true, Gzip: true, DecimalLength: true, StackTrace: true, LogLine: true,
+	HTML: true, Gzip: true, DecimalLength: true, SQLite: true, StackTrace: true, LogLine: true,
 }
 
 // Distinct reports whether frames, whole or cut, hardly ever look like it.

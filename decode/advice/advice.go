@@ -29,6 +29,7 @@ var about = [1 << 8]string{
 	frame.Zstd:            "decompress it first (zstd -dc FILE | wirectl decode)",
 	frame.Zip:             "take the file out of it first (unzip -p FILE | wirectl decode)",
 	frame.Pcap:            ofPackets,
+	frame.SQLite:          "take the messages out of it first (sqlite3 FILE 'SELECT …' | wirectl decode)",
 	frame.TLS:             "it is encrypted: record it inside of TLS",
 	frame.CRLF:            "it was written in text mode: write it as binary",
 	frame.HeaderFrame:     "try --framing header",

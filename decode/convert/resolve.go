@@ -53,6 +53,9 @@ type wire struct {
 	family string
 }
 
+// httpConn stands for all connections with HTTP.
+const httpConn = -1
+
 // wireOf returns the wire of a frame. All HTTP of a session is one wire, except for frames
 // that are named as of another family. All streams of an HTTP/2 connection are one wire too.
 func wireOf(rec *capture.Record) wire {
@@ -60,7 +63,7 @@ func wireOf(rec *capture.Record) wire {
 	case rec.Meta == nil:
 		return wire{conn: rec.Conn, stream: rec.Stream}
 	case rec.Meta.Framing == frame.HTTP:
-		return wire{conn: -1, family: familyOf(rec.Protocol)}
+		return wire{conn: httpConn, family: familyOf(rec.Protocol)}
 	}
 	return wire{conn: rec.Conn}
 }
@@ -139,11 +142,11 @@ func (v *resolved) learn(rec *capture.Record) (*meaning, error) {
 		if err != nil {
 			return nil, err
 		}
-		m = &meaning{p, all.NewRefiner()}
+		m = &meaning{p, all.NewRefiner(at.conn == httpConn)}
 		v.wires[at] = m
 		v.untold++
 	}
-	if at == (wire{conn: -1}) && v.reader.Session().Protocol == "" {
+	if at == (wire{conn: httpConn}) && v.reader.Session().Protocol == "" {
 		switch p := all.Beside(m.protocol, rec.Payload()); p {
 		case m.protocol:
 		case opaque.JSON:
@@ -152,7 +155,7 @@ func (v *resolved) learn(rec *capture.Record) (*meaning, error) {
 			if m.refiner == nil {
 				v.untold++
 			}
-			m.protocol, m.refiner = opaque.Bytes, all.NewRefiner()
+			m.protocol, m.refiner = opaque.Bytes, all.NewRefiner(true)
 		}
 	}
 	if m.refiner == nil {

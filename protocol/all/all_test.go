@@ -56,7 +56,7 @@ func TestLimit(t *testing.T) {
 
 func TestRecognize(t *testing.T) {
 	for payload, want := range map[string]protocol.Protocol{
-		`{"prompt":"hi"}`: rlm.Protocol,
+		`{"prompt":"hi","correlation_id":"a"}`:                   rlm.Protocol,
 		`{"method":"Target.targetCreated","params":{}}`:          cdp.Protocol,
 		`{"id":1,"method":"Browser.getVersion","sessionId":"s"}`: cdp.Protocol,
 		`{"id":1,"method":"Arith.multiply","params":[1,2]}`:      opaque.JSON,
@@ -65,7 +65,7 @@ func TestRecognize(t *testing.T) {
 		`{"jsonrpc":"2.0","id":1,"method":"Browser.getVersion"}`: jsonrpc.Plain,
 		`{"correlation_id":"1","error":null,"results":[]}`:       rlm.Protocol,
 		`{"kind":"Ack","control":{"run_id":"r"}}`:                theory.Protocol,
-		`{"seq":1,"type":"event","event":"x"}`:                   jsonrpc.DAP,
+		`{"seq":1,"type":"event","event":"stopped"}`:             jsonrpc.DAP,
 		`{"jsonrpc":"2.0","id":1,"result":{}}`:                   jsonrpc.Plain,
 		`[{"jsonrpc":"2.0","method":"m"}]`:                       jsonrpc.Plain,
 		`{"jsonrpc":"1.0","id":1,"method":"m"}`:                  jsonrpc.Plain,
@@ -103,8 +103,12 @@ func TestRefine(t *testing.T) {
 		`{"jsonrpc":"2.0","id":1,"method":"get_tokens"}`:                                             nexus.Protocol,
 		`{"jsonrpc":"2.0","id":0,"method":"connect","params":{"supportedTaskKinds":[]}}`:             jsonrpc.Copilot,
 		`{"jsonrpc":"2.0","id":0,"method":"connect","params":{}}`:                                    jsonrpc.Plain,
-		`{"jsonrpc":"2.0","method":"session.event","params":{}}`:                                     jsonrpc.Copilot,
-		`{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{}}`:                                jsonrpc.A2A,
+		`{"jsonrpc":"2.0","method":"session.event","params":{"event":{}}}`:                           jsonrpc.Copilot,
+		`{"jsonrpc":"2.0","method":"session.event","params":{}}`:                                     jsonrpc.Plain,
+		`{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{}}}`:                    jsonrpc.A2A,
+		`{"jsonrpc":"2.0","id":1,"method":"send","params":{"content":"hi"}}`:                         nexus.Protocol,
+		`{"jsonrpc":"2.0","id":1,"method":"send","params":{"recipient":["+4"],"message":"hi"}}`:      jsonrpc.Plain,
+		`{"jsonrpc":"2.0","id":1,"method":"ping"}`:                                                   jsonrpc.Plain,
 		`{"jsonrpc":"2.0","id":1,"method":"message/stream","params":{}}`:                             jsonrpc.A2A,
 		`{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"id":"k"}}`:                          jsonrpc.A2A,
 		`{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"taskId":"k"}}`:                      jsonrpc.MCP,
@@ -153,43 +157,33 @@ func TestFirst(t *testing.T) {
 
 // Nothing is left to learn of a protocol that is not a family.
 func TestNoRefiner(t *testing.T) {
-	if refiner(t, `{"prompt":"hi"}`) != nil {
+	if refiner(t, `{"prompt":"hi","correlation_id":"a"}`) != nil {
 		t.Error("there is a refiner for rlm")
 	}
 }
 
-// A line of text in front does not keep the protocol from being recognized.
-// A first message that breaks a rule of its protocol may be any JSON, until a message
-// tells which nobody would write by chance.
-func TestRefineBroken(t *testing.T) {
-	const asks, answers = `{"correlation_id":"a","prompt":"hi"}`, `{"correlation_id":null,"error":"no","results":null}`
-	const call = `{"jsonrpc":"2.0","id":1,"method":"x"}`
+// JSON stays JSON until a message comes that only one protocol has.
+func TestRefineJSON(t *testing.T) {
 	for _, tt := range []struct {
 		first, next string
 		want        protocol.Protocol
 	}{
-		{`{"prompt":"hi","unknown":1}`, answers, rlm.Protocol},
-		{`{"prompt":"hi","unknown":1}`, asks, rlm.Protocol},
-		{`{"prompt":"hi","unknown":1}`, `{"prompt":"hi"}`, opaque.JSON}, // records have such members too
-		{`{"prompt":"hi","unknown":1}`, call, opaque.JSON},
+		{`{"prompt":"hi","unknown":1}`, `{"correlation_id":"a","prompt":"hi"}`, rlm.Protocol},
+		{`{"prompt":"hi","unknown":1}`, `{"prompt":"hi"}`, opaque.JSON},
 		{`{"kind":"Request","inputs":{}}`, `{"kind":"Response","control":{"run_id":"r","status":"success"}}`, theory.Protocol},
-		{`{"level":"info"}`, answers, opaque.JSON},
+		{`{"level":30,"msg":"ready"}`, `{"jsonrpc":"2.0","id":1,"method":"x"}`, jsonrpc.Plain},
+		{`{"level":30,"msg":"ready"}`, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, jsonrpc.MCP},
+		{`{"level":30,"msg":"ready"}`, "\x0a\x012\x62\x00", opaque.JSON},
 	} {
-		var g all.Guess
-		if !g.Detect([]byte(tt.first+"\n"), true) || g.Protocol != opaque.JSON {
-			t.Fatalf("%s is taken for %s", tt.first, &g)
-		}
-		p := g.Protocol
-		if r := g.Refiner(); r != nil {
-			_, _, _ = r.Refine([]byte(tt.first)) // as streams do
-			p, _, _ = r.Refine([]byte(tt.next))
-		}
-		if p != tt.want {
+		r := refiner(t, tt.first)
+		_, _, _ = r.Refine([]byte(tt.first)) // as streams do
+		if p, _, _ := r.Refine([]byte(tt.next)); p != tt.want {
 			t.Errorf("%s and then %s are %s, want %s", tt.first, tt.next, p.Name(), tt.want.Name())
 		}
 	}
 }
 
+// A line of text in front does not keep the protocol from being recognized.
 func TestRefineAfterText(t *testing.T) {
 	r := refiner(t, "[INFO] listening")
 	if p, _, done := r.Refine([]byte("[INFO] listening")); p != opaque.JSON || done {

@@ -15,6 +15,7 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
 	"github.com/wirectl/wirectl/protocol/opaque"
 	"github.com/wirectl/wirectl/protocol/protobuf"
+	"github.com/wirectl/wirectl/protocol/rlm"
 )
 
 // A Guess is the framing and protocol that a stream seems to have. Those that are set
@@ -27,8 +28,8 @@ type Guess struct {
 	Limit int
 
 	reasons []string
-	open    bool                // the first payload did not tell the protocol
-	broken  []protocol.Protocol // whose broken message the first payload may be
+	open    bool // the first payload did not tell the protocol
+	guessed bool // the protocol is not given
 }
 
 // String says what the stream seems to be, and why.
@@ -79,7 +80,7 @@ func (g *Guess) possible(head []byte) bool {
 	}
 	switch frame.Recognize(head) {
 	case frame.HTTPResponse, frame.HTTPRequest, frame.HTTP2, frame.SSHBanner, frame.HTML,
-		frame.UTF16, frame.Gzip, frame.Zstd, frame.Zip, frame.Pcap, frame.TLS, frame.DecimalLength, frame.GRPCWebTrailers:
+		frame.UTF16, frame.Gzip, frame.Zstd, frame.Zip, frame.Pcap, frame.SQLite, frame.TLS, frame.DecimalLength, frame.GRPCWebTrailers:
 		return false
 	}
 	return true
@@ -106,8 +107,8 @@ func (g *Guess) claims(s sample) bool {
 		return (s.framing == g.Framing || !isText(s.payload)) && g.takeCompressed(s)
 	}
 	p, why := recognizeFirst(s.payload)
-	if p == opaque.JSON {
-		g.broken = brokenOf(s.payload)
+	if p == opaque.JSON && isOfRLM(s.payload, s.framing) {
+		p, why = rlm.Protocol, "the first message has its members"
 	}
 	switch {
 	case s.tells(p):
@@ -185,7 +186,7 @@ func (g *Guess) takeUnclear(s sample) bool {
 	g.open = true
 	switch {
 	case bytes.HasPrefix(s.payload, []byte("{")):
-		return g.decide(s, marked(s.payload), "the first payload begins as an object, and is not JSON")
+		return g.decide(s, protocolOfObject(s.payload, s.framing), "the first payload begins as an object, and is not JSON")
 	case s.framing == frame.Line || s.framing == frame.Header:
 		return g.decide(s, opaque.JSON, "the usual case, as the first payload does not tell")
 	case s.framing == frame.GRPC && !s.begun: // there is no frame
@@ -205,7 +206,7 @@ func (g *Guess) decide(s sample, p protocol.Protocol, why string) bool {
 		g.reasons = append(g.reasons, fmt.Sprintf("%s framing (%s)", s.framing.Name(), s.why))
 	}
 	if g.Protocol == nil {
-		g.Protocol = p
+		g.Protocol, g.guessed = p, true
 		g.reasons = append(g.reasons, fmt.Sprintf("%s protocol (%s)", p.Name(), why))
 	}
 	return true

@@ -43,7 +43,7 @@ func (g *Guess) points(samples []sample, head []byte) (all []point) {
 // frames by chance.
 func (g *Guess) remains(p point) bool {
 	switch {
-	case len(p.payload) == 0, isBlank(p.seen):
+	case len(p.payload) == 0, isBlank(p.seen), p.framing == frame.Varint && beginsJSON(p.seen):
 		return false
 	case p.framing == frame.Header, p.holdsJSON(p.seen):
 		return true

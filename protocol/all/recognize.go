@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 
+	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/cdp"
 	"github.com/wirectl/wirectl/protocol/claude"
@@ -28,29 +29,31 @@ var recognizers = []protocol.Protocol{
 	jsonrpc.Codex, cdp.Protocol, jsonrpc.Plain, latis.Protocol,
 }
 
-// marks are members that tell a protocol even if the message breaks its rules.
-var marks = []mark{
-	{`"jsonrpc"`, jsonrpc.Plain},
-	{`"correlation_id"`, rlm.Protocol},
-}
+// claims reports whether a payload that begins as JSON says that it is JSON-RPC, even if it
+// breaks the rules, is cut or goes on otherwise.
+func claims(payload []byte) bool { return jsonrpc.Plain.IsOwn(payload, nil) }
 
-type mark struct {
-	member   string
-	protocol protocol.Protocol
-}
-
-func (m mark) in(payload []byte) bool { return bytes.Contains(payload, []byte(m.member)) }
-
-// marked returns the protocol whose mark is in a payload that begins as JSON, and is cut or
-// goes on otherwise: the json protocol if there is none.
-func marked(payload []byte) protocol.Protocol {
-	for _, m := range marks {
-		if m.in(payload) {
-			return m.protocol
-		}
+// protocolOfObject returns the protocol of a payload that begins as an object and cannot be
+// read whole.
+func protocolOfObject(payload []byte, f frame.Framing) protocol.Protocol {
+	switch {
+	case claims(payload):
+		return jsonrpc.Plain
+	case f != frame.Line && bytes.Contains(payload, correlation):
+		return rlm.Protocol
 	}
 	return opaque.JSON
 }
+
+// isOfRLM reports whether a payload is a message of rlm although it breaks its rules, or could
+// be one of another protocol. A line may as well be the record of a log.
+func isOfRLM(payload []byte, f frame.Framing) bool {
+	var m protocol.Message
+	return f != frame.Line && rlm.Protocol.Parse(payload, &m) == nil && m.Faults&protocol.UnknownKind == 0 &&
+		(m.Faults&broken == 0 || bytes.Contains(payload, correlation))
+}
+
+var correlation = []byte(`"correlation_id"`)
 
 // broken are the faults that speak against a protocol.
 const broken = ^(protocol.DuplicateKey | protocol.UnsafeInteger)
@@ -61,15 +64,13 @@ func Recognize(payload []byte) (p protocol.Protocol, why string) {
 	var m protocol.Message
 	sample := firstOf(payload)
 	for _, p := range recognizers {
-		if p.Parse(sample, &m) == nil && m.Faults&broken == 0 && !isAlsoRPC(p, sample) && isOwn(p, sample, &m) {
+		if p.Parse(sample, &m) == nil && m.Faults&broken == 0 && isOwn(p, sample, &m) {
 			return p, fmt.Sprintf("the first message is %.60q", m.Kind) + dialect(p, sample)
 		}
 	}
 	if opaque.JSON.Parse(payload, &m) == nil {
-		for _, mark := range marks {
-			if mark.in(sample) && parses(mark.protocol, sample) {
-				return mark.protocol, "the first message has a member " + mark.member
-			}
+		if claims(sample) && parses(jsonrpc.Plain, sample) {
+			return jsonrpc.Plain, `the first message has a member "jsonrpc"`
 		}
 		return opaque.JSON, fmt.Sprintf("the first payload is JSON, of the kind %s", m.Kind)
 	}
@@ -79,44 +80,13 @@ func Recognize(payload []byte) (p protocol.Protocol, why string) {
 	return opaque.Bytes, "the first payload does not tell"
 }
 
-// isOwn reports whether a message is one that only p has. Much JSON could be an answer of
-// Codex or of Chrome, or a method that Codex does not have, or an error.
+// isOwn reports whether only p has a message: much JSON could be one of several protocols. A
+// payload that claims to be JSON-RPC is of no other JSON protocol.
 func isOwn(p protocol.Protocol, payload []byte, m *protocol.Message) bool {
-	if live, ok := p.(interface {
-		Knows([]byte, *protocol.Message) bool
-	}); ok {
-		return live.Knows(payload, m)
-	}
-	switch p {
-	case protocol.Protocol(jsonrpc.Codex):
-		return jsonrpc.Codex.Knows(m.Kind)
-	case cdp.Protocol:
-		return !m.Phase.Ends()
-	case codexexec.Protocol:
-		return string(m.Kind) != "error"
-	case pi.Protocol:
-		return pi.IsOwn(m)
-	}
-	return true
-}
-
-// brokenOf returns the protocols whose broken message a payload may be.
-func brokenOf(payload []byte) (all []protocol.Protocol) {
-	for _, p := range recognizers {
-		if p.Encoding() == protocol.JSON && parses(p, payload) {
-			all = append(all, p)
-		}
-	}
-	return all
-}
-
-// recognizeSurely is Recognize. sure is false for a message without an id that only asks,
-// as any JSON could.
-func recognizeSurely(payload []byte) (p protocol.Protocol, why string, sure bool) {
-	p, why = Recognize(payload)
-	var m protocol.Message
-	sure = p.Parse(firstOf(payload), &m) == nil && (m.Phase.Ends() || !m.ID.IsZero())
-	return p, why, sure
+	own, ok := p.(interface {
+		IsOwn([]byte, *protocol.Message) bool
+	})
+	return !ok || own.IsOwn(payload, m) && (p == protocol.Protocol(jsonrpc.Plain) || !claims(payload))
 }
 
 // dialect tells which of the dialects of a protocol a message is in, if the
@@ -135,13 +105,6 @@ func firstOf(payload []byte) []byte {
 		return item
 	}
 	return nil
-}
-
-// isAlsoRPC reports whether p is another protocol and the payload says that it
-// is JSON-RPC.
-func isAlsoRPC(p protocol.Protocol, payload []byte) bool {
-	return p.Encoding() == protocol.JSON && p != protocol.Protocol(jsonrpc.Plain) &&
-		bytes.Contains(payload, []byte(`"jsonrpc"`)) && parses(jsonrpc.Plain, payload)
 }
 
 // parses reports whether a payload is one of p's messages.

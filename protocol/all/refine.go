@@ -12,26 +12,27 @@ import (
 	"github.com/wirectl/wirectl/protocol/opaque"
 )
 
-// A Refiner learns from later payloads what the first one did not tell. In the JSON-RPC
-// family, the first method that only one protocol has decides; if the first payload was
-// JSON, a message of the protocol whose broken message it may be.
+// A Refiner learns from later payloads what the first one did not tell. JSON is of the
+// protocol of the first payload that only one has, and in the JSON-RPC family, the first
+// method that only one dialect has decides.
 type Refiner struct {
 	protocol protocol.Protocol
-	open     bool                // no payload has told any protocol
-	broken   []protocol.Protocol // whose broken message the first payload may be
-	looked   int                 // how many payloads have not told which one it is
+	open     bool // no payload has told any protocol
+	http     bool // the payloads are bodies of HTTP
+	looked   int  // how many payloads were JSON of no protocol
 }
 
 // maxLooked bounds looked.
 const maxLooked = 64
 
-// NewRefiner returns a Refiner for unknown payloads: they are bytes until one tells.
-func NewRefiner() *Refiner { return &Refiner{protocol: opaque.Bytes, open: true} }
+// NewRefiner returns a Refiner for unknown payloads, such as bodies of HTTP: they are bytes
+// until one tells.
+func NewRefiner(http bool) *Refiner { return &Refiner{protocol: opaque.Bytes, open: true, http: http} }
 
 // Refiner returns the Refiner of the guess; nil if nothing is open.
 func (g *Guess) Refiner() *Refiner {
-	if g.open || g.Protocol == protocol.Protocol(jsonrpc.Plain) || g.Protocol == opaque.JSON && g.broken != nil {
-		return &Refiner{protocol: g.Protocol, open: g.open, broken: g.broken}
+	if g.open || g.Protocol == protocol.Protocol(jsonrpc.Plain) || g.Protocol == opaque.JSON && g.guessed {
+		return &Refiner{protocol: g.Protocol, open: g.open}
 	}
 	return nil
 }
@@ -42,19 +43,20 @@ var family = []*jsonrpc.Dialect{jsonrpc.MCP, jsonrpc.ACP, jsonrpc.A2A, jsonrpc.C
 // Refine reads the next payload of the stream. It returns the protocol from this payload on
 // and, if that has changed, why; done says that there is nothing more to learn.
 func (r *Refiner) Refine(payload []byte) (p protocol.Protocol, why string, done bool) {
-	if r.open {
+	if r.open || r.protocol == opaque.JSON {
 		p, reason := Recognize(payload)
-		if p == opaque.Bytes {
-			return r.protocol, "", false
+		if _, calls := p.(*jsonrpc.Dialect); r.http && !calls && p.Encoding() == protocol.JSON {
+			p, reason = opaque.JSON, "the first payload is JSON" // other protocols have streams of messages
 		}
-		r.open, r.protocol, why = false, p, reason
-	}
-	if r.protocol == opaque.JSON && r.broken != nil {
-		p, reason, sure := recognizeSurely(payload)
-		if sure && slices.Contains(r.broken, p) {
-			r.protocol, r.broken, why = p, nil, reason
-		} else if r.looked++; r.looked < maxLooked {
+		switch {
+		case r.open && p == opaque.Bytes:
 			return r.protocol, "", false
+		case r.open || p != opaque.Bytes && p != opaque.JSON && p.Encoding() == protocol.JSON:
+			r.open, r.protocol, why = false, p, reason
+		}
+		if r.protocol == opaque.JSON {
+			r.looked++
+			return r.protocol, why, r.looked >= maxLooked
 		}
 	}
 	if r.protocol != protocol.Protocol(jsonrpc.Plain) {
@@ -139,11 +141,32 @@ func isDate(version string) bool {
 	return err == nil
 }
 
+// common are the methods that other programs than those of the family have, too, with the
+// member of their params that shows the dialect, if one does.
+var common = map[string]string{
+	"initialize": "", "ping": "", "shutdown": "", "exit": "", "authenticate": "", "logout": "",
+	"$/cancelRequest": "", "$/progress": "", "$/setTrace": "", "$/logTrace": "",
+	"send": "content", "cancel": "request_id", "compact": "",
+	"SendMessage": "message", "GetTask": "id", "ListTasks": "", "CancelTask": "id",
+	"status.get": "", "runtime.shutdown": "", "session.event": "event", "session.send": "prompt", "session.create": "",
+	"session.delete": "", "session.destroy": "", "session.detach": "", "session.list": "", "session.log": "",
+	"session.resume": "", "session.shutdown": "", "session.suspend": "", "session.abort": "",
+}
+
+// isCommon reports whether the method of a request is common, and its params show no dialect.
+func isCommon(m *protocol.Message) bool {
+	member, ok := common[string(m.Kind)]
+	return ok && (member == "" || !hasMember(m.Text, member))
+}
+
 // knownTo returns the only dialect that has the method of a request; nil if several do, or
 // none. MCP and version 0.3 of A2A have the same names for requests about a task, and
 // different ones for its id.
 func knownTo(m *protocol.Message) *jsonrpc.Dialect {
 	var found *jsonrpc.Dialect
+	if isCommon(m) {
+		return nil
+	}
 	for _, d := range family {
 		if d.Knows(m.Kind) && !(d == jsonrpc.MCP && jsonrpc.A2A.Knows(m.Kind) && hasMember(m.Text, "id")) &&
 			!(d == jsonrpc.A2A && jsonrpc.MCP.Knows(m.Kind) && hasMember(m.Text, "taskId")) {

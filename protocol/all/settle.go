@@ -64,7 +64,7 @@ func (g *Guess) takesCut(s sample) bool {
 	case nil:
 		return false
 	case opaque.JSON:
-		p = marked(s.payload)
+		p = protocolOfObject(s.payload, s.framing)
 	}
 	g.open = true
 	return g.decide(s, p, "the first payload begins that way")

@@ -5,6 +5,8 @@ package cdp
 
 import (
 	"bytes"
+	"slices"
+	"strings"
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/jsonscan"
@@ -37,6 +39,23 @@ var Rules = protocol.Rules{
 }
 
 type cdp struct{ jsonwalk.Named }
+
+// domains are those of Chrome and Node.
+var domains = strings.Fields(`
+	Accessibility Animation Audits Autofill BackgroundService BluetoothEmulation Browser CSS CacheStorage Cast Console
+	CrashReportContext DOM DOMDebugger DOMSnapshot DOMStorage Database Debugger DeviceAccess DeviceOrientation Emulation
+	EventBreakpoints Extensions FedCm Fetch FileSystem HeadlessExperimental HeapProfiler IO IndexedDB Input Inspector
+	LayerTree Log Media Memory Network NodeRuntime NodeTracing NodeWorker Overlay PWA Page Performance
+	PerformanceTimeline Preload Profiler Runtime Schema Security ServiceWorker SmartCardEmulation Storage SystemInfo
+	Target Tethering Tracing WebAudio WebAuthn
+`)
+
+// IsOwn reports whether only this protocol has a message, which is m. Any JSON with an id may
+// be an answer, and other protocols have methods of other domains.
+func (cdp) IsOwn(payload []byte, m *protocol.Message) bool {
+	domain, _, _ := bytes.Cut(m.Kind, []byte("."))
+	return slices.Contains(domains, string(domain)) && jsonwalk.Shape{Has: `method"`, MayHave: "id params sessionId"}.Fits(payload)
+}
 
 // wire holds the members of a message, as written.
 type wire struct {

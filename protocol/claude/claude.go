@@ -4,6 +4,8 @@ package claude
 
 import (
 	"bytes"
+	"slices"
+	"strings"
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/jsonscan"
@@ -130,6 +132,32 @@ func (w *wire) interpret(m *protocol.Message) {
 			m.Text = w.state
 		}
 	}
+}
+
+// own are the shapes of messages that only stream-json has, by type. Transcripts and chats
+// of other programs have the same types.
+var own = map[string][]jsonwalk.Shape{
+	"control_request":        {{Has: `type" request_id" request.subtype"`, MayHave: "session_id uuid"}},
+	"control_response":       {{Has: `type" response.subtype" response.request_id"`, MayHave: "session_id uuid"}},
+	"control_cancel_request": {{Has: `type" request_id"`, MayHave: "session_id uuid"}},
+	"user": {
+		{Has: `type" message.role" message.content`, MayHave: "session_id parent_tool_use_id uuid priority isSynthetic"},
+		{Has: `type" message.role" session_id" uuid"`, MayHave: "*"},
+	},
+	"assistant":         {{Has: `type" message.role" message.content[ session_id" parent_tool_use_id`, MayHave: "*"}},
+	"stream_event":      {{Has: `type" event.type" session_id" parent_tool_use_id`, MayHave: "*"}},
+	"command_lifecycle": {{Has: `type" session_id" command_uuid"`, MayHave: "*"}},
+	"system": {
+		{Has: `type" subtype" session_id" uuid"`, MayHave: "*"},
+		{Has: `type" subtype" session_id" tools[ mcp_servers[`, MayHave: "*"},
+	},
+	"result": {{Has: `type" subtype" session_id" is_error num_turns total_cost_usd`, MayHave: "*"}},
+}
+
+// IsOwn reports whether only stream-json has a message, which is m.
+func (claude) IsOwn(payload []byte, m *protocol.Message) bool {
+	name, _, _ := strings.Cut(string(m.Kind), "/")
+	return slices.ContainsFunc(own[name], func(s jsonwalk.Shape) bool { return s.Fits(payload) })
 }
 
 // step returns the effect of an event on a block of a message. Events of subagents have

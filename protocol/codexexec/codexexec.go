@@ -85,6 +85,23 @@ func (events) Parse(payload []byte, m *protocol.Message) error {
 	return jsonwalk.Finish(&s, err, m)
 }
 
+// own are the shapes of events that only this protocol has.
+var own = map[string]jsonwalk.Shape{
+	"thread.started": {Has: `type" thread_id"`},
+	"turn.started":   {Has: `type"`},
+	"item.started":   {Has: `type" item.id" item.type"`},
+	"item.updated":   {Has: `type" item.id" item.type"`},
+	"item.completed": {Has: `type" item.id" item.type"`},
+	"turn.completed": {Has: `type" usage.input_tokens`},
+	"turn.failed":    {Has: `type" error.message"`},
+}
+
+// IsOwn reports whether only this protocol has an event, which is m.
+func (events) IsOwn(payload []byte, m *protocol.Message) bool {
+	shape, ok := own[string(m.Kind)]
+	return ok && shape.Fits(payload)
+}
+
 // readUsage walks the next value.
 func readUsage(s *jsonscan.Scanner) (u protocol.Usage) {
 	for ok := s.Object(); ok && s.Next(); {

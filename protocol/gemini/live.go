@@ -2,6 +2,7 @@ package gemini
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/jsonscan"
@@ -195,14 +196,16 @@ func (live) Answer(payload []byte, _ *protocol.Message, t *modelapi.Tools) []pro
 	return nil
 }
 
-// Knows reports whether only this API has such a message, which is m.
-func (live) Knows(payload []byte, m *protocol.Message) bool {
-	switch string(m.Kind) {
-	case "setup":
-		return len(m.Model) > 0
-	case "setupComplete", "serverContent", "clientContent":
-		value, _ := jsonscan.Get(payload, string(m.Kind))
-		return jsonscan.KindOf(value) == jsonscan.Object
-	}
-	return false
+// own are the shapes of messages that only this API has.
+var own = []jsonwalk.Shape{
+	{Has: `setup.model"`},
+	{Has: "setupComplete{", MayHave: "usageMetadata"},
+	{Has: "clientContent.turns["},
+	{Has: "clientContent.turnComplete"},
+	{Has: "serverContent{", MayHave: "usageMetadata"},
+}
+
+// IsOwn reports whether only this API has a message.
+func (live) IsOwn(payload []byte, _ *protocol.Message) bool {
+	return slices.ContainsFunc(own, func(s jsonwalk.Shape) bool { return s.Fits(payload) })
 }

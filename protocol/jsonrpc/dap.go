@@ -1,6 +1,9 @@
 package jsonrpc
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol"
@@ -13,6 +16,20 @@ import (
 var DAP protocol.Protocol = dap{"dap"}
 
 type dap struct{ jsonwalk.Named }
+
+// dapWords are commands and events that only DAP has. The server of TypeScript, for one, has
+// messages of the same form.
+var dapWords = strings.Fields(`
+	attach configurationDone continue disconnect evaluate initialize initialized launch loadedSources modules next
+	output pause process runInTerminal scopes setBreakpoints setExceptionBreakpoints setFunctionBreakpoints setVariable
+	stackTrace startDebugging stepIn stepOut stopped terminate terminated thread threads variables
+`)
+
+// IsOwn reports whether only DAP has a message, which is m.
+func (dap) IsOwn(payload []byte, m *protocol.Message) bool {
+	return slices.Contains(dapWords, string(m.Kind)) &&
+		jsonwalk.Shape{Has: `seq type"`, MayHave: "arguments body command event message request_seq success"}.Fits(payload)
+}
 
 // dapMessage is the result of one walk over a DAP message: words without their quotes, and
 // the other members as they are written.

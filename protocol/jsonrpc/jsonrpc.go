@@ -8,6 +8,8 @@
 package jsonrpc
 
 import (
+	"bytes"
+
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol"
@@ -114,6 +116,42 @@ func (d *Dialect) Encoding() protocol.Encoding { return protocol.JSON }
 func (d *Dialect) Knows(method []byte) bool {
 	_, ok := d.grammar.Methods[string(method)]
 	return ok
+}
+
+// IsOwn reports whether only the dialect has a message, which is m. Without the jsonrpc member,
+// that is one with a method that has a path, or an initialize of Codex.
+func (d *Dialect) IsOwn(payload []byte, m *protocol.Message) bool {
+	switch {
+	case !d.grammar.Unversioned:
+		return claims(payload)
+	case string(m.Kind) == "initialize":
+		return jsonwalk.Shape{Has: `method" id params.clientInfo{`}.Fits(payload)
+	default:
+		return d.Knows(m.Kind) && bytes.Contains(m.Kind, []byte("/")) &&
+			jsonwalk.Shape{Has: `method"`, MayHave: "id params emittedAtMs trace"}.Fits(payload)
+	}
+}
+
+// claims reports whether a payload, which may be broken, has a jsonrpc member, and is no
+// record of a log, which may have one too.
+func claims(payload []byte) bool {
+	versioned, others := false, 0
+	var s jsonscan.Scanner
+	s.Init(payload)
+	for ok := s.Object(); ok && s.Next(); {
+		switch string(s.Key()) {
+		case "jsonrpc":
+			versioned = true
+		case "id", "method", "params", "result", "error":
+		case "level", "lvl", "levelname", "severity", "log.level":
+			return false
+		case "time", "ts", "timestamp", "@timestamp", "asctime":
+			others |= 1
+		default:
+			others |= 2
+		}
+	}
+	return versioned && others != 3
 }
 
 // Parse reads one message or one batch, as [protocol.Protocol] wants it.

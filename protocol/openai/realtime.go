@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/wirectl/wirectl/frame"
@@ -146,23 +147,29 @@ func (w *wire) interpretResponse(m *protocol.Message) {
 	}
 }
 
-// Knows reports whether only this API has an event of that kind; the payload is the event.
-func (realtime) Knows(payload []byte, m *protocol.Message) bool {
-	member := ""
-	switch string(m.Kind) {
-	case "session.created", "session.update", "session.updated":
-		member = "session"
-	case "conversation.item.create":
-		member = "item"
-	case "input_audio_buffer.append":
-		member = "audio"
-	case "response.create":
-		return m.Phase == protocol.Open
-	case "response.created":
-		return len(m.ID.Text) > 0
-	default:
-		return false
+// own are the shapes of events that only this API has.
+var own = map[string][]jsonwalk.Shape{
+	"session.created":           sessions("type", "object", "model"),
+	"session.updated":           sessions("type", "object", "model"),
+	"session.update":            sessions("type", "model", "modalities", "instructions", "voice", "audio", "tools", "turn_detection"),
+	"conversation.item.create":  {{Has: `type" item.type"`, MayHave: "event_id previous_item_id"}},
+	"input_audio_buffer.append": {{Has: `type" audio"`, MayHave: "event_id"}},
+	"response.create": {
+		{Has: `type"`, MayHave: "event_id response"},
+		{Has: `type" model" input`, MayHave: "*"}, // of the Responses API
+	},
+	"response.created": {{Has: `type" event_id" response.id" response.object"`}},
+}
+
+// sessions returns the shapes of an event about a session that has one of these members.
+func sessions(members ...string) (all []jsonwalk.Shape) {
+	for _, name := range members {
+		all = append(all, jsonwalk.Shape{Has: `type" session.` + name, MayHave: "event_id"})
 	}
-	_, ok := jsonscan.Get(payload, member)
-	return ok
+	return all
+}
+
+// IsOwn reports whether only this API has an event, which is m.
+func (realtime) IsOwn(payload []byte, m *protocol.Message) bool {
+	return slices.ContainsFunc(own[string(m.Kind)], func(s jsonwalk.Shape) bool { return s.Fits(payload) })
 }

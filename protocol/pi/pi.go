@@ -73,7 +73,7 @@ var kinds = map[string]struct {
 	"set_session_name": {is: asks}, "get_commands": {is: asks},
 
 	"response": {is: answers}, "extension_ui_request": {is: dialog}, "extension_ui_response": {is: dialog},
-	"extension_error": {is: other},
+	"extension_error": {is: other}, "session": {is: other}, // which begins the output of the JSON mode
 
 	"agent_start": {is: event, silent: true}, "agent_end": {is: event, silent: true},
 	"turn_start": {is: event, silent: true}, "turn_end": {is: event, silent: true},
@@ -96,9 +96,41 @@ const (
 	other
 )
 
-// IsOwn reports whether a valid message can only belong to this protocol.
-func IsOwn(m *protocol.Message) bool {
-	return !slices.Contains([]string{"abort", "compact", "clone", "fork"}, string(m.Kind))
+// own are the shapes of messages that only this protocol has. Logs have types like those of
+// the others.
+var own = shapes(map[string]jsonwalk.Shape{
+	"prompt":    {Has: `type" id" message"`, MayHave: "images streamingBehavior"},
+	"set_model": {Has: `type" provider" modelId"`, MayHave: "id"},
+	"response":  {Has: `type" command" success`, MayHave: "id data error"},
+
+	"agent_start":    {Has: "type"},
+	"agent_end":      {Has: `type" messages[`, MayHave: "willRetry"},
+	"turn_end":       {Has: `type" message.role" toolResults[`},
+	"message_start":  {Has: `type" message.role" message.timestamp`},
+	"message_end":    {Has: `type" message.role" message.timestamp`},
+	"message_update": {Has: `type" message.role" assistantMessageEvent.type"`},
+
+	"tool_execution_start":  {Has: `type" toolCallId" toolName" args`},
+	"tool_execution_update": {Has: `type" toolCallId" toolName" partialResult`, MayHave: "args"},
+	"tool_execution_end":    {Has: `type" toolCallId" toolName" result isError`},
+	"extension_ui_request":  {Has: `type" id" method"`, MayHave: "*"},
+})
+
+// shapes adds the commands that have only an id.
+func shapes(own map[string]jsonwalk.Shape) map[string]jsonwalk.Shape {
+	for _, name := range []string{
+		"abort_bash", "abort_retry", "cycle_model", "cycle_thinking_level", "get_available_models", "get_commands",
+		"get_fork_messages", "get_last_assistant_text", "get_messages", "get_session_stats", "get_state",
+	} {
+		own[name] = jsonwalk.Shape{Has: `type" id"`}
+	}
+	return own
+}
+
+// IsOwn reports whether only this protocol has a message, which is m.
+func (pi) IsOwn(payload []byte, m *protocol.Message) bool {
+	shape, ok := own[string(m.Kind)]
+	return ok && shape.Fits(payload)
 }
 
 // interpret fills in the message from its members. A message of unknown type is a command if it

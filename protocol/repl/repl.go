@@ -79,6 +79,26 @@ func kindsOf(kinds map[string]kind) map[string]kind {
 	return kinds
 }
 
+// own are the shapes of messages that only this protocol has.
+var own = map[string]jsonwalk.Shape{
+	"ready":               {Has: `kind" language" version"`, MayHave: "*"},
+	"load_context":        {Has: `kind" id path" type"`, MayHave: "*"},
+	"load_context_result": {Has: `kind" id`, MayHave: "ok error"},
+	"execute":             {Has: `kind" id code"`},
+	"execute_result":      {Has: `kind" id execution_time`, MayHave: "*"},
+	"output":              {Has: `kind" id stream" text"`},
+	"llm_query":           {Has: `kind" id cell prompt`, MayHave: "*"},
+	"llm_query_batched":   {Has: `kind" id cell prompts[`, MayHave: "*"},
+	"rlm_query":           {Has: `kind" id cell prompt`, MayHave: "*"},
+	"rlm_query_batched":   {Has: `kind" id cell prompts[`, MayHave: "*"},
+}
+
+// IsOwn reports whether only this protocol has a message, which is m.
+func (repl) IsOwn(payload []byte, m *protocol.Message) bool {
+	shape, ok := own[string(m.Kind)]
+	return ok && shape.Fits(payload)
+}
+
 // wire is the result of one walk over a message, whatever the order of its members. Words
 // are without quotes, the rest is as written.
 type wire struct {

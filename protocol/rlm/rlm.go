@@ -27,6 +27,13 @@ func (rlm) Parse(payload []byte, m *protocol.Message) error {
 	return jsonwalk.Parse(&s, payload, m, func() { w.readMessage(&s, payload) }, func() { w.interpret(m) })
 }
 
+// IsOwn reports whether only this protocol has a message, which is m. Requests to models have
+// the same members, but no correlation id.
+func (rlm) IsOwn(payload []byte, _ *protocol.Message) bool {
+	_, ok := jsonscan.Get(payload, "correlation_id")
+	return ok
+}
+
 // wire is the result of one walk over a message. Values are kept as written; a missing or
 // null one is nil.
 type wire struct {

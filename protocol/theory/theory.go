@@ -24,6 +24,14 @@ func (theory) Parse(payload []byte, m *protocol.Message) error {
 	return jsonwalk.Parse(&s, payload, m, func() { r.readMessage(&s, payload) }, func() { r.interpret(m) })
 }
 
+// shape is that of a message of any dialect. Resources of other programs have kinds, too.
+var shape = jsonwalk.Shape{Has: `kind"`, MayHave: "control content data inputs outputs payload error"}
+
+// IsOwn reports whether only this protocol has a message, which is m: one that names its run.
+func (theory) IsOwn(payload []byte, m *protocol.Message) bool {
+	return (!m.ID.IsZero() || !m.Ref.IsZero()) && shape.Fits(payload)
+}
+
 // kind describes a kind of message.
 type kind struct {
 	from  frame.Dir

@@ -4,7 +4,9 @@ package jsonwalk
 
 import (
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol"
@@ -120,4 +122,36 @@ func Micros(raw []byte) int64 {
 		return 0
 	}
 	return int64(math.Round(amount * 1e6))
+}
+
+// A Shape lists the members that objects have and those that they may have; "*" stands for
+// any. A quote, brace or bracket after a name is how its value begins, and a dot separates
+// the name of an inner object from that of its member: `type" message.role" tools[`.
+type Shape struct{ Has, MayHave string }
+
+// Fits reports whether an object has the members of a shape, and no other ones.
+func (s Shape) Fits(object []byte) bool {
+	has, mayHave := strings.Fields(s.Has), strings.Fields(s.MayHave)
+	for _, name := range has {
+		begin := name[len(name)-1]
+		if begin != '"' && begin != '{' && begin != '[' {
+			begin = 0
+		} else {
+			name = name[:len(name)-1]
+		}
+		value, ok := jsonscan.Get(object, strings.Split(name, ".")...)
+		if !ok || begin != 0 && value[0] != begin {
+			return false
+		}
+		name, _, _ = strings.Cut(name, ".")
+		mayHave = append(mayHave, name)
+	}
+	var scan jsonscan.Scanner
+	scan.Init(object)
+	for ok := scan.Object(); ok && scan.Next(); {
+		if !slices.Contains(mayHave, string(scan.Key())) && !slices.Contains(mayHave, "*") {
+			return false
+		}
+	}
+	return scan.End() == nil
 }
