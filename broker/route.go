@@ -232,7 +232,7 @@ func can[T any](p provider.Provider) bool {
 // elsewhere reports whether a call that failed with err may be retried at another route.
 func elsewhere(ctx context.Context, err error) bool {
 	var e *provider.Error
-	return ctx.Err() == nil && errors.As(err, &e) && e.Again()
+	return ctx.Err() == nil && errors.As(err, &e) && e.Elsewhere()
 }
 
 // pick returns the route whose turn it is. It skips open breakers unless all are open.
