@@ -41,7 +41,7 @@ type Watcher interface {
 func New(cfg Config, w Watcher) (*Broker, error) {
 	b := &Broker{watch: w, start: time.Now(), metrics: newMetrics()}
 	b.ledger.accounts = map[accountKey]*Usage{}
-	b.spending.of = map[string]*Spent{}
+	b.spending.of, b.spending.reserved = map[string]*Spent{}, map[string]Estimate{}
 	return b, b.Reload(cfg)
 }
 
@@ -106,6 +106,7 @@ type Call struct {
 	spending *spending
 	purses   []Purse // the budgets that pay for the call
 	price    *Price  // of the model that serves it
+	holds    []hold  // what is reserved for it
 	paid     bool    // it was counted
 	composed bool    // it consists of calls that are counted separately
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/wirectl/wirectl/broker/mask"
 	"github.com/wirectl/wirectl/broker/provider"
@@ -40,6 +41,7 @@ type model struct {
 	budget    *Budget
 	price     *Price
 	composed  bool
+	output    atomic.Int64 // the usual output of an answer, in tokens; 0 if it is not known
 
 	mu    sync.Mutex
 	turns []int // by route, for smooth weighted round robin

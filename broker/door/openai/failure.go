@@ -45,7 +45,9 @@ func (e *exchange) hint(err error) {
 		}
 	}
 	if spent, ok := errors.AsType[*broker.BudgetError](err); ok {
-		e.w.Set("X-Should-Retry", "false") // OpenAI's and Anthropic's clients respect this
+		if !spent.Reserved {
+			e.w.Set("X-Should-Retry", "false") // OpenAI's and Anthropic's clients respect this
+		}
 		if spent.Wait > 0 {
 			after(spent.Wait.Seconds())
 		}

@@ -37,7 +37,7 @@ func (a *Access) NeedsToken() bool { return a.Token != "" || len(a.Clients) > 0 
 // not look at the body.
 func (c *Config) admit(r *http.Request, w *Response) (account string, fault *Fault) {
 	origin := r.Header.Get("Origin")
-	if origin != "" && c.Pages {
+	if origin != "" && c.Pages && !foreign(origin) {
 		w.Set("Access-Control-Allow-Origin", "*")
 	}
 	account, known := c.whose(r)
@@ -46,8 +46,8 @@ func (c *Config) admit(r *http.Request, w *Response) (account string, fault *Fau
 		return "", &Fault{http.StatusNotFound, "Not found"}
 	case !c.AnyHost && !transport.LocalHost(r.Host) && !(c.Containers && isContainer(r)):
 		return "", &Fault{http.StatusForbidden, "Forbidden host: ask this machine by an address, or as localhost"}
-	case !c.NeedsToken() && foreign(origin):
-		return "", &Fault{http.StatusForbidden, "Forbidden origin: web pages of other machines may not ask a broker without a token"}
+	case foreign(origin):
+		return "", &Fault{http.StatusForbidden, "Forbidden origin: web pages of other machines may not ask a broker"}
 	case c.NeedsToken() && !c.isPreflight(r) && !known:
 		return "", &Fault{http.StatusUnauthorized, "Unauthorized: show the broker's token as Authorization: Bearer TOKEN"}
 	}
@@ -71,8 +71,8 @@ func isContainer(r *http.Request) bool {
 // whose returns the client whose token a request has, and whether the token is known. All
 // tokens are compared, so that the time reveals nothing.
 func (c *Config) whose(r *http.Request) (account string, known bool) {
-	shown, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if !ok { // as clients of Anthropic's and Gemini's APIs send it
+	scheme, shown, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if shown = strings.TrimSpace(shown); !strings.EqualFold(scheme, "Bearer") { // as clients of Anthropic's and Gemini's APIs send it
 		shown = cmp.Or(r.Header.Get("X-Api-Key"), r.Header.Get("X-Goog-Api-Key"), r.URL.Query().Get("key"))
 	}
 	if c.Token != "" {
