@@ -14,6 +14,7 @@ import (
 	"github.com/wirectl/wirectl/broker/mask"
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/internal/wait"
+	"github.com/wirectl/wirectl/llm"
 )
 
 // A backend is a [Backend] at work.
@@ -70,13 +71,13 @@ func (b *backend) openElsewhere() bool { return b.group != nil && b.group.IsOpen
 func (r *route) complete(ctx context.Context, c *Call, name string) error {
 	backoff := cmp.Or(r.Backoff, 200*time.Millisecond)
 	for attempt := 0; ; attempt++ {
-		c.Completion = provider.Completion{Most: c.Most}
+		c.Completion = provider.Completion{Answer: llm.Answer{Most: c.Most}}
 		started := time.Now()
 		c.Hops = append(c.Hops, Hop{Provider: r.Name, Model: cmp.Or(r.model, name), Started: started, Traceparent: c.below(c.Traceparent)})
 		hop := &c.Hops[len(c.Hops)-1]
 		err := r.attempt(ctx, c, hop)
 		hop.Took, hop.Err = time.Since(started), err
-		if err == nil || !elsewhere(ctx, err) || attempt >= r.Retries {
+		if err == nil || attempt >= r.Retries || !again(ctx, err) {
 			return err
 		}
 		pause, ok := r.pause(err, backoff<<attempt)
@@ -88,6 +89,12 @@ func (r *route) complete(ctx context.Context, c *Call, name string) error {
 			return waited
 		}
 	}
+}
+
+// again reports whether a call that failed with err may be repeated at the same route.
+func again(ctx context.Context, err error) bool {
+	var e *provider.Error
+	return ctx.Err() == nil && errors.As(err, &e) && e.Again()
 }
 
 // pause is how long to wait before a retry. It is not ok if that is longer than MaxWait.
@@ -178,7 +185,7 @@ func (r *route) queued(ctx context.Context, c *Call, hop *Hop) error {
 
 // ask calls the provider, and publishes the exchange.
 func (r *route) ask(ctx context.Context, c *Call, hop *Hop) error {
-	req := provider.Request{Model: hop.Model, Prompt: c.Prompt, Chat: c.Chat, ChatErr: c.ChatErr, Choices: c.Choices, Own: c.Own, Dialect: c.Dialect, OwnHeader: c.OwnHeader, Emit: c.Emit, Traceparent: hop.Traceparent, Client: c.Client, Account: c.Account, Secrets: r.secrets}
+	req := provider.Request{Model: hop.Model, Prompt: c.Prompt, API: c.API, Body: c.Body, Before: c.Before, Choices: c.Choices, Header: c.Header, Alive: c.Alive, Emit: c.Emit, Traceparent: hop.Traceparent, Client: c.Client, Account: c.Account, Secrets: r.secrets}
 	if c.Tap != nil {
 		req.Exchange = c.Tap.Provider(c, hop)
 	}

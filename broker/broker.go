@@ -16,6 +16,7 @@ import (
 
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/internal/otlp"
+	"github.com/wirectl/wirectl/llm"
 )
 
 // A Broker serves calls. It is safe for any number of goroutines.
@@ -40,7 +41,7 @@ type Watcher interface {
 func New(cfg Config, w Watcher) (*Broker, error) {
 	b := &Broker{watch: w, start: time.Now(), metrics: newMetrics()}
 	b.ledger.accounts = map[accountKey]*Usage{}
-	b.spending.of = map[string]*Spent{}
+	b.spending.of, b.spending.reserved = map[string]*Spent{}, map[string]Estimate{}
 	return b, b.Reload(cfg)
 }
 
@@ -67,15 +68,18 @@ type Call struct {
 	Door, Client, Ref, Account string
 	// Model is the name that the client asked for; blank is the default.
 	Model string
-	// Prompt, Chat, ChatErr, Choices, Own, Dialect, OwnHeader and Emit are as in [provider.Request].
-	Prompt, Chat, Own []byte
-	Dialect           provider.Dialect
-	ChatErr           error
-	Choices           int
-	OwnHeader         http.Header
-	Emit              func(provider.Part) error
-	// Most is as in [provider.Completion].
+	// Prompt, Body, API, Before, Choices, Header, Emit and Alive are as in [provider.Request].
+	Prompt, Body []byte
+	API          llm.API
+	Before       []llm.Turn
+	Choices      int
+	Header       http.Header
+	Emit         func(provider.Part) error
+	Alive        func() error
+	// Most is as in [llm.Answer].
 	Most int
+	// MaxTokens is the limit of the answer that the client wants, 0 if there is none.
+	MaxTokens int64
 	// Parent is the trace context that the client sent, if any, and Traceparent
 	// that of the call itself, from Do on.
 	Parent, Traceparent string
@@ -102,8 +106,14 @@ type Call struct {
 	spending *spending
 	purses   []Purse // the budgets that pay for the call
 	price    *Price  // of the model that serves it
+	holds    []hold  // what is reserved for it
 	paid     bool    // it was counted
 	composed bool    // it consists of calls that are counted separately
+}
+
+// Chat returns the client's request as one of Chat Completions; nil for a prompt.
+func (c *Call) Chat() []byte {
+	return (&provider.Request{Body: c.Body, API: c.API, Before: c.Before}).Chat()
 }
 
 // A Tap publishes a call's exchanges with providers.
@@ -168,7 +178,7 @@ func (b *Broker) Count(ctx context.Context, c *Call) error {
 	return b.run(ctx, c)
 }
 
-// Embed makes embeddings. The call's Chat is OpenAI's request, and the Chat of its Completion
+// Embed makes embeddings. The call's Body is OpenAI's request, and the Body of its Completion
 // OpenAI's answer.
 func (b *Broker) Embed(ctx context.Context, c *Call) error {
 	c.ask = embeddings

@@ -19,6 +19,7 @@ import (
 	"github.com/wirectl/wirectl/broker/mask"
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/broker/provider/mock"
+	"github.com/wirectl/wirectl/llm"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -379,7 +380,7 @@ func TestBreakerTellsWhy(t *testing.T) {
 	limited := named("limited", nil, func(context.Context, int64, *provider.Request) error { return status(429, 7*time.Second) })
 	limited.Breaker, limited.BreakerDelay, limited.Retries, limited.Backoff = 1, time.Hour, 3, time.Nanosecond
 	limited.MaxWait = time.Nanosecond // too short for any wait
-	broken := named("broken", nil, func(context.Context, int64, *provider.Request) error { return status(500, 0) })
+	broken := named("broken", nil, func(context.Context, int64, *provider.Request) error { return status(503, 0) })
 	broken.Breaker, broken.BreakerDelay, broken.Retries, broken.Backoff = 2, time.Hour, 5, time.Nanosecond
 	first := one("first", limited)
 	first.Fallbacks = []string{"second"}
@@ -387,7 +388,7 @@ func TestBreakerTellsWhy(t *testing.T) {
 	for i, tt := range []struct {
 		model string
 		want  int // the status, 0 for an open breaker
-	}{{"second", 500}, {"second", 0}, {"first", 429}, {"first", 0}} {
+	}{{"second", 503}, {"second", 0}, {"first", 429}, {"first", 0}} {
 		err := b.Do(t.Context(), &broker.Call{Model: tt.model, Prompt: []byte(`"x"`)})
 		var pe *provider.Error
 		if !errors.As(err, &pe) || pe.Status != tt.want || errors.Is(err, broker.ErrOpen) != (tt.want == 0) {
@@ -615,7 +616,7 @@ func TestMessages(t *testing.T) {
 		{status(404, 0), "Model not found: the provider does not know it"},
 		{status(400, 0), "Invalid request: the provider refused it"},
 		{status(413, 0), "Context too long: shorten the prompt"},
-		{&provider.Error{Cause: provider.Refused, Status: 400, Code: provider.CodeTooLong, Err: errors.New("secret")}, "Context too long: shorten the prompt"},
+		{&provider.Error{Cause: provider.Refused, Status: 400, Code: llm.TooLong, Err: errors.New("secret")}, "Context too long: shorten the prompt"},
 		{status(408, 0), "Request timed out"},
 		{status(500, 0), "Server error: the provider failed"},
 		{status(302, 0), "Server error: the provider failed"},

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -36,6 +37,8 @@ type BudgetError struct {
 	What string
 	// Wait is the time until the budget begins anew; 0 if it never does.
 	Wait time.Duration
+	// Reserved says that nothing more is left only as long as other calls are in flight.
+	Reserved bool
 	// Unpriced is a model without a price, whose calls cannot be counted against a budget
 	// of cost; "" if the budget is used up.
 	Unpriced string
@@ -45,6 +48,8 @@ func (e *BudgetError) Error() string {
 	switch {
 	case e.Unpriced != "":
 		return fmt.Sprintf("No price: %s has a cost budget, and the model %s has no price. Set its price in the configuration, or in prices.yaml", e.Of, e.Unpriced)
+	case e.Reserved:
+		return fmt.Sprintf("Budget reserved: calls in flight may use the rest of the %s of %s. Try again when they have ended", e.What, e.Of)
 	case e.Wait > 0:
 		return fmt.Sprintf("Budget used up: %s has used its %s. Try again in %v", e.Of, e.What, e.Wait.Round(time.Second))
 	}
@@ -76,15 +81,51 @@ func (p Purse) Left(s *Spent, now time.Time) error {
 	return e
 }
 
-// spending is the used part of all budgets, by owner.
-type spending struct {
-	mu      sync.Mutex
-	of      map[string]*Spent
-	changed bool
+// An Estimate is what a call will probably use. It is reserved until the call has ended.
+type Estimate struct {
+	Tokens int64
+	Cost   float64
 }
 
-// admit counts a call against budgets, unless one of them is used up.
-func (k *spending) admit(purses []Purse) error {
+// Fits returns an error unless a call with an estimate may begin, given what is spent, of which
+// a part is only reserved by calls in flight. A call alone may begin if anything is left.
+func (p Purse) Fits(s *Spent, reserved, e Estimate, now time.Time) error {
+	free := *s
+	free.Tokens, free.Cost = s.Tokens-reserved.Tokens, s.Cost-reserved.Cost
+	if err := p.Left(&free, now); err != nil || reserved == (Estimate{}) {
+		return err
+	}
+	full := &BudgetError{Of: "the " + p.Of, Wait: time.Second, Reserved: true}
+	switch b := p.Budget; {
+	case b.Tokens > 0 && s.Tokens+e.Tokens > b.Tokens:
+		full.What = fmt.Sprintf("%d tokens", b.Tokens)
+	case b.Cost > 0 && s.Cost+e.Cost > b.Cost:
+		full.What = fmt.Sprintf("%v dollars", b.Cost)
+	default:
+		return nil
+	}
+	return full
+}
+
+// spending is the used part of all budgets, by owner, and what calls in flight reserve.
+type spending struct {
+	mu       sync.Mutex
+	of       map[string]*Spent
+	reserved map[string]Estimate
+	changed  bool
+}
+
+// reserve changes what is reserved of a budget.
+func (k *spending) reserve(of string, e Estimate, sign int64) {
+	r := k.reserved[of]
+	r.Tokens, r.Cost = r.Tokens+sign*e.Tokens, r.Cost+float64(sign)*e.Cost
+	if k.reserved[of] = r; r.Tokens <= 0 { // every estimate has tokens
+		delete(k.reserved, of)
+	}
+}
+
+// admit counts a call against budgets and reserves its estimate, unless one of them is used up.
+func (k *spending) admit(purses []Purse, e Estimate) error {
 	if len(purses) == 0 {
 		return nil
 	}
@@ -97,12 +138,16 @@ func (k *spending) admit(purses []Purse) error {
 			s = &Spent{Since: now}
 			k.of[p.Of] = s
 		}
-		if err := p.Left(s, now); err != nil {
+		r := k.reserved[p.Of]
+		sum := *s
+		sum.Tokens, sum.Cost = s.Tokens+r.Tokens, s.Cost+r.Cost
+		if err := p.Fits(&sum, r, e, now); err != nil {
 			return err
 		}
 	}
 	for _, p := range purses {
 		k.of[p.Of].Calls++
+		k.reserve(p.Of, e, 1)
 		k.changed = true
 	}
 	return nil
@@ -147,24 +192,78 @@ func (c *Call) pay(ctx context.Context, m *model) error {
 	if err != nil {
 		return err
 	}
-	fresh := purses
+	fresh, e := purses, c.estimate(m)
 	if c.paid && len(purses) > 0 && c.table.clients[c.Account] != nil {
 		fresh = purses[1:]
 	}
 	if c.table.group != nil && len(fresh) > 0 {
-		err = c.table.group.Admit(ctx, fresh)
+		err = c.table.group.Admit(ctx, fresh, e)
 	} else {
-		err = c.spending.admit(fresh)
+		err = c.spending.admit(fresh, e)
 	}
 	if err != nil {
 		return err
+	}
+	for _, p := range fresh {
+		c.holds = append(c.holds, hold{p, e})
 	}
 	c.purses, c.price, c.paid, c.composed = purses, m.price, true, m.composed
 	return nil
 }
 
-// charge counts the tokens and the cost of the call.
+// A hold is what a call reserves of a budget.
+type hold struct {
+	Purse
+	Estimate
+}
+
+// usualOutput is the estimated output of a model that has not answered yet, in tokens, and
+// bytesPerToken that of a prompt.
+const (
+	usualOutput   = 1024
+	bytesPerToken = 4
+)
+
+// estimate is what the call will probably use: its prompt, and as much output as the model's
+// latest answers had, or else the client's limit.
+func (c *Call) estimate(m *model) Estimate {
+	if m.composed { // its calls are counted separately
+		return Estimate{Tokens: 1}
+	}
+	in, out := int64(len(c.Prompt)+len(c.Body))/bytesPerToken+1, m.output.Load()
+	switch {
+	case c.ask == embeddings:
+		out = 0
+	case out == 0:
+		out = cmp.Or(c.MaxTokens, usualOutput)
+	case c.MaxTokens > 0:
+		out = min(out, c.MaxTokens)
+	}
+	e := Estimate{Tokens: in + out}
+	if m.price != nil {
+		e.Cost = m.price.Cost(in, out)
+	}
+	return e
+}
+
+// charge counts the tokens and the cost of the call, and ends what it reserved.
 func (c *Call) charge() {
+	for _, h := range c.holds {
+		if c.table.group != nil {
+			c.table.group.Charge([]Purse{h.Purse}, -h.Tokens, -h.Cost)
+			continue
+		}
+		c.spending.mu.Lock()
+		c.spending.reserve(h.Of, h.Estimate, -1)
+		c.spending.mu.Unlock()
+	}
+	c.holds = nil
+	if out := c.Completion.Usage.Output; out > 0 && c.model != nil {
+		if old := c.model.output.Load(); old > 0 {
+			out = (3*old + out + 3) / 4
+		}
+		c.model.output.Store(out)
+	}
 	cost := 0.0
 	u := c.Completion.Usage
 	if c.price != nil {

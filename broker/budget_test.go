@@ -115,6 +115,51 @@ func TestBudgetAtOnce(t *testing.T) {
 	}
 }
 
+// A slow provider answers when the test lets it, and uses a thousand tokens, of a dollar each.
+type slow struct{ begun, end chan struct{} }
+
+func (s slow) Complete(_ context.Context, _ *provider.Request, c *provider.Completion) error {
+	s.begun <- struct{}{}
+	<-s.end
+	c.Text, c.Usage = []byte(`"so"`), provider.Usage{Output: 1000}
+	return nil
+}
+
+// Concurrent calls reserve what they will probably use, so that they exceed a budget by no more
+// than the error of their estimates. What is reserved is free again when they have ended.
+func TestBudgetIsReserved(t *testing.T) {
+	p := slow{make(chan struct{}, 60), make(chan struct{})}
+	b, err := broker.New(broker.Config{
+		Models:  []broker.Model{{Name: "m", Routes: []broker.Route{{Backend: &broker.Backend{Name: "p", Provider: p}}}, Price: &broker.Price{Output: 1e6}}},
+		Clients: map[string]*broker.Budget{"alice": {Cost: 5000}},
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var refused atomic.Int64
+	var group sync.WaitGroup
+	for range 60 {
+		group.Go(func() {
+			err := b.Do(context.Background(), &broker.Call{Account: "alice", Model: "m", Prompt: []byte(`"q"`), MaxTokens: 1000})
+			var spent *broker.BudgetError
+			if errors.As(err, &spent) && spent.Reserved {
+				refused.Add(1)
+			}
+			if err != nil {
+				p.begun <- struct{}{}
+			}
+		})
+	}
+	for range 60 {
+		<-p.begun
+	}
+	close(p.end)
+	group.Wait()
+	if spent, _ := b.Spent(); refused.Load() != 55 || spent["client alice"].Cost != 5000 {
+		t.Errorf("%d calls were refused, spent %+v", refused.Load(), spent["client alice"])
+	}
+}
+
 // Failed calls are charged for what they used. A call that falls back is one call of its
 // client, and is charged to the model that answers. Without a price there is no budget of
 // cost.

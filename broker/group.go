@@ -15,9 +15,9 @@ import (
 type Group interface {
 	// Limiter returns the rate that a provider has at all brokers together.
 	Limiter(provider string, perSecond float64, burst int) Limiter
-	// Admit counts a call against all of the budgets, or against none if one is used up,
-	// and Charge adds the tokens and the cost of the call.
-	Admit(ctx context.Context, purses []Purse) error
+	// Admit counts a call with its estimate against all of the budgets, or against none if one
+	// is used up, and Charge adds tokens and cost, which may be negative.
+	Admit(ctx context.Context, purses []Purse, e Estimate) error
 	Charge(purses []Purse, tokens int64, cost float64)
 	// Spent is the group's use of a budget, as far as the broker knows.
 	Spent(p Purse) Spent

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/wirectl/wirectl/broker/mask"
 	"github.com/wirectl/wirectl/broker/provider"
@@ -40,6 +41,7 @@ type model struct {
 	budget    *Budget
 	price     *Price
 	composed  bool
+	output    atomic.Int64 // the usual output of an answer, in tokens; 0 if it is not known
 
 	mu    sync.Mutex
 	turns []int // by route, for smooth weighted round robin
@@ -232,7 +234,7 @@ func can[T any](p provider.Provider) bool {
 // elsewhere reports whether a call that failed with err may be retried at another route.
 func elsewhere(ctx context.Context, err error) bool {
 	var e *provider.Error
-	return ctx.Err() == nil && errors.As(err, &e) && e.Again()
+	return ctx.Err() == nil && errors.As(err, &e) && e.Elsewhere()
 }
 
 // pick returns the route whose turn it is. It skips open breakers unless all are open.

@@ -61,7 +61,7 @@ func (m *model) Complete(ctx context.Context, r rlm.Request) (rlm.Completion, er
 	used, text := c.Completion.Usage, c.Completion.Plain()
 	done := rlm.Completion{
 		Model: c.Name, Text: text, Finish: c.Completion.Finish, Took: c.Took, Tokens: tokens(used.Input, used.Output),
-		Estimate: tokens(int64(len(c.Prompt)+len(c.Chat))/rlm.BytesPerToken, int64(len(text))/rlm.BytesPerToken),
+		Estimate: tokens(int64(len(c.Prompt)+len(c.Body))/rlm.BytesPerToken, int64(len(text))/rlm.BytesPerToken),
 	}
 	for i, call := range c.Completion.ToolCalls {
 		id := cmp.Or(call.ID, fmt.Sprintf("%s-%d", r.Ref[strings.LastIndex(r.Ref, "/")+1:], i+1))
@@ -97,7 +97,7 @@ func setMessages(c *broker.Call, r *rlm.Request) (err error) {
 	if r.Schema != nil {
 		chat["response_format"] = object{"type": "json_schema", "json_schema": object{"name": "answer", "schema": r.Schema}}
 	}
-	c.Chat, err = jsonscan.Marshal(chat)
+	c.Body, err = jsonscan.Marshal(chat)
 	return err
 }
 

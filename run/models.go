@@ -16,6 +16,7 @@ import (
 	"github.com/wirectl/wirectl/broker/config"
 	"github.com/wirectl/wirectl/broker/host"
 	"github.com/wirectl/wirectl/broker/provider"
+	"github.com/wirectl/wirectl/llm"
 	"github.com/wirectl/wirectl/rlm"
 	"github.com/wirectl/wirectl/rlm/env"
 	"github.com/wirectl/wirectl/rlm/input"
@@ -52,6 +53,11 @@ type deep struct {
 // deepKind is the kind of a deep, for requests.
 var deepKind = provider.Kind{Name: "rlm"}
 
+// refuse is the error for a part of a request that a run has no use for.
+func refuse(api llm.API, at, instead string) error {
+	return deepKind.Refusal(api, &llm.Gap{At: at, Code: llm.Unsupported, Instead: instead})
+}
+
 // inRun marks the context of a run's calls.
 type inRun struct{}
 
@@ -64,8 +70,9 @@ func (d *deep) Complete(ctx context.Context, q *provider.Request, c *provider.Co
 	if err != nil {
 		return err
 	}
-	if len(chat.Tools) > 0 && chat.ToolChoice != "none" {
-		return deepKind.Refusal("tools", "Name tools in the configuration of the model")
+	settings, _ := chat.Settings() // they were read
+	if len(chat.Tools) > 0 && chat.Choice != "none" {
+		return refuse(q.API, "tools", "Name tools in the configuration of the model")
 	}
 	b, seen := d.host.Calls()
 	r := &run{
@@ -86,7 +93,7 @@ func (d *deep) Complete(ctx context.Context, q *provider.Request, c *provider.Co
 	if err := r.model(b, root); err != nil {
 		return err
 	}
-	size, err := r.take(ctx, chat)
+	size, err := r.take(ctx, chat, settings.Schema)
 	if err != nil {
 		return err
 	}
@@ -98,7 +105,7 @@ func (d *deep) Complete(ctx context.Context, q *provider.Request, c *provider.Co
 		return ended(ctx, err)
 	}
 	defer func() { err = errors.Join(err, end()) }()
-	return d.answer(ctx, r, q, c, chat.Stop)
+	return d.answer(ctx, r, q, c, settings.Stop)
 }
 
 // say writes a line about a run to the broker's log.
@@ -179,28 +186,29 @@ func ended(ctx context.Context, err error) error {
 const shortQuestion = 2000
 
 // take turns a conversation into a question and a context, and returns the context's size.
-func (r *run) take(ctx context.Context, chat *provider.Chat) (int64, error) {
-	if chat.Schema != nil {
-		schema, err := tool.NewSchema(chat.Schema)
+func (r *run) take(ctx context.Context, chat *llm.Request, schemaText []byte) (int64, error) {
+	if schemaText != nil {
+		schema, err := tool.NewSchema(schemaText)
 		if err != nil {
 			return 0, provider.Unanswerable("response_format", "invalid_value", "Invalid schema for response_format.")
 		}
 		r.o.Schema = schema
 	}
 	var messages []rlm.Message
-	if chat.System != "" {
-		messages = append(messages, rlm.Message{Role: "system", Content: chat.System})
+	system, turns := chat.Conversation()
+	if system != "" {
+		messages = append(messages, rlm.Message{Role: "system", Content: system})
 	}
-	for i, t := range chat.Turns {
+	for i, t := range turns {
 		m := rlm.Message{Role: t.Role}
 		for _, p := range t.Parts {
 			if p.At != "" {
-				return 0, deepKind.Refusal(p.At, "Send text")
+				return 0, refuse(chat.API, p.At, "Send text")
 			}
 			m.Content += p.Text
 		}
 		if len(t.Calls) > 0 || t.Role == "tool" {
-			return 0, deepKind.Refusal(fmt.Sprintf("messages[%d]", i), "Leave out calls of tools and their results")
+			return 0, refuse(chat.API, fmt.Sprintf("messages[%d]", i), "Leave out calls of tools and their results")
 		}
 		messages = append(messages, m)
 	}
@@ -223,8 +231,8 @@ func (r *run) take(ctx context.Context, chat *provider.Chat) (int64, error) {
 	if isShort {
 		r.o.Question += " It is:\n\n" + last.Content
 	}
-	if chat.System != "" && utf8.RuneCountInString(chat.System) <= shortQuestion {
-		r.o.Question = chat.System + "\n\n" + r.o.Question
+	if system != "" && utf8.RuneCountInString(system) <= shortQuestion {
+		r.o.Question = system + "\n\n" + r.o.Question
 	}
 	return r.contextOf(ctx, "context.json", messages)
 }

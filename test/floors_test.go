@@ -21,7 +21,7 @@ const module = "github.com/wirectl/wirectl"
 // floors are the folders at the root, from the cellar up.
 var floors = [][]string{
 	{"internal"},
-	{"frame", "fixtures", "completions"},
+	{"frame", "fixtures", "completions", "llm"},
 	{"protocol", "transport"},
 	{"session", "capture"},
 	{"decode", "relay", "broker", "rlm", "peer"},

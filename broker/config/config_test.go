@@ -87,7 +87,7 @@ token: {env: KEY}
 	// Parameters to drop: a call is not rejected for them. It fails only because there is
 	// no backend.
 	for param, want := range map[string]provider.Cause{"n": provider.Unreachable, "logprobs": provider.Unsupported} {
-		err := made.Do(t.Context(), &broker.Call{Model: "x-small", Chat: []byte(`{"messages":[],"` + param + `":2}`)})
+		err := made.Do(t.Context(), &broker.Call{Model: "x-small", Body: []byte(`{"messages":[],"` + param + `":2}`)})
 		if broker.CauseOf(err) != want {
 			t.Errorf("%s: %v", param, err)
 		}

@@ -36,7 +36,7 @@ func (l *Calls) Ended(c *broker.Call, r *broker.Report) {
 	} else {
 		shown := *c
 		if c.Prompt == nil {
-			if shown.Prompt, _ = jsonscan.Get(c.Chat, "messages"); shown.Prompt == nil {
+			if shown.Prompt, _ = jsonscan.Get(c.Chat(), "messages"); shown.Prompt == nil {
 				shown.Prompt = []byte("null")
 			}
 		}

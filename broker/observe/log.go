@@ -120,8 +120,8 @@ func (l *Log) Ended(c *broker.Call, r *broker.Report) {
 	}
 	if l.prompts {
 		e.Prompt, e.Response = c.Prompt, c.Completion.Text
-		if c.Chat != nil {
-			e.Prompt = c.Chat
+		if c.Body != nil {
+			e.Prompt = c.Chat()
 		}
 	}
 	l.write(e)

@@ -1,13 +1,14 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
-	"strings"
 	"time"
+
+	"github.com/wirectl/wirectl/llm"
 )
 
 // A Cause is why a backend did not answer. The client's error message depends only on it.
@@ -36,8 +37,8 @@ type Error struct {
 	Cause Cause
 	// Status is the HTTP status, 0 if there was none.
 	Status int
-	// Code is the backend's code of the error, "" if it has none.
-	Code string
+	// Code and Type are the backend's words for the error, each "" if it has none.
+	Code, Type string
 	// Param is the invalid member of the request according to the backend, "" if it names
 	// none. Clients see it only if Unsupported.
 	Param string
@@ -45,6 +46,12 @@ type Error struct {
 	KeyEnv string
 	// RetryAfter is the time until a retry that the backend asks for, 0 if it does not.
 	RetryAfter time.Duration
+	// Hints are the backend's headers about retries and limits, for the client.
+	Hints http.Header
+	// Unsent says that the backend was not reached, and Paid that it had begun an answer.
+	Unsent, Paid bool
+	// Shown is the model's own sentence about the failure, for the client; "" if there is none.
+	Shown string
 	// Began says that parts were emitted, so that a retry would repeat them.
 	Began bool
 	// Err is the detail for logs, without keys. Clients see it only if Unsupported: then it
@@ -70,12 +77,9 @@ func (e *Error) KeyRefused() bool {
 	return e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden
 }
 
-// CodeTooLong is the code for a prompt that is too long for the model.
-const CodeTooLong = "context_length_exceeded"
-
 // TooLong reports whether the prompt is too long for the backend.
 func (e *Error) TooLong() bool {
-	return e.Code == CodeTooLong || e.Status == http.StatusRequestEntityTooLarge
+	return e.Code == llm.TooLong || e.Status == http.StatusRequestEntityTooLarge
 }
 
 // UnknownModel reports whether the backend does not have the model.
@@ -83,21 +87,25 @@ func (e *Error) UnknownModel() bool {
 	return e.Code == "model_not_found" || e.Status == http.StatusNotFound
 }
 
-// tooLong are phrases of backends without a code for prompts that are too long.
-var tooLong = []string{"prompt is too long", "maximum context length", "context length exceeded", "available context size", "context window", "input token count"}
-
-// ReadCode returns CodeTooLong if the message says so, else the code. The message is not kept.
-func ReadCode(code, message string) string {
-	message = strings.ToLower(message)
-	if code == "exceed_context_size_error" || slices.ContainsFunc(tooLong, func(phrase string) bool { return strings.Contains(message, phrase) }) {
-		return CodeTooLong
+// Again reports whether the call may be repeated at the same backend: nothing was paid, and the
+// backend says that it is worth it.
+func (e *Error) Again() bool {
+	should := e.Hints.Get("X-Should-Retry")
+	switch {
+	case e.Began || e.Paid || should == "false":
+		return false
+	case should == "true":
+		return true
+	case e.Status != 0:
+		return e.Status == http.StatusTooManyRequests || e.Status == http.StatusServiceUnavailable || e.Status == 529
 	}
-	return code
+	return e.Unsent || e.Cause == RateLimited
 }
 
-// Again reports whether the call may be retried, there or elsewhere.
-func (e *Error) Again() bool {
-	return !e.Began && e.Cause != Refused && e.Cause != Internal && e.Cause != Unsupported
+// Elsewhere reports whether the call may be made at another backend. An answer that cannot be used
+// may have been paid.
+func (e *Error) Elsewhere() bool {
+	return !e.Began && e.Cause != Refused && e.Cause != Internal && e.Cause != Unsupported && !(e.Paid && e.Status == 0)
 }
 
 // StatusError is the error for an HTTP status that is not 2xx.
@@ -133,6 +141,22 @@ func Broken(ctx context.Context, err error) error {
 	}
 	return &Error{Cause: Unreachable, Err: err}
 }
+
+// Reported is the error for a failure that a backend reports in the words of its API.
+func Reported(e *llm.Error) *Error {
+	if e.Status == 0 { // the answer does not match the API
+		return &Error{Cause: Overloaded, Paid: true, Err: errors.New("invalid answer: " + e.Message)}
+	}
+	made := StatusError(e.Status, e.RetryAfter, errors.New("the backend answered "+cmp.Or(e.Code, e.Type, "with an error")))
+	made.Code, made.Type, made.Param, made.Paid = e.Code, e.Type, e.Param, e.Final
+	if e.Shown {
+		made.Shown = e.Message[:min(len(e.Message), maxShown)]
+	}
+	return made
+}
+
+// maxShown bounds a sentence that is shown, in bytes.
+const maxShown = 1 << 10
 
 // A TooLargeError says that an answer, or one event, exceeds the limit. It is the detail of an
 // [*Error], and clients may see it.

@@ -1,10 +1,9 @@
 package provider
 
+import "github.com/wirectl/wirectl/llm"
+
 // Members returns the known members of OpenAI's requests.
 func Members() []string {
-	names := common
-	for _, m := range uncommon {
-		names = append(names[:len(names):len(names)], m.name)
-	}
+	names, _ := llm.ChatMembers()
 	return names
 }

@@ -92,12 +92,12 @@ func TestCount(t *testing.T) {
 	} {
 		url, asked := answers(t, tt.answer)
 		var c provider.Completion
-		err := of(tt.kind, url).(provider.Counter).CountTokens(t.Context(), &provider.Request{Model: "m", Chat: []byte(chat)}, &c)
-		if err != nil || c.Usage.Input != 17 || c.Own != nil || *asked != tt.want {
+		err := of(tt.kind, url).(provider.Counter).CountTokens(t.Context(), &provider.Request{Model: "m", Body: []byte(chat)}, &c)
+		if err != nil || c.Usage.Input != 17 || c.Body != nil || *asked != tt.want {
 			t.Errorf("%s: %d, %v, asked\n %s\nwant\n %s", tt.kind, c.Usage.Input, err, *asked, tt.want)
 		}
 		url, _ = answers(t, "{}")
-		if err := of(tt.kind, url).(provider.Counter).CountTokens(t.Context(), &provider.Request{Model: "m", Chat: []byte(chat)}, &c); err == nil {
+		if err := of(tt.kind, url).(provider.Counter).CountTokens(t.Context(), &provider.Request{Model: "m", Body: []byte(chat)}, &c); err == nil {
 			t.Errorf("%s: an answer without a count is taken", tt.kind)
 		}
 	}
@@ -116,12 +116,12 @@ func TestEmbed(t *testing.T) {
 	} {
 		url, asked := answers(t, tt.answer)
 		var c provider.Completion
-		err := of(tt.kind, url).(provider.Embedder).Embed(t.Context(), &provider.Request{Model: "m", Chat: []byte(body)}, &c)
-		if err != nil || string(c.Chat) != tt.want || *asked != tt.asked {
-			t.Errorf("%s: %v\n got %s\nwant %s\nasked %s\n want %s", tt.kind, err, c.Chat, tt.want, *asked, tt.asked)
+		err := of(tt.kind, url).(provider.Embedder).Embed(t.Context(), &provider.Request{Model: "m", Body: []byte(body)}, &c)
+		if err != nil || string(c.Body) != tt.want || *asked != tt.asked {
+			t.Errorf("%s: %v\n got %s\nwant %s\nasked %s\n want %s", tt.kind, err, c.Body, tt.want, *asked, tt.asked)
 		}
 		url, _ = answers(t, "{}")
-		if err := of(tt.kind, url).(provider.Embedder).Embed(t.Context(), &provider.Request{Model: "m", Chat: []byte(body)}, &c); err == nil {
+		if err := of(tt.kind, url).(provider.Embedder).Embed(t.Context(), &provider.Request{Model: "m", Body: []byte(body)}, &c); err == nil {
 			t.Errorf("%s: an answer without vectors is taken", tt.kind)
 		}
 	}

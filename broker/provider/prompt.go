@@ -105,7 +105,7 @@ func userMessage(text []byte) []byte {
 // LastText returns the last text as a string token: the prompt if it is a string, else the content
 // of its last message with text.
 func (r *Request) LastText() []byte {
-	if r.Chat == nil && jsonscan.KindOf(r.Prompt) == jsonscan.String {
+	if r.Body == nil && jsonscan.KindOf(r.Prompt) == jsonscan.String {
 		return r.Prompt
 	}
 	last := []byte(`""`)
@@ -119,10 +119,10 @@ func (r *Request) LastText() []byte {
 
 // Messages returns the messages of the request as a JSON array.
 func (r *Request) Messages() []byte {
-	if r.Chat == nil {
+	if r.Body == nil {
 		return Messages(r.Prompt)
 	}
-	if raw, ok := jsonscan.Get(r.Chat, "messages"); ok && jsonscan.KindOf(raw) == jsonscan.Array {
+	if raw, ok := jsonscan.Get(r.Chat(), "messages"); ok && jsonscan.KindOf(raw) == jsonscan.Array {
 		return raw
 	}
 	return []byte("[]")

@@ -7,13 +7,13 @@ package provider
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/wirectl/wirectl/broker/mask"
-	"github.com/wirectl/wirectl/internal/jsonscan"
+	"github.com/wirectl/wirectl/llm"
 )
 
 // A Provider is one LLM backend. It serves any number of goroutines.
@@ -41,49 +41,40 @@ type Config struct {
 
 // A Counter is a provider that can count the tokens of a request.
 type Counter interface {
-	// CountTokens sets c.Usage.Input to the tokens of r, and c.Own to the backend's answer
-	// if it is in the client's own dialect.
+	// CountTokens sets c.Usage.Input to the tokens of r, and c.Body to the backend's answer
+	// if it has the client's API.
 	CountTokens(ctx context.Context, r *Request, c *Completion) error
 }
 
 // An Embedder is a provider that can turn texts into vectors.
 type Embedder interface {
-	// Embed makes the vectors of r.Chat, OpenAI's request for embeddings, and sets c.Chat to
+	// Embed makes the vectors of r.Body, OpenAI's request for embeddings, and sets c.Body to
 	// OpenAI's answer, and c.Usage.Input.
 	Embed(ctx context.Context, r *Request, c *Completion) error
 }
 
-// A Dialect is the API of a client.
-type Dialect uint8
-
-const (
-	OpenAIChat Dialect = iota // chat completions
-	OpenAIResponses
-	AnthropicMessages
-	GeminiContents
-)
-
-// A Request is one prompt for one model. Either Prompt or Chat is set. Their bytes are never
+// A Request is one prompt for one model. Either Prompt or Body is set. Their bytes are never
 // changed.
 type Request struct {
 	// Model is the backend's name of the model.
 	Model string
 	// Prompt is a JSON value: a string, an object, or an array of messages.
 	Prompt []byte
-	// Chat is the body of OpenAI's request for a chat completion, or for embeddings.
-	Chat []byte
-	// Choices is the number of choices in Chat: 0 if it has none, -1 if it is invalid.
+	// Body is the client's request, in its API: a JSON object that [llm.ReadHead] accepts, or
+	// OpenAI's request for embeddings.
+	Body []byte
+	API  llm.API
+	// Before are earlier turns, which come before those of Body.
+	Before []llm.Turn
+	// Choices is the number of choices in Body: 0 if it has none, -1 if it is invalid.
 	Choices int
-	// Own is the body of the client's request in its dialect if Chat is a translation of it,
-	// else nil. ChatErr is why Own could not be translated: backends that use Chat return
-	// it. OwnHeader are the headers to send with Own; it may be nil.
-	Own       []byte
-	Dialect   Dialect
-	ChatErr   error
-	OwnHeader http.Header
+	// Header are the headers to send with Body to a backend with its API; it may be nil.
+	Header http.Header
 	// Emit is called with the parts of a streamed completion, in order. Its error ends the
 	// call and is returned.
 	Emit func(Part) error
+	// Alive, unless nil, is called when the backend says that it is still at work.
+	Alive func() error
 	// Traceparent is the W3C trace context for the backend; it may be empty.
 	Traceparent string
 	// Exchange, if not nil, observes the bytes of the call, for taps.
@@ -94,9 +85,95 @@ type Request struct {
 	Secrets *mask.Secrets
 }
 
-// In reports whether the client uses a dialect, so that a backend with the same one gets its
-// request unchanged.
-func (r *Request) In(d Dialect) bool { return r.Own != nil && r.Dialect == d }
+// In reports whether the client uses an API, so that a backend with the same one gets its request
+// unchanged.
+func (r *Request) In(api llm.API) bool { return r.Body != nil && r.API == api }
+
+// Decoded reads the request.
+func (r *Request) Decoded() *llm.Request {
+	if r.Body == nil {
+		return llm.Decode(llm.Chat, slices.Concat([]byte(`{"messages":`), Messages(r.Prompt), []byte("}")))
+	}
+	return llm.Decode(r.API, r.Body, r.Before...)
+}
+
+// Chat returns the request as one of Chat Completions, without the parts that have no counterpart
+// there.
+func (r *Request) Chat() []byte {
+	if r.Body == nil || r.API == llm.Chat {
+		return r.Body
+	}
+	chat := r.Decoded()
+	body, _ := chat.EncodeChat(chat.Model)
+	return body
+}
+
+// A Kind is a kind of backend.
+type Kind struct {
+	Name string
+	// Has are the optional members of OpenAI's requests that its API supports, nil if it is
+	// OpenAI's.
+	Has []string
+	// Drop are the other optional members that are dropped rather than rejected, as
+	// configured.
+	Drop []string
+}
+
+// Read reads a request for a backend of another API than the client's. It rejects parts that
+// change the answer and have no counterpart, and invalid ones.
+func (r *Request) Read(k Kind) (*llm.Request, error) {
+	chat := r.Decoded()
+	has := k.Has
+	if k.Name == "openai" {
+		has = Droppable()
+	}
+	chat.Stream = r.Emit != nil
+	if g := chat.Missing(has, k.Drop); g != nil {
+		return nil, k.Refusal(r.API, g)
+	}
+	if k.Name != "openai" {
+		if _, err := chat.Settings(); err != nil {
+			return nil, k.Refusal(r.API, err)
+		}
+	}
+	return chat, nil
+}
+
+// Refusal is the error for a request that a kind does not support; cause is a [*llm.Gap], or any
+// other.
+func (k Kind) Refusal(api llm.API, cause error) *Error {
+	g, ok := cause.(*llm.Gap) //nolint:errorlint // llm returns it bare
+	if !ok {
+		return &Error{Cause: Internal, Err: cause}
+	}
+	sentence := g.Instead
+	switch {
+	case g.Code != llm.Unsupported && g.Code != llm.UnsupportedTool:
+	case api == llm.Messages || api == llm.Contents:
+		own := map[llm.API]string{llm.Messages: "anthropic", llm.Contents: "gemini"}[api]
+		sentence = fmt.Sprintf("%s: cannot be translated for this model's provider, which is not of the kind %s. %s, or ask a model of a provider of the kind %[2]s.", g.At, own, g.Instead)
+	case api == llm.Responses:
+		sentence = fmt.Sprintf("Unsupported parameter: '%s' cannot be translated for this model's provider, of the kind %s. %s.", g.At, k.Name, g.Instead)
+	default:
+		sentence = fmt.Sprintf("Unsupported parameter: '%s' cannot be translated for this model's provider, of the kind %s. %s, or ask a model of a provider of the kind openai.", g.At, k.Name, g.Instead)
+	}
+	switch g.Drop {
+	case "":
+	case "tools":
+		sentence += " The broker drops such tools if its configuration says drop: [tools] at the provider."
+	default:
+		sentence += " The broker drops it if its configuration says drop: [" + g.Drop + "] at the provider."
+	}
+	return Unanswerable(g.At, g.Code, sentence)
+}
+
+// Droppable are the names that may be in a kind's Drop.
+func Droppable() []string {
+	names, optional := llm.ChatMembers()
+	names = append(names[:optional:optional], "tools")
+	slices.Sort(names)
+	return names
+}
 
 // An Exchange observes one call to a backend over HTTP. It must not keep the bytes.
 type Exchange interface {
@@ -113,126 +190,35 @@ type Exchange interface {
 
 // A Part is a piece of a streamed completion.
 type Part struct {
-	// Text is a JSON string token, nil if the part has none.
-	Text []byte
-	// Chunk is the OpenAI chunk with the part, if the backend uses OpenAI's API; else nil.
-	Chunk []byte
-	// Event is the event with the part, if the backend uses the client's own dialect; else
-	// nil.
+	// Text and Thought are JSON string tokens, nil if the part has none, and Call a piece of a
+	// tool call.
+	Text, Thought []byte
+	Call          *llm.CallDelta
+	// Event is the event with the part, if the backend has the client's API; else nil. Its
+	// other parts come without it.
 	Event []byte
-	// Thought is a piece of the model's reasoning, a JSON string token; nil if the part has
-	// none.
-	Thought []byte
 }
 
 // A Completion is the outcome of a call.
 type Completion struct {
-	// Text is a JSON string token. It is "" (two quotes) for a completion of tool calls
-	// alone.
-	Text []byte
-	// Finish is OpenAI's finish reason: stop, length, tool_calls, content_filter. It may be
-	// empty.
-	Finish string
-	// ToolCalls are the tool calls of the model.
-	ToolCalls []ToolCall
-	Usage     Usage
+	llm.Answer
 	// Choices is the number of choices, all with the same text, finish and tool calls; 0 is
 	// one. It is set before the first part is emitted.
 	Choices int
-	// Chat is the body of the backend's OpenAI chat completion, nil if it uses another API
-	// or streamed.
-	Chat []byte
-	// Own is the body of the answer if the backend uses the client's own dialect, else nil.
-	Own []byte
+	// Body is the backend's answer if it has the client's API and did not stream, else nil.
+	Body []byte
 	// Cost is the cost of calls that the provider has made itself, in dollars.
 	Cost float64
-	// Thoughts are the model's reasoning, a JSON string token, nil if there is none.
-	Thoughts []byte
-	// Most bounds the bytes of Text and Thoughts that are kept of a stream, for observers.
-	// 0 keeps all.
-	Most int
-	cut  bool // no more is kept
 }
-
-// SetText sets the text to a prefix, which needs no escapes, and the text of token.
-func (c *Completion) SetText(prefix string, token []byte) {
-	c.Text = slices.Concat([]byte(`"`+prefix), token[1:])
-}
-
-// AppendText appends a string token to the text. It is for streams.
-func (c *Completion) AppendText(token []byte) { c.Text = c.appendToken(c.Text, token) }
-
-// AppendThought appends a string token to the thoughts.
-func (c *Completion) AppendThought(token []byte) { c.Thoughts = c.appendToken(c.Thoughts, token) }
-
-// appendToken joins two string tokens; the first may be nil. Text over the limit is replaced by
-// an ellipsis.
-func (c *Completion) appendToken(text, more []byte) []byte {
-	if text == nil {
-		text = []byte(`""`)
-	}
-	switch {
-	case c.cut:
-		return text
-	case c.Most > 0 && len(c.Text)+len(c.Thoughts)+len(more) > c.Most-len(`…`):
-		c.cut, more = true, []byte(`"…"`)
-	}
-	if need := len(text) + len(more) - 2; c.Most > 0 && need > cap(text) {
-		text = append(make([]byte, 0, max(need, min(2*cap(text), c.Most))), text...)
-	}
-	return append(append(text[:len(text)-1], more[1:len(more)-1]...), '"')
-}
-
-// Seal sets the text to the empty one if there is none.
-func (c *Completion) Seal() {
-	if c.Text == nil {
-		c.Text = []byte(`""`)
-	}
-}
-
-// Plain returns the text without quotes and escapes.
-func (c *Completion) Plain() string { return Unquote(c.Text) }
 
 // Unquote returns the text of a JSON string token, "" for anything else.
-func Unquote(token []byte) string {
-	text, _ := jsonscan.Unquote(token)
-	return string(text)
-}
+func Unquote(token []byte) string { return llm.Unquote(token) }
 
 // Quote returns text as a JSON string token.
-func Quote(text string) []byte { return jsonscan.AppendQuote(nil, []byte(text)) }
+func Quote(text string) []byte { return llm.Quote(text) }
 
-// A ToolCall is a call of a tool by the model.
-type ToolCall struct {
-	ID, Name string
-	// Arguments is a JSON value as the model wrote it.
-	Arguments []byte
-	// Custom says that the tool's argument is a text: Arguments is a string token.
-	Custom bool
-}
-
-// Arguments reads the arguments of a call from OpenAI's string of JSON. Invalid JSON stays a
-// string.
-func Arguments(text string) []byte {
-	switch {
-	case strings.TrimSpace(text) == "":
-		return []byte("{}")
-	case jsonscan.Valid([]byte(text)) != nil:
-		return Quote(text)
-	}
-	return []byte(text)
-}
-
-// Input returns the arguments as an object, even if the model wrote something else.
-func (c *ToolCall) Input() []byte {
-	switch jsonscan.KindOf(c.Arguments) {
-	case jsonscan.Object:
-		return c.Arguments
-	case jsonscan.Invalid:
-		return []byte("{}")
-	}
-	return append(append([]byte(`{"arguments":`), c.Arguments...), '}')
-}
-
-// Usage counts tokens. Input includes cached tokens, and Output the tokens of reasoning.
-type Usage struct{ Input, Output, Cached, Thinking int64 }
+// A ToolCall is a call of a tool by the model, and Usage counts tokens.
+type (
+	ToolCall = llm.ToolCall
+	Usage    = llm.Usage
+)

@@ -85,7 +85,7 @@ func each(t *testing.T, test func(t *testing.T, d dialect, ask func(r *provider.
 			p := d.make(server.URL)
 			ask := func(r *provider.Request) (*provider.Completion, error) {
 				r.Model = "big"
-				if r.Prompt == nil && r.Chat == nil {
+				if r.Prompt == nil && r.Body == nil {
 					r.Prompt = []byte(`"hi"`)
 				}
 				var c provider.Completion
@@ -271,12 +271,12 @@ func TestChat(t *testing.T) {
 			}
 			_, _ = io.WriteString(w, d.whole)
 		})
-		c, err := ask(&provider.Request{Chat: []byte(chat)})
+		c, err := ask(&provider.Request{Body: []byte(chat)})
 		if err != nil {
 			t.Error(err)
 		}
-		if d.name == "openai" && string(c.Chat) != d.whole {
-			t.Errorf("the answer came as %s", c.Chat)
+		if d.name == "openai" && string(c.Body) != d.whole {
+			t.Errorf("the answer came as %s", c.Body)
 		}
 	})
 }
@@ -291,7 +291,7 @@ func TestTextStays(t *testing.T) {
 			_, _ = io.WriteString(w, d.whole)
 		})
 		for _, more := range []string{"", `,"top_k":3`} {
-			if _, err := ask(&provider.Request{Chat: []byte(`{"messages":[{"role":"user","content":"a < b & c > d"}]` + more + "}")}); err != nil {
+			if _, err := ask(&provider.Request{Body: []byte(`{"messages":[{"role":"user","content":"a < b & c > d"}]` + more + "}")}); err != nil {
 				t.Error(err)
 			}
 		}
@@ -313,7 +313,7 @@ func TestGenerationConfig(t *testing.T) {
 			_, _ = io.WriteString(w, `{"candidates":[{}]}`)
 		}))
 		p := gemini.New(provider.Config{BaseURL: server.URL})
-		if err := p.Complete(t.Context(), &provider.Request{Model: "m", Chat: []byte(chat)}, new(provider.Completion)); err != nil {
+		if err := p.Complete(t.Context(), &provider.Request{Model: "m", Body: []byte(chat)}, new(provider.Completion)); err != nil {
 			t.Errorf("%s: %v", chat, err)
 		}
 		p.CloseIdleConnections()
@@ -373,8 +373,8 @@ func FuzzStream(f *testing.F) {
 				if p.Text != nil && !json.Valid(p.Text) {
 					t.Errorf("%q gave the part %q", data, p.Text)
 				}
-				if p.Chunk != nil && jsonscan.Valid(p.Chunk) != nil {
-					t.Errorf("%q gave the chunk %q", data, p.Chunk)
+				if p.Event != nil && jsonscan.Valid(p.Event) != nil {
+					t.Errorf("%q gave the chunk %q", data, p.Event)
 				}
 				return nil
 			}}, &c)

@@ -18,6 +18,7 @@ import (
 	"github.com/wirectl/wirectl/broker/provider/gemini"
 	"github.com/wirectl/wirectl/broker/provider/openai"
 	"github.com/wirectl/wirectl/internal/jsonscan"
+	"github.com/wirectl/wirectl/llm"
 )
 
 // samples are members of requests or whole messages, by their name in docs/broker.md.
@@ -138,7 +139,7 @@ func TestTranslated(t *testing.T) {
 			p := d.make(server.URL)
 			defer p.(interface{ CloseIdleConnections() }).CloseIdleConnections()
 			sent := func(chat []byte) (string, error) {
-				if err := p.Complete(t.Context(), &provider.Request{Model: "big", Chat: chat}, new(provider.Completion)); err != nil {
+				if err := p.Complete(t.Context(), &provider.Request{Model: "big", Body: chat}, new(provider.Completion)); err != nil {
 					return "", err
 				}
 				return <-bodies, nil
@@ -212,7 +213,7 @@ func TestReadTells(t *testing.T) {
 		`"parallel_tool_calls":true`, `"modalities":["text"]`, `"functions":[]`, `"response_format":{"type":"text"}`, `"response_format":null`,
 		`"stop":null`, `"stop":"x"`, `"tools":[],"tool_choice":null`,
 	} {
-		if _, err := (&provider.Request{Chat: request(idle)}).Read(kind); err != nil {
+		if _, err := (&provider.Request{Body: request(idle)}).Read(kind); err != nil {
 			t.Errorf("%s: %v", idle, err)
 		}
 	}
@@ -236,7 +237,7 @@ func TestReadTells(t *testing.T) {
 		`"tool_choice":"always"`:                                                              "Unsupported parameter: 'tool_choice' cannot be translated for this model's provider, of the kind other. Use auto, none, required, or a function, or ask a model of a provider of the kind openai.",
 		`[{"role":"system","content":[` + image + `]}]`:                                       "Unsupported parameter: 'messages[0].content[0]' cannot be translated for this model's provider, of the kind other. Put it into a user message, or ask a model of a provider of the kind openai.",
 	} {
-		_, err := (&provider.Request{Chat: request(sample)}).Read(kind)
+		_, err := (&provider.Request{Body: request(sample)}).Read(kind)
 		var pe *provider.Error
 		if !errors.As(err, &pe) || pe.Err.Error() != want {
 			t.Errorf("%s:\n got %v\nwant %s", sample, err, want)
@@ -257,11 +258,11 @@ func TestDropped(t *testing.T) {
 		`{"contents":[{"role":"user","parts":[{"text":"hi"}]}],"generationConfig":{"responseMimeType":"application/json"}}`: gemini.New(provider.Config{Drop: drop}),
 	} {
 		var sent overheard
-		if err := p.Complete(ctx, &provider.Request{Model: "m", Chat: []byte(chat + "}"), Exchange: &sent}, new(provider.Completion)); err == nil || string(sent) != want {
+		if err := p.Complete(ctx, &provider.Request{Model: "m", Body: []byte(chat + "}"), Exchange: &sent}, new(provider.Completion)); err == nil || string(sent) != want {
 			t.Errorf("\n got %s, %v\nwant %s", sent, err, want)
 		}
 		var pe *provider.Error
-		if err := p.Complete(ctx, &provider.Request{Model: "m", Chat: []byte(chat + `,"logprobs":true}`)}, new(provider.Completion)); !errors.As(err, &pe) || pe.Param != "logprobs" {
+		if err := p.Complete(ctx, &provider.Request{Model: "m", Body: []byte(chat + `,"logprobs":true}`)}, new(provider.Completion)); !errors.As(err, &pe) || pe.Param != "logprobs" {
 			t.Errorf("logprobs: %v", err)
 		}
 	}
@@ -272,7 +273,7 @@ func TestArguments(t *testing.T) {
 	for text, want := range map[string]string{
 		``: `{}`, ` `: `{}`, `{"a":1}`: `{"a":1}`, `7`: `{"arguments":7}`, `{"a":`: `{"arguments":"{\"a\":"}`,
 	} {
-		call := provider.ToolCall{Arguments: provider.Arguments(text)}
+		call := provider.ToolCall{Arguments: llm.Arguments(text)}
 		if got := string(call.Input()); got != want {
 			t.Errorf("%q: got %s, want %s", text, got, want)
 		}
@@ -288,7 +289,7 @@ func FuzzRead(f *testing.F) {
 		if jsonscan.KindOf(data) != jsonscan.Object || jsonscan.Valid(data) != nil || !json.Valid(data) {
 			t.Skip() // the doors reject it earlier
 		}
-		_, err := (&provider.Request{Chat: data}).Read(provider.Kind{Name: "other"})
+		_, err := (&provider.Request{Body: data}).Read(provider.Kind{Name: "other"})
 		var pe *provider.Error
 		if err != nil && (!errors.As(err, &pe) || pe.Cause != provider.Unsupported) {
 			t.Fatalf("%q: %v", data, err)
@@ -344,7 +345,7 @@ func TestSaidElsewhere(t *testing.T) {
 	} {
 		for want, p := range map[string]provider.Provider{tt.anthropic: anthropic.New(provider.Config{}), tt.gemini: gemini.New(provider.Config{})} {
 			var sent overheard
-			if err := p.Complete(ctx, &provider.Request{Model: "m", Chat: []byte(tt.chat), Exchange: &sent}, new(provider.Completion)); err == nil || !strings.Contains(string(sent), want) {
+			if err := p.Complete(ctx, &provider.Request{Model: "m", Body: []byte(tt.chat), Exchange: &sent}, new(provider.Completion)); err == nil || !strings.Contains(string(sent), want) {
 				t.Errorf("%s:\nsent %s (%v)\nwant %s in it", tt.chat, sent, err, want)
 			}
 		}
@@ -355,8 +356,8 @@ func TestSaidElsewhere(t *testing.T) {
 // require. The limit of an OpenAI client stays as it is, and so do requests to other
 // backends.
 func TestLimitOfOpenAIItself(t *testing.T) {
-	const chat = `{"messages":[{"role":"user","content":"\"max_tokens\":1"}],"max_tokens":7,"model":"m","x":{"max_tokens":8}}`
-	const renamed = `{"messages":[{"role":"user","content":"\"max_tokens\":1"}],"max_completion_tokens":7,"model":"m","x":{"max_tokens":8}}`
+	const chat = `{"max_tokens":7,"messages":[{"role":"user","content":"\"max_tokens\":1"}],"model":"m","x":{"max_tokens":8}}`
+	const renamed = `{"max_completion_tokens":7,"messages":[{"role":"user","content":"\"max_tokens\":1"}],"model":"m","x":{"max_tokens":8}}`
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // no backend is called
 	for _, tt := range []struct {
@@ -369,9 +370,9 @@ func TestLimitOfOpenAIItself(t *testing.T) {
 		{"http://127.0.0.1:1/v1", "{}", chat},
 	} {
 		var sent overheard
-		r := &provider.Request{Model: "m", Chat: []byte(chat), Exchange: &sent}
+		r := &provider.Request{Model: "m", Body: []byte(chat), Exchange: &sent}
 		if tt.message != "" {
-			r.Own = []byte(tt.message)
+			r.API = llm.Messages
 		}
 		if err := openai.New(provider.Config{BaseURL: tt.base}).Complete(ctx, r, new(provider.Completion)); err == nil || string(sent) != tt.want {
 			t.Errorf("%q: sent %s (%v), want %s", tt.base, sent, err, tt.want)
@@ -397,7 +398,7 @@ func TestSignatures(t *testing.T) {
 	cancel() // no backend is called
 	for model, want := range map[string]bool{"gemini-3-pro-preview": true, "gemini-3.1-flash": true, "gemini-flash-latest": true, "gemini-2.5-flash": false, "gemini-1.5-pro": false, "gemma-3-27b": false} {
 		var sent overheard
-		err := gemini.New(provider.Config{}).Complete(ctx, &provider.Request{Model: model, Chat: []byte(`{"messages":[` + hi + `,` + two + `]}`), Exchange: &sent}, new(provider.Completion))
+		err := gemini.New(provider.Config{}).Complete(ctx, &provider.Request{Model: model, Body: []byte(`{"messages":[` + hi + `,` + two + `]}`), Exchange: &sent}, new(provider.Completion))
 		if err == nil || strings.Contains(string(sent), signed) != want || strings.Contains(string(sent), "thoughtSignature") != want {
 			t.Errorf("%s: sent %s (%v)", model, sent, err)
 		}
@@ -407,7 +408,7 @@ func TestSignatures(t *testing.T) {
 // For a stream that is only observed, the beginning is kept, counting thoughts and text
 // together.
 func TestMostIsKept(t *testing.T) {
-	c := provider.Completion{Most: 40}
+	c := provider.Completion{Answer: llm.Answer{Most: 40}}
 	c.AppendThought([]byte(`"so \"it\" is"`))
 	for range 100 {
 		c.AppendText([]byte(`"0123456789"`))

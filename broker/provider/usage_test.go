@@ -60,12 +60,12 @@ const question = `{"model":"a","messages":[],"stream":true}`
 func (k *counting) stream(t *testing.T, p *openai.Provider, model, chat string) (got []string, u provider.Usage, err error) {
 	t.Helper()
 	var c provider.Completion
-	r := provider.Request{Model: model, Chat: []byte(chat), Emit: func(p provider.Part) error {
-		got = append(got, string(p.Chunk))
+	r := provider.Request{Model: model, Body: []byte(chat), Emit: func(p provider.Part) error {
+		got = append(got, string(p.Event))
 		return nil
 	}}
 	if chat == "" {
-		r.Chat, r.Prompt = nil, []byte(`"hi"`)
+		r.Body, r.Prompt = nil, []byte(`"hi"`)
 	}
 	err = p.Complete(t.Context(), &r, &c)
 	return got, c.Usage, err
@@ -116,7 +116,8 @@ func TestStreamsAreCounted(t *testing.T) {
 		{question, optional, bare},
 		{"", prompt, bare},
 		{optional, optional, counted[:len(counted)-1]},
-		{declined, declined, counted[:len(counted)-1]},
+		{declined, strings.Replace(declined, "false", "true", 1), bare},
+		{strings.Replace(declined, `{"include_usage":false}`, "null", 1), strings.Replace(declined, "false", "true", 1), bare},
 	} {
 		k, p := startCounting(t, counted...)
 		got, usage, err := k.stream(t, p, "a", tt.chat)

@@ -14,6 +14,7 @@ import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/internal/otlp"
+	"github.com/wirectl/wirectl/llm"
 	"github.com/wirectl/wirectl/protocol"
 )
 
@@ -300,12 +301,16 @@ func (f *facts) readModel(payload []byte) {
 	for _, path := range [][]string{{"id"}, {"response", "id"}, {"message", "id"}, {"responseId"}} {
 		f.setText(otlp.ResponseID, textAt(payload, path...))
 	}
-	for _, at := range [][]byte{payload, within(payload, "response"), within(payload, "message")} {
-		f.setCount(otlp.CacheWriteTokens, numberAt(at, "usage", "cache_creation_input_tokens"))
-		f.setCount(otlp.ReasoningTokens, numberAt(at, "usage", "output_tokens_details", "reasoning_tokens"))
-		f.setCount(otlp.ReasoningTokens, numberAt(at, "usage", "completion_tokens_details", "reasoning_tokens"))
+	for _, path := range [][]string{{"usage"}, {"response", "usage"}, {"message", "usage"}, {"usageMetadata"}} {
+		raw, _ := jsonscan.Get(payload, path...)
+		api := llm.Chat
+		if path[0] == "usageMetadata" {
+			api = llm.Contents
+		}
+		u := llm.ReadUsage(api, raw)
+		f.setCount(otlp.CacheWriteTokens, u.Written)
+		f.setCount(otlp.ReasoningTokens, u.Thinking)
 	}
-	f.setCount(otlp.ReasoningTokens, numberAt(payload, "usageMetadata", "thoughtsTokenCount"))
 	for _, path := range [][]string{{"error", "code"}, {"error", "status"}, {"error", "type"}} {
 		if code := textAt(payload, path...); code != "" {
 			f.code = code
@@ -333,12 +338,6 @@ func textAt(payload []byte, path ...string) string {
 	}
 	text, _ := jsonscan.Unquote(raw)
 	return string(text)
-}
-
-func numberAt(payload []byte, path ...string) int64 {
-	raw, _ := jsonscan.Get(payload, path...)
-	n, _ := strconv.ParseInt(string(raw), 10, 64)
-	return n
 }
 
 func textsAt(payload []byte, path ...string) []string {

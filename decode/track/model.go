@@ -63,6 +63,9 @@ func (c *modelCall) answer(f *Follower, e *exchange, it *decode.Item) bool {
 	case said.Phase == protocol.Cancel, of.Meta.Signal == frame.Reset:
 		m = said
 	case isBody && it.Err == nil:
+		if e.events && !said.Phase.Ends() {
+			c.Event(&m)
+		}
 		c.told(&m, f.prices)
 		switch {
 		case e.failed:
@@ -106,7 +109,9 @@ func (c *modelCall) answer(f *Follower, e *exchange, it *decode.Item) bool {
 	fr.Broken = append(fr.Broken, c.repeated(m.Phase)...)
 	if m.Phase.Ends() && !c.ended {
 		c.ended = true
-		fr.Broken = append(fr.Broken, c.tools.Judge(c.stopped, c.offered.fits)...)
+		if m.Phase == protocol.Close { // what a failure has cut is not the model's
+			fr.Broken = append(fr.Broken, c.tools.Judge(c.stopped, c.offered.fits)...)
+		}
 		c.tools, c.offered = carried.ModelTools{}, nil
 		c.settle(m.Phase)
 	}

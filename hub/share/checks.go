@@ -7,8 +7,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/internal/jsonscan"
+	"github.com/wirectl/wirectl/llm"
 )
 
 // Messages are checked as far as other packages rely on it.
@@ -34,18 +34,18 @@ func checked(text []byte, v interface{ check() error }) error {
 
 func (r *request) check() error {
 	switch {
-	case r.Prompt == nil && r.Chat == nil:
+	case r.Prompt == nil && r.Body == nil:
 		return errors.New("it has no prompt")
-	case !is(r.Prompt), !is(r.Chat, jsonscan.Object), !is(r.Own, jsonscan.Object):
+	case !is(r.Prompt), !is(r.Body, jsonscan.Object):
 		return errors.New("its prompt is not JSON")
-	case r.Dialect > provider.GeminiContents:
-		return fmt.Errorf("the dialect %d is unknown", r.Dialect)
+	case r.API > llm.Contents:
+		return fmt.Errorf("the API %d is unknown", r.API)
 	}
 	return nil
 }
 
 func (p *part) check() error {
-	if !is(p.Text, jsonscan.String) || !is(p.Thought, jsonscan.String) || !is(p.Chunk) || !is(p.Event) || p.Choices < 0 {
+	if !is(p.Text, jsonscan.String) || !is(p.Thought, jsonscan.String) || !is(p.Event) || p.Choices < 0 {
 		return errors.New("a part is not JSON")
 	}
 	return nil
@@ -53,7 +53,7 @@ func (p *part) check() error {
 
 func (e *end) check() error {
 	c := &e.Completion
-	if !is(c.Text, jsonscan.String) || !is(c.Thoughts, jsonscan.String) || !is(c.Chat, jsonscan.Object) || !is(c.Own) || c.Choices < 0 {
+	if !is(c.Text, jsonscan.String) || !is(c.Thoughts, jsonscan.String) || !is(c.Body) || c.Choices < 0 {
 		return errors.New("the answer is not JSON")
 	}
 	for i := range c.ToolCalls {

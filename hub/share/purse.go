@@ -76,14 +76,14 @@ type purse struct {
 }
 
 // Admit implements [broker.Group].
-func (g *Group) Admit(ctx context.Context, purses []broker.Purse) error {
+func (g *Group) Admit(ctx context.Context, purses []broker.Purse, e broker.Estimate) error {
 	for i, p := range purses {
-		err := g.purse(p).take(ctx, p)
+		err := g.purse(p).take(ctx, p, amount{1, e.Tokens, e.Cost})
 		if err == nil {
 			continue
 		}
 		for _, taken := range purses[:i] {
-			g.purse(taken).charge(amount{Calls: -1})
+			g.purse(taken).charge(amount{-1, -e.Tokens, -e.Cost})
 		}
 		return err
 	}
@@ -128,8 +128,8 @@ func (q *purse) charge(a amount) {
 	q.idle = 0
 }
 
-// take counts a call, if the lease has room for it or can be extended.
-func (q *purse) take(ctx context.Context, p broker.Purse) error {
+// take counts a call with its estimate, if the lease has room for it or can be extended.
+func (q *purse) take(ctx context.Context, p broker.Purse, call amount) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for {
@@ -139,7 +139,7 @@ func (q *purse) take(ctx context.Context, p broker.Purse) error {
 		now := q.group.now()
 		over := q.budget.Per > 0 && now.Sub(q.since) >= q.budget.Per
 		if !over && !q.since.IsZero() && q.used.fits(q.granted, q.budget) {
-			q.used.Calls++
+			q.used.add(call, 1)
 			q.idle = 0
 			return nil
 		}
@@ -157,7 +157,7 @@ func (q *purse) take(ctx context.Context, p broker.Purse) error {
 			q.refused, q.until = err, q.group.now().Add(refusedTime)
 			return err
 		case q.group.options.Open:
-			q.used.Calls++
+			q.used.add(call, 1)
 			return nil
 		default:
 			return broker.ErrHubLost

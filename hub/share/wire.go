@@ -13,6 +13,7 @@ import (
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/hub"
+	"github.com/wirectl/wirectl/llm"
 )
 
 // The protocol between broker and worker. A broker offers a call, without its prompt, to
@@ -92,18 +93,17 @@ const (
 
 // A request is a call as it is sent.
 type request struct {
-	Ask         ask              `json:"ask"`
-	From        string           `json:"from"` // the broker
-	Model       string           `json:"model"`
-	Prompt      []byte           `json:"prompt,omitempty"`
-	Chat        []byte           `json:"chat,omitempty"`
-	Own         []byte           `json:"own,omitempty"`
-	OwnHeader   http.Header      `json:"own_header,omitempty"`
-	Dialect     provider.Dialect `json:"dialect,omitempty"`
-	ChatErr     *failure         `json:"chat_err,omitempty"`
-	Choices     int              `json:"choices,omitempty"`
-	Stream      bool             `json:"stream,omitempty"`
-	Traceparent string           `json:"traceparent,omitempty"`
+	Ask         ask         `json:"ask"`
+	From        string      `json:"from"` // the broker
+	Model       string      `json:"model"`
+	Prompt      []byte      `json:"prompt,omitempty"`
+	Body        []byte      `json:"body,omitempty"`
+	API         llm.API     `json:"api,omitempty"`
+	Before      []llm.Turn  `json:"before,omitempty"`
+	Header      http.Header `json:"header,omitempty"`
+	Choices     int         `json:"choices,omitempty"`
+	Stream      bool        `json:"stream,omitempty"`
+	Traceparent string      `json:"traceparent,omitempty"`
 }
 
 // A part is a part of a streamed completion, with the number of its choices.
@@ -127,9 +127,14 @@ type failure struct {
 	Cause      provider.Cause
 	Status     int           `json:",omitempty"`
 	Code       string        `json:",omitempty"`
+	Type       string        `json:",omitempty"`
 	Param      string        `json:",omitempty"`
 	RetryAfter time.Duration `json:",omitempty"`
+	Hints      http.Header   `json:",omitempty"`
 	Began      bool          `json:",omitempty"`
+	Unsent     bool          `json:",omitempty"`
+	Paid       bool          `json:",omitempty"`
+	Shown      string        `json:",omitempty"`
 	Text       string
 }
 
@@ -138,7 +143,7 @@ func newFailure(err error) *failure {
 		return nil
 	}
 	if e, ok := errors.AsType[*provider.Error](err); ok {
-		f := &failure{Cause: e.Cause, Status: e.Status, Code: e.Code, Param: e.Param, RetryAfter: e.RetryAfter, Began: e.Began}
+		f := &failure{e.Cause, e.Status, e.Code, e.Type, e.Param, e.RetryAfter, e.Hints, e.Began, e.Unsent, e.Paid, e.Shown, ""}
 		if e.Err != nil {
 			f.Text = e.Err.Error()
 		}
@@ -163,7 +168,10 @@ func (f *failure) error(worker string) error {
 	if worker != "" && f.Cause != provider.Unsupported {
 		text = "worker " + worker + ": " + text
 	}
-	return &provider.Error{Cause: f.Cause, Status: f.Status, Code: f.Code, Param: f.Param, RetryAfter: f.RetryAfter, Began: f.Began, Err: errors.New(text)}
+	return &provider.Error{
+		Cause: f.Cause, Status: f.Status, Code: f.Code, Type: f.Type, Param: f.Param, RetryAfter: f.RetryAfter, Hints: f.Hints,
+		Began: f.Began, Unsent: f.Unsent, Paid: f.Paid, Shown: f.Shown, Err: errors.New(text),
+	}
 }
 
 // message returns a message of a kind; body may be nil.

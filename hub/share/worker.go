@@ -17,6 +17,7 @@ import (
 	"github.com/wirectl/wirectl/broker/publish"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/hub"
+	"github.com/wirectl/wirectl/llm"
 )
 
 // WorkOptions are the options of a worker.
@@ -285,11 +286,8 @@ func (w *Worker) run(number string, j *job, reply string) {
 	}
 	j.body = nil
 	c := &broker.Call{
-		Door: "worker", Client: r.From, Ref: number, Model: r.Model, Prompt: r.Prompt, Chat: r.Chat, Own: r.Own, Dialect: r.Dialect,
-		OwnHeader: r.OwnHeader, Choices: r.Choices, Parent: r.Traceparent,
-	}
-	if r.ChatErr != nil {
-		c.ChatErr = r.ChatErr.error("")
+		Door: "worker", Client: r.From, Ref: number, Model: r.Model, Prompt: r.Prompt, Body: r.Body, API: r.API, Before: r.Before,
+		Header: r.Header, Choices: r.Choices, Parent: r.Traceparent,
 	}
 	if r.Stream {
 		c.Emit = func(p provider.Part) error {
@@ -302,7 +300,7 @@ func (w *Worker) run(number string, j *job, reply string) {
 	}
 	conn := w.options.Publisher.Open("worker "+w.id+", call of broker "+r.From, "json", frame.HTTP)
 	c.Tap = conn.Tap()
-	conn.HTTP(frame.C2U, "POST nats:"+w.id+" HTTP/1.1", firstOf(r.Chat, r.Prompt))
+	conn.HTTP(frame.C2U, "POST nats:"+w.id+" HTTP/1.1", firstOf(r.Body, r.Prompt))
 	err := w.do(j.ctx, r.Ask, c)
 	e := end{Completion: c.Completion, Failure: newFailure(err)}
 	j.mu.Lock()
@@ -316,7 +314,7 @@ func (w *Worker) run(number string, j *job, reply string) {
 	}
 	j.mu.Unlock()
 	if err == nil {
-		conn.Response(200, firstOf(c.Completion.Own, c.Completion.Chat, c.Completion.Text))
+		conn.Response(200, firstOf(c.Completion.Body, c.Completion.Text))
 	} else {
 		conn.Note("call %d ended: %v", c.ID, err)
 		conn.Response(502, marshal(map[string]string{"error": broker.Message(err)}))
@@ -340,7 +338,7 @@ func (w *Worker) do(ctx context.Context, what ask, c *broker.Call) error {
 // answerCall sends the end of a call. If it was cancelled, nobody waits for its completion.
 func (w *Worker) answerCall(j *job, inbox string, e end) {
 	if j.ctx.Err() != nil {
-		e.Completion = provider.Completion{Usage: e.Completion.Usage}
+		e.Completion = provider.Completion{Answer: llm.Answer{Usage: e.Completion.Usage}}
 		j.mu.Lock()
 		n := j.number + 1
 		j.mu.Unlock()

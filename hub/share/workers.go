@@ -158,8 +158,8 @@ func (w *Workers) call(ctx context.Context, what ask, r *provider.Request, c *pr
 	one.sub = sub
 	defer func() { _ = sub.Unsubscribe() }() // it fails if the connection is closed
 	body := marshal(request{
-		Ask: what, From: w.id, Model: r.Model, Prompt: r.Prompt, Chat: r.Chat, Own: r.Own, OwnHeader: r.OwnHeader, Dialect: r.Dialect,
-		ChatErr: newFailure(r.ChatErr), Choices: r.Choices, Stream: r.Emit != nil, Traceparent: r.Traceparent,
+		Ask: what, From: w.id, Model: r.Model, Prompt: r.Prompt, Body: r.Body, API: r.API, Before: r.Before, Header: r.Header,
+		Choices: r.Choices, Stream: r.Emit != nil, Traceparent: r.Traceparent,
 	})
 	for {
 		if err := one.offer(ctx); err != nil {
@@ -250,7 +250,7 @@ func (c *call) run(ctx context.Context, body []byte) (again bool, err error) {
 		return false, &provider.Error{Cause: provider.Unreachable, Began: true, Err: fmt.Errorf("the hub: %w", err)}
 	}
 	if x := c.request.Exchange; x != nil {
-		sent := c.request.Chat
+		sent := c.request.Body
 		if sent == nil {
 			sent = c.request.Prompt
 		}
@@ -365,8 +365,8 @@ func (c *call) part(text []byte) error {
 	c.began = true
 	c.completion.Choices = p.Choices
 	if x := c.request.Exchange; x != nil {
-		if event := firstOf(p.Chunk, p.Event); event != nil {
-			x.Event(200, event)
+		if p.Event != nil {
+			x.Event(200, p.Event)
 		} else {
 			x.Event(200, fmt.Appendf(nil, `{"text":%s}`, firstOf(p.Text, p.Thought, []byte("null"))))
 		}
@@ -397,7 +397,7 @@ func (c *call) end(text []byte) error {
 		return e.Failure.error(c.claim.ID)
 	}
 	if x := c.request.Exchange; x != nil && !c.began {
-		x.Received(200, firstOf(e.Completion.Own, e.Completion.Chat, e.Completion.Text))
+		x.Received(200, firstOf(e.Completion.Body, e.Completion.Text))
 	}
 	c.passed("ended by worker %s", c.claim.ID)
 	return nil

@@ -24,6 +24,10 @@ type Event struct {
 	Begin, End int64
 }
 
+// Comment stands for a comment in the sequence of [Events]: servers send comments to show that they
+// are still at work.
+var Comment = &Event{}
+
 // A Parser reads a stream in pieces. Lines end in LF, CR or both. An event without an end is
 // ignored.
 type Parser struct {
@@ -34,6 +38,7 @@ type Parser struct {
 	at, end int64  // where the line begins, and how far it was read
 	next    Event
 	lines   int // of data
+	comment bool
 	given   Event
 }
 
@@ -137,6 +142,8 @@ func (p *Parser) field(line []byte, inOne bool) {
 	value = bytes.TrimPrefix(value, []byte(" "))
 	e := &p.next
 	switch string(name) {
+	case "":
+		p.comment = p.comment || len(line) > 0
 	case "data":
 		if p.lines++; p.lines > 1 {
 			e.Data = append(append(e.Data, '\n'), value...)
@@ -156,8 +163,8 @@ func (p *Parser) field(line []byte, inOne bool) {
 	}
 }
 
-// Events returns the events of r, each valid until the next, and then the error at the end,
-// unless it is io.EOF. If an event has more than limit bytes, the error is tooLong.
+// Events returns the events of r, each valid until the next, with [Comment] for comments, and then
+// the error at the end, unless it is io.EOF. If an event has more than limit bytes, the error is tooLong.
 func Events(r io.Reader, limit int, tooLong error) iter.Seq2[*Event, error] {
 	return func(yield func(*Event, error) bool) {
 		var p Parser
@@ -170,6 +177,11 @@ func Events(r io.Reader, limit int, tooLong error) iter.Seq2[*Event, error] {
 				if p.Held() > limit {
 					yield(nil, tooLong)
 					return
+				}
+				if p.comment {
+					if p.comment = false; !yield(Comment, nil) {
+						return
+					}
 				}
 				if e != nil && !yield(e, nil) {
 					return

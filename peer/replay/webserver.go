@@ -226,7 +226,7 @@ func (c *webConn) events(ctx context.Context, asks *webLine, body io.Reader) err
 		case err != nil:
 			end.End = endCut
 			continue
-		case c.calls && len(e.Data) == 0:
+		case e == sse.Comment, c.calls && len(e.Data) == 0:
 			continue // an event with only an id
 		}
 		l := webLine{ID: asks.ID, Call: asks.Call, Version: asks.Version, Event: &e.Name}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/jsonscan"
+	"github.com/wirectl/wirectl/llm"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
 	"github.com/wirectl/wirectl/protocol/internal/modelapi"
@@ -104,7 +105,7 @@ func (w *wire) readMember(s *jsonscan.Scanner) {
 	case "stop_reason":
 		w.stop = jsonwalk.Word(s.Value())
 	case "usage":
-		w.usage = readUsage(s)
+		w.usage = modelapi.ReadUsage(llm.Messages, s.Value())
 	case "content":
 		for ok := s.Array(); ok && s.Elem(); {
 			w.readBlock(s)
@@ -135,23 +136,6 @@ func (w *wire) readBlock(s *jsonscan.Scanner) {
 	if strings.HasSuffix(string(kind), "tool_use") {
 		w.tool, w.brings = name, true
 	}
-}
-
-// readUsage walks the next value. There, input excludes tokens that were read from a cache or
-// written to it.
-func readUsage(s *jsonscan.Scanner) (u protocol.Usage) {
-	for ok := s.Object(); ok && s.Next(); {
-		switch string(s.Key()) {
-		case "input_tokens", "cache_creation_input_tokens":
-			u.Input += jsonwalk.Count(s.Value())
-		case "cache_read_input_tokens":
-			u.Cached = jsonwalk.Count(s.Value())
-		case "output_tokens":
-			u.Output = jsonwalk.Count(s.Value())
-		}
-	}
-	u.Input += u.Cached
-	return u
 }
 
 // interpret fills m.

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/wirectl/wirectl/internal/jsonscan"
+	"github.com/wirectl/wirectl/llm"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
 	"github.com/wirectl/wirectl/protocol/internal/modelapi"
@@ -43,7 +44,11 @@ func (api) Answer(payload []byte, m *protocol.Message, t *modelapi.Tools) []prot
 	switch string(m.Kind) {
 	case "content_block_start":
 		if name, ok := jsonscan.Get(payload, "content_block", "name"); ok {
-			t.Add(keyOf(payload), jsonwalk.Word(name), nil)
+			var input []byte
+			if whole := modelapi.Object(payload, "content_block", "input"); len(whole) > len("{}") { // no piece of it follows
+				input = jsonwalk.Word(llm.Quote(string(whole)))
+			}
+			t.Add(keyOf(payload), jsonwalk.Word(name), input)
 		}
 		return nil
 	case "content_block_delta":

@@ -9,6 +9,7 @@ import (
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/jsonscan"
+	"github.com/wirectl/wirectl/llm"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
 	"github.com/wirectl/wirectl/protocol/internal/modelapi"
@@ -105,7 +106,7 @@ func (w *wire) read(s *jsonscan.Scanner) {
 				w.finish = reason
 			}
 		case "usageMetadata":
-			w.answers, w.usage = true, readUsage(s)
+			w.answers, w.usage = true, modelapi.ReadUsage(llm.Contents, s.Value())
 		case "modelVersion":
 			w.model = jsonwalk.Word(s.Value())
 		case "error":
@@ -149,22 +150,6 @@ func (w *wire) readPart(s *jsonscan.Scanner) {
 			w.brings = true
 		}
 	}
-}
-
-// readUsage walks the next value. There, the answer excludes thoughts, and the prompt includes
-// cached tokens.
-func readUsage(s *jsonscan.Scanner) (u protocol.Usage) {
-	for ok := s.Object(); ok && s.Next(); {
-		switch string(s.Key()) {
-		case "promptTokenCount", "toolUsePromptTokenCount":
-			u.Input += jsonwalk.Count(s.Value())
-		case "cachedContentTokenCount":
-			u.Cached = jsonwalk.Count(s.Value())
-		case "candidatesTokenCount", "responseTokenCount", "thoughtsTokenCount":
-			u.Output += jsonwalk.Count(s.Value())
-		}
-	}
-	return u
 }
 
 // interpret fills m.

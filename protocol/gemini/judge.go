@@ -33,12 +33,16 @@ func readUse(s *jsonscan.Scanner, r *modelapi.Results) {
 // Answer judges the usage, which the last event must have, and gathers tool calls.
 func (api) Answer(payload []byte, m *protocol.Message, t *modelapi.Tools) []protocol.Broken {
 	gather(payload, t)
+	usage := modelapi.Object(payload, "usageMetadata")
+	if usage != nil { // it may come after the last event with an answer
+		t.Unused = nil
+	}
 	if len(m.StopReason) == 0 || m.Phase == protocol.Fail || jsonscan.KindOf(payload) != jsonscan.Object {
 		return nil
 	}
-	usage := modelapi.Object(payload, "usageMetadata")
 	if usage == nil {
-		return modelapi.WrongUsage("the last event reports no usage")
+		t.Unused = modelapi.WrongUsage("the last event reports no usage")
+		return nil
 	}
 	return modelapi.Sum(usage, "totalTokenCount", "promptTokenCount", "toolUsePromptTokenCount", "candidatesTokenCount", "thoughtsTokenCount")
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/jsonscan"
+	"github.com/wirectl/wirectl/llm"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
 	"github.com/wirectl/wirectl/protocol/internal/modelapi"
@@ -94,7 +95,7 @@ func (w *liveWire) read(s *jsonscan.Scanner) {
 	case "toolCall":
 		w.readToolCall(s)
 	case "usageMetadata":
-		w.usage = readUsage(s)
+		w.usage = modelapi.ReadUsage(llm.Contents, s.Value())
 	}
 }
 

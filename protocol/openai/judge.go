@@ -125,11 +125,14 @@ func gather(answer []byte, t *modelapi.Tools) {
 		at := modelapi.Count(choice, "index")
 		for _, message := range []string{"delta", "message"} {
 			for j, call := range modelapi.Elements(choice, message, "tool_calls") {
-				key := [2]int64{at, int64(j)}
-				if raw, ok := jsonscan.Get(call, "index"); ok {
-					key[1] = jsonwalk.Count(raw)
+				index := int64(-1)
+				if raw, ok := jsonscan.Get(call, "index"); ok && jsonscan.KindOf(raw) == jsonscan.Number {
+					index = jsonwalk.Count(raw)
+				} else if j > 0 {
+					index = int64(j)
 				}
-				gatherCall(call, key, t, "function")
+				id, _ := jsonscan.Get(call, "id")
+				gatherCall(call, t.Key(at, index, jsonwalk.Word(id)), t, "function")
 			}
 		}
 	}
@@ -150,7 +153,14 @@ func gatherName(event []byte, t *modelapi.Tools) {
 func gatherCall(call []byte, key [2]int64, t *modelapi.Tools, path ...string) {
 	name, _ := jsonscan.Get(call, append(path, "name")...)
 	arguments, _ := jsonscan.Get(call, append(path, "arguments")...)
-	if jsonscan.KindOf(arguments) == jsonscan.String {
+	switch jsonscan.KindOf(arguments) {
+	case jsonscan.Object: // as some servers write them
+		t.AddWhole(jsonwalk.Word(name), arguments)
+	case jsonscan.String, jsonscan.Null:
 		t.Add(key, jsonwalk.Word(name), jsonwalk.Word(arguments))
+	default:
+		if len(jsonwalk.Word(name)) > 0 {
+			t.Add(key, jsonwalk.Word(name), nil)
+		}
 	}
 }

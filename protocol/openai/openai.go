@@ -8,6 +8,7 @@ import (
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/jsonscan"
+	"github.com/wirectl/wirectl/llm"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
 	"github.com/wirectl/wirectl/protocol/internal/modelapi"
@@ -71,10 +72,12 @@ type wire struct {
 	usage                protocol.Usage
 	text, tool           []byte
 	brings               bool
+	chunk                bool // a choice has a delta
 }
 
 var (
 	kindResult      = []byte("result")
+	kindChunk       = []byte("chat.completion.chunk")
 	kindChat        = []byte("chat/completions")
 	kindCompletions = []byte("completions")
 	kindResponses   = []byte("responses")
@@ -116,7 +119,11 @@ func (w *wire) read(s *jsonscan.Scanner) {
 		case "incomplete_details":
 			w.why = jsonwalk.WordIn(s, "reason")
 		case "usage":
-			w.usage = readUsage(s)
+			w.usage = modelapi.ReadUsage(llm.Chat, s.Value())
+		case "x_groq":
+			if usage, ok := jsonscan.Get(s.Value(), "usage"); ok {
+				w.usage = modelapi.ReadUsage(llm.Chat, usage)
+			}
 		case "response":
 			w.readResponse(s)
 		default:
@@ -189,6 +196,7 @@ func (w *wire) readChoice(s *jsonscan.Scanner) {
 		case "text":
 			w.readText(s)
 		case "delta", "message":
+			w.chunk = w.chunk || string(s.Key()) == "delta"
 			w.readMessage(s)
 		}
 	}
@@ -227,29 +235,17 @@ func (w *wire) readFunction(s *jsonscan.Scanner) {
 	}
 }
 
-// readUsage walks the next value. Input includes cached tokens, and output includes reasoning.
-func readUsage(s *jsonscan.Scanner) (u protocol.Usage) {
-	for ok := s.Object(); ok && s.Next(); {
-		switch string(s.Key()) {
-		case "input_tokens", "prompt_tokens":
-			u.Input = jsonwalk.Count(s.Value())
-		case "output_tokens", "completion_tokens":
-			u.Output = jsonwalk.Count(s.Value())
-		case "input_tokens_details", "prompt_tokens_details", "input_token_details":
-			u.Cached = jsonwalk.Count(jsonwalk.Member(s, "cached_tokens"))
-		}
-	}
-	return u
-}
-
 // interpret fills m.
 func (w *wire) interpret(m *protocol.Message) {
 	m.Model, m.Usage, m.Text = w.model, w.usage, w.text
 	switch {
+	case len(w.object) == 0 && w.chunk && !w.failed:
+		m.Kind, m.Phase, m.From, m.Label, m.StopReason, m.Empty = kindChunk, protocol.Part, frame.U2C, w.tool, w.finish, !w.brings
+		return
 	case w.object == nil && w.event == nil && w.asks != nil && !w.failed:
 		m.Kind, m.Phase, m.From, m.Label = w.asks, protocol.Open, frame.C2U, w.model
 		return
-	case w.failed && w.object == nil, string(w.event) == "error":
+	case w.failed && string(w.object) != "response", string(w.event) == "error":
 		w.failure.Tell(m)
 		return
 	}
@@ -301,7 +297,7 @@ func (w *wire) setEnd(m *protocol.Message) {
 		m.Label, m.Text = m.StopReason, w.failure.Text
 	case "cancelled":
 		m.Phase = protocol.Cancelled
-	case "queued", "in_progress":
-		m.StopReason = nil
+	case "queued", "in_progress": // in the background
+		m.StopReason, m.GoesOn = nil, true
 	}
 }

@@ -24,7 +24,7 @@ func TestParse(t *testing.T) {
 		{`{"object":"list","data":[]}`, `list close from=u2c`},
 		{`{"status":"ok"}`, `result close from=u2c`},
 		{`{"object":"response","status":"cancelled"}`, `response cancelled from=u2c label=cancelled stop-reason=cancelled`},
-		{`{"object":"response","status":"queued"}`, `response close from=u2c`},
+		{`{"object":"response","status":"queued"}`, `response close from=u2c goes-on=true`},
 		{`{"type":"response.of.the.future","delta":"x"}`, `response.of.the.future part from=u2c empty=true`},
 		{`[]`, `unknown note faults=unknown-kind`},
 	})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/jsonscan"
+	"github.com/wirectl/wirectl/llm"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
 	"github.com/wirectl/wirectl/protocol/internal/modelapi"
@@ -86,7 +87,7 @@ func (e *realtimeEvent) readResponse(s *jsonscan.Scanner, w *wire) {
 		case "model":
 			w.model = jsonwalk.Word(s.Value())
 		case "usage":
-			w.usage = readUsage(s)
+			w.usage = modelapi.ReadUsage(llm.Chat, s.Value())
 		case "error":
 			w.failure.Read(s)
 		case "status_details", "incomplete_details":

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -9,59 +10,46 @@ import (
 
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/provider"
-	"github.com/wirectl/wirectl/internal/jsonscan"
+	"github.com/wirectl/wirectl/llm"
 )
 
-// invalid is the type of errors that the client has to fix.
-const invalid = "invalid_request_error"
-
-// fail answers a failed call.
+// fail answers a failed call. In a stream that has begun, the error is the last event, and the
+// stream is cut so that the client notices, unless its API has an end for that.
 func (e *exchange) fail(err error) {
-	status, kind := statusOf(err)
-	code, param := "", ""
-	var unknown *broker.UnknownModelError
-	var pe *provider.Error
-	var spent *broker.BudgetError
-	switch {
-	case errors.As(err, &spent):
-		kind, code = "insufficient_quota", "insufficient_quota"
-	case errors.As(err, &unknown):
-		code, param = "model_not_found", "model"
-	case errors.As(err, &pe) && !pe.KeyRefused():
-		if code = pe.Code; pe.Cause == provider.Unsupported {
-			param = pe.Param
-		}
-	}
-	e.failWith("", err, status, failure(explain(err), kind, param, code))
-}
-
-// failWith answers a failed call with a body. In a stream that has begun, the body is the
-// last event, which may have a name, and the stream is cut so that the client notices.
-func (e *exchange) failWith(name string, err error, status int, body []byte) {
-	switch {
-	case !e.w.Streaming():
-		e.retryAfter(err)
-		e.json(status, body)
+	failed := errorOf(err)
+	if !e.w.Streaming() {
+		e.hint(err)
+		e.json(failed.Status, llm.EncodeError(e.api, failed))
 		return
-	case name != "":
-		e.event(name, body)
-	default:
-		e.send(body)
 	}
+	complete := e.writer().Fail(failed)
 	_ = e.flush()
+	if complete {
+		e.tap.EventsEnd()
+		return
+	}
 	e.w.Break()
 }
 
-// retryAfter tells the client when to retry: when the backend says so, or when the budget
-// begins anew.
-func (e *exchange) retryAfter(err error) {
-	if pe, ok := errors.AsType[*provider.Error](err); ok && pe.RetryAfter > 0 {
-		e.w.Set("Retry-After", strconv.Itoa(int(math.Ceil(pe.RetryAfter.Seconds()))))
+// hint tells the client when to retry: what the backend says, or when the budget begins anew.
+func (e *exchange) hint(err error) {
+	after := func(seconds float64) { e.w.Set("Retry-After", strconv.Itoa(int(math.Ceil(seconds)))) }
+	if pe, ok := errors.AsType[*provider.Error](err); ok {
+		for name, values := range pe.Hints {
+			if name != "Retry-After" && len(values) > 0 && printable(values[0]) {
+				e.w.Set(name, values[0])
+			}
+		}
+		if pe.RetryAfter > 0 {
+			after(pe.RetryAfter.Seconds())
+		}
 	}
 	if spent, ok := errors.AsType[*broker.BudgetError](err); ok {
-		e.w.Set("X-Should-Retry", "false") // OpenAI's and Anthropic's clients respect this
+		if !spent.Reserved {
+			e.w.Set("X-Should-Retry", "false") // OpenAI's and Anthropic's clients respect this
+		}
 		if spent.Wait > 0 {
-			e.w.Set("Retry-After", strconv.Itoa(int(math.Ceil(spent.Wait.Seconds()))))
+			after(spent.Wait.Seconds())
 		}
 	}
 }
@@ -77,10 +65,12 @@ func explain(err error) string {
 		return broker.Message(err)
 	}
 	answer := fmt.Sprintf("HTTP %d", pe.Status)
-	if pe.Code != "" {
+	if pe.Code != "" && pe.Code != strconv.Itoa(pe.Status) {
 		answer += ", " + pe.Code
 	}
 	switch {
+	case pe.Shown != "":
+		return pe.Shown
 	case errors.Is(err, broker.ErrOpen):
 		return "The provider failed too often recently, and gets no calls for a while"
 	case pe.Status == 0 && pe.Cause == provider.Overloaded:
@@ -101,68 +91,49 @@ func explain(err error) string {
 	return "The provider failed (" + answer + ")"
 }
 
-// statusOf returns the HTTP status and OpenAI's error type of a failure.
-func statusOf(err error) (status int, kind string) {
-	var unknown *broker.UnknownModelError
-	var large *provider.TooLargeError
-	var pe *provider.Error
-	var spent *broker.BudgetError
+// errorOf is a failure for clients: with the status, the words and the hints of the provider, but
+// without its text.
+func errorOf(err error) *llm.Error {
+	e := &llm.Error{Status: http.StatusInternalServerError, Message: explain(err)}
+	pe, failed := errors.AsType[*provider.Error](err)
+	_, unknown := errors.AsType[*broker.UnknownModelError](err)
+	_, spent := errors.AsType[*broker.BudgetError](err)
+	_, large := errors.AsType[*provider.TooLargeError](err)
 	switch {
-	case errors.As(err, &unknown):
-		return http.StatusNotFound, invalid
-	case errors.As(err, &spent):
-		return http.StatusTooManyRequests, "rate_limit_error"
-	case errors.As(err, &large):
-		return http.StatusBadGateway, "server_error"
+	case unknown:
+		e.Status, e.Code, e.Param = http.StatusNotFound, "model_not_found", "model"
+	case spent:
+		e.Status, e.Type, e.Code = http.StatusTooManyRequests, "insufficient_quota", "insufficient_quota"
+	case large:
+		e.Status = http.StatusBadGateway
 	case errors.Is(err, broker.ErrCannotCount), errors.Is(err, broker.ErrCannotEmbed):
-		return http.StatusNotFound, invalid
+		e.Status = http.StatusNotFound
 	case errors.Is(err, broker.ErrShutdown):
-		return http.StatusServiceUnavailable, "server_error"
-	case !errors.As(err, &pe):
-		return http.StatusInternalServerError, "server_error"
-	}
-	switch pe.Cause {
-	case provider.TimedOut:
-		return http.StatusGatewayTimeout, "server_error"
-	case provider.RateLimited:
-		return http.StatusTooManyRequests, "rate_limit_error"
-	case provider.Unreachable, provider.Overloaded:
-		return http.StatusBadGateway, "server_error"
-	case provider.Unsupported:
-		return http.StatusBadRequest, invalid
-	case provider.Refused:
-		if pe.KeyRefused() {
-			return http.StatusBadGateway, "server_error"
+		e.Status = http.StatusServiceUnavailable
+	case failed:
+		e.Status = statusOf(pe)
+		if !pe.KeyRefused() {
+			e.Code, e.Type, e.RetryAfter = pe.Code, pe.Type, pe.RetryAfter
 		}
-		return pe.Status, invalid
+		if pe.Cause == provider.Unsupported {
+			e.Param = pe.Param
+		}
 	}
-	if pe.Status != 0 { // such as a redirect
-		return http.StatusBadGateway, "server_error"
-	}
-	return http.StatusInternalServerError, "server_error"
+	return e
 }
 
-func kindOf(status int) string {
-	if status >= 500 {
-		return "server_error"
+// statusOf returns the HTTP status of a provider's error: its own, unless it is about the broker.
+func statusOf(pe *provider.Error) int {
+	switch {
+	case pe.KeyRefused():
+		return http.StatusBadGateway
+	case pe.Status >= 400:
+		return pe.Status
+	case pe.Status != 0: // such as a redirect
+		return http.StatusBadGateway
 	}
-	return invalid
-}
-
-// failure writes an error as OpenAI does. Empty values become null.
-func failure(message, kind, param, code string) []byte {
-	type fault struct {
-		Message string  `json:"message"`
-		Type    string  `json:"type"`
-		Param   *string `json:"param"`
-		Code    *string `json:"code"`
-	}
-	return jsonscan.MustMarshal(map[string]fault{"error": {message, kind, orNull(param), orNull(code)}})
-}
-
-func orNull(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
+	return cmp.Or(map[provider.Cause]int{
+		provider.TimedOut: http.StatusGatewayTimeout, provider.RateLimited: http.StatusTooManyRequests, provider.Unreachable: http.StatusBadGateway,
+		provider.Overloaded: http.StatusBadGateway, provider.Unsupported: http.StatusBadRequest,
+	}[pe.Cause], http.StatusInternalServerError)
 }

@@ -1,11 +1,12 @@
 package openai
 
 import (
-	"bytes"
 	"container/list"
 	"encoding/json"
 	"fmt"
 	"sync"
+
+	"github.com/wirectl/wirectl/llm"
 )
 
 const (
@@ -29,35 +30,31 @@ type kept struct {
 
 type conversation struct {
 	id, account string
-	messages    [][]byte
-	bytes       int
+	turns       []byte // as JSON
 }
 
 func newKept() *kept { return &kept{byID: map[string]*list.Element{}, order: list.New()} }
 
 // keep keeps a conversation of an account.
-func (k *kept) keep(id, account string, messages []json.RawMessage) {
-	c := &conversation{id: id, account: account}
-	for _, m := range messages {
-		c.messages = append(c.messages, bytes.Clone(m))
-		c.bytes += len(m)
-	}
-	if c.bytes > maxOneKept {
+func (k *kept) keep(id, account string, turns []llm.Turn) {
+	text, err := json.Marshal(turns)
+	c := &conversation{id, account, text}
+	if err != nil || len(text) > maxOneKept { // or it is nested too deeply
 		return
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.byID[id] = k.order.PushBack(c)
-	for k.bytes += c.bytes; k.bytes > maxKeptBytes || k.order.Len() > maxKept; {
+	for k.bytes += len(c.turns); k.bytes > maxKeptBytes || k.order.Len() > maxKept; {
 		oldest := k.order.Remove(k.order.Front()).(*conversation)
 		delete(k.byID, oldest.id)
-		k.bytes -= oldest.bytes
+		k.bytes -= len(oldest.turns)
 	}
 }
 
 // find returns the conversation of a response, an empty one for the id "". A conversation of
 // another account is not found.
-func (k *kept) find(id, account string) (messages []json.RawMessage, found bool) {
+func (k *kept) find(id, account string) (turns []llm.Turn, found bool) {
 	if id == "" {
 		return nil, true
 	}
@@ -67,8 +64,6 @@ func (k *kept) find(id, account string) (messages []json.RawMessage, found bool)
 	if e == nil || e.Value.(*conversation).account != account {
 		return nil, false
 	}
-	for _, m := range e.Value.(*conversation).messages {
-		messages = append(messages, m)
-	}
-	return messages, true
+	_ = json.Unmarshal(e.Value.(*conversation).turns, &turns) // it is our own JSON
+	return turns, true
 }

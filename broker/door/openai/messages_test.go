@@ -150,6 +150,12 @@ data: {"type":"message_stop"}
 	}
 }
 
+// untranslated is why a request cannot be sent to a backend with OpenAI's API.
+func untranslated(r *provider.Request) error {
+	_, err := r.Read(provider.Kind{Name: "openai"})
+	return err
+}
+
 // A backend with OpenAI's API gets every parameter that has a counterpart.
 func TestMessageTranslated(t *testing.T) {
 	p := doortest.NewHeld()
@@ -174,14 +180,14 @@ func TestMessageTranslated(t *testing.T) {
 		postTo(t, url+"/v1/messages", body)
 	}()
 	call := <-p.Calls
-	if got := string(call.Chat); got != want {
+	if got := string(call.Chat()); got != want {
 		t.Errorf("\n got %s\nwant %s", got, want)
 	}
-	if broker.Message(call.ChatErr) != "tools.1: cannot be translated for this model's provider, which is not of the kind anthropic. Use a tool of your own, with an input_schema, or ask a model of a provider of the kind anthropic. The broker drops such tools if its configuration says drop: [tools] at the provider." {
-		t.Errorf("what cannot be translated: %v", call.ChatErr)
+	if broker.Message(untranslated(call.Request)) != "tools.1: cannot be translated for this model's provider, which is not of the kind anthropic. Use a tool of your own, with an input_schema, or ask a model of a provider of the kind anthropic. The broker drops such tools if its configuration says drop: [tools] at the provider." {
+		t.Errorf("what cannot be translated: %v", untranslated(call.Request))
 	}
-	if string(call.Own) != body {
-		t.Errorf("the words of the client became %s", call.Own)
+	if string(call.Body) != body {
+		t.Errorf("the words of the client became %s", call.Body)
 	}
 	call.Finish("so")
 	<-done

@@ -147,7 +147,7 @@ func TestPaths(t *testing.T) {
 func TestWords(t *testing.T) {
 	for answer, want := range map[string]string{
 		`400 {"error":{"message":"sk-canary","code":"context_length_exceeded"}}`: `400 {"error":{"message":"The provider refused the request (HTTP 400, context_length_exceeded)","type":"invalid_request_error","param":null,"code":"context_length_exceeded"}}`,
-		`429 {"error":{"message":"sk-canary","type":"insufficient_quota"}}`:      `429 {"error":{"message":"The provider's rate limit was exceeded (HTTP 429, insufficient_quota)","type":"rate_limit_error","param":null,"code":"insufficient_quota"}}`,
+		`429 {"error":{"message":"sk-canary","type":"insufficient_quota"}}`:      `429 {"error":{"message":"The provider's rate limit was exceeded (HTTP 429, insufficient_quota)","type":"insufficient_quota","param":null,"code":"insufficient_quota"}}`,
 		`401 {"error":{"message":"sk-canary","code":"invalid_api_key"}}`:         `502 {"error":{"message":"The provider rejected the broker's key (HTTP 401, invalid_api_key)","type":"server_error","param":null,"code":null}}`,
 		`400 {"error":{"code":"sk-canary-1"}}`:                                   `400 {"error":{"message":"The provider refused the request (HTTP 400)","type":"invalid_request_error","param":null,"code":null}}`,
 		`302 {}`:                                                                 `502 {"error":{"message":"The provider failed (HTTP 302)","type":"server_error","param":null,"code":null}}`,
@@ -197,7 +197,7 @@ func TestFailures(t *testing.T) {
 		400: "400 The provider refused the request (HTTP 400)",
 		401: "502 The provider rejected the broker's key (HTTP 401)",
 		429: "429 The provider's rate limit was exceeded (HTTP 429)",
-		503: "502 The provider failed (HTTP 503)",
+		503: "503 The provider failed (HTTP 503)",
 	} {
 		url := start(t, mock.New(mock.Config{Faults: []mock.Fault{{Every: 1, Status: status}}}))
 		for _, path := range []string{"/v1/chat/completions", "/v1/messages"} {

@@ -144,7 +144,7 @@ func TestPreviousResponse(t *testing.T) {
 		chats := make(chan string, 1)
 		go func() {
 			call := <-held.Calls
-			chats <- string(call.Chat)
+			chats <- string(call.Chat())
 			call.Finish(text)
 		}()
 		return respond(t, url, members, false), <-chats

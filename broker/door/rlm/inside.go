@@ -24,8 +24,8 @@ func Do(ctx context.Context, b *broker.Broker, c *broker.Call, on *publish.Conn)
 	}
 	c.Tap = on.Tap()
 	prompt := c.Prompt
-	if c.Chat != nil {
-		prompt, _ = jsonscan.Get(c.Chat, "messages") // the rest is in the request to the provider
+	if c.Body != nil {
+		prompt, _ = jsonscan.Get(c.Body, "messages") // the rest is in the request to the provider
 	}
 	published := buffers.Get().(*[]byte)
 	defer buffers.Put(published)

@@ -37,8 +37,7 @@ func (a *Access) NeedsToken() bool { return a.Token != "" || len(a.Clients) > 0 
 // admit returns the client of a request, or a fault if the request is not admitted. It does
 // not look at the body.
 func (c *Config) admit(r *http.Request, w *Response) (account string, fault *Fault) {
-	origin := r.Header.Get("Origin")
-	if origin != "" && c.Pages {
+	if len(r.Header["Origin"]) > 0 && c.Pages && !isForeign(r) {
 		w.Set("Access-Control-Allow-Origin", "*")
 	}
 	account, known := c.whose(r)
@@ -47,8 +46,8 @@ func (c *Config) admit(r *http.Request, w *Response) (account string, fault *Fau
 		return "", &Fault{http.StatusNotFound, "Not found"}
 	case !c.AnyHost && !transport.LocalHost(r.Host) && !(c.Containers && isContainer(r)):
 		return "", &Fault{http.StatusForbidden, "Forbidden host: ask this machine by an address, or as localhost"}
-	case !c.NeedsToken() && slices.ContainsFunc(r.Header["Origin"], func(origin string) bool { return isForeign(origin, r.Host) }):
-		return "", &Fault{http.StatusForbidden, "Forbidden origin: web pages of other machines may not ask a broker without a token"}
+	case isForeign(r):
+		return "", &Fault{http.StatusForbidden, "Forbidden origin: web pages of other machines may not ask a broker"}
 	case c.NeedsToken() && !c.isPreflight(r) && !known:
 		return "", &Fault{http.StatusUnauthorized, "Unauthorized: show the broker's token as Authorization: Bearer TOKEN"}
 	}
@@ -72,8 +71,8 @@ func isContainer(r *http.Request) bool {
 // whose returns the client whose token a request has, and whether the token is known. All
 // tokens are compared, so that the time reveals nothing.
 func (c *Config) whose(r *http.Request) (account string, known bool) {
-	shown, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if !ok { // as clients of Anthropic's and Gemini's APIs send it
+	scheme, shown, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if shown = strings.TrimSpace(shown); !strings.EqualFold(scheme, "Bearer") { // as clients of Anthropic's and Gemini's APIs send it
 		shown = cmp.Or(r.Header.Get("X-Api-Key"), r.Header.Get("X-Goog-Api-Key"), r.URL.Query().Get("key"))
 	}
 	if c.Token != "" {
@@ -100,10 +99,12 @@ func allow(w *Response) {
 	w.Send(http.StatusOK, "text/plain", nil)
 }
 
-// isForeign reports whether an Origin header is that of a web page of another machine, or of an
-// unknown one. Programs send none, or one with a scheme of their own, which no page has.
-func isForeign(origin, host string) bool {
-	scheme, _, ok := strings.Cut(origin, "://")
-	isPrograms := ok && !slices.Contains([]string{"http", "https", "file"}, scheme) && !strings.HasSuffix(scheme, "-extension")
-	return origin != "" && !isPrograms && !transport.OwnPage(origin, host)
+// isForeign reports whether a request is that of a web page of another machine, or of an unknown
+// one. Programs send no origin, or one with a scheme of their own, which no page has.
+func isForeign(r *http.Request) bool {
+	return slices.ContainsFunc(r.Header["Origin"], func(origin string) bool {
+		scheme, _, ok := strings.Cut(origin, "://")
+		isPrograms := ok && !slices.Contains([]string{"http", "https", "file"}, scheme) && !strings.HasSuffix(scheme, "-extension")
+		return origin != "" && !isPrograms && !transport.OwnPage(origin, r.Host)
+	})
 }

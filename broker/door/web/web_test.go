@@ -76,9 +76,9 @@ func TestRequests(t *testing.T) {
 		{"the largest body", "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n" + strings.Repeat("x", 1000), "200 POST / true " + strings.Repeat("x", 1000)},
 		{"large chunks", "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n" + strings.Repeat("100\r\n"+strings.Repeat("x", 256)+"\r\n", 5), "413 Request body too large (max 1000 bytes)"},
 		{"another's host", "GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n", "403 Forbidden host: ask this machine by an address, or as localhost"},
-		{"a page from elsewhere", "POST / HTTP/1.1\r\nHost: 127.0.0.1:8768\r\nOrigin: https://evil.example\r\n\r\n", "403 Forbidden origin: web pages of other machines may not ask a broker without a token"},
-		{"a page from another address", "POST / HTTP/1.1\r\nHost: localhost\r\nOrigin: http://192.0.2.1:8768\r\n\r\n", "403 Forbidden origin: web pages of other machines may not ask a broker without a token"},
-		{"a page that hides where it is from", "POST / HTTP/1.1\r\nHost: localhost\r\nOrigin: null\r\n\r\n", "403 Forbidden origin: web pages of other machines may not ask a broker without a token"},
+		{"a page from elsewhere", "POST / HTTP/1.1\r\nHost: 127.0.0.1:8768\r\nOrigin: https://evil.example\r\n\r\n", "403 Forbidden origin: web pages of other machines may not ask a broker"},
+		{"a page from another address", "POST / HTTP/1.1\r\nHost: localhost\r\nOrigin: http://192.0.2.1:8768\r\n\r\n", "403 Forbidden origin: web pages of other machines may not ask a broker"},
+		{"a page that hides where it is from", "POST / HTTP/1.1\r\nHost: localhost\r\nOrigin: null\r\n\r\n", "403 Forbidden origin: web pages of other machines may not ask a broker"},
 		{"a page of this machine", "GET / HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost:3000\r\n\r\nGET / HTTP/1.1\r\nHost: localhost\r\nOrigin: https://[::1]\r\n\r\n", "200 GET / false |200 GET / false "},
 		{"a program with an origin of its own", "GET / HTTP/1.1\r\nHost: localhost\r\nOrigin: app://notes\r\n\r\n", "200 GET / false "},
 		{"a packed body", "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Encoding: gzip\r\nContent-Length: 1\r\n\r\nx", "415 Content-Encoding is not supported: send the body as it is"},
@@ -213,9 +213,15 @@ func TestPages(t *testing.T) {
 		t.Errorf("leave: %q\n%s", got, raw)
 	}
 	for token, want := range map[string]string{"nxk_1": "200 GET / false ", "nxk_2": unauthorized} {
-		got, raw := talk(t, addr, "GET / HTTP/1.1\r\nHost: localhost\r\nOrigin: https://elsewhere.example\r\nAuthorization: Bearer "+token+"\r\n\r\n")
+		got, raw := talk(t, addr, "GET / HTTP/1.1\r\nHost: localhost\r\nOrigin: http://127.0.0.1:3000\r\nAuthorization: bearer "+token+"\r\n\r\n")
 		if len(got) != 1 || got[0] != want || !strings.Contains(raw, "Access-Control-Allow-Origin: *\r\n") {
 			t.Errorf("%s: %q, want %q\n%s", token, got, want, raw)
+		}
+	}
+	for _, ask := range []string{"GET / HTTP/1.1\r\nAuthorization: Bearer nxk_1\r\n", "OPTIONS / HTTP/1.1\r\nAccess-Control-Request-Method: POST\r\n"} {
+		got, raw := talk(t, addr, ask+"Host: localhost\r\nOrigin: https://elsewhere.example\r\n\r\n")
+		if len(got) != 1 || !strings.HasPrefix(got[0], "403 ") || strings.Contains(raw, "Access-Control") {
+			t.Errorf("a page of another machine: %q\n%s", got, raw)
 		}
 	}
 }

@@ -1,25 +1,27 @@
-// Package gemini is the provider for Google's Gemini API. It translates requests and answers;
-// package upstream does HTTP.
+// Package gemini is the provider for backends with Google's Gemini API.
 package gemini
 
 import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
+	"strings"
+	"sync"
 
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/broker/provider/upstream"
 	"github.com/wirectl/wirectl/internal/jsonscan"
+	"github.com/wirectl/wirectl/llm"
 )
 
 // Provider is the provider.
 type Provider struct {
 	*upstream.Client
-	kind provider.Kind
+	kind       provider.Kind
+	signatures signatures
 }
 
 // New returns the provider.
@@ -29,9 +31,8 @@ func New(cfg provider.Config) *Provider {
 	if cfg.Key != "" {
 		h.Set("X-Goog-Api-Key", cfg.Key)
 	}
-	k := kind
-	k.Drop = cfg.Drop
-	return &Provider{upstream.New(cmp.Or(cfg.BaseURL, "https://generativelanguage.googleapis.com"), h, cfg.Connect), k}
+	kind := provider.Kind{Name: "gemini", Has: []string{"frequency_penalty", "presence_penalty", "response_format"}, Drop: cfg.Drop}
+	return &Provider{Client: upstream.New(cmp.Or(cfg.BaseURL, "https://generativelanguage.googleapis.com"), h, cfg.Connect), kind: kind}
 }
 
 // Complete implements [provider.Provider].
@@ -40,27 +41,15 @@ func (p *Provider) Complete(ctx context.Context, r *provider.Request, c *provide
 	if err != nil {
 		return err
 	}
+	method := ":generateContent"
 	if r.Emit != nil {
-		resp, err := p.Post(ctx, path(r, ":streamGenerateContent?alt=sse"), nil, body, r)
-		if err != nil {
-			return err
-		}
-		return stream(ctx, resp, r, c)
+		method = ":streamGenerateContent?alt=sse"
 	}
-	answer, err := p.Ask(ctx, path(r, ":generateContent"), nil, body, r)
-	if err != nil {
-		return err
+	err = p.Client.Complete(ctx, path(r, method), nil, body, llm.Contents, r, c)
+	if !r.In(llm.Contents) {
+		p.signatures.keep(c.ToolCalls)
 	}
-	var a answered
-	if json.Unmarshal(answer, &a) != nil || len(a.Candidates) == 0 && a.Feedback.Block == "" {
-		return upstream.Malformed("it has no candidates")
-	}
-	a.add(c)
-	c.Seal()
-	if r.In(provider.GeminiContents) {
-		c.Own = answer
-	}
-	return nil
+	return err
 }
 
 // CountTokens implements [provider.Counter].
@@ -69,26 +58,25 @@ func (p *Provider) CountTokens(ctx context.Context, r *provider.Request, c *prov
 	if err != nil {
 		return err
 	}
-	if !r.In(provider.GeminiContents) {
+	if !r.In(llm.Contents) {
 		// To count tools and the system text, the request must be wrapped and name its model.
 		name := jsonscan.AppendQuote([]byte(`{"generateContentRequest":{"model":`), []byte("models/"+r.Model))
 		body = append(append(append(name, ','), body[1:]...), '}')
 	}
-	answer, err := p.Ask(ctx, path(r, ":countTokens"), nil, body, r)
-	if err != nil {
-		return err
-	}
-	if r.In(provider.GeminiContents) {
-		c.Own = answer
-	}
-	return upstream.Count(answer, "totalTokens", c)
+	return p.Ask(ctx, path(r, ":countTokens"), nil, body, r, upstream.Counted("totalTokens", llm.Contents, r, c))
 }
 
 // Embed implements [provider.Embedder]. The backend does not count the tokens.
 func (p *Provider) Embed(ctx context.Context, r *provider.Request, c *provider.Completion) error {
-	e, err := provider.ReadEmbeddings(r.Chat)
+	e, err := llm.ReadEmbeddings(r.Body)
 	if err != nil {
-		return err
+		return p.kind.Refusal(llm.Chat, err)
+	}
+	type part struct {
+		Text string `json:"text"`
+	}
+	type content struct {
+		Parts []part `json:"parts"`
 	}
 	type one struct {
 		Model   string  `json:"model"`
@@ -97,26 +85,24 @@ func (p *Provider) Embed(ctx context.Context, r *provider.Request, c *provider.C
 	}
 	var list []one
 	for _, text := range e.Texts {
-		list = append(list, one{"models/" + r.Model, content{Parts: []part{{Text: text}}}, e.Dimensions})
+		list = append(list, one{"models/" + r.Model, content{[]part{{text}}}, e.Dimensions})
 	}
-	answer, err := p.Ask(ctx, path(r, ":batchEmbedContents"), nil, jsonscan.MustMarshal(map[string]any{"requests": list}), r)
-	if err != nil {
-		return err
-	}
-	var embedded struct {
-		List []struct {
-			Values []float32 `json:"values"`
-		} `json:"embeddings"`
-	}
-	if json.Unmarshal(answer, &embedded) != nil || len(embedded.List) != len(e.Texts) {
-		return upstream.Malformed("it does not have an embedding for each text")
-	}
-	var vectors [][]float32
-	for _, of := range embedded.List {
-		vectors = append(vectors, of.Values)
-	}
-	c.Chat = e.Answer(r.Model, vectors, 0)
-	return nil
+	return p.Ask(ctx, path(r, ":batchEmbedContents"), nil, jsonscan.MustMarshal(map[string]any{"requests": list}), r, func(answer []byte) error {
+		var embedded struct {
+			List []struct {
+				Values []float32 `json:"values"`
+			} `json:"embeddings"`
+		}
+		if json.Unmarshal(answer, &embedded) != nil || len(embedded.List) != len(e.Texts) {
+			return upstream.Malformed("it does not have an embedding for each text")
+		}
+		var vectors [][]float32
+		for _, of := range embedded.List {
+			vectors = append(vectors, of.Values)
+		}
+		c.Body = e.Answer(r.Model, vectors, 0)
+		return nil
+	})
 }
 
 // path returns the path of a method for the model.
@@ -124,105 +110,73 @@ func path(r *provider.Request, method string) string {
 	return "/v1beta/models/" + url.PathEscape(r.Model) + method
 }
 
-// stream reads a streamed answer. It has no end mark: the last event has a finish reason.
-func stream(ctx context.Context, resp *upstream.Response, r *provider.Request, c *provider.Completion) error {
-	err := upstream.Events(ctx, resp, r, func(data []byte) (bool, error) {
-		var a answered
-		if json.Unmarshal(data, &a) != nil {
-			return false, upstream.Malformed("an event is not JSON")
-		}
-		if fault, ok := jsonscan.Get(data, "error"); ok && jsonscan.KindOf(fault) != jsonscan.Null {
-			return false, upstream.Failed(data)
-		}
-		part := a.add(c)
-		if r.In(provider.GeminiContents) {
-			part.Event = data
-		}
-		if part.Text == nil && part.Thought == nil && part.Event == nil {
-			return false, nil
-		}
-		return false, r.Emit(part)
-	})
-	// The end of the stream after its last event is not an error.
-	if e, ok := err.(*provider.Error); ok && e.Cause == provider.Unreachable && c.Finish != "" && ctx.Err() == nil { //nolint:errorlint // Events returns it bare
-		err = nil
+// body returns the body of a request: the client's own if it uses the same API.
+func (p *Provider) body(r *provider.Request) ([]byte, error) {
+	if r.In(llm.Contents) {
+		return r.Body, nil
 	}
-	c.Seal()
-	return err
+	chat, err := r.Read(p.kind)
+	if err != nil {
+		return nil, err
+	}
+	unsigned := ""
+	if wantsSignatures(r.Model) {
+		// It turns the check off, for calls whose signatures are not known.
+		unsigned = "skip_thought_signature_validator"
+	}
+	body, err := chat.EncodeContents(p.signatures.find, unsigned)
+	if err != nil {
+		return nil, p.kind.Refusal(r.API, err)
+	}
+	return body, nil
 }
 
-type answered struct {
-	Candidates []struct {
-		Content content `json:"content"`
-		Finish  string  `json:"finishReason"`
-	} `json:"candidates"`
-	Feedback struct {
-		Block string `json:"blockReason"`
-	} `json:"promptFeedback"`
-	Usage struct {
-		Prompt     int64 `json:"promptTokenCount"`
-		Candidates int64 `json:"candidatesTokenCount"`
-		Thoughts   int64 `json:"thoughtsTokenCount"`
-		Cached     int64 `json:"cachedContentTokenCount"`
-	} `json:"usageMetadata"`
+// wantsSignatures reports whether a model requires the signatures of earlier calls. Models of the
+// third generation and later do.
+func wantsSignatures(model string) bool {
+	generation, ok := strings.CutPrefix(model, "gemini-")
+	return ok && !strings.HasPrefix(generation, "1.") && !strings.HasPrefix(generation, "2.")
 }
 
-// add adds an answer, or a part of a streamed one, and returns its text and thoughts.
-func (a *answered) add(c *provider.Completion) (part provider.Part) {
-	text, thought := "", ""
-	if a.Feedback.Block != "" {
-		c.Finish = "content_filter"
-	}
-	if len(a.Candidates) > 0 {
-		text, thought = addParts(c, a.Candidates[0].Content.Parts)
-		if reason := a.Candidates[0].Finish; reason != "" {
-			c.Finish = finish(reason, len(c.ToolCalls) > 0)
-		}
-	}
-	if text != "" {
-		part.Text = provider.Quote(text)
-		c.AppendText(part.Text)
-	}
-	if thought != "" {
-		part.Thought = provider.Quote(thought)
-		c.AppendThought(part.Thought)
-	}
-	c.Usage.Input = max(c.Usage.Input, a.Usage.Prompt)
-	c.Usage.Output = max(c.Usage.Output, a.Usage.Candidates+a.Usage.Thoughts)
-	c.Usage.Cached = max(c.Usage.Cached, a.Usage.Cached)
-	c.Usage.Thinking = max(c.Usage.Thinking, a.Usage.Thoughts)
-	return part
+// signatures are those of calls, by their ids: clients of other APIs cannot keep them. The oldest
+// are dropped.
+type signatures struct {
+	mu    sync.Mutex
+	byID  map[string]string
+	order []string // the oldest first
+	bytes int
 }
 
-// addParts adds tool calls to a completion, and returns the text and the thoughts.
-func addParts(c *provider.Completion, parts []part) (text, thought string) {
-	for _, p := range parts {
-		if p.Call != nil {
-			id := cmp.Or(p.Call.ID, fmt.Sprintf("call_%d", len(c.ToolCalls)))
-			args := p.Call.Args
-			if args == nil {
-				args = json.RawMessage("{}")
-			}
-			c.ToolCalls = append(c.ToolCalls, provider.ToolCall{ID: id, Name: p.Call.Name, Arguments: args})
+const (
+	maxSignatures     = 10_000
+	maxSignatureBytes = 16 << 20
+)
+
+func (k *signatures) keep(calls []provider.ToolCall) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, c := range calls {
+		if c.Signature == "" || len(c.Signature)+len(c.ID) > maxSignatureBytes/16 || k.byID[c.ID] == c.Signature {
+			continue
 		}
-		if p.Thought {
-			thought += p.Text
+		if k.byID == nil {
+			k.byID = map[string]string{}
+		}
+		if old, known := k.byID[c.ID]; known {
+			k.bytes -= len(old) + len(c.ID)
 		} else {
-			text += p.Text
+			k.order = append(k.order, c.ID)
+		}
+		k.byID[c.ID] = c.Signature
+		for k.bytes += len(c.Signature) + len(c.ID); k.bytes > maxSignatureBytes || len(k.order) > maxSignatures; k.order = k.order[1:] {
+			k.bytes -= len(k.byID[k.order[0]]) + len(k.order[0])
+			delete(k.byID, k.order[0])
 		}
 	}
-	return text, thought
 }
 
-func finish(reason string, calls bool) string {
-	switch reason {
-	case "MAX_TOKENS":
-		return "length"
-	case "SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII":
-		return "content_filter"
-	}
-	if calls {
-		return "tool_calls"
-	}
-	return "stop"
+func (k *signatures) find(id string) string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.byID[id]
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/internal/wait"
+	"github.com/wirectl/wirectl/llm"
 )
 
 // dimensions is the default size of a vector.
@@ -21,9 +22,9 @@ func (m *Mock) Embed(ctx context.Context, r *provider.Request, c *provider.Compl
 	if err := wait.For(ctx, m.cfg.Latency); err != nil {
 		return err
 	}
-	e, err := provider.ReadEmbeddings(r.Chat)
+	e, err := llm.ReadEmbeddings(r.Body)
 	if err != nil {
-		return err
+		return provider.Kind{Name: "mock"}.Refusal(llm.Chat, err)
 	}
 	size := dimensions
 	if e.Dimensions > 0 {
@@ -37,7 +38,7 @@ func (m *Mock) Embed(ctx context.Context, r *provider.Request, c *provider.Compl
 		vectors = append(vectors, vector(text, size))
 		c.Usage.Input += int64(len(text)+3) / 4
 	}
-	c.Chat = e.Answer(r.Model, vectors, c.Usage.Input)
+	c.Body = e.Answer(r.Model, vectors, c.Usage.Input)
 	return nil
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/internal/wait"
+	"github.com/wirectl/wirectl/llm"
 )
 
 // Config is how a mock behaves. The zero Config answers at once with "Echo: " and the last
@@ -110,7 +111,7 @@ func (m *Mock) Complete(ctx context.Context, r *provider.Request, c *provider.Co
 		c.ToolCalls[i].ID = cmp.Or(c.ToolCalls[i].ID, fmt.Sprintf("call_%d_%d", n, i+1))
 	}
 	c.Choices = r.Choices
-	c.Usage = provider.Usage{Input: tokens(r.Chat, r.Prompt), Output: tokens(c.Text, nil) * int64(max(c.Choices, 1))}
+	c.Usage = provider.Usage{Input: tokens(r.Chat(), r.Prompt), Output: tokens(c.Text, nil) * int64(max(c.Choices, 1))}
 	if c.Thoughts != nil {
 		c.Usage.Thinking = tokens(c.Thoughts, nil)
 		c.Usage.Output += c.Usage.Thinking
@@ -132,7 +133,7 @@ func (m *Mock) CountTokens(ctx context.Context, r *provider.Request, c *provider
 	if err := wait.For(ctx, m.cfg.Latency); err != nil {
 		return err
 	}
-	c.Usage.Input = tokens(r.Chat, r.Prompt)
+	c.Usage.Input = tokens(r.Chat(), r.Prompt)
 	return nil
 }
 
@@ -206,6 +207,9 @@ func (m *Mock) stream(ctx context.Context, r *provider.Request, c *provider.Comp
 	}
 	for _, piece := range m.pieces(c.Text) {
 		parts = append(parts, provider.Part{Text: piece})
+	}
+	for i, call := range c.ToolCalls {
+		parts = append(parts, provider.Part{Call: &llm.CallDelta{Index: i, ID: call.ID, Name: call.Name, Arguments: string(call.Arguments), Custom: call.Custom}})
 	}
 	for i, part := range parts {
 		if cut && i == (len(parts)+1)/2 {

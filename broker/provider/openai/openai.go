@@ -1,29 +1,34 @@
 // Package openai is the provider for backends with OpenAI's chat completions: OpenAI, Azure,
 // LiteLLM, Portkey, Ollama, vLLM, llama.cpp. Requests of OpenAI's clients and the answers pass
-// unchanged, except for the model's name, and for usage in streams (usage.go).
+// unchanged, except for the model's name, and for usage in streams.
 package openai
 
 import (
 	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"maps"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
+	"sync"
 
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/broker/provider/upstream"
 	"github.com/wirectl/wirectl/internal/jsonscan"
+	"github.com/wirectl/wirectl/llm"
 )
 
 // Provider is the provider.
 type Provider struct {
 	*upstream.Client
-	version  string
-	itself   bool // the backend is OpenAI
-	drop     []string
-	refusals refusals
+	version string
+	itself  bool // the backend is OpenAI
+	kind    provider.Kind
+
+	mu       sync.Mutex
+	refusals map[string]bool // the models whose backends do not count the tokens of streams
 }
 
 // New returns the provider. The base URL precedes /chat/completions; with an API version it is
@@ -39,36 +44,52 @@ func New(cfg provider.Config) *Provider {
 		h.Set("Authorization", "Bearer "+cfg.Key)
 	}
 	base := cmp.Or(cfg.BaseURL, "https://api.openai.com/v1")
-	return &Provider{Client: upstream.New(base, h, cfg.Connect), version: cfg.APIVersion, drop: cfg.Drop, itself: strings.HasPrefix(base, "https://api.openai.com/")}
+	return &Provider{
+		Client: upstream.New(base, h, cfg.Connect), version: cfg.APIVersion, itself: strings.HasPrefix(base, "https://api.openai.com/"),
+		kind: provider.Kind{Name: "openai", Drop: cfg.Drop}, refusals: map[string]bool{},
+	}
 }
 
-// Complete implements [provider.Provider].
+// Complete implements [provider.Provider]. Backends count the tokens of a stream only on request.
+// The broker requests it for its accounts, and hides it from clients that did not.
 func (p *Provider) Complete(ctx context.Context, r *provider.Request, c *provider.Completion) error {
-	if err := r.Untranslated(p.drop); err != nil {
-		return err
-	}
-	if r.Emit != nil {
-		return p.stream(ctx, r, c)
-	}
-	answer, err := p.Ask(ctx, p.path(r.Model, completions), nil, p.body(r), r)
+	body, err := p.body(r)
 	if err != nil {
 		return err
 	}
-	var a completion
-	if a.decode(answer, "message") != nil || a.first == nil {
-		return upstream.Malformed("it is not a chat completion")
+	path := p.path(r.Model, "/chat/completions")
+	if r.Emit == nil {
+		return p.Ask(ctx, path, nil, body, r, upstream.Answered(llm.Chat, r, c))
 	}
-	var calls calls
-	calls.addPieces(a.first.pieces)
-	c.Text, c.Finish, c.ToolCalls = a.first.text(), a.first.finish, calls.list()
-	c.Thoughts = a.first.thought()
-	a.count(c)
-	c.Seal()
-	c.Chat = answer
-	return nil
+	options, _ := jsonscan.Get(body, "stream_options", "include_usage")
+	asked, counted := string(options) == "true", body
+	if !asked && !p.refuses(r.Model) {
+		counted = llm.WithUsage(body)
+	}
+	resp, err := p.Post(ctx, path, nil, counted, r)
+	if !asked && isRefusal(err) && string(counted) != string(body) {
+		counted = body
+		if resp, err = p.Post(ctx, path, nil, body, r); err == nil {
+			p.addRefusal(r.Model)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return upstream.Stream(ctx, resp, llm.Chat, r, c, !asked && string(counted) != string(body))
 }
 
-const completions = "/chat/completions"
+// Embed implements [provider.Embedder]. It sends the client's own request.
+func (p *Provider) Embed(ctx context.Context, r *provider.Request, c *provider.Completion) error {
+	return p.Ask(ctx, p.path(r.Model, "/embeddings"), nil, llm.WithModel(r.Body, r.Model), r, func(answer []byte) error {
+		if list, _ := jsonscan.Get(answer, "data"); jsonscan.KindOf(list) != jsonscan.Array || !json.Valid(answer) {
+			return upstream.Malformed("it is not a list of embeddings")
+		}
+		usage, _ := jsonscan.Get(answer, "usage")
+		c.Usage, c.Body = llm.ReadUsage(llm.Chat, usage), answer
+		return nil
+	})
+}
 
 // path returns the path of a method for a model.
 func (p *Provider) path(model, what string) string {
@@ -79,32 +100,58 @@ func (p *Provider) path(model, what string) string {
 }
 
 // body returns the body of the request: the client's own if it uses OpenAI's API.
-func (p *Provider) body(r *provider.Request) []byte {
+func (p *Provider) body(r *provider.Request) ([]byte, error) {
 	switch {
-	case r.Own != nil && p.itself:
-		return withNewLimit(provider.WithModel(r.Chat, r.Model))
-	case r.Chat != nil:
-		return provider.WithModel(r.Chat, r.Model)
+	case r.Body == nil:
+		b := jsonscan.AppendQuote([]byte(`{"model":`), []byte(r.Model))
+		b = append(append(b, `,"messages":`...), r.Messages()...)
+		if r.Emit != nil {
+			b = append(b, `,"stream":true`...)
+		}
+		return append(b, '}'), nil
+	case r.API == llm.Chat:
+		return llm.WithModel(r.Body, r.Model), nil
 	}
-	b := jsonscan.AppendQuote([]byte(`{"model":`), []byte(r.Model))
-	b = append(append(b, `,"messages":`...), r.Messages()...)
-	if r.Emit != nil {
-		b = append(b, `,"stream":true`...)
+	chat, err := r.Read(p.kind)
+	if err != nil {
+		return nil, err
 	}
-	return append(b, '}')
+	// OpenAI's newer models require the newer name of the limit; other backends may know only the
+	// older one.
+	if limit, ok := chat.Options["max_tokens"]; ok && p.itself {
+		delete(chat.Options, "max_tokens")
+		chat.Options["max_completion_tokens"] = limit
+	}
+	body, err := chat.EncodeChat(r.Model)
+	if err != nil {
+		return nil, p.kind.Refusal(r.API, err)
+	}
+	return body, nil
 }
 
-// withNewLimit returns a translated request, which is compact, with the newer name of the limit.
-// OpenAI's newer models require it; other backends may know only the older one.
-func withNewLimit(body []byte) []byte {
-	const older, newer = `"max_tokens":`, `"max_completion_tokens":`
-	var s jsonscan.Scanner
-	s.Init(body)
-	for ok := s.Object(); ok && s.Next(); {
-		if string(s.Key()) == "max_tokens" {
-			at := s.Offset()
-			return slices.Concat(body[:at-len(older)], []byte(newer), body[at:])
-		}
+// isRefusal reports whether an error may be the answer of a backend that does not know the option:
+// it names the option, or nothing.
+func isRefusal(err error) bool {
+	var e *provider.Error
+	if !errors.As(err, &e) || e.Status != http.StatusBadRequest && e.Status != http.StatusUnprocessableEntity {
+		return false
 	}
-	return body
+	return e.Param == "" || strings.HasPrefix(e.Param, "stream_options")
+}
+
+// maxRefusals bounds how many models are remembered.
+const maxRefusals = 1000
+
+func (p *Provider) refuses(model string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.refusals[model]
+}
+
+func (p *Provider) addRefusal(model string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.refusals) < maxRefusals {
+		p.refusals[model] = true
+	}
 }

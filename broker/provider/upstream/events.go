@@ -9,14 +9,55 @@ import (
 
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/internal/sse"
+	"github.com/wirectl/wirectl/llm"
 )
 
-// ErrEnded: a stream ended without its end mark.
-var ErrEnded error = &provider.Error{Cause: provider.Unreachable, Err: errors.New("the stream was cut")}
+// errEnded: a stream ended without its end mark.
+var errEnded error = &provider.Error{Cause: provider.Unreachable, Paid: true, Err: errors.New("the stream was cut")}
 
-// Events reads server-sent events and calls f with the data of each, which is valid until f
+// Stream reads a streamed completion of a backend with an API. Hide removes the usage from the
+// chunks of Chat Completions.
+func Stream(ctx context.Context, resp *Response, api llm.API, r *provider.Request, c *provider.Completion, hide bool) error {
+	d := llm.Decoder{API: api, Answer: &c.Answer, Chunks: true}
+	err := events(ctx, resp, r, func(data []byte) (bool, error) {
+		deltas, err := d.Read(data)
+		if err != nil {
+			return false, reported(err)
+		}
+		own := data
+		switch {
+		case r.API != api || api == llm.Chat && d.Stopped:
+			own = nil
+		case hide:
+			own = llm.WithoutUsage(data, d.HasChoice())
+		}
+		for i := range deltas {
+			p := provider.Part{Text: deltas[i].Text, Thought: deltas[i].Thought, Call: deltas[i].Call}
+			if i == 0 {
+				p.Event, own = own, nil
+			}
+			if err := r.Emit(p); err != nil {
+				return false, err
+			}
+		}
+		if own != nil {
+			if err := r.Emit(provider.Part{Event: own}); err != nil {
+				return false, err
+			}
+		}
+		return d.Stopped, nil
+	})
+	// Some backends omit the end mark, and Gemini's API has none.
+	if err == errEnded && c.Finish != "" && ctx.Err() == nil { //nolint:errorlint // it comes bare
+		err = nil
+	}
+	c.Seal()
+	return err
+}
+
+// events reads server-sent events and calls f with the data of each, which is valid until f
 // returns. Reading ends with the stream, an error of f, or when f reports that it is done.
-func Events(ctx context.Context, resp *Response, r *provider.Request, f func(data []byte) (done bool, err error)) error {
+func events(ctx context.Context, resp *Response, r *provider.Request, f func(data []byte) (done bool, err error)) error {
 	defer resp.Body.Close()
 	body := bufio.NewReaderSize(&limited{resp.Body, maxAnswer}, 16) // to peek at a byte
 	if isDocument(body) {
@@ -33,6 +74,14 @@ func Events(ctx context.Context, resp *Response, r *provider.Request, f func(dat
 	for e, err := range sse.Events(body, maxEvent, errEvent) {
 		if failed = err; err != nil {
 			break
+		}
+		if e == sse.Comment {
+			if r.Alive != nil {
+				if err := r.Alive(); err != nil {
+					return err
+				}
+			}
+			continue
 		}
 		if len(e.Data) == 0 {
 			continue
@@ -53,7 +102,7 @@ func Events(ctx context.Context, resp *Response, r *provider.Request, f func(dat
 	case !some:
 		return errNoStream
 	}
-	return ErrEnded
+	return errEnded
 }
 
 // maxEvent bounds an event, in bytes.
@@ -69,7 +118,7 @@ func isDocument(r *bufio.Reader) bool {
 
 // isStream reports whether an answer has the type of a stream of events, and is not a document.
 func (r *Response) isStream() bool {
-	if media, _, _ := mime.ParseMediaType(r.contentType); media != "text/event-stream" {
+	if media, _, _ := mime.ParseMediaType(r.header.Get("Content-Type")); media != "text/event-stream" {
 		return false
 	}
 	body := bufio.NewReader(r.Body)
@@ -88,8 +137,8 @@ func (r *Response) readFrom(from io.Reader) {
 // unasked reads a stream of events that was not asked for. Secrets that are split over events are
 // found only by reading them as events.
 func unasked(ctx context.Context, resp *Response, r *provider.Request) error {
-	err := Events(ctx, resp, r, func([]byte) (bool, error) { return false, nil })
-	if err == ErrEnded || err == errNoStream { //nolint:errorlint // they come bare
+	err := events(ctx, resp, r, func([]byte) (bool, error) { return false, nil })
+	if err == errEnded || err == errNoStream { //nolint:errorlint // they come bare
 		return errUnasked
 	}
 	return err

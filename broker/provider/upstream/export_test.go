@@ -7,3 +7,6 @@ func (c *Client) As(other *http.Client) {
 	c.http = other.Transport.(*http.Transport)
 	c.http.DisableCompression = true
 }
+
+// Events reads the events of a stream.
+var Events = events

@@ -12,12 +12,16 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/wirectl/wirectl/broker/provider"
+	"github.com/wirectl/wirectl/internal/inflate"
 	"github.com/wirectl/wirectl/internal/jsonscan"
+	"github.com/wirectl/wirectl/llm"
 )
 
 // A Client sends requests to one backend.
@@ -34,8 +38,7 @@ type Response struct {
 	Length int64
 	Body   io.ReadCloser
 
-	contentType              string
-	retryAfter, retryAfterMs string
+	header http.Header
 }
 
 const (
@@ -79,9 +82,15 @@ func (c *Client) Post(ctx context.Context, path string, own http.Header, body []
 	if r.Exchange != nil {
 		r.Exchange.Sent(c.base+path, body)
 	}
-	resp, err := c.post(ctx, path, own, body, r)
+	var sent atomic.Bool
+	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }})
+	resp, err := c.post(traced, path, own, body, r)
 	if err != nil {
-		return nil, provider.Broken(ctx, bare(err))
+		err = provider.Broken(ctx, bare(err))
+		if e, ok := err.(*provider.Error); ok { //nolint:errorlint // it comes bare
+			e.Unsent = !sent.Load()
+		}
+		return nil, err
 	}
 	if resp.StatusCode/100 != 2 {
 		defer resp.Body.Close()
@@ -110,10 +119,14 @@ func (c *Client) post(ctx context.Context, path string, own http.Header, body []
 	if err != nil {
 		return nil, err
 	}
-	return &Response{
-		StatusCode: resp.StatusCode, Length: resp.ContentLength, Body: resp.Body,
-		contentType: resp.Header.Get("Content-Type"), retryAfter: resp.Header.Get("Retry-After"), retryAfterMs: resp.Header.Get("Retry-After-Ms"),
-	}, nil
+	made := &Response{StatusCode: resp.StatusCode, Length: resp.ContentLength, Body: resp.Body, header: resp.Header}
+	if coding := resp.Header.Get("Content-Encoding"); coding != "" && coding != "identity" { // nobody asked for it
+		if plain, err := inflate.Open(strings.ToLower(coding), resp.Body); err == nil {
+			made.Length = -1
+			made.readFrom(plain)
+		}
+	}
+	return made, nil
 }
 
 // bare is err without the URL, which may contain a secret.
@@ -144,70 +157,92 @@ func refused(ctx context.Context, resp *Response, r *provider.Request) error {
 			r.Exchange.Received(resp.StatusCode, body)
 		}
 	}
-	word := code(body)
-	if resp.StatusCode/100 == 4 && resp.StatusCode != http.StatusTooManyRequests {
-		message, _ := jsonscan.Get(body, "error", "message")
-		word = provider.ReadCode(word, provider.Unquote(message))
+	e := provider.Reported(llm.ReadError(resp.StatusCode, body))
+	e.Hints = hints(resp.header)
+	if e.RetryAfter = cmp.Or(llm.RetryAfter(resp.header, time.Now()), e.RetryAfter); e.Hints.Get("X-Should-Retry") == "false" && e.Hints.Get("Retry-After") == "" {
+		e.RetryAfter = 0
 	}
-	e := provider.StatusError(resp.StatusCode, resp.wait(time.Now()), errors.New("the backend answered "+cmp.Or(word, "with an error")))
-	param, _ := jsonscan.Get(body, "error", "param")
-	e.Code, e.Param = word, provider.Unquote(param)
 	return e
 }
 
-// code is the backend's code of an error, if it is a single word, which cannot contain secrets.
-func code(body []byte) string {
-	for _, path := range [][]string{{"error", "code"}, {"error", "type"}, {"error", "status"}} {
-		raw, ok := jsonscan.Get(body, path...)
-		if word := provider.Unquote(raw); ok && word != "" && len(word) <= 40 && strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_") == "" {
-			return word
+// hints are the headers of an answer on which clients act.
+func hints(h http.Header) http.Header {
+	made := http.Header{}
+	for name, values := range h {
+		lower := strings.ToLower(name)
+		if lower == "x-should-retry" || lower == "retry-after" || lower == "retry-after-ms" || strings.Contains(lower, "ratelimit-") {
+			made[name] = values
 		}
 	}
-	return ""
+	return made
 }
 
-// wait reads the time until a retry: in seconds, in milliseconds, or until a date.
-func (r *Response) wait(now time.Time) time.Duration {
-	if ms, err := strconv.ParseFloat(r.retryAfterMs, 64); err == nil && ms > 0 {
-		return time.Duration(min(ms, 1e9) * float64(time.Millisecond))
+// Complete makes a completion at a backend with an API. Header may be nil.
+func (c *Client) Complete(ctx context.Context, path string, header http.Header, body []byte, api llm.API, r *provider.Request, into *provider.Completion) error {
+	if r.Emit == nil {
+		return c.Ask(ctx, path, header, body, r, Answered(api, r, into))
 	}
-	if s, err := strconv.ParseFloat(r.retryAfter, 64); err == nil && s > 0 {
-		return time.Duration(min(s, 1e6) * float64(time.Second))
+	resp, err := c.Post(ctx, path, header, body, r)
+	if err != nil {
+		return err
 	}
-	if at, err := http.ParseTime(r.retryAfter); err == nil && at.After(now) {
-		return at.Sub(now)
-	}
-	return 0
+	return Stream(ctx, resp, api, r, into, false)
 }
 
-// Ask is Post, and returns the whole body of the answer.
-func (c *Client) Ask(ctx context.Context, path string, own http.Header, body []byte, r *provider.Request) ([]byte, error) {
+// Ask is Post, and reads the whole body of the answer.
+func (c *Client) Ask(ctx context.Context, path string, own http.Header, body []byte, r *provider.Request, read func(answer []byte) error) error {
 	resp, err := c.Post(ctx, path, own, body, r)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer resp.Body.Close()
 	if resp.isStream() {
-		return nil, unasked(ctx, resp, r)
+		return unasked(ctx, resp, r)
 	}
 	answer, err := readAll(resp)
 	if err != nil {
-		return nil, broken(ctx, err)
+		return broken(ctx, err)
 	}
 	answer = r.Secrets.Hide(answer)
 	if r.Exchange != nil {
 		r.Exchange.Received(resp.StatusCode, answer)
 	}
-	return answer, nil
+	return read(answer)
 }
 
-// Count reads the number of tokens in a member of an answer.
-func Count(answer []byte, member string, c *provider.Completion) (err error) {
-	n, _ := jsonscan.Get(answer, member)
-	if c.Usage.Input, err = strconv.ParseInt(string(n), 10, 64); err != nil {
-		return Malformed("it counts no tokens")
+// Answered reads an answer into c.
+func Answered(api llm.API, r *provider.Request, c *provider.Completion) func(answer []byte) error {
+	return func(answer []byte) error {
+		d := llm.Decoder{API: api, Answer: &c.Answer}
+		_, err := d.Read(answer)
+		c.Seal()
+		if r.API == api {
+			c.Body = answer
+		}
+		return reported(err)
 	}
-	return nil
+}
+
+// reported is the error of a decoder as a provider's.
+func reported(err error) error {
+	if e, ok := err.(*llm.Error); ok { //nolint:errorlint // llm returns it bare
+		return provider.Reported(e)
+	}
+	return err
+}
+
+// Counted reads the number of tokens in a member of an answer into c.
+func Counted(member string, api llm.API, r *provider.Request, c *provider.Completion) func(answer []byte) error {
+	return func(answer []byte) (err error) {
+		if r.In(api) {
+			c.Body = answer
+		}
+		n, _ := jsonscan.Get(answer, member)
+		if c.Usage.Input, err = strconv.ParseInt(string(n), 10, 64); err != nil {
+			return Malformed("it counts no tokens")
+		}
+		return nil
+	}
 }
 
 func readAll(resp *Response) ([]byte, error) {
@@ -260,23 +295,16 @@ func broken(ctx context.Context, err error) error {
 	if large, ok := errors.AsType[*provider.TooLargeError](err); ok {
 		return &provider.Error{Cause: provider.Internal, Err: large}
 	}
-	return provider.Broken(ctx, err)
-}
-
-// Failed is the error for an event that reports an error of the backend.
-func Failed(event []byte) error {
-	word, status := code(event), http.StatusServiceUnavailable
-	if strings.HasPrefix(word, "rate_limit") || word == "RESOURCE_EXHAUSTED" {
-		status = http.StatusTooManyRequests
+	err = provider.Broken(ctx, err)
+	if e, ok := err.(*provider.Error); ok { //nolint:errorlint // it comes bare
+		e.Paid = true // an answer had begun
 	}
-	e := provider.StatusError(status, 0, errors.New("the backend broke off the stream: "+cmp.Or(word, "it has no word for why")))
-	e.Code = word
-	return e
+	return err
 }
 
 // Malformed is the error for an answer that does not match the backend's API.
 func Malformed(what string) error {
-	return &provider.Error{Cause: provider.Overloaded, Err: errors.New("invalid answer: " + what)}
+	return &provider.Error{Cause: provider.Overloaded, Paid: true, Err: errors.New("invalid answer: " + what)}
 }
 
 // CloseIdleConnections closes idle connections.

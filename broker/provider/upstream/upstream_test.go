@@ -17,6 +17,7 @@ import (
 	"github.com/wirectl/wirectl/broker/mask"
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/broker/provider/upstream"
+	"github.com/wirectl/wirectl/llm"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -120,7 +121,7 @@ func TestUnaskedStream(t *testing.T) {
 		var got seen
 		r := &provider.Request{Exchange: &got, Secrets: new(mask.Secrets)}
 		r.Secrets.Add(key)
-		_, err := c.Ask(t.Context(), "/", nil, []byte("{}"), r)
+		err := c.Ask(t.Context(), "/", nil, []byte("{}"), r, func([]byte) error { return nil })
 		var pe *provider.Error
 		if got != tt.want || (err != nil) != tt.isError || tt.isError && (!errors.As(err, &pe) || pe.Cause != provider.Overloaded) {
 			t.Errorf("%d %s %q: seen %q, %v", tt.status, tt.kind, tt.answer, got, err)
@@ -173,7 +174,7 @@ func TestTooLarge(t *testing.T) {
 		r := &provider.Request{}
 		var err error
 		if strings.HasPrefix(about, "an answer") {
-			_, err = c.Ask(t.Context(), "/", nil, []byte("{}"), r)
+			err = c.Ask(t.Context(), "/", nil, []byte("{}"), r, func([]byte) error { return nil })
 		} else {
 			var resp *upstream.Response
 			if resp, err = c.Post(t.Context(), "/", nil, []byte("{}"), r); err != nil {
@@ -201,11 +202,11 @@ func TestTooLong(t *testing.T) {
 		status     int
 		body, want string
 	}{
-		{400, `{"error":{"code":"context_length_exceeded","message":"secret"}}`, provider.CodeTooLong},
-		{400, `{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens > 200000 maximum"}}`, provider.CodeTooLong},
-		{400, `{"error":{"status":"INVALID_ARGUMENT","message":"The input token count (2000000) exceeds the maximum number of tokens allowed (1048576)."}}`, provider.CodeTooLong},
-		{400, `{"error":{"type":"BadRequestError","message":"This model's maximum context length is 4096 tokens."}}`, provider.CodeTooLong},
-		{400, `{"error":{"type":"exceed_context_size_error","message":"x"}}`, provider.CodeTooLong},
+		{400, `{"error":{"code":"context_length_exceeded","message":"secret"}}`, llm.TooLong},
+		{400, `{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens > 200000 maximum"}}`, llm.TooLong},
+		{400, `{"error":{"status":"INVALID_ARGUMENT","message":"The input token count (2000000) exceeds the maximum number of tokens allowed (1048576)."}}`, llm.TooLong},
+		{400, `{"error":{"type":"BadRequestError","message":"This model's maximum context length is 4096 tokens."}}`, llm.TooLong},
+		{400, `{"error":{"type":"exceed_context_size_error","message":"x"}}`, llm.TooLong},
 		{400, `{"error":{"type":"invalid_request_error","message":"temperature must be a number"}}`, "invalid_request_error"},
 		{429, `{"error":{"type":"rate_limit_error","message":"too much for the context window"}}`, "rate_limit_error"},
 	} {

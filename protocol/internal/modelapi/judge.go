@@ -2,6 +2,7 @@ package modelapi
 
 import (
 	"fmt"
+	"hash/fnv"
 	"iter"
 	"slices"
 
@@ -42,9 +43,12 @@ func (r *Results) Result(id []byte) {
 
 // Tools are the tool calls of an answer. Their arguments may come in pieces.
 type Tools struct {
-	calls []tool
-	size  int
-	told  int // how many calls [Tools.Named] has returned
+	calls  []tool
+	size   int
+	places map[[2]int64][2]int64 // the keys of ids, by their places
+	// Unused is why the usage is missing; nil if it has come.
+	Unused []protocol.Broken
+	told   int // how many calls [Tools.Named] has returned
 }
 
 type tool struct {
@@ -79,6 +83,28 @@ func (t *Tools) Add(key [2]int64, name, piece []byte) {
 	if t.keep(len(piece)) {
 		c.arguments = append(c.arguments, piece...)
 	}
+}
+
+// Key returns the key of a call in a choice: that of its id, or else of its index, -1 for none. A
+// later piece may have either.
+func (t *Tools) Key(choice, index int64, id []byte) [2]int64 {
+	place := [2]int64{choice, index}
+	if len(id) > 0 {
+		h := fnv.New64a()
+		_, _ = h.Write(id)
+		key := [2]int64{choice, int64(h.Sum64() | 1<<63)} // no index is negative but -1
+		if t.places == nil {
+			t.places = map[[2]int64][2]int64{}
+		}
+		if len(t.places) < maxTools {
+			t.places[place], t.places[[2]int64{choice, -1}] = key, key
+		}
+		return key
+	}
+	if key, ok := t.places[place]; ok {
+		return key
+	}
+	return place
 }
 
 // AddWhole adds a call whose arguments are JSON, as written.
@@ -118,8 +144,9 @@ var limits = []string{"length", "max_tokens", "max_output_tokens", "model_contex
 // Judge judges the calls of an answer with that stop reason. fits returns why arguments, which
 // are JSON, do not fit the tool of a name.
 func (t *Tools) Judge(reason string, fits func(name string, arguments []byte) error) (broken []protocol.Broken) {
+	broken = t.Unused
 	if slices.Contains(limits, reason) {
-		return nil
+		return broken
 	}
 	for _, c := range t.calls {
 		text := c.argumentText()

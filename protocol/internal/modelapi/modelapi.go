@@ -7,6 +7,7 @@ import (
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/jsonscan"
+	"github.com/wirectl/wirectl/llm"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
 )
@@ -18,6 +19,25 @@ type Call struct {
 	Kind string
 	// Model is the model in the path; "" if there is none.
 	Model string
+}
+
+// Event makes m the message of an event of the answer. Some servers leave out what a chunk is, and
+// others name it like a whole answer.
+func (c *Call) Event(m *protocol.Message) {
+	if m.Phase == protocol.Close && strings.HasSuffix(c.Kind, "completions") {
+		m.Phase, m.Empty = protocol.Part, len(m.Text) == 0 && (len(m.Label) == 0 || string(m.Label) == string(m.StopReason))
+		if len(m.Kind) == 0 || string(m.Kind) == "result" {
+			m.Kind = kindChunk
+		}
+	}
+}
+
+var kindChunk = []byte("chat.completion.chunk")
+
+// ReadUsage reads a usage of an API. Input includes cached tokens, and output reasoning.
+func ReadUsage(api llm.API, usage []byte) protocol.Usage {
+	u := llm.ReadUsage(api, usage)
+	return protocol.Usage{Input: u.Input, Cached: u.Cached, Output: u.Output}
 }
 
 // Open makes m the message of the request. m may hold the parsed body.

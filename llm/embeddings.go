@@ -1,4 +1,4 @@
-package provider
+package llm
 
 import (
 	"encoding/base64"
@@ -10,7 +10,7 @@ import (
 	"github.com/wirectl/wirectl/internal/jsonscan"
 )
 
-// Embeddings is a parsed OpenAI request for embeddings, for backends of other APIs.
+// Embeddings is OpenAI's request for embeddings, for other APIs.
 type Embeddings struct {
 	Texts      []string
 	Dimensions int // 0 if the request does not say
@@ -21,33 +21,36 @@ type Embeddings struct {
 // maxTexts is OpenAI's limit of texts.
 const maxTexts = 2048
 
-// ReadEmbeddings reads a request. Tokens instead of texts are rejected.
+// InvalidValue is the code of a Gap for an invalid value.
+const InvalidValue = "invalid_value"
+
+// ReadEmbeddings reads a request. Tokens instead of texts are rejected. An error is a [*Gap].
 func ReadEmbeddings(body []byte) (*Embeddings, error) {
 	var asked struct {
 		Input      json.RawMessage `json:"input"`
 		Dimensions int             `json:"dimensions"`
 		Format     string          `json:"encoding_format"`
 	}
-	if err := decode("", body, &asked); err != nil {
-		return nil, err
+	if g := decode("", body, &asked); g != nil {
+		return nil, g
 	}
 	e := &Embeddings{Dimensions: asked.Dimensions, base64: asked.Format == "base64"}
 	switch {
 	case asked.Dimensions < 0:
-		return nil, Unanswerable("dimensions", "invalid_value", "Invalid 'dimensions': expected a whole number from 1.")
+		return nil, &Gap{At: "dimensions", Code: InvalidValue, Instead: "Invalid 'dimensions': expected a whole number from 1."}
 	case asked.Format != "" && asked.Format != "float" && asked.Format != "base64":
-		return nil, Unanswerable("encoding_format", "invalid_value", "Invalid 'encoding_format': expected float or base64.")
+		return nil, &Gap{At: "encoding_format", Code: InvalidValue, Instead: "Invalid 'encoding_format': expected float or base64."}
 	}
 	if jsonscan.KindOf(asked.Input) == jsonscan.String {
 		e.Texts = []string{Unquote(asked.Input)}
 		return e, nil
 	}
-	for text := range Elements(asked.Input) {
-		if jsonscan.KindOf(text) != jsonscan.String {
-			return nil, Unanswerable("input", unsupported, "Unsupported parameter: 'input' of tokens cannot be translated for this model's provider. Write it as text, or ask a model of a provider of the kind openai.")
+	for _, one := range Elements(asked.Input) {
+		if jsonscan.KindOf(one) != jsonscan.String {
+			return nil, &Gap{At: "input", Code: Unsupported, Instead: "Write it as text instead of tokens"}
 		}
-		if e.Texts = append(e.Texts, Unquote(text)); len(e.Texts) > maxTexts {
-			return nil, Unanswerable("input", "invalid_value", fmt.Sprintf("Invalid 'input': expected at most %d texts.", maxTexts))
+		if e.Texts = append(e.Texts, Unquote(one)); len(e.Texts) > maxTexts {
+			return nil, &Gap{At: "input", Code: InvalidValue, Instead: fmt.Sprintf("Invalid 'input': expected at most %d texts.", maxTexts)}
 		}
 	}
 	if len(e.Texts) == 0 {
