@@ -340,6 +340,10 @@ func (c *conn) listen() {
 
 // receive writes a message of the server as a line, and closes the exchange that it answers.
 func (c *conn) receive(payload []byte) error {
+	if !json.Valid(payload) { // a body is checked before, so this is an event
+		c.endpoint.Notice(fmt.Sprintf("%s: an event is not JSON, and is not passed on: %.200q", c.endpoint, payload))
+		return nil
+	}
 	m := parse(payload)
 	if m.isResponse() {
 		c.mu.Lock()

@@ -282,6 +282,38 @@ func TestBridgeOlder(t *testing.T) {
 	}
 }
 
+// Events of another type than message are no lines, whatever they contain, and so are those
+// that are not JSON.
+func TestBridgeEvents(t *testing.T) {
+	const noise = "event: ping\ndata: ping\n\nevent: ping\ndata: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n\n: x\n\nevent: endpoint\ndata: /x\n\ndata: <html>\n\ndata: \n\n"
+	for name, older := range map[string]bool{"streams of answers": false, "one stream": true} {
+		t.Run(name, func(t *testing.T) {
+			posted := make(chan struct{}, 1)
+			answer := func(w http.ResponseWriter) {
+				event(w, noise+"event: message\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\"}\n\n"+noise+`data: {"jsonrpc":"2.0","id":1,"result":{"ok":1}}`)
+			}
+			b := dial(t, func(w http.ResponseWriter, r *http.Request, _ string) {
+				switch {
+				case older && r.Method == http.MethodGet:
+					event(w, "event: endpoint\ndata: /post")
+					<-posted
+					answer(w)
+					<-r.Context().Done()
+				case older && r.URL.Path != "/post":
+					w.WriteHeader(http.StatusMethodNotAllowed)
+				case older:
+					w.WriteHeader(http.StatusAccepted)
+					posted <- struct{}{}
+				default:
+					answer(w)
+				}
+			})
+			b.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call"}`)
+			b.want(`{"jsonrpc":"2.0","method":"notifications/progress"}`, `{"jsonrpc":"2.0","id":1,"result":{"ok":1}}`)
+		})
+	}
+}
+
 // A stream whose events have ids goes on in another one.
 func TestBridgeResumed(t *testing.T) {
 	b := dial(t, func(w http.ResponseWriter, r *http.Request, _ string) {

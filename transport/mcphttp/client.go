@@ -294,10 +294,10 @@ func (c *Client) listen(ctx context.Context) error {
 		defer answer.Close()
 		said := false
 		err := answer.events(func(name string, data []byte) error {
-			if name != "endpoint" {
+			switch {
+			case isMessage(name):
 				return c.Receive(data)
-			}
-			if !said {
+			case name == "endpoint" && !said:
 				said = true
 				known <- c.postTo(answer.resp.Request.URL, string(data))
 			}
@@ -367,10 +367,14 @@ type Answer struct {
 	// last is the id of the last event; "" if there is none.
 	last      string
 	elsewhere bool // the messages come in another stream
+	anyEvent  bool // events of each type are messages
 }
 
-// AnswerOf returns the answer in a response.
-func AnswerOf(resp *http.Response) *Answer { return &Answer{resp: resp, cancel: func() {}} }
+// AnswerOf returns the answer in a response of another protocol than MCP, in which events of
+// each type are messages.
+func AnswerOf(resp *http.Response) *Answer {
+	return &Answer{resp: resp, cancel: func() {}, anyEvent: true}
+}
 
 // Close closes the answer, and cancels the request of a stream. It may be called again, and
 // while the answer is being read.
@@ -386,7 +390,12 @@ func (a *Answer) Read(receive func(payload []byte) error) error {
 	case a.IsAccepted(): // the messages come elsewhere
 		return nil
 	case a.IsEvents():
-		return a.events(func(_ string, data []byte) error { return receive(data) })
+		return a.events(func(name string, data []byte) error {
+			if !a.anyEvent && !isMessage(name) {
+				return nil
+			}
+			return receive(data)
+		})
 	}
 	body, err := a.Body()
 	if err != nil || len(bytes.TrimSpace(body)) == 0 {
@@ -411,6 +420,10 @@ func (a *Answer) media() string {
 	media, _, _ := mime.ParseMediaType(a.resp.Header.Get("Content-Type"))
 	return media
 }
+
+// isMessage reports whether events of a type have a message. Clients ignore others, such as
+// ping.
+func isMessage(event string) bool { return event == "" || event == "message" }
 
 // events passes the name and the data of each server-sent event to take.
 func (a *Answer) events(take func(name string, data []byte) error) error {
