@@ -50,7 +50,8 @@ func concernsOne(err error) bool {
 	_, isStatus := errors.AsType[*StatusError](err)
 	_, isRedirect := errors.AsType[*RedirectError](err)
 	_, isUnanswered := errors.AsType[*unansweredError](err)
-	return isStatus || isRedirect || isUnanswered || errors.Is(err, errUnsubscribed)
+	_, isForgotten := errors.AsType[*forgottenError](err)
+	return isStatus || isRedirect || isUnanswered || isForgotten || errors.Is(err, errUnsubscribed)
 }
 
 // An Endpoint makes an MCP server over HTTP available as a stream of lines, like a server
@@ -91,13 +92,14 @@ type conn struct {
 	work     sync.WaitGroup // the goroutines of the connection
 	heard    chan struct{}  // signals that something was received; has a buffer of one
 	rest     []byte         // an incomplete line of the input
-	listens  bool           // the stream of the server's own messages was requested
 
-	writing sync.Mutex // held while a line is written to lines
-	mu      sync.Mutex
-	open    map[string]*exchange // by the id as written
-	ending  bool                 // no more goroutines are started
-	begun   string               // the id of the open initialize request
+	writing   sync.Mutex // held while a line is written to lines
+	mu        sync.Mutex
+	open      map[string]*exchange // by the id as written
+	ending    bool                 // no more goroutines are started
+	handshake handshake
+	renewal   *renewal           // of the current session; nil if there is none
+	listening context.CancelFunc // ends the stream of the server's own messages; nil if it is not requested
 }
 
 // An exchange is an open request.
@@ -157,7 +159,7 @@ func (c *conn) run(f func()) bool {
 func (c *conn) request(line []byte, m *message) {
 	ctx, cancel := context.WithCancel(c.alive)
 	e := &exchange{message: *m, cancel: cancel}
-	if !c.opened(e) {
+	if !c.opened(e, line) {
 		cancel()
 		c.run(func() { c.refuse(m, errTooMany) })
 		return
@@ -175,15 +177,15 @@ func (c *conn) request(line []byte, m *message) {
 }
 
 // opened registers an open request, unless there are too many.
-func (c *conn) opened(e *exchange) bool {
+func (c *conn) opened(e *exchange, line []byte) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.open) >= maxOpen {
 		return false
 	}
 	c.open[string(e.ID)] = e
-	if e.Method == "initialize" {
-		c.begun = string(e.ID)
+	if e.Method == initialize {
+		c.handshake = handshake{id: string(e.ID), initialize: line}
 	}
 	return true
 }
@@ -212,9 +214,15 @@ func (c *conn) isOver(e *exchange) bool {
 // exchange posts a request and reads its answer to the end, which may take several streams.
 func (c *conn) exchange(ctx context.Context, line []byte, e *exchange) error {
 	answer, err := c.client.Post(ctx, line, e.header())
+	if forgotten, failed := c.renewed(ctx, err); forgotten && !c.isOver(e) {
+		if err = failed; err == nil {
+			answer, err = c.client.Post(ctx, line, e.header())
+		}
+	}
 	if err != nil {
 		return err
 	}
+	session := answer.session
 	if answer.IsAccepted() {
 		answer.Close()
 		return errElsewhere
@@ -247,7 +255,13 @@ func (c *conn) exchange(ctx context.Context, line []byte, e *exchange) error {
 		if last == "" || failed > tries || !c.pause(ctx, failed) {
 			break
 		}
-		if answer, err = c.client.Events(ctx, last); err == nil {
+		if session != 0 && session != c.client.sessionNumber() {
+			err = errForgotten
+			break
+		}
+		if answer, err = c.client.Events(ctx, last); concernsOne(err) {
+			break
+		} else if err == nil {
 			answer.last = last
 		}
 	}
@@ -296,6 +310,13 @@ func (c *conn) cancel(m *message) bool {
 // notify posts a message that is not a request.
 func (c *conn) notify(line []byte, m *message) {
 	answer, err := c.client.Post(c.alive, line, m.header())
+	if m.outlives() {
+		if forgotten, failed := c.renewed(c.alive, err); forgotten {
+			if err = failed; err == nil {
+				answer, err = c.client.Post(c.alive, line, m.header())
+			}
+		}
+	}
 	isRefused := concernsOne(err)
 	switch {
 	case isRefused && m.Method == "" && len(m.ID) == 0: // it is not a message
@@ -306,33 +327,60 @@ func (c *conn) notify(line []byte, m *message) {
 		c.endWith(err)
 	default:
 		c.run(func() { _ = c.read(c.alive, answer, c.client.Receive) }) // most have none
-		if m.Method == "notifications/initialized" && !c.listens {
-			c.listens = true
-			c.run(c.listen)
+		if m.Method == initialized {
+			c.mu.Lock()
+			c.handshake.initialized = line
+			c.mu.Unlock()
+			c.relisten()
 		}
 	}
 }
 
-// listen reads the server's own messages, if it offers that. It requests a stream that ends
-// again.
-func (c *conn) listen() {
-	last := ""
-	for failed := 0; c.alive.Err() == nil; {
-		answer, err := c.client.Events(c.alive, last)
-		if concernsOne(err) || errors.Is(err, errNoEvents) {
+// relisten requests the stream of the server's own messages, instead of one that is open.
+func (c *conn) relisten() {
+	ctx, cancel := context.WithCancel(c.alive)
+	c.mu.Lock()
+	before := c.listening
+	c.listening = cancel
+	c.mu.Unlock()
+	if before != nil {
+		before()
+	}
+	if !c.run(func() {
+		defer cancel()
+		c.listen(ctx)
+	}) {
+		cancel()
+	}
+}
+
+// listen reads the server's own messages until ctx ends, if it offers that. It requests a stream
+// that ends again.
+func (c *conn) listen(ctx context.Context) {
+	last, opened := "", false
+	for failed := 0; ctx.Err() == nil; {
+		answer, err := c.client.Events(ctx, last)
+		if opened { // otherwise, 404 only says that there is no such stream
+			if forgotten, failed := c.renewed(ctx, err); forgotten {
+				if err = failed; err == nil {
+					return // the other session has a stream of its own
+				}
+			}
+		}
+		if concernsOne(err) || errors.Is(err, errNoEvents) || ctx.Err() != nil {
 			return
 		}
 		if err == nil {
-			failed = 0
+			failed, opened = 0, true
 			answer.last = last
-			_ = c.read(c.alive, answer, c.client.Receive)
+			_ = c.read(ctx, answer, c.client.Receive)
 			last = answer.last
 		}
 		if failed++; failed > tries {
 			c.endWith(err)
 			return
 		}
-		if !c.pause(c.alive, failed) {
+		if !c.pause(ctx, failed) {
 			return
 		}
 	}
@@ -347,9 +395,9 @@ func (c *conn) receive(payload []byte) error {
 	m := parse(payload)
 	if m.isResponse() {
 		c.mu.Lock()
-		if version := m.Result.ProtocolVersion; version != "" && string(m.ID) == c.begun {
-			c.begun = ""
-			c.client.Agree(version)
+		if h := &c.handshake; h.agreed == nil && m.Result.ProtocolVersion != "" && string(m.ID) == h.id {
+			h.agreed = agreementIn(payload)
+			c.client.Agree(m.Result.ProtocolVersion)
 		}
 		c.mu.Unlock()
 	}

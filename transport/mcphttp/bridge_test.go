@@ -31,8 +31,9 @@ type bridge struct {
 	lines *bufio.Reader
 	url   string
 
-	mu  sync.Mutex
-	log []string
+	mu      sync.Mutex
+	log     []string
+	notices []string
 }
 
 // dial connects to a server that serve is, which gets the body of each request.
@@ -63,6 +64,11 @@ func dial(t *testing.T, serve func(w http.ResponseWriter, r *http.Request, body 
 	e := &mcphttp.Endpoint{
 		URL: u, Options: mcphttp.Options{Client: s.Client(), Header: http.Header{"Authorization": {"Bearer t"}}},
 		Grace: 5 * time.Second, Pause: time.Millisecond,
+		Notice: func(text string) {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.notices = append(b.notices, strings.ReplaceAll(text, b.url, "URL"))
+		},
 	}
 	if b.conn, err = e.Dial(t.Context()); err != nil {
 		t.Fatal(err)
@@ -120,7 +126,7 @@ func TestBridge(t *testing.T) {
 			event(w, `data: {"jsonrpc":"2.0","method":"notifications/progress"}`)
 			event(w, `data: {"jsonrpc":"2.0","id":"a","result":{}}`)
 		case strings.Contains(body, `"id":2`):
-			http.Error(w, "no\x1bsuch session", http.StatusNotFound)
+			http.Error(w, "not\x1ballowed", http.StatusForbidden)
 		case strings.Contains(body, `"id":3`):
 			w.WriteHeader(http.StatusBadRequest)
 			_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32022,"message":"no","data":{"supported":["x"]}}}`)
@@ -135,7 +141,7 @@ func TestBridge(t *testing.T) {
 	b.send(`{"jsonrpc":"2.0","id":"a","method":"tools/list"}`)
 	b.want(`{"jsonrpc":"2.0","method":"notifications/progress"}`, `{"jsonrpc":"2.0","id":"a","result":{}}`)
 	b.send(`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`)
-	b.want(`{"jsonrpc":"2.0","id":2,"error":{"code":-32603,"message":"HTTP 404 Not Found: \"no\\x1bsuch session\""}}`)
+	b.want(`{"jsonrpc":"2.0","id":2,"error":{"code":-32603,"message":"HTTP 403 Forbidden: \"not\\x1ballowed\""}}`)
 	b.send(`{"jsonrpc":"2.0","id":3,"method":"tools/list"}`)
 	b.want(`{"jsonrpc":"2.0","id":3,"error":{"code":-32022,"message":"no","data":{"supported":["x"]}}}`)
 	if err := b.conn.CloseWrite(); err != nil {

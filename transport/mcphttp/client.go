@@ -44,10 +44,11 @@ var errNoEvents = errors.New("the server answered a GET with something other tha
 
 // A StatusError is a response with an error status.
 type StatusError struct {
-	Code   int
-	Status string // such as "404 Not Found"
-	Body   []byte // the beginning of it
-	IsJSON bool   // by its content type
+	Code    int
+	Status  string // such as "404 Not Found"
+	Body    []byte // the beginning of it
+	IsJSON  bool   // by its content type
+	session int    // the number of the session that the request named; 0 if none
 }
 
 func (e *StatusError) Error() string {
@@ -138,6 +139,7 @@ type Client struct {
 	older   bool   // the older transport is used
 	sent    bool   // a message was accepted
 	session string // the Mcp-Session-Id of the server
+	number  int    // of the session, from 1
 	version string // of MCP, as negotiated
 	taking  sync.Mutex
 }
@@ -145,7 +147,7 @@ type Client struct {
 // NewClient returns a client, which has to be closed.
 func NewClient(cfg Config) *Client {
 	alive, stop := context.WithCancel(context.Background())
-	return &Client{cfg: cfg, url: cfg.URL, alive: alive, stop: stop}
+	return &Client{cfg: cfg, url: cfg.URL, alive: alive, stop: stop, number: 1}
 }
 
 // Agree sets the negotiated version of MCP.
@@ -192,8 +194,41 @@ func (c *Client) Post(ctx context.Context, payload []byte, header http.Header) (
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.sent = true
-	c.session = cmp.Or(answer.resp.Header.Get("Mcp-Session-Id"), c.session)
+	c.session = cmp.Or(answer.resp.Header.Get(sessionHeader), c.session)
 	return answer, nil
+}
+
+// sessionNumber returns the number of the current session.
+func (c *Client) sessionNumber() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.number
+}
+
+// renew begins another session with the messages initialize and, unless it is nil, initialized.
+// The session becomes the current one if check accepts the answer to initialize.
+func (c *Client) renew(ctx context.Context, initialize, initialized []byte, check func(*Answer) error) error {
+	answer, err := c.request(ctx, http.MethodPost, initialize, outsideSession())
+	if err != nil {
+		return err
+	}
+	defer answer.Close()
+	session := http.Header{sessionHeader: answer.resp.Header.Values(sessionHeader)}
+	if err = check(answer); err == nil && initialized != nil {
+		var accepted *Answer
+		if accepted, err = c.request(ctx, http.MethodPost, initialized, session); err == nil {
+			accepted.Close()
+		}
+	}
+	if err != nil {
+		_ = c.endSession(session) // best effort
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.session = session.Get(sessionHeader)
+	c.number++
+	return nil
 }
 
 // Events requests the stream of the server's own messages, or the rest of a stream after the
@@ -227,24 +262,28 @@ func (c *Client) request(ctx context.Context, method string, payload []byte, hea
 		cancel()
 		return nil, err
 	}
-	c.setHeader(req.Header, method)
+	session := c.setHeader(req.Header, method)
 	maps.Copy(req.Header, header)
+	if req.Header.Get(sessionHeader) == "" {
+		session = 0
+	}
 	resp, err := c.cfg.Do(req) //nolint:bodyclose // the answer closes it
 	if err != nil {
 		cancel()
 		return nil, err
 	}
 	stop() // from here on ctx does not matter
-	answer := &Answer{resp: resp, cancel: cancel, elsewhere: older && method == http.MethodPost}
+	answer := &Answer{resp: resp, cancel: cancel, session: session, elsewhere: older && method == http.MethodPost}
 	if resp.StatusCode >= 300 {
 		defer answer.Close()
 		body, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal)) // as much as there is
-		return nil, &StatusError{resp.StatusCode, resp.Status, body, answer.media() == "application/json"}
+		return nil, &StatusError{resp.StatusCode, resp.Status, body, answer.media() == "application/json", session}
 	}
 	return answer, nil
 }
 
-func (c *Client) setHeader(h http.Header, method string) {
+// setHeader sets the headers that all messages have, and returns the number of their session.
+func (c *Client) setHeader(h http.Header, method string) (session int) {
 	maps.Copy(h, c.cfg.Header)
 	switch method {
 	case http.MethodPost:
@@ -256,11 +295,12 @@ func (c *Client) setHeader(h http.Header, method string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.session != "" {
-		h.Set("Mcp-Session-Id", c.session)
+		h.Set(sessionHeader, c.session)
 	}
 	if c.version != "" {
 		h.Set("Mcp-Protocol-Version", c.version)
 	}
+	return c.number
 }
 
 // Receive passes a message to Config.Receive, one at a time.
@@ -344,12 +384,17 @@ func (c *Client) Close() error {
 	session := c.session
 	c.session = ""
 	c.mu.Unlock()
-	if session == "" {
+	return c.endSession(http.Header{sessionHeader: {session}})
+}
+
+// endSession ends the session in a header, if there is one.
+func (c *Client) endSession(session http.Header) error {
+	if session.Get(sessionHeader) == "" {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(c.alive, parting)
 	defer cancel()
-	answer, err := c.request(ctx, http.MethodDelete, nil, http.Header{"Mcp-Session-Id": {session}})
+	answer, err := c.request(ctx, http.MethodDelete, nil, session)
 	if _, ok := errors.AsType[*StatusError](err); ok { // it need not allow that
 		return nil
 	}
@@ -362,8 +407,9 @@ func (c *Client) Close() error {
 
 // An Answer is the response to a request.
 type Answer struct {
-	resp   *http.Response
-	cancel context.CancelFunc
+	resp    *http.Response
+	cancel  context.CancelFunc
+	session int // the number of the session of the request; 0 if none
 	// last is the id of the last event; "" if there is none.
 	last      string
 	elsewhere bool // the messages come in another stream
