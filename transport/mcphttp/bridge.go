@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http/httptrace"
 	"net/url"
 	"os"
@@ -322,7 +323,7 @@ func (c *conn) notify(line []byte, m *message) {
 	case isRefused && m.Method == "" && len(m.ID) == 0: // it is not a message
 		c.run(func() { c.refuse(m, err) })
 	case isRefused:
-		c.endpoint.Notice(fmt.Sprintf("%s: the server refused %s: %v", c.endpoint, m.title(), err))
+		c.noticeRefusal(m, err)
 	case err != nil:
 		c.endWith(err)
 	default:
@@ -445,9 +446,25 @@ func (c *conn) write(payload []byte) error {
 	return err
 }
 
-// refuse answers a request that the server refused.
+// refuse answers a request that the server refused. The user learns what the client may not
+// show: how to log in, and when to ask again.
 func (c *conn) refuse(m *message, err error) {
+	if refused, ok := errors.AsType[*StatusError](err); ok && len(refused.Advice) > 0 {
+		c.noticeRefusal(m, refused)
+	}
 	_ = c.write(refusal(m.ID, err)) // it fails if nobody reads any more
+}
+
+func (c *conn) noticeRefusal(m *message, err error) {
+	text := fmt.Sprintf("%s: the server refused %s: %v", c.endpoint, m.title(), err)
+	if refused, ok := errors.AsType[*StatusError](err); ok {
+		for _, name := range advices {
+			if value := refused.Advice[name]; value != "" {
+				text += "; " + name + ": " + value
+			}
+		}
+	}
+	c.endpoint.Notice(text)
 }
 
 // endWith ends the connection after the messages that were received before.
@@ -516,7 +533,7 @@ func (c *conn) Close() error {
 }
 
 // refusal is the JSON-RPC error for a request: that of the server if it sent one, because it
-// may contain what the client needs.
+// may contain what the client needs. Its data has the advice of the response.
 func refusal(id json.RawMessage, err error) []byte {
 	var body struct {
 		Error json.RawMessage `json:"error"`
@@ -524,12 +541,16 @@ func refusal(id json.RawMessage, err error) []byte {
 	var fault struct {
 		Code *int `json:"code"`
 	}
-	if refused, ok := errors.AsType[*StatusError](err); ok {
+	refused, ok := errors.AsType[*StatusError](err)
+	if ok {
 		_ = json.Unmarshal(refused.Body, &body)
 	}
 	if json.Unmarshal(body.Error, &fault) != nil || fault.Code == nil {
 		const internalError = -32603
 		body.Error, _ = json.Marshal(map[string]any{"code": internalError, "message": err.Error()})
+	}
+	if ok && len(refused.Advice) > 0 {
+		body.Error = advised(body.Error, refused.Advice)
 	}
 	if len(id) == 0 {
 		id = json.RawMessage("null")
@@ -540,4 +561,20 @@ func refusal(id json.RawMessage, err error) []byte {
 		Error   json.RawMessage `json:"error"`
 	}{"2.0", id, body.Error})
 	return answer
+}
+
+// advised adds advice to the data of a JSON-RPC error. What the server has written there stays.
+func advised(fault json.RawMessage, advice map[string]string) json.RawMessage {
+	var members, data map[string]json.RawMessage
+	if json.Unmarshal(fault, &members) != nil || members["data"] != nil && json.Unmarshal(members["data"], &data) != nil {
+		return fault
+	}
+	all := map[string]json.RawMessage{}
+	for name, value := range advice {
+		all[name], _ = json.Marshal(value)
+	}
+	maps.Copy(all, data)
+	members["data"], _ = json.Marshal(all)
+	fault, _ = json.Marshal(members)
+	return fault
 }

@@ -257,6 +257,52 @@ func TestBridgeUnanswered(t *testing.T) {
 	}
 }
 
+// What a refusal says of how to log in, and when to ask again, is in the error's data and in a
+// notice, whatever else the server says. A byte order mark before JSON is no part of it.
+func TestBridgeAdvice(t *testing.T) {
+	const bearer = `Bearer resource_metadata="https://h/.well-known", error="invalid_token"`
+	const challenges = `"Bearer resource_metadata=\"https://h/.well-known\", error=\"invalid_token\", Basic realm=\"x\""`
+	const data = `"data":{"Retry-After":"7","WWW-Authenticate":` + challenges + `}`
+	for name, tt := range map[string]struct {
+		status     int
+		body, want string // the error of the answer
+	}{
+		"text":          {401, "who are you", `{"code":-32603,` + data + `,"message":"HTTP 401 Unauthorized: \"who are you\""}`},
+		"nothing":       {503, "", `{"code":-32603,` + data + `,"message":"HTTP 503 Service Unavailable"}`},
+		"an error":      {401, "\xef\xbb\xbf" + `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"no"}}`, `{"code":-32001,` + data + `,"message":"no"}`},
+		"data":          {429, `{"error":{"code":-32001,"message":"no","data":{"a":12345678901234567890,"Retry-After":9}}}`, `{"code":-32001,"data":{"Retry-After":9,"WWW-Authenticate":` + challenges + `,"a":12345678901234567890},"message":"no"}`},
+		"other data":    {429, `{"error":{"code":-32001,"message":"no","data":"soon"}}`, `{"code":-32001,"message":"no","data":"soon"}`},
+		"another error": {429, `{"error":"slow_down"}`, `{"code":-32603,` + data + `,"message":"HTTP 429 Too Many Requests: \"{\\\"error\\\":\\\"slow_down\\\"}\""}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := dial(t, func(w http.ResponseWriter, _ *http.Request, body string) {
+				if strings.Contains(body, `"id":2`) {
+					_, _ = io.WriteString(w, "\xef\xbb\xbf"+`{"jsonrpc":"2.0","id":2,"result":{}}`)
+					return
+				}
+				w.Header().Set("Retry-After", "7")
+				w.Header()["Www-Authenticate"] = []string{bearer, `Basic realm="x"`}
+				w.WriteHeader(tt.status)
+				_, _ = io.WriteString(w, tt.body)
+			})
+			b.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{}}`)
+			b.want(`{"jsonrpc":"2.0","id":1,"error":` + tt.want + `}`)
+			b.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+			b.send(`{"jsonrpc":"2.0","id":2,"method":"ping"}`)
+			b.want(`{"jsonrpc":"2.0","id":2,"result":{}}`)
+			if len(b.notices) != 2 {
+				t.Fatalf("the notices are %q", b.notices)
+			}
+			for i, request := range []string{"tools/call", "notifications/initialized"} {
+				from, to := "URL: the server refused "+request+": HTTP ", "; WWW-Authenticate: "+bearer+`, Basic realm="x"; Retry-After: 7`
+				if got := b.notices[i]; !strings.HasPrefix(got, from) || !strings.HasSuffix(got, to) {
+					t.Errorf("the notice is %q", got)
+				}
+			}
+		})
+	}
+}
+
 // A server of the older transport may accept messages with an empty 200.
 func TestBridgeOlder(t *testing.T) {
 	posted := make(chan struct{}, 2)

@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -44,12 +45,18 @@ var errNoEvents = errors.New("the server answered a GET with something other tha
 
 // A StatusError is a response with an error status.
 type StatusError struct {
-	Code    int
-	Status  string // such as "404 Not Found"
-	Body    []byte // the beginning of it
-	IsJSON  bool   // by its content type
-	session int    // the number of the session that the request named; 0 if none
+	Code   int
+	Status string // such as "404 Not Found"
+	Body   []byte // the beginning of it
+	IsJSON bool   // by its content type
+	// Advice are the fields of the response that say how to get an answer, by their names.
+	Advice  map[string]string
+	session int // the number of the session that the request named; 0 if none
 }
+
+// advices are the fields of a response for [StatusError].Advice: how to log in, and when to
+// ask again.
+var advices = []string{"WWW-Authenticate", "Retry-After"}
 
 func (e *StatusError) Error() string {
 	body := bytes.TrimSpace(e.Body[:min(len(e.Body), 512)])
@@ -277,7 +284,13 @@ func (c *Client) request(ctx context.Context, method string, payload []byte, hea
 	if resp.StatusCode >= 300 {
 		defer answer.Close()
 		body, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal)) // as much as there is
-		return nil, &StatusError{resp.StatusCode, resp.Status, body, answer.media() == "application/json", session}
+		refused := &StatusError{resp.StatusCode, resp.Status, withoutBOM(body), answer.media() == "application/json", map[string]string{}, session}
+		for _, name := range advices {
+			if values := resp.Header.Values(name); len(values) > 0 {
+				refused.Advice[name] = strings.Join(values, ", ")
+			}
+		}
+		return nil, refused
 	}
 	return answer, nil
 }
@@ -444,6 +457,7 @@ func (a *Answer) Read(receive func(payload []byte) error) error {
 		})
 	}
 	body, err := a.Body()
+	body = withoutBOM(body)
 	if err != nil || len(bytes.TrimSpace(body)) == 0 {
 		return err
 	}
@@ -454,6 +468,9 @@ func (a *Answer) Read(receive func(payload []byte) error) error {
 func (a *Answer) Body() ([]byte, error) {
 	return limit.ReadAll(a.resp.Body, MaxBody, faultf("the answer is over the limit of %d bytes", MaxBody))
 }
+
+// withoutBOM removes a byte order mark, which some servers write before JSON.
+func withoutBOM(body []byte) []byte { return bytes.TrimPrefix(body, []byte("\xef\xbb\xbf")) }
 
 // IsAccepted reports whether the message was accepted without an answer to it. In the older
 // transport, servers do that with other codes, too.

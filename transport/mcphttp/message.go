@@ -38,7 +38,7 @@ const (
 )
 
 func parse(payload []byte) (m message) {
-	_ = json.Unmarshal(payload, &m) // fields of another type stay empty
+	_ = json.Unmarshal(withoutBOM(payload), &m) // fields of another type stay empty
 	return m
 }
 
