@@ -35,7 +35,10 @@ func (v *relaying) bridge(unit transport.HTTP) (transport.Endpoint, error) {
 	}
 	return &mcphttp.Endpoint{
 		URL: unit.URL(), Options: mcphttp.Options{Client: client, Header: opts.Header}, Grace: opts.Grace,
-		Notice: func(text string) { v.options.Warn(render.Safe(text)) },
+		Notice: func(text string) {
+			v.server.Note(text)
+			v.options.Warn(render.Safe(text))
+		},
 	}, nil
 }
 

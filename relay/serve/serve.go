@@ -9,7 +9,9 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 
+	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/relay"
 	"github.com/wirectl/wirectl/relay/httpproxy"
@@ -74,6 +76,13 @@ func (s *Server) runBeside(ctx context.Context, cfg relay.Config) {
 	cfg.Signals = nil
 	if _, err := s.run(ctx, cfg); err != nil && !errors.Is(err, context.Canceled) {
 		s.Relay.Warn(err.Error())
+	}
+}
+
+// Note records a remark.
+func (s *Server) Note(text string) {
+	if s.Relay.Sink != nil {
+		s.Relay.Sink.Write(&capture.Record{Kind: capture.Note, Time: time.Now(), Text: []byte(text)})
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http/httptrace"
 	"net/url"
 	"os"
@@ -50,7 +51,8 @@ func concernsOne(err error) bool {
 	_, isStatus := errors.AsType[*StatusError](err)
 	_, isRedirect := errors.AsType[*RedirectError](err)
 	_, isUnanswered := errors.AsType[*unansweredError](err)
-	return isStatus || isRedirect || isUnanswered || errors.Is(err, errUnsubscribed)
+	_, isForgotten := errors.AsType[*forgottenError](err)
+	return isStatus || isRedirect || isUnanswered || isForgotten || errors.Is(err, errUnsubscribed)
 }
 
 // An Endpoint makes an MCP server over HTTP available as a stream of lines, like a server
@@ -91,13 +93,14 @@ type conn struct {
 	work     sync.WaitGroup // the goroutines of the connection
 	heard    chan struct{}  // signals that something was received; has a buffer of one
 	rest     []byte         // an incomplete line of the input
-	listens  bool           // the stream of the server's own messages was requested
 
-	writing sync.Mutex // held while a line is written to lines
-	mu      sync.Mutex
-	open    map[string]*exchange // by the id as written
-	ending  bool                 // no more goroutines are started
-	begun   string               // the id of the open initialize request
+	writing   sync.Mutex // held while a line is written to lines
+	mu        sync.Mutex
+	open      map[string]*exchange // by the id as written
+	ending    bool                 // no more goroutines are started
+	handshake handshake
+	renewal   *renewal           // of the current session; nil if there is none
+	listening context.CancelFunc // ends the stream of the server's own messages; nil if it is not requested
 }
 
 // An exchange is an open request.
@@ -157,7 +160,7 @@ func (c *conn) run(f func()) bool {
 func (c *conn) request(line []byte, m *message) {
 	ctx, cancel := context.WithCancel(c.alive)
 	e := &exchange{message: *m, cancel: cancel}
-	if !c.opened(e) {
+	if !c.opened(e, line) {
 		cancel()
 		c.run(func() { c.refuse(m, errTooMany) })
 		return
@@ -175,15 +178,15 @@ func (c *conn) request(line []byte, m *message) {
 }
 
 // opened registers an open request, unless there are too many.
-func (c *conn) opened(e *exchange) bool {
+func (c *conn) opened(e *exchange, line []byte) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.open) >= maxOpen {
 		return false
 	}
 	c.open[string(e.ID)] = e
-	if e.Method == "initialize" {
-		c.begun = string(e.ID)
+	if e.Method == initialize {
+		c.handshake = handshake{id: string(e.ID), initialize: line}
 	}
 	return true
 }
@@ -212,9 +215,15 @@ func (c *conn) isOver(e *exchange) bool {
 // exchange posts a request and reads its answer to the end, which may take several streams.
 func (c *conn) exchange(ctx context.Context, line []byte, e *exchange) error {
 	answer, err := c.client.Post(ctx, line, e.header())
+	if forgotten, failed := c.renewed(ctx, err); forgotten && !c.isOver(e) {
+		if err = failed; err == nil {
+			answer, err = c.client.Post(ctx, line, e.header())
+		}
+	}
 	if err != nil {
 		return err
 	}
+	session := answer.session
 	if answer.IsAccepted() {
 		answer.Close()
 		return errElsewhere
@@ -247,7 +256,13 @@ func (c *conn) exchange(ctx context.Context, line []byte, e *exchange) error {
 		if last == "" || failed > tries || !c.pause(ctx, failed) {
 			break
 		}
-		if answer, err = c.client.Events(ctx, last); err == nil {
+		if session != 0 && session != c.client.sessionNumber() {
+			err = errForgotten
+			break
+		}
+		if answer, err = c.client.Events(ctx, last); concernsOne(err) {
+			break
+		} else if err == nil {
 			answer.last = last
 		}
 	}
@@ -296,43 +311,77 @@ func (c *conn) cancel(m *message) bool {
 // notify posts a message that is not a request.
 func (c *conn) notify(line []byte, m *message) {
 	answer, err := c.client.Post(c.alive, line, m.header())
+	if m.outlives() {
+		if forgotten, failed := c.renewed(c.alive, err); forgotten {
+			if err = failed; err == nil {
+				answer, err = c.client.Post(c.alive, line, m.header())
+			}
+		}
+	}
 	isRefused := concernsOne(err)
 	switch {
 	case isRefused && m.Method == "" && len(m.ID) == 0: // it is not a message
 		c.run(func() { c.refuse(m, err) })
 	case isRefused:
-		c.endpoint.Notice(fmt.Sprintf("%s: the server refused %s: %v", c.endpoint, m.title(), err))
+		c.noticeRefusal(m, err)
 	case err != nil:
 		c.endWith(err)
 	default:
 		c.run(func() { _ = c.read(c.alive, answer, c.client.Receive) }) // most have none
-		if m.Method == "notifications/initialized" && !c.listens {
-			c.listens = true
-			c.run(c.listen)
+		if m.Method == initialized {
+			c.mu.Lock()
+			c.handshake.initialized = line
+			c.mu.Unlock()
+			c.relisten()
 		}
 	}
 }
 
-// listen reads the server's own messages, if it offers that. It requests a stream that ends
-// again.
-func (c *conn) listen() {
-	last := ""
-	for failed := 0; c.alive.Err() == nil; {
-		answer, err := c.client.Events(c.alive, last)
-		if concernsOne(err) || errors.Is(err, errNoEvents) {
+// relisten requests the stream of the server's own messages, instead of one that is open.
+func (c *conn) relisten() {
+	ctx, cancel := context.WithCancel(c.alive)
+	c.mu.Lock()
+	before := c.listening
+	c.listening = cancel
+	c.mu.Unlock()
+	if before != nil {
+		before()
+	}
+	if !c.run(func() {
+		defer cancel()
+		c.listen(ctx)
+	}) {
+		cancel()
+	}
+}
+
+// listen reads the server's own messages until ctx ends, if it offers that. It requests a stream
+// that ends again.
+func (c *conn) listen(ctx context.Context) {
+	last, opened := "", false
+	for failed := 0; ctx.Err() == nil; {
+		answer, err := c.client.Events(ctx, last)
+		if opened { // otherwise, 404 only says that there is no such stream
+			if forgotten, failed := c.renewed(ctx, err); forgotten {
+				if err = failed; err == nil {
+					return // the other session has a stream of its own
+				}
+			}
+		}
+		if concernsOne(err) || errors.Is(err, errNoEvents) || ctx.Err() != nil {
 			return
 		}
 		if err == nil {
-			failed = 0
+			failed, opened = 0, true
 			answer.last = last
-			_ = c.read(c.alive, answer, c.client.Receive)
+			_ = c.read(ctx, answer, c.client.Receive)
 			last = answer.last
 		}
 		if failed++; failed > tries {
 			c.endWith(err)
 			return
 		}
-		if !c.pause(c.alive, failed) {
+		if !c.pause(ctx, failed) {
 			return
 		}
 	}
@@ -340,12 +389,16 @@ func (c *conn) listen() {
 
 // receive writes a message of the server as a line, and closes the exchange that it answers.
 func (c *conn) receive(payload []byte) error {
+	if !json.Valid(payload) { // a body is checked before, so this is an event
+		c.endpoint.Notice(fmt.Sprintf("%s: an event is not JSON, and is not passed on: %.200q", c.endpoint, payload))
+		return nil
+	}
 	m := parse(payload)
 	if m.isResponse() {
 		c.mu.Lock()
-		if version := m.Result.ProtocolVersion; version != "" && string(m.ID) == c.begun {
-			c.begun = ""
-			c.client.Agree(version)
+		if h := &c.handshake; h.agreed == nil && m.Result.ProtocolVersion != "" && string(m.ID) == h.id {
+			h.agreed = agreementIn(payload)
+			c.client.Agree(m.Result.ProtocolVersion)
 		}
 		c.mu.Unlock()
 	}
@@ -393,9 +446,25 @@ func (c *conn) write(payload []byte) error {
 	return err
 }
 
-// refuse answers a request that the server refused.
+// refuse answers a request that the server refused. The user learns what the client may not
+// show: how to log in, and when to ask again.
 func (c *conn) refuse(m *message, err error) {
+	if refused, ok := errors.AsType[*StatusError](err); ok && len(refused.Advice) > 0 {
+		c.noticeRefusal(m, refused)
+	}
 	_ = c.write(refusal(m.ID, err)) // it fails if nobody reads any more
+}
+
+func (c *conn) noticeRefusal(m *message, err error) {
+	text := fmt.Sprintf("%s: the server refused %s: %v", c.endpoint, m.title(), err)
+	if refused, ok := errors.AsType[*StatusError](err); ok {
+		for _, name := range advices {
+			if value := refused.Advice[name]; value != "" {
+				text += "; " + name + ": " + value
+			}
+		}
+	}
+	c.endpoint.Notice(text)
 }
 
 // endWith ends the connection after the messages that were received before.
@@ -464,7 +533,7 @@ func (c *conn) Close() error {
 }
 
 // refusal is the JSON-RPC error for a request: that of the server if it sent one, because it
-// may contain what the client needs.
+// may contain what the client needs. Its data has the advice of the response.
 func refusal(id json.RawMessage, err error) []byte {
 	var body struct {
 		Error json.RawMessage `json:"error"`
@@ -472,12 +541,16 @@ func refusal(id json.RawMessage, err error) []byte {
 	var fault struct {
 		Code *int `json:"code"`
 	}
-	if refused, ok := errors.AsType[*StatusError](err); ok {
+	refused, ok := errors.AsType[*StatusError](err)
+	if ok {
 		_ = json.Unmarshal(refused.Body, &body)
 	}
 	if json.Unmarshal(body.Error, &fault) != nil || fault.Code == nil {
 		const internalError = -32603
 		body.Error, _ = json.Marshal(map[string]any{"code": internalError, "message": err.Error()})
+	}
+	if ok && len(refused.Advice) > 0 {
+		body.Error = advised(body.Error, refused.Advice)
 	}
 	if len(id) == 0 {
 		id = json.RawMessage("null")
@@ -488,4 +561,20 @@ func refusal(id json.RawMessage, err error) []byte {
 		Error   json.RawMessage `json:"error"`
 	}{"2.0", id, body.Error})
 	return answer
+}
+
+// advised adds advice to the data of a JSON-RPC error. What the server has written there stays.
+func advised(fault json.RawMessage, advice map[string]string) json.RawMessage {
+	var members, data map[string]json.RawMessage
+	if json.Unmarshal(fault, &members) != nil || members["data"] != nil && json.Unmarshal(members["data"], &data) != nil {
+		return fault
+	}
+	all := map[string]json.RawMessage{}
+	for name, value := range advice {
+		all[name], _ = json.Marshal(value)
+	}
+	maps.Copy(all, data)
+	members["data"], _ = json.Marshal(all)
+	fault, _ = json.Marshal(members)
+	return fault
 }

@@ -31,8 +31,9 @@ type bridge struct {
 	lines *bufio.Reader
 	url   string
 
-	mu  sync.Mutex
-	log []string
+	mu      sync.Mutex
+	log     []string
+	notices []string
 }
 
 // dial connects to a server that serve is, which gets the body of each request.
@@ -63,6 +64,11 @@ func dial(t *testing.T, serve func(w http.ResponseWriter, r *http.Request, body 
 	e := &mcphttp.Endpoint{
 		URL: u, Options: mcphttp.Options{Client: s.Client(), Header: http.Header{"Authorization": {"Bearer t"}}},
 		Grace: 5 * time.Second, Pause: time.Millisecond,
+		Notice: func(text string) {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.notices = append(b.notices, strings.ReplaceAll(text, b.url, "URL"))
+		},
 	}
 	if b.conn, err = e.Dial(t.Context()); err != nil {
 		t.Fatal(err)
@@ -120,7 +126,7 @@ func TestBridge(t *testing.T) {
 			event(w, `data: {"jsonrpc":"2.0","method":"notifications/progress"}`)
 			event(w, `data: {"jsonrpc":"2.0","id":"a","result":{}}`)
 		case strings.Contains(body, `"id":2`):
-			http.Error(w, "no\x1bsuch session", http.StatusNotFound)
+			http.Error(w, "not\x1ballowed", http.StatusForbidden)
 		case strings.Contains(body, `"id":3`):
 			w.WriteHeader(http.StatusBadRequest)
 			_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32022,"message":"no","data":{"supported":["x"]}}}`)
@@ -135,7 +141,7 @@ func TestBridge(t *testing.T) {
 	b.send(`{"jsonrpc":"2.0","id":"a","method":"tools/list"}`)
 	b.want(`{"jsonrpc":"2.0","method":"notifications/progress"}`, `{"jsonrpc":"2.0","id":"a","result":{}}`)
 	b.send(`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`)
-	b.want(`{"jsonrpc":"2.0","id":2,"error":{"code":-32603,"message":"HTTP 404 Not Found: \"no\\x1bsuch session\""}}`)
+	b.want(`{"jsonrpc":"2.0","id":2,"error":{"code":-32603,"message":"HTTP 403 Forbidden: \"not\\x1ballowed\""}}`)
 	b.send(`{"jsonrpc":"2.0","id":3,"method":"tools/list"}`)
 	b.want(`{"jsonrpc":"2.0","id":3,"error":{"code":-32022,"message":"no","data":{"supported":["x"]}}}`)
 	if err := b.conn.CloseWrite(); err != nil {
@@ -251,6 +257,52 @@ func TestBridgeUnanswered(t *testing.T) {
 	}
 }
 
+// What a refusal says of how to log in, and when to ask again, is in the error's data and in a
+// notice, whatever else the server says. A byte order mark before JSON is no part of it.
+func TestBridgeAdvice(t *testing.T) {
+	const bearer = `Bearer resource_metadata="https://h/.well-known", error="invalid_token"`
+	const challenges = `"Bearer resource_metadata=\"https://h/.well-known\", error=\"invalid_token\", Basic realm=\"x\""`
+	const data = `"data":{"Retry-After":"7","WWW-Authenticate":` + challenges + `}`
+	for name, tt := range map[string]struct {
+		status     int
+		body, want string // the error of the answer
+	}{
+		"text":          {401, "who are you", `{"code":-32603,` + data + `,"message":"HTTP 401 Unauthorized: \"who are you\""}`},
+		"nothing":       {503, "", `{"code":-32603,` + data + `,"message":"HTTP 503 Service Unavailable"}`},
+		"an error":      {401, "\xef\xbb\xbf" + `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"no"}}`, `{"code":-32001,` + data + `,"message":"no"}`},
+		"data":          {429, `{"error":{"code":-32001,"message":"no","data":{"a":12345678901234567890,"Retry-After":9}}}`, `{"code":-32001,"data":{"Retry-After":9,"WWW-Authenticate":` + challenges + `,"a":12345678901234567890},"message":"no"}`},
+		"other data":    {429, `{"error":{"code":-32001,"message":"no","data":"soon"}}`, `{"code":-32001,"message":"no","data":"soon"}`},
+		"another error": {429, `{"error":"slow_down"}`, `{"code":-32603,` + data + `,"message":"HTTP 429 Too Many Requests: \"{\\\"error\\\":\\\"slow_down\\\"}\""}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := dial(t, func(w http.ResponseWriter, _ *http.Request, body string) {
+				if strings.Contains(body, `"id":2`) {
+					_, _ = io.WriteString(w, "\xef\xbb\xbf"+`{"jsonrpc":"2.0","id":2,"result":{}}`)
+					return
+				}
+				w.Header().Set("Retry-After", "7")
+				w.Header()["Www-Authenticate"] = []string{bearer, `Basic realm="x"`}
+				w.WriteHeader(tt.status)
+				_, _ = io.WriteString(w, tt.body)
+			})
+			b.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{}}`)
+			b.want(`{"jsonrpc":"2.0","id":1,"error":` + tt.want + `}`)
+			b.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+			b.send(`{"jsonrpc":"2.0","id":2,"method":"ping"}`)
+			b.want(`{"jsonrpc":"2.0","id":2,"result":{}}`)
+			if len(b.notices) != 2 {
+				t.Fatalf("the notices are %q", b.notices)
+			}
+			for i, request := range []string{"tools/call", "notifications/initialized"} {
+				from, to := "URL: the server refused "+request+": HTTP ", "; WWW-Authenticate: "+bearer+`, Basic realm="x"; Retry-After: 7`
+				if got := b.notices[i]; !strings.HasPrefix(got, from) || !strings.HasSuffix(got, to) {
+					t.Errorf("the notice is %q", got)
+				}
+			}
+		})
+	}
+}
+
 // A server of the older transport may accept messages with an empty 200.
 func TestBridgeOlder(t *testing.T) {
 	posted := make(chan struct{}, 2)
@@ -279,6 +331,38 @@ func TestBridgeOlder(t *testing.T) {
 	}
 	if rest, err := io.ReadAll(b.lines); len(rest) > 0 || err != nil {
 		t.Errorf("the end is %q, %v", rest, err)
+	}
+}
+
+// Events of another type than message are no lines, whatever they contain, and so are those
+// that are not JSON.
+func TestBridgeEvents(t *testing.T) {
+	const noise = "event: ping\ndata: ping\n\nevent: ping\ndata: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n\n: x\n\nevent: endpoint\ndata: /x\n\ndata: <html>\n\ndata: \n\n"
+	for name, older := range map[string]bool{"streams of answers": false, "one stream": true} {
+		t.Run(name, func(t *testing.T) {
+			posted := make(chan struct{}, 1)
+			answer := func(w http.ResponseWriter) {
+				event(w, noise+"event: message\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\"}\n\n"+noise+`data: {"jsonrpc":"2.0","id":1,"result":{"ok":1}}`)
+			}
+			b := dial(t, func(w http.ResponseWriter, r *http.Request, _ string) {
+				switch {
+				case older && r.Method == http.MethodGet:
+					event(w, "event: endpoint\ndata: /post")
+					<-posted
+					answer(w)
+					<-r.Context().Done()
+				case older && r.URL.Path != "/post":
+					w.WriteHeader(http.StatusMethodNotAllowed)
+				case older:
+					w.WriteHeader(http.StatusAccepted)
+					posted <- struct{}{}
+				default:
+					answer(w)
+				}
+			})
+			b.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call"}`)
+			b.want(`{"jsonrpc":"2.0","method":"notifications/progress"}`, `{"jsonrpc":"2.0","id":1,"result":{"ok":1}}`)
+		})
 	}
 }
 

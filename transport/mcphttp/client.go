@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -48,7 +49,14 @@ type StatusError struct {
 	Status string // such as "404 Not Found"
 	Body   []byte // the beginning of it
 	IsJSON bool   // by its content type
+	// Advice are the fields of the response that say how to get an answer, by their names.
+	Advice  map[string]string
+	session int // the number of the session that the request named; 0 if none
 }
+
+// advices are the fields of a response for [StatusError].Advice: how to log in, and when to
+// ask again.
+var advices = []string{"WWW-Authenticate", "Retry-After"}
 
 func (e *StatusError) Error() string {
 	body := bytes.TrimSpace(e.Body[:min(len(e.Body), 512)])
@@ -138,6 +146,7 @@ type Client struct {
 	older   bool   // the older transport is used
 	sent    bool   // a message was accepted
 	session string // the Mcp-Session-Id of the server
+	number  int    // of the session, from 1
 	version string // of MCP, as negotiated
 	taking  sync.Mutex
 }
@@ -145,7 +154,7 @@ type Client struct {
 // NewClient returns a client, which has to be closed.
 func NewClient(cfg Config) *Client {
 	alive, stop := context.WithCancel(context.Background())
-	return &Client{cfg: cfg, url: cfg.URL, alive: alive, stop: stop}
+	return &Client{cfg: cfg, url: cfg.URL, alive: alive, stop: stop, number: 1}
 }
 
 // Agree sets the negotiated version of MCP.
@@ -192,8 +201,41 @@ func (c *Client) Post(ctx context.Context, payload []byte, header http.Header) (
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.sent = true
-	c.session = cmp.Or(answer.resp.Header.Get("Mcp-Session-Id"), c.session)
+	c.session = cmp.Or(answer.resp.Header.Get(sessionHeader), c.session)
 	return answer, nil
+}
+
+// sessionNumber returns the number of the current session.
+func (c *Client) sessionNumber() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.number
+}
+
+// renew begins another session with the messages initialize and, unless it is nil, initialized.
+// The session becomes the current one if check accepts the answer to initialize.
+func (c *Client) renew(ctx context.Context, initialize, initialized []byte, check func(*Answer) error) error {
+	answer, err := c.request(ctx, http.MethodPost, initialize, outsideSession())
+	if err != nil {
+		return err
+	}
+	defer answer.Close()
+	session := http.Header{sessionHeader: answer.resp.Header.Values(sessionHeader)}
+	if err = check(answer); err == nil && initialized != nil {
+		var accepted *Answer
+		if accepted, err = c.request(ctx, http.MethodPost, initialized, session); err == nil {
+			accepted.Close()
+		}
+	}
+	if err != nil {
+		_ = c.endSession(session) // best effort
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.session = session.Get(sessionHeader)
+	c.number++
+	return nil
 }
 
 // Events requests the stream of the server's own messages, or the rest of a stream after the
@@ -227,24 +269,34 @@ func (c *Client) request(ctx context.Context, method string, payload []byte, hea
 		cancel()
 		return nil, err
 	}
-	c.setHeader(req.Header, method)
+	session := c.setHeader(req.Header, method)
 	maps.Copy(req.Header, header)
+	if req.Header.Get(sessionHeader) == "" {
+		session = 0
+	}
 	resp, err := c.cfg.Do(req) //nolint:bodyclose // the answer closes it
 	if err != nil {
 		cancel()
 		return nil, err
 	}
 	stop() // from here on ctx does not matter
-	answer := &Answer{resp: resp, cancel: cancel, elsewhere: older && method == http.MethodPost}
+	answer := &Answer{resp: resp, cancel: cancel, session: session, elsewhere: older && method == http.MethodPost}
 	if resp.StatusCode >= 300 {
 		defer answer.Close()
 		body, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal)) // as much as there is
-		return nil, &StatusError{resp.StatusCode, resp.Status, body, answer.media() == "application/json"}
+		refused := &StatusError{resp.StatusCode, resp.Status, withoutBOM(body), answer.media() == "application/json", map[string]string{}, session}
+		for _, name := range advices {
+			if values := resp.Header.Values(name); len(values) > 0 {
+				refused.Advice[name] = strings.Join(values, ", ")
+			}
+		}
+		return nil, refused
 	}
 	return answer, nil
 }
 
-func (c *Client) setHeader(h http.Header, method string) {
+// setHeader sets the headers that all messages have, and returns the number of their session.
+func (c *Client) setHeader(h http.Header, method string) (session int) {
 	maps.Copy(h, c.cfg.Header)
 	switch method {
 	case http.MethodPost:
@@ -256,11 +308,12 @@ func (c *Client) setHeader(h http.Header, method string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.session != "" {
-		h.Set("Mcp-Session-Id", c.session)
+		h.Set(sessionHeader, c.session)
 	}
 	if c.version != "" {
 		h.Set("Mcp-Protocol-Version", c.version)
 	}
+	return c.number
 }
 
 // Receive passes a message to Config.Receive, one at a time.
@@ -294,10 +347,10 @@ func (c *Client) listen(ctx context.Context) error {
 		defer answer.Close()
 		said := false
 		err := answer.events(func(name string, data []byte) error {
-			if name != "endpoint" {
+			switch {
+			case isMessage(name):
 				return c.Receive(data)
-			}
-			if !said {
+			case name == "endpoint" && !said:
 				said = true
 				known <- c.postTo(answer.resp.Request.URL, string(data))
 			}
@@ -344,12 +397,17 @@ func (c *Client) Close() error {
 	session := c.session
 	c.session = ""
 	c.mu.Unlock()
-	if session == "" {
+	return c.endSession(http.Header{sessionHeader: {session}})
+}
+
+// endSession ends the session in a header, if there is one.
+func (c *Client) endSession(session http.Header) error {
+	if session.Get(sessionHeader) == "" {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(c.alive, parting)
 	defer cancel()
-	answer, err := c.request(ctx, http.MethodDelete, nil, http.Header{"Mcp-Session-Id": {session}})
+	answer, err := c.request(ctx, http.MethodDelete, nil, session)
 	if _, ok := errors.AsType[*StatusError](err); ok { // it need not allow that
 		return nil
 	}
@@ -362,15 +420,20 @@ func (c *Client) Close() error {
 
 // An Answer is the response to a request.
 type Answer struct {
-	resp   *http.Response
-	cancel context.CancelFunc
+	resp    *http.Response
+	cancel  context.CancelFunc
+	session int // the number of the session of the request; 0 if none
 	// last is the id of the last event; "" if there is none.
 	last      string
 	elsewhere bool // the messages come in another stream
+	anyEvent  bool // events of each type are messages
 }
 
-// AnswerOf returns the answer in a response.
-func AnswerOf(resp *http.Response) *Answer { return &Answer{resp: resp, cancel: func() {}} }
+// AnswerOf returns the answer in a response of another protocol than MCP, in which events of
+// each type are messages.
+func AnswerOf(resp *http.Response) *Answer {
+	return &Answer{resp: resp, cancel: func() {}, anyEvent: true}
+}
 
 // Close closes the answer, and cancels the request of a stream. It may be called again, and
 // while the answer is being read.
@@ -386,9 +449,15 @@ func (a *Answer) Read(receive func(payload []byte) error) error {
 	case a.IsAccepted(): // the messages come elsewhere
 		return nil
 	case a.IsEvents():
-		return a.events(func(_ string, data []byte) error { return receive(data) })
+		return a.events(func(name string, data []byte) error {
+			if !a.anyEvent && !isMessage(name) {
+				return nil
+			}
+			return receive(data)
+		})
 	}
 	body, err := a.Body()
+	body = withoutBOM(body)
 	if err != nil || len(bytes.TrimSpace(body)) == 0 {
 		return err
 	}
@@ -399,6 +468,9 @@ func (a *Answer) Read(receive func(payload []byte) error) error {
 func (a *Answer) Body() ([]byte, error) {
 	return limit.ReadAll(a.resp.Body, MaxBody, faultf("the answer is over the limit of %d bytes", MaxBody))
 }
+
+// withoutBOM removes a byte order mark, which some servers write before JSON.
+func withoutBOM(body []byte) []byte { return bytes.TrimPrefix(body, []byte("\xef\xbb\xbf")) }
 
 // IsAccepted reports whether the message was accepted without an answer to it. In the older
 // transport, servers do that with other codes, too.
@@ -411,6 +483,10 @@ func (a *Answer) media() string {
 	media, _, _ := mime.ParseMediaType(a.resp.Header.Get("Content-Type"))
 	return media
 }
+
+// isMessage reports whether events of a type have a message. Clients ignore others, such as
+// ping.
+func isMessage(event string) bool { return event == "" || event == "message" }
 
 // events passes the name and the data of each server-sent event to take.
 func (a *Answer) events(take func(name string, data []byte) error) error {

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -31,8 +32,13 @@ type message struct {
 	} `json:"result"`
 }
 
+const (
+	initialize  = "initialize"
+	initialized = "notifications/initialized"
+)
+
 func parse(payload []byte) (m message) {
-	_ = json.Unmarshal(payload, &m) // fields of another type stay empty
+	_ = json.Unmarshal(withoutBOM(payload), &m) // fields of another type stay empty
 	return m
 }
 
@@ -43,11 +49,28 @@ func (m *message) isResponse() bool { return m.Method == "" && len(m.ID) > 0 }
 // isStateless reports whether a request is of a version without sessions.
 func (m *message) isStateless() bool { return m.Params.Meta.Version >= stateless }
 
+// outlives reports whether a message that is not a request makes sense in another session than
+// the one for which it was written.
+func (m *message) outlives() bool {
+	return m.Method != "" && !slices.Contains([]string{"notifications/cancelled", "notifications/progress"}, m.Method)
+}
+
 func (m *message) title() string { return cmp.Or(m.Method, "the answer to request "+string(m.ID)) }
 
-// header returns the headers for a message that states its version.
+// sessionHeader names the session of a message.
+const sessionHeader = "Mcp-Session-Id"
+
+// outsideSession removes the headers of a session, which no request that begins one has.
+func outsideSession() http.Header {
+	return http.Header{sessionHeader: nil, "Mcp-Protocol-Version": nil}
+}
+
+// header returns the headers for a message that states its version, or begins a session.
 func (m *message) header() http.Header {
-	if !m.isStateless() {
+	switch {
+	case m.Method == initialize:
+		return outsideSession()
+	case !m.isStateless():
 		return nil
 	}
 	return m.headerOf(m.Params.Meta.Version)
