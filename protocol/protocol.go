@@ -100,8 +100,8 @@ type Message struct {
 	// ToolError says about an answer that closes its exchange well that the tool reports an
 	// error.
 	ToolError bool
-	// Reason is why a cancel was sent, in the words of its sender, escapes as written;
-	// nil if it does not say.
+	// Reason is why a cancel was sent, in the words of its sender, escapes as written, or
+	// why an answer is missing; nil if unknown.
 	Reason []byte
 	// Multiline says that a JSON payload has line breaks between its tokens, so
 	// that it does not fit on a line as it is.

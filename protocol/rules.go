@@ -83,6 +83,10 @@ type Rules struct {
 	// Announced streams that begin an operation name it in their first event, or end with
 	// that.
 	Announced bool
+	// Elsewhere says that an answer may come in another HTTP response than that to its
+	// request. Polls says that a response which has given ids to events may end before the
+	// answer: the client asks for the rest.
+	Elsewhere, Polls bool
 	// StatesVersion says that the head of a request over HTTP states the version.
 	StatesVersion bool
 	// OneVersion says that an answer has the version of its request.

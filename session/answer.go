@@ -251,6 +251,8 @@ func (t *Tracker) settleOutcome(ev *event, e *Exchange) {
 	switch {
 	case e.Outcome == TimedOut: // nobody was waiting for it
 		e.become(TimedOut)
+	case phase == protocol.Fail && ev.f.Cut:
+		e.become(Died)
 	case phase == protocol.Fail:
 		e.become(Failed)
 	case phase == protocol.Cancelled:
@@ -259,6 +261,9 @@ func (t *Tracker) settleOutcome(ev *event, e *Exchange) {
 		e.become(ToolError)
 	default:
 		e.become(Done)
+	}
+	if why := clip(ev.m.Reason, maxText); len(why) > 0 && e.Outcome.Failed() {
+		e.Reason = string(why)
 	}
 	e.ended()
 	t.endRetried(ev, e)

@@ -20,6 +20,9 @@ type Ending struct {
 	Died   bool
 	How    string
 	Stderr []string
+	// Shared means that answers can come on other connections, unless the protocol binds
+	// them to this one.
+	Shared bool
 }
 
 // mostCalls bounds how many open calls a finding names.
@@ -33,11 +36,10 @@ type death struct {
 	calls  []string
 }
 
-// ends reports whether the open exchange e ends because the unit that should answer it died. A
-// carrier's stream does not count, because it can end with its connection. An exchange that
-// waits for a retry waits for the controller.
+// ends reports whether the open exchange e ends because the unit that should answer it died. An
+// exchange that waits for a retry waits for the controller.
 func (d *death) ends(t *Tracker, s *scope, e *Exchange) bool {
-	return d.Died && !s.dismissed && e.Opener == frame.C2U && !t.rules.Streamed && !t.isEndless(e) && !e.goesOnAs(protocol.SpaceRetry)
+	return d.Died && (t.rules.Streamed || !d.Shared) && !s.dismissed && e.Opener == frame.C2U && !t.isEndless(e) && !e.goesOnAs(protocol.SpaceRetry)
 }
 
 // exited reports whether the process of the unit is known to have exited, so that all of its

@@ -62,8 +62,8 @@ type Exchange struct {
 	// Said is the end of the model's answer so far, at most 256 KiB, if that is kept.
 	// Exchanges that are over have no Said.
 	Said []byte
-	// Reason is why the exchange was cancelled, as the cancelling side put it; "" if it was
-	// not cancelled.
+	// Reason is why the exchange was cancelled, as the cancelling side put it, or why its
+	// answer is missing; "" if neither is known.
 	Reason string
 
 	// Opened is when the request was read, Answered when the first answer of any kind was
@@ -107,6 +107,7 @@ type Exchange struct {
 	tooLate  bool           // it continues an operation that had already ended
 	failing  bool           // it will end as failed
 	missed   bool           // it may have been answered: see [Tracker.Miss]
+	lacking  *Response      // that ended without the answer, which another may bring; or nil
 	within   bool           // it belongs to a part of the connection, which may end
 	declares protocol.Features
 	inputs   []uint64       // hashes of the requests in the answer, for the retry

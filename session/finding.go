@@ -170,7 +170,7 @@ var Findings = [numRules]Rule{
 		"Check that the two streams are not swapped. If they are right, the sender plays the wrong role.",
 	},
 	unanswered: {
-		"unanswered", Error, "a request is answered before its connection ends",
+		"unanswered", Error, "a request is answered before its connection, or its HTTP response, ends",
 		"Look at the last thing the answering side did. The severity is note where the protocol lets a side leave with open requests.",
 	},
 	diedWithOpenRequests: {

@@ -172,6 +172,9 @@ func (t *Tracker) abandon(s *scope, e *Exchange, d *death, at time.Time) {
 	e.Closed = at
 	outcome := Abandoned
 	switch {
+	case e.lacking != nil && !t.rules.Polls:
+		t.lack(s, e, e.lacking)
+		return
 	case !d.exited() && t.outlives(e):
 		return
 	case t.silence(e):
@@ -180,13 +183,15 @@ func (t *Tracker) abandon(s *scope, e *Exchange, d *death, at time.Time) {
 	case t.rules.LeavingCancels && first != frame.DirUnknown && first == e.Opener:
 		outcome = e.cancelled()
 	case !t.judges() || t.isEndless(e) || left:
-	case died && !t.rules.Final: // otherwise its final message is missing
+	case died && !t.rules.Final && !t.rules.Streamed: // otherwise its final message, or the rest of its stream, is missing
 		d.addOpen(e)
 	default:
 		t.reportUnanswered(e, first)
 	}
 	if died {
-		outcome = Died
+		if outcome = Died; t.rules.Streamed {
+			e.Reason = "the unit closed the connection"
+		}
 	}
 	e.become(outcome)
 	e.over()
@@ -197,6 +202,7 @@ func (t *Tracker) abandon(s *scope, e *Exchange, d *death, at time.Time) {
 func (t *Tracker) reportUnanswered(e *Exchange, first frame.Dir) {
 	r, severity := unanswered, Error
 	switch {
+	case t.rules.Streamed && !t.rules.Final && first == e.Opener.Opposite(): // it broke the stream off
 	case t.rules.Final:
 		r = noFinal
 		if first == e.Opener && first != frame.DirUnknown || t.rules.MayHangUp && first == frame.DirUnknown { // the requester did not wait for it

@@ -320,7 +320,7 @@ func playOn(t testing.TB, tr *session.Tracker, protocolName, script string, edit
 		case words[0] == "died":
 			tr.EndBy(f.Conn, session.Ending{First: frame.U2C, Died: true, How: "exited with status 3", Stderr: []string{"boom"}}, f.Time)
 		case words[0] == "complete":
-			tr.EndStream(f.Conn, f.Stream, f.Time)
+			tr.EndResponse(session.Response{Conn: f.Conn, Stream: f.Stream, At: f.Time, How: "200"})
 		default:
 			f.Seq++
 			f.Time = f.Time.Add(time.Millisecond)

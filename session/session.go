@@ -142,6 +142,8 @@ type Frame struct {
 	Prompt *Prompt
 	// Broken lists additional rules that the message is known to break.
 	Broken []protocol.Broken
+	// Cut means that the unit broke the answer off, so a failure is that the unit died.
+	Cut bool
 	// Fault is the fault of the frame, or of a value deep in its message, if it carries
 	// one; of a gap; or of the payload. Gap means that this is not a frame but skipped
 	// bytes.

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"hash/maphash"
 	"slices"
 	"strings"
@@ -162,21 +163,87 @@ func (t *Tracker) leaveStream(e *Exchange, at time.Time) {
 	t.changed(e, 0)
 }
 
-// EndStream records that the answer to the request on a stream of a connection is complete. It
-// ends the exchanges answered by a stream of events.
-func (t *Tracker) EndStream(conn, stream int, at time.Time) {
-	s := t.scopes[scopeKey{conn, stream}]
-	if s == nil || t.base.Streams == nil {
+// A Response is the end of a carrier's response, such as one of HTTP, to the requests of a
+// frame.
+type Response struct {
+	Conn, Stream int   // of the requests
+	Request, Seq int64 // the numbers of their frame, and of the one that ends the response; 0 if unknown
+	At           time.Time
+	// How describes the response in a few words, such as "200 text/html".
+	How string
+	// Cut means that the unit broke the response off, and Left that the controller did.
+	Cut, Left bool
+	// Accepted means that the response leaves the answer to another one, and Resumable that
+	// another one can bring the rest, if the protocol has that.
+	Accepted, Resumable bool
+}
+
+// EndResponse records the end of a response. It ends the streams of events that were the
+// answer. A request without an answer has failed, unless the answer may still come.
+func (t *Tracker) EndResponse(r Response) {
+	s := t.scopes[scopeKey{r.Conn, r.Stream}]
+	if s == nil {
 		return
 	}
 	s.lingers = lingering{}
 	for _, side := range []frame.Dir{frame.C2U, frame.DirUnknown} {
 		for e := range t.inFlightOf(s, side) {
-			if e.streams() && e.answers > 0 {
-				t.leaveStream(e, at)
+			switch t.rules = e.rules; {
+			case e.streams() && e.answers > 0:
+				t.leaveStream(e, r.At)
+			case r.Request != 0 && r.Request != e.First, !e.Accepted.IsZero():
+			case t.isCancelled(e), r.Left && t.rules.LeavingCancels:
+				t.endBy(s, e, &r, protocol.Cancelled)
+			case r.Left:
+			case t.isEndless(e) && e.answers > 0:
+				if !r.Cut {
+					t.leaveStream(e, r.At)
+				}
+			case r.Accepted && t.rules.Elsewhere:
+			case r.Resumable && t.rules.Elsewhere:
+				e.lacking = &r
+			default:
+				t.lack(s, e, &r)
 			}
 		}
 	}
+}
+
+// isCancelled reports whether a message of another scope has cancelled a request by its id.
+func (t *Tracker) isCancelled(e *Exchange) bool {
+	for n := t.cancels.last; n != nil && n.of.Seq > e.First; n = n.prev {
+		if n.of.Class == UnknownTarget && bytes.Equal(n.of.Target.Text, e.ID.Text) {
+			return true
+		}
+	}
+	return false
+}
+
+// lack ends an exchange whose response ended without the answer.
+func (t *Tracker) lack(s *scope, e *Exchange, r *Response) {
+	if e.cancel == nil && t.judges() {
+		frames := []int64{e.First}
+		if r.Seq != 0 {
+			frames = append(frames, r.Seq)
+		}
+		t.addFinding(unanswered, Error, e.Conn, frames, e.Title()+" has no answer in "+r.How)
+	}
+	t.endBy(s, e, r, protocol.Fail)
+}
+
+// endBy ends an exchange because its response has ended. An answer that comes in spite of
+// that still counts.
+func (t *Tracker) endBy(s *scope, e *Exchange, r *Response, phase protocol.Phase) {
+	e.endStream()
+	t.silence(e)
+	e.lacking, e.optional = nil, true
+	f := Frame{Seq: r.Seq, Time: r.At, Conn: r.Conn, Stream: r.Stream, Dir: frame.U2C, Cut: r.Cut}
+	if r.Seq != 0 {
+		e.saw(&f)
+	}
+	t.settleOutcome(&event{f: &f, m: &protocol.Message{Phase: phase, Reason: []byte("no answer in " + r.How)}, scope: s}, e)
+	t.settle(e)
+	t.changed(e, r.Seq)
 }
 
 type piece struct {

@@ -347,7 +347,7 @@ type Exchange struct {
 	ID, Kind                            string
 	Name                                string // of the tool, prompt, resource or model that is requested
 	Version                             string // of the protocol; "" if unknown
-	Reason                              string // of its cancel
+	Reason                              string // of its cancel, or why its answer is missing
 	Of                                  int64  // first frame of the operation to which it belongs; 0 if it is one
 	Operation                           uint32 // mark of that operation
 	Guessed                             bool   // it might belong to another as well

@@ -113,6 +113,9 @@ func (s *Store) progress(r *row, e *session.Exchange, at int64) {
 			r.after++
 		}
 	}
+	if e.Reason != "" && r.reason == 0 {
+		r.reason = s.rows.keepText([]byte(e.Reason)) + 1
+	}
 	switch was := session.Outcome(r.outcome); {
 	case was != e.Outcome:
 		if was == session.Open {

@@ -64,7 +64,7 @@ func TestFiltersOverHTTP(t *testing.T) {
 		t.Fatal(err)
 	}
 	sc := newScreen(t, s, tui.Config{Name: "models"}, 120, 30)
-	sc.shows(" models · json/http ", "⊘ cancelled", "╳ abandoned", "● done")
+	sc.shows(" models · json/http ", "⊘ cancelled", "✖ died", "reason: the unit closed the connection", "● done")
 	for _, tt := range []struct {
 		keys []string
 		want string

@@ -89,7 +89,7 @@ type exchange struct {
 	Kind     string  `json:"kind"`
 	Name     string  `json:"name,omitempty"`
 	Version  string  `json:"version,omitempty"`
-	Reason   string  `json:"reason,omitempty"` // of its cancel
+	Reason   string  `json:"reason,omitempty"` // of its cancel, or why its answer is missing
 	Of       uint32  `json:"of,omitempty"`     // mark of its operation; 0 if it is one
 	Guessed  bool    `json:"guessed,omitempty"`
 	Run      string  `json:"run,omitempty"`   // the id of the run that it belongs to

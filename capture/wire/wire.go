@@ -31,9 +31,12 @@ func (c *Wire) Feed(dir frame.Dir, data []byte, read, written time.Time) {
 	c.hand(c.carrier.Feed(dir, data), read, written)
 }
 
+// Stop takes in that the recording of one direction ends, although the direction may go on.
+func (c *Wire) Stop(dir frame.Dir, at time.Time) { c.hand(c.carrier.End(dir), at, time.Time{}) }
+
 // End takes in that one direction has ended.
 func (c *Wire) End(dir frame.Dir, at time.Time) {
-	c.hand(c.carrier.End(dir), at, time.Time{})
+	c.Stop(dir, at)
 	c.record = capture.Record{Kind: capture.HalfClosed, Time: at}
 	c.record.Conn, c.record.Dir = c.conn, dir
 	c.sink(&c.record)

@@ -66,7 +66,7 @@ func (c *agentCall) called(f *Follower, e *exchange, it *decode.Item) {
 		m.Text = []byte(it.Frame.Meta.Head.Get("Grpc-Message"))
 		c.tell(f, e, it, &m)
 	default:
-		f.endAgent(it)
+		f.endResponse(e, it, it.Time)
 	}
 	f.web.remove(it.Frame)
 }
@@ -88,7 +88,7 @@ func (c *agentCall) answered(f *Follower, e *exchange, it *decode.Item) {
 		c.Answer(it.Payload, &m)
 		c.tell(f, e, it, &m)
 	case ends && e.events:
-		f.endAgent(it)
+		f.endResponse(e, it, it.Time)
 	case ends && !c.told: // an answer without a body
 		c.Answer(nil, &m)
 		c.tell(f, e, it, &m)
@@ -98,17 +98,11 @@ func (c *agentCall) answered(f *Follower, e *exchange, it *decode.Item) {
 	}
 }
 
-// endAgent tells the tracker that the answer to a call is complete.
-func (f *Follower) endAgent(it *decode.Item) {
-	fr := f.carried(it)
-	f.trackers.of(jsonrpc.A2A, f.stream).EndStream(fr.Conn, fr.Stream, fr.Time)
-}
-
 // leave handles a reset. It closes a stream. Any other call fails, or its client cancelled it.
 func (c *agentCall) leave(f *Follower, e *exchange, it *decode.Item) {
 	f.web.remove(it.Frame)
 	if c.told {
-		f.endAgent(it)
+		f.endResponse(e, it, it.Time)
 		return
 	}
 	m := protocol.Message{Kind: []byte(frame.Reset), Phase: protocol.Fail, Seq: -1}

@@ -56,7 +56,7 @@ func TestAGUI(t *testing.T) {
 		{"an answer without events", []string{ask, said("200 OK", `{"ok":true}`)}, "agui run done 0"},
 		{"no JSON", []string{ask, "<HTTP/1.1 502 Bad Gateway\r\nContent-Type: text/html\r\nContent-Length: 5\r\n\r\n<p>no"}, "agui run failed 0"},
 
-		{"an answer without an end", []string{ask, events, start, text, last}, "agui run failed 1; no-final"},
+		{"an answer without an end", []string{ask, events, start, text, last}, "agui run died 1; no-final"},
 		{"more after the end", []string{ask, events, start, finish("success"), text, last}, "agui run done 0; after-end"},
 		{"no beginning", []string{ask, events, text, finish("success"), last}, "agui run done 1; missing-ack"},
 		{"an event that there is not", []string{ask, events, start, event(`{"type":"NEWS"}`), finish("success"), last}, "agui run done 0; unknown-kind"},

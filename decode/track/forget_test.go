@@ -27,7 +27,7 @@ func TestExchangesAreForgotten(t *testing.T) {
 	check("one was answered", 5, 3)
 	es.remove(of(0, 2))
 	check("all of a connection were answered", 4, 2)
-	es.forgetConn(1)
+	es.removeConn(1)
 	check("a connection has ended", 2, 1)
 	if es.of(of(2, 1)) == nil || es.of(of(1, 1)) != nil || es.of(of(0, 1)) != nil {
 		t.Error("those that are left are others")

@@ -2,14 +2,18 @@ package track
 
 import (
 	"cmp"
+	"maps"
+	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/frame/carrier"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/carried"
+	"github.com/wirectl/wirectl/protocol/jsonrpc"
 	"github.com/wirectl/wirectl/protocol/opaque"
 	"github.com/wirectl/wirectl/protocol/protobuf"
 	"github.com/wirectl/wirectl/session"
@@ -22,15 +26,22 @@ type exchange struct {
 	request session.Frame // without its payload
 	method  string
 	kind    []byte // see [carried.Asked]
-	told    bool   // the HTTP tracker knows the request
+	// conn and stream are the scope of the ids of its messages.
+	conn, stream int
+	told         bool // the HTTP tracker knows the request
 	// called is the number of the frame in which the request or its answer contains messages
 	// of a protocol with exchanges of its own, or 0.
 	called int64
 	// These describe the answer once its head was seen.
 	answered bool
 	status   string
-	failed   bool // by its status
-	events   bool // it is an event stream
+	media    string // its content type, without parameters
+	failed   bool   // by its status
+	events   bool   // it is an event stream
+	ids      bool   // its events have ids, so a client can ask for the rest of them
+	missed   bool   // the answer may be in a frame that cannot be read
+	// untilClose means that only the end of the connection ends the answer.
+	untilClose bool
 
 	call  apiCall // nil if the request calls no API
 	asked bool    // the API's tracker knows the request
@@ -38,9 +49,17 @@ type exchange struct {
 
 // begin begins the exchange of a request.
 func (f *Follower) begin(it *decode.Item, request session.Frame) *exchange {
-	head := it.Frame.Meta.Head
-	e := &exchange{request: request, method: head.Method(), kind: carried.Asked(head)}
+	e := f.newExchange(it)
+	e.request = request
 	e.request.Payload = nil
+	return e
+}
+
+func (f *Follower) newExchange(it *decode.Item) *exchange {
+	head := it.Frame.Meta.Head
+	e := &exchange{method: head.Method(), kind: carried.Asked(head)}
+	e.conn, e.stream = f.scopes.Of(it.Frame)
+	e.conn += f.base
 	f.web.set(it.Frame, e)
 	return e
 }
@@ -112,10 +131,52 @@ func (es *exchanges) remove(f *frame.Frame) {
 	}
 }
 
-func (es *exchanges) forgetConn(conn int) {
-	es.open -= len(es.ofConn[conn])
+// removeConn removes and returns the exchanges of a connection, oldest first.
+func (es *exchanges) removeConn(conn int) (list []*exchange) {
+	ofConn := es.ofConn[conn]
+	es.open -= len(ofConn)
 	delete(es.ofConn, conn)
+	for _, stream := range slices.Sorted(maps.Keys(ofConn)) {
+		list = append(list, ofConn[stream])
+	}
+	return list
 }
+
+// maxDeleted limits the remembered sessions that their clients have deleted.
+const maxDeleted = 64
+
+// maxOlder limits the remembered kinds of requests.
+const maxOlder = 1 << 10
+
+// noteOlder notes the address that the stream of e, of the older transport of MCP, gives for
+// requests. Their answers are events of that stream.
+func (f *Follower) noteOlder(e *exchange, address string) {
+	_, path, _ := strings.Cut(string(e.kind), " ")
+	base, err := url.Parse(path)
+	if err != nil {
+		return
+	}
+	if base, err = base.Parse(strings.TrimSpace(address)); err != nil {
+		return
+	}
+	if f.older == nil || len(f.older) >= maxOlder {
+		f.older = map[string]bool{}
+	}
+	f.older["POST "+base.EscapedPath()] = true
+}
+
+// cutByClient reports whether a frame ends a response that ends with its connection, which the
+// client has left before.
+func (f *Follower) cutByClient(of *frame.Frame) bool {
+	if of.Meta == nil || of.Meta.Signal != frame.End || !f.isLeft(of) {
+		return false
+	}
+	e := f.web.of(of)
+	return e != nil && e.untilClose
+}
+
+// isLeft reports whether the client of a connection has ended its side.
+func (f *Follower) isLeft(of *frame.Frame) bool { return f.halves[of.Conn] == frame.C2U }
 
 func isHTTP(f *frame.Frame) bool {
 	return !f.Gap && f.Meta != nil && f.Meta.Framing == frame.HTTP
@@ -142,6 +203,12 @@ func (f *Follower) exchange(it *decode.Item) (no refusal, taken bool) {
 	of, isPlain := it.Frame, isPlain(it)
 	head := of.Meta.Head
 	e := f.web.of(of)
+	if e != nil && of.Meta.EventID != "" {
+		e.ids = true
+	}
+	if of.Meta.Event == "endpoint" && e != nil {
+		f.noteOlder(e, string(of.Payload()))
+	}
 	isCall := carried.Of(of) == nil && !isPlain
 	switch {
 	case carried.IsGRPC(head):
@@ -174,8 +241,7 @@ func (f *Follower) exchange(it *decode.Item) (no refusal, taken bool) {
 // earlier item.
 func (f *Follower) calls(e *exchange, it *decode.Item) {
 	if e == nil || it.Frame.Meta.Head != nil {
-		e = &exchange{method: it.Frame.Meta.Head.Method()}
-		f.web.set(it.Frame, e)
+		e = f.newExchange(it)
 	}
 	e.called = it.Seq
 }
@@ -193,9 +259,7 @@ func (f *Follower) callAnswered(e *exchange, it *decode.Item) (no refusal) {
 	ends := m.Phase.Ends() || m.Phase == protocol.Cancel
 	if ends {
 		f.web.remove(of)
-		if e.events {
-			f.endStream(of)
-		}
+		f.over = e
 	}
 	switch {
 	case isCall && (e.failed || isNameless(&it.Message)):
@@ -211,11 +275,40 @@ func (f *Follower) callAnswered(e *exchange, it *decode.Item) (no refusal) {
 	return no
 }
 
-// endStream tells the HTTP tracker that the answer to a request is complete.
-func (f *Follower) endStream(of *frame.Frame) {
-	w := f.wire(httpWire)
-	conn, stream := f.scopes.Of(of)
-	f.hand(w, &heldFrame{Frame: session.Frame{Conn: conn + f.base, Stream: stream, Time: f.Last}, stream: true}, nil)
+// endResponse tells the tracker of the messages over HTTP that the response of e has ended: with
+// an item or, if that is nil, with the connection.
+func (f *Follower) endResponse(e *exchange, it *decode.Item, at time.Time) {
+	r := e.response(it, at)
+	r.Accepted = r.Accepted || f.older[string(e.kind)]
+	r.Left = r.Left || slices.Contains(f.deleted, e.stream) || it != nil && f.isLeft(it.Frame)
+	if _, ok := e.call.(*agentCall); ok {
+		f.trackers.of(jsonrpc.A2A, f.stream).EndResponse(r)
+	} else if e.called != 0 && !e.missed {
+		f.hand(f.wire(httpWire), &heldFrame{then: func(t *session.Tracker) { t.EndResponse(r) }}, nil)
+	}
+}
+
+// response describes the end of the response of e.
+func (e *exchange) response(it *decode.Item, at time.Time) session.Response {
+	r := session.Response{
+		Conn: e.conn, Stream: e.stream, Request: e.called, At: at, How: e.how(),
+		Cut: it == nil || it.Frame.Meta.Signal == frame.Reset, Accepted: e.status == "202", Resumable: e.ids,
+	}
+	if it != nil {
+		r.Seq, r.Left = it.Seq, r.Cut && it.Frame.Dir == frame.C2U
+	}
+	if r.Cut && e.answered {
+		r.How += ", which was cut"
+	}
+	return r
+}
+
+// how describes the response of e.
+func (e *exchange) how() string {
+	if !e.answered {
+		return "a response of HTTP"
+	}
+	return "HTTP " + strings.TrimSpace(e.status+" "+e.media)
 }
 
 // isNameless reports whether a message is an error without the id of a request.
@@ -228,6 +321,9 @@ func (f *Follower) feedBody(it *decode.Item) {
 
 func (f *Follower) requested(it *decode.Item, isPlain bool) {
 	e := f.begin(it, f.ofHTTP(it))
+	if e.method == "DELETE" && e.stream < 0 {
+		f.deleted = append(f.deleted[max(0, len(f.deleted)+1-maxDeleted):], e.stream)
+	}
 	if w := f.wires[httpWire+f.base]; w != nil && w.tracker != nil && e.method != "POST" {
 		w.tracker.Judge(e.request)
 	}
@@ -289,9 +385,15 @@ func (e *exchange) message(f *frame.Frame) (m protocol.Message) {
 		default:
 			m.ID, m.Phase = carried.Token(f), protocol.Fail
 		}
+		if m.Phase == protocol.Fail {
+			m.Reason = append([]byte(frame.Reset+" "), m.Label...)
+		}
 		return m
 	case status != "":
 		e.answered, e.status, e.failed = true, status, carried.Failed(status)
+		e.media, e.missed = carrier.MediaType(f.Meta.Head), !carrier.Decodes(f.Meta.Head)
+		size, _ := carrier.SizeOf(f.Meta.Head)
+		e.untilClose = strings.HasPrefix(f.Meta.Head.Start, "HTTP/1") && !size.Chunked && size.Length < 0
 		e.events = carrier.HasEvents(f.Meta.Head)
 	}
 	switch {

@@ -319,7 +319,7 @@ func TestDamagedBodies(t *testing.T) {
 	}{
 		{"a question", []string{strings.Replace(post("/v1/chat", "no"), "Content-Type", "Content-Encoding: gzip\r\nContent-Type", 1), said("200 OK", `{}`)}, "http flawed-framing 1"},
 		{"an answer to nothing of note", []string{">GET / HTTP/1.1\r\nHost: h\r\n\r\n", damaged}, "http flawed-framing 2"},
-		{"what was to answer a call", []string{post("/mcp", call), damaged}, "http flawed-framing 2, mcp unanswered 1"},
+		{"what was to answer a call", []string{post("/mcp", call), damaged}, "http flawed-framing 2, mcp unanswered 1 2"},
 	} {
 		var got []string
 		for _, tr := range follow(t, over(tt.wire...)).List {
@@ -411,7 +411,7 @@ func TestWhoLeavesFirst(t *testing.T) {
 		finding string
 	}{
 		{"the controller", append(slices.Clone(half), left(frame.C2U), left(frame.U2C)), session.Cancelled, ""},
-		{"the unit", append(slices.Clone(half), left(frame.U2C), left(frame.C2U)), session.Abandoned, "unanswered"},
+		{"the unit", append(slices.Clone(half), left(frame.U2C), left(frame.C2U)), session.Died, "unanswered"},
 		{"nobody, as far as is known", half, session.Abandoned, "unanswered"},
 		{
 			"the controller, which has no more to ask",

@@ -1,6 +1,8 @@
 package track
 
 import (
+	"regexp"
+
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/prices"
@@ -61,7 +63,7 @@ func (c *modelCall) answer(f *Follower, e *exchange, it *decode.Item) bool {
 	m := it.Message
 	switch isBody := of.Meta.Signal == frame.NoSignal; {
 	case said.Phase == protocol.Cancel, of.Meta.Signal == frame.Reset:
-		m = said
+		m, fr.Cut = said, e.answered
 	case isBody && it.Err == nil:
 		if e.events && !said.Phase.Ends() {
 			c.Event(&m)
@@ -80,18 +82,23 @@ func (c *modelCall) answer(f *Follower, e *exchange, it *decode.Item) bool {
 		if said.Phase.Ends() {
 			m.Phase, m.Empty = whole(m.Phase, e.failed), false
 		}
-	case c.ended && !isBody:
+	case c.ended && !isBody, said.Phase.Ends() && !isBody && e.events && c.stopped == "" && f.isLeft(of): // its client has cancelled it
 		if said.Phase.Ends() {
 			f.web.remove(of)
 		}
 		return true
 	case of.Meta.Signal == frame.Event && string(said.Text) == "[DONE]":
 		m = said
-		m.Phase, fr.Broken = c.last(true)
+		fr.Broken = c.last(&m, true)
 	case said.Phase.Ends():
 		m = said
-		if e.events && !e.failed {
-			m.Phase, fr.Broken = c.last(c.Protocol == gemini.Protocol)
+		switch {
+		case e.failed:
+		case e.events:
+			fr.Broken = c.last(&m, c.Protocol == gemini.Protocol)
+			fr.Cut = m.Phase == protocol.Fail
+		case e.isHollow(of):
+			fr.Broken = e.hollow(&m, c.Kind)
 		}
 	default: // a head, or not an answer
 		if fr.Fault != nil {
@@ -158,17 +165,30 @@ func (c *modelAnswer) told(m *protocol.Message, list prices.List) {
 	}
 }
 
-// last returns the phase of an end that is not a message of the model. It is a failure unless
-// the model reported why it stopped. Only final makes it a correct end.
-func (c *modelCall) last(final bool) (protocol.Phase, []protocol.Broken) {
-	cut := []protocol.Broken{{Finding: "no-final", How: c.Kind + " ends without the final event"}}
-	switch {
-	case c.stopped == "":
-		return protocol.Fail, cut
-	case !final:
-		return protocol.Close, cut
+// last makes m the end of a stream that no message of the model ends. It is a failure unless the
+// model reported why it stopped. Only final makes it a correct end.
+func (c *modelCall) last(m *protocol.Message, final bool) []protocol.Broken {
+	m.Phase = protocol.Close
+	if c.stopped == "" {
+		m.Phase, m.Reason = protocol.Fail, []byte("the stream ended without the final event")
+	} else if final {
+		return nil
 	}
-	return protocol.Close, nil
+	return []protocol.Broken{{Finding: "no-final", How: c.Kind + " ends without the final event"}}
+}
+
+// isHollow reports whether the frame that ends a good response has no answer, where one of an
+// API must be. Some servers send events by the name of another type.
+func (e *exchange) isHollow(f *frame.Frame) bool {
+	return !e.failed && !e.missed && e.status != "204" && !eventText.Match(f.Payload())
+}
+
+var eventText = regexp.MustCompile(`^\s*(event|data|id|retry)?:`)
+
+// hollow makes m a failure, because the response has no answer to a request of the kind.
+func (e *exchange) hollow(m *protocol.Message, kind string) []protocol.Broken {
+	m.Phase, m.Reason = protocol.Fail, []byte("no answer in "+e.how())
+	return []protocol.Broken{{Finding: "no-final", How: kind + " has " + string(m.Reason)}}
 }
 
 // whole returns the phase of an answer in one body.

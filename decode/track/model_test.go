@@ -1,6 +1,7 @@
 package track_test
 
 import (
+	"bytes"
 	"fmt"
 	"runtime"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/track"
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/frame/carrier"
 	"github.com/wirectl/wirectl/internal/prices"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/anthropic"
@@ -69,7 +71,7 @@ func TestModels(t *testing.T) {
 	}{
 		{"Messages", []string{messages, events, event(start), event(text), event(why), event(stop), last}, `anthropic: messages c-1 done "end_turn", 1 parts, tokens 12 3 5`},
 		{"Messages without the final event", []string{messages, events, event(start), event(text), event(why), last}, "anthropic: messages c-1 done \"end_turn\", 1 parts, tokens 12 3 5\nno-final"},
-		{"Messages that just end", []string{messages, events, event(start), event(text), last}, "anthropic: messages c-1 failed \"\", 1 parts, tokens 12 3 1\nno-final"},
+		{"Messages that just end", []string{messages, events, event(start), event(text), last}, "anthropic: messages c-1 died \"\", 1 parts, tokens 12 3 1\nno-final"},
 		{"Messages of which the end was not seen", []string{messages, events, event(start), event(text)}, `anthropic: messages c-1 abandoned "", 1 parts, tokens 12 3 1`},
 		{"Chat Completions", []string{chat, events, event(piece), event(finish), event(usage), event("[DONE]"), last}, `openai: chat/completions g done "stop", 1 parts, tokens 4 0 2`},
 		{"Chat Completions without [DONE]", []string{chat, events, event(piece), event(finish), last}, "openai: chat/completions g done \"stop\", 1 parts, tokens 0 0 0\nno-final"},
@@ -83,7 +85,12 @@ func TestModels(t *testing.T) {
 		{"an error that is not JSON", []string{chat, "<HTTP/1.1 502 Bad Gateway\r\nContent-Type: text/html\r\nContent-Length: 5\r\n\r\n<p>no"}, `openai: chat/completions g failed "", 0 parts, tokens 0 0 0`},
 		{"Gemini", []string{generate, said("200 OK", says)}, `gemini: generateContent m-1 done "STOP", 0 parts, tokens 4 0 5`},
 		{"Gemini, streamed", []string{stream, events, event(thinks), event(says), last}, `gemini: streamGenerateContent m-1 done "STOP", 2 parts, tokens 4 0 5`},
-		{"Gemini, cut short", []string{stream, events, event(thinks), last}, "gemini: streamGenerateContent m failed \"\", 1 parts, tokens 4 0 2\nno-final"},
+		{"Gemini, cut short", []string{stream, events, event(thinks), last}, "gemini: streamGenerateContent m died \"\", 1 parts, tokens 4 0 2\nno-final"},
+		{"a page", []string{chat, "<HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 5\r\n\r\n<p>no"}, "openai: chat/completions g failed \"\", 0 parts, tokens 0 0 0\nno-final"},
+		{"nothing", []string{messages, "<HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"}, "anthropic: messages c failed \"\", 0 parts, tokens 0 0 0\nno-final"},
+		{"a stream of no events", []string{messages, events, last}, "anthropic: messages c died \"\", 0 parts, tokens 0 0 0\nno-final"},
+		{"events by the name of text", []string{chat, "<HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 8\r\n\r\ndata: {}"}, `openai: chat/completions g done "", 0 parts, tokens 0 0 0`},
+		{"a compression that is unknown", []string{chat, "<HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Encoding: lz\r\nContent-Length: 3\r\n\r\nabc"}, `openai: chat/completions g done "", 0 parts, tokens 0 0 0`},
 		{"chunks that do not say what they are", []string{chat, events, event(`{"choices":[],"object":"","model":""}`), event(strings.Replace(piece, `"object":"chat.completion.chunk",`, "", 1)), event(strings.Replace(finish, "chat.completion.chunk", "", 1)), event(usage), event("[DONE]"), last}, `openai: chat/completions g done "stop", 1 parts, tokens 4 0 2`},
 		{"Completions, streamed", []string{post("/v1/completions", `{"model":"g","prompt":"a"}`), events, event(`{"object":"text_completion","model":"g","choices":[{"text":"a","finish_reason":null}]}`), event(`{"object":"text_completion","model":"g","choices":[{"text":"","finish_reason":"stop"}]}`), event("[DONE]"), last}, `openai: completions g done "stop", 1 parts, tokens 0 0 0`},
 		{"a chunk with an error, and a retry", []string{chat, events, event(piece), event(strings.TrimSuffix(piece, "}") + `,"error":{"code":"bad","message":"gone"}}`), event("[DONE]"), last, chat, said("200 OK", whole)}, "openai: chat/completions g failed \"bad\", 1 parts, tokens 0 0 0\nopenai: chat/completions g done \"stop\", 0 parts, tokens 4 0 2"},
@@ -105,11 +112,82 @@ func TestModels(t *testing.T) {
 			[]string{h2(":method", "POST", ":path", "/v1/chat/completions") + data(gpt), "<" + reset(http2.ErrCodeInternal)},
 			`openai: chat/completions g failed "", 0 parts, tokens 0 0 0`,
 		},
+		{
+			"HTTP/2, reset by the server in the middle",
+			[]string{h2(":method", "POST", ":path", "/v1/chat/completions") + data(gpt), "<" + h2(":status", "200", "content-type", "text/event-stream")[1:] + reset(http2.ErrCodeInternal)},
+			`openai: chat/completions g died "", 0 parts, tokens 0 0 0`,
+		},
 	} {
 		if got := models(follow(t, over(test.wire...))); got != test.want {
 			t.Errorf("%s:\n%s\nwant\n%s", test.about, got, test.want)
 		}
 	}
+}
+
+// A model whose answer its server cuts has died, however the answer is sent. A client that
+// leaves cancels it, even if the server ends the stream then.
+func TestModelsThatAreCut(t *testing.T) {
+	untilClose := strings.Replace(events, "Transfer-Encoding: chunked\r\n", "", 1)
+	messages := []string{post("/v1/messages", `{"model":"m","messages":[]}`), events, event(`{"type":"message_start","message":{"model":"m"}}`)}
+	for about, wire := range map[string][]string{
+		"Messages":                   messages,
+		"Messages, inside an event":  append(slices.Clone(messages), "<10\r\ndata: {"),
+		"Messages, inside a chunk":   append(slices.Clone(messages), "<100\r\n: hi\n\n"),
+		"Messages, before the head":  messages[:1],
+		"Messages, inside the body":  {messages[0], "<HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{"},
+		"Messages, up to the close":  {messages[0], untilClose, "<data: {\"type\":\"ping\"}\n\n"},
+		"Messages, up to a good end": append(slices.Clone(messages), "leave", last),
+		"Chat Completions":           {post("/v1/chat/completions", `{"model":"m","messages":[]}`), events, event(`{"object":"chat.completion.chunk","model":"m","choices":[]}`)},
+		"Responses":                  {post("/v1/responses", `{"model":"m","input":"x"}`), events, event(`{"type":"response.created","response":{"model":"m"}}`)},
+		"Gemini":                     {post("/v1beta/models/m:streamGenerateContent?alt=sse", `{"contents":[]}`), events, event(`{"candidates":[]}`)},
+		"HTTP/2":                     {h2(":method", "POST", ":path", "/v1/chat/completions") + data(`{"model":"m","messages":[]}`), "<" + h2(":status", "200", "content-type", "text/event-stream")[1:]},
+	} {
+		for first, want := range map[frame.Dir]session.Outcome{frame.C2U: session.Cancelled, frame.U2C: session.Died} {
+			s := &script{}
+			s.ends(first, wire...)
+			for _, tr := range follow(t, s).List {
+				for e := range tr.Exchanges() {
+					if e.Outcome != want {
+						t.Errorf("%s: ended %v first, %s %s is %v, not %v", about, first, tr.Protocol.Name(), e.Kind, e.Outcome, want)
+					}
+				}
+			}
+		}
+	}
+}
+
+// ends appends what a connection carried, as in [over], and its ends, first that of one
+// direction. The word leave stands for the controller's end, if that is the first.
+func (s *script) ends(first frame.Dir, wire ...string) {
+	c := carrier.New(carrier.Options{})
+	now := int64(1000)
+	add := func(frames []frame.Frame) {
+		for _, f := range frames {
+			now++
+			f.Raw, f.Meta, f.Conn = bytes.Clone(f.Raw), f.Meta.Clone(), 1
+			s.records = append(s.records, capture.Record{Framing: f.Meta.Framing, Frame: f, Time: time.Unix(now, 0)})
+		}
+	}
+	var ended [3]bool
+	end := func(dir frame.Dir) {
+		if !ended[dir] {
+			ended[dir] = true
+			add(c.End(dir))
+			s.records = append(s.records, capture.Record{Kind: capture.HalfClosed, Frame: frame.Frame{Conn: 1, Dir: dir}, Time: time.Unix(now, 0)})
+		}
+	}
+	for _, w := range wire {
+		switch {
+		case w[0] == '>':
+			add(c.Feed(frame.C2U, []byte(w[1:])))
+		case w[0] == '<':
+			add(c.Feed(frame.U2C, []byte(w[1:])))
+		case first == frame.C2U:
+			end(first)
+		}
+	}
+	end(first)
+	end(first.Opposite())
 }
 
 // What others ask below the same paths is theirs.

@@ -79,6 +79,9 @@ type Follower struct {
 	order    []*followed // the wires in the order of their first frames
 	scopes   session.Scopes
 	web      exchanges
+	over     *exchange       // whose response ends with the current item, or nil
+	deleted  []int           // streams of sessions that their clients have deleted
+	older    map[string]bool // kinds of requests that the older transport of MCP answers elsewhere
 	agents   a2a.Routes
 	payments payments
 	threads  agui.Threads
@@ -121,10 +124,9 @@ type followed struct {
 // A heldFrame owns its payload.
 type heldFrame struct {
 	session.Frame
-	well   bool // it was parsed as a message of some protocol
-	no     refusal
-	ends   bool // not a message: it closes the connection because of earlier ones
-	stream bool // not a message: it ends the answer to the request on its stream
+	well bool // it was parsed as a message of some protocol
+	no   refusal
+	then func(*session.Tracker) // not a frame: what follows the frames before it; or nil
 }
 
 const (
@@ -151,31 +153,47 @@ func NewFollower(ts *Trackers, in decode.Input, cfg decode.Config) *Follower {
 
 // View handles an item and shows nothing.
 func (f *Follower) View(dst []byte, it *decode.Item) ([]byte, error) {
+	f.see(it)
+	if e := f.over; e != nil { // only now, because the item can be the answer
+		f.over = nil
+		f.endResponse(e, it, it.Time)
+	}
+	return dst, nil
+}
+
+// see handles an item.
+func (f *Follower) see(it *decode.Item) {
 	if it.Frame.Gap && it.Frame.Meta != nil && it.Err == nil {
-		return dst, nil // the carrier's own data, without a fault
+		return // the carrier's own data, without a fault
 	}
 	if it.Frame.Gap && errors.Is(it.Frame.Flaw, frame.ErrTooLarge) {
 		for _, t := range f.trackers.List {
 			t.Miss(it.Frame.Conn, it.Frame.Dir)
 		}
+		for _, e := range f.web.ofConn[it.Frame.Conn] {
+			e.missed = e.missed || it.Frame.Dir == frame.U2C
+		}
 	}
-	if carrier.Refuses(it.Frame) {
+	switch {
+	case carrier.Refuses(it.Frame):
 		f.rejected(it)
-		return dst, nil
+		return
+	case f.cutByClient(it.Frame):
+		return
 	}
 	if !f.named && f.api(it) || f.live(it) {
-		return dst, nil
+		return
 	}
 	var no refusal
 	if isHTTP(it.Frame) {
 		var taken bool
 		if no, taken = f.exchange(it); taken {
-			return dst, nil
+			return
 		}
 	}
 	if no.status == "" && (carried.Of(it.Frame) != nil || carried.IsOfCall(it.Frame, it.Protocol)) {
 		f.call(it)
-		return dst, nil
+		return
 	}
 	well := !it.Frame.Gap && (it.Err == nil || it.Err == it.Frame.Flaw)
 	if f.trackers.Forms && well {
@@ -198,7 +216,6 @@ func (f *Follower) View(dst []byte, it *decode.Item) ([]byte, error) {
 	if well && it.Protocol == claude.Protocol {
 		f.nest(w, it, fr)
 	}
-	return dst, nil
 }
 
 // call handles the parts of a gRPC call: its heads, its reset, and messages without exchanges
@@ -217,9 +234,9 @@ func (f *Follower) call(it *decode.Item) {
 
 // rejected notes that the unit closes a WebSocket because of its messages.
 func (f *Follower) rejected(it *decode.Item) {
-	h := heldFrame{Frame: f.carried(it), ends: true}
-	if w := f.wires[h.Conn]; w != nil {
-		f.hand(w, &h, nil)
+	fr := f.carried(it)
+	if w := f.wires[fr.Conn]; w != nil {
+		f.hand(w, &heldFrame{then: func(t *session.Tracker) { t.Reject(fr.Conn, fr.Time) }}, nil)
 	}
 }
 
@@ -412,11 +429,8 @@ func (f *Follower) chooseTracker(w *followed) {
 // the payload by the wire's protocol.
 func (w *followed) pass(h *heldFrame, m *protocol.Message) {
 	switch {
-	case h.ends:
-		w.tracker.Reject(h.Conn, h.Time)
-		return
-	case h.stream:
-		w.tracker.EndStream(h.Conn, h.Stream, h.Time)
+	case h.then != nil:
+		h.then(w.tracker)
 		return
 	case h.no.status != "":
 		m = &protocol.Message{Kind: []byte(h.no.status), Phase: protocol.Fail, Seq: -1}
@@ -450,14 +464,18 @@ func (f *Follower) ended(conn int, dir frame.Dir, at time.Time) {
 	how := f.units[conn].ending(first)
 	delete(f.halves, conn)
 	delete(f.units, conn)
-	f.web.forgetConn(conn)
+	for _, e := range f.web.removeConn(conn) {
+		if how.Died {
+			f.endResponse(e, nil, at)
+		}
+	}
 	f.endLive(conn)
 	if !f.settled {
 		return
 	}
 	conn += f.base
 	if w := f.wires[conn]; w == nil {
-		how.Died = false // HTTP may answer on other connections
+		how.Shared = true // HTTP may answer on other connections
 	} else {
 		if w.tracker == nil {
 			f.chooseTracker(w) // no more frames will come

@@ -53,7 +53,7 @@ func (b *body) choose(stream int64, what frame.Signal, head *frame.Head) {
 	b.event.reset()
 	b.stream, b.what, b.kind = stream, what, wholeBody
 	b.meta = frame.Meta{Framing: frame.HTTP}
-	b.media = mediaType(head)
+	b.media = MediaType(head)
 	b.encoding = encodingOf(head)
 	b.grpcEncoding, b.taken = "", 0
 	switch {
@@ -64,11 +64,16 @@ func (b *body) choose(stream int64, what frame.Signal, head *frame.Head) {
 	}
 }
 
+// Decodes reports whether the compression of the body after a head, if any, is known.
+func Decodes(head *frame.Head) bool {
+	encoding := encodingOf(head)
+	return encoding == "" || inflate.Knows(encoding)
+}
+
 // HasEvents reports whether the body after such a head is emitted event by event. It is not
 // if its compression is unknown.
 func HasEvents(head *frame.Head) bool {
-	encoding := encodingOf(head)
-	return mediaType(head) == "text/event-stream" && (encoding == "" || inflate.Knows(encoding))
+	return MediaType(head) == "text/event-stream" && Decodes(head)
 }
 
 // takeBytes reads the next n bytes of h as part of the body.

@@ -92,7 +92,7 @@ func contentLength(h *frame.Head) (int64, bool) {
 // IsGRPC reports whether the body after a head of HTTP/2 consists of gRPC messages. A body
 // of gRPC-Web, which contains its trailers, is one piece.
 func IsGRPC(h *frame.Head) bool {
-	media := mediaType(h)
+	media := MediaType(h)
 	return media == "application/grpc" || strings.HasPrefix(media, "application/grpc+")
 }
 
@@ -112,8 +112,8 @@ func encodingOf(h *frame.Head) string {
 	return encoding
 }
 
-// mediaType returns the content type without its parameters, in lower case.
-func mediaType(h *frame.Head) string {
+// MediaType returns the content type without its parameters, in lower case.
+func MediaType(h *frame.Head) string {
 	t, _, _ := strings.Cut(h.Get("Content-Type"), ";")
 	return strings.ToLower(strings.TrimSpace(t))
 }

@@ -75,7 +75,7 @@ func (w *sweep) feedLine(r *run, d frame.Dir, payload []byte) {
 	case l.End == endCut:
 		w.tracker.EndBy(f.Conn, session.Ending{First: frame.U2C}, time.Now())
 	case l.End != "" && w.leaves:
-		w.tracker.EndStream(f.Conn, 0, time.Now())
+		w.tracker.EndResponse(session.Response{Conn: f.Conn, At: time.Now(), How: "its response"})
 	}
 }
 

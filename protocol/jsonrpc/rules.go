@@ -10,20 +10,13 @@ import (
 // away while its requests are open.
 var (
 	// PlainRules are those of JSON-RPC 2.0, which has no cancels.
-	PlainRules = protocol.Rules{UniqueIDs: true, MayLeave: true, Outlined: true}
+	PlainRules = protocol.Rules{UniqueIDs: true, MayLeave: true, Outlined: true, Elsewhere: true}
 
 	// MCPRules are those of the versions up to 2025-11-25; after that a client that closes
 	// the stream of an answer cancels the request.
-	MCPRules = mcpRules(protocol.Rules{
-		Versions: []protocol.VersionRules{{From: mcp2026, Rules: &mcp2026Rules}},
-		Newest:   mcp2026,
-		Handshake: protocol.Handshake{
-			Request: "initialize", Notification: "notifications/initialized",
-			Early: []string{"initialize", "ping", "server/discover"},
-		},
-		Uncancellable: []string{"initialize"},
-	})
-	mcp2026Rules = mcpRules(protocol.Rules{
+	MCPRules       = mcpUntil2026(protocol.Rules{Versions: mcpVersionRules, Newest: mcp2026})
+	mcp202511Rules = mcpUntil2026(protocol.Rules{Polls: true})
+	mcp2026Rules   = mcpRules(protocol.Rules{
 		LeavingCancels: true,
 		Asks:           frame.C2U,
 		Repeated:       "-32020",
@@ -103,7 +96,7 @@ var (
 // prompt end with the stop reason "cancelled"; $/cancel_request leaves the answer open.
 // Updates name a session, which can outlive its prompts.
 func acpRules(r protocol.Rules) protocol.Rules {
-	r.UniqueIDs, r.MayLeave, r.LooseRefs, r.Outlined = true, true, true, true
+	r.UniqueIDs, r.MayLeave, r.LooseRefs, r.Outlined, r.Elsewhere = true, true, true, true, true
 	r.Framing = frame.Line
 	r.Opening = []string{"initialize"}
 	r.Session = func(opened string, _ *protocol.Message, payload []byte) []byte {
@@ -128,6 +121,20 @@ func acpRules(r protocol.Rules) protocol.Rules {
 		{"stray-output", "an agent writes nothing to its stdout but messages"},
 	}
 	return r
+}
+
+// mcpVersionRules are the rules of the versions of MCP that differ from those before.
+var mcpVersionRules = []protocol.VersionRules{{From: mcp202511, Rules: &mcp202511Rules}, {From: mcp2026, Rules: &mcp2026Rules}}
+
+// mcpUntil2026 adds to r the rules of the versions of MCP before 2026-07-28.
+func mcpUntil2026(r protocol.Rules) protocol.Rules {
+	r.Handshake = protocol.Handshake{
+		Request: "initialize", Notification: "notifications/initialized",
+		Early: []string{"initialize", "ping", "server/discover"},
+	}
+	r.Uncancellable = []string{"initialize"}
+	r.Elsewhere = true
+	return mcpRules(r)
 }
 
 // mcpRules adds to r the rules that all versions of MCP share: a cancelled request gets no

@@ -124,7 +124,7 @@ func (p *proxy) serveClient(ctx context.Context, client transport.Conn, unit tra
 	transport.Guard(client, server)
 	c := &conn{proxy: p, number: number, client: client, server: server, tap: p.tap(number)}
 	defer context.AfterFunc(ctx, func() { c.abort(ctx.Err()) })()
-	defer c.tap.drainAndClose()
+	defer func() { c.tap.drainAndClose(ctx.Err() != nil) }()
 	c.moveBytes()
 }
 

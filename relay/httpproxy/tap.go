@@ -66,14 +66,16 @@ type tap struct {
 	// By direction: whether its sender has ended it, and whether its receiver failed.
 	ended, refused [3]bool
 	recorded       [3]bool // whether its end is recorded
+	stopped        bool    // the proxy ends what neither side has ended
 }
 
 // A piece is the result of one read, or the end of a direction.
 type piece struct {
-	tap  *tap
-	dir  frame.Dir
-	data []byte // nil at the end
-	read time.Time
+	tap     *tap
+	dir     frame.Dir
+	data    []byte // nil at the end
+	read    time.Time
+	stopped bool // at the end: because the proxy stops
 }
 
 // maxBehind bounds the backlog of a tap, in pieces of at most 64 KiB.
@@ -105,7 +107,11 @@ func (t *tap) record(p *piece) {
 	case t.recorded[p.dir]: // the server has ended, and the proxy refuses one more request
 	case p.data == nil:
 		t.recorded[p.dir] = true
-		t.wire.End(p.dir, p.read)
+		if p.stopped {
+			t.wire.Stop(p.dir, p.read)
+		} else {
+			t.wire.End(p.dir, p.read)
+		}
 	default:
 		t.wire.Feed(p.dir, p.data, p.read, time.Time{})
 	}
@@ -124,14 +130,16 @@ func (t *tap) endDirection(dir frame.Dir) {
 	t.ended[dir] = true
 	if t.wire != nil {
 		t.behind <- struct{}{}
-		t.watcher.queue(piece{tap: t, dir: dir})
+		t.watcher.queue(piece{tap: t, dir: dir, stopped: t.stopped})
 	}
 }
 
 // drainAndClose ends the tap and waits until its records are written. A direction that
-// its side has not ended was ended by the proxy. The server's direction comes first,
+// its side has not ended was ended by the proxy: because the other side has ended, or because
+// the proxy stops, which no record calls an end. The server's direction comes first,
 // because clients see the end from there, unless they stopped reading.
-func (t *tap) drainAndClose() {
+func (t *tap) drainAndClose(stopped bool) {
+	t.stopped = stopped && !t.ended[frame.C2U] && !t.ended[frame.U2C]
 	dirs := []frame.Dir{frame.U2C, frame.C2U}
 	if t.refused[frame.U2C] {
 		slices.Reverse(dirs)

@@ -56,7 +56,7 @@ type Call struct {
 	Asked   time.Time
 	Class   session.Class
 	Stopped bool
-	Reason  string // of the cancel
+	Reason  string // of the cancel, or why the answer is missing
 	Usage   protocol.Usage
 	// Model is the model that answered, and StopReason is why it stopped, as reported by
 	// its provider.

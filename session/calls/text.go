@@ -162,7 +162,7 @@ func durationCell(d time.Duration) string {
 	return stats.Millis(d).String()
 }
 
-// outcomeCell returns how a call ended, and why it was cancelled.
+// outcomeCell returns how a call ended, and the reason.
 func outcomeCell(c *Call) string {
 	text := c.Outcome.String()
 	if c.Outcome.Inferred() {

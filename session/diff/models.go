@@ -19,13 +19,16 @@ type answer struct {
 }
 
 // Watcher returns the watcher of the session's calls. With it, model calls are also compared by
-// model, tokens, cost and speed.
+// model, tokens, cost and speed, and calls over HTTP by how their responses ended.
 func (s *Session) Watcher() session.Watcher { return models{s} }
 
 type models struct{ *Session }
 
 // Changed implements [session.Watcher].
 func (m models) Changed(e *session.Exchange, _ int64) {
+	if n := m.at(e.First); n != none && m.kept(n).asks && m.kept(n).http && e.Outcome != session.Open {
+		m.kept(n).outcome = e.Outcome
+	}
 	if e.Model == "" {
 		return
 	}
