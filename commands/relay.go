@@ -50,7 +50,7 @@ func relayCommand(inv *invocation) *cli.Command {
 			&cli.StringSliceFlag{Name: "redact-value", Usage: "redact values that match `REGEX` in the capture"},
 			&cli.BoolFlag{Name: "redact-secrets", Usage: "redact known secrets, such as tokens and passwords, in the capture"},
 			&cli.StringFlag{Name: "record", Usage: "record the session for wirectl sessions: metadata or full"},
-			&cli.StringFlag{Name: "client", Usage: "with --record: store `NAME` as the name of the client"},
+			&cli.StringFlag{Name: "client", Usage: "with --record: store `NAME` as the name of a client that does not name itself"},
 			&cli.BoolFlag{Name: "no-tap", Usage: "do not open a tap for decode live, monitor and taps"},
 			&cli.StringFlag{Name: "name", Usage: "name the tap `NAME` (default: the unit's name)"},
 			&cli.BoolFlag{Name: "print", Usage: "print decoded frames on stderr as they pass"},

@@ -162,11 +162,11 @@ func writeConfig(inv *invocation, c *cli.Context, r *wrap.Rewriting, err error) 
 	case c.Bool("dry-run"):
 		return wrap.WriteDiff(inv.Stdout, file, r.Masked(r.Before()), r.Masked(r.Text))
 	}
-	backup, err := wrap.Replace(file, r.Before(), r.Text)
+	backups, err := r.Write()
 	if err != nil {
 		return err
 	}
-	inv.say(file, fmt.Sprintf("%sped %s; the backup is %s", c.Command.Name, strings.Join(r.Changed, ", "), backup))
+	inv.say(file, fmt.Sprintf("%sped %s; %s", c.Command.Name, strings.Join(r.Changed, ", "), backups))
 	return nil
 }
 

@@ -17,7 +17,10 @@ import (
 	"github.com/wirectl/wirectl/capture/recorder"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/track"
+	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/session"
 )
 
@@ -42,6 +45,9 @@ type Judge struct {
 	since    time.Time        // when that began
 	last     time.Time        // when the last record came
 	keep     capture.Writer   // or nil
+	client   func(string)     // gets the names that clients give themselves; nil if nobody wants them
+	clients  []string         // those so far
+	others   int              // requests without a name so far
 	done     chan struct{}
 	watching sync.WaitGroup
 }
@@ -72,9 +78,9 @@ var lost = capture.Record{Kind: capture.Note, Text: []byte("frames were skipped 
 
 // New returns the judge of a session. It prints the output of show for each frame to to,
 // and hands all records on to keep. It prints nothing if show is nil, and hands nothing on
-// if keep is.
-func New(s capture.Session, to io.Writer, cfg decode.Config, show decode.View, keep capture.Writer) *Judge {
-	j := &Judge{show: show, keep: keep, most: maxWaiting, each: recordSize, done: make(chan struct{})}
+// if keep is. It calls client, if that is not nil, with each name that a client gives itself.
+func New(s capture.Session, to io.Writer, cfg decode.Config, show decode.View, keep capture.Writer, client func(name string)) *Judge {
+	j := &Judge{show: show, keep: keep, client: client, most: maxWaiting, each: recordSize, done: make(chan struct{})}
 	if !j.isComplete() {
 		j.most, j.each = inMemory, recordTime
 	}
@@ -156,6 +162,9 @@ func (j *Judge) judge(to io.Writer, cfg decode.Config) {
 	}
 	view := func(dst []byte, it *decode.Item) ([]byte, error) {
 		j.judged++
+		if it.Frame.Dir == frame.C2U {
+			j.name(&it.Message)
+		}
 		dst, err := f.View(dst, it)
 		if err != nil || j.show == nil {
 			return dst, err
@@ -172,6 +181,28 @@ func (j *Judge) judge(to io.Writer, cfg decode.Config) {
 }
 
 // A counted reader counts the bytes that it has read, and hands records on.
+// Bounds of what is looked at for names of clients.
+const (
+	maxClients    = 8
+	maxClientName = 100
+	maxNameless   = 64
+)
+
+// name passes on the name that a client gives itself, once.
+func (j *Judge) name(m *protocol.Message) {
+	if j.client == nil || len(j.clients) == maxClients || j.others == maxNameless && string(m.Kind) != "initialize" {
+		return
+	}
+	name := all.ClientName(m)
+	switch {
+	case name == "" && m.Phase == protocol.Open:
+		j.others = min(j.others+1, maxNameless)
+	case name != "" && len(name) <= maxClientName && !slices.Contains(j.clients, name):
+		j.clients = append(j.clients, name)
+		j.client(name)
+	}
+}
+
 type counted struct {
 	*recorder.Reader
 	judge *Judge

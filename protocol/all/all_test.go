@@ -279,3 +279,31 @@ func TestMultiline(t *testing.T) {
 		}
 	}
 }
+
+// A client names itself in its initialize, or in each request.
+func TestClientName(t *testing.T) {
+	for _, tt := range []struct{ protocol, payload, want string }{
+		{"mcp", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"clientInfo":{"title":"Desk","name":"desk","version":"1"}}}`, "desk"},
+		{"mcp", `{"jsonrpc":"2.0","id":0,"method":"tools/list","params":{"_meta":{"progressToken":1,"io.modelcontextprotocol/clientInfo":{"name":"d\u00e9sk"}}}}`, "désk"},
+		{"acp", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1,"clientInfo":{"name":"zed"}}}`, "zed"},
+		{"lsp", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"processId":1,"clientInfo":{"name":"vim"},"rootUri":null}}`, "vim"},
+		{"codex", `{"id":0,"method":"initialize","params":{"clientInfo":{"name":"codex_vscode"}}}`, "codex_vscode"},
+		{"dap", `{"seq":1,"type":"request","command":"initialize","arguments":{"clientName":"VS Code","clientID":"vscode"}}`, "VS Code"},
+		{"dap", `{"seq":1,"type":"request","command":"initialize","arguments":{"clientID":"vscode"}}`, "vscode"},
+		{"mcp", `{"jsonrpc":"2.0","id":0,"method":"tools/call","params":{"name":"t","clientInfo":{"name":"no"}}}`, ""},
+		{"mcp", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"clientInfo":5,"_meta":[1]}}`, ""},
+		{"mcp", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"clientInfo":{"name":7}}}`, ""},
+		{"mcp", `{"jsonrpc":"2.0","id":0,"result":{"clientInfo":{"name":"no"}}}`, ""},
+		{"mcp", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":"`, ""},
+	} {
+		p, err := all.Named(tt.protocol)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var m protocol.Message
+		_ = p.Parse([]byte(tt.payload), &m)
+		if got := all.ClientName(&m); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.payload, got, tt.want)
+		}
+	}
+}

@@ -135,6 +135,46 @@ func versionIn(params []byte) string {
 	return ""
 }
 
+// ClientName returns the name that a client gives itself in a request: in an initialize, or
+// since MCP 2026-07-28 in any request; "" if there is none.
+func ClientName(m *protocol.Message) (name string) {
+	if m.Phase != protocol.Open {
+		return ""
+	}
+	var s jsonscan.Scanner
+	s.Init(m.Text)
+	text := func() (text string) {
+		if value := s.Value(); jsonscan.KindOf(value) == jsonscan.String {
+			unquoted, _ := jsonscan.Unquote(value)
+			text = string(unquoted)
+		}
+		return text
+	}
+	info := func() {
+		for ok := s.Object(); ok && s.Next(); {
+			if string(s.Key()) == "name" {
+				name = text()
+			}
+		}
+	}
+	initialize := string(m.Kind) == "initialize"
+	for ok := s.Object(); ok && s.Next(); {
+		switch key := string(s.Key()); {
+		case key == "clientInfo" && initialize:
+			info()
+		case key == "clientName" && initialize, key == "clientID" && initialize && name == "": // DAP
+			name = text()
+		case key == "_meta":
+			for ok := s.Object(); ok && s.Next(); {
+				if string(s.Key()) == "io.modelcontextprotocol/clientInfo" {
+					info()
+				}
+			}
+		}
+	}
+	return name
+}
+
 // isDate reports whether a version is a day.
 func isDate(version string) bool {
 	_, err := time.Parse(time.DateOnly, version)

@@ -49,9 +49,7 @@ func Found(getenv func(string) string, here string) ([]File, error) {
 		seen := map[string]bool{}
 		for _, file := range client.files {
 			name := filepath.Clean(filepath.FromSlash(places.Replace(file)))
-			info, err := os.Stat(name)
-			switch {
-			case errors.Is(err, fs.ErrNotExist), err == nil && !info.Mode().IsRegular(), seen[name]:
+			if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) || seen[name] {
 				continue
 			}
 			seen[name] = true

@@ -137,11 +137,97 @@ func TestWrapOtherFormats(t *testing.T) {
 	}
 }
 
+// A configuration may have any form of its format: it is wrapped by an exact edit, in which the
+// command is moved as it is written, or refused with the reason and its line.
+func TestForms(t *testing.T) {
+	const relay = `["relay", "-q", "exec", `
+	for _, tt := range []struct {
+		f      Format
+		config string
+		want   string // a part of the wrapped configuration, or the reason
+	}{
+		{JSON, `{"servers":{"s":{"command":"npx"}}} // tail`, `"exec", "npx" ]}}} // tail`},
+		{JSON, `{"servers":{"s":{"command":"npx"}}}//`, `]}}}//`},
+		{JSON, `{"servers":{"s":{"command":"npx"}}} /* tail */`, `]}}} /* tail */`},
+		{JSON, "\ufeff// head\r{\"servers\":{\"s\":{\"command\":\"npx\"},}, // CR\r}\r// tail", "]},}, // CR\r}\r// tail"},
+		{JSON, `{"servers":{"s":{"command":"npx"}}} /* tail`, "invalid JSON: line 1, column 37: "},
+		{JSON, "// nothing", "it has no servers"},
+		{JSON, "\ufeff /* nothing */ //", "it has no servers"},
+		{JSON, "\ufeff", "it has no servers"},
+		{JSON, "\xff\xfe{\x00}\x00", "it is in UTF-16: save it in UTF-8"},
+		{JSON, "{\"servers\":{\"s\":{\n\"command\":[\"npx\"]}}}", "its command is not a string (line 2)"},
+		{JSON, `{"servers":{"s":{"command":{"run":"npx"}}}}`, "its command is not a string (line 1)"},
+		{JSON, `{"servers":{"s":{"command":null}}}`, "it has no command"},
+
+		{TOML, "[mcp_servers.s]\ncommand = 'npx' # tail", relay[:1] + ` "relay", "-q", "exec", 'npx' ] # tail`},
+		{TOML, "[mcp_servers.s]\r\ncommand = 'npx'\r\nargs = ['a']# tail", relay + `'npx','a']# tail`},
+		{TOML, "[mcp_servers.s]\ncommand = 'npx'\n#", "'npx' ]\n#"},
+		{TOML, "\ufeffmcp_servers.s.command = 'npx'", "\"\nmcp_servers.s.args = ["},
+		{TOML, "[mcp_servers.s]\ncommand = \"\"\"\nnpx\"\"\"\nargs = ['a']", relay + "\"\"\"\nnpx\"\"\",'a']"},
+		{TOML, "[mcp_servers.s]\ncommand = ['npx']", "its command is not a string (line 2)"},
+		{TOML, "[mcp_servers.s]\ncommand = 5", "its command is not a string (line 2)"},
+
+		{YAML, "\ufeffextensions:\r\n  s:\r\n    cmd: npx # tail", "args: [ \"relay\", \"-q\", \"exec\", npx ] # tail"},
+		{YAML, "extensions:\n  s:\n    cmd: npx\n    args:\n    - x # tail", "- npx\n    - x # tail"},
+		{YAML, "extensions:\n  s:\n    cmd:\n      npx\n    args: [a]", relay + "npx,a]"},
+		{YAML, "extensions: # c\n  \"s\": {\"cmd\":\"npx\", # c\n  \"args\":[\"a\",\n  b]}", `"args":` + relay + "\"npx\",\"a\",\n  b]}"},
+		{YAML, "extensions:\n  s:\n    ? cmd\n    : npx\n    ? args\n    : [a]", relay + "npx,a]"},
+		{YAML, "%YAML 1.2\n---\na: 1\n---\nextensions:\n  s:\n    cmd: npx\n...\n# tail", "npx ]\n...\n# tail"},
+		{YAML, "extensions:\n  s:\n    cmd: npx\n    args:\n    - a\n    - >-\n      b\n    - &x c\n    - *x\n", "- npx\n    - a\n    - >-\n"},
+		{YAML, "extensions:\n  s:\n    cmd: >-\n      npx\n", "its command is on several lines: write it on one (line 3)"},
+		{YAML, "extensions:\n  s:\n    cmd: |\n      npx\n    args: [a]\n", "its command is on several lines: write it on one (line 3)"},
+		{YAML, "extensions:\n  s:\n    cmd: npx\n      -y\n", "its command is on several lines: write it on one (line 3)"},
+		{YAML, "extensions:\n  s:\n    cmd: \"np\n      x\"\n", "its command is on several lines: write it on one (line 3)"},
+		{YAML, "extensions:\n  s:\n    cmd: !!str\n      npx\n", "its command is on several lines: write it on one (line 3)"},
+		{YAML, "extensions:\n  s:\n    cmd: [npx]\n", "its command is not a string (line 3)"},
+		{YAML, "extensions:\n  s:\n    cmd: 5\n", "its command is not a string (line 3)"},
+		{YAML, "extensions:\n  s:\n    cmd: ~\n", "it has no command"},
+		{YAML, "extensions:\n  s:\n    cmd:\n    type: builtin\n", "it has no command"},
+		{YAML, "extensions:\n  s:\n    cmd: npx\n    args: [{a: b}]\n", "its args are not a list of strings (line 4)"},
+
+		{YAML, "extensions:\n  s:\n    cmd: !!str   npx\n    args: !!seq [!!str 'ä', b]\n", "args: !!seq " + relay + "!!str   npx,!!str 'ä', b]"},
+		{YAML, "extensions: !!map {s: !!map {cmd: !!str 5}}\n", relay[:1] + ` "relay", "-q", "exec", !!str 5 ]}}`},
+		{YAML, "extensions:\n  s:\n    cmd: !run npx\n", "its command has a tag other than !!str (line 3)"},
+
+		{YAML, "extensions:\n  s: &s\n    cmd: &c npx\n    args: &a [x]\n", "args: &a " + relay + "&c npx,x]"},
+		{YAML, "extensions:\n  s:\n    name: &n npx\n    cmd: *n\n    args: [x]\n", relay + "*n,x]"},
+		{YAML, "extensions:\n  s:\n    cmd: &c npx\n    name: *c\n", "write them out (line 3)"},
+		{YAML, "extensions:\n  s:\n    cmd: *nowhere\n", "write them out (line 3)"},
+		{YAML, "extensions:\n  s: &s\n    cmd: npx\n  t: *s\n", "write them out (line 2)"},
+		{YAML, "extensions:\n  t: &t\n    cmd: npx\n  s: *t\n", "write them out (line 4)"},
+		{YAML, "extensions:\n  s:\n    cmd: npx\n    args: &a\n    - x\n  t:\n    args: *a\n", "write them out (line 4)"},
+		{YAML, "e: &e\n  s:\n    cmd: npx\nextensions: *e\n", "write them out (line 2)"},
+		{YAML, "extensions: &e\n  s:\n    cmd: npx\nothers: *e\n", "write them out (line 2)"},
+		{YAML, "a: &a [*a]\nextensions: *a\n", "it has no servers"},
+
+		{YAML, "base: &b {timeout: 3}\nextensions:\n  s:\n    <<: *b\n    cmd: npx\n", "npx ]\n"},
+		{YAML, "base: &b {cmd: uvx, args: []}\nextensions:\n  s:\n    <<: [*b]\n    cmd: npx\n    args: [x]\n", relay + "npx,x]"},
+		{YAML, "base: &b {type: stdio, cmd: npx, args: [x]}\nextensions:\n  s:\n    <<: *b\n    enabled: true\n", "it has a command or args from a merge (<<): write them into the entry (line 4)"},
+		{YAML, "base: &b {args: [x]}\nmore: &m {<<: *b}\nextensions:\n  s:\n    <<: [*m]\n    cmd: npx\n", "it has a command or args from a merge (<<): write them into the entry (line 5)"},
+		{YAML, "base: &b {s: {cmd: npx}}\nextensions:\n  <<: *b\n", "it has a command or args from a merge (<<): write them into the entry (line 3)"},
+		{YAML, "base: &b {uri: 'http://x'}\nextensions:\n  s:\n    <<: *b\n", "it is reached over HTTP"},
+	} {
+		got, err := tt.f.Wrap([]byte(tt.config), "s", with)
+		if err != nil {
+			got = []byte(err.Error())
+		}
+		if !strings.Contains(string(got), tt.want) {
+			t.Errorf("%q:\n got %q\nwant %q", tt.config, got, tt.want)
+		}
+		if err != nil {
+			continue
+		}
+		if back, err := tt.f.Unwrap(got, "s"); err != nil || string(back) != tt.config {
+			t.Errorf("%q: back: %q, %v", tt.config, back, err)
+		}
+	}
+}
+
 // Values that cannot be moved unchanged are refused.
 func TestOtherFormatsRefuse(t *testing.T) {
 	for config, want := range map[string]error{
 		"extensions:\n  s:\n    cmd: a, b\n":             ErrUnquoted,
-		"extensions:\n  s:\n    cmd: |\n      run\n":     ErrNoCommand,
+		"extensions:\n  s:\n    cmd: |\n      run\n":     ErrLines,
 		"extensions:\n  s:\n    cmd: run\n    args: x\n": ErrOddArgs,
 		"extensions:\n  s:\n    cmd: run\n    args:\n":   ErrOddArgs,
 		"extensions:\n  s:\n    uri: http://x\n":         ErrRemote,

@@ -1,6 +1,8 @@
 package wrap
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -29,8 +31,7 @@ type entry struct {
 	hasArgs bool
 	url     string
 	remote  bool
-	twice   bool
-	oddArgs bool // they are not a list
+	problem error // why it cannot be edited
 
 	whole     span     // the entry itself, or the part from its first slot to its last
 	members   []member // of the entry
@@ -61,6 +62,9 @@ func (e *entry) full() string {
 // read returns the entries of a configuration. If it is invalid, they are those before the
 // error.
 func (f Format) read(config []byte) ([]*entry, error) {
+	if bytes.HasPrefix(config, []byte("\xff\xfe")) || bytes.HasPrefix(config, []byte("\xfe\xff")) {
+		return nil, errors.New("it is in UTF-16: save it in UTF-8")
+	}
 	switch f {
 	case TOML:
 		return readTOML(config)
@@ -115,18 +119,28 @@ func fullNames(all []*entry) (names []string) {
 // fault returns the reason why an entry cannot be edited, or nil.
 func (e *entry) fault() error {
 	switch {
-	case e.twice:
-		return ErrTwice
 	case e.command.span == span{} && e.remote:
 		return &RemoteError{URL: e.url, Header: e.header(), Bridges: e.bridges()}
+	case e.problem != nil:
+		return e.problem
 	case e.command.span == span{}:
 		return ErrNoCommand
 	case e.command.fixed:
-		return ErrUnquoted
-	case e.oddArgs:
-		return ErrOddArgs
+		return e.at(ErrUnquoted, e.command.from)
 	}
 	return nil
+}
+
+// at adds the line of a position to an error.
+func (e *entry) at(err error, pos int) error {
+	return fmt.Errorf("%w (line %d)", err, 1+bytes.Count(e.text[:pos], []byte("\n")))
+}
+
+// refuse records why the entry cannot be edited, and where. The first reason counts.
+func (e *entry) refuse(err error, pos int) {
+	if e.problem == nil {
+		e.problem = e.at(err, pos)
+	}
 }
 
 // wrapped returns the index of the argument that is the server's own command, or its address;

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 
 	"github.com/wirectl/wirectl/capture/output"
 )
@@ -14,36 +17,81 @@ import (
 // backupExtension is appended to the name of a backup. Further backups are numbered from 2.
 const backupExtension = ".before-wirectl"
 
-// Replace replaces the configuration in a file, keeping its mode, and returns the name of
-// the backup beside it. A backup never overwrites a file.
-func Replace(name string, before, after []byte) (backup string, err error) {
-	if name, err = filepath.EvalSymlinks(name); err != nil {
-		return "", err
+// maxConfig is the size of the largest configuration, in bytes.
+const maxConfig = 64 << 20
+
+// readFile reads a configuration or a backup. To open a pipe could wait without end.
+func readFile(name string) ([]byte, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
 	}
+	for _, kind := range []struct {
+		is   bool
+		name string
+	}{
+		{info.IsDir(), "a folder"},
+		{info.Mode()&fs.ModeNamedPipe != 0, "a named pipe"},
+		{info.Mode()&fs.ModeSocket != 0, "a socket"},
+		{info.Mode()&fs.ModeDevice != 0, "a device"},
+		{!info.Mode().IsRegular(), "not a regular file"},
+		{info.Size() > maxConfig, "too large"},
+	} {
+		if kind.is {
+			return nil, fmt.Errorf("%s is %s: want a file of at most %d MiB", name, kind.name, maxConfig>>20)
+		}
+	}
+	return os.ReadFile(name)
+}
+
+// replace replaces the configuration in a file, keeping its mode, and returns the name of
+// the backup beside it. A backup never overwrites a file.
+func replace(name string, before, after []byte) (backup string, err error) {
 	info, err := os.Stat(name)
 	if err != nil {
 		return "", err
 	}
-	if backup, err = keep(name+backupExtension, before, info.Mode().Perm()); err != nil {
+	backup, created, err := keep(name+backupExtension, before, info.Mode().Perm())
+	if err != nil {
 		return "", err
 	}
-	return backup, output.WriteFile(name, after, info.Mode().Perm())
+	if err = output.WriteFile(name, after, info.Mode().Perm()); err != nil && created {
+		_ = os.Remove(backup)
+	}
+	return backup, err
 }
 
 // keep writes data to a file of that name, or with the first free number, unless one of
 // them has the same data.
-func keep(first string, data []byte, mode os.FileMode) (name string, err error) {
+func keep(first string, data []byte, mode os.FileMode) (name string, created bool, err error) {
 	name = first
 	for n := 2; ; n++ {
 		err := create(name, data, mode)
 		if !errors.Is(err, os.ErrExist) {
-			return name, err
+			return name, err == nil, err
 		}
-		if old, err := os.ReadFile(name); err == nil && bytes.Equal(old, data) {
-			return name, nil
+		if old, err := readFile(name); err == nil && bytes.Equal(old, data) {
+			return name, false, nil
 		}
 		name = fmt.Sprintf("%s-%d", first, n)
 	}
+}
+
+// backups returns the backups of a file that can be read, with their contents.
+func backups(name string) map[string][]byte {
+	entries, _ := os.ReadDir(filepath.Dir(name))
+	found := map[string][]byte{}
+	for _, entry := range entries {
+		number, ok := strings.CutPrefix(entry.Name(), filepath.Base(name)+backupExtension)
+		if n, err := strconv.Atoi(strings.TrimPrefix(number, "-")); !ok || number != "" && (err != nil || number != fmt.Sprintf("-%d", n)) || !entry.Type().IsRegular() {
+			continue
+		}
+		backup := filepath.Join(filepath.Dir(name), entry.Name())
+		if text, err := readFile(backup); err == nil {
+			found[backup] = text
+		}
+	}
+	return found
 }
 
 // create writes a new file.

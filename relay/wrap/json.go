@@ -3,6 +3,7 @@ package wrap
 import (
 	"bytes"
 	"errors"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -19,10 +20,10 @@ type jsonReader struct {
 }
 
 func readJSON(config []byte) ([]*entry, error) {
-	if len(bytes.TrimSpace(config)) == 0 {
+	text, err := plain(config)
+	if len(bytes.TrimSpace(text)) == 0 {
 		return nil, nil // clients create empty files
 	}
-	text, err := plain(config)
 	r := &jsonReader{text: text}
 	r.s.Init(text)
 	r.readMembers("")
@@ -69,15 +70,27 @@ func (r *jsonReader) readEntry(e *entry, command string) {
 	for ok := s.Object(); ok && s.Next(); {
 		key, from := string(s.Key()), s.Offset()
 		switch {
-		case key == command && s.Peek() == jsonscan.String:
-			e.twice = e.twice || e.command.span != span{}
-			e.command = r.value()
-		case key == "command" && s.Peek() == jsonscan.Object: // of older versions of Zed
-			r.readEntry(e, "path")
+		case key == "command" && command == key && s.Peek() == jsonscan.Object: // of older versions of Zed
+			if r.readEntry(e, "path"); e.command.span == (span{}) {
+				e.refuse(ErrOddCommand, from)
+			}
+		case key == command:
+			if e.command.span != (span{}) {
+				e.refuse(ErrTwice, from)
+			}
+			switch v := r.value(); {
+			case v.string:
+				e.command = v
+			case r.text[from] != 'n': // not null
+				e.refuse(ErrOddCommand, from)
+			}
 		case key == "args" && s.Peek() != jsonscan.Array:
-			e.oddArgs = true
+			e.refuse(ErrOddArgs, from)
+			r.value()
 		case key == "args":
-			e.twice = e.twice || e.hasArgs
+			if e.hasArgs {
+				e.refuse(ErrTwice, from)
+			}
 			r.readArgs(e)
 		case slices.Contains(addresses, key):
 			e.remote, e.url = true, r.value().text
@@ -139,9 +152,21 @@ func plain(config []byte) ([]byte, error) {
 	if bytes.HasPrefix(text, []byte("\ufeff")) {
 		copy(text, "   ")
 	}
-	text, err := hujson.Standardize(text)
-	if err != nil {
-		err = errors.New("invalid JSON: " + strings.TrimPrefix(err.Error(), "hujson: "))
+	text = loneCR.ReplaceAll(text, []byte("\n$1")) // a line break, for clients
+	standard, err := hujson.Standardize(bytes.Clone(text))
+	// A comment at the end of the file needs no line break, and there may be nothing else.
+	for _, end := range []string{"\n", "\nnull"} {
+		if err == nil {
+			break
+		}
+		if ended, err := hujson.Standardize(append(bytes.Clone(text), end...)); err == nil {
+			return ended[:len(text)], nil
+		}
 	}
-	return text, err
+	if err != nil {
+		return text, errors.New("invalid JSON: " + strings.TrimPrefix(err.Error(), "hujson: "))
+	}
+	return standard, nil
 }
+
+var loneCR = regexp.MustCompile("\r([^\n]|$)")

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/internal/render"
@@ -13,7 +12,7 @@ import (
 // read reads the servers of a configuration. If it is invalid, it returns those before the
 // error.
 func (f File) read() ([]Server, error) {
-	config, err := os.ReadFile(f.Name)
+	config, err := readFile(f.Name)
 	servers, faulty := FormatOf(f.Name).Servers(config)
 	return servers, errors.Join(err, faulty)
 }

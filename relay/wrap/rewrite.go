@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/wirectl/wirectl/capture/output"
 	"github.com/wirectl/wirectl/internal/jsonscan"
 )
 
@@ -27,6 +29,8 @@ type Rewriting struct {
 	servers []Server
 	names   []string // of those to change
 	all     bool
+
+	unwrapped bool
 	// unbridged has the reasons why servers over HTTP are not bridged; "" if they are.
 	unbridged map[string]string
 	secrets   [][]byte // headers of bridged servers, as in a configuration
@@ -36,7 +40,7 @@ type Rewriting struct {
 func Open(file, server string, all bool) (*Rewriting, error) {
 	r := &Rewriting{file: file, format: FormatOf(file), names: []string{server}, all: all}
 	var err error
-	if r.before, err = os.ReadFile(file); err != nil {
+	if r.before, err = readFile(file); err != nil {
 		return nil, err
 	}
 	if r.servers, err = r.format.Servers(r.before); err != nil {
@@ -104,7 +108,61 @@ func (r *Rewriting) Masked(config []byte) []byte {
 
 // Unwrap restores the servers' entries.
 func (r *Rewriting) Unwrap() error {
+	r.unwrapped = true
 	return r.rewrite("", ErrRemote, r.format.Unwrap)
+}
+
+// Write writes the configuration after the edit, and returns what became of the backups, for
+// the user. If unwrapping made the file what it was in a backup, there is no new one, and those
+// that unwrapping makes the same are removed.
+func (r *Rewriting) Write() (string, error) {
+	name, err := filepath.EvalSymlinks(r.file)
+	if err != nil {
+		return "", err
+	}
+	same, asBefore := r.sameBackups(name)
+	if !asBefore {
+		backup, err := replace(name, r.before, r.Text)
+		return "the backup is " + backup, err
+	}
+	info, err := os.Stat(name)
+	if err == nil {
+		err = output.WriteFile(name, r.Text, info.Mode().Perm())
+	}
+	if err != nil {
+		return "", err
+	}
+	for _, backup := range same {
+		err = errors.Join(err, os.Remove(backup))
+	}
+	return "the file is as it was before, and its backups are removed", err
+}
+
+// sameBackups returns the backups that are the configuration after unwrapping it, or become it
+// by unwrapping, and whether one is.
+func (r *Rewriting) sameBackups(name string) (same []string, asBefore bool) {
+	if !r.unwrapped {
+		return nil, false
+	}
+	for backup, text := range backups(name) {
+		is := bytes.Equal(text, r.Text)
+		asBefore = asBefore || is
+		if is || bytes.Equal(r.format.restore(text), r.Text) {
+			same = append(same, backup)
+		}
+	}
+	return same, asBefore
+}
+
+// restore returns a configuration with all servers unwrapped, as far as that can be done.
+func (f Format) restore(config []byte) []byte {
+	servers, _ := f.Servers(config)
+	for _, s := range servers {
+		if text, err := f.Unwrap(config, s.Name); err == nil {
+			config = text
+		}
+	}
+	return config
 }
 
 // rewrite edits the entries. With all, it silently skips entries without a command, unchanged

@@ -1,7 +1,6 @@
 package wrap
 
 import (
-	"os"
 	"slices"
 	"strings"
 
@@ -44,7 +43,7 @@ func (f Format) Servers(config []byte) ([]Server, error) {
 		}
 		s := Server{Name: e.full(), Project: e.project}
 		if e.command.span == (span{}) {
-			s.Remote, s.NoCommand = e.remote, !e.remote && err == nil
+			s.Remote, s.NoCommand = e.remote, !e.remote && e.problem == nil && err == nil
 		}
 		if at := e.wrapped(); at >= 0 && e.fault() == nil {
 			s.Wrapped, s.Record = true, e.recorded(at)
@@ -67,10 +66,7 @@ func (e *entry) recorded(at int) string {
 // Completable returns the servers of a configuration file for shell completion: none if the
 // file cannot be read, and those before the error if it is invalid.
 func Completable(file string) []Server {
-	if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
-		return nil
-	}
-	config, err := os.ReadFile(file)
+	config, err := readFile(file)
 	if err != nil {
 		return nil
 	}

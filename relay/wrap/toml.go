@@ -10,6 +10,7 @@ import (
 // A tomlReader collects the entries of a configuration in TOML.
 type tomlReader struct {
 	text  []byte
+	start int // after the byte order mark
 	p     unstable.Parser
 	found []*entry
 }
@@ -17,6 +18,10 @@ type tomlReader struct {
 // readTOML reads the configuration of Codex: the tables in mcp_servers.
 func readTOML(config []byte) ([]*entry, error) {
 	r := &tomlReader{text: config}
+	if bytes.HasPrefix(config, []byte("\ufeff")) { // blanks of the same length
+		config = append([]byte("   "), config[3:]...)
+		r.text, r.start = config, 3
+	}
 	r.p.Reset(config)
 	var table []string
 	for r.p.NextExpression() {
@@ -77,14 +82,20 @@ func (r *tomlReader) readPair(n *unstable.Node, table []string, inline bool) {
 	to, ok := r.endOf(n)
 	e.addSlot(&codex, path[2], span{int(lastKey(n).Raw.Offset), to}, r.between(n, inline), ok)
 	switch key := path[2]; {
-	case key == "command" && v.Kind == unstable.String:
-		e.twice = e.twice || e.command.span != span{}
+	case key == "command" && v.Kind != unstable.String:
+		e.refuse(ErrOddCommand, int(n.Raw.Offset))
+	case key == "command":
+		if e.command.span != (span{}) {
+			e.refuse(ErrTwice, int(n.Raw.Offset))
+		}
 		e.command = valueOf(v)
 		e.begins = r.between(n, inline) + "args = [ "
 	case key == "args" && v.Kind != unstable.Array:
-		e.oddArgs = true
+		e.refuse(ErrOddArgs, int(n.Raw.Offset))
 	case key == "args":
-		e.twice = e.twice || e.hasArgs
+		if e.hasArgs {
+			e.refuse(ErrTwice, int(n.Raw.Offset))
+		}
 		r.readArgs(e, n)
 	case key == "url":
 		e.remote, e.url = true, string(v.Data)
@@ -129,14 +140,16 @@ func (r *tomlReader) readArgs(e *entry, n *unstable.Node) {
 	for it := n.Value().Children(); it.Next(); {
 		if it.Node().Kind != unstable.Comment {
 			e.args = append(e.args, valueOf(it.Node()))
-			e.oddArgs = e.oddArgs || it.Node().Kind != unstable.String
+			if it.Node().Kind != unstable.String {
+				e.refuse(ErrOddArgs, int(n.Raw.Offset))
+			}
 		}
 	}
 	from := int(lastKey(n).Raw.Offset + lastKey(n).Raw.Length)
 	to := int(n.Raw.Offset + n.Raw.Length)
 	open, end := bytes.IndexByte(r.text[from:to], '['), bytes.LastIndexByte(r.text[from:to], ']')
 	if e.list = (span{from + open, from + end + 1}); open < 0 || end < open {
-		e.oddArgs = true
+		e.refuse(ErrUnread, from)
 	}
 }
 
@@ -160,7 +173,7 @@ func (r *tomlReader) between(n *unstable.Node, inline bool) string {
 		return ", "
 	}
 	at := int(lastKey(n).Raw.Offset)
-	line := bytes.LastIndexByte(r.text[:at], '\n') + 1
+	line := max(bytes.LastIndexByte(r.text[:at], '\n')+1, r.start)
 	return newline(r.text) + string(r.text[line:at])
 }
 

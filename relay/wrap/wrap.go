@@ -43,7 +43,12 @@ var (
 	ErrNotWrapped = errors.New("it does not run through wirectl")
 	ErrRemote     = errors.New("it is reached over HTTP, and has no command")
 	ErrNoCommand  = errors.New("it has no command")
+	ErrOddCommand = errors.New("its command is not a string")
 	ErrOddArgs    = errors.New("its args are not a list of strings")
+	ErrLines      = errors.New("its command is on several lines: write it on one")
+	ErrMerged     = errors.New("it has a command or args from a merge (<<): write them into the entry")
+	ErrShared     = errors.New("it, its command or its args are shared by an anchor and an alias: write them out")
+	ErrTag        = errors.New("its command has a tag other than !!str")
 	ErrUnquoted   = errors.New("its command is not in quotes: put it in quotes")
 	ErrTwice      = errors.New("it has a duplicate key")
 	ErrUnread     = errors.New("its syntax cannot be edited safely")
@@ -122,7 +127,7 @@ func (f Format) Wrap(config []byte, server string, with []string) ([]byte, error
 	}
 	wrapped := apply(config, edits)
 	if back, err := f.Unwrap(wrapped, server); err != nil || !bytes.Equal(back, config) {
-		return nil, ErrUnread
+		return nil, e.at(ErrUnread, e.command.from)
 	}
 	return wrapped, nil
 }
@@ -146,7 +151,7 @@ func (f Format) Unwrap(config []byte, server string) ([]byte, error) {
 	}
 	own := e.args[at]
 	if own.fixed {
-		return nil, ErrUnquoted
+		return nil, e.at(ErrUnquoted, own.from)
 	}
 	edits := []edit{{e.command.span, config[own.from:own.to]}}
 	added := bytes.HasPrefix(config[e.command.to:], []byte(e.begins)) && e.list.from == e.command.to+len(e.begins)-2
@@ -166,7 +171,7 @@ func (f Format) Unwrap(config []byte, server string) ([]byte, error) {
 	text := apply(config, edits)
 	after, err := f.entry(text, server)
 	if err != nil || after.command.text != own.text || !slices.EqualFunc(after.args, e.args[at+1:], sameText) {
-		return nil, ErrUnread
+		return nil, e.at(ErrUnread, own.from)
 	}
 	return text, nil
 }

@@ -132,28 +132,95 @@ func TestErrors(t *testing.T) {
 }
 
 // A file keeps its mode and its symbolic link, and the backup has the old content.
-func TestReplace(t *testing.T) {
+func TestWrite(t *testing.T) {
+	const config = `{"mcpServers":{"s":{"command":"npx"},"t":{"command":"uvx"}}}`
 	dir := t.TempDir()
 	real, link := filepath.Join(dir, "real.json"), filepath.Join(dir, "link.json")
-	if err := errors.Join(os.WriteFile(real, []byte("old"), 0o600), os.Symlink(real, link)); err != nil {
+	if err := errors.Join(os.WriteFile(real, []byte(config), 0o600), os.Symlink(real, link)); err != nil {
 		t.Skip(err)
 	}
 	if err := os.WriteFile(real+backupExtension, []byte("older, for all to read"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	backup, err := Replace(link, []byte("old"), []byte("new"))
+	write(t, link, "wrap s")
+	got, _ := os.ReadFile(real)
+	kept, _ := os.ReadFile(real + backupExtension + "-2")
+	info, _ := os.Lstat(link)
+	if bytes.Equal(got, kept) || string(kept) != config || info.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("%q, backup %q, link %v", got, kept, info.Mode())
+	}
+	for _, name := range []string{real, real + backupExtension + "-2"} {
+		if info, _ = os.Stat(name); info.Mode().Perm() != 0o600 {
+			t.Errorf("the mode of %s is %v", filepath.Base(name), info.Mode())
+		}
+	}
+}
+
+// write wraps or unwraps a server of a file: wrap s, or unwrap s.
+func write(t *testing.T, file, edit string) {
+	t.Helper()
+	what, server, _ := strings.Cut(edit, " ")
+	r, err := Open(file, server, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, _ := os.ReadFile(real)
-	kept, _ := os.ReadFile(backup)
-	info, _ := os.Lstat(link)
-	if string(got) != "new" || string(kept) != "old" || info.Mode()&os.ModeSymlink == 0 {
-		t.Errorf("%q, backup %q, link %v", got, kept, info.Mode())
+	if what == "wrap" {
+		err = r.Wrap(t.Context(), with, "")
+	} else {
+		err = r.Unwrap()
 	}
-	for _, name := range []string{real, backup} {
-		if info, _ = os.Stat(name); info.Mode().Perm() != 0o600 {
-			t.Errorf("the mode of %s is %v", filepath.Base(name), info.Mode())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Write(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Unwrapping removes the backups if the file is again what it was, and else keeps them.
+func TestBackups(t *testing.T) {
+	const config = `{"mcpServers":{"s":{"command":"npx"},"t":{"command":"uvx"}}}`
+	for _, tt := range []struct{ edits, want string }{
+		{"wrap s; unwrap s", ""},
+		{"wrap s; wrap t", "c.json.before-wirectl c.json.before-wirectl-2"},
+		{"wrap s; wrap t; unwrap s", "c.json.before-wirectl c.json.before-wirectl-2 c.json.before-wirectl-3"},
+		{"wrap s; wrap t; unwrap t", "c.json.before-wirectl"}, // the second is the file again
+		{"wrap s; wrap t; unwrap t; unwrap s", ""},
+		{"wrap s; wrap t; unwrap s; unwrap t", ""},
+		{"wrap s; change; unwrap s", "c.json.before-wirectl c.json.before-wirectl-2"},
+		{"wrap s; change; unwrap s; wrap s; unwrap s", "c.json.before-wirectl"}, // as it was before the change
+		{"wrap s; unwrap s; wrap s; wrap t", "c.json.before-wirectl c.json.before-wirectl-2"},
+		{"other; wrap s; unwrap s", "c.json.before-wirectl-old c.json.before-wirectl.d"},
+	} {
+		dir := t.TempDir()
+		file := filepath.Join(dir, "c.json")
+		if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for edit := range strings.SplitSeq(tt.edits, "; ") {
+			switch edit {
+			case "change":
+				text, err := os.ReadFile(file)
+				if err = errors.Join(err, os.WriteFile(file, append(text, '\n'), 0o600)); err != nil {
+					t.Fatal(err)
+				}
+			case "other":
+				if err := errors.Join(os.WriteFile(file+".before-wirectl-old", []byte(config), 0o600), os.Mkdir(file+".before-wirectl.d", 0o700)); err != nil {
+					t.Fatal(err)
+				}
+			default:
+				write(t, file, edit)
+			}
+		}
+		var got []string
+		entries, _ := os.ReadDir(dir)
+		for _, entry := range entries {
+			if entry.Name() != "c.json" {
+				got = append(got, entry.Name())
+			}
+		}
+		if text := strings.Join(got, " "); text != tt.want {
+			t.Errorf("%s: %s, want %s", tt.edits, text, tt.want)
 		}
 	}
 }

@@ -3,10 +3,12 @@ package wrap
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 
@@ -15,9 +17,13 @@ import (
 
 // A yamlReader collects the entries of a configuration in YAML.
 type yamlReader struct {
-	text  []byte
-	lines []int // where each line begins
-	found []*entry
+	text    []byte
+	newline string
+	lines   []int               // where each line begins
+	tags    map[int][]int       // the columns of tags, by line
+	anchors map[string]ast.Node // the values of anchors
+	aliases map[string]bool     // the anchors that are used
+	found   []*entry
 }
 
 // readYAML reads the configuration of Goose: the members of extensions.
@@ -25,57 +31,181 @@ func readYAML(config []byte) ([]*entry, error) {
 	if err := yamlfile.Check(config); err != nil {
 		return nil, err
 	}
-	if !utf8.Valid(config) || bytes.HasPrefix(config, []byte("\ufeff")) {
-		return nil, errors.New("it is not UTF-8, or begins with a byte order mark")
+	if !utf8.Valid(config) {
+		return nil, errors.New("it is not UTF-8")
 	}
-	r := &yamlReader{text: config}
-	// The parser miscounts positions if lines end in blanks or CR.
+	r := &yamlReader{text: config, newline: newline(config), tags: map[int][]int{}, anchors: map[string]ast.Node{}, aliases: map[string]bool{}}
+	// The parser miscounts positions if lines end in blanks or CR, or after a byte order mark.
 	var trimmed []byte
+	text, marked := bytes.CutPrefix(config, []byte("\ufeff"))
 	at := 0
-	for line := range bytes.Lines(config) {
+	if marked {
+		at = 3
+	}
+	for line := range bytes.Lines(text) {
 		r.lines = append(r.lines, at)
 		at += len(line)
 		trimmed = append(append(trimmed, bytes.TrimRight(line, " \t\r\n")...), '\n')
 	}
-	file, err := parser.ParseBytes(trimmed, 0)
+	tokens := lexer.Tokenize(string(trimmed))
+	for _, t := range tokens {
+		if t.Type == token.TagType {
+			r.tags[t.Position.Line] = append(r.tags[t.Position.Line], t.Position.Column)
+		}
+	}
+	file, err := parser.Parse(tokens, 0)
 	if err != nil {
 		return nil, err
 	}
 	for _, doc := range file.Docs {
+		clear(r.anchors) // those of a document
+		clear(r.aliases)
+		if doc.Body != nil {
+			ast.Walk(r, doc.Body)
+		}
 		for _, m := range yamlfile.Pairs(doc.Body) {
 			if key(m) == "extensions" {
-				r.readServers(m.Value, newline(config))
+				r.readServers(m.Value)
 			}
 		}
 	}
 	return r.found, nil
 }
 
+// Visit collects anchors and aliases.
+func (r *yamlReader) Visit(n ast.Node) ast.Visitor {
+	switch n := n.(type) {
+	case *ast.AnchorNode:
+		r.anchors[n.Name.GetToken().Value] = n.Value
+	case *ast.AliasNode:
+		r.aliases[n.Value.GetToken().Value] = true
+	}
+	return r
+}
+
+// maxAliases bounds how many aliases lead to a value.
+const maxAliases = 10
+
+// inner returns the node that an anchor, a tag or an alias is for, whether it is shared by an
+// anchor and an alias, and its tag.
+func (r *yamlReader) inner(n ast.Node) (node ast.Node, shared bool, tag string) {
+	for range maxAliases {
+		switch outer := n.(type) {
+		case *ast.AnchorNode:
+			shared = shared || r.aliases[outer.Name.GetToken().Value]
+			n = outer.Value
+		case *ast.AliasNode:
+			shared, n = true, r.anchors[outer.Value.GetToken().Value]
+		case *ast.TagNode:
+			n, tag = outer.Value, outer.Start.Value
+		default:
+			return n, shared, tag
+		}
+	}
+	return nil, true, tag
+}
+
 func key(m *ast.MappingValueNode) string {
-	if s, ok := m.Key.(*ast.StringNode); ok {
-		return s.Value
+	var n ast.Node = m.Key
+	if explicit, ok := n.(*ast.MappingKeyNode); ok {
+		n = explicit.Value
+	}
+	switch n := n.(type) {
+	case *ast.StringNode:
+		return n.Value
+	case ast.ScalarNode: // a name such as 7 or on
+		return n.GetToken().Value
 	}
 	return ""
 }
 
-func (r *yamlReader) readServers(list ast.Node, newline string) {
+func (r *yamlReader) readServers(list ast.Node) {
+	list, shared, _ := r.inner(list)
 	for _, m := range yamlfile.Pairs(list) {
+		if m.Key.IsMergeKey() {
+			r.readMergedServers(m)
+			continue
+		}
 		e := &entry{name: key(m), text: r.text}
 		r.found = append(r.found, e)
-		flow := false
-		if n, ok := m.Value.(*ast.MappingNode); ok {
-			flow = n.IsFlowStyle
+		r.readEntry(e, m.Value, shared, r.position(m.Key))
+	}
+}
+
+// readMergedServers reads servers that come from a merge. They cannot be edited.
+func (r *yamlReader) readMergedServers(m *ast.MappingValueNode) {
+	for _, pairs := range r.merged(m, 0) {
+		e := &entry{name: key(pairs), text: r.text}
+		r.found = append(r.found, e)
+		e.refuse(ErrMerged, r.position(m.Key))
+	}
+}
+
+func (r *yamlReader) readEntry(e *entry, value ast.Node, shared bool, at int) {
+	own, sharedToo, _ := r.inner(value)
+	flow := false
+	if n, ok := own.(*ast.MappingNode); ok {
+		flow = n.IsFlowStyle
+	}
+	merges := map[string]int{} // keys, and the positions of the merges
+	for _, m := range yamlfile.Pairs(own) {
+		if !m.Key.IsMergeKey() {
+			r.readMember(e, m, flow)
+			continue
 		}
-		for _, m := range yamlfile.Pairs(m.Value) {
-			r.readMember(e, m, flow, newline)
+		for _, pair := range r.merged(m, 0) {
+			merges[key(pair)] = r.position(m.Key)
+		}
+	}
+	r.addMerges(e, merges)
+	if (shared || sharedToo) && (e.command.span != span{} || e.remote) {
+		e.scattered = true
+		e.refuse(ErrShared, at)
+	}
+}
+
+// addMerges adds what merges say of an entry: a key of its own replaces that of a merge. The
+// command and its arguments must be its own.
+func (r *yamlReader) addMerges(e *entry, merges map[string]int) {
+	for _, name := range goose.slots {
+		at, ok := merges[name]
+		own := slices.ContainsFunc(e.members, func(m member) bool { return m.key == name })
+		e.scattered = e.scattered || ok
+		switch {
+		case !ok || own:
+		case name == "cmd", name == "args" && e.command.span != span{}:
+			e.refuse(ErrMerged, at)
+		case name == "uri", name == "url":
+			e.remote = true
 		}
 	}
 }
 
-func (r *yamlReader) readMember(e *entry, m *ast.MappingValueNode, flow bool, newline string) {
+// merged returns the pairs that a merge key brings.
+func (r *yamlReader) merged(m *ast.MappingValueNode, depth int) (pairs []*ast.MappingValueNode) {
+	from, _, _ := r.inner(m.Value)
+	sources := []ast.Node{from}
+	if list, ok := from.(*ast.SequenceNode); ok {
+		sources = list.Values
+	}
+	for _, n := range sources {
+		n, _, _ = r.inner(n)
+		for _, pair := range yamlfile.Pairs(n) {
+			switch {
+			case !pair.Key.IsMergeKey():
+				pairs = append(pairs, pair)
+			case depth < maxAliases:
+				pairs = append(pairs, r.merged(pair, depth+1)...)
+			}
+		}
+	}
+	return pairs
+}
+
+func (r *yamlReader) readMember(e *entry, m *ast.MappingValueNode, flow bool) {
 	between := ", "
 	if !flow {
-		between = newline + r.indent(m.Key.GetToken())
+		between = r.newline + r.indent(m.Key.GetToken())
 	}
 	from, _ := r.offset(m.Key.GetToken())
 	to, known := r.endOf(m.Value)
@@ -85,14 +215,13 @@ func (r *yamlReader) readMember(e *entry, m *ast.MappingValueNode, flow bool, ne
 	}
 	switch key(m) {
 	case "cmd":
-		e.twice = e.twice || e.command.span != span{}
-		if v, ok := r.value(m.Value); ok && v.string {
-			e.command = v
+		v, err := r.command(m.Value)
+		if e.command = v; err != nil {
+			e.refuse(err, r.position(m.Key))
 		}
 		e.begins = between + "args: [ "
 	case "args":
-		e.twice = e.twice || e.hasArgs
-		r.readArgs(e, m, newline)
+		r.readArgs(e, m)
 	case "uri", "url":
 		if s, ok := m.Value.(*ast.StringNode); ok {
 			e.remote, e.url = true, s.Value
@@ -158,30 +287,94 @@ func (r *yamlReader) endOf(n ast.Node) (int, bool) {
 	return at + 1, ok
 }
 
-func (r *yamlReader) readArgs(e *entry, m *ast.MappingValueNode, newline string) {
-	list, ok := m.Value.(*ast.SequenceNode)
-	if !ok {
-		e.oddArgs = true
+// command returns the value of a command, as it can be moved into a list with its anchor and
+// its tag. The error says why it cannot be; without one, a command without a span is missing.
+func (r *yamlReader) command(n ast.Node) (value, error) {
+	inner, shared, tag := r.inner(n)
+	text, isString := inner.(*ast.StringNode)
+	from := r.position(n)
+	switch alias, isAlias := n.(*ast.AliasNode); {
+	case isAlias && isString:
+		return value{span: span{from, from + 1 + len(alias.Value.GetToken().Value)}, text: text.Value, string: true}, nil
+	case shared:
+		return value{}, ErrShared
+	case inner == nil || inner.Type() == ast.NullType && tag == "":
+		return value{}, nil
+	case inner.Type() == ast.LiteralType:
+		return value{}, ErrLines
+	case tag != "" && tag != "!!str":
+		return value{}, ErrTag
+	}
+	v, ok := r.value(inner)
+	switch {
+	case !isString && tag == "":
+		return value{}, ErrOddCommand
+	case !ok || bytes.ContainsAny(r.text[from:v.to], "\n"):
+		return value{}, ErrLines
+	case !isString:
+		v.string, v.text = true, inner.GetToken().Value
+	}
+	v.from = from
+	return v, nil
+}
+
+func isScalar(n ast.Node) bool {
+	_, ok := n.(ast.ScalarNode)
+	return ok
+}
+
+func (r *yamlReader) readArgs(e *entry, m *ast.MappingValueNode) {
+	at := r.position(m.Key)
+	inner, shared, _ := r.inner(m.Value)
+	list, ok := inner.(*ast.SequenceNode)
+	switch {
+	case !ok:
+		e.refuse(ErrOddArgs, at)
+		return
+	case shared:
+		e.refuse(ErrShared, at)
 		return
 	}
 	e.hasArgs, e.args = true, nil
 	for _, n := range list.Values {
-		v, ok := r.value(n)
-		e.args, e.oddArgs = append(e.args, v), e.oddArgs || !ok
+		v, _ := r.command(n)
+		if inner, _, _ := r.inner(n); !isScalar(inner) {
+			e.refuse(ErrOddArgs, r.position(n))
+		}
+		if v.span == (span{}) { // it stays where it is, in whatever form
+			v.from = r.position(n)
+		}
+		e.args = append(e.args, v)
 	}
-	switch from, open := r.offset(list.Start); {
-	case e.oddArgs || !open:
-		e.oddArgs = true
-	case list.IsFlowStyle:
+	from, ok := r.offset(list.Start)
+	if list.IsFlowStyle {
 		to, closed := r.offset(list.End)
-		e.list, e.oddArgs = span{from, to + 1}, !closed
-	default:
+		e.list, ok = span{from, to + 1}, ok && closed
+	} else {
 		// The span starts after the colon, so that the list can become empty.
-		colon, ok := r.offset(m.Start)
+		colon, found := r.offset(m.Start)
 		indent := r.indent(list.Start)
-		e.list, e.item = span{colon + 1, e.args[len(e.args)-1].to}, newline+indent+"- "
-		e.oddArgs = !ok || strings.Trim(indent, " ") != ""
+		e.list, e.item = span{colon + 1, max(colon+1, e.args[len(e.args)-1].to)}, r.newline+indent+"- "
+		ok = ok && found && strings.Trim(indent, " ") == ""
 	}
+	if !ok {
+		e.refuse(ErrUnread, at)
+	}
+}
+
+// position returns where a node begins.
+func (r *yamlReader) position(n ast.Node) int {
+	t := n.GetToken()
+	switch n := n.(type) {
+	case *ast.AnchorNode:
+		t = n.Start
+	case *ast.AliasNode:
+		t = n.Start
+	case *ast.TagNode:
+		t = n.Start
+	}
+	at, _ := r.offset(t)
+	return at
 }
 
 // offset returns the position of a token, and whether the token was found there.
@@ -190,7 +383,8 @@ func (r *yamlReader) offset(t *token.Token) (int, bool) {
 		return 0, false
 	}
 	at := r.lines[t.Position.Line-1]
-	for range t.Position.Column - 1 {
+	tags, _ := slices.BinarySearch(r.tags[t.Position.Line], t.Position.Column) // one column is missing after each
+	for range t.Position.Column - 1 + tags {
 		_, size := utf8.DecodeRune(r.text[at:])
 		at += size
 	}
@@ -212,8 +406,7 @@ func (r *yamlReader) indent(t *token.Token) string {
 
 // value returns a value that is on one line.
 func (r *yamlReader) value(n ast.Node) (v value, ok bool) {
-	scalar, isScalar := n.(ast.ScalarNode)
-	if !isScalar {
+	if !isScalar(n) {
 		return v, false
 	}
 	t := n.GetToken()
@@ -221,7 +414,7 @@ func (r *yamlReader) value(n ast.Node) (v value, ok bool) {
 	if !ok {
 		return v, false
 	}
-	if s, isString := scalar.(*ast.StringNode); isString {
+	if s, isString := n.(*ast.StringNode); isString {
 		v.string, v.text = true, s.Value
 	}
 	length := len(t.Value)
@@ -229,7 +422,7 @@ func (r *yamlReader) value(n ast.Node) (v value, ok bool) {
 	case token.DoubleQuoteType, token.SingleQuoteType:
 		length = quotedLength(r.text[from:])
 	default:
-		v.fixed = strings.ContainsAny(t.Value, ",[]{}#\"'\n") || strings.Contains(t.Value, ": ")
+		v.fixed = strings.ContainsAny(t.Value, ",[]{}?#\"'\n") || strings.Contains(t.Value, ": ")
 	}
 	v.span = span{from, from + length}
 	return v, length > 0

@@ -3,6 +3,7 @@ package watch
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/history"
@@ -14,6 +15,9 @@ import (
 // A record stores a relay's session in the user's history.
 type record struct {
 	*history.Recording
+	folder   *history.Folder
+	begun    history.Summary // as it was at the start
+	clients  []string        // the names that they give themselves
 	recorder *recorder.Recorder
 	clean    capture.Writer // writes to the recorder, redacted
 	say      func(text string)
@@ -25,13 +29,13 @@ func (o *Options) newRecord(s capture.Session) *record {
 	if o.Level == "" {
 		return nil
 	}
-	r := &record{say: func(text string) { o.Alarm("the record of the session: " + text) }}
-	folder, err := history.Open(o.Getenv)
-	if err == nil && folder.IsOff() {
+	r := &record{begun: history.Summary{Started: s.Created, Client: o.Client, Server: o.name(), Level: o.Level}, say: func(text string) { o.Alarm("the record of the session: " + text) }}
+	var err error
+	if r.folder, err = history.Open(o.Getenv); err == nil && r.folder.IsOff() {
 		return nil
 	}
 	if err == nil {
-		r.Recording, err = folder.Start(history.Summary{Started: s.Created, Client: o.Client, Server: o.name(), Level: o.Level})
+		r.Recording, err = r.folder.Start(r.begun)
 	}
 	if err == nil {
 		x := capture.Secrets()
@@ -55,9 +59,24 @@ func (r *record) writer() capture.Writer {
 	return r.clean
 }
 
+// namer returns the function that gets the names of clients, for the summary; nil if there is no
+// record. A name that a client gives itself replaces that of the options.
+func (r *record) namer() func(name string) {
+	if r == nil {
+		return nil
+	}
+	r.begun.ID = r.ID
+	return func(name string) {
+		r.clients = append(r.clients, name)
+		r.begun.Client = strings.Join(r.clients, ", ")
+		_ = r.folder.Update(&r.begun) // the end of the record reports what is wrong
+	}
+}
+
 // close ends the record, with the counts of the judge.
 func (r *record) close(ctx context.Context, c judge.Counts) {
 	err := r.recorder.Close(ctx)
+	r.Client = r.begun.Client
 	r.Frames, r.Calls, r.Failures, r.Findings, r.Protocols = c.Frames, c.Exchanges, c.Failures, c.Findings, c.Protocols
 	r.Incomplete = r.Incomplete || c.Missed || err != nil
 	if err = r.Finish(); err != nil {

@@ -167,7 +167,7 @@ func (o *Options) newJudge(s capture.Session, r *record) *judge.Judge {
 	if calls := cfg.Calls; calls != nil && calls.Schema != nil {
 		cfg.Notice = o.Warn // about methods that are not in the schema
 	}
-	j := judge.New(s, o.Stderr, cfg, o.Print, r.writer())
+	j := judge.New(s, o.Stderr, cfg, o.Print, r.writer(), r.namer())
 	if o.AnswerPatience > 0 && !o.Quiet {
 		j.Watch(o.AnswerPatience, o.Warn)
 	}
