@@ -78,6 +78,7 @@ type entry struct {
 	Input       int64           `json:"input_tokens"`
 	Output      int64           `json:"output_tokens"`
 	Finish      string          `json:"finish_reason,omitempty"`
+	Dropped     int             `json:"dropped_tool_calls"`
 	Hops        []hop           `json:"hops"`
 	Cancel      *cancel         `json:"cancel,omitempty"`
 	Traceparent string          `json:"traceparent,omitempty"`
@@ -107,7 +108,7 @@ func (l *Log) Ended(c *broker.Call, r *broker.Report) {
 	e := entry{
 		V: Version, Time: c.Started.UTC(), Call: c.ID, Door: c.Door, Client: c.Client, ID: c.Ref, Asked: c.Model, Model: c.Name,
 		Outcome: r.Outcome.String(), Seconds: c.Took.Seconds(), Hops: []hop{}, Traceparent: c.Traceparent,
-		Input: c.Completion.Usage.Input, Output: c.Completion.Usage.Output, Finish: c.Completion.Finish,
+		Input: c.Completion.Usage.Input, Output: c.Completion.Usage.Output, Finish: c.Completion.Finish, Dropped: c.Completion.Dropped,
 	}
 	if r.Err != nil {
 		e.Error = broker.Message(r.Err)

@@ -1,0 +1,307 @@
+package llm_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/wirectl/wirectl/internal/jsonscan"
+	"github.com/wirectl/wirectl/llm"
+)
+
+var apiNames = map[llm.API]string{llm.Chat: "chat", llm.Responses: "responses", llm.Messages: "messages", llm.Contents: "contents"}
+
+// answered are the APIs that providers have, and whose answers are decoded.
+var answered = []llm.API{llm.Chat, llm.Messages, llm.Contents}
+
+func text(s string) []llm.Delta {
+	var list []llm.Delta
+	for word := range strings.SplitAfterSeq(s, " ") {
+		list = append(list, llm.Delta{Text: llm.Quote(word)})
+	}
+	return list
+}
+
+func call(i int, id, name string, pieces ...string) []llm.Delta {
+	list := []llm.Delta{{Call: &llm.CallDelta{Index: i, ID: id, Name: name}}}
+	for _, p := range pieces {
+		list = append(list, llm.Delta{Call: &llm.CallDelta{Index: i, Arguments: p}})
+	}
+	return list
+}
+
+// meanings are what an answer may mean. Each is made of deltas, a finish reason and a usage.
+var meanings = map[string]struct {
+	deltas  []llm.Delta
+	finish  string
+	refused bool
+	want    string
+}{
+	"text":                     {text("so \"it\" is\né"), "stop", false, `"so \"it\" is\né" stop []`},
+	"two parallel tools":       {append(call(0, "a", "f", `{"x"`, `:1}`), call(1, "b", "g", `{"y":"z"}`)...), "tool_calls", false, `"" tool_calls [a f {"x":1} b g {"y":"z"}]`},
+	"text and a tool":          {append(text("I look"), call(0, "a", "f", `{}`)...), "tool_calls", false, `"I look" tool_calls [a f {}]`},
+	"a tool without arguments": {call(0, "a", "f"), "tool_calls", false, `"" tool_calls [a f {}]`},
+	"a refusal":                {text("I will not"), "content_filter", true, `"I will not" content_filter []`},
+	"length":                   {text("it goes o"), "length", false, `"it goes o" length []`},
+	"reasoning":                {append([]llm.Delta{{Thought: llm.Quote("hm")}}, text("so")...), "stop", false, `"so" stop []`},
+}
+
+func meaning(a *llm.Answer) string {
+	var calls []string
+	for _, c := range a.ToolCalls {
+		calls = append(calls, c.ID, c.Name, string(c.Arguments))
+	}
+	return fmt.Sprintf("%s %s %v", llm.Quote(a.Plain()), a.Finish, calls)
+}
+
+// write writes deltas as an answer of an API: whole, or as events.
+func write(t *testing.T, api llm.API, deltas []llm.Delta, a *llm.Answer, stream bool) (events []string) {
+	t.Helper()
+	w := llm.NewWriter(api, &llm.Reply{ID: "id", Model: "m", Usage: true, Thoughts: true, Request: llm.Decode(llm.Responses, []byte(`{"input":"x"}`)), Send: func(_ string, data []byte) {
+		if string(data) != "[DONE]" && !json.Valid(data) {
+			t.Errorf("%s: %s", apiNames[api], data)
+		}
+		events = append(events, string(data))
+	}})
+	if stream {
+		for i := range deltas {
+			w.Delta(&deltas[i])
+		}
+		w.Finish(a)
+		return events
+	}
+	body, err := w.Whole(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []string{string(body)}
+}
+
+// read reads an answer, and returns its deltas.
+func read(t *testing.T, api llm.API, events []string, stream bool) (*llm.Answer, []llm.Delta) {
+	t.Helper()
+	var a llm.Answer
+	var all []llm.Delta
+	d := llm.Decoder{API: api, Answer: &a, Chunks: stream}
+	for _, e := range events {
+		deltas, err := d.Read([]byte(e))
+		if err != nil {
+			t.Fatalf("%s: %v: %s", apiNames[api], err, e)
+		}
+		all = append(all, deltas...)
+	}
+	a.Seal()
+	return &a, all
+}
+
+// Whatever the APIs of the provider and the client are, and whether the answer is streamed or
+// whole, its text, its tool calls, its end and its usage are the same on both sides.
+func TestAnswers(t *testing.T) {
+	for name, m := range meanings {
+		for _, provider := range answered {
+			for _, client := range []llm.API{llm.Chat, llm.Responses, llm.Messages, llm.Contents} {
+				for _, stream := range []bool{false, true} {
+					t.Run(fmt.Sprintf("%s of %s for %s, streamed %t", name, apiNames[provider], apiNames[client], stream), func(t *testing.T) {
+						var original llm.Answer
+						for _, d := range m.deltas {
+							switch {
+							case d.Text != nil:
+								original.AppendText(d.Text)
+							case d.Thought != nil:
+								original.AppendThought(d.Thought)
+							case d.Call.ID != "":
+								original.ToolCalls = append(original.ToolCalls, llm.ToolCall{ID: d.Call.ID, Name: d.Call.Name})
+							default:
+								c := &original.ToolCalls[d.Call.Index]
+								c.Arguments = append(c.Arguments, d.Call.Arguments...)
+							}
+						}
+						for i := range original.ToolCalls {
+							original.ToolCalls[i].Arguments = llm.Arguments(string(original.ToolCalls[i].Arguments))
+						}
+						original.Finish, original.Refused = m.finish, m.refused
+						original.Usage = llm.Usage{Input: 9, Output: 7, Cached: 4}
+						original.Seal()
+						got, deltas := read(t, provider, write(t, provider, m.deltas, &original, stream), stream)
+						if meaning(got) != m.want {
+							t.Fatalf("read as %s, want %s", meaning(got), m.want)
+						}
+						events := write(t, client, deltas, got, stream)
+						if client == llm.Responses {
+							last := []byte(events[len(events)-1])
+							if whole, ok := jsonscan.Get(last, "response"); ok {
+								last = whole
+							}
+							for _, part := range []string{string(llm.Quote(got.Plain())), `"input_tokens":9`, `"cached_tokens":4`} {
+								if part != `""` && !strings.Contains(string(last), part) {
+									t.Errorf("%s is missing in %s", part, last)
+								}
+							}
+							return
+						}
+						again, _ := read(t, client, events, stream)
+						if meaning(again) != m.want || again.Usage.Input != 9 || again.Usage.Output != 7 || again.Usage.Cached != 4 {
+							t.Errorf("the client reads %s %+v, want %s\n%s", meaning(again), again.Usage, m.want, events)
+						}
+					})
+				}
+			}
+		}
+	}
+}
+
+// encode writes a request for a provider's API.
+func encode(r *llm.Request, api llm.API) ([]byte, error) {
+	switch api {
+	case llm.Messages:
+		return r.EncodeMessages("m", 9)
+	case llm.Contents:
+		return r.EncodeContents(func(string) string { return "" }, "")
+	}
+	return r.EncodeChat("m")
+}
+
+// A conversation means the same in each API.
+func TestRequests(t *testing.T) {
+	const image = "data:image/png;base64,QQ=="
+	for name, r := range map[string]llm.Request{
+		"text":  {Turns: []llm.Turn{{Role: "system", Parts: []llm.Part{{Text: "be kind"}}}, {Role: "user", Parts: []llm.Part{{Text: "hi"}}}, {Role: "assistant", Parts: []llm.Part{{Text: "so"}}}, {Role: "user", Parts: []llm.Part{{Text: "well?"}}}}},
+		"image": {Turns: []llm.Turn{{Role: "user", Parts: []llm.Part{{Text: "look"}, {ImageURL: image, At: "x"}}}}},
+		"two parallel tools": {
+			Turns: []llm.Turn{
+				{Role: "user", Parts: []llm.Part{{Text: "hi"}}},
+				{Role: "assistant", Calls: []llm.ToolCall{{ID: "a", Name: "f", Arguments: []byte(`{"x":1}`)}, {ID: "b", Name: "g", Arguments: []byte("{}")}}},
+				{Role: "tool", Answers: "a", Parts: []llm.Part{{Text: "1"}}},
+				{Role: "tool", Answers: "b", Parts: []llm.Part{{Text: "2"}}},
+			},
+			Tools:  []llm.Tool{{Name: "f", Description: "d", Parameters: []byte(`{"type":"object"}`)}, {Name: "g", Parameters: []byte(`{"type":"object"}`)}},
+			Choice: "required",
+		},
+	} {
+		summary := func(r *llm.Request) string {
+			s := ""
+			for _, turn := range r.Turns {
+				s += "\n" + turn.Role + " " + turn.Answers
+				for _, p := range turn.Parts {
+					s += fmt.Sprintf(" %q%s", p.Text, p.ImageURL)
+				}
+				for _, c := range turn.Calls {
+					s += fmt.Sprintf(" %s %s %s", c.ID, c.Name, c.Arguments)
+				}
+			}
+			for _, tool := range r.Tools {
+				s += fmt.Sprintf("\n%s %s %s", tool.Name, tool.Description, tool.Parameters)
+			}
+			return s + "\n" + r.Choice + r.Tool
+		}
+		want := summary(&r)
+		for _, from := range answered {
+			for _, to := range answered {
+				body, err := encode(&r, from)
+				if err != nil {
+					t.Fatal(err)
+				}
+				first := llm.Decode(from, body)
+				if body, err = encode(first, to); err != nil {
+					t.Fatalf("%s from %s to %s: %v", name, apiNames[from], apiNames[to], err)
+				}
+				if got := summary(llm.Decode(to, body)); got != want {
+					t.Errorf("%s from %s to %s:%s\nwant%s\n%s", name, apiNames[from], apiNames[to], got, want, body)
+				}
+			}
+		}
+	}
+}
+
+// An error has the same status in each API, and the words of its own.
+func TestErrors(t *testing.T) {
+	for _, status := range []int{400, 401, 402, 403, 404, 413, 429, 500, 503, 504, 529} {
+		for _, from := range answered {
+			for _, to := range []llm.API{llm.Chat, llm.Messages, llm.Contents} {
+				e := llm.ReadError(status, llm.EncodeError(from, &llm.Error{Status: status, Message: "no"}))
+				again := llm.ReadError(status, llm.EncodeError(to, e))
+				if again.Status != status || again.Message != "no" || again.Type == "" {
+					t.Errorf("%d from %s to %s: %+v", status, apiNames[from], apiNames[to], again)
+				}
+			}
+		}
+	}
+	for event, want := range map[string]int{
+		`{"error":{"code":400,"type":"BadRequestError"}}`:                 400,
+		`{"type":"error","error":{"type":"overloaded_error"}}`:            529,
+		`{"error":{"code":"insufficient_quota"}}`:                         429,
+		`{"error":{"code":8,"status":"RESOURCE_EXHAUSTED","details":[]}}`: 429,
+		`{"error":"gone"}`: 503,
+	} {
+		if got := llm.ReadError(0, []byte(event)); got.Status != want || !got.Final {
+			t.Errorf("%s: %+v, want %d", event, got, want)
+		}
+	}
+}
+
+// Pieces of tool calls are joined by id first, then by index. A name or an id is set once, an empty
+// id gets one, and a call without a name is dropped.
+func TestCallsAreJoined(t *testing.T) {
+	for chunks, want := range map[string]string{
+		`{"id":"a","function":{"name":"f","arguments":"{}"}}|{"id":"b","function":{"name":"g","arguments":"{}"}}`:                                                                      "[a f {} b g {}]",
+		`{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x\""}}|{"index":0,"id":"a","function":{"name":"f","arguments":":1}"}}`:                                             `[a f {"x":1}]`,
+		`{"index":1,"id":"a","function":{"name":"f","arguments":"{}"}}`:                                                                                                                "[a f {}]",
+		`{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}|{"index":0,"id":"b","function":{"name":"g","arguments":"{"}}|{"index":0,"function":{"arguments":"}"}}`:          "[a f {} b g {}]",
+		`{"index":0,"id":"a","function":{"name":"f"}}|{"index":1,"id":"b","function":{"name":"g"}}|{"index":0,"function":{"arguments":"{}"}}|{"index":1,"function":{"arguments":"7"}}`: "[a f {} b g 7]",
+		`{"index":0,"id":"a","function":{"arguments":"{"}}|{"index":0,"function":{"name":"f","arguments":"}"}}`:                                                                        "[a f {}]",
+		`{"index":0,"id":"a","function":{"arguments":"{}"}}`:                                                                                                                           "[]",
+		`{"index":0,"id":"a","function":{"name":"f","arguments":{"x":1}}}`:                                                                                                             `[a f {"x":1}]`,
+		`{"function":{"name":"f","arguments":"{"}}|{"function":{"arguments":"}"}}`:                                                                                                     "[call_N f {}]",
+	} {
+		var events []string
+		for piece := range strings.SplitSeq(chunks, "|") {
+			events = append(events, `{"choices":[{"delta":{"tool_calls":[`+piece+`]}}]}`)
+		}
+		a, deltas := read(t, llm.Chat, events, true)
+		got := strings.SplitN(meaning(a), " ", 3)[2]
+		if len(a.ToolCalls) == 1 && len(a.ToolCalls[0].ID) > 20 {
+			got = strings.Replace(got, a.ToolCalls[0].ID, "call_N", 1)
+		}
+		if got != want || (a.Dropped > 0) != (want == "[]") {
+			t.Errorf("%s: %s, want %s", chunks, got, want)
+		}
+		again, _ := read(t, llm.Messages, write(t, llm.Messages, deltas, a, true), true)
+		if len(again.ToolCalls) != len(a.ToolCalls) {
+			t.Errorf("%s: as messages %s", chunks, meaning(again))
+		}
+	}
+}
+
+// A member that matters must not be there twice, since readers disagree about which one counts.
+func TestDuplicates(t *testing.T) {
+	for body, api := range map[string]llm.API{
+		`{"model":"a","messages":[],"model":"b"}`:                                       llm.Chat,
+		`{"messages":[],"stream_options":{"include_usage":true,"include_usage":false}}`: llm.Chat,
+		`{"model":"a","messages":[],"mod\u0065l":"b"}`:                                  llm.Messages,
+		`{"input":"a","max_output_tokens":1,"max_output_tokens":9}`:                     llm.Responses,
+		`{"contents":[],"generationConfig":{"maxOutputTokens":1,"maxOutputTokens":9}}`:  llm.Contents,
+	} {
+		if _, fault := llm.ReadHead(api, []byte(body)); fault == nil || fault.Code != "duplicate_parameter" {
+			t.Errorf("%s: %+v", body, fault)
+		}
+	}
+	if _, fault := llm.ReadHead(llm.Chat, []byte(`{"messages":[],"x":1,"x":2}`)); fault != nil {
+		t.Errorf("a member of no meaning: %+v", fault)
+	}
+}
+
+// Between equal APIs only what must differ does.
+func TestEdits(t *testing.T) {
+	for body, want := range map[string]string{
+		`{ "a": 1, "stream_options" : null }`:              `{ "a": 1, "stream_options" : {"include_usage":true} }`,
+		`{"stream_options":{"x":1,"include_usage":false}}`: `{"stream_options":{"x":1,"include_usage":true}}`,
+		`{"stream_options":{}}`:                            `{"stream_options":{"include_usage":true}}`,
+		` {"a":1}`:                                         ` {"stream_options":{"include_usage":true},"a":1}`,
+		`{"stream_options":{"include_usage":true}}`:        `{"stream_options":{"include_usage":true}}`,
+	} {
+		if got := string(llm.WithUsage([]byte(body))); got != want {
+			t.Errorf("%s: got %s, want %s", body, got, want)
+		}
+	}
+}
