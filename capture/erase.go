@@ -246,7 +246,7 @@ func (e *eraser) inside(text []byte) []byte {
 
 // isJSON reports whether a text is a JSON object or array.
 func isJSON(text []byte) bool {
-	return len(text) > 1 && (text[0] == '{' || text[0] == '[') && jsonscan.Valid(text) == nil
+	return len(text) > 1 && (text[0] == '{' || text[0] == '[') && jsonscan.WellFormed(text) == nil
 }
 
 // Hides reports whether a protobuf name denotes a secret.

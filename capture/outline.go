@@ -142,7 +142,7 @@ func (x *redactor) outline(r *Record, p protocol.Protocol) {
 		return
 	}
 	payload := r.Payload()
-	if !r.Compressed && jsonscan.Valid(payload) == nil {
+	if !r.Compressed && jsonscan.WellFormed(payload) == nil {
 		x.payload = appendOutline(x.payload[:0], payload, spokenIn[p.Name()])
 	} else {
 		x.payload = append(x.payload[:0], stars(payload)...)
@@ -200,7 +200,7 @@ func IsOutlined(payload []byte) bool {
 	if !bytes.HasSuffix(payload, []byte("*")) && !bytes.Contains(payload, []byte(`*"`)) {
 		return false
 	}
-	if jsonscan.Valid(payload) != nil {
+	if jsonscan.WellFormed(payload) != nil {
 		return len(bytes.Trim(payload, "*")) == 0
 	}
 	return bytes.Equal(appendOutline(nil, payload, spokenInAny), payload)

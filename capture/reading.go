@@ -35,7 +35,7 @@ func (d *reading) protocol(r *Record) protocol.Protocol {
 		return d.given
 	}
 	p := d.named(cmp.Or(r.Protocol, d.session.Protocol))
-	if p == opaque.Bytes && !r.Compressed && jsonscan.Valid(r.Payload()) != nil {
+	if p == opaque.Bytes && !r.Compressed && jsonscan.WellFormed(r.Payload()) != nil {
 		p, _ = all.Recognize(r.Payload())
 	}
 	return p

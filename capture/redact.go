@@ -214,7 +214,7 @@ func (x *redactor) cleaned(r *Record, p protocol.Protocol) []byte {
 			return clean
 		}
 	}
-	if jsonscan.Valid(payload) == nil {
+	if jsonscan.WellFormed(payload) == nil {
 		x.payload = x.eraser.json(x.payload[:0], payload)
 		return x.payload
 	}

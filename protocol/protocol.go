@@ -282,4 +282,6 @@ const (
 	NoAnswer                         // an answer carries neither a result nor an error
 	MissingField                     // a member that the protocol requires is absent
 	UnknownField                     // a member that the protocol does not have and forbids
+	NullID                           // an error without an id does not say that the request could not be read
+	LoneSurrogate                    // a string has the escape of a surrogate without its pair
 )

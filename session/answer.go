@@ -17,6 +17,8 @@ func (t *Tracker) trackAnswer(ev *event) *Exchange {
 	}
 	switch {
 	case !token.IsZero():
+	case m.Faults&protocol.NullID != 0:
+		return nil
 	case m.Phase == protocol.Part && m.Faults&protocol.MissingField != 0:
 		return nil // it should have named its exchange
 	case m.Phase == protocol.Fail && ev.scope.answersUnreadable(ev.from.Opposite()):
@@ -64,6 +66,31 @@ func (s *scope) answersUnreadable(side frame.Dir) bool {
 	return false
 }
 
+// A batch is the messages of one frame.
+type batch struct {
+	first    int64 // the frame
+	answered bool  // one of them was
+}
+
+// refusedBatch returns the batch that an error without an id can refuse as a whole; nil if there
+// is none. Other messages with an id are answered under it.
+func (t *Tracker) refusedBatch(f *Frame, s *scope, m *protocol.Message) *batch {
+	if m.Phase != protocol.Fail || !m.ID.IsZero() || !m.Ref.IsZero() || m.Faults&protocol.NullID != 0 {
+		return nil
+	}
+	for _, side := range sides(f.Dir.Opposite()) {
+		if s.unreadable[side] > 0 {
+			return nil
+		}
+		for e := range t.inFlightOf(s, side) {
+			if e.batch != nil && !e.batch.answered {
+				return e.batch
+			}
+		}
+	}
+	return nil
+}
+
 // refuse handles a message that ends all requests of a frame.
 func (t *Tracker) refuse(f *Frame, s *scope, m *protocol.Message, asked int64) {
 	side := f.Dir.Opposite()
@@ -72,7 +99,7 @@ func (t *Tracker) refuse(f *Frame, s *scope, m *protocol.Message, asked int64) {
 		return
 	}
 	said, part := *m, *f
-	said.Faults &^= protocol.MissingField // no id is needed
+	said.Faults &^= protocol.MissingField | protocol.NullID // no id is needed
 	ev := event{f: &part, m: &said, scope: s}
 	t.countMessage(&ev)
 	t.checkRules(&ev)

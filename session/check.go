@@ -81,6 +81,8 @@ func (t *Tracker) reportFaults(ev *event) {
 		case ev.m.Faults&of.fault == 0:
 		case of.rule == unknownKind && ev.isLog():
 			t.report(strayOutput, ev.f, nil, "this is JSON, but not a message of %s: %s", t.protocol.Name(), excerpt(ev.f.Payload))
+		case of.fault == protocol.NullID:
+			t.report(badID, ev.f, nil, "error %s has the id null, so it answers nothing: only -32700 and -32600 say that the id could not be read", ev.m.Label)
 		default:
 			t.report(of.rule, ev.f, nil, "%s %s", ev.kind.Name, quote(ev.m.ID))
 		}

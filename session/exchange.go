@@ -35,6 +35,7 @@ type Exchange struct {
 	root     *Exchange // began the operation that it belongs to, or nil
 	rootID   uint64    // its serial number
 	answers  int64
+	batch    *batch // in which it was asked, or nil
 	sequence int // expected of the next part
 	settled  bool
 	bindings [numBindings]binding
@@ -295,6 +296,9 @@ func (e *Exchange) answered(f *Frame) {
 		e.Answered = f.Time
 	}
 	e.answers++
+	if e.batch != nil {
+		e.batch.answered = true
+	}
 }
 
 // part records that a frame carries a part of the answer.

@@ -97,6 +97,7 @@ const (
 	badID
 	unsafeID
 	duplicateKey
+	loneSurrogate
 	invalidUTF8
 	malformed
 	strayOutput
@@ -273,6 +274,10 @@ var Findings = [numRules]Rule{
 		"duplicate-key", Warning, "an object has no duplicate keys",
 		"Remove one: peers differ in which one they use.",
 	},
+	loneSurrogate: {
+		"lone-surrogate", Warning, "an escaped surrogate has its pair",
+		"A text was cut inside a character, such as an emoji: cut between characters. Strict parsers reject the message.",
+	},
 	invalidUTF8: {
 		"invalid-utf8", Error, "text is UTF-8",
 		"Look for text that was split inside a character, or that has another encoding.",
@@ -350,6 +355,8 @@ var ofFault = [...]struct {
 	{protocol.NoAnswer, noAnswer},
 	{protocol.MissingField, missingField},
 	{protocol.UnknownField, unknownField},
+	{protocol.NullID, badID},
+	{protocol.LoneSurrogate, loneSurrogate},
 }
 
 // report adds a finding about f and some earlier frames.

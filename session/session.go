@@ -123,6 +123,8 @@ type Frame struct {
 	// Payload is the payload, or the bytes of a gap; it may be nil. It is used to split a
 	// JSON-RPC batch, and to recognize payloads that are not messages.
 	Payload []byte
+	batch   *batch // nil unless the payload is a message of one
+
 	// Inner means that the frame is inside a frame that was already counted.
 	Inner bool
 	// Masked means that values in the payload are masked, as in a record of metadata, and
@@ -171,6 +173,10 @@ func (t *Tracker) Feed(f Frame, m *protocol.Message) {
 		t.judge(&event{f: &f, m: m, scope: s, from: f.Dir}, m, nil)
 		t.feedBatch(&f, s)
 	default:
+		if b := t.refusedBatch(&f, s, m); b != nil {
+			t.refuse(&f, s, m, b.first)
+			return
+		}
 		t.feed(&f, s, m)
 	}
 }
@@ -259,6 +265,7 @@ func isBatch(m *protocol.Message) bool { return m.Count > 0 && bytes.Equal(m.Kin
 func (t *Tracker) feedBatch(f *Frame, s *scope) {
 	part := *f
 	part.Stated = nil
+	part.batch = &batch{first: f.Seq}
 	for payload := range jsonrpc.Items(f.Payload) {
 		var m protocol.Message
 		part.Payload = payload

@@ -38,6 +38,11 @@ func TestExchanges(t *testing.T) {
 		{"a batch is its messages", "jsonrpc", `> [{"jsonrpc":"2.0","id":1,"method":"a"},{"jsonrpc":"2.0","id":2,"method":"b"}]; < [{"jsonrpc":"2.0","id":2,"result":1},{"jsonrpc":"2.0","id":1,"result":1}]`, "b 2 done 0; a 1 done 0"},
 		{"a stream that does not tell directions", "mcp", "? call 1; ? ping 7; ? result 7; ? progress 1; ? result 1", "ping 7 done 0; tools/call 1 done 1"},
 		{"an error without an id is for what could not be read", "jsonrpc", "> {; > call 1; < null; < result 1", "call 1 done 0"},
+		{"an error with a null id refuses a batch as a whole", "acp", `> prompt 7 s; > [{"jsonrpc":"2.0","id":1,"method":"session/list"},{"jsonrpc":"2.0","id":2,"method":"no/such"}]; < {"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"m"}}; < stop 7 end_turn`, "session/list 1 failed 0; no/such 2 failed 0; session/prompt 7 done 0"},
+		{"one batch after the other", "jsonrpc", `> [{"jsonrpc":"2.0","id":1,"method":"a"}]; > [{"jsonrpc":"2.0","id":2,"method":"b"}]; < null`, "a 1 failed 0; b 2 open 0"},
+		{"a batch with an answer is not refused", "jsonrpc", `> [1,{"jsonrpc":"2.0","id":1,"method":"a"},{"jsonrpc":"2.0","id":2,"method":"b"}]; < result 2; < null; < result 1`, "b 2 done 0; a 1 done 0"},
+		{"an error with a null id that says something else answers nothing", "mcp", `> call 1; < {"jsonrpc":"2.0","id":null,"error":{"code":-32602,"message":"m"}}; < result 1`, "tools/call 1 done 0"},
+		{"nor does it refuse a batch", "jsonrpc", `> [{"jsonrpc":"2.0","id":1,"method":"a"}]; < {"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"m"}}`, "a 1 open 0"},
 		{"an error without an id is for a batch that is refused", "nexus", "> [1]; > send 1 a; < null; < result 1", "send 1 done 0"},
 	} {
 		if got := exchanges(play(t, test.protocol, test.script, session.Options{})); got != test.want {

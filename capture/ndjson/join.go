@@ -19,7 +19,7 @@ func Lines(r io.Reader) io.Reader {
 		n = b.Buffered()
 		head, _ := b.Peek(n)
 		line, _, whole := bytes.Cut(bytes.TrimLeft(head, " \t\r\n"), []byte("\n"))
-		if cut, ok := errors.AsType[*jsonscan.SyntaxError](jsonscan.Valid(line)); whole && ok && cut.Truncated {
+		if cut, ok := errors.AsType[*jsonscan.SyntaxError](jsonscan.WellFormed(line)); whole && ok && cut.Truncated {
 			return &joiner{r: b}
 		}
 		if whole || err != nil {

@@ -38,7 +38,7 @@ type Reader struct {
 func NewReader(r io.Reader, limit int, reframe Reframe) *Reader {
 	n := &Reader{lines: frame.NewScanner(r, frame.Line), reframe: reframe}
 	n.lines.SetLimit(limit)
-	n.lines.SetAccept(func(line []byte, _ bool) bool { return jsonscan.Valid(line) == nil })
+	n.lines.SetAccept(func(line []byte, _ bool) bool { return jsonscan.WellFormed(line) == nil })
 	if n.ahead = n.nextRecord(); n.ahead {
 		n.session.Created = n.record.Time
 		if n.record.Meta == nil { // in a carrier, each frame has its own

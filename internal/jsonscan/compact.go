@@ -7,7 +7,7 @@ func AppendCompact(dst, data []byte) []byte {
 	for i := 0; i < len(data); {
 		switch data[i] {
 		case '"':
-			if i = validStringEnd(data, i); i < 0 {
+			if i = passSurrogates(data, validStringEnd(data, i)); i < 0 {
 				return append(dst, data[start:]...)
 			}
 		case ' ', '\t', '\n', '\r':

@@ -145,5 +145,5 @@ func sameKey(data []byte, a, b uint64) bool {
 
 // keyAt returns the key whose valid token begins at offset.
 func keyAt(data []byte, offset int) []byte {
-	return unquoteValid(data[offset:stringEnd(data, offset)])
+	return unquoteValid(data[offset:passSurrogates(data, stringEnd(data, offset))])
 }

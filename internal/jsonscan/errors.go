@@ -67,9 +67,6 @@ func (s *Scanner) failEscape(i int) int {
 	if isEscapePrefix(rest) {
 		return s.failAt(len(s.data), "in a string")
 	}
-	if unicodeEscape(rest) >= 0 {
-		return s.fail(SyntaxError{Offset: i, Msg: "unpaired surrogate in string"})
-	}
 	return s.fail(SyntaxError{Offset: i, Msg: fmt.Sprintf("invalid escape %s in string", escapeText(rest))})
 }
 

@@ -49,6 +49,9 @@ func FuzzValid(f *testing.F) {
 		if want := jsontext.Value(data).IsValid(lenient...); (err == nil) != want {
 			t.Fatalf("Valid = %v, jsontext says valid = %v", err, want)
 		}
+		if want := ValidUTF8(data) && jsontext.Value(data).IsValid(append(lenient, jsontext.AllowInvalidUTF8(true))...); (WellFormed(data) == nil) != want {
+			t.Fatalf("WellFormed = %v, jsontext without a check of surrogates says valid = %v", WellFormed(data), want)
+		}
 		if err == nil {
 			checkPrefixes(t, data)
 			return
@@ -92,7 +95,7 @@ func FuzzWalk(f *testing.F) {
 		w := walker{t: t}
 		w.Init(data)
 		w.value()
-		err, want := w.End(), Valid(data)
+		err, want := w.End(), WellFormed(data)
 		if (err == nil) != (want == nil) || err != nil && err.Error() != want.Error() {
 			t.Fatalf("walking by hand gives %v, Valid %v", err, want)
 		}
@@ -225,7 +228,7 @@ func FuzzQuote(f *testing.F) {
 		}
 		got, ok := Unquote(text)
 		want, err := jsontext.AppendUnquote(nil, text)
-		if ok != (err == nil) || ok && !bytes.Equal(got, want) {
+		if ok != (err == nil) || got != nil && !bytes.Equal(got, want) {
 			t.Fatalf("Unquote(%q) = %q, %v; jsontext says %q, %v", text, got, ok, want, err)
 		}
 	})

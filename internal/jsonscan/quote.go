@@ -8,13 +8,18 @@ import (
 	"unicode/utf8"
 )
 
-// Unquote returns the text of a string token. It borrows from raw unless raw
-// has escapes, and returns false unless raw is exactly one valid string.
+// Unquote returns the text of a string token. It borrows from raw unless raw has escapes, and
+// returns false unless raw is exactly one valid string. If only the pairs of surrogates are
+// missing, it returns false and the text with U+FFFD in their places.
 func Unquote(raw []byte) (text []byte, ok bool) {
-	if len(raw) == 0 || raw[0] != '"' || tokenEnd(raw) != len(raw) {
+	if len(raw) == 0 || raw[0] != '"' {
 		return nil, false
 	}
-	return unquoteValid(raw), true
+	end := tokenEnd(raw)
+	if passSurrogates(raw, end) != len(raw) {
+		return nil, false
+	}
+	return unquoteValid(raw), end > 0
 }
 
 // tokenEnd is stringEnd for the string at the start of data.
@@ -37,7 +42,8 @@ func unescape(inner []byte) []byte {
 	return appendUnescaped(make([]byte, 0, len(inner)), inner)
 }
 
-// appendUnescaped appends text with its escapes, which are valid, resolved.
+// appendUnescaped appends text with its escapes, which are valid, resolved. A surrogate without
+// its pair becomes U+FFFD.
 func appendUnescaped(dst, text []byte) []byte {
 	for {
 		i := bytes.IndexByte(text, '\\')
@@ -48,6 +54,9 @@ func appendUnescaped(dst, text []byte) []byte {
 		text = text[i:]
 		n := escapeLen(text)
 		switch r := unicodeEscape(text); n {
+		case 0:
+			dst = utf8.AppendRune(dst, utf8.RuneError)
+			n = 6
 		case 2:
 			dst = append(dst, simpleEscapes[text[1]])
 		case 6:

@@ -2,8 +2,8 @@
 // byte. It builds no tree and allocates nothing for ordinary messages: the values it returns
 // are spans of the text.
 //
-// The grammar is strict RFC 8259. UTF-8 must be valid and escaped surrogates must come in
-// pairs. There is no byte order mark, NaN or trailing comma, and nesting is limited to
+// The grammar is strict RFC 8259. UTF-8 must be valid. An escaped surrogate without its pair,
+// which the grammar allows, is detected and left to the caller like a repeated key. There is no byte order mark, NaN or trailing comma, and nesting is limited to
 // [MaxDepth]. Objects may repeat a key; the scanner detects it and leaves the decision to its
 // caller. A text is accepted if package jsontext of github.com/go-json-experiment/json accepts
 // it.
@@ -70,6 +70,7 @@ type Scanner struct {
 	pos      int  // of the next value, or after the last one
 	ready    bool // pos is at a value
 	newline  bool
+	unpaired int // where the first unpaired surrogate is; 0 if there is none
 	utf8     encoding
 	maxDepth int
 	err      *SyntaxError
@@ -105,7 +106,7 @@ func (s *Scanner) Init(data []byte) { s.InitDepth(data, MaxDepth) }
 func (s *Scanner) InitDepth(data []byte, maxDepth int) {
 	s.data = data
 	s.ready = true
-	s.newline = false
+	s.newline, s.unpaired = false, 0
 	s.utf8 = unknown
 	s.maxDepth = maxDepth
 	s.err = nil
@@ -269,6 +270,10 @@ func (s *Scanner) Offset() int {
 // far. If there is none when [Scanner.End] has found the text valid, the text is one line.
 func (s *Scanner) Newline() bool { return s.newline }
 
+// Unpaired reports whether a string that was read so far has the escape of a surrogate without
+// its pair, and where the first one is.
+func (s *Scanner) Unpaired() (offset int, ok bool) { return s.unpaired, s.unpaired > 0 }
+
 // End checks the unread rest of the text. The text must be one value with only white space
 // around it. End returns the first error of the whole walk, a [*SyntaxError].
 func (s *Scanner) End() error {
@@ -311,8 +316,21 @@ func (s *Scanner) Duplicate() (key []byte, offset int, ok bool) {
 	return keyAt(s.data, at), at, true
 }
 
-// Valid returns nil if data is one valid JSON text, else a [*SyntaxError].
+// Valid returns nil if data is one valid JSON text without unpaired surrogates, else a
+// [*SyntaxError].
 func Valid(data []byte) error {
+	var s Scanner
+	s.Init(data)
+	err := s.End()
+	if at, ok := s.Unpaired(); ok && (s.err == nil || at < s.err.Offset) {
+		return &SyntaxError{Offset: at, Msg: "unpaired surrogate in string"}
+	}
+	return err
+}
+
+// WellFormed returns nil if data is one valid JSON text by the grammar alone, else a
+// [*SyntaxError].
+func WellFormed(data []byte) error {
 	var s Scanner
 	s.Init(data)
 	return s.End()

@@ -39,6 +39,19 @@ func stringEnd(data []byte, i int) int {
 	return ^i
 }
 
+// passSurrogates goes on from the end that stringEnd has returned, if that is the escape of a
+// surrogate without its pair.
+func passSurrogates(data []byte, end int) int {
+	for end < 0 && isSurrogate(data[^end:]) {
+		end = stringEnd(data, ^end+5)
+	}
+	return end
+}
+
+// isSurrogate reports whether b begins with the escape of a surrogate, unless b ends where
+// that of its pair may follow.
+func isSurrogate(b []byte) bool { return unicodeEscape(b)&^0x7FF == 0xD800 && !isEscapePrefix(b) }
+
 // plainEnd returns the offset of the first byte from i that may not be plain: a quote, a
 // backslash, a control character or a byte beyond ASCII. It returns len(data) if there is none.
 func plainEnd(data []byte, i int) int {

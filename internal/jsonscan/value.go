@@ -126,6 +126,12 @@ func (s *Scanner) string(i int) int {
 	if end < 0 {
 		end = stringEnd(s.data, i)
 	}
+	if end < 0 && isSurrogate(s.data[^end:]) {
+		if s.unpaired == 0 {
+			s.unpaired = ^end
+		}
+		end = passSurrogates(s.data, end)
+	}
 	if end < 0 {
 		return s.failString(^end)
 	}

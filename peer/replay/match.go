@@ -42,7 +42,7 @@ func (h *heard) wire() []byte {
 }
 
 // isJSON reports whether text is one value of JSON.
-func isJSON(text []byte) bool { return jsonscan.Valid(text) == nil }
+func isJSON(text []byte) bool { return jsonscan.WellFormed(text) == nil }
 
 // compare returns how a frame differs from its counterpart in the recording. It learns
 // the live ids in any case.

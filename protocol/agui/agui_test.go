@@ -154,7 +154,7 @@ func TestThreads(t *testing.T) {
 	}
 }
 
-func Fuzz(f *testing.F) { prototest.Fuzz(f, agui.Protocol, jsonscan.Valid) }
+func Fuzz(f *testing.F) { prototest.Fuzz(f, agui.Protocol, jsonscan.WellFormed) }
 
 // No event makes a judge panic, or grow without bound.
 func FuzzRun(f *testing.F) {

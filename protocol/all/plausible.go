@@ -38,7 +38,7 @@ func isContainer(text []byte) bool {
 
 // isJSON reports whether text is JSON or, unless it is whole, how some begins.
 func isJSON(text []byte, whole bool) bool {
-	err := jsonscan.Valid(text)
+	err := jsonscan.WellFormed(text)
 	var syntax *jsonscan.SyntaxError
 	return err == nil || !whole && errors.As(err, &syntax) && syntax.Truncated
 }

@@ -56,7 +56,7 @@ func isOfRLM(payload []byte, f frame.Framing) bool {
 var correlation = []byte(`"correlation_id"`)
 
 // broken are the faults that speak against a protocol.
-const broken = ^(protocol.DuplicateKey | protocol.UnsafeInteger)
+const broken = ^(protocol.DuplicateKey | protocol.UnsafeInteger | protocol.LoneSurrogate)
 
 // Recognize returns the protocol that a payload belongs to, and why it is
 // thought so: the bytes protocol if it belongs to none. Nothing is bytes too.

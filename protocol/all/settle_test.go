@@ -30,7 +30,7 @@ func TestDetectBrokenPayload(t *testing.T) {
 	for _, tt := range []struct{ comment, payload, protocol string }{
 		{"NaN", rlm, "rlm"},
 		{"NaN, with no mark", `{"prompt":"hi","x":NaN}`, "json"},
-		{"a lone surrogate", `{"prompt":"\ud800"}`, "json"},
+		{"a lone surrogate", `{"prompt":"\ud800"}`, "rlm"},
 		{"a surrogate in UTF-8", "{\"correlation_id\":\"a\",\"prompt\":\"\xed\xa0\x80\"}", "rlm"},
 		{"an object that has no end", `{"prompt":"hi","arguments":{`, "json"},
 		{"a bare key", `{prompt:1}`, "json"},

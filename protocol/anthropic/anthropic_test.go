@@ -57,4 +57,4 @@ func TestCall(t *testing.T) {
 	}
 }
 
-func Fuzz(f *testing.F) { prototest.Fuzz(f, anthropic.Protocol, jsonscan.Valid) }
+func Fuzz(f *testing.F) { prototest.Fuzz(f, anthropic.Protocol, jsonscan.WellFormed) }

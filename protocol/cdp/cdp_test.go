@@ -64,4 +64,4 @@ func TestSummaries(t *testing.T) {
 	}
 }
 
-func Fuzz(f *testing.F) { prototest.Fuzz(f, cdp.Protocol, jsonscan.Valid) }
+func Fuzz(f *testing.F) { prototest.Fuzz(f, cdp.Protocol, jsonscan.WellFormed) }

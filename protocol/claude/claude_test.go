@@ -87,7 +87,7 @@ func TestNoAllocs(t *testing.T) {
 	prototest.NoAllocs(t, claude.Protocol, prompt, assistant, ask, interrupt, withdraw)
 }
 
-func Fuzz(f *testing.F) { prototest.Fuzz(f, claude.Protocol, jsonscan.Valid) }
+func Fuzz(f *testing.F) { prototest.Fuzz(f, claude.Protocol, jsonscan.WellFormed) }
 
 // Messages of MCP travel in control requests, and in the answers to them.
 func TestNestedIn(t *testing.T) {

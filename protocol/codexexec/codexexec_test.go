@@ -44,4 +44,4 @@ func TestSummaries(t *testing.T) {
 	}
 }
 
-func Fuzz(f *testing.F) { prototest.Fuzz(f, codexexec.Protocol, jsonscan.Valid) }
+func Fuzz(f *testing.F) { prototest.Fuzz(f, codexexec.Protocol, jsonscan.WellFormed) }

@@ -49,4 +49,4 @@ func TestCall(t *testing.T) {
 	}
 }
 
-func Fuzz(f *testing.F) { prototest.Fuzz(f, gemini.Protocol, jsonscan.Valid) }
+func Fuzz(f *testing.F) { prototest.Fuzz(f, gemini.Protocol, jsonscan.WellFormed) }

@@ -27,4 +27,4 @@ func TestParseLive(t *testing.T) {
 	prototest.NoAllocs(t, gemini.Live, complete, calls)
 }
 
-func FuzzLive(f *testing.F) { prototest.Fuzz(f, gemini.Live, jsonscan.Valid) }
+func FuzzLive(f *testing.F) { prototest.Fuzz(f, gemini.Live, jsonscan.WellFormed) }

@@ -51,4 +51,4 @@ func TestA2A(t *testing.T) {
 	prototest.NoAllocs(t, jsonrpc.A2A, streaming, resumed, begun, chunk, rejected)
 }
 
-func FuzzA2A(f *testing.F) { prototest.Fuzz(f, jsonrpc.A2A, jsonscan.Valid) }
+func FuzzA2A(f *testing.F) { prototest.Fuzz(f, jsonrpc.A2A, jsonscan.WellFormed) }

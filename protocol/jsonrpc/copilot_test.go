@@ -67,4 +67,4 @@ func TestCopilotSummaries(t *testing.T) {
 	}
 }
 
-func FuzzCopilot(f *testing.F) { prototest.Fuzz(f, jsonrpc.Copilot, jsonscan.Valid) }
+func FuzzCopilot(f *testing.F) { prototest.Fuzz(f, jsonrpc.Copilot, jsonscan.WellFormed) }

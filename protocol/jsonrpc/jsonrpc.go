@@ -304,12 +304,19 @@ func (d *Dialect) checkAnswer(e *envelope) (f protocol.Faults) {
 	case failed && e.value(Error)[0] == 'n':
 		f |= protocol.NoAnswer
 	}
-	if e.value(ID) == nil {
+	id := e.value(ID)
+	switch {
+	case id == nil:
 		return f | protocol.MissingField
+	case id[0] == 'n' && failed && !saysUnreadable(e.value(ErrorCode)):
+		return f | protocol.NullID
 	}
-	// An error that answers an unreadable request has the id null.
-	return f | d.checkID(e.value(ID), failed)
+	return f | d.checkID(id, failed)
 }
+
+// saysUnreadable reports whether the code of an error says that a request, and so its id,
+// could not be read.
+func saysUnreadable(code []byte) bool { return string(code) == "-32700" || string(code) == "-32600" }
 
 // checkID returns the fault of an id that exists.
 func (d *Dialect) checkID(raw []byte, null bool) protocol.Faults {

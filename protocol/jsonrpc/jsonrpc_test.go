@@ -183,11 +183,11 @@ func TestNoAllocs(t *testing.T) {
 	prototest.NoAllocs(t, jsonrpc.DAP, `{"seq":6,"type":"request","command":"cancel","arguments":{"requestId":5}}`)
 }
 
-func FuzzPlain(f *testing.F) { prototest.Fuzz(f, jsonrpc.Plain, jsonscan.Valid) }
-func FuzzMCP(f *testing.F)   { prototest.Fuzz(f, jsonrpc.MCP, jsonscan.Valid) }
-func FuzzACP(f *testing.F)   { prototest.Fuzz(f, jsonrpc.ACP, jsonscan.Valid) }
-func FuzzLSP(f *testing.F)   { prototest.Fuzz(f, jsonrpc.LSP, jsonscan.Valid) }
-func FuzzDAP(f *testing.F)   { prototest.Fuzz(f, jsonrpc.DAP, jsonscan.Valid) }
+func FuzzPlain(f *testing.F) { prototest.Fuzz(f, jsonrpc.Plain, jsonscan.WellFormed) }
+func FuzzMCP(f *testing.F)   { prototest.Fuzz(f, jsonrpc.MCP, jsonscan.WellFormed) }
+func FuzzACP(f *testing.F)   { prototest.Fuzz(f, jsonrpc.ACP, jsonscan.WellFormed) }
+func FuzzLSP(f *testing.F)   { prototest.Fuzz(f, jsonrpc.LSP, jsonscan.WellFormed) }
+func FuzzDAP(f *testing.F)   { prototest.Fuzz(f, jsonrpc.DAP, jsonscan.WellFormed) }
 
 func BenchmarkParse(b *testing.B) {
 	prototest.Bench(b, jsonrpc.MCP, map[string]string{

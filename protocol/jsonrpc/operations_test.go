@@ -40,7 +40,7 @@ func TestCodex(t *testing.T) {
 	prototest.NoAllocs(t, jsonrpc.Codex, turnStart, accepted, delta, completed)
 }
 
-func FuzzCodex(f *testing.F) { prototest.Fuzz(f, jsonrpc.Codex, jsonscan.Valid) }
+func FuzzCodex(f *testing.F) { prototest.Fuzz(f, jsonrpc.Codex, jsonscan.WellFormed) }
 
 // What a message of ACP 2 and of MCP does to an operation.
 func TestOperations(t *testing.T) {

@@ -41,7 +41,7 @@ func TestAnyOrder(t *testing.T) {
 
 func TestNoAllocs(t *testing.T) { prototest.NoAllocs(t, nexus.Protocol, send, cancel, stopped, done) }
 
-func FuzzParse(f *testing.F) { prototest.Fuzz(f, nexus.Protocol, jsonscan.Valid) }
+func FuzzParse(f *testing.F) { prototest.Fuzz(f, nexus.Protocol, jsonscan.WellFormed) }
 
 func BenchmarkParse(b *testing.B) {
 	prototest.Bench(b, nexus.Protocol, map[string]string{"send": send, "result": stopped})

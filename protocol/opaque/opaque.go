@@ -31,6 +31,9 @@ func (jsonText) Parse(payload []byte, m *protocol.Message) error {
 	if _, _, ok := s.Duplicate(); ok {
 		m.Faults = protocol.DuplicateKey
 	}
+	if _, ok := s.Unpaired(); ok {
+		m.Faults |= protocol.LoneSurrogate
+	}
 	return nil
 }
 

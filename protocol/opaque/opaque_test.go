@@ -33,7 +33,7 @@ func TestNoAllocs(t *testing.T) {
 	prototest.NoAllocs(t, opaque.Bytes, "\x00\xff")
 }
 
-func FuzzJSON(f *testing.F) { prototest.Fuzz(f, opaque.JSON, jsonscan.Valid) }
+func FuzzJSON(f *testing.F) { prototest.Fuzz(f, opaque.JSON, jsonscan.WellFormed) }
 func FuzzBytes(f *testing.F) {
 	prototest.Fuzz(f, opaque.Bytes, func([]byte) error { return nil })
 }

@@ -70,7 +70,7 @@ func TestCall(t *testing.T) {
 	}
 }
 
-func Fuzz(f *testing.F) { prototest.Fuzz(f, openai.Protocol, jsonscan.Valid) }
+func Fuzz(f *testing.F) { prototest.Fuzz(f, openai.Protocol, jsonscan.WellFormed) }
 
 // bodyOf returns nil for no body.
 func bodyOf(text string) []byte {

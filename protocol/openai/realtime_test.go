@@ -26,4 +26,4 @@ func TestParseRealtime(t *testing.T) {
 	prototest.NoAllocs(t, openai.Realtime, done, refuse)
 }
 
-func FuzzRealtime(f *testing.F) { prototest.Fuzz(f, openai.Realtime, jsonscan.Valid) }
+func FuzzRealtime(f *testing.F) { prototest.Fuzz(f, openai.Realtime, jsonscan.WellFormed) }

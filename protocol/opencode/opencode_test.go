@@ -93,7 +93,7 @@ func TestCallOf(t *testing.T) {
 	}
 }
 
-func Fuzz(f *testing.F) { prototest.Fuzz(f, opencode.Protocol, jsonscan.Valid) }
+func Fuzz(f *testing.F) { prototest.Fuzz(f, opencode.Protocol, jsonscan.WellFormed) }
 
 // No path makes it panic.
 func FuzzCallOf(f *testing.F) {

@@ -81,4 +81,4 @@ func TestSummaries(t *testing.T) {
 	}
 }
 
-func Fuzz(f *testing.F) { prototest.Fuzz(f, pi.Protocol, jsonscan.Valid) }
+func Fuzz(f *testing.F) { prototest.Fuzz(f, pi.Protocol, jsonscan.WellFormed) }

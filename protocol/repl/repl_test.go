@@ -47,4 +47,4 @@ func TestAnyOrder(t *testing.T) { prototest.AnyOrder(t, repl.Protocol, execute, 
 
 func TestNoAllocs(t *testing.T) { prototest.NoAllocs(t, repl.Protocol, execute, query, result, cancel) }
 
-func Fuzz(f *testing.F) { prototest.Fuzz(f, repl.Protocol, jsonscan.Valid) }
+func Fuzz(f *testing.F) { prototest.Fuzz(f, repl.Protocol, jsonscan.WellFormed) }

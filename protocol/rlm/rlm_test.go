@@ -86,7 +86,7 @@ func TestNoAllocs(t *testing.T) {
 	prototest.NoAllocs(t, rlm.Protocol, single, chat, batch, answer, failed, itemFail)
 }
 
-func FuzzParse(f *testing.F) { prototest.Fuzz(f, rlm.Protocol, jsonscan.Valid) }
+func FuzzParse(f *testing.F) { prototest.Fuzz(f, rlm.Protocol, jsonscan.WellFormed) }
 
 func BenchmarkParse(b *testing.B) {
 	prototest.Bench(b, rlm.Protocol, map[string]string{

@@ -97,7 +97,7 @@ func TestNoAllocs(t *testing.T) {
 	prototest.NoAllocs(t, theory.Protocol, request, ack, token, response, failure, openA, openB, eventC, preempt)
 }
 
-func FuzzParse(f *testing.F) { prototest.Fuzz(f, theory.Protocol, jsonscan.Valid) }
+func FuzzParse(f *testing.F) { prototest.Fuzz(f, theory.Protocol, jsonscan.WellFormed) }
 
 func BenchmarkParse(b *testing.B) {
 	prototest.Bench(b, theory.Protocol, map[string]string{

@@ -174,7 +174,7 @@ func appendJSON(dst []byte, applies bool, v any) []byte {
 
 // appendID appends the id: as written if that is JSON and was not clipped, or else as text.
 func appendID(dst []byte, c *Call) []byte {
-	if c.json && jsonscan.Valid([]byte(c.ID)) == nil {
+	if c.json && jsonscan.WellFormed([]byte(c.ID)) == nil {
 		return jsonscan.AppendCompact(dst, []byte(c.ID))
 	}
 	return appendText(dst, c.ID)

@@ -27,7 +27,7 @@ func (c *comparison) speechOf(parts run) speech {
 	s := make(speech)
 	for _, m := range parts {
 		payload := m.payload()
-		if jsonscan.Valid(payload) != nil {
+		if jsonscan.WellFormed(payload) != nil {
 			return nil
 		}
 		w := jsondiff.Walk{Ignore: c.options.Ignore}

@@ -191,7 +191,7 @@ func (c *comparison) payloads(p pair, a, b *message) {
 // differences calls yield for each member that differs.
 func (c *comparison) differences(p pair, a, b *message, yield func(keys []string, a, b []byte)) {
 	inA, inB := a.payload(), b.payload()
-	if jsonscan.Valid(inA) != nil || jsonscan.Valid(inB) != nil {
+	if jsonscan.WellFormed(inA) != nil || jsonscan.WellFormed(inB) != nil {
 		if !bytes.Equal(inA, inB) {
 			yield(nil, inA, inB)
 		}

@@ -37,7 +37,7 @@ func (c *comparison) pages(p pair, a, b *message) {
 		return
 	}
 	inA, inB := a.payload(), b.payload()
-	if jsonscan.Valid(inA) != nil || jsonscan.Valid(inB) != nil || !listed(list, inA) || !listed(list, inB) {
+	if jsonscan.WellFormed(inA) != nil || jsonscan.WellFormed(inB) != nil || !listed(list, inA) || !listed(list, inB) {
 		return
 	}
 	l := c.listingOf(p.a)
@@ -75,7 +75,7 @@ func (c *comparison) extraPage(side int, e *exchange) {
 	if m == nil || l == nil || !e.continues() {
 		return
 	}
-	if payload := m.payload(); jsonscan.Valid(payload) == nil && listed(l.list, payload) {
+	if payload := m.payload(); jsonscan.WellFormed(payload) == nil && listed(l.list, payload) {
 		l.addPage(side, m, payload)
 		if l.isWhole() {
 			c.endLater(l)
@@ -140,7 +140,7 @@ func (e *exchange) ends(m *message) bool {
 // continues reports whether an exchange asks for a page after the first.
 func (e *exchange) continues() bool {
 	request := e.messages[0].payload()
-	if jsonscan.Valid(request) != nil {
+	if jsonscan.WellFormed(request) != nil {
 		return false
 	}
 	cursor, ok := jsonscan.Get(request, "params", "cursor")

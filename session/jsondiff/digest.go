@@ -27,7 +27,7 @@ type digester struct {
 // digest.
 func Digest(payload []byte, m *protocol.Message, ignore []Path) (sum [DigestSize]byte) {
 	d := digester{Hash: sha256.New(), ignore: ignore, tokens: []protocol.Token{m.ID, m.Ref, m.Bind}}
-	if jsonscan.Valid(payload) == nil {
+	if jsonscan.WellFormed(payload) == nil {
 		d.value(bytes.TrimSpace(payload))
 	} else {
 		d.Write(payload)

@@ -57,10 +57,14 @@ func (r *request) parse(payload []byte) error {
 			r.unknown = append(r.unknown, string(s.Key()))
 		}
 	}
+	err := s.End()
+	if _, unpaired := s.Unpaired(); unpaired {
+		err = jsonscan.Valid(payload)
+	}
 	switch {
-	case s.End() != nil:
+	case err != nil:
 		*r = request{}
-		return wireError(door.InvalidJSON(payload, s.End()))
+		return wireError(door.InvalidJSON(payload, err))
 	case !object:
 		return errNotObject
 	}

@@ -82,6 +82,9 @@ func Finish(s *jsonscan.Scanner, err error, m *protocol.Message) error {
 	if _, _, ok := s.Duplicate(); ok {
 		m.Faults |= protocol.DuplicateKey
 	}
+	if _, ok := s.Unpaired(); ok {
+		m.Faults |= protocol.LoneSurrogate
+	}
 	if jsonscan.IsUnsafeInteger(m.ID.Text) || jsonscan.IsUnsafeInteger(m.Ref.Text) || jsonscan.IsUnsafeInteger(m.Bind.Text) {
 		m.Faults |= protocol.UnsafeInteger
 	}

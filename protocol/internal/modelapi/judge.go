@@ -153,7 +153,7 @@ func (t *Tools) Judge(reason string, fits func(name string, arguments []byte) er
 		if len(text) == 0 { // arguments are optional
 			continue
 		}
-		if err := jsonscan.Valid(text); err != nil {
+		if err := jsonscan.WellFormed(text); err != nil {
 			broken = append(broken, protocol.Broken{Finding: "bad-arguments", How: fmt.Sprintf("the arguments for %.200q are not JSON: %v", c.name, err)})
 		} else if err := fits(c.name, text); err != nil {
 			broken = append(broken, protocol.Broken{Finding: "bad-arguments", How: fmt.Sprintf("the arguments for %.200q do not fit its schema: %.300v", c.name, err)})

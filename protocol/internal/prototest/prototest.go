@@ -52,7 +52,7 @@ func Vectors(t *testing.T, p protocol.Protocol) {
 
 var faultNames = [...]string{
 	"unknown-kind", "duplicate-key", "unsafe-integer", "bad-id", "bad-version",
-	"bad-params", "both-answers", "no-answer", "missing-field", "unknown-field",
+	"bad-params", "both-answers", "no-answer", "missing-field", "unknown-field", "null-id", "lone-surrogate",
 }
 
 func faults(f protocol.Faults) string {
