@@ -3,6 +3,7 @@ package hub
 import (
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 
 	"github.com/nats-io/nats.go"
@@ -29,13 +30,23 @@ type Whole struct {
 	data []byte
 }
 
-// Section returns the segment as a section of pcapng.
-func (w *Whole) Section() ([]byte, error) {
-	section, err := decompress()(w.data)
+// Section returns a reader of the segment as a section of pcapng.
+func (w *Whole) Section() (io.Reader, error) {
+	r, err := decompress(w.data)
 	if err != nil {
-		return nil, fmt.Errorf("segment %d: %w", w.Number, err)
+		return nil, fmt.Errorf("segment %d is skipped: %w", w.Number, err)
 	}
-	return section, nil
+	return r, nil
+}
+
+// Waiting returns how many bytes the Assembler holds for a segment that is not complete.
+func (a *Assembler) Waiting() int { return len(a.pieces) }
+
+// Forget gives that segment up, and returns the error that says so.
+func (a *Assembler) Forget() error {
+	number := a.of
+	a.pieces, a.of = nil, 0
+	return fmt.Errorf("segment %d is skipped: its pieces are over the limit of %d MiB", number, maxSection>>20)
 }
 
 // Take adds a message, and returns the segment that it completes; nil if there is none.
@@ -47,7 +58,7 @@ func (a *Assembler) Take(m *nats.Msg) (*Whole, error) {
 		first, err = strconv.ParseInt(text, 10, 64)
 	}
 	if err != nil || err2 != nil || first <= 0 || first > number || frames < 0 {
-		return nil, errors.New("the hub has a message that is not a segment")
+		return nil, errors.New("a message that is not a segment is skipped")
 	}
 	if number <= a.Number {
 		return nil, nil // it was stored twice
@@ -69,7 +80,7 @@ func (a *Assembler) assemble(number int64, m *nats.Msg) (data []byte, whole bool
 	}
 	var piece, pieces int
 	if _, err := fmt.Sscanf(text, "%d/%d", &piece, &pieces); err != nil || piece < 1 || piece > pieces {
-		return nil, false, fmt.Errorf("invalid part of a segment %q: want a form such as 1/2", text)
+		return nil, false, fmt.Errorf("segment %d is skipped: its part is %q, not such as 1/2", number, text)
 	}
 	if piece == 1 {
 		a.pieces, a.piece, a.of = nil, 0, number
@@ -77,8 +88,8 @@ func (a *Assembler) assemble(number int64, m *nats.Msg) (data []byte, whole bool
 	if a.of != number || piece != a.piece+1 {
 		return nil, false, nil // it was stored twice, or the first pieces are gone
 	}
-	if len(a.pieces)+len(m.Data) > maxSegment {
-		return nil, false, fmt.Errorf("segment %d is larger than %d MiB", number, maxSegment>>20)
+	if len(a.pieces)+len(m.Data) > maxSection {
+		return nil, false, a.Forget()
 	}
 	a.pieces, a.piece = append(a.pieces, m.Data...), piece
 	if piece < pieces {

@@ -91,14 +91,18 @@ func (w *warnings) add(text string) {
 	}
 }
 
+func (w *warnings) text() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return strings.Join(w.all, "\n")
+}
+
 // await waits for a warning with these words.
 func (w *warnings) await(t *testing.T, words string) {
 	t.Helper()
 	guard := time.After(time.Minute)
 	for {
-		w.mu.Lock()
-		all := strings.Join(w.all, "\n")
-		w.mu.Unlock()
+		all := w.text()
 		if strings.Contains(all, words) {
 			return
 		}

@@ -1,17 +1,23 @@
 package hub_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/klauspost/compress/zstd"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/pcapng"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/hub"
 	"github.com/wirectl/wirectl/hub/server"
@@ -246,9 +252,7 @@ func TestRetention(t *testing.T) {
 	if got := search(t, h, hub.Query{Where: "text~ancient"}); len(got) != 1 {
 		t.Fatalf("found %q", got)
 	}
-	js, err := jetstream.New(h.Conn().NATS())
-	check(t, err)
-	stream, err := js.Stream(t.Context(), hub.Stream)
+	stream, err := jetstreamOf(t, h).Stream(t.Context(), hub.Stream)
 	check(t, err, stream.Purge(t.Context())) // as the limits of the stream do
 	newer := send(t, h.URL(), lossless)
 	newer.talk(call(1, "newer", "modern", well)...)
@@ -269,4 +273,117 @@ func TestRetention(t *testing.T) {
 			t.Errorf("%s finds %q", where, got)
 		}
 	}
+}
+
+// publish stores a message of the session, as anybody with a token to send can.
+func publish(t *testing.T, h *server.Hub, i *hub.Info, data []byte, headers ...string) {
+	t.Helper()
+	m := nats.NewMsg(hub.Segments + i.Key())
+	m.Data = data
+	for n := 0; n < len(headers); n += 2 {
+		m.Header.Set("Wirectl-"+headers[n], headers[n+1])
+	}
+	_, err := jetstreamOf(t, h).PublishMsg(t.Context(), m)
+	check(t, err)
+}
+
+func jetstreamOf(t *testing.T, h *server.Hub) jetstream.JetStream {
+	t.Helper()
+	js, err := jetstream.New(h.Conn().NATS())
+	check(t, err)
+	return js
+}
+
+// describe stores the summary of a session.
+func describe(t *testing.T, h *server.Hub, i *hub.Info) {
+	t.Helper()
+	text, err := json.Marshal(i)
+	check(t, err)
+	_, subjects := hub.Bucket(hub.Summaries)
+	check(t, h.Conn().NATS().Publish(subjects+i.Key(), text), h.Conn().NATS().Flush())
+}
+
+// section returns a segment with a call and its answer.
+func section(t *testing.T, id int) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z, err := zstd.NewWriter(&b)
+	check(t, err)
+	w, err := pcapng.NewWriter(z, capture.Session{Created: time.Now(), Protocol: "mcp", Framing: "line"}, nil)
+	check(t, err)
+	for n, line := range call(id, "add", "hay", well) {
+		r := record(int64(2*id+n-1), []byte(strings.TrimPrefix(line, "<")+"\n"))
+		if n > 0 {
+			r.Dir = frame.U2C
+		}
+		check(t, w.Write(r))
+	}
+	check(t, z.Close())
+	return b.Bytes()
+}
+
+// Messages that are no segments are skipped by readers and by the index, which tells it once.
+// What came before and after them is read, also after a restart.
+func TestBadSegments(t *testing.T) {
+	dir, warned := t.TempDir(), newWarnings()
+	o := server.Options{Dir: dir, Listen: "127.0.0.1:0", MaxBytes: 1 << 30, MaxAge: time.Hour, Warn: warned.add}
+	h, err := server.Start(t.Context(), o)
+	check(t, err)
+	i := &hub.Info{ID: "a1", Org: hub.DefaultOrg, Host: "evil", Kind: "relay", Name: "bad", Started: time.Now()}
+	describe(t, h, i)
+	good := func(number int) {
+		publish(t, h, i, section(t, number), "Number", strconv.Itoa(number), "Frames", strconv.Itoa(2*number))
+	}
+	good(1)
+	z, err := zstd.NewWriter(nil)
+	check(t, err)
+	zeros := bytes.Repeat(z.EncodeAll(make([]byte, 32<<20), nil), 40)
+	publish(t, h, i, zeros, "Number", "2", "Frames", "4")
+	publish(t, h, i, []byte("no zstd"), "Number", "3", "Frames", "6")
+	good(4)
+	publish(t, h, i, section(t, 5), "Number", "no number", "Frames", "6")
+	publish(t, h, i, section(t, 5), "Number", "5", "Frames", "6", "Piece", "1 of 2")
+	good(6)
+	const told = "session main.evil.relay.a1: "
+	want := []string{
+		"segment 2 is skipped: it is not a section", "segment 3 is skipped: it is not a section",
+		"a message that is not a segment is skipped", "segment 5 is skipped: its part",
+	}
+	counts := func(calls int64) {
+		t.Helper()
+		var list []hub.Info
+		until(t, "the index has everything", func() bool {
+			var behind int64
+			var err error
+			list, behind, err = viewer(t, h).Search(t.Context(), hub.Query{Where: "name==bad"})
+			check(t, err)
+			return behind == 0
+		})
+		if len(list) != 1 || *list[0].Calls != calls || *list[0].Findings != 0 {
+			t.Errorf("want %d calls: %+v", calls, list)
+		}
+		for _, text := range want {
+			if n := strings.Count(warned.text(), told+text); n != 1 {
+				t.Errorf("%q is told %d times:\n%s", text, n, warned.text())
+			}
+		}
+	}
+	counts(3)
+	check(t, h.Close())
+	h, err = server.Start(t.Context(), o)
+	check(t, err)
+	good(7)
+	good(8)
+	counts(5)
+
+	frames, notes := read(t, h.Conn(), "bad")
+	if len(frames) != 10 {
+		t.Errorf("%d frames are read, want 10", len(frames))
+	}
+	for _, text := range append(want, "segments are missing here") {
+		if !strings.Contains(strings.Join(notes, "\n"), text) {
+			t.Errorf("no note %q:\n%s", text, strings.Join(notes, "\n"))
+		}
+	}
+	check(t, h.Close())
 }

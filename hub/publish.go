@@ -83,7 +83,7 @@ func (p *publisher) next(ctx context.Context, size int64) (seg *segment, err err
 		if err != nil || next == nil {
 			return seg, nil //nolint:nilerr // the next call reports it
 		}
-		if tried == 0 && seg.Size+next.Size > size {
+		if tried == 0 && (seg.Size+next.Size > size || seg.plain+next.plain > maxSection) {
 			p.ahead = next
 			break
 		}
@@ -211,7 +211,7 @@ func (p *publisher) finish(ctx context.Context, i Info) error {
 	return nil
 }
 
-// errAgain makes persist try again at once.
+// errAgain makes persist try again, without a report of trouble.
 var errAgain = errors.New("once more")
 
 // persist calls f until it succeeds or ctx ends, and reports trouble.
@@ -230,9 +230,7 @@ func (p *publisher) persist(ctx context.Context, f func() error) error {
 		}
 		busy, ok := errors.AsType[*jetstream.APIError](err)
 		switch {
-		case errors.Is(err, errAgain):
-			continue
-		case ok && busy.ErrorCode == codeBusy:
+		case errors.Is(err, errAgain), ok && busy.ErrorCode == codeBusy:
 		case began.IsZero():
 			began = time.Now()
 			p.trouble(err)

@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/decode/source"
 	"github.com/wirectl/wirectl/internal/wait"
 )
@@ -29,7 +31,7 @@ type Reader struct {
 	from  uint64 // the number of the next message in the stream
 	joint Assembler
 	queue []stored
-	ready []byte
+	ready io.Reader
 	ended bool          // nothing follows the queue
 	rest  time.Duration // before the next try; 0 if the last one found something
 	came  time.Time     // when something was found last
@@ -41,19 +43,21 @@ type Reader struct {
 
 // stored is a compressed segment from the hub, or a section that the reader has made.
 type stored struct {
-	number  int64
-	data    []byte
+	whole   *Whole
 	section []byte
 }
 
 // Read reads from the session. It waits for more while the session is live.
 func (r *Reader) Read(p []byte) (int, error) {
-	for len(r.ready) == 0 {
+	for {
+		if n, err := r.ready.Read(p); n > 0 || err != io.EOF {
+			return n, err
+		}
 		err := io.EOF
 		switch {
 		case len(r.queue) > 0:
-			err = r.unpack(r.queue[0])
-			r.queue = r.queue[1:]
+			r.unpack(r.queue[0])
+			r.queue, err = r.queue[1:], nil
 		case !r.ended:
 			err = r.fetch()
 		}
@@ -64,19 +68,18 @@ func (r *Reader) Read(p []byte) (int, error) {
 			return 0, err
 		}
 	}
-	n := copy(p, r.ready)
-	r.ready = r.ready[n:]
-	return n, nil
 }
 
-// unpack makes a segment the one that is read.
-func (r *Reader) unpack(s stored) (err error) {
-	if r.ready = s.section; r.ready == nil {
-		if r.ready, err = decompress()(s.data); err != nil {
-			return fmt.Errorf("segment %d of the session %s: %w", s.number, r.session.ID, err)
+// unpack makes a segment the one that is read. One that cannot be read is skipped.
+func (r *Reader) unpack(s stored) {
+	if s.whole != nil {
+		var err error
+		if r.ready, err = s.whole.Section(); err == nil {
+			return
 		}
+		s.section = r.note(err.Error(), true)
 	}
-	return nil
+	r.ready = bytes.NewReader(s.section)
 }
 
 // Close ends reading. It may be called once, by any goroutine.
@@ -167,7 +170,7 @@ func (r *Reader) take(m *nats.Msg) error {
 	before := r.joint.Frames
 	s, err := r.joint.Take(m)
 	if err != nil {
-		return fmt.Errorf("the session %s: %w", r.session.ID, err)
+		r.say(err.Error())
 	}
 	if s == nil {
 		return nil
@@ -175,25 +178,31 @@ func (r *Reader) take(m *nats.Msg) error {
 	if s.Missing > 0 {
 		r.gap(s.Missing, before)
 	}
-	r.queue = append(r.queue, stored{number: s.Number, data: s.data})
+	r.queue = append(r.queue, stored{whole: s})
 	r.ended = s.End
 	return nil
 }
 
 // gap adds a note about segments that the hub does not have.
 func (r *Reader) gap(missing, frames int64) {
-	r.say(fmt.Sprintf("%d segments are missing here, after frame %d: the hub has removed them, or never had them", missing, frames))
+	text := fmt.Sprintf("%d segments are missing here, after frame %d: the hub has removed them, or never had them", missing, frames)
+	r.queue = append(r.queue, stored{section: r.note(text, true)})
 }
 
-// say adds a note.
-func (r *Reader) say(text string) {
+// say adds a note to what will be read.
+func (r *Reader) say(text string) { r.queue = append(r.queue, stored{section: r.note(text, false)}) }
+
+// note returns a section with a note, and one that frames are missing here if gap is set.
+func (r *Reader) note(text string, gap bool) []byte {
 	p := packer{session: capture.Session{
 		Created: r.session.Started, Protocol: r.session.Protocol, Framing: r.session.Framing,
 		Controller: r.session.Controller, Unit: r.session.Unit, Redacted: true,
 	}}
-	if p.note(text) == nil {
-		r.queue = append(r.queue, stored{section: p.buf})
+	_ = p.note(text) // it writes to memory
+	if lost := (tap.Note{Tap: tap.Lost}).Record(); gap {
+		_ = p.Write(&lost)
 	}
+	return p.buf
 }
 
 // Open opens the session that Find returns.
@@ -203,7 +212,7 @@ func (c *Conn) Open(ctx context.Context, name string) (*Reader, error) {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(ctx)
-	return &Reader{conn: c, session: info, ctx: ctx, stop: stop, from: 1}, nil
+	return &Reader{conn: c, session: info, ctx: ctx, stop: stop, from: 1, ready: bytes.NewReader(nil)}, nil
 }
 
 // findEvery is how often a session is looked for that does not exist yet.

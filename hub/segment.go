@@ -1,7 +1,10 @@
 package hub
 
 import (
+	"bytes"
 	"cmp"
+	"fmt"
+	"io"
 	"sync"
 	"time"
 
@@ -19,6 +22,7 @@ type segment struct {
 	Data []byte
 
 	first int64 // the number of the first segment if several were joined, or 0
+	plain int64 // bytes of Data without the compression
 }
 
 // The head of a segment says what it is.
@@ -34,6 +38,7 @@ type head struct {
 // join appends the next segment. Sections can be concatenated, compressed or not.
 func (s *segment) join(next *segment) {
 	s.first = cmp.Or(s.first, s.Number)
+	s.plain += next.plain
 	s.head, s.Data = next.head, append(s.Data, next.Data...)
 	s.Size = int64(len(s.Data))
 }
@@ -42,8 +47,11 @@ const (
 	// segmentSize is the size of a segment before compression, unless its only record is
 	// longer.
 	segmentSize = 256 << 10
-	// maxSegment bounds a segment that is read, in bytes.
-	maxSegment = 256 << 20
+	// maxSection bounds a segment without its compression, in bytes: no block is larger than
+	// [pcapng.DefaultLimit].
+	maxSection = pcapng.DefaultLimit + segmentSize
+	// maxWindow bounds the memory that a segment requires to be decompressed, in bytes.
+	maxWindow = 8 << 20
 )
 
 var encoder = sync.OnceValue(func() *zstd.Encoder {
@@ -52,11 +60,38 @@ var encoder = sync.OnceValue(func() *zstd.Encoder {
 	return e
 })
 
-// decompress returns the section of a segment.
-var decompress = sync.OnceValue(func() func([]byte) ([]byte, error) {
-	d, _ := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxSegment))
-	return func(data []byte) ([]byte, error) { return d.DecodeAll(data, nil) }
-})
+// decompress returns a reader of the sections of a segment, once it has read them all: a few
+// bytes of zstd can mean gigabytes, or something other than a capture.
+func decompress(data []byte) (io.Reader, error) {
+	z, err := zstd.NewReader(bytes.NewReader(data), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
+	if err != nil {
+		return nil, err
+	}
+	in := &io.LimitedReader{R: z, N: maxSection + 1}
+	var magic [12]byte
+	if n, err := io.ReadFull(in, magic[:]); n == 0 || !pcapng.IsSection(magic[:]) {
+		return nil, fmt.Errorf("it is not a section of a capture: %w", cmp.Or(err, capture.ErrForeign))
+	}
+	r, err := pcapng.NewReader(io.MultiReader(bytes.NewReader(magic[:]), in), 0)
+	for rec := new(capture.Record); err == nil; {
+		err = r.Next(rec)
+	}
+	switch {
+	case in.N == 0:
+		return nil, fmt.Errorf("it is over the limit of %d MiB once it is decompressed", maxSection>>20)
+	case err != io.EOF:
+		return nil, err
+	}
+	return z, z.Reset(bytes.NewReader(data))
+}
+
+// plainSize returns the length of a segment without its compression, which the encoder has
+// put into its header.
+func plainSize(data []byte) int64 {
+	var h zstd.Header
+	_ = h.Decode(data) // it is ours
+	return int64(h.FrameContentSize)
+}
 
 // A packer makes segments of records. It is a [capture.Writer] for one goroutine.
 type packer struct {
@@ -152,8 +187,8 @@ func (p *packer) endSegment() error {
 	return p.hand(true)
 }
 
-func (p *packer) hand(end bool) error {
-	next := segment{head: p.last, Data: encoder().EncodeAll(p.buf, nil)}
+func (p *packer) hand(end bool) (err error) {
+	next := segment{head: p.last, Data: encoder().EncodeAll(p.buf, nil), plain: int64(len(p.buf))}
 	next.Number++
 	next.Size, next.End = int64(len(next.Data)), end
 	if p.buf = p.buf[:0]; cap(p.buf) > 4*segmentSize {
@@ -161,7 +196,12 @@ func (p *packer) hand(end bool) error {
 	}
 	told := p.told
 	p.told = 0
-	if err := p.put(next); err != nil {
+	if next.plain > maxSection {
+		err = fmt.Errorf("frames are dropped: a hub takes records of up to %d MiB", pcapng.DefaultLimit>>20)
+	} else {
+		err = p.put(next)
+	}
+	if err != nil {
 		dropped := p.last.Frames - p.kept.Frames + p.last.Lost - p.kept.Lost
 		p.owed = told + dropped
 		p.kept.Lost += dropped

@@ -318,6 +318,7 @@ func (p *part) segmentAt(offset int64) (*segment, error) {
 	}
 	seg := &segment{head: h, Data: make([]byte, h.Size)}
 	_, err = p.ReadAt(seg.Data, offset+headSize)
+	seg.plain = plainSize(seg.Data)
 	return seg, err
 }
 

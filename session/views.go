@@ -38,6 +38,9 @@ func (t *Tracker) Overdue(since time.Time) iter.Seq[*Exchange] {
 	}
 }
 
+// InFlight returns how many exchanges are open.
+func (t *Tracker) InFlight() int { return t.live.len }
+
 // Findings yields the findings, oldest first, limited to the history.
 func (t *Tracker) Findings() iter.Seq[Finding] { return t.findings.all }
 
@@ -47,7 +50,7 @@ func (t *Tracker) Stats() Stats {
 	t.countModel()
 	s := Stats{
 		Frames: t.frames, Bytes: t.bytes,
-		Opened: t.opened, InFlight: int64(t.live.len), Forgotten: t.forgotten,
+		Opened: t.opened, InFlight: int64(t.InFlight()), Forgotten: t.forgotten,
 		Usage: t.used, Cancels: t.classes, Findings: make(map[string]int64), Kinds: t.kindOrder, Models: t.models,
 	}
 	for r, n := range t.found {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/track"
 	"github.com/wirectl/wirectl/frame"
@@ -180,5 +181,26 @@ func TestTwoProtocolsOverHTTP(t *testing.T) {
 	}
 	if frames["nexus"] != 2 || frames["openai"] != 2 {
 		t.Errorf("frames were judged as %v", frames)
+	}
+}
+
+// Where a note says that frames are missing, open calls may have been answered, and answers
+// belong to missing requests.
+func TestFramesAreMissing(t *testing.T) {
+	line := func(dir frame.Dir, text string) capture.Record {
+		return capture.Record{Protocol: "mcp", Framing: "line", Frame: frame.Frame{Conn: 1, Dir: dir, Raw: []byte(text + "\n"), End: len(text)}}
+	}
+	note := tap.Note{Tap: tap.Lost}
+	for _, missing := range []bool{false, true} {
+		s := &script{records: []capture.Record{
+			line(frame.C2U, `{"jsonrpc":"2.0","id":1,"method":"ping"}`), note.Record(), line(frame.U2C, `{"jsonrpc":"2.0","id":2,"result":{}}`),
+		}}
+		if !missing {
+			s.records = slices.Delete(s.records, 1, 2)
+		}
+		ts := follow(t, s)
+		if st := ts.List[0].Stats(); missing == (len(st.Findings) > 0) || missing == (st.Forgotten == 0) {
+			t.Errorf("missing %v: %+v", missing, st)
+		}
 	}
 }

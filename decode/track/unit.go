@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/session"
@@ -27,6 +28,10 @@ const (
 // Event notes a record that is not a frame; see [decode.Config].
 func (f *Follower) Event(rec *capture.Record) {
 	switch rec.Kind {
+	case capture.Note:
+		if n, ok := tap.ParseNote(rec); ok && n.Tap == tap.Lost {
+			f.Lose()
+		}
 	case capture.HalfClosed:
 		f.ended(rec.Conn, rec.Dir, rec.Time)
 	case capture.Stderr:

@@ -22,6 +22,7 @@ import (
 
 	"github.com/wirectl/wirectl/hub"
 	"github.com/wirectl/wirectl/internal/lock"
+	"github.com/wirectl/wirectl/internal/render"
 )
 
 // format is the version of the tables. An index of another version is rebuilt.
@@ -63,6 +64,7 @@ type Index struct {
 	From  uint64
 
 	path     string
+	tell     func(string)
 	lock     *os.File
 	db       *sql.DB
 	at       Position
@@ -83,7 +85,7 @@ var ErrUsed = errors.New("another hub uses it")
 // Open opens the index of the streams with that identity. An index that cannot be read, or
 // that belongs to other streams, is rebuilt, and tell gets the reason.
 func Open(ctx context.Context, path, identity string, anew bool, tell func(string)) (*Index, error) {
-	x := &Index{path: path, readings: map[string]*reading{}, infos: map[string]hub.Info{}}
+	x := &Index{path: path, tell: tell, readings: map[string]*reading{}, infos: map[string]hub.Info{}}
 	var err error
 	if x.lock, err = os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 		return nil, err
@@ -179,7 +181,8 @@ func (x *Index) Position() Position { return x.at }
 // Done returns the number of the last segment message that was committed.
 func (x *Index) Done() uint64 { return x.done.Load() }
 
-// Segment reads a message of the stream of segments.
+// Segment reads a message of the stream of segments. One that cannot be read is skipped, and
+// the user is told.
 func (x *Index) Segment(ctx context.Context, key string, seq uint64, m *nats.Msg) error {
 	x.at.Segments = seq
 	r := x.readings[key]
@@ -187,7 +190,7 @@ func (x *Index) Segment(ctx context.Context, key string, seq uint64, m *nats.Msg
 		if err := x.makeRoom(ctx); err != nil {
 			return err
 		}
-		r = newReading(x.Watch, key)
+		r = newReading(x.Watch, key, func(why error) { x.tell(render.Safe(fmt.Sprintf("the session %s: %v", key, why))) })
 		// Segments up to this one are in the index already.
 		err := x.db.QueryRowContext(ctx, "SELECT number FROM session WHERE key = ?", key).Scan(&r.before)
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
@@ -197,19 +200,55 @@ func (x *Index) Segment(ctx context.Context, key string, seq uint64, m *nats.Msg
 	}
 	r.last, r.watched = seq, seq >= x.From
 	whole, err := r.joint.Take(m)
-	if err != nil || whole == nil || whole.Number <= r.before || r.ended {
-		return nil //nolint:nilerr // what is not a segment was written by another program
-	}
 	before := r.size()
-	r.addWhole(whole)
+	switch {
+	case err != nil:
+		r.skip(err)
+	case whole != nil && whole.Number > r.before && !r.ended:
+		r.addWhole(whole)
+	}
+	x.bound()
 	if x.gathered += r.size() - before; x.gathered > maxGathered {
 		return x.Commit(ctx)
 	}
 	return nil
 }
 
-// maxGathered bounds the words in memory, in bytes.
-const maxGathered = 4 << 20
+const (
+	// maxGathered bounds the words in memory, in bytes.
+	maxGathered = 4 << 20
+	// maxPieces bounds the segments in memory that are not complete, in bytes.
+	maxPieces = 128 << 20
+	// maxInFlight bounds the open calls in memory. One session may have a quarter.
+	maxInFlight = 1 << 17
+)
+
+// bound gives up the largest incomplete segments and the most open calls, if all sessions
+// together have too many.
+func (x *Index) bound() {
+	for _, of := range []struct {
+		most   int
+		size   func(*reading) int
+		giveUp func(*reading)
+	}{
+		{maxPieces, func(r *reading) int { return r.joint.Waiting() }, func(r *reading) { r.skip(r.joint.Forget()) }},
+		{maxInFlight, (*reading).inFlight, (*reading).giveUp},
+	} {
+		for {
+			sum, largest := 0, (*reading)(nil)
+			for _, r := range x.readings {
+				n := of.size(r)
+				if sum += n; largest == nil || n > of.size(largest) {
+					largest = r
+				}
+			}
+			if sum <= of.most {
+				break
+			}
+			of.giveUp(largest)
+		}
+	}
+}
 
 // Summary reads a message of the bucket of summaries.
 func (x *Index) Summary(key string, seq uint64, text []byte) {

@@ -1,14 +1,15 @@
 package index
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"iter"
 	"strconv"
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/pcapng"
-	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/spans"
 	"github.com/wirectl/wirectl/decode/track"
@@ -22,7 +23,7 @@ import (
 // A reading reads a session segment by segment, and collects what can be found.
 type reading struct {
 	joint    hub.Assembler
-	section  []byte // the rest of the current segment
+	section  io.Reader // the rest of the current segment
 	next     func() (struct{}, bool)
 	stop     func()
 	trackers track.Trackers
@@ -32,6 +33,7 @@ type reading struct {
 	session  spans.Session
 	spans    *spans.Follower // nil if no spans are sent
 	watched  bool            // watch counts what is read now
+	skip     func(error)     // tells the user what is skipped
 	before   int64           // the number of the last segment that was in the index
 	last     uint64          // the number of the last message
 	ended    bool
@@ -60,26 +62,37 @@ const (
 	// maxFacts bounds the facts between two commits, and maxValue the bytes of one.
 	maxFacts = 4096
 	maxValue = 256
+	// maxWords bounds the words of a segment, in bytes; further ones are not found.
+	maxWords = 16 << 20
 )
 
-func newReading(w Watch, key string) *reading {
-	r := &reading{facts: map[fact]int64{}, watch: w, session: sessionOf(key)}
-	r.log.Show, r.log.Live = r.called, true
-	r.trackers.Watcher = r
+func newReading(w Watch, key string, skip func(error)) *reading {
+	r := &reading{facts: map[fact]int64{}, watch: w, session: sessionOf(key), skip: skip}
 	return r
 }
 
-// addWhole reads a segment. If segments before it are missing, open calls may have ended
-// there.
+// trackAnew begins to track calls, or begins again without what was open.
+func (r *reading) trackAnew() {
+	r.log = calls.Log{Show: r.called, Live: true}
+	r.trackers = track.Trackers{Watcher: r}
+	r.follower = track.NewFollower(&r.trackers, decode.Input{Capture: nobody{}}, decode.Config{})
+}
+
+// addWhole reads a segment, or skips it. If segments before it are missing, open calls may
+// have ended there.
 func (r *reading) addWhole(w *hub.Whole) {
 	r.changed = true
 	section, err := w.Section()
+	if err != nil {
+		r.skip(err)
+		section = bytes.NewReader(nil)
+	}
 	if r.next == nil {
 		r.next, r.stop = iter.Pull(r.run)
 	}
 	fresh := r.follower == nil
 	if fresh {
-		r.follower = track.NewFollower(&r.trackers, decode.Input{Capture: nobody{}}, decode.Config{})
+		r.trackAnew()
 	}
 	if r.watched && r.spans == nil && r.watch.Spans != nil {
 		r.session.Identity = strconv.FormatUint(r.last, 10) // frames are counted from this message on
@@ -118,16 +131,12 @@ type nobody struct{ capture.Reader }
 
 // run reads the session, and yields where it needs the next segment.
 func (r *reading) run(yield func(struct{}) bool) {
-	src := sections{r, yield}
-	in, err := pcapng.NewReader(src, 0)
-	if err != nil {
-		for yield(struct{}{}) { // it is not a capture
-			r.section = nil
-		}
-		return
-	}
+	in, err := pcapng.NewReader(sections{r, yield}, 0)
 	cfg := decode.Config{Workers: 1, Resync: true, Event: r.event}
 	view := func(dst []byte, it *decode.Item) ([]byte, error) {
+		if r.inFlight() > maxInFlight/4 {
+			r.giveUp()
+		}
 		r.log.First = it.First
 		r.read(it)
 		if r.spans != nil {
@@ -135,9 +144,10 @@ func (r *reading) run(yield func(struct{}) bool) {
 		}
 		return r.follower.View(dst, it)
 	}
-	_, err = decode.Run(context.Background(), decode.Input{Capture: in}, io.Discard, cfg, func() decode.View { return view })
+	if err == nil {
+		_, err = decode.Run(context.Background(), decode.Input{Capture: in}, io.Discard, cfg, func() decode.View { return view })
+	}
 	for err != nil && yield(struct{}{}) { // the rest cannot be read either
-		r.section = nil
 	}
 }
 
@@ -148,22 +158,18 @@ type sections struct {
 }
 
 func (s sections) Read(p []byte) (int, error) {
-	for len(s.section) == 0 {
+	for {
+		if n, err := s.section.Read(p); n > 0 || err != io.EOF {
+			return n, err
+		}
 		if !s.yield(struct{}{}) {
 			return 0, io.EOF
 		}
 	}
-	n := copy(p, s.section)
-	s.section = s.section[n:]
-	return n, nil
 }
 
 // event handles a record that is not a frame.
 func (r *reading) event(rec *capture.Record) {
-	if n, ok := tap.ParseNote(rec); ok && n.Tap == tap.Lost {
-		r.lose()
-		return
-	}
 	if r.spans != nil {
 		r.spans.Event(rec)
 	}
@@ -201,6 +207,21 @@ func (r *reading) close() {
 	}
 }
 
+// inFlight returns how many calls are open.
+func (r *reading) inFlight() (n int) {
+	for _, t := range r.trackers.List {
+		n += t.InFlight()
+	}
+	return n
+}
+
+// giveUp stops waiting for the answers to open calls, which nobody will answer.
+func (r *reading) giveUp() {
+	r.skip(fmt.Errorf("%d open calls are not counted: they are too many", r.inFlight()))
+	r.trackAnew()
+	r.lose()
+}
+
 // read adds the words of a frame.
 func (r *reading) read(it *decode.Item) {
 	r.addValue(protocolFact, it.Protocol.Name())
@@ -212,6 +233,9 @@ func (r *reading) read(it *decode.Item) {
 		r.passages = append(r.passages, p)
 	}
 	p.seq = r.last
+	if r.size() > maxWords {
+		return
+	}
 	if it.Protocol.Encoding() == protocol.JSON {
 		p.addJSON(it.Payload)
 		return

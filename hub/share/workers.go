@@ -16,6 +16,7 @@ import (
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/hub"
+	"github.com/wirectl/wirectl/internal/wait"
 )
 
 // Workers are the workers that offer models to a group. They are a [provider.Provider].
@@ -168,6 +169,7 @@ func (w *Workers) call(ctx context.Context, what ask, r *provider.Request, c *pr
 		if again, err := one.run(ctx, body); !again {
 			return err
 		}
+		_ = wait.For(ctx, busyTime) // a worker may claim calls and leave again and again
 	}
 }
 

@@ -21,18 +21,13 @@ var Known = []string{"gzip", "x-gzip", "deflate", "br", "zstd"}
 // Knows reports whether a compression is known.
 func Knows(name string) bool { return slices.Contains(Known, name) }
 
-// maxWindow bounds the window of zstd, and so its memory, in bytes. streamWindow is the bound
-// for streams, of which there may be many: the one of RFC 9659.
-const (
-	maxWindow    = 64 << 20
-	streamWindow = 8 << 20
-)
+// maxWindow is the bound of RFC 9659 on the window of zstd, in bytes. The decoder allocates what
+// the first bytes of the data ask for, however short the data is.
+const maxWindow = 8 << 20
 
 // Open returns a reader that decompresses r. The name is one of [Known]. Callers must bound
 // how much they read.
-func Open(name string, r io.Reader) (io.ReadCloser, error) { return open(name, r, maxWindow) }
-
-func open(name string, r io.Reader, window uint64) (io.ReadCloser, error) {
+func Open(name string, r io.Reader) (io.ReadCloser, error) {
 	switch name {
 	case "gzip", "x-gzip":
 		return gzip.NewReader(r)
@@ -41,7 +36,7 @@ func open(name string, r io.Reader, window uint64) (io.ReadCloser, error) {
 	case "br":
 		return io.NopCloser(brotli.NewReader(r)), nil
 	case "zstd":
-		d, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(window))
+		d, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
 		if err != nil {
 			return nil, err
 		}

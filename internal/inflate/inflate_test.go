@@ -47,6 +47,13 @@ func TestOpen(t *testing.T) {
 			t.Errorf("%s: text was read as if it were compressed", tt.name)
 		}
 	}
+	var wide bytes.Buffer
+	z, _ := zstd.NewWriter(&wide, zstd.WithWindowSize(16<<20))
+	_, _ = z.Write(make([]byte, 1<<20))
+	_ = z.Close()
+	if _, err := read("zstd", wide.Bytes()); err == nil {
+		t.Error("zstd may ask for a window of 16 MiB")
+	}
 	if _, err := inflate.Open("identity", strings.NewReader("")); inflate.Knows("identity") || err == nil {
 		t.Error("identity is taken for a compression")
 	}

@@ -75,7 +75,7 @@ var errClosed = errors.New("the stream was closed")
 func (a *arrived) undo(name string) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		a.yield = yield
-		r, err := open(name, a, streamWindow)
+		r, err := Open(name, a)
 		if err == nil {
 			defer r.Close()
 			err = a.pass(r)
