@@ -53,6 +53,10 @@ const reserved = "io.modelcontextprotocol/"
 var spokenIn = map[string][]string{
 	"dap": {"command", "event", "arguments.requestId"},
 	"lsp": {"params.token"},
+	"claude": {
+		"uuid", "command_uuid", "state", "user_message_uuid", "user_message_uuids", "origin.kind", "local_command",
+		"request.message_uuid", "response.response.still_queued", "response.response.cancelled",
+	},
 }
 
 // spokenInAny has all paths of spokenIn.

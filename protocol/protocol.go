@@ -138,6 +138,9 @@ type Message struct {
 	Piece   Piece
 	// Step is the effect of the message on a step of an operation: an item, a tool call.
 	Step Step
+	// Queue is what the message says about prompts that wait for their turn, where a
+	// protocol has such a queue.
+	Queue Queue
 	// Model is the model that is asked or answers, and StopReason why it stopped, which may
 	// be the code of an error, both in the words of its provider, with escapes as written;
 	// nil if the message does not say.
@@ -176,6 +179,22 @@ type Piece struct {
 type Step struct {
 	Does Phase
 	ID   Token
+}
+
+// A Queue says what becomes of prompts that wait for their turn. Open says that the prompt Of
+// waits, or without Of that a turn may begin now; Part that the turn of Of, or of some prompt, has
+// begun; the phases of an end that Of has left the queue and gets no answer of its own.
+type Queue struct {
+	Does Phase
+	Of   Token
+	// Names are ids of prompts, as written: a list, or one. An answer that ends a turn answers
+	// these. The answer to a request that empties the queue keeps them.
+	Names []byte
+	// Own is the origin of a turn for which the client's user has not asked: the agent
+	// itself, or someone for whom the client speaks. It is nil for the user.
+	Own []byte
+	// Empties says about a request that it drops all prompts that wait.
+	Empties bool
 }
 
 // Usage counts the tokens that a model read and wrote, and their cost in millionths of a

@@ -72,6 +72,10 @@ type Rules struct {
 	// operation goes on, under the second name of the request or the answer, until a
 	// message ends it.
 	Accepted []string
+	// Queued says that a prompt waits for its turn, and that the unit also takes turns of
+	// its own: see [Queue]. Prompts, and the messages of a turn, have the empty token of
+	// SpaceTurn.
+	Queued bool
 	// MayRetry says that the unit may go on with an operation after a message that it has
 	// failed. The next message tells: by an effect that opens the operation again, or by
 	// one that is a part of it and leaves that to a later message.

@@ -50,6 +50,13 @@ func (t *Tracker) trackAnswer(ev *event) *Exchange {
 		t.answerLate(ev, e)
 	default:
 		t.answerOpen(ev, e)
+		switch {
+		case !t.rules.Queued || !m.Phase.Ends():
+		case t.isTurn(token):
+			t.endTurn(ev, e)
+		case m.Phase == protocol.Close:
+			t.dropPrompts(ev, e)
+		}
 	}
 	return e
 }

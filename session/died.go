@@ -89,6 +89,7 @@ func (t *Tracker) EndBy(conn int, how Ending, at time.Time) {
 	for scopes := t.conns[conn]; scopes != nil && scopes.len > 0; {
 		s := scopes.oldest()
 		t.checkLingering(s, how.First, at)
+		t.settleAnswered(s, at, how.First == frame.C2U)
 		t.endScope(s, func(e *Exchange) { t.abandon(s, e, d, at) })
 	}
 	t.reportDeath(d, conn)

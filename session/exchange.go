@@ -112,6 +112,9 @@ type Exchange struct {
 	within   bool           // it belongs to a part of the connection, which may end
 	declares protocol.Features
 	inputs   []uint64       // hashes of the requests in the answer, for the retry
+	waits    bool           // it is a prompt that is reported to wait for its turn
+	own      bool           // it is a turn for which the client's user has not asked
+	empties  bool           // it drops what waits, if it succeeds
 	repeats  bool           // it repeats the failed exchange that it belongs to
 	state    protocol.Phase // state of a task that has ended
 	stateAt  int64          // number of the frame with that state

@@ -148,7 +148,7 @@ func TestTheoryDialects(t *testing.T) {
 func TestUsage(t *testing.T) {
 	for _, test := range []struct{ name, protocol, want string }{
 		{"claude-sdk", "claude", "15728 0 60 $48084; 48077 0 87 $145536; 33405 0 33 $33570"},
-		{"claude-interrupt", "claude", "0 0 0 $48234; 15857 0 29 $48006; 32290 0 67 $97875; 16430 0 10 $49440"},
+		{"claude-interrupt", "claude", "15703 0 75 $48234; 15857 0 29 $48006; 32290 0 67 $97875; 16430 0 10 $49440"},
 		{"claude-mcp-cancel", "claude", "5927 0 11 $17946; 6207 0 5 $18696; 12706 0 53 $38913"},
 		{"claude-raw", "claude", "22841 0 5 $22866; 69159 0 87 $69594"},
 		{"codex-app-server", "codex", "9839 0 42 $0; 30457 0 126 $0; 20972 0 84 $0"},

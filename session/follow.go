@@ -17,6 +17,9 @@ func (t *Tracker) feed(f *Frame, s *scope, m *protocol.Message) {
 	if t.rules.Steps && m.Step.Does != protocol.Note {
 		t.step(&ev)
 	}
+	if m.Queue.Does != protocol.Note {
+		t.queue(&ev)
+	}
 	var e *Exchange
 	switch {
 	case m.Phase == protocol.Open:
@@ -97,6 +100,11 @@ func (t *Tracker) keyOf(s *scope, side frame.Dir, token protocol.Token) key {
 // one settled last, or nil. The zero token names the oldest exchange of its scope and
 // side.
 func (t *Tracker) findExchange(s *scope, side frame.Dir, token protocol.Token) *Exchange {
+	if t.isTurn(token) && side != frame.U2C {
+		if e := t.currentTurn(s); e != nil {
+			return e
+		}
+	}
 	for _, side := range sides(side) {
 		if token.IsZero() {
 			if e := s.oldest(side); e != nil {

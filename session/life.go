@@ -28,6 +28,10 @@ func (t *Tracker) openExchange(ev *event) *Exchange {
 		t.report(unstatedVersion, f, nil, "the headers of %s do not state version %s", e.Kind, m.Version)
 	}
 	e.about = !m.Operation.Of.IsZero()
+	e.own, e.empties = m.Queue.Own != nil, m.Queue.Empties
+	if t.isTurn(m.ID) && m.Queue.Own == nil {
+		t.settleAnswered(ev.scope, f.Time, false)
+	}
 	if contains(t.rules.Streams, m.Kind) {
 		e.stream = &stream{open: true}
 	}
@@ -40,19 +44,24 @@ func (t *Tracker) openExchange(ev *event) *Exchange {
 	e.ofModel(f, m)
 	e.Prompt = f.Prompt
 	e.kind.Outcomes[Open]++
-	label := clip(t.unescaped(m.Label), maxText)
-	if e.named = t.nameOf(e.kind, label); e.named == nil {
-		e.Name = string(label) // too many names to count
-	} else {
-		e.Name = e.named.Name
-		e.named.Outcomes[Open]++
-		e.named.Frames++
-		e.named.Bytes += int64(f.Size)
-	}
+	t.setName(e, m.Label, f.Size)
 	t.live.push(&e.node, e)
 	t.name(ev, e)
 	t.retrying(ev, e)
 	return e
+}
+
+// setName sets the name of an open exchange. The request has the given size.
+func (t *Tracker) setName(e *Exchange, label []byte, size int) {
+	label = clip(t.unescaped(label), maxText)
+	if e.named = t.nameOf(e.kind, label); e.named == nil {
+		e.Name = string(label) // too many names to count
+		return
+	}
+	e.Name = e.named.Name
+	e.named.Outcomes[Open]++
+	e.named.Frames++
+	e.named.Bytes += int64(size)
 }
 
 // more handles another part of the request of an open exchange, and returns the exchange.

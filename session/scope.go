@@ -33,6 +33,7 @@ type scope struct {
 	lanes      [3]lane     // by direction
 	failing    failing     // the operation that may still be retried
 	lingers    lingering   // the stream whose last event has arrived
+	turns      turns       // of prompts that wait
 	node       node[scope] // in the tracker's list of all, most recently used last
 	ofConn     node[scope] // in the list of its connection
 }

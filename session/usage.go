@@ -27,7 +27,9 @@ func (t *Tracker) usageOf(ev *event) protocol.Usage {
 		all.Input, all.Cached, all.Output = before.Input, before.Cached, before.Output
 		used.Cost = since.Cost
 	case before == protocol.Usage{Cost: before.Cost}: // none reported before
-		used.Cost = since.Cost
+		if used.Cost == 0 {
+			used.Cost = since.Cost
+		}
 	default:
 		used = since
 	}

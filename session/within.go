@@ -37,6 +37,12 @@ func (t *Tracker) nameWithin(ev *event, e *Exchange) {
 // findAnswered returns the exchange that ev answers, which ev names by token.
 func (t *Tracker) findAnswered(ev *event, token protocol.Token) *Exchange {
 	side := ev.from.Opposite()
+	if t.isTurn(token) {
+		if ev.m.Phase.Ends() {
+			return t.findTurn(ev)
+		}
+		return t.currentTurn(ev.scope)
+	}
 	if ev.m.Within.IsZero() || !protocol.SameToken(token, ev.m.ID) {
 		e := t.findExchange(ev.scope, side, token)
 		if e == nil && token.Space == protocol.SpaceID && ev.m.Phase == protocol.Fail {

@@ -77,9 +77,6 @@ func (s *Store) openRow(r *row, e *session.Exchange) {
 	r.spoken = s.spokenOf(e.Protocol)
 	r.version = s.versions.of([]byte(e.Version))
 	s.placeRow(r, e)
-	if e.Name != "" {
-		r.name = s.rows.keepText([]byte(e.Name)) + 1
-	}
 	s.rows.longest = max(s.rows.longest, utf8.RuneCountInString(cmp.Or(e.Name, e.Kind)))
 }
 
@@ -127,6 +124,9 @@ func (s *Store) progress(r *row, e *session.Exchange, at int64) {
 		r.outcome, r.closed = uint8(e.Outcome), at
 	case was != session.Open && e.BytesIn > r.in && (!s.timed || e.Closed.UnixNano() >= at): // an answer that did not have to come
 		r.closed = at
+	}
+	if r.name == 0 && e.Name != "" {
+		r.name = s.rows.keepText([]byte(e.Name)) + 1
 	}
 	r.out, r.in = e.BytesOut, e.BytesIn
 }

@@ -15,8 +15,9 @@ import (
 
 // Protocol is stream-json. The kind of a message is its type, followed by a slash and the
 // subtype if there is one: "control_request/interrupt". A control request is an exchange, with
-// its request_id. A prompt has no id: it opens a turn, which the next result ends. Prompts that
-// are sent meanwhile wait for their turn.
+// its request_id. A prompt opens a turn, which a result ends. Prompts that are sent meanwhile
+// wait for their turn, and one turn may answer several. A prompt may have a uuid, which results
+// and reports about the queue then name.
 var Protocol protocol.Protocol = claude{"claude"}
 
 // Rules: an interrupt is answered, and the turn then ends as aborted. A withdrawn control
@@ -28,10 +29,13 @@ var Rules = protocol.Rules{
 	LooseRefs: true,
 	Totals:    true,
 	Steps:     true,
+	Queued:    true,
+	Dismiss:   []string{"control_request/end_session"},
 	Endless:   []string{"control_request/mcp_message"}, // a call of MCP that was cancelled leaves it open
 	Framing:   frame.Line,
 	Cancels: []protocol.CancelRule{
 		{Kind: "control_request/interrupt", Target: protocol.MustConfirm, Own: protocol.MustAnswer},
+		{Kind: "control_request/cancel_async_message", Target: protocol.MayAnswer, Own: protocol.MustAnswer},
 		{Kind: "control_cancel_request", Target: protocol.MayAnswer, Settles: true},
 	},
 	Sources: [][2]string{
@@ -55,12 +59,12 @@ func (claude) Parse(payload []byte, m *protocol.Message) error {
 // turn names the current turn: turns have no ids.
 var turn = protocol.Token{Space: protocol.SpaceTurn}
 
-// kinds are the kinds of messages by type and subtype; "" stands for other subtypes.
+// kinds are the common kinds of messages by type and subtype; "" stands for no subtype.
 var kinds = map[string]map[string][]byte{
 	"control_request": kindsOf("control_request", "initialize", "interrupt", "set_permission_mode", "set_model", "mcp_status",
 		"get_context_usage", "mcp_message", "mcp_set_servers", "mcp_reconnect", "mcp_toggle", "rewind_files",
-		"set_max_thinking_tokens", "get_settings", "get_usage", "stop_task", "cancel_async_message", "hook_callback",
-		"can_use_tool", "elicitation", "request_user_dialog"),
+		"set_max_thinking_tokens", "get_settings", "get_usage", "get_session_cost", "stop_task", "cancel_async_message",
+		"end_session", "hook_callback", "can_use_tool", "elicitation", "request_user_dialog"),
 	"control_response":       kindsOf("control_response", "success", "error"),
 	"control_cancel_request": kindsOf("control_cancel_request"),
 	"user":                   kindsOf("user"),
@@ -69,7 +73,9 @@ var kinds = map[string]map[string][]byte{
 	"command_lifecycle":      kindsOf("command_lifecycle"),
 	"keep_alive":             kindsOf("keep_alive"),
 	"system": kindsOf("system", "init", "status", "session_state_changed", "api_retry", "thinking_tokens", "task_started",
-		"task_notification", "compact_boundary", "hook_response"),
+		"task_progress", "task_updated", "task_notification", "background_tasks_changed", "compact_boundary", "hook_started",
+		"hook_progress", "hook_response"),
+	"conversation_reset": kindsOf("conversation_reset"),
 	"result": kindsOf("result", "success", "error_during_execution", "error_max_turns", "error_max_budget_usd",
 		"error_max_structured_output_retries"),
 }
@@ -92,6 +98,10 @@ func (w *wire) interpret(m *protocol.Message) {
 		m.Kind = kindNamed(w.kind, w.responseSubtype)
 		m.ID, m.Phase = id(w.responseID), protocol.Close
 		m.Label, m.Text = w.behavior, w.response
+		m.Queue.Names = w.stillQueued
+		if string(w.cancelled) == "true" {
+			m.Queue.Does = protocol.Cancelled
+		}
 		if string(w.responseSubtype) == "error" {
 			m.Phase, m.Text = protocol.Fail, w.responseError
 		}
@@ -105,12 +115,18 @@ func (w *wire) interpret(m *protocol.Message) {
 			m.From, m.Phase, m.Ref = frame.U2C, protocol.Part, turn
 			m.Label = w.blockLabel()
 		} else {
-			m.From, m.Phase, m.ID = frame.C2U, protocol.Open, turn
+			m.From, m.Phase, m.ID, m.Bind = frame.C2U, protocol.Open, turn, prompt(w.uuid)
+			m.Queue.Own = w.own()
 		}
 	case "result":
 		w.interpretResult(m)
 	case "keep_alive":
 		m.Kind = kindNamed(w.kind, nil)
+	case "command_lifecycle":
+		m.Kind, m.From, m.Phase, m.Ref, m.Empty, m.Text = kindNamed(w.kind, nil), frame.U2C, protocol.Part, prompt(w.promptID), true, w.state
+		m.Queue = protocol.Queue{Does: lifecycle[string(w.state)], Of: m.Ref}
+	case "conversation_reset": // by /clear
+		m.Kind, m.From, m.Spent = kindNamed(w.kind, nil), frame.U2C, protocol.Spent{Of: w.session(), Anew: true}
 	default:
 		m.Kind = kindNamed(w.kind, w.subtype)
 		if m.Kind == nil && w.ofSession() {
@@ -122,6 +138,13 @@ func (w *wire) interpret(m *protocol.Message) {
 			return
 		}
 		m.From, m.Phase, m.Ref = frame.U2C, protocol.Part, turn
+		switch {
+		case string(m.Kind) == "system/init":
+			m.Queue.Does = protocol.Open
+		case w.ofSubagent(): // which may run between turns
+		case string(w.kind) == "assistant", string(w.kind) == "stream_event":
+			m.Queue.Does = protocol.Part
+		}
 		switch {
 		case w.eventType != nil:
 			m.Label, m.Text = w.eventType, w.eventText
@@ -141,7 +164,7 @@ var own = map[string][]jsonwalk.Shape{
 	"control_response":       {{Has: `type" response.subtype" response.request_id"`, MayHave: "session_id uuid"}},
 	"control_cancel_request": {{Has: `type" request_id"`, MayHave: "session_id uuid"}},
 	"user": {
-		{Has: `type" message.role" message.content`, MayHave: "session_id parent_tool_use_id uuid priority isSynthetic"},
+		{Has: `type" message.role" message.content`, MayHave: "session_id parent_tool_use_id uuid priority isSynthetic origin shouldQuery timestamp"},
 		{Has: `type" message.role" session_id" uuid"`, MayHave: "*"},
 	},
 	"assistant":         {{Has: `type" message.role" message.content[ session_id" parent_tool_use_id`, MayHave: "*"}},
@@ -160,10 +183,20 @@ func (claude) IsOwn(payload []byte, m *protocol.Message) bool {
 	return slices.ContainsFunc(own[name], func(s jsonwalk.Shape) bool { return s.Fits(payload) })
 }
 
+// lifecycle maps the states of a prompt that is in the queue, or was. A state that ends it may
+// follow the result of its turn, or come without one. A refused prompt never got into the queue.
+var lifecycle = map[string]protocol.Phase{
+	`"queued"`: protocol.Open, `"started"`: protocol.Part, `"completed"`: protocol.Close,
+	`"cancelled"`: protocol.Cancelled, `"discarded"`: protocol.Cancelled, `"refused"`: protocol.Fail,
+}
+
+// ofSubagent reports whether the message belongs to a subagent.
+func (w *wire) ofSubagent() bool { return len(w.parent) > 0 && w.parent[0] != 'n' }
+
 // step returns the effect of an event on a block of a message. Events of subagents have
 // their own numbers, and are ignored.
 func (w *wire) step() protocol.Step {
-	if len(w.parent) > 0 && w.parent[0] != 'n' {
+	if w.ofSubagent() {
 		return protocol.Step{}
 	}
 	s := protocol.Step{ID: jsonwalk.Token(w.eventIndex, protocol.SpaceStep)}
@@ -195,6 +228,12 @@ func (w *wire) interpretRequest(m *protocol.Message) {
 	switch string(w.requestSubtype) {
 	case "interrupt":
 		m.From, m.Phase, m.Ref = frame.C2U, protocol.Cancel, turn
+		m.Queue.Empties = string(w.cancelQueued) == "true"
+	case "cancel_async_message":
+		m.From, m.Phase, m.Ref = frame.C2U, protocol.Cancel, prompt(w.promptID)
+		m.Faults |= missing(m.Ref)
+	case "end_session":
+		m.From, m.Queue.Empties = frame.C2U, true
 	case "can_use_tool", "hook_callback", "elicitation", "request_user_dialog":
 		m.From = frame.U2C
 		m.Operation = protocol.Effect{Does: protocol.Open, Of: turn}
@@ -208,19 +247,27 @@ func (w *wire) interpretRequest(m *protocol.Message) {
 	}
 }
 
-// interpretResult fills m from the result of a turn. The result of a background task does not
-// end a turn.
+// interpretResult fills m from the result of a turn. Its usage leaves out subagents, compaction
+// and calls that were interrupted; that of the models has all.
 func (w *wire) interpretResult(m *protocol.Message) {
 	m.Kind, m.From, m.Text = kindNamed(w.kind, w.subtype), frame.U2C, w.content
-	m.Usage = w.usage
-	m.Spent = protocol.Spent{Of: protocol.Token{Space: protocol.SpaceSession, Text: w.sessionID}, Usage: protocol.Usage{Cost: jsonwalk.Micros(w.cost)}}
+	m.Ref, m.Queue.Own, m.Queue.Names = turn, w.own(), w.promptIDs
+	if m.Queue.Names == nil {
+		m.Queue.Names = w.promptID
+	}
+	switch none := (protocol.Usage{}); {
+	case w.since != none:
+		m.Usage = w.since
+	case w.usage != none || w.counted:
+		m.Usage = w.usage
+	default:
+		m.Usage = w.total
+	}
+	m.Spent = protocol.Spent{Of: w.session(), Usage: w.total, Anew: string(w.localCommand) == "clear"}
+	m.Spent.Usage.Cost = jsonwalk.Micros(w.cost)
 	if string(w.terminalReason) != "completed" {
 		m.Label = w.terminalReason
 	}
-	if string(w.originKind) == "task-notification" {
-		return
-	}
-	m.Ref = turn
 	switch {
 	case string(w.isError) != "true":
 		m.Phase = protocol.Close
@@ -231,14 +278,25 @@ func (w *wire) interpretResult(m *protocol.Message) {
 	}
 }
 
-// kindNamed returns the kind of a type and subtype. It is the kind of the type if the subtype is
-// unknown, and nil if the type is.
+// kindNamed returns the kind of a type and subtype, or nil if the type is unknown.
 func kindNamed(name, subtype []byte) []byte {
 	of := kinds[string(name)]
-	if k := of[string(subtype)]; k != nil {
+	if k := of[string(subtype)]; k != nil || of == nil {
 		return k
 	}
-	return of[""]
+	return slices.Concat(of[""], []byte{'/'}, subtype)
+}
+
+// own returns the origin of a turn, unless that is the client's user.
+func (w *wire) own() []byte {
+	if string(w.originKind) == "human" {
+		return nil
+	}
+	return w.originKind
+}
+
+func (w *wire) session() protocol.Token {
+	return protocol.Token{Space: protocol.SpaceSession, Text: w.sessionID}
 }
 
 // ofSession reports whether Claude Code wrote the message: clients do not know the session.
@@ -247,6 +305,9 @@ func (w *wire) ofSession() bool {
 }
 
 func id(raw []byte) protocol.Token { return jsonwalk.Token(raw, protocol.SpaceID) }
+
+// prompt names a prompt by its uuid.
+func prompt(raw []byte) protocol.Token { return jsonwalk.Token(raw, protocol.SpaceTurn) }
 
 func missing(t protocol.Token) protocol.Faults {
 	if t.IsZero() {

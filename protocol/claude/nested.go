@@ -16,7 +16,8 @@ type Nested struct {
 	Server []byte
 	// Message is the MCP message; nil if there is none.
 	Message []byte
-	// Asks says that the message has an id, so it is answered.
+	// Asks says that the message is a request, so it is answered. The answer to any other only
+	// acknowledges it, with an empty result.
 	Asks bool
 }
 
@@ -67,10 +68,15 @@ func (n *Nested) read(s *jsonscan.Scanner, payload []byte) {
 
 func (n *Nested) readMessage(s *jsonscan.Scanner, payload []byte) {
 	start := s.Offset()
+	hasID, hasMethod := false, false
 	for ok := s.Object(); ok && s.Next(); {
-		if string(s.Key()) == "id" {
-			n.Asks = true
+		switch string(s.Key()) {
+		case "id":
+			hasID = true
+		case "method":
+			hasMethod = true
 		}
 	}
+	n.Asks = hasID && hasMethod
 	n.Message = jsonwalk.Since(s, payload, start)
 }

@@ -21,7 +21,12 @@ type wire struct {
 	block, content                        []byte // of a message: the type or tool of its first block, and its text
 	state                                 []byte
 	originKind, cost                      []byte
-	usage                                 protocol.Usage
+
+	uuid, promptID, promptIDs            []byte // promptID is that of a message about one prompt, promptIDs are those that a result answers
+	stillQueued, cancelled, cancelQueued []byte // of an interrupt and of its answer
+	localCommand                         []byte
+	usage, total, since                  protocol.Usage // of the turn, of the session, and of all models since the last result
+	counted                              bool           // there is such a since
 }
 
 func (w *wire) read(s *jsonscan.Scanner, payload []byte) {
@@ -34,6 +39,14 @@ func (w *wire) read(s *jsonscan.Scanner, payload []byte) {
 			w.subtype = jsonwalk.Word(s.Value())
 		case "session_id":
 			w.sessionID = jsonwalk.Word(s.Value())
+		case "uuid":
+			w.uuid = s.Value()
+		case "command_uuid", "user_message_uuid":
+			w.promptID = s.Value()
+		case "user_message_uuids":
+			w.promptIDs = s.Value()
+		case "local_command":
+			w.localCommand = jsonwalk.Word(s.Value())
 		case "request_id":
 			w.requestID = s.Value()
 		case "is_error":
@@ -65,6 +78,10 @@ func (w *wire) read(s *jsonscan.Scanner, payload []byte) {
 			w.originKind = jsonwalk.WordIn(s, "kind")
 		case "usage":
 			w.readUsage(s)
+		case "modelUsage":
+			w.total = readModels(s)
+		case "model_usage_since_last_result":
+			w.since, w.counted = readModels(s), true
 		}
 	}
 }
@@ -131,6 +148,11 @@ func (w *wire) readRequest(s *jsonscan.Scanner, payload []byte) {
 			w.toolName = jsonwalk.Word(s.Value())
 		case "model", "mode":
 			w.asked = s.Value()
+		case "message_uuid":
+			w.promptID = s.Value()
+			w.asked = w.promptID
+		case "cancel_queued":
+			w.cancelQueued = s.Value()
 		case "input":
 			var about []byte
 			for ok := s.Object(); ok && s.Next(); {
@@ -168,7 +190,16 @@ func (w *wire) readResponse(s *jsonscan.Scanner, payload []byte) {
 		case "error":
 			w.responseError = s.Value()
 		case "response":
-			w.behavior = jsonwalk.WordIn(s, "behavior")
+			for ok := s.Object(); ok && s.Next(); {
+				switch string(s.Key()) {
+				case "behavior":
+					w.behavior = jsonwalk.Word(s.Value())
+				case "still_queued":
+					w.stillQueued = s.Value()
+				case "cancelled":
+					w.cancelled = s.Value()
+				}
+			}
 			w.response = jsonwalk.Since(s, payload, start)
 		}
 	}
@@ -186,4 +217,24 @@ func (w *wire) readUsage(s *jsonscan.Scanner) {
 		}
 	}
 	w.usage.Input += w.usage.Cached
+}
+
+// readModels walks the next value, the usage by models, and returns its sum.
+func readModels(s *jsonscan.Scanner) (sum protocol.Usage) {
+	for ok := s.Object(); ok && s.Next(); {
+		for ok := s.Object(); ok && s.Next(); {
+			switch string(s.Key()) {
+			case "inputTokens", "cacheCreationInputTokens":
+				sum.Input += jsonwalk.Count(s.Value())
+			case "cacheReadInputTokens":
+				cached := jsonwalk.Count(s.Value())
+				sum.Input, sum.Cached = sum.Input+cached, sum.Cached+cached
+			case "outputTokens":
+				sum.Output += jsonwalk.Count(s.Value())
+			case "costUSD":
+				sum.Cost += jsonwalk.Micros(s.Value())
+			}
+		}
+	}
+	return sum
 }

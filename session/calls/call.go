@@ -227,7 +227,7 @@ func newCall(e *session.Exchange) *Call {
 // update copies the state of the exchange.
 func (c *Call) update(e *session.Exchange) {
 	c.Operation, c.Guessed, c.Exchanges = e.Of, e.Guessed, e.Joined
-	c.Version, c.Usage = e.Version, e.Usage
+	c.Name, c.Version, c.Usage = e.Name, e.Version, e.Usage
 	c.Model, c.StopReason = e.Model, e.StopReason
 	c.TokensPerSecond, c.Prompt = e.TokensPerSecond(), e.Prompt
 	if len(c.ToolCalls) < len(e.ToolCalls) {

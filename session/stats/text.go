@@ -83,6 +83,9 @@ func (r *Report) messages() *table {
 	t := &table{titles: []string{"messages", "count", "bytes"}}
 	most := maxOf(r.Kinds, func(k *Kind) float64 { return float64(k.Bytes) })
 	for _, k := range r.Kinds {
+		if k.Frames == 0 { // turns that nobody requested
+			continue
+		}
 		share := float64(k.Bytes) / most
 		t.addRow(share, share, r.nameOf(&k), strconv.FormatInt(k.Frames, 10), strconv.FormatInt(k.Bytes, 10))
 	}

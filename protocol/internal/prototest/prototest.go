@@ -116,6 +116,11 @@ func fields(m *protocol.Message) []field {
 		{"within", "-", token(m.Within)},
 		{"gone", "-", token(m.Gone)},
 		{"settles", "-", token(m.Settles)},
+		{"queue", "note", m.Queue.Does.String()},
+		{"queue-of", "-", token(m.Queue.Of)},
+		{"names", "", string(m.Queue.Names)},
+		{"own", "", string(m.Queue.Own)},
+		{"empties", "false", strconv.FormatBool(m.Queue.Empties)},
 		{"failing", "false", strconv.FormatBool(m.Failing)},
 	}
 }
