@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/opaque"
 	"github.com/wirectl/wirectl/protocol/protobuf"
 	"github.com/wirectl/wirectl/protocol/protobuf/protofile"
 )
@@ -29,5 +30,26 @@ func Messages(path string) (request, answer protocol.Protocol, ok bool) {
 	if services[service] == nil {
 		return nil, nil, false
 	}
-	return methods().Messages(path)
+	request, answer, ok = methods().Messages(path)
+	if ok {
+		request, answer = overGRPC{request.(typed)}, overGRPC{answer.(typed)}
+	}
+	return request, answer, ok
 }
+
+// REST is the protocol of the bodies over REST, which do not name their methods.
+var REST protocol.Protocol = rest{opaque.JSON}
+
+type rest struct{ protocol.Protocol }
+
+func (rest) Name() string { return Name }
+
+// overGRPC is the protocol of a message over gRPC.
+type overGRPC struct{ typed }
+
+type typed interface {
+	protocol.Transcoder
+	protobuf.Edited
+}
+
+func (overGRPC) Name() string { return Name }

@@ -3,6 +3,7 @@ package all
 import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/a2a"
 	"github.com/wirectl/wirectl/protocol/carried"
 	"github.com/wirectl/wirectl/protocol/opencode"
 	"github.com/wirectl/wirectl/protocol/protobuf"
@@ -19,6 +20,7 @@ type OpenCalls struct {
 	// Lacking, if not nil, is told the path of each call that is not described.
 	Lacking func(path string)
 
+	agents     a2a.Routes
 	learned    protobuf.Learned
 	young, old map[callKey]call
 }
@@ -46,6 +48,13 @@ func (o *OpenCalls) Protocol(f *frame.Frame) protocol.Protocol {
 	}
 	at := callKey{f.Conn, f.Stream}
 	if m.Framing == frame.HTTP && m.Head.Method() != "" {
+		if c := o.agents.Call(m.Head); c != nil && !c.GRPC {
+			o.remember(at, call{request: a2a.REST, answer: a2a.REST})
+			if m.Signal == frame.NoSignal && len(f.Payload()) > 0 {
+				return a2a.REST
+			}
+			return nil
+		}
 		if c := carried.AsksModel(f); c != nil {
 			o.remember(at, call{request: c.Protocol, answer: c.Protocol, events: c.Protocol == opencode.Protocol && opencode.WantsEvents(c.Kind)})
 			if m.Signal == frame.NoSignal {

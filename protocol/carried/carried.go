@@ -11,6 +11,7 @@ import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/frame/carrier"
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/a2a"
 	"github.com/wirectl/wirectl/protocol/opaque"
 	"github.com/wirectl/wirectl/protocol/protobuf"
 )
@@ -107,7 +108,7 @@ func Join(f *frame.Frame, p protocol.Protocol, m *protocol.Message) {
 	case isModel(p):
 		m.ID = Token(f)
 		joinModel(f, m)
-	case f.Meta != nil && f.Meta.Framing == frame.HTTP && p == opaque.JSON:
+	case f.Meta != nil && f.Meta.Framing == frame.HTTP && (p == opaque.JSON || p == a2a.REST):
 		m.ID = Token(f)
 		joinHTTP(f, m)
 	}
@@ -150,7 +151,8 @@ func Asked(h *frame.Head) []byte {
 // IsOfCall reports whether a frame carries a message of a gRPC call, in protocol
 // p, that has no exchanges of its own.
 func IsOfCall(f *frame.Frame, p protocol.Protocol) bool {
-	return !f.Gap && f.Meta != nil && f.Meta.Signal == frame.NoSignal && f.Meta.Framing == frame.GRPC.Name() && p.Name() == protobufName
+	return !f.Gap && f.Meta != nil && f.Meta.Signal == frame.NoSignal && f.Meta.Framing == frame.GRPC.Name() &&
+		p.Encoding() == protocol.Protobuf && (p.Name() == protobufName || p.Name() == a2a.Name)
 }
 
 var protobufName = protobuf.Schemaless{}.Name()
