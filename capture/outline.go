@@ -161,6 +161,12 @@ func (x *redactor) outline(r *Record, p protocol.Protocol) {
 		x.payload = append(append(x.payload[:at[0]], payload[at[0]:at[2]]...), pseudonym(string(payload[at[2]:at[3]]))...)
 	}
 	m := frame.Meta{Framing: r.Meta.Framing, Signal: r.Meta.Signal, Opcode: r.Meta.Opcode, Code: r.Meta.Code, Event: event}
+	if r.Meta.EventID != "" {
+		m.EventID = "*"
+	}
+	if m.Signal == frame.Reset {
+		m.Text = r.Meta.Text // the name of its code
+	}
 	if h := r.Meta.Head; h != nil {
 		start, query, found := strings.Cut(h.Start, "?")
 		if id := sessionInQuery.FindStringSubmatch("?" + query); id != nil {
@@ -187,7 +193,7 @@ func (x *redactor) outline(r *Record, p protocol.Protocol) {
 // isKept reports whether an outline keeps a field of a head.
 func isKept(f frame.Field) bool {
 	switch strings.ToLower(f.Name) {
-	case "content-type", "upgrade", "mcp-session-id", "mcp-protocol-version", "a2a-version":
+	case "accept", "content-encoding", "content-length", "content-type", "transfer-encoding", "upgrade", "mcp-session-id", "mcp-protocol-version", "a2a-version":
 		return true
 	}
 	return false

@@ -35,7 +35,7 @@ func (t *Tracker) openExchange(ev *event) *Exchange {
 	if contains(t.rules.Streams, m.Kind) {
 		e.stream = &stream{open: true}
 	}
-	e.carried = f.Framing == nil
+	e.carried, e.endless = f.Framing == nil, f.Endless
 	e.Version = ev.scope.version
 	if len(m.Version) > 0 {
 		e.Version = t.version
@@ -169,7 +169,7 @@ func (t *Tracker) Miss(conn int, dir frame.Dir) {
 
 // isEndless reports whether an exchange need not have an end.
 func (t *Tracker) isEndless(e *Exchange) bool {
-	return t.isSubscription(e) || slices.Contains(t.rules.Endless, e.Kind)
+	return e.endless || t.isSubscription(e) || slices.Contains(t.rules.Endless, e.Kind)
 }
 
 // abandon ends an exchange of s whose connection has ended.

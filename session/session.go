@@ -144,6 +144,9 @@ type Frame struct {
 	Prompt *Prompt
 	// Broken lists additional rules that the message is known to break.
 	Broken []protocol.Broken
+	// Endless means that the request it opens need not be answered before the connection
+	// ends.
+	Endless bool
 	// Cut means that the unit broke the answer off, so a failure is that the unit died.
 	Cut bool
 	// Fault is the fault of the frame, or of a value deep in its message, if it carries

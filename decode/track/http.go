@@ -20,12 +20,16 @@ import (
 )
 
 // An exchange is an HTTP request and the state of its answer. The HTTP tracker learns about
-// it once one of them has content, unless that content belongs to a protocol with exchanges
-// of its own. Requests to models, for example, are plain JSON without such exchanges.
+// it unless it carries messages of a protocol with exchanges of its own. Requests to models, for
+// example, are plain JSON without such exchanges.
 type exchange struct {
 	request session.Frame // without its payload
+	id      protocol.Token
 	method  string
 	kind    []byte // see [carried.Asked]
+	// late means that only the answer shows whether it carries such messages, and mcp that
+	// it belongs to the transport of MCP.
+	late, mcp bool
 	// conn and stream are the scope of the ids of its messages.
 	conn, stream int
 	told         bool // the HTTP tracker knows the request
@@ -57,11 +61,26 @@ func (f *Follower) begin(it *decode.Item, request session.Frame) *exchange {
 
 func (f *Follower) newExchange(it *decode.Item) *exchange {
 	head := it.Frame.Meta.Head
-	e := &exchange{method: head.Method(), kind: carried.Asked(head)}
+	e := &exchange{method: head.Method(), kind: carried.Asked(head), id: carried.Token(it.Frame), late: isLate(it.Frame), mcp: hasHeadOfMCP(head)}
 	e.conn, e.stream = f.scopes.Of(it.Frame)
 	e.conn += f.base
 	f.web.set(it.Frame, e)
 	return e
+}
+
+// isLate reports whether only the answer to a request shows what it carries.
+func isLate(of *frame.Frame) bool {
+	head := of.Meta.Head
+	return bodyFollows(of) || head.Get("Upgrade") != "" || head.Method() == "CONNECT" || hasHeadOfMCP(head) || asksEvents(head)
+}
+
+func hasHeadOfMCP(head *frame.Head) bool {
+	return head.Get("Mcp-Session-Id") != "" || head.Get("Mcp-Protocol-Version") != ""
+}
+
+// asksEvents reports whether a request asks for a stream of events, which need not end.
+func asksEvents(head *frame.Head) bool {
+	return head.Method() == "GET" && strings.Contains(strings.ToLower(head.Get("Accept")), "text/event-stream")
 }
 
 // bodyFollows reports whether the body of a request may come in a frame of its own.
@@ -145,21 +164,26 @@ func (es *exchanges) removeConn(conn int) (list []*exchange) {
 // maxDeleted limits the remembered sessions that their clients have deleted.
 const maxDeleted = 64
 
-// maxOlder limits the remembered kinds of requests.
-const maxOlder = 1 << 10
+// maxEndpoints limits the remembered addresses.
+const maxEndpoints = 1 << 10
+
+func (e *exchange) path() string {
+	_, path, _ := strings.Cut(string(e.kind), " ")
+	return path
+}
 
 // noteOlder notes the address that the stream of e, of the older transport of MCP, gives for
 // requests. Their answers are events of that stream.
 func (f *Follower) noteOlder(e *exchange, address string) {
-	_, path, _ := strings.Cut(string(e.kind), " ")
-	base, err := url.Parse(path)
+	e.mcp = true
+	base, err := url.Parse(e.path())
 	if err != nil {
 		return
 	}
 	if base, err = base.Parse(strings.TrimSpace(address)); err != nil {
 		return
 	}
-	if f.older == nil || len(f.older) >= maxOlder {
+	if f.older == nil || len(f.older) >= maxEndpoints {
 		f.older = map[string]bool{}
 	}
 	f.older["POST "+base.EscapedPath()] = true
@@ -244,11 +268,14 @@ func (f *Follower) calls(e *exchange, it *decode.Item) {
 		e = f.newExchange(it)
 	}
 	e.called = it.Seq
+	if f.endpoints == nil || len(f.endpoints) >= maxEndpoints {
+		f.endpoints = map[string]bool{}
+	}
+	f.endpoints[e.path()] = true
 }
 
 // callAnswered handles the answer to such a request and returns what it rejects. A status or
-// an error without an id can reject the request. Success without an answer means nothing,
-// because the answer may arrive elsewhere.
+// an error without an id can reject the request.
 func (f *Follower) callAnswered(e *exchange, it *decode.Item) (no refusal) {
 	of := it.Frame
 	isCall := carried.Of(of) == nil && !isPlain(it)
@@ -327,23 +354,46 @@ func (f *Follower) requested(it *decode.Item, isPlain bool) {
 	if w := f.wires[httpWire+f.base]; w != nil && w.tracker != nil && e.method != "POST" {
 		w.tracker.Judge(e.request)
 	}
-	if isPlain || e.request.Fault != nil {
-		f.addRequest(e, it.Frame)
+	e.late = e.late || e.method != "POST" && f.endpoints[e.path()]
+	e.request.Endless = asksEvents(it.Frame.Meta.Head)
+	if isPlain || e.request.Fault != nil || !e.late {
+		f.addRequest(e)
 	}
 }
 
-// answered handles an item after a request. If it has content, the request becomes an
-// exchange.
+// answered handles an item after a request. If it has content, or ends the answer, the request
+// becomes an exchange.
 func (f *Follower) answered(e *exchange, it *decode.Item, holds bool) {
 	m, fr := e.message(it.Frame), f.ofHTTP(it)
-	if holds {
-		f.addRequest(e, it.Frame)
+	ends := m.Phase.Ends() || m.Phase == protocol.Cancel
+	if holds || ends && !f.isTransport(e) {
+		f.addRequest(e)
 	}
 	if e.told || fr.Fault != nil {
 		f.feed(carried.HTTP, fr, &m)
 	}
-	if m.Phase.Ends() || m.Phase == protocol.Cancel {
+	if ends || it.Frame.Meta.Head.Status() == "101" {
 		f.web.remove(it.Frame)
+	}
+}
+
+// isTransport reports whether a request only serves the transport of messages: a tunnel, or at
+// the address of MCP a stream of events, the end of a session, or the answer that the server has
+// neither.
+func (f *Follower) isTransport(e *exchange) bool {
+	switch {
+	case e.method == "CONNECT":
+		return !e.failed
+	case e.method == "POST" || !e.mcp && !f.endpoints[e.path()]:
+		return false
+	}
+	return !e.failed || e.status == "405"
+}
+
+// tellUnended passes the request of an ended connection to the HTTP tracker, if it is an exchange.
+func (f *Follower) tellUnended(e *exchange) {
+	if e.call == nil && e.called == 0 && !f.isTransport(e) {
+		f.addRequest(e)
 	}
 }
 
@@ -356,12 +406,12 @@ func (f *Follower) ofHTTP(it *decode.Item) session.Frame {
 }
 
 // addRequest passes a request to the HTTP tracker once.
-func (f *Follower) addRequest(e *exchange, of *frame.Frame) {
+func (f *Follower) addRequest(e *exchange) {
 	if e.told {
 		return
 	}
 	e.told = true
-	m := protocol.Message{Kind: e.kind, Phase: protocol.Open, Seq: -1, ID: carried.Token(of)}
+	m := protocol.Message{Kind: e.kind, Phase: protocol.Open, Seq: -1, ID: e.id}
 	f.feed(carried.HTTP, e.request, &m)
 }
 

@@ -51,6 +51,15 @@ func said(status, body string) string {
 	return fmt.Sprintf("<HTTP/1.1 %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", status, len(body), body)
 }
 
+// ask is a request without a body, and nothing an answer without one.
+func ask(method, path string, fields ...string) string {
+	return ">" + method + " " + path + " HTTP/1.1\r\n" + strings.Join(append([]string{"Host: h"}, fields...), "\r\n") + "\r\n\r\n"
+}
+
+func nothing(status string) string {
+	return "<HTTP/1.1 " + status + "\r\nContent-Length: 0\r\n\r\n"
+}
+
 const (
 	events = "<HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 	call   = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
@@ -160,7 +169,46 @@ func TestExchangesOfHTTP(t *testing.T) {
 			[]string{h2(":method", "POST", ":path", "/mcp") + data(`{}`), "<" + h2(":status", "200", "content-type", "application/json")[1:] + data(result)},
 			[]string{"1 POST /mcp done 0 parts, frames 1 2 4"},
 		},
-		{"nothing of note", []string{">GET / HTTP/1.1\r\nHost: h\r\n\r\n", "<HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno"}, nil},
+		{
+			"no body on either side",
+			[]string{ask("GET", "/a"), nothing("401 Unauthorized"), ask("POST", "/b"), nothing("500 Oops"), ask("DELETE", "/c"), "<HTTP/1.1 204 No Content\r\n\r\n", ask("HEAD", "/d"), "<HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", ask("PUT", "/e"), nothing("304 Not Modified")},
+			[]string{"1 GET /a failed 0 parts, frames 1 2", "2 POST /b failed 0 parts, frames 3 4", "3 DELETE /c done 0 parts, frames 5 6", "4 HEAD /d done 0 parts, frames 7 8", "5 PUT /e done 0 parts, frames 9 10"},
+		},
+		{"a page that is not there", []string{ask("GET", "/"), "<HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno"}, []string{"1 GET / failed 0 parts, frames 1 2"}},
+		{"no answer", []string{ask("GET", "/a")}, []string{"1 GET /a abandoned 0 parts, frames 1"}},
+		{"no answer to who asks for events", []string{ask("GET", "/a", "Accept: text/event-stream")}, []string{"1 GET /a abandoned 0 parts, frames 1"}},
+		{"an upgrade", []string{ask("GET", "/ws", "Connection: Upgrade", "Upgrade: websocket"), "<HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"}, nil},
+		{"an upgrade that is refused", []string{ask("GET", "/ws", "Connection: Upgrade", "Upgrade: websocket"), nothing("403 Forbidden")}, []string{"1 GET /ws failed 0 parts, frames 1 2"}},
+		{"a tunnel", []string{ask("CONNECT", "h:443"), "<HTTP/1.1 200 OK\r\n\r\n"}, nil},
+		{"a tunnel that is refused", []string{ask("CONNECT", "h:443"), nothing("502 Bad Gateway")}, []string{"1 CONNECT h:443 failed 0 parts, frames 1 2"}},
+		{
+			"what only serves MCP, unless it is refused",
+			[]string{
+				post("/mcp", call), said("200 OK", result),
+				ask("GET", "/mcp"), nothing("405 Method Not Allowed"),
+				ask("GET", "/mcp", "Accept: text/event-stream"), events, last,
+				ask("GET", "/mcp", "Accept: text/event-stream"), nothing("401 Unauthorized"),
+				ask("DELETE", "/other", "Mcp-Session-Id: s"), nothing("200 OK"),
+				ask("DELETE", "/other", "Mcp-Session-Id: s"), nothing("500 Oops"),
+			},
+			[]string{"1 tools/list done 0 parts, frames 1 2", "4 GET /mcp failed 0 parts, frames 8 9", "6 DELETE /other failed 0 parts, frames 12 13"},
+		},
+		{
+			"HTTP/2, no body on either side",
+			[]string{bare(":method", "GET", ":path", "/a"), "<" + bare(":status", "401")[1:]},
+			[]string{"1 GET /a failed 0 parts, frames 1 3"},
+		},
+		{
+			"HTTP/2, a POST without a body",
+			[]string{bare(":method", "POST", ":path", "/a"), "<" + bare(":status", "204")[1:]},
+			[]string{"1 POST /a done 0 parts, frames 1 2"},
+		},
+		{
+			"HTTP/2, HEAD",
+			[]string{bare(":method", "HEAD", ":path", "/a"), "<" + bare(":status", "500")[1:]},
+			[]string{"1 HEAD /a failed 0 parts, frames 1 2"},
+		},
+		{"HTTP/2, no answer", []string{bare(":method", "POST", ":path", "/a")}, []string{"1 POST /a abandoned 0 parts, frames 1"}},
 		{"an answer whose request was not seen", []string{said("200 OK", `{}`)}, nil},
 		{
 			"calls of JSON-RPC are exchanges, and not what carries them",
@@ -264,15 +312,18 @@ func TestExchangesOfHTTP(t *testing.T) {
 		},
 	} {
 		t.Run(tt.about, func(t *testing.T) {
-			var got []string
-			for _, tr := range follow(t, over(tt.wire...)).List {
-				for e := range tr.Exchanges() {
-					frames := strings.Trim(fmt.Sprint(e.Frames), "[]")
-					got = append(got, fmt.Sprintf("%s %s %v %d parts, frames %s", e.ID.Text, e.Kind, e.Outcome, e.Parts, frames))
+			s := over(tt.wire...)
+			for name, s := range map[string]*script{"whole": s, "metadata": outlined(t, s)} {
+				var got []string
+				for _, tr := range follow(t, s).List {
+					for e := range tr.Exchanges() {
+						frames := strings.Trim(fmt.Sprint(e.Frames), "[]")
+						got = append(got, fmt.Sprintf("%s %s %v %d parts, frames %s", e.ID.Text, e.Kind, e.Outcome, e.Parts, frames))
+					}
 				}
-			}
-			if !slices.Equal(got, tt.want) {
-				t.Errorf("the exchanges are\n\t%s\nnot\n\t%s", strings.Join(got, "\n\t"), strings.Join(tt.want, "\n\t"))
+				if !slices.Equal(got, tt.want) {
+					t.Errorf("%s: the exchanges are\n\t%s\nnot\n\t%s", name, strings.Join(got, "\n\t"), strings.Join(tt.want, "\n\t"))
+				}
 			}
 		})
 	}

@@ -287,19 +287,21 @@ func TestResponsesWithoutAnswer(t *testing.T) {
 		for i := range s.records {
 			s.records[i].Time = time.Unix(int64(i+1), 0)
 		}
-		var got []string
-		for _, tr := range follow(t, s).List {
-			for e := range tr.Exchanges() {
-				got = append(got, fmt.Sprintf("%v@%d %s", e.Outcome, e.Closed.Unix(), e.Reason))
-			}
-			for f := range tr.Findings() {
-				if slices.Contains([]string{"unanswered", "orphan", "after-end"}, f.Name) {
-					got = append(got, fmt.Sprintf("%s %v %s", f.Name, f.Severity, strings.Trim(fmt.Sprint(f.Frames), "[]")))
+		for name, s := range map[string]*script{"whole": s, "metadata": outlined(t, s)} {
+			var got []string
+			for _, tr := range follow(t, s).List {
+				for e := range tr.Exchanges() {
+					got = append(got, fmt.Sprintf("%v@%d %s", e.Outcome, e.Closed.Unix(), e.Reason))
+				}
+				for f := range tr.Findings() {
+					if slices.Contains([]string{"unanswered", "orphan", "after-end"}, f.Name) {
+						got = append(got, fmt.Sprintf("%s %v %s", f.Name, f.Severity, strings.Trim(fmt.Sprint(f.Frames), "[]")))
+					}
 				}
 			}
-		}
-		if got := strings.Join(got, "; "); got != tt.want {
-			t.Errorf("%s:\n\t%s\nwant\n\t%s", tt.about, got, tt.want)
+			if got := strings.Join(got, "; "); got != tt.want {
+				t.Errorf("%s, %s:\n\t%s\nwant\n\t%s", tt.about, name, got, tt.want)
+			}
 		}
 	}
 }

@@ -79,22 +79,24 @@ type Follower struct {
 	order    []*followed // the wires in the order of their first frames
 	scopes   session.Scopes
 	web      exchanges
-	over     *exchange       // whose response ends with the current item, or nil
-	deleted  []int           // streams of sessions that their clients have deleted
-	older    map[string]bool // kinds of requests that the older transport of MCP answers elsewhere
-	agents   a2a.Routes
-	payments payments
-	threads  agui.Threads
-	coding   coding
-	lives    map[int]*liveSession // by connection
-	talks    session.Conversations
-	schemas  schemas
-	prices   prices.List
-	conns    map[int]bool      // connections whose frames came in a carrier
-	halves   map[int]frame.Dir // the direction of a connection that ended first
-	units    map[int]*unit     // units with events, such as stderr or an exit status
-	held     int               // bytes held back
-	Last     time.Time         // when the last frame was read
+	over     *exchange // whose response ends with the current item, or nil
+	deleted  []int     // streams of sessions that their clients have deleted
+	// endpoints are the paths to which messages are posted.
+	endpoints map[string]bool
+	older     map[string]bool // kinds of requests that the older transport of MCP answers elsewhere
+	agents    a2a.Routes
+	payments  payments
+	threads   agui.Threads
+	coding    coding
+	lives     map[int]*liveSession // by connection
+	talks     session.Conversations
+	schemas   schemas
+	prices    prices.List
+	conns     map[int]bool      // connections whose frames came in a carrier
+	halves    map[int]frame.Dir // the direction of a connection that ended first
+	units     map[int]*unit     // units with events, such as stderr or an exit status
+	held      int               // bytes held back
+	Last      time.Time         // when the last frame was read
 }
 
 // A session's HTTP is all on one wire, because a client may use many connections to one
@@ -465,6 +467,7 @@ func (f *Follower) ended(conn int, dir frame.Dir, at time.Time) {
 	delete(f.halves, conn)
 	delete(f.units, conn)
 	for _, e := range f.web.removeConn(conn) {
+		f.tellUnended(e)
 		if how.Died {
 			f.endResponse(e, nil, at)
 		}
@@ -502,6 +505,11 @@ func (f *Follower) End() {
 	f.Release()
 	for _, conn := range slices.Sorted(maps.Keys(f.lives)) {
 		f.endLive(conn)
+	}
+	for _, conn := range slices.Sorted(maps.Keys(f.web.ofConn)) {
+		for _, e := range f.web.removeConn(conn) {
+			f.tellUnended(e)
+		}
 	}
 	for _, w := range f.order {
 		conn := w.conn - f.base

@@ -12,6 +12,7 @@ import (
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/decode/convert"
 	"github.com/wirectl/wirectl/decode/track"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/session"
@@ -31,6 +32,24 @@ func (s *script) Next(rec *capture.Record) error {
 	}
 	*rec, s.records = s.records[0], s.records[1:]
 	return nil
+}
+
+// outlined is a session as a record of metadata keeps it.
+func outlined(t *testing.T, s *script) *script {
+	t.Helper()
+	r := convert.Redact(&script{s.session, slices.Clone(s.records)}, capture.Redaction{Outline: true})
+	kept := &script{session: *r.Session()}
+	for {
+		var rec capture.Record
+		switch err := r.Next(&rec); err {
+		case nil:
+			kept.records = append(kept.records, rec.Clone())
+		case io.EOF:
+			return kept
+		default:
+			t.Fatal(err)
+		}
+	}
 }
 
 // http is a body on a connection of its own, whose start line says which way it went.
