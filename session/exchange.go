@@ -36,7 +36,7 @@ type Exchange struct {
 	rootID   uint64    // its serial number
 	answers  int64
 	batch    *batch // in which it was asked, or nil
-	sequence int // expected of the next part
+	sequence int    // expected of the next part
 	settled  bool
 	bindings [numBindings]binding
 	// So far, the fields that each part of an answer needs: they are few cache lines, and a
