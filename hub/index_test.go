@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/zstd"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -212,8 +214,8 @@ func TestSearchEscaped(t *testing.T) {
 	}
 }
 
-// A running session is indexed as it arrives. If its beginning was read before the hub was
-// restarted, there are no findings that depend on it.
+// A running session is indexed as it arrives. A call that is open when the hub is restarted is
+// counted.
 func TestSearchLive(t *testing.T) {
 	dir := t.TempDir()
 	h := start(t, dir, freePort(t))
@@ -239,7 +241,7 @@ func TestSearchLive(t *testing.T) {
 	f.talk(call(3, "late", "last", ill)...)
 	find("tool==late and failures==1 and text~early")
 	f.end()
-	find("tool==late and findings==0 and calls==2")
+	find("tool==late and findings==0 and calls==3")
 }
 
 // Sessions over the limit of age or size are also removed from the index and the list.
@@ -303,17 +305,18 @@ func describe(t *testing.T, h *server.Hub, i *hub.Info) {
 	check(t, h.Conn().NATS().Publish(subjects+i.Key(), text), h.Conn().NATS().Flush())
 }
 
-// section returns a segment with a call and its answer.
-func section(t *testing.T, id int) []byte {
+// section returns a segment with these frames, of which the first has the number seq.
+func section(t *testing.T, seq int, lines ...string) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	z, err := zstd.NewWriter(&b)
 	check(t, err)
 	w, err := pcapng.NewWriter(z, capture.Session{Created: time.Now(), Protocol: "mcp", Framing: "line"}, nil)
 	check(t, err)
-	for n, line := range call(id, "add", "hay", well) {
-		r := record(int64(2*id+n-1), []byte(strings.TrimPrefix(line, "<")+"\n"))
-		if n > 0 {
+	for n, line := range lines {
+		text, answers := strings.CutPrefix(line, "<")
+		r := record(int64(seq+n), []byte(text+"\n"))
+		if answers {
 			r.Dir = frame.U2C
 		}
 		check(t, w.Write(r))
@@ -332,7 +335,7 @@ func TestBadSegments(t *testing.T) {
 	i := &hub.Info{ID: "a1", Org: hub.DefaultOrg, Host: "evil", Kind: "relay", Name: "bad", Started: time.Now()}
 	describe(t, h, i)
 	good := func(number int) {
-		publish(t, h, i, section(t, number), "Number", strconv.Itoa(number), "Frames", strconv.Itoa(2*number))
+		publish(t, h, i, section(t, 2*number-1, call(number, "add", "hay", well)...), "Number", strconv.Itoa(number), "Frames", strconv.Itoa(2*number))
 	}
 	good(1)
 	z, err := zstd.NewWriter(nil)
@@ -341,8 +344,8 @@ func TestBadSegments(t *testing.T) {
 	publish(t, h, i, zeros, "Number", "2", "Frames", "4")
 	publish(t, h, i, []byte("no zstd"), "Number", "3", "Frames", "6")
 	good(4)
-	publish(t, h, i, section(t, 5), "Number", "no number", "Frames", "6")
-	publish(t, h, i, section(t, 5), "Number", "5", "Frames", "6", "Piece", "1 of 2")
+	publish(t, h, i, section(t, 1), "Number", "no number", "Frames", "6")
+	publish(t, h, i, section(t, 1), "Number", "5", "Frames", "6", "Piece", "1 of 2")
 	good(6)
 	const told = "session main.evil.relay.a1: "
 	want := []string{
@@ -386,4 +389,85 @@ func TestBadSegments(t *testing.T) {
 		}
 	}
 	check(t, h.Close())
+}
+
+// count returns the only session that is found once the index has everything.
+func count(t *testing.T, h *server.Hub, where string) (i hub.Info) {
+	t.Helper()
+	until(t, "the index has everything", func() bool {
+		list, behind, err := viewer(t, h).Search(t.Context(), hub.Query{Where: where})
+		check(t, err)
+		if len(list) == 1 {
+			i = list[0]
+		}
+		return behind == 0 && len(list) == 1
+	})
+	return i
+}
+
+// What a session has is counted once, wherever in it the hub is restarted, and just as a
+// rebuilt index counts it.
+func TestIndexIsResumed(t *testing.T) {
+	for name, lines := range map[string][]string{
+		"answered":         slices.Concat(call(1, "add", "a", well), call(2, "add", "b", ill), call(3, "add", "c", well)),
+		"answered twice":   append(call(1, "add", "a", well), call(1, "add", "a", well)[1]),
+		"answered late":    {call(1, "add", "a", well)[0], call(2, "add", "b", ill)[0], call(2, "add", "b", ill)[1], call(1, "add", "a", well)[1]},
+		"never answered":   {call(1, "add", "a", well)[0], call(2, "add", "b", well)[0], call(3, "add", "c", well)[0]},
+		"asked twice":      {call(1, "add", "a", well)[0], call(1, "add", "a", well)[0], call(1, "add", "a", well)[1]},
+		"never asked":      {call(1, "add", "a", well)[1], call(2, "add", "b", well)[0], call(2, "add", "b", well)[1]},
+		"cancelled":        {call(1, "add", "a", well)[0], `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, call(1, "add", "a", well)[1]},
+		"of a new version": {`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`, `<{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"s","version":"1"}}}`, call(1, "add", "a", well)[0]},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			o := server.Options{Dir: dir, Listen: "127.0.0.1:0", MaxBytes: 1 << 30, MaxAge: time.Hour, Warn: func(text string) { t.Log(text) }}
+			h, err := server.Start(t.Context(), o)
+			check(t, err)
+			i := &hub.Info{ID: "a1", Org: hub.DefaultOrg, Host: "h", Kind: "relay", Name: "r", Started: time.Now()}
+			describe(t, h, i)
+			for n, line := range lines {
+				number := strconv.Itoa(n + 1)
+				publish(t, h, i, section(t, n+1, line), "Number", number, "Frames", number)
+				count(t, h, "name==r")
+				check(t, h.Close())
+				h, err = server.Start(t.Context(), o)
+				check(t, err)
+			}
+			last := strconv.Itoa(len(lines) + 1)
+			publish(t, h, i, section(t, len(lines)+1), "Number", last, "Frames", strconv.Itoa(len(lines)), "End", "1")
+			got := count(t, h, "name==r")
+			check(t, h.Close())
+			o.Reindex = true
+			h, err = server.Start(t.Context(), o)
+			check(t, err)
+			want := count(t, h, "name==r")
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("rebuilt and resumed: %s", diff)
+			}
+			check(t, h.Close())
+		})
+	}
+}
+
+// More sessions than the index reads at once are counted, too.
+func TestManySessions(t *testing.T) {
+	h := start(t, t.TempDir(), "")
+	const many = 140
+	lines := call(1, "add", "a", well)
+	for n, line := range lines {
+		for id := range many {
+			i := &hub.Info{ID: fmt.Sprintf("s%d", id), Org: hub.DefaultOrg, Host: "h", Kind: "relay", Name: "r", Started: time.Now()}
+			if n == 0 {
+				describe(t, h, i)
+			}
+			number := strconv.Itoa(n + 1)
+			publish(t, h, i, section(t, n+1, line), "Number", number, "Frames", number)
+		}
+	}
+	until(t, "the index has everything", func() bool {
+		list, behind, err := viewer(t, h).Search(t.Context(), hub.Query{Where: "calls==1 and findings==0 and frames==2"})
+		check(t, err)
+		return behind == 0 && len(list) == many
+	})
 }

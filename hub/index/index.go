@@ -62,21 +62,25 @@ type Index struct {
 	// Watch counts what is read from the message From on.
 	Watch Watch
 	From  uint64
+	// Again calls each for the messages of a session before the one with the number end.
+	Again func(ctx context.Context, key string, end uint64, each func(seq uint64, m *nats.Msg) error) error
 
-	path     string
-	tell     func(string)
-	lock     *os.File
-	db       *sql.DB
-	at       Position
-	done     atomic.Uint64
-	words    int64 // bytes of the words in all passages
-	gathered int   // bytes of words that are not written yet
-	readings map[string]*reading
-	infos    map[string]hub.Info // since the last Commit
+	path      string
+	tell      func(string)
+	lock      *os.File
+	db        *sql.DB
+	at        Position
+	start     uint64 // the number of the last segment message when it was opened
+	done      atomic.Uint64
+	words     int64 // bytes of the words in all passages
+	gathered  int   // bytes of words that are not written yet
+	readings  map[string]*reading
+	allowance int                 // bytes that may be read again
+	infos     map[string]hub.Info // since the last Commit
 }
 
 // maxReadings bounds the sessions that are read at once. If a session is given up and then
-// goes on, it is read as if frames had been lost.
+// goes on, it is read again from its start.
 const maxReadings = 128
 
 // ErrUsed says that another process uses the index.
@@ -135,6 +139,7 @@ func (x *Index) load(ctx context.Context, identity string) (err error) {
 		return errors.New("it belongs to another hub")
 	}
 	_, err = fmt.Sscan(meta["position"], &x.at.Segments, &x.at.Summaries, &x.words)
+	x.start = x.at.Segments
 	x.done.Store(x.at.Segments)
 	return err
 }
@@ -149,7 +154,7 @@ func (x *Index) create(ctx context.Context, identity string) error {
 			return err
 		}
 	}
-	x.at, x.words = Position{}, 0
+	x.at, x.start, x.words = Position{}, 0, 0
 	var err error
 	if x.db, err = sql.Open("sqlite", x.path+pragmas); err != nil {
 		return err
@@ -184,34 +189,74 @@ func (x *Index) Done() uint64 { return x.done.Load() }
 // Segment reads a message of the stream of segments. One that cannot be read is skipped, and
 // the user is told.
 func (x *Index) Segment(ctx context.Context, key string, seq uint64, m *nats.Msg) error {
-	x.at.Segments = seq
 	r := x.readings[key]
 	if r == nil {
 		if err := x.makeRoom(ctx); err != nil {
 			return err
 		}
-		r = newReading(x.Watch, key, func(why error) { x.tell(render.Safe(fmt.Sprintf("the session %s: %v", key, why))) })
-		// Segments up to this one are in the index already.
-		err := x.db.QueryRowContext(ctx, "SELECT number FROM session WHERE key = ?", key).Scan(&r.before)
-		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		var err error
+		if r, err = x.resume(ctx, key, seq); err != nil {
 			return err
 		}
 		x.readings[key] = r
 	}
-	r.last, r.watched = seq, seq >= x.From
-	whole, err := r.joint.Take(m)
+	x.at.Segments = seq
+	x.allowance = min(x.allowance+allowed*len(m.Data), maxAllowance)
+	r.watched = seq >= x.From
 	before := r.size()
-	switch {
-	case err != nil:
-		r.skip(err)
-	case whole != nil && whole.Number > r.before && !r.ended:
-		r.addWhole(whole)
-	}
+	r.take(seq, m)
 	x.bound()
 	if x.gathered += r.size() - before; x.gathered > maxGathered {
 		return x.Commit(ctx)
 	}
 	return nil
+}
+
+const (
+	// allowed is how many bytes may be read again for each new byte, and maxAllowance bounds
+	// the sum. Each session may also be read again once after a start of the hub.
+	allowed      = 4
+	maxAllowance = 1 << 30
+)
+
+var errSpent = errors.New("too much was read again")
+
+// resume returns the reading of a session, which goes on with the message with the number
+// seq. It reads what is in the index once more, because calls may have been open there.
+func (x *Index) resume(ctx context.Context, key string, seq uint64) (*reading, error) {
+	say := func(why error) { x.tell(render.Safe(fmt.Sprintf("the session %s: %v", key, why))) }
+	r := newReading(x.Watch, key, func(error) {}) // it was said before
+	var last int64
+	err := x.db.QueryRowContext(ctx, "SELECT number, last FROM session WHERE key = ?", key).Scan(&r.before, &last)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return nil, err
+	}
+	number := r.before
+	if r.before = 0; number > 0 {
+		err = x.Again(ctx, key, seq, func(seq uint64, m *nats.Msg) error {
+			if uint64(last) > x.start {
+				if x.allowance -= len(m.Data); x.allowance < 0 {
+					return errSpent
+				}
+			}
+			r.take(seq, m)
+			r.written()
+			return nil
+		})
+		switch {
+		case errors.Is(err, errSpent):
+			x.allowance = 0
+			r.close()
+			r = newReading(x.Watch, key, nil)
+			r.before = number
+			say(errors.New("its open calls are not counted: it was read again too often"))
+		case err != nil:
+			r.close()
+			return nil, err
+		}
+	}
+	r.skip = say
+	return r, nil
 }
 
 const (

@@ -8,6 +8,8 @@ import (
 	"iter"
 	"strconv"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/pcapng"
 	"github.com/wirectl/wirectl/decode"
@@ -67,8 +69,7 @@ const (
 )
 
 func newReading(w Watch, key string, skip func(error)) *reading {
-	r := &reading{facts: map[fact]int64{}, watch: w, session: sessionOf(key), skip: skip}
-	return r
+	return &reading{facts: map[fact]int64{}, watch: w, session: sessionOf(key), skip: skip}
 }
 
 // trackAnew begins to track calls, or begins again without what was open.
@@ -76,6 +77,17 @@ func (r *reading) trackAnew() {
 	r.log = calls.Log{Show: r.called, Live: true}
 	r.trackers = track.Trackers{Watcher: r}
 	r.follower = track.NewFollower(&r.trackers, decode.Input{Capture: nobody{}}, decode.Config{})
+}
+
+// take reads a message.
+func (r *reading) take(seq uint64, m *nats.Msg) {
+	r.last = seq
+	switch whole, err := r.joint.Take(m); {
+	case err != nil:
+		r.skip(err)
+	case whole != nil && whole.Number > r.before && !r.ended:
+		r.addWhole(whole)
+	}
 }
 
 // addWhole reads a segment, or skips it. If segments before it are missing, open calls may

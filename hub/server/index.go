@@ -80,7 +80,7 @@ func (h *Hub) startIndex(ctx context.Context, js jetstream.JetStream) (*indexer,
 	if x.index, err = index.Open(ctx, filepath.Join(h.options.Dir, name), strings.Join(identity, " "), h.options.Reindex, h.options.Warn); err != nil {
 		return nil, err
 	}
-	x.index.Watch = index.NewWatch(h.registry, h.spans)
+	x.index.Watch, x.index.Again = index.NewWatch(h.registry, h.spans), x.again
 	if x.index.Position().Segments == 0 { // it is rebuilt from sessions that were counted before
 		x.index.From = x.segments.CachedInfo().State.LastSeq + 1
 	}
@@ -171,11 +171,44 @@ func (x *indexer) read() (more bool, err error) {
 
 // batch reads messages after the one with the number last, and reports whether there are more.
 func (x *indexer) batch(stream, subjects string, last uint64, each func(key string, m *nats.Msg) error) (more bool, err error) {
-	_, _, err = x.conn.Messages(x.ctx, stream, subjects+">", last+1, func(m *nats.Msg) error {
+	list, _, err := x.fetch(x.ctx, stream, subjects+">", last+1)
+	for _, m := range list {
 		x.changed, more = true, m.Header.Get("Nats-Num-Pending") != "0"
-		return each(strings.TrimPrefix(m.Header.Get("Nats-Subject"), subjects), m)
-	})
+		if err := each(strings.TrimPrefix(m.Header.Get("Nats-Subject"), subjects), m); err != nil {
+			return more, err
+		}
+	}
 	return more, err
+}
+
+// fetch returns messages, and the number from which to read on. The hub must not wait until
+// they are handled, which may take long.
+func (x *indexer) fetch(ctx context.Context, stream, subject string, from uint64) (list []*nats.Msg, next uint64, err error) {
+	next, _, err = x.conn.Messages(ctx, stream, subject, from, func(m *nats.Msg) error {
+		list = append(list, m)
+		return nil
+	})
+	return list, next, err
+}
+
+// again is [index.Index.Again].
+func (x *indexer) again(ctx context.Context, key string, end uint64, each func(seq uint64, m *nats.Msg) error) error {
+	for from := uint64(1); from < end; {
+		list, next, err := x.fetch(ctx, hub.Stream, hub.Segments+key, from)
+		if err != nil || len(list) == 0 {
+			return err
+		}
+		from = next
+		for _, m := range list {
+			// A publisher may have put wildcards into the key.
+			if seq := sequence(m); seq < end && m.Header.Get("Nats-Subject") == hub.Segments+key {
+				if err := each(seq, m); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // sequence returns the number of a message, which Messages has checked.
