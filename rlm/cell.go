@@ -195,7 +195,7 @@ func (k *call) nests(ctx context.Context, asked bool) (Nested, bool) {
 		if n, start, err = k.o.Nesting.Orchestrate(ctx, k.prompt, k.depth); err != nil {
 			start = false
 			if ctx.Err() == nil {
-				k.note(&k.policyErr, fmt.Errorf("nesting policy: %w", err))
+				k.policyFailed(k.ref, k.depth, fmt.Errorf("nesting policy: %w", err))
 			}
 		}
 	}
@@ -222,7 +222,7 @@ func (k *call) answer(ctx context.Context, unwrap, child bool, n Nested) error {
 	if err != nil {
 		err = fmt.Errorf("compressor: %w", err)
 		if ctx.Err() == nil {
-			k.note(&k.policyErr, err)
+			k.policyFailed(k.ref, k.depth, err)
 		}
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/rlm/internal/subprocess"
 )
 
@@ -76,7 +77,7 @@ func (c Command) Compress(ctx context.Context, text string, maxTokens int) (stri
 // Orchestrate implements [NestedCallPolicy].
 func (c Command) Orchestrate(ctx context.Context, prompt json.RawMessage, depth int) (Nested, bool, error) {
 	var reply struct {
-		Start bool `json:"nested"`
+		Start *bool `json:"nested"`
 		Nested
 	}
 	question := struct {
@@ -84,7 +85,20 @@ func (c Command) Orchestrate(ctx context.Context, prompt json.RawMessage, depth 
 		Depth  int             `json:"depth"`
 	}{prompt, depth}
 	err := c.ask(ctx, question, &reply)
-	return reply.Nested, reply.Start && err == nil, err
+	n := reply.Nested
+	switch {
+	case err != nil:
+		return Nested{}, false, err
+	case reply.Start == nil:
+		err = errors.New("the reply has no nested, which is true or false")
+	case n.Mode != "" && n.Mode != Code && n.Mode != ToolsMode:
+		err = fmt.Errorf("mode is %q, want code or tools", n.Mode)
+	case n.MaxIterations < 0 || n.MaxDepth < 0:
+		err = errors.New("max_iterations and max_depth are 1 or more")
+	default:
+		return n, *reply.Start, nil
+	}
+	return Nested{}, false, fmt.Errorf("%s: %w", c.Args[0], err)
 }
 
 // ask starts the program, asks it a question, and ends it.
@@ -106,13 +120,22 @@ func (c Command) ask(ctx context.Context, question, reply any) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.Args[0], err)
 	}
+	answer = bytes.TrimSpace(answer)
 	d := json.NewDecoder(bytes.NewReader(answer))
 	d.DisallowUnknownFields()
-	if err := d.Decode(reply); err != nil {
-		return fmt.Errorf("%s: the reply is not as expected: %w", c.Args[0], err)
+	err = d.Decode(reply)
+	if _, rest := d.Token(); err == nil && (rest != io.EOF || answer[0] != '{') {
+		err = errors.New("want one JSON object")
+	}
+	if err != nil {
+		shown, _ := render.First(string(answer), maxShown)
+		return fmt.Errorf("%s: the reply %q is not as expected: %w", c.Args[0], shown, err)
 	}
 	return nil
 }
+
+// maxShown is how much of a wrong reply is in its error, in characters.
+const maxShown = 80
 
 // readLine reads the reply of a program.
 func readLine(r io.Reader) ([]byte, error) {

@@ -47,7 +47,11 @@ func TestCommandStops(t *testing.T) {
 		{`{"stop":%s}`, `{"iteration":2,"max_iterations":3,"mode":"code","depth":1,"history":[{"role":"user","content":"q"}],"last_result":"x"}`, ""},
 		{`{"stop":1}`, "", "stop is 1, want a string, true or false"},
 		{`{"halt":true}`, "", `unknown field "halt"`},
-		{`stop`, "", "the reply is not as expected"},
+		{`stop`, "", `the reply "stop" is not as expected: invalid character`},
+		{``, "", `the reply "" is not as expected: EOF`},
+		{`null`, "", "want one JSON object"},
+		{`{"stop":false} done`, "", "want one JSON object"},
+		{`{"stop":false}{"stop":true}`, "", "want one JSON object"},
 		{`nothing`, "", "it ended without a reply"},
 	} {
 		reason, err := program(t, c.reply).Stop(t.Context(), State{
@@ -56,6 +60,53 @@ func TestCommandStops(t *testing.T) {
 		if reason != c.want || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%s: %q, %v, want %q, %s", c.reply, reason, err, c.want, c.err)
 		}
+	}
+}
+
+// A program starts child runs by its reply, which must say so.
+func TestCommandNests(t *testing.T) {
+	for _, c := range []struct {
+		reply string
+		want  bool
+		err   string
+	}{
+		{`{"nested":true,"mode":"code","tools":["a"],"max_iterations":2,"max_depth":3}`, true, ""},
+		{`{"nested":false}`, false, ""},
+		{`{"nested":null}`, false, "the reply has no nested, which is true or false"},
+		{`{"max_iterations":2}`, false, "the reply has no nested, which is true or false"},
+		{`{"nested":"yes"}`, false, `the reply "{\"nested\":\"yes\"}" is not as expected: json: `},
+		{`{"nest":true}`, false, `unknown field "nest"`},
+		{`{"nested":true,"mode":"chat"}`, false, `mode is "chat", want code or tools`},
+		{`{"nested":true,"max_depth":-1}`, false, "max_iterations and max_depth are 1 or more"},
+	} {
+		n, start, err := program(t, c.reply).Orchestrate(t.Context(), json.RawMessage(`"p"`), 0)
+		if start != c.want || start && n.MaxIterations != 2 || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%s: %v, %v, want %v, %s", c.reply, start, err, c.want, c.err)
+		}
+	}
+}
+
+// A wrong reply is reported at once, before the call or the turn ends, and each error once.
+func TestWrongReplyIsReportedAtOnce(t *testing.T) {
+	m := &rule{sub: echo}
+	m.root = func(int, []Message) string { return code("ask a\nask b\nfinal last") }
+	var told []string
+	_, err := start(t.Context(), m, &lab{}, &memo{}, func(o *Options) {
+		o.Limits.Depth = 1
+		o.Stopping, o.Nesting, o.Compressor = program(t, `{"halt":true}`), program(t, `{"nest":true}`), program(t, `{"result":"x"}`)
+		o.Observe = func(e Event) {
+			switch {
+			case e.Kind == EventPolicy:
+				what, _, _ := strings.Cut(e.Error, ":")
+				_, at, _ := strings.Cut(e.Ref, "/")
+				told = append(told, what+" at "+at)
+			case e.Kind == EventTurn && e.Done, e.Kind == EventTurn:
+				told = append(told, fmt.Sprintf("turn %v", e.Done))
+			}
+		}
+	})
+	if want := "stopping policy at t1; turn false; nesting policy at t1/c1/q1; compressor at t1/c1/q1; turn true"; err != nil || strings.Join(told, "; ") != want {
+		t.Errorf("%q, %v, want %q", told, err, want)
 	}
 }
 

@@ -17,6 +17,7 @@ const (
 	EventTurn   EventKind = "turn"   // a root call with the cells of its response
 	EventCell   EventKind = "cell"   // a block of code
 	EventCall   EventKind = "call"   // a sub-call; with Nested, a child run; with Tool, a call of a tool
+	EventPolicy EventKind = "policy" // a policy has failed; each Error once
 	EventAnswer EventKind = "answer" // of the run, not of a child run; the best so far unless Finish is [Stop]
 	EventEnd    EventKind = "end"    // a run or a child run has ended
 )
@@ -38,6 +39,8 @@ type Event struct {
 	Code   string    `json:"code,omitempty"`   // of a cell
 	Text   string    `json:"text,omitempty"`   // the response of a turn, the output of a cell, an answer, or the answer to a call, cut
 	Cells  int       `json:"cells,omitempty"`  // of a turn that is done
+	// Environment is the kind of interpreter of a run, or tools in tools mode.
+	Environment string `json:"environment_type,omitempty"`
 	// ToolCalls is how many tools were called, of a turn that is done.
 	ToolCalls int          `json:"tool_calls,omitempty"`
 	Calls     int          `json:"calls,omitempty"`  // of a turn or a cell that is done, including those of children

@@ -33,7 +33,7 @@ func TestEvents(t *testing.T) {
 		c := code("print hi\nask a")
 		quoted, _ := json.Marshal(c)
 		want := []string{
-			`{"event":"run","ref":"RUN","depth":0,"model":"root","prompt":"why"}`,
+			`{"event":"run","ref":"RUN","depth":0,"model":"root","prompt":"why","environment_type":"none"}`,
 			`{"event":"turn","ref":"RUN/t1","depth":0,"model":"root"}`,
 			`{"event":"cell","ref":"RUN/t1/c1","depth":0,"code":"print hi\nask a"}`,
 			`{"event":"call","ref":"RUN/t1/c1/q1","depth":0,"model":"sub","prompt":"a"}`,
@@ -53,6 +53,26 @@ func TestEvents(t *testing.T) {
 			t.Errorf("trace %s, request %+v", out.Traceparent, m.asked[1])
 		}
 	})
+}
+
+// Events and logs name the environment: that of the caller, of which tools mode has none.
+func TestEnvironmentType(t *testing.T) {
+	for want, options := range map[string]func(*Options){
+		"none":   nil,
+		"python": func(o *Options) { o.Metadata.EnvironmentType = "python" },
+		"tools": func(o *Options) {
+			o.Metadata.EnvironmentType = "python"
+			o.Mode, o.Tools, o.Open, o.System = ToolsMode, &kit{}, nil, nil
+		},
+	} {
+		log := &memo{}
+		if _, err := start(t.Context(), &rule{root: turns("FINAL(4)")}, &lab{}, log, options); err != nil {
+			t.Fatal(err)
+		}
+		if got := log.events[0].Environment; got != want || log.Run.Metadata.EnvironmentType != want {
+			t.Errorf("%q in the event, %q in the log, want %q", got, log.Run.Metadata.EnvironmentType, want)
+		}
+	}
 }
 
 // A run without an id gets a new one.

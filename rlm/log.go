@@ -1,6 +1,7 @@
 package rlm
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/wirectl/wirectl/rlm/runlog"
@@ -21,12 +22,22 @@ func (l *childLog) Iteration(i runlog.Iteration) error {
 	return nil
 }
 
+// environment returns the kind of interpreter. A child run may have none although its parent
+// has one.
+func (r *run) environment() string {
+	if r.mode == ToolsMode {
+		return string(ToolsMode)
+	}
+	return cmp.Or(r.o.Metadata.EnvironmentType, "none")
+}
+
 func (r *run) logMetadata() {
 	if r.log == nil {
 		return
 	}
 	m := r.o.Metadata
 	m.Timestamp = runlog.Timestamp(r.o.Now())
+	m.EnvironmentType = r.environment()
 	m.RootModel, m.MaxDepth, m.MaxIterations, m.CorrelationID = r.model, r.maxDepth, r.iterations, r.id
 	if err := r.log.Metadata(m); err != nil {
 		r.note(&r.logErr, err)

@@ -63,7 +63,7 @@ func (r *run) bestSoFar(reason FinishReason) *ending {
 
 // run plays the run, and reports its first and its last event.
 func (r *run) run(ctx context.Context) (*ending, error) {
-	r.tell(Event{Kind: EventRun, Ref: r.ref, Depth: r.depth, Model: r.model, Prompt: cutEvent(r.question)})
+	r.tell(Event{Kind: EventRun, Ref: r.ref, Depth: r.depth, Model: r.model, Prompt: cutEvent(r.question), Environment: r.environment()})
 	end, err := r.states(ctx)
 	if r.depth == 0 && (end.answer != "" || err == nil && end.finish != Cancelled) {
 		r.tell(Event{Kind: EventAnswer, Ref: r.ref, Text: end.answer, Finish: end.finish})
@@ -188,7 +188,7 @@ func (r *run) policyStops(ctx context.Context, n int) bool {
 	}
 	reason, err := r.o.Stopping.Stop(ctx, r.state(n))
 	if err != nil && ctx.Err() == nil {
-		r.note(&r.policyErr, fmt.Errorf("stopping policy: %w", err))
+		r.policyFailed(fmt.Sprintf("%s/t%d", r.ref, n), r.depth, fmt.Errorf("stopping policy: %w", err))
 	}
 	return err == nil && reason != ""
 }

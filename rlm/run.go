@@ -214,6 +214,7 @@ type tree struct {
 	mu                sync.Mutex
 	children          map[int]chan struct{} // slots for concurrent child runs, by depth
 	logErr, policyErr error
+	policyErrs        map[string]bool // those that were reported
 }
 
 func newTree(o Options) (*tree, error) {
@@ -239,6 +240,7 @@ func newTree(o Options) (*tree, error) {
 	return &tree{
 		o: o, id: o.NewID(), account: &account{limits: o.Limits},
 		slots: make(chan struct{}, o.Parallel), children: map[int]chan struct{}{},
+		policyErrs: map[string]bool{},
 	}, nil
 }
 
@@ -260,6 +262,23 @@ func (t *tree) note(first *error, err error) {
 	defer t.mu.Unlock()
 	if *first == nil {
 		*first = err
+	}
+}
+
+// maxPolicyErrs bounds how many errors of policies are reported.
+const maxPolicyErrs = 20
+
+// policyFailed reports an error of a policy at once.
+func (t *tree) policyFailed(ref string, depth int, err error) {
+	t.note(&t.policyErr, err)
+	t.mu.Lock()
+	fresh := !t.policyErrs[err.Error()] && len(t.policyErrs) < maxPolicyErrs
+	if fresh {
+		t.policyErrs[err.Error()] = true
+	}
+	t.mu.Unlock()
+	if fresh {
+		t.tell(Event{Kind: EventPolicy, Ref: ref, Depth: depth, Error: err.Error()})
 	}
 }
 

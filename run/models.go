@@ -134,6 +134,9 @@ func (d *deep) answer(ctx context.Context, r *run, q *provider.Request, c *provi
 	defer cancel(nil)
 	r.o.Observe = func(e rlm.Event) {
 		r.workers.observe(e)
+		if e.Kind == rlm.EventPolicy {
+			r.Say("warning: " + e.Error)
+		}
 		if e.Kind != rlm.EventTurn || !e.Done || e.Depth > 0 || ctx.Err() != nil {
 			return
 		}

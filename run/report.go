@@ -28,7 +28,10 @@ func (r *reporter) observe(e rlm.Event) {
 	if r.events != nil && r.err == nil {
 		r.err = r.events.Encode(e)
 	}
-	if e.Kind == rlm.EventTurn && e.Done && e.Depth == 0 {
+	switch {
+	case e.Kind == rlm.EventPolicy:
+		r.say("warning: " + e.Error)
+	case e.Kind == rlm.EventTurn && e.Done && e.Depth == 0:
 		r.say(turnLine(&e))
 	}
 }

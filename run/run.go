@@ -204,10 +204,8 @@ func (r *run) print(out *rlm.Outcome, err error, failed bool) error {
 
 // warn reports errors that do not end a run.
 func (r *run) warn(out *rlm.Outcome) {
-	for _, err := range []error{out.LogErr, out.PolicyErr} {
-		if err != nil {
-			r.Say("warning: " + err.Error())
-		}
+	if out.LogErr != nil {
+		r.Say("warning: " + out.LogErr.Error())
 	}
 }
 

@@ -311,7 +311,11 @@ func (r *reader) compressor() rlm.ContextCompressor {
 }
 
 func (r *reader) nesting() rlm.NestedCallPolicy {
-	switch r.only("nest.always", "nest.over", "nest.match", "nest.exec") {
+	switch r.only("nest.never", "nest.always", "nest.over", "nest.match", "nest.exec") {
+	case "nest.never":
+		if r.truth("nest.never") {
+			return rlm.Never{}
+		}
 	case "nest.always":
 		if r.truth("nest.always") {
 			return rlm.Always{}

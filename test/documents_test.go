@@ -148,3 +148,49 @@ func rerun(block []byte, dir string) []byte {
 	}
 	return append(out, "```"...)
 }
+
+// The examples of policies in docs/rlm.md do what the page says.
+func TestPolicyExamples(t *testing.T) {
+	for _, needed := range []string{"sh", "sed", "grep"} {
+		if _, err := exec.LookPath(needed); err != nil {
+			t.Skip(err)
+		}
+	}
+	page, err := os.ReadFile("../docs/rlm.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	example := regexp.MustCompile("(?ms)^```yaml\n(rlm:\n  max_depth.*?)^```$").FindSubmatch(page)
+	if example == nil {
+		t.Fatal("docs/rlm.md has no example of policies")
+	}
+	const models = `
+  sub_model: sub
+  env: starlark
+  unsandboxed: true
+default: root
+models: {root: {provider: r}, sub: {provider: s}}
+providers:
+  r: {kind: mock, mock: {turns: [{text: "` + "```repl\\nprint(llm_query('short'), llm_query('a chapter'), 'all is ' + 'read')\\n```" + `"}]}}
+  s: {kind: mock, mock: {turns: [{text: call 0123456789}, {text: FINAL(chapter 1)}]}}
+`
+	config := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(config, append(example[1], models[1:]...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("wirectl", "rlm", "--config", config, "-o", "ndjson", "Ask.")
+	out, err := cmd.CombinedOutput()
+	if cmd.ProcessState.ExitCode() != 4 {
+		t.Errorf("status %d, %v", cmd.ProcessState.ExitCode(), err)
+	}
+	for _, want := range []string{
+		`"text":"call (number)"`, `"nested":true,"prompt":"a chapter"`, `"text":"chapter 1"`, `"finish_reason":"policy_stop"`,
+	} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("there is no %s in\n%s", want, out)
+		}
+	}
+	if strings.Contains(string(out), `"event":"policy"`) {
+		t.Errorf("a policy has failed:\n%s", out)
+	}
+}

@@ -7,6 +7,7 @@ package config
 
 import (
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/goccy/go-yaml"
@@ -162,8 +163,10 @@ type RLMCompress struct {
 	Exec      []string `yaml:"exec"`
 }
 
-// An RLMNest says which calls of llm_query start child runs.
+// An RLMNest says which calls of llm_query start child runs. In a file, never and always may
+// be words.
 type RLMNest struct {
+	Never  *bool    `yaml:"never"`
 	Always *bool    `yaml:"always"`
 	Over   *int     `yaml:"over"`
 	Match  *string  `yaml:"match"`
@@ -180,6 +183,24 @@ type Secret struct {
 type Header struct {
 	Secret
 	Text string
+}
+
+// UnmarshalYAML reads a word or the members.
+func (n *RLMNest) UnmarshalYAML(node ast.Node) error {
+	type members RLMNest
+	word, yes := "", true
+	if nodeKind(node) == mapping || yaml.NodeToValue(node, &word) != nil {
+		return yaml.NodeToValue(node, (*members)(n), yaml.Strict())
+	}
+	switch word {
+	case "never":
+		n.Never = &yes
+	case "always":
+		n.Always = &yes
+	default: // checkNode has let it pass as an alias or a tag
+		return fmt.Errorf("found %q; expected %s", word, nesting)
+	}
+	return nil
 }
 
 // UnmarshalYAML reads either.

@@ -129,6 +129,9 @@ func (d *document) checkNode(node ast.Node, t reflect.Type) error {
 	if !want.takes(found) {
 		return d.fault(tok, "found %s; expected %s%s", found, want, looks[want])
 	}
+	if want == nesting && found == text && tok.Value != "never" && tok.Value != "always" {
+		return d.fault(tok, "found %q; expected %s", tok.Value, want)
+	}
 	if want == duration {
 		if v, err := time.ParseDuration(tok.Value); err != nil || v < 0 {
 			return d.fault(tok, "%q is not a duration: expected something like 1.5s, 200ms or 5m", tok.Value)
@@ -198,6 +201,7 @@ const (
 	truth    kind = "true or false"
 	duration kind = "a duration like 1.5s, 200ms or 5m"
 	header   kind = "text, or where a key is: {env: NAME} or {file: NAME}"
+	nesting  kind = "never, always, {over: N}, {match: REGEX} or {exec: [CMD]}"
 	anything kind = "a value"
 )
 
@@ -214,6 +218,8 @@ func (k kind) takes(found kind) bool {
 		return true
 	case header:
 		return found != list
+	case nesting:
+		return found == mapping || found == text
 	case text, duration:
 		return found != mapping && found != list
 	case number:
@@ -244,6 +250,8 @@ func kindOf(t reflect.Type) kind {
 		return duration
 	case reflect.TypeFor[Header]():
 		return header
+	case reflect.TypeFor[RLMNest]():
+		return nesting
 	}
 	switch t.Kind() {
 	case reflect.Pointer:

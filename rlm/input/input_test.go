@@ -115,12 +115,12 @@ func TestLoad(t *testing.T) {
 
 // Files of JSON lines are used in place.
 func TestLines(t *testing.T) {
-	dir := files(t, map[string]string{"d.jsonl": "{\"content\": \"abc\"}\n\n[1, 2]\r\n"})
+	dir := files(t, map[string]string{"d.jsonl": "{\"content\": \"abc\"}\n\n[1, 2]\r\n42"}) // whose last line does not end
 	l, err := input.Load(t.Context(), t.TempDir(), []string{filepath.Join(dir, "d.jsonl")}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (input.Shape{"list", 8, []int64{3, 5}, 2}); !reflect.DeepEqual(l.Shape, want) || l.Type != "jsonl" {
+	if want := (input.Shape{"list", 10, []int64{3, 5, 2}, 3}); !reflect.DeepEqual(l.Shape, want) || l.Type != "jsonl" {
 		t.Errorf("%s %+v, want %+v", l.Type, l.Shape, want)
 	}
 }
@@ -130,14 +130,17 @@ func TestFaulty(t *testing.T) {
 	dir := files(t, map[string]string{
 		"latin.txt": "abc\xe9\n", "open.json": `{"a": [1, 2`, "two.json": `{} {}`, "key.json": `{a: 1}`, "word.json": `[nul]`,
 		"string.json": `["abc`, "escape.json": `"a\q"`, "control.json": "\"a\tb\"", "bom.json": "\ufeff{}", "deep.json": strings.Repeat("[", 5000), "long.json": strings.Repeat("1", 5000),
-		"comma.json": `[1,]`, "empty.json": " \n", "bad.jsonl": "{}\n{]\n", "bytes.json": "\"a\xff\"", "colon.json": `{"a" 1}`,
+		"comma.json": `[1,]`, "empty.json": " \n", "bad.jsonl": "{}\n{]\n", "cut.jsonl": "{}\r\n\r\n{\"a\": 1\r\n{}\n",
+		"pretty.jsonl": "{}\n{\n\"a\": 1}\n", "pair.jsonl": "1\n2 3\n", "end.jsonl": "1\n\n[2", "text.jsonl": "1\n\"a\nb\"\n", "bytes.json": "\"a\xff\"", "colon.json": `{"a" 1}`,
 	})
 	for name, want := range map[string]string{
 		"latin.txt": "byte 3: the text is not UTF-8", "open.json": "byte 11: invalid JSON: it ends too early", "two.json": `byte 3: invalid JSON: expected the end, found '{'`,
 		"key.json": "byte 1: invalid JSON: expected a key", "word.json": `byte 4: invalid JSON: found "nul"`, "string.json": "byte 5: invalid JSON: it ends inside a string",
 		"escape.json": "byte 2: invalid JSON: found the escape", "control.json": "byte 1: invalid JSON: a string is not UTF-8, or has control characters", "bom.json": "invalid JSON: found",
 		"deep.json": "nested more than 900 deep", "long.json": "a number is longer than 4096", "comma.json": "byte 3: invalid JSON: found", "empty.json": "it ends too early",
-		"bad.jsonl": "byte 4: invalid JSON: expected a key", "bytes.json": "byte 1: invalid JSON: a string is not UTF-8", "colon.json": "byte 5: invalid JSON: expected a colon",
+		"bad.jsonl": "line 2: byte 4: invalid JSON: expected a key", "cut.jsonl": "line 3: byte 15: invalid JSON: expected a comma or '}', found '{'",
+		"pretty.jsonl": "line 2: byte 12: invalid JSON: the value goes on after the end of the line", "pair.jsonl": "line 2: byte 4: invalid JSON: a second value on the line",
+		"end.jsonl": "line 3: byte 5: invalid JSON: it ends too early", "text.jsonl": "line 2: byte 3: invalid JSON: a string is not UTF-8, or has control characters", "bytes.json": "byte 1: invalid JSON: a string is not UTF-8", "colon.json": "byte 5: invalid JSON: expected a colon",
 		"none.txt": "no such file",
 	} {
 		path := filepath.Join(dir, name)

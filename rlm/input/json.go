@@ -49,6 +49,8 @@ func (v value) asItem() int64 {
 type scanner struct {
 	r    *bufio.Reader
 	at   int64
+	line int64     // counts from 1, of values in lines; else 0
+	from int64     // the line on which the current value begins
 	copy io.Writer // gets everything that is read; may be nil
 	err  error
 }
@@ -77,11 +79,21 @@ func (s *scanner) document(shape *Shape) error {
 	return s.ended()
 }
 
-// lines reads values, and calls each for each.
+// lines reads values, one on each line as interpreters read them, and calls each for each.
 func (s *scanner) lines(each func(value)) error {
+	s.line, s.from = 1, 1
+	last := int64(0)
 	for s.peek() != 0 {
+		if last == s.line {
+			s.fault("a second value on the line")
+			break
+		}
+		s.from, last = s.line, s.line
 		v := s.scanValue(0, nil)
-		if s.err != nil {
+		if s.line != s.from {
+			s.fault("the value goes on after the end of the line")
+		}
+		if s.ended() != nil {
 			break
 		}
 		each(v)
@@ -99,14 +111,21 @@ func (s *scanner) ended() error {
 
 func (s *scanner) fault(format string, args ...any) {
 	if s.err == nil || errors.Is(s.err, io.EOF) {
-		s.err = fmt.Errorf("byte %d: invalid JSON: %s", s.at, fmt.Sprintf(format, args...))
+		place := fmt.Sprintf("byte %d", s.at)
+		if s.line > 0 { // a value that is not complete is found out on a later line
+			place = fmt.Sprintf("line %d: %s", s.from, place)
+		}
+		s.err = fmt.Errorf("%s: invalid JSON: %s", place, fmt.Sprintf(format, args...))
 	}
 }
 
 // take skips n buffered bytes.
 func (s *scanner) take(n int) {
+	b, _ := s.r.Peek(n)
+	if s.line > 0 {
+		s.line += int64(bytes.Count(b, []byte("\n")))
+	}
 	if s.copy != nil && s.err == nil {
-		b, _ := s.r.Peek(n)
 		if _, err := s.copy.Write(b); err != nil {
 			s.err = err
 		}
