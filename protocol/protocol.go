@@ -138,6 +138,9 @@ type Message struct {
 	Piece   Piece
 	// Step is the effect of the message on a step of an operation: an item, a tool call.
 	Step Step
+	// Begins says about a part that the turn Ref begins in this session or thread: for the
+	// request there that waits for a turn, as a part of the turn Bind, or for nobody.
+	Begins Token
 	// Queue is what the message says about prompts that wait for their turn, where a
 	// protocol has such a queue.
 	Queue Queue

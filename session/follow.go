@@ -17,6 +17,9 @@ func (t *Tracker) feed(f *Frame, s *scope, m *protocol.Message) {
 	if t.rules.Steps && m.Step.Does != protocol.Note {
 		t.step(&ev)
 	}
+	if !m.Begins.IsZero() {
+		t.beginTurn(&ev)
+	}
 	if m.Queue.Does != protocol.Note {
 		t.queue(&ev)
 	}

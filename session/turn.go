@@ -10,9 +10,9 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 )
 
-// Where prompts are [protocol.Rules.Queued], the unit takes one turn after another. A turn
-// answers the oldest prompt, several of them, or none: a turn that the unit takes by itself is an
-// operation of its own. A prompt that is dropped from the queue has no turn.
+// A turn that the unit takes by itself is an operation of its own. Where prompts are
+// [protocol.Rules.Queued], the unit takes one turn after another. A turn answers the oldest
+// prompt, several of them, or none. A prompt that is dropped from the queue has no turn.
 
 // kindTurn is the kind of operations that nobody on the wire has requested.
 var kindTurn = []byte("turn")
@@ -66,10 +66,13 @@ const maxPrompts = 1 << 10
 
 // prompts yields the oldest open prompts of a scope and the open turns of its unit, in the order
 // of opening. The caller may end them during the iteration.
-func (t *Tracker) prompts(s *scope) iter.Seq[*Exchange] {
+func (t *Tracker) prompts(s *scope) iter.Seq[*Exchange] { return t.openNamed(s, turnToken) }
+
+// openNamed yields the oldest open exchanges of the client with a name.
+func (t *Tracker) openNamed(s *scope, token protocol.Token) iter.Seq[*Exchange] {
 	return func(yield func(*Exchange) bool) {
 		for _, side := range sides(frame.C2U) {
-			q := t.table.findQueue(t.keyOf(s, side, turnToken), nil)
+			q := t.table.findQueue(t.keyOf(s, side, token), token.Text)
 			if q == nil {
 				continue
 			}
@@ -186,9 +189,38 @@ func (t *Tracker) openTurn(ev *event) *Exchange {
 	if s.begun != 0 {
 		f.Seq, f.Time = s.begun, s.begunAt
 	}
-	m := protocol.Message{Kind: kindTurn, Phase: protocol.Open, ID: turnToken, Seq: -1}
-	m.Queue.Own = kindTurn
+	m := protocol.Message{Kind: kindTurn, Phase: protocol.Open, Bind: ev.m.Begins, Seq: -1}
+	if m.Queue.Own = kindTurn; t.rules.Queued {
+		m.ID = turnToken
+	}
 	return t.openExchange(&event{f: &f, m: &m, scope: ev.scope, from: frame.C2U, kind: t.kindOf(kindTurn)})
+}
+
+// beginTurn gives the turn that ev begins to the request that waits for it. A turn that nobody
+// requested is an operation of its own, unless it is a part of another turn of the same thread.
+func (t *Tracker) beginTurn(ev *event) {
+	m := ev.m
+	if m.Ref.IsZero() || t.findOperation(ev.scope, m.Ref) != nil {
+		return
+	}
+	root := t.named(ev, m.Bind)
+	var waits *Exchange
+	for e := range t.openNamed(ev.scope, m.Begins) {
+		switch {
+		case e == root:
+			return
+		case waits == nil && e.Of == 0 && e.bindings[byOperation].queue == nil:
+			waits = e
+		}
+	}
+	if waits == nil {
+		waits = t.openTurn(ev)
+		waits.ID = protocol.Token{Space: protocol.SpaceTurn, Text: append(waits.ID.Text[:0], clip(m.Ref.Text, maxText)...)}
+		if waits.Accepted = ev.f.Time; ev.f.Time.IsZero() {
+			waits.Accepted = unknownTime
+		}
+	}
+	t.table.bind(&waits.bindings[byOperation], waits, t.keyOf(ev.scope, frame.C2U, m.Ref), m.Ref.Text)
 }
 
 // findTurn returns the operation that a result ends. If the result is not for a prompt, that is

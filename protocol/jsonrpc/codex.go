@@ -16,7 +16,8 @@ var ofTurn = Name{ParamsTurnID, protocol.SpaceTurn}
 var ofThread = Name{ParamsThreadID, protocol.SpaceSession}
 
 // Codex is the protocol of Codex's app-server: JSON-RPC without the jsonrpc member. The
-// answer to turn/start only accepts it; the turn ends with turn/completed. The methods are
+// answer to turn/start only accepts it; the turn ends with turn/completed. A compaction and a
+// command of the user's shell are turns, too, which turn/started names. The methods are
 // those of the schema that version 0.169.0 generates.
 var Codex = New("codex", Grammar{
 	Unversioned: true,
@@ -24,7 +25,10 @@ var Codex = New("codex", Grammar{
 	Turns:       CodexTurns,
 	Methods: codexMethods(map[string]Method{
 		"initialize":                            {From: frame.C2U},
-		"turn/start":                            {From: frame.C2U, Ref: ofThread},
+		"turn/start":                            {From: frame.C2U, Ref: ofThread, Bind: ofThread},
+		"review/start":                          {From: frame.C2U, Bind: ofThread},
+		"thread/compact/start":                  {From: frame.C2U, Bind: ofThread},
+		"thread/shellCommand":                   {From: frame.C2U, Ref: ofThread, Bind: ofThread, Joins: true},
 		"turn/interrupt":                        {From: frame.C2U, Does: protocol.Cancel, Ref: ofTurn},
 		"turn/steer":                            {From: frame.C2U, Ref: Name{ParamsExpectedTurnID, protocol.SpaceTurn}, Joins: true},
 		"serverRequest/resolved":                {From: frame.U2C, Does: protocol.Cancel, Ref: Name{ParamsRequestID, protocol.SpaceID}},
@@ -131,6 +135,8 @@ func readTurnCodex(e *envelope, m *protocol.Message) {
 		}
 		m.Step = e.stepCodex(m.Kind)
 		switch string(m.Kind) {
+		case "turn/started":
+			m.Begins, m.Bind = e.token(ofThread), e.token(Name{TurnRootID, protocol.SpaceTurn})
 		case "thread/tokenUsage/updated":
 			m.Usage = e.usage(LastInputTokens, LastCachedInputTokens, LastOutputTokens)
 			m.Spent = protocol.Spent{Of: e.token(ofThread), Usage: e.usage(TotalInputTokens, TotalCachedInputTokens, TotalOutputTokens)}
@@ -200,6 +206,8 @@ func (e *envelope) readTurn(s *jsonscan.Scanner) {
 		switch string(s.Key()) {
 		case "id":
 			e.keep(TurnID, s)
+		case "rootTurnId":
+			e.keep(TurnRootID, s)
 		case "status":
 			e.keep(TurnStatus, s)
 		case "error":

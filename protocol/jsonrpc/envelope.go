@@ -34,6 +34,7 @@ const (
 	ParamsTool               // params.tool
 	ParamsTurnID             // params.turnId
 	TurnID                   // params.turn.id
+	TurnRootID               // params.turn.rootTurnId
 	TurnStatus               // params.turn.status
 	ItemType                 // params.item.type
 	LastInputTokens          // params.tokenUsage.last.inputTokens

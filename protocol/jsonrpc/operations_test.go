@@ -20,7 +20,7 @@ const (
 func TestCodex(t *testing.T) {
 	prototest.Vectors(t, jsonrpc.Codex)
 	prototest.Cases(t, jsonrpc.Codex, []prototest.Case{
-		{turnStart, `turn/start open from=c2u id=5 ref="t" ref-space=session`},
+		{turnStart, `turn/start open from=c2u id=5 ref="t" ref-space=session bind="t" bind-space=session`},
 		{accepted, `result close id=5 bind="a" bind-space=turn`},
 		{delta, `item/agentMessage/delta part from=u2c ref="a" ref-space=turn`},
 		{`{"method":"turn/started","params":{"turn":{"id":"a"}}}`, `turn/started part from=u2c ref="a" ref-space=turn`},

@@ -60,7 +60,7 @@ var (
 		Opening:   []string{"initialize"},
 		Framing:   frame.Line,
 		Shared:    []protocol.Space{protocol.SpaceTurn, protocol.SpaceSession},
-		Accepted:  []string{"turn/start", "review/start"},
+		Accepted:  []string{"turn/start", "review/start", "thread/compact/start", "thread/shellCommand"},
 		Cancels: []protocol.CancelRule{
 			{Kind: "turn/interrupt", Target: protocol.MustConfirm, Own: protocol.MustAnswer},
 			{Kind: "serverRequest/resolved", Target: protocol.MayAnswer, Settles: true},
