@@ -65,11 +65,14 @@ func (b boundaries) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// Bare reports whether the controller sends bare messages.
+func (w *WebSocket) Bare() bool { return w.bare.Load() }
+
 // SendFrames sends each frame as one binary message, since some controllers expect no more in one.
 func (w *WebSocket) SendFrames(frames []byte, send func([]byte) error) error {
 	for len(frames) > 0 {
 		n, start := FrameSize(frames), 0
-		if w.bare.Load() {
+		if w.Bare() {
 			start = min(4, n)
 		}
 		if err := send(frames[start:n]); err != nil {

@@ -73,10 +73,16 @@ func (p *pumped) Read(b []byte) (int, error) { return p.from.Read(b) }
 
 // Write writes. If it fails, the connection is closed without a handshake.
 func (p *pumped) Write(b []byte) (int, error) {
-	err := p.messages.SendFrames(b, func(m []byte) error {
+	send := func(m []byte) error {
 		_, err := p.Conn.Write(m)
 		return err
-	})
+	}
+	err := error(nil)
+	if p.messages.Bare() {
+		err = p.messages.SendFrames(b, send)
+	} else {
+		err = send(b)
+	}
 	if err != nil {
 		_ = p.ws.CloseNow()
 		return 0, err
