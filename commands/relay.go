@@ -22,6 +22,7 @@ import (
 	"github.com/wirectl/wirectl/relay/serve"
 	"github.com/wirectl/wirectl/run/watch"
 	"github.com/wirectl/wirectl/transport"
+	"github.com/wirectl/wirectl/transport/mcphttp"
 )
 
 func relayCommand(inv *invocation) *cli.Command {
@@ -110,6 +111,9 @@ func (v *relaying) run(ctx context.Context) (relay.Result, error) {
 	if unit, isHTTP := v.options.Unit.(transport.HTTP); isHTTP {
 		return v.proxy(ctx, unit.URL())
 	}
+	if v.options.Bridged {
+		defer s.Bridge(v.options.Unit.(*mcphttp.Endpoint))()
+	}
 	if v.c.String("listen") == "" {
 		opts, err := v.transportOptions(v.c)
 		if err != nil {
@@ -181,6 +185,7 @@ func (v *relaying) read() error {
 		if o.Unit, err = v.bridge(unit); err != nil {
 			return err
 		}
+		o.Bridged = !c.Bool("shared") // which renames ids
 	}
 	if err = alteration(c, o); err != nil {
 		return err

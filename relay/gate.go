@@ -27,6 +27,8 @@ type GateConfig struct {
 	// must not call the gate. Either may be nil.
 	Find    func(seq int64) (capture.Record, bool)
 	Altered func()
+	// Bridged means that the records are of other connections, below the relayed one.
+	Bridged bool
 }
 
 // A Gate is the only place where a relay changes traffic: by configured faults, and by

@@ -133,7 +133,7 @@ func (g *Gate) linkOf(conn int) (*link, error) {
 	if k := g.links[conn]; k != nil {
 		return k, nil
 	}
-	if conn == 0 && len(g.links) == 1 {
+	if (conn == 0 || g.cfg.Bridged) && len(g.links) == 1 {
 		for _, k := range g.links {
 			return k, nil
 		}

@@ -49,6 +49,15 @@ func (l *passage) inject(payload []byte, format string, args ...any) error {
 func (l *passage) resend(r *capture.Record) error {
 	framing, p := l.link.speaks()
 	raw := r.Raw
+	if l.link.gate.cfg.Bridged { // they are of another connection
+		if framing == nil {
+			return errNoFraming
+		}
+		var err error
+		if raw, err = frame.Append(nil, framing, r.Payload()); err != nil {
+			return err
+		}
+	}
 	var m protocol.Message
 	if p != nil && p.Parse(r.Payload(), &m) == nil && opensOne(&m) {
 		if m.ID.IsZero() {

@@ -109,6 +109,30 @@ func TestGateKeepsAnswersOfOwnRequests(t *testing.T) {
 	hear(t, r.controller, `{"jsonrpc":"2.0","id":"me","result":{"once":"more"}}`+"\n")
 }
 
+// What a bridge has recorded are the bodies of HTTP on connections of its own: it is sent again
+// as a line, and commands for these connections are for the one that is relayed.
+func TestGateOfBridge(t *testing.T) {
+	const note = `{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`
+	head := "POST / HTTP/1.1\r\n\r\n"
+	g := relay.NewGate(relay.GateConfig{Bridged: true, Find: func(int64) (capture.Record, bool) {
+		f := frame.Frame{Raw: []byte(head + note), Start: len(head), End: len(head + note), Dir: frame.C2U, Conn: 7, Meta: &frame.Meta{Framing: frame.HTTP}}
+		return capture.Record{Seq: 1, Frame: f}, true
+	}})
+	r := start(t, relay.Config{Gate: g, Framing: frame.Line, Protocol: jsonrpc.MCP})
+	unit := bufio.NewReader(r.unit)
+	say(t, r.controller, call(1))
+	line(t, unit, call(1))
+	for _, c := range []tap.Command{{Do: tap.Resend, Seq: 1}, {Do: tap.Cancel, Conn: 7, ID: json.RawMessage("1")}} {
+		if _, err := g.Control(t.Context(), c); err != nil {
+			t.Error(err)
+		}
+	}
+	line(t, unit, note+"\n")
+	if got, err := unit.ReadString('\n'); err != nil || !strings.Contains(got, `"requestId":1`) {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
 // A request without an id is not resent, because its answer would be mistaken for another.
 func TestGateRefusesToResend(t *testing.T) {
 	found := `{"prompt":"hi"}`

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 }
 
 // executables are the programs that scripts can execute.
-var executables = map[string]func(){"wirectl": wirectl, "tapped": tapped, "tapsend": tapsend}
+var executables = map[string]func(){"wirectl": wirectl, "tapped": tapped, "tapsend": tapsend, "mcpserver": mcpserver}
 
 // wirectl is the program.
 func wirectl() { os.Exit(commands.Main()) }

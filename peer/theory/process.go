@@ -73,7 +73,7 @@ func steer(ctx context.Context, process transport.Process, r *Request, ended <-c
 			err = writeLine(process, control(content))
 		case <-ctx.Done():
 			_ = writeLine(process, map[string]string{"kind": "control", "op": "cancel"}) // the worker may be gone
-			process.Close()
+			end(process, ended)
 			return
 		case <-ended:
 			return
@@ -81,7 +81,18 @@ func steer(ctx context.Context, process transport.Process, r *Request, ended <-c
 	}
 	select {
 	case <-ctx.Done():
-		process.Close()
+		end(process, ended)
+	case <-ended:
+	}
+}
+
+// end gives the worker of a stopped run time to answer. Close would not wait until what it has
+// written is read.
+func end(process transport.Process, ended <-chan struct{}) {
+	_ = process.CloseWrite() // the worker may be gone
+	select {
+	case <-time.After(workerGrace):
+		_ = process.Signal(os.Kill) // it may have ended
 	case <-ended:
 	}
 }

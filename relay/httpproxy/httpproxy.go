@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/wire"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/relay"
 	"github.com/wirectl/wirectl/transport"
@@ -59,8 +60,10 @@ func Serve(ctx context.Context, cfg Config) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	p.watcher = watch()
-	defer p.watcher.close()
+	if cfg.Sink != nil {
+		p.taps = wire.NewTaps(p.record, cfg.Limit)
+		defer p.taps.Close()
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var running sync.WaitGroup
@@ -83,7 +86,7 @@ func Serve(ctx context.Context, cfg Config) (Result, error) {
 // A proxy is the state that connections share.
 type proxy struct {
 	cfg     Config
-	watcher *watcher
+	taps    *wire.Taps // nil without a sink
 	conns   atomic.Int64
 	traffic [3]struct{ frames, bytes atomic.Int64 } // by direction
 }
@@ -122,9 +125,9 @@ func (p *proxy) serveClient(ctx context.Context, client transport.Conn, unit tra
 	}
 	defer server.Close()
 	transport.Guard(client, server)
-	c := &conn{proxy: p, number: number, client: client, server: server, tap: p.tap(number)}
+	c := &conn{proxy: p, number: number, client: client, server: server, tap: p.taps.Connect(number, p.opened()...)}
 	defer context.AfterFunc(ctx, func() { c.abort(ctx.Err()) })()
-	defer func() { c.tap.drainAndClose(ctx.Err() != nil) }()
+	defer func() { c.closeTap(ctx.Err() != nil) }()
 	c.moveBytes()
 }
 
@@ -177,7 +180,8 @@ type conn struct {
 	*proxy
 	number         int
 	client, server transport.Conn
-	tap            *tap
+	tap            *wire.Tap
+	failed         [3]bool     // by direction: whether its receiver failed
 	answered       atomic.Bool // the server has ended its side, or a refusal has ended the connection
 
 	writing sync.Mutex // held while bytes are written to the client
@@ -245,7 +249,7 @@ func (c *conn) moveRequests() error {
 	err := c.move(frame.C2U, c.client, func(data []byte) error {
 		out = r.push(out[:0], data)
 		if _, err := c.server.Write(out); err != nil {
-			c.tap.refused[frame.C2U] = !errors.Is(err, net.ErrClosed)
+			c.failed[frame.C2U] = !errors.Is(err, net.ErrClosed)
 			return errStopped
 		}
 		if r.state == refusing {
@@ -272,7 +276,7 @@ func (c *conn) moveAnswers() error {
 		c.writing.Lock()
 		defer c.writing.Unlock()
 		if _, err := c.client.Write(data); err != nil {
-			c.tap.refused[frame.U2C] = !errors.Is(err, net.ErrClosed)
+			c.failed[frame.U2C] = !errors.Is(err, net.ErrClosed)
 			return err
 		}
 		c.answers.push(data)
@@ -305,7 +309,7 @@ func (c *conn) sendRefusal() {
 		_ = c.server.CloseWrite() // the server ends the connection
 	case len(c.answers.asked) == 0:
 		text := answer(c.refusal.status, c.refusal.text)
-		c.tap.feed(frame.U2C, text)
+		c.tap.Feed(frame.U2C, text)
 		_, _ = c.client.Write(text) // best effort
 		c.answered.Store(true)
 		_ = c.client.CloseWrite()
@@ -321,14 +325,14 @@ func (c *conn) move(dir frame.Dir, from transport.Conn, pass func(data []byte) e
 		n, err := from.Read(buf)
 		if n > 0 {
 			c.traffic[dir].bytes.Add(int64(n))
-			c.tap.feed(dir, buf[:n])
+			c.tap.Feed(dir, buf[:n])
 			if err := pass(buf[:n]); err != nil {
 				return err
 			}
 		}
 		if err != nil {
 			if !errors.Is(err, net.ErrClosed) {
-				c.tap.endDirection(dir) // by its own side
+				c.tap.HalfClose(dir) // by its own side
 			}
 			if errors.Is(err, io.EOF) {
 				return nil
@@ -338,8 +342,30 @@ func (c *conn) move(dir frame.Dir, from transport.Conn, pass func(data []byte) e
 	}
 }
 
+// closeTap ends the tap. A direction that its side has not ended was ended by the proxy. The
+// server's comes first, because clients see the end from there, unless they stopped reading. If the
+// proxy stops, no record says that a side has ended.
+func (c *conn) closeTap(stopped bool) {
+	first := frame.U2C
+	if c.failed[frame.U2C] {
+		first = frame.C2U
+	}
+	if stopped {
+		c.tap.Stop()
+	}
+	c.tap.Close(first)
+}
+
+// record passes on a record of a tap.
+func (p *proxy) record(r *capture.Record) {
+	if r.Kind == capture.Frame && !r.Gap {
+		p.traffic[r.Dir].frames.Add(1)
+	}
+	p.cfg.Sink.Write(r)
+}
+
 // opened returns the first records of a connection, which describe what the proxy changes.
-func (p *proxy) opened(number int) []capture.Record {
+func (p *proxy) opened() []capture.Record {
 	now := time.Now()
 	opened := capture.Record{Kind: capture.Opened, Time: now, Text: []byte(p.cfg.Target.String())}
 	text := "requests are forwarded with Host: " + p.cfg.Target.Host
@@ -347,6 +373,5 @@ func (p *proxy) opened(number int) []capture.Record {
 		text += ", and those for / to " + path
 	}
 	note := capture.Record{Kind: capture.Note, Time: now, Text: []byte(text)}
-	opened.Conn, note.Conn = number, number
 	return []capture.Record{opened, note}
 }

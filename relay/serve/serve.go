@@ -12,10 +12,12 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/wire"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/relay"
 	"github.com/wirectl/wirectl/relay/httpproxy"
 	"github.com/wirectl/wirectl/transport"
+	"github.com/wirectl/wirectl/transport/mcphttp"
 )
 
 // A Server relays between controllers and a unit, and counts the traffic.
@@ -77,6 +79,21 @@ func (s *Server) runBeside(ctx context.Context, cfg relay.Config) {
 	if _, err := s.run(ctx, cfg); err != nil && !errors.Is(err, context.Canceled) {
 		s.Relay.Warn(err.Error())
 	}
+}
+
+// Bridge makes a unit that is reached over HTTP record that, as a proxy does, instead of the
+// lines that stand for it. The caller must stop it after the relay.
+func (s *Server) Bridge(e *mcphttp.Endpoint) (stop func()) {
+	sink := s.Relay.Sink
+	if sink == nil {
+		return func() {}
+	}
+	taps := wire.NewTaps(sink.Write, s.Relay.Limit)
+	e.Tap = func() mcphttp.Tap {
+		return taps.Connect(s.nextConn(), capture.Record{Kind: capture.Opened, Time: time.Now(), Text: []byte(e.String())})
+	}
+	s.Relay.Sink = relay.NewFan(s.Relay.Warn, aside{sink})
+	return taps.Close
 }
 
 // Note records a remark.

@@ -33,6 +33,7 @@ type Options struct {
 	Controller string   // its name in the session
 	Command    []string // the words that name the unit
 	Unit       transport.Endpoint
+	Bridged    bool          // the records are of the HTTP connections to the unit
 	Config     decode.Config // how to read the traffic
 
 	Grace, Patience time.Duration
@@ -201,7 +202,7 @@ func (w *Watch) newGate() *relay.Gate {
 	if o.Faults == nil && !o.Control && !o.HubControl {
 		return nil
 	}
-	cfg := relay.GateConfig{Faults: o.Faults, Hold: o.Hold, Sink: w.fan, Altered: w.alter}
+	cfg := relay.GateConfig{Faults: o.Faults, Hold: o.Hold, Sink: w.fan, Altered: w.alter, Bridged: o.Bridged}
 	if w.hub != nil {
 		cfg.Find = w.hub.Find
 	}

@@ -66,6 +66,9 @@ type Endpoint struct {
 	Pause time.Duration
 	// Notice is called when the server refuses a message that has no answer.
 	Notice func(text string)
+	// Tap, if not nil, returns the tap of another HTTP connection. It is called for as many
+	// as the exchanges need.
+	Tap func() Tap
 }
 
 func (e *Endpoint) String() string { return e.URL.Redacted() }
@@ -78,7 +81,11 @@ func (e *Endpoint) Dial(ctx context.Context) (transport.Conn, error) {
 	c := &conn{endpoint: e, open: map[string]*exchange{}, heard: make(chan struct{}, 1)}
 	c.alive, c.stop = context.WithCancelCause(context.Background())
 	c.out, c.lines = io.Pipe()
-	c.client = NewClient(Config{URL: e.URL.String(), Options: e.Options, Older: true, Receive: c.receive, Fail: c.endWith})
+	options := e.Options
+	if e.Tap != nil {
+		c.recorded = options.record(e.Tap)
+	}
+	c.client = NewClient(Config{URL: e.URL.String(), Options: options, Older: true, Receive: c.receive, Fail: c.endWith})
 	return c, ctx.Err()
 }
 
@@ -86,6 +93,7 @@ func (e *Endpoint) Dial(ctx context.Context) (transport.Conn, error) {
 type conn struct {
 	endpoint *Endpoint
 	client   *Client
+	recorded *recorded       // nil without a tap
 	alive    context.Context // ends with the connection
 	stop     context.CancelCauseFunc
 	out      *io.PipeReader
@@ -225,7 +233,7 @@ func (c *conn) exchange(ctx context.Context, line []byte, e *exchange) error {
 	}
 	session := answer.session
 	if answer.IsAccepted() {
-		answer.Close()
+		c.run(func() { _ = c.read(c.alive, answer, nil) })
 		return errElsewhere
 	}
 	answered := line[0] == '['
@@ -389,8 +397,8 @@ func (c *conn) listen(ctx context.Context) {
 
 // receive writes a message of the server as a line, and closes the exchange that it answers.
 func (c *conn) receive(payload []byte) error {
-	if !json.Valid(payload) { // a body is checked before, so this is an event
-		c.endpoint.Notice(fmt.Sprintf("%s: an event is not JSON, and is not passed on: %.200q", c.endpoint, payload))
+	if text := bytes.TrimSpace(payload); !json.Valid(text) || text[0] != '{' && text[0] != '[' {
+		c.endpoint.Notice(fmt.Sprintf("%s: what the server sent is not a JSON-RPC message, and is not passed on: %.200q", c.endpoint, payload))
 		return nil
 	}
 	m := parse(payload)
@@ -529,6 +537,9 @@ func (c *conn) Close() error {
 	c.out.Close() // what is being written fails
 	c.endConn()
 	c.work.Wait()
+	if c.recorded != nil {
+		c.recorded.close()
+	}
 	return nil
 }
 

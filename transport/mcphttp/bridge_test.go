@@ -337,7 +337,7 @@ func TestBridgeOlder(t *testing.T) {
 // Events of another type than message are no lines, whatever they contain, and so are those
 // that are not JSON.
 func TestBridgeEvents(t *testing.T) {
-	const noise = "event: ping\ndata: ping\n\nevent: ping\ndata: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n\n: x\n\nevent: endpoint\ndata: /x\n\ndata: <html>\n\ndata: \n\n"
+	const noise = "event: ping\ndata: ping\n\nevent: ping\ndata: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n\n: x\n\nevent: endpoint\ndata: /x\n\ndata: <html>\n\ndata: null\n\ndata: \n\n"
 	for name, older := range map[string]bool{"streams of answers": false, "one stream": true} {
 		t.Run(name, func(t *testing.T) {
 			posted := make(chan struct{}, 1)

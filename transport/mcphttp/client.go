@@ -212,30 +212,28 @@ func (c *Client) sessionNumber() int {
 	return c.number
 }
 
-// renew begins another session with the messages initialize and, unless it is nil, initialized.
-// The session becomes the current one if check accepts the answer to initialize.
-func (c *Client) renew(ctx context.Context, initialize, initialized []byte, check func(*Answer) error) error {
+// renew begins another session with the messages initialize and, unless it is nil, initialized,
+// whose answer it returns. The session becomes the current one if check accepts the answer to
+// initialize.
+func (c *Client) renew(ctx context.Context, initialize, initialized []byte, check func(*Answer) error) (accepted *Answer, err error) {
 	answer, err := c.request(ctx, http.MethodPost, initialize, outsideSession())
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer answer.Close()
 	session := http.Header{sessionHeader: answer.resp.Header.Values(sessionHeader)}
 	if err = check(answer); err == nil && initialized != nil {
-		var accepted *Answer
-		if accepted, err = c.request(ctx, http.MethodPost, initialized, session); err == nil {
-			accepted.Close()
-		}
+		accepted, err = c.request(ctx, http.MethodPost, initialized, session)
 	}
 	if err != nil {
 		_ = c.endSession(session) // best effort
-		return err
+		return nil, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.session = session.Get(sessionHeader)
 	c.number++
-	return nil
+	return accepted, nil
 }
 
 // Events requests the stream of the server's own messages, or the rest of a stream after the
@@ -247,7 +245,8 @@ func (c *Client) Events(ctx context.Context, after string) (*Answer, error) {
 	}
 	answer, err := c.request(ctx, http.MethodGet, nil, header)
 	if err == nil && !answer.IsEvents() {
-		answer.Close()
+		defer context.AfterFunc(ctx, answer.Close)()
+		answer.discard()
 		return nil, errNoEvents
 	}
 	return answer, err
@@ -414,7 +413,8 @@ func (c *Client) endSession(session http.Header) error {
 	if err != nil {
 		return fmt.Errorf("the session could not be ended: %w", err)
 	}
-	answer.Close()
+	defer context.AfterFunc(ctx, answer.Close)()
+	answer.discard()
 	return nil
 }
 
@@ -447,6 +447,7 @@ func (a *Answer) Read(receive func(payload []byte) error) error {
 	defer a.Close()
 	switch {
 	case a.IsAccepted(): // the messages come elsewhere
+		a.discard()
 		return nil
 	case a.IsEvents():
 		return a.events(func(name string, data []byte) error {
@@ -462,6 +463,12 @@ func (a *Answer) Read(receive func(payload []byte) error) error {
 		return err
 	}
 	return receive(body)
+}
+
+// discard reads an answer whose body does not matter to its end, unless it is long.
+func (a *Answer) discard() {
+	defer a.Close()
+	_, _ = io.Copy(io.Discard, io.LimitReader(a.resp.Body, maxRefusal)) // as much as there is
 }
 
 // Body reads an answer that is not a stream.

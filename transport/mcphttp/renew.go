@@ -93,7 +93,7 @@ func (c *conn) renewed(ctx context.Context, err error) (forgotten bool, failed e
 func (c *conn) renew(r *renewal, h *handshake, refused *StatusError) {
 	defer close(r.done)
 	differs := false
-	err := c.client.renew(c.alive, h.initialize, h.initialized, func(answer *Answer) error {
+	accepted, err := c.client.renew(c.alive, h.initialize, h.initialized, func(answer *Answer) error {
 		got, err := c.agreement(answer, h.id)
 		if err == nil && !reflect.DeepEqual(got, h.agreed) {
 			differs = true
@@ -111,7 +111,10 @@ func (c *conn) renew(r *renewal, h *handshake, refused *StatusError) {
 	c.mu.Unlock()
 	if err == nil {
 		c.endpoint.Notice(fmt.Sprintf("%s: %v (HTTP %s), so the bridge began another one: what the server kept for the first one, such as subscriptions, is lost", c.endpoint, errForgotten, refused.Status))
-		if h.initialized != nil {
+		if accepted != nil {
+			if !c.run(func() { _ = c.read(c.alive, accepted, c.client.Receive) }) {
+				accepted.Close()
+			}
 			c.relisten()
 		}
 	}
