@@ -136,8 +136,8 @@ func (e *entry) at(err error, pos int) error {
 	return fmt.Errorf("%w (line %d)", err, 1+bytes.Count(e.text[:pos], []byte("\n")))
 }
 
-// refuse records why the entry cannot be edited, and where. The first reason counts.
-func (e *entry) refuse(err error, pos int) {
+// setProblem records why the entry cannot be edited, and where. The first reason counts.
+func (e *entry) setProblem(err error, pos int) {
 	if e.problem == nil {
 		e.problem = e.at(err, pos)
 	}

@@ -72,24 +72,24 @@ func (r *jsonReader) readEntry(e *entry, command string) {
 		switch {
 		case key == "command" && command == key && s.Peek() == jsonscan.Object: // of older versions of Zed
 			if r.readEntry(e, "path"); e.command.span == (span{}) {
-				e.refuse(ErrOddCommand, from)
+				e.setProblem(ErrOddCommand, from)
 			}
 		case key == command:
 			if e.command.span != (span{}) {
-				e.refuse(ErrTwice, from)
+				e.setProblem(ErrTwice, from)
 			}
 			switch v := r.value(); {
 			case v.string:
 				e.command = v
 			case r.text[from] != 'n': // not null
-				e.refuse(ErrOddCommand, from)
+				e.setProblem(ErrOddCommand, from)
 			}
 		case key == "args" && s.Peek() != jsonscan.Array:
-			e.refuse(ErrOddArgs, from)
+			e.setProblem(ErrOddArgs, from)
 			r.value()
 		case key == "args":
 			if e.hasArgs {
-				e.refuse(ErrTwice, from)
+				e.setProblem(ErrTwice, from)
 			}
 			r.readArgs(e)
 		case slices.Contains(addresses, key):

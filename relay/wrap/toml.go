@@ -83,18 +83,18 @@ func (r *tomlReader) readPair(n *unstable.Node, table []string, inline bool) {
 	e.addSlot(&codex, path[2], span{int(lastKey(n).Raw.Offset), to}, r.between(n, inline), ok)
 	switch key := path[2]; {
 	case key == "command" && v.Kind != unstable.String:
-		e.refuse(ErrOddCommand, int(n.Raw.Offset))
+		e.setProblem(ErrOddCommand, int(n.Raw.Offset))
 	case key == "command":
 		if e.command.span != (span{}) {
-			e.refuse(ErrTwice, int(n.Raw.Offset))
+			e.setProblem(ErrTwice, int(n.Raw.Offset))
 		}
 		e.command = valueOf(v)
 		e.begins = r.between(n, inline) + "args = [ "
 	case key == "args" && v.Kind != unstable.Array:
-		e.refuse(ErrOddArgs, int(n.Raw.Offset))
+		e.setProblem(ErrOddArgs, int(n.Raw.Offset))
 	case key == "args":
 		if e.hasArgs {
-			e.refuse(ErrTwice, int(n.Raw.Offset))
+			e.setProblem(ErrTwice, int(n.Raw.Offset))
 		}
 		r.readArgs(e, n)
 	case key == "url":
@@ -141,7 +141,7 @@ func (r *tomlReader) readArgs(e *entry, n *unstable.Node) {
 		if it.Node().Kind != unstable.Comment {
 			e.args = append(e.args, valueOf(it.Node()))
 			if it.Node().Kind != unstable.String {
-				e.refuse(ErrOddArgs, int(n.Raw.Offset))
+				e.setProblem(ErrOddArgs, int(n.Raw.Offset))
 			}
 		}
 	}
@@ -149,7 +149,7 @@ func (r *tomlReader) readArgs(e *entry, n *unstable.Node) {
 	to := int(n.Raw.Offset + n.Raw.Length)
 	open, end := bytes.IndexByte(r.text[from:to], '['), bytes.LastIndexByte(r.text[from:to], ']')
 	if e.list = (span{from + open, from + end + 1}); open < 0 || end < open {
-		e.refuse(ErrUnread, from)
+		e.setProblem(ErrUnread, from)
 	}
 }
 

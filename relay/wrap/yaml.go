@@ -137,7 +137,7 @@ func (r *yamlReader) readMergedServers(m *ast.MappingValueNode) {
 	for _, pairs := range r.merged(m, 0) {
 		e := &entry{name: key(pairs), text: r.text}
 		r.found = append(r.found, e)
-		e.refuse(ErrMerged, r.position(m.Key))
+		e.setProblem(ErrMerged, r.position(m.Key))
 	}
 }
 
@@ -160,7 +160,7 @@ func (r *yamlReader) readEntry(e *entry, value ast.Node, shared bool, at int) {
 	r.addMerges(e, merges)
 	if (shared || sharedToo) && (e.command.span != span{} || e.remote) {
 		e.scattered = true
-		e.refuse(ErrShared, at)
+		e.setProblem(ErrShared, at)
 	}
 }
 
@@ -174,7 +174,7 @@ func (r *yamlReader) addMerges(e *entry, merges map[string]int) {
 		switch {
 		case !ok || own:
 		case name == "cmd", name == "args" && e.command.span != span{}:
-			e.refuse(ErrMerged, at)
+			e.setProblem(ErrMerged, at)
 		case name == "uri", name == "url":
 			e.remote = true
 		}
@@ -217,7 +217,7 @@ func (r *yamlReader) readMember(e *entry, m *ast.MappingValueNode, flow bool) {
 	case "cmd":
 		v, err := r.command(m.Value)
 		if e.command = v; err != nil {
-			e.refuse(err, r.position(m.Key))
+			e.setProblem(err, r.position(m.Key))
 		}
 		e.begins = between + "args: [ "
 	case "args":
@@ -329,17 +329,17 @@ func (r *yamlReader) readArgs(e *entry, m *ast.MappingValueNode) {
 	list, ok := inner.(*ast.SequenceNode)
 	switch {
 	case !ok:
-		e.refuse(ErrOddArgs, at)
+		e.setProblem(ErrOddArgs, at)
 		return
 	case shared:
-		e.refuse(ErrShared, at)
+		e.setProblem(ErrShared, at)
 		return
 	}
 	e.hasArgs, e.args = true, nil
 	for _, n := range list.Values {
 		v, _ := r.command(n)
 		if inner, _, _ := r.inner(n); !isScalar(inner) {
-			e.refuse(ErrOddArgs, r.position(n))
+			e.setProblem(ErrOddArgs, r.position(n))
 		}
 		if v.span == (span{}) { // it stays where it is, in whatever form
 			v.from = r.position(n)
@@ -358,7 +358,7 @@ func (r *yamlReader) readArgs(e *entry, m *ast.MappingValueNode) {
 		ok = ok && found && strings.Trim(indent, " ") == ""
 	}
 	if !ok {
-		e.refuse(ErrUnread, at)
+		e.setProblem(ErrUnread, at)
 	}
 }
 
