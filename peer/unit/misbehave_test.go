@@ -55,6 +55,7 @@ var notOfUnits = map[string]string{
 	"bad-params":      "controllers ask",
 	"unsafe-id":       "ids are strings",
 	"duplicate-key":   "messages are no JSON",
+	"lone-surrogate":  "messages are no JSON",
 	"invalid-utf8":    "tracking does not look into the texts of protobuf",
 	"stray-output":    "in len32 a line is a length over the limit: log-line",
 	"unknown-step":    "latis has no steps of a turn",
