@@ -41,6 +41,9 @@ func AppendCancel(dst []byte, p protocol.Protocol, t *Target, n int64) ([]byte, 
 	if c.bind {
 		token = t.Opened.Bind
 	}
+	if c.ref && token.Space != protocol.SpaceTurn { // until it is answered, it names only its thread
+		token = protocol.Token{}
+	}
 	if c.ref && !t.Name.IsZero() {
 		token = t.Name
 	}
