@@ -352,9 +352,9 @@ func TestPipelined(t *testing.T) {
 				} else {
 					_, _ = io.Copy(io.Discard, req.Body)
 				}
-				resp, err := http.ReadResponse(r, req)
+				resp, err := http.ReadResponse(r, req) //nolint:bodyclose // the connection ends with the test
 				for err == nil && resp.StatusCode == http.StatusEarlyHints {
-					resp, err = http.ReadResponse(r, req)
+					resp, err = http.ReadResponse(r, req) //nolint:bodyclose // the connection ends with the test
 				}
 				if err != nil {
 					break

@@ -41,7 +41,7 @@ func (o *Options) record(open func() Tap) *recorded {
 	return r
 }
 
-func (r *recorded) take() Tap {
+func (r *recorded) takeTap() Tap {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := len(r.idle)
@@ -71,7 +71,7 @@ func (r *recorded) close() {
 
 // RoundTrip makes a request.
 func (r *recorded) RoundTrip(req *http.Request) (*http.Response, error) {
-	t := r.take()
+	t := r.takeTap()
 	var body []byte
 	if req.GetBody != nil {
 		if b, err := req.GetBody(); err == nil {
