@@ -240,7 +240,7 @@ func TestBrokerChaos(t *testing.T) {
 		return resp.StatusCode, string(out)
 	}
 	for _, model := range []string{"gpt", "claude", "gemini"} {
-		if status, body := ask(model, "broken", false); status != 502 || strings.Contains(body, "oops") {
+		if status, body := ask(model, "broken", false); status != 500 || strings.Contains(body, "oops") {
 			t.Errorf("%s, 500: %d %s", model, status, body)
 		}
 		if status, body := ask(model, "limited", false); status != 429 || strings.Contains(body, "slow down") {
