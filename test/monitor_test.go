@@ -3,6 +3,8 @@
 package test
 
 import (
+	"bufio"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -95,11 +97,15 @@ func openTap(t *testing.T, name, capture string, env []string) (end func()) {
 	tapped := program(t, "tapped", name, capture)
 	tapped.Env = append(tapped.Env, env...)
 	input, err := tapped.StdinPipe()
-	if err == nil {
+	output, bad := tapped.StdoutPipe()
+	if err = errors.Join(err, bad); err == nil {
 		err = tapped.Start()
 	}
 	if err != nil {
 		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(output).ReadString('\n'); err != nil { // it listens then
+		t.Fatalf("%q, %v", line, err)
 	}
 	_, _ = io.WriteString(input, "\n")
 	return func() {
@@ -134,7 +140,7 @@ func TestMonitorChoicesFollow(t *testing.T) {
 		m.sees("late result")
 		end()
 	})
-	one := openTap(t, "one", capture, env)
+	one := openTap(t, "one", capture, env) // listens, so it is chosen rather than opened
 	monitored(t, nil, env, func(m *monitor) {
 		m.sees("one-")
 		two := openTap(t, "two", capture, env)
