@@ -87,7 +87,7 @@ func TestLatisOverWebSocket(t *testing.T) {
 						if err != nil {
 							t.Fatalf("%v after %q, before %q", err, all, part)
 						}
-						if framed := len(m) > 4 && int(m[3]) == len(m)-4; framed != tt.framed {
+						if framed := m[0] == 0; framed != tt.framed {
 							t.Errorf("the answer %q has a length: %t", m, framed)
 						}
 						all += string(m)
