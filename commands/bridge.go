@@ -34,7 +34,7 @@ func (v *relaying) bridge(unit transport.HTTP) (transport.Endpoint, error) {
 		return nil, err
 	}
 	return &mcphttp.Endpoint{
-		URL: unit.URL(), Options: mcphttp.Options{Client: client, Header: opts.Header}, Grace: opts.Grace,
+		URL: unit.URL(), Options: mcphttp.Options{Client: client, Header: opts.Header},
 		Notice: func(text string) {
 			v.server.Note(text)
 			v.options.Warn(render.Safe(text))

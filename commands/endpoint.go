@@ -34,7 +34,7 @@ func endpointFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.BoolFlag{Name: "quote", Category: category, Usage: "ssh: quote each argument of the command for the remote shell"},
 		&cli.StringFlag{Name: "runtime", Category: category, Usage: "container: use `PROGRAM` to reach containers (default: docker, podman or nerdctl)"},
-		&cli.DurationFlag{Name: "grace", Category: category, Value: transport.DefaultGrace, Usage: "wait `TIME` for a process to exit after closing its stdin, and again after SIGTERM"},
+		&cli.DurationFlag{Name: "grace", Category: category, Value: transport.DefaultGrace, Usage: "when ending a process: wait `TIME` for it to exit by itself, and again after SIGTERM"},
 		&cli.StringSliceFlag{Name: "subprotocol", Category: category, Usage: "WebSocket, TLS and QUIC: offer or accept the subprotocol `NAME`"},
 		&cli.StringSliceFlag{Name: "header", Category: category, Usage: "WebSocket and HTTP: send the header `NAME: VALUE` with the request"},
 		&cli.StringFlag{Name: "tls-ca", Category: category, Usage: "trust the CAs in `FILE` (PEM) instead of the system's; a listener then requires client certificates"},

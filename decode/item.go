@@ -1,12 +1,15 @@
 package decode
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/all"
@@ -80,6 +83,10 @@ func (it *Item) readFrame(f *frame.Frame, p protocol.Protocol, m *protocol.Messa
 		it.Err = err
 		return
 	}
+	if marked := []byte("\xef\xbb\xbf"); f.Meta != nil && p.Encoding() == protocol.JSON && bytes.HasPrefix(it.Payload, marked) {
+		it.Payload = it.Payload[len(marked):]
+		it.Err = cmp.Or(it.Err, errBOM)
+	}
 	if err = p.Parse(it.Payload, m); err != nil {
 		it.Err = malformed(p, f, it.Payload, err)
 		return
@@ -89,6 +96,8 @@ func (it *Item) readFrame(f *frame.Frame, p protocol.Protocol, m *protocol.Messa
 	}
 	it.well = true
 }
+
+var errBOM = errors.New("the payload begins with a byte order mark (U+FEFF): write UTF-8 without one")
 
 // encoding returns how a frame's payload is compressed: as its carrier says, if it does.
 func (it *Item) encoding(f *frame.Frame) string {
@@ -106,11 +115,45 @@ func malformed(p protocol.Protocol, f *frame.Frame, payload []byte, err error) e
 		name = p.Name()
 	}
 	err = fmt.Errorf("not %s: %w", name, err)
+	if why := cause(p, payload, err); isText && why != "" {
+		err = fmt.Errorf("%w: %s", err, why)
+	}
 	a := accident(f, payload, isText)
 	if a == frame.NoAccident || a == frame.JSONText {
 		return err
 	}
 	return &mistaken{a, err}
+}
+
+// cause says what to change about a text that is not JSON; "" if that is unknown.
+func cause(p protocol.Protocol, text []byte, err error) string {
+	var syntax *jsonscan.SyntaxError
+	if !errors.As(err, &syntax) {
+		return ""
+	}
+	rest := string(text[min(syntax.Offset, len(text)):])
+	for _, c := range causes {
+		if strings.HasPrefix(rest, c.text) {
+			return c.why
+		}
+	}
+	before := strings.TrimRight(string(text[:len(text)-len(rest)]), " \t")
+	if rest != "" && strings.HasSuffix(before, ",") && strings.ContainsAny(rest[:1], "}]") {
+		return "leave out the comma before the bracket"
+	}
+	_, _, why := all.Inside(p, text)
+	return why
+}
+
+// causes are what other languages write for JSON, where it goes wrong.
+var causes = []struct{ text, why string }{
+	{"NaN", "NaN is not JSON: write null or a string"},
+	{"Infinity", "Infinity is not JSON: write null or a string"},
+	{"'", "single quotes are not JSON: write a Python dict with json.dumps"},
+	{"None", "None is not JSON: write a Python dict with json.dumps"},
+	{"True", "True is not JSON: write a Python dict with json.dumps"},
+	{"False", "False is not JSON: write a Python dict with json.dumps"},
+	{"undefined", "undefined is not JSON: leave the member out"},
 }
 
 // mistaken is the error of a payload that is something else, which is well known.

@@ -5,8 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/wirectl/wirectl/internal/jsonscan"
 )
 
 // Header frames are a block of header lines that ends in an empty line, one of
@@ -21,9 +25,11 @@ const (
 	maxLines  = 32
 )
 
-const contentLength = "Content-Length"
+const contentPrefix, contentLength = "Content-", "Content-Length"
 
 var (
+	errHeaderBOM      = errors.New("a byte order mark (U+FEFF) is before the header lines: write the bytes without one")
+	errPayloadBOM     = errors.New("the payload begins with a byte order mark (U+FEFF): write UTF-8 without one")
 	errBareLF         = errors.New("the header lines end in LF; want CRLF")
 	errRepeatedLength = errors.New("duplicate Content-Length")
 	errPaddedLength   = errors.New("Content-Length is not in plain digits")
@@ -39,14 +45,20 @@ const (
 func (header) Name() string  { return "header" }
 func (header) About() string { return "header lines with Content-Length, an empty line, the payload" }
 
-func (header) Next(data []byte, limit int, _ bool, e *Extent) *Error {
+func (header) Next(data []byte, limit int, atEOF bool, e *Extent) *Error {
 	b := block{rest: data[:min(len(data), maxHeader)]}
+	switch {
+	case bytes.HasPrefix(data, []byte(bom)):
+		b.rest, b.size, b.flaw = b.rest[len(bom):], len(bom), errHeaderBOM
+	case len(data) < len(bom) && bytes.HasPrefix([]byte(bom), data):
+		return e.need(len(bom), "the header block")
+	}
 	for n := 0; b.line(); n++ {
 		if len(b.text) == 0 {
 			if n == 0 {
 				return malformed(emptyLine)
 			}
-			return b.frame(data, limit, e)
+			return b.frame(data, limit, atEOF, e)
 		}
 		if n == maxLines {
 			return malformed(fmt.Sprintf("the header block has no end within %d lines", maxLines))
@@ -121,7 +133,7 @@ func (b *block) field() *Error {
 }
 
 // frame describes the frame whose header block has been read.
-func (b *block) frame(data []byte, limit int, e *Extent) *Error {
+func (b *block) frame(data []byte, limit int, atEOF bool, e *Extent) *Error {
 	if !b.found {
 		return malformed(noContentLength)
 	}
@@ -133,14 +145,73 @@ func (b *block) frame(data []byte, limit int, e *Extent) *Error {
 		b.flaw = errPaddedLength
 	}
 	e.Flaw = b.flaw
-	return e.sized(data, b.size, n, limit)
+	if fault := e.sized(data, b.size, n, limit); fault != nil || e.Raw == 0 {
+		return fault
+	}
+	if !e.recount(data, limit, atEOF) {
+		return nil
+	}
+	e.skipBOM(data, errPayloadBOM)
+	return nil
+}
+
+// recount has a payload go on to the end of its JSON if Content-Length counts its characters
+// instead of its bytes. That is proven if so many bytes are JSON that is cut, and so many
+// characters are JSON. It returns false if more data must show that.
+func (e *Extent) recount(data []byte, limit int, atEOF bool) bool {
+	payload, rest := data[e.Start:e.End], data[e.End:]
+	begins := min(len(rest), len(contentPrefix))
+	next := begins > 0 && equalFold(rest[:begins], contentPrefix[:begins])
+	if next && begins == len(contentPrefix) || isASCII(payload) || !jsonscan.IsCut(payload) {
+		return true
+	}
+	waits := 0
+	if next {
+		waits = 1
+	}
+	for _, units := range []func(rune) int{utf16.RuneLen, func(rune) int { return 1 }} { // as JavaScript and Python count
+		text, missing := firstUnits(data[e.Start:min(len(data), e.Start+limit)], len(payload), units)
+		switch {
+		case missing > 0 && jsonscan.IsCut(text):
+			waits = max(waits, missing)
+		case missing == 0 && len(text) > len(payload) && jsonscan.WellFormed(text) == nil:
+			e.Flaw = fmt.Errorf("Content-Length counts characters: it is %d, and the payload has %d bytes; count the bytes of its UTF-8", len(payload), len(text))
+			return e.whole(e.Start, e.Start+len(text)) == nil
+		}
+	}
+	if waits == 0 || atEOF {
+		return true
+	}
+	e.Raw, e.Need, e.Inside = 0, len(data)+waits, "the payload"
+	return false
+}
+
+// firstUnits returns the beginning of text that has so many units, and how many are missing.
+func firstUnits(text []byte, n int, units func(rune) int) (_ []byte, missing int) {
+	at := 0
+	for at < len(text) && n > 0 && utf8.FullRune(text[at:]) {
+		r, size := utf8.DecodeRune(text[at:])
+		n, at = n-units(r), at+size
+	}
+	if n > 0 {
+		return text, n
+	}
+	return text[:at], 0
+}
+
+func isASCII(text []byte) bool {
+	for _, c := range text {
+		if c >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
 }
 
 // isContent reports whether a field describes the payload, like all fields of LSP's base
 // protocol.
 func isContent(name []byte) bool {
-	const begin = "Content-"
-	return len(name) > len(begin) && equalFold(name[:len(begin)], begin)
+	return len(name) > len(contentPrefix) && equalFold(name[:len(contentPrefix)], contentPrefix)
 }
 
 // isToken reports whether name can be a field name (RFC 9110, section 5.6.2).

@@ -12,6 +12,11 @@ var Line Framing = &line{delimited{"\n", errors.New("line: the payload holds a l
 
 type line struct{ delimited }
 
+// bom is the byte order mark of UTF-8. It is read past: the payload begins after it.
+const bom = "\xef\xbb\xbf"
+
+var errBOM = errors.New("the line begins with a byte order mark (U+FEFF): write UTF-8 without one, since strict readers refuse the line")
+
 var errCRLF = errors.New("the line ends in CRLF; want LF alone: was it written in text mode?")
 
 func (*line) Name() string  { return "line" }
@@ -38,6 +43,7 @@ func (*line) Next(data []byte, limit int, atEOF bool, e *Extent) *Error {
 			if len(payload) < len(text) {
 				e.Flaw = errCRLF
 			}
+			e.skipBOM(data, errBOM)
 			return nil
 		}
 		e.Start = lf + 1
@@ -64,7 +70,17 @@ func unterminated(data []byte, limit int, atEOF bool, e *Extent) *Error {
 		return e.gap(len(data))
 	default:
 		e.Raw, e.End, e.Open = len(data), len(data), true
+		e.skipBOM(data, errBOM)
 		return e.need(0, "a line")
+	}
+}
+
+// skipBOM begins the payload of a whole frame after its byte order mark, if it has one and
+// more, and sets the flaw.
+func (e *Extent) skipBOM(data []byte, flaw error) {
+	if payload := data[e.Start:e.End]; len(payload) > len(bom) && bytes.HasPrefix(payload, []byte(bom)) {
+		e.Start += len(bom)
+		e.Flaw = flaw
 	}
 }
 

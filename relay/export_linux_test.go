@@ -20,10 +20,11 @@ func RunStopped(controller, unit transport.Conn) error {
 	if err := p.takeDescriptors(from, to); err != nil {
 		return err
 	}
-	defer p.stop.Close()
-	if _, err := p.stop.Write([]byte{1, 0, 0, 0, 0, 0, 0, 0}); err != nil {
+	defer p.wake.Close()
+	if _, err := p.wake.Write([]byte{1, 0, 0, 0, 0, 0, 0, 0}); err != nil {
 		return err
 	}
+	p.ended.Store(true)
 	pollers.Add(1)
 	p.run()
 	return nil

@@ -32,7 +32,9 @@ var pollers atomic.Int32
 type poller struct {
 	relay *relay
 	ways  [2]polled
-	stop  *os.File // an eventfd, readable when the poller must end
+	wake  *os.File    // an eventfd, readable when last or ended has been set
+	last  atomic.Bool // the unit's output ends after what is there
+	ended atomic.Bool // the poller must end
 	done  chan struct{}
 }
 
@@ -51,6 +53,7 @@ type polled struct {
 	pending  []byte // read but not yet written
 	splice   splice
 	chunk    *chunk
+	late     int64 // bytes moved by moveLast
 	finished bool
 }
 
@@ -104,10 +107,15 @@ func (r *relay) poll() bool {
 		r.queue.lazy = true
 	}
 	go p.run()
+	set := func(flag *atomic.Bool) {
+		flag.Store(true)
+		_, _ = p.wake.Write([]byte{1, 0, 0, 0, 0, 0, 0, 0})
+	}
+	r.finish = func() { set(&p.last) }
 	r.interrupt = func() {
-		_, _ = p.stop.Write([]byte{1, 0, 0, 0, 0, 0, 0, 0})
+		set(&p.ended)
 		<-p.done
-		p.stop.Close()
+		p.wake.Close()
 	}
 	return true
 }
@@ -119,13 +127,13 @@ func (p *poller) takeDescriptors(controller, unit transport.Descriptors) (err er
 	if err != nil {
 		return err
 	}
-	p.stop = os.NewFile(uintptr(fd), "eventfd")
+	p.wake = os.NewFile(uintptr(fd), "eventfd")
 	toUnit, toController := &p.ways[0], &p.ways[1]
 	if toUnit.in, toController.out, err = descriptors(controller); err == nil {
 		toController.in, toUnit.out, err = descriptors(unit)
 	}
 	if err != nil {
-		p.stop.Close()
+		p.wake.Close()
 	}
 	return err
 }
@@ -243,17 +251,19 @@ func (p *poller) run() {
 	}
 }
 
-// moveLast moves the remaining output of the unit, at most a full pipe. On a busy machine,
-// there may have been no processor time to move it earlier.
-func (p *poller) moveLast(w *polled) {
-	moved := int64(-1)
-	for first := w.bytes.Load(); !w.finished && w.waiting() == 0; p.move(w) {
+// moveLast moves the output of the unit that is there, and reports whether all of it has been
+// moved. That is at most a full pipe: others that hold the pipe may still be writing.
+func (p *poller) moveLast(w *polled) bool {
+	for !w.finished && w.waiting() == 0 && w.late < widePipe {
+		before := w.bytes.Load()
+		p.move(w)
 		now := w.bytes.Load()
-		if now == moved || now-first >= widePipe {
-			return
+		if now == before {
+			return true
 		}
-		moved = now
+		w.late += now - before
 	}
+	return w.waiting() == 0
 }
 
 // moveAll moves all bytes that can be moved without blocking.
@@ -276,6 +286,9 @@ func (l *loop) moveAll() {
 // wait waits until bytes can be moved or the timeout ends. It returns false when no more bytes
 // will be moved.
 func (l *loop) wait() bool {
+	if w := &l.ways[1]; l.last.Load() && l.moveLast(w) && !w.finished {
+		l.finishWay(w, func() { w.way.finishWay(io.EOF) })
+	}
 	ended := 0
 	for i := range l.ways {
 		w := &l.ways[i]
@@ -292,7 +305,7 @@ func (l *loop) wait() bool {
 			l.fds[i] = unix.PollFd{Fd: int32(w.in.fd), Events: unix.POLLIN}
 		}
 	}
-	l.fds[2] = unix.PollFd{Fd: int32(l.stop.Fd()), Events: unix.POLLIN}
+	l.fds[2] = unix.PollFd{Fd: int32(l.wake.Fd()), Events: unix.POLLIN}
 	if ended == len(l.ways) {
 		return false
 	}
@@ -310,7 +323,10 @@ func (l *loop) wait() bool {
 			l.relay.queue.rouse()
 			l.roused = time.Now()
 		}
-		return l.fds[2].Revents == 0
+		if l.fds[2].Revents != 0 {
+			_, _ = unix.Read(int(l.wake.Fd()), make([]byte, 8))
+		}
+		return !l.ended.Load()
 	}
 }
 

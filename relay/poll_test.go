@@ -7,12 +7,16 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/relay"
+	"github.com/wirectl/wirectl/transport"
+	"github.com/wirectl/wirectl/transport/transporttest"
 )
 
 // pipes is an end of two pipes, like the standard streams of a program.
@@ -121,4 +125,82 @@ func (h holder) WriteRun(r *capture.Run) error {
 		h.records = append(h.records, rec)
 	}
 	return nil
+}
+
+// gates are the ways in which a relay moves bytes: by file descriptors, and frame by frame.
+func gates() map[string]*relay.Gate {
+	return map[string]*relay.Gate{"by descriptors": nil, "by frames": relay.NewGate(relay.GateConfig{})}
+}
+
+// A unit that minds neither the end of its input nor SIGTERM is ended once nobody can read its
+// output any more, however its controller was connected.
+func TestControllerLeaves(t *testing.T) {
+	for name, connect := range map[string]func(t *testing.T) (mine, its *pipes){"pipes": piped, "socket pairs": socketed} {
+		for how, gate := range gates() {
+			t.Run(name+" "+how, func(t *testing.T) {
+				t.Parallel()
+				controller, near := connect(t)
+				unit := transporttest.Dial(t, []string{"--", "sh", "-c", `trap '' TERM; echo ready; while :; do sleep 10; done`}, transport.Options{})
+				m, done := &memory{}, make(chan relay.Result, 1)
+				go func() {
+					result, _ := relay.Run(t.Context(), relay.Config{
+						Controller: near, Unit: unit, Gate: gate, Sink: m.sink(), Stderr: io.Discard, Grace: 20 * time.Millisecond, Warn: m.warn,
+					})
+					done <- result
+				}()
+				hear(t, controller.in, "ready\n")
+				controller.in.Close()
+				if result := <-done; result.Exit.Signal != syscall.SIGKILL || len(m.told) != 2 {
+					t.Errorf("%v; told: %q", result.Exit, m.told)
+				}
+			})
+		}
+	}
+}
+
+// socketed is piped over pairs of sockets, as Node makes them.
+func socketed(t *testing.T) (mine, its *pipes) {
+	t.Helper()
+	mine, its = &pipes{}, &pipes{}
+	syscall.ForkLock.RLock() // no child shall inherit them
+	defer syscall.ForkLock.RUnlock()
+	for _, ends := range [][2]**os.File{{&mine.in, &its.out}, {&its.in, &mine.out}} {
+		fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, end := range ends {
+			syscall.CloseOnExec(fds[i])
+			*end = os.NewFile(uintptr(fds[i]), "socket")
+		}
+	}
+	t.Cleanup(func() { _, _ = mine.Close(), its.Close() })
+	return mine, its
+}
+
+// A controller that reads slowly gets all that a unit has written before it exited, although
+// another process writes on.
+func TestSlowControllerAfterExit(t *testing.T) {
+	for how, gate := range gates() {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			controller, near := piped(t)
+			unit := transporttest.Dial(t, []string{"--", "sh", "-c", `head -c 600000 /dev/zero | tr '\0' '\n'; yes "$(printf %09999d 0)" & exit 3`}, transport.Options{})
+			done := make(chan relay.Result, 1)
+			go func() {
+				result, _ := relay.Run(t.Context(), relay.Config{Controller: near, Unit: unit, Gate: gate, Framing: frame.Line, Stderr: io.Discard})
+				done <- result
+			}()
+			if _, err := unit.(transport.Process).Wait(); err != nil {
+				t.Fatal(err)
+			}
+			hear(t, controller.in, strings.Repeat("\n", 600_000))
+			if _, err := io.Copy(io.Discard, controller.in); err != nil {
+				t.Error(err)
+			}
+			if result := <-done; result.Exit.Status != 3 {
+				t.Error(result.Exit)
+			}
+		})
+	}
 }

@@ -30,6 +30,9 @@ type grumbler struct {
 func (g *grumbler) Stderr() io.Reader                 { return (*grumble)(g) }
 func (g *grumbler) Pid() int                          { return 0 }
 func (g *grumbler) Signal(os.Signal) error            { return nil }
+func (g *grumbler) Forward(os.Signal) error           { return nil }
+func (g *grumbler) CloseRead() error                  { return nil }
+func (g *grumbler) Outlived() bool                    { return false }
 func (g *grumbler) Wait() (e transport.Exit, _ error) { <-g.closed; return e, nil }
 
 type grumble grumbler

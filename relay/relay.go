@@ -39,15 +39,17 @@ type Config struct {
 	Limit int
 	// Stderr receives the standard error of the unit's process.
 	Stderr io.Writer
-	// Grace is how long the unit's process may take for each step of its end: how
-	// long it may be silent after its standard input has ended, and how long it may
-	// live after SIGTERM. 0 does not end it.
+	// Grace is how long the unit's process may go on after its controller has left, that
+	// is, when nobody reads its output, and again after SIGTERM. The end of its standard
+	// input begins nothing. 0 does not end it.
 	Grace time.Duration
 	// Signals are forwarded to the unit's process. If the unit is not a process, the
 	// first signal that terminates processes ends the relay.
 	Signals <-chan os.Signal
 	// Warn, if not nil, is called at once for problems that do not end the relay.
 	Warn func(text string)
+	// Alarm is Warn for processes that the relay ends; nil is Warn.
+	Alarm func(text string)
 	// Patience is how long a side may leave bytes unread before a stall is reported;
 	// 0 is five seconds.
 	Patience time.Duration
@@ -111,8 +113,9 @@ type relay struct {
 	stderr    chan struct{} // closed when standard error has ended
 	done      chan struct{} // closed when the relay ends
 	moving    sync.WaitGroup
-	// interrupt stops the poller; nil without one.
-	interrupt func()
+	// interrupt stops the poller, and finish makes it end the unit's output after what is
+	// there; nil without one.
+	interrupt, finish func()
 }
 
 // An exit is the result of waiting for a process.
@@ -126,6 +129,9 @@ func newRelay(cfg Config) *relay {
 	r.process, _ = cfg.Unit.(transport.Process)
 	if cfg.Patience == 0 {
 		r.cfg.Patience = 5 * time.Second
+	}
+	if cfg.Alarm == nil {
+		r.cfg.Alarm = cfg.Warn
 	}
 	if cfg.Sink != nil {
 		r.queue = newQueue()
@@ -150,10 +156,13 @@ func (r *relay) record(rec capture.Record) {
 	}
 }
 
-// warn records a problem and passes it to Config.Warn.
-func (r *relay) warn(text string) {
+// warn records a problem and passes it to Config.Warn, and alarm to Config.Alarm.
+func (r *relay) warn(text string)  { r.note(text, r.cfg.Warn) }
+func (r *relay) alarm(text string) { r.note(text, r.cfg.Alarm) }
+
+func (r *relay) note(text string, tell func(string)) {
 	r.record(capture.Record{Kind: capture.Note, Text: []byte(text)})
-	if r.cfg.Warn != nil {
-		r.cfg.Warn(text)
+	if tell != nil {
+		tell(text)
 	}
 }

@@ -31,9 +31,6 @@ type SharedConfig struct {
 	// Limit is the largest payload in bytes; 0 is the default of the framing and
 	// protocol.
 	Limit int
-	// Grace is how long a controller that has closed its side may wait for answers
-	// without receiving anything.
-	Grace time.Duration
 	// Sink receives notes, and Altered is called before the first change of a frame.
 	// Either may be nil.
 	Sink    *Fan

@@ -6,7 +6,6 @@ import (
 	"io"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
@@ -25,8 +24,6 @@ type Member struct {
 	renamed map[routeName]string // the unit's names for its open requests
 	open    int                  // its open requests
 	silent  bool                 // it has closed its side
-	heard   time.Time            // when it last received something
-	timer   *time.Timer          // runs when it is silent
 	left    bool
 	gone    atomic.Bool // left, or leaving
 }
@@ -229,7 +226,6 @@ func (m *Member) opens(msg *protocol.Message, names map[routeName]string) {
 
 // send sends a frame to the controller.
 func (m *Member) send(raw []byte) {
-	m.heard = time.Now()
 	m.out.put(raw, false)
 	if m.out.waiting() > maxUnheard {
 		m.out.endWith(fmt.Errorf("it has not read %d bytes, and would block the others", maxUnheard))
@@ -243,8 +239,8 @@ func (m *Member) rest() {
 	}
 }
 
-// CloseWrite is called when the controller has closed its side. It still receives answers,
-// as long as they arrive.
+// CloseWrite is called when the controller has closed its side. It still receives the answers
+// to its requests.
 func (m *Member) CloseWrite() error {
 	s := m.shared
 	s.mu.Lock()
@@ -252,7 +248,7 @@ func (m *Member) CloseWrite() error {
 	if m.silent || m.left {
 		return nil
 	}
-	m.silent, m.heard = true, time.Now()
+	m.silent = true
 	whole, err := m.cut(m.framer.endInput)
 	for _, raw := range whole {
 		s.toUnit.put(raw, false)
@@ -261,22 +257,7 @@ func (m *Member) CloseWrite() error {
 		return err
 	}
 	m.rest()
-	if m.open > 0 && s.cfg.Grace > 0 {
-		m.timer = time.AfterFunc(s.cfg.Grace, m.due)
-	}
 	return nil
-}
-
-// due ends the connection of a controller that no longer receives anything.
-func (m *Member) due() {
-	s := m.shared
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if left := s.cfg.Grace - time.Since(m.heard); left > 0 {
-		m.timer.Reset(left)
-		return
-	}
-	m.out.endWith(nil)
 }
 
 // Close is called when the controller has left. Its open requests are cancelled if the
@@ -291,9 +272,6 @@ func (m *Member) Close() error {
 		return nil
 	}
 	m.left = true
-	if m.timer != nil {
-		m.timer.Stop()
-	}
 	m.framer.stop()
 	m.out.endWith(nil)
 	s.members = slices.DeleteFunc(s.members, func(o *Member) bool { return o == m })

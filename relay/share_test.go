@@ -37,7 +37,7 @@ func share(t *testing.T, framing frame.Framing, p protocol.Protocol) *sharing {
 	s := &sharing{memory: &memory{}, t: t, altered: make(chan struct{})}
 	s.cfg = relay.Config{Framing: framing, Protocol: p, Sink: s.sink(), Warn: s.warn}
 	s.shared = relay.NewShared(relay.SharedConfig{
-		Framing: framing, Protocol: p, Grace: time.Minute, Sink: s.cfg.Sink, Altered: func() { close(s.altered) },
+		Framing: framing, Protocol: p, Sink: s.cfg.Sink, Altered: func() { close(s.altered) },
 	})
 	unit, far := pair(t)
 	s.unit = unit

@@ -17,10 +17,13 @@ import (
 // supervise waits for the end of the relay, and enforces it.
 func (r *relay) supervise(ctx context.Context) error {
 	var failed error
-	toUnit, toController := r.ways[frame.C2U].ended, r.ways[frame.U2C].ended
+	toUnit, toController, exited := r.ways[frame.C2U].ended, r.ways[frame.U2C].ended, r.exited
 	e := newEnding(r)
 	defer e.timer.Stop()
-	var late <-chan time.Time
+	var late, hung <-chan time.Time
+	if r.cfg.Grace > 0 {
+		hung = time.Tick(min(max(r.cfg.Grace/4, time.Millisecond), time.Second))
+	}
 	for {
 		select {
 		case err := <-toUnit:
@@ -28,25 +31,34 @@ func (r *relay) supervise(ctx context.Context) error {
 			if failed == nil && r.process == nil {
 				failed = err // because a process need not read its standard input
 			}
-			r.dismissed = r.dismissed || err != nil && failedAt(err) == frame.U2C
-			e.inputEnded()
+			if failedAt(err) == frame.U2C || err == nil && whole(r.cfg.Controller) {
+				e.controllerLeft()
+			}
 		case err := <-toController:
 			toController = nil
-			if failed == nil {
+			if failed == nil && r.result.Exit == nil {
 				failed = err
 			}
-			if err != nil {
-				e.outputRefused()
+			if r.process != nil {
+				_ = r.process.CloseRead()
+			}
+			if failedAt(err) == frame.U2C {
+				e.controllerLeft()
 			} else if r.endHeld() {
 				late = time.After(lateOutput)
 			}
 		case <-late:
 			_ = r.cfg.Controller.CloseWrite() // the unit keeps running without output
-		case x := <-r.exited:
+		case <-hung:
+			if toController != nil && transport.HungUp(r.cfg.Controller) {
+				hung = nil
+				e.controllerLeft()
+			}
+		case x := <-exited:
+			exited = nil
 			if x.Code() != 0 {
 				r.broken = errors.New("the unit has " + x.String())
 			}
-			r.flush(toController)
 			r.result.Exit = &x.Exit
 			select {
 			case sig := <-r.cfg.Signals: // the process may have received it, too
@@ -54,10 +66,15 @@ func (r *relay) supervise(ctx context.Context) error {
 			default:
 			}
 			r.dismissed = r.dismissed || e.asked
-			if e.asked {
-				return nil // such as ssh, which then reports a failure
+			if failed = x.err; e.asked {
+				failed = nil // such as ssh, which then reports a failure
 			}
-			return x.err
+			if end, shared := r.cfg.Controller.(*sharedEnd); shared {
+				end.giveUp(r.broken)
+			}
+			if r.finish != nil {
+				r.finish()
+			}
 		case sig := <-r.cfg.Signals:
 			if r.process == nil && Terminates(sig) {
 				r.result.Signal = sig
@@ -72,10 +89,13 @@ func (r *relay) supervise(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		if r.process == nil && (failed != nil || r.isOver(toUnit == nil, toController == nil)) {
+		switch {
+		case r.result.Exit != nil && toController == nil:
+			wait.Done(r.stderr, lateOutput)
 			return failed
-		}
-		if toUnit == nil && whole(r.cfg.Unit) || toController == nil && whole(r.cfg.Controller) {
+		case r.process == nil && (failed != nil || r.isOver(toUnit == nil, toController == nil)):
+			return failed
+		case toUnit == nil && whole(r.cfg.Unit) || toController == nil && whole(r.cfg.Controller):
 			e.startClock() // it cannot learn that the other side has ended
 		}
 	}
@@ -116,10 +136,10 @@ func Terminates(sig os.Signal) bool {
 	return slices.Contains([]os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT}, sig)
 }
 
-// An ending ends the unit's process. If the process is silent for the grace period after its
-// standard input has ended, it is terminated. If it is still running after another grace
-// period, it is killed. If one side of a connection has ended and the other cannot be informed,
-// the connection is closed after a silent grace period.
+// An ending ends the unit's process after its controller has left. If the process is still
+// running after the grace period, it is terminated, and after another one it is killed. If one
+// side of a connection has ended and the other cannot be informed, the connection is closed
+// after a silent grace period.
 type ending struct {
 	relay *relay
 	timer *time.Timer
@@ -148,13 +168,6 @@ func (e *ending) restart() {
 	}
 }
 
-// inputEnded is called when nothing more will be sent to the unit.
-func (e *ending) inputEnded() {
-	if e.relay.process != nil {
-		e.startClock()
-	}
-}
-
 // failedAt returns the direction to the side that failed.
 func failedAt(err error) frame.Dir {
 	if failed, ok := errors.AsType[*sideError](err); ok {
@@ -163,26 +176,29 @@ func failedAt(err error) frame.Dir {
 	return frame.DirUnknown
 }
 
-// outputRefused is called when the controller no longer reads the unit's output. Without
-// a relay, its next write would have raised SIGPIPE.
-func (e *ending) outputRefused() {
-	if e.relay.process != nil {
-		e.relay.dismissed = true
-		_ = e.relay.process.Signal(brokenPipe)
-		_ = e.relay.process.CloseWrite()
-		e.inputEnded()
+// controllerLeft is called when nobody reads the unit's output any more. Writing it fails for
+// the unit, as it would without a relay.
+func (e *ending) controllerLeft() {
+	r := e.relay
+	r.dismissed = r.dismissed || r.result.Exit == nil
+	switch {
+	case r.finish != nil:
+		r.finish()
+	case r.process != nil:
+		_ = r.process.CloseRead()
 	}
+	e.startClock()
 }
 
 // pass forwards a signal to the unit's process.
 func (e *ending) pass(sig os.Signal) {
-	e.asked = e.asked || Terminates(sig)
 	p := e.relay.process
-	if p == nil || sig == brokenPipe || fromTerminal(p.Pid(), sig) {
+	if p == nil || sig == syscall.SIGPIPE {
 		return
 	}
-	_ = p.Signal(sig) // it may have ended
-	if sig == syscall.SIGTERM || sig == syscall.SIGHUP {
+	e.asked = e.asked || Terminates(sig)
+	_ = p.Forward(sig) // it may have ended
+	if sig == syscall.SIGTERM || sig == syscall.SIGHUP || e.relay.result.Exit != nil && Terminates(sig) {
 		e.told = true
 		e.restart()
 	}
@@ -194,54 +210,28 @@ func (e *ending) due() bool {
 	last := max(r.ways[frame.C2U].last.Load(), r.ways[frame.U2C].last.Load())
 	quiet := time.Since(time.Unix(0, last))
 	switch {
+	case r.result.Exit != nil: // its last output is not read
+		return true
 	case e.told:
-		r.warn("the unit did not exit when asked: killed")
+		r.alarm("the unit did not exit when asked: killed it, with all that it has started")
 		_ = r.process.Signal(os.Kill)
-	case quiet < r.cfg.Grace:
+	case r.process == nil && quiet < r.cfg.Grace:
 		e.timer.Reset(r.cfg.Grace - quiet)
 	case r.process == nil:
 		r.warn("one side has ended and the other is silent: closing the connection")
 		return true
 	default:
-		e.told, r.dismissed = true, true
-		r.warn("the unit is silent and keeps running after its stdin ended: sending it SIGTERM")
+		e.told = true
+		r.alarm("the controller has left and the unit keeps running: sending SIGTERM to it and all that it has started")
 		_ = r.process.Signal(syscall.SIGTERM)
 		e.timer.Reset(r.cfg.Grace)
 	}
 	return false
 }
 
-// lateOutput is how long the relay waits for output after the end of the unit's process: a
-// child may hold the pipe open.
+// lateOutput is how long the relay waits for standard error after the end of the unit's process,
+// which nobody may be reading, and for the process after the end of its output.
 const lateOutput = 500 * time.Millisecond
-
-// flush waits until the last output of the unit's process has reached its readers.
-func (r *relay) flush(toController <-chan error) {
-	if e, shared := r.cfg.Controller.(*sharedEnd); shared {
-		e.giveUp(r.broken)
-	}
-	if toController != nil {
-		settle(r.ways[frame.U2C], toController)
-	}
-	wait.Done(r.stderr, lateOutput)
-}
-
-// settle waits until a way has ended, or is idle.
-func settle(w *way, ended <-chan error) {
-	before := w.bytes.Load()
-	for {
-		select {
-		case <-ended: //nolint:errcheck // the error does not matter any more
-			return
-		case <-time.After(lateOutput):
-		}
-		now := w.bytes.Load()
-		if now == before && w.wait.since.Load() == 0 {
-			return
-		}
-		before = now
-	}
-}
 
 // stuck is how long the relay waits for a read or a write that cannot be interrupted, when
 // everything else has ended.
@@ -265,6 +255,7 @@ func (r *relay) closeAndWait() {
 	transport.PassGoodbye(r.cfg.Controller, r.cfg.Unit)
 	transport.PassGoodbye(r.cfg.Unit, r.cfg.Controller)
 	r.closeEnds()
+	r.noteProcesses()
 	moved := make(chan struct{})
 	go func() { r.moving.Wait(); close(moved) }()
 	wait.Done(moved, stuck)
@@ -306,6 +297,19 @@ func (r *relay) closeEnds() {
 		_ = r.cfg.Controller.CloseWrite() // because Close resets a connection with unread bytes
 	}
 	_ = r.cfg.Controller.Close()
+}
+
+// noteProcesses tells about processes that closing the unit's process has ended, or left alone.
+func (r *relay) noteProcesses() {
+	if r.process == nil {
+		return
+	}
+	switch exit, _ := r.process.Wait(); { //nolint:errcheck // it is in the result
+	case exit.Told && r.result.Exit == nil:
+		r.alarm("the unit kept running after its stdin ended: ended it, with all that it has started")
+	case r.process.Outlived():
+		r.warn("the unit has exited, and processes that it started are still running: they are left alone")
+	}
 }
 
 // recordExit records the end of the unit's process. For a shared unit, each connection

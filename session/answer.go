@@ -157,7 +157,10 @@ func (t *Tracker) missed(ev *event, token protocol.Token) {
 		ev.scope.nameless[side] = append(ev.scope.nameless[side], orphaned{ev.f.Seq, ev.kind.Name})
 		return
 	}
-	if !ev.scope.answersUnreadable(side) {
+	switch e := t.otherSpelling(ev.scope, side, token); {
+	case e != nil:
+		t.report(orphan, ev.f, nil, "%s has the id %s for %s, that of %s: answer with the id as it was sent", ev.kind.Name, quote(token), quote(e.ID), e.Title())
+	case !ev.scope.answersUnreadable(side):
 		t.report(orphan, ev.f, nil, "%s %s answers nothing", ev.kind.Name, quote(token))
 	}
 }

@@ -164,6 +164,10 @@ func (t *Tracker) cancel(ev *event, ref protocol.Token, target, own *Exchange, r
 		case t.rules.Shared != nil && own != nil: // the answer shows whether the target exists
 			own.unknown = true
 		default:
+			if e := t.otherSpelling(ev.scope, ev.from, ref); e != nil {
+				t.report(cancelUnknown, f, nil, "%s names %s for %s, the id of %s: name the id as it was sent", ev.kind.Name, quote(ref), quote(e.ID), e.Title())
+				break
+			}
 			t.report(cancelUnknown, f, nil, "%s names %s, which was never opened", ev.kind.Name, quote(ref))
 		}
 	case target.settled, ref.Space == protocol.SpaceID && !target.Accepted.IsZero():

@@ -22,6 +22,8 @@ type scope struct {
 	// them without an id.
 	unreadable [3]int
 	nameless   [3][]orphaned   // by the same side: errors that may still answer one
+	torn       [3]*torn        // by direction: the beginning of a message
+	utf16      [3]bool         // by direction: lines are UTF-16
 	gap        [3]error        // by direction: the fault of the last frame if it was a gap
 	version    string          // of the protocol; "" if unknown
 	rules      *protocol.Rules // of the version
@@ -81,6 +83,7 @@ func (t *Tracker) endScope(s *scope, end func(*Exchange)) {
 		t.endFailing(s, nil)
 	}
 	for side := range frame.Dir(3) {
+		t.settleTorn(s, side)
 		t.settleOrphans(s, side)
 		for e := t.openIn(s, side); e != nil; e = t.openIn(s, side) {
 			if e.rules != nil {

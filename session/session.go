@@ -14,6 +14,7 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
+	"github.com/wirectl/wirectl/protocol/opaque"
 )
 
 // A Tracker follows the exchanges of one protocol, on any number of connections. It is not safe
@@ -172,6 +173,7 @@ func (t *Tracker) Feed(f Frame, m *protocol.Message) {
 	s := t.count(&f, m)
 	switch {
 	case m == nil:
+	case s.torn[f.Dir] != nil && f.Framing == frame.Line && t.joins(&f, s): // a value on a line of its own
 	case isBatch(m) && len(f.Payload) > 0:
 		t.judge(&event{f: &f, m: m, scope: s, from: f.Dir}, m, nil)
 		t.feedBatch(&f, s)
@@ -199,9 +201,12 @@ func (t *Tracker) count(f *Frame, m *protocol.Message) *scope {
 	if f.Framing != nil && m != nil {
 		t.checkFraming(f, s)
 	}
+	if m != nil && m.Faults&protocol.UnknownKind == 0 && t.protocol != opaque.JSON { // any value is JSON
+		t.settleTorn(s, f.Dir)
+	}
 	if f.Fault == nil {
 		s.gap[f.Dir] = nil
-	} else if s.fresh(f) {
+	} else if s.fresh(f) && (m != nil || !t.mend(f, s)) {
 		t.reportFault(f, m)
 		if m == nil {
 			s.unreadable[f.Dir]++

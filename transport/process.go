@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -41,9 +42,10 @@ type process struct {
 	os      *os.Process
 	group   *group
 
-	stdin, stdout, stderr *os.File
+	stdin          *os.File
+	stdout, stderr output
 
-	told   atomic.Bool   // Close has asked it to end
+	told   atomic.Bool   // its group has been asked to end
 	exited chan struct{} // closed when the program has ended
 	exit   Exit          // valid then
 	err    error
@@ -63,25 +65,36 @@ func start(c *command) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.stdin, p.stdout, p.stderr = pipes[0].w, pipes[1].r, pipes[2].r
+	p.stdin = pipes[0].w
+	p.stdout, p.stderr = output{File: pipes[1].r, process: p}, output{File: pipes[2].r, process: p}
 	p.widen()
 	p.group = newGroup(c.prompts)
-	p.os, err = os.StartProcess(path, c.argv, &os.ProcAttr{
-		Files: []*os.File{pipes[0].r, pipes[1].w, pipes[2].w},
-		Sys:   p.group.attributes(),
-	})
+	started := make(chan error, 1)
+	go func() {
+		// The system may end a program together with the thread that started it.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		var err error
+		p.os, err = os.StartProcess(path, c.argv, &os.ProcAttr{
+			Files: []*os.File{pipes[0].r, pipes[1].w, pipes[2].w},
+			Sys:   p.group.attributes(),
+		})
+		if err == nil {
+			err = p.group.adopt(p.os)
+		}
+		if started <- err; err == nil {
+			p.wait()
+		}
+	}()
+	err = <-started
 	pipes[0].r.Close()
 	pipes[1].w.Close()
 	pipes[2].w.Close()
-	if err == nil {
-		err = p.group.adopt(p.os)
-	}
 	if err != nil {
 		p.closePipes()
 		p.onExit()
 		return nil, NewStartError(c.argv[0], err)
 	}
-	go p.wait()
 	return p, nil
 }
 
@@ -143,15 +156,34 @@ func (p *process) wait() {
 	p.group.left()
 	p.onExit()
 	close(p.exited)
+	p.stdout.interrupt()
+	p.stderr.interrupt()
 }
 
 func (p *process) Read(b []byte) (int, error)  { return p.stdout.Read(b) }
 func (p *process) Write(b []byte) (int, error) { return p.stdin.Write(b) }
 func (p *process) CloseWrite() error           { return p.stdin.Close() }
-func (p *process) Stderr() io.Reader           { return untilEnd{p.stderr} }
+func (p *process) CloseRead() error            { return p.stdout.Close() }
+func (p *process) Stderr() io.Reader           { return untilEnd{&p.stderr} }
 func (p *process) Pid() int                    { return p.os.Pid }
+func (p *process) Forward(s os.Signal) error   { return p.group.forward(s) }
 
-func (p *process) Signal(s os.Signal) error { return p.group.signal(s) }
+func (p *process) Signal(s os.Signal) error {
+	if s == terminate || s == os.Kill {
+		p.told.Store(true)
+	}
+	return p.group.signal(s)
+}
+
+// Outlived reports false while the program is running.
+func (p *process) Outlived() bool {
+	select {
+	case <-p.exited:
+		return !p.told.Load() && p.group.lives()
+	default:
+		return false
+	}
+}
 
 // Wait also returns an error if the program that leads to the endpoint, such as ssh,
 // failed itself.
@@ -163,8 +195,37 @@ func (p *process) Wait() (Exit, error) {
 	return p.exit, p.err
 }
 
-// untilEnd closes a file at its end.
-type untilEnd struct{ file *os.File }
+// An output is what a program writes. It ends after the bytes that were there when the program
+// exited: what the program has started may hold it open for as long as it likes.
+type output struct {
+	*os.File
+	process *process
+	late    int // bytes read since then
+}
+
+func (o *output) Read(b []byte) (n int, err error) {
+	select {
+	case <-o.process.exited:
+	default:
+		if n, err = o.File.Read(b); n > 0 || err == nil || !isInterrupt(err) {
+			return n, err
+		}
+	}
+	if o.late < widePipe {
+		n, err = readNow(o.File, b)
+		o.late += max(n, 0)
+	}
+	if n <= 0 && err == nil {
+		err = io.EOF
+	}
+	return max(n, 0), err
+}
+
+// widePipe is the largest size of the pipes to and from a program, in bytes.
+const widePipe = 1 << 20
+
+// untilEnd closes an output at its end.
+type untilEnd struct{ file *output }
 
 func (r untilEnd) Read(b []byte) (int, error) {
 	n, err := r.file.Read(b)
@@ -186,7 +247,8 @@ func (p *process) Descriptors() (read, write syscall.RawConn, err error) {
 }
 
 // Close closes the program's standard input and gives it time to end. After that it
-// terminates, and then kills, the process group.
+// terminates, and then kills, the process group. It leaves processes alone that the program
+// has left behind when it exited by itself.
 func (p *process) Close() error {
 	p.ending.Do(p.endProcess)
 	return nil
@@ -199,15 +261,18 @@ func (p *process) endProcess() {
 	p.stdin.Close()
 	grace := p.command.opts.grace()
 	if !wait.Done(p.exited, grace) {
-		p.told.Store(true)
 		p.stdout.Close() // it may be blocked on a write
-		_ = p.group.signal(terminate)
+		_ = p.Signal(terminate)
 		if !wait.Done(p.exited, grace) {
-			_ = p.group.signal(os.Kill)
+			_ = p.Signal(os.Kill)
 		}
 	}
 	<-p.exited
-	p.group.sweep(min(grace, sweepGrace))
+	if p.told.Load() {
+		p.group.sweep(min(grace, sweepGrace))
+	} else {
+		p.group.release()
+	}
 	p.stdout.Close()
 	time.AfterFunc(lateStderr, func() { p.stderr.Close() })
 }

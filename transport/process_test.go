@@ -3,6 +3,7 @@
 package transport_test
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"log/slog"
@@ -130,23 +131,113 @@ func await(t *testing.T, r io.Reader) {
 	}
 }
 
-// Nobody in the group of a process outlives it, also not one whose parent ended
-// first, and which ignores that its standard input ended.
-func TestCloseLeavesNoOrphan(t *testing.T) {
+// If a process has to be terminated, everybody in its group is.
+func TestCloseEndsTheGroup(t *testing.T) {
 	for name, script := range map[string]string{
-		"the leader is there":   "sleep 1000 & echo ready; wait",
-		"the leader has gone":   "sleep 1000 & echo ready",
-		"it does not mind TERM": "trap '' TERM; sleep 1000 & echo ready; wait",
+		"they end on TERM":      "sleep 1000 & echo ready; wait",
+		"they do not mind TERM": "trap '' TERM; sleep 1000 & echo ready; wait; wait",
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := dialScript(t, script)
+			there, hold := fifo(t)
+			p := dialScript(t, hold+script)
 			await(t, p)
 			p.Close()
-			// Its standard error ends when everybody who had it has ended.
-			if _, err := io.ReadAll(p.Stderr()); err != nil {
+			if _, err := io.ReadAll(there); err != nil || p.Outlived() {
 				t.Errorf("somebody is still there: %v", err)
 			}
 		})
+	}
+}
+
+// A process that exits by itself leaves others running, and nobody waits for them: its output
+// ends with what was there, even if they go on writing.
+func TestCloseLeavesOthersAlone(t *testing.T) {
+	for name, leave := range map[string]string{
+		"they hold its output":  "{ read x <go; echo $x >alive; } &",
+		"they write to it, too": "yes & { read x <go; echo $x >alive; } &",
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			t.Chdir(dir)
+			if err := errors.Join(syscall.Mkfifo("go", 0o600), syscall.Mkfifo("alive", 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			p := dialScriptWith(t, leave+" head -c 300000 /dev/zero; echo last words >&2; exit 3", time.Minute)
+			output, err := io.ReadAll(p)
+			if n := bytes.Count(output, []byte{0}); n != 300_000 || err != nil {
+				t.Errorf("read %d bytes, %v", n, err)
+			}
+			if text, err := io.ReadAll(p.Stderr()); string(text) != "last words\n" || err != nil {
+				t.Errorf("standard error: %q, %v", text, err)
+			}
+			if exit, err := p.Wait(); exit.Status != 3 || exit.Told || err != nil || !p.Outlived() {
+				t.Errorf("%+v, %v, others live: %v", exit, err, p.Outlived())
+			}
+			p.Close()
+			if err := os.WriteFile("go", []byte("x\n"), 0); err != nil {
+				t.Fatal(err)
+			}
+			if text, err := os.ReadFile("alive"); string(text) != "x\n" || err != nil {
+				t.Errorf("%q, %v", text, err)
+			}
+		})
+	}
+}
+
+// fifo returns a command that makes a process and all that it starts hold a pipe open, and the
+// other end, which ends when all of them have.
+func fifo(t *testing.T) (there *os.File, hold string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "there")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f, "exec 9>'" + path + "'; "
+}
+
+// A connection has hung up when its peer can read nothing any more, whatever it is made of.
+func TestHungUp(t *testing.T) {
+	pipe := func() (*os.File, io.Closer, error) {
+		r, w, err := os.Pipe()
+		return w, r, err
+	}
+	sockets := func() (*os.File, io.Closer, error) {
+		fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+		return os.NewFile(uintptr(fds[0]), "ours"), os.NewFile(uintptr(fds[1]), "theirs"), err
+	}
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	for name, connect := range map[string]func() (*os.File, io.Closer, error){"pipe": pipe, "socket pair": sockets} {
+		ours, theirs, err := connect()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := dial(t, []string{"stdio"}, transport.Options{Stdin: null, Stdout: ours})
+		if transport.HungUp(c) {
+			t.Errorf("%s: it has hung up from the start", name)
+		}
+		theirs.Close()
+		if !transport.HungUp(c) {
+			t.Errorf("%s: it has not hung up", name)
+		}
+		if c.Close(); transport.HungUp(c) {
+			t.Errorf("%s: it has hung up after it was closed", name)
+		}
+	}
+	file, err := os.Create(filepath.Join(t.TempDir(), "file"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := dial(t, []string{"stdio"}, transport.Options{Stdin: null, Stdout: file}); transport.HungUp(c) {
+		t.Error("a file has hung up")
 	}
 }
 

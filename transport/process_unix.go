@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // terminate asks a program to end.
@@ -36,7 +38,9 @@ func hasTerminal() bool {
 }
 
 func (g *group) attributes() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: !g.shared}
+	a := &syscall.SysProcAttr{Setpgid: !g.shared}
+	endWithUs(a)
+	return a
 }
 
 func (g *group) adopt(p *os.Process) error {
@@ -71,6 +75,46 @@ func (g *group) signal(s os.Signal) error {
 	return err
 }
 
+// forward sends the program a signal that we received. A terminal sends its signals to all
+// processes in the foreground: it has not reached the group if that is not ours.
+func (g *group) forward(s os.Signal) error {
+	number, ok := s.(syscall.Signal)
+	switch {
+	case !ok:
+		return errors.ErrUnsupported
+	case !fromTerminal(number):
+	case g.shared:
+		return nil
+	default:
+		return g.signal(s)
+	}
+	if g.empty.Load() {
+		return os.ErrProcessDone
+	}
+	return syscall.Kill(g.pid, number)
+}
+
+// fromTerminal reports whether a signal is one that a terminal sends, and we are in its
+// foreground.
+func fromTerminal(s syscall.Signal) bool {
+	if s != syscall.SIGINT && s != syscall.SIGQUIT && s != syscall.SIGHUP {
+		return false
+	}
+	f, err := os.OpenFile("/dev/tty", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	group, err := unix.IoctlGetInt(int(f.Fd()), unix.TIOCGPGRP)
+	return err == nil && group == syscall.Getpgrp()
+}
+
+// lives reports whether others of a group live on after its leader.
+func (g *group) lives() bool { return g.signal(syscall.Signal(0)) == nil && running(g.pid) }
+
+// release leaves the rest of a group alone.
+func (g *group) release() {}
+
 // sweep ends the rest of a group whose leader has ended.
 func (g *group) sweep(grace time.Duration) {
 	if g.signal(terminate) != nil {
@@ -80,7 +124,7 @@ func (g *group) sweep(grace time.Duration) {
 	deadline := time.Now().Add(grace)
 	for pause := first; time.Now().Before(deadline); pause = min(2*pause, longest) {
 		time.Sleep(pause)
-		if g.signal(syscall.Signal(0)) != nil {
+		if !g.lives() {
 			return
 		}
 	}
@@ -92,4 +136,24 @@ func exitOf(state *os.ProcessState) Exit {
 		return Exit{Signal: ws.Signal()}
 	}
 	return Exit{Status: state.ExitCode()}
+}
+
+// interrupt ends a read that waits for more.
+func (o *output) interrupt() { _ = o.SetReadDeadline(time.Unix(1, 0)) }
+
+func isInterrupt(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
+
+// readNow reads what is there. It returns nothing if nothing is.
+func readNow(f *os.File, b []byte) (n int, err error) {
+	c, err := f.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	if e := c.Control(func(fd uintptr) { n, err = unix.Read(int(fd), b) }); e != nil {
+		return 0, e
+	}
+	if err == unix.EAGAIN {
+		err = nil
+	}
+	return n, err
 }

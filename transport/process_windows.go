@@ -56,11 +56,15 @@ func newJob() (windows.Handle, error) {
 	if err != nil {
 		return 0, err
 	}
+	return job, limitJob(job, windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE)
+}
+
+func limitJob(job windows.Handle, flags uint32) error {
 	info := windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION{}
-	info.BasicLimitInformation.LimitFlags = windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE
-	_, err = windows.SetInformationJobObject(job, windows.JobObjectExtendedLimitInformation,
+	info.BasicLimitInformation.LimitFlags = flags
+	_, err := windows.SetInformationJobObject(job, windows.JobObjectExtendedLimitInformation,
 		uintptr(unsafe.Pointer(&info)), uint32(unsafe.Sizeof(info)))
-	return job, err
+	return err
 }
 
 func (g *group) left() {}
@@ -79,6 +83,33 @@ func (g *group) signal(s os.Signal) error {
 	return errors.ErrUnsupported
 }
 
+// forward does nothing: the console has sent the event to the program, too.
+func (g *group) forward(os.Signal) error { return nil }
+
+// lives reports whether others of a job live on after the program.
+func (g *group) lives() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var info struct { // JOBOBJECT_BASIC_ACCOUNTING_INFORMATION
+		_      [4]uint64 // times
+		_, _   uint32
+		Active uint32
+		_      uint32
+	}
+	err := windows.QueryInformationJobObject(g.job, windows.JobObjectBasicAccountingInformation,
+		uintptr(unsafe.Pointer(&info)), uint32(unsafe.Sizeof(info)), nil)
+	return err == nil && info.Active > 0
+}
+
+// release leaves the rest of a job alone.
+func (g *group) release() {
+	g.mu.Lock()
+	job := g.job
+	g.mu.Unlock()
+	_ = limitJob(job, 0)
+	g.sweep(0)
+}
+
 // sweep ends who is left of a group whose leader has ended.
 func (g *group) sweep(time.Duration) {
 	g.mu.Lock()
@@ -88,3 +119,40 @@ func (g *group) sweep(time.Duration) {
 }
 
 func exitOf(state *os.ProcessState) Exit { return Exit{Status: state.ExitCode()} }
+
+// interrupt ends a read that waits for more. It repeats that, because the read may be about to
+// begin.
+func (o *output) interrupt() {
+	go func() {
+		for handled(o.File, func(h windows.Handle) { _ = windows.CancelIoEx(h, nil) }) {
+			time.Sleep(10 * time.Millisecond)
+		}
+	}()
+}
+
+func isInterrupt(err error) bool { return errors.Is(err, windows.ERROR_OPERATION_ABORTED) }
+
+var peekNamedPipe = windows.NewLazySystemDLL("kernel32.dll").NewProc("PeekNamedPipe")
+
+// readNow reads what is there. It returns nothing if nothing is.
+func readNow(f *os.File, b []byte) (n int, err error) {
+	var there uint32
+	handled(f, func(h windows.Handle) {
+		_, _, _ = peekNamedPipe.Call(uintptr(h), 0, 0, 0, uintptr(unsafe.Pointer(&there)), 0)
+	})
+	for b = b[:min(uint32(len(b)), there)]; len(b) > 0; {
+		if n, err = f.Read(b); !isInterrupt(err) {
+			break
+		}
+	}
+	return n, err
+}
+
+// handled calls use with the handle of a file, and reports whether it is open.
+func handled(f *os.File, use func(windows.Handle)) bool {
+	c, err := f.SyscallConn()
+	if err != nil {
+		return false
+	}
+	return c.Control(func(fd uintptr) { use(windows.Handle(fd)) }) == nil
+}

@@ -33,25 +33,35 @@ type Message struct {
 	Data []byte
 }
 
-// A Process is a Conn to the standard streams of a process that we started. Its
-// Close ends the process and everything in its process group, and waits for it.
+// A Process is a Conn to the standard streams of a process that we started. Its streams end
+// with the process, after everything that was written until then, even if other processes
+// hold them open. Close ends the process and waits for it; if that takes a signal, it ends
+// its process group. Where the system can do that, the process ends when we are killed.
 type Process interface {
 	Conn
 	// Stderr is the process's standard error, which must be read.
 	Stderr() io.Reader
+	// CloseRead ends reading of standard output, so that writes to it fail.
+	CloseRead() error
 	Pid() int
 	// Signal sends a signal to the process group.
 	Signal(os.Signal) error
+	// Forward passes on a signal that we received: to the process as we got it or, from
+	// a terminal, to its group.
+	Forward(os.Signal) error
 	// Wait waits for the process to end. Standard output must be read to its end
 	// first.
 	Wait() (Exit, error)
+	// Outlived reports whether the process has exited by itself and left processes of
+	// its group running.
+	Outlived() bool
 }
 
 // An Exit is the end of a process: with a status, or by a signal.
 type Exit struct {
 	Status int
 	Signal os.Signal // nil if it ended by itself
-	Told   bool      // Close had to terminate it, because it did not end with its standard input
+	Told   bool      // its group was asked to end, or killed
 }
 
 // An Endpoint is one end of a relay, not yet connected.

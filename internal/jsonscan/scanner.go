@@ -336,6 +336,14 @@ func WellFormed(data []byte) error {
 	return s.End()
 }
 
+// IsCut reports whether data is well-formed so far, and ends too early.
+func IsCut(data []byte) bool {
+	var s Scanner
+	s.Init(data)
+	_ = s.End()
+	return s.err != nil && s.err.Truncated
+}
+
 // Get returns the value at a path of object keys. If a key is repeated, the first member
 // counts. It reads and validates data only as far as needed.
 func Get(data []byte, path ...string) (raw []byte, ok bool) {

@@ -38,9 +38,7 @@ func isContainer(text []byte) bool {
 
 // isJSON reports whether text is JSON or, unless it is whole, how some begins.
 func isJSON(text []byte, whole bool) bool {
-	err := jsonscan.WellFormed(text)
-	var syntax *jsonscan.SyntaxError
-	return err == nil || !whole && errors.As(err, &syntax) && syntax.Truncated
+	return jsonscan.WellFormed(text) == nil || !whole && jsonscan.IsCut(text)
 }
 
 // beginsFields reports whether a message of p, of no more than size bytes, may

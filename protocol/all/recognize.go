@@ -62,6 +62,7 @@ const broken = ^(protocol.DuplicateKey | protocol.UnsafeInteger | protocol.LoneS
 // thought so: the bytes protocol if it belongs to none. Nothing is bytes too.
 func Recognize(payload []byte) (p protocol.Protocol, why string) {
 	var m protocol.Message
+	payload = bytes.TrimPrefix(payload, []byte("\xef\xbb\xbf"))
 	sample := firstOf(payload)
 	for _, p := range recognizers {
 		if p.Parse(sample, &m) == nil && m.Faults&broken == 0 && isOwn(p, sample, &m) {
@@ -81,12 +82,13 @@ func Recognize(payload []byte) (p protocol.Protocol, why string) {
 }
 
 // isOwn reports whether only p has a message: much JSON could be one of several protocols. A
-// payload that claims to be JSON-RPC is of no other JSON protocol.
+// payload that claims to be JSON-RPC is of no protocol that is none.
 func isOwn(p protocol.Protocol, payload []byte, m *protocol.Message) bool {
 	own, ok := p.(interface {
 		IsOwn([]byte, *protocol.Message) bool
 	})
-	return !ok || own.IsOwn(payload, m) && (p == protocol.Protocol(jsonrpc.Plain) || !claims(payload))
+	_, calls := p.(*jsonrpc.Dialect)
+	return !ok || own.IsOwn(payload, m) && (calls || !claims(payload))
 }
 
 // dialect tells which of the dialects of a protocol a message is in, if the

@@ -19,7 +19,7 @@ func (s *Server) Share(ctx context.Context, l transport.Listener) (relay.Result,
 	}
 	shared := relay.NewShared(relay.SharedConfig{
 		Framing: s.Relay.Framing, Protocol: s.Relay.Protocol, Limit: s.Relay.Limit,
-		Grace: s.Relay.Grace, Sink: s.Relay.Sink, Altered: s.Altered,
+		Sink: s.Relay.Sink, Altered: s.Altered,
 	})
 	s.Relay.Warn("listening on " + l.Addr())
 	ctx, cancel := context.WithCancel(ctx)

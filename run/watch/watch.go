@@ -157,7 +157,7 @@ func New(o Options) (*Watch, error) {
 		Sink: w.fan, Gate: gate,
 		Framing: o.Config.Framing, Protocol: o.Config.Protocol, Limit: o.Config.Limit,
 		Stderr: o.Stderr, Grace: o.Grace, Patience: o.Patience,
-		Signals: o.Signals, Warn: o.Warn,
+		Signals: o.Signals, Warn: o.Warn, Alarm: o.Alarm,
 	}}
 	return w, nil
 }

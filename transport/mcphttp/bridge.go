@@ -60,8 +60,6 @@ func concernsOne(err error) bool {
 type Endpoint struct {
 	URL *url.URL
 	Options
-	// Grace is how long to wait for answers after the end of the input.
-	Grace time.Duration
 	// Pause is the time before a stream that ended is requested again; 0 is a second.
 	Pause time.Duration
 	// Notice is called when the server refuses a message that has no answer.
@@ -274,7 +272,7 @@ func (c *conn) exchange(ctx context.Context, line []byte, e *exchange) error {
 			answer.last = last
 		}
 	}
-	if e.Method == "subscriptions/listen" { // the client may repeat it
+	if e.Method == listen { // the client may repeat it
 		return errUnsubscribed
 	}
 	switch {
@@ -501,27 +499,30 @@ func (c *conn) CloseWrite() error {
 }
 
 func (c *conn) finish() {
-	timer := time.NewTimer(c.endpoint.Grace)
-	defer timer.Stop()
-	for {
-		c.mu.Lock()
-		open := len(c.open)
-		c.mu.Unlock()
-		if open == 0 {
-			break
-		}
+	for c.waits() {
 		select {
 		case <-c.heard:
-			timer.Reset(c.endpoint.Grace)
-			continue
-		case <-timer.C:
 		case <-c.alive.Done():
 		}
-		break
 	}
 	c.endConn()
 	c.lines.Close()
 }
+
+// waits reports whether a request is open that will have an answer, unlike a subscription.
+func (c *conn) waits() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, e := range c.open {
+		if e.Method != listen {
+			return c.alive.Err() == nil
+		}
+	}
+	return false
+}
+
+// listen is the request that is open for as long as its client wants to hear of changes.
+const listen = "subscriptions/listen"
 
 // endConn ends the session and cancels the open requests.
 func (c *conn) endConn() {

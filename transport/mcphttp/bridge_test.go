@@ -63,7 +63,7 @@ func dial(t *testing.T, serve func(w http.ResponseWriter, r *http.Request, body 
 	}
 	e := &mcphttp.Endpoint{
 		URL: u, Options: mcphttp.Options{Client: s.Client(), Header: http.Header{"Authorization": {"Bearer t"}}},
-		Grace: 5 * time.Second, Pause: time.Millisecond,
+		Pause: time.Millisecond,
 		Notice: func(text string) {
 			b.mu.Lock()
 			defer b.mu.Unlock()

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/transport/mcphttp"
@@ -99,7 +98,7 @@ func TestRecorded(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			e := &mcphttp.Endpoint{URL: u, Options: mcphttp.Options{Client: s.Client(), Header: http.Header{"X-Key": {"sesame"}}}, Grace: 5 * time.Second, Tap: taps.open}
+			e := &mcphttp.Endpoint{URL: u, Options: mcphttp.Options{Client: s.Client(), Header: http.Header{"X-Key": {"sesame"}}}, Tap: taps.open}
 			c, err := e.Dial(t.Context())
 			if err != nil {
 				t.Fatal(err)

@@ -1,0 +1,203 @@
+package session
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"slices"
+	"strconv"
+	"unicode/utf16"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/jsonscan"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/all"
+)
+
+// A torn message is the beginning of JSON that later lines may complete.
+type torn struct {
+	text  []byte
+	inner bool    // another message was written inside it, so its lines do not end in it
+	lines []Frame // whose faults were not reported, because the rest may follow
+	first int64
+}
+
+// maxTorn bounds the bytes of a torn message. Up to maxChecked, each line must continue it.
+const maxTorn, maxChecked = 1 << 20, 64 << 10
+
+// mend handles a line that is no message as a whole, but holds some, or is a part of one: it
+// reports what is wrong with it, and feeds the messages. It returns false for any other frame.
+func (t *Tracker) mend(f *Frame, s *scope) bool {
+	isLine := f.Framing == frame.Line && t.protocol.Encoding() == protocol.JSON
+	last := f.Gap && errors.Is(f.Fault, frame.ErrTruncated) // the last line has no line feed
+	switch {
+	case !isLine || f.Gap && !last:
+		t.settleTorn(s, f.Dir)
+		return false
+	case s.torn[f.Dir] != nil && t.joins(f, s), last && s.utf16[f.Dir] && len(bytes.Trim(f.Payload, "\x00")) == 0:
+		return true
+	case last:
+		return false
+	}
+	if text := t.fromUTF16(f.Payload); text != nil {
+		s.utf16[f.Dir] = true
+		t.report(malformed, f, nil, "the line is UTF-16: write UTF-8: %s", excerpt(text))
+		s.unreadable[f.Dir]++
+		t.feedInside(f, s, text)
+		return true
+	}
+	if messages, before, why := all.Inside(t.protocol, f.Payload); len(messages) > 0 {
+		r := malformed
+		if len(messages) == 1 && isPrinted(f) {
+			r = strayOutput
+		}
+		t.report(r, f, nil, "%s: %s", why, excerpt(f.Payload))
+		s.unreadable[f.Dir]++
+		for _, payload := range messages {
+			t.feedInside(f, s, payload)
+		}
+		if jsonscan.IsCut(before) {
+			s.torn[f.Dir] = &torn{text: slices.Clone(before), inner: true, first: f.Seq}
+		}
+		return true
+	}
+	if text := bytes.TrimSpace(f.Payload); len(text) == 0 || text[0] != '{' && text[0] != '[' || !jsonscan.IsCut(text) {
+		return false
+	}
+	s.torn[f.Dir] = &torn{first: f.Seq}
+	t.hold(f, s)
+	return true
+}
+
+// fromUTF16 returns the message in a line of UTF-16, which was cut at the byte of its line feed:
+// the other byte of that is in this line or in the next. It returns nil for any other line.
+func (t *Tracker) fromUTF16(line []byte) []byte {
+	var m protocol.Message
+	for _, order := range []binary.ByteOrder{binary.LittleEndian, binary.BigEndian} {
+		units := line
+		switch {
+		case len(line)%2 == 0:
+		case order == binary.LittleEndian:
+			units = bytes.TrimPrefix(line, []byte{0})
+		default:
+			units = bytes.TrimSuffix(line, []byte{0})
+		}
+		if bytes.IndexByte(units, 0) < 0 || len(units)%2 != 0 {
+			continue
+		}
+		var text []uint16
+		for ; len(units) > 0; units = units[2:] {
+			text = append(text, order.Uint16(units))
+		}
+		utf8 := bytes.TrimPrefix([]byte(string(utf16.Decode(text))), []byte("\ufeff"))
+		if t.protocol.Parse(utf8, &m) == nil && m.Faults&protocol.UnknownKind == 0 {
+			return utf8
+		}
+	}
+	return nil
+}
+
+// isPrinted reports whether a line comes from where programs print.
+func isPrinted(f *Frame) bool { return f.Stream == 0 && f.Dir != frame.C2U }
+
+// feedInside feeds a message that is a part of a line.
+func (t *Tracker) feedInside(f *Frame, s *scope, payload []byte) {
+	var m protocol.Message
+	part := *f
+	part.Payload, part.Size, part.Fault = payload, len(payload), nil
+	if t.protocol.Parse(payload, &m) == nil {
+		t.feed(&part, s, &m)
+	}
+}
+
+// hold adds a line to the torn message.
+func (t *Tracker) hold(f *Frame, s *scope) {
+	tear := s.torn[f.Dir]
+	if len(tear.text) > 0 && !tear.inner {
+		tear.text = append(tear.text, '\n')
+	}
+	tear.text = append(tear.text, f.Payload...)
+	line := *f
+	line.Payload = slices.Clone(f.Payload)
+	tear.lines = append(tear.lines, line)
+	s.unreadable[f.Dir]++
+}
+
+// joins reports whether a line continues the torn message. If it completes it, the message is
+// fed; if it does not continue it, the torn message is settled.
+func (t *Tracker) joins(f *Frame, s *scope) bool {
+	tear := s.torn[f.Dir]
+	n := len(tear.text)
+	t.hold(f, s)
+	text := bytes.TrimSpace(f.Payload)
+	closes := len(text) > 0 && (text[0] == '}' || text[0] == ']')
+	switch {
+	case (closes || tear.inner || n < maxChecked) && jsonscan.WellFormed(tear.text) == nil:
+		s.torn[f.Dir] = nil
+		t.joined(f, s, tear)
+		return true
+	case len(tear.text) < maxTorn && !tear.inner && (n >= maxChecked || jsonscan.IsCut(tear.text)):
+		return true
+	}
+	tear.lines = tear.lines[:len(tear.lines)-1]
+	s.unreadable[f.Dir]--
+	t.settleTorn(s, f.Dir)
+	return false
+}
+
+// joined reports a message that lines have completed, and feeds it.
+func (t *Tracker) joined(f *Frame, s *scope, tear *torn) {
+	var m protocol.Message
+	isMessage := t.protocol.Parse(tear.text, &m) == nil && m.Faults&protocol.UnknownKind == 0
+	lines := len(tear.lines)
+	switch {
+	case tear.inner:
+		t.report(malformed, f, []int64{tear.first}, "a message was written inside another one: write each with its line feed at once, by one writer")
+	case isMessage:
+		t.report(malformed, f, []int64{tear.first}, "one message is over %d lines: write each message on one line, without indentation", lines)
+	default:
+		t.report(strayOutput, f, []int64{tear.first}, "this is JSON over %d lines, but not a message of %s: %s", lines, t.protocol.Name(), excerpt(tear.text))
+	}
+	if isMessage {
+		t.feedInside(f, s, tear.text)
+	}
+}
+
+// settleTorn handles the lines of a torn message that goes on otherwise, each by itself.
+func (t *Tracker) settleTorn(s *scope, dir frame.Dir) {
+	tear := s.torn[dir]
+	if tear == nil {
+		return
+	}
+	s.torn[dir] = nil
+	for i := range tear.lines {
+		if line := &tear.lines[i]; line.Fault != nil {
+			t.reportFault(line, nil)
+		} else {
+			t.feedInside(line, s, line.Payload)
+		}
+	}
+}
+
+// otherSpelling returns the open exchange of a side whose id is of another type than a token:
+// "1" for 1, or 1.0; nil if there is none.
+func (t *Tracker) otherSpelling(s *scope, side frame.Dir, token protocol.Token) *Exchange {
+	id, ok := numberOf(token)
+	if !ok {
+		return nil
+	}
+	for _, side := range sides(side) {
+		for e := range t.inFlightOf(s, side) {
+			if other, ok := numberOf(e.ID); ok && other == id && token.Space == e.ID.Space && !bytes.Equal(token.Text, e.ID.Text) {
+				return e
+			}
+		}
+	}
+	return nil
+}
+
+// numberOf returns the number that a token is, or whose digits it quotes.
+func numberOf(token protocol.Token) (float64, bool) {
+	n, err := strconv.ParseFloat(string(bytes.Trim(token.Text, `"`)), 64)
+	return n, err == nil
+}

@@ -1,0 +1,79 @@
+package session_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/session"
+)
+
+// Lines that are no message as a whole say what is wrong with them, and the messages in them
+// count.
+func TestMend(t *testing.T) {
+	const (
+		one   = `{"jsonrpc":"2.0","id":1,"result":{}}`
+		two   = `{"jsonrpc":"2.0","id":2,"result":{}}`
+		ping  = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
+		asked = "> call 1; > call 2"
+		done1 = "tools/call 1 done 0; tools/call 2 open 0"
+		open  = "tools/call 1 open 0; tools/call 2 open 0"
+		both  = "tools/call 1 done 0; tools/call 2 done 0"
+	)
+	utf16 := "\xff\xfe" + strings.Join(strings.Split(one, ""), "\x00") + "\x00"
+	for _, test := range []struct {
+		about string
+		lines []string // of the server
+		calls string
+		found string // the beginnings of the findings
+	}{
+		{"two messages", []string{one + two}, both, "malformed: 2 messages are on one line"},
+		{"with a space between them", []string{one + " \t" + two}, both, "malformed: 2 messages are on one line"},
+		{"words before", []string{"user@box $ " + one}, done1, "stray-output: a message is on one line with other text"},
+		{"words with brackets", []string{"got: [{" + one}, done1, "stray-output: a message is on one line with other text"},
+		{"words after", []string{one + "Done."}, done1, "stray-output: a message is on one line with other text"},
+		{"over several lines", []string{"{", ` "jsonrpc": "2.0",`, ` "id": 1,`, ` "result": {`, ` "a": [`, `{}`, `]}`, "}"}, done1, "malformed: one message is over 8 lines"},
+		{"over two lines", []string{`{"jsonrpc":"2.0","id":1,`, `"result":{}}`}, done1, "malformed: one message is over 2 lines"},
+		{"one inside another", []string{`{"jsonrpc":"2.0","id":1,"r` + ping, `esult":{}}`, two}, both, "stray-output: a message is on one line with other text; malformed: a message was written inside another one"},
+		{"JSON that is no message, over lines", []string{"{", `"port": 1`, "}", one}, done1, "stray-output: this is JSON over 3 lines, but not a message"},
+		{"a line that is cut, and then a message", []string{`{"jsonrpc":"2.0","id":1,`, two}, "tools/call 2 done 0; tools/call 1 open 0", "malformed: not mcp"},
+		{"a line that is cut, at the end", []string{`{"jsonrpc":"2.0","id":1,`}, open, "malformed: not mcp"},
+		{"a message in a broken one", []string{`{"jsonrpc":"2.0","id":7,"result":{"x":` + one + `},}`}, open, "malformed: not mcp"},
+		{"words alone", []string{"listening {port: 1}"}, open, "stray-output: not mcp"},
+		{"UTF-16", []string{utf16, "\x00" + strings.TrimPrefix(strings.ReplaceAll(utf16, "1", "2"), "\xff\xfe")}, both, "malformed: the line is UTF-16; malformed: the line is UTF-16"},
+		{"an id that is a string", []string{strings.Replace(one, ":1", `:"1"`, 1)}, open, `orphan: result has the id "1" for 1, that of tools/call t (id 1)`},
+		{"an id that is a fraction", []string{strings.Replace(one, ":1", `:1.0`, 1)}, open, `bad-id: result 1.0; orphan: result has the id 1.0 for 1, that of tools/call t (id 1)`},
+	} {
+		tr := play(t, "mcp", asked, session.Options{})
+		for i, line := range test.lines {
+			f := session.Frame{Seq: int64(10 + i), Time: began, Conn: 1, Dir: frame.U2C, Framing: frame.Line, Payload: []byte(line), Size: len(line)}
+			m := &protocol.Message{}
+			if err := named(t, "mcp").Parse(f.Payload, m); err != nil {
+				f.Fault, m = &notMCP{err}, nil
+			}
+			tr.Feed(f, m)
+		}
+		calls := exchanges(tr)
+		tr.End(1, began)
+		var found []string
+		for f := range tr.Findings() {
+			if f.Name != "unanswered" && f.Name != "undeclared" && f.Name != "missing-request" {
+				found = append(found, f.Name+": "+f.Message)
+			}
+		}
+		want := strings.Split(test.found, "; ")
+		ok := calls == test.calls && len(found) == len(want)
+		for i := range min(len(found), len(want)) {
+			ok = ok && strings.HasPrefix(found[i], want[i])
+		}
+		if !ok {
+			t.Errorf("%s:\n %s\n %q\nwant\n %s\n %q", test.about, calls, found, test.calls, want)
+		}
+	}
+}
+
+type notMCP struct{ error }
+
+func (n *notMCP) Error() string { return "not mcp: " + n.error.Error() }
+func (n *notMCP) Unwrap() error { return n.error }
