@@ -44,6 +44,7 @@ type process struct {
 
 	stdin          *os.File
 	stdout, stderr output
+	pipes          sync.Mutex // held to replace them, and to interrupt their reads
 
 	told   atomic.Bool   // its group has been asked to end
 	exited chan struct{} // closed when the program has ended
@@ -156,6 +157,8 @@ func (p *process) wait() {
 	p.group.left()
 	p.onExit()
 	close(p.exited)
+	p.pipes.Lock()
+	defer p.pipes.Unlock()
 	p.stdout.interrupt()
 	p.stderr.interrupt()
 }

@@ -53,6 +53,8 @@ func (p *process) widen() {
 // unwatch removes a program's pipes from the runtime's poller. Otherwise each read or write
 // of the program would wake a thread with nothing to do.
 func (p *process) unwatch() {
+	p.pipes.Lock()
+	defer p.pipes.Unlock()
 	for _, f := range []**os.File{&p.stdin, &p.stdout.File} {
 		if other, err := unwatched(*f); err == nil {
 			(*f).Close()

@@ -81,7 +81,7 @@ func (r *jsonReader) readEntry(e *entry, command string) {
 			switch v := r.value(); {
 			case v.string:
 				e.command = v
-			case r.text[from] != 'n': // not null
+			case from < len(r.text) && r.text[from] != 'n': // not null
 				e.setProblem(ErrOddCommand, from)
 			}
 		case key == "args" && s.Peek() != jsonscan.Array:

@@ -234,6 +234,7 @@ func FuzzWrap(f *testing.F) {
 		`{"servers":{"s":{"args":[1,],"command":"C:\\x"}}}`,
 		"{ // c\n\"mcp\":{\"servers\":{\"s\":{/* */\"command\":\"x\",},}}}",
 		`{"context_servers":{"s":{"command":{"path":"x","args":["y"]}}}}`,
+		`{"context_servers":{"s":{"command":`,
 	} {
 		f.Add([]byte(config))
 	}
