@@ -48,7 +48,7 @@ func (in Input) Limited(cfg Config) capture.Reader {
 // compressed, or like NDJSON; else a stream. With a framing that is named, everything is a
 // stream but certain pcapng. Open waits for no more bytes than it needs.
 func Open(r io.Reader, cfg Config) (Input, error) {
-	b := bufio.NewReaderSize(r, sniffSize)
+	b := bufio.NewReaderSize(&lasting{Reader: r}, sniffSize)
 	isCapture := isPcapng(b) && (cfg.Framing == nil || isSection(b))
 	if head, _ := b.Peek(1); isCapture && head[0] == '(' { // compressed: the content decides
 		var read bytes.Buffer
@@ -65,6 +65,20 @@ func Open(r io.Reader, cfg Config) (Input, error) {
 		return Input{Capture: ndjson.NewReader(ndjson.Lines(b), max(maxLine, ndjson.LineLimit(cfg.Limit)), cfg.Reframe), stored: true}, nil
 	}
 	return openStream(b, cfg), nil
+}
+
+// A lasting reader fails for good, so that a failure while its content is recognized is not
+// forgotten.
+type lasting struct {
+	io.Reader
+	err error
+}
+
+func (l *lasting) Read(p []byte) (n int, err error) {
+	if l.err == nil {
+		n, l.err = l.Reader.Read(p)
+	}
+	return n, l.err
 }
 
 // noticeUnused reports options that a capture does not need.

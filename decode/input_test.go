@@ -125,3 +125,17 @@ func TestZstd(t *testing.T) {
 		}
 	}
 }
+
+// An input that fails while it is recognized has failed, even if it could be read on.
+func TestFailureWhileRecognized(t *testing.T) {
+	for name, content := range map[string]string{"capture": "\n\r\r\n", "ndjson": `{"seq":1}`, "stream": "{}\n{}\n"} {
+		cfg := decode.Config{Workers: 1}
+		in, err := decode.Open(iotest.TimeoutReader(iotest.OneByteReader(strings.NewReader(content))), cfg)
+		if err == nil {
+			_, err = decode.Run(t.Context(), in, io.Discard, cfg, decode.NDJSON)
+		}
+		if !errors.Is(err, iotest.ErrTimeout) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -212,7 +212,7 @@ func (c *Conn) Open(ctx context.Context, name string) (*Reader, error) {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(ctx)
-	return &Reader{conn: c, session: info, ctx: ctx, stop: stop, from: 1, ready: bytes.NewReader(nil)}, nil
+	return &Reader{conn: c, session: info, ctx: ctx, stop: stop, from: 1, ready: bytes.NewReader(nil), heard: time.Now()}, nil
 }
 
 // findEvery is how often a session is looked for that does not exist yet.
