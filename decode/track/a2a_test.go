@@ -139,7 +139,7 @@ func TestProtocolsOfRecordings(t *testing.T) {
 		switch {
 		case name == "codex-exec-json":
 			want = "codex-exec"
-		case name == "a2a10-ts-grpc-card", strings.HasPrefix(name, "grpc-"):
+		case name == "a2a10-ts-grpc-card", strings.HasPrefix(name, "grpc-"), strings.HasPrefix(name, "http-"):
 			want = ""
 		case strings.HasPrefix(name, "api-openai-realtime"):
 			want = "openai-realtime"
