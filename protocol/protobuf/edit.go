@@ -3,9 +3,12 @@ package protobuf
 import (
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/wirectl/wirectl/internal/jsonscan"
 )
 
 // An Editor decides how the values of a message change, by the names that the schema gives
@@ -32,8 +35,8 @@ type Edited interface {
 // booleans and map keys stay.
 func (s *Schema) AppendEdited(dst, wire []byte, e Editor) ([]byte, error) {
 	d := editing{reader: reader{wire: wire}, editor: e, root: s, dst: dst}
-	if !d.message(s, len(wire), 0, false) {
-		return dst, d.err.of(s)
+	if !d.message(s.md, len(wire), 0, false) {
+		return dst, d.err.of(s.md)
 	}
 	return d.dst, nil
 }
@@ -48,35 +51,37 @@ type editing struct {
 	reader
 	editor Editor
 	root   *Schema // knows the types that a google.protobuf.Any holds
+	strict bool    // text must be UTF-8
 	dst    []byte
 	depth  int
 }
 
-// noSchema is the schema of an unknown group.
-var noSchema = &Schema{}
-
-// message edits the message that ends at end. If group is not zero, the message ends with the
-// end tag of that group.
-func (d *editing) message(s *Schema, end int, group protowire.Number, hidden bool) bool {
+// message edits the message that ends at end; md is nil for an unknown group. If group is not
+// zero, the message ends with the end tag of that group.
+func (d *editing) message(md protoreflect.MessageDescriptor, end int, group protowire.Number, hidden bool) bool {
 	if d.depth++; d.depth > maxDepth {
 		return d.fail(d.pos, tooDeep)
 	}
 	defer func() { d.depth-- }()
-	if s.name == "google.protobuf.Any" {
-		return d.any(end, hidden)
+	if isAny(md) {
+		return d.any(md, end, hidden)
 	}
 	for d.pos < end {
-		num, typ, ok := d.keepTag(s, end)
+		num, typ, ok := d.keepTag(end, md == nil)
 		switch {
 		case !ok:
 			return false
 		case typ == protowire.EndGroupType && num == group && group != 0:
 			return true
 		}
-		if f := s.field(num); f == nil || !f.takes(typ) {
+		var fd protoreflect.FieldDescriptor
+		if md != nil {
+			fd = md.Fields().ByNumber(num)
+		}
+		if fd == nil || !takes(fd, typ) {
 			ok = d.unknown(num, typ, end, hidden)
-		} else if ok = d.value(f, typ, end, hidden || f.hidden(d.editor)); !ok {
-			d.err.within(f.name)
+		} else if ok = d.value(fd, typ, end, hidden || d.hides(fd)); !ok {
+			d.err.within(string(fd.Name()))
 		}
 		if !ok {
 			return false
@@ -85,15 +90,17 @@ func (d *editing) message(s *Schema, end int, group protowire.Number, hidden boo
 	return group == 0 || d.fail(end, "truncated")
 }
 
-// hidden reports whether one of the names of a field is hidden.
-func (f *field) hidden(e Editor) bool {
-	return slices.ContainsFunc(f.names, e.Hides)
+// hides reports whether one of the names of a field is hidden.
+func (d *editing) hides(fd protoreflect.FieldDescriptor) bool {
+	oneof := fd.ContainingOneof()
+	return d.editor.Hides(string(fd.Name())) || d.editor.Hides(fd.JSONName()) ||
+		oneof != nil && !oneof.IsSynthetic() && d.editor.Hides(string(oneof.Name()))
 }
 
 // keepTag consumes and copies a tag.
-func (d *editing) keepTag(s *Schema, end int) (protowire.Number, protowire.Type, bool) {
+func (d *editing) keepTag(end int, inGroup bool) (protowire.Number, protowire.Type, bool) {
 	start, read := d.pos, d.tag
-	if s == noSchema {
+	if inGroup {
 		read = d.tagInGroup
 	}
 	num, typ, ok := read(end)
@@ -105,27 +112,45 @@ func (d *editing) keepTag(s *Schema, end int) (protowire.Number, protowire.Type,
 func (d *editing) keepField(start int) { d.dst = append(d.dst, d.wire[start:d.pos]...) }
 
 // value edits a value of a field whose tag has been read.
-func (d *editing) value(f *field, typ protowire.Type, end int, hidden bool) bool {
-	switch {
-	case f.mapKey != nil:
-		return d.within(end, func(stop int) bool { return d.entry(f, stop, hidden) })
-	case f.kind == protoreflect.GroupKind:
-		return d.message(f.message, end, f.num, hidden)
-	case f.kind == protoreflect.MessageKind:
-		return d.within(end, func(stop int) bool { return d.message(f.message, stop, 0, hidden) })
-	case f.kind == protoreflect.StringKind, f.kind == protoreflect.BytesKind:
-		return d.replace(end, hidden, d.editor.Text)
-	case typ == protowire.BytesType:
-		return d.within(end, func(stop int) bool {
-			for d.pos < stop {
-				if !d.editNumber(f.wire, stop, hidden && f.kind != protoreflect.BoolKind) {
-					return false
-				}
-			}
-			return true
-		})
+func (d *editing) value(fd protoreflect.FieldDescriptor, typ protowire.Type, end int, hidden bool) bool {
+	number := func(stop int) bool {
+		return d.editNumber(wireTypes[fd.Kind()], stop, hidden && fd.Kind() != protoreflect.BoolKind)
 	}
-	return d.editNumber(typ, end, hidden && f.kind != protoreflect.BoolKind)
+	switch {
+	case fd.IsMap():
+		return d.within(end, func(stop int) bool { return d.entry(fd, stop, hidden) })
+	case fd.Kind() == protoreflect.GroupKind:
+		return d.message(fd.Message(), end, fd.Number(), hidden)
+	case fd.Kind() == protoreflect.MessageKind:
+		return d.within(end, func(stop int) bool { return d.message(fd.Message(), stop, 0, hidden) })
+	case fd.Kind() == protoreflect.StringKind && d.strict:
+		return d.text(end)
+	case fd.Kind() == protoreflect.StringKind, fd.Kind() == protoreflect.BytesKind:
+		return d.replace(end, hidden, d.editor.Text)
+	case typ != protowire.BytesType:
+		return number(end)
+	}
+	return d.within(end, func(stop int) bool { // packed
+		for d.pos < stop {
+			if !number(stop) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// text checks that a string is UTF-8: JSON cannot represent any other.
+func (d *editing) text(end int) bool {
+	text, ok := d.bytes(end)
+	if !ok || jsonscan.ValidUTF8(text) {
+		return ok
+	}
+	valid := 0
+	for r, size := utf8.DecodeRune(text); r != utf8.RuneError || size > 1; r, size = utf8.DecodeRune(text[valid:]) {
+		valid += size
+	}
+	return d.fail(d.pos-len(text)+valid, "invalid UTF-8")
 }
 
 // within edits the content of a length-delimited value up to its end, and writes the new
@@ -173,31 +198,37 @@ func (d *editing) editNumber(typ protowire.Type, end int, hidden bool) bool {
 	return true
 }
 
-// entry edits an entry of the map f.
-func (d *editing) entry(f *field, end int, hidden bool) bool {
-	if f.mapKey.kind == protoreflect.StringKind {
-		for key := range delimited(d.wire[d.pos:end], f.mapKey.num) {
+// entry edits an entry of the map fd.
+func (d *editing) entry(fd protoreflect.FieldDescriptor, end int, hidden bool) bool {
+	if d.depth++; d.depth > maxDepth {
+		return d.fail(d.pos, tooDeep)
+	}
+	defer func() { d.depth-- }()
+	if fd.MapKey().Kind() == protoreflect.StringKind {
+		for key := range delimited(d.wire[d.pos:end], fd.MapKey().Number()) {
 			hidden = hidden || d.editor.Hides(string(key))
 		}
 	}
-	return d.pair(f.mapKey, f.mapValue, end, hidden, func(typ protowire.Type) bool {
-		return d.value(f.mapValue, typ, end, hidden)
+	return d.pair(fd.MapKey(), fd.MapValue(), end, hidden, func(typ protowire.Type) bool {
+		return d.value(fd.MapValue(), typ, end, hidden)
 	})
 }
 
 // pair edits a pair of a key, which stays, and a value, which edit edits unless edit is nil.
 // The key need not come first.
-func (d *editing) pair(key, value *field, end int, hidden bool, edit func(typ protowire.Type) bool) bool {
+func (d *editing) pair(key, value protoreflect.FieldDescriptor, end int, hidden bool, edit func(typ protowire.Type) bool) bool {
 	for d.pos < end {
-		num, typ, ok := d.keepTag(nil, end)
+		num, typ, ok := d.keepTag(end, false)
+		start := d.pos
 		switch {
 		case !ok:
 			return false
-		case num == key.num && key.takes(typ):
-			start := d.pos
+		case num == key.Number() && takes(key, typ) && key.Kind() == protoreflect.StringKind && d.strict:
+			ok = d.text(end)
+		case num == key.Number() && takes(key, typ):
 			ok = d.skip(num, typ, end)
 			d.keepField(start)
-		case num == value.num && value.takes(typ) && edit != nil:
+		case num == value.Number() && takes(value, typ) && edit != nil:
 			ok = edit(typ)
 		default:
 			ok = d.unknown(num, typ, end, hidden)
@@ -215,25 +246,29 @@ func (d *editing) unknown(num protowire.Number, typ protowire.Type, end int, hid
 	case protowire.BytesType:
 		return d.replace(end, hidden, d.editor.Unknown)
 	case protowire.StartGroupType:
-		return d.message(noSchema, end, num, hidden)
+		return d.message(nil, end, num, hidden)
 	case protowire.VarintType, protowire.Fixed32Type, protowire.Fixed64Type:
 		return d.editNumber(typ, end, hidden)
 	}
 	return d.skip(num, typ, end)
 }
 
-// The fields of a google.protobuf.Any.
-var (
-	anyURL   = &field{num: 1, wire: protowire.BytesType}
-	anyValue = &field{num: 2, wire: protowire.BytesType}
-)
+// isAny reports whether md is google.protobuf.Any, and no other type with its name.
+func isAny(md protoreflect.MessageDescriptor) bool {
+	if md == nil || md.FullName() != "google.protobuf.Any" {
+		return false
+	}
+	url, value := md.Fields().ByNumber(1), md.Fields().ByNumber(2)
+	return url != nil && value != nil && url.Kind() == protoreflect.StringKind && value.Kind() == protoreflect.BytesKind
+}
 
 // any edits a google.protobuf.Any that ends at end. Its content is a message of the type that
 // it names.
-func (d *editing) any(end int, hidden bool) bool {
-	var held *Schema
-	for url := range delimited(d.wire[d.pos:end], anyURL.num) {
-		held = d.root.typeOf(string(url))
+func (d *editing) any(md protoreflect.MessageDescriptor, end int, hidden bool) bool {
+	url, value := md.Fields().ByNumber(1), md.Fields().ByNumber(2)
+	var held protoreflect.MessageDescriptor
+	for text := range delimited(d.wire[d.pos:end], url.Number()) {
+		held = d.root.typeOf(string(text))
 	}
 	var edit func(protowire.Type) bool
 	if held != nil {
@@ -241,16 +276,45 @@ func (d *editing) any(end int, hidden bool) bool {
 			return d.within(end, func(stop int) bool { return d.message(held, stop, 0, hidden) })
 		}
 	}
-	return d.pair(anyURL, anyValue, end, hidden, edit)
+	return d.pair(url, value, end, hidden, edit)
 }
 
-// typeOf returns the schema of the type named by a google.protobuf.Any, or nil if it is
-// unknown.
-func (s *Schema) typeOf(url string) *Schema {
+// typeOf returns the type named by a google.protobuf.Any, or nil if it is unknown.
+func (s *Schema) typeOf(url string) protoreflect.MessageDescriptor {
 	name := protoreflect.FullName(url[strings.LastIndexByte(url, '/')+1:])
 	t, err := s.types().FindMessageByName(name)
 	if err != nil {
 		return nil
 	}
-	return Compile(t.Descriptor())
+	return t.Descriptor()
+}
+
+// takes reports whether a value of wire type typ belongs to a field. Otherwise the protobuf
+// specification makes it an unknown field.
+func takes(fd protoreflect.FieldDescriptor, typ protowire.Type) bool {
+	want := wireTypes[fd.Kind()]
+	packable := fd.IsList() && want != protowire.BytesType && want != protowire.StartGroupType
+	return typ == want || packable && typ == protowire.BytesType
+}
+
+// wireTypes are the wire types of one value of each kind.
+var wireTypes = [...]protowire.Type{
+	protoreflect.BoolKind:     protowire.VarintType,
+	protoreflect.EnumKind:     protowire.VarintType,
+	protoreflect.Int32Kind:    protowire.VarintType,
+	protoreflect.Sint32Kind:   protowire.VarintType,
+	protoreflect.Uint32Kind:   protowire.VarintType,
+	protoreflect.Int64Kind:    protowire.VarintType,
+	protoreflect.Sint64Kind:   protowire.VarintType,
+	protoreflect.Uint64Kind:   protowire.VarintType,
+	protoreflect.Sfixed32Kind: protowire.Fixed32Type,
+	protoreflect.Fixed32Kind:  protowire.Fixed32Type,
+	protoreflect.FloatKind:    protowire.Fixed32Type,
+	protoreflect.Sfixed64Kind: protowire.Fixed64Type,
+	protoreflect.Fixed64Kind:  protowire.Fixed64Type,
+	protoreflect.DoubleKind:   protowire.Fixed64Type,
+	protoreflect.StringKind:   protowire.BytesType,
+	protoreflect.BytesKind:    protowire.BytesType,
+	protoreflect.MessageKind:  protowire.BytesType,
+	protoreflect.GroupKind:    protowire.StartGroupType,
 }

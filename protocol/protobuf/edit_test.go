@@ -107,7 +107,7 @@ func TestAppendEdited(t *testing.T) {
 func named(t *testing.T, name string) *Schema {
 	for _, md := range types() {
 		if string(md.Name()) == name {
-			return Compile(md)
+			return compiled(md)
 		}
 	}
 	t.Fatalf("there is no message %s", name)
@@ -150,7 +150,7 @@ func FuzzAppendEdited(f *testing.F) {
 	}
 	all := &hideAll{}
 	f.Fuzz(func(t *testing.T, which uint8, wire []byte) {
-		s := Compile(types()[int(which)%len(types())])
+		s := compiled(types()[int(which)%len(types())])
 		same, err := s.AppendEdited(nil, wire, keepAll{})
 		if err != nil {
 			return

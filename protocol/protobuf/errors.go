@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
 // Error describes a fault in the wire format or JSON form of a message, and its place.
@@ -71,9 +72,9 @@ func (e *Error) within(field string) {
 const cut = "…."
 
 // of names the message if no field is named.
-func (e *Error) of(s *Schema) *Error {
+func (e *Error) of(md protoreflect.MessageDescriptor) *Error {
 	if e.Path == "" {
-		e.Path = s.name
+		e.Path = string(md.FullName())
 	}
 	return e
 }

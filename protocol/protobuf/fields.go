@@ -1,6 +1,7 @@
 package protobuf
 
 import (
+	"encoding/base64"
 	"strconv"
 	"strings"
 	"unicode"
@@ -160,7 +161,7 @@ func (v *viewer) text(b []byte) {
 
 func (v *viewer) bytesMember(b []byte) {
 	v.dst = append(v.dst, `"bytes":`...)
-	v.dst = appendBase64(v.dst, b)
+	v.dst = append(base64.StdEncoding.AppendEncode(append(v.dst, '"'), b), '"')
 }
 
 // isPrintable reports whether b is UTF-8 text with only printable characters and characters in

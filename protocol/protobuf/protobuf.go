@@ -1,7 +1,6 @@
 // Package protobuf reads payloads in the protobuf wire format, with or without a schema.
 //
-// With a schema, a [Schema] transcodes a message to its JSON form and back in one walk each,
-// without building a message in memory. Without one, a view shows what the wire reveals: field
+// With a schema, a [Schema] turns a message into its JSON form and back. Without one, a view shows what the wire reveals: field
 // numbers, wire types, and guesses at text and nested messages. [Message] and [Schemaless]
 // offer the two as protocols.
 //
@@ -11,7 +10,6 @@ package protobuf
 
 import (
 	"errors"
-	"sync"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -61,13 +59,7 @@ func (Schemaless) AppendPayload(dst, _ []byte) ([]byte, error) { return dst, err
 // Message returns a protocol whose payloads are all messages of type md. Extensions, and the
 // types inside a google.protobuf.Any, are also searched for in more.
 func Message(md protoreflect.MessageDescriptor, more ...protoreflect.FileDescriptor) protocol.Transcoder {
-	schema := Compile(md)
-	if len(more) > 0 {
-		wider := *schema
-		wider.types = sync.OnceValue(func() resolver { return typesIn(append(more, md.ParentFile())...) })
-		schema = &wider
-	}
-	return &typed{schema: schema, kind: []byte(md.FullName())}
+	return &typed{schema: Compile(md, more...), kind: []byte(md.FullName())}
 }
 
 type typed struct {
@@ -87,9 +79,10 @@ func (t *typed) Parse(payload []byte, m *protocol.Message) error {
 	for r.pos < len(payload) {
 		num, value, ok := r.skipField(len(payload))
 		if !ok {
-			return r.err.of(t.schema)
+			return r.err.of(t.schema.md)
 		}
-		if f := t.schema.field(num); m.Text == nil && f != nil && f.kind == protoreflect.StringKind && jsonscan.ValidUTF8(value) {
+		fd := t.schema.md.Fields().ByNumber(num)
+		if m.Text == nil && fd != nil && fd.Kind() == protoreflect.StringKind && jsonscan.ValidUTF8(value) {
 			m.Text = value
 		}
 	}

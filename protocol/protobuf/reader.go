@@ -13,8 +13,6 @@ type reader struct {
 	wire []byte
 	pos  int
 	err  *Error
-	// padded means that a varint had more bytes than necessary.
-	padded bool
 }
 
 // fail records the fault at an offset and returns false.
@@ -43,9 +41,6 @@ func (r *reader) longVarint(end int) (uint64, bool) {
 		return 0, r.failCode(r.pos, n)
 	}
 	r.pos += n
-	if r.wire[r.pos-1] == 0 {
-		r.padded = true
-	}
 	return v, true
 }
 
@@ -70,20 +65,6 @@ func (r *reader) tagUpTo(limit protowire.Number, end int) (protowire.Number, pro
 		return 0, 0, r.fail(at, "invalid field number")
 	}
 	return num, typ, true
-}
-
-// nextTag consumes the tag of the next field if its number is num.
-func (r *reader) nextTag(num protowire.Number, end int) (protowire.Type, bool) {
-	if r.pos == end {
-		return 0, false
-	}
-	ahead := *r
-	n, typ, ok := ahead.tag(end)
-	if !ok || n != num {
-		return 0, false
-	}
-	*r = ahead
-	return typ, true
 }
 
 func (r *reader) fixed32(end int) (uint32, bool) {

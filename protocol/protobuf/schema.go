@@ -1,249 +1,249 @@
 package protobuf
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
 	"sync"
 
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protopath"
+	"google.golang.org/protobuf/reflect/protorange"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/dynamicpb"
+
+	"github.com/wirectl/wirectl/internal/jsonscan"
+	"github.com/wirectl/wirectl/internal/nearest"
 )
 
-// A Schema is a message type, compiled to tables for transcoding between the wire format and
-// JSON. It is immutable and so safe for concurrent use.
+// A Schema is a message type, for going between the wire format and JSON. It is safe for
+// concurrent use.
 type Schema struct {
-	md      protoreflect.MessageDescriptor
-	name    string
-	special *special // set if the type is a special one
-	// general means that every message of this type takes the general way; see general.go.
-	general bool
-
-	dense  []*field // by number, for numbers below denseNumbers
-	sparse map[protowire.Number]*field
-	byName map[string]*field // by JSON name and by name in the source
-
-	types func() resolver // for the general way
+	md    protoreflect.MessageDescriptor
+	types func() resolver
 }
 
-// denseNumbers bounds the table of fields by number.
-const denseNumbers = 256
-
-// field is one field of a message, or the key or value of a map.
-type field struct {
-	num    protowire.Number
-	name   string   // as in the source
-	names  []string // all its names, including those in JSON and of its oneof
-	member []byte   // the quoted name of the JSON member with the colon; nil if it has none
-	kind   protoreflect.Kind
-	wire   protowire.Type // of one element
-	slot   int            // shared with fields that displace this one
-	// implicit means that the field is absent if it has its zero value.
-	implicit bool
-	// takesNull means that null is a value of the field.
-	takesNull bool
-	null      bool // of google.protobuf.NullValue
-	finite    bool // cannot be infinite or NaN in JSON
-
-	repeated bool
-	packed   bool // written packed
-	packable bool // may be read packed
-
-	message  *Schema // of messages and groups
-	enum     *enum
-	mapKey   *field // of maps, whose kind is also message
-	mapValue *field
+// Compile returns the schema of md. Extensions, and the types inside a google.protobuf.Any, are
+// searched for in the file of md and its imports, and in more.
+func Compile(md protoreflect.MessageDescriptor, more ...protoreflect.FileDescriptor) *Schema {
+	return &Schema{md: md, types: sync.OnceValue(func() resolver { return typesIn(append(more, md.ParentFile())...) })}
 }
 
-// enum holds the names of an enumeration.
-type enum struct {
-	names   map[int32][]byte // as JSON strings
-	numbers map[string]int32
-}
-
-var compiled struct {
-	sync.Mutex
-	schemas map[protoreflect.MessageDescriptor]*Schema
-	empty   []*Schema // all schemas that have no fields yet
-}
-
-// Compile returns the schema of md, always the same one.
-//
-// Extensions, and the types inside a google.protobuf.Any, are searched for in the file of
-// md and its imports.
-func Compile(md protoreflect.MessageDescriptor) *Schema {
-	compiled.Lock()
-	defer compiled.Unlock()
-	if compiled.schemas == nil {
-		compiled.schemas = make(map[protoreflect.MessageDescriptor]*Schema)
+// AppendJSON appends the JSON form of a message to dst, as the protobuf JSON mapping defines
+// it, compact and on one line. Members are in the order of the schema, and map entries in that
+// of their keys. Unknown fields are dropped, and required fields may be missing. Nesting deeper
+// than [jsonscan.MaxDepth] is an error. AppendJSON reports whether AppendWire restores wire byte
+// for byte from that form. On error it returns dst unchanged; the error is an [*Error].
+func (s *Schema) AppendJSON(dst, wire []byte) (_ []byte, exact bool, err error) {
+	check := editing{reader: reader{wire: wire}, editor: keeper{}, root: s, strict: true}
+	if !check.message(s.md, len(wire), 0, false) {
+		return dst, false, check.err.of(s.md)
 	}
-	s := enter(md)
-	for n := len(compiled.empty); n > 0; n = len(compiled.empty) {
-		next := compiled.empty[n-1]
-		compiled.empty = compiled.empty[:n-1]
-		next.fill()
+	form, err := s.form(wire)
+	if err != nil {
+		return dst, false, &Error{Path: string(s.md.FullName()), Offset: -1, Msg: plain(err)}
 	}
-	return s
+	back, err := s.AppendWire(nil, form)
+	return append(dst, form...), err == nil && bytes.Equal(back, wire), nil
 }
 
-// enter returns the schema of md, whose fields may be filled in later: messages may contain
-// themselves, and nest others to any depth.
-func enter(md protoreflect.MessageDescriptor) *Schema {
-	if s := compiled.schemas[md]; s != nil {
-		return s
+// keeper keeps everything as it is.
+type keeper struct{}
+
+func (keeper) Hides(string) bool                   { return false }
+func (keeper) Text(text []byte, _ bool) []byte     { return text }
+func (keeper) Unknown(value []byte, _ bool) []byte { return value }
+
+// form returns the JSON form of a message.
+func (s *Schema) form(wire []byte) (form []byte, err error) {
+	defer recovered(&err)
+	m := dynamicpb.NewMessage(s.md)
+	if err := (proto.UnmarshalOptions{AllowPartial: true, Resolver: s.types()}).Unmarshal(wire, m); err != nil {
+		return nil, err
 	}
-	form := specialOf(md)
-	s := &Schema{
-		md:      md,
-		name:    string(md.FullName()),
-		special: form,
-		general: form != nil && form.write == nil || isMessageSet(md) || slotCount(md) > maxSlots,
-		byName:  make(map[string]*field),
-		types:   sync.OnceValue(func() resolver { return typesIn(md.ParentFile()) }),
+	if err := s.checkDepth(m); err != nil {
+		return nil, err
 	}
-	compiled.schemas[md] = s
-	compiled.empty = append(compiled.empty, s)
-	return s
+	text, err := protojson.MarshalOptions{AllowPartial: true, Resolver: lenient{s.types()}}.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	if jsonscan.Valid(text) != nil { // it is nested too deep for readers of JSON
+		return nil, errTooDeep
+	}
+	var compact bytes.Buffer
+	err = json.Compact(&compact, text)
+	return compact.Bytes(), err
 }
 
-// takesNull reports whether null is a value of the field. For other fields null means absent.
-func takesNull(fd protoreflect.FieldDescriptor) bool {
-	if fd.Message() != nil {
-		return fd.Message().FullName() == "google.protobuf.Value"
+// AppendWire appends the message described by its JSON form. Fields are in the order of the Go
+// module, map entries in that of their keys, and each number is in its shortest form. Members
+// are named by their JSON names or their names in the schema. Required fields may be missing.
+// On error dst is returned unchanged.
+func (s *Schema) AppendWire(dst, text []byte) ([]byte, error) {
+	if err := jsonscan.Valid(text); err != nil {
+		return dst, err
 	}
-	return isNull(fd)
+	out, err := s.wire(dst, text)
+	if err == nil {
+		return out, nil
+	}
+	var scan jsonscan.Scanner
+	scan.Init(text)
+	if named := misnamed(&scan, s.md); named != nil {
+		return dst, named.of(s.md)
+	}
+	return dst, &Error{Path: string(s.md.FullName()), Offset: -1, Msg: plain(err)}
 }
 
-// isNull reports whether fd is of the enum google.protobuf.NullValue.
-func isNull(fd protoreflect.FieldDescriptor) bool {
-	if fd.IsMap() {
-		fd = fd.MapValue()
+func (s *Schema) wire(dst, text []byte) (_ []byte, err error) {
+	defer recovered(&err)
+	m := dynamicpb.NewMessage(s.md)
+	if err := (protojson.UnmarshalOptions{AllowPartial: true, Resolver: lenient{s.types()}}).Unmarshal(text, m); err != nil {
+		return nil, err
 	}
-	return fd.Enum() != nil && fd.Enum().FullName() == "google.protobuf.NullValue"
+	return proto.MarshalOptions{AllowPartial: true, Deterministic: true}.MarshalAppend(dst, m)
 }
 
-// isMessageSet reports whether md is a message set, an older kind of message whose extensions
-// may have higher numbers than fields.
-func isMessageSet(md protoreflect.MessageDescriptor) bool {
-	options, ok := md.Options().(*descriptorpb.MessageOptions)
-	return ok && options.GetMessageSetWireFormat()
-}
-
-// fill builds the tables of a schema.
-func (s *Schema) fill() {
-	fields := s.md.Fields()
-	for i := range fields.Len() {
-		s.addField(fields.Get(i))
-	}
-	for i := range fields.Len() {
-		// A JSON name takes precedence over another field's name in the source.
-		s.byName[fields.Get(i).JSONName()] = s.field(fields.Get(i).Number())
+// recovered turns a panic into an error. The protobuf module (1.36) panics on two inputs: a map
+// entry in which the number of the key or value repeats with another wire type, and a type that
+// has the name of a special one but other fields.
+func recovered(err *error) {
+	if recover() != nil {
+		*err = errOdd
 	}
 }
 
-func (s *Schema) addField(fd protoreflect.FieldDescriptor) {
-	f := compileField(fd)
-	f.slot = slotOf(fd)
-	s.byName[fd.TextName()] = f
-	if s.special != nil {
-		f.member = nil
-		f.finite = s.md.Name() == "Value" && f.kind == protoreflect.DoubleKind
+var (
+	errOdd     = errors.New("a map entry or a type of google.protobuf has fields of the wrong type")
+	errTooDeep = errors.New(tooDeep)
+)
+
+const tooDeep = "messages are nested too deep"
+
+// maxDepth is the limit of the protobuf module.
+const maxDepth = protowire.DefaultRecursionLimit
+
+// misnamed returns an error for the first member that names no field of its message, or nil.
+func misnamed(s *jsonscan.Scanner, md protoreflect.MessageDescriptor) *Error {
+	if md == nil || md.FullName().Parent() == "google.protobuf" { // these have forms of their own
+		return nil
 	}
-	if f.num >= denseNumbers {
-		if s.sparse == nil {
-			s.sparse = make(map[protowire.Number]*field)
+	for ok := s.Object(); ok && s.Next(); {
+		name := string(s.Key())
+		fd := md.Fields().ByJSONName(name)
+		if fd == nil {
+			fd = md.Fields().ByTextName(name)
 		}
-		s.sparse[f.num] = f
+		if fd == nil && strings.HasPrefix(name, "[") {
+			continue // an extension
+		}
+		if fd == nil {
+			var names []string
+			for i := range md.Fields().Len() {
+				names = append(names, md.Fields().Get(i).JSONName())
+			}
+			return &Error{Offset: s.Offset(), Msg: fmt.Sprintf("%s has no field %q%s", md.FullName(), name, nearest.Question(name, names))}
+		}
+		var e *Error
+		switch {
+		case fd.IsMap():
+			for ok := s.Object(); ok && e == nil && s.Next(); {
+				e = misnamed(s, fd.MapValue().Message())
+			}
+		case fd.IsList():
+			for ok := s.Array(); ok && e == nil && s.Elem(); {
+				e = misnamed(s, fd.Message())
+			}
+		default:
+			e = misnamed(s, fd.Message())
+		}
+		if e != nil {
+			e.within(string(fd.Name()))
+			return e
+		}
+	}
+	return nil
+}
+
+// maxAnys bounds how deep google.protobuf.Any may be nested. Each one copies its content,
+// and protojson has no limit.
+const maxAnys = 100
+
+// checkDepth rejects a message nested so deep that reading it would take very long, or exhaust
+// the stack.
+func (s *Schema) checkDepth(m *dynamicpb.Message) error {
+	anys := 0
+	return protorange.Options{Resolver: s.types()}.Range(m.ProtoReflect(), func(at protopath.Values) error {
+		if at.Index(-1).Step.Kind() == protopath.AnyExpandStep {
+			anys++
+		}
+		const steps = 3 // at most, per object or array in JSON
+		if anys > maxAnys || len(at.Path) > steps*jsonscan.MaxDepth {
+			return errTooDeep
+		}
+		return nil
+	}, func(at protopath.Values) error {
+		if at.Index(-1).Step.Kind() == protopath.AnyExpandStep {
+			anys--
+		}
+		return nil
+	})
+}
+
+// resolver finds extensions, and the types inside a google.protobuf.Any.
+type resolver interface {
+	protoregistry.ExtensionTypeResolver
+	protoregistry.MessageTypeResolver
+}
+
+// typesIn returns the types in files and their imports.
+func typesIn(files ...protoreflect.FileDescriptor) resolver {
+	all := new(protoregistry.Files)
+	for _, file := range files {
+		register(all, file)
+	}
+	return dynamicpb.NewTypes(all)
+}
+
+func register(files *protoregistry.Files, file protoreflect.FileDescriptor) {
+	if file.IsPlaceholder() || files.RegisterFile(file) != nil { // already registered
 		return
 	}
-	for len(s.dense) <= int(f.num) {
-		s.dense = append(s.dense, nil)
+	imports := file.Imports()
+	for i := range imports.Len() {
+		register(files, imports.Get(i).FileDescriptor)
 	}
-	s.dense[f.num] = f
 }
 
-func compileField(fd protoreflect.FieldDescriptor) *field {
-	f := &field{
-		num:       fd.Number(),
-		name:      string(fd.Name()),
-		member:    append(quote(fd.JSONName()), ':'),
-		kind:      fd.Kind(),
-		wire:      wireTypes[fd.Kind()],
-		implicit:  !fd.HasPresence() && !fd.IsList() && !fd.IsMap(),
-		takesNull: takesNull(fd),
-		null:      isNull(fd),
-		repeated:  fd.IsList(),
-		packed:    fd.IsPacked(),
+// lenient finds a type for any content of a google.protobuf.Any. A type that no schema has is
+// no fault of the message: it has no known fields, and JSON omits unknown ones.
+type lenient struct{ resolver }
+
+func (l lenient) FindMessageByURL(url string) (protoreflect.MessageType, error) {
+	t, err := l.resolver.FindMessageByURL(url)
+	if err == protoregistry.NotFound { //nolint:errorlint // the value itself, as the interface asks for
+		return unknown(), nil
 	}
-	f.names = []string{f.name}
-	if fd.JSONName() != f.name {
-		f.names = append(f.names, fd.JSONName())
-	}
-	if oneof := fd.ContainingOneof(); oneof != nil && !oneof.IsSynthetic() {
-		f.names = append(f.names, string(oneof.Name()))
-	}
-	f.packable = f.repeated && f.wire != protowire.BytesType && f.wire != protowire.StartGroupType
-	switch {
-	case fd.IsMap():
-		f.mapKey, f.mapValue = compileField(fd.MapKey()), compileField(fd.MapValue())
-	case fd.Message() != nil:
-		f.message = enter(fd.Message())
-	case fd.Enum() != nil:
-		f.enum = compileEnum(fd.Enum())
-	}
-	return f
+	return t, err
 }
 
-// compileEnum lists the names of ed. If a number has several names, JSON uses the first.
-func compileEnum(ed protoreflect.EnumDescriptor) *enum {
-	e := &enum{names: make(map[int32][]byte), numbers: make(map[string]int32)}
-	values := ed.Values()
-	for i := range values.Len() {
-		name, number := string(values.Get(i).Name()), int32(values.Get(i).Number())
-		e.numbers[name] = number
-		if e.names[number] == nil {
-			e.names[number] = quote(name)
-		}
+// unknown is a message type without fields.
+var unknown = sync.OnceValue(func() protoreflect.MessageType {
+	file := &descriptorpb.FileDescriptorProto{
+		Name: proto.String("unknown.proto"), Syntax: proto.String("proto3"),
+		MessageType: []*descriptorpb.DescriptorProto{{Name: proto.String("Unknown")}},
 	}
-	return e
-}
-
-// quote returns a name from a schema as a JSON string.
-func quote(name string) []byte {
-	quoted, _ := json.Marshal(name) // cannot fail for a string
-	return quoted
-}
-
-var wireTypes = [...]protowire.Type{
-	protoreflect.BoolKind:     protowire.VarintType,
-	protoreflect.EnumKind:     protowire.VarintType,
-	protoreflect.Int32Kind:    protowire.VarintType,
-	protoreflect.Sint32Kind:   protowire.VarintType,
-	protoreflect.Uint32Kind:   protowire.VarintType,
-	protoreflect.Int64Kind:    protowire.VarintType,
-	protoreflect.Sint64Kind:   protowire.VarintType,
-	protoreflect.Uint64Kind:   protowire.VarintType,
-	protoreflect.Sfixed32Kind: protowire.Fixed32Type,
-	protoreflect.Fixed32Kind:  protowire.Fixed32Type,
-	protoreflect.FloatKind:    protowire.Fixed32Type,
-	protoreflect.Sfixed64Kind: protowire.Fixed64Type,
-	protoreflect.Fixed64Kind:  protowire.Fixed64Type,
-	protoreflect.DoubleKind:   protowire.Fixed64Type,
-	protoreflect.StringKind:   protowire.BytesType,
-	protoreflect.BytesKind:    protowire.BytesType,
-	protoreflect.MessageKind:  protowire.BytesType,
-	protoreflect.GroupKind:    protowire.StartGroupType,
-}
-
-// field returns the field with the given number, or nil.
-func (s *Schema) field(num protowire.Number) *field {
-	if int(num) < len(s.dense) {
-		return s.dense[num]
+	fd, err := protodesc.NewFile(file, nil)
+	if err != nil {
+		panic(err) // the file is ours
 	}
-	return s.sparse[num]
-}
-
-// takes reports whether a value of wire type typ belongs to the field. Otherwise the protobuf
-// specification makes it an unknown field.
-func (f *field) takes(typ protowire.Type) bool {
-	return typ == f.wire || f.packable && typ == protowire.BytesType
-}
+	return dynamicpb.NewMessageType(fd.Messages().Get(0))
+})

@@ -131,11 +131,33 @@ func (g wiregen) orderly(fd protoreflect.FieldDescriptor, bits uint64) uint64 {
 	switch {
 	case g.messy():
 		return bits
-	case isNull(fd):
+	case fd.Enum() != nil && fd.Enum().FullName() == "google.protobuf.NullValue":
 		return 0 // JSON null means this value
 	}
-	return canonical(fd.Kind(), bits)
+	switch fd.Kind() {
+	case protoreflect.BoolKind:
+		return min(bits, 1)
+	case protoreflect.Int32Kind, protoreflect.EnumKind:
+		return uint64(int32(bits))
+	case protoreflect.Uint32Kind, protoreflect.Sint32Kind:
+		return uint64(uint32(bits))
+	case protoreflect.FloatKind:
+		if f := math.Float32frombits(uint32(bits)); f != f {
+			return nan32
+		}
+	case protoreflect.DoubleKind:
+		if f := math.Float64frombits(bits); f != f {
+			return nan64
+		}
+	}
+	return bits
 }
+
+// The NaNs for "NaN" in JSON.
+var (
+	nan32 = uint64(math.Float32bits(float32(math.NaN())))
+	nan64 = math.Float64bits(math.NaN())
+)
 
 // fixed returns bits of every kind: zero, minus zero, NaNs and infinities of either size, and
 // random ones.
