@@ -3,9 +3,9 @@ package commands
 import (
 	"github.com/urfave/cli/v2"
 
+	"github.com/wirectl/wirectl/commands/watch"
 	"github.com/wirectl/wirectl/internal/yamlfile"
 	"github.com/wirectl/wirectl/relay/fault"
-	"github.com/wirectl/wirectl/run/watch"
 	"github.com/wirectl/wirectl/session/query"
 )
 

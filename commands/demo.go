@@ -8,8 +8,8 @@ import (
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/output"
+	"github.com/wirectl/wirectl/commands/demo"
 	"github.com/wirectl/wirectl/decode"
-	"github.com/wirectl/wirectl/run/demo"
 	"github.com/wirectl/wirectl/store"
 	"github.com/wirectl/wirectl/store/live"
 	"github.com/wirectl/wirectl/tui"

@@ -14,13 +14,13 @@ import (
 
 	"github.com/wirectl/wirectl/capture/history"
 	"github.com/wirectl/wirectl/capture/recorder"
+	"github.com/wirectl/wirectl/commands/watch"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/hub"
 	"github.com/wirectl/wirectl/hub/command"
 	"github.com/wirectl/wirectl/relay"
 	"github.com/wirectl/wirectl/relay/httpproxy"
 	"github.com/wirectl/wirectl/relay/serve"
-	"github.com/wirectl/wirectl/run/watch"
 	"github.com/wirectl/wirectl/transport"
 	"github.com/wirectl/wirectl/transport/mcphttp"
 )

@@ -8,7 +8,7 @@ import (
 	"github.com/wirectl/wirectl/hub/command"
 	"github.com/wirectl/wirectl/internal/cmdline"
 	"github.com/wirectl/wirectl/rlm"
-	"github.com/wirectl/wirectl/run"
+	"github.com/wirectl/wirectl/run/question"
 )
 
 func rlmCommand(inv *invocation) *cli.Command {
@@ -24,7 +24,7 @@ func rlmCommand(inv *invocation) *cli.Command {
 			"   wirectl rlm -m smart --context big.log \"Which error repeats most?\"\n" +
 			"   cat *.md | wirectl rlm --sub-model cheap -c - \"Summarize\"\n" +
 			"   wirectl rlm show logs/rlm_2026-01-31_12-00-00_0a1b2c3d.jsonl",
-		Flags: append(append(command.SendFlags(), cmdline.SettingFlags(run.Flags)...), command.JoinFlag(),
+		Flags: append(append(command.SendFlags(), cmdline.SettingFlags(question.Flags)...), command.JoinFlag(),
 			&cli.StringFlag{Name: "config", Usage: "read the broker's configuration from the YAML `FILE`; its section rlm sets defaults for these flags"}, quietFlag()),
 		Action: inv.does(runRLM),
 	}
@@ -33,7 +33,7 @@ func rlmCommand(inv *invocation) *cli.Command {
 func runRLM(inv *invocation, c *cli.Context) error {
 	switch words := inv.Operands; {
 	case len(words) == 2 && words[0] == "show":
-		return run.Show(inv.bytes(), words[1], inv.Stdin)
+		return question.Show(inv.bytes(), words[1], inv.Stdin)
 	case len(words) > 0 && words[0] == "show":
 		return usagef("rlm show takes one FILE")
 	case len(words) > 1:
@@ -51,7 +51,7 @@ func runRLM(inv *invocation, c *cli.Context) error {
 		return err
 	}
 	inv.Terminable()
-	finish, err := run.Ask(c.Context, o, cmdline.Given(c, run.Flags), strings.Join(inv.Operands, ""), run.World{
+	finish, err := question.Ask(c.Context, o, cmdline.Given(c, question.Flags), strings.Join(inv.Operands, ""), question.World{
 		Getenv: inv.Getenv, Version: buildVersion(), Stdin: inv.Stdin, Bytes: inv.bytes(), JSON: inv.ndjson(), AtKill: inv.AtKill,
 		Say: func(line string) {
 			if !c.Bool("quiet") {
@@ -59,7 +59,7 @@ func runRLM(inv *invocation, c *cli.Context) error {
 			}
 		},
 	})
-	if is[*run.SchemaError](err) {
+	if is[*question.SchemaError](err) {
 		return &faultError{err}
 	}
 	switch {

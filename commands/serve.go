@@ -14,7 +14,7 @@ import (
 	"github.com/wirectl/wirectl/decode/convert"
 	"github.com/wirectl/wirectl/hub/command"
 	"github.com/wirectl/wirectl/internal/cmdline"
-	"github.com/wirectl/wirectl/run"
+	"github.com/wirectl/wirectl/run/question"
 )
 
 func serveCommand(inv *invocation) *cli.Command {
@@ -92,7 +92,7 @@ func hostOptions(inv *invocation, c *cli.Context) host.Options {
 			Log: c.String("log"), LogPrompts: c.Bool("log-prompts"), Calls: c.String("calls"), OTLP: c.String("otlp"),
 		},
 		Program: inv.Operands, PrintAddresses: c.Bool("print-addresses"),
-		Stdin: inv.Stdin, Stdout: inv.Stdout, Stderr: inv.Stderr, Latis: latisDoor, RLM: run.Models(buildVersion()), Linger: inv.Linger,
+		Stdin: inv.Stdin, Stdout: inv.Stdout, Stderr: inv.Stderr, Latis: latisDoor, RLM: question.Models(buildVersion()), Linger: inv.Linger,
 	}
 }
 

@@ -1,4 +1,4 @@
-package run_test
+package question_test
 
 import (
 	"bytes"
@@ -22,7 +22,7 @@ import (
 	"github.com/wirectl/wirectl/rlm"
 	"github.com/wirectl/wirectl/rlm/env/python"
 	"github.com/wirectl/wirectl/rlm/sandbox"
-	"github.com/wirectl/wirectl/run"
+	"github.com/wirectl/wirectl/run/question"
 )
 
 // A plain is a run at depth 0, which needs no interpreter.
@@ -32,18 +32,18 @@ type plain struct {
 }
 
 // ask asks the models of a configuration. The prices are those of the user.
-func ask(t *testing.T, config, prices, question, settings string) (plain, error) {
+func ask(t *testing.T, config, prices, text, settings string) (plain, error) {
 	t.Helper()
-	return askOf(t, strings.NewReader(""), config, prices, question, settings)
+	return askOf(t, strings.NewReader(""), config, prices, text, settings)
 }
 
 // askOf is ask with a standard input.
-func askOf(t *testing.T, stdin io.Reader, config, prices, question, settings string) (plain, error) {
+func askOf(t *testing.T, stdin io.Reader, config, prices, text, settings string) (plain, error) {
 	t.Helper()
 	dir := t.TempDir()
-	for name, text := range map[string]string{"c.yaml": config, "wirectl/prices.yaml": prices} {
+	for name, content := range map[string]string{"c.yaml": config, "wirectl/prices.yaml": prices} {
 		path := filepath.Join(dir, filepath.FromSlash(name))
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(content), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -54,11 +54,11 @@ func askOf(t *testing.T, stdin io.Reader, config, prices, question, settings str
 	o := host.Options{Config: filepath.Join(dir, "c.yaml"), Getenv: getenv, Quiet: true, Stderr: &stderr, Lookout: lookout.Config{NoTap: true}, Linger: func(time.Duration) {}}
 	flags := map[string][]string{"max-depth": {"0"}, "output": {"json"}, "log-dir": {filepath.Join(dir, "logs")}}
 	for part := range strings.FieldsSeq(settings) {
-		name, text, _ := strings.Cut(part, "=")
-		flags[name] = []string{text}
+		name, value, _ := strings.Cut(part, "=")
+		flags[name] = []string{value}
 	}
 	var out, said bytes.Buffer
-	finish, err := run.Ask(t.Context(), o, flags, question, run.World{Getenv: getenv, Stdin: stdin, JSON: &out, Bytes: &out, AtKill: func(func()) {}, Say: func(line string) { said.WriteString(line + "\n") }})
+	finish, err := question.Ask(t.Context(), o, flags, text, question.World{Getenv: getenv, Stdin: stdin, JSON: &out, Bytes: &out, AtKill: func(func()) {}, Say: func(line string) { said.WriteString(line + "\n") }})
 	folder := flags["log-dir"][0]
 	logs, readErr := os.ReadDir(folder)
 	for _, log := range logs {
@@ -157,7 +157,7 @@ func TestNothingIsolates(t *testing.T) {
 		}
 		t.Skip(err)
 	}
-	t.Cleanup(run.SetProbe(func(context.Context) (*sandbox.Launcher, error) {
+	t.Cleanup(question.SetProbe(func(context.Context) (*sandbox.Launcher, error) {
 		return nil, &sandbox.UnavailableError{Reasons: []string{"namespaces: refused"}, Help: []string{"ask root", "or accept the risk"}}
 	}))
 	config := "providers: {m: {kind: mock, mock: {turns: [{text: \"```repl\\nFINAL(6 * 7)\\n```\"}]}}}\nmodels: {a: {provider: m}}"

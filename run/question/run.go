@@ -1,6 +1,6 @@
-// Package run runs wirectl rlm: it reads settings, connects packages rlm and broker, loads the
+// Package question runs wirectl rlm: it reads settings, connects packages rlm and broker, loads the
 // context, and opens and closes the interpreter in its sandbox, the log and the output.
-package run
+package question
 
 import (
 	"cmp"

@@ -11,8 +11,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/commands/demo"
 	"github.com/wirectl/wirectl/relay"
-	"github.com/wirectl/wirectl/run/demo"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

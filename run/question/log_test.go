@@ -1,4 +1,4 @@
-package run_test
+package question_test
 
 import (
 	"bytes"

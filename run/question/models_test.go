@@ -1,4 +1,4 @@
-package run_test
+package question_test
 
 import (
 	"bufio"
@@ -22,7 +22,7 @@ import (
 	"github.com/wirectl/wirectl/broker/host"
 	"github.com/wirectl/wirectl/broker/lookout"
 	"github.com/wirectl/wirectl/rlm/env/python"
-	"github.com/wirectl/wirectl/run"
+	"github.com/wirectl/wirectl/run/question"
 )
 
 // serve runs a broker, and returns its doors.
@@ -39,7 +39,7 @@ func serve(t *testing.T, config string) (doors map[string]string) {
 			return map[string]string{"TOKEN": "alice's", "HOME": home, "LocalAppData": home}[name]
 		},
 		AnyPort: true, PrintAddresses: true, Stdout: w, Stderr: io.Discard, Quiet: true,
-		Lookout: lookout.Config{NoTap: true}, RLM: run.Models("test"), Linger: func(time.Duration) {},
+		Lookout: lookout.Config{NoTap: true}, RLM: question.Models("test"), Linger: func(time.Duration) {},
 		Latis:  func(*broker.Broker, *slog.Logger) latis.Serve { return nil },
 		Listen: []string{"rlm=off", "proxy=off", "nexus=off", "latis=off", "latis_ws=off"},
 	})

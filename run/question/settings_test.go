@@ -1,4 +1,4 @@
-package run_test
+package question_test
 
 import (
 	"os"
@@ -9,22 +9,22 @@ import (
 
 	"github.com/wirectl/wirectl/rlm"
 	"github.com/wirectl/wirectl/rlm/env/python"
-	"github.com/wirectl/wirectl/run"
+	"github.com/wirectl/wirectl/run/question"
 )
 
 // values reads settings as a line: name=text, of which names may be there again.
-func values(t *testing.T, line string) map[string]run.Value {
+func values(t *testing.T, line string) map[string]question.Value {
 	t.Helper()
-	list := map[string]run.Value{}
+	list := map[string]question.Value{}
 	for part := range strings.FieldsSeq(line) {
 		name, text, _ := strings.Cut(part, "=")
-		list[name] = run.Value{Texts: append(list[name].Texts, text), From: "--" + name}
+		list[name] = question.Value{Texts: append(list[name].Texts, text), From: "--" + name}
 	}
 	return list
 }
 
 func TestDefaults(t *testing.T) {
-	s, err := run.Read(nil)
+	s, err := question.Read(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func TestSettings(t *testing.T) {
 	if err := os.WriteFile(file, []byte("be brief"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s, err := run.Read(values(t, "max-depth=0 max-calls=0 max-cost=0.5 max-tokens=9000000000 memory=8GiB cell-timeout=6h context=a context=b unsandboxed=true imports=site policy=strict nest.over=1000 compress.truncate=50 stop.exec="+os.Args[0]+" stop.exec=y fences=repl fences=python log.prompts=new system="+file))
+	s, err := question.Read(values(t, "max-depth=0 max-calls=0 max-cost=0.5 max-tokens=9000000000 memory=8GiB cell-timeout=6h context=a context=b unsandboxed=true imports=site policy=strict nest.over=1000 compress.truncate=50 stop.exec="+os.Args[0]+" stop.exec=y fences=repl fences=python log.prompts=new system="+file))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestSettings(t *testing.T) {
 
 func TestSizes(t *testing.T) {
 	for text, want := range map[string]int64{"100000K": 100000 << 10, "33 MiB": 33 << 20, "4GB": 4 << 30, "1TiB": 1 << 40} {
-		s, err := run.Read(map[string]run.Value{"memory": {Texts: []string{text}}})
+		s, err := question.Read(map[string]question.Value{"memory": {Texts: []string{text}}})
 		if err != nil || s.Memory != want {
 			t.Errorf("%s: %v, %v", text, s, err)
 		}
@@ -89,7 +89,7 @@ func TestFaultySettings(t *testing.T) {
 		"max-tokens=99999999999999999999999":  `--max-tokens: invalid value`,
 		"max-errors=0":                        `--max-errors: invalid value "0": want a whole number from 1 to 2147483647`,
 	} {
-		if s, err := run.Read(values(t, line)); err == nil || !strings.HasPrefix(err.Error(), want) {
+		if s, err := question.Read(values(t, line)); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: %+v, %v, want %s", line, s, err, want)
 		}
 	}
