@@ -107,7 +107,7 @@ func (t *Tracker) refuse(f *Frame, s *scope, m *protocol.Message, asked int64) {
 	}
 	said, part := *m, *f
 	said.Faults &^= protocol.MissingField | protocol.NullID // no id is needed
-	ev := event{f: &part, m: &said, scope: s}
+	ev := event{f: &part, m: &said, scope: s, refused: true}
 	t.countMessage(&ev)
 	t.checkRules(&ev)
 	if !m.ID.IsZero() {

@@ -88,6 +88,11 @@ type Exchange struct {
 	HeldBack, Holding time.Duration
 	HeldBy            int64
 
+	// Repeatable means that it failed for a reason outside of what it asks for, such as a
+	// redirect, so a repetition may still change its outcome. Repeats means that it repeats the
+	// exchange that it belongs to.
+	Repeatable, Repeats bool
+
 	// Mark is for use by the watcher, to find its data about the exchange; 0 in a new one.
 	Mark uint32
 
@@ -116,7 +121,6 @@ type Exchange struct {
 	waits    bool           // it is a prompt that is reported to wait for its turn
 	own      bool           // it is a turn for which the client's user has not asked
 	empties  bool           // it drops what waits, if it succeeds
-	repeats  bool           // it repeats the failed exchange that it belongs to
 	state    protocol.Phase // state of a task that has ended
 	stateAt  int64          // number of the frame with that state
 	node     node[Exchange] // in one of the tracker's lists

@@ -74,14 +74,14 @@ func (e *Exchange) countJoined(n int64) {
 func (e *Exchange) leave() {
 	e.Operation().Joined--
 	e.countJoined(-1)
-	e.Of, e.root, e.Guessed, e.repeats = 0, nil, false, false
+	e.Of, e.root, e.Guessed, e.Repeats = 0, nil, false, false
 }
 
 // goesOn reports whether the operation of e goes on after the answer ev, and if so keeps it
 // open.
 func (t *Tracker) goesOn(ev *event, e *Exchange) bool {
 	m := ev.m
-	if e.repeats && m.GoesOn { // the exchange that it repeats is settled
+	if e.Repeats && m.GoesOn { // the exchange that it repeats is settled
 		e.leave()
 	}
 	op := e.Operation()
@@ -167,7 +167,7 @@ func (t *Tracker) retrying(ev *event, e *Exchange) {
 		}
 	case m.Continues:
 		t.retry(ev, e)
-	case t.rules.Repeated != "":
+	default:
 		t.repeat(ev, e)
 	}
 }
@@ -226,29 +226,54 @@ func (t *Tracker) reportChangedState(ev *event, e *Exchange) {
 }
 
 // repeat makes e a part of the operation that it repeats, because that failed for a reason
-// outside the operation.
+// outside the operation: its carrier refused it, and e has its id, or it failed with a code after
+// which it may be repeated.
 func (t *Tracker) repeat(ev *event, e *Exchange) {
-	token := t.retryToken(e, []byte(t.rules.Repeated))
-	q := t.table.findQueue(t.keyOf(ev.scope, ev.from, token), token.Text)
-	if q == nil {
+	var refused string
+	if t.refused {
+		refused = refusedState(e)
+	}
+	for _, state := range [...]string{refused, t.rules.Repeated} {
+		if state == "" {
+			continue
+		}
+		token := t.retryToken(e, []byte(state))
+		q := t.table.findQueue(t.keyOf(ev.scope, ev.from, token), token.Text)
+		if q == nil || !q.exchanges.oldest().settled { // that goes on, with a state that only looks like the code
+			continue
+		}
+		op := q.exchanges.oldest()
+		t.table.unbind(op.bindingIn(q))
+		e.join(op)
+		e.Guessed, e.Repeats = state == t.rules.Repeated, true
+		op.saw(ev.f)
 		return
 	}
-	op := q.exchanges.oldest()
-	if !op.settled { // it goes on, with a state that only looks like the code
-		return
-	}
-	t.table.unbind(op.bindingIn(q))
-	e.join(op)
-	e.Guessed, e.repeats = true, true
-	op.saw(ev.f)
 }
 
-// failed records that e failed with a code after which it may be repeated.
+// refusedState is the state that a refused request and its repetition share.
+func refusedState(e *Exchange) string {
+	if e.ID.IsZero() {
+		return ""
+	}
+	return "refused " + string(e.ID.Text)
+}
+
+// failed records that e failed so that it may be repeated.
 func (t *Tracker) failed(ev *event, e *Exchange) {
-	if t.rules.Repeated == "" || e.Outcome != Failed || e.Operation() != e || string(ev.m.Label) != t.rules.Repeated {
+	state := ""
+	switch {
+	case e.Outcome != Failed:
+	case ev.refused:
+		t.refused, e, state = true, e.Operation(), refusedState(e)
+	case e.Operation() == e && string(ev.m.Label) == t.rules.Repeated:
+		state = t.rules.Repeated
+	}
+	if state == "" {
 		return
 	}
-	token := t.retryToken(e, ev.m.Label)
+	token := t.retryToken(e, []byte(state))
+	e.Repeatable = true
 	b := &e.bindings[byOperation]
 	t.table.unbind(b)
 	t.table.bind(b, e, t.keyOf(ev.scope, e.Opener, token), token.Text)
@@ -277,8 +302,8 @@ func (t *Tracker) endRetried(ev *event, e *Exchange) {
 	op := e.Operation()
 	switch {
 	case op == e:
-	case e.repeats:
-		op.Closed = ev.f.Time
+	case e.Repeats:
+		op.Closed, op.Repeatable = ev.f.Time, false
 		op.become(e.Outcome)
 		t.changed(op, ev.f.Seq)
 	case e.retries && !op.settled:

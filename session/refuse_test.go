@@ -79,3 +79,45 @@ func TestRefuse(t *testing.T) {
 		t.Errorf("%d frames, and %d bytes of answers", stats.Frames, in)
 	}
 }
+
+// A refused request that is sent again with its id, as after a redirect or a login, is one
+// operation with the outcome of the last attempt. One with another id or other arguments is not.
+func TestRefusedRequestIsRepeated(t *testing.T) {
+	var w witness
+	tr := session.New(jsonrpc.Plain, session.Options{Watcher: &w})
+	seq := int64(0)
+	at := func(dir frame.Dir, payload string) session.Frame {
+		seq++
+		return session.Frame{Seq: seq, Time: began.Add(time.Duration(seq) * time.Second), Dir: dir, Size: 10, Payload: []byte(payload)}
+	}
+	feed := func(dir frame.Dir, payload string) int64 {
+		var m protocol.Message
+		f := at(dir, payload)
+		if err := jsonrpc.Plain.Parse(f.Payload, &m); err != nil {
+			t.Fatal(err)
+		}
+		tr.Feed(f, &m)
+		return f.Seq
+	}
+	refuse := func(asked int64) {
+		tr.Refuse(at(frame.U2C, ""), &protocol.Message{Kind: []byte("307"), Phase: protocol.Fail, Seq: -1}, asked)
+	}
+	const request, answer = `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q}}`, `{"jsonrpc":"2.0","id":%d,"result":{}}`
+	refuse(feed(frame.C2U, fmt.Sprintf(request, 1, "a")))
+	refuse(feed(frame.C2U, fmt.Sprintf(request, 1, "a")))
+	feed(frame.C2U, fmt.Sprintf(request, 1, "a"))
+	feed(frame.U2C, fmt.Sprintf(answer, 1))
+	refuse(feed(frame.C2U, fmt.Sprintf(request, 2, "a")))
+	feed(frame.C2U, fmt.Sprintf(request, 3, "a"))
+	feed(frame.U2C, fmt.Sprintf(answer, 3))
+	var got []string
+	for e := range tr.Exchanges() {
+		if e.Of == 0 {
+			got = append(got, fmt.Sprintf("%s %v, %d more", e.ID.Text, e.Outcome, e.Joined))
+		}
+	}
+	slices.Sort(got)
+	if want := []string{"1 done, 2 more", "2 failed, 0 more", "3 done, 0 more"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

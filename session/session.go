@@ -50,6 +50,7 @@ type Tracker struct {
 	settled list[Exchange] // the history, in the order of settling
 	cancels list[Cancel]   // the ledger, in the order of asking
 	waiting int            // settled exchanges whose cancel is pending
+	refused bool           // a request was refused, and may be repeated
 
 	findings ring[Finding]
 	found    [numRules]int64
@@ -165,6 +166,8 @@ type event struct {
 	from  frame.Dir // the side it comes from, if known
 	kind  *Kind
 	used  protocol.Usage
+
+	refused bool // it refuses whole requests, whatever they ask for
 }
 
 // Feed handles a frame and its message, which is nil if the frame carries none: a gap, or a

@@ -100,7 +100,7 @@ func TestRefusalsOverHTTP(t *testing.T) {
 		{
 			"by an address that is to be asked with the same id",
 			append(slices.Clone(first), in(post("/mcp", call)), "<HTTP/1.1 307 Temporary Redirect\r\nLocation: /mcp/\r\nContent-Length: 0\r\n\r\n", in(post("/mcp/", call)), said("200 OK", result)),
-			[]string{"mcp 1 tools/list done 1 2", "mcp 1 tools/list done 5 6", "mcp 1 tools/list failed 3 4"},
+			[]string{"mcp 1 tools/list done 1 2", "mcp 1 tools/list done 3 4 5", "mcp 1 tools/list done 5 6"},
 		},
 		{
 			"nothing, only that it is not answered here",

@@ -23,6 +23,9 @@ import (
 // millisecond.
 var start = time.Unix(1_800_000_000, 0)
 
+// redirect stands for a status that refuses the request before it.
+const redirect = "307"
+
 // feed feeds a tracker with MCP lines; those of the client begin with ">".
 func feed(t *testing.T, log *Log, lines ...string) *session.Tracker {
 	t.Helper()
@@ -36,6 +39,11 @@ func feedOf(t *testing.T, p protocol.Protocol, log *Log, lines ...string) *sessi
 	for i, line := range lines {
 		text, asks := strings.CutPrefix(line, ">")
 		var m protocol.Message
+		if line == redirect {
+			m = protocol.Message{Kind: []byte(redirect), Phase: protocol.Fail, Seq: -1}
+			tr.Refuse(session.Frame{Seq: int64(i + 1), Time: start.Add(time.Duration(i) * time.Millisecond), Dir: frame.U2C}, &m, int64(i))
+			continue
+		}
 		if err := p.Parse([]byte(text), &m); err != nil {
 			t.Fatal(err)
 		}
@@ -88,6 +96,22 @@ func TestLiveOrder(t *testing.T) {
 	log := &Log{Show: got.show, Live: true}
 	feed(t, log, call(1, "slow"), call(2, "quick"), result(2), result(1))
 	got.check(t, "2 done 1ms", "1 done 3ms")
+}
+
+// A call that failed so that it may be repeated has the outcome of its repetition. Live, it has
+// been shown by then, and so is the repetition.
+func TestRepeated(t *testing.T) {
+	var got shown
+	lines := []string{call(1, "a"), redirect, call(1, "a"), result(1)}
+	feed(t, &Log{Show: got.show}, lines...)
+	got.check(t, "1 done 3ms")
+	feed(t, &Log{Show: got.show, Live: true}, lines...)
+	got.check(t, "1 failed 1ms", "1 done 1ms")
+	log := &Log{Show: got.show}
+	feed(t, log, lines[:2]...)
+	got.check(t)
+	log.Finish(start)
+	got.check(t, "1 failed 1ms")
 }
 
 // A call that never ends does not make the others wait forever.

@@ -36,6 +36,7 @@ type Log struct {
 type entry struct {
 	Call
 	mark    uint32
+	again   bool // it failed, and may be repeated
 	pending bool // it has a cancel whose class is not known yet
 	waits   bool // until its operation is passed on
 }
@@ -50,7 +51,7 @@ func (p place) compare(q place) int {
 }
 
 // settled reports whether nothing more is expected.
-func (e *entry) settled() bool { return e.Outcome != session.Open && !e.pending }
+func (e *entry) settled() bool { return e.Outcome != session.Open && !e.pending && !e.again }
 
 const defaultWindow = 1 << 14
 
@@ -60,19 +61,26 @@ func (l *Log) Changed(e *session.Exchange, _ int64) {
 	switch {
 	case c == nil && e.Mark != 0:
 		return // already passed on
-	case c == nil && e.Of != 0 && !l.Unfold:
+	case c == nil && e.Of != 0 && !l.Unfold && (!l.isLate(e) || e.Outcome != session.Open):
 		return
 	case c == nil:
 		c = l.enter(e)
 	}
 	switch {
+	case l.isLate(e) && !l.Unfold:
 	case e.Of != 0 && c.Operation == 0 && !l.join(c, e):
 		return
 	case e.Of == 0 && c.Operation != 0:
 		l.leave(c)
 	}
 	c.update(e)
+	c.again = e.Repeatable
 	l.release(c)
+}
+
+// isLate reports whether an exchange repeats one that was passed on as failed.
+func (l *Log) isLate(e *session.Exchange) bool {
+	return e.Repeats && l.calls[e.Operation().Mark] == nil
 }
 
 // join moves an exchange to after the operation that it belongs to, and reports whether it is
