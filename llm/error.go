@@ -84,7 +84,7 @@ func ReadError(status int, body []byte) *Error {
 		}
 	}
 	if e.Status == 0 {
-		if code := count(member(fault, "code")); code >= 400 && code <= 599 {
+		if code := count([]byte(word(member(fault, "code")))); code >= 400 && code <= 599 {
 			e.Status = int(code)
 		} else {
 			e.Status = cmp.Or(statuses[e.Code], statuses[e.Type], http.StatusServiceUnavailable)

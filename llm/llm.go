@@ -174,6 +174,8 @@ type Answer struct {
 type Delta struct {
 	// Text and Thought are JSON string tokens, nil if the piece has none.
 	Text, Thought []byte
+	// Refused says that Text is part of a refusal.
+	Refused bool
 	// Call is a piece of a tool call, nil if there is none.
 	Call *CallDelta
 }
@@ -224,6 +226,9 @@ func (a *Answer) Seal() {
 		a.Text = []byte(`""`)
 	}
 	for _, c := range a.calls {
+		if len(c.text) == 0 {
+			c.text = c.start
+		}
 		switch {
 		case !c.begun:
 			a.Dropped++
@@ -244,13 +249,17 @@ func (a *Answer) Seal() {
 
 // A joined tool call is put together from its pieces.
 type joined struct {
-	index     int // -1 if the provider gave none
+	index     int // -1 if the provider gave none, or ended
 	id, name  string
 	text      []byte // the arguments
 	custom    bool
 	begun     bool // a delta told its name
 	signature string
+	start     []byte // the arguments that came with the start of its block
 }
+
+// ended is the index of a call whose block has ended.
+const ended = -2
 
 // A piece of a tool call. Its arguments are a string token of their JSON, or the JSON itself.
 type piece struct {
@@ -259,6 +268,7 @@ type piece struct {
 	arguments []byte
 	custom    bool
 	whole     bool // it is a call of its own
+	more      bool // it continues the call of its index
 	signature string
 }
 
@@ -269,6 +279,12 @@ const maxCalls = 1000
 // index or the id, or repeat the id and the name in each piece.
 func (a *Answer) find(p *piece) *joined {
 	if p.whole {
+		return nil
+	}
+	if p.more {
+		if i := a.callAt(p.index); i >= 0 {
+			return &a.calls[i]
+		}
 		return nil
 	}
 	if p.id != "" {
@@ -293,12 +309,22 @@ func (a *Answer) find(p *piece) *joined {
 	return nil
 }
 
+// callAt returns which call has an index, the last if several do; -1 if none does.
+func (a *Answer) callAt(index int) int {
+	for i := range slices.Backward(a.calls) {
+		if a.calls[i].index == index {
+			return i
+		}
+	}
+	return -1
+}
+
 // join adds a piece of a tool call, and returns the delta, nil as long as the name is not known.
 // A name or an id is set once.
 func (a *Answer) join(p piece) *CallDelta {
 	c := a.find(&p)
 	if c == nil {
-		if len(a.calls) == maxCalls {
+		if p.more || len(a.calls) == maxCalls {
 			return nil
 		}
 		a.calls = append(a.calls, joined{index: p.index, custom: p.custom})

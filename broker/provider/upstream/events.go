@@ -29,10 +29,10 @@ func Stream(ctx context.Context, resp *Response, api llm.API, r *provider.Reques
 		case r.API != api || api == llm.Chat && d.Stopped:
 			own = nil
 		case hide:
-			own = llm.WithoutUsage(data, d.HasChoice())
+			own = llm.WithoutUsage(data, d.Event.Some)
 		}
 		for i := range deltas {
-			p := provider.Part{Text: deltas[i].Text, Thought: deltas[i].Thought, Call: deltas[i].Call}
+			p := provider.Part{Delta: deltas[i]}
 			if i == 0 {
 				p.Event, own = own, nil
 			}
