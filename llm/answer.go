@@ -66,8 +66,11 @@ var finishes = map[string]string{
 	"SPII": "content_filter", "IMAGE_SAFETY": "content_filter", "IMAGE_PROHIBITED_CONTENT": "content_filter", "IMAGE_RECITATION": "content_filter", "LANGUAGE": "content_filter",
 }
 
-// broken are the finish reasons of answers that are not complete.
-var broken = []string{"error", "network_error", "insufficient_system_resource", "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE"}
+// brokenOff are the finish reasons of answers that failed.
+var brokenOff = []string{"error", "network_error", "insufficient_system_resource", "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE"}
+
+// BrokeOff reports whether a finish reason of any API says that the answer failed.
+func BrokeOff(reason string) bool { return slices.Contains(brokenOff, reason) }
 
 // end ends an event.
 func (d *Decoder) end(data []byte) error {
@@ -78,7 +81,7 @@ func (d *Decoder) end(data []byte) error {
 	case Messages:
 		switch kind {
 		case "content_block_stop":
-			d.stop(d.index)
+			d.stopBlock(d.index)
 		case "message", "message_stop":
 			d.Stopped = true
 		default:
@@ -113,7 +116,7 @@ func (d *Decoder) end(data []byte) error {
 		return malformed(missing)
 	case reason == "":
 		return nil
-	case slices.Contains(broken, reason):
+	case BrokeOff(reason):
 		said := Unquote(e.Message)
 		return &Error{Status: 502, Code: reason, Message: cmp.Or(said, reason), Final: true, Shown: said != "" || d.API == Contents}
 	case finishes[reason] != "":
@@ -146,8 +149,8 @@ func (d *Decoder) thinking(token []byte) {
 	}
 }
 
-// call adds a tool call, or a piece of one.
-func (d *Decoder) call(f *fragment, kind string) {
+// addCall adds a tool call, or a piece of one.
+func (d *Decoder) addCall(f *fragment, kind string) {
 	p := piece{
 		index: f.index, id: word(f.id), name: word(f.name), arguments: f.arguments,
 		custom: f.custom || kind == "custom" || kind == "custom_tool_call", whole: f.whole, signature: Unquote(f.signature),
@@ -155,7 +158,7 @@ func (d *Decoder) call(f *fragment, kind string) {
 	if f.callID != nil {
 		p.id = word(f.callID)
 	}
-	if d.API == Contents && p.arguments == nil {
+	if d.API == Contents && p.arguments == nil && !d.Calls {
 		p.arguments = []byte("{}")
 	}
 	var start []byte
@@ -165,12 +168,12 @@ func (d *Decoder) call(f *fragment, kind string) {
 	case f.begins:
 		p.index, p.whole = d.index, true
 		if len(f.arguments) > len("{}") {
-			start = slices.Clone(f.arguments)
+			start = slices.Clone(d.Answer.fitting(f.arguments))
 		}
 		if strings.HasSuffix(string(bare(d.kind)), ".done") {
 			if i := d.Answer.callAt(p.index); i >= 0 {
-				d.Answer.calls[i].start = start
-				d.stop(p.index)
+				d.Answer.calls[i].startWith(start)
+				d.stopBlock(p.index)
 				return
 			}
 		} else {
@@ -183,29 +186,38 @@ func (d *Decoder) call(f *fragment, kind string) {
 		p.index += d.offset
 	}
 	before := len(d.Answer.calls)
-	d.join(p)
+	d.joinCall(p)
 	if len(d.Answer.calls) > before && p.arguments == nil {
-		d.Answer.calls[before].start = start
+		d.Answer.calls[before].startWith(start)
 	}
 }
 
-// join adds a piece of a tool call.
-func (d *Decoder) join(p piece) {
-	if c := d.Answer.join(p); c != nil {
+// joinCall adds a piece of a tool call.
+func (d *Decoder) joinCall(p piece) {
+	if c := d.Answer.join(p); c != nil && !d.Calls {
 		d.deltas = append(d.deltas, Delta{Call: c})
 	}
 }
 
-// stop ends a block. Arguments that came with its start count if no piece of them came.
-func (d *Decoder) stop(index int) {
+// stopBlock ends a block. Arguments that came with its start count if no piece of them came.
+func (d *Decoder) stopBlock(index int) {
 	i := d.Answer.callAt(index)
 	if i < 0 {
 		return
 	}
-	if start := d.Answer.calls[i].start; start != nil && len(d.Answer.calls[i].text) == 0 {
-		d.join(piece{index: index, more: true, arguments: start})
+	if c := &d.Answer.calls[i]; c.atStart {
+		start := c.text
+		c.text, c.atStart = nil, false
+		d.joinCall(piece{index: index, more: true, arguments: start})
 	}
-	d.Answer.calls[i].start, d.Answer.calls[i].index = nil, ended
+	d.Answer.calls[i].index = ended
+}
+
+// startWith adds the arguments with which the block of a call starts.
+func (c *joined) startWith(arguments []byte) {
+	if arguments != nil && len(c.text) == 0 {
+		c.text, c.atStart = arguments, true
+	}
 }
 
 // ReadUsage reads the usage of an answer of an API.

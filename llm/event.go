@@ -85,17 +85,18 @@ func (e *Event) member(s *jsonscan.Scanner, top bool) {
 		if e.Some = true; e.sink == nil || !e.sink.Chunks || e.sink.isEmpty() {
 			e.list(s, fragment{whole: true})
 		}
+	case "functionCalls":
+		e.list(s, fragment{isCall: true, whole: true})
 	case "choices":
 		for ok := s.Array(); ok && s.Elem(); {
 			e.choice(s)
 		}
 	case "candidates":
-		for ok := s.Array(); ok && s.Elem(); {
-			if e.sink != nil && !e.sink.Calls && e.Some { // the first one counts
-				s.Skip()
+		e.Some = e.Some || e.sink == nil
+		for i, ok := 0, s.Array(); ok && s.Elem(); i++ {
+			if e.Some = true; i == 0 || e.sink == nil || e.sink.Calls { // the first one counts
+				e.Candidate(s)
 			}
-			e.Some = true
-			e.Candidate(s)
 		}
 	case "usage", "usageMetadata":
 		if usage := s.NotNull(); usage != nil {
@@ -195,7 +196,7 @@ func (e *Event) choice(s *jsonscan.Scanner) {
 	}
 }
 
-// Candidate walks the next value, which is a candidate of Gemini, or its content.
+// Candidate walks the next value, which is a candidate of Gemini, its content, or a transcription.
 func (e *Event) Candidate(s *jsonscan.Scanner) {
 	for ok := s.Object(); ok && s.Next(); {
 		switch string(s.Key()) {
@@ -205,6 +206,8 @@ func (e *Event) Candidate(s *jsonscan.Scanner) {
 			}
 		case "finishMessage":
 			e.Message = s.Value()
+		case "text": // of a transcription
+			e.addText(s.Value(), false)
 		case "content":
 			e.Candidate(s)
 		case "parts":
@@ -224,9 +227,6 @@ func (e *Event) list(s *jsonscan.Scanner, f fragment) {
 		}
 	}
 }
-
-// Calls walks the next value, a list of tool calls of Gemini.
-func (e *Event) Calls(s *jsonscan.Scanner) { e.list(s, fragment{isCall: true, whole: true}) }
 
 // A fragment is a part of an answer in any API: a block, an item, a part, a delta, or a tool call.
 type fragment struct {
@@ -283,7 +283,7 @@ func (e *Event) fragment(s *jsonscan.Scanner, f fragment) {
 		case "function", "functionCall", "custom":
 			if s.Peek() == jsonscan.Object {
 				f.isCall, f.custom = true, string(s.Key()) == "custom"
-				f.call(s)
+				f.describe(s)
 			}
 		case "stop_reason":
 			e.Stop = s.Value()
@@ -306,8 +306,8 @@ func (e *Event) fragment(s *jsonscan.Scanner, f fragment) {
 	e.emit(&f)
 }
 
-// call walks the next value, which describes a tool call.
-func (f *fragment) call(s *jsonscan.Scanner) {
+// describe walks the next value, which describes a tool call.
+func (f *fragment) describe(s *jsonscan.Scanner) {
 	for ok := s.Object(); ok && s.Next(); {
 		switch string(s.Key()) {
 		case "name":
@@ -350,7 +350,7 @@ func (e *Event) emit(f *fragment) {
 	}
 	switch {
 	case e.sink != nil && (f.isCall || string(kind) == "input_json_delta" || ownTool && e.sink.Calls):
-		e.sink.call(f, string(kind))
+		e.sink.addCall(f, string(kind))
 	case e.sink != nil:
 	case f.isCall || ownTool:
 		if len(f.name) > len(`""`) {
@@ -400,7 +400,7 @@ func (e *Event) piece(token []byte, isDelta bool) {
 	case strings.Contains(kind, "reasoning"):
 		e.addText(token, true)
 	case strings.Contains(kind, "arguments"), strings.Contains(kind, "_input."):
-		e.sink.call(&fragment{arguments: token}, "input_json_delta")
+		e.sink.addCall(&fragment{arguments: token}, "input_json_delta")
 	case strings.Contains(kind, "refusal"):
 		e.sink.Answer.Refused = true
 		e.addText(token, false)

@@ -8,6 +8,7 @@
 package llm
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"iter"
@@ -166,8 +167,13 @@ type Answer struct {
 	// Dropped are tool calls without a name, which no client could answer.
 	Dropped int
 
+	// MostCalls and MostArguments bound the tool calls that are kept of a stream, and the bytes of
+	// their arguments, beyond which only the names are kept. 0 keeps up to a thousand, and all.
+	MostCalls, MostArguments int
+
 	cut   bool // no more text is kept
 	calls []joined
+	size  int // of the arguments
 }
 
 // A Delta is a piece of a streamed answer.
@@ -226,9 +232,6 @@ func (a *Answer) Seal() {
 		a.Text = []byte(`""`)
 	}
 	for _, c := range a.calls {
-		if len(c.text) == 0 {
-			c.text = c.start
-		}
 		switch {
 		case !c.begun:
 			a.Dropped++
@@ -254,8 +257,8 @@ type joined struct {
 	text      []byte // the arguments
 	custom    bool
 	begun     bool // a delta told its name
+	atStart   bool // the arguments came with the start of its block, and count if no piece follows
 	signature string
-	start     []byte // the arguments that came with the start of its block
 }
 
 // ended is the index of a call whose block has ended.
@@ -274,6 +277,39 @@ type piece struct {
 
 // maxCalls bounds the tool calls of an answer.
 const maxCalls = 1000
+
+// mostName and mostID bound names and ids if arguments are bounded, in bytes.
+const mostName, mostID = 256, 64
+
+// bound makes a piece fit the bounds.
+func (a *Answer) bound(p *piece) {
+	if a.MostArguments == 0 {
+		return
+	}
+	p.signature = ""
+	p.name, p.id = strings.Clone(p.name[:min(len(p.name), mostName)]), strings.Clone(p.id[:min(len(p.id), mostID)])
+	p.arguments = a.fitting(p.arguments)
+}
+
+// fitting returns arguments if they may be kept. If not, all are dropped.
+func (a *Answer) fitting(arguments []byte) []byte {
+	if a.size += len(arguments); a.MostArguments == 0 || a.size <= a.MostArguments {
+		return arguments
+	}
+	for i := range a.calls {
+		a.calls[i].text = nil
+	}
+	a.size = a.MostArguments
+	return nil
+}
+
+// Begun returns the name and the arguments so far of a tool call of a stream, if there are so many.
+func (a *Answer) Begun(i int) (name string, arguments []byte, ok bool) {
+	if i >= len(a.calls) {
+		return "", nil, false
+	}
+	return a.calls[i].name, a.calls[i].text, true
+}
 
 // find returns the call that a piece belongs to; nil if it begins one. Providers leave out the
 // index or the id, or repeat the id and the name in each piece.
@@ -322,9 +358,10 @@ func (a *Answer) callAt(index int) int {
 // join adds a piece of a tool call, and returns the delta, nil as long as the name is not known.
 // A name or an id is set once.
 func (a *Answer) join(p piece) *CallDelta {
+	a.bound(&p)
 	c := a.find(&p)
 	if c == nil {
-		if p.more || len(a.calls) == maxCalls {
+		if p.more || len(a.calls) == cmp.Or(a.MostCalls, maxCalls) {
 			return nil
 		}
 		a.calls = append(a.calls, joined{index: p.index, custom: p.custom})
@@ -342,6 +379,9 @@ func (a *Answer) join(p piece) *CallDelta {
 		text, _ = jsonscan.Unquote(text)
 	} else if jsonscan.KindOf(text) == jsonscan.Null {
 		text = nil
+	}
+	if c.atStart && len(text) > 0 {
+		c.text, c.atStart = nil, false
 	}
 	c.text = append(c.text, text...)
 	if c.name == "" || c.begun && len(text) == 0 {
