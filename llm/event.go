@@ -212,18 +212,25 @@ func (e *Event) Candidate(s *jsonscan.Scanner) {
 			e.Candidate(s)
 		case "parts":
 			e.list(s, fragment{whole: true})
-			e.fragment(s, fragment{whole: true}) // a single one
 		}
 	}
 }
 
-// list walks the next value, a list of fragments, which may also be texts.
+// list walks the next value: fragments or texts, or one of them.
 func (e *Event) list(s *jsonscan.Scanner, f fragment) {
-	for ok := s.Array(); ok && s.Elem(); f.index++ {
-		if s.Peek() == jsonscan.String && !f.mute {
-			e.addText(s.Value(), f.isThought)
-		} else {
-			e.fragment(s, f)
+	switch s.Peek() {
+	case jsonscan.Array:
+		for ok := s.Array(); ok && s.Elem(); f.index++ {
+			if s.Peek() != jsonscan.Array {
+				e.list(s, f)
+			}
+		}
+	case jsonscan.Object:
+		e.fragment(s, f)
+	case jsonscan.String, jsonscan.Number, jsonscan.True, jsonscan.False:
+		if raw := s.Value(); !f.isCall {
+			f.text = raw
+			e.emit(&f)
 		}
 	}
 }
@@ -290,15 +297,17 @@ func (e *Event) fragment(s *jsonscan.Scanner, f fragment) {
 		case "content", "summary":
 			switch k := s.Peek(); {
 			case e.API == Messages: // of a tool that the provider runs
-			case k == jsonscan.Array:
+			case k == jsonscan.Array, k == jsonscan.Object:
 				e.list(s, inner)
-			case k == jsonscan.String, k == jsonscan.Number:
-				f.text = s.Value()
+			default:
+				if text := s.NotNull(); len(text) > len(`""`) || !f.refuses && text != nil {
+					f.text = text
+				}
 			}
-		case "tool_calls":
+		case "tool_calls", "function_call":
 			e.emit(&f) // text comes before
 			f.text, f.thought = nil, nil
-			e.list(s, fragment{isCall: true, chunk: f.chunk})
+			e.list(s, fragment{isCall: true, whole: !f.chunk})
 		case "inlineData", "executableCode", "codeExecutionResult":
 			e.Brings = true
 		}
@@ -331,7 +340,7 @@ func (e *Event) emit(f *fragment) {
 		if e.sink != nil && f.refuses {
 			e.sink.Answer.Refused = true
 		}
-		if jsonscan.KindOf(f.text) == jsonscan.Number && e.sink != nil {
+		if k := jsonscan.KindOf(f.text); e.sink != nil && (k == jsonscan.Number || k == jsonscan.True || k == jsonscan.False) {
 			f.text = Quote(string(f.text))
 		}
 		if !f.begins || len(f.text) > len(`""`) {

@@ -325,7 +325,7 @@ func (a *Answer) find(p *piece) *joined {
 	}
 	if p.id != "" {
 		for i := range a.calls {
-			if a.calls[i].id == p.id {
+			if c := &a.calls[i]; c.id == p.id && (p.name == "" || c.name == "" || c.name == p.name) {
 				return &a.calls[i]
 			}
 		}
@@ -367,7 +367,7 @@ func (a *Answer) join(p piece) *CallDelta {
 		a.calls = append(a.calls, joined{index: p.index, custom: p.custom})
 		c = &a.calls[len(a.calls)-1]
 	}
-	if c.id == "" {
+	if c.id == "" && !slices.ContainsFunc(a.calls, func(o joined) bool { return o.id == p.id }) { // else it gets its own
 		c.id = p.id
 	}
 	if c.name == "" {

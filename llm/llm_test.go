@@ -368,3 +368,53 @@ func TestBrokenAnswers(t *testing.T) {
 		}
 	}
 }
+
+// A value of an unexpected type, or in an unexpected place, is read if it can only mean one thing.
+func TestOddValues(t *testing.T) {
+	for _, tt := range []struct {
+		about  string
+		api    llm.API
+		stream bool
+		events string // separated by bars
+		want   string
+	}{
+		{"members that are null", llm.Chat, true, `{"choices":null}|{"choices":[{"delta":null}]}|{"choices":[{"delta":{"content":null,"tool_calls":null}}]}|{"choices":[{"delta":{"content":"hi"}}]}`, `"hi"  []`},
+		{"numbers and texts for each other", llm.Chat, true, `{"choices":[{"index":"0","delta":{"tool_calls":[{"index":"0","id":7,"function":{"name":"f","arguments":5}}]}}],"usage":{"prompt_tokens":"9"}}`, `"" tool_calls [7 f 5] 9`},
+		{"one call instead of a list", llm.Chat, true, `{"choices":[{"delta":{"tool_calls":{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}}}]}`, `"" tool_calls [a f {}]`},
+		{"a call without its function", llm.Chat, true, `{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","name":"f","arguments":"{}"}]}}]}`, `"" tool_calls [a f {}]`},
+		{"the older function_call", llm.Chat, true, `{"choices":[{"delta":{"function_call":{"name":"f","arguments":"{"}}}]}|{"choices":[{"delta":{"function_call":{"arguments":"}"}},"finish_reason":"function_call"}]}`, `"" tool_calls [call_N f {}]`},
+		{"a part instead of a list", llm.Chat, false, `{"choices":[{"message":{"content":{"type":"text","text":"hi"}}}]}`, `"hi"  []`},
+		{"texts instead of parts", llm.Chat, false, `{"choices":[{"message":{"content":["hi",{"text":" you"}]}}]}`, `"hi you"  []`},
+		{"true", llm.Chat, false, `{"choices":[{"message":{"content":true}}]}`, `"true"  []`},
+		{"an id for two calls", llm.Chat, false, `{"choices":[{"message":{"tool_calls":[{"id":"a","function":{"name":"f","arguments":null}},{"id":"a","function":{"name":"g","arguments":""}}]}}]}`, `"" tool_calls [a f {} call_N g {}]`},
+		{"a message in a stream", llm.Chat, true, `{"choices":[{"message":{"content":"hi"},"finish_reason":"stop"}]}`, `"hi" stop []`},
+		{"a delta before its block", llm.Messages, true, `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"hi"}}`, `"hi"  []`},
+		{"input in the start of a block", llm.Messages, true, `{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"a","name":"f","input":{"x":1}}}|{"type":"content_block_stop","index":0}`, `"" tool_calls [a f {"x":1}]`},
+		{"input that no stop follows", llm.Messages, true, `{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"a","name":"f","input":{"x":1}}}`, `"" tool_calls [a f {"x":1}]`},
+		{"input as a text", llm.Messages, true, `{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"a","name":"f","input":"{\"x\":1}"}}|{"type":"content_block_stop","index":0}`, `"" tool_calls [a f {"x":1}]`},
+		{"input as one piece", llm.Messages, true, `{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"a","name":"f","input":{}}}|{"delta":{"partial_json":{"x":1},"type":"input_json_delta"},"index":0,"type":"content_block_delta"}`, `"" tool_calls [a f {"x":1}]`},
+		{"blocks that overlap", llm.Messages, true, `{"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"a","name":"f"}}|{"type":"content_block_start","index":2,"content_block":{"type":"tool_use","id":"b","name":"g"}}|{"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"{}"}}|{"type":"content_block_delta","index":2,"delta":{"type":"input_json_delta","partial_json":"[]"}}`, `"" tool_calls [a f {} b g []]`},
+		{"a tool that the provider runs", llm.Messages, true, `{"type":"content_block_start","index":0,"content_block":{"type":"server_tool_use","id":"a","name":"f","input":{}}}|{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{}"}}|{"type":"content_block_start","index":1,"content_block":{"type":"web_search_tool_result","content":[{"type":"x","text":"no"}]}}`, `""  []`},
+		{"a content that is a text", llm.Messages, false, `{"type":"message","content":"hi","stop_reason":"end_turn"}`, `"hi" stop []`},
+		{"a part instead of parts", llm.Contents, true, `{"candidates":[{"content":{"parts":{"text":"hi"}},"finishReason":"STOP"}]}`, `"hi" stop []`},
+		{"args as a text", llm.Contents, false, `{"candidates":[{"content":{"parts":[{"functionCall":{"id":"a","name":"f","args":"{\"x\":1}"}}]},"finishReason":"STOP"}]}`, `"" tool_calls [a f {"x":1}]`},
+		{"a blocked prompt", llm.Contents, false, `{"promptFeedback":{"blockReason":"SAFETY"}}`, `"" content_filter []`},
+		{"an item that comes at its end", llm.Responses, true, `{"type":"response.output_item.done","output_index":0,"item":{"type":"function_call","call_id":"a","name":"f","arguments":"{}"}}|{"type":"response.completed","response":{"status":"completed","output":[]}}`, `"" tool_calls [a f {}]`},
+		{"all at the end", llm.Responses, true, `{"type":"response.completed","response":{"status":"completed","output":[{"type":"message","content":[{"type":"output_text","text":"hi"}]}]}}`, `"hi" stop []`},
+		{"all at the end, too", llm.Responses, true, `{"type":"response.output_text.delta","delta":"hi"}|{"type":"response.incomplete","response":{"status":"incomplete","incomplete_details":{"reason":"max_output_tokens"},"output":[{"type":"message","content":[{"type":"output_text","text":"hi"}]}]}}`, `"hi" length []`},
+	} {
+		a, _ := read(t, tt.api, strings.Split(tt.events, "|"), tt.stream)
+		for i := range a.ToolCalls {
+			if len(a.ToolCalls[i].ID) > 20 {
+				a.ToolCalls[i].ID = "call_N"
+			}
+		}
+		got := meaning(a)
+		if a.Usage.Input > 0 {
+			got += fmt.Sprint(" ", a.Usage.Input)
+		}
+		if got != tt.want {
+			t.Errorf("%s: got %s, want %s", tt.about, got, tt.want)
+		}
+	}
+}

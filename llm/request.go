@@ -178,8 +178,9 @@ func choices(n []byte) int {
 	return -1
 }
 
+// count returns a count, which may be written as a text.
 func count(n []byte) int64 {
-	f, _ := strconv.ParseFloat(string(n), 64)
+	f, _ := strconv.ParseFloat(strings.Trim(string(n), `"`), 64)
 	return int64(max(0, min(f, 1e15)))
 }
 
