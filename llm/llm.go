@@ -245,6 +245,8 @@ func (a *Answer) Seal() {
 	switch {
 	case len(a.ToolCalls) > 0 && (a.Finish == "stop" || a.Finish == ""):
 		a.Finish = "tool_calls"
+	case len(a.ToolCalls) == 0 && a.Finish == "tool_calls": // they had no names
+		a.Finish = "stop"
 	case a.Refused && a.Finish == "stop":
 		a.Finish = "content_filter"
 	}

@@ -387,6 +387,7 @@ func TestOddValues(t *testing.T) {
 		{"texts instead of parts", llm.Chat, false, `{"choices":[{"message":{"content":["hi",{"text":" you"}]}}]}`, `"hi you"  []`},
 		{"true", llm.Chat, false, `{"choices":[{"message":{"content":true}}]}`, `"true"  []`},
 		{"an id for two calls", llm.Chat, false, `{"choices":[{"message":{"tool_calls":[{"id":"a","function":{"name":"f","arguments":null}},{"id":"a","function":{"name":"g","arguments":""}}]}}]}`, `"" tool_calls [a f {} call_N g {}]`},
+		{"a call without a name", llm.Chat, false, `{"choices":[{"message":{"tool_calls":[{"id":"a","function":{"arguments":"{}"}}]},"finish_reason":"tool_calls"}]}`, `"" stop []`},
 		{"a message in a stream", llm.Chat, true, `{"choices":[{"message":{"content":"hi"},"finish_reason":"stop"}]}`, `"hi" stop []`},
 		{"a delta before its block", llm.Messages, true, `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"hi"}}`, `"hi"  []`},
 		{"input in the start of a block", llm.Messages, true, `{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"a","name":"f","input":{"x":1}}}|{"type":"content_block_stop","index":0}`, `"" tool_calls [a f {"x":1}]`},
