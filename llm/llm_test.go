@@ -326,6 +326,7 @@ func TestDuplicates(t *testing.T) {
 		`{"model":"a","messages":[],"mod\u0065l":"b"}`:                                  llm.Messages,
 		`{"input":"a","max_output_tokens":1,"max_output_tokens":9}`:                     llm.Responses,
 		`{"contents":[],"generationConfig":{"maxOutputTokens":1,"maxOutputTokens":9}}`:  llm.Contents,
+		`{"contents":[],"generationConfig":{},"generation_config":{}}`:                  llm.Contents,
 	} {
 		if _, fault := llm.ReadHead(api, []byte(body)); fault == nil || fault.Code != "duplicate_parameter" {
 			t.Errorf("%s: %+v", body, fault)

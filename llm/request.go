@@ -64,7 +64,7 @@ var wordings = [...]wording{
 // once are the members that must not be repeated, since readers disagree about which one counts.
 var once = []string{
 	"model", "stream", "stream_options", "messages", "input", "contents", "prompt", "system", "tools", "n", "max_tokens", "max_completion_tokens", "max_output_tokens",
-	"generationConfig", "generation_config", "maxOutputTokens", "candidateCount", "include_usage", "store", "background", "previous_response_id",
+	"generationConfig", "maxOutputTokens", "candidateCount", "include_usage", "store", "background", "previous_response_id",
 }
 
 // ReadHead reads the head of a request, which must be valid JSON.
@@ -77,7 +77,11 @@ func ReadHead(api API, body []byte) (h Head, f *Fault) {
 	var turns, config []byte
 	var s jsonscan.Scanner
 	repeats := func() {
-		if i := slices.Index(once, string(s.Key())); i >= 0 {
+		name := string(s.Key())
+		if alias := contentAliases[name]; api == Contents && alias != "" {
+			name = alias
+		}
+		if i := slices.Index(once, name); i >= 0 {
 			if seen&(1<<i) != 0 && f == nil {
 				f = &Fault{fmt.Sprintf(w.duplicate, once[i]), once[i], "duplicate_parameter"}
 			}
