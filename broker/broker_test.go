@@ -213,7 +213,7 @@ func TestNoRetryAfterTheFirstPart(t *testing.T) {
 	calls := 0
 	k := &broker.Backend{Name: "k", Retries: 5, Provider: providerFunc(func(_ context.Context, r *provider.Request, _ *provider.Completion) error {
 		calls++
-		_ = r.Emit(provider.Part{Text: []byte(`"x"`)})
+		_ = r.Emit(provider.Part{Delta: llm.Delta{Text: []byte(`"x"`)}})
 		return &provider.Error{Cause: provider.Unreachable, Err: errors.New("cut")}
 	})}
 	b := start(t, broker.Config{Models: []broker.Model{one("m", k)}})
@@ -269,7 +269,7 @@ func TestTimeouts(t *testing.T) {
 					return context.Cause(ctx)
 				}
 				if r.Emit != nil {
-					_ = r.Emit(provider.Part{Text: []byte(`"x"`)})
+					_ = r.Emit(provider.Part{Delta: llm.Delta{Text: []byte(`"x"`)}})
 				}
 			}
 			return nil

@@ -1,7 +1,9 @@
 package llm
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/wirectl/wirectl/internal/jsonscan"
 )
@@ -11,59 +13,210 @@ type Decoder struct {
 	API    API
 	Answer *Answer
 	Chunks bool // the answer is streamed
+	// Calls says that only tool calls are read: those of all choices, and of the tools that the
+	// provider runs itself. Nothing is an error then.
+	Calls bool
 	// Stopped says that the last event of a stream has come.
 	Stopped bool
+	// Event is the last event.
+	Event Event
 
-	deltas  []Delta
-	thought []byte         // of the event, so that it is read once
-	some    bool           // the event has a choice
-	blocks  map[int]*block // of Messages, by index
+	deltas []Delta
+	kind   []byte // of the event
+	index  int    // of the block or the item that the event is about
+	offset int    // of the indexes of a choice's calls
 }
 
 // Read reads an answer or an event, and returns its deltas, which are valid until the next call.
 // A failure is an [*Error].
 func (d *Decoder) Read(data []byte) ([]Delta, error) {
-	d.deltas, d.thought, d.some = d.deltas[:0], nil, false
-	var err error
-	switch d.API {
-	case Messages:
-		err = d.readMessages(data)
-	case Contents:
-		err = d.readContents(data)
-	default:
-		if string(data) == "[DONE]" {
-			d.Stopped = true
-			return nil, nil
+	d.deltas, d.kind, d.index = d.deltas[:0], nil, -1
+	if string(data) == "[DONE]" && d.API <= Responses {
+		d.Stopped = true
+		return nil, nil
+	}
+	if d.API == Messages || d.API == Responses {
+		d.kind = member(data, "type")
+		for _, name := range [...]string{"index", "output_index"} {
+			if n := member(data, name); n != nil {
+				d.index = int(count(n))
+			}
 		}
-		err = d.readChat(data)
+	}
+	d.Event = Event{API: d.API, sink: d}
+	var s jsonscan.Scanner
+	s.Init(data)
+	d.Event.Read(&s)
+	if s.End() != nil {
+		return d.deltas, errNotJSON
+	}
+	err := d.end(data)
+	if d.Calls {
+		err = nil
 	}
 	return d.deltas, err
 }
 
-// HasChoice reports whether the last event of Chat Completions had a choice.
-func (d *Decoder) HasChoice() bool { return d.some }
+// finishes are finish reasons by the words of all APIs.
+var finishes = map[string]string{
+	"function_call": "tool_calls", "sensitive": "content_filter",
+	"end_turn": "stop", "stop_sequence": "stop", "pause_turn": "stop", "max_tokens": "length", "model_context_window_exceeded": "length", "tool_use": "tool_calls", "refusal": "content_filter",
+	"completed": "stop", "max_output_tokens": "length", "incomplete": "length",
+	"MAX_TOKENS": "length", "SAFETY": "content_filter", "RECITATION": "content_filter", "BLOCKLIST": "content_filter", "PROHIBITED_CONTENT": "content_filter",
+	"SPII": "content_filter", "IMAGE_SAFETY": "content_filter", "IMAGE_PROHIBITED_CONTENT": "content_filter", "IMAGE_RECITATION": "content_filter", "LANGUAGE": "content_filter",
+}
 
-// text adds a string token; others are ignored.
-func (d *Decoder) text(token []byte, evenEmpty bool) {
-	if jsonscan.KindOf(token) == jsonscan.String && (evenEmpty || len(token) > len(`""`)) {
+// brokenOff are the finish reasons of answers that failed.
+var brokenOff = []string{"error", "network_error", "insufficient_system_resource", "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE"}
+
+// BrokeOff reports whether a finish reason of any API says that the answer failed.
+func BrokeOff(reason string) bool { return slices.Contains(brokenOff, reason) }
+
+// end ends an event.
+func (d *Decoder) end(data []byte) error {
+	e := &d.Event
+	d.Answer.Usage.add(ReadUsage(d.API, e.Usage))
+	kind, status, reason, missing := Unquote(d.kind), Unquote(e.Status), Unquote(e.Stop), ""
+	switch d.API {
+	case Messages:
+		switch kind {
+		case "content_block_stop":
+			d.stopBlock(d.index)
+		case "message", "message_stop":
+			d.Stopped = true
+		default:
+			missing = "it is not a message"
+		}
+	case Responses:
+		if end := strings.TrimPrefix(kind, "response."); d.Chunks {
+			status = ""
+			if slices.Contains([]string{"completed", "incomplete", "failed", "cancelled"}, end) {
+				status = end
+			}
+		}
+		switch status {
+		case "completed":
+			reason, d.Stopped = status, true
+		case "incomplete":
+			reason, d.Stopped = cmp.Or(Unquote(e.Why), status), true
+		case "failed", "cancelled":
+			return ReadError(0, data)
+		default:
+			missing = "it is not a complete response"
+		}
+	default:
+		if !e.Some {
+			missing = map[API]string{Chat: "it is not a chat completion", Contents: "it has no candidates"}[d.API]
+		}
+	}
+	switch {
+	case e.Failed, kind == "error":
+		return ReadError(0, data)
+	case missing != "" && !d.Chunks:
+		return malformed(missing)
+	case reason == "":
+		return nil
+	case BrokeOff(reason):
+		said := Unquote(e.Message)
+		return &Error{Status: 502, Code: reason, Message: cmp.Or(said, reason), Final: true, Shown: said != "" || d.API == Contents}
+	case finishes[reason] != "":
+		reason = finishes[reason]
+	case d.API == Contents && string(bare(e.Stop)) != "":
+		reason = map[bool]string{true: "content_filter", false: "stop"}[member(data, "promptFeedback") != nil && member(data, "candidates") == nil]
+	}
+	d.Answer.Finish = reason
+	return nil
+}
+
+// isEmpty reports whether nothing has come yet.
+func (d *Decoder) isEmpty() bool {
+	return len(d.Answer.Text) <= len(`""`) && d.Answer.Thoughts == nil && len(d.Answer.calls) == 0
+}
+
+// text adds a string token. An empty one may begin a stream of Chat Completions.
+func (d *Decoder) text(token []byte) {
+	if d.API == Chat || len(token) > len(`""`) {
 		d.Answer.AppendText(token)
-		d.deltas = append(d.deltas, Delta{Text: token})
+		d.deltas = append(d.deltas, Delta{Text: token, Refused: d.Answer.Refused})
 	}
 }
 
 // thinking adds a string token of reasoning.
 func (d *Decoder) thinking(token []byte) {
-	if jsonscan.KindOf(token) == jsonscan.String && len(token) > len(`""`) {
-		d.thought = token
+	if len(token) > len(`""`) {
 		d.Answer.AppendThought(token)
 		d.deltas = append(d.deltas, Delta{Thought: token})
 	}
 }
 
-// addCall adds a piece of a tool call.
-func (d *Decoder) addCall(p piece) {
-	if c := d.Answer.join(p); c != nil {
+// addCall adds a tool call, or a piece of one.
+func (d *Decoder) addCall(f *fragment, kind string) {
+	p := piece{
+		index: f.index, id: word(f.id), name: word(f.name), arguments: f.arguments,
+		custom: f.custom || kind == "custom" || kind == "custom_tool_call", whole: f.whole, signature: Unquote(f.signature),
+	}
+	if f.callID != nil {
+		p.id = word(f.callID)
+	}
+	if d.API == Contents && p.arguments == nil && !d.Calls {
+		p.arguments = []byte("{}")
+	}
+	var start []byte
+	switch {
+	case kind == "input_json_delta":
+		p.index, p.more = d.index, true
+	case f.begins:
+		p.index, p.whole = d.index, true
+		if len(f.arguments) > len("{}") {
+			start = slices.Clone(d.Answer.fitting(f.arguments))
+		}
+		if strings.HasSuffix(string(bare(d.kind)), ".done") {
+			if i := d.Answer.callAt(p.index); i >= 0 {
+				d.Answer.calls[i].startWith(start)
+				d.stopBlock(p.index)
+				return
+			}
+		} else {
+			p.arguments = nil
+		}
+	case !f.whole && !f.indexed && (f.index == 0 || p.id != ""):
+		p.index = -1
+	}
+	if p.index >= 0 {
+		p.index += d.offset
+	}
+	before := len(d.Answer.calls)
+	d.joinCall(p)
+	if len(d.Answer.calls) > before && p.arguments == nil {
+		d.Answer.calls[before].startWith(start)
+	}
+}
+
+// joinCall adds a piece of a tool call.
+func (d *Decoder) joinCall(p piece) {
+	if c := d.Answer.join(p); c != nil && !d.Calls {
 		d.deltas = append(d.deltas, Delta{Call: c})
+	}
+}
+
+// stopBlock ends a block. Arguments that came with its start count if no piece of them came.
+func (d *Decoder) stopBlock(index int) {
+	i := d.Answer.callAt(index)
+	if i < 0 {
+		return
+	}
+	if c := &d.Answer.calls[i]; c.atStart {
+		start := c.text
+		c.text, c.atStart = nil, false
+		d.joinCall(piece{index: index, more: true, arguments: start})
+	}
+	d.Answer.calls[i].index = ended
+}
+
+// startWith adds the arguments with which the block of a call starts.
+func (c *joined) startWith(arguments []byte) {
+	if arguments != nil && len(c.text) == 0 {
+		c.text, c.atStart = arguments, true
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/wirectl/wirectl/internal/jsonscan"
@@ -155,16 +156,17 @@ func (r *Request) decodeMessage(at string, m []byte) {
 			r.wrongType(at+".tool_calls", map[jsonscan.Kind]string{jsonscan.Object: "object", jsonscan.String: "string", jsonscan.Number: "number"}[k], "an array")
 		}
 		for i, call := range Elements(list) {
-			p := chatPiece(call)
-			if p.custom || p.name == "" && member(call, "function") == nil {
+			function := member(call, "function")
+			if function == nil || text(call, "type") == "custom" {
 				r.refuse(fmt.Sprintf("%s.tool_calls[%d]", at, i), "Leave the call and its answer out")
 				continue
 			}
-			arguments := string(p.arguments)
-			if jsonscan.KindOf(p.arguments) == jsonscan.String {
-				arguments = Unquote(p.arguments)
+			raw := member(function, "arguments")
+			arguments := string(raw)
+			if jsonscan.KindOf(raw) == jsonscan.String {
+				arguments = Unquote(raw)
 			}
-			t.Calls = append(t.Calls, ToolCall{ID: p.id, Name: p.name, Arguments: Arguments(arguments)})
+			t.Calls = append(t.Calls, ToolCall{ID: word(member(call, "id")), Name: word(member(function, "name")), Arguments: Arguments(arguments)})
 		}
 	}
 	r.Turns = append(r.Turns, t)
@@ -291,146 +293,6 @@ func (t *Turn) chat() chatMessage {
 	return m
 }
 
-// readChat reads an answer of Chat Completions, or a chunk of one. Only the first choice counts.
-func (d *Decoder) readChat(data []byte) error {
-	var s jsonscan.Scanner
-	s.Init(data)
-	some := false
-	var fault []byte
-	for ok := s.Object(); ok && s.Next(); {
-		switch string(s.Key()) {
-		case "choices":
-			for ok := s.Array(); ok && s.Elem(); {
-				if choice := s.Value(); !some || d.Chunks {
-					d.readChoice(choice)
-					some = true
-				}
-			}
-		case "usage":
-			d.Answer.Usage.add(ReadUsage(Chat, s.Value()))
-		case "x_groq":
-			d.Answer.Usage.add(ReadUsage(Chat, member(s.Value(), "usage")))
-		case "error":
-			fault = s.NotNull()
-		}
-	}
-	switch err := s.End(); {
-	case err != nil:
-		return errNotJSON
-	case fault != nil:
-		return ReadError(0, data)
-	case !d.Chunks && !some:
-		return malformed("it is not a chat completion")
-	}
-	d.some = some
-	return nil
-}
-
-func (d *Decoder) readChoice(choice []byte) {
-	var s jsonscan.Scanner
-	s.Init(choice)
-	var finish, message []byte
-	for ok := s.Object(); ok && s.Next(); {
-		switch string(s.Key()) {
-		case "index":
-			if d.Chunks && count(s.Value()) > 0 {
-				return
-			}
-		case "finish_reason":
-			finish = s.Value()
-		case "message", "delta":
-			message = s.Value()
-		case "text": // of the older Completions
-			d.text(s.Value(), true)
-		}
-	}
-	s.Init(message)
-	for ok := s.Object(); ok && s.Next(); {
-		switch string(s.Key()) {
-		case "content":
-			d.content(s.Value())
-		case "refusal":
-			if token := s.NotNull(); len(token) > len(`""`) {
-				d.Answer.Refused = true
-				d.text(token, true)
-			}
-		case "reasoning", "reasoning_content":
-			if token := s.Value(); len(d.thought) == 0 {
-				d.thinking(token)
-			}
-		case "tool_calls":
-			for i, call := range Elements(s.Value()) {
-				p := chatPiece(call)
-				if p.index < 0 && p.id == "" && i > 0 {
-					p.index = i
-				}
-				d.addCall(p)
-			}
-		}
-	}
-	if reason := Unquote(finish); reason != "" {
-		if reason == "function_call" {
-			reason = "tool_calls"
-		}
-		d.Answer.Finish = reason
-	}
-}
-
-// content reads the content of a message: a text, or a list of parts.
-func (d *Decoder) content(token []byte) {
-	switch jsonscan.KindOf(token) {
-	case jsonscan.Array:
-		for _, part := range Elements(token) {
-			d.content(part)
-		}
-	case jsonscan.Object:
-		if thought := member(token, "thinking"); thought != nil {
-			if jsonscan.KindOf(thought) == jsonscan.Array {
-				for _, part := range Elements(thought) {
-					d.thinking(member(part, "text"))
-				}
-			}
-			d.thinking(thought)
-		} else {
-			d.text(member(token, "text"), true)
-		}
-	case jsonscan.Number:
-		d.text(Quote(string(token)), true)
-	default:
-		d.text(token, true)
-	}
-}
-
-// chatPiece reads a tool call, or a piece of one.
-func chatPiece(call []byte) piece {
-	p := piece{index: -1}
-	var s jsonscan.Scanner
-	s.Init(call)
-	for ok := s.Object(); ok && s.Next(); {
-		switch string(s.Key()) {
-		case "index":
-			if raw := s.NotNull(); raw != nil {
-				p.index = int(count(raw))
-			}
-		case "id":
-			p.id = word(s.Value())
-		case "type":
-			p.custom = p.custom || Unquote(s.Value()) == "custom"
-		case "custom", "function":
-			p.custom = p.custom || string(s.Key()) == "custom" && s.Peek() == jsonscan.Object
-			for ok := s.Object(); ok && s.Next(); {
-				switch string(s.Key()) {
-				case "name":
-					p.name = word(s.Value())
-				case "arguments", "input":
-					p.arguments = s.Value()
-				}
-			}
-		}
-	}
-	return p
-}
-
 // The JSON of answers of Chat Completions.
 type (
 	chatAnswer struct {
@@ -536,6 +398,8 @@ func (e *chatEncoder) encodeDelta(d *Delta) {
 			call.Type = ""
 		}
 		e.delta(&chatContent{Calls: []chatCall{call}}, nil)
+	case d.Refused:
+		e.delta(&chatContent{Refusal: d.Text}, nil)
 	case d.Text != nil:
 		e.delta(&chatContent{Text: d.Text}, nil)
 	}
@@ -561,6 +425,10 @@ func (e *chatEncoder) encodeEnd(a *Answer) {
 }
 
 func (e *chatEncoder) encodeFailure(err *Error) bool {
+	if usual := statuses[err.Code]; err.Code == "" || usual != 0 && usual != err.Status { // the stream began with 200
+		coded := *err
+		coded.Code, err = strconv.Itoa(err.Status), &coded
+	}
 	e.Send("", EncodeError(Chat, err))
 	return false
 }

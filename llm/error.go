@@ -84,7 +84,7 @@ func ReadError(status int, body []byte) *Error {
 		}
 	}
 	if e.Status == 0 {
-		if code := count(member(fault, "code")); code >= 400 && code <= 599 {
+		if code := count([]byte(word(member(fault, "code")))); code >= 400 && code <= 599 {
 			e.Status = int(code)
 		} else {
 			e.Status = cmp.Or(statuses[e.Code], statuses[e.Type], http.StatusServiceUnavailable)
@@ -139,6 +139,11 @@ var (
 // EncodeError writes an error for clients of an API.
 func EncodeError(api API, e *Error) []byte {
 	kind := e.Type
+	if e.Code == TooLong && (api == Messages || api == Contents) { // clients act on these words
+		long := *e
+		long.Message = map[API]string{Messages: "prompt is too long: ", Contents: "The input token count exceeds the maximum number of tokens allowed: "}[api] + e.Message
+		e = &long
+	}
 	switch api {
 	case Messages:
 		if statuses[kind] == 0 || !slices.Contains(mapValues(messageTypes), kind) {
@@ -159,7 +164,7 @@ func EncodeError(api API, e *Error) []byte {
 		return jsonscan.MustMarshal(map[string]any{"error": fault})
 	}
 	switch {
-	case kind != "" && strings.ToLower(kind) == kind:
+	case kind != "" && strings.ToUpper(kind) != kind: // else it is Gemini's
 	case e.Status == http.StatusTooManyRequests:
 		kind = "rate_limit_error"
 	case e.Status >= 500:

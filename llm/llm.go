@@ -8,6 +8,7 @@
 package llm
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"iter"
@@ -166,14 +167,21 @@ type Answer struct {
 	// Dropped are tool calls without a name, which no client could answer.
 	Dropped int
 
+	// MostCalls and MostArguments bound the tool calls that are kept of a stream, and the bytes of
+	// their arguments, beyond which only the names are kept. 0 keeps up to a thousand, and all.
+	MostCalls, MostArguments int
+
 	cut   bool // no more text is kept
 	calls []joined
+	size  int // of the arguments
 }
 
 // A Delta is a piece of a streamed answer.
 type Delta struct {
 	// Text and Thought are JSON string tokens, nil if the piece has none.
 	Text, Thought []byte
+	// Refused says that Text is part of a refusal.
+	Refused bool
 	// Call is a piece of a tool call, nil if there is none.
 	Call *CallDelta
 }
@@ -237,6 +245,8 @@ func (a *Answer) Seal() {
 	switch {
 	case len(a.ToolCalls) > 0 && (a.Finish == "stop" || a.Finish == ""):
 		a.Finish = "tool_calls"
+	case len(a.ToolCalls) == 0 && a.Finish == "tool_calls": // they had no names
+		a.Finish = "stop"
 	case a.Refused && a.Finish == "stop":
 		a.Finish = "content_filter"
 	}
@@ -244,13 +254,17 @@ func (a *Answer) Seal() {
 
 // A joined tool call is put together from its pieces.
 type joined struct {
-	index     int // -1 if the provider gave none
+	index     int // -1 if the provider gave none, or ended
 	id, name  string
 	text      []byte // the arguments
 	custom    bool
 	begun     bool // a delta told its name
+	atStart   bool // the arguments came with the start of its block, and count if no piece follows
 	signature string
 }
+
+// ended is the index of a call whose block has ended.
+const ended = -2
 
 // A piece of a tool call. Its arguments are a string token of their JSON, or the JSON itself.
 type piece struct {
@@ -259,11 +273,45 @@ type piece struct {
 	arguments []byte
 	custom    bool
 	whole     bool // it is a call of its own
+	more      bool // it continues the call of its index
 	signature string
 }
 
 // maxCalls bounds the tool calls of an answer.
 const maxCalls = 1000
+
+// mostName and mostID bound names and ids if arguments are bounded, in bytes.
+const mostName, mostID = 256, 64
+
+// bound makes a piece fit the bounds.
+func (a *Answer) bound(p *piece) {
+	if a.MostArguments == 0 {
+		return
+	}
+	p.signature = ""
+	p.name, p.id = strings.Clone(p.name[:min(len(p.name), mostName)]), strings.Clone(p.id[:min(len(p.id), mostID)])
+	p.arguments = a.fitting(p.arguments)
+}
+
+// fitting returns arguments if they may be kept. If not, all are dropped.
+func (a *Answer) fitting(arguments []byte) []byte {
+	if a.size += len(arguments); a.MostArguments == 0 || a.size <= a.MostArguments {
+		return arguments
+	}
+	for i := range a.calls {
+		a.calls[i].text = nil
+	}
+	a.size = a.MostArguments
+	return nil
+}
+
+// Begun returns the name and the arguments so far of a tool call of a stream, if there are so many.
+func (a *Answer) Begun(i int) (name string, arguments []byte, ok bool) {
+	if i >= len(a.calls) {
+		return "", nil, false
+	}
+	return a.calls[i].name, a.calls[i].text, true
+}
 
 // find returns the call that a piece belongs to; nil if it begins one. Providers leave out the
 // index or the id, or repeat the id and the name in each piece.
@@ -271,9 +319,15 @@ func (a *Answer) find(p *piece) *joined {
 	if p.whole {
 		return nil
 	}
+	if p.more {
+		if i := a.callAt(p.index); i >= 0 {
+			return &a.calls[i]
+		}
+		return nil
+	}
 	if p.id != "" {
 		for i := range a.calls {
-			if a.calls[i].id == p.id {
+			if c := &a.calls[i]; c.id == p.id && (p.name == "" || c.name == "" || c.name == p.name) {
 				return &a.calls[i]
 			}
 		}
@@ -293,18 +347,29 @@ func (a *Answer) find(p *piece) *joined {
 	return nil
 }
 
+// callAt returns which call has an index, the last if several do; -1 if none does.
+func (a *Answer) callAt(index int) int {
+	for i := range slices.Backward(a.calls) {
+		if a.calls[i].index == index {
+			return i
+		}
+	}
+	return -1
+}
+
 // join adds a piece of a tool call, and returns the delta, nil as long as the name is not known.
 // A name or an id is set once.
 func (a *Answer) join(p piece) *CallDelta {
+	a.bound(&p)
 	c := a.find(&p)
 	if c == nil {
-		if len(a.calls) == maxCalls {
+		if p.more || len(a.calls) == cmp.Or(a.MostCalls, maxCalls) {
 			return nil
 		}
 		a.calls = append(a.calls, joined{index: p.index, custom: p.custom})
 		c = &a.calls[len(a.calls)-1]
 	}
-	if c.id == "" {
+	if c.id == "" && !slices.ContainsFunc(a.calls, func(o joined) bool { return o.id == p.id }) { // else it gets its own
 		c.id = p.id
 	}
 	if c.name == "" {
@@ -316,6 +381,9 @@ func (a *Answer) join(p piece) *CallDelta {
 		text, _ = jsonscan.Unquote(text)
 	} else if jsonscan.KindOf(text) == jsonscan.Null {
 		text = nil
+	}
+	if c.atStart && len(text) > 0 {
+		c.text, c.atStart = nil, false
 	}
 	c.text = append(c.text, text...)
 	if c.name == "" || c.begun && len(text) == 0 {

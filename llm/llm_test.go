@@ -1,19 +1,23 @@
 package llm_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
-	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/llm"
 )
 
 var apiNames = map[llm.API]string{llm.Chat: "chat", llm.Responses: "responses", llm.Messages: "messages", llm.Contents: "contents"}
 
-// answered are the APIs that providers have, and whose answers are decoded.
-var answered = []llm.API{llm.Chat, llm.Messages, llm.Contents}
+// apis are all, and encoded those whose requests are written.
+var (
+	apis    = []llm.API{llm.Chat, llm.Responses, llm.Messages, llm.Contents}
+	encoded = []llm.API{llm.Chat, llm.Messages, llm.Contents}
+)
 
 func text(s string) []llm.Delta {
 	var list []llm.Delta
@@ -99,8 +103,8 @@ func read(t *testing.T, api llm.API, events []string, stream bool) (*llm.Answer,
 // whole, its text, its tool calls, its end and its usage are the same on both sides.
 func TestAnswers(t *testing.T) {
 	for name, m := range meanings {
-		for _, provider := range answered {
-			for _, client := range []llm.API{llm.Chat, llm.Responses, llm.Messages, llm.Contents} {
+		for _, provider := range apis {
+			for _, client := range apis {
 				for _, stream := range []bool{false, true} {
 					t.Run(fmt.Sprintf("%s of %s for %s, streamed %t", name, apiNames[provider], apiNames[client], stream), func(t *testing.T) {
 						var original llm.Answer
@@ -123,23 +127,15 @@ func TestAnswers(t *testing.T) {
 						original.Finish, original.Refused = m.finish, m.refused
 						original.Usage = llm.Usage{Input: 9, Output: 7, Cached: 4}
 						original.Seal()
-						got, deltas := read(t, provider, write(t, provider, m.deltas, &original, stream), stream)
+						said := slices.Clone(m.deltas)
+						for i := range said {
+							said[i].Refused = m.refused
+						}
+						got, deltas := read(t, provider, write(t, provider, said, &original, stream), stream)
 						if meaning(got) != m.want {
 							t.Fatalf("read as %s, want %s", meaning(got), m.want)
 						}
 						events := write(t, client, deltas, got, stream)
-						if client == llm.Responses {
-							last := []byte(events[len(events)-1])
-							if whole, ok := jsonscan.Get(last, "response"); ok {
-								last = whole
-							}
-							for _, part := range []string{string(llm.Quote(got.Plain())), `"input_tokens":9`, `"cached_tokens":4`} {
-								if part != `""` && !strings.Contains(string(last), part) {
-									t.Errorf("%s is missing in %s", part, last)
-								}
-							}
-							return
-						}
 						again, _ := read(t, client, events, stream)
 						if meaning(again) != m.want || again.Usage.Input != 9 || again.Usage.Output != 7 || again.Usage.Cached != 4 {
 							t.Errorf("the client reads %s %+v, want %s\n%s", meaning(again), again.Usage, m.want, events)
@@ -196,8 +192,8 @@ func TestRequests(t *testing.T) {
 			return s + "\n" + r.Choice + r.Tool
 		}
 		want := summary(&r)
-		for _, from := range answered {
-			for _, to := range answered {
+		for _, from := range encoded {
+			for _, to := range encoded {
 				body, err := encode(&r, from)
 				if err != nil {
 					t.Fatal(err)
@@ -214,11 +210,60 @@ func TestRequests(t *testing.T) {
 	}
 }
 
+// An error in mid-stream is one for clients of every API, with its status, after all that came before.
+func TestErrorsInStreams(t *testing.T) {
+	for _, status := range []int{400, 429, 500, 503, 504, 529} {
+		for _, provider := range apis {
+			for _, client := range apis {
+				about := fmt.Sprintf("%d from %s to %s", status, apiNames[provider], apiNames[client])
+				first := llm.ReadError(status, llm.EncodeError(provider, &llm.Error{Status: status, Message: "no"}))
+				deltas, err := failing(t, provider, append(text("it was"), call(0, "a", "f", `{"x`)...), first)
+				again, err := failing(t, client, deltas, err)
+				var a llm.Answer
+				for _, d := range again {
+					if d.Text != nil {
+						a.AppendText(d.Text)
+					}
+				}
+				// Responses have words for kinds of errors, and Messages one for 503 and 529.
+				like := err.Status == status || status >= 503 && (err.Status == 503 || err.Status == 529) ||
+					(provider == llm.Responses || client == llm.Responses) && err.Status/100 == status/100 && (err.Status == 429) == (status == 429)
+				if a.Plain() != "it was" || !like || err.Message != "no" {
+					t.Errorf("%s: %q and then %+v", about, a.Plain(), err)
+				}
+			}
+		}
+	}
+}
+
+// failing writes a stream that fails, and returns what a client of the API reads of it.
+func failing(t *testing.T, api llm.API, deltas []llm.Delta, with *llm.Error) (all []llm.Delta, failure *llm.Error) {
+	t.Helper()
+	if with == nil {
+		t.Fatalf("%s: no failure is read", apiNames[api])
+	}
+	d := llm.Decoder{API: api, Answer: new(llm.Answer), Chunks: true}
+	w := llm.NewWriter(api, &llm.Reply{ID: "id", Model: "m", Request: llm.Decode(llm.Responses, []byte(`{"input":"x"}`)), Send: func(_ string, data []byte) {
+		deltas, err := d.Read(bytes.Clone(data))
+		all = append(all, slices.Clone(deltas)...)
+		if err != nil {
+			failure = err.(*llm.Error)
+		}
+	}})
+	for i := range deltas {
+		w.Delta(&deltas[i])
+	}
+	if complete := w.Fail(with); complete != (api == llm.Responses) {
+		t.Errorf("%s: a failure is a complete end: %t", apiNames[api], complete)
+	}
+	return all, failure
+}
+
 // An error has the same status in each API, and the words of its own.
 func TestErrors(t *testing.T) {
 	for _, status := range []int{400, 401, 402, 403, 404, 413, 429, 500, 503, 504, 529} {
-		for _, from := range answered {
-			for _, to := range []llm.API{llm.Chat, llm.Messages, llm.Contents} {
+		for _, from := range encoded {
+			for _, to := range encoded {
 				e := llm.ReadError(status, llm.EncodeError(from, &llm.Error{Status: status, Message: "no"}))
 				again := llm.ReadError(status, llm.EncodeError(to, e))
 				if again.Status != status || again.Message != "no" || again.Type == "" {
@@ -281,6 +326,7 @@ func TestDuplicates(t *testing.T) {
 		`{"model":"a","messages":[],"mod\u0065l":"b"}`:                                  llm.Messages,
 		`{"input":"a","max_output_tokens":1,"max_output_tokens":9}`:                     llm.Responses,
 		`{"contents":[],"generationConfig":{"maxOutputTokens":1,"maxOutputTokens":9}}`:  llm.Contents,
+		`{"contents":[],"generationConfig":{},"generation_config":{}}`:                  llm.Contents,
 	} {
 		if _, fault := llm.ReadHead(api, []byte(body)); fault == nil || fault.Code != "duplicate_parameter" {
 			t.Errorf("%s: %+v", body, fault)
@@ -302,6 +348,75 @@ func TestEdits(t *testing.T) {
 	} {
 		if got := string(llm.WithUsage([]byte(body))); got != want {
 			t.Errorf("%s: got %s, want %s", body, got, want)
+		}
+	}
+}
+
+// An answer that its model did not complete is an error, not an end.
+func TestBrokenAnswers(t *testing.T) {
+	for event, api := range map[string]llm.API{
+		`{"choices":[{"delta":{},"finish_reason":"network_error"}]}`:               llm.Chat,
+		`{"choices":[{"message":{"content":"so"},"finish_reason":"error"}]}`:       llm.Chat,
+		`{"candidates":[{"finishReason":"UNEXPECTED_TOOL_CALL"}]}`:                 llm.Contents,
+		`{"object":"response","status":"cancelled","output":[]}`:                   llm.Responses,
+		`{"object":"response","status":"in_progress","output":[]}`:                 llm.Responses,
+		`{"object":"response","status":"failed","error":{"code":"x"},"output":[]}`: llm.Responses,
+		`{"type":"message","content":[],"error":{"type":"overloaded_error"}}`:      llm.Messages,
+	} {
+		d := llm.Decoder{API: api, Answer: new(llm.Answer), Chunks: strings.Contains(event, "delta")}
+		if _, err := d.Read([]byte(event)); err == nil || !err.(*llm.Error).Final {
+			t.Errorf("%s: %v", event, err)
+		}
+	}
+}
+
+// A value of an unexpected type, or in an unexpected place, is read if it can only mean one thing.
+func TestOddValues(t *testing.T) {
+	for _, tt := range []struct {
+		about  string
+		api    llm.API
+		stream bool
+		events string // separated by bars
+		want   string
+	}{
+		{"members that are null", llm.Chat, true, `{"choices":null}|{"choices":[{"delta":null}]}|{"choices":[{"delta":{"content":null,"tool_calls":null}}]}|{"choices":[{"delta":{"content":"hi"}}]}`, `"hi"  []`},
+		{"numbers and texts for each other", llm.Chat, true, `{"choices":[{"index":"0","delta":{"tool_calls":[{"index":"0","id":7,"function":{"name":"f","arguments":5}}]}}],"usage":{"prompt_tokens":"9"}}`, `"" tool_calls [7 f 5] 9`},
+		{"one call instead of a list", llm.Chat, true, `{"choices":[{"delta":{"tool_calls":{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}}}]}`, `"" tool_calls [a f {}]`},
+		{"a call without its function", llm.Chat, true, `{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","name":"f","arguments":"{}"}]}}]}`, `"" tool_calls [a f {}]`},
+		{"the older function_call", llm.Chat, true, `{"choices":[{"delta":{"function_call":{"name":"f","arguments":"{"}}}]}|{"choices":[{"delta":{"function_call":{"arguments":"}"}},"finish_reason":"function_call"}]}`, `"" tool_calls [call_N f {}]`},
+		{"a part instead of a list", llm.Chat, false, `{"choices":[{"message":{"content":{"type":"text","text":"hi"}}}]}`, `"hi"  []`},
+		{"texts instead of parts", llm.Chat, false, `{"choices":[{"message":{"content":["hi",{"text":" you"}]}}]}`, `"hi you"  []`},
+		{"true", llm.Chat, false, `{"choices":[{"message":{"content":true}}]}`, `"true"  []`},
+		{"an id for two calls", llm.Chat, false, `{"choices":[{"message":{"tool_calls":[{"id":"a","function":{"name":"f","arguments":null}},{"id":"a","function":{"name":"g","arguments":""}}]}}]}`, `"" tool_calls [a f {} call_N g {}]`},
+		{"a call without a name", llm.Chat, false, `{"choices":[{"message":{"tool_calls":[{"id":"a","function":{"arguments":"{}"}}]},"finish_reason":"tool_calls"}]}`, `"" stop []`},
+		{"a message in a stream", llm.Chat, true, `{"choices":[{"message":{"content":"hi"},"finish_reason":"stop"}]}`, `"hi" stop []`},
+		{"a delta before its block", llm.Messages, true, `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"hi"}}`, `"hi"  []`},
+		{"input in the start of a block", llm.Messages, true, `{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"a","name":"f","input":{"x":1}}}|{"type":"content_block_stop","index":0}`, `"" tool_calls [a f {"x":1}]`},
+		{"input that no stop follows", llm.Messages, true, `{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"a","name":"f","input":{"x":1}}}`, `"" tool_calls [a f {"x":1}]`},
+		{"input as a text", llm.Messages, true, `{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"a","name":"f","input":"{\"x\":1}"}}|{"type":"content_block_stop","index":0}`, `"" tool_calls [a f {"x":1}]`},
+		{"input as one piece", llm.Messages, true, `{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"a","name":"f","input":{}}}|{"delta":{"partial_json":{"x":1},"type":"input_json_delta"},"index":0,"type":"content_block_delta"}`, `"" tool_calls [a f {"x":1}]`},
+		{"blocks that overlap", llm.Messages, true, `{"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"a","name":"f"}}|{"type":"content_block_start","index":2,"content_block":{"type":"tool_use","id":"b","name":"g"}}|{"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"{}"}}|{"type":"content_block_delta","index":2,"delta":{"type":"input_json_delta","partial_json":"[]"}}`, `"" tool_calls [a f {} b g []]`},
+		{"a tool that the provider runs", llm.Messages, true, `{"type":"content_block_start","index":0,"content_block":{"type":"server_tool_use","id":"a","name":"f","input":{}}}|{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{}"}}|{"type":"content_block_start","index":1,"content_block":{"type":"web_search_tool_result","content":[{"type":"x","text":"no"}]}}`, `""  []`},
+		{"a content that is a text", llm.Messages, false, `{"type":"message","content":"hi","stop_reason":"end_turn"}`, `"hi" stop []`},
+		{"a part instead of parts", llm.Contents, true, `{"candidates":[{"content":{"parts":{"text":"hi"}},"finishReason":"STOP"}]}`, `"hi" stop []`},
+		{"args as a text", llm.Contents, false, `{"candidates":[{"content":{"parts":[{"functionCall":{"id":"a","name":"f","args":"{\"x\":1}"}}]},"finishReason":"STOP"}]}`, `"" tool_calls [a f {"x":1}]`},
+		{"a blocked prompt", llm.Contents, false, `{"promptFeedback":{"blockReason":"SAFETY"}}`, `"" content_filter []`},
+		{"an item that comes at its end", llm.Responses, true, `{"type":"response.output_item.done","output_index":0,"item":{"type":"function_call","call_id":"a","name":"f","arguments":"{}"}}|{"type":"response.completed","response":{"status":"completed","output":[]}}`, `"" tool_calls [a f {}]`},
+		{"all at the end", llm.Responses, true, `{"type":"response.completed","response":{"status":"completed","output":[{"type":"message","content":[{"type":"output_text","text":"hi"}]}]}}`, `"hi" stop []`},
+		{"all at the end, too", llm.Responses, true, `{"type":"response.output_text.delta","delta":"hi"}|{"type":"response.incomplete","response":{"status":"incomplete","incomplete_details":{"reason":"max_output_tokens"},"output":[{"type":"message","content":[{"type":"output_text","text":"hi"}]}]}}`, `"hi" length []`},
+	} {
+		a, _ := read(t, tt.api, strings.Split(tt.events, "|"), tt.stream)
+		for i := range a.ToolCalls {
+			if len(a.ToolCalls[i].ID) > 20 {
+				a.ToolCalls[i].ID = "call_N"
+			}
+		}
+		got := meaning(a)
+		if a.Usage.Input > 0 {
+			got += fmt.Sprint(" ", a.Usage.Input)
+		}
+		if got != tt.want {
+			t.Errorf("%s: got %s, want %s", tt.about, got, tt.want)
 		}
 	}
 }

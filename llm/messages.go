@@ -138,8 +138,7 @@ type block struct {
 	Title     string          `json:"title,omitempty"`
 	Source    *blockSource    `json:"source,omitempty"`
 
-	at    string // its place in the request
-	begun bool   // a piece of its input came
+	at string // its place in the request
 }
 
 type blockSource struct {
@@ -352,144 +351,6 @@ func (p Part) block() (block, error) {
 	return block{}, &Gap{At: p.At, Code: Unsupported, Instead: "Use text, images or PDF"}
 }
 
-// messageFinish translates why a message ended.
-func messageFinish(stop string) string {
-	switch stop {
-	case "end_turn", "stop_sequence", "pause_turn":
-		return "stop"
-	case "max_tokens", "model_context_window_exceeded":
-		return "length"
-	case "tool_use":
-		return "tool_calls"
-	case "refusal":
-		return "content_filter"
-	}
-	return stop
-}
-
-// readMessages reads a message, or an event of a streamed one. The calls of the provider's own
-// tools are not the client's.
-func (d *Decoder) readMessages(data []byte) error {
-	var kind, message, content, delta, one, usage, stop []byte
-	index := 0
-	var s jsonscan.Scanner
-	s.Init(data)
-	for ok := s.Object(); ok && s.Next(); {
-		switch string(s.Key()) {
-		case "type":
-			kind = s.Value()
-		case "message":
-			message = s.Value()
-		case "content":
-			content = s.Value()
-		case "delta":
-			delta = s.Value()
-		case "content_block":
-			one = s.Value()
-		case "index":
-			index = int(count(s.Value()))
-		case "usage":
-			usage = s.Value()
-		case "stop_reason":
-			stop = s.Value()
-		}
-	}
-	if s.End() != nil {
-		return errNotJSON
-	}
-	d.Answer.Usage.add(ReadUsage(Messages, usage))
-	switch Unquote(kind) {
-	case "error":
-		return ReadError(0, data)
-	case "message":
-		for i, raw := range Elements(content) {
-			d.startBlock(i, raw)
-			d.stopBlock(i)
-		}
-		d.Answer.Finish, d.Stopped = messageFinish(Unquote(stop)), true
-	case "message_start":
-		d.Answer.Usage.add(ReadUsage(Messages, member(message, "usage")))
-		for i, raw := range Elements(member(message, "content")) {
-			d.startBlock(i, raw)
-		}
-	case "content_block_start":
-		d.startBlock(index, one)
-	case "content_block_delta":
-		d.readDelta(index, delta)
-	case "content_block_stop":
-		d.stopBlock(index)
-	case "message_delta":
-		if reason := text(delta, "stop_reason"); reason != "" {
-			d.Answer.Finish = messageFinish(reason)
-		}
-	case "message_stop":
-		d.Stopped = true
-	default:
-		if fault := member(data, "error"); fault != nil {
-			return ReadError(0, data)
-		}
-		if !d.Chunks {
-			return malformed("it is not a message")
-		}
-	}
-	return nil
-}
-
-func (d *Decoder) startBlock(index int, raw []byte) {
-	b := &block{Type: text(raw, "type"), Input: member(raw, "input")}
-	if d.blocks == nil {
-		d.blocks = map[int]*block{}
-	}
-	if len(d.blocks) > maxCalls {
-		return
-	}
-	d.blocks[index] = b
-	switch b.Type {
-	case "text":
-		d.text(member(raw, "text"), false)
-	case "thinking":
-		d.thinking(member(raw, "thinking"))
-	case "tool_use":
-		p := piece{index: -1, id: word(member(raw, "id")), name: word(member(raw, "name")), whole: true}
-		d.addCall(p)
-		b.at = fmt.Sprint(len(d.Answer.calls) - 1)
-	}
-}
-
-func (d *Decoder) readDelta(index int, delta []byte) {
-	b := d.blocks[index]
-	switch text(delta, "type") {
-	case "text_delta":
-		d.text(member(delta, "text"), true)
-	case "thinking_delta":
-		d.thinking(member(delta, "thinking"))
-	case "input_json_delta":
-		if piece := member(delta, "partial_json"); b != nil && b.Type == "tool_use" && len(piece) > len(`""`) {
-			b.begun = true
-			d.more(b, piece)
-		}
-	}
-}
-
-// stopBlock ends a block. Input that came with its start counts if no piece of it came.
-func (d *Decoder) stopBlock(index int) {
-	b := d.blocks[index]
-	if b != nil && b.Type == "tool_use" && !b.begun && len(b.Input) > len("{}") {
-		d.more(b, b.Input)
-	}
-	delete(d.blocks, index)
-}
-
-// more adds to the arguments of the call of a block.
-func (d *Decoder) more(b *block, arguments []byte) {
-	i := int(count([]byte(b.at)))
-	if i < len(d.Answer.calls) {
-		if c := &d.Answer.calls[i]; c.id != "" {
-			d.addCall(piece{index: -1, id: c.id, arguments: arguments})
-		}
-	}
-}
-
 // messageEncoder writes answers of Messages.
 type messageEncoder struct {
 	*Reply
@@ -597,7 +458,9 @@ func (e *messageEncoder) encodeDelta(d *Delta) {
 			e.ofBlock("content_block_delta", nil, messagePart{Type: "input_json_delta", Partial: &c.Arguments})
 		}
 	case d.Text != nil:
-		e.start()
+		if e.start(); string(d.Text) == `""` { // clients may send blocks back, and empty ones are refused
+			return
+		}
 		if e.open != "text" {
 			e.stop()
 			e.block(messagePart{Type: "text", Text: []byte(`""`)})

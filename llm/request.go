@@ -64,7 +64,7 @@ var wordings = [...]wording{
 // once are the members that must not be repeated, since readers disagree about which one counts.
 var once = []string{
 	"model", "stream", "stream_options", "messages", "input", "contents", "prompt", "system", "tools", "n", "max_tokens", "max_completion_tokens", "max_output_tokens",
-	"generationConfig", "generation_config", "maxOutputTokens", "candidateCount", "include_usage", "store", "background", "previous_response_id",
+	"generationConfig", "maxOutputTokens", "candidateCount", "include_usage", "store", "background", "previous_response_id",
 }
 
 // ReadHead reads the head of a request, which must be valid JSON.
@@ -77,7 +77,11 @@ func ReadHead(api API, body []byte) (h Head, f *Fault) {
 	var turns, config []byte
 	var s jsonscan.Scanner
 	repeats := func() {
-		if i := slices.Index(once, string(s.Key())); i >= 0 {
+		name := string(s.Key())
+		if alias := contentAliases[name]; api == Contents && alias != "" {
+			name = alias
+		}
+		if i := slices.Index(once, name); i >= 0 {
 			if seen&(1<<i) != 0 && f == nil {
 				f = &Fault{fmt.Sprintf(w.duplicate, once[i]), once[i], "duplicate_parameter"}
 			}
@@ -178,8 +182,9 @@ func choices(n []byte) int {
 	return -1
 }
 
+// count returns a count, which may be written as a text.
 func count(n []byte) int64 {
-	f, _ := strconv.ParseFloat(string(n), 64)
+	f, _ := strconv.ParseFloat(strings.Trim(string(n), `"`), 64)
 	return int64(max(0, min(f, 1e15)))
 }
 

@@ -358,6 +358,7 @@ type (
 		Part      *outputPart     `json:"part,omitempty"`
 		Delta     json.RawMessage `json:"delta,omitempty"`
 		Text      json.RawMessage `json:"text,omitempty"`
+		Refusal   json.RawMessage `json:"refusal,omitempty"`
 		Logprobs  []struct{}      `json:"logprobs,omitzero"`
 		Arguments *string         `json:"arguments,omitempty"`
 		Input     json.RawMessage `json:"input,omitempty"`
@@ -370,6 +371,7 @@ type responseEncoder struct {
 	begun bool
 	made  []outputItem // complete
 	open  *outputItem  // still streaming; nil if none is
+	kind  string       // of its text: message, refusal or reasoning
 	call  int          // its number, if it is a call
 	held  bool         // its pieces are held back, since the model may not know that it takes a text
 	said  []byte       // the text of the open item, a string token
@@ -417,10 +419,8 @@ func (e *responseEncoder) encodeWhole(a *Answer) ([]byte, error) {
 		e.made = append(e.made, e.item("reasoning", a.Thoughts))
 	}
 	if string(a.Text) != `""` || len(a.ToolCalls) == 0 {
-		m := e.item("message", a.Text)
-		if m.Status = "completed"; a.Refused {
-			m.Content = []outputPart{{Type: "refusal", Refusal: a.Text}}
-		}
+		m := e.item(map[bool]string{true: "refusal", false: "message"}[a.Refused], a.Text)
+		m.Status = "completed"
 		e.made = append(e.made, m)
 	}
 	for _, c := range a.ToolCalls {
@@ -452,7 +452,7 @@ func (e *responseEncoder) item(kind string, text []byte) outputItem {
 		}
 		return item
 	}
-	item := outputItem{ID: e.itemID("msg"), Type: kind, Status: "in_progress", Role: "assistant", Content: []outputPart{}}
+	item := outputItem{ID: e.itemID("msg"), Type: "message", Status: "in_progress", Role: "assistant", Content: []outputPart{}}
 	if text != nil {
 		item.Content = []outputPart{newPart(kind, text)}
 	}
@@ -460,8 +460,11 @@ func (e *responseEncoder) item(kind string, text []byte) outputItem {
 }
 
 func newPart(kind string, text []byte) outputPart {
-	if kind == "reasoning" {
+	switch kind {
+	case "reasoning":
 		return outputPart{Type: "summary_text", Text: text}
+	case "refusal":
+		return outputPart{Type: kind, Refusal: text}
 	}
 	return outputPart{Type: "output_text", Text: text, Annotations: []struct{}{}, Logprobs: []struct{}{}}
 }
@@ -518,7 +521,7 @@ func (e *responseEncoder) encodeDelta(d *Delta) {
 		e.addText("reasoning", d.Thought)
 	}
 	if d.Text != nil && string(d.Text) != `""` {
-		e.addText("message", d.Text)
+		e.addText(map[bool]string{true: "refusal", false: "message"}[d.Refused], d.Text)
 	}
 	if d.Call != nil {
 		e.addCall(d.Call)
@@ -527,10 +530,10 @@ func (e *responseEncoder) encodeDelta(d *Delta) {
 
 // addText adds text to the open item, or to a new one if that has another type.
 func (e *responseEncoder) addText(kind string, text []byte) {
-	if e.open == nil || e.open.Type != kind {
+	if e.open == nil || e.kind != kind {
 		e.closeItem()
 		begun := e.item(kind, nil)
-		e.open, e.said = &begun, []byte(`""`)
+		e.open, e.kind, e.said = &begun, kind, []byte(`""`)
 		e.ofItem(responseEvent{Type: "response.output_item.added", Item: e.open})
 		empty := newPart(kind, []byte(`""`))
 		e.ofPart(responseEvent{Type: e.partKind() + ".added", Part: &empty})
@@ -544,7 +547,7 @@ func (e *responseEncoder) addCall(c *CallDelta) {
 	if e.open == nil || !strings.HasSuffix(e.open.Type, "_call") || e.call != c.Index {
 		e.closeItem()
 		begun := e.called(ToolCall{ID: c.ID, Name: c.Name, Custom: c.Custom, Arguments: []byte(`""`)})
-		e.open, e.call, e.said, begun.Status = &begun, c.Index, nil, "in_progress"
+		e.open, e.kind, e.call, e.said, begun.Status = &begun, "", c.Index, nil, "in_progress"
 		e.held = begun.Type == "custom_tool_call" && !c.Custom
 		e.ofItem(responseEvent{Type: "response.output_item.added", Item: e.open})
 	}
@@ -581,8 +584,12 @@ func (e *responseEncoder) closeItem() {
 		e.open.Status = "completed"
 		e.ofItem(done)
 	default:
-		e.ofText(responseEvent{Type: e.textKind() + ".done", Text: e.said})
-		part := newPart(e.open.Type, e.said)
+		done := responseEvent{Type: e.textKind() + ".done", Text: e.said}
+		if e.kind == "refusal" {
+			done.Text, done.Refusal = nil, e.said
+		}
+		e.ofText(done)
+		part := newPart(e.kind, e.said)
 		e.ofPart(responseEvent{Type: e.partKind() + ".done", Part: &part})
 		if e.open.Type == "reasoning" {
 			e.open.Summary = []outputPart{part}
@@ -603,8 +610,11 @@ func (e *responseEncoder) partKind() string {
 }
 
 func (e *responseEncoder) textKind() string {
-	if e.open.Type == "reasoning" {
+	switch e.kind {
+	case "reasoning":
 		return "response.reasoning_summary_text"
+	case "refusal":
+		return "response.refusal"
 	}
 	return "response.output_text"
 }
@@ -629,7 +639,7 @@ func (e *responseEncoder) ofPart(v responseEvent) {
 }
 
 func (e *responseEncoder) ofText(v responseEvent) {
-	if e.open.Type != "reasoning" {
+	if e.kind == "message" {
 		v.Logprobs = []struct{}{}
 	}
 	e.ofPart(v)
@@ -650,9 +660,15 @@ func (e *responseEncoder) encodeEnd(a *Answer) {
 // encodeFailure ends the stream with the failure, so that it is complete.
 func (e *responseEncoder) encodeFailure(err *Error) bool {
 	e.start()
-	code := cmp.Or(err.Code, "server_error")
-	if err.Status == 429 && err.Code == "" {
+	code := err.Code
+	switch {
+	case code != "":
+	case err.Status == 429:
 		code = "rate_limit_exceeded"
+	case err.Status/100 == 4:
+		code = "invalid_request_error"
+	default:
+		code = "server_error"
 	}
 	e.tell(responseEvent{Type: "response.failed", Response: e.object("failed", "", &responseError{code, err.Message}, nil)})
 	return true

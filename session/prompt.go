@@ -5,7 +5,7 @@ import (
 	"hash/maphash"
 	"slices"
 
-	"github.com/wirectl/wirectl/internal/jsonscan"
+	"github.com/wirectl/wirectl/llm"
 )
 
 // A Prompt is the input of a model in a request, split into parts. Bytes count the JSON as
@@ -147,24 +147,21 @@ func (w *promptWalk) compare(before *promptSeen) {
 
 // read walks a body.
 func (w *promptWalk) read(body []byte) {
-	var s jsonscan.Scanner
-	s.Init(body)
-	for ok := s.Object(); ok && s.Next(); {
-		switch string(s.Key()) {
-		case "system", "systemInstruction", "system_instruction", "instructions":
-			w.addSystem(s.Value())
-		case "tools":
-			for ok := s.Array(); ok && s.Elem(); {
-				w.addTool(s.Value())
+	for part, raw := range llm.Prompt(body) {
+		switch part {
+		case llm.SystemPart:
+			w.System.addBytes(len(raw))
+			w.seen.system = w.note(w.seen.system, raw)
+		case llm.ToolPart:
+			w.addTool(raw)
+		case llm.MessagePart:
+			attached := 0
+			for one := range llm.Attachments(raw) {
+				w.Attachments.addBytes(len(one))
+				attached += len(one)
 			}
-		case "messages", "input", "contents", "prompt":
-			if s.Peek() == jsonscan.String {
-				w.addMessage(s.Value())
-				continue
-			}
-			for ok := s.Array(); ok && s.Elem(); {
-				w.addMessage(s.Value())
-			}
+			w.Messages.addBytes(len(raw) - attached)
+			w.seen.messages = w.note(w.seen.messages, raw)
 		}
 	}
 }
@@ -182,28 +179,7 @@ func (w *promptWalk) note(list []segment, raw []byte) []segment {
 	return append(list, segment{maphash.Bytes(w.seed, raw), uint32(len(raw))})
 }
 
-func (w *promptWalk) addSystem(raw []byte) {
-	if k := jsonscan.KindOf(raw); k != jsonscan.String && k != jsonscan.Array && k != jsonscan.Object {
-		return
-	}
-	w.System.addBytes(len(raw))
-	w.seen.system = w.note(w.seen.system, raw)
-}
-
-// addTool adds a tool, or the functions in a Gemini tool.
 func (w *promptWalk) addTool(raw []byte) {
-	for _, key := range []string{"functionDeclarations", "function_declarations"} {
-		list, ok := jsonscan.Get(raw, key)
-		if !ok {
-			continue
-		}
-		var s jsonscan.Scanner
-		s.Init(list)
-		for ok := s.Array(); ok && s.Elem(); {
-			w.addTool(s.Value())
-		}
-		return
-	}
 	w.Tools.addBytes(len(raw))
 	w.seen.tools = w.note(w.seen.tools, raw)
 	if len(w.Each) < maxPromptTools {
@@ -216,62 +192,4 @@ func (w *promptWalk) addTool(raw []byte) {
 
 // ToolName returns the name of a tool offered to a model. If it has no name, ToolName returns
 // its type, or "".
-func ToolName(tool []byte) string {
-	for _, path := range [][]string{{"name"}, {"function", "name"}, {"type"}} {
-		if raw, ok := jsonscan.Get(tool, path...); ok && jsonscan.KindOf(raw) == jsonscan.String {
-			name, _ := jsonscan.Unquote(raw)
-			return string(clip(name, maxText))
-		}
-	}
-	return ""
-}
-
-// addMessage adds a message, and counts its attachments separately.
-func (w *promptWalk) addMessage(raw []byte) {
-	if role, ok := jsonscan.Get(raw, "role"); ok && (string(role) == `"system"` || string(role) == `"developer"`) {
-		w.addSystem(raw)
-		return
-	}
-	before := w.Attachments.Bytes
-	w.attachments(raw, 0)
-	w.Messages.addBytes(len(raw) - int(w.Attachments.Bytes-before))
-	w.seen.messages = w.note(w.seen.messages, raw)
-}
-
-// maxBlocks is how deep blocks are nested: a message, its content, a tool result, its content.
-const maxBlocks = 6
-
-// attachments counts the attachments in a value: pictures, documents, sound.
-func (w *promptWalk) attachments(raw []byte, depth int) {
-	var s jsonscan.Scanner
-	s.Init(raw)
-	switch {
-	case depth > maxBlocks:
-	case s.Peek() == jsonscan.Array:
-		for ok := s.Array(); ok && s.Elem(); {
-			w.attachments(s.Value(), depth+1)
-		}
-	case s.Peek() == jsonscan.Object:
-		var inner [][]byte
-		for ok := s.Object(); ok && s.Next(); {
-			switch string(s.Key()) {
-			case "type":
-				if slices.Contains(attached, string(s.Value())) {
-					w.Attachments.addBytes(len(raw))
-					return
-				}
-			case "inlineData", "inline_data", "fileData", "file_data":
-				w.Attachments.addBytes(len(raw))
-				return
-			case "content", "parts", "output":
-				inner = append(inner, s.Value())
-			}
-		}
-		for _, value := range inner {
-			w.attachments(value, depth+1)
-		}
-	}
-}
-
-// attached are the types of blocks that are attachments.
-var attached = []string{`"image"`, `"document"`, `"file"`, `"image_url"`, `"input_image"`, `"input_file"`, `"input_audio"`, `"container_upload"`}
+func ToolName(tool []byte) string { return string(clip([]byte(llm.ToolName(tool)), maxText)) }

@@ -92,7 +92,7 @@ func (e *Error) UnknownModel() bool {
 func (e *Error) Again() bool {
 	should := e.Hints.Get("X-Should-Retry")
 	switch {
-	case e.Began || e.Paid || should == "false":
+	case e.Began || e.Paid || should == "false" || should == "" && e.Code == "insufficient_quota":
 		return false
 	case should == "true":
 		return true

@@ -5,6 +5,7 @@ import (
 	"iter"
 
 	"github.com/wirectl/wirectl/internal/jsonscan"
+	"github.com/wirectl/wirectl/llm"
 )
 
 // ReadMembers reads the values of keys of an object into places. It reports whether the text is an
@@ -19,19 +20,6 @@ func ReadMembers(text []byte, places map[string]*[]byte) (object bool, err error
 		}
 	}
 	return object, s.End()
-}
-
-// Elements yields the elements of an array.
-func Elements(array []byte) iter.Seq[[]byte] {
-	return func(yield func([]byte) bool) {
-		var s jsonscan.Scanner
-		s.Init(array)
-		for ok := s.Array(); ok && s.Elem(); {
-			if !yield(s.Value()) {
-				return
-			}
-		}
-	}
 }
 
 // ValidPrompt reports whether a valid JSON value is a prompt: a string, an
@@ -142,7 +130,7 @@ type Message struct {
 // EachMessage yields the messages of a JSON array. It skips elements that are not objects.
 func EachMessage(messages []byte) iter.Seq[Message] {
 	return func(yield func(Message) bool) {
-		for raw := range Elements(messages) {
+		for _, raw := range llm.Elements(messages) {
 			if jsonscan.KindOf(raw) == jsonscan.Object && !yield(message(raw)) {
 				return
 			}
@@ -175,7 +163,7 @@ func contentText(content []byte) []byte {
 		return jsonscan.AppendQuote(nil, content)
 	}
 	text := []byte{'"'}
-	for part := range Elements(content) {
+	for _, part := range llm.Elements(content) {
 		if raw, ok := jsonscan.Get(part, "text"); ok && jsonscan.KindOf(raw) == jsonscan.String {
 			text = append(text, raw[1:len(raw)-1]...)
 		}

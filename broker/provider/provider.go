@@ -190,10 +190,7 @@ type Exchange interface {
 
 // A Part is a piece of a streamed completion.
 type Part struct {
-	// Text and Thought are JSON string tokens, nil if the part has none, and Call a piece of a
-	// tool call.
-	Text, Thought []byte
-	Call          *llm.CallDelta
+	llm.Delta
 	// Event is the event with the part, if the backend has the client's API; else nil. Its
 	// other parts come without it.
 	Event []byte

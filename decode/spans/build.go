@@ -147,6 +147,7 @@ func provider(c *calls.Call, said *facts) string {
 
 // errorType is why a call failed; "" if it has not. A cancel is no failure.
 func errorType(c *calls.Call, said *facts) string {
+	_, isModel := modelAPIs[c.Protocol]
 	switch {
 	case c.Outcome == session.ToolError:
 		return otlp.ToolError
@@ -156,7 +157,7 @@ func errorType(c *calls.Call, said *facts) string {
 		return c.Outcome.String()
 	case c.Outcome != session.Failed:
 		return ""
-	case isModel(c.Protocol):
+	case isModel:
 		return cmp.Or(said.code, c.StopReason, otlp.OtherType)
 	}
 	return cmp.Or(said.code, otlp.OtherType)

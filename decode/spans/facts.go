@@ -150,6 +150,7 @@ func withState(parent trace.SpanContext, state string) trace.SpanContext {
 // readPayload reads the values that have names in the conventions.
 func (f *facts) readPayload(it *decode.Item) {
 	name, isRequest := it.Protocol.Name(), it.Message.Phase == protocol.Open
+	api, isModel := modelAPIs[name]
 	switch {
 	case f.agent && it.Frame.Meta.Signal != frame.NoSignal:
 	case f.agent && it.Frame.Dir == frame.C2U:
@@ -166,20 +167,15 @@ func (f *facts) readPayload(it *decode.Item) {
 		f.readA2ARequest(it.Payload)
 	case name == a2a:
 		f.readA2A(it.Payload)
-	case isRequest && isModel(name):
+	case isRequest && isModel:
 		f.readModelRequest(it.Payload)
-	case isModel(name):
-		f.readModel(it.Payload)
+	case isModel:
+		f.readModel(api, it.Payload)
 	}
 }
 
-func isModel(name string) bool {
-	switch name {
-	case openai, realtime, anthropic, gemini, live:
-		return true
-	}
-	return false
-}
+// modelAPIs are the APIs of models, by their protocols.
+var modelAPIs = map[string]llm.API{openai: llm.Chat, realtime: llm.Responses, anthropic: llm.Messages, gemini: llm.Contents, live: llm.Contents}
 
 // readMCP reads a request of MCP. Its own trace context says more than that of HTTP.
 func (f *facts) readMCP(payload []byte) {
@@ -297,24 +293,17 @@ func (f *facts) readSetting(name string, s *jsonscan.Scanner) {
 }
 
 // readModel reads the id and the error of an answer, or of an event of one.
-func (f *facts) readModel(payload []byte) {
-	for _, path := range [][]string{{"id"}, {"response", "id"}, {"message", "id"}, {"responseId"}} {
-		f.setText(otlp.ResponseID, textAt(payload, path...))
-	}
-	for _, path := range [][]string{{"usage"}, {"response", "usage"}, {"message", "usage"}, {"usageMetadata"}} {
-		raw, _ := jsonscan.Get(payload, path...)
-		api := llm.Chat
-		if path[0] == "usageMetadata" {
-			api = llm.Contents
-		}
-		u := llm.ReadUsage(api, raw)
-		f.setCount(otlp.CacheWriteTokens, u.Written)
-		f.setCount(otlp.ReasoningTokens, u.Thinking)
-	}
-	for _, path := range [][]string{{"error", "code"}, {"error", "status"}, {"error", "type"}} {
-		if code := textAt(payload, path...); code != "" {
-			f.code = code
-		}
+func (f *facts) readModel(api llm.API, payload []byte) {
+	e := llm.Event{API: api}
+	var s jsonscan.Scanner
+	s.Init(payload)
+	e.Read(&s)
+	f.setText(otlp.ResponseID, llm.Unquote(e.ID))
+	u := llm.ReadUsage(api, e.Usage)
+	f.setCount(otlp.CacheWriteTokens, u.Written)
+	f.setCount(otlp.ReasoningTokens, u.Thinking)
+	if e.Failed {
+		f.code = llm.ReadError(0, payload).Code
 	}
 }
 

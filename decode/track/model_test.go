@@ -3,6 +3,7 @@ package track_test
 import (
 	"bytes"
 	"fmt"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -120,6 +121,80 @@ func TestModels(t *testing.T) {
 	} {
 		if got := models(follow(t, over(test.wire...))); got != test.want {
 			t.Errorf("%s:\n%s\nwant\n%s", test.about, got, test.want)
+		}
+	}
+}
+
+// Odd answers that providers were reported to give are read as their clients read them, streamed and
+// whole, and none breaks a rule that only its oddness seems to break.
+func TestOddModels(t *testing.T) {
+	text, err := os.ReadFile("../../llm/testdata/upstreams.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	requests := map[string]string{
+		"openai":    post("/v1/chat/completions", `{"model":"g","messages":[]}`),
+		"anthropic": post("/v1/messages", `{"model":"g","messages":[]}`),
+		"gemini":    post("/v1beta/models/g:streamGenerateContent?alt=sse", `{"contents":[]}`),
+	}
+	wants := map[string]string{
+		"azure-empty-object":         `openai done "stop" [] 11 5`,
+		"chunks-without-object":      `openai done "stop" [] 11 5`,
+		"tool-calls-without-index":   `openai done "tool_calls" [get_weather get_time] 11 5`,
+		"tool-id-name-repeated":      `openai done "tool_calls" [get_weather] 11 5`,
+		"arguments-object":           `openai done "tool_calls" [get_weather] 11 5`,
+		"content-array":              `openai done "stop" [] 11 5`,
+		"text-in-block-start":        `anthropic done "end_turn" [] 9 7`,
+		"tool-ids-empty":             `openai done "tool_calls" [get_weather get_weather] 11 5`,
+		"stop-with-tool-calls":       `openai done "stop" [get_weather] 11 5`,
+		"vllm-error-first":           `openai failed "BadRequestError" [] 0 0`,
+		"openai-error-in-200":        `openai failed "insufficient_quota" [] 0 0`,
+		"openrouter-midstream-error": `openai failed "502" [] 0 0`,
+		"gemini-malformed-call":      `gemini failed "MALFORMED_FUNCTION_CALL" [] 8 0`,
+		"gemini-signature":           `gemini done "STOP" [get_weather get_time] 8 17`,
+		"compaction-iterations":      `anthropic done "end_turn" [] 1009 57`,
+		"error-in-tool-arguments":    `anthropic failed "overloaded_error" [get_weather] 9 1`,
+		"cut":                        `openai died "" [] 0 0 no-final`,
+		"cut-anthropic":              `anthropic died "" [] 9 1 no-final`,
+		"no-message-stop":            `anthropic done "end_turn" [] 9 7 no-final`,
+		"tool-arguments-pieces":      `anthropic done "tool_use" [get_weather] 9 12`,
+	}
+	for _, part := range strings.Split(string(text), "\n-- ")[1:] {
+		name, answer, _ := strings.Cut(part, " --\n")
+		name, form, _ := strings.Cut(name, ".")
+		if form == "http" {
+			continue
+		}
+		kind, _, _ := strings.Cut(wants[name], " ")
+		wire := []string{requests[kind]}
+		if form == "json" {
+			wire = append(wire, said("200 OK", strings.TrimSpace(answer)))
+		} else {
+			wire = append(wire, events)
+			for e := range strings.SplitSeq(strings.TrimSpace(answer), "\n\n") {
+				if e != "#CUT" {
+					wire = append(wire, chunk(e+"\n\n"))
+				}
+			}
+			if !strings.HasSuffix(strings.TrimSpace(answer), "#CUT") {
+				wire = append(wire, last)
+			}
+		}
+		s := &script{}
+		s.ends(frame.U2C, wire...)
+		got := ""
+		for _, tr := range follow(t, s).List {
+			for e := range tr.Exchanges() {
+				got += fmt.Sprintf("%s %v %q %v %d %d", tr.Protocol.Name(), e.Outcome, e.StopReason, e.ToolCalls, e.Usage.Input, e.Usage.Output)
+			}
+			for f := range tr.Findings() {
+				if f.Severity > session.Note {
+					got += " " + f.Name
+				}
+			}
+		}
+		if got != wants[name] {
+			t.Errorf("%s.%s: got %s, want %s", name, form, got, wants[name])
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/jsonscan"
+	"github.com/wirectl/wirectl/llm"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
 	"github.com/wirectl/wirectl/protocol/internal/modelapi"
@@ -107,7 +108,7 @@ func (w *wire) read(s *jsonscan.Scanner) {
 			w.run = s.Value()
 		case "messages":
 			w.messages = true
-			if text := modelapi.LastText(s); w.text == nil {
+			if text := jsonwalk.Word(llm.LastText(s)); w.text == nil {
 				w.text = text
 			}
 		case "resume":

@@ -47,17 +47,6 @@ func Call(head *frame.Head) *modelapi.Call {
 	return nil
 }
 
-// A wire holds the members of a payload.
-type wire struct {
-	asks, answers bool
-	model, finish []byte
-	failure       modelapi.Error
-	failed        bool
-	usage         protocol.Usage
-	text, tool    []byte
-	brings        bool
-}
-
 var (
 	kindResult  = []byte("result")
 	kindAnswer  = []byte("GenerateContentResponse")
@@ -67,109 +56,45 @@ var (
 // Parse reads one body or event, as [protocol.Protocol] wants it. A stream without events is an
 // array.
 func (api) Parse(payload []byte, m *protocol.Message) error {
-	m.Reset()
-	var s jsonscan.Scanner
-	s.Init(payload)
-	var w wire
-	kind := s.Peek()
-	if kind == jsonscan.Array {
-		for ok := s.Array(); ok && s.Elem(); {
-			w.read(&s)
-		}
-	} else {
-		w.read(&s)
+	e := llm.Event{API: llm.Contents}
+	ok, err := modelapi.Read(&e, payload, m)
+	if ok {
+		interpret(&e, m)
 	}
-	if s.End() != nil || kind != jsonscan.Object && kind != jsonscan.Array {
-		m.Faults |= protocol.UnknownKind
-	} else {
-		w.interpret(m)
-	}
-	return jsonwalk.End(&s, m)
-}
-
-// read walks the next value, which is a body or an event.
-func (w *wire) read(s *jsonscan.Scanner) {
-	for ok := s.Object(); ok && s.Next(); {
-		switch string(s.Key()) {
-		case "contents", "content":
-			w.asks, w.text = true, modelapi.LastText(s)
-		case "requests":
-			w.asks = true
-		case "candidates":
-			w.answers = true
-			for ok := s.Array(); ok && s.Elem(); {
-				w.readCandidate(s)
-			}
-		case "promptFeedback":
-			w.answers = true
-			if reason := jsonwalk.WordIn(s, "blockReason"); reason != nil {
-				w.finish = reason
-			}
-		case "usageMetadata":
-			w.answers, w.usage = true, modelapi.ReadUsage(llm.Contents, s.Value())
-		case "modelVersion":
-			w.model = jsonwalk.Word(s.Value())
-		case "error":
-			w.failed = w.failure.Read(s) || w.failed
-		}
-	}
-}
-
-// readCandidate walks the next value, which is one of the answers of the model.
-func (w *wire) readCandidate(s *jsonscan.Scanner) {
-	for ok := s.Object(); ok && s.Next(); {
-		switch string(s.Key()) {
-		case "finishReason":
-			if reason := jsonwalk.Word(s.Value()); len(reason) > 0 {
-				w.finish = reason
-			}
-		case "content":
-			for ok := s.Object(); ok && s.Next(); {
-				if string(s.Key()) != "parts" {
-					continue
-				}
-				for ok := s.Array(); ok && s.Elem(); {
-					w.readPart(s)
-				}
-			}
-		}
-	}
-}
-
-// readPart walks the next value, which is a part of an answer.
-func (w *wire) readPart(s *jsonscan.Scanner) {
-	for ok := s.Object(); ok && s.Next(); {
-		switch string(s.Key()) {
-		case "text":
-			if text := jsonwalk.Word(s.Value()); len(text) > 0 {
-				w.text, w.brings = text, true
-			}
-		case "functionCall":
-			w.brings, w.tool = true, jsonwalk.WordIn(s, "name")
-		case "inlineData", "executableCode", "codeExecutionResult":
-			w.brings = true
-		}
-	}
+	return err
 }
 
 // interpret fills m.
-func (w *wire) interpret(m *protocol.Message) {
-	m.Model, m.Text, m.Usage = w.model, w.text, w.usage
-	switch {
-	case w.failed:
-		w.failure.Code = nil // which is the status of HTTP
-		w.failure.Tell(m)
-		return
-	case w.asks && !w.answers:
+func interpret(e *llm.Event, m *protocol.Message) {
+	switch answers := e.Some || e.Usage != nil; {
+	case e.Failed:
+		modelapi.Fail(e, m)
+	case e.Asks != nil && !answers:
 		m.Kind, m.Phase, m.From = kindRequest, protocol.Open, frame.C2U
-		return
-	case !w.answers:
+	case !answers:
 		m.Kind, m.Phase, m.From = kindResult, protocol.Close, frame.U2C
-		return
+	default:
+		m.Kind, m.Phase, m.From, m.Empty = kindAnswer, protocol.Part, frame.U2C, !e.Brings
+		modelapi.FailIfBroken(e, m)
 	}
-	m.Kind, m.Phase, m.From, m.Empty = kindAnswer, protocol.Part, frame.U2C, !w.brings
-	m.StopReason = w.finish
-	if m.Label = w.tool; m.Label == nil && len(w.finish) > 0 {
-		m.Label = w.finish
+}
+
+// Request judges whether each tool result is for a call of the conversation.
+func (api) Request(body []byte) []protocol.Broken { return modelapi.Uses(body) }
+
+// Answer judges the usage, which the last event must have, and gathers tool calls.
+func (api) Answer(payload []byte, m *protocol.Message, t *modelapi.Tools) []protocol.Broken {
+	t.Read(llm.Contents, payload, true)
+	usage := modelapi.Object(payload, "usageMetadata")
+	if usage != nil { // it may come after the last event with an answer
+		t.Unused = nil
 	}
+	if len(m.StopReason) == 0 || m.Phase == protocol.Fail || jsonscan.KindOf(payload) != jsonscan.Object {
+		return nil
+	}
+	if usage == nil {
+		t.Unused = modelapi.WrongUsage("the last event reports no usage")
+		return nil
+	}
+	return modelapi.Sum(usage, "totalTokenCount", "promptTokenCount", "toolUsePromptTokenCount", "candidatesTokenCount", "thoughtsTokenCount")
 }

@@ -47,9 +47,11 @@ var members = []struct {
 
 // A liveWire holds the members of a message.
 type liveWire struct {
-	wire
+	llm.Event
 	kind                          []byte
+	answers                       bool // it is the model's
 	from                          frame.Dir
+	model                         []byte
 	complete, interrupted, reason []byte // the names of the first two if they are true
 }
 
@@ -58,7 +60,7 @@ func (live) Parse(payload []byte, m *protocol.Message) error {
 	m.Reset()
 	var s jsonscan.Scanner
 	s.Init(payload)
-	var w liveWire
+	w := liveWire{Event: llm.Event{API: llm.Contents}}
 	for ok := s.Object(); ok && s.Next(); {
 		w.read(&s)
 	}
@@ -85,7 +87,7 @@ func (w *liveWire) read(s *jsonscan.Scanner) {
 		for ok := s.Object(); ok && s.Next(); {
 			switch string(s.Key()) {
 			case "turns":
-				w.text = modelapi.LastText(s)
+				w.Text = llm.LastText(s)
 			case "turnComplete":
 				w.complete = ifTrue(s)
 			}
@@ -93,9 +95,10 @@ func (w *liveWire) read(s *jsonscan.Scanner) {
 	case "serverContent":
 		w.readContent(s)
 	case "toolCall":
-		w.readToolCall(s)
+		w.Read(s)
+		w.Brings = true
 	case "usageMetadata":
-		w.usage = modelapi.ReadUsage(llm.Contents, s.Value())
+		w.Member(s)
 	}
 }
 
@@ -112,19 +115,9 @@ func ifTrue(s *jsonscan.Scanner) []byte {
 func (w *liveWire) readContent(s *jsonscan.Scanner) {
 	for ok := s.Object(); ok && s.Next(); {
 		switch string(s.Key()) {
-		case "modelTurn":
-			for ok := s.Object(); ok && s.Next(); {
-				if string(s.Key()) != "parts" {
-					continue
-				}
-				for ok := s.Array(); ok && s.Elem(); {
-					w.readPart(s)
-				}
-			}
+		case "modelTurn", "outputTranscription":
 			w.answers = true
-		case "outputTranscription":
-			w.answers = true
-			w.readPart(s)
+			w.Candidate(s)
 		case "generationComplete":
 			w.answers = ifTrue(s) != nil || w.answers
 		case "turnComplete":
@@ -137,23 +130,10 @@ func (w *liveWire) readContent(s *jsonscan.Scanner) {
 	}
 }
 
-// readToolCall walks the next value, a toolCall.
-func (w *liveWire) readToolCall(s *jsonscan.Scanner) {
-	for ok := s.Object(); ok && s.Next(); {
-		if string(s.Key()) != "functionCalls" {
-			continue
-		}
-		for ok := s.Array(); ok && s.Elem(); {
-			w.tool = jsonwalk.WordIn(s, "name")
-		}
-	}
-	w.brings = true
-}
-
 // interpret fills m.
 func (w *liveWire) interpret(m *protocol.Message) {
-	m.Kind, m.From, m.Model, m.Text, m.Usage = w.kind, w.from, w.model, w.text, w.usage
-	m.Label = w.tool
+	modelapi.Tell(&w.Event, m)
+	m.Kind, m.From, m.Model = w.kind, w.from, w.model
 	switch string(w.kind) {
 	case "clientContent":
 		if w.complete != nil {
@@ -183,17 +163,13 @@ func (w *liveWire) interpretContent(m *protocol.Message) {
 	case w.interrupted != nil:
 		m.Phase, m.Empty, m.StopReason, m.Label = protocol.Part, true, w.interrupted, w.interrupted
 	case w.answers:
-		m.Phase, m.Empty = protocol.Part, !w.brings
+		m.Phase, m.Empty = protocol.Part, !w.Brings
 	}
 }
 
 // Answer gathers tool calls. It does not judge the usage, which depends on the model.
 func (live) Answer(payload []byte, _ *protocol.Message, t *modelapi.Tools) []protocol.Broken {
-	if call := modelapi.Object(payload, "toolCall"); call != nil {
-		for _, call := range modelapi.Elements(call, "functionCalls") {
-			gatherCall(call, t)
-		}
-	}
+	t.Read(llm.Contents, modelapi.Object(payload, "toolCall"), true)
 	return nil
 }
 

@@ -33,118 +33,51 @@ func (realtime) Parse(payload []byte, m *protocol.Message) error {
 	m.Reset()
 	var s jsonscan.Scanner
 	s.Init(payload)
-	var w wire
-	var e realtimeEvent
+	var e llm.Event
+	var id, model []byte // of the event, and of the session
 	isObject := s.Peek() == jsonscan.Object
 	for ok := s.Object(); ok && s.Next(); {
-		e.read(&s, &w)
+		switch string(s.Key()) {
+		case "event_id":
+			id = s.Value()
+		case "session":
+			model = jsonwalk.Member(&s, "model")
+		case "id": // of something else than a response
+		default:
+			e.Member(&s)
+		}
 	}
-	if s.End() != nil || !isObject || !strings.Contains(string(w.event), ".") && string(w.event) != "error" {
+	if e.Model == nil {
+		e.Model = model
+	}
+	if kind := jsonwalk.Word(e.Kind); s.End() != nil || !isObject || !strings.Contains(string(kind), ".") && string(kind) != "error" {
 		m.Faults |= protocol.UnknownKind
 	} else {
-		e.interpret(&w, m)
+		interpretLive(&e, id, m)
 	}
 	return jsonwalk.End(&s, m)
 }
 
-// A realtimeEvent holds the members of an event that events over HTTP lack.
-type realtimeEvent struct {
-	id, response []byte // the ids of the event and of the response
-}
-
-// read walks the next member of an event.
-func (e *realtimeEvent) read(s *jsonscan.Scanner, w *wire) {
-	switch string(s.Key()) {
-	case "event_id":
-		e.id = s.Value()
-	case "response_id":
-		e.response = s.Value()
-	case "session":
-		w.model = jsonwalk.WordIn(s, "model")
-	case "error":
-		w.failed = w.failure.Read(s) || w.failed
-	case "response":
-		e.readResponse(s, w)
-	case "type":
-		w.event = jsonwalk.Word(s.Value())
-	case "model":
-		w.model = jsonwalk.Word(s.Value())
-	case "input":
-		w.text = modelapi.LastText(s)
-	default:
-		w.readContent(s)
-	}
-}
-
-// readResponse walks the next value: a response, or the wanted response of a request.
-func (e *realtimeEvent) readResponse(s *jsonscan.Scanner, w *wire) {
-	for ok := s.Object(); ok && s.Next(); {
-		switch string(s.Key()) {
-		case "id":
-			e.response = s.Value()
-		case "status":
-			w.status = jsonwalk.Word(s.Value())
-		case "model":
-			w.model = jsonwalk.Word(s.Value())
-		case "usage":
-			w.usage = modelapi.ReadUsage(llm.Chat, s.Value())
-		case "error":
-			w.failure.Read(s)
-		case "status_details", "incomplete_details":
-			for ok := s.Object(); ok && s.Next(); {
-				switch string(s.Key()) {
-				case "reason":
-					w.why = jsonwalk.Word(s.Value())
-				case "error":
-					w.failure.Read(s)
-				}
-			}
-		default:
-			w.readContent(s)
-		}
-	}
-}
-
-// interpret fills m.
-func (e *realtimeEvent) interpret(w *wire, m *protocol.Message) {
-	m.Model, m.Usage, m.Text, m.Label = w.model, w.usage, w.text, w.tool
-	m.Bind = jsonwalk.Token(e.id, protocol.SpaceProgress)
-	kind := string(w.event)
-	switch m.Kind = w.event; {
+// interpretLive fills m. The event has an id of its own.
+func interpretLive(e *llm.Event, id []byte, m *protocol.Message) {
+	modelapi.Tell(e, m)
+	m.Kind, m.Bind = jsonwalk.Word(e.Kind), jsonwalk.Token(id, protocol.SpaceProgress)
+	switch kind := string(m.Kind); {
 	case kind == "response.create":
 		m.Phase, m.From = protocol.Open, frame.C2U
 	case kind == "response.cancel":
-		m.Phase, m.From, m.Ref = protocol.Cancel, frame.C2U, jsonwalk.Token(e.response, protocol.SpaceTurn)
+		m.Phase, m.From, m.Ref = protocol.Cancel, frame.C2U, jsonwalk.Token(e.ID, protocol.SpaceTurn)
 	case kind == "error":
-		w.failure.Tell(m)
-		m.Bind, m.Ref = protocol.Token{}, jsonwalk.Token(w.failure.Event, protocol.SpaceProgress)
+		modelapi.Fail(e, m)
+		cause, _ := jsonscan.Get(e.Error, "event_id")
+		m.Bind, m.Ref = protocol.Token{}, jsonwalk.Token(cause, protocol.SpaceProgress)
 	case !strings.HasPrefix(kind, "response."):
 	default:
-		m.Bind, m.ID, m.From = protocol.Token{}, jsonwalk.Token(e.response, protocol.SpaceTurn), frame.U2C
-		w.interpretResponse(m)
-	}
-}
-
-// interpretResponse sets the effect of an event on its response.
-func (w *wire) interpretResponse(m *protocol.Message) {
-	switch kind := string(w.event); kind {
-	case "response.done", "response.completed", "response.incomplete", "response.failed", "response.cancelled":
-		if w.status == nil {
-			w.status = w.event[len("response."):]
+		m.Bind, m.ID, m.From = protocol.Token{}, jsonwalk.Token(e.ID, protocol.SpaceTurn), frame.U2C
+		if !setEnd(e, m) {
+			m.Phase = protocol.Part
+			m.Empty = !e.Brings || !strings.HasSuffix(kind, ".delta") && !strings.HasSuffix(kind, ".added")
 		}
-		w.setEnd(m)
-		switch {
-		case m.Phase == protocol.Fail:
-			return
-		case w.why != nil:
-			m.StopReason = w.why
-		}
-		if m.Label == nil {
-			m.Label = m.StopReason
-		}
-	default:
-		m.Phase = protocol.Part
-		m.Empty = !w.brings || !strings.HasSuffix(kind, ".delta") && !strings.HasSuffix(kind, ".added")
 	}
 }
 

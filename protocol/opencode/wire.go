@@ -2,9 +2,9 @@ package opencode
 
 import (
 	"github.com/wirectl/wirectl/internal/jsonscan"
+	"github.com/wirectl/wirectl/llm"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
-	"github.com/wirectl/wirectl/protocol/internal/modelapi"
 )
 
 // wire is the result of one walk over a body or an event, whatever the order of its
@@ -34,7 +34,7 @@ func (w *wire) read(s *jsonscan.Scanner) {
 		case "info":
 			w.readInfo(s)
 		case "parts":
-			w.text = modelapi.LastText(s)
+			w.text = jsonwalk.Word(llm.LastText(s))
 		case "model":
 			w.model = jsonwalk.WordIn(s, "modelID")
 		case "name", "reply", "response":

@@ -143,7 +143,7 @@ func (d *deep) answer(ctx context.Context, r *run, q *provider.Request, c *provi
 		thought := provider.Quote(turnLine(&e) + "\n")
 		c.AppendThought(thought)
 		if q.Emit != nil {
-			if err := q.Emit(provider.Part{Thought: thought}); err != nil {
+			if err := q.Emit(provider.Part{Delta: llm.Delta{Thought: thought}}); err != nil {
 				cancel(err)
 			}
 		}
@@ -171,7 +171,7 @@ func (d *deep) answer(ctx context.Context, r *run, q *provider.Request, c *provi
 	}
 	c.Text = provider.Quote(out.Answer)
 	if q.Emit != nil && out.Answer != "" {
-		return q.Emit(provider.Part{Text: c.Text})
+		return q.Emit(provider.Part{Delta: llm.Delta{Text: c.Text}})
 	}
 	return nil
 }

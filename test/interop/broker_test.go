@@ -143,6 +143,103 @@ func TestBrokerAnthropicSDK(t *testing.T) {
 	}
 }
 
+// The official SDKs understand the odd answers of providers, which mean the same to all of them.
+func TestBrokerOddAnswers(t *testing.T) {
+	text, err := os.ReadFile("../../llm/testdata/upstreams.txtar")
+	check(t, err)
+	files := map[string]string{}
+	for _, part := range strings.Split(string(text), "\n-- ")[1:] {
+		name, data, _ := strings.Cut(part, " --\n")
+		files[name] = strings.TrimSuffix(data, "\n")
+	}
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		name := strings.Split(r.URL.Path, "/")[1]
+		if bytes.Contains(body, []byte(`"stream":true`)) || strings.Contains(r.URL.Path, "stream") {
+			w.Header().Set("Content-Type", "text/event-stream")
+			for event := range strings.SplitSeq(files[name+".sse"], "\n\n") {
+				if event == "#CUT" {
+					panic(http.ErrAbortHandler)
+				}
+				_, _ = io.WriteString(w, event+"\n\n")
+				_ = http.NewResponseController(w).Flush()
+			}
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, files[name+".json"])
+	}))
+	defer backend.Close()
+	const paris, parisAndTime = `calls [[ID get_weather {"city":"Paris"}]]`, `calls [[ID get_weather {"city":"Paris"}] [ID get_time `
+	wants := map[string][2]string{ // the kind of the provider, and what the SDKs understand
+		"azure-empty-object":         {"openai", `"Hello" calls [] tokens [11 5]`},
+		"chunks-without-object":      {"openai", `"Hello" calls [] tokens [11 5]`},
+		"tool-calls-without-index":   {"openai", `"" ` + parisAndTime + `{"tz":"JST"}]] tokens [11 5]`},
+		"tool-id-name-repeated":      {"openai", `"" ` + paris + ` tokens [11 5]`},
+		"arguments-object":           {"openai", `"" ` + paris + ` tokens [11 5]`},
+		"content-array":              {"openai", `"Hello" calls [] tokens [11 5]`},
+		"tool-ids-empty":             {"openai", `"" calls [[ID get_weather {"city":"Paris"}] [ID get_weather {"city":"Rome"}]] tokens [11 5]`},
+		"stop-with-tool-calls":       {"openai", `"" ` + paris + ` tokens [11 5]`},
+		"text-in-block-start":        {"anthropic", `"Hello" calls [] tokens [9 7]`},
+		"no-message-stop":            {"anthropic", `"Hello" calls [] tokens [9 7]`},
+		"tool-arguments-pieces":      {"anthropic", `"" ` + paris + ` tokens [9 12]`},
+		"compaction-iterations":      {"anthropic", `"Hello" calls [] tokens [1009 57]`},
+		"gemini-signature":           {"gemini", `"" ` + parisAndTime + `{}]] tokens [8 17]`},
+		"vllm-error-first":           {"openai", `"" failed 400 BadRequestError`},
+		"openai-error-in-200":        {"openai", `"" failed 429 insufficient_quota`},
+		"gemini-malformed-call":      {"gemini", `"" failed 502 Malformed function call: x`},
+		"openrouter-midstream-error": {"openai", `"Hello" failed HTTP 502`},
+		"error-in-tool-arguments":    {"anthropic", `"" failed overloaded_error`},
+		"cut":                        {"openai", `"Hello" failed broke off`},
+	}
+	// What SDKs do with answers that the broker passes unchanged is their own matter.
+	own := []string{"chat openai", "anthropic anthropic", "gemini gemini"}
+	config, names := "providers:\n", []string{}
+	models := "models:\n"
+	for name, want := range wants {
+		base := backend.URL + "/" + name
+		if want[0] == "openai" {
+			base += "/v1"
+		}
+		config += fmt.Sprintf("  %s: {kind: %s, base_url: %q}\n", name, want[0], base)
+		models += fmt.Sprintf("  %s: {provider: %[1]s, model: up}\n", name)
+		for _, form := range []string{".sse", ".json"} {
+			if files[name+form] != "" {
+				names = append(names, name+form)
+			}
+		}
+	}
+	file := filepath.Join(t.TempDir(), "broker.yaml")
+	check(t, os.WriteFile(file, []byte(config+models), 0o600))
+	doors := serve(t, "--config", file)
+	for about, answer := range script(t, "odd", "http://"+doors["openai"], strings.Join(names, ",")) {
+		name, api, _ := strings.Cut(about, " ")
+		want := wants[name[:strings.LastIndexByte(name, '.')]]
+		if slices.Contains(own, api+" "+want[0]) {
+			continue
+		}
+		got := answer.(map[string]any)
+		for _, call := range got["calls"].([]any) {
+			if call := call.([]any); call[0] != "" {
+				call[0] = "ID"
+			}
+		}
+		summary := fmt.Sprintf("%q calls %v tokens %v", got["text"], got["calls"], got["tokens"])
+		said, failure, failed := strings.Cut(want[1], " failed ")
+		if message, _ := got["error"].(string); failed {
+			ok := strings.HasPrefix(summary, said+" ")
+			for _, word := range strings.SplitN(failure, " ", 2) {
+				ok = ok && strings.Contains(message, word)
+			}
+			if !ok {
+				t.Errorf("%s: got %s, failed %q; want %s", about, summary, message, want[1])
+			}
+		} else if summary != want[1] || message != "" {
+			t.Errorf("%s: got %s %s, want %s", about, summary, message, want[1])
+		}
+	}
+}
+
 // A relay between an SDK and the broker shows each call as an HTTP exchange, with the
 // events of a stream as its parts.
 func TestBrokerWatched(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"github.com/wirectl/wirectl/broker/door/internal/doortest"
 	"github.com/wirectl/wirectl/broker/door/nexus"
 	"github.com/wirectl/wirectl/broker/provider"
+	"github.com/wirectl/wirectl/llm"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -101,7 +102,7 @@ func TestCancel(t *testing.T) {
 		answer <- body
 	}()
 	call := <-p.Calls
-	if err := call.Emit(provider.Part{Text: []byte(`"so \"far"`)}); err != nil {
+	if err := call.Emit(provider.Part{Delta: llm.Delta{Text: []byte(`"so \"far"`)}}); err != nil {
 		t.Error(err)
 	}
 	_, body := post(t, url, `{"jsonrpc":"2.0","id":2,"method":"cancel","params":{"request_id":"r"}}`)

@@ -166,7 +166,7 @@ func (e *exchange) emit(p provider.Part) error {
 		}
 		e.send(name, p.Event)
 	case !e.native:
-		e.writer().Delta(&llm.Delta{Text: p.Text, Thought: p.Thought, Call: p.Call})
+		e.writer().Delta(&p.Delta)
 	}
 	return e.flush()
 }

@@ -40,6 +40,9 @@ func (e *exchange) hint(err error) {
 				e.w.Set(name, values[0])
 			}
 		}
+		if pe.Code == "insufficient_quota" && pe.Hints.Get("X-Should-Retry") == "" { // only OpenAI's API has the word
+			e.w.Set("X-Should-Retry", "false")
+		}
 		if pe.RetryAfter > 0 {
 			after(pe.RetryAfter.Seconds())
 		}

@@ -26,6 +26,7 @@ import (
 	"github.com/wirectl/wirectl/broker/provider/gemini"
 	"github.com/wirectl/wirectl/broker/provider/mock"
 	backends "github.com/wirectl/wirectl/broker/provider/openai"
+	"github.com/wirectl/wirectl/llm"
 )
 
 func TestMain(m *testing.M) {
@@ -341,7 +342,7 @@ func TestDisconnect(t *testing.T) {
 	streaming := make(chan error, 1)
 	url := start(t, provided(func(ctx context.Context, r *provider.Request) error {
 		for {
-			if err := r.Emit(provider.Part{Text: []byte(`"x"`)}); err != nil {
+			if err := r.Emit(provider.Part{Delta: llm.Delta{Text: []byte(`"x"`)}}); err != nil {
 				streaming <- err
 				return err
 			}

@@ -16,6 +16,7 @@ import (
 	"github.com/wirectl/wirectl/broker/publish"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/jsonscan"
+	"github.com/wirectl/wirectl/llm"
 	"github.com/wirectl/wirectl/protocol/rlm"
 )
 
@@ -135,7 +136,7 @@ func (q *query) valid() (list []json.RawMessage) {
 	if !q.batched {
 		return []json.RawMessage{q.prompt}
 	}
-	for prompt := range provider.Elements(q.prompts) {
+	for _, prompt := range llm.Elements(q.prompts) {
 		if provider.ValidPrompt(prompt) {
 			list = append(list, prompt)
 		}
@@ -188,7 +189,7 @@ func (q *query) checkPrompts() string {
 		return "Invalid prompts"
 	}
 	count := 0
-	for range provider.Elements(q.prompts) {
+	for range llm.Elements(q.prompts) {
 		if count++; count > broker.MaxBatch {
 			return fmt.Sprintf("Too many prompts (max %d)", broker.MaxBatch)
 		}
@@ -207,7 +208,7 @@ func call(r *web.Request, q query, prompt []byte, tap *publish.Conn) *broker.Cal
 // for the valid prompts only.
 func responses(prompts []byte, answers []Answer) []byte {
 	texts := []any{}
-	for prompt := range provider.Elements(prompts) {
+	for _, prompt := range llm.Elements(prompts) {
 		if !provider.ValidPrompt(prompt) {
 			texts = append(texts, "Error: Invalid prompt")
 			continue

@@ -9,6 +9,7 @@ import (
 	"github.com/wirectl/wirectl/broker/door"
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/internal/jsonscan"
+	"github.com/wirectl/wirectl/llm"
 )
 
 // A request is a WireRequest. Its values point into the payload; they are nil if missing or
@@ -105,7 +106,7 @@ func (r *request) checkPrompts() error {
 		return errPrompts
 	}
 	count := 0
-	for prompt := range provider.Elements(r.prompts) {
+	for _, prompt := range llm.Elements(r.prompts) {
 		if !provider.ValidPrompt(prompt) {
 			return errItem
 		}

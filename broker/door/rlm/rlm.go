@@ -17,6 +17,7 @@ import (
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/broker/publish"
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/llm"
 	"github.com/wirectl/wirectl/protocol/rlm"
 )
 
@@ -183,7 +184,7 @@ func (s *session) results(ctx context.Context, req *request, r *response) {
 		return
 	}
 	var calls []*broker.Call
-	for prompt := range provider.Elements(req.prompts) {
+	for _, prompt := range llm.Elements(req.prompts) {
 		calls = append(calls, s.call(req, prompt))
 	}
 	for i, err := range s.batch(ctx, calls) {

@@ -203,13 +203,13 @@ func (l *Line) setCompletion(c *provider.Completion) error {
 func (m *Mock) stream(ctx context.Context, r *provider.Request, c *provider.Completion, cut bool) error {
 	var parts []provider.Part
 	for _, piece := range m.pieces(c.Thoughts) {
-		parts = append(parts, provider.Part{Thought: piece})
+		parts = append(parts, provider.Part{Delta: llm.Delta{Thought: piece}})
 	}
 	for _, piece := range m.pieces(c.Text) {
-		parts = append(parts, provider.Part{Text: piece})
+		parts = append(parts, provider.Part{Delta: llm.Delta{Text: piece}})
 	}
 	for i, call := range c.ToolCalls {
-		parts = append(parts, provider.Part{Call: &llm.CallDelta{Index: i, ID: call.ID, Name: call.Name, Arguments: string(call.Arguments), Custom: call.Custom}})
+		parts = append(parts, provider.Part{Delta: llm.Delta{Call: &llm.CallDelta{Index: i, ID: call.ID, Name: call.Name, Arguments: string(call.Arguments), Custom: call.Custom}}})
 	}
 	for i, part := range parts {
 		if cut && i == (len(parts)+1)/2 {

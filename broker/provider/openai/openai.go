@@ -59,7 +59,7 @@ func (p *Provider) Complete(ctx context.Context, r *provider.Request, c *provide
 	}
 	path := p.path(r.Model, "/chat/completions")
 	if r.Emit == nil {
-		return p.Ask(ctx, path, nil, body, r, upstream.Answered(llm.Chat, r, c))
+		return p.Client.Complete(ctx, path, nil, body, llm.Chat, r, c)
 	}
 	options, _ := jsonscan.Get(body, "stream_options", "include_usage")
 	asked, counted := string(options) == "true", body

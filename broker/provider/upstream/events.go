@@ -15,24 +15,25 @@ import (
 // errEnded: a stream ended without its end mark.
 var errEnded error = &provider.Error{Cause: provider.Unreachable, Paid: true, Err: errors.New("the stream was cut")}
 
-// Stream reads a streamed completion of a backend with an API. Hide removes the usage from the
-// chunks of Chat Completions.
+// Stream reads the completion of a backend with an API: a stream of events or, if the backend
+// answers so, a whole one, which becomes parts. Hide removes the usage from the chunks of Chat
+// Completions.
 func Stream(ctx context.Context, resp *Response, api llm.API, r *provider.Request, c *provider.Completion, hide bool) error {
 	d := llm.Decoder{API: api, Answer: &c.Answer, Chunks: true}
-	err := events(ctx, resp, r, func(data []byte) (bool, error) {
+	read := func(data []byte) (bool, error) {
 		deltas, err := d.Read(data)
-		if err != nil {
-			return false, reported(err)
+		if err != nil || r.Emit == nil {
+			return d.Stopped, reported(err)
 		}
 		own := data
 		switch {
-		case r.API != api || api == llm.Chat && d.Stopped:
+		case r.API != api || api == llm.Chat && d.Stopped || !d.Chunks:
 			own = nil
 		case hide:
-			own = llm.WithoutUsage(data, d.HasChoice())
+			own = llm.WithoutUsage(data, d.Event.Some)
 		}
 		for i := range deltas {
-			p := provider.Part{Text: deltas[i].Text, Thought: deltas[i].Thought, Call: deltas[i].Call}
+			p := provider.Part{Delta: deltas[i]}
 			if i == 0 {
 				p.Event, own = own, nil
 			}
@@ -41,11 +42,14 @@ func Stream(ctx context.Context, resp *Response, api llm.API, r *provider.Reques
 			}
 		}
 		if own != nil {
-			if err := r.Emit(provider.Part{Event: own}); err != nil {
-				return false, err
-			}
+			err = r.Emit(provider.Part{Event: own})
 		}
-		return d.Stopped, nil
+		return d.Stopped, err
+	}
+	err := events(ctx, resp, r, read, func(document []byte) error {
+		d.Chunks = false
+		_, err := read(document)
+		return err
 	})
 	// Some backends omit the end mark, and Gemini's API has none.
 	if err == errEnded && c.Finish != "" && ctx.Err() == nil { //nolint:errorlint // it comes bare
@@ -56,12 +60,13 @@ func Stream(ctx context.Context, resp *Response, api llm.API, r *provider.Reques
 }
 
 // events reads server-sent events and calls f with the data of each, which is valid until f
-// returns. Reading ends with the stream, an error of f, or when f reports that it is done.
-func events(ctx context.Context, resp *Response, r *provider.Request, f func(data []byte) (done bool, err error)) error {
+// returns. Reading ends with the stream, an error of f, or when f reports that it is done. An
+// object instead of a stream is passed to whole.
+func events(ctx context.Context, resp *Response, r *provider.Request, f func(data []byte) (done bool, err error), whole func(document []byte) error) error {
 	defer resp.Body.Close()
 	body := bufio.NewReaderSize(&limited{resp.Body, maxAnswer}, 16) // to peek at a byte
 	if isDocument(body) {
-		return document(ctx, resp, body, r)
+		return document(ctx, resp, body, r, whole)
 	}
 	masked, some := r.Secrets.Stream(), false
 	pass := func(data []byte) (bool, error) {
@@ -137,7 +142,7 @@ func (r *Response) readFrom(from io.Reader) {
 // unasked reads a stream of events that was not asked for. Secrets that are split over events are
 // found only by reading them as events.
 func unasked(ctx context.Context, resp *Response, r *provider.Request) error {
-	err := events(ctx, resp, r, func([]byte) (bool, error) { return false, nil })
+	err := events(ctx, resp, r, func([]byte) (bool, error) { return false, nil }, func([]byte) error { return errNoStream })
 	if err == errEnded || err == errNoStream { //nolint:errorlint // they come bare
 		return errUnasked
 	}
@@ -148,8 +153,8 @@ var errUnasked = Malformed("it is an event stream, and none was requested")
 
 var errNoStream = Malformed("it is not an event stream")
 
-// document reads an answer that is not a stream, for taps.
-func document(ctx context.Context, resp *Response, from io.Reader, r *provider.Request) error {
+// document reads an answer that is not a stream.
+func document(ctx context.Context, resp *Response, from io.Reader, r *provider.Request, whole func(document []byte) error) error {
 	body, err := readLimited(from)
 	if err != nil {
 		return broken(ctx, err)
@@ -158,5 +163,8 @@ func document(ctx context.Context, resp *Response, from io.Reader, r *provider.R
 	if r.Exchange != nil {
 		r.Exchange.Received(resp.StatusCode, body)
 	}
-	return errNoStream
+	if body[0] != '{' {
+		return errNoStream
+	}
+	return whole(body)
 }

@@ -179,12 +179,12 @@ func hints(h http.Header) http.Header {
 
 // Complete makes a completion at a backend with an API. Header may be nil.
 func (c *Client) Complete(ctx context.Context, path string, header http.Header, body []byte, api llm.API, r *provider.Request, into *provider.Completion) error {
-	if r.Emit == nil {
-		return c.Ask(ctx, path, header, body, r, Answered(api, r, into))
-	}
 	resp, err := c.Post(ctx, path, header, body, r)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case r.Emit == nil && !resp.isStream():
+		return whole(ctx, resp, r, answered(api, r, into))
 	}
 	return Stream(ctx, resp, api, r, into, false)
 }
@@ -195,10 +195,16 @@ func (c *Client) Ask(ctx context.Context, path string, own http.Header, body []b
 	if err != nil {
 		return err
 	}
-	defer resp.Body.Close()
 	if resp.isStream() {
+		defer resp.Body.Close()
 		return unasked(ctx, resp, r)
 	}
+	return whole(ctx, resp, r, read)
+}
+
+// whole reads the whole body of an answer.
+func whole(ctx context.Context, resp *Response, r *provider.Request, read func(answer []byte) error) error {
+	defer resp.Body.Close()
 	answer, err := readAll(resp)
 	if err != nil {
 		return broken(ctx, err)
@@ -210,8 +216,8 @@ func (c *Client) Ask(ctx context.Context, path string, own http.Header, body []b
 	return read(answer)
 }
 
-// Answered reads an answer into c.
-func Answered(api llm.API, r *provider.Request, c *provider.Completion) func(answer []byte) error {
+// answered reads an answer into c.
+func answered(api llm.API, r *provider.Request, c *provider.Completion) func(answer []byte) error {
 	return func(answer []byte) error {
 		d := llm.Decoder{API: api, Answer: &c.Answer}
 		_, err := d.Read(answer)

@@ -86,7 +86,7 @@ func TestNoStream(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = upstream.Events(t.Context(), resp, r, func([]byte) (bool, error) { return false, nil })
+		err = upstream.Events(t.Context(), resp, r, func([]byte) (bool, error) { return false, nil }, func([]byte) error { return upstream.Malformed("x") })
 		var pe *provider.Error
 		if got != want || !errors.As(err, &pe) || (pe.Cause == provider.Overloaded) != (got.events == "") {
 			t.Errorf("%q: seen %q, %v", answer, got, err)
@@ -180,7 +180,7 @@ func TestTooLarge(t *testing.T) {
 			if resp, err = c.Post(t.Context(), "/", nil, []byte("{}"), r); err != nil {
 				t.Fatal(err)
 			}
-			err = upstream.Events(t.Context(), resp, r, func([]byte) (bool, error) { return false, nil })
+			err = upstream.Events(t.Context(), resp, r, func([]byte) (bool, error) { return false, nil }, nil)
 		}
 		runtime.ReadMemStats(&after)
 		var pe *provider.Error

@@ -1,12 +1,13 @@
 package modelapi
 
 import (
+	"bytes"
 	"fmt"
-	"hash/fnv"
-	"iter"
 	"slices"
+	"strings"
 
 	"github.com/wirectl/wirectl/internal/jsonscan"
+	"github.com/wirectl/wirectl/llm"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
 )
@@ -20,122 +21,42 @@ type Judge interface {
 	Answer(payload []byte, m *protocol.Message, t *Tools) []protocol.Broken
 }
 
-// Results judge the tool results of a conversation by its tool calls.
-type Results struct {
-	calls  map[string]bool
-	Broken []protocol.Broken
-}
-
-// Call adds a tool call. Its id is a JSON string as written.
-func (r *Results) Call(id []byte) {
-	if r.calls == nil {
-		r.calls = map[string]bool{}
-	}
-	r.calls[string(id)] = true
-}
-
-// Result judges the result of the call with an id.
-func (r *Results) Result(id []byte) {
-	if word := jsonwalk.Word(id); word != nil && !r.calls[string(id)] {
-		r.Broken = append(r.Broken, protocol.Broken{Finding: "unknown-tool-call", How: fmt.Sprintf("there is a result for %.200q, which was not called", word)})
-	}
-}
-
 // Tools are the tool calls of an answer. Their arguments may come in pieces.
 type Tools struct {
-	calls  []tool
-	size   int
-	places map[[2]int64][2]int64 // the keys of ids, by their places
+	answer llm.Answer
 	// Unused is why the usage is missing; nil if it has come.
 	Unused []protocol.Broken
-	told   int // how many calls [Tools.Named] has returned
-}
-
-type tool struct {
-	key       [2]int64
-	name      string
-	arguments []byte // JSON if whole is set, or else a string with its escapes
-	whole     bool
+	named  int // how many calls [Tools.Named] has returned
 }
 
 const (
 	// maxTools bounds the tool calls of an answer that are judged, and maxArguments their
-	// names and arguments, in bytes.
+	// arguments, in bytes.
 	maxTools     = 128
 	maxArguments = 20 << 10
-	maxToolName  = 256
 )
 
-// Add adds a name or a piece of the arguments to the call of a key; either may be nil. Beyond
-// maxArguments only names are kept.
-func (t *Tools) Add(key [2]int64, name, piece []byte) {
-	i := slices.IndexFunc(t.calls, func(c tool) bool { return c.key == key })
-	if i < 0 {
-		if len(t.calls) == maxTools {
+// Read adds the tool calls of an answer of an API, or of an event of one.
+func (t *Tools) Read(api llm.API, payload []byte, isEvent bool) {
+	for _, member := range []string{`"name"`, `"arguments"`, `"partial_json"`, `_input.`} {
+		if bytes.Contains(payload, []byte(member)) {
+			t.answer.MostCalls, t.answer.MostArguments = maxTools, maxArguments
+			d := llm.Decoder{API: api, Answer: &t.answer, Chunks: isEvent, Calls: true}
+			_, _ = d.Read(payload)
 			return
 		}
-		t.calls, i = append(t.calls, tool{key: key}), len(t.calls)
 	}
-	c := &t.calls[i]
-	if c.name == "" {
-		c.name = string(name[:min(len(name), maxToolName)])
-	}
-	if t.keep(len(piece)) {
-		c.arguments = append(c.arguments, piece...)
-	}
-}
-
-// Key returns the key of a call in a choice: that of its id, or else of its index, -1 for none. A
-// later piece may have either.
-func (t *Tools) Key(choice, index int64, id []byte) [2]int64 {
-	place := [2]int64{choice, index}
-	if len(id) > 0 {
-		h := fnv.New64a()
-		_, _ = h.Write(id)
-		key := [2]int64{choice, int64(h.Sum64() | 1<<63)} // no index is negative but -1
-		if t.places == nil {
-			t.places = map[[2]int64][2]int64{}
-		}
-		if len(t.places) < maxTools {
-			t.places[place], t.places[[2]int64{choice, -1}] = key, key
-		}
-		return key
-	}
-	if key, ok := t.places[place]; ok {
-		return key
-	}
-	return place
-}
-
-// AddWhole adds a call whose arguments are JSON, as written.
-func (t *Tools) AddWhole(name, arguments []byte) {
-	key := [2]int64{-1, int64(len(t.calls))}
-	before := len(t.calls)
-	if t.Add(key, name, nil); len(t.calls) > before && t.keep(len(arguments)) {
-		c := &t.calls[before]
-		c.arguments, c.whole = slices.Clone(arguments), true
-	}
-}
-
-// keep reports whether so many more bytes of arguments may be kept. If not, it drops all
-// arguments.
-func (t *Tools) keep(n int) bool {
-	if t.size += n; t.size <= maxArguments {
-		return true
-	}
-	for i := range t.calls {
-		t.calls[i].arguments = nil
-	}
-	t.size = maxArguments
-	return n == 0
 }
 
 // Named returns the names of the calls that were added since its last call.
 func (t *Tools) Named() (names []string) {
-	for ; t.told < len(t.calls) && t.calls[t.told].name != ""; t.told++ {
-		names = append(names, t.calls[t.told].name)
+	for ; ; t.named++ {
+		name, _, ok := t.answer.Begun(t.named)
+		if !ok || name == "" {
+			return names
+		}
+		names = append(names, name)
 	}
-	return names
 }
 
 // limits are the stop reasons of incomplete answers.
@@ -148,27 +69,20 @@ func (t *Tools) Judge(reason string, fits func(name string, arguments []byte) er
 	if slices.Contains(limits, reason) {
 		return broken
 	}
-	for _, c := range t.calls {
-		text := c.argumentText()
-		if len(text) == 0 { // arguments are optional
+	for i := 0; ; i++ {
+		name, arguments, ok := t.answer.Begun(i)
+		if !ok {
+			return broken
+		}
+		if len(arguments) == 0 { // they are optional
 			continue
 		}
-		if err := jsonscan.WellFormed(text); err != nil {
-			broken = append(broken, protocol.Broken{Finding: "bad-arguments", How: fmt.Sprintf("the arguments for %.200q are not JSON: %v", c.name, err)})
-		} else if err := fits(c.name, text); err != nil {
-			broken = append(broken, protocol.Broken{Finding: "bad-arguments", How: fmt.Sprintf("the arguments for %.200q do not fit its schema: %.300v", c.name, err)})
+		if err := jsonscan.WellFormed(arguments); err != nil {
+			broken = append(broken, protocol.Broken{Finding: "bad-arguments", How: fmt.Sprintf("the arguments for %.200q are not JSON: %v", name, err)})
+		} else if err := fits(name, arguments); err != nil {
+			broken = append(broken, protocol.Broken{Finding: "bad-arguments", How: fmt.Sprintf("the arguments for %.200q do not fit its schema: %.300v", name, err)})
 		}
 	}
-	return broken
-}
-
-// argumentText returns the arguments; nil for none.
-func (c *tool) argumentText() []byte {
-	if c.whole {
-		return c.arguments
-	}
-	text, _ := jsonscan.Unquote(slices.Concat([]byte(`"`), c.arguments, []byte(`"`)))
-	return text
 }
 
 // WrongUsage returns the finding that the usage is missing or does not add up.
@@ -207,43 +121,84 @@ func Object(payload []byte, path ...string) []byte {
 	return raw
 }
 
-// Uses judges the tool results of a conversation. The member list of body holds its turns, and
-// the member inner of a turn its blocks; read walks a block.
-func Uses(body []byte, list, inner string, read func(*jsonscan.Scanner, *Results)) []protocol.Broken {
-	var r Results
+// Uses judges the tool results of a conversation, which must be for calls in it. A request that
+// continues a conversation at the server may have calls there.
+func Uses(body []byte) []protocol.Broken {
+	var r results
 	var s jsonscan.Scanner
 	s.Init(body)
 	for ok := s.Object(); ok && s.Next(); {
-		if string(s.Key()) != list {
-			continue
-		}
-		for ok := s.Array(); ok && s.Elem(); {
-			for ok := s.Object(); ok && s.Next(); {
-				if string(s.Key()) != inner {
-					continue
-				}
-				for ok := s.Array(); ok && s.Elem(); {
-					read(&s, &r)
-				}
-			}
+		switch string(s.Key()) {
+		case "messages", "input", "contents":
+			r.read(&s)
+		case "previous_response_id", "conversation":
+			r.kept = s.NotNull() != nil || r.kept
 		}
 	}
-	if s.End() != nil {
+	if s.End() != nil || r.kept {
 		return nil
 	}
-	return r.Broken
+	return r.broken
 }
 
-// Elements yields the elements of the array at a path.
-func Elements(payload []byte, path ...string) iter.Seq2[int, []byte] {
-	return func(yield func(int, []byte) bool) {
-		list, _ := jsonscan.Get(payload, path...)
-		var s jsonscan.Scanner
-		s.Init(list)
-		for i, ok := 0, s.Array(); ok && s.Elem(); i++ {
-			if !yield(i, s.Value()) {
-				return
+// results judge the tool results of a conversation by its tool calls. Ids are as written.
+type results struct {
+	calls  map[string]bool
+	kept   bool // there may be calls elsewhere
+	broken []protocol.Broken
+}
+
+// read walks the next value: turns or blocks, or one of them. Gemini's calls and results have the
+// same name, for an id need not be there.
+func (r *results) read(s *jsonscan.Scanner) {
+	for ok := s.Array(); ok && s.Elem(); {
+		r.read(s)
+	}
+	var kind, id, call, result []byte
+	for ok := s.Object(); ok && s.Next(); {
+		switch string(s.Key()) {
+		case "type":
+			kind = jsonwalk.Word(s.Value())
+		case "id":
+			id = s.Value()
+		case "call_id":
+			call = s.Value()
+		case "tool_use_id", "tool_call_id":
+			result = s.Value()
+		case "content", "parts":
+			r.read(s)
+		case "tool_calls":
+			for ok := s.Array(); ok && s.Elem(); {
+				r.addCall(jsonwalk.Member(s, "id"))
 			}
+		case "functionCall":
+			r.addCall(jsonwalk.Member(s, "name"))
+		case "functionResponse":
+			r.judge(jsonwalk.Member(s, "name"))
 		}
+	}
+	r.kept = r.kept || string(kind) == "item_reference"
+	switch {
+	case result != nil:
+		r.judge(result)
+	case strings.HasSuffix(string(kind), "tool_use"):
+		r.addCall(id)
+	case strings.HasSuffix(string(kind), "_output"):
+		r.judge(call)
+	case call != nil:
+		r.addCall(call)
+	}
+}
+
+func (r *results) addCall(id []byte) {
+	if r.calls == nil {
+		r.calls = map[string]bool{}
+	}
+	r.calls[string(id)] = true
+}
+
+func (r *results) judge(id []byte) {
+	if word := jsonwalk.Word(id); word != nil && !r.calls[string(id)] {
+		r.broken = append(r.broken, protocol.Broken{Finding: "unknown-tool-call", How: fmt.Sprintf("there is a result for %.200q, which was not called", word)})
 	}
 }

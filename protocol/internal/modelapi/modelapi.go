@@ -99,59 +99,70 @@ func HasModelAnd(body []byte, members ...string) bool {
 	return false
 }
 
-// LastText walks the next value, and returns the last text in it, such as that of the last
-// message of a conversation, with its escapes; nil if there is none.
-func LastText(s *jsonscan.Scanner) (text []byte) {
-	switch s.Peek() {
-	case jsonscan.String:
-		text = jsonwalk.Word(s.Value())
-	case jsonscan.Array:
-		for ok := s.Array(); ok && s.Elem(); {
-			if t := LastText(s); t != nil {
-				text = t
-			}
-		}
-	case jsonscan.Object:
-		for ok := s.Object(); ok && s.Next(); {
-			switch string(s.Key()) {
-			case "content", "parts", "text", "output":
-				if t := LastText(s); t != nil {
-					text = t
-				}
-			}
-		}
-	}
-	return text
+var kindError = []byte("error")
+
+// Fail makes m the message that the request has failed, as the event says.
+func Fail(e *llm.Event, m *protocol.Message) {
+	m.Kind, m.Phase, m.From, m.Empty = kindError, protocol.Fail, frame.U2C, false
+	ReadError(e, m)
+	m.Label = m.StopReason
 }
 
-// An Error is the error of an answer. Event is the id of the event that caused it, as written.
-type Error struct{ Code, Type, Text, Event []byte }
-
-// Read walks the next value, and reports whether it is an object with members.
-func (e *Error) Read(s *jsonscan.Scanner) (found bool) {
+// ReadError reads the error of an event: its code as the stop reason, a word if there is one, and its
+// text.
+func ReadError(e *llm.Event, m *protocol.Message) {
+	code, text := e.Code, e.Message
+	var kind []byte
+	var s jsonscan.Scanner
+	if s.Init(e.Error); s.Peek() == jsonscan.String {
+		text = s.Value()
+	}
 	for ok := s.Object(); ok && s.Next(); {
 		switch string(s.Key()) {
 		case "code":
-			e.Code = jsonwalk.Word(s.Value())
+			code = s.Value()
 		case "type", "status":
-			e.Type = jsonwalk.Word(s.Value())
+			kind = s.Value()
 		case "message":
-			e.Text = jsonwalk.Word(s.Value())
-		case "event_id":
-			e.Event = s.Value()
+			text = s.Value()
 		}
-		found = true
 	}
-	return found
+	if m.StopReason = jsonwalk.Word(code); len(m.StopReason) == 0 {
+		m.StopReason = jsonwalk.Word(kind)
+	}
+	if m.StopReason == nil && jsonscan.KindOf(code) == jsonscan.Number {
+		m.StopReason = code
+	}
+	m.Text = jsonwalk.Word(text)
 }
 
-var kindError = []byte("error")
-
-// Tell makes m the message that the request has failed.
-func (e *Error) Tell(m *protocol.Message) {
-	m.Kind, m.Phase, m.From, m.Empty = kindError, protocol.Fail, frame.U2C, false
-	if m.Label, m.Text = e.Code, e.Text; m.Label == nil {
-		m.Label = e.Type
+// Read walks a body or an event of e.API, and sets the members of m that it has in any API. It
+// reports whether it is one.
+func Read(e *llm.Event, payload []byte, m *protocol.Message) (ok bool, err error) {
+	var s jsonscan.Scanner
+	m.Reset()
+	s.Init(payload)
+	kind := s.Peek()
+	e.Read(&s)
+	if ok = s.End() == nil && (kind == jsonscan.Object || kind == jsonscan.Array && e.API == llm.Contents); ok {
+		Tell(e, m)
+	} else {
+		m.Faults |= protocol.UnknownKind
 	}
-	m.StopReason = m.Label
+	return ok, jsonwalk.End(&s, m)
+}
+
+// FailIfBroken makes m a failure if its stop reason is that of an answer that failed.
+func FailIfBroken(e *llm.Event, m *protocol.Message) {
+	if llm.BrokeOff(string(m.StopReason)) {
+		m.Phase, m.Empty, m.Text = protocol.Fail, false, jsonwalk.Word(e.Message)
+	}
+}
+
+// Tell sets the members of m that an event has in any API.
+func Tell(e *llm.Event, m *protocol.Message) {
+	m.Model, m.Text, m.Label, m.StopReason = jsonwalk.Word(e.Model), jsonwalk.Word(e.Text), jsonwalk.Word(e.Tool), jsonwalk.Word(e.Stop)
+	if m.Usage = ReadUsage(e.API, e.Usage); len(m.StopReason) > 0 && m.Label == nil {
+		m.Label = m.StopReason
+	}
 }

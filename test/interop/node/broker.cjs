@@ -4,6 +4,7 @@
 //     node broker.cjs NODE_MODULES openai|anthropic|count URL MODEL
 //     node broker.cjs NODE_MODULES loopChat|loopResponses|loopAnthropic|loopGemini|embed URL MODEL
 //     node broker.cjs NODE_MODULES abortOpenAI|abortResponses|abortAnthropic|abortGemini URL MODEL
+//     node broker.cjs NODE_MODULES odd URL MODEL.FORM,…
 //     node broker.cjs NODE_MODULES deep URL MODEL
 //     node broker.cjs NODE_MODULES abortDeep URL MODEL WHEN
 //     node broker.cjs NODE_MODULES jayson PORT
@@ -177,6 +178,82 @@ async function abortGemini() {
   return got;
 }
 
+// Each of these reads an answer, streamed or whole, and notes its text, tool calls, and tokens.
+const understand = {
+  async chat(got, model, stream) {
+    const client = openAI();
+    const body = { model, messages: [{ role: 'user', content: 'hi' }] };
+    let answer;
+    if (stream) {
+      const runner = client.chat.completions.stream({ ...body, stream_options: { include_usage: true } });
+      runner.on('content', (text) => (got.text += text));
+      answer = await runner.finalChatCompletion();
+    } else {
+      answer = await client.chat.completions.create(body);
+      got.text = answer.choices[0].message.content ?? '';
+    }
+    got.calls = (answer.choices[0].message.tool_calls ?? []).map((c) => [c.id, c.function.name, c.function.arguments]);
+    got.tokens = [answer.usage.prompt_tokens, answer.usage.completion_tokens];
+  },
+  async responses(got, model, stream) {
+    const client = openAI();
+    let answer;
+    if (stream) {
+      for await (const event of await client.responses.create({ model, input: 'hi', stream })) {
+        if (event.type === 'response.output_text.delta') got.text += event.delta;
+        if (event.type === 'response.failed') throw new Error(event.response.error.message);
+        answer = event.response ?? answer;
+      }
+    } else {
+      answer = await client.responses.create({ model, input: 'hi' });
+      got.text = answer.output_text;
+    }
+    got.calls = answer.output.filter((item) => item.type === 'function_call').map((item) => [item.call_id, item.name, item.arguments]);
+    got.tokens = [answer.usage.input_tokens, answer.usage.output_tokens];
+  },
+  async anthropic(got, model, stream) {
+    const client = claude();
+    const body = { model, max_tokens: 9, messages: [{ role: 'user', content: 'hi' }] };
+    let answer;
+    if (stream) {
+      const runner = client.messages.stream(body);
+      runner.on('text', (text) => (got.text += text));
+      answer = await runner.finalMessage();
+    } else {
+      answer = await client.messages.create(body);
+      got.text = answer.content.map((block) => block.text ?? '').join('');
+    }
+    got.calls = answer.content.filter((block) => block.type === 'tool_use').map((block) => [block.id, block.name, JSON.stringify(block.input)]);
+    got.tokens = [answer.usage.input_tokens, answer.usage.output_tokens];
+  },
+  async gemini(got, model, stream) {
+    const client = google();
+    const add = (chunk) => {
+      for (const part of chunk.candidates?.[0]?.content?.parts ?? []) {
+        got.text += part.text ?? '';
+        if (part.functionCall) got.calls.push([part.functionCall.id, part.functionCall.name, JSON.stringify(part.functionCall.args)]);
+      }
+      const usage = chunk.usageMetadata;
+      if (usage) got.tokens = [usage.promptTokenCount, usage.candidatesTokenCount + (usage.thoughtsTokenCount ?? 0)];
+    };
+    if (stream) for await (const chunk of await client.models.generateContentStream({ model, contents: 'hi' })) add(chunk);
+    else add(await client.models.generateContent({ model, contents: 'hi' }));
+  },
+};
+
+async function odd() {
+  const all = {};
+  for (const one of model.split(',')) {
+    const [name, form] = one.split('.');
+    for (const [api, read] of Object.entries(understand)) {
+      const got = { text: '', calls: [], tokens: [] };
+      await read(got, name, form !== 'json').catch((e) => { got.error = `${e.status ?? ''} ${e.message}`; });
+      all[`${one} ${api}`] = got;
+    }
+  }
+  return all;
+}
+
 // The model is a recursive language model.
 async function deep() {
   const client = openAI();
@@ -216,7 +293,7 @@ async function jayson() {
   return got;
 }
 
-({ openai, anthropic, count, loopChat, loopResponses, loopAnthropic, loopGemini, embed, abortOpenAI, abortResponses, abortAnthropic, abortGemini, deep, abortDeep, jayson })[what]().then(
+({ openai, anthropic, count, loopChat, loopResponses, loopAnthropic, loopGemini, embed, abortOpenAI, abortResponses, abortAnthropic, abortGemini, odd, deep, abortDeep, jayson })[what]().then(
   (got) => process.stdout.write(JSON.stringify(got)),
   (err) => { console.error(err); process.exit(1); },
 );

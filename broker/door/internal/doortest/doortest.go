@@ -14,6 +14,7 @@ import (
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/broker/provider/mock"
+	"github.com/wirectl/wirectl/llm"
 )
 
 // Broker returns a broker with the model mock of a provider; nil is an echo.
@@ -139,13 +140,13 @@ func (c *Call) wait(ctx context.Context, into *provider.Completion) error {
 	for {
 		select {
 		case text := <-c.part:
-			if err := c.Emit(provider.Part{Text: provider.Quote(text)}); err != nil {
+			if err := c.Emit(provider.Part{Delta: llm.Delta{Text: provider.Quote(text)}}); err != nil {
 				return err
 			}
 		case text := <-c.text:
 			into.Text, into.Finish = provider.Quote(text), "stop"
 			if c.Emit != nil {
-				return c.Emit(provider.Part{Text: into.Text})
+				return c.Emit(provider.Part{Delta: llm.Delta{Text: into.Text}})
 			}
 			return nil
 		case <-ctx.Done():

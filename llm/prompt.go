@@ -1,0 +1,121 @@
+package llm
+
+import (
+	"iter"
+	"slices"
+
+	"github.com/wirectl/wirectl/internal/jsonscan"
+)
+
+// A PromptPart is a kind of part of a prompt.
+type PromptPart uint8
+
+const (
+	SystemPart PromptPart = iota
+	ToolPart
+	MessagePart
+)
+
+// Prompt yields what a request of any API gives to the model, as written and in the order of the
+// request. The functions in a tool of Gemini are tools.
+func Prompt(body []byte) iter.Seq2[PromptPart, []byte] {
+	return func(yield func(PromptPart, []byte) bool) {
+		var s jsonscan.Scanner
+		s.Init(body)
+		for ok := s.Object(); ok && s.Next(); {
+			switch string(s.Key()) {
+			case "system", "systemInstruction", "system_instruction", "instructions":
+				system := s.Value()
+				if k := jsonscan.KindOf(system); (k == jsonscan.String || k == jsonscan.Array || k == jsonscan.Object) && !yield(SystemPart, system) {
+					return
+				}
+			case "tools":
+				for ok := s.Array(); ok && s.Elem(); {
+					if !yieldTools(s.Value(), yield) {
+						return
+					}
+				}
+			case "messages", "input", "contents", "prompt":
+				if s.Peek() == jsonscan.String && !yield(MessagePart, s.Value()) {
+					return
+				}
+				for ok := s.Array(); ok && s.Elem(); {
+					part, message := MessagePart, s.Value()
+					if role := text(message, "role"); role == "system" || role == "developer" {
+						part = SystemPart
+					}
+					if !yield(part, message) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+func yieldTools(tool []byte, yield func(PromptPart, []byte) bool) bool {
+	for _, key := range [...]string{"functionDeclarations", "function_declarations"} {
+		if list, ok := jsonscan.Get(tool, key); ok {
+			for _, function := range Elements(list) {
+				if !yield(ToolPart, function) {
+					return false
+				}
+			}
+			return true
+		}
+	}
+	return yield(ToolPart, tool)
+}
+
+// ToolName returns the name of a tool in a request of any API, or else its type, or "".
+func ToolName(tool []byte) string {
+	for _, path := range [...][]string{{"name"}, {"function", "name"}, {"type"}} {
+		if name, ok := jsonscan.Get(tool, path...); ok && jsonscan.KindOf(name) == jsonscan.String {
+			return Unquote(name)
+		}
+	}
+	return ""
+}
+
+// attached are the types of blocks that are attachments.
+var attached = []string{"image", "document", "file", "image_url", "input_image", "input_file", "input_audio", "container_upload"}
+
+// maxBlocks is how deep blocks are nested: a message, its content, a tool result, its content.
+const maxBlocks = 6
+
+// Attachments yields the attachments in a message: pictures, documents, sound.
+func Attachments(message []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) { yieldAttachments(message, 0, yield) }
+}
+
+func yieldAttachments(value []byte, depth int, yield func([]byte) bool) bool {
+	if depth > maxBlocks {
+		return true
+	}
+	for _, one := range Elements(value) {
+		if !yieldAttachments(one, depth+1, yield) {
+			return false
+		}
+	}
+	var inner [][]byte
+	var s jsonscan.Scanner
+	s.Init(value)
+	for ok := s.Object(); ok && s.Next(); {
+		switch string(s.Key()) {
+		case "type":
+			if slices.Contains(attached, string(bare(s.Value()))) {
+				return yield(value)
+			}
+		case "inlineData", "inline_data", "fileData", "file_data":
+			return yield(value)
+		case "content", "parts", "output":
+			inner = append(inner, s.Value())
+		}
+	}
+	for _, one := range inner {
+		if !yieldAttachments(one, depth+1, yield) {
+			return false
+		}
+	}
+	return true
+}
