@@ -40,6 +40,9 @@ func (t *Tracker) feed(f *Frame, s *scope, m *protocol.Message) {
 		t.followPart(&ev, e)
 	}
 	t.judge(&ev, m, e)
+	if f.Session.Stream != 0 && m.Phase == protocol.Close {
+		t.adopt(f, s)
+	}
 	if e != nil {
 		if t.rules.Options != nil {
 			t.checkOptions(f, e, m.Phase, t.rules.Options(e.Kind, m, f.Payload))

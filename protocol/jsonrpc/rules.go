@@ -134,6 +134,11 @@ func mcpUntil2026(r protocol.Rules) protocol.Rules {
 	}
 	r.Uncancellable = []string{"initialize"}
 	r.Elsewhere = true
+	r.Sources = [][2]string{
+		{"wrong-response", "since 2025-03-26 a request is answered by application/json or text/event-stream, a notification or a response by 202 without a body, and GET by text/event-stream or 405; events are messages"},
+		{"ended-session", "since 2025-03-26 a client that gets 404 for its session sends a new initialize without a session id"},
+		{"undeclared", "both sides use only capabilities that were negotiated: until 2025-03-26 they should, then they must"},
+	}
 	return mcpRules(r)
 }
 
@@ -150,7 +155,7 @@ func mcpRules(r protocol.Rules) protocol.Rules {
 		{Kind: "tasks/cancel", Target: protocol.MayAnswer, Own: protocol.MustAnswer},
 		{Target: protocol.MustNotAnswer},
 	}
-	r.Sources = [][2]string{
+	r.Sources = append(r.Sources, [][2]string{
 		{"late-result", "a cancelled request gets no response"},
 		{"cancel-unknown", "a cancel names a request that its sender has made"},
 		{"missing-request", "a client asks nothing but ping before initialize is answered, and sends notifications/initialized then"},
@@ -159,12 +164,13 @@ func mcpRules(r protocol.Rules) protocol.Rules {
 		{"header-mismatch", "the headers MCP-Protocol-Version, Mcp-Method, Mcp-Name and Mcp-Param-… repeat what the body says, and Mcp-Session-Id the session"},
 		{"wrong-retry", "a retry has an id of its own, the requestState as it came, and keys of the inputRequests; tasks/update has the last too"},
 		{"wrong-result", "input_required answers tools/call, prompts/get and resources/read, and task answers tools/call"},
-		{"undeclared", "a server uses the capabilities, log level and notifications that the request declares, and before 2026-07-28 logs only if it declares logging"},
+		{"undeclared", "a server uses the capabilities, log level and notifications that the request declares"},
+		{"wrong-response", "a request is answered by application/json or text/event-stream, and a notification by 202 without a body; events are messages"},
 		{"late-part", "progress stops when its request has completed"},
 		{"orphan", "a response has the id of a request, and progress the token of a request that is active"},
 		{"stray-output", "a server writes nothing to its stdout but messages"},
 		{"bad-id", "an id is a string or an integer, and not null"},
 		{"wrong-framing", "over stdio each message is a line"},
-	}
+	}...)
 	return r
 }
