@@ -128,6 +128,7 @@ type Outcome uint8
 const (
 	Open      Outcome = iota // still open
 	Done                     // successfully
+	Probe                    // because its peer does not have what it looks for, as it could not know
 	Failed                   // with an error
 	ToolError                // successfully, but the tool reported a failure
 	TimedOut                 // as Cancelled, because of a timeout: inferred from the reason of the cancel
@@ -138,7 +139,7 @@ const (
 )
 
 var outcomeNames = [numOutcomes]string{
-	Open: "open", Done: "done", Failed: "failed", ToolError: "tool-error", TimedOut: "timed-out",
+	Open: "open", Done: "done", Probe: "probe", Failed: "failed", ToolError: "tool-error", TimedOut: "timed-out",
 	Died: "died", Cancelled: "cancelled", Abandoned: "abandoned",
 }
 

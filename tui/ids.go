@@ -511,7 +511,7 @@ func (th *theme) outcome(x *store.Exchange) (render.Paint, string) {
 		}
 	}
 	switch x.Outcome {
-	case session.Done:
+	case session.Done, session.Probe:
 		return th.Done, glyphDone
 	case session.Failed, session.ToolError, session.TimedOut, session.Died:
 		return th.Failed, glyphFailed

@@ -541,7 +541,7 @@ func (e *exchange) message(f *frame.Frame) (m protocol.Message) {
 		m.Kind, m.ID, m.Phase = kindEvent, carried.Token(f), protocol.Part
 	case signal == frame.Event:
 	case status == "", e.isWhole(f.Meta.Head):
-		m.ID, m.Phase = carried.Token(f), e.lastPhase()
+		m.ID, m.Phase, m.Label = carried.Token(f), e.lastPhase(), []byte(e.status)
 	}
 	switch {
 	case signal != frame.NoSignal:

@@ -31,6 +31,9 @@ const (
 	mcpLogging
 	mcpAsked // by initialize, which has those of the client
 	mcpToolUse
+	mcpTools // of the server, as the next two
+	mcpPrompts
+	mcpResources
 )
 
 var mcpFeatures = []string{
@@ -38,6 +41,7 @@ var mcpFeatures = []string{
 	"the capability " + tasksExtension, "a logLevel",
 	"toolsListChanged", "promptsListChanged", "resourcesListChanged", "resourceSubscriptions", "taskIds",
 	"initialize", "the capability logging", "initialize", "the capability sampling.tools",
+	"the capability tools", "the capability prompts", "the capability resources",
 }
 
 const tasksExtension = "io.modelcontextprotocol/tasks"
@@ -50,6 +54,11 @@ var (
 	// mcpCached are the requests whose answers say how long they are valid.
 	mcpCached = []string{
 		"server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read",
+	}
+	// mcpListed are the features of the server by the requests that list them.
+	mcpListed = map[string]protocol.Features{
+		"tools/list": mcpTools, "prompts/list": mcpPrompts,
+		"resources/list": mcpResources, "resources/templates/list": mcpResources,
 	}
 	// mcpNamed are the features by the names of what declares or needs them: capabilities,
 	// subscriptions, input requests and notifications.
@@ -179,8 +188,17 @@ func judgeDeclared(j *protocol.Judged) {
 			return
 		}
 		j.Declares = mcpBegun
-		if _, ok := jsonscan.Get(capabilities, "logging"); ok {
-			j.Declares |= mcpLogging
+		for name := range members(capabilities) {
+			switch string(name) {
+			case "logging":
+				j.Declares |= mcpLogging
+			case "tools":
+				j.Declares |= mcpTools
+			case "prompts":
+				j.Declares |= mcpPrompts
+			case "resources":
+				j.Declares |= mcpResources
+			}
 		}
 	case string(j.Message.Kind) == "notifications/message" && j.Declared&mcpBegun != 0:
 		j.Needs = mcpLogging

@@ -1,6 +1,9 @@
 package jsonrpc
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol"
@@ -10,7 +13,7 @@ import (
 // away while its requests are open.
 var (
 	// PlainRules are those of JSON-RPC 2.0, which has no cancels.
-	PlainRules = protocol.Rules{UniqueIDs: true, MayLeave: true, Outlined: true, Elsewhere: true}
+	PlainRules = protocol.Rules{UniqueIDs: true, MayLeave: true, Outlined: true, Elsewhere: true, IsProbe: probes("rpc.")}
 
 	// MCPRules are those of the versions up to 2025-11-25; after that a client that closes
 	// the stream of an answer cancels the request.
@@ -41,6 +44,7 @@ var (
 		Dismiss:   []string{"exit"},
 		LooseRefs: true,
 		Framing:   frame.Header,
+		IsProbe:   probes("$/"),
 		Cancels:   []protocol.CancelRule{{Target: protocol.MustAnswer}},
 		Sources: [][2]string{
 			{"cancel-silent", "a request that was cancelled still answers, by an error or a result"},
@@ -92,12 +96,39 @@ var (
 	}
 )
 
+// probes returns the [protocol.Rules.IsProbe] of a protocol in which any peer may lack the
+// methods with a prefix: those of extensions.
+func probes(prefix string) func(asked, answer, code string, _ protocol.Features) bool {
+	return func(asked, _, code string, _ protocol.Features) bool {
+		return strings.HasPrefix(asked, prefix) && code == methodNotFound
+	}
+}
+
+const methodNotFound = "-32601"
+
+// isProbeMCP: clients that know 2026-07-28 look for server/discover first. A server of an older
+// version refuses it by any error but those of that version, and over HTTP by its status, since
+// the request belongs to no session. Many clients list what a server has not declared, too.
+func isProbeMCP(asked, answer, code string, declared protocol.Features) bool {
+	if asked == "server/discover" {
+		switch code {
+		case methodNotFound, "-32600", "-32602", "-32000", "-32022":
+			return true
+		case "":
+			return slices.Contains([]string{"400", "404", "405"}, answer)
+		}
+		return false
+	}
+	lacks := mcpListed[asked]
+	return code == methodNotFound && lacks != 0 && declared&(mcpBegun|lacks) == mcpBegun
+}
+
 // acpRules adds to r the rules that all versions of ACP share: session/cancel makes the
 // prompt end with the stop reason "cancelled"; $/cancel_request leaves the answer open.
 // Updates name a session, which can outlive its prompts.
 func acpRules(r protocol.Rules) protocol.Rules {
 	r.UniqueIDs, r.MayLeave, r.LooseRefs, r.Outlined, r.Elsewhere = true, true, true, true, true
-	r.Framing = frame.Line
+	r.Framing, r.IsProbe = frame.Line, probes("_")
 	r.Opening = []string{"initialize"}
 	r.Session = func(opened string, _ *protocol.Message, payload []byte) []byte {
 		if opened != "session/new" && opened != "session/fork" {
@@ -150,7 +181,7 @@ func mcpRules(r protocol.Rules) protocol.Rules {
 	r.Framing = frame.Line
 	r.Shared = []protocol.Space{protocol.SpaceTask, protocol.SpaceRetry}
 	r.Endless = []string{"subscriptions/listen"}
-	r.Judge, r.Features = judgeMCP, mcpFeatures
+	r.Judge, r.Features, r.IsProbe = judgeMCP, mcpFeatures, isProbeMCP
 	r.Cancels = []protocol.CancelRule{
 		{Kind: "tasks/cancel", Target: protocol.MayAnswer, Own: protocol.MustAnswer},
 		{Target: protocol.MustNotAnswer},
