@@ -23,6 +23,7 @@ var spokenValues = map[string]bool{
 	"params.id": true, "params.requestId": true, "params.progressToken": true, "params._meta.progressToken": true,
 	"params.name": true, "params.protocolVersion": true, "params.clientInfo.name": true, "params.clientInfo.version": true,
 	"result.protocolVersion": true, "result.serverInfo.name": true, "result.serverInfo.version": true,
+	"result.agentInfo.name": true, "result.agentInfo.version": true, "result.info.name": true, "result.info.version": true,
 	"result.tools.name": true, "result.prompts.name": true, "result.content.type": true, "result.resultType": true,
 	"params.sessionId": true, "result.sessionId": true, "params.update.sessionUpdate": true, "result.stopReason": true,
 	"params.taskId": true, "params.level": true, "params.mode": true,

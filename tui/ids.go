@@ -621,10 +621,13 @@ func promptLines(x *store.Exchange) []string {
 func usageOf(u protocol.Usage) string {
 	var list []string
 	for _, t := range []struct {
-		n    int64
-		what string
-	}{{u.Input, "input"}, {u.Cached, "cached"}, {u.Output, "output"}} {
-		if t.n != 0 {
+		n, perhaps int64
+		what       string
+	}{{u.Input, u.Perhaps.Input, "input"}, {u.Cached, u.Perhaps.Cached, "cached"}, {u.Output, u.Perhaps.Output, "output"}} {
+		switch {
+		case t.perhaps != 0:
+			list = append(list, count(t.n)+" to "+count(t.n+t.perhaps)+" "+t.what)
+		case t.n != 0:
 			list = append(list, count(t.n)+" "+t.what)
 		}
 	}

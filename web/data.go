@@ -97,7 +97,7 @@ type exchange struct {
 	Asks     string  `json:"asks,omitempty"`
 	Under    uint32  `json:"under,omitempty"`    // mark of what it stands below in its run
 	Inferred bool    `json:"inferred,omitempty"` // its outcome
-	Usage    []int64 `json:"usage,omitempty"`    // tokens: input, cached, output; and the cost, in millionths of a dollar
+	Usage    []int64 `json:"usage,omitempty"`    // tokens: input, cached, output; the cost, in millionths of a dollar; and how many more tokens there may be
 	Model    *model  `json:"model,omitempty"`
 	Conn     int     `json:"conn"`
 	Dir      uint8   `json:"dir"`
@@ -227,7 +227,11 @@ func usageOf(u protocol.Usage) []int64 {
 	if u == (protocol.Usage{}) {
 		return nil
 	}
-	return []int64{u.Input, u.Cached, u.Output, u.Cost}
+	list := []int64{u.Input, u.Cached, u.Output, u.Cost}
+	if p := u.Perhaps; p != (protocol.Tokens{}) {
+		list = append(list, p.Input, p.Cached, p.Output)
+	}
+	return list
 }
 
 // A clock converts timestamps to times of the page.

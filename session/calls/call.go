@@ -106,6 +106,9 @@ var fields = []field{
 	{"input_tokens", func(b []byte, c *Call) []byte { return appendCount(b, c.Usage.Input) }},
 	{"cached_tokens", func(b []byte, c *Call) []byte { return appendCount(b, c.Usage.Cached) }},
 	{"output_tokens", func(b []byte, c *Call) []byte { return appendCount(b, c.Usage.Output) }},
+	{"input_tokens_max", func(b []byte, c *Call) []byte { return appendMost(b, c.Usage.Input, c.Usage.Perhaps.Input) }},
+	{"cached_tokens_max", func(b []byte, c *Call) []byte { return appendMost(b, c.Usage.Cached, c.Usage.Perhaps.Cached) }},
+	{"output_tokens_max", func(b []byte, c *Call) []byte { return appendMost(b, c.Usage.Output, c.Usage.Perhaps.Output) }},
 	{"cost_usd", func(b []byte, c *Call) []byte { return appendJSON(b, c.Usage.Cost != 0, stats.Dollars(c.Usage.Cost)) }},
 	{"model", func(b []byte, c *Call) []byte { return appendText(b, c.Model) }},
 	{"stop_reason", func(b []byte, c *Call) []byte { return appendText(b, c.StopReason) }},
@@ -189,6 +192,14 @@ func appendText(dst []byte, text string) []byte {
 
 // appendCount appends a number, which is omitted unless positive: an MCP session over HTTP is a
 // stream with a negative number.
+// appendMost appends the most that a number of tokens may be, if that is unclear.
+func appendMost(dst []byte, n, perhaps int64) []byte {
+	if perhaps <= 0 {
+		return dst
+	}
+	return strconv.AppendInt(dst, n+perhaps, 10)
+}
+
 func appendCount(dst []byte, n int64) []byte {
 	if n <= 0 {
 		return dst
