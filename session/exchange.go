@@ -77,6 +77,8 @@ type Exchange struct {
 	// another operation instead.
 	Of      int64
 	Guessed bool
+	// Assumed means that Outcome is a guess: an answer to another request may be for this one, too.
+	Assumed bool
 	// Joined counts the exchanges that belong to this operation.
 	Joined int
 	// Usage is the usage of the operation.

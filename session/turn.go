@@ -306,8 +306,8 @@ func (t *Tracker) dropPrompts(ev *event, e *Exchange) {
 	}
 }
 
-// settleAnswered ends the prompts before the last result that no result has named: it answered
-// them too. A prompt that waits has its turn as soon as another ends, so that they did not wait if
+// settleAnswered ends the prompts before the last result that no result has named: it probably
+// answered them, too, which nothing on the wire says. A prompt that waits has its turn as soon as another ends, so that they did not wait if
 // nothing has begun by now. In a session that ended cleanly, nor did those wait that were sent
 // before the last turn began.
 func (t *Tracker) settleAnswered(s *scope, now time.Time, clean bool) {
@@ -326,8 +326,8 @@ func (t *Tracker) settleAnswered(s *scope, now time.Time, clean bool) {
 			return
 		}
 		if !e.waits && !e.own {
-			t.leaveQueue(&Frame{Seq: op.Last, Time: s.turns.ended}, e, op.Outcome, op)
-			e.Guessed = true
+			e.Assumed = true
+			t.leaveQueue(&Frame{Seq: op.Last, Time: s.turns.ended}, e, op.Outcome, nil)
 		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/wirectl/wirectl/session"
 )
 
-// spent lists operations in the order of their beginning: KIND NAME OUTCOME TOKENS, then after +
-// (? if that is a guess) the number of each prompt that belongs to it.
+// spent lists operations in the order of their beginning: KIND NAME OUTCOME TOKENS, with a ? after an outcome
+// that is a guess, then after + the number of each prompt that belongs to it.
 func spent(tr *session.Tracker) string {
 	list := slices.SortedStableFunc(tr.Exchanges(), func(a, b *session.Exchange) int { return int(a.First - b.First) })
 	var lines []string
@@ -21,10 +21,7 @@ func spent(tr *session.Tracker) string {
 		if e.Kind == "user" {
 			prompts++
 		}
-		switch {
-		case e.Kind == "user" && e.Of != 0 && e.Guessed:
-			joined[e.Of] += fmt.Sprintf(" ?%d", prompts)
-		case e.Kind == "user" && e.Of != 0:
+		if e.Kind == "user" && e.Of != 0 {
 			joined[e.Of] += fmt.Sprintf(" +%d", prompts)
 		}
 	}
@@ -39,8 +36,12 @@ func spent(tr *session.Tracker) string {
 		default: // a request about the queue
 			continue
 		}
+		outcome := e.Outcome.String()
+		if e.Assumed {
+			outcome += "?"
+		}
 		if e.Of == 0 {
-			lines = append(lines, fmt.Sprintf("%s %s %d", strings.TrimSpace(name), e.Outcome, e.Usage.Input)+joined[e.First])
+			lines = append(lines, fmt.Sprintf("%s %s %d", strings.TrimSpace(name), outcome, e.Usage.Input)+joined[e.First])
 		}
 	}
 	return strings.Join(lines, "; ")
@@ -99,9 +100,9 @@ func TestQueueOfPrompts(t *testing.T) {
 		// Prompts that are answered together.
 		{"one result for several", "> user; < used 100; > prompt b; > prompt c; < answers 200 [\"b\",\"c\"]; > user; < used 400; end", "1 done 100; 2 done 200 +3; 4 done 400"},
 		{"in another order", "> prompt a; > prompt b; > prompt c; < answers 300 [\"c\"]; < answers 100 [\"a\",\"b\"]; end", "1 done 100 +2; 3 done 300"},
-		{"one of them has no uuid", "> user; < used 100; > user; > prompt c; < life c queued; < life c started; < assistant; < answers 300 [\"c\"]; +900; > user; < used 400; end", "1 done 100; 3 done 300 ?2; 4 done 400"},
-		{"none of them has", "> user; > user; > user; < assistant; < used 100; < assistant; < used 200; +900; > user; < used 400; end", "1 done 100; 2 done 200 ?3; 4 done 400"},
-		{"at the end", "> user; > user; > user; < assistant; < used 100; < init; < used 200; left", "1 done 100; 2 done 200 ?3"},
+		{"one of them has no uuid", "> user; < used 100; > user; > prompt c; < life c queued; < life c started; < assistant; < answers 300 [\"c\"]; +900; > user; < used 400; end", "1 done 100; 2 done? 0; 3 done 300; 4 done 400"},
+		{"none of them has", "> user; > user; > user; < assistant; < used 100; < assistant; < used 200; +900; > user; < used 400; end", "1 done 100; 2 done 200; 3 done? 0; 4 done 400"},
+		{"at the end", "> user; > user; > user; < assistant; < used 100; < init; < used 200; left", "1 done 100; 2 done 200; 3 done? 0"},
 		{"that is not known to be one", "> user; > user; < assistant; < used 100; end", "1 done 100; 2 abandoned 0"},
 		{"a turn has begun since", "> user; > user; < used 100; +900; < assistant; > user; < used 200; < used 300; end", "1 done 100; 2 done 200; 3 done 300"},
 		{"a prompt is taken into the turn that runs", "> user; < assistant; > prompt b; < life b queued; < life b started; < life b completed; < answers 100 [\"b\"]; > user; < used 300; end", "1 done 100 +2; 3 done 300"},

@@ -559,6 +559,9 @@ func exchangeTitle(x *store.Exchange) string {
 // version it is judged by, its usage, and the operation it belongs to.
 func (m *Model) facts(x *store.Exchange) string {
 	var list []string
+	if x.Assumed {
+		list = append(list, x.Outcome.String()+" is a guess: an answer to another may be for this, too")
+	}
 	if x.Outcome.Inferred() {
 		list = append(list, x.Outcome.String()+" is inferred from the reason of its cancel")
 	}

@@ -274,7 +274,7 @@ func aboutOf(title string, o *store.Overview, c clock) about {
 func exchangeOf(x *store.Exchange, c clock) exchange {
 	e := exchange{
 		Mark: x.Mark, ID: text(x.ID), Kind: text(x.Kind), Name: text(x.Name), Version: text(x.Version), Reason: text(x.Reason),
-		Of: x.Operation, Guessed: x.Guessed, Run: x.Run, Place: text(x.Place), Asks: text(x.Asks), Under: x.Under, Inferred: x.Outcome.Inferred(), Usage: usageOf(x.Usage), Model: modelOf(&x.Model),
+		Of: x.Operation, Guessed: x.Guessed, Run: x.Run, Place: text(x.Place), Asks: text(x.Asks), Under: x.Under, Inferred: x.Outcome.Inferred() || x.Assumed, Usage: usageOf(x.Usage), Model: modelOf(&x.Model),
 		Conn: x.Conn, Dir: uint8(x.Opener), First: x.First, Opened: c.since(x.Opened), From: c.since(x.FirstPart), To: c.since(x.LastPart),
 		Outcome: x.OutcomeName(), Open: x.Open(), Cancel: x.Cancelled, Parts: x.Parts, After: x.After,
 		Bytes: x.In + x.Out, Findings: x.Findings,

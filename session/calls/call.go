@@ -51,6 +51,7 @@ type Call struct {
 	// BytesOut and BytesIn count the payload bytes from and to the caller.
 	BytesOut, BytesIn int64
 	Outcome           session.Outcome
+	Inferred          bool // Outcome is inferred
 	// Asked is when a cancel was sent while the call was open, and Class is the result of
 	// that cancel. Stopped means that there was one, or that the caller left.
 	Asked   time.Time
@@ -98,7 +99,7 @@ var fields = []field{
 	{"bytes_out", func(b []byte, c *Call) []byte { return strconv.AppendInt(b, c.BytesOut, 10) }},
 	{"bytes_in", func(b []byte, c *Call) []byte { return strconv.AppendInt(b, c.BytesIn, 10) }},
 	{"outcome", func(b []byte, c *Call) []byte { return appendText(b, c.Outcome.String()) }},
-	{"inferred", func(b []byte, c *Call) []byte { return appendFlag(b, c.Outcome.Inferred()) }},
+	{"inferred", func(b []byte, c *Call) []byte { return appendFlag(b, c.Inferred) }},
 	{"failed", func(b []byte, c *Call) []byte { return appendFlag(b, c.Outcome.Failed()) }},
 	{"cancelled", func(b []byte, c *Call) []byte { return appendFlag(b, c.Stopped) }},
 	{"cancel", appendCancel},
@@ -244,7 +245,7 @@ func (c *Call) update(e *session.Exchange) {
 	if len(c.ToolCalls) < len(e.ToolCalls) {
 		c.ToolCalls = slices.Clone(e.ToolCalls)
 	}
-	c.Outcome, c.Reason = e.Outcome, e.Reason
+	c.Outcome, c.Reason, c.Inferred = e.Outcome, e.Reason, e.Assumed || e.Outcome.Inferred()
 	c.Parts, c.BytesOut, c.BytesIn = e.Parts, e.BytesOut, e.BytesIn
 	c.FirstPart = e.TimeToFirstPart()
 	c.Stopped = c.Stopped || e.Outcome.Stopped()

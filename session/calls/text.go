@@ -166,7 +166,7 @@ func durationCell(d time.Duration) string {
 // outcomeCell returns how a call ended, and the reason.
 func outcomeCell(c *Call) string {
 	text := c.Outcome.String()
-	if c.Outcome.Inferred() {
+	if c.Inferred {
 		text += " (inferred)"
 	}
 	if c.Stopped && !c.Outcome.Stopped() && c.Outcome != session.Open {
