@@ -140,6 +140,7 @@ var verbs = map[string]map[string]string{
 		"ok":      `{"id":"%1","type":"response","command":"%2","success":true}`,
 		"fine":    `{"type":"response","command":"%1","success":true}`,
 		"no":      `{"id":"%1","type":"response","command":"%2","success":false,"error":"no"}`,
+		"spent":   `{"type":"message_end","message":{"role":"assistant","usage":{"input":%1,"output":0,"cacheRead":0,"cacheWrite":0}}}`,
 		"word":    `{"type":"message_update","assistantMessageEvent":{"type":"text_delta","delta":"x"}}`,
 		"event":   `{"type":"%1"}`,
 		"agent":   `{"type":"agent_end","messages":[{"role":"assistant","stopReason":"%1"}]}`,
@@ -181,6 +182,7 @@ var verbs = map[string]map[string]string{
 		"completed": `{"jsonrpc":"2.0","method":"session.event","params":{"sessionId":"s","event":{"type":"permission.completed","data":{"requestId":"%1"}}}}`,
 		"tool":      `{"jsonrpc":"2.0","method":"session.event","params":{"sessionId":"s","event":{"type":"tool.execution_%1","data":{"toolCallId":"%2"}}}}`,
 		"event":     `{"jsonrpc":"2.0","method":"session.event","params":{"sessionId":"s","event":{"type":"%1","data":{}}}}`,
+		"usage":     `{"jsonrpc":"2.0","method":"session.event","params":{"sessionId":"s","event":{"type":"assistant.usage","data":{"inputTokens":%1}}}}`,
 		"aborted":   `{"jsonrpc":"2.0","method":"session.event","params":{"sessionId":"s","event":{"type":"session.idle","data":{"aborted":true}}}}`,
 	},
 	"cdp": {

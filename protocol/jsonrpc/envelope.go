@@ -62,6 +62,7 @@ const (
 	ParamsHookType           // params.hookType
 	EventType                // params.event.type
 	EventData                // params.event.data
+	EventAgent               // params.event.agentId
 	EventAborted             // params.event.data.aborted
 	EventModel               // params.event.data.model
 	EventName                // the subject of params.event.data: a tool, a kind of permission
