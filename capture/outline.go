@@ -23,9 +23,10 @@ var spokenValues = map[string]bool{
 	"params.id": true, "params.requestId": true, "params.progressToken": true, "params._meta.progressToken": true,
 	"params.name": true, "params.protocolVersion": true, "params.clientInfo.name": true, "params.clientInfo.version": true,
 	"result.protocolVersion": true, "result.serverInfo.name": true, "result.serverInfo.version": true,
+	"result.agentInfo.name": true, "result.agentInfo.version": true, "result.info.name": true, "result.info.version": true,
 	"result.tools.name": true, "result.prompts.name": true, "result.content.type": true, "result.resultType": true,
 	"params.sessionId": true, "result.sessionId": true, "params.update.sessionUpdate": true, "result.stopReason": true,
-	"params.taskId": true, "params.level": true,
+	"params.taskId": true, "params.level": true, "params.mode": true,
 	"params._meta." + reserved + "protocolVersion": true, "params._meta." + reserved + "subscriptionId": true,
 	"result._meta." + reserved + "subscriptionId": true, "params._meta." + reserved + "logLevel": true,
 	"result.id": true, "result.taskId": true, "result.task.id": true, "result.task.taskId": true,
@@ -155,7 +156,10 @@ func (x *redactor) outline(r *Record, p protocol.Protocol) {
 		x.splice(r, x.payload)
 		return
 	}
-	event := ""
+	event := r.Meta.Event
+	if !isName(event) || event == "endpoint" {
+		event = ""
+	}
 	if at := sessionInQuery.FindSubmatchIndex(payload); r.Meta.Event == "endpoint" && at != nil && !r.Compressed {
 		event = r.Meta.Event
 		x.payload = append(append(x.payload[:at[0]], payload[at[0]:at[2]]...), pseudonym(string(payload[at[2]:at[3]]))...)

@@ -20,13 +20,29 @@ type Judged struct {
 	// Stated is what the head of a request over HTTP says about the message; nil if there
 	// is no head.
 	Stated *Stated
+	// Response is what is judged instead of a message; nil if it is a message.
+	Response *Response
 
 	// Broken are the rules that the message breaks.
 	Broken []Broken
 	// Declares are the features that a request, or the first answer to it, allows its
 	// answers; those that other answers declare hold for the session. Needs are the
-	// features that the message uses.
+	// features that the message uses. They are Tolerated without if the version only
+	// recommends to declare them.
 	Declares, Needs Features
+	Tolerated       bool
+}
+
+// Response is a successful response over HTTP, or an event of it.
+type Response struct {
+	Request int64  // the number of the frame with the request
+	Verb    string // of the request
+	Asks    bool   // the request contains requests of the protocol
+	Status  string
+	Media   string // the content type, without parameters
+	Body    bool   // there is a body
+	// Event means that an event of the response contains no message of the protocol.
+	Event bool
 }
 
 // Stated is what the head of a request over HTTP says about its message; "" is a missing

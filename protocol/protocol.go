@@ -150,8 +150,10 @@ type Message struct {
 	Model, StopReason []byte
 	// Empty says about a part that it brings no content: it is an announcement or a ping.
 	Empty bool
-	// Usage is the usage of a model.
-	Usage Usage
+	// Usage is the usage of a model. Counts says what it counts, or what later messages of the
+	// peer count.
+	Usage  Usage
+	Counts Counts
 	// Spent is the usage so far of the session or the thread that the message is about. If
 	// it counts tokens, those of the message are its growth, and Usage counts only if
 	// nothing was counted before.
@@ -201,17 +203,38 @@ type Queue struct {
 }
 
 // Usage counts the tokens that a model read and wrote, and their cost in millionths of a
-// dollar. Cached is the part of the input that was read from a cache.
-type Usage struct{ Input, Cached, Output, Cost int64 }
+// dollar. Cached is the part of the input that was read from a cache. Perhaps are tokens that
+// may belong to it, too: a peer does not say what it counts.
+type Usage struct {
+	Input, Cached, Output, Cost int64
+
+	Perhaps Tokens
+}
+
+// Tokens are numbers of tokens, like those of [Usage].
+type Tokens struct{ Input, Cached, Output int64 }
+
+// Counts is what a usage counts: that of a turn or, in some peers, that of the session so far.
+type Counts uint8
+
+const (
+	CountsTurn     Counts = iota
+	CountsAsAgreed        // depends on the peer; unclear if it has not said who it is
+	PeerCountsTurn        // in the messages that follow
+	PeerCountsSession
+)
 
 // Plus returns the sum of both.
 func (u Usage) Plus(v Usage) Usage {
-	return Usage{u.Input + v.Input, u.Cached + v.Cached, u.Output + v.Output, u.Cost + v.Cost}
+	return Usage{
+		u.Input + v.Input, u.Cached + v.Cached, u.Output + v.Output, u.Cost + v.Cost,
+		Tokens{u.Perhaps.Input + v.Perhaps.Input, u.Perhaps.Cached + v.Perhaps.Cached, u.Perhaps.Output + v.Perhaps.Output},
+	}
 }
 
 // Minus returns how much more u is than v, with 0 for less.
 func (u Usage) Minus(v Usage) Usage {
-	return Usage{max(0, u.Input-v.Input), max(0, u.Cached-v.Cached), max(0, u.Output-v.Output), max(0, u.Cost-v.Cost)}
+	return Usage{Input: max(0, u.Input-v.Input), Cached: max(0, u.Cached-v.Cached), Output: max(0, u.Output-v.Output), Cost: max(0, u.Cost-v.Cost)}
 }
 
 // Spent is the total usage of Of; members that were not given are zero. Anew says that the

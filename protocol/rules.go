@@ -111,6 +111,10 @@ type Rules struct {
 	// Repeated is the code of an error after which a client may repeat its request, better
 	// put; "" for none.
 	Repeated string
+	// IsProbe reports whether the failure of a request of the kind asked only says that the peer
+	// does not have what a client may look for. The failure is of the kind answer, and has a
+	// code. Declared are the features that the session has declared. It may be nil.
+	IsProbe func(asked, answer, code string, declared Features) bool
 	// Judge finds broken rules that [Message.Faults] do not cover, because only some
 	// versions have the rule or because it is about more than the message. It may be nil.
 	// Features names the features that requests declare.

@@ -290,6 +290,8 @@ func (t *Tracker) settleOutcome(ev *event, e *Exchange) {
 		e.become(TimedOut)
 	case phase == protocol.Fail && ev.f.Cut:
 		e.become(Died)
+	case phase == protocol.Fail && t.rules.IsProbe != nil && t.rules.IsProbe(e.Kind, string(ev.m.Kind), string(ev.m.Label), ev.scope.declared):
+		e.become(Probe)
 	case phase == protocol.Fail:
 		e.become(Failed)
 	case phase == protocol.Cancelled:

@@ -77,6 +77,8 @@ type Exchange struct {
 	// another operation instead.
 	Of      int64
 	Guessed bool
+	// Assumed means that Outcome is a guess: an answer to another request may be for this one, too.
+	Assumed bool
 	// Joined counts the exchanges that belong to this operation.
 	Joined int
 	// Usage is the usage of the operation.
@@ -132,6 +134,7 @@ type Outcome uint8
 const (
 	Open      Outcome = iota // still open
 	Done                     // successfully
+	Probe                    // because its peer does not have what it looks for, as it could not know
 	Failed                   // with an error
 	ToolError                // successfully, but the tool reported a failure
 	TimedOut                 // as Cancelled, because of a timeout: inferred from the reason of the cancel
@@ -142,7 +145,7 @@ const (
 )
 
 var outcomeNames = [numOutcomes]string{
-	Open: "open", Done: "done", Failed: "failed", ToolError: "tool-error", TimedOut: "timed-out",
+	Open: "open", Done: "done", Probe: "probe", Failed: "failed", ToolError: "tool-error", TimedOut: "timed-out",
 	Died: "died", Cancelled: "cancelled", Abandoned: "abandoned",
 }
 

@@ -108,6 +108,8 @@ const (
 	undeclared
 	wrongResult
 	wrongRetry
+	wrongResponse
+	endedSession
 	cancelForbidden
 	lineSeparator
 	flawedFraming
@@ -307,8 +309,8 @@ var Findings = [numRules]Rule{
 		"Derive the headers from the message: servers reject a request whose headers differ.",
 	},
 	undeclared: {
-		"undeclared", Error, "an answer uses only what its request declares",
-		"Declare the capability, log level or notification in the request, or do not use it.",
+		"undeclared", Error, "a message uses only what its receiver has declared",
+		"Declare the capability, log level or notification, or do not use it.",
 	},
 	wrongResult: {
 		"wrong-result", Error, "a result has the right kind for its request",
@@ -317,6 +319,14 @@ var Findings = [numRules]Rule{
 	wrongRetry: {
 		"wrong-retry", Error, "a retry repeats its request and returns the state that it was given",
 		"Send the same request with a new id, the state unchanged, and answers to what was asked.",
+	},
+	wrongResponse: {
+		"wrong-response", Error, "a response over HTTP has the status, the content type and the events of its protocol",
+		"Correct the status or the content type where the server, its framework or a proxy sets it: strict clients give up.",
+	},
+	endedSession: {
+		"ended-session", Error, "a session that was answered by 404 is not used again",
+		"After a 404, initialize again without a session id, then repeat the request.",
 	},
 	cancelForbidden: {
 		"cancel-forbidden", Error, "only requests that allow it are cancelled",

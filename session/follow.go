@@ -40,7 +40,15 @@ func (t *Tracker) feed(f *Frame, s *scope, m *protocol.Message) {
 		t.followPart(&ev, e)
 	}
 	t.judge(&ev, m, e)
+	if f.Session.Stream != 0 && m.Phase == protocol.Close {
+		t.adopt(f, s)
+	}
 	if e != nil {
+		if t.rules.Session != nil && m.Phase == protocol.Close {
+			if id := t.rules.Session(e.Kind, m, f.Payload); id != nil { // it has used nothing yet
+				t.spend(t.keyOf(s, e.Opener, protocol.Token{Space: protocol.SpaceSession, Text: id}), protocol.Usage{})
+			}
+		}
 		if t.rules.Options != nil {
 			t.checkOptions(f, e, m.Phase, t.rules.Options(e.Kind, m, f.Payload))
 		}

@@ -15,6 +15,7 @@ type Scopes struct {
 	exchanges map[exchange]int    // the number of its session; 0 if none
 	asked     map[exchange]string // the address of a request without a session
 	given     map[address]bool    // where sessions have begun
+	begun     map[exchange]int    // the number of the session that a response begins
 }
 
 // An exchange is an HTTP request with its response.
@@ -39,6 +40,9 @@ func (s *Scopes) Of(f *frame.Frame) (conn, stream int) {
 		return f.Conn, int(f.Stream)
 	}
 	at := exchange{f.Conn, f.Stream}
+	if f.Meta.Head.Method() != "" {
+		delete(s.begun, at)
+	}
 	s.noteGiven(at, f.Meta.Head)
 	number, known := s.exchanges[at]
 	if id, tells := sessionID(f, known); tells {
@@ -72,8 +76,15 @@ func (s *Scopes) noteGiven(at exchange, h *frame.Head) {
 			s.given = map[address]bool{}
 		}
 		s.given[address{at.conn, target}] = true
+		if s.begun == nil || len(s.begun) >= maxExchanges {
+			s.begun = map[exchange]int{}
+		}
+		s.begun[at] = s.session(id)
 	}
 }
+
+// Begins returns the Stream of the session that the response of f begins; 0 if it begins none.
+func (s *Scopes) Begins(f *frame.Frame) int { return -s.begun[exchange{f.Conn, f.Stream}] }
 
 // Lacks reports whether a request names no session, although its connection was given one for
 // the same address.

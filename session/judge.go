@@ -10,8 +10,8 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 )
 
-// Judge is Feed for an HTTP request that has no message and thereby breaks the rules of its
-// protocol. The request is not counted.
+// Judge is Feed for an HTTP request or response that is judged without a message. It is not
+// counted.
 func (t *Tracker) Judge(f Frame) {
 	m := protocol.Message{Kind: protocol.Unknown, Seq: -1}
 	s := t.scopeOf(&f)
@@ -29,12 +29,13 @@ func (t *Tracker) judge(ev *event, m *protocol.Message, e *Exchange) {
 	if version == "" && e != nil {
 		version = e.Version
 	}
-	if t.rules.Judge == nil || t.isNewer || version == "" && ev.f.Stated == nil || t.strays(ev) {
+	begins := t.rules.Handshake.Request != "" && string(m.Kind) == t.rules.Handshake.Request
+	if t.rules.Judge == nil || t.isNewer || version == "" && !begins && ev.f.Stated == nil && ev.f.Response == nil || t.strays(ev) {
 		return
 	}
 	j := &t.judged
-	j.Version, j.Message, j.Payload, j.Stated, j.Asked = version, m, ev.f.Payload, ev.f.Stated, ""
-	j.Broken, j.Declares, j.Needs, j.Declared = j.Broken[:0], 0, 0, ev.scope.declared
+	j.Version, j.Message, j.Payload, j.Stated, j.Response, j.Asked = version, m, ev.f.Payload, ev.f.Stated, ev.f.Response, ""
+	j.Broken, j.Declares, j.Needs, j.Tolerated, j.Declared = j.Broken[:0], 0, 0, false, ev.scope.declared
 	if e != nil && m.Phase != protocol.Open {
 		j.Asked = e.Kind
 	}
@@ -45,10 +46,23 @@ func (t *Tracker) judge(ev *event, m *protocol.Message, e *Exchange) {
 		if b.Tolerated {
 			severity = min(severity, Warning)
 		}
-		t.addFinding(r, severity, ev.f.Conn, append(asked(ev, e), ev.f.Seq), plain(b.How))
+		about := asked(ev, e)
+		if j.Response != nil {
+			about = []int64{j.Response.Request}
+		}
+		t.addFinding(r, severity, ev.f.Conn, append(about, ev.f.Seq), plain(b.How))
 	}
 	t.declare(ev, e)
-	j.Message, j.Payload, j.Stated = nil, nil, nil // drop what it borrowed
+	j.Message, j.Payload, j.Stated, j.Response = nil, nil, nil, nil // drop what it borrowed
+}
+
+// adopt begins the session that the answer in f has begun with what f's scope has agreed.
+func (t *Tracker) adopt(f *Frame, s *scope) {
+	session := t.scopeOf(&Frame{Conn: f.Session.Conn, Stream: f.Session.Stream})
+	if session.version == "" {
+		session.version, session.rules = s.version, s.rules
+	}
+	session.declared |= s.declared
 }
 
 // declare records the features that a request declares, and reports features in an answer that
@@ -61,7 +75,6 @@ func (t *Tracker) declare(ev *event, e *Exchange) {
 	case ev.m.Phase == protocol.Open:
 		e.declares = j.Declares
 		ev.scope.declared |= j.Declares
-		return
 	case t.rules.EndlessAck != "" && ev.kind.Name == t.rules.EndlessAck:
 		e.declares &= j.Declares
 		return
@@ -79,7 +92,12 @@ func (t *Tracker) declare(ev *event, e *Exchange) {
 			names = append(names, name)
 		}
 	}
-	t.report(undeclared, ev.f, asked(ev, e), "%s needs %s, which was not declared", ev.kind.Name, strings.Join(names, ", "))
+	severity := Findings[undeclared].Severity
+	if j.Tolerated {
+		severity = Warning
+	}
+	t.addFinding(undeclared, severity, ev.f.Conn, append(asked(ev, e), ev.f.Seq),
+		ev.kind.Name+" needs "+strings.Join(names, ", ")+", which was not declared")
 }
 
 // checkOptions reports an answer that chooses something its request did not offer. It also

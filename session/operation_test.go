@@ -29,7 +29,11 @@ func operations(tr *session.Tracker) string {
 			continue
 		}
 		at[e.First] = len(lines)
-		lines = append(lines, fmt.Sprintf("%s %s %s %d", e.Kind, e.ID.Text, e.Outcome, e.Parts))
+		line := fmt.Sprintf("%s %s %s %d", e.Kind, e.ID.Text, e.Outcome, e.Parts)
+		if e.Kind == "turn" && e.Usage.Input > 0 {
+			line += fmt.Sprintf(" [%d]", e.Usage.Input)
+		}
+		lines = append(lines, line)
 	}
 	return strings.Join(lines, "; ")
 }
@@ -139,6 +143,11 @@ func TestOperations(t *testing.T) {
 			"more is sent to a turn", "copilot", "> send 1; < result 1 true; > send 2; < result 2 true; < event session.idle; > send 3; < result 3 true; < event session.idle; end",
 			"session.send 1 done 1 +2; session.send 3 done 1", "",
 		},
+		{
+			"a turn of copilot that nobody has asked for", "copilot", "> send 1; < result 1 true; < event assistant.turn_start; < event assistant.turn_end; < event assistant.turn_start; < event session.idle; < event system.notification; < event assistant.turn_start; < usage 600; < event session.idle; > send 2; < event assistant.turn_start; < result 2 true; < event session.idle; end",
+			"session.send 1 done 4; turn  done 3 [600]; session.send 2 done 2", "",
+		},
+		{"a subagent of copilot is no turn", "copilot", `> send 1; < result 1 true; < event session.idle; < {"jsonrpc":"2.0","method":"session.event","params":{"sessionId":"s","event":{"type":"assistant.turn_start","agentId":"x","data":{}}}}; end`, "session.send 1 done 1", ""},
 		{"an answer that is no success", "copilot", "> send 1; < result 1 false; > answer 2 r; < result 2 false; end", "session.send 1 failed 0; session.permissions.handlePendingPermissionRequest 2 failed 0", ""},
 		{
 			"a command ends with its session, also one with an id that others have", "cdp", "> run 1 a; > run 1 b; > browser 1; < detached a; < result 1; < throws 1 b; end",
@@ -202,6 +211,10 @@ func TestOperations(t *testing.T) {
 		{"pi does not try again", "pi", "> prompt a; < ok a prompt; < agent error; > prompt b; < ok b prompt; < agent error; end", `prompt "a" failed 0; prompt "b" failed 0`, ""},
 		{"a retry of pi is aborted while it waits", "pi", `> prompt a; < ok a prompt; < agent error; < event auto_retry_start; > named b abort; < {"type":"auto_retry_end","success":false,"finalError":"Retry cancelled"}; < ok b abort; end`, `prompt "a" cancelled 0 +"b"`, ""},
 		{"pi compacts before it tries again", "pi", "> prompt a; < ok a prompt; < agent error; < event compaction_start; < full true; < word; < agent stop; > prompt b; < ok b prompt; < agent error; < event compaction_start; < full false; end", `prompt "a" done 1; prompt "b" failed 0`, ""},
+		{"an agent of pi that runs by itself", "pi", "> prompt a; < ok a prompt; < event agent_start; < word; < agent stop; < event agent_start; < word; < spent 600; < agent stop; > prompt b; < ok b prompt; < event agent_start; < word; < agent stop; end", `prompt "a" done 1; turn  done 1 [600]; prompt "b" done 1`, ""},
+		{"and is joined, and aborted", "pi", "< event agent_start; < word; > prompt a; < ok a prompt; > named b abort; < agent aborted; < ok b abort; end", `turn  cancelled 1 +"a" +"b"`, ""},
+		{"an agent of pi that starts before the answer", "pi", "> prompt a; < event agent_start; < ok a prompt; < word; < agent stop; > say; < event agent_start; < fine prompt; < word; < agent stop; end", `prompt "a" done 1; prompt  done 1`, ""},
+		{"an agent of pi that starts again", "pi", "> prompt a; < ok a prompt; < event agent_start; < agent error; < event auto_retry_start; < event agent_start; < word; < agent stop; end", `prompt "a" done 1`, ""},
 		{"an abort of nothing", "pi", "> named a abort; < ok a abort; end", `abort "a" done 0`, ""},
 		{"an abort that is ignored", "pi", "> prompt a; < ok a prompt; > named b abort; +900; < agent stop; < ok b abort; end", `prompt "a" done 0 +"b"`, "cancel-ignored"},
 		{"an abort without an end", "pi", "> prompt a; < ok a prompt; > named b abort; < ok b abort; end", `prompt "a" abandoned 0 +"b"`, "cancel-silent"},

@@ -28,16 +28,17 @@ type scope struct {
 	version    string          // of the protocol; "" if unknown
 	rules      *protocol.Rules // of the version
 	declared   protocol.Features
-	early      int64       // frame of the first message before the handshake; 0 if there is none
-	greeting   int64       // frame of the request that began the handshake; 0 if there is none
-	greeted    bool        // the handshake is over
-	framed     [3]bool     // by direction: a wrong framing was reported
-	lanes      [3]lane     // by direction
-	failing    failing     // the operation that may still be retried
-	lingers    lingering   // the stream whose last event has arrived
-	turns      turns       // of prompts that wait
-	node       node[scope] // in the tracker's list of all, most recently used last
-	ofConn     node[scope] // in the list of its connection
+	counts     protocol.Counts // what the peer counts as usage; CountsTurn if that is not known
+	early      int64           // frame of the first message before the handshake; 0 if there is none
+	greeting   int64           // frame of the request that began the handshake; 0 if there is none
+	greeted    bool            // the handshake is over
+	framed     [3]bool         // by direction: a wrong framing was reported
+	lanes      [3]lane         // by direction
+	failing    failing         // the operation that may still be retried
+	lingers    lingering       // the stream whose last event has arrived
+	turns      turns           // of prompts that wait
+	node       node[scope]     // in the tracker's list of all, most recently used last
+	ofConn     node[scope]     // in the list of its connection
 }
 
 type scopeKey struct{ conn, stream int }

@@ -140,6 +140,11 @@ type Frame struct {
 	// Stated is what the headers of an HTTP request say about the message; nil if there are
 	// none.
 	Stated *protocol.Stated
+	// Response is what the frame says about a response over HTTP; nil for messages.
+	Response *protocol.Response
+	// Session is the scope of the session that the answer in the frame begins; zero if it
+	// begins none.
+	Session struct{ Conn, Stream int }
 	// ToolCalls are the names of the tools that the model calls with this frame.
 	ToolCalls []string
 	// Prompt is the input of a model in a request; nil if unknown.
@@ -275,7 +280,7 @@ func isBatch(m *protocol.Message) bool { return m.Count > 0 && bytes.Equal(m.Kin
 // feedBatch handles the messages of a batch one by one. The first one has the bytes of all.
 func (t *Tracker) feedBatch(f *Frame, s *scope) {
 	part := *f
-	part.Stated = nil
+	part.Stated, part.Broken = nil, nil
 	part.batch = &batch{first: f.Seq}
 	for payload := range jsonrpc.Items(f.Payload) {
 		var m protocol.Message

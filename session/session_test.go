@@ -329,3 +329,45 @@ func TestHangUp(t *testing.T) {
 		}
 	}
 }
+
+// A failure that only says that the peer lacks what a client may look for is a probe. Nothing has failed.
+func TestProbes(t *testing.T) {
+	const (
+		old     = "> begin 0 2025-11-25; < serves 0 2025-11-25 tools; > ready; "
+		lists   = `> {"jsonrpc":"2.0","id":1,"method":"prompts/list"}; `
+		tools   = "> list 1; "
+		looks   = `> {"jsonrpc":"2.0","id":1,"method":"server/discover","params":{` + meta26 + `}}; `
+		looks25 = `> {"jsonrpc":"2.0","id":1,"method":"server/discover"}; `
+		extends = `> {"jsonrpc":"2.0","id":1,"method":"%s"}; < {"jsonrpc":"2.0","id":1,"error":{"code":%d,"message":"m"}}; end`
+	)
+	for _, tt := range []struct {
+		about, protocol, script string
+		want                    session.Outcome
+	}{
+		{"an older server", "mcp", looks + "< code 1 -32601; end", session.Probe},
+		{"without the version", "mcp", looks25 + "< code 1 -32601; end", session.Probe},
+		{"which knows no such message", "mcp", looks + "< code 1 -32602; end", session.Probe},
+		{"which has not begun a session", "mcp", looks + "< code 1 -32000; end", session.Probe},
+		{"a server of other versions", "mcp", looks + "< code 1 -32022; end", session.Probe},
+		{"a server that does not work", "mcp", looks + "< code 1 -32603; end", session.Failed},
+		{"a server that has it", "mcp", looks + "< cached 1; end", session.Done},
+		{"a list that the server has not declared", "mcp", old + lists + "< code 1 -32601; end", session.Probe},
+		{"a list that it has declared", "mcp", old + tools + "< code 1 -32601; end", session.Failed},
+		{"a list that it cannot give", "mcp", old + lists + "< code 1 -32603; end", session.Failed},
+		{"a list of a server that has declared nothing yet", "mcp", lists + "< code 1 -32601; end", session.Failed},
+		{"a tool that there is not", "mcp", "> call 1; < code 1 -32601; end", session.Failed},
+		{"an extension of LSP", "lsp", fmt.Sprintf(extends, "$/x", -32601), session.Probe},
+		{"which fails", "lsp", fmt.Sprintf(extends, "$/x", -32603), session.Failed},
+		{"a request of LSP", "lsp", fmt.Sprintf(extends, "textDocument/hover", -32601), session.Failed},
+		{"an extension of ACP", "acp", fmt.Sprintf(extends, "_x/y", -32601), session.Probe},
+		{"a method of JSON-RPC itself", "jsonrpc", fmt.Sprintf(extends, "rpc.discover", -32601), session.Probe},
+		{"another", "jsonrpc", fmt.Sprintf(extends, "add", -32601), session.Failed},
+	} {
+		tr := play(t, tt.protocol, tt.script, session.Options{})
+		for e := range tr.Exchanges() {
+			if e.Kind != "initialize" && e.Outcome != tt.want {
+				t.Errorf("%s: %s is %v, want %v", tt.about, e.Title(), e.Outcome, tt.want)
+			}
+		}
+	}
+}

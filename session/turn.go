@@ -190,6 +190,9 @@ func (t *Tracker) openTurn(ev *event) *Exchange {
 		f.Seq, f.Time = s.begun, s.begunAt
 	}
 	m := protocol.Message{Kind: kindTurn, Phase: protocol.Open, Bind: ev.m.Begins, Seq: -1}
+	if m.Bind.Space == protocol.SpaceKind { // the turn is no request of that kind
+		m.Bind = protocol.Token{}
+	}
 	if m.Queue.Own = kindTurn; t.rules.Queued {
 		m.ID = turnToken
 	}
@@ -199,8 +202,12 @@ func (t *Tracker) openTurn(ev *event) *Exchange {
 // beginTurn gives the turn that ev begins to the request that waits for it. A turn that nobody
 // requested is an operation of its own, unless it is a part of another turn of the same thread.
 func (t *Tracker) beginTurn(ev *event) {
-	m := ev.m
-	if m.Ref.IsZero() || t.findOperation(ev.scope, m.Ref) != nil {
+	m, turn := ev.m, ev.m.Ref
+	if turn.IsZero() {
+		turn = m.Operation.Of
+	}
+	isSession := turn.Space == protocol.SpaceSession // which goes on after the turn
+	if op := t.named(ev, turn); turn.IsZero() || op != nil && !(isSession && op.settled) {
 		return
 	}
 	root := t.named(ev, m.Bind)
@@ -213,14 +220,19 @@ func (t *Tracker) beginTurn(ev *event) {
 			waits = e
 		}
 	}
-	if waits == nil {
+	switch {
+	case waits != nil && isSession: // its answer, or the session, makes it the operation
+		return
+	case waits == nil:
 		waits = t.openTurn(ev)
-		waits.ID = protocol.Token{Space: protocol.SpaceTurn, Text: append(waits.ID.Text[:0], clip(m.Ref.Text, maxText)...)}
+		if !isSession {
+			waits.ID = protocol.Token{Space: protocol.SpaceTurn, Text: append(waits.ID.Text[:0], clip(turn.Text, maxText)...)}
+		}
 		if waits.Accepted = ev.f.Time; ev.f.Time.IsZero() {
 			waits.Accepted = unknownTime
 		}
 	}
-	t.table.bind(&waits.bindings[byOperation], waits, t.keyOf(ev.scope, frame.C2U, m.Ref), m.Ref.Text)
+	t.table.bind(&waits.bindings[byOperation], waits, t.keyOf(ev.scope, frame.C2U, turn), turn.Text)
 }
 
 // findTurn returns the operation that a result ends. If the result is not for a prompt, that is
@@ -306,8 +318,8 @@ func (t *Tracker) dropPrompts(ev *event, e *Exchange) {
 	}
 }
 
-// settleAnswered ends the prompts before the last result that no result has named: it answered
-// them too. A prompt that waits has its turn as soon as another ends, so that they did not wait if
+// settleAnswered ends the prompts before the last result that no result has named: it probably
+// answered them, too, which nothing on the wire says. A prompt that waits has its turn as soon as another ends, so that they did not wait if
 // nothing has begun by now. In a session that ended cleanly, nor did those wait that were sent
 // before the last turn began.
 func (t *Tracker) settleAnswered(s *scope, now time.Time, clean bool) {
@@ -326,8 +338,8 @@ func (t *Tracker) settleAnswered(s *scope, now time.Time, clean bool) {
 			return
 		}
 		if !e.waits && !e.own {
-			t.leaveQueue(&Frame{Seq: op.Last, Time: s.turns.ended}, e, op.Outcome, op)
-			e.Guessed = true
+			e.Assumed = true
+			t.leaveQueue(&Frame{Seq: op.Last, Time: s.turns.ended}, e, op.Outcome, nil)
 		}
 	}
 }

@@ -6,11 +6,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/session"
 )
 
-// spent lists operations in the order of their beginning: KIND NAME OUTCOME TOKENS, then after +
-// (? if that is a guess) the number of each prompt that belongs to it.
+// spent lists operations in the order of their beginning: KIND NAME OUTCOME TOKENS, with a ? after an outcome
+// that is a guess, then after + the number of each prompt that belongs to it.
 func spent(tr *session.Tracker) string {
 	list := slices.SortedStableFunc(tr.Exchanges(), func(a, b *session.Exchange) int { return int(a.First - b.First) })
 	var lines []string
@@ -20,10 +21,7 @@ func spent(tr *session.Tracker) string {
 		if e.Kind == "user" {
 			prompts++
 		}
-		switch {
-		case e.Kind == "user" && e.Of != 0 && e.Guessed:
-			joined[e.Of] += fmt.Sprintf(" ?%d", prompts)
-		case e.Kind == "user" && e.Of != 0:
+		if e.Kind == "user" && e.Of != 0 {
 			joined[e.Of] += fmt.Sprintf(" +%d", prompts)
 		}
 	}
@@ -38,8 +36,12 @@ func spent(tr *session.Tracker) string {
 		default: // a request about the queue
 			continue
 		}
+		outcome := e.Outcome.String()
+		if e.Assumed {
+			outcome += "?"
+		}
 		if e.Of == 0 {
-			lines = append(lines, fmt.Sprintf("%s %s %d", strings.TrimSpace(name), e.Outcome, e.Usage.Input)+joined[e.First])
+			lines = append(lines, fmt.Sprintf("%s %s %d", strings.TrimSpace(name), outcome, e.Usage.Input)+joined[e.First])
 		}
 	}
 	return strings.Join(lines, "; ")
@@ -98,9 +100,9 @@ func TestQueueOfPrompts(t *testing.T) {
 		// Prompts that are answered together.
 		{"one result for several", "> user; < used 100; > prompt b; > prompt c; < answers 200 [\"b\",\"c\"]; > user; < used 400; end", "1 done 100; 2 done 200 +3; 4 done 400"},
 		{"in another order", "> prompt a; > prompt b; > prompt c; < answers 300 [\"c\"]; < answers 100 [\"a\",\"b\"]; end", "1 done 100 +2; 3 done 300"},
-		{"one of them has no uuid", "> user; < used 100; > user; > prompt c; < life c queued; < life c started; < assistant; < answers 300 [\"c\"]; +900; > user; < used 400; end", "1 done 100; 3 done 300 ?2; 4 done 400"},
-		{"none of them has", "> user; > user; > user; < assistant; < used 100; < assistant; < used 200; +900; > user; < used 400; end", "1 done 100; 2 done 200 ?3; 4 done 400"},
-		{"at the end", "> user; > user; > user; < assistant; < used 100; < init; < used 200; left", "1 done 100; 2 done 200 ?3"},
+		{"one of them has no uuid", "> user; < used 100; > user; > prompt c; < life c queued; < life c started; < assistant; < answers 300 [\"c\"]; +900; > user; < used 400; end", "1 done 100; 2 done? 0; 3 done 300; 4 done 400"},
+		{"none of them has", "> user; > user; > user; < assistant; < used 100; < assistant; < used 200; +900; > user; < used 400; end", "1 done 100; 2 done 200; 3 done? 0; 4 done 400"},
+		{"at the end", "> user; > user; > user; < assistant; < used 100; < init; < used 200; left", "1 done 100; 2 done 200; 3 done? 0"},
 		{"that is not known to be one", "> user; > user; < assistant; < used 100; end", "1 done 100; 2 abandoned 0"},
 		{"a turn has begun since", "> user; > user; < used 100; +900; < assistant; > user; < used 200; < used 300; end", "1 done 100; 2 done 200; 3 done 300"},
 		{"a prompt is taken into the turn that runs", "> user; < assistant; > prompt b; < life b queued; < life b started; < life b completed; < answers 100 [\"b\"]; > user; < used 300; end", "1 done 100 +2; 3 done 300"},
@@ -173,6 +175,47 @@ func TestUsageOfModels(t *testing.T) {
 		}
 		if got := strings.Join(found, " "); got != test.found {
 			t.Errorf("%s: found %q, want %q", test.about, got, test.found)
+		}
+	}
+}
+
+// The usage of an agent of ACP is that of a turn or of its session so far. If it is not known which, a
+// part of it may belong to the turn.
+func TestUsageOfAgents(t *testing.T) {
+	const (
+		made    = "> new 1; < made 1 s; "
+		turns   = "> prompt 2 s; < counts 2 209 9; > prompt 3 s; < counts 3 627 27; > prompt 4 s; < counts 4 627 27; > prompt 5 s; < counts 5 836 36; end"
+		turns2  = "> prompt 2 s; < result 2; < counted s 209 9; > prompt 3 s; < result 3; < counted s 627 27; end"
+		classic = "> init 0 1; < agent 0 1 %s %s; "
+	)
+	is := func(name, version string) string { return fmt.Sprintf(classic, name, version) }
+	for _, tt := range []struct{ about, script, want string }{
+		{"Copilot", is("copilot", "1.0.102") + made + turns, "200/9; 400/18; 200/9"},
+		{"Copilot by its other name", is("GitHub-Copilot", "2") + made + turns, "200/9; 400/18; 200/9"},
+		{"Copilot, in a session that goes on", is("copilot", "1.0.102") + "> prompt 1 s; < counts 1 950 50; > prompt 2 s; < counts 2 1005 55; end", "0+900/0+50; 50/5"},
+		{"Claude Code", is("@agentclientprotocol/claude-agent-acp", "0.101.0") + made + turns, "200/9; 600/27; 600/27; 800/36"},
+		{"Codex", is("@agentclientprotocol/codex-acp", "2.6.0") + made + turns, "200/9; 600/27; 600/27; 800/36"},
+		{"Codex, before", is("@zed-industries/codex-acp", "1.6.2") + made + turns, "200/9; 400+200/18+9; 0+600/0+27; 200+600/9+27"},
+		{"an agent that nobody knows", is("other", "1") + made + turns, "200/9; 400+200/18+9; 0+600/0+27; 200+600/9+27"},
+		{"an agent without a name", "> init 0 1; < version 0 1; " + made + turns, "200/9; 400+200/18+9; 0+600/0+27; 200+600/9+27"},
+		{"a number that falls", is("other", "1") + made + "> prompt 2 s; < counts 2 627 27; > prompt 3 s; < counts 3 209 9; > prompt 4 s; < counts 4 836 36; end", "600/27; 200/9; 800/36"},
+		{"two sessions", is("copilot", "1") + made + "> new 2; < made 2 r; > prompt 3 s; < counts 3 209 9; > prompt 4 r; < counts 4 310 10; > prompt 5 s; < counts 5 627 27; end", "200/9; 300/10; 400/18"},
+		{"version 2", "> init 0 2; < info 0 2 copilot; " + made + turns2, "200/9; 400/18"},
+		{"version 2, an agent that nobody knows", "> init 0 2; < info 0 2 other; " + made + turns2, "200/9; 400+200/18+9"},
+		{"Gemini", is("gemini-cli", "0.40.0") + made + "> prompt 2 s; < quota 2 200 9; > prompt 3 s; < quota 3 600 27; end", "200/9; 600/27"},
+	} {
+		var used []string
+		for _, e := range slices.SortedFunc(play(t, "acp", tt.script, session.Options{}).Exchanges(), func(a, b *session.Exchange) int { return int(a.First - b.First) }) {
+			if u := e.Usage; u != (protocol.Usage{}) {
+				in, out := fmt.Sprint(u.Input), fmt.Sprint(u.Output)
+				if u.Perhaps != (protocol.Tokens{}) {
+					in, out = fmt.Sprintf("%s+%d", in, u.Perhaps.Input), fmt.Sprintf("%s+%d", out, u.Perhaps.Output)
+				}
+				used = append(used, in+"/"+out)
+			}
+		}
+		if got := strings.Join(used, "; "); got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.about, got, tt.want)
 		}
 	}
 }

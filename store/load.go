@@ -307,7 +307,7 @@ func (s *Store) ledger(r *row, around int64) (list []Event) {
 // inferred one.
 func (x *Exchange) OutcomeName() string {
 	switch {
-	case x.Outcome.Inferred():
+	case x.Outcome.Inferred(), x.Assumed:
 		return x.Outcome.String() + "?"
 	case x.Outcome == session.Died:
 	case x.Outcome == session.Open && x.Cancelled:

@@ -78,6 +78,7 @@ type row struct {
 	ended                               bool  // by an answer
 	cut                                 bool  // by its cancel, even if an answer follows
 	guessed                             bool  // it might belong to another operation as well
+	assumed                             bool  // its outcome is a guess
 }
 
 // rows are the rows of all exchanges, by mark. The first mark is 1.
@@ -351,6 +352,7 @@ type Exchange struct {
 	Of                                  int64  // first frame of the operation to which it belongs; 0 if it is one
 	Operation                           uint32 // mark of that operation
 	Guessed                             bool   // it might belong to another as well
+	Assumed                             bool   // its outcome is a guess
 	Joined                              int64  // number of its members
 	Run                                 string // the id of its run; "" if it has none
 	Place                               string // of a turn, a cell or a call in the run: t3/c1/q7
@@ -419,6 +421,7 @@ func (s *Store) exchange(r *row) Exchange {
 		x.Run, x.Place, x.Asks, x.Under = s.runs.names[r.run-1], s.placeOf(r), s.rows.places[r.mark].asks, r.under
 	}
 	x.Joined, x.Guessed, x.Usage = int64(r.joined), r.guessed, s.rows.usage[r.mark]
+	x.Assumed = r.assumed
 	if m := s.rows.models[r.mark]; m != nil {
 		x.Model = m.Model
 		x.Model.Said = strings.ToValidUTF8(string(m.said[max(0, len(m.said)-maxTail):]), "")

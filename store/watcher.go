@@ -26,6 +26,7 @@ func (w watcher) Changed(e *session.Exchange, seq int64) {
 		s.openRow(r, e)
 	}
 	s.rows.touch(r)
+	r.assumed = e.Assumed
 	if e.Of != 0 && r.of == 0 {
 		if op := s.rows.of(e.Operation().Mark); op != nil && op != r {
 			s.rows.join(op, r)

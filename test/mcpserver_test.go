@@ -17,6 +17,8 @@ import (
 //	/pings    events, with a ping and an answer that nobody has asked for
 //	/login    401
 //	/forgets  the first is answered, and then its session is forgotten
+//	/faulty   as plain text, after a question that the client has not agreed to answer; 200 to a
+//	          notification and to GET
 func mcpserver() {
 	s := httptest.NewServer(http.HandlerFunc((&mcpServer{}).serve))
 	defer s.Close()
@@ -37,7 +39,10 @@ func (s *mcpServer) serve(w http.ResponseWriter, r *http.Request) {
 	session := fmt.Sprintf("s%d", s.sessions.Load())
 	answer := func(result string) string { return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, result) }
 	w.Header().Set("Content-Type", "application/json")
+	faulty := strings.HasPrefix(r.URL.Path, "/faulty")
 	switch {
+	case faulty && r.Method == http.MethodGet, faulty && m.Method == "notifications/initialized":
+		_, _ = io.WriteString(w, "null")
 	case r.Method == http.MethodGet:
 		w.WriteHeader(http.StatusMethodNotAllowed)
 	case r.Method == http.MethodDelete:
@@ -52,6 +57,12 @@ func (s *mcpServer) serve(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
 		w.WriteHeader(http.StatusUnauthorized)
 		_, _ = io.WriteString(w, `{"error":"invalid_token"}`)
+	case faulty && string(m.ID) == "2":
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"sampling/createMessage\"}\n\ndata: done\n\ndata: %s\n\n", answer(`{"content":[]}`))
+	case faulty:
+		w.Header().Set("Content-Type", "text/plain")
+		_, _ = io.WriteString(w, answer(`{"content":[]}`))
 	case strings.HasPrefix(r.URL.Path, "/pings"):
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = fmt.Fprintf(w, "event: ping\ndata: 1\n\ndata: {\"jsonrpc\":\"2.0\",\"id\":99,\"result\":{}}\n\nevent: message\ndata: %s\n\n", answer(`{"content":[]}`))

@@ -511,7 +511,7 @@ func (th *theme) outcome(x *store.Exchange) (render.Paint, string) {
 		}
 	}
 	switch x.Outcome {
-	case session.Done:
+	case session.Done, session.Probe:
 		return th.Done, glyphDone
 	case session.Failed, session.ToolError, session.TimedOut, session.Died:
 		return th.Failed, glyphFailed
@@ -559,6 +559,9 @@ func exchangeTitle(x *store.Exchange) string {
 // version it is judged by, its usage, and the operation it belongs to.
 func (m *Model) facts(x *store.Exchange) string {
 	var list []string
+	if x.Assumed {
+		list = append(list, x.Outcome.String()+" is a guess: an answer to another may be for this, too")
+	}
 	if x.Outcome.Inferred() {
 		list = append(list, x.Outcome.String()+" is inferred from the reason of its cancel")
 	}
@@ -621,10 +624,13 @@ func promptLines(x *store.Exchange) []string {
 func usageOf(u protocol.Usage) string {
 	var list []string
 	for _, t := range []struct {
-		n    int64
-		what string
-	}{{u.Input, "input"}, {u.Cached, "cached"}, {u.Output, "output"}} {
-		if t.n != 0 {
+		n, perhaps int64
+		what       string
+	}{{u.Input, u.Perhaps.Input, "input"}, {u.Cached, u.Perhaps.Cached, "cached"}, {u.Output, u.Perhaps.Output, "output"}} {
+		switch {
+		case t.perhaps != 0:
+			list = append(list, count(t.n)+" to "+count(t.n+t.perhaps)+" "+t.what)
+		case t.n != 0:
 			list = append(list, count(t.n)+" "+t.what)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/session"
 	"github.com/wirectl/wirectl/session/stats"
 	"github.com/wirectl/wirectl/store"
@@ -206,6 +207,9 @@ func (m *Model) totals() []string {
 	tokens.addFigure(th.Number, st.Usage.Input, "input")
 	tokens.addFigure(th.Number, st.Usage.Cached, "cached")
 	tokens.addFigure(th.Number, st.Usage.Output, "output")
+	if p := st.Usage.Perhaps; p != (protocol.Tokens{}) {
+		tokens.addFigure(th.Number, p.Input+p.Output, "more perhaps")
+	}
 	if st.Usage.Cost > 0 {
 		tokens.add(th.Number, render.Dollars(st.Usage.Cost), "cost")
 	}

@@ -97,7 +97,7 @@ type exchange struct {
 	Asks     string  `json:"asks,omitempty"`
 	Under    uint32  `json:"under,omitempty"`    // mark of what it stands below in its run
 	Inferred bool    `json:"inferred,omitempty"` // its outcome
-	Usage    []int64 `json:"usage,omitempty"`    // tokens: input, cached, output; and the cost, in millionths of a dollar
+	Usage    []int64 `json:"usage,omitempty"`    // tokens: input, cached, output; the cost, in millionths of a dollar; and how many more tokens there may be
 	Model    *model  `json:"model,omitempty"`
 	Conn     int     `json:"conn"`
 	Dir      uint8   `json:"dir"`
@@ -227,7 +227,11 @@ func usageOf(u protocol.Usage) []int64 {
 	if u == (protocol.Usage{}) {
 		return nil
 	}
-	return []int64{u.Input, u.Cached, u.Output, u.Cost}
+	list := []int64{u.Input, u.Cached, u.Output, u.Cost}
+	if p := u.Perhaps; p != (protocol.Tokens{}) {
+		list = append(list, p.Input, p.Cached, p.Output)
+	}
+	return list
 }
 
 // A clock converts timestamps to times of the page.
@@ -270,7 +274,7 @@ func aboutOf(title string, o *store.Overview, c clock) about {
 func exchangeOf(x *store.Exchange, c clock) exchange {
 	e := exchange{
 		Mark: x.Mark, ID: text(x.ID), Kind: text(x.Kind), Name: text(x.Name), Version: text(x.Version), Reason: text(x.Reason),
-		Of: x.Operation, Guessed: x.Guessed, Run: x.Run, Place: text(x.Place), Asks: text(x.Asks), Under: x.Under, Inferred: x.Outcome.Inferred(), Usage: usageOf(x.Usage), Model: modelOf(&x.Model),
+		Of: x.Operation, Guessed: x.Guessed, Run: x.Run, Place: text(x.Place), Asks: text(x.Asks), Under: x.Under, Inferred: x.Outcome.Inferred() || x.Assumed, Usage: usageOf(x.Usage), Model: modelOf(&x.Model),
 		Conn: x.Conn, Dir: uint8(x.Opener), First: x.First, Opened: c.since(x.Opened), From: c.since(x.FirstPart), To: c.since(x.LastPart),
 		Outcome: x.OutcomeName(), Open: x.Open(), Cancel: x.Cancelled, Parts: x.Parts, After: x.After,
 		Bytes: x.In + x.Out, Findings: x.Findings,

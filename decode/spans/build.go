@@ -9,6 +9,7 @@ import (
 
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/internal/otlp"
+	"github.com/wirectl/wirectl/protocol"
 	agents "github.com/wirectl/wirectl/protocol/a2a"
 	"github.com/wirectl/wirectl/session"
 	"github.com/wirectl/wirectl/session/calls"
@@ -118,7 +119,11 @@ func aboutModel(s *otlp.Span, c *calls.Call, said *facts, operation string) {
 	}
 }
 
+// addUsage adds the tokens of a call, unless it is unclear how many they are.
 func addUsage(s *otlp.Span, c *calls.Call) {
+	if c.Usage.Perhaps != (protocol.Tokens{}) {
+		return
+	}
 	for key, n := range map[attribute.Key]int64{otlp.InputTokens: c.Usage.Input, otlp.OutputTokens: c.Usage.Output, otlp.CacheReadTokens: c.Usage.Cached} {
 		if n > 0 {
 			s.Attributes = append(s.Attributes, key.Int64(n))

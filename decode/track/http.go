@@ -34,8 +34,12 @@ type exchange struct {
 	conn, stream int
 	told         bool // the HTTP tracker knows the request
 	// called is the number of the frame in which the request or its answer contains messages
-	// of a protocol with exchanges of its own, or 0.
+	// of a protocol with exchanges of its own, or 0, and asks that the request asks by them.
 	called int64
+	asks   bool
+	// listens means that it is a GET for the events of MCP, and older that its session is in
+	// the address, as in the older transport.
+	listens, older bool
 	// These describe the answer once its head was seen.
 	answered bool
 	status   string
@@ -64,6 +68,8 @@ func (f *Follower) newExchange(it *decode.Item) *exchange {
 	e := &exchange{method: head.Method(), kind: carried.Asked(head), id: carried.Token(it.Frame), late: isLate(it.Frame), mcp: hasHeadOfMCP(head)}
 	e.conn, e.stream = f.scopes.Of(it.Frame)
 	e.conn += f.base
+	e.older = e.stream < 0 && head.Get("Mcp-Session-Id") == ""
+	e.listens = e.method == "GET" && (e.mcp || f.endpoints[e.path()] && asksEvents(head))
 	f.web.set(it.Frame, e)
 	return e
 }
@@ -233,6 +239,9 @@ func (f *Follower) exchange(it *decode.Item) (no refusal, taken bool) {
 	if of.Meta.Event == "endpoint" && e != nil {
 		f.noteOlder(e, string(of.Payload()))
 	}
+	if e != nil && of.Dir != frame.C2U && (e.called != 0 || e.listens) && !e.older && !f.older[string(e.kind)] {
+		f.judgeResponse(e, it, isPlain)
+	}
 	isCall := carried.Of(of) == nil && !isPlain
 	switch {
 	case carried.IsGRPC(head):
@@ -267,11 +276,89 @@ func (f *Follower) calls(e *exchange, it *decode.Item) {
 	if e == nil || it.Frame.Meta.Head != nil {
 		e = f.newExchange(it)
 	}
-	e.called = it.Seq
+	e.called, e.asks = it.Seq, asks(it)
 	if f.endpoints == nil || len(f.endpoints) >= maxEndpoints {
 		f.endpoints = map[string]bool{}
 	}
 	f.endpoints[e.path()] = true
+}
+
+// asks reports whether an item contains a request.
+func asks(it *decode.Item) bool {
+	if it.Message.Phase == protocol.Open {
+		return true
+	}
+	for payload := range jsonrpc.Items(it.Payload) {
+		var m protocol.Message
+		if err := jsonrpc.Plain.Parse(payload, &m); err == nil && m.Phase == protocol.Open {
+			return true
+		}
+	}
+	return false
+}
+
+// judgeResponse has the transport of MCP judged by an item of a response, and notes that a
+// session has ended.
+func (f *Follower) judgeResponse(e *exchange, it *decode.Item, isPlain bool) {
+	of, head := it.Frame, it.Frame.Meta.Head
+	r := &protocol.Response{Request: cmp.Or(e.called, e.request.Seq), Verb: e.method, Asks: e.asks, Status: e.status, Media: e.media}
+	isHead, isEvent := head.Status() != "", e.events && isPlain || of.Meta.Signal == frame.Event
+	if isHead {
+		r.Status, r.Media = head.Status(), carrier.MediaType(head)
+	}
+	switch r.Body = it.Frame.Size() > 0 && !isEvent; {
+	case isHead && r.Status == "404" && e.method == "POST" && e.stream < 0 && string(it.Message.Label) != methodNotFound:
+		f.endSession(e.stream, it)
+		return
+	case !strings.HasPrefix(r.Status, "2"):
+		return
+	case isHead:
+	case isEvent:
+		if name := of.Meta.Event; it.Frame.Size() == 0 || name != "" && name != "message" {
+			return // clients ignore it
+		}
+		r.Event = true
+	case e.asks || r.Status != "202" || !r.Body: // the head was judged
+		return
+	}
+	fr := session.Frame{Seq: it.Seq, Time: it.Time, Conn: e.conn, Stream: e.stream, Dir: frame.U2C, Version: e.request.Version, Response: r}
+	f.hand(f.wire(httpWire), &heldFrame{then: func(t *session.Tracker) { t.Judge(fr) }}, nil)
+}
+
+// methodNotFound is the code of an error that a server may send with 404 in a session that
+// goes on.
+const methodNotFound = "-32601"
+
+// An endedSession is an MCP session for which a request was answered by 404.
+type endedSession struct {
+	seq      int64
+	conn     int
+	at       time.Time
+	reported bool
+}
+
+// inFlight is how long after the 404 another request may have been on its way already.
+const inFlight = 250 * time.Millisecond
+
+func (f *Follower) endSession(stream int, it *decode.Item) {
+	if f.sessions == nil || len(f.sessions) >= maxEndpoints {
+		f.sessions = map[int]*endedSession{}
+	}
+	if f.sessions[stream] == nil {
+		f.sessions[stream] = &endedSession{seq: it.Seq, conn: it.Frame.Conn, at: it.Time}
+	}
+}
+
+// revived returns the broken rule if the head of a request uses an ended session, once for
+// each session.
+func (f *Follower) revived(of *frame.Frame, stream int, at time.Time) []protocol.Broken {
+	s := f.sessions[stream]
+	method := of.Meta.Head.Method()
+	if s == nil || s.reported || method != "POST" && method != "GET" || s.conn != of.Conn && at.Sub(s.at) <= inFlight {
+		return nil
+	}
+	s.reported = true
+	return []protocol.Broken{{Finding: "ended-session", How: "the request has the id of a session for which another was answered by 404", Frames: []int64{s.seq}}}
 }
 
 // callAnswered handles the answer to such a request and returns what it rejects. A status or
@@ -353,6 +440,7 @@ func (f *Follower) requested(it *decode.Item, isPlain bool) {
 	}
 	if w := f.wires[httpWire+f.base]; w != nil && w.tracker != nil && e.method != "POST" {
 		w.tracker.Judge(e.request)
+		e.request.Broken = nil
 	}
 	e.late = e.late || e.method != "POST" && f.endpoints[e.path()]
 	e.request.Endless = asksEvents(it.Frame.Meta.Head)
@@ -453,7 +541,7 @@ func (e *exchange) message(f *frame.Frame) (m protocol.Message) {
 		m.Kind, m.ID, m.Phase = kindEvent, carried.Token(f), protocol.Part
 	case signal == frame.Event:
 	case status == "", e.isWhole(f.Meta.Head):
-		m.ID, m.Phase = carried.Token(f), e.lastPhase()
+		m.ID, m.Phase, m.Label = carried.Token(f), e.lastPhase(), []byte(e.status)
 	}
 	switch {
 	case signal != frame.NoSignal:

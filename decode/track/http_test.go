@@ -175,6 +175,21 @@ func TestExchangesOfHTTP(t *testing.T) {
 			[]string{"1 GET /a failed 0 parts, frames 1 2", "2 POST /b failed 0 parts, frames 3 4", "3 DELETE /c done 0 parts, frames 5 6", "4 HEAD /d done 0 parts, frames 7 8", "5 PUT /e done 0 parts, frames 9 10"},
 		},
 		{"a page that is not there", []string{ask("GET", "/"), "<HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno"}, []string{"1 GET / failed 0 parts, frames 1 2"}},
+		{
+			"documents that there may be",
+			[]string{ask("GET", "/.well-known/oauth-protected-resource/mcp"), said("404 Not Found", `{"error":"no"}`), ask("GET", "/.well-known/oauth-authorization-server"), nothing("404 Not Found"), ask("GET", "/.well-known/openid-configuration"), nothing("500 Oops"), ask("GET", "/.well-known/agent.json"), said("200 OK", `{"name":"a"}`)},
+			[]string{"1 GET /.well-known/oauth-protected-resource/mcp probe 0 parts, frames 1 2", "2 GET /.well-known/oauth-authorization-server probe 0 parts, frames 3 4", "3 GET /.well-known/openid-configuration failed 0 parts, frames 5 6", "4 GET /.well-known/agent.json done 0 parts, frames 7 8"},
+		},
+		{
+			"a document that there may be, over HTTP/2",
+			[]string{bare(":method", "GET", ":path", "/.well-known/agent-card.json"), "<" + bare(":status", "404")[1:]},
+			[]string{"1 GET /.well-known/agent-card.json probe 0 parts, frames 1 3"},
+		},
+		{
+			"an older server of MCP",
+			[]string{post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{}}`), said("400 Bad Request", `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request: Server not initialized"}}`), post("/mcp", `{"jsonrpc":"2.0","id":2,"method":"server/discover","params":{}}`), "<HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno", post("/mcp", `{"jsonrpc":"2.0","id":3,"method":"server/discover","params":{}}`), nothing("401 Unauthorized")},
+			[]string{"1 server/discover probe 0 parts, frames 1 2", "2 server/discover probe 0 parts, frames 3 4", "3 server/discover failed 0 parts, frames 5 6"},
+		},
 		{"no answer", []string{ask("GET", "/a")}, []string{"1 GET /a abandoned 0 parts, frames 1"}},
 		{"no answer to who asks for events", []string{ask("GET", "/a", "Accept: text/event-stream")}, []string{"1 GET /a abandoned 0 parts, frames 1"}},
 		{"an upgrade", []string{ask("GET", "/ws", "Connection: Upgrade", "Upgrade: websocket"), "<HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"}, nil},

@@ -52,6 +52,7 @@ func TestOpencode(t *testing.T) {
 	}
 	listen, begin := "9>GET /event HTTP/1.1\r\nHost: h\r\n\r\n", "9"+events
 	hello, delta, idle := tell("server.connected", ""), tell("message.part.delta", of+`,"delta":"x"`), tell("session.idle", of)
+	busy := tell("session.status", of+`,"status":{"type":"busy"}`)
 	prompt, accept := "1"+post(path+"message", `{"parts":[]}`), "1"+post(path+"prompt_async", `{"parts":[]}`)
 	whole := "1" + said("200 OK", `{"info":{"role":"assistant"},"parts":[]}`)
 	abort, yes := "2>POST "+path+"abort HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n", "2"+said("200 OK", "true")
@@ -74,6 +75,9 @@ func TestOpencode(t *testing.T) {
 		{"two that are accepted are one turn", []string{listen, begin, hello, accept, accepted, accept, accepted, idle}, stream + "0; " + async + "done 0; +" + async + "done 0"},
 		{"a permission", []string{listen, begin, hello, prompt, question, reply, replied, yes, idle, whole}, stream + "0; " + sync + "done 0; +opencode permission.asked done 0; +opencode POST /permission/:id/reply done 0"},
 		{"a permission that somebody else gives", []string{listen, begin, hello, prompt, question, replied, idle, whole}, stream + "0; " + sync + "done 0; +opencode permission.asked cancelled 0"},
+		{"a turn that nobody has asked for", []string{listen, begin, hello, prompt, busy, delta, idle, whole, busy, busy, delta, idle, idle}, stream + "2; " + sync + "done 1; opencode turn done 1"},
+		{"and fails", []string{listen, begin, hello, busy, broken("APIError"), idle}, stream + "0; opencode turn failed 0"},
+		{"and a prompt comes", []string{listen, begin, hello, busy, accept, accepted, delta, idle}, stream + "1; opencode turn done 1; +" + async + "done 0"},
 		{"a prompt that is refused", []string{prompt, "1" + said("400 Bad Request", `{"name":"BadRequest","data":{"message":"no"}}`)}, sync + "failed 0"},
 		{"events of another server", []string{listen, begin, "9" + event(`{"n":1}`), "9" + last}, "http GET /event done 1"},
 		{"no events", []string{listen, "9" + said("404 Not Found", `{}`)}, "http GET /event failed 0"},

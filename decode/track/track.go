@@ -83,6 +83,7 @@ type Follower struct {
 	deleted  []int     // streams of sessions that their clients have deleted
 	// endpoints are the paths to which messages are posted.
 	endpoints map[string]bool
+	sessions  map[int]*endedSession
 	older     map[string]bool // kinds of requests that the older transport of MCP answers elsewhere
 	agents    a2a.Routes
 	payments  payments
@@ -263,8 +264,13 @@ func (f *Follower) place(fr *session.Frame, of *frame.Frame) {
 	if h := of.Meta.Head; h != nil {
 		fr.Version = decode.StatedVersion(h)
 		fr.Stated = f.stated(of, h)
+		fr.Broken = f.revived(of, stream, fr.Time)
 	} else if e := f.web.of(of); e != nil && of.Dir == frame.C2U && of.Meta.Signal == frame.NoSignal { // in HTTP/2
-		fr.Version, fr.Stated = e.request.Version, e.request.Stated
+		fr.Version, fr.Stated, fr.Broken = e.request.Version, e.request.Stated, e.request.Broken
+	}
+	if begins := f.scopes.Begins(of); begins != 0 && of.Dir == frame.U2C {
+		fr.Session.Conn, fr.Session.Stream = f.base, begins
+		delete(f.sessions, begins)
 	}
 	f.conns[fr.Conn] = true
 	f.trackers.conns = max(f.trackers.conns, of.Conn+f.base+1)

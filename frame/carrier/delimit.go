@@ -107,7 +107,7 @@ func (d *Delimiter) chunkSize(line []byte) error {
 	digits := bytes.TrimSpace(text)
 	n, err := strconv.ParseUint(string(digits), 16, 62)
 	if err != nil {
-		return fmt.Errorf("%w: %.40qis not a chunk size", frame.ErrMalformed, line)
+		return fmt.Errorf("%w: %.40q is not a chunk size", frame.ErrMalformed, line)
 	}
 	// net/http allows as much framing as content in a chunk, and 16 bytes.
 	if d.excess = max(0, d.excess+int64(len(line))+2-16-2*int64(n)); d.excess > 16<<10 {

@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"strconv"
 	"unicode/utf8"
 )
 
@@ -14,6 +15,14 @@ func Count(n int64, thing string) string {
 		thing += "s"
 	}
 	return fmt.Sprintf("%d %s", n, thing)
+}
+
+// Range writes a number that is only known to be in a range, such as "400-600".
+func Range(least, most int64) string {
+	if most <= least {
+		return strconv.FormatInt(least, 10)
+	}
+	return fmt.Sprintf("%d-%d", least, most)
 }
 
 // Dollars writes an amount in millionths of a dollar: "$0.0123".

@@ -33,7 +33,20 @@ var Rules = protocol.Rules{
 	MayLeave:       true,
 	LeavingCancels: true,
 	Reset:          kindReset,
+	IsProbe:        isProbe,
 	Cancels:        []protocol.CancelRule{{Target: protocol.MustNotAnswer}},
+}
+
+// isProbe: agents and authorization servers may have the documents in /.well-known/ that clients
+// look for, and servers of gRPC reflection in one of its two versions.
+func isProbe(asked, _, code string, _ protocol.Features) bool {
+	switch code {
+	case "404", "405", "410":
+		return strings.HasPrefix(asked, "GET ") && strings.Contains(asked, "/.well-known/")
+	case "grpc-status 12": // UNIMPLEMENTED
+		return strings.HasPrefix(asked, "/grpc.reflection.")
+	}
+	return false
 }
 
 type named string

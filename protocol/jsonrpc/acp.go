@@ -1,6 +1,8 @@
 package jsonrpc
 
 import (
+	"strings"
+
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol"
@@ -57,9 +59,14 @@ var ACP = New("acp", Grammar{
 // readTurnACP sets the effect of a message on a turn. An update of version 2 ends it: the
 // agent is idle.
 func readTurnACP(e *envelope, m *protocol.Message) {
-	if e.value(UsageTotalTokens) != nil {
-		m.Usage = e.usage(UsageTotalTokens, UsageCachedTokens, UsageOutputTokens)
+	switch {
+	case e.value(UsageTotalTokens) != nil:
+		m.Usage, m.Counts = e.usage(UsageTotalTokens, UsageCachedTokens, UsageOutputTokens), protocol.CountsAsAgreed
 		m.Usage.Input = max(0, m.Usage.Input-m.Usage.Output)
+	case e.value(QuotaInputTokens) != nil || e.value(QuotaOutputTokens) != nil: // of Gemini CLI
+		m.Usage = e.usage(QuotaInputTokens, None, QuotaOutputTokens)
+	case e.value(AgentName) != nil:
+		m.Counts = counted(string(jsonwalk.Word(e.value(AgentName))), string(jsonwalk.Word(e.value(AgentVersion))))
 	}
 	if string(e.value(CostCurrency)) == `"USD"` {
 		m.Spent = protocol.Spent{Of: m.Ref, Usage: protocol.Usage{Cost: jsonwalk.Micros(e.value(CostAmount))}}
@@ -80,6 +87,49 @@ func readTurnACP(e *envelope, m *protocol.Message) {
 	m.Operation = protocol.Effect{Does: protocol.Close, Of: m.Ref}
 	if string(e.value(UpdateStopReason)) == `"cancelled"` {
 		m.Operation.Does = protocol.Cancelled
+	}
+}
+
+// countedBy lists what the usage of agents counts, from a version on. ACP calls it the usage of
+// a turn, and its members those of all turns, so agents differ: that of Copilot is the session's,
+// that of the bridges to Claude Code and Codex the turn's. Older ones to Codex gave that of the
+// last request to the model.
+var countedBy = []struct {
+	agent, from string
+	counts      protocol.Counts
+}{
+	{"copilot", "", protocol.PeerCountsSession},
+	{"github-copilot", "", protocol.PeerCountsSession},
+	{"claude-agent-acp", "", protocol.PeerCountsTurn},
+	{"claude-code-acp", "", protocol.PeerCountsTurn},
+	{"codex-acp", "2", protocol.PeerCountsTurn},
+}
+
+// counted returns what the usage of an agent counts, whose name may have the scope of a package.
+func counted(agent, version string) protocol.Counts {
+	name := strings.ToLower(agent[strings.LastIndexByte(agent, '/')+1:])
+	for _, c := range countedBy {
+		if strings.ReplaceAll(name, " ", "-") == c.agent && protocol.CompareVersions(version, c.from) >= 0 {
+			return c.counts
+		}
+	}
+	return protocol.CountsTurn // nothing is known
+}
+
+// readQuota reads the usage that some agents give instead.
+func (e *envelope) readQuota(s *jsonscan.Scanner) {
+	if s.Peek() != jsonscan.Object {
+		return
+	}
+	for ok := s.Object(); ok && s.Next(); {
+		if string(s.Key()) != "quota" || s.Peek() != jsonscan.Object {
+			continue
+		}
+		for ok := s.Object(); ok && s.Next(); {
+			if string(s.Key()) == "token_count" && s.Peek() == jsonscan.Object {
+				e.readMembers(s, member{"input_tokens", QuotaInputTokens}, member{"output_tokens", QuotaOutputTokens})
+			}
+		}
 	}
 }
 

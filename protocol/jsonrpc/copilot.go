@@ -136,6 +136,10 @@ func readEventCopilot(e *envelope, m *protocol.Message, session, asked protocol.
 		if string(e.value(EventAborted)) == "true" {
 			m.Operation.Does = protocol.Cancelled
 		}
+	case "assistant.turn_start":
+		if e.value(EventAgent) == nil { // it is not of a subagent
+			m.Begins = session
+		}
 	case "session.error":
 		m.Failing = true
 	case "assistant.usage":
@@ -157,6 +161,8 @@ func (e *envelope) readEvent(s *jsonscan.Scanner) {
 		switch string(s.Key()) {
 		case "type":
 			e.keep(EventType, s)
+		case "agentId":
+			e.keep(EventAgent, s)
 		case "data":
 			e.readEventData(s)
 			e.keepSince(EventData, s, start)

@@ -53,11 +53,16 @@ const (
 	UsageTotalTokens         // usage.totalTokens, of params.update or of result
 	UsageCachedTokens        // usage.cachedReadTokens
 	UsageOutputTokens        // usage.outputTokens
+	QuotaInputTokens         // result._meta.quota.token_count.input_tokens
+	QuotaOutputTokens        // result._meta.quota.token_count.output_tokens
+	AgentName                // result.agentInfo.name, or result.info.name
+	AgentVersion             // result.agentInfo.version, or result.info.version
 	Says                     // text of agents and their clients for people, anywhere in params
 	ParamsType               // params.type
 	ParamsHookType           // params.hookType
 	EventType                // params.event.type
 	EventData                // params.event.data
+	EventAgent               // params.event.agentId
 	EventAborted             // params.event.data.aborted
 	EventModel               // params.event.data.model
 	EventName                // the subject of params.event.data: a tool, a kind of permission
@@ -296,6 +301,12 @@ func (e *envelope) readResult(s *jsonscan.Scanner) {
 			e.keep(ResultStopReason, s)
 		case "usage":
 			e.readUsage(s)
+		case "agentInfo", "info":
+			if s.Peek() == jsonscan.Object {
+				e.readMembers(s, member{"name", AgentName}, member{"version", AgentVersion})
+			}
+		case "_meta":
+			e.readQuota(s)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package jsonrpc
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"iter"
 	"slices"
@@ -28,13 +29,19 @@ const (
 	mcpTaskUpdates
 	mcpBegun // by initialize, whose answer has the capabilities of the server
 	mcpLogging
+	mcpAsked // by initialize, which has those of the client
+	mcpToolUse
+	mcpTools // of the server, as the next two
+	mcpPrompts
+	mcpResources
 )
 
 var mcpFeatures = []string{
 	"the capability sampling", "the capability roots", "the capability elicitation", "the capability elicitation.url",
 	"the capability " + tasksExtension, "a logLevel",
 	"toolsListChanged", "promptsListChanged", "resourcesListChanged", "resourceSubscriptions", "taskIds",
-	"initialize", "the capability logging",
+	"initialize", "the capability logging", "initialize", "the capability sampling.tools",
+	"the capability tools", "the capability prompts", "the capability resources",
 }
 
 const tasksExtension = "io.modelcontextprotocol/tasks"
@@ -48,13 +55,14 @@ var (
 	mcpCached = []string{
 		"server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read",
 	}
+	// mcpListed are the features of the server by the requests that list them.
+	mcpListed = map[string]protocol.Features{
+		"tools/list": mcpTools, "prompts/list": mcpPrompts,
+		"resources/list": mcpResources, "resources/templates/list": mcpResources,
+	}
 	// mcpNamed are the features by the names of what declares or needs them: capabilities,
 	// subscriptions, input requests and notifications.
 	mcpNamed = map[string]protocol.Features{
-		"sampling":                             mcpSampling,
-		"sampling/createMessage":               mcpSampling,
-		"roots":                                mcpRoots,
-		"roots/list":                           mcpRoots,
 		"toolsListChanged":                     mcpToolsChanged,
 		"promptsListChanged":                   mcpPromptsChanged,
 		"resourcesListChanged":                 mcpResourcesChanged,
@@ -72,6 +80,15 @@ var (
 // judgeMCP finds the rules of its version that a message breaks.
 func judgeMCP(j *protocol.Judged) {
 	m := j.Message
+	if j.Response != nil {
+		judgeResponse(j)
+		return
+	}
+	if m.Phase == protocol.Open && string(m.Kind) == "initialize" {
+		if raw, ok := jsonscan.Get(j.Payload, "params", "capabilities"); ok {
+			j.Declares = mcpAsked | capabilities(raw)
+		}
+	}
 	isBatch := string(m.Kind) == string(kindBatch) && m.Count > 0
 	if !isBatch {
 		judgeHead(j)
@@ -96,7 +113,7 @@ func judgeMCP(j *protocol.Judged) {
 	case len(j.Payload) == 0:
 		return
 	case j.Version < mcp2026:
-		judgeLogging(j)
+		judgeDeclared(j)
 		return
 	}
 	var s jsonscan.Scanner
@@ -121,20 +138,67 @@ const (
 	wrongResult    = "wrong-result"
 	missingField   = "missing-field"
 	headerMismatch = "header-mismatch"
+	wrongResponse  = "wrong-response"
 )
 
-// judgeLogging: before 2026-07-28 a server that logs has said so in its answer to initialize.
-// The client need not ask for it.
-func judgeLogging(j *protocol.Judged) {
+// judgeResponse judges a successful response over HTTP, or an event in it, by the rules that
+// the versions since 2025-03-26 have (Transports, Streamable HTTP). The version is not known
+// before initialize is answered; the older transport has no such responses.
+func judgeResponse(j *protocol.Judged) {
+	r := j.Response
+	isStream := r.Media == "text/event-stream"
 	switch {
+	case j.Version != "" && (j.Version == mcp2024 || !slices.Contains(mcpVersions, j.Version)):
+	case r.Event:
+		j.Break(wrongResponse, "an event is not a message of JSON-RPC")
+	case r.Verb == "GET":
+		if j.Version < mcp2026 && !isStream {
+			j.Break(wrongResponse, "GET is answered by %s, and not by text/event-stream or the status 405", typeOf(r))
+		}
+	case r.Asks:
+		if r.Status != "202" && !isStream && r.Media != "application/json" {
+			j.Break(wrongResponse, "a request is answered by %s, and not by application/json or text/event-stream", typeOf(r))
+		}
+	case r.Status != "202":
+		j.Break(wrongResponse, "a message that is no request is answered by %s, and not by 202", typeOf(r))
+	case r.Body:
+		j.Break(wrongResponse, "a message that is no request is answered by 202 with a body")
+	}
+}
+
+// typeOf describes a response.
+func typeOf(r *protocol.Response) string {
+	return r.Status + " " + cmp.Or(r.Media, "without a content type")
+}
+
+// judgeDeclared: before 2026-07-28 each side declares in initialize what the other may use.
+func judgeDeclared(j *protocol.Judged) {
+	switch {
+	case j.Message.Phase == protocol.Open:
+		if j.Declared&mcpAsked != 0 && string(j.Message.Kind) != "initialize" {
+			params, _ := jsonscan.Get(j.Payload, "params")
+			j.Needs, j.Tolerated = needed(string(j.Message.Kind), params), j.Version < mcp202506
+			if j.Version < mcp202511 && j.Declared&(mcpForms|mcpURLs) != 0 {
+				j.Needs &^= mcpForms | mcpURLs // elicitation has no modes yet
+			}
+		}
 	case j.Message.Phase == protocol.Close && j.Asked == "initialize":
 		capabilities, ok := jsonscan.Get(j.Payload, "result", "capabilities")
 		if !ok {
 			return
 		}
 		j.Declares = mcpBegun
-		if _, ok := jsonscan.Get(capabilities, "logging"); ok {
-			j.Declares |= mcpLogging
+		for name := range members(capabilities) {
+			switch string(name) {
+			case "logging":
+				j.Declares |= mcpLogging
+			case "tools":
+				j.Declares |= mcpTools
+			case "prompts":
+				j.Declares |= mcpPrompts
+			case "resources":
+				j.Declares |= mcpResources
+			}
 		}
 	case string(j.Message.Kind) == "notifications/message" && j.Declared&mcpBegun != 0:
 		j.Needs = mcpLogging
@@ -223,8 +287,13 @@ func judgeNotification(j *protocol.Judged, e *envelope) {
 func capabilities(raw []byte) (f protocol.Features) {
 	for name, value := range members(raw) {
 		switch string(name) {
-		case "sampling", "roots":
-			f |= mcpNamed[string(name)]
+		case "roots":
+			f |= mcpRoots
+		case "sampling":
+			f |= mcpSampling
+			if _, ok := jsonscan.Get(value, "tools"); ok {
+				f |= mcpToolUse
+			}
 		case "elicitation":
 			f |= elicitation(value)
 		case "extensions":
@@ -265,17 +334,29 @@ func subscribed(raw []byte) (f protocol.Features) {
 func inputs(raw []byte) (f protocol.Features) {
 	for _, request := range members(raw) {
 		method, _ := jsonscan.Get(request, "method")
-		mode, _ := jsonscan.Get(request, "params", "mode")
-		switch asks := jsonwalk.Word(method); {
-		case string(asks) != "elicitation/create":
-			f |= mcpNamed[string(asks)]
-		case string(mode) == `"url"`:
-			f |= mcpURLs
-		default:
-			f |= mcpForms
-		}
+		params, _ := jsonscan.Get(request, "params")
+		f |= needed(string(jsonwalk.Word(method)), params)
 	}
 	return f
+}
+
+// needed returns the features of the client that a request of a server needs.
+func needed(method string, params []byte) protocol.Features {
+	switch method {
+	case "sampling/createMessage":
+		if _, ok := jsonscan.Get(params, "tools"); ok {
+			return mcpSampling | mcpToolUse
+		}
+		return mcpSampling
+	case "roots/list":
+		return mcpRoots
+	case "elicitation/create":
+		if mode, _ := jsonscan.Get(params, "mode"); string(mode) == `"url"` {
+			return mcpURLs
+		}
+		return mcpForms
+	}
+	return 0
 }
 
 // members yields the members of an object.

@@ -1,6 +1,9 @@
 package jsonrpc
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol"
@@ -10,7 +13,7 @@ import (
 // away while its requests are open.
 var (
 	// PlainRules are those of JSON-RPC 2.0, which has no cancels.
-	PlainRules = protocol.Rules{UniqueIDs: true, MayLeave: true, Outlined: true, Elsewhere: true}
+	PlainRules = protocol.Rules{UniqueIDs: true, MayLeave: true, Outlined: true, Elsewhere: true, IsProbe: probes("rpc.")}
 
 	// MCPRules are those of the versions up to 2025-11-25; after that a client that closes
 	// the stream of an answer cancels the request.
@@ -41,6 +44,7 @@ var (
 		Dismiss:   []string{"exit"},
 		LooseRefs: true,
 		Framing:   frame.Header,
+		IsProbe:   probes("$/"),
 		Cancels:   []protocol.CancelRule{{Target: protocol.MustAnswer}},
 		Sources: [][2]string{
 			{"cancel-silent", "a request that was cancelled still answers, by an error or a result"},
@@ -92,12 +96,39 @@ var (
 	}
 )
 
+// probes returns the [protocol.Rules.IsProbe] of a protocol in which any peer may lack the
+// methods with a prefix: those of extensions.
+func probes(prefix string) func(asked, answer, code string, _ protocol.Features) bool {
+	return func(asked, _, code string, _ protocol.Features) bool {
+		return strings.HasPrefix(asked, prefix) && code == methodNotFound
+	}
+}
+
+const methodNotFound = "-32601"
+
+// isProbeMCP: clients that know 2026-07-28 look for server/discover first. A server of an older
+// version refuses it by any error but those of that version, and over HTTP by its status, since
+// the request belongs to no session. Many clients list what a server has not declared, too.
+func isProbeMCP(asked, answer, code string, declared protocol.Features) bool {
+	if asked == "server/discover" {
+		switch code {
+		case methodNotFound, "-32600", "-32602", "-32000", "-32022":
+			return true
+		case "":
+			return slices.Contains([]string{"400", "404", "405"}, answer)
+		}
+		return false
+	}
+	lacks := mcpListed[asked]
+	return code == methodNotFound && lacks != 0 && declared&(mcpBegun|lacks) == mcpBegun
+}
+
 // acpRules adds to r the rules that all versions of ACP share: session/cancel makes the
 // prompt end with the stop reason "cancelled"; $/cancel_request leaves the answer open.
 // Updates name a session, which can outlive its prompts.
 func acpRules(r protocol.Rules) protocol.Rules {
 	r.UniqueIDs, r.MayLeave, r.LooseRefs, r.Outlined, r.Elsewhere = true, true, true, true, true
-	r.Framing = frame.Line
+	r.Framing, r.IsProbe = frame.Line, probes("_")
 	r.Opening = []string{"initialize"}
 	r.Session = func(opened string, _ *protocol.Message, payload []byte) []byte {
 		if opened != "session/new" && opened != "session/fork" {
@@ -134,6 +165,11 @@ func mcpUntil2026(r protocol.Rules) protocol.Rules {
 	}
 	r.Uncancellable = []string{"initialize"}
 	r.Elsewhere = true
+	r.Sources = [][2]string{
+		{"wrong-response", "since 2025-03-26 a request is answered by application/json or text/event-stream, a notification or a response by 202 without a body, and GET by text/event-stream or 405; events are messages"},
+		{"ended-session", "since 2025-03-26 a client that gets 404 for its session sends a new initialize without a session id"},
+		{"undeclared", "both sides use only capabilities that were negotiated: until 2025-03-26 they should, then they must"},
+	}
 	return mcpRules(r)
 }
 
@@ -145,12 +181,12 @@ func mcpRules(r protocol.Rules) protocol.Rules {
 	r.Framing = frame.Line
 	r.Shared = []protocol.Space{protocol.SpaceTask, protocol.SpaceRetry}
 	r.Endless = []string{"subscriptions/listen"}
-	r.Judge, r.Features = judgeMCP, mcpFeatures
+	r.Judge, r.Features, r.IsProbe = judgeMCP, mcpFeatures, isProbeMCP
 	r.Cancels = []protocol.CancelRule{
 		{Kind: "tasks/cancel", Target: protocol.MayAnswer, Own: protocol.MustAnswer},
 		{Target: protocol.MustNotAnswer},
 	}
-	r.Sources = [][2]string{
+	r.Sources = append(r.Sources, [][2]string{
 		{"late-result", "a cancelled request gets no response"},
 		{"cancel-unknown", "a cancel names a request that its sender has made"},
 		{"missing-request", "a client asks nothing but ping before initialize is answered, and sends notifications/initialized then"},
@@ -159,12 +195,13 @@ func mcpRules(r protocol.Rules) protocol.Rules {
 		{"header-mismatch", "the headers MCP-Protocol-Version, Mcp-Method, Mcp-Name and Mcp-Param-… repeat what the body says, and Mcp-Session-Id the session"},
 		{"wrong-retry", "a retry has an id of its own, the requestState as it came, and keys of the inputRequests; tasks/update has the last too"},
 		{"wrong-result", "input_required answers tools/call, prompts/get and resources/read, and task answers tools/call"},
-		{"undeclared", "a server uses the capabilities, log level and notifications that the request declares, and before 2026-07-28 logs only if it declares logging"},
+		{"undeclared", "a server uses the capabilities, log level and notifications that the request declares"},
+		{"wrong-response", "a request is answered by application/json or text/event-stream, and a notification by 202 without a body; events are messages"},
 		{"late-part", "progress stops when its request has completed"},
 		{"orphan", "a response has the id of a request, and progress the token of a request that is active"},
 		{"stray-output", "a server writes nothing to its stdout but messages"},
 		{"bad-id", "an id is a string or an integer, and not null"},
 		{"wrong-framing", "over stdio each message is a line"},
-	}
+	}...)
 	return r
 }

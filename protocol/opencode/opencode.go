@@ -194,6 +194,10 @@ func (w *wire) interpret(m *protocol.Message) {
 		}
 	case "session.idle":
 		m.Operation.Does, m.Empty = protocol.Close, true
+	case "session.status":
+		if m.Empty = true; string(m.Label) == "busy" {
+			m.Begins = session
+		}
 	case "session.error":
 		m.Label, m.Empty = w.failure, true
 		m.Operation.Does = ending(w.failure)

@@ -175,7 +175,7 @@ func (w *wire) interpretCommand(m *protocol.Message) {
 	}
 }
 
-var kindBash = []byte("bash")
+var kindBash, kindPrompt = []byte("bash"), []byte("prompt")
 
 // interpretResponse interprets a response. A response to an unreadable line names no command.
 func (w *wire) interpretResponse(m *protocol.Message) {
@@ -200,6 +200,8 @@ func (w *wire) interpretEvent(m *protocol.Message) {
 	m.Label = w.label
 	goesOn := protocol.Effect{Does: protocol.Open, Of: agent}
 	switch string(w.kind) {
+	case "agent_start":
+		m.Begins = command(kindPrompt)
 	case "agent_end":
 		m.Operation = protocol.Effect{Does: ending(w.stopReason), Of: agent}
 		m.StopReason = w.stopReason

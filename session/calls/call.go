@@ -51,6 +51,7 @@ type Call struct {
 	// BytesOut and BytesIn count the payload bytes from and to the caller.
 	BytesOut, BytesIn int64
 	Outcome           session.Outcome
+	Inferred          bool // Outcome is inferred
 	// Asked is when a cancel was sent while the call was open, and Class is the result of
 	// that cancel. Stopped means that there was one, or that the caller left.
 	Asked   time.Time
@@ -98,7 +99,7 @@ var fields = []field{
 	{"bytes_out", func(b []byte, c *Call) []byte { return strconv.AppendInt(b, c.BytesOut, 10) }},
 	{"bytes_in", func(b []byte, c *Call) []byte { return strconv.AppendInt(b, c.BytesIn, 10) }},
 	{"outcome", func(b []byte, c *Call) []byte { return appendText(b, c.Outcome.String()) }},
-	{"inferred", func(b []byte, c *Call) []byte { return appendFlag(b, c.Outcome.Inferred()) }},
+	{"inferred", func(b []byte, c *Call) []byte { return appendFlag(b, c.Inferred) }},
 	{"failed", func(b []byte, c *Call) []byte { return appendFlag(b, c.Outcome.Failed()) }},
 	{"cancelled", func(b []byte, c *Call) []byte { return appendFlag(b, c.Stopped) }},
 	{"cancel", appendCancel},
@@ -106,6 +107,9 @@ var fields = []field{
 	{"input_tokens", func(b []byte, c *Call) []byte { return appendCount(b, c.Usage.Input) }},
 	{"cached_tokens", func(b []byte, c *Call) []byte { return appendCount(b, c.Usage.Cached) }},
 	{"output_tokens", func(b []byte, c *Call) []byte { return appendCount(b, c.Usage.Output) }},
+	{"input_tokens_max", func(b []byte, c *Call) []byte { return appendMost(b, c.Usage.Input, c.Usage.Perhaps.Input) }},
+	{"cached_tokens_max", func(b []byte, c *Call) []byte { return appendMost(b, c.Usage.Cached, c.Usage.Perhaps.Cached) }},
+	{"output_tokens_max", func(b []byte, c *Call) []byte { return appendMost(b, c.Usage.Output, c.Usage.Perhaps.Output) }},
 	{"cost_usd", func(b []byte, c *Call) []byte { return appendJSON(b, c.Usage.Cost != 0, stats.Dollars(c.Usage.Cost)) }},
 	{"model", func(b []byte, c *Call) []byte { return appendText(b, c.Model) }},
 	{"stop_reason", func(b []byte, c *Call) []byte { return appendText(b, c.StopReason) }},
@@ -189,6 +193,14 @@ func appendText(dst []byte, text string) []byte {
 
 // appendCount appends a number, which is omitted unless positive: an MCP session over HTTP is a
 // stream with a negative number.
+// appendMost appends the most that a number of tokens may be, if that is unclear.
+func appendMost(dst []byte, n, perhaps int64) []byte {
+	if perhaps <= 0 {
+		return dst
+	}
+	return strconv.AppendInt(dst, n+perhaps, 10)
+}
+
 func appendCount(dst []byte, n int64) []byte {
 	if n <= 0 {
 		return dst
@@ -233,7 +245,7 @@ func (c *Call) update(e *session.Exchange) {
 	if len(c.ToolCalls) < len(e.ToolCalls) {
 		c.ToolCalls = slices.Clone(e.ToolCalls)
 	}
-	c.Outcome, c.Reason = e.Outcome, e.Reason
+	c.Outcome, c.Reason, c.Inferred = e.Outcome, e.Reason, e.Assumed || e.Outcome.Inferred()
 	c.Parts, c.BytesOut, c.BytesIn = e.Parts, e.BytesOut, e.BytesIn
 	c.FirstPart = e.TimeToFirstPart()
 	c.Stopped = c.Stopped || e.Outcome.Stopped()

@@ -127,8 +127,9 @@ func (t *Text) rowOf(c *Call) []string {
 		row[nameColumn] += fmt.Sprintf(" (of frame %d)", c.Operation)
 	}
 	row[versionColumn], row[idColumn] = c.Version, c.ID
-	row[givenColumn], row[gaveColumn] = tokensCell(c.Usage.Input), tokensCell(c.Usage.Output)
-	row[cachedColumn] = tokensCell(c.Usage.Cached)
+	row[givenColumn] = tokensCell(c.Usage.Input, c.Usage.Perhaps.Input)
+	row[cachedColumn] = tokensCell(c.Usage.Cached, c.Usage.Perhaps.Cached)
+	row[gaveColumn] = tokensCell(c.Usage.Output, c.Usage.Perhaps.Output)
 	if c.TokensPerSecond > 0 {
 		row[rateColumn] = strconv.FormatFloat(c.TokensPerSecond, 'f', 1, 64)
 	}
@@ -148,11 +149,11 @@ func (t *Text) rowOf(c *Call) []string {
 	return row
 }
 
-func tokensCell(n int64) string {
-	if n == 0 {
+func tokensCell(n, perhaps int64) string {
+	if n == 0 && perhaps == 0 {
 		return ""
 	}
-	return strconv.FormatInt(n, 10)
+	return render.Range(n, n+perhaps)
 }
 
 func durationCell(d time.Duration) string {
@@ -165,7 +166,7 @@ func durationCell(d time.Duration) string {
 // outcomeCell returns how a call ended, and the reason.
 func outcomeCell(c *Call) string {
 	text := c.Outcome.String()
-	if c.Outcome.Inferred() {
+	if c.Inferred {
 		text += " (inferred)"
 	}
 	if c.Stopped && !c.Outcome.Stopped() && c.Outcome != session.Open {

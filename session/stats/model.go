@@ -33,7 +33,7 @@ func (r *Report) AddModels(protocol string, models []*session.Model, timed bool)
 		u := m.Usage
 		out := Model{
 			Protocol: protocol, Name: strings.ToValidUTF8(m.Name, "\ufffd"), Calls: m.Calls, Errors: m.Failed,
-			Usage: Usage{u.Input, u.Cached, u.Output}, Cost: Dollars(u.Cost), StopReasons: Counts{}, ToolCalls: Counts{},
+			Usage: Usage{Input: u.Input, Cached: u.Cached, Output: u.Output}, Cost: Dollars(u.Cost), StopReasons: Counts{}, ToolCalls: Counts{},
 		}
 		for name, n := range m.StopReasons {
 			out.StopReasons.addCount(strings.ToValidUTF8(name, "\ufffd"), n)

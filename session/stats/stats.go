@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
 	"github.com/wirectl/wirectl/session"
 )
@@ -46,6 +47,27 @@ type Usage struct {
 	Input  int64 `json:"input"`
 	Cached int64 `json:"cached"`
 	Output int64 `json:"output"`
+	// The most that these may be, if agents do not say what they count; otherwise 0.
+	InputMax  int64 `json:"input_max,omitempty"`
+	CachedMax int64 `json:"cached_max,omitempty"`
+	OutputMax int64 `json:"output_max,omitempty"`
+}
+
+// add adds a usage.
+func (u *Usage) add(v protocol.Usage) {
+	for _, of := range []struct {
+		sum, most   *int64
+		of, perhaps int64
+	}{
+		{&u.Input, &u.InputMax, v.Input, v.Perhaps.Input},
+		{&u.Cached, &u.CachedMax, v.Cached, v.Perhaps.Cached},
+		{&u.Output, &u.OutputMax, v.Output, v.Perhaps.Output},
+	} {
+		perhaps := max(*of.most-*of.sum, 0) + of.perhaps
+		if *of.sum += of.of; perhaps > 0 {
+			*of.most = *of.sum + perhaps
+		}
+	}
 }
 
 // Counts are numbers of occurrences by name. Zeros are omitted.
@@ -180,13 +202,11 @@ func (r *Report) Add(protocol string, t *session.Tracker, timed bool) {
 		r.Versions[protocol] = versions
 	}
 	r.Cost += Dollars(s.Usage.Cost)
-	if u := s.Usage; u.Input+u.Cached+u.Output > 0 {
+	if u := s.Usage; u.Input+u.Cached+u.Output+u.Perhaps.Input+u.Perhaps.Output > 0 {
 		if r.Usage == nil {
 			r.Usage = new(Usage)
 		}
-		r.Usage.Input += u.Input
-		r.Usage.Cached += u.Cached
-		r.Usage.Output += u.Output
+		r.Usage.add(u)
 	}
 	slices.SortStableFunc(r.Kinds, func(a, b Kind) int { return cmp.Compare(b.Frames, a.Frames) })
 	if timed {

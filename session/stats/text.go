@@ -41,7 +41,11 @@ func (r *Report) headline() string {
 		line += exchanges + r.Exchanges.outcomes()
 	}
 	if u := r.Usage; u != nil {
-		line += fmt.Sprintf(", %s in (%d cached), %d out", render.Count(u.Input, "token"), u.Cached, u.Output)
+		in := render.Count(u.Input, "token")
+		if u.InputMax > 0 {
+			in = render.Range(u.Input, u.InputMax) + " tokens"
+		}
+		line += fmt.Sprintf(", %s in (%s cached), %s out", in, render.Range(u.Cached, u.CachedMax), render.Range(u.Output, u.OutputMax))
 	}
 	if r.Cost > 0 {
 		line += ", " + render.Dollars(int64(r.Cost))

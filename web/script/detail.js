@@ -123,7 +123,7 @@ function modelFacts(m) {
   return list.concat(m.prompt || []);
 }
 
-const tokens = (usage) => ["input", "cached", "output"].map((what, i) => usage[i] ? number(usage[i]) + " " + what : "").filter(Boolean).join(", ");
+const tokens = (usage) => ["input", "cached", "output"].map((what, i) => usage[4 + i] ? number(usage[i]) + " to " + number(usage[i] + usage[4 + i]) + " " + what : usage[i] ? number(usage[i]) + " " + what : "").filter(Boolean).join(", ");
 const dollars = (micros) => "$" + (micros / 1e6).toFixed(micros < 100 ? 6 : 4);
 
 // maxColored is how long a payload may be to be shown in colours, which take an element each.
