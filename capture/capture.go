@@ -7,6 +7,7 @@
 package capture
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -50,11 +51,14 @@ const (
 	Signalled
 	// Note is a remark of the recorder, such as how many frames it dropped.
 	Note
+	// Lingering means that the unit's process keeps running, although its standard input has
+	// ended and it has written nothing for a while. Text says so.
+	Lingering
 )
 
 var kindNames = [...]string{
 	Frame: "frame", Stderr: "stderr", Opened: "opened", HalfClosed: "half-closed",
-	Exited: "exited", Signalled: "signalled", Note: "note",
+	Exited: "exited", Signalled: "signalled", Note: "note", Lingering: "lingering",
 }
 
 // String returns the kind's name in lower case.
@@ -125,6 +129,9 @@ type Placed interface {
 type Writer interface {
 	Write(r *Record) error
 }
+
+// ErrEnough is the error of a Writer that needs no more records.
+var ErrEnough = errors.New("no more records are needed")
 
 // Copy writes all records of r to w. It returns nil at the end of r. If r is cut, it writes
 // everything before the cut and returns the error of r.

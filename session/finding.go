@@ -73,6 +73,7 @@ const (
 	wrongSide
 	unanswered
 	diedWithOpenRequests
+	ignoresEOF
 	noFinal
 	missingRequest
 	missingAck
@@ -115,6 +116,10 @@ const (
 	truncated
 	numRules
 )
+
+// IgnoresEOF is the name of the finding about a unit that keeps running after the end of its
+// standard input. A relay tells it at once.
+const IgnoresEOF = "ignores-eof"
 
 // Findings lists all rules, in the order of the document.
 var Findings = [numRules]Rule{
@@ -177,6 +182,10 @@ var Findings = [numRules]Rule{
 	diedWithOpenRequests: {
 		"died-with-open-requests", Error, "a unit keeps running until its open requests are answered",
 		"See how the process ended, and its last lines on stderr. If it ended on purpose, answer first.",
+	},
+	ignoresEOF: {
+		IgnoresEOF, Warning, "a unit exits when its stdin has ended",
+		"End the process when reading stdin gives its end: close timers, watchers and connections that keep it alive, or exit explicitly. Otherwise it stays behind whenever its client does not kill it.",
 	},
 	noFinal: {
 		"no-final", Error, "a run ends with a final message",

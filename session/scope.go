@@ -31,6 +31,7 @@ type scope struct {
 	early      int64       // frame of the first message before the handshake; 0 if there is none
 	greeting   int64       // frame of the request that began the handshake; 0 if there is none
 	greeted    bool        // the handshake is over
+	last       int64       // number of the newest frame
 	framed     [3]bool     // by direction: a wrong framing was reported
 	lanes      [3]lane     // by direction
 	failing    failing     // the operation that may still be retried

@@ -192,6 +192,7 @@ func (t *Tracker) count(f *Frame, m *protocol.Message) *scope {
 		f.Dir = frame.DirUnknown
 	}
 	s := t.scopeOf(f)
+	s.last = f.Seq
 	t.masked, t.blank = t.masked || f.Masked, t.blank || f.Blank
 	t.chooseRules(f, s, m)
 	if !f.Inner && !f.Again {

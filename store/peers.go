@@ -164,7 +164,7 @@ func (p *Peer) addEvent(s *Store, r *capture.Record) {
 	case capture.Signalled:
 		p.Exit, p.Failed = "ended by "+text, true
 		text = "the unit's process was " + p.Exit
-	case capture.Note:
+	case capture.Note, capture.Lingering:
 		if !strings.HasPrefix(text, "{") { // what a gate did to a frame
 			p.Note = text
 		}

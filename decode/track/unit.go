@@ -41,6 +41,10 @@ func (f *Follower) Event(rec *capture.Record) {
 				u.stderr = append(u.stderr[:0], u.stderr[n-maxStderr:]...)
 			}
 		}
+	case capture.Lingering:
+		if w, message := f.wires[rec.Conn+f.base], string(rec.Text); w != nil {
+			f.hand(w, &heldFrame{then: func(t *session.Tracker) { t.Linger(w.conn, message) }}, nil)
+		}
 	case capture.Exited:
 		f.exited(rec, fmt.Sprintf("ended with status %d", rec.Status))
 	case capture.Signalled:

@@ -56,7 +56,7 @@ type aside struct{ fan *relay.Fan }
 
 func (a aside) Write(r *capture.Record) error {
 	switch r.Kind {
-	case capture.Stderr, capture.Exited, capture.Signalled, capture.Note:
+	case capture.Stderr, capture.Exited, capture.Signalled, capture.Note, capture.Lingering:
 		a.fan.Write(r)
 	}
 	return nil
