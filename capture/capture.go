@@ -44,7 +44,7 @@ const (
 	HalfClosed
 	// Exited is the end of the unit's process with the exit status Status. Its Dir is
 	// frame.C2U if the process was told to stop or its controller had left. The same holds
-	// for Signalled.
+	// for Signalled. A Text says why the unit did not start, or could not be reached.
 	Exited
 	// Signalled is the end of the unit's process by signal number Status,
 	// whose name is Text.
@@ -86,6 +86,11 @@ type Record struct {
 	// Status and Text depend on Kind.
 	Status int
 	Text   []byte
+}
+
+// IsRemark reports whether the record has a text for people.
+func (r *Record) IsRemark() bool {
+	return r.Kind == Note || r.Kind == Lingering || r.Kind == Exited && len(r.Text) > 0
 }
 
 // Clone returns a deep copy of the record's bytes.

@@ -72,6 +72,7 @@ const (
 	openStep
 	wrongSide
 	unanswered
+	notStarted
 	diedWithOpenRequests
 	ignoresEOF
 	noFinal
@@ -178,6 +179,10 @@ var Findings = [numRules]Rule{
 	unanswered: {
 		"unanswered", Error, "a request is answered before its connection, or its HTTP response, ends",
 		"Look at the last thing the answering side did. The severity is note where the protocol lets a side leave with open requests.",
+	},
+	notStarted: {
+		"not-started", Error, "the unit starts, or can be reached",
+		"Run the same command, or connect to the same address, by hand from the same folder and with the same PATH.",
 	},
 	diedWithOpenRequests: {
 		"died-with-open-requests", Error, "a unit keeps running until its open requests are answered",
@@ -397,7 +402,7 @@ func (t *Tracker) addFinding(r rule, severity Severity, conn int, frames []int64
 // judgesMasked reports whether a rule can be judged where values are masked.
 func (t *Tracker) judgesMasked(r rule) bool {
 	switch r {
-	case wrongFraming, flawedFraming, oversize, truncated:
+	case wrongFraming, flawedFraming, oversize, truncated, notStarted:
 		return true
 	case totalFalls, wrongUsage, badArguments, unknownToolCall, repeatedRequest, wrongRetry, duplicateKey:
 		return false

@@ -159,6 +159,10 @@ func (p *Peer) addEvent(s *Store, r *capture.Record) {
 		}
 		text = "the " + side(r.Dir) + " has closed its side"
 	case capture.Exited:
+		if text != "" {
+			p.Exit, p.Failed = "not started", true
+			break
+		}
 		p.Exit, p.Failed = fmt.Sprintf("exit status %d", r.Status), r.Status != 0
 		text = "the unit's process ended: " + p.Exit
 	case capture.Signalled:

@@ -3,6 +3,7 @@
 package track
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -69,9 +70,10 @@ func (ts *Trackers) of(p protocol.Protocol, oneWay bool) *session.Tracker {
 // The records of a capture may all have one direction, in which nothing is answered.
 type Follower struct {
 	trackers *Trackers
-	named    bool // the protocol is given
-	stream   bool // the session is a stream of one direction
-	settled  bool // it is known whether the session has one direction
+	named    bool              // the protocol is given
+	protocol protocol.Protocol // of a session without frames
+	stream   bool              // the session is a stream of one direction
+	settled  bool              // it is known whether the session has one direction
 	seen     [3]bool
 	base     int // added to the numbers of connections
 	wires    map[int]*followed
@@ -142,7 +144,7 @@ const (
 // followed other sessions before.
 func NewFollower(ts *Trackers, in decode.Input, cfg decode.Config) *Follower {
 	f := &Follower{
-		trackers: ts, named: cfg.Protocol != nil,
+		trackers: ts, named: cfg.Protocol != nil, protocol: cmp.Or(cfg.Protocol, opaque.Bytes),
 		stream: in.Capture == nil, settled: in.Capture == nil, prices: cfg.Prices,
 		wires: map[int]*followed{}, lives: map[int]*liveSession{},
 		conns: map[int]bool{}, halves: map[int]frame.Dir{}, units: map[int]*unit{},
