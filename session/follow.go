@@ -12,7 +12,9 @@ func (t *Tracker) feed(f *Frame, s *scope, m *protocol.Message) {
 	}
 	ev := event{f: f, m: m, scope: s}
 	t.countMessage(&ev)
-	t.checkRules(&ev)
+	if !f.cut {
+		t.checkRules(&ev)
+	}
 	ev.used = t.usageOf(&ev)
 	if t.rules.Steps && m.Step.Does != protocol.Note {
 		t.step(&ev)
@@ -39,9 +41,11 @@ func (t *Tracker) feed(f *Frame, s *scope, m *protocol.Message) {
 	if !m.Within.IsZero() || !m.Gone.IsZero() {
 		t.followPart(&ev, e)
 	}
-	t.judge(&ev, m, e)
+	if !f.cut {
+		t.judge(&ev, m, e)
+	}
 	if e != nil {
-		if t.rules.Options != nil {
+		if t.rules.Options != nil && !f.cut {
 			t.checkOptions(f, e, m.Phase, t.rules.Options(e.Kind, m, f.Payload))
 		}
 		if m.Operation.Of.IsZero() || !t.isEndless(e) { // otherwise it belongs to the operation

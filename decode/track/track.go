@@ -170,7 +170,7 @@ func (f *Follower) see(it *decode.Item) {
 	if it.Frame.Gap && it.Frame.Meta != nil && it.Err == nil {
 		return // the carrier's own data, without a fault
 	}
-	if it.Frame.Gap && errors.Is(it.Frame.Flaw, frame.ErrTooLarge) {
+	if it.Frame.Gap && it.Frame.Meta != nil && errors.Is(it.Frame.Flaw, frame.ErrTooLarge) {
 		for _, t := range f.trackers.List {
 			t.Miss(it.Frame.Conn, it.Frame.Dir)
 		}
