@@ -303,7 +303,7 @@ func (t *Tracker) settleOutcome(ev *event, e *Exchange) {
 		e.Reason = string(why)
 	}
 	if ev.f.cut && e.Reason == "" {
-		e.Reason = "the answer is over the limit, and was not read"
+		e.Reason = OverLimit
 	}
 	e.ended()
 	t.endRetried(ev, e)

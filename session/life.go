@@ -188,7 +188,7 @@ func (t *Tracker) abandon(s *scope, e *Exchange, d *death, at time.Time) {
 		return
 	case t.silence(e):
 	case e.missed:
-		e.Reason = "a message over the limit may have been its answer"
+		e.Reason = MaybeOverLimit
 	case !e.Accepted.IsZero() && !contains(t.rules.Accepted, []byte(e.Kind)): // nobody continued it
 	case t.rules.LeavingCancels && first != frame.DirUnknown && first == e.Opener:
 		outcome = e.cancelled()

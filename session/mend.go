@@ -180,6 +180,12 @@ func (t *Tracker) settleTorn(s *scope, dir frame.Dir) {
 	}
 }
 
+// OverLimit and MaybeOverLimit say why an answer is not shown.
+const (
+	OverLimit      = "the answer is over the limit, and was not read"
+	MaybeOverLimit = "a message over the limit may have been the answer"
+)
+
 // An oversized message is over the limit. What is known of it is how it begins and ends.
 type oversized struct {
 	frame      Frame // its beginning, with the size and the time so far

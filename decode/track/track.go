@@ -98,6 +98,7 @@ type Follower struct {
 	halves    map[int]frame.Dir // the direction of a connection that ended first
 	units     map[int]*unit     // units with events, such as stderr or an exit status
 	held      int               // bytes held back
+	tooLarge  [3]string         // by direction: the fault of the last head whose body is over the limit
 	Last      time.Time         // when the last frame was read
 }
 
@@ -170,12 +171,21 @@ func (f *Follower) see(it *decode.Item) {
 	if it.Frame.Gap && it.Frame.Meta != nil && it.Err == nil {
 		return // the carrier's own data, without a fault
 	}
+	if it.Frame.Meta != nil && errors.Is(it.Frame.Flaw, frame.ErrTooLarge) {
+		if of := it.Frame; of.Gap && whereOf(it.Err) == f.tooLarge[of.Dir] {
+			return // the rest of a body whose head has told
+		} else if !of.Gap {
+			f.tooLarge[of.Dir] = whereOf(it.Err)
+		}
+	}
 	if it.Frame.Gap && it.Frame.Meta != nil && errors.Is(it.Frame.Flaw, frame.ErrTooLarge) {
 		for _, t := range f.trackers.List {
 			t.Miss(it.Frame.Conn, it.Frame.Dir)
 		}
 		for _, e := range f.web.ofConn[it.Frame.Conn] {
-			e.missed = e.missed || it.Frame.Dir == frame.U2C
+			if it.Frame.Dir == frame.U2C {
+				e.unread = cmp.Or(e.unread, session.MaybeOverLimit)
+			}
 		}
 	}
 	switch {
@@ -220,6 +230,12 @@ func (f *Follower) see(it *decode.Item) {
 	if well && it.Protocol == claude.Protocol {
 		f.nest(w, it, fr)
 	}
+}
+
+// whereOf returns the text of a fault without the number of its frame.
+func whereOf(fault error) string {
+	_, text, _ := strings.Cut(fault.Error(), " at byte ")
+	return text
 }
 
 // call handles the parts of a gRPC call: its heads, its reset, and messages without exchanges
