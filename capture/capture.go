@@ -7,6 +7,7 @@
 package capture
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -43,18 +44,21 @@ const (
 	HalfClosed
 	// Exited is the end of the unit's process with the exit status Status. Its Dir is
 	// frame.C2U if the process was told to stop or its controller had left. The same holds
-	// for Signalled.
+	// for Signalled. A Text says why the unit did not start, or could not be reached.
 	Exited
 	// Signalled is the end of the unit's process by signal number Status,
 	// whose name is Text.
 	Signalled
 	// Note is a remark of the recorder, such as how many frames it dropped.
 	Note
+	// Lingering means that the unit's process keeps running, although its standard input has
+	// ended and it has written nothing for a while. Text says so.
+	Lingering
 )
 
 var kindNames = [...]string{
 	Frame: "frame", Stderr: "stderr", Opened: "opened", HalfClosed: "half-closed",
-	Exited: "exited", Signalled: "signalled", Note: "note",
+	Exited: "exited", Signalled: "signalled", Note: "note", Lingering: "lingering",
 }
 
 // String returns the kind's name in lower case.
@@ -82,6 +86,11 @@ type Record struct {
 	// Status and Text depend on Kind.
 	Status int
 	Text   []byte
+}
+
+// IsRemark reports whether the record has a text for people.
+func (r *Record) IsRemark() bool {
+	return r.Kind == Note || r.Kind == Lingering || r.Kind == Exited && len(r.Text) > 0
 }
 
 // Clone returns a deep copy of the record's bytes.
@@ -125,6 +134,9 @@ type Placed interface {
 type Writer interface {
 	Write(r *Record) error
 }
+
+// ErrEnough is the error of a Writer that needs no more records.
+var ErrEnough = errors.New("no more records are needed")
 
 // Copy writes all records of r to w. It returns nil at the end of r. If r is cut, it writes
 // everything before the cut and returns the error of r.

@@ -143,7 +143,7 @@ func blotDigits(number []byte) {
 // outline reduces a frame to its outline.
 func (x *redactor) outline(r *Record, p protocol.Protocol) {
 	if r.Gap {
-		r.Raw = stars(r.Raw)
+		r.Raw = outlineOfGap(r.Raw, r.Framing, spokenIn[p.Name()])
 		return
 	}
 	payload := r.Payload()
@@ -192,6 +192,31 @@ func (x *redactor) outline(r *Record, p protocol.Protocol) {
 	}
 	r.Meta, r.Raw = &m, bytes.Clone(x.payload)
 	r.Start, r.End = 0, len(r.Raw)
+}
+
+// outlineOfGap returns the outline of bytes that are no frame, of the same length. If they begin or
+// end a message over the limit, it keeps what an outline of the message would.
+func outlineOfGap(raw []byte, framing string, also []string) []byte {
+	out := stars(raw)
+	if framing == frame.Line.Name() {
+		for i, c := range raw {
+			if c == '\n' {
+				out[i] = c
+			}
+		}
+	}
+	begin := max(0, bytes.IndexByte(raw, '{'))
+	if text := jsonscan.Close(raw[begin:]); text != nil {
+		outline := appendOutline(nil, text, also)
+		for i := 0; i < len(text) && begin+i < len(raw) && text[i] == raw[begin+i]; i++ {
+			out[begin+i] = outline[i]
+		}
+	}
+	if last := jsonscan.Last(raw); last != nil {
+		outline := appendOutline(nil, slices.Concat([]byte{'{'}, last, []byte{'}'}), also)
+		copy(out[bytes.LastIndex(raw, last):], outline[1:])
+	}
+	return out
 }
 
 // isKept reports whether an outline keeps a field of a head.

@@ -60,15 +60,17 @@ func TestOutlineOfOthers(t *testing.T) {
 		{Frame: frame.Frame{Raw: []byte(`POST /mcp?key=abc {"id":1,"x":"abc"}`), Meta: &frame.Meta{Framing: frame.HTTP, Head: head, Apart: true, Data: []byte(`{"id":1,"x":"abc"}`), Text: "abc"}}},
 		{Frame: frame.Frame{Raw: []byte("abc"), Gap: true, End: 3}},
 		{Frame: frame.Frame{Raw: []byte("Xabc"), Compressed: true, Start: 1, End: 4}},
+		{Framing: "line", Frame: frame.Frame{Raw: []byte(`{"id":1,"params":{"name":"t","key":"abc","text":"abc, and more`), Gap: true}},
+		{Framing: "line", Frame: frame.Frame{Raw: []byte("of it\"}},\"key\":\"abc\",\"id\":1}\n{\"x"), Gap: true}},
 	} {
 		if err := w.Write(&r); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if len(kept) != 3 {
+	if len(kept) != 5 {
 		t.Fatalf("%d records", len(kept))
 	}
-	for i, want := range []string{`{"id":1,"x":"***"}`, "***", "X***"} {
+	for i, want := range []string{`{"id":1,"x":"***"}`, "***", "X***", `{"id":1,"params":{"name":"t","key":"***","text":**************`, "****************************\n{**"} {
 		if got := string(kept[i].Raw); got != want {
 			t.Errorf("%d: %s, want %s", i, got, want)
 		}

@@ -67,7 +67,7 @@ func (c *captured) nextBatch(b *batch) bool {
 		if c.failed = c.reader.Next(&c.record); c.failed != nil {
 			break
 		}
-		if c.record.Kind == capture.Note && c.cfg.Note != nil {
+		if c.record.IsRemark() && c.cfg.Note != nil {
 			c.cfg.Note(c.seq+c.pending, &c.record)
 		}
 		if c.record.Kind != capture.Frame {

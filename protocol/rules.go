@@ -43,6 +43,8 @@ type Rules struct {
 	// LeavingCancels says that the side which ends its direction of a connection first
 	// cancels its open requests by that.
 	LeavingCancels bool
+	// EndsWithInput says that the unit exits when its standard input ends.
+	EndsWithInput bool
 	// Dismiss are the kinds by which a controller tells its unit to leave, even if
 	// exchanges are open.
 	Dismiss []string

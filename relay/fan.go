@@ -1,9 +1,11 @@
 package relay
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/wirectl/wirectl/capture"
 )
@@ -15,7 +17,8 @@ type Fan struct {
 	mu    sync.Mutex
 	seq   int64
 	sinks []capture.Writer
-	slow  bool // not every sink accepts runs
+	slow  bool        // not every sink accepts runs
+	idle  atomic.Bool // no sink is left
 	warn  func(text string)
 }
 
@@ -65,9 +68,10 @@ func (f *Fan) writeRun(r *capture.Run) {
 func (f *Fan) each(give func(capture.Writer) error) {
 	f.sinks = slices.DeleteFunc(f.sinks, func(s capture.Writer) bool {
 		err := give(s)
-		if err != nil {
+		if err != nil && !errors.Is(err, capture.ErrEnough) {
 			f.warn(fmt.Sprintf("%v: the relay continues without it", err))
 		}
 		return err != nil
 	})
+	f.idle.Store(len(f.sinks) == 0)
 }

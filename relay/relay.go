@@ -148,6 +148,9 @@ func newRelay(cfg Config) *relay {
 	return r
 }
 
+// isObserved reports whether anybody wants the bytes.
+func (r *relay) isObserved() bool { return r.queue != nil && !r.cfg.Sink.idle.Load() }
+
 // record passes a record that is not a frame to the observer, in chronological order.
 func (r *relay) record(rec capture.Record) {
 	if r.queue != nil {

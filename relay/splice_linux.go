@@ -20,7 +20,7 @@ const leastSplice = 16 << 10
 // see lets the observer see the bytes that wait in the input pipe, and leaves them there to be
 // spliced. It returns their number. After a small piece, the next one is read instead.
 func (w *polled) see() (n int) {
-	if w.relay.queue == nil {
+	if !w.relay.isObserved() {
 		if n, _ = unix.IoctlGetInt(w.in.fd, unix.TIOCINQ); n > 0 {
 			w.count(n)
 		}

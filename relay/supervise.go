@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"syscall"
@@ -20,6 +21,7 @@ func (r *relay) supervise(ctx context.Context) error {
 	toUnit, toController, exited := r.ways[frame.C2U].ended, r.ways[frame.U2C].ended, r.exited
 	e := newEnding(r)
 	defer e.timer.Stop()
+	defer e.silence.Stop()
 	var late, hung <-chan time.Time
 	if r.cfg.Grace > 0 {
 		hung = time.Tick(min(max(r.cfg.Grace/4, time.Millisecond), time.Second))
@@ -30,6 +32,9 @@ func (r *relay) supervise(ctx context.Context) error {
 			toUnit = nil
 			if failed == nil && r.process == nil {
 				failed = err // because a process need not read its standard input
+			}
+			if err == nil && r.process != nil {
+				e.awaitExit(r.cfg.Grace)
 			}
 			if failedAt(err) == frame.U2C || err == nil && whole(r.cfg.Controller) {
 				e.controllerLeft()
@@ -82,6 +87,8 @@ func (r *relay) supervise(ctx context.Context) error {
 				return nil
 			}
 			e.pass(sig)
+		case <-e.silence.C:
+			e.lingers()
 		case <-e.timer.C:
 			if e.due() {
 				return failed
@@ -146,13 +153,44 @@ type ending struct {
 	told  bool // it was asked to terminate
 	asked bool // a signal that we forwarded asked it to terminate
 	begun bool
+	// silence fires when the process has been silent for a grace period after the end of its
+	// standard input.
+	silence *time.Timer
+	waits   bool // silence is running
 }
 
 func newEnding(r *relay) *ending {
-	e := &ending{relay: r, timer: time.NewTimer(time.Hour)}
+	e := &ending{relay: r, timer: time.NewTimer(time.Hour), silence: time.NewTimer(time.Hour)}
 	e.timer.Stop()
+	e.silence.Stop()
 	return e
 }
+
+// awaitExit checks after a time that a process whose standard input has ended has exited.
+func (e *ending) awaitExit(after time.Duration) {
+	if e.waits = after > 0; e.waits {
+		e.silence.Reset(after)
+	}
+}
+
+// lingers records that the unit's process is still running, unless it was asked to end or has
+// written something meanwhile.
+func (e *ending) lingers() {
+	r := e.relay
+	switch quiet := e.quiet(r.ways[frame.U2C]); {
+	case !e.waits || e.asked || e.told || r.result.Exit != nil:
+	case quiet < r.cfg.Grace:
+		e.awaitExit(r.cfg.Grace - quiet)
+		return
+	default:
+		text := fmt.Sprintf("the unit keeps running: its stdin has ended, and it has written nothing for %v", r.cfg.Grace)
+		r.record(capture.Record{Kind: capture.Lingering, Text: []byte(text)})
+	}
+	e.waits = false
+}
+
+// quiet returns how long nothing has arrived on a way.
+func (e *ending) quiet(w *way) time.Duration { return time.Since(time.Unix(0, w.last.Load())) }
 
 // startClock starts the clock if it has not been started.
 func (e *ending) startClock() {
@@ -207,8 +245,7 @@ func (e *ending) pass(sig os.Signal) {
 // due takes the next step. It returns true at the end of the relay.
 func (e *ending) due() bool {
 	r := e.relay
-	last := max(r.ways[frame.C2U].last.Load(), r.ways[frame.U2C].last.Load())
-	quiet := time.Since(time.Unix(0, last))
+	quiet := min(e.quiet(r.ways[frame.C2U]), e.quiet(r.ways[frame.U2C]))
 	switch {
 	case r.result.Exit != nil: // its last output is not read
 		return true
@@ -221,6 +258,7 @@ func (e *ending) due() bool {
 		r.warn("one side has ended and the other is silent: closing the connection")
 		return true
 	default:
+		e.lingers()
 		e.told = true
 		r.alarm("the controller has left and the unit keeps running: sending SIGTERM to it and all that it has started")
 		_ = r.process.Signal(syscall.SIGTERM)

@@ -63,7 +63,7 @@ func (w *way) pass(data []byte) error {
 // for the observer.
 func (w *way) noteRead(data []byte) *chunk {
 	now := w.count(len(data))
-	if w.relay.queue == nil {
+	if !w.relay.isObserved() {
 		return nil
 	}
 	return w.relay.queue.data(w.dir, w.well.slab, data, now)

@@ -255,7 +255,7 @@ func (t *Tracker) closeExchange(ev *event, e *Exchange) {
 		return
 	}
 	e.endStream()
-	if t.rules.Counted && m.Phase == protocol.Close && m.Count != e.count {
+	if t.rules.Counted && m.Phase == protocol.Close && m.Count != e.count && !ev.f.cut {
 		t.report(resultCount, ev.f, []int64{e.First}, "%d results for %d prompts of %s %s", m.Count, e.count, e.Kind, quote(e.ID))
 	}
 	if m.Operation.Does.Ends() && !m.Bind.IsZero() && !e.about && t.named(ev, m.Bind) == nil {
@@ -303,6 +303,9 @@ func (t *Tracker) settleOutcome(ev *event, e *Exchange) {
 	}
 	if why := clip(ev.m.Reason, maxText); len(why) > 0 && e.Outcome.Failed() {
 		e.Reason = string(why)
+	}
+	if ev.f.cut && e.Reason == "" {
+		e.Reason = OverLimit
 	}
 	e.ended()
 	t.endRetried(ev, e)

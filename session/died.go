@@ -82,6 +82,41 @@ func (t *Tracker) reportDeath(d *death, conn int) {
 	t.addFinding(diedWithOpenRequests, Findings[diedWithOpenRequests].Severity, conn, d.frames, message)
 }
 
+// Unstarted records why the unit of a connection did not start, or could not be reached. Views
+// show that as a failed exchange, because the connection has no other.
+func (t *Tracker) Unstarted(conn int, reason string, at time.Time) {
+	f := Frame{Conn: conn, Dir: frame.C2U, Time: at}
+	m := protocol.Message{Kind: kindStart, Phase: protocol.Open, Seq: -1}
+	e := t.openExchange(&event{f: &f, m: &m, scope: t.scopeOf(&f), from: f.Dir, kind: t.kindOf(m.Kind)})
+	e.Closed, e.Reason, e.Frames = at, reason, nil
+	e.become(Failed)
+	e.ended()
+	t.settle(e)
+	t.changed(e, 0)
+	t.addFinding(notStarted, Findings[notStarted].Severity, conn, []int64{}, reason)
+}
+
+var kindStart = []byte("start")
+
+// Linger records that the unit's process keeps running after the end of its standard input, as
+// message says. That breaks a rule of some protocols, unless the unit is working on a request.
+func (t *Tracker) Linger(conn int, message string) {
+	scopes := t.conns[conn]
+	if !t.base.EndsWithInput || !t.judges() || scopes == nil {
+		return
+	}
+	var last int64
+	for n := scopes.first; n != nil; n = n.next {
+		for e := range t.inFlightOf(n.of, frame.C2U) {
+			if !t.isEndless(e) && !e.goesOnAs(protocol.SpaceRetry) {
+				return
+			}
+		}
+		last = max(last, n.of.last)
+	}
+	t.addFinding(ignoresEOF, Findings[ignoresEOF].Severity, conn, []int64{last}, message)
+}
+
 // EndBy is End for a connection whose ending is known. In some protocols a side that leaves
 // before the answer thereby cancels its requests.
 func (t *Tracker) EndBy(conn int, how Ending, at time.Time) {

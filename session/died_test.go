@@ -19,6 +19,7 @@ func TestWhoMayLeave(t *testing.T) {
 		{"mcp", "> call 1; < result 1; > call 2; died", "died-with-open-requests @ 3", "done died"},
 		{"mcp", "> call 1; > cancel 1; died", "", "cancelled"},
 		{"mcp", "> !line tool 1 t x; < !line more 1 s; died", "", "abandoned"},
+		{"lsp", "> hover 1; < result 1; lingers; left", "", "done"},
 		{"lsp", "> hover 1; > exit; died", "unanswered @ 1", "abandoned"},
 		{"lsp", "> hover 1; > cancel 1; died", "cancel-silent @ 1 2", "died"},
 		{"latis", "> subscribe 1; < update 1; died", "", "abandoned"},

@@ -72,7 +72,9 @@ const (
 	openStep
 	wrongSide
 	unanswered
+	notStarted
 	diedWithOpenRequests
+	ignoresEOF
 	noFinal
 	missingRequest
 	missingAck
@@ -117,6 +119,10 @@ const (
 	truncated
 	numRules
 )
+
+// IgnoresEOF is the name of the finding about a unit that keeps running after the end of its
+// standard input. A relay tells it at once.
+const IgnoresEOF = "ignores-eof"
 
 // Findings lists all rules, in the order of the document.
 var Findings = [numRules]Rule{
@@ -176,9 +182,17 @@ var Findings = [numRules]Rule{
 		"unanswered", Error, "a request is answered before its connection, or its HTTP response, ends",
 		"Look at the last thing the answering side did. The severity is note where the protocol lets a side leave with open requests.",
 	},
+	notStarted: {
+		"not-started", Error, "the unit starts, or can be reached",
+		"Run the same command, or connect to the same address, by hand from the same folder and with the same PATH.",
+	},
 	diedWithOpenRequests: {
 		"died-with-open-requests", Error, "a unit keeps running until its open requests are answered",
 		"See how the process ended, and its last lines on stderr. If it ended on purpose, answer first.",
+	},
+	ignoresEOF: {
+		IgnoresEOF, Warning, "a unit exits when its stdin has ended",
+		"End the process when reading stdin gives its end: close timers, watchers and connections that keep it alive, or exit explicitly. Otherwise it stays behind whenever its client does not kill it.",
 	},
 	noFinal: {
 		"no-final", Error, "a run ends with a final message",
@@ -398,7 +412,7 @@ func (t *Tracker) addFinding(r rule, severity Severity, conn int, frames []int64
 // judgesMasked reports whether a rule can be judged where values are masked.
 func (t *Tracker) judgesMasked(r rule) bool {
 	switch r {
-	case wrongFraming, flawedFraming, oversize, truncated:
+	case wrongFraming, flawedFraming, oversize, truncated, notStarted:
 		return true
 	case totalFalls, wrongUsage, badArguments, unknownToolCall, repeatedRequest, wrongRetry, duplicateKey:
 		return false

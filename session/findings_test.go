@@ -103,6 +103,11 @@ var findings = []struct {
 	{"died-with-open-requests", "mcp", "> call 1; > ping 2; < ping 7; > call 3; < result 2; > result 7; died", "1 4", "> call 1; < result 1; died"},
 	{"died-with-open-requests", "latis", "> subscribe 1; > prompt 2; #2; > prompt 1; < complete 1; #1; died", "2", "> subscribe 1; > prompt 2; < update 1; < complete 2; died"},
 	{"died-with-open-requests", "lsp", "> hover 1; died", "1", "> hover 1; < result 1; > exit; died"},
+	{"not-started", "mcp", "unstarted; end", "", "> call 1; < result 1; end"},
+	{"not-started", "codex", "unstarted; end", "", "end"},
+	{"ignores-eof", "mcp", "> call 1; < result 1; < ping 7; lingers; > result 7; end", "3", "> call 1; lingers; < result 1; end"},
+	{"ignores-eof", "mcp", "> call 1; > cancel 1; lingers; end", "2", "> call 1; < task 1 k; lingers; < tell k completed; end"},
+	{"ignores-eof", "mcp", "> listen 1; #2; > call 1; #1; lingers; #2; < result 1; end", "1", "> call 1; < result 1; end; lingers"},
 	{"no-final", "theory", "> run a; < ack a; < event a; end", "1", "> run a; < ack a; < event a; < final a; end"},
 
 	{"request-timeout", "mcp", "> call 1; +5000; > giveup 1 timeout; end", "1 2", "> call 1; +5000; > giveup 1 bored; > call 2; < result 2; > giveup 2 timeout; end"},

@@ -12,7 +12,9 @@ func (t *Tracker) feed(f *Frame, s *scope, m *protocol.Message) {
 	}
 	ev := event{f: f, m: m, scope: s}
 	t.countMessage(&ev)
-	t.checkRules(&ev)
+	if !f.cut {
+		t.checkRules(&ev)
+	}
 	ev.used = t.usageOf(&ev)
 	if t.rules.Steps && m.Step.Does != protocol.Note {
 		t.step(&ev)
@@ -39,17 +41,19 @@ func (t *Tracker) feed(f *Frame, s *scope, m *protocol.Message) {
 	if !m.Within.IsZero() || !m.Gone.IsZero() {
 		t.followPart(&ev, e)
 	}
-	t.judge(&ev, m, e)
+	if !f.cut {
+		t.judge(&ev, m, e)
+	}
 	if f.Session.Stream != 0 && m.Phase == protocol.Close {
 		t.adopt(f, s)
 	}
 	if e != nil {
-		if t.rules.Session != nil && m.Phase == protocol.Close {
+		if t.rules.Session != nil && m.Phase == protocol.Close && !f.cut {
 			if id := t.rules.Session(e.Kind, m, f.Payload); id != nil { // it has used nothing yet
 				t.spend(t.keyOf(s, e.Opener, protocol.Token{Space: protocol.SpaceSession, Text: id}), protocol.Usage{})
 			}
 		}
-		if t.rules.Options != nil {
+		if t.rules.Options != nil && !f.cut {
 			t.checkOptions(f, e, m.Phase, t.rules.Options(e.Kind, m, f.Payload))
 		}
 		if m.Operation.Of.IsZero() || !t.isEndless(e) { // otherwise it belongs to the operation

@@ -187,7 +187,8 @@ func (t *Tracker) abandon(s *scope, e *Exchange, d *death, at time.Time) {
 	case !d.exited() && t.outlives(e):
 		return
 	case t.silence(e):
-	case e.missed: // its answer may have been too large to read
+	case e.missed:
+		e.Reason = MaybeOverLimit
 	case !e.Accepted.IsZero() && !contains(t.rules.Accepted, []byte(e.Kind)): // nobody continued it
 	case t.rules.LeavingCancels && first != frame.DirUnknown && first == e.Opener:
 		outcome = e.cancelled()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"iter"
 	"slices"
 	"strconv"
 	"unicode/utf16"
@@ -175,6 +176,115 @@ func (t *Tracker) settleTorn(s *scope, dir frame.Dir) {
 			t.reportFault(line, nil)
 		} else {
 			t.feedInside(line, s, line.Payload)
+		}
+	}
+}
+
+// OverLimit and MaybeOverLimit say why an answer is not shown.
+const (
+	OverLimit      = "the answer is over the limit, and was not read"
+	MaybeOverLimit = "a message over the limit may have been the answer"
+)
+
+// An oversized message is over the limit. What is known of it is how it begins and ends.
+type oversized struct {
+	frame      Frame // its beginning, with the size and the time so far
+	head, tail []byte
+}
+
+// maxHead and maxTail bound the bytes that are kept of a message over the limit.
+const maxHead, maxTail = 64 << 10, 4 << 10
+
+// pass keeps what a gap shows of a message over the limit. Any other frame settles what is kept:
+// the message has ended before the next frame of its direction, and before what answers it.
+func (t *Tracker) pass(f *Frame, s *scope) {
+	if !f.Gap || f.Framing == nil || !errors.Is(f.Fault, frame.ErrTooLarge) {
+		t.settleOversized(s, f.Dir)
+		if f.Framing != frame.Line {
+			t.settleOversized(s, f.Dir.Opposite())
+		}
+		return
+	}
+	for rest := f.Payload; len(rest) > 0; {
+		piece := rest
+		if end := bytes.IndexByte(rest, '\n'); end >= 0 && f.Framing == frame.Line {
+			piece = rest[:end+1]
+		}
+		rest = rest[len(piece):]
+		l := s.over[f.Dir]
+		if l == nil {
+			l = &oversized{frame: *f}
+			l.frame.Payload, l.frame.Size = nil, 0
+			s.over[f.Dir] = l
+		}
+		l.frame.Time = f.Time
+		l.frame.Size += len(piece)
+		l.head = append(l.head, piece[:min(len(piece), maxHead-len(l.head))]...)
+		l.tail = append(l.tail, piece[max(0, len(piece)-maxTail):]...)
+		l.tail = l.tail[max(0, len(l.tail)-maxTail):]
+		if f.Framing == frame.Line && piece[len(piece)-1] == '\n' {
+			t.settleOversized(s, f.Dir)
+		}
+	}
+}
+
+// settleOversized feeds what is known of a message over the limit. If that does not tell which
+// request it answers, it may have answered any.
+func (t *Tracker) settleOversized(s *scope, dir frame.Dir) {
+	l := s.over[dir]
+	if l == nil {
+		return
+	}
+	s.over[dir] = nil
+	var m protocol.Message
+	f := &l.frame
+	text := l.known()
+	if text == nil || t.protocol.Encoding() != protocol.JSON || t.protocol.Parse(text, &m) != nil || m.Faults&protocol.UnknownKind != 0 ||
+		m.Phase != protocol.Note && m.ID.IsZero() && m.Ref.IsZero() {
+		t.Miss(f.Conn, dir)
+		return
+	}
+	m.Faults = 0
+	f.Gap, f.Fault, f.cut, f.Again = false, nil, true, true
+	t.feed(f, s, &m)
+}
+
+// known returns what is known of a message, as JSON; nil if that is nothing.
+func (l *oversized) known() []byte {
+	head := l.head
+	switch l.frame.Framing {
+	case frame.Len32:
+		head = head[min(4, len(head)):]
+	case frame.Header:
+		head = head[max(0, bytes.IndexByte(head, '{')):]
+	}
+	text := jsonscan.Close(bytes.TrimLeft(head, " \t\r\n\xef\xbb\xbf"))
+	if text == nil {
+		return nil
+	}
+	for name, value := range members(jsonscan.Last(l.tail)) {
+		if _, has := jsonscan.Get(text, name); has {
+			continue
+		}
+		text = text[:len(text)-1]
+		if text[len(text)-1] != '{' {
+			text = append(text, ',')
+		}
+		text = append(jsonscan.AppendQuote(text, []byte(name)), ':')
+		text = append(append(text, value...), '}')
+	}
+	return text
+}
+
+// members yields the members of an object without its braces.
+func members(list []byte) iter.Seq2[string, []byte] {
+	return func(yield func(string, []byte) bool) {
+		var s jsonscan.Scanner
+		s.Init(slices.Concat([]byte{'{'}, list, []byte{'}'}))
+		for ok := s.Object(); ok && s.Next(); {
+			if !yield(string(s.Key()), s.Value()) {
+				return
+			}
 		}
 	}
 }

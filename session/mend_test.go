@@ -9,6 +9,53 @@ import (
 	"github.com/wirectl/wirectl/session"
 )
 
+// Of a message over the limit, its beginning and its end tell which call it is, or answers.
+func TestOversized(t *testing.T) {
+	long := strings.Repeat("x", 100_000)
+	for _, test := range []struct {
+		about   string
+		framing frame.Framing
+		dir     frame.Dir
+		text    string
+		calls   string
+	}{
+		{"an answer", frame.Line, frame.U2C, `{"jsonrpc":"2.0","id":1,"result":{"content":"` + long + "\"}}\n", "tools/call 1 done 0; tools/call 2 open 0"},
+		{"an answer whose id is last", frame.Line, frame.U2C, `{"result":{"content":"` + long + "\"},\"jsonrpc\":\"2.0\",\"id\":2}\r\n", "tools/call 2 done 0; tools/call 1 open 0"},
+		{"two answers", frame.Line, frame.U2C, `{"result":"` + long + "\",\"id\":2}\n" + `{"result":"` + long + "\",\"id\":1}\n", "tools/call 2 done 0; tools/call 1 done 0"},
+		{"an error", frame.Line, frame.U2C, `{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"` + long + "\"}}\n", "tools/call 1 failed 0; tools/call 2 open 0"},
+		{"an answer to nobody knows what", frame.Line, frame.U2C, `{"jsonrpc":"2.0","result":{"content":"` + long + "\"},\"id\":2,\"x\":{}}\n", "tools/call 1 open 0; tools/call 2 open 0"},
+		{"a notification", frame.Line, frame.U2C, `{"jsonrpc":"2.0","method":"notifications/message","params":{"data":"` + long + "\"}}\n", "tools/call 1 open 0; tools/call 2 open 0"},
+		{"a request", frame.Line, frame.C2U, `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"t","arguments":{"a":"` + long + "\"}}}\n", "tools/call 1 open 0; tools/call 2 open 0; tools/call 3 open 0"},
+		{"a request whose id is last", frame.Line, frame.C2U, `{"method":"tools/call","params":{"arguments":{"a":"` + long + "\"}},\"jsonrpc\":\"2.0\",\"id\":3}\n", "tools/call 1 open 0; tools/call 2 open 0; tools/call 3 open 0"},
+		{"a request with Content-Length", frame.Header, frame.C2U, "Content-Length: 9\r\n\r\n" + `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"a":"` + long + `"}}`, "tools/call 1 open 0; tools/call 2 open 0; tools/call 3 open 0"},
+		{"a request that is masked", frame.Line, frame.C2U, `{"id":3,"method":"tools/call","params":{"name":"t","arguments":{` + strings.Repeat("*", 100_000) + "\n", "tools/call 1 open 0; tools/call 2 open 0; tools/call 3 open 0"},
+	} {
+		for _, size := range []int{1 << 20, 64 << 10, 5_000, 7} { // of the pieces
+			tr := play(t, "mcp", "> call 1; > call 2", session.Options{})
+			for rest := []byte(test.text); len(rest) > 0; {
+				n := min(size, len(rest))
+				tr.Feed(session.Frame{
+					Seq: 10, Time: began, Conn: 1, Dir: test.dir, Framing: test.framing, Gap: true, Fault: &frame.Error{Err: frame.ErrTooLarge},
+					Payload: rest[:n], Size: n,
+				}, nil)
+				rest = rest[n:]
+			}
+			if test.framing != frame.Line { // it ends where another frame begins
+				tr.Feed(session.Frame{Seq: 11, Conn: 1, Dir: test.dir, Framing: test.framing}, &protocol.Message{Kind: []byte("x")})
+			}
+			if got := exchanges(tr); got != test.calls {
+				t.Errorf("%s, in pieces of %d: %s", test.about, size, got)
+			}
+			tr.End(1, began)
+			for f := range tr.Findings() {
+				if f.Name != "oversize" && f.Name != "wrong-framing" && f.Name != "unanswered" {
+					t.Errorf("%s: %s: %s", test.about, f.Name, f.Message)
+				}
+			}
+		}
+	}
+}
+
 // Lines that are no message as a whole say what is wrong with them, and the messages in them
 // count.
 func TestMend(t *testing.T) {

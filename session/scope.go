@@ -23,6 +23,7 @@ type scope struct {
 	unreadable [3]int
 	nameless   [3][]orphaned   // by the same side: errors that may still answer one
 	torn       [3]*torn        // by direction: the beginning of a message
+	over       [3]*oversized   // by direction: a message over the limit that may go on
 	utf16      [3]bool         // by direction: lines are UTF-16
 	gap        [3]error        // by direction: the fault of the last frame if it was a gap
 	version    string          // of the protocol; "" if unknown
@@ -32,6 +33,7 @@ type scope struct {
 	early      int64           // frame of the first message before the handshake; 0 if there is none
 	greeting   int64           // frame of the request that began the handshake; 0 if there is none
 	greeted    bool            // the handshake is over
+	last       int64           // number of the newest frame
 	framed     [3]bool         // by direction: a wrong framing was reported
 	lanes      [3]lane         // by direction
 	failing    failing         // the operation that may still be retried
@@ -84,6 +86,7 @@ func (t *Tracker) endScope(s *scope, end func(*Exchange)) {
 		t.endFailing(s, nil)
 	}
 	for side := range frame.Dir(3) {
+		t.settleOversized(s, side)
 		t.settleTorn(s, side)
 		t.settleOrphans(s, side)
 		for e := t.openIn(s, side); e != nil; e = t.openIn(s, side) {

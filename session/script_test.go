@@ -23,6 +23,8 @@ import (
 //	over          the session ends
 //	left          the same, and the controller has ended it
 //	died          the same, and the unit has
+//	unstarted     the unit did not start
+//	lingers       the input of the unit has ended, and it keeps running in silence
 //	complete      the answer to what was asked on it is complete
 //
 // Frames are numbered from 1.
@@ -351,6 +353,10 @@ func playOn(t testing.TB, tr *session.Tracker, protocolName, script string, edit
 			tr.EndBy(f.Conn, session.Ending{First: frame.C2U}, f.Time)
 		case words[0] == "died":
 			tr.EndBy(f.Conn, session.Ending{First: frame.U2C, Died: true, How: "exited with status 3", Stderr: []string{"boom"}}, f.Time)
+		case words[0] == "unstarted":
+			tr.Unstarted(f.Conn, "command not found", f.Time)
+		case words[0] == "lingers":
+			tr.Linger(f.Conn, "the unit keeps running")
 		case words[0] == "complete":
 			tr.EndResponse(session.Response{Conn: f.Conn, Stream: f.Stream, At: f.Time, How: "200"})
 		default:

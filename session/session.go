@@ -161,6 +161,7 @@ type Frame struct {
 	// bytes.
 	Fault error
 	Gap   bool
+	cut   bool // only the beginning and the end of the message are known
 }
 
 // An event is one message on its way through the tracker.
@@ -200,6 +201,7 @@ func (t *Tracker) count(f *Frame, m *protocol.Message) *scope {
 		f.Dir = frame.DirUnknown
 	}
 	s := t.scopeOf(f)
+	s.last = f.Seq
 	t.masked, t.blank = t.masked || f.Masked, t.blank || f.Blank
 	t.chooseRules(f, s, m)
 	if !f.Inner && !f.Again {
@@ -212,6 +214,7 @@ func (t *Tracker) count(f *Frame, m *protocol.Message) *scope {
 	if m != nil && m.Faults&protocol.UnknownKind == 0 && t.protocol != opaque.JSON { // any value is JSON
 		t.settleTorn(s, f.Dir)
 	}
+	t.pass(f, s)
 	if f.Fault == nil {
 		s.gap[f.Dir] = nil
 	} else if s.fresh(f) && (m != nil || !t.mend(f, s)) {

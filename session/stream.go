@@ -176,6 +176,8 @@ type Response struct {
 	// Accepted means that the response leaves the answer to another one, and Resumable that
 	// another one can bring the rest, if the protocol has that.
 	Accepted, Resumable bool
+	// Unread is why the answer may be in bytes that could not be read; "" if it is not.
+	Unread string
 }
 
 // EndResponse records the end of a response. It ends the streams of events that were the
@@ -202,6 +204,11 @@ func (t *Tracker) EndResponse(r Response) {
 			case r.Accepted && t.rules.Elsewhere:
 			case r.Resumable && t.rules.Elsewhere:
 				e.lacking = &r
+			case r.Unread != "":
+				if !r.Cut {
+					e.Reason = r.Unread
+					t.endBy(s, e, &r, protocol.Close)
+				}
 			default:
 				t.lack(s, e, &r)
 			}

@@ -159,12 +159,16 @@ func (p *Peer) addEvent(s *Store, r *capture.Record) {
 		}
 		text = "the " + side(r.Dir) + " has closed its side"
 	case capture.Exited:
+		if text != "" {
+			p.Exit, p.Failed = "not started", true
+			break
+		}
 		p.Exit, p.Failed = fmt.Sprintf("exit status %d", r.Status), r.Status != 0
 		text = "the unit's process ended: " + p.Exit
 	case capture.Signalled:
 		p.Exit, p.Failed = "ended by "+text, true
 		text = "the unit's process was " + p.Exit
-	case capture.Note:
+	case capture.Note, capture.Lingering:
 		if !strings.HasPrefix(text, "{") { // what a gate did to a frame
 			p.Note = text
 		}

@@ -24,6 +24,12 @@ type command struct {
 	failure *StartError
 }
 
+// IsProgram reports whether an endpoint is a program, or is reached through one.
+func IsProgram(e Endpoint) bool {
+	_, is := e.(*command)
+	return is
+}
+
 func (c *command) String() string { return quoteWords(c.typed) }
 
 func (c *command) Dial(ctx context.Context) (Conn, error) {

@@ -173,6 +173,13 @@ func (c *Conn) Note(format string, args ...any) {
 	c.write(capture.Record{Kind: capture.Note, Text: c.p.hide(fmt.Appendf(nil, format, args...))})
 }
 
+// Unstarted publishes why the unit of the connection did not start, or could not be reached.
+func (c *Conn) Unstarted(err error) {
+	if c != nil {
+		c.write(capture.Record{Kind: capture.Exited, Status: 1, Text: c.p.hide([]byte(err.Error()))})
+	}
+}
+
 func (c *Conn) write(r capture.Record) {
 	p := c.p
 	p.mu.Lock()

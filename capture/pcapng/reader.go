@@ -295,7 +295,7 @@ func (r *Reader) event(body []byte, rec *capture.Record) (bool, error) {
 		return false, r.blocks.malformed("an event of %d bytes", len(body))
 	}
 	o, kind := r.blocks.order, capture.Kind(body[0])
-	if kind == capture.Frame || kind > capture.Note {
+	if kind == capture.Frame || kind > capture.Lingering {
 		return false, nil
 	}
 	*rec = capture.Record{Kind: kind, Time: at(o.u64(body[8:])), Status: int(int32(o.u32(body[16:])))}

@@ -249,7 +249,7 @@ func (c *conn) event(l *line, text []byte) bool {
 		c.rec.Kind = capture.HalfClosed
 		return dir != frame.DirUnknown
 	case eventExit:
-		c.rec.Kind, c.rec.Status = capture.Exited, l.Code
+		c.rec.Kind, c.rec.Status, c.rec.Text = capture.Exited, l.Code, []byte(l.Text)
 		if name, ok := l.signal(); ok {
 			c.rec.Kind, c.rec.Status, c.rec.Text = capture.Signalled, l.Signal, []byte(name)
 		}

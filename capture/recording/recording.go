@@ -51,7 +51,7 @@ type line struct {
 	State  string `json:"state"`  // of an exit, in words
 	Signal int    `json:"signal"` // of an exit by a signal
 
-	Text string `json:"text"` // of a note
+	Text string `json:"text"` // of a note; of an exit, why the unit did not start
 }
 
 // Events of timing.jsonl.

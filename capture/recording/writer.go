@@ -194,7 +194,7 @@ func (c *folder) event(r *capture.Record) error {
 	case capture.HalfClosed:
 		return c.line(map[string]any{"event": eventEOF, "dir": streams[r.Dir].name, "off": c.sizes[r.Dir], "err": "EOF"})
 	case capture.Exited:
-		return c.exit(r, map[string]any{"code": r.Status, "state": fmt.Sprintf("exit status %d", r.Status)})
+		return c.exit(r, map[string]any{"code": r.Status, "state": fmt.Sprintf("exit status %d", r.Status), "text": string(r.Text)})
 	case capture.Signalled:
 		return c.exit(r, map[string]any{"code": -1, "signal": r.Status, "state": killed + string(r.Text)})
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/wirectl/wirectl/relay"
 	"github.com/wirectl/wirectl/relay/fault"
 	"github.com/wirectl/wirectl/relay/serve"
+	"github.com/wirectl/wirectl/session"
 	"github.com/wirectl/wirectl/session/query"
 	"github.com/wirectl/wirectl/transport"
 )
@@ -83,7 +84,7 @@ type Watch struct {
 	spans    *spanning   // nil if there is no collector
 	recorder *recorder.Recorder
 	record   *record      // nil if the session is not in the history
-	judge    *judge.Judge // nil if nothing is printed or counted
+	judge    *judge.Judge // nil if nothing is printed, counted or watched
 }
 
 // session describes the session.
@@ -139,7 +140,7 @@ func New(o Options) (*Watch, error) {
 		w.spans = o.span(collector, s, w.hub)
 	}
 	w.record = o.newRecord(s)
-	if o.Print != nil || !o.Quiet || w.record != nil {
+	if o.Print != nil || !o.Quiet || w.record != nil || transport.IsProgram(o.Unit) {
 		w.judge = o.newJudge(s, w.record)
 		sinks = append(sinks, w.judge)
 	}
@@ -168,7 +169,14 @@ func (o *Options) newJudge(s capture.Session, r *record) *judge.Judge {
 	if calls := cfg.Calls; calls != nil && calls.Schema != nil {
 		cfg.Notice = o.Warn // about methods that are not in the schema
 	}
-	j := judge.New(s, o.Stderr, cfg, o.Print, r.writer(), r.namer())
+	j := judge.New(s, o.Stderr, cfg, judge.Wants{
+		Show: o.Print, Keep: r.writer(), Client: r.namer(), Brief: o.Quiet && o.Print == nil && r == nil,
+		Found: func(f session.Finding) {
+			if f.Name == session.IgnoresEOF {
+				o.Alarm(f.Message + " (" + f.Name + ")")
+			}
+		},
+	})
 	if o.AnswerPatience > 0 && !o.Quiet {
 		j.Watch(o.AnswerPatience, o.Warn)
 	}

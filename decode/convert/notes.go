@@ -34,7 +34,7 @@ func (n *Notes) Next(rec *capture.Record) error {
 	case err != nil:
 	case rec.Kind == capture.Frame:
 		n.frames++
-	case rec.Kind == capture.Note:
+	case rec.IsRemark():
 		n.keepNote(rec)
 	}
 	return err

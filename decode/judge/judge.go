@@ -48,6 +48,8 @@ type Judge struct {
 	client   func(string)     // gets the names that clients give themselves; nil if nobody wants them
 	clients  []string         // those so far
 	others   int              // requests without a name so far
+	brief    bool             // see Wants
+	enough   atomic.Bool      // nothing more can be found
 	done     chan struct{}
 	watching sync.WaitGroup
 }
@@ -76,11 +78,23 @@ const (
 // lost is the note in the place of records that were left out.
 var lost = capture.Record{Kind: capture.Note, Text: []byte("frames were skipped here: they came faster than they were analysed")}
 
-// New returns the judge of a session. It prints the output of show for each frame to to,
-// and hands all records on to keep. It prints nothing if show is nil, and hands nothing on
-// if keep is. It calls client, if that is not nil, with each name that a client gives itself.
-func New(s capture.Session, to io.Writer, cfg decode.Config, show decode.View, keep capture.Writer, client func(name string)) *Judge {
-	j := &Judge{show: show, keep: keep, client: client, most: maxWaiting, each: recordSize, done: make(chan struct{})}
+// Wants are what is wanted of a judge besides the counts at its end. All may be missing.
+type Wants struct {
+	Show   decode.View           // prints each frame
+	Keep   capture.Writer        // gets all records
+	Client func(name string)     // gets each name that a client gives itself
+	Found  func(session.Finding) // gets each finding
+	// Brief says that not even the counts are wanted, but only whether the unit ignores the
+	// end of its input. The judge leaves as soon as that cannot be found.
+	Brief bool
+}
+
+// New returns the judge of a session. It prints to to.
+func New(s capture.Session, to io.Writer, cfg decode.Config, w Wants) *Judge {
+	j := &Judge{show: w.Show, keep: w.Keep, client: w.Client, brief: w.Brief, most: maxWaiting, each: recordSize, done: make(chan struct{})}
+	if w.Found != nil {
+		j.trackers.Watcher = finder(w.Found)
+	}
 	if !j.isComplete() {
 		j.most, j.each = inMemory, recordTime
 	}
@@ -93,11 +107,23 @@ func New(s capture.Session, to io.Writer, cfg decode.Config, show decode.View, k
 	return j
 }
 
+// A finder is a watcher that gets only findings.
+type finder func(session.Finding)
+
+func (finder) Changed(*session.Exchange, int64) {}
+func (finder) Asked(*session.Cancel)            {}
+func (f finder) Found(found session.Finding)    { f(found) }
+
+func endsWithInput(t track.Tracker) bool { return all.Rules(t.Protocol).EndsWithInput }
+
 // isComplete reports whether the judge leaves nothing out.
 func (j *Judge) isComplete() bool { return j.show != nil || j.keep != nil }
 
 // Write adds a record; see [capture.Writer].
 func (j *Judge) Write(r *capture.Record) error {
+	if j.enough.Load() {
+		return capture.ErrEnough
+	}
 	frames := 0
 	if r.Kind == capture.Frame {
 		frames = 1
@@ -111,6 +137,9 @@ func (j *Judge) Write(r *capture.Record) error {
 
 // WriteRun adds a run of records; see [capture.RunWriter].
 func (j *Judge) WriteRun(r *capture.Run) error {
+	if j.enough.Load() {
+		return capture.ErrEnough
+	}
 	size := r.Bytes() + j.each*int64(len(r.Frames))
 	if !j.room(len(r.Frames), size, r.Shared.Time) {
 		return nil
@@ -128,6 +157,7 @@ func (j *Judge) room(frames int, size int64, at time.Time) bool {
 	switch {
 	case !j.behind && (j.waiting.Load() > j.most+j.largest || j.backlog.Delay() > maxDelay):
 		j.behind, j.since = true, at
+		j.enough.Store(j.brief) // an answer may be missing from now on
 		note := lost
 		j.waiting.Add(j.sizeOf(&note))
 		_ = j.backlog.Write(&note) // it never fails
@@ -152,6 +182,9 @@ func (j *Judge) judge(to io.Writer, cfg decode.Config) {
 		show()
 		j.waiting.Add(-from.read)
 		from.read = 0
+		if j.brief && len(j.trackers.List) > 0 && !slices.ContainsFunc(j.trackers.List, endsWithInput) {
+			j.enough.Store(true)
+		}
 	}
 	cfg.Event = func(rec *capture.Record) {
 		if rec.Kind == capture.Note && bytes.Equal(rec.Text, lost.Text) {

@@ -19,7 +19,7 @@ import (
 // TestBehind: what comes while too much waits is left out, which is told, and nothing is
 // missed that may have been among it. After a pause all is judged again.
 func TestBehind(t *testing.T) {
-	j := New(capture.Session{}, io.Discard, decode.Config{}, nil, nil, nil)
+	j := New(capture.Session{}, io.Discard, decode.Config{}, Wants{})
 	at := time.Unix(1, 0)
 	send := func(dir frame.Dir, text string) {
 		raw := []byte(text)
@@ -50,7 +50,7 @@ func TestBehind(t *testing.T) {
 func TestJudgeIsCutShort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		held := make(holding)
-		j := New(capture.Session{}, io.Discard, decode.Config{}, nil, held, nil)
+		j := New(capture.Session{}, io.Discard, decode.Config{}, Wants{Keep: held})
 		raw := []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
 		r := capture.Record{Protocol: "mcp", Framing: "line", Time: time.Unix(1, 0), Frame: frame.Frame{Dir: frame.C2U, Raw: raw, End: len(raw)}}
 		for range 3 {
@@ -66,6 +66,24 @@ func TestJudgeIsCutShort(t *testing.T) {
 	})
 }
 
+// A brief judge stays while it can still find that a unit ignores the end of its input.
+func TestBrief(t *testing.T) {
+	for protocol, want := range map[string]error{"mcp": nil, "acp": capture.ErrEnough} {
+		j := New(capture.Session{}, io.Discard, decode.Config{}, Wants{Brief: true})
+		raw := []byte(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}`)
+		r := capture.Record{Protocol: protocol, Framing: "line", Time: time.Unix(1, 0), Frame: frame.Frame{Dir: frame.C2U, Raw: raw, End: len(raw)}}
+		err := j.Write(&r)
+		for j.waiting.Load() > 0 {
+			runtime.Gosched()
+		}
+		j.overdue(time.Unix(0, 0)) // waits until it has decided
+		if got := j.Write(&r); err != nil || got != want {
+			t.Errorf("%s: %v, then %v rather than %v", protocol, err, got, want)
+		}
+		j.End(t.Context(), func(string) {})
+	}
+}
+
 // holding is a writer that waits until it is let go.
 type holding chan struct{}
 
@@ -78,7 +96,7 @@ func (h holding) Write(*capture.Record) error {
 // known whether it has.
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j := New(capture.Session{}, io.Discard, decode.Config{}, nil, nil, nil)
+		j := New(capture.Session{}, io.Discard, decode.Config{}, Wants{})
 		var told []string
 		j.Watch(10*time.Second, func(text string) { told = append(told, text) })
 		send := func(dir frame.Dir, text string) {
@@ -129,7 +147,7 @@ func (k *kept) Write(r *capture.Record) error {
 // What is judged is handed on, and counted by its end.
 func TestJudgeHandsOn(t *testing.T) {
 	var k kept
-	j := New(capture.Session{}, io.Discard, decode.Config{}, nil, &k, nil)
+	j := New(capture.Session{}, io.Discard, decode.Config{}, Wants{Keep: &k})
 	for i, text := range []string{
 		`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, `{"jsonrpc":"2.0","id":1,"result":{"tools":[]}}`,
 		`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"x"}}`, `{"jsonrpc":"2.0","id":2,"error":{"code":-1,"message":"x"}}`,

@@ -2,6 +2,7 @@ package track
 
 import (
 	"cmp"
+	"errors"
 	"maps"
 	"net/url"
 	"slices"
@@ -47,7 +48,8 @@ type exchange struct {
 	failed   bool   // by its status
 	events   bool   // it is an event stream
 	ids      bool   // its events have ids, so a client can ask for the rest of them
-	missed   bool   // the answer may be in a frame that cannot be read
+	missed   bool   // the answer has an unknown encoding
+	unread   string // why the answer may be in a frame that cannot be read, or ""
 	// untilClose means that only the end of the connection ends the answer.
 	untilClose bool
 
@@ -406,7 +408,7 @@ func (f *Follower) endResponse(e *exchange, it *decode.Item, at time.Time) {
 func (e *exchange) response(it *decode.Item, at time.Time) session.Response {
 	r := session.Response{
 		Conn: e.conn, Stream: e.stream, Request: e.called, At: at, How: e.how(),
-		Cut: it == nil || it.Frame.Meta.Signal == frame.Reset, Accepted: e.status == "202", Resumable: e.ids,
+		Cut: it == nil || it.Frame.Meta.Signal == frame.Reset, Accepted: e.status == "202", Resumable: e.ids, Unread: e.unread,
 	}
 	if it != nil {
 		r.Seq, r.Left = it.Seq, r.Cut && it.Frame.Dir == frame.C2U
@@ -529,7 +531,11 @@ func (e *exchange) message(f *frame.Frame) (m protocol.Message) {
 		return m
 	case status != "":
 		e.answered, e.status, e.failed = true, status, carried.Failed(status)
-		e.media, e.missed = carrier.MediaType(f.Meta.Head), !carrier.Decodes(f.Meta.Head)
+		e.media = carrier.MediaType(f.Meta.Head)
+		e.missed = !carrier.Decodes(f.Meta.Head)
+		if errors.Is(f.Flaw, frame.ErrTooLarge) {
+			e.unread = session.OverLimit
+		}
 		size, _ := carrier.SizeOf(f.Meta.Head)
 		e.untilClose = strings.HasPrefix(f.Meta.Head.Start, "HTTP/1") && !size.Chunked && size.Length < 0
 		e.events = carrier.HasEvents(f.Meta.Head)

@@ -180,7 +180,7 @@ func (c *modelCall) last(m *protocol.Message, final bool) []protocol.Broken {
 // isHollow reports whether the frame that ends a good response has no answer, where one of an
 // API must be. Some servers send events by the name of another type.
 func (e *exchange) isHollow(f *frame.Frame) bool {
-	return !e.failed && !e.missed && e.status != "204" && !eventText.Match(f.Payload())
+	return !e.failed && !e.missed && e.unread == "" && e.status != "204" && !eventText.Match(f.Payload())
 }
 
 var eventText = regexp.MustCompile(`^\s*(event|data|id|retry)?:`)

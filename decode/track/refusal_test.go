@@ -90,12 +90,17 @@ func TestRefusalsOverHTTP(t *testing.T) {
 		{
 			"what is too large",
 			append(slices.Clone(first), strings.Replace(post("/mcp", call), "Length: ", "Length: 9999999", 1), said("413 Content Too Large", nameless)),
-			[]string{"mcp 1 tools/list done 1 2", "oversize 3"},
+			[]string{"http 2 POST /mcp failed 3 4", "mcp 1 tools/list done 1 2", "oversize 3"},
 		},
 		{
 			"nothing, by the answer to what is too large",
 			append(slices.Clone(first), strings.Replace(post("/mcp", call), "Length: ", "Length: 9999999", 1), said("200 OK", strings.Replace(result, "1", "7", 1))),
-			[]string{"mcp 1 tools/list done 1 2", "oversize 3"},
+			[]string{"http 2 POST /mcp done 3 4", "mcp 1 tools/list done 1 2", "oversize 3"},
+		},
+		{
+			"nothing, by an answer that is too large",
+			append(slices.Clone(first), in(post("/mcp", call)), strings.Replace(said("200 OK", result), "Length: ", "Length: 9999999", 1)),
+			[]string{"mcp 1 tools/list done 1 2", "mcp 1 tools/list done 3 4", "oversize 4"},
 		},
 		{
 			"by an address that is to be asked with the same id",

@@ -3,6 +3,7 @@
 package track
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -69,9 +70,10 @@ func (ts *Trackers) of(p protocol.Protocol, oneWay bool) *session.Tracker {
 // The records of a capture may all have one direction, in which nothing is answered.
 type Follower struct {
 	trackers *Trackers
-	named    bool // the protocol is given
-	stream   bool // the session is a stream of one direction
-	settled  bool // it is known whether the session has one direction
+	named    bool              // the protocol is given
+	protocol protocol.Protocol // of a session without frames
+	stream   bool              // the session is a stream of one direction
+	settled  bool              // it is known whether the session has one direction
 	seen     [3]bool
 	base     int // added to the numbers of connections
 	wires    map[int]*followed
@@ -97,6 +99,7 @@ type Follower struct {
 	halves    map[int]frame.Dir // the direction of a connection that ended first
 	units     map[int]*unit     // units with events, such as stderr or an exit status
 	held      int               // bytes held back
+	tooLarge  [3]string         // by direction: the fault of the last head whose body is over the limit
 	Last      time.Time         // when the last frame was read
 }
 
@@ -143,7 +146,7 @@ const (
 // followed other sessions before.
 func NewFollower(ts *Trackers, in decode.Input, cfg decode.Config) *Follower {
 	f := &Follower{
-		trackers: ts, named: cfg.Protocol != nil,
+		trackers: ts, named: cfg.Protocol != nil, protocol: cmp.Or(cfg.Protocol, opaque.Bytes),
 		stream: in.Capture == nil, settled: in.Capture == nil, prices: cfg.Prices,
 		wires: map[int]*followed{}, lives: map[int]*liveSession{},
 		conns: map[int]bool{}, halves: map[int]frame.Dir{}, units: map[int]*unit{},
@@ -169,12 +172,21 @@ func (f *Follower) see(it *decode.Item) {
 	if it.Frame.Gap && it.Frame.Meta != nil && it.Err == nil {
 		return // the carrier's own data, without a fault
 	}
-	if it.Frame.Gap && errors.Is(it.Frame.Flaw, frame.ErrTooLarge) {
+	if it.Frame.Meta != nil && errors.Is(it.Frame.Flaw, frame.ErrTooLarge) {
+		if of := it.Frame; of.Gap && whereOf(it.Err) == f.tooLarge[of.Dir] {
+			return // the rest of a body whose head has told
+		} else if !of.Gap {
+			f.tooLarge[of.Dir] = whereOf(it.Err)
+		}
+	}
+	if it.Frame.Gap && it.Frame.Meta != nil && errors.Is(it.Frame.Flaw, frame.ErrTooLarge) {
 		for _, t := range f.trackers.List {
 			t.Miss(it.Frame.Conn, it.Frame.Dir)
 		}
 		for _, e := range f.web.ofConn[it.Frame.Conn] {
-			e.missed = e.missed || it.Frame.Dir == frame.U2C
+			if it.Frame.Dir == frame.U2C {
+				e.unread = cmp.Or(e.unread, session.MaybeOverLimit)
+			}
 		}
 	}
 	switch {
@@ -219,6 +231,12 @@ func (f *Follower) see(it *decode.Item) {
 	if well && it.Protocol == claude.Protocol {
 		f.nest(w, it, fr)
 	}
+}
+
+// whereOf returns the text of a fault without the number of its frame.
+func whereOf(fault error) string {
+	_, text, _ := strings.Cut(fault.Error(), " at byte ")
+	return text
 }
 
 // call handles the parts of a gRPC call: its heads, its reset, and messages without exchanges

@@ -41,7 +41,16 @@ func (f *Follower) Event(rec *capture.Record) {
 				u.stderr = append(u.stderr[:0], u.stderr[n-maxStderr:]...)
 			}
 		}
+	case capture.Lingering:
+		if w, message := f.wires[rec.Conn+f.base], string(rec.Text); w != nil {
+			f.hand(w, &heldFrame{then: func(t *session.Tracker) { t.Linger(w.conn, message) }}, nil)
+		}
 	case capture.Exited:
+		if len(rec.Text) > 0 {
+			f.trackers.of(f.protocol, false).Unstarted(rec.Conn+f.base, string(rec.Text), rec.Time)
+			f.conns[rec.Conn+f.base] = true
+			return
+		}
 		f.exited(rec, fmt.Sprintf("ended with status %d", rec.Status))
 	case capture.Signalled:
 		f.exited(rec, fmt.Sprintf("was ended by signal %d (%s)", rec.Status, rec.Text))

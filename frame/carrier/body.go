@@ -17,6 +17,7 @@ type body struct {
 	kind            bodyKind
 	stream          int64
 	meta            frame.Meta // of the frame that the body is as a whole
+	headEnd         int64      // the position after its head
 	what            frame.Signal
 	span            span
 	media, encoding string
@@ -42,6 +43,7 @@ const (
 func (b *body) beginBody(h *half, stream int64, what frame.Signal, head *frame.Head) {
 	b.choose(stream, what, head)
 	b.meta = frame.Meta{Framing: frame.HTTP, Head: head}
+	b.headEnd = h.at()
 	if b.kind == eventBody || b.kind == grpcBody {
 		h.give(stream, frame.Meta{Framing: frame.HTTP, Signal: what, Head: head}).Flaw = b.flaw
 	}
@@ -178,8 +180,18 @@ func (b *body) grow(h *half, n int) bool {
 // maxHeld bounds incomplete messages over all streams.
 func maxHeld(limit int) int { return 4*limit + 1<<20 }
 
-// tooLarge gives up the body.
-func (b *body) tooLarge(h *half, n uint64) { b.giveUp(h, h.tooLarge(n)) }
+// tooLarge gives up the body. A head that was to be part of its frame gets a frame of its own,
+// with the same fault.
+func (b *body) tooLarge(h *half, n uint64) {
+	flaw := h.tooLarge(n)
+	if end := int(b.headEnd - h.base); b.kind == wholeBody && b.meta.Head != nil && end > h.raw {
+		pos := h.pos
+		h.pos = end
+		h.give(b.stream, frame.Meta{Framing: frame.HTTP, Signal: b.what, Head: b.meta.Head}).Flaw = flaw
+		h.pos = pos
+	}
+	b.giveUp(h, flaw)
+}
 
 // giveUp turns the collected bytes, and those that follow, into a gap.
 func (b *body) giveUp(h *half, flaw *frame.Error) {

@@ -504,9 +504,15 @@ func TestLimit(t *testing.T) {
 			`u2c 1 http "{}"`,
 			`u2c gap 108: frame 3 at byte 62: length 100 is over the limit of 99`,
 		}},
+		{"a request", []part{{frame.C2U, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n" + string(make([]byte, 100)) + "GET / HTTP/1.1\r\nHost: a\r\n\r\n"}}, []string{
+			`c2u 1 http request "POST / HTTP/1.1" (frame 1 at byte 0: length 100 is over the limit of 99)`,
+			"c2u gap 100: frame 1 at byte 0: length 100 is over the limit of 99",
+			`c2u 2 http request "GET / HTTP/1.1"`,
+		}},
 		{"a chunked body", []part{{frame.U2C, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n64\r\n" + string(make([]byte, 100)) + "\r\n0\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n"}}, []string{
-			`u2c gap 150: frame 1 at byte 0: a payload is over the limit of 99`,
-			`u2c gap 8: frame 1 at byte 0: a payload is over the limit of 99`,
+			`u2c 1 http response "HTTP/1.1 200 OK" (frame 1 at byte 0: a payload is over the limit of 99)`,
+			"u2c gap 103: frame 1 at byte 0: a payload is over the limit of 99",
+			"u2c gap 8: frame 1 at byte 0: a payload is over the limit of 99",
 			`u2c 2 http response "HTTP/1.1 204 No Content"`,
 		}},
 	} {

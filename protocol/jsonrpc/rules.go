@@ -177,7 +177,7 @@ func mcpUntil2026(r protocol.Rules) protocol.Rules {
 // answer. (MCP, Utilities, Cancellation and Progress.) Tasks and retries can come on other
 // connections.
 func mcpRules(r protocol.Rules) protocol.Rules {
-	r.UniqueIDs, r.MayLeave, r.Outlined = true, true, true
+	r.UniqueIDs, r.MayLeave, r.Outlined, r.EndsWithInput = true, true, true, true
 	r.Framing = frame.Line
 	r.Shared = []protocol.Space{protocol.SpaceTask, protocol.SpaceRetry}
 	r.Endless = []string{"subscriptions/listen"}
@@ -202,6 +202,7 @@ func mcpRules(r protocol.Rules) protocol.Rules {
 		{"stray-output", "a server writes nothing to its stdout but messages"},
 		{"bad-id", "an id is a string or an integer, and not null"},
 		{"wrong-framing", "over stdio each message is a line"},
+		{"ignores-eof", "to shut down over stdio, a client closes the server's stdin and waits for the server to exit"},
 	}...)
 	return r
 }

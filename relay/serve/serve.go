@@ -13,6 +13,7 @@ import (
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/wire"
+	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/relay"
 	"github.com/wirectl/wirectl/relay/httpproxy"
@@ -127,7 +128,7 @@ func (s *Server) Summary(judged string) string {
 
 // Once relays between one controller and the unit.
 func (s *Server) Once(ctx context.Context, controller transport.Endpoint) (relay.Result, error) {
-	unit, err := s.Unit.Dial(ctx)
+	unit, err := s.reach(ctx, s.Unit, 0)
 	if err != nil {
 		return relay.Result{}, err
 	}
@@ -137,6 +138,30 @@ func (s *Server) Once(ctx context.Context, controller transport.Endpoint) (relay
 		return relay.Result{}, err
 	}
 	return s.run(ctx, s.between(conn, unit, 0))
+}
+
+// reach connects to a unit. If that fails, it is all that happens on a connection.
+func (s *Server) reach(ctx context.Context, e transport.Endpoint, conn int) (transport.Conn, error) {
+	unit, err := e.Dial(ctx)
+	sink := s.Relay.Sink
+	if err == nil || sink == nil || ctx.Err() != nil {
+		return unit, err
+	}
+	status := 1
+	if failed, ok := errors.AsType[*transport.StartError](err); ok {
+		status = failed.Status
+	}
+	at := frame.Frame{Conn: conn}
+	for _, r := range []capture.Record{
+		{Kind: capture.Opened, Text: []byte(s.Unit.String()), Frame: at},
+		{Kind: capture.Exited, Status: status, Text: []byte(err.Error()), Frame: at},
+		{Kind: capture.HalfClosed, Frame: frame.Frame{Conn: conn, Dir: frame.U2C}},
+		{Kind: capture.HalfClosed, Frame: frame.Frame{Conn: conn, Dir: frame.C2U}},
+	} {
+		r.Time = time.Now()
+		sink.Write(&r)
+	}
+	return nil, err
 }
 
 // Serve relays between each controller and a unit of its own, until a signal, which is in
@@ -195,7 +220,7 @@ func Signalled(ctx context.Context, signals <-chan os.Signal, failed <-chan erro
 
 // connect relays one controller.
 func (s *Server) connect(ctx context.Context, controller transport.Conn, conn int) {
-	unit, err := transport.Onward(s.Unit, controller).Dial(ctx)
+	unit, err := s.reach(ctx, transport.Onward(s.Unit, controller), conn)
 	if err != nil {
 		_ = transport.Abort(controller, err)
 		s.Relay.Warn(err.Error())

@@ -13,7 +13,7 @@ import (
 
 // Share relays between all controllers and one unit, until the unit ends or a signal.
 func (s *Server) Share(ctx context.Context, l transport.Listener) (relay.Result, error) {
-	unit, err := s.Unit.Dial(ctx)
+	unit, err := s.reach(ctx, s.Unit, 0)
 	if err != nil {
 		return relay.Result{}, err
 	}
@@ -56,7 +56,7 @@ type aside struct{ fan *relay.Fan }
 
 func (a aside) Write(r *capture.Record) error {
 	switch r.Kind {
-	case capture.Stderr, capture.Exited, capture.Signalled, capture.Note:
+	case capture.Stderr, capture.Exited, capture.Signalled, capture.Note, capture.Lingering:
 		a.fan.Write(r)
 	}
 	return nil

@@ -86,6 +86,7 @@ func (r *run) dialMCP(ctx context.Context, words []string, token string) (tool.S
 		s.rpc, err = client.DialHTTP(ctx, h.String(), client.MCP, watch, client.RPCOptions{Version: r.Version}, client.HTTPOptions{Header: header})
 	} else if conn, dialErr := endpoint.Dial(ctx); dialErr != nil {
 		err = dialErr
+		s.conn.Unstarted(err)
 	} else {
 		if p, ok := conn.(transport.Process); ok {
 			s.reading.Go(func() { _, _ = io.Copy(&s.complaints, p.Stderr()) })
