@@ -79,7 +79,7 @@ func (h *Hub) startIndex(ctx context.Context, js jetstream.JetStream) (*indexer,
 	var err error
 	told := &sieve{what: "the index", warn: h.options.Warn}
 	h.sieves = append(h.sieves, told)
-	if x.index, err = index.Open(ctx, filepath.Join(h.options.Dir, name), strings.Join(identity, " "), h.options.Reindex, told.say); err != nil {
+	if x.index, err = index.Open(ctx, filepath.Join(h.options.Dir, name), strings.Join(identity, " "), h.options.Reindex, told.filter); err != nil {
 		return nil, err
 	}
 	x.index.Watch, x.index.Again = index.NewWatch(h.registry, h.spans), x.again

@@ -336,7 +336,7 @@ type logger struct {
 	fatal chan error
 }
 
-func (l logger) warnf(format string, v ...any)  { l.say("nats: " + fmt.Sprintf(format, v...)) }
+func (l logger) warnf(format string, v ...any)  { l.filter("nats: " + fmt.Sprintf(format, v...)) }
 func (l logger) Noticef(string, ...any)         {}
 func (l logger) Debugf(string, ...any)          {}
 func (l logger) Tracef(string, ...any)          {}
@@ -364,7 +364,7 @@ const (
 	maxSaid   = 20 // in that time
 )
 
-func (s *sieve) say(text string) {
+func (s *sieve) filter(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.count == 0 {
