@@ -25,6 +25,8 @@ type Session struct {
 	// Redacted means that secrets were removed, so that the bytes differ from the
 	// wire.
 	Redacted bool
+	// Outlined means that texts were masked, too; see [Redaction]. Earlier captures do not say so.
+	Outlined bool
 	// Altered means that faults or edits were enabled during the recording.
 	Altered bool
 	// Comment is a human-readable remark.

@@ -5,13 +5,20 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"maps"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
+	"unsafe"
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/all"
+	"github.com/wirectl/wirectl/protocol/claude"
+	"github.com/wirectl/wirectl/protocol/jsonrpc"
+	"github.com/wirectl/wirectl/protocol/opaque"
+	"github.com/wirectl/wirectl/protocol/protobuf"
 )
 
 // spokenValues lists the paths to JSON values that belong to the protocol and not to the
@@ -54,6 +61,9 @@ const reserved = "io.modelcontextprotocol/"
 var spokenIn = map[string][]string{
 	"dap": {"command", "event", "arguments.requestId"},
 	"lsp": {"params.token"},
+	// Over gRPC, these are the names of fields in any message.
+	"a2a":  {"name", "taskId", "contextId", "messageId", "artifactId", "state"},
+	"agui": {"messageId", "toolCallId", "parentMessageId", "stepName", "runId", "threadId"},
 	"claude": {
 		"uuid", "command_uuid", "state", "user_message_uuid", "user_message_uuids", "origin.kind", "local_command",
 		"request.message_uuid", "response.response.still_queued", "response.response.cancelled",
@@ -63,10 +73,23 @@ var spokenIn = map[string][]string{
 // spokenInAny has all paths of spokenIn.
 var spokenInAny = slices.Concat(slices.Collect(maps.Values(spokenIn))...)
 
+// A mask says which values of a payload an outline keeps.
+type mask struct {
+	also  []string        // further paths of spokenIn
+	needs map[string]bool // paths of words and numbers, at any depth
+	spans []extent        // parts of the payload
+	texts map[string]bool // texts that stay wherever they are
+	loose bool            // words and numbers stay at any path, and are noted in met
+	met   map[string]bool // paths of these; nil if nobody asks
+}
+
+// An extent is a part of a payload, from an offset to before another.
+type extent struct{ from, to int }
+
 // appendOutline appends the outline of a payload that is valid JSON. The outline has the same
 // length: text and digits that do not belong to the protocol are masked. Member names stay if
-// they look like names. Values at the paths in also stay, too.
-func appendOutline(dst, text []byte, also []string) []byte {
+// they look like names.
+func appendOutline(dst, text []byte, keep *mask) []byte {
 	var path []string // the current member name of each open object; "" for a list
 	from := len(dst)
 	dst = append(dst, text...)
@@ -86,11 +109,11 @@ func appendOutline(dst, text []byte, also []string) []byte {
 					path[len(path)-1] = "*"
 					blot(token[1:len(token)-1], '*')
 				}
-			case !isSpoken(path, also):
-				blot(token[1:len(token)-1], '*')
+			case !keep.speaks(path, token[1:len(token)-1]):
+				keep.blot(token[1:len(token)-1], start+1)
 			}
 		case jsonscan.Number:
-			if !isSpoken(path, also) {
+			if !keep.speaks(path, nil) && !keep.covers(start, i) {
 				blotDigits(token)
 			}
 		default:
@@ -102,28 +125,79 @@ func appendOutline(dst, text []byte, also []string) []byte {
 	return dst
 }
 
-// isSpoken reports whether the value at a path belongs to the protocol.
-func isSpoken(path, also []string) bool {
-	const deepest = 4
+// speaks reports whether the value at a path belongs to the protocol. The text of a number is nil.
+func (k *mask) speaks(path []string, text []byte) bool {
+	const deepest, deepestNeed = 4, 12
 	var names []string
 	for _, name := range path {
 		if name != "" {
 			names = append(names, name)
 		}
-		if len(names) > deepest {
+		if len(names) > deepestNeed {
 			return false
 		}
 	}
 	name := strings.Join(names, ".")
-	return spokenValues[name] || slices.Contains(also, name)
+	if len(names) <= deepest && (spokenValues[name] || slices.Contains(k.also, name)) {
+		return true
+	}
+	if !isWord(text) || content.MatchString(name) {
+		return false
+	}
+	if text == nil && counts.MatchString(name) {
+		return true
+	}
+	if k.met != nil {
+		k.met[name] = true
+	}
+	return k.loose || k.needs[name]
 }
 
-// maxName is the length of the longest member name that an outline keeps.
+// counts matches the paths of numbers of tokens, and of costs; content those of what tools get.
+var (
+	counts  = regexp.MustCompile(`([tT]okens|TokenCount|[cC]ost(USD|_usd)?)$|\b[a-zA-Z_]*[uU]sage\.`)
+	content = regexp.MustCompile(`\b(arguments|args|input|rawInput)\.`)
+)
+
+// covers reports whether a part of the payload is kept.
+func (k *mask) covers(from, to int) bool {
+	return slices.ContainsFunc(k.spans, func(s extent) bool { return s.from <= from && to <= s.to })
+}
+
+// blot masks a text that is at an offset of the payload, except what is kept.
+func (k *mask) blot(text []byte, at int) {
+	for i := 0; i < len(text); i++ {
+		if n := separator(text[i:]); n > 0 {
+			i += n - 1
+		} else if !k.covers(at+i, at+i+1) {
+			text[i] = '*'
+		}
+	}
+}
+
+// separator returns the length of a line separator of Unicode, which breaks lines for some readers;
+// 0 if the text does not begin with one.
+func separator(text []byte) int {
+	if bytes.HasPrefix(text, []byte("\u2028")) || bytes.HasPrefix(text, []byte("\u2029")) {
+		return len("\u2028")
+	}
+	return 0
+}
+
+// maxName is the length of the longest member name, and of the longest word, that an outline
+// keeps.
 const maxName = 40
+
+const nameLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-$"
 
 func isName(name string) bool {
 	name = strings.TrimPrefix(name, reserved)
-	return len(name) <= maxName && strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-$") == ""
+	return len(name) <= maxName && strings.Trim(name, nameLetters) == ""
+}
+
+// isWord reports whether a text may be a word of a protocol, such as response.completed.
+func isWord(text []byte) bool {
+	return len(text) <= maxName && len(bytes.Trim(text, nameLetters+"./:")) == 0
 }
 
 func blot(text []byte, with byte) {
@@ -143,14 +217,17 @@ func blotDigits(number []byte) {
 // outline reduces a frame to its outline.
 func (x *redactor) outline(r *Record, p protocol.Protocol) {
 	if r.Gap {
-		r.Raw = outlineOfGap(r.Raw, r.Framing, spokenIn[p.Name()])
+		r.Raw = outlineOfGap(r.Raw, r.Framing, &mask{also: spokenIn[p.Name()]})
 		return
 	}
 	payload := r.Payload()
-	if !r.Compressed && jsonscan.WellFormed(payload) == nil {
-		x.payload = appendOutline(x.payload[:0], payload, spokenIn[p.Name()])
-	} else {
+	if r.Compressed {
 		x.payload = append(x.payload[:0], stars(payload)...)
+	} else {
+		x.payload = x.abridged(x.payload[:0], payload, p)
+	}
+	if r.Protocol == "" && x.session.Protocol == "" && tells(p) {
+		r.Protocol = p.Name() // which may not be told by what is kept
 	}
 	if r.Meta == nil {
 		x.splice(r, x.payload)
@@ -170,6 +247,9 @@ func (x *redactor) outline(r *Record, p protocol.Protocol) {
 	}
 	if m.Signal == frame.Reset {
 		m.Text = r.Meta.Text // the name of its code
+	}
+	if isWord([]byte(r.Meta.Event)) {
+		m.Event = r.Meta.Event
 	}
 	if h := r.Meta.Head; h != nil {
 		start, query, found := strings.Cut(h.Start, "?")
@@ -196,7 +276,7 @@ func (x *redactor) outline(r *Record, p protocol.Protocol) {
 
 // outlineOfGap returns the outline of bytes that are no frame, of the same length. If they begin or
 // end a message over the limit, it keeps what an outline of the message would.
-func outlineOfGap(raw []byte, framing string, also []string) []byte {
+func outlineOfGap(raw []byte, framing string, keep *mask) []byte {
 	out := stars(raw)
 	if framing == frame.Line.Name() {
 		for i, c := range raw {
@@ -207,22 +287,235 @@ func outlineOfGap(raw []byte, framing string, also []string) []byte {
 	}
 	begin := max(0, bytes.IndexByte(raw, '{'))
 	if text := jsonscan.Close(raw[begin:]); text != nil {
-		outline := appendOutline(nil, text, also)
+		outline := appendOutline(nil, text, keep)
 		for i := 0; i < len(text) && begin+i < len(raw) && text[i] == raw[begin+i]; i++ {
 			out[begin+i] = outline[i]
 		}
 	}
 	if last := jsonscan.Last(raw); last != nil {
-		outline := appendOutline(nil, slices.Concat([]byte{'{'}, last, []byte{'}'}), also)
+		outline := appendOutline(nil, slices.Concat([]byte{'{'}, last, []byte{'}'}), keep)
 		copy(out[bytes.LastIndex(raw, last):], outline[1:])
 	}
 	return out
 }
 
+// tells reports whether a protocol is known for good.
+func tells(p protocol.Protocol) bool {
+	return all.Has(p) && p != opaque.Bytes && p != opaque.JSON && p != protocol.Protocol(jsonrpc.Plain)
+}
+
+// abridged appends the outline of a payload in protocol p. Besides the values that always stay,
+// it keeps those that p needs to read the same in the outline.
+func (x *redactor) abridged(dst, payload []byte, p protocol.Protocol) []byte {
+	edited, typed := p.(protobuf.Edited)
+	isJSON := jsonscan.WellFormed(payload) == nil
+	switch _, err := all.Named(p.Name()); {
+	case isJSON, typed && err == nil && p.Name() != (protobuf.Schemaless{}).Name():
+	case p.Encoding() == protocol.Protobuf && p.Parse(payload, &protocol.Message{}) == nil:
+		return appendBlank(dst, len(payload))
+	case string(payload) == done:
+		return append(dst, done...)
+	default:
+		return append(dst, stars(payload)...)
+	}
+	keep := &mask{also: spokenIn[p.Name()], texts: map[string]bool{}, needs: map[string]bool{}}
+	keep.read(payload, p)
+	from := len(dst)
+	abridge := func() {
+		if dst = dst[:from]; isJSON {
+			dst = appendOutline(dst, payload, keep)
+		} else if out, err := edited.AppendEdited(dst, payload, &abridger{mask: keep, payload: payload}); err == nil {
+			dst = out
+		} else {
+			dst = append(dst, stars(payload)...)
+		}
+	}
+	abridge()
+	for _, p := range readers(p) {
+		var whole, now protocol.Message
+		if p.Parse(payload, &whole) != nil {
+			continue
+		}
+		kind := p.Name() + " " + string(whole.Kind)
+		n := x.needs[kind]
+		if n == nil && len(x.needs) < maxNeeds {
+			n = &need{paths: map[string]bool{}}
+			x.needs[kind] = n
+		}
+		reads := func() bool {
+			abridge()
+			return p.Parse(dst[from:], &now) == nil && means(&now, &whole)
+		}
+		if n == nil {
+			continue
+		}
+		maps.Copy(keep.needs, n.paths)
+		if !reads() && n.tries < maxTries && len(payload) <= maxTried {
+			n.tries++
+			n.find(keep, abridge, reads, func() bool { return p.Parse(dst[from:], &whole) == nil })
+		}
+	}
+	if n, ok := claude.NestedIn(payload); ok && p == protocol.Protocol(claude.Protocol) && n.Message != nil {
+		copy(dst[from+offset(payload, n.Message):], x.abridged(nil, n.Message, jsonrpc.MCP))
+	}
+	return dst
+}
+
+// done ends a stream of events of a model.
+const done = "[DONE]"
+
+// appendBlank appends a message of protobuf that has a length and one field, of asterisks.
+func appendBlank(dst []byte, length int) []byte {
+	if length < 2 {
+		return append(dst, make([]byte, length)...)
+	}
+	digits := 1 // of the length of the field, to the base of 128
+	for rest := length - 2; rest >= 1<<(7*digits); rest-- {
+		digits++
+	}
+	size := length - 1 - digits
+	dst = append(dst, 1<<3|2)
+	for i := range digits {
+		digit := byte(size >> (7 * i) & 0x7f)
+		if i < digits-1 {
+			digit |= 0x80
+		}
+		dst = append(dst, digit)
+	}
+	return append(dst, bytes.Repeat([]byte("*"), size)...)
+}
+
+// find looks for the paths that a payload needs: it keeps all words and numbers, and then those
+// without which the outline reads differently.
+func (n *need) find(keep *mask, abridge func(), reads, learn func() bool) {
+	before := keep.needs
+	keep.loose, keep.met = true, map[string]bool{}
+	abridge()
+	keep.loose, keep.needs, keep.met = false, keep.met, nil
+	if len(keep.needs) <= maxPaths && learn() { // other values may matter, too, but cannot stay
+		for _, path := range slices.Sorted(maps.Keys(keep.needs)) {
+			if delete(keep.needs, path); !reads() {
+				keep.needs[path] = true
+			}
+		}
+		maps.Copy(n.paths, keep.needs)
+	}
+	keep.needs = before
+	maps.Copy(keep.needs, n.paths)
+	abridge()
+}
+
+// readers returns the protocols that may read the frames of p later: plain JSON-RPC may turn out
+// to be a dialect.
+func readers(p protocol.Protocol) []protocol.Protocol {
+	if p == protocol.Protocol(jsonrpc.Plain) {
+		return []protocol.Protocol{jsonrpc.MCP, jsonrpc.ACP, jsonrpc.LSP, p}
+	}
+	return []protocol.Protocol{p}
+}
+
+// A need is what messages of one kind need to keep: paths of words and numbers.
+type need struct {
+	paths map[string]bool
+	tries int // how often it was looked for
+}
+
+const (
+	// maxNeeds bounds the kinds, and maxTries how often their needs are looked for: in payloads
+	// of up to maxTried bytes, with up to maxPaths candidates.
+	maxNeeds, maxTries, maxTried, maxPaths = 256, 4, 64 << 10, 64
+)
+
+// means reports whether two messages mean the same, apart from texts for readers.
+func means(a, b *protocol.Message) bool {
+	x, y := *a, *b
+	for _, m := range []*protocol.Message{&x, &y} {
+		m.Reason, m.Arguments, m.State, m.Inputs, m.Label, m.Text, m.Faults = nil, nil, nil, nil, nil, nil, m.Faults&^(protocol.DuplicateKey|protocol.LoneSurrogate)
+	}
+	return reflect.DeepEqual(x, y)
+}
+
+// read keeps the parts of a payload that its message names: ids, kinds, models. Of a reason it is
+// what says that the reason is a timeout.
+func (k *mask) read(payload []byte, p protocol.Protocol) {
+	var m protocol.Message
+	add := func(part []byte) {
+		if at := offset(payload, part); at >= 0 {
+			k.spans = append(k.spans, extent{at, at + len(part)})
+		} else if len(part) > 0 { // of the JSON form of protobuf
+			k.texts[strings.Trim(string(part), `"`)] = true
+		}
+	}
+	read := func(message []byte, p protocol.Protocol) {
+		if p.Parse(message, &m) != nil {
+			return
+		}
+		for _, token := range []protocol.Token{m.ID, m.Ref, m.Bind, m.Within, m.Gone, m.Operation.Of, m.Settles, m.Context, m.Step.ID, m.Begins, m.Queue.Of, m.Spent.Of} {
+			add(token.Text)
+		}
+		for _, part := range [][]byte{m.Kind, m.Version, m.Piece.Of, m.Queue.Names, m.Queue.Own, m.Model, m.StopReason, protocol.Impatience(m.Reason)} {
+			add(part)
+		}
+		if named[p.Name()] && isName(string(m.Label)) {
+			add(m.Label)
+		}
+	}
+	for _, p := range readers(p) {
+		if _, calls := p.(*jsonrpc.Dialect); !calls {
+			read(payload, p)
+			continue
+		}
+		for item := range jsonrpc.Items(payload) {
+			read(item, p)
+		}
+	}
+}
+
+// named lists the protocols whose labels are the names of tools.
+var named = map[string]bool{"mcp": true, "claude": true}
+
+// offset returns where a part of a payload begins in it; -1 if it is elsewhere, or empty.
+func offset(payload, part []byte) int {
+	if len(part) == 0 || len(payload) == 0 {
+		return -1
+	}
+	at := uintptr(unsafe.Pointer(unsafe.SliceData(part))) - uintptr(unsafe.Pointer(unsafe.SliceData(payload)))
+	if at > uintptr(len(payload)-len(part)) {
+		return -1
+	}
+	return int(at)
+}
+
+// An abridger edits messages of protobuf for an outline. A path is then the name of a field.
+type abridger struct {
+	*mask
+	payload []byte
+	field   string // the latest
+}
+
+// Hides implements [protobuf.Editor].
+func (a *abridger) Hides(name string) bool {
+	a.field = name
+	return false
+}
+
+// Text implements [protobuf.Editor].
+func (a *abridger) Text(text []byte, _ bool) []byte {
+	if a.texts[string(text)] || len(text) <= maxName && a.speaks([]string{a.field}, nil) {
+		return text
+	}
+	out := bytes.Clone(text)
+	a.blot(out, max(0, offset(a.payload, text)))
+	return out
+}
+
+// Unknown implements [protobuf.Editor].
+func (a *abridger) Unknown(value []byte, _ bool) []byte { return stars(value) }
+
 // isKept reports whether an outline keeps a field of a head.
 func isKept(f frame.Field) bool {
 	switch strings.ToLower(f.Name) {
-	case "accept", "content-encoding", "content-length", "content-type", "transfer-encoding", "upgrade", "mcp-session-id", "mcp-protocol-version", "a2a-version":
+	case ":method", ":path", ":status", "grpc-status", "accept", "content-encoding", "content-length", "content-type", "transfer-encoding", "upgrade", "mcp-session-id", "mcp-protocol-version", "a2a-version":
 		return true
 	}
 	return false
@@ -242,7 +535,7 @@ func IsOutlined(payload []byte) bool {
 	if jsonscan.WellFormed(payload) != nil {
 		return len(bytes.Trim(payload, "*")) == 0
 	}
-	return bytes.Equal(appendOutline(nil, payload, spokenInAny), payload)
+	return bytes.Equal(appendOutline(nil, payload, &mask{also: spokenInAny, loose: true}), payload)
 }
 
 // sessionInQuery matches the id of an MCP session in the query of an address.

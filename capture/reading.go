@@ -17,7 +17,13 @@ type reading struct {
 	calls   all.OpenCalls
 	name    string            // the latest name that was looked up
 	last    protocol.Protocol // its protocol
+	// wires learn the protocols of connections that nothing names; nil if each payload stands
+	// for itself.
+	wires map[int]*all.Refiner
 }
+
+// maxWires bounds the connections whose protocols are learned.
+const maxWires = 1 << 10
 
 // protocol returns the protocol of a frame: the given one, that of its call, the named one,
 // or else the one recognized from the payload. Call it for every frame, because some frames
@@ -35,9 +41,25 @@ func (d *reading) protocol(r *Record) protocol.Protocol {
 		return d.given
 	}
 	p := d.named(cmp.Or(r.Protocol, d.session.Protocol))
+	if d.wires != nil && (p == opaque.Bytes || p == opaque.JSON) && !r.Compressed {
+		return d.learned(r)
+	}
 	if p == opaque.Bytes && !r.Compressed && jsonscan.WellFormed(r.Payload()) != nil {
 		p, _ = all.Recognize(r.Payload())
 	}
+	return p
+}
+
+// learned returns the protocol that the frames of a connection so far tell.
+func (d *reading) learned(r *Record) protocol.Protocol {
+	w := d.wires[r.Conn]
+	if w == nil {
+		w = all.NewRefiner(r.Meta != nil && r.Meta.Framing == frame.HTTP)
+		if len(d.wires) < maxWires {
+			d.wires[r.Conn] = w
+		}
+	}
+	p, _, _ := w.Refine(r.Payload())
 	return p
 }
 

@@ -108,7 +108,7 @@ func (x Redaction) Session(s Session) Session {
 	for _, text := range []*string{&s.Controller, &s.Unit, &s.Comment} {
 		*text = string(e.text([]byte(*text)))
 	}
-	s.Redacted = true
+	s.Redacted, s.Outlined = true, s.Outlined || x.Outline
 	return s
 }
 
@@ -120,10 +120,15 @@ func (x Redaction) Text() func(text string) string {
 
 // Redact returns a writer that redacts the records of the session s and writes them to w.
 func Redact(w Writer, s *Session, x Redaction) Writer {
-	return &redactor{
+	out := &redactor{
 		w: w, eraser: newEraser(x), blind: x.Blind, session: s, outlines: x.Outline,
+
 		reading: reading{session: s, given: x.Protocol, calls: all.OpenCalls{Known: x.Calls}},
 	}
+	if x.Outline {
+		out.needs, out.reading.wires = map[string]*need{}, map[int]*all.Refiner{}
+	}
+	return out
 }
 
 type redactor struct {
@@ -134,7 +139,8 @@ type redactor struct {
 	blind    func(*Record)
 	noted    bool // blindNote was written
 	outlines bool
-	clean    Record // the current one
+	needs    map[string]*need // of outlines, by protocol and kind
+	clean    Record           // the current one
 	payload  []byte
 	raw      []byte
 	meta     []byte

@@ -142,7 +142,7 @@ func (c *captured) appendFrame(b *batch, raw []byte) error {
 	}
 	f.Conn = c.connNumber(f.Conn)
 	session := c.reader.Session()
-	how := since{len(b.Frames) - 1, reading.framing, reading.protocol, session.Redacted, session.Altered}
+	how := since{len(b.Frames) - 1, reading.framing, reading.protocol, session.Redacted, session.Outlined, session.Altered}
 	if p := carried.Of(f); p != nil {
 		how.protocol = p
 	}

@@ -210,7 +210,7 @@ type since struct {
 	index             int
 	framing           frame.Framing
 	protocol          protocol.Protocol
-	redacted, altered bool
+	redacted, outlined, altered bool
 }
 
 // addSince records how the next frame is read.

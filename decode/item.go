@@ -30,8 +30,8 @@ type Item struct {
 	// First is the Time of the first frame of the session, and Previous that of the frame
 	// before.
 	First, Previous time.Time
-	// Redacted and Altered are those of the session; see capture.Session.
-	Redacted, Altered bool
+	// Redacted, Outlined and Altered are those of the session; see capture.Session.
+	Redacted, Outlined, Altered bool
 	// Payload is the frame's payload, without its compression.
 	Payload []byte
 	Message protocol.Message

@@ -206,7 +206,7 @@ func (w *worker) work(j *job) {
 	it := &w.item
 	clock, among := b.clock, b.among
 	for run, s := range b.since {
-		it.Framing, it.Redacted, it.Altered = s.framing, s.redacted, s.altered
+		it.Framing, it.Redacted, it.Outlined, it.Altered = s.framing, s.redacted, s.outlined, s.altered
 		for i := s.index + w.count(j, run); i < b.endOfRun(run) && j.err == nil; i++ {
 			it.Seq, it.Place = b.first+int64(i), -1
 			if len(b.place) > 0 {

@@ -220,7 +220,7 @@ func (c *Conn) request(subject string, body any) (sub *nats.Subscription, unsubs
 }
 
 // Entries calls each for the entries of a bucket whose keys match a pattern.
-func (c *Conn) Entries(ctx context.Context, bucket, pattern string, each func(key string, value []byte) error) error {
+func (c *Conn) Entries(ctx context.Context, bucket, pattern string, each func(key string, m *nats.Msg) error) error {
 	stream, subjects := Bucket(bucket)
 	for from, found := uint64(1), true; found; {
 		var err error
@@ -228,7 +228,7 @@ func (c *Conn) Entries(ctx context.Context, bucket, pattern string, each func(ke
 			if m.Header.Get("KV-Operation") != "" { // the entry was deleted
 				return nil
 			}
-			return each(strings.TrimPrefix(m.Header.Get("Nats-Subject"), subjects), m.Data)
+			return each(strings.TrimPrefix(m.Header.Get("Nats-Subject"), subjects), m)
 		})
 		if err != nil {
 			return err

@@ -5,12 +5,16 @@ package hub
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/wirectl/wirectl/capture/history"
 )
@@ -180,3 +184,27 @@ type Info struct {
 
 // Key returns the key of the session in the buckets.
 func (i *Info) Key() string { return strings.Join([]string{i.Org, i.Host, i.Kind, i.ID}, ".") }
+
+// IsKey reports whether a key consists of four words. In others, a part with a dot could name
+// the host of another sender, and a wildcard means several sessions.
+func IsKey(key string) bool {
+	words := strings.Split(key, ".")
+	return len(words) == 4 && !slices.ContainsFunc(words, func(word string) bool { return word != Word(word) })
+}
+
+// ParseInfo reads a message of [Summaries]. It returns false if the message is not about the
+// session of its key. No time is later than the hub stored it, whatever the sender's clock says.
+func ParseInfo(m *nats.Msg) (i Info, ok bool) {
+	_, subjects := Bucket(Summaries)
+	if err := json.Unmarshal(m.Data, &i); err != nil || !IsKey(i.Key()) || m.Header.Get("Nats-Subject") != subjects+i.Key() {
+		return i, false
+	}
+	if stored, err := time.Parse(time.RFC3339Nano, m.Header.Get("Nats-Time-Stamp")); err == nil {
+		for _, t := range []*time.Time{&i.Started, &i.Ended} {
+			if t.After(stored) {
+				*t = stored
+			}
+		}
+	}
+	return i, true
+}

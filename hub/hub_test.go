@@ -531,3 +531,74 @@ func TestSpoolsAreFullTogether(t *testing.T) {
 		f.end()
 	}
 }
+
+// No session can be taken for that of another host, by its name, its id or its date. A name that
+// fits several hosts is an error that lists them.
+func TestSessionsAreOfTheirHosts(t *testing.T) {
+	h := start(t, t.TempDir(), "")
+	yesterday, later := time.Now().Add(-24*time.Hour), time.Now().Add(24*time.Hour)
+	for _, i := range []hub.Info{
+		{Org: "main", Host: "build", Kind: "relay", ID: "abcd1", Name: "files", Started: yesterday.Add(-time.Hour)},
+		{Org: "main", Host: "build", Kind: "relay", ID: "abcd2", Name: "files", Started: yesterday},
+		{Org: "main", Host: "build", Kind: "relay", ID: "abcd3", Name: "notes", Started: yesterday},
+		{Org: "main", Host: "evil", Kind: "relay", ID: "1111", Name: "files", Started: later, Ended: later},
+		{Org: "main", Host: "evil", Kind: "relay", ID: "abcd3", Name: "build/files", Started: later},
+		{Org: "main", Host: "evil", Kind: "relay", ID: "2222", Name: "abcd2"},
+		{Org: "main", Host: "evil", Kind: "relay", ID: "3333", Name: "a"},
+		{Org: "main", Host: "evil", Kind: "relay", ID: "4444", Name: "abcd"},
+	} {
+		describe(t, h, &i)
+	}
+	describeAt(t, h, "main.evil.build.relay.5555", &hub.Info{Org: "main.evil", Host: "build", Kind: "relay", ID: "5555", Name: "notes"})
+	describeAt(t, h, "main.evil.x.relay.6666", &hub.Info{Org: "main", Host: "evil.x", Kind: "relay", ID: "6666", Name: "notes"})
+	describeAt(t, h, "main.evil.relay.7777", &hub.Info{Org: "main", Host: "build", Kind: "relay", ID: "7777", Name: "notes"})
+	for name, want := range map[string]string{
+		"files":       "several sessions at the hub are called \"files\": write one of hub:build/files, hub:evil/files",
+		"build/files": "abcd2",
+		"evil/files":  "1111",
+		"notes":       "abcd3",
+		"abcd1":       "abcd1",
+		"abcd2":       "hub:build/abcd2, hub:evil/abcd2",
+		"build/abcd2": "abcd2",
+		"abcd3":       "hub:build/abcd3, hub:evil/abcd3",
+		"abcd":        "hub:build/abcd, hub:evil/abcd",
+		"build/abcd":  "several sessions at the hub have ids that begin with \"abcd\": write more of it",
+		"a":           "3333", // a short beginning is no other name
+		"build/":      "has no session",
+		"/files":      "has no session",
+		"evil/notes":  "has no session",
+		"other/files": "has no session",
+	} {
+		i, err := h.Conn().Find(t.Context(), name)
+		if got := i.ID + fmt.Sprint(err); !strings.Contains(got, want) || err == nil && i.ID != want {
+			t.Errorf("%s: %+v, %v, want %s", name, i, err, want)
+		}
+	}
+	// A viewer that waits for a session does not wait for another choice.
+	getenv := func(string) string { return h.URL() }
+	if _, err := hub.Source(getenv)(t.Context(), "files", true); err == nil || !strings.Contains(err.Error(), "hub:build/files") {
+		t.Errorf("a viewer: %v", err)
+	}
+	list, err := h.Conn().Sessions(t.Context())
+	check(t, err)
+	found, _, err := viewer(t, h).Search(t.Context(), hub.Query{})
+	check(t, err)
+	for _, of := range [][]hub.Info{list, found} {
+		if len(of) != 8 {
+			t.Errorf("listed: %+v", of)
+		}
+		for _, i := range of {
+			if now := time.Now(); i.Started.After(now) || i.Ended.After(now) || strings.Contains(i.Org+i.Host, ".") {
+				t.Errorf("listed: %+v", i)
+			}
+		}
+	}
+	// What is listed for the page is opened by its host, too.
+	page, err := hub.Library{Conn: h.Conn()}.List(t.Context(), "")
+	check(t, err)
+	for _, l := range page {
+		if i, err := h.Conn().Find(t.Context(), l.ID); err != nil || i.Host != l.Host || i.Name != l.Name {
+			t.Errorf("%+v is opened as %+v, %v", l, i, err)
+		}
+	}
+}

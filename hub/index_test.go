@@ -299,10 +299,17 @@ func jetstreamOf(t *testing.T, h *server.Hub) jetstream.JetStream {
 // describe stores the summary of a session.
 func describe(t *testing.T, h *server.Hub, i *hub.Info) {
 	t.Helper()
+	describeAt(t, h, i.Key(), i)
+}
+
+// describeAt stores one under any key, as a publisher can at a server without the hub's tokens.
+func describeAt(t *testing.T, h *server.Hub, key string, i *hub.Info) {
+	t.Helper()
 	text, err := json.Marshal(i)
 	check(t, err)
 	_, subjects := hub.Bucket(hub.Summaries)
-	check(t, h.Conn().NATS().Publish(subjects+i.Key(), text), h.Conn().NATS().Flush())
+	_, err = jetstreamOf(t, h).Publish(t.Context(), subjects+key, text)
+	check(t, err)
 }
 
 // section returns a segment with these frames, of which the first has the number seq.

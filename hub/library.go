@@ -19,7 +19,7 @@ func (l Library) List(ctx context.Context, words string) (list []live.Listed, er
 	all, err := l.Conn.Sessions(ctx)
 	for _, i := range Select(all, strings.Fields(words)) {
 		list = append(list, live.Listed{
-			ID: i.ID, Name: i.Name, Host: i.Host, Kind: i.Kind, State: i.state(), Started: i.Started, Frames: i.Frames, Lost: i.Lost,
+			ID: i.Host + "/" + i.ID, Name: i.Name, Host: i.Host, Kind: i.Kind, State: i.state(), Started: i.Started, Frames: i.Frames, Lost: i.Lost,
 			About: strings.TrimSpace(i.Protocol + "  " + i.Controller + " ⇄ " + i.Unit),
 		})
 	}

@@ -48,10 +48,10 @@ func collector(t *testing.T) (address string, spans func() []*trace.Span) {
 }
 
 // exporting starts a hub that exports spans.
-func exporting(t *testing.T, dir, to string, reindex bool) *server.Hub {
+func exporting(t *testing.T, dir, listen, to string, reindex bool) *server.Hub {
 	t.Helper()
 	h, err := server.Start(t.Context(), server.Options{
-		Dir: dir, Listen: "127.0.0.1:0", MaxBytes: 1 << 30, MaxAge: time.Hour, Reindex: reindex, OTLP: to, Getenv: func(string) string { return "" },
+		Dir: dir, Listen: listen, MaxBytes: 1 << 30, MaxAge: time.Hour, Reindex: reindex, OTLP: to, Getenv: func(string) string { return "" },
 		Warn: func(text string) { t.Log(text) },
 	})
 	check(t, err)
@@ -74,7 +74,7 @@ func families(t *testing.T, h *server.Hub) map[string]*dto.MetricFamily {
 func TestExport(t *testing.T) {
 	dir := t.TempDir()
 	to, spans := collector(t)
-	h := exporting(t, dir, to, false)
+	h := exporting(t, dir, "127.0.0.1:0", to, false)
 	f := send(t, h.URL(), lossless)
 	f.talk(call(1, "add", "planted", well)...)
 	f.talk(call(2, "search", "planted", ill)...)
@@ -94,8 +94,8 @@ func TestExport(t *testing.T) {
 	if slices.Sort(names); !slices.Equal(names, []string{"session", "tools/call add", "tools/call search"}) {
 		t.Errorf("got %q", names)
 	}
-	check(t, exporting(t, dir, to, true).Close())
-	h = exporting(t, dir, to, true)
+	check(t, exporting(t, dir, "127.0.0.1:0", to, true).Close())
+	h = exporting(t, dir, "127.0.0.1:0", to, true)
 	search(t, h, hub.Query{})
 	again := families(t, h)
 	check(t, h.Close())
@@ -126,5 +126,39 @@ func TestExport(t *testing.T) {
 	}
 	if counted["wirectl_hub_stored_bytes"].GetMetric()[0].GetGauge().GetValue() == 0 || counted["process_resident_memory_bytes"] == nil && counted["go_goroutines"] == nil {
 		t.Errorf("got %v", counted)
+	}
+}
+
+// The span of a call that is open when the hub restarts is sent when the call is over. Spans that
+// were sent before are not sent again.
+func TestExportIsResumed(t *testing.T) {
+	dir := t.TempDir()
+	to, spans := collector(t)
+	h := exporting(t, dir, freePort(t), to, false)
+	f := send(t, h.URL(), lossless)
+	f.talk(call(1, "early", "", well)...)
+	f.talk(call(2, "slow", "", well)[0])
+	until(t, "the first call is in the index", func() bool {
+		return len(search(t, h, hub.Query{Where: "calls==1 and frames==3"})) == 1
+	})
+	check(t, h.Close())
+	h = exporting(t, dir, listens(h), to, false)
+	f.talk(call(2, "slow", "", well)[1])
+	f.talk(call(3, "late", "", ill)...)
+	f.end()
+	search(t, h, hub.Query{})
+	check(t, h.Close())
+	var names []string
+	ids := map[string]bool{}
+	for _, s := range spans() {
+		names = append(names, s.GetName())
+		ids[string(s.GetSpanId())] = true
+		if s.GetEndTimeUnixNano() < s.GetStartTimeUnixNano() || s.GetStartTimeUnixNano() == 0 {
+			t.Errorf("got %s", s)
+		}
+	}
+	slices.Sort(names)
+	if want := []string{"session", "session", "tools/call early", "tools/call late", "tools/call slow"}; !slices.Equal(names, want) || len(ids) != len(want) {
+		t.Errorf("got %q, want %q, with %d ids", names, want, len(ids))
 	}
 }

@@ -3,10 +3,10 @@ package hub
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -158,7 +158,7 @@ func (r *Reader) fetchOnce() error {
 
 // goesOn reports whether somebody sends the session.
 func (c *Conn) goesOn(ctx context.Context, i *Info) (live bool, err error) {
-	err = c.Entries(ctx, Presence, i.Key(), func(string, []byte) error {
+	err = c.Entries(ctx, Presence, i.Key(), func(string, *nats.Msg) error {
 		live = true
 		return nil
 	})
@@ -231,7 +231,7 @@ func Source(getenv func(string) string) func(_ context.Context, name string, awa
 			switch {
 			case err == nil:
 				return r, nil
-			case !await || time.Since(heard) > outage:
+			case !await || errors.Is(err, errSeveral) || time.Since(heard) > outage:
 				return nil, err
 			}
 			if err := wait.For(ctx, findEvery); err != nil {
@@ -274,7 +274,7 @@ func DialFrom(getenv func(string) string, address string) (*Conn, error) {
 // Live returns the keys of the live sessions of an organisation.
 func (c *Conn) Live(ctx context.Context, org string) (map[string]bool, error) {
 	live := map[string]bool{}
-	err := c.Entries(ctx, Presence, org+".>", func(key string, _ []byte) error {
+	err := c.Entries(ctx, Presence, org+".>", func(key string, _ *nats.Msg) error {
 		live[key] = true
 		return nil
 	})
@@ -288,10 +288,9 @@ func (c *Conn) Sessions(ctx context.Context) ([]Info, error) {
 		return nil, err
 	}
 	var list []Info
-	err = c.Entries(ctx, Summaries, c.address.Org+".>", func(key string, value []byte) error {
-		var i Info
+	err = c.Entries(ctx, Summaries, c.address.Org+".>", func(key string, m *nats.Msg) error {
 		// An entry that is not a session was written by another program.
-		if err := json.Unmarshal(value, &i); err == nil && i.Key() == key {
+		if i, ok := ParseInfo(m); ok {
 			i.Live = live[key]
 			list = append(list, i)
 		}
@@ -300,35 +299,65 @@ func (c *Conn) Sessions(ctx context.Context) ([]Info, error) {
 	return list, err
 }
 
+// shortest is how long the beginning of an id must be if there is a session of that name.
+const shortest = 4
+
+// maxNames bounds the sessions that an error lists.
+const maxNames = 10
+
+// errSeveral says that a name fits several sessions.
+var errSeveral = errors.New("several sessions")
+
 // Find returns the session with that id; or the newest of that name; or the only one whose id
-// begins like that. The error is a [NotFoundError] if there is none.
+// begins like that. HOST/NAME means only those of that host, and otherwise only one host may have
+// such a session: no sender can have its session taken for another's. The error is a
+// [NotFoundError] if there is none.
 func (c *Conn) Find(ctx context.Context, name string) (Info, error) {
 	list, err := c.Sessions(ctx)
 	if err != nil {
 		return Info{}, err
 	}
-	var found []Info
-	var named *Info
-	for n, i := range list {
-		if i.ID == name {
-			return i, nil
-		}
-		if strings.HasPrefix(i.ID, name) && name != "" {
-			found = append(found, i)
-		}
-		if i.Name == name && (named == nil || named.Started.Before(i.Started)) {
-			named = &list[n]
+	host, word, qualified := strings.Cut(name, "/")
+	if !qualified {
+		word = name
+	}
+	var same, begin []Info // the id or the name is the word; the id begins with it
+	for _, i := range list {
+		switch {
+		case word == "" || qualified && i.Host != host:
+		case i.ID == word || i.Name == word:
+			same = append(same, i)
+		case strings.HasPrefix(i.ID, word):
+			begin = append(begin, i)
 		}
 	}
-	switch {
-	case named != nil:
-		return *named, nil
-	case len(found) == 1:
-		return found[0], nil
-	case len(found) > 1:
-		return Info{}, fmt.Errorf("the ids of %d sessions at the hub begin with %q: write more of it", len(found), name)
+	all := same
+	if len(same) == 0 || len(word) >= shortest {
+		all = slices.Concat(same, begin)
 	}
-	return Info{}, &NotFoundError{Name: name, Hub: c.address.Servers, Org: c.address.Org}
+	var names []string
+	for _, i := range all {
+		names = append(names, "hub:"+i.Host+"/"+word)
+	}
+	slices.Sort(names)
+	switch names = slices.Compact(names); {
+	case len(names) == 0:
+		return Info{}, &NotFoundError{Name: name, Hub: c.address.Servers, Org: c.address.Org}
+	case len(names) > 1:
+		more := ""
+		if n := len(names) - maxNames; n > 0 {
+			names, more = names[:maxNames], fmt.Sprintf(" and %d more", n)
+		}
+		return Info{}, fmt.Errorf("%w at the hub are called %q: write one of %s%s", errSeveral, word, strings.Join(names, ", "), more)
+	case len(same) == 0 && len(begin) > 1:
+		return Info{}, fmt.Errorf("%w at the hub have ids that begin with %q: write more of it", errSeveral, word)
+	case len(same) == 0:
+		return begin[0], nil
+	}
+	if n := slices.IndexFunc(same, func(i Info) bool { return i.ID == word }); n >= 0 {
+		return same[n], nil
+	}
+	return slices.MaxFunc(same, func(a, b Info) int { return a.Started.Compare(b.Started) }), nil
 }
 
 // A NotFoundError says that a hub does not have a session. It is [source.ErrNoSession].

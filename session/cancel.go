@@ -2,7 +2,6 @@ package session
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/wirectl/wirectl/protocol"
@@ -300,13 +299,6 @@ func (t *Tracker) silence(e *Exchange) bool {
 	return true
 }
 
-// impatience lists, in lower case, how SDKs word a timeout in the reason of a cancel.
-var impatience = []string{
-	"timed out",         // TypeScript, Python, C#: "Request timed out", "Timed out while waiting for response"
-	"timeout",           // TypeScript's "Maximum total timeout exceeded", Rust's "request timeout", Python's TimeoutError, Java's TimeoutException
-	"deadline exceeded", // Go: "context deadline exceeded"
-}
-
 // giveUp records that the opener of e cancels it for a reason, and reports it if the reason is
 // a timeout.
 func (t *Tracker) giveUp(ev *event, e *Exchange, reason string) {
@@ -314,8 +306,7 @@ func (t *Tracker) giveUp(ev *event, e *Exchange, reason string) {
 		return
 	}
 	e.Reason = reason
-	words := strings.ToLower(reason)
-	if !slices.ContainsFunc(impatience, func(s string) bool { return strings.Contains(words, s) }) {
+	if protocol.Impatience([]byte(reason)) == nil {
 		return
 	}
 	e.gaveUp = true

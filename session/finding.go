@@ -417,7 +417,7 @@ func (t *Tracker) judgesMasked(r rule) bool {
 	case totalFalls, wrongUsage, badArguments, unknownToolCall, repeatedRequest, wrongRetry, duplicateKey:
 		return false
 	}
-	return t.base.Outlined && !t.blank
+	return t.faithful || t.base.Outlined && !t.blank
 }
 
 // quote returns a token as written, or quoted if it could be mistaken for something else.

@@ -34,6 +34,7 @@ type Tracker struct {
 	said     bool
 	masked   bool    // see Frame
 	blank    bool    // see Frame
+	faithful bool    // see Frame
 	watch    Watcher // or nil
 
 	frames, bytes, opened, forgotten int64
@@ -131,7 +132,8 @@ type Frame struct {
 	Inner bool
 	// Masked means that values in the payload are masked, as in a record of metadata, and
 	// Blank that all of it is. From then on, rules that need them are not judged.
-	Masked, Blank bool
+	// Faithful that messages mean the same as before.
+	Masked, Blank, Faithful bool
 	// Again means that the frame was fed before, and its message counted.
 	Again bool
 	// Version is the version of the protocol that the carrier states for the message, as
@@ -202,7 +204,7 @@ func (t *Tracker) count(f *Frame, m *protocol.Message) *scope {
 	}
 	s := t.scopeOf(f)
 	s.last = f.Seq
-	t.masked, t.blank = t.masked || f.Masked, t.blank || f.Blank
+	t.masked, t.blank, t.faithful = t.masked || f.Masked, t.blank || f.Blank, f.Faithful
 	t.chooseRules(f, s, m)
 	if !f.Inner && !f.Again {
 		t.frames++

@@ -18,6 +18,7 @@ type header struct {
 	Controller string `json:"controller,omitempty"`
 	Unit       string `json:"unit,omitempty"`
 	Redacted   bool   `json:"redacted,omitempty"`
+	Outlined   bool   `json:"outlined,omitempty"`
 	Altered    bool   `json:"altered,omitempty"`
 	Comment    string `json:"comment,omitempty"`
 }
@@ -40,7 +41,7 @@ func newHeader(s *capture.Session) header {
 	h := header{
 		Version: Version, Protocol: s.Protocol, Framing: s.Framing,
 		Controller: s.Controller, Unit: s.Unit,
-		Redacted: s.Redacted, Altered: s.Altered, Comment: s.Comment,
+		Redacted: s.Redacted, Outlined: s.Outlined, Altered: s.Altered, Comment: s.Comment,
 	}
 	if !s.Created.IsZero() {
 		h.Created = s.Created.UTC().Format(time.RFC3339Nano)
@@ -60,7 +61,7 @@ func parseHeader(comment []byte) (capture.Session, error) {
 	s := capture.Session{
 		Protocol: h.Protocol, Framing: h.Framing,
 		Controller: h.Controller, Unit: h.Unit,
-		Redacted: h.Redacted, Altered: h.Altered, Comment: h.Comment,
+		Redacted: h.Redacted, Outlined: h.Outlined, Altered: h.Altered, Comment: h.Comment,
 	}
 	if h.Created != "" {
 		t, err := time.Parse(time.RFC3339Nano, h.Created)

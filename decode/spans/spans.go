@@ -38,7 +38,7 @@ const (
 
 // A Follower follows one session, and sends its spans.
 type Follower struct {
-	to       *otlp.Exporter
+	to       *otlp.Exporter       // nil before Export
 	about    []attribute.KeyValue // the session
 	seed     [sha256.Size]byte
 	trackers track.Trackers
@@ -74,21 +74,28 @@ type Session struct {
 	Identity string
 }
 
-// NewFollower returns the follower of a session.
-func NewFollower(to *otlp.Exporter, s Session, in decode.Input, cfg decode.Config) *Follower {
-	f := &Follower{to: to, about: []attribute.KeyValue{otlp.Session.String(s.Name), text(otlp.HostName, s.Host)}, open: map[callKey]*facts{}}
-	f.seed = sha256.Sum256([]byte(s.Name + s.Identity))
+// NewFollower returns the follower of a session. It sends nothing before [Follower.Export].
+func NewFollower(in decode.Input, cfg decode.Config) *Follower {
+	f := &Follower{open: map[callKey]*facts{}}
 	f.log = calls.Log{Show: f.over, Live: true, Unfold: true}
 	f.trackers.Watcher = f
 	f.follower = track.NewFollower(&f.trackers, in, cfg)
 	return f
 }
 
+// Export begins to send spans: those of the calls that are not over.
+func (f *Follower) Export(to *otlp.Exporter, s Session) {
+	f.to = to
+	f.about = []attribute.KeyValue{otlp.Session.String(s.Name), text(otlp.HostName, s.Host)}
+	f.seed = sha256.Sum256([]byte(s.Name + s.Identity))
+}
+
 // Run follows a session to its end, or to that of ctx, and returns its trace.
 func Run(ctx context.Context, to *otlp.Exporter, s Session, r capture.Reader, cfg decode.Config) (trace.TraceID, error) {
 	in := decode.Input{Capture: r}
 	cfg.Workers = 1
-	f := NewFollower(to, s, in, cfg)
+	f := NewFollower(in, cfg)
+	f.Export(to, s)
 	cfg.Event = f.Event
 	id := f.rootContext().TraceID()
 	_, err := decode.Run(ctx, in, io.Discard, cfg, func() decode.View { return f.View })
@@ -154,6 +161,9 @@ func (f *Follower) over(c *calls.Call) {
 	key := callKey{c.Frame, c.ID}
 	said := f.open[key]
 	delete(f.open, key)
+	if f.to == nil {
+		return
+	}
 	if said == nil {
 		said = &facts{}
 	}

@@ -336,7 +336,8 @@ func TestExchangesOfHTTP(t *testing.T) {
 						got = append(got, fmt.Sprintf("%s %s %v %d parts, frames %s", e.ID.Text, e.Kind, e.Outcome, e.Parts, frames))
 					}
 				}
-				if !slices.Equal(got, tt.want) {
+				// What is known early decides which tracker comes first.
+				if slices.Sort(got); !slices.Equal(got, slices.Sorted(slices.Values(tt.want))) {
 					t.Errorf("%s: the exchanges are\n\t%s\nnot\n\t%s", name, strings.Join(got, "\n\t"), strings.Join(tt.want, "\n\t"))
 				}
 			}

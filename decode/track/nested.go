@@ -1,6 +1,8 @@
 package track
 
 import (
+	"bytes"
+
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/claude"
@@ -34,11 +36,11 @@ func (f *Follower) nest(w *followed, it *decode.Item, fr session.Frame) {
 	fr.Stream, fr.Inner, fr.Framing = w.nested.stream, true, nil
 	fr.Payload, fr.Size = n.Message, len(n.Message)
 	fr.Dir = fr.Dir.Opposite()
-	fr.Blank = fr.Masked // an outline keeps nothing so deep
 	var m protocol.Message
 	if jsonrpc.MCP.Parse(n.Message, &m) != nil {
 		return // the fault of the whole message was reported already
 	}
+	fr.Blank = fr.Masked && bytes.HasPrefix(m.Kind, []byte("*")) // early outlines kept nothing so deep
 	f.trackers.of(jsonrpc.MCP, f.oneWay()).Feed(fr, &m)
 }
 

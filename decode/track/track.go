@@ -352,9 +352,9 @@ func (w *followed) frame(it *decode.Item) session.Frame {
 	fr := session.Frame{
 		Seq: it.Seq, Time: it.Time, Conn: w.conn, Dir: it.Frame.Dir,
 		Size: it.Frame.Size(), Payload: it.Payload, Fault: it.Err, Gap: it.Frame.Gap,
-		Masked: it.Redacted && capture.IsOutlined(it.Payload),
+		Faithful: it.Outlined, Masked: it.Outlined || it.Redacted && capture.IsOutlined(it.Payload),
 	}
-	fr.Blank = fr.Masked && it.Protocol.Encoding() == protocol.Protobuf
+	fr.Blank = fr.Masked && it.Protocol.Encoding() == protocol.Protobuf && capture.IsOutlined(it.Payload) // only asterisks
 	if it.Frame.Meta == nil {
 		fr.Framing = it.Framing
 	}

@@ -26,7 +26,7 @@ import (
 )
 
 // format is the version of the tables. An index of another version is rebuilt.
-const format = 2
+const format = 3
 
 const tables = `
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -189,6 +189,11 @@ func (x *Index) Done() uint64 { return x.done.Load() }
 // Segment reads a message of the stream of segments. One that cannot be read is skipped, and
 // the user is told.
 func (x *Index) Segment(ctx context.Context, key string, seq uint64, m *nats.Msg) error {
+	if !hub.IsKey(key) {
+		x.at.Segments = seq
+		x.tell(render.Safe(fmt.Sprintf("a message is skipped, because %q is no ORG.HOST.KIND.ID", key)))
+		return nil
+	}
 	r := x.readings[key]
 	if r == nil {
 		if err := x.makeRoom(ctx); err != nil {
@@ -296,11 +301,10 @@ func (x *Index) bound() {
 }
 
 // Summary reads a message of the bucket of summaries.
-func (x *Index) Summary(key string, seq uint64, text []byte) {
+func (x *Index) Summary(seq uint64, m *nats.Msg) {
 	x.at.Summaries = seq
-	var i hub.Info
-	if err := json.Unmarshal(text, &i); err == nil && i.Key() == key {
-		x.infos[key] = i
+	if i, ok := hub.ParseInfo(m); ok {
+		x.infos[i.Key()] = i
 	}
 }
 
@@ -408,10 +412,7 @@ func (w *writing) position(at Position, words int64) {
 
 // session returns the number of a session.
 func (w *writing) session(key string) (n int64) {
-	words := strings.SplitN(key, ".", 4)
-	for len(words) < 4 {
-		words = append(words, "")
-	}
+	words := strings.Split(key, ".")
 	w.exec("INSERT INTO session (key, org, host, kind, id) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", key, words[0], words[1], words[2], words[3])
 	if w.err == nil {
 		w.err = w.tx.QueryRowContext(w.ctx, "SELECT n FROM session WHERE key = ?", key).Scan(&n)

@@ -105,13 +105,13 @@ func (r *reading) addWhole(w *hub.Whole) {
 	fresh := r.follower == nil
 	if fresh {
 		r.trackAnew()
-	}
-	if r.watched && r.spans == nil && r.watch.Spans != nil {
-		r.session.Identity = strconv.FormatUint(r.last, 10) // frames are counted from this message on
-		r.spans = spans.NewFollower(r.watch.Spans, r.session, decode.Input{Capture: nobody{}}, decode.Config{})
-		if !fresh {
-			r.spans.Lose()
+		if r.watch.Spans != nil {
+			r.spans = spans.NewFollower(decode.Input{Capture: nobody{}}, decode.Config{})
 		}
+	}
+	if r.watched && r.spans != nil && r.session.Identity == "" {
+		r.session.Identity = strconv.FormatUint(r.last, 10) // earlier calls were exported in other traces
+		r.spans.Export(r.watch.Spans, r.session)
 	}
 	if w.Missing > 0 || err != nil || fresh && r.before > 0 {
 		r.lose()

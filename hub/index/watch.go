@@ -60,11 +60,7 @@ func (w *Watch) found(f session.Finding) {
 
 // sessionOf returns the session for spans. The key consists of organisation, host, kind and
 // id.
-func sessionOf(key string) (s spans.Session) {
-	words := strings.SplitN(key, ".", 4)
-	s.Name = "hub:" + words[len(words)-1]
-	if len(words) > 1 {
-		s.Host = words[1]
-	}
-	return s
+func sessionOf(key string) spans.Session {
+	words := strings.Split(key, ".")
+	return spans.Session{Name: "hub:" + words[3], Host: words[1]}
 }

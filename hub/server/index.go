@@ -77,7 +77,9 @@ func (h *Hub) startIndex(ctx context.Context, js jetstream.JetStream) (*indexer,
 		return nil, err
 	}
 	var err error
-	if x.index, err = index.Open(ctx, filepath.Join(h.options.Dir, name), strings.Join(identity, " "), h.options.Reindex, h.options.Warn); err != nil {
+	told := &sieve{what: "the index", warn: h.options.Warn}
+	h.sieves = append(h.sieves, told)
+	if x.index, err = index.Open(ctx, filepath.Join(h.options.Dir, name), strings.Join(identity, " "), h.options.Reindex, told.filter); err != nil {
 		return nil, err
 	}
 	x.index.Watch, x.index.Again = index.NewWatch(h.registry, h.spans), x.again
@@ -148,9 +150,9 @@ func (x *indexer) fill() {
 func (x *indexer) read() (more bool, err error) {
 	stream, subjects := hub.Bucket(hub.Summaries)
 	at := x.index.Position()
-	summaries, err := x.batch(stream, subjects, at.Summaries, func(key string, m *nats.Msg) error {
+	summaries, err := x.batch(stream, subjects, at.Summaries, func(_ string, m *nats.Msg) error {
 		if m.Header.Get("KV-Operation") == "" {
-			x.index.Summary(key, sequence(m), m.Data)
+			x.index.Summary(sequence(m), m)
 		}
 		return nil
 	})
@@ -200,8 +202,7 @@ func (x *indexer) again(ctx context.Context, key string, end uint64, each func(s
 		}
 		from = next
 		for _, m := range list {
-			// A publisher may have put wildcards into the key.
-			if seq := sequence(m); seq < end && m.Header.Get("Nats-Subject") == hub.Segments+key {
+			if seq := sequence(m); seq < end {
 				if err := each(seq, m); err != nil {
 					return err
 				}

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"time"
 
 	nserver "github.com/nats-io/nats-server/v2/server"
@@ -60,6 +61,7 @@ type Hub struct {
 	lock    *os.File
 	index   *indexer // nil if there is none
 
+	sieves   []*sieve // of warnings that clients cause
 	registry *prometheus.Registry
 	spans    *otlp.Exporter // nil if there is no collector
 }
@@ -143,7 +145,8 @@ func (h *Hub) serve(ctx context.Context) error {
 	if h.server, err = nserver.NewServer(options); err != nil {
 		return err
 	}
-	log := logger{h.options.Warn, make(chan error, 1)}
+	log := logger{&sieve{what: "nats", warn: h.options.Warn}, make(chan error, 1)}
+	h.sieves = append(h.sieves, log.sieve)
 	h.server.SetLogger(log, false, false)
 	h.server.Start()
 	if err := h.await(ctx, log.fatal); err != nil {
@@ -316,6 +319,9 @@ func (h *Hub) Close() error {
 		h.server.Shutdown()
 		h.server.WaitForShutdown()
 	}
+	for _, s := range h.sieves {
+		s.sum()
+	}
 	lock := h.lock
 	h.lock = nil
 	if lock == nil {
@@ -326,11 +332,11 @@ func (h *Hub) Close() error {
 
 // A logger passes on the warnings of the server, and keeps why it does not start.
 type logger struct {
-	warn  func(string)
+	*sieve
 	fatal chan error
 }
 
-func (l logger) warnf(format string, v ...any)  { l.warn("nats: " + fmt.Sprintf(format, v...)) }
+func (l logger) warnf(format string, v ...any)  { l.filter("nats: " + fmt.Sprintf(format, v...)) }
 func (l logger) Noticef(string, ...any)         {}
 func (l logger) Debugf(string, ...any)          {}
 func (l logger) Tracef(string, ...any)          {}
@@ -341,4 +347,43 @@ func (l logger) Fatalf(format string, v ...any) {
 	case l.fatal <- fmt.Errorf("the hub did not start: "+format, v...):
 	default:
 	}
+}
+
+// A sieve passes on a few warnings a minute and counts the rest: clients can cause any number.
+type sieve struct {
+	what string // they are about
+	warn func(string)
+
+	mu    sync.Mutex
+	count int // in the current minute
+	timer *time.Timer
+}
+
+const (
+	sieveTime = time.Minute
+	maxSaid   = 20 // in that time
+)
+
+func (s *sieve) filter(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.count == 0 {
+		s.timer = time.AfterFunc(sieveTime, s.sum)
+	}
+	if s.count++; s.count <= maxSaid {
+		s.warn(text)
+	}
+}
+
+// sum ends the minute, and tells how many warnings were not passed on.
+func (s *sieve) sum() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+	if more := s.count - maxSaid; more > 0 {
+		s.warn(fmt.Sprintf("%s: %d more warnings were not shown", s.what, more))
+	}
+	s.count = 0
 }

@@ -167,7 +167,7 @@ func (t *token) permissions() *nserver.Permissions {
 		p.Subscribe.Allow = append(p.Subscribe.Allow, hub.Work+"*.who", hub.Work+"*.take.*", hub.Work+"*.call."+t.Name+".>")
 		p.Response = &nserver.ResponsePermission{MaxMsgs: -1, Expires: workTime}
 	case Publish:
-		own := func(subject string) string { return strings.TrimSuffix(subject, ">") + "*." + t.Name + ".>" }
+		own := func(subject string) string { return strings.TrimSuffix(subject, ">") + "*." + t.Name + ".*.*" }
 		p.Publish.Allow = nil
 		for _, subject := range subjects()[Publish] {
 			p.Publish.Allow = append(p.Publish.Allow, own(subject))

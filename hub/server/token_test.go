@@ -9,12 +9,14 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"math/big"
 	"net"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -41,6 +43,7 @@ func check(t *testing.T, errs ...error) {
 type secured struct {
 	*server.Hub
 	dir, ca string
+	warned  []string // to be read once it is closed
 }
 
 // beyond starts a hub with TLS that listens on all interfaces.
@@ -63,7 +66,13 @@ func beyond(t *testing.T) *secured {
 		os.WriteFile(s.ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600),
 		os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600),
 	)
-	o := server.Options{Dir: s.dir, Listen: "0.0.0.0:0", MaxBytes: 1 << 30, MaxAge: time.Hour, Warn: func(text string) { t.Log(text) }}
+	var mu sync.Mutex
+	o := server.Options{Dir: s.dir, Listen: "0.0.0.0:0", MaxBytes: 1 << 30, MaxAge: time.Hour, Warn: func(text string) {
+		mu.Lock()
+		defer mu.Unlock()
+		s.warned = append(s.warned, text)
+		t.Log(text)
+	}}
 	if _, err := server.Start(t.Context(), o); err == nil || !strings.Contains(err.Error(), "--tls-cert") {
 		t.Fatalf("without TLS: %v", err)
 	}
@@ -394,7 +403,11 @@ func TestPublishersAreThemselves(t *testing.T) {
 	nc, _, denied := s.raw(t, server.Publish) // with the token raw-publish
 	_, keys := hub.Bucket(hub.Summaries)
 	before := stored(t, s)
-	for _, subject := range []string{hub.Segments + "main.build.relay.x", keys + "main.build.relay.x", hub.Commands + "main.raw-publish.relay.x"} {
+	for _, subject := range []string{
+		hub.Segments + "main.build.relay.x", keys + "main.build.relay.x", hub.Commands + "main.raw-publish.relay.x",
+		// A part with a dot could make it another host of another organisation.
+		hub.Segments + "main.raw-publish.build.relay.x", keys + "main.raw-publish.build.relay.x", keys + "main.raw-publish.x",
+	} {
 		check(t, nc.Publish(subject, []byte("{}")), nc.Flush())
 		awaitDenied(t, denied)
 	}
@@ -405,5 +418,28 @@ func TestPublishersAreThemselves(t *testing.T) {
 	}
 	if after := stored(t, s); after != before {
 		t.Errorf("the hub has stored %d messages", after-before)
+	}
+}
+
+// What a publisher may not do is told, but only some times, and then counted.
+func TestRefusalsAreCounted(t *testing.T) {
+	s := beyond(t)
+	nc, _, denied := s.raw(t, server.Publish)
+	const tries = 100
+	for range tries {
+		check(t, nc.Publish(hub.Segments+"main.build.relay.x", []byte("{}")), nc.Flush())
+		awaitDenied(t, denied)
+	}
+	nc.Close()
+	check(t, s.Close())
+	told, counted := 0, 0
+	for _, text := range s.warned {
+		if strings.Contains(text, "Publish Violation") {
+			told++
+		}
+		_, _ = fmt.Sscanf(text, "nats: %d more warnings were not shown", &counted)
+	}
+	if told == 0 || told > 20 || told+counted < tries {
+		t.Errorf("%d are told, %d are counted, of %d:\n%s", told, counted, tries, strings.Join(s.warned, "\n"))
 	}
 }

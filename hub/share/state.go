@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/hub"
 )
@@ -111,8 +113,8 @@ func (g *Group) readBreakers(ctx context.Context) bool {
 
 // each calls f for each entry of a kind.
 func (g *Group) each(ctx context.Context, kind string, f func([]byte)) error {
-	return g.conn.Entries(ctx, hub.Shared, g.conn.Org()+"."+kind+".>", func(_ string, text []byte) error {
-		f(text)
+	return g.conn.Entries(ctx, hub.Shared, g.conn.Org()+"."+kind+".>", func(_ string, m *nats.Msg) error {
+		f(m.Data)
 		return nil
 	})
 }

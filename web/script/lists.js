@@ -298,8 +298,9 @@ function openSelected() {
   }
 }
 
-// turn goes to another view.
+// turn goes to another view, unless the page has no session.
 function turn(to) {
+  if (isLive && !id && to !== "sessions") return;
   ui.top[ui.view] = $("rows").scrollTop;
   ui.view = to;
   for (const b of document.querySelectorAll("#tabs [data-view]")) b.setAttribute("aria-selected", b.dataset.view === to);

@@ -190,7 +190,7 @@ const keys = [
     ["Tab", "next view", () => turnBy(1), "S-Tab"], ["Enter", "open", openSelected], ["Escape", "back", back, "Backspace"]],
   ["Moving", ["k", "up", () => scrollRows(-1), "ArrowUp"], ["j", "down", () => scrollRows(1), "ArrowDown"], ["PageUp", "page up", () => scrollRows(-page()), "C-b", "C-u"], ["PageDown", "page down", () => scrollRows(page()), "C-f", "C-d"],
     ["g", "first", () => scrollRows(-1e9), "Home"], ["G", "last", last, "End"], ["h", "back in time, or in the exchange", () => sideways(-1), "ArrowLeft"], ["l", "on in time, or in the exchange", () => sideways(1), "ArrowRight"],
-    ["F", "follow the newest", () => { turn("frames"); toBottom(); }], [" ", "freeze", freeze]],
+    ["F", "follow the newest", () => { turn("frames"); if (ui.view === "frames") toBottom(); }], [" ", "freeze", freeze]],
   ["Ids", ["s", "sort", sort], ["c", "in flight only", () => { ui.openOnly = !ui.openOnly; ui.stale = true; paint(true); }], ["b", "group by run", groupRuns], ["o", "unfold or fold", () => ui.view === "ids" && fold(selected())], ["O", "unfold or fold all", foldAll],
     ["+", "zoom in", () => zoom(2), "="], ["-", "zoom out", () => zoom(0.5)], ["0", "fit to what is listed", () => { scale.auto = true; draw(); }]],
   ["Finding", ["/", "search or filter", focusSearch, "f", ":"], ["n", "next match", () => move(1)], ["N", "match before", () => move(-1)], ["x", "no filter", () => filterBy("")], ["m", "bookmark", () => bookmark(marked())], ["y", "copy the payload", copy]],
@@ -203,7 +203,7 @@ acts.set("S-Tab", () => turnBy(-1));
 
 function turnBy(by) {
   const list = ["ids", "frames", "findings", "stats", "peers"];
-  if (ui.view !== "sessions") turn(list[(list.indexOf(ui.view) + by + list.length) % list.length]);
+  turn(list[(list.indexOf(ui.view) + by + list.length) % list.length]);
 }
 
 function back() {
