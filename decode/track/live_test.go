@@ -88,3 +88,51 @@ func TestLive(t *testing.T) {
 		}
 	}
 }
+
+// A client that closes its WebSocket in mid-answer cancels, whichever side then ends the connection
+// first, and whether or not that is recorded. A server that does so has not answered.
+func TestLiveIsLeft(t *testing.T) {
+	for protocol, wire := range map[string][]string{
+		"openai-realtime": {`>{"type":"response.create","event_id":"c"}`, `<{"type":"response.created","response":{"id":"r1","status":"in_progress"}}`},
+		"gemini-live":     {`>{"setup":{"model":"models/g"}}`, `>{"clientContent":{"turns":[],"turnComplete":true}}`, `<{"serverContent":{"modelTurn":{"parts":[{"text":"a"}]}}}`},
+	} {
+		for _, test := range []struct {
+			closes, ends string // the sides, in order
+			want         string
+		}{
+			{"><", "<>", "cancelled "}, {"><", "><", "cancelled "}, {"><", "", "cancelled "}, {">", "", "cancelled "}, {"", "><", "cancelled "},
+			{"<>", "><", "abandoned unanswered error"}, {"<>", "<>", "abandoned unanswered error"}, {"", "<>", "abandoned unanswered error"}, {"", "", "abandoned unanswered note"},
+		} {
+			s := spoken(wire...)
+			at := s.records[len(s.records)-1].Time
+			add := func(side rune, r capture.Record) {
+				r.Time, r.Conn, r.Dir = at, 1, frame.C2U
+				if side == '<' {
+					r.Dir = frame.U2C
+				}
+				s.records = append(s.records, r)
+			}
+			for _, side := range test.closes {
+				add(side, capture.Record{Framing: frame.WS, Frame: frame.Frame{Meta: &frame.Meta{Framing: frame.WS, Signal: frame.Close, Code: 1000}}})
+			}
+			for _, side := range test.ends {
+				add(side, capture.Record{Kind: capture.HalfClosed})
+			}
+			got := ""
+			for _, tr := range follow(t, s).List {
+				for e := range tr.Exchanges() {
+					got += e.Outcome.String() + " "
+				}
+				for f := range tr.Findings() {
+					got += f.Name + " " + f.Severity.String()
+				}
+				if tr.Protocol.Name() != protocol {
+					t.Errorf("%s is taken for %s", protocol, tr.Protocol.Name())
+				}
+			}
+			if got != test.want {
+				t.Errorf("%s: closed by %q, ended by %q: %s, want %s", protocol, test.closes, test.ends, got, test.want)
+			}
+		}
+	}
+}

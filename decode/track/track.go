@@ -97,6 +97,7 @@ type Follower struct {
 	prices    prices.List
 	conns     map[int]bool      // connections whose frames came in a carrier
 	halves    map[int]frame.Dir // the direction of a connection that ended first
+	closers   map[int]frame.Dir // the direction of the first Close frame of a WebSocket
 	units     map[int]*unit     // units with events, such as stderr or an exit status
 	held      int               // bytes held back
 	tooLarge  [3]string         // by direction: the fault of the last head whose body is over the limit
@@ -149,7 +150,7 @@ func NewFollower(ts *Trackers, in decode.Input, cfg decode.Config) *Follower {
 		trackers: ts, named: cfg.Protocol != nil, protocol: cmp.Or(cfg.Protocol, opaque.Bytes),
 		stream: in.Capture == nil, settled: in.Capture == nil, prices: cfg.Prices,
 		wires: map[int]*followed{}, lives: map[int]*liveSession{},
-		conns: map[int]bool{}, halves: map[int]frame.Dir{}, units: map[int]*unit{},
+		conns: map[int]bool{}, halves: map[int]frame.Dir{}, closers: map[int]frame.Dir{}, units: map[int]*unit{},
 	}
 	if !ts.Apart {
 		f.base = ts.conns
@@ -188,6 +189,9 @@ func (f *Follower) see(it *decode.Item) {
 				e.unread = cmp.Or(e.unread, session.MaybeOverLimit)
 			}
 		}
+	}
+	if m := it.Frame.Meta; m != nil && m.Signal == frame.Close && f.closers[it.Frame.Conn] == frame.DirUnknown {
+		f.closers[it.Frame.Conn] = it.Frame.Dir
 	}
 	switch {
 	case carrier.Refuses(it.Frame):
@@ -487,8 +491,9 @@ func (f *Follower) ended(conn int, dir frame.Dir, at time.Time) {
 	if first == dir {
 		return
 	}
-	how := f.units[conn].ending(first)
+	how := f.units[conn].ending(cmp.Or(f.closers[conn], first))
 	delete(f.halves, conn)
+	delete(f.closers, conn)
 	delete(f.units, conn)
 	for _, e := range f.web.removeConn(conn) {
 		f.tellUnended(e)
@@ -537,13 +542,13 @@ func (f *Follower) End() {
 	}
 	for _, w := range f.order {
 		conn := w.conn - f.base
-		how := f.units[conn].ending(f.halves[conn])
+		how := f.units[conn].ending(cmp.Or(f.closers[conn], f.halves[conn]))
 		how.Died = how.Died && how.How != "" // the other direction may be missing because the recorder was killed
 		w.tracker.EndBy(w.conn, how, f.Last)
 	}
 	for _, conn := range slices.Sorted(maps.Keys(f.conns)) {
 		for _, t := range f.trackers.List {
-			t.End(conn, f.Last)
+			t.EndBy(conn, session.Ending{First: f.closers[conn-f.base], Shared: true}, f.Last)
 		}
 	}
 	if !f.trackers.Apart {

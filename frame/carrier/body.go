@@ -238,6 +238,9 @@ func (b *body) endBody(h *half) {
 		h.skip = nil
 	case eventBody:
 		b.event.endLastLine(b, h)
+		if !b.event.Idle() && !b.event.packed { // readers discard it
+			h.gap(h.fault(frame.ErrTruncated, "the event stream ended inside an event: a blank line has to follow it"))
+		}
 		b.event.reset()
 		h.give(b.stream, frame.Meta{Framing: frame.HTTP, Signal: frame.End, Encoding: b.encoding})
 	case grpcBody:

@@ -526,6 +526,27 @@ func TestLimit(t *testing.T) {
 	}
 }
 
+// What comes after the last blank line of a stream of events is no event: readers discard it.
+func TestUnfinishedEvent(t *testing.T) {
+	const head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
+	for text, want := range map[string][]string{
+		"data: {}\n\ndata: [DONE]\n": {"u2c gap 13: frame 3 at byte %d: the event stream ended inside an event: a blank line has to follow it"},
+		"data: {}\n\ndata: {\"a\":":  {"u2c gap 11: frame 3 at byte %d: the event stream ended inside an event: a blank line has to follow it"},
+		"data: {}\n\n: done\n":       nil,
+		"data: {}\r\rretry: 1\r":     nil,
+	} {
+		head := head + fmt.Sprintf("Content-Length: %d\r\n\r\n", len(text))
+		all := []string{`u2c 1 http response "HTTP/1.1 200 OK"`, `u2c 1 http "{}"`}
+		for _, gap := range want {
+			all = append(all, fmt.Sprintf(gap, len(head)+len("data: {}\n\n")))
+		}
+		all = append(all, "u2c 1 http end", `u2c 2 http response "HTTP/1.1 204 No Content"`)
+		if diff := cmp.Diff(all, read(t, carrier.Options{}, []part{{frame.U2C, head + text + "HTTP/1.1 204 No Content\r\n\r\n"}}, one)); diff != "" {
+			t.Errorf("%q: frames (-want +got):\n%s", text, diff)
+		}
+	}
+}
+
 // However many frames a message may be taken for, they do not take much more
 // memory than the message does.
 func TestManyFramesWithin(t *testing.T) {
