@@ -141,6 +141,10 @@ type Message struct {
 	// Begins says about a part that the turn Ref begins in this session or thread: for the
 	// request there that waits for a turn, as a part of the turn Bind, or for nobody.
 	Begins Token
+	// Waiting is what the message says about a request that waits in the operation Ref, by the
+	// id that its answer has given to it: the id (Close), that it is taken (Part), or without an
+	// id that all those that wait are dropped (Cancelled).
+	Waiting Effect
 	// Queue is what the message says about prompts that wait for their turn, where a
 	// protocol has such a queue.
 	Queue Queue

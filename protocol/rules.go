@@ -78,6 +78,9 @@ type Rules struct {
 	// its own: see [Queue]. Prompts, and the messages of a turn, have the empty token of
 	// SpaceTurn.
 	Queued bool
+	// Waits says that an accepted request which joins an operation waits there until the unit
+	// takes it: see [Message.Waiting]. If it never does, it may be dropped.
+	Waits bool
 	// MayRetry says that the unit may go on with an operation after a message that it has
 	// failed. The next message tells: by an effect that opens the operation again, or by
 	// one that is a part of it and leaves that to a later message.

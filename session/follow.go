@@ -70,8 +70,14 @@ func (t *Tracker) feed(f *Frame, s *scope, m *protocol.Message) {
 	if !m.Settles.IsZero() {
 		t.settleQuestion(&ev)
 	}
+	if m.Waiting.Does.Ends() && m.Waiting.Of.IsZero() {
+		t.wait(&ev, nil)
+	}
 	if m.Operation.Does != protocol.Note {
 		t.operate(&ev, e)
+	}
+	if t.rules.Waits && (m.Phase == protocol.Open || !m.Waiting.Of.IsZero()) || m.Waiting.Does == protocol.Part {
+		t.wait(&ev, e)
 	}
 	s.lanes[ev.from].pass(f, e)
 	if e != nil {

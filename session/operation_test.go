@@ -147,6 +147,13 @@ func TestOperations(t *testing.T) {
 			"a turn of copilot that nobody has asked for", "copilot", "> send 1; < result 1 true; < event assistant.turn_start; < event assistant.turn_end; < event assistant.turn_start; < event session.idle; < event system.notification; < event assistant.turn_start; < usage 600; < event session.idle; > send 2; < event assistant.turn_start; < result 2 true; < event session.idle; end",
 			"session.send 1 done 4; turn  done 3 [600]; session.send 2 done 2", "",
 		},
+		{
+			"an abort drops what waits", "copilot", "> send 1; < named 1 a; < taken a; < event assistant.turn_start; > send 2; < named 2 b; > send 3; < named 3 c; < taken b; > abort 4; < aborted; < result 4 true; > send 5; < named 5 d; < taken d; < event session.idle; end",
+			"session.send 1 cancelled 4 +2 +4; session.send 3 cancelled 0; session.send 5 done 2", "",
+		},
+		{"an abort comes before the answer to what waits", "copilot", "> send 1; < named 1 a; < taken a; > send 2; > abort 3; < aborted; < result 3 true; < named 2 b; end", "session.send 1 cancelled 2 +3; session.send 2 cancelled 0", ""},
+		{"an older runtime gives no ids", "copilot", `> send 1; < result 1 true; < event user.message; > send 2; < result 2 true; > send 3; < result 3 true; < event user.message; > abort 4; < aborted; < result 4 true; end`, "session.send 1 cancelled 3 +2 +4; session.send 3 cancelled 0", ""},
+		{"what waits is taken", "copilot", "> send 1; < named 1 a; < taken a; > send 2; < named 2 b; < taken b; < event session.idle; end", "session.send 1 done 3 +2", ""},
 		{"a subagent of copilot is no turn", "copilot", `> send 1; < result 1 true; < event session.idle; < {"jsonrpc":"2.0","method":"session.event","params":{"sessionId":"s","event":{"type":"assistant.turn_start","agentId":"x","data":{}}}}; end`, "session.send 1 done 1", ""},
 		{"an answer that is no success", "copilot", "> send 1; < result 1 false; > answer 2 r; < result 2 false; end", "session.send 1 failed 0; session.permissions.handlePendingPermissionRequest 2 failed 0", ""},
 		{

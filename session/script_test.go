@@ -184,6 +184,8 @@ var verbs = map[string]map[string]string{
 		"completed": `{"jsonrpc":"2.0","method":"session.event","params":{"sessionId":"s","event":{"type":"permission.completed","data":{"requestId":"%1"}}}}`,
 		"tool":      `{"jsonrpc":"2.0","method":"session.event","params":{"sessionId":"s","event":{"type":"tool.execution_%1","data":{"toolCallId":"%2"}}}}`,
 		"event":     `{"jsonrpc":"2.0","method":"session.event","params":{"sessionId":"s","event":{"type":"%1","data":{}}}}`,
+		"named":     `{"jsonrpc":"2.0","id":%1,"result":{"messageId":"%2"}}`,
+		"taken":     `{"jsonrpc":"2.0","method":"session.event","params":{"sessionId":"s","event":{"type":"user.message","data":{"content":"x","messageId":"%1"}}}}`,
 		"usage":     `{"jsonrpc":"2.0","method":"session.event","params":{"sessionId":"s","event":{"type":"assistant.usage","data":{"inputTokens":%1}}}}`,
 		"aborted":   `{"jsonrpc":"2.0","method":"session.event","params":{"sessionId":"s","event":{"type":"session.idle","data":{"aborted":true}}}}`,
 	},

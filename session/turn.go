@@ -199,6 +199,67 @@ func (t *Tracker) openTurn(ev *event) *Exchange {
 	return t.openExchange(&event{f: &f, m: &m, scope: ev.scope, from: frame.C2U, kind: t.kindOf(kindTurn)})
 }
 
+// A waiting is a request that waits in an operation, with the id that its answer has given to it.
+type waiting struct {
+	of exchangeRef
+	id string
+}
+
+// wait follows which requests wait in an operation.
+func (t *Tracker) wait(ev *event, e *Exchange) {
+	w, id := ev.m.Waiting, string(clip(ev.m.Waiting.Of.Text, maxText))
+	switch {
+	case w.Does == protocol.Part:
+		op := t.named(ev, ev.m.Ref)
+		if op == nil {
+			return
+		}
+		at := slices.IndexFunc(op.prompts, func(p waiting) bool { return p.id == id })
+		if at < 0 { // an older unit gives no ids
+			at = slices.IndexFunc(op.prompts, func(p waiting) bool { return p.id == "" || id == "" })
+		}
+		if at >= 0 {
+			op.prompts = slices.Delete(op.prompts, at, at+1)
+		}
+	case w.Does == protocol.Cancelled:
+		if op := t.named(ev, ev.m.Ref); op != nil {
+			t.dropWaiting(ev, op)
+		}
+	case e != nil && contains(t.rules.Accepted, []byte(e.Kind)):
+		op := e.Operation()
+		at := slices.IndexFunc(op.prompts, func(p waiting) bool { return p.of.get() == e })
+		switch {
+		case at >= 0:
+			op.prompts[at].id = id
+		case ev.m.Phase == protocol.Open && len(op.prompts) < maxWaiting:
+			op.prompts = append(op.prompts, waiting{refTo(e), id})
+		}
+	}
+}
+
+// maxWaiting bounds how many requests wait in an operation.
+const maxWaiting = 64
+
+// dropWaiting makes requests that wait in an operation operations of their own, which are cancelled.
+func (t *Tracker) dropWaiting(ev *event, op *Exchange) {
+	for _, p := range op.prompts {
+		e := p.of.get()
+		if e == nil || e == op || e.Operation() != op {
+			continue
+		}
+		e.leave()
+		if !e.settled { // the answer is still to come
+			e.decided = protocol.Cancelled
+			continue
+		}
+		e.saw(ev.f)
+		e.Closed = ev.f.Time
+		e.become(Cancelled)
+		t.changed(e, ev.f.Seq)
+	}
+	op.prompts = nil
+}
+
 // beginTurn gives the turn that ev begins to the request that waits for it. A turn that nobody
 // requested is an operation of its own, unless it is a part of another turn of the same thread.
 func (t *Tracker) beginTurn(ev *event) {

@@ -185,6 +185,27 @@ func (r *rows) join(op, x *row) {
 	}
 }
 
+// leave removes an exchange from an operation.
+func (r *rows) leave(op, x *row) {
+	for at := &op.newest; *at != 0; {
+		c := r.of(*at)
+		if c == nil || c == x {
+			*at = x.older
+			break
+		}
+		at = &c.older
+	}
+	x.of, x.older = 0, 0
+	op.joined--
+	op.found -= x.found
+	r.joined--
+	if session.Outcome(x.outcome).Failed() {
+		r.failed++
+	}
+	r.touch(op)
+	r.touch(x)
+}
+
 // below returns the marks of the members of an operation, the oldest first.
 func (r *rows) below(op *row) (marks []uint32) {
 	for x := r.of(op.newest); x != nil; x = r.of(x.older) {

@@ -32,6 +32,10 @@ func (w watcher) Changed(e *session.Exchange, seq int64) {
 			s.rows.join(op, r)
 		}
 		r.guessed = e.Guessed
+	} else if e.Of == 0 && r.of != 0 {
+		if op := s.rows.of(r.of); op != nil {
+			s.rows.leave(op, r)
+		}
 	}
 	at := s.last
 	if f := s.frames.at(seq); f != nil {

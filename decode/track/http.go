@@ -241,6 +241,9 @@ func (f *Follower) exchange(it *decode.Item) (no refusal, taken bool) {
 	if of.Meta.Event == "endpoint" && e != nil {
 		f.noteOlder(e, string(of.Payload()))
 	}
+	if e != nil && head.Status() != "" {
+		f.scopes.Of(of) // it may begin a session, and have no message
+	}
 	if e != nil && of.Dir != frame.C2U && (e.called != 0 || e.listens) && !e.older && !f.older[string(e.kind)] {
 		f.judgeResponse(e, it, isPlain)
 	}

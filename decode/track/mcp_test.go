@@ -100,8 +100,12 @@ func TestResponsesOfMCP(t *testing.T) {
 	}
 	// session is a session of the version, up to the answer to initialize.
 	session := func(version string, wire ...string) []string {
+		version, isSSE := strings.CutSuffix(version, " SSE")
 		begin := `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"` + version + `","capabilities":{"roots":{}}}}`
 		begun := `{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"` + version + `","capabilities":{}}}`
+		if isSSE {
+			return append([]string{post("/mcp", begin), head(events, "Mcp-Session-Id: s"), chunk("data: " + begun + "\n\n"), last}, wire...)
+		}
 		return append([]string{post("/mcp", begin), head(said("200 OK", begun), "Mcp-Session-Id: s")}, wire...)
 	}
 	overH2 := func(body, status string, answer ...string) []string {
@@ -162,6 +166,7 @@ func TestResponsesOfMCP(t *testing.T) {
 
 		{"a server asks for what the client has declared", "2025-03-26", []string{get, events, chunk("data: " + asked + "\n\n"), last, `{"jsonrpc":"2.0","id":7,"result":{"roots":[]}}`, nothing("202 Accepted")}, ""},
 		{"for something else", "2025-03-26", []string{get, events, chunk("data: " + sample + "\n\n"), last, no7, nothing("202 Accepted")}, "undeclared"},
+		{"for something else, after a session that an event began", "2025-03-26 SSE", []string{call, events, chunk("data: " + sample + "\n\n"), chunk("data: " + listed + "\n\n"), last, no7, nothing("202 Accepted")}, "undeclared"},
 		{"for something else in an answer", "2025-11-25", []string{call, events, chunk("data: " + sample + "\n\n"), chunk("data: " + listed + "\n\n"), last, no7, nothing("202 Accepted")}, "undeclared"},
 
 		{"a session that is over", "2025-06-18", []string{call, said("404 Not Found", gone), call, said("404 Not Found", gone), call, said("404 Not Found", gone)}, "ended-session"},
@@ -171,6 +176,7 @@ func TestResponsesOfMCP(t *testing.T) {
 		{"a method that is not found", "2025-06-18", []string{call, said("404 Not Found", no), call, said("200 OK", listed)}, ""},
 	} {
 		wire := session(tt.version)
+		tt.version = strings.TrimSuffix(tt.version, " SSE")
 		for _, step := range tt.wire {
 			if step[0] == '{' || step[0] == '[' {
 				step = in(tt.version, step)

@@ -64,6 +64,7 @@ var CopilotRules = protocol.Rules{
 	Steps:     true,
 	Framing:   frame.Header,
 	Accepted:  []string{"session.send"},
+	Waits:     true,
 	Dismiss:   []string{"runtime.shutdown"},
 	Session: func(opened string, _ *protocol.Message, payload []byte) []byte {
 		if opened != "session.create" && opened != "session.resume" {
@@ -96,6 +97,8 @@ func readTurnCopilot(e *envelope, m *protocol.Message) {
 		if said := e.value(ResultError); said != nil {
 			m.Text = said
 		}
+	case m.Phase == protocol.Close && e.value(ResultMessage) != nil:
+		m.Waiting = protocol.Effect{Does: protocol.Close, Of: e.token(Name{ResultMessage, protocol.SpaceID})}
 	case m.Phase == protocol.Open && string(m.Kind) == "session.send":
 		m.Operation = protocol.Effect{Does: protocol.Part, Of: session}
 	case m.Phase == protocol.Open && m.Operation.Does == protocol.Open && m.From == frame.C2U:
@@ -134,8 +137,10 @@ func readEventCopilot(e *envelope, m *protocol.Message, session, asked protocol.
 	case "session.idle":
 		m.Operation = protocol.Effect{Does: protocol.Close, Of: session}
 		if string(e.value(EventAborted)) == "true" {
-			m.Operation.Does = protocol.Cancelled
+			m.Operation.Does, m.Waiting.Does = protocol.Cancelled, protocol.Cancelled
 		}
+	case "user.message":
+		m.Waiting = protocol.Effect{Does: protocol.Part, Of: e.token(Name{EventMessage, protocol.SpaceID})}
 	case "assistant.turn_start":
 		if e.value(EventAgent) == nil { // it is not of a subagent
 			m.Begins = session
@@ -185,6 +190,8 @@ func (e *envelope) readEventData(s *jsonscan.Scanner) {
 			e.readMembers(s, member{"kind", EventName}, member{"intention", Says}, member{"args", Says})
 		case "model":
 			e.keep(EventModel, s)
+		case "messageId":
+			e.keep(EventMessage, s)
 		case "inputTokens":
 			e.keep(LastInputTokens, s)
 		case "cacheReadTokens":

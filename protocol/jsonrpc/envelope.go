@@ -65,6 +65,7 @@ const (
 	EventAgent               // params.event.agentId
 	EventAborted             // params.event.data.aborted
 	EventModel               // params.event.data.model
+	EventMessage             // params.event.data.messageId
 	EventName                // the subject of params.event.data: a tool, a kind of permission
 	ParamsID                 // params.id
 	ParamsName               // params.name
@@ -90,6 +91,7 @@ const (
 	ResultProtocolVersion // result.protocolVersion
 	ResultError           // result.error
 	ResultKind            // params.result.kind
+	ResultMessage         // result.messageId
 	ResultRequestState    // result.requestState
 	ResultStatus          // result.status
 	ResultSuccess         // result.success
@@ -301,6 +303,8 @@ func (e *envelope) readResult(s *jsonscan.Scanner) {
 			e.keep(ResultStopReason, s)
 		case "usage":
 			e.readUsage(s)
+		case "messageId":
+			e.keep(ResultMessage, s)
 		case "agentInfo", "info":
 			if s.Peek() == jsonscan.Object {
 				e.readMembers(s, member{"name", AgentName}, member{"version", AgentVersion})

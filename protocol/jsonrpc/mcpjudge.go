@@ -160,7 +160,7 @@ func judgeResponse(j *protocol.Judged) {
 			j.Break(wrongResponse, "a request is answered by %s, and not by application/json or text/event-stream", typeOf(r))
 		}
 	case r.Status != "202":
-		j.Break(wrongResponse, "a message that is no request is answered by %s, and not by 202", typeOf(r))
+		j.Break(wrongResponse, "a message that is no request is answered by %s, and not by 202", strings.TrimSpace(r.Status+" "+r.Media))
 	case r.Body:
 		j.Break(wrongResponse, "a message that is no request is answered by 202 with a body")
 	}
