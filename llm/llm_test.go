@@ -3,6 +3,7 @@ package llm_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -247,9 +248,7 @@ func failing(t *testing.T, api llm.API, deltas []llm.Delta, with *llm.Error) (al
 	w := llm.NewWriter(api, &llm.Reply{ID: "id", Model: "m", Request: llm.Decode(llm.Responses, []byte(`{"input":"x"}`)), Send: func(_ string, data []byte) {
 		deltas, err := d.Read(bytes.Clone(data))
 		all = append(all, slices.Clone(deltas)...)
-		if err != nil {
-			failure = err.(*llm.Error)
-		}
+		errors.As(err, &failure)
 	}})
 	for i := range deltas {
 		w.Delta(&deltas[i])
@@ -365,7 +364,8 @@ func TestBrokenAnswers(t *testing.T) {
 		`{"type":"message","content":[],"error":{"type":"overloaded_error"}}`:      llm.Messages,
 	} {
 		d := llm.Decoder{API: api, Answer: new(llm.Answer), Chunks: strings.Contains(event, "delta")}
-		if _, err := d.Read([]byte(event)); err == nil || !err.(*llm.Error).Final {
+		var failure *llm.Error
+		if _, err := d.Read([]byte(event)); !errors.As(err, &failure) || !failure.Final {
 			t.Errorf("%s: %v", event, err)
 		}
 	}
