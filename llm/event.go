@@ -59,9 +59,10 @@ func (e *Event) member(s *jsonscan.Scanner, top bool) {
 	case "messages", "prompt", "input", "contents", "requests":
 		e.ask(s)
 	case "content":
-		if e.API == Messages {
+		switch e.API {
+		case Messages:
 			e.list(s, fragment{whole: true})
-		} else if e.API == Contents {
+		case Contents:
 			e.ask(s)
 		}
 	case "message", "response":
@@ -220,8 +221,8 @@ func (e *Event) Candidate(s *jsonscan.Scanner) {
 func (e *Event) list(s *jsonscan.Scanner, f fragment) {
 	switch s.Peek() {
 	case jsonscan.Array:
-		for ok := s.Array(); ok && s.Elem(); f.index++ {
-			if s.Peek() != jsonscan.Array {
+		for i, ok := 0, s.Array(); ok && s.Elem(); i++ {
+			if f.index = i; s.Peek() != jsonscan.Array {
 				e.list(s, f)
 			}
 		}

@@ -3,7 +3,9 @@ package llm_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -246,9 +248,7 @@ func failing(t *testing.T, api llm.API, deltas []llm.Delta, with *llm.Error) (al
 	w := llm.NewWriter(api, &llm.Reply{ID: "id", Model: "m", Request: llm.Decode(llm.Responses, []byte(`{"input":"x"}`)), Send: func(_ string, data []byte) {
 		deltas, err := d.Read(bytes.Clone(data))
 		all = append(all, slices.Clone(deltas)...)
-		if err != nil {
-			failure = err.(*llm.Error)
-		}
+		errors.As(err, &failure)
 	}})
 	for i := range deltas {
 		w.Delta(&deltas[i])
@@ -364,7 +364,8 @@ func TestBrokenAnswers(t *testing.T) {
 		`{"type":"message","content":[],"error":{"type":"overloaded_error"}}`:      llm.Messages,
 	} {
 		d := llm.Decoder{API: api, Answer: new(llm.Answer), Chunks: strings.Contains(event, "delta")}
-		if _, err := d.Read([]byte(event)); err == nil || !err.(*llm.Error).Final {
+		var failure *llm.Error
+		if _, err := d.Read([]byte(event)); !errors.As(err, &failure) || !failure.Final {
 			t.Errorf("%s: %v", event, err)
 		}
 	}
@@ -419,4 +420,48 @@ func TestOddValues(t *testing.T) {
 			t.Errorf("%s: got %s, want %s", tt.about, got, tt.want)
 		}
 	}
+}
+
+// Whatever a provider sends, its answer can be written for clients of every API.
+func FuzzAnswers(f *testing.F) {
+	text, err := os.ReadFile("testdata/upstreams.txtar")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for part := range strings.SplitSeq(string(text), "\n-- ") {
+		_, answer, _ := strings.Cut(part, " --\n")
+		for i := range apis {
+			f.Add(strings.ReplaceAll(answer, "data: ", ""), uint8(i), true)
+			f.Add(answer, uint8(i), false)
+		}
+	}
+	f.Fuzz(func(t *testing.T, events string, api uint8, stream bool) {
+		var a, kept llm.Answer
+		kept.MostCalls, kept.MostArguments = 3, 100
+		d := llm.Decoder{API: apis[int(api)%len(apis)], Answer: &a, Chunks: stream}
+		calls := llm.Decoder{API: d.API, Answer: &kept, Chunks: stream, Calls: true}
+		var deltas []llm.Delta
+		for event := range strings.SplitSeq(events, "\n") {
+			if json.Valid([]byte(event)) {
+				_, _ = calls.Read([]byte(event))
+			}
+			more, _ := d.Read([]byte(event))
+			deltas = append(deltas, more...)
+		}
+		size := 0
+		for i := 0; ; i++ {
+			_, arguments, ok := kept.Begun(i)
+			if !ok {
+				break
+			}
+			if size += len(arguments); i >= 3 || size > 100 {
+				t.Errorf("%d calls with %d bytes are kept", i+1, size)
+			}
+		}
+		a.Seal()
+		for _, client := range apis {
+			write(t, client, deltas, &a, true)
+			write(t, client, nil, &a, false)
+		}
+	})
 }

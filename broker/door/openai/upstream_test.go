@@ -3,6 +3,7 @@ package openai_test
 import (
 	"compress/gzip"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -230,15 +231,14 @@ func understood(t *testing.T, url string, api llm.API, stream bool) string {
 	}
 	var a llm.Answer
 	d := llm.Decoder{API: api, Answer: &a, Chunks: stream}
-	var failed error
+	var failed *llm.Error
 	for _, event := range strings.Split(string(answer), "\n\n") {
 		if _, data, ok := strings.Cut("\n"+event, "\ndata: "); ok || !stream {
 			if !stream {
 				data = event
 			}
-			if _, err := d.Read([]byte(data)); err != nil {
-				failed = err
-			}
+			_, err := d.Read([]byte(data))
+			errors.As(err, &failed)
 		}
 	}
 	a.Seal()
@@ -246,7 +246,7 @@ func understood(t *testing.T, url string, api llm.API, stream bool) string {
 		if cut == nil && api != llm.Responses {
 			t.Errorf("the stream ends well after %v", failed)
 		}
-		return fmt.Sprintf("%s and then %s", a.Text, failed.(*llm.Error).Message)
+		return fmt.Sprintf("%s and then %s", a.Text, failed.Message)
 	}
 	if failed != nil || cut != nil {
 		return fmt.Sprint("failed: ", failed, cut)
