@@ -26,6 +26,7 @@ import (
 	"github.com/wirectl/wirectl/broker/publish"
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/hub/share"
+	"github.com/wirectl/wirectl/llm"
 )
 
 // A model is the provider of a worker. It counts running, begun and cancelled calls.
@@ -174,7 +175,7 @@ type counted struct {
 
 func (m counted) Complete(_ context.Context, r *provider.Request, c *provider.Completion) error {
 	for range m.n {
-		if err := r.Emit(provider.Part{Text: []byte(`"x"`)}); err != nil {
+		if err := r.Emit(provider.Part{Delta: llm.Delta{Text: []byte(`"x"`)}}); err != nil {
 			return err
 		}
 		m.emitted.Add(1)
