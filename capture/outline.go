@@ -450,7 +450,7 @@ func (k *mask) read(payload []byte, p protocol.Protocol) {
 		if p.Parse(message, &m) != nil {
 			return
 		}
-		for _, token := range []protocol.Token{m.ID, m.Ref, m.Bind, m.Within, m.Gone, m.Operation.Of, m.Settles, m.Context, m.Step.ID, m.Begins, m.Queue.Of, m.Spent.Of} {
+		for _, token := range []protocol.Token{m.ID, m.Ref, m.Bind, m.Within, m.Gone, m.Operation.Of, m.Settles, m.Context, m.Step.ID, m.Begins, m.Queue.Of, m.Waiting.Of, m.Spent.Of} {
 			add(token.Text)
 		}
 		for _, part := range [][]byte{m.Kind, m.Version, m.Piece.Of, m.Queue.Names, m.Queue.Own, m.Model, m.StopReason, protocol.Impatience(m.Reason)} {

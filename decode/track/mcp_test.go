@@ -177,6 +177,7 @@ func TestResponsesOfMCP(t *testing.T) {
 	} {
 		wire := session(tt.version)
 		tt.version = strings.TrimSuffix(tt.version, " SSE")
+		wire = append(wire, in(tt.version, ready), nothing("202 Accepted"))
 		for _, step := range tt.wire {
 			if step[0] == '{' || step[0] == '[' {
 				step = in(tt.version, step)
