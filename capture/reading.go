@@ -19,7 +19,13 @@ type reading struct {
 	last    protocol.Protocol // its protocol
 	// wires learn the protocols of connections that nothing names; nil if each payload stands
 	// for itself.
-	wires map[int]*all.Refiner
+	wires map[int]*learning
+}
+
+// A learning is what the frames of a connection have told so far.
+type learning struct {
+	refiner  *all.Refiner // nil if there is nothing more to learn
+	protocol protocol.Protocol
 }
 
 // maxWires bounds the connections whose protocols are learned.
@@ -54,13 +60,18 @@ func (d *reading) protocol(r *Record) protocol.Protocol {
 func (d *reading) learned(r *Record) protocol.Protocol {
 	w := d.wires[r.Conn]
 	if w == nil {
-		w = all.NewRefiner(r.Meta != nil && r.Meta.Framing == frame.HTTP)
+		w = &learning{refiner: all.NewRefiner(r.Meta != nil && r.Meta.Framing == frame.HTTP)}
 		if len(d.wires) < maxWires {
 			d.wires[r.Conn] = w
 		}
 	}
-	p, _, _ := w.Refine(r.Payload())
-	return p
+	if w.refiner != nil {
+		done := false
+		if w.protocol, _, done = w.refiner.Refine(r.Payload()); done {
+			w.refiner = nil
+		}
+	}
+	return w.protocol
 }
 
 // named returns the protocol with that name; bytes if it is unknown.
