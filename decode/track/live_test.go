@@ -100,8 +100,15 @@ func TestLiveIsLeft(t *testing.T) {
 			closes, ends string // the sides, in order
 			want         string
 		}{
-			{"><", "<>", "cancelled "}, {"><", "><", "cancelled "}, {"><", "", "cancelled "}, {">", "", "cancelled "}, {"", "><", "cancelled "},
-			{"<>", "><", "abandoned unanswered error"}, {"<>", "<>", "abandoned unanswered error"}, {"", "<>", "abandoned unanswered error"}, {"", "", "abandoned unanswered note"},
+			{"><", "<>", "cancelled "},
+			{"><", "><", "cancelled "},
+			{"><", "", "cancelled "},
+			{">", "", "cancelled "},
+			{"", "><", "cancelled "},
+			{"<>", "><", "abandoned unanswered error"},
+			{"<>", "<>", "abandoned unanswered error"},
+			{"", "<>", "abandoned unanswered error"},
+			{"", "", "abandoned unanswered note"},
 		} {
 			s := spoken(wire...)
 			at := s.records[len(s.records)-1].Time
