@@ -195,9 +195,9 @@ type oversized struct {
 // maxHead and maxTail bound the bytes that are kept of a message over the limit.
 const maxHead, maxTail = 64 << 10, 4 << 10
 
-// pass keeps what a gap shows of a message over the limit. Any other frame settles what is kept:
+// keepGap keeps what a gap shows of a message over the limit. Any other frame settles what is kept:
 // the message has ended before the next frame of its direction, and before what answers it.
-func (t *Tracker) pass(f *Frame, s *scope) {
+func (t *Tracker) keepGap(f *Frame, s *scope) {
 	if !f.Gap || f.Framing == nil || !errors.Is(f.Fault, frame.ErrTooLarge) {
 		t.settleOversized(s, f.Dir)
 		if f.Framing != frame.Line {

@@ -216,7 +216,7 @@ func (t *Tracker) count(f *Frame, m *protocol.Message) *scope {
 	if m != nil && m.Faults&protocol.UnknownKind == 0 && t.protocol != opaque.JSON { // any value is JSON
 		t.settleTorn(s, f.Dir)
 	}
-	t.pass(f, s)
+	t.keepGap(f, s)
 	if f.Fault == nil {
 		s.gap[f.Dir] = nil
 	} else if s.fresh(f) && (m != nil || !t.mend(f, s)) {
