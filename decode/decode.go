@@ -207,9 +207,9 @@ func (b *batch) holds(n int) bool {
 
 // since holds the framing, the protocol and the session's flags from a frame of a batch on.
 type since struct {
-	index             int
-	framing           frame.Framing
-	protocol          protocol.Protocol
+	index                       int
+	framing                     frame.Framing
+	protocol                    protocol.Protocol
 	redacted, outlined, altered bool
 }
 
