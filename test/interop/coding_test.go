@@ -44,21 +44,29 @@ func TestRelayPi(t *testing.T) {
 	interrupted(t, file, "pi", "prompt")
 }
 
-// startOpencode starts an opencode server that asks a model, and returns its address.
-func startOpencode(t *testing.T, model string) string {
+// opencode returns the program of opencode, and an environment in which it asks a model.
+func opencode(t *testing.T, model string) (path string, env []string) {
 	t.Helper()
 	arch := map[string]string{"amd64": "x64"}[runtime.GOARCH]
 	if arch == "" {
 		arch = runtime.GOARCH
 	}
-	home, port := t.TempDir(), freePort(t)
+	home := t.TempDir()
 	check(t, os.MkdirAll(filepath.Join(home, ".config/opencode"), 0o700))
 	check(t, os.WriteFile(filepath.Join(home, ".config/opencode/opencode.json"), fmt.Appendf(nil, `{"autoupdate":false,"share":"disabled","provider":{
 		"mock":{"npm":"@ai-sdk/anthropic","options":{"baseURL":"%s/v1","apiKey":"x"},"models":{"mock-1":{"limit":{"context":100000,"output":1000}}}}
 	}}`, model), 0o600))
-	cmd := exec.CommandContext(t.Context(), program(t, "npm-coding", "opencode-"+runtime.GOOS+"-"+arch+"/bin/opencode*"), "serve", "--port", port, "--hostname", "127.0.0.1")
-	cmd.Dir = t.TempDir()
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_DEFAULT_PLUGINS=1", "OPENCODE_DISABLE_LSP_DOWNLOAD=1"}
+	return program(t, "npm-coding", "opencode-"+runtime.GOOS+"-"+arch+"/bin/opencode*"),
+		[]string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_DEFAULT_PLUGINS=1", "OPENCODE_DISABLE_LSP_DOWNLOAD=1"}
+}
+
+// startOpencode starts an opencode server that asks a model, and returns its address.
+func startOpencode(t *testing.T, model string) string {
+	t.Helper()
+	path, env := opencode(t, model)
+	port := freePort(t)
+	cmd := exec.CommandContext(t.Context(), path, "serve", "--port", port, "--hostname", "127.0.0.1")
+	cmd.Dir, cmd.Env = t.TempDir(), env
 	listening(t, cmd, regexp.MustCompile(`listening on (\S+)`))
 	return "http://127.0.0.1:" + port
 }

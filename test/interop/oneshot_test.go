@@ -9,12 +9,14 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 )
 
-// lateModel serves the APIs of Anthropic and of OpenAI's Responses. It answers a word, after a time.
+// lateModel serves the APIs of Anthropic, Gemini, and OpenAI's Responses. It answers a word, after
+// a time.
 func lateModel(t *testing.T, after time.Duration) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -22,9 +24,14 @@ func lateModel(t *testing.T, after time.Duration) string {
 			Stream bool `json:"stream"`
 		}
 		_ = json.NewDecoder(r.Body).Decode(&request)
-		if !request.Stream {
+		isGemini := strings.Contains(r.URL.Path, "enerateContent")
+		if !request.Stream && !strings.HasSuffix(r.URL.Path, ":streamGenerateContent") {
 			w.Header().Set("Content-Type", "application/json")
-			_, _ = io.WriteString(w, "{}")
+			if isGemini { // it asks which model to ask
+				_, _ = io.WriteString(w, `{"candidates":[{"content":{"role":"model","parts":[{"text":"{}"}]},"finishReason":"STOP"}]}`)
+			} else {
+				_, _ = io.WriteString(w, "{}")
+			}
 			return
 		}
 		select {
@@ -35,6 +42,10 @@ func lateModel(t *testing.T, after time.Duration) string {
 		w.Header().Set("Content-Type", "text/event-stream")
 		say := func(event, data string) {
 			fmt.Fprintf(w, "event: %s\ndata: {\"type\":%q,%s}\n\n", event, event, data)
+		}
+		if isGemini {
+			_, _ = io.WriteString(w, `data: {"candidates":[{"content":{"role":"model","parts":[{"text":"Harbour"}]},"finishReason":"STOP"}]}`+"\n\n")
+			return
 		}
 		if strings.HasSuffix(r.URL.Path, "/messages") {
 			say("message_start", `"message":{"id":"msg_1","type":"message","role":"assistant","model":"mock-1","content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":9,"output_tokens":1}}`)
@@ -63,6 +74,17 @@ func TestRelayOneShot(t *testing.T) {
 		},
 		"codex": func(t *testing.T, model string) (argv, env []string) {
 			return []string{program(t, "npm-agents", "@openai/codex-*/vendor/*/*/codex*"), "exec", "--skip-git-repo-check", "Say it."}, []string{"CODEX_HOME=" + codexHome(t, model)}
+		},
+		"gemini": func(t *testing.T, model string) (argv, env []string) {
+			home := t.TempDir()
+			check(t, os.Mkdir(filepath.Join(home, ".gemini"), 0o700))
+			check(t, os.WriteFile(filepath.Join(home, ".gemini/settings.json"), []byte(`{"security":{"auth":{"selectedType":"gemini-api-key"}},"privacy":{"usageStatisticsEnabled":false},"general":{"disableAutoUpdate":true}}`), 0o600))
+			return []string{need(t, "node"), filepath.Join(packages(t, "npm-coding"), "@google/gemini-cli/bundle/gemini.js"), "--skip-trust", "-p", "Say it."},
+				[]string{"HOME=" + home, "GEMINI_API_KEY=x", "GOOGLE_GEMINI_BASE_URL=" + model}
+		},
+		"opencode": func(t *testing.T, model string) (argv, env []string) {
+			program, env := opencode(t, model)
+			return []string{program, "run", "--model", "mock/mock-1", "Say it."}, env
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
