@@ -84,6 +84,10 @@ var notOfUnits = map[string]string{
 
 	"unstated-version":        "latis states no version",
 	"died-with-open-requests": "a unit that misbehaves goes on",
+	"not-started":             "a unit that misbehaves has started",
+	"ignores-eof":             "latis is not bound to the end of stdin",
+	"wrong-response":          "latis is not spoken over HTTP",
+	"ended-session":           "controllers use sessions",
 }
 
 // There is a misbehaviour for each finding that a unit can cause.
