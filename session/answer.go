@@ -22,7 +22,7 @@ func (t *Tracker) trackAnswer(ev *event) *Exchange {
 	case m.Phase == protocol.Part && m.Faults&protocol.MissingField != 0:
 		return nil // it should have named its exchange
 	case m.Phase == protocol.Fail && ev.scope.answersUnreadable(ev.from.Opposite()):
-		return nil
+		return t.answerOversized(ev)
 	}
 	e := t.findAnswered(ev, token)
 	if e != nil {
@@ -71,6 +71,25 @@ func (s *scope) answersUnreadable(side frame.Dir) bool {
 		}
 	}
 	return false
+}
+
+// answerOversized ends the request over the limit that an error without an id can answer, and
+// returns it; nil if there is none, or if its end was not seen yet.
+func (t *Tracker) answerOversized(ev *event) *Exchange {
+	for _, side := range sides(ev.from.Opposite()) {
+		if l := ev.scope.over[side]; l != nil && l.refusal == nil {
+			f := *ev.f
+			f.Payload, l.refusal = nil, &f
+			return nil
+		}
+		for e := range t.inFlightOf(ev.scope, side) {
+			if e.cut {
+				t.answerOpen(ev, e)
+				return e
+			}
+		}
+	}
+	return nil
 }
 
 // A batch is the messages of one frame.

@@ -110,6 +110,7 @@ type Exchange struct {
 	retries  bool           // it ends with the exchange it belongs to
 	retry    uint64         // hash of the arguments, to recognize a retry
 	carried  bool           // it came in a carrier
+	cut      bool           // its request is over the limit
 	prompts  []waiting      // requests that wait in the operation, the oldest first
 	decided  protocol.Phase // how the operation ended, although the request has no answer yet
 	about    bool           // it names the operation that it belongs to

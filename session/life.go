@@ -35,7 +35,7 @@ func (t *Tracker) openExchange(ev *event) *Exchange {
 	if contains(t.rules.Streams, m.Kind) {
 		e.stream = &stream{open: true}
 	}
-	e.carried, e.endless = f.Framing == nil, f.Endless
+	e.carried, e.endless, e.cut = f.Framing == nil, f.Endless, f.cut
 	e.Version = ev.scope.version
 	if len(m.Version) > 0 {
 		e.Version = t.version

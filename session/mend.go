@@ -190,6 +190,7 @@ const (
 type oversized struct {
 	frame      Frame // its beginning, with the size and the time so far
 	head, tail []byte
+	refusal    *Frame // an error without an id that came before its end, or nil
 }
 
 // maxHead and maxTail bound the bytes that are kept of a message over the limit.
@@ -247,6 +248,10 @@ func (t *Tracker) settleOversized(s *scope, dir frame.Dir) {
 	m.Faults = 0
 	f.Gap, f.Fault, f.cut, f.Again = false, nil, true, true
 	t.feed(f, s, &m)
+	if e := t.findExchange(s, dir, m.ID); l.refusal != nil && e != nil && e.cut && !e.settled {
+		t.answerOpen(&event{f: l.refusal, m: &protocol.Message{Phase: protocol.Fail, Seq: -1}, scope: s, from: l.refusal.Dir, kind: e.kind}, e)
+		t.changed(e, l.refusal.Seq)
+	}
 }
 
 // known returns what is known of a message, as JSON; nil if that is nothing.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/jsonrpc"
 	"github.com/wirectl/wirectl/session"
 )
 
@@ -52,6 +53,36 @@ func TestOversized(t *testing.T) {
 					t.Errorf("%s: %s: %s", test.about, f.Name, f.Message)
 				}
 			}
+		}
+	}
+}
+
+// An error without an id answers the request over the limit, also before its end is seen.
+func TestOversizedIsRefused(t *testing.T) {
+	request := []byte(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"a":"` + strings.Repeat("x", 1000) + "\"}}\n")
+	for at := 1; at <= len(request); at++ {
+		tr := play(t, "mcp", "> call 1", session.Options{})
+		seq := int64(9)
+		feed := func(dir frame.Dir, payload []byte, m *protocol.Message) {
+			seq++
+			f := session.Frame{Seq: seq, Time: began, Conn: 1, Dir: dir, Framing: frame.Line, Payload: payload, Size: len(payload)}
+			if m == nil {
+				f.Gap, f.Fault = true, &frame.Error{Err: frame.ErrTooLarge}
+			}
+			tr.Feed(f, m)
+		}
+		refusal := []byte(`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"too long"}}`)
+		var m protocol.Message
+		if err := jsonrpc.MCP.Parse(refusal, &m); err != nil {
+			t.Fatal(err)
+		}
+		feed(frame.C2U, request[:at], nil)
+		feed(frame.U2C, refusal, &m)
+		if at < len(request) {
+			feed(frame.C2U, request[at:], nil)
+		}
+		if got, want := exchanges(tr), "tools/call 3 failed 0; tools/call 1 open 0"; got != want {
+			t.Fatalf("cut at %d: %s, want %s", at, got, want)
 		}
 	}
 }
