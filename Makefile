@@ -46,7 +46,7 @@ generate:
 	$(GO) run ./fixtures/gen -dir $(OUT)/fixtures/sessions
 	$(GO) run ./completions/gen -dir $(OUT)
 	mkdir -p $(OUT)/docs
-	$(GO) run ./tui/screenshot $(OUT)/docs/monitor.svg $(OUT)/docs/cancel.svg
+	$(GO) run ./test/screenshot $(OUT)/docs/monitor.svg $(OUT)/docs/cancel.svg
 	$(GO) -C test/tools run ./notices $(abspath $(OUT))/THIRD_PARTY_NOTICES.txt
 
 # Fail if the generated files or go.mod are stale.

@@ -18,10 +18,10 @@ import (
 	"github.com/wirectl/wirectl/decode/encode"
 	"github.com/wirectl/wirectl/fixtures"
 	"github.com/wirectl/wirectl/frame"
-	"github.com/wirectl/wirectl/frame/frametest"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/protocol/opaque"
+	"github.com/wirectl/wirectl/test/kit/frametest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -17,7 +17,7 @@ import (
 
 	"github.com/wirectl/wirectl/fixtures"
 	"github.com/wirectl/wirectl/frame"
-	"github.com/wirectl/wirectl/frame/frametest"
+	"github.com/wirectl/wirectl/test/kit/frametest"
 )
 
 // payloads can travel in every framing; together they are longer than a few

@@ -7,7 +7,7 @@ import (
 
 	"github.com/wirectl/wirectl/fixtures"
 	"github.com/wirectl/wirectl/frame"
-	"github.com/wirectl/wirectl/frame/frametest"
+	"github.com/wirectl/wirectl/test/kit/frametest"
 )
 
 // outcomes are the errors by which the outcomes of vectors show.

@@ -9,10 +9,10 @@ import (
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/relay"
+	"github.com/wirectl/wirectl/test/kit/transporttest"
 	"github.com/wirectl/wirectl/transport"
 	"github.com/wirectl/wirectl/transport/grpc"
 	"github.com/wirectl/wirectl/transport/quic"
-	"github.com/wirectl/wirectl/transport/transporttest"
 )
 
 // kinds are the transports that distinguish a failed end from a clean one.

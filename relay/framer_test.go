@@ -9,9 +9,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/wirectl/wirectl/frame"
-	"github.com/wirectl/wirectl/frame/frametest"
 	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
+	"github.com/wirectl/wirectl/test/kit/frametest"
 )
 
 // The framing detected in one direction holds for the other. It corrects the guess from an

@@ -15,8 +15,8 @@ import (
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/relay"
+	"github.com/wirectl/wirectl/test/kit/transporttest"
 	"github.com/wirectl/wirectl/transport"
-	"github.com/wirectl/wirectl/transport/transporttest"
 )
 
 // pipes is an end of two pipes, like the standard streams of a program.

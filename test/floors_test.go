@@ -31,8 +31,9 @@ var floors = [][]string{
 	{".", "test"},
 }
 
-// programs are the generators. They may import anything, and nothing imports them.
-var programs = []string{"completions/gen", "fixtures/gen"}
+// programs are the generators, and what only tests import. They may import anything, and nothing
+// imports them.
+var programs = []string{"completions/gen", "fixtures/gen", "test/kit", "test/screenshot"}
 
 // A package imports only packages on lower floors, so that each can be read and used
 // without the packages built on it. Folders on the same floor do not import each other.

@@ -3,7 +3,7 @@ package test
 import (
 	"os"
 
-	"github.com/wirectl/wirectl/internal/standin"
+	"github.com/wirectl/wirectl/test/kit/standin"
 )
 
 func init() {

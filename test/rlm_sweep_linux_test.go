@@ -18,8 +18,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wirectl/wirectl/internal/standin"
 	"github.com/wirectl/wirectl/rlm/runlog"
+	"github.com/wirectl/wirectl/test/kit/standin"
 )
 
 // A slowProvider answers after a delay, unless its client disconnects.

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wirectl/wirectl/test/kit/transporttest"
 	"github.com/wirectl/wirectl/transport"
-	"github.com/wirectl/wirectl/transport/transporttest"
 )
 
 // listened are addresses of every kind that can be listened at.

@@ -9,8 +9,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/wirectl/wirectl/test/kit/transporttest"
 	"github.com/wirectl/wirectl/transport"
-	"github.com/wirectl/wirectl/transport/transporttest"
 )
 
 // One suite runs over everything that can run offline, with real processes and

@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wirectl/wirectl/test/kit/transporttest"
 	"github.com/wirectl/wirectl/transport"
-	"github.com/wirectl/wirectl/transport/transporttest"
 )
 
 // An authority signs certificates for the tests.

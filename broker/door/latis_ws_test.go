@@ -7,9 +7,9 @@ import (
 
 	"github.com/coder/websocket"
 
-	"github.com/wirectl/wirectl/broker/door/internal/doortest"
 	"github.com/wirectl/wirectl/broker/door/latis"
 	"github.com/wirectl/wirectl/peer/unit"
+	"github.com/wirectl/wirectl/test/kit/doortest"
 	"github.com/wirectl/wirectl/transport"
 )
 

@@ -22,7 +22,6 @@ import (
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/door"
 	"github.com/wirectl/wirectl/broker/door/admin"
-	"github.com/wirectl/wirectl/broker/door/internal/doortest"
 	"github.com/wirectl/wirectl/broker/door/latis"
 	"github.com/wirectl/wirectl/broker/door/nexus"
 	"github.com/wirectl/wirectl/broker/door/openai"
@@ -31,6 +30,7 @@ import (
 	"github.com/wirectl/wirectl/broker/door/web"
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/peer/unit"
+	"github.com/wirectl/wirectl/test/kit/doortest"
 )
 
 func TestMain(m *testing.M) {

@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"github.com/wirectl/wirectl/broker"
-	"github.com/wirectl/wirectl/broker/door/internal/doortest"
 	"github.com/wirectl/wirectl/broker/door/latis"
 	"github.com/wirectl/wirectl/broker/door/nexus"
 	"github.com/wirectl/wirectl/broker/door/openai"
@@ -28,6 +27,7 @@ import (
 	backends "github.com/wirectl/wirectl/broker/provider/openai"
 	"github.com/wirectl/wirectl/broker/publish"
 	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/test/kit/doortest"
 )
 
 const key = "sk-nR4/t9Zq"

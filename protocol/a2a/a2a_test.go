@@ -9,7 +9,7 @@ import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/a2a"
-	"github.com/wirectl/wirectl/protocol/internal/prototest"
+	"github.com/wirectl/wirectl/test/kit/prototest"
 )
 
 // call returns the call that a request line and fields, NAME: VALUE, are; nil for none.

@@ -6,7 +6,7 @@ import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol/gemini"
-	"github.com/wirectl/wirectl/protocol/internal/prototest"
+	"github.com/wirectl/wirectl/test/kit/prototest"
 )
 
 const (

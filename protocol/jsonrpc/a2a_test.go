@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"github.com/wirectl/wirectl/internal/jsonscan"
-	"github.com/wirectl/wirectl/protocol/internal/prototest"
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
+	"github.com/wirectl/wirectl/test/kit/prototest"
 )
 
 const (

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/wirectl/wirectl/protocol/internal/prototest"
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
+	"github.com/wirectl/wirectl/test/kit/prototest"
 )
 
 func TestBatch(t *testing.T) {

@@ -13,9 +13,9 @@ import (
 
 	"github.com/wirectl/wirectl/fixtures"
 	"github.com/wirectl/wirectl/protocol"
-	"github.com/wirectl/wirectl/protocol/internal/prototest"
 	"github.com/wirectl/wirectl/protocol/latis"
 	latisv1 "github.com/wirectl/wirectl/protocol/schema/latis/v1"
+	"github.com/wirectl/wirectl/test/kit/prototest"
 )
 
 // message returns the wire form of the message that the JSON describes.

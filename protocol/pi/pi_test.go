@@ -5,8 +5,8 @@ import (
 
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol"
-	"github.com/wirectl/wirectl/protocol/internal/prototest"
 	"github.com/wirectl/wirectl/protocol/pi"
+	"github.com/wirectl/wirectl/test/kit/prototest"
 )
 
 const (

@@ -5,8 +5,8 @@ import (
 
 	"github.com/wirectl/wirectl/fixtures"
 	"github.com/wirectl/wirectl/internal/jsonscan"
-	"github.com/wirectl/wirectl/protocol/internal/prototest"
 	"github.com/wirectl/wirectl/protocol/theory"
+	"github.com/wirectl/wirectl/test/kit/prototest"
 )
 
 const (

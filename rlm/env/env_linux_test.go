@@ -21,14 +21,14 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/wirectl/wirectl/internal/standin"
 	"github.com/wirectl/wirectl/rlm"
 	"github.com/wirectl/wirectl/rlm/env"
 	"github.com/wirectl/wirectl/rlm/env/container"
-	"github.com/wirectl/wirectl/rlm/env/internal/envtest"
 	"github.com/wirectl/wirectl/rlm/env/python"
 	"github.com/wirectl/wirectl/rlm/env/starlark"
 	"github.com/wirectl/wirectl/rlm/sandbox"
+	"github.com/wirectl/wirectl/test/kit/envtest"
+	"github.com/wirectl/wirectl/test/kit/standin"
 )
 
 // engines are the names of the stand-in program, so that no real engine is found.

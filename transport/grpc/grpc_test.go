@@ -26,9 +26,9 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	latisv1 "github.com/wirectl/wirectl/protocol/schema/latis/v1"
+	"github.com/wirectl/wirectl/test/kit/transporttest"
 	"github.com/wirectl/wirectl/transport"
 	"github.com/wirectl/wirectl/transport/grpc"
-	"github.com/wirectl/wirectl/transport/transporttest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -5,9 +5,9 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/wirectl/wirectl/test/kit/transporttest"
 	"github.com/wirectl/wirectl/transport"
 	"github.com/wirectl/wirectl/transport/quic"
-	"github.com/wirectl/wirectl/transport/transporttest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -13,10 +13,10 @@ import (
 
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/door/admin"
-	"github.com/wirectl/wirectl/broker/door/internal/doortest"
 	"github.com/wirectl/wirectl/broker/door/web"
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/broker/provider/mock"
+	"github.com/wirectl/wirectl/test/kit/doortest"
 )
 
 // served returns the address of the door of a broker that accepts any model.

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/wirectl/wirectl/broker"
-	"github.com/wirectl/wirectl/broker/door/internal/doortest"
 	"github.com/wirectl/wirectl/broker/provider/mock"
+	"github.com/wirectl/wirectl/test/kit/doortest"
 )
 
 // These differ from run to run.

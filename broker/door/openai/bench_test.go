@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wirectl/wirectl/broker/door/internal/doortest"
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/broker/provider/mock"
 	backend "github.com/wirectl/wirectl/broker/provider/openai"
+	"github.com/wirectl/wirectl/test/kit/doortest"
 )
 
 // BenchmarkCompletion makes one call after another, through the door to a backend that

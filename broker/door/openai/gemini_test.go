@@ -8,12 +8,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wirectl/wirectl/broker/door/internal/doortest"
 	"github.com/wirectl/wirectl/broker/door/openai"
 	"github.com/wirectl/wirectl/broker/door/web"
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/broker/provider/gemini"
 	"github.com/wirectl/wirectl/broker/provider/mock"
+	"github.com/wirectl/wirectl/test/kit/doortest"
 )
 
 // saidByGemini summarizes an answer, or one event of it.

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wirectl/wirectl/broker/door/internal/doortest"
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/broker/provider/anthropic"
 	backends "github.com/wirectl/wirectl/broker/provider/openai"
+	"github.com/wirectl/wirectl/test/kit/doortest"
 )
 
 // stalling returns the URL of a backend that begins its answer to each request and sends a

@@ -18,7 +18,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/wirectl/wirectl/broker"
-	"github.com/wirectl/wirectl/broker/door/internal/doortest"
 	"github.com/wirectl/wirectl/broker/door/openai"
 	"github.com/wirectl/wirectl/broker/door/web"
 	"github.com/wirectl/wirectl/broker/provider"
@@ -27,6 +26,7 @@ import (
 	"github.com/wirectl/wirectl/broker/provider/mock"
 	backends "github.com/wirectl/wirectl/broker/provider/openai"
 	"github.com/wirectl/wirectl/llm"
+	"github.com/wirectl/wirectl/test/kit/doortest"
 )
 
 func TestMain(m *testing.M) {

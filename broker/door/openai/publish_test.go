@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wirectl/wirectl/broker/door/internal/doortest"
 	"github.com/wirectl/wirectl/broker/door/openai"
 	"github.com/wirectl/wirectl/broker/door/web"
 	"github.com/wirectl/wirectl/broker/provider"
@@ -15,6 +14,7 @@ import (
 	"github.com/wirectl/wirectl/broker/publish"
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/test/kit/doortest"
 )
 
 // A watcher describes the records published for each connection, and returns the

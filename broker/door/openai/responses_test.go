@@ -12,12 +12,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wirectl/wirectl/broker/door/internal/doortest"
 	"github.com/wirectl/wirectl/broker/door/openai"
 	"github.com/wirectl/wirectl/broker/door/web"
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/broker/provider/mock"
 	backends "github.com/wirectl/wirectl/broker/provider/openai"
+	"github.com/wirectl/wirectl/test/kit/doortest"
 )
 
 // A responded has the members of a response that the tests read.

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/broker"
-	"github.com/wirectl/wirectl/broker/door/internal/doortest"
 	"github.com/wirectl/wirectl/broker/door/openai"
 	"github.com/wirectl/wirectl/broker/door/web"
 	"github.com/wirectl/wirectl/broker/provider"
@@ -22,6 +21,7 @@ import (
 	"github.com/wirectl/wirectl/broker/provider/gemini"
 	backends "github.com/wirectl/wirectl/broker/provider/openai"
 	"github.com/wirectl/wirectl/llm"
+	"github.com/wirectl/wirectl/test/kit/doortest"
 )
 
 // behind returns the URL of a door in front of a backend of a kind, which may be asked three times

@@ -9,11 +9,11 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/wirectl/wirectl/broker"
-	"github.com/wirectl/wirectl/broker/door/internal/doortest"
 	"github.com/wirectl/wirectl/broker/door/proxy"
 	"github.com/wirectl/wirectl/broker/door/web"
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/broker/provider/mock"
+	"github.com/wirectl/wirectl/test/kit/doortest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

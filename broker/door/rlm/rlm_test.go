@@ -15,7 +15,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/wirectl/wirectl/broker"
-	"github.com/wirectl/wirectl/broker/door/internal/doortest"
 	"github.com/wirectl/wirectl/broker/door/rlm"
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/broker/publish"
@@ -24,6 +23,7 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 	wire "github.com/wirectl/wirectl/protocol/rlm"
 	"github.com/wirectl/wirectl/session"
+	"github.com/wirectl/wirectl/test/kit/doortest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

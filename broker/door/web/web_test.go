@@ -16,8 +16,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/wirectl/wirectl/broker/door/internal/doortest"
 	"github.com/wirectl/wirectl/broker/door/web"
+	"github.com/wirectl/wirectl/test/kit/doortest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

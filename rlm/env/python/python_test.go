@@ -10,9 +10,9 @@ import (
 
 	"github.com/wirectl/wirectl/rlm"
 	"github.com/wirectl/wirectl/rlm/env"
-	"github.com/wirectl/wirectl/rlm/env/internal/envtest"
 	"github.com/wirectl/wirectl/rlm/env/python"
 	"github.com/wirectl/wirectl/rlm/sandbox"
+	"github.com/wirectl/wirectl/test/kit/envtest"
 )
 
 func TestMain(m *testing.M) {

@@ -19,11 +19,11 @@ import (
 	"github.com/wirectl/wirectl/protocol/repl"
 	"github.com/wirectl/wirectl/rlm"
 	"github.com/wirectl/wirectl/rlm/env"
-	"github.com/wirectl/wirectl/rlm/env/internal/envtest"
 	"github.com/wirectl/wirectl/rlm/env/starlark"
 	"github.com/wirectl/wirectl/rlm/fence"
 	"github.com/wirectl/wirectl/rlm/prompt"
 	"github.com/wirectl/wirectl/session"
+	"github.com/wirectl/wirectl/test/kit/envtest"
 )
 
 func TestMain(m *testing.M) {
