@@ -86,6 +86,7 @@ func TestOrderlyMessagesAreExact(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				sortFields(wire, md)
 				json, exact, err := compiled(md).AppendJSON(nil, wire)
 				if err != nil || !exact {
 					t.Fatalf("%x:\n%s\nexact %v, error %v", wire, json, exact, err)

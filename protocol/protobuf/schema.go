@@ -2,9 +2,11 @@ package protobuf
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -83,10 +85,10 @@ func (s *Schema) form(wire []byte) (form []byte, err error) {
 	return compact.Bytes(), err
 }
 
-// AppendWire appends the message described by its JSON form. Fields are in the order of the Go
-// module, map entries in that of their keys, and each number is in its shortest form. Members
-// are named by their JSON names or their names in the schema. Required fields may be missing.
-// On error dst is returned unchanged.
+// AppendWire appends the message described by its JSON form. Fields are in the order of
+// their numbers, map entries in that of their keys, and each number is in its shortest form.
+// Members are named by their JSON names or their names in the schema. Required fields may be
+// missing. On error dst is returned unchanged.
 func (s *Schema) AppendWire(dst, text []byte) ([]byte, error) {
 	if err := jsonscan.Valid(text); err != nil {
 		return dst, err
@@ -109,7 +111,43 @@ func (s *Schema) wire(dst, text []byte) (_ []byte, err error) {
 	if err := (protojson.UnmarshalOptions{AllowPartial: true, Resolver: lenient{s.types()}}).Unmarshal(text, m); err != nil {
 		return nil, err
 	}
-	return proto.MarshalOptions{AllowPartial: true, Deterministic: true}.MarshalAppend(dst, m)
+	start := len(dst)
+	out, err := proto.MarshalOptions{AllowPartial: true, Deterministic: true}.MarshalAppend(dst, m)
+	if err == nil {
+		sortFields(out[start:], s.md)
+	}
+	return out, err
+}
+
+// sortFields puts the fields of a message, and of those in it, in the order of their numbers. Most
+// encoders write them so; the Go module writes those of a oneof last.
+func sortFields(wire []byte, md protoreflect.MessageDescriptor) {
+	type extent struct {
+		num      protowire.Number
+		from, to int
+	}
+	var fields []extent
+	r := reader{wire: wire}
+	for r.pos < len(wire) {
+		from := r.pos
+		num, value, ok := r.skipField(len(wire))
+		if !ok {
+			return
+		}
+		fields = append(fields, extent{num, from, r.pos})
+		if fd := md.Fields().ByNumber(num); value != nil && fd != nil && fd.Kind() == protoreflect.MessageKind {
+			sortFields(value, fd.Message())
+		}
+	}
+	byNumber := func(a, b extent) int { return cmp.Compare(a.num, b.num) }
+	if slices.IsSortedFunc(fields, byNumber) {
+		return
+	}
+	slices.SortStableFunc(fields, byNumber)
+	old := slices.Clone(wire)
+	for _, f := range fields {
+		wire = wire[copy(wire, old[f.from:f.to]):]
+	}
 }
 
 // recovered turns a panic into an error. The protobuf module (1.36) panics on two inputs: a map

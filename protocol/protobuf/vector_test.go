@@ -125,6 +125,12 @@ func TestAppendJSON(t *testing.T) {
 			json: `{"textByText":{"a":"2"}}`, inexact: true,
 		},
 		{
+			name: "a member of a oneof before a field with a higher number", message: "torture.Torture",
+			wire: `e0 03 00                  # chosen_int 0
+			       e2 12 01 61               # renamed "a"`,
+			json: `{"chosenInt":0,"a \"name\"":"a"}`,
+		},
+		{
 			name: "groups", message: "torture.Legacy",
 			wire: `08 01                     # needed
 			       1b 0a 01 61 1c            # Pair { left "a" }
