@@ -79,7 +79,7 @@ func every(from, to, step int) (list []int) {
 // play returns a session with everything that lanes can show.
 func play() capture.Reader {
 	s := &script{session: capture.Session{Created: begun, Framing: "line", Protocol: "mcp", Unit: "research-agent"}}
-	s.addRequest(0, 0, "initialize", `"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"desk","version":"2.1.0"}`)
+	s.addRequest(0, 0, "initialize", `"protocolVersion":"2025-06-18","capabilities":{"sampling":{}},"clientInfo":{"name":"desk","version":"2.1.0"}`)
 	s.addMessage(62, frame.U2C, `"id":0,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"research-agent","version":"1.4.0"}}`)
 	s.addMessage(64, frame.C2U, `"method":"notifications/initialized"`)
 	s.addRequest(80, 1, "tools/list", `"cursor":""`)
