@@ -465,3 +465,25 @@ func FuzzAnswers(f *testing.F) {
 		}
 	})
 }
+
+// The options of a request of any API have their names in Chat Completions.
+func TestReadOptions(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"model":"m","max_completion_tokens":5,"stop":"x","messages":[]}`:                 `max_tokens=5 messages=[] model="m" stop="x"`,
+		`{"max_output_tokens":5,"input":"i","conversation":"c"}`:                           `conversation="c" input="i" max_tokens=5`,
+		`{"max_tokens":5,"stop_sequences":["x"],"top_k":2}`:                                `max_tokens=5 stop=["x"] top_k=2`,
+		`{"generationConfig":{"maxOutputTokens":5,"topK":2,"stopSequences":["x"]}}`:        `max_tokens=5 stop=["x"] top_k=2`,
+		`{"generation_config":{"candidateCount":2,"thinkingConfig":{}},"contents":[],"x":`: `contents=[] n=2 thinkingConfig={}`,
+		`{"generationConfig":7,"seed":1}`:                                                  `seed=1`,
+		`[]`:                                                                               ``,
+	} {
+		var got []string
+		for name, value := range llm.ReadOptions([]byte(body)) {
+			got = append(got, name+"="+string(value))
+		}
+		slices.Sort(got)
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: %q, want %q", body, got, want)
+		}
+	}
+}

@@ -1,9 +1,11 @@
 package llm
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"reflect"
 	"slices"
@@ -389,6 +391,36 @@ type Settings struct {
 	// JSON says that the answer must be a JSON object, or match Schema, which may be nil.
 	JSON   bool            `json:"-"`
 	Schema json.RawMessage `json:"-"`
+}
+
+// ReadOptions yields the members of a request of any API by their names in Chat Completions, and
+// those that this API lacks by their own. It does not look into messages and tools.
+func ReadOptions(body []byte) iter.Seq2[string, []byte] {
+	return func(yield func(name string, value []byte) bool) {
+		var s jsonscan.Scanner
+		s.Init(body)
+		for ok := s.Object(); ok && s.Next(); {
+			name := string(s.Key())
+			switch cmp.Or(contentAliases[name], name) {
+			case "generationConfig":
+				for ok := s.Object(); ok && s.Next(); {
+					name := string(s.Key())
+					if !yield(cmp.Or(contentNames[name], name), s.Value()) {
+						return
+					}
+				}
+				continue
+			case messageNames["stop"]:
+				name = "stop"
+			case "max_output_tokens", "max_completion_tokens":
+				name = "max_tokens"
+			}
+			value := s.Value()
+			if value == nil || !yield(name, value) { // the text may be cut
+				return
+			}
+		}
+	}
 }
 
 // Settings reads the options. An invalid one is a [*Gap].

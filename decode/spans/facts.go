@@ -235,13 +235,10 @@ func within(object []byte, name string) []byte {
 	return object
 }
 
-// settings are the numeric settings of requests to models, by their names in APIs.
+// settings are the numeric settings of requests to models.
 var settings = map[string]attribute.Key{
-	"max_tokens": otlp.RequestTokens, "max_completion_tokens": otlp.RequestTokens, "max_output_tokens": otlp.RequestTokens, "maxOutputTokens": otlp.RequestTokens,
-	"temperature": otlp.Temperature, "top_p": otlp.TopP, "topP": otlp.TopP, "top_k": otlp.TopK, "topK": otlp.TopK,
-	"frequency_penalty": otlp.FrequencyMalus, "frequencyPenalty": otlp.FrequencyMalus,
-	"presence_penalty": otlp.PresenceMalus, "presencePenalty": otlp.PresenceMalus,
-	"seed": otlp.RequestSeed, "n": otlp.RequestChoices, "candidateCount": otlp.RequestChoices,
+	"max_tokens": otlp.RequestTokens, "temperature": otlp.Temperature, "top_p": otlp.TopP, "top_k": otlp.TopK,
+	"frequency_penalty": otlp.FrequencyMalus, "presence_penalty": otlp.PresenceMalus, "seed": otlp.RequestSeed, "n": otlp.RequestChoices,
 }
 
 // isWhole tells which of the settings are integers.
@@ -249,46 +246,28 @@ var isWhole = map[attribute.Key]bool{otlp.RequestTokens: true, otlp.RequestSeed:
 
 // readModelRequest reads the settings of a request to a model, and nothing of its content.
 func (f *facts) readModelRequest(payload []byte) {
-	var s jsonscan.Scanner
-	s.Init(payload)
-	for ok := s.Object(); ok && s.Next(); {
-		key := string(s.Key())
-		if key != "generationConfig" { // the object of Gemini
-			f.readSetting(key, &s)
-			continue
+	for name, value := range llm.ReadOptions(payload) {
+		switch name {
+		case "stream":
+			if bytes.Equal(value, []byte("true")) {
+				f.set(otlp.RequestStream.Bool(true))
+			}
+		case "conversation":
+			f.setText(otlp.ConversationID, llm.Unquote(value))
+		case "stop":
+			if list := texts(value); len(list) > 0 {
+				f.set(otlp.StopSequences.StringSlice(list))
+			}
 		}
-		for ok := s.Object(); ok && s.Next(); {
-			f.readSetting(string(s.Key()), &s)
+		key := settings[name]
+		n, err := strconv.ParseFloat(string(value), 64)
+		switch {
+		case key == "", err != nil, key == otlp.RequestChoices && n == 1:
+		case isWhole[key]:
+			f.set(key.Int64(int64(n)))
+		default:
+			f.set(key.Float64(n))
 		}
-	}
-}
-
-func (f *facts) readSetting(name string, s *jsonscan.Scanner) {
-	key := settings[name]
-	switch name {
-	case "stream":
-		if bytes.Equal(s.Value(), []byte("true")) {
-			f.set(otlp.RequestStream.Bool(true))
-		}
-	case "conversation":
-		if text, ok := jsonscan.Unquote(s.Value()); ok {
-			f.setText(otlp.ConversationID, string(text))
-		}
-	case "stop", "stop_sequences", "stopSequences":
-		if list := texts(s.Value()); len(list) > 0 {
-			f.set(otlp.StopSequences.StringSlice(list))
-		}
-	}
-	if key == "" {
-		return
-	}
-	n, err := strconv.ParseFloat(string(s.Value()), 64)
-	switch {
-	case err != nil, key == otlp.RequestChoices && n == 1:
-	case isWhole[key]:
-		f.set(key.Int64(int64(n)))
-	default:
-		f.set(key.Float64(n))
 	}
 }
 
