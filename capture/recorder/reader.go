@@ -35,7 +35,7 @@ func (r *Reader) Buffered() bool { return r.at != nil && r.at.Buffered() }
 // Next waits for the next record and reads it; see [capture.Reader].
 func (r *Reader) Next(rec *capture.Record) error {
 	for {
-		if r.at != nil {
+		if r.at != nil && !r.isClosed() {
 			err := r.at.Next(rec)
 			if err != io.EOF {
 				return err
@@ -55,16 +55,23 @@ func (r *Reader) Next(rec *capture.Record) error {
 
 // more waits for the next source. It returns false at the end.
 func (r *Reader) more() bool {
-	select {
-	case <-r.closed:
+	if r.isClosed() {
 		return false
-	default:
 	}
 	select {
 	case at, ok := <-r.given:
 		r.at = at
 		return ok
 	case <-r.closed:
+		return false
+	}
+}
+
+func (r *Reader) isClosed() bool {
+	select {
+	case <-r.closed:
+		return true
+	default:
 		return false
 	}
 }
