@@ -18,7 +18,6 @@ import (
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/mask"
 	"github.com/wirectl/wirectl/broker/provider"
-	"github.com/wirectl/wirectl/broker/provider/mock"
 	"github.com/wirectl/wirectl/llm"
 )
 
@@ -699,7 +698,7 @@ func TestKeyAsModel(t *testing.T) {
 	secrets.Add("sk-planted")
 	b, err := broker.New(broker.Config{
 		Secrets: &secrets,
-		Models:  []broker.Model{{Name: "*", Routes: []broker.Route{{Backend: &broker.Backend{Name: "m", Provider: mock.New(mock.Config{})}}}}},
+		Models:  []broker.Model{{Name: "*", Routes: []broker.Route{{Backend: &broker.Backend{Name: "m", Provider: provider.NewMock(provider.MockConfig{})}}}}},
 	}, nil)
 	if err != nil {
 		t.Fatal(err)

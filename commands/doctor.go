@@ -8,7 +8,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/capture/tap"
-	"github.com/wirectl/wirectl/internal/programs"
 )
 
 func doctorCommand(inv *invocation) *cli.Command {
@@ -27,7 +26,7 @@ func doctorCommand(inv *invocation) *cli.Command {
 func runDoctor(inv *invocation, c *cli.Context) error {
 	w := tabwriter.NewWriter(inv.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "Programs:")
-	programs.Write(c.Context, w)
+	Write(c.Context, w)
 	fmt.Fprintln(w, "\nTaps:")
 	tellTaps(inv, w)
 	return w.Flush()

@@ -2,6 +2,7 @@ package commands
 
 import (
 	"context"
+	"io"
 	"runtime"
 	"slices"
 	"strings"
@@ -9,12 +10,14 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/convert"
 	"github.com/wirectl/wirectl/decode/source"
+	"github.com/wirectl/wirectl/internal/cmdline"
 	"github.com/wirectl/wirectl/store"
 	"github.com/wirectl/wirectl/store/live"
 	"github.com/wirectl/wirectl/tui"
-	page "github.com/wirectl/wirectl/web/command"
+	"github.com/wirectl/wirectl/web"
 )
 
 func monitorCommand(inv *invocation) *cli.Command {
@@ -37,7 +40,7 @@ func monitorCommand(inv *invocation) *cli.Command {
 			pricesFlag(),
 			grpcEncodingFlag(),
 			colorFlag("the screen"),
-		}, append(page.Flags(), streamFlags()...)...),
+		}, append(webFlags(), streamFlags()...)...),
 		Action: inv.does(runMonitor),
 	}
 }
@@ -48,7 +51,7 @@ func runMonitor(inv *invocation, c *cli.Context) error {
 		return err
 	}
 	if c.Bool("web") {
-		return page.Run(c.Context, c, inv.Operands, inv.opener(), cfg, inv.Stdout)
+		return runWeb(c.Context, c, inv.Operands, inv.opener(), cfg, inv.Stdout)
 	}
 	if err := drawable(inv); err != nil {
 		return err
@@ -167,4 +170,28 @@ func newScreen(inv *invocation, c *cli.Context) (tui.Config, error) {
 		screen.Input = inv.Stdin
 	}
 	return screen, err
+}
+
+// webFlags are the flags of the command that serves the page of this machine.
+func webFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.BoolFlag{Name: "web", Usage: "serve the monitor as a web page and print its address"},
+		&cli.StringFlag{Name: "listen", Value: "127.0.0.1:0", Usage: "with --web: listen at `HOST:PORT`"},
+		&cli.BoolFlag{Name: "remote", Usage: "with --web: allow --listen beyond loopback, without encryption"},
+		&cli.BoolFlag{Name: "control", Usage: "with --web: let the page cancel, resend, hold, edit and drop frames of a relay that takes commands"},
+	}
+}
+
+// runWeb serves the page of the named session, or of all sessions, until ctx ends.
+func runWeb(ctx context.Context, c *cli.Context, sessions []string, opener *source.Opener, cfg decode.Config, out io.Writer) error {
+	if len(sessions) > 1 {
+		return cmdline.Errorf("monitor takes one session; got %d", len(sessions))
+	}
+	l := &web.Local{Opener: opener, Config: cfg, Follow: c.Bool("follow")}
+	if len(sessions) == 1 {
+		l.Only = sessions[0]
+	}
+	return web.Run(ctx, web.Options{
+		Library: l, Only: l.Only, Listen: c.String("listen"), Remote: c.Bool("remote"), Control: c.Bool("control"), Config: cfg,
+	}, out)
 }

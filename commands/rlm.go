@@ -44,7 +44,7 @@ func runRLM(inv *invocation, c *cli.Context) error {
 	}
 	o := hostOptions(inv, c)
 	var err error
-	if o.Lookout.Send, err = command.Opener(c, inv.Getenv, inv.saysHub); err != nil {
+	if o.Observers.Send, err = command.Opener(c, inv.Getenv, inv.saysHub); err != nil {
 		return err
 	}
 	if err := command.Join(c, &o); err != nil {

@@ -9,8 +9,6 @@ import (
 	"github.com/wirectl/wirectl/broker/config"
 	"github.com/wirectl/wirectl/broker/door/admin"
 	"github.com/wirectl/wirectl/broker/host"
-	"github.com/wirectl/wirectl/broker/lookout"
-	"github.com/wirectl/wirectl/broker/service"
 	"github.com/wirectl/wirectl/decode/convert"
 	"github.com/wirectl/wirectl/hub/command"
 	"github.com/wirectl/wirectl/internal/cmdline"
@@ -56,7 +54,7 @@ func serveCommand(inv *invocation) *cli.Command {
 func runServe(inv *invocation, c *cli.Context) error {
 	o := hostOptions(inv, c)
 	var err error
-	if o.Lookout.Send, err = command.Opener(c, inv.Getenv, inv.saysHub); err != nil {
+	if o.Observers.Send, err = command.Opener(c, inv.Getenv, inv.saysHub); err != nil {
 		return err
 	}
 	if err := command.Join(c, &o); err != nil {
@@ -87,7 +85,7 @@ func hostOptions(inv *invocation, c *cli.Context) host.Options {
 	return host.Options{
 		Config: c.String("config"), Getenv: inv.Getenv, Listen: cmdline.ListOf(c, "listen"), AnyPort: c.Bool("any-port"),
 		Remote: c.Bool("allow-remote"), Drain: c.Duration("drain"), Quiet: c.Bool("quiet"),
-		Lookout: lookout.Config{
+		Observers: host.ObserverConfig{
 			NoTap: c.Bool("no-tap"), Capture: c.String("capture"), Label: convert.Labels(nil),
 			Log: c.String("log"), LogPrompts: c.Bool("log-prompts"), Calls: c.String("calls"), OTLP: c.String("otlp"),
 		},
@@ -123,7 +121,7 @@ func serveUsage(inv *invocation, c *cli.Context, h *host.Host) error {
 			return usagef("serve usage: %w", err)
 		}
 	}
-	if addr == service.Off {
+	if addr == host.Off {
 		return usagef("serve usage needs the address of an admin door: want HOST:PORT or PORT")
 	}
 	list, err := admin.Usage(c.Context, addr, h.Config.Token)

@@ -11,8 +11,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/wirectl/wirectl/rlm/fence"
 )
 
 // A cell is a block of code that is running. It answers the calls of the code.
@@ -254,7 +252,7 @@ func (k *call) raw(ctx context.Context, unwrap, child bool, n Nested) (string, e
 	}
 	text, err := k.plain(ctx, k.model, k.prompt)
 	if err == nil && unwrap {
-		text = fence.Unwrap(text, k.finish == "length")
+		text = Unwrap(text, k.finish == "length")
 	}
 	return text, err
 }

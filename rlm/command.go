@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/internal/render"
-	"github.com/wirectl/wirectl/rlm/internal/subprocess"
 )
 
 // A Command is a policy that is a program. It is started for each question, reads one line
@@ -113,7 +112,7 @@ func (c Command) ask(ctx context.Context, question, reply any) error {
 	limit := cmp.Or(c.Timeout, commandTimeout)
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%s: no reply within %v", c.Args[0], limit))
 	defer cancel()
-	_, answer, err := subprocess.Ask(ctx, c.Args, append(line, '\n'), io.Discard, readLine)
+	_, answer, err := Ask(ctx, c.Args, append(line, '\n'), io.Discard, readLine)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/wirectl/wirectl/rlm"
 	"github.com/wirectl/wirectl/rlm/env"
-	"github.com/wirectl/wirectl/rlm/env/python"
 )
 
 // A silent model answers the root, and leaves sub-calls pending until they are closed.
@@ -44,9 +43,9 @@ func (s *silent) Complete(ctx context.Context, r rlm.Request) (rlm.Completion, e
 }
 
 // findPython returns the machine's interpreter. In CI there must be one.
-func findPython(t *testing.T) python.Interpreter {
+func findPython(t *testing.T) env.Interpreter {
 	t.Helper()
-	p, err := python.Find(t.Context())
+	p, err := env.FindPython(t.Context())
 	switch {
 	case err == nil:
 	case os.Getenv("CI") != "":
@@ -95,7 +94,7 @@ while True: pass`, 1},
 			out, err := rlm.Run(ctx, rlm.Options{
 				Model: m, Question: "q", Root: "root", Sub: "sub", Limits: rlm.Limits{Depth: 2},
 				Open: func(_ context.Context, s rlm.Session) (rlm.Environment, error) {
-					return counted{python.New(p, env.Config{Run: s.ID, Depth: s.Depth, Grace: time.Minute}, python.Options{}), &closed}, nil
+					return counted{env.NewPython(p, env.Config{Run: s.ID, Depth: s.Depth, Grace: time.Minute}, env.PythonOptions{}), &closed}, nil
 				},
 			})
 			if err != nil || out.Finish != rlm.Cancelled || out.Answer != "so far" {
@@ -143,7 +142,7 @@ func TestCellTimeoutInPython(t *testing.T) {
 	out, err := rlm.Run(t.Context(), rlm.Options{
 		Model: m, Question: "q", Root: "root", Limits: rlm.Limits{Depth: 1},
 		Open: func(_ context.Context, s rlm.Session) (rlm.Environment, error) {
-			return python.New(p, env.Config{Run: s.ID, Timeout: 3 * time.Second, Grace: time.Minute}, python.Options{}), nil
+			return env.NewPython(p, env.Config{Run: s.ID, Timeout: 3 * time.Second, Grace: time.Minute}, env.PythonOptions{}), nil
 		},
 	})
 	if err != nil || out.Answer != "4" || out.Finish != rlm.Stop || out.Iterations != 2 {

@@ -18,7 +18,6 @@ import (
 
 	"github.com/wirectl/wirectl/rlm"
 	"github.com/wirectl/wirectl/rlm/env"
-	"github.com/wirectl/wirectl/rlm/env/python"
 	"github.com/wirectl/wirectl/rlm/prompt"
 	"github.com/wirectl/wirectl/rlm/runlog"
 )
@@ -92,7 +91,7 @@ func run(t *testing.T, text string, depth int, turns ...string) rlm.Outcome {
 		Model: w, Question: "the task", Root: "root", Sub: "sub",
 		Context: rlm.Context{Path: path, Type: "text"}, Shape: prompt.ShapeOf(text),
 		Open: func(_ context.Context, s rlm.Session) (rlm.Environment, error) {
-			return python.New(p, env.Config{Run: s.ID, Depth: s.Depth}, python.Options{}), nil
+			return env.NewPython(p, env.Config{Run: s.ID, Depth: s.Depth}, env.PythonOptions{}), nil
 		},
 		Limits: rlm.Limits{Depth: depth, Calls: 500}, Log: log,
 	})

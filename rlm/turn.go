@@ -10,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/wirectl/wirectl/rlm/fence"
 	"github.com/wirectl/wirectl/rlm/prompt"
 	"github.com/wirectl/wirectl/rlm/runlog"
 )
@@ -82,7 +81,7 @@ func (t *turn) play(ctx context.Context) (*ending, error) {
 	if err := t.ask(ctx, t.historyRequest()); err != nil {
 		return t.fails(ctx, "LLM", err)
 	}
-	code, open := fence.Blocks(t.response.Text, t.o.Facts.Words)
+	code, open := CodeBlocks(t.response.Text, t.o.Facts.Words)
 	if t.n > t.iterations {
 		return t.forced(ctx, open || len(code) > 0)
 	}
@@ -147,7 +146,7 @@ func (t *turn) ask(ctx context.Context, r Request) (err error) {
 // marker looks for FINAL_VAR and FINAL in the response. An unknown variable is not an
 // answer; refused then says so to the model.
 func (t *turn) marker(ctx context.Context) (answer *string, refused string, err error) {
-	m, ok := fence.Final(t.response.Text, t.o.Facts.Words)
+	m, ok := FinalMarker(t.response.Text, t.o.Facts.Words)
 	switch {
 	case !ok:
 		return nil, "", nil
@@ -206,7 +205,7 @@ func (t *turn) shallow(ctx context.Context) (*ending, error) {
 	if err := t.ask(ctx, r); err != nil {
 		return t.fails(ctx, "LLM", err)
 	}
-	return &ending{fence.Unwrap(t.response.Text, t.response.Finish == "length"), Stop}, nil
+	return &ending{Unwrap(t.response.Text, t.response.Finish == "length"), Stop}, nil
 }
 
 func (r *run) wholePrompt(question string) (string, error) {

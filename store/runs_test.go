@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/wirectl/wirectl/broker"
-	"github.com/wirectl/wirectl/broker/publish"
+	"github.com/wirectl/wirectl/broker/observe"
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/frame"
@@ -27,12 +27,12 @@ const (
 type stage struct {
 	session capture.Session
 	list    []capture.Record
-	*publish.Publisher
+	*observe.Publisher
 }
 
 func newStage() *stage {
 	s := &stage{}
-	s.Publisher = publish.New(s, nil)
+	s.Publisher = observe.NewPublisher(s, nil)
 	return s
 }
 
@@ -52,23 +52,23 @@ func (s *stage) Next(r *capture.Record) error {
 }
 
 // say publishes a message as a frame of len32.
-func say(c *publish.Conn, dir frame.Dir, format string, args ...any) {
+func say(c *observe.Conn, dir frame.Dir, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	raw := binary.BigEndian.AppendUint32(nil, uint32(len(text)))
 	c.Frame(dir, append(raw, text...), 4)
 }
 
 // request is a request to a model, and answer answers it.
-func request(c *publish.Conn, path string) {
+func request(c *observe.Conn, path string) {
 	say(c, frame.C2U, `{"correlation_id":%q,"model":"m","prompt":"p"}`, path)
 }
 
-func answer(c *publish.Conn, path string) {
+func answer(c *observe.Conn, path string) {
 	say(c, frame.U2C, `{"correlation_id":%q,"error":null,"results":[{"error":null,"chat_completion":{"root_model":"m","prompt":"p","response":"r"}}]}`, path)
 }
 
 // worker opens the connection to a worker, which loads its context.
-func worker(s *stage, path string) *publish.Conn {
+func worker(s *stage, path string) *observe.Conn {
 	c := s.Open("worker", "repl", "len32")
 	c.Belongs(capture.Place{Run: path})
 	say(c, frame.U2C, `{"kind":"ready","language":"python"}`)
@@ -78,13 +78,13 @@ func worker(s *stage, path string) *publish.Conn {
 }
 
 // execute begins a cell.
-func execute(c *publish.Conn, path string, id int, code string) {
+func execute(c *observe.Conn, path string, id int, code string) {
 	c.Belongs(capture.Place{Run: path, Next: true})
 	say(c, frame.C2U, `{"kind":"execute","id":%d,"code":%q}`, id, code)
 }
 
 // asks is a request of a worker, for the calls of those paths.
-func asks(c *publish.Conn, kind string, id, cell int, prompt string, paths ...string) {
+func asks(c *observe.Conn, kind string, id, cell int, prompt string, paths ...string) {
 	say(c, frame.U2C, `{"kind":%q,"id":%d,"cell":%d,%s}`, kind, id, cell, prompt)
 	for _, path := range paths {
 		c.Belongs(capture.Place{Run: path, ID: json.RawMessage(fmt.Sprint(id))})

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wirectl/wirectl/rlm/env/python"
+	"github.com/wirectl/wirectl/rlm/env"
 )
 
 // A silent model accepts requests, and answers none until its client disconnects.
@@ -42,7 +42,7 @@ func newSilent(t *testing.T) *silent {
 // the selection made by keys. It returns the answer and the status.
 func viewerStops(t *testing.T, keys, what string, flags ...string) (answer string, status int) {
 	t.Helper()
-	if _, err := python.Find(t.Context()); err != nil {
+	if _, err := env.FindPython(t.Context()); err != nil {
 		if os.Getenv("CI") != "" {
 			t.Fatal(err)
 		}

@@ -15,7 +15,6 @@ import (
 
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/provider"
-	"github.com/wirectl/wirectl/broker/provider/mock"
 	"github.com/wirectl/wirectl/internal/prices"
 )
 
@@ -84,22 +83,22 @@ type RLMLog struct {
 
 // A Provider is a backend.
 type Provider struct {
-	Kind        string            `yaml:"kind"`
-	BaseURL     string            `yaml:"base_url"`
-	APIVersion  string            `yaml:"api_version"`
-	Key         Secret            `yaml:"key"`
-	Headers     map[string]Header `yaml:"headers"`
-	Concurrency int               `yaml:"concurrency"`
-	Rate        float64           `yaml:"rate"`
-	Burst       int               `yaml:"burst"`
-	Retries     *int              `yaml:"retries"`
-	Backoff     time.Duration     `yaml:"backoff"`
-	MaxWait     time.Duration     `yaml:"max_wait"`
-	Breaker     Breaker           `yaml:"breaker"`
-	Timeouts    Timeouts          `yaml:"timeouts"`
-	MaxTokens   int               `yaml:"max_tokens"`
-	Drop        []string          `yaml:"drop"`
-	Mock        mock.Config       `yaml:"mock"`
+	Kind        string              `yaml:"kind"`
+	BaseURL     string              `yaml:"base_url"`
+	APIVersion  string              `yaml:"api_version"`
+	Key         Secret              `yaml:"key"`
+	Headers     map[string]Header   `yaml:"headers"`
+	Concurrency int                 `yaml:"concurrency"`
+	Rate        float64             `yaml:"rate"`
+	Burst       int                 `yaml:"burst"`
+	Retries     *int                `yaml:"retries"`
+	Backoff     time.Duration       `yaml:"backoff"`
+	MaxWait     time.Duration       `yaml:"max_wait"`
+	Breaker     Breaker             `yaml:"breaker"`
+	Timeouts    Timeouts            `yaml:"timeouts"`
+	MaxTokens   int                 `yaml:"max_tokens"`
+	Drop        []string            `yaml:"drop"`
+	Mock        provider.MockConfig `yaml:"mock"`
 }
 
 // A Breaker suspends a provider that failed too often.

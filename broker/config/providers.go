@@ -18,10 +18,6 @@ import (
 
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/provider"
-	"github.com/wirectl/wirectl/broker/provider/anthropic"
-	"github.com/wirectl/wirectl/broker/provider/gemini"
-	"github.com/wirectl/wirectl/broker/provider/mock"
-	"github.com/wirectl/wirectl/broker/provider/openai"
 )
 
 func (b *builder) providers(*Config) error {
@@ -76,7 +72,7 @@ func (b *builder) provider(name string, p *Provider) (provider.Provider, error) 
 	}
 	switch p.Kind {
 	case "mock":
-		return mock.New(p.Mock), nil
+		return provider.NewMock(p.Mock), nil
 	case "workers":
 		return nil, nil
 	}
@@ -137,7 +133,7 @@ func (b *builder) numbers(path []string, p *Provider) error {
 }
 
 // mock checks the answers of a mock.
-func (b *builder) mock(path []string, m *mock.Config) error {
+func (b *builder) mock(path []string, m *provider.MockConfig) error {
 	if m.Chunk < 0 {
 		return b.at(append(path, "chunk"), "expected a number of characters; 0 means a word")
 	}
@@ -171,9 +167,9 @@ func isFailure(status int) bool { return status >= 400 && status <= 599 }
 var kinds = map[string]func(provider.Config) provider.Provider{
 	"mock":      nil,
 	"workers":   nil, // they are found once the broker has joined a hub
-	"openai":    func(c provider.Config) provider.Provider { return openai.New(c) },
-	"anthropic": func(c provider.Config) provider.Provider { return anthropic.New(c) },
-	"gemini":    func(c provider.Config) provider.Provider { return gemini.New(c) },
+	"openai":    func(c provider.Config) provider.Provider { return provider.NewOpenAI(c) },
+	"anthropic": func(c provider.Config) provider.Provider { return provider.NewAnthropic(c) },
+	"gemini":    func(c provider.Config) provider.Provider { return provider.NewGemini(c) },
 }
 
 // credential matches names of headers whose values are likely to be secrets, even if they are

@@ -22,10 +22,6 @@ import (
 	"github.com/wirectl/wirectl/broker/mask"
 	"github.com/wirectl/wirectl/broker/observe"
 	"github.com/wirectl/wirectl/broker/provider"
-	"github.com/wirectl/wirectl/broker/provider/anthropic"
-	"github.com/wirectl/wirectl/broker/provider/gemini"
-	backends "github.com/wirectl/wirectl/broker/provider/openai"
-	"github.com/wirectl/wirectl/broker/publish"
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/test/kit/doortest"
 )
@@ -48,7 +44,7 @@ const (
 
 var dialects = []dialect{
 	{
-		"openai", func(url string) provider.Provider { return backends.New(provider.Config{BaseURL: url, Key: key}) },
+		"openai", func(url string) provider.Provider { return provider.NewOpenAI(provider.Config{BaseURL: url, Key: key}) },
 		`{"id":"x","choices":[{"index":0,"message":{"role":"assistant","content":"%s%s"},"finish_reason":"stop"}]}`,
 		`{"id":"x","choices":[{"index":0,"message":{"content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{\"a\":\"%s%s\"}"}}]},"finish_reason":"tool_calls"}]}`,
 		`{"id":"x","choices":[{"index":0,"delta":{"content":"%s"},"finish_reason":null}]}`,
@@ -58,7 +54,9 @@ var dialects = []dialect{
 		`{"id":"x","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\ndata: [DONE]",
 	},
 	{
-		"anthropic", func(url string) provider.Provider { return anthropic.New(provider.Config{BaseURL: url, Key: key}) },
+		"anthropic", func(url string) provider.Provider {
+			return provider.NewAnthropic(provider.Config{BaseURL: url, Key: key})
+		},
 		`{"type":"message","content":[{"type":"text","text":"%s"},{"type":"text","text":"%s"}],"stop_reason":"end_turn"}`,
 		`{"type":"message","content":[{"type":"tool_use","id":"c","name":"f","input":{"a":"%s%s"}}],"stop_reason":"tool_use"}`,
 		`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"%s"}}`,
@@ -68,7 +66,7 @@ var dialects = []dialect{
 		anthropicEnd,
 	},
 	{
-		"gemini", func(url string) provider.Provider { return gemini.New(provider.Config{BaseURL: url, Key: key}) },
+		"gemini", func(url string) provider.Provider { return provider.NewGemini(provider.Config{BaseURL: url, Key: key}) },
 		`{"candidates":[{"content":{"role":"model","parts":[{"text":"%s"},{"text":"%s"}]},"finishReason":"STOP"}]}`,
 		`{"candidates":[{"content":{"parts":[{"functionCall":{"name":"f","args":{"a":"%s%s"}}}]},"finishReason":"STOP"}]}`,
 		`{"candidates":[{"content":{"parts":[{"text":"%s"}]}}]}`,
@@ -112,7 +110,7 @@ func newHouse(t *testing.T, p provider.Provider, s *mask.Secrets) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pub := publish.New(h, s)
+	pub := observe.NewPublisher(h, s)
 	for name, server := range map[string]doortest.Server{
 		"rlm": rlm.New(b, pub), "proxy": proxy.New(b, pub, web.Access{}), "nexus": nexus.New(b, pub, "", func() {}),
 		"latis": latis.New(controllers(b), pub), "openai": openai.New(b, pub, web.Access{}),

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/broker"
-	"github.com/wirectl/wirectl/broker/publish"
+	"github.com/wirectl/wirectl/broker/observe"
 	"github.com/wirectl/wirectl/frame"
 )
 
@@ -26,7 +26,7 @@ type Stream struct {
 
 	stopping func() bool
 	times    Times
-	tap      *publish.Conn
+	tap      *observe.Conn
 	in, out  split
 	message  progress // of the message that is being read
 
@@ -38,7 +38,7 @@ type Stream struct {
 
 // Stream returns the connection as a stream. Its length-prefixed messages are published as
 // frames; the tap may be nil.
-func (c *Conn) Stream(tap *publish.Conn) *Stream {
+func (c *Conn) Stream(tap *observe.Conn) *Stream {
 	c.idle.Store(true) // to be interrupted
 	s := NewStream(c.Conn, c.server.Stopping, c.server.Times, tap)
 	s.raw = c.raw
@@ -47,7 +47,7 @@ func (c *Conn) Stream(tap *publish.Conn) *Stream {
 
 // NewStream returns a connection as a stream of length-prefixed messages. Once stopping
 // returns true, the caller must interrupt it by a read deadline in the past.
-func NewStream(nc net.Conn, stopping func() bool, t Times, tap *publish.Conn) *Stream {
+func NewStream(nc net.Conn, stopping func() bool, t Times, tap *observe.Conn) *Stream {
 	t.SetDefaults()
 	s := &Stream{Conn: nc, stopping: stopping, times: t, tap: tap}
 	s.in.dir, s.out.dir = frame.C2U, frame.U2C
@@ -154,7 +154,7 @@ type split struct {
 	broken bool
 }
 
-func (s *split) write(tap *publish.Conn, p []byte) {
+func (s *split) write(tap *observe.Conn, p []byte) {
 	if tap == nil || s.broken {
 		return
 	}

@@ -19,13 +19,9 @@ import (
 	"github.com/wirectl/wirectl/broker/config"
 	"github.com/wirectl/wirectl/broker/door/latis"
 	"github.com/wirectl/wirectl/broker/door/web"
-	"github.com/wirectl/wirectl/broker/doors"
-	"github.com/wirectl/wirectl/broker/lookout"
 	"github.com/wirectl/wirectl/broker/mask"
+	"github.com/wirectl/wirectl/broker/observe"
 	"github.com/wirectl/wirectl/broker/provider"
-	"github.com/wirectl/wirectl/broker/publish"
-	"github.com/wirectl/wirectl/broker/script"
-	"github.com/wirectl/wirectl/broker/service"
 	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/internal/prices"
 )
@@ -40,7 +36,7 @@ type Options struct {
 	Drain   time.Duration // how long running calls may take at the end
 	Quiet   bool
 
-	Lookout        lookout.Config
+	Observers      ObserverConfig
 	Program        []string // runs with the broker; empty is none
 	PrintAddresses bool
 	Stdin          io.Reader
@@ -52,7 +48,7 @@ type Options struct {
 	Join    func(ctx context.Context, url string, open bool, warn func(string)) (Joined, error)
 	JoinURL string
 	// Work makes the broker a worker, which takes calls from the hub; nil does not.
-	Work func(url string, b *broker.Broker, p *publish.Publisher, warn func(string)) (Worker, error)
+	Work func(url string, b *broker.Broker, p *observe.Publisher, warn func(string)) (Worker, error)
 	// RLM makes a model that is a recursive language model; see [config.Env]. It may be nil.
 	RLM func(h *Host, of *config.Config, model string, settings []config.Setting) (provider.Provider, error)
 	// Linger requests time to end after an interrupt.
@@ -61,13 +57,13 @@ type Options struct {
 
 // A Host runs a broker.
 type Host struct {
-	// Config is the configuration as it was loaded.
+	// doorConfig is the configuration as it was loaded.
 	Config *config.Config
 
 	options Options
 	log     *slog.Logger
 	broker  *broker.Broker
-	seen    *publish.Publisher
+	seen    *observe.Publisher
 	secrets mask.Secrets // masked in all output
 	stop    context.CancelFunc
 	spent   *spentFile // nil if nothing is kept
@@ -162,7 +158,7 @@ func (h *Host) warn(text string) {
 // Run serves until something ends it, and then shuts the doors gracefully. It returns the
 // status of the program, if there is one.
 func (h *Host) Run(ctx context.Context) (int, error) {
-	out, err := h.lookout()
+	out, err := h.observers()
 	if err != nil {
 		return 0, err
 	}
@@ -170,19 +166,19 @@ func (h *Host) Run(ctx context.Context) (int, error) {
 	return status, errors.Join(err, out.End())
 }
 
-func (h *Host) lookout() (*lookout.Lookout, error) {
-	cfg := h.options.Lookout
+func (h *Host) observers() (*observers, error) {
+	cfg := h.options.Observers
 	cfg.Program, cfg.Secrets, cfg.Stdout, cfg.Getenv, cfg.Warn = h.options.Program, &h.secrets, h.options.Stdout, h.options.Getenv, h.warn
 	if !h.options.Quiet {
 		cfg.Failures = h.log
 	}
-	return lookout.Open(cfg)
+	return openObservers(cfg)
 }
 
 // Inside runs f with a broker without doors, for this process alone. Its traffic is on the
 // tap and in the capture. Budgets do not apply: they are for brokers with doors.
-func (h *Host) Inside(f func(*broker.Broker, *publish.Publisher) error) error {
-	out, err := h.lookout()
+func (h *Host) Inside(f func(*broker.Broker, *observe.Publisher) error) error {
+	out, err := h.observers()
 	if err != nil {
 		return err
 	}
@@ -200,7 +196,7 @@ func (h *Host) Inside(f func(*broker.Broker, *publish.Publisher) error) error {
 }
 
 // Calls returns the serving broker and its publisher, for a provider that makes calls itself.
-func (h *Host) Calls() (*broker.Broker, *publish.Publisher) { return h.broker, h.seen }
+func (h *Host) Calls() (*broker.Broker, *observe.Publisher) { return h.broker, h.seen }
 
 // Log returns the log of the serving broker.
 func (h *Host) Log() *slog.Logger { return h.log }
@@ -209,15 +205,15 @@ func (h *Host) Log() *slog.Logger { return h.log }
 func (h *Host) Getenv(name string) string { return h.options.Getenv(name) }
 
 // Capture records both sides of the broker into a file; "" is none.
-func (h *Host) Capture(file string) { h.options.Lookout.Capture = file }
+func (h *Host) Capture(file string) { h.options.Observers.Capture = file }
 
 // Control lets viewers of the tap control c.
-func (h *Host) Control(c tap.Controller) { h.options.Lookout.Control = c }
+func (h *Host) Control(c tap.Controller) { h.options.Observers.Control = c }
 
 // Hide returns text without the secrets of the configuration.
 func (h *Host) Hide(text string) string { return string(h.secrets.Hide([]byte(text))) }
 
-func (h *Host) serve(ctx context.Context, out *lookout.Lookout) (status int, err error) {
+func (h *Host) serve(ctx context.Context, out *observers) (status int, err error) {
 	if err := h.join(ctx); err != nil {
 		return 0, err
 	}
@@ -242,7 +238,7 @@ func (h *Host) serve(ctx context.Context, out *lookout.Lookout) (status int, err
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
-	svc, err := service.Open(ctx, doors.New(h.broker, doors.Config{
+	svc, err := OpenDoors(ctx, newDoors(h.broker, doorConfig{
 		Addrs:  addrs,
 		Access: web.Access{Token: h.Config.Token, Clients: h.Config.Clients, AnyHost: h.options.Remote, MaxBody: h.Config.Limits.BodyBytes},
 		Limits: h.Config.Limits, Publisher: out.Publisher, Latis: h.options.Latis(h.broker, h.log), Stop: h.stop,
@@ -277,7 +273,7 @@ func (h *Host) serve(ctx context.Context, out *lookout.Lookout) (status int, err
 const shutdownTime = 5 * time.Second
 
 // tell prints or logs the addresses of the doors.
-func (h *Host) tell(svc *service.Service) error {
+func (h *Host) tell(svc *Service) error {
 	if h.options.PrintAddresses {
 		_, err := h.options.Stdout.Write(append(svc.Addresses(), '\n'))
 		return err
@@ -290,7 +286,7 @@ func (h *Host) tell(svc *service.Service) error {
 
 // wait waits for the end of the program, a signal, an interrupt, or the failure of a door. If
 // there is a program, it waits for it after an interrupt, too.
-func (h *Host) wait(ctx context.Context, svc *service.Service, signals <-chan os.Signal) (int, error) {
+func (h *Host) wait(ctx context.Context, svc *Service, signals <-chan os.Signal) (int, error) {
 	hasProgram := len(h.options.Program) > 0
 	var status int
 	var failed error
@@ -298,7 +294,7 @@ func (h *Host) wait(ctx context.Context, svc *service.Service, signals <-chan os
 	if hasProgram {
 		go func() {
 			defer close(ended)
-			status, failed = script.Run(ctx, script.Program{
+			status, failed = run(ctx, Program{
 				Args: h.options.Program, Stdin: h.options.Stdin, Stdout: h.options.Stdout, Stderr: h.options.Stderr,
 				Broker: svc.Addr("rlm"), Proxy: svc.Addr("proxy"), OpenAI: svc.Addr("openai"),
 			})

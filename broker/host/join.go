@@ -9,8 +9,7 @@ import (
 
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/config"
-	"github.com/wirectl/wirectl/broker/publish"
-	"github.com/wirectl/wirectl/broker/service"
+	"github.com/wirectl/wirectl/broker/observe"
 )
 
 // Joined is a broker's connection to the state that brokers share at a hub.
@@ -80,7 +79,7 @@ func (h *Host) leave() {
 }
 
 // work starts taking calls from the hub if the broker is a worker.
-func (h *Host) work(p *publish.Publisher) (Worker, error) {
+func (h *Host) work(p *observe.Publisher) (Worker, error) {
 	if h.options.Work == nil {
 		return nil, nil
 	}
@@ -101,7 +100,7 @@ func (h *Host) onlyNamed(addrs map[string]string) {
 	}
 	for name := range addrs {
 		if !slices.ContainsFunc(h.options.Listen, func(word string) bool { return strings.HasPrefix(word, name+"=") }) {
-			addrs[name] = service.Off
+			addrs[name] = Off
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/wirectl/wirectl/broker"
-	"github.com/wirectl/wirectl/broker/provider/mock"
+	"github.com/wirectl/wirectl/broker/provider"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -18,7 +18,7 @@ func newBroker(t *testing.T) *broker.Broker {
 	t.Helper()
 	b, err := broker.New(broker.Config{Models: []broker.Model{{
 		Name: "m", Budget: &broker.Budget{Calls: 2},
-		Routes: []broker.Route{{Backend: &broker.Backend{Name: "p", Provider: mock.New(mock.Config{})}}},
+		Routes: []broker.Route{{Backend: &broker.Backend{Name: "p", Provider: provider.NewMock(provider.MockConfig{})}}},
 	}}}, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -16,7 +16,6 @@ import (
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/observe"
 	"github.com/wirectl/wirectl/broker/provider"
-	"github.com/wirectl/wirectl/broker/provider/mock"
 )
 
 // documented returns the keys of a line according to docs/broker.md, with a dot for those
@@ -77,9 +76,9 @@ func calls(t *testing.T, prompts bool) []map[string]any {
 	var out bytes.Buffer
 	log := observe.NewLog(&out, prompts)
 	b, err := broker.New(broker.Config{Models: []broker.Model{
-		{Name: "good", Routes: []broker.Route{{Backend: &broker.Backend{Name: "good", Provider: mock.New(mock.Config{})}}}},
-		{Name: "bad", Routes: []broker.Route{{Backend: &broker.Backend{Name: "bad", Provider: mock.New(mock.Config{Faults: []mock.Fault{{Every: 1, Status: 503}}})}}}},
-		{Name: "slow", Routes: []broker.Route{{Backend: &broker.Backend{Name: "slow", Provider: mock.New(mock.Config{Latency: time.Hour})}}}},
+		{Name: "good", Routes: []broker.Route{{Backend: &broker.Backend{Name: "good", Provider: provider.NewMock(provider.MockConfig{})}}}},
+		{Name: "bad", Routes: []broker.Route{{Backend: &broker.Backend{Name: "bad", Provider: provider.NewMock(provider.MockConfig{Faults: []provider.Fault{{Every: 1, Status: 503}}})}}}},
+		{Name: "slow", Routes: []broker.Route{{Backend: &broker.Backend{Name: "slow", Provider: provider.NewMock(provider.MockConfig{Latency: time.Hour})}}}},
 	}}, log)
 	if err != nil {
 		t.Fatal(err)

@@ -13,9 +13,6 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/broker/provider"
-	"github.com/wirectl/wirectl/broker/provider/anthropic"
-	"github.com/wirectl/wirectl/broker/provider/gemini"
-	"github.com/wirectl/wirectl/broker/provider/openai"
 )
 
 // listed formats tool calls.
@@ -45,7 +42,7 @@ func asked(t *testing.T, answer string, closes bool, emit func(provider.Part) er
 		}
 	}))
 	defer backend.Close()
-	p := openai.New(provider.Config{BaseURL: backend.URL})
+	p := provider.NewOpenAI(provider.Config{BaseURL: backend.URL})
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	var c provider.Completion
@@ -173,7 +170,7 @@ func TestEndsOfGemini(t *testing.T) {
 				}
 				_, _ = io.WriteString(w, answer)
 			}))
-			p := gemini.New(provider.Config{BaseURL: backend.URL, Header: http.Header{"X-Team": {"red"}}})
+			p := provider.NewGemini(provider.Config{BaseURL: backend.URL, Header: http.Header{"X-Team": {"red"}}})
 			r := &provider.Request{Model: "m", Prompt: []byte(`"hi"`)}
 			if stream {
 				r.Emit = func(provider.Part) error { return nil }
@@ -217,7 +214,7 @@ func TestCallsOfAnthropic(t *testing.T) {
 				_, _ = io.WriteString(w, `data: {"type":"message_stop"}`+"\n\n")
 			}
 		}))
-		p := anthropic.New(provider.Config{BaseURL: backend.URL})
+		p := provider.NewAnthropic(provider.Config{BaseURL: backend.URL})
 		var c provider.Completion
 		if err := p.Complete(t.Context(), r, &c); err != nil || listed(c.ToolCalls) != want {
 			t.Errorf("%s: got %s, %v; want %s", answer, listed(c.ToolCalls), err, want)

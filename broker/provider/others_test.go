@@ -8,9 +8,6 @@ import (
 	"testing"
 
 	"github.com/wirectl/wirectl/broker/provider"
-	"github.com/wirectl/wirectl/broker/provider/anthropic"
-	"github.com/wirectl/wirectl/broker/provider/gemini"
-	"github.com/wirectl/wirectl/broker/provider/openai"
 )
 
 // answers returns the URL of a backend with one fixed answer, and the last request to it.
@@ -76,11 +73,11 @@ func of(kind, url string) provider.Provider {
 	cfg := provider.Config{BaseURL: url}
 	switch kind {
 	case "anthropic":
-		return anthropic.New(cfg)
+		return provider.NewAnthropic(cfg)
 	case "gemini":
-		return gemini.New(cfg)
+		return provider.NewGemini(cfg)
 	}
-	return openai.New(cfg)
+	return provider.NewOpenAI(cfg)
 }
 
 // Tokens are counted for clients of any API.

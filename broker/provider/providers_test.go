@@ -16,9 +16,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/wirectl/wirectl/broker/provider"
-	"github.com/wirectl/wirectl/broker/provider/anthropic"
-	"github.com/wirectl/wirectl/broker/provider/gemini"
-	"github.com/wirectl/wirectl/broker/provider/openai"
 	"github.com/wirectl/wirectl/internal/jsonscan"
 )
 
@@ -40,7 +37,9 @@ type dialect struct {
 
 var dialects = []dialect{
 	{
-		"openai", func(url string) provider.Provider { return openai.New(provider.Config{BaseURL: url + "/v1", Key: key}) },
+		"openai", func(url string) provider.Provider {
+			return provider.NewOpenAI(provider.Config{BaseURL: url + "/v1", Key: key})
+		},
 		`/v1/chat/completions {"model":"big","messages":[{"role":"user","content":"hi"}]}`, "Authorization",
 		`{"id":"x","choices":[{"message":{"role":"assistant","content":"h\u00e9 \"y\""},"finish_reason":"stop"}],"usage":{"prompt_tokens":7,"completion_tokens":3}}`,
 		`{"choices":[{"message":{"content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{\"a\":1}"}}]},"finish_reason":"tool_calls"}]}`,
@@ -51,7 +50,9 @@ var dialects = []dialect{
 		"[DONE]",
 	},
 	{
-		"anthropic", func(url string) provider.Provider { return anthropic.New(provider.Config{BaseURL: url, Key: key}) },
+		"anthropic", func(url string) provider.Provider {
+			return provider.NewAnthropic(provider.Config{BaseURL: url, Key: key})
+		},
 		`/v1/messages {"max_tokens":4096,"messages":[{"role":"user","content":[{"type":"text","text":"hi"}]}],"model":"big"}`, "X-Api-Key",
 		`{"type":"message","content":[{"type":"text","text":"hé "},{"type":"text","text":"\"y\""}],"stop_reason":"end_turn","usage":{"input_tokens":5,"cache_read_input_tokens":2,"output_tokens":3}}`,
 		`{"type":"message","content":[{"type":"tool_use","id":"c1","name":"f","input":{"a":1}}],"stop_reason":"tool_use"}`,
@@ -63,7 +64,7 @@ var dialects = []dialect{
 		`{"type":"message_stop"}`,
 	},
 	{
-		"gemini", func(url string) provider.Provider { return gemini.New(provider.Config{BaseURL: url, Key: key}) },
+		"gemini", func(url string) provider.Provider { return provider.NewGemini(provider.Config{BaseURL: url, Key: key}) },
 		`/v1beta/models/big:generateContent {"contents":[{"role":"user","parts":[{"text":"hi"}]}]}`, "X-Goog-Api-Key",
 		`{"candidates":[{"content":{"role":"model","parts":[{"text":"hm","thought":true},{"text":"hé \"y\""}]},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":7,"candidatesTokenCount":1,"thoughtsTokenCount":2}}`,
 		`{"candidates":[{"content":{"parts":[{"functionCall":{"id":"c1","name":"f","args":{"a":1}}}]},"finishReason":"STOP"}]}`,
@@ -312,7 +313,7 @@ func TestGenerationConfig(t *testing.T) {
 			}
 			_, _ = io.WriteString(w, `{"candidates":[{}]}`)
 		}))
-		p := gemini.New(provider.Config{BaseURL: server.URL})
+		p := provider.NewGemini(provider.Config{BaseURL: server.URL})
 		if err := p.Complete(t.Context(), &provider.Request{Model: "m", Body: []byte(chat)}, new(provider.Completion)); err != nil {
 			t.Errorf("%s: %v", chat, err)
 		}

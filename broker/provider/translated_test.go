@@ -14,9 +14,6 @@ import (
 	"testing"
 
 	"github.com/wirectl/wirectl/broker/provider"
-	"github.com/wirectl/wirectl/broker/provider/anthropic"
-	"github.com/wirectl/wirectl/broker/provider/gemini"
-	"github.com/wirectl/wirectl/broker/provider/openai"
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/llm"
 )
@@ -254,8 +251,8 @@ func TestDropped(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // no backend is called
 	for want, p := range map[string]provider.Provider{
-		`{"max_tokens":4096,"messages":[{"role":"user","content":[{"type":"text","text":"hi"}]}],"model":"m"}`:              anthropic.New(provider.Config{Drop: drop}),
-		`{"contents":[{"role":"user","parts":[{"text":"hi"}]}],"generationConfig":{"responseMimeType":"application/json"}}`: gemini.New(provider.Config{Drop: drop}),
+		`{"max_tokens":4096,"messages":[{"role":"user","content":[{"type":"text","text":"hi"}]}],"model":"m"}`:              provider.NewAnthropic(provider.Config{Drop: drop}),
+		`{"contents":[{"role":"user","parts":[{"text":"hi"}]}],"generationConfig":{"responseMimeType":"application/json"}}`: provider.NewGemini(provider.Config{Drop: drop}),
 	} {
 		var sent overheard
 		if err := p.Complete(ctx, &provider.Request{Model: "m", Body: []byte(chat + "}"), Exchange: &sent}, new(provider.Completion)); err == nil || string(sent) != want {
@@ -343,7 +340,7 @@ func TestSaidElsewhere(t *testing.T) {
 			`"content":[{"type":"image","source":{"type":"url","url":"https://example.com/a.png"}}]`, `"parts":[{"fileData":{"fileUri":"https://example.com/a.png"}}]`,
 		},
 	} {
-		for want, p := range map[string]provider.Provider{tt.anthropic: anthropic.New(provider.Config{}), tt.gemini: gemini.New(provider.Config{})} {
+		for want, p := range map[string]provider.Provider{tt.anthropic: provider.NewAnthropic(provider.Config{}), tt.gemini: provider.NewGemini(provider.Config{})} {
 			var sent overheard
 			if err := p.Complete(ctx, &provider.Request{Model: "m", Body: []byte(tt.chat), Exchange: &sent}, new(provider.Completion)); err == nil || !strings.Contains(string(sent), want) {
 				t.Errorf("%s:\nsent %s (%v)\nwant %s in it", tt.chat, sent, err, want)
@@ -374,7 +371,7 @@ func TestLimitOfOpenAIItself(t *testing.T) {
 		if tt.message != "" {
 			r.API = llm.Messages
 		}
-		if err := openai.New(provider.Config{BaseURL: tt.base}).Complete(ctx, r, new(provider.Completion)); err == nil || string(sent) != tt.want {
+		if err := provider.NewOpenAI(provider.Config{BaseURL: tt.base}).Complete(ctx, r, new(provider.Completion)); err == nil || string(sent) != tt.want {
 			t.Errorf("%q: sent %s (%v), want %s", tt.base, sent, err, tt.want)
 		}
 	}
@@ -398,7 +395,7 @@ func TestSignatures(t *testing.T) {
 	cancel() // no backend is called
 	for model, want := range map[string]bool{"gemini-3-pro-preview": true, "gemini-3.1-flash": true, "gemini-flash-latest": true, "gemini-2.5-flash": false, "gemini-1.5-pro": false, "gemma-3-27b": false} {
 		var sent overheard
-		err := gemini.New(provider.Config{}).Complete(ctx, &provider.Request{Model: model, Body: []byte(`{"messages":[` + hi + `,` + two + `]}`), Exchange: &sent}, new(provider.Completion))
+		err := provider.NewGemini(provider.Config{}).Complete(ctx, &provider.Request{Model: model, Body: []byte(`{"messages":[` + hi + `,` + two + `]}`), Exchange: &sent}, new(provider.Completion))
 		if err == nil || strings.Contains(string(sent), signed) != want || strings.Contains(string(sent), "thoughtSignature") != want {
 			t.Errorf("%s: sent %s (%v)", model, sent, err)
 		}

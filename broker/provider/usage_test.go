@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/wirectl/wirectl/broker/provider"
-	"github.com/wirectl/wirectl/broker/provider/openai"
 )
 
 // counting is a backend with OpenAI's API that counts the tokens of a stream if asked.
@@ -57,7 +56,7 @@ func refuse(w http.ResponseWriter, param string) {
 const question = `{"model":"a","messages":[],"stream":true}`
 
 // stream asks for a stream, and returns the client's chunks.
-func (k *counting) stream(t *testing.T, p *openai.Provider, model, chat string) (got []string, u provider.Usage, err error) {
+func (k *counting) stream(t *testing.T, p *provider.OpenAI, model, chat string) (got []string, u provider.Usage, err error) {
 	t.Helper()
 	var c provider.Completion
 	r := provider.Request{Model: model, Body: []byte(chat), Emit: func(p provider.Part) error {
@@ -71,11 +70,11 @@ func (k *counting) stream(t *testing.T, p *openai.Provider, model, chat string) 
 	return got, c.Usage, err
 }
 
-func startCounting(t *testing.T, chunks ...string) (*counting, *openai.Provider) {
+func startCounting(t *testing.T, chunks ...string) (*counting, *provider.OpenAI) {
 	t.Helper()
 	k := &counting{chunks, make(chan string, 8)}
 	server := httptest.NewServer(k)
-	p := openai.New(provider.Config{BaseURL: server.URL})
+	p := provider.NewOpenAI(provider.Config{BaseURL: server.URL})
 	t.Cleanup(func() {
 		p.CloseIdleConnections()
 		server.Close()

@@ -17,7 +17,7 @@ import (
 	"github.com/wirectl/wirectl/broker/config"
 	"github.com/wirectl/wirectl/broker/door/openai"
 	"github.com/wirectl/wirectl/broker/door/web"
-	"github.com/wirectl/wirectl/broker/service"
+	"github.com/wirectl/wirectl/broker/host"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/wait"
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
@@ -95,7 +95,7 @@ func (s *stage) openModel() (base string, stop func(), err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	svc, err := service.Open(s.ctx, []service.Door{{Name: openai.Name, Addr: "127.0.0.1:0", Server: openai.New(b, nil, web.Access{})}}, false)
+	svc, err := host.OpenDoors(s.ctx, []host.Door{{Name: openai.Name, Addr: "127.0.0.1:0", Server: openai.New(b, nil, web.Access{})}}, false)
 	if err != nil {
 		return "", nil, err
 	}

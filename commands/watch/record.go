@@ -9,7 +9,6 @@ import (
 	"github.com/wirectl/wirectl/capture/history"
 	"github.com/wirectl/wirectl/capture/recorder"
 	"github.com/wirectl/wirectl/decode/convert"
-	"github.com/wirectl/wirectl/decode/judge"
 )
 
 // A record stores a relay's session in the user's history.
@@ -74,7 +73,7 @@ func (r *record) namer() func(name string) {
 }
 
 // close ends the record, with the counts of the judge.
-func (r *record) close(ctx context.Context, c judge.Counts) {
+func (r *record) close(ctx context.Context, c counts) {
 	err := r.recorder.Close(ctx)
 	r.Client = r.begun.Client
 	r.Frames, r.Calls, r.Failures, r.Findings, r.Protocols = c.Frames, c.Exchanges, c.Failures, c.Findings, c.Protocols

@@ -20,7 +20,6 @@ import (
 	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/convert"
-	"github.com/wirectl/wirectl/decode/judge"
 	"github.com/wirectl/wirectl/relay"
 	"github.com/wirectl/wirectl/relay/fault"
 	"github.com/wirectl/wirectl/relay/serve"
@@ -83,8 +82,8 @@ type Watch struct {
 	sender   tap.Sender  // nil if nothing is sent to a hub
 	spans    *spanning   // nil if there is no collector
 	recorder *recorder.Recorder
-	record   *record      // nil if the session is not in the history
-	judge    *judge.Judge // nil if nothing is printed, counted or watched
+	record   *record // nil if the session is not in the history
+	judge    *judge  // nil if nothing is printed, counted or watched
 }
 
 // session describes the session.
@@ -164,12 +163,12 @@ func New(o Options) (*Watch, error) {
 }
 
 // newJudge returns the judge, which prints and counts.
-func (o *Options) newJudge(s capture.Session, r *record) *judge.Judge {
+func (o *Options) newJudge(s capture.Session, r *record) *judge {
 	cfg := o.Config
 	if calls := cfg.Calls; calls != nil && calls.Schema != nil {
 		cfg.Notice = o.Warn // about methods that are not in the schema
 	}
-	j := judge.New(s, o.Stderr, cfg, judge.Wants{
+	j := newJudge(s, o.Stderr, cfg, wants{
 		Show: o.Print, Keep: r.writer(), Client: r.namer(), Brief: o.Quiet && o.Print == nil && r == nil,
 		Found: func(f session.Finding) {
 			if f.Name == session.IgnoresEOF {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/host"
-	"github.com/wirectl/wirectl/broker/publish"
+	"github.com/wirectl/wirectl/broker/observe"
 	"github.com/wirectl/wirectl/hub/share"
 	"github.com/wirectl/wirectl/internal/cmdline"
 )
@@ -40,7 +40,7 @@ func Join(c *cli.Context, o *host.Options) error {
 	case c.Int("parallel") < 1:
 		return cmdline.Errorf("invalid --parallel %d: want a number from 1", c.Int("parallel"))
 	}
-	o.Work = func(url string, b *broker.Broker, p *publish.Publisher, warn func(string)) (host.Worker, error) {
+	o.Work = func(url string, b *broker.Broker, p *observe.Publisher, warn func(string)) (host.Worker, error) {
 		models, err := share.Offers(b, cmdline.ListOf(c, "models"))
 		if err != nil {
 			return nil, cmdline.Errorf("%w", err)

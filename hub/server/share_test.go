@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/broker"
-	"github.com/wirectl/wirectl/broker/provider/mock"
+	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/hub"
 	"github.com/wirectl/wirectl/hub/server"
 	"github.com/wirectl/wirectl/hub/share"
@@ -16,7 +16,7 @@ import (
 func TestBrokersAndWorkers(t *testing.T) {
 	s := beyond(t)
 	warn := func(text string) { t.Error(text) }
-	local, err := broker.New(broker.Config{Models: []broker.Model{{Name: "*", Routes: []broker.Route{{Backend: &broker.Backend{Name: "local", Provider: mock.New(mock.Config{})}}}}}}, nil)
+	local, err := broker.New(broker.Config{Models: []broker.Model{{Name: "*", Routes: []broker.Route{{Backend: &broker.Backend{Name: "local", Provider: provider.NewMock(provider.MockConfig{})}}}}}}, nil)
 	check(t, err)
 	w, err := share.Work(share.WorkOptions{URL: s.address(t, "laptop", server.Worker), Broker: local, Models: []string{"llama-*"}, Parallel: 2, Warn: warn})
 	check(t, err)
@@ -48,7 +48,7 @@ func joined(t *testing.T, address string, warn func(string)) *broker.Broker {
 	check(t, err)
 	t.Cleanup(g.Close)
 	b, err := broker.New(broker.Config{Group: g, Workers: g.Workers(), Models: []broker.Model{{
-		Name: "m", Budget: &broker.Budget{Calls: 10}, Routes: []broker.Route{{Backend: &broker.Backend{Name: "mock", Provider: mock.New(mock.Config{})}}},
+		Name: "m", Budget: &broker.Budget{Calls: 10}, Routes: []broker.Route{{Backend: &broker.Backend{Name: "mock", Provider: provider.NewMock(provider.MockConfig{})}}},
 	}}}, nil)
 	check(t, err)
 	return b

@@ -17,7 +17,7 @@ import (
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/door/admin"
 	"github.com/wirectl/wirectl/broker/door/web"
-	"github.com/wirectl/wirectl/broker/provider/mock"
+	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/hub/share"
 )
 
@@ -80,7 +80,7 @@ func join(t *testing.T, url string, open bool, w *teller, change func(*broker.Co
 	g, err := share.Join(t.Context(), share.Options{URL: url, Open: open, Warn: w.warn})
 	check(t, err)
 	t.Cleanup(g.Close)
-	cfg := broker.Config{Group: g, Default: "m", Models: []broker.Model{{Name: "m", Routes: []broker.Route{{Backend: &broker.Backend{Name: "mock", Provider: mock.New(mock.Config{})}}}}}}
+	cfg := broker.Config{Group: g, Default: "m", Models: []broker.Model{{Name: "m", Routes: []broker.Route{{Backend: &broker.Backend{Name: "mock", Provider: provider.NewMock(provider.MockConfig{})}}}}}}
 	if change != nil {
 		change(&cfg)
 	}
@@ -193,7 +193,7 @@ func TestState(t *testing.T) {
 	breaks := func(c *broker.Config) {
 		back := c.Models[0].Routes[0].Backend
 		back.Breaker, back.BreakerDelay = 2, time.Hour
-		back.Provider = mock.New(mock.Config{Script: []mock.Line{{When: "fail", Status: 503}, {Say: "fine"}}})
+		back.Provider = provider.NewMock(provider.MockConfig{Script: []provider.Line{{When: "fail", Status: 503}, {Say: "fine"}}})
 	}
 	one, _ := join(t, url, false, &w, breaks)
 	two, _ := join(t, url, false, &w, breaks)

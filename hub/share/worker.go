@@ -13,8 +13,8 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/wirectl/wirectl/broker"
+	"github.com/wirectl/wirectl/broker/observe"
 	"github.com/wirectl/wirectl/broker/provider"
-	"github.com/wirectl/wirectl/broker/publish"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/hub"
 	"github.com/wirectl/wirectl/llm"
@@ -25,7 +25,7 @@ type WorkOptions struct {
 	URL    string
 	Broker *broker.Broker // makes the calls
 	// Publisher shows the calls on the tap; it may be nil.
-	Publisher *publish.Publisher
+	Publisher *observe.Publisher
 	// Models are the names and patterns of the models that are offered.
 	Models []string
 	// Parallel is how many calls may run at once.

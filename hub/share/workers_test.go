@@ -21,9 +21,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/wirectl/wirectl/broker"
+	"github.com/wirectl/wirectl/broker/observe"
 	"github.com/wirectl/wirectl/broker/provider"
-	"github.com/wirectl/wirectl/broker/provider/mock"
-	"github.com/wirectl/wirectl/broker/publish"
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/hub/share"
 	"github.com/wirectl/wirectl/llm"
@@ -50,10 +49,12 @@ func (m *model) Complete(ctx context.Context, r *provider.Request, c *provider.C
 	return err
 }
 
-func echo() *model { return &model{Provider: mock.New(mock.Config{})} }
+func echo() *model { return &model{Provider: provider.NewMock(provider.MockConfig{})} }
 
 // slow takes an hour per call, unless it is cancelled.
-func slow() *model { return &model{Provider: mock.New(mock.Config{Latency: time.Hour})} }
+func slow() *model {
+	return &model{Provider: provider.NewMock(provider.MockConfig{Latency: time.Hour})}
+}
 
 // work starts a worker.
 func work(t *testing.T, url string, m provider.Provider, parallel int, models ...string) *share.Worker {
@@ -132,7 +133,7 @@ func TestWorker(t *testing.T) {
 func TestWorkerFails(t *testing.T) {
 	leaks(t)
 	url := start(t)
-	m := &model{Provider: mock.New(mock.Config{Script: []mock.Line{{Status: 429, RetryAfter: 7 * time.Second}}})}
+	m := &model{Provider: provider.NewMock(provider.MockConfig{Script: []provider.Line{{Status: 429, RetryAfter: 7 * time.Second}}})}
 	work(t, url, m, 1, "llama-*")
 	b := asker(t, url)
 	known(t, b)
@@ -264,7 +265,7 @@ func TestCancelIsShown(t *testing.T) {
 	b := asker(t, url)
 	known(t, b)
 	var seen notes
-	p := publish.New(&seen, nil)
+	p := observe.NewPublisher(&seen, nil)
 	c := llama("hi")
 	c.Tap = p.Open("client", "json", "http").Tap()
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -339,7 +340,7 @@ func runWorker(text string) error {
 	if err := json.Unmarshal([]byte(text), &s); err != nil {
 		return err
 	}
-	local := &broker.Backend{Name: "local", Provider: mock.New(mock.Config{Delay: s.Delay})}
+	local := &broker.Backend{Name: "local", Provider: provider.NewMock(provider.MockConfig{Delay: s.Delay})}
 	b, err := broker.New(broker.Config{Models: []broker.Model{{Name: "*", Routes: []broker.Route{{Backend: local}}}}}, nil)
 	if err != nil {
 		return err

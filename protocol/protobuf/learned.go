@@ -13,7 +13,6 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/wirectl/wirectl/protocol"
-	"github.com/wirectl/wirectl/protocol/protobuf/known"
 )
 
 // maxLearned bounds the learned files, and those that wait for their imports.
@@ -130,7 +129,7 @@ func (l *Learned) FindFileByPath(path string) (protoreflect.FileDescriptor, erro
 	if fd, err := l.files.FindFileByPath(path); err == nil {
 		return fd, nil
 	}
-	return known.Files().FindFileByPath(path)
+	return Files().FindFileByPath(path)
 }
 
 // FindDescriptorByName is FindFileByPath for declarations in files.
@@ -138,7 +137,7 @@ func (l *Learned) FindDescriptorByName(name protoreflect.FullName) (protoreflect
 	if d, err := l.files.FindDescriptorByName(name); err == nil {
 		return d, nil
 	}
-	return known.Files().FindDescriptorByName(name)
+	return Files().FindDescriptorByName(name)
 }
 
 // Messages is like [Methods.Messages].

@@ -23,8 +23,6 @@ import (
 
 	"github.com/wirectl/wirectl/rlm"
 	"github.com/wirectl/wirectl/rlm/env"
-	"github.com/wirectl/wirectl/rlm/env/container"
-	"github.com/wirectl/wirectl/rlm/env/python"
 	"github.com/wirectl/wirectl/rlm/env/starlark"
 	"github.com/wirectl/wirectl/rlm/sandbox"
 	"github.com/wirectl/wirectl/test/kit/envtest"
@@ -54,17 +52,17 @@ type kind struct {
 var kinds = []kind{
 	{"python", "python", func(t *testing.T, c env.Config) (*env.Env, error) {
 		c.Launcher = isolated(t)
-		return python.New(interpreter(t), c, python.Options{}), nil
+		return env.NewPython(interpreter(t), c, env.PythonOptions{}), nil
 	}, 3},
 	{"starlark", "starlark", func(t *testing.T, c env.Config) (*env.Env, error) {
 		c.Launcher = isolated(t)
 		return starlark.New(c)
 	}, 3},
 	{"container", "python", func(t *testing.T, c env.Config) (*env.Env, error) {
-		return engine(t).New(c, container.Options{Image: image()}), nil
+		return engine(t).New(c, env.ContainerOptions{Image: image()}), nil
 	}, 5},
 	{"exec", "python", func(t *testing.T, c env.Config) (*env.Env, error) {
-		c.Files = python.Files()
+		c.Files = env.PythonFiles()
 		return env.NewExec(c, connector(t))
 	}, 5},
 }
@@ -75,17 +73,17 @@ func connector(t *testing.T) []string {
 	_, err := exec.LookPath("bwrap")
 	need(t, err)
 	return append([]string{"sh", "-c", `exec bwrap --die-with-parent --unshare-all --as-pid-1 --ro-bind / / --bind "$PWD" "$PWD" --dev /dev --proc /proc "$@"`, "sh", interpreter(t).Path},
-		python.Args(python.Options{}, true, 1<<30)...)
+		env.PythonArgs(env.PythonOptions{}, true, 1<<30)...)
 }
 
 // realImage is an environment variable with an image of the podman on PATH. Without it, a
 // stand-in replaces docker.
 const realImage = "REAL_IMAGE"
 
-func image() string { return cmp.Or(os.Getenv(realImage), container.DefaultImage) }
+func image() string { return cmp.Or(os.Getenv(realImage), env.DefaultImage) }
 
 // engine returns the engine. At the end of the test it must have no container.
-func engine(t *testing.T) *container.Engine {
+func engine(t *testing.T) *env.Engine {
 	t.Helper()
 	if os.Getenv(realImage) != "" {
 		t.Cleanup(func() {
@@ -94,7 +92,7 @@ func engine(t *testing.T) *container.Engine {
 				t.Errorf("containers are left: %v\n%s", err, left)
 			}
 		})
-		e, err := container.Find(t.Context())
+		e, err := env.FindEngine(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -120,7 +118,7 @@ func engine(t *testing.T) *container.Engine {
 			t.Error("containers are left:", left)
 		}
 	})
-	e, err := container.Find(t.Context())
+	e, err := env.FindEngine(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,9 +150,9 @@ func need(t *testing.T, err error) {
 	}
 }
 
-func interpreter(t *testing.T) python.Interpreter {
+func interpreter(t *testing.T) env.Interpreter {
 	t.Helper()
-	p, err := python.Find(t.Context())
+	p, err := env.FindPython(t.Context())
 	need(t, err)
 	return p
 }
@@ -201,11 +199,6 @@ func children(t *testing.T, parent int) (found []int) {
 	}
 	return found
 }
-
-// soon is a limit for tests that wait for it. It is long enough not to expire too early.
-const soon = 100 * time.Millisecond
-
-const gone = "; the interpreter is a new one, without the variables"
 
 // A fault is code that does something wrong. Languages without such code leave it empty.
 type fault struct {
@@ -557,7 +550,7 @@ func TestContainersOfOthers(t *testing.T) {
 		envtest.Write(t, filepath.Join(state, name+".label"), "wirectl.rlm="+host)
 		envtest.Write(t, filepath.Join(state, name+".pid"), map[bool]string{true: strconv.Itoa(sleeper.Process.Pid), false: "1"}[name == stray])
 	}
-	if _, err := container.Find(t.Context()); err != nil {
+	if _, err := env.FindEngine(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := sleeper.Wait(); err == nil {
@@ -592,14 +585,14 @@ func TestCancelledStart(t *testing.T) {
 // If the engine is down, the cell fails. The next one runs once it is back.
 func TestEngineGone(t *testing.T) {
 	i := envtest.Start(t, env.Config{}, func(c env.Config) (*env.Env, error) {
-		return engine(t).New(c, container.Options{Image: image()}), nil
+		return engine(t).New(c, env.ContainerOptions{Image: image()}), nil
 	})
 	i.Prints("print(1)", "1\n")
 	marker := filepath.Join(os.Getenv(standin.StateDir), "gone")
 	i.Run("import os; os._exit(1)")
 	envtest.Write(t, marker, "")
 	i.Fails("print(2)", "0 InterpreterDied: start the interpreter: it ended: exit status 1: Cannot connect to the Docker daemon")
-	if _, err := container.Find(t.Context()); !errors.Is(err, container.ErrNone) || !strings.Contains(err.Error(), "Cannot connect to the Docker daemon") {
+	if _, err := env.FindEngine(t.Context()); !errors.Is(err, env.ErrNoEngine) || !strings.Contains(err.Error(), "Cannot connect to the Docker daemon") {
 		t.Error(err)
 	}
 	if err := os.Remove(marker); err != nil {

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/wirectl/wirectl/rlm/fence"
+	"github.com/wirectl/wirectl/rlm"
 	"github.com/wirectl/wirectl/rlm/prompt"
 )
 
@@ -66,10 +66,10 @@ func complete(t *testing.T, text string) {
 	if left := regexp.MustCompile(`\$[A-Z]`).FindString(text); left != "" {
 		t.Errorf("the system prompt still has %q", left)
 	}
-	if blocks, open := fence.Blocks(text, []string{"py"}); len(blocks) != 3 || open {
+	if blocks, open := rlm.CodeBlocks(text, []string{"py"}); len(blocks) != 3 || open {
 		t.Errorf("the system prompt has the blocks %q (open %t), want 3", blocks, open)
 	}
-	if m, ok := fence.Final(text, []string{"py"}); ok {
+	if m, ok := rlm.FinalMarker(text, []string{"py"}); ok {
 		t.Errorf("the system prompt is read as the answer %+v", m)
 	}
 }

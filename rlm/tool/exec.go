@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/wirectl/wirectl/rlm"
-	"github.com/wirectl/wirectl/rlm/internal/subprocess"
 )
 
 const (
@@ -41,7 +40,7 @@ func (s *Set) addExec(name string, e *entry) error {
 // execute runs a command to its end.
 func execute(ctx context.Context, args []string, stdin []byte) (json.RawMessage, error) {
 	var complaint Tail
-	p, output, err := subprocess.Ask(ctx, args, append(stdin, '\n'), &complaint, func(r io.Reader) ([]byte, error) {
+	p, output, err := rlm.Ask(ctx, args, append(stdin, '\n'), &complaint, func(r io.Reader) ([]byte, error) {
 		return io.ReadAll(io.LimitReader(r, maxOutput+1))
 	})
 	if p == nil {

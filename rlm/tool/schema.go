@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
-	"github.com/wirectl/wirectl/rlm/fence"
+	"github.com/wirectl/wirectl/rlm"
 )
 
 // A Schema checks JSON. It implements [rlm.Schema].
@@ -62,7 +62,7 @@ func extract(answer string) string {
 	if json.Valid([]byte(answer)) {
 		return answer
 	}
-	if blocks, _ := fence.Blocks(answer, []string{"json", ""}); len(blocks) > 0 {
+	if blocks, _ := rlm.CodeBlocks(answer, []string{"json", ""}); len(blocks) > 0 {
 		return strings.TrimSpace(blocks[0])
 	}
 	if from, to := strings.IndexAny(answer, "{["), strings.LastIndexAny(answer, "}]"); from >= 0 && to > from {

@@ -16,7 +16,6 @@ import (
 
 	"github.com/wirectl/wirectl/rlm"
 	"github.com/wirectl/wirectl/rlm/env"
-	"github.com/wirectl/wirectl/rlm/env/python"
 	"github.com/wirectl/wirectl/rlm/tool"
 )
 
@@ -191,15 +190,15 @@ func TestMCP(t *testing.T) {
 // withPython runs functions with this machine's Python, unsandboxed.
 func withPython(t *testing.T) tool.World {
 	t.Helper()
-	p, err := python.Find(t.Context())
-	if errors.Is(err, python.ErrNone) {
+	p, err := env.FindPython(t.Context())
+	if errors.Is(err, env.ErrNoPython) {
 		t.Skip(err)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	return tool.World{Open: func(_ context.Context, code string) (rlm.Environment, error) {
-		return python.New(p, env.Config{Dir: t.TempDir(), Setup: code}, python.Options{}), nil
+		return env.NewPython(p, env.Config{Dir: t.TempDir(), Setup: code}, env.PythonOptions{}), nil
 	}}
 }
 

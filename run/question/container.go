@@ -16,14 +16,12 @@ import (
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/rlm"
 	"github.com/wirectl/wirectl/rlm/env"
-	"github.com/wirectl/wirectl/rlm/env/container"
-	"github.com/wirectl/wirectl/rlm/env/python"
 )
 
 // container opens containers as environments.
-func (r *run) container(ctx context.Context, how python.Options) (open, error) {
-	engine, err := container.Find(ctx)
-	if errors.Is(err, container.ErrNone) {
+func (r *run) container(ctx context.Context, how env.PythonOptions) (open, error) {
+	engine, err := env.FindEngine(ctx)
+	if errors.Is(err, env.ErrNoEngine) {
 		return nil, cmdline.Errorf("%w; start one, or use --env python", err)
 	}
 	if err != nil {
@@ -41,7 +39,7 @@ func (r *run) container(ctx context.Context, how python.Options) (open, error) {
 	r.o.Metadata.EnvironmentType = "container"
 	r.o.Metadata.EnvironmentKwargs = map[string]any{"image": r.Image}
 	return func(c env.Config) (*env.Env, func(), error) {
-		o := container.Options{Image: r.Image, Python: how}
+		o := env.ContainerOptions{Image: r.Image, Python: how}
 		if r.Proxy == "" {
 			return engine.New(c, o), func() {}, nil
 		}
@@ -63,7 +61,7 @@ type entry struct {
 var sockets atomic.Int64 // how many were made
 
 // listen opens the proxy of a container, and sets its address in the container's options.
-func (r *run) listen(engine *container.Engine, gateway string, o *container.Options) (d entry, err error) {
+func (r *run) listen(engine *env.Engine, gateway string, o *env.ContainerOptions) (d entry, err error) {
 	if r.Proxy == "socket" {
 		o.Socket = filepath.Join(r.dir, fmt.Sprintf("p%d", sockets.Add(1)))
 		d.Listener, err = new(net.ListenConfig).Listen(context.Background(), "unix", o.Socket)

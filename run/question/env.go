@@ -7,12 +7,11 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/wirectl/wirectl/broker/publish"
+	"github.com/wirectl/wirectl/broker/observe"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/cmdline"
 	"github.com/wirectl/wirectl/rlm"
 	"github.com/wirectl/wirectl/rlm/env"
-	"github.com/wirectl/wirectl/rlm/env/python"
 	"github.com/wirectl/wirectl/rlm/env/starlark"
 	"github.com/wirectl/wirectl/rlm/prompt"
 	"github.com/wirectl/wirectl/rlm/sandbox"
@@ -49,7 +48,7 @@ func closed(context.Context, rlm.Session) (rlm.Environment, error) {
 }
 
 // start makes an environment, whose frames are published on conn.
-func (r *run) start(open open, conn *publish.Conn, c env.Config) (rlm.Environment, error) {
+func (r *run) start(open open, conn *observe.Conn, c env.Config) (rlm.Environment, error) {
 	c.Tap = func(d frame.Dir, raw []byte) { conn.Frame(d, raw, 4) }
 	c.Dir, c.Timeout = r.dir, r.CellTimeout
 	e, end, err := open(c)
@@ -67,7 +66,7 @@ func (r *run) start(open open, conn *publish.Conn, c env.Config) (rlm.Environmen
 type open func(env.Config) (_ *env.Env, end func(), err error)
 
 // interpreter returns the opener of a kind of environment, with its isolation.
-func (r *run) interpreter(ctx context.Context, kind string, o python.Options) (open, error) {
+func (r *run) interpreter(ctx context.Context, kind string, o env.PythonOptions) (open, error) {
 	switch {
 	case kind == "starlark":
 		l, err := probe(ctx)
@@ -81,13 +80,13 @@ func (r *run) interpreter(ctx context.Context, kind string, o python.Options) (o
 	var nothing error
 	var probing sync.WaitGroup // both probes start processes, which takes time
 	probing.Go(func() { isolates, nothing = probe(ctx) })
-	p, err := python.Find(ctx)
+	p, err := env.FindPython(ctx)
 	probing.Wait()
 	switch {
-	case errors.Is(err, python.ErrNone) && kind == "auto":
+	case errors.Is(err, env.ErrNoPython) && kind == "auto":
 		r.Say(fmt.Sprintf("warning: %v: the code is run as Starlark, a small language like Python: install python3 for better answers", err))
 		return r.starlark(isolates, nothing)
-	case errors.Is(err, python.ErrNone):
+	case errors.Is(err, env.ErrNoPython):
 		return nil, cmdline.Errorf("%w: install it, such as the package python3, or use --env starlark", err)
 	case err != nil:
 		return nil, err
@@ -96,7 +95,7 @@ func (r *run) interpreter(ctx context.Context, kind string, o python.Options) (o
 	r.o.Metadata.EnvironmentType = "python"
 	return func(c env.Config) (*env.Env, func(), error) {
 		c.Launcher = launcher
-		return python.New(p, c, o), func() {}, nil
+		return env.NewPython(p, c, o), func() {}, nil
 	}, err
 }
 
@@ -121,7 +120,7 @@ func (r *run) exec() (open, error) {
 	r.Say("the code is run by " + r.Exec[0] + ", and isolated as far as that does")
 	r.o.Metadata.EnvironmentType = "exec"
 	return func(c env.Config) (*env.Env, func(), error) {
-		c.Files = python.Files()
+		c.Files = env.PythonFiles()
 		e, err := env.NewExec(c, r.Exec)
 		return e, func() {}, err
 	}, nil

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/wirectl/wirectl/broker/publish"
+	"github.com/wirectl/wirectl/broker/observe"
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/rlm"
@@ -16,17 +16,17 @@ import (
 // workers are the connections to a run's interpreters, by run or child run.
 type workers struct {
 	mu sync.Mutex
-	of map[string]*publish.Conn
+	of map[string]*observe.Conn
 }
 
 // open publishes a connection to the interpreter of a run.
-func (w *workers) open(p *publish.Publisher, ref string) *publish.Conn {
+func (w *workers) open(p *observe.Publisher, ref string) *observe.Conn {
 	c := p.Open("worker of "+ref, "repl", "len32")
 	c.Belongs(capture.Place{Run: ref})
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.of == nil {
-		w.of = map[string]*publish.Conn{}
+		w.of = map[string]*observe.Conn{}
 	}
 	w.of[ref] = c
 	return c

@@ -11,7 +11,7 @@ import (
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/config"
 	door "github.com/wirectl/wirectl/broker/door/rlm"
-	"github.com/wirectl/wirectl/broker/publish"
+	"github.com/wirectl/wirectl/broker/observe"
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/internal/prices"
 	"github.com/wirectl/wirectl/rlm"
@@ -21,7 +21,7 @@ import (
 type model struct {
 	broker *broker.Broker
 	config *config.Config
-	conn   *publish.Conn // publishes the calls; may be nil
+	conn   *observe.Conn // publishes the calls; may be nil
 	prices prices.List
 
 	client, account string // of the calls; may be empty

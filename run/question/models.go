@@ -19,7 +19,6 @@ import (
 	"github.com/wirectl/wirectl/llm"
 	"github.com/wirectl/wirectl/rlm"
 	"github.com/wirectl/wirectl/rlm/env"
-	"github.com/wirectl/wirectl/rlm/input"
 	"github.com/wirectl/wirectl/rlm/prompt"
 	"github.com/wirectl/wirectl/rlm/tool"
 )
@@ -251,7 +250,7 @@ func (r *run) contextOf(ctx context.Context, name string, value any) (int64, err
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		return 0, err
 	}
-	l, err := input.Load(ctx, r.dir, []string{path}, nil)
+	l, err := rlm.Load(ctx, r.dir, []string{path}, nil)
 	if err != nil {
 		return 0, err
 	}

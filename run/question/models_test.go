@@ -20,8 +20,7 @@ import (
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/door/latis"
 	"github.com/wirectl/wirectl/broker/host"
-	"github.com/wirectl/wirectl/broker/lookout"
-	"github.com/wirectl/wirectl/rlm/env/python"
+	"github.com/wirectl/wirectl/rlm/env"
 	"github.com/wirectl/wirectl/run/question"
 )
 
@@ -39,7 +38,7 @@ func serve(t *testing.T, config string) (doors map[string]string) {
 			return map[string]string{"TOKEN": "alice's", "HOME": home, "LocalAppData": home}[name]
 		},
 		AnyPort: true, PrintAddresses: true, Stdout: w, Stderr: io.Discard, Quiet: true,
-		Lookout: lookout.Config{NoTap: true}, RLM: question.Models("test"), Linger: func(time.Duration) {},
+		Observers: host.ObserverConfig{NoTap: true}, RLM: question.Models("test"), Linger: func(time.Duration) {},
 		Latis:  func(*broker.Broker, *slog.Logger) latis.Serve { return nil },
 		Listen: []string{"rlm=off", "proxy=off", "nexus=off", "latis=off", "latis_ws=off"},
 	})
@@ -296,7 +295,7 @@ models:
 
 func needPython(t *testing.T) {
 	t.Helper()
-	if _, err := python.Find(t.Context()); err != nil {
+	if _, err := env.FindPython(t.Context()); err != nil {
 		t.Skip(err)
 	}
 }

@@ -15,14 +15,13 @@ import (
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/config"
 	"github.com/wirectl/wirectl/broker/host"
-	"github.com/wirectl/wirectl/broker/publish"
+	"github.com/wirectl/wirectl/broker/observe"
 	"github.com/wirectl/wirectl/internal/cmdline"
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/internal/prices"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/rlm"
 	"github.com/wirectl/wirectl/rlm/env"
-	"github.com/wirectl/wirectl/rlm/input"
 	"github.com/wirectl/wirectl/rlm/prompt"
 	"github.com/wirectl/wirectl/rlm/runlog"
 )
@@ -44,7 +43,7 @@ type run struct {
 	World
 	config  *config.Config
 	hide    func(string) string
-	seen    *publish.Publisher // may be nil
+	seen    *observe.Publisher // may be nil
 	workers workers
 	dir     string // for files of the run
 	o       rlm.Options
@@ -59,7 +58,7 @@ type run struct {
 // over the host's configuration. The finish reason says whether the answer is final; it is ""
 // if the run failed. The error is a [*cmdline.Error] if the settings are invalid.
 func Ask(ctx context.Context, o host.Options, flags map[string][]string, question string, w World) (finish rlm.FinishReason, err error) {
-	o.Program, o.Lookout.Name, o.Lookout.Controller = nil, "rlm", "wirectl rlm"
+	o.Program, o.Observers.Name, o.Observers.Controller = nil, "rlm", "wirectl rlm"
 	s := &Settings{Output: strings.Join(flags["output"], "")}
 	h, err := host.Load(o)
 	if err == nil {
@@ -76,7 +75,7 @@ func Ask(ctx context.Context, o host.Options, flags map[string][]string, questio
 			s.Run.Interrupts = &rlm.Interrupts{}
 			h.Control(control{s.Run.Interrupts})
 		}
-		err = h.Inside(func(b *broker.Broker, p *publish.Publisher) (err error) {
+		err = h.Inside(func(b *broker.Broker, p *observe.Publisher) (err error) {
 			r := &run{Settings: s, World: w, config: h.Config, hide: h.Hide, seen: p, o: s.Run, linger: o.Linger}
 			env.RemoveStrays()
 			folder, err := env.NewFolder()
@@ -219,7 +218,7 @@ func (e *SchemaError) Error() string {
 func (e *SchemaError) Unwrap() error { return e.Err }
 
 // model connects the run to the broker, after checking the models in the settings.
-func (r *run) model(b *broker.Broker, root *publish.Conn) error {
+func (r *run) model(b *broker.Broker, root *observe.Conn) error {
 	list, err := prices.Load(r.Prices, r.Getenv)
 	if err != nil {
 		return cmdline.Errorf("%w", err)
@@ -257,8 +256,8 @@ func (r *run) load(ctx context.Context) (int64, error) {
 	if len(r.Context) == 0 {
 		return int64(len(r.o.Question)), nil
 	}
-	l, err := input.Load(ctx, r.dir, r.Context, r.Stdin)
-	if wrong := (*input.NameError)(nil); errors.As(err, &wrong) {
+	l, err := rlm.Load(ctx, r.dir, r.Context, r.Stdin)
+	if wrong := (*rlm.NameError)(nil); errors.As(err, &wrong) {
 		return 0, cmdline.Errorf("%w", err)
 	}
 	if err != nil {

@@ -17,10 +17,9 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/broker/host"
-	"github.com/wirectl/wirectl/broker/lookout"
 	"github.com/wirectl/wirectl/internal/cmdline"
 	"github.com/wirectl/wirectl/rlm"
-	"github.com/wirectl/wirectl/rlm/env/python"
+	"github.com/wirectl/wirectl/rlm/env"
 	"github.com/wirectl/wirectl/rlm/sandbox"
 	"github.com/wirectl/wirectl/run/question"
 )
@@ -51,7 +50,7 @@ func askOf(t *testing.T, stdin io.Reader, config, prices, text, settings string)
 		return map[string]string{"XDG_CONFIG_HOME": dir, "KEY": "sk-planted"}[name]
 	}
 	var stderr bytes.Buffer
-	o := host.Options{Config: filepath.Join(dir, "c.yaml"), Getenv: getenv, Quiet: true, Stderr: &stderr, Lookout: lookout.Config{NoTap: true}, Linger: func(time.Duration) {}}
+	o := host.Options{Config: filepath.Join(dir, "c.yaml"), Getenv: getenv, Quiet: true, Stderr: &stderr, Observers: host.ObserverConfig{NoTap: true}, Linger: func(time.Duration) {}}
 	flags := map[string][]string{"max-depth": {"0"}, "output": {"json"}, "log-dir": {filepath.Join(dir, "logs")}}
 	for part := range strings.FieldsSeq(settings) {
 		name, value, _ := strings.Cut(part, "=")
@@ -151,7 +150,7 @@ func TestFailure(t *testing.T) {
 
 // Where nothing isolates, code is run only if that is asked for.
 func TestNothingIsolates(t *testing.T) {
-	if _, err := python.Find(t.Context()); err != nil {
+	if _, err := env.FindPython(t.Context()); err != nil {
 		if os.Getenv("CI") != "" {
 			t.Fatal(err)
 		}

@@ -14,8 +14,7 @@ import (
 	"github.com/wirectl/wirectl/broker/config"
 	"github.com/wirectl/wirectl/internal/cmdline"
 	"github.com/wirectl/wirectl/rlm"
-	"github.com/wirectl/wirectl/rlm/env/container"
-	"github.com/wirectl/wirectl/rlm/env/python"
+	"github.com/wirectl/wirectl/rlm/env"
 	"github.com/wirectl/wirectl/rlm/prompt"
 	"github.com/wirectl/wirectl/rlm/tool"
 )
@@ -31,7 +30,7 @@ var Flags = []cmdline.Setting{
 	{Name: "tools", Usage: "read tools from the YAML `FILE`: functions of the code, or those that the model calls in --mode tools"},
 	{Name: "schema", Usage: "require an answer that matches the JSON Schema in `FILE`"},
 	{Name: "env", Default: "auto", Usage: "how to run the code (starlark needs nothing installed; auto uses python if installed): auto, python, starlark or container"},
-	{Name: "image", Default: container.DefaultImage, Usage: "the container's `IMAGE`, which has Python"},
+	{Name: "image", Default: env.DefaultImage, Usage: "the container's `IMAGE`, which has Python"},
 	{Name: "unsandboxed", Switch: true, Usage: "run the code even if no sandbox is available"},
 	{Name: "setup", Usage: "run the code in `FILE` before the first turn"},
 	{Name: "memory", Usage: "limit the interpreter's address space to `SIZE`, such as 8GiB (default: 4 GiB plus 4 times the context)"},
@@ -83,7 +82,7 @@ type Settings struct {
 	Setup       string // code; "" is none
 	Tools       string // the file; "" is none
 	Memory      int64  // bytes; 0 is for the context
-	Python      python.Options
+	Python      env.PythonOptions
 	CellTimeout time.Duration
 	LogDir      string
 	NewPrompts  bool // the log has only the messages that are new
@@ -107,8 +106,8 @@ func Read(values map[string]Value) (*Settings, error) {
 	r := &reader{values: values}
 	s := &Settings{
 		Tools: r.text("tools", ""), Context: r.list("context"), Allow: r.list("allow-model"), Env: r.choice("env", "auto", "python", "starlark", "container"),
-		Image: r.text("image", container.DefaultImage), Proxy: r.choice("proxy", "", "socket", "tcp"), Exec: r.list("exec"),
-		Unsandboxed: r.truth("unsandboxed"), Setup: r.file("setup"), Memory: r.size("memory"), Python: python.Options{Site: r.choice("imports", "", "site") == "site", Strict: r.choice("policy", "", "strict") == "strict"},
+		Image: r.text("image", env.DefaultImage), Proxy: r.choice("proxy", "", "socket", "tcp"), Exec: r.list("exec"),
+		Unsandboxed: r.truth("unsandboxed"), Setup: r.file("setup"), Memory: r.size("memory"), Python: env.PythonOptions{Site: r.choice("imports", "", "site") == "site", Strict: r.choice("policy", "", "strict") == "strict"},
 		CellTimeout: r.duration("cell-timeout", 5*time.Minute), LogDir: r.text("log-dir", ""),
 		NewPrompts: r.choice("log.prompts", "all", "new") == "new", Prices: r.text("prices", ""), Capture: r.text("capture", ""), Control: r.truth("control"), Output: r.choice("output", "text", "json", "ndjson"),
 		Run: rlm.Options{

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/rlm"
-	"github.com/wirectl/wirectl/rlm/env/python"
+	"github.com/wirectl/wirectl/rlm/env"
 	"github.com/wirectl/wirectl/run/question"
 )
 
@@ -43,7 +43,7 @@ func TestSettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l := s.Run.Limits; l.Depth != 0 || l.Calls != 0 || l.Cost != 0.5 || l.Tokens != 9e9 || s.Memory != 8<<30 || !s.Unsandboxed || len(s.Context) != 2 || !s.NewPrompts || s.Python != (python.Options{Site: true, Strict: true}) {
+	if l := s.Run.Limits; l.Depth != 0 || l.Calls != 0 || l.Cost != 0.5 || l.Tokens != 9e9 || s.Memory != 8<<30 || !s.Unsandboxed || len(s.Context) != 2 || !s.NewPrompts || s.Python != (env.PythonOptions{Site: true, Strict: true}) {
 		t.Errorf("%+v", s)
 	}
 	if s.Run.Nesting != rlm.Over(1000) || s.Run.Compressor != rlm.Truncate(50) || s.Run.System(s.Run.Facts) != "be brief" {

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/wirectl/wirectl/broker/publish"
+	"github.com/wirectl/wirectl/broker/observe"
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/cmdline"
@@ -20,7 +20,6 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
 	"github.com/wirectl/wirectl/rlm"
 	"github.com/wirectl/wirectl/rlm/env"
-	"github.com/wirectl/wirectl/rlm/env/python"
 	"github.com/wirectl/wirectl/rlm/tool"
 	"github.com/wirectl/wirectl/transport"
 )
@@ -57,7 +56,7 @@ func chosen(choice string, tools []rlm.Tool) bool {
 // openFunctions starts the interpreter of a file of functions, with the isolation of code.
 func (r *run) openFunctions(ctx context.Context, code string) (rlm.Environment, error) {
 	of := r.o.Metadata
-	open, err := r.interpreter(ctx, "python", python.Options{Site: r.Python.Site})
+	open, err := r.interpreter(ctx, "python", env.PythonOptions{Site: r.Python.Site})
 	r.o.Metadata = of // the run may have another one
 	if err != nil {
 		return nil, err
@@ -104,7 +103,7 @@ func (r *run) dialMCP(ctx context.Context, words []string, token string) (tool.S
 // A server is an MCP server. It implements [tool.Server].
 type server struct {
 	rpc  *client.RPC
-	conn *publish.Conn
+	conn *observe.Conn
 
 	reading    sync.WaitGroup
 	complaints tool.Tail // on standard error
@@ -132,7 +131,7 @@ func (s *server) Close() error {
 }
 
 // seenBy publishes the records of a client.
-type seenBy struct{ conn *publish.Conn }
+type seenBy struct{ conn *observe.Conn }
 
 // Write implements [capture.Writer].
 func (s seenBy) Write(r *capture.Record) error {

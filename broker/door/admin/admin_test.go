@@ -15,14 +15,13 @@ import (
 	"github.com/wirectl/wirectl/broker/door/admin"
 	"github.com/wirectl/wirectl/broker/door/web"
 	"github.com/wirectl/wirectl/broker/provider"
-	"github.com/wirectl/wirectl/broker/provider/mock"
 	"github.com/wirectl/wirectl/test/kit/doortest"
 )
 
 // served returns the address of the door of a broker that accepts any model.
 func served(t *testing.T) (*broker.Broker, string) {
 	t.Helper()
-	k := &broker.Backend{Name: "k", Provider: mock.New(mock.Config{})}
+	k := &broker.Backend{Name: "k", Provider: provider.NewMock(provider.MockConfig{})}
 	b, err := broker.New(broker.Config{Models: []broker.Model{{Name: "m*", Routes: []broker.Route{{Backend: k}}}}}, nil)
 	if err != nil {
 		t.Fatal(err)

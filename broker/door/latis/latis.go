@@ -11,7 +11,7 @@ import (
 
 	"github.com/wirectl/wirectl/broker/door"
 	"github.com/wirectl/wirectl/broker/door/web"
-	"github.com/wirectl/wirectl/broker/publish"
+	"github.com/wirectl/wirectl/broker/observe"
 	"github.com/wirectl/wirectl/internal/jsonscan"
 )
 
@@ -21,7 +21,7 @@ const Name = "latis"
 // A Peer identifies a client in its calls.
 type Peer struct {
 	Client string
-	Tap    *publish.Conn
+	Tap    *observe.Conn
 }
 
 // Serve serves one connection and closes it.
@@ -31,7 +31,7 @@ type Serve func(ctx context.Context, c *door.Stream, p Peer)
 const idle = 30 * time.Minute
 
 // New returns a server of the door over TCP. The publisher may be nil.
-func New(serve Serve, p *publish.Publisher) *door.Server {
+func New(serve Serve, p *observe.Publisher) *door.Server {
 	return &door.Server{Limits: door.Limits{Times: door.Times{Idle: idle}}, Handle: func(ctx context.Context, c *door.Conn) {
 		tap := p.Open("latis client "+c.RemoteAddr().String(), "latis", "len32")
 		defer tap.Close()
@@ -43,13 +43,13 @@ func New(serve Serve, p *publish.Publisher) *door.Server {
 type WS struct {
 	*web.Server
 	serve    Serve
-	publish  *publish.Publisher
+	publish  *observe.Publisher
 	stopping context.Context // ends when connections should end
 	stop     context.CancelFunc
 }
 
 // NewWS returns such a server. The publisher may be nil.
-func NewWS(serve Serve, p *publish.Publisher) *WS {
+func NewWS(serve Serve, p *observe.Publisher) *WS {
 	s := &WS{serve: serve, publish: p}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.Server = web.New(web.Config{

@@ -14,7 +14,7 @@ import (
 
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/door/web"
-	"github.com/wirectl/wirectl/broker/publish"
+	"github.com/wirectl/wirectl/broker/observe"
 )
 
 // Agents are the conversations that newer clients create. Parameters for an agent with tools
@@ -49,7 +49,7 @@ func (g *agents) find(id string) *agent {
 }
 
 // create makes an agent and sends its initial message, if any.
-func (g *agents) create(ctx context.Context, r *web.Request, req *request, tap *publish.Conn) (any, *fault) {
+func (g *agents) create(ctx context.Context, r *web.Request, req *request, tap *observe.Conn) (any, *fault) {
 	text := map[string][]byte{}
 	for _, name := range []string{"agent_id", "model", "system_prompt", "initial_message"} {
 		raw, f := req.textOf(name)

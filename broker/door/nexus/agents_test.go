@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/wirectl/wirectl/broker"
-	"github.com/wirectl/wirectl/broker/provider/mock"
+	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/test/kit/doortest"
 )
 
@@ -76,7 +76,7 @@ func TestAgents(t *testing.T) {
 func TestAgentsModel(t *testing.T) {
 	p := doortest.NewHeld()
 	b, err := broker.New(broker.Config{Default: "a", Models: []broker.Model{
-		{Name: "a", Routes: []broker.Route{{Backend: &broker.Backend{Provider: mock.New(mock.Config{})}}}},
+		{Name: "a", Routes: []broker.Route{{Backend: &broker.Backend{Provider: provider.NewMock(provider.MockConfig{})}}}},
 		{Name: "b", Routes: []broker.Route{{Backend: &broker.Backend{Provider: p}}}},
 	}}, nil)
 	if err != nil {
@@ -191,7 +191,7 @@ func TestInitialMessageIsQueued(t *testing.T) {
 
 // compact replaces the messages after the system prompt by the model's summary.
 func TestCompact(t *testing.T) {
-	url := start(t, mock.New(mock.Config{Script: []mock.Line{{When: "Summarize", Say: "short"}, {When: "fail", Status: 401}, {Say: strings.Repeat("long ", 100)}}}), nil)
+	url := start(t, provider.NewMock(provider.MockConfig{Script: []provider.Line{{When: "Summarize", Say: "short"}, {When: "fail", Status: 401}, {Say: strings.Repeat("long ", 100)}}}), nil)
 	ask := func(method, params, want string) {
 		t.Helper()
 		if _, body := post(t, url, `{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":`+params+`}`); body != `{"jsonrpc":"2.0","id":1,`+want+`}` {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/door/web"
-	"github.com/wirectl/wirectl/broker/publish"
+	"github.com/wirectl/wirectl/broker/observe"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/jsonscan"
 )
@@ -26,7 +26,7 @@ const Limit = 1 << 20
 // New returns a server of the door. shutdown is called when a client asks for it, after its
 // answer is sent. Without a token, all clients are admitted; older clients send none. The
 // publisher may be nil.
-func New(b *broker.Broker, p *publish.Publisher, token string, shutdown func()) *web.Server {
+func New(b *broker.Broker, p *observe.Publisher, token string, shutdown func()) *web.Server {
 	h := &handler{publish: p, shutdown: shutdown, talk: newTalk(b, "", nil), agents: newAgents(b)}
 	s := web.New(web.Config{
 		Handler: h.serve, Limit: Limit, Access: web.Access{Token: token},
@@ -47,7 +47,7 @@ const (
 )
 
 type handler struct {
-	publish  *publish.Publisher
+	publish  *observe.Publisher
 	shutdown func()
 	talk     *talk
 	agents   *agents
@@ -107,7 +107,7 @@ func (h *handler) rpc(ctx context.Context, r *web.Request, w *web.Response, a *a
 	}
 }
 
-func (h *handler) call(ctx context.Context, r *web.Request, req *request, a *agent, tap *publish.Conn) (any, *fault) {
+func (h *handler) call(ctx context.Context, r *web.Request, req *request, a *agent, tap *observe.Conn) (any, *fault) {
 	talk := h.talk
 	if a != nil {
 		talk = a.talk
@@ -138,7 +138,7 @@ func (h *handler) call(ctx context.Context, r *web.Request, req *request, a *age
 }
 
 // global serves the methods of the server that newer clients use.
-func (h *handler) global(ctx context.Context, r *web.Request, req *request, tap *publish.Conn) (any, *fault) {
+func (h *handler) global(ctx context.Context, r *web.Request, req *request, tap *observe.Conn) (any, *fault) {
 	switch req.method {
 	case "create_agent":
 		return h.agents.create(ctx, r, req, tap)

@@ -11,8 +11,8 @@ import (
 
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/door/web"
+	"github.com/wirectl/wirectl/broker/observe"
 	"github.com/wirectl/wirectl/broker/provider"
-	"github.com/wirectl/wirectl/broker/publish"
 	"github.com/wirectl/wirectl/internal/jsonscan"
 )
 
@@ -47,7 +47,7 @@ func newTalk(b *broker.Broker, model string, system []byte) *talk {
 	return &talk{broker: b, model: model, start: start, messages: start, sends: map[string]context.CancelCauseFunc{}, turn: make(chan struct{}, 1)}
 }
 
-func (t *talk) send(ctx context.Context, r *web.Request, req *request, tap *publish.Conn) (any, *fault) {
+func (t *talk) send(ctx context.Context, r *web.Request, req *request, tap *observe.Conn) (any, *fault) {
 	content, id := req.param("content"), req.param("request_id")
 	switch {
 	case content == nil:
@@ -65,7 +65,7 @@ func (t *talk) send(ctx context.Context, r *web.Request, req *request, tap *publ
 func newID() []byte { return provider.Quote(rand.Text()) }
 
 // say sends content and returns the result.
-func (t *talk) say(ctx context.Context, r *web.Request, content, id []byte, tap *publish.Conn) (any, *fault) {
+func (t *talk) say(ctx context.Context, r *web.Request, content, id []byte, tap *observe.Conn) (any, *fault) {
 	ctx, release, f := t.reserve(ctx, id)
 	if f != nil {
 		return nil, f
@@ -96,7 +96,7 @@ func failed(err error) *fault {
 }
 
 // call is a call for the conversation, without a prompt.
-func (t *talk) call(r *web.Request, id []byte, tap *publish.Conn) *broker.Call {
+func (t *talk) call(r *web.Request, id []byte, tap *observe.Conn) *broker.Call {
 	return &broker.Call{Door: Name, Client: r.Client, Ref: plain(id), Model: t.model, Parent: r.Header.Get("Traceparent"), Tap: tap.Tap()}
 }
 
@@ -283,7 +283,7 @@ const (
 )
 
 // compact replaces the conversation by a summary of the model.
-func (t *talk) compact(ctx context.Context, r *web.Request, tap *publish.Conn) (any, *fault) {
+func (t *talk) compact(ctx context.Context, r *web.Request, tap *observe.Conn) (any, *fault) {
 	id := newID()
 	ctx, release, f := t.reserve(ctx, id)
 	if f != nil {

@@ -10,8 +10,6 @@ import (
 	"testing"
 
 	"github.com/wirectl/wirectl/broker/provider"
-	"github.com/wirectl/wirectl/broker/provider/mock"
-	backend "github.com/wirectl/wirectl/broker/provider/openai"
 	"github.com/wirectl/wirectl/test/kit/doortest"
 )
 
@@ -19,7 +17,7 @@ import (
 // answers at once. Client and backend allocate nothing.
 func BenchmarkCompletion(b *testing.B) {
 	const answer = `{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"mock","choices":[{"index":0,"message":{"role":"assistant","content":"forty-two"},"finish_reason":"stop"}],"usage":{"prompt_tokens":12,"completion_tokens":8,"total_tokens":20}}`
-	p := backend.New(provider.Config{BaseURL: answering(b, fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(answer), answer))})
+	p := provider.NewOpenAI(provider.Config{BaseURL: answering(b, fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(answer), answer))})
 	b.Cleanup(p.CloseIdleConnections)
 	conn := doortest.Dial(b, strings.TrimPrefix(start(b, p), "http://"))
 	body := `{"model":"mock","messages":[{"role":"user","content":"` + strings.Repeat("what is six times seven? ", 36) + `"}]}`
@@ -88,7 +86,7 @@ func skim(r *bufio.Reader, length int) error {
 // BenchmarkStream streams one completion after another, which the door translates from a
 // backend with another API.
 func BenchmarkStream(b *testing.B) {
-	conn := doortest.Dial(b, strings.TrimPrefix(start(b, mock.New(mock.Config{})), "http://"))
+	conn := doortest.Dial(b, strings.TrimPrefix(start(b, provider.NewMock(provider.MockConfig{})), "http://"))
 	body := `{"model":"mock","stream":true,"messages":[{"role":"user","content":"` + strings.Repeat("what is six times seven? ", 36) + `"}]}`
 	request := fmt.Appendf(nil, "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	r := bufio.NewReader(conn)

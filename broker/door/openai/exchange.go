@@ -12,8 +12,8 @@ import (
 
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/door/web"
+	"github.com/wirectl/wirectl/broker/observe"
 	"github.com/wirectl/wirectl/broker/provider"
-	"github.com/wirectl/wirectl/broker/publish"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/llm"
@@ -24,7 +24,7 @@ type exchange struct {
 	*handler
 	r    *web.Request
 	w    *web.Response
-	tap  *publish.Conn
+	tap  *observe.Conn
 	call broker.Call
 	does func(context.Context, *broker.Call) error // how the broker serves the call; nil completes
 

@@ -11,8 +11,6 @@ import (
 	"github.com/wirectl/wirectl/broker/door/openai"
 	"github.com/wirectl/wirectl/broker/door/web"
 	"github.com/wirectl/wirectl/broker/provider"
-	"github.com/wirectl/wirectl/broker/provider/gemini"
-	"github.com/wirectl/wirectl/broker/provider/mock"
 	"github.com/wirectl/wirectl/test/kit/doortest"
 )
 
@@ -56,7 +54,7 @@ func saidByGemini(t *testing.T, answer string) string {
 
 // Gemini's clients get the text, and the thoughts if they ask for them, streamed or not.
 func TestGenerateContent(t *testing.T) {
-	url := start(t, mock.New(mock.Config{Chunk: 5, Script: []mock.Line{
+	url := start(t, provider.NewMock(provider.MockConfig{Chunk: 5, Script: []provider.Line{
 		{When: "call", Thought: "hm", ToolCalls: []provider.ToolCall{{Name: "f", Arguments: []byte(`{"a":1}`)}}},
 		{When: "long", Say: "it goes o", Finish: "length"},
 		{When: "", Say: "hello"},
@@ -99,7 +97,7 @@ func TestGeminiAsItIs(t *testing.T) {
 		_, _ = w.Write([]byte(answer))
 	}))
 	defer backend.Close()
-	behind := gemini.New(provider.Config{BaseURL: backend.URL})
+	behind := provider.NewGemini(provider.Config{BaseURL: backend.URL})
 	defer behind.CloseIdleConnections()
 	url := start(t, behind) + "/v1beta/models/mock:"
 	const body = `{"contents":[{"parts":[{"text":"hi"}]}],  "tools":[{"googleSearch":{}}]}`
@@ -113,7 +111,7 @@ func TestGeminiAsItIs(t *testing.T) {
 
 // Each path has its methods, and errors have Gemini's format.
 func TestGeminiPaths(t *testing.T) {
-	url := start(t, mock.New(mock.Config{Script: []mock.Line{{When: "busy", Status: 429}}, Faults: []mock.Fault{{Every: 3, Status: 503}}}))
+	url := start(t, provider.NewMock(provider.MockConfig{Script: []provider.Line{{When: "busy", Status: 429}}, Faults: []provider.Fault{{Every: 3, Status: 503}}}))
 	for _, tt := range []struct{ ask, body, want string }{
 		{"GET /v1beta/models", "", `{"models":[{"name":"models/mock",`},
 		{"GET /v1beta/models/mock", "", `{"name":"models/mock",`},

@@ -11,8 +11,6 @@ import (
 	"testing"
 
 	"github.com/wirectl/wirectl/broker/provider"
-	"github.com/wirectl/wirectl/broker/provider/anthropic"
-	backends "github.com/wirectl/wirectl/broker/provider/openai"
 	"github.com/wirectl/wirectl/test/kit/doortest"
 )
 
@@ -62,10 +60,10 @@ func TestOpenCallsAreSmall(t *testing.T) {
 	messageStart := `{"type":"message_start","message":{"id":"m","type":"message","role":"assistant","model":"m","content":[],"usage":{"input_tokens":1,"output_tokens":1}}}`
 	messagePart := `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"` + text + `"}}`
 	chat := func(parts int) (string, func(string) provider.Provider) {
-		return stalling(t, chatPart, chatPart, parts), func(url string) provider.Provider { return backends.New(provider.Config{BaseURL: url}) }
+		return stalling(t, chatPart, chatPart, parts), func(url string) provider.Provider { return provider.NewOpenAI(provider.Config{BaseURL: url}) }
 	}
 	messages := func(parts int) (string, func(string) provider.Provider) {
-		return stalling(t, messageStart, messagePart, parts), func(url string) provider.Provider { return anthropic.New(provider.Config{BaseURL: url}) }
+		return stalling(t, messageStart, messagePart, parts), func(url string) provider.Provider { return provider.NewAnthropic(provider.Config{BaseURL: url}) }
 	}
 	const ask, say = `{"messages":[{"role":"user","content":"hi"}],"stream":true}`, `{"max_tokens":9,"stream":true,"messages":[{"role":"user","content":"hi"}]}`
 	for _, tt := range []struct {

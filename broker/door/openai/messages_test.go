@@ -14,8 +14,6 @@ import (
 	"github.com/wirectl/wirectl/broker/door/openai"
 	"github.com/wirectl/wirectl/broker/door/web"
 	"github.com/wirectl/wirectl/broker/provider"
-	"github.com/wirectl/wirectl/broker/provider/anthropic"
-	"github.com/wirectl/wirectl/broker/provider/mock"
 	"github.com/wirectl/wirectl/test/kit/doortest"
 )
 
@@ -23,7 +21,7 @@ const question = `{"model":"mock","max_tokens":9,"messages":[{"role":"user","con
 
 // An Anthropic client gets messages, whatever API the backend has.
 func TestMessage(t *testing.T) {
-	url := start(t, mock.New(mock.Config{Script: []mock.Line{
+	url := start(t, provider.NewMock(provider.MockConfig{Script: []provider.Line{
 		{When: "call", Say: "I see", ToolCalls: []provider.ToolCall{{ID: "c1", Name: "f", Arguments: []byte(`{"a":"b"}`)}, {ID: "c2", Name: "g", Arguments: []byte(`7`)}}},
 		{When: "long", Say: "so", Finish: "length"},
 		{When: "busy", Status: 429, RetryAfter: 2 * time.Second},
@@ -62,7 +60,7 @@ func TestCountTokens(t *testing.T) {
 		_, _ = io.WriteString(w, `{"input_tokens": 17}`)
 	}))
 	defer backend.Close()
-	beside := anthropic.New(provider.Config{BaseURL: backend.URL, Key: "k", Header: http.Header{"Anthropic-Beta": {"ours"}}})
+	beside := provider.NewAnthropic(provider.Config{BaseURL: backend.URL, Key: "k", Header: http.Header{"Anthropic-Beta": {"ours"}}})
 	defer beside.CloseIdleConnections()
 	url := start(t, beside)
 	header := http.Header{"Anthropic-Beta": {"theirs-1,theirs-2"}, "Anthropic-Version": {"2099-01-01"}, "X-Api-Key": {"their key"}, "X-Other": {"o"}}
@@ -77,7 +75,7 @@ func TestCountTokens(t *testing.T) {
 	if strings.Join(h.Values("Anthropic-Beta"), ";") != "ours;theirs-1,theirs-2" || strings.Join(h.Values("Anthropic-Version"), ";") != "2099-01-01" || h.Get("X-Api-Key") != "k" || h.Get("X-Other") != "" {
 		t.Errorf("the backend got %v", h)
 	}
-	if status, body := postTo(t, start(t, mock.New(mock.Config{}))+"/v1/messages/count_tokens", question+"}"); status != 200 || body != `{"input_tokens":19}` {
+	if status, body := postTo(t, start(t, provider.NewMock(provider.MockConfig{}))+"/v1/messages/count_tokens", question+"}"); status != 200 || body != `{"input_tokens":19}` {
 		t.Errorf("the mock: %d %s", status, body)
 	}
 	other := start(t, doortest.NewHeld())
@@ -93,7 +91,7 @@ func TestCountTokens(t *testing.T) {
 
 // A streamed message has the same events as Anthropic's, in the same order.
 func TestMessageStream(t *testing.T) {
-	url := start(t, mock.New(mock.Config{Script: []mock.Line{
+	url := start(t, provider.NewMock(provider.MockConfig{Script: []provider.Line{
 		{When: "call", Say: "I see", ToolCalls: []provider.ToolCall{{ID: "c1", Name: "f", Arguments: []byte(`{"a":"b"}`)}}},
 		{When: "mute", Say: ""},
 	}}))
@@ -144,7 +142,7 @@ data: {"type":"message_stop"}
 			t.Errorf("%s:\n got %s\nwant %s", prompt, body, want)
 		}
 	}
-	cut := start(t, mock.New(mock.Config{Faults: []mock.Fault{{Every: 1}}}))
+	cut := start(t, provider.NewMock(provider.MockConfig{Faults: []provider.Fault{{Every: 1}}}))
 	if status, body := postTo(t, cut+"/v1/messages", question+`,"stream":true}`); status != 200 || body != "unexpected EOF" {
 		t.Errorf("a stream that is cut ends with %d %s", status, body)
 	}
@@ -222,7 +220,7 @@ func TestMessagePassed(t *testing.T) {
 		_, _ = io.WriteString(w, thinking)
 	}))
 	defer backend.Close()
-	p := anthropic.New(provider.Config{BaseURL: backend.URL})
+	p := provider.NewAnthropic(provider.Config{BaseURL: backend.URL})
 	defer p.CloseIdleConnections()
 	b, err := broker.New(broker.Config{Models: []broker.Model{{Name: "m", Routes: []broker.Route{{Backend: &broker.Backend{Name: "a", Provider: p}, Model: "big"}}}}}, nil)
 	if err != nil {
@@ -269,7 +267,7 @@ func FuzzMessage(f *testing.F) {
 // be nested one deeper. A stream can carry them.
 func TestMessageOfDeepArguments(t *testing.T) {
 	deep := strings.Repeat("[", 10000) + strings.Repeat("]", 10000)
-	url := start(t, mock.New(mock.Config{Script: []mock.Line{{ToolCalls: []provider.ToolCall{{ID: "c1", Name: "f", Arguments: []byte(deep)}}}}}))
+	url := start(t, provider.NewMock(provider.MockConfig{Script: []provider.Line{{ToolCalls: []provider.ToolCall{{ID: "c1", Name: "f", Arguments: []byte(deep)}}}}}))
 	question := `{"model":"mock","max_tokens":9,"messages":[{"role":"user","content":"hi"}]`
 	if status, body := postTo(t, url+"/v1/messages", question+"}"); status != 500 || !strings.HasPrefix(body, `{"type":"error","error":{"type":"api_error",`) {
 		t.Errorf("got %d %.200s", status, body)

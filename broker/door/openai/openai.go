@@ -12,7 +12,7 @@ import (
 
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/door/web"
-	"github.com/wirectl/wirectl/broker/publish"
+	"github.com/wirectl/wirectl/broker/observe"
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/llm"
 )
@@ -27,7 +27,7 @@ const Limit = 16 << 20
 const mostKept = 256 << 10
 
 // New returns a server of the door. The publisher may be nil.
-func New(b *broker.Broker, p *publish.Publisher, a web.Access) *web.Server {
+func New(b *broker.Broker, p *observe.Publisher, a web.Access) *web.Server {
 	h := handler{b, p, newKept()}
 	return web.New(web.Config{
 		Handler: h.serve, Limit: Limit, Access: a, Pages: true,
@@ -37,7 +37,7 @@ func New(b *broker.Broker, p *publish.Publisher, a web.Access) *web.Server {
 
 type handler struct {
 	broker  *broker.Broker
-	publish *publish.Publisher
+	publish *observe.Publisher
 	kept    *kept
 }
 

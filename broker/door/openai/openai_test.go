@@ -21,10 +21,6 @@ import (
 	"github.com/wirectl/wirectl/broker/door/openai"
 	"github.com/wirectl/wirectl/broker/door/web"
 	"github.com/wirectl/wirectl/broker/provider"
-	"github.com/wirectl/wirectl/broker/provider/anthropic"
-	"github.com/wirectl/wirectl/broker/provider/gemini"
-	"github.com/wirectl/wirectl/broker/provider/mock"
-	backends "github.com/wirectl/wirectl/broker/provider/openai"
 	"github.com/wirectl/wirectl/llm"
 	"github.com/wirectl/wirectl/test/kit/doortest"
 )
@@ -52,7 +48,7 @@ func postTo(t testing.TB, url, body string) (int, string) {
 const hello = `{"messages":[{"role":"user","content":"hi \u00e9"}]`
 
 func TestCompletion(t *testing.T) {
-	url := start(t, mock.New(mock.Config{Script: []mock.Line{
+	url := start(t, provider.NewMock(provider.MockConfig{Script: []provider.Line{
 		{When: "call", Say: "", ToolCalls: []provider.ToolCall{{ID: "c1", Name: "f", Arguments: []byte(`{"a":"b"}`)}}},
 		{When: "busy", Status: 429, RetryAfter: 2 * time.Second},
 		{When: "", Say: "so \"it\" is"},
@@ -79,7 +75,7 @@ func TestRetryAfter(t *testing.T) {
 		w.WriteHeader(http.StatusTooManyRequests)
 	}))
 	defer backend.Close()
-	behind := backends.New(provider.Config{BaseURL: backend.URL})
+	behind := provider.NewOpenAI(provider.Config{BaseURL: backend.URL})
 	defer behind.CloseIdleConnections()
 	url := start(t, behind)
 	for _, tt := range []struct {
@@ -109,7 +105,7 @@ func TestRetryAfter(t *testing.T) {
 // Each path has its methods, and a model's name may have any characters. A pattern is not
 // the name of a model, but matches models.
 func TestPaths(t *testing.T) {
-	routes := []broker.Route{{Backend: &broker.Backend{Provider: mock.New(mock.Config{})}}}
+	routes := []broker.Route{{Backend: &broker.Backend{Provider: provider.NewMock(provider.MockConfig{})}}}
 	b, err := broker.New(broker.Config{Models: []broker.Model{{Name: "org/m é", Routes: routes}, {Name: "any-*", Routes: routes}}}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -161,7 +157,7 @@ func TestWords(t *testing.T) {
 			w.WriteHeader(code)
 			_, _ = io.WriteString(w, body)
 		}))
-		behind := backends.New(provider.Config{BaseURL: backend.URL})
+		behind := provider.NewOpenAI(provider.Config{BaseURL: backend.URL})
 		got, said := post(t, start(t, behind), hello+"}")
 		behind.CloseIdleConnections()
 		backend.Close()
@@ -176,7 +172,7 @@ func TestWords(t *testing.T) {
 func TestNobodyThere(t *testing.T) {
 	backend := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
 	defer backend.Close()
-	behind := backends.New(provider.Config{BaseURL: backend.URL})
+	behind := provider.NewOpenAI(provider.Config{BaseURL: backend.URL})
 	defer behind.CloseIdleConnections()
 	late := provided(func(context.Context, *provider.Request) error {
 		return &provider.Error{Cause: provider.TimedOut, Err: context.DeadlineExceeded}
@@ -200,7 +196,7 @@ func TestFailures(t *testing.T) {
 		429: "429 The provider's rate limit was exceeded (HTTP 429)",
 		503: "503 The provider failed (HTTP 503)",
 	} {
-		url := start(t, mock.New(mock.Config{Faults: []mock.Fault{{Every: 1, Status: status}}}))
+		url := start(t, provider.NewMock(provider.MockConfig{Faults: []provider.Fault{{Every: 1, Status: status}}}))
 		for _, path := range []string{"/v1/chat/completions", "/v1/messages"} {
 			got, body := postTo(t, url+path, hello+"}")
 			var answer struct{ Error struct{ Message string } }
@@ -231,7 +227,7 @@ func TestStream(t *testing.T) {
 // The client gets as many choices as it asked for, or an error that says why not and what
 // to do. It never silently gets fewer.
 func TestChoices(t *testing.T) {
-	url := start(t, mock.New(mock.Config{Script: []mock.Line{
+	url := start(t, provider.NewMock(provider.MockConfig{Script: []provider.Line{
 		{When: "call", ToolCalls: []provider.ToolCall{{ID: "c1", Name: "f", Arguments: []byte(`{}`)}}},
 		{When: "", Say: "so it"},
 	}}))
@@ -265,8 +261,8 @@ func TestChoices(t *testing.T) {
 	unasked := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the backend was asked") }))
 	defer unasked.Close()
 	for kind, p := range map[string]provider.Provider{
-		"anthropic": anthropic.New(provider.Config{BaseURL: unasked.URL}),
-		"gemini":    gemini.New(provider.Config{BaseURL: unasked.URL}),
+		"anthropic": provider.NewAnthropic(provider.Config{BaseURL: unasked.URL}),
+		"gemini":    provider.NewGemini(provider.Config{BaseURL: unasked.URL}),
 	} {
 		want := `{"error":{"message":"Unsupported parameter: 'n' cannot be translated for this model's provider, of the kind ` + kind + `. Ask once for each choice, or ask a model of a provider of the kind openai. The broker drops it if its configuration says drop: [n] at the provider.","type":"invalid_request_error","param":"n","code":"unsupported_parameter"}}`
 		for _, more := range []string{`,"n":2}`, `,"n":2,"stream":true}`, `,"n":"x"}`} {
@@ -279,7 +275,7 @@ func TestChoices(t *testing.T) {
 
 // An interrupted stream is recognizable as cut, and its last event says why.
 func TestCutStream(t *testing.T) {
-	url := start(t, mock.New(mock.Config{Faults: []mock.Fault{{Every: 1}}}))
+	url := start(t, provider.NewMock(provider.MockConfig{Faults: []provider.Fault{{Every: 1}}}))
 	status, body := post(t, url, hello+`,"stream":true}`)
 	if status != 200 || body != "unexpected EOF" {
 		t.Errorf("%d %s", status, body)
@@ -419,7 +415,7 @@ func TestTooLarge(t *testing.T) {
 	}
 	backend := httptest.NewServer(http.HandlerFunc(answer))
 	defer backend.Close()
-	p := backends.New(provider.Config{BaseURL: backend.URL})
+	p := provider.NewOpenAI(provider.Config{BaseURL: backend.URL})
 	defer p.CloseIdleConnections()
 	front := "http://" + doortest.Serve(t, openai.New(doortest.Broker(t, p), nil, web.Access{}))
 	for _, path := range []string{"/v1/chat/completions", "/v1/messages"} {

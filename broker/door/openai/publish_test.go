@@ -8,10 +8,8 @@ import (
 
 	"github.com/wirectl/wirectl/broker/door/openai"
 	"github.com/wirectl/wirectl/broker/door/web"
+	"github.com/wirectl/wirectl/broker/observe"
 	"github.com/wirectl/wirectl/broker/provider"
-	"github.com/wirectl/wirectl/broker/provider/mock"
-	backends "github.com/wirectl/wirectl/broker/provider/openai"
-	"github.com/wirectl/wirectl/broker/publish"
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/test/kit/doortest"
@@ -44,9 +42,9 @@ func (w *watcher) Write(r *capture.Record) error {
 // A call is published on both sides of the broker as it is on the wire: whole or as a
 // stream. A stream has its head, its events and, unless it was cut, its end.
 func TestPublished(t *testing.T) {
-	script := mock.Config{Script: []mock.Line{{Say: "so be it"}}}
+	script := provider.MockConfig{Script: []provider.Line{{Say: "so be it"}}}
 	cut := script
-	cut.Faults = []mock.Fault{{Every: 1}}
+	cut.Faults = []provider.Fault{{Every: 1}}
 	const (
 		chat    = "/v1/chat/completions"
 		message = "/v1/messages"
@@ -58,7 +56,7 @@ func TestPublished(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		about, path, body string
-		backend           mock.Config
+		backend           provider.MockConfig
 		client, provider  []string
 	}{
 		{"whole", chat, hello + `}`, script, []string{asked, "json 200"}, []string{asked, "json 200"}},
@@ -69,10 +67,10 @@ func TestPublished(t *testing.T) {
 		{"a stream that is cut", chat, hello + `,"stream":true}`, cut, events(3), events(3)},
 	} {
 		t.Run(tt.about, func(t *testing.T) {
-			backend := start(t, mock.New(tt.backend))
+			backend := start(t, provider.NewMock(tt.backend))
 			w := &watcher{map[int][]string{}, make(chan []string, 2)}
-			b := doortest.Broker(t, backends.New(provider.Config{BaseURL: backend + "/v1"}))
-			front := "http://" + doortest.Serve(t, openai.New(b, publish.New(w, nil), web.Access{}))
+			b := doortest.Broker(t, provider.NewOpenAI(provider.Config{BaseURL: backend + "/v1"}))
+			front := "http://" + doortest.Serve(t, openai.New(b, observe.NewPublisher(w, nil), web.Access{}))
 			postTo(t, front+tt.path, tt.body)
 			want := []string{fmt.Sprint(tt.client)}
 			got := []string{fmt.Sprint(<-w.ended)}

@@ -15,8 +15,6 @@ import (
 	"github.com/wirectl/wirectl/broker/door/openai"
 	"github.com/wirectl/wirectl/broker/door/web"
 	"github.com/wirectl/wirectl/broker/provider"
-	"github.com/wirectl/wirectl/broker/provider/mock"
-	backends "github.com/wirectl/wirectl/broker/provider/openai"
 	"github.com/wirectl/wirectl/test/kit/doortest"
 )
 
@@ -104,7 +102,7 @@ func respond(t *testing.T, url, members string, stream bool) *responded {
 
 // A response has the model's thoughts, text and tool calls, streamed or not.
 func TestResponse(t *testing.T) {
-	url := start(t, mock.New(mock.Config{Chunk: 3, Script: []mock.Line{
+	url := start(t, provider.NewMock(provider.MockConfig{Chunk: 3, Script: []provider.Line{
 		{When: "call", Thought: "hm \"so\"", Say: "I'll look.", ToolCalls: []provider.ToolCall{
 			{ID: "c1", Name: "f", Arguments: []byte(`{"a":"b"}`)}, {Name: "patch", Arguments: []byte(`{"input":"x\ny"}`)},
 		}},
@@ -171,7 +169,7 @@ func TestPreviousResponse(t *testing.T) {
 // A tool of a namespace is called by both names. A tool that only OpenAI can run is dropped
 // for a provider that is configured to drop those.
 func TestResponseTools(t *testing.T) {
-	url := start(t, mock.New(mock.Config{Script: []mock.Line{{ToolCalls: []provider.ToolCall{{ID: "c", Name: "n__f", Arguments: []byte("{}")}}}}}))
+	url := start(t, provider.NewMock(provider.MockConfig{Script: []provider.Line{{ToolCalls: []provider.ToolCall{{ID: "c", Name: "n__f", Arguments: []byte("{}")}}}}}))
 	_, answer := postTo(t, url+"/v1/responses", `{"input":"x","tools":[{"type":"namespace","name":"n","tools":[{"type":"function","name":"f"}]}]}`)
 	if !strings.Contains(answer, `"call_id":"c","namespace":"n","name":"f","arguments":"{}"`) {
 		t.Errorf("got %s", answer)
@@ -183,7 +181,7 @@ func TestResponseTools(t *testing.T) {
 		_, _ = io.WriteString(w, `{"choices":[{"message":{"content":"so"}}]}`)
 	}))
 	defer backend.Close()
-	behind := backends.New(provider.Config{BaseURL: backend.URL, Drop: []string{"tools"}})
+	behind := provider.NewOpenAI(provider.Config{BaseURL: backend.URL, Drop: []string{"tools"}})
 	defer behind.CloseIdleConnections()
 	url = start(t, behind)
 	const want = `{"messages":[{"role":"user","content":"x"}],"model":"mock","tools":[{"function":{"name":"f","description":"","parameters":{"type":"object"}},"type":"function"}]}`
@@ -206,7 +204,7 @@ func TestResponseTools(t *testing.T) {
 
 // The number of kept responses is bounded, and the oldest go first.
 func TestResponsesKept(t *testing.T) {
-	url := start(t, mock.New(mock.Config{}))
+	url := start(t, provider.NewMock(provider.MockConfig{}))
 	first := respond(t, url, `"input":"hi"`, false)
 	for range 999 {
 		respond(t, url, `"input":"hi"`, false)
@@ -222,7 +220,7 @@ func TestResponsesKept(t *testing.T) {
 
 // Clients' errors are named as OpenAI names them.
 func TestResponseFaults(t *testing.T) {
-	url := start(t, mock.New(mock.Config{Script: []mock.Line{{When: "busy", Status: 429}}}))
+	url := start(t, provider.NewMock(provider.MockConfig{Script: []provider.Line{{When: "busy", Status: 429}}}))
 	for body, want := range map[string]string{
 		`{"input":"x"`:                        `"param":null`,
 		`[]`:                                  `"param":null`,
@@ -243,7 +241,7 @@ func TestResponseFaults(t *testing.T) {
 
 // A stream that its backend interrupts ends with the event for that.
 func TestResponseCut(t *testing.T) {
-	url := start(t, mock.New(mock.Config{Faults: []mock.Fault{{Every: 1}}}))
+	url := start(t, provider.NewMock(provider.MockConfig{Faults: []provider.Fault{{Every: 1}}}))
 	got := respond(t, url, `"input":"one two three"`, true)
 	if got.Status != "failed" || got.Error.Code != "server_error" || got.Error.Message == "" {
 		t.Errorf("got %+v", got)
@@ -255,7 +253,7 @@ var vectors = regexp.MustCompile(`"embedding":(\[[^]]*\]|"[^"]*")`)
 // Texts become vectors, as numbers or packed. The error names input that cannot be
 // embedded.
 func TestEmbeddings(t *testing.T) {
-	url := start(t, mock.New(mock.Config{}))
+	url := start(t, provider.NewMock(provider.MockConfig{}))
 	status, answer := postTo(t, url+"/v1/embeddings", `{"model":"mock","input":["a","b"],"dimensions":2}`)
 	if list := vectors.FindAllString(answer, -1); status != 200 || len(list) != 2 || list[0] == list[1] || strings.Count(list[0], ",") != 1 || !strings.Contains(answer, `"usage":{"prompt_tokens":2,"total_tokens":2}`) {
 		t.Errorf("%d %s", status, answer)

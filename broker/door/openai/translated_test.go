@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/wirectl/wirectl/broker/provider"
-	backends "github.com/wirectl/wirectl/broker/provider/openai"
 )
 
 // said is a user message with a block.
@@ -154,7 +153,7 @@ func asking(t *testing.T, path string) func(members string) (body, answer string
 		_, _ = io.WriteString(w, `{"choices":[{"message":{"content":"so"}}]}`)
 	}))
 	t.Cleanup(backend.Close)
-	behind := backends.New(provider.Config{BaseURL: backend.URL})
+	behind := provider.NewOpenAI(provider.Config{BaseURL: backend.URL})
 	t.Cleanup(behind.CloseIdleConnections)
 	url := start(t, behind)
 	return func(members string) (body, answer string) {

@@ -17,9 +17,6 @@ import (
 	"github.com/wirectl/wirectl/broker/door/openai"
 	"github.com/wirectl/wirectl/broker/door/web"
 	"github.com/wirectl/wirectl/broker/provider"
-	"github.com/wirectl/wirectl/broker/provider/anthropic"
-	"github.com/wirectl/wirectl/broker/provider/gemini"
-	backends "github.com/wirectl/wirectl/broker/provider/openai"
 	"github.com/wirectl/wirectl/llm"
 	"github.com/wirectl/wirectl/test/kit/doortest"
 )
@@ -36,12 +33,12 @@ func behind(t *testing.T, kind string, answer func(w http.ResponseWriter), budge
 	}))
 	t.Cleanup(backend.Close)
 	cfg := provider.Config{BaseURL: backend.URL}
-	var p provider.Provider = backends.New(cfg)
+	var p provider.Provider = provider.NewOpenAI(cfg)
 	switch kind {
 	case "anthropic":
-		p = anthropic.New(cfg)
+		p = provider.NewAnthropic(cfg)
 	case "gemini":
-		p = gemini.New(cfg)
+		p = provider.NewGemini(cfg)
 	}
 	t.Cleanup(p.(interface{ CloseIdleConnections() }).CloseIdleConnections)
 	m := broker.Model{Name: "m", Routes: []broker.Route{{

@@ -12,8 +12,8 @@ import (
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/door"
 	"github.com/wirectl/wirectl/broker/door/web"
+	"github.com/wirectl/wirectl/broker/observe"
 	"github.com/wirectl/wirectl/broker/provider"
-	"github.com/wirectl/wirectl/broker/publish"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/llm"
@@ -41,13 +41,13 @@ type Answer struct {
 type Ask func(ctx context.Context, q Query) []Answer
 
 // New returns a server of the door. The publisher may be nil.
-func New(b *broker.Broker, p *publish.Publisher, a web.Access) *web.Server {
+func New(b *broker.Broker, p *observe.Publisher, a web.Access) *web.Server {
 	a.Containers = true
 	return serve(&handler{broker: b, publish: p, access: a})
 }
 
 // NewFor returns a server of the door that answers by a function, and supports child runs.
-func NewFor(ask Ask, p *publish.Publisher, a web.Access) *web.Server {
+func NewFor(ask Ask, p *observe.Publisher, a web.Access) *web.Server {
 	return serve(&handler{ask: ask, publish: p, access: a})
 }
 
@@ -61,7 +61,7 @@ func serve(h *handler) *web.Server {
 type handler struct {
 	broker  *broker.Broker
 	ask     Ask // instead of a broker
-	publish *publish.Publisher
+	publish *observe.Publisher
 	access  web.Access
 }
 
@@ -86,7 +86,7 @@ func (h *handler) serve(ctx context.Context, r *web.Request, w *web.Response) {
 	w.JSON(status, body)
 }
 
-func (h *handler) answer(ctx context.Context, r *web.Request, nested, batched bool, tap *publish.Conn) (int, []byte) {
+func (h *handler) answer(ctx context.Context, r *web.Request, nested, batched bool, tap *observe.Conn) (int, []byte) {
 	q, fault := read(r)
 	if fault != "" {
 		return 400, failure(fault)
@@ -109,7 +109,7 @@ func (h *handler) answer(ctx context.Context, r *web.Request, nested, batched bo
 }
 
 // answers answers the valid prompts.
-func (h *handler) answers(ctx context.Context, r *web.Request, q query, tap *publish.Conn) ([]Answer, error) {
+func (h *handler) answers(ctx context.Context, r *web.Request, q query, tap *observe.Conn) ([]Answer, error) {
 	if h.ask != nil {
 		return h.ask(ctx, Query{q.valid(), provider.Unquote(q.model), q.nested, q.batched}), nil
 	}
@@ -197,7 +197,7 @@ func (q *query) checkPrompts() string {
 	return ""
 }
 
-func call(r *web.Request, q query, prompt []byte, tap *publish.Conn) *broker.Call {
+func call(r *web.Request, q query, prompt []byte, tap *observe.Conn) *broker.Call {
 	return &broker.Call{
 		Door: Name, Client: r.Client, Account: r.Account, Ref: provider.Unquote(q.id), Model: provider.Unquote(q.model),
 		Prompt: prompt, Parent: r.Header.Get("Traceparent"), Tap: tap.Tap(),

@@ -12,7 +12,6 @@ import (
 	"github.com/wirectl/wirectl/broker/door/proxy"
 	"github.com/wirectl/wirectl/broker/door/web"
 	"github.com/wirectl/wirectl/broker/provider"
-	"github.com/wirectl/wirectl/broker/provider/mock"
 	"github.com/wirectl/wirectl/test/kit/doortest"
 )
 
@@ -41,7 +40,7 @@ func talk(t testing.TB, addr, path, rest string) (string, string) {
 
 func TestProxy(t *testing.T) {
 	empty := ""
-	addr := start(t, mock.New(mock.Config{Prefix: &empty, Script: []mock.Line{{When: "fail", Status: 500}, {When: "", Say: ""}}[:1]}))
+	addr := start(t, provider.NewMock(provider.MockConfig{Prefix: &empty, Script: []provider.Line{{When: "fail", Status: 500}, {When: "", Say: ""}}[:1]}))
 	for _, tt := range []struct{ path, body, status, want string }{
 		{"/llm_query", `{"prompt":"a\u00e9","model":"mock","correlation_id":"c","depth":3,"else":1}`, "200", `{"response":"a\u00e9"}`},
 		{"/llm_query", `{"prompt":""}`, "200", `{"response":""}`},

@@ -6,14 +6,14 @@ import (
 	"sync"
 
 	"github.com/wirectl/wirectl/broker"
-	"github.com/wirectl/wirectl/broker/publish"
+	"github.com/wirectl/wirectl/broker/observe"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/jsonscan"
 )
 
 // Do makes a call that did not come through a door. It is published on the connection, which
 // may be nil, like a client's request and its response.
-func Do(ctx context.Context, b *broker.Broker, c *broker.Call, on *publish.Conn) error {
+func Do(ctx context.Context, b *broker.Broker, c *broker.Call, on *observe.Conn) error {
 	c.Door = Name
 	// Whatever ends ctx, the broker sees a call that its client cancelled.
 	call, cancel := context.WithCancelCause(context.WithoutCancel(ctx))

@@ -14,8 +14,8 @@ import (
 
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/door"
+	"github.com/wirectl/wirectl/broker/observe"
 	"github.com/wirectl/wirectl/broker/provider"
-	"github.com/wirectl/wirectl/broker/publish"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/llm"
 	"github.com/wirectl/wirectl/protocol/rlm"
@@ -25,7 +25,7 @@ import (
 const Name = "rlm"
 
 // New returns a server of the door. The publisher may be nil.
-func New(b *broker.Broker, p *publish.Publisher) *door.Server {
+func New(b *broker.Broker, p *observe.Publisher) *door.Server {
 	return &door.Server{Handle: func(ctx context.Context, c *door.Conn) {
 		s := session{Conn: c, broker: b}
 		if p != nil {
@@ -41,7 +41,7 @@ func New(b *broker.Broker, p *publish.Publisher) *door.Server {
 type session struct {
 	*door.Conn
 	broker *broker.Broker
-	tap    *publish.Conn
+	tap    *observe.Conn
 }
 
 // maxOut is how many bytes of answers may wait while requests are buffered.

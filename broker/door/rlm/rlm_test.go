@@ -16,8 +16,8 @@ import (
 
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/door/rlm"
+	"github.com/wirectl/wirectl/broker/observe"
 	"github.com/wirectl/wirectl/broker/provider"
-	"github.com/wirectl/wirectl/broker/publish"
 	"github.com/wirectl/wirectl/capture"
 	fr "github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
@@ -315,7 +315,7 @@ func TestTap(t *testing.T) {
 	} {
 		p := doortest.NewHeld()
 		j := &judged{tracker: session.New(wire.Protocol, session.Options{}), closed: make(chan struct{})}
-		conn := dial(t, doortest.Serve(t, rlm.New(doortest.Broker(t, p), publish.New(j, nil))))
+		conn := dial(t, doortest.Serve(t, rlm.New(doortest.Broker(t, p), observe.NewPublisher(j, nil))))
 		_, _ = conn.Write([]byte(tt.send))
 		if tt.gone {
 			call := <-p.Calls

@@ -20,7 +20,6 @@ import (
 	"github.com/wirectl/wirectl/rlm"
 	"github.com/wirectl/wirectl/rlm/env"
 	"github.com/wirectl/wirectl/rlm/env/starlark"
-	"github.com/wirectl/wirectl/rlm/fence"
 	"github.com/wirectl/wirectl/rlm/prompt"
 	"github.com/wirectl/wirectl/session"
 	"github.com/wirectl/wirectl/test/kit/envtest"
@@ -274,7 +273,7 @@ func TestExamples(t *testing.T) {
 	if err := i.Load(t.Context(), rlm.Context{Path: path, Type: "text"}); err != nil {
 		t.Fatal(err)
 	}
-	blocks, _ := fence.Blocks(prompt.Starlark(prompt.Facts{}), []string{"repl"})
+	blocks, _ := rlm.CodeBlocks(prompt.Starlark(prompt.Facts{}), []string{"repl"})
 	if len(blocks) != 3 {
 		t.Errorf("%d examples", len(blocks))
 	}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/provider"
-	"github.com/wirectl/wirectl/broker/provider/mock"
 	"github.com/wirectl/wirectl/llm"
 )
 
@@ -21,7 +20,7 @@ import (
 func Broker(t testing.TB, p provider.Provider) *broker.Broker {
 	t.Helper()
 	if p == nil {
-		p = mock.New(mock.Config{})
+		p = provider.NewMock(provider.MockConfig{})
 	}
 	b, err := broker.New(broker.Config{
 		Default: "mock",

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package host
+
+import "net"
+
+var listenConfig net.ListenConfig

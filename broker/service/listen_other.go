@@ -1,7 +1,0 @@
-//go:build !linux
-
-package service
-
-import "net"
-
-var listenConfig net.ListenConfig

@@ -1,8 +1,0 @@
-//go:build !linux
-
-package container
-
-import "syscall"
-
-// Elsewhere, containers run in a virtual machine, and no address of it is ours.
-var freeBind func(network, address string, c syscall.RawConn) error

@@ -1,6 +1,0 @@
-package input
-
-import "io"
-
-// Measure finds the shape of JSON.
-func Measure(s *Shape, r io.Reader) error { return newScanner(r).document(s) }
