@@ -7,7 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/broker/config"
-	"github.com/wirectl/wirectl/broker/door/admin"
+	"github.com/wirectl/wirectl/broker/door/web"
 	"github.com/wirectl/wirectl/broker/host"
 	"github.com/wirectl/wirectl/decode/convert"
 	"github.com/wirectl/wirectl/hub/command"
@@ -124,12 +124,12 @@ func serveUsage(inv *invocation, c *cli.Context, h *host.Host) error {
 	if addr == host.Off {
 		return usagef("serve usage needs the address of an admin door: want HOST:PORT or PORT")
 	}
-	list, err := admin.Usage(c.Context, addr, h.Config.Token)
+	list, err := web.Usage(c.Context, addr, h.Config.Token)
 	if err != nil {
 		return err
 	}
 	if c.String("output") == "ndjson" {
-		return admin.WriteUsageNDJSON(inv.ndjson(), list)
+		return web.WriteUsageNDJSON(inv.ndjson(), list)
 	}
-	return admin.WriteUsage(inv.Stdout, list)
+	return web.WriteUsage(inv.Stdout, list)
 }

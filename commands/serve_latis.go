@@ -7,19 +7,19 @@ import (
 
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/door"
-	"github.com/wirectl/wirectl/broker/door/latis"
+	"github.com/wirectl/wirectl/broker/door/web"
 	"github.com/wirectl/wirectl/peer/unit"
 )
 
 // latisDoor returns what serves the connections of the doors for latis: a unit
 // whose agent is the broker. A session of it is resumed on any of them.
-func latisDoor(b *broker.Broker, log *slog.Logger) latis.Serve {
+func latisDoor(b *broker.Broker, log *slog.Logger) web.Serve {
 	u := unit.New(nil, unit.Options{SessionTTL: sessionTTL})
-	return func(ctx context.Context, conn *door.Stream, p latis.Peer) {
-		agent := &doorAgent{Agent: brokerAgent{broker: b, door: latis.Name, client: p.Client, tap: p.Tap.Tap()}, door: ctx}
+	return func(ctx context.Context, conn *door.Stream, p web.Peer) {
+		agent := &doorAgent{Agent: brokerAgent{broker: b, door: web.Name, client: p.Client, tap: p.Tap.Tap()}, door: ctx}
 		conn.Due = func() bool { return agent.running.Load() > 0 }
 		if err := u.With(agent).Serve(context.WithoutCancel(ctx), conn); err != nil {
-			log.Debug("a connection failed", "door", latis.Name, "error", err)
+			log.Debug("a connection failed", "door", web.Name, "error", err)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/wirectl/wirectl/internal/lock"
+	"github.com/wirectl/wirectl/internal/fd"
 )
 
 // DefaultSpoolBytes bounds the spools of all sessions for one hub.
@@ -125,7 +125,7 @@ func (s *spool) lock() (locked bool, err error) {
 	if s.state, err = os.OpenFile(filepath.Join(s.dir, stateFile), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 		return false, err
 	}
-	return lock.Try(s.state)
+	return fd.TryLock(s.state)
 }
 
 // load reads the folder.

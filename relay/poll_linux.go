@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/wirectl/wirectl/frame"
-	"github.com/wirectl/wirectl/internal/direct"
+	"github.com/wirectl/wirectl/internal/fd"
 	"github.com/wirectl/wirectl/transport"
 )
 
@@ -195,7 +195,7 @@ func pollableFd(fd, mode int) (descriptor, error) {
 
 func (d *descriptor) readBytes(b []byte) (int, error) {
 	if d.flags < 0 {
-		return direct.Read(uintptr(d.fd), b)
+		return fd.Read(uintptr(d.fd), b)
 	}
 	for {
 		n, _, err := unix.Recvfrom(d.fd, b, d.flags)
@@ -207,7 +207,7 @@ func (d *descriptor) readBytes(b []byte) (int, error) {
 
 func (d *descriptor) writeBytes(b []byte) (int, error) {
 	if d.flags < 0 {
-		return direct.Write(uintptr(d.fd), b)
+		return fd.Write(uintptr(d.fd), b)
 	}
 	for {
 		n, err := unix.SendmsgN(d.fd, b, nil, nil, d.flags)

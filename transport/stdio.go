@@ -10,7 +10,7 @@ import (
 
 	"github.com/muesli/cancelreader"
 
-	"github.com/wirectl/wirectl/internal/input"
+	"github.com/wirectl/wirectl/internal/fd"
 )
 
 // A stdioEndpoint is our own standard input and output.
@@ -39,7 +39,7 @@ type stdio struct {
 // the first read, so that nothing reads descriptors that the caller uses itself. Files,
 // which cannot be polled, are read directly.
 func (s *stdio) reader() {
-	r, err := input.NewReader(s.in)
+	r, err := fd.NewCancelReader(s.in)
 	if err != nil {
 		r, _ = cancelreader.NewReader(onlyReader{s.in}) // cannot fail for what is not a file
 	}

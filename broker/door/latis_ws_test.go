@@ -7,7 +7,7 @@ import (
 
 	"github.com/coder/websocket"
 
-	"github.com/wirectl/wirectl/broker/door/latis"
+	"github.com/wirectl/wirectl/broker/door/web"
 	"github.com/wirectl/wirectl/peer/unit"
 	"github.com/wirectl/wirectl/test/kit/doortest"
 	"github.com/wirectl/wirectl/transport"
@@ -49,7 +49,7 @@ func TestLatisOverWebSocket(t *testing.T) {
 					}
 				}
 			}()
-			return "ws://" + doortest.Serve(t, latis.NewWS(controllers(doortest.Broker(t, held)), nil))
+			return "ws://" + doortest.Serve(t, web.NewWS(controllers(doortest.Broker(t, held)), nil))
 		},
 	}
 	for _, tt := range []struct {

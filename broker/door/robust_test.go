@@ -21,11 +21,8 @@ import (
 
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/door"
-	"github.com/wirectl/wirectl/broker/door/admin"
-	"github.com/wirectl/wirectl/broker/door/latis"
 	"github.com/wirectl/wirectl/broker/door/nexus"
 	"github.com/wirectl/wirectl/broker/door/openai"
-	"github.com/wirectl/wirectl/broker/door/proxy"
 	"github.com/wirectl/wirectl/broker/door/rlm"
 	"github.com/wirectl/wirectl/broker/door/web"
 	"github.com/wirectl/wirectl/broker/provider"
@@ -84,7 +81,9 @@ const (
 
 var fronts = []front{
 	{"rlm", func(b *broker.Broker, t door.Times) doortest.Server { return timed(rlm.New(b, nil), t) }, "", "\x00\x00\x00\x0f{\"prompt\":\"hi\"}", `"error":null`, 8 << 10},
-	{"proxy", func(b *broker.Broker, t door.Times) doortest.Server { return timed(proxy.New(b, nil, web.Access{}), t) }, "", post("/llm_query", `{"prompt":"hi"}`), `{"response":`, 24 << 10},
+	{"proxy", func(b *broker.Broker, t door.Times) doortest.Server {
+		return timed(web.NewProxy(b, nil, web.Access{}), t)
+	}, "", post("/llm_query", `{"prompt":"hi"}`), `{"response":`, 24 << 10},
 	{"nexus", func(b *broker.Broker, t door.Times) doortest.Server {
 		return timed(nexus.New(b, nil, "", func() {}), t)
 	}, "", post("/", `{"jsonrpc":"2.0","id":1,"method":"send","params":{"content":"hi"}}`), `"result":`, 24 << 10},
@@ -94,19 +93,21 @@ var fronts = []front{
 	{"messages", func(b *broker.Broker, t door.Times) doortest.Server {
 		return timed(openai.New(b, nil, web.Access{}), t)
 	}, "", post("/v1/messages", `{"messages":[]}`), `"end_turn"`, 24 << 10},
-	{"latis", func(b *broker.Broker, t door.Times) doortest.Server { return timed(latis.New(controllers(b), nil), t) }, "", prompt, completed, 32 << 10},
+	{"latis", func(b *broker.Broker, t door.Times) doortest.Server {
+		return timed(web.NewLatis(controllers(b), nil), t)
+	}, "", prompt, completed, 32 << 10},
 	{"latis_ws", func(b *broker.Broker, t door.Times) doortest.Server {
-		s := latis.NewWS(controllers(b), nil)
+		s := web.NewWS(controllers(b), nil)
 		s.Times = t
 		return s
 	}, upgrade, wsPrompt, completed, 96 << 10},
-	{"admin", func(b *broker.Broker, t door.Times) doortest.Server { return timed(admin.New(b, web.Access{}), t) }, "", "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", `"ok":true`, 24 << 10},
+	{"admin", func(b *broker.Broker, t door.Times) doortest.Server { return timed(web.NewAdmin(b, web.Access{}), t) }, "", "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", `"ok":true`, 24 << 10},
 }
 
 // controllers serves latis's controllers by a unit whose agent is the broker.
-func controllers(b *broker.Broker) latis.Serve {
+func controllers(b *broker.Broker) web.Serve {
 	u := unit.New(nil, unit.Options{})
-	return func(ctx context.Context, c *door.Stream, _ latis.Peer) {
+	return func(ctx context.Context, c *door.Stream, _ web.Peer) {
 		a := &agent{broker: b, door: ctx}
 		c.Due = func() bool { return a.running.Load() > 0 }
 		_ = u.With(a).Serve(context.WithoutCancel(ctx), c)

@@ -13,10 +13,8 @@ import (
 	"testing"
 
 	"github.com/wirectl/wirectl/broker"
-	"github.com/wirectl/wirectl/broker/door/latis"
 	"github.com/wirectl/wirectl/broker/door/nexus"
 	"github.com/wirectl/wirectl/broker/door/openai"
-	"github.com/wirectl/wirectl/broker/door/proxy"
 	"github.com/wirectl/wirectl/broker/door/rlm"
 	"github.com/wirectl/wirectl/broker/door/web"
 	"github.com/wirectl/wirectl/broker/mask"
@@ -112,8 +110,8 @@ func newHouse(t *testing.T, p provider.Provider, s *mask.Secrets) *house {
 	}
 	pub := observe.NewPublisher(h, s)
 	for name, server := range map[string]doortest.Server{
-		"rlm": rlm.New(b, pub), "proxy": proxy.New(b, pub, web.Access{}), "nexus": nexus.New(b, pub, "", func() {}),
-		"latis": latis.New(controllers(b), pub), "openai": openai.New(b, pub, web.Access{}),
+		"rlm": rlm.New(b, pub), "proxy": web.NewProxy(b, pub, web.Access{}), "nexus": nexus.New(b, pub, "", func() {}),
+		"latis": web.NewLatis(controllers(b), pub), "openai": openai.New(b, pub, web.Access{}),
 	} {
 		h.addrs[name] = doortest.Serve(t, server)
 	}

@@ -17,7 +17,6 @@ import (
 
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/config"
-	"github.com/wirectl/wirectl/broker/door/latis"
 	"github.com/wirectl/wirectl/broker/door/web"
 	"github.com/wirectl/wirectl/broker/mask"
 	"github.com/wirectl/wirectl/broker/observe"
@@ -42,7 +41,7 @@ type Options struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	// Latis returns the server of connections to the doors for latis.
-	Latis func(*broker.Broker, *slog.Logger) latis.Serve
+	Latis func(*broker.Broker, *slog.Logger) web.Serve
 	// Join joins other brokers at the hub of an address; nil joins none. JoinURL is that
 	// address, "" for the one in the configuration.
 	Join    func(ctx context.Context, url string, open bool, warn func(string)) (Joined, error)

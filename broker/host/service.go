@@ -13,11 +13,8 @@ import (
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/config"
 	"github.com/wirectl/wirectl/broker/door"
-	"github.com/wirectl/wirectl/broker/door/admin"
-	"github.com/wirectl/wirectl/broker/door/latis"
 	"github.com/wirectl/wirectl/broker/door/nexus"
 	"github.com/wirectl/wirectl/broker/door/openai"
-	"github.com/wirectl/wirectl/broker/door/proxy"
 	"github.com/wirectl/wirectl/broker/door/rlm"
 	"github.com/wirectl/wirectl/broker/door/web"
 	"github.com/wirectl/wirectl/broker/observe"
@@ -191,7 +188,7 @@ type doorConfig struct {
 	Access    web.Access
 	Limits    config.Limits
 	Publisher *observe.Publisher // may be nil
-	Latis     latis.Serve
+	Latis     web.Serve
 	Stop      context.CancelFunc // stops the service
 }
 
@@ -207,12 +204,12 @@ func newDoors(b *broker.Broker, c doorConfig) []Door {
 	}
 	doors := []Door{
 		{Name: "rlm", Server: c.limited(rlm.New(b, p))},
-		{Name: "proxy", Guard: guard(c.Access), Server: c.limited(proxy.New(b, p, c.Access))},
+		{Name: "proxy", Guard: guard(c.Access), Server: c.limited(web.NewProxy(b, p, c.Access))},
 		{Name: "nexus", Server: c.limited(nexus.New(b, p, c.Access.Token, c.Stop))},
-		{Name: "latis", Server: c.limited(latis.New(c.Latis, p))},
-		{Name: "latis_ws", Server: c.limited(latis.NewWS(c.Latis, p))},
+		{Name: "latis", Server: c.limited(web.NewLatis(c.Latis, p))},
+		{Name: "latis_ws", Server: c.limited(web.NewWS(c.Latis, p))},
 		{Name: "openai", Guard: guard(c.Access), Server: c.limited(openai.New(b, p, c.Access))},
-		{Name: "admin", Guard: guard(own), Server: c.limited(admin.New(b, own))},
+		{Name: "admin", Guard: guard(own), Server: c.limited(web.NewAdmin(b, own))},
 	}
 	for i := range doors {
 		doors[i].Addr = c.Addrs[doors[i].Name]

@@ -14,7 +14,7 @@ import (
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/capture/history"
 	"github.com/wirectl/wirectl/capture/output"
-	"github.com/wirectl/wirectl/internal/lock"
+	"github.com/wirectl/wirectl/internal/fd"
 	"github.com/wirectl/wirectl/internal/wait"
 )
 
@@ -53,7 +53,7 @@ func keepSpent(name string, b *broker.Broker, warn func(string)) (*spentFile, er
 	if err != nil {
 		return nil, err
 	}
-	if locked, err := lock.Try(own); err != nil || !locked {
+	if locked, err := fd.TryLock(own); err != nil || !locked {
 		own.Close()
 		if err == nil {
 			err = errors.New("another broker keeps its budgets there: name another file as spent: FILE in the configuration")

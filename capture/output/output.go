@@ -13,7 +13,7 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/wirectl/wirectl/internal/lock"
+	"github.com/wirectl/wirectl/internal/fd"
 )
 
 // Create opens a file that grows. It has its name, and is empty, before the first
@@ -96,7 +96,7 @@ func Hold(name string) (*os.File, error) {
 // locked locks a file that still has its name, or else closes it. The lock ends with the
 // process.
 func locked(file *os.File) (*os.File, error) {
-	free, err := lock.Try(file)
+	free, err := fd.TryLock(file)
 	if err != nil {
 		return file, nil //nolint:nilerr // a file system without locks: nobody is kept out
 	}

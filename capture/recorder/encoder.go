@@ -5,7 +5,6 @@ import (
 	"io"
 
 	"github.com/wirectl/wirectl/capture"
-	"github.com/wirectl/wirectl/capture/internal/segment"
 	"github.com/wirectl/wirectl/capture/pcapng"
 )
 
@@ -13,7 +12,7 @@ import (
 type encoder struct {
 	out    output
 	label  func(*capture.Record, *pcapng.Label)
-	encode segment.Encoder
+	encode Encoder
 	hurry  bool  // many records are waiting: skip labels
 	part   int64 // records in this part
 	record capture.Record

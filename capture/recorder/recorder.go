@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/capture"
-	"github.com/wirectl/wirectl/capture/internal/segment"
 	"github.com/wirectl/wirectl/capture/pcapng"
 )
 
@@ -74,7 +73,7 @@ type Recorder struct {
 	changed *sync.Cond // there is room, or something to spill
 	session *capture.Session
 	queue   []*item // oldest first; records are appended to the last
-	spare   []*segment.Segment
+	spare   []*Segment
 	memory  int64 // of the queue
 	dropped int64 // frames since the last accepted record
 	ended   bool  // no more records are accepted
@@ -108,7 +107,7 @@ type source interface {
 
 // An item of the queue is a segment, in memory or in the temporary file.
 type item struct {
-	*segment.Segment
+	*Segment
 	session *capture.Session
 	cost    int64
 	at      extent // if Segment is nil
@@ -292,7 +291,7 @@ func (r *Recorder) last() *item {
 }
 
 func (r *Recorder) push() *item {
-	it := &item{Segment: &segment.Segment{}, session: r.session}
+	it := &item{Segment: &Segment{}, session: r.session}
 	if n := len(r.spare); n > 0 {
 		it.Segment, r.spare = r.spare[n-1], r.spare[:n-1]
 	}

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/wirectl/wirectl/capture"
-	"github.com/wirectl/wirectl/capture/internal/segment"
 	"github.com/wirectl/wirectl/capture/pcapng"
 )
 
@@ -22,8 +21,8 @@ type spill struct {
 	active bool
 	failed error
 
-	encode segment.Encoder // used by the writer
-	buf    []byte          // used by the reader
+	encode Encoder // used by the writer
+	buf    []byte  // used by the reader
 }
 
 // An extent is the position of an item in a file.

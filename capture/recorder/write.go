@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/capture"
-	"github.com/wirectl/wirectl/capture/internal/segment"
 )
 
 // defaultPace is how long the writer lets records accumulate after a write. Waking up for
@@ -99,7 +98,7 @@ func (r *Recorder) recycle(it *item) {
 }
 
 // reuse adds a segment to the spare ones. Nobody may hold its records any more.
-func (r *Recorder) reuse(s *segment.Segment) {
+func (r *Recorder) reuse(s *Segment) {
 	s.Reset()
 	if len(r.spare) < maxSpare {
 		r.spare = append(r.spare, s)

@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"github.com/wirectl/wirectl/capture"
-	"github.com/wirectl/wirectl/capture/internal/segment"
+	"github.com/wirectl/wirectl/capture/recorder"
 )
 
 // Options limit the history of a Hub.
@@ -49,7 +49,7 @@ type Hub struct {
 
 // A run is a segment of a Hub's history.
 type run struct {
-	segment.Segment
+	recorder.Segment
 	first  int64 // the number of its first record
 	frames int64 // frames before its first record
 	users  int   // viewers that read it

@@ -13,7 +13,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/wirectl/wirectl/capture/internal/segment"
+	"github.com/wirectl/wirectl/capture/recorder"
 )
 
 // A Server sends the records of a [Hub] to viewers of the same user.
@@ -178,7 +178,7 @@ func (s *Server) serveViewer(c net.Conn) {
 
 // show writes the records of a viewer as pcapng.
 func show(c net.Conn, v *Viewer) error {
-	var e segment.Encoder
+	var e recorder.Encoder
 	for {
 		records, err := v.batch()
 		if err != nil {
@@ -189,7 +189,7 @@ func show(c net.Conn, v *Viewer) error {
 			if err := e.Write(session, &records[i]); err != nil {
 				return err
 			}
-			if len(e.Buf) >= segment.Size || i == len(records)-1 {
+			if len(e.Buf) >= recorder.Size || i == len(records)-1 {
 				if _, err := c.Write(e.Buf); err != nil {
 					return err
 				}

@@ -17,8 +17,7 @@ import (
 	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/fixtures"
-	"github.com/wirectl/wirectl/internal/direct"
-	"github.com/wirectl/wirectl/internal/input"
+	"github.com/wirectl/wirectl/internal/fd"
 )
 
 // A Source is an input that was opened.
@@ -259,10 +258,10 @@ func Interruptible(ctx context.Context, in io.Reader) *Source {
 		return s
 	}
 	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
-		s.Reader, s.file = direct.OverFile(f), f
+		s.Reader, s.file = fd.OverFile(f), f
 		return s
 	}
-	r, err := input.NewReader(f)
+	r, err := fd.NewCancelReader(f)
 	if err != nil {
 		s.file = f
 		return s // it is read as it is

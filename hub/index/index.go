@@ -21,7 +21,7 @@ import (
 	_ "modernc.org/sqlite" // the driver
 
 	"github.com/wirectl/wirectl/hub"
-	"github.com/wirectl/wirectl/internal/lock"
+	"github.com/wirectl/wirectl/internal/fd"
 	"github.com/wirectl/wirectl/internal/render"
 )
 
@@ -94,7 +94,7 @@ func Open(ctx context.Context, path, identity string, anew bool, tell func(strin
 	if x.lock, err = os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 		return nil, err
 	}
-	locked, err := lock.Try(x.lock)
+	locked, err := fd.TryLock(x.lock)
 	if err == nil && !locked {
 		err = ErrUsed
 	}

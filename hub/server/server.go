@@ -23,7 +23,7 @@ import (
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/hub"
-	"github.com/wirectl/wirectl/internal/lock"
+	"github.com/wirectl/wirectl/internal/fd"
 	"github.com/wirectl/wirectl/internal/otlp"
 	"github.com/wirectl/wirectl/transport"
 )
@@ -114,7 +114,7 @@ func (h *Hub) own() (err error) {
 	if h.lock, err = os.OpenFile(filepath.Join(h.options.Dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 		return err
 	}
-	switch locked, err := lock.Try(h.lock); {
+	switch locked, err := fd.TryLock(h.lock); {
 	case err != nil:
 		return fmt.Errorf("%s: %w", h.lock.Name(), err)
 	case !locked:

@@ -15,7 +15,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/wirectl/wirectl/broker"
-	"github.com/wirectl/wirectl/broker/door/admin"
 	"github.com/wirectl/wirectl/broker/door/web"
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/hub/share"
@@ -214,12 +213,12 @@ func TestState(t *testing.T) {
 	// The same goes for the door admin, which wirectl serve usage queries.
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
-	door := admin.New(two, web.Access{})
+	door := web.NewAdmin(two, web.Access{})
 	var serving sync.WaitGroup
 	serving.Go(func() { check(t, door.Serve(t.Context(), ln)) })
 	defer serving.Wait()
 	defer door.Shutdown(t.Context())
-	list, err := admin.Usage(t.Context(), ln.Addr().String(), "")
+	list, err := web.Usage(t.Context(), ln.Addr().String(), "")
 	http.DefaultClient.CloseIdleConnections()
 	if err != nil || len(list) != 1 || list[0].Failed < 3 {
 		t.Errorf("%+v, %v", list, err)

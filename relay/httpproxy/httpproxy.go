@@ -23,7 +23,6 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/capture"
-	"github.com/wirectl/wirectl/capture/wire"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/relay"
 	"github.com/wirectl/wirectl/transport"
@@ -61,7 +60,7 @@ func Serve(ctx context.Context, cfg Config) (Result, error) {
 		return Result{}, err
 	}
 	if cfg.Sink != nil {
-		p.taps = wire.NewTaps(p.record, cfg.Limit)
+		p.taps = NewTaps(p.record, cfg.Limit)
 		defer p.taps.Close()
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -86,7 +85,7 @@ func Serve(ctx context.Context, cfg Config) (Result, error) {
 // A proxy is the state that connections share.
 type proxy struct {
 	cfg     Config
-	taps    *wire.Taps // nil without a sink
+	taps    *Taps // nil without a sink
 	conns   atomic.Int64
 	traffic [3]struct{ frames, bytes atomic.Int64 } // by direction
 }
@@ -180,7 +179,7 @@ type conn struct {
 	*proxy
 	number         int
 	client, server transport.Conn
-	tap            *wire.Tap
+	tap            *Tap
 	failed         [3]bool     // by direction: whether its receiver failed
 	answered       atomic.Bool // the server has ended its side, or a refusal has ended the connection
 

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/capture"
-	"github.com/wirectl/wirectl/capture/wire"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/relay"
@@ -89,7 +88,7 @@ func (s *Server) Bridge(e *mcphttp.Endpoint) (stop func()) {
 	if sink == nil {
 		return func() {}
 	}
-	taps := wire.NewTaps(sink.Write, s.Relay.Limit)
+	taps := httpproxy.NewTaps(sink.Write, s.Relay.Limit)
 	e.Tap = func() mcphttp.Tap {
 		return taps.Connect(s.nextConn(), capture.Record{Kind: capture.Opened, Time: time.Now(), Text: []byte(e.String())})
 	}

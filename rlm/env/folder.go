@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/wirectl/wirectl/internal/lock"
+	"github.com/wirectl/wirectl/internal/fd"
 )
 
 const (
@@ -32,7 +32,7 @@ func NewFolder() (*Folder, error) {
 		if f.lock, err = os.OpenFile(filepath.Join(path, lockName), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600); err != nil {
 			return nil, errors.Join(err, os.RemoveAll(path))
 		}
-		locked, err := lock.Try(f.lock)
+		locked, err := fd.TryLock(f.lock)
 		_, gone := os.Lstat(f.lock.Name())
 		if gone == nil && (locked || err != nil) { // without locks, nobody removes strays
 			return f, nil //nolint:nilerr // see above
@@ -73,7 +73,7 @@ func RemoveStrays() {
 			continue
 		}
 		f := Folder{path, file}
-		if free, _ := lock.Try(file); free {
+		if free, _ := fd.TryLock(file); free {
 			_ = f.Remove()
 		} else {
 			_ = file.Close()

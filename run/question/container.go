@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/wirectl/wirectl/broker/door/proxy"
 	"github.com/wirectl/wirectl/broker/door/web"
 	"github.com/wirectl/wirectl/internal/cmdline"
 	"github.com/wirectl/wirectl/internal/jsonscan"
@@ -84,11 +83,11 @@ const (
 // serveProxy serves the proxy until the returned function is called. Requests are answered like calls
 // of the running cell.
 func (r *run) serveProxy(d entry, e *env.Env) (end func()) {
-	s := proxy.NewFor(func(ctx context.Context, q proxy.Query) []proxy.Answer {
+	s := web.NewProxyFor(func(ctx context.Context, q web.Query) []web.Answer {
 		found := e.Query(ctx, rlm.Query{Prompts: q.Prompts, Model: q.Model, Nested: q.Nested, Batch: q.Batch})
-		answers := make([]proxy.Answer, len(found))
+		answers := make([]web.Answer, len(found))
 		for i, a := range found {
-			answers[i] = proxy.Answer{Text: jsonscan.MustMarshal(a.Text), Err: a.Err}
+			answers[i] = web.Answer{Text: jsonscan.MustMarshal(a.Text), Err: a.Err}
 		}
 		return answers
 	}, r.seen, web.Access{Prefix: d.prefix, AnyHost: true})

@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/broker"
-	"github.com/wirectl/wirectl/broker/door/latis"
+	"github.com/wirectl/wirectl/broker/door/web"
 	"github.com/wirectl/wirectl/broker/host"
 	"github.com/wirectl/wirectl/rlm/env"
 	"github.com/wirectl/wirectl/run/question"
@@ -39,7 +39,7 @@ func serve(t *testing.T, config string) (doors map[string]string) {
 		},
 		AnyPort: true, PrintAddresses: true, Stdout: w, Stderr: io.Discard, Quiet: true,
 		Observers: host.ObserverConfig{NoTap: true}, RLM: question.Models("test"), Linger: func(time.Duration) {},
-		Latis:  func(*broker.Broker, *slog.Logger) latis.Serve { return nil },
+		Latis:  func(*broker.Broker, *slog.Logger) web.Serve { return nil },
 		Listen: []string{"rlm=off", "proxy=off", "nexus=off", "latis=off", "latis_ws=off"},
 	})
 	if err != nil {

@@ -1,10 +1,10 @@
-package segment_test
+package recorder_test
 
 import (
 	"testing"
 
 	"github.com/wirectl/wirectl/capture"
-	"github.com/wirectl/wirectl/capture/internal/segment"
+	"github.com/wirectl/wirectl/capture/recorder"
 	"github.com/wirectl/wirectl/frame"
 )
 
@@ -13,7 +13,7 @@ import (
 func TestAppendKeepsCopies(t *testing.T) {
 	raw, data := []byte("raw"), []byte("data")
 	r := capture.Record{Frame: frame.Frame{Raw: raw, Meta: &frame.Meta{Apart: true, Data: data}}}
-	var s segment.Segment
+	var s recorder.Segment
 	if !s.Append(&r) {
 		t.Fatal("an empty segment has no room")
 	}
@@ -45,7 +45,7 @@ func aRun(n, size int, memory capture.Memory) *capture.Run {
 func TestAppendRunHolds(t *testing.T) {
 	var held holding
 	r := aRun(4, 100, &held)
-	var s segment.Segment
+	var s recorder.Segment
 	if n := s.AppendRun(r, 1); n != 3 || held != 1 {
 		t.Fatalf("%d records, held %d times", n, held)
 	}
@@ -62,9 +62,9 @@ func TestAppendRunIsBounded(t *testing.T) {
 	var held holding
 	for _, r := range []*capture.Run{aRun(2000, 10, &held), aRun(2000, 10, nil), aRun(20, 100_000, &held), aRun(20, 100_000, nil)} {
 		for done, segments := 0, 0; done < len(r.Frames); segments++ {
-			var s segment.Segment
+			var s recorder.Segment
 			n := s.AppendRun(r, done)
-			if n == 0 || segments == 20 || int64(len(s.Records)) > segment.Records || s.Cost() > 1<<20 {
+			if n == 0 || segments == 20 || int64(len(s.Records)) > recorder.Records || s.Cost() > 1<<20 {
 				t.Fatalf("segment %d takes %d records and %d bytes", segments, n, s.Cost())
 			}
 			done += n

@@ -1,4 +1,4 @@
-package wire_test
+package httpproxy_test
 
 import (
 	"bytes"
@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/capture"
-	"github.com/wirectl/wirectl/capture/wire"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/frame/carrier"
+	"github.com/wirectl/wirectl/relay/httpproxy"
 )
 
 // What came at once has one time, and all of it is recorded, however large it is once it
@@ -25,7 +25,7 @@ func TestWire(t *testing.T) {
 
 	var raw []byte
 	var got []string
-	c := wire.New(func(r *capture.Record) {
+	c := httpproxy.New(func(r *capture.Record) {
 		raw = append(raw, r.Raw...)
 		got = append(got, fmt.Sprintf("%v %d %s %s %d", r.Kind == capture.HalfClosed, r.Conn, r.Dir, r.Framing, r.Time.Unix()))
 	}, 7, carrier.Options{Kind: carrier.HTTP1})

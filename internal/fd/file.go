@@ -1,11 +1,11 @@
-// Package direct reads files, and reads and writes non-blocking descriptors, without
-// informing Go's scheduler.
+// Package fd has what os lacks: reads of descriptors without informing Go's scheduler, locks
+// between processes, and reads of pipes and terminals that can be cancelled.
 //
-// The scheduler is usually informed of system calls, because they may take long. If one
-// takes more than about 20 µs, it gives the processor to another goroutine, and its watchdog
-// wakes up for that thousands of times a second. With direct reads of regular files, walking
-// frames is 0.93 times as fast as cat; with package os, 0.70 to 0.75 times.
-package direct
+// The scheduler is usually informed of system calls, because they may take long. If one takes
+// more than about 20 µs, it gives the processor to another goroutine, and its watchdog wakes up
+// for that thousands of times a second. With direct reads of regular files, walking frames is
+// 0.93 times as fast as cat; with package os, 0.70 to 0.75 times.
+package fd
 
 import (
 	"io"

@@ -1,4 +1,4 @@
-package proxy_test
+package web_test
 
 import (
 	"encoding/json"
@@ -6,23 +6,18 @@ import (
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/wirectl/wirectl/broker"
-	"github.com/wirectl/wirectl/broker/door/proxy"
 	"github.com/wirectl/wirectl/broker/door/web"
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/test/kit/doortest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
 func start(t testing.TB, p provider.Provider) string {
-	return doortest.Serve(t, proxy.New(doortest.Broker(t, p), nil, web.Access{}))
+	return doortest.Serve(t, web.NewProxy(doortest.Broker(t, p), nil, web.Access{}))
 }
 
 // talk sends a request unchanged, and returns the status and the body.
-func talk(t testing.TB, addr, path, rest string) (string, string) {
+func talkProxy(t testing.TB, addr, path, rest string) (string, string) {
 	t.Helper()
 	conn := doortest.Dial(t, addr)
 	if !strings.HasPrefix(rest, "Host: ") {
@@ -65,7 +60,7 @@ func TestProxy(t *testing.T) {
 		{"/llm_query", ``, "400", `{"error":"Missing request body"}`},
 		{"/elsewhere", `{}`, "404", `{"error":"Not found"}`},
 	} {
-		status, body := talk(t, addr, tt.path, "Content-Length: "+itoa(len(tt.body))+"\r\n\r\n"+tt.body)
+		status, body := talkProxy(t, addr, tt.path, "Content-Length: "+itoa(len(tt.body))+"\r\n\r\n"+tt.body)
 		if status != tt.status || body != tt.want {
 			t.Errorf("%s %.200s:\n got %s %s\nwant %s %s", tt.path, tt.body, status, body, tt.status, tt.want)
 		}
@@ -74,7 +69,7 @@ func TestProxy(t *testing.T) {
 		{"\r\n", "400", `{"error":"Missing Content-Length"}`},
 		{"Transfer-Encoding: chunked\r\n\r\ne\r\n{\"prompt\":\"a\"}\r\n0\r\n\r\n", "200", `{"response":"a"}`},
 	} {
-		if status, body := talk(t, addr, "/llm_query", tt[0]); status != tt[1] || body != tt[2] {
+		if status, body := talkProxy(t, addr, "/llm_query", tt[0]); status != tt[1] || body != tt[2] {
 			t.Errorf("%q: %s %s, want %s", tt[0], status, body, tt[2])
 		}
 	}
@@ -83,9 +78,9 @@ func TestProxy(t *testing.T) {
 // Like a prompt, a batch for an unknown model counts as one rejected call.
 func TestUnknownModelBatch(t *testing.T) {
 	b := doortest.Broker(t, nil)
-	addr := doortest.Serve(t, proxy.New(b, nil, web.Access{}))
+	addr := doortest.Serve(t, web.NewProxy(b, nil, web.Access{}))
 	const body = `{"prompts":["a","b"],"model":"nope"}`
-	talk(t, addr, "/llm_query_batched", "Content-Length: "+itoa(len(body))+"\r\n\r\n"+body)
+	talkProxy(t, addr, "/llm_query_batched", "Content-Length: "+itoa(len(body))+"\r\n\r\n"+body)
 	if u := b.Usage(); len(u) != 1 || u[0].Refused != 1 || u[0].Calls() != 1 {
 		t.Errorf("the broker was used for %+v", u)
 	}
@@ -97,7 +92,7 @@ func TestHostOfContainers(t *testing.T) {
 	for host, want := range map[string]string{
 		"host.docker.internal:8761": "200", "host.containers.internal": "200", "gateway.docker.internal": "200", "example.com": "403",
 	} {
-		if status, body := talk(t, addr, "/llm_query", "Host: "+host+"\r\nContent-Length: 14\r\n\r\n{\"prompt\":\"a\"}"); status != want {
+		if status, body := talkProxy(t, addr, "/llm_query", "Host: "+host+"\r\nContent-Length: 14\r\n\r\n{\"prompt\":\"a\"}"); status != want {
 			t.Errorf("%s: %s %s", host, status, body)
 		}
 	}
@@ -112,7 +107,7 @@ func itoa(n int) string {
 func FuzzBody(f *testing.F) {
 	f.Add([]byte(`{"prompt":"a","model":"mock"}`), false)
 	f.Add([]byte(`{"prompts":["a",{}]}`), true)
-	s := proxy.New(doortest.Broker(f, nil), nil, web.Access{})
+	s := web.NewProxy(doortest.Broker(f, nil), nil, web.Access{})
 	f.Fuzz(func(t *testing.T, body []byte, batched bool) {
 		path := "/llm_query"
 		if batched {

@@ -1,4 +1,4 @@
-package admin_test
+package web_test
 
 import (
 	"encoding/json"
@@ -12,7 +12,6 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/wirectl/wirectl/broker"
-	"github.com/wirectl/wirectl/broker/door/admin"
 	"github.com/wirectl/wirectl/broker/door/web"
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/test/kit/doortest"
@@ -26,7 +25,7 @@ func served(t *testing.T) (*broker.Broker, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return b, "http://" + doortest.Serve(t, admin.New(b, web.Access{}))
+	return b, "http://" + doortest.Serve(t, web.NewAdmin(b, web.Access{}))
 }
 
 // Prometheus's own parser accepts the metrics, even if names of models are not UTF-8 and
@@ -80,7 +79,7 @@ func TestMetrics(t *testing.T) {
 }
 
 // The other pages are JSON and read-only. Other paths do not exist.
-func TestPages(t *testing.T) {
+func TestAdminPages(t *testing.T) {
 	_, url := served(t)
 	for _, tt := range []struct {
 		method, path, want string

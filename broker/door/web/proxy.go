@@ -1,6 +1,4 @@
-// Package proxy is the broker's front door for code in containers: completions by plain HTTP,
-// without framing.
-package proxy
+package web
 
 import (
 	"context"
@@ -11,7 +9,6 @@ import (
 
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/door"
-	"github.com/wirectl/wirectl/broker/door/web"
 	"github.com/wirectl/wirectl/broker/observe"
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/frame"
@@ -20,8 +17,8 @@ import (
 	"github.com/wirectl/wirectl/protocol/rlm"
 )
 
-// Name is the door's name in calls and metrics.
-const Name = "proxy"
+// ProxyName is the door's name in calls and metrics.
+const ProxyName = "proxy"
 
 // A Query is a request for completions.
 type Query struct {
@@ -40,29 +37,29 @@ type Answer struct {
 // An Ask answers prompts, in order.
 type Ask func(ctx context.Context, q Query) []Answer
 
-// New returns a server of the door. The publisher may be nil.
-func New(b *broker.Broker, p *observe.Publisher, a web.Access) *web.Server {
+// NewProxy returns a server of the door. The publisher may be nil.
+func NewProxy(b *broker.Broker, p *observe.Publisher, a Access) *Server {
 	a.Containers = true
-	return serve(&handler{broker: b, publish: p, access: a})
+	return serve(&proxyHandler{broker: b, publish: p, access: a})
 }
 
-// NewFor returns a server of the door that answers by a function, and supports child runs.
-func NewFor(ask Ask, p *observe.Publisher, a web.Access) *web.Server {
-	return serve(&handler{ask: ask, publish: p, access: a})
+// NewProxyFor returns a server of the door that answers by a function, and supports child runs.
+func NewProxyFor(ask Ask, p *observe.Publisher, a Access) *Server {
+	return serve(&proxyHandler{ask: ask, publish: p, access: a})
 }
 
-func serve(h *handler) *web.Server {
-	return web.New(web.Config{
+func serve(h *proxyHandler) *Server {
+	return New(Config{
 		Handler: h.serve, Limit: rlm.Limit, Access: h.access,
-		Fault: func(_ string, f *web.Fault) []byte { return failure(f.Message) },
+		Fault: func(_ string, f *Fault) []byte { return proxyFailure(f.Message) },
 	})
 }
 
-type handler struct {
+type proxyHandler struct {
 	broker  *broker.Broker
 	ask     Ask // instead of a broker
 	publish *observe.Publisher
-	access  web.Access
+	access  Access
 }
 
 // A query is the body of a request. Missing values are nil.
@@ -71,11 +68,11 @@ type query struct {
 	nested, batched            bool
 }
 
-func (h *handler) serve(ctx context.Context, r *web.Request, w *web.Response) {
+func (h *proxyHandler) serve(ctx context.Context, r *Request, w *Response) {
 	kind, batched := strings.CutSuffix(strings.TrimPrefix(r.URL.Path, h.access.Prefix), "_batched")
 	nested := kind == "/rlm_query" && h.ask != nil
 	if r.Method != "POST" || kind != "/llm_query" && !nested {
-		w.JSON(404, failure("Not found"))
+		w.JSON(404, proxyFailure("Not found"))
 		return
 	}
 	tap := h.publish.Open("proxy client "+r.RemoteAddr, "json", frame.HTTP)
@@ -86,13 +83,13 @@ func (h *handler) serve(ctx context.Context, r *web.Request, w *web.Response) {
 	w.JSON(status, body)
 }
 
-func (h *handler) answer(ctx context.Context, r *web.Request, nested, batched bool, tap *observe.Conn) (int, []byte) {
+func (h *proxyHandler) answer(ctx context.Context, r *Request, nested, batched bool, tap *observe.Conn) (int, []byte) {
 	q, fault := read(r)
 	if fault != "" {
-		return 400, failure(fault)
+		return 400, proxyFailure(fault)
 	}
 	if fault := q.check(batched); fault != "" {
-		return 200, failure(fault)
+		return 200, proxyFailure(fault)
 	}
 	q.nested, q.batched = nested, batched
 	answers, err := h.answers(ctx, r, q, tap)
@@ -101,7 +98,7 @@ func (h *handler) answer(ctx context.Context, r *web.Request, nested, batched bo
 	}
 	switch {
 	case err != nil:
-		return 200, failure(err.Error())
+		return 200, proxyFailure(err.Error())
 	case batched:
 		return 200, responses(q.prompts, answers)
 	}
@@ -109,7 +106,7 @@ func (h *handler) answer(ctx context.Context, r *web.Request, nested, batched bo
 }
 
 // answers answers the valid prompts.
-func (h *handler) answers(ctx context.Context, r *web.Request, q query, tap *observe.Conn) ([]Answer, error) {
+func (h *proxyHandler) answers(ctx context.Context, r *Request, q query, tap *observe.Conn) ([]Answer, error) {
 	if h.ask != nil {
 		return h.ask(ctx, Query{q.valid(), provider.Unquote(q.model), q.nested, q.batched}), nil
 	}
@@ -145,7 +142,7 @@ func (q *query) valid() (list []json.RawMessage) {
 }
 
 // read reads the body. The fault is a sentence for the client.
-func read(r *web.Request) (q query, fault string) {
+func read(r *Request) (q query, fault string) {
 	switch {
 	case !r.HasLength():
 		return q, "Missing Content-Length"
@@ -197,9 +194,9 @@ func (q *query) checkPrompts() string {
 	return ""
 }
 
-func call(r *web.Request, q query, prompt []byte, tap *observe.Conn) *broker.Call {
+func call(r *Request, q query, prompt []byte, tap *observe.Conn) *broker.Call {
 	return &broker.Call{
-		Door: Name, Client: r.Client, Account: r.Account, Ref: provider.Unquote(q.id), Model: provider.Unquote(q.model),
+		Door: ProxyName, Client: r.Client, Account: r.Account, Ref: provider.Unquote(q.id), Model: provider.Unquote(q.model),
 		Prompt: prompt, Parent: r.Header.Get("Traceparent"), Tap: tap.Tap(),
 	}
 }
@@ -223,6 +220,6 @@ func responses(prompts []byte, answers []Answer) []byte {
 	return jsonscan.MustMarshal(map[string]any{"responses": texts})
 }
 
-func failure(message string) []byte {
+func proxyFailure(message string) []byte {
 	return jsonscan.MustMarshal(map[string]string{"error": message})
 }

@@ -1,6 +1,6 @@
 //go:build linux && !race
 
-package direct
+package fd
 
 import (
 	"syscall"

@@ -1,4 +1,4 @@
-package input
+package fd
 
 import (
 	"errors"
@@ -23,7 +23,7 @@ func TestCancel(t *testing.T) {
 			}
 			defer r.Close()
 			defer w.Close()
-			in, err := NewReader(r)
+			in, err := NewCancelReader(r)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,4 +1,4 @@
-package lock
+package fd
 
 import (
 	"errors"
@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// Try locks a file until it is closed or the process ends. It returns false if another
+// TryLock locks a file until it is closed or the process ends. It returns false if another
 // process has locked it. The locked byte is far after the end of the file.
-func Try(file *os.File) (bool, error) {
+func TryLock(file *os.File) (bool, error) {
 	const flags = windows.LOCKFILE_EXCLUSIVE_LOCK | windows.LOCKFILE_FAIL_IMMEDIATELY
 	err := windows.LockFileEx(windows.Handle(file.Fd()), flags, 0, 1, 0, &windows.Overlapped{OffsetHigh: 1 << 30})
 	if errors.Is(err, windows.ERROR_LOCK_VIOLATION) {

@@ -1,5 +1,4 @@
-// Package input returns readers of pipes and terminals whose reads can be cancelled.
-package input
+package fd
 
 import (
 	"errors"
@@ -14,9 +13,9 @@ import (
 	"golang.org/x/term"
 )
 
-// NewReader returns a reader of in whose reads end when it is cancelled. For standard input,
+// NewCancelReader returns a reader of in whose reads end when it is cancelled. For standard input,
 // the reader of cancelreader always reads the console, so it is used only for that.
-func NewReader(in io.Reader) (cancelreader.CancelReader, error) {
+func NewCancelReader(in io.Reader) (cancelreader.CancelReader, error) {
 	f, ok := in.(*os.File)
 	if !ok || term.IsTerminal(int(f.Fd())) {
 		return cancelreader.NewReader(in)

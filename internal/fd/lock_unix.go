@@ -1,7 +1,6 @@
 //go:build !windows
 
-// Package lock prevents two processes from writing the same folder or file.
-package lock
+package fd
 
 import (
 	"errors"
@@ -10,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Try locks a file until it is closed or the process ends. It returns false if another
+// TryLock locks a file until it is closed or the process ends. It returns false if another
 // process has locked it.
-func Try(file *os.File) (bool, error) {
+func TryLock(file *os.File) (bool, error) {
 	err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return false, nil

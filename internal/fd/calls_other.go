@@ -1,6 +1,6 @@
 //go:build !unix
 
-package direct
+package fd
 
 import "syscall"
 

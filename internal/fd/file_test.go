@@ -1,4 +1,4 @@
-package direct_test
+package fd_test
 
 import (
 	"bytes"
@@ -8,7 +8,7 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"github.com/wirectl/wirectl/internal/direct"
+	"github.com/wirectl/wirectl/internal/fd"
 )
 
 // A file reads as it does without.
@@ -23,13 +23,13 @@ func TestFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if err := iotest.TestReader(direct.OverFile(f), want); err != nil {
+	if err := iotest.TestReader(fd.OverFile(f), want); err != nil {
 		t.Error(err)
 	}
 	if _, err := f.Seek(7, io.SeekStart); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := io.ReadAll(direct.OverFile(f)); !bytes.Equal(got, want[7:]) || err != nil {
+	if got, err := io.ReadAll(fd.OverFile(f)); !bytes.Equal(got, want[7:]) || err != nil {
 		t.Errorf("read %d bytes, %v", len(got), err)
 	}
 }
@@ -40,7 +40,7 @@ func TestFileErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := direct.OverFile(dir)
+	d := fd.OverFile(dir)
 	for _, when := range []string{"a folder", "closed"} {
 		_, got := d.Read(make([]byte, 1))
 		_, want := dir.Read(make([]byte, 1))

@@ -1,6 +1,6 @@
 //go:build unix && (!linux || race)
 
-package direct
+package fd
 
 import "syscall"
 
