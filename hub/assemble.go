@@ -49,6 +49,9 @@ func (a *Assembler) Forget() error {
 	return fmt.Errorf("segment %d is skipped: its pieces are over the limit of %d MiB", number, maxSection>>20)
 }
 
+// IsPiece reports whether a message has only a piece of a segment.
+func IsPiece(m *nats.Msg) bool { return m.Header.Get(headerPiece) != "" }
+
 // Take adds a message, and returns the segment that it completes; nil if there is none.
 func (a *Assembler) Take(m *nats.Msg) (*Whole, error) {
 	number, err := strconv.ParseInt(m.Header.Get(headerNumber), 10, 64)

@@ -31,6 +31,8 @@ const (
 	PresenceTime = 3 * beat
 	// Summaries is the bucket with the [Info] of each session.
 	Summaries = "wirectl_sessions"
+	// Facts is the bucket of what the hub has found in the frames of each session.
+	Facts = "wirectl_facts"
 	// Shared is the bucket of what brokers share; see package share.
 	Shared = "wirectl_share"
 	// Work begins the subjects between brokers and workers.
@@ -173,8 +175,7 @@ type Info struct {
 	Lost       int64         `json:"lost,omitempty"`
 	// Cut says that the sender was killed.
 	Cut bool `json:"cut,omitempty"`
-	// Calls, Failures and Findings are counted by the index of the hub; nil if there is no
-	// index.
+	// Calls, Failures and Findings are counted by the hub; nil if it does not answer searches.
 	Calls    *int64 `json:"calls,omitempty"`
 	Failures *int64 `json:"failures,omitempty"`
 	Findings *int64 `json:"findings,omitempty"`

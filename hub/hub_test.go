@@ -581,9 +581,9 @@ func TestSessionsAreOfTheirHosts(t *testing.T) {
 	}
 	list, err := h.Conn().Sessions(t.Context())
 	check(t, err)
-	found, _, err := viewer(t, h).Search(t.Context(), hub.Query{})
+	found, err := viewer(t, h).Search(t.Context(), hub.Query{}, nil)
 	check(t, err)
-	for _, of := range [][]hub.Info{list, found} {
+	for _, of := range [][]hub.Info{list, found.Sessions} {
 		if len(of) != 8 {
 			t.Errorf("listed: %+v", of)
 		}

@@ -73,12 +73,12 @@ func viewer(t *testing.T, h *server.Hub) *hub.Conn {
 // search returns the ids of the sessions that match a query.
 func search(t *testing.T, h *server.Hub, q hub.Query) (ids []string) {
 	t.Helper()
-	list, behind, err := viewer(t, h).Search(t.Context(), q)
+	f, err := viewer(t, h).Search(t.Context(), q, nil)
 	check(t, err)
-	if behind > 0 {
-		t.Errorf("the index is %d messages behind", behind)
+	if f.Behind > 0 || len(f.Partly) > 0 {
+		t.Errorf("the index is %d messages behind, and these were not read: %q", f.Behind, f.Partly)
 	}
-	for _, i := range list {
+	for _, i := range f.Sessions {
 		ids = append(ids, i.ID)
 	}
 	return ids
@@ -169,8 +169,11 @@ func TestSearch(t *testing.T) {
 			t.Errorf("%+v finds %q, want %q", c.q, got, c.want)
 		}
 	}
+	if _, err := viewer(t, h).Search(t.Context(), hub.Query{Where: "text~needle", After: &hub.Cursor{}}, nil); err != nil {
+		t.Error(err)
+	}
 	for where, want := range map[string]string{"tool>1": "tool is text", "calls~1": "calls is a number", "text==...": "no word", "nosuch==1": "nosuch"} {
-		if _, _, err := viewer(t, h).Search(t.Context(), hub.Query{Where: where}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := viewer(t, h).Search(t.Context(), hub.Query{Where: where}, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", where, err)
 		}
 	}
@@ -179,23 +182,107 @@ func TestSearch(t *testing.T) {
 	h = start(t, dir, "")
 	finds(t, h, a, b)
 	check(t, h.Close())
-	for name, spoil := range map[string]func(string) error{
-		"missing": os.Remove,
-		"no database": func(file string) error {
-			return os.WriteFile(file, []byte(strings.Repeat("no database ", 1000)), 0o600)
+	old := filepath.Join(dir, "index.db-wal") // of a version with a database
+	check(t, os.WriteFile(old, []byte("words"), 0o600))
+	for name, spoil := range map[string]func(jetstream.KeyValue, jetstream.Stream) error{
+		"none yet":       func(_ jetstream.KeyValue, s jetstream.Stream) error { return s.Purge(t.Context()) },
+		"no position":    func(b jetstream.KeyValue, _ jetstream.Stream) error { return b.Delete(t.Context(), "position") },
+		"no JSON":        put("position", "{"),
+		"of another hub": put("position", `{"format":1,"created":"2020-01-01T00:00:00Z","segments":2}`),
+		"behind its facts": func(b jetstream.KeyValue, _ jetstream.Stream) error {
+			e, err := b.Get(t.Context(), "position")
+			check(t, err)
+			var at map[string]any
+			check(t, json.Unmarshal(e.Value(), &at))
+			at["segments"] = 0
+			text, err := json.Marshal(at)
+			check(t, err)
+			_, err = b.Put(t.Context(), "position", text)
+			return err
 		},
-		"cut": func(file string) error { return os.Truncate(file, 5000) },
 	} {
-		check(t, spoil(filepath.Join(dir, "index.db")))
+		h = start(t, dir, "")
+		js := jetstreamOf(t, h)
+		bucket, err := js.KeyValue(t.Context(), hub.Facts)
+		check(t, err)
+		name2, _ := hub.Bucket(hub.Facts)
+		stream, err := js.Stream(t.Context(), name2)
+		check(t, err, spoil(bucket, stream), h.Close())
+		t.Log(name)
 		h = start(t, dir, "")
 		finds(t, h, a, b)
 		check(t, h.Close())
-		t.Log(name)
+	}
+	if _, err := os.Stat(old); err == nil {
+		t.Error("the file of an older version is still there")
 	}
 	h, err := server.Start(t.Context(), server.Options{Dir: dir, Listen: "127.0.0.1:0", MaxBytes: 1 << 30, MaxAge: time.Hour, Reindex: true, Warn: func(text string) { t.Log(text) }})
 	check(t, err)
 	finds(t, h, a, b)
 	check(t, h.Close())
+}
+
+// put returns a function that replaces an entry.
+func put(key, text string) func(jetstream.KeyValue, jetstream.Stream) error {
+	return func(b jetstream.KeyValue, _ jetstream.Stream) error {
+		_, err := b.PutString(context.Background(), key, text)
+		return err
+	}
+}
+
+// A search that reads sessions reports how far it is, goes on where it was, and names what it has
+// not read. One with more values than the hub keeps is read, too.
+func TestSearchInSteps(t *testing.T) {
+	h, err := server.Start(t.Context(), server.Options{
+		Dir: t.TempDir(), Listen: "127.0.0.1:0", MaxBytes: 1 << 30, MaxAge: time.Hour, SearchBytes: 1 << 10, SearchTime: 1, Warn: func(text string) { t.Log(text) },
+	})
+	check(t, err)
+	t.Cleanup(func() { check(t, h.Close()) })
+	var want []string
+	for id := range 3 {
+		i := &hub.Info{ID: fmt.Sprintf("s%d", id), Org: hub.DefaultOrg, Host: "h", Kind: "relay", Name: "r", Started: time.Now()}
+		describe(t, h, i)
+		publish(t, h, i, section(t, 1, call(1, "add", "hay", well)...), "Number", "1", "Frames", "2")
+		want = append([]string{i.ID}, want...)
+	}
+	steps := 0
+	search := func(where string) hub.Found {
+		t.Helper()
+		steps = 0
+		f, err := viewer(t, h).Search(t.Context(), hub.Query{Where: where}, func(f *hub.Found) {
+			if steps++; f.Searched != int64(steps) || f.All != 3 || len(f.Sessions) > steps {
+				t.Errorf("after step %d: %+v", steps, f)
+			}
+		})
+		check(t, err)
+		return f
+	}
+	ids := func(f hub.Found) (list []string) {
+		for _, i := range f.Sessions {
+			list = append(list, i.ID)
+		}
+		return list
+	}
+	if f := search("text~hay"); steps != 2 || !slices.Equal(ids(f), want) || f.Partly != nil {
+		t.Errorf("%d steps: %+v", steps, f)
+	}
+	var many []string
+	for id := range 2000 {
+		many = append(many, call(2+id, fmt.Sprintf("tool-%04d-%s", id, strings.Repeat("x", 100)), "straw", well)...)
+	}
+	i := &hub.Info{ID: "s9", Org: hub.DefaultOrg, Host: "h", Kind: "relay", Name: "large"}
+	describe(t, h, i)
+	publish(t, h, i, section(t, 1, many...), "Number", "1", "Frames", "4000")
+	publish(t, h, i, section(t, 4001, call(1, "last", "needle", well)...), "Number", "2", "Frames", "4002")
+	if f := search("name==large and tool~tool-1999"); !slices.Equal(ids(f), []string{"s9"}) {
+		t.Errorf("a value beyond those that are kept: %+v", f)
+	}
+	if f := search("name==large and text~straw"); !slices.Equal(ids(f), []string{"s9"}) || f.Partly != nil {
+		t.Errorf("at the beginning of a large session: %+v", f)
+	}
+	if f := search("name==large and text~needle"); f.Sessions != nil || !slices.Equal(f.Partly, []string{"h/s9"}) {
+		t.Errorf("at the end of a large session: %+v", f)
+	}
 }
 
 // Reading the words of a frame does not change those read later.
@@ -363,11 +450,10 @@ func TestBadSegments(t *testing.T) {
 		t.Helper()
 		var list []hub.Info
 		until(t, "the index has everything", func() bool {
-			var behind int64
-			var err error
-			list, behind, err = viewer(t, h).Search(t.Context(), hub.Query{Where: "name==bad"})
+			f, err := viewer(t, h).Search(t.Context(), hub.Query{Where: "name==bad"}, nil)
 			check(t, err)
-			return behind == 0
+			list = f.Sessions
+			return f.Behind == 0
 		})
 		if len(list) != 1 || *list[0].Calls != calls || *list[0].Findings != 0 {
 			t.Errorf("want %d calls: %+v", calls, list)
@@ -402,12 +488,12 @@ func TestBadSegments(t *testing.T) {
 func count(t *testing.T, h *server.Hub, where string) (i hub.Info) {
 	t.Helper()
 	until(t, "the index has everything", func() bool {
-		list, behind, err := viewer(t, h).Search(t.Context(), hub.Query{Where: where})
+		f, err := viewer(t, h).Search(t.Context(), hub.Query{Where: where}, nil)
 		check(t, err)
-		if len(list) == 1 {
-			i = list[0]
+		if len(f.Sessions) == 1 {
+			i = f.Sessions[0]
 		}
-		return behind == 0 && len(list) == 1
+		return f.Behind == 0 && len(f.Sessions) == 1
 	})
 	return i
 }
@@ -473,8 +559,8 @@ func TestManySessions(t *testing.T) {
 		}
 	}
 	until(t, "the index has everything", func() bool {
-		list, behind, err := viewer(t, h).Search(t.Context(), hub.Query{Where: "calls==1 and findings==0 and frames==2"})
+		f, err := viewer(t, h).Search(t.Context(), hub.Query{Where: "calls==1 and findings==0 and frames==2"}, nil)
 		check(t, err)
-		return behind == 0 && len(list) == many
+		return f.Behind == 0 && len(f.Sessions) == many
 	})
 }

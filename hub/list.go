@@ -1,8 +1,8 @@
 package hub
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -19,9 +19,7 @@ import (
 // controller, unit or state, newest first.
 func Select(list []Info, words []string) []Info {
 	found := slices.DeleteFunc(slices.Clone(list), func(i Info) bool { return !i.Has(words) })
-	slices.SortFunc(found, func(a, b Info) int {
-		return cmp.Or(b.Started.Compare(a.Started), strings.Compare(a.ID, b.ID))
-	})
+	slices.SortFunc(found, NewestFirst)
 	return found
 }
 
@@ -42,17 +40,26 @@ func WriteSessions(ctx context.Context, getenv func(string) string, q Query, out
 		return err
 	}
 	defer conn.Close()
-	list, behind, err := conn.find(ctx, q)
-	if err != nil {
+	found, err := conn.find(ctx, q, func(f *Found) {
+		warn(fmt.Sprintf("searched %d of %s, newest first, with %d found so far", f.Searched, render.Count(f.All, "session"), len(f.Sessions)))
+	})
+	if err != nil && (ctx.Err() == nil || found.All == 0) {
 		return err
 	}
-	if behind > 0 {
-		warn(fmt.Sprintf("the index is behind: the hub has yet to read %s", render.Count(behind, "message")))
+	if err != nil {
+		warn(fmt.Sprintf("the search was stopped: only the newest %d of %s were searched", found.Searched, render.Count(found.All, "session")))
 	}
+	for _, id := range found.Partly {
+		warn(fmt.Sprintf("hub:%s is too large to be searched to its end: use wirectl decode hub:%[1]s", id))
+	}
+	if found.Behind > 0 {
+		warn(fmt.Sprintf("the index is behind: the hub has yet to read %s", render.Count(found.Behind, "message")))
+	}
+	write := writeText
 	if output == "ndjson" {
-		return jsonscan.WriteLines(to, list)
+		write = jsonscan.WriteLines[Info]
 	}
-	return writeText(to, list)
+	return errors.Join(write(to, found.Sessions), err)
 }
 
 // state returns the state of a session.

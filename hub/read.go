@@ -282,13 +282,16 @@ func (c *Conn) Live(ctx context.Context, org string) (map[string]bool, error) {
 }
 
 // Sessions lists the sessions of the organisation, oldest first.
-func (c *Conn) Sessions(ctx context.Context) ([]Info, error) {
-	live, err := c.Live(ctx, c.address.Org)
+func (c *Conn) Sessions(ctx context.Context) ([]Info, error) { return c.SessionsOf(ctx, c.address.Org) }
+
+// SessionsOf lists the sessions of any organisation, oldest first.
+func (c *Conn) SessionsOf(ctx context.Context, org string) ([]Info, error) {
+	live, err := c.Live(ctx, org)
 	if err != nil {
 		return nil, err
 	}
 	var list []Info
-	err = c.Entries(ctx, Summaries, c.address.Org+".>", func(key string, m *nats.Msg) error {
+	err = c.Entries(ctx, Summaries, org+".>", func(key string, m *nats.Msg) error {
 		// An entry that is not a session was written by another program.
 		if i, ok := ParseInfo(m); ok {
 			i.Live = live[key]

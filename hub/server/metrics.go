@@ -70,5 +70,5 @@ func (g gauges) Collect(to chan<- prometheus.Metric) {
 	send(segmentsDesc, prometheus.GaugeValue, s.Msgs)
 	send(bytesDesc, prometheus.GaugeValue, s.Bytes)
 	send(receivedDesc, prometheus.CounterValue, s.LastSeq)
-	send(behindDesc, prometheus.GaugeValue, s.LastSeq-min(h.index.index.Done(), s.LastSeq))
+	send(behindDesc, prometheus.GaugeValue, s.LastSeq-min(h.index.done.Load(), s.LastSeq))
 }

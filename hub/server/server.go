@@ -42,6 +42,10 @@ type Options struct {
 	MaxBytes        int64 // of all sessions; the oldest are removed first
 	MaxAge          time.Duration
 	Reindex         bool // rebuild the index
+	// SearchBytes bounds what a search reads of a session, and SearchTime how long it reads
+	// sessions for one answer; 0 is the default.
+	SearchBytes int64
+	SearchTime  time.Duration
 	// OTLP is the URL of an OpenTelemetry collector that gets spans; if it is "", none does.
 	OTLP   string
 	Getenv func(string) string
@@ -59,7 +63,7 @@ type Hub struct {
 	address string // of the existing server
 	open    bool   // every client may do everything
 	lock    *os.File
-	index   *indexer // nil if there is none
+	index   *index // nil if there is none
 
 	sieves   []*sieve // of warnings that clients cause
 	registry *prometheus.Registry
@@ -202,7 +206,7 @@ func (h *Hub) serverOptions() (*nserver.Options, error) {
 	}
 	options := &nserver.Options{
 		ServerName: "wirectl", Host: host, Port: listen, NoSigs: true, NoLog: true, AlwaysEnableNonce: true,
-		JetStream: true, StoreDir: filepath.Join(o.Dir, "store"), JetStreamMaxStore: o.MaxBytes + room + hub.SharedBytes, JetStreamMaxMemory: room,
+		JetStream: true, StoreDir: filepath.Join(o.Dir, "store"), JetStreamMaxStore: o.MaxBytes + room + room/2 + hub.SharedBytes, JetStreamMaxMemory: room,
 		SyncInterval: syncInterval,
 	}
 	if o.TLSCert != "" {
@@ -217,7 +221,7 @@ func (h *Hub) serverOptions() (*nserver.Options, error) {
 }
 
 const (
-	// room is the size of the buckets.
+	// room is the size of two buckets.
 	room = 256 << 20
 	// syncInterval bounds what a power failure may cost.
 	syncInterval = 5 * time.Second
@@ -280,6 +284,7 @@ func (h *Hub) streams(replicas int) []jetstream.StreamConfig {
 		hub.SharedStream(replicas),
 		hub.BucketStream(hub.Presence, "Sessions that are being sent", replicas, hub.PresenceTime, room/2),
 		hub.BucketStream(hub.Summaries, "What the sessions are", replicas, h.options.MaxAge, room/2),
+		hub.BucketStream(hub.Facts, "What was found in the sessions", replicas, h.options.MaxAge, room/2),
 	}
 }
 
@@ -299,9 +304,8 @@ func (h *Hub) Conn() *hub.Conn { return h.conn }
 
 // Close stops the hub, and the server that it has started. It may be called again.
 func (h *Hub) Close() error {
-	var err error
 	if h.index != nil {
-		err = h.index.close()
+		h.index.close()
 		h.index = nil
 	}
 	if h.spans != nil {
@@ -325,9 +329,9 @@ func (h *Hub) Close() error {
 	lock := h.lock
 	h.lock = nil
 	if lock == nil {
-		return err
+		return nil
 	}
-	return errors.Join(err, lock.Close())
+	return lock.Close()
 }
 
 // A logger passes on the warnings of the server, and keeps why it does not start.

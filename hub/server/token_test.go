@@ -161,8 +161,8 @@ func TestRights(t *testing.T) {
 	if found, err := c.Find(t.Context(), "one"); err != nil || found.ID != info.ID || found.Frames != 1 {
 		t.Errorf("found %+v, %v", found, err)
 	}
-	if list, _, err := c.Search(t.Context(), hub.Query{Where: "protocol==mcp"}); err != nil || len(list) != 1 || list[0].ID != info.ID {
-		t.Errorf("the index has %+v, %v", list, err)
+	if f, err := c.Search(t.Context(), hub.Query{Where: "protocol==mcp"}, nil); err != nil || len(f.Sessions) != 1 || f.Sessions[0].ID != info.ID {
+		t.Errorf("the index has %+v, %v", f, err)
 	}
 	nobody, err := hub.ParseAddress(s.address(t, "", ""))
 	check(t, err)

@@ -1,10 +1,10 @@
-package index
+package server
 
 import (
 	"bytes"
 	"iter"
+	"slices"
 	"strconv"
-	"strings"
 	"unicode"
 	"unicode/utf8"
 )
@@ -12,50 +12,79 @@ import (
 // maxWord is how many bytes of a word are kept.
 const maxWord = 64
 
-// A passage is a part of a session, as the set of its words.
-type passage struct {
-	words map[string]struct{}
-	size  int // bytes of the words
-	read  int // bytes of text that they are from
-	seq   uint64
-	plain []byte // scratch
-}
-
 // passageSize is how much text a passage has before the next one begins.
 const passageSize = 64 << 10
 
-// addText adds the words of a text.
-func (p *passage) addText(text []byte) {
-	if p.words == nil {
-		p.words = map[string]struct{}{}
-	}
-	p.read += len(text)
-	for word := range words(text) {
-		if _, there := p.words[string(word)]; !there {
-			p.words[string(word)] = struct{}{}
-			p.size += len(word) + 1
-		}
-	}
+// phrases are searched in the frames of a session. A phrase is words that one passage must
+// have.
+type phrases struct {
+	list  []phrase
+	size  int    // of the passage so far, in bytes
+	plain []byte // scratch
 }
 
-// addJSON adds the words of a JSON text, which it does not change.
-func (p *passage) addJSON(text []byte) {
+type phrase struct {
+	words  []string
+	prefix bool // the words may be beginnings of words
+	absent bool // the session must not have it
+	found  bool
+	seen   []bool // which words the passage has
+}
+
+// decided reports whether the rest of the session makes no difference.
+func (p *phrases) decided() bool {
+	undecided := false
+	for i := range p.list {
+		switch one := &p.list[i]; {
+		case one.absent && one.found:
+			return true
+		case one.absent || !one.found:
+			undecided = true
+		}
+	}
+	return !undecided
+}
+
+// met reports whether the session is as wanted.
+func (p *phrases) met() bool {
+	return !slices.ContainsFunc(p.list, func(one phrase) bool { return one.found == one.absent })
+}
+
+// json adds a frame of JSON, which it does not change.
+func (p *phrases) json(text []byte) {
 	if bytes.IndexByte(text, '\\') >= 0 {
 		p.plain = unescaped(p.plain[:0], text)
 		text = p.plain
 	}
-	p.addText(text)
+	p.read(text)
 }
 
-// String returns the words with spaces between them.
-func (p *passage) String() string {
-	var b strings.Builder
-	b.Grow(p.size)
-	for word := range p.words {
-		b.WriteString(word)
-		b.WriteByte(' ')
+// read adds a frame.
+func (p *phrases) read(texts ...[]byte) {
+	for _, text := range texts {
+		p.size += len(text)
+		for word := range words(text) {
+			for i := range p.list {
+				p.list[i].see(word)
+			}
+		}
 	}
-	return b.String()
+	if p.size >= passageSize {
+		p.size = 0
+		for i := range p.list {
+			clear(p.list[i].seen)
+		}
+	}
+}
+
+// see notes a word of the passage.
+func (p *phrase) see(word []byte) {
+	for i, want := range p.words {
+		if string(word) == want || p.prefix && len(word) > len(want) && string(word[:len(want)]) == want {
+			p.seen[i] = true
+			p.found = p.found || !slices.Contains(p.seen, false)
+		}
+	}
 }
 
 // words yields the words of a text in lower case. Each is valid until the next.

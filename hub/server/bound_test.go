@@ -1,4 +1,4 @@
-package index
+package server
 
 import (
 	"bytes"
@@ -29,12 +29,12 @@ func message(data []byte, part string) *nats.Msg {
 // Segments that are not complete are bounded for all sessions together: the largest is given up,
 // and the user is told.
 func TestPiecesAreBounded(t *testing.T) {
-	x := &Index{readings: map[string]*reading{}}
+	x := &index{readings: map[string]*reading{}}
 	var told []string
 	piece := make([]byte, 8<<20)
 	for n := range maxPieces/len(piece) + 1 {
 		key := "main.host.relay." + strconv.Itoa(n)
-		r := newReading(Watch{}, key, func(why error) { told = append(told, key+": "+why.Error()) })
+		r := newReading(watch{}, key, func(why error) { told = append(told, key+": "+why.Error()) })
 		x.readings[key] = r
 		m := message(piece, "1/9")
 		if n == 3 {
@@ -61,7 +61,7 @@ func TestOpenCallsAreBounded(t *testing.T) {
 		t.Fatal(err, err2)
 	}
 	var told []string
-	r := newReading(Watch{}, "main.host.relay.0", func(why error) { told = append(told, why.Error()) })
+	r := newReading(watch{}, "main.host.relay.0", func(why error) { told = append(told, why.Error()) })
 	defer r.close()
 	r.take(1, message(data.Bytes(), "1/1"))
 	if n := r.inFlight(); n == 0 || n > maxInFlight/4 || len(told) != 1 || !strings.HasSuffix(told[0], "open calls are not counted: they are too many") {
