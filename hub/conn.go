@@ -138,12 +138,14 @@ const settleTime = 3 * time.Second
 // the number from which to read on, and false if there were no messages.
 func (c *Conn) Messages(ctx context.Context, stream, subject string, from uint64, each func(*nats.Msg) error) (next uint64, found bool, err error) {
 	for began := time.Now(); ; {
-		next, found, err = c.getOnce(ctx, stream, subject, from, each)
+		var some bool
+		from, some, err = c.getOnce(ctx, stream, subject, from, each)
+		found = found || some
 		if !errors.Is(err, nats.ErrNoResponders) && !errors.Is(err, nats.ErrDisconnected) || time.Since(began) > settleTime {
-			return next, found, err
+			return from, found, err
 		}
 		if err := wait.For(ctx, retryFirst); err != nil {
-			return from, false, err
+			return from, found, err
 		}
 	}
 }
@@ -190,16 +192,19 @@ func (c *Conn) getOnce(ctx context.Context, stream, subject string, from uint64,
 
 // answer waits for the next answer to a request to a subject.
 func (c *Conn) answer(ctx context.Context, sub *nats.Subscription, subject string) (*nats.Msg, error) {
-	early, cancel := context.WithTimeout(ctx, deniedTime)
-	defer cancel()
-	m, err := sub.NextMsgWithContext(early)
-	if !errors.Is(err, context.DeadlineExceeded) {
-		return m, err
+	for {
+		early, cancel := context.WithTimeout(ctx, deniedTime)
+		m, err := sub.NextMsgWithContext(early)
+		cancel()
+		switch {
+		case !errors.Is(err, context.DeadlineExceeded), ctx.Err() != nil:
+			return m, err
+		case denied(c.nats, subject):
+			return nil, errors.New("the token does not allow viewing: make one with wirectl hub token --view")
+		case c.nats.IsReconnecting(): // the answer was for the old connection
+			return nil, fmt.Errorf("%w: %w", errNoAnswer, nats.ErrDisconnected)
+		}
 	}
-	if denied(c.nats, subject) {
-		return nil, errors.New("the token does not allow viewing: make one with wirectl hub token --view")
-	}
-	return sub.NextMsgWithContext(ctx)
 }
 
 // request publishes a request, and subscribes to its answers.

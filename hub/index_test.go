@@ -139,6 +139,7 @@ func finds(t *testing.T, h *server.Hub, first, second string) {
 // Sessions are found by their metadata, calls, findings and text, also after the hub was
 // restarted, and with a rebuilt index.
 func TestSearch(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	h := start(t, dir, "")
 	first := send(t, h.URL(), lossless)
@@ -233,6 +234,7 @@ func put(key, text string) func(jetstream.KeyValue, jetstream.Stream) error {
 // A search that reads sessions reports how far it is, goes on where it was, and names what it has
 // not read. One with more values than the hub keeps is read, too.
 func TestSearchInSteps(t *testing.T) {
+	t.Parallel()
 	h, err := server.Start(t.Context(), server.Options{
 		Dir: t.TempDir(), Listen: "127.0.0.1:0", MaxBytes: 1 << 30, MaxAge: time.Hour, SearchBytes: 1 << 10, SearchTime: 1, Warn: func(text string) { t.Log(text) },
 	})
@@ -287,6 +289,7 @@ func TestSearchInSteps(t *testing.T) {
 
 // Reading the words of a frame does not change those read later.
 func TestSearchEscaped(t *testing.T) {
+	t.Parallel()
 	h := start(t, t.TempDir(), "")
 	f := send(t, h.URL(), lossless)
 	const pairs = 2000
@@ -304,6 +307,7 @@ func TestSearchEscaped(t *testing.T) {
 // A running session is indexed as it arrives. A call that is open when the hub is restarted is
 // counted.
 func TestSearchLive(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	h := start(t, dir, freePort(t))
 	f := send(t, h.URL(), lossless)
@@ -333,6 +337,7 @@ func TestSearchLive(t *testing.T) {
 
 // Sessions over the limit of age or size are also removed from the index and the list.
 func TestRetention(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	h := start(t, dir, "")
 	old := send(t, h.URL(), lossless)
@@ -422,6 +427,7 @@ func section(t *testing.T, seq int, lines ...string) []byte {
 // Messages that are no segments are skipped by readers and by the index, which tells it once.
 // What came before and after them is read, also after a restart.
 func TestBadSegments(t *testing.T) {
+	t.Parallel()
 	dir, warned := t.TempDir(), newWarnings()
 	o := server.Options{Dir: dir, Listen: "127.0.0.1:0", MaxBytes: 1 << 30, MaxAge: time.Hour, Warn: warned.add}
 	h, err := server.Start(t.Context(), o)
@@ -501,6 +507,7 @@ func count(t *testing.T, h *server.Hub, where string) (i hub.Info) {
 // What a session has is counted once, wherever in it the hub is restarted, and just as a
 // rebuilt index counts it.
 func TestIndexIsResumed(t *testing.T) {
+	t.Parallel()
 	for name, lines := range map[string][]string{
 		"answered":         slices.Concat(call(1, "add", "a", well), call(2, "add", "b", ill), call(3, "add", "c", well)),
 		"answered twice":   append(call(1, "add", "a", well), call(1, "add", "a", well)[1]),
@@ -545,6 +552,7 @@ func TestIndexIsResumed(t *testing.T) {
 
 // More sessions than the index reads at once are counted, too.
 func TestManySessions(t *testing.T) {
+	t.Parallel()
 	h := start(t, t.TempDir(), "")
 	const many = 140
 	lines := call(1, "add", "a", well)

@@ -72,6 +72,7 @@ func families(t *testing.T, h *server.Hub) map[string]*dto.MetricFamily {
 // Sessions are exported to a collector once, even if the index is rebuilt, and counted in
 // the metrics.
 func TestExport(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	to, spans := collector(t)
 	h := exporting(t, dir, "127.0.0.1:0", to, false)
@@ -132,6 +133,7 @@ func TestExport(t *testing.T) {
 // The span of a call that is open when the hub restarts is sent when the call is over. Spans that
 // were sent before are not sent again.
 func TestExportIsResumed(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	to, spans := collector(t)
 	h := exporting(t, dir, freePort(t), to, false)

@@ -26,7 +26,7 @@ import (
 	"github.com/wirectl/wirectl/capture/tap"
 )
 
-// beat is how often a sender reports its session.
+// beat is how often a sender reports its session, by default.
 const beat = 10 * time.Second
 
 // pace is how long records are collected for a segment. A segment costs as much as a
@@ -48,6 +48,8 @@ type Sending struct {
 	State string
 	// SpoolBytes bounds the spools for the hub together; 0 is [DefaultSpoolBytes].
 	SpoolBytes int64
+	// Beat is how often the session is reported, and the connection is checked; 0 is 10 s.
+	Beat time.Duration
 	// Say tells the user where the session is sent.
 	Say func(text string)
 	// Warn tells the user about trouble, and its end.
@@ -103,6 +105,7 @@ func (o Sending) Open(s capture.Session, name string, view func() *tap.Hub) (tap
 			Level: o.Level, Policy: o.Policy,
 		},
 	}
+	t.o.Beat = cmp.Or(o.Beat, beat)
 	t.ctx, t.stop = context.WithCancel(context.Background())
 	options, err := t.o.Address.options()
 	if err != nil {
@@ -149,7 +152,7 @@ func (t *Sender) open(s capture.Session, view func() *tap.Hub, options []nats.Op
 	d := &dialer{}
 	t.conn, err = nats.Connect(t.o.Address.Servers, append(options,
 		nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.ReconnectBufSize(-1), nats.IgnoreAuthErrorAbort(),
-		nats.ReconnectWait(retryFirst*4), nats.ReconnectJitter(retryFirst, retryFirst), nats.PingInterval(beat), nats.Timeout(dialTime),
+		nats.ReconnectWait(retryFirst*4), nats.ReconnectJitter(retryFirst, retryFirst), nats.PingInterval(t.o.Beat), nats.Timeout(dialTime),
 		nats.SetCustomDialer(d), nats.SkipHostLookup(),
 	)...)
 	d.patient.Store(true)
@@ -319,7 +322,7 @@ func (t *Sender) summary(ended time.Time) Info {
 // beat reports until its end that the session is live.
 func (t *Sender) beat() {
 	defer close(t.silent)
-	tick := time.Tick(beat)
+	tick := time.Tick(t.o.Beat)
 	connected := t.conn.StatusChanged(nats.CONNECTED)
 	defer t.conn.RemoveStatusListener(connected)
 	for {

@@ -54,7 +54,7 @@ func cluster(t *testing.T) (list []*nserver.Server) {
 // Brokers and a worker on three servers of a cluster form one group, even after one of the
 // servers is gone.
 func TestCluster(t *testing.T) {
-	leaks(t)
+	t.Parallel()
 	servers := cluster(t)
 	urls := servers[0].ClientURL() + "," + servers[1].ClientURL() + "," + servers[2].ClientURL()
 	const limit = 60

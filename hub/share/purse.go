@@ -232,7 +232,7 @@ func (q *purse) settle(ctx context.Context, next func(*account, time.Time) (amou
 			a = account{Since: now}
 		}
 		a.Of = q.of
-		expired = a.expire(now)
+		expired = a.expire(now, q.group.options.LeaseTime)
 		if got, refused = next(&a, now); refused == nil && got != (amount{}) {
 			if a.Leases == nil {
 				a.Leases = map[string]lease{}
@@ -272,18 +272,18 @@ func (a *account) endCall(id string, used, granted amount, since time.Time) {
 }
 
 // expire counts leases that were not renewed as spent, and returns a warning for each.
-func (a *account) expire(now time.Time) (told []string) {
+func (a *account) expire(now time.Time, after time.Duration) (warnings []string) {
 	for id, l := range a.Leases {
-		if now.Sub(l.Renewed) < leaseTime {
+		if now.Sub(l.Renewed) < after {
 			continue
 		}
 		delete(a.Leases, id)
 		a.Spent.add(l.Granted, 1)
 		a.Lost.add(l.Granted, 1)
-		told = append(told, fmt.Sprintf("the broker %s is gone and has not returned its lease on the budget of the %s: up to %d calls, %d tokens and %v dollars of it are unspent, and count as spent",
+		warnings = append(warnings, fmt.Sprintf("the broker %s is gone and has not returned its lease on the budget of the %s: up to %d calls, %d tokens and %v dollars of it are unspent, and count as spent",
 			id, a.Of, l.Granted.Calls, l.Granted.Tokens, l.Granted.Cost))
 	}
-	return told
+	return warnings
 }
 
 // renew reports how much of the lease is used, and keeps the rest. It returns the rest if

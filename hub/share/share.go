@@ -3,6 +3,7 @@
 package share
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -28,6 +29,8 @@ type Options struct {
 	// Open lets calls pass while the hub cannot be reached; each broker then keeps to the
 	// limits on its own.
 	Open bool
+	// LeaseTime is how long a lease is valid if it is not renewed; 0 is 10 s.
+	LeaseTime time.Duration
 	// Warn tells the user what went wrong.
 	Warn func(string)
 }
@@ -37,10 +40,9 @@ const (
 	askTime = 2 * time.Second
 	// beat is how often a broker renews its leases and reads the breakers of others.
 	beat = 500 * time.Millisecond
+	// leaseTime is how long a lease is valid, by default.
+	leaseTime = 10 * time.Second
 )
-
-// leaseTime is how long a lease is valid if it is not renewed. Only tests change it.
-var leaseTime = 10 * time.Second
 
 // A Group is a broker's part in its group. It implements [broker.Group].
 type Group struct {
@@ -67,6 +69,7 @@ type Group struct {
 // Join joins the group at the address. It is an error if the hub cannot be reached, unless
 // o.Open is set.
 func Join(ctx context.Context, o Options) (*Group, error) {
+	o.LeaseTime = cmp.Or(o.LeaseTime, leaseTime)
 	conn, err := dial(ctx, o)
 	if err != nil {
 		return nil, err

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	nserver "github.com/nats-io/nats-server/v2/server"
-	"go.uber.org/goleak"
 
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/door/web"
@@ -25,13 +24,6 @@ func check(t *testing.T, errs ...error) {
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// leaks fails the test if goroutines remain once everything else is closed.
-func leaks(t *testing.T) {
-	t.Helper()
-	before := goleak.IgnoreCurrent()
-	t.Cleanup(func() { goleak.VerifyNone(t, before) })
 }
 
 // natsAt starts a real NATS server without the streams of a hub.
@@ -76,7 +68,12 @@ func (w *teller) String() string {
 // join adds a broker, whose only model is configured by change.
 func join(t *testing.T, url string, open bool, w *teller, change func(*broker.Config)) (*broker.Broker, *share.Group) {
 	t.Helper()
-	g, err := share.Join(t.Context(), share.Options{URL: url, Open: open, Warn: w.warn})
+	return joinAs(t, share.Options{URL: url, Open: open, Warn: w.warn}, change)
+}
+
+func joinAs(t *testing.T, o share.Options, change func(*broker.Config)) (*broker.Broker, *share.Group) {
+	t.Helper()
+	g, err := share.Join(t.Context(), o)
 	check(t, err)
 	t.Cleanup(g.Close)
 	cfg := broker.Config{Group: g, Default: "m", Models: []broker.Model{{Name: "m", Routes: []broker.Route{{Backend: &broker.Backend{Name: "mock", Provider: provider.NewMock(provider.MockConfig{})}}}}}}
@@ -103,7 +100,7 @@ func within(t *testing.T, what string, f func() bool) {
 
 // Four brokers with 64 clients share one rate limit.
 func TestRate(t *testing.T) {
-	leaks(t)
+	t.Parallel()
 	url := start(t)
 	const perSecond, burst, brokers, clients, calls = 400, 20, 4, 16, 12
 	var w teller
@@ -142,7 +139,7 @@ func TestRate(t *testing.T) {
 
 // A budget of calls is never exceeded, and any broker can use up the rest of it.
 func TestBudget(t *testing.T) {
-	leaks(t)
+	t.Parallel()
 	url := start(t)
 	const limit, brokers, clients = 500, 4, 16
 	var w teller
@@ -186,7 +183,7 @@ func TestBudget(t *testing.T) {
 
 // Brokers share the state of breakers and the usage.
 func TestState(t *testing.T) {
-	leaks(t)
+	t.Parallel()
 	url := start(t)
 	var w teller
 	breaks := func(c *broker.Config) {
@@ -227,13 +224,13 @@ func TestState(t *testing.T) {
 
 // The lease of a killed broker is reported by another one, and never spent again.
 func TestLeaseExpires(t *testing.T) {
-	share.SetLeaseTime(t, time.Second)
-	leaks(t)
+	t.Parallel()
 	url := start(t)
 	var w teller
 	limit := func(c *broker.Config) { c.Models[0].Budget = &broker.Budget{Calls: 160} }
-	one, g := join(t, url, false, &w, limit)
-	two, _ := join(t, url, false, &w, limit)
+	o := share.Options{URL: url, LeaseTime: time.Second, Warn: w.warn}
+	one, g := joinAs(t, o, limit)
+	two, _ := joinAs(t, o, limit)
 	check(t, one.Do(t.Context(), call()))
 	g.Die()
 	n := 0
@@ -253,9 +250,10 @@ func TestLeaseExpires(t *testing.T) {
 
 // Without NATS, calls fail or pass as configured.
 func TestHubLost(t *testing.T) {
-	leaks(t)
+	t.Parallel()
 	for _, open := range []bool{false, true} {
 		t.Run(fmt.Sprint(open), func(t *testing.T) {
+			t.Parallel()
 			dir := t.TempDir()
 			s := natsAt(t, dir, nserver.RANDOM_PORT)
 			url := s.ClientURL()
@@ -292,7 +290,7 @@ func TestHubLost(t *testing.T) {
 // A broker whose hub is unreachable does not start, unless it is allowed to run without
 // one.
 func TestNoHub(t *testing.T) {
-	leaks(t)
+	t.Parallel()
 	const nowhere = "nats://127.0.0.1:1"
 	if g, err := share.Join(t.Context(), share.Options{URL: nowhere, Warn: func(string) {}}); err == nil || !strings.Contains(err.Error(), "nothing listens there") {
 		t.Errorf("%v, %v", g, err)
@@ -304,7 +302,7 @@ func TestNoHub(t *testing.T) {
 
 // A budget of cost is exceeded at most by the cost of the calls running when it ends.
 func TestCost(t *testing.T) {
-	leaks(t)
+	t.Parallel()
 	url := start(t)
 	const brokers, limit = 4, 0.1
 	var w teller
