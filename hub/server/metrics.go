@@ -8,6 +8,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/wirectl/wirectl/internal/otlp"
+	"github.com/wirectl/wirectl/session"
+	"github.com/wirectl/wirectl/session/calls"
 )
 
 // lastSpans is how long sending the last spans may take.
@@ -71,4 +75,50 @@ func (g gauges) Collect(to chan<- prometheus.Metric) {
 	send(bytesDesc, prometheus.GaugeValue, s.Bytes)
 	send(receivedDesc, prometheus.CounterValue, s.LastSeq)
 	send(behindDesc, prometheus.GaugeValue, s.LastSeq-min(h.index.done.Load(), s.LastSeq))
+}
+
+// A watch counts what is read for an index, and sends spans. The zero watch does nothing.
+type watch struct {
+	spans *otlp.Exporter // nil if none are sent
+
+	calls, tokens, findings *prometheus.CounterVec
+	durations               *prometheus.HistogramVec
+}
+
+// newWatch returns a watch that registers its metrics with r.
+func newWatch(r prometheus.Registerer, to *otlp.Exporter) watch {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	}
+	w := watch{
+		spans:    to,
+		calls:    counter("wirectl_hub_calls_total", "Calls in sessions that ended, by outcome.", "protocol", "outcome"),
+		tokens:   counter("wirectl_hub_tokens_total", "Tokens that calls used.", "protocol", "direction"),
+		findings: counter("wirectl_hub_findings_total", "Rules that sessions broke.", "finding"),
+		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "wirectl_hub_call_duration_seconds", Help: "How long calls took.",
+			Buckets: []float64{.001, .005, .025, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
+		}, []string{"protocol"}),
+	}
+	r.MustRegister(w.calls, w.tokens, w.findings, w.durations)
+	return w
+}
+
+// called counts a call that has ended.
+func (w *watch) called(c *calls.Call) {
+	if w.calls == nil {
+		return
+	}
+	w.calls.WithLabelValues(c.Protocol, c.Outcome.String()).Inc()
+	w.tokens.WithLabelValues(c.Protocol, "input").Add(float64(c.Usage.Input))
+	w.tokens.WithLabelValues(c.Protocol, "output").Add(float64(c.Usage.Output))
+	if c.Outcome != session.Open && c.Outcome != session.Abandoned && !c.Start.IsZero() {
+		w.durations.WithLabelValues(c.Protocol).Observe(c.Duration.Seconds())
+	}
+}
+
+func (w *watch) found(f session.Finding) {
+	if w.findings != nil {
+		w.findings.WithLabelValues(f.Name).Inc()
+	}
 }

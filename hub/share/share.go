@@ -6,9 +6,13 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
+	mrand "math/rand/v2"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -228,3 +232,92 @@ func (g *Group) found() {
 
 // reached reports whether the hub answered last time, and is connected.
 func (g *Group) reached() bool { return g.lost.Load() == 0 && g.conn.NATS().IsConnected() }
+
+// A bucket has the entries that brokers share. It needs few rights, because it uses no
+// consumer, which could have messages delivered to any subject.
+type bucket struct{ *hub.Conn }
+
+// encode turns any text into a word of a subject. Different texts become different words.
+func encode(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
+
+// An entry is a value, and the number by which it can be replaced; 0 if there is no entry.
+type entry struct {
+	value  []byte
+	number uint64
+	stored time.Time
+}
+
+// get returns an entry. If there is none, the value is nil.
+func (b bucket) get(ctx context.Context, key string) (e entry, found bool, err error) {
+	stream, subjects := hub.Bucket(hub.Shared)
+	body, err := json.Marshal(map[string]string{"last_by_subj": subjects + key})
+	if err != nil {
+		return e, false, err
+	}
+	m, err := b.NATS().RequestWithContext(ctx, "$JS.API.DIRECT.GET."+stream, body)
+	if err != nil {
+		return e, false, err
+	}
+	switch status := m.Header.Get("Status"); status {
+	case "":
+	case "404":
+		return e, false, nil
+	default:
+		return e, false, fmt.Errorf("the hub answers %s %s", status, m.Header.Get("Description"))
+	}
+	e.value = m.Data
+	if e.number, err = strconv.ParseUint(m.Header.Get("Nats-Sequence"), 10, 64); err != nil {
+		return e, false, fmt.Errorf("the hub's answer has no number: %w", err)
+	}
+	e.stored, err = time.Parse(time.RFC3339Nano, m.Header.Get("Nats-Time-Stamp"))
+	return e, err == nil, err
+}
+
+// errRaced says that another broker has replaced an entry first.
+var errRaced = errors.New("another broker changed it first")
+
+// Codes of JetStream's errors.
+const (
+	codeWrongLast = 10071 // the number is not the last any more
+	codeBusy      = 10164 // another value of the entry is being stored
+)
+
+// put replaces the entry that has the number; if number is nil, it replaces any entry.
+func (b bucket) put(ctx context.Context, key string, value []byte, number *uint64) error {
+	js, err := jetstream.New(b.NATS())
+	if err != nil {
+		return err
+	}
+	var last []jetstream.PublishOpt
+	if number != nil {
+		last = append(last, jetstream.WithExpectLastSequencePerSubject(*number))
+	}
+	_, subjects := hub.Bucket(hub.Shared)
+	_, err = js.Publish(ctx, subjects+key, value, last...)
+	if refused, ok := errors.AsType[*jetstream.APIError](err); ok && (refused.ErrorCode == codeWrongLast || refused.ErrorCode == codeBusy) {
+		return errRaced
+	}
+	return err
+}
+
+// change replaces the entry of a key by what f returns for it, and tries again while other
+// brokers are faster. If f returns an error, nothing changes.
+func (g *Group) change(ctx context.Context, key string, f func(old []byte) ([]byte, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	b := bucket{g.conn}
+	for {
+		old, _, err := b.get(ctx, key)
+		if err != nil {
+			return err
+		}
+		value, err := f(old.value)
+		if err != nil {
+			return err
+		}
+		if err := b.put(ctx, key, value, &old.number); !errors.Is(err, errRaced) {
+			return err
+		}
+		_ = wait.For(ctx, mrand.N(2*time.Millisecond))
+	}
+}
