@@ -55,6 +55,9 @@ func (s *Scanner) ScanIn(data []byte, b *Batch) int {
 	}
 	n := s.head
 	s.buf, s.head, s.tail, s.out = buf, head, tail, out
+	if s.lost != nil { // data was searched to its end, and comes again in pieces
+		s.searched, s.held = min(s.searched, 1), false
+	}
 	return n
 }
 

@@ -734,6 +734,43 @@ func TestScanIn(t *testing.T) {
 	}
 }
 
+// TestScanInLongFault scans in place bytes of which more belong to no frame than fit into a gap,
+// and than one read returns.
+func TestScanInLongFault(t *testing.T) {
+	for _, framing := range frame.Framings() {
+		stream, _ := frame.Append(nil, framing, []byte(`{"n":1}`))
+		stream = append(stream, bytes.Repeat([]byte{0xff, 'x', '='}, 50_000)...)
+		for n := range 5 {
+			stream, _ = frame.Append(append(stream, "\n\x00"...), framing, fmt.Appendf(nil, `{"n":%d}`, n))
+		}
+		scanner := func(r io.Reader) *frame.Scanner {
+			s := frame.NewScanner(r, framing)
+			s.SetLimit(70_000)
+			s.ResyncAtOnce()
+			return s
+		}
+		raw := func(got []byte, b *frame.Batch) []byte {
+			for i := range b.Frames {
+				got = append(got, b.Frames[i].Raw...)
+			}
+			return got
+		}
+		var b frame.Batch
+		rest := &pieces{}
+		s := scanner(rest)
+		n := s.ScanIn(stream, &b)
+		got := raw(nil, &b)
+		more := stream[n:]
+		rest.more = func() { rest.data, more = more[:min(len(more), 16<<10)], more[min(len(more), 16<<10):] }
+		for s.ScanBatch(&b) {
+			got = raw(got, &b)
+		}
+		if !bytes.Equal(got, stream) {
+			t.Errorf("%s: %d bytes, want %d", framing.Name(), len(got), len(stream))
+		}
+	}
+}
+
 // describe adds what a frame is, and the fault that a gap is of, but for what that
 // looks like, which may take more bytes than there were.
 func describe(frames []string, f *frame.Frame) []string {
