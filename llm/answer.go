@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"bytes"
 	"cmp"
 	"slices"
 	"strings"
@@ -22,6 +23,7 @@ type Decoder struct {
 	Event Event
 
 	deltas []Delta
+	some   bool   // an event had a choice, a candidate, or output
 	kind   []byte // of the event
 	index  int    // of the block or the item that the event is about
 	offset int    // of the indexes of a choice's calls
@@ -31,8 +33,10 @@ type Decoder struct {
 // A failure is an [*Error].
 func (d *Decoder) Read(data []byte) ([]Delta, error) {
 	d.deltas, d.kind, d.index = d.deltas[:0], nil, -1
-	if string(data) == "[DONE]" && d.API <= Responses {
-		d.Stopped = true
+	if d.API <= Responses && string(bytes.TrimSpace(data)) == "[DONE]" {
+		if d.Stopped = true; d.API == Chat && !d.some && !d.Calls {
+			return nil, malformed("it has no choices")
+		}
 		return nil, nil
 	}
 	if d.API == Messages || d.API == Responses {
@@ -61,13 +65,16 @@ func (d *Decoder) Read(data []byte) ([]Delta, error) {
 var finishes = map[string]string{
 	"function_call": "tool_calls", "sensitive": "content_filter",
 	"end_turn": "stop", "stop_sequence": "stop", "pause_turn": "stop", "max_tokens": "length", "model_context_window_exceeded": "length", "tool_use": "tool_calls", "refusal": "content_filter",
-	"completed": "stop", "max_output_tokens": "length", "incomplete": "length",
+	"completed": "stop", "max_output_tokens": "length", "incomplete": "length", "model_length": "length",
 	"MAX_TOKENS": "length", "SAFETY": "content_filter", "RECITATION": "content_filter", "BLOCKLIST": "content_filter", "PROHIBITED_CONTENT": "content_filter",
 	"SPII": "content_filter", "IMAGE_SAFETY": "content_filter", "IMAGE_PROHIBITED_CONTENT": "content_filter", "IMAGE_RECITATION": "content_filter", "LANGUAGE": "content_filter",
 }
 
 // brokenOff are the finish reasons of answers that failed.
-var brokenOff = []string{"error", "network_error", "insufficient_system_resource", "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE"}
+var brokenOff = []string{
+	"error", "network_error", "insufficient_system_resource", "abort",
+	"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE", "TOO_MANY_TOOL_CALLS", "MISSING_THOUGHT_SIGNATURE", "NO_IMAGE", "IMAGE_OTHER",
+}
 
 // BrokeOff reports whether a finish reason of any API says that the answer failed.
 func BrokeOff(reason string) bool { return slices.Contains(brokenOff, reason) }
@@ -75,6 +82,7 @@ func BrokeOff(reason string) bool { return slices.Contains(brokenOff, reason) }
 // end ends an event.
 func (d *Decoder) end(data []byte) error {
 	e := &d.Event
+	d.some = d.some || e.Some
 	d.Answer.Usage.add(ReadUsage(d.API, e.Usage))
 	kind, status, reason, missing := Unquote(d.kind), Unquote(e.Status), Unquote(e.Stop), ""
 	switch d.API {
@@ -223,7 +231,7 @@ func (c *joined) startWith(arguments []byte) {
 // ReadUsage reads the usage of an answer of an API.
 func ReadUsage(api API, usage []byte) (u Usage) {
 	var iterations Usage
-	thoughts, written := int64(0), int64(0)
+	thoughts, written, total := int64(0), int64(0), int64(0)
 	var s jsonscan.Scanner
 	s.Init(usage)
 	for ok := s.Object(); ok && s.Next(); {
@@ -232,8 +240,10 @@ func ReadUsage(api API, usage []byte) (u Usage) {
 			u.Input += count(s.Value())
 		case "completion_tokens", "output_tokens", "candidatesTokenCount", "responseTokenCount":
 			u.Output += count(s.Value())
-		case "cache_read_input_tokens", "cachedContentTokenCount":
-			u.Cached = count(s.Value())
+		case "cache_read_input_tokens", "cachedContentTokenCount", "cached_tokens", "prompt_cache_hit_tokens":
+			u.Cached = max(u.Cached, count(s.Value()))
+		case "total_tokens":
+			total = count(s.Value())
 		case "cache_creation_input_tokens":
 			u.Written = count(s.Value())
 		case "thoughtsTokenCount":
@@ -242,7 +252,7 @@ func ReadUsage(api API, usage []byte) (u Usage) {
 			for ok := s.Object(); ok && s.Next(); {
 				switch string(s.Key()) {
 				case "cached_tokens":
-					u.Cached = count(s.Value())
+					u.Cached = max(u.Cached, count(s.Value()))
 				case "cache_write_tokens":
 					written = count(s.Value())
 				}
@@ -271,6 +281,9 @@ func ReadUsage(api API, usage []byte) (u Usage) {
 		u.Output, u.Thinking = u.Output+thoughts, thoughts
 	default:
 		u.Written = max(u.Written, written)
+		if u.Thinking > u.Output || u.Thinking > 0 && total == u.Input+u.Output+u.Thinking { // some count reasoning besides
+			u.Output += u.Thinking
+		}
 	}
 	return u
 }

@@ -278,7 +278,7 @@ func (t *Turn) chat() chatMessage {
 			parts = append(parts, chatPart{Type: "input_audio", Audio: &chatAudio{data, strings.TrimPrefix(mediaType, "audio/")}})
 		case p.File != "":
 			parts = append(parts, chatPart{Type: "file", File: &chatFile{p.Name, p.File}})
-		default:
+		case p.Text != "" || len(t.Parts) == 1: // an empty one besides others would have no text
 			parts = append(parts, chatPart{Type: "text", Text: p.Text})
 		}
 	}

@@ -99,8 +99,11 @@ func partsOf(content []byte) (list [][]byte) {
 
 func (r *Request) decodeContentFormat(config map[string]json.RawMessage) {
 	schema := config["responseJsonSchema"]
-	if schema == nil && config["responseSchema"] != nil {
-		schema = plainSchema(config["responseSchema"])
+	if isNull(schema) {
+		schema = nil
+	}
+	if old := config["responseSchema"]; schema == nil && old != nil && !isNull(old) {
+		schema = plainSchema(old)
 	}
 	switch mime := Unquote(config["responseMimeType"]); {
 	case schema != nil:
@@ -496,7 +499,7 @@ func (e *contentEncoder) response(parts []contentPart, a *Answer) ([]byte, error
 	}
 	if a != nil {
 		u := a.Usage
-		made.Usage = &contentUsage{u.Input, u.Cached, u.Output - u.Thinking, u.Thinking, u.Input + u.Output}
+		made.Usage = &contentUsage{u.Input, u.Cached, max(u.Output-u.Thinking, 0), u.Thinking, u.Input + u.Output}
 	}
 	return jsonscan.Marshal(made)
 }

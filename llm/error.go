@@ -52,7 +52,17 @@ var statuses = map[string]int{
 // in a stream or in an answer of 200.
 func ReadError(status int, body []byte) *Error {
 	e := &Error{Status: status, Final: status == 0}
+	if jsonscan.KindOf(body) == jsonscan.Array { // Gemini's errors may be the first of a list
+		for _, body = range Elements(body) {
+			break
+		}
+	}
 	fault := member(body, "error")
+	for _, choice := range Elements(member(body, "choices")) {
+		if fault == nil {
+			fault = member(choice, "error")
+		}
+	}
 	if inner := member(body, "response", "error"); fault == nil && inner != nil {
 		fault = inner
 	}

@@ -51,7 +51,9 @@ func (e *Event) member(s *jsonscan.Scanner, top bool) {
 			e.Kind = s.Value()
 		}
 	case "object":
-		e.Object = s.Value()
+		if e.Object = s.Value(); top && string(bare(e.Object)) == "error" {
+			e.Failed = true
+		}
 	case "id", "responseId", "response_id":
 		e.ID = s.Value()
 	case "model", "modelVersion":
@@ -186,6 +188,14 @@ func (e *Event) choice(s *jsonscan.Scanner) {
 		case "finish_reason":
 			if reason := s.NotNull(); len(reason) > len(`""`) {
 				e.Stop = reason
+			}
+		case "error":
+			if fault := s.NotNull(); fault != nil {
+				e.Error, e.Failed = fault, true
+			}
+		case "usage":
+			if usage := s.NotNull(); usage != nil {
+				e.Usage = usage
 			}
 		case "text": // of the older Completions
 			e.addText(s.Value(), false)

@@ -8,6 +8,7 @@
 package llm
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/rand"
 	"encoding/json"
@@ -108,7 +109,7 @@ type ToolCall struct {
 // Arguments reads the arguments of a call from a string of JSON. Invalid JSON stays a string.
 func Arguments(text string) []byte {
 	switch {
-	case strings.TrimSpace(text) == "":
+	case strings.TrimSpace(text) == "", strings.TrimSpace(text) == "null":
 		return []byte("{}")
 	case jsonscan.Valid([]byte(text)) != nil:
 		return Quote(text)
@@ -254,7 +255,8 @@ func (a *Answer) Seal() {
 
 // A joined tool call is put together from its pieces.
 type joined struct {
-	index     int // -1 if the provider gave none, or ended
+	index     int    // -1 if the provider gave none, or ended
+	given     string // the id that the provider gave, which another call may have, too
 	id, name  string
 	text      []byte // the arguments
 	custom    bool
@@ -313,8 +315,20 @@ func (a *Answer) Begun(i int) (name string, arguments []byte, ok bool) {
 	return a.calls[i].name, a.calls[i].text, true
 }
 
+// isFollowed reports whether a call has all of its arguments, and a piece begins another one in its
+// place.
+func (c *joined) isFollowed(p *piece) bool {
+	return p.name != "" && len(bytes.TrimSpace(argumentsOf(p.arguments))) > 0 && jsonscan.KindOf(c.text) == jsonscan.Object && jsonscan.Valid(c.text) == nil
+}
+
+// isElsewhere reports whether a piece has another index than a call that is not in the middle of its
+// arguments. Two calls may then have one id.
+func (c *joined) isElsewhere(p *piece) bool {
+	return p.index >= 0 && c.index >= 0 && c.index != p.index && (len(c.text) == 0 || jsonscan.Valid(c.text) == nil)
+}
+
 // find returns the call that a piece belongs to; nil if it begins one. Providers leave out the
-// index or the id, or repeat the id and the name in each piece.
+// index or the id, or repeat the id and the name in each piece, or for each call.
 func (a *Answer) find(p *piece) *joined {
 	if p.whole {
 		return nil
@@ -327,8 +341,9 @@ func (a *Answer) find(p *piece) *joined {
 	}
 	if p.id != "" {
 		for i := range a.calls {
-			if c := &a.calls[i]; c.id == p.id && (p.name == "" || c.name == "" || c.name == p.name) {
-				return &a.calls[i]
+			c := &a.calls[i]
+			if c.given == p.id && (p.name == "" || c.name == "" || c.name == p.name) && !c.isFollowed(p) && !c.isElsewhere(p) {
+				return c
 			}
 		}
 	}
@@ -337,7 +352,7 @@ func (a *Answer) find(p *piece) *joined {
 		switch {
 		case p.index >= 0 && c.index != p.index:
 			continue
-		case p.name != "" && (p.id != "" && c.id != "" || c.name != "" && c.name != p.name):
+		case p.name != "" && (p.id != "" && c.given != "" || c.name != "" && c.name != p.name), c.isFollowed(p):
 			return nil // another call in the same place
 		case p.name != "" && p.index < 0 && jsonscan.Valid(c.text) == nil:
 			return nil // the call before is complete
@@ -369,6 +384,9 @@ func (a *Answer) join(p piece) *CallDelta {
 		a.calls = append(a.calls, joined{index: p.index, custom: p.custom})
 		c = &a.calls[len(a.calls)-1]
 	}
+	if c.given == "" {
+		c.given = p.id
+	}
 	if c.id == "" && !slices.ContainsFunc(a.calls, func(o joined) bool { return o.id == p.id }) { // else it gets its own
 		c.id = p.id
 	}
@@ -376,12 +394,7 @@ func (a *Answer) join(p piece) *CallDelta {
 		c.name = p.name
 	}
 	c.signature += p.signature
-	text := p.arguments
-	if jsonscan.KindOf(text) == jsonscan.String {
-		text, _ = jsonscan.Unquote(text)
-	} else if jsonscan.KindOf(text) == jsonscan.Null {
-		text = nil
-	}
+	text := argumentsOf(p.arguments)
 	if c.atStart && len(text) > 0 {
 		c.text, c.atStart = nil, false
 	}
@@ -405,6 +418,17 @@ func (a *Answer) join(p piece) *CallDelta {
 		d.ID, d.Name, d.Arguments, c.begun = c.id, c.name, string(c.text), true
 	}
 	return d
+}
+
+// argumentsOf returns the JSON of arguments, which may be in a string token.
+func argumentsOf(token []byte) []byte {
+	switch jsonscan.KindOf(token) {
+	case jsonscan.String:
+		token, _ = jsonscan.Unquote(token)
+	case jsonscan.Null:
+		return nil
+	}
+	return token
 }
 
 // newID returns an id for a call without one.

@@ -278,6 +278,9 @@ func TestErrors(t *testing.T) {
 		`{"error":{"code":"insufficient_quota"}}`:                         429,
 		`{"error":{"code":8,"status":"RESOURCE_EXHAUSTED","details":[]}}`: 429,
 		`{"error":"gone"}`: 503,
+		`[{"error":{"code":429,"status":"RESOURCE_EXHAUSTED"}}]`:        429,
+		`{"object":"error","message":"no","code":404}`:                  404,
+		`{"choices":[{"delta":{},"error":{"code":502,"message":"x"}}]}`: 502,
 	} {
 		if got := llm.ReadError(0, []byte(event)); got.Status != want || !got.Final {
 			t.Errorf("%s: %+v, want %d", event, got, want)
@@ -289,15 +292,22 @@ func TestErrors(t *testing.T) {
 // id gets one, and a call without a name is dropped.
 func TestCallsAreJoined(t *testing.T) {
 	for chunks, want := range map[string]string{
-		`{"id":"a","function":{"name":"f","arguments":"{}"}}|{"id":"b","function":{"name":"g","arguments":"{}"}}`:                                                                      "[a f {} b g {}]",
-		`{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x\""}}|{"index":0,"id":"a","function":{"name":"f","arguments":":1}"}}`:                                             `[a f {"x":1}]`,
-		`{"index":1,"id":"a","function":{"name":"f","arguments":"{}"}}`:                                                                                                                "[a f {}]",
-		`{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}|{"index":0,"id":"b","function":{"name":"g","arguments":"{"}}|{"index":0,"function":{"arguments":"}"}}`:          "[a f {} b g {}]",
-		`{"index":0,"id":"a","function":{"name":"f"}}|{"index":1,"id":"b","function":{"name":"g"}}|{"index":0,"function":{"arguments":"{}"}}|{"index":1,"function":{"arguments":"7"}}`: "[a f {} b g 7]",
-		`{"index":0,"id":"a","function":{"arguments":"{"}}|{"index":0,"function":{"name":"f","arguments":"}"}}`:                                                                        "[a f {}]",
-		`{"index":0,"id":"a","function":{"arguments":"{}"}}`:                                                                                                                           "[]",
-		`{"index":0,"id":"a","function":{"name":"f","arguments":{"x":1}}}`:                                                                                                             `[a f {"x":1}]`,
-		`{"function":{"name":"f","arguments":"{"}}|{"function":{"arguments":"}"}}`:                                                                                                     "[call_N f {}]",
+		`{"id":"a","function":{"name":"f","arguments":"{}"}}|{"id":"b","function":{"name":"g","arguments":"{}"}}`:                                                                                            "[a f {} b g {}]",
+		`{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x\""}}|{"index":0,"id":"a","function":{"name":"f","arguments":":1}"}}`:                                                                   `[a f {"x":1}]`,
+		`{"index":1,"id":"a","function":{"name":"f","arguments":"{}"}}`:                                                                                                                                      "[a f {}]",
+		`{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}|{"index":0,"id":"b","function":{"name":"g","arguments":"{"}}|{"index":0,"function":{"arguments":"}"}}`:                                "[a f {} b g {}]",
+		`{"index":0,"id":"a","function":{"name":"f"}}|{"index":1,"id":"b","function":{"name":"g"}}|{"index":0,"function":{"arguments":"{}"}}|{"index":1,"function":{"arguments":"7"}}`:                       "[a f {} b g 7]",
+		`{"index":0,"id":"a","function":{"arguments":"{"}}|{"index":0,"function":{"name":"f","arguments":"}"}}`:                                                                                              "[a f {}]",
+		`{"index":0,"id":"a","function":{"arguments":"{}"}}`:                                                                                                                                                 "[]",
+		`{"index":0,"id":"a","function":{"name":"f","arguments":{"x":1}}}`:                                                                                                                                   `[a f {"x":1}]`,
+		`{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x\":1}"}}|{"index":1,"id":"a","function":{"name":"f","arguments":"{\"x\":2}"}}`:                                                          `[a f {"x":1} call_N f {"x":2}]`,
+		`{"index":0,"id":"a","function":{"name":"f"}}|{"index":0,"function":{"arguments":"{}"}}|{"index":1,"id":"a","function":{"name":"f"}}|{"index":1,"id":"a","function":{"name":"f","arguments":"{ }"}}`: "[a f {} call_N f { }]",
+		`{"index":0,"function":{"name":"f","arguments":"{}"}}|{"index":0,"function":{"name":"f","arguments":"{\"x\":2}"}}`:                                                                                   `[call_N f {} call_N f {"x":2}]`,
+		`{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}|{"index":0,"id":"a","function":{"name":"f","arguments":"{ }"}}`:                                                                       "[a f {} call_N f { }]",
+		`{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}|{"index":0,"id":"a","function":{"name":"f","arguments":" "}}`:                                                                         "[a f {} ]",
+		`{"index":0,"function":{"name":"f","arguments":"{"}}|{"index":0,"id":"a","function":{"name":"f","arguments":"}"}}`:                                                                                   "[call_N f {}]",
+		`{"id":"a","function":{"name":"f","arguments":"null"}}`:                                                                                                                                              "[a f {}]",
+		`{"function":{"name":"f","arguments":"{"}}|{"function":{"arguments":"}"}}`:                                                                                                                           "[call_N f {}]",
 	} {
 		var events []string
 		for piece := range strings.SplitSeq(chunks, "|") {
@@ -305,8 +315,10 @@ func TestCallsAreJoined(t *testing.T) {
 		}
 		a, deltas := read(t, llm.Chat, events, true)
 		got := strings.SplitN(meaning(a), " ", 3)[2]
-		if len(a.ToolCalls) == 1 && len(a.ToolCalls[0].ID) > 20 {
-			got = strings.Replace(got, a.ToolCalls[0].ID, "call_N", 1)
+		for _, c := range a.ToolCalls {
+			if len(c.ID) > 20 {
+				got = strings.Replace(got, c.ID, "call_N", 1)
+			}
 		}
 		if got != want || (a.Dropped > 0) != (want == "[]") {
 			t.Errorf("%s: %s, want %s", chunks, got, want)
@@ -357,7 +369,11 @@ func TestBrokenAnswers(t *testing.T) {
 	for event, api := range map[string]llm.API{
 		`{"choices":[{"delta":{},"finish_reason":"network_error"}]}`:               llm.Chat,
 		`{"choices":[{"message":{"content":"so"},"finish_reason":"error"}]}`:       llm.Chat,
+		`{"choices":[{"delta":{},"error":{"code":502}}]}`:                          llm.Chat,
+		`{"choices":[{"message":{"content":""},"error":{"code":502}}]}`:            llm.Chat,
+		`{"object":"error","message":"no delta","code":400}`:                       llm.Chat,
 		`{"candidates":[{"finishReason":"UNEXPECTED_TOOL_CALL"}]}`:                 llm.Contents,
+		`{"candidates":[{"finishReason":"TOO_MANY_TOOL_CALLS"}]}`:                  llm.Contents,
 		`{"object":"response","status":"cancelled","output":[]}`:                   llm.Responses,
 		`{"object":"response","status":"in_progress","output":[]}`:                 llm.Responses,
 		`{"object":"response","status":"failed","error":{"code":"x"},"output":[]}`: llm.Responses,
@@ -367,6 +383,38 @@ func TestBrokenAnswers(t *testing.T) {
 		var failure *llm.Error
 		if _, err := d.Read([]byte(event)); !errors.As(err, &failure) || !failure.Final {
 			t.Errorf("%s: %v", event, err)
+		}
+	}
+}
+
+// Providers refuse texts without a text, so that empty ones are left out where there are others. A
+// schema that is null is none.
+func TestEmptyParts(t *testing.T) {
+	for body, from := range map[string]llm.API{
+		`{"input":[{"role":"user","content":[{"type":"input_text","text":""},{"type":"input_text","text":"hi"}]},{"role":"assistant","content":[{"type":"output_text","text":""}]}]}`: llm.Responses,
+		`{"contents":[{"role":"user","parts":[{"text":""},{"text":"hi"}]}],"generationConfig":{"responseSchema":null,"responseJsonSchema":null}}`:                                     llm.Contents,
+	} {
+		for _, to := range encoded {
+			got, err := encode(llm.Decode(from, []byte(body)), to)
+			if err != nil || strings.Contains(string(got), `{"type":"text"}`) || strings.Contains(strings.ToLower(string(got)), "schema") || !strings.Contains(string(got), `"hi"`) {
+				t.Errorf("%s: %s, %v", body, got, err)
+			}
+		}
+	}
+}
+
+// Providers count alike under many names, some of them in a choice, and reasoning besides the rest.
+func TestUsage(t *testing.T) {
+	for event, want := range map[string]llm.Usage{
+		`{"choices":[{"delta":{},"usage":{"prompt_tokens":9,"completion_tokens":7,"cached_tokens":4}}]}`:                              {Input: 9, Output: 7, Cached: 4},
+		`{"usage":{"prompt_tokens":9,"completion_tokens":7,"prompt_cache_hit_tokens":4,"prompt_tokens_details":{"cached_tokens":0}}}`: {Input: 9, Output: 7, Cached: 4},
+		`{"usage":{"prompt_tokens":9,"completion_tokens":7,"total_tokens":19,"completion_tokens_details":{"reasoning_tokens":3}}}`:    {Input: 9, Output: 10, Thinking: 3},
+		`{"usage":{"prompt_tokens":9,"completion_tokens":7,"total_tokens":16,"completion_tokens_details":{"reasoning_tokens":3}}}`:    {Input: 9, Output: 7, Thinking: 3},
+		`{"usage":{"prompt_tokens":9,"completion_tokens":2,"completion_tokens_details":{"reasoning_tokens":3}}}`:                      {Input: 9, Output: 5, Thinking: 3},
+		`{"x_groq":{"usage":{"prompt_tokens":9,"completion_tokens":7}}}`:                                                              {Input: 9, Output: 7},
+	} {
+		if a, _ := read(t, llm.Chat, []string{event}, true); a.Usage != want {
+			t.Errorf("%s: %+v, want %+v", event, a.Usage, want)
 		}
 	}
 }
@@ -390,6 +438,7 @@ func TestOddValues(t *testing.T) {
 		{"true", llm.Chat, false, `{"choices":[{"message":{"content":true}}]}`, `"true"  []`},
 		{"an id for two calls", llm.Chat, false, `{"choices":[{"message":{"tool_calls":[{"id":"a","function":{"name":"f","arguments":null}},{"id":"a","function":{"name":"g","arguments":""}}]}}]}`, `"" tool_calls [a f {} call_N g {}]`},
 		{"a call without a name", llm.Chat, false, `{"choices":[{"message":{"tool_calls":[{"id":"a","function":{"arguments":"{}"}}]},"finish_reason":"tool_calls"}]}`, `"" stop []`},
+		{"an end mark with a space", llm.Chat, true, `{"choices":[{"delta":{"content":"hi"},"finish_reason":"model_length"}]}|[DONE] `, `"hi" length []`},
 		{"a message in a stream", llm.Chat, true, `{"choices":[{"message":{"content":"hi"},"finish_reason":"stop"}]}`, `"hi" stop []`},
 		{"a delta before its block", llm.Messages, true, `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"hi"}}`, `"hi"  []`},
 		{"input in the start of a block", llm.Messages, true, `{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"a","name":"f","input":{"x":1}}}|{"type":"content_block_stop","index":0}`, `"" tool_calls [a f {"x":1}]`},

@@ -314,6 +314,9 @@ func noCustom(t Tool) error {
 func (t *Turn) blocks() (list []block, err error) {
 	said, plain := "", true // nothing but text
 	for _, p := range t.Parts {
+		if p == (Part{}) { // Messages refuses empty blocks
+			continue
+		}
 		b, err := p.block()
 		if err != nil {
 			return nil, err

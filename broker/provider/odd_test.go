@@ -61,6 +61,7 @@ func TestOddAnswers(t *testing.T) {
 		"a long line in the head": {"HTTP/1.1 200 OK\r\nPolicy: " + strings.Repeat("p", 40_000) + "\r\nContent-Length: 66\r\n", whole, 0},
 		"a head without end":      {"HTTP/1.1 200 OK\r\nPolicy: " + strings.Repeat("p", 100_000) + "\r\n", whole, provider.Unreachable},
 		"nothing, and no length":  {"HTTP/1.1 204 No Content\r\n", "", provider.Overloaded},
+		"a byte order mark":       {"HTTP/1.1 200 OK\r\nContent-Length: 69\r\n", "\ufeff" + whole, 0},
 		"white space":             {"HTTP/1.1 200 OK\r\nContent-Length: 70\r\n", whole + " \r\n\t", 0},
 	} {
 		c, err := asked(t, tt.head+"\r\n"+tt.body, false, nil)
@@ -94,6 +95,10 @@ func TestOddStreams(t *testing.T) {
 		"without the last line's end":   {one + two + "data: [DONE]", false, 0},
 		"an error that is none":         {strings.Replace(one, "{", `{"error":null,`, 1) + two + done, false, 0},
 		"a second choice":               {one + strings.Replace(one, "0", "1", 1) + two + done, false, 0},
+		"an end without anything":       {done, false, provider.Overloaded},
+		"usage and no choice":           {`data: {"choices":[],"usage":{"prompt_tokens":7}}` + "\n\n" + done, false, provider.Overloaded},
+		"an event error":                {one + "event: error\ndata: {\"message\":\"no\"}\n\n" + done, false, provider.Overloaded},
+		"an object error":               {one + `data: {"object":"error","message":"no"}` + "\n\n" + done, false, provider.Overloaded},
 		"an end without a reason":       {one, false, provider.Unreachable},
 		"a cut behind the last chunk":   {one + two, true, provider.Unreachable},
 		"a whole answer":                {`{"choices":[{"message":{"content":"yes"},"finish_reason":"stop"}]}`, false, 0},

@@ -105,7 +105,12 @@ func events(ctx context.Context, resp *response, r *Request, f func(data []byte)
 		if done, err := masked.Add(e.Data, pass); done || err != nil {
 			return err
 		}
-		some = true
+		if some = true; e.Name == "error" { // its data may not say so
+			if done, err := masked.End(pass); done || err != nil {
+				return err
+			}
+			return Reported(llm.ReadError(0, r.Secrets.Hide(e.Data)))
+		}
 	}
 	if ctx.Err() == nil {
 		if done, err := masked.End(pass); done || err != nil {
@@ -365,7 +370,7 @@ func whole(ctx context.Context, resp *response, r *Request, read func(answer []b
 	if err != nil {
 		return broken(ctx, err)
 	}
-	answer = r.Secrets.Hide(answer)
+	answer = r.Secrets.Hide(bytes.TrimPrefix(answer, []byte("\ufeff")))
 	if r.Exchange != nil {
 		r.Exchange.Received(resp.StatusCode, answer)
 	}
