@@ -37,9 +37,10 @@ type death struct {
 }
 
 // ends reports whether the open exchange e ends because the unit that should answer it died. An
-// exchange that waits for a retry waits for the controller.
+// exchange that waits for a retry waits for the controller. A unit may begin turns of its own.
 func (d *death) ends(t *Tracker, s *scope, e *Exchange) bool {
-	return d.Died && (t.rules.Streamed || !d.Shared) && !s.dismissed && e.Opener == frame.C2U && !t.isEndless(e) && !e.goesOnAs(protocol.SpaceRetry)
+	owed := e.Opener == frame.C2U || t.rules.OneSided || t.isTurn(e.ID)
+	return d.Died && (t.rules.Streamed || !d.Shared) && !s.dismissed && owed && !t.isEndless(e) && !e.goesOnAs(protocol.SpaceRetry)
 }
 
 // exited reports whether the process of the unit is known to have exited, so that all of its

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/session"
 )
 
@@ -43,6 +45,29 @@ func TestWhoMayLeave(t *testing.T) {
 	}
 	if got := found(play(t, "mcp", "> call 1; died", session.Options{OneWay: true})); got != "" {
 		t.Errorf("found %q though one direction is missing", got)
+	}
+}
+
+// A program for one prompt begins its turn by itself, and dies in it like any other.
+func TestDeathInOwnTurn(t *testing.T) {
+	for name, payload := range map[string]string{
+		"codex-exec": `{"type":"turn.started"}`,
+		"claude":     `{"type":"assistant","message":{"id":"m","type":"message","role":"assistant","content":[{"type":"text","text":"hi"}]},"session_id":"s"}`,
+	} {
+		tr, m := session.New(named(t, name), session.Options{}), protocol.Message{}
+		if err := named(t, name).Parse([]byte(payload), &m); err != nil {
+			t.Fatal(err)
+		}
+		tr.Feed(session.Frame{Seq: 1, Time: began, Conn: 1, Dir: frame.U2C, Payload: []byte(payload)}, &m)
+		tr.EndBy(1, session.Ending{First: frame.U2C, Died: true, How: "ended with status 1"}, began)
+		if got := found(tr); got != "died-with-open-requests @ 1" {
+			t.Errorf("%s: found %q", name, got)
+		}
+		for e := range tr.Exchanges() {
+			if e.Outcome != session.Died {
+				t.Errorf("%s: %s", name, e.Outcome)
+			}
+		}
 	}
 }
 

@@ -180,11 +180,43 @@ func (t *Tracker) settleTorn(s *scope, dir frame.Dir) {
 	}
 }
 
-// OverLimit and MaybeOverLimit say why an answer is not shown.
+// OverLimit, MaybeOverLimit, Garbled and NotUTF8 say why an answer is not shown.
 const (
 	OverLimit      = "the answer is over the limit, and was not read"
 	MaybeOverLimit = "a message over the limit may have been the answer"
+	Garbled        = "the answer is not JSON"
+	NotUTF8        = "the answer is not UTF-8, and was not read"
 )
+
+// salvage finds the call that a faulty message answers. Many readers accept text that is not UTF-8, so
+// the call has ended. Few accept what is not JSON: the call has no answer, but ends no other way either.
+func (t *Tracker) salvage(f *Frame, s *scope) {
+	var syntax *jsonscan.SyntaxError
+	if f.Gap || t.protocol.Encoding() != protocol.JSON || !errors.As(f.Fault, &syntax) || syntax.Truncated || isStray(f) {
+		return
+	}
+	text := f.Payload
+	before := text[:min(syntax.Offset, len(text), maxHead)]
+	text = (&oversized{head: slices.Clone(before), tail: text[max(0, len(text)-maxTail):]}).known()
+	var m protocol.Message
+	if text == nil || t.protocol.Parse(text, &m) != nil || m.ID.IsZero() || m.Phase != protocol.Close && m.Phase != protocol.Fail {
+		return
+	}
+	e := t.findExchange(s, f.Dir.Opposite(), m.ID)
+	switch {
+	case e == nil || e.settled:
+	case syntax.Msg == "invalid UTF-8":
+		part := *f
+		part.Fault, part.cut, part.Again = nil, true, true
+		m.Faults = 0
+		t.feed(&part, s, &m)
+		if e.Reason == OverLimit {
+			e.Reason = NotUTF8
+		}
+	default:
+		e.garbled = true
+	}
+}
 
 // An oversized message is over the limit. What is known of it is how it begins and ends.
 type oversized struct {
@@ -237,6 +269,9 @@ func (t *Tracker) settleOversized(s *scope, dir frame.Dir) {
 		return
 	}
 	s.over[dir] = nil
+	if l.frame.Framing == frame.Line && !bytes.HasSuffix(l.tail, []byte("\n")) {
+		return // it was cut, so it answered nothing
+	}
 	var m protocol.Message
 	f := &l.frame
 	text := l.known()

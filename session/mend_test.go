@@ -151,6 +151,43 @@ func TestMend(t *testing.T) {
 	}
 }
 
+// A faulty answer belongs to its call: one that is not UTF-8 may have been read, one that is not JSON
+// hardly was. One that was cut is none.
+func TestFaultyAnswers(t *testing.T) {
+	for line, want := range map[string]string{
+		`{"jsonrpc":"2.0","id":1,"result":{"content":"` + "\xff" + `"}}`:         "tools/call 1 done 0; tools/call 2 abandoned 0",
+		`{"result":{"content":"` + "\xff" + `"},"jsonrpc":"2.0","id":2}`:         "tools/call 2 done 0; tools/call 1 abandoned 0",
+		`{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"` + "\xff" + `"}}`: "tools/call 1 failed 0; tools/call 2 abandoned 0",
+		`{"jsonrpc":"2.0","id":1,"result":{"content":[NaN]}}`:                    "tools/call 1 failed 0; tools/call 2 abandoned 0",
+		`{"jsonrpc":"2.0","result":{"content":[NaN]},"id":2}`:                    "tools/call 1 abandoned 0; tools/call 2 failed 0",
+		`{"jsonrpc":"2.0","id":1,"result":{"content":"a` + "\t" + `b"}}`:         "tools/call 1 failed 0; tools/call 2 abandoned 0",
+		`{"jsonrpc":"2.0","id":7,"result":{"content":[NaN]}}`:                    "tools/call 1 abandoned 0; tools/call 2 abandoned 0",
+		`{"jsonrpc":"2.0","id":1,"method":"x","params":NaN}`:                     "tools/call 1 abandoned 0; tools/call 2 abandoned 0",
+		`{"jsonrpc":"2.0","id":1,"result":{"content":"`:                          "tools/call 1 abandoned 0; tools/call 2 abandoned 0",
+	} {
+		tr := play(t, "mcp", "> call 1; > call 2", session.Options{})
+		var m protocol.Message
+		err := named(t, "mcp").Parse([]byte(line), &m)
+		tr.Feed(session.Frame{Seq: 10, Time: began, Conn: 1, Dir: frame.U2C, Framing: frame.Line, Payload: []byte(line), Size: len(line), Fault: &notMCP{err}}, nil)
+		tr.End(1, began)
+		if got := exchanges(tr); got != want {
+			t.Errorf("%s: %s, want %s", line, got, want)
+		}
+	}
+	tr := play(t, "mcp", "> call 1", session.Options{})
+	cut := `{"jsonrpc":"2.0","id":1,"result":{"content":"x`
+	tr.Feed(session.Frame{Seq: 10, Time: began, Conn: 1, Dir: frame.U2C, Framing: frame.Line, Gap: true, Fault: &frame.Error{Err: frame.ErrTooLarge}, Payload: []byte(cut), Size: len(cut)}, nil)
+	tr.EndBy(1, session.Ending{Died: true, How: "ended with status 0"}, began)
+	if got := exchanges(tr); got != "tools/call 1 died 0" {
+		t.Errorf("an answer over the limit that was cut: %s", got)
+	}
+	for f := range tr.Findings() {
+		if f.Name != "oversize" && f.Name != "died-with-open-requests" {
+			t.Errorf("%s: %s", f.Name, f.Message)
+		}
+	}
+}
+
 type notMCP struct{ error }
 
 func (n *notMCP) Error() string { return "not mcp: " + n.error.Error() }

@@ -223,6 +223,7 @@ func (t *Tracker) count(f *Frame, m *protocol.Message) *scope {
 		t.reportFault(f, m)
 		if m == nil {
 			s.unreadable[f.Dir]++
+			t.salvage(f, s)
 		}
 	}
 	if len(s.nameless[f.Dir]) > 0 {
