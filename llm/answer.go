@@ -3,6 +3,7 @@ package llm
 import (
 	"bytes"
 	"cmp"
+	"math"
 	"slices"
 	"strings"
 
@@ -43,7 +44,7 @@ func (d *Decoder) Read(data []byte) ([]Delta, error) {
 		d.kind = member(data, "type")
 		for _, name := range [...]string{"index", "output_index"} {
 			if n := member(data, name); n != nil {
-				d.index = int(count(n))
+				d.index = place(n)
 			}
 		}
 	}
@@ -191,7 +192,7 @@ func (d *Decoder) addCall(f *fragment, kind string) {
 		p.index = -1
 	}
 	if p.index >= 0 {
-		p.index += d.offset
+		p.index = min(p.index+d.offset, math.MaxInt32)
 	}
 	before := len(d.Answer.calls)
 	d.joinCall(p)
@@ -227,6 +228,9 @@ func (c *joined) startWith(arguments []byte) {
 		c.text, c.atStart = arguments, true
 	}
 }
+
+// place reads an index.
+func place(n []byte) int { return int(min(count(n), 1<<20-1)) }
 
 // ReadUsage reads the usage of an answer of an API.
 func ReadUsage(api API, usage []byte) (u Usage) {

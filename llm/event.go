@@ -172,10 +172,10 @@ func (e *Event) choice(s *jsonscan.Scanner) {
 	var f fragment
 	if d := e.sink; d != nil {
 		choice := s.Value()
-		n := count(member(choice, "index"))
+		n := place(member(choice, "index"))
 		switch {
 		case d.Calls:
-			d.offset = int(n) << 20
+			d.offset = n << 20
 		case d.Chunks && n > 0, !d.Chunks && e.Some: // the first one counts
 			return
 		}
@@ -271,7 +271,7 @@ func (e *Event) fragment(s *jsonscan.Scanner, f fragment) {
 			f.kind = s.Value()
 		case "index":
 			if raw := s.NotNull(); raw != nil {
-				f.index, f.indexed = int(count(raw)), true
+				f.index, f.indexed = place(raw), true
 			}
 		case "id":
 			f.id = s.Value()

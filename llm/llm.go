@@ -255,14 +255,26 @@ func (a *Answer) Seal() {
 
 // A joined tool call is put together from its pieces.
 type joined struct {
-	index     int    // -1 if the provider gave none, or ended
-	given     string // the id that the provider gave, which another call may have, too
 	id, name  string
-	text      []byte // the arguments
+	given     *string // the id that the provider gave, if that is also another call's
+	text      []byte  // the arguments
+	signature string
+	index     int32 // -1 if the provider gave none, or ended
 	custom    bool
+	made      bool // the provider gave no id
 	begun     bool // a delta told its name
 	atStart   bool // the arguments came with the start of its block, and count if no piece follows
-	signature string
+}
+
+// givenID is the id that the provider gave, "" if none.
+func (c *joined) givenID() string {
+	switch {
+	case c.made:
+		return ""
+	case c.given != nil:
+		return *c.given
+	}
+	return c.id
 }
 
 // ended is the index of a call whose block has ended.
@@ -324,7 +336,7 @@ func (c *joined) isFollowed(p *piece) bool {
 // isElsewhere reports whether a piece has another index than a call that is not in the middle of its
 // arguments. Two calls may then have one id.
 func (c *joined) isElsewhere(p *piece) bool {
-	return p.index >= 0 && c.index >= 0 && c.index != p.index && (len(c.text) == 0 || jsonscan.Valid(c.text) == nil)
+	return p.index >= 0 && c.index >= 0 && int(c.index) != p.index && (len(c.text) == 0 || jsonscan.Valid(c.text) == nil)
 }
 
 // find returns the call that a piece belongs to; nil if it begins one. Providers leave out the
@@ -342,7 +354,7 @@ func (a *Answer) find(p *piece) *joined {
 	if p.id != "" {
 		for i := range a.calls {
 			c := &a.calls[i]
-			if c.given == p.id && (p.name == "" || c.name == "" || c.name == p.name) && !c.isFollowed(p) && !c.isElsewhere(p) {
+			if c.givenID() == p.id && (p.name == "" || c.name == "" || c.name == p.name) && !c.isFollowed(p) && !c.isElsewhere(p) {
 				return c
 			}
 		}
@@ -350,9 +362,9 @@ func (a *Answer) find(p *piece) *joined {
 	for i := range slices.Backward(a.calls) {
 		c := &a.calls[i]
 		switch {
-		case p.index >= 0 && c.index != p.index:
+		case p.index >= 0 && int(c.index) != p.index:
 			continue
-		case p.name != "" && (p.id != "" && c.given != "" || c.name != "" && c.name != p.name), c.isFollowed(p):
+		case p.name != "" && (p.id != "" && c.givenID() != "" || c.name != "" && c.name != p.name), c.isFollowed(p):
 			return nil // another call in the same place
 		case p.name != "" && p.index < 0 && jsonscan.Valid(c.text) == nil:
 			return nil // the call before is complete
@@ -365,7 +377,7 @@ func (a *Answer) find(p *piece) *joined {
 // callAt returns which call has an index, the last if several do; -1 if none does.
 func (a *Answer) callAt(index int) int {
 	for i := range slices.Backward(a.calls) {
-		if a.calls[i].index == index {
+		if int(a.calls[i].index) == index {
 			return i
 		}
 	}
@@ -381,14 +393,17 @@ func (a *Answer) join(p piece) *CallDelta {
 		if p.more || len(a.calls) == cmp.Or(a.MostCalls, maxCalls) {
 			return nil
 		}
-		a.calls = append(a.calls, joined{index: p.index, custom: p.custom})
+		a.calls = append(a.calls, joined{index: int32(p.index), custom: p.custom})
 		c = &a.calls[len(a.calls)-1]
 	}
-	if c.given == "" {
-		c.given = p.id
-	}
-	if c.id == "" && !slices.ContainsFunc(a.calls, func(o joined) bool { return o.id == p.id }) { // else it gets its own
-		c.id = p.id
+	if p.id != "" && c.givenID() == "" {
+		switch isTaken := slices.ContainsFunc(a.calls, func(o joined) bool { return o.id == p.id }); {
+		case !isTaken && c.id == "":
+			c.id = p.id
+		case isTaken || c.made: // it has its own for the client
+			given := p.id
+			c.given, c.made = &given, false
+		}
 	}
 	if c.name == "" {
 		c.name = p.name
@@ -413,7 +428,7 @@ func (a *Answer) join(p piece) *CallDelta {
 	}
 	if !c.begun {
 		if c.id == "" {
-			c.id = newID()
+			c.id, c.made = newID(), c.given == nil
 		}
 		d.ID, d.Name, d.Arguments, c.begun = c.id, c.name, string(c.text), true
 	}

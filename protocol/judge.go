@@ -54,6 +54,9 @@ type Stated struct {
 	// Sessionless says that a session was begun at the same address of the connection and
 	// that the request names none.
 	Sessionless bool
+	// Older says that the request is of the transport before 2025-03-26, whose sessions are in the
+	// query of the address. Versions since are spoken over it, too, without their headers.
+	Older bool
 }
 
 // Broken is a broken rule: the name of the finding, and how it was broken. If it is

@@ -324,7 +324,9 @@ func (t *Tracker) settleOutcome(ev *event, e *Exchange) {
 		e.Reason = string(why)
 	}
 	if ev.f.cut && e.Reason == "" {
-		e.Reason = OverLimit
+		if e.Reason = OverLimit; ev.f.Fault != nil {
+			e.Reason = NotUTF8
+		}
 	}
 	e.ended()
 	t.endRetried(ev, e)

@@ -118,7 +118,6 @@ type Exchange struct {
 	failing  bool           // it will end as failed
 	endless  bool           // see Frame
 	missed   bool           // it may have been answered: see [Tracker.Miss]
-	garbled  bool           // its answer is not JSON
 	lacking  *Response      // that ended without the answer, which another may bring; or nil
 	within   bool           // it belongs to a part of the connection, which may end
 	declares protocol.Features

@@ -93,6 +93,11 @@ func (s *Scopes) Lacks(f *frame.Frame) bool {
 	return h.Get("Mcp-Session-Id") == "" && s.given[address{f.Conn, h.Target()}]
 }
 
+// IsOlder reports whether a request is of the older SSE transport.
+func IsOlder(h *frame.Head) bool {
+	return h.Get("Mcp-Session-Id") == "" && inQuery(h.Target()) != ""
+}
+
 // sessionID returns the id of the session that a frame names for its exchange; "" if none. A
 // request tells the session, and so does a response whose request was not seen: the request
 // that begins a session has no id yet.

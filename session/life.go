@@ -176,7 +176,7 @@ func (t *Tracker) isEndless(e *Exchange) bool {
 func (t *Tracker) abandon(s *scope, e *Exchange, d *death, at time.Time) {
 	first := d.First
 	left := e.streams() && e.answers > 0 && first != e.Opener.Opposite() // the reader of a stream may leave it
-	died := !left && !e.missed && !e.garbled && d.ends(t, s, e)
+	died := !left && !e.missed && e.Reason != Garbled && d.ends(t, s, e)
 	e.endStream()
 	e.Closed = at
 	outcome := Abandoned
@@ -187,8 +187,8 @@ func (t *Tracker) abandon(s *scope, e *Exchange, d *death, at time.Time) {
 	case !d.exited() && t.outlives(e):
 		return
 	case t.silence(e):
-	case e.garbled:
-		outcome, e.Reason = Failed, Garbled
+	case e.Reason == Garbled:
+		outcome = Failed
 	case e.missed:
 		e.Reason = MaybeOverLimit
 	case !e.Accepted.IsZero() && !contains(t.rules.Accepted, []byte(e.Kind)): // nobody continued it

@@ -34,7 +34,7 @@ func (t *Tracker) mend(f *Frame, s *scope) bool {
 	switch {
 	case !isLine || f.Gap && !last:
 		t.settleTorn(s, f.Dir)
-		return false
+		return t.divide(f, s)
 	case s.torn[f.Dir] != nil && t.joins(f, s), last && s.utf16[f.Dir] && len(bytes.Trim(f.Payload, "\x00")) == 0:
 		return true
 	case last:
@@ -67,6 +67,24 @@ func (t *Tracker) mend(f *Frame, s *scope) bool {
 	}
 	s.torn[f.Dir] = &torn{first: f.Seq}
 	t.hold(f, s)
+	return true
+}
+
+// divide handles a frame of another framing than lines with several messages: it reports it, and feeds
+// them. It returns false for any other frame.
+func (t *Tracker) divide(f *Frame, s *scope) bool {
+	if f.Gap || f.Framing == frame.Line || t.protocol.Encoding() != protocol.JSON {
+		return false
+	}
+	messages, _, _ := all.Inside(t.protocol, f.Payload)
+	if len(messages) < 2 {
+		return false
+	}
+	t.report(malformed, f, nil, "%d messages are in one frame: send each by itself: %s", len(messages), excerpt(f.Payload))
+	s.unreadable[f.Dir]++
+	for _, payload := range messages {
+		t.feedInside(f, s, payload)
+	}
 	return true
 }
 
@@ -207,14 +225,11 @@ func (t *Tracker) salvage(f *Frame, s *scope) {
 	case e == nil || e.settled:
 	case syntax.Msg == "invalid UTF-8":
 		part := *f
-		part.Fault, part.cut, part.Again = nil, true, true
+		part.cut, part.Again = true, true
 		m.Faults = 0
 		t.feed(&part, s, &m)
-		if e.Reason == OverLimit {
-			e.Reason = NotUTF8
-		}
 	default:
-		e.garbled = true
+		e.Reason = Garbled
 	}
 }
 

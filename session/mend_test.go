@@ -151,6 +151,21 @@ func TestMend(t *testing.T) {
 	}
 }
 
+// Several messages in one frame count, also without lines.
+func TestDivide(t *testing.T) {
+	tr := play(t, "mcp", "> call 1; > call 2", session.Options{})
+	payload := `{"jsonrpc":"2.0","id":1,"result":{}}` + "\n" + `{"jsonrpc":"2.0","id":2,"result":{}}`
+	var m protocol.Message
+	err := named(t, "mcp").Parse([]byte(payload), &m)
+	tr.Feed(session.Frame{Seq: 10, Time: began, Conn: 1, Dir: frame.U2C, Payload: []byte(payload), Size: len(payload), Fault: &notMCP{err}}, nil)
+	if got := exchanges(tr); got != "tools/call 1 done 0; tools/call 2 done 0" {
+		t.Error(got)
+	}
+	if got := found(tr); got != "malformed @ 10" {
+		t.Error(got)
+	}
+}
+
 // A faulty answer belongs to its call: one that is not UTF-8 may have been read, one that is not JSON
 // hardly was. One that was cut is none.
 func TestFaultyAnswers(t *testing.T) {
@@ -172,6 +187,11 @@ func TestFaultyAnswers(t *testing.T) {
 		tr.End(1, began)
 		if got := exchanges(tr); got != want {
 			t.Errorf("%s: %s, want %s", line, got, want)
+		}
+		for e := range tr.Exchanges() {
+			if faulty := e.Outcome != session.Abandoned; faulty != (e.Reason == session.Garbled || e.Reason == session.NotUTF8) {
+				t.Errorf("%s: %s because %q", line, e.Outcome, e.Reason)
+			}
 		}
 	}
 	tr := play(t, "mcp", "> call 1", session.Options{})

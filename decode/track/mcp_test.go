@@ -30,6 +30,10 @@ func TestHeadsOfMCP(t *testing.T) {
 	}
 	session := with(said("200 OK", begun), "Mcp-Session-Id: s")
 	list := post("/mcp", call)
+	newer := func(address string) []string {
+		in := func(text string) string { return strings.Replace(text, "2025-03-26", "2025-06-18", 1) }
+		return []string{post(address, in(begin)), said("200 OK", in(begun)), post(address, call), said("200 OK", listed)}
+	}
 	for _, tt := range []struct {
 		about string
 		wire  []string
@@ -52,6 +56,7 @@ func TestHeadsOfMCP(t *testing.T) {
 		{"a session that is left out", []string{post("/mcp", begin), session, list, said("200 OK", listed)}, "header-mismatch"},
 		{"another server", []string{post("/mcp", begin), session, post("/other", call), said("200 OK", listed)}, ""},
 		{"a server without sessions", []string{post("/mcp", begin), said("200 OK", begun), list, said("200 OK", listed)}, ""},
+		{"no version in the older transport", newer("/messages?sessionId=a"), ""},
 		{"two sessions", []string{post("/mcp", begin), session, post("/mcp", begin), session}, ""},
 	} {
 		if got := foundIn(t, over(tt.wire...)); got != tt.want {

@@ -306,7 +306,7 @@ func (f *Follower) stated(of *frame.Frame, h *frame.Head) *protocol.Stated {
 	}
 	s := &protocol.Stated{
 		Verb: h.Method(), Version: h.Get("Mcp-Protocol-Version"), Method: h.Get("Mcp-Method"), Name: h.Get("Mcp-Name"),
-		Sessionless: f.scopes.Lacks(of),
+		Sessionless: f.scopes.Lacks(of), Older: session.IsOlder(h),
 	}
 	for _, field := range h.Fields {
 		if len(field.Name) > len(argumentHeader) && strings.EqualFold(field.Name[:len(argumentHeader)], argumentHeader) {

@@ -390,7 +390,7 @@ func judgeHead(j *protocol.Judged) {
 		if at.Sessionless {
 			j.Break(headerMismatch, "%s has no Mcp-Session-Id, and the session has one", m.Kind)
 		}
-		if at.Version == "" && j.Version >= mcp202506 {
+		if at.Version == "" && !at.Older && j.Version >= mcp202506 {
 			j.Break(headerMismatch, "%s has no MCP-Protocol-Version", m.Kind)
 		}
 		return
