@@ -355,7 +355,7 @@ func (x *redactor) abridged(dst, payload []byte, p protocol.Protocol) []byte {
 			n.find(keep, abridge, reads, func() bool { return p.Parse(dst[from:], &whole) == nil })
 		}
 	}
-	if n, ok := claude.NestedIn(payload); ok && p == protocol.Protocol(claude.Protocol) && n.Message != nil {
+	if n, ok := claude.NestedIn(payload); ok && p == protocol.Protocol(claude.Spec.Protocol) && n.Message != nil {
 		copy(dst[from+offset(payload, n.Message):], x.abridged(nil, n.Message, jsonrpc.MCP))
 	}
 	return dst
@@ -465,7 +465,7 @@ func (k *mask) read(payload []byte, p protocol.Protocol) {
 			read(payload, p)
 			continue
 		}
-		for item := range jsonrpc.Items(payload) {
+		for item := range protocol.Items(payload) {
 			read(item, p)
 		}
 	}

@@ -34,7 +34,7 @@ func listCommand(inv *invocation) *cli.Command {
 			}
 			fmt.Fprintln(w, "\nProtocols:")
 			for _, p := range all.List() {
-				fmt.Fprintf(w, "  %s\t%s\n", p.Name(), all.About(p))
+				fmt.Fprintf(w, "  %s\t%s\n", p.Name(), all.Of(p).About)
 			}
 			fmt.Fprintln(w, "\nFixtures, for decode fixture:NAME, or fixture:NAME/FILE for one direction:")
 			for _, name := range fixtures.Sessions() {

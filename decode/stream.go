@@ -130,7 +130,7 @@ func (s *stream) setProtocol(p protocol.Protocol) {
 func (s *stream) adjust(scanner *frame.Scanner, p protocol.Protocol) {
 	limit := s.cfg.Limit
 	if limit == 0 {
-		limit = all.Limit(p, s.framing)
+		limit = all.Limit(p)
 	}
 	scanner.SetLimit(limit)
 	scanner.SetAccept(all.Plausible(p))

@@ -211,7 +211,7 @@ func (g *grammar) most() int {
 	if g.limit > 0 {
 		return g.limit
 	}
-	return all.Limit(g.protocol, g.framing)
+	return all.Limit(g.protocol)
 }
 
 // settled reports whether the grammar is final.

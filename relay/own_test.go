@@ -175,7 +175,7 @@ func TestGateCancelsTurns(t *testing.T) {
 	}{
 		{jsonrpc.Codex, []string{begin, accept}, "7", `{"method":"turn/interrupt","id":2000000001,"params":{"threadId":"t","turnId":"a"}}`, `{"id":2000000001,"result":{}}` + "\n", completed, false},
 		{jsonrpc.ACP, []string{initialize, agreed, prompt, accepted}, "1", `{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"s"}}`, "", idle, false},
-		{claude.Protocol, []string{user}, `""`, `{"type":"control_request","request_id":"2000000001","request":{"subtype":"interrupt"}}`, `{"type":"control_response","response":{"subtype":"success","request_id":"2000000001"}}` + "\n", result, true},
+		{claude.Spec.Protocol, []string{user}, `""`, `{"type":"control_request","request_id":"2000000001","request":{"subtype":"interrupt"}}`, `{"type":"control_response","response":{"subtype":"success","request_id":"2000000001"}}` + "\n", result, true},
 	} {
 		told := &memory{}
 		g := relay.NewGate(relay.GateConfig{Sink: told.sink()})

@@ -218,7 +218,7 @@ func (k *link) cancel(id []byte, dir frame.Dir) error {
 	if o == nil {
 		return errNoExchange
 	}
-	payload, err := all.AppendCancel(nil, p, &all.Target{Opened: &o.message}, firstOwn+k.gate.nextName())
+	payload, err := all.Of(p).AppendCancel(nil, &protocol.Target{Opened: &o.message}, firstOwn+k.gate.nextName())
 	if err != nil {
 		return err
 	}

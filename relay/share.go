@@ -14,7 +14,6 @@ import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/all"
-	"github.com/wirectl/wirectl/protocol/jsonrpc"
 	"github.com/wirectl/wirectl/protocol/opaque"
 	"github.com/wirectl/wirectl/transport"
 )
@@ -186,7 +185,7 @@ func (s *Shared) each(f *frame.Frame, use func(*frame.Frame, *protocol.Message, 
 		use(f, &m, err)
 		return
 	}
-	for item := range jsonrpc.Items(f.Payload()) {
+	for item := range protocol.Items(f.Payload()) {
 		raw, err := s.reframe(f, item)
 		if err != nil {
 			continue // cannot happen: the batch is within the limit

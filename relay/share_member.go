@@ -311,7 +311,7 @@ func (m *Member) abandon() {
 // cancel sends the unit a cancel. It reports whether the protocol has one.
 func (s *Shared) cancel(r *route) bool {
 	s.named++
-	payload, err := all.AppendCancel(nil, s.grammar.protocol, &all.Target{Opened: &r.opened}, firstName+s.named)
+	payload, err := all.Of(s.grammar.protocol).AppendCancel(nil, &protocol.Target{Opened: &r.opened}, firstName+s.named)
 	if err != nil {
 		return false
 	}

@@ -224,7 +224,7 @@ func direction(t testing.TB, name, framing string, p protocol.Protocol, stream s
 	if err != nil {
 		t.Fatal(err)
 	}
-	limit := all.Limit(p, f)
+	limit := all.Limit(p)
 	for offset := 0; offset < len(data); {
 		var e frame.Extent
 		err := f.Next(data[offset:], limit, true, &e)

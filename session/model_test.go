@@ -34,7 +34,7 @@ func answered(t *Tracker, seq int64, model string, phase protocol.Phase, parts i
 
 // A call is counted for the model that answered it, with the usage in the last message.
 func TestModelsAreCounted(t *testing.T) {
-	tr := New(openai.Protocol, Options{})
+	tr := New(openai.Spec.Protocol, Options{})
 	answered(tr, 1, "a", protocol.Close, 3, 1)
 	answered(tr, 10, "a", protocol.Fail, 0, 0)
 	answered(tr, 20, "b", protocol.Close, 0, 0)
@@ -60,7 +60,7 @@ func TestSaid(t *testing.T) {
 	for _, kept := range []bool{true, false} {
 		var said, most int
 		w := &heard{}
-		tr := New(openai.Protocol, Options{Said: kept, Watcher: w})
+		tr := New(openai.Spec.Protocol, Options{Said: kept, Watcher: w})
 		w.changed = func(e *Exchange) {
 			said, most = max(said, len(e.Said)), max(most, cap(e.Said))
 			if e.Outcome != Open && e.Said != nil {

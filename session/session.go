@@ -13,7 +13,6 @@ import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/all"
-	"github.com/wirectl/wirectl/protocol/jsonrpc"
 	"github.com/wirectl/wirectl/protocol/opaque"
 )
 
@@ -288,7 +287,7 @@ func (t *Tracker) feedBatch(f *Frame, s *scope) {
 	part := *f
 	part.Stated, part.Broken = nil, nil
 	part.batch = &batch{first: f.Seq}
-	for payload := range jsonrpc.Items(f.Payload) {
+	for payload := range protocol.Items(f.Payload) {
 		var m protocol.Message
 		part.Payload = payload
 		if err := t.protocol.Parse(payload, &m); err == nil {

@@ -141,33 +141,11 @@ func (cfg Config) meaning(r *ndjson.Record) (framing frame.Framing, p protocol.P
 			return nil, nil, err
 		}
 	}
-	if framing == nil {
-		framing = usual(p)
+	if framing == nil && p != nil {
+		framing = all.Of(p).Usual()
 	}
 	if framing == nil {
 		return nil, nil, ErrNoFraming
 	}
 	return framing, p, nil
-}
-
-// usual returns the framing that a protocol mostly rides on.
-func usual(p protocol.Protocol) frame.Framing {
-	if p == nil {
-		return nil
-	}
-	switch p.Name() {
-	case "rlm", "latis":
-		return frame.Len32
-	case "lsp", "dap", "copilot":
-		return frame.Header
-	case "cdp":
-		return frame.Nul
-	}
-	switch p.Encoding() {
-	case protocol.JSON:
-		return frame.Line
-	case protocol.Protobuf:
-		return frame.Varint
-	}
-	return nil
 }

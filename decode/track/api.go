@@ -68,7 +68,7 @@ func (f *Follower) apiCall(of *frame.Frame) (call apiCall, whole bool) {
 		return nil, false
 	}
 	c := &modelCall{ModelCall: asked, to: head.Get("Host") + head.Get(":authority") + " " + head.Target()}
-	if asked.Protocol == agui.Protocol {
+	if asked.Protocol == agui.Spec.Protocol {
 		c.run = &agui.Run{}
 	}
 	return c, !bodyFollows(of)

@@ -293,7 +293,7 @@ func asks(it *decode.Item) bool {
 	if it.Message.Phase == protocol.Open {
 		return true
 	}
-	for payload := range jsonrpc.Items(it.Payload) {
+	for payload := range protocol.Items(it.Payload) {
 		var m protocol.Message
 		if err := jsonrpc.Plain.Parse(payload, &m); err == nil && m.Phase == protocol.Open {
 			return true

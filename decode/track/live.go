@@ -83,7 +83,7 @@ func (f *Follower) noteLive(s *liveSession, it *decode.Item, fr session.Frame, m
 		heard.Payload, heard.Again = nil, true
 		s.heard = &heard
 	}
-	if t := s.current(); t != nil && s.protocol != openai.Realtime {
+	if t := s.current(); t != nil && s.protocol != openai.RealtimeSpec.Protocol {
 		t.told(m, f.prices)
 		m.ID = turnToken(t.id)
 		if m.Usage != (protocol.Usage{}) {
@@ -114,7 +114,7 @@ func (f *Follower) offerLive(s *liveSession, it *decode.Item) {
 func (f *Follower) askLive(s *liveSession, fr session.Frame, m *protocol.Message) {
 	current := s.current()
 	switch {
-	case s.protocol == openai.Realtime:
+	case s.protocol == openai.RealtimeSpec.Protocol:
 	case current != nil && string(m.Kind) == "toolResponse": // part of the open turn
 		note := *m
 		note.Phase = protocol.Note
@@ -133,7 +133,7 @@ func (f *Follower) askLive(s *liveSession, fr session.Frame, m *protocol.Message
 	if len(m.Model) > 0 {
 		s.model = string(m.Model)
 	}
-	if s.protocol != openai.Realtime && current == nil {
+	if s.protocol != openai.RealtimeSpec.Protocol && current == nil {
 		f.beginLive(s, nil, &fr)
 	}
 }
@@ -178,7 +178,7 @@ func (f *Follower) answerLive(s *liveSession, it *decode.Item, fr session.Frame,
 	t := s.turn(m.ID.Text)
 	if t == nil {
 		begun := fr
-		if s.protocol != openai.Realtime && s.heard != nil {
+		if s.protocol != openai.RealtimeSpec.Protocol && s.heard != nil {
 			begun, s.heard = *s.heard, nil
 		}
 		t = f.beginLive(s, m.ID.Text, &begun)
@@ -198,7 +198,7 @@ func (f *Follower) answerLive(s *liveSession, it *decode.Item, fr session.Frame,
 		s.open = slices.DeleteFunc(s.open, func(o *liveTurn) bool { return o == t })
 	}
 	f.feed(s.protocol, fr, m)
-	if m.Phase.Ends() && s.protocol != openai.Realtime && len(s.waiting) > 0 {
+	if m.Phase.Ends() && s.protocol != openai.RealtimeSpec.Protocol && len(s.waiting) > 0 {
 		f.beginLive(s, nil, nil)
 	}
 }

@@ -95,7 +95,7 @@ func (c *modelCall) answer(f *Follower, e *exchange, it *decode.Item) bool {
 		switch {
 		case e.failed:
 		case e.events:
-			fr.Broken = c.last(&m, c.Protocol == gemini.Protocol)
+			fr.Broken = c.last(&m, c.Protocol == gemini.Spec.Protocol)
 			fr.Cut = m.Phase == protocol.Fail
 		case e.isHollow(of):
 			fr.Broken = e.hollow(&m, c.Kind)

@@ -464,11 +464,11 @@ func TestOpenCallsAreSmall(t *testing.T) {
 		var p protocol.Message
 		feed := func(conn int, dir frame.Dir, head *frame.Head, payload string) {
 			body := []byte(payload)
-			if err := anthropic.Protocol.Parse(body, &p); err != nil {
+			if err := anthropic.Spec.Protocol.Parse(body, &p); err != nil {
 				t.Fatal(err)
 			}
 			fr := &frame.Frame{Raw: body, End: len(body), Dir: dir, Conn: conn, Stream: 1, Meta: &frame.Meta{Framing: frame.HTTP, Head: head}}
-			if _, err := f.View(nil, &decode.Item{Frame: fr, Payload: body, Protocol: anthropic.Protocol, Message: p, Time: time.Unix(1000, 0)}); err != nil {
+			if _, err := f.View(nil, &decode.Item{Frame: fr, Payload: body, Protocol: anthropic.Spec.Protocol, Message: p, Time: time.Unix(1000, 0)}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -45,16 +45,16 @@ func (c *codingCall) ask(f *Follower, e *exchange, it *decode.Item) {
 	m := protocol.Message{Seq: -1}
 	fr, hasBody := f.asked(e, it)
 	if hasBody && it.Err == nil {
-		_ = opencode.Protocol.Parse(it.Payload, &m) // it is JSON
+		_ = opencode.Spec.Protocol.Parse(it.Payload, &m) // it is JSON
 	}
 	said := m.Label
 	c.Open(&m)
 	m.ID = carried.Token(it.Frame)
-	f.feedCall(opencode.Protocol, fr, &m)
+	f.feedCall(opencode.Spec.Protocol, fr, &m)
 	if q := c.Question; f.coding.questions[string(q.Text)] {
 		delete(f.coding.questions, string(q.Text))
 		fr.Inner, fr.Size = true, 0
-		f.feed(opencode.Protocol, fr, &protocol.Message{Kind: []byte("reply"), Phase: protocol.Close, From: frame.C2U, ID: q, Seq: -1, Label: said})
+		f.feed(opencode.Spec.Protocol, fr, &protocol.Message{Kind: []byte("reply"), Phase: protocol.Close, From: frame.C2U, ID: q, Seq: -1, Label: said})
 	}
 }
 
@@ -74,7 +74,7 @@ func (c *codingCall) answered(f *Follower, e *exchange, it *decode.Item) {
 	m := said
 	switch {
 	case said.Phase == protocol.Cancel, of.Meta.Signal == frame.Reset:
-	case isBody && opencode.Protocol.Parse(it.Payload, &m) == nil:
+	case isBody && opencode.Spec.Protocol.Parse(it.Payload, &m) == nil:
 		if ends {
 			c.Answer(&m, e.failed)
 			m.Kind = said.Kind
@@ -95,7 +95,7 @@ func (c *codingCall) answered(f *Follower, e *exchange, it *decode.Item) {
 		m.ID = carried.Token(of)
 	}
 	f.spent(c, &m)
-	f.feedCall(opencode.Protocol, fr, &m)
+	f.feedCall(opencode.Spec.Protocol, fr, &m)
 	if ends || said.Phase == protocol.Cancel {
 		f.web.remove(of)
 	}

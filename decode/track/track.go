@@ -232,7 +232,7 @@ func (f *Follower) see(it *decode.Item) {
 		m = &it.Message
 	}
 	f.hand(w, &heldFrame{Frame: fr, well: well, no: no}, m)
-	if well && it.Protocol == claude.Protocol {
+	if well && it.Protocol == claude.Spec.Protocol {
 		f.nest(w, it, fr)
 	}
 }

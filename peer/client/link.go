@@ -50,7 +50,7 @@ func (l *link) start() { go l.read() }
 func (l *link) read() {
 	defer close(l.done)
 	s := frame.NewScanner(l.conn, l.framing)
-	s.SetLimit(all.Limit(l.watch.protocol, l.framing))
+	s.SetLimit(all.Limit(l.watch.protocol))
 	for s.Scan() {
 		f := s.Frame()
 		m, err := l.watch.see(l.number, frame.U2C, l.framing.Name(), *f)

@@ -149,7 +149,7 @@ func (r *run) newScanner() *frame.Scanner {
 	s := frame.NewScanner(r.wire, r.script.Framing)
 	limit := r.options.Limit
 	if limit == 0 {
-		limit = all.Limit(r.script.Protocol, r.script.Framing)
+		limit = all.Limit(r.script.Protocol)
 	}
 	s.SetLimit(limit)
 	s.SetAccept(all.Plausible(r.script.Protocol))

@@ -129,7 +129,7 @@ func (s *Script) cancellable(exchange int) error {
 	if s.leaves(st) {
 		return nil
 	}
-	_, err := all.AppendCancel(nil, s.spoken(), &all.Target{Opened: st.said(), Payload: st.saying(), Name: s.calledOf(exchange)}, 1)
+	_, err := all.Of(s.spoken()).AppendCancel(nil, &protocol.Target{Opened: st.said(), Payload: st.saying(), Name: s.calledOf(exchange)}, 1)
 	return err
 }
 
@@ -208,7 +208,7 @@ type sweep struct {
 	seq       int64
 	ours      map[int64]bool
 	opening   int64
-	request   all.Target      // or the last retry
+	request   protocol.Target // or the last retry
 	asking    int             // the exchange of request
 	wanting   bool            // its answer asks for input
 	retried   int             // the number of retries
@@ -306,7 +306,7 @@ func (w *sweep) take(r *run, f session.Frame, m *protocol.Message) {
 	w.ours[w.seq] = d == r.options.Side
 	w.heard = w.heard || d != r.options.Side
 	if d == r.options.Side && m != nil && r.writing != nil {
-		w.begins(r.writing, all.Target{Opened: m, Payload: payload})
+		w.begins(r.writing, protocol.Target{Opened: m, Payload: payload})
 	}
 	w.tracker.Feed(f, m)
 	if d == r.options.Side || m == nil || m.Phase == protocol.Part || m.Phase == protocol.Note {
@@ -316,7 +316,7 @@ func (w *sweep) take(r *run, f session.Frame, m *protocol.Message) {
 		w.wanting = m.GoesOn && m.Bind.IsZero()
 		if w.request.Name.IsZero() {
 			w.request.Name = m.Bind
-			_, w.polls = all.AppendPoll(nil, &w.request, 0)
+			_, w.polls = all.Of(r.script.spoken()).AppendPoll(nil, &w.request, 0)
 		}
 	}
 	if w.poll.id != "" && string(m.ID.Text) == w.poll.id {
@@ -325,7 +325,7 @@ func (w *sweep) take(r *run, f session.Frame, m *protocol.Message) {
 }
 
 // begins handles the write of the request, or of a retry.
-func (w *sweep) begins(st *step, request all.Target) {
+func (w *sweep) begins(st *step, request protocol.Target) {
 	switch {
 	case st.index == made:
 		return
@@ -381,7 +381,7 @@ func (w *sweep) cancel(r *run) error {
 	if w.leaves {
 		return w.sendLine(r, &webLine{Ref: w.line.ID})
 	}
-	payload, err := all.AppendCancel(nil, r.script.spoken(), &w.request, r.script.freshID()+w.made)
+	payload, err := all.Of(r.script.spoken()).AppendCancel(nil, &w.request, r.script.freshID()+w.made)
 	if err != nil {
 		return err
 	}
@@ -394,7 +394,7 @@ func (w *sweep) pollTask(r *run) {
 		return
 	}
 	n := r.script.freshID() + w.made
-	payload, _ := all.AppendPoll(nil, &w.request, n)
+	payload, _ := all.Of(r.script.spoken()).AppendPoll(nil, &w.request, n)
 	w.poll.id, w.poll.last, w.poll.current = strconv.FormatInt(n, 10), time.Now(), w.asked
 	if err := w.send(r, payload); err != nil {
 		w.stop(r, err.Error())

@@ -31,7 +31,7 @@ import (
 // bare reports whether messages of a protocol have no ids. Then only HTTP assigns answers to
 // requests.
 func bare(p protocol.Protocol) bool {
-	return slices.Contains([]protocol.Protocol{opencode.Protocol, agui.Protocol, openai.Protocol, anthropic.Protocol, gemini.Protocol}, p)
+	return slices.Contains([]protocol.Protocol{opencode.Spec.Protocol, agui.Spec.Protocol, openai.Spec.Protocol, anthropic.Spec.Protocol, gemini.Spec.Protocol}, p)
 }
 
 // A webLine is a part of HTTP as one line of JSON: a request, an answer, an event or the end

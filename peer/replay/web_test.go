@@ -159,7 +159,7 @@ u2c 2 2 {"info":{"role":"assistant","finish":"stop"},"parts":[]}`
 // request with its body, or a part of its answer.
 func talked(t *testing.T, text string) *replay.Session {
 	t.Helper()
-	return talkedIn(t, opencode.Protocol, text)
+	return talkedIn(t, opencode.Spec.Protocol, text)
 }
 
 // talkedIn is talked in another protocol.

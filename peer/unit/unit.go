@@ -136,7 +136,7 @@ func unlessDone(ctx context.Context, err error) error {
 // readMessages handles messages until the stream ends.
 func (c *conn) readMessages(nc transport.Conn) error {
 	s := frame.NewScanner(nc, frame.Len32)
-	s.SetLimit(all.Limit(latis.Protocol, frame.Len32))
+	s.SetLimit(all.Limit(latis.Protocol))
 	var batch frame.Batch
 	for s.ScanBatch(&batch) {
 		for frames := range slices.Chunk(batch.Frames, maxUnflushed) {

@@ -13,13 +13,15 @@ import (
 	"github.com/wirectl/wirectl/protocol/internal/modelapi"
 )
 
-// Protocol is AG-UI in JSON. The kind of an event is its type, and that of a request is
+// Spec is AG-UI in JSON. The kind of an event is its type, and that of a request is
 // "run".
-var Protocol protocol.Protocol = agui{"agui"}
-
-// Rules: an exchange is a request of HTTP. A run that was interrupted goes on with the
-// request of its thread that resumes it.
-var Rules = rules()
+var Spec = protocol.Spec{
+	Protocol: agui{"agui"},
+	About:    "AG-UI between a user interface and an agent, over HTTP",
+	// An exchange is a request of HTTP. A run that was interrupted goes on with the
+	// request of its thread that resumes it.
+	Rules: rules(),
+}
 
 func rules() protocol.Rules {
 	r := modelapi.Rules("a run ends with RUN_FINISHED or RUN_ERROR")
@@ -41,7 +43,7 @@ func Call(head *frame.Head, body []byte) *modelapi.Call {
 	if head.Method() != "POST" || strings.Contains(head.Get("Accept"), "ag-ui.event+proto") || !isRun(body) {
 		return nil
 	}
-	return &modelapi.Call{Protocol: Protocol, Kind: string(kindRun)}
+	return &modelapi.Call{Protocol: agui{"agui"}, Kind: string(kindRun)}
 }
 
 // isRun reports whether a body is the input of a run.

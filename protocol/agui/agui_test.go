@@ -21,8 +21,8 @@ const (
 )
 
 func TestParse(t *testing.T) {
-	prototest.Vectors(t, agui.Protocol)
-	prototest.Cases(t, agui.Protocol, []prototest.Case{
+	prototest.Vectors(t, agui.Spec.Protocol)
+	prototest.Cases(t, agui.Spec.Protocol, []prototest.Case{
 		{run, `run open from=c2u`},
 		{resume, `run open from=c2u ref="t" ref-space=session continues=true`},
 		{started, `RUN_STARTED part from=u2c empty=true`},
@@ -39,8 +39,8 @@ func TestParse(t *testing.T) {
 		{`{"type":"NEWS"}`, `unknown part from=u2c faults=unknown-kind empty=true`},
 		{`[]`, `unknown note faults=unknown-kind`},
 	})
-	prototest.AnyOrder(t, agui.Protocol, run, resume, content, interrupt)
-	prototest.NoAllocs(t, agui.Protocol, run, resume, started, content, interrupt)
+	prototest.AnyOrder(t, agui.Spec.Protocol, run, resume, content, interrupt)
+	prototest.NoAllocs(t, agui.Spec.Protocol, run, resume, started, content, interrupt)
 }
 
 // What a message says to people is told rather than how it begins.
@@ -52,7 +52,7 @@ func TestSummaries(t *testing.T) {
 		`{"type":"STATE_SNAPSHOT","snapshot":{"a":1}}`:   `: {"a":1}`,
 	} {
 		var m protocol.Message
-		if err := agui.Protocol.Parse([]byte(payload), &m); err != nil || string(m.Label)+": "+string(m.Text) != want {
+		if err := agui.Spec.Protocol.Parse([]byte(payload), &m); err != nil || string(m.Label)+": "+string(m.Text) != want {
 			t.Errorf("%s\n says %s: %s\n want %s (%v)", payload, m.Label, m.Text, want, err)
 		}
 	}
@@ -109,7 +109,7 @@ func TestRun(t *testing.T) {
 		for _, words := range strings.Split(test.events, "; ") {
 			payload := []byte(event(words))
 			var m protocol.Message
-			if err := agui.Protocol.Parse(payload, &m); err != nil {
+			if err := agui.Spec.Protocol.Parse(payload, &m); err != nil {
 				t.Fatal(err)
 			}
 			broken, apart := r.Event(payload, &m)
@@ -154,7 +154,7 @@ func TestThreads(t *testing.T) {
 	}
 }
 
-func Fuzz(f *testing.F) { prototest.Fuzz(f, agui.Protocol, jsonscan.WellFormed) }
+func Fuzz(f *testing.F) { prototest.Fuzz(f, agui.Spec.Protocol, jsonscan.WellFormed) }
 
 // No event makes a judge panic, or grow without bound.
 func FuzzRun(f *testing.F) {
@@ -164,7 +164,7 @@ func FuzzRun(f *testing.F) {
 		var threads agui.Threads
 		for _, payload := range [][]byte{a, b, c, a} {
 			var m protocol.Message
-			if agui.Protocol.Parse(payload, &m) == nil {
+			if agui.Spec.Protocol.Parse(payload, &m) == nil {
 				r.Event(payload, &m)
 				threads.Finished(payload)
 				threads.Asked(payload)

@@ -2,6 +2,7 @@
 package all
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/wirectl/wirectl/frame"
@@ -27,55 +28,70 @@ import (
 	"github.com/wirectl/wirectl/protocol/theory"
 )
 
-// List returns every protocol. To add one, write its package and add it here.
-func List() []protocol.Protocol {
-	var all []protocol.Protocol
-	for _, l := range list {
-		all = append(all, l.protocol)
+// list has every protocol. To add one, write its folder and add its Spec here.
+var list = []*protocol.Spec{
+	&rlm.Spec,
+	&repl.Spec,
+	&latis.Spec,
+	&theory.Spec,
+	&nexus.Spec,
+	&jsonrpc.MCPSpec,
+	&jsonrpc.ACPSpec,
+	&claude.Spec,
+	&jsonrpc.CodexSpec,
+	&codexexec.Spec,
+	&jsonrpc.CopilotSpec,
+	&pi.Spec,
+	&jsonrpc.A2ASpec,
+	&openai.Spec,
+	&openai.RealtimeSpec,
+	&anthropic.Spec,
+	&gemini.Spec,
+	&gemini.LiveSpec,
+	&cdp.Spec,
+	&agui.Spec,
+	&opencode.Spec,
+	&jsonrpc.LSPSpec,
+	&jsonrpc.DAPSpec,
+	&jsonrpc.PlainSpec,
+	&opaque.JSONSpec,
+	&protobuf.Spec,
+	&opaque.BytesSpec,
+}
+
+// specs are those of the list and of carriers, by name.
+var specs = func() map[string]*protocol.Spec {
+	byName := map[string]*protocol.Spec{}
+	for _, s := range slices.Concat(list, carried.Specs) {
+		byName[s.Name()] = s
+	}
+	return byName
+}()
+
+// Of returns the spec of a protocol. One that is not of the list, and has the name of none, has no
+// more than its parser.
+func Of(p protocol.Protocol) *protocol.Spec {
+	if s := specs[p.Name()]; s != nil {
+		return s
+	}
+	return &protocol.Spec{Protocol: p}
+}
+
+// Rules returns the rules of a protocol.
+func Rules(p protocol.Protocol) *protocol.Rules { return &Of(p).Rules }
+
+// List returns every protocol.
+func List() (all []protocol.Protocol) {
+	for _, s := range list {
+		all = append(all, s.Protocol)
 	}
 	return all
 }
 
-type listed struct {
-	protocol protocol.Protocol
-	about    string
-}
-
-var list = []listed{
-	{rlm.Protocol, "JSON between an execution environment and its LLM broker"},
-	{repl.Protocol, "JSON between an orchestrator of recursive language models and its worker"},
-	{latis.Protocol, "protobuf between a controller and a unit"},
-	{theory.Protocol, "JSON between a client and a tool's runtime"},
-	{nexus.Protocol, "JSON-RPC between a client and an agent server"},
-	{jsonrpc.MCP, "the Model Context Protocol"},
-	{jsonrpc.ACP, "the Agent Client Protocol"},
-	{claude.Protocol, "stream-json of Claude Code and its Agent SDK"},
-	{jsonrpc.Codex, "the app-server of Codex"},
-	{codexexec.Protocol, "the events that codex exec --json writes"},
-	{jsonrpc.Copilot, "the Copilot SDK and its runtime"},
-	{pi.Protocol, "the RPC mode of the coding agent pi"},
-	{jsonrpc.A2A, "the Agent2Agent protocol, over JSON-RPC, REST or gRPC"},
-	{openai.Protocol, "the API of OpenAI for models, over HTTP"},
-	{openai.Realtime, "the Realtime API of OpenAI, over WebSocket"},
-	{anthropic.Protocol, "the API of Anthropic for models, over HTTP"},
-	{gemini.Protocol, "the Gemini API for models, over HTTP"},
-	{gemini.Live, "the Live API of Gemini, over WebSocket"},
-	{cdp.Protocol, "the Chrome DevTools Protocol"},
-	{agui.Protocol, "AG-UI between a user interface and an agent, over HTTP"},
-	{opencode.Protocol, "the server of the coding agent opencode, over HTTP"},
-	{jsonrpc.LSP, "the Language Server Protocol"},
-	{jsonrpc.DAP, "the Debug Adapter Protocol"},
-	{jsonrpc.Plain, "any other JSON-RPC"},
-	{opaque.JSON, "any other JSON"},
-	{protobuf.Schemaless{}, "any other protobuf, with a schema (--proto) or without"},
-	{opaque.Bytes, "anything else"},
-}
-
 // Names returns the names of every protocol, and of the protocols of carriers themselves.
-func Names() []string {
-	var names []string
-	for _, p := range append(List(), carried.HTTP, carried.WS, carried.GRPC) {
-		names = append(names, p.Name())
+func Names() (names []string) {
+	for _, s := range slices.Concat(list, carried.Specs) {
+		names = append(names, s.Name())
 	}
 	return names
 }
@@ -87,25 +103,27 @@ func Named(name string) (protocol.Protocol, error) {
 
 // Has reports whether p is the protocol that Named finds under its name, and
 // not one that was made at run time.
-func Has(p protocol.Protocol) bool { return index(p) >= 0 }
-
-// About describes a protocol of the list in a few words.
-func About(p protocol.Protocol) string {
-	if i := index(p); i >= 0 {
-		return list[i].about
-	}
-	return ""
+func Has(p protocol.Protocol) bool {
+	return slices.ContainsFunc(list, func(s *protocol.Spec) bool { return s.Protocol == p })
 }
 
-func index(p protocol.Protocol) int {
-	return slices.IndexFunc(list, func(l listed) bool { return l.protocol == p })
+// Limit returns the largest payload, in bytes, that peers accept of a protocol.
+func Limit(p protocol.Protocol) int { return cmp.Or(Of(p).Limit, frame.DefaultLimit) }
+
+// Depth ranks protocols by how much they tell: bytes, JSON and JSON-RPC may turn out to be
+// another.
+func Depth(p protocol.Protocol) int {
+	if i := slices.Index([]protocol.Protocol{opaque.Bytes, opaque.JSON, jsonrpc.Plain}, p); i >= 0 {
+		return i
+	}
+	return Told
 }
 
-// Limit returns the largest payload, in bytes, that peers accept of protocol p
-// in a framing.
-func Limit(p protocol.Protocol, f frame.Framing) int {
-	if p == rlm.Protocol {
-		return rlm.Limit
-	}
-	return frame.DefaultLimit
+// Told is the [Depth] of a protocol that cannot turn out to be another.
+const Told = 3
+
+// IsRPC reports whether the messages of a protocol are those of JSON-RPC, which come in batches.
+func IsRPC(p protocol.Protocol) bool {
+	_, is := p.(*jsonrpc.Dialect)
+	return is
 }

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/wirectl/wirectl/fixtures"
-	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/protocol/cdp"
@@ -23,7 +22,7 @@ import (
 func TestNamed(t *testing.T) {
 	list := names(all.List())
 	for i, p := range all.List() {
-		if got, err := all.Named(p.Name()); err != nil || got != p || !all.Has(p) || all.About(p) == "" {
+		if got, err := all.Named(p.Name()); err != nil || got != p || !all.Has(p) || all.Of(p).About == "" {
 			t.Errorf("%s is not found: %v", p.Name(), err)
 		}
 		if slices.Index(list, p.Name()) != i {
@@ -46,10 +45,10 @@ func TestVectors(t *testing.T) {
 }
 
 func TestLimit(t *testing.T) {
-	if n := all.Limit(rlm.Protocol, frame.Len32); n != 10_000_000 {
+	if n := all.Limit(rlm.Protocol); n != 10_000_000 {
 		t.Errorf("rlm is limited to %d bytes", n)
 	}
-	if n := all.Limit(latis.Protocol, frame.Len32); n != 16<<20 {
+	if n := all.Limit(latis.Protocol); n != 16<<20 {
 		t.Errorf("latis is limited to %d bytes", n)
 	}
 }
@@ -57,8 +56,8 @@ func TestLimit(t *testing.T) {
 func TestRecognize(t *testing.T) {
 	for payload, want := range map[string]protocol.Protocol{
 		`{"prompt":"hi","correlation_id":"a"}`:                   rlm.Protocol,
-		`{"method":"Target.targetCreated","params":{}}`:          cdp.Protocol,
-		`{"id":1,"method":"Browser.getVersion","sessionId":"s"}`: cdp.Protocol,
+		`{"method":"Target.targetCreated","params":{}}`:          cdp.Spec.Protocol,
+		`{"id":1,"method":"Browser.getVersion","sessionId":"s"}`: cdp.Spec.Protocol,
 		`{"id":1,"method":"Arith.multiply","params":[1,2]}`:      opaque.JSON,
 		`{"id":1,"method":"Arith.Multiply","params":{}}`:         opaque.JSON,
 		`{"id":1,"result":{},"sessionId":"s"}`:                   opaque.JSON,

@@ -5,8 +5,6 @@ import (
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
-	"github.com/wirectl/wirectl/protocol/a2a"
-	"github.com/wirectl/wirectl/protocol/latis"
 	"github.com/wirectl/wirectl/protocol/protobuf"
 )
 
@@ -16,9 +14,6 @@ type Calls struct {
 	// schema; either may be nil.
 	Known, Schema *protobuf.Methods
 }
-
-// latisPath is the path of the one method of Latis.
-const latisPath = "/latis.v1.LatisService/Connect"
 
 // Of returns the protocols of a call's messages, those of the client and those of the
 // server. known is false for a method that is not described anywhere: its messages are
@@ -31,9 +26,6 @@ func (c *Calls) Of(head *frame.Head) (request, answer protocol.Protocol, known b
 		return nil, nil, false
 	}
 	path := head.Target()
-	if path == latisPath {
-		return latis.Protocol, latis.Protocol, true
-	}
 	if c != nil {
 		for _, methods := range []*protobuf.Methods{c.Schema, c.Known} {
 			if methods == nil {
@@ -44,8 +36,13 @@ func (c *Calls) Of(head *frame.Head) (request, answer protocol.Protocol, known b
 			}
 		}
 	}
-	if request, answer, known = a2a.Messages(path); known {
-		return request, answer, true
+	for _, s := range list {
+		if s.Messages == nil {
+			continue
+		}
+		if request, answer, known = s.Messages(path); known {
+			return request, answer, true
+		}
 	}
 	return protobuf.Schemaless{}, protobuf.Schemaless{}, false
 }

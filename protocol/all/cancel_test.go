@@ -26,7 +26,7 @@ func TestAppendCancel(t *testing.T) {
 	for _, p := range all.List() {
 		request, ok := requests[p.Name()]
 		if !ok {
-			if _, err := all.AppendCancel(nil, p, &all.Target{Opened: &protocol.Message{}}, 1); err == nil {
+			if _, err := all.Of(p).AppendCancel(nil, &protocol.Target{Opened: &protocol.Message{}}, 1); err == nil {
 				t.Errorf("%s: a cancel, and no request to try it with", p.Name())
 			}
 			continue
@@ -35,11 +35,11 @@ func TestAppendCancel(t *testing.T) {
 		if err := p.Parse([]byte(request), &opened); err != nil || opened.Phase != protocol.Open {
 			t.Fatalf("%s: %v", p.Name(), err)
 		}
-		target := &all.Target{Opened: &opened, Payload: []byte(request)}
+		target := &protocol.Target{Opened: &opened, Payload: []byte(request)}
 		if p.Name() == "codex" {
 			target.Name = protocol.Token{Space: protocol.SpaceTurn, Text: []byte(`"tu"`)}
 		}
-		payload, err := all.AppendCancel(nil, p, target, 99)
+		payload, err := all.Of(p).AppendCancel(nil, target, 99)
 		if err != nil {
 			t.Errorf("%s: %v", p.Name(), err)
 			continue
@@ -51,7 +51,7 @@ func TestAppendCancel(t *testing.T) {
 			t.Errorf("%s: %q names %q", p.Name(), payload, s)
 		}
 		if p.Name() != "mcp" {
-			if _, err := all.AppendCancel(nil, p, &all.Target{Opened: &protocol.Message{Kind: []byte("x")}}, 1); err == nil {
+			if _, err := all.Of(p).AppendCancel(nil, &protocol.Target{Opened: &protocol.Message{Kind: []byte("x")}}, 1); err == nil {
 				t.Errorf("%s: a cancel of what has no name", p.Name())
 			}
 		}
@@ -101,23 +101,23 @@ func TestAppendCancelOfOperation(t *testing.T) {
 			protocol.Token{},
 			"the answer to SendMessage names no task, and only tasks are cancelled", "",
 		},
-		{claude.Protocol, `{"type":"user","message":{"role":"user","content":"hi"}}`, protocol.Token{}, `{"type":"control_request","request_id":"9","request":{"subtype":"interrupt"}}`, ""},
-		{claude.Protocol, `{"type":"control_request","request_id":"q","request":{"subtype":"hook_callback"}}`, protocol.Token{}, `{"type":"control_cancel_request","request_id":"q"}`, ""},
+		{claude.Spec.Protocol, `{"type":"user","message":{"role":"user","content":"hi"}}`, protocol.Token{}, `{"type":"control_request","request_id":"9","request":{"subtype":"interrupt"}}`, ""},
+		{claude.Spec.Protocol, `{"type":"control_request","request_id":"q","request":{"subtype":"hook_callback"}}`, protocol.Token{}, `{"type":"control_cancel_request","request_id":"q"}`, ""},
 		{jsonrpc.MCP, call, protocol.Token{}, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, ""},
 	} {
 		var opened protocol.Message
 		if err := test.p.Parse([]byte(test.request), &opened); err != nil {
 			t.Fatal(err)
 		}
-		target := &all.Target{Opened: &opened, Payload: []byte(test.request), Name: test.name}
-		got, err := all.AppendCancel(nil, test.p, target, 9)
+		target := &protocol.Target{Opened: &opened, Payload: []byte(test.request), Name: test.name}
+		got, err := all.Of(test.p).AppendCancel(nil, target, 9)
 		if err != nil {
 			got = []byte(err.Error())
 		}
 		if string(got) != test.cancel {
 			t.Errorf("%s: the cancel is\n%s, want\n%s", test.request, got, test.cancel)
 		}
-		if got, _ := all.AppendPoll(nil, target, 9); string(got) != test.query {
+		if got, _ := all.Of(test.p).AppendPoll(nil, target, 9); string(got) != test.query {
 			t.Errorf("%s: it is asked for by\n%s, want\n%s", test.request, got, test.query)
 		}
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
 	"github.com/wirectl/wirectl/protocol/opaque"
 	"github.com/wirectl/wirectl/protocol/protobuf"
-	"github.com/wirectl/wirectl/protocol/rlm"
 )
 
 // A Guess is the framing and protocol that a stream seems to have. Those that are set
@@ -107,8 +106,10 @@ func (g *Guess) claims(s sample) bool {
 		return (s.framing == g.Framing || !isText(s.payload)) && g.takeCompressed(s)
 	}
 	p, why := recognizeFirst(s.payload)
-	if p == opaque.JSON && isOfRLM(s.payload, s.framing) {
-		p, why = rlm.Protocol, "the first message has its members"
+	if p == opaque.JSON {
+		if other := marked(s.payload, s.framing); other != nil {
+			p, why = other, "the first message has its members"
+		}
 	}
 	switch {
 	case s.tells(p):

@@ -58,5 +58,5 @@ func Inside(p protocol.Protocol, line []byte) (messages [][]byte, before []byte,
 // isMessage reports whether JSON is a message that only p has.
 func isMessage(p protocol.Protocol, value []byte) bool {
 	var m protocol.Message
-	return p.Parse(value, &m) == nil && m.Faults&protocol.UnknownKind == 0 && isOwn(p, value, &m)
+	return p.Parse(value, &m) == nil && m.Faults&protocol.UnknownKind == 0 && evidence(Of(p), value, &m).Score != protocol.NoScore
 }

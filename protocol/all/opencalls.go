@@ -56,7 +56,7 @@ func (o *OpenCalls) Protocol(f *frame.Frame) protocol.Protocol {
 			return nil
 		}
 		if c := carried.AsksModel(f); c != nil {
-			o.remember(at, call{request: c.Protocol, answer: c.Protocol, events: c.Protocol == opencode.Protocol && opencode.WantsEvents(c.Kind)})
+			o.remember(at, call{request: c.Protocol, answer: c.Protocol, events: c.Protocol == opencode.Spec.Protocol && opencode.WantsEvents(c.Kind)})
 			if m.Signal == frame.NoSignal {
 				return c.Protocol
 			}

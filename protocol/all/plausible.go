@@ -9,7 +9,6 @@ import (
 
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol"
-	"github.com/wirectl/wirectl/protocol/latis"
 	"github.com/wirectl/wirectl/protocol/opaque"
 )
 
@@ -49,7 +48,7 @@ func beginsFields(p protocol.Protocol, wire []byte, size int) bool {
 		if n < 0 {
 			return isCut(n)
 		}
-		if !knownField(p, num) {
+		if has := Of(p).HasField; has != nil && !has(int32(num)) {
 			return false
 		}
 		value := protowire.ConsumeFieldValue(num, typ, wire[n:])
@@ -74,8 +73,3 @@ func fits(typ protowire.Type, value []byte, size int) bool {
 // isCut reports whether an error code of package protowire says that bytes are
 // missing, rather than wrong.
 func isCut(code int) bool { return errors.Is(protowire.ParseError(code), io.ErrUnexpectedEOF) }
-
-// knownField reports whether a message of p has such a field.
-func knownField(p protocol.Protocol, num protowire.Number) bool {
-	return p != protocol.Protocol(latis.Protocol) || latis.Knows(num)
-}

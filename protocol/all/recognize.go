@@ -3,57 +3,41 @@ package all
 import (
 	"bytes"
 	"fmt"
+	"strings"
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
-	"github.com/wirectl/wirectl/protocol/cdp"
-	"github.com/wirectl/wirectl/protocol/claude"
-	"github.com/wirectl/wirectl/protocol/codexexec"
-	"github.com/wirectl/wirectl/protocol/gemini"
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
-	"github.com/wirectl/wirectl/protocol/latis"
 	"github.com/wirectl/wirectl/protocol/opaque"
-	"github.com/wirectl/wirectl/protocol/openai"
-	"github.com/wirectl/wirectl/protocol/pi"
 	"github.com/wirectl/wirectl/protocol/protobuf"
-	"github.com/wirectl/wirectl/protocol/repl"
-	"github.com/wirectl/wirectl/protocol/rlm"
-	"github.com/wirectl/wirectl/protocol/theory"
 )
-
-// recognizers are asked in this order. A protocol of the JSON-RPC family is
-// plain JSON-RPC until a [Refiner] knows more.
-var recognizers = []protocol.Protocol{
-	rlm.Protocol, repl.Protocol, theory.Protocol, jsonrpc.DAP, claude.Protocol, codexexec.Protocol,
-	pi.Protocol, openai.Realtime, gemini.Live,
-	jsonrpc.Codex, cdp.Protocol, jsonrpc.Plain, latis.Protocol,
-}
-
-// claims reports whether a payload that begins as JSON says that it is JSON-RPC, even if it
-// breaks the rules, is cut or goes on otherwise.
-func claims(payload []byte) bool { return jsonrpc.Plain.IsOwn(payload, nil) }
 
 // protocolOfObject returns the protocol of a payload that begins as an object and cannot be
 // read whole.
 func protocolOfObject(payload []byte, f frame.Framing) protocol.Protocol {
-	switch {
-	case claims(payload):
+	if jsonrpc.Claims(payload) {
 		return jsonrpc.Plain
-	case f != frame.Line && bytes.Contains(payload, correlation):
-		return rlm.Protocol
+	}
+	for _, s := range list {
+		if s.Mark != "" && f != frame.Line && bytes.Contains(payload, []byte(s.Mark)) {
+			return s.Protocol
+		}
 	}
 	return opaque.JSON
 }
 
-// isOfRLM reports whether a payload is a message of rlm although it breaks its rules, or could
-// be one of another protocol. A line may as well be the record of a log.
-func isOfRLM(payload []byte, f frame.Framing) bool {
+// marked returns the protocol that a payload shows by its mark or its members, although it breaks
+// the rules, or could be one of another protocol; nil if there is none. A line may as well be the record of a log.
+func marked(payload []byte, f frame.Framing) protocol.Protocol {
 	var m protocol.Message
-	return f != frame.Line && rlm.Protocol.Parse(payload, &m) == nil && m.Faults&protocol.UnknownKind == 0 &&
-		(m.Faults&broken == 0 || bytes.Contains(payload, correlation))
+	for _, s := range list {
+		if s.Mark != "" && f != frame.Line && s.Parse(payload, &m) == nil && m.Faults&protocol.UnknownKind == 0 &&
+			(m.Faults&broken == 0 || bytes.Contains(payload, []byte(s.Mark))) {
+			return s.Protocol
+		}
+	}
+	return nil
 }
-
-var correlation = []byte(`"correlation_id"`)
 
 // broken are the faults that speak against a protocol.
 const broken = ^(protocol.DuplicateKey | protocol.UnsafeInteger | protocol.LoneSurrogate)
@@ -61,16 +45,23 @@ const broken = ^(protocol.DuplicateKey | protocol.UnsafeInteger | protocol.LoneS
 // Recognize returns the protocol that a payload belongs to, and why it is
 // thought so: the bytes protocol if it belongs to none. Nothing is bytes too.
 func Recognize(payload []byte) (p protocol.Protocol, why string) {
-	var m protocol.Message
 	payload = bytes.TrimPrefix(payload, []byte("\xef\xbb\xbf"))
 	sample := firstOf(payload)
-	for _, p := range recognizers {
-		if p.Parse(sample, &m) == nil && m.Faults&broken == 0 && isOwn(p, sample, &m) {
-			return p, fmt.Sprintf("the first message is %.60q", m.Kind) + dialect(p, sample)
+	var m protocol.Message
+	var best protocol.Evidence
+	for _, s := range list {
+		if s.Refine != nil || s.Recognize == nil || s.Parse(sample, &m) != nil || m.Faults&broken != 0 {
+			continue
+		}
+		if e := evidence(s, sample, &m); e.Score > best.Score {
+			best, p, why = e, s.Protocol, strings.TrimSpace(fmt.Sprintf("the first message is %.60q %s", m.Kind, e.Why))
 		}
 	}
+	if p != nil {
+		return p, why
+	}
 	if opaque.JSON.Parse(payload, &m) == nil {
-		if claims(sample) && parses(jsonrpc.Plain, sample) {
+		if jsonrpc.Claims(sample) && parses(jsonrpc.Plain, sample) {
 			return jsonrpc.Plain, `the first message has a member "jsonrpc"`
 		}
 		return opaque.JSON, fmt.Sprintf("the first payload is JSON, of the kind %s", m.Kind)
@@ -81,29 +72,22 @@ func Recognize(payload []byte) (p protocol.Protocol, why string) {
 	return opaque.Bytes, "the first payload does not tell"
 }
 
-// isOwn reports whether only p has a message: much JSON could be one of several protocols. A
-// payload that claims to be JSON-RPC is of no protocol that is none.
-func isOwn(p protocol.Protocol, payload []byte, m *protocol.Message) bool {
-	own, ok := p.(interface {
-		IsOwn([]byte, *protocol.Message) bool
-	})
-	_, calls := p.(*jsonrpc.Dialect)
-	return !ok || own.IsOwn(payload, m) && (calls || !claims(payload))
-}
-
-// dialect tells which of the dialects of a protocol a message is in, if the
-// protocol has several.
-func dialect(p protocol.Protocol, message []byte) string {
-	if p != theory.Protocol {
-		return ""
+// evidence is the evidence that a message is of a protocol and no other: much JSON could be of
+// several. A payload that claims to be JSON-RPC is of no protocol that is none.
+func evidence(s *protocol.Spec, payload []byte, m *protocol.Message) protocol.Evidence {
+	switch {
+	case s.Recognize == nil:
+		return protocol.Evidence{Score: protocol.Possible}
+	case !IsRPC(s.Protocol) && jsonrpc.Claims(payload):
+		return protocol.Evidence{}
 	}
-	return " in " + theory.Seen(message).String()
+	return s.Recognize(payload, m)
 }
 
 // firstOf returns the first message of a batch, and any other payload as it is. A batch is
 // known by its messages, because any array may be one.
 func firstOf(payload []byte) []byte {
-	for item := range jsonrpc.Items(payload) {
+	for item := range protocol.Items(payload) {
 		return item
 	}
 	return nil
@@ -113,4 +97,30 @@ func firstOf(payload []byte) []byte {
 func parses(p protocol.Protocol, payload []byte) bool {
 	var m protocol.Message
 	return p.Parse(payload, &m) == nil && m.Faults&protocol.UnknownKind == 0
+}
+
+// Beside returns the protocol of a payload of HTTP on a wire whose protocol is p: a server
+// of calls also answers plain requests, such as those of a login, and its client may ask
+// other servers. JSON that does not claim to be JSON-RPC is JSON; a payload that claims to
+// be JSON-RPC is of no other JSON protocol.
+func Beside(p protocol.Protocol, payload []byte) protocol.Protocol {
+	says := bytes.Contains(payload, []byte(`"jsonrpc"`))
+	switch {
+	case IsRPC(p) && !says && isNoCall(payload):
+		return opaque.JSON
+	case p == opaque.JSON && says && parses(jsonrpc.Plain, payload):
+		return jsonrpc.Plain
+	}
+	return p
+}
+
+// isNoCall reports whether a payload is JSON, and no message of JSON-RPC even if
+// that had left out its version.
+func isNoCall(payload []byte) bool {
+	var m protocol.Message
+	if jsonrpc.Plain.Parse(payload, &m) != nil {
+		return false
+	}
+	const others = protocol.UnknownKind | protocol.MissingField | protocol.NoAnswer
+	return m.Faults&others != 0 || bytes.HasPrefix(bytes.TrimLeft(payload, " \t\r\n"), []byte("["))
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
-	"github.com/wirectl/wirectl/protocol/latis"
 	"github.com/wirectl/wirectl/protocol/opaque"
 	"github.com/wirectl/wirectl/protocol/protobuf"
 )
@@ -73,13 +72,18 @@ func (g *Guess) takesCut(s sample) bool {
 // begun returns the given protocol, or another one, if an incomplete sample begins like one
 // of its payloads.
 func (g *Guess) begun(s sample) protocol.Protocol {
-	candidates := []protocol.Protocol{opaque.JSON, latis.Protocol, protobuf.Schemaless{}}
-	if g.isNamed() {
-		candidates = []protocol.Protocol{g.Protocol}
+	fits := func(p protocol.Protocol) bool { return !s.whole && s.tells(p) && s.begins(p) }
+	switch {
+	case g.isNamed() && fits(g.Protocol):
+		return g.Protocol
+	case g.isNamed():
+		return nil
+	case fits(opaque.JSON):
+		return opaque.JSON
 	}
-	for _, p := range candidates {
-		if !s.whole && s.tells(p) && s.begins(p) {
-			return p
+	for _, spec := range list {
+		if spec.Encoding() == protocol.Protobuf && fits(spec.Protocol) {
+			return spec.Protocol
 		}
 	}
 	return nil

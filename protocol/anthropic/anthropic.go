@@ -12,12 +12,14 @@ import (
 	"github.com/wirectl/wirectl/protocol/internal/modelapi"
 )
 
-// Protocol is the API. The kind of an event or an answer is its type, and that of a request is
+// Spec is the API. The kind of an event or an answer is its type, and that of a request is
 // in its path.
-var Protocol protocol.Protocol = api{"anthropic"}
-
-// Rules: the final event is message_stop.
-var Rules = modelapi.Rules("a stream ends with message_stop")
+var Spec = protocol.Spec{
+	Protocol: api{"anthropic"},
+	About:    "the API of Anthropic for models, over HTTP",
+	// The final event is message_stop.
+	Rules: modelapi.Rules("a stream ends with message_stop"),
+}
 
 type api struct{ jsonwalk.Named }
 
@@ -31,10 +33,10 @@ func Call(head *frame.Head, body []byte) *modelapi.Call {
 		if !stated && !(strings.HasSuffix(base, "/v1") && modelapi.HasModelAnd(body, "messages")) {
 			return nil
 		}
-		return &modelapi.Call{Protocol: Protocol, Kind: strings.TrimSuffix("messages/"+rest, "/")}
+		return &modelapi.Call{Protocol: api{"anthropic"}, Kind: strings.TrimSuffix("messages/"+rest, "/")}
 	case stated && head.Method() == "GET":
 		if base, _, ok := modelapi.Cut(path, "models"); ok && strings.HasSuffix(base, "/v1") {
-			return &modelapi.Call{Protocol: Protocol, Kind: "models"}
+			return &modelapi.Call{Protocol: api{"anthropic"}, Kind: "models"}
 		}
 	}
 	return nil

@@ -17,8 +17,8 @@ const (
 )
 
 func TestParse(t *testing.T) {
-	prototest.Vectors(t, anthropic.Protocol)
-	prototest.Cases(t, anthropic.Protocol, []prototest.Case{
+	prototest.Vectors(t, anthropic.Spec.Protocol)
+	prototest.Cases(t, anthropic.Spec.Protocol, []prototest.Case{
 		{request, `messages open from=c2u label=m model=m`},
 		{start, `message_start part from=u2c model=m empty=true usage={12 7 1}`},
 		{delta, `message_delta part from=u2c label=end_turn stop-reason=end_turn empty=true usage={0 0 6}`},
@@ -27,8 +27,8 @@ func TestParse(t *testing.T) {
 		{`{"data":[{"type":"model","id":"m"}],"has_more":false}`, `result close from=u2c`},
 		{`"x"`, `unknown note faults=unknown-kind`},
 	})
-	prototest.AnyOrder(t, anthropic.Protocol, request, start, delta, message)
-	prototest.NoAllocs(t, anthropic.Protocol, request, start, delta, message)
+	prototest.AnyOrder(t, anthropic.Spec.Protocol, request, start, delta, message)
+	prototest.NoAllocs(t, anthropic.Spec.Protocol, request, start, delta, message)
 }
 
 // A request states its version, or has a body of the API.
@@ -57,4 +57,4 @@ func TestCall(t *testing.T) {
 	}
 }
 
-func Fuzz(f *testing.F) { prototest.Fuzz(f, anthropic.Protocol, jsonscan.WellFormed) }
+func Fuzz(f *testing.F) { prototest.Fuzz(f, anthropic.Spec.Protocol, jsonscan.WellFormed) }

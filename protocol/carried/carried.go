@@ -25,9 +25,12 @@ var (
 	GRPC protocol.Protocol = named("grpc")
 )
 
-// Rules of an exchange of HTTP, and of a gRPC call: the stream is the exchange, and nothing
+// Specs are those of HTTP, WS and GRPC.
+var Specs = []*protocol.Spec{{Protocol: HTTP, Rules: rules}, {Protocol: WS}, {Protocol: GRPC, Rules: rules}}
+
+// rules of an exchange of HTTP, and of a gRPC call: the stream is the exchange, and nothing
 // may come after its reset.
-var Rules = protocol.Rules{
+var rules = protocol.Rules{
 	UniqueIDs:      true,
 	Streamed:       true,
 	MayLeave:       true,

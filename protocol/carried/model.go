@@ -48,10 +48,12 @@ func AsksModel(f *frame.Frame) *ModelCall {
 }
 
 // IsLive reports whether a model is asked in p over a WebSocket.
-func IsLive(p protocol.Protocol) bool { return p == openai.Realtime || p == gemini.Live }
+func IsLive(p protocol.Protocol) bool {
+	return p == openai.RealtimeSpec.Protocol || p == gemini.LiveSpec.Protocol
+}
 
 func isModel(p protocol.Protocol) bool {
-	return p == openai.Protocol || p == anthropic.Protocol || p == gemini.Protocol || p == agui.Protocol || p == opencode.Protocol
+	return p == openai.Spec.Protocol || p == anthropic.Spec.Protocol || p == gemini.Spec.Protocol || p == agui.Spec.Protocol || p == opencode.Spec.Protocol
 }
 
 // joinModel sets the members of a message of the API of a model that its head tells.

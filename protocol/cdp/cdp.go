@@ -14,28 +14,31 @@ import (
 	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
 )
 
-// Protocol is CDP. The kind of a command or event is its method, such as Page.navigate; an
+// Spec is CDP. The kind of a command or event is its method, such as Page.navigate; an
 // answer is a "result" or an "error". The id of a command is unique within its session.
-var Protocol protocol.Protocol = cdp{"cdp"}
-
-// Rules: a command to a detached session gets no answer. There are no cancels.
-var Rules = protocol.Rules{
-	UniqueIDs: true,
-	MayLeave:  true,
-	LooseRefs: true,
-	Asks:      frame.C2U,
-	Framing:   frame.Nul,
-	Dismiss:   []string{"Browser.close"},
-	Sources: [][2]string{
-		{"orphan", "an answer has the id and the sessionId of a command"},
-		{"duplicate-id", "the id of a command is not in use in its session"},
-		{"after-end", "a command is answered once, and none is sent to a session after Target.detachedFromTarget"},
-		{"bad-id", "an id is an integer"},
-		{"bad-params", "params are an object"},
-		{"wrong-side", "a client sends commands, and a browser answers and events"},
-		{"wrong-framing", "over the pipe each message ends in a NUL byte"},
-		{"unknown-kind", "a method is a domain and a name, with a point between"},
+var Spec = protocol.Spec{
+	Protocol: cdp{"cdp"},
+	About:    "the Chrome DevTools Protocol",
+	// A command to a detached session gets no answer. There are no cancels.
+	Rules: protocol.Rules{
+		UniqueIDs: true,
+		MayLeave:  true,
+		LooseRefs: true,
+		Asks:      frame.C2U,
+		Framing:   frame.Nul,
+		Dismiss:   []string{"Browser.close"},
+		Sources: [][2]string{
+			{"orphan", "an answer has the id and the sessionId of a command"},
+			{"duplicate-id", "the id of a command is not in use in its session"},
+			{"after-end", "a command is answered once, and none is sent to a session after Target.detachedFromTarget"},
+			{"bad-id", "an id is an integer"},
+			{"bad-params", "params are an object"},
+			{"wrong-side", "a client sends commands, and a browser answers and events"},
+			{"wrong-framing", "over the pipe each message ends in a NUL byte"},
+			{"unknown-kind", "a method is a domain and a name, with a point between"},
+		},
 	},
+	Recognize: recognize,
 }
 
 type cdp struct{ jsonwalk.Named }
@@ -50,11 +53,10 @@ var domains = strings.Fields(`
 	Target Tethering Tracing WebAudio WebAuthn
 `)
 
-// IsOwn reports whether only this protocol has a message, which is m. Any JSON with an id may
-// be an answer, and other protocols have methods of other domains.
-func (cdp) IsOwn(payload []byte, m *protocol.Message) bool {
+// Any JSON with an id may be an answer, and other protocols have methods of other domains.
+func recognize(payload []byte, m *protocol.Message) protocol.Evidence {
 	domain, _, _ := bytes.Cut(m.Kind, []byte("."))
-	return slices.Contains(domains, string(domain)) && jsonwalk.Shape{Has: `method"`, MayHave: "id params sessionId"}.Fits(payload)
+	return protocol.Own(slices.Contains(domains, string(domain)) && jsonwalk.Shape{Has: `method"`, MayHave: "id params sessionId"}.Fits(payload))
 }
 
 // wire holds the members of a message, as written.

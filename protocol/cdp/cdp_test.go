@@ -20,8 +20,8 @@ const (
 )
 
 func TestParse(t *testing.T) {
-	prototest.Vectors(t, cdp.Protocol)
-	prototest.Cases(t, cdp.Protocol, []prototest.Case{
+	prototest.Vectors(t, cdp.Spec.Protocol)
+	prototest.Cases(t, cdp.Spec.Protocol, []prototest.Case{
 		{command, `Page.navigate open from=c2u id=81 within="S"`},
 		{`{"id":1,"method":"Browser.close"}`, `Browser.close open from=c2u id=1`},
 		{result, `result close from=u2c id=81 within="S"`},
@@ -43,8 +43,8 @@ func TestParse(t *testing.T) {
 		{`{"method":"Page.frame.x"}`, `unknown note faults=unknown-kind`},
 		{`[]`, `unknown note faults=unknown-kind`},
 	})
-	prototest.AnyOrder(t, cdp.Protocol, command, result, thrown, failed, event, attached, detached)
-	prototest.NoAllocs(t, cdp.Protocol, command, result, thrown, failed, event, attached, detached)
+	prototest.AnyOrder(t, cdp.Spec.Protocol, command, result, thrown, failed, event, attached, detached)
+	prototest.NoAllocs(t, cdp.Spec.Protocol, command, result, thrown, failed, event, attached, detached)
 }
 
 // What a message says to people is told rather than how it begins.
@@ -58,10 +58,10 @@ func TestSummaries(t *testing.T) {
 		`{"id":2,"result":{"errorText":"net::ERR_ABORTED"}}`: `: "net::ERR_ABORTED"`,
 	} {
 		var m protocol.Message
-		if err := cdp.Protocol.Parse([]byte(payload), &m); err != nil || string(m.Label)+": "+string(m.Text) != want {
+		if err := cdp.Spec.Protocol.Parse([]byte(payload), &m); err != nil || string(m.Label)+": "+string(m.Text) != want {
 			t.Errorf("%s\n says %s: %s\n want %s (%v)", payload, m.Label, m.Text, want, err)
 		}
 	}
 }
 
-func Fuzz(f *testing.F) { prototest.Fuzz(f, cdp.Protocol, jsonscan.WellFormed) }
+func Fuzz(f *testing.F) { prototest.Fuzz(f, cdp.Spec.Protocol, jsonscan.WellFormed) }

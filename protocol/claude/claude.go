@@ -13,38 +13,44 @@ import (
 	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
 )
 
-// Protocol is stream-json. The kind of a message is its type, followed by a slash and the
+// Spec is stream-json. The kind of a message is its type, followed by a slash and the
 // subtype if there is one: "control_request/interrupt". A control request is an exchange, with
 // its request_id. A prompt opens a turn, which a result ends. Prompts that are sent meanwhile
 // wait for their turn, and one turn may answer several. A prompt may have a uuid, which results
 // and reports about the queue then name.
-var Protocol protocol.Protocol = claude{"claude"}
-
-// Rules: an interrupt is answered, and the turn then ends as aborted. A withdrawn control
-// request may be answered or not.
-var Rules = protocol.Rules{
-	UniqueIDs: true,
-	Outlined:  true,
-	MayLeave:  true,
-	LooseRefs: true,
-	Totals:    true,
-	Steps:     true,
-	Queued:    true,
-	Dismiss:   []string{"control_request/end_session"},
-	Endless:   []string{"control_request/mcp_message"}, // a call of MCP that was cancelled leaves it open
-	Framing:   frame.Line,
-	Cancels: []protocol.CancelRule{
-		{Kind: "control_request/interrupt", Target: protocol.MustConfirm, Own: protocol.MustAnswer},
-		{Kind: "control_request/cancel_async_message", Target: protocol.MayAnswer, Own: protocol.MustAnswer},
-		{Kind: "control_cancel_request", Target: protocol.MayAnswer, Settles: true},
+var Spec = protocol.Spec{
+	Protocol: claude{"claude"},
+	About:    "stream-json of Claude Code and its Agent SDK",
+	// An interrupt is answered, and the turn then ends as aborted. A withdrawn control
+	// request may be answered or not.
+	Rules: protocol.Rules{
+		UniqueIDs: true,
+		Outlined:  true,
+		MayLeave:  true,
+		LooseRefs: true,
+		Totals:    true,
+		Steps:     true,
+		Queued:    true,
+		Dismiss:   []string{"control_request/end_session"},
+		Endless:   []string{"control_request/mcp_message"}, // a call of MCP that was cancelled leaves it open
+		Framing:   frame.Line,
+		Cancels: []protocol.CancelRule{
+			{Kind: "control_request/interrupt", Target: protocol.MustConfirm, Own: protocol.MustAnswer},
+			{Kind: "control_request/cancel_async_message", Target: protocol.MayAnswer, Own: protocol.MustAnswer},
+			{Kind: "control_cancel_request", Target: protocol.MayAnswer, Settles: true},
+		},
+		Sources: [][2]string{
+			{"unknown-step", "a content_block_delta names a block that content_block_start began and content_block_stop has not ended"},
+			{"total-falls", "total_cost_usd is the cost of the session, and never falls"},
+			{"orphan", "a control_response names a control_request of the other side"},
+			{"cancel-unknown", "a control_cancel_request names an open request of its sender"},
+			{"cancel-ignored", "a turn that was interrupted ends with a result whose terminal_reason begins with aborted"},
+		},
 	},
-	Sources: [][2]string{
-		{"unknown-step", "a content_block_delta names a block that content_block_start began and content_block_stop has not ended"},
-		{"total-falls", "total_cost_usd is the cost of the session, and never falls"},
-		{"orphan", "a control_response names a control_request of the other side"},
-		{"cancel-unknown", "a control_cancel_request names an open request of its sender"},
-		{"cancel-ignored", "a turn that was interrupted ends with a result whose terminal_reason begins with aborted"},
+	Cancel: protocol.Cancelling{JSON: `{"type":"control_cancel_request","request_id":%[1]s}`,
+		Turn: `{"type":"control_request","request_id":"%[2]d","request":{"subtype":"interrupt"}}`,
 	},
+	Recognize: recognize,
 }
 
 type claude struct{ jsonwalk.Named }
@@ -177,10 +183,9 @@ var own = map[string][]jsonwalk.Shape{
 	"result": {{Has: `type" subtype" session_id" is_error num_turns total_cost_usd`, MayHave: "*"}},
 }
 
-// IsOwn reports whether only stream-json has a message, which is m.
-func (claude) IsOwn(payload []byte, m *protocol.Message) bool {
+func recognize(payload []byte, m *protocol.Message) protocol.Evidence {
 	name, _, _ := strings.Cut(string(m.Kind), "/")
-	return slices.ContainsFunc(own[name], func(s jsonwalk.Shape) bool { return s.Fits(payload) })
+	return protocol.Own(slices.ContainsFunc(own[name], func(s jsonwalk.Shape) bool { return s.Fits(payload) }))
 }
 
 // lifecycle maps the states of a prompt that is in the queue, or was. A state that ends it may

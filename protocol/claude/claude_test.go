@@ -19,10 +19,10 @@ const (
 	withdraw  = `{"type":"control_cancel_request","request_id":"q"}`
 )
 
-func TestVectors(t *testing.T) { prototest.Vectors(t, claude.Protocol) }
+func TestVectors(t *testing.T) { prototest.Vectors(t, claude.Spec.Protocol) }
 
 func TestParse(t *testing.T) {
-	prototest.Cases(t, claude.Protocol, []prototest.Case{
+	prototest.Cases(t, claude.Spec.Protocol, []prototest.Case{
 		{prompt, `user open from=c2u`},
 		{`{"type":"user","message":{"role":"user","content":[]},"session_id":"s"}`, `user part from=u2c ref-space=turn`},
 		{assistant, `assistant part from=u2c ref-space=turn queue=part`},
@@ -89,21 +89,21 @@ func TestSummaries(t *testing.T) {
 		`{"type":"result","subtype":"success","is_error":false,"terminal_reason":"completed","result":"done","session_id":"s"}`:                           `: "done"`,
 	} {
 		var m protocol.Message
-		if err := claude.Protocol.Parse([]byte(payload), &m); err != nil || string(m.Label)+": "+string(m.Text) != want {
+		if err := claude.Spec.Protocol.Parse([]byte(payload), &m); err != nil || string(m.Label)+": "+string(m.Text) != want {
 			t.Errorf("%s\n says %s: %s\n want %s (%v)", payload, m.Label, m.Text, want, err)
 		}
 	}
 }
 
 func TestAnyOrder(t *testing.T) {
-	prototest.AnyOrder(t, claude.Protocol, prompt, assistant, result, ask, interrupt, withdraw)
+	prototest.AnyOrder(t, claude.Spec.Protocol, prompt, assistant, result, ask, interrupt, withdraw)
 }
 
 func TestNoAllocs(t *testing.T) {
-	prototest.NoAllocs(t, claude.Protocol, prompt, assistant, ask, interrupt, withdraw)
+	prototest.NoAllocs(t, claude.Spec.Protocol, prompt, assistant, ask, interrupt, withdraw)
 }
 
-func Fuzz(f *testing.F) { prototest.Fuzz(f, claude.Protocol, jsonscan.WellFormed) }
+func Fuzz(f *testing.F) { prototest.Fuzz(f, claude.Spec.Protocol, jsonscan.WellFormed) }
 
 // Messages of MCP travel in control requests, and in the answers to them.
 func TestNestedIn(t *testing.T) {

@@ -9,16 +9,19 @@ import (
 	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
 )
 
-// Protocol is the stream of events. The kind of a message is its type. A turn has no id:
+// Spec is the stream of events. The kind of a message is its type. A turn has no id:
 // it is opened by turn.started, for no prompt is on the wire.
-var Protocol protocol.Protocol = events{"codex-exec"}
-
-// Rules: a turn ends before the stream does.
-var Rules = protocol.Rules{
-	OneSided:  true,
-	LooseRefs: true,
-	Framing:   frame.Line,
-	Sources:   [][2]string{{"unanswered", "a turn ends with turn.completed or turn.failed"}},
+var Spec = protocol.Spec{
+	Protocol: events{"codex-exec"},
+	About:    "the events that codex exec --json writes",
+	// A turn ends before the stream does.
+	Rules: protocol.Rules{
+		OneSided:  true,
+		LooseRefs: true,
+		Framing:   frame.Line,
+		Sources:   [][2]string{{"unanswered", "a turn ends with turn.completed or turn.failed"}},
+	},
+	Recognize: recognize,
 }
 
 type events struct{ jsonwalk.Named }
@@ -96,10 +99,9 @@ var own = map[string]jsonwalk.Shape{
 	"turn.failed":    {Has: `type" error.message"`},
 }
 
-// IsOwn reports whether only this protocol has an event, which is m.
-func (events) IsOwn(payload []byte, m *protocol.Message) bool {
+func recognize(payload []byte, m *protocol.Message) protocol.Evidence {
 	shape, ok := own[string(m.Kind)]
-	return ok && shape.Fits(payload)
+	return protocol.Own(ok && shape.Fits(payload))
 }
 
 // readUsage walks the next value.

@@ -15,8 +15,8 @@ const (
 )
 
 func TestParse(t *testing.T) {
-	prototest.Vectors(t, codexexec.Protocol)
-	prototest.Cases(t, codexexec.Protocol, []prototest.Case{
+	prototest.Vectors(t, codexexec.Spec.Protocol)
+	prototest.Cases(t, codexexec.Spec.Protocol, []prototest.Case{
 		{`{"type":"thread.started","thread_id":"t"}`, `thread.started note`},
 		{`{"type":"turn.started"}`, `turn.started open`},
 		{item, `item.completed part ref-space=turn label=agent_message`},
@@ -25,8 +25,8 @@ func TestParse(t *testing.T) {
 		{`{"type":"turn.failed","error":{"message":"no"}}`, `turn.failed fail ref-space=turn`},
 		{`{"type":"news"}`, `unknown note faults=unknown-kind`},
 	})
-	prototest.AnyOrder(t, codexexec.Protocol, item, done)
-	prototest.NoAllocs(t, codexexec.Protocol, item, done)
+	prototest.AnyOrder(t, codexexec.Spec.Protocol, item, done)
+	prototest.NoAllocs(t, codexexec.Spec.Protocol, item, done)
 }
 
 // What a message says to people is told rather than how it begins.
@@ -38,10 +38,10 @@ func TestSummaries(t *testing.T) {
 		`{"type":"error","message":"no"}`:                       `: "no"`,
 	} {
 		var m protocol.Message
-		if err := codexexec.Protocol.Parse([]byte(payload), &m); err != nil || string(m.Label)+": "+string(m.Text) != want {
+		if err := codexexec.Spec.Protocol.Parse([]byte(payload), &m); err != nil || string(m.Label)+": "+string(m.Text) != want {
 			t.Errorf("%s\n says %s: %s\n want %s (%v)", payload, m.Label, m.Text, want, err)
 		}
 	}
 }
 
-func Fuzz(f *testing.F) { prototest.Fuzz(f, codexexec.Protocol, jsonscan.WellFormed) }
+func Fuzz(f *testing.F) { prototest.Fuzz(f, codexexec.Spec.Protocol, jsonscan.WellFormed) }

@@ -15,13 +15,15 @@ import (
 	"github.com/wirectl/wirectl/protocol/internal/modelapi"
 )
 
-// Protocol is the API. The kind of a request is in its path, which also names the model. The
+// Spec is the API. The kind of a request is in its path, which also names the model. The
 // answers and the events of a stream are GenerateContentResponse. No event says that it is the
 // last.
-var Protocol protocol.Protocol = api{"gemini"}
-
-// Rules: the last event has a finishReason.
-var Rules = modelapi.Rules("the last event of a stream has a finishReason, or says why the prompt was blocked")
+var Spec = protocol.Spec{
+	Protocol: api{"gemini"},
+	About:    "the Gemini API for models, over HTTP",
+	// The last event has a finishReason.
+	Rules: modelapi.Rules("the last event of a stream has a finishReason, or says why the prompt was blocked"),
+}
 
 type api struct{ jsonwalk.Named }
 
@@ -39,9 +41,9 @@ func Call(head *frame.Head) *modelapi.Call {
 		switch {
 		case !ok:
 		case head.Method() == "POST" && slices.Contains(methods, method):
-			return &modelapi.Call{Protocol: Protocol, Kind: method, Model: model}
+			return &modelapi.Call{Protocol: api{"gemini"}, Kind: method, Model: model}
 		case head.Method() == "GET" && strings.HasPrefix(base, "/v1beta"):
-			return &modelapi.Call{Protocol: Protocol, Kind: resource, Model: model}
+			return &modelapi.Call{Protocol: api{"gemini"}, Kind: resource, Model: model}
 		}
 	}
 	return nil

@@ -15,15 +15,15 @@ const (
 )
 
 func TestParse(t *testing.T) {
-	prototest.Vectors(t, gemini.Protocol)
-	prototest.Cases(t, gemini.Protocol, []prototest.Case{
+	prototest.Vectors(t, gemini.Spec.Protocol)
+	prototest.Cases(t, gemini.Spec.Protocol, []prototest.Case{
 		{request, `generateContent open from=c2u`},
 		{event, `GenerateContentResponse part from=u2c label=STOP model=m stop-reason=STOP usage={5 0 5}`},
 		{`{"models":[]}`, `result close from=u2c`},
 		{`7`, `unknown note faults=unknown-kind`},
 	})
-	prototest.AnyOrder(t, gemini.Protocol, request, event)
-	prototest.NoAllocs(t, gemini.Protocol, request, event)
+	prototest.AnyOrder(t, gemini.Spec.Protocol, request, event)
+	prototest.NoAllocs(t, gemini.Spec.Protocol, request, event)
 }
 
 // The path tells what is asked, and of which model.
@@ -49,4 +49,4 @@ func TestCall(t *testing.T) {
 	}
 }
 
-func Fuzz(f *testing.F) { prototest.Fuzz(f, gemini.Protocol, jsonscan.WellFormed) }
+func Fuzz(f *testing.F) { prototest.Fuzz(f, gemini.Spec.Protocol, jsonscan.WellFormed) }

@@ -12,15 +12,18 @@ import (
 	"github.com/wirectl/wirectl/protocol/internal/modelapi"
 )
 
-// Live is the Live API, over WebSocket. The kind of a message is its first member. Turns have no
+// LiveSpec is the Live API, over WebSocket. The kind of a message is its first member. Turns have no
 // id: a turn begins when the client's turn is complete or when the model begins to speak, and
 // ends with turnComplete.
-var Live protocol.Protocol = live{}
-
-// LiveRules: a client that speaks before a turn is over may interrupt it.
-var LiveRules = protocol.Rules{
-	UniqueIDs: true, MayHangUp: true, LeavingCancels: true, Asks: frame.C2U,
-	Cancels: []protocol.CancelRule{{Target: protocol.MayAnswer}},
+var LiveSpec = protocol.Spec{
+	Protocol: live{},
+	About:    "the Live API of Gemini, over WebSocket",
+	// A client that speaks before a turn is over may interrupt it.
+	Rules: protocol.Rules{
+		UniqueIDs: true, MayHangUp: true, LeavingCancels: true, Asks: frame.C2U,
+		Cancels: []protocol.CancelRule{{Target: protocol.MayAnswer}},
+	},
+	Recognize: recognizeLive,
 }
 
 type live struct{ api }
@@ -182,7 +185,6 @@ var own = []jsonwalk.Shape{
 	{Has: "serverContent{", MayHave: "usageMetadata"},
 }
 
-// IsOwn reports whether only this API has a message.
-func (live) IsOwn(payload []byte, _ *protocol.Message) bool {
-	return slices.ContainsFunc(own, func(s jsonwalk.Shape) bool { return s.Fits(payload) })
+func recognizeLive(payload []byte, _ *protocol.Message) protocol.Evidence {
+	return protocol.Own(slices.ContainsFunc(own, func(s jsonwalk.Shape) bool { return s.Fits(payload) }))
 }

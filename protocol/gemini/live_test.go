@@ -14,8 +14,8 @@ const (
 )
 
 func TestParseLive(t *testing.T) {
-	prototest.Vectors(t, gemini.Live)
-	prototest.Cases(t, gemini.Live, []prototest.Case{
+	prototest.Vectors(t, gemini.LiveSpec.Protocol)
+	prototest.Cases(t, gemini.LiveSpec.Protocol, []prototest.Case{
 		{complete, `serverContent close from=u2c label=MALFORMED_FUNCTION_CALL stop-reason=MALFORMED_FUNCTION_CALL usage={9 0 2}`},
 		{`{"realtimeInput":{"audio":{}}}`, `realtimeInput note from=c2u`},
 		{`{"serverContent":{"inputTranscription":{"text":"x"}}}`, `serverContent note from=u2c`},
@@ -23,8 +23,8 @@ func TestParseLive(t *testing.T) {
 		{`{"other":1}`, `unknown note faults=unknown-kind`},
 		{`7`, `unknown note faults=unknown-kind`},
 	})
-	prototest.AnyOrder(t, gemini.Live, complete, calls)
-	prototest.NoAllocs(t, gemini.Live, complete, calls)
+	prototest.AnyOrder(t, gemini.LiveSpec.Protocol, complete, calls)
+	prototest.NoAllocs(t, gemini.LiveSpec.Protocol, complete, calls)
 }
 
-func FuzzLive(f *testing.F) { prototest.Fuzz(f, gemini.Live, jsonscan.WellFormed) }
+func FuzzLive(f *testing.F) { prototest.Fuzz(f, gemini.LiveSpec.Protocol, jsonscan.WellFormed) }

@@ -1,7 +1,9 @@
 package jsonrpc
 
 import (
+	"fmt"
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/a2a"
 )
@@ -14,6 +16,55 @@ var A2A = New(a2a.Name, Grammar{
 	Turns:        A2ATasks,
 	Methods:      a2aMethods(),
 })
+
+// A2ASpec is A2A in all its bindings.
+var A2ASpec = protocol.Spec{
+	Protocol:  A2A,
+	About:     "the Agent2Agent protocol, over JSON-RPC, REST or gRPC",
+	Rules:     a2a.Rules,
+	Recognize: A2A.Recognize,
+	Refine: func(m *protocol.Message) protocol.Evidence {
+		if MCP.Knows(m.Kind) && hasMember(m.Text, "taskId") {
+			return protocol.Evidence{}
+		}
+		return A2A.Refine(m)
+	},
+	AppendTask: appendTask,
+	Messages:   a2a.Messages,
+}
+
+// appendTask appends a request about a task. It describes its sender as the request did that
+// became the task.
+func appendTask(dst []byte, t *protocol.Target, cancel bool, n int64) []byte {
+	method := "tasks/get"
+	if cancel {
+		method = "tasks/cancel"
+	}
+	if m, version := a2a.ByName(t.Opened.Kind); m != nil {
+		if string(version) != a2a.V03 {
+			m, _ = a2a.ByName([]byte(method))
+			method = m.Newer
+		}
+		dst = fmt.Appendf(dst, `{"jsonrpc":"2.0","id":%d,"method":%q,"params":{"id":%s`, n, method, t.Name.Text)
+		if tenant, ok := jsonscan.Get(t.Payload, "params", "tenant"); ok {
+			dst = fmt.Appendf(dst, `,"tenant":%s`, tenant)
+		}
+		return append(dst, "}}"...)
+	}
+	dst = fmt.Appendf(dst, `{"jsonrpc":"2.0","id":%d,"method":%q,"params":{"taskId":%s`, n, method, t.Name.Text)
+	open := `,"_meta":{`
+	for _, key := range []string{"protocolVersion", "clientInfo", "clientCapabilities"} {
+		key = "io.modelcontextprotocol/" + key
+		if value, ok := jsonscan.Get(t.Payload, "params", "_meta", key); ok {
+			dst = fmt.Appendf(dst, `%s%q:%s`, open, key, value)
+			open = ","
+		}
+	}
+	if open == "," {
+		dst = append(dst, '}')
+	}
+	return append(dst, "}}"...)
+}
 
 func a2aMethods() map[string]Method {
 	methods := map[string]Method{}

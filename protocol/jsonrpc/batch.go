@@ -1,8 +1,6 @@
 package jsonrpc
 
 import (
-	"iter"
-
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
@@ -10,7 +8,7 @@ import (
 
 var kindBatch = []byte("batch")
 
-// parseBatch reads the messages of a batch, whose array has been entered. [Items] and
+// parseBatch reads the messages of a batch, whose array has been entered. [protocol.Items] and
 // another Parse give their meanings.
 func (d *Dialect) parseBatch(s *jsonscan.Scanner, m *protocol.Message) error {
 	for s.Elem() {
@@ -22,23 +20,4 @@ func (d *Dialect) parseBatch(s *jsonscan.Scanner, m *protocol.Message) error {
 		m.Kind = kindBatch
 	}
 	return jsonwalk.Finish(s, s.End(), m)
-}
-
-// Items yields the messages of a batch, or any other payload as it is. They borrow from
-// payload. It stops at the first one that is not JSON.
-func Items(payload []byte) iter.Seq[[]byte] {
-	return func(yield func([]byte) bool) {
-		var s jsonscan.Scanner
-		s.Init(payload)
-		if !s.Array() {
-			yield(payload)
-			return
-		}
-		for s.Elem() {
-			item := s.Value()
-			if item == nil || !yield(item) {
-				return
-			}
-		}
-	}
 }

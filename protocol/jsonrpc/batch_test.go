@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
 	"github.com/wirectl/wirectl/test/kit/prototest"
 )
@@ -24,7 +25,7 @@ func TestItems(t *testing.T) {
 		`[1,2,{]`:             {`1`, `2`},
 	} {
 		var got []string
-		for item := range jsonrpc.Items([]byte(payload)) {
+		for item := range protocol.Items([]byte(payload)) {
 			got = append(got, string(item))
 		}
 		if !slices.Equal(got, want) {

@@ -54,35 +54,47 @@ func copilotMethods(methods map[string]Method) map[string]Method {
 	return methods
 }
 
-// CopilotRules: an aborted turn ends with a session.idle that says so, and session.abort is
+// CopilotSpec: an aborted turn ends with a session.idle that says so, and session.abort is
 // answered, before or after.
-var CopilotRules = protocol.Rules{
-	UniqueIDs: true,
-	Outlined:  true,
-	MayLeave:  true,
-	LooseRefs: true,
-	Steps:     true,
-	Framing:   frame.Header,
-	Accepted:  []string{"session.send"},
-	Waits:     true,
-	Dismiss:   []string{"runtime.shutdown"},
-	Session: func(opened string, _ *protocol.Message, payload []byte) []byte {
-		if opened != "session.create" && opened != "session.resume" {
-			return nil
+var CopilotSpec = protocol.Spec{
+	Protocol: Copilot,
+	About:    "the Copilot SDK and its runtime",
+	Rules: protocol.Rules{
+		UniqueIDs: true,
+		Outlined:  true,
+		MayLeave:  true,
+		LooseRefs: true,
+		Steps:     true,
+		Framing:   frame.Header,
+		Accepted:  []string{"session.send"},
+		Waits:     true,
+		Dismiss:   []string{"runtime.shutdown"},
+		Session: func(opened string, _ *protocol.Message, payload []byte) []byte {
+			if opened != "session.create" && opened != "session.resume" {
+				return nil
+			}
+			id, _ := jsonscan.Get(payload, "result", "sessionId")
+			return id
+		},
+		Cancels: []protocol.CancelRule{
+			{Kind: "session.abort", Target: protocol.MustConfirm, Own: protocol.MustAnswer},
+		},
+		Sources: [][2]string{
+			{"cancel-ignored", "a turn that session.abort has ended ends with a session.idle whose aborted is true"},
+			{"cancel-silent", "a turn that was aborted ends with session.idle, and session.abort is answered"},
+			{"unanswered", "a turn ends with session.idle, and what was requested is completed"},
+			{"unknown-step", "a partial result names a tool call that tool.execution_start began and tool.execution_complete has not ended"},
+			{"wrong-framing", "over stdio each message has a Content-Length header"},
+			{"stray-output", "a runtime writes nothing to its stdout but messages"},
+		},
+	},
+	Cancel:    protocol.Cancelling{JSON: `{"jsonrpc":"2.0","id":%[2]d,"method":"session.abort","params":{"sessionId":%[1]s}}`, Bind: true},
+	Recognize: Copilot.Recognize,
+	Refine: func(m *protocol.Message) protocol.Evidence {
+		if string(m.Kind) == "connect" && hasMember(m.Text, "supportedTaskKinds") {
+			return protocol.Evidence{Score: protocol.Likely}
 		}
-		id, _ := jsonscan.Get(payload, "result", "sessionId")
-		return id
-	},
-	Cancels: []protocol.CancelRule{
-		{Kind: "session.abort", Target: protocol.MustConfirm, Own: protocol.MustAnswer},
-	},
-	Sources: [][2]string{
-		{"cancel-ignored", "a turn that session.abort has ended ends with a session.idle whose aborted is true"},
-		{"cancel-silent", "a turn that was aborted ends with session.idle, and session.abort is answered"},
-		{"unanswered", "a turn ends with session.idle, and what was requested is completed"},
-		{"unknown-step", "a partial result names a tool call that tool.execution_start began and tool.execution_complete has not ended"},
-		{"wrong-framing", "over stdio each message has a Content-Length header"},
-		{"stray-output", "a runtime writes nothing to its stdout but messages"},
+		return Copilot.Refine(m)
 	},
 }
 

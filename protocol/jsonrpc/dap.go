@@ -25,10 +25,9 @@ var dapWords = strings.Fields(`
 	stackTrace startDebugging stepIn stepOut stopped terminate terminated thread threads variables
 `)
 
-// IsOwn reports whether only DAP has a message, which is m.
-func (dap) IsOwn(payload []byte, m *protocol.Message) bool {
-	return slices.Contains(dapWords, string(m.Kind)) &&
-		jsonwalk.Shape{Has: `seq type"`, MayHave: "arguments body command event message request_seq success"}.Fits(payload)
+func recognizeDAP(payload []byte, m *protocol.Message) protocol.Evidence {
+	return protocol.Own(slices.Contains(dapWords, string(m.Kind)) &&
+		jsonwalk.Shape{Has: `seq type"`, MayHave: "arguments body command event message request_seq success"}.Fits(payload))
 }
 
 // dapMessage is the result of one walk over a DAP message: words without their quotes, and

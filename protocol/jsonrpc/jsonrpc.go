@@ -9,6 +9,7 @@ package jsonrpc
 
 import (
 	"bytes"
+	"time"
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/jsonscan"
@@ -118,23 +119,69 @@ func (d *Dialect) Knows(method []byte) bool {
 	return ok
 }
 
-// IsOwn reports whether only the dialect has a message, which is m. Without the jsonrpc member,
-// that is one with a method that has a path, or an initialize of Codex.
-func (d *Dialect) IsOwn(payload []byte, m *protocol.Message) bool {
+// Recognize is the function of that name in the Spec of the dialect. Without the jsonrpc member,
+// only methods with a path and an initialize of Codex tell.
+func (d *Dialect) Recognize(payload []byte, m *protocol.Message) protocol.Evidence {
 	switch {
 	case !d.grammar.Unversioned:
-		return claims(payload)
+		return protocol.Own(Claims(payload))
 	case string(m.Kind) == "initialize":
-		return jsonwalk.Shape{Has: `method" id params.clientInfo{`}.Fits(payload)
-	default:
-		return d.Knows(m.Kind) && bytes.Contains(m.Kind, []byte("/")) &&
-			jsonwalk.Shape{Has: `method"`, MayHave: "id params emittedAtMs trace"}.Fits(payload)
+		return protocol.Own(jsonwalk.Shape{Has: `method" id params.clientInfo{`}.Fits(payload))
 	}
+	return protocol.Own(d.Knows(m.Kind) && bytes.Contains(m.Kind, []byte("/")) &&
+		jsonwalk.Shape{Has: `method"`, MayHave: "id params emittedAtMs trace"}.Fits(payload))
 }
 
-// claims reports whether a payload, which may be broken, has a jsonrpc member, and is no
+// Refine is the function of that name in the Spec of the dialect: its methods tell, unless they
+// are common.
+func (d *Dialect) Refine(m *protocol.Message) protocol.Evidence {
+	member, isCommon := common[string(m.Kind)]
+	switch {
+	case !d.Knows(m.Kind):
+		return protocol.Evidence{}
+	case isCommon && (member == "" || !hasMember(m.Text, member)):
+		return protocol.Evidence{Score: protocol.Possible}
+	}
+	return protocol.Evidence{Score: protocol.Likely}
+}
+
+// common are the methods that other programs have, too, with the member of their params that
+// shows the dialect, if one does.
+var common = map[string]string{
+	"initialize": "", "ping": "", "shutdown": "", "exit": "", "authenticate": "", "logout": "",
+	"$/cancelRequest": "", "$/progress": "", "$/setTrace": "", "$/logTrace": "",
+	"send": "content", "cancel": "request_id", "compact": "",
+	"SendMessage": "message", "GetTask": "id", "ListTasks": "", "CancelTask": "id",
+	"status.get": "", "runtime.shutdown": "", "session.event": "event", "session.send": "prompt", "session.create": "",
+	"session.delete": "", "session.destroy": "", "session.detach": "", "session.list": "", "session.log": "",
+	"session.resume": "", "session.shutdown": "", "session.suspend": "", "session.abort": "",
+}
+
+// hasMember reports whether params have a member of that name.
+func hasMember(params []byte, name string) bool {
+	_, ok := jsonscan.Get(params, name)
+	return ok
+}
+
+// refineMCP: an initialize of MCP names a version that is a day. MCP and version 0.3 of A2A have the
+// same names for requests about a task, and different ones for its id.
+func refineMCP(m *protocol.Message) protocol.Evidence {
+	if string(m.Kind) == "initialize" {
+		raw, _ := jsonscan.Get(m.Text, "protocolVersion")
+		version, _ := jsonscan.Unquote(raw)
+		if _, err := time.Parse(time.DateOnly, string(version)); err == nil {
+			return protocol.Evidence{Score: protocol.Certain}
+		}
+	}
+	if A2A.Knows(m.Kind) && hasMember(m.Text, "id") {
+		return protocol.Evidence{}
+	}
+	return MCP.Refine(m)
+}
+
+// Claims reports whether a payload, which may be broken, has a jsonrpc member, and is no
 // record of a log, which may have one too.
-func claims(payload []byte) bool {
+func Claims(payload []byte) bool {
 	versioned, others := false, 0
 	var s jsonscan.Scanner
 	s.Init(payload)

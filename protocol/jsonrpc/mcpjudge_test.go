@@ -32,7 +32,7 @@ func FuzzJudgeMCP(f *testing.F) {
 		if jsonrpc.MCP.Parse(payload, j.Message) != nil {
 			return
 		}
-		jsonrpc.MCPRules.Judge(&j)
+		jsonrpc.MCPSpec.Rules.Judge(&j)
 		for _, b := range j.Broken {
 			if !slices.Contains(named, b.Finding) || len(b.How) > 4*512 || !utf8.ValidString(b.How) || strings.TrimSpace(b.How) == "" {
 				t.Errorf("%s: %q", b.Finding, b.How)

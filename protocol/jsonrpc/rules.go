@@ -12,12 +12,25 @@ import (
 // The demands of the protocols of the family on a session. In all of these a client may go
 // away while its requests are open.
 var (
-	// PlainRules are those of JSON-RPC 2.0, which has no cancels.
-	PlainRules = protocol.Rules{UniqueIDs: true, MayLeave: true, Outlined: true, Elsewhere: true, IsProbe: probes("rpc.")}
+	// PlainSpec: the rules are those of JSON-RPC 2.0, which has no cancels.
+	PlainSpec = protocol.Spec{
+		Protocol:  Plain,
+		About:     "any other JSON-RPC",
+		Rules:     protocol.Rules{UniqueIDs: true, MayLeave: true, Outlined: true, Elsewhere: true, IsProbe: probes("rpc.")},
+		Recognize: Plain.Recognize,
+	}
 
-	// MCPRules are those of the versions up to 2025-11-25; after that a client that closes
+	// MCPSpec: the rules are those of the versions up to 2025-11-25; after that a client that closes
 	// the stream of an answer cancels the request.
-	MCPRules       = mcpUntil2026(protocol.Rules{Versions: mcpVersionRules, Newest: mcp2026})
+	MCPSpec = protocol.Spec{
+		Protocol:   MCP,
+		About:      "the Model Context Protocol",
+		Rules:      mcpUntil2026(protocol.Rules{Versions: mcpVersionRules, Newest: mcp2026}),
+		Cancel:     protocol.Cancelling{JSON: `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%[1]s}}`},
+		Recognize:  MCP.Recognize,
+		Refine:     refineMCP,
+		AppendTask: appendTask,
+	}
 	mcp202511Rules = mcpUntil2026(protocol.Rules{Polls: true})
 	mcp2026Rules   = mcpRules(protocol.Rules{
 		LeavingCancels: true,
@@ -26,73 +39,99 @@ var (
 		EndlessAck:     "notifications/subscriptions/acknowledged",
 	})
 
-	// ACPRules are those of version 1, in which the answer to a prompt ends the turn; in
+	// ACPSpec: the rules are those of version 1, in which the answer to a prompt ends the turn; in
 	// version 2 it accepts the prompt, and the turn ends when the agent is idle.
-	ACPRules = acpRules(protocol.Rules{
-		Steps:    true,
-		Versions: []protocol.VersionRules{{From: "2", Rules: &acp2Rules}},
-		Newest:   "2",
-	})
+	ACPSpec = protocol.Spec{
+		Protocol: ACP,
+		About:    "the Agent Client Protocol",
+		Rules: acpRules(protocol.Rules{
+			Steps:    true,
+			Versions: []protocol.VersionRules{{From: "2", Rules: &acp2Rules}},
+			Newest:   "2",
+		}),
+		Cancel:    protocol.Cancelling{JSON: `{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":%[1]s}}`, Bind: true},
+		Recognize: ACP.Recognize,
+		Refine:    ACP.Refine,
+	}
 	acp2Rules = acpRules(protocol.Rules{Accepted: []string{"session/prompt"}, Judge: judgeACP2})
 
-	// LSPRules: a cancelled request is answered by an error, -32800 as a rule,
+	// LSPSpec: a cancelled request is answered by an error, -32800 as a rule,
 	// or by its result. Progress can be the server's own.
-	LSPRules = protocol.Rules{
-		UniqueIDs: true,
-		Outlined:  true,
-		MayLeave:  true,
-		Dismiss:   []string{"exit"},
-		LooseRefs: true,
-		Framing:   frame.Header,
-		IsProbe:   probes("$/"),
-		Cancels:   []protocol.CancelRule{{Target: protocol.MustAnswer}},
-		Sources: [][2]string{
-			{"cancel-silent", "a request that was cancelled still answers, by an error or a result"},
+	LSPSpec = protocol.Spec{
+		Protocol: LSP,
+		About:    "the Language Server Protocol",
+		Rules: protocol.Rules{
+			UniqueIDs: true,
+			Outlined:  true,
+			MayLeave:  true,
+			Dismiss:   []string{"exit"},
+			LooseRefs: true,
+			Framing:   frame.Header,
+			IsProbe:   probes("$/"),
+			Cancels:   []protocol.CancelRule{{Target: protocol.MustAnswer}},
+			Sources: [][2]string{
+				{"cancel-silent", "a request that was cancelled still answers, by an error or a result"},
+			},
 		},
+		Cancel:    protocol.Cancelling{JSON: `{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":%[1]s}}`},
+		Recognize: LSP.Recognize,
+		Refine:    LSP.Refine,
 	}
 
-	// CodexRules: an interrupted turn ends as interrupted. serverRequest/resolved ends a
+	// CodexSpec: an interrupted turn ends as interrupted. serverRequest/resolved ends a
 	// question of the server, also one that was not answered. Turns belong to the server,
 	// not to a connection.
-	CodexRules = protocol.Rules{
-		UniqueIDs: true,
-		Outlined:  true,
-		MayLeave:  true,
-		LooseRefs: true,
-		Totals:    true,
-		Steps:     true,
-		Opening:   []string{"initialize"},
-		Framing:   frame.Line,
-		Shared:    []protocol.Space{protocol.SpaceTurn, protocol.SpaceSession},
-		Accepted:  []string{"turn/start", "review/start", "thread/compact/start", "thread/shellCommand"},
-		Cancels: []protocol.CancelRule{
-			{Kind: "turn/interrupt", Target: protocol.MustConfirm, Own: protocol.MustAnswer},
-			{Kind: "serverRequest/resolved", Target: protocol.MayAnswer, Settles: true},
+	CodexSpec = protocol.Spec{
+		Protocol: Codex,
+		About:    "the app-server of Codex",
+		Rules: protocol.Rules{
+			UniqueIDs: true,
+			Outlined:  true,
+			MayLeave:  true,
+			LooseRefs: true,
+			Totals:    true,
+			Steps:     true,
+			Opening:   []string{"initialize"},
+			Framing:   frame.Line,
+			Shared:    []protocol.Space{protocol.SpaceTurn, protocol.SpaceSession},
+			Accepted:  []string{"turn/start", "review/start", "thread/compact/start", "thread/shellCommand"},
+			Cancels: []protocol.CancelRule{
+				{Kind: "turn/interrupt", Target: protocol.MustConfirm, Own: protocol.MustAnswer},
+				{Kind: "serverRequest/resolved", Target: protocol.MayAnswer, Settles: true},
+			},
+			Sources: [][2]string{
+				{"cancel-ignored", "a turn that turn/interrupt has ended completes with the status interrupted"},
+				{"cancel-silent", "a turn that was interrupted completes"},
+				{"missing-request", "a client begins with initialize; the server answers \"Not initialized\" to anything else"},
+				{"unknown-step", "a delta names an item that item/started began and item/completed has not ended"},
+				{"total-falls", "tokenUsage.total counts all of a thread, and never falls"},
+			},
 		},
-		Sources: [][2]string{
-			{"cancel-ignored", "a turn that turn/interrupt has ended completes with the status interrupted"},
-			{"cancel-silent", "a turn that was interrupted completes"},
-			{"missing-request", "a client begins with initialize; the server answers \"Not initialized\" to anything else"},
-			{"unknown-step", "a delta names an item that item/started began and item/completed has not ended"},
-			{"total-falls", "tokenUsage.total counts all of a thread, and never falls"},
-		},
+		Cancel:    protocol.Cancelling{JSON: `{"method":"turn/interrupt","id":%[2]d,"params":{"threadId":%[3]s,"turnId":%[1]s}}`, Bind: true, Ref: true},
+		Recognize: Codex.Recognize,
 	}
 
-	// DAPRules: a cancelled request is answered, and so is the cancel, which is
+	// DAPSpec: a cancelled request is answered, and so is the cancel, which is
 	// a request. Progress is the adapter's own.
-	DAPRules = protocol.Rules{
-		UniqueIDs: true,
-		Outlined:  true,
-		MayLeave:  true,
-		Dismiss:   []string{"disconnect", "terminate"},
-		LooseRefs: true,
-		Framing:   frame.Header,
-		Cancels:   []protocol.CancelRule{{Target: protocol.MustAnswer, Own: protocol.MustAnswer}},
-		Sources: [][2]string{
-			{"cancel-silent", "a request that was cancelled still answers, by an error or a result"},
-			{"duplicate-id", "seq numbers the messages of each side"},
-			{"bad-id", "seq and request_seq are integers"},
+	DAPSpec = protocol.Spec{
+		Protocol: DAP,
+		About:    "the Debug Adapter Protocol",
+		Rules: protocol.Rules{
+			UniqueIDs: true,
+			Outlined:  true,
+			MayLeave:  true,
+			Dismiss:   []string{"disconnect", "terminate"},
+			LooseRefs: true,
+			Framing:   frame.Header,
+			Cancels:   []protocol.CancelRule{{Target: protocol.MustAnswer, Own: protocol.MustAnswer}},
+			Sources: [][2]string{
+				{"cancel-silent", "a request that was cancelled still answers, by an error or a result"},
+				{"duplicate-id", "seq numbers the messages of each side"},
+				{"bad-id", "seq and request_seq are integers"},
+			},
 		},
+		Cancel:    protocol.Cancelling{JSON: `{"seq":%[2]d,"type":"request","command":"cancel","arguments":{"requestId":%[1]s}}`},
+		Recognize: recognizeDAP,
 	}
 )
 

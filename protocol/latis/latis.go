@@ -4,6 +4,7 @@
 package latis
 
 import (
+	"github.com/wirectl/wirectl/frame"
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -19,6 +20,47 @@ import (
 // Parse walks the fields of the message and of its payload. What is inside
 // these, and that strings are UTF-8, it leaves to AppendJSON.
 var Protocol protocol.Transcoder = latis{}
+
+// Spec is all that makes latis.
+var Spec = protocol.Spec{
+	Protocol: Protocol,
+	About:    "protobuf between a controller and a unit",
+	// The ACK of a
+	// PROMPT_CANCEL is optional, the RESPONSE_CANCELLED of the prompt is not.
+	Rules: protocol.Rules{
+		UniqueIDs: true,
+		Sequenced: true,
+		Subscribe: "STATE_SUBSCRIBE",
+		Update:    "STATE_UPDATE",
+		Session: func(opened string, answer *protocol.Message, _ []byte) []byte {
+			if opened == "SESSION_CREATE" && string(answer.Kind) == "ACK" {
+				return answer.Label
+			}
+			return nil
+		},
+		Cancels: []protocol.CancelRule{{Target: protocol.MustConfirm, Own: protocol.MayAnswer}},
+		Sources: [][2]string{
+			{"orphan", "an answer carries the id of its request"},
+			{"after-end", "a prompt ends with exactly one RESPONSE_COMPLETE, RESPONSE_CANCELLED or ERROR"},
+			{"unanswered", "a prompt ends with exactly one RESPONSE_COMPLETE, RESPONSE_CANCELLED or ERROR, and any other request is answered"},
+			{"sequence-gap", "the sequence of RESPONSE_CHUNK counts from 0"},
+			{"sequence-repeat", "the sequence of RESPONSE_CHUNK counts from 0"},
+			{"cancel-ignored", "a cancelled prompt is answered by RESPONSE_CANCELLED under its id"},
+			{"cancel-silent", "a cancelled prompt is answered by RESPONSE_CANCELLED under its id"},
+			{"both-answers", "a message has one payload"},
+			{"bad-id", "an id is UTF-8, and request_id is the same as id"},
+			{"missing-field", "every message has an id, and a cancel a target_id"},
+		},
+	},
+	Cancel:    protocol.Cancelling{JSON: `{"id":"%[2]d","promptCancel":{"targetId":%[1]s}}`},
+	Framing:   frame.Len32,
+	Recognize: func([]byte, *protocol.Message) protocol.Evidence { return protocol.Evidence{Score: protocol.Possible} },
+	HasField:  func(number int32) bool { return Knows(protowire.Number(number)) },
+	Messages: func(path string) (request, answer protocol.Protocol, ok bool) {
+		return Protocol, Protocol, path == "/latis.v1.LatisService/Connect"
+	},
+	Rewrapped: true,
+}
 
 type latis struct{}
 

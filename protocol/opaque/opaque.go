@@ -15,6 +15,12 @@ var JSON protocol.Protocol = jsonText{"json"}
 // Bytes treats every payload as a message of the kind bytes.
 var Bytes protocol.Protocol = anything{}
 
+// The specs of these. Payloads of no known protocol have no rules.
+var (
+	JSONSpec  = protocol.Spec{Protocol: JSON, About: "any other JSON"}
+	BytesSpec = protocol.Spec{Protocol: Bytes, About: "anything else"}
+)
+
 type jsonText struct{ jsonwalk.Named }
 
 // Parse validates payload. It implements [protocol.Protocol].

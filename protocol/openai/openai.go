@@ -13,13 +13,15 @@ import (
 	"github.com/wirectl/wirectl/protocol/internal/modelapi"
 )
 
-// Protocol is the API. The kind of an event is its type, and that of another answer is its
+// Spec is the API. The kind of an event is its type, and that of another answer is its
 // member object. The kind of a request is in its path; a payload alone allows only a guess.
-var Protocol protocol.Protocol = api{"openai"}
-
-// Rules: the final event is response.completed, response.incomplete or response.failed,
-// or in Chat Completions [DONE] after a finish_reason.
-var Rules = modelapi.Rules("a stream of Responses ends with response.completed, response.incomplete or response.failed, and one of Chat Completions with [DONE]")
+var Spec = protocol.Spec{
+	Protocol: api{"openai"},
+	About:    "the API of OpenAI for models, over HTTP",
+	// The final event is response.completed, response.incomplete or response.failed,
+	// or in Chat Completions [DONE] after a finish_reason.
+	Rules: modelapi.Rules("a stream of Responses ends with response.completed, response.incomplete or response.failed, and one of Chat Completions with [DONE]"),
+}
 
 type api struct{ jsonwalk.Named }
 
@@ -55,7 +57,7 @@ func Call(head *frame.Head, body []byte) *modelapi.Call {
 		if !own {
 			return nil
 		}
-		return &modelapi.Call{Protocol: Protocol, Kind: r, Model: deployment}
+		return &modelapi.Call{Protocol: api{"openai"}, Kind: r, Model: deployment}
 	}
 	return nil
 }

@@ -17,8 +17,8 @@ const (
 )
 
 func TestParse(t *testing.T) {
-	prototest.Vectors(t, openai.Protocol)
-	prototest.Cases(t, openai.Protocol, []prototest.Case{
+	prototest.Vectors(t, openai.Spec.Protocol)
+	prototest.Cases(t, openai.Spec.Protocol, []prototest.Case{
 		{request, `responses open from=c2u label=m model=m`},
 		{`{"model":"m","prompt":"hi"}`, `completions open from=c2u label=m model=m`},
 		{`{"object":"list","data":[]}`, `list close from=u2c`},
@@ -28,8 +28,8 @@ func TestParse(t *testing.T) {
 		{`{"type":"response.of.the.future","delta":"x"}`, `response.of.the.future part from=u2c empty=true`},
 		{`[]`, `unknown note faults=unknown-kind`},
 	})
-	prototest.AnyOrder(t, openai.Protocol, completed, failed, chunk, request)
-	prototest.NoAllocs(t, openai.Protocol, completed, failed, chunk, request)
+	prototest.AnyOrder(t, openai.Spec.Protocol, completed, failed, chunk, request)
+	prototest.NoAllocs(t, openai.Spec.Protocol, completed, failed, chunk, request)
 }
 
 // Paths that others may have too need a body of the API.
@@ -70,7 +70,7 @@ func TestCall(t *testing.T) {
 	}
 }
 
-func Fuzz(f *testing.F) { prototest.Fuzz(f, openai.Protocol, jsonscan.WellFormed) }
+func Fuzz(f *testing.F) { prototest.Fuzz(f, openai.Spec.Protocol, jsonscan.WellFormed) }
 
 // bodyOf returns nil for no body.
 func bodyOf(text string) []byte {

@@ -12,15 +12,18 @@ import (
 	"github.com/wirectl/wirectl/protocol/internal/modelapi"
 )
 
-// Realtime is the Realtime API, and the Responses API over WebSocket. The kind of an event is
+// RealtimeSpec is the Realtime API, and the Responses API over WebSocket. The kind of an event is
 // its type. The server chooses the id of a response: response.create asks for the next response
 // that is created.
-var Realtime protocol.Protocol = realtime{}
-
-// RealtimeRules: a cancel is answered by response.done, or by an error if no response is active.
-var RealtimeRules = protocol.Rules{
-	UniqueIDs: true, MayHangUp: true, LeavingCancels: true, Asks: frame.C2U,
-	Cancels: []protocol.CancelRule{{Target: protocol.MustAnswer}},
+var RealtimeSpec = protocol.Spec{
+	Protocol: realtime{},
+	About:    "the Realtime API of OpenAI, over WebSocket",
+	// A cancel is answered by response.done, or by an error if no response is active.
+	Rules: protocol.Rules{
+		UniqueIDs: true, MayHangUp: true, LeavingCancels: true, Asks: frame.C2U,
+		Cancels: []protocol.CancelRule{{Target: protocol.MustAnswer}},
+	},
+	Recognize: recognizeRealtime,
 }
 
 type realtime struct{ api }
@@ -103,7 +106,6 @@ func sessions(members ...string) (all []jsonwalk.Shape) {
 	return all
 }
 
-// IsOwn reports whether only this API has an event, which is m.
-func (realtime) IsOwn(payload []byte, m *protocol.Message) bool {
-	return slices.ContainsFunc(own[string(m.Kind)], func(s jsonwalk.Shape) bool { return s.Fits(payload) })
+func recognizeRealtime(payload []byte, m *protocol.Message) protocol.Evidence {
+	return protocol.Own(slices.ContainsFunc(own[string(m.Kind)], func(s jsonwalk.Shape) bool { return s.Fits(payload) }))
 }

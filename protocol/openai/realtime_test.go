@@ -14,16 +14,16 @@ const (
 )
 
 func TestParseRealtime(t *testing.T) {
-	prototest.Vectors(t, openai.Realtime)
-	prototest.Cases(t, openai.Realtime, []prototest.Case{
+	prototest.Vectors(t, openai.RealtimeSpec.Protocol)
+	prototest.Cases(t, openai.RealtimeSpec.Protocol, []prototest.Case{
 		{done, `response.done cancelled from=u2c id="r" label=turn_detected stop-reason=turn_detected usage={9 0 2}`},
 		{`{"type":"rate_limits.updated","event_id":"e"}`, `rate_limits.updated note bind="e" bind-space=progress`},
 		{`{"type":"response.completed","response":{"id":"r"}}`, `response.completed close from=u2c id="r" label=completed stop-reason=completed`},
 		{`{"type":"text"}`, `unknown note faults=unknown-kind`},
 		{`[]`, `unknown note faults=unknown-kind`},
 	})
-	prototest.AnyOrder(t, openai.Realtime, done, refuse)
-	prototest.NoAllocs(t, openai.Realtime, done, refuse)
+	prototest.AnyOrder(t, openai.RealtimeSpec.Protocol, done, refuse)
+	prototest.NoAllocs(t, openai.RealtimeSpec.Protocol, done, refuse)
 }
 
-func FuzzRealtime(f *testing.F) { prototest.Fuzz(f, openai.Realtime, jsonscan.WellFormed) }
+func FuzzRealtime(f *testing.F) { prototest.Fuzz(f, openai.RealtimeSpec.Protocol, jsonscan.WellFormed) }

@@ -12,34 +12,37 @@ import (
 	"github.com/wirectl/wirectl/protocol/internal/modelapi"
 )
 
-// Protocol is the protocol of opencode. The kind of a request is its method and path, with :id
+// Spec is the protocol of opencode. The kind of a request is its method and path, with :id
 // for each id, and the kind of an event is its type. A session has one turn at a time.
-var Protocol protocol.Protocol = opencode{"opencode"}
-
-// Rules: any stream of events reports a turn, and any connection may abort it.
-var Rules = protocol.Rules{
-	UniqueIDs:  true,
-	MayLeave:   true,
-	LooseRefs:  true,
-	Reset:      "RST_STREAM",
-	Shared:     []protocol.Space{protocol.SpaceSession, protocol.SpaceRun},
-	Accepted:   []string{"POST /session/:id/prompt_async"},
-	Endless:    []string{kindEvents, kindGlobalEvents},
-	EndlessAck: "server.connected",
-	Cancels: []protocol.CancelRule{
-		{Kind: "POST /session/:id/abort", Target: protocol.MustConfirm, Own: protocol.MustAnswer},
-		{Kind: "permission.replied", Settles: true},
-		{Kind: "question.replied", Settles: true},
-		{Kind: "question.rejected", Settles: true},
-	},
-	Sources: [][2]string{
-		{"missing-ack", "the first event of a stream is server.connected"},
-		{"cancel-ignored", "a turn that was aborted ends with the error MessageAbortedError"},
-		{"cancel-silent", "a turn that was aborted ends"},
+var Spec = protocol.Spec{
+	Protocol: opencode{"opencode"},
+	About:    "the server of the coding agent opencode, over HTTP",
+	// Any stream of events reports a turn, and any connection may abort it.
+	Rules: protocol.Rules{
+		UniqueIDs:  true,
+		MayLeave:   true,
+		LooseRefs:  true,
+		Reset:      "RST_STREAM",
+		Shared:     []protocol.Space{protocol.SpaceSession, protocol.SpaceRun},
+		Accepted:   []string{kindAsync},
+		Endless:    []string{kindEvents, kindGlobalEvents},
+		EndlessAck: "server.connected",
+		Cancels: []protocol.CancelRule{
+			{Kind: "POST /session/:id/abort", Target: protocol.MustConfirm, Own: protocol.MustAnswer},
+			{Kind: "permission.replied", Settles: true},
+			{Kind: "question.replied", Settles: true},
+			{Kind: "question.rejected", Settles: true},
+		},
+		Sources: [][2]string{
+			{"missing-ack", "the first event of a stream is server.connected"},
+			{"cancel-ignored", "a turn that was aborted ends with the error MessageAbortedError"},
+			{"cancel-silent", "a turn that was aborted ends"},
+		},
 	},
 }
 
 const (
+	kindAsync        = "POST /session/:id/prompt_async"
 	kindEvents       = "GET /event"
 	kindGlobalEvents = "GET /global/event"
 )
@@ -55,7 +58,7 @@ type Call struct {
 // by their ids. Other servers may have streams of events at the same path: see [IsEvent].
 func CallOf(head *frame.Head) *Call {
 	path := modelapi.Path(head)
-	c := &Call{Call: modelapi.Call{Protocol: Protocol, Kind: head.Method() + " " + path}}
+	c := &Call{Call: modelapi.Call{Protocol: opencode{"opencode"}, Kind: head.Method() + " " + path}}
 	if WantsEvents(c.Kind) {
 		return c
 	}
@@ -128,7 +131,7 @@ func (c *Call) Answer(m *protocol.Message, failed bool) {
 	if c.Prompts() {
 		m.Bind = c.Session
 		m.Operation.Does = m.Phase
-		if c.Kind == Rules.Accepted[0] && !failed {
+		if c.Kind == kindAsync && !failed {
 			m.Operation.Does = protocol.Note
 		}
 	}
@@ -137,7 +140,7 @@ func (c *Call) Answer(m *protocol.Message, failed bool) {
 // IsEvent reports whether a payload is an event of this protocol.
 func IsEvent(payload []byte) bool {
 	var m protocol.Message
-	return Protocol.Parse(payload, &m) == nil && string(m.Kind) != string(kindBody)
+	return opencode{}.Parse(payload, &m) == nil && string(m.Kind) != string(kindBody)
 }
 
 type opencode struct{ jsonwalk.Named }

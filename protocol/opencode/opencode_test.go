@@ -22,8 +22,8 @@ const (
 )
 
 func TestParse(t *testing.T) {
-	prototest.Vectors(t, opencode.Protocol)
-	prototest.Cases(t, opencode.Protocol, []prototest.Case{
+	prototest.Vectors(t, opencode.Spec.Protocol)
+	prototest.Cases(t, opencode.Spec.Protocol, []prototest.Case{
 		{prompt, `body close model=m`},
 		{answer, `body close label=assistant model=m stop-reason=stop usage={9 3 3}`},
 		{aborted, `body cancelled label=MessageAbortedError model=m stop-reason=MessageAbortedError`},
@@ -44,8 +44,8 @@ func TestParse(t *testing.T) {
 		{`{"type":"session.error","properties":{"error":{"name":"UnknownError"}}}`, `session.error part from=u2c label=UnknownError empty=true`},
 		{`{"type":"permission.replied","properties":{}}`, `permission.replied cancel from=u2c faults=missing-field`},
 	})
-	prototest.AnyOrder(t, opencode.Protocol, prompt, answer, delta, asked, replied, idle)
-	prototest.NoAllocs(t, opencode.Protocol, prompt, answer, aborted, delta, step, asked, replied, idle)
+	prototest.AnyOrder(t, opencode.Spec.Protocol, prompt, answer, delta, asked, replied, idle)
+	prototest.NoAllocs(t, opencode.Spec.Protocol, prompt, answer, aborted, delta, step, asked, replied, idle)
 }
 
 // What a message says to people is told rather than how it begins.
@@ -58,7 +58,7 @@ func TestSummaries(t *testing.T) {
 		`{"type":"message.part.updated","properties":{"part":{"type":"tool","tool":"bash"}}}`: `bash: `,
 	} {
 		var m protocol.Message
-		if err := opencode.Protocol.Parse([]byte(payload), &m); err != nil || string(m.Label)+": "+string(m.Text) != want {
+		if err := opencode.Spec.Protocol.Parse([]byte(payload), &m); err != nil || string(m.Label)+": "+string(m.Text) != want {
 			t.Errorf("%s\n says %s: %s\n want %s (%v)", payload, m.Label, m.Text, want, err)
 		}
 	}
@@ -93,7 +93,7 @@ func TestCallOf(t *testing.T) {
 	}
 }
 
-func Fuzz(f *testing.F) { prototest.Fuzz(f, opencode.Protocol, jsonscan.WellFormed) }
+func Fuzz(f *testing.F) { prototest.Fuzz(f, opencode.Spec.Protocol, jsonscan.WellFormed) }
 
 // No path makes it panic.
 func FuzzCallOf(f *testing.F) {

@@ -11,32 +11,36 @@ import (
 	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
 )
 
-// Protocol is the RPC mode. The kind of a message is its type. A command is matched with its
+// Spec is the RPC mode. The kind of a message is its type. A command is matched with its
 // response by id or, without one, by name. An accepted prompt goes on until the agent ends. A
 // process has a single agent, which has no id.
-var Protocol protocol.Protocol = pi{"pi"}
-
-// Rules are the rules of the RPC mode. An abort is answered once the agent has ended. A failed
-// agent may be retried.
-var Rules = protocol.Rules{
-	MayLeave:  true,
-	LooseRefs: true,
-	Steps:     true,
-	MayRetry:  true,
-	Accepted:  []string{"prompt"},
-	Endless:   []string{"extension_ui_request"}, // it may have a timeout
-	Framing:   frame.Line,
-	Cancels: []protocol.CancelRule{
-		{Kind: "abort", Target: protocol.MustConfirm, Own: protocol.MustAnswer},
-		{Kind: "abort_retry", Target: protocol.MayAnswer, Own: protocol.MustAnswer},
-		{Kind: "abort_bash", Target: protocol.MayAnswer, Own: protocol.MustAnswer},
+var Spec = protocol.Spec{
+	Protocol: pi{"pi"},
+	About:    "the RPC mode of the coding agent pi",
+	// An abort is answered once the agent has ended. A failed
+	// agent may be retried.
+	Rules: protocol.Rules{
+		MayLeave:  true,
+		LooseRefs: true,
+		Steps:     true,
+		MayRetry:  true,
+		Accepted:  []string{"prompt"},
+		Endless:   []string{"extension_ui_request"}, // it may have a timeout
+		Framing:   frame.Line,
+		Cancels: []protocol.CancelRule{
+			{Kind: "abort", Target: protocol.MustConfirm, Own: protocol.MustAnswer},
+			{Kind: "abort_retry", Target: protocol.MayAnswer, Own: protocol.MustAnswer},
+			{Kind: "abort_bash", Target: protocol.MayAnswer, Own: protocol.MustAnswer},
+		},
+		Sources: [][2]string{
+			{"orphan", "a response has the id of its command, or without one the name"},
+			{"cancel-ignored", "after an abort the last message of agent_end has the stopReason aborted"},
+			{"cancel-silent", "an agent that was aborted ends with agent_end"},
+			{"unknown-step", "a tool_execution_update names a call that tool_execution_start began and tool_execution_end has not ended"},
+		},
 	},
-	Sources: [][2]string{
-		{"orphan", "a response has the id of its command, or without one the name"},
-		{"cancel-ignored", "after an abort the last message of agent_end has the stopReason aborted"},
-		{"cancel-silent", "an agent that was aborted ends with agent_end"},
-		{"unknown-step", "a tool_execution_update names a call that tool_execution_start began and tool_execution_end has not ended"},
-	},
+	Cancel:    protocol.Cancelling{JSON: `{"id":"%[2]d","type":"abort"}`, Bind: true, Kinds: []string{"prompt"}},
+	Recognize: recognize,
 }
 
 // agent is the token of the running agent, and command that of commands, which may lack an id.
@@ -127,10 +131,9 @@ func shapes(own map[string]jsonwalk.Shape) map[string]jsonwalk.Shape {
 	return own
 }
 
-// IsOwn reports whether only this protocol has a message, which is m.
-func (pi) IsOwn(payload []byte, m *protocol.Message) bool {
+func recognize(payload []byte, m *protocol.Message) protocol.Evidence {
 	shape, ok := own[string(m.Kind)]
-	return ok && shape.Fits(payload)
+	return protocol.Own(ok && shape.Fits(payload))
 }
 
 // interpret fills in the message from its members. A message of unknown type is a command if it

@@ -20,8 +20,8 @@ const (
 )
 
 func TestParse(t *testing.T) {
-	prototest.Vectors(t, pi.Protocol)
-	prototest.Cases(t, pi.Protocol, []prototest.Case{
+	prototest.Vectors(t, pi.Spec.Protocol)
+	prototest.Cases(t, pi.Spec.Protocol, []prototest.Case{
 		{prompt, `prompt open from=c2u id="r" bind=prompt bind-space=kind`},
 		{`{"type":"get_state"}`, `get_state open from=c2u bind=get_state bind-space=kind`},
 		{`{"type":"prompt"}`, `prompt open from=c2u bind=prompt bind-space=kind faults=missing-field`},
@@ -57,8 +57,8 @@ func TestParse(t *testing.T) {
 		{`{"seq":1,"type":"response","command":"x","success":true}`, `unknown note faults=unknown-kind`}, // of DAP
 		{`[]`, `unknown note faults=unknown-kind`},
 	})
-	prototest.AnyOrder(t, pi.Protocol, prompt, accepted, abort, end, confirm)
-	prototest.NoAllocs(t, pi.Protocol, prompt, accepted, abort, update, message, end, confirm)
+	prototest.AnyOrder(t, pi.Spec.Protocol, prompt, accepted, abort, end, confirm)
+	prototest.NoAllocs(t, pi.Spec.Protocol, prompt, accepted, abort, update, message, end, confirm)
 }
 
 // A summary shows the text that a message has for people, not the start of the message.
@@ -75,10 +75,10 @@ func TestSummaries(t *testing.T) {
 		`{"type":"message_end","message":{"content":[{"type":"toolCall","id":"c","name":"bash"}]}}`: `bash: `,
 	} {
 		var m protocol.Message
-		if err := pi.Protocol.Parse([]byte(payload), &m); err != nil || string(m.Label)+": "+string(m.Text) != want {
+		if err := pi.Spec.Protocol.Parse([]byte(payload), &m); err != nil || string(m.Label)+": "+string(m.Text) != want {
 			t.Errorf("%s\n says %s: %s\n want %s (%v)", payload, m.Label, m.Text, want, err)
 		}
 	}
 }
 
-func Fuzz(f *testing.F) { prototest.Fuzz(f, pi.Protocol, jsonscan.WellFormed) }
+func Fuzz(f *testing.F) { prototest.Fuzz(f, pi.Spec.Protocol, jsonscan.WellFormed) }

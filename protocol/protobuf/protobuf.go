@@ -25,6 +25,9 @@ type Schemaless struct{}
 
 var _ protocol.Transcoder = Schemaless{}
 
+// Spec is protobuf without a known schema.
+var Spec = protocol.Spec{Protocol: Schemaless{}, About: "any other protobuf, with a schema (--proto) or without"}
+
 var schemalessKind = []byte("message")
 
 func (Schemaless) Name() string                { return name }

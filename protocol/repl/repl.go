@@ -9,29 +9,33 @@ import (
 	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
 )
 
-// Protocol is the wire of workers. The kind of a message is its kind member. Either side
+// Spec is the wire of workers. The kind of a message is its kind member. Either side
 // asks, and numbers its own requests; what the code of a cell asks names the cell, and so
 // belongs to it.
-var Protocol protocol.Protocol = repl{"repl"}
+var Spec = protocol.Spec{
+	Protocol: repl{"repl"},
+	About:    "JSON between an orchestrator of recursive language models and its worker",
+	// A cancelled request is still answered. A worker that was told to end does not
+	// answer, but ends.
+	Rules: protocol.Rules{
+		UniqueIDs: true,
+		Endless:   []string{"shutdown"},
+		Dismiss:   []string{"shutdown"},
+		Cancels:   []protocol.CancelRule{{Target: protocol.MustAnswer}},
+		Sources: [][2]string{
+			{"cancel-silent", "a cell or a call that was cancelled is still answered"},
+			{"orphan", "a result has the id of its request"},
+			{"duplicate-id", "each side numbers its requests"},
+			{"unanswered", "a worker answers each request before it ends"},
+			{"wrong-side", "the host loads, executes and answers calls; the worker calls and answers the rest"},
+		},
+	},
+	Cancel:    protocol.Cancelling{JSON: `{"kind":"cancel","target":%[1]s}`},
+	Recognize: recognize,
+}
 
 // Limit is the largest payload, in bytes.
 const Limit = 16 << 20
-
-// Rules: a cancelled request is still answered. A worker that was told to end does not
-// answer, but ends.
-var Rules = protocol.Rules{
-	UniqueIDs: true,
-	Endless:   []string{"shutdown"},
-	Dismiss:   []string{"shutdown"},
-	Cancels:   []protocol.CancelRule{{Target: protocol.MustAnswer}},
-	Sources: [][2]string{
-		{"cancel-silent", "a cell or a call that was cancelled is still answered"},
-		{"orphan", "a result has the id of its request"},
-		{"duplicate-id", "each side numbers its requests"},
-		{"unanswered", "a worker answers each request before it ends"},
-		{"wrong-side", "the host loads, executes and answers calls; the worker calls and answers the rest"},
-	},
-}
 
 type repl struct{ jsonwalk.Named }
 
@@ -93,10 +97,9 @@ var own = map[string]jsonwalk.Shape{
 	"rlm_query_batched":   {Has: `kind" id cell prompts[`, MayHave: "*"},
 }
 
-// IsOwn reports whether only this protocol has a message, which is m.
-func (repl) IsOwn(payload []byte, m *protocol.Message) bool {
+func recognize(payload []byte, m *protocol.Message) protocol.Evidence {
 	shape, ok := own[string(m.Kind)]
-	return ok && shape.Fits(payload)
+	return protocol.Own(ok && shape.Fits(payload))
 }
 
 // wire is the result of one walk over a message, whatever the order of its members. Words

@@ -15,10 +15,10 @@ const (
 	cancel  = `{"kind":"cancel","target":2}`
 )
 
-func TestVectors(t *testing.T) { prototest.Vectors(t, repl.Protocol) }
+func TestVectors(t *testing.T) { prototest.Vectors(t, repl.Spec.Protocol) }
 
 func TestParse(t *testing.T) {
-	prototest.Cases(t, repl.Protocol, []prototest.Case{
+	prototest.Cases(t, repl.Spec.Protocol, []prototest.Case{
 		{`{"kind":"ready","version":"1","language":"python"}`, `ready note from=u2c label=python`},
 		{`{"kind":"load_context","id":1,"path":"c.json","type":"list"}`, `load_context open from=c2u id=1`},
 		{`{"kind":"load_context_result","id":1}`, `load_context_result close from=u2c id=1`},
@@ -43,8 +43,12 @@ func TestParse(t *testing.T) {
 	})
 }
 
-func TestAnyOrder(t *testing.T) { prototest.AnyOrder(t, repl.Protocol, execute, query, result, cancel) }
+func TestAnyOrder(t *testing.T) {
+	prototest.AnyOrder(t, repl.Spec.Protocol, execute, query, result, cancel)
+}
 
-func TestNoAllocs(t *testing.T) { prototest.NoAllocs(t, repl.Protocol, execute, query, result, cancel) }
+func TestNoAllocs(t *testing.T) {
+	prototest.NoAllocs(t, repl.Spec.Protocol, execute, query, result, cancel)
+}
 
-func Fuzz(f *testing.F) { prototest.Fuzz(f, repl.Protocol, jsonscan.WellFormed) }
+func Fuzz(f *testing.F) { prototest.Fuzz(f, repl.Spec.Protocol, jsonscan.WellFormed) }

@@ -4,6 +4,7 @@
 package rlm
 
 import (
+	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
@@ -18,6 +19,31 @@ const Limit = 10_000_000
 // response or item error, as written.
 var Protocol protocol.Protocol = rlm{"rlm"}
 
+// Spec: a broker answers the requests of a connection in their order, and correlation ids need
+// not be unique.
+var Spec = protocol.Spec{
+	Protocol: Protocol,
+	About:    "JSON between an execution environment and its LLM broker",
+	Rules: protocol.Rules{
+		Counted:   true,
+		MayHangUp: true,
+		Outlined:  true,
+		Sources: [][2]string{
+			{"orphan", "a WireResponse echoes the correlation_id of its WireRequest"},
+			{"result-count", "a WireResponse has as many results as there were prompts, and one for prompt"},
+			{"both-answers", "exactly one of prompt and prompts, of error and results, and of error and chat_completion is given"},
+			{"no-answer", "exactly one of error and results, and of error and chat_completion is given"},
+			{"bad-params", "a prompt is a string, an object or an array of objects, and prompts are not empty"},
+			{"bad-id", "correlation_id is a string when present"},
+			{"oversize", "a frame has 10000000 bytes at most"},
+		},
+	},
+	Framing:   frame.Len32,
+	Limit:     Limit,
+	Recognize: recognize,
+	Mark:      `"correlation_id"`,
+}
+
 type rlm struct{ jsonwalk.Named }
 
 // Parse reads one message, as [protocol.Protocol] wants it.
@@ -27,11 +53,10 @@ func (rlm) Parse(payload []byte, m *protocol.Message) error {
 	return jsonwalk.Parse(&s, payload, m, func() { w.readMessage(&s, payload) }, func() { w.interpret(m) })
 }
 
-// IsOwn reports whether only this protocol has a message, which is m. Requests to models have
-// the same members, but no correlation id.
-func (rlm) IsOwn(payload []byte, _ *protocol.Message) bool {
+// Requests to models have the same members, but no correlation id.
+func recognize(payload []byte, _ *protocol.Message) protocol.Evidence {
 	_, ok := jsonscan.Get(payload, "correlation_id")
-	return ok
+	return protocol.Own(ok)
 }
 
 // wire is the result of one walk over a message. Values are kept as written; a missing or

@@ -15,6 +15,33 @@ import (
 // token.
 var Protocol protocol.Protocol = theory{"theory"}
 
+// Spec is all that makes theory.
+var Spec = protocol.Spec{
+	Protocol: Protocol,
+	About:    "JSON between a client and a tool's runtime",
+	// Rules are the rules of theory.run.v1 sessions. A preempted run also ends with a Response,
+	// with the code ERR_PREEMPTED.
+	Rules: protocol.Rules{
+		UniqueIDs: true,
+		Opening:   []string{"Request", "RunOpen"},
+		Ack:       "Ack",
+		Final:     true,
+		Cancels:   []protocol.CancelRule{{Target: protocol.MustConfirm}},
+		Sources: [][2]string{
+			{"missing-request", "the client's first message is a Request; the runtime closes with 1002 otherwise"},
+			{"missing-ack", "the runtime acknowledges a Request before anything else; clients wait 5 s for it"},
+			{"no-final", "a run ends with one Response that is final"},
+			{"after-end", "nothing follows the final Response of a run"},
+			{"cancel-silent", "a preempted run ends with a Response whose code is ERR_PREEMPTED"},
+			{"cancel-ignored", "a preempted run ends with a Response whose code is ERR_PREEMPTED"},
+			{"missing-field", "a Request names its run, and a Response has a status"},
+			{"bad-id", "run_id is a number, or a string that is not blank; the runtime closes with 1008 otherwise"},
+		},
+	},
+	Cancel:    protocol.Cancelling{JSON: `{"kind":"control","content":{"run_id":%[1]s,"op":"preempt"}}`},
+	Recognize: recognize,
+}
+
 type theory struct{ jsonwalk.Named }
 
 // Parse implements [protocol.Protocol].
@@ -27,9 +54,13 @@ func (theory) Parse(payload []byte, m *protocol.Message) error {
 // shape is that of a message of any dialect. Resources of other programs have kinds, too.
 var shape = jsonwalk.Shape{Has: `kind"`, MayHave: "control content data inputs outputs payload error"}
 
-// IsOwn reports whether only this protocol has a message, which is m: one that names its run.
-func (theory) IsOwn(payload []byte, m *protocol.Message) bool {
-	return (!m.ID.IsZero() || !m.Ref.IsZero()) && shape.Fits(payload)
+// Messages name their run.
+func recognize(payload []byte, m *protocol.Message) protocol.Evidence {
+	e := protocol.Own((!m.ID.IsZero() || !m.Ref.IsZero()) && shape.Fits(payload))
+	if e.Score != protocol.NoScore {
+		e.Why = "in " + Seen(payload).String()
+	}
+	return e
 }
 
 // kind describes a kind of message.

@@ -9,7 +9,6 @@ import (
 
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol"
-	"github.com/wirectl/wirectl/protocol/jsonrpc"
 	"github.com/wirectl/wirectl/session"
 )
 
@@ -80,7 +79,7 @@ func (o *Offer) addPage(p page, payload []byte) {
 		return
 	}
 	found := false
-	for answer := range jsonrpc.Items(bytes.Clone(payload)) {
+	for answer := range protocol.Items(bytes.Clone(payload)) {
 		for it, named := range Tools.all(answer) {
 			if found = true; named {
 				p.items = append(p.items, it)

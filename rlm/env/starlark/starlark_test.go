@@ -307,10 +307,10 @@ func TestSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	i.Close()
-	tr := session.New(repl.Protocol, session.Options{})
+	tr := session.New(repl.Spec.Protocol, session.Options{})
 	for _, f := range frames {
 		var m protocol.Message
-		if err := repl.Protocol.Parse(f.Payload, &m); err != nil || m.Faults != 0 || m.From != frame.DirUnknown && m.From != f.Dir {
+		if err := repl.Spec.Protocol.Parse(f.Payload, &m); err != nil || m.Faults != 0 || m.From != frame.DirUnknown && m.From != f.Dir {
 			t.Errorf("%s: %v, faults %v, from %v", f.Payload, err, m.Faults, m.From)
 		}
 		tr.Feed(f, &m)

@@ -1,0 +1,204 @@
+package protocol
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/jsonscan"
+)
+
+// A Spec is all that makes a protocol. The folder of a protocol exports it, and package all
+// lists it. Everything but the parser and About is optional.
+type Spec struct {
+	// Protocol is the parser.
+	Protocol
+	// About describes the protocol in a few words.
+	About string
+	Rules Rules
+	// Framing is the usual framing of a plain stream, if that is neither the only one, which is
+	// Rules.Framing, nor that of the encoding.
+	Framing frame.Framing
+	// Limit is the largest payload that peers accept, in bytes; 0 for frame.DefaultLimit.
+	Limit int
+
+	// Recognize says how surely a message, which m is, belongs to this protocol and no other.
+	// It gets only messages without faults that speak against the protocol.
+	Recognize func(payload []byte, m *Message) Evidence
+	// Refine is Recognize for dialects of JSON-RPC: m is a request or a notification of it.
+	Refine func(m *Message) Evidence
+	// Mark is a text in messages that are cut or wrong. Lines with it may be those of a log.
+	Mark string
+	// HasField reports whether a message of protobuf may have a field; nil allows any.
+	HasField func(number int32) bool
+
+	// Cancel is how the sender of a request cancels it.
+	Cancel Cancelling
+	// AppendTask appends a request about the task of an operation: to cancel it, or else for
+	// its state.
+	AppendTask func(dst []byte, t *Target, cancel bool, n int64) []byte
+
+	// Kept are paths to values that belong to the protocol and not to the conversation, besides
+	// those that outlines keep of any protocol. Over gRPC they are names of fields.
+	Kept []string
+	// NoSecret is a key that looks like that of a secret and is none.
+	NoSecret string
+	// Labels says what the labels of messages name, if it is the same in all.
+	Labels Labels
+	// Nested returns the message of another protocol inside a message; nil for none.
+	Nested func(payload []byte) *Nested
+	// Invented are the keys of ids that a peer makes up in its answers.
+	Invented []string
+	// Rewrapped says that each message of a carrier holds a whole frame, with its length.
+	Rewrapped bool
+
+	// Messages returns the protocols of the messages of a gRPC call by its path.
+	Messages func(path string) (request, answer Protocol, ok bool)
+}
+
+// Evidence is how surely a message belongs to a protocol, and why, besides its kind. The zero Evidence speaks against it.
+type Evidence struct {
+	Score Score
+	Why   string
+}
+
+// Score is how strong evidence is.
+type Score uint8
+
+const (
+	NoScore  Score = iota
+	Possible       // messages of others may look the same
+	Likely         // it has a name that few others have
+	Certain        // only this protocol has such a message
+)
+
+// Own is the evidence of a message that only one protocol has, if it is one.
+func Own(is bool) Evidence {
+	if is {
+		return Evidence{Score: Certain}
+	}
+	return Evidence{}
+}
+
+// Labels is what the labels of messages name.
+type Labels uint8
+
+const (
+	NoLabels Labels = iota
+	Tools
+	Models
+)
+
+// Nested is a message inside a message: to or from a server that the sender of the outer one, or
+// its receiver, runs.
+type Nested struct {
+	Protocol Protocol
+	// Request is the id of the outer request, as written, and Answer says that the message came
+	// in its answer.
+	Request []byte
+	Answer  bool
+	// Server is the name of the server; only requests have it.
+	Server []byte
+	// Message is the inner message; nil if there is none.
+	Message []byte
+	// Asks says that the message is a request, so it is answered. The answer to any other only
+	// acknowledges it, with an empty result.
+	Asks bool
+}
+
+// A Target is a request to cancel.
+type Target struct {
+	Opened *Message
+	// Payload is that of the request, and Name the name that its answer gives to an
+	// operation that goes on: a turn, a task. Either may be unknown.
+	Payload []byte
+	Name    Token
+}
+
+// Cancelling is how a request is cancelled.
+type Cancelling struct {
+	// JSON is the form of a cancel: the first argument is the token that names the request, the
+	// second the cancel's own id, the third the Ref of the request.
+	JSON string
+	Turn string // for a turn without an id, if that has another form
+	Bind bool   // it names the request by its second name
+	Ref  bool   // it has the Ref of the request
+
+	Kinds []string // of requests that it ends; nil for all
+}
+
+// AppendCancel appends the payload by which the sender of a request cancels it. If a cancel has
+// an id of its own, it is the number n, which must be new. The error says why there is no such
+// cancel.
+func (s *Spec) AppendCancel(dst []byte, t *Target, n int64) ([]byte, error) {
+	c, token := &s.Cancel, t.Opened.ID
+	switch {
+	case s.AppendTask != nil && t.Name.Space == SpaceTask:
+		return s.AppendTask(dst, t, true, n), nil
+	case s.AppendTask != nil && c.JSON == "":
+		return dst, fmt.Errorf("the answer to %s names no task, and only tasks are cancelled", t.Opened.Kind)
+	}
+	if c.Bind {
+		token = t.Opened.Bind
+	}
+	if c.Ref && token.Space != SpaceTurn { // until it is answered, it names only its thread
+		token = Token{}
+	}
+	if c.Ref && !t.Name.IsZero() {
+		token = t.Name
+	}
+	switch {
+	case c.JSON == "":
+		return dst, fmt.Errorf("%s has no message that cancels a request", s.Name())
+	case token.IsZero(), c.Ref && t.Opened.Ref.IsZero(), c.Kinds != nil && !slices.Contains(c.Kinds, string(t.Opened.Kind)):
+		return dst, fmt.Errorf("%s has no id that a cancel could name", t.Opened.Kind)
+	}
+	text, form := token.Text, c.JSON
+	if s.Encoding() != JSON {
+		text = jsonscan.AppendQuote(nil, text)
+	}
+	if t.Opened.ID.Space == SpaceTurn {
+		form = cmp.Or(c.Turn, form)
+	}
+	json := fmt.Appendf(nil, form, text, n, t.Opened.Ref.Text)
+	if t, ok := s.Protocol.(Transcoder); ok {
+		return t.AppendPayload(dst, json)
+	}
+	return append(dst, json...), nil
+}
+
+// AppendPoll appends the payload that asks for the state of a request's operation. It reports
+// whether there is one: only for tasks, and not if a stream reports their state.
+func (s *Spec) AppendPoll(dst []byte, t *Target, n int64) (_ []byte, ok bool) {
+	if s.AppendTask == nil || t.Name.Space != SpaceTask || slices.Contains(s.Rules.Streams, string(t.Opened.Kind)) {
+		return dst, false
+	}
+	return s.AppendTask(dst, t, false, n), true
+}
+
+// Usual returns the framing that the protocol mostly has on plain streams; nil if it has none.
+func (s *Spec) Usual() frame.Framing {
+	byEncoding := [...]frame.Framing{Opaque: nil, JSON: frame.Line, Protobuf: frame.Varint}
+	return cmp.Or(s.Framing, s.Rules.Framing, byEncoding[s.Encoding()])
+}
+
+// Items yields the messages of a batch, or any other payload as it is. They borrow from
+// payload. It stops at the first one that is not JSON.
+func Items(payload []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		var s jsonscan.Scanner
+		s.Init(payload)
+		if !s.Array() {
+			yield(payload)
+			return
+		}
+		for s.Elem() {
+			item := s.Value()
+			if item == nil || !yield(item) {
+				return
+			}
+		}
+	}
+}
