@@ -15,9 +15,6 @@ import (
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/all"
-	"github.com/wirectl/wirectl/protocol/claude"
-	"github.com/wirectl/wirectl/protocol/jsonrpc"
-	"github.com/wirectl/wirectl/protocol/opaque"
 	"github.com/wirectl/wirectl/protocol/protobuf"
 )
 
@@ -56,26 +53,17 @@ var spokenValues = map[string]bool{
 // reserved begins the names that MCP has reserved in _meta.
 const reserved = "io.modelcontextprotocol/"
 
-// spokenIn lists further paths, which belong to the protocol in some protocols only. In others,
-// such values may be secrets.
-var spokenIn = map[string][]string{
-	"dap": {"command", "event", "arguments.requestId"},
-	"lsp": {"params.token"},
-	// Over gRPC, these are the names of fields in any message.
-	"a2a":  {"name", "taskId", "contextId", "messageId", "artifactId", "state"},
-	"agui": {"messageId", "toolCallId", "parentMessageId", "stepName", "runId", "threadId"},
-	"claude": {
-		"uuid", "command_uuid", "state", "user_message_uuid", "user_message_uuids", "origin.kind", "local_command",
-		"request.message_uuid", "response.response.still_queued", "response.response.cancelled",
-	},
-}
-
-// spokenInAny has all paths of spokenIn.
-var spokenInAny = slices.Concat(slices.Collect(maps.Values(spokenIn))...)
+// keptInAny has the further paths of all protocols.
+var keptInAny = func() (paths []string) {
+	for _, p := range all.List() {
+		paths = append(paths, all.Of(p).Kept...)
+	}
+	return paths
+}()
 
 // A mask says which values of a payload an outline keeps.
 type mask struct {
-	also  []string        // further paths of spokenIn
+	also  []string        // paths of the protocol
 	needs map[string]bool // paths of words and numbers, at any depth
 	spans []extent        // parts of the payload
 	texts map[string]bool // texts that stay wherever they are
@@ -217,7 +205,7 @@ func blotDigits(number []byte) {
 // outline reduces a frame to its outline.
 func (x *redactor) outline(r *Record, p protocol.Protocol) {
 	if r.Gap {
-		r.Raw = outlineOfGap(r.Raw, r.Framing, &mask{also: spokenIn[p.Name()]})
+		r.Raw = outlineOfGap(r.Raw, r.Framing, &mask{also: all.Of(p).Kept})
 		return
 	}
 	payload := r.Payload()
@@ -301,7 +289,7 @@ func outlineOfGap(raw []byte, framing string, keep *mask) []byte {
 
 // tells reports whether a protocol is known for good.
 func tells(p protocol.Protocol) bool {
-	return all.Has(p) && p != opaque.Bytes && p != opaque.JSON && p != protocol.Protocol(jsonrpc.Plain)
+	return all.Has(p) && all.Depth(p) == all.Told
 }
 
 // abridged appends the outline of a payload in protocol p. Besides the values that always stay,
@@ -318,7 +306,7 @@ func (x *redactor) abridged(dst, payload []byte, p protocol.Protocol) []byte {
 	default:
 		return append(dst, stars(payload)...)
 	}
-	keep := &mask{also: spokenIn[p.Name()], texts: map[string]bool{}, needs: map[string]bool{}}
+	keep := &mask{also: all.Of(p).Kept, texts: map[string]bool{}, needs: map[string]bool{}}
 	keep.read(payload, p)
 	from := len(dst)
 	abridge := func() {
@@ -355,8 +343,10 @@ func (x *redactor) abridged(dst, payload []byte, p protocol.Protocol) []byte {
 			n.find(keep, abridge, reads, func() bool { return p.Parse(dst[from:], &whole) == nil })
 		}
 	}
-	if n, ok := claude.NestedIn(payload); ok && p == protocol.Protocol(claude.Spec.Protocol) && n.Message != nil {
-		copy(dst[from+offset(payload, n.Message):], x.abridged(nil, n.Message, jsonrpc.MCP))
+	if nested := all.Of(p).Nested; nested != nil {
+		if n := nested(payload); n != nil && n.Message != nil {
+			copy(dst[from+offset(payload, n.Message):], x.abridged(nil, n.Message, n.Protocol))
+		}
 	}
 	return dst
 }
@@ -408,8 +398,8 @@ func (n *need) find(keep *mask, abridge func(), reads, learn func() bool) {
 // readers returns the protocols that may read the frames of p later: plain JSON-RPC may turn out
 // to be a dialect.
 func readers(p protocol.Protocol) []protocol.Protocol {
-	if p == protocol.Protocol(jsonrpc.Plain) {
-		return []protocol.Protocol{jsonrpc.MCP, jsonrpc.ACP, jsonrpc.LSP, p}
+	if all.Depth(p) == all.RPC {
+		return append(all.Dialects(), p)
 	}
 	return []protocol.Protocol{p}
 }
@@ -456,12 +446,12 @@ func (k *mask) read(payload []byte, p protocol.Protocol) {
 		for _, part := range [][]byte{m.Kind, m.Version, m.Piece.Of, m.Queue.Names, m.Queue.Own, m.Model, m.StopReason, protocol.Impatience(m.Reason)} {
 			add(part)
 		}
-		if named[p.Name()] && isName(string(m.Label)) {
+		if all.Of(p).Labels == protocol.Tools && isName(string(m.Label)) {
 			add(m.Label)
 		}
 	}
 	for _, p := range readers(p) {
-		if _, calls := p.(*jsonrpc.Dialect); !calls {
+		if !all.IsRPC(p) {
 			read(payload, p)
 			continue
 		}
@@ -470,9 +460,6 @@ func (k *mask) read(payload []byte, p protocol.Protocol) {
 		}
 	}
 }
-
-// named lists the protocols whose labels are the names of tools.
-var named = map[string]bool{"mcp": true, "claude": true}
 
 // offset returns where a part of a payload begins in it; -1 if it is elsewhere, or empty.
 func offset(payload, part []byte) int {
@@ -535,7 +522,7 @@ func IsOutlined(payload []byte) bool {
 	if jsonscan.WellFormed(payload) != nil {
 		return len(bytes.Trim(payload, "*")) == 0
 	}
-	return bytes.Equal(appendOutline(nil, payload, &mask{also: spokenInAny, loose: true}), payload)
+	return bytes.Equal(appendOutline(nil, payload, &mask{also: keptInAny, loose: true}), payload)
 }
 
 // sessionInQuery matches the id of an MCP session in the query of an address.

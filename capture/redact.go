@@ -98,10 +98,6 @@ const secretGroup = "secret"
 // userinfo matches the password in a URL.
 const userinfo = `://[^/\s:@"']*:(?P<` + secretGroup + `>[^/\s@"']+)@`
 
-// spoken lists, by protocol, a key that looks like a secret but is not: the progress token of
-// LSP.
-var spoken = map[string]string{"lsp": "token"}
-
 // Session returns s with secrets removed, and marked as redacted.
 func (x Redaction) Session(s Session) Session {
 	e := newEraser(x)
@@ -212,7 +208,7 @@ func stars(b []byte) []byte { return bytes.Repeat([]byte("*"), len(b)) }
 // until the next call.
 func (x *redactor) cleaned(r *Record, p protocol.Protocol) []byte {
 	payload := r.Payload()
-	x.eraser.spoken = spoken[p.Name()]
+	x.eraser.spoken = all.Of(p).NoSecret
 	if p, ok := p.(protobuf.Edited); ok {
 		clean, err := p.AppendEdited(x.payload[:0], payload, x.eraser)
 		if err == nil {

@@ -92,7 +92,7 @@ func (it *Item) readFrame(f *frame.Frame, p protocol.Protocol, m *protocol.Messa
 		return
 	}
 	if f.Meta != nil {
-		carried.Join(f, p, m)
+		carried.Join(f, p, all.Of(p), m)
 	}
 	it.well = true
 }

@@ -56,6 +56,10 @@ type Spec struct {
 
 	// Messages returns the protocols of the messages of a gRPC call by its path.
 	Messages func(path string) (request, answer Protocol, ok bool)
+	// API is how the protocol is spoken over HTTP, if answers have no ids.
+	API *API
+	// Live is how a model takes turns over a WebSocket.
+	Live Live
 }
 
 // Evidence is how surely a message belongs to a protocol, and why, besides its kind. The zero Evidence speaks against it.

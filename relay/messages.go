@@ -12,7 +12,7 @@ import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/frame/carrier"
 	"github.com/wirectl/wirectl/protocol"
-	"github.com/wirectl/wirectl/protocol/latis"
+	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/transport"
 )
 
@@ -36,9 +36,9 @@ func (cfg *Config) check() error {
 }
 
 // keepsFrames reports whether messages hold whole frames, wrapper included,
-// rather than payloads: those of Latis do.
+// rather than payloads.
 func keepsFrames(f frame.Framing, p protocol.Protocol) bool {
-	return f == frame.Len32 && (p == nil || p == latis.Protocol)
+	return f == frame.Len32 && (p == nil || all.Of(p).Rewrapped)
 }
 
 // wholes reports whether the relay carries messages of a WebSocket. Each of them is a

@@ -10,7 +10,6 @@ import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/all"
-	"github.com/wirectl/wirectl/protocol/jsonrpc"
 )
 
 // A Member represents a shared unit for one controller.
@@ -126,7 +125,7 @@ func (s *Shared) refuses(f *frame.Frame) error {
 // unroutable returns an error for valid JSON that is neither a request nor an answer of
 // JSON-RPC. The unit's error for it would have no id, and go to other controllers.
 func (s *Shared) unroutable(msg *protocol.Message) error {
-	if _, rpc := s.grammar.protocol.(*jsonrpc.Dialect); rpc && msg.Faults&protocol.UnknownKind != 0 {
+	if all.IsRPC(s.grammar.protocol) && msg.Faults&protocol.UnknownKind != 0 {
 		return errors.New("it is neither a request nor an answer")
 	}
 	return nil

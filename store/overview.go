@@ -5,8 +5,7 @@ import (
 	"strings"
 
 	"github.com/wirectl/wirectl/protocol"
-	"github.com/wirectl/wirectl/protocol/jsonrpc"
-	"github.com/wirectl/wirectl/protocol/opaque"
+	"github.com/wirectl/wirectl/protocol/all"
 )
 
 // Overview describes the session as a whole, for the head of the screen.
@@ -95,19 +94,6 @@ func (s *Store) versionsOf(p protocol.Protocol) (versions []string) {
 func (s *Store) superseded(place int) bool {
 	w := s.wires[place]
 	return slices.ContainsFunc(s.wires[place+1:], func(later wire) bool {
-		return w.framing == later.framing && told(w.protocol) < told(later.protocol)
+		return w.framing == later.framing && all.Depth(w.protocol) < all.Depth(later.protocol)
 	})
-}
-
-// told ranks protocols by how specific they are.
-func told(p protocol.Protocol) int {
-	switch p {
-	case protocol.Protocol(opaque.Bytes):
-		return 0
-	case protocol.Protocol(opaque.JSON):
-		return 1
-	case protocol.Protocol(jsonrpc.Plain):
-		return 2
-	}
-	return 3
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/protocol/carried"
-	"github.com/wirectl/wirectl/protocol/jsonrpc"
 	"github.com/wirectl/wirectl/protocol/opaque"
 )
 
@@ -70,15 +69,10 @@ func wireOf(rec *capture.Record) wire {
 
 // familyOf returns the name that stands for all protocols of a family.
 func familyOf(name string) string {
-	if p, err := all.Named(name); err == nil && isRPC(p) {
-		return jsonrpc.Plain.Name()
+	if p, err := all.Named(name); err == nil && all.IsRPC(p) {
+		return "calls"
 	}
 	return name
-}
-
-func isRPC(p protocol.Protocol) bool {
-	_, is := p.(*jsonrpc.Dialect)
-	return is
 }
 
 // A meaning says how the frames of a wire are read.
@@ -91,13 +85,7 @@ type meaning struct {
 var plain = meaning{protocol: opaque.JSON}
 
 // tells reports whether a protocol is as specific as can be.
-func tells(p protocol.Protocol) bool {
-	switch p {
-	case protocol.Protocol(opaque.Bytes), protocol.Protocol(opaque.JSON), protocol.Protocol(jsonrpc.Plain):
-		return false
-	}
-	return true
-}
+func tells(p protocol.Protocol) bool { return all.Depth(p) == all.Told }
 
 // readAhead reads up to where the protocol is known of every connection that has begun by
 // then.
@@ -248,7 +236,7 @@ func (v *resolved) protocolOf(rec *capture.Record) (protocol.Protocol, error) {
 // JSON that is not JSON-RPC is of no such protocol.
 func (m *meaning) inherit(name string) error {
 	p, err := all.Named(name)
-	if err == nil && (m.protocol == protocol.Protocol(opaque.Bytes) || isRPC(m.protocol) && isRPC(p)) {
+	if err == nil && (m.protocol == protocol.Protocol(opaque.Bytes) || all.IsRPC(m.protocol) && all.IsRPC(p)) {
 		m.protocol = p
 	}
 	return err

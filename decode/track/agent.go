@@ -4,15 +4,13 @@ import (
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
-	"github.com/wirectl/wirectl/protocol/a2a"
 	"github.com/wirectl/wirectl/protocol/carried"
-	"github.com/wirectl/wirectl/protocol/jsonrpc"
 )
 
-// An agentCall is an A2A request over REST or gRPC. It shares the tracker of the JSON-RPC
+// An agentCall is a request about tasks over REST or gRPC. It shares the tracker of the JSON-RPC
 // binding, because one binding can start a task and another can cancel it.
 type agentCall struct {
-	*a2a.Call
+	*protocol.Call
 	told bool // the tracker knows an answer
 }
 
@@ -23,9 +21,9 @@ func (c *agentCall) ask(f *Follower, e *exchange, it *decode.Item) {
 	if hasBody {
 		body = it.Payload
 	}
-	c.Open(body, &m)
+	c.Begin(body, &m)
 	m.ID, m.Text = carried.Token(it.Frame), body
-	f.feedCall(jsonrpc.A2A, fr, &m)
+	f.feedCall(c.Spec.Protocol, fr, &m)
 }
 
 func (c *agentCall) answer(f *Follower, e *exchange, it *decode.Item) bool {
@@ -47,14 +45,14 @@ func (c *agentCall) tell(f *Follower, e *exchange, it *decode.Item, m *protocol.
 	fr.Dir = frame.U2C
 	m.ID = carried.Token(it.Frame)
 	c.told = true
-	f.feedCall(jsonrpc.A2A, fr, m)
+	f.feedCall(c.Spec.Protocol, fr, m)
 }
 
 // called handles an item from a gRPC server.
 func (c *agentCall) called(f *Follower, e *exchange, it *decode.Item) {
 	var m protocol.Message
 	if it.Frame.Meta.Signal == frame.NoSignal {
-		c.Answer(it.Payload, &m)
+		c.Spec.API.Answer(c.Call, it.Payload, &m, false)
 		c.tell(f, e, it, &m)
 		return
 	}
@@ -62,7 +60,7 @@ func (c *agentCall) called(f *Follower, e *exchange, it *decode.Item) {
 	case status == "": // the head
 		return
 	case status != "0" && !c.told:
-		a2a.Fail(nil, []byte(status), &m)
+		c.Spec.API.Fail(nil, []byte(status), &m)
 		m.Text = []byte(it.Frame.Meta.Head.Get("Grpc-Message"))
 		c.tell(f, e, it, &m)
 	default:
@@ -79,18 +77,18 @@ func (c *agentCall) answered(f *Follower, e *exchange, it *decode.Item) {
 	var m protocol.Message
 	switch {
 	case ends && e.failed && !c.told:
-		a2a.Fail(it.Payload, []byte(e.status), &m)
+		c.Spec.API.Fail(it.Payload, []byte(e.status), &m)
 		c.tell(f, e, it, &m)
 	case of.Meta.Event == "error":
-		a2a.Fail(it.Payload, nil, &m)
+		c.Spec.API.Fail(it.Payload, nil, &m)
 		c.tell(f, e, it, &m)
 	case of.Meta.Signal == frame.NoSignal && (ends || said.Phase == protocol.Part):
-		c.Answer(it.Payload, &m)
+		c.Spec.API.Answer(c.Call, it.Payload, &m, false)
 		c.tell(f, e, it, &m)
 	case ends && e.events:
 		f.endResponse(e, it, it.Time)
 	case ends && !c.told: // an answer without a body
-		c.Answer(nil, &m)
+		c.Spec.API.Answer(c.Call, nil, &m, false)
 		c.tell(f, e, it, &m)
 	}
 	if ends {

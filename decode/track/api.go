@@ -5,9 +5,6 @@ import (
 
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/frame"
-	"github.com/wirectl/wirectl/protocol/agui"
-	"github.com/wirectl/wirectl/protocol/carried"
-	"github.com/wirectl/wirectl/protocol/opencode"
 )
 
 // An apiCall is a request to an API and the state of its answer. Its exchange is the HTTP
@@ -52,26 +49,27 @@ func (f *Follower) api(it *decode.Item) bool {
 
 // apiCall returns the call that a head begins, or nil if it calls no API, and whether its
 // whole request is known.
-func (f *Follower) apiCall(of *frame.Frame) (call apiCall, whole bool) {
+func (f *Follower) apiCall(of *frame.Frame) (_ apiCall, whole bool) {
+	c := f.apis.Call(of)
+	if c == nil {
+		return nil, false
+	}
 	head := of.Meta.Head
-	if call := f.agents.Call(head); call != nil {
-		return &agentCall{Call: call}, of.Meta.Signal == frame.NoSignal || !call.GRPC && (!call.Message || !strings.Contains(head.Start, "HTTP/2"))
+	switch api := c.Spec.API; {
+	case api.Fail != nil:
+		return &agentCall{Call: c}, of.Meta.Signal == frame.NoSignal || !c.GRPC && (c.Bare || !strings.Contains(head.Start, "HTTP/2"))
+	case api.IsEvent != nil:
+		return &codingCall{c}, !c.Listens && !bodyFollows(of)
 	}
-	if !isHTTP(of) {
-		return nil, false
+	call := &modelCall{Call: c, to: head.Get("Host") + head.Get(":authority") + " " + head.Target()}
+	if runs := c.Spec.API.Runs; runs != nil {
+		if f.runs[c.Spec] == nil {
+			f.runs[c.Spec] = runs()
+		}
+		call.runs = f.runs[c.Spec]
+		call.event = call.runs.Begin()
 	}
-	if call := opencode.CallOf(head); call != nil {
-		return &codingCall{call}, !opencode.WantsEvents(call.Kind) && !bodyFollows(of)
-	}
-	asked := carried.AsksModel(of)
-	if asked == nil {
-		return nil, false
-	}
-	c := &modelCall{ModelCall: asked, to: head.Get("Host") + head.Get(":authority") + " " + head.Target()}
-	if asked.Protocol == agui.Spec.Protocol {
-		c.run = &agui.Run{}
-	}
-	return c, !bodyFollows(of)
+	return call, !bodyFollows(of)
 }
 
 // ask passes the request of e to the tracker once.

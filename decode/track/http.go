@@ -13,8 +13,8 @@ import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/frame/carrier"
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/protocol/carried"
-	"github.com/wirectl/wirectl/protocol/jsonrpc"
 	"github.com/wirectl/wirectl/protocol/opaque"
 	"github.com/wirectl/wirectl/protocol/protobuf"
 	"github.com/wirectl/wirectl/session"
@@ -281,25 +281,11 @@ func (f *Follower) calls(e *exchange, it *decode.Item) {
 	if e == nil || it.Frame.Meta.Head != nil {
 		e = f.newExchange(it)
 	}
-	e.called, e.asks = it.Seq, asks(it)
+	e.called, e.asks = it.Seq, it.Message.Phase == protocol.Open || all.Asks(it.Payload)
 	if f.endpoints == nil || len(f.endpoints) >= maxEndpoints {
 		f.endpoints = map[string]bool{}
 	}
 	f.endpoints[e.path()] = true
-}
-
-// asks reports whether an item contains a request.
-func asks(it *decode.Item) bool {
-	if it.Message.Phase == protocol.Open {
-		return true
-	}
-	for payload := range protocol.Items(it.Payload) {
-		var m protocol.Message
-		if err := jsonrpc.Plain.Parse(payload, &m); err == nil && m.Phase == protocol.Open {
-			return true
-		}
-	}
-	return false
 }
 
 // judgeResponse has the transport of MCP judged by an item of a response, and notes that a
@@ -400,8 +386,8 @@ func (f *Follower) endResponse(e *exchange, it *decode.Item, at time.Time) {
 	r := e.response(it, at)
 	r.Accepted = r.Accepted || f.older[string(e.kind)]
 	r.Left = r.Left || slices.Contains(f.deleted, e.stream) || it != nil && f.isLeft(it.Frame)
-	if _, ok := e.call.(*agentCall); ok {
-		f.trackers.of(jsonrpc.A2A, f.stream).EndResponse(r)
+	if c, ok := e.call.(*agentCall); ok {
+		f.trackers.of(c.Spec.Protocol, f.stream).EndResponse(r)
 	} else if e.called != 0 && !e.missed {
 		f.hand(f.wire(httpWire), &heldFrame{then: func(t *session.Tracker) { t.EndResponse(r) }}, nil)
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/protocol/carried"
-	"github.com/wirectl/wirectl/protocol/openai"
 	"github.com/wirectl/wirectl/session"
 )
 
@@ -19,6 +19,7 @@ import (
 // has heard enough.
 type liveSession struct {
 	protocol protocol.Protocol
+	named    bool // the server names the turns
 	model    string
 	offered  offered
 	waiting  []*liveTurn    // requested, but not begun
@@ -43,7 +44,7 @@ const maxTurns = 64
 // live handles an item of such a session. It reports whether the item belongs to one.
 func (f *Follower) live(it *decode.Item) bool {
 	of := it.Frame
-	if of.Gap || of.Meta == nil || of.Meta.Signal != frame.NoSignal || isHTTP(of) || !carried.IsLive(it.Protocol) {
+	if of.Gap || of.Meta == nil || of.Meta.Signal != frame.NoSignal || isHTTP(of) || all.Of(it.Protocol).Live == protocol.NotLive {
 		return false
 	}
 	fr := f.carried(it)
@@ -53,7 +54,7 @@ func (f *Follower) live(it *decode.Item) bool {
 	}
 	s := f.lives[of.Conn]
 	if s == nil {
-		s = &liveSession{protocol: it.Protocol}
+		s = &liveSession{protocol: it.Protocol, named: all.Of(it.Protocol).Live == protocol.NamedTurns}
 		f.lives[of.Conn] = s
 	}
 	m := it.Message
@@ -83,7 +84,7 @@ func (f *Follower) noteLive(s *liveSession, it *decode.Item, fr session.Frame, m
 		heard.Payload, heard.Again = nil, true
 		s.heard = &heard
 	}
-	if t := s.current(); t != nil && s.protocol != openai.RealtimeSpec.Protocol {
+	if t := s.current(); t != nil && !s.named {
 		t.told(m, f.prices)
 		m.ID = turnToken(t.id)
 		if m.Usage != (protocol.Usage{}) {
@@ -114,7 +115,7 @@ func (f *Follower) offerLive(s *liveSession, it *decode.Item) {
 func (f *Follower) askLive(s *liveSession, fr session.Frame, m *protocol.Message) {
 	current := s.current()
 	switch {
-	case s.protocol == openai.RealtimeSpec.Protocol:
+	case s.named:
 	case current != nil && string(m.Kind) == "toolResponse": // part of the open turn
 		note := *m
 		note.Phase = protocol.Note
@@ -133,7 +134,7 @@ func (f *Follower) askLive(s *liveSession, fr session.Frame, m *protocol.Message
 	if len(m.Model) > 0 {
 		s.model = string(m.Model)
 	}
-	if s.protocol != openai.RealtimeSpec.Protocol && current == nil {
+	if !s.named && current == nil {
 		f.beginLive(s, nil, &fr)
 	}
 }
@@ -178,7 +179,7 @@ func (f *Follower) answerLive(s *liveSession, it *decode.Item, fr session.Frame,
 	t := s.turn(m.ID.Text)
 	if t == nil {
 		begun := fr
-		if s.protocol != openai.RealtimeSpec.Protocol && s.heard != nil {
+		if !s.named && s.heard != nil {
 			begun, s.heard = *s.heard, nil
 		}
 		t = f.beginLive(s, m.ID.Text, &begun)
@@ -198,7 +199,7 @@ func (f *Follower) answerLive(s *liveSession, it *decode.Item, fr session.Frame,
 		s.open = slices.DeleteFunc(s.open, func(o *liveTurn) bool { return o == t })
 	}
 	f.feed(s.protocol, fr, m)
-	if m.Phase.Ends() && s.protocol != openai.RealtimeSpec.Protocol && len(s.waiting) > 0 {
+	if m.Phase.Ends() && !s.named && len(s.waiting) > 0 {
 		f.beginLive(s, nil, nil)
 	}
 }

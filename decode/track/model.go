@@ -7,19 +7,19 @@ import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/prices"
 	"github.com/wirectl/wirectl/protocol"
-	"github.com/wirectl/wirectl/protocol/agui"
 	"github.com/wirectl/wirectl/protocol/carried"
-	"github.com/wirectl/wirectl/protocol/gemini"
 )
 
 // A modelCall is a request to a model's API.
 type modelCall struct {
-	*carried.ModelCall
+	*protocol.Call
 	modelAnswer
-	ended bool      // the tracker knows the end of the answer
-	run   *agui.Run // nil for a model's API
-	paid  *paid     // nil if the request is free
-	to    string    // address and path
+	ended bool // the tracker knows the end of the answer
+	// runs and event judge the runs of an agent and the events of this one; nil for the API of a model.
+	runs  protocol.Runs
+	event func(payload []byte, m *protocol.Message) (broken []protocol.Broken, apart bool)
+	paid  *paid  // nil if the request is free
+	to    string // address and path
 }
 
 // A modelAnswer is the answer of a model so far.
@@ -31,7 +31,7 @@ type modelAnswer struct {
 	offered offered
 }
 
-func (c *modelCall) judge() carried.ModelJudge { return c.Protocol.(carried.ModelJudge) }
+func (c *modelCall) judge() carried.ModelJudge { return c.Spec.Protocol.(carried.ModelJudge) }
 
 func (c *modelCall) ask(f *Follower, e *exchange, it *decode.Item) {
 	m := protocol.Message{Seq: -1}
@@ -39,12 +39,12 @@ func (c *modelCall) ask(f *Follower, e *exchange, it *decode.Item) {
 	if hasBody {
 		m = it.Message
 	}
-	c.Open(&m)
+	c.Begin(nil, &m)
 	m.ID = carried.Token(it.Frame)
 	switch {
 	case it.Err != nil || fr.Payload == nil:
-	case c.run != nil:
-		fr.Broken = f.threads.Asked(fr.Payload)
+	case c.runs != nil:
+		fr.Broken = c.runs.Asked(fr.Payload)
 	default:
 		fr.Broken = append(c.judge().Request(fr.Payload), f.pay(c, fr.Seq, fr.Payload)...)
 		if c.paid != nil {
@@ -54,7 +54,7 @@ func (c *modelCall) ask(f *Follower, e *exchange, it *decode.Item) {
 		}
 	}
 	c.model = string(m.Model)
-	f.feedCall(c.Protocol, fr, &m)
+	f.feedCall(c.Spec.Protocol, fr, &m)
 }
 
 func (c *modelCall) answer(f *Follower, e *exchange, it *decode.Item) bool {
@@ -66,14 +66,14 @@ func (c *modelCall) answer(f *Follower, e *exchange, it *decode.Item) bool {
 		m, fr.Cut = said, e.answered
 	case isBody && it.Err == nil:
 		if e.events && !said.Phase.Ends() {
-			c.Event(&m)
+			c.readEvent(&m)
 		}
 		c.told(&m, f.prices)
 		switch {
 		case e.failed:
-		case c.run != nil:
+		case c.runs != nil:
 			if e.events {
-				fr.Broken = f.runEvent(c, it.Payload, &m)
+				fr.Broken = c.judgeEvent(it.Payload, &m)
 			}
 		default:
 			fr.Broken = c.judge().Answer(it.Payload, &m, &c.tools)
@@ -95,14 +95,14 @@ func (c *modelCall) answer(f *Follower, e *exchange, it *decode.Item) bool {
 		switch {
 		case e.failed:
 		case e.events:
-			fr.Broken = c.last(&m, c.Protocol == gemini.Spec.Protocol)
+			fr.Broken = c.last(&m, c.Spec.API.Endless)
 			fr.Cut = m.Phase == protocol.Fail
 		case e.isHollow(of):
 			fr.Broken = e.hollow(&m, c.Kind)
 		}
 	default: // a head, or not an answer
 		if fr.Fault != nil {
-			f.feed(c.Protocol, fr, nil)
+			f.feed(c.Spec.Protocol, fr, nil)
 		}
 		return true
 	}
@@ -122,21 +122,25 @@ func (c *modelCall) answer(f *Follower, e *exchange, it *decode.Item) bool {
 		c.tools, c.offered = carried.ModelTools{}, nil
 		c.settle(m.Phase)
 	}
-	f.feedCall(c.Protocol, fr, &m)
+	f.feedCall(c.Spec.Protocol, fr, &m)
 	if said.Phase.Ends() || said.Phase == protocol.Cancel {
 		f.web.remove(of)
 	}
 	return true
 }
 
-// runEvent judges an AG-UI event. Events of later runs in the same answer are notes.
-func (f *Follower) runEvent(c *modelCall, payload []byte, m *protocol.Message) []protocol.Broken {
-	broken, apart := c.run.Event(payload, m)
-	switch {
-	case apart:
+// readEvent makes m the message of an event.
+func (c *modelCall) readEvent(m *protocol.Message) {
+	if read := c.Spec.API.Event; read != nil {
+		read(c.Call, m)
+	}
+}
+
+// judgeEvent judges an event of a run. Those of later runs in the same answer are notes.
+func (c *modelCall) judgeEvent(payload []byte, m *protocol.Message) []protocol.Broken {
+	broken, apart := c.event(payload, m)
+	if apart {
 		m.Phase, m.GoesOn, m.Bind = protocol.Note, false, protocol.Token{}
-	case m.Phase == protocol.Close:
-		f.threads.Finished(payload)
 	}
 	return broken
 }

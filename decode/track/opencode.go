@@ -5,13 +5,12 @@ import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/carried"
-	"github.com/wirectl/wirectl/protocol/opencode"
 )
 
-// A codingCall is a request to the opencode server.
-type codingCall struct{ *opencode.Call }
+// A codingCall is a request to an agent whose events, on any stream, report on its turns.
+type codingCall struct{ *protocol.Call }
 
-// coding remembers opencode sessions.
+// coding remembers the sessions of such agents.
 type coding struct {
 	questions map[string]bool // unanswered ones
 	spent     map[string]bool // sessions whose events report usage
@@ -28,11 +27,11 @@ func remember(set *map[string]bool, name []byte) {
 }
 
 // beginsEvents handles the answer to a request for events up to the first event, which shows
-// whether the server is opencode.
+// whether the server is of this protocol.
 func (c *codingCall) beginsEvents(f *Follower, e *exchange, it *decode.Item) bool {
 	isBody := it.Frame.Meta.Signal == frame.NoSignal
 	switch {
-	case isBody && opencode.IsEvent(it.Payload):
+	case isBody && c.Spec.API.IsEvent(it.Payload):
 		c.answered(f, e, it)
 	case isBody, e.message(it.Frame).Phase != protocol.Note:
 		e.call = nil
@@ -45,21 +44,21 @@ func (c *codingCall) ask(f *Follower, e *exchange, it *decode.Item) {
 	m := protocol.Message{Seq: -1}
 	fr, hasBody := f.asked(e, it)
 	if hasBody && it.Err == nil {
-		_ = opencode.Spec.Protocol.Parse(it.Payload, &m) // it is JSON
+		_ = c.Spec.Protocol.Parse(it.Payload, &m) // it is JSON
 	}
 	said := m.Label
-	c.Open(&m)
+	c.Begin(nil, &m)
 	m.ID = carried.Token(it.Frame)
-	f.feedCall(opencode.Spec.Protocol, fr, &m)
+	f.feedCall(c.Spec.Protocol, fr, &m)
 	if q := c.Question; f.coding.questions[string(q.Text)] {
 		delete(f.coding.questions, string(q.Text))
 		fr.Inner, fr.Size = true, 0
-		f.feed(opencode.Spec.Protocol, fr, &protocol.Message{Kind: []byte("reply"), Phase: protocol.Close, From: frame.C2U, ID: q, Seq: -1, Label: said})
+		f.feed(c.Spec.Protocol, fr, &protocol.Message{Kind: []byte("reply"), Phase: protocol.Close, From: frame.C2U, ID: q, Seq: -1, Label: said})
 	}
 }
 
 func (c *codingCall) answer(f *Follower, e *exchange, it *decode.Item) bool {
-	if opencode.WantsEvents(c.Kind) && !e.asked && it.Frame.Dir != frame.C2U {
+	if c.Listens && !e.asked && it.Frame.Dir != frame.C2U {
 		return c.beginsEvents(f, e, it)
 	}
 	c.answered(f, e, it)
@@ -74,13 +73,13 @@ func (c *codingCall) answered(f *Follower, e *exchange, it *decode.Item) {
 	m := said
 	switch {
 	case said.Phase == protocol.Cancel, of.Meta.Signal == frame.Reset:
-	case isBody && opencode.Spec.Protocol.Parse(it.Payload, &m) == nil:
+	case isBody && c.Spec.Protocol.Parse(it.Payload, &m) == nil:
 		if ends {
-			c.Answer(&m, e.failed)
+			c.Spec.API.Answer(c.Call, nil, &m, e.failed)
 			m.Kind = said.Kind
 		}
 	case ends && !e.events:
-		c.Answer(&m, e.failed)
+		c.Spec.API.Answer(c.Call, nil, &m, e.failed)
 	case ends:
 	default:
 		return // a head
@@ -95,7 +94,7 @@ func (c *codingCall) answered(f *Follower, e *exchange, it *decode.Item) {
 		m.ID = carried.Token(of)
 	}
 	f.spent(c, &m)
-	f.feedCall(opencode.Spec.Protocol, fr, &m)
+	f.feedCall(c.Spec.Protocol, fr, &m)
 	if ends || said.Phase == protocol.Cancel {
 		f.web.remove(of)
 	}
@@ -108,7 +107,7 @@ func (f *Follower) spent(c *codingCall, m *protocol.Message) {
 	case !used:
 	case m.Operation.Of.Space == protocol.SpaceSession:
 		remember(&f.coding.spent, m.Operation.Of.Text)
-	case f.coding.spent[string(c.Session.Text)] || !c.Prompts():
+	case f.coding.spent[string(c.Session.Text)] || !c.Prompts:
 		m.Usage = protocol.Usage{}
 	}
 }

@@ -2,7 +2,6 @@ package track
 
 import (
 	"hash/maphash"
-	"slices"
 
 	"github.com/wirectl/wirectl/protocol"
 )
@@ -23,12 +22,9 @@ type payments struct {
 // maxPaid limits the remembered requests; the oldest are dropped.
 const maxPaid = 1 << 12
 
-// free lists the kinds of requests that cost nothing.
-var free = []string{"models", "tunedModels", "endpoints", "messages/count_tokens", "countTokens", "responses/get", "responses/delete", "responses/cancel", "responses/input_items", "responses/input_tokens"}
-
 // pay remembers a request, and reports an equal earlier one that succeeded.
 func (f *Follower) pay(c *modelCall, seq int64, body []byte) []protocol.Broken {
-	if slices.Contains(free, c.Kind) {
+	if c.Free {
 		return nil
 	}
 	p := &f.payments

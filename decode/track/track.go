@@ -17,12 +17,8 @@ import (
 	"github.com/wirectl/wirectl/frame/carrier"
 	"github.com/wirectl/wirectl/internal/prices"
 	"github.com/wirectl/wirectl/protocol"
-	"github.com/wirectl/wirectl/protocol/a2a"
-	"github.com/wirectl/wirectl/protocol/agui"
 	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/protocol/carried"
-	"github.com/wirectl/wirectl/protocol/claude"
-	"github.com/wirectl/wirectl/protocol/jsonrpc"
 	"github.com/wirectl/wirectl/protocol/opaque"
 	"github.com/wirectl/wirectl/session"
 )
@@ -87,9 +83,9 @@ type Follower struct {
 	endpoints map[string]bool
 	sessions  map[int]*endedSession
 	older     map[string]bool // kinds of requests that the older transport of MCP answers elsewhere
-	agents    a2a.Routes
+	apis      all.APIs
 	payments  payments
-	threads   agui.Threads
+	runs      map[*protocol.Spec]protocol.Runs
 	coding    coding
 	lives     map[int]*liveSession // by connection
 	talks     session.Conversations
@@ -149,7 +145,7 @@ func NewFollower(ts *Trackers, in decode.Input, cfg decode.Config) *Follower {
 	f := &Follower{
 		trackers: ts, named: cfg.Protocol != nil, protocol: cmp.Or(cfg.Protocol, opaque.Bytes),
 		stream: in.Capture == nil, settled: in.Capture == nil, prices: cfg.Prices,
-		wires: map[int]*followed{}, lives: map[int]*liveSession{},
+		wires: map[int]*followed{}, runs: map[*protocol.Spec]protocol.Runs{}, lives: map[int]*liveSession{},
 		conns: map[int]bool{}, halves: map[int]frame.Dir{}, closers: map[int]frame.Dir{}, units: map[int]*unit{},
 	}
 	if !ts.Apart {
@@ -210,7 +206,7 @@ func (f *Follower) see(it *decode.Item) {
 			return
 		}
 	}
-	if no.status == "" && (carried.Of(it.Frame) != nil || carried.IsOfCall(it.Frame, it.Protocol)) {
+	if no.status == "" && (carried.Of(it.Frame) != nil || carried.IsOfCall(it.Frame, it.Protocol, all.Of(it.Protocol))) {
 		f.call(it)
 		return
 	}
@@ -232,8 +228,8 @@ func (f *Follower) see(it *decode.Item) {
 		m = &it.Message
 	}
 	f.hand(w, &heldFrame{Frame: fr, well: well, no: no}, m)
-	if well && it.Protocol == claude.Spec.Protocol {
-		f.nest(w, it, fr)
+	if nested := all.Of(it.Protocol).Nested; well && nested != nil {
+		f.nest(w, nested(it.Payload), fr)
 	}
 }
 
@@ -340,7 +336,7 @@ func (f *Follower) wire(conn int) *followed {
 // dialect may show it before decoding does.
 func (w *followed) learn(it *decode.Item, well bool) {
 	w.protocol = it.Protocol
-	if w.protocol != protocol.Protocol(jsonrpc.Plain) {
+	if all.Depth(w.protocol) != all.RPC {
 		return
 	}
 	if well && !w.asked {
@@ -410,10 +406,10 @@ func (f *Follower) hold(w *followed, h heldFrame) {
 
 // tells reports whether the protocol of a wire is known.
 func (f *Follower) tells(w *followed) bool {
-	switch w.protocol {
-	case protocol.Protocol(jsonrpc.Plain):
+	switch all.Depth(w.protocol) {
+	case all.RPC:
 		return f.named || w.told != nil || len(w.held) >= maxUntold
-	case protocol.Protocol(opaque.JSON), protocol.Protocol(opaque.Bytes):
+	case all.JSON, all.Bytes:
 		return f.named
 	}
 	return true

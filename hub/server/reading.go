@@ -19,7 +19,7 @@ import (
 	"github.com/wirectl/wirectl/decode/track"
 	"github.com/wirectl/wirectl/hub"
 	"github.com/wirectl/wirectl/protocol"
-	"github.com/wirectl/wirectl/protocol/rlm"
+	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/session"
 	"github.com/wirectl/wirectl/session/calls"
 )
@@ -288,7 +288,7 @@ func (r *reading) add(field, value string) {
 func (r *reading) called(c *calls.Call) {
 	r.add(requestField, c.Kind)
 	field := toolField
-	if c.Model != "" || c.Protocol == rlm.Protocol.Name() {
+	if c.Model != "" || namesModels(c.Protocol) {
 		field = modelField // the model that was requested
 	}
 	r.add(field, c.Name)
@@ -303,6 +303,12 @@ func (r *reading) called(c *calls.Call) {
 	if r.watched {
 		r.watch.called(c)
 	}
+}
+
+// namesModels reports whether the names of calls are those of models.
+func namesModels(name string) bool {
+	p, err := all.Named(name)
+	return err == nil && all.Of(p).Labels == protocol.Models
 }
 
 // Changed, Asked and Found implement [session.Watcher].

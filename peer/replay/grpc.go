@@ -15,9 +15,9 @@ import (
 	"github.com/wirectl/wirectl/internal/limit"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/a2a"
+	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/protocol/carried"
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
-	"github.com/wirectl/wirectl/protocol/latis"
 	"github.com/wirectl/wirectl/protocol/opaque"
 	"github.com/wirectl/wirectl/protocol/protobuf"
 	"github.com/wirectl/wirectl/session/jsondiff"
@@ -320,7 +320,7 @@ func isCallTo(f *frame.Frame, known bool) bool {
 func (s *Session) GRPCScripts(side frame.Dir) []*Script {
 	others := false
 	for _, c := range s.conns {
-		others = others || c.Framing == frame.GRPC && c.Protocol.Name() != latis.Protocol.Name()
+		others = others || c.Framing == frame.GRPC && !all.Of(c.Protocol).Rewrapped
 	}
 	if others {
 		s.conns = slices.DeleteFunc(s.conns, func(c *Script) bool { return c.Framing == frame.GRPC || c.isHTTP })

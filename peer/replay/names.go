@@ -11,7 +11,7 @@ import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol"
-	"github.com/wirectl/wirectl/protocol/jsonrpc"
+	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/session/jsondiff"
 )
 
@@ -69,9 +69,9 @@ func (s *Script) hear(st *step) {
 }
 
 // isName reports whether the value under a key in a frame of the peer is an id to learn: our
-// side uses it, or in A2A the peer made it up.
+// side uses it, or the peer made it up.
 func (s *Script) isName(side frame.Dir, key string, u utterance) bool {
-	return s.uttered[u][side] || s.spoken() == protocol.Protocol(jsonrpc.A2A) && (key == "messageId" || key == "contextId")
+	return s.uttered[u][side] || slices.Contains(all.Of(s.spoken()).Invented, key)
 }
 
 // names maps ids of the recording to live ids.

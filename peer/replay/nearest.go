@@ -13,7 +13,7 @@ import (
 	"github.com/wirectl/wirectl/internal/nearest"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/protocol"
-	"github.com/wirectl/wirectl/protocol/jsonrpc"
+	"github.com/wirectl/wirectl/protocol/all"
 )
 
 // heardFrom handles a frame of the client.
@@ -217,7 +217,7 @@ func (r *repetition) refuse(h *heard) {
 		v.refuse(&h.message, d.Text)
 		return
 	}
-	if _, ok := r.book.script.Protocol.(*jsonrpc.Dialect); !ok {
+	if !all.IsRPC(r.book.script.Protocol) {
 		r.stopped = true
 		return
 	}

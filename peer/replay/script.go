@@ -7,6 +7,7 @@ import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/session/jsondiff"
 )
 
@@ -142,7 +143,7 @@ func (s *Session) learn(p protocol.Protocol, signal frame.Signal) {
 	switch {
 	case bare(p):
 		s.bare, s.said = p, p
-	case signal == frame.NoSignal && (isCalls(p) || s.said == nil && p.Name() == "json"):
+	case signal == frame.NoSignal && (all.IsRPC(p) || s.said == nil && p.Name() == "json"):
 		s.said = p
 	}
 }

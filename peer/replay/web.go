@@ -16,22 +16,18 @@ import (
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/a2a"
-	"github.com/wirectl/wirectl/protocol/agui"
 	"github.com/wirectl/wirectl/protocol/all"
-	"github.com/wirectl/wirectl/protocol/anthropic"
 	"github.com/wirectl/wirectl/protocol/carried"
-	"github.com/wirectl/wirectl/protocol/gemini"
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
 	"github.com/wirectl/wirectl/protocol/opaque"
-	"github.com/wirectl/wirectl/protocol/openai"
-	"github.com/wirectl/wirectl/protocol/opencode"
 	"github.com/wirectl/wirectl/session/jsondiff"
 )
 
 // bare reports whether messages of a protocol have no ids. Then only HTTP assigns answers to
 // requests.
 func bare(p protocol.Protocol) bool {
-	return slices.Contains([]protocol.Protocol{opencode.Spec.Protocol, agui.Spec.Protocol, openai.Spec.Protocol, anthropic.Spec.Protocol, gemini.Spec.Protocol}, p)
+	api := all.Of(p).API
+	return api != nil && api.Fail == nil
 }
 
 // A webLine is a part of HTTP as one line of JSON: a request, an answer, an event or the end
@@ -217,7 +213,7 @@ type webStream struct {
 
 // webScript returns the script of everything over HTTP in a protocol.
 func (s *Session) webScript(p protocol.Protocol) *Script {
-	t := webTalk{streams: make(map[line]*webStream), calls: isCalls(p)}
+	t := webTalk{streams: make(map[line]*webStream), calls: all.IsRPC(p)}
 	t.script = &Script{Conn: s.web[0].Frame.Conn, Framing: frame.Line, Protocol: web{Protocol: p, calls: t.calls}, ignore: webIgnored}
 	if t.calls {
 		t.script.ignore = append(slices.Clone(webIgnored), jsondiff.Path{"event"}) // message is the default

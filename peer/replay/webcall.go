@@ -8,7 +8,6 @@ import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol"
-	"github.com/wirectl/wirectl/protocol/jsonrpc"
 	"github.com/wirectl/wirectl/session/jsondiff"
 )
 
@@ -30,12 +29,6 @@ var undigested = []jsondiff.Path{
 	{"body", "params", "_meta", "progressToken", clientToken},
 	{"body", "params", "requestId", clientKey},
 	{"body", "params", "message", "messageId"}, // of A2A
-}
-
-// isCalls reports whether a protocol is of the JSON-RPC family.
-func isCalls(p protocol.Protocol) bool {
-	_, ok := p.(*jsonrpc.Dialect)
-	return ok
 }
 
 // callKey returns the key for an id that a side chose.

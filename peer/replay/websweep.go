@@ -9,7 +9,7 @@ import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol"
-	"github.com/wirectl/wirectl/protocol/jsonrpc"
+	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/session"
 )
 
@@ -32,7 +32,7 @@ func (st *step) saying() []byte {
 // leaves reports whether a request is cancelled by closing the stream of its answer, as in
 // MCP over HTTP since version 2026-07-28.
 func (s *Script) leaves(st *step) bool {
-	return s.spoken() != s.Protocol && s.spoken() == protocol.Protocol(jsonrpc.MCP) && string(st.said().Version) >= "2026"
+	return s.spoken() != s.Protocol && all.Rules(s.spoken()).At(string(st.said().Version)).LeavingCancels
 }
 
 // askedBy returns the step that an answer of the controller responds to; -1 if unknown.

@@ -21,6 +21,8 @@ var Spec = protocol.Spec{
 	// An exchange is a request of HTTP. A run that was interrupted goes on with the
 	// request of its thread that resumes it.
 	Rules: rules(),
+	Kept:  []string{"messageId", "toolCallId", "parentMessageId", "stepName", "runId", "threadId"},
+	API:   &protocol.API{Calls: protocol.Alone(Call), Runs: func() protocol.Runs { return &Threads{} }},
 }
 
 func rules() protocol.Rules {
@@ -39,11 +41,11 @@ func rules() protocol.Rules {
 }
 
 // Call returns the request for a run; nil if it is none. Runs are recognized by their body.
-func Call(head *frame.Head, body []byte) *modelapi.Call {
+func Call(head *frame.Head, body []byte) *protocol.Call {
 	if head.Method() != "POST" || strings.Contains(head.Get("Accept"), "ag-ui.event+proto") || !isRun(body) {
 		return nil
 	}
-	return &modelapi.Call{Protocol: agui{"agui"}, Kind: string(kindRun)}
+	return &protocol.Call{Kind: string(kindRun)}
 }
 
 // isRun reports whether a body is the input of a run.

@@ -107,6 +107,17 @@ const (
 	maxInterrupts = 1 << 8
 )
 
+// Begin implements [protocol.Runs].
+func (t *Threads) Begin() func([]byte, *protocol.Message) ([]protocol.Broken, bool) {
+	var r Run
+	return func(payload []byte, m *protocol.Message) (broken []protocol.Broken, apart bool) {
+		if broken, apart = r.Event(payload, m); !apart && m.Phase == protocol.Close {
+			t.Finished(payload)
+		}
+		return broken, apart
+	}
+}
+
 // Finished notes the interrupts with which a run ended.
 func (t *Threads) Finished(payload []byte) {
 	thread, _ := jsonscan.Get(payload, "threadId")

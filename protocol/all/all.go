@@ -68,9 +68,12 @@ var specs = func() map[string]*protocol.Spec {
 	return byName
 }()
 
-// Of returns the spec of a protocol. One that is not of the list, and has the name of none, has no
-// more than its parser.
+// Of returns the spec of a protocol, or that of bytes for nil. A protocol with a name that is not of
+// the list has no more than its parser.
 func Of(p protocol.Protocol) *protocol.Spec {
+	if p == nil {
+		return &opaque.BytesSpec
+	}
 	if s := specs[p.Name()]; s != nil {
 		return s
 	}
@@ -110,8 +113,7 @@ func Has(p protocol.Protocol) bool {
 // Limit returns the largest payload, in bytes, that peers accept of a protocol.
 func Limit(p protocol.Protocol) int { return cmp.Or(Of(p).Limit, frame.DefaultLimit) }
 
-// Depth ranks protocols by how much they tell: bytes, JSON and JSON-RPC may turn out to be
-// another.
+// Depth ranks protocols by how much they tell: all but the last may turn out to be another.
 func Depth(p protocol.Protocol) int {
 	if i := slices.Index([]protocol.Protocol{opaque.Bytes, opaque.JSON, jsonrpc.Plain}, p); i >= 0 {
 		return i
@@ -119,8 +121,23 @@ func Depth(p protocol.Protocol) int {
 	return Told
 }
 
-// Told is the [Depth] of a protocol that cannot turn out to be another.
-const Told = 3
+// The depths of protocols.
+const (
+	Bytes = iota
+	JSON
+	RPC
+	Told
+)
+
+// Dialects are the protocols that JSON-RPC may turn out to be.
+func Dialects() (dialects []protocol.Protocol) {
+	for _, s := range list {
+		if s.Refine != nil {
+			dialects = append(dialects, s.Protocol)
+		}
+	}
+	return dialects
+}
 
 // IsRPC reports whether the messages of a protocol are those of JSON-RPC, which come in batches.
 func IsRPC(p protocol.Protocol) bool {

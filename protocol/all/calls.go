@@ -5,6 +5,7 @@ import (
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/carried"
 	"github.com/wirectl/wirectl/protocol/protobuf"
 )
 
@@ -45,4 +46,41 @@ func (c *Calls) Of(head *frame.Head) (request, answer protocol.Protocol, known b
 		}
 	}
 	return protobuf.Schemaless{}, protobuf.Schemaless{}, false
+}
+
+// APIs recognize the calls of a session to APIs by the heads of its requests, in their order. The
+// zero APIs is ready to use.
+type APIs struct{ list []api }
+
+type api struct {
+	spec *protocol.Spec
+	call func(head *frame.Head, body []byte) *protocol.Call
+}
+
+// Call returns the call that a frame begins; nil if it begins none. If other APIs have such paths, too,
+// the body decides, if it is in the frame and not compressed.
+func (a *APIs) Call(f *frame.Frame) (found *protocol.Call) {
+	if f.Gap || f.Meta == nil || f.Meta.Head.Method() == "" {
+		return nil
+	}
+	if a.list == nil {
+		for _, s := range list {
+			if s.API != nil {
+				a.list = append(a.list, api{s, s.API.Calls()})
+			}
+		}
+	}
+	body := carried.BodyOf(f)
+	for _, at := range a.list {
+		if f.Meta.Framing != frame.HTTP && at.spec.Messages == nil {
+			continue
+		}
+		if c := at.call(f.Meta.Head, body); c != nil {
+			if c.Spec = at.spec; !c.Vague {
+				return c
+			}
+			found = c
+		}
+	}
+	return found
 }

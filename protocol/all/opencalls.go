@@ -3,9 +3,6 @@ package all
 import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
-	"github.com/wirectl/wirectl/protocol/a2a"
-	"github.com/wirectl/wirectl/protocol/carried"
-	"github.com/wirectl/wirectl/protocol/opencode"
 	"github.com/wirectl/wirectl/protocol/protobuf"
 )
 
@@ -20,7 +17,7 @@ type OpenCalls struct {
 	// Lacking, if not nil, is told the path of each call that is not described.
 	Lacking func(path string)
 
-	agents     a2a.Routes
+	apis       APIs
 	learned    protobuf.Learned
 	young, old map[callKey]call
 }
@@ -33,7 +30,8 @@ type callKey struct {
 type call struct {
 	request, answer protocol.Protocol
 	reflection      bool // the answers contain schemas
-	events          bool // the answers are events, which tell whether they are of the protocol
+	events          bool // the answers are events, and isEvent tells whether they are of the protocol
+	isEvent         func(payload []byte) bool
 }
 
 // maxYoung is how many calls begin before older ones are forgotten.
@@ -48,17 +46,11 @@ func (o *OpenCalls) Protocol(f *frame.Frame) protocol.Protocol {
 	}
 	at := callKey{f.Conn, f.Stream}
 	if m.Framing == frame.HTTP && m.Head.Method() != "" {
-		if c := o.agents.Call(m.Head); c != nil && !c.GRPC {
-			o.remember(at, call{request: a2a.REST, answer: a2a.REST})
-			if m.Signal == frame.NoSignal && len(f.Payload()) > 0 {
-				return a2a.REST
-			}
-			return nil
-		}
-		if c := carried.AsksModel(f); c != nil {
-			o.remember(at, call{request: c.Protocol, answer: c.Protocol, events: c.Protocol == opencode.Spec.Protocol && opencode.WantsEvents(c.Kind)})
-			if m.Signal == frame.NoSignal {
-				return c.Protocol
+		if c := o.apis.Call(f); c != nil && !c.GRPC {
+			bodies, api := c.Spec.Bodies(), c.Spec.API
+			o.remember(at, call{request: bodies, answer: bodies, isEvent: api.IsEvent, events: c.Listens})
+			if m.Signal == frame.NoSignal && (api.Fail == nil || len(f.Payload()) > 0) {
+				return bodies
 			}
 			return nil
 		}
@@ -80,7 +72,7 @@ func (o *OpenCalls) Protocol(f *frame.Frame) protocol.Protocol {
 			if c.reflection {
 				o.learned.Learn(f.Payload())
 			}
-			if c.events && !opencode.IsEvent(f.Payload()) {
+			if c.events && !c.isEvent(f.Payload()) {
 				return nil // from another server
 			}
 			return c.answer

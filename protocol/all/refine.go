@@ -80,6 +80,17 @@ func only(payload []byte) (protocol.Protocol, string) {
 	return nil, ""
 }
 
+// Asks reports whether a payload has a request of JSON-RPC.
+func Asks(payload []byte) bool {
+	for item := range protocol.Items(payload) {
+		var m protocol.Message
+		if jsonrpc.Plain.Parse(item, &m) == nil && m.Phase == protocol.Open {
+			return true
+		}
+	}
+	return false
+}
+
 // refine returns the dialect for which a message is the strongest evidence, and how strong that
 // is; nil if several dialects have the same, or none has any.
 func refine(m *protocol.Message) (p protocol.Protocol, best protocol.Score) {

@@ -19,13 +19,14 @@ var Spec = protocol.Spec{
 	About:    "the API of Anthropic for models, over HTTP",
 	// The final event is message_stop.
 	Rules: modelapi.Rules("a stream ends with message_stop"),
+	API:   &protocol.API{Calls: protocol.Alone(Call)},
 }
 
 type api struct{ jsonwalk.Named }
 
 // Call returns the call of a request; nil if it is not of this API. Requests state the version of
 // the API. Without it the body decides, which may be nil if it is not available.
-func Call(head *frame.Head, body []byte) *modelapi.Call {
+func Call(head *frame.Head, body []byte) *protocol.Call {
 	path, stated := modelapi.Path(head), head.Get("Anthropic-Version") != ""
 	base, rest, ok := modelapi.Cut(path, "messages")
 	switch {
@@ -33,10 +34,10 @@ func Call(head *frame.Head, body []byte) *modelapi.Call {
 		if !stated && !(strings.HasSuffix(base, "/v1") && modelapi.HasModelAnd(body, "messages")) {
 			return nil
 		}
-		return &modelapi.Call{Protocol: api{"anthropic"}, Kind: strings.TrimSuffix("messages/"+rest, "/")}
+		return &protocol.Call{Kind: strings.TrimSuffix("messages/"+rest, "/"), Free: rest != ""}
 	case stated && head.Method() == "GET":
 		if base, _, ok := modelapi.Cut(path, "models"); ok && strings.HasSuffix(base, "/v1") {
-			return &modelapi.Call{Protocol: api{"anthropic"}, Kind: "models"}
+			return &protocol.Call{Kind: "models", Free: true}
 		}
 	}
 	return nil

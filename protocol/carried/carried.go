@@ -11,9 +11,8 @@ import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/frame/carrier"
 	"github.com/wirectl/wirectl/protocol"
-	"github.com/wirectl/wirectl/protocol/a2a"
+	"github.com/wirectl/wirectl/protocol/internal/modelapi"
 	"github.com/wirectl/wirectl/protocol/opaque"
-	"github.com/wirectl/wirectl/protocol/protobuf"
 )
 
 // HTTP and WS are the protocols of such frames, and GRPC is that of calls, which consist of
@@ -113,18 +112,18 @@ func Parse(f *frame.Frame, m *protocol.Message) {
 
 // Join gives a message without a meaning of its own the meaning of its carrier: it belongs
 // to a gRPC call, in which messages of the server are parts of the answer, or to an
-// exchange of HTTP.
-func Join(f *frame.Frame, p protocol.Protocol, m *protocol.Message) {
+// exchange of HTTP. s is the spec of p.
+func Join(f *frame.Frame, p protocol.Protocol, s *protocol.Spec, m *protocol.Message) {
 	switch {
-	case IsOfCall(f, p):
+	case IsOfCall(f, p, s):
 		m.ID = Token(f)
 		if f.Dir == frame.U2C {
 			m.Phase = protocol.Part
 		}
-	case isModel(p):
+	case s.API != nil && s.API.Fail == nil:
 		m.ID = Token(f)
-		joinModel(f, m)
-	case f.Meta != nil && f.Meta.Framing == frame.HTTP && (p == opaque.JSON || p == a2a.REST):
+		joinAPI(f, s, m)
+	case f.Meta != nil && f.Meta.Framing == frame.HTTP && (p == opaque.JSON || s.API != nil && p == s.API.Bodies):
 		m.ID = Token(f)
 		joinHTTP(f, m)
 	}
@@ -165,13 +164,11 @@ func Asked(h *frame.Head) []byte {
 }
 
 // IsOfCall reports whether a frame carries a message of a gRPC call, in protocol
-// p, that has no exchanges of its own.
-func IsOfCall(f *frame.Frame, p protocol.Protocol) bool {
+// p of spec s, that has no exchanges of its own.
+func IsOfCall(f *frame.Frame, p protocol.Protocol, s *protocol.Spec) bool {
 	return !f.Gap && f.Meta != nil && f.Meta.Signal == frame.NoSignal && f.Meta.Framing == frame.GRPC.Name() &&
-		p.Encoding() == protocol.Protobuf && (p.Name() == protobufName || p.Name() == a2a.Name)
+		p.Encoding() == protocol.Protobuf && (p != s.Protocol || s.Messages == nil)
 }
-
-var protobufName = protobuf.Schemaless{}.Name()
 
 // IsGRPC reports whether a head is that of a gRPC call, or of its answer.
 func IsGRPC(h *frame.Head) bool {
@@ -213,4 +210,41 @@ func reset(m *protocol.Message, f *frame.Frame) {
 	default:
 		m.Phase, m.ID = protocol.Fail, Token(f)
 	}
+}
+
+// A ModelJudge is a protocol of the API of a model, and ModelTools is its state.
+type (
+	ModelJudge = modelapi.Judge
+	ModelTools = modelapi.Tools
+)
+
+// joinAPI sets the members of a message of an API that its head tells.
+func joinAPI(f *frame.Frame, s *protocol.Spec, m *protocol.Message) {
+	if f.Meta.Framing != frame.HTTP {
+		return
+	}
+	status := f.Meta.Head.Status()
+	var call *protocol.Call
+	if f.Meta.Head.Method() != "" {
+		call = s.API.Calls()(f.Meta.Head, BodyOf(f))
+	}
+	switch {
+	case call != nil:
+		call.Open(m)
+	case f.Dir == frame.C2U && m.Phase != protocol.Open: // its head came before
+		m.Phase, m.From = protocol.Open, frame.C2U
+	case status == "":
+	case Failed(status):
+		m.Phase = protocol.Fail
+	case m.Phase == protocol.Part: // the whole answer
+		m.Phase, m.Empty = protocol.Close, false
+	}
+}
+
+// BodyOf returns the body in the frame of a request; nil if it is unknown.
+func BodyOf(f *frame.Frame) []byte {
+	if f.Meta.Signal == frame.NoSignal && !f.Compressed {
+		return f.Payload()
+	}
+	return nil
 }

@@ -51,6 +51,12 @@ var Spec = protocol.Spec{
 		Turn: `{"type":"control_request","request_id":"%[2]d","request":{"subtype":"interrupt"}}`,
 	},
 	Recognize: recognize,
+	Kept: []string{
+		"uuid", "command_uuid", "state", "user_message_uuid", "user_message_uuids", "origin.kind", "local_command",
+		"request.message_uuid", "response.response.still_queued", "response.response.cancelled",
+	},
+	Labels: protocol.Tools,
+	Nested: nestedIn,
 }
 
 type claude struct{ jsonwalk.Named }

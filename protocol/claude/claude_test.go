@@ -116,9 +116,9 @@ func TestNestedIn(t *testing.T) {
 		`{"type":"control_request","request_id":"a","request":{"subtype":"x","message":{"id":2}}}`:                                             "",
 		`{"type":"user","message":{"role":"user","id":1}}`:                                                                                     "",
 	} {
-		n, ok := claude.NestedIn([]byte(payload))
+		n := claude.Spec.Nested([]byte(payload))
 		got := ""
-		if ok {
+		if n != nil {
 			words := []string{string(n.Request)}
 			if n.Answer {
 				words = append(words, "answer")

@@ -2,28 +2,17 @@ package claude
 
 import (
 	"github.com/wirectl/wirectl/internal/jsonscan"
+	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
+	"github.com/wirectl/wirectl/protocol/jsonrpc"
 )
 
-// A Nested is an MCP message inside a control message: to or from an MCP server that the client
-// of Claude Code runs.
-type Nested struct {
-	// Request is the id of the control request, as written, and Answer says that the
-	// message came in its answer.
-	Request []byte
-	Answer  bool
-	// Server is the name of the MCP server; only requests have it.
-	Server []byte
-	// Message is the MCP message; nil if there is none.
-	Message []byte
-	// Asks says that the message is a request, so it is answered. The answer to any other only
-	// acknowledges it, with an empty result.
-	Asks bool
-}
+type nested protocol.Nested
 
-// NestedIn returns the MCP message in payload. It returns false unless payload is an mcp_message
-// or an answer that may belong to one.
-func NestedIn(payload []byte) (n Nested, ok bool) {
+// nestedIn returns the MCP message in payload, to or from an MCP server that the client of Claude
+// Code runs; nil unless payload is an mcp_message or an answer that may belong to one.
+func nestedIn(payload []byte) *protocol.Nested {
+	n := nested{Protocol: jsonrpc.MCP}
 	var s jsonscan.Scanner
 	s.Init(payload)
 	for ok := s.Object(); ok && s.Next(); {
@@ -37,11 +26,14 @@ func NestedIn(payload []byte) (n Nested, ok bool) {
 			n.read(&s, payload)
 		}
 	}
-	return n, s.End() == nil && n.Request != nil && (n.Message != nil || n.Answer)
+	if s.End() != nil || n.Request == nil || n.Message == nil && !n.Answer {
+		return nil
+	}
+	return (*protocol.Nested)(&n)
 }
 
 // read walks the next value, which is a request or a response.
-func (n *Nested) read(s *jsonscan.Scanner, payload []byte) {
+func (n *nested) read(s *jsonscan.Scanner, payload []byte) {
 	subtype := ""
 	for ok := s.Object(); ok && s.Next(); {
 		switch string(s.Key()) {
@@ -66,7 +58,7 @@ func (n *Nested) read(s *jsonscan.Scanner, payload []byte) {
 	}
 }
 
-func (n *Nested) readMessage(s *jsonscan.Scanner, payload []byte) {
+func (n *nested) readMessage(s *jsonscan.Scanner, payload []byte) {
 	start := s.Offset()
 	hasID, hasMethod := false, false
 	for ok := s.Object(); ok && s.Next(); {

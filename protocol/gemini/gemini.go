@@ -23,6 +23,7 @@ var Spec = protocol.Spec{
 	About:    "the Gemini API for models, over HTTP",
 	// The last event has a finishReason.
 	Rules: modelapi.Rules("the last event of a stream has a finishReason, or says why the prompt was blocked"),
+	API:   &protocol.API{Calls: protocol.Alone(Call), Endless: true},
 }
 
 type api struct{ jsonwalk.Named }
@@ -33,7 +34,7 @@ var methods = []string{
 }
 
 // Call returns the call of a request; nil if it is not of this API.
-func Call(head *frame.Head) *modelapi.Call {
+func Call(head *frame.Head, _ []byte) *protocol.Call {
 	path := modelapi.Path(head)
 	for _, resource := range []string{"models", "tunedModels", "endpoints"} {
 		base, rest, ok := modelapi.Cut(path, resource)
@@ -41,9 +42,9 @@ func Call(head *frame.Head) *modelapi.Call {
 		switch {
 		case !ok:
 		case head.Method() == "POST" && slices.Contains(methods, method):
-			return &modelapi.Call{Protocol: api{"gemini"}, Kind: method, Model: model}
+			return &protocol.Call{Kind: method, Model: model, Free: method == "countTokens"}
 		case head.Method() == "GET" && strings.HasPrefix(base, "/v1beta"):
-			return &modelapi.Call{Protocol: api{"gemini"}, Kind: resource, Model: model}
+			return &protocol.Call{Kind: resource, Model: model, Free: true}
 		}
 	}
 	return nil

@@ -24,6 +24,7 @@ var LiveSpec = protocol.Spec{
 		Cancels: []protocol.CancelRule{{Target: protocol.MayAnswer}},
 	},
 	Recognize: recognizeLive,
+	Live:      protocol.UnnamedTurns,
 }
 
 type live struct{ api }

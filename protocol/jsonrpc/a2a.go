@@ -31,6 +31,24 @@ var A2ASpec = protocol.Spec{
 	},
 	AppendTask: appendTask,
 	Messages:   a2a.Messages,
+	API: &protocol.API{
+		Calls: func() func(*frame.Head, []byte) *protocol.Call {
+			var routes a2a.Routes
+			return func(head *frame.Head, _ []byte) *protocol.Call {
+				c := routes.Call(head)
+				if c == nil {
+					return nil
+				}
+				return &protocol.Call{Kind: string(c.Kind()), GRPC: c.GRPC, Bare: !c.Message, Own: c}
+			}
+		},
+		Bodies: a2a.REST,
+		Open:   func(c *protocol.Call, body []byte, m *protocol.Message) { c.Own.(*a2a.Call).Open(body, m) },
+		Answer: func(c *protocol.Call, body []byte, m *protocol.Message, _ bool) { c.Own.(*a2a.Call).Answer(body, m) },
+		Fail:   a2a.Fail,
+	},
+	Kept:     []string{"name", "taskId", "contextId", "messageId", "artifactId", "state"},
+	Invented: []string{"messageId", "contextId"},
 }
 
 // appendTask appends a request about a task. It describes its sender as the request did that

@@ -30,6 +30,7 @@ var (
 		Recognize:  MCP.Recognize,
 		Refine:     refineMCP,
 		AppendTask: appendTask,
+		Labels:     protocol.Tools,
 	}
 	mcp202511Rules = mcpUntil2026(protocol.Rules{Polls: true})
 	mcp2026Rules   = mcpRules(protocol.Rules{
@@ -76,6 +77,8 @@ var (
 		Cancel:    protocol.Cancelling{JSON: `{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":%[1]s}}`},
 		Recognize: LSP.Recognize,
 		Refine:    LSP.Refine,
+		Kept:      []string{"params.token"},
+		NoSecret:  "token", // of progress
 	}
 
 	// CodexSpec: an interrupted turn ends as interrupted. serverRequest/resolved ends a
@@ -132,6 +135,7 @@ var (
 		},
 		Cancel:    protocol.Cancelling{JSON: `{"seq":%[2]d,"type":"request","command":"cancel","arguments":{"requestId":%[1]s}}`},
 		Recognize: recognizeDAP,
+		Kept:      []string{"command", "event", "arguments.requestId"},
 	}
 )
 

@@ -4,6 +4,7 @@
 package openai
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/wirectl/wirectl/frame"
@@ -21,13 +22,14 @@ var Spec = protocol.Spec{
 	// The final event is response.completed, response.incomplete or response.failed,
 	// or in Chat Completions [DONE] after a finish_reason.
 	Rules: modelapi.Rules("a stream of Responses ends with response.completed, response.incomplete or response.failed, and one of Chat Completions with [DONE]"),
+	API:   &protocol.API{Calls: protocol.Alone(Call), Event: readEvent},
 }
 
 type api struct{ jsonwalk.Named }
 
 // Call returns the call of a request; nil if it is not of this API. Ambiguous paths are decided
 // by the body, which may be nil if it is not available.
-func Call(head *frame.Head, body []byte) *modelapi.Call {
+func Call(head *frame.Head, body []byte) *protocol.Call {
 	path, post := modelapi.Path(head), head.Method() == "POST"
 	for _, r := range []string{"chat/completions", "completions", "responses", "embeddings", "models"} {
 		base, rest, ok := modelapi.Cut(path, r)
@@ -57,7 +59,7 @@ func Call(head *frame.Head, body []byte) *modelapi.Call {
 		if !own {
 			return nil
 		}
-		return &modelapi.Call{Protocol: api{"openai"}, Kind: r, Model: deployment}
+		return &protocol.Call{Kind: r, Model: deployment, Vague: true, Free: slices.Contains(free, r)}
 	}
 	return nil
 }
@@ -69,6 +71,20 @@ var (
 	kindCompletions = []byte("completions")
 	kindResponses   = []byte("responses")
 )
+
+// free are the kinds of requests that cost nothing.
+var free = []string{"models", "responses/get", "responses/delete", "responses/cancel", "responses/input_items", "responses/input_tokens"}
+
+// readEvent is the Event of the API. Some servers leave out what a chunk is, and others name it like
+// a whole answer.
+func readEvent(c *protocol.Call, m *protocol.Message) {
+	if m.Phase == protocol.Close && strings.HasSuffix(c.Kind, "completions") {
+		m.Phase, m.Empty = protocol.Part, len(m.Text) == 0 && (len(m.Label) == 0 || string(m.Label) == string(m.StopReason))
+		if len(m.Kind) == 0 || string(m.Kind) == "result" {
+			m.Kind = kindChunk
+		}
+	}
+}
 
 // Parse reads one body or event, as [protocol.Protocol] wants it.
 func (api) Parse(payload []byte, m *protocol.Message) error {

@@ -24,6 +24,7 @@ var RealtimeSpec = protocol.Spec{
 		Cancels: []protocol.CancelRule{{Target: protocol.MustAnswer}},
 	},
 	Recognize: recognizeRealtime,
+	Live:      protocol.NamedTurns,
 }
 
 type realtime struct{ api }

@@ -39,6 +39,7 @@ var Spec = protocol.Spec{
 			{"cancel-silent", "a turn that was aborted ends"},
 		},
 	},
+	API: &protocol.API{Calls: protocol.Alone(CallOf), Open: open, Answer: answer, IsEvent: isEvent},
 }
 
 const (
@@ -47,19 +48,12 @@ const (
 	kindGlobalEvents = "GET /global/event"
 )
 
-// A Call is a request, as far as its head tells.
-type Call struct {
-	modelapi.Call
-	// Session is the session in the path, and Question the question that is answered.
-	Session, Question protocol.Token
-}
-
 // CallOf returns the call of a request; nil if it is not of this protocol. Paths are recognized
-// by their ids. Other servers may have streams of events at the same path: see [IsEvent].
-func CallOf(head *frame.Head) *Call {
+// by their ids. Other servers may have streams of events at the same path.
+func CallOf(head *frame.Head, _ []byte) *protocol.Call {
 	path := modelapi.Path(head)
-	c := &Call{Call: modelapi.Call{Protocol: opencode{"opencode"}, Kind: head.Method() + " " + path}}
-	if WantsEvents(c.Kind) {
+	c := &protocol.Call{Kind: head.Method() + " " + path}
+	if c.Listens = c.Kind == kindEvents || c.Kind == kindGlobalEvents; c.Listens {
 		return c
 	}
 	segments := strings.Split(path, "/")
@@ -83,6 +77,10 @@ func CallOf(head *frame.Head) *Call {
 		}
 	}
 	c.Kind = head.Method() + " " + strings.Join(segments, "/")
+	switch c.Kind {
+	case "POST /session/:id/message", kindAsync, "POST /session/:id/command", "POST /session/:id/shell", "POST /session/:id/summarize":
+		c.Prompts = true
+	}
 	return c
 }
 
@@ -93,42 +91,28 @@ func quoted(id string, space protocol.Space) protocol.Token {
 	return protocol.Token{Space: space, Text: jsonscan.AppendQuote(nil, []byte(id))}
 }
 
-// WantsEvents reports whether the answer to a request of that kind is a stream of events.
-func WantsEvents(kind string) bool { return kind == kindEvents || kind == kindGlobalEvents }
-
-// Prompts reports whether the request begins a turn.
-func (c *Call) Prompts() bool {
-	switch c.Kind {
-	case "POST /session/:id/message", "POST /session/:id/prompt_async", "POST /session/:id/command", "POST /session/:id/shell", "POST /session/:id/summarize":
-		return true
-	}
-	return false
-}
-
-// Open makes m the message of the request. m may hold the parsed body.
-func (c *Call) Open(m *protocol.Message) {
+func open(c *protocol.Call, _ []byte, m *protocol.Message) {
 	m.Operation = protocol.Effect{}
-	c.Call.Open(m)
+	c.Open(m)
 	switch {
 	case c.Kind == "POST /session/:id/abort":
 		m.Phase, m.Ref = protocol.Cancel, c.Session
 	case !c.Question.IsZero():
 		m.Operation = protocol.Effect{Does: protocol.Open, Of: c.Question}
-	case c.Prompts():
+	case c.Prompts:
 		m.Bind = c.Session
 	}
 }
 
-// Answer makes m the message that ends the request. m may hold the parsed body of the answer.
-func (c *Call) Answer(m *protocol.Message, failed bool) {
+func answer(c *protocol.Call, _ []byte, m *protocol.Message, failed bool) {
 	m.From, m.Empty, m.Operation = frame.U2C, false, protocol.Effect{}
 	switch {
 	case failed:
 		m.Phase = protocol.Fail
-	case !c.Prompts() || !m.Phase.Ends():
+	case !c.Prompts || !m.Phase.Ends():
 		m.Phase = protocol.Close
 	}
-	if c.Prompts() {
+	if c.Prompts {
 		m.Bind = c.Session
 		m.Operation.Does = m.Phase
 		if c.Kind == kindAsync && !failed {
@@ -137,8 +121,7 @@ func (c *Call) Answer(m *protocol.Message, failed bool) {
 	}
 }
 
-// IsEvent reports whether a payload is an event of this protocol.
-func IsEvent(payload []byte) bool {
+func isEvent(payload []byte) bool {
 	var m protocol.Message
 	return opencode{}.Parse(payload, &m) == nil && string(m.Kind) != string(kindBody)
 }

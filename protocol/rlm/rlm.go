@@ -42,6 +42,7 @@ var Spec = protocol.Spec{
 	Limit:     Limit,
 	Recognize: recognize,
 	Mark:      `"correlation_id"`,
+	Labels:    protocol.Models,
 }
 
 type rlm struct{ jsonwalk.Named }

@@ -30,8 +30,9 @@ type Offer struct {
 
 // Listed describes a tool that was listed.
 type Listed struct {
-	First int64 // the first frame that listed it
-	Bytes int   // of its latest definition, as written
+	Protocol protocol.Protocol
+	First    int64 // the first frame that listed it
+	Bytes    int   // of its latest definition, as written
 }
 
 // A page is a list of tools in a frame, until the tracker reports which request it answers.
@@ -118,7 +119,7 @@ func (o *Offer) Changed(e *session.Exchange, seq int64) {
 	o.pages = slices.Delete(o.pages, at, at+1)
 	goesOn := o.asked[e.First]
 	delete(o.asked, e.First)
-	o.remember(&p)
+	o.remember(&p, e.Protocol)
 	if o.SizesAlone {
 		o.size -= p.size
 		return
@@ -129,7 +130,7 @@ func (o *Offer) Changed(e *session.Exchange, seq int64) {
 }
 
 // remember adds the tools of a page to Listed.
-func (o *Offer) remember(p *page) {
+func (o *Offer) remember(p *page, of protocol.Protocol) {
 	if o.Listed == nil {
 		o.Listed = make(map[string]Listed)
 	}
@@ -141,7 +142,7 @@ func (o *Offer) remember(p *page) {
 			o.full = true
 			continue
 		default:
-			tool.First = p.seq
+			tool.Protocol, tool.First = of, p.seq
 			o.names = append(o.names, it.Name)
 		}
 		tool.Bytes = len(it.JSON)

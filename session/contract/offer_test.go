@@ -81,7 +81,7 @@ func TestOfferOfStrangers(t *testing.T) {
 		fmt.Fprintf(&many, `{"name":"%d"},`, i)
 	}
 	listed(&o, 1000, 1, "tools/list", `{}`, `{"tools":[{"name":"first"},{"name":7},`+many.String()+`"text"]}`)
-	if len(o.pages) >= maxUnanswered || len(o.Listed) != maxListed || o.Listed["first"] != (Listed{1000, len(`{"name":"first"}`)}) || !o.Cut() {
+	if len(o.pages) >= maxUnanswered || len(o.Listed) != maxListed || o.Listed["first"] != (Listed{nil, 1000, len(`{"name":"first"}`)}) || !o.Cut() {
 		t.Errorf("%d pages, %d tools, %v, cut %t", len(o.pages), len(o.Listed), o.Listed["first"], o.Cut())
 	}
 }
@@ -92,7 +92,7 @@ func TestSizesAlone(t *testing.T) {
 	for i := range int64(30) {
 		listed(&o, 2*i+2, int(i), "tools/list", `{}`, `{"tools":[{"name":"a"},{"name":"b"}]}`)
 	}
-	if o.size != 0 || o.Any() || len(o.Listed) != 2 || o.Listed["b"] != (Listed{2, len(`{"name":"b"}`)}) {
+	if o.size != 0 || o.Any() || len(o.Listed) != 2 || o.Listed["b"] != (Listed{nil, 2, len(`{"name":"b"}`)}) {
 		t.Errorf("%d bytes, %v", o.size, o.Listed)
 	}
 }

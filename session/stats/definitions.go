@@ -8,8 +8,8 @@ import (
 
 // A Tool is the name of a tool and the size of its definition.
 type Tool struct {
-	Name  string
-	Bytes int64
+	Protocol, Name string
+	Bytes          int64
 }
 
 // maxLabel is how much of a name the tracker keeps, in bytes.
@@ -19,7 +19,7 @@ const maxLabel = 256
 func ToolsOf(o *contract.Offer) (tools []Tool) {
 	for name, tool := range o.All() {
 		label := strings.ToValidUTF8(name[:min(len(name), maxLabel)], "\ufffd")
-		tools = append(tools, Tool{label, int64(tool.Bytes)})
+		tools = append(tools, Tool{tool.Protocol.Name(), label, int64(tool.Bytes)})
 	}
 	return tools
 }

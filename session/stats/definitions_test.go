@@ -58,7 +58,7 @@ func TestDefinitions(t *testing.T) {
 		fmt.Sprintf(list, 5), `{"jsonrpc":"2.0","id":5,"error":{"code":1,"message":"\"tools\""}}`,
 		`>[`+fmt.Sprintf(list, 6)[1:]+`]`, `[`+tools(6, `{"name":"sum"}`)+`]`,
 	)
-	want := []Tool{{"echo", int64(len(echo))}, {"sum", int64(len(`{"name":"sum"}`))}}
+	want := []Tool{{"mcp", "echo", int64(len(echo))}, {"mcp", "sum", int64(len(`{"name":"sum"}`))}}
 	if got := d; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/protocol"
-	"github.com/wirectl/wirectl/protocol/jsonrpc"
 	"github.com/wirectl/wirectl/session"
 )
 
@@ -252,7 +251,7 @@ func sortNames(names []Name) {
 	})
 }
 
-// AddTools adds the tools that MCP servers define to the names.
+// AddTools adds the tools that servers define to the names.
 func (r *Report) AddTools(tools []Tool) {
 	if len(tools) == 0 {
 		return
@@ -260,17 +259,17 @@ func (r *Report) AddTools(tools []Tool) {
 	const kind = "tools/call"
 	called := make(map[string]int)
 	for i, n := range r.Names {
-		if n.Protocol == jsonrpc.MCP.Name() && n.Kind == kind {
-			called[n.Name] = i
+		if n.Kind == kind {
+			called[n.Protocol+" "+n.Name] = i
 		}
 	}
 	r.Tools = &Tools{Count: int64(len(tools))}
 	for _, t := range tools {
 		r.Tools.Bytes += t.Bytes
-		at, was := called[t.Name]
+		at, was := called[t.Protocol+" "+t.Name]
 		if !was {
 			at = len(r.Names)
-			r.Names = append(r.Names, Name{Protocol: jsonrpc.MCP.Name(), Kind: kind, Name: t.Name})
+			r.Names = append(r.Names, Name{Protocol: t.Protocol, Kind: kind, Name: t.Name})
 		}
 		r.Names[at].DefinitionBytes, r.Names[at].DefinitionTokens = t.Bytes, Tokens(t.Bytes)
 	}

@@ -81,7 +81,7 @@ func TestTextFits(t *testing.T) {
 	call(t, tr, 3, strings.Repeat("日本語", 30)+"\u202e", 3*time.Second)
 	r := New()
 	r.Add("mcp", tr, true)
-	r.AddTools([]Tool{{"tools/call", 1 << 20}, {strings.Repeat("日本語", 30) + "\u202e", 7}})
+	r.AddTools([]Tool{{"mcp", "tools/call", 1 << 20}, {"mcp", strings.Repeat("日本語", 30) + "\u202e", 7}})
 	for _, width := range []int{60, 80, 120, 200} {
 		var out bytes.Buffer
 		if err := r.Text(&out, width, &render.Style{}); err != nil {

@@ -12,41 +12,10 @@ import (
 	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
 )
 
-// A Call is a request, as far as its head tells.
-type Call struct {
-	Protocol protocol.Protocol
-	// Kind is the path without ids: "chat/completions".
-	Kind string
-	// Model is the model in the path; "" if there is none.
-	Model string
-}
-
-// Event makes m the message of an event of the answer. Some servers leave out what a chunk is, and
-// others name it like a whole answer.
-func (c *Call) Event(m *protocol.Message) {
-	if m.Phase == protocol.Close && strings.HasSuffix(c.Kind, "completions") {
-		m.Phase, m.Empty = protocol.Part, len(m.Text) == 0 && (len(m.Label) == 0 || string(m.Label) == string(m.StopReason))
-		if len(m.Kind) == 0 || string(m.Kind) == "result" {
-			m.Kind = kindChunk
-		}
-	}
-}
-
-var kindChunk = []byte("chat.completion.chunk")
-
 // ReadUsage reads a usage of an API. Input includes cached tokens, and output reasoning.
 func ReadUsage(api llm.API, usage []byte) protocol.Usage {
 	u := llm.ReadUsage(api, usage)
 	return protocol.Usage{Input: u.Input, Cached: u.Cached, Output: u.Output}
-}
-
-// Open makes m the message of the request. m may hold the parsed body.
-func (c *Call) Open(m *protocol.Message) {
-	m.Kind, m.Phase, m.From, m.Empty = []byte(c.Kind), protocol.Open, frame.C2U, false
-	if c.Model != "" && len(m.Model) == 0 {
-		m.Model = []byte(c.Model)
-		m.Label = m.Model
-	}
 }
 
 // Rules returns the rules of an API over HTTP; final says how a stream ends. An exchange is a
