@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/wirectl/wirectl/protocol/all"
 )
 
 const module = "github.com/wirectl/wirectl"
@@ -83,6 +85,57 @@ func TestHouseIsSmall(t *testing.T) {
 	if len(pairs) > mostPairs {
 		t.Errorf("%d pairs of folders: want at most %d\n%s", len(pairs), mostPairs, strings.Join(slices.Sorted(maps.Keys(pairs)), "\n"))
 	}
+}
+
+// speakers may name a concrete protocol, because they speak it, or play one end of it.
+var speakers = []string{
+	"broker", "commands", "fixtures/gen", "peer", "rlm", "run", "test",
+	"decode/spans",  // OpenTelemetry has conventions for single protocols
+	"relay/wrap",    // the settings of clients have a key for MCP
+	"store/runs.go", // the wires of a run of wirectl rlm
+}
+
+// Nothing else outside protocol/ names a concrete protocol, so that a new one is a folder and a line.
+// Those of bytes, JSON, protobuf and carriers are not concrete: they stand for unknown ones.
+func TestProtocolsAreNamedInTheirFolders(t *testing.T) {
+	general := []string{"all", "carried", "opaque", "protobuf", "schema"}
+	var names []string
+	for _, p := range all.List() {
+		if all.Depth(p) == all.Told && !slices.Contains(general, p.Name()) {
+			names = append(names, strconv.Quote(p.Name()))
+		}
+	}
+	sources(t, parser.SkipObjectResolution, func(name string, file *ast.File) {
+		isIn := func(dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") }
+		if isIn("protocol") || slices.ContainsFunc(speakers, isIn) {
+			return
+		}
+		for _, spec := range file.Imports {
+			imported, _ := strconv.Unquote(spec.Path.Value)
+			if rest, ok := strings.CutPrefix(imported, module+"/protocol/"); ok {
+				if folder, _, _ := strings.Cut(rest, "/"); !slices.Contains(general, folder) {
+					t.Errorf("%s imports protocol/%s", name, rest)
+				}
+			}
+		}
+		check := func(e ast.Expr) {
+			if text, ok := e.(*ast.BasicLit); ok && slices.Contains(names, text.Value) {
+				t.Errorf("%s compares with the protocol %s", name, text.Value)
+			}
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.BinaryExpr:
+				check(n.X)
+				check(n.Y)
+			case *ast.CaseClause:
+				for _, e := range n.List {
+					check(e)
+				}
+			}
+			return true
+		})
+	})
 }
 
 // Commands translate flags into calls of packages: there is little of them, and nothing that all
