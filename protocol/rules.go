@@ -48,6 +48,9 @@ type Rules struct {
 	// Dismiss are the kinds by which a controller tells its unit to leave, even if
 	// exchanges are open.
 	Dismiss []string
+	// EndsOpen says that requests may be open when a session ends, and get no answer then: by
+	// Dismiss, or on another connection, so that a unit that ends this one need not have failed.
+	EndsOpen bool
 	// Subscribe is the kind that opens an exchange without end. In it messages
 	// of the kind Update are parts, though they close other exchanges, and any
 	// other close ends all subscriptions of the connection.

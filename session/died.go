@@ -40,7 +40,12 @@ type death struct {
 // exchange that waits for a retry waits for the controller. A unit may begin turns of its own.
 func (d *death) ends(t *Tracker, s *scope, e *Exchange) bool {
 	owed := e.Opener == frame.C2U || t.rules.OneSided || t.isTurn(e.ID)
-	return d.Died && (t.rules.Streamed || !d.Shared) && !s.dismissed && owed && !t.isEndless(e) && !e.goesOnAs(protocol.SpaceRetry)
+	return d.Died && (t.rules.Streamed || !d.Shared) && !s.dismissed && !t.endsOpen(s, d) && owed && !t.isEndless(e) && !e.goesOnAs(protocol.SpaceRetry)
+}
+
+// endsOpen reports whether a connection ends with its session, in which requests may be open.
+func (t *Tracker) endsOpen(s *scope, d *death) bool {
+	return t.rules.EndsOpen && (s.dismissed || d.Died && d.How == "")
 }
 
 // exited reports whether the process of the unit is known to have exited, so that all of its

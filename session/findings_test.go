@@ -40,6 +40,7 @@ var findings = []struct {
 	{"orphan", "nexus", "> send 1 a; < result 1; < null; end", "3", "> send 1 a; < null; end"},
 	{"orphan", "theory", "> run a; < ack a; < event b; < final a; end", "3", "> run a; < ack a; < token; < final a; end"},
 
+	{"orphan", "bidi", "> do 1; < done 2; < done 1; end", "2", "> do 1; > do 2; < done 2; < event; < fails 1; end"},
 	{"orphan", "cdp", "> run 1 a; < ran 2 a; < ran 1 a; end", "2", "> run 1 a; > run 1 b; < ran 1 b; < ran 1 a; end"},
 	{"orphan", "cdp", "> run 1 a; < ran 1 b; < ran 1 a; end", "2", "> run 1 a; < nosuch 1; > browser 1; < result 1; end"},
 
@@ -57,6 +58,7 @@ var findings = []struct {
 
 	{"late-part", "mcp", "> call 1; < result 1; < progress 1; end", "1 2 3", "> call 1; < progress 1; < result 1; end"},
 
+	{"duplicate-id", "bidi", "> do 1; > do 1; < done 1; < done 1; end", "1 2", "> do 1; < done 1; > do 1; < fails 1; end"},
 	{"duplicate-id", "cdp", "> run 1 a; > run 1 a; < ran 1 a; < ran 1 a; end", "1 2", "> run 1 a; > run 1 b; > browser 1; < ran 1 b; < result 1; < ran 1 a; end"},
 	{"duplicate-id", "latis", "> prompt 1; > prompt 1; < complete 1; < complete 1; end", "1 2", "> prompt 1; < complete 1; > prompt 1; < complete 1; end"},
 	{"duplicate-id", "mcp", "> call 0; > call 0; < result 0; < result 0; end", "1 2", "> call 0; < ping 0; < result 0; > result 0; end"},
@@ -87,11 +89,13 @@ var findings = []struct {
 	{"unknown-step", "claude", "> user; < block delta 1 null; < result false completed; end", "1 2", `> user; < block delta 1 "t"; < result false completed; end`},
 
 	{"unknown-step", "copilot", "> send 1; < result 1 true; < tool partial_result c; < event session.idle; end", "1 3", "> send 1; < result 1 true; < tool start c; < tool partial_result c; < tool complete c; < event session.idle; end"},
+	{"wrong-side", "bidi", "> event; end", "1", "< event; > do 1; < done 1; end"},
 	{"wrong-side", "cdp", "> detached a; end", "1", "> browser 1; < result 1; end"},
 	{"wrong-side", "copilot", "> event session.idle; end", "1", "> send 1; < result 1 true; < event session.idle; end"},
 	{"wrong-side", "latis", "< ping 1; > pong 1; end", "1; 2", "> ping 1; < pong 1; end"},
 	{"wrong-side", "theory", "> run a; < ack a; > event a; < final a; end", "3", "> run a; < ack a; < final a; end"},
 
+	{"unanswered", "bidi", "> do 1; end", "1", "> new 1; < begun 1 s; > do 2; > end 3; < done 3; end"},
 	{"unanswered", "cdp", "< attached a; > run 1 a; end", "2", "< attached a; > run 1 a; < detached a; > browser 2; < throws 1 a; > close 3; < result 2; < result 3; end"},
 	{"unanswered", "copilot", "> send 1; < result 1 true; end", "1", "> send 1; < result 1 true; < event session.error; < event session.idle; end"},
 	{"unanswered", "copilot", "> send 1; < result 1 true; < asks r; < event session.idle; end", "3", "> send 1; < result 1 true; < asks r; < completed r; < event session.idle; end"},

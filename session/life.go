@@ -194,7 +194,7 @@ func (t *Tracker) abandon(s *scope, e *Exchange, d *death, at time.Time) {
 	case !e.Accepted.IsZero() && !contains(t.rules.Accepted, []byte(e.Kind)): // nobody continued it
 	case t.rules.LeavingCancels && first != frame.DirUnknown && first == e.Opener:
 		outcome = e.cancelled()
-	case !t.judges() || t.isEndless(e) || left:
+	case !t.judges() || t.isEndless(e) || left || t.endsOpen(s, d):
 	case died && !t.rules.Final && !t.rules.Streamed: // otherwise its final message, or the rest of its stream, is missing
 		d.addOpen(e)
 	default:

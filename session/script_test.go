@@ -200,6 +200,15 @@ var verbs = map[string]map[string]string{
 		"detached": `{"method":"Target.detachedFromTarget","params":{"sessionId":"%1"}}`,
 		"close":    `{"id":%1,"method":"Browser.close"}`,
 	},
+	"bidi": {
+		"do":    `{"id":%1,"method":"browsingContext.navigate","params":{"context":"c","url":"u"}}`,
+		"done":  `{"type":"success","id":%1,"result":{}}`,
+		"fails": `{"type":"error","id":%1,"error":"no such frame","message":"m"}`,
+		"event": `{"type":"event","method":"browsingContext.load","params":{"context":"c"}}`,
+		"new":   `{"id":%1,"method":"session.new","params":{"capabilities":{}}}`,
+		"begun": `{"type":"success","id":%1,"result":{"sessionId":"%2","capabilities":{}}}`,
+		"end":   `{"id":%1,"method":"session.end","params":{}}`,
+	},
 	"a2a": {
 		"say":       `{"jsonrpc":"2.0","id":%1,"method":"SendMessage","params":{"message":{"role":"ROLE_USER","parts":[]}}}`,
 		"stream":    `{"jsonrpc":"2.0","id":%1,"method":"SendStreamingMessage","params":{"message":{"role":"ROLE_USER","parts":[]}}}`,

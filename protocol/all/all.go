@@ -10,6 +10,7 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/agui"
 	"github.com/wirectl/wirectl/protocol/anthropic"
+	"github.com/wirectl/wirectl/protocol/bidi"
 	"github.com/wirectl/wirectl/protocol/carried"
 	"github.com/wirectl/wirectl/protocol/cdp"
 	"github.com/wirectl/wirectl/protocol/claude"
@@ -49,6 +50,7 @@ var list = []*protocol.Spec{
 	&gemini.Spec,
 	&gemini.LiveSpec,
 	&cdp.Spec,
+	&bidi.Spec,
 	&agui.Spec,
 	&opencode.Spec,
 	&jsonrpc.LSPSpec,
