@@ -5,6 +5,8 @@ import (
 
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/carried"
 )
 
 // An apiCall is a request to an API and the state of its answer. Its exchange is the HTTP
@@ -77,5 +79,213 @@ func (f *Follower) ask(e *exchange, it *decode.Item) {
 	if !e.asked {
 		e.asked = true
 		e.call.ask(f, e, it)
+	}
+}
+
+// An agentCall is a request about tasks over REST or gRPC. It shares the tracker of the JSON-RPC
+// binding, because one binding can start a task and another can cancel it.
+type agentCall struct {
+	*protocol.Call
+	told bool // the tracker knows an answer
+}
+
+func (c *agentCall) ask(f *Follower, e *exchange, it *decode.Item) {
+	fr, hasBody := f.asked(e, it)
+	var m protocol.Message
+	var body []byte
+	if hasBody {
+		body = it.Payload
+	}
+	c.Begin(body, &m)
+	m.ID, m.Text = carried.Token(it.Frame), body
+	f.feedCall(c.Spec.Protocol, fr, &m)
+}
+
+func (c *agentCall) answer(f *Follower, e *exchange, it *decode.Item) bool {
+	switch {
+	case it.Frame.Meta.Signal == frame.Reset:
+		c.leave(f, e, it)
+	case c.GRPC:
+		c.called(f, e, it)
+	default:
+		c.answered(f, e, it)
+	}
+	return true
+}
+
+// tell passes an answer to the tracker.
+func (c *agentCall) tell(f *Follower, e *exchange, it *decode.Item, m *protocol.Message) {
+	f.ask(e, it)
+	fr := f.carried(it)
+	fr.Dir = frame.U2C
+	m.ID = carried.Token(it.Frame)
+	c.told = true
+	f.feedCall(c.Spec.Protocol, fr, m)
+}
+
+// called handles an item from a gRPC server.
+func (c *agentCall) called(f *Follower, e *exchange, it *decode.Item) {
+	var m protocol.Message
+	if it.Frame.Meta.Signal == frame.NoSignal {
+		c.Spec.API.Answer(c.Call, it.Payload, &m, false)
+		c.tell(f, e, it, &m)
+		return
+	}
+	switch status := it.Frame.Meta.Head.Get("Grpc-Status"); {
+	case status == "": // the head
+		return
+	case status != "0" && !c.told:
+		c.Spec.API.Fail(nil, []byte(status), &m)
+		m.Text = []byte(it.Frame.Meta.Head.Get("Grpc-Message"))
+		c.tell(f, e, it, &m)
+	default:
+		f.endResponse(e, it, it.Time)
+	}
+	f.web.remove(it.Frame)
+}
+
+// answered handles an item from a REST server.
+func (c *agentCall) answered(f *Follower, e *exchange, it *decode.Item) {
+	of := it.Frame
+	said := e.message(of)
+	ends := said.Phase.Ends()
+	var m protocol.Message
+	switch {
+	case ends && e.failed && !c.told:
+		c.Spec.API.Fail(it.Payload, []byte(e.status), &m)
+		c.tell(f, e, it, &m)
+	case of.Meta.Event == "error":
+		c.Spec.API.Fail(it.Payload, nil, &m)
+		c.tell(f, e, it, &m)
+	case of.Meta.Signal == frame.NoSignal && (ends || said.Phase == protocol.Part):
+		c.Spec.API.Answer(c.Call, it.Payload, &m, false)
+		c.tell(f, e, it, &m)
+	case ends && e.events:
+		f.endResponse(e, it, it.Time)
+	case ends && !c.told: // an answer without a body
+		c.Spec.API.Answer(c.Call, nil, &m, false)
+		c.tell(f, e, it, &m)
+	}
+	if ends {
+		f.web.remove(of)
+	}
+}
+
+// leave handles a reset. It closes a stream. Any other call fails, or its client cancelled it.
+func (c *agentCall) leave(f *Follower, e *exchange, it *decode.Item) {
+	f.web.remove(it.Frame)
+	if c.told {
+		f.endResponse(e, it, it.Time)
+		return
+	}
+	m := protocol.Message{Kind: []byte(frame.Reset), Phase: protocol.Fail, Seq: -1}
+	if it.Frame.Dir == frame.C2U {
+		m.Phase = protocol.Cancelled
+	}
+	c.tell(f, e, it, &m)
+}
+
+// A codingCall is a request to an agent whose events, on any stream, report on its turns.
+type codingCall struct{ *protocol.Call }
+
+// coding remembers the sessions of such agents.
+type coding struct {
+	questions map[string]bool // unanswered ones
+	spent     map[string]bool // sessions whose events report usage
+}
+
+// maxCoding limits the remembered questions and sessions.
+const maxCoding = 1 << 12
+
+func remember(set *map[string]bool, name []byte) {
+	if *set == nil || len(*set) >= maxCoding {
+		*set = map[string]bool{}
+	}
+	(*set)[string(name)] = true
+}
+
+// beginsEvents handles the answer to a request for events up to the first event, which shows
+// whether the server is of this protocol.
+func (c *codingCall) beginsEvents(f *Follower, e *exchange, it *decode.Item) bool {
+	isBody := it.Frame.Meta.Signal == frame.NoSignal
+	switch {
+	case isBody && c.Spec.API.IsEvent(it.Payload):
+		c.answered(f, e, it)
+	case isBody, e.message(it.Frame).Phase != protocol.Note:
+		e.call = nil
+		return false
+	}
+	return true
+}
+
+func (c *codingCall) ask(f *Follower, e *exchange, it *decode.Item) {
+	m := protocol.Message{Seq: -1}
+	fr, hasBody := f.asked(e, it)
+	if hasBody && it.Err == nil {
+		_ = c.Spec.Protocol.Parse(it.Payload, &m) // it is JSON
+	}
+	said := m.Label
+	c.Begin(nil, &m)
+	m.ID = carried.Token(it.Frame)
+	f.feedCall(c.Spec.Protocol, fr, &m)
+	if q := c.Question; f.coding.questions[string(q.Text)] {
+		delete(f.coding.questions, string(q.Text))
+		fr.Inner, fr.Size = true, 0
+		f.feed(c.Spec.Protocol, fr, &protocol.Message{Kind: []byte("reply"), Phase: protocol.Close, From: frame.C2U, ID: q, Seq: -1, Label: said})
+	}
+}
+
+func (c *codingCall) answer(f *Follower, e *exchange, it *decode.Item) bool {
+	if c.Listens && !e.asked && it.Frame.Dir != frame.C2U {
+		return c.beginsEvents(f, e, it)
+	}
+	c.answered(f, e, it)
+	return true
+}
+
+func (c *codingCall) answered(f *Follower, e *exchange, it *decode.Item) {
+	of := it.Frame
+	said, fr := e.message(of), f.carried(it)
+	isBody := of.Meta.Signal == frame.NoSignal && it.Err == nil
+	ends := said.Phase.Ends()
+	m := said
+	switch {
+	case said.Phase == protocol.Cancel, of.Meta.Signal == frame.Reset:
+	case isBody && c.Spec.Protocol.Parse(it.Payload, &m) == nil:
+		if ends {
+			c.Spec.API.Answer(c.Call, nil, &m, e.failed)
+			m.Kind = said.Kind
+		}
+	case ends && !e.events:
+		c.Spec.API.Answer(c.Call, nil, &m, e.failed)
+	case ends:
+	default:
+		return // a head
+	}
+	f.ask(e, it)
+	switch {
+	case m.Phase == protocol.Cancel && m.From != frame.U2C: // the client disconnects
+		m.ID, m.Ref = protocol.Token{}, carried.Token(of)
+	case m.Phase == protocol.Open:
+		remember(&f.coding.questions, m.ID.Text)
+	case m.Phase != protocol.Note && m.Phase != protocol.Cancel:
+		m.ID = carried.Token(of)
+	}
+	f.spent(c, &m)
+	f.feedCall(c.Spec.Protocol, fr, &m)
+	if ends || said.Phase == protocol.Cancel {
+		f.web.remove(of)
+	}
+}
+
+// spent removes usage from m that events have already reported: the answer to a prompt
+// repeats the usage of its last step.
+func (f *Follower) spent(c *codingCall, m *protocol.Message) {
+	switch used := m.Usage != (protocol.Usage{}); {
+	case !used:
+	case m.Operation.Of.Space == protocol.SpaceSession:
+		remember(&f.coding.spent, m.Operation.Of.Text)
+	case f.coding.spent[string(c.Session.Text)] || !c.Prompts:
+		m.Usage = protocol.Usage{}
 	}
 }

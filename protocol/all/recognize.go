@@ -2,10 +2,16 @@ package all
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
+	"math"
 	"strings"
 
+	"google.golang.org/protobuf/encoding/protowire"
+
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
 	"github.com/wirectl/wirectl/protocol/opaque"
@@ -123,4 +129,118 @@ func isNoCall(payload []byte) bool {
 	}
 	const others = protocol.UnknownKind | protocol.MissingField | protocol.NoAnswer
 	return m.Faults&others != 0 || bytes.HasPrefix(bytes.TrimLeft(payload, " \t\r\n"), []byte("["))
+}
+
+// Plausible returns a function that reports whether bytes may be a payload of p or, if they
+// are not whole, the beginning of one.
+func Plausible(p protocol.Protocol) func(payload []byte, whole bool) bool {
+	return func(payload []byte, whole bool) bool {
+		switch p.Encoding() {
+		case protocol.JSON:
+			return (p == opaque.JSON || isContainer(payload)) && isJSON(payload, whole)
+		case protocol.Protobuf:
+			return whole && parses(p, payload) || !whole && beginsFields(p, payload, math.MaxInt)
+		default:
+			return true
+		}
+	}
+}
+
+// isContainer reports whether a JSON text begins as an object or an array.
+func isContainer(text []byte) bool {
+	var s jsonscan.Scanner
+	s.Init(text)
+	kind := s.Peek()
+	return kind == jsonscan.Object || kind == jsonscan.Array
+}
+
+// isJSON reports whether text is JSON or, unless it is whole, how some begins.
+func isJSON(text []byte, whole bool) bool {
+	return jsonscan.WellFormed(text) == nil || !whole && jsonscan.IsCut(text)
+}
+
+// beginsFields reports whether a message of p, of no more than size bytes, may
+// begin with wire.
+func beginsFields(p protocol.Protocol, wire []byte, size int) bool {
+	for len(wire) > 0 {
+		num, typ, n := protowire.ConsumeTag(wire)
+		if n < 0 {
+			return isCut(n)
+		}
+		if has := Of(p).HasField; has != nil && !has(int32(num)) {
+			return false
+		}
+		value := protowire.ConsumeFieldValue(num, typ, wire[n:])
+		if value < 0 {
+			return isCut(value) && fits(typ, wire[n:], size-n)
+		}
+		wire = wire[n+value:]
+		size -= n + value
+	}
+	return true
+}
+
+// fits reports whether a field's value that is cut can end within size bytes.
+func fits(typ protowire.Type, value []byte, size int) bool {
+	if typ != protowire.BytesType {
+		return true
+	}
+	length, n := protowire.ConsumeVarint(value)
+	return n < 0 || length <= uint64(size-n)
+}
+
+// isCut reports whether an error code of package protowire says that bytes are
+// missing, rather than wrong.
+func isCut(code int) bool { return errors.Is(protowire.ParseError(code), io.ErrUnexpectedEOF) }
+
+// maxInside bounds how many places of a line are searched for a message.
+const maxInside = 64
+
+// Inside returns the messages of p in a line that is not one as a whole: several, or one among
+// words. Before is the text before the first. Why says what to change, or is "" if there is no
+// message.
+func Inside(p protocol.Protocol, line []byte) (messages [][]byte, before []byte, why string) {
+	if p.Encoding() != protocol.JSON {
+		return nil, nil, ""
+	}
+	words := false
+	at := 0 // the end of the last message, or of what was searched
+	for range maxInside {
+		i := bytes.IndexByte(line[at:], '{')
+		if i < 0 {
+			break
+		}
+		start := at + i
+		words = words || len(bytes.TrimSpace(line[at:start])) > 0
+		var s jsonscan.Scanner
+		s.Init(line[start:])
+		value := s.Value()
+		end := start + len(value)
+		switch {
+		case value == nil:
+			words, at = true, start+1
+			continue
+		case !isMessage(p, value) || jsonscan.IsCut(line[:end]): // or it is a value of JSON that is broken elsewhere
+			words = true
+		default:
+			if messages = append(messages, value); len(messages) == 1 {
+				before = line[:start]
+			}
+		}
+		at = end
+	}
+	words = words || len(bytes.TrimSpace(line[at:])) > 0
+	switch {
+	case len(messages) == 0, p == opaque.JSON && (words || len(messages) == 1):
+		return nil, nil, ""
+	case len(messages) > 1:
+		return messages, before, fmt.Sprintf("%d messages are on one line: write a line feed after each", len(messages))
+	}
+	return messages, before, "a message is on one line with other text: write that to stderr, or end it with a line feed"
+}
+
+// isMessage reports whether JSON is a message that only p has.
+func isMessage(p protocol.Protocol, value []byte) bool {
+	var m protocol.Message
+	return p.Parse(value, &m) == nil && m.Faults&protocol.UnknownKind == 0 && evidence(Of(p), value, &m).Score != protocol.NoScore
 }

@@ -402,3 +402,19 @@ func isInteger(raw []byte) bool {
 	}
 	return true
 }
+
+var kindBatch = []byte("batch")
+
+// parseBatch reads the messages of a batch, whose array has been entered. [protocol.Items] and
+// another Parse give their meanings.
+func (d *Dialect) parseBatch(s *jsonscan.Scanner, m *protocol.Message) error {
+	for s.Elem() {
+		m.Count++
+	}
+	if m.Count == 0 || d.grammar.NoBatches {
+		m.Faults |= protocol.UnknownKind
+	} else {
+		m.Kind = kindBatch
+	}
+	return jsonwalk.Finish(s, s.End(), m)
+}

@@ -1,12 +1,15 @@
 package latis
 
 import (
+	"cmp"
 	"sync"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/jsonscan"
+	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/protobuf"
 	latisv1 "github.com/wirectl/wirectl/protocol/schema/latis/v1"
 )
@@ -72,4 +75,87 @@ func describesResponse(json []byte) bool {
 		}
 	}
 	return false
+}
+
+// AppendRenamed appends payload with other ids. It calls name with each id, and name
+// returns the replacement, or nil to keep it. Every other byte stays, except for the
+// lengths around an id. A payload that does not parse is appended unchanged.
+func (latis) AppendRenamed(dst, payload []byte, name func(protocol.Token) []byte) []byte {
+	start := len(dst)
+	w := walker{wire: payload}
+	for from := 0; w.nextField(len(payload)); from = w.pos {
+		k := kindOf(w.num)
+		switch {
+		case w.value == nil || w.num != idNumber && k == nil:
+			dst = append(dst, payload[from:w.pos]...)
+		case k == nil:
+			dst = appendNamed(dst, &w, from, protocol.SpaceID, name)
+		default:
+			inner := renameInside(w.value, k, name)
+			dst = protowire.AppendTag(dst, w.num, w.typ)
+			dst = protowire.AppendBytes(dst, inner)
+		}
+	}
+	if w.fault != nil {
+		return append(dst[:start], payload...)
+	}
+	return dst
+}
+
+// renameInside returns the fields of a payload with other ids.
+func renameInside(payload []byte, k *kind, name func(protocol.Token) []byte) []byte {
+	var dst []byte
+	w := walker{wire: payload}
+	for from := 0; w.nextField(len(payload)); from = w.pos {
+		switch f := k.field(w.num); {
+		case w.value != nil && (f == requestID || f == targetID):
+			dst = appendNamed(dst, &w, from, protocol.SpaceID, name)
+		case w.value != nil && f == sessionID:
+			dst = appendNamed(dst, &w, from, protocol.SpaceSession, name)
+		default:
+			dst = append(dst, payload[from:w.pos]...)
+		}
+	}
+	if w.fault != nil {
+		return payload
+	}
+	return dst
+}
+
+// appendNamed appends the field that w has just passed, which is an id.
+func appendNamed(dst []byte, w *walker, from int, space protocol.Space, name func(protocol.Token) []byte) []byte {
+	other := name(protocol.Token{Space: space, Text: w.value})
+	if other == nil {
+		return append(dst, w.wire[from:w.pos]...)
+	}
+	dst = protowire.AppendTag(dst, w.num, w.typ)
+	return protowire.AppendBytes(dst, other)
+}
+
+// KindOf returns the kind of a ConnectRequest or ConnectResponse; 0 if it has no known
+// payload.
+func KindOf(m proto.Message) Kind {
+	r := m.ProtoReflect()
+	if payload := r.WhichOneof(r.Descriptor().Oneofs().Get(0)); payload != nil {
+		return Kind(payload.Number())
+	}
+	return 0
+}
+
+// Answers returns the id of the request that a response answers: its own, or else the one
+// that its payload names.
+func Answers(m *latisv1.ConnectResponse) string {
+	return cmp.Or(
+		m.GetId(), m.GetResponseChunk().GetRequestId(), m.GetResponseComplete().GetRequestId(),
+		m.GetResponseCancelled().GetRequestId(), m.GetError().GetRequestId(), m.GetAck().GetRequestId(),
+	)
+}
+
+// Fault returns the fault and its place in a payload that the protobuf module rejected with
+// err.
+func Fault(payload []byte, err error) error {
+	if _, _, positioned := Protocol.AppendJSON(nil, payload); positioned != nil {
+		return positioned
+	}
+	return err
 }
