@@ -134,40 +134,19 @@ func First(payload []byte) (p protocol.Protocol, asks bool) {
 
 // ClientName returns the name that a client gives itself in a request: in an initialize, or
 // since MCP 2026-07-28 in any request; "" if there is none.
-func ClientName(m *protocol.Message) (name string) {
+func ClientName(m *protocol.Message) string {
 	if m.Phase != protocol.Open {
 		return ""
 	}
-	var s jsonscan.Scanner
-	s.Init(m.Text)
-	text := func() (text string) {
-		if value := s.Value(); jsonscan.KindOf(value) == jsonscan.String {
-			unquoted, _ := jsonscan.Unquote(value)
-			text = string(unquoted)
-		}
-		return text
+	paths := [][]string{{"_meta", "io.modelcontextprotocol/clientInfo", "name"}}
+	if string(m.Kind) == "initialize" {
+		paths = append(paths, []string{"clientInfo", "name"}, []string{"clientName"}, []string{"clientID"}) // the last two of DAP
 	}
-	info := func() {
-		for ok := s.Object(); ok && s.Next(); {
-			if string(s.Key()) == "name" {
-				name = text()
-			}
+	for _, path := range paths {
+		raw, _ := jsonscan.Get(m.Text, path...)
+		if name, ok := jsonscan.Unquote(raw); ok && len(name) > 0 {
+			return string(name)
 		}
 	}
-	initialize := string(m.Kind) == "initialize"
-	for ok := s.Object(); ok && s.Next(); {
-		switch key := string(s.Key()); {
-		case key == "clientInfo" && initialize:
-			info()
-		case key == "clientName" && initialize, key == "clientID" && initialize && name == "": // DAP
-			name = text()
-		case key == "_meta":
-			for ok := s.Object(); ok && s.Next(); {
-				if string(s.Key()) == "io.modelcontextprotocol/clientInfo" {
-					info()
-				}
-			}
-		}
-	}
-	return name
+	return ""
 }

@@ -5,7 +5,6 @@ package claude
 import (
 	"bytes"
 	"slices"
-	"strings"
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/jsonscan"
@@ -50,7 +49,7 @@ var Spec = protocol.Spec{
 	Cancel: protocol.Cancelling{JSON: `{"type":"control_cancel_request","request_id":%[1]s}`,
 		Turn: `{"type":"control_request","request_id":"%[2]d","request":{"subtype":"interrupt"}}`,
 	},
-	Recognize: recognize,
+	Recognize: own.Recognize,
 	Kept: []string{
 		"uuid", "command_uuid", "state", "user_message_uuid", "user_message_uuids", "origin.kind", "local_command",
 		"request.message_uuid", "response.response.still_queued", "response.response.cancelled",
@@ -171,7 +170,7 @@ func (w *wire) interpret(m *protocol.Message) {
 
 // own are the shapes of messages that only stream-json has, by type. Transcripts and chats
 // of other programs have the same types.
-var own = map[string][]jsonwalk.Shape{
+var own = jsonwalk.Shapes{
 	"control_request":        {{Has: `type" request_id" request.subtype"`, MayHave: "session_id uuid"}},
 	"control_response":       {{Has: `type" response.subtype" response.request_id"`, MayHave: "session_id uuid"}},
 	"control_cancel_request": {{Has: `type" request_id"`, MayHave: "session_id uuid"}},
@@ -187,11 +186,6 @@ var own = map[string][]jsonwalk.Shape{
 		{Has: `type" subtype" session_id" tools[ mcp_servers[`, MayHave: "*"},
 	},
 	"result": {{Has: `type" subtype" session_id" is_error num_turns total_cost_usd`, MayHave: "*"}},
-}
-
-func recognize(payload []byte, m *protocol.Message) protocol.Evidence {
-	name, _, _ := strings.Cut(string(m.Kind), "/")
-	return protocol.Own(slices.ContainsFunc(own[name], func(s jsonwalk.Shape) bool { return s.Fits(payload) }))
 }
 
 // lifecycle maps the states of a prompt that is in the queue, or was. A state that ends it may

@@ -21,7 +21,7 @@ var Spec = protocol.Spec{
 		Framing:   frame.Line,
 		Sources:   [][2]string{{"unanswered", "a turn ends with turn.completed or turn.failed"}},
 	},
-	Recognize: recognize,
+	Recognize: own.Recognize,
 }
 
 type events struct{ jsonwalk.Named }
@@ -89,19 +89,14 @@ func (events) Parse(payload []byte, m *protocol.Message) error {
 }
 
 // own are the shapes of events that only this protocol has.
-var own = map[string]jsonwalk.Shape{
-	"thread.started": {Has: `type" thread_id"`},
-	"turn.started":   {Has: `type"`},
-	"item.started":   {Has: `type" item.id" item.type"`},
-	"item.updated":   {Has: `type" item.id" item.type"`},
-	"item.completed": {Has: `type" item.id" item.type"`},
-	"turn.completed": {Has: `type" usage.input_tokens`},
-	"turn.failed":    {Has: `type" error.message"`},
-}
-
-func recognize(payload []byte, m *protocol.Message) protocol.Evidence {
-	shape, ok := own[string(m.Kind)]
-	return protocol.Own(ok && shape.Fits(payload))
+var own = jsonwalk.Shapes{
+	"thread.started": {{Has: `type" thread_id"`}},
+	"turn.started":   {{Has: `type"`}},
+	"item.started":   {{Has: `type" item.id" item.type"`}},
+	"item.updated":   {{Has: `type" item.id" item.type"`}},
+	"item.completed": {{Has: `type" item.id" item.type"`}},
+	"turn.completed": {{Has: `type" usage.input_tokens`}},
+	"turn.failed":    {{Has: `type" error.message"`}},
 }
 
 // readUsage walks the next value.

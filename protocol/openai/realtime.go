@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/wirectl/wirectl/frame"
@@ -23,7 +22,7 @@ var RealtimeSpec = protocol.Spec{
 		UniqueIDs: true, MayHangUp: true, LeavingCancels: true, Asks: frame.C2U,
 		Cancels: []protocol.CancelRule{{Target: protocol.MustAnswer}},
 	},
-	Recognize: recognizeRealtime,
+	Recognize: own.Recognize,
 	Live:      protocol.NamedTurns,
 }
 
@@ -86,7 +85,7 @@ func interpretLive(e *llm.Event, id []byte, m *protocol.Message) {
 }
 
 // own are the shapes of events that only this API has.
-var own = map[string][]jsonwalk.Shape{
+var own = jsonwalk.Shapes{
 	"session.created":           sessions("type", "object", "model"),
 	"session.updated":           sessions("type", "object", "model"),
 	"session.update":            sessions("type", "model", "modalities", "instructions", "voice", "audio", "tools", "turn_detection"),
@@ -105,8 +104,4 @@ func sessions(members ...string) (all []jsonwalk.Shape) {
 		all = append(all, jsonwalk.Shape{Has: `type" session.` + name, MayHave: "event_id"})
 	}
 	return all
-}
-
-func recognizeRealtime(payload []byte, m *protocol.Message) protocol.Evidence {
-	return protocol.Own(slices.ContainsFunc(own[string(m.Kind)], func(s jsonwalk.Shape) bool { return s.Fits(payload) }))
 }

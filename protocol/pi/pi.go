@@ -40,7 +40,7 @@ var Spec = protocol.Spec{
 		},
 	},
 	Cancel:    protocol.Cancelling{JSON: `{"id":"%[2]d","type":"abort"}`, Bind: true, Kinds: []string{"prompt"}},
-	Recognize: recognize,
+	Recognize: own.Recognize,
 }
 
 // agent is the token of the running agent, and command that of commands, which may lack an id.
@@ -102,38 +102,33 @@ const (
 
 // own are the shapes of messages that only this protocol has. Logs have types like those of
 // the others.
-var own = shapes(map[string]jsonwalk.Shape{
-	"prompt":    {Has: `type" id" message"`, MayHave: "images streamingBehavior"},
-	"set_model": {Has: `type" provider" modelId"`, MayHave: "id"},
-	"response":  {Has: `type" command" success`, MayHave: "id data error"},
+var own = shapes(jsonwalk.Shapes{
+	"prompt":    {{Has: `type" id" message"`, MayHave: "images streamingBehavior"}},
+	"set_model": {{Has: `type" provider" modelId"`, MayHave: "id"}},
+	"response":  {{Has: `type" command" success`, MayHave: "id data error"}},
 
-	"agent_start":    {Has: "type"},
-	"agent_end":      {Has: `type" messages[`, MayHave: "willRetry"},
-	"turn_end":       {Has: `type" message.role" toolResults[`},
-	"message_start":  {Has: `type" message.role" message.timestamp`},
-	"message_end":    {Has: `type" message.role" message.timestamp`},
-	"message_update": {Has: `type" message.role" assistantMessageEvent.type"`},
+	"agent_start":    {{Has: "type"}},
+	"agent_end":      {{Has: `type" messages[`, MayHave: "willRetry"}},
+	"turn_end":       {{Has: `type" message.role" toolResults[`}},
+	"message_start":  {{Has: `type" message.role" message.timestamp`}},
+	"message_end":    {{Has: `type" message.role" message.timestamp`}},
+	"message_update": {{Has: `type" message.role" assistantMessageEvent.type"`}},
 
-	"tool_execution_start":  {Has: `type" toolCallId" toolName" args`},
-	"tool_execution_update": {Has: `type" toolCallId" toolName" partialResult`, MayHave: "args"},
-	"tool_execution_end":    {Has: `type" toolCallId" toolName" result isError`},
-	"extension_ui_request":  {Has: `type" id" method"`, MayHave: "*"},
+	"tool_execution_start":  {{Has: `type" toolCallId" toolName" args`}},
+	"tool_execution_update": {{Has: `type" toolCallId" toolName" partialResult`, MayHave: "args"}},
+	"tool_execution_end":    {{Has: `type" toolCallId" toolName" result isError`}},
+	"extension_ui_request":  {{Has: `type" id" method"`, MayHave: "*"}},
 })
 
 // shapes adds the commands that have only an id.
-func shapes(own map[string]jsonwalk.Shape) map[string]jsonwalk.Shape {
+func shapes(own jsonwalk.Shapes) jsonwalk.Shapes {
 	for _, name := range []string{
 		"abort_bash", "abort_retry", "cycle_model", "cycle_thinking_level", "get_available_models", "get_commands",
 		"get_fork_messages", "get_last_assistant_text", "get_messages", "get_session_stats", "get_state",
 	} {
-		own[name] = jsonwalk.Shape{Has: `type" id"`}
+		own[name] = []jsonwalk.Shape{{Has: `type" id"`}}
 	}
 	return own
-}
-
-func recognize(payload []byte, m *protocol.Message) protocol.Evidence {
-	shape, ok := own[string(m.Kind)]
-	return protocol.Own(ok && shape.Fits(payload))
 }
 
 // interpret fills in the message from its members. A message of unknown type is a command if it

@@ -31,7 +31,7 @@ var Spec = protocol.Spec{
 		},
 	},
 	Cancel:    protocol.Cancelling{JSON: `{"kind":"cancel","target":%[1]s}`},
-	Recognize: recognize,
+	Recognize: own.Recognize,
 }
 
 // Limit is the largest payload, in bytes.
@@ -84,22 +84,17 @@ func kindsOf(kinds map[string]kind) map[string]kind {
 }
 
 // own are the shapes of messages that only this protocol has.
-var own = map[string]jsonwalk.Shape{
-	"ready":               {Has: `kind" language" version"`, MayHave: "*"},
-	"load_context":        {Has: `kind" id path" type"`, MayHave: "*"},
-	"load_context_result": {Has: `kind" id`, MayHave: "ok error"},
-	"execute":             {Has: `kind" id code"`},
-	"execute_result":      {Has: `kind" id execution_time`, MayHave: "*"},
-	"output":              {Has: `kind" id stream" text"`},
-	"llm_query":           {Has: `kind" id cell prompt`, MayHave: "*"},
-	"llm_query_batched":   {Has: `kind" id cell prompts[`, MayHave: "*"},
-	"rlm_query":           {Has: `kind" id cell prompt`, MayHave: "*"},
-	"rlm_query_batched":   {Has: `kind" id cell prompts[`, MayHave: "*"},
-}
-
-func recognize(payload []byte, m *protocol.Message) protocol.Evidence {
-	shape, ok := own[string(m.Kind)]
-	return protocol.Own(ok && shape.Fits(payload))
+var own = jsonwalk.Shapes{
+	"ready":               {{Has: `kind" language" version"`, MayHave: "*"}},
+	"load_context":        {{Has: `kind" id path" type"`, MayHave: "*"}},
+	"load_context_result": {{Has: `kind" id`, MayHave: "ok error"}},
+	"execute":             {{Has: `kind" id code"`}},
+	"execute_result":      {{Has: `kind" id execution_time`, MayHave: "*"}},
+	"output":              {{Has: `kind" id stream" text"`}},
+	"llm_query":           {{Has: `kind" id cell prompt`, MayHave: "*"}},
+	"llm_query_batched":   {{Has: `kind" id cell prompts[`, MayHave: "*"}},
+	"rlm_query":           {{Has: `kind" id cell prompt`, MayHave: "*"}},
+	"rlm_query_batched":   {{Has: `kind" id cell prompts[`, MayHave: "*"}},
 }
 
 // wire is the result of one walk over a message, whatever the order of its members. Words

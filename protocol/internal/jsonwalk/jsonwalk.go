@@ -158,3 +158,12 @@ func (s Shape) Fits(object []byte) bool {
 	}
 	return scan.End() == nil
 }
+
+// Shapes are those of messages that only one protocol has, by their kind without what follows a slash.
+type Shapes map[string][]Shape
+
+// Recognize is the function of that name in a [protocol.Spec].
+func (s Shapes) Recognize(payload []byte, m *protocol.Message) protocol.Evidence {
+	kind, _, _ := strings.Cut(string(m.Kind), "/")
+	return protocol.Own(slices.ContainsFunc(s[kind], func(shape Shape) bool { return shape.Fits(payload) }))
+}
