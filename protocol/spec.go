@@ -62,7 +62,8 @@ type Spec struct {
 	Live Live
 }
 
-// Evidence is how surely a message belongs to a protocol, and why, besides its kind. The zero Evidence speaks against it.
+// Evidence is how surely a message belongs to a protocol, and why, besides its kind. The zero
+// Evidence speaks against it.
 type Evidence struct {
 	Score Score
 	Why   string
