@@ -3,16 +3,15 @@ package commands
 import (
 	"cmp"
 	"fmt"
-	"io"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/source"
 	"github.com/wirectl/wirectl/decode/track"
-	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/session/calls"
 	"github.com/wirectl/wirectl/session/query"
+	"github.com/wirectl/wirectl/table"
 )
 
 func callsCommand(inv *invocation) *cli.Command {
@@ -56,11 +55,19 @@ func runCalls(inv *invocation, c *cli.Context) error {
 		return err
 	}
 	live := c.Bool("follow") || len(names) == 1 && source.MayStillRun(names[0], inv.Stdin)
-	list, err := newCallList(inv, c, live)
+	choice, err := callChoice(c)
 	if err != nil {
 		return err
 	}
-	failed := listCalls(inv, c, names, cfg, list)
+	out, err := inv.table(c, table.AsText, table.AsNDJSON, table.AsCSV)
+	if err != nil {
+		return err
+	}
+	list := calls.NewList(out, choice, live && choice.Slowest == 0)
+	if list.Unfolded = c.Bool("exchanges"); c.Bool("prompts") {
+		list.ShowPrompts()
+	}
+	failed := listCalls(inv, c, names, cfg, live, list)
 	if err := list.Finish(); err != nil {
 		return err
 	}
@@ -74,8 +81,8 @@ func runCalls(inv *invocation, c *cli.Context) error {
 }
 
 // listCalls reads all sessions into the list.
-func listCalls(inv *invocation, c *cli.Context, names []string, cfg decode.Config, list *calls.List) error {
-	log := &calls.Log{Show: list.Show, Live: list.Live, Unfold: list.Unfolded}
+func listCalls(inv *invocation, c *cli.Context, names []string, cfg decode.Config, live bool, list *calls.List) error {
+	log := &calls.Log{Show: list.Show, Live: live, Unfold: list.Unfolded}
 	ts := &track.Trackers{OneWay: true, Watcher: log}
 	return inv.each(names, func(_ int, name string) error {
 		cfg.Note = remarks(inv, c, name)
@@ -92,17 +99,6 @@ func listCalls(inv *invocation, c *cli.Context, names []string, cfg decode.Confi
 	})
 }
 
-// newCallList reads the flags that say what to list, and how.
-func newCallList(inv *invocation, c *cli.Context, live bool) (*calls.List, error) {
-	list := &calls.List{Live: live, Unfolded: c.Bool("exchanges")}
-	var err error
-	if list.Choice, err = callChoice(c); err != nil {
-		return nil, err
-	}
-	list.Out, list.Format, err = callFormat(inv, c, live && list.Slowest == 0)
-	return list, err
-}
-
 // callChoice reads the flags that choose.
 func callChoice(c *cli.Context) (calls.Choice, error) {
 	choice := calls.Choice{Failed: c.Bool("failed"), Cancelled: c.Bool("cancelled"), Slowest: c.Int("slowest")}
@@ -117,18 +113,4 @@ func callChoice(c *cli.Context) (calls.Choice, error) {
 		choice.Where = where
 	}
 	return choice, nil
-}
-
-// callFormat reads the flags that say how to print.
-func callFormat(inv *invocation, c *cli.Context, live bool) (io.Writer, calls.Format, error) {
-	switch c.String("output") {
-	case "text":
-		colorful, err := inv.colorful(c.String("color"), inv.Stdout)
-		return inv.Stdout, &calls.Text{Width: inv.width(inv.Stdout), Live: live, Style: render.Palette(colorful), Prompts: c.Bool("prompts")}, err
-	case "ndjson":
-		return inv.ndjson(), calls.NDJSON(), nil
-	case "csv":
-		return inv.bytes(), calls.CSV(), nil
-	}
-	return nil, nil, usagef("invalid --output %q: want text, ndjson or csv", c.String("output"))
 }

@@ -1,9 +1,14 @@
 package commands
 
 import (
+	"cmp"
+	"slices"
+	"strings"
+
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/table"
 )
 
 // quietFlag is the flag of commands that print messages on standard error.
@@ -16,9 +21,10 @@ func colorFlag(what string) cli.Flag {
 	return &cli.StringFlag{Name: "color", Value: "auto", Usage: "colour " + what + ": auto, always or never"}
 }
 
-// style returns the style of a command's output on a stream of the environment.
+// style returns the style of a command's output on a stream of the environment. Commands without
+// --color colour terminals.
 func (env Env) style(c *cli.Context, stream any) (*render.Style, error) {
-	colorful, err := env.colorful(c.String("color"), stream)
+	colorful, err := env.colorful(cmp.Or(c.String("color"), "auto"), stream)
 	return render.Palette(colorful), err
 }
 
@@ -26,4 +32,21 @@ func (env Env) style(c *cli.Context, stream any) (*render.Style, error) {
 func (env Env) colorful(mode string, stream any) (bool, error) {
 	colorful, err := render.Colorful(mode, env.Getenv, env.IsTerminal(stream))
 	return colorful, asUsage(err)
+}
+
+// table returns where --output prints rows, and in which of the forms.
+func (env Env) table(c *cli.Context, forms ...string) (table.Output, error) {
+	out := table.Output{To: env.Stdout, Form: c.String("output"), Width: env.width(env.Stdout)}
+	switch {
+	case !slices.Contains(forms, out.Form):
+		last := len(forms) - 1
+		return out, usagef("invalid --output %q: want %s or %s", out.Form, strings.Join(forms[:last], ", "), forms[last])
+	case out.Form == table.AsNDJSON, out.Form == table.AsJSON:
+		out.To = env.ndjson()
+	case out.Form != table.AsText:
+		out.To = env.bytes()
+	}
+	var err error
+	out.Style, err = env.style(c, env.Stdout)
+	return out, err
 }

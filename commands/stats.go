@@ -3,18 +3,14 @@ package commands
 import (
 	"cmp"
 	"fmt"
-	"slices"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/decode/track"
-	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/session/contract"
 	"github.com/wirectl/wirectl/session/stats"
+	"github.com/wirectl/wirectl/table"
 )
-
-// statsOutputs are the values of --output.
-var statsOutputs = []string{"text", "json", "ndjson"}
 
 func statsCommand(inv *invocation) *cli.Command {
 	return &cli.Command{
@@ -39,10 +35,7 @@ func runStats(inv *invocation, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if !slices.Contains(statsOutputs, c.String("output")) {
-		return usagef("invalid --output %q: want text, json or ndjson", c.String("output"))
-	}
-	style, err := inv.style(c, inv.Stdout)
+	out, err := inv.table(c, table.AsText, table.AsJSON, table.AsNDJSON)
 	if err != nil {
 		return err
 	}
@@ -55,14 +48,10 @@ func runStats(inv *invocation, c *cli.Context) error {
 		report.Add(t.Protocol.Name(), t.Tracker, ts.Timed)
 	}
 	report.AddTools(stats.ToolsOf(offer))
-	if c.String("output") == "text" {
-		return cmp.Or(report.Text(inv.Stdout, inv.width(inv.Stdout), style), failed)
+	if out.Form == table.AsText {
+		return cmp.Or(report.Text(out), failed)
 	}
-	enc := jsonscan.NewEncoder(inv.ndjson())
-	if c.String("output") == "json" {
-		enc.SetIndent("", "  ")
-	}
-	return cmp.Or(enc.Encode(report), failed)
+	return cmp.Or(out.Document(report), failed)
 }
 
 // countAll reads all sessions into the same trackers, and returns the tools that servers

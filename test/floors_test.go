@@ -23,7 +23,7 @@ const module = "github.com/wirectl/wirectl"
 // floors are the folders at the root, from the cellar up.
 var floors = [][]string{
 	{"internal"},
-	{"frame", "fixtures", "completions", "llm"},
+	{"frame", "fixtures", "completions", "llm", "table"},
 	{"protocol", "transport"},
 	{"session", "capture"},
 	{"decode", "relay", "broker", "rlm", "peer"},

@@ -14,6 +14,7 @@ import (
 	"github.com/wirectl/wirectl/session"
 	"github.com/wirectl/wirectl/session/stats"
 	"github.com/wirectl/wirectl/store"
+	"github.com/wirectl/wirectl/table"
 )
 
 // A delta is an update of the page. A report has one with the whole session; a live page gets
@@ -363,7 +364,7 @@ func figuresOf(s *store.Store, c clock) *figures {
 
 // names adds the statistics of models and names. Trackers bound their number.
 func (f *figures) names(st *store.Stats) {
-	ms := func(m stats.Millis) *float64 {
+	ms := func(m table.Millis) *float64 {
 		v := float64(time.Duration(m).Microseconds()) / 1e3
 		return &v
 	}

@@ -7,7 +7,8 @@
 package calls
 
 import (
-	"math"
+	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,11 +16,13 @@ import (
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/jsonscan"
+	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/session"
 	"github.com/wirectl/wirectl/session/query"
 	"github.com/wirectl/wirectl/session/stats"
+	"github.com/wirectl/wirectl/table"
 )
 
 // A Call is an operation as it is listed, or one of the exchanges that belong to one.
@@ -70,63 +73,86 @@ type Call struct {
 
 	json      bool // the id is JSON
 	withdrawn bool // its end is the cancel, whatever comes later
+	apart     bool // its operation is not the last one that was listed
 }
 
-// A field appends the value of a call as JSON; nothing if it does not apply.
-type field struct {
-	key    string
-	append func(dst []byte, c *Call) []byte
-}
-
-// fields are the fields of a call, in output order.
-var fields = []field{
-	{"frame", func(b []byte, c *Call) []byte { return strconv.AppendInt(b, c.Frame, 10) }},
-	{"operation", func(b []byte, c *Call) []byte { return appendCount(b, c.Operation) }},
-	{"guessed", func(b []byte, c *Call) []byte { return appendFlag(b, c.Guessed) }},
-	{"exchanges", func(b []byte, c *Call) []byte { return appendCount(b, int64(c.Exchanges)) }},
-	{"conn", func(b []byte, c *Call) []byte { return appendCount(b, int64(c.Conn)) }},
-	{"stream", func(b []byte, c *Call) []byte { return appendCount(b, int64(c.Stream)) }},
-	{"dir", appendDir},
-	{"protocol", func(b []byte, c *Call) []byte { return appendText(b, c.Protocol) }},
-	{"version", func(b []byte, c *Call) []byte { return appendText(b, c.Version) }},
-	{"id", appendID},
-	{"kind", func(b []byte, c *Call) []byte { return appendText(b, c.Kind) }},
-	{"name", func(b []byte, c *Call) []byte { return appendText(b, c.Name) }},
-	{"start", appendStart},
-	{"first_part_ms", func(b []byte, c *Call) []byte { return appendJSON(b, c.FirstPart != 0, stats.Millis(c.FirstPart)) }},
-	{"duration_ms", func(b []byte, c *Call) []byte { return appendJSON(b, c.Duration != 0, stats.Millis(c.Duration)) }},
-	{"parts", func(b []byte, c *Call) []byte { return appendCount(b, c.Parts) }},
-	{"bytes_out", func(b []byte, c *Call) []byte { return strconv.AppendInt(b, c.BytesOut, 10) }},
-	{"bytes_in", func(b []byte, c *Call) []byte { return strconv.AppendInt(b, c.BytesIn, 10) }},
-	{"outcome", func(b []byte, c *Call) []byte { return appendText(b, c.Outcome.String()) }},
-	{"inferred", func(b []byte, c *Call) []byte { return appendFlag(b, c.Inferred) }},
-	{"failed", func(b []byte, c *Call) []byte { return appendFlag(b, c.Outcome.Failed()) }},
-	{"cancelled", func(b []byte, c *Call) []byte { return appendFlag(b, c.Stopped) }},
-	{"cancel", appendCancel},
-	{"reason", func(b []byte, c *Call) []byte { return appendText(b, c.Reason) }},
-	{"input_tokens", func(b []byte, c *Call) []byte { return appendCount(b, c.Usage.Input) }},
-	{"cached_tokens", func(b []byte, c *Call) []byte { return appendCount(b, c.Usage.Cached) }},
-	{"output_tokens", func(b []byte, c *Call) []byte { return appendCount(b, c.Usage.Output) }},
-	{"input_tokens_max", func(b []byte, c *Call) []byte { return appendMost(b, c.Usage.Input, c.Usage.Perhaps.Input) }},
-	{"cached_tokens_max", func(b []byte, c *Call) []byte { return appendMost(b, c.Usage.Cached, c.Usage.Perhaps.Cached) }},
-	{"output_tokens_max", func(b []byte, c *Call) []byte { return appendMost(b, c.Usage.Output, c.Usage.Perhaps.Output) }},
-	{"cost_usd", func(b []byte, c *Call) []byte { return appendJSON(b, c.Usage.Cost != 0, stats.Dollars(c.Usage.Cost)) }},
-	{"model", func(b []byte, c *Call) []byte { return appendText(b, c.Model) }},
-	{"stop_reason", func(b []byte, c *Call) []byte { return appendText(b, c.StopReason) }},
-	{"tokens_per_second", func(b []byte, c *Call) []byte {
-		return appendJSON(b, c.TokensPerSecond != 0, math.Round(c.TokensPerSecond*10)/10)
+// Columns are the columns of a list of calls.
+var Columns = []table.Column[Call]{
+	{Name: "frame", Value: func(c *Call) table.Value { return table.Int(c.Frame) }},
+	{Name: "operation", Value: func(c *Call) table.Value { return table.Count(c.Operation) }},
+	{Name: "guessed", Value: func(c *Call) table.Value { return table.Flag(c.Guessed) }},
+	{Name: "exchanges", Value: func(c *Call) table.Value { return table.Count(int64(c.Exchanges)) }},
+	{Name: "conn", Value: func(c *Call) table.Value { return table.Count(int64(c.Conn)) }},
+	{Name: "stream", Value: func(c *Call) table.Value { return table.Count(int64(c.Stream)) }}, // negative in an MCP session over HTTP
+	{Name: "dir", Value: func(c *Call) table.Value {
+		if c.Dir == frame.DirUnknown {
+			return table.Value{}
+		}
+		return table.Text(c.Dir.String())
 	}},
-	{"tool_calls", func(b []byte, c *Call) []byte { return appendJSON(b, len(c.ToolCalls) > 0, c.ToolCalls) }},
-	{"prompt", appendPrompt},
+	{Name: "protocol", Value: func(c *Call) table.Value { return table.Text(c.Protocol) }},
+	{Name: "version", Title: "version", Shown: table.IfSeveral, Drop: 11, Value: func(c *Call) table.Value { return table.Text(c.Version) }},
+	{Name: "id", Title: "id", Drop: 12, Most: 12, Usual: 4, Paint: paintID, Value: func(c *Call) table.Value {
+		if c.json && jsonscan.WellFormed([]byte(c.ID)) == nil { // it was not clipped
+			return table.Token(c.ID)
+		}
+		return table.Text(c.ID)
+	}, Cell: func(c *Call) string { return c.ID }},
+	{Name: "kind", Title: "kind", At: -1, Drop: 1, Most: 24, Usual: 10, Value: func(c *Call) table.Value { return table.Text(c.Kind) }, Cell: func(c *Call) string {
+		if c.Name == "" {
+			return "" // the kind is in the place of the name
+		}
+		return c.Kind
+	}},
+	{Name: "name", Title: "name", At: -2, Least: 20, Usual: 28, Paint: paintKind, Value: func(c *Call) table.Value { return table.Text(c.Name) }, Cell: nameCell},
+	{Name: "start", Title: "start", Right: true, Drop: 7, Usual: 9, Value: func(c *Call) table.Value { return table.Time(c.Start) }, Cell: func(c *Call) string {
+		if c.Start.IsZero() {
+			return ""
+		}
+		return strconv.FormatFloat(c.Offset.Seconds(), 'f', 3, 64)
+	}},
+	{Name: "first_part_ms", Title: "first part", Right: true, Drop: 5, Value: func(c *Call) table.Value { return table.Span(c.FirstPart) }},
+	{Name: "duration_ms", Title: "took", Right: true, Usual: 7, Value: func(c *Call) table.Value { return table.Span(c.Duration) }},
+	{Name: "parts", Value: func(c *Call) table.Value { return table.Count(c.Parts) }},
+	{Name: "bytes_out", Title: "bytes out", Right: true, Drop: 6, Value: func(c *Call) table.Value { return table.Int(c.BytesOut) }},
+	{Name: "bytes_in", Title: "bytes in", Right: true, Drop: 13, Usual: 9, Value: func(c *Call) table.Value { return table.Int(c.BytesIn) }},
+	{Name: "outcome", Title: "outcome", At: 3, Least: 20, Usual: 10, Paint: paintOutcome, Value: func(c *Call) table.Value { return table.Text(c.Outcome.String()) }, Cell: outcomeCell},
+	{Name: "inferred", Value: func(c *Call) table.Value { return table.Flag(c.Inferred) }},
+	{Name: "failed", Value: func(c *Call) table.Value { return table.Flag(c.Outcome.Failed()) }},
+	{Name: "cancelled", Value: func(c *Call) table.Value { return table.Flag(c.Stopped) }},
+	{Name: "cancel", Value: func(c *Call) table.Value {
+		if c.Asked.IsZero() && c.Class == session.Pending {
+			return table.Value{}
+		}
+		return table.Text(c.Class.String())
+	}},
+	{Name: "reason", Value: func(c *Call) table.Value { return table.Text(c.Reason) }},
+	tokens("input_tokens", "tokens in", 8, func(c *Call) (n, perhaps int64) { return c.Usage.Input, c.Usage.Perhaps.Input }),
+	tokens("cached_tokens", "cached", 4, func(c *Call) (n, perhaps int64) { return c.Usage.Cached, c.Usage.Perhaps.Cached }),
+	tokens("output_tokens", "tokens out", 9, func(c *Call) (n, perhaps int64) { return c.Usage.Output, c.Usage.Perhaps.Output }),
+	{Name: "input_tokens_max", Value: func(c *Call) table.Value { return most(c.Usage.Input, c.Usage.Perhaps.Input) }},
+	{Name: "cached_tokens_max", Value: func(c *Call) table.Value { return most(c.Usage.Cached, c.Usage.Perhaps.Cached) }},
+	{Name: "output_tokens_max", Value: func(c *Call) table.Value { return most(c.Usage.Output, c.Usage.Perhaps.Output) }},
+	{Name: "cost_usd", Title: "cost", At: 2, Right: true, Shown: table.IfAny, Drop: 10, Value: func(c *Call) table.Value { return table.Cost(c.Usage.Cost) }},
+	{Name: "model", Value: func(c *Call) table.Value { return table.Text(c.Model) }},
+	{Name: "stop_reason", Value: func(c *Call) table.Value { return table.Text(c.StopReason) }},
+	{Name: "tokens_per_second", Title: "tokens/s", Right: true, Shown: table.IfAny, Drop: 2, Value: func(c *Call) table.Value { return table.Rate(c.TokensPerSecond) }},
+	{Name: "tool_calls", Title: "tools", At: 1, Shown: table.IfAny, Drop: 3, Most: 24, Value: func(c *Call) table.Value {
+		if len(c.ToolCalls) == 0 {
+			return table.Value{}
+		}
+		return table.JSON(c.ToolCalls)
+	}, Cell: func(c *Call) string { return strings.Join(c.ToolCalls, " ") }},
+	{Name: "prompt", Value: func(c *Call) table.Value {
+		if c.Prompt == nil {
+			return table.Value{}
+		}
+		return table.JSON(stats.PromptOf(c.Prompt))
+	}},
 }
 
-// Keys are the names of the fields, in the same order.
-var Keys = func() (keys []string) {
-	for _, f := range fields {
-		keys = append(keys, f.key)
-	}
-	return keys
-}()
+// Keys are the names of the columns.
+var Keys = table.Names(Columns)
 
 // Fields are the fields of conditions on calls.
 var Fields = query.Fields{
@@ -136,83 +162,76 @@ var Fields = query.Fields{
 	},
 }
 
-// timeLayout is the layout of times in NDJSON.
-const timeLayout = "2006-01-02T15:04:05.000000000Z"
-
-func appendDir(dst []byte, c *Call) []byte {
-	if c.Dir == frame.DirUnknown {
-		return dst
+// tokens is a column of numbers of tokens, which may be unclear.
+func tokens(name, title string, drop int, of func(c *Call) (n, perhaps int64)) table.Column[Call] {
+	return table.Column[Call]{
+		Name: name, Title: title, Right: true, Shown: table.IfAny, Drop: drop,
+		Value: func(c *Call) table.Value {
+			n, _ := of(c)
+			return table.Count(n)
+		},
+		Cell: func(c *Call) string {
+			n, perhaps := of(c)
+			if n == 0 && perhaps == 0 {
+				return ""
+			}
+			return render.Range(n, n+perhaps)
+		},
 	}
-	return appendText(dst, c.Dir.String())
 }
 
-func appendStart(dst []byte, c *Call) []byte {
-	if c.Start.IsZero() {
-		return dst
-	}
-	return appendText(dst, c.Start.UTC().Format(timeLayout))
-}
-
-func appendCancel(dst []byte, c *Call) []byte {
-	if c.Asked.IsZero() && c.Class == session.Pending {
-		return dst
-	}
-	return appendText(dst, c.Class.String())
-}
-
-func appendPrompt(dst []byte, c *Call) []byte {
-	if c.Prompt == nil {
-		return dst
-	}
-	return appendJSON(dst, true, stats.PromptOf(c.Prompt))
-}
-
-// appendJSON appends a value if it applies. Marshalling it cannot fail.
-func appendJSON(dst []byte, applies bool, v any) []byte {
-	if !applies {
-		return dst
-	}
-	text, _ := jsonscan.Marshal(v)
-	return append(dst, text...)
-}
-
-// appendID appends the id: as written if that is JSON and was not clipped, or else as text.
-func appendID(dst []byte, c *Call) []byte {
-	if c.json && jsonscan.WellFormed([]byte(c.ID)) == nil {
-		return jsonscan.AppendCompact(dst, []byte(c.ID))
-	}
-	return appendText(dst, c.ID)
-}
-
-func appendText(dst []byte, text string) []byte {
-	if text == "" {
-		return dst
-	}
-	return jsonscan.AppendQuote(dst, []byte(text))
-}
-
-// appendCount appends a number, which is omitted unless positive: an MCP session over HTTP is a
-// stream with a negative number.
-// appendMost appends the most that a number of tokens may be, if that is unclear.
-func appendMost(dst []byte, n, perhaps int64) []byte {
+// most is the most that a number of tokens may be, if that is unclear.
+func most(n, perhaps int64) table.Value {
 	if perhaps <= 0 {
-		return dst
+		return table.Value{}
 	}
-	return strconv.AppendInt(dst, n+perhaps, 10)
+	return table.Int(n + perhaps)
 }
 
-func appendCount(dst []byte, n int64) []byte {
-	if n <= 0 {
-		return dst
+// nameCell returns the name of a call, or its kind, with its place below an operation.
+func nameCell(c *Call) string {
+	name := cmp.Or(c.Name, c.Kind)
+	switch {
+	case c.Operation == 0:
+	case c.Guessed:
+		name = "└? " + name
+	default:
+		name = "└ " + name
 	}
-	return strconv.AppendInt(dst, n, 10)
+	if c.apart {
+		name += fmt.Sprintf(" (of frame %d)", c.Operation)
+	}
+	return name
 }
 
-func appendFlag(dst []byte, b bool) []byte {
-	if !b {
-		return dst
+// outcomeCell returns how a call ended, and the reason.
+func outcomeCell(c *Call) string {
+	text := c.Outcome.String()
+	if c.Inferred {
+		text += " (inferred)"
 	}
-	return append(dst, "true"...)
+	if c.Stopped && !c.Outcome.Stopped() && c.Outcome != session.Open {
+		text += ", cancel " + c.Class.String()
+	}
+	if c.Reason != "" {
+		text += ": " + c.Reason
+	}
+	if c.StopReason != "" {
+		text += " (" + c.StopReason + ")"
+	}
+	return text
+}
+
+func paintKind(_ string, style *render.Style) render.Paint { return style.Kind }
+func paintID(_ string, style *render.Style) render.Paint   { return style.ID }
+
+func paintOutcome(cell string, style *render.Style) render.Paint {
+	for _, o := range []session.Outcome{session.Failed, session.ToolError, session.TimedOut, session.Died} {
+		if strings.HasPrefix(cell, o.String()) {
+			return style.Error
+		}
+	}
+	return render.Paint{}
 }
 
 // record is a call as conditions see it.
@@ -223,7 +242,12 @@ type record struct {
 
 // Field implements [query.Record].
 func (r *record) Field(key string) ([]byte, bool) {
-	r.buf = fields[slices.Index(Keys, key)].append(r.buf[:0], r.call)
+	for i := range Columns { // all have names
+		if Columns[i].Name == key {
+			r.buf = Columns[i].Value(r.call).AppendJSON(r.buf[:0])
+			break
+		}
+	}
 	return r.buf, len(r.buf) > 0
 }
 

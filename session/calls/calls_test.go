@@ -17,6 +17,7 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
 	"github.com/wirectl/wirectl/session"
 	"github.com/wirectl/wirectl/session/query"
+	"github.com/wirectl/wirectl/table"
 )
 
 // start is when the first frame of each test is read. The others follow at intervals of a
@@ -267,16 +268,12 @@ func TestLateEntries(t *testing.T) {
 // CSV and NDJSON have the same content.
 func TestFormats(t *testing.T) {
 	list := some(t)
-	var object, table []byte
-	n, c := NDJSON(), CSV()
-	for _, call := range list {
-		object, table = n.call(object, call), c.call(table, call)
-	}
-	rows, err := csv.NewReader(bytes.NewReader(table)).ReadAll()
+	object, sheet := printed(t, table.Output{Form: table.AsNDJSON}, false, list), printed(t, table.Output{Form: table.AsCSV}, false, list)
+	rows, err := csv.NewReader(strings.NewReader(sheet)).ReadAll()
 	if err != nil || len(rows) != len(list)+1 {
-		t.Fatalf("%v\n%s", err, table)
+		t.Fatalf("%v\n%s", err, sheet)
 	}
-	for i, line := range strings.Split(strings.TrimSpace(string(object)), "\n") {
+	for i, line := range strings.Split(strings.TrimSpace(object), "\n") {
 		var record map[string]any
 		d := json.NewDecoder(strings.NewReader(line))
 		d.UseNumber()
@@ -300,6 +297,21 @@ func TestFormats(t *testing.T) {
 	if got := rows[1][slices.Index(Keys, "name")]; got != "a,\"b\"\n\x1b[31m" {
 		t.Errorf("%q", got)
 	}
+}
+
+// printed returns what a list prints.
+func printed(t *testing.T, o table.Output, live bool, list []*Call) string {
+	t.Helper()
+	var out bytes.Buffer
+	o.To = &out
+	l := NewList(o, Choice{}, live)
+	for _, c := range list {
+		l.Show(c)
+	}
+	if err := l.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
 }
 
 func TestEveryKeyIsDocumented(t *testing.T) {
@@ -373,7 +385,7 @@ func TestWhere(t *testing.T) {
 // The slowest calls are found without keeping all.
 func TestSlowest(t *testing.T) {
 	var out bytes.Buffer
-	list := &List{Choice: Choice{Slowest: 3}, Out: &out, Format: NDJSON()}
+	list := NewList(table.Output{To: &out, Form: table.AsNDJSON}, Choice{Slowest: 3}, false)
 	for i := range int64(10_000) {
 		list.Show(&Call{Frame: i, Start: start, Duration: time.Duration(i * 7919 % 10_007)})
 		if len(list.slowest) > 3+65 {
@@ -397,12 +409,7 @@ func TestTextFits(t *testing.T) {
 	}, &Call{Kind: "tools/call", Name: "t", Outcome: session.Cancelled, Reason: long})
 	for _, live := range []bool{false, true} {
 		for _, width := range []int{0, 40, 60, 80, 120, 200} {
-			text := &Text{Width: width, Live: live, Style: &render.Style{}}
-			var b []byte
-			for _, c := range calls {
-				b = text.call(b, c)
-			}
-			b = text.rest(b)
+			b := []byte(printed(t, table.Output{Form: table.AsText, Width: width, Style: &render.Style{}}, live, calls))
 			if bytes.ContainsRune(b, '\x1b') {
 				t.Errorf("an escape of the wire: %q", b)
 			}

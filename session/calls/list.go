@@ -3,11 +3,12 @@ package calls
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"slices"
 
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/session/query"
+	"github.com/wirectl/wirectl/session/stats"
+	"github.com/wirectl/wirectl/table"
 )
 
 // A Choice selects which calls are listed.
@@ -18,19 +19,10 @@ type Choice struct {
 	Slowest int
 }
 
-// A Format writes calls. It may buffer them until rest is called.
-type Format interface {
-	call(dst []byte, c *Call) []byte
-	rest(dst []byte) []byte
-}
-
 // A List prints the chosen calls.
 type List struct {
 	Choice
-	Out    io.Writer // receives whole lines
-	Format Format
-	// Live writes each call immediately.
-	Live bool
+	table.Printer[Call]
 	// Unfolded means that the exchanges that belong to operations are also listed.
 	Unfolded bool
 
@@ -38,10 +30,30 @@ type List struct {
 	calls, failed, listed int64
 	timed                 bool
 	slowest               []*Call
+	above                 int64 // the frame of the last operation
 	record                record
-	buf                   []byte
-	err                   error
 }
+
+// learnt is how many calls wait until the widths of columns are known.
+const learnt = 500
+
+// NewList returns a list that prints to out. A live one prints each call immediately.
+func NewList(out table.Output, choice Choice, live bool) *List {
+	return &List{Choice: choice, Printer: table.Printer[Call]{Output: out, Columns: Columns, Live: live, Learn: learnt}}
+}
+
+// ShowPrompts also lists the input of a model, below its call.
+func (l *List) ShowPrompts() {
+	l.Below = func(c *Call) []string {
+		if c.Prompt == nil {
+			return nil
+		}
+		return stats.PromptText(c.Prompt, maxPromptTools)
+	}
+}
+
+// maxPromptTools is how many tools, the largest, are listed below a call.
+const maxPromptTools = 5
 
 // Show counts a call, and prints it if it is chosen.
 func (l *List) Show(c *Call) {
@@ -88,26 +100,14 @@ func (l *List) rank() {
 	}
 }
 
-// fullBuffer is the size of the output buffer, unless the list is live.
-const fullBuffer = 32 << 10
-
 func (l *List) print(c *Call) {
 	l.listed++
-	l.buf = l.Format.call(l.buf, c)
-	if l.Live || len(l.buf) >= fullBuffer {
-		l.write()
+	if c.Operation == 0 {
+		l.above = c.Frame
 	}
+	c.apart = c.Operation != 0 && c.Operation != l.above
+	l.Print(c)
 }
-
-func (l *List) write() {
-	if len(l.buf) > 0 && l.err == nil {
-		_, l.err = l.Out.Write(l.buf)
-	}
-	l.buf = l.buf[:0]
-}
-
-// Err returns the first write error.
-func (l *List) Err() error { return l.err }
 
 // Finish prints the slowest calls and the buffered ones.
 func (l *List) Finish() error {
@@ -116,9 +116,7 @@ func (l *List) Finish() error {
 		l.print(c)
 	}
 	l.slowest = nil
-	l.buf = l.Format.rest(l.buf)
-	l.write()
-	return l.err
+	return l.Close()
 }
 
 // Untimed reports whether there were calls, but no times to rank them by.

@@ -13,6 +13,7 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
 	"github.com/wirectl/wirectl/session"
 	"github.com/wirectl/wirectl/session/contract"
+	"github.com/wirectl/wirectl/table"
 )
 
 // define feeds an MCP tracker with lines and returns the tools defined in them. Requests begin
@@ -101,7 +102,7 @@ func TestNames(t *testing.T) {
 		t.Errorf("%+v, want %+v", *r.Tools, total)
 	}
 	var out bytes.Buffer
-	if err := r.Text(&out, 100, &render.Style{}); err != nil {
+	if err := r.Text(table.Output{To: &out, Form: table.AsText, Width: 100, Style: &render.Style{}}); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(out.String(), "\necho (tools/call)") || !strings.Contains(out.String(), "\nsent with every conversation: 84 bytes, ~21 tokens\n") {

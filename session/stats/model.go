@@ -7,17 +7,18 @@ import (
 	"strings"
 
 	"github.com/wirectl/wirectl/session"
+	"github.com/wirectl/wirectl/table"
 )
 
 // A Model sums up the finished calls of a model.
 type Model struct {
-	Protocol  string     `json:"protocol"`
-	Name      string     `json:"name"`
-	Calls     int64      `json:"calls"`
-	Errors    int64      `json:"errors"`
-	Usage     Usage      `json:"tokens"`
-	Cost      Dollars    `json:"cost_usd,omitempty"`
-	FirstPart *Quantiles `json:"first_part_ms,omitempty"`
+	Protocol  string        `json:"protocol"`
+	Name      string        `json:"name"`
+	Calls     int64         `json:"calls"`
+	Errors    int64         `json:"errors"`
+	Usage     Usage         `json:"tokens"`
+	Cost      table.Dollars `json:"cost_usd,omitempty"`
+	FirstPart *Quantiles    `json:"first_part_ms,omitempty"`
 	// TokensPerSecond is how fast answers came, from the first part to the end.
 	TokensPerSecond float64 `json:"tokens_per_second,omitempty"`
 	StopReasons     Counts  `json:"stop_reasons,omitempty"`
@@ -33,7 +34,7 @@ func (r *Report) AddModels(protocol string, models []*session.Model, timed bool)
 		u := m.Usage
 		out := Model{
 			Protocol: protocol, Name: strings.ToValidUTF8(m.Name, "\ufffd"), Calls: m.Calls, Errors: m.Failed,
-			Usage: Usage{Input: u.Input, Cached: u.Cached, Output: u.Output}, Cost: Dollars(u.Cost), StopReasons: Counts{}, ToolCalls: Counts{},
+			Usage: Usage{Input: u.Input, Cached: u.Cached, Output: u.Output}, Cost: table.Dollars(u.Cost), StopReasons: Counts{}, ToolCalls: Counts{},
 		}
 		for name, n := range m.StopReasons {
 			out.StopReasons.addCount(strings.ToValidUTF8(name, "\ufffd"), n)

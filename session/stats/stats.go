@@ -9,12 +9,11 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/session"
+	"github.com/wirectl/wirectl/table"
 )
 
 // A Report sums up sessions. Its JSON form is documented with the command; unknown values are
@@ -29,14 +28,14 @@ type Report struct {
 	Exchanges  Counts `json:"exchanges"`
 	Usage      *Usage `json:"tokens,omitempty"`
 	// Cost is as reported by agents, or by the user's prices.
-	Cost     Dollars  `json:"cost_usd,omitempty"`
-	Cancels  Counts   `json:"cancels"`
-	Kinds    []Kind   `json:"kinds"`
-	Names    []Name   `json:"names,omitempty"`
-	Models   []Model  `json:"models,omitempty"`
-	Tools    *Tools   `json:"tools,omitempty"`
-	Gaps     []Gap    `json:"gaps,omitempty"`
-	HeldBack []Holdup `json:"held_back,omitempty"`
+	Cost     table.Dollars `json:"cost_usd,omitempty"`
+	Cancels  Counts        `json:"cancels"`
+	Kinds    []Kind        `json:"kinds"`
+	Names    []Name        `json:"names,omitempty"`
+	Models   []Model       `json:"models,omitempty"`
+	Tools    *Tools        `json:"tools,omitempty"`
+	Gaps     []Gap         `json:"gaps,omitempty"`
+	HeldBack []Holdup      `json:"held_back,omitempty"`
 
 	operations Counts
 }
@@ -52,8 +51,7 @@ type Usage struct {
 	OutputMax int64 `json:"output_max,omitempty"`
 }
 
-// add adds a usage.
-func (u *Usage) add(v protocol.Usage) {
+func (u *Usage) addUsage(v protocol.Usage) {
 	for _, of := range []struct {
 		sum, most   *int64
 		of, perhaps int64
@@ -123,42 +121,26 @@ func Tokens(bytes int64) int64 { return (bytes + 2) / 4 }
 
 // Quantiles describe a distribution of durations.
 type Quantiles struct {
-	Count int64  `json:"count"`
-	P50   Millis `json:"p50"`
-	P90   Millis `json:"p90"`
-	P99   Millis `json:"p99"`
-	Max   Millis `json:"max"`
-}
-
-// Millis is a duration that is written to JSON in milliseconds, to the microsecond.
-type Millis time.Duration
-
-// MarshalJSON writes the number.
-func (m Millis) MarshalJSON() ([]byte, error) {
-	return strconv.AppendFloat(nil, math.Round(float64(m)/1e3)/1e3, 'f', -1, 64), nil
-}
-
-// Dollars is an amount in millionths of a dollar that is written to JSON in dollars.
-type Dollars int64
-
-// MarshalJSON writes the number.
-func (d Dollars) MarshalJSON() ([]byte, error) {
-	return strconv.AppendFloat(nil, float64(d)/1e6, 'f', -1, 64), nil
+	Count int64        `json:"count"`
+	P50   table.Millis `json:"p50"`
+	P90   table.Millis `json:"p90"`
+	P99   table.Millis `json:"p99"`
+	Max   table.Millis `json:"max"`
 }
 
 // A Gap is the longest time that an exchange waited for the next part.
 type Gap struct {
 	Exchange
-	P50 Millis `json:"p50_ms"`
-	P99 Millis `json:"p99_ms"`
-	Max Millis `json:"max_ms"`
+	P50 table.Millis `json:"p50_ms"`
+	P99 table.Millis `json:"p99_ms"`
+	Max table.Millis `json:"max_ms"`
 }
 
 // A Holdup is how long a large frame of another exchange kept one waiting.
 type Holdup struct {
 	Exchange
-	By  int64  `json:"by"` // the large frame
-	For Millis `json:"for_ms"`
+	By  int64        `json:"by"` // the large frame
+	For table.Millis `json:"for_ms"`
 }
 
 // An Exchange is named by the number of its first frame.
@@ -200,12 +182,12 @@ func (r *Report) Add(protocol string, t *session.Tracker, timed bool) {
 	if versions := t.Versions(); len(versions) > 0 {
 		r.Versions[protocol] = versions
 	}
-	r.Cost += Dollars(s.Usage.Cost)
+	r.Cost += table.Dollars(s.Usage.Cost)
 	if u := s.Usage; u.Input+u.Cached+u.Output+u.Perhaps.Input+u.Perhaps.Output > 0 {
 		if r.Usage == nil {
 			r.Usage = new(Usage)
 		}
-		r.Usage.add(u)
+		r.Usage.addUsage(u)
 	}
 	slices.SortStableFunc(r.Kinds, func(a, b Kind) int { return cmp.Compare(b.Frames, a.Frames) })
 	if timed {
@@ -317,34 +299,34 @@ func quantiles(h *session.Histogram) *Quantiles {
 	if h.Count == 0 {
 		return nil
 	}
-	at := func(q float64) Millis { return Millis(h.Quantile(q)) }
-	return &Quantiles{Count: h.Count, P50: at(.5), P90: at(.9), P99: at(.99), Max: Millis(h.Max)}
+	at := func(q float64) table.Millis { return table.Millis(h.Quantile(q)) }
+	return &Quantiles{Count: h.Count, P50: at(.5), P90: at(.9), P99: at(.99), Max: table.Millis(h.Max)}
 }
 
 // addStalls adds the exchanges that waited, among those that are kept.
 func (r *Report) addStalls(t *session.Tracker) {
 	for e := range t.Exchanges() {
-		gap := Millis(e.Gap(1))
+		gap := table.Millis(e.Gap(1))
 		if gap == 0 && e.HeldBack == 0 {
 			continue
 		}
 		name := Exchange{e.First, e.Kind, strings.ToValidUTF8(string(e.ID.Text), "\ufffd")}
 		if gap > 0 {
-			r.Gaps = append(r.Gaps, Gap{name, Millis(e.Gap(.5)), Millis(e.Gap(.99)), gap})
+			r.Gaps = append(r.Gaps, Gap{name, table.Millis(e.Gap(.5)), table.Millis(e.Gap(.99)), gap})
 		}
 		if e.HeldBack > 0 {
-			r.HeldBack = append(r.HeldBack, Holdup{name, e.HeldBy, Millis(e.HeldBack)})
+			r.HeldBack = append(r.HeldBack, Holdup{name, e.HeldBy, table.Millis(e.HeldBack)})
 		}
 	}
-	r.Gaps = top(r.Gaps, func(g Gap) Millis { return g.Max })
-	r.HeldBack = top(r.HeldBack, func(h Holdup) Millis { return h.For })
+	r.Gaps = top(r.Gaps, func(g Gap) table.Millis { return g.Max })
+	r.HeldBack = top(r.HeldBack, func(h Holdup) table.Millis { return h.For })
 }
 
 // listed is how many of the worst are listed.
 const listed = 5
 
 // top returns the longest of list, the longest first.
-func top[T any](list []T, of func(T) Millis) []T {
+func top[T any](list []T, of func(T) table.Millis) []T {
 	slices.SortStableFunc(list, func(a, b T) int { return cmp.Compare(of(b), of(a)) })
 	return list[:min(len(list), listed)]
 }

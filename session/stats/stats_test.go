@@ -12,49 +12,8 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
 	"github.com/wirectl/wirectl/session"
+	"github.com/wirectl/wirectl/table"
 )
-
-func TestBar(t *testing.T) {
-	for _, tt := range []struct {
-		solid, shade float64
-		cells        int
-		want         string
-	}{
-		{0, 0, 4, ""},
-		{1, 1, 4, "████"},
-		{.5, .5, 4, "██"},
-		{.53125, .53125, 4, "██▏"},
-		{.5, 1, 4, "██░░"},
-		{0, .5, 4, "░░"},
-		{1e-9, 1e-9, 4, "▏"}, // a small value is still visible
-	} {
-		if got := barOf(tt.solid, tt.shade, tt.cells); got != tt.want {
-			t.Errorf("%v %v: %q, want %q", tt.solid, tt.shade, got, tt.want)
-		}
-	}
-}
-
-func TestDurationsHaveThreeDigits(t *testing.T) {
-	for d, want := range map[time.Duration]string{
-		0:                       "0s",
-		1234:                    "1.23µs",
-		850_400:                 "850µs",
-		1_234_567:               "1.23ms",
-		31_249_000:              "31.2ms",
-		488_875_000:             "489ms",
-		1_851_000_000:           "1.85s",
-		3725*time.Second + 1e8:  "1h2m5s",
-		119*time.Second + 949e6: "2m0s",
-		-time.Second:            "-1s",
-	} {
-		if got := Millis(d).String(); got != want {
-			t.Errorf("%d: %s, want %s", d, got, want)
-		}
-	}
-	if b, err := Millis(1_234_567).MarshalJSON(); string(b) != "1.235" || err != nil {
-		t.Errorf("%s %v", b, err)
-	}
-}
 
 // call feeds a tracker a call of method, answered after took.
 func call(t *testing.T, tr *session.Tracker, seq int64, method string, took time.Duration) {
@@ -84,7 +43,7 @@ func TestTextFits(t *testing.T) {
 	r.AddTools([]Tool{{"mcp", "tools/call", 1 << 20}, {"mcp", strings.Repeat("日本語", 30) + "\u202e", 7}})
 	for _, width := range []int{60, 80, 120, 200} {
 		var out bytes.Buffer
-		if err := r.Text(&out, width, &render.Style{}); err != nil {
+		if err := r.Text(table.Output{To: &out, Form: table.AsText, Width: width, Style: &render.Style{}}); err != nil {
 			t.Fatal(err)
 		}
 		if strings.Contains(out.String(), "\u202e") {

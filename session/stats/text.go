@@ -1,34 +1,64 @@
 package stats
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/session"
+	"github.com/wirectl/wirectl/table"
 )
 
-// Text writes a report for people, in tables that are no wider than width
-// unless that is 0.
-func (r *Report) Text(w io.Writer, width int, style *render.Style) error {
-	b := append([]byte(r.headline()), '\n')
-	for _, t := range []*table{r.messages(), r.latencies(), r.parts(), r.models(), r.names(), r.definitions()} {
-		b = t.append(b, width, style)
-	}
-	if t := r.Tools; t != nil {
-		b = fmt.Appendf(b, "sent with every conversation: %s, ~%s\n", render.Count(t.Bytes, "byte"), render.Count(t.Tokens, "token"))
-	}
-	for _, t := range []*table{r.cancels(), r.gaps(), r.holdups()} {
-		b = t.append(b, width, style)
-	}
-	_, err := w.Write(b)
+// Text writes a report for people, in tables.
+func (r *Report) Text(out table.Output) error {
+	b, to := bytes.NewBufferString(r.headline()+"\n"), out.To
+	out.To = b
+	r.kinds(b, out)
+	models(b, out, r.Models)
+	r.names(b, out)
+	r.definitions(b, out)
+	r.cancels(b, out)
+	stalls(b, out, r.Gaps, r.HeldBack)
+	_, err := to.Write(b.Bytes())
 	return err
+}
+
+// section writes a blank line and a table; nothing for a table without rows.
+func section[R any](b *bytes.Buffer, out table.Output, list []R, columns ...table.Column[R]) {
+	if len(list) > 0 {
+		b.WriteByte('\n')
+		_ = table.Write(out, columns, list) // into memory
+	}
+}
+
+// label is a column of names, which are cut on a narrow terminal.
+func label[R any](title string, of func(r *R) string) table.Column[R] {
+	return table.Column[R]{Title: title, Cell: of, Least: 12, Most: 40}
+}
+
+// figure is a column of numbers or durations.
+func figure[R any](title string, drop int, of func(r *R) string) table.Column[R] {
+	return table.Column[R]{Title: title, Cell: of, Right: true, Drop: drop}
+}
+
+// bars is a column of bars, which are full up to solid, and shaded up to shade, of the most.
+func bars[R any](most float64, of func(r *R) (solid, shade float64)) table.Column[R] {
+	return table.Column[R]{Title: " ", Value: func(r *R) table.Value {
+		solid, shade := of(r)
+		return table.Bar(solid/most, shade/most)
+	}}
+}
+
+// shares is a column of bars for the shares of the largest number.
+func shares[R any](list []R, of func(r *R) int64) table.Column[R] {
+	return bars(maxOf(list, func(r *R) float64 { return float64(of(r)) }), func(r *R) (solid, shade float64) {
+		return float64(of(r)), float64(of(r))
+	})
 }
 
 // headline returns the totals.
@@ -82,128 +112,106 @@ func (c Counts) outcomes() string {
 	return " (" + strings.Join(parts, ", ") + ")"
 }
 
-// messages lists all kinds; the bars are their shares of the bytes.
-func (r *Report) messages() *table {
-	t := &table{titles: []string{"messages", "count", "bytes"}}
-	most := maxOf(r.Kinds, func(k *Kind) float64 { return float64(k.Bytes) })
-	for _, k := range r.Kinds {
-		if k.Frames == 0 { // turns that nobody requested
-			continue
+// kinds lists all kinds with their shares of the bytes; the answered ones with bars that are full up
+// to the median and shaded up to the longest; and those answered in parts with the times to the first.
+func (r *Report) kinds(b *bytes.Buffer, out table.Output) {
+	chosen := func(choose func(k *Kind) bool) (list []Kind) {
+		for _, k := range r.Kinds {
+			if choose(&k) {
+				list = append(list, k)
+			}
 		}
-		share := float64(k.Bytes) / most
-		t.addRow(share, share, r.nameOf(&k), strconv.FormatInt(k.Frames, 10), strconv.FormatInt(k.Bytes, 10))
+		return list
 	}
-	return t
-}
-
-// latencies lists the answered kinds; the bars are full up to the median, and shaded up to the
-// longest.
-func (r *Report) latencies() *table {
-	t := &table{titles: []string{"latency", "count", "p50", "p90", "p99", "max"}}
-	most := maxOf(r.Kinds, func(k *Kind) float64 { return k.Latency.max() })
-	for _, k := range r.Kinds {
-		if q := k.Latency; q != nil {
-			t.addRow(float64(q.P50)/most, float64(q.Max)/most,
-				r.nameOf(&k), strconv.FormatInt(q.Count, 10), q.P50.String(), q.P90.String(), q.P99.String(), q.Max.String())
-		}
+	upTo := func(of func(k *Kind) *Quantiles) table.Column[Kind] {
+		return bars(maxOf(r.Kinds, func(k *Kind) float64 { return of(k).max() }), func(k *Kind) (solid, shade float64) {
+			if q := of(k); q != nil {
+				solid = float64(q.P50)
+			}
+			return solid, of(k).max()
+		})
 	}
-	return t
-}
-
-// parts lists the kinds answered in parts; the bars are the times to the first part.
-func (r *Report) parts() *table {
-	t := &table{titles: []string{"parts", "count", "per second", "first p50", "first max"}}
-	most := maxOf(r.Kinds, func(k *Kind) float64 { return k.FirstPart.max() })
-	for _, k := range r.Kinds {
-		if k.Parts == 0 {
-			continue
-		}
-		cells := []string{r.nameOf(&k), strconv.FormatInt(k.Parts, 10), "", "", ""}
-		if k.PartsPerSecond > 0 {
-			cells[2] = strconv.FormatFloat(k.PartsPerSecond, 'f', 1, 64)
-		}
-		q := k.FirstPart
-		if q == nil {
-			t.addRow(0, 0, cells...)
-			continue
-		}
-		cells[3], cells[4] = q.P50.String(), q.Max.String()
-		t.addRow(float64(q.P50)/most, float64(q.Max)/most, cells...)
-	}
-	return t
+	section(b, out, chosen(func(k *Kind) bool { return k.Frames > 0 }), // not of turns that nobody requested
+		label("messages", r.nameOf),
+		figure("count", 0, func(k *Kind) string { return number(k.Frames) }),
+		figure("bytes", 0, func(k *Kind) string { return number(k.Bytes) }),
+		shares(r.Kinds, func(k *Kind) int64 { return k.Bytes }))
+	section(b, out, chosen(func(k *Kind) bool { return k.Latency != nil }),
+		label("latency", r.nameOf),
+		figure("count", 2, func(k *Kind) string { return number(k.Latency.Count) }),
+		figure("p50", 0, func(k *Kind) string { return k.Latency.P50.String() }),
+		figure("p90", 1, func(k *Kind) string { return k.Latency.P90.String() }),
+		figure("p99", 3, func(k *Kind) string { return k.Latency.P99.String() }),
+		figure("max", 0, func(k *Kind) string { return k.Latency.Max.String() }),
+		upTo(func(k *Kind) *Quantiles { return k.Latency }))
+	section(b, out, chosen(func(k *Kind) bool { return k.Parts > 0 }),
+		label("parts", r.nameOf),
+		figure("count", 0, func(k *Kind) string { return number(k.Parts) }),
+		figure("per second", 2, func(k *Kind) string { return decimal(k.PartsPerSecond) }),
+		figure("first p50", 0, func(k *Kind) string { return k.FirstPart.cell(func(q *Quantiles) table.Millis { return q.P50 }) }),
+		figure("first max", 1, func(k *Kind) string { return k.FirstPart.cell(func(q *Quantiles) table.Millis { return q.Max }) }),
+		upTo(func(k *Kind) *Quantiles { return k.FirstPart }))
 }
 
 // models lists the models that were asked; the bars are their shares of the tokens.
-func (r *Report) models() *table {
-	t := &table{titles: []string{"models", "calls", "errors", "in", "cached", "out", "first p50", "tokens/s", "cost"}}
-	most := maxOf(r.Models, func(m *Model) float64 { return float64(m.Usage.Input + m.Usage.Output) })
-	for _, m := range r.Models {
-		cells := []string{m.Name, number(m.Calls), number(m.Errors), number(m.Usage.Input), number(m.Usage.Cached), number(m.Usage.Output), "", "", ""}
-		if q := m.FirstPart; q != nil {
-			cells[6] = q.P50.String()
-		}
-		if m.TokensPerSecond > 0 {
-			cells[7] = strconv.FormatFloat(m.TokensPerSecond, 'f', 1, 64)
-		}
-		if m.Cost > 0 {
-			cells[8] = render.Dollars(int64(m.Cost))
-		}
-		share := float64(m.Usage.Input+m.Usage.Output) / most
-		t.addRow(share, share, cells...)
-	}
-	return t
+func models(b *bytes.Buffer, out table.Output, list []Model) {
+	section(b, out, list,
+		label("models", func(m *Model) string { return m.Name }),
+		figure("calls", 0, func(m *Model) string { return number(m.Calls) }),
+		figure("errors", 0, func(m *Model) string { return number(m.Errors) }),
+		figure("in", 0, func(m *Model) string { return number(m.Usage.Input) }),
+		figure("cached", 3, func(m *Model) string { return number(m.Usage.Cached) }),
+		figure("out", 0, func(m *Model) string { return number(m.Usage.Output) }),
+		figure("first p50", 2, func(m *Model) string { return m.FirstPart.cell(func(q *Quantiles) table.Millis { return q.P50 }) }),
+		figure("tokens/s", 1, func(m *Model) string { return decimal(m.TokensPerSecond) }),
+		figure("cost", 4, func(m *Model) string {
+			if m.Cost == 0 {
+				return ""
+			}
+			return render.Dollars(int64(m.Cost))
+		}),
+		shares(list, func(m *Model) int64 { return m.Usage.Input + m.Usage.Output }))
 }
 
 // names lists the names; the bars are their shares of the bytes of answers.
-func (r *Report) names() *table {
-	t := &table{titles: []string{"names", "calls", "errors", "p50", "p99", "bytes", "~tokens"}}
-	most := maxOf(r.Names, func(n *Name) float64 { return float64(n.ResultBytes) })
-	for _, n := range r.Names {
-		if n.Calls == 0 {
-			continue
-		}
-		cells := []string{r.titleOf(&n), number(n.Calls), number(n.Errors), "", "", number(n.ResultBytes), number(n.ResultTokens)}
-		if q := n.Latency; q != nil {
-			cells[3], cells[4] = q.P50.String(), q.P99.String()
-		}
-		share := float64(n.ResultBytes) / most
-		t.addRow(share, share, cells...)
-	}
-	return t
+func (r *Report) names(b *bytes.Buffer, out table.Output) {
+	section(b, out, slices.DeleteFunc(slices.Clone(r.Names), func(n Name) bool { return n.Calls == 0 }),
+		label("names", r.titleOf),
+		figure("calls", 0, func(n *Name) string { return number(n.Calls) }),
+		figure("errors", 0, func(n *Name) string { return number(n.Errors) }),
+		figure("p50", 2, func(n *Name) string { return n.Latency.cell(func(q *Quantiles) table.Millis { return q.P50 }) }),
+		figure("p99", 3, func(n *Name) string { return n.Latency.cell(func(q *Quantiles) table.Millis { return q.P99 }) }),
+		figure("bytes", 0, func(n *Name) string { return number(n.ResultBytes) }),
+		figure("~tokens", 1, func(n *Name) string { return number(n.ResultTokens) }),
+		shares(r.Names, func(n *Name) int64 { return n.ResultBytes }))
 }
 
 // definitions lists the tools that servers define, the largest first; the bars are their
 // shares of the bytes.
-func (r *Report) definitions() *table {
-	t := &table{titles: []string{"tool definitions", "bytes", "~tokens"}}
+func (r *Report) definitions(b *bytes.Buffer, out table.Output) {
 	tools := slices.DeleteFunc(slices.Clone(r.Names), func(n Name) bool { return n.DefinitionBytes == 0 })
 	slices.SortStableFunc(tools, func(a, b Name) int { return cmp.Compare(b.DefinitionBytes, a.DefinitionBytes) })
-	for _, n := range tools {
-		share := float64(n.DefinitionBytes) / float64(tools[0].DefinitionBytes)
-		t.addRow(share, share, n.Name, number(n.DefinitionBytes), number(n.DefinitionTokens))
+	section(b, out, tools,
+		label("tool definitions", func(n *Name) string { return n.Name }),
+		figure("bytes", 0, func(n *Name) string { return number(n.DefinitionBytes) }),
+		figure("~tokens", 1, func(n *Name) string { return number(n.DefinitionTokens) }),
+		shares(tools, func(n *Name) int64 { return n.DefinitionBytes }))
+	if t := r.Tools; t != nil {
+		fmt.Fprintf(b, "sent with every conversation: %s, ~%s\n", render.Count(t.Bytes, "byte"), render.Count(t.Tokens, "token"))
 	}
-	return t
-}
-
-func number(n int64) string { return strconv.FormatInt(n, 10) }
-
-// titleOf returns a name, with its kind if there are several kinds.
-func (r *Report) titleOf(n *Name) string {
-	title := n.Name
-	if slices.ContainsFunc(r.Names, func(o Name) bool { return o.Kind != n.Kind || o.Protocol != n.Protocol }) {
-		title += " (" + n.Kind + ")"
-	}
-	return title
 }
 
 // cancels lists cancels by class and by the kind of their target, if that is known; the bars
 // are shares of all.
-func (r *Report) cancels() *table {
-	t := &table{titles: []string{"cancels", "count"}}
-	total := float64(r.Cancels.total())
+func (r *Report) cancels(b *bytes.Buffer, out table.Output) {
+	type row struct {
+		name  string
+		count int64
+	}
+	var list []row
 	add := func(name string, n int64) {
 		if n > 0 {
-			t.addRow(float64(n)/total, float64(n)/total, name, strconv.FormatInt(n, 10))
+			list = append(list, row{name, n})
 		}
 	}
 	for class := session.Pending; class <= session.Silent; class++ {
@@ -215,27 +223,47 @@ func (r *Report) cancels() *table {
 		}
 		add(class.String(), rest)
 	}
-	return t
+	section(b, out, list,
+		label("cancels", func(x *row) string { return x.name }),
+		figure("count", 0, func(x *row) string { return number(x.count) }),
+		bars(float64(r.Cancels.total()), func(x *row) (solid, shade float64) { return float64(x.count), float64(x.count) }))
 }
 
-// gaps lists the exchanges with the longest gaps between parts.
-func (r *Report) gaps() *table {
-	t := &table{titles: []string{"gaps between parts", "frame", "p50", "p99", "max"}}
-	for _, g := range r.Gaps {
-		t.addRow(float64(g.P50)/float64(r.Gaps[0].Max), float64(g.Max)/float64(r.Gaps[0].Max),
-			g.name(), strconv.FormatInt(g.Frame, 10), g.P50.String(), g.P99.String(), g.Max.String())
-	}
-	return t
+// stalls lists the exchanges with the longest gaps between parts, and those that were held back by
+// large frames of others.
+func stalls(b *bytes.Buffer, out table.Output, gaps []Gap, heldBack []Holdup) {
+	section(b, out, gaps,
+		label("gaps between parts", func(g *Gap) string { return g.name() }),
+		figure("frame", 0, func(g *Gap) string { return number(g.Frame) }),
+		figure("p50", 1, func(g *Gap) string { return g.P50.String() }),
+		figure("p99", 2, func(g *Gap) string { return g.P99.String() }),
+		figure("max", 0, func(g *Gap) string { return g.Max.String() }),
+		bars(maxOf(gaps, func(g *Gap) float64 { return float64(g.Max) }), func(g *Gap) (solid, shade float64) { return float64(g.P50), float64(g.Max) }))
+	section(b, out, heldBack,
+		label("held back", func(h *Holdup) string { return h.name() }),
+		figure("frame", 0, func(h *Holdup) string { return number(h.Frame) }),
+		figure("by frame", 1, func(h *Holdup) string { return number(h.By) }),
+		figure("for", 0, func(h *Holdup) string { return h.For.String() }),
+		shares(heldBack, func(h *Holdup) int64 { return int64(h.For) }))
 }
 
-// holdups lists the exchanges that were held back by large frames of others.
-func (r *Report) holdups() *table {
-	t := &table{titles: []string{"held back", "frame", "by frame", "for"}}
-	for _, h := range r.HeldBack {
-		share := float64(h.For) / float64(r.HeldBack[0].For)
-		t.addRow(share, share, h.name(), strconv.FormatInt(h.Frame, 10), strconv.FormatInt(h.By, 10), h.For.String())
+func number(n int64) string { return strconv.FormatInt(n, 10) }
+
+// decimal writes a number with one decimal; nothing for 0.
+func decimal(f float64) string {
+	if f <= 0 {
+		return ""
 	}
-	return t
+	return strconv.FormatFloat(f, 'f', 1, 64)
+}
+
+// titleOf returns a name, with its kind if there are several kinds.
+func (r *Report) titleOf(n *Name) string {
+	title := n.Name
+	if slices.ContainsFunc(r.Names, func(o Name) bool { return o.Kind != n.Kind || o.Protocol != n.Protocol }) {
+		title += " (" + n.Kind + ")"
+	}
+	return title
 }
 
 // nameOf returns the name of a kind, with its protocol if there are several.
@@ -260,6 +288,14 @@ func (r *Report) protocol() string {
 
 func (e *Exchange) name() string { return strings.TrimSpace(e.Kind + " " + e.ID) }
 
+// cell writes one of the durations; nothing if there are none.
+func (q *Quantiles) cell(of func(*Quantiles) table.Millis) string {
+	if q == nil {
+		return ""
+	}
+	return of(q).String()
+}
+
 // max returns the longest duration; 0 if there is none.
 func (q *Quantiles) max() float64 {
 	if q == nil {
@@ -275,17 +311,4 @@ func maxOf[T any](list []T, of func(*T) float64) float64 {
 		most = max(most, of(&list[i]))
 	}
 	return most
-}
-
-// String writes a duration with three digits: 850µs, 31.2ms, 1.85s.
-func (m Millis) String() string {
-	d := time.Duration(m)
-	for unit := time.Microsecond; unit <= time.Second; unit *= 1000 {
-		for step := unit / 100; step <= unit; step *= 10 {
-			if d < 1000*step {
-				return d.Round(step).String()
-			}
-		}
-	}
-	return d.Round(time.Second).String()
 }

@@ -1,0 +1,208 @@
+// Package table prints rows with named columns: as text for people, as NDJSON, and as CSV. It
+// also writes reports for continuous integration, as JUnit XML and as SARIF.
+//
+// A [Column] is defined once, for all forms. Text to a pipe is never cut. On a terminal, columns
+// are left out until a line fits, in the order of their [Column.Drop], and then names are cut.
+package table
+
+import (
+	"bytes"
+	"encoding/csv"
+	"io"
+	"slices"
+
+	"github.com/wirectl/wirectl/internal/jsonscan"
+	"github.com/wirectl/wirectl/internal/render"
+)
+
+// The forms of output.
+const (
+	AsText   = "text"
+	AsNDJSON = "ndjson"
+	AsJSON   = "json"
+	AsCSV    = "csv"
+	AsJUnit  = "junit"
+	AsSARIF  = "sarif"
+)
+
+// An Output is where rows are printed, and how.
+type Output struct {
+	To    io.Writer // receives whole lines
+	Form  string
+	Width int           // cells of a line of text; 0 means no limit
+	Style *render.Style // of text
+}
+
+// Document prints a value as JSON: with a line for each member, or as a line of NDJSON.
+func (out *Output) Document(v any) error {
+	enc := jsonscan.NewEncoder(out.To)
+	if out.Form != AsNDJSON {
+		enc.SetIndent("", "  ")
+	}
+	return enc.Encode(v)
+}
+
+// A Column is a property of rows of the type R.
+type Column[R any] struct {
+	// Name is the column's name in NDJSON and CSV, and Title its heading in text. A column without
+	// one of them is not in that form.
+	Name, Title string
+	Value       func(r *R) Value
+	// Cell returns the cell in text, if it is not simply the value. It is made safe.
+	Cell func(r *R) string
+	// At is the column's place in text. Columns of the same place are in the order of their
+	// definition.
+	At    int
+	Right bool // aligned
+	Paint func(cell string, style *render.Style) render.Paint
+	// Shown says if the column is in text.
+	Shown When
+	// Drop is the order in which columns are left out on a narrow terminal. 0 means never.
+	Drop int
+	// Least is how many cells a column keeps that can be cut, and Most how many it gets on a
+	// terminal; 0 means all that it needs.
+	Least, Most int
+	// Usual is the width of the column while rows are printed as they come.
+	Usual int
+}
+
+// When says if a column is in text.
+type When uint8
+
+// A column that is not Always shown is left out while rows are printed as they come.
+const (
+	Always    When = iota
+	IfAny          // row has a cell
+	IfSeveral      // rows have different cells
+)
+
+// A Printer prints rows.
+type Printer[R any] struct {
+	Output
+	Columns []Column[R]
+	// Live prints each row immediately.
+	Live bool
+	// Below returns lines that are printed below a row of text.
+	Below func(r *R) []string
+	// Indent begins each line of text.
+	Indent string
+	// Learn is how many rows of text wait until the widths of the columns are known; 0 means all.
+	Learn int
+
+	named []Column[R] // of NDJSON and CSV
+	sheet *csv.Writer
+	line  []byte
+	text  layout[R]
+	out   bytes.Buffer
+	begun bool
+	err   error
+}
+
+// Write prints a list of rows. If no column has a name, NDJSON has the rows as encoding/json writes
+// them.
+func Write[R any](out Output, columns []Column[R], list []R) error {
+	p := Printer[R]{Output: out, Columns: columns}
+	for i := range list {
+		p.Print(&list[i])
+	}
+	return p.Close()
+}
+
+// Names returns the names of the columns that have one.
+func Names[R any](columns []Column[R]) (names []string) {
+	for i := range columns {
+		if columns[i].Name != "" {
+			names = append(names, columns[i].Name)
+		}
+	}
+	return names
+}
+
+// fullBuffer is the size of the output buffer, unless rows are printed as they come.
+const fullBuffer = 32 << 10
+
+// Print prints a row, or keeps it until Close.
+func (p *Printer[R]) Print(r *R) {
+	p.start()
+	switch p.Form {
+	case AsCSV:
+		p.printCSV(r)
+	case AsNDJSON:
+		p.printNDJSON(r)
+	default:
+		p.text.addRow(&p.out, r)
+	}
+	if p.Live || p.out.Len() >= fullBuffer {
+		p.flush()
+	}
+}
+
+// Close prints what was kept, and returns the first error.
+func (p *Printer[R]) Close() error {
+	p.start()
+	if p.Form == AsText {
+		p.text.rest(&p.out)
+	}
+	p.flush()
+	return p.err
+}
+
+// Err returns the first error.
+func (p *Printer[R]) Err() error { return p.err }
+
+func (p *Printer[R]) start() {
+	if p.begun {
+		return
+	}
+	p.begun = true
+	if p.Form == AsText {
+		p.text.setUp(p)
+		return
+	}
+	p.named = slices.DeleteFunc(slices.Clone(p.Columns), func(c Column[R]) bool { return c.Name == "" })
+	if p.Form == AsCSV {
+		p.sheet = csv.NewWriter(&p.out)
+		_ = p.sheet.Write(Names(p.Columns)) // into memory
+		p.sheet.Flush()
+	}
+}
+
+func (p *Printer[R]) flush() {
+	if p.out.Len() > 0 && p.err == nil {
+		_, p.err = p.To.Write(p.out.Bytes())
+	}
+	p.out.Reset()
+}
+
+func (p *Printer[R]) printNDJSON(r *R) {
+	if len(p.named) == 0 {
+		p.out.Write(append(jsonscan.MustMarshal(r), '\n'))
+		return
+	}
+	b := p.line[:0]
+	for i := range p.named {
+		c, from := &p.named[i], len(b)
+		b = append(append(append(b, `,"`...), c.Name...), `":`...)
+		value := len(b)
+		if b = c.Value(r).AppendJSON(b); len(b) == value {
+			b = b[:from]
+		}
+	}
+	b[0] = '{'
+	p.line = append(b, "}\n"...)
+	p.out.Write(p.line)
+}
+
+func (p *Printer[R]) printCSV(r *R) {
+	var row []string
+	for i := range p.named {
+		p.line = p.named[i].Value(r).AppendJSON(p.line[:0])
+		cell, isText := jsonscan.Unquote(p.line)
+		if !isText {
+			cell = p.line
+		}
+		row = append(row, string(cell))
+	}
+	_ = p.sheet.Write(row)
+	p.sheet.Flush()
+}
