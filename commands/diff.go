@@ -3,7 +3,6 @@ package commands
 import (
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/urfave/cli/v2"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/wirectl/wirectl/session"
 	"github.com/wirectl/wirectl/session/diff"
 	"github.com/wirectl/wirectl/session/jsondiff"
+	"github.com/wirectl/wirectl/table"
 )
 
 func diffCommand(inv *invocation) *cli.Command {
@@ -52,7 +52,7 @@ func runDiff(inv *invocation, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	show, err := diffOutput(inv, c)
+	out, err := inv.table(c, table.AsText, table.AsNDJSON)
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func runDiff(inv *invocation, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := show(report, inv.output(c)); err != nil {
+	if err := report.Write(out); err != nil {
 		return err
 	}
 	if !report.Alike() {
@@ -115,18 +115,6 @@ func ignoredFields(c *cli.Context) (list []jsondiff.Path, err error) {
 		list = append(list, path)
 	}
 	return list, nil
-}
-
-// diffOutput reads the flags that say how to print.
-func diffOutput(inv *invocation, c *cli.Context) (func(*diff.Report, io.Writer) error, error) {
-	switch c.String("output") {
-	case "text":
-		style, err := inv.style(c, inv.Stdout)
-		return func(r *diff.Report, w io.Writer) error { return r.Text(w, style) }, err
-	case "ndjson":
-		return (*diff.Report).NDJSON, nil
-	}
-	return nil, usagef("invalid --output %q: want text or ndjson", c.String("output"))
 }
 
 // diffRecord returns what is compared of an item, until the next.

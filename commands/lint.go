@@ -3,7 +3,6 @@ package commands
 import (
 	"cmp"
 	"errors"
-	"io"
 	"slices"
 	"time"
 
@@ -66,7 +65,7 @@ func runLint(inv *invocation, c *cli.Context) error {
 		return err
 	}
 	report := &lint.Report{Policy: policy, Contract: terms}
-	write, err := lintOutput(inv, c, report)
+	out, err := inv.table(c, lint.Forms...)
 	if err != nil {
 		return err
 	}
@@ -85,7 +84,7 @@ func runLint(inv *invocation, c *cli.Context) error {
 	if failed != nil && (len(names) == 1 || !isOfInput(failed)) {
 		return failed
 	}
-	if err := write(inv.output(c)); err != nil {
+	if err := report.Write(out); err != nil {
 		return err
 	}
 	return cmp.Or(failed, verdict(inv, c, report))
@@ -140,22 +139,6 @@ func lintContract(inv *invocation, c *cli.Context) (lint.Contract, error) {
 		return terms, usagef("%s is not a baseline: %w; write one with wirectl baseline SESSION > %[1]s", name, err)
 	}
 	return terms, nil
-}
-
-// lintOutput reads the flags that say how to print.
-func lintOutput(inv *invocation, c *cli.Context, r *lint.Report) (func(io.Writer) error, error) {
-	switch c.String("output") {
-	case "text":
-		style, err := inv.style(c, inv.Stdout)
-		return func(w io.Writer) error { return r.Text(w, style) }, err
-	case "ndjson":
-		return r.NDJSON, nil
-	case "junit":
-		return r.JUnit, nil
-	case "sarif":
-		return r.SARIF, nil
-	}
-	return nil, usagef("invalid --output %q: want text, ndjson, junit or sarif", c.String("output"))
 }
 
 // verdict prints the summary on standard error, and fails if there are failures.

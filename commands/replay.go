@@ -17,6 +17,7 @@ import (
 	"github.com/wirectl/wirectl/internal/cmdline"
 	"github.com/wirectl/wirectl/peer/replay"
 	"github.com/wirectl/wirectl/session/query"
+	"github.com/wirectl/wirectl/table"
 	"github.com/wirectl/wirectl/transport"
 )
 
@@ -93,10 +94,6 @@ func runReplay(inv *invocation, c *cli.Context) error {
 // newPlayer reads the flags.
 func newPlayer(inv *invocation, c *cli.Context) (*player, error) {
 	p := &player{invocation: inv, c: c}
-	style, err := inv.style(c, inv.Stdout)
-	if err != nil {
-		return nil, err
-	}
 	switch c.String("as") {
 	case "controller":
 		p.side = frame.C2U
@@ -108,22 +105,23 @@ func newPlayer(inv *invocation, c *cli.Context) (*player, error) {
 	switch {
 	case len(inv.Operands) == 0:
 		return nil, usagef("replay takes a SESSION and, after it, an ENDPOINT")
-	case !slices.Contains(replay.Forms, c.String("output")):
-		return nil, usagef("invalid --output %q: want text, ndjson or junit", c.String("output"))
 	case !slices.Contains([]string{"", "stdout", "-"}, c.String("to")):
 		return nil, usagef("invalid --to %q: want stdout; name any other peer as ENDPOINT", c.String("to"))
 	case !(c.Float64("speed") > 0):
 		return nil, usagef("invalid --speed %v: want a factor over 0; to send at once, use --fast", c.Float64("speed"))
+	}
+	out, err := inv.table(c, replay.Forms...)
+	if err != nil {
+		return nil, err
 	}
 	if err := p.agree(); err != nil {
 		return nil, err
 	}
 	p.options = replay.Options{
 		Side: p.side, Speed: c.Float64("speed"), Timeout: c.Duration("timeout"), Limit: c.Int("limit-bytes"),
-		KeepGoing: c.Bool("keep-going"), Cases: c.String("output") == replay.JUnit,
+		KeepGoing: c.Bool("keep-going"), Cases: out.Form == table.AsJUnit,
 	}
-	p.report = replay.Reporter{Form: c.String("output"), Style: style, Brief: c.Bool("keep-going") || c.Bool("repeat")}
-	p.reportTo(inv.output(c), inv.Stdout)
+	p.report = replay.Reporter{Output: out, Brief: c.Bool("keep-going") || c.Bool("repeat")}
 	if c.Bool("fast") {
 		p.options.Speed = 0
 	}
@@ -132,7 +130,7 @@ func newPlayer(inv *invocation, c *cli.Context) (*player, error) {
 }
 
 // reportTo sets the writer of the report, on a stream of the environment.
-func (p *player) reportTo(w, stream io.Writer) { p.report.Out, p.report.Width = w, p.width(stream) }
+func (p *player) reportTo(w, stream io.Writer) { p.report.To, p.report.Width = w, p.width(stream) }
 
 // agree rejects flags that do not go together.
 func (p *player) agree() error {

@@ -11,17 +11,17 @@ import (
 // A Finding is a rule that a session broke.
 type Finding struct {
 	// Name is one of the names in [Findings].
-	Name string
+	Name string `json:"finding"`
 	// Severity is the severity of the rule, or a lower one if the protocol allows the
 	// behavior.
-	Severity Severity
+	Severity Severity `json:"severity"`
 	// Frames are the numbers of the frames concerned. The last one broke the rule.
-	Frames []int64
-	Conn   int
+	Frames []int64 `json:"frames"`
+	Conn   int     `json:"-"`
 	// Rule is the broken rule and the protocol that defines it.
-	Rule string
+	Rule string `json:"rule"`
 	// Message describes the finding. Text from the wire is quoted as in Go.
-	Message string
+	Message string `json:"message"`
 }
 
 // Severity is how bad a finding is.
@@ -42,6 +42,9 @@ func (s Severity) String() string {
 	}
 	return "severity(?)"
 }
+
+// MarshalText returns the same.
+func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // A Rule is a rule that a session can break.
 type Rule struct {

@@ -54,7 +54,7 @@ type Column[R any] struct {
 	// definition.
 	At    int
 	Right bool // aligned
-	Paint func(cell string, style *render.Style) render.Paint
+	Paint func(r *R, style *render.Style) render.Paint
 	// Shown says if the column is in text.
 	Shown When
 	// Drop is the order in which columns are left out on a narrow terminal. 0 means never.

@@ -23,10 +23,11 @@ type layout[R any] struct {
 
 // A row has cells that are safe to show, one after the other in text, and a bar.
 type row struct {
-	text  []byte
-	ends  []int
-	below []string
-	bar   Value
+	text   []byte
+	ends   []int
+	paints []render.Paint // of the cells
+	below  []string
+	bar    Value
 }
 
 func (r *row) cell(i int) []byte {
@@ -48,13 +49,13 @@ func (l *layout[R]) setUp(p *Printer[R]) {
 	slices.SortStableFunc(l.columns, func(a, b Column[R]) int { return cmp.Compare(a.At, b.At) })
 	for i := range l.columns {
 		l.titles.text = append(l.titles.text, strings.TrimSpace(l.columns[i].Title)...)
-		l.titles.ends = append(l.titles.ends, len(l.titles.text))
+		l.titles.ends, l.titles.paints = append(l.titles.ends, len(l.titles.text)), append(l.titles.paints, render.Paint{})
 	}
 }
 
 func (l *layout[R]) addRow(out *bytes.Buffer, r *R) {
 	if l.fitted {
-		l.space.text, l.space.ends = l.space.text[:0], l.space.ends[:0]
+		l.space.text, l.space.ends, l.space.paints = l.space.text[:0], l.space.ends[:0], l.space.paints[:0]
 		l.fill(&l.space, r)
 		l.write(out, &l.space)
 		return
@@ -81,7 +82,11 @@ func (l *layout[R]) fill(x *row, r *R) {
 			}
 			x.text = v.appendText(x.text)
 		}
-		x.ends = append(x.ends, len(x.text))
+		var paint render.Paint
+		if paints := l.columns[i].Paint; paints != nil {
+			paint = paints(r, l.Style)
+		}
+		x.ends, x.paints = append(x.ends, len(x.text)), append(x.paints, paint)
 	}
 	if l.Below != nil {
 		x.below = l.Below(r)
@@ -95,7 +100,7 @@ func (l *layout[R]) rest(out *bytes.Buffer) {
 	}
 	l.fit()
 	out.WriteString(l.Style.Dim.On)
-	l.writeCells(out, &l.titles, &render.Style{})
+	l.writeCells(out, &l.titles)
 	out.WriteString(l.Style.Dim.Off + "\n")
 	for i := range l.ahead {
 		l.write(out, &l.ahead[i])
@@ -188,7 +193,7 @@ func (l *layout[R]) room() int {
 }
 
 func (l *layout[R]) write(out *bytes.Buffer, x *row) {
-	l.writeCells(out, x, l.Style)
+	l.writeCells(out, x)
 	out.WriteByte('\n')
 	for _, line := range x.below {
 		line = "  " + line
@@ -200,7 +205,7 @@ func (l *layout[R]) write(out *bytes.Buffer, x *row) {
 }
 
 // writeCells writes the cells of the columns that are shown. Spaces are only written before a cell.
-func (l *layout[R]) writeCells(out *bytes.Buffer, x *row, style *render.Style) {
+func (l *layout[R]) writeCells(out *bytes.Buffer, x *row) {
 	out.WriteString(l.Indent)
 	used, at := len(l.Indent), len(l.Indent) // cells that are written, and that come before the column
 	pad := func(to int) {
@@ -223,12 +228,9 @@ func (l *layout[R]) writeCells(out *bytes.Buffer, x *row, style *render.Style) {
 				n = render.Cells(cell)
 			}
 		}
-		paint := render.Paint{}
-		if c.Paint != nil {
-			paint = c.Paint(string(cell), style)
-		}
+		paint := x.paints[i]
 		if i == l.last && x.bar.kind == bar {
-			cell, paint = []byte(l.bar(x.bar, at)), style.Number
+			cell, paint = []byte(l.bar(x.bar, at)), l.Style.Number
 			n = render.Cells(cell)
 		}
 		if n > 0 {

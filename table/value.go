@@ -149,6 +149,35 @@ func (v Value) appendText(dst []byte) []byte {
 	return dst
 }
 
+// An Object is a JSON object: names and values in turn, in the order of output. A member whose value
+// is a [Value] that does not apply is left out.
+type Object []any
+
+// MarshalJSON writes the object.
+func (o Object) MarshalJSON() ([]byte, error) {
+	b := []byte{'{'}
+	for i := 0; i < len(o); i += 2 {
+		member, isValue := o[i+1].(Value)
+		if isValue && member.kind == nothing {
+			continue
+		}
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		b = append(jsonscan.AppendQuote(b, []byte(o[i].(string))), ':')
+		if isValue {
+			b = member.AppendJSON(b)
+			continue
+		}
+		text, err := jsonscan.Marshal(o[i+1])
+		if err != nil {
+			return nil, err
+		}
+		b = append(b, text...)
+	}
+	return append(b, '}'), nil
+}
+
 // Millis is a duration that is written to JSON in milliseconds, to the microsecond.
 type Millis time.Duration
 

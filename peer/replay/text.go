@@ -11,9 +11,9 @@ import (
 	"github.com/wirectl/wirectl/session"
 )
 
-// AppendText appends the changes and then both frames side by side, in at most width
+// appendText appends the changes and then both frames side by side, in at most width
 // cells; 0 means no limit.
-func (d *Divergence) AppendText(b []byte, width int, style *render.Style) []byte {
+func (d *Divergence) appendText(b []byte, width int, style *render.Style) []byte {
 	if b = d.appendChanges(b, width, style); len(d.Changes) > 0 {
 		b = append(b, '\n')
 	}
@@ -155,43 +155,6 @@ func (s *Side) lines() []string {
 	}
 	lines := strings.Split(strings.TrimRight(string(text), "\n"), "\n")
 	return lines[:min(len(lines), maxLines)]
-}
-
-// Title is the header of the table of points.
-const Title = "  after  class            parts     bytes        ms  confirmed  findings\n"
-
-// AppendText appends a point as a line of a table, with its findings below it.
-func (p *Point) AppendText(b []byte, style *render.Style) []byte {
-	if !p.Reached {
-		return fmt.Appendf(b, "%7d  not sent: %s\n", p.After, render.Safe(p.Why))
-	}
-	b = fmt.Appendf(b, "%7d  ", p.After)
-	class := fmt.Sprintf("%-15s", p.Class)
-	if p.Breaks() {
-		b = style.Error.Append(b, class)
-	} else {
-		b = append(b, class...)
-	}
-	confirmed := "no"
-	if p.Confirmed {
-		confirmed = "yes"
-	}
-	b = fmt.Appendf(b, "  %4d  %8d  %8.1f  %-9s  ", p.Parts, p.Bytes, milliseconds(p.Took), confirmed)
-	b = append(bytes.TrimRight(append(b, strings.Join(p.names(), ", ")...), " "), '\n')
-	for _, f := range p.Findings {
-		b = fmt.Appendf(b, "         %s %s: %s\n", f.Severity, style.Kind.Append(nil, f.Name), render.Safe(f.Message))
-	}
-	return b
-}
-
-// names returns the names of the findings, each once.
-func (p *Point) names() (names []string) {
-	for _, f := range p.Findings {
-		if !slices.Contains(names, f.Name) {
-			names = append(names, f.Name)
-		}
-	}
-	return names
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

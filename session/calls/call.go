@@ -222,14 +222,12 @@ func outcomeCell(c *Call) string {
 	return text
 }
 
-func paintKind(_ string, style *render.Style) render.Paint { return style.Kind }
-func paintID(_ string, style *render.Style) render.Paint   { return style.ID }
+func paintKind(_ *Call, style *render.Style) render.Paint { return style.Kind }
+func paintID(_ *Call, style *render.Style) render.Paint   { return style.ID }
 
-func paintOutcome(cell string, style *render.Style) render.Paint {
-	for _, o := range []session.Outcome{session.Failed, session.ToolError, session.TimedOut, session.Died} {
-		if strings.HasPrefix(cell, o.String()) {
-			return style.Error
-		}
+func paintOutcome(c *Call, style *render.Style) render.Paint {
+	if c.Outcome.Failed() {
+		return style.Error
 	}
 	return render.Paint{}
 }

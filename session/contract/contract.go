@@ -108,11 +108,12 @@ const (
 
 // A Change is one difference between two offers.
 type Change struct {
-	Class Class
-	Item  string   // its name
-	Text  string   // in words: `tool slow: argument "n" is now required`
-	Path  []string // of the member in the definition; empty for the definition itself
-	A, B  []byte   // the values; nil for a missing one
+	Item  string   `json:"item,omitempty"`   // its name
+	Text  string   `json:"change,omitempty"` // in words: `tool slow: argument "n" is now required`
+	Class Class    `json:"class,omitempty"`
+	Path  []string `json:"-"` // of the member in the definition; empty for the definition itself
+	A     []byte   `json:"-"` // the values; nil for a missing one
+	B     []byte   `json:"-"`
 }
 
 // Compare returns the differences of two lists: first in the order of a, then the items that

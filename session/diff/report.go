@@ -26,38 +26,42 @@ const (
 	Version What = "version"
 )
 
-// A Difference is one difference between two sessions.
+// A Difference is one difference between two sessions. It is a line of NDJSON.
 type Difference struct {
-	What What
+	What What `json:"difference"`
 	// Kind is the kind of the exchange, and Message that of the message; "" if the difference
 	// is about the exchange.
-	Kind, Message string
+	Kind string `json:"kind"`
 	// Of is the operation to which the exchange belongs; nil if it is one itself.
-	Of *Operation
+	Of      *Operation `json:"operation,omitempty"`
+	Message string     `json:"message,omitempty"`
 	// Path leads to the member of the payload; "" is the payload itself.
-	Path string
+	Path string `json:"path,omitempty"`
 	// Change is how a definition differs; nil for other differences.
-	Change *contract.Change
+	*contract.Change
 	// A and B are the two sides. A side is nil if its session has no such exchange.
-	A, B *Side
+	A *Side `json:"a,omitempty"`
+	B *Side `json:"b,omitempty"`
 }
 
 // An Operation is an operation in both sessions. A and B are its first frames.
 type Operation struct {
-	Kind, ID string // in A
-	A, B     int64
+	Kind string `json:"-"` // in A
+	ID   string `json:"-"`
+	A    int64  `json:"a"`
+	B    int64  `json:"b"`
 }
 
 // A Side is one session's side of a difference.
 type Side struct {
 	// ID is the id of the exchange as written, or "".
-	ID string
+	ID string `json:"id,omitempty"`
 	// Opened is the frame that opened the exchange. Frames are the frames concerned, none
 	// if this side lacks the message.
-	Opened int64
-	Frames []int64
-	// Value is the beginning of a JSON value, or words; "" if there is none.
-	Value string
+	Opened int64   `json:"opened,omitempty"`
+	Frames []int64 `json:"frames,omitempty"`
+	// Value is the beginning of a JSON value as written, or words; "" if there is none.
+	Value string `json:"value,omitempty"`
 }
 
 // maxDifferences bounds how many differences a report keeps.

@@ -1,16 +1,20 @@
 package diff
 
 import (
-	"io"
 	"strconv"
 
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/session/contract"
+	"github.com/wirectl/wirectl/table"
 )
 
-// Text writes a report for people: each exchange that differs, followed by a line for each
-// difference.
-func (r *Report) Text(w io.Writer, style *render.Style) error {
+// Write writes a report: NDJSON, or text with each exchange that differs, followed by a line for
+// each difference.
+func (r *Report) Write(out table.Output) error {
+	if out.Form == table.AsNDJSON {
+		return table.Write(out, nil, r.Differences)
+	}
+	style := out.Style
 	var b []byte
 	var last *Difference
 	for i := range r.Differences {
@@ -30,7 +34,7 @@ func (r *Report) Text(w io.Writer, style *render.Style) error {
 		}
 		last = d
 	}
-	_, err := w.Write(b)
+	_, err := out.To.Write(b)
 	return err
 }
 

@@ -13,7 +13,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the table of contracts in the documentation")
 
-var table = regexp.MustCompile(`(?s)(<!-- contracts -->\n).*(<!-- end of contracts -->\n)`)
+var contracts = regexp.MustCompile(`(?s)(<!-- contracts -->\n).*(<!-- end of contracts -->\n)`)
 
 // The page of findings lists exactly the rules of contracts.
 func TestPageOfContractsIsComplete(t *testing.T) {
@@ -35,7 +35,7 @@ func TestPageOfContractsIsComplete(t *testing.T) {
 		names[r.Name] = true
 	}
 	fmt.Fprintln(&b)
-	want := table.ReplaceAll(old, []byte("${1}"+b.String()+"${2}"))
+	want := contracts.ReplaceAll(old, []byte("${1}"+b.String()+"${2}"))
 	if bytes.Equal(old, want) {
 		return
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
 	"github.com/wirectl/wirectl/session"
 	"github.com/wirectl/wirectl/session/lint"
+	"github.com/wirectl/wirectl/table"
 )
 
 // judge returns the findings of an MCP session. Lines beginning with ">" are messages of the
@@ -107,7 +108,7 @@ func TestUnkept(t *testing.T) {
 
 func TestText(t *testing.T) {
 	var out bytes.Buffer
-	if err := report(t, "error", "").Text(&out, &render.Style{}); err != nil {
+	if err := report(t, "error", "").Write(table.Output{To: &out, Form: table.AsText, Style: &render.Style{}}); err != nil {
 		t.Fatal(err)
 	}
 	const want = `a b.pcapng:
@@ -127,7 +128,7 @@ error   orphan          frame 5: result "<&\u001b" answers nothing
 // JUnit has a suite for each session and a test for each rule.
 func TestJUnit(t *testing.T) {
 	var out bytes.Buffer
-	if err := report(t, "error", "late-result").JUnit(&out); err != nil {
+	if err := report(t, "error", "late-result").Write(table.Output{To: &out, Form: table.AsJUnit}); err != nil {
 		t.Fatal(err)
 	}
 	var doc struct {
@@ -206,7 +207,7 @@ var levels = []string{"none", "note", "warning", "error"}
 
 func TestSARIF(t *testing.T) {
 	var out bytes.Buffer
-	if err := report(t, "error", "").SARIF(&out); err != nil {
+	if err := report(t, "error", "").Write(table.Output{To: &out, Form: table.AsSARIF}); err != nil {
 		t.Fatal(err)
 	}
 	var log sarif
@@ -246,7 +247,7 @@ func TestSARIF(t *testing.T) {
 // An empty report has an empty list of results, as SARIF requires.
 func TestSARIFOfNothing(t *testing.T) {
 	var out bytes.Buffer
-	if err := new(lint.Report).SARIF(&out); err != nil || !strings.Contains(out.String(), `"results": []`) {
+	if err := new(lint.Report).Write(table.Output{To: &out, Form: table.AsSARIF}); err != nil || !strings.Contains(out.String(), `"results": []`) {
 		t.Error(err, &out)
 	}
 }
