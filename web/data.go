@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/wirectl/wirectl/internal/render"
@@ -14,7 +13,6 @@ import (
 	"github.com/wirectl/wirectl/session"
 	"github.com/wirectl/wirectl/session/stats"
 	"github.com/wirectl/wirectl/store"
-	"github.com/wirectl/wirectl/table"
 )
 
 // A delta is an update of the page. A report has one with the whole session; a live page gets
@@ -145,12 +143,8 @@ func modelOf(m *store.Model) *model {
 }
 
 type finding struct {
-	Name     string  `json:"name"`
-	Severity string  `json:"severity"`
-	Frames   []int64 `json:"frames"`
-	Message  string  `json:"message"`
-	Rule     string  `json:"rule"`
-	Do       string  `json:"do"`
+	session.Finding
+	Do string `json:"do"`
 }
 
 // figures are the statistics.
@@ -159,13 +153,13 @@ type figures struct {
 	Slot    float64 `json:"slot"`
 	Traffic traffic `json:"traffic"`
 	// Outcomes count how exchanges ended, and Cancels how cancelled ones did.
-	Outcomes []tally   `json:"outcomes"`
-	Cancels  []tally   `json:"cancels"`
-	Kinds    []kind    `json:"kinds"`
-	Names    []name    `json:"names"`
-	Models   []answers `json:"models,omitempty"`
-	Tools    *tools    `json:"tools,omitempty"`
-	Usage    []int64   `json:"usage,omitempty"`
+	Outcomes []tally       `json:"outcomes"`
+	Cancels  []tally       `json:"cancels"`
+	Kinds    []stats.Kind  `json:"kinds"`
+	Names    []stats.Name  `json:"names"`
+	Models   []stats.Model `json:"models,omitempty"`
+	Tools    *stats.Tools  `json:"tools,omitempty"`
+	Usage    []int64       `json:"usage,omitempty"`
 }
 
 // A tally is a count with its name.
@@ -180,47 +174,6 @@ type traffic struct {
 	Up   []int64 `json:"up"`
 	Down []int64 `json:"down"`
 	Open []int64 `json:"open"` // in flight, at most
-}
-
-type kind struct {
-	Kind   string  `json:"kind"`
-	Frames int64   `json:"frames"`
-	Bytes  int64   `json:"bytes"`
-	Count  int64   `json:"count,omitempty"` // of latencies
-	P50    float64 `json:"p50,omitempty"`   // milliseconds
-	P90    float64 `json:"p90,omitempty"`
-	P99    float64 `json:"p99,omitempty"`
-	Max    float64 `json:"max,omitempty"`
-}
-
-// answers are statistics of a model.
-type answers struct {
-	Name   string   `json:"name"`
-	Calls  int64    `json:"calls"`
-	Errors int64    `json:"errors,omitempty"`
-	Usage  []int64  `json:"usage,omitempty"`
-	First  *float64 `json:"first,omitempty"` // milliseconds to the first token, the median
-	Rate   float64  `json:"rate,omitempty"`  // tokens a second
-}
-
-// A name is statistics of a name in exchanges, such as a tool.
-type name struct {
-	Name    string   `json:"name"`
-	Kind    string   `json:"kind"`
-	Calls   int64    `json:"calls"`
-	Errors  int64    `json:"errors,omitempty"`
-	P50     *float64 `json:"p50,omitempty"` // milliseconds
-	P99     *float64 `json:"p99,omitempty"`
-	Bytes   int64    `json:"bytes"`             // of results
-	Tokens  int64    `json:"tokens"`            // estimated
-	Defined int64    `json:"defined,omitempty"` // bytes
-}
-
-// tools are statistics of the tool definitions.
-type tools struct {
-	Count  int64 `json:"count"`
-	Bytes  int64 `json:"bytes"`
-	Tokens int64 `json:"tokens"`
 }
 
 // usageOf returns the usage of an exchange; nil if it is unknown.
@@ -332,7 +285,7 @@ func shown(payload, form []byte, limit int) string {
 
 func figuresOf(s *store.Store, c clock) *figures {
 	st := s.Stats()
-	f := &figures{Begin: c.since(st.Begin), Slot: float64(st.Slot), Kinds: []kind{}, Names: []name{}, Outcomes: []tally{}, Cancels: []tally{}, Usage: usageOf(st.Usage)}
+	f := &figures{Begin: c.since(st.Begin), Slot: float64(st.Slot), Kinds: []stats.Kind{}, Names: append([]stats.Name{}, st.Names...), Models: st.Models, Tools: st.Tools, Outcomes: []tally{}, Cancels: []tally{}, Usage: usageOf(st.Usage)}
 	for o, n := range st.Exchanges {
 		f.Outcomes = append(f.Outcomes, tally{o.String(), n, o.Failed()})
 	}
@@ -350,42 +303,9 @@ func figuresOf(s *store.Store, c clock) *figures {
 		t.Up, t.Down, t.Open = append(t.Up, slot.Frames[0]+slot.Frames[1]), append(t.Down, slot.Frames[2]), append(t.Open, slot.InFlight)
 	}
 	for i := range st.Kinds {
-		k := &st.Kinds[i]
-		row := kind{Kind: text(k.Name), Frames: k.Frames, Bytes: k.Bytes}
-		if h := &k.Latency; h.Count > 0 && st.Timed {
-			ms := func(q float64) float64 { return float64(h.Quantile(q).Microseconds()) / 1e3 }
-			row.Count, row.P50, row.P90, row.P99, row.Max = h.Count, ms(0.5), ms(0.9), ms(0.99), ms(1)
-		}
-		f.Kinds = append(f.Kinds, row)
+		k := stats.KindOf(st.Kinds[i].Protocol, &st.Kinds[i].Kind, st.Timed)
+		k.Kind = text(k.Kind)
+		f.Kinds = append(f.Kinds, k)
 	}
-	f.names(&st)
 	return f
-}
-
-// names adds the statistics of models and names. Trackers bound their number.
-func (f *figures) names(st *store.Stats) {
-	ms := func(m table.Millis) *float64 {
-		v := float64(time.Duration(m).Microseconds()) / 1e3
-		return &v
-	}
-	for _, m := range st.Models {
-		row := answers{Name: text(m.Name), Calls: m.Calls, Errors: m.Errors, Rate: m.TokensPerSecond, Usage: []int64{m.Usage.Input, m.Usage.Cached, m.Usage.Output, int64(m.Cost)}}
-		if q := m.FirstPart; q != nil {
-			row.First = ms(q.P50)
-		}
-		f.Models = append(f.Models, row)
-	}
-	for _, n := range st.Names {
-		row := name{
-			Name: text(n.Name), Kind: text(n.Kind), Calls: n.Calls, Errors: n.Errors,
-			Bytes: n.ResultBytes, Tokens: n.ResultTokens, Defined: n.DefinitionBytes,
-		}
-		if q := n.Latency; q != nil {
-			row.P50, row.P99 = ms(q.P50), ms(q.P99)
-		}
-		f.Names = append(f.Names, row)
-	}
-	if t := st.Tools; t != nil {
-		f.Tools = &tools{t.Count, t.Bytes, t.Tokens}
-	}
 }

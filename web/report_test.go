@@ -176,12 +176,12 @@ func TestOperations(t *testing.T) {
 	got = nil
 	for _, e := range data["stats"].(map[string]any)["names"].([]any) {
 		n := e.(map[string]any)
-		got = append(got, fmt.Sprint(n["name"], " ", n["calls"], " ", n["errors"], " ", n["defined"]))
+		got = append(got, fmt.Sprint(n["name"], " ", n["calls"], " ", n["errors"], " ", n["definition_bytes"]))
 	}
-	if want = []string{"slow 1 1 32", "bad 1 1 <nil>", "job 1 <nil> <nil>", "unused 0 <nil> 17"}; !slices.Equal(got, want) {
+	if want = []string{"slow 1 1 32", "bad 1 1 <nil>", "job 1 0 <nil>", "unused 0 0 17"}; !slices.Equal(got, want) {
 		t.Errorf("the names are %q, want %q", got, want)
 	}
-	if tools := fmt.Sprint(data["stats"].(map[string]any)["tools"]); tools != "map[bytes:49 count:2 tokens:12]" {
+	if tools := fmt.Sprint(data["stats"].(map[string]any)["tools"]); tools != "map[count:2 definition_bytes:49 definition_tokens_estimate:12]" {
 		t.Errorf("the tools are %s", tools)
 	}
 }

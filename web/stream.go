@@ -139,8 +139,9 @@ func exchangesOf(list []store.Exchange, c clock) (out []exchange) {
 
 func findingsOf(list []store.Finding) (out []finding) {
 	for i := range list {
-		f := &list[i]
-		out = append(out, finding{f.Name, f.Severity.String(), f.Frames, text(f.Message), f.Rule, f.Do})
+		f := finding{list[i].Finding, list[i].Do}
+		f.Message = text(f.Message)
+		out = append(out, f)
 	}
 	return out
 }

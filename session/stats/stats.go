@@ -165,7 +165,7 @@ func (r *Report) Add(protocol string, t *session.Tracker, timed bool) {
 		r.Cancels.addCount(session.Class(class).String(), n)
 	}
 	for _, k := range s.Kinds {
-		kind := kindOf(protocol, k, timed)
+		kind := KindOf(protocol, k, timed)
 		for outcome, n := range kind.Exchanges {
 			r.Exchanges.addCount(outcome, n)
 		}
@@ -273,7 +273,8 @@ func (c Counts) total() (sum int64) {
 	return sum
 }
 
-func kindOf(protocol string, k *session.Kind, timed bool) Kind {
+// KindOf sums up a kind of messages of a protocol.
+func KindOf(protocol string, k *session.Kind, timed bool) Kind {
 	kind := Kind{
 		Protocol: protocol, Kind: k.Name, Frames: k.Frames, Bytes: k.Bytes,
 		Exchanges: Counts{}, Cancels: Counts{}, Parts: k.Parts,

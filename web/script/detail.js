@@ -26,7 +26,7 @@ function showDetail() {
   const bar = part("", "bar"), top = part("", "top", "div"), what = named("what"), about = named("found"), acts = part("", "acts", "div");
   bar.append(button("copy", "copy the payload (y)", copy), button("×", "close (esc)", hide));
   what.append(part("#" + number(d.seq) + " "), ...f ? [part(arrows[f.dir] + " ", side(f.dir)), part(f.kind + " "), part(bare(f.id), "id")] : [part("is not here any more", "dim")]);
-  about.append(...session.findings.filter((w) => w.frames.includes(d.seq)).map((w) => part(w.name + ": " + w.message + " (" + w.rule + ") " + w.do, w.severity, "div")));
+  about.append(...session.findings.filter((w) => w.frames.includes(d.seq)).map((w) => part(w.finding + ": " + w.message + " (" + w.rule + ") " + w.do, w.severity, "div")));
   top.append(bar, what, named("facts"), about, acts);
   const ledger = named("ledger"), payload = named("payload", "pre");
   payload.tabIndex = 0;

@@ -233,7 +233,7 @@ function fillFrame(f, put) {
 
 function fillFinding(f, put) {
   put(0, { error: " !", warning: " ▲" }[f.severity] || " i", f.severity);
-  put(1, f.name, "name " + f.severity);
+  put(1, f.finding, "name " + f.severity);
   put(2, f.frames.map((n) => "#" + n).join(" "), "id");
   put(3, f.message);
   put(4, f.rule + ". " + f.do, "rule");

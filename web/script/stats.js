@@ -18,14 +18,14 @@ function paintStats() {
   for (const o of st.cancels) card(number(o.count), "cancels " + o.name, "warning");
   if (st.usage && tokens(st.usage)) card(tokens(st.usage), "tokens");
   if (st.usage && st.usage[3]) card(dollars(st.usage[3]), "cost");
-  for (const m of st.models || []) card(tokens(m.usage) || number(m.calls) + " calls", m.name + (m.rate ? " · " + m.rate + " tokens/s" : "") + (m.usage[3] ? " · " + dollars(m.usage[3]) : ""));
+  for (const m of st.models || []) card(tokens([m.tokens.input, m.tokens.cached, m.tokens.output]) || number(m.calls) + " calls", m.name + (m.tokens_per_second ? " · " + m.tokens_per_second + " tokens/s" : "") + (m.cost_usd ? " · " + dollars(m.cost_usd * 1e6) : ""));
   if (a.findings) card(number(a.findings), a.findings === 1 ? "finding" : "findings", "warning");
   box.replaceChildren(cards, chart, ...namesTable(st), kindsTable(st));
   traffic(chart, st);
 }
 
 const searched = (text) => !ui.filter || ui.filter.terms.every((t) => t.text === undefined || text.toLowerCase().includes(t.text.toLowerCase()));
-const took = (ms) => ms === undefined ? "" : span(ms * 1e3);
+const took = (latency, q) => latency ? span(latency[q] * 1e3) : "";
 
 function table(heads, lines) {
   const t = document.createElement("table"), top = t.insertRow();
@@ -44,7 +44,7 @@ function namesTable(st) {
   const list = st.names.filter((x) => searched(x.kind + " " + x.name));
   if (!list.length) return [];
   const t = table(["name", "calls", "errors", "p50", "p99", "bytes", "~tokens", "defined", "kind"], list.map((x) => [[
-    x.name, number(x.calls), x.errors ? number(x.errors) : "", took(x.p50), took(x.p99), x.calls ? number(x.bytes) : "", x.calls ? "~" + number(x.tokens) : "", x.defined ? number(x.defined) : "", x.kind],
+    x.name, number(x.calls), x.errors ? number(x.errors) : "", took(x.latency_ms, "p50"), took(x.latency_ms, "p99"), x.calls ? number(x.result_bytes) : "", x.calls ? "~" + number(x.result_tokens_estimate) : "", x.definition_bytes ? number(x.definition_bytes) : "", x.kind],
   "name==" + x.name]));
   for (const tr of [...t.rows].slice(1)) {
     tr.cells[2].className = "error";
@@ -52,14 +52,14 @@ function namesTable(st) {
   }
   t.id = "names";
   const sum = t.createCaption(), tools = st.tools;
-  sum.textContent = (tools ? "sent with every conversation: " + number(tools.count) + (tools.count === 1 ? " tool, " : " tools, ") + number(tools.bytes) + " bytes, ~" + number(tools.tokens) + " tokens · " : "") + "~ is an estimate: bytes/4";
+  sum.textContent = (tools ? "sent with every conversation: " + number(tools.count) + (tools.count === 1 ? " tool, " : " tools, ") + number(tools.definition_bytes) + " bytes, ~" + number(tools.definition_tokens_estimate) + " tokens · " : "") + "~ is an estimate: bytes/4";
   return [t];
 }
 
 function kindsTable(st) {
   const list = st.kinds.filter((k) => searched(k.kind));
   const t = table(["kind", "frames", "bytes", "answers", "p50", "p90", "p99", "max"], list.map((k) => [[
-    k.kind, number(k.frames), number(k.bytes), k.count ? number(k.count) : "", took(k.p50), took(k.p90), took(k.p99), took(k.max)], "kind==" + k.kind]));
+    k.kind, number(k.frames), number(k.bytes), k.latency_ms ? number(k.latency_ms.count) : "", ...["p50", "p90", "p99", "max"].map((q) => took(k.latency_ms, q))], "kind==" + k.kind]));
   t.id = "kinds";
   return t;
 }
