@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/session/diff"
 	"github.com/wirectl/wirectl/session/query"
 	"github.com/wirectl/wirectl/store"
 )
@@ -19,7 +20,7 @@ type content struct {
 	beside *store.Detail
 	tree   []treeLine
 	hex    []string
-	pairs  []pair
+	pairs  [][2]string
 	failed string
 }
 
@@ -52,7 +53,7 @@ func (w wanted) get(s *store.Store) *content {
 	c.failed = f.Err
 	if w.other != 0 {
 		if c.beside = s.Detail(w.other); c.beside != nil {
-			c.pairs = align(linesOf(f), linesOf(c.beside))
+			c.pairs = diff.Beside(linesOf(f), linesOf(c.beside))
 			return c
 		}
 	}

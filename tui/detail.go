@@ -115,7 +115,7 @@ func (d *detail) inTree() bool { return d.beside == nil && d.pane != paneHex && 
 func (d *detail) lines() (n int, text func(int) string) {
 	switch {
 	case d.beside != nil:
-		return len(d.pairs), func(i int) string { return d.pairs[i].a + "\n" + d.pairs[i].b }
+		return len(d.pairs), func(i int) string { return d.pairs[i][0] + "\n" + d.pairs[i][1] }
 	case d.inTree():
 		return len(d.shown), func(i int) string { return d.tree[d.shown[i]].text }
 	}

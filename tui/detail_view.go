@@ -304,18 +304,18 @@ func (m *Model) sideBySide(n int) []string {
 		p := &d.pairs[row]
 		paint, glyph := render.Paint{}, " "
 		switch {
-		case p.a == "" && p.b != "":
+		case p[0] == "" && p[1] != "":
 			paint, glyph = th.Done, "+"
-		case p.b == "" && p.a != "":
+		case p[1] == "" && p[0] != "":
 			paint, glyph = th.Failed, "-"
-		case p.a != p.b:
+		case p[0] != p[1]:
 			paint, glyph = th.Warning, "≠"
 		}
 		list = append(list, m.row(row == d.at, func(l *line) {
-			l.left(paint, " "+p.a, width)
+			l.left(paint, " "+p[0], width)
 			l.glyph(paint, glyph)
 			l.pad(1)
-			l.addText(paint, p.b, width)
+			l.addText(paint, p[1], width)
 		}))
 	}
 	return padded(list, n)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/session/diff"
 	"github.com/wirectl/wirectl/store"
 	"github.com/wirectl/wirectl/store/live"
 )
@@ -160,7 +161,7 @@ func TestViewChangesNothing(t *testing.T) {
 	m.detail = &detail{seq: 1}
 	many := make([]string, 100)
 	for name, of := range map[string]content{
-		"tree": {tree: make([]treeLine, 100)}, "bytes": {hex: many}, "comparison": {beside: &store.Detail{}, pairs: beside(many, many)},
+		"tree": {tree: make([]treeLine, 100)}, "bytes": {hex: many}, "comparison": {beside: &store.Detail{}, pairs: diff.Beside(many, many)},
 	} {
 		m.Update(tea.WindowSizeMsg{Width: 80, Height: 40})
 		m.Update(m.askStore()())

@@ -9,6 +9,7 @@ import (
 
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/session"
+	"github.com/wirectl/wirectl/session/diff"
 )
 
 // appendText appends the changes and then both frames side by side, in at most width
@@ -45,20 +46,24 @@ const (
 
 // appendBeside appends two frames side by side; one of them may be nil.
 func appendBeside(b []byte, recorded, live *Side, width int, style *render.Style) []byte {
-	title := row{"recorded: " + recorded.title(), "live: " + live.title(), false}
-	rows := rowsOf(recorded.lines(), live.lines())
+	title := [2]string{"recorded: " + recorded.title(), "live: " + live.title()}
+	rows := diff.Beside(recorded.lines(), live.lines())
 	column := max((width-3)/2, 10)
 	if width == 0 {
 		column = widest(append(rows, title))
 	}
-	b = appendRow(b, title, column, &render.Style{Error: style.Dim, Dim: style.Dim})
-	from := max(slices.IndexFunc(rows, func(r row) bool { return r.differ })-rowsBefore, 0)
+	b = appendRow(b, title[0], title[1], " │ ", column, style.Dim)
+	from := max(slices.IndexFunc(rows, func(r [2]string) bool { return r[0] != r[1] })-rowsBefore, 0)
 	to := min(from+maxRows, len(rows))
 	if from > 0 {
 		b = fmt.Appendf(b, "… %s\n", render.Count(int64(from), "line"))
 	}
 	for _, r := range rows[from:to] {
-		b = appendRow(b, r, column, style)
+		if r[0] == r[1] {
+			b = appendRow(b, r[0], r[1], " │ ", column, style.Dim)
+		} else {
+			b = appendRow(b, r[0], r[1], " ≠ ", column, style.Error)
+		}
 	}
 	if to < len(rows) {
 		b = fmt.Appendf(b, "… %s\n", render.Count(int64(len(rows)-to), "line"))
@@ -66,70 +71,21 @@ func appendBeside(b []byte, recorded, live *Side, width int, style *render.Style
 	return b
 }
 
-// A row is a line of each frame.
-type row struct {
-	left, right string
-	differ      bool
-}
-
 // widest returns the width of a column that fits all rows.
-func widest(rows []row) int {
+func widest(rows [][2]string) int {
 	column := 0
 	for _, r := range rows {
-		column = max(column, render.Cells([]byte(render.Safe(r.left))), render.Cells([]byte(render.Safe(r.right))))
+		column = max(column, render.Cells([]byte(render.Safe(r[0]))), render.Cells([]byte(render.Safe(r[1]))))
 	}
 	return column
 }
 
-// rowsOf aligns equal lines.
-func rowsOf(left, right []string) (rows []row) {
-	for i, j := 0, 0; i < len(left) || j < len(right); {
-		switch {
-		case i < len(left) && j < len(right) && left[i] == right[j]:
-			rows = append(rows, row{left[i], right[j], false})
-			i, j = i+1, j+1
-		default:
-			di, dj := meeting(left[i:], right[j:])
-			for k := range max(di, dj) {
-				rows = append(rows, row{at(left[i:i+di], k), at(right[j:j+dj], k), true})
-			}
-			i, j = i+di, j+dj
-		}
-	}
-	return rows
-}
-
-// meeting returns how many lines of each side to skip until two are equal: as few as
-// possible, and all if none are.
-func meeting(left, right []string) (i, j int) {
-	for sum := 1; sum < len(left)+len(right); sum++ {
-		for i := max(0, sum-len(right)+1); i <= min(sum, len(left)-1); i++ {
-			if left[i] == right[sum-i] && strings.TrimSpace(left[i]) != "" {
-				return i, sum - i
-			}
-		}
-	}
-	return len(left), len(right)
-}
-
-func at(lines []string, i int) string {
-	if i < len(lines) {
-		return lines[i]
-	}
-	return ""
-}
-
-func appendRow(b []byte, r row, column int, style *render.Style) []byte {
-	bar, paint := " │ ", style.Dim
-	if r.differ {
-		bar, paint = " ≠ ", style.Error
-	}
-	left := render.AppendFit(nil, []byte(r.left), column)
-	b = append(b, left...)
-	b = append(b, strings.Repeat(" ", max(0, column-render.Cells(left)))...)
+func appendRow(b []byte, left, right, bar string, column int, paint render.Paint) []byte {
+	cell := render.AppendFit(nil, []byte(left), column)
+	b = append(b, cell...)
+	b = append(b, strings.Repeat(" ", max(0, column-render.Cells(cell)))...)
 	b = paint.Append(b, bar)
-	b = append(bytes.TrimRight(render.AppendFit(b, []byte(r.right), column), " "), '\n')
-	return b
+	return append(bytes.TrimRight(render.AppendFit(b, []byte(right), column), " "), '\n')
 }
 
 func (s *Side) title() string {

@@ -140,3 +140,19 @@ func inPlace(n, m int, same func(i, j int) bool) [][2]int {
 	}
 	return found
 }
+
+// Beside puts the lines of two texts side by side, equal ones together.
+func Beside(a, b []string) (rows [][2]string) {
+	same := func(i, j int) bool { return a[i] == b[j] }
+	Alignments(len(a), len(b), same, func(a0, a1, b0, b1 int) {
+		from := len(rows)
+		rows = append(rows, make([][2]string, max(a1-a0, b1-b0))...)
+		for i, line := range a[a0:a1] {
+			rows[from+i][0] = line
+		}
+		for i, line := range b[b0:b1] {
+			rows[from+i][1] = line
+		}
+	})
+	return rows
+}
