@@ -1,15 +1,15 @@
 package commands
 
 import (
-	"fmt"
+	"errors"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/fixtures"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/frame/carrier"
+	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/all"
 )
 
@@ -23,24 +23,11 @@ func listCommand(inv *invocation) *cli.Command {
 			"sessions.\n\n" +
 			"   wirectl list",
 		Action: inv.does(func(*invocation, *cli.Context) error {
-			w := tabwriter.NewWriter(inv.Stdout, 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "Framings:")
-			for _, f := range frame.Framings() {
-				fmt.Fprintf(w, "  %s\t%s\n", f.Name(), f.About())
-			}
-			fmt.Fprintln(w, "\nCarriers:")
-			for _, k := range carrier.Kinds() {
-				fmt.Fprintf(w, "  %s\t%s\n", k, k.About())
-			}
-			fmt.Fprintln(w, "\nProtocols:")
-			for _, p := range all.List() {
-				fmt.Fprintf(w, "  %s\t%s\n", p.Name(), all.Of(p).About)
-			}
-			fmt.Fprintln(w, "\nFixtures, for decode fixture:NAME, or fixture:NAME/FILE for one direction:")
-			for _, name := range fixtures.Sessions() {
-				fmt.Fprintf(w, "  %s\t%s\n", name, fixtureParts(name))
-			}
-			return w.Flush()
+			return errors.Join(
+				inv.section("Framings", mapped(frame.Framings(), func(f frame.Framing) []string { return []string{f.Name(), f.About()} })),
+				inv.section("\nCarriers", mapped(carrier.Kinds(), func(k carrier.Kind) []string { return []string{k.String(), k.About()} })),
+				inv.section("\nProtocols", mapped(all.List(), func(p protocol.Protocol) []string { return []string{p.Name(), all.Of(p).About} })),
+				inv.section("\nFixtures, for decode fixture:NAME, or fixture:NAME/FILE for one direction", mapped(fixtures.Sessions(), func(name string) []string { return []string{name, fixtureParts(name)} })))
 		}),
 	}
 }

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"bytes"
 	"cmp"
 	"slices"
 	"strings"
@@ -49,4 +50,20 @@ func (env Env) table(c *cli.Context, forms ...string) (table.Output, error) {
 	var err error
 	out.Style, err = env.style(c, env.Stdout)
 	return out, err
+}
+
+// section prints a title and, below it, rows whose cells are aligned.
+func (env Env) section(title string, rows [][]string) error {
+	columns := make([]table.Column[[]string], 3)
+	for i := range columns {
+		columns[i] = table.Column[[]string]{Title: " ", Cell: func(row *[]string) string { return append(*row, "", "")[i] }}
+	}
+	b := bytes.NewBufferString(title + ":\n")
+	p := table.Printer[[]string]{Output: table.Output{To: b, Form: table.AsText, Style: &render.Style{}}, Columns: columns, Indent: "  "}
+	for i := range rows {
+		p.Print(&rows[i])
+	}
+	_ = p.Close() // into memory
+	_, err := env.Stdout.Write(b.Bytes())
+	return err
 }

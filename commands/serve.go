@@ -1,11 +1,13 @@
 package commands
 
 import (
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/config"
 	"github.com/wirectl/wirectl/broker/door/web"
 	"github.com/wirectl/wirectl/broker/host"
@@ -13,6 +15,7 @@ import (
 	"github.com/wirectl/wirectl/hub/command"
 	"github.com/wirectl/wirectl/internal/cmdline"
 	"github.com/wirectl/wirectl/run/question"
+	"github.com/wirectl/wirectl/table"
 )
 
 func serveCommand(inv *invocation) *cli.Command {
@@ -112,6 +115,10 @@ func serveUsage(inv *invocation, c *cli.Context, h *host.Host) error {
 	if err != nil {
 		return hostError(err)
 	}
+	out, err := inv.table(c, table.AsText, table.AsNDJSON)
+	if err != nil {
+		return err
+	}
 	addr, operands := addrs["admin"], inv.Operands[1:]
 	switch {
 	case len(operands) > 1:
@@ -128,8 +135,24 @@ func serveUsage(inv *invocation, c *cli.Context, h *host.Host) error {
 	if err != nil {
 		return err
 	}
-	if c.String("output") == "ndjson" {
-		return web.WriteUsageNDJSON(inv.ndjson(), list)
+	switch {
+	case out.Form == table.AsNDJSON:
+		return table.Write(out, nil, list)
+	case len(list) == 0:
+		inv.say("serve usage", "no calls yet")
 	}
-	return web.WriteUsage(inv.Stdout, list)
+	return table.Write(out, usageColumns, list)
+}
+
+var usageColumns = []table.Column[broker.Usage]{
+	{Title: "model", Least: 12, Value: func(u *broker.Usage) table.Value { return table.Text(u.Model) }},
+	{Title: "door", Drop: 2, Value: func(u *broker.Usage) table.Value { return table.Text(u.Door) }},
+	{Title: "client", Drop: 5, Value: func(u *broker.Usage) table.Value { return table.Text(u.Client) }},
+	{Title: "calls", Value: func(u *broker.Usage) table.Value { return table.Int(u.Calls()) }},
+	{Title: "ok", Drop: 4, Value: func(u *broker.Usage) table.Value { return table.Int(u.OK) }},
+	{Title: "failed", Value: func(u *broker.Usage) table.Value { return table.Int(u.Failed + u.Refused) }},
+	{Title: "cancelled", Drop: 3, Value: func(u *broker.Usage) table.Value { return table.Int(u.Cancelled) }},
+	{Title: "tokens in", Value: func(u *broker.Usage) table.Value { return table.Int(u.InputTokens) }},
+	{Title: "out", Value: func(u *broker.Usage) table.Value { return table.Int(u.OutputTokens) }},
+	{Title: "seconds", Drop: 1, Cell: func(u *broker.Usage) string { return strconv.FormatFloat(u.Seconds, 'f', 3, 64) }},
 }

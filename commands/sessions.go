@@ -1,6 +1,8 @@
 package commands
 
 import (
+	"cmp"
+	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -8,6 +10,7 @@ import (
 	"github.com/wirectl/wirectl/capture/history"
 	"github.com/wirectl/wirectl/hub/command"
 	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/table"
 )
 
 func sessionsCommand(inv *invocation) *cli.Command {
@@ -61,26 +64,58 @@ func runSessions(inv *invocation, c *cli.Context) error {
 }
 
 func listSessions(inv *invocation, c *cli.Context, folder *history.Folder) error {
+	out, err := inv.table(c, table.AsText, table.AsNDJSON)
+	if err != nil {
+		return err
+	}
 	list, err := folder.Sessions()
 	if err != nil {
 		return err
 	}
-	switch output := c.String("output"); {
-	case output == "ndjson":
-		return history.WriteNDJSON(inv.ndjson(), list)
-	case output != "text":
-		return usagef("invalid --output %q: want text or ndjson", output)
-	case len(list) > 0:
-		if err := history.WriteText(inv.Stdout, list, inv.width(inv.Stdout)); err != nil {
-			return err
-		}
-	default:
+	if out.Form == table.AsNDJSON {
+		return table.Write(out, nil, list)
+	}
+	if len(list) == 0 {
 		inv.say("sessions", "no sessions in "+folder.Dir+"; to record servers, use wirectl wrap --record")
+	} else if err := table.Write(out, sessionColumns(out.Width), list); err != nil {
+		return err
 	}
 	if folder.IsOff() {
 		inv.say("sessions", "recording is off")
 	}
 	return nil
+}
+
+// sessionColumns are the columns of recorded sessions. On a narrow terminal, times have no year.
+func sessionColumns(width int) []table.Column[history.Session] {
+	layout := "2006-01-02 15:04"
+	if width > 0 && width < 100 {
+		layout = "01-02 15:04"
+	}
+	count := func(s *history.Session, n int64) string {
+		if s.Live || s.Lost {
+			return "-"
+		}
+		return strconv.FormatInt(n, 10)
+	}
+	return []table.Column[history.Session]{
+		{Title: "ID", Cell: func(s *history.Session) string { return s.ID }},
+		{Title: "WHEN", Drop: 3, Cell: func(s *history.Session) string { return s.Started.Local().Format(layout) }},
+		{Title: "CLIENT", Least: 8, Cell: func(s *history.Session) string { return cmp.Or(s.Client, "-") }},
+		{Title: "SERVER", Least: 8, Cell: func(s *history.Session) string { return cmp.Or(s.Server, "-") }},
+		{Title: "RECORD", Drop: 1, Cell: func(s *history.Session) string { return cmp.Or(string(s.Level), "-") }},
+		{Title: "CALLS", Drop: 4, Cell: func(s *history.Session) string {
+			switch {
+			case s.Live:
+				return "(live)"
+			case s.Lost:
+				return "(cut)"
+			}
+			return count(s, s.Calls)
+		}},
+		{Title: "FAILURES", Cell: func(s *history.Session) string { return count(s, s.Failures) }},
+		{Title: "FINDINGS", Drop: 2, Cell: func(s *history.Session) string { return count(s, s.Findings) }},
+	}
 }
 
 // removeSessions removes the sessions with those ids, or all that have ended.

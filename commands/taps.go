@@ -2,12 +2,14 @@ package commands
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/capture/tap"
-	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/store/live"
+	"github.com/wirectl/wirectl/table"
 )
 
 func tapsCommand(inv *invocation) *cli.Command {
@@ -29,9 +31,9 @@ func tapsCommand(inv *invocation) *cli.Command {
 }
 
 func runTaps(inv *invocation, c *cli.Context) error {
-	output := c.String("output")
-	if output != "text" && output != "ndjson" {
-		return usagef("invalid --output %q: want text or ndjson", output)
+	out, err := inv.table(c, table.AsText, table.AsNDJSON)
+	if err != nil {
+		return err
 	}
 	dir, err := tap.Dir(inv.Getenv)
 	if err != nil {
@@ -42,11 +44,25 @@ func runTaps(inv *invocation, c *cli.Context) error {
 		return err
 	}
 	switch {
-	case output == "ndjson":
-		return jsonscan.WriteLines(inv.ndjson(), taps)
+	case out.Form == table.AsNDJSON:
+		return table.Write(out, nil, taps)
 	case len(taps) == 0:
 		fmt.Fprintln(inv.Stderr, "wirectl: no relay or broker with a tap is running; wirectl relay opens one")
-		return nil
 	}
-	return live.WriteText(inv.Stdout, taps)
+	return table.Write(out, tapColumns, taps)
+}
+
+var tapColumns = []table.Column[live.Tap]{
+	{Title: "NAME", Cell: func(t *live.Tap) string { return t.Name }},
+	{Title: "PID", Drop: 1, Cell: func(t *live.Tap) string { return strconv.Itoa(t.Pid) }},
+	{Title: "AGE", Drop: 4, Cell: func(t *live.Tap) string { return live.Age(t.Info) }},
+	{Title: "PROTOCOL", Drop: 3, Cell: func(t *live.Tap) string { return strings.Join(t.Protocols, ", ") }},
+	{Title: "FRAMES", Drop: 2, Cell: func(t *live.Tap) string { return strconv.FormatInt(t.Frames, 10) }},
+	{Title: "ENDPOINTS", Least: 20, Cell: func(t *live.Tap) string {
+		ends := t.Controller + " ⇄ " + t.Unit
+		if t.Altered {
+			ends += " (altered)"
+		}
+		return ends
+	}},
 }

@@ -99,9 +99,11 @@ func (l *layout[R]) rest(out *bytes.Buffer) {
 		return
 	}
 	l.fit()
-	out.WriteString(l.Style.Dim.On)
-	l.writeCells(out, &l.titles)
-	out.WriteString(l.Style.Dim.Off + "\n")
+	if len(l.titles.text) > 0 {
+		out.WriteString(l.Style.Dim.On)
+		l.writeCells(out, &l.titles)
+		out.WriteString(l.Style.Dim.Off + "\n")
+	}
 	for i := range l.ahead {
 		l.write(out, &l.ahead[i])
 	}

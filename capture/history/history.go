@@ -10,15 +10,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/wirectl/wirectl/capture/output"
@@ -201,44 +198,7 @@ func (s *Session) About() string {
 	return fmt.Sprintf("%s  %s, %d failed, %s", about, render.Count(s.Calls, "call"), s.Failures, render.Count(s.Findings, "finding"))
 }
 
-func (s *Session) when() string { return s.Started.Local().Format(timeLayout) }
-
-const timeLayout = "2006-01-02 15:04"
-
-// WriteNDJSON writes one line for each record.
-func WriteNDJSON(w io.Writer, list []Session) error {
-	return jsonscan.WriteLines(w, list)
-}
-
-// WriteText writes a table of records for a terminal of width cells. A narrow table omits
-// years and truncates names. Width 0 means no limit.
-func WriteText(to io.Writer, list []Session, width int) error {
-	layout, most := timeLayout, [2]int{math.MaxInt, math.MaxInt} // of client and server
-	if width > 0 && width < 100 {
-		layout = timeLayout[len("2006-"):]
-		room := max(width-len("3f9a1c  01-02 15:04  metadata  (live)  FAILURES  FINDINGS")-4, 16)
-		most = [2]int{room / 2, room - room/2}
-	}
-	fit := func(name string, most int) string {
-		if render.Cells([]byte(name)) <= most {
-			return name
-		}
-		return string(render.AppendFit(nil, []byte(name), most))
-	}
-	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "ID\tWHEN\tCLIENT\tSERVER\tRECORD\tCALLS\tFAILURES\tFINDINGS")
-	for _, s := range list {
-		counts := fmt.Sprintf("%d\t%d\t%d", s.Calls, s.Failures, s.Findings)
-		switch {
-		case s.Live:
-			counts = "(live)\t-\t-"
-		case s.Lost:
-			counts = "(cut)\t-\t-"
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", s.ID, s.Started.Local().Format(layout), fit(named(s.Client), most[0]), fit(named(s.Server), most[1]), named(string(s.Level)), counts)
-	}
-	return w.Flush()
-}
+func (s *Session) when() string { return s.Started.Local().Format("2006-01-02 15:04") }
 
 // named returns a name made safe to print, or "-" if it is empty.
 func named(name string) string { return cmp.Or(render.Safe(name), "-") }

@@ -6,11 +6,9 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/wirectl/wirectl/internal/render"
 )
 
 func check(t *testing.T, errs ...error) {
@@ -187,25 +185,6 @@ func TestOpen(t *testing.T) {
 		f, err := Open(func(name string) string { return tt.env[name] })
 		if (err == nil) != (tt.want != "") || err == nil && f.Dir != tt.want {
 			t.Errorf("%v: %v, %v", tt.env, f, err)
-		}
-	}
-}
-
-// A table of records fits into a terminal of 80 columns, and is not cut in a pipe.
-func TestTextFits(t *testing.T) {
-	list := []Session{{Summary: Summary{ID: "3f9a1c", Client: "Claude Desktop of somebody", Server: "a server with a long name", Level: Metadata, Calls: 123456, Failures: 12, Findings: 3}}}
-	for _, width := range []int{80, 60, 0} {
-		var b strings.Builder
-		if err := WriteText(&b, list, width); err != nil {
-			t.Fatal(err)
-		}
-		for line := range strings.Lines(b.String()) {
-			if n := render.Cells([]byte(strings.TrimSuffix(line, "\n"))); width == 80 && n > width {
-				t.Errorf("%d columns: %s", n, line)
-			}
-		}
-		if whole := strings.Contains(b.String(), list[0].Client); whole != (width == 0) {
-			t.Errorf("%d columns: %s", width, b.String())
 		}
 	}
 }

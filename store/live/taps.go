@@ -4,15 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/decode"
-	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/store"
 )
 
@@ -88,18 +85,4 @@ func Age(info tap.Info) string {
 		}
 	}
 	return fmt.Sprintf("%ds", max(0, d/time.Second))
-}
-
-// WriteText writes a table of taps.
-func WriteText(to io.Writer, taps []Tap) error {
-	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "NAME\tPID\tAGE\tPROTOCOL\tFRAMES\tENDPOINTS")
-	for _, l := range taps {
-		ends := fmt.Sprintf("%s ⇄ %s", l.Controller, l.Unit)
-		if l.Altered {
-			ends += " (altered)"
-		}
-		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%d\t%s\n", l.Name, l.Pid, Age(l.Info), strings.Join(l.Protocols, ", "), l.Frames, render.Safe(ends))
-	}
-	return w.Flush()
 }

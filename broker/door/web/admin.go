@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"text/tabwriter"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -112,25 +111,4 @@ func Usage(ctx context.Context, addr, token string) ([]broker.Usage, error) {
 		return answer.Group, nil
 	}
 	return answer.Usage, nil
-}
-
-// WriteUsageNDJSON writes an object per line.
-func WriteUsageNDJSON(w io.Writer, list []broker.Usage) error {
-	enc := json.NewEncoder(w)
-	for i := range list {
-		if err := enc.Encode(&list[i]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// WriteUsage writes a table.
-func WriteUsage(w io.Writer, list []broker.Usage) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "model\tdoor\tclient\tcalls\tok\tfailed\tcancelled\ttokens in\tout\tseconds")
-	for _, u := range list {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%.3f\n", u.Model, u.Door, u.Client, u.Calls(), u.OK, u.Failed+u.Refused, u.Cancelled, u.InputTokens, u.OutputTokens, u.Seconds)
-	}
-	return t.Flush()
 }
