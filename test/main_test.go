@@ -21,6 +21,7 @@ import (
 var update = flag.Bool("update", false, "rewrite the expected output of the scripts")
 
 func TestMain(m *testing.M) {
+	_ = flag.Set("test.parallel", "8") // most of what runs here waits for another process
 	sandbox.Main()
 	starlark.Main()
 	testscript.Main(m, executables)

@@ -70,7 +70,7 @@ func OpenDoors(ctx context.Context, doors []Door, remote bool) (*Service, error)
 		if d.Addr == Off {
 			continue
 		}
-		if err := s.open(ctx, d, remote); err != nil {
+		if err := s.openDoor(ctx, d, remote); err != nil {
 			for _, ln := range s.listeners {
 				ln.Close()
 			}
@@ -80,7 +80,7 @@ func OpenDoors(ctx context.Context, doors []Door, remote bool) (*Service, error)
 	return s, nil
 }
 
-func (s *Service) open(ctx context.Context, d Door, remote bool) error {
+func (s *Service) openDoor(ctx context.Context, d Door, remote bool) error {
 	if err := mayListen(d, remote); err != nil {
 		return err
 	}

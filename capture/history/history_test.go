@@ -8,7 +8,6 @@ import (
 	"slices"
 	"testing"
 	"time"
-
 )
 
 func check(t *testing.T, errs ...error) {

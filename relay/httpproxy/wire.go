@@ -123,7 +123,7 @@ func (t *Tap) record(p *piece) {
 func (t *Tap) Feed(dir frame.Dir, data []byte) {
 	if t != nil {
 		for data := range slices.Chunk(data, pieceSize) {
-			t.add(piece{tap: t, dir: dir, data: append(make([]byte, 0, len(data)), data...)})
+			t.queue(piece{tap: t, dir: dir, data: append(make([]byte, 0, len(data)), data...)})
 		}
 	}
 }
@@ -132,11 +132,11 @@ func (t *Tap) Feed(dir frame.Dir, data []byte) {
 func (t *Tap) HalfClose(dir frame.Dir) {
 	if t != nil {
 		t.ended[dir] = true
-		t.add(piece{tap: t, dir: dir, stopped: t.stopped})
+		t.queue(piece{tap: t, dir: dir, stopped: t.stopped})
 	}
 }
 
-func (t *Tap) add(p piece) {
+func (t *Tap) queue(p piece) {
 	t.behind <- struct{}{}
 	t.taps.queue(p)
 }

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	relays  = 50
+	relays  = 12
 	rate    = 2000 // frames per second and relay
 	lasting = 10 * time.Second
 	viewers = 3
@@ -31,7 +31,7 @@ const (
 // hubs measures many relays that send to one hub losslessly, with viewers.
 func hubs(b *harness.Bench) {
 	const (
-		lost  = "50 relays, 2,000 frames a second each: frames that the hub lacks"
+		lost  = "12 relays, 2,000 frames a second each: frames that the hub lacks"
 		seen  = "the same: p99 until a frame is on the output of a viewer"
 		peak  = "the same: peak memory of the hub"
 		given = "the same: frames a second that were given to the relays"

@@ -146,7 +146,7 @@ func tracker(b *harness.Bench) {
 		for i := range micros {
 			micros[i] -= harness.Median(making)
 		}
-		b.AtMost(name+"a message of "+protocol, micros, 0.2, "µs")
+		b.AtMost(name+"a message of "+protocol, micros, 0.25, "µs")
 		b.AtMost(name+"pieces of memory for one of "+protocol, allocs, 0, "")
 	}
 }
