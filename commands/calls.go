@@ -86,11 +86,16 @@ func listCalls(inv *invocation, c *cli.Context, names []string, cfg decode.Confi
 	ts := &track.Trackers{OneWay: true, Watcher: log}
 	return inv.each(names, func(_ int, name string) error {
 		cfg.Note = remarks(inv, c, name)
+		some := false // of it are messages
 		result, last, err := trackSession(inv, c, name, cfg, ts, func(it *decode.Item) error {
+			some = some || isMessage(it)
 			log.First = it.First
 			return list.Err()
 		})
 		log.Finish(last)
+		if err == nil {
+			err = unread(name, &result, some, ts)
+		}
 		if err == nil && result.Faults > 0 && !c.Bool("quiet") {
 			inv.say(name, fmt.Sprintf("%s; wirectl lint lists them", result.FaultCount()))
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/track"
 	"github.com/wirectl/wirectl/session/contract"
 	"github.com/wirectl/wirectl/session/stats"
@@ -65,7 +66,15 @@ func countAll(inv *invocation, c *cli.Context, names []string) (*track.Trackers,
 	offer := &contract.Offer{SizesAlone: true}
 	ts := &track.Trackers{OneWay: true, Watcher: offer}
 	err = inv.each(names, func(_ int, name string) error {
-		result, _, err := trackSession(inv, c, name, cfg, ts, messages(offer.AddMessage))
+		some := false // of it are messages
+		add := messages(offer.AddMessage)
+		result, _, err := trackSession(inv, c, name, cfg, ts, func(it *decode.Item) error {
+			some = some || isMessage(it)
+			return add(it)
+		})
+		if err == nil {
+			err = unread(name, &result, some, ts)
+		}
 		if err == nil && result.Faults > 0 && !c.Bool("quiet") {
 			inv.say(name, fmt.Sprintf("%s; wirectl lint lists them", result.FaultCount()))
 		}

@@ -2,12 +2,14 @@ package commands
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/decode/advice"
 	"github.com/wirectl/wirectl/decode/track"
 	"github.com/wirectl/wirectl/protocol"
 )
@@ -73,10 +75,32 @@ func trackSession(inv *invocation, c *cli.Context, name string, cfg decode.Confi
 	return result, f.Last, err
 }
 
+// isMessage reports whether an item has a message.
+func isMessage(it *decode.Item) bool {
+	return !it.Frame.Gap && (it.Err == nil || it.Err == it.Frame.Flaw)
+}
+
+// unread is the error for a session with faults of which no message was read, so that what is told of it
+// would be empty; nil for any other.
+func unread(name string, result *decode.Result, some bool, ts *track.Trackers) error {
+	for _, tr := range ts.List {
+		for range tr.Exchanges() { // its messages may be over several lines
+			some = true
+		}
+	}
+	if some || result.Faults == 0 {
+		return nil
+	}
+	if result.First != nil {
+		result.First = advice.OnPassed(fmt.Errorf("%s: %w", label(name), result.First), result.Framing)
+	}
+	return &faultError{result.FaultError()}
+}
+
 // messages returns what tells of each message that is shown to it.
 func messages(tell func(seq int64, m *protocol.Message, payload []byte)) func(*decode.Item) error {
 	return func(it *decode.Item) error {
-		if !it.Frame.Gap && (it.Err == nil || it.Err == it.Frame.Flaw) {
+		if isMessage(it) {
 			tell(it.Seq, &it.Message, it.Payload)
 		}
 		return nil
