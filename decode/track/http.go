@@ -226,6 +226,7 @@ var plain = []string{opaque.JSON.Name(), opaque.Bytes.Name(), protobuf.Schemales
 type refusal struct {
 	asked  int64  // the number of the request's frame; 0 if nothing is rejected
 	status string // "" if the answer is an error of the protocol
+	how    string // what a client sees of the answer, even if it is a result; "" if it may be one
 }
 
 // exchange handles an HTTP item. It returns false for items that other code handles: a
@@ -368,10 +369,12 @@ func (f *Follower) callAnswered(e *exchange, it *decode.Item) (no refusal) {
 	}
 	switch {
 	case isCall && (e.failed || isNameless(&it.Message)):
-		no.asked = e.called
+		if no.asked = e.called; e.failed {
+			no.how = e.how()
+		}
 	case isCall:
 	case ends && e.status >= "300": // a redirected client asks again
-		no = refusal{e.called, e.status}
+		no = refusal{asked: e.called, status: e.status}
 	case it.Err != nil:
 		f.trackers.of(carried.HTTP, f.stream).Feed(f.ofHTTP(it), &m)
 	case isPlain(it):

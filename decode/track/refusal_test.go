@@ -41,6 +41,7 @@ func TestRefusalsOverHTTP(t *testing.T) {
 			[]string{post("/mcp", call), said("404 Not Found", `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}`)},
 			[]string{"mcp 1 tools/list failed 1 2"},
 		},
+		{"by a status, with a result", []string{post("/mcp", call), said("500 Oops", result)}, []string{"mcp 1 tools/list failed 1 2"}},
 		{
 			"by an error that names nothing, and not what was asked before",
 			append(slices.Clone(first), open, in(post("/mcp", strings.Replace(call, "1", "2", 1))), "<HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n", said("400 Bad Request", nameless)),

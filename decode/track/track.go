@@ -302,7 +302,7 @@ func (f *Follower) stated(of *frame.Frame, h *frame.Head) *protocol.Stated {
 	}
 	s := &protocol.Stated{
 		Verb: h.Method(), Version: h.Get("Mcp-Protocol-Version"), Method: h.Get("Mcp-Method"), Name: h.Get("Mcp-Name"),
-		Sessionless: f.scopes.Lacks(of), Older: session.IsOlder(h),
+		Sessionless: f.scopes.Lacks(of), Older: session.IsOlder(h) || f.older[string(carried.Asked(h))],
 	}
 	for _, field := range h.Fields {
 		if len(field.Name) > len(argumentHeader) && strings.EqualFold(field.Name[:len(argumentHeader)], argumentHeader) {
@@ -468,6 +468,10 @@ func (w *followed) pass(h *heldFrame, m *protocol.Message) {
 		if err := w.protocol.Parse(h.Payload, m); err != nil {
 			h.Fault, m = fmt.Errorf("not %s: %w", w.protocol.Name(), err), nil
 		}
+	}
+	if h.no.how != "" && m != nil && m.Phase == protocol.Close { // clients look at the status first
+		failed := *m
+		failed.Phase, failed.Reason, m = protocol.Fail, []byte("a result in "+h.no.how), &failed
 	}
 	if h.no.asked != 0 && m != nil && m.Phase == protocol.Fail {
 		w.tracker.Refuse(h.Frame, m, h.no.asked)
