@@ -319,7 +319,12 @@ func (e *Event) fragment(s *jsonscan.Scanner, f fragment) {
 			e.emit(&f) // text comes before
 			f.text, f.thought = nil, nil
 			e.list(s, fragment{isCall: true, whole: !f.chunk})
-		case "inlineData", "executableCode", "codeExecutionResult":
+		case "inlineData", "images":
+			if k := s.Peek(); e.sink != nil && (k == jsonscan.Object || k == jsonscan.Array && string(s.NotNull()) != "[]") {
+				e.sink.Answer.Media = true
+			}
+			e.Brings = true
+		case "executableCode", "codeExecutionResult":
 			e.Brings = true
 		}
 	}

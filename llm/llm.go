@@ -162,6 +162,8 @@ type Answer struct {
 	Usage     Usage
 	// Refused says that Text is a refusal.
 	Refused bool
+	// Media says that there is an image or a sound, which only the API of the answer can carry.
+	Media bool
 	// Most bounds the bytes of Text and Thoughts that are kept of a stream, for observers.
 	// 0 keeps all.
 	Most int

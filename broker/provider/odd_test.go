@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/broker/provider"
+	"github.com/wirectl/wirectl/llm"
 )
 
 // listed formats tool calls.
@@ -187,6 +188,29 @@ func TestEndsOfGemini(t *testing.T) {
 			}
 			p.CloseIdleConnections()
 			backend.Close()
+		}
+	}
+}
+
+// An image in an answer is only for clients of the same API; others learn that there is one.
+func TestImagesInAnswers(t *testing.T) {
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		before := ""
+		if strings.Contains(r.URL.Path, "stream") {
+			before = "data: "
+		}
+		_, _ = io.WriteString(w, before+`{"candidates":[{"content":{"parts":[{"text":"so"},{"inlineData":{"mimeType":"image/png","data":"QQ=="}}]},"finishReason":"STOP"}]}`+"\n\n")
+	}))
+	defer backend.Close()
+	p := provider.NewGemini(provider.Config{BaseURL: backend.URL})
+	defer p.CloseIdleConnections()
+	for _, api := range []llm.API{llm.Chat, llm.Contents} {
+		for _, emit := range []func(provider.Part) error{nil, func(provider.Part) error { return nil }} {
+			r := &provider.Request{Model: "m", API: api, Body: []byte(`{"messages":[{"role":"user","content":"hi"}],"contents":[]}`), Emit: emit}
+			var pe *provider.Error
+			if err := p.Complete(t.Context(), r, new(provider.Completion)); errors.As(err, &pe) != (api == llm.Chat) || pe != nil && (pe.Shown == "" || !pe.Paid) {
+				t.Errorf("API %d, streamed %t: %v", api, emit != nil, err)
+			}
 		}
 	}
 }

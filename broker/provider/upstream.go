@@ -67,7 +67,19 @@ func stream(ctx context.Context, resp *response, api llm.API, r *Request, c *Com
 		err = nil
 	}
 	c.Seal()
-	return err
+	return cmp.Or(err, lostMedia(api, r, c))
+}
+
+// lostMedia is the error for an answer with an image or a sound for a client of another API, which
+// would not get it.
+func lostMedia(api llm.API, r *Request, c *Completion) error {
+	if !c.Media || r.API == api {
+		return nil
+	}
+	return Reported(&llm.Error{
+		Status: 502, Code: "unsupported_content", Final: true, Shown: true,
+		Message: "The model answered with an image or a sound, which cannot be translated: ask it through the API of its provider.",
+	})
 }
 
 // events reads server-sent events and calls f with the data of each, which is valid until f
@@ -386,7 +398,7 @@ func answered(api llm.API, r *Request, c *Completion) func(answer []byte) error 
 		if r.API == api {
 			c.Body = answer
 		}
-		return reported(err)
+		return cmp.Or(reported(err), lostMedia(api, r, c))
 	}
 }
 
