@@ -74,7 +74,7 @@ var finishes = map[string]string{
 // brokenOff are the finish reasons of answers that failed.
 var brokenOff = []string{
 	"error", "network_error", "insufficient_system_resource", "abort",
-	"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE", "TOO_MANY_TOOL_CALLS", "MISSING_THOUGHT_SIGNATURE", "NO_IMAGE", "IMAGE_OTHER",
+	"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE", "TOO_MANY_TOOL_CALLS", "MISSING_THOUGHT_SIGNATURE",
 }
 
 // BrokeOff reports whether a finish reason of any API says that the answer failed.
@@ -131,7 +131,8 @@ func (d *Decoder) end(data []byte) error {
 	case finishes[reason] != "":
 		reason = finishes[reason]
 	case d.API == Contents && string(bare(e.Stop)) != "":
-		reason = map[bool]string{true: "content_filter", false: "stop"}[member(data, "promptFeedback") != nil && member(data, "candidates") == nil]
+		isPlain := reason == "STOP" || reason == "FINISH_REASON_UNSPECIFIED"
+		reason = map[bool]string{true: "stop", false: "content_filter"}[isPlain] // any other leaves the answer incomplete
 	}
 	d.Answer.Finish = reason
 	return nil
