@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"slices"
 	"time"
 
@@ -112,7 +113,36 @@ func (t *Tracker) cancelled(ev *event) {
 	if target == nil && t.endsSubscription(ev) {
 		return
 	}
+	if target == nil {
+		target, ev.several = t.findStateless(ev, m.Ref)
+	}
 	t.cancel(ev, m.Ref, target, own, rule)
+}
+
+// findStateless returns the exchange that a cancel names over HTTP without a session, where each request
+// is a scope of its own: the one with its id that is open, on whatever connection, or else the last one.
+// If several clients have an open one, it is not known which is meant.
+func (t *Tracker) findStateless(ev *event, ref protocol.Token) (target *Exchange, several bool) {
+	isIt := func(e *Exchange) bool {
+		return e.Stream > 0 && e.Opener == ev.from && e.ID.Space == ref.Space && bytes.Equal(e.ID.Text, ref.Text)
+	}
+	if !t.rules.Elsewhere || ev.f.Stream <= 0 || ref.IsZero() {
+		return nil, false
+	}
+	for n := t.live.last; n != nil; n = n.prev {
+		if isIt(n.of) {
+			if target != nil {
+				return nil, true
+			}
+			target = n.of
+		}
+	}
+	for n := t.settled.last; target == nil && n != nil; n = n.prev {
+		if isIt(n.of) {
+			target = n.of
+		}
+	}
+	return target, false
 }
 
 // endsSubscription ends the other side's subscription that a cancel names, and reports whether
@@ -158,7 +188,7 @@ func (t *Tracker) cancel(ev *event, ref protocol.Token, target, own *Exchange, r
 	case target == nil:
 		t.classify(c, UnknownTarget)
 		switch {
-		case !t.judges() || ref.IsZero() || t.rules.LeavingCancels && ev.f.Framing == nil: // or its stream has been closed
+		case !t.judges() || ref.IsZero() || ev.several || t.rules.LeavingCancels && ev.f.Framing == nil: // or its stream has been closed
 		case t.rules.Shared != nil && t.partial:
 		case t.rules.Shared != nil && own != nil: // the answer shows whether the target exists
 			own.unknown = true

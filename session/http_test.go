@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/wirectl/wirectl/frame"
@@ -15,6 +16,27 @@ func httpFrame(conn int, stream int64, start string, fields ...string) *frame.Fr
 		f.Meta.Head.Fields = append(f.Meta.Head.Fields, frame.Field{Name: fields[i], Value: fields[i+1]})
 	}
 	return f
+}
+
+// Without a session, a cancel comes in a request of its own, and so in another scope than its target.
+func TestStatelessCancel(t *testing.T) {
+	for script, want := range map[string]string{
+		"#1/1; > call 1; #2/1; > cancel 1; #1/1; end":                                   "cancelled; ",
+		"#1/1; > call 1; < result 1; #2/1; > cancel 1; #1/1; end":                       "done; ",
+		"#1/1; > call 1; < result 1; #1/2; > call 1; #2/1; > cancel 1; #1/2; end":       "done cancelled; ",
+		"#1/1; > call 1; #3/1; > call 1; #2/1; > cancel 1; #1/1; < result 1; #3/1; end": "done abandoned; unanswered @ 2",
+		"#1/1; > call 1; #2/1; > cancel 2; #1/1; < result 1; end":                       "done; cancel-unknown @ 2",
+		"#1; > call 1; #2; > cancel 1; #1; < result 1; end":                             "done; cancel-unknown @ 2",
+	} {
+		tr := play(t, "mcp", script, session.Options{})
+		var outcomes []string
+		for e := range tr.Exchanges() {
+			outcomes = append(outcomes, e.Outcome.String())
+		}
+		if got := strings.Join(outcomes, " ") + "; " + found(tr); got != want {
+			t.Errorf("%s: %q, want %q", script, got, want)
+		}
+	}
 }
 
 // The ids of MCP over HTTP belong to its session, on any connection; other ids belong to a

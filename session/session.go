@@ -175,6 +175,7 @@ type event struct {
 	used  protocol.Usage
 
 	refused bool // it refuses whole requests, whatever they ask for
+	several bool // it cancels one of several exchanges
 }
 
 // Feed handles a frame and its message, which is nil if the frame carries none: a gap, or a
