@@ -17,7 +17,6 @@ import (
 	"github.com/wirectl/wirectl/commands/watch"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/hub"
-	"github.com/wirectl/wirectl/hub/command"
 	"github.com/wirectl/wirectl/relay"
 	"github.com/wirectl/wirectl/relay/httpproxy"
 	"github.com/wirectl/wirectl/relay/serve"
@@ -66,7 +65,7 @@ func relayCommand(inv *invocation) *cli.Command {
 			&cli.StringFlag{Name: "unit-key", Usage: "read the private key of --unit-cert from `FILE` (PEM)"},
 			&cli.StringFlag{Name: "unit-ca", Usage: "trust the CAs in `FILE` (PEM) for the unit; --tls-ca is for controllers"},
 			&cli.BoolFlag{Name: "shared", Usage: "with --listen: connect all controllers to one unit instead of one each"},
-		}, slices.Concat(alterFlags(), command.SendFlags(), listenFlags(), streamFlags())...),
+		}, slices.Concat(alterFlags(), sendFlags(), listenFlags(), streamFlags())...),
 		Action: inv.does(runRelay),
 	}
 }
@@ -190,7 +189,7 @@ func (v *relaying) read() error {
 	if err = alteration(c, o); err != nil {
 		return err
 	}
-	if v.sends, err = command.Sending(c, v.Getenv, v.saysHub); err != nil {
+	if v.sends, err = sendingOf(v.invocation, c); err != nil {
 		return err
 	}
 	if err = v.check(); err != nil {

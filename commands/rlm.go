@@ -5,7 +5,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/wirectl/wirectl/hub/command"
 	"github.com/wirectl/wirectl/internal/cmdline"
 	"github.com/wirectl/wirectl/rlm"
 	"github.com/wirectl/wirectl/run/question"
@@ -24,7 +23,7 @@ func rlmCommand(inv *invocation) *cli.Command {
 			"   wirectl rlm -m smart --context big.log \"Which error repeats most?\"\n" +
 			"   cat *.md | wirectl rlm --sub-model cheap -c - \"Summarize\"\n" +
 			"   wirectl rlm show logs/rlm_2026-01-31_12-00-00_0a1b2c3d.jsonl",
-		Flags: append(append(command.SendFlags(), cmdline.SettingFlags(question.Flags)...), command.JoinFlag(),
+		Flags: append(append(sendFlags(), cmdline.SettingFlags(question.Flags)...), joinFlag(),
 			&cli.StringFlag{Name: "config", Usage: "read the broker's configuration from the YAML `FILE`; its section rlm sets defaults for these flags"}, quietFlag()),
 		Action: inv.does(runRLM),
 	}
@@ -44,10 +43,10 @@ func runRLM(inv *invocation, c *cli.Context) error {
 	}
 	o := hostOptions(inv, c)
 	var err error
-	if o.Observers.Send, err = command.Opener(c, inv.Getenv, inv.saysHub); err != nil {
+	if o.Observers.Send, err = senderOf(inv, c); err != nil {
 		return err
 	}
-	if err := command.Join(c, &o); err != nil {
+	if err := joinHub(c, &o); err != nil {
 		return err
 	}
 	inv.Terminable()

@@ -12,7 +12,6 @@ import (
 	"github.com/wirectl/wirectl/broker/door/web"
 	"github.com/wirectl/wirectl/broker/host"
 	"github.com/wirectl/wirectl/decode/convert"
-	"github.com/wirectl/wirectl/hub/command"
 	"github.com/wirectl/wirectl/internal/cmdline"
 	"github.com/wirectl/wirectl/run/question"
 	"github.com/wirectl/wirectl/table"
@@ -34,7 +33,7 @@ func serveCommand(inv *invocation) *cli.Command {
 			"   wirectl serve -- python3 script.py\n" +
 			"   wirectl serve --worker --join nats://hub.example:4222 --models 'llama-*'\n" +
 			"   wirectl serve usage",
-		Flags: append(append(command.SendFlags(), command.WorkFlags()...),
+		Flags: append(append(sendFlags(), workFlags()...),
 			&cli.StringFlag{Name: "config", Aliases: []string{"c"}, Usage: "read the configuration from the YAML `FILE`"},
 			&cli.StringSliceFlag{Name: "listen", Usage: "override where a door listens with `DOOR=ADDR`; ADDR is HOST:PORT, PORT or off. Doors are " + config.DoorNames()},
 			&cli.BoolFlag{Name: "any-port", Usage: "use any free port for doors that --listen does not name"},
@@ -57,10 +56,10 @@ func serveCommand(inv *invocation) *cli.Command {
 func runServe(inv *invocation, c *cli.Context) error {
 	o := hostOptions(inv, c)
 	var err error
-	if o.Observers.Send, err = command.Opener(c, inv.Getenv, inv.saysHub); err != nil {
+	if o.Observers.Send, err = senderOf(inv, c); err != nil {
 		return err
 	}
-	if err := command.Join(c, &o); err != nil {
+	if err := joinHub(c, &o); err != nil {
 		return err
 	}
 	h, err := host.Load(o)

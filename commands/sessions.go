@@ -8,7 +8,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/capture/history"
-	"github.com/wirectl/wirectl/hub/command"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/table"
 )
@@ -33,14 +32,14 @@ func sessionsCommand(inv *invocation) *cli.Command {
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "how to list: text or ndjson"},
 			&cli.BoolFlag{Name: "hub", Usage: "list the hub's sessions that match every NAME: a host, tap, protocol, unit, or live"},
 			&cli.BoolFlag{Name: "all", Usage: "rm: remove all sessions that have ended"},
-		}, command.FindFlags()...),
+		}, findFlags()...),
 		Action: inv.does(runSessions),
 	}
 }
 
 func runSessions(inv *invocation, c *cli.Context) error {
 	if c.Bool("hub") {
-		return command.Find(c, inv.Operands, inv.Getenv, inv.output(c), inv.saysHub)
+		return listHub(inv, c)
 	}
 	folder, err := history.Open(inv.Getenv)
 	if err != nil {

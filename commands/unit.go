@@ -15,7 +15,6 @@ import (
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/frame"
-	"github.com/wirectl/wirectl/hub/command"
 	"github.com/wirectl/wirectl/peer/unit"
 	"github.com/wirectl/wirectl/transport"
 	"github.com/wirectl/wirectl/transport/quic"
@@ -33,7 +32,7 @@ func unitCommand(inv *invocation) *cli.Command {
 			"   wirectl send --prompt hi latis -- wirectl unit\n" +
 			"   wirectl unit --listen tcp://127.0.0.1:7000 exec tr a-z A-Z\n" +
 			"   wirectl unit --misbehave cancel-silent",
-		Flags: append(append(command.SendFlags(), listenFlags()...),
+		Flags: append(append(sendFlags(), listenFlags()...),
 			&cli.StringFlag{Name: "dial", Usage: "connect to the controller that listens at `ADDRESS`"},
 			&cli.DurationFlag{Name: "delay", Usage: "echo: answer word by word, at intervals of `TIME`"},
 			&cli.StringFlag{Name: "config", Usage: "provider: read the broker's configuration from the YAML `FILE` (wirectl help serve)"},
@@ -66,7 +65,7 @@ func runUnit(inv *invocation, c *cli.Context) error {
 	}
 	inv.Terminable()
 	inv.Linger(unitEnd)
-	return command.Watched(c, inv.Getenv, inv.saysHub, "wirectl unit", func(see capture.Writer) error {
+	return withSender(inv, c, "wirectl unit", func(see capture.Writer) error {
 		o.See = see
 		return runUnitAs(inv, c, unit.New(agent, o))
 	})

@@ -281,7 +281,7 @@ func (s *search) parse() error {
 		return err
 	}
 	for _, t := range where.Terms() {
-		_, numeric := number(t.Field, &hub.Info{})
+		_, numeric := counts(&hub.Info{}, &facts{})[t.Field]
 		switch {
 		case t.Field == "text":
 			one := phrase{prefix: t.Op == "~", absent: t.Op == "!="}
@@ -310,81 +310,32 @@ func (s *search) parse() error {
 
 // isValue reports whether a term is about [facts.Values].
 func isValue(t query.Term) bool {
-	switch t.Field {
-	case protocolField, requestField, toolField, modelField, outcomeField, findingField:
-		return true
-	}
-	return false
+	return slices.Contains([]string{protocolField, requestField, toolField, modelField, outcomeField, findingField}, t.Field)
+}
+
+// counts returns the counts of a session, by their fields.
+func counts(i *hub.Info, f *facts) map[string]int64 {
+	return map[string]int64{"frames": max(i.Frames, f.Frames), "bytes": i.Bytes, "lost": i.Lost, "calls": f.Calls, "failures": f.Failures, "findings": f.Findings}
 }
 
 // has reports whether a session is as a term says. With != none of its values may be equal.
 func has(t query.Term, i *hub.Info, f *facts) bool {
-	if n, numeric := number(t.Field, i); numeric {
+	if count, numeric := counts(i, f)[t.Field]; numeric {
 		want, _ := strconv.ParseFloat(t.Value, 64) // parse has checked it
-		switch t.Op {
-		case "==":
-			return n == want
-		case "!=":
-			return n != want
-		case "<":
-			return n < want
-		case "<=":
-			return n <= want
-		case ">":
-			return n > want
-		}
-		return n >= want
+		n := float64(count)
+		return map[string]bool{"==": n == want, "!=": n != want, "<": n < want, "<=": n <= want, ">": n > want, ">=": n >= want}[t.Op]
 	}
 	list := f.Values[t.Field]
-	switch t.Field {
-	case protocolField:
-		if i.Protocol != "" {
-			list = append(slices.Clone(list), i.Protocol)
-		}
-	case "id":
-		list = []string{i.ID}
-	case "host":
-		list = []string{i.Host}
-	case "kind":
-		list = []string{i.Kind}
-	case "name":
-		list = []string{i.Name}
-	case "controller":
-		list = []string{i.Controller}
-	case "unit":
-		list = []string{i.Unit}
-	case "level":
-		list = []string{string(i.Level)}
-	case "policy":
-		list = []string{string(i.Policy)}
+	if !isValue(t) {
+		list = []string{map[string]string{
+			"id": i.ID, "host": i.Host, "kind": i.Kind, "name": i.Name, "controller": i.Controller, "unit": i.Unit,
+			"level": string(i.Level), "policy": string(i.Policy),
+		}[t.Field]}
+	} else if t.Field == protocolField && i.Protocol != "" {
+		list = append(slices.Clone(list), i.Protocol)
 	}
 	found := slices.ContainsFunc(list, func(value string) bool {
 		return value == t.Value || t.Op == "~" && strings.Contains(value, t.Value)
 	})
 	return found == (t.Op != "!=")
-}
-
-// number returns a count of a session by its field.
-func number(field string, i *hub.Info) (float64, bool) {
-	count := func(n *int64) (float64, bool) {
-		if n == nil {
-			return 0, true
-		}
-		return float64(*n), true
-	}
-	switch field {
-	case "frames":
-		return count(&i.Frames)
-	case "bytes":
-		return count(&i.Bytes)
-	case "lost":
-		return count(&i.Lost)
-	case "calls":
-		return count(i.Calls)
-	case "failures":
-		return count(i.Failures)
-	case "findings":
-		return count(i.Findings)
-	}
-	return 0, false
 }

@@ -108,7 +108,7 @@ func (h *Hub) startIndex(ctx context.Context, js jetstream.JetStream) (*index, e
 	if x.bucket, err = js.KeyValue(ctx, hub.Facts); err != nil {
 		return nil, err
 	}
-	if err := x.open(ctx, h.options.Reindex); err != nil {
+	if err := x.restore(ctx, h.options.Reindex); err != nil {
 		return nil, err
 	}
 	h.removeOldIndex()
@@ -128,8 +128,8 @@ func (h *Hub) startIndex(ctx context.Context, js jetstream.JetStream) (*index, e
 	return x, nil
 }
 
-// open reads the position, and empties an index that belongs to another stream or version.
-func (x *index) open(ctx context.Context, anew bool) error {
+// restore reads the position, and empties an index that belongs to another stream or version.
+func (x *index) restore(ctx context.Context, anew bool) error {
 	state := x.segments.CachedInfo()
 	first := position{Format: format, Created: state.Created.UTC().Round(0)}
 	switch e, err := x.bucket.Get(ctx, positionKey); {

@@ -57,8 +57,8 @@ const (
 	maxValues = 64 << 10
 )
 
-// add adds a value, unless there are most bytes of them.
-func (f *facts) add(field, value string, most int) {
+// addValue adds a value, unless there are most bytes of them.
+func (f *facts) addValue(field, value string, most int) {
 	if value == "" {
 		return
 	}
@@ -268,7 +268,7 @@ func (r *reading) giveUp() {
 
 // read adds a frame.
 func (r *reading) read(it *decode.Item) {
-	r.add(protocolField, it.Protocol.Name())
+	r.addValue(protocolField, it.Protocol.Name())
 	switch m := &it.Message; {
 	case r.phrases == nil:
 	case it.Protocol.Encoding() == protocol.JSON:
@@ -278,22 +278,22 @@ func (r *reading) read(it *decode.Item) {
 	}
 }
 
-func (r *reading) add(field, value string) {
+func (r *reading) addValue(field, value string) {
 	if r.counting {
-		r.facts.add(field, value, r.most)
+		r.facts.addValue(field, value, r.most)
 	}
 }
 
 // called adds a call that has ended.
 func (r *reading) called(c *calls.Call) {
-	r.add(requestField, c.Kind)
+	r.addValue(requestField, c.Kind)
 	field := toolField
 	if c.Model != "" || namesModels(c.Protocol) {
 		field = modelField // the model that was requested
 	}
-	r.add(field, c.Name)
-	r.add(modelField, c.Model)
-	r.add(outcomeField, c.Outcome.String())
+	r.addValue(field, c.Name)
+	r.addValue(modelField, c.Model)
+	r.addValue(outcomeField, c.Outcome.String())
 	if r.counting {
 		r.facts.Calls++
 		if c.Outcome.Failed() {
@@ -315,7 +315,7 @@ func namesModels(name string) bool {
 func (r *reading) Changed(e *session.Exchange, seq int64) { r.log.Changed(e, seq) }
 func (r *reading) Asked(c *session.Cancel)                { r.log.Asked(c) }
 func (r *reading) Found(f session.Finding) {
-	r.add(findingField, f.Name)
+	r.addValue(findingField, f.Name)
 	if r.counting {
 		r.facts.Findings++
 	}
