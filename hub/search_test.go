@@ -73,7 +73,12 @@ func viewer(t *testing.T, h *server.Hub) *hub.Conn {
 // search returns the ids of the sessions that match a query.
 func search(t *testing.T, h *server.Hub, q hub.Query) (ids []string) {
 	t.Helper()
-	f, err := viewer(t, h).Search(t.Context(), q, nil)
+	return searchAs(t, viewer(t, h), q)
+}
+
+func searchAs(t *testing.T, c *hub.Conn, q hub.Query) (ids []string) {
+	t.Helper()
+	f, err := c.Search(t.Context(), q, nil)
 	check(t, err)
 	if f.Behind > 0 || len(f.Partly) > 0 {
 		t.Errorf("the index is %d messages behind, and these were not read: %q", f.Behind, f.Partly)
@@ -87,6 +92,7 @@ func search(t *testing.T, h *server.Hub, q hub.Query) (ids []string) {
 // finds checks which of two sessions match the conditions.
 func finds(t *testing.T, h *server.Hub, first, second string) {
 	t.Helper()
+	c := viewer(t, h)
 	both := second + " " + first // the newest first
 	for where, want := range map[string]string{
 		"tool==search":                          first,
@@ -130,7 +136,7 @@ func finds(t *testing.T, h *server.Hub, first, second string) {
 		"text!=needle and text!=straw":          second,
 		"failures>=1 and text~\"connect down\"": first,
 	} {
-		if got := strings.Join(search(t, h, hub.Query{Where: where}), " "); got != want {
+		if got := strings.Join(searchAs(t, c, hub.Query{Where: where}), " "); got != want {
 			t.Errorf("%s finds %q, want %q", where, got, want)
 		}
 	}
