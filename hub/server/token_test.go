@@ -241,6 +241,11 @@ func TestPublishersCannotRead(t *testing.T) {
 		check(t, nc.PublishRequest(subject, nc.NewInbox(), get), nc.Flush())
 		awaitDenied(t, denied)
 	}
+	_, facts := hub.Bucket(hub.Facts) // only the hub says what is in a session
+	for _, key := range []string{"main.raw-publish.relay.b", "position"} {
+		check(t, nc.Publish(facts+key, []byte("{}")), nc.Flush())
+		awaitDenied(t, denied)
+	}
 	before := stored(t, s)
 	check(t, nc.PublishRequest(hub.Segments+"main.raw-publish.relay.b", "$JS.API.STREAM.PURGE."+hub.Stream, []byte("x")))
 	js, err := jetstream.New(nc)
