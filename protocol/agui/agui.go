@@ -22,7 +22,7 @@ var Spec = protocol.Spec{
 	// request of its thread that resumes it.
 	Rules: rules(),
 	Kept:  []string{"messageId", "toolCallId", "parentMessageId", "stepName", "runId", "threadId"},
-	API:   &protocol.API{Calls: protocol.Alone(Call), Runs: func() protocol.Runs { return &Threads{} }},
+	API:   &protocol.API{Calls: protocol.Alone(call), Runs: func() protocol.Runs { return &threads{} }},
 }
 
 func rules() protocol.Rules {
@@ -40,8 +40,8 @@ func rules() protocol.Rules {
 	return r
 }
 
-// Call returns the request for a run; nil if it is none. Runs are recognized by their body.
-func Call(head *frame.Head, body []byte) *protocol.Call {
+// call returns the request for a run; nil if it is none. Runs are recognized by their body.
+func call(head *frame.Head, body []byte) *protocol.Call {
 	if head.Method() != "POST" || strings.Contains(head.Get("Accept"), "ag-ui.event+proto") || !isRun(body) {
 		return nil
 	}

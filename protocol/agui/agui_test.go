@@ -73,7 +73,7 @@ func TestCall(t *testing.T) {
 		{"POST", "", "", false},
 	} {
 		head := &frame.Head{Start: test.method + " /agent HTTP/1.1", Fields: []frame.Field{{Name: "Accept", Value: test.accept}}}
-		if got := agui.Call(head, []byte(test.body)) != nil; got != test.want {
+		if got := agui.Spec.API.Calls()(head, []byte(test.body)) != nil; got != test.want {
 			t.Errorf("%s of %s is a run: %v", test.method, test.body, got)
 		}
 	}
@@ -104,15 +104,14 @@ func TestRun(t *testing.T) {
 		{"a second start", "RUN_STARTED; TEXT_MESSAGE_START m; TEXT_MESSAGE_START m; TEXT_MESSAGE_END m; RUN_FINISHED", "duplicate-id"},
 		{"the run ends first", "RUN_STARTED; TOOL_CALL_START c; RUN_FINISHED", "open-step"},
 	} {
-		var r agui.Run
-		found := ""
+		judge, found := agui.Spec.API.Runs().Begin(), ""
 		for _, words := range strings.Split(test.events, "; ") {
 			payload := []byte(event(words))
 			var m protocol.Message
 			if err := agui.Spec.Protocol.Parse(payload, &m); err != nil {
 				t.Fatal(err)
 			}
-			broken, apart := r.Event(payload, &m)
+			broken, apart := judge(payload, &m)
 			for _, b := range broken {
 				found += b.Finding
 			}
@@ -142,10 +141,9 @@ func TestThreads(t *testing.T) {
 		run:                    "",
 		`{"threadId":"u","resume":[{"interruptId":"k"}]}`: "", // of another thread, which was not seen
 	} {
-		var threads agui.Threads
-		threads.Finished([]byte(interrupt))
-		got := ""
-		for _, b := range threads.Asked([]byte(body)) {
+		runs, got := agui.Spec.API.Runs(), ""
+		runs.Begin()([]byte(interrupt), &protocol.Message{Kind: []byte("RUN_FINISHED"), Phase: protocol.Close})
+		for _, b := range runs.Asked([]byte(body)) {
 			got += b.How
 		}
 		if got != want {
@@ -160,14 +158,13 @@ func Fuzz(f *testing.F) { prototest.Fuzz(f, agui.Spec.Protocol, jsonscan.WellFor
 func FuzzRun(f *testing.F) {
 	f.Add([]byte(started), []byte(content), []byte(finished))
 	f.Fuzz(func(t *testing.T, a, b, c []byte) {
-		var r agui.Run
-		var threads agui.Threads
+		runs := agui.Spec.API.Runs()
+		judge := runs.Begin()
 		for _, payload := range [][]byte{a, b, c, a} {
 			var m protocol.Message
 			if agui.Spec.Protocol.Parse(payload, &m) == nil {
-				r.Event(payload, &m)
-				threads.Finished(payload)
-				threads.Asked(payload)
+				judge(payload, &m)
+				runs.Asked(payload)
 			}
 		}
 	})

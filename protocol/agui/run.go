@@ -9,8 +9,8 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 )
 
-// A Run judges the events of a request in their order. The zero Run has had none.
-type Run struct {
+// A run judges the events of a request in their order. The zero run has had none.
+type run struct {
 	begun, ended bool
 	open         []string // what has started: kinds, and ids as written
 	again        bool     // it is not the first of its request
@@ -31,12 +31,12 @@ var members = [][2]string{
 	{"STEP_", "stepName"},
 }
 
-// Event judges an event. It reports whether the event is one of a run that begins after
+// event judges an event. It reports whether the event is one of a run that begins after
 // another in the same answer, or an error after the end.
-func (r *Run) Event(payload []byte, m *protocol.Message) (broken []protocol.Broken, apart bool) {
+func (r *run) event(payload []byte, m *protocol.Message) (broken []protocol.Broken, apart bool) {
 	kind := string(m.Kind)
 	if r.ended && (kind == "RUN_STARTED" || kind == "RUN_ERROR") {
-		*r = Run{begun: true, again: true}
+		*r = run{begun: true, again: true}
 	}
 	if !r.begun && kind != "RUN_STARTED" && kind != "RUN_ERROR" {
 		broken = append(broken, protocol.Broken{Finding: "missing-ack", How: kind + " comes before RUN_STARTED"})
@@ -57,7 +57,7 @@ func (r *Run) Event(payload []byte, m *protocol.Message) (broken []protocol.Brok
 }
 
 // step judges the start or the end of a step, a message or the like.
-func (r *Run) step(kind string, payload []byte) []protocol.Broken {
+func (r *run) step(kind string, payload []byte) []protocol.Broken {
 	at := slices.IndexFunc(members, func(m [2]string) bool { return strings.HasPrefix(kind, m[0]) })
 	if at < 0 || r.ended {
 		return nil
@@ -96,9 +96,9 @@ func (r *Run) step(kind string, payload []byte) []protocol.Broken {
 	return nil
 }
 
-// Threads are the interrupts that wait for their resume, by thread. The zero Threads is
+// threads are the interrupts that wait for their resume, by thread. The zero threads is
 // ready to use.
-type Threads struct{ open map[string][]string }
+type threads struct{ open map[string][]string }
 
 // maxThreads bounds the threads that are remembered, and maxInterrupts the interrupts of
 // each.
@@ -108,18 +108,18 @@ const (
 )
 
 // Begin implements [protocol.Runs].
-func (t *Threads) Begin() func([]byte, *protocol.Message) ([]protocol.Broken, bool) {
-	var r Run
+func (t *threads) Begin() func([]byte, *protocol.Message) ([]protocol.Broken, bool) {
+	var r run
 	return func(payload []byte, m *protocol.Message) (broken []protocol.Broken, apart bool) {
-		if broken, apart = r.Event(payload, m); !apart && m.Phase == protocol.Close {
-			t.Finished(payload)
+		if broken, apart = r.event(payload, m); !apart && m.Phase == protocol.Close {
+			t.finished(payload)
 		}
 		return broken, apart
 	}
 }
 
-// Finished notes the interrupts with which a run ended.
-func (t *Threads) Finished(payload []byte) {
+// finished notes the interrupts with which a run ended.
+func (t *threads) finished(payload []byte) {
 	thread, _ := jsonscan.Get(payload, "threadId")
 	list, _ := jsonscan.Get(payload, "outcome", "interrupts")
 	ids := idsOf(list, "id")
@@ -134,7 +134,7 @@ func (t *Threads) Finished(payload []byte) {
 }
 
 // Asked judges whether a request resumes the interrupts of its thread. A new run need not.
-func (t *Threads) Asked(body []byte) []protocol.Broken {
+func (t *threads) Asked(body []byte) []protocol.Broken {
 	thread, _ := jsonscan.Get(body, "threadId")
 	list, resumes := jsonscan.Get(body, "resume")
 	waiting, known := t.open[string(thread)]

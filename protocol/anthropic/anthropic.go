@@ -19,14 +19,14 @@ var Spec = protocol.Spec{
 	About:    "the API of Anthropic for models, over HTTP",
 	// The final event is message_stop.
 	Rules: modelapi.Rules("a stream ends with message_stop"),
-	API:   &protocol.API{Calls: protocol.Alone(Call)},
+	API:   &protocol.API{Calls: protocol.Alone(call)},
 }
 
 type api struct{ jsonwalk.Named }
 
-// Call returns the call of a request; nil if it is not of this API. Requests state the version of
+// call returns the call of a request; nil if it is not of this API. Requests state the version of
 // the API. Without it the body decides, which may be nil if it is not available.
-func Call(head *frame.Head, body []byte) *protocol.Call {
+func call(head *frame.Head, body []byte) *protocol.Call {
 	path, stated := modelapi.Path(head), head.Get("Anthropic-Version") != ""
 	base, rest, ok := modelapi.Cut(path, "messages")
 	switch {

@@ -48,7 +48,7 @@ func TestCall(t *testing.T) {
 		if test.version != "" {
 			head.Fields = []frame.Field{{Name: "anthropic-version", Value: test.version}}
 		}
-		if c := anthropic.Call(head, []byte(test.body)); c != nil {
+		if c := anthropic.Spec.API.Calls()(head, []byte(test.body)); c != nil {
 			got = c.Kind
 		}
 		if got != test.want {

@@ -23,7 +23,7 @@ var Spec = protocol.Spec{
 	About:    "the Gemini API for models, over HTTP",
 	// The last event has a finishReason.
 	Rules: modelapi.Rules("the last event of a stream has a finishReason, or says why the prompt was blocked"),
-	API:   &protocol.API{Calls: protocol.Alone(Call), Endless: true},
+	API:   &protocol.API{Calls: protocol.Alone(call), Endless: true},
 }
 
 type api struct{ jsonwalk.Named }
@@ -33,8 +33,8 @@ var methods = []string{
 	"generateContent", "streamGenerateContent", "countTokens", "embedContent", "batchEmbedContents", "asyncBatchEmbedContent", "batchGenerateContent",
 }
 
-// Call returns the call of a request; nil if it is not of this API.
-func Call(head *frame.Head, _ []byte) *protocol.Call {
+// call returns the call of a request; nil if it is not of this API.
+func call(head *frame.Head, _ []byte) *protocol.Call {
 	path := modelapi.Path(head)
 	for _, resource := range []string{"models", "tunedModels", "endpoints"} {
 		base, rest, ok := modelapi.Cut(path, resource)

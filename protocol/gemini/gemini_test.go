@@ -40,7 +40,7 @@ func TestCall(t *testing.T) {
 		"POST /v1beta/models HTTP/1.1":                                                              "",
 	} {
 		got := ""
-		if c := gemini.Call(&frame.Head{Start: start}, nil); c != nil {
+		if c := gemini.Spec.API.Calls()(&frame.Head{Start: start}, nil); c != nil {
 			got = c.Kind + " " + c.Model
 		}
 		if got != want {

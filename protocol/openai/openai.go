@@ -22,14 +22,14 @@ var Spec = protocol.Spec{
 	// The final event is response.completed, response.incomplete or response.failed,
 	// or in Chat Completions [DONE] after a finish_reason.
 	Rules: modelapi.Rules("a stream of Responses ends with response.completed, response.incomplete or response.failed, and one of Chat Completions with [DONE]"),
-	API:   &protocol.API{Calls: protocol.Alone(Call), Event: readEvent},
+	API:   &protocol.API{Calls: protocol.Alone(call), Event: readEvent},
 }
 
 type api struct{ jsonwalk.Named }
 
-// Call returns the call of a request; nil if it is not of this API. Ambiguous paths are decided
+// call returns the call of a request; nil if it is not of this API. Ambiguous paths are decided
 // by the body, which may be nil if it is not available.
-func Call(head *frame.Head, body []byte) *protocol.Call {
+func call(head *frame.Head, body []byte) *protocol.Call {
 	path, post := modelapi.Path(head), head.Method() == "POST"
 	for _, r := range []string{"chat/completions", "completions", "responses", "embeddings", "models"} {
 		base, rest, ok := modelapi.Cut(path, r)

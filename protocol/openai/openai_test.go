@@ -56,7 +56,7 @@ func TestCall(t *testing.T) {
 		{"POST /v1/files HTTP/1.1", chat, ""},
 	} {
 		head, got := &frame.Head{Start: test.start, Fields: []frame.Field{{Name: "authorization", Value: "Bearer k"}}}, ""
-		if c := openai.Call(head, bodyOf(test.body)); c != nil {
+		if c := openai.Spec.API.Calls()(head, bodyOf(test.body)); c != nil {
 			if got = c.Kind; c.Model != "" {
 				got += " " + c.Model
 			}
@@ -65,7 +65,7 @@ func TestCall(t *testing.T) {
 			t.Errorf("%s %s is %q, want %q", test.start, test.body, got, test.want)
 		}
 	}
-	if openai.Call(&frame.Head{Start: "GET /v1/models HTTP/1.1"}, nil) != nil {
+	if openai.Spec.API.Calls()(&frame.Head{Start: "GET /v1/models HTTP/1.1"}, nil) != nil {
 		t.Error("who shows no key asks for models")
 	}
 }

@@ -39,7 +39,7 @@ var Spec = protocol.Spec{
 			{"cancel-silent", "a turn that was aborted ends"},
 		},
 	},
-	API: &protocol.API{Calls: protocol.Alone(CallOf), Open: open, Answer: answer, IsEvent: isEvent},
+	API: &protocol.API{Calls: protocol.Alone(callOf), Open: open, Answer: answer, IsEvent: isEvent},
 }
 
 const (
@@ -48,9 +48,9 @@ const (
 	kindGlobalEvents = "GET /global/event"
 )
 
-// CallOf returns the call of a request; nil if it is not of this protocol. Paths are recognized
+// callOf returns the call of a request; nil if it is not of this protocol. Paths are recognized
 // by their ids. Other servers may have streams of events at the same path.
-func CallOf(head *frame.Head, _ []byte) *protocol.Call {
+func callOf(head *frame.Head, _ []byte) *protocol.Call {
 	path := modelapi.Path(head)
 	c := &protocol.Call{Kind: head.Method() + " " + path}
 	if c.Listens = c.Kind == kindEvents || c.Kind == kindGlobalEvents; c.Listens {

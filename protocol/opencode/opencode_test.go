@@ -84,7 +84,7 @@ func TestCallOf(t *testing.T) {
 		"GET /":                                 "",
 	} {
 		got := ""
-		if c := opencode.CallOf(&frame.Head{Start: start + " HTTP/1.1"}, nil); c != nil {
+		if c := opencode.Spec.API.Calls()(&frame.Head{Start: start + " HTTP/1.1"}, nil); c != nil {
 			got = c.Kind
 		}
 		if got != want {
@@ -99,5 +99,5 @@ func Fuzz(f *testing.F) { prototest.Fuzz(f, opencode.Spec.Protocol, jsonscan.Wel
 func FuzzCallOf(f *testing.F) {
 	f.Add("POST /session/ses_1/message HTTP/1.1")
 	f.Add("POST /permission/per_%31/reply HTTP/1.1")
-	f.Fuzz(func(_ *testing.T, start string) { opencode.CallOf(&frame.Head{Start: start}, nil) })
+	f.Fuzz(func(_ *testing.T, start string) { opencode.Spec.API.Calls()(&frame.Head{Start: start}, nil) })
 }
