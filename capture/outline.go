@@ -214,7 +214,7 @@ func (x *redactor) outline(r *Record, p protocol.Protocol) {
 	} else {
 		x.payload = x.abridged(x.payload[:0], payload, p)
 	}
-	if r.Protocol == "" && x.session.Protocol == "" && tells(p) {
+	if r.Protocol == "" && x.session.Protocol == "" && all.Has(p) && all.Depth(p) == all.Told {
 		r.Protocol = p.Name() // which may not be told by what is kept
 	}
 	if r.Meta == nil {
@@ -285,11 +285,6 @@ func outlineOfGap(raw []byte, framing string, keep *mask) []byte {
 		copy(out[bytes.LastIndex(raw, last):], outline[1:])
 	}
 	return out
-}
-
-// tells reports whether a protocol is known for good.
-func tells(p protocol.Protocol) bool {
-	return all.Has(p) && all.Depth(p) == all.Told
 }
 
 // abridged appends the outline of a payload in protocol p. Besides the values that always stay,

@@ -19,13 +19,7 @@ type reading struct {
 	last    protocol.Protocol // its protocol
 	// wires learn the protocols of connections that nothing names; nil if each payload stands
 	// for itself.
-	wires map[int]*learning
-}
-
-// A learning is what the frames of a connection have told so far.
-type learning struct {
-	refiner  *all.Refiner // nil if there is nothing more to learn
-	protocol protocol.Protocol
+	wires map[int]*all.Refiner
 }
 
 // maxWires bounds the connections whose protocols are learned.
@@ -47,7 +41,7 @@ func (d *reading) protocol(r *Record) protocol.Protocol {
 		return d.given
 	}
 	p := d.named(cmp.Or(r.Protocol, d.session.Protocol))
-	if d.wires != nil && (p == opaque.Bytes || p == opaque.JSON) && !r.Compressed {
+	if d.wires != nil && all.Depth(p) < all.RPC && !r.Compressed {
 		return d.learned(r)
 	}
 	if p == opaque.Bytes && !r.Compressed && jsonscan.WellFormed(r.Payload()) != nil {
@@ -60,18 +54,13 @@ func (d *reading) protocol(r *Record) protocol.Protocol {
 func (d *reading) learned(r *Record) protocol.Protocol {
 	w := d.wires[r.Conn]
 	if w == nil {
-		w = &learning{refiner: all.NewRefiner(r.Meta != nil && r.Meta.Framing == frame.HTTP)}
+		w = all.NewRefiner(r.Meta != nil && r.Meta.Framing == frame.HTTP)
 		if len(d.wires) < maxWires {
 			d.wires[r.Conn] = w
 		}
 	}
-	if w.refiner != nil {
-		done := false
-		if w.protocol, _, done = w.refiner.Refine(r.Payload()); done {
-			w.refiner = nil
-		}
-	}
-	return w.protocol
+	p, _, _ := w.Refine(r.Payload())
+	return p
 }
 
 // named returns the protocol with that name; bytes if it is unknown.

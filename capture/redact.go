@@ -122,7 +122,7 @@ func Redact(w Writer, s *Session, x Redaction) Writer {
 		reading: reading{session: s, given: x.Protocol, calls: all.OpenCalls{Known: x.Calls}},
 	}
 	if x.Outline {
-		out.needs, out.reading.wires = map[string]*need{}, map[int]*learning{}
+		out.needs, out.reading.wires = map[string]*need{}, map[int]*all.Refiner{}
 	}
 	return out
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/all"
-	"github.com/wirectl/wirectl/protocol/opaque"
 	"github.com/wirectl/wirectl/transport"
 )
 
@@ -327,5 +326,5 @@ func (s *Shared) note(conn int, format string, args ...any) {
 // guessed reports whether the protocol is only a fallback. Answers could not be routed.
 func (s *Shared) guessed() bool {
 	p := s.grammar.protocol
-	return s.cfg.Protocol == nil && (p == opaque.Bytes || p == opaque.JSON)
+	return s.cfg.Protocol == nil && all.Depth(p) < all.RPC
 }

@@ -126,7 +126,7 @@ func (v *resolved) learn(rec *capture.Record) (*meaning, error) {
 	at := wireOf(rec)
 	m := v.wires[at]
 	if m == nil {
-		p, err := named(cmp.Or(rec.Protocol, v.reader.Session().Protocol))
+		p, err := all.Named(cmp.Or(rec.Protocol, v.reader.Session().Protocol, opaque.Bytes.Name()))
 		if err != nil {
 			return nil, err
 		}
@@ -157,14 +157,6 @@ func (v *resolved) learn(rec *capture.Record) (*meaning, error) {
 		v.untold--
 	}
 	return m, nil
-}
-
-// named returns the protocol of that name; bytes if there is none.
-func named(name string) (protocol.Protocol, error) {
-	if name == "" {
-		return opaque.Bytes, nil
-	}
-	return all.Named(name)
 }
 
 // Session returns the description of the session, with the protocol.

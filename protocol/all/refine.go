@@ -16,6 +16,7 @@ type Refiner struct {
 	protocol protocol.Protocol
 	open     bool // no payload has told any protocol
 	http     bool // the payloads are bodies of HTTP
+	done     bool // there is nothing more to learn
 	looked   int  // how many payloads were JSON of no protocol
 }
 
@@ -37,6 +38,13 @@ func (g *Guess) Refiner() *Refiner {
 // Refine reads the next payload of the stream. It returns the protocol from this payload on
 // and, if that has changed, why; done says that there is nothing more to learn.
 func (r *Refiner) Refine(payload []byte) (p protocol.Protocol, why string, done bool) {
+	if !r.done {
+		r.protocol, why, r.done = r.refine(payload)
+	}
+	return r.protocol, why, r.done
+}
+
+func (r *Refiner) refine(payload []byte) (p protocol.Protocol, why string, done bool) {
 	if r.open || r.protocol == opaque.JSON {
 		p, reason := Recognize(payload)
 		if r.http && !IsRPC(p) && p.Encoding() == protocol.JSON {
