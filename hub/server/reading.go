@@ -288,7 +288,7 @@ func (r *reading) addValue(field, value string) {
 func (r *reading) called(c *calls.Call) {
 	r.addValue(requestField, c.Kind)
 	field := toolField
-	if c.Model != "" || namesModels(c.Protocol) {
+	if p, err := all.Named(c.Protocol); c.Model != "" || err == nil && all.Of(p).Labels == protocol.Models {
 		field = modelField // the model that was requested
 	}
 	r.addValue(field, c.Name)
@@ -303,12 +303,6 @@ func (r *reading) called(c *calls.Call) {
 	if r.watched {
 		r.watch.called(c)
 	}
-}
-
-// namesModels reports whether the names of calls are those of models.
-func namesModels(name string) bool {
-	p, err := all.Named(name)
-	return err == nil && all.Of(p).Labels == protocol.Models
 }
 
 // Changed, Asked and Found implement [session.Watcher].

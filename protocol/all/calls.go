@@ -50,11 +50,8 @@ func (c *Calls) Of(head *frame.Head) (request, answer protocol.Protocol, known b
 
 // APIs recognize the calls of a session to APIs by the heads of its requests, in their order. The
 // zero APIs is ready to use.
-type APIs struct{ list []api }
-
-type api struct {
-	spec *protocol.Spec
-	call func(head *frame.Head, body []byte) *protocol.Call
+type APIs struct {
+	calls map[*protocol.Spec]func(head *frame.Head, body []byte) *protocol.Call
 }
 
 // Call returns the call that a frame begins; nil if it begins none. If other APIs have such paths, too,
@@ -63,20 +60,19 @@ func (a *APIs) Call(f *frame.Frame) (found *protocol.Call) {
 	if f.Gap || f.Meta == nil || f.Meta.Head.Method() == "" {
 		return nil
 	}
-	if a.list == nil {
-		for _, s := range list {
-			if s.API != nil {
-				a.list = append(a.list, api{s, s.API.Calls()})
-			}
-		}
+	if a.calls == nil {
+		a.calls = map[*protocol.Spec]func(*frame.Head, []byte) *protocol.Call{}
 	}
 	body := carried.BodyOf(f)
-	for _, at := range a.list {
-		if f.Meta.Framing != frame.HTTP && at.spec.Messages == nil {
+	for _, s := range list {
+		if s.API == nil || f.Meta.Framing != frame.HTTP && s.Messages == nil {
 			continue
 		}
-		if c := at.call(f.Meta.Head, body); c != nil {
-			if c.Spec = at.spec; !c.Vague {
+		if a.calls[s] == nil {
+			a.calls[s] = s.API.Calls()
+		}
+		if c := a.calls[s](f.Meta.Head, body); c != nil {
+			if c.Spec = s; !c.Vague {
 				return c
 			}
 			found = c

@@ -107,8 +107,8 @@ func (g *Guess) claims(s sample) bool {
 	}
 	p, why := recognizeFirst(s.payload)
 	if p == opaque.JSON {
-		if other := marked(s.payload, s.framing); other != nil {
-			p, why = other, "the first message has its members"
+		if p = marked(s.payload, s.framing, true); p != opaque.JSON {
+			why = "the first message has its members"
 		}
 	}
 	switch {

@@ -24,25 +24,22 @@ func protocolOfObject(payload []byte, f frame.Framing) protocol.Protocol {
 	if jsonrpc.Claims(payload) {
 		return jsonrpc.Plain
 	}
+	return marked(payload, f, false)
+}
+
+// marked returns the protocol of JSON that shows it by a mark or, if it is whole, by its members,
+// although it breaks the rules or could be of another one; otherwise JSON. A line may as well be
+// the record of a log.
+func marked(payload []byte, f frame.Framing, whole bool) protocol.Protocol {
+	var m protocol.Message
 	for _, s := range list {
-		if s.Mark != "" && f != frame.Line && bytes.Contains(payload, []byte(s.Mark)) {
+		switch has := bytes.Contains(payload, []byte(s.Mark)); {
+		case s.Mark == "" || f == frame.Line:
+		case !whole && has, whole && s.Parse(payload, &m) == nil && m.Faults&protocol.UnknownKind == 0 && (has || m.Faults&broken == 0):
 			return s.Protocol
 		}
 	}
 	return opaque.JSON
-}
-
-// marked returns the protocol that a payload shows by its mark or its members, although it breaks
-// the rules, or could be one of another protocol; nil if there is none. A line may as well be the record of a log.
-func marked(payload []byte, f frame.Framing) protocol.Protocol {
-	var m protocol.Message
-	for _, s := range list {
-		if s.Mark != "" && f != frame.Line && s.Parse(payload, &m) == nil && m.Faults&protocol.UnknownKind == 0 &&
-			(m.Faults&broken == 0 || bytes.Contains(payload, []byte(s.Mark))) {
-			return s.Protocol
-		}
-	}
-	return nil
 }
 
 // broken are the faults that speak against a protocol.
