@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/session/calls"
 	"github.com/wirectl/wirectl/session/query"
+	"github.com/wirectl/wirectl/table"
 )
 
 func decodeCommand(inv *invocation) *cli.Command {
@@ -86,11 +88,7 @@ func runDecode(inv *invocation, c *cli.Context, verbose int) error {
 	}
 	total, err := decodeAll(inv, c, names, cfg, newView)
 	if cfg.Counter != nil { // also after an interrupt of --follow
-		write := cfg.Counter.Text
-		if c.String("output") == "ndjson" {
-			write = cfg.Counter.NDJSON
-		}
-		if cerr := write(inv.output(c)); cerr != nil {
+		if cerr := printCounts(inv, c, cfg.Counter.Sum()); cerr != nil {
 			return cerr
 		}
 	}
@@ -298,7 +296,7 @@ func printsLines(c *cli.Context) bool {
 
 // outputView returns the view that --output names.
 func outputView(inv *invocation, c *cli.Context, verbose int) (func() decode.View, error) {
-	style, err := inv.style(c, inv.Stdout)
+	out, err := inv.table(c, table.AsText, table.AsNDJSON, "raw")
 	if err != nil {
 		return nil, err
 	}
@@ -306,13 +304,25 @@ func outputView(inv *invocation, c *cli.Context, verbose int) (func() decode.Vie
 	if !slices.Contains(decode.Clocks, clock) {
 		return nil, usagef("invalid --time %q: want rel, delta, abs or utc", clock)
 	}
-	switch c.String("output") {
-	case "text":
-		return decode.Text{Width: inv.width(inv.Stdout), Verbose: verbose, Clock: clock, Style: style}.View, nil
-	case "ndjson":
+	switch out.Form {
+	case table.AsNDJSON:
 		return decode.NDJSON, nil
 	case "raw":
 		return decode.Raw, nil
 	}
-	return nil, usagef("invalid --output %q: want text, ndjson or raw", c.String("output"))
+	return decode.Text{Width: out.Width, Verbose: verbose, Clock: clock, Style: out.Style}.View, nil
+}
+
+// printCounts prints the counts of kinds.
+func printCounts(inv *invocation, c *cli.Context, sum decode.Sum) error {
+	out, err := inv.table(c, table.AsText, table.AsNDJSON)
+	if err != nil || out.Form == table.AsNDJSON {
+		return cmp.Or(err, out.Document(sum))
+	}
+	out.Indent = "  "
+	return table.Write(out, []table.Column[decode.Count]{
+		{Title: "frames", Right: true, Value: func(k *decode.Count) any { return k.Frames }},
+		{Title: "bytes", Right: true, Value: func(k *decode.Count) any { return k.Bytes }},
+		{Title: " ", Cell: func(k *decode.Count) string { return strings.TrimRight(k.Protocol+" "+k.Kind, " ") }},
+	}, append([]decode.Count{{Protocol: "all", Frames: sum.Frames, Bytes: sum.Bytes}}, sum.Kinds...))
 }

@@ -1,8 +1,8 @@
 package commands
 
 import (
-	"bytes"
 	"cmp"
+	"io"
 	"slices"
 	"strings"
 
@@ -56,14 +56,10 @@ func (env Env) table(c *cli.Context, forms ...string) (table.Output, error) {
 func (env Env) section(title string, rows [][]string) error {
 	columns := make([]table.Column[[]string], 3)
 	for i := range columns {
-		columns[i] = table.Column[[]string]{Title: " ", Cell: func(row *[]string) string { return append(*row, "", "")[i] }}
+		columns[i] = table.Column[[]string]{Title: " ", Value: func(row *[]string) any { return append(*row, "", "")[i] }}
 	}
-	b := bytes.NewBufferString(title + ":\n")
-	p := table.Printer[[]string]{Output: table.Output{To: b, Form: table.AsText, Style: &render.Style{}}, Columns: columns, Indent: "  "}
-	for i := range rows {
-		p.Print(&rows[i])
+	if _, err := io.WriteString(env.Stdout, title+":\n"); err != nil {
+		return err
 	}
-	_ = p.Close() // into memory
-	_, err := env.Stdout.Write(b.Bytes())
-	return err
+	return table.Write(table.Output{To: env.Stdout, Form: table.AsText, Style: &render.Style{}, Indent: "  "}, columns, rows)
 }

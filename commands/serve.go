@@ -144,14 +144,14 @@ func serveUsage(inv *invocation, c *cli.Context, h *host.Host) error {
 }
 
 var usageColumns = []table.Column[broker.Usage]{
-	{Title: "model", Least: 12, Value: func(u *broker.Usage) table.Value { return table.Text(u.Model) }},
-	{Title: "door", Drop: 2, Value: func(u *broker.Usage) table.Value { return table.Text(u.Door) }},
-	{Title: "client", Drop: 5, Value: func(u *broker.Usage) table.Value { return table.Text(u.Client) }},
-	{Title: "calls", Value: func(u *broker.Usage) table.Value { return table.Int(u.Calls()) }},
-	{Title: "ok", Drop: 4, Value: func(u *broker.Usage) table.Value { return table.Int(u.OK) }},
-	{Title: "failed", Value: func(u *broker.Usage) table.Value { return table.Int(u.Failed + u.Refused) }},
-	{Title: "cancelled", Drop: 3, Value: func(u *broker.Usage) table.Value { return table.Int(u.Cancelled) }},
-	{Title: "tokens in", Value: func(u *broker.Usage) table.Value { return table.Int(u.InputTokens) }},
-	{Title: "out", Value: func(u *broker.Usage) table.Value { return table.Int(u.OutputTokens) }},
+	{Title: "model", Least: 12, Value: func(u *broker.Usage) any { return u.Model }},
+	{Title: "door", Drop: 2, Value: func(u *broker.Usage) any { return u.Door }},
+	{Title: "client", Drop: 5, Value: func(u *broker.Usage) any { return u.Client }},
+	{Title: "calls", Value: func(u *broker.Usage) any { return u.Calls() }},
+	{Title: "ok", Drop: 4, Value: func(u *broker.Usage) any { return u.OK }},
+	{Title: "failed", Value: func(u *broker.Usage) any { return u.Failed + u.Refused }},
+	{Title: "cancelled", Drop: 3, Value: func(u *broker.Usage) any { return u.Cancelled }},
+	{Title: "tokens in", Value: func(u *broker.Usage) any { return u.InputTokens }},
+	{Title: "out", Value: func(u *broker.Usage) any { return u.OutputTokens }},
 	{Title: "seconds", Drop: 1, Cell: func(u *broker.Usage) string { return strconv.FormatFloat(u.Seconds, 'f', 3, 64) }},
 }

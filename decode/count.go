@@ -2,16 +2,12 @@ package decode
 
 import (
 	"cmp"
-	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"sync"
-	"text/tabwriter"
 
 	"github.com/wirectl/wirectl/capture/ndjson"
 	"github.com/wirectl/wirectl/frame"
-	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/protocol/opaque"
 )
@@ -135,34 +131,19 @@ func (c *Counter) Counts() []Count {
 	return counts
 }
 
-// counts is the form in which a [Counter] is printed as NDJSON.
-type counts struct {
+// A Sum has the counts of all kinds, and their sum.
+type Sum struct {
 	Frames int64   `json:"frames"`
 	Bytes  int64   `json:"bytes"`
 	Kinds  []Count `json:"kinds"`
 }
 
-func (c *Counter) sum() counts {
-	all := counts{Kinds: append([]Count{}, c.Counts()...)}
+// Sum returns the counts with their sum. It must be called when no view is in use any more.
+func (c *Counter) Sum() Sum {
+	all := Sum{Kinds: append([]Count{}, c.Counts()...)}
 	for _, k := range all.Kinds {
 		all.Frames += k.Frames
 		all.Bytes += k.Bytes
 	}
 	return all
-}
-
-// NDJSON writes the numbers of frames and payload bytes of each kind as one object.
-func (c *Counter) NDJSON(w io.Writer) error {
-	return jsonscan.NewEncoder(w).Encode(c.sum())
-}
-
-// Text writes the numbers of frames and payload bytes of each kind as a table.
-func (c *Counter) Text(w io.Writer) error {
-	all := c.sum()
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(t, "frames\tbytes\t\n%d\t%d\t  all\n", all.Frames, all.Bytes)
-	for _, k := range all.Kinds {
-		fmt.Fprintf(t, "%d\t%d\t  %s %s\n", k.Frames, k.Bytes, k.Protocol, render.Safe(k.Kind))
-	}
-	return t.Flush()
 }

@@ -27,10 +27,11 @@ const (
 
 // An Output is where rows are printed, and how.
 type Output struct {
-	To    io.Writer // receives whole lines
-	Form  string
-	Width int           // cells of a line of text; 0 means no limit
-	Style *render.Style // of text
+	To     io.Writer // receives whole lines
+	Form   string
+	Width  int           // cells of a line of text; 0 means no limit
+	Style  *render.Style // of text
+	Indent string        // begins each line of text
 }
 
 // Document prints a value as JSON: with a line for each member, or as a line of NDJSON.
@@ -47,7 +48,9 @@ type Column[R any] struct {
 	// Name is the column's name in NDJSON and CSV, and Title its heading in text. A column without
 	// one of them is not in that form.
 	Name, Title string
-	Value       func(r *R) Value
+	// Value returns an int64, a string, a [Count], one of the other types of this package, or what
+	// encoding/json can write. Nil, and zero unless it is an int64, does not apply to the row.
+	Value func(r *R) any
 	// Cell returns the cell in text, if it is not simply the value. It is made safe.
 	Cell func(r *R) string
 	// At is the column's place in text. Columns of the same place are in the order of their
@@ -84,13 +87,12 @@ type Printer[R any] struct {
 	Live bool
 	// Below returns lines that are printed below a row of text.
 	Below func(r *R) []string
-	// Indent begins each line of text.
-	Indent string
 	// Learn is how many rows of text wait until the widths of the columns are known; 0 means all.
 	Learn int
 
 	named []Column[R] // of NDJSON and CSV
 	sheet *csv.Writer
+	cells []string
 	line  []byte
 	text  layout[R]
 	out   bytes.Buffer
@@ -106,6 +108,24 @@ func Write[R any](out Output, columns []Column[R], list []R) error {
 		p.Print(&list[i])
 	}
 	return p.Close()
+}
+
+// AppendValue appends the value of a row in the column of that name as JSON; nothing if it does not
+// apply.
+func AppendValue[R any](dst []byte, columns []Column[R], name string, r *R) []byte {
+	for i := range columns {
+		if columns[i].Name == name {
+			return columns[i].appendValue(dst, r)
+		}
+	}
+	return dst
+}
+
+func (c *Column[R]) appendValue(dst []byte, r *R) []byte {
+	if v := c.Value(r); v != "" {
+		return appendJSON(dst, v)
+	}
+	return dst
 }
 
 // Names returns the names of the columns that have one.
@@ -179,30 +199,26 @@ func (p *Printer[R]) printNDJSON(r *R) {
 		p.out.Write(append(jsonscan.MustMarshal(r), '\n'))
 		return
 	}
-	b := p.line[:0]
+	b := append(p.line[:0], '{')
 	for i := range p.named {
-		c, from := &p.named[i], len(b)
-		b = append(append(append(b, `,"`...), c.Name...), `":`...)
-		value := len(b)
-		if b = c.Value(r).AppendJSON(b); len(b) == value {
-			b = b[:from]
+		if v := p.named[i].Value(r); v != "" {
+			b = appendMember(b, p.named[i].Name, v)
 		}
 	}
-	b[0] = '{'
 	p.line = append(b, "}\n"...)
 	p.out.Write(p.line)
 }
 
 func (p *Printer[R]) printCSV(r *R) {
-	var row []string
+	p.cells = p.cells[:0]
 	for i := range p.named {
-		p.line = p.named[i].Value(r).AppendJSON(p.line[:0])
+		p.line = p.named[i].appendValue(p.line[:0], r)
 		cell, isText := jsonscan.Unquote(p.line)
 		if !isText {
 			cell = p.line
 		}
-		row = append(row, string(cell))
+		p.cells = append(p.cells, string(cell))
 	}
-	_ = p.sheet.Write(row)
+	_ = p.sheet.Write(p.cells)
 	p.sheet.Flush()
 }

@@ -15,11 +15,11 @@ type fruit struct {
 }
 
 var fruits = []Column[fruit]{
-	{Name: "fruit", Title: "FRUIT", Least: 4, Value: func(f *fruit) Value { return Text(f.name) }},
-	{Name: "count", Title: "COUNT", Right: true, Drop: 2, Value: func(f *fruit) Value { return Count(f.count) }},
-	{Name: "hidden", Value: func(*fruit) Value { return Flag(true) }},
-	{Title: "BAR", Drop: 1, Shown: IfAny, Value: func(*fruit) Value { return Value{} }},
-	{Name: "taste", Title: "TASTE", Value: func(f *fruit) Value { return Text(f.taste) }},
+	{Name: "fruit", Title: "FRUIT", Least: 4, Value: func(f *fruit) any { return f.name }},
+	{Name: "count", Title: "COUNT", Right: true, Drop: 2, Value: func(f *fruit) any { return Count(f.count) }},
+	{Name: "hidden", Value: func(*fruit) any { return Flag(true) }},
+	{Title: "BAR", Drop: 1, Shown: IfAny, Value: func(*fruit) any { return nil }},
+	{Name: "taste", Title: "TASTE", Value: func(f *fruit) any { return f.taste }},
 }
 
 // The same columns print all forms. On a terminal columns are left out in their order, then names
@@ -47,7 +47,7 @@ func TestForms(t *testing.T) {
 // Live rows are printed at once, in columns of their usual widths.
 func TestLive(t *testing.T) {
 	var out bytes.Buffer
-	p := Printer[fruit]{Output: Output{To: &out, Form: AsText, Style: render.Palette(true)}, Columns: fruits, Live: true, Indent: "  "}
+	p := Printer[fruit]{Output: Output{To: &out, Form: AsText, Style: render.Palette(true), Indent: "  "}, Columns: fruits, Live: true}
 	p.Print(&fruit{"kiwi", "sweet", 1})
 	if got := strings.Count(out.String(), "\n"); got != 2 || !strings.Contains(out.String(), "\n  kiwi       1  sweet\n") {
 		t.Errorf("%q", &out)

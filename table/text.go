@@ -27,7 +27,7 @@ type row struct {
 	ends   []int
 	paints []render.Paint // of the cells
 	below  []string
-	bar    Value
+	bar    *Bar
 }
 
 func (r *row) cell(i int) []byte {
@@ -55,6 +55,7 @@ func (l *layout[R]) setUp(p *Printer[R]) {
 
 func (l *layout[R]) addRow(out *bytes.Buffer, r *R) {
 	if l.fitted {
+		l.space.bar = nil
 		l.space.text, l.space.ends, l.space.paints = l.space.text[:0], l.space.ends[:0], l.space.paints[:0]
 		l.fill(&l.space, r)
 		l.write(out, &l.space)
@@ -77,10 +78,10 @@ func (l *layout[R]) fill(x *row, r *R) {
 			x.text = render.AppendSafe(x.text, []byte(c.Cell(r)))
 		default:
 			v := c.Value(r)
-			if v.kind == bar {
-				x.bar = v
+			if bar, ok := v.(Bar); ok {
+				x.bar = &bar
 			}
-			x.text = v.appendText(x.text)
+			x.text = appendText(x.text, v)
 		}
 		var paint render.Paint
 		if paints := l.columns[i].Paint; paints != nil {
@@ -231,8 +232,8 @@ func (l *layout[R]) writeCells(out *bytes.Buffer, x *row) {
 			}
 		}
 		paint := x.paints[i]
-		if i == l.last && x.bar.kind == bar {
-			cell, paint = []byte(l.bar(x.bar, at)), l.Style.Number
+		if i == l.last && x.bar != nil {
+			cell, paint = []byte(l.draw(x.bar, at)), l.Style.Number
 			n = render.Cells(cell)
 		}
 		if n > 0 {
@@ -249,8 +250,8 @@ func (l *layout[R]) writeCells(out *bytes.Buffer, x *row) {
 	}
 }
 
-// bar draws a bar after so many cells, if there is room.
-func (l *layout[R]) bar(v Value, used int) string {
+// draw draws a bar after so many cells, if there is room.
+func (l *layout[R]) draw(bar *Bar, used int) string {
 	room := maxBar
 	if l.Width > 0 {
 		room = min(l.Width-used, maxBar)
@@ -258,5 +259,5 @@ func (l *layout[R]) bar(v Value, used int) string {
 	if room < minBar {
 		return ""
 	}
-	return barOf(v.f, v.any.(float64), room)
+	return barOf(bar.Solid, bar.Shade, room)
 }

@@ -124,7 +124,7 @@ func (r *Result) DifferenceText() string {
 func event(e *Event, start time.Time) table.Object {
 	return table.Object{
 		"replay", "frame", "ms", milliseconds(e.Time.Sub(start)), "dir", e.Dir.String(), "frame", table.Count(e.Recorded),
-		"kind", e.Kind, "id", table.Text(e.ID),
+		"kind", e.Kind, "id", optional(e.ID),
 	}
 }
 
@@ -139,9 +139,9 @@ func divergence(d *Divergence, conn int) table.Object {
 // object returns a frame; nothing if there is none.
 func (s *Side) object() any {
 	if s == nil {
-		return table.Value{}
+		return nil
 	}
-	o := table.Object{"frame", table.Count(s.Seq), "kind", s.Kind, "id", table.Text(s.ID)}
+	o := table.Object{"frame", table.Count(s.Seq), "kind", s.Kind, "id", optional(s.ID)}
 	if _, err := json.Marshal([]json.RawMessage{s.Payload}); isJSON(s.Payload) && err == nil { // it may be nested too deeply
 		return append(o, "payload", json.RawMessage(s.Payload))
 	} else if len(s.Payload) > 0 {
@@ -150,24 +150,31 @@ func (s *Side) object() any {
 	return o
 }
 
+func optional(text string) any {
+	if text == "" {
+		return nil
+	}
+	return text
+}
+
 func appendLine(b []byte, v any) []byte { return append(append(b, jsonscan.MustMarshal(v)...), '\n') }
 
 // pointColumns are the columns of a sweep. A point that was not reached has no figures in text.
 var pointColumns = []table.Column[Point]{
-	{Name: "replay", Value: func(*Point) table.Value { return table.Text("cancel") }},
-	{Name: "after", Title: "after", Right: true, Usual: 7, Value: func(p *Point) table.Value { return table.Int(int64(p.After)) }},
-	{Name: "reached", Value: func(p *Point) table.Value { return table.JSON(p.Reached) }},
-	{Name: "why", Value: func(p *Point) table.Value { return table.Text(p.Why) }},
-	{Name: "class", Title: "class", Usual: 15, Paint: paintClass, Cell: classCell, Value: func(p *Point) table.Value {
+	{Name: "replay", Value: func(*Point) any { return "cancel" }},
+	{Name: "after", Title: "after", Right: true, Usual: 7, Value: func(p *Point) any { return int64(p.After) }},
+	{Name: "reached", Value: func(p *Point) any { return p.Reached }},
+	{Name: "why", Value: func(p *Point) any { return p.Why }},
+	{Name: "class", Title: "class", Usual: 15, Paint: paintClass, Cell: classCell, Value: func(p *Point) any {
 		if !p.Reached {
-			return table.Value{}
+			return nil
 		}
-		return table.Text(p.Class.String())
+		return p.Class.String()
 	}},
 	pointFigure("parts", 5, "%d", func(p *Point) any { return p.Parts }),
 	pointFigure("bytes", 8, "%d", func(p *Point) any { return p.Bytes }),
 	pointFigure("ms", 8, "%.1f", func(p *Point) any { return milliseconds(p.Took) }),
-	{Name: "confirmed", Title: "confirmed", Value: func(p *Point) table.Value { return table.JSON(p.Confirmed) }, Cell: func(p *Point) string {
+	{Name: "confirmed", Title: "confirmed", Value: func(p *Point) any { return p.Confirmed }, Cell: func(p *Point) string {
 		switch {
 		case !p.Reached:
 			return ""
@@ -176,14 +183,14 @@ var pointColumns = []table.Column[Point]{
 		}
 		return "no"
 	}},
-	{Name: "findings", Title: "findings", Cell: findingsCell, Value: func(p *Point) table.Value {
-		return table.JSON(append([]session.Finding{}, p.Findings...))
+	{Name: "findings", Title: "findings", Cell: findingsCell, Value: func(p *Point) any {
+		return append([]session.Finding{}, p.Findings...)
 	}},
 }
 
 func pointFigure(name string, width int, format string, of func(p *Point) any) table.Column[Point] {
 	return table.Column[Point]{
-		Name: name, Title: name, Right: true, Usual: width, Value: func(p *Point) table.Value { return table.JSON(of(p)) },
+		Name: name, Title: name, Right: true, Usual: width, Value: func(p *Point) any { return of(p) },
 		Cell: func(p *Point) string {
 			if !p.Reached {
 				return ""

@@ -8,6 +8,7 @@ package calls
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -78,76 +79,76 @@ type Call struct {
 
 // Columns are the columns of a list of calls.
 var Columns = []table.Column[Call]{
-	{Name: "frame", Value: func(c *Call) table.Value { return table.Int(c.Frame) }},
-	{Name: "operation", Value: func(c *Call) table.Value { return table.Count(c.Operation) }},
-	{Name: "guessed", Value: func(c *Call) table.Value { return table.Flag(c.Guessed) }},
-	{Name: "exchanges", Value: func(c *Call) table.Value { return table.Count(int64(c.Exchanges)) }},
-	{Name: "conn", Value: func(c *Call) table.Value { return table.Count(int64(c.Conn)) }},
-	{Name: "stream", Value: func(c *Call) table.Value { return table.Count(int64(c.Stream)) }}, // negative in an MCP session over HTTP
-	{Name: "dir", Value: func(c *Call) table.Value {
+	{Name: "frame", Value: func(c *Call) any { return c.Frame }},
+	{Name: "operation", Value: func(c *Call) any { return table.Count(c.Operation) }},
+	{Name: "guessed", Value: func(c *Call) any { return table.Flag(c.Guessed) }},
+	{Name: "exchanges", Value: func(c *Call) any { return table.Count(int64(c.Exchanges)) }},
+	{Name: "conn", Value: func(c *Call) any { return table.Count(int64(c.Conn)) }},
+	{Name: "stream", Value: func(c *Call) any { return table.Count(int64(c.Stream)) }}, // negative in an MCP session over HTTP
+	{Name: "dir", Value: func(c *Call) any {
 		if c.Dir == frame.DirUnknown {
-			return table.Value{}
+			return nil
 		}
-		return table.Text(c.Dir.String())
+		return c.Dir.String()
 	}},
-	{Name: "protocol", Value: func(c *Call) table.Value { return table.Text(c.Protocol) }},
-	{Name: "version", Title: "version", Shown: table.IfSeveral, Drop: 11, Value: func(c *Call) table.Value { return table.Text(c.Version) }},
-	{Name: "id", Title: "id", Drop: 12, Most: 12, Usual: 4, Paint: paintID, Value: func(c *Call) table.Value {
+	{Name: "protocol", Value: func(c *Call) any { return c.Protocol }},
+	{Name: "version", Title: "version", Shown: table.IfSeveral, Drop: 11, Value: func(c *Call) any { return c.Version }},
+	{Name: "id", Title: "id", Drop: 12, Most: 12, Usual: 4, Paint: paintID, Value: func(c *Call) any {
 		if c.json && jsonscan.WellFormed([]byte(c.ID)) == nil { // it was not clipped
-			return table.Token(c.ID)
+			return json.RawMessage(c.ID)
 		}
-		return table.Text(c.ID)
+		return c.ID
 	}, Cell: func(c *Call) string { return c.ID }},
-	{Name: "kind", Title: "kind", At: -1, Drop: 1, Most: 24, Usual: 10, Value: func(c *Call) table.Value { return table.Text(c.Kind) }, Cell: func(c *Call) string {
+	{Name: "kind", Title: "kind", At: -1, Drop: 1, Most: 24, Usual: 10, Value: func(c *Call) any { return c.Kind }, Cell: func(c *Call) string {
 		if c.Name == "" {
 			return "" // the kind is in the place of the name
 		}
 		return c.Kind
 	}},
-	{Name: "name", Title: "name", At: -2, Least: 20, Usual: 28, Paint: paintKind, Value: func(c *Call) table.Value { return table.Text(c.Name) }, Cell: nameCell},
-	{Name: "start", Title: "start", Right: true, Drop: 7, Usual: 9, Value: func(c *Call) table.Value { return table.Time(c.Start) }, Cell: func(c *Call) string {
+	{Name: "name", Title: "name", At: -2, Least: 20, Usual: 28, Paint: paintKind, Value: func(c *Call) any { return c.Name }, Cell: nameCell},
+	{Name: "start", Title: "start", Right: true, Drop: 7, Usual: 9, Value: func(c *Call) any { return c.Start }, Cell: func(c *Call) string {
 		if c.Start.IsZero() {
 			return ""
 		}
 		return strconv.FormatFloat(c.Offset.Seconds(), 'f', 3, 64)
 	}},
-	{Name: "first_part_ms", Title: "first part", Right: true, Drop: 5, Value: func(c *Call) table.Value { return table.Span(c.FirstPart) }},
-	{Name: "duration_ms", Title: "took", Right: true, Usual: 7, Value: func(c *Call) table.Value { return table.Span(c.Duration) }},
-	{Name: "parts", Value: func(c *Call) table.Value { return table.Count(c.Parts) }},
-	{Name: "bytes_out", Title: "bytes out", Right: true, Drop: 6, Value: func(c *Call) table.Value { return table.Int(c.BytesOut) }},
-	{Name: "bytes_in", Title: "bytes in", Right: true, Drop: 13, Usual: 9, Value: func(c *Call) table.Value { return table.Int(c.BytesIn) }},
-	{Name: "outcome", Title: "outcome", At: 3, Least: 20, Usual: 10, Paint: paintOutcome, Value: func(c *Call) table.Value { return table.Text(c.Outcome.String()) }, Cell: outcomeCell},
-	{Name: "inferred", Value: func(c *Call) table.Value { return table.Flag(c.Inferred) }},
-	{Name: "failed", Value: func(c *Call) table.Value { return table.Flag(c.Outcome.Failed()) }},
-	{Name: "cancelled", Value: func(c *Call) table.Value { return table.Flag(c.Stopped) }},
-	{Name: "cancel", Value: func(c *Call) table.Value {
+	{Name: "first_part_ms", Title: "first part", Right: true, Drop: 5, Value: func(c *Call) any { return table.Millis(c.FirstPart) }},
+	{Name: "duration_ms", Title: "took", Right: true, Usual: 7, Value: func(c *Call) any { return table.Millis(c.Duration) }},
+	{Name: "parts", Value: func(c *Call) any { return table.Count(c.Parts) }},
+	{Name: "bytes_out", Title: "bytes out", Right: true, Drop: 6, Value: func(c *Call) any { return c.BytesOut }},
+	{Name: "bytes_in", Title: "bytes in", Right: true, Drop: 13, Usual: 9, Value: func(c *Call) any { return c.BytesIn }},
+	{Name: "outcome", Title: "outcome", At: 3, Least: 20, Usual: 10, Paint: paintOutcome, Value: func(c *Call) any { return c.Outcome.String() }, Cell: outcomeCell},
+	{Name: "inferred", Value: func(c *Call) any { return table.Flag(c.Inferred) }},
+	{Name: "failed", Value: func(c *Call) any { return table.Flag(c.Outcome.Failed()) }},
+	{Name: "cancelled", Value: func(c *Call) any { return table.Flag(c.Stopped) }},
+	{Name: "cancel", Value: func(c *Call) any {
 		if c.Asked.IsZero() && c.Class == session.Pending {
-			return table.Value{}
+			return nil
 		}
-		return table.Text(c.Class.String())
+		return c.Class.String()
 	}},
-	{Name: "reason", Value: func(c *Call) table.Value { return table.Text(c.Reason) }},
+	{Name: "reason", Value: func(c *Call) any { return c.Reason }},
 	tokens("input_tokens", "tokens in", 8, func(c *Call) (n, perhaps int64) { return c.Usage.Input, c.Usage.Perhaps.Input }),
 	tokens("cached_tokens", "cached", 4, func(c *Call) (n, perhaps int64) { return c.Usage.Cached, c.Usage.Perhaps.Cached }),
 	tokens("output_tokens", "tokens out", 9, func(c *Call) (n, perhaps int64) { return c.Usage.Output, c.Usage.Perhaps.Output }),
-	{Name: "input_tokens_max", Value: func(c *Call) table.Value { return most(c.Usage.Input, c.Usage.Perhaps.Input) }},
-	{Name: "cached_tokens_max", Value: func(c *Call) table.Value { return most(c.Usage.Cached, c.Usage.Perhaps.Cached) }},
-	{Name: "output_tokens_max", Value: func(c *Call) table.Value { return most(c.Usage.Output, c.Usage.Perhaps.Output) }},
-	{Name: "cost_usd", Title: "cost", At: 2, Right: true, Shown: table.IfAny, Drop: 10, Value: func(c *Call) table.Value { return table.Cost(c.Usage.Cost) }},
-	{Name: "model", Value: func(c *Call) table.Value { return table.Text(c.Model) }},
-	{Name: "stop_reason", Value: func(c *Call) table.Value { return table.Text(c.StopReason) }},
-	{Name: "tokens_per_second", Title: "tokens/s", Right: true, Shown: table.IfAny, Drop: 2, Value: func(c *Call) table.Value { return table.Rate(c.TokensPerSecond) }},
-	{Name: "tool_calls", Title: "tools", At: 1, Shown: table.IfAny, Drop: 3, Most: 24, Value: func(c *Call) table.Value {
+	{Name: "input_tokens_max", Value: func(c *Call) any { return most(c.Usage.Input, c.Usage.Perhaps.Input) }},
+	{Name: "cached_tokens_max", Value: func(c *Call) any { return most(c.Usage.Cached, c.Usage.Perhaps.Cached) }},
+	{Name: "output_tokens_max", Value: func(c *Call) any { return most(c.Usage.Output, c.Usage.Perhaps.Output) }},
+	{Name: "cost_usd", Title: "cost", At: 2, Right: true, Shown: table.IfAny, Drop: 10, Value: func(c *Call) any { return table.Dollars(c.Usage.Cost) }},
+	{Name: "model", Value: func(c *Call) any { return c.Model }},
+	{Name: "stop_reason", Value: func(c *Call) any { return c.StopReason }},
+	{Name: "tokens_per_second", Title: "tokens/s", Right: true, Shown: table.IfAny, Drop: 2, Value: func(c *Call) any { return table.Rate(c.TokensPerSecond) }},
+	{Name: "tool_calls", Title: "tools", At: 1, Shown: table.IfAny, Drop: 3, Most: 24, Value: func(c *Call) any {
 		if len(c.ToolCalls) == 0 {
-			return table.Value{}
+			return nil
 		}
-		return table.JSON(c.ToolCalls)
+		return c.ToolCalls
 	}, Cell: func(c *Call) string { return strings.Join(c.ToolCalls, " ") }},
-	{Name: "prompt", Value: func(c *Call) table.Value {
+	{Name: "prompt", Value: func(c *Call) any {
 		if c.Prompt == nil {
-			return table.Value{}
+			return nil
 		}
-		return table.JSON(stats.PromptOf(c.Prompt))
+		return stats.PromptOf(c.Prompt)
 	}},
 }
 
@@ -166,7 +167,7 @@ var Fields = query.Fields{
 func tokens(name, title string, drop int, of func(c *Call) (n, perhaps int64)) table.Column[Call] {
 	return table.Column[Call]{
 		Name: name, Title: title, Right: true, Shown: table.IfAny, Drop: drop,
-		Value: func(c *Call) table.Value {
+		Value: func(c *Call) any {
 			n, _ := of(c)
 			return table.Count(n)
 		},
@@ -181,11 +182,11 @@ func tokens(name, title string, drop int, of func(c *Call) (n, perhaps int64)) t
 }
 
 // most is the most that a number of tokens may be, if that is unclear.
-func most(n, perhaps int64) table.Value {
+func most(n, perhaps int64) any {
 	if perhaps <= 0 {
-		return table.Value{}
+		return nil
 	}
-	return table.Int(n + perhaps)
+	return n + perhaps
 }
 
 // nameCell returns the name of a call, or its kind, with its place below an operation.
@@ -240,12 +241,7 @@ type record struct {
 
 // Field implements [query.Record].
 func (r *record) Field(key string) ([]byte, bool) {
-	for i := range Columns { // all have names
-		if Columns[i].Name == key {
-			r.buf = Columns[i].Value(r.call).AppendJSON(r.buf[:0])
-			break
-		}
-	}
+	r.buf = table.AppendValue(r.buf[:0], Columns, key, r.call)
 	return r.buf, len(r.buf) > 0
 }
 

@@ -48,9 +48,9 @@ func figure[R any](title string, drop int, of func(r *R) string) table.Column[R]
 
 // bars is a column of bars, which are full up to solid, and shaded up to shade, of the most.
 func bars[R any](most float64, of func(r *R) (solid, shade float64)) table.Column[R] {
-	return table.Column[R]{Title: " ", Value: func(r *R) table.Value {
+	return table.Column[R]{Title: " ", Value: func(r *R) any {
 		solid, shade := of(r)
-		return table.Bar(solid/most, shade/most)
+		return table.Bar{Solid: solid / most, Shade: shade / most}
 	}}
 }
 
