@@ -22,6 +22,7 @@ import (
 	"github.com/wirectl/wirectl/hub/share"
 	"github.com/wirectl/wirectl/internal/cmdline"
 	"github.com/wirectl/wirectl/session/query"
+	"github.com/wirectl/wirectl/table"
 	"github.com/wirectl/wirectl/web"
 )
 
@@ -113,6 +114,10 @@ func findFlags() []cli.Flag {
 
 // listHub lists the sessions at the hub that match the flags and the operands.
 func listHub(inv *invocation, c *cli.Context) error {
+	out, err := inv.table(c, table.AsText, table.AsNDJSON)
+	if err != nil {
+		return err
+	}
 	q := hub.Query{Words: inv.Operands, Where: c.String("where")}
 	if q.Where != "" {
 		if _, err := query.Parse(q.Where, hub.Fields); err != nil {
@@ -127,7 +132,7 @@ func listHub(inv *invocation, c *cli.Context) error {
 			}
 		}
 	}
-	return hub.WriteSessions(c.Context, inv.Getenv, q, c.String("output"), inv.output(c), inv.saysHub)
+	return hub.WriteSessions(c.Context, inv.Getenv, q, out, inv.saysHub)
 }
 
 // timeOf reads a time: a duration before now, or a date that may have a time of day.

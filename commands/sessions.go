@@ -2,7 +2,6 @@ package commands
 
 import (
 	"cmp"
-	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -91,29 +90,24 @@ func sessionColumns(width int) []table.Column[history.Session] {
 	if width > 0 && width < 100 {
 		layout = "01-02 15:04"
 	}
-	count := func(s *history.Session, n int64) string {
-		if s.Live || s.Lost {
-			return "-"
+	count := func(s *history.Session, n int64, live, cut string) any {
+		switch {
+		case s.Live:
+			return live
+		case s.Lost:
+			return cut
 		}
-		return strconv.FormatInt(n, 10)
+		return n
 	}
 	return []table.Column[history.Session]{
-		{Title: "ID", Cell: func(s *history.Session) string { return s.ID }},
-		{Title: "WHEN", Drop: 3, Cell: func(s *history.Session) string { return s.Started.Local().Format(layout) }},
-		{Title: "CLIENT", Least: 8, Cell: func(s *history.Session) string { return cmp.Or(s.Client, "-") }},
-		{Title: "SERVER", Least: 8, Cell: func(s *history.Session) string { return cmp.Or(s.Server, "-") }},
-		{Title: "RECORD", Drop: 1, Cell: func(s *history.Session) string { return cmp.Or(string(s.Level), "-") }},
-		{Title: "CALLS", Drop: 4, Cell: func(s *history.Session) string {
-			switch {
-			case s.Live:
-				return "(live)"
-			case s.Lost:
-				return "(cut)"
-			}
-			return count(s, s.Calls)
-		}},
-		{Title: "FAILURES", Cell: func(s *history.Session) string { return count(s, s.Failures) }},
-		{Title: "FINDINGS", Drop: 2, Cell: func(s *history.Session) string { return count(s, s.Findings) }},
+		{Title: "ID", Value: func(s *history.Session) any { return s.ID }},
+		{Title: "WHEN", Drop: 3, Value: func(s *history.Session) any { return s.Started.Local().Format(layout) }},
+		{Title: "CLIENT", Least: 8, Value: func(s *history.Session) any { return cmp.Or(s.Client, "-") }},
+		{Title: "SERVER", Least: 8, Value: func(s *history.Session) any { return cmp.Or(s.Server, "-") }},
+		{Title: "RECORD", Drop: 1, Value: func(s *history.Session) any { return cmp.Or(string(s.Level), "-") }},
+		{Title: "CALLS", Drop: 4, Value: func(s *history.Session) any { return count(s, s.Calls, "(live)", "(cut)") }},
+		{Title: "FAILURES", Value: func(s *history.Session) any { return count(s, s.Failures, "-", "-") }},
+		{Title: "FINDINGS", Drop: 2, Value: func(s *history.Session) any { return count(s, s.Findings, "-", "-") }},
 	}
 }
 

@@ -2,7 +2,6 @@ package commands
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -54,10 +53,10 @@ func runTaps(inv *invocation, c *cli.Context) error {
 
 var tapColumns = []table.Column[live.Tap]{
 	{Title: "NAME", Cell: func(t *live.Tap) string { return t.Name }},
-	{Title: "PID", Drop: 1, Cell: func(t *live.Tap) string { return strconv.Itoa(t.Pid) }},
+	{Title: "PID", Drop: 1, Value: func(t *live.Tap) any { return int64(t.Pid) }},
 	{Title: "AGE", Drop: 4, Cell: func(t *live.Tap) string { return live.Age(t.Info) }},
 	{Title: "PROTOCOL", Drop: 3, Cell: func(t *live.Tap) string { return strings.Join(t.Protocols, ", ") }},
-	{Title: "FRAMES", Drop: 2, Cell: func(t *live.Tap) string { return strconv.FormatInt(t.Frames, 10) }},
+	{Title: "FRAMES", Drop: 2, Value: func(t *live.Tap) any { return t.Frames }},
 	{Title: "ENDPOINTS", Least: 20, Cell: func(t *live.Tap) string {
 		ends := t.Controller + " ⇄ " + t.Unit
 		if t.Altered {

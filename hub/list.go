@@ -8,15 +8,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/source"
-	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/store"
 	"github.com/wirectl/wirectl/store/live"
+	"github.com/wirectl/wirectl/table"
 )
 
 // Select returns the sessions that have each word in their id, host, kind, name, protocol,
@@ -33,12 +32,8 @@ func (i *Info) Has(words []string) bool {
 	return !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(about, strings.ToLower(word)) })
 }
 
-// WriteSessions lists the sessions that a query finds at the hub that the environment names,
-// as text or ndjson.
-func WriteSessions(ctx context.Context, getenv func(string) string, q Query, output string, to io.Writer, warn func(string)) error {
-	if output != "text" && output != "ndjson" {
-		return fmt.Errorf("invalid --output %q: want text or ndjson", output)
-	}
+// WriteSessions lists the sessions that a query finds at the hub that the environment names.
+func WriteSessions(ctx context.Context, getenv func(string) string, q Query, out table.Output, warn func(string)) error {
 	conn, err := DialFrom(getenv, "")
 	if err != nil {
 		return err
@@ -59,11 +54,13 @@ func WriteSessions(ctx context.Context, getenv func(string) string, q Query, out
 	if found.Behind > 0 {
 		warn(fmt.Sprintf("the index is behind: the hub has yet to read %s", render.Count(found.Behind, "message")))
 	}
-	write := writeText
-	if output == "ndjson" {
-		write = jsonscan.WriteLines[Info]
+	columns := columns
+	if out.Form == table.AsNDJSON {
+		columns = nil
+	} else if len(found.Sessions) == 0 {
+		warn("no session matches")
 	}
-	return errors.Join(write(to, found.Sessions), err)
+	return errors.Join(table.Write(out, columns, found.Sessions), err)
 }
 
 // state returns the state of a session.
@@ -79,15 +76,19 @@ func (i *Info) state() string {
 	return "ended"
 }
 
-// writeText writes a table of sessions.
-func writeText(to io.Writer, list []Info) error {
-	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "ID\tWHEN\tHOST\tKIND\tNAME\tSTATE\tFRAMES\tLOST\tCALLS\tFAILURES\tFINDINGS")
-	for _, i := range list {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n", render.Safe(i.ID), i.Started.Local().Format(time.DateTime),
-			render.Safe(i.Host), render.Safe(i.Kind), render.Safe(i.Name), i.state(), i.Frames, i.Lost, known(i.Calls), known(i.Failures), known(i.Findings))
-	}
-	return w.Flush()
+// columns are those of sessions.
+var columns = []table.Column[Info]{
+	{Title: "ID", Value: func(i *Info) any { return i.ID }},
+	{Title: "WHEN", Drop: 5, Value: func(i *Info) any { return i.Started.Local().Format(time.DateTime) }},
+	{Title: "HOST", Drop: 6, Value: func(i *Info) any { return i.Host }},
+	{Title: "KIND", Drop: 2, Value: func(i *Info) any { return i.Kind }},
+	{Title: "NAME", Least: 8, Value: func(i *Info) any { return i.Name }},
+	{Title: "STATE", Value: func(i *Info) any { return i.state() }},
+	{Title: "FRAMES", Drop: 3, Value: func(i *Info) any { return i.Frames }},
+	{Title: "LOST", Drop: 1, Value: func(i *Info) any { return i.Lost }},
+	{Title: "CALLS", Drop: 7, Value: func(i *Info) any { return known(i.Calls) }},
+	{Title: "FAILURES", Value: func(i *Info) any { return known(i.Failures) }},
+	{Title: "FINDINGS", Drop: 4, Value: func(i *Info) any { return known(i.Findings) }},
 }
 
 // known writes a count that may not be known.

@@ -21,3 +21,6 @@ func (p Paint) Append(dst []byte, text string) []byte {
 	dst = append(dst, text...)
 	return append(dst, p.Off...)
 }
+
+// Text is Append for strings.
+func (p Paint) Text(text string) string { return p.On + text + p.Off }

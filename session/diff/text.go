@@ -1,6 +1,7 @@
 package diff
 
 import (
+	"fmt"
 	"strconv"
 
 	"github.com/wirectl/wirectl/internal/render"
@@ -20,10 +21,7 @@ func (r *Report) Write(out table.Output) error {
 	for i := range r.Differences {
 		d := &r.Differences[i]
 		if d.What == Version {
-			b = style.Kind.Append(b, render.Safe(d.Kind))
-			b = append(append(b, ": "...), style.Key.Append(nil, string(Version))...)
-			b = append(append(b, ' '), style.String.Append(nil, either(shown(d.A.Value), shown(d.B.Value)))...)
-			b = append(b, '\n')
+			b = fmt.Appendf(b, "%s: %s %s\n", style.Kind.Text(render.Safe(d.Kind)), style.Key.Text(string(Version)), style.String.Text(either(shown(d.A.Value), shown(d.B.Value))))
 			continue
 		}
 		if last == nil || !d.continues(last) {
@@ -46,26 +44,22 @@ func (d *Difference) continues(before *Difference) bool {
 
 // appendHeading names an exchange: "PROMPT_SEND 1 → 7, frame 3 → 9".
 func appendHeading(b []byte, d *Difference, style *render.Style) []byte {
-	b = style.Kind.Append(b, render.Safe(d.Kind))
-	if ids := either(idOf(d.A), idOf(d.B)); ids != "" {
-		b = append(b, ' ')
-		b = style.ID.Append(b, render.Safe(ids))
+	named := func(kind, id string) {
+		b = style.Kind.Append(b, render.Safe(kind))
+		if id != "" {
+			b = style.ID.Append(append(b, ' '), render.Safe(id))
+		}
 	}
+	named(d.Kind, either(idOf(d.A), idOf(d.B)))
 	if d.Of != nil {
 		b = append(b, " of "...)
-		b = style.Kind.Append(b, render.Safe(d.Of.Kind))
-		if d.Of.ID != "" {
-			b = append(b, ' ')
-			b = style.ID.Append(b, render.Safe(d.Of.ID))
-		}
+		named(d.Of.Kind, d.Of.ID)
 	}
 	switch {
 	case d.B == nil:
-		b = append(append(b, ": "...), frames(d.A)...)
-		b = style.Error.Append(b, ", only in A")
+		b = fmt.Appendf(b, ": %s%s", frames(d.A), style.Error.Text(", only in A"))
 	case d.A == nil:
-		b = append(append(b, ": "...), frames(d.B)...)
-		b = style.Error.Append(b, ", only in B")
+		b = fmt.Appendf(b, ": %s%s", frames(d.B), style.Error.Text(", only in B"))
 	}
 	return append(b, '\n')
 }
@@ -91,19 +85,18 @@ func either(a, b string) string {
 // appendDifference appends the line of a difference:
 // "  frame 5 → 7: RESPONSE_CHUNK responseChunk.content: "a" → "b"".
 func appendDifference(b []byte, d *Difference, style *render.Style) []byte {
-	b = append(append(b, "  "...), place(d)...)
-	b = append(b, ": "...)
+	b = fmt.Appendf(b, "  %s: ", place(d))
 	if d.Change != nil {
 		paint := style.Dim
 		if d.Change.Class == contract.Breaking {
 			paint = style.Error
 		}
-		b = append(append(b, render.Safe(d.Change.Text)...), ' ')
-		return append(paint.Append(b, "("+string(d.Change.Class)+")"), '\n')
+		return fmt.Appendf(b, "%s %s\n", render.Safe(d.Change.Text), paint.Text("("+string(d.Change.Class)+")"))
 	}
 	if d.Message != "" {
 		b = append(append(b, render.Safe(d.Message)...), ' ')
 	}
+	label := string(d.What)
 	switch d.What {
 	case Message:
 		if d.B.Frames == nil {
@@ -111,14 +104,12 @@ func appendDifference(b []byte, d *Difference, style *render.Style) []byte {
 		}
 		return append(style.Error.Append(b, "only in B"), '\n')
 	case Payload, Model:
-		if d.Path != "" {
-			b = append(style.Key.Append(b, render.Safe(d.Path)), ": "...)
-		}
-	default:
-		b = append(style.Key.Append(b, string(d.What)), ": "...)
+		label = d.Path
 	}
-	b = append(style.String.Append(b, shown(d.A.Value)), " → "...)
-	return append(style.String.Append(b, shown(d.B.Value)), '\n')
+	if label != "" {
+		b = append(style.Key.Append(b, render.Safe(label)), ": "...)
+	}
+	return fmt.Appendf(b, "%s → %s\n", style.String.Text(shown(d.A.Value)), style.String.Text(shown(d.B.Value)))
 }
 
 // place names the frames of a difference: "frame 5", "frame 5 → 7".
