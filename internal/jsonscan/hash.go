@@ -17,6 +17,9 @@ var (
 // shortKey is the length of the longest key that fits into two words.
 const shortKey = 16
 
+// Hash returns the hash of a key, which differs in every process.
+func Hash(key string) uint64 { return hashText([]byte(key)) }
+
 // hashKey hashes a key as written between its quotes. All spellings of a key have the same
 // hash.
 func hashKey(inner []byte) uint64 {

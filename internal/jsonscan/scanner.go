@@ -77,6 +77,7 @@ type Scanner struct {
 
 	keyStart, keyEnd int  // of the key token of the current member
 	keyPlain         bool // the key has no escapes
+	keyHash          uint64
 
 	top     int // number of containers entered
 	entered [MaxEntered]container
@@ -110,7 +111,7 @@ func (s *Scanner) InitDepth(data []byte, maxDepth int) {
 	s.utf8 = unknown
 	s.maxDepth = maxDepth
 	s.err = nil
-	s.keyStart, s.keyEnd = 0, 0
+	s.keyStart, s.keyEnd, s.keyPlain = 0, 0, false
 	s.top = 0
 	s.keys.reset()
 	s.pos = s.space(0)
@@ -143,6 +144,15 @@ func (s *Scanner) Skip() bool {
 func (s *Scanner) Value() []byte {
 	start := s.pos
 	if !s.Skip() {
+		return nil
+	}
+	return s.data[start:s.pos:s.pos]
+}
+
+// Since is Value for a value that begins at start and may have been walked in part.
+func (s *Scanner) Since(start int) []byte {
+	s.Skip()
+	if s.err != nil {
 		return nil
 	}
 	return s.data[start:s.pos:s.pos]
@@ -199,7 +209,7 @@ func (s *Scanner) Next() bool {
 	if i < 0 {
 		return false
 	}
-	s.keyStart, s.keyEnd, s.keyPlain = start, end, plain
+	s.keyStart, s.keyEnd, s.keyPlain, s.keyHash = start, end, plain, hash
 	s.pos, s.ready = i, true
 	return true
 }
@@ -248,14 +258,21 @@ func (s *Scanner) advance(kind Kind) bool {
 // Key returns the key of the current member without quotes and escapes. It
 // borrows from the text unless it had escapes.
 func (s *Scanner) Key() []byte {
-	switch {
-	case s.keyEnd == 0:
-		return nil
-	case s.keyPlain:
+	if s.keyPlain {
 		return s.data[s.keyStart+1 : s.keyEnd-1 : s.keyEnd-1]
+	}
+	return s.escapedKey()
+}
+
+func (s *Scanner) escapedKey() []byte {
+	if s.keyEnd == 0 {
+		return nil
 	}
 	return unquoteValid(s.data[s.keyStart:s.keyEnd])
 }
+
+// KeyHash returns the [Hash] of the current member's key.
+func (s *Scanner) KeyHash() uint64 { return s.keyHash }
 
 // Offset returns the position in the text: after an error that of the error; otherwise that of
 // the next value, or if there is none, the position after the last consumed byte.

@@ -103,10 +103,13 @@ func (s *Scanner) key(i int) (end int, hash uint64, plain bool) {
 			return i + n + 2, mix(w&(1<<(8*n)-1), 0, n), true
 		}
 	}
-	if end = s.string(i); end < 0 {
-		return -1, 0, false
+	if end = plainStringEnd(s.data, i); end < 0 {
+		if end = s.string(i); end < 0 {
+			return -1, 0, false
+		}
+		return end, hashKey(s.data[i+1 : end-1]), false
 	}
-	return end, hashKey(s.data[i+1 : end-1]), false
+	return end, hashKey(s.data[i+1 : end-1]), true
 }
 
 // colon checks the colon after a key and the space around it.

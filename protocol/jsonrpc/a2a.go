@@ -98,10 +98,10 @@ func readTaskA2A(e *envelope, m *protocol.Message) {
 	case protocol.Open:
 		if method, version := a2a.ByName(m.Kind); method != nil {
 			m.Version = version
-			method.Request(e.value(Params), m)
+			method.Request(e.params, m)
 		}
 	case protocol.Close:
 		m.Version = nil // that of a result is the version of its form
-		a2a.Answer(e.value(Result), m)
+		a2a.Answer(e.result, m)
 	}
 }

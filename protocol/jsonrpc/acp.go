@@ -11,16 +11,16 @@ import (
 
 // ofSession is the session that a message belongs to. Updates and cancels name
 // the session rather than the prompt.
-var ofSession = Name{ParamsSessionID, protocol.SpaceSession}
+var ofSession = Name{At("params.sessionId"), protocol.SpaceSession}
 
 // ACP is the Agent Client Protocol, in its versions 1 and 2.
 var ACP = New("acp", Grammar{
 	IntegerIDs: true,
 	NullIDs:    true,
-	Says:       true,
+	Prose:      true,
 	Cancelled: []Outcome{
-		{Member: ResultStopReason, Is: `"cancelled"`},
-		{Member: ErrorCode, Is: "-32800"},
+		{Member: At("result.stopReason"), Is: `"cancelled"`},
+		{Member: At("error.code"), Is: "-32800"},
 	},
 	Turns: ACPTurns,
 	Methods: map[string]Method{
@@ -43,7 +43,7 @@ var ACP = New("acp", Grammar{
 		"session/set_config_option":  {From: frame.C2U, Ref: ofSession},
 		"session/set_mode":           {From: frame.C2U, Ref: ofSession},
 		"session/set_model":          {From: frame.C2U, Ref: ofSession},
-		"session/update":             {From: frame.U2C, Does: protocol.Part, Ref: ofSession, Label: UpdateKind},
+		"session/update":             {From: frame.U2C, Does: protocol.Part, Ref: ofSession, Label: At("params.update.sessionUpdate")},
 		"session/request_permission": {From: frame.U2C, Ref: ofSession, Joins: true},
 		"fs/read_text_file":          {From: frame.U2C, Ref: ofSession, Joins: true},
 		"fs/write_text_file":         {From: frame.U2C, Ref: ofSession, Joins: true},
@@ -52,7 +52,7 @@ var ACP = New("acp", Grammar{
 		"terminal/output":            {From: frame.U2C, Ref: ofSession, Joins: true},
 		"terminal/release":           {From: frame.U2C, Ref: ofSession, Joins: true},
 		"terminal/wait_for_exit":     {From: frame.U2C, Ref: ofSession, Joins: true},
-		"$/cancel_request":           {Does: protocol.Cancel, Ref: Name{ParamsRequestID, protocol.SpaceID}},
+		"$/cancel_request":           {Does: protocol.Cancel, Ref: Name{At("params.requestId"), protocol.SpaceID}},
 	},
 })
 
@@ -60,32 +60,32 @@ var ACP = New("acp", Grammar{
 // agent is idle.
 func readTurnACP(e *envelope, m *protocol.Message) {
 	switch {
-	case e.value(UsageTotalTokens) != nil:
-		m.Usage, m.Counts = e.usage(UsageTotalTokens, UsageCachedTokens, UsageOutputTokens), protocol.CountsAsAgreed
+	case e.usageTotal != nil:
+		m.Usage, m.Counts = usage(e.usageTotal, e.usageCached, e.usageOutput), protocol.CountsAsAgreed
 		m.Usage.Input = max(0, m.Usage.Input-m.Usage.Output)
-	case e.value(QuotaInputTokens) != nil || e.value(QuotaOutputTokens) != nil: // of Gemini CLI
-		m.Usage = e.usage(QuotaInputTokens, None, QuotaOutputTokens)
-	case e.value(AgentName) != nil:
-		m.Counts = counted(string(jsonwalk.Word(e.value(AgentName))), string(jsonwalk.Word(e.value(AgentVersion))))
+	case e.quotaInput != nil || e.quotaOutput != nil: // of Gemini CLI
+		m.Usage = usage(e.quotaInput, nil, e.quotaOutput)
+	case e.agentName != nil:
+		m.Counts = counted(string(jsonwalk.Word(e.agentName)), string(jsonwalk.Word(e.agentVersion)))
 	}
-	if string(e.value(CostCurrency)) == `"USD"` {
-		m.Spent = protocol.Spent{Of: m.Ref, Usage: protocol.Usage{Cost: jsonwalk.Micros(e.value(CostAmount))}}
+	if string(e.costCurrency) == `"USD"` {
+		m.Spent = protocol.Spent{Of: m.Ref, Usage: protocol.Usage{Cost: jsonwalk.Micros(e.costAmount)}}
 	}
-	call := e.token(Name{UpdateToolCallID, protocol.SpaceStep})
-	switch string(e.value(UpdateKind)) {
+	call := jsonwalk.Token(e.toolCall, protocol.SpaceStep)
+	switch string(e.updateKind) {
 	case `"tool_call_update"`:
 		m.Step = protocol.Step{Does: protocol.Part, ID: call}
 	case `"tool_call"`, "": // or the agent asks for permission to call it
 		m.Step = protocol.Step{Does: protocol.Open, ID: call}
 	}
-	if e.value(ResultStopReason) != nil {
-		m.Text = e.value(ResultStopReason)
+	if e.resultStop != nil {
+		m.Text = e.resultStop
 	}
-	if m.Phase != protocol.Part || string(e.value(UpdateKind)) != `"state_update"` || string(e.value(UpdateState)) != `"idle"` {
+	if m.Phase != protocol.Part || string(e.updateKind) != `"state_update"` || string(e.updateState) != `"idle"` {
 		return
 	}
 	m.Operation = protocol.Effect{Does: protocol.Close, Of: m.Ref}
-	if string(e.value(UpdateStopReason)) == `"cancelled"` {
+	if string(e.updateStop) == `"cancelled"` {
 		m.Operation.Does = protocol.Cancelled
 	}
 }
@@ -114,60 +114,6 @@ func counted(agent, version string) protocol.Counts {
 		}
 	}
 	return protocol.CountsTurn // nothing is known
-}
-
-// readQuota reads the usage that some agents give instead.
-func (e *envelope) readQuota(s *jsonscan.Scanner) {
-	if s.Peek() != jsonscan.Object {
-		return
-	}
-	for ok := s.Object(); ok && s.Next(); {
-		if string(s.Key()) != "quota" || s.Peek() != jsonscan.Object {
-			continue
-		}
-		for ok := s.Object(); ok && s.Next(); {
-			if string(s.Key()) == "token_count" && s.Peek() == jsonscan.Object {
-				e.readMembers(s, member{"input_tokens", QuotaInputTokens}, member{"output_tokens", QuotaOutputTokens})
-			}
-		}
-	}
-}
-
-func (e *envelope) readUpdate(s *jsonscan.Scanner) {
-	for ok := s.Object(); ok && s.Next(); {
-		switch string(s.Key()) {
-		case "sessionUpdate":
-			e.keep(UpdateKind, s)
-		case "state":
-			e.keep(UpdateState, s)
-		case "stopReason":
-			e.keep(UpdateStopReason, s)
-		case "toolCallId":
-			e.keep(UpdateToolCallID, s)
-		case "title", "used", "message", "entries", "availableCommands", "configOptions":
-			e.say(s)
-		case "content":
-			switch s.Peek() {
-			case jsonscan.Object:
-				e.readMembers(s, member{"text", Says})
-			case jsonscan.Array:
-				e.readBlocks(s)
-			}
-		case "cost":
-			e.readMembers(s, member{"amount", CostAmount}, member{"currency", CostCurrency})
-		case "usage":
-			e.readUsage(s)
-		}
-	}
-	for _, state := range [...]Member{UpdateStopReason, UpdateState} {
-		if e.value(Says) == nil {
-			e.sayAt(e.places[state])
-		}
-	}
-}
-
-func (e *envelope) readUsage(s *jsonscan.Scanner) {
-	e.readMembers(s, member{"totalTokens", UsageTotalTokens}, member{"cachedReadTokens", UsageCachedTokens}, member{"outputTokens", UsageOutputTokens})
 }
 
 // permissionOptions returns the ids of the options of a permission, or that which its answer

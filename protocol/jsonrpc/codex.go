@@ -1,19 +1,16 @@
 package jsonrpc
 
 import (
-	"strings"
-
 	"github.com/wirectl/wirectl/frame"
-	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
 )
 
 // ofTurn is the turn that a message of Codex names.
-var ofTurn = Name{ParamsTurnID, protocol.SpaceTurn}
+var ofTurn = Name{At("params.turnId"), protocol.SpaceTurn}
 
 // ofThread is the thread that a message of Codex names.
-var ofThread = Name{ParamsThreadID, protocol.SpaceSession}
+var ofThread = Name{At("params.threadId"), protocol.SpaceSession}
 
 // Codex is the protocol of Codex's app-server: JSON-RPC without the jsonrpc member. The
 // answer to turn/start only accepts it; the turn ends with turn/completed. A compaction and a
@@ -21,43 +18,31 @@ var ofThread = Name{ParamsThreadID, protocol.SpaceSession}
 // those of the schema that version 0.169.0 generates.
 var Codex = New("codex", Grammar{
 	Unversioned: true,
-	Says:        true,
+	Prose:       true,
 	Turns:       CodexTurns,
-	Methods: codexMethods(map[string]Method{
+	Methods: with(map[string]Method{
 		"initialize":                            {From: frame.C2U},
 		"turn/start":                            {From: frame.C2U, Ref: ofThread, Bind: ofThread},
 		"review/start":                          {From: frame.C2U, Bind: ofThread},
 		"thread/compact/start":                  {From: frame.C2U, Bind: ofThread},
 		"thread/shellCommand":                   {From: frame.C2U, Ref: ofThread, Bind: ofThread, Joins: true},
 		"turn/interrupt":                        {From: frame.C2U, Does: protocol.Cancel, Ref: ofTurn},
-		"turn/steer":                            {From: frame.C2U, Ref: Name{ParamsExpectedTurnID, protocol.SpaceTurn}, Joins: true},
-		"serverRequest/resolved":                {From: frame.U2C, Does: protocol.Cancel, Ref: Name{ParamsRequestID, protocol.SpaceID}},
-		"item/tool/call":                        {From: frame.U2C, Ref: ofTurn, Joins: true, Label: ParamsTool},
-		"mcpServer/tool/call":                   {From: frame.C2U, Label: ParamsTool},
-		"item/started":                          {From: frame.U2C, Label: ItemType},
-		"item/completed":                        {From: frame.U2C, Label: ItemType},
-		"turn/started":                          {From: frame.U2C, Label: TurnStatus},
-		"thread/status/changed":                 {From: frame.U2C, Label: StatusType},
-		"turn/completed":                        {From: frame.U2C, Label: TurnStatus},
+		"turn/steer":                            {From: frame.C2U, Ref: Name{At("params.expectedTurnId"), protocol.SpaceTurn}, Joins: true},
+		"serverRequest/resolved":                {From: frame.U2C, Does: protocol.Cancel, Ref: Name{At("params.requestId"), protocol.SpaceID}},
+		"item/tool/call":                        {From: frame.U2C, Ref: ofTurn, Joins: true, Label: At("params.tool")},
+		"mcpServer/tool/call":                   {From: frame.C2U, Label: At("params.tool")},
+		"item/started":                          {From: frame.U2C, Label: At("params.item.type")},
+		"item/completed":                        {From: frame.U2C, Label: At("params.item.type")},
+		"turn/started":                          {From: frame.U2C, Label: At("params.turn.status")},
+		"thread/status/changed":                 {From: frame.U2C, Label: At("params.status.type")},
+		"turn/completed":                        {From: frame.U2C, Label: At("params.turn.status")},
 		"item/tool/requestUserInput":            {From: frame.U2C, Ref: ofTurn, Joins: true},
 		"mcpServer/elicitation/request":         {From: frame.U2C, Ref: ofTurn, Joins: true},
 		"item/commandExecution/requestApproval": {From: frame.U2C, Ref: ofTurn, Joins: true},
 		"item/fileChange/requestApproval":       {From: frame.U2C, Ref: ofTurn, Joins: true},
 		"item/permissions/requestApproval":      {From: frame.U2C, Ref: ofTurn, Joins: true},
-	}),
+	}, codexClient, codexServer),
 })
-
-// codexMethods adds the methods of which only the sender matters.
-func codexMethods(methods map[string]Method) map[string]Method {
-	for from, names := range map[frame.Dir]string{frame.C2U: codexClient, frame.U2C: codexServer} {
-		for name := range strings.FieldsSeq(names) {
-			if _, ok := methods[name]; !ok {
-				methods[name] = Method{From: from}
-			}
-		}
-	}
-	return methods
-}
 
 const codexClient = `
 	account/gatewayOAuth/cancel account/gatewayOAuth/login account/gatewayOAuth/read account/login/cancel
@@ -113,14 +98,14 @@ const codexServer = `
 // readTurnCodex sets the effect of a message on a turn. Notifications of a turn are its
 // parts.
 func readTurnCodex(e *envelope, m *protocol.Message) {
-	turn := e.token(Name{TurnID, protocol.SpaceTurn})
+	turn := jsonwalk.Token(e.turn, protocol.SpaceTurn)
 	switch {
 	case m.Phase == protocol.Close:
-		m.Bind = e.token(Name{ResultTurnID, protocol.SpaceTurn})
+		m.Bind = jsonwalk.Token(e.resultTurn, protocol.SpaceTurn)
 	case m.Phase != protocol.Note:
 	case string(m.Kind) == "turn/completed":
 		m.Operation = protocol.Effect{Does: protocol.Close, Of: turn}
-		switch string(e.value(TurnStatus)) {
+		switch string(e.turnStatus) {
 		case `"interrupted"`:
 			m.Operation.Does = protocol.Cancelled
 		case `"failed"`:
@@ -128,7 +113,7 @@ func readTurnCodex(e *envelope, m *protocol.Message) {
 		}
 	case m.From == frame.U2C:
 		if turn.IsZero() {
-			turn = e.token(ofTurn)
+			turn = e.named(ofTurn)
 		}
 		if !turn.IsZero() {
 			m.Phase, m.Ref = protocol.Part, turn
@@ -136,12 +121,12 @@ func readTurnCodex(e *envelope, m *protocol.Message) {
 		m.Step = e.stepCodex(m.Kind)
 		switch string(m.Kind) {
 		case "turn/started":
-			m.Begins, m.Bind = e.token(ofThread), e.token(Name{TurnRootID, protocol.SpaceTurn})
+			m.Begins, m.Bind = e.named(ofThread), jsonwalk.Token(e.rootTurn, protocol.SpaceTurn)
 		case "thread/tokenUsage/updated":
-			m.Usage = e.usage(LastInputTokens, LastCachedInputTokens, LastOutputTokens)
-			m.Spent = protocol.Spent{Of: e.token(ofThread), Usage: e.usage(TotalInputTokens, TotalCachedInputTokens, TotalOutputTokens)}
+			m.Usage = usage(e.lastInput, e.lastCached, e.lastOutput)
+			m.Spent = protocol.Spent{Of: e.named(ofThread), Usage: usage(e.totalInput, e.totalCached, e.totalOutput)}
 		case "thread/reverted":
-			m.Spent = protocol.Spent{Of: e.token(ofThread), Anew: true}
+			m.Spent = protocol.Spent{Of: e.named(ofThread), Anew: true}
 		}
 	}
 }
@@ -149,97 +134,14 @@ func readTurnCodex(e *envelope, m *protocol.Message) {
 // stepCodex returns the effect of a notification on an item. The output of a command can
 // outlive it.
 func (e *envelope) stepCodex(kind []byte) protocol.Step {
-	item := e.token(Name{ItemID, protocol.SpaceStep})
+	item := jsonwalk.Token(e.item, protocol.SpaceStep)
 	switch string(kind) {
 	case "item/started":
 		return protocol.Step{Does: protocol.Open, ID: item}
 	case "item/completed":
 		return protocol.Step{Does: protocol.Close, ID: item}
 	case "item/agentMessage/delta", "item/reasoning/summaryTextDelta", "item/reasoning/textDelta":
-		return protocol.Step{Does: protocol.Part, ID: e.token(Name{ParamsItemID, protocol.SpaceStep})}
+		return protocol.Step{Does: protocol.Part, ID: jsonwalk.Token(e.paramsItem, protocol.SpaceStep)}
 	}
 	return protocol.Step{}
-}
-
-// usage returns the numbers of tokens that members tell.
-func (e *envelope) usage(input, cached, output Member) protocol.Usage {
-	return protocol.Usage{
-		Input:  jsonwalk.Count(e.value(input)),
-		Cached: jsonwalk.Count(e.value(cached)),
-		Output: jsonwalk.Count(e.value(output)),
-	}
-}
-
-// say consumes the text of a message for people, and keeps it unless it is empty.
-func (e *envelope) say(s *jsonscan.Scanner) {
-	start := s.Offset()
-	s.Skip()
-	if s.Err() == nil {
-		e.sayAt(place{uint32(start), uint32(s.Offset())})
-	}
-}
-
-func (e *envelope) sayAt(at place) {
-	if at.to-at.from > uint32(len(`""`)) && e.payload[at.from] != 'n' {
-		e.places[Says] = at
-	}
-}
-
-// readBlocks walks the next value, an array of blocks or items, and keeps the first text in
-// it.
-func (e *envelope) readBlocks(s *jsonscan.Scanner) {
-	if s.Peek() != jsonscan.Array {
-		e.say(s)
-		return
-	}
-	for s.Array(); s.Elem(); {
-		for ok := s.Object(); ok && s.Next(); {
-			if string(s.Key()) == "text" && e.value(Says) == nil {
-				e.say(s)
-			}
-		}
-	}
-}
-
-func (e *envelope) readTurn(s *jsonscan.Scanner) {
-	for ok := s.Object(); ok && s.Next(); {
-		switch string(s.Key()) {
-		case "id":
-			e.keep(TurnID, s)
-		case "rootTurnId":
-			e.keep(TurnRootID, s)
-		case "status":
-			e.keep(TurnStatus, s)
-		case "error":
-			e.readMembers(s, member{"message", Says})
-		}
-	}
-}
-
-func (e *envelope) readItem(s *jsonscan.Scanner) {
-	for ok := s.Object(); ok && s.Next(); {
-		switch string(s.Key()) {
-		case "id":
-			e.keep(ItemID, s)
-		case "type":
-			e.keep(ItemType, s)
-		case "changes", "command", "text", "tool", "query":
-			e.say(s)
-		case "content":
-			e.readBlocks(s)
-		}
-	}
-}
-
-// readTokenUsage walks the next value, which is the usage of models.
-func (e *envelope) readTokenUsage(s *jsonscan.Scanner) {
-	for ok := s.Object(); ok && s.Next(); {
-		switch string(s.Key()) {
-		case "last":
-			e.readMembers(s, member{"totalTokens", Says},
-				member{"inputTokens", LastInputTokens}, member{"cachedInputTokens", LastCachedInputTokens}, member{"outputTokens", LastOutputTokens})
-		case "total":
-			e.readMembers(s, member{"inputTokens", TotalInputTokens}, member{"cachedInputTokens", TotalCachedInputTokens}, member{"outputTokens", TotalOutputTokens})
-		}
-	}
 }

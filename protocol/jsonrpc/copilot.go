@@ -17,12 +17,12 @@ import (
 // Other programs may well have a method connect or ping, so those are not in the table.
 var Copilot = New("copilot", Grammar{
 	IntegerIDs: true,
-	Says:       true,
+	Prose:      true,
 	Turns:      CopilotTurns,
 	Methods: copilotMethods(map[string]Method{
 		"session.event":     {From: frame.U2C, Does: protocol.Part, Ref: ofSession},
-		"session.lifecycle": {From: frame.U2C, Label: ParamsType},
-		"hooks.invoke":      {From: frame.U2C, Ref: ofSession, Joins: true, Label: ParamsHookType},
+		"session.lifecycle": {From: frame.U2C, Label: At("params.type")},
+		"hooks.invoke":      {From: frame.U2C, Ref: ofSession, Joins: true, Label: At("params.hookType")},
 		"session.send":      {From: frame.C2U, Bind: ofSession},
 		"session.abort":     {From: frame.C2U, Does: protocol.Cancel, Ref: ofSession},
 
@@ -49,7 +49,7 @@ func copilotMethods(methods map[string]Method) map[string]Method {
 		"ui.handlePendingElicitation", "ui.handlePendingExitPlanMode", "ui.handlePendingSampling",
 		"ui.handlePendingSessionLimitsExhausted", "ui.handlePendingUserInput",
 	} {
-		methods["session."+name] = Method{From: frame.C2U, Ref: ofSession, Joins: true, Label: ResultKind}
+		methods["session."+name] = Method{From: frame.C2U, Ref: ofSession, Joins: true, Label: At("params.result.kind")}
 	}
 	return methods
 }
@@ -101,16 +101,16 @@ var CopilotSpec = protocol.Spec{
 // readTurnCopilot sets the effect of a message on a turn, and on a question of the runtime
 // in it. Many failures are good answers whose success is false.
 func readTurnCopilot(e *envelope, m *protocol.Message) {
-	session := e.token(ofSession)
-	asked := e.token(Name{ParamsRequestID, protocol.SpaceID})
+	session := e.named(ofSession)
+	asked := jsonwalk.Token(e.request, protocol.SpaceID)
 	switch {
-	case m.Phase == protocol.Close && string(e.value(ResultSuccess)) == "false":
+	case m.Phase == protocol.Close && string(e.success) == "false":
 		m.Phase = protocol.Fail
-		if said := e.value(ResultError); said != nil {
-			m.Text = said
+		if e.resultError != nil {
+			m.Text = e.resultError
 		}
-	case m.Phase == protocol.Close && e.value(ResultMessage) != nil:
-		m.Waiting = protocol.Effect{Does: protocol.Close, Of: e.token(Name{ResultMessage, protocol.SpaceID})}
+	case m.Phase == protocol.Close && e.resultMessage != nil:
+		m.Waiting = protocol.Effect{Does: protocol.Close, Of: jsonwalk.Token(e.resultMessage, protocol.SpaceID)}
 	case m.Phase == protocol.Open && string(m.Kind) == "session.send":
 		m.Operation = protocol.Effect{Does: protocol.Part, Of: session}
 	case m.Phase == protocol.Open && m.Operation.Does == protocol.Open && m.From == frame.C2U:
@@ -127,16 +127,16 @@ var (
 
 // readEventCopilot sets the meaning of an event of a session.
 func readEventCopilot(e *envelope, m *protocol.Message, session, asked protocol.Token) {
-	kind := jsonwalk.Word(e.value(EventType))
+	kind := jsonwalk.Word(e.eventType)
 	if len(kind) == 0 {
 		m.Faults |= protocol.MissingField
 		return
 	}
-	m.Kind, m.Label, m.Text = kind, jsonwalk.Word(e.value(EventName)), e.value(Says)
+	m.Kind, m.Label, m.Text = kind, jsonwalk.Word(e.eventName), e.prose
 	if m.Text == nil {
-		m.Text = e.value(EventData)
+		m.Text = e.eventData
 	}
-	call := e.token(Name{UpdateToolCallID, protocol.SpaceStep})
+	call := jsonwalk.Token(e.toolCall, protocol.SpaceStep)
 	switch {
 	case asked.IsZero():
 	case bytes.HasSuffix(kind, requested):
@@ -148,70 +148,25 @@ func readEventCopilot(e *envelope, m *protocol.Message, session, asked protocol.
 	switch string(kind) {
 	case "session.idle":
 		m.Operation = protocol.Effect{Does: protocol.Close, Of: session}
-		if string(e.value(EventAborted)) == "true" {
+		if string(e.eventAborted) == "true" {
 			m.Operation.Does, m.Waiting.Does = protocol.Cancelled, protocol.Cancelled
 		}
 	case "user.message":
-		m.Waiting = protocol.Effect{Does: protocol.Part, Of: e.token(Name{EventMessage, protocol.SpaceID})}
+		m.Waiting = protocol.Effect{Does: protocol.Part, Of: jsonwalk.Token(e.eventMessage, protocol.SpaceID)}
 	case "assistant.turn_start":
-		if e.value(EventAgent) == nil { // it is not of a subagent
+		if e.eventAgent == nil { // it is not of a subagent
 			m.Begins = session
 		}
 	case "session.error":
 		m.Failing = true
 	case "assistant.usage":
-		m.Usage = e.usage(LastInputTokens, LastCachedInputTokens, LastOutputTokens)
-		m.Model = jsonwalk.Word(e.value(EventModel))
+		m.Usage = usage(e.lastInput, e.lastCached, e.lastOutput)
+		m.Model = jsonwalk.Word(e.eventModel)
 	case "tool.execution_start":
 		m.Step = protocol.Step{Does: protocol.Open, ID: call}
 	case "tool.execution_partial_result", "tool.execution_progress":
 		m.Step = protocol.Step{Does: protocol.Part, ID: call}
 	case "tool.execution_complete":
 		m.Step = protocol.Step{Does: protocol.Close, ID: call}
-	}
-}
-
-// readEvent walks the next value, an event of a session of Copilot.
-func (e *envelope) readEvent(s *jsonscan.Scanner) {
-	for ok := s.Object(); ok && s.Next(); {
-		start := s.Offset()
-		switch string(s.Key()) {
-		case "type":
-			e.keep(EventType, s)
-		case "agentId":
-			e.keep(EventAgent, s)
-		case "data":
-			e.readEventData(s)
-			e.keepSince(EventData, s, start)
-		}
-	}
-}
-
-func (e *envelope) readEventData(s *jsonscan.Scanner) {
-	for ok := s.Object(); ok && s.Next(); {
-		switch string(s.Key()) {
-		case "aborted":
-			e.keep(EventAborted, s)
-		case "requestId":
-			e.keep(ParamsRequestID, s)
-		case "toolCallId":
-			e.keep(UpdateToolCallID, s)
-		case "toolName", "hookType", "errorType", "infoType":
-			e.keep(EventName, s)
-		case "permissionRequest":
-			e.readMembers(s, member{"kind", EventName}, member{"intention", Says}, member{"args", Says})
-		case "model":
-			e.keep(EventModel, s)
-		case "messageId":
-			e.keep(EventMessage, s)
-		case "inputTokens":
-			e.keep(LastInputTokens, s)
-		case "cacheReadTokens":
-			e.keep(LastCachedInputTokens, s)
-		case "outputTokens":
-			e.keep(LastOutputTokens, s)
-		case "arguments", "content", "deltaContent", "error", "inputDelta", "message", "partialOutput", "reason", "title":
-			e.say(s)
-		}
 	}
 }

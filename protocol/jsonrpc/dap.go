@@ -30,67 +30,29 @@ func recognizeDAP(payload []byte, m *protocol.Message) protocol.Evidence {
 		jsonwalk.Shape{Has: `seq type"`, MayHave: "arguments body command event message request_seq success"}.Fits(payload))
 }
 
-// dapMessage is the result of one walk over a DAP message: words without their quotes, and
-// the other members as they are written.
+// A dapMessage holds the members of a message: words without their quotes, and others as written.
 type dapMessage struct {
-	kind, command, event, category []byte // words
-
-	seq, requestSeq       []byte
-	success, message      []byte
-	arguments, body       []byte
-	requestID, progressID []byte // of the arguments or the body
-	output                []byte // of the body
+	seq        []byte `at:"seq"`
+	kind       []byte `at:"type,unquoted"`
+	command    []byte `at:"command,unquoted"`
+	event      []byte `at:"event,unquoted"`
+	requestSeq []byte `at:"request_seq"`
+	success    []byte `at:"success"`
+	message    []byte `at:"message"`
+	arguments  []byte `at:"arguments"`
+	body       []byte `at:"body"`
+	requestID  []byte `at:"arguments|body.requestId"`
+	progressID []byte `at:"arguments|body.progressId"`
+	category   []byte `at:"arguments|body.category,unquoted"`
+	output     []byte `at:"arguments|body.output"`
 }
+
+var dapPaths = jsonwalk.PathsOf[dapMessage]()
 
 // Parse reads one message, as [protocol.Protocol] wants it.
 func (dap) Parse(payload []byte, m *protocol.Message) error {
-	var s jsonscan.Scanner
 	var d dapMessage
-	return jsonwalk.Parse(&s, payload, m, func() { d.readMessage(&s, payload) }, func() { d.interpret(m) })
-}
-
-func (d *dapMessage) readMessage(s *jsonscan.Scanner, payload []byte) {
-	for ok := s.Object(); ok && s.Next(); {
-		start := s.Offset()
-		switch string(s.Key()) {
-		case "seq":
-			d.seq = s.Value()
-		case "type":
-			d.kind, _ = jsonscan.Unquote(s.Value())
-		case "command":
-			d.command, _ = jsonscan.Unquote(s.Value())
-		case "event":
-			d.event, _ = jsonscan.Unquote(s.Value())
-		case "request_seq":
-			d.requestSeq = s.Value()
-		case "success":
-			d.success = s.Value()
-		case "message":
-			d.message = s.Value()
-		case "arguments":
-			d.readInner(s)
-			d.arguments = jsonwalk.Since(s, payload, start)
-		case "body":
-			d.readInner(s)
-			d.body = jsonwalk.Since(s, payload, start)
-		}
-	}
-}
-
-// readInner walks the arguments of a request or the body of another message.
-func (d *dapMessage) readInner(s *jsonscan.Scanner) {
-	for ok := s.Object(); ok && s.Next(); {
-		switch string(s.Key()) {
-		case "requestId":
-			d.requestID = s.Value()
-		case "progressId":
-			d.progressID = s.Value()
-		case "category":
-			d.category, _ = jsonscan.Unquote(s.Value())
-		case "output":
-			d.output = s.Value()
-		}
-	}
+	return dapPaths.Parse(payload, m, &d, func() { d.interpret(m) })
 }
 
 func (d *dapMessage) interpret(m *protocol.Message) {

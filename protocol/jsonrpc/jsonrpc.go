@@ -9,6 +9,7 @@ package jsonrpc
 
 import (
 	"bytes"
+	"strings"
 	"time"
 
 	"github.com/wirectl/wirectl/frame"
@@ -52,8 +53,8 @@ type Grammar struct {
 	NoBatches bool
 	// Turns is how operations end that outlive the request that began them.
 	Turns Turns
-	// Says says that the member Says tells a reader more than all params do.
-	Says bool
+	// Prose says that the prose of a message tells a reader more than all params do.
+	Prose bool
 	// ToolErrors says that result.isError reports a tool that failed.
 	ToolErrors bool
 }
@@ -102,6 +103,18 @@ type Outcome struct {
 	Member Member
 	Is     string
 	With   Member
+}
+
+// with adds the methods of which only the sender matters.
+func with(methods map[string]Method, clients, servers string) map[string]Method {
+	for from, names := range map[frame.Dir]string{frame.C2U: clients, frame.U2C: servers} {
+		for name := range strings.FieldsSeq(names) {
+			if _, ok := methods[name]; !ok {
+				methods[name] = Method{From: from}
+			}
+		}
+	}
+	return methods
 }
 
 // New returns the dialect of that name.
@@ -210,20 +223,26 @@ func (d *Dialect) Parse(payload []byte, m *protocol.Message) error {
 		return d.parseBatch(&s, m)
 	}
 	var e envelope
-	e.readEnvelope(&s, payload)
+	paths.Read(&s, &e)
 	err := s.End()
-	d.interpret(&e, m)
+	asks := e.method != nil || e.params != nil
+	if err != nil { // they may be cut
+		asks = jsonwalk.HasMember(payload, "method", "params")
+	}
+	d.interpret(&e, asks, m)
 	return jsonwalk.Finish(&s, err, m)
 }
 
-// interpret sets the meaning of the members of e.
-func (d *Dialect) interpret(e *envelope, m *protocol.Message) {
+// interpret sets the meaning of the members of e. A message that asks has a method, of whatever kind,
+// or params.
+func (d *Dialect) interpret(e *envelope, asks bool, m *protocol.Message) {
+	method, _ := jsonscan.Unquote(e.method)
 	switch {
-	case e.method != nil:
-		d.interpretMethod(e, m)
-	case e.value(Result) != nil || e.value(Error) != nil:
+	case method != nil:
+		d.interpretMethod(e, method, m)
+	case e.result != nil || e.failure != nil:
 		d.interpretAnswer(e, m)
-	case (e.versioned || d.grammar.Unversioned) && e.hasID() && !e.asks:
+	case (e.isVersioned() || d.grammar.Unversioned) && e.hasID() && !asks:
 		// Servers whose handler returns nothing leave out the result.
 		m.Faults |= protocol.NoAnswer
 		d.interpretAnswer(e, m)
@@ -243,29 +262,31 @@ func (d *Dialect) interpret(e *envelope, m *protocol.Message) {
 	case A2ATasks:
 		readTaskA2A(e, m)
 	}
-	if !e.versioned && !d.grammar.Unversioned {
+	if !e.isVersioned() && !d.grammar.Unversioned {
 		m.Faults |= protocol.BadVersion
 	}
 }
 
 // interpretMethod sets the meaning of a request or notification.
-func (d *Dialect) interpretMethod(e *envelope, m *protocol.Message) {
-	method := d.grammar.Methods[string(e.method)]
-	m.Kind = e.method
+func (d *Dialect) interpretMethod(e *envelope, name []byte, m *protocol.Message) {
+	method := d.grammar.Methods[string(name)]
+	m.Kind = name
 	m.From = method.From
-	m.Ref = e.token(method.Ref)
+	m.Ref = e.named(method.Ref)
 	m.Label = jsonwalk.Word(e.value(method.Label))
-	m.Text = e.value(Params)
-	if d.grammar.Says && (e.value(Says) != nil || m.Label != nil) {
-		m.Text = e.value(Says)
+	m.Text = e.params
+	if d.grammar.Prose {
+		if text := e.text(); text != nil || m.Label != nil {
+			m.Text = text
+		}
 	}
-	m.Faults |= d.checkParams(e.value(Params))
-	if e.value(ID) != nil {
-		m.Faults |= d.checkID(e.value(ID), d.grammar.NullIDs)
+	m.Faults |= d.checkParams(e.params)
+	if e.id != nil {
+		m.Faults |= d.checkID(e.id, d.grammar.NullIDs)
 	}
 	if e.hasID() {
 		m.Phase = protocol.Open
-		m.ID = protocol.Token{Space: protocol.SpaceID, Text: e.value(ID)}
+		m.ID = protocol.Token{Space: protocol.SpaceID, Text: e.id}
 		m.Bind = d.bind(e, method)
 		if method.Joins {
 			m.Operation = protocol.Effect{Does: protocol.Open, Of: m.Ref}
@@ -273,7 +294,7 @@ func (d *Dialect) interpretMethod(e *envelope, m *protocol.Message) {
 	}
 	if method.Does == protocol.Cancel || method.Does == protocol.Part && m.Phase != protocol.Open {
 		m.Phase = method.Does
-		m.Reason = jsonwalk.Word(e.value(ParamsReason))
+		m.Reason = jsonwalk.Word(e.reason)
 		if m.Ref.IsZero() {
 			m.Faults |= protocol.MissingField
 		}
@@ -282,12 +303,12 @@ func (d *Dialect) interpretMethod(e *envelope, m *protocol.Message) {
 
 // bind returns the second name that a request gives its exchange.
 func (d *Dialect) bind(e *envelope, method Method) protocol.Token {
-	t := e.token(method.Bind)
+	t := e.named(method.Bind)
 	for _, name := range d.grammar.Binds {
 		if !t.IsZero() {
 			break
 		}
-		t = e.token(name)
+		t = e.named(name)
 	}
 	return t
 }
@@ -302,24 +323,24 @@ func (d *Dialect) interpretAnswer(e *envelope, m *protocol.Message) {
 	m.From = d.grammar.Answers
 	m.Faults |= d.checkAnswer(e)
 	if e.hasID() {
-		m.ID = protocol.Token{Space: protocol.SpaceID, Text: e.value(ID)}
+		m.ID = protocol.Token{Space: protocol.SpaceID, Text: e.id}
 	}
 	if isError(e) {
 		m.Kind, m.Phase = kindError, protocol.Fail
-		m.Label, m.Text = e.value(ErrorCode), e.value(Error)
-		if message := e.value(ErrorMessage); message != nil {
-			m.Text = message
+		m.Label, m.Text = e.code, e.failure
+		if e.message != nil {
+			m.Text = e.message
 		}
 	} else {
 		m.Kind, m.Phase = kindResult, protocol.Close
-		m.Text = e.value(Result)
-		m.Version = version(e.value(ResultProtocolVersion))
-		m.ToolError = d.grammar.ToolErrors && string(e.value(ResultIsError)) == "true"
+		m.Text = e.result
+		m.Version = version(e.resultVersion)
+		m.ToolError = d.grammar.ToolErrors && string(e.isError) == "true"
 	}
 	for _, o := range d.grammar.Cancelled {
 		switch {
 		case string(e.value(o.Member)) != o.Is:
-		case o.With == None || e.value(o.With) != nil:
+		case o.With == 0 || e.value(o.With) != nil:
 			m.Phase = protocol.Cancelled
 		default:
 			m.Stops = true
@@ -338,24 +359,24 @@ func version(raw []byte) []byte {
 // isError reports whether an answer is an error. Peers that always write both members put
 // null for the one they do not mean.
 func isError(e *envelope) bool {
-	raw := e.value(Error)
-	return raw != nil && (raw[0] != 'n' || e.value(Result) == nil)
+	raw := e.failure
+	return raw != nil && (raw[0] != 'n' || e.result == nil)
 }
 
 // checkAnswer returns the faults of the answer's own members.
 func (d *Dialect) checkAnswer(e *envelope) (f protocol.Faults) {
 	failed := isError(e)
 	switch {
-	case e.value(Result) != nil && e.value(Error) != nil:
+	case e.result != nil && e.failure != nil:
 		f |= protocol.BothAnswers
-	case failed && e.value(Error)[0] == 'n':
+	case failed && e.failure[0] == 'n':
 		f |= protocol.NoAnswer
 	}
-	id := e.value(ID)
+	id := e.id
 	switch {
 	case id == nil:
 		return f | protocol.MissingField
-	case id[0] == 'n' && failed && !saysUnreadable(e.value(ErrorCode)):
+	case id[0] == 'n' && failed && !saysUnreadable(e.code):
 		return f | protocol.NullID
 	}
 	return f | d.checkID(id, failed)

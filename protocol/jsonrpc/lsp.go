@@ -6,7 +6,7 @@ import (
 )
 
 // workDone is the token of a progress that the server has created itself.
-var workDone = Name{ParamsToken, protocol.SpaceProgress}
+var workDone = Name{At("params.token"), protocol.SpaceProgress}
 
 // LSP is the language server protocol, version 3.18.
 //
@@ -15,107 +15,43 @@ var workDone = Name{ParamsToken, protocol.SpaceProgress}
 var LSP = New("lsp", Grammar{
 	IntegerIDs: true,
 	Binds: []Name{
-		{ParamsWorkDoneToken, protocol.SpaceProgress},
-		{ParamsPartialResultToken, protocol.SpaceProgress},
+		{At("params.workDoneToken"), protocol.SpaceProgress},
+		{At("params.partialResultToken"), protocol.SpaceProgress},
 	},
-	Cancelled: []Outcome{{Member: ErrorCode, Is: "-32800"}},
-	Methods: map[string]Method{
-		"$/cancelRequest":                {Does: protocol.Cancel, Ref: Name{ParamsID, protocol.SpaceID}},
+	Cancelled: []Outcome{{Member: At("error.code"), Is: "-32800"}},
+	Methods: with(map[string]Method{
+		"$/cancelRequest":                {Does: protocol.Cancel, Ref: Name{At("params.id"), protocol.SpaceID}},
 		"$/progress":                     {Does: protocol.Part, Ref: workDone},
 		"window/workDoneProgress/cancel": {From: frame.C2U, Does: protocol.Cancel, Ref: workDone},
 		"window/workDoneProgress/create": {From: frame.U2C, Ref: workDone},
-
-		"initialize":                             {From: frame.C2U},
-		"initialized":                            {From: frame.C2U},
-		"shutdown":                               {From: frame.C2U},
-		"exit":                                   {From: frame.C2U},
-		"$/setTrace":                             {From: frame.C2U},
-		"callHierarchy/incomingCalls":            {From: frame.C2U},
-		"callHierarchy/outgoingCalls":            {From: frame.C2U},
-		"codeAction/resolve":                     {From: frame.C2U},
-		"codeLens/resolve":                       {From: frame.C2U},
-		"completionItem/resolve":                 {From: frame.C2U},
-		"documentLink/resolve":                   {From: frame.C2U},
-		"inlayHint/resolve":                      {From: frame.C2U},
-		"workspaceSymbol/resolve":                {From: frame.C2U},
-		"notebookDocument/didChange":             {From: frame.C2U},
-		"notebookDocument/didClose":              {From: frame.C2U},
-		"notebookDocument/didOpen":               {From: frame.C2U},
-		"notebookDocument/didSave":               {From: frame.C2U},
-		"textDocument/codeAction":                {From: frame.C2U},
-		"textDocument/codeLens":                  {From: frame.C2U},
-		"textDocument/colorPresentation":         {From: frame.C2U},
-		"textDocument/completion":                {From: frame.C2U},
-		"textDocument/declaration":               {From: frame.C2U},
-		"textDocument/definition":                {From: frame.C2U},
-		"textDocument/diagnostic":                {From: frame.C2U},
-		"textDocument/didChange":                 {From: frame.C2U},
-		"textDocument/didClose":                  {From: frame.C2U},
-		"textDocument/didOpen":                   {From: frame.C2U},
-		"textDocument/didSave":                   {From: frame.C2U},
-		"textDocument/documentColor":             {From: frame.C2U},
-		"textDocument/documentHighlight":         {From: frame.C2U},
-		"textDocument/documentLink":              {From: frame.C2U},
-		"textDocument/documentSymbol":            {From: frame.C2U},
-		"textDocument/foldingRange":              {From: frame.C2U},
-		"textDocument/formatting":                {From: frame.C2U},
-		"textDocument/hover":                     {From: frame.C2U},
-		"textDocument/implementation":            {From: frame.C2U},
-		"textDocument/inlayHint":                 {From: frame.C2U},
-		"textDocument/inlineCompletion":          {From: frame.C2U},
-		"textDocument/inlineValue":               {From: frame.C2U},
-		"textDocument/linkedEditingRange":        {From: frame.C2U},
-		"textDocument/moniker":                   {From: frame.C2U},
-		"textDocument/onTypeFormatting":          {From: frame.C2U},
-		"textDocument/prepareCallHierarchy":      {From: frame.C2U},
-		"textDocument/prepareRename":             {From: frame.C2U},
-		"textDocument/prepareTypeHierarchy":      {From: frame.C2U},
-		"textDocument/rangeFormatting":           {From: frame.C2U},
-		"textDocument/rangesFormatting":          {From: frame.C2U},
-		"textDocument/references":                {From: frame.C2U},
-		"textDocument/rename":                    {From: frame.C2U},
-		"textDocument/selectionRange":            {From: frame.C2U},
-		"textDocument/semanticTokens/full":       {From: frame.C2U},
-		"textDocument/semanticTokens/full/delta": {From: frame.C2U},
-		"textDocument/semanticTokens/range":      {From: frame.C2U},
-		"textDocument/signatureHelp":             {From: frame.C2U},
-		"textDocument/typeDefinition":            {From: frame.C2U},
-		"textDocument/willSave":                  {From: frame.C2U},
-		"textDocument/willSaveWaitUntil":         {From: frame.C2U},
-		"typeHierarchy/subtypes":                 {From: frame.C2U},
-		"typeHierarchy/supertypes":               {From: frame.C2U},
-		"workspace/diagnostic":                   {From: frame.C2U},
-		"workspace/didChangeConfiguration":       {From: frame.C2U},
-		"workspace/didChangeWatchedFiles":        {From: frame.C2U},
-		"workspace/didChangeWorkspaceFolders":    {From: frame.C2U},
-		"workspace/didCreateFiles":               {From: frame.C2U},
-		"workspace/didDeleteFiles":               {From: frame.C2U},
-		"workspace/didRenameFiles":               {From: frame.C2U},
-		"workspace/executeCommand":               {From: frame.C2U},
-		"workspace/symbol":                       {From: frame.C2U},
-		"workspace/textDocumentContent":          {From: frame.C2U},
-		"workspace/willCreateFiles":              {From: frame.C2U},
-		"workspace/willDeleteFiles":              {From: frame.C2U},
-		"workspace/willRenameFiles":              {From: frame.C2U},
-
-		"$/logTrace":                            {From: frame.U2C},
-		"client/registerCapability":             {From: frame.U2C},
-		"client/unregisterCapability":           {From: frame.U2C},
-		"telemetry/event":                       {From: frame.U2C},
-		"textDocument/publishDiagnostics":       {From: frame.U2C},
-		"window/logMessage":                     {From: frame.U2C},
-		"window/showDocument":                   {From: frame.U2C},
-		"window/showMessage":                    {From: frame.U2C},
-		"window/showMessageRequest":             {From: frame.U2C},
-		"workspace/applyEdit":                   {From: frame.U2C},
-		"workspace/codeLens/refresh":            {From: frame.U2C},
-		"workspace/configuration":               {From: frame.U2C},
-		"workspace/diagnostic/refresh":          {From: frame.U2C},
-		"workspace/foldingRange/refresh":        {From: frame.U2C},
-		"workspace/inlayHint/refresh":           {From: frame.U2C},
-		"workspace/inlineValue/refresh":         {From: frame.U2C},
-		"workspace/semanticTokens/refresh":      {From: frame.U2C},
-		"workspace/textDocumentContent/refresh": {From: frame.U2C},
-		"workspace/workspaceFolders":            {From: frame.U2C},
-	},
+	}, lspClient, lspServer),
 })
+
+const lspClient = `
+	initialize initialized shutdown exit $/setTrace callHierarchy/incomingCalls callHierarchy/outgoingCalls
+	codeAction/resolve codeLens/resolve completionItem/resolve documentLink/resolve inlayHint/resolve
+	workspaceSymbol/resolve notebookDocument/didChange notebookDocument/didClose notebookDocument/didOpen
+	notebookDocument/didSave textDocument/codeAction textDocument/codeLens textDocument/colorPresentation
+	textDocument/completion textDocument/declaration textDocument/definition textDocument/diagnostic
+	textDocument/didChange textDocument/didClose textDocument/didOpen textDocument/didSave textDocument/documentColor
+	textDocument/documentHighlight textDocument/documentLink textDocument/documentSymbol textDocument/foldingRange
+	textDocument/formatting textDocument/hover textDocument/implementation textDocument/inlayHint
+	textDocument/inlineCompletion textDocument/inlineValue textDocument/linkedEditingRange textDocument/moniker
+	textDocument/onTypeFormatting textDocument/prepareCallHierarchy textDocument/prepareRename
+	textDocument/prepareTypeHierarchy textDocument/rangeFormatting textDocument/rangesFormatting textDocument/references
+	textDocument/rename textDocument/selectionRange textDocument/semanticTokens/full
+	textDocument/semanticTokens/full/delta textDocument/semanticTokens/range textDocument/signatureHelp
+	textDocument/typeDefinition textDocument/willSave textDocument/willSaveWaitUntil typeHierarchy/subtypes
+	typeHierarchy/supertypes workspace/diagnostic workspace/didChangeConfiguration workspace/didChangeWatchedFiles
+	workspace/didChangeWorkspaceFolders workspace/didCreateFiles workspace/didDeleteFiles workspace/didRenameFiles
+	workspace/executeCommand workspace/symbol workspace/textDocumentContent workspace/willCreateFiles
+	workspace/willDeleteFiles workspace/willRenameFiles
+`
+
+const lspServer = `
+	$/logTrace client/registerCapability client/unregisterCapability telemetry/event textDocument/publishDiagnostics
+	window/logMessage window/showDocument window/showMessage window/showMessageRequest workspace/applyEdit
+	workspace/codeLens/refresh workspace/configuration workspace/diagnostic/refresh workspace/foldingRange/refresh
+	workspace/inlayHint/refresh workspace/inlineValue/refresh workspace/semanticTokens/refresh
+	workspace/textDocumentContent/refresh workspace/workspaceFolders
+`

@@ -7,7 +7,7 @@ import (
 )
 
 // ofTask is the task that a request of MCP names.
-var ofTask = Name{ParamsTaskID, protocol.SpaceTask}
+var ofTask = Name{At("params.taskId"), protocol.SpaceTask}
 
 // Versions of MCP, as they are written.
 const (
@@ -25,22 +25,22 @@ var MCP = New("mcp", Grammar{
 	ObjectParams: true,
 	ToolErrors:   true,
 	Turns:        MCPTasks,
-	Binds:        []Name{{MetaProgressToken, protocol.SpaceProgress}},
+	Binds:        []Name{{At("params._meta.progressToken"), protocol.SpaceProgress}},
 	Methods: map[string]Method{
 		"initialize":                       {From: frame.C2U, Until: mcp202511},
 		"server/discover":                  {From: frame.C2U, Since: mcp2026},
 		"ping":                             {Until: mcp202511},
 		"completion/complete":              {From: frame.C2U},
 		"logging/setLevel":                 {From: frame.C2U, Until: mcp202511},
-		"prompts/get":                      {From: frame.C2U, Label: ParamsName},
+		"prompts/get":                      {From: frame.C2U, Label: At("params.name")},
 		"prompts/list":                     {From: frame.C2U},
 		"resources/list":                   {From: frame.C2U},
-		"resources/read":                   {From: frame.C2U, Label: ParamsURI},
-		"resources/subscribe":              {From: frame.C2U, Label: ParamsURI, Until: mcp202511},
+		"resources/read":                   {From: frame.C2U, Label: At("params.uri")},
+		"resources/subscribe":              {From: frame.C2U, Label: At("params.uri"), Until: mcp202511},
 		"resources/templates/list":         {From: frame.C2U},
-		"resources/unsubscribe":            {From: frame.C2U, Label: ParamsURI, Until: mcp202511},
+		"resources/unsubscribe":            {From: frame.C2U, Label: At("params.uri"), Until: mcp202511},
 		"subscriptions/listen":             {From: frame.C2U, Since: mcp2026},
-		"tools/call":                       {From: frame.C2U, Label: ParamsName},
+		"tools/call":                       {From: frame.C2U, Label: At("params.name")},
 		"tools/list":                       {From: frame.C2U},
 		"tasks/cancel":                     {Ref: ofTask, Since: mcp202511},
 		"tasks/get":                        {Ref: ofTask, Joins: true, Since: mcp202511},
@@ -50,8 +50,8 @@ var MCP = New("mcp", Grammar{
 		"elicitation/create":               {From: frame.U2C, Since: mcp202506, Until: mcp202511},
 		"roots/list":                       {From: frame.U2C, Until: mcp202511},
 		"sampling/createMessage":           {From: frame.U2C, Until: mcp202511},
-		"notifications/cancelled":          {Does: protocol.Cancel, Ref: Name{ParamsRequestID, protocol.SpaceID}},
-		"notifications/progress":           {Does: protocol.Part, Ref: Name{ParamsProgressToken, protocol.SpaceProgress}},
+		"notifications/cancelled":          {Does: protocol.Cancel, Ref: Name{At("params.requestId"), protocol.SpaceID}},
+		"notifications/progress":           {Does: protocol.Part, Ref: Name{At("params.progressToken"), protocol.SpaceProgress}},
 		"notifications/initialized":        {From: frame.C2U, Until: mcp202511},
 		"notifications/roots/list_changed": {From: frame.C2U, Until: mcp202511},
 		"notifications/tasks":              {From: frame.U2C, Since: mcp2026},
@@ -62,7 +62,7 @@ var MCP = New("mcp", Grammar{
 		"notifications/message":                    {From: frame.U2C},
 		"notifications/prompts/list_changed":       {From: frame.U2C},
 		"notifications/resources/list_changed":     {From: frame.U2C},
-		"notifications/resources/updated":          {From: frame.U2C, Label: ParamsURI},
+		"notifications/resources/updated":          {From: frame.U2C, Label: At("params.uri")},
 		"notifications/tools/list_changed":         {From: frame.U2C},
 	},
 })
@@ -72,9 +72,9 @@ var MCP = New("mcp", Grammar{
 func readTaskMCP(e *envelope, m *protocol.Message) {
 	switch m.Phase {
 	case protocol.Open:
-		m.Version = jsonwalk.Word(e.value(MetaProtocolVersion))
-		m.Arguments, m.State = e.value(ParamsArguments), e.value(ParamsRequestState)
-		m.Inputs = e.value(ParamsInputResponses)
+		m.Version = jsonwalk.Word(e.protocolVersion)
+		m.Arguments, m.State = e.arguments, e.requestState
+		m.Inputs = e.inputResponses
 		switch string(m.Kind) {
 		case "tasks/cancel":
 			m.Operation = protocol.Effect{Does: protocol.Cancel, Of: m.Ref}
@@ -84,22 +84,22 @@ func readTaskMCP(e *envelope, m *protocol.Message) {
 			m.Continues = m.Ref.IsZero() && (m.Inputs != nil || m.State != nil)
 		}
 	case protocol.Close:
-		task := e.token(Name{ResultTaskID, protocol.SpaceTask})
-		m.Inputs = e.value(ResultInputRequests)
-		switch kind := string(e.value(ResultType)); {
+		task := jsonwalk.Token(e.resultTask, protocol.SpaceTask)
+		m.Inputs = e.resultRequests
+		switch kind := string(e.resultType); {
 		case kind == `"input_required"`:
-			m.GoesOn, m.State = true, e.value(ResultRequestState)
-		case kind == `"task"`, e.value(ResultTaskStatus) != nil:
+			m.GoesOn, m.State = true, e.resultState
+		case kind == `"task"`, e.taskStatus != nil:
 			m.GoesOn, m.Bind = true, task
 		default:
-			m.Operation = taskEffect(e.value(ResultStatus), task)
-			m.ToolError = m.ToolError || string(e.value(ResultTaskIsError)) == "true"
+			m.Operation = taskEffect(e.resultStatus, task)
+			m.ToolError = m.ToolError || string(e.taskIsError) == "true"
 		}
 	case protocol.Note:
-		if subscription := e.value(MetaSubscriptionID); subscription != nil {
-			m.Phase, m.Ref = protocol.Part, jsonwalk.Token(subscription, protocol.SpaceID)
+		if e.subscription != nil {
+			m.Phase, m.Ref = protocol.Part, jsonwalk.Token(e.subscription, protocol.SpaceID)
 		}
-		m.Operation, m.Inputs = taskEffect(e.value(ParamsStatus), e.token(ofTask)), e.value(ParamsInputRequests)
+		m.Operation, m.Inputs = taskEffect(e.status, e.named(ofTask)), e.inputRequests
 	}
 }
 

@@ -119,7 +119,7 @@ func judgeMCP(j *protocol.Judged) {
 	var s jsonscan.Scanner
 	var e envelope
 	s.Init(j.Payload)
-	e.readEnvelope(&s, j.Payload)
+	paths.Read(&s, &e)
 	switch m.Phase {
 	case protocol.Open:
 		judgeRequest(j, &e)
@@ -209,28 +209,28 @@ func judgeDeclared(j *protocol.Judged) {
 // client.
 func judgeRequest(j *protocol.Judged, e *envelope) {
 	for _, of := range []struct {
-		member Member
-		name   string
-	}{{MetaProtocolVersion, "protocolVersion"}, {MetaCapabilities, "clientCapabilities"}} {
-		if e.value(of.member) == nil {
+		value []byte
+		name  string
+	}{{e.protocolVersion, "protocolVersion"}, {e.capabilities, "clientCapabilities"}} {
+		if of.value == nil {
 			j.Break(missingField, "%s %s has no %s in its _meta", j.Message.Kind, j.Message.ID.Text, of.name)
 		}
 	}
-	j.Declares = capabilities(e.value(MetaCapabilities)) | subscribed(e.value(ParamsNotifications))
-	if e.value(MetaLogLevel) != nil {
+	j.Declares = capabilities(e.capabilities) | subscribed(e.notifications)
+	if e.logLevel != nil {
 		j.Declares |= mcpLogs
 	}
 }
 
 // judgeResult: a result is of a known type, which its request can have.
 func judgeResult(j *protocol.Judged, e *envelope) {
-	kind, known := e.value(ResultType), j.Asked != ""
+	kind, known := e.resultType, j.Asked != ""
 	switch string(kind) {
 	case "":
 		j.Break(missingField, "the result %s has no resultType", j.Message.ID.Text)
 		return
 	case `"complete"`:
-		if slices.Contains(mcpCached, j.Asked) && (e.value(ResultTTL) == nil || e.value(ResultCacheScope) == nil) {
+		if slices.Contains(mcpCached, j.Asked) && (e.ttl == nil || e.cacheScope == nil) {
 			j.Break(missingField, "the result of %s %s has no ttlMs or no cacheScope", j.Asked, j.Message.ID.Text)
 		}
 		return
@@ -238,15 +238,15 @@ func judgeResult(j *protocol.Judged, e *envelope) {
 		if known && !slices.Contains(mcpRetried, j.Asked) {
 			break
 		}
-		if e.value(ResultInputRequests) == nil && e.value(ResultRequestState) == nil {
+		if e.resultRequests == nil && e.resultState == nil {
 			j.Break(missingField, "the result of %s %s has neither inputRequests nor requestState", j.Asked, j.Message.ID.Text)
 		}
-		for name, request := range members(e.value(ResultInputRequests)) {
+		for name, request := range members(e.resultRequests) {
 			if _, ok := jsonscan.Get(request, "params", "elicitationId"); ok {
 				j.Advise(wrongVersion, "%s has no elicitationId, which the input request %s of %s %s has", j.Version, name, j.Asked, j.Message.ID.Text)
 			}
 		}
-		j.Needs = inputs(e.value(ResultInputRequests))
+		j.Needs = inputs(e.resultRequests)
 		return
 	case `"task"`:
 		if known && j.Asked != "tools/call" {
@@ -273,11 +273,11 @@ func judgeNotification(j *protocol.Judged, e *envelope) {
 	j.Needs = mcpNamed[string(m.Kind)]
 	switch {
 	case string(m.Kind) == "notifications/subscriptions/acknowledged":
-		j.Declares = subscribed(e.value(ParamsNotifications))
+		j.Declares = subscribed(e.notifications)
 	case j.Needs == 0 || j.Needs == mcpLogs:
 		return
 	}
-	if e.value(MetaSubscriptionID) == nil {
+	if e.subscription == nil {
 		j.Needs = 0
 		j.Break(missingField, "%s has no subscriptionId in its _meta", m.Kind)
 	}

@@ -10,7 +10,7 @@ import (
 
 // run is the request_id by which a cancel names a send. It differs from the id of the JSON-RPC
 // request, so it belongs to another token space.
-var run = jsonrpc.Name{Member: jsonrpc.ParamsRunID, Space: protocol.SpaceRun}
+var run = jsonrpc.Name{Member: jsonrpc.At("params.request_id"), Space: protocol.SpaceRun}
 
 // Protocol is nexus. Ids are strings or integers. A request with no id or a null id is a
 // notification. Params are an object, and there are no batches.
@@ -22,7 +22,7 @@ var Protocol = jsonrpc.New("nexus", jsonrpc.Grammar{
 	NoBatches:    true,
 	Answers:      frame.U2C,
 	// The answer to a cancel also has a cancelled member, but no content.
-	Cancelled: []jsonrpc.Outcome{{Member: jsonrpc.ResultCancelled, Is: "true", With: jsonrpc.ResultContent}},
+	Cancelled: []jsonrpc.Outcome{{Member: jsonrpc.At("result.cancelled"), Is: "true", With: jsonrpc.At("result.content")}},
 	Methods: map[string]jsonrpc.Method{
 		"send":            {From: frame.C2U, Bind: run},
 		"cancel":          {From: frame.C2U, Does: protocol.Cancel, Ref: run},

@@ -65,6 +65,18 @@ func Member(s *jsonscan.Scanner, key string) (raw []byte) {
 	return raw
 }
 
+// HasMember reports whether an object, which may be malformed, has one of the keys.
+func HasMember(object []byte, keys ...string) bool {
+	var s jsonscan.Scanner
+	s.Init(object)
+	for ok := s.Object(); ok && s.Next(); {
+		if slices.Contains(keys, string(s.Key())) {
+			return true
+		}
+	}
+	return false
+}
+
 // WordIn is the [Word] of a [Member].
 func WordIn(s *jsonscan.Scanner, key string) []byte { return Word(Member(s, key)) }
 
