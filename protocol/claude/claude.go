@@ -10,6 +10,7 @@ import (
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
+	"github.com/wirectl/wirectl/protocol/jsonrpc"
 )
 
 // Spec is stream-json. The kind of a message is its type, followed by a slash and the
@@ -60,11 +61,76 @@ var Spec = protocol.Spec{
 
 type claude struct{ jsonwalk.Named }
 
+// A line holds the members of a message. Words are without quotes; ids, numbers and texts are as
+// written.
+type line struct {
+	kind           []byte `at:"type,word"`
+	subtype        []byte `at:"subtype,word"`
+	sessionID      []byte `at:"session_id,word"`
+	requestID      []byte `at:"request_id"`
+	parent         []byte `at:"parent_tool_use_id"` // the tool call of a subagent
+	state          []byte `at:"status|state|model|estimated_tokens|error"`
+	originKind     []byte `at:"origin.kind,word"`
+	isError        []byte `at:"is_error"`
+	terminalReason []byte `at:"terminal_reason,word"`
+	localCommand   []byte `at:"local_command,word"`
+	uuid           []byte `at:"uuid"`
+	promptID       []byte `at:"command_uuid|user_message_uuid request.message_uuid"` // of a message about one prompt
+	promptIDs      []byte `at:"user_message_uuids"`                                  // those that a result answers
+
+	request        []byte `at:"request"`
+	requestSubtype []byte `at:"request.subtype,word"`
+	toolName       []byte `at:"request.tool_name,word"`
+	innerMethod    []byte `at:"request.message.method,word"`
+	subject        []byte `at:"request.model|mode|message_uuid|input request.message.params"`
+	hookEvent      []byte `at:"request.input.hook_event_name,word"`
+	hookSubject    []byte `at:"request.input.prompt|tool_input"`
+	cancelQueued   []byte `at:"request.cancel_queued"`
+
+	responseSubtype []byte `at:"response.subtype,word"`
+	responseID      []byte `at:"response.request_id"`
+	responseError   []byte `at:"response.error"`
+	response        []byte `at:"response.response"`
+	behavior        []byte `at:"response.response.behavior,word"`
+	stillQueued     []byte `at:"response.response.still_queued"`
+	cancelled       []byte `at:"response.response.cancelled"`
+
+	content    []byte `at:"result message.content,plain message.content[0].text|thinking|input|content"`
+	blockType  []byte `at:"message.content[0].type,word"`
+	blockName  []byte `at:"message.content[0].name,word"`
+	eventType  []byte `at:"event.type,word"`
+	eventIndex []byte `at:"event.index"`
+	eventText  []byte `at:"event.content_block.type event.message.model event.delta.text|thinking|partial_json|stop_reason"`
+
+	usage struct {
+		input  int64 `at:"input_tokens|cache_creation_input_tokens,sum"`
+		cached int64 `at:"cache_read_input_tokens"`
+		output int64 `at:"output_tokens"`
+	} `at:"usage"` // of the turn
+	total    modelUsage `at:"modelUsage.*"` // of the session
+	cost     []byte     `at:"total_cost_usd"`
+	since    modelUsage `at:"model_usage_since_last_result.*"` // of all models since the last result
+	hasSince bool       `at:"model_usage_since_last_result"`
+}
+
+// A modelUsage is the sum of what models have used.
+type modelUsage struct {
+	input  int64 `at:"inputTokens|cacheCreationInputTokens,sum"` // not from a cache
+	cached int64 `at:"cacheReadInputTokens,sum"`
+	output int64 `at:"outputTokens,sum"`
+	cost   int64 `at:"costUSD,sum,micros"`
+}
+
+func (u modelUsage) usage() protocol.Usage {
+	return protocol.Usage{Input: u.input + u.cached, Cached: u.cached, Output: u.output, Cost: u.cost}
+}
+
+var paths = jsonwalk.PathsOf[line]()
+
 // Parse reads one message, as [protocol.Protocol] wants it.
 func (claude) Parse(payload []byte, m *protocol.Message) error {
-	var s jsonscan.Scanner
-	var w wire
-	return jsonwalk.Parse(&s, payload, m, func() { w.read(&s, payload) }, func() { w.interpret(m) })
+	var l line
+	return paths.Parse(payload, m, &l, func() { l.interpret(m) })
 }
 
 // turn names the current turn: turns have no ids.
@@ -101,47 +167,47 @@ func kindsOf(name string, subtypes ...string) map[string][]byte {
 
 // interpret fills m. A message of an unknown type belongs to the turn if it has a session, as
 // all messages of Claude Code have.
-func (w *wire) interpret(m *protocol.Message) {
-	switch string(w.kind) {
+func (l *line) interpret(m *protocol.Message) {
+	switch string(l.kind) {
 	case "control_request":
-		w.interpretRequest(m)
+		l.interpretRequest(m)
 	case "control_response":
-		m.Kind = kindNamed(w.kind, w.responseSubtype)
-		m.ID, m.Phase = id(w.responseID), protocol.Close
-		m.Label, m.Text = w.behavior, w.response
-		m.Queue.Names = w.stillQueued
-		if string(w.cancelled) == "true" {
+		m.Kind = kindNamed(l.kind, l.responseSubtype)
+		m.ID, m.Phase = id(l.responseID), protocol.Close
+		m.Label, m.Text = l.behavior, l.response
+		m.Queue.Names = l.stillQueued
+		if string(l.cancelled) == "true" {
 			m.Queue.Does = protocol.Cancelled
 		}
-		if string(w.responseSubtype) == "error" {
-			m.Phase, m.Text = protocol.Fail, w.responseError
+		if string(l.responseSubtype) == "error" {
+			m.Phase, m.Text = protocol.Fail, l.responseError
 		}
 		m.Faults |= missing(m.ID)
 	case "control_cancel_request":
-		m.Kind, m.Phase, m.Ref = kindNamed(w.kind, nil), protocol.Cancel, id(w.requestID)
+		m.Kind, m.Phase, m.Ref = kindNamed(l.kind, nil), protocol.Cancel, id(l.requestID)
 		m.Faults |= missing(m.Ref)
 	case "user":
-		m.Kind, m.Text = kindNamed(w.kind, nil), w.content
-		if w.ofSession() {
+		m.Kind, m.Text = kindNamed(l.kind, nil), l.content
+		if l.ofSession() {
 			m.From, m.Phase, m.Ref = frame.U2C, protocol.Part, turn
-			m.Label = w.blockLabel()
+			m.Label = l.blockLabel()
 		} else {
-			m.From, m.Phase, m.ID, m.Bind = frame.C2U, protocol.Open, turn, prompt(w.uuid)
-			m.Queue.Own = w.own()
+			m.From, m.Phase, m.ID, m.Bind = frame.C2U, protocol.Open, turn, prompt(l.uuid)
+			m.Queue.Own = l.own()
 		}
 	case "result":
-		w.interpretResult(m)
+		l.interpretResult(m)
 	case "keep_alive":
-		m.Kind = kindNamed(w.kind, nil)
+		m.Kind = kindNamed(l.kind, nil)
 	case "command_lifecycle":
-		m.Kind, m.From, m.Phase, m.Ref, m.Empty, m.Text = kindNamed(w.kind, nil), frame.U2C, protocol.Part, prompt(w.promptID), true, w.state
-		m.Queue = protocol.Queue{Does: lifecycle[string(w.state)], Of: m.Ref}
+		m.Kind, m.From, m.Phase, m.Ref, m.Empty, m.Text = kindNamed(l.kind, nil), frame.U2C, protocol.Part, prompt(l.promptID), true, l.state
+		m.Queue = protocol.Queue{Does: lifecycle[string(l.state)], Of: m.Ref}
 	case "conversation_reset": // by /clear
-		m.Kind, m.From, m.Spent = kindNamed(w.kind, nil), frame.U2C, protocol.Spent{Of: w.session(), Anew: true}
+		m.Kind, m.From, m.Spent = kindNamed(l.kind, nil), frame.U2C, protocol.Spent{Of: l.session(), Anew: true}
 	default:
-		m.Kind = kindNamed(w.kind, w.subtype)
-		if m.Kind == nil && w.ofSession() {
-			m.Kind = w.kind
+		m.Kind = kindNamed(l.kind, l.subtype)
+		if m.Kind == nil && l.ofSession() {
+			m.Kind = l.kind
 		}
 		if m.Kind == nil {
 			m.Kind = protocol.Unknown
@@ -152,18 +218,18 @@ func (w *wire) interpret(m *protocol.Message) {
 		switch {
 		case string(m.Kind) == "system/init":
 			m.Queue.Does = protocol.Open
-		case w.ofSubagent(): // which may run between turns
-		case string(w.kind) == "assistant", string(w.kind) == "stream_event":
+		case l.ofSubagent(): // which may run between turns
+		case string(l.kind) == "assistant", string(l.kind) == "stream_event":
 			m.Queue.Does = protocol.Part
 		}
 		switch {
-		case w.eventType != nil:
-			m.Label, m.Text = w.eventType, w.eventText
-			m.Step = w.step()
-		case w.content != nil || w.block != nil:
-			m.Label, m.Text = w.blockLabel(), w.content
+		case l.eventType != nil:
+			m.Label, m.Text = l.eventType, l.eventText
+			m.Step = l.step()
+		case l.content != nil || l.blockType != nil || l.blockName != nil:
+			m.Label, m.Text = l.blockLabel(), l.content
 		default:
-			m.Text = w.state
+			m.Text = l.state
 		}
 	}
 }
@@ -196,16 +262,16 @@ var lifecycle = map[string]protocol.Phase{
 }
 
 // ofSubagent reports whether the message belongs to a subagent.
-func (w *wire) ofSubagent() bool { return len(w.parent) > 0 && w.parent[0] != 'n' }
+func (l *line) ofSubagent() bool { return len(l.parent) > 0 && l.parent[0] != 'n' }
 
 // step returns the effect of an event on a block of a message. Events of subagents have
 // their own numbers, and are ignored.
-func (w *wire) step() protocol.Step {
-	if w.ofSubagent() {
+func (l *line) step() protocol.Step {
+	if l.ofSubagent() {
 		return protocol.Step{}
 	}
-	s := protocol.Step{ID: jsonwalk.Token(w.eventIndex, protocol.SpaceStep)}
-	switch string(w.eventType) {
+	s := protocol.Step{ID: jsonwalk.Token(l.eventIndex, protocol.SpaceStep)}
+	switch string(l.eventType) {
 	case "content_block_start":
 		s.Does = protocol.Open
 	case "content_block_delta":
@@ -216,26 +282,32 @@ func (w *wire) step() protocol.Step {
 	return s
 }
 
-// blockLabel returns the type of a message's first block, unless it is plain text.
-func (w *wire) blockLabel() []byte {
-	if string(w.block) == "text" {
+// blockLabel returns the tool or the type of a message's first block, unless that is plain text.
+func (l *line) blockLabel() []byte {
+	switch {
+	case l.blockName != nil:
+		return l.blockName
+	case string(l.blockType) == "text":
 		return nil
 	}
-	return w.block
+	return l.blockType
 }
 
-func (w *wire) interpretRequest(m *protocol.Message) {
-	m.Kind, m.ID, m.Phase = kindNamed(w.kind, w.requestSubtype), id(w.requestID), protocol.Open
-	if m.Text = w.request; w.asked != nil || w.hookEvent != nil {
-		m.Text = w.asked
+func (l *line) interpretRequest(m *protocol.Message) {
+	m.Kind, m.ID, m.Phase = kindNamed(l.kind, l.requestSubtype), id(l.requestID), protocol.Open
+	switch m.Text = l.request; {
+	case l.hookEvent != nil:
+		m.Text = l.hookSubject
+	case l.subject != nil:
+		m.Text = l.subject
 	}
 	m.Faults |= missing(m.ID)
-	switch string(w.requestSubtype) {
+	switch string(l.requestSubtype) {
 	case "interrupt":
 		m.From, m.Phase, m.Ref = frame.C2U, protocol.Cancel, turn
-		m.Queue.Empties = string(w.cancelQueued) == "true"
+		m.Queue.Empties = string(l.cancelQueued) == "true"
 	case "cancel_async_message":
-		m.From, m.Phase, m.Ref = frame.C2U, protocol.Cancel, prompt(w.promptID)
+		m.From, m.Phase, m.Ref = frame.C2U, protocol.Cancel, prompt(l.promptID)
 		m.Faults |= missing(m.Ref)
 	case "end_session":
 		m.From, m.Queue.Empties = frame.C2U, true
@@ -245,7 +317,7 @@ func (w *wire) interpretRequest(m *protocol.Message) {
 	case "mcp_message":
 		m.Operation = protocol.Effect{Does: protocol.Open, Of: turn}
 	}
-	for _, name := range [][]byte{w.toolName, w.hookEvent, w.innerMethod} {
+	for _, name := range [][]byte{l.toolName, l.hookEvent, l.innerMethod} {
 		if m.Label == nil {
 			m.Label = name
 		}
@@ -254,29 +326,28 @@ func (w *wire) interpretRequest(m *protocol.Message) {
 
 // interpretResult fills m from the result of a turn. Its usage leaves out subagents, compaction
 // and calls that were interrupted; that of the models has all.
-func (w *wire) interpretResult(m *protocol.Message) {
-	m.Kind, m.From, m.Text = kindNamed(w.kind, w.subtype), frame.U2C, w.content
-	m.Ref, m.Queue.Own, m.Queue.Names = turn, w.own(), w.promptIDs
+func (l *line) interpretResult(m *protocol.Message) {
+	m.Kind, m.From, m.Text = kindNamed(l.kind, l.subtype), frame.U2C, l.content
+	m.Ref, m.Queue.Own, m.Queue.Names = turn, l.own(), l.promptIDs
 	if m.Queue.Names == nil {
-		m.Queue.Names = w.promptID
+		m.Queue.Names = l.promptID
 	}
+	m.Usage = protocol.Usage{Input: l.usage.input + l.usage.cached, Cached: l.usage.cached, Output: l.usage.output}
 	switch none := (protocol.Usage{}); {
-	case w.since != none:
-		m.Usage = w.since
-	case w.usage != none || w.counted:
-		m.Usage = w.usage
-	default:
-		m.Usage = w.total
+	case l.since != modelUsage{}:
+		m.Usage = l.since.usage()
+	case m.Usage == none && !l.hasSince:
+		m.Usage = l.total.usage()
 	}
-	m.Spent = protocol.Spent{Of: w.session(), Usage: w.total, Anew: string(w.localCommand) == "clear"}
-	m.Spent.Usage.Cost = jsonwalk.Micros(w.cost)
-	if string(w.terminalReason) != "completed" {
-		m.Label = w.terminalReason
+	m.Spent = protocol.Spent{Of: l.session(), Usage: l.total.usage(), Anew: string(l.localCommand) == "clear"}
+	m.Spent.Usage.Cost = jsonwalk.Micros(l.cost)
+	if string(l.terminalReason) != "completed" {
+		m.Label = l.terminalReason
 	}
 	switch {
-	case string(w.isError) != "true":
+	case string(l.isError) != "true":
 		m.Phase = protocol.Close
-	case bytes.HasPrefix(w.terminalReason, []byte("aborted")):
+	case bytes.HasPrefix(l.terminalReason, []byte("aborted")):
 		m.Phase = protocol.Cancelled
 	default:
 		m.Phase = protocol.Fail
@@ -293,20 +364,20 @@ func kindNamed(name, subtype []byte) []byte {
 }
 
 // own returns the origin of a turn, unless that is the client's user.
-func (w *wire) own() []byte {
-	if string(w.originKind) == "human" {
+func (l *line) own() []byte {
+	if string(l.originKind) == "human" {
 		return nil
 	}
-	return w.originKind
+	return l.originKind
 }
 
-func (w *wire) session() protocol.Token {
-	return protocol.Token{Space: protocol.SpaceSession, Text: w.sessionID}
+func (l *line) session() protocol.Token {
+	return protocol.Token{Space: protocol.SpaceSession, Text: l.sessionID}
 }
 
 // ofSession reports whether Claude Code wrote the message: clients do not know the session.
-func (w *wire) ofSession() bool {
-	return len(w.sessionID) > 0 && string(w.sessionID) != "default"
+func (l *line) ofSession() bool {
+	return len(l.sessionID) > 0 && string(l.sessionID) != "default"
 }
 
 func id(raw []byte) protocol.Token { return jsonwalk.Token(raw, protocol.SpaceID) }
@@ -319,4 +390,35 @@ func missing(t protocol.Token) protocol.Faults {
 		return protocol.MissingField
 	}
 	return 0
+}
+
+// A nesting holds the members of a control message about MCP.
+type nesting struct {
+	request   []byte `at:"request_id request|response.request_id"`
+	isAnswer  bool   `at:"response"`
+	server    []byte `at:"request|response.server_name,word"`
+	message   []byte `at:"request|response.message request|response.response.mcp_response"`
+	subtype   []byte `at:"request.subtype,word"`
+	hasID     bool   `at:"request|response.message.id request|response.response.mcp_response.id"`
+	hasMethod bool   `at:"request|response.message.method request|response.response.mcp_response.method"`
+}
+
+var nestingPaths = jsonwalk.PathsOf[nesting]()
+
+// nestedIn returns the MCP message in payload, to or from an MCP server that the client of Claude
+// Code runs; nil unless payload is an mcp_message or an answer that may belong to one.
+func nestedIn(payload []byte) *protocol.Nested {
+	var n nesting
+	var s jsonscan.Scanner
+	s.Init(payload)
+	nestingPaths.Read(&s, &n)
+	if !n.isAnswer && string(n.subtype) != "mcp_message" {
+		n.message = nil
+	}
+	if s.End() != nil || n.request == nil || n.message == nil && !n.isAnswer {
+		return nil
+	}
+	return &protocol.Nested{
+		Protocol: jsonrpc.MCP, Request: n.request, Answer: n.isAnswer, Server: n.server, Message: n.message, Asks: n.hasID && n.hasMethod,
+	}
 }

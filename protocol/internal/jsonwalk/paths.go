@@ -264,14 +264,15 @@ func (l *leaf) keep(raw []byte, at unsafe.Pointer, walked bool) {
 	case reflect.Int:
 		*(*int)(at)++
 	case reflect.Int64:
-		n := Count(raw)
+		n := (*int64)(at)
+		if l.how&sum == 0 {
+			*n = 0
+		}
 		if l.how&micros != 0 {
-			n = Micros(raw)
+			*n += Micros(raw)
+		} else {
+			*n += Count(raw)
 		}
-		if l.how&sum != 0 {
-			n += *(*int64)(at)
-		}
-		*(*int64)(at) = n
 	default:
 		field := (*[]byte)(at)
 		kind := jsonscan.KindOf(raw)
