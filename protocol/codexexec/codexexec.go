@@ -4,7 +4,6 @@ package codexexec
 
 import (
 	"github.com/wirectl/wirectl/frame"
-	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
 )
@@ -37,55 +36,41 @@ var phases = map[string]protocol.Phase{
 	"turn.failed":    protocol.Fail,
 }
 
+// An event holds the members of an event: words without quotes, texts as written.
+type event struct {
+	kind     []byte `at:"type,word"`
+	item     []byte `at:"item"`
+	itemType []byte `at:"item.type,word"`
+	failure  []byte `at:"error"`
+	text     []byte `at:"message error.message item.text|message|command|changes|query"`
+	input    int64  `at:"usage.input_tokens"`
+	cached   int64  `at:"usage.cached_input_tokens"`
+	output   int64  `at:"usage.output_tokens"`
+}
+
+var paths = jsonwalk.PathsOf[event]()
+
 // Parse reads one event, as [protocol.Protocol] wants it.
 func (events) Parse(payload []byte, m *protocol.Message) error {
-	m.Reset()
-	var s jsonscan.Scanner
-	s.Init(payload)
-	var kind, itemType, text []byte
-	var usage protocol.Usage
-	for ok := s.Object(); ok && s.Next(); {
-		start := s.Offset()
-		switch string(s.Key()) {
-		case "type":
-			kind = jsonwalk.Word(s.Value())
-		case "item":
-			for ok := s.Object(); ok && s.Next(); {
-				switch string(s.Key()) {
-				case "type":
-					itemType = jsonwalk.Word(s.Value())
-				case "text", "message", "command", "changes", "query":
-					text = s.Value()
-				}
-			}
-			if item := jsonwalk.Since(&s, payload, start); text == nil {
-				text = item
-			}
-		case "usage":
-			usage = readUsage(&s)
-		case "message":
-			text = s.Value()
-		case "error":
-			text = jsonwalk.Member(&s, "message")
-			if raw := jsonwalk.Since(&s, payload, start); text == nil {
-				text = raw
-			}
-		}
-	}
-	err := s.End()
-	phase, ok := phases[string(kind)]
+	var e event
+	return paths.Parse(payload, m, &e, func() { e.interpret(m) })
+}
+
+func (e *event) interpret(m *protocol.Message) {
+	phase, ok := phases[string(e.kind)]
 	if !ok {
 		m.Faults |= protocol.UnknownKind
-		return jsonwalk.Finish(&s, err, m)
+		return
 	}
-	m.Kind, m.Phase, m.Label, m.Text, m.Usage = kind, phase, itemType, text, usage
+	m.Kind, m.Phase, m.Label = e.kind, phase, e.itemType
+	m.Text = jsonwalk.First(e.text, e.failure, e.item)
+	m.Usage = protocol.Usage{Input: e.input, Cached: e.cached, Output: e.output}
 	switch turn := (protocol.Token{Space: protocol.SpaceTurn}); phase {
 	case protocol.Open:
 		m.ID = turn
 	case protocol.Part, protocol.Close, protocol.Fail:
 		m.Ref = turn
 	}
-	return jsonwalk.Finish(&s, err, m)
 }
 
 // own are the shapes of events that only this protocol has.
@@ -97,19 +82,4 @@ var own = jsonwalk.Shapes{
 	"item.completed": {{Has: `type" item.id" item.type"`}},
 	"turn.completed": {{Has: `type" usage.input_tokens`}},
 	"turn.failed":    {{Has: `type" error.message"`}},
-}
-
-// readUsage walks the next value.
-func readUsage(s *jsonscan.Scanner) (u protocol.Usage) {
-	for ok := s.Object(); ok && s.Next(); {
-		switch string(s.Key()) {
-		case "input_tokens":
-			u.Input = jsonwalk.Count(s.Value())
-		case "cached_input_tokens":
-			u.Cached = jsonwalk.Count(s.Value())
-		case "output_tokens":
-			u.Output = jsonwalk.Count(s.Value())
-		}
-	}
-	return u
 }

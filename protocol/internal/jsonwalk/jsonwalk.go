@@ -120,6 +120,16 @@ func Word(raw []byte) []byte {
 	return raw[1 : len(raw)-1]
 }
 
+// First returns the first value that is not missing.
+func First(all ...[]byte) []byte {
+	for _, b := range all {
+		if b != nil {
+			return b
+		}
+	}
+	return nil
+}
+
 // Count returns a count that is written as an integer; 0 for anything else.
 func Count(raw []byte) int64 {
 	n, err := strconv.ParseInt(string(raw), 10, 64)
