@@ -52,11 +52,39 @@ func command(name []byte) protocol.Token {
 
 type pi struct{ jsonwalk.Named }
 
+// A line holds the members of a message. Words are without quotes; ids and texts are as written.
+type line struct {
+	kind       []byte `at:"type,word"`
+	id         []byte `at:"id,set"`
+	command    []byte `at:"command"`
+	success    []byte `at:"success,set"`
+	sequenced  bool   `at:"seq|request_seq"` // so it is of another protocol
+	cancelled  bool   `at:"cancelled,true data.cancelled,true"`
+	willRetry  bool   `at:"willRetry,true"`
+	toolCallID []byte `at:"toolCallId"`
+	label      []byte `at:"method|toolName|reason,word message.content[].name,word messages[].content[].name,word assistantMessageEvent.type,word"`
+
+	text []byte   `at:"error|finalError|errorMessage|title|args|value|confirmed|data message,plain,first"`
+	_    struct{} `at:"message.errorMessage message.content,plain message.content[].text|thinking|arguments"`
+	_    struct{} `at:"messages[].errorMessage messages[].content,plain messages[].content[].text|thinking|arguments"`
+	_    struct{} `at:"assistantMessageEvent.delta|content"`
+
+	role       []byte `at:"message.role,word"`
+	model      []byte `at:"message.model,word"`
+	stopReason []byte `at:"message.stopReason,word"`
+	last       []byte `at:"messages[]"` // of the agent's messages
+	input      int64  `at:"message.usage.input|cacheWrite,sum"`
+	cached     int64  `at:"message.usage.cacheRead"`
+	output     int64  `at:"message.usage.output"`
+	cost       int64  `at:"message.usage.cost.total,micros"`
+}
+
+var paths = jsonwalk.PathsOf[line]()
+
 // Parse implements [protocol.Protocol].
 func (pi) Parse(payload []byte, m *protocol.Message) error {
-	var s jsonscan.Scanner
-	var w wire
-	return jsonwalk.Parse(&s, payload, m, func() { w.read(&s, payload) }, func() { w.interpret(m) })
+	var l line
+	return paths.Parse(payload, m, &l, func() { l.interpret(m) })
 }
 
 // kinds are the types of messages. Those that belong to the agent are parts of its output or,
@@ -133,39 +161,39 @@ func shapes(own jsonwalk.Shapes) jsonwalk.Shapes {
 
 // interpret fills in the message from its members. A message of unknown type is a command if it
 // has an id.
-func (w *wire) interpret(m *protocol.Message) {
-	k := kinds[string(w.kind)]
-	m.Text = w.text
+func (l *line) interpret(m *protocol.Message) {
+	k := kinds[string(l.kind)]
+	m.Text = l.text
 	switch {
-	case w.kind == nil || w.sequenced || k.is == unknown && w.id == nil:
+	case l.kind == nil || l.sequenced || k.is == unknown && l.id == nil:
 		m.Faults |= protocol.UnknownKind
 		return
 	case k.is == answers:
-		w.interpretResponse(m)
+		l.interpretResponse(m)
 	case k.is == event:
 		m.From, m.Phase, m.Ref, m.Empty = frame.U2C, protocol.Part, agent, k.silent
-		w.interpretEvent(m)
+		l.interpretEvent(m)
 	case k.is == dialog:
-		w.interpretDialog(m)
+		l.interpretDialog(m)
 	case k.is == other:
 		m.From = frame.U2C
 	default:
-		w.interpretCommand(m)
+		l.interpretCommand(m)
 	}
-	m.Kind = w.kind
+	m.Kind = l.kind
 }
 
-func (w *wire) interpretCommand(m *protocol.Message) {
-	m.From, m.Phase, m.ID, m.Bind = frame.C2U, protocol.Open, id(w.id), command(w.kind)
-	switch string(w.kind) {
+func (l *line) interpretCommand(m *protocol.Message) {
+	m.From, m.Phase, m.ID, m.Bind = frame.C2U, protocol.Open, id(l.id), command(l.kind)
+	switch string(l.kind) {
 	case "prompt":
-		m.Faults |= missing(w.text)
+		m.Faults |= missing(l.text)
 	case "steer", "follow_up":
-		m.Faults |= missing(w.text)
+		m.Faults |= missing(l.text)
 		m.Operation = protocol.Effect{Does: protocol.Open, Of: agent}
 	case "bash":
-		m.Text = w.line
-		m.Faults |= missing(w.line)
+		m.Text = l.command
+		m.Faults |= missing(l.command)
 	case "abort", "abort_retry":
 		m.Phase, m.Ref = protocol.Cancel, agent
 	case "abort_bash":
@@ -176,56 +204,58 @@ func (w *wire) interpretCommand(m *protocol.Message) {
 var kindBash, kindPrompt = []byte("bash"), []byte("prompt")
 
 // interpretResponse interprets a response. A response to an unreadable line names no command.
-func (w *wire) interpretResponse(m *protocol.Message) {
-	m.From, m.Phase, m.Label, m.ID = frame.U2C, protocol.Close, w.command, id(w.id)
-	m.Faults |= missing(w.command) | missing(w.success)
-	named := string(w.command)
-	if m.ID.IsZero() && named != "parse" {
-		m.Ref = command(w.command)
+func (l *line) interpretResponse(m *protocol.Message) {
+	name := jsonwalk.Word(l.command)
+	m.From, m.Phase, m.Label, m.ID = frame.U2C, protocol.Close, name, id(l.id)
+	m.Faults |= missing(name) | missing(l.success)
+	if m.ID.IsZero() && string(name) != "parse" {
+		m.Ref = command(name)
 	}
 	switch {
-	case string(w.success) == "false":
+	case string(l.success) == "false":
 		m.Phase = protocol.Fail
-	case named == "bash" && w.cancelled:
+	case string(name) == "bash" && l.cancelled:
 		m.Phase = protocol.Cancelled
-	case named == "prompt":
+	case string(name) == "prompt":
 		m.Bind = agent
 	}
 }
 
 // interpretEvent adds the meaning that some events of the agent have beyond being events.
-func (w *wire) interpretEvent(m *protocol.Message) {
-	m.Label = w.label
+func (l *line) interpretEvent(m *protocol.Message) {
+	m.Label = l.label
 	goesOn := protocol.Effect{Does: protocol.Open, Of: agent}
-	switch string(w.kind) {
+	switch string(l.kind) {
 	case "agent_start":
 		m.Begins = command(kindPrompt)
 	case "agent_end":
-		m.Operation = protocol.Effect{Does: ending(w.stopReason), Of: agent}
-		m.StopReason = w.stopReason
+		reason, _ := jsonscan.Get(l.last, "stopReason")
+		m.StopReason = jsonwalk.Word(reason)
+		m.Operation = protocol.Effect{Does: ending(m.StopReason), Of: agent}
 	case "message_end":
-		if string(w.role) == "assistant" {
-			m.Model, m.StopReason, m.Usage = w.model, w.stopReason, w.usage
+		if string(l.role) == "assistant" {
+			m.Model, m.StopReason = l.model, l.stopReason
+			m.Usage = protocol.Usage{Input: l.input + l.cached, Cached: l.cached, Output: l.output, Cost: l.cost}
 		}
 	case "tool_execution_start":
-		m.Step = protocol.Step{Does: protocol.Open, ID: jsonwalk.Token(w.toolCallID, protocol.SpaceStep)}
+		m.Step = protocol.Step{Does: protocol.Open, ID: jsonwalk.Token(l.toolCallID, protocol.SpaceStep)}
 	case "tool_execution_update":
-		m.Step = protocol.Step{Does: protocol.Part, ID: jsonwalk.Token(w.toolCallID, protocol.SpaceStep)}
+		m.Step = protocol.Step{Does: protocol.Part, ID: jsonwalk.Token(l.toolCallID, protocol.SpaceStep)}
 	case "tool_execution_end":
-		m.Step = protocol.Step{Does: protocol.Close, ID: jsonwalk.Token(w.toolCallID, protocol.SpaceStep)}
+		m.Step = protocol.Step{Does: protocol.Close, ID: jsonwalk.Token(l.toolCallID, protocol.SpaceStep)}
 	case "auto_retry_start":
 		m.Operation = goesOn
 	case "auto_retry_end":
-		if string(w.success) == "false" { // given up, or aborted while waiting
+		if string(l.success) == "false" { // given up, or aborted while waiting
 			m.Operation = protocol.Effect{Does: protocol.Fail, Of: agent}
-			if string(w.text) == `"Retry cancelled"` {
+			if string(l.text) == `"Retry cancelled"` {
 				m.Operation.Does = protocol.Cancelled
 			}
 		}
 	case "compaction_start":
 		m.Operation = protocol.Effect{Does: protocol.Part, Of: agent}
 	case "compaction_end":
-		if w.willRetry {
+		if l.willRetry {
 			m.Operation = goesOn
 		}
 	}
@@ -245,20 +275,20 @@ func ending(stopReason []byte) protocol.Phase {
 // questions are the methods with which extensions ask; other methods only notify.
 var questions = []string{"select", "confirm", "input", "editor"}
 
-func (w *wire) interpretDialog(m *protocol.Message) {
-	m.Label = w.label
-	if string(w.kind) == "extension_ui_response" {
-		m.From, m.Phase, m.ID = frame.C2U, protocol.Close, id(w.id)
-		m.Faults |= missing(w.id)
-		if w.cancelled {
+func (l *line) interpretDialog(m *protocol.Message) {
+	m.Label = l.label
+	if string(l.kind) == "extension_ui_response" {
+		m.From, m.Phase, m.ID = frame.C2U, protocol.Close, id(l.id)
+		m.Faults |= missing(l.id)
+		if l.cancelled {
 			m.Label = labelCancelled
 		}
 		return
 	}
 	m.From = frame.U2C
-	m.Faults |= missing(w.id)
-	if slices.Contains(questions, string(w.label)) {
-		m.Phase, m.ID = protocol.Open, id(w.id)
+	m.Faults |= missing(l.id)
+	if slices.Contains(questions, string(l.label)) {
+		m.Phase, m.ID = protocol.Open, id(l.id)
 		m.Operation = protocol.Effect{Does: protocol.Open, Of: agent}
 	}
 }
