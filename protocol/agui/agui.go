@@ -86,68 +86,41 @@ var kinds = map[string]struct{ empty bool }{
 	"CUSTOM": {}, "RAW": {},
 }
 
-// A wire holds the members of a payload.
-type wire struct {
-	kind, thread, run    []byte
-	messages, resumes    bool
-	label, text, outcome []byte
-	code                 []byte
+// A body holds the members of a payload. Ids are as written, and so are texts that are no strings.
+type body struct {
+	kind     []byte `at:"type,word"`
+	thread   []byte `at:"threadId"`
+	run      []byte `at:"runId"`
+	messages []byte `at:"messages"`
+	resumes  bool   `at:"resume[]"`
+	label    []byte `at:"stepName|toolCallName|name|activityType,word"`
+	text     []byte `at:"delta|patch|content|snapshot|value|message|error|result,text"`
+	code     []byte `at:"code,word"`
+	outcome  []byte `at:"outcome.type,word"`
 }
+
+var paths = jsonwalk.PathsOf[body]()
 
 // Parse reads one body or event, as [protocol.Protocol] wants it.
 func (agui) Parse(payload []byte, m *protocol.Message) error {
 	var s jsonscan.Scanner
-	var w wire
-	return jsonwalk.ParseObject(&s, payload, m, func() { w.read(&s) }, func() { w.interpret(m) })
-}
-
-func (w *wire) read(s *jsonscan.Scanner) {
-	for ok := s.Object(); ok && s.Next(); {
-		switch string(s.Key()) {
-		case "type":
-			w.kind = jsonwalk.Word(s.Value())
-		case "threadId":
-			w.thread = s.Value()
-		case "runId":
-			w.run = s.Value()
-		case "messages":
-			w.messages = true
-			if text := jsonwalk.Word(llm.LastText(s)); w.text == nil {
-				w.text = text
-			}
-		case "resume":
-			for ok := s.Array(); ok && s.Elem(); {
-				w.resumes = true
-			}
-		case "stepName", "toolCallName", "name", "activityType":
-			w.label = jsonwalk.Word(s.Value())
-		case "delta", "patch", "content", "snapshot", "value", "message", "error", "result":
-			w.text = textOf(s.Value())
-		case "code":
-			w.code = jsonwalk.Word(s.Value())
-		case "outcome":
-			w.outcome = jsonwalk.WordIn(s, "type")
-		}
-	}
-}
-
-// textOf returns a text without its quotes, and anything else as it is written.
-func textOf(raw []byte) []byte {
-	if text := jsonwalk.Word(raw); text != nil {
-		return text
-	}
-	return raw
+	var b body
+	return jsonwalk.ParseObject(&s, payload, m, func() { paths.Read(&s, &b) }, func() { b.interpret(m) })
 }
 
 // interpret sets the meaning of the members. A payload without a type is an answer without
 // events.
-func (w *wire) interpret(m *protocol.Message) {
-	m.Text = w.text
-	thread := jsonwalk.Token(w.thread, protocol.SpaceSession)
-	if w.kind == nil {
-		if w.messages && !thread.IsZero() && w.run != nil {
+func (b *body) interpret(m *protocol.Message) {
+	if m.Text = b.text; m.Text == nil && b.messages != nil {
+		var s jsonscan.Scanner
+		s.Init(b.messages)
+		m.Text = jsonwalk.Word(llm.LastText(&s))
+	}
+	thread := jsonwalk.Token(b.thread, protocol.SpaceSession)
+	if b.kind == nil {
+		if b.messages != nil && !thread.IsZero() && b.run != nil {
 			m.Kind, m.Phase, m.From = kindRun, protocol.Open, frame.C2U
-			if m.Continues = w.resumes; w.resumes {
+			if m.Continues = b.resumes; b.resumes {
 				m.Ref = thread
 			}
 			return
@@ -155,23 +128,23 @@ func (w *wire) interpret(m *protocol.Message) {
 		m.Kind, m.Phase, m.From = kindBody, protocol.Close, frame.U2C
 		return
 	}
-	k, known := kinds[string(w.kind)]
+	k, known := kinds[string(b.kind)]
 	if !known {
 		m.Faults |= protocol.UnknownKind
 		m.Phase, m.From, m.Empty = protocol.Part, frame.U2C, true
 		return
 	}
-	m.Kind, m.Phase, m.From, m.Label, m.Empty = w.kind, protocol.Part, frame.U2C, w.label, k.empty
-	switch string(w.kind) {
+	m.Kind, m.Phase, m.From, m.Label, m.Empty = b.kind, protocol.Part, frame.U2C, b.label, k.empty
+	switch string(b.kind) {
 	case "RUN_ERROR":
-		m.Phase, m.Label, m.StopReason = protocol.Fail, w.code, w.code
+		m.Phase, m.Label, m.StopReason = protocol.Fail, b.code, b.code
 	case "RUN_FINISHED":
-		m.Phase, m.Label = protocol.Close, w.outcome
-		switch string(w.outcome) {
+		m.Phase, m.Label = protocol.Close, b.outcome
+		switch string(b.outcome) {
 		case "interrupt":
-			m.StopReason, m.GoesOn, m.Bind = w.outcome, true, thread
+			m.StopReason, m.GoesOn, m.Bind = b.outcome, true, thread
 		case "cancelled":
-			m.Phase, m.StopReason = protocol.Cancelled, w.outcome
+			m.Phase, m.StopReason = protocol.Cancelled, b.outcome
 		}
 	}
 }
