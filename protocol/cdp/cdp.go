@@ -59,137 +59,79 @@ func recognize(payload []byte, m *protocol.Message) protocol.Evidence {
 	return protocol.Own(slices.Contains(domains, string(domain)) && jsonwalk.Shape{Has: `method"`, MayHave: "id params sessionId"}.Fits(payload))
 }
 
-// wire holds the members of a message, as written.
-type wire struct {
-	id, session            []byte
-	method                 []byte // without quotes
-	params, result, failed []byte
-	code, message          []byte
-	ofSession, ofTarget    []byte // the session that params name, and the type of its target
-	exception, errorText   []byte // of a result
-	url                    []byte
+// A packet holds the members of a message: words without quotes, others as written.
+type packet struct {
+	id        []byte `at:"id"`
+	session   []byte `at:"sessionId"`
+	method    []byte `at:"method,word"`
+	params    []byte `at:"params"`
+	child     []byte `at:"params.sessionId"`
+	target    []byte `at:"params.targetInfo.type,word"`
+	url       []byte `at:"params.url params.targetInfo.url"`
+	result    []byte `at:"result"`
+	errorText []byte `at:"result.errorText"`
+	exception []byte `at:"result.exceptionDetails"`
+	thrown    []byte `at:"result.exceptionDetails.text"`
+	failure   []byte `at:"error"`
+	code      []byte `at:"error.code"`
+	message   []byte `at:"error.message"`
 }
+
+var paths = jsonwalk.PathsOf[packet]()
 
 // Parse reads one message, as [protocol.Protocol] wants it.
 func (cdp) Parse(payload []byte, m *protocol.Message) error {
-	var s jsonscan.Scanner
-	var w wire
-	return jsonwalk.Parse(&s, payload, m, func() { w.read(&s, payload) }, func() { w.interpret(m) })
-}
-
-func (w *wire) read(s *jsonscan.Scanner, payload []byte) {
-	for ok := s.Object(); ok && s.Next(); {
-		start := s.Offset()
-		switch string(s.Key()) {
-		case "id":
-			w.id = s.Value()
-		case "sessionId":
-			w.session = s.Value()
-		case "method":
-			w.method = jsonwalk.Word(s.Value())
-		case "params":
-			w.readParams(s)
-			w.params = jsonwalk.Since(s, payload, start)
-		case "result":
-			w.readResult(s)
-			w.result = jsonwalk.Since(s, payload, start)
-		case "error":
-			for ok := s.Object(); ok && s.Next(); {
-				switch string(s.Key()) {
-				case "code":
-					w.code = s.Value()
-				case "message":
-					w.message = s.Value()
-				}
-			}
-			w.failed = jsonwalk.Since(s, payload, start)
-		}
-	}
-}
-
-func (w *wire) readParams(s *jsonscan.Scanner) {
-	for ok := s.Object(); ok && s.Next(); {
-		switch string(s.Key()) {
-		case "sessionId":
-			w.ofSession = s.Value()
-		case "url":
-			w.url = s.Value()
-		case "targetInfo":
-			for ok := s.Object(); ok && s.Next(); {
-				switch string(s.Key()) {
-				case "type":
-					w.ofTarget = jsonwalk.Word(s.Value())
-				case "url":
-					w.url = s.Value()
-				}
-			}
-		}
-	}
-}
-
-func (w *wire) readResult(s *jsonscan.Scanner) {
-	for ok := s.Object(); ok && s.Next(); {
-		switch string(s.Key()) {
-		case "errorText":
-			w.errorText = s.Value()
-		case "exceptionDetails":
-			start := s.Offset()
-			w.exception = jsonwalk.Member(s, "text")
-			s.Skip()
-			if w.exception == nil && s.Err() == nil && s.Offset() > start {
-				w.exception = []byte(`""`)
-			}
-		}
-	}
+	var p packet
+	return paths.Parse(payload, m, &p, func() { p.interpret(m) })
 }
 
 // interpret sets the meaning of the members.
-func (w *wire) interpret(m *protocol.Message) {
-	m.Within = jsonwalk.Token(w.session, protocol.SpaceSession)
+func (p *packet) interpret(m *protocol.Message) {
+	m.Within = jsonwalk.Token(p.session, protocol.SpaceSession)
 	switch {
-	case w.method != nil:
-		w.interpretMethod(m)
-	case w.id != nil && (w.result != nil || w.failed != nil):
-		w.interpretAnswer(m)
+	case p.method != nil:
+		p.interpretMethod(m)
+	case p.id != nil && (p.result != nil || p.failure != nil):
+		p.interpretAnswer(m)
 	default:
 		m.Faults |= protocol.UnknownKind
 		return
 	}
-	if w.id != nil && !isInteger(w.id) {
+	if p.id != nil && !isInteger(p.id) {
 		m.Faults |= protocol.BadID
 	}
 }
 
 // interpretMethod sets the meaning of a command or an event.
-func (w *wire) interpretMethod(m *protocol.Message) {
-	if !isMethod(w.method) {
+func (p *packet) interpretMethod(m *protocol.Message) {
+	if !isMethod(p.method) {
 		m.Faults |= protocol.UnknownKind
 		return
 	}
-	m.Kind, m.Text = w.method, w.params
-	if w.params != nil && w.params[0] != '{' {
+	m.Kind, m.Text = p.method, p.params
+	if p.params != nil && p.params[0] != '{' {
 		m.Faults |= protocol.BadParams
 	}
-	if w.id != nil {
+	if p.id != nil {
 		m.From, m.Phase = frame.C2U, protocol.Open
-		m.ID = jsonwalk.Token(w.id, protocol.SpaceID)
-		if w.url != nil {
-			m.Text = w.url
+		m.ID = jsonwalk.Token(p.id, protocol.SpaceID)
+		if p.url != nil {
+			m.Text = p.url
 		}
 		return
 	}
 	m.From = frame.U2C
-	switch string(w.method) {
+	switch string(p.method) {
 	case "Target.attachedToTarget":
-		m.Bind = jsonwalk.Token(w.ofSession, protocol.SpaceSession)
-		m.Label = w.ofTarget
+		m.Bind = jsonwalk.Token(p.child, protocol.SpaceSession)
+		m.Label = p.target
 	case "Target.detachedFromTarget":
-		m.Gone = jsonwalk.Token(w.ofSession, protocol.SpaceSession)
+		m.Gone = jsonwalk.Token(p.child, protocol.SpaceSession)
 	case "Target.targetCreated", "Target.targetInfoChanged":
-		m.Label = w.ofTarget
+		m.Label = p.target
 	}
-	if m.Label != nil && w.url != nil {
-		m.Text = w.url
+	if m.Label != nil && p.url != nil {
+		m.Text = p.url
 	}
 }
 
@@ -200,22 +142,22 @@ var (
 
 // interpretAnswer sets the meaning of an answer. A page that throws and a navigation that
 // fails are results.
-func (w *wire) interpretAnswer(m *protocol.Message) {
-	m.From, m.ID = frame.U2C, jsonwalk.Token(w.id, protocol.SpaceID)
-	if w.result != nil && w.failed != nil {
+func (p *packet) interpretAnswer(m *protocol.Message) {
+	m.From, m.ID = frame.U2C, jsonwalk.Token(p.id, protocol.SpaceID)
+	if p.result != nil && p.failure != nil {
 		m.Faults |= protocol.BothAnswers
 	}
-	if w.failed != nil {
-		m.Kind, m.Phase, m.Label, m.Text = kindError, protocol.Fail, w.code, w.message
+	if p.failure != nil {
+		m.Kind, m.Phase, m.Label, m.Text = kindError, protocol.Fail, p.code, p.message
 		return
 	}
-	m.Kind, m.Phase, m.Text = kindResult, protocol.Close, w.result
-	for _, failed := range [...][]byte{w.exception, w.errorText} {
-		if len(failed) > 0 && string(failed) != `""` {
-			m.Text = failed
+	m.Kind, m.Phase, m.Text = kindResult, protocol.Close, p.result
+	for _, text := range [...][]byte{p.thrown, p.errorText} {
+		if len(text) > 0 && string(text) != `""` {
+			m.Text = text
 		}
-		m.ToolError = m.ToolError || len(failed) > 0
 	}
+	m.ToolError = p.exception != nil || p.errorText != nil
 }
 
 // isMethod reports whether a method is a domain and a name: "Page.navigate".
