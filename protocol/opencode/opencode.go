@@ -7,6 +7,7 @@ import (
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/jsonscan"
+	"github.com/wirectl/wirectl/llm"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
 	"github.com/wirectl/wirectl/protocol/internal/modelapi"
@@ -130,44 +131,82 @@ type opencode struct{ jsonwalk.Named }
 
 var kindBody = []byte("body")
 
+// A body holds the members of a body or an event, which may be wrapped.
+type body struct {
+	event `at:"payload"`
+}
+
+// Words are without quotes; ids and texts are as written.
+type event struct {
+	kind       []byte `at:"type,word"`
+	properties []byte `at:"properties"`
+	session    []byte `at:"properties.sessionID"`
+	question   []byte `at:"properties.id|requestID|permissionID"`
+	partType   []byte `at:"properties.part.type,word"`
+	parts      []byte `at:"parts"`
+	model      []byte `at:"model|info.modelID,word properties.info.modelID,word"`
+	finish     []byte `at:"info.finish,word properties.info.finish,word"`
+	failure    []byte `at:"info.error.name,word properties.error.name,word properties.info.error.name,word"`
+
+	label []byte   `at:"name|reply|response,word info.role|title,word properties.info.role|title,word"`
+	_     struct{} `at:"properties.status.type,word properties.permission|reply|field,word properties.part.tool,word"`
+	text  []byte   `at:"data.message,word info.error.data.message,word properties.delta,word properties.part.text,word"`
+	_     struct{} `at:"properties.error.data.message,word properties.info.error.data.message,word"`
+
+	usage struct {
+		cost   int64 `at:"cost,micros"`
+		input  int64 `at:"tokens.input,sum tokens.cache.write,sum"` // not from a cache
+		cached int64 `at:"tokens.cache.read"`
+		output int64 `at:"tokens.output|reasoning,sum"`
+	} `at:"info properties.info properties.part"`
+}
+
+var paths = jsonwalk.PathsOf[body]()
+
 // Parse reads one body or event, as [protocol.Protocol] wants it.
 func (opencode) Parse(payload []byte, m *protocol.Message) error {
 	m.Reset()
 	var s jsonscan.Scanner
 	s.Init(payload)
-	var w wire
-	w.read(&s)
-	if s.End() != nil {
+	var b body
+	if paths.Read(&s, &b); s.End() != nil {
 		m.Faults |= protocol.UnknownKind
 	} else {
-		w.interpret(m)
+		b.interpret(m)
 	}
 	return jsonwalk.End(&s, m)
 }
 
 // interpret fills m. A payload that is not an event is a body, which may have the error of
 // a turn.
-func (w *wire) interpret(m *protocol.Message) {
-	m.Text = w.text
-	if w.kind == nil || !w.event {
+func (b *body) interpret(m *protocol.Message) {
+	m.Text = b.text
+	if b.parts != nil {
+		var s jsonscan.Scanner
+		s.Init(b.parts)
+		m.Text = jsonwalk.Word(llm.LastText(&s))
+	}
+	label := jsonwalk.First(b.label, b.partType)
+	usage := protocol.Usage{Input: b.usage.input + b.usage.cached, Cached: b.usage.cached, Output: b.usage.output, Cost: b.usage.cost}
+	if b.kind == nil || jsonscan.KindOf(b.properties) != jsonscan.Object {
 		m.Kind, m.Phase = kindBody, protocol.Close
-		m.Model, m.StopReason, m.Usage, m.Label = w.model, w.finish, w.usage, w.label
-		if w.failure != nil {
-			m.Phase, m.StopReason, m.Label = ending(w.failure), w.failure, w.failure
+		m.Model, m.StopReason, m.Usage, m.Label = b.model, b.finish, usage, label
+		if b.failure != nil {
+			m.Phase, m.StopReason, m.Label = ending(b.failure), b.failure, b.failure
 		}
 		return
 	}
-	session := jsonwalk.Token(w.session, protocol.SpaceSession)
-	m.Kind, m.Phase, m.From, m.Label = w.kind, protocol.Part, frame.U2C, w.label
+	session := jsonwalk.Token(b.session, protocol.SpaceSession)
+	m.Kind, m.Phase, m.From, m.Label = b.kind, protocol.Part, frame.U2C, label
 	if !session.IsZero() {
 		m.Operation = protocol.Effect{Does: protocol.Part, Of: session}
 	}
-	question := jsonwalk.Token(w.question, protocol.SpaceRun)
-	switch string(w.kind) {
+	question := jsonwalk.Token(b.question, protocol.SpaceRun)
+	switch string(b.kind) {
 	case "message.part.delta":
 	case "message.part.updated":
-		m.Usage = w.usage
-		m.Empty = w.part == nil || string(w.part) != "tool"
+		m.Usage = usage
+		m.Empty = string(b.partType) != "tool"
 	case "permission.asked", "question.asked":
 		if m.Phase, m.ID = protocol.Open, question; session.IsZero() {
 			break
@@ -185,8 +224,8 @@ func (w *wire) interpret(m *protocol.Message) {
 			m.Begins = session
 		}
 	case "session.error":
-		m.Label, m.Empty = w.failure, true
-		m.Operation.Does = ending(w.failure)
+		m.Label, m.Empty = b.failure, true
+		m.Operation.Does = ending(b.failure)
 	default:
 		m.Empty = true
 	}
