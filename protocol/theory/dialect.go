@@ -55,7 +55,7 @@ func Seen(payload []byte) Dialect {
 	var s jsonscan.Scanner
 	s.Init(payload)
 	var r run
-	r.readMessage(&s, payload)
+	r.read(&s)
 	if s.End() != nil {
 		return ""
 	}

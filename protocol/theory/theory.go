@@ -48,7 +48,61 @@ type theory struct{ jsonwalk.Named }
 func (theory) Parse(payload []byte, m *protocol.Message) error {
 	var s jsonscan.Scanner
 	var r run
-	return jsonwalk.Parse(&s, payload, m, func() { r.readMessage(&s, payload) }, func() { r.interpret(m) })
+	return jsonwalk.Parse(&s, payload, m, func() { r.read(&s) }, func() { r.interpret(m) })
+}
+
+// A run holds the members of a message, in whichever of the members control, content and data its
+// dialect puts them. Words are without quotes; other values are as written.
+type run struct {
+	kind      []byte `at:"kind,word"`
+	inControl bool   `at:"control"`
+	inContent bool   `at:"content"`
+	isOldest  bool   `at:"control|content|data.execution_id|role"` // so it is of dialect A
+	runID     []byte `at:"control|content|data.run_id|execution_id"`
+	mode      []byte `at:"control|content|data.mode,word"`
+	op        []byte `at:"control|content|data.op,word"`
+	phase     []byte `at:"control|content|data.phase,word"`
+	status    []byte `at:"control|content|data.status,word"`
+	msg       []byte `at:"control|content|data.msg"`  // of a Log
+	token     []byte `at:"control|content|data.text"` // of a Token
+
+	beside `at:"control|content|data"`
+}
+
+// The members beside the others in some dialects.
+type beside struct {
+	inputs  []byte `at:"inputs|payload"`
+	outputs []byte `at:"outputs"`
+	failure []byte `at:"error,set"`
+	code    []byte `at:"error.code,word"`
+	message []byte `at:"error.message"`
+
+	// envelope is a payload that has an id. Otherwise it is the inputs.
+	envelope struct {
+		runID   []byte `at:"run_id|execution_id"`
+		mode    []byte `at:"mode,word"`
+		inputs  []byte `at:"inputs|payload"`
+		outputs []byte `at:"outputs"`
+	} `at:"payload"`
+}
+
+var paths = jsonwalk.PathsOf[run]()
+
+// read walks the next value.
+func (r *run) read(s *jsonscan.Scanner) {
+	if paths.Read(s, r); r.envelope.runID != nil {
+		e := &r.envelope
+		r.isOldest, r.inputs, r.outputs = true, jsonwalk.First(e.inputs, r.inputs), e.outputs
+		r.runID, r.mode = jsonwalk.First(r.runID, e.runID), jsonwalk.First(r.mode, e.mode)
+	}
+}
+
+// label returns the most informative word about the run.
+func (r *run) label() []byte { return jsonwalk.First(r.code, r.status, r.phase, r.op, r.mode) }
+
+// text returns the text of the message.
+func (r *run) text() []byte {
+	return jsonwalk.First(r.message, r.failure, r.token, r.msg, r.inputs, r.outputs)
 }
 
 // shape is that of a message of any dialect. Resources of other programs have kinds, too.
