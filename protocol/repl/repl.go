@@ -4,7 +4,6 @@ package repl
 
 import (
 	"github.com/wirectl/wirectl/frame"
-	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
 )
@@ -43,42 +42,29 @@ type repl struct{ jsonwalk.Named }
 type kind struct {
 	from  frame.Dir
 	phase protocol.Phase
-	needs member // that are required
+	needs []jsonwalk.Field
 }
 
-// member is a set of members.
-type member uint8
-
-const (
-	hasID member = 1 << iota
-	hasTarget
-	hasCode
-	hasLanguage
-	hasPath
-	hasName
-	hasText
-)
-
 var kinds = kindsOf(map[string]kind{
-	"ready":        {frame.U2C, protocol.Note, hasLanguage},
-	"set":          {frame.C2U, protocol.Note, hasName},
-	"load_context": {frame.C2U, protocol.Open, hasID | hasPath},
-	"execute":      {frame.C2U, protocol.Open, hasID | hasCode},
-	"final_var":    {frame.C2U, protocol.Open, hasID | hasName},
-	"shutdown":     {frame.C2U, protocol.Open, hasID},
-	"output":       {frame.U2C, protocol.Part, hasID | hasText},
-	"busy":         {frame.U2C, protocol.Part, hasID},
-	"cancel":       {frame.DirUnknown, protocol.Cancel, hasTarget},
+	"ready":        {frame.U2C, protocol.Note, needs("language")},
+	"set":          {frame.C2U, protocol.Note, needs("name")},
+	"load_context": {frame.C2U, protocol.Open, needs("id", "path")},
+	"execute":      {frame.C2U, protocol.Open, needs("id", "code")},
+	"final_var":    {frame.C2U, protocol.Open, needs("id", "name")},
+	"shutdown":     {frame.C2U, protocol.Open, needs("id")},
+	"output":       {frame.U2C, protocol.Part, needs("id", "text")},
+	"busy":         {frame.U2C, protocol.Part, needs("id")},
+	"cancel":       {frame.DirUnknown, protocol.Cancel, needs("target")},
 })
 
 // kindsOf adds the calls that code makes, and the results of all that asks.
 func kindsOf(kinds map[string]kind) map[string]kind {
 	for _, name := range []string{"load_context", "execute", "final_var"} {
-		kinds[name+"_result"] = kind{frame.U2C, protocol.Close, hasID}
+		kinds[name+"_result"] = kind{frame.U2C, protocol.Close, needs("id")}
 	}
 	for _, name := range []string{"llm_query", "llm_query_batched", "rlm_query", "rlm_query_batched", "tool_call"} {
-		kinds[name] = kind{frame.U2C, protocol.Open, hasID}
-		kinds[name+"_result"] = kind{frame.C2U, protocol.Close, hasID}
+		kinds[name] = kind{frame.U2C, protocol.Open, needs("id")}
+		kinds[name+"_result"] = kind{frame.C2U, protocol.Close, needs("id")}
 	}
 	return kinds
 }
@@ -97,95 +83,68 @@ var own = jsonwalk.Shapes{
 	"rlm_query_batched":   {{Has: `kind" id cell prompts[`, MayHave: "*"}},
 }
 
-// wire is the result of one walk over a message, whatever the order of its members. Words
-// are without quotes, the rest is as written.
-type wire struct {
-	kind, model, name    []byte
-	id, cell, target     []byte
-	ok, failure, content []byte
-	failureType          []byte
-	has                  member
+// A line holds the members of a message. Words are without quotes, others as written.
+type line struct {
+	kind        []byte `at:"kind,word"`
+	id          []byte `at:"id"`
+	cell        []byte `at:"cell"`
+	target      []byte `at:"target"`
+	code        []byte `at:"code"`
+	path        []byte `at:"path"`
+	text        []byte `at:"text"`
+	content     []byte `at:"code|path|text|prompt|prompts|response|responses|final|arguments|value"`
+	name        []byte `at:"name"`
+	language    []byte `at:"language"`
+	label       []byte `at:"name|language,word"`
+	model       []byte `at:"model,word"`
+	ok          []byte `at:"ok"`
+	failure     []byte `at:"error,set"`
+	failureType []byte `at:"error.type,word"`
+}
+
+var paths = jsonwalk.PathsOf[line]()
+
+func needs(members ...string) (fields []jsonwalk.Field) {
+	for _, name := range members {
+		fields = append(fields, paths.Field(name))
+	}
+	return fields
 }
 
 // Parse reads one message, as [protocol.Protocol] wants it.
 func (repl) Parse(payload []byte, m *protocol.Message) error {
-	var s jsonscan.Scanner
-	var w wire
-	return jsonwalk.Parse(&s, payload, m, func() { w.read(&s, payload) }, func() { w.interpret(m) })
-}
-
-func (w *wire) read(s *jsonscan.Scanner, payload []byte) {
-	for ok := s.Object(); ok && s.Next(); {
-		switch string(s.Key()) {
-		case "kind":
-			w.kind = jsonwalk.Word(s.Value())
-		case "id":
-			w.id = s.Value()
-			w.has |= hasID
-		case "cell":
-			w.cell = s.Value()
-		case "target":
-			w.target = s.Value()
-			w.has |= hasTarget
-		case "code":
-			w.content = s.Value()
-			w.has |= hasCode
-		case "path":
-			w.content = s.Value()
-			w.has |= hasPath
-		case "text":
-			w.content = s.Value()
-			w.has |= hasText
-		case "prompt", "prompts", "response", "responses", "final", "arguments", "value":
-			w.content = s.Value()
-		case "name":
-			w.name = jsonwalk.Word(s.Value())
-			w.has |= hasName
-		case "model":
-			w.model = jsonwalk.Word(s.Value())
-		case "language":
-			w.name = jsonwalk.Word(s.Value())
-			w.has |= hasLanguage
-		case "ok":
-			w.ok = s.Value()
-		case "error":
-			start := s.Offset()
-			w.failureType = jsonwalk.WordIn(s, "type")
-			if raw := jsonwalk.Since(s, payload, start); jsonscan.KindOf(raw) != jsonscan.Null {
-				w.failure = raw
-			}
-		}
-	}
+	var l line
+	return paths.Parse(payload, m, &l, func() { l.interpret(m) })
 }
 
 // interpret sets the meaning of the members.
-func (w *wire) interpret(m *protocol.Message) {
-	k, ok := kinds[string(w.kind)]
+func (l *line) interpret(m *protocol.Message) {
+	k, ok := kinds[string(l.kind)]
 	if !ok {
 		m.Faults |= protocol.UnknownKind
 		return
 	}
-	m.Kind, m.From, m.Phase, m.Text = w.kind, k.from, k.phase, w.content
-	if m.Label = w.name; m.Label == nil {
-		m.Label = w.model
-	}
-	m.ID = jsonwalk.Token(w.id, protocol.SpaceID)
-	if w.has&k.needs != k.needs {
-		m.Faults |= protocol.MissingField
+	m.Kind, m.From, m.Phase, m.Text = l.kind, k.from, k.phase, l.content
+	m.Label = jsonwalk.First(l.label, l.model)
+	m.ID = jsonwalk.Token(l.id, protocol.SpaceID)
+	for _, f := range k.needs {
+		if paths.Value(l, f) == nil {
+			m.Faults |= protocol.MissingField
+		}
 	}
 	switch {
 	case k.phase == protocol.Cancel:
-		m.ID, m.Ref = protocol.Token{}, jsonwalk.Token(w.target, protocol.SpaceID)
+		m.ID, m.Ref = protocol.Token{}, jsonwalk.Token(l.target, protocol.SpaceID)
 	case k.phase == protocol.Part:
 		m.ID, m.Ref = protocol.Token{}, m.ID
-	case string(w.failureType) == "KeyboardInterrupt": // so the worker says that the cell was interrupted
-		m.Phase, m.Text = protocol.Cancelled, w.failure
-	case k.phase == protocol.Close && (w.failure != nil || string(w.ok) == "false"):
-		m.Phase, m.Text = protocol.Fail, w.failure
-	case k.phase == protocol.Open && w.cell != nil:
-		m.Operation = protocol.Effect{Does: protocol.Open, Of: jsonwalk.Token(w.cell, protocol.SpaceID)}
+	case string(l.failureType) == "KeyboardInterrupt": // so the worker says that the cell was interrupted
+		m.Phase, m.Text = protocol.Cancelled, l.failure
+	case k.phase == protocol.Close && (l.failure != nil || string(l.ok) == "false"):
+		m.Phase, m.Text = protocol.Fail, l.failure
+	case k.phase == protocol.Open && l.cell != nil:
+		m.Operation = protocol.Effect{Does: protocol.Open, Of: jsonwalk.Token(l.cell, protocol.SpaceID)}
 	}
-	if m.ID.IsZero() && m.Ref.IsZero() && k.needs&(hasID|hasTarget) != 0 && m.Faults == 0 {
+	if m.ID.IsZero() && m.Ref.IsZero() && k.phase != protocol.Note && m.Faults == 0 {
 		m.Faults |= protocol.BadID
 	}
 }
