@@ -96,73 +96,57 @@ func (e *event) tell(m *protocol.Message) {
 	}
 }
 
-// wrappers are the members of version 1.0 that hold an event.
-var wrappers = map[string]form{"message": message, "task": task, "statusUpdate": status, "artifactUpdate": artifact}
+// An answer holds the members of an event, which may be wrapped. It is not in JSON-RPC of version 0.3,
+// and in the answer to a request about a task.
+type answer struct {
+	message        []byte `at:"message"`
+	task           []byte `at:"task"`
+	statusUpdate   []byte `at:"statusUpdate"`
+	artifactUpdate []byte `at:"artifactUpdate"`
+
+	members `at:"message|task|statusUpdate|artifactUpdate"`
+}
+
+type members struct {
+	kind      []byte `at:"kind,word"`
+	id        []byte `at:"id"`
+	taskID    []byte `at:"taskId"`
+	contextID []byte `at:"contextId"`
+	state     []byte `at:"status.state,word"`
+	final     bool   `at:"final,true"`
+	artifacts int    `at:"artifacts[]"`
+	artifact  []byte `at:"artifact.artifactId"`
+	appends   bool   `at:"append,true"`
+	last      bool   `at:"lastChunk,true"`
+}
+
+var paths = jsonwalk.PathsOf[answer]()
 
 // kinds are the events of version 0.3.
 var kinds = map[string]form{"message": message, "task": task, "status-update": status, "artifact-update": artifact}
 
-// readResult reads an event, which may be wrapped. It is not in JSON-RPC of version 0.3, and in
-// the answer to a request about a task.
+// readResult reads an event.
 func (e *event) readResult(result []byte) {
-	var id, taskID protocol.Token
+	var a answer
 	var s jsonscan.Scanner
 	s.Init(result)
-	for ok := s.Object(); ok && s.Next(); {
-		key := s.Key()
-		if f := wrappers[string(key)]; f != other && s.Peek() == jsonscan.Object {
-			e.form, e.wrapped = f, true
-			e.readEvent(&s, &id, &taskID)
-			continue
-		}
-		e.readMember(&s, string(key), &id, &taskID)
-	}
+	paths.Read(&s, &a)
 	_ = s.End()
+	e.word, e.state, e.final, e.artifacts = a.state, states[string(a.state)], a.final, a.artifacts
+	e.context, e.piece = idToken(a.contextID, protocol.SpaceSession), protocol.Piece{Of: a.artifact, Appends: a.appends, Last: a.last}
+	for f, wrapped := range [...][]byte{message: a.message, task: a.task, status: a.statusUpdate, artifact: a.artifactUpdate} {
+		if jsonscan.KindOf(wrapped) == jsonscan.Object {
+			e.form, e.wrapped = form(f), true
+		}
+	}
+	if f := kinds[string(a.kind)]; f != other {
+		e.form, e.flat = f, true
+	}
+	id := idToken(a.id, protocol.SpaceTask)
 	if e.form == other && e.state != noState && !id.IsZero() {
 		e.form = task // without a wrapper
 	}
-	e.task = taskID
-	if e.form == task {
+	if e.task = idToken(a.taskID, protocol.SpaceTask); e.form == task {
 		e.task = id
 	}
 }
-
-// readEvent walks the next value, which is an event.
-func (e *event) readEvent(s *jsonscan.Scanner, id, taskID *protocol.Token) {
-	for ok := s.Object(); ok && s.Next(); {
-		e.readMember(s, string(s.Key()), id, taskID)
-	}
-}
-
-// readMember reads a member of an event.
-func (e *event) readMember(s *jsonscan.Scanner, key string, id, taskID *protocol.Token) {
-	switch key {
-	case "kind":
-		if f := kinds[string(jsonwalk.Word(s.Value()))]; f != other {
-			e.form, e.flat = f, true
-		}
-	case "id":
-		*id = idToken(s.Value(), protocol.SpaceTask)
-	case "taskId":
-		*taskID = idToken(s.Value(), protocol.SpaceTask)
-	case "contextId":
-		e.context = idToken(s.Value(), protocol.SpaceSession)
-	case "status":
-		e.word = jsonwalk.WordIn(s, "state")
-		e.state = states[string(e.word)]
-	case "final":
-		e.final = isTrue(s)
-	case "artifacts":
-		for ok := s.Array(); ok && s.Elem(); {
-			e.artifacts++
-		}
-	case "artifact":
-		e.piece.Of = jsonwalk.Member(s, "artifactId")
-	case "append":
-		e.piece.Appends = isTrue(s)
-	case "lastChunk":
-		e.piece.Last = isTrue(s)
-	}
-}
-
-func isTrue(s *jsonscan.Scanner) bool { return string(s.Value()) == "true" }
