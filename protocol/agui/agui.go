@@ -103,9 +103,17 @@ var paths = jsonwalk.PathsOf[body]()
 
 // Parse reads one body or event, as [protocol.Protocol] wants it.
 func (agui) Parse(payload []byte, m *protocol.Message) error {
+	m.Reset()
 	var s jsonscan.Scanner
+	s.Init(payload)
 	var b body
-	return jsonwalk.ParseObject(&s, payload, m, func() { paths.Read(&s, &b) }, func() { b.interpret(m) })
+	isObject := s.Peek() == jsonscan.Object
+	if paths.Read(&s, &b); s.End() != nil || !isObject {
+		m.Faults |= protocol.UnknownKind
+	} else {
+		b.interpret(m)
+	}
+	return jsonwalk.End(&s, m)
 }
 
 // interpret sets the meaning of the members. A payload without a type is an answer without

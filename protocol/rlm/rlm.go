@@ -49,9 +49,13 @@ type rlm struct{ jsonwalk.Named }
 
 // Parse reads one message, as [protocol.Protocol] wants it.
 func (rlm) Parse(payload []byte, m *protocol.Message) error {
+	m.Reset()
 	var s jsonscan.Scanner
-	var w wire
-	return jsonwalk.Parse(&s, payload, m, func() { w.readMessage(&s, payload) }, func() { w.interpret(m) })
+	s.Init(payload)
+	var l line
+	l.readMessage(&s)
+	l.interpret(m)
+	return jsonwalk.End(&s, m)
 }
 
 // Requests to models have the same members, but no correlation id.
@@ -60,9 +64,8 @@ func recognize(payload []byte, _ *protocol.Message) protocol.Evidence {
 	return protocol.Own(ok)
 }
 
-// wire is the result of one walk over a message. Values are kept as written; a missing or
-// null one is nil.
-type wire struct {
+// A line holds the members of a message, as written; a missing or null one is nil.
+type line struct {
 	identified    bool // correlation_id is present
 	correlationID []byte
 
@@ -80,64 +83,200 @@ type wire struct {
 	faults protocol.Faults
 }
 
-func (w *wire) readMessage(s *jsonscan.Scanner, payload []byte) {
+func (l *line) readMessage(s *jsonscan.Scanner) {
 	for ok := s.Object(); ok && s.Next(); {
 		switch string(s.Key()) {
 		case "correlation_id":
-			w.identified = true
-			w.correlationID = s.NotNull()
+			l.identified = true
+			l.correlationID = s.NotNull()
 		case "model":
-			w.asks = true
-			w.model = w.notNullString(s)
+			l.asks = true
+			l.model = l.notNullString(s)
 		case "prompt":
-			w.asks = true
-			w.prompt = w.readPrompt(s, payload)
+			l.asks = true
+			l.prompt = l.readPrompt(s)
 		case "prompts":
-			w.asks = true
-			w.readPrompts(s, payload)
+			l.asks = true
+			l.readPrompts(s)
 		case "error":
-			w.hasError = true
-			w.failure = w.notNullString(s)
+			l.hasError = true
+			l.failure = l.notNullString(s)
 		case "results":
-			w.hasResults = true
-			w.readResults(s, payload)
+			l.hasResults = true
+			l.readResults(s)
 		default:
-			w.faults |= protocol.UnknownField
+			l.faults |= protocol.UnknownField
 		}
 	}
 }
 
 // interpret sets the meaning of the members. An object with no member of either kind but a
 // correlation id is a request that lacks its prompt.
-func (w *wire) interpret(m *protocol.Message) {
-	m.Faults = w.faults
+func (l *line) interpret(m *protocol.Message) {
+	m.Faults = l.faults
 	switch {
-	case w.hasError || w.hasResults:
-		w.interpretResponse(m)
-	case w.asks || w.identified:
-		w.interpretRequest(m)
+	case l.hasError || l.hasResults:
+		l.interpretResponse(m)
+	case l.asks || l.identified:
+		l.interpretRequest(m)
 	default:
 		m.Faults = protocol.UnknownKind
 		return
 	}
-	m.Count = w.count
-	if jsonscan.KindOf(w.correlationID) == jsonscan.String {
-		m.ID = protocol.Token{Space: protocol.SpaceID, Text: w.correlationID}
-	} else if w.correlationID != nil {
+	m.Count = l.count
+	if jsonscan.KindOf(l.correlationID) == jsonscan.String {
+		m.ID = protocol.Token{Space: protocol.SpaceID, Text: l.correlationID}
+	} else if l.correlationID != nil {
 		m.Faults |= protocol.BadID
 	}
 }
 
 // need records a fault of a value unless ok.
-func (w *wire) need(ok bool) {
+func (l *line) need(ok bool) {
 	if !ok {
-		w.faults |= protocol.BadParams
+		l.faults |= protocol.BadParams
 	}
 }
 
 // notNullString is NotNull for a value that must be a string or null.
-func (w *wire) notNullString(s *jsonscan.Scanner) []byte {
+func (l *line) notNullString(s *jsonscan.Scanner) []byte {
 	raw := s.NotNull()
-	w.need(raw == nil || jsonscan.KindOf(raw) == jsonscan.String)
+	l.need(raw == nil || jsonscan.KindOf(raw) == jsonscan.String)
 	return raw
+}
+
+var kindRequest = []byte("WireRequest")
+
+func (l *line) interpretRequest(m *protocol.Message) {
+	m.Kind, m.Phase, m.From = kindRequest, protocol.Open, frame.C2U
+	m.Label, m.Text = jsonwalk.Word(l.model), l.prompts
+	switch {
+	case l.prompt != nil && l.prompts != nil:
+		m.Faults |= protocol.BothAnswers
+	case l.prompt != nil:
+		m.Text = l.prompt
+		l.count = 1
+	case l.prompts == nil:
+		m.Faults |= protocol.MissingField
+	case l.count == 0:
+		m.Faults |= protocol.BadParams
+	}
+}
+
+// readPrompts walks the prompts of a batched request.
+func (l *line) readPrompts(s *jsonscan.Scanner) {
+	start := s.Offset()
+	if s.Peek() != jsonscan.Array {
+		l.prompts = s.NotNull()
+		l.need(l.prompts == nil)
+		return
+	}
+	for ok := s.Array(); ok && s.Elem(); {
+		l.count++
+		l.need(l.readPrompt(s) != nil)
+	}
+	l.prompts = s.Since(start)
+}
+
+// readPrompt walks one prompt: a string, an object, or an array of objects. It
+// returns nil if the prompt is null.
+func (l *line) readPrompt(s *jsonscan.Scanner) []byte {
+	start := s.Offset()
+	switch s.Peek() {
+	case jsonscan.String, jsonscan.Object:
+		return s.Value()
+	case jsonscan.Null:
+		return s.NotNull()
+	case jsonscan.Array:
+		for ok := s.Array(); ok && s.Elem(); {
+			l.need(s.Peek() == jsonscan.Object)
+		}
+	default:
+		l.need(false)
+	}
+	return s.Since(start)
+}
+
+var kindResponse = []byte("WireResponse")
+
+func (l *line) interpretResponse(m *protocol.Message) {
+	m.Kind, m.Phase, m.From = kindResponse, protocol.Close, frame.U2C
+	m.Text = l.first
+	if l.asks {
+		m.Faults |= protocol.UnknownField
+	}
+	if !l.identified || !l.hasError || !l.hasResults {
+		m.Faults |= protocol.MissingField
+	}
+	m.Faults |= oneOf(l.failure, l.results)
+	if l.failure != nil {
+		m.Phase, m.Text = protocol.Fail, l.failure
+	}
+}
+
+// readResults walks the results of a response.
+func (l *line) readResults(s *jsonscan.Scanner) {
+	start := s.Offset()
+	if s.Peek() != jsonscan.Array {
+		l.results = s.NotNull()
+		l.need(l.results == nil)
+		return
+	}
+	for ok := s.Array(); ok && s.Elem(); {
+		text := l.readResult(s)
+		if l.count == 0 {
+			l.first = text
+		}
+		l.count++
+	}
+	l.results = s.Since(start)
+}
+
+// readResult walks one WireResult and returns its response, or else its error.
+func (l *line) readResult(s *jsonscan.Scanner) []byte {
+	var failure, completion, response []byte
+	members := 0
+	for ok := s.Object(); ok && s.Next(); {
+		switch string(s.Key()) {
+		case "error":
+			members++
+			failure = l.notNullString(s)
+		case "chat_completion":
+			members++
+			completion, response = l.readCompletion(s)
+		default:
+			l.faults |= protocol.UnknownField
+		}
+	}
+	if members < 2 {
+		l.faults |= protocol.MissingField
+	}
+	l.faults |= oneOf(failure, completion)
+	if completion == nil {
+		return failure
+	}
+	return response
+}
+
+// readCompletion walks a chat_completion and returns it, and its response.
+func (l *line) readCompletion(s *jsonscan.Scanner) (completion, response []byte) {
+	start := s.Offset()
+	if s.Peek() != jsonscan.Object {
+		completion = s.NotNull()
+		l.need(completion == nil)
+		return completion, nil
+	}
+	response = jsonwalk.Member(s, "response")
+	return s.Since(start), response
+}
+
+// oneOf returns the fault of two members of which exactly one must be given.
+func oneOf(failure, answer []byte) protocol.Faults {
+	switch {
+	case failure != nil && answer != nil:
+		return protocol.BothAnswers
+	case failure == nil && answer == nil:
+		return protocol.NoAnswer
+	}
+	return 0
 }

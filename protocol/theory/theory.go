@@ -3,6 +3,9 @@
 package theory
 
 import (
+	"cmp"
+	"fmt"
+
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol"
@@ -46,9 +49,11 @@ type theory struct{ jsonwalk.Named }
 
 // Parse implements [protocol.Protocol].
 func (theory) Parse(payload []byte, m *protocol.Message) error {
-	var s jsonscan.Scanner
 	var r run
-	return jsonwalk.Parse(&s, payload, m, func() { r.read(&s) }, func() { r.interpret(m) })
+	return paths.Parse(payload, m, &r, func() {
+		r.unwrap()
+		r.interpret(m)
+	})
 }
 
 // A run holds the members of a message, in whichever of the members control, content and data its
@@ -88,10 +93,9 @@ type beside struct {
 
 var paths = jsonwalk.PathsOf[run]()
 
-// read walks the next value.
-func (r *run) read(s *jsonscan.Scanner) {
-	if paths.Read(s, r); r.envelope.runID != nil {
-		e := &r.envelope
+// unwrap takes the members out of an envelope.
+func (r *run) unwrap() {
+	if e := &r.envelope; e.runID != nil {
 		r.isOldest, r.inputs, r.outputs = true, jsonwalk.First(e.inputs, r.inputs), e.outputs
 		r.runID, r.mode = jsonwalk.First(r.runID, e.runID), jsonwalk.First(r.mode, e.mode)
 	}
@@ -205,4 +209,83 @@ func checkRunID(raw []byte, required bool) protocol.Faults {
 		}
 	}
 	return protocol.BadID
+}
+
+// Dialect is one of the four ways of writing theory.run.v1.
+type Dialect string
+
+const (
+	// A is the oldest: RunOpen has the role of its sender, and a controller sends messages
+	// of the kind control.
+	A Dialect = "A"
+	// B has RunOpen and RunResult, and puts everything in content.
+	B Dialect = "B"
+	// C is like D, except that Ack, Event, Log and Token carry content.
+	C Dialect = "C"
+	// D is the documented one: Request and Response, control and data.
+	D Dialect = "D"
+)
+
+var descriptions = map[Dialect]string{
+	A: "dialect A, the oldest",
+	B: "dialect B, older than the document",
+	C: "dialect C, with content in place of control and data",
+	D: "dialect D, the documented one",
+}
+
+// String describes the dialect.
+func (d Dialect) String() string { return cmp.Or(descriptions[d], "no dialect") }
+
+// ParseDialect returns the dialect with that letter.
+func ParseDialect(letter string) (Dialect, error) {
+	if d := Dialect(letter); descriptions[d] != "" {
+		return d, nil
+	}
+	return "", fmt.Errorf("%q: want A, B, C or D", letter)
+}
+
+// Opener is the kind of the message that opens a run in the dialect.
+func (d Dialect) Opener() string {
+	if d == A || d == B {
+		return "RunOpen"
+	}
+	return "Request"
+}
+
+// Seen returns the dialect of payload, or "" if it is not a message. If several dialects write
+// a message alike, it returns the one nearest to the document: D for Request and Response, C
+// for a message that carries content.
+func Seen(payload []byte) Dialect {
+	var s jsonscan.Scanner
+	s.Init(payload)
+	var r run
+	paths.Read(&s, &r)
+	r.unwrap()
+	if s.End() != nil {
+		return ""
+	}
+	return r.dialect()
+}
+
+func (r *run) dialect() Dialect {
+	oldestOr := func(other Dialect) Dialect {
+		if r.isOldest {
+			return A
+		}
+		return other
+	}
+	switch string(r.kind) {
+	case "control":
+		return A
+	case "RunOpen", "RunResult":
+		return oldestOr(B)
+	case "Request", "Response":
+		return D
+	case "Ack", "Event", "Log", "Token":
+		if r.inContent {
+			return oldestOr(C)
+		}
+		return oldestOr(D)
+	}
+	return ""
 }

@@ -2,7 +2,6 @@
 package modelapi
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/wirectl/wirectl/frame"
@@ -54,18 +53,7 @@ func cutLast(s, sep string) (before, after string, ok bool) {
 
 // HasModelAnd reports whether a body names a model and has one of the members.
 func HasModelAnd(body []byte, members ...string) bool {
-	model, asks := false, false
-	var s jsonscan.Scanner
-	s.Init(body)
-	for ok := s.Object(); ok && s.Next(); {
-		key := string(s.Key())
-		model = model || key == "model"
-		asks = asks || slices.Contains(members, key)
-		if model && asks {
-			return true
-		}
-	}
-	return false
+	return jsonwalk.HasMember(body, "model") && jsonwalk.HasMember(body, members...)
 }
 
 var kindError = []byte("error")
