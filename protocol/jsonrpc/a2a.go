@@ -84,10 +84,10 @@ func appendTask(dst []byte, t *protocol.Target, cancel bool, n int64) []byte {
 	return append(dst, "}}"...)
 }
 
-func a2aMethods() map[string]Method {
-	methods := map[string]Method{}
+func a2aMethods() map[string]*Method {
+	methods := map[string]*Method{}
 	for _, m := range a2a.Methods {
-		methods[m.Newer], methods[m.Older] = Method{From: frame.C2U}, Method{From: frame.C2U}
+		methods[m.Newer], methods[m.Older] = &Method{From: frame.C2U}, &Method{From: frame.C2U}
 	}
 	return methods
 }

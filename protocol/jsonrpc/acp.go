@@ -23,7 +23,7 @@ var ACP = New("acp", Grammar{
 		{Member: At("error.code"), Is: "-32800"},
 	},
 	Turns: ACPTurns,
-	Methods: map[string]Method{
+	Methods: map[string]*Method{
 		"initialize":                 {From: frame.C2U},
 		"authenticate":               {From: frame.C2U},
 		"logout":                     {From: frame.C2U},

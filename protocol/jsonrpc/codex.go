@@ -20,7 +20,7 @@ var Codex = New("codex", Grammar{
 	Unversioned: true,
 	Prose:       true,
 	Turns:       CodexTurns,
-	Methods: with(map[string]Method{
+	Methods: with(map[string]*Method{
 		"initialize":                            {From: frame.C2U},
 		"turn/start":                            {From: frame.C2U, Ref: ofThread, Bind: ofThread},
 		"review/start":                          {From: frame.C2U, Bind: ofThread},

@@ -19,7 +19,7 @@ var Copilot = New("copilot", Grammar{
 	IntegerIDs: true,
 	Prose:      true,
 	Turns:      CopilotTurns,
-	Methods: copilotMethods(map[string]Method{
+	Methods: copilotMethods(map[string]*Method{
 		"session.event":     {From: frame.U2C, Does: protocol.Part, Ref: ofSession},
 		"session.lifecycle": {From: frame.U2C, Label: At("params.type")},
 		"hooks.invoke":      {From: frame.U2C, Ref: ofSession, Joins: true, Label: At("params.hookType")},
@@ -34,14 +34,14 @@ var Copilot = New("copilot", Grammar{
 
 // copilotMethods adds methods of a session: requests about it, and those that answer
 // questions of the runtime.
-func copilotMethods(methods map[string]Method) map[string]Method {
+func copilotMethods(methods map[string]*Method) map[string]*Method {
 	for _, name := range []string{
 		"create", "delete", "destroy", "detach", "getLastId", "getMessages", "list", "resume", "shutdown", "suspend",
 		"history.compact", "history.truncate", "log", "metadata.snapshot", "mode.get", "mode.set", "model.getCurrent",
 		"model.switchTo", "permissions.getMode", "permissions.setApproveAll", "permissions.setMode", "plan.read", "plan.update",
 		"queue.clear", "sendMessages", "tools.set", "usage.getMetrics",
 	} {
-		methods["session."+name] = Method{From: frame.C2U, Ref: ofSession}
+		methods["session."+name] = &Method{From: frame.C2U, Ref: ofSession}
 	}
 	for _, name := range []string{
 		"commands.handlePendingCommand", "mcp.headers.handlePendingHeadersRefreshRequest", "mcp.oauth.handlePendingRequest",
@@ -49,7 +49,7 @@ func copilotMethods(methods map[string]Method) map[string]Method {
 		"ui.handlePendingElicitation", "ui.handlePendingExitPlanMode", "ui.handlePendingSampling",
 		"ui.handlePendingSessionLimitsExhausted", "ui.handlePendingUserInput",
 	} {
-		methods["session."+name] = Method{From: frame.C2U, Ref: ofSession, Joins: true, Label: At("params.result.kind")}
+		methods["session."+name] = &Method{From: frame.C2U, Ref: ofSession, Joins: true, Label: At("params.result.kind")}
 	}
 	return methods
 }

@@ -31,7 +31,7 @@ type Dialect struct {
 type Grammar struct {
 	// Methods are those of the protocol. Messages with other methods are valid, and have no
 	// further meaning.
-	Methods map[string]Method
+	Methods map[string]*Method
 	// Binds are the members in which any request may give itself a second name, the
 	// preferred one first.
 	Binds []Name
@@ -106,11 +106,11 @@ type Outcome struct {
 }
 
 // with adds the methods of which only the sender matters.
-func with(methods map[string]Method, clients, servers string) map[string]Method {
+func with(methods map[string]*Method, clients, servers string) map[string]*Method {
 	for from, names := range map[frame.Dir]string{frame.C2U: clients, frame.U2C: servers} {
 		for name := range strings.FieldsSeq(names) {
 			if _, ok := methods[name]; !ok {
-				methods[name] = Method{From: from}
+				methods[name] = &Method{From: from}
 			}
 		}
 	}
@@ -125,6 +125,16 @@ func (d *Dialect) Name() string { return d.name }
 
 // Encoding returns protocol.JSON.
 func (d *Dialect) Encoding() protocol.Encoding { return protocol.JSON }
+
+var otherMethod Method
+
+// method returns the description of a method.
+func (d *Dialect) method(name []byte) *Method {
+	if m := d.grammar.Methods[string(name)]; m != nil {
+		return m
+	}
+	return &otherMethod
+}
 
 // Knows reports whether method is one of the protocol's own.
 func (d *Dialect) Knows(method []byte) bool {
@@ -269,7 +279,7 @@ func (d *Dialect) interpret(e *envelope, asks bool, m *protocol.Message) {
 
 // interpretMethod sets the meaning of a request or notification.
 func (d *Dialect) interpretMethod(e *envelope, name []byte, m *protocol.Message) {
-	method := d.grammar.Methods[string(name)]
+	method := d.method(name)
 	m.Kind = name
 	m.From = method.From
 	m.Ref = e.named(method.Ref)
@@ -302,7 +312,7 @@ func (d *Dialect) interpretMethod(e *envelope, name []byte, m *protocol.Message)
 }
 
 // bind returns the second name that a request gives its exchange.
-func (d *Dialect) bind(e *envelope, method Method) protocol.Token {
+func (d *Dialect) bind(e *envelope, method *Method) protocol.Token {
 	t := e.named(method.Bind)
 	for _, name := range d.grammar.Binds {
 		if !t.IsZero() {

@@ -19,7 +19,7 @@ var LSP = New("lsp", Grammar{
 		{At("params.partialResultToken"), protocol.SpaceProgress},
 	},
 	Cancelled: []Outcome{{Member: At("error.code"), Is: "-32800"}},
-	Methods: with(map[string]Method{
+	Methods: with(map[string]*Method{
 		"$/cancelRequest":                {Does: protocol.Cancel, Ref: Name{At("params.id"), protocol.SpaceID}},
 		"$/progress":                     {Does: protocol.Part, Ref: workDone},
 		"window/workDoneProgress/cancel": {From: frame.C2U, Does: protocol.Cancel, Ref: workDone},

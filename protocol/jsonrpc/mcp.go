@@ -26,7 +26,7 @@ var MCP = New("mcp", Grammar{
 	ToolErrors:   true,
 	Turns:        MCPTasks,
 	Binds:        []Name{{At("params._meta.progressToken"), protocol.SpaceProgress}},
-	Methods: map[string]Method{
+	Methods: map[string]*Method{
 		"initialize":                       {From: frame.C2U, Until: mcp202511},
 		"server/discover":                  {From: frame.C2U, Since: mcp2026},
 		"ping":                             {Until: mcp202511},

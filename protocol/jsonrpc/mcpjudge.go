@@ -103,7 +103,7 @@ func judgeMCP(j *protocol.Judged) {
 		return
 	}
 	if !m.Phase.Ends() {
-		method := MCP.grammar.Methods[string(m.Kind)]
+		method := MCP.method(m.Kind)
 		if j.Version < method.Since || method.Until != "" && j.Version > method.Until {
 			j.Break(wrongVersion, "%s has no %s", j.Version, m.Kind)
 			return

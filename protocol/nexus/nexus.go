@@ -23,7 +23,7 @@ var Protocol = jsonrpc.New("nexus", jsonrpc.Grammar{
 	Answers:      frame.U2C,
 	// The answer to a cancel also has a cancelled member, but no content.
 	Cancelled: []jsonrpc.Outcome{{Member: jsonrpc.At("result.cancelled"), Is: "true", With: jsonrpc.At("result.content")}},
-	Methods: map[string]jsonrpc.Method{
+	Methods: map[string]*jsonrpc.Method{
 		"send":            {From: frame.C2U, Bind: run},
 		"cancel":          {From: frame.C2U, Does: protocol.Cancel, Ref: run},
 		"shutdown":        {From: frame.C2U},
