@@ -101,7 +101,7 @@ type body struct {
 
 var paths = jsonwalk.PathsOf[body]()
 
-// Parse reads one body or event, as [protocol.Protocol] wants it.
+// Parse implements [protocol.Protocol].
 func (agui) Parse(payload []byte, m *protocol.Message) error {
 	m.Reset()
 	var s jsonscan.Scanner

@@ -11,9 +11,9 @@ import (
 
 // A run judges the events of a request in their order. The zero run has had none.
 type run struct {
-	begun, ended bool
-	open         []string // what has started: kinds, and ids as written
-	again        bool     // it is not the first of its request
+	started, ended bool
+	open           []string // what has started: kinds, and ids as written
+	again          bool     // it is not the first of its request
 }
 
 // maxOpen bounds what may be open at once, and maxID the length of its id.
@@ -36,12 +36,12 @@ var members = [][2]string{
 func (r *run) event(payload []byte, m *protocol.Message) (broken []protocol.Broken, apart bool) {
 	kind := string(m.Kind)
 	if r.ended && (kind == "RUN_STARTED" || kind == "RUN_ERROR") {
-		*r = run{begun: true, again: true}
+		*r = run{started: true, again: true}
 	}
-	if !r.begun && kind != "RUN_STARTED" && kind != "RUN_ERROR" {
+	if !r.started && kind != "RUN_STARTED" && kind != "RUN_ERROR" {
 		broken = append(broken, protocol.Broken{Finding: "missing-ack", How: kind + " comes before RUN_STARTED"})
 	}
-	r.begun = true
+	r.started = true
 	switch kind {
 	case "RUN_FINISHED":
 		if len(r.open) > 0 && !r.ended {

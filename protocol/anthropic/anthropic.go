@@ -48,7 +48,7 @@ var (
 	kindRequest = []byte("messages")
 )
 
-// Parse reads one body or event, as [protocol.Protocol] wants it.
+// Parse implements [protocol.Protocol].
 func (api) Parse(payload []byte, m *protocol.Message) error {
 	e := llm.Event{API: llm.Messages}
 	ok, err := modelapi.Read(&e, payload, m)

@@ -79,7 +79,7 @@ type packet struct {
 
 var paths = jsonwalk.PathsOf[packet]()
 
-// Parse reads one message, as [protocol.Protocol] wants it.
+// Parse implements [protocol.Protocol].
 func (cdp) Parse(payload []byte, m *protocol.Message) error {
 	var p packet
 	return paths.Parse(payload, m, &p, func() { p.interpret(m) })

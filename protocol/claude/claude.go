@@ -127,7 +127,7 @@ func (u modelUsage) usage() protocol.Usage {
 
 var paths = jsonwalk.PathsOf[line]()
 
-// Parse reads one message, as [protocol.Protocol] wants it.
+// Parse implements [protocol.Protocol].
 func (claude) Parse(payload []byte, m *protocol.Message) error {
 	var l line
 	return paths.Parse(payload, m, &l, func() { l.interpret(m) })

@@ -50,7 +50,7 @@ type event struct {
 
 var paths = jsonwalk.PathsOf[event]()
 
-// Parse reads one event, as [protocol.Protocol] wants it.
+// Parse implements [protocol.Protocol].
 func (events) Parse(payload []byte, m *protocol.Message) error {
 	var e event
 	return paths.Parse(payload, m, &e, func() { e.interpret(m) })

@@ -56,7 +56,7 @@ var (
 	kindRequest = []byte("generateContent")
 )
 
-// Parse reads one body or event, as [protocol.Protocol] wants it. A stream without events is an
+// Parse implements [protocol.Protocol]. A stream without events is an
 // array.
 func (api) Parse(payload []byte, m *protocol.Message) error {
 	e := llm.Event{API: llm.Contents}

@@ -59,7 +59,7 @@ type liveWire struct {
 	complete, interrupted, reason []byte // the names of the first two if they are true
 }
 
-// Parse reads one message, as [protocol.Protocol] wants it.
+// Parse implements [protocol.Protocol].
 func (live) Parse(payload []byte, m *protocol.Message) error {
 	m.Reset()
 	var s jsonscan.Scanner

@@ -113,7 +113,7 @@ func readTurnCodex(e *envelope, m *protocol.Message) {
 		}
 	case m.From == frame.U2C:
 		if turn.IsZero() {
-			turn = e.named(ofTurn)
+			turn = e.tokenOf(ofTurn)
 		}
 		if !turn.IsZero() {
 			m.Phase, m.Ref = protocol.Part, turn
@@ -121,12 +121,12 @@ func readTurnCodex(e *envelope, m *protocol.Message) {
 		m.Step = e.stepCodex(m.Kind)
 		switch string(m.Kind) {
 		case "turn/started":
-			m.Begins, m.Bind = e.named(ofThread), jsonwalk.Token(e.rootTurn, protocol.SpaceTurn)
+			m.Begins, m.Bind = e.tokenOf(ofThread), jsonwalk.Token(e.rootTurn, protocol.SpaceTurn)
 		case "thread/tokenUsage/updated":
 			m.Usage = usage(e.lastInput, e.lastCached, e.lastOutput)
-			m.Spent = protocol.Spent{Of: e.named(ofThread), Usage: usage(e.totalInput, e.totalCached, e.totalOutput)}
+			m.Spent = protocol.Spent{Of: e.tokenOf(ofThread), Usage: usage(e.totalInput, e.totalCached, e.totalOutput)}
 		case "thread/reverted":
-			m.Spent = protocol.Spent{Of: e.named(ofThread), Anew: true}
+			m.Spent = protocol.Spent{Of: e.tokenOf(ofThread), Anew: true}
 		}
 	}
 }

@@ -101,8 +101,8 @@ var CopilotSpec = protocol.Spec{
 // readTurnCopilot sets the effect of a message on a turn, and on a question of the runtime
 // in it. Many failures are good answers whose success is false.
 func readTurnCopilot(e *envelope, m *protocol.Message) {
-	session := e.named(ofSession)
-	asked := jsonwalk.Token(e.request, protocol.SpaceID)
+	session := e.tokenOf(ofSession)
+	question := jsonwalk.Token(e.request, protocol.SpaceID)
 	switch {
 	case m.Phase == protocol.Close && string(e.success) == "false":
 		m.Phase = protocol.Fail
@@ -114,9 +114,9 @@ func readTurnCopilot(e *envelope, m *protocol.Message) {
 	case m.Phase == protocol.Open && string(m.Kind) == "session.send":
 		m.Operation = protocol.Effect{Does: protocol.Part, Of: session}
 	case m.Phase == protocol.Open && m.Operation.Does == protocol.Open && m.From == frame.C2U:
-		m.Settles = asked
+		m.Settles = question
 	case m.Phase == protocol.Part:
-		readEventCopilot(e, m, session, asked)
+		readEventCopilot(e, m, session, question)
 	}
 }
 
@@ -126,7 +126,7 @@ var (
 )
 
 // readEventCopilot sets the meaning of an event of a session.
-func readEventCopilot(e *envelope, m *protocol.Message, session, asked protocol.Token) {
+func readEventCopilot(e *envelope, m *protocol.Message, session, question protocol.Token) {
 	kind := jsonwalk.Word(e.eventType)
 	if len(kind) == 0 {
 		m.Faults |= protocol.MissingField
@@ -138,12 +138,12 @@ func readEventCopilot(e *envelope, m *protocol.Message, session, asked protocol.
 	}
 	call := jsonwalk.Token(e.toolCall, protocol.SpaceStep)
 	switch {
-	case asked.IsZero():
+	case question.IsZero():
 	case bytes.HasSuffix(kind, requested):
-		m.Phase, m.ID = protocol.Open, asked
+		m.Phase, m.ID = protocol.Open, question
 		m.Operation = protocol.Effect{Does: protocol.Open, Of: session}
 	case bytes.HasSuffix(kind, completed):
-		m.Settles = asked
+		m.Settles = question
 	}
 	switch string(kind) {
 	case "session.idle":

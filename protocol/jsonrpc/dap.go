@@ -49,7 +49,7 @@ type dapMessage struct {
 
 var dapPaths = jsonwalk.PathsOf[dapMessage]()
 
-// Parse reads one message, as [protocol.Protocol] wants it.
+// Parse implements [protocol.Protocol].
 func (dap) Parse(payload []byte, m *protocol.Message) error {
 	var d dapMessage
 	return dapPaths.Parse(payload, m, &d, func() { d.interpret(m) })

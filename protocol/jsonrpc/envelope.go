@@ -132,8 +132,8 @@ func (e *envelope) hasID() bool { return e.id != nil && e.id[0] != 'n' }
 
 func (e *envelope) isVersioned() bool { return string(e.version) == `"2.0"` }
 
-// named returns the token that n names, if its value can be one.
-func (e *envelope) named(n Name) protocol.Token { return jsonwalk.Token(e.value(n.Member), n.Space) }
+// tokenOf returns the token that n names, if its value can be one.
+func (e *envelope) tokenOf(n Name) protocol.Token { return jsonwalk.Token(e.value(n.Member), n.Space) }
 
 // text returns the prose of a message or, without one, that of a state.
 func (e *envelope) text() []byte {

@@ -224,7 +224,7 @@ func Claims(payload []byte) bool {
 	return versioned && others != 3
 }
 
-// Parse reads one message or one batch, as [protocol.Protocol] wants it.
+// Parse implements [protocol.Protocol].
 func (d *Dialect) Parse(payload []byte, m *protocol.Message) error {
 	m.Reset()
 	var s jsonscan.Scanner
@@ -282,7 +282,7 @@ func (d *Dialect) interpretMethod(e *envelope, name []byte, m *protocol.Message)
 	method := d.method(name)
 	m.Kind = name
 	m.From = method.From
-	m.Ref = e.named(method.Ref)
+	m.Ref = e.tokenOf(method.Ref)
 	m.Label = jsonwalk.Word(e.value(method.Label))
 	m.Text = e.params
 	if d.grammar.Prose {
@@ -313,12 +313,12 @@ func (d *Dialect) interpretMethod(e *envelope, name []byte, m *protocol.Message)
 
 // bind returns the second name that a request gives its exchange.
 func (d *Dialect) bind(e *envelope, method *Method) protocol.Token {
-	t := e.named(method.Bind)
+	t := e.tokenOf(method.Bind)
 	for _, name := range d.grammar.Binds {
 		if !t.IsZero() {
 			break
 		}
-		t = e.named(name)
+		t = e.tokenOf(name)
 	}
 	return t
 }

@@ -99,7 +99,7 @@ func readTaskMCP(e *envelope, m *protocol.Message) {
 		if e.subscription != nil {
 			m.Phase, m.Ref = protocol.Part, jsonwalk.Token(e.subscription, protocol.SpaceID)
 		}
-		m.Operation, m.Inputs = taskEffect(e.status, e.named(ofTask)), e.inputRequests
+		m.Operation, m.Inputs = taskEffect(e.status, e.tokenOf(ofTask)), e.inputRequests
 	}
 }
 

@@ -67,7 +67,7 @@ type latis struct{}
 func (latis) Name() string                { return "latis" }
 func (latis) Encoding() protocol.Encoding { return protocol.Protobuf }
 
-// Parse reads one message, as [protocol.Protocol] wants it.
+// Parse implements [protocol.Protocol].
 func (latis) Parse(payload []byte, m *protocol.Message) error {
 	m.Reset()
 	p := parser{m: m, w: walker{wire: payload}}

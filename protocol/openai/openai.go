@@ -87,7 +87,7 @@ func readEvent(c *protocol.Call, m *protocol.Message) {
 	}
 }
 
-// Parse reads one body or event, as [protocol.Protocol] wants it.
+// Parse implements [protocol.Protocol].
 func (api) Parse(payload []byte, m *protocol.Message) error {
 	e := llm.Event{API: llm.Chat}
 	ok, err := modelapi.Read(&e, payload, m)

@@ -30,7 +30,7 @@ type realtime struct{ api }
 
 func (realtime) Name() string { return "openai-realtime" }
 
-// Parse reads one event; see [protocol.Protocol]. ID is the id of a response. Bind is the
+// Parse implements [protocol.Protocol]. ID is the id of a response. Bind is the
 // id of a client's event, and Ref that of the event that caused an error.
 func (realtime) Parse(payload []byte, m *protocol.Message) error {
 	m.Reset()

@@ -163,7 +163,7 @@ type event struct {
 
 var paths = jsonwalk.PathsOf[body]()
 
-// Parse reads one body or event, as [protocol.Protocol] wants it.
+// Parse implements [protocol.Protocol].
 func (opencode) Parse(payload []byte, m *protocol.Message) error {
 	m.Reset()
 	var s jsonscan.Scanner

@@ -111,7 +111,7 @@ func needs(members ...string) (fields []jsonwalk.Field) {
 	return fields
 }
 
-// Parse reads one message, as [protocol.Protocol] wants it.
+// Parse implements [protocol.Protocol].
 func (repl) Parse(payload []byte, m *protocol.Message) error {
 	var l line
 	return paths.Parse(payload, m, &l, func() { l.interpret(m) })

@@ -47,7 +47,7 @@ var Spec = protocol.Spec{
 
 type rlm struct{ jsonwalk.Named }
 
-// Parse reads one message, as [protocol.Protocol] wants it.
+// Parse implements [protocol.Protocol].
 func (rlm) Parse(payload []byte, m *protocol.Message) error {
 	m.Reset()
 	var s jsonscan.Scanner
