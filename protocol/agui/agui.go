@@ -103,17 +103,8 @@ var paths = jsonwalk.PathsOf[body]()
 
 // Parse implements [protocol.Protocol].
 func (agui) Parse(payload []byte, m *protocol.Message) error {
-	m.Reset()
-	var s jsonscan.Scanner
-	s.Init(payload)
 	var b body
-	isObject := s.Peek() == jsonscan.Object
-	if paths.Read(&s, &b); s.End() != nil || !isObject {
-		m.Faults |= protocol.UnknownKind
-	} else {
-		b.interpret(m)
-	}
-	return jsonwalk.End(&s, m)
+	return paths.ParseObject(payload, m, &b, func() { b.interpret(m) })
 }
 
 // interpret sets the meaning of the members. A payload without a type is an answer without

@@ -106,57 +106,27 @@ var codes = []string{
 	"unavailable network data", "underspecified storage partition", "unknown command", "unknown error", "unsupported operation",
 }
 
-// wire holds the members of a message, as written; words are without quotes.
-type wire struct {
-	id, params, result   []byte
-	kind, method, code   []byte // words
-	message, url, script []byte
-	resultType, thrown   []byte // of a result: a word, and the text of an exception
+// A packet holds the members of a message: words without quotes, others as written.
+type packet struct {
+	id         []byte `at:"id"`
+	kind       []byte `at:"type,word"`
+	method     []byte `at:"method,word"`
+	params     []byte `at:"params"`
+	url        []byte `at:"params.url"`
+	script     []byte `at:"params.expression|functionDeclaration"`
+	result     []byte `at:"result"`
+	resultType []byte `at:"result.type,word"`
+	thrown     []byte `at:"result.exceptionDetails.text"`
+	code       []byte `at:"error,word"`
+	message    []byte `at:"message"`
 }
 
-// Parse reads one message, as [protocol.Protocol] wants it.
+var paths = jsonwalk.PathsOf[packet]()
+
+// Parse implements [protocol.Protocol].
 func (bidi) Parse(payload []byte, m *protocol.Message) error {
-	var s jsonscan.Scanner
-	var w wire
-	return jsonwalk.ParseObject(&s, payload, m, func() { w.read(&s, payload) }, func() { w.interpret(m) })
-}
-
-func (w *wire) read(s *jsonscan.Scanner, payload []byte) {
-	for ok := s.Object(); ok && s.Next(); {
-		start := s.Offset()
-		switch string(s.Key()) {
-		case "id":
-			w.id = s.Value()
-		case "type":
-			w.kind = jsonwalk.Word(s.Value())
-		case "method":
-			w.method = jsonwalk.Word(s.Value())
-		case "params":
-			for ok := s.Object(); ok && s.Next(); {
-				switch string(s.Key()) {
-				case "url":
-					w.url = s.Value()
-				case "expression", "functionDeclaration":
-					w.script = s.Value()
-				}
-			}
-			w.params = jsonwalk.Since(s, payload, start)
-		case "result":
-			for ok := s.Object(); ok && s.Next(); {
-				switch string(s.Key()) {
-				case "type":
-					w.resultType = jsonwalk.Word(s.Value())
-				case "exceptionDetails":
-					w.thrown = jsonwalk.Member(s, "text")
-				}
-			}
-			w.result = jsonwalk.Since(s, payload, start)
-		case "error":
-			w.code = jsonwalk.Word(s.Value())
-		case "message":
-			w.message = s.Value()
-		}
-	}
+	var p packet
+	return paths.ParseObject(payload, m, &p, func() { p.interpret(m) })
 }
 
 var (
@@ -165,23 +135,23 @@ var (
 )
 
 // interpret sets the meaning of the members. A script that throws is a success.
-func (w *wire) interpret(m *protocol.Message) {
-	required := [][]byte{w.id, w.params}
-	switch kind := string(w.kind); {
-	case w.kind == nil && isMethod(w.method):
-		m.Kind, m.From, m.Phase = w.method, frame.C2U, protocol.Open
-	case kind == "event" && isMethod(w.method):
-		m.Kind, m.From = w.method, frame.U2C
+func (p *packet) interpret(m *protocol.Message) {
+	required := [][]byte{p.id, p.params}
+	switch kind := string(p.kind); {
+	case p.kind == nil && isMethod(p.method):
+		m.Kind, m.From, m.Phase = p.method, frame.C2U, protocol.Open
+	case kind == "event" && isMethod(p.method):
+		m.Kind, m.From = p.method, frame.U2C
 		required = required[1:]
 	case kind == "success":
-		m.Kind, m.From, m.Phase, m.Text = kindSuccess, frame.U2C, protocol.Close, w.result
-		if m.ToolError = string(w.resultType) == "exception"; m.ToolError && w.thrown != nil {
-			m.Text = w.thrown
+		m.Kind, m.From, m.Phase, m.Text = kindSuccess, frame.U2C, protocol.Close, p.result
+		if m.ToolError = string(p.resultType) == "exception"; m.ToolError && p.thrown != nil {
+			m.Text = p.thrown
 		}
-		required[1] = w.result
+		required[1] = p.result
 	case kind == "error":
-		m.Kind, m.From, m.Phase, m.Label, m.Text = kindError, frame.U2C, protocol.Fail, w.code, w.message
-		required = [][]byte{w.id, w.code, w.message}
+		m.Kind, m.From, m.Phase, m.Label, m.Text = kindError, frame.U2C, protocol.Fail, p.code, p.message
+		required = [][]byte{p.id, p.code, p.message}
 	default:
 		m.Faults |= protocol.UnknownKind
 		return
@@ -191,19 +161,19 @@ func (w *wire) interpret(m *protocol.Message) {
 			m.Faults |= protocol.MissingField
 		}
 	}
-	if w.method != nil {
-		for _, text := range [][]byte{w.params, w.script, w.url} {
+	if p.method != nil {
+		for _, text := range [][]byte{p.params, p.script, p.url} {
 			if text != nil {
 				m.Text = text
 			}
 		}
-		if w.params != nil && w.params[0] != '{' {
+		if p.params != nil && p.params[0] != '{' {
 			m.Faults |= protocol.BadParams
 		}
 	}
-	if w.id != nil && string(w.kind) != "event" {
-		m.ID = jsonwalk.Token(w.id, protocol.SpaceID)
-		if !isNumber(w.id) && !(m.Phase == protocol.Fail && w.id[0] == 'n') {
+	if p.id != nil && string(p.kind) != "event" {
+		m.ID = jsonwalk.Token(p.id, protocol.SpaceID)
+		if !isNumber(p.id) && !(m.Phase == protocol.Fail && p.id[0] == 'n') {
 			m.Faults |= protocol.BadID
 		}
 	}

@@ -21,39 +21,6 @@ func (n Named) Name() string { return string(n) }
 // Encoding implements [protocol.Protocol].
 func (Named) Encoding() protocol.Encoding { return protocol.JSON }
 
-// Parse parses a payload: read walks it with s, and interpret fills m.
-func Parse(s *jsonscan.Scanner, payload []byte, m *protocol.Message, read, interpret func()) error {
-	m.Reset()
-	s.Init(payload)
-	read()
-	interpret()
-	return End(s, m)
-}
-
-// ParseObject is [Parse] for protocols whose messages are objects. It interprets no other text.
-func ParseObject(s *jsonscan.Scanner, payload []byte, m *protocol.Message, read, interpret func()) error {
-	m.Reset()
-	s.Init(payload)
-	isObject := s.Peek() == jsonscan.Object
-	read()
-	if s.End() != nil || !isObject {
-		m.Faults |= protocol.UnknownKind
-	} else {
-		interpret()
-	}
-	return End(s, m)
-}
-
-// Since ends the value that begins at start, which may have been walked in part, and returns it
-// as written; nil if it is malformed.
-func Since(s *jsonscan.Scanner, payload []byte, start int) []byte {
-	s.Skip()
-	if s.Err() != nil {
-		return nil
-	}
-	return payload[start:s.Offset():s.Offset()]
-}
-
 // Member walks the next value, and returns its member of that key as written; nil if it has
 // none.
 func Member(s *jsonscan.Scanner, key string) (raw []byte) {

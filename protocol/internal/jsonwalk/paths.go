@@ -209,6 +209,20 @@ func (p *Paths[T]) Parse(payload []byte, m *protocol.Message, to *T, interpret f
 	return End(&s, m)
 }
 
+// ParseObject is [Paths.Parse] for protocols whose messages are objects. It interprets no other text.
+func (p *Paths[T]) ParseObject(payload []byte, m *protocol.Message, to *T, interpret func()) error {
+	var s jsonscan.Scanner
+	m.Reset()
+	s.Init(payload)
+	isObject := s.Peek() == jsonscan.Object
+	if p.Read(&s, to); s.End() != nil || !isObject {
+		m.Faults |= protocol.UnknownKind
+	} else {
+		interpret()
+	}
+	return End(&s, m)
+}
+
 func (n *step) read(s *jsonscan.Scanner, to unsafe.Pointer) {
 	start, walked := s.Offset(), false
 	switch {
