@@ -18,9 +18,9 @@ import (
 //	TurnID []byte `at:"params.turnId params.turn.id"`
 //
 // A path is the keys from the top of the message. A step of it may be several keys, as in `a|b`; `*`
-// is any other key, `[]` each element of an array and `[0]` the first. A tilde stands for a dot in
-// a key. If a message has several of the paths of a field, or one of them repeatedly, the last
-// value counts.
+// is any other key, `[0]` the first element of an array, and `[]` each element that is not for a `[0]`
+// of the table. A tilde stands for a dot in a key. If a message has several paths of a field, or repeats one, the last value counts.
+// A field named _ continues the tag of the one before it.
 //
 // The paths of the fields of an inner struct begin with those of the struct. Those of an embedded one
 // also count without.
@@ -35,7 +35,7 @@ import (
 //   - set: null is as good as missing
 //   - filled: null and empty values are ignored
 //   - first: the first value counts
-//   - plain: values with a member or an element in the table are ignored
+//   - plain: an object or array is ignored if the table has a path into it
 //   - true: whether the value is true
 //   - sum: all values count
 //   - micros: [Micros]
