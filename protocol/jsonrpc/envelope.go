@@ -135,8 +135,8 @@ func (e *envelope) isVersioned() bool { return string(e.version) == `"2.0"` }
 // tokenOf returns the token that n names, if its value can be one.
 func (e *envelope) tokenOf(n Name) protocol.Token { return jsonwalk.Token(e.value(n.Member), n.Space) }
 
-// text returns the prose of a message or, without one, that of a state.
-func (e *envelope) text() []byte {
+// summary returns the prose of a message or, without one, that of a state.
+func (e *envelope) summary() []byte {
 	for _, text := range [...][]byte{e.prose, e.updateStop, e.updateState} {
 		if e.prose != nil || len(text) > len(`""`) && text[0] != 'n' {
 			return text

@@ -286,7 +286,7 @@ func (d *Dialect) interpretMethod(e *envelope, name []byte, m *protocol.Message)
 	m.Label = jsonwalk.Word(e.value(method.Label))
 	m.Text = e.params
 	if d.grammar.Prose {
-		if text := e.text(); text != nil || m.Label != nil {
+		if text := e.summary(); text != nil || m.Label != nil {
 			m.Text = text
 		}
 	}

@@ -124,13 +124,13 @@ func (p *Paths[T]) addFields(t reflect.Type, offset uintptr, prefix string) {
 				}
 			}
 			p.fields[path] = l.at
-			p.root.add(strings.Split(strings.ReplaceAll(path, "[", ".["), "."), l)
+			p.root.insert(strings.Split(strings.ReplaceAll(path, "[", ".["), "."), l)
 		}
 	}
 }
 
-// add adds a leaf at the end of a path.
-func (n *step) add(path []string, l leaf) {
+// insert adds a leaf at the end of a path.
+func (n *step) insert(path []string, l leaf) {
 	if len(path) == 0 {
 		n.leaves = append(n.leaves, l)
 		return
@@ -140,7 +140,7 @@ func (n *step) add(path []string, l leaf) {
 		if *next == nil {
 			*next = new(step)
 		}
-		(*next).add(path[1:], l)
+		(*next).insert(path[1:], l)
 	}
 }
 
