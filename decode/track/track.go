@@ -121,7 +121,8 @@ type followed struct {
 	tracker  *session.Tracker  // nil while frames are held back
 	held     []heldFrame
 	message  protocol.Message
-	nested   *nested // the sessions of MCP inside it, or nil
+	nested   *nested                               // the sessions inside it, or nil
+	inner    func(payload []byte) *protocol.Nested // of the protocol; nil if its messages have no others inside
 }
 
 // A heldFrame owns its payload.
@@ -206,7 +207,7 @@ func (f *Follower) see(it *decode.Item) {
 			return
 		}
 	}
-	if no.status == "" && (carried.Of(it.Frame) != nil || carried.IsOfCall(it.Frame, it.Protocol, all.Of(it.Protocol))) {
+	if no.status == "" && it.Frame.Meta != nil && (carried.Of(it.Frame) != nil || carried.IsOfCall(it.Frame, it.Protocol, all.Of(it.Protocol))) {
 		f.call(it)
 		return
 	}
@@ -228,8 +229,8 @@ func (f *Follower) see(it *decode.Item) {
 		m = &it.Message
 	}
 	f.hand(w, &heldFrame{Frame: fr, well: well, no: no}, m)
-	if nested := all.Of(it.Protocol).Nested; well && nested != nil {
-		f.nest(w, nested(it.Payload), fr)
+	if w.inner != nil && well && it.Protocol == w.protocol {
+		f.nest(w, w.inner(it.Payload), fr)
 	}
 }
 
@@ -443,7 +444,7 @@ func (f *Follower) start(ready func(*followed) bool) {
 
 // chooseTracker chooses the tracker of a wire and feeds it the held frames.
 func (f *Follower) chooseTracker(w *followed) {
-	w.tracker = f.trackers.of(w.protocol, f.oneWay())
+	w.tracker, w.inner = f.trackers.of(w.protocol, f.oneWay()), all.Of(w.protocol).Nested
 	for i := range w.held {
 		f.held -= len(w.held[i].Payload) + heldSize
 		w.pass(&w.held[i], nil)
