@@ -15,6 +15,7 @@ import (
 	"github.com/wirectl/wirectl/decode/source"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/relay/wrap"
+	"github.com/wirectl/wirectl/table"
 )
 
 func wrapCommand(inv *invocation) *cli.Command {
@@ -213,9 +214,9 @@ func tellRecording(inv *invocation, level history.Level) error {
 
 // listClients lists the configurations on this machine.
 func listClients(inv *invocation, c *cli.Context) error {
-	output := c.String("output")
-	if output != "text" && output != "ndjson" {
-		return usagef("invalid --output %q: want text or ndjson", output)
+	out, err := inv.table(c, table.AsText, table.AsNDJSON)
+	if err != nil {
+		return err
 	}
 	here, err := os.Getwd()
 	if err != nil {
@@ -231,8 +232,5 @@ func listClients(inv *invocation, c *cli.Context) error {
 		return nil
 	}
 	faulty := func(file wrap.File, err error) { inv.say(file.Name, err.Error()) }
-	if output == "ndjson" {
-		return wrap.WriteNDJSON(inv.ndjson(), files, faulty)
-	}
-	return wrap.WriteText(inv.Stdout, files, faulty)
+	return wrap.WriteList(out.To, out.Form == table.AsNDJSON, files, faulty)
 }

@@ -122,7 +122,7 @@ func AppendValue[R any](dst []byte, columns []Column[R], name string, r *R) []by
 }
 
 func (c *Column[R]) appendValue(dst []byte, r *R) []byte {
-	if v := c.Value(r); v != "" {
+	if v := c.Value(r); applies(v) {
 		return appendJSON(dst, v)
 	}
 	return dst
@@ -201,7 +201,7 @@ func (p *Printer[R]) printNDJSON(r *R) {
 	}
 	b := append(p.line[:0], '{')
 	for i := range p.named {
-		if v := p.named[i].Value(r); v != "" {
+		if v := p.named[i].Value(r); applies(v) {
 			b = appendMember(b, p.named[i].Name, v)
 		}
 	}

@@ -81,7 +81,9 @@ func (l *layout[R]) fill(x *row, r *R) {
 			if bar, ok := v.(Bar); ok {
 				x.bar = &bar
 			}
-			x.text = appendText(x.text, v)
+			if applies(v) {
+				x.text = appendText(x.text, v)
+			}
 		}
 		var paint render.Paint
 		if paints := l.columns[i].Paint; paints != nil {

@@ -14,70 +14,67 @@ import (
 // timeLayout is the layout of times in JSON.
 const timeLayout = "2006-01-02T15:04:05.000000000Z"
 
-// appendJSON appends the value of a column as JSON; nothing if it does not apply.
-func appendJSON(dst []byte, value any) []byte {
+// applies reports whether a value applies to its row.
+func applies(value any) bool {
 	switch v := value.(type) {
 	case nil:
+		return false
+	case string:
+		return v != ""
+	case Count:
+		return v > 0
+	case Flag:
+		return bool(v)
+	case Rate:
+		return v != 0
+	case Millis:
+		return v != 0
+	case Dollars:
+		return v != 0
+	case time.Time:
+		return !v.IsZero()
+	}
+	return true
+}
+
+// appendJSON appends a value that applies as JSON.
+func appendJSON(dst []byte, value any) []byte {
+	switch v := value.(type) {
 	case string:
 		return jsonscan.AppendQuote(dst, []byte(v))
 	case int64:
 		return strconv.AppendInt(dst, v, 10)
 	case Count:
-		if v > 0 {
-			return strconv.AppendInt(dst, int64(v), 10)
-		}
+		return strconv.AppendInt(dst, int64(v), 10)
 	case Flag:
-		if v {
-			return append(dst, "true"...)
-		}
+		return strconv.AppendBool(dst, bool(v))
 	case json.RawMessage:
 		return jsonscan.AppendCompact(dst, v)
 	case Millis:
-		if v != 0 {
-			return v.append(dst)
-		}
+		return v.append(dst)
 	case Dollars:
-		if v != 0 {
-			return v.append(dst)
-		}
+		return v.append(dst)
 	case Rate:
-		if v != 0 {
-			return strconv.AppendFloat(dst, math.Round(float64(v)*10)/10, 'f', -1, 64)
-		}
+		return strconv.AppendFloat(dst, math.Round(float64(v)*10)/10, 'f', -1, 64)
 	case time.Time:
-		if !v.IsZero() {
-			return append(v.UTC().AppendFormat(append(dst, '"'), timeLayout), '"')
-		}
-	default:
-		return append(dst, jsonscan.MustMarshal(v)...)
+		return append(v.UTC().AppendFormat(append(dst, '"'), timeLayout), '"')
 	}
-	return dst
+	return append(dst, jsonscan.MustMarshal(value)...)
 }
 
-// appendText appends the value of a column as text that is safe to show.
+// appendText appends a value that applies as text that is safe to show.
 func appendText(dst []byte, value any) []byte {
 	switch v := value.(type) {
 	case string:
 		return render.AppendSafe(dst, []byte(v))
 	case json.RawMessage:
 		return render.AppendSafe(dst, v)
-	case int64:
-		return strconv.AppendInt(dst, v, 10)
 	case Millis:
-		if v != 0 {
-			return append(dst, v.String()...)
-		}
-		return dst
+		return append(dst, v.String()...)
 	case Dollars:
-		if v != 0 {
-			return append(dst, render.Dollars(int64(v))...)
-		}
-		return dst
+		return append(dst, render.Dollars(int64(v))...)
 	case Rate:
-		if v != 0 {
-			return strconv.AppendFloat(dst, float64(v), 'f', 1, 64)
-		}
-		return dst
+		return strconv.AppendFloat(dst, float64(v), 'f', 1, 64)
 	case Bar:
 		return dst
 	}
@@ -97,30 +94,26 @@ type (
 type Bar struct{ Solid, Shade float64 }
 
 // An Object is a JSON object: names and values in turn, in the order of output. Members whose value
-// does not apply are left out.
+// does not apply are left out, but not empty strings.
 type Object []any
 
 // MarshalJSON writes the object.
 func (o Object) MarshalJSON() ([]byte, error) {
 	b := []byte{'{'}
 	for i := 0; i < len(o); i += 2 {
-		b = appendMember(b, o[i].(string), o[i+1])
+		if o[i+1] == "" || applies(o[i+1]) {
+			b = appendMember(b, o[i].(string), o[i+1])
+		}
 	}
 	return append(b, '}'), nil
 }
 
-// appendMember appends a member to an object; nothing if the value does not apply.
+// appendMember appends a member to an object.
 func appendMember(b []byte, name string, value any) []byte {
-	from := len(b)
-	if from > 1 {
+	if len(b) > 1 {
 		b = append(b, ',')
 	}
-	b = append(append(append(b, '"'), name...), `":`...)
-	to := len(b)
-	if b = appendJSON(b, value); len(b) == to {
-		return b[:from]
-	}
-	return b
+	return appendJSON(append(append(append(b, '"'), name...), `":`...), value)
 }
 
 // MarshalJSON writes the number.

@@ -20,17 +20,6 @@ func NewEncoder(w io.Writer) *json.Encoder {
 	return e
 }
 
-// WriteLines writes each value of a list on a line of its own.
-func WriteLines[T any](w io.Writer, list []T) error {
-	e := NewEncoder(w)
-	for _, v := range list {
-		if err := e.Encode(v); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // MustMarshal is Marshal for values that can always be encoded; it panics on an error.
 func MustMarshal(v any) []byte {
 	text, err := Marshal(v)

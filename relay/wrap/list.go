@@ -17,18 +17,27 @@ func (f File) read() ([]Server, error) {
 	return servers, errors.Join(err, faulty)
 }
 
-// WriteText lists configurations and their servers. It calls faulty for an invalid one.
-func WriteText(w io.Writer, files []File, faulty func(File, error)) error {
+// WriteList lists configurations and their servers: as text, or with a line of JSON for each server. It
+// calls faulty for an invalid configuration.
+func WriteList(w io.Writer, ndjson bool, files []File, faulty func(File, error)) error {
 	for _, file := range files {
 		servers, err := file.read()
 		if err != nil {
 			faulty(file, err)
 		}
 		text := fmt.Appendf(nil, "%s  %s\n", file.Client, render.Safe(file.Name))
+		if ndjson {
+			text = nil
+		}
 		for _, s := range servers {
-			text = fmt.Appendf(text, "  %s  %s\n", render.Safe(s.Name), s.state())
+			if ndjson {
+				text = append(append(text, jsonscan.MustMarshal(listed{file.Client, file.Name, s.Name, s.Project, s.Remote, s.Wrapped, s.Record})...), '\n')
+			} else {
+				text = fmt.Appendf(text, "  %s  %s\n", render.Safe(s.Name), s.state())
+			}
 		}
 		switch {
+		case ndjson:
 		case err != nil && len(servers) > 0:
 			text = append(text, "  (the rest cannot be read)\n"...)
 		case err != nil:
@@ -67,21 +76,4 @@ type listed struct {
 	Remote  bool   `json:"remote,omitempty"`
 	Wrapped bool   `json:"wrapped"`
 	Record  string `json:"record,omitempty"`
-}
-
-// WriteNDJSON is WriteText with a line of JSON for each server.
-func WriteNDJSON(w io.Writer, files []File, faulty func(File, error)) error {
-	enc := jsonscan.NewEncoder(w)
-	for _, file := range files {
-		servers, err := file.read()
-		if err != nil {
-			faulty(file, err)
-		}
-		for _, s := range servers {
-			if err := enc.Encode(listed{file.Client, file.Name, s.Name, s.Project, s.Remote, s.Wrapped, s.Record}); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
