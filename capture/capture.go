@@ -7,12 +7,19 @@
 package capture
 
 import (
+	"bytes"
+	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"time"
 
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/jsonscan"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/all"
+	"github.com/wirectl/wirectl/protocol/opaque"
 )
 
 // A Session is the description at the beginning of a capture.
@@ -155,4 +162,171 @@ func Copy(w Writer, r Reader) error {
 			return err
 		}
 	}
+}
+
+// Errors in the content of a capture.
+var (
+	ErrCut       = errors.New("the capture is cut") // inside a record
+	ErrMalformed = errors.New("the capture is damaged")
+	ErrTooLarge  = errors.New("a record is over the limit")
+	ErrForeign   = errors.New("not a capture of wirectl")
+	// ErrPackets is an ErrForeign for pcapng.
+	ErrPackets = fmt.Errorf("%w: this pcapng was written by another program", ErrForeign)
+)
+
+// IsFault reports whether an error is in the content of a capture, rather than a failure to
+// read it.
+func IsFault(err error) bool {
+	return errors.Is(err, ErrCut) || errors.Is(err, ErrMalformed) || errors.Is(err, ErrTooLarge) || errors.Is(err, ErrForeign)
+}
+
+// An Error is an error at a position in a capture.
+type Error struct {
+	// Err is one of the errors of this package, or an error of the underlying reader.
+	Err error
+	// Offset is the beginning of the record that could not be read. For a compressed
+	// capture it counts decompressed bytes.
+	Offset int64
+	// Detail may be empty.
+	Detail string
+}
+
+func (e *Error) Error() string {
+	if e.Detail == "" {
+		return fmt.Sprintf("byte %d: %v", e.Offset, e.Err)
+	}
+	return fmt.Sprintf("byte %d: %v: %s", e.Offset, e.Err, e.Detail)
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// A reading determines the protocol of each frame of a session.
+type reading struct {
+	session *Session
+	given   protocol.Protocol
+	calls   all.OpenCalls
+	name    string            // the latest name that was looked up
+	last    protocol.Protocol // its protocol
+	// wires learn the protocols of connections that nothing names; nil if each payload stands
+	// for itself.
+	wires map[int]*all.Refiner
+}
+
+// maxWires bounds the connections whose protocols are learned.
+const maxWires = 1 << 10
+
+// protocol returns the protocol of a frame: the given one, that of its call, the named one,
+// or else the one recognized from the payload. Call it for every frame, because some frames
+// determine the protocol of others.
+func (d *reading) protocol(r *Record) protocol.Protocol {
+	if d.given == nil {
+		if p := d.calls.Protocol(&r.Frame); p != nil {
+			return p
+		}
+	}
+	switch {
+	case r.Gap, r.Meta != nil && r.Meta.Signal != frame.NoSignal:
+		return opaque.Bytes
+	case d.given != nil:
+		return d.given
+	}
+	p := d.named(cmp.Or(r.Protocol, d.session.Protocol))
+	if d.wires != nil && all.Depth(p) < all.RPC && !r.Compressed {
+		return d.learned(r)
+	}
+	if p == opaque.Bytes && !r.Compressed && jsonscan.WellFormed(r.Payload()) != nil {
+		p, _ = all.Recognize(r.Payload())
+	}
+	return p
+}
+
+// learned returns the protocol that the frames of a connection so far tell.
+func (d *reading) learned(r *Record) protocol.Protocol {
+	w := d.wires[r.Conn]
+	if w == nil {
+		w = all.NewRefiner(r.Meta != nil && r.Meta.Framing == frame.HTTP)
+		if len(d.wires) < maxWires {
+			d.wires[r.Conn] = w
+		}
+	}
+	p, _, _ := w.Refine(r.Payload())
+	return p
+}
+
+// named returns the protocol with that name; bytes if it is unknown.
+func (d *reading) named(name string) protocol.Protocol {
+	if d.last == nil || name != d.name {
+		p, err := all.Named(name)
+		if err != nil {
+			p = opaque.Bytes
+		}
+		d.name, d.last = name, p
+	}
+	return d.last
+}
+
+// A Run is a batch of frames of one direction that were read together. They are passed on at
+// once and, if their memory is held, without a copy.
+type Run struct {
+	// Shared is the common part of the records: everything except the frame. Its Seq is that
+	// of the first record; the others count up from it.
+	Shared Record
+	// Frames are valid until WriteRun returns.
+	Frames []frame.Frame
+	// Memory holds the bytes of the frames. If it is nil, they are valid until WriteRun
+	// returns.
+	Memory Memory
+}
+
+// A Memory is reused once nobody holds it.
+type Memory interface {
+	// Hold keeps the memory unchanged until Release has been called as often as Hold.
+	Hold()
+	Release()
+}
+
+// A RunWriter is a Writer that accepts runs. It does little more than keep them.
+type RunWriter interface {
+	Writer
+	// WriteRun is Write for all records of a run. To keep their bytes, an implementation
+	// holds the run's memory, or copies them if Memory is nil.
+	WriteRun(r *Run) error
+}
+
+// Record returns the record of the frame with index i.
+func (r *Run) Record(i int) Record {
+	rec := r.Shared
+	rec.Seq += int64(i)
+	rec.Frame = r.Frames[i]
+	return rec
+}
+
+// Bytes returns the total size of all frames in bytes.
+func (r *Run) Bytes() (n int64) {
+	for i := range r.Frames {
+		n += int64(len(r.Frames[i].Raw))
+	}
+	return n
+}
+
+// A Place is a note that says where in a run of wirectl rlm a connection or exchange belongs.
+// It is JSON in the text of a record of the kind [Note].
+type Place struct {
+	// Run is the path: RUN, RUN/t3, RUN/t3/c1 or RUN/t3/c1/q7. In child runs it is longer.
+	Run string `json:"run"`
+	// ID is the id of the exchange, as written on the wire. Next denotes the next exchange
+	// that opens. Without either, the place applies to the whole connection.
+	ID   json.RawMessage `json:"id,omitempty"`
+	Next bool            `json:"next,omitempty"`
+}
+
+// Text returns the note.
+func (p Place) Text() ([]byte, error) { return jsonscan.Marshal(p) }
+
+// ParsePlace returns the place in a record, if it has one.
+func ParsePlace(r *Record) (p Place, ok bool) {
+	if r.Kind != Note || !bytes.HasPrefix(r.Text, []byte(`{"run":`)) {
+		return Place{}, false
+	}
+	return p, json.Unmarshal(r.Text, &p) == nil && p.Run != ""
 }

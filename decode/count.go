@@ -2,6 +2,9 @@ package decode
 
 import (
 	"cmp"
+	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -9,7 +12,11 @@ import (
 	"github.com/wirectl/wirectl/capture/ndjson"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/all"
+	"github.com/wirectl/wirectl/protocol/carried"
 	"github.com/wirectl/wirectl/protocol/opaque"
+	"github.com/wirectl/wirectl/session/query"
 )
 
 // A Counter counts items by protocol and kind.
@@ -146,4 +153,98 @@ func (c *Counter) Sum() Sum {
 		all.Bytes += k.Bytes
 	}
 	return all
+}
+
+// calls are the gRPC calls of a capture and the requests to APIs of models. Their paths
+// name the types of their messages.
+type calls struct {
+	open     all.OpenCalls
+	named    bool // the protocol is given, whatever the paths say
+	readings map[protocol.Protocol]*reading
+	told     map[string]bool // paths that the schema lacks
+}
+
+func newCalls(cfg *Config) calls {
+	return calls{open: all.OpenCalls{Known: cfg.Calls}, named: cfg.Protocol != nil}
+}
+
+// maxTold bounds the unknown methods that are reported.
+const maxTold = 16
+
+// readingOf returns the reading for the frame of a call whose path names its messages; nil for
+// any other frame.
+func (c *captured) readingOf(f *frame.Frame) *reading {
+	if c.calls.named {
+		return nil
+	}
+	p := c.calls.open.Protocol(f)
+	if p == nil {
+		return nil
+	}
+	r := c.calls.readings[p]
+	if r == nil {
+		r = &reading{framing: frame.GRPC, protocol: p}
+		if f.Meta.Framing == frame.HTTP {
+			r.framing = onlyCarried{unframed{frame.Line}, frame.HTTP}
+			c.tellModel(f, p)
+		}
+		if c.calls.readings == nil {
+			c.calls.readings = map[protocol.Protocol]*reading{}
+		}
+		c.calls.readings[p] = r
+	}
+	return r
+}
+
+// tellModel reports, once for each protocol, that requests go to the API of a model.
+func (c *captured) tellModel(f *frame.Frame, p protocol.Protocol) {
+	if c.cfg.Notice == nil || slices.Contains(c.refined, p) {
+		return
+	}
+	c.refined = append(c.refined, p)
+	c.cfg.Notice(fmt.Sprintf("%s over http: the first request is %q", p.Name(), carried.Asked(f.Meta.Head)))
+}
+
+// lacks reports, once, a method that the given schema does not have.
+func (c *captured) lacks(path string) {
+	if !c.calls.hasSchema() || c.cfg.Notice == nil || c.calls.told[path] || len(c.calls.told) >= maxTold {
+		return
+	}
+	if c.calls.told == nil {
+		c.calls.told = map[string]bool{}
+	}
+	c.calls.told[path] = true
+	c.cfg.Notice(fmt.Sprintf("the schema has no method %q: give the --proto FILE that has it, or name the messages with --message", path))
+}
+
+// hasSchema reports whether a schema was given without a message, so that the paths of
+// calls name the messages.
+func (c *calls) hasSchema() bool {
+	return !c.named && c.open.Known != nil && c.open.Known.Schema != nil
+}
+
+// ErrNoMessage is the error for a stream that is to be read by a schema, when nothing says
+// which message of the schema the payloads are.
+var ErrNoMessage = errors.New("a schema has many messages, and only gRPC calls name theirs: name the message with --message NAME")
+
+// A Program turns the NDJSON record of an item into lines of its own.
+type Program interface {
+	Append(ctx context.Context, dst, object []byte) ([]byte, error)
+}
+
+// Filtered shows the output of program for each item's NDJSON record.
+func Filtered(ctx context.Context, program Program) View {
+	record := NDJSON()
+	var line []byte
+	return func(dst []byte, it *Item) ([]byte, error) {
+		var err error
+		if line, err = record(line[:0], it); err != nil {
+			return dst, err
+		}
+		dst, err = program.Append(ctx, dst, line)
+		if errors.Is(err, query.ErrHalt) {
+			err = errEnough
+		}
+		return dst, err
+	}
 }

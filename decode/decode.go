@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/wirectl/wirectl/capture"
@@ -18,6 +19,7 @@ import (
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/all"
+	"github.com/wirectl/wirectl/protocol/carried"
 )
 
 // Config says how to read a stream.
@@ -238,4 +240,111 @@ func (c *clock) pass(read time.Time) {
 		c.first = read
 	}
 	c.previous = read
+}
+
+// Raw shows the bytes of an item as they were on the wire.
+func Raw() View {
+	return func(dst []byte, it *Item) ([]byte, error) {
+		it.CheckForm()
+		return append(dst, it.Frame.Raw...), nil
+	}
+}
+
+// Payload shows the payload of an item alone, without its compression.
+func Payload() View {
+	return func(dst []byte, it *Item) ([]byte, error) {
+		it.CheckForm()
+		return append(dst, it.Payload...), nil
+	}
+}
+
+// A limited reader refuses, or skips, frames whose payload is over a limit.
+type limited struct {
+	capture.Reader
+	limit  int
+	resync bool
+	seq    int64          // of the frame at hand
+	gap    capture.Record // the rest of one that is skipped
+	err    error
+}
+
+// gapSize is how many bytes a gap has at most.
+const gapSize = 64 << 10
+
+// Next reads the next record; see [capture.Reader].
+func (l *limited) Next(rec *capture.Record) error {
+	if len(l.gap.Raw) > 0 {
+		l.piece(rec)
+		return nil
+	}
+	if l.err == nil {
+		l.err = l.Reader.Next(rec)
+	}
+	if l.err == nil && rec.Kind == capture.Frame {
+		l.err = l.judge(rec)
+	}
+	if l.err != nil {
+		*rec = capture.Record{}
+	}
+	return l.err
+}
+
+// judge makes a frame over the limit an error or, to resync, the first of some gaps.
+func (l *limited) judge(rec *capture.Record) error {
+	f := &rec.Frame
+	l.seq++
+	if f.Gap || f.Size() <= l.limit || carried.Of(f) != nil {
+		return nil
+	}
+	err := &frame.Error{
+		Err: frame.ErrTooLarge, Frame: l.seq, Offset: f.Offset,
+		Detail: fmt.Sprintf("length %d is over the limit of %d", f.Size(), l.limit),
+	}
+	if !l.resync {
+		return err
+	}
+	l.gap = *rec
+	l.gap.Frame = frame.Frame{Raw: f.Raw, Conn: f.Conn, Stream: f.Stream, Dir: f.Dir, Offset: f.Offset, Gap: true, Flaw: err}
+	l.piece(rec)
+	return nil
+}
+
+// piece makes rec the next piece of a gap.
+func (l *limited) piece(rec *capture.Record) {
+	*rec = l.gap
+	rec.Raw = rec.Raw[:min(len(rec.Raw), gapSize)]
+	l.gap.Raw = l.gap.Raw[len(rec.Raw):]
+	l.gap.Offset += int64(len(rec.Raw))
+}
+
+// A fault of the framing has two numbers: a told one counts frames as its reader does; a
+// shown one is the number of the first item that it spoils, because items, also gaps, are
+// numbered over all inputs and directions. All pieces that one fault makes unreadable share
+// it.
+type fault struct{ told, shown error }
+
+// is reports whether the error of a gap is that fault.
+func (f *fault) is(told error) bool {
+	return f.told != nil && (f.told == told || f.told.Error() == told.Error())
+}
+
+// numbered returns a fault of the framing with the number of the item that shows it. It
+// leaves told as it is, because earlier items may show that too.
+func numbered(told error, seq int64) error {
+	if e := (*frame.Error)(nil); errors.As(told, &e) && told == error(e) {
+		shown := *e
+		shown.Frame = seq
+		return &shown
+	}
+	if place, ok := placeOf(told.Error()); ok {
+		return frame.Recall(fmt.Sprintf("frame %d%s", seq, place))
+	}
+	return told
+}
+
+// placeOf returns the part after the number in the words of a fault of the framing.
+func placeOf(words string) (place string, ok bool) {
+	words, ok = strings.CutPrefix(words, "frame ")
+	place = strings.TrimLeft(words, "0123456789")
+	return place, ok && strings.HasPrefix(place, " at byte ")
 }

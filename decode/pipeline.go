@@ -5,12 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/protocol/opaque"
 )
 
@@ -309,4 +315,263 @@ func (w *worker) show(j *job) error {
 		}
 	}
 	return nil
+}
+
+// A queue has workers read batches one after the other, and writes their output in the
+// order of the batches, whichever is done first.
+type queue struct {
+	feed   feed
+	finish func(*job) error
+
+	waiting sync.Mutex // held by the one that is awake
+	reading sync.Mutex
+	atHand  atomic.Bool // input is, as the last read tells
+	turn    int         // number of the batch that is read next
+
+	mu      sync.Mutex
+	done    []*job // the jobs that wait for their turn, each at its turn modulo their number
+	next    int    // the turn that is written next
+	writing bool   // by some worker, which goes on as long as it finds the next one
+	err     error  // ended the writing
+}
+
+// jobsEach is how many jobs a worker has, so that it can go on while one waits
+// for its turn.
+const jobsEach = 2
+
+// jobs returns the jobs of one worker.
+func jobs() chan *job {
+	free := make(chan *job, jobsEach)
+	for range jobsEach {
+		free <- &job{free: free}
+	}
+	return free
+}
+
+// readJob reads the next batch into a free job. It returns nil at the end of the feed, and
+// nil with the cause when the context is done.
+func (q *queue) readJob(ctx context.Context, free chan *job) (*job, error) {
+	select {
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case j := <-free:
+		q.lock()
+		defer q.reading.Unlock()
+		if ctx.Err() != nil || !q.nextBatch(&j.batch) {
+			return nil, context.Cause(ctx)
+		}
+		j.turn = q.turn
+		q.turn++
+		return j, nil
+	}
+}
+
+// patience is how long a worker spins while another one reads: longer than reading
+// available bytes takes, and about as long as waking up takes.
+const patience = 100 * time.Microsecond
+
+// plenty is how many bytes a read of available input returns: half of a pipe's buffer.
+// Shorter reads come from a peer that writes message by message; spinning for it would
+// never stop.
+const plenty = 32 << 10
+
+// lock takes the right to read. If input is available, one waiting worker spins, because
+// the read is over before the worker could be woken.
+func (q *queue) lock() {
+	q.waiting.Lock()
+	defer q.waiting.Unlock()
+	if q.atHand.Load() {
+		for began := time.Now(); time.Since(began) < patience; runtime.Gosched() {
+			if q.reading.TryLock() {
+				return
+			}
+		}
+	}
+	q.reading.Lock()
+}
+
+// nextBatch reads the next batch.
+func (q *queue) nextBatch(b *batch) bool {
+	began := time.Now()
+	more := q.feed.nextBatch(b)
+	q.atHand.Store(more && atHand(time.Since(began), b))
+	return more
+}
+
+// atHand reports whether a batch that took so long to read was at hand.
+func atHand(took time.Duration, b *batch) bool { return took < patience && b.holds(plenty) }
+
+// writeJob writes a job if it is its turn, and then the jobs that waited for it. If it is
+// not its turn, or another worker is writing, that worker writes it.
+func (q *queue) writeJob(j *job) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.done[j.turn%len(q.done)] = j
+	if q.writing {
+		return nil
+	}
+	q.writing = true
+	for q.err == nil {
+		at := &q.done[q.next%len(q.done)]
+		due := *at
+		if due == nil {
+			break
+		}
+		*at = nil
+		q.mu.Unlock()
+		err := q.finish(due)
+		due.free <- due
+		q.mu.Lock()
+		q.next++
+		q.err = err
+	}
+	q.writing = false
+	return q.err
+}
+
+// A stream yields batches of frames and the protocol of each. It detects what its
+// configuration leaves open.
+type stream struct {
+	cfg      Config
+	scanner  *frame.Scanner
+	framing  frame.Framing
+	protocol protocol.Protocol
+	refiner  *all.Refiner // not nil while a later message may tell more
+	started  bool
+	failed   error
+	seq      int64
+	fault    fault // of the gap before
+}
+
+func newStream(r io.Reader, cfg Config) *stream {
+	s := &stream{cfg: cfg, scanner: frame.NewScanner(r, nil), seq: max(cfg.FirstSeq, 1)}
+	if cfg.Resync {
+		s.scanner.Resync()
+	}
+	return s
+}
+
+func (s *stream) nextBatch(b *batch) bool {
+	if !s.started {
+		s.started = true
+		s.detect()
+	}
+	if s.framing == nil || !s.scanner.ScanBatch(&b.Batch) {
+		return false
+	}
+	b.first = s.seq
+	b.since = append(b.since[:0], since{framing: s.framing, protocol: s.protocol})
+	b.fault = b.fault[:0]
+	for i := 0; i < len(b.Frames); i++ {
+		f := &b.Frames[i]
+		f.Conn = s.cfg.Conn
+		if f.Gap {
+			if s.numberFault(f, b.first+int64(i)) {
+				b.fault = append(b.fault, i)
+			}
+			continue
+		}
+		if s.refiner != nil && !f.Compressed && s.refine(f, b.first+int64(i)) {
+			b.since = append(b.since, since{index: i, framing: s.framing, protocol: s.protocol})
+			s.scanner.Return(&b.Batch, i+1) // they were scanned by the rules of another protocol
+		}
+	}
+	s.seq += int64(len(b.Frames))
+	return true
+}
+
+// numberFault puts a number into the fault of a gap. It reports whether the gap is the
+// first one with this fault.
+func (s *stream) numberFault(f *frame.Frame, seq int64) (begins bool) {
+	if f.Flaw == nil {
+		return false
+	}
+	if begins = !s.fault.is(f.Flaw); begins {
+		s.fault = fault{f.Flaw, numbered(f.Flaw, seq)}
+	}
+	f.Flaw = s.fault.shown
+	return begins
+}
+
+func (s *stream) err() error {
+	switch err := s.scanner.Err(); {
+	case s.failed != nil:
+		return s.failed
+	case err == nil:
+		return nil
+	case s.fault.is(err):
+		return s.fault.shown
+	default:
+		return numbered(err, s.seq)
+	}
+}
+
+func (s *stream) state() (frame.Framing, int64) { return s.framing, s.seq }
+
+// detect settles framing and protocol, waiting for no more than the first
+// frame, or 64 KiB.
+func (s *stream) detect() {
+	guess := all.Guess{Framing: s.cfg.Framing, Protocol: s.cfg.Protocol, Limit: s.cfg.Limit}
+	if guess.Framing == nil || guess.Protocol == nil {
+		head, atEOF := s.scanner.Peek(1)
+		for !guess.Detect(head, atEOF) {
+			head, atEOF = s.scanner.Peek(len(head) + 1)
+		}
+		if len(head) == 0 {
+			s.scanner.Scan() // its error says why there is nothing
+			return
+		}
+		if calls := newCalls(&s.cfg); calls.hasSchema() {
+			s.failed = ErrNoMessage
+			return
+		}
+		if guess.Framing == nil {
+			guess.Framing, guess.Protocol = frame.Unknown, opaque.Bytes
+		} else {
+			s.notice("%s", guess.String())
+		}
+	}
+	s.framing = guess.Framing
+	s.scanner.SetFraming(guess.Framing)
+	s.setProtocol(guess.Protocol)
+	if s.cfg.Protocol == nil {
+		s.refiner = guess.Refiner()
+	}
+}
+
+// setProtocol makes p the protocol of the frames that follow.
+func (s *stream) setProtocol(p protocol.Protocol) {
+	s.protocol = p
+	s.adjust(s.scanner, p)
+}
+
+// adjust makes a scanner accept the frames that p allows.
+func (s *stream) adjust(scanner *frame.Scanner, p protocol.Protocol) {
+	limit := s.cfg.Limit
+	if limit == 0 {
+		limit = all.Limit(p)
+	}
+	scanner.SetLimit(limit)
+	scanner.SetAccept(all.Plausible(p))
+}
+
+// refine detects a more specific protocol from the frame of that number, and reports
+// whether it did.
+func (s *stream) refine(f *frame.Frame, seq int64) bool {
+	p, why, done := s.refiner.Refine(f.Payload())
+	if done {
+		s.refiner = nil
+	}
+	if p == s.protocol {
+		return false
+	}
+	s.notice("frame %d: %s: %s from here on", seq, why, p.Name())
+	s.setProtocol(p)
+	return true
+}
+
+func (s *stream) notice(format string, args ...any) {
+	if s.cfg.Notice != nil {
+		s.cfg.Notice(fmt.Sprintf(format, args...))
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"slices"
 )
 
 // A Scanner reads frames from a byte stream, as bufio.Scanner reads lines:
@@ -300,4 +301,237 @@ func (s *Scanner) moveTo(buf []byte) {
 	}
 	s.tail = s.head + copy(buf[s.head:], rest)
 	s.buf = buf
+}
+
+// A Batch is a run of frames with its own buffer, so that frames can be processed while the
+// scanner continues. The zero Batch is ready to use. Using a batch again reuses its memory,
+// which may still be in a processor's cache.
+type Batch struct {
+	// Frames are valid until the batch is passed to ScanBatch again.
+	Frames []Frame
+	buf    []byte
+}
+
+// maxBatch bounds the frames of one batch.
+const maxBatch = 8 << 10
+
+// maxIn bounds the frames that ScanIn returns, to fit into a cache.
+const maxIn = 1 << 10
+
+// ScanBatch moves to the next frames and reports whether there are any. It only waits for
+// the first one: the batch has the frames that had been read by then.
+func (s *Scanner) ScanBatch(b *Batch) bool {
+	b.Frames = b.Frames[:0]
+	s.moveInto(b)
+	if !s.scan(b.grow()) {
+		b.Frames = b.Frames[:0]
+		return false
+	}
+	for len(b.Frames) < maxBatch {
+		if s.out = b.grow(); !s.step() {
+			b.Frames = b.Frames[:len(b.Frames)-1]
+			break
+		}
+	}
+	b.buf, s.lent = s.buf, true
+	return true
+}
+
+// ScanIn scans the frames at the beginning of data without copying them, before the bytes of
+// the reader, and returns their size. Call it again until there is no frame; the reader must
+// then return the rest. The scanner must have no buffered bytes; see [Scanner.Unread]. The
+// frames are valid as long as data is.
+func (s *Scanner) ScanIn(data []byte, b *Batch) int {
+	b.Frames = b.Frames[:0]
+	if s.head != s.tail || s.lost != nil || s.err != nil || s.eof {
+		return 0
+	}
+	buf, head, tail, out := s.buf, s.head, s.tail, s.out
+	s.buf, s.head, s.tail = data, 0, len(data)
+	for len(b.Frames) < maxIn && s.lost == nil {
+		if s.out = b.grow(); !s.step() {
+			b.Frames = b.Frames[:len(b.Frames)-1]
+			break
+		}
+	}
+	n := s.head
+	s.buf, s.head, s.tail, s.out = buf, head, tail, out
+	if s.lost != nil { // data was searched to its end, and comes again in pieces
+		s.searched, s.held = min(s.searched, 1), false
+	}
+	return n
+}
+
+// Return takes back the frames of the latest batch from index n on, to scan them again with
+// another limit or accept. They must follow a frame, not a gap.
+func (s *Scanner) Return(b *Batch, n int) {
+	var fault *Error
+	for i := range b.Frames[n:] {
+		f := &b.Frames[n+i]
+		s.head -= len(f.Raw)
+		s.offset -= int64(len(f.Raw))
+		switch lost, _ := f.Flaw.(*Error); { //nolint:errorlint // that of a gap is bare
+		case !f.Gap:
+			s.count--
+		case lost != nil:
+			s.skipped.Bytes -= int64(len(f.Raw))
+			if lost != fault {
+				s.skipped.Faults--
+			}
+			fault = lost
+		}
+	}
+	if s.lost != nil && s.lost != fault {
+		s.skipped.Faults--
+	}
+	s.lost, s.err, s.extent = nil, nil, Extent{}
+	b.Frames = b.Frames[:n]
+}
+
+// Unread removes the buffered bytes if there are at most most, and returns their number.
+func (s *Scanner) Unread(most int) int {
+	n := s.tail - s.head
+	if n > most || s.lost != nil {
+		return 0
+	}
+	s.tail, s.extent = s.head, Extent{}
+	return n
+}
+
+// grow adds a frame and returns where it is.
+func (b *Batch) grow() *Frame {
+	n := len(b.Frames)
+	b.Frames = slices.Grow(b.Frames, 1)[:n+1]
+	return &b.Frames[n]
+}
+
+// moveInto makes the memory of b the scanner's buffer if the current one is lent to a batch.
+func (s *Scanner) moveInto(b *Batch) {
+	if !s.lent {
+		return
+	}
+	rest := s.tail - s.head
+	buf := b.buf
+	if len(buf) < max(rest, s.room()) || len(buf) > s.maxKept() && rest < s.most {
+		buf = make([]byte, max(rest, s.room()))
+	}
+	s.moveTo(buf)
+	s.lent = false
+}
+
+// seek emits a gap up to the next plausible frame, or one of the largest size. It returns
+// false when it needs more bytes to decide, so that gaps do not depend on how the stream was
+// cut into reads. With atOnce, it emits the bytes that certainly belong to no frame.
+func (s *Scanner) seek(data []byte) bool {
+	if s.extent.Need > len(data) && !s.eof {
+		return false
+	}
+	s.extent = Extent{}
+	for {
+		if !s.held {
+			n := s.framing.Sync(data[s.searched:], s.limit)
+			if s.held = n >= 0; !s.held {
+				s.searched = len(data)
+				break
+			}
+			s.searched += n
+		}
+		if s.searched > gapSize || s.searched == len(data) {
+			break
+		}
+		v, judged := s.plausible(data[s.searched:])
+		switch {
+		case v == yes:
+			return s.found(s.searched)
+		case v == no:
+			s.searched, s.held = s.searched+judged, false
+			continue
+		case s.atOnce:
+			need := s.extent.Need
+			gap := s.gap(s.searched)
+			s.extent.Need = need
+			return gap
+		}
+		s.extent.Need += s.searched
+		return false
+	}
+	if len(data) > gapSize || s.eof || s.atOnce {
+		return s.gap(min(len(data), gapSize))
+	}
+	return false
+}
+
+// found ends the search: a frame begins after the next n bytes.
+func (s *Scanner) found(n int) bool {
+	gap := s.gap(n)
+	s.lost = nil
+	return gap || s.step()
+}
+
+// gap emits n bytes that belong to no frame. It returns false if n is 0. Only the first gap
+// describes the bytes, because how many are buffered later depends on how the stream was cut
+// into reads.
+func (s *Scanner) gap(n int) bool {
+	if n == 0 {
+		return false
+	}
+	if s.lost.Head == nil {
+		s.describe(s.lost, s.buf[s.head:s.head+n])
+	}
+	s.extent = Extent{Raw: n, Gap: true, Flaw: s.lost}
+	s.skipped.Bytes += int64(n)
+	s.searched -= n
+	s.emitFrame()
+	return true
+}
+
+type verdict uint8
+
+const (
+	no verdict = iota
+	unsure
+	yes
+)
+
+// syncSize is how many bytes are enough to recognize a header.
+const syncSize = 16
+
+// plausible judges whether a frame begins at data. A frame cut by the end of the stream does
+// not count. If the verdict is unsure, the Need of s.extent is how many bytes would help. If
+// no frame begins at data, the search continues at data[judged:]. Blank lines are only read
+// once.
+func (s *Scanner) plausible(data []byte) (v verdict, judged int) {
+	if len(data) < syncSize && !s.eof && !s.atOnce {
+		s.extent.Need = syncSize
+		return unsure, 0
+	}
+	var e Extent
+	err := s.framing.Next(data, s.limit, s.eof, &e)
+	switch s.framing {
+	case Line, Nul: // Sync has to see the byte before a frame
+		if judged = e.Start; e.Gap {
+			judged = e.Raw
+		}
+		judged = max(0, judged-1)
+	default:
+		judged = 1
+	}
+	if err != nil || e.Gap {
+		return no, judged
+	}
+	payload := data[e.Start:min(e.End, len(data))]
+	prefix := payload[:min(len(payload), peekSize)]
+	switch whole := e.Raw != 0; {
+	case !whole && s.eof, whole && len(payload) == 0:
+		return no, judged
+	case !whole && len(payload) <= peekSize:
+		s.extent.Need = min(e.Need, e.Start+peekSize+1)
+		return unsure, 0
+	case s.accept != nil && !s.accept(prefix, whole && len(prefix) == len(payload)):
+		return no, judged
+	case !whole:
+		s.extent.Need = e.Need
+		return unsure, 0
+	}
+	return yes, 0
 }

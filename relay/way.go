@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -195,5 +196,360 @@ func (r *relay) drain() {
 		if err != nil {
 			return
 		}
+	}
+}
+
+// A Stall is a period in which bytes waited because a side did not read them.
+type Stall struct {
+	// What is the cause, such as "unit has not read its stdin".
+	What  string
+	For   time.Duration
+	Bytes int64
+}
+
+// String describes the stall, as in "unit has not read its stdin for 31s; 4096 bytes wait".
+func (s Stall) String() string {
+	return fmt.Sprintf("%s for %v; %d bytes wait", s.What, s.For.Round(time.Millisecond), s.Bytes)
+}
+
+// A pendingWrite is the time and the size of the current write of a way. Reads are timed
+// separately: only a side that does not read waiting bytes stalls, not one that sends nothing.
+type pendingWrite struct {
+	what  string
+	since atomic.Int64 // nanoseconds since 1970; 0 while no write is under way
+	bytes atomic.Int64
+	// worst is the longest write that has ended.
+	worst, size atomic.Int64
+
+	told int64 // the since of the write that was reported last; only for the watcher
+}
+
+func (w *pendingWrite) startWrite(n int) {
+	w.bytes.Store(int64(n))
+	w.since.Store(time.Now().UnixNano())
+}
+
+func (w *pendingWrite) endWrite() {
+	took := time.Now().UnixNano() - w.since.Swap(0)
+	if took > w.worst.Load() {
+		w.worst.Store(took)
+		w.size.Store(w.bytes.Load())
+	}
+}
+
+// now returns the duration of the current write.
+func (w *pendingWrite) now(at time.Time) (s Stall, since int64) {
+	s = Stall{What: w.what, Bytes: w.bytes.Load()}
+	if since = w.since.Load(); since != 0 {
+		s.For = time.Duration(at.UnixNano() - since)
+	}
+	return s, since
+}
+
+// stalls watches the writes of a relay.
+type stalls struct {
+	relay   *relay
+	ways    [3]pendingWrite // by direction
+	stderr  pendingWrite
+	stopped sync.WaitGroup
+}
+
+func (s *stalls) init(r *relay) {
+	s.relay = r
+	s.ways[frame.C2U].what, s.ways[frame.U2C].what = "unit does not read", "controller does not read"
+	if r.process != nil {
+		s.ways[frame.C2U].what = "unit has not read its stdin"
+		s.ways[frame.U2C].what = "controller does not drain stdout"
+	}
+	s.stderr.what = "stderr is not drained"
+}
+
+func (s *stalls) waitOf(dir frame.Dir) *pendingWrite { return &s.ways[dir] }
+
+func (s *stalls) all() []*pendingWrite {
+	return []*pendingWrite{&s.ways[frame.C2U], &s.ways[frame.U2C], &s.stderr}
+}
+
+// watch reports a write that takes longer than the relay's patience, and its end.
+func (s *stalls) watch() {
+	tick := time.Tick(max(s.relay.cfg.Patience/4, time.Millisecond))
+	for {
+		select {
+		case <-s.relay.done:
+			return
+		case now := <-tick:
+			for _, w := range s.all() {
+				s.checkWrite(w, now)
+			}
+		}
+	}
+}
+
+func (s *stalls) checkWrite(w *pendingWrite, now time.Time) {
+	stall, since := w.now(now)
+	switch {
+	case w.told != 0 && since != w.told:
+		over := time.Duration(w.worst.Load())
+		w.told = 0
+		s.relay.warn(fmt.Sprintf("%s: it went on after %v", w.what, over.Round(time.Millisecond)))
+	case w.told == 0 && stall.For >= s.relay.cfg.Patience:
+		w.told = since
+		s.relay.warn(stall.String())
+	}
+}
+
+// worst returns the longest wait so far.
+func (s *stalls) worst() (worst Stall) {
+	now := time.Now()
+	for _, w := range s.all() {
+		stall, _ := w.now(now)
+		if ended := time.Duration(w.worst.Load()); ended > stall.For {
+			stall.For, stall.Bytes = ended, w.size.Load()
+		}
+		if stall.For > worst.For {
+			worst = stall
+		}
+	}
+	return worst
+}
+
+// A queue passes the bytes that the relay read to its observer, in order. It holds at most
+// maxBehind bytes, and then blocks. An observer that is further behind lacks processor time,
+// and spilling to disk would use even more of it.
+type queue struct {
+	mu      sync.Mutex
+	chunks  []*chunk
+	taken   int // of the chunks
+	bytes   int
+	closed  bool
+	room    sync.Cond
+	wake    chan struct{} // has a buffer of one
+	lazy    bool          // the reading goroutine calls rouse itself
+	waiting atomic.Int64  // bytes since the observer was last woken
+}
+
+// maxBehind is how many bytes the observer may be behind.
+const maxBehind = 2 << 20
+
+// A chunk is the result of a read, the end of a direction, or an event.
+type chunk struct {
+	dir  frame.Dir
+	data []byte // in slab, which is nil if there is no data
+	slab *slab
+	read time.Time
+	// written is when the data was written to the other side, in nanoseconds since 1970; 0 if it
+	// has not been.
+	written atomic.Int64
+	ended   bool
+	event   *capture.Record
+}
+
+// writtenAt returns when the data was written; the zero time if it has not been.
+func (c *chunk) writtenAt() time.Time {
+	if at := c.written.Load(); at != 0 {
+		return time.Unix(0, at)
+	}
+	return time.Time{}
+}
+
+// size is the size of a chunk in the queue.
+func (c *chunk) size() int {
+	if c.event != nil {
+		return len(c.event.Raw) + len(c.event.Text)
+	}
+	return len(c.data)
+}
+
+func newQueue() *queue {
+	q := &queue{wake: make(chan struct{}, 1)}
+	q.room.L = &q.mu
+	return q
+}
+
+// data queues the bytes of a read, before they are written to the other side. The chunk's
+// slab is kept until the observer has seen it.
+func (q *queue) data(dir frame.Dir, s *slab, data []byte, at time.Time) *chunk {
+	s.Hold()
+	c := &chunk{dir: dir, data: data, slab: s, read: at}
+	q.push(c)
+	return c
+}
+
+// pushEnd queues the end of a direction.
+func (q *queue) pushEnd(dir frame.Dir, at time.Time) { q.push(&chunk{dir: dir, read: at, ended: true}) }
+
+// addEvent queues a record.
+func (q *queue) addEvent(rec *capture.Record) {
+	q.push(&chunk{read: rec.Time, event: rec})
+	q.rouse()
+}
+
+func (q *queue) push(c *chunk) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for q.bytes > maxBehind && !q.closed {
+		q.rouse()
+		q.room.Wait()
+	}
+	q.chunks = append(q.chunks, c)
+	q.bytes += c.size()
+	q.waiting.Add(int64(c.size()))
+}
+
+// done marks a chunk as written. It must be called only once.
+func (q *queue) done(c *chunk, at time.Time) {
+	c.written.Store(at.UnixNano())
+	if !q.lazy || q.waiting.Load() > rouseAt {
+		q.rouse()
+	}
+}
+
+// rouseAt is how many bytes a lazy queue accumulates before it wakes the observer.
+const rouseAt = 128 << 10
+
+// rouse wakes the observer.
+func (q *queue) rouse() {
+	q.waiting.Store(0)
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+// takeChunk removes and returns the oldest chunk. It returns nil if the queue is empty, or
+// if written is set and the chunk is still to be written. It also reports whether more may
+// come.
+func (q *queue) takeChunk(written bool) (c *chunk, open bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.chunks) == q.taken {
+		q.chunks, q.taken = q.chunks[:0], 0
+		q.waiting.Store(0)
+		return nil, !q.closed
+	}
+	c = q.chunks[q.taken]
+	if written && c.data != nil && c.written.Load() == 0 {
+		return nil, true
+	}
+	q.chunks[q.taken] = nil
+	q.taken++
+	return c, true
+}
+
+// presses reports whether more than that many bytes are queued, including the current ones.
+func (q *queue) presses(than int) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.bytes > than
+}
+
+// seen makes room for n bytes that the observer has recorded.
+func (q *queue) seen(n int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.bytes -= n
+	q.room.Broadcast()
+}
+
+// closeQueue marks the queue as complete: nothing is pushed after it.
+func (q *queue) closeQueue() {
+	q.mu.Lock()
+	q.closed = true
+	q.mu.Unlock()
+	q.room.Broadcast()
+	q.rouse()
+}
+
+// A slab is memory that consecutive reads fill, so that the bytes reach the observer without
+// a copy. It is reused when its last holder has released it.
+type slab struct {
+	buf     []byte
+	used    int
+	holders atomic.Int32
+}
+
+const (
+	firstSlab = 4 << 10   // a quiet connection needs little
+	fullSlab  = 256 << 10 // measured: larger reads are no faster
+	leastRead = 1 << 10   // the least room worth a read
+)
+
+var slabs = sync.Pool{New: func() any { return &slab{buf: make([]byte, fullSlab)} }}
+
+// newSlab returns a slab of that size with one holder.
+func newSlab(size int) *slab {
+	var s *slab
+	if size == fullSlab {
+		s = slabs.Get().(*slab)
+		s.used = 0
+	} else {
+		s = &slab{buf: make([]byte, size)}
+	}
+	s.holders.Store(1)
+	return s
+}
+
+// Hold and Release are those of [capture.Memory].
+func (s *slab) Hold() { s.holders.Add(1) }
+
+func (s *slab) Release() {
+	if s.holders.Add(-1) == 0 && len(s.buf) == fullSlab {
+		slabs.Put(s)
+	}
+}
+
+// A well provides room for reads, in one slab after another.
+type well struct {
+	slab *slab
+	size int
+}
+
+// room returns the buffer for the next read.
+func (w *well) room() []byte {
+	switch {
+	case w.slab == nil:
+		w.size = firstSlab
+		w.slab = newSlab(w.size)
+	case len(w.slab.buf) < w.size:
+		w.replace()
+	case w.slab.holders.Load() == 1:
+		w.slab.used = 0
+	case len(w.slab.buf)-w.slab.used < leastRead:
+		w.replace()
+	}
+	return w.slab.buf[w.slab.used:]
+}
+
+// atLeast returns room for n bytes, and allocates memory if necessary.
+func (w *well) atLeast(n int) []byte {
+	room := w.room()
+	if len(room) < n {
+		w.slab.Release()
+		w.slab = newSlab(max(n, w.size))
+		room = w.slab.buf
+	}
+	return room
+}
+
+// took marks n bytes of the room as used, and returns them.
+func (w *well) took(n int) []byte {
+	data := w.slab.buf[w.slab.used : w.slab.used+n]
+	if w.slab.used+n == len(w.slab.buf) {
+		w.size = min(4*w.size, fullSlab)
+	}
+	w.slab.used += n
+	return data
+}
+
+func (w *well) replace() {
+	w.slab.Release()
+	w.slab = newSlab(w.size)
+}
+
+// releaseSlab frees the memory.
+func (w *well) releaseSlab() {
+	if w.slab != nil {
+		w.slab.Release()
+		w.slab = nil
 	}
 }

@@ -6,9 +6,13 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/rlm/prompt"
 	"github.com/wirectl/wirectl/rlm/runlog"
 )
@@ -291,4 +295,361 @@ func (t *tree) childSlots(depth int) chan struct{} {
 		t.children[depth] = make(chan struct{}, t.o.Parallel)
 	}
 	return t.children[depth]
+}
+
+// A run is the run of the tree, or a child run.
+type run struct {
+	*tree
+	ref        string
+	depth      int
+	model      string
+	question   string
+	context    Context
+	shape      prompt.Shape
+	mode       Mode
+	tools      Tools // nil if there are none
+	iterations int
+	maxDepth   int
+	meter      *meter
+	began      time.Time
+	log        Log // may be nil
+
+	env     Environment
+	history []Message // that the model is sent
+	opening int       // how many messages history has before the first turn
+	wire    []byte    // history as JSON, without the last bracket
+	full    []Message // history without compaction
+	last    string    // the outputs of the last turn, as the model sees them
+	named   string    // the model, as it names itself
+	turns   int       // that were answered
+	calls   int       // of the cells, including those of children
+	failed  int       // consecutive turns with a failed cell or tool call
+
+	repairs  int   // how many answers were sent back
+	mismatch error // why the last answer does not match the schema
+
+	response, best string // the last response, and answer["content"]
+	kept           string // best of the interpreter before this one
+}
+
+// An ending is how a run ended: with an answer, or by a limit with the best answer so far.
+type ending struct {
+	answer string
+	finish FinishReason
+}
+
+// bestSoFar ends the run without a final answer.
+func (r *run) bestSoFar(reason FinishReason) *ending {
+	answer := cmp.Or(r.best, r.response)
+	if reason == PolicyStop {
+		answer = cmp.Or(answer, Stopped)
+	}
+	return &ending{answer, reason}
+}
+
+// run plays the run, and reports its first and its last event.
+func (r *run) run(ctx context.Context) (*ending, error) {
+	r.tell(Event{Kind: EventRun, Ref: r.ref, Depth: r.depth, Model: r.model, Prompt: cutEvent(r.question), Environment: r.environment()})
+	end, err := r.states(ctx)
+	if r.depth == 0 && (end.answer != "" || err == nil && end.finish != Cancelled) {
+		r.tell(Event{Kind: EventAnswer, Ref: r.ref, Text: end.answer, Finish: end.finish})
+	}
+	usage := r.meter.read().Total()
+	r.tell(Event{
+		Kind: EventEnd, Ref: r.ref, Depth: r.depth, Finish: end.finish, Error: errorText(err), Tokens: &usage.Tokens,
+		Calls: r.calls, Took: r.o.Now().Sub(r.began).Seconds(),
+	})
+	return end, err
+}
+
+// states plays the run from INIT to DONE.
+func (r *run) states(ctx context.Context) (*ending, error) {
+	r.logMetadata()
+	if ctx.Err() != nil {
+		return r.ended(ctx, r.ref, "Execution", causeOf(ctx))
+	}
+	play := (*turn).play
+	switch {
+	case r.depth >= r.maxDepth:
+		play = (*turn).shallow
+	case r.mode == ToolsMode:
+		play = (*turn).converse
+	default:
+		drop, err := r.open(ctx)
+		defer drop()
+		if err != nil {
+			return r.ended(ctx, r.ref, "Execution", err)
+		}
+	}
+	if r.depth < r.maxDepth && r.policyStops(ctx, 1) {
+		return r.bestSoFar(PolicyStop), nil
+	}
+	for n := 1; ; n++ {
+		if end, err := r.turn(ctx, n, play); end != nil {
+			return end, err
+		}
+	}
+}
+
+// ended ends the run after err: by a limit or the end of ctx, if err comes from there, or
+// else as a failure.
+func (r *run) ended(ctx context.Context, at, kind string, err error) (*ending, error) {
+	if reason := reasonOf(ctx, err); reason != "" {
+		return r.bestSoFar(reason), nil
+	}
+	best := r.bestSoFar("")
+	return best, &Error{Type: kind, At: at, Err: err, Best: best.answer}
+}
+
+// open starts the environment with the context. Callers must call drop at the end, also
+// after an error.
+func (r *run) open(ctx context.Context) (drop func(), err error) {
+	drop = func() {}
+	if r.context.Path == "" {
+		c, remove, err := r.fileContext(r.question, "text")
+		if err != nil {
+			return drop, err
+		}
+		drop = remove
+		r.context, r.shape = c, prompt.ShapeOf(r.question)
+	}
+	functions, described := functionsOf(r.tools)
+	env, err := r.o.Open(ctx, Session{ID: r.id, Ref: r.ref, Depth: r.depth, Functions: functions})
+	if err != nil {
+		return drop, err
+	}
+	remove := drop
+	drop = func() {
+		_ = env.Close()
+		remove()
+	}
+	r.env = env
+	if err := env.Load(ctx, r.context); err != nil {
+		return drop, err
+	}
+	for _, m := range prompt.Opening(r.system(prompt.Python, described), r.shape, r.question, r.schemaText(), r.iterations) {
+		r.say(m.Role, m.Content)
+	}
+	r.opening = len(r.history)
+	return drop, nil
+}
+
+// system returns the system prompt: that of the options, or else that of usual.
+func (r *run) system(usual func(prompt.Facts) string, functions []prompt.Tool) string {
+	facts := r.o.Facts
+	facts.Tools = slices.Concat(facts.Tools, functions)
+	facts.Nested = r.depth+1 < r.maxDepth
+	if r.o.System != nil && r.mode == r.o.Mode {
+		return r.o.System(facts)
+	}
+	return usual(facts)
+}
+
+func (r *run) say(role, content string) { r.addMessage(Message{Role: role, Content: content}) }
+
+func (r *run) addMessage(m Message) {
+	r.history = append(r.history, m)
+	r.full = append(r.full, m)
+	r.wire = appendMessage(r.wire, m)
+}
+
+// appendMessage appends a message to a list as JSON.
+func appendMessage(b []byte, m Message) []byte {
+	separator := byte(',')
+	if len(b) == 0 {
+		separator = '['
+	}
+	return append(append(b, separator), jsonscan.MustMarshal(m)...) // strings always have a JSON form
+}
+
+// historyRequest returns a request with the history.
+func (r *run) historyRequest() Request {
+	return Request{Messages: slices.Clip(r.history), Prompt: slices.Concat(r.wire, []byte{']'})}
+}
+
+// policyStops asks the policy whether turn n may begin.
+func (r *run) policyStops(ctx context.Context, n int) bool {
+	if r.o.Stopping == nil {
+		return false
+	}
+	reason, err := r.o.Stopping.Stop(ctx, r.state(n))
+	if err != nil && ctx.Err() == nil {
+		r.policyFailed(fmt.Sprintf("%s/t%d", r.ref, n), r.depth, fmt.Errorf("stopping policy: %w", err))
+	}
+	return err == nil && reason != ""
+}
+
+func (r *run) state(n int) State {
+	return State{
+		Iteration: n, Max: r.iterations, Mode: string(r.mode), Depth: r.depth,
+		History: slices.Clip(r.full), Last: r.last,
+	}
+}
+
+// Usage is what each model has used.
+type Usage map[string]ModelUsage
+
+// ModelUsage is what one model has used.
+type ModelUsage struct {
+	Calls int64
+	Tokens
+}
+
+// Total returns what all models have used together.
+func (u Usage) Total() ModelUsage {
+	var t ModelUsage
+	for _, m := range u {
+		t.Calls += m.Calls
+		t.Tokens = t.plus(m.Tokens)
+	}
+	return t
+}
+
+func (t Tokens) plus(u Tokens) Tokens {
+	return Tokens{Input: t.Input + u.Input, Output: t.Output + u.Output, Cost: t.Cost + u.Cost}
+}
+
+// A limitError says that a limit prevents a call.
+type limitError struct {
+	reason FinishReason
+	text   string
+}
+
+func (e *limitError) Error() string { return e.text }
+
+// An account bounds what a run and all its children may use. A call is counted before it is
+// made, so parallel calls cannot exceed their limit. Tokens and cost are known only after a
+// call, so calls in flight may exceed their limits.
+type account struct {
+	limits Limits
+	end    context.CancelCauseFunc // ends the run
+
+	mu      sync.Mutex
+	calls   int // sub-calls, and turns of children
+	refused bool
+	used    Tokens
+}
+
+// reserve counts a call, or returns the limit that forbids it. All limits except that of
+// calls end the run. The turns of the root are not sub-calls.
+func (a *account) reserve(sub bool) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	e := a.limit(sub)
+	switch {
+	case e == nil && sub:
+		a.calls++
+	case e == nil:
+	case e.reason == Calls:
+		a.refused = true
+		return e
+	default:
+		a.end(e)
+		return e
+	}
+	return nil
+}
+
+// checkLimits returns the limit that forbids a call; nil if there is none.
+func (a *account) checkLimits(sub bool) *limitError {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.limit(sub)
+}
+
+// limit is check while mu is locked.
+func (a *account) limit(sub bool) *limitError {
+	l := a.limits
+	switch used := a.used.Input + a.used.Output; {
+	case l.Tokens > 0 && used >= l.Tokens:
+		return &limitError{MaxTokens, fmt.Sprintf("the run has used %d of %d tokens", used, l.Tokens)}
+	case l.Cost > 0 && a.used.Cost >= l.Cost:
+		return &limitError{MaxCost, fmt.Sprintf("the run has cost $%.4f of $%.4f", a.used.Cost, l.Cost)}
+	case sub && l.Calls > 0 && a.calls >= l.Calls:
+		return &limitError{Calls, fmt.Sprintf("the run has used all of its %d calls: continue without calls", l.Calls)}
+	}
+	return nil
+}
+
+// counts returns how many sub-calls were made, and whether one was refused.
+func (a *account) counts() (calls int, refused bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.calls, a.refused
+}
+
+// A meter adds up what a part of the tree has used. A turn counts towards its run, and a
+// child run towards the turn that started it.
+type meter struct {
+	account *account
+	up      *meter
+
+	usage Usage // account.mu guards it
+}
+
+func (a *account) newMeter(up *meter) *meter {
+	return &meter{account: a, up: up, usage: Usage{}}
+}
+
+// addTokens counts one call, here and in all meters above. The limits count estimate if t is
+// zero.
+func (m *meter) addTokens(model string, t, estimate Tokens) {
+	m.account.mu.Lock()
+	defer m.account.mu.Unlock()
+	m.account.used = m.account.used.plus(cmp.Or(t, estimate))
+	for ; m != nil; m = m.up {
+		u := m.usage[model]
+		u.Calls++
+		u.Tokens = u.plus(t)
+		m.usage[model] = u
+	}
+}
+
+func (m *meter) read() Usage {
+	m.account.mu.Lock()
+	defer m.account.mu.Unlock()
+	return maps.Clone(m.usage)
+}
+
+// complete asks a model once and counts the call, even if it fails.
+func (t *tree) complete(ctx context.Context, m *meter, sub bool, r Request) (Completion, error) {
+	if ctx.Err() != nil {
+		return Completion{}, causeOf(ctx)
+	}
+	if err := t.account.reserve(sub); err != nil {
+		return Completion{}, err
+	}
+	r.Traceparent = t.traceparent()
+	start := t.o.Now()
+	c, err := t.o.Model.Complete(ctx, r)
+	c.Model = cmp.Or(c.Model, r.Model)
+	c.Took = cmp.Or(c.Took, t.o.Now().Sub(start))
+	m.addTokens(c.Model, c.Tokens, c.Estimate)
+	if err != nil && ctx.Err() != nil {
+		err = causeOf(ctx)
+	}
+	return c, err
+}
+
+var errCancelled = errors.New("the run was cancelled")
+
+// causeOf returns why ctx has ended.
+func causeOf(ctx context.Context) error {
+	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return errCancelled
+}
+
+// reasonOf returns the limit that err or the end of ctx comes from; Cancelled if ctx has
+// ended for another reason; and "" otherwise.
+func reasonOf(ctx context.Context, err error) FinishReason {
+	var limit *limitError
+	switch {
+	case ctx.Err() != nil && errors.As(context.Cause(ctx), &limit), errors.As(err, &limit):
+		return limit.reason
+	case ctx.Err() != nil:
+		return Cancelled
+	}
+	return ""
 }

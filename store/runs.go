@@ -3,11 +3,15 @@ package store
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/session"
 )
 
@@ -238,4 +242,169 @@ func PlaceOf(id string) string {
 		return place
 	}
 	return ""
+}
+
+// A series counts the traffic in slots of time, which double in width when the session
+// outlasts them.
+type series struct {
+	bytes int64
+	begin int64
+	slot  int64
+	slots []Traffic
+	last  int64 // the slot of the newest frame
+	level int64 // exchanges in flight after it
+}
+
+// Traffic is what passed in a slot of time.
+type Traffic struct {
+	Frames   [3]int64 // by direction
+	Bytes    [3]int64
+	InFlight int64 // at most
+}
+
+const (
+	seriesSlots = 1024
+	seriesWidth = 1 << 20 // at the beginning: about a millisecond, or frames
+)
+
+func (t *series) countFrame(at int64, d frame.Dir, n int64) {
+	t.bytes += n
+	c := t.at(at)
+	c.Frames[d]++
+	c.Bytes[d] += n
+}
+
+// flies sets how many exchanges are in flight after the newest frame.
+func (t *series) flies(n int64) {
+	t.level = n
+	c := &t.slots[t.last]
+	c.InFlight = max(c.InFlight, n)
+}
+
+// at returns the slot of a time. Times before the beginning belong to the first slot. The
+// number in flight does not change while nothing passes.
+func (t *series) at(at int64) *Traffic {
+	if t.slot == 0 {
+		t.begin, t.slot = at, seriesWidth
+		if at < 1<<40 { // a number of a frame
+			t.slot = 1
+		}
+	}
+	i := max(at-t.begin, 0) / t.slot
+	for i >= seriesSlots {
+		t.fold()
+		i = max(at-t.begin, 0) / t.slot
+	}
+	for int64(len(t.slots)) <= i {
+		t.slots = append(t.slots, Traffic{InFlight: t.level})
+	}
+	t.last = i
+	return &t.slots[i]
+}
+
+func (t *series) fold() {
+	for i := range (len(t.slots) + 1) / 2 {
+		sum := t.slots[2*i]
+		if 2*i+1 < len(t.slots) {
+			more := t.slots[2*i+1]
+			for d := range sum.Frames {
+				sum.Frames[d] += more.Frames[d]
+				sum.Bytes[d] += more.Bytes[d]
+			}
+			sum.InFlight = max(sum.InFlight, more.InFlight)
+		}
+		t.slots[i] = sum
+	}
+	t.slots = t.slots[:(len(t.slots)+1)/2]
+	t.slot *= 2
+}
+
+// Overview describes the session as a whole, for the head of the screen.
+type Overview struct {
+	Protocols         []string
+	Kinds             []string // in the order of appearance
+	Frames, Bytes     int64
+	Exchanges, Open   int64
+	Failed            int64 // operations
+	Joined            int64 // exchanges that belong to others
+	Longest           int   // the longest name of an exchange, or kind of one without a name, in characters, with room for the answer of a model
+	Findings          int64
+	Conns             int
+	Run               bool  // it is a run of wirectl rlm
+	Dropped           int64 // frames that were dropped from the index
+	Gone              int64 // exchanges whose row was dropped
+	Lost              int64 // frames that the source dropped
+	First, Last       int64 // stamps
+	Timed             bool
+	Ended             bool
+	Altered           bool // by faults or edits
+	Err               error
+	Notice            string
+	Held              []Held // frames that wait on the wire
+	Filter            string
+	Matches, Searched int64 // frames that match the filter, and frames that were checked
+	Listed            int64 // the index after the newest frame of the list
+}
+
+// Overview describes the session as a whole.
+func (s *Store) Overview() Overview {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o := Overview{
+		Kinds:  s.kinds.list[1:len(s.kinds.list):len(s.kinds.list)],
+		Frames: s.frames.total, Bytes: s.traffic.bytes, Exchanges: s.rows.total, Open: int64(len(s.rows.open)), Failed: s.rows.failed, Joined: s.rows.joined, Longest: s.rows.longest,
+		Findings: s.findings.total, Conns: len(s.order),
+		Dropped: s.frames.dropped, Gone: s.rows.dropped, Lost: s.lost,
+		First: s.first, Last: s.last, Timed: s.timed, Ended: s.ended, Altered: s.session.Altered, Err: s.end, Held: s.spelled(),
+		Protocols: s.protocols(), Run: s.session.Unit == "wirectl rlm" && len(s.runs.names) > 0,
+	}
+	_, o.Listed = s.listed()
+	if n := len(s.notices); n > 0 {
+		o.Notice = s.notices[n-1]
+	}
+	if s.filter != nil {
+		o.Filter, o.Matches, o.Searched = s.filter.text, int64(len(s.hits.seqs)), s.hits.searched(s)
+	}
+	return o
+}
+
+// protocols returns the protocols with their framing and versions: mcp/line 2025-06-18.
+func (s *Store) protocols() (names []string) {
+	for place, w := range s.wires {
+		if s.superseded(place) {
+			continue
+		}
+		name := w.protocol.Name()
+		if w.framing != nil {
+			if w.framing.Name() == "" {
+				continue // bytes of a carrier itself, which no frame follows
+			}
+			name += "/" + w.framing.Name()
+		}
+		name = strings.Join(append([]string{name}, s.versionsOf(w.protocol)...), " ")
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// versionsOf returns the versions of a protocol that were stated.
+func (s *Store) versionsOf(p protocol.Protocol) (versions []string) {
+	for _, t := range s.trackers.List {
+		if t.Protocol == p {
+			versions = append(versions, t.Versions()...)
+		}
+	}
+	slices.Sort(versions)
+	return slices.Compact(versions)
+}
+
+// superseded reports whether a later wire with the same framing has a more specific protocol.
+// Frames were then read by the first one only until more was known.
+func (s *Store) superseded(place int) bool {
+	w := s.wires[place]
+	return slices.ContainsFunc(s.wires[place+1:], func(later wire) bool {
+		return w.framing == later.framing && all.Depth(w.protocol) < all.Depth(later.protocol)
+	})
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/wirectl/wirectl/broker"
 	"github.com/wirectl/wirectl/broker/provider"
+	"github.com/wirectl/wirectl/internal/prices"
 	"github.com/wirectl/wirectl/internal/yamlfile"
 )
 
@@ -250,4 +251,229 @@ func (c *Config) Addresses(words []string, anyPort bool) (map[string]string, err
 		addrs[name] = addr
 	}
 	return addrs, nil
+}
+
+func (b *builder) models(c *Config) error {
+	if len(b.Models) == 0 {
+		return b.at([]string{"providers"}, "no models; expected models: {NAME: {provider: %s}}", slices.Sorted(maps.Keys(b.Providers))[0])
+	}
+	for _, name := range slices.Sorted(maps.Keys(b.Models)) {
+		m := b.Models[name]
+		path := []string{"models", name}
+		if strings.TrimSpace(name) != name || name == "" || strings.Count(name, "*") > 1 {
+			return b.at(path, "expected a name without surrounding space and with at most one *")
+		}
+		if m.Provider != "" && len(m.Routes) > 0 {
+			return b.at(path, "expected either provider or routes; got both")
+		}
+		if m.Provider == "" && len(m.Routes) == 0 && m.RLM == nil {
+			return b.at(path, "expected a provider, or routes")
+		}
+		if m.ContextWindow < 0 {
+			return b.at(append(path, "context_window"), "expected a number of tokens; 0 means unknown")
+		}
+		if m.Price != nil {
+			if err := m.Price.Check(); err != nil {
+				return b.at(append(path, "price"), "%v", err)
+			}
+		}
+		routes, err := b.routes(path, m)
+		if m.RLM != nil {
+			routes, err = b.rlm(c, path, name, &m)
+		}
+		if err != nil {
+			return err
+		}
+		budget, err := b.budget(append(path, "budget"), m.Budget)
+		if err != nil {
+			return err
+		}
+		facts := Facts{Price: m.Price, ContextWindow: m.ContextWindow, RLM: m.RLM != nil}
+		for _, route := range routes {
+			facts.Names = append(facts.Names, route.Model)
+		}
+		c.facts[name] = facts
+		c.Broker.Models = append(c.Broker.Models, broker.Model{Name: name, Fallbacks: m.Fallbacks, Routes: routes, Budget: budget, Price: m.Price, Composed: m.RLM != nil})
+	}
+	return nil
+}
+
+// routes makes the routes of a model. A model with a provider has one route.
+func (b *builder) routes(path []string, m Model) (made []broker.Route, err error) {
+	routes := m.Routes
+	if m.Provider != "" {
+		routes = []Route{{Provider: m.Provider, Model: m.Model}}
+	}
+	for i, r := range routes {
+		at := path
+		if m.Provider == "" {
+			at = append(path, "routes", strconv.Itoa(i))
+		}
+		backend := b.backends[r.Provider]
+		switch {
+		case backend == nil:
+			return nil, b.at(append(at, "provider"), "there is no provider %q; expected a key of providers%s", r.Provider, among(slices.Sorted(maps.Keys(b.backends))))
+		case r.Weight < 0:
+			return nil, b.at(append(at, "weight"), "expected a number from 0; 0 means 1")
+		}
+		made = append(made, broker.Route{Backend: backend, Model: r.Model, Weight: r.Weight})
+	}
+	return made, nil
+}
+
+// names checks the names of models that other settings use.
+func (b *builder) names(c *Config) error {
+	c.Broker.Default, c.Broker.Aliases, c.Broker.Batch = cmp.Or(b.File.Default, b.only()), b.Aliases, b.Limits.Batch
+	for _, alias := range slices.Sorted(maps.Keys(b.Aliases)) {
+		switch _, model := b.Models[alias]; {
+		case model:
+			return b.at([]string{"aliases", alias}, "a model has that name")
+		case b.find(b.Aliases[alias]) == "":
+			return b.at([]string{"aliases", alias}, "no model %q", b.Aliases[alias])
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(b.Models)) {
+		for i, f := range b.Models[name].Fallbacks {
+			path := []string{"models", name, "fallbacks", strconv.Itoa(i)}
+			switch b.find(cmp.Or(b.Aliases[f], f)) {
+			case "":
+				return b.at(path, "no model %q", f)
+			case name:
+				return b.at(path, "%q is the model itself; expected another to fall back to", f)
+			}
+		}
+	}
+	if d := b.File.Default; d != "" && b.find(cmp.Or(b.Aliases[d], d)) == "" {
+		return b.at([]string{"default"}, "no model %q", d)
+	}
+	return b.notRecursive(c)
+}
+
+// only returns the name of the only model, which need not be declared the default; "" if there
+// are more.
+func (b *builder) only() string {
+	for name := range b.Models {
+		if len(b.Models) == 1 && !strings.Contains(name, "*") {
+			return name
+		}
+	}
+	return ""
+}
+
+// find returns the model, or the longest pattern, that matches a name.
+func (b *builder) find(name string) string { return broker.Closest(maps.Keys(b.Models), name) }
+
+// A Setting is a key of the section rlm, with its value.
+type Setting struct {
+	Name   string // such as max_depth, or log.prompts
+	Values []string
+	At     string // FILE:LINE:COLUMN
+}
+
+// settings lists the settings in a part of the file, at the keys of name below path.
+func (d *document) settings(path []string, part reflect.Value, name ...string) (list []Setting) {
+	for field, value := range part.Fields() {
+		keys := slices.Concat(name, []string{field.Tag.Get("yaml")})
+		s := Setting{Name: strings.Join(keys, ".")}
+		switch {
+		case value.Kind() == reflect.Struct:
+			list = append(list, d.settings(path, value, keys...)...)
+			continue
+		case value.IsNil():
+			continue
+		case value.Kind() == reflect.Slice:
+			s.Values = value.Interface().([]string)
+		default:
+			s.Values = []string{fmt.Sprint(value.Elem().Interface())}
+		}
+		line, column := d.place(slices.Concat(path, keys))
+		s.At = fmt.Sprintf("%s:%d:%d", d.name, line, column)
+		list = append(list, s)
+	}
+	return list
+}
+
+// Facts are what a configuration says about a model, besides its routes.
+type Facts struct {
+	Names         []string      // its name, then its providers' names for it
+	Price         *prices.Price // nil if unknown
+	ContextWindow int           // in tokens; 0 if unknown
+	RLM           bool          // it is a recursive language model
+}
+
+// Facts returns the facts about the model of a name; "" is the default.
+func (c *Config) Facts(model string) Facts {
+	name := cmp.Or(model, c.Broker.Default)
+	name = cmp.Or(c.Broker.Aliases[name], name)
+	facts := c.facts[broker.Closest(maps.Keys(c.facts), name)]
+	facts.Names = append([]string{name}, facts.Names...)
+	return facts
+}
+
+// runs is how many runs a recursive language model makes at once. Each has an interpreter.
+const runs = 8
+
+// notOfModels are settings for wirectl rlm only.
+var notOfModels = []string{"context", "output", "capture", "prices"}
+
+// rlm makes the route of a recursive language model.
+func (b *builder) rlm(c *Config, path []string, name string, m *Model) ([]broker.Route, error) {
+	at := append(path, "rlm")
+	if m.Provider != "" || m.Model != "" || len(m.Routes) > 0 {
+		return nil, b.at(at, "expected either rlm, or a provider or routes")
+	}
+	if strings.Contains(name, "*") {
+		return nil, b.at(path, "expected a name without *: the model is a recursive language model")
+	}
+	if m.Price != nil {
+		return nil, b.at(append(path, "price"), "not used here; the calls of the model have prices")
+	}
+	settings := b.settings(at, reflect.ValueOf(*m.RLM))
+	for _, s := range settings {
+		if slices.Contains(notOfModels, s.Name) {
+			return nil, b.at(append(at, s.Name), "not used here; it is for wirectl rlm")
+		}
+	}
+	if b.env.RLM == nil {
+		return nil, b.at(at, "there are no recursive language models here")
+	}
+	made, err := b.env.RLM(c, name, settings)
+	if err != nil {
+		e := &Error{Name: b.name, Msg: err.Error()}
+		for _, s := range settings { // an error begins with the position of its setting
+			if msg, ok := strings.CutPrefix(e.Msg, s.At+": "); ok {
+				e.Msg = msg
+				e.Line, e.Column = b.place(slices.Concat(at, strings.Split(s.Name, ".")))
+			}
+		}
+		return nil, e
+	}
+	return []broker.Route{{Backend: &broker.Backend{Name: "rlm " + name, Provider: made, Concurrency: runs}, Model: name}}, nil
+}
+
+// notRecursive checks that recursive language models use only other models.
+func (b *builder) notRecursive(c *Config) error {
+	for _, name := range slices.Sorted(maps.Keys(b.Models)) {
+		of := b.Models[name].RLM
+		if of == nil {
+			continue
+		}
+		root, sub := c.Broker.Default, ""
+		if of.Model != nil {
+			root = *of.Model
+		}
+		if of.SubModel != nil {
+			sub = *of.SubModel
+		}
+		for i, asked := range []string{root, cmp.Or(sub, root)} {
+			path := []string{"models", name, "rlm", []string{"model", "sub_model"}[i]}
+			switch found := b.find(cmp.Or(b.Aliases[asked], asked)); {
+			case found == "":
+				return b.at(path, "no model %q%s", asked, among(slices.Sorted(maps.Keys(b.Models))))
+			case b.Models[found].RLM != nil:
+				return b.at(path, "%q is a recursive language model; expected a model with a provider", asked)
+			}
+		}
+	}
+	return nil
 }

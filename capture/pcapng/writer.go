@@ -1,12 +1,16 @@
 package pcapng
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"math"
 	"time"
+
+	"github.com/klauspost/compress/zstd"
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/frame"
@@ -333,3 +337,119 @@ func nanos(t time.Time) uint64 {
 
 // clip truncates a human-readable text.
 func clip(text []byte) []byte { return text[:min(len(text), maxLabel)] }
+
+// The methods in this file append to the writer's buffer, in little-endian order. The methods
+// for tags are in tags.go.
+
+func (w *Writer) u16(v uint16) { w.buf = binary.LittleEndian.AppendUint16(w.buf, v) }
+func (w *Writer) u32(v uint32) { w.buf = binary.LittleEndian.AppendUint32(w.buf, v) }
+func (w *Writer) u64(v uint64) { w.buf = binary.LittleEndian.AppendUint64(w.buf, v) }
+
+// pad appends zeros that round n bytes up to a multiple of four.
+func (w *Writer) pad(n int) { w.buf = append(w.buf, "\x00\x00\x00"[:padding(n)]...) }
+
+// beginBlock begins a block and returns its start, which endBlock needs.
+func (w *Writer) beginBlock(kind uint32) (start int) {
+	start = len(w.buf)
+	w.u32(kind)
+	w.u32(0)
+	return start
+}
+
+// endBlock writes the length of the block that begins at start.
+func (w *Writer) endBlock(start int) {
+	n := uint32(len(w.buf) - start + 4)
+	binary.LittleEndian.PutUint32(w.buf[start+4:], n)
+	w.u32(n)
+}
+
+// option appends an option. The value must not be longer than maxOption.
+func (w *Writer) option(code uint16, value []byte) {
+	w.u16(code)
+	w.u16(uint16(len(value)))
+	w.buf = append(w.buf, value...)
+	w.pad(len(value))
+}
+
+// word appends an option that consists of one 32-bit number.
+func (w *Writer) word(code uint16, value uint32) {
+	w.u16(code)
+	w.u16(4)
+	w.u32(value)
+}
+
+// custom appends a part that is specific to wirectl.
+func (w *Writer) custom(part byte, value []byte) {
+	w.u16(optCustom)
+	w.u16(uint16(4 + 1 + len(value)))
+	w.u32(pen)
+	w.buf = append(w.buf, part)
+	w.buf = append(w.buf, value...)
+	w.pad(1 + len(value))
+}
+
+// maxWindow bounds the memory that a compressed capture may require.
+const maxWindow = 64 << 20
+
+func isZstd(data []byte) bool { return bytes.HasPrefix(data, []byte("\x28\xb5\x2f\xfd")) }
+
+// inflated returns the decompressed stream of r, and whether it was compressed.
+func inflated(r io.Reader) (io.Reader, bool, error) {
+	peek := bufio.NewReaderSize(r, 16)
+	if head, _ := peek.Peek(4); !isZstd(head) {
+		return peek, false, nil
+	}
+	from := &source{r: peek}
+	// Concurrency 1 starts no goroutines, so a reader that is dropped leaves none running.
+	z, err := zstd.NewReader(from, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
+	return &inflater{z, from}, true, err
+}
+
+// InZstd reports whether r, which must begin as zstd data does, contains a capture. If r is
+// cut before that is known, it returns true. It reads no more than necessary.
+func InZstd(r io.Reader) bool {
+	in, _, err := inflated(r)
+	if err != nil {
+		return false
+	}
+	var head [len(magic)]byte
+	n, err := io.ReadFull(in, head[:])
+	return string(head[:n]) == magic[:n] && !errors.Is(err, errDamaged)
+}
+
+// errDamaged is the error for invalid zstd data.
+var errDamaged = errors.New("the compression is damaged")
+
+// An inflater decompresses. It distinguishes damaged data from errors of the source.
+type inflater struct {
+	z    *zstd.Decoder
+	from *source
+}
+
+func (i *inflater) Read(p []byte) (int, error) {
+	n, err := i.z.Read(p)
+	if err == nil || err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) || i.from.err != nil {
+		return n, err
+	}
+	return n, fmt.Errorf("%w: %w", errDamaged, err)
+}
+
+// A source remembers the last read error, except io.EOF.
+type source struct {
+	r   io.Reader
+	err error
+}
+
+func (s *source) Read(p []byte) (int, error) {
+	n, err := s.r.Read(p)
+	if err != io.EOF {
+		s.err = err
+	}
+	return n, err
+}
+
+// Compress returns a writer that compresses a capture with zstd and writes it to w. Data that
+// has not been flushed is lost in a crash. Closing it does not close w.
+func Compress(w io.Writer) (*zstd.Encoder, error) {
+	return zstd.NewWriter(w, zstd.WithEncoderConcurrency(1))
+}

@@ -1,13 +1,17 @@
 package tap
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
 	"slices"
 	"sort"
 	"sync"
+	"time"
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/recorder"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 )
 
 // Options limit the history of a Hub.
@@ -277,4 +281,94 @@ func (h *Hub) wakeOne(v *Viewer) {
 	v.waiting = false
 	h.waiting--
 	v.wake <- struct{}{} // never blocks: the channel has a buffer of one
+}
+
+// A flood is more traffic than a person can look at. Without viewers, the history keeps only
+// the newest part of a flood. Copying all of it through memory as large as the history, which
+// fits in no cache, would double the relay's cost.
+type flood struct {
+	on            bool
+	since         time.Time
+	bytes, frames int64 // since then
+}
+
+const (
+	floodTime   = 20 * time.Millisecond
+	floodBytes  = 4 << 20 // per floodTime; more is a flood
+	floodFrames = 16 << 10
+
+	floodKept    = 512 << 10 // bytes kept of all floods
+	floodRecords = 64        // records kept per run during a flood
+)
+
+// countPassed counts traffic at a given time.
+func (f *flood) countPassed(at time.Time, bytes, frames int64) {
+	passed := at.Sub(f.since)
+	if f.on = f.on && passed < 2*floodTime; passed > floodTime {
+		f.on = f.on && f.rises()
+		f.since, f.bytes, f.frames = at, 0, 0
+	}
+	f.bytes += bytes
+	f.frames += frames
+	f.on = f.on || f.rises()
+}
+
+func (f *flood) rises() bool { return f.bytes > floodBytes || f.frames > floodFrames }
+
+// The types of a [Note].
+const (
+	// Hello is the first note for a viewer. Frames and Bytes are the totals so far. The
+	// history lacks the first Lost frames.
+	Hello = "hello"
+	// Lost tells a viewer that it was too slow and missed Lost frames.
+	Lost = "lost"
+	// Answer is the result of a viewer's command: Do, Tag, Error.
+	Answer = "answer"
+	// Held describes the held frame with the number Held: Conn, Dir, and Payload or Data. The
+	// frame is not yet in the history.
+	Held = "held"
+	// Released says what happened to the held frame with the number Held: How.
+	Released = "released"
+)
+
+// A Note is information for viewers other than frames. It is JSON in the text of a record of
+// the kind [capture.Note].
+type Note struct {
+	Tap     string `json:"tap"`
+	Frames  int64  `json:"frames,omitempty"`
+	Bytes   int64  `json:"bytes,omitempty"`
+	Lost    int64  `json:"lost,omitempty"`
+	Altered bool   `json:"altered,omitempty"`
+
+	Do    string `json:"do,omitempty"`
+	Tag   string `json:"tag,omitempty"`
+	Error string `json:"error,omitempty"`
+
+	Held int64  `json:"held,omitempty"`
+	How  string `json:"how,omitempty"` // released, edited or dropped, or gone with its connection
+	Conn int    `json:"conn,omitempty"`
+	Dir  string `json:"dir,omitempty"`
+	// Payload is the payload of a held frame if it is JSON; otherwise Data is set.
+	Payload json.RawMessage `json:"payload,omitempty"`
+	Data    []byte          `json:"data,omitempty"`
+}
+
+// Record returns the note as a record.
+func (n Note) Record() capture.Record {
+	text, err := jsonscan.Marshal(n)
+	if err != nil { // a payload that is not JSON
+		n.Data, n.Payload = n.Payload, nil
+		text, _ = jsonscan.Marshal(n)
+	}
+	return capture.Record{Kind: capture.Note, Time: time.Now(), Text: text}
+}
+
+// ParseNote returns the note in a record, if it is the note of a tap.
+func ParseNote(r *capture.Record) (Note, bool) {
+	if r.Kind != capture.Note || !bytes.HasPrefix(r.Text, []byte(`{"tap":`)) {
+		return Note{}, false
+	}
+	var n Note // escapes to the heap, so declared after the check
+	err := json.Unmarshal(r.Text, &n)
+	return n, err == nil
 }

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/url"
@@ -158,4 +159,293 @@ func fileURI(dir string) string {
 		path = "/" + path
 	}
 	return "file://" + (&url.URL{Path: path}).EscapedPath()
+}
+
+func beginLSP(ctx context.Context, r *RPC) error {
+	_, err := r.ask(ctx, "initialize", object{
+		"processId":    nil,
+		"clientInfo":   object{"name": "wirectl", "version": r.options.Version},
+		"rootUri":      fileURI(r.options.Dir),
+		"capabilities": object{"window": object{"workDoneProgress": true}, "workspace": object{"configuration": true, "workspaceFolders": true}},
+	})
+	if err != nil {
+		return err
+	}
+	return r.notify(ctx, "initialized", []byte("{}"))
+}
+
+func endLSP(ctx context.Context, r *RPC) {
+	if !r.parted.Load() {
+		if _, err := r.request(ctx, r.dialect.last, nil, func(Part) {}); err != nil {
+			return
+		}
+	}
+	_ = r.notify(ctx, "exit", nil) // the server may be gone
+}
+
+func cancelLSP(_ *RPC, id string, _ []byte) []byte {
+	return rpcRequest("", "$/cancelRequest", jsonscan.MustMarshal(object{"id": json.RawMessage(id)}))
+}
+
+func serveLSP(r *RPC, m *rpcMessage) (any, *refusal) {
+	switch m.Method {
+	case "window/workDoneProgress/create", "client/registerCapability", "client/unregisterCapability", "window/showMessageRequest":
+		return nil, nil
+	case "workspace/workspaceFolders":
+		return []object{{"uri": fileURI(r.options.Dir), "name": filepath.Base(r.options.Dir)}}, nil
+	case "workspace/applyEdit":
+		return object{"applied": false, "failureReason": "wirectl send edits nothing"}, nil
+	case "workspace/configuration":
+		var p struct {
+			Items []json.RawMessage `json:"items"`
+		}
+		_ = json.Unmarshal(m.Params, &p)
+		return make([]any, len(p.Items)), nil
+	}
+	return refuse(r, m)
+}
+
+func dapRequest(id, command string, arguments []byte) []byte {
+	return jsonscan.MustMarshal(struct {
+		Seq       json.RawMessage `json:"seq"`
+		Type      string          `json:"type"`
+		Command   string          `json:"command"`
+		Arguments json.RawMessage `json:"arguments,omitempty"`
+	}{json.RawMessage(id), "request", command, arguments})
+}
+
+func beginDAP(ctx context.Context, r *RPC) error {
+	_, err := r.ask(ctx, "initialize", object{
+		"clientID": "wirectl", "adapterID": "wirectl", "pathFormat": "path",
+		"linesStartAt1": true, "columnsStartAt1": true,
+	})
+	return err
+}
+
+func endDAP(ctx context.Context, r *RPC) {
+	if r.parted.Load() {
+		return
+	}
+	_, _ = r.ask(ctx, r.dialect.last, object{}) // the adapter may be gone
+}
+
+func cancelDAP(r *RPC, id string, _ []byte) []byte {
+	return dapRequest(r.nextID(), "cancel", jsonscan.MustMarshal(object{"requestId": json.RawMessage(id)}))
+}
+
+// fromDAP translates responses, events and reverse requests into JSON-RPC's terms.
+func fromDAP(m *rpcMessage) *rpcMessage {
+	switch m.Type {
+	case "response":
+		m.ID, m.Method = m.RequestSeq, ""
+	case "event":
+		m.ID, m.Method, m.Params = nil, m.Event, m.Body
+	default:
+		m.ID, m.Method, m.Params = m.Seq, m.Command, m.Arguments
+	}
+	return m
+}
+
+func dapResult(m *rpcMessage) ([]byte, error) {
+	if !m.Success {
+		return nil, &PeerError{Code: m.Command, Message: m.Message, Data: m.Body}
+	}
+	if m.Body == nil {
+		return []byte("{}"), nil
+	}
+	return m.Body, nil
+}
+
+func dapResponse(r *RPC, m *rpcMessage, _ any, no *refusal) []byte {
+	return jsonscan.MustMarshal(object{
+		"seq": json.RawMessage(r.nextID()), "type": "response", "request_seq": m.Seq,
+		"success": false, "command": m.Command, "message": no.Message,
+	})
+}
+
+func beginCodex(ctx context.Context, r *RPC) error {
+	_, err := r.ask(ctx, "initialize", object{
+		"clientInfo": object{"name": "wirectl", "title": "wirectl", "version": r.options.Version},
+	})
+	if err != nil {
+		return err
+	}
+	return r.notify(ctx, "initialized", nil)
+}
+
+// codexRequest is rpcRequest without the jsonrpc member.
+func codexRequest(id, method string, params []byte) []byte {
+	return jsonscan.MustMarshal(struct {
+		Method string          `json:"method"`
+		ID     json.RawMessage `json:"id,omitempty"`
+		Params json.RawMessage `json:"params,omitempty"`
+	}{method, json.RawMessage(id), params})
+}
+
+func codexResponse(_ *RPC, m *rpcMessage, result any, no *refusal) []byte {
+	return responseOf("", m.ID, result, no)
+}
+
+// openCodex starts a thread.
+func openCodex(ctx context.Context, r *RPC) (string, error) {
+	result, err := r.ask(ctx, "thread/start", object{"cwd": r.options.Dir})
+	if err != nil {
+		return "", err
+	}
+	id := textAt(result, "thread", "id")
+	if id == "" {
+		return "", faultf("the result of thread/start names no thread: %s", result)
+	}
+	return id, nil
+}
+
+func promptCodex(r *RPC, text string) (method string, params any) {
+	return "turn/start", object{"threadId": r.session, "input": []object{{"type": "text", "text": text}}}
+}
+
+// acceptedCodex keeps the id of the turn, without which it cannot be interrupted.
+func acceptedCodex(r *RPC, result []byte) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.turnID = textAt(result, "turn", "id")
+	return true
+}
+
+func turnEndCodex(r *RPC, m *rpcMessage) (turnEnd, bool) {
+	if m.Method != "turn/completed" || textAt(m.Params, "threadId") != r.session {
+		return turnEnd{}, false
+	}
+	status := textAt(m.Params, "turn", "status")
+	if status == "failed" {
+		return turnEnd{err: &PeerError{Code: status, Message: textAt(m.Params, "turn", "error", "message")}}, true
+	}
+	return turnEnd{result: jsonscan.MustMarshal(object{"status": status})}, true
+}
+
+// cancelCodex interrupts the turn. It returns nil if none was accepted.
+func cancelCodex(r *RPC, _ string, _ []byte) []byte {
+	r.mu.Lock()
+	turn := r.turnID
+	r.mu.Unlock()
+	if turn == "" {
+		return nil
+	}
+	return codexRequest(r.nextID(), "turn/interrupt", jsonscan.MustMarshal(object{"threadId": r.session, "turnId": turn}))
+}
+
+// partCodex turns the pieces of an agent's message into text.
+func partCodex(m *rpcMessage) Part {
+	if m.Method == "item/agentMessage/delta" {
+		return Part{Text: textAt(m.Params, "delta")}
+	}
+	return aside(m)
+}
+
+// serveCodex answers Codex's requests for approval.
+func serveCodex(r *RPC, m *rpcMessage) (any, *refusal) {
+	decision := func(yes, no string) (any, *refusal) {
+		if r.options.Allow {
+			no = yes
+		}
+		return object{"decision": no}, nil
+	}
+	switch m.Method {
+	case "item/commandExecution/requestApproval", "item/fileChange/requestApproval":
+		return decision("accept", "decline")
+	case "applyPatchApproval", "execCommandApproval":
+		return decision("approved", "denied")
+	case "mcpServer/elicitation/request":
+		return object{"action": "decline"}, nil
+	}
+	return refuse(r, m)
+}
+
+func beginACP(ctx context.Context, r *RPC) error {
+	params := object{
+		"protocolVersion":    1,
+		"clientCapabilities": object{"fs": object{"readTextFile": false, "writeTextFile": false}, "terminal": false},
+		"clientInfo":         object{"name": "wirectl", "version": r.options.Version},
+	}
+	if r.options.ACPVersion == 2 {
+		params = object{
+			"protocolVersion": 2,
+			"capabilities":    object{},
+			"info":            object{"name": "wirectl", "version": r.options.Version},
+		}
+	}
+	result, err := r.ask(ctx, "initialize", params)
+	if err != nil {
+		return err
+	}
+	version, _ := jsonscan.Get(result, "protocolVersion") // an agent that states none speaks version 1
+	r.agree(string(version))
+	return nil
+}
+
+func openACP(ctx context.Context, r *RPC) (string, error) {
+	result, err := r.ask(ctx, "session/new", object{"cwd": r.options.Dir, "mcpServers": []object{}})
+	if err != nil {
+		return "", err
+	}
+	id := textAt(result, "sessionId")
+	if id == "" {
+		return "", faultf("the result of session/new names no session: %s", result)
+	}
+	return id, nil
+}
+
+func promptACP(r *RPC, text string) (method string, params any) {
+	return "session/prompt", object{"sessionId": r.session, "prompt": []object{{"type": "text", "text": text}}}
+}
+
+// acceptedACP reports whether the turn continues after the answer to its prompt, as in
+// version 2.
+func acceptedACP(r *RPC, _ []byte) bool { return r.agreed() == "2" }
+
+// turnEndACP recognizes that an agent of version 2 is idle.
+func turnEndACP(r *RPC, m *rpcMessage) (turnEnd, bool) {
+	if m.Method != "session/update" || textAt(m.Params, "sessionId") != r.session {
+		return turnEnd{}, false
+	}
+	update, _ := jsonscan.Get(m.Params, "update")
+	if textAt(update, "sessionUpdate") != "state_update" || textAt(update, "state") != "idle" {
+		return turnEnd{}, false
+	}
+	return turnEnd{result: jsonscan.MustMarshal(object{"stopReason": textAt(update, "stopReason")})}, true
+}
+
+func cancelACP(r *RPC, _ string, params []byte) []byte {
+	id := cmp.Or(textAt(params, "sessionId"), r.session)
+	return rpcRequest("", "session/cancel", jsonscan.MustMarshal(object{"sessionId": id}))
+}
+
+// partACP turns the chunks of an agent's message into text.
+func partACP(m *rpcMessage) Part {
+	if m.Method == "session/update" && textAt(m.Params, "update", "sessionUpdate") == "agent_message_chunk" {
+		return Part{Text: textAt(m.Params, "update", "content", "text")}
+	}
+	return aside(m)
+}
+
+func serveACP(r *RPC, m *rpcMessage) (any, *refusal) {
+	if m.Method != "session/request_permission" {
+		return refuse(r, m)
+	}
+	var p struct {
+		Options []struct {
+			ID   string `json:"optionId"`
+			Kind string `json:"kind"`
+		} `json:"options"`
+	}
+	_ = json.Unmarshal(m.Params, &p) // without options it is refused
+	kind := "reject_"
+	if r.options.Allow {
+		kind = "allow_"
+	}
+	for _, o := range p.Options {
+		if strings.HasPrefix(o.Kind, kind) {
+			return object{"outcome": object{"outcome": "selected", "optionId": o.ID}}, nil
+		}
+	}
+	return object{"outcome": object{"outcome": "cancelled"}}, nil
 }

@@ -5,10 +5,22 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+	"github.com/aws/smithy-go/encoding/httpbinding"
 	"github.com/coder/websocket"
 
 	"github.com/wirectl/wirectl/internal/jsonscan"
@@ -186,4 +198,121 @@ func (c *client) push(m []byte, droppable, alone bool) {
 	case c.queue <- m:
 	case <-c.gone:
 	}
+}
+
+// A Bucket is a bucket of an S3-compatible store.
+type Bucket struct {
+	// Endpoint is the URL of the store, such as http://127.0.0.1:9000.
+	Endpoint string
+	Name     string
+	Region   string
+	// Key and Secret sign; Token is only needed for temporary credentials.
+	Key, Secret, Token string
+}
+
+// Presign returns a URL that allows a method on an object for an hour, without further
+// credentials. The bucket is part of the path, which every store supports.
+//
+// Only the host is signed, because some clients send a PUT without content-type.
+func (b *Bucket) Presign(ctx context.Context, method, key string) (string, error) {
+	object, err := url.Parse(b.Endpoint)
+	if err != nil || object.Host == "" {
+		return "", fmt.Errorf("the endpoint of the store is not a URL: %q", b.Endpoint)
+	}
+	if !isSegment(b.Name) {
+		return "", fmt.Errorf("invalid name of a bucket %q", b.Name)
+	}
+	object.Host = withoutPort(object)
+	object.Path = strings.TrimSuffix(object.Path, "/") + "/" + b.Name + "/" + key
+	object.RawPath = httpbinding.EscapePath(object.Path, false) // stores escape it like this before they compare signatures
+	object.RawQuery = url.Values{"X-Amz-Expires": {strconv.Itoa(int(presignTime.Seconds()))}}.Encode()
+	r := &http.Request{Method: method, URL: object, Host: object.Host, Header: http.Header{}}
+	signer := v4.NewSigner(func(o *v4.SignerOptions) { o.DisableURIPathEscaping = true })
+	signed, _, err := signer.PresignHTTP(ctx, aws.Credentials{AccessKeyID: b.Key, SecretAccessKey: b.Secret, SessionToken: b.Token},
+		r, "UNSIGNED-PAYLOAD", "s3", b.Region, time.Now())
+	return signed, err
+}
+
+// withoutPort returns the host, with its port unless that is the scheme's default. Only some
+// clients send the default port to the store.
+func withoutPort(u *url.URL) string {
+	if p := u.Port(); u.Scheme == "http" && p == "80" || u.Scheme == "https" && p == "443" {
+		return strings.TrimSuffix(u.Host, ":"+p)
+	}
+	return u.Host
+}
+
+// newClient returns the HTTP client for fetching and storing. It connects only to the addresses
+// that admit allows, even after redirects.
+func (f *Files) newClient() *http.Client {
+	return &http.Client{
+		Transport: guarded{&http.Transport{
+			DialContext:         (&net.Dialer{Timeout: fetchTime, Control: f.control}).DialContext,
+			ForceAttemptHTTP2:   true,
+			TLSHandshakeTimeout: 10 * time.Second,
+			IdleConnTimeout:     90 * time.Second,
+		}},
+		CheckRedirect: f.checkRedirect,
+	}
+}
+
+// A guarded transport checks the addresses that it connects to. If the environment names a
+// proxy, the proxy makes and controls the connections.
+type guarded struct{ *http.Transport }
+
+func (g guarded) RoundTrip(r *http.Request) (*http.Response, error) {
+	if proxy, err := http.ProxyFromEnvironment(r); proxy != nil || err != nil {
+		return http.DefaultTransport.RoundTrip(r)
+	}
+	return g.Transport.RoundTrip(r)
+}
+
+// checkRedirect only allows redirects to URLs that a Request could contain.
+func (f *Files) checkRedirect(req *http.Request, via []*http.Request) error {
+	switch to := req.URL; {
+	case to.Scheme != "https" && !f.isPlain(to.String()):
+		return fmt.Errorf("it redirects to %s://%s, which is not https", to.Scheme, to.Host)
+	case len(via) >= maxRedirects:
+		return errors.New("it redirects too often")
+	}
+	return nil
+}
+
+// control refuses an address before the connection is made, so that open and closed ports take
+// the same time.
+func (f *Files) control(_, address string, _ syscall.RawConn) error {
+	to, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return err
+	}
+	return f.admit(to.Addr().Unmap())
+}
+
+// carrierGrade are the addresses that providers share among customers.
+var carrierGrade = netip.MustParsePrefix("100.64.0.0/10")
+
+// admit returns an error if runs may not connect to an address.
+func (f *Files) admit(ip netip.Addr) error {
+	switch {
+	case isThisMachine(ip):
+		if !f.PlainHTTP {
+			return fmt.Errorf("%s is this machine: give --plain-http if runs may connect to it", ip)
+		}
+	case !ip.IsGlobalUnicast() || ip.IsPrivate() || carrierGrade.Contains(ip):
+		if !f.PrivateNetwork {
+			return fmt.Errorf("%s is a private address: give --private-network if runs may connect to it", ip)
+		}
+	}
+	return nil
+}
+
+func isThisMachine(ip netip.Addr) bool {
+	if ip.IsLoopback() || ip.IsUnspecified() {
+		return true
+	}
+	own, _ := net.InterfaceAddrs() // without them, only loopback is known
+	return slices.ContainsFunc(own, func(a net.Addr) bool {
+		n, ok := a.(*net.IPNet)
+		return ok && n.IP.Equal(ip.WithZone("").AsSlice())
+	})
 }

@@ -3,6 +3,7 @@ package unit
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"io"
 	"slices"
@@ -13,6 +14,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/wait"
 	"github.com/wirectl/wirectl/protocol/latis"
 	latisv1 "github.com/wirectl/wirectl/protocol/schema/latis/v1"
 	"github.com/wirectl/wirectl/transport"
@@ -412,4 +415,263 @@ func (c *messageConn) Write(p []byte) (int, error) {
 		return 0, err
 	}
 	return len(p), nil
+}
+
+// outboxRoom is how many bytes may wait to be written before answers block.
+const outboxRoom = 256 << 10
+
+// An outbox collects messages, so that answers that are ready at the same time are written
+// together. The goroutine that adds a message writes it, unless another one is writing.
+// Messages added meanwhile are left to the outbox's own goroutine, because a reader that is
+// busy writing would not see cancels.
+type outbox struct {
+	w      io.Writer
+	more   chan struct{} // wakes the goroutine, and gives it the turn to write
+	ended  chan struct{} // closed when the goroutine has returned
+	failed func(error)   // called with the error that ends writing
+
+	mu         sync.Mutex
+	changed    sync.Cond // room was made, or writing ended
+	buf, spare []byte
+	writing    bool // some goroutine has the turn to write
+	err        error
+	waiting    func() // called once when there is room, if not nil
+}
+
+func newOutbox(w io.Writer, failed func(error)) *outbox {
+	o := &outbox{w: w, more: make(chan struct{}, 1), ended: make(chan struct{}), failed: failed}
+	o.changed.L = &o.mu
+	go o.writeBatches()
+	return o
+}
+
+func (o *outbox) writeBatches() {
+	defer close(o.ended)
+	for range o.more {
+		for o.writeBatch() {
+		}
+	}
+}
+
+// drain writes the queued messages, and waits until they are written.
+func (o *outbox) drain() {
+	o.flush()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for o.writing {
+		o.changed.Wait()
+	}
+}
+
+// drainAndStop writes the queued messages and ends the goroutine. Nothing may be added
+// afterwards.
+func (o *outbox) drainAndStop() error {
+	o.drain()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	close(o.more)
+	<-o.ended
+	return o.err
+}
+
+// addMessage appends a message. It never blocks, so callers may only add a little between two
+// flushes.
+func (o *outbox) addMessage(m proto.Message) {
+	o.mu.Lock()
+	o.buf = appendFrame(o.buf, m)
+	o.mu.Unlock()
+}
+
+// addRaw appends bytes as they are.
+func (o *outbox) addRaw(b []byte) {
+	o.mu.Lock()
+	o.buf = append(o.buf, b...)
+	o.mu.Unlock()
+}
+
+// await waits until there is room, or ctx ends.
+func (o *outbox) await(ctx context.Context) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.buf) < outboxRoom {
+		return o.err
+	}
+	stop := context.AfterFunc(ctx, func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.changed.Broadcast()
+	})
+	defer stop()
+	for len(o.buf) >= outboxRoom && o.err == nil && ctx.Err() == nil {
+		o.changed.Wait()
+	}
+	return o.err
+}
+
+// defers arranges for f to be called when there is room; only the last f is called. It returns
+// false if there is room already.
+func (o *outbox) defers(f func()) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.buf) < outboxRoom {
+		return false
+	}
+	o.waiting = f
+	return true
+}
+
+// flush writes the added messages, or leaves them to the goroutine that is writing.
+func (o *outbox) flush() {
+	o.mu.Lock()
+	if o.writing || len(o.buf) == 0 {
+		o.mu.Unlock()
+		return
+	}
+	o.writing = true
+	o.mu.Unlock()
+	if o.writeBatch() {
+		o.more <- struct{}{}
+	}
+}
+
+// writeBatch writes the queued bytes and reports whether more were added meanwhile. The
+// caller must hold the turn, and keeps it while there is more.
+func (o *outbox) writeBatch() bool {
+	o.mu.Lock()
+	out := o.buf
+	o.buf = o.spare[:0]
+	o.mu.Unlock()
+
+	_, err := o.w.Write(out)
+
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if f := o.waiting; f != nil && len(o.buf) < outboxRoom {
+		o.waiting = nil
+		o.mu.Unlock()
+		f()
+		o.mu.Lock()
+	}
+	o.spare = out
+	if cap(o.spare) > 4*outboxRoom {
+		o.spare = nil
+	}
+	if err != nil && o.err == nil {
+		o.err = err
+		o.failed(err)
+	}
+	if o.err != nil {
+		o.buf = o.buf[:0]
+	}
+	o.writing = len(o.buf) > 0
+	o.changed.Broadcast()
+	return o.writing
+}
+
+// response returns the answer to a request, with the id of the request.
+func response(id string, payload proto.Message) *latisv1.ConnectResponse {
+	m := &latisv1.ConnectResponse{Id: id}
+	switch p := payload.(type) {
+	case *latisv1.ResponseChunk:
+		p.RequestId = id
+		m.Payload = &latisv1.ConnectResponse_ResponseChunk{ResponseChunk: p}
+	case *latisv1.ResponseComplete:
+		p.RequestId = id
+		m.Payload = &latisv1.ConnectResponse_ResponseComplete{ResponseComplete: p}
+	case *latisv1.ResponseCancelled:
+		p.RequestId = id
+		m.Payload = &latisv1.ConnectResponse_ResponseCancelled{ResponseCancelled: p}
+	case *latisv1.StateUpdate:
+		m.Payload = &latisv1.ConnectResponse_StateUpdate{StateUpdate: p}
+	case *latisv1.Error:
+		p.RequestId = id
+		m.Payload = &latisv1.ConnectResponse_Error{Error: p}
+	case *latisv1.Ack:
+		p.RequestId = id
+		m.Payload = &latisv1.ConnectResponse_Ack{Ack: p}
+	case *latisv1.Pong:
+		m.Payload = &latisv1.ConnectResponse_Pong{Pong: p}
+	}
+	return m
+}
+
+// appendFrame appends a message as a frame.
+func appendFrame(dst []byte, m proto.Message) []byte {
+	start := len(dst)
+	dst, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend(append(dst, 0, 0, 0, 0), m)
+	if err != nil {
+		panic(err) // all text is valid UTF-8 by now
+	}
+	binary.BigEndian.PutUint32(dst[start:], uint32(len(dst)-start-4))
+	return dst
+}
+
+// declared returns the length of the payload in a frame's header.
+func declared(p []byte) int64 { return int64(binary.BigEndian.Uint32(p)) }
+
+// The bounds of the delay between two attempts to connect to a controller.
+const (
+	firstPause = 100 * time.Millisecond
+	lastPause  = 5 * time.Second
+)
+
+// ServeOne connects to e once and serves that connection.
+func (u *Unit) ServeOne(ctx context.Context, e transport.Endpoint) error {
+	nc, err := e.Dial(ctx)
+	if err != nil {
+		return err
+	}
+	return u.Serve(ctx, nc)
+}
+
+// Dial connects to a controller, waiting until it listens, and serves it. If the connection
+// ends while a session can be resumed, Dial reconnects. It does so for at most the TTL of the
+// session, and then returns the error. Without such a session, it returns.
+func (u *Unit) Dial(ctx context.Context, e transport.Endpoint) error {
+	nc, err := u.reach(ctx, e)
+	for err == nil {
+		err = u.Serve(ctx, nc)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case u.sessions.none(), frame.IsFault(err) && !errors.Is(err, frame.ErrTruncated): // a fault would recur
+			return err
+		}
+		attrs := []any{"to", e.String(), "for", u.options.SessionTTL}
+		if err != nil {
+			attrs = append(attrs, "error", err)
+		}
+		u.options.Log.Warn("the connection ended, and a session waits; reconnecting", attrs...)
+		nc, err = u.reachAgain(ctx, e)
+	}
+	return err
+}
+
+// reachAgain is reach for at most the TTL of sessions.
+func (u *Unit) reachAgain(ctx context.Context, e transport.Endpoint) (transport.Conn, error) {
+	limited, cancel := context.WithTimeout(ctx, u.options.SessionTTL)
+	defer cancel()
+	return u.reach(limited, e)
+}
+
+// reach connects, retrying until the controller listens.
+func (u *Unit) reach(ctx context.Context, e transport.Endpoint) (transport.Conn, error) {
+	told := false
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		nc, err := e.Dial(ctx)
+		if err == nil {
+			u.options.Log.Info("connected", "to", e.String())
+			return nc, nil
+		}
+		if !transport.IsAbsent(err) {
+			return nil, err
+		}
+		if !told {
+			u.options.Log.Warn("nothing listens there; waiting", "error", err)
+			told = true
+		}
+		if wait.For(ctx, pause) != nil {
+			return nil, err
+		}
+	}
 }

@@ -5,15 +5,22 @@ package wrap
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/internal/nearest"
+	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/transport/mcphttp"
 )
 
 // A Format is the format of a configuration.
@@ -203,4 +210,175 @@ func quoted(words []string, between string) (list []byte) {
 		list = jsonscan.AppendQuote(list, []byte(w))
 	}
 	return list
+}
+
+// answerTime is how long a server may take to show whether it requires a login.
+const answerTime = 10 * time.Second
+
+// reasonNot returns the reason not to bridge a server; "" if there is none.
+func reasonNot(ctx context.Context, remote *RemoteError) string {
+	u, err := url.Parse(remote.URL)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		return "its address is not an HTTP URL"
+	case shown(remote.URL) != remote.URL:
+		return "its address may hold a secret, which a list of processes would show"
+	}
+	for _, values := range remote.Header {
+		if strings.Contains(strings.Join(values, ""), "${") { // only the client knows it
+			return ""
+		}
+	}
+	c := mcphttp.NewClient(mcphttp.Config{URL: remote.URL, Options: mcphttp.Options{Header: remote.Header}})
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	answer, err := c.Post(ctx, []byte(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"wirectl","version":"0"}}}`), nil)
+	refused, isRefused := errors.AsType[*mcphttp.StatusError](err)
+	switch {
+	case isRefused && refused.Code == http.StatusUnauthorized:
+		return "it requires a login (HTTP 401), which the client does"
+	case err != nil && !isRefused:
+		return "it did not answer: " + cmp.Or(errors.Unwrap(err), err).Error()
+	case err == nil:
+		answer.Close()
+	}
+	_ = c.Close() // best effort
+	return ""
+}
+
+// read reads the servers of a configuration. If it is invalid, it returns those before the
+// error.
+func (f File) read() ([]Server, error) {
+	config, err := readFile(f.Name)
+	servers, faulty := FormatOf(f.Name).Servers(config)
+	return servers, errors.Join(err, faulty)
+}
+
+// WriteList lists configurations and their servers: as text, or with a line of JSON for each server. It
+// calls faulty for an invalid configuration.
+func WriteList(w io.Writer, ndjson bool, files []File, faulty func(File, error)) error {
+	for _, file := range files {
+		servers, err := file.read()
+		if err != nil {
+			faulty(file, err)
+		}
+		text := fmt.Appendf(nil, "%s  %s\n", file.Client, render.Safe(file.Name))
+		if ndjson {
+			text = nil
+		}
+		for _, s := range servers {
+			if ndjson {
+				text = append(append(text, jsonscan.MustMarshal(listed{file.Client, file.Name, s.Name, s.Project, s.Remote, s.Wrapped, s.Record})...), '\n')
+			} else {
+				text = fmt.Appendf(text, "  %s  %s\n", render.Safe(s.Name), s.state())
+			}
+		}
+		switch {
+		case ndjson:
+		case err != nil && len(servers) > 0:
+			text = append(text, "  (the rest cannot be read)\n"...)
+		case err != nil:
+			text = append(text, "  (cannot be read)\n"...)
+		case len(servers) == 0:
+			text = append(text, "  (no servers)\n"...)
+		}
+		if _, err := w.Write(text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// state describes how a server runs.
+func (s Server) state() string {
+	switch {
+	case s.Remote:
+		return "(over HTTP)"
+	case s.NoCommand:
+		return "(no command)"
+	case s.Record != "":
+		return "(wrapped, records " + render.Safe(s.Record) + ")"
+	case s.Wrapped:
+		return "(wrapped)"
+	}
+	return "(not wrapped)"
+}
+
+// A listed server is a line of NDJSON.
+type listed struct {
+	Client  string `json:"client"`
+	Config  string `json:"config"`
+	Server  string `json:"server"`
+	Project string `json:"project,omitempty"`
+	Remote  bool   `json:"remote,omitempty"`
+	Wrapped bool   `json:"wrapped"`
+	Record  string `json:"record,omitempty"`
+}
+
+// A Server is a server in a configuration.
+type Server struct {
+	// Name is the name for Wrap. The name of a server for one project begins with the
+	// project and a colon.
+	Name    string
+	Project string
+	// Remote means that it is reached over HTTP.
+	Remote bool
+	// NoCommand means that it has neither a command nor an address: it may be a part of
+	// the client.
+	NoCommand bool
+	// Wrapped means that it runs through wirectl. Record is the level of recording; ""
+	// records nothing.
+	Wrapped bool
+	Record  string
+}
+
+// Short is the name without the project.
+func (s Server) Short() string {
+	if s.Project == "" {
+		return s.Name
+	}
+	return strings.TrimPrefix(s.Name, s.Project+":")
+}
+
+// Servers returns the servers of a configuration, each once and in order. If it is invalid,
+// it returns those before the error.
+func (f Format) Servers(config []byte) ([]Server, error) {
+	all, err := f.read(config)
+	var list []Server
+	for _, e := range all {
+		if slices.ContainsFunc(list, func(s Server) bool { return s.Name == e.full() }) {
+			continue
+		}
+		s := Server{Name: e.full(), Project: e.project}
+		if e.command.span == (span{}) {
+			s.Remote, s.NoCommand = e.remote, !e.remote && e.problem == nil && err == nil
+		}
+		if at := e.wrapped(); at >= 0 && e.fault() == nil {
+			s.Wrapped, s.Record = true, e.recorded(at)
+		}
+		list = append(list, s)
+	}
+	return list, err
+}
+
+// recorded returns the level in the first arguments, which are those of a relay.
+func (e *entry) recorded(at int) string {
+	for _, v := range e.args[:at] {
+		if level, ok := strings.CutPrefix(v.text, "--record="); ok {
+			return level
+		}
+	}
+	return ""
+}
+
+// Completable returns the servers of a configuration file for shell completion: none if the
+// file cannot be read, and those before the error if it is invalid.
+func Completable(file string) []Server {
+	config, err := readFile(file)
+	if err != nil {
+		return nil
+	}
+	list, _ := FormatOf(file).Servers(config)
+	// Completion scripts would misinterpret these names.
+	return slices.DeleteFunc(list, func(s Server) bool { return s.Name != render.Safe(s.Name) || strings.HasPrefix(s.Name, ":") })
 }

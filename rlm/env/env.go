@@ -11,13 +11,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/fd"
 	"github.com/wirectl/wirectl/rlm"
 )
 
@@ -373,4 +376,259 @@ func (e *Env) tellHistory(b *bytes.Buffer) error {
 	}
 	e.told = history
 	return nil
+}
+
+// A clock measures how long a cell has been running. It stops during calls, except for the
+// work that the code does meanwhile.
+type clock struct {
+	// timer fires at the limit, or before it: resetting it at each call would cost more.
+	timer *time.Timer
+	over  func() // is called at the limit
+
+	mu      sync.Mutex
+	limit   time.Duration
+	ran     time.Duration // up to since
+	waited  time.Duration // during calls, up to since
+	since   time.Time     // when ran and waited were updated
+	calls   int
+	armed   bool // timer will fire
+	stopped bool
+}
+
+func newClock(limit time.Duration, over func()) *clock {
+	c := &clock{over: over, limit: limit, since: time.Now(), armed: true}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.timer = time.AfterFunc(limit, c.fired)
+	return c
+}
+
+// add adds the time since c.since to ran or waited.
+func (c *clock) add() {
+	now := time.Now()
+	if c.calls > 0 {
+		c.waited += now.Sub(c.since)
+	} else {
+		c.ran += now.Sub(c.since)
+	}
+	c.since = now
+}
+
+// change calls f, unless the clock was stopped, and sets the timer.
+func (c *clock) change(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stopped {
+		return
+	}
+	c.add()
+	f()
+	if left := c.limit - c.ran; left <= 0 || c.calls == 0 && !c.armed {
+		c.armed = true
+		c.timer.Reset(max(0, left))
+	}
+}
+
+// fired calls over if the limit is reached.
+func (c *clock) fired() {
+	c.mu.Lock()
+	c.add()
+	left := c.limit - c.ran
+	if c.armed = !c.stopped && c.calls == 0 && left > 0; c.armed {
+		c.timer.Reset(left)
+	}
+	reached := !c.stopped && left <= 0
+	c.mu.Unlock()
+	if reached {
+		c.over()
+	}
+}
+
+// began is told that a call has begun.
+func (c *clock) began() { c.change(func() { c.calls++ }) }
+
+// ended is told that a call has ended.
+func (c *clock) ended() { c.change(func() { c.calls-- }) }
+
+// worked is told how much processor time the code has used during calls. Of a wrong number,
+// it counts no more than the time that has passed.
+func (c *clock) worked(d time.Duration) {
+	c.change(func() {
+		d = min(max(0, d), c.waited)
+		c.ran += d
+		c.waited = 0
+	})
+}
+
+// stop ends the measurement and returns its result.
+func (c *clock) stop() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.add()
+	c.stopped = true
+	c.timer.Stop()
+	return c.ran
+}
+
+// A lease lets the goroutine that reads a wire answer calls itself, because waking another
+// goroutine costs more than a quick call. If a call takes longer than leaseTime, another
+// goroutine reads on, and calls get their own goroutines until they are quick again.
+type lease struct {
+	slow atomic.Bool // calls get goroutines of their own
+
+	mu      sync.Mutex
+	since   time.Time // when the call of the reading goroutine began; zero if it is reading
+	request *request  // that the call belongs to
+	timer   *time.Timer
+	armed   bool // timer will fire
+	closed  bool // nobody reads on any more
+}
+
+const leaseTime = 2 * time.Millisecond
+
+// serve answers a call by f. It reports whether the calling goroutine is still the reader.
+func (l *lease) serve(r *request, f func()) bool {
+	start := time.Now()
+	if l.slow.Load() {
+		r.worker.running.Go(func() {
+			f()
+			if time.Since(start) < leaseTime/2 {
+				l.slow.Store(false)
+			}
+		})
+		return true
+	}
+	l.mu.Lock()
+	l.since, l.request = start, r
+	if l.timer == nil {
+		l.timer = time.AfterFunc(leaseTime, l.expire)
+	} else if !l.armed {
+		l.timer.Reset(leaseTime)
+	}
+	l.armed = true
+	l.mu.Unlock()
+	f()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.since.Equal(start) {
+		return false
+	}
+	l.since = time.Time{}
+	return true
+}
+
+// expire makes another goroutine the reader if the reader's call takes too long.
+func (l *lease) expire() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.armed = false
+	if l.closed || l.since.IsZero() {
+		return
+	}
+	if left := leaseTime - time.Since(l.since); left > 0 {
+		l.armed = true
+		l.timer.Reset(left)
+		return
+	}
+	l.since = time.Time{}
+	l.slow.Store(true)
+	r := l.request
+	r.worker.running.Go(func() { r.worker.read(r) })
+}
+
+// end ends the lease. No other goroutine becomes the reader any more.
+func (l *lease) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	if l.timer != nil {
+		l.timer.Stop()
+	}
+}
+
+const (
+	folderPrefix = "wirectl-rlm-"
+	lockName     = "lock"
+)
+
+// A Folder is a temporary folder. It has a lock file, which is locked until the folder is
+// removed or this process has ended.
+type Folder struct {
+	Path string
+	lock *os.File
+}
+
+// NewFolder creates a folder in the system's temporary folder.
+func NewFolder() (*Folder, error) {
+	for range 10 {
+		path, err := os.MkdirTemp("", folderPrefix)
+		if err != nil {
+			return nil, err
+		}
+		f := &Folder{Path: path}
+		if f.lock, err = os.OpenFile(filepath.Join(path, lockName), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600); err != nil {
+			return nil, errors.Join(err, os.RemoveAll(path))
+		}
+		locked, err := fd.TryLock(f.lock)
+		_, gone := os.Lstat(f.lock.Name())
+		if gone == nil && (locked || err != nil) { // without locks, nobody removes strays
+			return f, nil //nolint:nilerr // see above
+		}
+		// RemoveStrays of another process was faster.
+		if err := f.Remove(); err != nil {
+			return nil, err
+		}
+	}
+	return nil, errors.New("the temporary folder loses its files: set TMPDIR to another one")
+}
+
+// Remove removes the folder with its files. It may be called more than once.
+func (f *Folder) Remove() error {
+	err := removeAll(f.Path)
+	_ = f.lock.Close()
+	if err != nil { // systems such as Windows keep files that are open
+		err = removeAll(f.Path)
+	}
+	return err
+}
+
+// RemoveStrays removes the folders whose owners were killed: those with a lock file that nobody
+// has locked. It ignores errors, such as those of other users' folders.
+func RemoveStrays() {
+	folders, _ := filepath.Glob(filepath.Join(os.TempDir(), folderPrefix+"*"))
+	for _, path := range folders {
+		name := filepath.Join(path, lockName)
+		info, err := os.Lstat(path)
+		if err != nil || !info.IsDir() {
+			continue
+		}
+		if info, err = os.Lstat(name); err != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		file, err := os.OpenFile(name, os.O_RDWR, 0)
+		if err != nil {
+			continue
+		}
+		f := Folder{path, file}
+		if free, _ := fd.TryLock(file); free {
+			_ = f.Remove()
+		} else {
+			_ = file.Close()
+		}
+	}
+}
+
+// removeAll removes a folder, even if code has made folders in it read-only.
+func removeAll(folder string) error {
+	err := os.RemoveAll(folder)
+	if err == nil {
+		return nil
+	}
+	_ = filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			return os.Chmod(path, 0o700) //nolint:gosec // a folder that is about to be removed
+		}
+		return nil
+	})
+	return os.RemoveAll(folder)
 }

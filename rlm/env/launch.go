@@ -2,7 +2,10 @@ package env
 
 import (
 	"context"
+	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 )
 
 // A Launcher starts untrusted programs. It decides what they can access.
@@ -38,3 +41,19 @@ type Process interface {
 
 // Plain starts programs without any isolation.
 var Plain Launcher = plain{}
+
+// NewExec returns an environment whose worker is a command of the user, such as one on
+// another machine. The command speaks repl on its standard streams. It is not isolated, and
+// gets this process's environment. docs/rlm-environments.md describes it.
+func NewExec(c Config, args []string) (*Env, error) {
+	path, err := exec.LookPath(args[0])
+	if err == nil {
+		path, err = filepath.Abs(path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("exec: %w", err)
+	}
+	c.Launcher, c.Stdio = Plain, true
+	c.Spec = Spec{Path: path, Args: args[1:], Env: os.Environ()}
+	return New(c), nil
+}

@@ -9,12 +9,15 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/history"
 	"github.com/wirectl/wirectl/capture/pcapng"
 	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/source"
+	"github.com/wirectl/wirectl/internal/wait"
 	"github.com/wirectl/wirectl/store"
 )
 
@@ -188,4 +191,144 @@ func NotesFile(name string) string {
 		return ""
 	}
 	return filepath.Clean(name) + ".notes.json"
+}
+
+// A Choice is a session to look at, and the input that it is.
+type Choice struct{ Name, About, Input string }
+
+// Await is the input of the choice to wait for a tap.
+const Await = "live"
+
+// Choices returns the taps, the newest first, and the recorded sessions. Without a tap, the
+// first choice is to wait for one.
+func Choices(getenv func(string) string) ([]Choice, error) {
+	past := pastSessions(getenv)
+	list, err := openTaps(getenv)
+	switch {
+	case err != nil && len(past) == 0:
+		return nil, err
+	case err == nil && len(list) == 0:
+		list = []Choice{{Await, "wait for a relay or a broker", Await}}
+	}
+	return append(list, past...), nil // if there are no taps here, the recorded ones are enough
+}
+
+// choicesEvery is how often sessions that start and end are looked for.
+const choicesEvery = time.Second / 2
+
+// NextChoices returns the choices a moment later; nil if they cannot be read.
+func NextChoices(ctx context.Context, getenv func(string) string) []Choice {
+	if wait.For(ctx, choicesEvery) != nil {
+		return nil
+	}
+	list, _ := Choices(getenv)
+	return list
+}
+
+func openTaps(getenv func(string) string) (list []Choice, err error) {
+	dir, err := tap.Dir(getenv)
+	if err != nil {
+		return nil, err
+	}
+	taps, err := tap.List(dir, nil)
+	for _, t := range taps {
+		list = append(list, Choice{t.Name, Age(t) + "  " + t.Controller + " ⇄ " + store.ShortName(t.Unit), "tap:" + t.Name})
+	}
+	return list, err
+}
+
+// pastSessions are the recorded sessions. Those that go on have taps.
+func pastSessions(getenv func(string) string) (list []Choice) {
+	for _, s := range history.Known(getenv) {
+		if !s.Live {
+			list = append(list, Choice{s.ID, s.About(), s.ID})
+		}
+	}
+	return list
+}
+
+// Feed hands a session to the store, to its end. The wire is nil if it is not a tap's.
+func Feed(ctx context.Context, s *store.Store, in decode.Input, cfg decode.Config, w *Wire) {
+	if in.Capture != nil {
+		in.Capture = newOverheard(in.Capture, s, w)
+	}
+	if w != nil {
+		cfg.Workers = 1 // a tap gives small batches, and handing one over costs more than reading it
+	}
+	_ = s.Take(ctx, in, cfg) // the screen says it
+}
+
+// overheard is a capture. If it is a tap, its wire sees the records and numbers their
+// connections.
+type overheard struct {
+	capture.Reader
+	live   capture.Live   // the reader, if it is one, or nil
+	placed capture.Placed // the same
+	store  *store.Store
+	wire   *Wire // or nil
+}
+
+func newOverheard(r capture.Reader, s *store.Store, w *Wire) *overheard {
+	o := &overheard{Reader: r, store: s, wire: w}
+	o.live, _ = r.(capture.Live)
+	o.placed, _ = r.(capture.Placed)
+	return o
+}
+
+// Next reads the next record.
+func (o *overheard) Next(r *capture.Record) error {
+	err := o.Reader.Next(r)
+	if o.Session().Altered {
+		o.store.Alter()
+	}
+	if err != nil || o.wire != nil && o.wire.hear(r) {
+		return err
+	}
+	if o.wire != nil {
+		o.wire.number(r)
+	}
+	return nil
+}
+
+// Place is where the current record begins; see [capture.Placed].
+func (o *overheard) Place() int64 {
+	if o.placed == nil {
+		return -1
+	}
+	return o.placed.Place()
+}
+
+// Buffered reports whether Next would not wait.
+func (o *overheard) Buffered() bool { return o.live == nil || o.live.Buffered() }
+
+// A Listed is a session as a page lists it.
+type Listed struct {
+	ID      string    `json:"id"`
+	Name    string    `json:"name"`
+	About   string    `json:"about,omitempty"`
+	Host    string    `json:"host,omitempty"`
+	Kind    string    `json:"kind,omitempty"`
+	State   string    `json:"state,omitempty"`
+	Started time.Time `json:"started,omitzero"`
+	Frames  int64     `json:"frames,omitempty"`
+	Lost    int64     `json:"lost,omitempty"`
+}
+
+// FirstVisit reports whether the user has not seen the monitor before. It writes an empty
+// file beside the recorded sessions to remember. If it cannot, it returns false, because
+// otherwise each visit would be the first.
+func FirstVisit(getenv func(string) string) bool {
+	kept, err := history.Open(getenv)
+	if err != nil {
+		return false
+	}
+	file := filepath.Join(filepath.Dir(kept.Dir), "monitor-seen")
+	if os.MkdirAll(filepath.Dir(file), 0o700) != nil {
+		return false
+	}
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return false
+	}
+	return f.Close() == nil
 }
