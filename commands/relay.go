@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -17,9 +18,14 @@ import (
 	"github.com/wirectl/wirectl/commands/watch"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/hub"
+	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/internal/yamlfile"
 	"github.com/wirectl/wirectl/relay"
+	"github.com/wirectl/wirectl/relay/fault"
 	"github.com/wirectl/wirectl/relay/httpproxy"
 	"github.com/wirectl/wirectl/relay/serve"
+	"github.com/wirectl/wirectl/relay/wrap"
+	"github.com/wirectl/wirectl/session/query"
 	"github.com/wirectl/wirectl/transport"
 	"github.com/wirectl/wirectl/transport/mcphttp"
 )
@@ -279,4 +285,104 @@ func statusOf(r *relay.Result) error {
 		return nil
 	}
 	return &childError{status: status}
+}
+
+// alterFlags are the flags that ask for what passes to be changed.
+func alterFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.GenericFlag{Name: "fault", Value: &faultRules{}, Usage: "inject faults by `RULE`, such as 'delay 200ms when kind==result'; repeatable"},
+		&cli.StringFlag{Name: "fault-file", Usage: "inject faults by the rules in the YAML `FILE`"},
+		&cli.Uint64Flag{Name: "fault-seed", Usage: "seed random faults with `N`; the same seed makes the same faults (default: from --fault-file, or 0)"},
+		&cli.StringFlag{Name: "hold", Usage: "hold frames that match `EXPR` until they are released over the tap"},
+		&cli.BoolFlag{Name: "control", Usage: "let viewers of the tap hold frames, resend them, and send frames and cancels"},
+		&cli.BoolFlag{Name: "hub-control", Usage: "let viewers at the hub do the same, if their token has --control"},
+	}
+}
+
+// faultRules are the values of --fault.
+type faultRules struct{ rules []fault.Rule }
+
+func (f *faultRules) Set(text string) error {
+	r, err := fault.Parse(text)
+	if err == nil {
+		f.rules = append(f.rules, r)
+	}
+	return err
+}
+
+func (f *faultRules) String() string { return "" }
+
+// alteration reads the flags that ask for changes into the options.
+func alteration(c *cli.Context, o *watch.Options) error {
+	o.Control, o.HubControl = c.Bool("control") || c.IsSet("hold"), c.Bool("hub-control")
+	rules, _ := c.Generic("fault").(*faultRules)
+	plan := &fault.Plan{}
+	if name := c.String("fault-file"); name != "" {
+		data, err := yamlfile.Read(name)
+		if err != nil {
+			return err
+		}
+		if plan, err = fault.ParseFile(data); err != nil {
+			return usagef("%s: %w", name, err)
+		}
+	}
+	plan.Rules = append(plan.Rules, rules.rules...)
+	if c.IsSet("fault-seed") {
+		plan.Seed = c.Uint64("fault-seed")
+	}
+	if len(plan.Rules) > 0 {
+		o.Faults = plan
+	}
+	if expr := c.String("hold"); expr != "" {
+		var err error
+		if o.Hold, err = query.Parse(expr, fault.Fields); err != nil {
+			return usagef("--hold: %w", err)
+		}
+	}
+	if o.Control && c.Bool("no-tap") {
+		return usagef("--hold and --control need the tap: leave out --no-tap")
+	}
+	return nil
+}
+
+// bridge returns the unit that speaks in lines to a server of MCP over HTTP. Its headers
+// are those of --header, and those in the environment, which no list of processes shows.
+func (v *relaying) bridge(unit transport.HTTP) (transport.Endpoint, error) {
+	opts, err := v.unitOptions(v.c)
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(v.Getenv(wrap.HeadersVariable)) {
+		line = strings.TrimRight(line, "\r\n")
+		name, value, ok := strings.Cut(line, ":")
+		switch {
+		case line == "":
+		case !ok || name == "":
+			return nil, usagef("invalid %s: want lines of NAME: VALUE", wrap.HeadersVariable)
+		default:
+			opts.Header.Add(name, strings.TrimSpace(value))
+		}
+	}
+	client, err := httpClient(&opts, unit.String())
+	if err != nil {
+		return nil, err
+	}
+	return &mcphttp.Endpoint{
+		URL: unit.URL(), Options: mcphttp.Options{Client: client, Header: opts.Header},
+		Notice: func(text string) {
+			v.server.Note(text)
+			v.options.Warn(render.Safe(text))
+		},
+	}, nil
+}
+
+// httpClient returns what makes requests to an address, and trusts whom the flags say.
+func httpClient(opts *transport.Options, address string) (*http.Client, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "https" && u.Scheme != "wss" {
+		return http.DefaultClient, err
+	}
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.TLSClientConfig, err = opts.ClientTLS(u.Hostname())
+	return &http.Client{Transport: t}, err
 }

@@ -3,15 +3,22 @@ package commands
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"sync"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/pcapng"
+	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/source"
 	"github.com/wirectl/wirectl/internal/cmdline"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/peer/client"
+	"github.com/wirectl/wirectl/protocol/theory"
 	"github.com/wirectl/wirectl/transport"
 )
 
@@ -196,3 +203,107 @@ func (s *sending) prompt() (string, bool, error) {
 	b, err := io.ReadAll(src)
 	return string(b), true, cmp.Or(err, cmdline.CheckText(label("-"), string(b)))
 }
+
+// lingers returns a function that prints once that wirectl waits for a program; nil with --quiet
+// or a short grace.
+func lingers(inv *invocation, c *cli.Context) func() {
+	grace := c.Duration("grace")
+	if c.Bool("quiet") || grace <= transport.AtOnce {
+		return nil
+	}
+	return sync.OnceFunc(func() {
+		fmt.Fprintf(inv.Stderr, "wirectl: waiting for the program to exit after its input ended: it gets a signal after %v (--grace)\n", grace)
+	})
+}
+
+// reached returns the endpoint of the peer. It records how a program ended.
+func (s *sending) reached() transport.Endpoint {
+	return transport.Shown{Endpoint: s.endpoint, Stderr: s.Stderr, Ended: s.exits.Add, Lingers: lingers(s.invocation, s.c)}
+}
+
+// withExit adds to an error how the peer's program ended. If the program has answered, that is only
+// printed.
+func (s *sending) withExit(err error) error {
+	failed := s.exits.Failed()
+	switch {
+	case failed == nil:
+	case errors.Is(err, client.ErrEnded) && is[*transport.StartError](failed):
+		return failed
+	case errors.Is(err, client.ErrEnded):
+		return fmt.Errorf("%w: %w", err, failed)
+	case !s.c.Bool("quiet"):
+		s.told(failed.Error())
+	}
+	return err
+}
+
+// records returns what takes the messages of a session and prints them as decode
+// does, and what ends that; with -o text there is neither.
+func (s *sending) records() (capture.Writer, func() error, error) {
+	if s.c.String("output") != "ndjson" {
+		return nil, nothing, nil
+	}
+	r, w := io.Pipe()
+	printed := make(chan error, 1)
+	go func() {
+		err := printRecords(r, s.ndjson())
+		r.CloseWithError(err)
+		printed <- err
+	}()
+	finish := func() error { return cmp.Or(w.Close(), <-printed) }
+	records, err := pcapng.NewWriter(w, capture.Session{Created: time.Now(), Unit: s.endpoint.String()}, nil)
+	if err != nil {
+		return nil, nil, cmp.Or(finish(), err)
+	}
+	return records, finish, nil
+}
+
+func printRecords(r io.Reader, to io.Writer) error {
+	in, err := pcapng.NewReader(r, 0)
+	if err != nil {
+		return err
+	}
+	// The end of the command's context ends the session, and that this.
+	_, err = decode.Run(context.Background(), decode.Input{Capture: in}, to, decode.Config{Workers: 1}, decode.NDJSON)
+	return err
+}
+
+// printer returns what prints answers.
+func (s *sending) printer() *client.Printer {
+	return &client.Printer{
+		Stdout: s.Stdout, Stderr: s.Stderr, Terminal: s.IsTerminal(s.Stdout), Beside: s.IsTerminal(s.Stderr),
+		Silent: s.c.String("output") == "ndjson", Alone: s.protocol == theory.Protocol.Name(),
+		Quiet: s.c.Bool("quiet"), Stream: s.c.Bool("stream"),
+	}
+}
+
+// readFile reads a whole file; "-" is standard input.
+func (inv *invocation) readFile(ctx context.Context, name string) ([]byte, error) {
+	src, err := inv.open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	defer src.Close()
+	return io.ReadAll(src)
+}
+
+// awaited returns the endpoint that is whoever connects to where --listen says.
+func awaited(inv *invocation, c *cli.Context) (transport.Endpoint, error) {
+	if len(inv.Endpoint) > 0 || len(inv.Operands) > 3 {
+		return nil, usagef("give either --listen or an ENDPOINT, not both")
+	}
+	l, err := inv.listen(c, false)
+	if err != nil {
+		return nil, err
+	}
+	announce(inv, c, l)
+	return caller{l}, nil
+}
+
+// A caller is a peer that connects to us.
+type caller struct{ transport.Listener }
+
+func (a caller) String() string { return a.Addr() }
+
+// Dial waits for the peer.
+func (a caller) Dial(ctx context.Context) (transport.Conn, error) { return a.Accept(ctx) }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -13,6 +14,7 @@ import (
 
 	"github.com/wirectl/wirectl/internal/cmdline"
 	"github.com/wirectl/wirectl/internal/nearest"
+	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/peer/client"
 	runtime "github.com/wirectl/wirectl/peer/theory"
 	"github.com/wirectl/wirectl/protocol"
@@ -329,4 +331,123 @@ func (s *sending) httpOptions() (mcphttp.Options, error) {
 	}
 	client, err := httpClient(&opts, s.endpoint.String())
 	return mcphttp.Options{Header: opts.Header, Client: client}, err
+}
+
+func (s *sending) latis() (*dialer, error) {
+	ask, err := s.latisAsk()
+	if err != nil {
+		return nil, err
+	}
+	return &dialer{latis.Protocol, func(ctx context.Context) (*peer, error) {
+		conn, err := s.reached().Dial(ctx)
+		if err != nil {
+			return nil, err
+		}
+		l := client.DialLatis(conn, s.watch)
+		if err := ask.Enter(ctx, l); err != nil {
+			return nil, cmp.Or(err, l.Close())
+		}
+		return &peer{ask.Call(l), l.Close}, nil
+	}}, nil
+}
+
+// latisAsk reads what is to be asked for.
+func (s *sending) latisAsk() (*client.LatisAsk, error) {
+	content, hasPrompt, err := s.prompt()
+	if err != nil {
+		return nil, err
+	}
+	ask := &client.LatisAsk{
+		Session: s.c.String("session"), State: s.c.Bool("state"), Subscribe: s.c.Bool("subscribe"),
+		Created: func(id string) { fmt.Fprintf(s.Stderr, "wirectl: the session is %s\n", render.Safe(id)) },
+		Resumed: func(state string) { s.unlessQuiet(s.c, "the session is resumed: "+render.Safe(state)) },
+	}
+	if ask.Metadata, err = cmdline.PairsOf(s.c, "metadata"); err != nil {
+		return nil, err
+	}
+	if err := cmdline.CheckText("--session", ask.Session); err != nil {
+		return nil, err
+	}
+	after, err := s.cancelAfter()
+	if err != nil {
+		return nil, err
+	}
+	if hasPrompt {
+		ask.Prompt = &client.LatisPrompt{Content: content, Metadata: ask.Metadata, Cancel: after}
+	}
+	ask.Ping = s.method == "ping" && !hasPrompt
+	ask.Destroy = s.method == "destroy" && ask.Session != ""
+	switch {
+	case s.method != "" && !ask.Ping && !ask.Destroy:
+		return nil, usagef("latis has the methods ping and, with --session ID, destroy; for all else use the flags --prompt, --state and --subscribe")
+	case ask.IsEmpty():
+		return nil, usagef("nothing to send: give --prompt TEXT, --state, --subscribe or --session ID, or write ping after latis")
+	}
+	return ask, nil
+}
+
+// rpc returns how a dialect of JSON-RPC is spoken.
+func (s *sending) rpc(d *client.Dialect) func() (*dialer, error) {
+	return func() (*dialer, error) {
+		text, hasPrompt, err := s.prompt()
+		switch {
+		case err != nil:
+			return nil, err
+		case s.method == "" && !hasPrompt:
+			return nil, usagef("name a METHOD: wirectl send %s METHOD PARAMS %v", s.protocol, s.endpoint)
+		}
+		version := s.c.Int("acp-version")
+		if version != 1 && version != 2 {
+			return nil, usagef("invalid --acp-version %d: want 1 or 2", version)
+		}
+		o := client.RPCOptions{ACPVersion: version, Version: buildVersion(), Allow: s.c.Bool("allow"), NoHandshake: s.c.Bool("no-handshake")}
+		if o.Dir, err = filepath.Abs(s.c.String("dir")); err != nil { // of none it is the working directory
+			return nil, err
+		}
+		if o.Stateless = s.c.Bool("stateless"); s.c.IsSet("input") {
+			if !o.Stateless {
+				return nil, usagef("--input answers a server of MCP 2026-07-28: add --stateless")
+			}
+			if o.Inputs, err = inputsOf(s, nil); err != nil {
+				return nil, err
+			}
+		}
+		return &dialer{d.Protocol, func(ctx context.Context) (*peer, error) {
+			r, err := dialRPC(s, ctx, d, o)
+			if err != nil {
+				return nil, err
+			}
+			call, err := rpcCall(s, ctx, r, text, hasPrompt)
+			if err != nil {
+				return nil, cmp.Or(err, r.Close())
+			}
+			return &peer{call, r.Close}, nil
+		}}, nil
+	}
+}
+
+func dialRPC(s *sending, ctx context.Context, d *client.Dialect, o client.RPCOptions) (*client.RPC, error) {
+	if e, ok := s.endpoint.(transport.HTTP); ok {
+		h, err := s.httpOptions()
+		if err != nil {
+			return nil, err
+		}
+		return client.DialHTTP(ctx, e.String(), d, s.watch, o, h)
+	}
+	conn, err := s.reached().Dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return client.DialRPC(ctx, conn, d, s.watch, o)
+}
+
+func rpcCall(s *sending, ctx context.Context, r *client.RPC, text string, hasPrompt bool) (client.Call, error) {
+	switch {
+	case hasPrompt:
+		_, err := r.NewSession(ctx)
+		return r.Prompt(text), err
+	case s.c.Bool("notify"):
+		return r.Notify(s.method, s.params), nil
+	}
+	return r.Call(s.method, s.params), nil
 }

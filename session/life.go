@@ -2,7 +2,9 @@ package session
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/wirectl/wirectl/frame"
@@ -234,3 +236,269 @@ func (t *Tracker) endWaiting(conn int) {
 		}
 	}
 }
+
+// An Ending describes how a connection ended.
+type Ending struct {
+	// First is the direction that ended first, if known.
+	First frame.Dir
+	// Died means that the unit ended the connection by itself, so that nothing can be
+	// answered any more. How describes how the unit ended, such as "exited with status 3";
+	// "" if only its end is known. Stderr has the last lines that it wrote to standard
+	// error.
+	Died   bool
+	How    string
+	Stderr []string
+	// Shared means that answers can come on other connections, unless the protocol binds
+	// them to this one.
+	Shared bool
+}
+
+// mostCalls bounds how many open calls a finding names.
+const mostCalls = 8
+
+// A death collects the exchanges that a unit left open.
+type death struct {
+	*Ending
+	open   int
+	frames []int64
+	calls  []string
+}
+
+// ends reports whether the open exchange e ends because the unit that should answer it died. An
+// exchange that waits for a retry waits for the controller. A unit may begin turns of its own.
+func (d *death) ends(t *Tracker, s *scope, e *Exchange) bool {
+	owed := e.Opener == frame.C2U || t.rules.OneSided || t.isTurn(e.ID)
+	return d.Died && (t.rules.Streamed || !d.Shared) && !s.dismissed && !t.endsOpen(s, d) && owed && !t.isEndless(e) && !e.goesOnAs(protocol.SpaceRetry)
+}
+
+// endsOpen reports whether a connection ends with its session, in which requests may be open.
+func (t *Tracker) endsOpen(s *scope, d *death) bool {
+	return t.rules.EndsOpen && (s.dismissed || d.Died && d.How == "")
+}
+
+// exited reports whether the process of the unit is known to have exited, so that all of its
+// work ended too.
+func (d *death) exited() bool { return d.Died && d.How != "" }
+
+// addOpen adds a request that was left open.
+func (d *death) addOpen(e *Exchange) {
+	if d.open++; len(d.calls) < mostCalls {
+		d.calls = append(d.calls, e.Title())
+		d.frames = append(d.frames, e.First)
+	}
+}
+
+// reportDeath reports the exchanges that a unit left open, if there are any.
+func (t *Tracker) reportDeath(d *death, conn int) {
+	if d.open == 0 {
+		return
+	}
+	how := d.How
+	if how == "" {
+		how = "ended the connection"
+	}
+	requests := "a request was open"
+	if d.open > 1 {
+		requests = fmt.Sprintf("%d requests were open", d.open)
+	}
+	message := fmt.Sprintf("the unit %s while %s: %s", how, requests, strings.Join(d.calls, ", "))
+	if more := d.open - len(d.calls); more > 0 {
+		message += fmt.Sprintf(" and %d more", more)
+	}
+	for i, line := range d.Stderr {
+		if i == 0 {
+			message += "; its last lines on standard error: "
+		} else {
+			message += ", "
+		}
+		message += fmt.Sprintf("%q", line)
+	}
+	t.addFinding(diedWithOpenRequests, Findings[diedWithOpenRequests].Severity, conn, d.frames, message)
+}
+
+// Unstarted records why the unit of a connection did not start, or could not be reached. Views
+// show that as a failed exchange, because the connection has no other.
+func (t *Tracker) Unstarted(conn int, reason string, at time.Time) {
+	f := Frame{Conn: conn, Dir: frame.C2U, Time: at}
+	m := protocol.Message{Kind: kindStart, Phase: protocol.Open, Seq: -1}
+	e := t.openExchange(&event{f: &f, m: &m, scope: t.scopeOf(&f), from: f.Dir, kind: t.kindOf(m.Kind)})
+	e.Closed, e.Reason, e.Frames = at, reason, nil
+	e.become(Failed)
+	e.ended()
+	t.settle(e)
+	t.changed(e, 0)
+	t.addFinding(notStarted, Findings[notStarted].Severity, conn, []int64{}, reason)
+}
+
+var kindStart = []byte("start")
+
+// Linger records that the unit's process keeps running after the end of its standard input, as
+// message says. That breaks a rule of some protocols, unless the unit is working on a request.
+func (t *Tracker) Linger(conn int, message string) {
+	scopes := t.conns[conn]
+	if !t.base.EndsWithInput || !t.judges() || scopes == nil {
+		return
+	}
+	var last int64
+	for n := scopes.first; n != nil; n = n.next {
+		for e := range t.inFlightOf(n.of, frame.C2U) {
+			if !t.isEndless(e) && !e.goesOnAs(protocol.SpaceRetry) {
+				return
+			}
+		}
+		last = max(last, n.of.last)
+	}
+	t.addFinding(ignoresEOF, Findings[ignoresEOF].Severity, conn, []int64{last}, message)
+}
+
+// EndBy is End for a connection whose ending is known. In some protocols a side that leaves
+// before the answer thereby cancels its requests.
+func (t *Tracker) EndBy(conn int, how Ending, at time.Time) {
+	d := &death{Ending: &how}
+	for scopes := t.conns[conn]; scopes != nil && scopes.len > 0; {
+		s := scopes.oldest()
+		t.checkLingering(s, how.First, at)
+		t.settleAnswered(s, at, how.First == frame.C2U)
+		t.endScope(s, func(e *Exchange) { t.abandon(s, e, d, at) })
+	}
+	t.reportDeath(d, conn)
+	if t.waiting > 0 {
+		t.endWaiting(conn)
+	}
+}
+
+// feed handles one message.
+func (t *Tracker) feed(f *Frame, s *scope, m *protocol.Message) {
+	if s.failing.op != nil {
+		t.endFailing(s, m)
+	}
+	ev := event{f: f, m: m, scope: s}
+	t.countMessage(&ev)
+	if !f.cut {
+		t.checkRules(&ev)
+	}
+	ev.used = t.usageOf(&ev)
+	if t.rules.Steps && m.Step.Does != protocol.Note {
+		t.step(&ev)
+	}
+	if !m.Begins.IsZero() {
+		t.beginTurn(&ev)
+	}
+	if m.Queue.Does != protocol.Note {
+		t.queue(&ev)
+	}
+	var e *Exchange
+	switch {
+	case m.Phase == protocol.Open:
+		e = t.openExchange(&ev)
+	case m.Phase == protocol.Cancel:
+		t.cancelled(&ev)
+	case t.rules.Streamed && m.Phase == protocol.Note && !m.ID.IsZero():
+		e = t.more(&ev)
+	case m.Phase != protocol.Note || t.isAck(&ev):
+		e = t.trackAnswer(&ev)
+	case m.Faults&protocol.UnknownKind != 0:
+		s.unreadable[ev.from]++
+	}
+	if !m.Within.IsZero() || !m.Gone.IsZero() {
+		t.followPart(&ev, e)
+	}
+	if !f.cut {
+		t.judge(&ev, m, e)
+	}
+	if f.Session.Stream != 0 && m.Phase == protocol.Close {
+		t.adopt(f, s)
+	}
+	if e != nil {
+		if t.rules.Session != nil && m.Phase == protocol.Close && !f.cut {
+			if id := t.rules.Session(e.Kind, m, f.Payload); id != nil { // it has used nothing yet
+				t.spend(t.keyOf(s, e.Opener, protocol.Token{Space: protocol.SpaceSession, Text: id}), protocol.Usage{})
+			}
+		}
+		if t.rules.Options != nil && !f.cut {
+			t.checkOptions(f, e, m.Phase, t.rules.Options(e.Kind, m, f.Payload))
+		}
+		if m.Operation.Of.IsZero() || !t.isEndless(e) { // otherwise it belongs to the operation
+			t.use(e.Operation(), ev.used)
+		}
+		t.countModel()
+	}
+	if e != nil && e.Operation() != e {
+		t.changed(e.Operation(), f.Seq)
+	}
+	if m.Failing && e != nil {
+		e.failing = true
+	}
+	if !m.Settles.IsZero() {
+		t.settleQuestion(&ev)
+	}
+	if m.Waiting.Does.Ends() && m.Waiting.Of.IsZero() {
+		t.wait(&ev, nil)
+	}
+	if m.Operation.Does != protocol.Note {
+		t.operate(&ev, e)
+	}
+	if t.rules.Waits && (m.Phase == protocol.Open || !m.Waiting.Of.IsZero()) || m.Waiting.Does == protocol.Part {
+		t.wait(&ev, e)
+	}
+	s.lanes[ev.from].pass(f, e)
+	if e != nil {
+		t.changed(e, f.Seq)
+	}
+}
+
+// countMessage counts a message and sets its origin and kind.
+func (t *Tracker) countMessage(ev *event) {
+	ev.from = ev.f.Dir
+	if ev.from == frame.DirUnknown || t.rules.OneSided {
+		ev.from = ev.m.From
+	}
+	ev.kind = t.kindOf(ev.m.Kind)
+	if !ev.f.Again {
+		ev.kind.Frames++
+		ev.kind.Bytes += int64(ev.f.Size)
+	}
+}
+
+// sides returns the sides to search for an opener: both if side is unknown.
+func sides(side frame.Dir) []frame.Dir {
+	switch side {
+	case frame.C2U:
+		return []frame.Dir{frame.C2U, frame.DirUnknown}
+	case frame.U2C:
+		return []frame.Dir{frame.U2C, frame.DirUnknown}
+	}
+	return []frame.Dir{frame.DirUnknown, frame.C2U, frame.U2C}
+}
+
+func (t *Tracker) keyOf(s *scope, side frame.Dir, token protocol.Token) key {
+	serial := s.serial
+	if t.rules.Shared != nil && t.rules.IsShared(token.Space) {
+		serial = 0
+	}
+	return t.table.key(serial, side, token)
+}
+
+// findExchange returns the exchange that a token names: the oldest open one, or else the
+// one settled last, or nil. The zero token names the oldest exchange of its scope and
+// side.
+func (t *Tracker) findExchange(s *scope, side frame.Dir, token protocol.Token) *Exchange {
+	if t.isTurn(token) && side != frame.U2C {
+		if e := t.currentTurn(s); e != nil {
+			return e
+		}
+	}
+	for _, side := range sides(side) {
+		if token.IsZero() {
+			if e := s.oldest(side); e != nil {
+				return e
+			}
+		} else if q := t.table.findQueue(t.keyOf(s, side, token), token.Text); q != nil {
+			return oldestOf(q, token.Space)
+		}
+	}
+	return nil
+}
+
+// judges reports whether a missing message can be detected.
+func (t *Tracker) judges() bool { return !t.oneWay && t.forgotten == 0 }

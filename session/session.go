@@ -8,6 +8,8 @@ package session
 
 import (
 	"bytes"
+	"iter"
+	"slices"
 	"time"
 
 	"github.com/wirectl/wirectl/frame"
@@ -296,4 +298,267 @@ func (t *Tracker) feedBatch(f *Frame, s *scope) {
 		}
 		part.Size = 0
 	}
+}
+
+// A Watcher is notified of everything that its tracker learns, so that a live view need not
+// search all of it. The arguments are only valid during the call. A Watcher must not call the
+// tracker.
+type Watcher interface {
+	// Changed reports that frame seq (0 for none) belongs to e or changed its state.
+	Changed(e *Exchange, seq int64)
+	// Asked reports that c was added to the ledger, or that its class is now known.
+	Asked(c *Cancel)
+	// Found reports that a rule was broken.
+	Found(f Finding)
+}
+
+func (t *Tracker) changed(e *Exchange, seq int64) {
+	if t.watch != nil {
+		t.watch.Changed(e, seq)
+	}
+}
+
+func (t *Tracker) asked(c *Cancel) {
+	if t.watch != nil {
+		t.watch.Asked(c)
+	}
+}
+
+// Exchanges yields the exchanges of the history in the order in which they were settled, then
+// the open ones in the order of opening.
+func (t *Tracker) Exchanges() iter.Seq[*Exchange] {
+	return func(yield func(*Exchange) bool) {
+		_ = t.settled.all(yield) && t.live.all(yield)
+	}
+}
+
+// Cancels yields the ledger of cancellations in the order of asking, limited to the history.
+func (t *Tracker) Cancels() iter.Seq[*Cancel] {
+	return func(yield func(*Cancel) bool) { t.cancels.all(yield) }
+}
+
+// Overdue yields the open exchanges with no activity since a time, each only once. It omits
+// those that need no end.
+func (t *Tracker) Overdue(since time.Time) iter.Seq[*Exchange] {
+	return func(yield func(*Exchange) bool) {
+		if t.base.Streamed {
+			return
+		}
+		for n := t.live.first; n != nil && !n.of.Opened.After(since); n = n.next {
+			e := n.of
+			if t.rules = e.rules; e.overdue || e.Opened.IsZero() || !e.Accepted.IsZero() || e.Answered.After(since) || e.LastPart.After(since) || t.isEndless(e) {
+				continue
+			}
+			e.overdue = true
+			if !yield(e) {
+				return
+			}
+		}
+	}
+}
+
+// InFlight returns how many exchanges are open.
+func (t *Tracker) InFlight() int { return t.live.len }
+
+// Findings yields the findings, oldest first, limited to the history.
+func (t *Tracker) Findings() iter.Seq[Finding] { return t.findings.all }
+
+// Stats returns the counts so far. The kinds belong to the tracker and are valid until the next
+// Feed or End.
+func (t *Tracker) Stats() Stats {
+	t.countModel()
+	s := Stats{
+		Frames: t.frames, Bytes: t.bytes,
+		Opened: t.opened, InFlight: int64(t.InFlight()), Forgotten: t.forgotten,
+		Usage: t.used, Cancels: t.classes, Findings: make(map[string]int64), Kinds: t.kindOrder, Models: t.models,
+	}
+	for r, n := range t.found {
+		if n > 0 {
+			s.Findings[Findings[r].Name] = n
+		}
+	}
+	for n := t.cancels.first; n != nil; n = n.next {
+		if n.of.Class == Pending {
+			s.Cancels[Pending]++
+		}
+	}
+	return s
+}
+
+// A list is an intrusive doubly linked list: its nodes are fields of the elements, so nothing
+// is allocated. The zero list is empty.
+type list[T any] struct {
+	first, last *node[T]
+	len         int
+}
+
+// A node is in at most one list.
+type node[T any] struct {
+	prev, next *node[T]
+	of         *T
+}
+
+// push appends n, a field of v, which must not be in a list.
+func (l *list[T]) push(n *node[T], v *T) {
+	*n = node[T]{prev: l.last, of: v}
+	if l.last != nil {
+		l.last.next = n
+	} else {
+		l.first = n
+	}
+	l.last = n
+	l.len++
+}
+
+// remove removes n, which must be in l.
+func (l *list[T]) remove(n *node[T]) {
+	if n.prev != nil {
+		n.prev.next = n.next
+	} else {
+		l.first = n.next
+	}
+	if n.next != nil {
+		n.next.prev = n.prev
+	} else {
+		l.last = n.prev
+	}
+	l.len--
+	*n = node[T]{}
+}
+
+// oldest returns the element that was pushed first, or nil.
+func (l *list[T]) oldest() *T {
+	if l.first == nil {
+		return nil
+	}
+	return l.first.of
+}
+
+// all yields the elements until yield returns false, and returns false in that case.
+func (l *list[T]) all(yield func(*T) bool) bool {
+	for n := l.first; n != nil; n = n.next {
+		if !yield(n.of) {
+			return false
+		}
+	}
+	return true
+}
+
+// A Model holds the counts of the exchanges that a model has answered, or was asked to answer.
+type Model struct {
+	Name string
+	// Calls counts the exchanges that are over, and Failed those that failed.
+	Calls, Failed int64
+	Usage         protocol.Usage
+	// FirstPart is the time from request to first part: the time to the first token.
+	FirstPart Histogram
+	// Streamed counts the tokens between the first part and the end, and Streaming is the
+	// time between these.
+	Streamed  int64
+	Streaming time.Duration
+	// StopReasons and ToolCalls hold counts by name.
+	StopReasons, ToolCalls map[string]int64
+}
+
+// maxNamesOfModel bounds how many stop reasons and tools of a model are distinguished.
+const maxNamesOfModel = 256
+
+// TokensPerSecond returns the speed of the model; 0 if unknown.
+func (m *Model) TokensPerSecond() float64 { return perSecond(m.Streamed, m.Streaming) }
+
+func perSecond(n int64, took time.Duration) float64 {
+	if took <= 0 {
+		return 0
+	}
+	return float64(n) / took.Seconds()
+}
+
+// streamed returns how many tokens of the answer came after its beginning, and how long
+// that took: from the first part, or from the request if there are no parts.
+func (e *Exchange) streamed() (tokens int64, took time.Duration) {
+	if e.Outcome != Done || e.Model == "" {
+		return 0, 0
+	}
+	start := e.FirstPart
+	if e.Parts == 0 {
+		start = e.Opened
+	}
+	if took = since(e.Closed, start); took == 0 {
+		return 0, 0
+	}
+	return e.Usage.Output, took
+}
+
+// TokensPerSecond returns the speed of the answer, from the first part to the end; 0 if
+// unknown.
+func (e *Exchange) TokensPerSecond() float64 { return perSecond(e.streamed()) }
+
+// modelOf returns the model of e, or nil if it has none or there are too many.
+func (t *Tracker) modelOf(e *Exchange) *Model {
+	if e.Model == "" {
+		return nil
+	}
+	at := slices.IndexFunc(t.models, func(m *Model) bool { return m.Name == e.Model })
+	if at < 0 {
+		if len(t.models) == maxNamesOfModel {
+			return nil
+		}
+		at = len(t.models)
+		t.models = append(t.models, &Model{Name: e.Model, StopReasons: map[string]int64{}, ToolCalls: map[string]int64{}})
+	}
+	return t.models[at]
+}
+
+// countModel counts the finished exchange that was not counted yet.
+func (t *Tracker) countModel() {
+	e := t.uncounted
+	if t.uncounted = nil; e == nil {
+		return
+	}
+	if m := t.modelOf(e); m != nil {
+		m.addExchange(e)
+	}
+}
+
+// addExchange counts a finished exchange.
+func (m *Model) addExchange(e *Exchange) {
+	m.Calls++
+	if e.Outcome.Failed() {
+		m.Failed++
+	}
+	m.Usage = m.Usage.Plus(e.Usage)
+	if first := e.TimeToFirstPart(); first > 0 {
+		m.FirstPart.Add(first)
+	}
+	tokens, took := e.streamed()
+	m.Streamed += tokens
+	m.Streaming += took
+	if e.StopReason != "" {
+		countName(m.StopReasons, e.StopReason)
+	}
+	for _, name := range e.ToolCalls {
+		countName(m.ToolCalls, name)
+	}
+}
+
+func countName(counts map[string]int64, name string) {
+	if _, known := counts[name]; known || len(counts) < maxNamesOfModel {
+		counts[name]++
+	}
+}
+
+// maxSaid bounds how much of the text of an answer is kept.
+const maxSaid = 256 << 10
+
+// say appends a piece to the text of the answer, and keeps only the end.
+func (e *Exchange) say(piece []byte) {
+	piece = piece[max(0, len(piece)-maxSaid/2):]
+	if len(e.Said)+len(piece) > maxSaid {
+		n := copy(e.Said, e.Said[len(e.Said)-(maxSaid/2):])
+		e.Said = e.Said[:n]
+	}
+	if need := len(e.Said) + len(piece); need > cap(e.Said) {
+		e.Said = append(make([]byte, 0, min(max(2*cap(e.Said), need, 256), maxSaid)), e.Said...)
+	}
+	e.Said = append(e.Said, piece...)
 }

@@ -1,6 +1,9 @@
 package session
 
 import (
+	"iter"
+	"math"
+	"math/bits"
 	"time"
 
 	"github.com/wirectl/wirectl/protocol"
@@ -127,4 +130,198 @@ func (t *Tracker) nameOf(k *Kind, label []byte) *Kind {
 	}
 	k.lastName = n
 	return n
+}
+
+// A Histogram counts durations in buckets whose bounds grow by a quarter of a power of two,
+// from a microsecond to 73 minutes. A quantile is off by at most an eighth. Its size is fixed.
+// The zero Histogram is empty.
+type Histogram struct {
+	// Count is the number of durations, Sum their sum, and Min and Max the shortest and the
+	// longest.
+	Count         int64
+	Sum, Min, Max time.Duration
+
+	buckets [(maxOctave - minOctave) * perOctave]uint32
+}
+
+const (
+	minOctave = 10 // 2^10 ns is the lower bound of the first bucket, which also counts shorter durations
+	maxOctave = 42
+	perOctave = 4
+)
+
+// Add counts d. A negative duration, from a clock that was set back, counts as 0.
+func (h *Histogram) Add(d time.Duration) {
+	d = max(d, 0)
+	if h.Count == 0 || d < h.Min {
+		h.Min = d
+	}
+	h.Max = max(h.Max, d)
+	h.Count++
+	h.Sum += d
+	h.buckets[bucketOf(d)]++
+}
+
+// reset empties h, if necessary.
+func (h *Histogram) reset() {
+	clear(h.buckets[bucketOf(h.Min) : bucketOf(h.Max)+1])
+	h.Count, h.Sum, h.Min, h.Max = 0, 0, 0, 0
+}
+
+// bucketOf returns the bucket of d, which is not negative.
+func bucketOf(d time.Duration) int {
+	octave := bits.Len64(uint64(d)) - 1
+	if octave < minOctave {
+		return 0
+	}
+	if octave >= maxOctave {
+		return (maxOctave-minOctave)*perOctave - 1
+	}
+	quarter := int(d>>(octave-2)) & (perOctave - 1)
+	return (octave-minOctave)*perOctave + quarter
+}
+
+// Quantile returns the quantile q of the durations, to the precision of the buckets; 0 if there
+// are none. The shortest and the longest are exact.
+func (h *Histogram) Quantile(q float64) time.Duration {
+	rank := int64(math.Ceil(q * float64(h.Count)))
+	switch {
+	case rank <= 1:
+		return h.Min
+	case rank >= h.Count:
+		return h.Max
+	}
+	for i, n := range h.buckets {
+		rank -= int64(n)
+		if rank <= 0 {
+			return min(max(middle(i), h.Min), h.Max)
+		}
+	}
+	return h.Max
+}
+
+// middle returns the duration in the middle of a bucket.
+func middle(bucket int) time.Duration {
+	octave, quarter := bucket/perOctave+minOctave, bucket%perOctave
+	width := time.Duration(1) << (octave - 2)
+	return time.Duration(perOctave+quarter)*width + width/2
+}
+
+// Buckets yields the upper bound of each bucket and the number of durations in it, in
+// increasing order.
+func (h *Histogram) Buckets() iter.Seq2[time.Duration, int64] {
+	return func(yield func(time.Duration, int64) bool) {
+		for i, n := range h.buckets {
+			octave, quarter := i/perOctave+minOctave, i%perOctave
+			if !yield(time.Duration(perOctave+quarter+1)<<(octave-2), int64(n)) {
+				return
+			}
+		}
+	}
+}
+
+// maxSpent bounds for how many sessions and threads the usage is remembered.
+const maxSpent = 1 << 12
+
+// usageOf returns the usage since the last message that reported it. A total is compared with
+// that of the message before.
+func (t *Tracker) usageOf(ev *event) protocol.Usage {
+	if ev.m.Spent.Of.IsZero() {
+		return t.counted(ev)
+	}
+	used, all := ev.m.Usage, ev.m.Spent.Usage
+	at := t.keyOf(ev.scope, ev.from, ev.m.Spent.Of)
+	if ev.m.Spent.Anew {
+		delete(t.spent, at)
+		return protocol.Usage{}
+	}
+	before := t.spent[at]
+	if all.Cost == 0 {
+		all.Cost = before.Cost
+	}
+	since := all.Minus(before)
+	switch {
+	case all == protocol.Usage{Cost: all.Cost}: // no tokens reported
+		all.Input, all.Cached, all.Output = before.Input, before.Cached, before.Output
+		used.Cost = since.Cost
+	case before == protocol.Usage{Cost: before.Cost}: // none reported before
+		if used.Cost == 0 {
+			used.Cost = since.Cost
+		}
+	default:
+		used = since
+	}
+	if t.rules.Totals && (all.Cost < before.Cost || all.Input < before.Input || all.Output < before.Output) {
+		t.report(totalFalls, ev.f, nil, "%s reports less usage than before", ev.kind.Name)
+	}
+	t.spend(at, all)
+	return used
+}
+
+// counted returns the usage of a message that may count all of its session so far. If that is
+// unclear, only the growth since the last message is certain.
+func (t *Tracker) counted(ev *event) protocol.Usage {
+	u := ev.m.Usage
+	switch ev.m.Counts {
+	case protocol.PeerCountsTurn, protocol.PeerCountsSession:
+		ev.scope.counts = ev.m.Counts
+	case protocol.CountsAsAgreed:
+		if at, ok := t.sessionOf(ev); ok && ev.scope.counts != protocol.PeerCountsTurn && u != (protocol.Usage{}) {
+			return t.grown(ev.scope, at, u)
+		}
+	}
+	return u
+}
+
+// grown returns how much the usage of a session has grown to u, and how much more its last turn
+// may have used. A usage that falls cannot be that of a session.
+func (t *Tracker) grown(s *scope, at key, u protocol.Usage) protocol.Usage {
+	before, known := t.spent[at]
+	t.spend(at, u)
+	grown := u.Minus(before)
+	switch {
+	case !known: // nobody knows what the session had used before
+		grown = protocol.Usage{}
+	case s.counts == protocol.PeerCountsSession:
+		return grown
+	case u.Input < before.Input || u.Output < before.Output:
+		s.counts = protocol.PeerCountsTurn
+		return u
+	}
+	more := u.Minus(grown)
+	grown.Perhaps = protocol.Tokens{Input: more.Input, Cached: more.Cached, Output: more.Output}
+	return grown
+}
+
+// sessionOf returns the name of the session of a message, or of the request that it answers.
+func (t *Tracker) sessionOf(ev *event) (at key, ok bool) {
+	if ev.m.Ref.Space == protocol.SpaceSession {
+		return t.keyOf(ev.scope, ev.from.Opposite(), ev.m.Ref), true
+	}
+	e := t.findExchange(ev.scope, ev.from.Opposite(), ev.m.ID)
+	if e == nil || e.bindings[bySecond].queue == nil {
+		return key{}, false
+	}
+	return e.bindings[bySecond].queue.key, true
+}
+
+// spend notes what a session or thread has used.
+func (t *Tracker) spend(at key, u protocol.Usage) {
+	if t.spent == nil || len(t.spent) >= maxSpent {
+		t.spent = make(map[key]protocol.Usage)
+	}
+	t.spent[at] = u
+}
+
+// use adds a usage to an operation and to the total.
+func (t *Tracker) use(op *Exchange, u protocol.Usage) {
+	if u == (protocol.Usage{}) {
+		return
+	}
+	op.Usage, t.used = op.Usage.Plus(u), t.used.Plus(u)
+	if op.settled && op != t.uncounted && u != (protocol.Usage{}) {
+		if m := t.modelOf(op); m != nil {
+			m.Usage = m.Usage.Plus(u)
+		}
+	}
 }

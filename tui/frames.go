@@ -1,13 +1,23 @@
 package tui
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/charmbracelet/bubbles/key"
 	tea "github.com/charmbracelet/bubbletea"
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/session/diff"
+	"github.com/wirectl/wirectl/session/query"
 	"github.com/wirectl/wirectl/store"
 )
 
@@ -275,4 +285,229 @@ func (m *Model) clock(at int64) string {
 		width = 3
 	}
 	return formatSeconds(since, width)
+}
+
+func (m *Model) askForFilter() tea.Cmd {
+	cmd := m.askFor("filter ", m.filter, m.setFilter)
+	kinds := m.page.overview.Kinds
+	m.prompt.complete = func(text string) []string { return completions(text, kinds) }
+	return cmd
+}
+
+// filterTime is how long keys wait, at most, for the frames that match a new filter. In a
+// large session they then act on those that were found by then.
+const filterTime = time.Second / 4
+
+// setFilter makes text the filter of every view.
+func (m *Model) setFilter(text string) tea.Cmd {
+	f, err := store.ParseFilter(text)
+	if err != nil {
+		return m.refuse("filter: " + err.Error())
+	}
+	m.filter = strings.TrimSpace(text)
+	m.ids.at, m.ids.line, m.ids.moved, m.ids.chosen = store.Spot{}, 0, 0, false
+	m.frames.at, m.frames.top, m.frames.follow = 0, 0, f == nil
+	m.await = time.Now().Add(filterTime)
+	s := m.store
+	return m.change(func() { s.SetFilter(f) })
+}
+
+// completions returns the possible completions of the last word of a filter.
+func completions(text string, kinds []string) (list []string) {
+	last := text[lastWord(text):]
+	if value, ok := strings.CutPrefix(last, "kind=="); ok {
+		for _, k := range kinds {
+			if quoted := quoteValue(k); strings.HasPrefix(quoted, value) || strings.HasPrefix(k, value) {
+				list = append(list, "kind=="+quoted)
+			}
+		}
+		return list
+	}
+	if strings.ContainsAny(last, "=<>~!") {
+		return nil
+	}
+	for _, w := range store.Words {
+		if strings.HasPrefix(w, last) {
+			list = append(list, w)
+		}
+	}
+	for _, f := range append(slices.Clone(decode.Fields.Names), "name") {
+		if strings.HasPrefix(f, last) {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// lastWord returns where the last word of a filter begins. A space in quotes separates
+// nothing.
+func lastWord(text string) int {
+	at := 0
+	for i := range query.Unquoted(text) {
+		if text[i] == ' ' {
+			at = i + 1
+		}
+	}
+	return at
+}
+
+// completed completes the last word of text as far as all candidates agree.
+func completed(text string, candidates []string) string {
+	if len(candidates) == 0 {
+		return text
+	}
+	common := candidates[0]
+	for _, c := range candidates[1:] {
+		for !strings.HasPrefix(c, common) {
+			common = common[:len(common)-1]
+		}
+	}
+	start := lastWord(text)
+	if len(common) < len(text)-start {
+		return text
+	}
+	return text[:start] + common
+}
+
+// quoteValue writes a value of a condition, in quotes if it is not a plain word.
+func quoteValue(text string) string {
+	if text != "" && !strings.ContainsAny(text, " \"\\") {
+		return text
+	}
+	quoted, _ := json.Marshal(text)
+	return string(quoted)
+}
+
+// number64 reads the number of a frame, as the screen writes it.
+func number64(text string) (int64, error) {
+	text = strings.ReplaceAll(strings.Trim(text, "# "), ",", "")
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err == nil && n < 1 {
+		err = fmt.Errorf("frames are numbered from 1")
+	}
+	return n, err
+}
+
+// A content is the content of a frame, and of the one beside it. A command reads it,
+// because reading and laying out a large one takes longer than a key may wait.
+type content struct {
+	of     wanted
+	frame  *store.Detail
+	beside *store.Detail
+	tree   []treeLine
+	hex    []string
+	pairs  [][2]string
+	failed string
+}
+
+// wanted says which content it is.
+type wanted struct {
+	seq, other int64
+	jq         *query.JQ
+}
+
+// A treeLine is a line of a payload.
+type treeLine struct {
+	text string
+	end  int // index of the closing line; its own if it opens nothing
+}
+
+const (
+	// maxHex bounds the bytes that are shown in hexadecimal.
+	maxHex = 1 << 20
+	// jqTime is how long a filter may take.
+	jqTime = time.Second
+)
+
+// get reads a content, and makes the lines of the payload, or of the output of jq for it.
+func (w wanted) get(s *store.Store) *content {
+	c := &content{of: w, frame: s.Detail(w.seq)}
+	f := c.frame
+	if f == nil {
+		return c
+	}
+	c.failed = f.Err
+	if w.other != 0 {
+		if c.beside = s.Detail(w.other); c.beside != nil {
+			c.pairs = diff.Beside(linesOf(f), linesOf(c.beside))
+			return c
+		}
+	}
+	if w.jq != nil && f.JSON != nil {
+		c.query(w.jq, f.JSON)
+	} else if f.JSON != nil {
+		c.tree = treeOf(f.JSON, 0)
+	}
+	h := render.Hex{Base: f.Offset, Start: f.Start, End: f.End}
+	c.hex = splitLines(h.Append(nil, f.Raw[:min(len(f.Raw), maxHex)], nil))
+	return c
+}
+
+// query makes the lines of the output of jq for a payload.
+func (c *content) query(jq *query.JQ, form []byte) {
+	ctx, cancel := context.WithTimeout(context.Background(), jqTime)
+	defer cancel()
+	out, err := jq.Append(ctx, nil, form)
+	if err != nil {
+		c.failed = err.Error()
+	}
+	for _, one := range bytes.Split(bytes.TrimSpace(out), []byte("\n")) {
+		c.tree = append(c.tree, treeOf(one, len(c.tree))...)
+	}
+}
+
+// A sample is the beginning of a payload, which is shown beside a list.
+type sample struct {
+	seq   int64
+	kind  string
+	lines []string // of JSON, or of bytes
+	json  bool
+	left  int // bytes after them
+}
+
+// maxSample bounds a sample, in bytes.
+const maxSample = 64 << 10
+
+// get returns the sample of a frame: have, if it is of that frame.
+func (have *sample) get(s *store.Store, seq int64) *sample {
+	if have != nil && have.seq == seq {
+		return have
+	}
+	f := s.Detail(seq)
+	if f == nil || len(f.Payload) == 0 {
+		return nil
+	}
+	p := &sample{seq: seq, kind: f.Kind, json: f.JSON != nil}
+	text, layout := f.JSON, func(b []byte) []byte { return render.AppendJSON(nil, b, "  ", "", nil) }
+	if !p.json {
+		text, layout = f.Payload, func(b []byte) []byte { return render.Hex{End: len(b)}.Append(nil, b, nil) }
+	}
+	first := text[:min(len(text), maxSample)]
+	p.lines, p.left = splitLines(layout(first)), len(text)-len(first)
+	return p
+}
+
+func splitLines(b []byte) []string {
+	return strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
+}
+
+// treeOf returns the lines of a JSON text, the first of which has that number. An object or
+// array ends at the next line of the same depth.
+func treeOf(form []byte, first int) []treeLine {
+	var list []treeLine
+	var open []int
+	for i, text := range splitLines(render.AppendJSON(nil, form, "  ", "", nil)) {
+		list = append(list, treeLine{text, first + i})
+		trimmed := strings.TrimLeft(text, " ")
+		if strings.HasPrefix(trimmed, "}") || strings.HasPrefix(trimmed, "]") {
+			if n := len(open); n > 0 {
+				list[open[n-1]].end = first + i
+				open = open[:n-1]
+			}
+		}
+		if strings.HasSuffix(text, "{") || strings.HasSuffix(text, "[") {
+			open = append(open, i)
+		}
+	}
+	return list
 }

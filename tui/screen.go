@@ -1,6 +1,8 @@
 package tui
 
 import (
+	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/store"
+	"github.com/wirectl/wirectl/store/live"
 )
 
 // The least that the screen is drawn on.
@@ -407,4 +410,242 @@ func (m *Model) nothing(yet, filtered string) string {
 // formatSeconds writes seconds with that many decimals.
 func formatSeconds(d time.Duration, decimals int) string {
 	return strconv.FormatFloat(d.Seconds(), 'f', decimals, 64)
+}
+
+// A prompt is a line that is being typed.
+type prompt struct {
+	label string
+	text  []rune
+	at    int // of the cursor
+	done  func(text string) tea.Cmd
+	// complete returns possible continuations of the text; nil for none.
+	complete func(text string) []string
+	// turn switches to another scope; nil if there is only one.
+	turn func()
+	hint string // an example, shown while the text is empty
+}
+
+func (m *Model) askFor(label, text string, done func(string) tea.Cmd) tea.Cmd {
+	m.prompt = &prompt{label: label, text: []rune(text), at: len([]rune(text)), done: done}
+	return nil
+}
+
+// refuse rejects the text with a reason.
+func (m *Model) refuse(why string) tea.Cmd {
+	m.said, m.wrong, m.refused = why, true, true
+	return nil
+}
+
+func (m *Model) promptKey(k tea.KeyMsg) tea.Cmd {
+	p := m.prompt
+	switch k.Type {
+	case tea.KeyEsc:
+		m.prompt = nil
+	case tea.KeyEnter:
+		m.prompt, m.refused = nil, false
+		cmd := p.done(string(p.text))
+		if m.refused { // to be mended
+			m.prompt = p
+		}
+		return cmd
+	case tea.KeyTab:
+		if p.turn != nil {
+			p.turn()
+		}
+		if p.complete != nil {
+			p.set(completed(string(p.text), p.complete(string(p.text))))
+		}
+	default:
+		p.edit(k)
+	}
+	return nil
+}
+
+func (p *prompt) set(text string) {
+	p.text = []rune(text)
+	p.at = len(p.text)
+}
+
+// edit changes the line as a shell would.
+func (p *prompt) edit(k tea.KeyMsg) {
+	switch k.Type {
+	case tea.KeyRunes, tea.KeySpace:
+		p.insert(k.Runes)
+	case tea.KeyBackspace:
+		if p.at > 0 {
+			p.text = append(p.text[:p.at-1:p.at-1], p.text[p.at:]...)
+			p.at--
+		}
+	case tea.KeyDelete:
+		if p.at < len(p.text) {
+			p.text = append(p.text[:p.at:p.at], p.text[p.at+1:]...)
+		}
+	case tea.KeyLeft:
+		p.at = max(p.at-1, 0)
+	case tea.KeyRight:
+		p.at = min(p.at+1, len(p.text))
+	case tea.KeyHome, tea.KeyCtrlA:
+		p.at = 0
+	case tea.KeyEnd, tea.KeyCtrlE:
+		p.at = len(p.text)
+	case tea.KeyCtrlU:
+		p.set("")
+	case tea.KeyCtrlW:
+		p.word()
+	}
+}
+
+func (p *prompt) insert(text []rune) {
+	p.text = slices.Insert(p.text, p.at, text...)
+	p.at += len(text)
+}
+
+// word takes away the word before the cursor.
+func (p *prompt) word() {
+	at := p.at
+	for at > 0 && p.text[at-1] == ' ' {
+		at--
+	}
+	for at > 0 && p.text[at-1] != ' ' {
+		at--
+	}
+	p.text = append(p.text[:at:at], p.text[p.at:]...)
+	p.at = at
+}
+
+// Pick lets the user choose, and returns the chosen input; "" if the user quits. next waits
+// for the choices to change, as sessions start and end; nil means no change.
+func Pick(ctx context.Context, choices []live.Choice, next func(context.Context) []live.Choice, c Config) (string, error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	p := &picker{choices: choices, keys: newKeyMap(), width: 80, height: 24}
+	p.next = func() tea.Msg { return changed(next(ctx)) }
+	err := run(ctx, c, func(c Config) tea.Model {
+		p.config, p.theme = c, newTheme(c.Theme, c.Color)
+		return p
+	})
+	return p.chosen, err
+}
+
+// A picker is the list to choose from.
+type picker struct {
+	config        Config
+	choices       []live.Choice
+	next          tea.Cmd
+	keys          keyMap
+	theme         *theme
+	width, height int
+	list          listState
+	ended         bool // the selected one, which is listed until another is selected
+	said          string
+	chosen        string
+}
+
+// changed are the choices after a change.
+type changed []live.Choice
+
+// rows is how many choices fit, below the question and an empty line.
+func (p *picker) rows() int { return max(p.height-2, 1) }
+
+// Init waits for keys and changes.
+func (p *picker) Init() tea.Cmd { return tea.Batch(p.config.ask, p.next) }
+
+// Update moves the choice.
+func (p *picker) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		p.width, p.height = msg.Width, msg.Height
+	case background:
+		p.theme = newTheme(msg.theme(p.config.Theme), p.config.Color)
+	case changed:
+		if len(msg) > 0 && p.follow(msg) {
+			return p, tea.Quit
+		}
+		return p, p.next
+	case tea.KeyMsg:
+		p.said = ""
+		by, moves := movement(&p.keys, msg, p.rows())
+		switch {
+		case key.Matches(msg, p.keys.Quit, p.keys.Back):
+			return p, tea.Quit
+		case moves:
+			p.move(by)
+		case key.Matches(msg, p.keys.Open) && p.ended:
+			p.said = p.choices[p.list.at].Name + " has ended"
+		case key.Matches(msg, p.keys.Open):
+			p.chosen = p.choices[p.list.at].Input
+			return p, tea.Quit
+		}
+	}
+	return p, nil
+}
+
+// move selects another choice. One that has ended is not listed any more afterwards.
+func (p *picker) move(by int) {
+	was := p.list.at
+	p.list.move(by, 0, len(p.choices), p.rows())
+	if p.ended && p.list.at != was {
+		p.choices = slices.Delete(p.choices, was, was+1)
+		if p.ended = false; p.list.at > was {
+			p.list.at--
+		}
+	}
+}
+
+// follow takes over the choices after a change. The selection stays on its session. If that is
+// to wait for one, and one starts, that is the choice, which follow reports.
+func (p *picker) follow(choices []live.Choice) bool {
+	was := p.list.at
+	selected := p.choices[was]
+	index := func(of live.Choice) int {
+		return slices.IndexFunc(choices, func(c live.Choice) bool { return c.Input == of.Input })
+	}
+	at := index(selected)
+	p.ended = at < 0 && selected.Input != live.Await
+	switch {
+	case p.ended: // it stays after the one that it was after
+		for before := was - 1; at < 0 && before >= 0; before-- {
+			at = index(p.choices[before])
+		}
+		at++
+		selected.About = "has ended"
+		choices = slices.Insert(slices.Clone(choices), at, selected)
+	case at < 0:
+		at = 0
+		if isTap := func(c live.Choice) bool { return strings.HasPrefix(c.Input, "tap:") }; isTap(choices[0]) && !slices.ContainsFunc(choices[1:], isTap) {
+			p.chosen = live.Await
+		}
+	}
+	p.choices, p.list.at = choices, at
+	p.list.top = max(p.list.top+at-was, 0)
+	return p.chosen != ""
+}
+
+// View draws the list.
+func (p *picker) View() string {
+	head := newLine(p.width)
+	head.addText(p.theme.Title, " Which session?", p.width)
+	if p.said != "" {
+		head.addText(p.theme.Warning, "  "+p.said, p.width)
+	} else {
+		head.addText(p.theme.Dim, "  j/k select, enter opens, q quits", p.width)
+	}
+	name := 0
+	for i := range p.choices {
+		name = max(name, ansi.StringWidth(p.choices[i].Name))
+	}
+	out := head.String() + "\n"
+	top := min(p.list.from(p.rows()), max(len(p.choices)-p.rows(), 0))
+	for i := top; i < min(top+p.rows(), len(p.choices)); i++ {
+		c := &p.choices[i]
+		l := newLine(p.width)
+		l.pad(2)
+		l.name(p.theme.ID, c.Name, min(name, p.width*3/4))
+		l.addText(render.Paint{}, c.About, p.width)
+		if i == p.list.at {
+			l.selected(p.theme)
+		}
+		out += "\n" + l.String()
+	}
+	return out
 }

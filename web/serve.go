@@ -2,14 +2,22 @@ package web
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/subtle"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/decode/source"
+	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/store"
 	"github.com/wirectl/wirectl/store/live"
@@ -163,4 +171,194 @@ func (s *Server) serveSessions(w http.ResponseWriter, r *http.Request) {
 func answer(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	_ = jsonscan.NewEncoder(w).Encode(v) // or the browser has gone
+}
+
+// A guard admits browsers with the token. The token is in the printed address; it is exchanged
+// for a cookie, and then removed from the address.
+type guard struct {
+	address string // HOST:PORT
+	names   []string
+	token   string
+	cookie  string // name of the cookie, with the port, because cookies are shared by all ports
+	secret  string // value of the cookie
+	command string // secret for commands
+}
+
+func newGuard(addr net.Addr, host string) guard {
+	_, port, _ := net.SplitHostPort(addr.String())
+	g := guard{names: []string{host}, token: rand.Text(), cookie: "wirectl-" + port, secret: rand.Text(), command: rand.Text()}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host, _ = os.Hostname() // other machines may know it
+		g.names = []string{host}
+	}
+	g.address = net.JoinHostPort(host, port)
+	return g
+}
+
+// knows reports whether a Host header names this server. Other names may be part of a DNS
+// rebinding attack.
+func (g *guard) knows(hostPort string) bool {
+	u, err := url.Parse("http://" + hostPort)
+	if err != nil {
+		return false
+	}
+	host := u.Hostname()
+	return transport.IsLoopback(host) || slices.Contains(g.names, host) || !transport.IsLoopback(g.names[0]) && net.ParseIP(host) != nil
+}
+
+// isOwn reports whether a request comes from a page of this server, or from no page.
+func isOwn(r *http.Request) bool {
+	if slices.ContainsFunc(r.Header["Origin"], func(origin string) bool { return origin != "" && origin != "http://"+r.Host }) {
+		return false
+	}
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "", "same-origin", "none":
+		return true
+	}
+	// Other pages may link to this one.
+	return r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" && !strings.HasPrefix(r.URL.Path, "/api/")
+}
+
+// same compares secrets.
+func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
+
+// admit passes admitted requests to next. Metrics, which name no session, are for any user of
+// this machine: Prometheus has no cookies.
+func (g *guard) admit(next, metrics http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cache-Control", "no-store")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		cookie, err := r.Cookie(g.cookie)
+		token := r.URL.Query().Get("token")
+		switch {
+		case !g.knows(r.Host):
+			http.Error(w, "the Host header does not name this server", http.StatusMisdirectedRequest)
+		case !isOwn(r):
+			http.Error(w, "the request comes from another page", http.StatusForbidden)
+		case metrics != nil && r.Method == http.MethodGet && r.URL.Path == "/metrics" && transport.IsLoopback(g.names[0]):
+			metrics.ServeHTTP(w, r)
+		case r.Method == http.MethodGet && same(token, g.token):
+			http.SetCookie(w, &http.Cookie{Name: g.cookie, Value: g.secret, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
+			http.Redirect(w, r, pathOf(r.URL), http.StatusSeeOther)
+		case err != nil || !same(cookie.Value, g.secret):
+			http.Error(w, "open the address that wirectl printed: it contains the token", http.StatusForbidden)
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// pathOf is the path of an address on this server.
+func pathOf(u *url.URL) string { return "/" + strings.TrimLeft(u.EscapedPath(), "/\\") }
+
+// sessionPath is the link to a session.
+func sessionPath(id string) string { return "/session/" + url.PathEscape(id) }
+
+// Local has the live and recorded sessions of this machine, or a single one.
+type Local struct {
+	Opener *source.Opener
+	Config decode.Config
+	Only   string // a session; "" means all
+	Follow bool   // wait for more at the end of a file
+}
+
+// List returns the taps and the recorded sessions.
+func (l *Local) List(_ context.Context, words string) (list []live.Listed, err error) {
+	choices := []live.Choice{{Name: l.Only, Input: l.Only}}
+	if l.Only == "" {
+		if choices, err = live.Choices(l.Opener.Getenv); err != nil {
+			return nil, err
+		}
+	}
+	if l.Only == "" && len(choices) == 1 && source.IsTap(choices[0].Input) {
+		choices[0] = live.Choice{Name: live.Await, About: "what runs, or the next relay or broker that does", Input: live.Await}
+	}
+	for _, c := range choices {
+		about := strings.ToLower(c.Name + "\n" + c.About)
+		if !slices.ContainsFunc(strings.Fields(strings.ToLower(words)), func(word string) bool { return !strings.Contains(about, word) }) {
+			list = append(list, live.Listed{ID: c.Input, Name: c.Name, About: c.About})
+		}
+	}
+	return list, nil
+}
+
+// Viewing returns the source of a listed session.
+func (l *Local) Viewing(ctx context.Context, id string, s *store.Store) (*live.Viewing, error) {
+	list, err := l.List(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	// A link may name only listed sessions, not any file of this machine.
+	if !slices.ContainsFunc(list, func(c live.Listed) bool { return c.ID == id }) {
+		return nil, fmt.Errorf("no session %q", id)
+	}
+	name, err := l.Opener.Resolve(id)
+	if err != nil {
+		return nil, err
+	}
+	cfg := l.Config
+	cfg.Resync, cfg.Notice = true, s.Notice
+	return &live.Viewing{Name: name, Opener: l.Opener, Store: s, Config: cfg, Follow: l.Follow}, nil
+}
+
+// peers are the connections, and the last lines besides frames, such as standard error.
+type peers struct {
+	Peers []peer `json:"peers"`
+	Lines []said `json:"lines"`
+	Total int    `json:"total"` // of lines
+}
+
+type peer struct {
+	Conn   int     `json:"conn"`
+	Name   string  `json:"name"`
+	Up     int64   `json:"up"` // frames from the client, and bytes
+	UpSize int64   `json:"upSize"`
+	Down   int64   `json:"down"`
+	Size   int64   `json:"size"`
+	State  string  `json:"state"`
+	Bad    bool    `json:"bad,omitempty"`
+	Note   string  `json:"note,omitempty"`
+	Stall  float64 `json:"stall,omitempty"` // microseconds that frames waited to be forwarded
+}
+
+// said is a line that is not a frame.
+type said struct {
+	Conn int     `json:"conn"`
+	Time float64 `json:"time"`
+	Kind string  `json:"kind"`
+	Text string  `json:"text"`
+}
+
+// maxLines bounds the lines in a page.
+const maxLines = 500
+
+func peersOf(s *store.Store, c clock) *peers {
+	p := s.Peers(maxLines)
+	out := &peers{Peers: []peer{}, Lines: []said{}, Total: p.Total}
+	for i := range p.Peers {
+		of := &p.Peers[i]
+		row := peer{
+			Conn: max(of.Conn, 1), Name: text(of.Name),
+			Up: of.Frames[frame.C2U] + of.Frames[0], UpSize: of.Bytes[frame.C2U] + of.Bytes[0], Down: of.Frames[frame.U2C], Size: of.Bytes[frame.U2C],
+			State: of.State(), Bad: of.Failed || of.Note != "", Note: text(of.Note),
+			Stall: float64((of.StallTotal[0] + of.StallTotal[1] + of.StallTotal[2]) / time.Microsecond),
+		}
+		if row.Name == "" {
+			row.Name = text(p.Session.Unit)
+		}
+		out.Peers = append(out.Peers, row)
+	}
+	for _, line := range p.Lines {
+		row := said{Conn: line.Conn, Kind: line.Kind.String(), Text: text(line.Text)}
+		if !line.Time.IsZero() && c.timed {
+			row.Time = c.since(line.Time.UnixNano())
+		}
+		out.Lines = append(out.Lines, row)
+	}
+	return out
 }

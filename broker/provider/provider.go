@@ -6,13 +6,18 @@
 package provider
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"iter"
 	"net/http"
 	"slices"
 	"time"
 
 	"github.com/wirectl/wirectl/broker/mask"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/llm"
 )
 
@@ -219,3 +224,324 @@ type (
 	ToolCall = llm.ToolCall
 	Usage    = llm.Usage
 )
+
+// A Cause is why a backend did not answer. The client's error message depends only on it.
+type Cause uint8
+
+const (
+	Internal    Cause = iota // anything else
+	Refused                  // the backend rejected the request (4xx)
+	RateLimited              // 429
+	Overloaded               // 5xx
+	Unreachable              // no connection, or a broken one
+	TimedOut                 // no answer in time
+	Unsupported              // the backend does not support the request, which was not sent
+)
+
+var causeNames = [...]string{
+	Internal: "internal", Refused: "refused", RateLimited: "rate_limited",
+	Overloaded: "overloaded", Unreachable: "unreachable", TimedOut: "timed_out",
+	Unsupported: "unsupported",
+}
+
+func (c Cause) String() string { return causeNames[c] }
+
+// An Error is a call that a backend did not complete.
+type Error struct {
+	Cause Cause
+	// Status is the HTTP status, 0 if there was none.
+	Status int
+	// Code and Type are the backend's words for the error, each "" if it has none.
+	Code, Type string
+	// Param is the invalid member of the request according to the backend, "" if it names
+	// none. Clients see it only if Unsupported.
+	Param string
+	// KeyEnv is the environment variable that holds the key, "" if there is none.
+	KeyEnv string
+	// RetryAfter is the time until a retry that the backend asks for, 0 if it does not.
+	RetryAfter time.Duration
+	// Hints are the backend's headers about retries and limits, for the client.
+	Hints http.Header
+	// Unsent says that the backend was not reached, and Paid that it had begun an answer.
+	Unsent, Paid bool
+	// Shown is the model's own sentence about the failure, for the client; "" if there is none.
+	Shown string
+	// Began says that parts were emitted, so that a retry would repeat them.
+	Began bool
+	// Err is the detail for logs, without keys. Clients see it only if Unsupported: then it
+	// is a sentence of ours.
+	Err error
+}
+
+func (e *Error) Error() string {
+	if e.Status != 0 {
+		return fmt.Sprintf("%s: HTTP %d: %v", e.Cause, e.Status, e.Err)
+	}
+	return fmt.Sprintf("%s: %v", e.Cause, e.Err)
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// KeyRefused reports whether the backend rejected the broker's key.
+func (e *Error) KeyRefused() bool {
+	switch e.Code {
+	case "authentication_error", "permission_error", "invalid_api_key":
+		return true
+	}
+	return e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden
+}
+
+// TooLong reports whether the prompt is too long for the backend.
+func (e *Error) TooLong() bool {
+	return e.Code == llm.TooLong || e.Status == http.StatusRequestEntityTooLarge
+}
+
+// UnknownModel reports whether the backend does not have the model.
+func (e *Error) UnknownModel() bool {
+	return e.Code == "model_not_found" || e.Status == http.StatusNotFound
+}
+
+// Again reports whether the call may be repeated at the same backend: nothing was paid, and the
+// backend says that it is worth it.
+func (e *Error) Again() bool {
+	should := e.Hints.Get("X-Should-Retry")
+	switch {
+	case e.Began || e.Paid || should == "false" || should == "" && e.Code == "insufficient_quota":
+		return false
+	case should == "true":
+		return true
+	case e.Status != 0:
+		return e.Status == http.StatusTooManyRequests || e.Status == http.StatusServiceUnavailable || e.Status == 529
+	}
+	return e.Unsent || e.Cause == RateLimited
+}
+
+// Elsewhere reports whether the call may be made at another backend. An answer that cannot be used
+// may have been paid.
+func (e *Error) Elsewhere() bool {
+	return !e.Began && e.Cause != Refused && e.Cause != Internal && e.Cause != Unsupported && !(e.Paid && e.Status == 0)
+}
+
+// StatusError is the error for an HTTP status that is not 2xx.
+func StatusError(status int, retryAfter time.Duration, err error) *Error {
+	e := &Error{Cause: Internal, Status: status, RetryAfter: retryAfter, Err: err}
+	switch {
+	case status == 429:
+		e.Cause = RateLimited
+	case status == 408:
+		e.Cause = TimedOut
+	case status >= 500:
+		e.Cause = Overloaded
+	case status >= 400:
+		e.Cause = Refused
+	}
+	return e
+}
+
+// Unanswerable is the error for a request that cannot be sent to a backend. Param is the member of
+// the request, code the error code, and the sentence is for the client.
+func Unanswerable(param, code, sentence string) *Error {
+	return &Error{Cause: Unsupported, Code: code, Param: param, Err: errors.New(sentence)}
+}
+
+// Broken is the error for a failed connection. If ctx has ended, it is the cause of that.
+func Broken(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	var timeout interface{ Timeout() bool }
+	if errors.As(err, &timeout) && timeout.Timeout() {
+		return &Error{Cause: TimedOut, Err: err}
+	}
+	return &Error{Cause: Unreachable, Err: err}
+}
+
+// Reported is the error for a failure that a backend reports in the words of its API.
+func Reported(e *llm.Error) *Error {
+	if e.Status == 0 { // the answer does not match the API
+		return &Error{Cause: Overloaded, Paid: true, Err: errors.New("invalid answer: " + e.Message)}
+	}
+	made := StatusError(e.Status, e.RetryAfter, errors.New("the backend answered "+cmp.Or(e.Code, e.Type, "with an error")))
+	made.Code, made.Type, made.Param, made.Paid = e.Code, e.Type, e.Param, e.Final
+	if e.Shown {
+		made.Shown = e.Message[:min(len(e.Message), maxShown)]
+	}
+	return made
+}
+
+// maxShown bounds a sentence that is shown, in bytes.
+const maxShown = 1 << 10
+
+// A TooLargeError says that an answer, or one event, exceeds the limit. It is the detail of an
+// [*Error], and clients may see it.
+type TooLargeError struct {
+	Part  string
+	Limit int
+}
+
+func (e *TooLargeError) Error() string {
+	return fmt.Sprintf("The provider's answer is too large: %s exceeds the limit of %d bytes", e.Part, e.Limit)
+}
+
+// ReadMembers reads the values of keys of an object into places. It reports whether the text is an
+// object, and returns a syntax error.
+func ReadMembers(text []byte, places map[string]*[]byte) (object bool, err error) {
+	var s jsonscan.Scanner
+	s.Init(text)
+	object = s.Object()
+	for object && s.Next() {
+		if place := places[string(s.Key())]; place != nil {
+			*place = s.Value()
+		}
+	}
+	return object, s.End()
+}
+
+// ValidPrompt reports whether a valid JSON value is a prompt: a string, an
+// object, or an array of objects.
+func ValidPrompt(raw []byte) bool {
+	switch jsonscan.KindOf(raw) {
+	case jsonscan.String, jsonscan.Object:
+		return true
+	case jsonscan.Array:
+		var s jsonscan.Scanner
+		s.Init(raw)
+		ok := s.Array()
+		for ok && s.Elem() {
+			ok = s.Peek() == jsonscan.Object && s.Skip()
+		}
+		return ok && s.End() == nil
+	}
+	return false
+}
+
+// Messages returns the prompt as a JSON array of OpenAI's messages. A string is a message of the
+// user. An object is a message if it has a role; otherwise the first non-empty member of messages,
+// prompt, content and text is used, or else the object's JSON is a message of the user.
+func Messages(prompt []byte) []byte {
+	switch jsonscan.KindOf(prompt) {
+	case jsonscan.Array:
+		return prompt
+	case jsonscan.String:
+		return userMessage(prompt)
+	}
+	var blank []byte
+	for _, key := range []string{"messages", "prompt", "content", "text"} {
+		raw, ok := jsonscan.Get(prompt, key)
+		switch {
+		case !ok:
+		case string(raw) == `""`:
+			blank = raw
+		case jsonscan.KindOf(raw) == jsonscan.Array && (key == "messages" || key == "prompt"):
+			if ValidPrompt(raw) && !isEmptyArray(raw) {
+				return raw
+			}
+		case key == "content" && isMessage(prompt):
+			return oneMessage(prompt)
+		case jsonscan.KindOf(raw) == jsonscan.String, jsonscan.KindOf(raw) == jsonscan.Array && key == "content" && !isEmptyArray(raw):
+			return userMessage(raw)
+		}
+	}
+	switch {
+	case isMessage(prompt):
+		return oneMessage(prompt)
+	case blank != nil:
+		return userMessage(blank)
+	}
+	return userMessage(jsonscan.AppendQuote(nil, prompt))
+}
+
+func isMessage(object []byte) bool {
+	_, ok := jsonscan.Get(object, "role")
+	return ok
+}
+
+func oneMessage(object []byte) []byte { return append(append([]byte{'['}, object...), ']') }
+
+func isEmptyArray(raw []byte) bool { return len(bytes.TrimSpace(raw[1:len(raw)-1])) == 0 }
+
+func userMessage(text []byte) []byte {
+	m := append([]byte(`[{"role":"user","content":`), text...)
+	return append(m, "}]"...)
+}
+
+// LastText returns the last text as a string token: the prompt if it is a string, else the content
+// of its last message with text.
+func (r *Request) LastText() []byte {
+	if r.Body == nil && jsonscan.KindOf(r.Prompt) == jsonscan.String {
+		return r.Prompt
+	}
+	last := []byte(`""`)
+	for m := range EachMessage(r.Messages()) {
+		if m.Text != nil {
+			last = m.Text
+		}
+	}
+	return last
+}
+
+// Messages returns the messages of the request as a JSON array.
+func (r *Request) Messages() []byte {
+	if r.Body == nil {
+		return Messages(r.Prompt)
+	}
+	if raw, ok := jsonscan.Get(r.Chat(), "messages"); ok && jsonscan.KindOf(raw) == jsonscan.Array {
+		return raw
+	}
+	return []byte("[]")
+}
+
+// A Message is one of the messages of a prompt.
+type Message struct {
+	Role string
+	// Content is the JSON of the content, nil if there is none.
+	Content []byte
+	// Text is the text of the content as a string token, nil if it has none.
+	Text []byte
+	// Raw is the whole message.
+	Raw []byte
+}
+
+// EachMessage yields the messages of a JSON array. It skips elements that are not objects.
+func EachMessage(messages []byte) iter.Seq[Message] {
+	return func(yield func(Message) bool) {
+		for _, raw := range llm.Elements(messages) {
+			if jsonscan.KindOf(raw) == jsonscan.Object && !yield(message(raw)) {
+				return
+			}
+		}
+	}
+}
+
+func message(raw []byte) Message {
+	m := Message{Role: "user", Raw: raw}
+	if role, ok := jsonscan.Get(raw, "role"); ok {
+		m.Role = Unquote(role)
+	}
+	content, ok := jsonscan.Get(raw, "content")
+	if !ok || jsonscan.KindOf(content) == jsonscan.Null {
+		return m
+	}
+	m.Content = content
+	m.Text = contentText(content)
+	return m
+}
+
+// contentText returns the text of a content: the content if it is a string, the
+// texts of its parts joined if it is an array.
+func contentText(content []byte) []byte {
+	switch jsonscan.KindOf(content) {
+	case jsonscan.String:
+		return content
+	case jsonscan.Array:
+	default:
+		return jsonscan.AppendQuote(nil, content)
+	}
+	text := []byte{'"'}
+	for _, part := range llm.Elements(content) {
+		if raw, ok := jsonscan.Get(part, "text"); ok && jsonscan.KindOf(raw) == jsonscan.String {
+			text = append(text, raw[1:len(raw)-1]...)
+		}
+	}
+	return append(text, '"')
+}

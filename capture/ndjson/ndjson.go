@@ -3,13 +3,21 @@
 package ndjson
 
 import (
+	"bufio"
+	"bytes"
 	"cmp"
 	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"math/bits"
+	"slices"
 	"strconv"
 	"time"
 
+	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/jsonscan"
 )
@@ -269,4 +277,210 @@ func quoted(key, value []byte) ([]byte, error) {
 func text(key, value []byte) (string, error) {
 	t, err := quoted(key, value)
 	return string(t), err
+}
+
+// AppendMeta appends the member meta, the frame's carrier metadata. It includes the position
+// of the payload in the raw bytes, as "at". If the payload lies elsewhere, and the member
+// payload is not verbatim, it includes the payload as "data".
+func AppendMeta(dst []byte, f *frame.Frame, verbatim bool) []byte {
+	dst = capture.AppendMeta(dst, f.Meta)
+	add := func(key string) {
+		dst = dst[:len(dst)-1] // remove the closing brace
+		if dst[len(dst)-1] != '{' {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, key...)
+	}
+	if f.Compressed {
+		add(`"compressed":true}`)
+	}
+	switch {
+	case f.Gap || f.Size() == 0:
+	case !f.Meta.Apart:
+		add(`"at":[`)
+		dst = strconv.AppendInt(dst, int64(f.Start), 10)
+		dst = strconv.AppendInt(append(dst, ','), int64(f.End), 10)
+		dst = append(dst, "]}"...)
+	case !verbatim:
+		add(`"data":"`)
+		dst = base64.StdEncoding.AppendEncode(dst, f.Meta.Data)
+		dst = append(dst, `"}`...)
+	}
+	return dst
+}
+
+// place sets the fields of a frame from the record's meta.
+func place(f *frame.Frame, r *Record) error {
+	data := []byte(r.Payload)
+	placed := false
+	m, err := capture.ParseMeta(r.Meta, func(key, value []byte) {
+		switch string(key) {
+		case "compressed":
+			f.Compressed = string(value) == "true"
+		case "at":
+			placed = setAt(f, value)
+		case "data":
+			text, _ := jsonscan.Unquote(value)
+			data, _ = base64.StdEncoding.DecodeString(string(text))
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("meta: %w", err)
+	}
+	m.Framing = r.Framing
+	f.Meta, f.Flaw = m, nil
+	if !placed && !f.Gap {
+		f.Start, f.End = len(f.Raw), len(f.Raw)
+		m.Apart = r.Size > 0
+		if m.Apart {
+			m.Data = data
+		}
+	}
+	return nil
+}
+
+// setAt sets the position of the payload in the raw bytes.
+func setAt(f *frame.Frame, value []byte) bool {
+	var at [2]int
+	if json.Unmarshal(value, &at) != nil || at[0] < 0 || at[1] < at[0] || at[1] > len(f.Raw) {
+		return false
+	}
+	f.Start, f.End = at[0], at[1]
+	return true
+}
+
+// appendNumber is a faster [strconv.AppendInt] for the numbers of records, whose lengths vary
+// unpredictably. It branches neither on the number of digits nor on their values.
+func appendNumber(dst []byte, n int64) []byte {
+	if uint64(n) >= 1e16 {
+		return strconv.AppendInt(dst, n, 10)
+	}
+	dst = slices.Grow(dst, 16)
+	high, low := uint64(n)/1e8, uint64(n)%1e8
+	if high == 0 {
+		return appendDigits(dst, low)
+	}
+	return binary.LittleEndian.AppendUint64(appendDigits(dst, high), digits(low)|zeros)
+}
+
+const zeros = 0x3030303030303030
+
+// appendDigits appends n, which must be less than 1e8, to dst, which must have room for eight
+// bytes.
+func appendDigits(dst []byte, n uint64) []byte {
+	text := digits(n)
+	leading := bits.TrailingZeros64(text|1<<56) / 8
+	end := len(dst) + 8
+	binary.LittleEndian.PutUint64(dst[end-8:end], (text|zeros)>>(8*leading))
+	return dst[:end-leading]
+}
+
+// digits returns the eight decimal digits of n, which must be less than 1e8. Each digit has
+// its own byte; the first digit is in the lowest byte. It divides all parts of a word at
+// once, by 100 and then by 10. Each division is a multiplication by a fraction whose
+// denominator is a power of two.
+func digits(n uint64) uint64 {
+	n = n/1e4 | n%1e4<<32
+	hundreds := (n * 10486 >> 20) & 0x0000_007f_0000_007f
+	n = hundreds | (n-100*hundreds)<<16
+	tens := (n * 103 >> 10) & 0x000f_000f_000f_000f
+	return tens | (n-10*tens)<<8
+}
+
+// Lines returns the content of r with each record on one line if the first record spans
+// several lines, as in indented JSON. Otherwise it returns the content unchanged. It waits
+// for the first line.
+func Lines(r io.Reader) io.Reader {
+	b := bufio.NewReaderSize(r, 64<<10) // r itself, if its buffer is that large
+	for n := 1; ; n++ {
+		_, err := b.Peek(n)
+		n = b.Buffered()
+		head, _ := b.Peek(n)
+		line, _, whole := bytes.Cut(bytes.TrimLeft(head, " \t\r\n"), []byte("\n"))
+		if cut, ok := errors.AsType[*jsonscan.SyntaxError](jsonscan.WellFormed(line)); whole && ok && cut.Truncated {
+			return &joiner{r: b}
+		}
+		if whole || err != nil {
+			return b
+		}
+	}
+}
+
+// A joiner puts each JSON value on one line, without insignificant white space.
+type joiner struct {
+	r     io.Reader
+	at    values
+	last  byte // the last returned byte
+	space bool // white space was dropped after it
+	two   [2]byte
+	rest  []byte // unread part of two
+}
+
+func (j *joiner) Read(p []byte) (int, error) {
+	if len(j.rest) > 0 {
+		n := copy(p, j.rest)
+		j.rest = j.rest[n:]
+		return n, nil
+	}
+	if len(p) < 2 {
+		n, err := j.Read(j.two[:])
+		j.rest = j.two[:n]
+		if n > 0 && len(p) > 0 {
+			return j.Read(p)
+		}
+		return 0, err
+	}
+	n, err := j.r.Read(p[1:]) // leaves room for a space that is restored
+	w := 0
+	for _, c := range p[1 : 1+n] {
+		inside := j.at.depth > 0 && !j.at.inText
+		if inside && (c == ' ' || c == '\t' || c == '\r' || c == '\n') {
+			j.space = true
+			continue
+		}
+		if inside && j.space && !isPunctuation(j.last) && !isPunctuation(c) {
+			p[w] = ' ' // keep invalid JSON invalid
+			w++
+		}
+		j.space, j.last = false, c
+		j.at.addByte(c)
+		p[w] = c
+		w++
+	}
+	return w, err
+}
+
+func isPunctuation(c byte) bool { return bytes.IndexByte([]byte("{}[],:"), c) >= 0 }
+
+// FirstValue returns the object or array that text begins with. If its end is missing, it
+// returns all of text and false.
+func FirstValue(text []byte) (value []byte, whole bool) {
+	var at values
+	for i, c := range text {
+		if at.addByte(c); at.depth == 0 && (c == '}' || c == ']') {
+			return text[:i+1], true
+		}
+	}
+	return text, false
+}
+
+// values tracks the nesting depth in JSON.
+type values struct {
+	depth           int
+	inText, escaped bool
+}
+
+func (v *values) addByte(c byte) {
+	switch {
+	case v.escaped:
+		v.escaped = false
+	case v.inText:
+		v.escaped, v.inText = c == '\\', c != '"'
+	case c == '"':
+		v.inText = true
+	case c == '{' || c == '[':
+		v.depth++
+	case (c == '}' || c == ']') && v.depth > 0:
+		v.depth--
+	}
 }

@@ -20,6 +20,8 @@ import (
 	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/convert"
+	"github.com/wirectl/wirectl/decode/spans"
+	"github.com/wirectl/wirectl/internal/otlp"
 	"github.com/wirectl/wirectl/relay"
 	"github.com/wirectl/wirectl/relay/fault"
 	"github.com/wirectl/wirectl/relay/serve"
@@ -329,4 +331,132 @@ func ended(exit *transport.Exit) string {
 		return fmt.Sprintf("; the unit %v (status %d)", exit, exit.Code())
 	}
 	return fmt.Sprintf("; the unit %v", exit)
+}
+
+// spanning makes spans of the traffic, as a viewer of the tap. It never delays the relay; frames
+// that it is too slow for are missing.
+type spanning struct {
+	to    *otlp.Exporter
+	alarm func(text string)
+	stop  context.CancelFunc
+	done  chan struct{}
+}
+
+// lastSpans is how long the last spans may take.
+const lastSpans = 2 * time.Second
+
+// collector returns the exporter to the collector that the options name; nil if they name none.
+func (o *Options) collector() (*otlp.Exporter, error) {
+	if o.OTLP == "" {
+		return nil, nil
+	}
+	x := capture.Secrets()
+	x.Keys = append(x.Keys, o.Redaction.Keys...)
+	x.Values = append(x.Values, o.Redaction.Values...)
+	to, err := otlp.New(otlp.Options{URL: o.OTLP, Getenv: o.Getenv, Scope: "wirectl/relay", Hide: x.Text(), Warn: o.Alarm})
+	if err != nil {
+		return nil, fmt.Errorf("--otlp: %w", err)
+	}
+	return to, nil
+}
+
+// span starts making spans of the session.
+func (o *Options) span(to *otlp.Exporter, s capture.Session, h *tap.Hub) *spanning {
+	ctx, stop := context.WithCancel(context.Background())
+	p := &spanning{to: to, alarm: o.Alarm, stop: stop, done: make(chan struct{})}
+	view, cfg := h.View(), o.Config
+	cfg.Resync, cfg.Notice = true, nil
+	go func() {
+		defer close(p.done)
+		defer view.Close()
+		_, _ = spans.Run(ctx, to, spans.Session{Name: o.name(), Identity: s.Created.String()}, view, cfg) // missing spans are counted
+	}()
+	return p
+}
+
+// close sends the remaining spans, once the hub is closed.
+func (p *spanning) close(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, lastSpans)
+	defer cancel()
+	select {
+	case <-p.done:
+	case <-ctx.Done():
+	}
+	p.stop()
+	<-p.done
+	if err := p.to.Close(ctx); err != nil {
+		p.alarm("the OpenTelemetry collector: " + err.Error())
+	}
+}
+
+// A record stores a relay's session in the user's history.
+type record struct {
+	*history.Recording
+	folder   *history.Folder
+	begun    history.Summary // as it was at the start
+	clients  []string        // the names that they give themselves
+	recorder *recorder.Recorder
+	clean    capture.Writer // writes to the recorder, redacted
+	say      func(text string)
+}
+
+// newRecord begins the record that the options ask for; nil if there is none. Errors are
+// reported; the relay works without a record.
+func (o *Options) newRecord(s capture.Session) *record {
+	if o.Level == "" {
+		return nil
+	}
+	r := &record{begun: history.Summary{Started: s.Created, Client: o.Client, Server: o.name(), Level: o.Level}, say: func(text string) { o.Alarm("the record of the session: " + text) }}
+	var err error
+	if r.folder, err = history.Open(o.Getenv); err == nil && r.folder.IsOff() {
+		return nil
+	}
+	if err == nil {
+		r.Recording, err = r.folder.Start(r.begun)
+	}
+	if err == nil {
+		x := capture.Secrets()
+		x.Outline = o.Level == history.Metadata
+		s = x.Session(s)
+		r.recorder, err = recorder.New(r.Recording, recorder.Config{Session: s, Label: convert.Labels(o.Config.Protocol), Notice: r.say})
+		r.clean = capture.Redact(r.recorder, &s, x)
+	}
+	if err != nil {
+		r.say(err.Error())
+		return nil
+	}
+	return r
+}
+
+// writer is the writer for frames; nil if there is no record.
+func (r *record) writer() capture.Writer {
+	if r == nil {
+		return nil
+	}
+	return r.clean
+}
+
+// namer returns the function that gets the names of clients, for the summary; nil if there is no
+// record. A name that a client gives itself replaces that of the options.
+func (r *record) namer() func(name string) {
+	if r == nil {
+		return nil
+	}
+	r.begun.ID = r.ID
+	return func(name string) {
+		r.clients = append(r.clients, name)
+		r.begun.Client = strings.Join(r.clients, ", ")
+		_ = r.folder.Update(&r.begun) // the end of the record reports what is wrong
+	}
+}
+
+// close ends the record, with the counts of the judge.
+func (r *record) close(ctx context.Context, c counts) {
+	err := r.recorder.Close(ctx)
+	r.Client = r.begun.Client
+	r.Frames, r.Calls, r.Failures, r.Findings, r.Protocols = c.Frames, c.Exchanges, c.Failures, c.Findings, c.Protocols
+	r.Incomplete = r.Incomplete || c.Missed || err != nil
+	if err = r.Finish(); err != nil {
+		r.say(fmt.Sprintf("no summary: %v", err))
+	}
 }

@@ -1,12 +1,18 @@
 package track
 
 import (
+	"bytes"
+	"fmt"
 	"strings"
 
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/carried"
+	"github.com/wirectl/wirectl/session"
 )
 
 // An apiCall is a request to an API and the state of its answer. Its exchange is the HTTP
@@ -288,4 +294,151 @@ func (f *Follower) spent(c *codingCall, m *protocol.Message) {
 	case f.coding.spent[string(c.Session.Text)] || !c.Prompts:
 		m.Usage = protocol.Usage{}
 	}
+}
+
+// A nested session is one inside another: the client of the outer one runs the server, and the
+// unit is the client of that server.
+type nested struct {
+	servers map[string]int  // server streams, by name
+	asked   map[string]bool // outer requests whose message expects an answer
+	stream  int             // of the last request
+}
+
+// maxNested limits the remembered servers and requests.
+const maxNested = 1 << 10
+
+// nest feeds a tracker with the message inside a message.
+func (f *Follower) nest(w *followed, n *protocol.Nested, fr session.Frame) {
+	if n == nil || w.tracker == nil {
+		return
+	}
+	if w.nested == nil {
+		w.nested = &nested{servers: map[string]int{}, asked: map[string]bool{}}
+	}
+	if !w.nested.passes(n) {
+		return
+	}
+	fr.Stream, fr.Inner, fr.Framing = w.nested.stream, true, nil
+	fr.Payload, fr.Size = n.Message, len(n.Message)
+	fr.Dir = fr.Dir.Opposite()
+	var m protocol.Message
+	if n.Protocol.Parse(n.Message, &m) != nil {
+		return // the fault of the whole message was reported already
+	}
+	fr.Blank = fr.Masked && bytes.HasPrefix(m.Kind, []byte("*")) // early outlines kept nothing so deep
+	f.trackers.of(n.Protocol, f.oneWay()).Feed(fr, &m)
+}
+
+// passes reports whether a message contains another, and notes its ids. The answer to an
+// outer request with a notification contains none.
+func (s *nested) passes(n *protocol.Nested) bool {
+	if n.Answer {
+		asked := s.asked[string(n.Request)]
+		delete(s.asked, string(n.Request))
+		return asked && n.Message != nil
+	}
+	stream := s.servers[string(n.Server)]
+	if stream == 0 {
+		if len(s.servers) >= maxNested {
+			return false
+		}
+		stream = -len(s.servers) - 1
+		s.servers[string(n.Server)] = stream
+	}
+	s.stream = stream
+	if n.Asks {
+		if len(s.asked) >= maxNested {
+			clear(s.asked)
+		}
+		s.asked[string(n.Request)] = true
+	}
+	return true
+}
+
+// A unit holds what records other than frames say about a connection's unit.
+type unit struct {
+	stderr []byte // the end of its standard error
+	exit   string // how its process ended; "" if unknown
+	told   bool   // it was asked to end
+}
+
+const (
+	maxUnits    = 1 << 12 // remembered units
+	maxStderr   = 4 << 10 // kept bytes of standard error
+	stderrLines = 5       // shown lines
+	maxLine     = 200     // columns of a shown line
+)
+
+// Event notes a record that is not a frame; see [decode.Config].
+func (f *Follower) Event(rec *capture.Record) {
+	switch rec.Kind {
+	case capture.Note:
+		if n, ok := tap.ParseNote(rec); ok && n.Tap == tap.Lost {
+			f.Lose()
+		}
+	case capture.HalfClosed:
+		f.ended(rec.Conn, rec.Dir, rec.Time)
+	case capture.Stderr:
+		if u := f.unit(rec.Conn); u != nil {
+			u.stderr = append(u.stderr, rec.Text...)
+			if n := len(u.stderr); n > maxStderr {
+				u.stderr = append(u.stderr[:0], u.stderr[n-maxStderr:]...)
+			}
+		}
+	case capture.Lingering:
+		if w, message := f.wires[rec.Conn+f.base], string(rec.Text); w != nil {
+			f.hand(w, &heldFrame{then: func(t *session.Tracker) { t.Linger(w.conn, message) }}, nil)
+		}
+	case capture.Exited:
+		if len(rec.Text) > 0 {
+			f.trackers.of(f.protocol, false).Unstarted(rec.Conn+f.base, string(rec.Text), rec.Time)
+			f.conns[rec.Conn+f.base] = true
+			return
+		}
+		f.exited(rec, fmt.Sprintf("ended with status %d", rec.Status))
+	case capture.Signalled:
+		f.exited(rec, fmt.Sprintf("was ended by signal %d (%s)", rec.Status, rec.Text))
+	}
+}
+
+func (f *Follower) exited(rec *capture.Record, how string) {
+	if u := f.unit(rec.Conn); u != nil {
+		u.exit, u.told = how, rec.Dir == frame.C2U
+	}
+}
+
+// unit returns the unit of a connection, or nil if there are too many.
+func (f *Follower) unit(conn int) *unit {
+	u := f.units[conn]
+	if u == nil && len(f.units) < maxUnits {
+		u = &unit{}
+		f.units[conn] = u
+	}
+	return u
+}
+
+// ending returns how a connection ended whose direction first ended before the other one. u
+// may be nil.
+func (u *unit) ending(first frame.Dir) session.Ending {
+	how := session.Ending{First: first, Died: first == frame.U2C}
+	switch {
+	case u == nil:
+	case u.told:
+		how.First, how.Died = frame.C2U, false
+	default:
+		how.How, how.Stderr = u.exit, u.lastLines()
+	}
+	return how
+}
+
+// lastLines returns the last lines of standard error, without blank lines.
+func (u *unit) lastLines() (lines []string) {
+	text := strings.ToValidUTF8(string(u.stderr), "\uFFFD")
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		lines = append(lines, render.Shorten(line, maxLine))
+	}
+	return lines[max(0, len(lines)-stderrLines):]
 }

@@ -11,9 +11,13 @@ package replay
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/jsonscan"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/session/jsondiff"
 )
 
@@ -105,4 +109,285 @@ func (r *Result) Divergence() *Divergence {
 		return nil
 	}
 	return r.Divergences[0]
+}
+
+// A Record is one frame of a recording.
+type Record struct {
+	Seq      int64
+	Time     time.Time // zero if unknown
+	Frame    *frame.Frame
+	Framing  frame.Framing
+	Protocol protocol.Protocol
+}
+
+// A Session is a recording, which it holds in memory.
+type Session struct {
+	conns []*Script
+	lines map[line]*Script  // the same
+	web   []Record          // over HTTP
+	calls []Record          // of gRPC
+	asked map[line]bool     // the streams of these
+	bare  protocol.Protocol // of web, if its messages have no ids; nil otherwise
+	said  protocol.Protocol // of web; nil if there is none
+}
+
+// A Script is one connection of a recording, or one stream of it. It is immutable once
+// prepared, so any number of runs may share it.
+type Script struct {
+	Conn     int
+	Framing  frame.Framing
+	Protocol protocol.Protocol
+	steps    []*step
+	opened   []opening // the exchanges
+	uttered  map[utterance][3]bool
+	ignore   []jsondiff.Path // never compared
+	isHTTP   bool            // all of it is HTTP
+	ready    bool
+
+	undigested []jsondiff.Path // further places that do not distinguish requests
+	refused    error           // why it cannot be played; nil if it can
+}
+
+// A reading is a frame as it was read, recorded or live.
+type reading struct {
+	payload []byte // the raw bytes of a gap
+	form    []byte // the payload in its JSON form; nil if it has none
+	message protocol.Message
+	inner   protocol.Message // in a line of HTTP
+	well    bool             // the payload is a valid message
+	digest  [jsondiff.DigestSize]byte
+}
+
+// read parses a frame. A gap has no message.
+func (m *reading) read(f *frame.Frame, s *Script) {
+	m.message.Reset()
+	if m.payload = f.Raw; f.Gap {
+		return
+	}
+	m.payload = f.Payload()
+	m.well = s.Protocol.Parse(m.payload, &m.message) == nil
+	m.form = formOf(s.Protocol, m.payload)
+	m.digest = jsondiff.Digest(m.value(), &m.message, slices.Concat(s.ignore, s.undigested))
+	s.readInner(m.payload, &m.inner)
+}
+
+// value returns the payload in its JSON form, or as it is.
+func (m *reading) value() []byte {
+	if m.form != nil {
+		return m.form
+	}
+	return m.payload
+}
+
+// A step is a frame of the recording.
+type step struct {
+	reading
+	index int
+	seq   int64
+	time  time.Time
+	dir   frame.Dir
+	frame frame.Frame
+
+	exchange int  // from 1; 0 if there is none
+	opens    int  // the exchange that it opens; 0 if none
+	ends     bool // it ends its exchange
+}
+
+// An opening is the start of an exchange.
+type opening struct {
+	step  int
+	from  frame.Dir
+	steps []int // of the whole exchange, in order
+}
+
+// Add accepts the next frame of the recording. It keeps nothing that r points to. If a carrier,
+// such as WebSocket, holds the frames, only the messages are kept. They are played in their
+// inner framing, or as lines.
+func (s *Session) Add(r Record) {
+	f, framing := r.Frame.Clone(), r.Framing
+	at, isHTTP := line{conn: f.Conn}, false
+	if f.Gap && f.Dir == frame.U2C && len(s.web) > 0 {
+		whole := f
+		s.web = append(s.web, Record{Seq: r.Seq, Time: r.Time, Frame: &whole})
+	}
+	if called := (line{f.Conn, f.Stream}); isCallTo(&f, s.asked[called]) {
+		if s.asked == nil {
+			s.asked = make(map[line]bool)
+		}
+		s.asked[called] = true
+		whole := f
+		s.calls = append(s.calls, Record{Seq: r.Seq, Time: r.Time, Frame: &whole, Protocol: r.Protocol})
+	}
+	if f.Meta != nil {
+		if isHTTP = f.Meta.Framing == frame.HTTP; isHTTP && !f.Gap {
+			whole := f
+			s.web = append(s.web, Record{Seq: r.Seq, Time: r.Time, Frame: &whole})
+			s.learn(r.Protocol, f.Meta.Signal)
+		}
+		if f.Meta.Signal != frame.NoSignal || f.Gap {
+			return
+		}
+		if f.Meta.Framing == frame.GRPC.Name() {
+			at.stream = f.Stream
+		}
+		f, framing = unwrapped(&f)
+	}
+	c := s.script(at)
+	c.isHTTP = isHTTP
+	c.Framing, c.Protocol = framing, r.Protocol // the last one is the most precise
+	c.steps = append(c.steps, &step{index: len(c.steps), seq: r.Seq, time: r.Time, dir: f.Dir, frame: f})
+}
+
+// learn records which protocol is spoken over HTTP.
+func (s *Session) learn(p protocol.Protocol, signal frame.Signal) {
+	switch {
+	case bare(p):
+		s.bare, s.said = p, p
+	case signal == frame.NoSignal && (all.IsRPC(p) || s.said == nil && p.Name() == "json"):
+		s.said = p
+	}
+}
+
+// unwrapped returns a frame without its carrier.
+func unwrapped(f *frame.Frame) (frame.Frame, frame.Framing) {
+	payload := f.Payload()
+	framing, err := frame.Named(f.Meta.Framing)
+	if err != nil {
+		if framing = frame.Len32; isJSON(payload) {
+			framing, payload = frame.Line, jsonscan.AppendCompact(nil, payload)
+		}
+	}
+	return framed(f, framing, payload), framing
+}
+
+// framed returns a frame with a payload in a framing. It is empty if the payload does not fit.
+func framed(f *frame.Frame, framing frame.Framing, payload []byte) frame.Frame {
+	raw, err := frame.Append(nil, framing, payload)
+	plain := frame.Frame{Raw: raw, Conn: f.Conn, Dir: f.Dir}
+	var e frame.Extent
+	if err == nil && framing.Next(raw, len(raw), true, &e) == nil {
+		plain.Start, plain.End = e.Start, e.End
+	}
+	return plain
+}
+
+// A line identifies a conversation: a connection, or a stream of it.
+type line struct {
+	conn   int
+	stream int64
+}
+
+func (s *Session) script(at line) *Script {
+	if c := s.lines[at]; c != nil {
+		return c
+	}
+	c := &Script{Conn: at.conn}
+	if s.lines == nil {
+		s.lines = make(map[line]*Script)
+	}
+	s.lines[at] = c
+	s.conns = append(s.conns, c)
+	return c
+}
+
+// Scripts returns a script for each connection, in the order in which they began. Frames
+// of unknown direction count as the given side's, unless their kind belongs to the other.
+func (s *Session) Scripts(side frame.Dir) []*Script { return s.scripts(side, s.bare) }
+
+// WebScripts returns the scripts for a peer over HTTP: one for all HTTP traffic, on any number
+// of connections. Without HTTP traffic, it returns the same as Scripts.
+func (s *Session) WebScripts(side frame.Dir) []*Script { return s.scripts(side, s.said) }
+
+func (s *Session) scripts(side frame.Dir, overHTTP protocol.Protocol) []*Script {
+	if overHTTP != nil {
+		s.conns = slices.DeleteFunc(s.conns, func(c *Script) bool { return c.isHTTP })
+		s.conns = append([]*Script{s.webScript(overHTTP)}, s.conns...)
+		s.bare, s.said = nil, nil
+	}
+	for _, c := range s.conns {
+		c.prepare(side)
+	}
+	return s.conns
+}
+
+// Has reports whether the script has frames in a direction.
+func (s *Script) Has(d frame.Dir) bool {
+	return slices.ContainsFunc(s.steps, func(st *step) bool { return st.dir == d })
+}
+
+// prepare parses the messages by the protocol that was detected last, and assigns them to
+// exchanges.
+func (s *Script) prepare(side frame.Dir) {
+	if s.ready {
+		return
+	}
+	s.ready, s.uttered = true, make(map[utterance][3]bool)
+	s.opened = make([]opening, 1)
+	book := newLedger(s.Protocol)
+	ended := map[int]bool{}
+	for _, st := range s.steps {
+		st.read(&st.frame, s)
+		if st.dir == frame.DirUnknown {
+			st.dir = side
+			if st.message.From != frame.DirUnknown {
+				st.dir = st.message.From
+			}
+		}
+		if st.well {
+			s.place(st, book, func(n int) bool { return !ended[n] })
+		}
+		if st.exchange != 0 && st.ends {
+			ended[st.exchange] = true
+		}
+		s.hear(st)
+	}
+}
+
+// said returns the message, or the one inside a line of HTTP.
+func (m *reading) said() *protocol.Message {
+	if len(m.inner.Kind) > 0 {
+		return &m.inner
+	}
+	return &m.message
+}
+
+// formOf returns a payload as JSON; nil if it has no JSON form.
+func formOf(p protocol.Protocol, payload []byte) []byte {
+	switch p.Encoding() {
+	case protocol.JSON:
+		if isJSON(payload) {
+			return payload
+		}
+	default:
+		if t, ok := p.(protocol.Transcoder); ok {
+			if form, _, err := t.AppendJSON(nil, payload); err == nil && isJSON(form) {
+				return form
+			}
+		}
+	}
+	return nil
+}
+
+// place assigns a step to its exchange.
+func (s *Script) place(st *step, book *ledger, open func(int) bool) {
+	m := &st.message
+	st.exchange = book.exchangeOf(st.dir, m, open)
+	if opens(m) {
+		st.opens = len(s.opened)
+		s.opened = append(s.opened, opening{step: st.index, from: st.dir})
+		book.openExchange(st.dir, m, st.opens)
+		if st.exchange == 0 {
+			st.exchange = st.opens
+		}
+	}
+	st.ends = book.ends(st.dir, m, st.exchange)
+	if st.exchange != 0 {
+		o := &s.opened[st.exchange]
+		o.steps = append(o.steps, st.index)
+	}
+}
+
+// opens reports whether a message opens an exchange. Cancels with an id do, too.
+func opens(m *protocol.Message) bool {
+	return m.Phase == protocol.Open || m.Phase == protocol.Cancel && !m.ID.IsZero()
 }

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/session"
+	"github.com/wirectl/wirectl/session/diff"
 	"github.com/wirectl/wirectl/table"
 )
 
@@ -237,4 +239,293 @@ func (p *Point) texts() (lines []string) {
 func (d *Divergence) appendShort(b []byte, width int, style *render.Style) []byte {
 	b = append(style.Error.Append(b, render.Safe(d.Text)), '\n')
 	return d.appendChanges(b, width, style)
+}
+
+// What is a kind of divergence.
+type What string
+
+const (
+	Differs    What = "differs"    // a frame is not as recorded
+	Unforeseen What = "unforeseen" // a frame has no counterpart
+	Late       What = "late"       // a frame did not arrive in time
+	Gone       What = "gone"       // the connection ended too early
+)
+
+// A Divergence is a difference between the peer and the recording.
+type Divergence struct {
+	What     What
+	Text     string
+	Recorded *Side // nil if nothing was recorded
+	Live     *Side // nil if nothing arrived
+	Changes  []Change
+
+	step *step // the recorded frame, or nil
+}
+
+// maxDivergences bounds the divergences that are kept with their frames. After that, only
+// the texts of those about a recorded frame are kept.
+const maxDivergences = 1000
+
+// diverge adds a divergence, which ends the run unless goesOn and KeepGoing are set. st and h
+// may each be nil.
+func (r *run) diverge(d Divergence, st *step, h *heard, goesOn bool) {
+	r.result.Differences++
+	r.stopped = r.stopped || !goesOn || !r.options.KeepGoing
+	if d.step = st; len(r.result.Divergences) < maxDivergences {
+		if st != nil {
+			d.Recorded = st.side(st.seq)
+		}
+		if h != nil {
+			d.Live = h.side(0)
+		}
+		if r.isWeb() {
+			d.Recorded.tidy()
+			d.Live.tidy()
+		}
+	} else if d.Changes = nil; st == nil {
+		return
+	}
+	r.result.Divergences = append(r.result.Divergences, &d)
+}
+
+// cases returns the outcome of each frame of the peer.
+func (r *run) cases() (list []Case) {
+	of := make(map[*step]*Divergence)
+	for _, d := range r.result.Divergences {
+		if d.step != nil && of[d.step] == nil {
+			of[d.step] = d
+		}
+	}
+	for i, st := range r.script.steps {
+		if st.dir == r.options.Side {
+			continue
+		}
+		d := of[st]
+		list = append(list, Case{r.script.nameOf(st), d, d == nil && (!r.came[i] || r.skips(st.message.Kind))})
+	}
+	for _, d := range r.result.Divergences {
+		if d.step == nil || d.step.dir == r.options.Side {
+			list = append(list, Case{Name: d.Text, Divergence: d})
+		}
+	}
+	return list
+}
+
+// nameOf names a frame and its request: "frame 4, result 2 to tools/call 2".
+func (s *Script) nameOf(st *step) string {
+	name := st.String()
+	if st.exchange != 0 && st.opens == 0 {
+		name += " to " + s.steps[s.opened[st.exchange].step].reading.String()
+	}
+	return name
+}
+
+// A Side is a frame, recorded or live.
+type Side struct {
+	Seq     int64 // 0 if it is live
+	Kind    string
+	ID      string
+	Payload []byte // in its JSON form if it has one
+}
+
+// tidy removes the parts of an HTTP line that are not compared.
+func (s *Side) tidy() {
+	l := new(webLine)
+	if s == nil || json.Unmarshal(s.Payload, l) != nil {
+		return
+	}
+	l.Head, l.Home = nil, ""
+	if l.Body != nil {
+		l.Body = l.content()
+	}
+	s.Payload = bytes.TrimSpace(l.bytes())
+}
+
+func (m *reading) side(seq int64) *Side {
+	return &Side{Seq: seq, Kind: string(m.message.Kind), ID: string(m.id()), Payload: m.value()}
+}
+
+// String names a frame of the recording: "frame 5, result 1".
+func (st *step) String() string {
+	if st.seq == 0 {
+		return st.reading.String() + " of the recording"
+	}
+	return fmt.Sprintf("frame %d, %v", st.seq, &st.reading)
+}
+
+// id returns the id of the message, which may be in a line of HTTP.
+func (m *reading) id() []byte {
+	if len(m.inner.Kind) > 0 {
+		return m.inner.ID.Text
+	}
+	return m.message.ID.Text
+}
+
+// String names a message: "result 1".
+func (m *reading) String() string {
+	kind, id := string(m.message.Kind), m.id()
+	switch {
+	case !m.well:
+		return "an invalid message"
+	case len(id) == 0:
+		return kind
+	}
+	return kind + " " + string(render.AppendSafe(nil, id))
+}
+
+// appendText appends the changes and then both frames side by side, in at most width
+// cells; 0 means no limit.
+func (d *Divergence) appendText(b []byte, width int, style *render.Style) []byte {
+	if b = d.appendChanges(b, width, style); len(d.Changes) > 0 {
+		b = append(b, '\n')
+	}
+	return appendBeside(b, d.Recorded, d.Live, width, style)
+}
+
+func (d *Divergence) appendChanges(b []byte, width int, style *render.Style) []byte {
+	for i, c := range d.Changes {
+		if i == maxChanges {
+			b = fmt.Appendf(b, "  and %d more\n", len(d.Changes)-i)
+			break
+		}
+		b = append(b, "  "...)
+		if c.Path != "" {
+			b = append(style.Key.Append(b, render.Safe(c.Path)), ": "...)
+		}
+		b = append(style.String.Append(b, shown(c.Recorded, width)), " → "...)
+		b = append(style.String.Append(b, shown(c.Live, width)), '\n')
+	}
+	return b
+}
+
+const (
+	maxChanges = 10
+	maxLines   = 400 // of a payload, that are compared
+	maxRows    = 40  // shown rows
+	rowsBefore = 6   // rows before the first difference
+)
+
+// appendBeside appends two frames side by side; one of them may be nil.
+func appendBeside(b []byte, recorded, live *Side, width int, style *render.Style) []byte {
+	title := [2]string{"recorded: " + recorded.title(), "live: " + live.title()}
+	rows := diff.Beside(recorded.lines(), live.lines())
+	column := max((width-3)/2, 10)
+	if width == 0 {
+		column = widest(append(rows, title))
+	}
+	b = appendRow(b, title[0], title[1], " │ ", column, style.Dim)
+	from := max(slices.IndexFunc(rows, func(r [2]string) bool { return r[0] != r[1] })-rowsBefore, 0)
+	to := min(from+maxRows, len(rows))
+	if from > 0 {
+		b = fmt.Appendf(b, "… %s\n", render.Count(int64(from), "line"))
+	}
+	for _, r := range rows[from:to] {
+		if r[0] == r[1] {
+			b = appendRow(b, r[0], r[1], " │ ", column, style.Dim)
+		} else {
+			b = appendRow(b, r[0], r[1], " ≠ ", column, style.Error)
+		}
+	}
+	if to < len(rows) {
+		b = fmt.Appendf(b, "… %s\n", render.Count(int64(len(rows)-to), "line"))
+	}
+	return b
+}
+
+// widest returns the width of a column that fits all rows.
+func widest(rows [][2]string) int {
+	column := 0
+	for _, r := range rows {
+		column = max(column, render.Cells([]byte(render.Safe(r[0]))), render.Cells([]byte(render.Safe(r[1]))))
+	}
+	return column
+}
+
+func appendRow(b []byte, left, right, bar string, column int, paint render.Paint) []byte {
+	cell := render.AppendFit(nil, []byte(left), column)
+	b = append(b, cell...)
+	b = append(b, strings.Repeat(" ", max(0, column-render.Cells(cell)))...)
+	b = paint.Append(b, bar)
+	return append(bytes.TrimRight(render.AppendFit(b, []byte(right), column), " "), '\n')
+}
+
+func (s *Side) title() string {
+	switch {
+	case s == nil:
+		return "nothing"
+	case s.Seq == 0:
+		return strings.TrimSpace(s.Kind + " " + s.ID)
+	}
+	return strings.TrimSpace(fmt.Sprintf("frame %d %s %s", s.Seq, s.Kind, s.ID))
+}
+
+// lines returns a payload as lines of text.
+func (s *Side) lines() []string {
+	if s == nil || len(s.Payload) == 0 {
+		return nil
+	}
+	text := s.Payload
+	if isJSON(text) {
+		text = render.AppendJSON(nil, text, "  ", "", nil)
+	} else {
+		text = render.Hex{End: len(text)}.Append(nil, text, nil)
+	}
+	lines := strings.Split(strings.TrimRight(string(text), "\n"), "\n")
+	return lines[:min(len(lines), maxLines)]
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// Summary counts the points by their outcome.
+func Summary(points []*Point) string {
+	counts, broken, reached := map[session.Class]int{}, 0, 0
+	for _, p := range points {
+		if p.Breaks() {
+			broken++
+		}
+		if p.Reached {
+			reached++
+			counts[p.Class]++
+		}
+	}
+	text := fmt.Sprintf("cancelled at %d of %d points", reached, len(points))
+	for class := session.Pending; class <= session.Silent; class++ {
+		if n := counts[class]; n > 0 {
+			text += fmt.Sprintf(", %d %s", n, class)
+		}
+	}
+	if broken > 0 {
+		text += fmt.Sprintf("; rules are broken at %d", broken)
+	}
+	return text
+}
+
+// shown returns a value for display; absent values are a dash. If width is 0, it is not
+// shortened.
+func shown(value string, width int) string {
+	switch {
+	case value == "":
+		return "–"
+	case width == 0:
+		return render.Safe(value)
+	}
+	return string(render.AppendFit(nil, []byte(value), maxShown))
+}
+
+// maxShown is how much of a value is shown, in cells.
+const maxShown = 60
+
+// Summary counts the frames of a run.
+func (r *Result) Summary() string {
+	text := fmt.Sprintf("%s sent, %d received as recorded", render.Count(r.Sent, "frame"), r.Matched)
+	if r.Extra > 0 {
+		text += fmt.Sprintf(", %d more", r.Extra)
+	}
+	if r.Missing > 0 {
+		text += fmt.Sprintf(", %d missing", r.Missing)
+	}
+	for i, v := range r.Versions {
+		text += []string{"; version ", ", "}[min(i, 1)] + render.Safe(v)
+	}
+	return text
 }

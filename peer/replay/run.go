@@ -3,15 +3,20 @@ package replay
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"maps"
+	"regexp"
 	"slices"
 	"time"
 
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/peer/internal/jsonline"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/all"
+	"github.com/wirectl/wirectl/session/jsondiff"
 	"github.com/wirectl/wirectl/transport"
 )
 
@@ -342,4 +347,292 @@ func (r *run) trace(d frame.Dir, seq int64, payload []byte, m *protocol.Message,
 		e.ID = string(m.ID.Text)
 	}
 	r.options.Trace(e)
+}
+
+// An order holds the preconditions for sending each frame of ours.
+type order struct {
+	// before is the frame of ours that must be sent first; -1 if there is none.
+	before []int
+	// needs are the frames of the peer that must have arrived, except those that
+	// the frames before it need.
+	needs [][]int
+	// pause is the recorded time between the last of these and the frame.
+	pause []time.Duration
+}
+
+func newOrder(n int) order { return order{make([]int, n), make([][]int, n), make([]time.Duration, n)} }
+
+// orderOf returns the order in which a side sends. A controller sends in the order of
+// the recording, once everything has arrived that had arrived then. A unit only waits for
+// the frames of the same exchange: the client chooses the requests and their order.
+func (s *Script) orderOf(side frame.Dir) order {
+	n := len(s.steps)
+	if _, isWeb := s.Protocol.(web); isWeb && side == frame.U2C {
+		return s.webOrder()
+	}
+	o := newOrder(n)
+	groups := make([]int, n)
+	if side == frame.U2C {
+		groups = s.groups(side)
+	}
+	last := map[int]int{}         // of ours, by group
+	needed := map[int][]int{}     // of the peer since then, by group
+	latest := map[int]time.Time{} // of either, by group
+	for i, st := range s.steps {
+		g := groups[i]
+		if st.dir != side {
+			needed[g] = append(needed[g], i)
+			latest[g] = st.time
+			continue
+		}
+		o.before[i] = -1
+		if b, ok := last[g]; ok {
+			o.before[i] = b
+		}
+		o.needs[i], needed[g] = needed[g], nil
+		if t := latest[g]; !t.IsZero() && st.time.After(t) {
+			o.pause[i] = st.time.Sub(t)
+		}
+		last[g], latest[g] = i, st.time
+	}
+	return o
+}
+
+// groups assigns each frame to a group, as the unit sees it: the number of the peer's
+// frame that started it, from 1; 0 before the first. A frame that the unit sends on its
+// own belongs to the latest open request, or else to the latest frame of the peer.
+func (s *Script) groups(side frame.Dir) []int {
+	groups := make([]int, len(s.steps))
+	var open []int // exchanges of the peer
+	ended := map[int]bool{}
+	last := 0
+	for i, st := range s.steps {
+		theirs := st.exchange != 0 && s.opened[st.exchange].from != side
+		switch {
+		case st.opens != 0 && st.dir != side && st.exchange == st.opens:
+			groups[i], last = i+1, i+1
+			open = append(open, st.exchange)
+		case st.exchange != 0 && st.exchange != st.opens:
+			groups[i] = groups[s.opened[st.exchange].step]
+		case st.dir != side:
+			groups[i], last = i+1, i+1
+		default:
+			groups[i] = last
+			if n := len(open); n > 0 {
+				groups[i] = groups[s.opened[open[n-1]].step]
+			}
+		}
+		if theirs && st.ends {
+			ended[st.exchange] = true
+		}
+		for len(open) > 0 && ended[open[len(open)-1]] {
+			open = open[:len(open)-1]
+		}
+	}
+	return groups
+}
+
+// expectToSend adds a frame of ours and its preconditions.
+func (r *run) expectToSend(i int) {
+	r.unsent++
+	r.moved[i] = r.started
+	for _, need := range r.order.needs[i] {
+		r.lacks[i]++
+		r.waiters[need] = append(r.waiters[need], i)
+	}
+	if before := r.order.before[i]; before >= 0 {
+		r.lacks[i]++
+		r.after[before] = append(r.after[before], i)
+	}
+	if r.lacks[i] == 0 {
+		r.ready = append(r.ready, i)
+	}
+}
+
+// pass marks a frame of ours as sent.
+func (r *run) pass(st *step) {
+	r.unsent--
+	for _, i := range r.after[st.index] {
+		r.supply(i)
+	}
+}
+
+// supply marks one precondition of a frame of ours as met.
+func (r *run) supply(i int) {
+	r.moved[i] = time.Now()
+	if r.lacks[i]--; r.lacks[i] == 0 {
+		r.ready = append(r.ready, i)
+	}
+}
+
+// consume marks a frame of the peer as arrived, or as no longer expected.
+func (r *run) consume(st *step) {
+	if r.came[st.index] {
+		return
+	}
+	r.came[st.index] = true
+	r.left--
+	for len(r.theirs) > 0 && r.came[r.theirs[0].index] {
+		r.theirs = r.theirs[1:]
+	}
+	for _, i := range r.waiters[st.index] {
+		r.supply(i)
+	}
+}
+
+// missing yields the frames of the peer that have not arrived, in order.
+func (r *run) missing(yield func(*step) bool) {
+	for _, st := range r.theirs {
+		if !r.came[st.index] && !yield(st) {
+			return
+		}
+	}
+}
+
+// first returns the first missing frame for which may is true.
+func (r *run) first(may func(*step) bool) *step {
+	for st := range r.missing {
+		if may(st) {
+			return st
+		}
+	}
+	return nil
+}
+
+// expected returns the missing frames of an exchange; some after the first may have
+// arrived.
+func (r *run) expected(exchange int) []*step {
+	q := r.queues[exchange]
+	for len(q) > 0 && r.came[q[0].index] {
+		q = q[1:]
+	}
+	r.queues[exchange] = q
+	return q
+}
+
+// expects reports whether frames of an exchange are missing.
+func (r *run) expects(exchange int) bool { return len(r.expected(exchange)) > 0 }
+
+// Each task that a unit repeats has an id of its own, so that clients do not get each other's.
+// The first has the recorded id.
+
+// aliases are the live ids of tasks, by their recorded ones.
+type aliases map[string]string
+
+// taskOf returns the id of a task; "" if the token is not one.
+func taskOf(t protocol.Token) string {
+	if t.Space != protocol.SpaceTask {
+		return ""
+	}
+	if text, ok := jsonscan.Unquote(t.Text); ok {
+		return string(text)
+	}
+	return ""
+}
+
+// addTasks adds the tasks that a step of the scene is the first of the recording to name, if it is
+// the unit's. seen has those named before.
+func (sc *scene) addTasks(st *step, seen map[string]bool) {
+	m := st.said()
+	for _, t := range []protocol.Token{m.Bind, m.Operation.Of, m.Ref} {
+		id := taskOf(t)
+		if id == "" || seen[id] {
+			continue
+		}
+		seen[id] = true
+		if st.dir == frame.U2C && sc.cue != nil {
+			sc.tasks = append(sc.tasks, id)
+		}
+	}
+}
+
+// nameTasks gives the tasks of a turn their live ids. Those that its request names keep theirs.
+func (r *repetition) nameTasks(t *turn, named aliases) {
+	t.names.tasks = aliases{}
+	maps.Copy(t.names.tasks, named)
+	for _, id := range t.tasks {
+		live := id
+		if _, again := r.recorded[id]; again {
+			r.repeated++
+			live = freshTask(id, r.repeated)
+		}
+		if len(r.recorded) >= maxTurns { // older tasks are forgotten
+			clear(r.recorded)
+			clear(r.clients)
+		}
+		t.names.tasks[id], r.recorded[live] = live, id
+	}
+}
+
+// keepIDs keeps the ids that a client has just sent with the tasks of the turn, so that its later
+// requests about them are answered with its ids, and not with another client's.
+func (r *repetition) keepIDs(t *turn) {
+	mine := map[utterance]string{}
+	for _, live := range t.names.tasks {
+		maps.Copy(mine, r.clients[live])
+	}
+	for u := range idsIn(t.cue) {
+		if live, ok := r.shared[u]; ok {
+			mine[u] = live
+		}
+	}
+	for _, live := range t.names.tasks {
+		r.clients[live] = mine
+	}
+	if len(t.names.tasks) > 0 {
+		t.names.mine = mine
+	}
+}
+
+var uuid = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
+
+// freshTask returns an unused id that looks like another.
+func freshTask(id string, n int64) string {
+	const digits = 12
+	if uuid.MatchString(id) {
+		return fmt.Sprintf("%s%0*x", id[:len(id)-digits], digits, n)
+	}
+	return fmt.Sprintf("%s-%d", id, n)
+}
+
+// hearTasks reads a frame of the client as if it had the recorded ids of tasks.
+func (r *repetition) hearTasks(f *frame.Frame) *heard {
+	h := r.hear(f)
+	if len(r.recorded) == 0 || h.form == nil || r.script.Protocol.Encoding() != protocol.JSON {
+		return h
+	}
+	named := aliases{}
+	places := idPlaces(h.payload, func(live string) (string, bool) {
+		id, ok := r.recorded[live]
+		if ok {
+			named[id] = live
+		}
+		return id, ok && id != live
+	})
+	if h.tasks = named; len(places) == 0 {
+		return h
+	}
+	plain := framed(f, r.script.Framing, protocol.AppendPlaced(nil, h.payload, places))
+	again := r.hear(&plain)
+	again.live, again.tasks = h.payload, named
+	return again
+}
+
+// idPlaces returns the changes to the ids in a payload that have others.
+func idPlaces(payload []byte, other func(id string) (string, bool)) (list []protocol.Place) {
+	jsondiff.Leaves(payload, func(key string, at int, value []byte) {
+		var text []byte
+		switch id, isText := jsonscan.Unquote(value); {
+		case holdsResource(key):
+			text = renameSegments(value, other)
+		case isText && jsondiff.HoldsID(key):
+			if with, ok := other(string(id)); ok {
+				text = jsonscan.AppendQuote(nil, []byte(with))
+			}
+		}
+		if text != nil {
+			list = append(list, protocol.Place{Start: at, End: at + len(value), Text: text})
+		}
+	})
+	return list
 }

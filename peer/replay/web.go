@@ -2,9 +2,12 @@ package replay
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -501,4 +504,378 @@ func (s *Script) webOrder() order {
 		last[st.exchange] = progress{at: i, ours: i}
 	}
 	return o
+}
+
+// In a line of HTTP, the id of a JSON-RPC request, and its progress token, are in an object.
+// The key of the object says which side chose them. Both sides count from 0, so the number
+// alone is ambiguous.
+const (
+	clientKey   = "id of the client"
+	serverKey   = "id of the server"
+	clientToken = "token of the client"
+	serverToken = "token of the server"
+)
+
+// undigested are the paths of ids, and of values derived from them, which do not distinguish
+// requests.
+var undigested = []jsondiff.Path{
+	{"body", "id", clientKey},
+	{"body", "*", "id", clientKey},
+	{"body", "params", "_meta", "progressToken", clientToken},
+	{"body", "params", "requestId", clientKey},
+	{"body", "params", "message", "messageId"}, // of A2A
+}
+
+// callKey returns the key for an id that a side chose.
+func callKey(owner frame.Dir) string {
+	if owner == frame.C2U {
+		return clientKey
+	}
+	return serverKey
+}
+
+// tokenKey returns the key for a progress token that a side chose.
+func tokenKey(owner frame.Dir) string {
+	if owner == frame.C2U {
+		return clientToken
+	}
+	return serverToken
+}
+
+// isTheirs reports whether the peer of a side chooses the value under a key.
+func isTheirs(key string, side frame.Dir) bool {
+	return key == callKey(side.Opposite()) || key == tokenKey(side.Opposite())
+}
+
+// callIDs returns the positions of request ids in a body sent by one side. It calls text for
+// the replacement of each.
+func callIDs(body []byte, from frame.Dir, text func(value []byte, key string) []byte) (places []protocol.Place) {
+	add := func(at int, value []byte, key string) {
+		if value == nil {
+			return
+		}
+		if with := text(value, key); with != nil {
+			places = append(places, protocol.Place{Start: at, End: at + len(value), Text: with})
+		}
+	}
+	var s jsonscan.Scanner
+	s.Init(body)
+	if jsonscan.KindOf(bytes.TrimSpace(body)) != jsonscan.Array {
+		callIDsOf(body, 0, from, add)
+	}
+	for ok := s.Array(); ok && s.Elem(); {
+		at := s.Offset()
+		callIDsOf(s.Value(), at, from, add)
+	}
+	slices.SortFunc(places, func(a, b protocol.Place) int { return a.Start - b.Start })
+	return places
+}
+
+func callIDsOf(message []byte, base int, from frame.Dir, add func(at int, value []byte, key string)) {
+	id, method := memberOf(message, "id"), memberOf(message, "method")
+	owner := from
+	if method.value == nil {
+		owner = from.Opposite()
+	}
+	add(base+id.at, id.value, callKey(owner))
+	for _, key := range []string{"params", "result"} {
+		content := memberOf(message, key)
+		at := base + content.at
+		switch string(method.value) {
+		case `"notifications/cancelled"`:
+			m := memberOf(content.value, "requestId")
+			add(at+m.at, m.value, callKey(from))
+		case `"notifications/progress"`:
+			m := memberOf(content.value, "progressToken")
+			add(at+m.at, m.value, tokenKey(from.Opposite()))
+		}
+		meta := memberOf(content.value, "_meta")
+		m := memberOf(meta.value, "io.modelcontextprotocol/subscriptionId")
+		add(at+meta.at+m.at, m.value, clientKey)
+		if m = memberOf(meta.value, "progressToken"); method.value != nil {
+			add(at+meta.at+m.at, m.value, tokenKey(from))
+		}
+	}
+}
+
+type placed struct {
+	at    int
+	value []byte
+}
+
+// member returns a member of an object; its value is nil if there is none.
+func (p placed) member(key string) placed {
+	m := memberOf(p.value, key)
+	m.at += p.at
+	return m
+}
+
+// memberOf returns a member of an object; the zero value if there is none.
+func memberOf(object []byte, key string) (m placed) {
+	var s jsonscan.Scanner
+	s.Init(object)
+	for ok := len(object) > 0 && s.Object(); ok && s.Next(); {
+		if string(s.Key()) == key {
+			m.at = s.Offset()
+			m.value = s.Value()
+		}
+	}
+	return m
+}
+
+// markIDs wraps the ids of a body in objects that say which side chose them.
+func markIDs(body []byte, from frame.Dir) []byte {
+	return protocol.AppendPlaced(nil, body, callIDs(body, from, func(value []byte, key string) []byte {
+		if !isScalar(value) {
+			return nil
+		}
+		return fmt.Appendf(nil, `{%q:%s}`, key, value)
+	}))
+}
+
+// unmarkIDs reverses markIDs.
+func unmarkIDs(body []byte) []byte {
+	return protocol.AppendPlaced(nil, body, callIDs(body, frame.C2U, func(value []byte, _ string) []byte {
+		for _, key := range []string{clientKey, serverKey, clientToken, serverToken} {
+			if id := memberOf(value, key).value; id != nil {
+				return id
+			}
+		}
+		return nil
+	}))
+}
+
+// setContent sets the body of a line. It marks the URLs of a card, and the ids if the body may
+// contain calls.
+func (l *webLine) setContent(body []byte, from frame.Dir, calls bool) {
+	if l.setBody(body); l.Body == nil {
+		return
+	}
+	if calls {
+		l.Body = markIDs(l.Body, from)
+	}
+	if from == frame.U2C {
+		l.Body = markCard(l.Body)
+	}
+}
+
+// content returns the body as it is on the wire.
+func (l *webLine) content() []byte { return l.contentAt("") }
+
+// contentAt is content for a unit with that origin.
+func (l *webLine) contentAt(origin string) []byte {
+	if l.Body != nil {
+		return unmarkIDs(unmarkCard(l.Body, origin))
+	}
+	return l.body()
+}
+
+// readInner parses the JSON-RPC message in a line of HTTP, if there is one.
+func (s *Script) readInner(payload []byte, m *protocol.Message) {
+	if w, isWeb := s.Protocol.(web); isWeb && (w.calls || w.rest) {
+		_, _ = w.content(lineOf(payload), m)
+	}
+}
+
+// inBody adds paths into the body of an HTTP line to paths of a message.
+func (s *Script) inBody(paths []jsondiff.Path) []jsondiff.Path {
+	if w, isWeb := s.Protocol.(web); !isWeb || !w.calls && w.grpc == nil {
+		return paths
+	}
+	all := slices.Clone(paths)
+	for _, p := range paths {
+		all = append(all, append(jsondiff.Path{"body"}, p...))
+	}
+	return all
+}
+
+// pathOf returns the path of a place in a message as text.
+func (s *Script) pathOf(keys []string) string {
+	if w, isWeb := s.Protocol.(web); isWeb && (w.calls || w.grpc != nil) && len(keys) > 1 && keys[0] == "body" {
+		keys = keys[1:]
+	}
+	return jsondiff.Join(keys)
+}
+
+// In a line of HTTP, the URL of each endpoint in an agent card (A2A) is in an object with
+// this key. It is not compared, because each agent has its own. A unit puts its own address
+// into it, so that the client comes back to it.
+const cardKey = "URL of the agent"
+
+// cardLists are the members of a card that list endpoints, in versions 1.0 and 0.3.
+var cardLists = []string{"supportedInterfaces", "additionalInterfaces"}
+
+// cardIgnored are the paths of these URLs.
+func cardIgnored() (paths []jsondiff.Path) {
+	for _, card := range []jsondiff.Path{{"body"}, {"body", "result"}} {
+		paths = append(paths, slices.Concat(card, jsondiff.Path{"url", cardKey}))
+		for _, list := range cardLists {
+			paths = append(paths, slices.Concat(card, jsondiff.Path{list, "*", "url", cardKey}))
+		}
+	}
+	return paths
+}
+
+// cardURLs returns the URLs of the endpoints in a body that is a card, or the answer of
+// JSON-RPC with one.
+func cardURLs(body []byte) (urls []placed) {
+	if !bytes.Contains(body, []byte(`"defaultInputModes"`)) { // required in a card
+		return nil
+	}
+	card := placed{value: body}
+	if result := card.member("result"); result.value != nil {
+		card = result
+	}
+	if card.member("defaultInputModes").value == nil {
+		return nil
+	}
+	urls = append(urls, card.member("url"))
+	for _, name := range cardLists {
+		list := card.member(name)
+		var s jsonscan.Scanner
+		s.Init(list.value)
+		for ok := s.Array(); ok && s.Elem(); {
+			item := placed{at: list.at + s.Offset(), value: s.Value()}
+			urls = append(urls, item.member("url"))
+		}
+	}
+	urls = slices.DeleteFunc(urls, func(u placed) bool { return u.value == nil })
+	slices.SortFunc(urls, func(a, b placed) int { return cmp.Compare(a.at, b.at) })
+	return urls
+}
+
+// markCard wraps the URLs of a card.
+func markCard(body []byte) []byte {
+	var places []protocol.Place
+	for _, u := range cardURLs(body) {
+		if jsonscan.KindOf(u.value) == jsonscan.String {
+			places = append(places, protocol.Place{Start: u.at, End: u.at + len(u.value), Text: fmt.Appendf(nil, `{%q:%s}`, cardKey, u.value)})
+		}
+	}
+	return protocol.AppendPlaced(nil, body, places)
+}
+
+// unmarkCard reverses markCard. Unless origin is empty, it replaces the origins of the URLs.
+func unmarkCard(body []byte, origin string) []byte {
+	var places []protocol.Place
+	for _, u := range cardURLs(body) {
+		url := memberOf(u.value, cardKey).value
+		if url == nil {
+			continue
+		}
+		text, _ := jsonscan.Unquote(url)
+		if _, rest, full := strings.Cut(string(text), "://"); full && origin != "" {
+			_, path, hasPath := strings.Cut(rest, "/")
+			if hasPath {
+				path = "/" + path
+			}
+			url = jsonscan.AppendQuote(nil, []byte(origin+path))
+		}
+		places = append(places, protocol.Place{Start: u.at, End: u.at + len(u.value), Text: url})
+	}
+	return protocol.AppendPlaced(nil, body, places)
+}
+
+// setCall marks the line as a call of A2A over REST or gRPC, unless call is nil. The task in its
+// path is an id.
+func (l *webLine) setCall(call *a2a.Call) {
+	if call == nil {
+		return
+	}
+	l.Call, l.Version = string(call.Kind()), string(call.Version)
+	for i := 1; i < len(l.Path); i++ {
+		if segment, ok := l.Path[i].(string); ok && l.Path[i-1] == "tasks" && !call.Task.IsZero() {
+			id, verb, hasVerb := strings.Cut(segment, ":")
+			named := map[string]any{"id": id}
+			if hasVerb {
+				named["verb"] = ":" + verb
+			}
+			l.Path[i] = named
+		}
+	}
+}
+
+// readCall parses a line of A2A over REST or gRPC. It reports whether the line holds a message.
+func (l *webLine) readCall(m *protocol.Message) bool {
+	method, _ := a2a.ByName([]byte(l.Call))
+	code, failed := strings.CutPrefix(l.End, callStatus)
+	failed = failed && code != "0"
+	if method == nil || l.End != "" && !failed || l.Ref != 0 {
+		return false
+	}
+	call := a2a.Call{Method: method, Version: []byte(l.Version), Task: l.task()}
+	switch status := strconv.Itoa(l.Status); {
+	case l.Request != "":
+		call.Open(l.Body, m)
+	case failed:
+		a2a.Fail(nil, []byte(code), m)
+	case l.Body == nil:
+		return false
+	case l.Status != 0 && carried.Failed(status):
+		a2a.Fail(l.Body, []byte(status), m)
+	case l.Event != nil && *l.Event == "error":
+		a2a.Fail(l.Body, nil, m)
+	default:
+		call.Answer(l.Body, m)
+	}
+	m.ID = protocol.Token{Space: protocol.SpaceID, Text: strconv.AppendInt(nil, l.ID, 10)}
+	return true
+}
+
+// task returns the task in the path of a request, or in a resource name of its body, as in gRPC
+// of version 0.3.
+func (l *webLine) task() (t protocol.Token) {
+	for i := 1; i < len(l.Path); i++ {
+		if of, ok := l.Path[i].(map[string]any); ok && l.Path[i-1] == "tasks" {
+			id, _ := of["id"].(string)
+			if text, err := url.PathUnescape(id); err == nil && text != "" {
+				return protocol.Token{Space: protocol.SpaceTask, Text: jsonscan.AppendQuote(nil, []byte(text))}
+			}
+		}
+	}
+	for _, key := range []string{"name", "parent"} {
+		if name, ok := jsonscan.Get(l.Body, key); ok {
+			text, _ := jsonscan.Unquote(name)
+			if id, isTask := strings.CutPrefix(string(text), "tasks/"); isTask {
+				id, _, _ = strings.Cut(id, "/")
+				return protocol.Token{Space: protocol.SpaceTask, Text: jsonscan.AppendQuote(nil, []byte(id))}
+			}
+		}
+	}
+	return t
+}
+
+// aboutTask returns a request to the same agent that does in REST or gRPC what a request about a
+// task does in JSON-RPC.
+func (l *webLine) aboutTask(call []byte, id int64) *webLine {
+	name, _ := jsonscan.Get(call, "method")
+	task, _ := jsonscan.Get(call, "params", "id")
+	text, _ := jsonscan.Unquote(task)
+	method, _ := a2a.ByName(bytes.Trim(name, `"`))
+	if strings.HasPrefix(l.Head["Content-Type"], "application/grpc") {
+		return l.callAbout(method, task, id)
+	}
+	of, verb := map[string]any{"id": url.PathEscape(string(text))}, http.MethodGet
+	if method.Cancels {
+		of["verb"], verb = ":cancel", http.MethodPost
+	}
+	c := a2a.Call{Method: method, Version: []byte(l.Version)}
+	return &webLine{
+		ID: id, Request: verb, Head: maps.Clone(l.Head), Call: string(c.Kind()), Version: l.Version,
+		Path: append(slices.Clone(l.Path[:len(l.Path)-1]), "tasks", of),
+	}
+}
+
+// callAbout is aboutTask for gRPC.
+func (l *webLine) callAbout(method *a2a.Method, task []byte, id int64) *webLine {
+	c := a2a.Call{Method: method, Version: []byte(l.Version)}
+	body := fmt.Appendf(nil, `{"id":%s}`, task)
+	if l.Version < a2a.V10 {
+		text, _ := jsonscan.Unquote(task)
+		body = fmt.Appendf(nil, `{"name":%s}`, jsonscan.AppendQuote(nil, append([]byte("tasks/"), text...)))
+	}
+	return &webLine{
+		ID: id, Request: l.Request, Head: maps.Clone(l.Head), Call: string(c.Kind()), Version: l.Version,
+		Path: []any{l.Path[0], method.Newer}, Body: body, Last: true,
+	}
 }

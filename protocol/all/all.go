@@ -3,6 +3,7 @@ package all
 
 import (
 	"cmp"
+	"mime"
 	"slices"
 
 	"github.com/wirectl/wirectl/frame"
@@ -145,4 +146,177 @@ func Dialects() (dialects []protocol.Protocol) {
 func IsRPC(p protocol.Protocol) bool {
 	_, is := p.(*jsonrpc.Dialect)
 	return is
+}
+
+// Calls gives the types of the messages of a gRPC call by its path.
+type Calls struct {
+	// Known are the methods whose messages are always known, and Schema those of a given
+	// schema; either may be nil.
+	Known, Schema *protobuf.Methods
+}
+
+// Of returns the protocols of a call's messages, those of the client and those of the
+// server. known is false for a method that is not described anywhere: its messages are
+// protobuf without a schema. Both are nil if there is no path, or the messages are in
+// another encoding.
+func (c *Calls) Of(head *frame.Head) (request, answer protocol.Protocol, known bool) {
+	switch kind, _, _ := mime.ParseMediaType(head.Get("Content-Type")); kind {
+	case "application/grpc", "application/grpc+proto":
+	default:
+		return nil, nil, false
+	}
+	path := head.Target()
+	if c != nil {
+		for _, methods := range []*protobuf.Methods{c.Schema, c.Known} {
+			if methods == nil {
+				continue
+			}
+			if request, answer, known = methods.Messages(path); known {
+				return request, answer, true
+			}
+		}
+	}
+	for _, s := range list {
+		if s.Messages == nil {
+			continue
+		}
+		if request, answer, known = s.Messages(path); known {
+			return request, answer, true
+		}
+	}
+	return protobuf.Schemaless{}, protobuf.Schemaless{}, false
+}
+
+// APIs recognize the calls of a session to APIs by the heads of its requests, in their order. The
+// zero APIs is ready to use.
+type APIs struct {
+	calls map[*protocol.Spec]func(head *frame.Head, body []byte) *protocol.Call
+}
+
+// Call returns the call that a frame begins; nil if it begins none. If other APIs have such paths, too,
+// the body decides, if it is in the frame and not compressed.
+func (a *APIs) Call(f *frame.Frame) (found *protocol.Call) {
+	if f.Gap || f.Meta == nil || f.Meta.Head.Method() == "" {
+		return nil
+	}
+	if a.calls == nil {
+		a.calls = map[*protocol.Spec]func(*frame.Head, []byte) *protocol.Call{}
+	}
+	body := carried.BodyOf(f)
+	for _, s := range list {
+		if s.API == nil || f.Meta.Framing != frame.HTTP && s.Messages == nil {
+			continue
+		}
+		if a.calls[s] == nil {
+			a.calls[s] = s.API.Calls()
+		}
+		if c := a.calls[s](f.Meta.Head, body); c != nil {
+			if c.Spec = s; !c.Vague {
+				return c
+			}
+			found = c
+		}
+	}
+	return found
+}
+
+// OpenCalls remember the gRPC calls of a session and the requests to APIs of models, and
+// say by them in which protocol the messages on their streams are, so that a connection
+// may carry any number of protocols. A server's answers to reflection tell it what the messages
+// of later calls are. A session can name any number of calls: those that began
+// long ago are forgotten.
+type OpenCalls struct {
+	// Known are the calls that are described; nil knows only Latis.
+	Known *Calls
+	// Lacking, if not nil, is told the path of each call that is not described.
+	Lacking func(path string)
+
+	apis       APIs
+	learned    protobuf.Learned
+	young, old map[callKey]call
+}
+
+type callKey struct {
+	conn   int
+	stream int64
+}
+
+type call struct {
+	request, answer protocol.Protocol
+	reflection      bool // the answers contain schemas
+	events          bool // the answers are events, and isEvent tells whether they are of the protocol
+	isEvent         func(payload []byte) bool
+}
+
+// maxYoung is how many calls begin before older ones are forgotten.
+const maxYoung = 1 << 15
+
+// Protocol returns the protocol of a message of a call; nil for any other frame, and if the
+// path of the call does not tell. It also tracks the heads of calls.
+func (o *OpenCalls) Protocol(f *frame.Frame) protocol.Protocol {
+	m := f.Meta
+	if m == nil || f.Gap {
+		return nil
+	}
+	at := callKey{f.Conn, f.Stream}
+	if m.Framing == frame.HTTP && m.Head.Method() != "" {
+		if c := o.apis.Call(f); c != nil && !c.GRPC {
+			bodies, api := c.Spec.Bodies(), c.Spec.API
+			o.remember(at, call{request: bodies, answer: bodies, isEvent: api.IsEvent, events: c.Listens})
+			if m.Signal == frame.NoSignal && (api.Fail == nil || len(f.Payload()) > 0) {
+				return bodies
+			}
+			return nil
+		}
+		delete(o.young, at)
+		delete(o.old, at)
+	}
+	switch {
+	case m.Signal == frame.Request:
+		o.openCall(at, m.Head)
+	case m.Signal == frame.NoSignal && (m.Framing == frame.GRPC.Name() || m.Framing == frame.HTTP):
+		c, young := o.young[at]
+		if !young {
+			c = o.old[at]
+		}
+		switch f.Dir {
+		case frame.C2U:
+			return c.request
+		case frame.U2C:
+			if c.reflection {
+				o.learned.Learn(f.Payload())
+			}
+			if c.events && !c.isEvent(f.Payload()) {
+				return nil // from another server
+			}
+			return c.answer
+		}
+	}
+	return nil
+}
+
+// openCall handles a head that may begin a call.
+func (o *OpenCalls) openCall(at callKey, head *frame.Head) {
+	request, answer, known := o.Known.Of(head)
+	if request == nil {
+		return
+	}
+	path := head.Target()
+	if !known {
+		if learnt, too, ok := o.learned.Messages(path); ok {
+			request, answer, known = learnt, too, true
+		}
+	}
+	if !known && o.Lacking != nil {
+		o.Lacking(path)
+	}
+	o.remember(at, call{request: request, answer: answer, reflection: path == "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo" ||
+		path == "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"})
+}
+
+func (o *OpenCalls) remember(at callKey, c call) {
+	if o.young == nil || len(o.young) == maxYoung {
+		o.young, o.old = map[callKey]call{}, o.young
+	}
+	o.young[at] = c
 }

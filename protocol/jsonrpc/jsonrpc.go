@@ -9,6 +9,7 @@ package jsonrpc
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"time"
 
@@ -448,4 +449,390 @@ func (d *Dialect) parseBatch(s *jsonscan.Scanner, m *protocol.Message) error {
 		m.Kind = kindBatch
 	}
 	return jsonwalk.Finish(s, s.End(), m)
+}
+
+// An envelope holds the members that have a meaning in some protocol of the family, as written.
+type envelope struct {
+	version []byte `at:"jsonrpc"`
+	method  []byte `at:"method"`
+	id      []byte `at:"id"`
+	params  []byte `at:"params"`
+	result  []byte `at:"result"`
+	failure []byte `at:"error"`
+	code    []byte `at:"error.code"`
+	message []byte `at:"error.message"`
+
+	arguments       []byte `at:"params.arguments"`
+	inputResponses  []byte `at:"params.inputResponses"`
+	requestState    []byte `at:"params.requestState"`
+	inputRequests   []byte `at:"params.inputRequests"`
+	notifications   []byte `at:"params.notifications"`
+	status          []byte `at:"params.status,plain"`
+	task            []byte `at:"params.taskId"`
+	name            []byte `at:"params.name"`
+	progressToken   []byte `at:"params.progressToken"`
+	reason          []byte `at:"params.reason"`
+	uri             []byte `at:"params.uri"`
+	capabilities    []byte `at:"params._meta.io~modelcontextprotocol/clientCapabilities"`
+	logLevel        []byte `at:"params._meta.io~modelcontextprotocol/logLevel"`
+	protocolVersion []byte `at:"params._meta.io~modelcontextprotocol/protocolVersion"`
+	subscription    []byte `at:"params._meta.io~modelcontextprotocol/subscriptionId"`
+	metaToken       []byte `at:"params._meta.progressToken"`
+	paramsID        []byte `at:"params.id"`
+	token           []byte `at:"params.token"`
+	partialToken    []byte `at:"params.partialResultToken"`
+	workDoneToken   []byte `at:"params.workDoneToken"`
+	run             []byte `at:"params.request_id"`
+	request         []byte `at:"params.requestId params.event.data.requestId"`
+	session         []byte `at:"params.sessionId"`
+
+	resultRequests []byte `at:"result.inputRequests"`
+	resultState    []byte `at:"result.requestState"`
+	resultType     []byte `at:"result.resultType"`
+	resultStatus   []byte `at:"result.status"`
+	resultTask     []byte `at:"result.taskId result.task.taskId"`
+	taskStatus     []byte `at:"result.task.status"`
+	cacheScope     []byte `at:"result.cacheScope"`
+	ttl            []byte `at:"result.ttlMs"`
+	cancelled      []byte `at:"result.cancelled"`
+	content        []byte `at:"result.content"`
+	isError        []byte `at:"result.isError"`
+	taskIsError    []byte `at:"result.result.isError"`
+	resultVersion  []byte `at:"result.protocolVersion"`
+	resultStop     []byte `at:"result.stopReason"`
+	resultError    []byte `at:"result.error"`
+	success        []byte `at:"result.success"`
+	resultMessage  []byte `at:"result.messageId"`
+	resultTurn     []byte `at:"result.turn.id"`
+	agentName      []byte `at:"result.agentInfo|info.name"`
+	agentVersion   []byte `at:"result.agentInfo|info.version"`
+	quotaInput     []byte `at:"result._meta.quota.token_count.input_tokens"`
+	quotaOutput    []byte `at:"result._meta.quota.token_count.output_tokens"`
+	usageTotal     []byte `at:"params.update.usage.totalTokens result.usage.totalTokens"`
+	usageCached    []byte `at:"params.update.usage.cachedReadTokens result.usage.cachedReadTokens"`
+	usageOutput    []byte `at:"params.update.usage.outputTokens result.usage.outputTokens"`
+	costAmount     []byte `at:"params.update.cost.amount"`
+	costCurrency   []byte `at:"params.update.cost.currency"`
+	updateKind     []byte `at:"params.update.sessionUpdate"`
+	updateState    []byte `at:"params.update.state"`
+	updateStop     []byte `at:"params.update.stopReason"`
+	toolCall       []byte `at:"params.update|toolCall.toolCallId params.event.data.toolCallId"`
+	lastInput      []byte `at:"params.tokenUsage.last.inputTokens params.event.data.inputTokens"`
+	lastCached     []byte `at:"params.tokenUsage.last.cachedInputTokens params.event.data.cacheReadTokens"`
+	lastOutput     []byte `at:"params.tokenUsage.last.outputTokens params.event.data.outputTokens"`
+	totalInput     []byte `at:"params.tokenUsage.total.inputTokens"`
+	totalCached    []byte `at:"params.tokenUsage.total.cachedInputTokens"`
+	totalOutput    []byte `at:"params.tokenUsage.total.outputTokens"`
+	thread         []byte `at:"params.threadId"`
+	expectedTurn   []byte `at:"params.expectedTurnId"`
+	tool           []byte `at:"params.tool"`
+	paramsTurn     []byte `at:"params.turnId"`
+	turn           []byte `at:"params.turn.id"`
+	rootTurn       []byte `at:"params.turn.rootTurnId"`
+	turnStatus     []byte `at:"params.turn.status"`
+	item           []byte `at:"params.item.id"`
+	itemType       []byte `at:"params.item.type"`
+	paramsItem     []byte `at:"params.itemId"`
+	statusType     []byte `at:"params.status.type"`
+	paramsType     []byte `at:"params.type"`
+	hookType       []byte `at:"params.hookType"`
+	resultKind     []byte `at:"params.result.kind"`
+	eventType      []byte `at:"params.event.type"`
+	eventAgent     []byte `at:"params.event.agentId"`
+	eventData      []byte `at:"params.event.data"`
+	eventAborted   []byte `at:"params.event.data.aborted"`
+	eventModel     []byte `at:"params.event.data.model"`
+	eventMessage   []byte `at:"params.event.data.messageId"`
+	eventName      []byte `at:"params.event.data.toolName|hookType|errorType|infoType params.event.data.permissionRequest.kind"`
+
+	// prose is a text of agents and their clients for people.
+	prose []byte   `at:"params.command|delta|diff|message|title,filled params.error.message params.status.activeFlags"`
+	_     struct{} `at:"params.toolCall.title params.input|prompt,filled,plain params.input|prompt[].text,filled,first"`
+	_     struct{} `at:"params.update.title|used|message|entries|availableCommands|configOptions,filled"`
+	_     struct{} `at:"params.update.content.text params.update.content[].text,filled,first"`
+	_     struct{} `at:"params.item.changes|command|text|tool|query,filled"`
+	_     struct{} `at:"params.item.content,filled,plain params.item.content[].text,filled,first"`
+	_     struct{} `at:"params.turn.error.message params.tokenUsage.last.totalTokens"`
+	_     struct{} `at:"params.event.data.permissionRequest.intention|args"`
+	_     struct{} `at:"params.event.data.arguments|content|deltaContent|error|inputDelta|message|partialOutput|reason|title,filled"`
+}
+
+var paths = jsonwalk.PathsOf[envelope]()
+
+// A Member is a member of messages, by its path in the [envelope].
+type Member = jsonwalk.Field
+
+// At returns the member at a path such as params.name. It panics if the envelope has none.
+func At(path string) Member { return paths.Field(path) }
+
+// value returns a member as written; nil if it is missing or m is 0.
+func (e *envelope) value(m Member) []byte {
+	if m == 0 {
+		return nil
+	}
+	return paths.Value(e, m)
+}
+
+// hasID reports whether there is an id other than null.
+func (e *envelope) hasID() bool { return e.id != nil && e.id[0] != 'n' }
+
+func (e *envelope) isVersioned() bool { return string(e.version) == `"2.0"` }
+
+// tokenOf returns the token that n names, if its value can be one.
+func (e *envelope) tokenOf(n Name) protocol.Token { return jsonwalk.Token(e.value(n.Member), n.Space) }
+
+// summary returns the prose of a message or, without one, that of a state.
+func (e *envelope) summary() []byte {
+	for _, text := range [...][]byte{e.prose, e.updateStop, e.updateState} {
+		if e.prose != nil || len(text) > len(`""`) && text[0] != 'n' {
+			return text
+		}
+	}
+	return nil
+}
+
+// usage returns the numbers of tokens that members tell.
+func usage(input, cached, output []byte) protocol.Usage {
+	return protocol.Usage{Input: jsonwalk.Count(input), Cached: jsonwalk.Count(cached), Output: jsonwalk.Count(output)}
+}
+
+// The demands of the protocols of the family on a session. In all of these a client may go
+// away while its requests are open.
+var (
+	// PlainSpec: the rules are those of JSON-RPC 2.0, which has no cancels.
+	PlainSpec = protocol.Spec{
+		Protocol:  Plain,
+		About:     "any other JSON-RPC",
+		Rules:     protocol.Rules{UniqueIDs: true, MayLeave: true, Outlined: true, Elsewhere: true, IsProbe: probes("rpc.")},
+		Recognize: Plain.Recognize,
+	}
+
+	// MCPSpec: the rules are those of the versions up to 2025-11-25; after that a client that closes
+	// the stream of an answer cancels the request.
+	MCPSpec = protocol.Spec{
+		Protocol:   MCP,
+		About:      "the Model Context Protocol",
+		Rules:      mcpUntil2026(protocol.Rules{Versions: mcpVersionRules, Newest: mcp2026}),
+		Cancel:     protocol.Cancelling{JSON: `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%[1]s}}`},
+		Recognize:  MCP.Recognize,
+		Refine:     refineMCP,
+		AppendTask: appendTask,
+		Labels:     protocol.Tools,
+	}
+	mcp202511Rules = mcpUntil2026(protocol.Rules{Polls: true})
+	mcp2026Rules   = mcpRules(protocol.Rules{
+		LeavingCancels: true,
+		Asks:           frame.C2U,
+		Repeated:       "-32020",
+		EndlessAck:     "notifications/subscriptions/acknowledged",
+	})
+
+	// ACPSpec: the rules are those of version 1, in which the answer to a prompt ends the turn; in
+	// version 2 it accepts the prompt, and the turn ends when the agent is idle.
+	ACPSpec = protocol.Spec{
+		Protocol: ACP,
+		About:    "the Agent Client Protocol",
+		Rules: acpRules(protocol.Rules{
+			Steps:    true,
+			Versions: []protocol.VersionRules{{From: "2", Rules: &acp2Rules}},
+			Newest:   "2",
+		}),
+		Cancel:    protocol.Cancelling{JSON: `{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":%[1]s}}`, Bind: true},
+		Recognize: ACP.Recognize,
+		Refine:    ACP.Refine,
+	}
+	acp2Rules = acpRules(protocol.Rules{Accepted: []string{"session/prompt"}, Judge: judgeACP2})
+
+	// LSPSpec: a cancelled request is answered by an error, -32800 as a rule,
+	// or by its result. Progress can be the server's own.
+	LSPSpec = protocol.Spec{
+		Protocol: LSP,
+		About:    "the Language Server Protocol",
+		Rules: protocol.Rules{
+			UniqueIDs: true,
+			Outlined:  true,
+			MayLeave:  true,
+			Dismiss:   []string{"exit"},
+			LooseRefs: true,
+			Framing:   frame.Header,
+			IsProbe:   probes("$/"),
+			Cancels:   []protocol.CancelRule{{Target: protocol.MustAnswer}},
+			Sources: [][2]string{
+				{"cancel-silent", "a request that was cancelled still answers, by an error or a result"},
+			},
+		},
+		Cancel:    protocol.Cancelling{JSON: `{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":%[1]s}}`},
+		Recognize: LSP.Recognize,
+		Refine:    LSP.Refine,
+		Kept:      []string{"params.token"},
+		NoSecret:  "token", // of progress
+	}
+
+	// CodexSpec: an interrupted turn ends as interrupted. serverRequest/resolved ends a
+	// question of the server, also one that was not answered. Turns belong to the server,
+	// not to a connection.
+	CodexSpec = protocol.Spec{
+		Protocol: Codex,
+		About:    "the app-server of Codex",
+		Rules: protocol.Rules{
+			UniqueIDs: true,
+			Outlined:  true,
+			MayLeave:  true,
+			LooseRefs: true,
+			Totals:    true,
+			Steps:     true,
+			Opening:   []string{"initialize"},
+			Framing:   frame.Line,
+			Shared:    []protocol.Space{protocol.SpaceTurn, protocol.SpaceSession},
+			Accepted:  []string{"turn/start", "review/start", "thread/compact/start", "thread/shellCommand"},
+			Cancels: []protocol.CancelRule{
+				{Kind: "turn/interrupt", Target: protocol.MustConfirm, Own: protocol.MustAnswer},
+				{Kind: "serverRequest/resolved", Target: protocol.MayAnswer, Settles: true},
+			},
+			Sources: [][2]string{
+				{"cancel-ignored", "a turn that turn/interrupt has ended completes with the status interrupted"},
+				{"cancel-silent", "a turn that was interrupted completes"},
+				{"missing-request", "a client begins with initialize; the server answers \"Not initialized\" to anything else"},
+				{"unknown-step", "a delta names an item that item/started began and item/completed has not ended"},
+				{"total-falls", "tokenUsage.total counts all of a thread, and never falls"},
+			},
+		},
+		Cancel:    protocol.Cancelling{JSON: `{"method":"turn/interrupt","id":%[2]d,"params":{"threadId":%[3]s,"turnId":%[1]s}}`, Bind: true, Ref: true},
+		Recognize: Codex.Recognize,
+	}
+
+	// DAPSpec: a cancelled request is answered, and so is the cancel, which is
+	// a request. Progress is the adapter's own.
+	DAPSpec = protocol.Spec{
+		Protocol: DAP,
+		About:    "the Debug Adapter Protocol",
+		Rules: protocol.Rules{
+			UniqueIDs: true,
+			Outlined:  true,
+			MayLeave:  true,
+			Dismiss:   []string{"disconnect", "terminate"},
+			LooseRefs: true,
+			Framing:   frame.Header,
+			Cancels:   []protocol.CancelRule{{Target: protocol.MustAnswer, Own: protocol.MustAnswer}},
+			Sources: [][2]string{
+				{"cancel-silent", "a request that was cancelled still answers, by an error or a result"},
+				{"duplicate-id", "seq numbers the messages of each side"},
+				{"bad-id", "seq and request_seq are integers"},
+			},
+		},
+		Cancel:    protocol.Cancelling{JSON: `{"seq":%[2]d,"type":"request","command":"cancel","arguments":{"requestId":%[1]s}}`},
+		Recognize: recognizeDAP,
+		Kept:      []string{"command", "event", "arguments.requestId"},
+	}
+)
+
+// probes returns the [protocol.Rules.IsProbe] of a protocol in which any peer may lack the
+// methods with a prefix: those of extensions.
+func probes(prefix string) func(asked, answer, code string, _ protocol.Features) bool {
+	return func(asked, _, code string, _ protocol.Features) bool {
+		return strings.HasPrefix(asked, prefix) && code == methodNotFound
+	}
+}
+
+const methodNotFound = "-32601"
+
+// isProbeMCP: clients that know 2026-07-28 look for server/discover first. A server of an older
+// version refuses it by any error but those of that version, and over HTTP by its status, since
+// the request belongs to no session. Many clients list what a server has not declared, too.
+func isProbeMCP(asked, answer, code string, declared protocol.Features) bool {
+	if asked == "server/discover" {
+		switch code {
+		case methodNotFound, "-32600", "-32602", "-32000", "-32022":
+			return true
+		case "":
+			return slices.Contains([]string{"400", "404", "405"}, answer)
+		}
+		return false
+	}
+	lacks := mcpListed[asked]
+	return code == methodNotFound && lacks != 0 && declared&(mcpBegun|lacks) == mcpBegun
+}
+
+// acpRules adds to r the rules that all versions of ACP share: session/cancel makes the
+// prompt end with the stop reason "cancelled"; $/cancel_request leaves the answer open.
+// Updates name a session, which can outlive its prompts.
+func acpRules(r protocol.Rules) protocol.Rules {
+	r.UniqueIDs, r.MayLeave, r.LooseRefs, r.Outlined, r.Elsewhere = true, true, true, true, true
+	r.Framing, r.IsProbe = frame.Line, probes("_")
+	r.Opening = []string{"initialize"}
+	r.Session = func(opened string, _ *protocol.Message, payload []byte) []byte {
+		if opened != "session/new" && opened != "session/fork" {
+			return nil
+		}
+		id, _ := jsonscan.Get(payload, "result", "sessionId")
+		return id
+	}
+	r.Options = permissionOptions
+	r.Cancels = []protocol.CancelRule{
+		{Kind: "$/cancel_request", Target: protocol.MustAnswer},
+		{Target: protocol.MustConfirm},
+	}
+	r.Sources = [][2]string{
+		{"missing-request", "a client begins with initialize"},
+		{"unknown-step", "in version 1 a tool_call_update names a tool_call"},
+		{"cancel-ignored", "a prompt cancelled by session/cancel ends with the stop reason cancelled, and the permissions that it waits for are answered as cancelled"},
+		{"wrong-result", "the option that answers a permission is one of those offered"},
+		{"missing-field", "in version 2 each chunk of a message has its messageId"},
+		{"cancel-silent", "a prompt cancelled by session/cancel ends with the stop reason cancelled, and another request is answered too"},
+		{"stray-output", "an agent writes nothing to its stdout but messages"},
+	}
+	return r
+}
+
+// mcpVersionRules are the rules of the versions of MCP that differ from those before.
+var mcpVersionRules = []protocol.VersionRules{{From: mcp202511, Rules: &mcp202511Rules}, {From: mcp2026, Rules: &mcp2026Rules}}
+
+// mcpUntil2026 adds to r the rules of the versions of MCP before 2026-07-28.
+func mcpUntil2026(r protocol.Rules) protocol.Rules {
+	r.Handshake = protocol.Handshake{
+		Request: "initialize", Notification: "notifications/initialized",
+		Early: []string{"initialize", "ping", "server/discover"},
+	}
+	r.Uncancellable = []string{"initialize"}
+	r.Elsewhere = true
+	r.Sources = [][2]string{
+		{"wrong-response", "since 2025-03-26 a request is answered by application/json or text/event-stream, a notification or a response by 202 without a body, and GET by text/event-stream or 405; events are messages"},
+		{"ended-session", "since 2025-03-26 a client that gets 404 for its session sends a new initialize without a session id"},
+		{"undeclared", "both sides use only capabilities that were negotiated: until 2025-03-26 they should, then they must"},
+	}
+	return mcpRules(r)
+}
+
+// mcpRules adds to r the rules that all versions of MCP share: a cancelled request gets no
+// answer. (MCP, Utilities, Cancellation and Progress.) Tasks and retries can come on other
+// connections.
+func mcpRules(r protocol.Rules) protocol.Rules {
+	r.UniqueIDs, r.MayLeave, r.Outlined, r.EndsWithInput = true, true, true, true
+	r.Framing = frame.Line
+	r.Shared = []protocol.Space{protocol.SpaceTask, protocol.SpaceRetry}
+	r.Endless = []string{"subscriptions/listen"}
+	r.Judge, r.Features, r.IsProbe = judgeMCP, mcpFeatures, isProbeMCP
+	r.Cancels = []protocol.CancelRule{
+		{Kind: "tasks/cancel", Target: protocol.MayAnswer, Own: protocol.MustAnswer},
+		{Target: protocol.MustNotAnswer},
+	}
+	r.Sources = append(r.Sources, [][2]string{
+		{"late-result", "a cancelled request gets no response"},
+		{"cancel-unknown", "a cancel names a request that its sender has made"},
+		{"missing-request", "a client asks nothing but ping before initialize is answered, and sends notifications/initialized then"},
+		{"missing-ack", "the first message of a subscription is notifications/subscriptions/acknowledged"},
+		{"cancel-forbidden", "initialize is never cancelled, and a task by tasks/cancel"},
+		{"header-mismatch", "the headers MCP-Protocol-Version, Mcp-Method, Mcp-Name and Mcp-Param-… repeat what the body says, and Mcp-Session-Id the session"},
+		{"wrong-retry", "a retry has an id of its own, the requestState as it came, and keys of the inputRequests; tasks/update has the last too"},
+		{"wrong-result", "input_required answers tools/call, prompts/get and resources/read, and task answers tools/call"},
+		{"undeclared", "a server uses the capabilities, log level and notifications that the request declares"},
+		{"wrong-response", "a request is answered by application/json or text/event-stream, and a notification by 202 without a body; events are messages"},
+		{"late-part", "progress stops when its request has completed"},
+		{"orphan", "a response has the id of a request, and progress the token of a request that is active"},
+		{"stray-output", "a server writes nothing to its stdout but messages"},
+		{"bad-id", "an id is a string or an integer, and not null"},
+		{"wrong-framing", "over stdio each message is a line"},
+		{"ignores-eof", "to shut down over stdio, a client closes the server's stdin and waits for the server to exit"},
+	}...)
+	return r
 }

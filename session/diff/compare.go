@@ -4,12 +4,17 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/session"
 	"github.com/wirectl/wirectl/session/contract"
 	"github.com/wirectl/wirectl/session/jsondiff"
 )
@@ -248,3 +253,228 @@ func (c *comparison) difference(p pair, what What, a, b *message, path string) D
 	}
 	return d
 }
+
+// A speech is the joined content of parts: the values at each path, by the hash of the path.
+// It refers to the memory of the parts.
+type speech map[uint64]*said
+
+// said is the content of parts at one path.
+type said struct {
+	keys   []string // the path
+	first  []byte   // the value of the first part
+	varies bool
+	isText bool
+	text   []byte // joined, if all are strings
+	ends   []int  // of each part in text
+}
+
+// speechOf joins parts; it returns nil if one of them is not JSON.
+func (c *comparison) speechOf(parts run) speech {
+	s := make(speech)
+	for _, m := range parts {
+		payload := m.payload()
+		if jsonscan.WellFormed(payload) != nil {
+			return nil
+		}
+		w := jsondiff.Walk{Ignore: c.options.Ignore}
+		w.Leaf = func(keys []string, value, _ []byte) { s.hear(w.Place(), keys, value) }
+		w.Values(payload, payload)
+	}
+	return s
+}
+
+func (s speech) hear(path uint64, keys []string, value []byte) {
+	p := s[path]
+	if p == nil {
+		p = &said{keys: slices.Clone(keys), first: value, isText: true}
+		s[path] = p
+	}
+	p.varies = p.varies || !jsondiff.Same(p.first, value)
+	text, ok := jsonscan.Unquote(value)
+	if p.isText = p.isText && ok; p.isText {
+		p.text = append(p.text, text...)
+		p.ends = append(p.ends, len(p.text))
+	}
+}
+
+// cutElsewhere reports whether parts have the same texts in total, split at different places.
+// Numbers may differ, because they may count the parts.
+func (c *comparison) cutElsewhere(p pair, a, b run) bool {
+	here, there := c.speechOf(a), c.speechOf(b)
+	if here == nil || there == nil {
+		return false
+	}
+	moved := false
+	for path, va := range here {
+		vb := there[path]
+		switch {
+		case !va.isText && (vb == nil || !vb.isText):
+			if !va.counts(vb) {
+				return false
+			}
+		case vb == nil || !vb.isText || !va.isText:
+			return false
+		case bytes.Equal(va.text, vb.text) && (va.varies || vb.varies || len(a) != len(b) && !va.holdsID()):
+			moved = moved || !slices.Equal(va.ends, vb.ends)
+		case va.varies || vb.varies || !c.same(p, &a[0], &b[0], va.keys, va.first, vb.first):
+			return false
+		}
+	}
+	for path, vb := range there {
+		if here[path] == nil && (vb.isText || !vb.counts(nil)) {
+			return false
+		}
+	}
+	return moved
+}
+
+func (s *said) holdsID() bool { return len(s.keys) > 0 && jsondiff.HoldsID(s.keys[len(s.keys)-1]) }
+
+// counts reports whether two values are the same, or numbers that may count parts.
+func (s *said) counts(there *said) bool {
+	if there != nil && !s.varies && !there.varies {
+		return jsondiff.Same(s.first, there.first)
+	}
+	return jsonscan.KindOf(s.first) == jsonscan.Number
+}
+
+// names maps the ids of one session to those of the other. An id corresponds to the first one
+// found in its place, and to no other. Only hashes are kept.
+type names struct {
+	there, back map[uint64]uint64
+}
+
+// A scoped id is an id that a side uses in a lane.
+type scoped struct {
+	lane int
+	side frame.Dir
+	text string
+}
+
+func newNames() *names { return &names{make(map[uint64]uint64), make(map[uint64]uint64)} }
+
+// rename makes b correspond to a, whatever they corresponded to before: ids may be reused.
+func (n *names) rename(lane int, side frame.Dir, a, b string) {
+	n.set(hash(scoped{lane, side, a}), hash(scoped{lane, side, b}))
+}
+
+func (n *names) set(a, b uint64) {
+	delete(n.back, n.there[a])
+	delete(n.there, n.back[b])
+	n.there[a], n.back[b] = b, a
+}
+
+// same reports whether b corresponds to a. If neither has a counterpart yet, they correspond
+// from now on.
+func (n *names) same(lane int, side frame.Dir, a, b string) bool {
+	in, out := hash(scoped{lane, side, a}), hash(scoped{lane, side, b})
+	there, known := n.there[in]
+	_, taken := n.back[out]
+	if !known && !taken {
+		n.set(in, out)
+		return true
+	}
+	return known && there == out
+}
+
+var seed = maphash.MakeSeed()
+
+// hash represents a value where many are kept. Two values collide with a probability of 2⁻⁶⁴.
+// The seed is secret, so nobody can search for collisions.
+func hash[T comparable](v T) uint64 { return maphash.Comparable(seed, v) }
+
+// knows reports whether a JSON value is an id of the session.
+func (s *Session) knows(value []byte) bool {
+	if s.tokens[hash(string(value))] {
+		return true
+	}
+	unquoted, ok := jsonscan.Unquote(value)
+	return ok && s.tokens[hash(string(unquoted))]
+}
+
+// An answer is how a model answered.
+type answer struct {
+	model, stopReason, tools string
+	used                     protocol.Usage
+	firstPart                time.Duration
+	perSecond                float64
+}
+
+// Watcher returns the watcher of the session's calls. With it, model calls are also compared by
+// model, tokens, cost and speed, and calls over HTTP by how their responses ended.
+func (s *Session) Watcher() session.Watcher { return models{s} }
+
+type models struct{ *Session }
+
+// Changed implements [session.Watcher].
+func (m models) Changed(e *session.Exchange, _ int64) {
+	if n := m.at(e.First); n != none && m.kept(n).asks && m.kept(n).http && e.Outcome != session.Open {
+		m.kept(n).outcome = e.Outcome
+	}
+	if e.Model == "" {
+		return
+	}
+	m.answers[e.First] = answer{
+		model: m.shared(e.Model), stopReason: m.shared(e.StopReason), tools: m.shared(strings.Join(e.ToolCalls, " ")),
+		used: e.Usage, firstPart: e.TimeToFirstPart(), perSecond: e.TokensPerSecond(),
+	}
+}
+
+// Asked implements [session.Watcher].
+func (models) Asked(*session.Cancel) {}
+
+// Found implements [session.Watcher].
+func (models) Found(session.Finding) {}
+
+// shared returns the single copy of a text.
+func (m models) shared(text string) string {
+	if known, ok := m.texts[text]; ok {
+		return known
+	}
+	m.texts[text] = text
+	return text
+}
+
+// models compares how models answered, using the field names of calls. Speed is compared by the
+// same factor as latency.
+func (c *comparison) models(p pair) {
+	a, inA := c.a.answers[p.a.first()]
+	b, inB := c.b.answers[p.b.first()]
+	if !inA || !inB {
+		return
+	}
+	field := func(name, a, b string) {
+		if a != b && !jsondiff.Ignored(c.options.Ignore, []string{name}) {
+			c.addDifference(p, Model, p.a.endMessage(), p.b.endMessage(), name, a, b)
+		}
+	}
+	field("model", a.model, b.model)
+	field("stop_reason", a.stopReason, b.stopReason)
+	field("tool_calls", a.tools, b.tools)
+	field("input_tokens", number(a.used.Input), number(b.used.Input))
+	field("cached_tokens", number(a.used.Cached), number(b.used.Cached))
+	field("output_tokens", number(a.used.Output), number(b.used.Output))
+	field("cost_usd", dollars(a.used.Cost), dollars(b.used.Cost))
+	if c.late(a.firstPart, b.firstPart) || c.late(b.firstPart, a.firstPart) {
+		field("first_part_ms", millis(a.firstPart), millis(b.firstPart))
+	}
+	if f := c.options.Latency; f > 0 && a.perSecond > 0 && b.perSecond > 0 && (a.perSecond > f*b.perSecond || b.perSecond > f*a.perSecond) {
+		field("tokens_per_second", rate(a.perSecond), rate(b.perSecond))
+	}
+}
+
+func number(n int64) string { return strconv.FormatInt(n, 10) }
+
+// dollars formats a cost in millionths of a dollar; "" for zero.
+func dollars(micros int64) string {
+	if micros == 0 {
+		return ""
+	}
+	return strconv.FormatFloat(float64(micros)/1e6, 'f', -1, 64)
+}
+
+func millis(d time.Duration) string {
+	return strconv.FormatFloat(float64(d.Microseconds())/1e3, 'f', -1, 64)
+}
+
+func rate(f float64) string { return strconv.FormatFloat(f, 'f', 1, 64) }

@@ -2,8 +2,15 @@ package diff
 
 import (
 	"cmp"
+	"encoding/binary"
+	"errors"
 	"io"
+	"io/fs"
+	"maps"
+	"os"
 	"slices"
+	"sort"
+	"strings"
 	"time"
 
 	"github.com/wirectl/wirectl/frame"
@@ -328,4 +335,242 @@ func (s *Session) place(e *kept, r *Record, m *protocol.Message) {
 		e.words = hash([2]string{add.kind, string(add.digest[:])})
 	}
 	e.last = s.spill.put(&add, e.last, r.Payload)
+}
+
+// A spill keeps messages in a temporary file.
+type spill struct {
+	file  *os.File
+	wrote int64  // bytes in the file
+	buf   []byte // bytes that follow those in the file
+	err   error  // the first error; nothing is stored after it
+}
+
+const spillBuffer = 256 << 10
+
+// appendBytes stores b and returns its position.
+func (s *spill) appendBytes(b ...[]byte) int64 {
+	at := s.wrote + int64(len(s.buf))
+	for _, b := range b {
+		s.buf = append(s.buf, b...)
+	}
+	if len(s.buf) >= spillBuffer && s.err == nil {
+		s.err = s.flush()
+	}
+	return at
+}
+
+func (s *spill) flush() (err error) {
+	if s.file == nil {
+		if s.file, err = os.CreateTemp("", "wirectl-diff-"); err != nil {
+			return err
+		}
+		_ = os.Remove(s.file.Name()) // on Windows this fails for an open file, and removeFile removes it
+	}
+	n, err := s.file.Write(s.buf)
+	s.wrote += int64(n)
+	if s.buf = s.buf[:0]; cap(s.buf) > 4*spillBuffer {
+		s.buf = nil
+	}
+	return err
+}
+
+// readAt reads as many of the stored bytes at a position as there are.
+func (s *spill) readAt(p []byte, at int64) []byte {
+	n := 0
+	if s.err == nil && at < s.wrote {
+		n, s.err = s.file.ReadAt(p[:min(int64(len(p)), s.wrote-at)], at)
+	}
+	if from := at + int64(n) - s.wrote; from >= 0 && from < int64(len(s.buf)) {
+		n += copy(p[n:], s.buf[from:])
+	}
+	return p[:n]
+}
+
+func (s *spill) removeFile() error {
+	if s.file == nil {
+		return nil
+	}
+	err := s.file.Close()
+	if gone := os.Remove(s.file.Name()); gone != nil && !errors.Is(gone, fs.ErrNotExist) {
+		err = errors.Join(err, gone)
+	}
+	return err
+}
+
+// Each message is stored after a header of fixed size with the lengths of its texts and its
+// payload.
+const headSize = 8 + 8 + 8 + 4 + 8 + 1 + 1 + 2 + 2 + 4 + len(message{}.digest)
+
+// put stores a message. The previous message of its exchange is at prev; -1 means none.
+func (s *spill) put(m *message, prev int64, payload []byte) int64 {
+	le := binary.LittleEndian
+	h := make([]byte, 0, 512)
+	h = le.AppendUint64(h, uint64(prev))
+	h = le.AppendUint64(h, uint64(m.seq))
+	h = le.AppendUint64(h, uint64(m.time.Unix()))
+	h = le.AppendUint32(h, uint32(m.time.Nanosecond()))
+	h = le.AppendUint64(h, uint64(len(payload)))
+	h = append(h, byte(m.dir), byte(m.phase))
+	h = le.AppendUint16(h, uint16(len(m.kind)))
+	h = le.AppendUint16(h, uint16(len(m.label)))
+	h = le.AppendUint32(h, uint32(len(m.id)))
+	h = append(h, m.digest[:]...)
+	h = append(append(append(h, m.kind...), m.label...), m.id...)
+	return s.appendBytes(h, payload)
+}
+
+// get reads the message at a position, without its payload, and the position of the previous
+// message of its exchange.
+func (s *spill) get(at int64) (m message, prev int64, ok bool) {
+	b := s.readAt(make([]byte, headSize+128), at)
+	if len(b) < headSize {
+		return m, -1, false
+	}
+	le := binary.LittleEndian
+	prev, m.seq = int64(le.Uint64(b)), int64(le.Uint64(b[8:]))
+	m.time = time.Unix(int64(le.Uint64(b[16:])), int64(le.Uint32(b[24:])))
+	m.size = int(le.Uint64(b[28:]))
+	m.dir, m.phase = frame.Dir(b[36]), protocol.Phase(b[37])
+	kind, label := int(le.Uint16(b[38:])), int(le.Uint16(b[40:]))
+	copy(m.digest[:], b[46:])
+	end := headSize + kind + label + int(le.Uint32(b[42:]))
+	if end > len(b) {
+		if b = s.readAt(make([]byte, end), at); len(b) < end {
+			return m, -1, false
+		}
+	}
+	m.kind, m.label, m.id = string(b[headSize:headSize+kind]), string(b[headSize+kind:headSize+kind+label]), string(b[headSize+kind+label:end])
+	m.spill, m.at = s, at+int64(end)
+	return m, prev, true
+}
+
+// A follower finds the operations to which the messages of one protocol belong. It is a
+// [session.Watcher].
+type follower struct {
+	*session.Tracker
+	exchange  int64 // the first frame of the exchange that the last message belongs to
+	operation int64 // that of its operation, if another exchange began that
+	changed   []change
+}
+
+// A change is how the exchange that begins with a frame has ended so far.
+type change struct {
+	first   int64
+	outcome session.Outcome
+}
+
+// Changed implements [session.Watcher].
+func (f *follower) Changed(e *session.Exchange, seq int64) {
+	f.changed = append(f.changed, change{e.First, e.Outcome})
+	if seq != 0 {
+		f.exchange, f.operation = e.First, e.Of
+	}
+}
+
+// Asked implements [session.Watcher].
+func (f *follower) Asked(*session.Cancel) {}
+
+// Found implements [session.Watcher].
+func (f *follower) Found(session.Finding) {}
+
+// follow feeds the tracker of the message's protocol.
+func (s *Session) follow(r *Record) *follower {
+	if r.Message == nil || r.Protocol == nil {
+		return nil
+	}
+	f := s.followers[r.Protocol.Name()]
+	if f == nil {
+		f = new(follower)
+		f.Tracker = session.New(r.Protocol, session.Options{OneWay: true, Watcher: f})
+		s.followers[r.Protocol.Name()] = f
+	}
+	f.exchange, f.operation, f.changed = 0, 0, f.changed[:0]
+	f.Feed(session.Frame{Seq: r.Seq, Time: r.Time, Conn: r.Conn, Stream: r.Stream, Dir: r.Dir, Size: len(r.Payload), Payload: r.Payload}, r.Message)
+	return f
+}
+
+// change notes how exchanges have ended. The requests of a batch do not count as exchanges
+// here.
+func (s *Session) change(changes []change) {
+	for _, c := range changes {
+		if n := s.at(c.first); n != none && s.kept(n).asks {
+			s.kept(n).outcome = c.outcome
+		}
+	}
+}
+
+// at returns the exchange that begins with a frame, or none.
+func (s *Session) at(first int64) int32 {
+	n, found := sort.Find(int(s.count), func(i int) int { return cmp.Compare(first, s.kept(int32(i)).first) })
+	if !found {
+		return none
+	}
+	return int32(n)
+}
+
+// addPart returns the exchange that a message continues or ends without using the id of its
+// request; none if there is no such exchange.
+func (s *Session) addPart(f *follower, m *protocol.Message) int32 {
+	if f == nil || f.exchange == 0 || m.Phase != protocol.Part && !m.Operation.Does.Ends() {
+		return none
+	}
+	return s.at(f.exchange)
+}
+
+// phaseOf returns what a message does to the exchange in which it is kept.
+func phaseOf(m *protocol.Message) protocol.Phase {
+	if (m.Phase == protocol.Note || m.Phase == protocol.Part) && m.Operation.Does.Ends() {
+		return m.Operation.Does
+	}
+	return m.Phase
+}
+
+// joined returns the exchanges that belong to operations, by these.
+func (s *Session) joined() map[int32][]int32 {
+	all := make(map[int32][]int32)
+	for n := range s.count {
+		if k := s.kept(n); k.of != none && !k.ignored {
+			all[k.of] = append(all[k.of], n)
+		}
+	}
+	return all
+}
+
+// operations aligns the exchanges of two sessions: first the operations, then the exchanges
+// within each pair of operations. An operation that only one session has is not looked into.
+func operations(a, b *Session) []match {
+	inA, inB := a.joined(), b.joined()
+	var all []match
+	for _, m := range matches(a, b) {
+		all = append(all, m)
+		if m.a == none || m.b == none {
+			continue
+		}
+		own := len(all)
+		for _, side := range []frame.Dir{frame.DirUnknown, frame.C2U, frame.U2C} {
+			of := func(s *Session, list []int32) []int32 {
+				return slices.DeleteFunc(slices.Clone(list), func(n int32) bool { return s.kept(n).opener != side })
+			}
+			all = appendLane(all, a, b, of(a, inA[m.a]), of(b, inB[m.b]))
+		}
+		for i := range all[own:] {
+			all[own+i].of = &m
+		}
+		slices.SortStableFunc(all[own:], func(p, q match) int { return cmp.Compare(p.place, q.place) })
+	}
+	return all
+}
+
+// versions compares the versions that the sessions state.
+func (c *comparison) versions() {
+	for _, name := range slices.Sorted(maps.Keys(c.a.followers)) {
+		other := c.b.followers[name]
+		if other == nil {
+			continue
+		}
+		a, b := c.a.followers[name].Versions(), other.Versions()
+		if len(a) > 0 && len(b) > 0 && !slices.Equal(a, b) {
+			c.report.addDifference(Difference{What: Version, Kind: name, A: &Side{Value: strings.Join(a, ", ")}, B: &Side{Value: strings.Join(b, ", ")}})
+		}
+	}
 }

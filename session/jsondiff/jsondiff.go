@@ -4,12 +4,15 @@ package jsondiff
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"hash/maphash"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/wirectl/wirectl/internal/jsonscan"
+	"github.com/wirectl/wirectl/internal/render"
 )
 
 // MaxDepth bounds how deep values are compared member by member. Deeper values are compared
@@ -190,4 +193,93 @@ func plainNumber(value []byte) []byte {
 // sortMembers puts members in the order of their keys.
 func sortMembers(list []member) {
 	slices.SortStableFunc(list, func(m, n member) int { return strings.Compare(m.key, n.key) })
+}
+
+// Leaves calls leaf for each scalar of a valid JSON text that is the value of a key, or in a
+// list that is, with the key and the offset of the scalar. It skips values deeper than
+// MaxDepth.
+func Leaves(text []byte, leaf func(key string, at int, value []byte)) {
+	leavesOf("", bytes.TrimRight(text, " \t\r\n"), 0, 0, leaf)
+}
+
+func leavesOf(of string, text []byte, base, depth int, leaf func(key string, at int, value []byte)) {
+	if depth > MaxDepth {
+		return
+	}
+	var s jsonscan.Scanner
+	s.Init(text)
+	for ok := s.Object(); ok && s.Next(); {
+		key, at, value := string(s.Key()), s.Offset(), s.Value()
+		if isContainer(jsonscan.KindOf(value)) {
+			leavesOf(key, value, base+at, depth+1, leaf)
+		} else {
+			leaf(key, base+at, value)
+		}
+	}
+	for ok := s.Array(); ok && s.Elem(); {
+		at, value := s.Offset(), s.Value()
+		switch {
+		case isContainer(jsonscan.KindOf(value)):
+			leavesOf("", value, base+at, depth+1, leaf)
+		case of != "":
+			leaf(of, base+at, value)
+		}
+	}
+}
+
+// A Path names members of payloads by keys. "*" stands for any one key or element. Elements
+// are named by number, or by name if they have one.
+type Path []string
+
+// ParsePath parses a path of keys separated by dots.
+func ParsePath(text string) (Path, error) {
+	p := Path(strings.Split(text, "."))
+	if slices.Contains(p, "") {
+		return nil, fmt.Errorf("invalid path %q: %w", text, errPath)
+	}
+	return p, nil
+}
+
+var errPath = errors.New("write keys with dots between them, such as params.*.time")
+
+// Ignored reports whether one of the paths names a member.
+func Ignored(ignore []Path, keys []string) bool {
+	matches := func(pattern, key string) bool { return pattern == "*" || pattern == key }
+	return slices.ContainsFunc(ignore, func(p Path) bool { return slices.EqualFunc(p, keys, matches) })
+}
+
+// Join returns a path in the form that ParsePath reads. It shortens a long one.
+func Join(keys []string) string {
+	var b strings.Builder
+	for i, k := range keys {
+		if i > 0 {
+			b.WriteByte('.')
+		}
+		b.WriteString(render.Clip(k, maxPath))
+		if b.Len() > maxPath {
+			return render.Shorten(b.String(), maxPath)
+		}
+	}
+	return b.String()
+}
+
+// maxPath bounds the result of Join, in bytes.
+const maxPath = 200
+
+// HoldsID reports whether a key holds ids, judged by its name: id, requestId, target_id,
+// progressToken, request_seq, or a list such as taskIds. The requestState of an MCP call names
+// the call that a retry continues.
+func HoldsID(key string) bool {
+	key = strings.ToLower(key)
+	return key == "requeststate" || strings.HasSuffix(key, "id") || strings.HasSuffix(key, "ids") || strings.HasSuffix(key, "token") || strings.HasSuffix(key, "seq")
+}
+
+// IsToken reports whether a JSON value is the token with that text. Tokens of some protocols
+// include the quotes.
+func IsToken(value []byte, text string) bool {
+	if string(value) == text {
+		return true
+	}
+	unquoted, ok := jsonscan.Unquote(value)
+	return ok && string(unquoted) == text
 }

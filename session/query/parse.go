@@ -1,8 +1,12 @@
 package query
 
 import (
+	"bytes"
+	"cmp"
 	"fmt"
+	"iter"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -238,3 +242,92 @@ func columnOf(expr string, i int) int { return utf8.RuneCountInString(expr[:i]) 
 
 // shorten returns the beginning of s in quotes.
 func shorten(s string) string { return fmt.Sprintf("%.40q", s) }
+
+// op is a comparison.
+type op uint8
+
+const (
+	equal op = iota
+	notEqual
+	contains
+	greater
+	atLeast
+	less
+	atMost
+)
+
+var operators = [...]string{
+	equal: "==", notEqual: "!=", contains: "~",
+	greater: ">", atLeast: ">=", less: "<", atMost: "<=",
+}
+
+// String returns the operator as conditions spell it.
+func (o op) String() string { return operators[o] }
+
+// numeric reports whether the operator compares numbers.
+func (o op) numeric() bool { return o >= greater }
+
+// leadingOp returns the longest operator that s begins with.
+func leadingOp(s string) (found op, ok bool) {
+	longest := 0
+	for o, spelling := range operators {
+		if len(spelling) > longest && strings.HasPrefix(s, spelling) {
+			found, longest = op(o), len(spelling)
+		}
+	}
+	return found, longest > 0
+}
+
+// Unquoted yields the positions of the bytes of a condition that are outside quotes.
+func Unquoted(text string) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		quoted := false
+		for i := 0; i < len(text); i++ {
+			switch {
+			case quoted && text[i] == '\\':
+				i++
+			case text[i] == '"':
+				quoted = !quoted
+			case !quoted && !yield(i):
+				return
+			}
+		}
+	}
+}
+
+// A number is a JSON number. Integers of 64 bits, signed or unsigned, are exact. Others are
+// rounded to a double, which is infinite for very large ones.
+type number struct {
+	float     float64
+	magnitude uint64
+	exact     bool // magnitude, with the sign of float, is the number
+}
+
+func parseNumber(text []byte) (number, bool) {
+	if jsonscan.KindOf(text) != jsonscan.Number || jsonscan.Valid(text) != nil {
+		return number{}, false
+	}
+	float, _ := strconv.ParseFloat(string(text), 64) // fails only for numbers that are too large
+	n := number{float: float}
+	if !bytes.ContainsAny(text, ".eE") {
+		n.magnitude, n.exact = parseUint(bytes.TrimPrefix(text, []byte("-")))
+	}
+	return n, true
+}
+
+func parseUint(digits []byte) (uint64, bool) {
+	i, err := strconv.ParseUint(string(digits), 10, 64)
+	return i, err == nil
+}
+
+// compare returns -1, 0 or +1 if n is less than, equal to or greater than m.
+func (n number) compare(m number) int {
+	switch negative := n.float < 0; {
+	case !n.exact || !m.exact || negative != (m.float < 0):
+		return cmp.Compare(n.float, m.float)
+	case negative:
+		return cmp.Compare(m.magnitude, n.magnitude)
+	default:
+		return cmp.Compare(n.magnitude, m.magnitude)
+	}
+}

@@ -7,12 +7,15 @@ package stats
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
 
+	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/session"
+	"github.com/wirectl/wirectl/session/contract"
 	"github.com/wirectl/wirectl/table"
 )
 
@@ -331,3 +334,147 @@ func top[T any](list []T, of func(T) table.Millis) []T {
 	slices.SortStableFunc(list, func(a, b T) int { return cmp.Compare(of(b), of(a)) })
 	return list[:min(len(list), listed)]
 }
+
+// A Tool is the name of a tool and the size of its definition.
+type Tool struct {
+	Protocol, Name string
+	Bytes          int64
+}
+
+// maxLabel is how much of a name the tracker keeps, in bytes.
+const maxLabel = 256
+
+// ToolsOf returns the tools that were ever listed, in the order in which they first were.
+func ToolsOf(o *contract.Offer) (tools []Tool) {
+	for name, tool := range o.All() {
+		label := strings.ToValidUTF8(name[:min(len(name), maxLabel)], "\ufffd")
+		tools = append(tools, Tool{tool.Protocol.Name(), label, int64(tool.Bytes)})
+	}
+	return tools
+}
+
+// A Model sums up the finished calls of a model.
+type Model struct {
+	Protocol  string        `json:"protocol"`
+	Name      string        `json:"name"`
+	Calls     int64         `json:"calls"`
+	Errors    int64         `json:"errors"`
+	Usage     Usage         `json:"tokens"`
+	Cost      table.Dollars `json:"cost_usd,omitempty"`
+	FirstPart *Quantiles    `json:"first_part_ms,omitempty"`
+	// TokensPerSecond is how fast answers came, from the first part to the end.
+	TokensPerSecond float64 `json:"tokens_per_second,omitempty"`
+	StopReasons     Counts  `json:"stop_reasons,omitempty"`
+	ToolCalls       Counts  `json:"tool_calls,omitempty"`
+}
+
+// AddModels adds models, the one with the most calls first.
+func (r *Report) AddModels(protocol string, models []*session.Model, timed bool) {
+	for _, m := range models {
+		if m.Calls == 0 {
+			continue
+		}
+		u := m.Usage
+		out := Model{
+			Protocol: protocol, Name: strings.ToValidUTF8(m.Name, "\ufffd"), Calls: m.Calls, Errors: m.Failed,
+			Usage: Usage{Input: u.Input, Cached: u.Cached, Output: u.Output}, Cost: table.Dollars(u.Cost), StopReasons: Counts{}, ToolCalls: Counts{},
+		}
+		for name, n := range m.StopReasons {
+			out.StopReasons.addCount(strings.ToValidUTF8(name, "\ufffd"), n)
+		}
+		for name, n := range m.ToolCalls {
+			out.ToolCalls.addCount(strings.ToValidUTF8(name, "\ufffd"), n)
+		}
+		if timed {
+			out.FirstPart = quantiles(&m.FirstPart)
+			out.TokensPerSecond = math.Round(m.TokensPerSecond()*10) / 10
+		}
+		r.Models = append(r.Models, out)
+	}
+	slices.SortStableFunc(r.Models, func(a, b Model) int { return cmp.Compare(b.Calls, a.Calls) })
+}
+
+// A Prompt is the input of a model, as written to JSON. Tokens are estimates; see [Tokens].
+type Prompt struct {
+	System      *Share `json:"system,omitempty"`
+	Tools       *Share `json:"tools,omitempty"`
+	Messages    *Share `json:"messages,omitempty"`
+	Attachments *Share `json:"attachments,omitempty"`
+	// Previous is the frame of the previous request of the same conversation. Same is the
+	// beginning that both share, with its percentage of this request, and Added are the messages
+	// after it.
+	Previous int64  `json:"previous,omitempty"`
+	Same     *Same  `json:"same,omitempty"`
+	Added    *Share `json:"added,omitempty"`
+}
+
+// A Share is a part of a prompt.
+type Share struct {
+	Count  int64   `json:"count"`
+	Bytes  int64   `json:"bytes"`
+	Tokens int64   `json:"tokens_estimate"`
+	Each   []Share `json:"each,omitempty"`
+	Name   string  `json:"name,omitempty"`
+}
+
+// Same is what two requests have in common.
+type Same struct {
+	Bytes   int64 `json:"bytes"`
+	Tokens  int64 `json:"tokens_estimate"`
+	Percent int64 `json:"percent"`
+}
+
+// PromptOf returns a prompt in its JSON form.
+func PromptOf(p *session.Prompt) *Prompt {
+	out := &Prompt{System: shareOf(p.System), Tools: shareOf(p.Tools), Messages: shareOf(p.Messages), Attachments: shareOf(p.Attachments)}
+	for _, t := range p.Each {
+		out.Tools.Each = append(out.Tools.Each, Share{1, t.Bytes, Tokens(t.Bytes), nil, strings.ToValidUTF8(t.Name, "\ufffd")})
+	}
+	if p.Previous != 0 {
+		out.Previous = p.Previous
+		out.Same = &Same{p.Same, Tokens(p.Same), p.Same * 100 / max(p.Bytes(), 1)}
+		out.Added = &Share{Count: p.Added.Count, Bytes: p.Added.Bytes, Tokens: Tokens(p.Added.Bytes)}
+	}
+	return out
+}
+
+func shareOf(s session.Share) *Share {
+	if s.Count == 0 {
+		return nil
+	}
+	return &Share{Count: s.Count, Bytes: s.Bytes, Tokens: Tokens(s.Bytes)}
+}
+
+// PromptText describes the input of a model in lines. It lists at most the given number of
+// tools, largest first.
+func PromptText(p *session.Prompt, tools int) (lines []string) {
+	var parts []string
+	for _, s := range []struct {
+		noun string
+		session.Share
+	}{{"system prompt", p.System}, {"tool", p.Tools}, {"message", p.Messages}, {"attachment", p.Attachments}} {
+		if s.Count > 0 {
+			parts = append(parts, render.Count(s.Count, s.noun)+" "+sized(s.Bytes))
+		}
+	}
+	lines = append(lines, "prompt: "+strings.Join(parts, ", "))
+	if p.Previous != 0 {
+		lines = append(lines, fmt.Sprintf("since #%d: %s added, %s; the first %d %% are the same, %s",
+			p.Previous, render.Count(p.Added.Count, "message"), sized(p.Added.Bytes), p.Same*100/max(p.Bytes(), 1), sized(p.Same)))
+	}
+	for _, t := range largest(p.Each, tools) {
+		lines = append(lines, fmt.Sprintf("tool %s: %s", render.Safe(t.Name), sized(t.Bytes)))
+	}
+	if rest := int(p.Tools.Count) - tools; rest > 0 {
+		lines = append(lines, "and "+render.Count(int64(rest), "smaller tool"))
+	}
+	return lines
+}
+
+// largest returns the largest tools, the largest first.
+func largest(tools []session.ToolShare, n int) []session.ToolShare {
+	sorted := slices.SortedStableFunc(slices.Values(tools), func(a, b session.ToolShare) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	return sorted[:min(len(sorted), n)]
+}
+
+func sized(bytes int64) string { return fmt.Sprintf("%d B (~%d tokens)", bytes, Tokens(bytes)) }

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,11 +15,13 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/limit"
 	"github.com/wirectl/wirectl/internal/sse"
 	"github.com/wirectl/wirectl/transport"
@@ -510,4 +513,318 @@ func (a *Answer) events(take func(name string, data []byte) error) error {
 		}
 	}
 	return nil
+}
+
+// A handshake is how the client began its session. Another session begins in the same way, if
+// the server forgets the first one, as after a restart.
+type handshake struct {
+	id                      string // of initialize
+	initialize, initialized []byte // initialized is nil if it was not sent yet
+	agreed                  *agreement
+}
+
+// An agreement is the part of the answer to initialize that must be the same in another session.
+type agreement struct {
+	ProtocolVersion string `json:"protocolVersion"`
+	Capabilities    any    `json:"capabilities"`
+}
+
+// agreementIn returns the agreement in an answer to initialize; nil if there is none.
+func agreementIn(payload []byte) *agreement {
+	var answer struct {
+		Result *agreement `json:"result"`
+	}
+	if json.Unmarshal(payload, &answer) != nil {
+		return nil
+	}
+	return answer.Result
+}
+
+// A renewal replaces a session that the server has forgotten. Requests that are refused at the
+// same time share it.
+type renewal struct {
+	session int // the number of the session
+	done    chan struct{}
+	err     error // valid once done is closed
+}
+
+// errForgotten means that the server does not know the session of a request any more.
+var errForgotten = errors.New("the server has forgotten its session")
+
+// A forgottenError means that a request was refused because the server has forgotten its
+// session, and that another one could not begin.
+type forgottenError struct {
+	refused *StatusError
+	err     error
+}
+
+func (e *forgottenError) Error() string {
+	return fmt.Sprintf("%v: %v, and another could not begin: %v", e.refused, errForgotten, e.err)
+}
+
+// renewed reports whether err says that the server has forgotten the session of a request. Then
+// it waits until there is another session; failed is why there is none.
+func (c *conn) renewed(ctx context.Context, err error) (forgotten bool, failed error) {
+	refused, ok := errors.AsType[*StatusError](err)
+	if !ok || refused.Code != http.StatusNotFound || refused.session == 0 {
+		return false, nil
+	}
+	c.mu.Lock()
+	r := c.renewal
+	switch {
+	case r != nil && r.session == refused.session:
+	case c.client.sessionNumber() != refused.session:
+		c.mu.Unlock()
+		return true, nil
+	case c.handshake.agreed == nil || c.ending:
+		c.mu.Unlock()
+		return false, nil
+	default:
+		r = &renewal{session: refused.session, done: make(chan struct{})}
+		c.renewal = r
+		h := c.handshake
+		c.work.Go(func() { c.renew(r, &h, refused) })
+	}
+	c.mu.Unlock()
+	select {
+	case <-r.done:
+		return true, r.err
+	case <-ctx.Done():
+		return true, context.Cause(ctx)
+	}
+}
+
+// renew carries out a renewal.
+func (c *conn) renew(r *renewal, h *handshake, refused *StatusError) {
+	defer close(r.done)
+	differs := false
+	accepted, err := c.client.renew(c.alive, h.initialize, h.initialized, func(answer *Answer) error {
+		got, err := c.agreement(answer, h.id)
+		if err == nil && !reflect.DeepEqual(got, h.agreed) {
+			differs = true
+			err = fmt.Errorf("the server answered %s with the version %s, and other capabilities or another version than before (%s): restart the client", initialize, got.ProtocolVersion, h.agreed.ProtocolVersion)
+		}
+		return err
+	})
+	if err != nil {
+		r.err = &forgottenError{refused, err}
+	}
+	c.mu.Lock()
+	if !differs { // otherwise, it would fail in the same way again
+		c.renewal = nil
+	}
+	c.mu.Unlock()
+	if err == nil {
+		c.endpoint.Notice(fmt.Sprintf("%s: %v (HTTP %s), so the bridge began another one: what the server kept for the first one, such as subscriptions, is lost", c.endpoint, errForgotten, refused.Status))
+		if accepted != nil {
+			if !c.run(func() { _ = c.read(c.alive, accepted, c.client.Receive) }) {
+				accepted.Close()
+			}
+			c.relisten()
+		}
+	}
+}
+
+// errFound ends the reading of an answer.
+var errFound = errors.New("found")
+
+// agreement reads the answer to initialize. Other messages are for the client.
+func (c *conn) agreement(answer *Answer, id string) (*agreement, error) {
+	var line []byte
+	err := c.read(c.alive, answer, func(payload []byte) error {
+		if m := parse(payload); m.isResponse() && string(m.ID) == id {
+			line = bytes.Clone(payload)
+			return errFound
+		}
+		return c.client.Receive(payload)
+	})
+	got := agreementIn(line)
+	switch {
+	case got != nil:
+		return got, nil
+	case line != nil:
+		return nil, fmt.Errorf("the server answered %s with %.500s", initialize, line)
+	case err == nil:
+		err = fmt.Errorf("HTTP %s has no answer to %s", answer.resp.Status, initialize)
+	}
+	return nil, err
+}
+
+// A Tap takes the bytes of an HTTP/1.1 connection. Close ends both directions, beginning with
+// first.
+type Tap interface {
+	Feed(dir frame.Dir, data []byte)
+	Close(first frame.Dir)
+}
+
+// A recorded makes HTTP requests, and writes each exchange to a tap as if it had passed on an
+// HTTP/1.1 connection, on which exchanges follow each other. Of the headers, it writes those
+// that tell how the exchange went, and none that the user has configured: they may be keys.
+type recorded struct {
+	next   http.RoundTripper
+	hidden http.Header
+	open   func() Tap
+
+	mu   sync.Mutex
+	idle []Tap // of connections without an exchange
+}
+
+// record makes the requests of a client recorded.
+func (o *Options) record(open func() Tap) *recorded {
+	client := *cmp.Or(o.Client, http.DefaultClient)
+	r := &recorded{next: cmp.Or(client.Transport, http.DefaultTransport), hidden: o.Header, open: open}
+	client.Transport = r
+	o.Client = &client
+	return r
+}
+
+func (r *recorded) takeTap() Tap {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := len(r.idle)
+	if n == 0 {
+		return r.open()
+	}
+	t := r.idle[n-1]
+	r.idle = r.idle[:n-1]
+	return t
+}
+
+func (r *recorded) put(t Tap) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.idle = append(r.idle, t)
+}
+
+// close closes the idle connections.
+func (r *recorded) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, t := range r.idle {
+		t.Close(frame.C2U)
+	}
+	r.idle = nil
+}
+
+// RoundTrip makes a request.
+func (r *recorded) RoundTrip(req *http.Request) (*http.Response, error) {
+	t := r.takeTap()
+	var body []byte
+	if req.GetBody != nil {
+		if b, err := req.GetBody(); err == nil {
+			body, _ = io.ReadAll(b) // it is in memory
+		}
+	}
+	start := fmt.Sprintf("%s %s HTTP/1.1\r\nHost: %s\r\n", req.Method, req.URL.RequestURI(), req.URL.Host)
+	length := ""
+	if len(body) > 0 {
+		length = fmt.Sprintf("Content-Length: %d\r\n", len(body))
+	}
+	t.Feed(frame.C2U, append([]byte(start+r.fields(req.Header)+length+"\r\n"), body...))
+	resp, err := r.next.RoundTrip(req)
+	b := &recordedBody{recorder: r, tap: t, req: req}
+	if err != nil {
+		b.cut()
+		return nil, err
+	}
+	b.ReadCloser, b.chunked = resp.Body, resp.ContentLength < 0
+	size := fmt.Sprintf("Content-Length: %d\r\n", resp.ContentLength)
+	if b.chunked {
+		size = "Transfer-Encoding: chunked\r\n"
+	}
+	t.Feed(frame.U2C, []byte("HTTP/1.1 "+resp.Status+"\r\n"+r.fields(resp.Header)+size+"\r\n"))
+	if resp.ContentLength == 0 || resp.Body == http.NoBody {
+		b.end()
+	}
+	resp.Body = b
+	return resp, nil
+}
+
+// shown are the fields that are recorded, besides those of MCP.
+var shown = append([]string{"Accept", "Content-Type", "Content-Encoding", "Last-Event-Id", "Allow", "Location"}, advices...)
+
+// fields returns the lines of a head for the record.
+func (r *recorded) fields(h http.Header) string {
+	var lines strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(h)) {
+		isShown := strings.HasPrefix(name, "Mcp-") || slices.ContainsFunc(shown, func(s string) bool { return strings.EqualFold(s, name) })
+		if _, isHidden := r.hidden[name]; !isShown || isHidden {
+			continue
+		}
+		for _, value := range h[name] {
+			lines.WriteString(name + ": " + value + "\r\n")
+		}
+	}
+	return lines.String()
+}
+
+// A recordedBody is the body of a response that is recorded as it is read.
+type recordedBody struct {
+	io.ReadCloser
+	recorder *recorded
+	tap      Tap
+	req      *http.Request
+	chunked  bool // its length is not known at its beginning
+
+	mu    sync.Mutex
+	ended bool
+}
+
+func (b *recordedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.mu.Lock()
+	if n > 0 && !b.ended {
+		b.feed(p[:n])
+	}
+	b.mu.Unlock()
+	switch {
+	case err == io.EOF:
+		b.end()
+	case err != nil:
+		b.cut()
+	}
+	return n, err
+}
+
+func (b *recordedBody) feed(data []byte) {
+	if b.chunked {
+		data = fmt.Appendf(nil, "%x\r\n%s\r\n", len(data), data)
+	}
+	b.tap.Feed(frame.U2C, data)
+}
+
+// Close ends the reading. The server may have more to say.
+func (b *recordedBody) Close() error {
+	err := b.ReadCloser.Close()
+	b.finish(func() { b.tap.Close(frame.C2U) })
+	return err
+}
+
+// end records that the response is complete.
+func (b *recordedBody) end() {
+	b.finish(func() {
+		if b.chunked {
+			b.tap.Feed(frame.U2C, []byte("0\r\n\r\n"))
+		}
+		b.recorder.put(b.tap)
+	})
+}
+
+// cut records that the connection broke, or that its client has left it.
+func (b *recordedBody) cut() {
+	first := frame.U2C
+	if b.req.Context().Err() != nil {
+		first = frame.C2U
+	}
+	b.finish(func() { b.tap.Close(first) })
+}
+
+// finish ends the exchange, once.
+func (b *recordedBody) finish(how func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.ended {
+		b.ended = true
+		how()
+	}
 }
