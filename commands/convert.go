@@ -12,7 +12,6 @@ import (
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/convert"
-	"github.com/wirectl/wirectl/decode/encode"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/cmdline"
 	"github.com/wirectl/wirectl/internal/render"
@@ -251,22 +250,22 @@ func runEncode(inv *invocation, c *cli.Context) error {
 	case stream.schema != nil:
 		return usagef("a schema has many messages: name the message with --message NAME")
 	}
-	cfg := encode.Config{Framing: stream.framing, Protocol: stream.protocol, Limit: c.Int("limit-bytes")}
+	cfg := convert.Config{Framing: stream.framing, Protocol: stream.protocol, Limit: c.Int("limit-bytes")}
 	return inv.each(names, func(_ int, name string) error { return encodeOne(inv, c, name, cfg) })
 }
 
-func encodeOne(inv *invocation, c *cli.Context, name string, cfg encode.Config) error {
+func encodeOne(inv *invocation, c *cli.Context, name string, cfg convert.Config) error {
 	src, err := inv.open(c.Context, name)
 	if err != nil {
 		return err
 	}
 	defer src.Close()
 	src.Meter(inv.opener().Meter)
-	err = encode.Run(c.Context, src, inv.bytes(), cfg)
+	err = convert.Run(c.Context, src, inv.bytes(), cfg)
 	switch {
-	case errors.Is(err, encode.ErrNoFraming):
+	case errors.Is(err, convert.ErrNoFraming):
 		return usagef("%s: %w: give --framing or --protocol", label(name), err)
-	case is[*encode.Error](err):
+	case is[*convert.Error](err):
 		return &faultError{fmt.Errorf("%s: %w", label(name), err)}
 	default:
 		return located(name, frame.Line, err)

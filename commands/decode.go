@@ -13,8 +13,7 @@ import (
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/decode"
-	"github.com/wirectl/wirectl/decode/advice"
-	"github.com/wirectl/wirectl/decode/encode"
+	"github.com/wirectl/wirectl/decode/convert"
 	"github.com/wirectl/wirectl/decode/source"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/prices"
@@ -114,7 +113,7 @@ func decodeAll(inv *invocation, c *cli.Context, names []string, cfg decode.Confi
 		}
 		result, err := decodeOne(inv, c, name, cfg, newView)
 		if result.First != nil {
-			result.First = advice.OnPassed(fmt.Errorf("%s: %w", label(name), result.First), result.Framing)
+			result.First = decode.OnPassed(fmt.Errorf("%s: %w", label(name), result.First), result.Framing)
 		}
 		total.Merge(&result)
 		cfg.FirstSeq = max(cfg.FirstSeq, result.NextSeq)
@@ -161,7 +160,7 @@ func remarks(inv *invocation, c *cli.Context, name string) func(seq int64, rec *
 	if c.Bool("quiet") {
 		return nil
 	}
-	return advice.Remarks(func(seq int64, text string) { inv.say(name, fmt.Sprintf("before frame %d: %s", seq, text)) })
+	return decode.Remarks(func(seq int64, text string) { inv.say(name, fmt.Sprintf("before frame %d: %s", seq, text)) })
 }
 
 // printLine prints a line of a jq filter, which may quote the wire.
@@ -180,7 +179,7 @@ func located(name string, framing frame.Framing, err error) error {
 	case errors.Is(err, decode.ErrNoMessage):
 		return usagef("%s: %w", label(name), err)
 	case frame.IsFault(err), errors.Is(err, frame.ErrUnknown), capture.IsFault(err):
-		return &faultError{advice.On(fmt.Errorf("%s: %w", label(name), err), framing)}
+		return &faultError{decode.On(fmt.Errorf("%s: %w", label(name), err), framing)}
 	case is[*frame.Error](err), is[*capture.Error](err):
 		return &source.Error{Err: fmt.Errorf("%s: %w", label(name), err)}
 	}
@@ -207,7 +206,7 @@ func decodeConfig(c *cli.Context) (decode.Config, error) {
 		Compression: c.String("grpc-encoding"),
 		Skip:        c.Int64("skip"), Head: c.Int64("head"), Lines: printsLines(c),
 		Workers: min(runtime.GOMAXPROCS(0), maxWorkers),
-		Reframe: encode.Reframe(encode.Config{}),
+		Reframe: convert.Reframe(convert.Config{}),
 	}
 	if cfg.Skip < 0 || cfg.Head < 0 {
 		return cfg, usagef("invalid --skip or --head: want 0 or more frames")

@@ -11,7 +11,6 @@ import (
 	"github.com/wirectl/wirectl/commands/demo"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/store"
-	"github.com/wirectl/wirectl/store/live"
 	"github.com/wirectl/wirectl/tui"
 )
 
@@ -94,7 +93,7 @@ func monitorDemo(inv *invocation, c *cli.Context) error {
 		fed := make(chan struct{})
 		go func() {
 			defer close(fed)
-			live.Feed(c.Context, s, in, cfg, live.NewWire(s))
+			store.Feed(c.Context, s, in, cfg, store.NewWire(s))
 		}()
 		err := tui.Run(c.Context, s, screen)
 		stop()

@@ -13,7 +13,6 @@ import (
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/decode"
-	"github.com/wirectl/wirectl/decode/advice"
 	"github.com/wirectl/wirectl/decode/source"
 	"github.com/wirectl/wirectl/decode/track"
 	"github.com/wirectl/wirectl/frame"
@@ -23,7 +22,6 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/protocol/protobuf"
-	"github.com/wirectl/wirectl/protocol/protobuf/protofile"
 	"github.com/wirectl/wirectl/transport/grpc"
 )
 
@@ -203,7 +201,7 @@ func streamOf(c *cli.Context) (s streamConfig, err error) {
 
 // readSchema reads the flags that give a schema.
 func (s *streamConfig) readSchema(c *cli.Context) error {
-	src := protofile.Source{
+	src := protobuf.SchemaSource{
 		Proto:         c.StringSlice("proto"),
 		ImportPaths:   c.StringSlice("import-path"),
 		DescriptorSet: c.StringSlice("descriptor-set"),
@@ -219,14 +217,14 @@ func (s *streamConfig) readSchema(c *cli.Context) error {
 	case c.String("protocol") != "" && c.String("protocol") != "protobuf":
 		return usagef("--protocol %s has its own schema: leave out --proto and --descriptor-set", c.String("protocol"))
 	case message == "":
-		files, err := protofile.Files(c.Context, src)
+		files, err := protobuf.SchemaFiles(c.Context, src)
 		if err != nil {
 			return err
 		}
 		s.schema, s.protocol = protobuf.NewMethods(files...), nil
 		return nil
 	default:
-		md, files, err := protofile.Load(c.Context, src, message)
+		md, files, err := protobuf.LoadSchema(c.Context, src, message)
 		if err != nil {
 			return err
 		}
@@ -319,7 +317,7 @@ func unread(name string, result *decode.Result, some bool, ts *track.Trackers) e
 		return nil
 	}
 	if result.First != nil {
-		result.First = advice.OnPassed(fmt.Errorf("%s: %w", label(name), result.First), result.Framing)
+		result.First = decode.OnPassed(fmt.Errorf("%s: %w", label(name), result.First), result.Framing)
 	}
 	return &faultError{result.FaultError()}
 }

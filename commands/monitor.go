@@ -15,7 +15,6 @@ import (
 	"github.com/wirectl/wirectl/decode/source"
 	"github.com/wirectl/wirectl/internal/cmdline"
 	"github.com/wirectl/wirectl/store"
-	"github.com/wirectl/wirectl/store/live"
 	"github.com/wirectl/wirectl/tui"
 	"github.com/wirectl/wirectl/web"
 )
@@ -69,7 +68,7 @@ func runMonitor(inv *invocation, c *cli.Context) error {
 	if name, err = inv.opener().Resolve(name); err != nil {
 		return err
 	}
-	notes, err := store.OpenNotes(live.NotesFile(name))
+	notes, err := store.OpenNotes(store.NotesFile(name))
 	if err != nil {
 		return err
 	}
@@ -80,7 +79,7 @@ func runMonitor(inv *invocation, c *cli.Context) error {
 	defer s.Close()
 	s.Restore(notes.Kept)
 	cfg.Notice = s.Notice
-	v := &live.Viewing{Name: name, Opener: inv.opener(), Store: s, Config: cfg, Follow: c.Bool("follow")}
+	v := &store.Viewing{Name: name, Opener: inv.opener(), Store: s, Config: cfg, Follow: c.Bool("follow")}
 	if err := draw(c.Context, v, screen); err != nil {
 		return err
 	}
@@ -88,7 +87,7 @@ func runMonitor(inv *invocation, c *cli.Context) error {
 }
 
 // draw draws a session until the user has enough.
-func draw(ctx context.Context, v *live.Viewing, screen tui.Config) error {
+func draw(ctx context.Context, v *store.Viewing, screen tui.Config) error {
 	feeding, stop := context.WithCancel(ctx)
 	defer stop()
 	if err := v.Open(feeding); err != nil {
@@ -139,14 +138,14 @@ func monitored(inv *invocation, ctx context.Context, screen tui.Config) (string,
 	case !inv.IsTerminal(inv.Stdin):
 		return "-", nil
 	}
-	sessions, err := live.Choices(inv.Getenv)
+	sessions, err := store.Choices(inv.Getenv)
 	switch {
 	case err != nil:
 		return "", err
 	case len(sessions) == 1 && source.IsTap(sessions[0].Input):
-		return live.Await, nil // it is the one, and others may follow it
+		return store.Await, nil // it is the one, and others may follow it
 	}
-	return tui.Pick(ctx, sessions, func(ctx context.Context) []live.Choice { return live.NextChoices(ctx, inv.Getenv) }, screen)
+	return tui.Pick(ctx, sessions, func(ctx context.Context) []store.Choice { return store.NextChoices(ctx, inv.Getenv) }, screen)
 }
 
 // newScreen reads the flags that say how to draw.
@@ -163,7 +162,7 @@ func newScreen(inv *invocation, c *cli.Context) (tui.Config, error) {
 	}
 	colorful, err := inv.colorful(c.String("color"), inv.Stdout)
 	screen := tui.Config{
-		Theme: theme, Color: colorful, Ask: ask && colorful, Filter: c.String("where"), Welcome: live.FirstVisit(inv.Getenv),
+		Theme: theme, Color: colorful, Ask: ask && colorful, Filter: c.String("where"), Welcome: store.FirstVisit(inv.Getenv),
 		Output: inv.Stdout, Clipboard: inv.Stdout, Write: func(name string, r tui.Records) error { return convert.Save(name, r) },
 	}
 	if inv.IsTerminal(inv.Stdin) {

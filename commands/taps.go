@@ -7,7 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/capture/tap"
-	"github.com/wirectl/wirectl/store/live"
+	"github.com/wirectl/wirectl/store"
 	"github.com/wirectl/wirectl/table"
 )
 
@@ -38,7 +38,7 @@ func runTaps(inv *invocation, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	taps, err := live.List(c.Context, dir, func(err error) { inv.say("taps", err.Error()) })
+	taps, err := store.List(c.Context, dir, func(err error) { inv.say("taps", err.Error()) })
 	if err != nil {
 		return err
 	}
@@ -51,13 +51,13 @@ func runTaps(inv *invocation, c *cli.Context) error {
 	return table.Write(out, tapColumns, taps)
 }
 
-var tapColumns = []table.Column[live.Tap]{
-	{Title: "NAME", Cell: func(t *live.Tap) string { return t.Name }},
-	{Title: "PID", Drop: 1, Value: func(t *live.Tap) any { return int64(t.Pid) }},
-	{Title: "AGE", Drop: 4, Cell: func(t *live.Tap) string { return live.Age(t.Info) }},
-	{Title: "PROTOCOL", Drop: 3, Cell: func(t *live.Tap) string { return strings.Join(t.Protocols, ", ") }},
-	{Title: "FRAMES", Drop: 2, Value: func(t *live.Tap) any { return t.Frames }},
-	{Title: "ENDPOINTS", Least: 20, Cell: func(t *live.Tap) string {
+var tapColumns = []table.Column[store.Tap]{
+	{Title: "NAME", Cell: func(t *store.Tap) string { return t.Name }},
+	{Title: "PID", Drop: 1, Value: func(t *store.Tap) any { return int64(t.Pid) }},
+	{Title: "AGE", Drop: 4, Cell: func(t *store.Tap) string { return store.Age(t.Info) }},
+	{Title: "PROTOCOL", Drop: 3, Cell: func(t *store.Tap) string { return strings.Join(t.Protocols, ", ") }},
+	{Title: "FRAMES", Drop: 2, Value: func(t *store.Tap) any { return t.Frames }},
+	{Title: "ENDPOINTS", Least: 20, Cell: func(t *store.Tap) string {
 		ends := t.Controller + " ⇄ " + t.Unit
 		if t.Altered {
 			ends += " (altered)"

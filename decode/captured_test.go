@@ -17,11 +17,11 @@ import (
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/pcapng"
 	"github.com/wirectl/wirectl/decode"
-	"github.com/wirectl/wirectl/decode/encode"
+	"github.com/wirectl/wirectl/decode/convert"
 	"github.com/wirectl/wirectl/frame"
 )
 
-var reframe = encode.Reframe(encode.Config{})
+var reframe = convert.Reframe(convert.Config{})
 
 // opened decodes whatever text holds to NDJSON.
 func opened(t testing.TB, text string, cfg decode.Config) (string, decode.Result, error) {

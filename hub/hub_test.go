@@ -28,7 +28,6 @@ import (
 	"github.com/wirectl/wirectl/hub"
 	"github.com/wirectl/wirectl/hub/server"
 	"github.com/wirectl/wirectl/store"
-	"github.com/wirectl/wirectl/store/live"
 )
 
 func check(t *testing.T, errs ...error) {
@@ -282,7 +281,7 @@ func TestViewerWaits(t *testing.T) {
 	defer all.Close()
 	url := h.URL() + "/main?creds=" + filepath.Join(dir, "none")
 	opener := &source.Opener{Hub: hub.Source(func(string) string { return url })}
-	v := &live.Viewing{Name: "hub:server-1", Opener: opener, Store: all, Config: decode.Config{Resync: true}}
+	v := &store.Viewing{Name: "hub:server-1", Opener: opener, Store: all, Config: decode.Config{Resync: true}}
 	if err := v.Open(t.Context()); !errors.Is(err, fs.ErrNotExist) || v.Waiting != "" {
 		t.Errorf("without its token: %v, waiting: %q", err, v.Waiting)
 	}

@@ -20,8 +20,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/wirectl/wirectl/transport/internal/inbox"
 )
 
 // TLS configures trust and our own certificate.
@@ -236,7 +234,7 @@ type tlsListener struct {
 	net      *net.TCPListener
 	config   *tls.Config
 	notice   func(string)
-	inbox    *inbox.Inbox[Conn]
+	inbox    *Inbox[Conn]
 	greeters sync.WaitGroup
 	stop     context.CancelFunc
 }
@@ -247,7 +245,7 @@ func listenTLS(ctx context.Context, address string, opts Options) (Listener, err
 		return nil, err
 	}
 	cfg.NextProtos = opts.Subprotocols
-	tl := &tlsListener{net: l, config: cfg, notice: opts.notice, inbox: inbox.New[Conn]()}
+	tl := &tlsListener{net: l, config: cfg, notice: opts.notice, inbox: NewInbox[Conn]()}
 	ctx, tl.stop = context.WithCancel(context.WithoutCancel(ctx))
 	tl.greeters.Go(func() { tl.acceptConns(ctx) })
 	return tl, nil

@@ -18,7 +18,6 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/wirectl/wirectl/frame"
-	"github.com/wirectl/wirectl/transport/internal/inbox"
 )
 
 // A wsConn is a WebSocket. It has no half-close: after our close frame no more messages
@@ -235,7 +234,7 @@ type wsListener struct {
 	addr   string
 	path   string // the only one that is served; any if ""
 	opts   Options
-	inbox  *inbox.Inbox[Conn]
+	inbox  *Inbox[Conn]
 	server *http.Server
 	served sync.WaitGroup
 }
@@ -253,7 +252,7 @@ func listenWS(ctx context.Context, address string, opts Options) (Listener, erro
 		return nil, err
 	}
 	u.Host = l.Addr().String()
-	wl := &wsListener{addr: u.String(), path: strings.TrimSuffix(u.Path, "/"), opts: opts, inbox: inbox.New[Conn]()}
+	wl := &wsListener{addr: u.String(), path: strings.TrimSuffix(u.Path, "/"), opts: opts, inbox: NewInbox[Conn]()}
 	wl.server = &http.Server{
 		Handler:           wl,
 		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, rawKey{}, c) },

@@ -15,7 +15,6 @@ import (
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/store"
-	"github.com/wirectl/wirectl/store/live"
 	"github.com/wirectl/wirectl/tui"
 )
 
@@ -350,8 +349,8 @@ func TestMarksAreSetByCommands(t *testing.T) {
 
 // The user chooses one of several sessions, or none.
 func TestPick(t *testing.T) {
-	choices := []live.Choice{{Name: "first-1", About: "5s", Input: "tap:1"}, {Name: "second-2", About: "6s", Input: "tap:2"}}
-	still := func(ctx context.Context) []live.Choice { <-ctx.Done(); return nil }
+	choices := []store.Choice{{Name: "first-1", About: "5s", Input: "tap:1"}, {Name: "second-2", About: "6s", Input: "tap:2"}}
+	still := func(ctx context.Context) []store.Choice { <-ctx.Done(); return nil }
 	for keys, want := range map[string]string{"\r": "tap:1", "j\r": "tap:2", "jjk\r": "tap:1", "q": ""} {
 		got, err := tui.Pick(t.Context(), choices, still, tui.Config{Input: strings.NewReader(keys), Output: io.Discard})
 		if err != nil || got != want {
@@ -365,9 +364,9 @@ func TestPick(t *testing.T) {
 	if got, err := tui.Pick(ctx, choices, still, tui.Config{Input: keys, Output: io.Discard}); got != "" || err != nil {
 		t.Errorf("%q, %v", got, err)
 	}
-	waits := []live.Choice{{Input: live.Await}, {Input: "3f9a1c"}}
-	starts := func(context.Context) []live.Choice { return choices[:1] }
-	if got, err := tui.Pick(t.Context(), waits, starts, tui.Config{Input: keys, Output: io.Discard}); got != live.Await || err != nil {
+	waits := []store.Choice{{Input: store.Await}, {Input: "3f9a1c"}}
+	starts := func(context.Context) []store.Choice { return choices[:1] }
+	if got, err := tui.Pick(t.Context(), waits, starts, tui.Config{Input: keys, Output: io.Discard}); got != store.Await || err != nil {
 		t.Errorf("a session has started: %q, %v", got, err)
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/session/diff"
 	"github.com/wirectl/wirectl/store"
-	"github.com/wirectl/wirectl/store/live"
 )
 
 // faulty returns a store of that many frames, each of which breaks a rule.
@@ -84,7 +83,7 @@ func TestSlowPageIsShown(t *testing.T) {
 func TestPickScrolls(t *testing.T) {
 	p := &picker{keys: newKeyMap(), theme: newTheme("dark", false)}
 	for i := range 10 {
-		p.choices = append(p.choices, live.Choice{Name: fmt.Sprintf("tap-%d", i)})
+		p.choices = append(p.choices, store.Choice{Name: fmt.Sprintf("tap-%d", i)})
 	}
 	p.Update(tea.WindowSizeMsg{Width: 40, Height: 6})
 	for range 8 {
@@ -133,7 +132,7 @@ func TestPickFollows(t *testing.T) {
 				if name < "live" {
 					input = "tap:" + name
 				}
-				list = append(list, live.Choice{Name: name, Input: input})
+				list = append(list, store.Choice{Name: name, Input: input})
 			}
 			if i == 0 {
 				p.choices = list
@@ -384,7 +383,7 @@ func TestTitleKeepsName(t *testing.T) {
 // The list of sessions cuts no name, and no row is wider than the screen.
 func TestPickIsWhole(t *testing.T) {
 	name := strings.Repeat("long-", 8) + "name"
-	p := &picker{choices: []live.Choice{{Name: "short", About: strings.Repeat("mcp ", 60)}, {Name: name, About: "mcp, 6s"}}, theme: newTheme("dark", true)}
+	p := &picker{choices: []store.Choice{{Name: "short", About: strings.Repeat("mcp ", 60)}, {Name: name, About: "mcp, 6s"}}, theme: newTheme("dark", true)}
 	for _, p.width = range []int{80, 120, 200} {
 		p.height = 24
 		view := ansi.Strip(p.View())

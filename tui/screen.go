@@ -13,7 +13,6 @@ import (
 
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/store"
-	"github.com/wirectl/wirectl/store/live"
 )
 
 // The least that the screen is drawn on.
@@ -515,7 +514,7 @@ func (p *prompt) word() {
 
 // Pick lets the user choose, and returns the chosen input; "" if the user quits. next waits
 // for the choices to change, as sessions start and end; nil means no change.
-func Pick(ctx context.Context, choices []live.Choice, next func(context.Context) []live.Choice, c Config) (string, error) {
+func Pick(ctx context.Context, choices []store.Choice, next func(context.Context) []store.Choice, c Config) (string, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	p := &picker{choices: choices, keys: newKeyMap(), width: 80, height: 24}
@@ -530,7 +529,7 @@ func Pick(ctx context.Context, choices []live.Choice, next func(context.Context)
 // A picker is the list to choose from.
 type picker struct {
 	config        Config
-	choices       []live.Choice
+	choices       []store.Choice
 	next          tea.Cmd
 	keys          keyMap
 	theme         *theme
@@ -542,7 +541,7 @@ type picker struct {
 }
 
 // changed are the choices after a change.
-type changed []live.Choice
+type changed []store.Choice
 
 // rows is how many choices fit, below the question and an empty line.
 func (p *picker) rows() int { return max(p.height-2, 1) }
@@ -594,14 +593,14 @@ func (p *picker) move(by int) {
 
 // follow takes over the choices after a change. The selection stays on its session. If that is
 // to wait for one, and one starts, that is the choice, which follow reports.
-func (p *picker) follow(choices []live.Choice) bool {
+func (p *picker) follow(choices []store.Choice) bool {
 	was := p.list.at
 	selected := p.choices[was]
-	index := func(of live.Choice) int {
-		return slices.IndexFunc(choices, func(c live.Choice) bool { return c.Input == of.Input })
+	index := func(of store.Choice) int {
+		return slices.IndexFunc(choices, func(c store.Choice) bool { return c.Input == of.Input })
 	}
 	at := index(selected)
-	p.ended = at < 0 && selected.Input != live.Await
+	p.ended = at < 0 && selected.Input != store.Await
 	switch {
 	case p.ended: // it stays after the one that it was after
 		for before := was - 1; at < 0 && before >= 0; before-- {
@@ -612,8 +611,8 @@ func (p *picker) follow(choices []live.Choice) bool {
 		choices = slices.Insert(slices.Clone(choices), at, selected)
 	case at < 0:
 		at = 0
-		if isTap := func(c live.Choice) bool { return strings.HasPrefix(c.Input, "tap:") }; isTap(choices[0]) && !slices.ContainsFunc(choices[1:], isTap) {
-			p.chosen = live.Await
+		if isTap := func(c store.Choice) bool { return strings.HasPrefix(c.Input, "tap:") }; isTap(choices[0]) && !slices.ContainsFunc(choices[1:], isTap) {
+			p.chosen = store.Await
 		}
 	}
 	p.choices, p.list.at = choices, at

@@ -20,16 +20,15 @@ import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/store"
-	"github.com/wirectl/wirectl/store/live"
 	"github.com/wirectl/wirectl/transport"
 )
 
 // A Library has the sessions that the page can show. It is safe for any number of goroutines.
 type Library interface {
 	// List returns the sessions that contain all of the words, the newest first.
-	List(ctx context.Context, words string) ([]live.Listed, error)
+	List(ctx context.Context, words string) ([]store.Listed, error)
 	// Viewing returns the source that fills s with a session. It is not open yet.
-	Viewing(ctx context.Context, id string, s *store.Store) (*live.Viewing, error)
+	Viewing(ctx context.Context, id string, s *store.Store) (*store.Viewing, error)
 }
 
 // Options say what is served, and to whom.
@@ -162,7 +161,7 @@ func (s *Server) serveSessions(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if list == nil {
-		list = []live.Listed{}
+		list = []store.Listed{}
 	}
 	answer(w, list)
 }
@@ -268,33 +267,33 @@ type Local struct {
 }
 
 // List returns the taps and the recorded sessions.
-func (l *Local) List(_ context.Context, words string) (list []live.Listed, err error) {
-	choices := []live.Choice{{Name: l.Only, Input: l.Only}}
+func (l *Local) List(_ context.Context, words string) (list []store.Listed, err error) {
+	choices := []store.Choice{{Name: l.Only, Input: l.Only}}
 	if l.Only == "" {
-		if choices, err = live.Choices(l.Opener.Getenv); err != nil {
+		if choices, err = store.Choices(l.Opener.Getenv); err != nil {
 			return nil, err
 		}
 	}
 	if l.Only == "" && len(choices) == 1 && source.IsTap(choices[0].Input) {
-		choices[0] = live.Choice{Name: live.Await, About: "what runs, or the next relay or broker that does", Input: live.Await}
+		choices[0] = store.Choice{Name: store.Await, About: "what runs, or the next relay or broker that does", Input: store.Await}
 	}
 	for _, c := range choices {
 		about := strings.ToLower(c.Name + "\n" + c.About)
 		if !slices.ContainsFunc(strings.Fields(strings.ToLower(words)), func(word string) bool { return !strings.Contains(about, word) }) {
-			list = append(list, live.Listed{ID: c.Input, Name: c.Name, About: c.About})
+			list = append(list, store.Listed{ID: c.Input, Name: c.Name, About: c.About})
 		}
 	}
 	return list, nil
 }
 
 // Viewing returns the source of a listed session.
-func (l *Local) Viewing(ctx context.Context, id string, s *store.Store) (*live.Viewing, error) {
+func (l *Local) Viewing(ctx context.Context, id string, s *store.Store) (*store.Viewing, error) {
 	list, err := l.List(ctx, "")
 	if err != nil {
 		return nil, err
 	}
 	// A link may name only listed sessions, not any file of this machine.
-	if !slices.ContainsFunc(list, func(c live.Listed) bool { return c.ID == id }) {
+	if !slices.ContainsFunc(list, func(c store.Listed) bool { return c.ID == id }) {
 		return nil, fmt.Errorf("no session %q", id)
 	}
 	name, err := l.Opener.Resolve(id)
@@ -303,7 +302,7 @@ func (l *Local) Viewing(ctx context.Context, id string, s *store.Store) (*live.V
 	}
 	cfg := l.Config
 	cfg.Resync, cfg.Notice = true, s.Notice
-	return &live.Viewing{Name: name, Opener: l.Opener, Store: s, Config: cfg, Follow: l.Follow}, nil
+	return &store.Viewing{Name: name, Opener: l.Opener, Store: s, Config: cfg, Follow: l.Follow}, nil
 }
 
 // peers are the connections, and the last lines besides frames, such as standard error.

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/store"
-	"github.com/wirectl/wirectl/store/live"
 )
 
 // A shelf has the sessions that a page shows, or has shown until recently.
@@ -40,8 +39,8 @@ type opened struct {
 	idle    *time.Timer // closes it; nil while it has viewers
 
 	mu      sync.Mutex
-	title   string     // "" until it is known
-	wire    *live.Wire // nil if there is none
+	title   string      // "" until it is known
+	wire    *store.Wire // nil if there is none
 	waiting string
 }
 
@@ -127,7 +126,7 @@ func (s *shelf) feed(ctx context.Context, o *opened) {
 }
 
 // name sets the title of a session from a list.
-func (o *opened) name(list []live.Listed) {
+func (o *opened) name(list []store.Listed) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, l := range list {
@@ -171,7 +170,7 @@ func (o *opened) about(control bool, now time.Time) (about, clock) {
 }
 
 // control returns the wire of a session; nil if it has none.
-func (o *opened) control() *live.Wire {
+func (o *opened) control() *store.Wire {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.wire

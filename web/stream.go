@@ -12,7 +12,6 @@ import (
 
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/store"
-	"github.com/wirectl/wirectl/store/live"
 )
 
 const (
@@ -292,7 +291,7 @@ func (o *opened) do(c *command) (err error) {
 }
 
 // edit sends a held frame with another text.
-func (o *opened) edit(w *live.Wire, c *command) error {
+func (o *opened) edit(w *store.Wire, c *command) error {
 	waiting := o.store.Overview().Held
 	i := slices.IndexFunc(waiting, func(h store.Held) bool { return h.Number == c.Held })
 	if i < 0 {

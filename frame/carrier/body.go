@@ -9,7 +9,6 @@ import (
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/inflate"
-	"github.com/wirectl/wirectl/internal/limit"
 	"github.com/wirectl/wirectl/internal/sse"
 )
 
@@ -327,7 +326,7 @@ func (b *body) decoded(h *half) (data []byte, encoding string, err error) {
 
 // readDecompressed reads r to its end, at most most bytes.
 func readDecompressed(r io.Reader, most int) ([]byte, error) {
-	return limit.ReadAll(r, int64(most), fmt.Errorf("%w of %d bytes once it is decompressed", frame.ErrTooLarge, most))
+	return inflate.ReadAll(r, int64(most), fmt.Errorf("%w of %d bytes once it is decompressed", frame.ErrTooLarge, most))
 }
 
 const grpcHeader = 5

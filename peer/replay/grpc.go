@@ -17,7 +17,6 @@ import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/frame/carrier"
 	"github.com/wirectl/wirectl/internal/inflate"
-	"github.com/wirectl/wirectl/internal/limit"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/a2a"
 	"github.com/wirectl/wirectl/protocol/all"
@@ -287,7 +286,7 @@ func (c *callMessages) next() ([]byte, error) {
 		return nil, fmt.Errorf("a message cannot be decompressed: %w", err)
 	}
 	defer plain.Close()
-	return limit.ReadAll(plain, maxWebBody, errWebBody)
+	return inflate.ReadAll(plain, maxWebBody, errWebBody)
 }
 
 // parseCall sets the properties of a line of a gRPC call.

@@ -19,8 +19,8 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/inflate"
 	"github.com/wirectl/wirectl/internal/jsonscan"
-	"github.com/wirectl/wirectl/internal/limit"
 	"github.com/wirectl/wirectl/internal/sse"
 	"github.com/wirectl/wirectl/internal/wait"
 	"github.com/wirectl/wirectl/protocol"
@@ -204,7 +204,7 @@ func (c *webConn) exchange(ctx context.Context, l *webLine) error {
 		}
 		return c.events(ctx, l, resp.Body)
 	}
-	if body, err = limit.ReadAll(resp.Body, maxWebBody, errWebBody); err != nil {
+	if body, err = inflate.ReadAll(resp.Body, maxWebBody, errWebBody); err != nil {
 		return err
 	}
 	answer.setContent(body, frame.U2C, c.calls)
@@ -436,7 +436,7 @@ func (v *webVisit) Close() error {
 
 // serve writes a request as a line, and answers it.
 func (v *webVisit) serve(w http.ResponseWriter, r *http.Request) {
-	body, err := limit.ReadAll(r.Body, maxWebBody, errWebBody)
+	body, err := inflate.ReadAll(r.Body, maxWebBody, errWebBody)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
 		return

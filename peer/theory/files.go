@@ -16,8 +16,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/wirectl/wirectl/internal/inflate"
 	"github.com/wirectl/wirectl/internal/jsonscan"
-	"github.com/wirectl/wirectl/internal/limit"
 )
 
 const (
@@ -146,7 +146,7 @@ func (f *Files) fetch(ctx context.Context, address string, room int64) (data []b
 		if resp.StatusCode != http.StatusOK {
 			return fmt.Errorf("the server answers %s", resp.Status)
 		}
-		data, err = limit.ReadAll(resp.Body, room, errNoRoom)
+		data, err = inflate.ReadAll(resp.Body, room, errNoRoom)
 		return err
 	})
 	return data, err
@@ -272,7 +272,7 @@ func (f *Files) readArtifact(runID, place string, room int64) ([]byte, error) {
 		return nil, reason(err)
 	}
 	defer file.Close()
-	data, err := limit.ReadAll(file, room, errNoRoom)
+	data, err := inflate.ReadAll(file, room, errNoRoom)
 	return data, reason(err)
 }
 

@@ -11,7 +11,6 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/opaque"
 	"github.com/wirectl/wirectl/protocol/protobuf"
-	"github.com/wirectl/wirectl/protocol/protobuf/protofile"
 )
 
 // Messages of gRPC are read by field number. Except for requests, lf.a2a.v1 and the older
@@ -140,7 +139,7 @@ var schemas embed.FS
 
 // methods are compiled on first use.
 var methods = sync.OnceValue(func() *protobuf.Methods {
-	files, err := protofile.Embedded(schemas, "v03.proto", "v10.proto")
+	files, err := protobuf.EmbeddedFile(schemas, "v03.proto", "v10.proto")
 	if err != nil {
 		panic(err) // a test compiles them
 	}

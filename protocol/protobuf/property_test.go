@@ -17,7 +17,6 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 	"pgregory.net/rapid"
 
-	"github.com/wirectl/wirectl/protocol/protobuf/protofile"
 	latisv1 "github.com/wirectl/wirectl/protocol/schema/latis/v1"
 )
 
@@ -39,7 +38,7 @@ func load(name string) protoreflect.MessageDescriptor {
 	if err != nil {
 		panic(err)
 	}
-	md, _, err := protofile.Load(context.Background(), protofile.Source{Proto: files}, "torture."+name)
+	md, _, err := LoadSchema(context.Background(), SchemaSource{Proto: files}, "torture."+name)
 	if err != nil {
 		panic(err)
 	}

@@ -198,8 +198,8 @@ var names = []string{
 	"java_features", "source_context", "struct", "timestamp", "type", "wrappers",
 }
 
-// Files returns the included files.
-var Files = sync.OnceValue(func() *protoregistry.Files {
+// KnownFiles returns the included files.
+var KnownFiles = sync.OnceValue(func() *protoregistry.Files {
 	resolver := protocompile.WithStandardImports(protocompile.CompositeResolver{})
 	files := &protoregistry.Files{}
 	for _, name := range names {

@@ -402,7 +402,7 @@ func (l *Learned) FindFileByPath(path string) (protoreflect.FileDescriptor, erro
 	if fd, err := l.files.FindFileByPath(path); err == nil {
 		return fd, nil
 	}
-	return Files().FindFileByPath(path)
+	return KnownFiles().FindFileByPath(path)
 }
 
 // FindDescriptorByName is FindFileByPath for declarations in files.
@@ -410,7 +410,7 @@ func (l *Learned) FindDescriptorByName(name protoreflect.FullName) (protoreflect
 	if d, err := l.files.FindDescriptorByName(name); err == nil {
 		return d, nil
 	}
-	return Files().FindDescriptorByName(name)
+	return KnownFiles().FindDescriptorByName(name)
 }
 
 // Messages is like [Methods.Messages].

@@ -36,7 +36,6 @@ import (
 
 	"github.com/wirectl/wirectl/internal/wait"
 	"github.com/wirectl/wirectl/transport"
-	"github.com/wirectl/wirectl/transport/internal/inbox"
 )
 
 // Schemes are grpc:// and, by TLS, grpcs://.
@@ -364,13 +363,13 @@ func handshake(ctx context.Context, raw net.Conn, cfg *tls.Config) (net.Conn, er
 // reflection, for other tools.
 type Server struct {
 	grpc  *grpc.Server
-	calls *inbox.Inbox[transport.Conn]
+	calls *transport.Inbox[transport.Conn]
 	limit int64
 }
 
 // NewServer returns a server that accepts the HTTP/2 connections of l, by TLS unless
 // cfg is nil, and puts their calls into an inbox. Its Close closes both.
-func NewServer(l net.Listener, calls *inbox.Inbox[transport.Conn], cfg *tls.Config, opts transport.Options) *Server {
+func NewServer(l net.Listener, calls *transport.Inbox[transport.Conn], cfg *tls.Config, opts transport.Options) *Server {
 	security := insecure.NewCredentials()
 	if cfg != nil {
 		security = credentials.NewTLS(cfg)
@@ -456,5 +455,5 @@ func listen(ctx context.Context, address string, opts transport.Options) (transp
 	if err != nil {
 		return nil, err
 	}
-	return &listener{NewServer(l, inbox.New[transport.Conn](), cfg, opts), l, u.Scheme + "://" + l.Addr().String()}, nil
+	return &listener{NewServer(l, transport.NewInbox[transport.Conn](), cfg, opts), l, u.Scheme + "://" + l.Addr().String()}, nil
 }

@@ -22,7 +22,7 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/frame"
-	"github.com/wirectl/wirectl/internal/limit"
+	"github.com/wirectl/wirectl/internal/inflate"
 	"github.com/wirectl/wirectl/internal/sse"
 	"github.com/wirectl/wirectl/transport"
 )
@@ -476,7 +476,7 @@ func (a *Answer) discard() {
 
 // Body reads an answer that is not a stream.
 func (a *Answer) Body() ([]byte, error) {
-	return limit.ReadAll(a.resp.Body, MaxBody, faultf("the answer is over the limit of %d bytes", MaxBody))
+	return inflate.ReadAll(a.resp.Body, MaxBody, faultf("the answer is over the limit of %d bytes", MaxBody))
 }
 
 // withoutBOM removes a byte order mark, which some servers write before JSON.

@@ -19,7 +19,6 @@ import (
 	"github.com/wirectl/wirectl/internal/wait"
 	"github.com/wirectl/wirectl/transport"
 	"github.com/wirectl/wirectl/transport/grpc"
-	"github.com/wirectl/wirectl/transport/internal/inbox"
 )
 
 // The protocols that ALPN agrees on.
@@ -258,7 +257,7 @@ func (c netConn) SetWriteDeadline(t time.Time) error {
 type listener struct {
 	transport *quic.Transport
 	quic      *quic.Listener
-	inbox     *inbox.Inbox[transport.Conn]
+	inbox     *transport.Inbox[transport.Conn]
 	grpc      *grpc.Server
 	streams   streams
 }
@@ -274,8 +273,8 @@ func listen(ctx context.Context, address string, opts transport.Options) (transp
 	}
 	l := &listener{
 		transport: &quic.Transport{Conn: udp},
-		inbox:     inbox.New[transport.Conn](),
-		streams:   streams{inbox.New[net.Conn](), udp.LocalAddr()},
+		inbox:     transport.NewInbox[transport.Conn](),
+		streams:   streams{transport.NewInbox[net.Conn](), udp.LocalAddr()},
 	}
 	if l.quic, err = l.transport.Listen(prepare(cfg, &opts), config()); err != nil {
 		udp.Close()
@@ -335,7 +334,7 @@ func (l *listener) greet(qc *quic.Conn) {
 
 // streams are the connections for the gRPC server.
 type streams struct {
-	inbox *inbox.Inbox[net.Conn]
+	inbox *transport.Inbox[net.Conn]
 	addr  net.Addr
 }
 

@@ -1,6 +1,4 @@
-// Package inbox passes connections from the goroutines that do their handshakes to the one
-// that accepts them.
-package inbox
+package transport
 
 import (
 	"context"
@@ -15,8 +13,8 @@ type Inbox[C any] struct {
 	close  sync.Once
 }
 
-// New returns an open Inbox.
-func New[C any]() *Inbox[C] {
+// NewInbox returns an open Inbox.
+func NewInbox[C any]() *Inbox[C] {
 	return &Inbox[C]{conns: make(chan C), closed: make(chan struct{})}
 }
 

@@ -1,6 +1,4 @@
-// Package advice says what to try next when a stream holds something other than a frame or
-// a message.
-package advice
+package decode
 
 import (
 	"cmp"
@@ -9,7 +7,6 @@ import (
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/tap"
-	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/internal/render"
@@ -141,7 +138,7 @@ func skipText(offset int64) string {
 // OnPassed adds the advice to the error of a fault that decoding has passed.
 func OnPassed(err error, framing frame.Framing) error {
 	var fe *frame.Error
-	var fault *decode.Fault
+	var fault *Fault
 	hint := ""
 	switch {
 	case errors.As(err, &fe) && fe.Accident != frame.PlainText && !isStrayText(fe, framing): // between frames that were read
@@ -154,7 +151,7 @@ func OnPassed(err error, framing frame.Framing) error {
 
 // adviceInside returns the advice for a frame that holds something other than a message. In
 // most framings no text is a frame by chance, so the framing is right then.
-func adviceInside(f *decode.Fault) string {
+func adviceInside(f *Fault) string {
 	switch a := f.Accident(); {
 	case f.Framing == frame.Line:
 		return cmp.Or(adviceOn(a, f.Offset, f.Framing), onLine(f))
@@ -170,7 +167,7 @@ func adviceInside(f *decode.Fault) string {
 }
 
 // onLine returns the advice for a line that holds text, or the first part of JSON.
-func onLine(f *decode.Fault) string {
+func onLine(f *Fault) string {
 	var syntax *jsonscan.SyntaxError
 	switch {
 	case f.Accident() == frame.PlainText:

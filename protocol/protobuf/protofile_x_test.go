@@ -1,4 +1,4 @@
-package protofile_test
+package protobuf_test
 
 import (
 	"os"
@@ -13,7 +13,6 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/wirectl/wirectl/protocol/protobuf"
-	"github.com/wirectl/wirectl/protocol/protobuf/protofile"
 )
 
 // Every descriptor set is either loaded or rejected. A loaded one can be used to read messages.
@@ -33,7 +32,7 @@ func FuzzDescriptorSet(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	files, err := protofile.Files(f.Context(), protofile.Source{Proto: sources, ImportPaths: []string{"testdata"}})
+	files, err := protobuf.SchemaFiles(f.Context(), protobuf.SchemaSource{Proto: sources, ImportPaths: []string{"testdata"}})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -45,7 +44,7 @@ func FuzzDescriptorSet(f *testing.F) {
 		if err := os.WriteFile(path, set, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		files, err := protofile.Files(t.Context(), protofile.Source{DescriptorSet: []string{path}})
+		files, err := protobuf.SchemaFiles(t.Context(), protobuf.SchemaSource{DescriptorSet: []string{path}})
 		if err != nil {
 			return
 		}

@@ -1,4 +1,4 @@
-package encode_test
+package convert_test
 
 import (
 	"bytes"
@@ -7,13 +7,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wirectl/wirectl/decode/encode"
+	"github.com/wirectl/wirectl/decode/convert"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/all"
 )
 
-func named(t *testing.T, name string) protocol.Protocol {
+func protocolNamed(t *testing.T, name string) protocol.Protocol {
 	t.Helper()
 	p, err := all.Named(name)
 	if err != nil {
@@ -23,25 +23,25 @@ func named(t *testing.T, name string) protocol.Protocol {
 }
 
 func TestLinesBecomeFrames(t *testing.T) {
-	latis := named(t, "latis")
+	latis := protocolNamed(t, "latis")
 	for _, c := range []struct {
 		name, in, want string
-		cfg            encode.Config
+		cfg            convert.Config
 	}{
-		{"a record says how it is framed", `{"seq":1,"framing":"len32","payload":{"a":1}}`, "\x00\x00\x00\x07{\"a\":1}", encode.Config{}},
-		{"a payload is verbatim", `{"framing":"line","payload":{"b":1, "b" : 1e400}}`, "{\"b\":1, \"b\" : 1e400}\n", encode.Config{}},
-		{"raw wins over everything", `{"framing":"len32","payload":{},"raw":"AAE="}`, "\x00\x01", encode.Config{}},
-		{"also when it is empty", `{"framing":"len32","raw":""}`, "", encode.Config{}},
-		{"flags win over the record", `{"framing":"len32","payload":{}}`, "{}\n", encode.Config{Framing: frame.Line}},
-		{"the protocol tells the usual framing", `{"protocol":"lsp","payload":{}}`, "Content-Length: 2\r\n\r\n{}", encode.Config{}},
-		{"JSON becomes protobuf", `{"protocol":"latis","payload":{"id":"2","stateGet":{}}}`, "\x00\x00\x00\x05\x0a\x012b\x00", encode.Config{}},
-		{"a bare payload", `{"id":"2","stateGet":{}}`, "\x05\x0a\x012b\x00", encode.Config{Framing: frame.Varint, Protocol: latis}},
-		{"an unknown key makes it bare", `{"payload":{},"jsonrpc":"2.0"}`, "{\"payload\":{},\"jsonrpc\":\"2.0\"}\n", encode.Config{Framing: frame.Line}},
-		{"blank lines are nothing", "\n \n" + `{"framing":"line","payload":1}` + "\n\n", "1\n", encode.Config{}},
+		{"a record says how it is framed", `{"seq":1,"framing":"len32","payload":{"a":1}}`, "\x00\x00\x00\x07{\"a\":1}", convert.Config{}},
+		{"a payload is verbatim", `{"framing":"line","payload":{"b":1, "b" : 1e400}}`, "{\"b\":1, \"b\" : 1e400}\n", convert.Config{}},
+		{"raw wins over everything", `{"framing":"len32","payload":{},"raw":"AAE="}`, "\x00\x01", convert.Config{}},
+		{"also when it is empty", `{"framing":"len32","raw":""}`, "", convert.Config{}},
+		{"flags win over the record", `{"framing":"len32","payload":{}}`, "{}\n", convert.Config{Framing: frame.Line}},
+		{"the protocol tells the usual framing", `{"protocol":"lsp","payload":{}}`, "Content-Length: 2\r\n\r\n{}", convert.Config{}},
+		{"JSON becomes protobuf", `{"protocol":"latis","payload":{"id":"2","stateGet":{}}}`, "\x00\x00\x00\x05\x0a\x012b\x00", convert.Config{}},
+		{"a bare payload", `{"id":"2","stateGet":{}}`, "\x05\x0a\x012b\x00", convert.Config{Framing: frame.Varint, Protocol: latis}},
+		{"an unknown key makes it bare", `{"payload":{},"jsonrpc":"2.0"}`, "{\"payload\":{},\"jsonrpc\":\"2.0\"}\n", convert.Config{Framing: frame.Line}},
+		{"blank lines are nothing", "\n \n" + `{"framing":"line","payload":1}` + "\n\n", "1\n", convert.Config{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var out bytes.Buffer
-			if err := encode.Run(t.Context(), strings.NewReader(c.in), &out, c.cfg); err != nil {
+			if err := convert.Run(t.Context(), strings.NewReader(c.in), &out, c.cfg); err != nil {
 				t.Fatal(err)
 			}
 			if out.String() != c.want {
@@ -68,7 +68,7 @@ func TestErrorsNameTheLine(t *testing.T) {
 		`[1,2]`:         `line 3: the framing of this payload is unknown`,
 	} {
 		var out bytes.Buffer
-		err := encode.Run(t.Context(), strings.NewReader(good+"\n"+bad+"\n"+good), &out, encode.Config{})
+		err := convert.Run(t.Context(), strings.NewReader(good+"\n"+bad+"\n"+good), &out, convert.Config{})
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", bad, err, want)
 		}
@@ -81,7 +81,7 @@ func TestErrorsNameTheLine(t *testing.T) {
 // Blank lines count, however many there are.
 func TestErrorsCountBlankLines(t *testing.T) {
 	for _, blank := range []string{"\n", "\r\n", "          \n"} {
-		err := encode.Run(t.Context(), strings.NewReader(strings.Repeat(blank, 200_000)+"[1,2]\n"), io.Discard, encode.Config{})
+		err := convert.Run(t.Context(), strings.NewReader(strings.Repeat(blank, 200_000)+"[1,2]\n"), io.Discard, convert.Config{})
 		if err == nil || !strings.HasPrefix(err.Error(), "line 200001: ") {
 			t.Errorf("%.4q: %v", blank, err)
 		}
@@ -93,7 +93,7 @@ func TestErrorsCountBlankLines(t *testing.T) {
 func TestLongLines(t *testing.T) {
 	payload := `"` + strings.Repeat("a", 65<<20) + `"`
 	var out bytes.Buffer
-	if err := encode.Run(t.Context(), strings.NewReader(payload), &out, encode.Config{Framing: frame.Line}); err != nil {
+	if err := convert.Run(t.Context(), strings.NewReader(payload), &out, convert.Config{Framing: frame.Line}); err != nil {
 		t.Fatal(err)
 	}
 	if out.Len() != len(payload)+1 {
@@ -103,7 +103,7 @@ func TestLongLines(t *testing.T) {
 
 func TestWriteErrorsAreReturned(t *testing.T) {
 	gone := errors.New("gone")
-	err := encode.Run(t.Context(), strings.NewReader(`{"framing":"line","payload":1}`), failing{gone}, encode.Config{})
+	err := convert.Run(t.Context(), strings.NewReader(`{"framing":"line","payload":1}`), failing{gone}, convert.Config{})
 	if !errors.Is(err, gone) {
 		t.Error(err)
 	}

@@ -1,4 +1,4 @@
-package protofile
+package protobuf
 
 import (
 	"context"
@@ -49,7 +49,7 @@ func TestLoadFromSource(t *testing.T) {
 	dir := tree(t)
 	event := filepath.Join(dir, "acme/v1/event.proto")
 	for _, name := range []string{"acme.v1.Event", "v1.Event", "Event"} {
-		md, _, err := Load(context.Background(), Source{Proto: []string{event}, ImportPaths: []string{dir}}, name)
+		md, _, err := LoadSchema(context.Background(), SchemaSource{Proto: []string{event}, ImportPaths: []string{dir}}, name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,7 +65,7 @@ func TestLoadWhatIsImported(t *testing.T) {
 	service := filepath.Join(dir, "service.proto")
 	write(t, service, `syntax = "proto3"; import "acme/v1/event.proto";`)
 	for _, name := range []string{"acme.v1.Event", "acme.v1.Sub.Detail", "acme.v1.common.Actor", "google.protobuf.Timestamp"} {
-		md, _, err := Load(context.Background(), Source{Proto: []string{service}, ImportPaths: []string{dir}}, name)
+		md, _, err := LoadSchema(context.Background(), SchemaSource{Proto: []string{service}, ImportPaths: []string{dir}}, name)
 		if err != nil || string(md.FullName()) != name {
 			t.Errorf("%s: got %v, error %v", name, md, err)
 		}
@@ -75,7 +75,7 @@ func TestLoadWhatIsImported(t *testing.T) {
 // A file that needs no imports, or only neighbours, needs no import path.
 func TestLoadWithoutImportPath(t *testing.T) {
 	dir := tree(t)
-	md, _, err := Load(context.Background(), Source{Proto: []string{filepath.Join(dir, "acme/v1/common.proto")}}, "Actor")
+	md, _, err := LoadSchema(context.Background(), SchemaSource{Proto: []string{filepath.Join(dir, "acme/v1/common.proto")}}, "Actor")
 	if err != nil || md.FullName() != "acme.v1.common.Actor" {
 		t.Errorf("got %v, error %v", md, err)
 	}
@@ -84,7 +84,7 @@ func TestLoadWithoutImportPath(t *testing.T) {
 // A set written without its imports still finds the standard ones.
 func TestLoadFromDescriptorSet(t *testing.T) {
 	dir := tree(t)
-	md, _, err := Load(context.Background(), Source{Proto: []string{filepath.Join(dir, "acme/v1/event.proto")}, ImportPaths: []string{dir}}, "Event")
+	md, _, err := LoadSchema(context.Background(), SchemaSource{Proto: []string{filepath.Join(dir, "acme/v1/event.proto")}, ImportPaths: []string{dir}}, "Event")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestLoadFromDescriptorSet(t *testing.T) {
 	path := filepath.Join(dir, "set.binpb")
 	write(t, path, string(data))
 	for _, name := range []string{"Event", "acme.v1.common.Actor"} {
-		if _, _, err := Load(context.Background(), Source{DescriptorSet: []string{path}}, name); err != nil {
+		if _, _, err := LoadSchema(context.Background(), SchemaSource{DescriptorSet: []string{path}}, name); err != nil {
 			t.Error(err)
 		}
 	}
@@ -118,30 +118,30 @@ func TestLoadErrors(t *testing.T) {
 	write(t, later, `edition = "2024"; message Foo {}`)
 	event := filepath.Join(dir, "acme/v1/event.proto")
 	tests := map[string]struct {
-		source  Source
+		source  SchemaSource
 		message string
 		want    string
 	}{
 		"no such message": {
-			Source{Proto: []string{event}, ImportPaths: []string{dir}},
+			SchemaSource{Proto: []string{event}, ImportPaths: []string{dir}},
 			"Foo",
 			`message "Foo" is not in acme/v1/event.proto; it has: acme.v1.Event, acme.v1.Event.Detail, acme.v1.Sub, acme.v1.Sub.Detail`,
 		},
 		"two such messages": {
-			Source{Proto: []string{event}, ImportPaths: []string{dir}},
+			SchemaSource{Proto: []string{event}, ImportPaths: []string{dir}},
 			"Detail",
 			`message "Detail" could be any of: acme.v1.Event.Detail, acme.v1.Sub.Detail`,
 		},
-		"no such file":   {Source{Proto: []string{filepath.Join(dir, "no.proto")}}, "Foo", "no.proto: no such file"},
-		"no such import": {Source{Proto: []string{lonely}, ImportPaths: []string{dir}}, "Foo", "lonely.proto:1:27: not/there.proto is in none of: " + dir + ": file does not exist"},
-		"syntax":         {Source{Proto: []string{broken}, ImportPaths: []string{dir}}, "Foo", "broken.proto:2:9: syntax error"},
-		"later edition":  {Source{Proto: []string{later}}, "Foo", `later.proto:1:11: edition value "2024" not recognized; should be one of ["2023"]: compile it with protoc --descriptor_set_out`},
-		"not a set":      {Source{DescriptorSet: []string{event}}, "Foo", "event.proto is not a descriptor set"},
-		"nothing":        {Source{}, "Foo", "no .proto file or descriptor set"},
+		"no such file":   {SchemaSource{Proto: []string{filepath.Join(dir, "no.proto")}}, "Foo", "no.proto: no such file"},
+		"no such import": {SchemaSource{Proto: []string{lonely}, ImportPaths: []string{dir}}, "Foo", "lonely.proto:1:27: not/there.proto is in none of: " + dir + ": file does not exist"},
+		"syntax":         {SchemaSource{Proto: []string{broken}, ImportPaths: []string{dir}}, "Foo", "broken.proto:2:9: syntax error"},
+		"later edition":  {SchemaSource{Proto: []string{later}}, "Foo", `later.proto:1:11: edition value "2024" not recognized; should be one of ["2023"]: compile it with protoc --descriptor_set_out`},
+		"not a set":      {SchemaSource{DescriptorSet: []string{event}}, "Foo", "event.proto is not a descriptor set"},
+		"nothing":        {SchemaSource{}, "Foo", "no .proto file or descriptor set"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, _, err := Load(context.Background(), test.source, test.message)
+			_, _, err := LoadSchema(context.Background(), test.source, test.message)
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got error %v\nwant %s", err, test.want)
 			}
@@ -240,7 +240,7 @@ message M { repeated int32 n = 1 [json_name = 5]; }`,
 			write(t, a, test.text)
 			write(t, filepath.Join(dir, "b.proto"), `syntax = "proto3"; package other; message Thing {}`)
 			write(t, filepath.Join(dir, "c.proto"), `syntax = "proto3"; import "b.proto";`)
-			_, err := Files(t.Context(), Source{Proto: []string{a}, ImportPaths: []string{dir}})
+			_, err := SchemaFiles(t.Context(), SchemaSource{Proto: []string{a}, ImportPaths: []string{dir}})
 			if err == nil || !strings.HasPrefix(err.Error(), test.want) {
 				t.Errorf("got error %v\nwant %s", err, test.want)
 			}
@@ -248,12 +248,12 @@ message M { repeated int32 n = 1 [json_name = 5]; }`,
 	}
 }
 
-// Files that import each other are an error, whichever is compiled first.
+// SchemaFiles that import each other are an error, whichever is compiled first.
 func TestImportCycle(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "a.proto"), `syntax = "proto3"; import "b.proto";`)
 	write(t, filepath.Join(dir, "b.proto"), `syntax = "proto3"; import "a.proto";`)
-	_, err := Files(t.Context(), Source{Proto: []string{filepath.Join(dir, "a.proto")}})
+	_, err := SchemaFiles(t.Context(), SchemaSource{Proto: []string{filepath.Join(dir, "a.proto")}})
 	if err == nil || !strings.Contains(err.Error(), ".proto:1:27: cycle found in imports: ") {
 		t.Error(err)
 	}
@@ -271,7 +271,7 @@ message M {
 }
 enum E { option (acme.closed) = true; ZERO = 0 [(acme.value) = "x"]; }
 service S { option (acme.host) = "h"; rpc F(M) returns (M) { option (acme.http) = { get: "/f" }; } }`)
-	files, err := Files(t.Context(), Source{Proto: []string{path}})
+	files, err := SchemaFiles(t.Context(), SchemaSource{Proto: []string{path}})
 	if err != nil || files[0].Messages().Get(0).Fields().Len() != 2 {
 		t.Error(files, err)
 	}
@@ -292,7 +292,7 @@ func TestEdition2024(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "set.binpb")
 	write(t, path, string(data))
-	md, _, err := Load(t.Context(), Source{DescriptorSet: []string{path}}, "M")
+	md, _, err := LoadSchema(t.Context(), SchemaSource{DescriptorSet: []string{path}}, "M")
 	if err != nil || !md.Fields().Get(0).IsPacked() {
 		t.Errorf("got %v, error %v", md, err)
 	}
@@ -311,7 +311,7 @@ func TestWrongSet(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "set.binpb")
 	write(t, path, string(data))
-	if _, err := Files(t.Context(), Source{DescriptorSet: []string{path}}); err == nil || !strings.Contains(err.Error(), "a.proto: ") || !strings.Contains(err.Error(), `"M.n" cannot resolve type`) {
+	if _, err := SchemaFiles(t.Context(), SchemaSource{DescriptorSet: []string{path}}); err == nil || !strings.Contains(err.Error(), "a.proto: ") || !strings.Contains(err.Error(), `"M.n" cannot resolve type`) {
 		t.Error(err)
 	}
 }

@@ -1,7 +1,4 @@
-// Package encode turns NDJSON back into frames: the records that decode
-// writes, or payloads alone, one a line. How frames are delimited is
-// known to package frame.
-package encode
+package convert
 
 import (
 	"context"

@@ -1,5 +1,4 @@
-// Package limit reads at most a given number of bytes from peers.
-package limit
+package inflate
 
 import "io"
 
