@@ -1,11 +1,13 @@
 package session_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/a2a"
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
 	"github.com/wirectl/wirectl/session"
 )
@@ -163,6 +165,32 @@ func TestDivide(t *testing.T) {
 	}
 	if got := found(tr); got != "malformed @ 10" {
 		t.Error(got)
+	}
+}
+
+// What is inside a broken body of an API, of which any object may be a message, is none. Bodies that are
+// whole count, also those of the form of A2A that does not name its methods.
+func TestDivideAPI(t *testing.T) {
+	for _, test := range []struct {
+		of         protocol.Protocol
+		text, want string
+	}{
+		{named(t, "openai"), `{"model":"m","tools"2[{"type":"function"},{"type":"object"}]}`, "malformed @ 10: not mcp"},
+		{named(t, "openai"), `{"object":"response"}{"object":"response"}`, "malformed @ 10: 2 messages are in one frame"},
+		{a2a.REST, `{"message":{"role":"user"<,"parts":[{"text":"hi"}],"metadata":{}}}`, "malformed @ 10: not mcp"},
+		{a2a.REST, `{"task":{"id":"1"}} {"task":{"id":"2"}}`, "malformed @ 10: 2 messages are in one frame"},
+	} {
+		tr := session.New(test.of, session.Options{})
+		var m protocol.Message
+		err := test.of.Parse([]byte(test.text), &m)
+		tr.Feed(session.Frame{Seq: 10, Time: began, Conn: 1, Dir: frame.C2U, Payload: []byte(test.text), Size: len(test.text), Fault: &notMCP{err}}, nil)
+		var got []string
+		for f := range tr.Findings() {
+			got = append(got, fmt.Sprintf("%s @ %d: %s", f.Name, f.Frames[0], f.Message))
+		}
+		if len(got) == 0 || !strings.HasPrefix(got[0], test.want) {
+			t.Errorf("%s: %q", test.text, got)
+		}
 	}
 }
 

@@ -233,7 +233,7 @@ func Inside(p protocol.Protocol, line []byte) (messages [][]byte, before []byte,
 	}
 	words = words || len(bytes.TrimSpace(line[at:])) > 0
 	switch {
-	case len(messages) == 0, p == opaque.JSON && (words || len(messages) == 1):
+	case len(messages) == 0, recognizer(p) == nil && (words || len(messages) == 1): // or they are values of JSON that is broken elsewhere
 		return nil, nil, ""
 	case len(messages) > 1:
 		return messages, before, fmt.Sprintf("%d messages are on one line: write a line feed after each", len(messages))
@@ -241,10 +241,20 @@ func Inside(p protocol.Protocol, line []byte) (messages [][]byte, before []byte,
 	return messages, before, "a message is on one line with other text: write that to stderr, or end it with a line feed"
 }
 
-// isMessage reports whether JSON is a message that only p has.
+// isMessage reports whether JSON is a message that only p has, or, if no message shows that, one that p has.
 func isMessage(p protocol.Protocol, value []byte) bool {
 	var m protocol.Message
-	return p.Parse(value, &m) == nil && m.Faults&protocol.UnknownKind == 0 && evidence(Of(p), value, &m).Score != protocol.NoScore
+	return p.Parse(value, &m) == nil && m.Faults&protocol.UnknownKind == 0 &&
+		(recognizer(p) == nil || evidence(Of(p), value, &m).Score != protocol.NoScore)
+}
+
+// recognizer returns what tells the messages of a protocol from others; nil if nothing does. Bodies over
+// REST have the name of a protocol whose messages over JSON-RPC tell, but do not tell themselves.
+func recognizer(p protocol.Protocol) func([]byte, *protocol.Message) protocol.Evidence {
+	if s := Of(p); s.Protocol == p {
+		return s.Recognize
+	}
+	return nil
 }
 
 // A Refiner learns from later payloads what the first one did not tell. JSON is of the
