@@ -113,7 +113,7 @@ func decodeAll(inv *invocation, c *cli.Context, names []string, cfg decode.Confi
 		}
 		result, err := decodeOne(inv, c, name, cfg, newView)
 		if result.First != nil {
-			result.First = decode.OnPassed(fmt.Errorf("%s: %w", label(name), result.First), result.Framing)
+			result.First = decode.AdvisePassed(fmt.Errorf("%s: %w", label(name), result.First), result.Framing)
 		}
 		total.Merge(&result)
 		cfg.FirstSeq = max(cfg.FirstSeq, result.NextSeq)
@@ -179,7 +179,7 @@ func located(name string, framing frame.Framing, err error) error {
 	case errors.Is(err, decode.ErrNoMessage):
 		return usagef("%s: %w", label(name), err)
 	case frame.IsFault(err), errors.Is(err, frame.ErrUnknown), capture.IsFault(err):
-		return &faultError{decode.On(fmt.Errorf("%s: %w", label(name), err), framing)}
+		return &faultError{decode.Advise(fmt.Errorf("%s: %w", label(name), err), framing)}
 	case is[*frame.Error](err), is[*capture.Error](err):
 		return &source.Error{Err: fmt.Errorf("%s: %w", label(name), err)}
 	}

@@ -317,7 +317,7 @@ func unread(name string, result *decode.Result, some bool, ts *track.Trackers) e
 		return nil
 	}
 	if result.First != nil {
-		result.First = decode.OnPassed(fmt.Errorf("%s: %w", label(name), result.First), result.Framing)
+		result.First = decode.AdvisePassed(fmt.Errorf("%s: %w", label(name), result.First), result.Framing)
 	}
 	return &faultError{result.FaultError()}
 }

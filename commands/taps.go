@@ -38,7 +38,7 @@ func runTaps(inv *invocation, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	taps, err := store.List(c.Context, dir, func(err error) { inv.say("taps", err.Error()) })
+	taps, err := store.ListTaps(c.Context, dir, func(err error) { inv.say("taps", err.Error()) })
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func runTaps(inv *invocation, c *cli.Context) error {
 var tapColumns = []table.Column[store.Tap]{
 	{Title: "NAME", Cell: func(t *store.Tap) string { return t.Name }},
 	{Title: "PID", Drop: 1, Value: func(t *store.Tap) any { return int64(t.Pid) }},
-	{Title: "AGE", Drop: 4, Cell: func(t *store.Tap) string { return store.Age(t.Info) }},
+	{Title: "AGE", Drop: 4, Cell: func(t *store.Tap) string { return store.TapAge(t.Info) }},
 	{Title: "PROTOCOL", Drop: 3, Cell: func(t *store.Tap) string { return strings.Join(t.Protocols, ", ") }},
 	{Title: "FRAMES", Drop: 2, Value: func(t *store.Tap) any { return t.Frames }},
 	{Title: "ENDPOINTS", Least: 20, Cell: func(t *store.Tap) string {

@@ -66,8 +66,8 @@ func advised(a frame.Accident) frame.Framing {
 	}
 }
 
-// On adds the advice to the error of a stream.
-func On(err error, framing frame.Framing) error {
+// Advise adds the advice to the error of a stream.
+func Advise(err error, framing frame.Framing) error {
 	return withHint(err, hintFor(err, framing))
 }
 
@@ -135,8 +135,8 @@ func skipText(offset int64) string {
 	return "skip it with --resync"
 }
 
-// OnPassed adds the advice to the error of a fault that decoding has passed.
-func OnPassed(err error, framing frame.Framing) error {
+// AdvisePassed adds the advice to the error of a fault that decoding has passed.
+func AdvisePassed(err error, framing frame.Framing) error {
 	var fe *frame.Error
 	var fault *Fault
 	hint := ""

@@ -34,8 +34,8 @@ type Tap struct {
 	Altered   bool     `json:"altered,omitempty"`
 }
 
-// List returns the taps in dir, the newest first. It calls skip for those that it cannot read.
-func List(ctx context.Context, dir string, skip func(error)) ([]Tap, error) {
+// ListTaps returns the taps in dir, the newest first. It calls skip for those that it cannot read.
+func ListTaps(ctx context.Context, dir string, skip func(error)) ([]Tap, error) {
 	open, err := tap.List(dir, skip)
 	if err != nil {
 		return nil, err
@@ -84,8 +84,8 @@ func glance(ctx context.Context, dir string, info tap.Info) (Tap, error) {
 	return line, nil
 }
 
-// Age is how long ago a tap was opened, in its largest unit, such as 3m.
-func Age(info tap.Info) string {
+// TapAge is how long ago a tap was opened, in its largest unit, such as 3m.
+func TapAge(info tap.Info) string {
 	d := time.Since(info.Started)
 	for _, unit := range []struct {
 		name string
@@ -309,7 +309,7 @@ func openTaps(getenv func(string) string) (list []Choice, err error) {
 	}
 	taps, err := tap.List(dir, nil)
 	for _, t := range taps {
-		list = append(list, Choice{t.Name, Age(t) + "  " + t.Controller + " ⇄ " + ShortName(t.Unit), "tap:" + t.Name})
+		list = append(list, Choice{t.Name, TapAge(t) + "  " + t.Controller + " ⇄ " + ShortName(t.Unit), "tap:" + t.Name})
 	}
 	return list, err
 }

@@ -7,6 +7,7 @@
 package a2a
 
 import (
+	"slices"
 	"net/url"
 	"strings"
 
@@ -265,7 +266,9 @@ func (e *event) readResult(result []byte) {
 	var s jsonscan.Scanner
 	s.Init(result)
 	paths.Read(&s, &a)
-	_ = s.End()
+	if s.End() != nil {
+		e.readWrapper(result)
+	}
 	e.word, e.state, e.final, e.artifacts = a.state, states[string(a.state)], a.final, a.artifacts
 	e.context, e.piece = idToken(a.contextID, protocol.SpaceSession), protocol.Piece{Of: a.artifact, Appends: a.appends, Last: a.last}
 	for f, wrapped := range [...][]byte{message: a.message, task: a.task, status: a.statusUpdate, artifact: a.artifactUpdate} {
@@ -282,6 +285,18 @@ func (e *event) readResult(result []byte) {
 	}
 	if e.task = idToken(a.taskID, protocol.SpaceTask); e.form == task {
 		e.task = id
+	}
+}
+
+// readWrapper reads the form of an event whose wrapper is faulty: what comes before the fault counts, too.
+func (e *event) readWrapper(result []byte) {
+	var s jsonscan.Scanner
+	s.Init(result)
+	for ok := s.Object(); ok && s.Next(); {
+		f := slices.Index([]string{message: "message", task: "task", status: "statusUpdate", artifact: "artifactUpdate"}, string(s.Key()))
+		if f > 0 && s.Peek() == jsonscan.Object {
+			e.form, e.wrapped = form(f), true
+		}
 	}
 }
 

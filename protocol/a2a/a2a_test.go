@@ -128,6 +128,7 @@ func TestREST(t *testing.T) {
 		{get, "open", ``, `GetTask open from=c2u ref="k" ref-space=task does=open of="k" of-space=task version=1.0`},
 		{cancel, "open", `{}`, `tasks/cancel open from=c2u ref="k" ref-space=task does=cancel of="k" of-space=task version=0.3`},
 		{stream, "answer", `{"task":{"id":"k","status":{"state":"TASK_STATE_WORKING"}}}`, `result close from=u2c bind="k" bind-space=task label=TASK_STATE_WORKING does=open of="k" of-space=task goes-on=true`},
+		{stream, "answer", `{"statusUpdate":{"taskId":"k","status":{"state":"TASK_STATE_WORKING"},"metadata":NaN}}`, `result part from=u2c bind="k" bind-space=task label=TASK_STATE_WORKING does=part of="k" of-space=task`},
 		{stream, "answer", `{"message":{"content":[]}}`, `result close from=u2c`},
 		{get, "answer", `{"id":"k","status":{"state":"TASK_STATE_CANCELLED"}}`, `result close from=u2c bind="k" bind-space=task label=TASK_STATE_CANCELLED does=cancelled of="k" of-space=task`},
 		{get, "answer", `{"kind":"task","id":"k","status":{"state":"failed"}}`, `result close from=u2c bind="k" bind-space=task label=failed does=fail of="k" of-space=task version=0.3`},
