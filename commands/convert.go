@@ -250,22 +250,22 @@ func runEncode(inv *invocation, c *cli.Context) error {
 	case stream.schema != nil:
 		return usagef("a schema has many messages: name the message with --message NAME")
 	}
-	cfg := convert.Config{Framing: stream.framing, Protocol: stream.protocol, Limit: c.Int("limit-bytes")}
+	cfg := convert.EncodeConfig{Framing: stream.framing, Protocol: stream.protocol, Limit: c.Int("limit-bytes")}
 	return inv.each(names, func(_ int, name string) error { return encodeOne(inv, c, name, cfg) })
 }
 
-func encodeOne(inv *invocation, c *cli.Context, name string, cfg convert.Config) error {
+func encodeOne(inv *invocation, c *cli.Context, name string, cfg convert.EncodeConfig) error {
 	src, err := inv.open(c.Context, name)
 	if err != nil {
 		return err
 	}
 	defer src.Close()
 	src.Meter(inv.opener().Meter)
-	err = convert.Run(c.Context, src, inv.bytes(), cfg)
+	err = convert.Encode(c.Context, src, inv.bytes(), cfg)
 	switch {
 	case errors.Is(err, convert.ErrNoFraming):
 		return usagef("%s: %w: give --framing or --protocol", label(name), err)
-	case is[*convert.Error](err):
+	case is[*convert.EncodeError](err):
 		return &faultError{fmt.Errorf("%s: %w", label(name), err)}
 	default:
 		return located(name, frame.Line, err)

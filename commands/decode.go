@@ -206,7 +206,7 @@ func decodeConfig(c *cli.Context) (decode.Config, error) {
 		Compression: c.String("grpc-encoding"),
 		Skip:        c.Int64("skip"), Head: c.Int64("head"), Lines: printsLines(c),
 		Workers: min(runtime.GOMAXPROCS(0), maxWorkers),
-		Reframe: convert.Reframe(convert.Config{}),
+		Reframe: convert.Reframe(convert.EncodeConfig{}),
 	}
 	if cfg.Skip < 0 || cfg.Head < 0 {
 		return cfg, usagef("invalid --skip or --head: want 0 or more frames")

@@ -21,7 +21,7 @@ import (
 	"github.com/wirectl/wirectl/frame"
 )
 
-var reframe = convert.Reframe(convert.Config{})
+var reframe = convert.Reframe(convert.EncodeConfig{})
 
 // opened decodes whatever text holds to NDJSON.
 func opened(t testing.TB, text string, cfg decode.Config) (string, decode.Result, error) {

@@ -293,7 +293,7 @@ func TestFirstFault(t *testing.T) {
 func encoded(t testing.TB, ndjson string) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	if err := convert.Run(t.Context(), strings.NewReader(ndjson), &out, convert.Config{}); err != nil {
+	if err := convert.Encode(t.Context(), strings.NewReader(ndjson), &out, convert.EncodeConfig{}); err != nil {
 		t.Fatalf("%v in\n%s", err, ndjson)
 	}
 	return out.Bytes()
@@ -458,7 +458,7 @@ func TestOneLineForAFault(t *testing.T) {
 	good := []byte("\x00\x00\x00\x05\n\x012b\x00")
 	long := append([]byte("\x00\x30\x00\x00"), make([]byte, 3<<20)...)
 	stream := slices.Concat(good, long, good, long, good)
-	cfg := decode.Config{Framing: frame.Len32, Limit: 1000, Resync: true, Lines: true, Reframe: convert.Reframe(convert.Config{})}
+	cfg := decode.Config{Framing: frame.Len32, Limit: 1000, Resync: true, Lines: true, Reframe: convert.Reframe(convert.EncodeConfig{})}
 	pieces, _, _ := run(t, bytes.NewReader(stream), cfg, decode.NDJSON)
 	if n := strings.Count(pieces, `"skipped"`); n < 96 {
 		t.Errorf("NDJSON has %d pieces", n)

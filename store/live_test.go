@@ -132,7 +132,7 @@ func TestListSkipsWhatCannotBeRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	var skipped []string
-	taps, err := List(t.Context(), dir, func(err error) { skipped = append(skipped, err.Error()) })
+	taps, err := ListTaps(t.Context(), dir, func(err error) { skipped = append(skipped, err.Error()) })
 	if err != nil || len(taps) != 1 || !strings.HasPrefix(taps[0].Name, "good") {
 		t.Errorf("%v, %v", taps, err)
 	}

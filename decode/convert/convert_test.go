@@ -61,7 +61,7 @@ func line(conn int, dir frame.Dir, payload string) capture.Record {
 }
 
 // all reads all records of r.
-func all(t *testing.T, r capture.Reader) []capture.Record {
+func readAll(t *testing.T, r capture.Reader) []capture.Record {
 	t.Helper()
 	var records []capture.Record
 	for {
@@ -256,7 +256,7 @@ func TestCut(t *testing.T) {
 	}
 	r, err := pcapng.NewReader(&b, 0)
 	check(t, err)
-	if got := all(t, r); len(got) != 1 || !got[0].Time.Equal(begin) {
+	if got := readAll(t, r); len(got) != 1 || !got[0].Time.Equal(begin) {
 		t.Errorf("%+v", got)
 	}
 }

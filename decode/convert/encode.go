@@ -12,8 +12,8 @@ import (
 	"github.com/wirectl/wirectl/protocol/all"
 )
 
-// Config says which frames to make.
-type Config struct {
+// EncodeConfig says which frames to make.
+type EncodeConfig struct {
 	// Framing and Protocol override those of a record. Lines that are bare payloads need at
 	// least one of them.
 	Framing  frame.Framing
@@ -27,22 +27,22 @@ type Config struct {
 // was. Memory is taken as bytes arrive.
 const maxLine = 1 << 30
 
-// An Error is about a line that could not be encoded.
-type Error struct {
+// An EncodeError is about a line that could not be encoded.
+type EncodeError struct {
 	Line int // from 1
 	Err  error
 }
 
-func (e *Error) Error() string { return fmt.Sprintf("line %d: %v", e.Line, e.Err) }
-func (e *Error) Unwrap() error { return e.Err }
+func (e *EncodeError) Error() string { return fmt.Sprintf("line %d: %v", e.Line, e.Err) }
+func (e *EncodeError) Unwrap() error { return e.Err }
 
 // ErrNoFraming is the error for a payload without a framing.
 var ErrNoFraming = errors.New("the framing of this payload is unknown")
 
-// Run reads NDJSON, whose records may span several lines, from r and writes the frames to
+// Encode reads NDJSON, whose records may span several lines, from r and writes the frames to
 // w. It fails at the first line that it cannot encode; the frames before it have then been
 // written.
-func Run(ctx context.Context, r io.Reader, w io.Writer, cfg Config) error {
+func Encode(ctx context.Context, r io.Reader, w io.Writer, cfg EncodeConfig) error {
 	lines := frame.NewScanner(ndjson.Lines(r), frame.Line)
 	lines.SetLimit(max(maxLine, ndjson.LineLimit(cfg.Limit)))
 	lines.SetAccept(func([]byte, bool) bool { return true })
@@ -63,7 +63,7 @@ func Run(ctx context.Context, r io.Reader, w io.Writer, cfg Config) error {
 			return werr
 		}
 		if err != nil {
-			return &Error{number, err}
+			return &EncodeError{number, err}
 		}
 	}
 	if err := context.Cause(ctx); err != nil {
@@ -97,7 +97,7 @@ func (e *encoder) line(line []byte) error {
 // Reframe returns a function that makes the frame of a record with a payload and no raw
 // bytes. It uses the framing of the configuration or else of the record; if neither names
 // one, the usual framing of the protocol.
-func Reframe(cfg Config) ndjson.Reframe {
+func Reframe(cfg EncodeConfig) ndjson.Reframe {
 	var payload []byte
 	return func(dst []byte, r *ndjson.Record) ([]byte, error) {
 		framing, p, err := cfg.meaning(r)
@@ -123,7 +123,7 @@ func Reframe(cfg Config) ndjson.Reframe {
 
 // meaning returns the framing and the payload of a record, and its protocol, which may be
 // nil.
-func (cfg Config) meaning(r *ndjson.Record) (framing frame.Framing, p protocol.Protocol, err error) {
+func (cfg EncodeConfig) meaning(r *ndjson.Record) (framing frame.Framing, p protocol.Protocol, err error) {
 	framing, p = cfg.Framing, cfg.Protocol
 	if framing == nil && frame.IsCarried(r.Framing) {
 		return nil, nil, fmt.Errorf("a payload of the carrier framing %s cannot be framed again: keep the record's raw, or name another framing", r.Framing)

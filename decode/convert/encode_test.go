@@ -26,22 +26,22 @@ func TestLinesBecomeFrames(t *testing.T) {
 	latis := protocolNamed(t, "latis")
 	for _, c := range []struct {
 		name, in, want string
-		cfg            convert.Config
+		cfg            convert.EncodeConfig
 	}{
-		{"a record says how it is framed", `{"seq":1,"framing":"len32","payload":{"a":1}}`, "\x00\x00\x00\x07{\"a\":1}", convert.Config{}},
-		{"a payload is verbatim", `{"framing":"line","payload":{"b":1, "b" : 1e400}}`, "{\"b\":1, \"b\" : 1e400}\n", convert.Config{}},
-		{"raw wins over everything", `{"framing":"len32","payload":{},"raw":"AAE="}`, "\x00\x01", convert.Config{}},
-		{"also when it is empty", `{"framing":"len32","raw":""}`, "", convert.Config{}},
-		{"flags win over the record", `{"framing":"len32","payload":{}}`, "{}\n", convert.Config{Framing: frame.Line}},
-		{"the protocol tells the usual framing", `{"protocol":"lsp","payload":{}}`, "Content-Length: 2\r\n\r\n{}", convert.Config{}},
-		{"JSON becomes protobuf", `{"protocol":"latis","payload":{"id":"2","stateGet":{}}}`, "\x00\x00\x00\x05\x0a\x012b\x00", convert.Config{}},
-		{"a bare payload", `{"id":"2","stateGet":{}}`, "\x05\x0a\x012b\x00", convert.Config{Framing: frame.Varint, Protocol: latis}},
-		{"an unknown key makes it bare", `{"payload":{},"jsonrpc":"2.0"}`, "{\"payload\":{},\"jsonrpc\":\"2.0\"}\n", convert.Config{Framing: frame.Line}},
-		{"blank lines are nothing", "\n \n" + `{"framing":"line","payload":1}` + "\n\n", "1\n", convert.Config{}},
+		{"a record says how it is framed", `{"seq":1,"framing":"len32","payload":{"a":1}}`, "\x00\x00\x00\x07{\"a\":1}", convert.EncodeConfig{}},
+		{"a payload is verbatim", `{"framing":"line","payload":{"b":1, "b" : 1e400}}`, "{\"b\":1, \"b\" : 1e400}\n", convert.EncodeConfig{}},
+		{"raw wins over everything", `{"framing":"len32","payload":{},"raw":"AAE="}`, "\x00\x01", convert.EncodeConfig{}},
+		{"also when it is empty", `{"framing":"len32","raw":""}`, "", convert.EncodeConfig{}},
+		{"flags win over the record", `{"framing":"len32","payload":{}}`, "{}\n", convert.EncodeConfig{Framing: frame.Line}},
+		{"the protocol tells the usual framing", `{"protocol":"lsp","payload":{}}`, "Content-Length: 2\r\n\r\n{}", convert.EncodeConfig{}},
+		{"JSON becomes protobuf", `{"protocol":"latis","payload":{"id":"2","stateGet":{}}}`, "\x00\x00\x00\x05\x0a\x012b\x00", convert.EncodeConfig{}},
+		{"a bare payload", `{"id":"2","stateGet":{}}`, "\x05\x0a\x012b\x00", convert.EncodeConfig{Framing: frame.Varint, Protocol: latis}},
+		{"an unknown key makes it bare", `{"payload":{},"jsonrpc":"2.0"}`, "{\"payload\":{},\"jsonrpc\":\"2.0\"}\n", convert.EncodeConfig{Framing: frame.Line}},
+		{"blank lines are nothing", "\n \n" + `{"framing":"line","payload":1}` + "\n\n", "1\n", convert.EncodeConfig{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var out bytes.Buffer
-			if err := convert.Run(t.Context(), strings.NewReader(c.in), &out, c.cfg); err != nil {
+			if err := convert.Encode(t.Context(), strings.NewReader(c.in), &out, c.cfg); err != nil {
 				t.Fatal(err)
 			}
 			if out.String() != c.want {
@@ -68,7 +68,7 @@ func TestErrorsNameTheLine(t *testing.T) {
 		`[1,2]`:         `line 3: the framing of this payload is unknown`,
 	} {
 		var out bytes.Buffer
-		err := convert.Run(t.Context(), strings.NewReader(good+"\n"+bad+"\n"+good), &out, convert.Config{})
+		err := convert.Encode(t.Context(), strings.NewReader(good+"\n"+bad+"\n"+good), &out, convert.EncodeConfig{})
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", bad, err, want)
 		}
@@ -81,7 +81,7 @@ func TestErrorsNameTheLine(t *testing.T) {
 // Blank lines count, however many there are.
 func TestErrorsCountBlankLines(t *testing.T) {
 	for _, blank := range []string{"\n", "\r\n", "          \n"} {
-		err := convert.Run(t.Context(), strings.NewReader(strings.Repeat(blank, 200_000)+"[1,2]\n"), io.Discard, convert.Config{})
+		err := convert.Encode(t.Context(), strings.NewReader(strings.Repeat(blank, 200_000)+"[1,2]\n"), io.Discard, convert.EncodeConfig{})
 		if err == nil || !strings.HasPrefix(err.Error(), "line 200001: ") {
 			t.Errorf("%.4q: %v", blank, err)
 		}
@@ -93,7 +93,7 @@ func TestErrorsCountBlankLines(t *testing.T) {
 func TestLongLines(t *testing.T) {
 	payload := `"` + strings.Repeat("a", 65<<20) + `"`
 	var out bytes.Buffer
-	if err := convert.Run(t.Context(), strings.NewReader(payload), &out, convert.Config{Framing: frame.Line}); err != nil {
+	if err := convert.Encode(t.Context(), strings.NewReader(payload), &out, convert.EncodeConfig{Framing: frame.Line}); err != nil {
 		t.Fatal(err)
 	}
 	if out.Len() != len(payload)+1 {
@@ -103,7 +103,7 @@ func TestLongLines(t *testing.T) {
 
 func TestWriteErrorsAreReturned(t *testing.T) {
 	gone := errors.New("gone")
-	err := convert.Run(t.Context(), strings.NewReader(`{"framing":"line","payload":1}`), failing{gone}, convert.Config{})
+	err := convert.Encode(t.Context(), strings.NewReader(`{"framing":"line","payload":1}`), failing{gone}, convert.EncodeConfig{})
 	if !errors.Is(err, gone) {
 		t.Error(err)
 	}

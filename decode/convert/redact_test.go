@@ -27,7 +27,7 @@ func TestRedact(t *testing.T) {
 	if got := r.Session(); !got.Redacted || strings.Contains(got.Unit, "abcdef") {
 		t.Errorf("the session is %+v", got)
 	}
-	got := all(t, r)
+	got := readAll(t, r)
 	if len(got) != 3 || string(got[0].Payload()) != initialize {
 		t.Fatalf("%d records, the first %q", len(got), got[0].Payload())
 	}
@@ -47,7 +47,7 @@ func TestRedactNothing(t *testing.T) {
 	if !r.Session().Redacted {
 		t.Error("it is not said to be redacted, and may be")
 	}
-	all(t, r)
+	readAll(t, r)
 	if r.Session().Redacted {
 		t.Error("it is said to be redacted, and is not")
 	}

@@ -26,7 +26,7 @@ const (
 // protocols returns the protocols of all frames, and the session's.
 func protocols(t *testing.T, r capture.Reader) (of []string, session string) {
 	t.Helper()
-	for _, rec := range all(t, r) {
+	for _, rec := range readAll(t, r) {
 		of = append(of, rec.Protocol)
 	}
 	return of, r.Session().Protocol
@@ -147,7 +147,7 @@ func TestResolveReadsAheadSoFar(t *testing.T) {
 	if left := len(s.records); left < 80_000 {
 		t.Errorf("%d of 100000 records were read ahead", 100_000-left)
 	}
-	if got := len(all(t, r)); got != 100_000 {
+	if got := len(readAll(t, r)); got != 100_000 {
 		t.Errorf("%d records came out", got)
 	}
 }
@@ -171,7 +171,7 @@ func TestResolveDirection(t *testing.T) {
 	} {
 		r, err := convert.Resolve(&script{records: []capture.Record{line(1, c.has, asked)}}, rlm.Protocol, c.given)
 		check(t, err)
-		if got := all(t, r)[0].Dir; got != c.want {
+		if got := readAll(t, r)[0].Dir; got != c.want {
 			t.Errorf("%q, with %q given, becomes %q", c.has, c.given, got)
 		}
 	}

@@ -7,8 +7,8 @@
 package a2a
 
 import (
-	"slices"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/wirectl/wirectl/frame"

@@ -1,11 +1,9 @@
-// Package protobuf reads payloads in the protobuf wire format, with or without a schema.
+// Package protobuf reads payloads in the protobuf wire format, with or without a schema, and loads
+// schemas.
 //
-// With a schema, a [Schema] turns a message into its JSON form and back. Without one, a view shows what the wire reveals: field
-// numbers, wire types, and guesses at text and nested messages. [Message] and [Schemaless]
-// offer the two as protocols.
-//
-// Package protofile loads schemas. The meaning of a protocol's messages is left to the package
-// of that protocol.
+// With a schema, a [Schema] turns a message into its JSON form and back. Without one, a view
+// shows what the wire reveals: field numbers, wire types, and guesses at text and nested
+// messages. [Message] and [Schemaless] offer the two as protocols.
 package protobuf
 
 import (
