@@ -28,11 +28,11 @@ func FuzzDescriptorSet(f *testing.F) {
 		add(fd)
 		return true
 	})
-	sources, err := filepath.Glob("testdata/*.proto")
+	sources, err := filepath.Glob("testdata/files/*.proto")
 	if err != nil {
 		f.Fatal(err)
 	}
-	files, err := protobuf.SchemaFiles(f.Context(), protobuf.SchemaSource{Proto: sources, ImportPaths: []string{"testdata"}})
+	files, err := protobuf.SchemaFiles(f.Context(), protobuf.SchemaSource{Proto: sources, ImportPaths: []string{"testdata/files"}})
 	if err != nil {
 		f.Fatal(err)
 	}
