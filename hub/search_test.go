@@ -78,11 +78,11 @@ func search(t *testing.T, h *server.Hub, q hub.Query) (ids []string) {
 
 // searched searches until the index has everything, which a hub that has much to do may not have
 // at once.
-func searched(t *testing.T, c *hub.Conn, q hub.Query, progress func(*hub.Found)) (f hub.Found) {
+func searched(t *testing.T, c *hub.Conn, q hub.Query) (f hub.Found) {
 	t.Helper()
 	until(t, "the index has everything", func() bool {
 		var err error
-		f, err = c.Search(t.Context(), q, progress)
+		f, err = c.Search(t.Context(), q, nil)
 		check(t, err)
 		return f.Behind == 0
 	})
@@ -91,7 +91,7 @@ func searched(t *testing.T, c *hub.Conn, q hub.Query, progress func(*hub.Found))
 
 func searchAs(t *testing.T, c *hub.Conn, q hub.Query) (ids []string) {
 	t.Helper()
-	f := searched(t, c, q, nil)
+	f := searched(t, c, q)
 	if len(f.Partly) > 0 {
 		t.Errorf("these were not read: %q", f.Partly)
 	}
@@ -269,7 +269,7 @@ func TestSearchInSteps(t *testing.T) {
 	search := func(where string) hub.Found {
 		t.Helper()
 		steps = 0
-		searched(t, viewer(t, h), hub.Query{}, nil)
+		searched(t, viewer(t, h), hub.Query{})
 		f, err := viewer(t, h).Search(t.Context(), hub.Query{Where: where}, func(f *hub.Found) {
 			if steps++; f.Searched != int64(steps) || f.All != 3 || len(f.Sessions) > steps {
 				t.Errorf("after step %d: %+v", steps, f)
@@ -473,7 +473,7 @@ func TestBadSegments(t *testing.T) {
 	}
 	counts := func(calls int64) {
 		t.Helper()
-		list := searched(t, viewer(t, h), hub.Query{Where: "name==bad"}, nil).Sessions
+		list := searched(t, viewer(t, h), hub.Query{Where: "name==bad"}).Sessions
 		if len(list) != 1 || *list[0].Calls != calls || *list[0].Findings != 0 {
 			t.Errorf("want %d calls: %+v", calls, list)
 		}
@@ -507,7 +507,7 @@ func TestBadSegments(t *testing.T) {
 func count(t *testing.T, h *server.Hub, where string) (i hub.Info) {
 	t.Helper()
 	until(t, "the session is there", func() bool {
-		f := searched(t, viewer(t, h), hub.Query{Where: where}, nil)
+		f := searched(t, viewer(t, h), hub.Query{Where: where})
 		if len(f.Sessions) == 1 {
 			i = f.Sessions[0]
 		}
@@ -578,7 +578,7 @@ func TestManySessions(t *testing.T) {
 			publish(t, h, i, section(t, n+1, line), "Number", number, "Frames", number)
 		}
 	}
-	if f := searched(t, viewer(t, h), hub.Query{Where: "calls==1 and findings==0 and frames==2"}, nil); len(f.Sessions) != many {
+	if f := searched(t, viewer(t, h), hub.Query{Where: "calls==1 and findings==0 and frames==2"}); len(f.Sessions) != many {
 		t.Errorf("%d sessions", len(f.Sessions))
 	}
 }

@@ -86,8 +86,12 @@ func SARIF(w io.Writer, rules []Rule, results []Result) error {
 	described, found := []Object{}, []Object{}
 	for _, r := range rules {
 		described = append(described, Object{
-			"id", r.Name, "shortDescription", Object{"text", r.About}, "help", Object{"text", r.Help},
-			"defaultConfiguration", Object{"level", r.Level},
+			"id", r.Name, "shortDescription",
+			Object{"text", r.About},
+			"help",
+			Object{"text", r.Help},
+			"defaultConfiguration",
+			Object{"level", r.Level},
 		})
 	}
 	for _, r := range results {
@@ -100,8 +104,11 @@ func SARIF(w io.Writer, rules []Rule, results []Result) error {
 			at = append(at, "logicalLocations", places)
 		}
 		found = append(found, Object{
-			"ruleId", rules[r.Rule].Name, "ruleIndex", r.Rule, "level", r.Level, "message", Object{"text", r.Message},
-			"locations", []Object{at}, "properties", r.Properties,
+			"ruleId", rules[r.Rule].Name, "ruleIndex", r.Rule, "level", r.Level, "message",
+			Object{"text", r.Message},
+			"locations",
+			[]Object{at},
+			"properties", r.Properties,
 		})
 	}
 	driver := Object{"name", "wirectl", "informationUri", "https://github.com/wirectl/wirectl", "rules", described}
@@ -109,6 +116,7 @@ func SARIF(w io.Writer, rules []Rule, results []Result) error {
 	enc.SetIndent("", "  ")
 	return enc.Encode(Object{
 		"$schema", "https://json.schemastore.org/sarif-2.1.0.json", "version", "2.1.0",
-		"runs", []Object{{"tool", Object{"driver", driver}, "results", found}},
+		"runs",
+		[]Object{{"tool", Object{"driver", driver}, "results", found}},
 	})
 }

@@ -491,7 +491,7 @@ func (x *index) trim() error {
 		if r := x.readings[key]; r != nil {
 			f = r.facts
 		} else if json.Unmarshal(m.Data, &f) != nil {
-			return nil
+			return nil //nolint:nilerr // an entry that cannot be read is rebuilt, not removed
 		}
 		if f.Last > 0 && f.Last < info.State.FirstSeq {
 			gone = append(gone, key)

@@ -47,7 +47,8 @@ var Spec = protocol.Spec{
 			{"cancel-ignored", "a turn that was interrupted ends with a result whose terminal_reason begins with aborted"},
 		},
 	},
-	Cancel: protocol.Cancelling{JSON: `{"type":"control_cancel_request","request_id":%[1]s}`,
+	Cancel: protocol.Cancelling{
+		JSON: `{"type":"control_cancel_request","request_id":%[1]s}`,
 		Turn: `{"type":"control_request","request_id":"%[2]d","request":{"subtype":"interrupt"}}`,
 	},
 	Recognize: own.Recognize,
