@@ -131,8 +131,9 @@ func (d *Decoder) end(data []byte) error {
 	case finishes[reason] != "":
 		reason = finishes[reason]
 	case d.API == Contents && string(bare(e.Stop)) != "":
-		isPlain := reason == "STOP" || reason == "FINISH_REASON_UNSPECIFIED"
-		reason = map[bool]string{true: "stop", false: "content_filter"}[isPlain] // any other leaves the answer incomplete
+		// Any other reason leaves the answer incomplete, unless it calls: calls come whole.
+		isPlain := reason == "STOP" || reason == "FINISH_REASON_UNSPECIFIED" || len(d.Answer.calls) > 0
+		reason = map[bool]string{true: "stop", false: "content_filter"}[isPlain]
 	}
 	d.Answer.Finish = reason
 	return nil
