@@ -158,17 +158,18 @@ var madeID = regexp.MustCompile(`call_[a-z0-9]{26}`)
 // Gemini's finish reasons are translated into OpenAI's, also without a candidate. A call
 // without an id gets one, and one without arguments gets none.
 func TestEndsOfGemini(t *testing.T) {
-	for answer, want := range map[string]string{
-		`{"promptFeedback":{"blockReason":"SAFETY"}}`:                                                                `content_filter "" []`,
-		`{"promptFeedback":{"blockReason":"NEW"}}`:                                                                   `content_filter "" []`,
-		`{"candidates":[{"finishReason":"NO_IMAGE"}]}`:                                                               `content_filter "" []`,
-		`{"candidates":[{"finishReason":"OTHER"}]}`:                                                                  `content_filter "" []`,
-		`{"candidates":[{"content":{"parts":[{"functionCall":{"name":"f"}}]},"finishReason":"FUNCTION_CALL"}]}`:      `tool_calls "" [{call_N f {}}]`,
-		`{"candidates":[{"finishReason":"RECITATION"}]}`:                                                             `content_filter "" []`,
-		`{"candidates":[{"content":{"parts":[{"text":"hi"}]},"finishReason":"MAX_TOKENS"}]}`:                         `length "hi" []`,
-		`{"candidates":[{"content":{"parts":[{"text":"so"},{"functionCall":{"name":"f"}}]},"finishReason":"STOP"}]}`: `tool_calls "so" [{call_N f {}}]`,
-		`{"candidates":[{"content":{"parts":[{"text":"hm","thought":true},{"functionCall":{"id":"a","name":"f","args":{"b":1}}}]},"finishReason":"STOP"}]}`: `tool_calls "" [{a f {"b":1}}]`,
+	for _, c := range [][2]string{
+		{`{"promptFeedback":{"blockReason":"SAFETY"}}`, `content_filter "" []`},
+		{`{"promptFeedback":{"blockReason":"NEW"}}`, `content_filter "" []`},
+		{`{"candidates":[{"finishReason":"NO_IMAGE"}]}`, `content_filter "" []`},
+		{`{"candidates":[{"finishReason":"OTHER"}]}`, `content_filter "" []`},
+		{`{"candidates":[{"content":{"parts":[{"functionCall":{"name":"f"}}]},"finishReason":"FUNCTION_CALL"}]}`, `tool_calls "" [{call_N f {}}]`},
+		{`{"candidates":[{"finishReason":"RECITATION"}]}`, `content_filter "" []`},
+		{`{"candidates":[{"content":{"parts":[{"text":"hi"}]},"finishReason":"MAX_TOKENS"}]}`, `length "hi" []`},
+		{`{"candidates":[{"content":{"parts":[{"text":"so"},{"functionCall":{"name":"f"}}]},"finishReason":"STOP"}]}`, `tool_calls "so" [{call_N f {}}]`},
+		{`{"candidates":[{"content":{"parts":[{"text":"hm","thought":true},{"functionCall":{"id":"a","name":"f","args":{"b":1}}}]},"finishReason":"STOP"}]}`, `tool_calls "" [{a f {"b":1}}]`},
 	} {
+		answer, want := c[0], c[1]
 		for _, stream := range []bool{false, true} {
 			backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if r.Header.Get("X-Team") != "red" {
