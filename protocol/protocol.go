@@ -122,7 +122,8 @@ type Message struct {
 	// Continues says about a request that it continues an operation that went on after the
 	// answer to an equal request. Requests are equal in kind, Label, Arguments and State.
 	Continues bool
-	// Failing says about a part that its operation will fail, unless it is cancelled.
+	// Failing says about a part that its operation will fail, unless it is cancelled, and about a
+	// failure that a cancelled exchange ends in the same way.
 	Failing bool
 	// Settles names a question of a message that nobody answers, such as an event: this
 	// message answers the question, or says that it no longer needs an answer.

@@ -299,7 +299,7 @@ func (t *Tracker) settleOutcome(ev *event, e *Exchange) {
 		phase = op.Does
 	case e.decided != protocol.Note:
 		phase = e.decided
-	case ev.m.Stops && !e.cancels:
+	case ev.m.Stops && !e.cancels, ev.m.Failing && phase == protocol.Fail && e.cancel != nil:
 		phase = protocol.Cancelled
 	}
 	e.Closed = ev.f.Time

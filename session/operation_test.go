@@ -231,6 +231,7 @@ func TestOperations(t *testing.T) {
 			"turns of claude are answered in order", "claude", "> user; > user; < assistant; < ask q; > success q; < result false completed; < result true api_error; end",
 			`user  done 1 +"q"; user  failed 0`, "",
 		},
+		{"older versions do not say that a turn was interrupted", "claude", "> user; < assistant; > interrupt i; < success i; +900; < broken; > user; < broken; end", "user  cancelled 1 +\"i\"; user  failed 0", ""},
 		{
 			"an interrupt withdraws a question that is answered late", "claude", "> user; < ask q; > interrupt i; < withdraw q; < success i; < result true aborted_tools; > success q; end",
 			`user  cancelled 0 +"q" +"i"`, "",

@@ -240,6 +240,7 @@ var verbs = map[string]map[string]string{
 		"life":      `{"type":"command_lifecycle","command_uuid":"%1","state":"%2","session_id":"s"}`,
 		"used":      `{"type":"result","subtype":"success","is_error":false,"terminal_reason":"completed","session_id":"s","usage":{"input_tokens":%1}}`,
 		"aborted":   `{"type":"result","subtype":"error_during_execution","is_error":true,"terminal_reason":"aborted_streaming","session_id":"s","usage":{"input_tokens":%1}}`,
+		"broken":    `{"type":"result","subtype":"error_during_execution","is_error":true,"session_id":"s"}`,
 		"answers":   `{"type":"result","subtype":"success","is_error":false,"terminal_reason":"completed","session_id":"s","usage":{"input_tokens":%1},"user_message_uuids":%2}`,
 		"own":       `{"type":"result","subtype":"success","is_error":%1,"terminal_reason":"%2","session_id":"s","usage":{"input_tokens":%3},"origin":{"kind":"%4"}}`,
 		"stopall":   `{"type":"control_request","request_id":"%1","request":{"subtype":"interrupt","cancel_queued":true}}`,

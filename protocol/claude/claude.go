@@ -350,8 +350,8 @@ func (l *line) interpretResult(m *protocol.Message) {
 		m.Phase = protocol.Close
 	case bytes.HasPrefix(l.terminalReason, []byte("aborted")):
 		m.Phase = protocol.Cancelled
-	default:
-		m.Phase = protocol.Fail
+	default: // older versions give no reason
+		m.Phase, m.Failing = protocol.Fail, l.terminalReason == nil && string(l.subtype) == "error_during_execution"
 	}
 }
 
