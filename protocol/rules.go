@@ -295,6 +295,7 @@ type Response struct {
 	Request int64  // the number of the frame with the request
 	Verb    string // of the request
 	Asks    bool   // the request contains requests of the protocol
+	Session bool   // the head of the request names a session
 	Status  string
 	Media   string // the content type, without parameters
 	Body    bool   // there is a body

@@ -293,7 +293,7 @@ func (f *Follower) calls(e *exchange, it *decode.Item) {
 // session has ended.
 func (f *Follower) judgeResponse(e *exchange, it *decode.Item, isPlain bool) {
 	of, head := it.Frame, it.Frame.Meta.Head
-	r := &protocol.Response{Request: cmp.Or(e.called, e.request.Seq), Verb: e.method, Asks: e.asks, Status: e.status, Media: e.media}
+	r := &protocol.Response{Request: cmp.Or(e.called, e.request.Seq), Verb: e.method, Asks: e.asks, Session: e.stream < 0 && !e.older, Status: e.status, Media: e.media}
 	isHead, isEvent := head.Status() != "", e.events && isPlain || of.Meta.Signal == frame.Event
 	if isHead {
 		r.Status, r.Media = head.Status(), carrier.MediaType(head)

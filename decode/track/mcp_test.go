@@ -151,6 +151,7 @@ func TestResponsesOfMCP(t *testing.T) {
 		{"JSON of another kind", "2025-11-25", []string{call, typed("application/problem+json", listed)}, "wrong-response"},
 		{"JSON without a type", "2025-11-25", []string{call, strings.Replace(said("200 OK", listed), "Content-Type: application/json\r\n", "", 1)}, "wrong-response"},
 		{"a page", "2025-11-25", []string{call, page}, "wrong-response unanswered"},
+		{"202, and the answer to a GET", "2025-11-25", []string{call, nothing("202 Accepted"), get, events, chunk("data: " + listed + "\n\n"), last}, "wrong-response"},
 		{"a page with an error", "2025-11-25", []string{call, strings.Replace(page, "200 OK", "502 Bad Gateway", 1)}, ""},
 
 		{"an event that is empty", "2025-11-25", []string{call, events, chunk("id: 1\ndata: \n\n"), chunk("data: " + listed + "\n\n"), last}, ""},

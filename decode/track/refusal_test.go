@@ -45,7 +45,7 @@ func TestRefusalsOverHTTP(t *testing.T) {
 		{
 			"by an error that names nothing, and not what was asked before",
 			append(slices.Clone(first), open, in(post("/mcp", strings.Replace(call, "1", "2", 1))), "<HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n", said("400 Bad Request", nameless)),
-			[]string{"mcp 1 tools/list done 1 2", "mcp 2 tools/list failed 4 6", "mcp 9 tools/list abandoned 3", "unanswered 3"},
+			[]string{"mcp 1 tools/list done 1 2", "mcp 2 tools/list failed 4 6", "mcp 9 tools/list abandoned 3", "wrong-response 3 5", "unanswered 3"},
 		},
 		{
 			"by an error without so much as a member for it",
@@ -66,7 +66,7 @@ func TestRefusalsOverHTTP(t *testing.T) {
 		{
 			"a notification: nothing else fails with it",
 			append(slices.Clone(first), open, "<HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n", in(post("/mcp", note)), said("400 Bad Request", nameless), in(post("/mcp", note)), text),
-			[]string{"mcp 1 tools/list done 1 2", "mcp 9 tools/list abandoned 3", "unanswered 3"},
+			[]string{"mcp 1 tools/list done 1 2", "mcp 9 tools/list abandoned 3", "wrong-response 3 4", "unanswered 3"},
 		},
 		{
 			"a stream of events, by an error without an id",
@@ -111,12 +111,12 @@ func TestRefusalsOverHTTP(t *testing.T) {
 		{
 			"nothing, only that it is not answered here",
 			append(slices.Clone(first), open, "<HTTP/1.1 202 Accepted\r\nContent-Length: 2\r\n\r\nok"),
-			[]string{"mcp 1 tools/list done 1 2", "mcp 9 tools/list abandoned 3", "unanswered 3"},
+			[]string{"mcp 1 tools/list done 1 2", "mcp 9 tools/list abandoned 3", "wrong-response 3 4", "unanswered 3"},
 		},
 		{
 			"by an error that names nothing, and a status that refuses nothing",
 			append(slices.Clone(first), open, in(post("/mcp", strings.Replace(call, "1", "2", 1))), "<HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n", said("200 OK", nameless)),
-			[]string{"mcp 1 tools/list done 1 2", "mcp 2 tools/list failed 4 6", "mcp 9 tools/list abandoned 3", "unanswered 3"},
+			[]string{"mcp 1 tools/list done 1 2", "mcp 2 tools/list failed 4 6", "mcp 9 tools/list abandoned 3", "wrong-response 3 5", "unanswered 3"},
 		},
 		{
 			"by an error with an id that was made up, and a status that refuses nothing",
