@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 
 	"github.com/urfave/cli/v2"
 
@@ -13,7 +12,6 @@ import (
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/convert"
 	"github.com/wirectl/wirectl/frame"
-	"github.com/wirectl/wirectl/internal/cmdline"
 	"github.com/wirectl/wirectl/internal/render"
 )
 
@@ -192,82 +190,4 @@ func (v *conversion) outcome(err error) error {
 		return nil
 	}
 	return &faultError{fmt.Errorf("%s: %w", label(v.in), err)}
-}
-
-// redactionOf reads what is to be taken out of a session, beside what is known to
-// be secret if that is to go too.
-func redactionOf(c *cli.Context, cfg decode.Config, secrets bool) (x capture.Redaction, err error) {
-	if secrets {
-		x = capture.Secrets()
-	}
-	x.Protocol, x.Calls = cfg.Protocol, cfg.Calls
-	x.Keys = append(x.Keys, cmdline.ListOf(c, "redact")...)
-	for _, expr := range c.StringSlice("redact-value") {
-		value, err := regexp.Compile(expr)
-		if err != nil {
-			return x, usagef("--redact-value: %w", err)
-		}
-		x.Values = append(x.Values, value)
-	}
-	return x, nil
-}
-
-// checkCapture refuses a --capture whose name promises another format.
-func checkCapture(c *cli.Context) error {
-	name := c.String("capture")
-	if format, _ := convert.FormatOf(name); format == "" || format == convert.Pcapng {
-		return nil
-	}
-	return usagef("--capture writes pcapng, so %s has the wrong name: end it with .pcapng, and use wirectl convert for other formats", name)
-}
-
-func encodeCommand(inv *invocation) *cli.Command {
-	return &cli.Command{
-		Name:      "encode",
-		Category:  reading,
-		Usage:     "encode NDJSON, or bare payloads, as frames",
-		ArgsUsage: "[FILE…]",
-		Description: "Restores the bytes that decode -o ndjson read, or frames payloads, one per line.\n\n" +
-			"   wirectl decode -o ndjson a.bin | jq -c 'select(.id != 3)' | wirectl encode\n" +
-			"   echo '{\"correlation_id\":\"a\",\"prompt\":\"hi\"}' | wirectl encode --protocol rlm",
-		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "framing", Usage: "override the framing of the records or of the protocol: " + framingNames()},
-			&cli.StringFlag{Name: "protocol", Usage: "override the protocol that records name: " + protocolNames()},
-		}, payloadFlags()...),
-		Action: inv.does(runEncode),
-	}
-}
-
-func runEncode(inv *invocation, c *cli.Context) error {
-	names, err := inv.sources()
-	if err != nil {
-		return err
-	}
-	stream, err := streamOf(c)
-	switch {
-	case err != nil:
-		return err
-	case stream.schema != nil:
-		return usagef("a schema has many messages: name the message with --message NAME")
-	}
-	cfg := convert.EncodeConfig{Framing: stream.framing, Protocol: stream.protocol, Limit: c.Int("limit-bytes")}
-	return inv.each(names, func(_ int, name string) error { return encodeOne(inv, c, name, cfg) })
-}
-
-func encodeOne(inv *invocation, c *cli.Context, name string, cfg convert.EncodeConfig) error {
-	src, err := inv.open(c.Context, name)
-	if err != nil {
-		return err
-	}
-	defer src.Close()
-	src.Meter(inv.opener().Meter)
-	err = convert.Encode(c.Context, src, inv.bytes(), cfg)
-	switch {
-	case errors.Is(err, convert.ErrNoFraming):
-		return usagef("%s: %w: give --framing or --protocol", label(name), err)
-	case is[*convert.EncodeError](err):
-		return &faultError{fmt.Errorf("%s: %w", label(name), err)}
-	default:
-		return located(name, frame.Line, err)
-	}
 }

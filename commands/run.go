@@ -4,26 +4,18 @@
 package commands
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"slices"
-	"strconv"
 	"syscall"
-	"time"
 
 	"github.com/urfave/cli/v2"
-	"golang.org/x/term"
 
-	"github.com/wirectl/wirectl/broker"
-	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/internal/cmdline"
 	"github.com/wirectl/wirectl/internal/render"
-	"github.com/wirectl/wirectl/peer/unit"
 	"github.com/wirectl/wirectl/transport"
 )
 
@@ -292,146 +284,4 @@ func newAppOf(inv *invocation, makers []maker) *cli.App {
 		app.Commands = append(app.Commands, c)
 	}
 	return app
-}
-
-// A brokerAgent answers the prompts of a unit by a broker. The model is that of a
-// prompt's metadata, where it has one.
-type brokerAgent struct {
-	broker       *broker.Broker
-	door, client string // as which the broker accounts for it
-	model        string
-	tap          broker.Tap
-}
-
-// Answer answers p, as [unit.Agent] wants it.
-func (a brokerAgent) Answer(ctx context.Context, p *unit.Prompt, emit func(string) error) (map[string]string, error) {
-	c := &broker.Call{
-		Door: a.door, Client: a.client, Ref: p.ID, Model: cmp.Or(p.Metadata["model"], a.model), Parent: p.Metadata["traceparent"],
-		Prompt: provider.Quote(p.Content), Tap: a.tap,
-		Emit: func(part provider.Part) error {
-			if part.Text == nil {
-				return nil
-			}
-			return emit(provider.Unquote(part.Text))
-		},
-	}
-	// The broker has its own names for why a call is given up.
-	calling, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer cancel(nil)
-	defer context.AfterFunc(ctx, func() { cancel(brokerCause(context.Cause(ctx))) })()
-	if err := a.broker.Do(calling, c); err != nil {
-		return nil, &unit.Error{Code: unit.AgentFailed, Message: broker.Message(err)}
-	}
-	u := c.Completion.Usage
-	return map[string]string{
-		"model": c.Name, "finish_reason": c.Completion.Finish,
-		"prompt_tokens": strconv.FormatInt(u.Input, 10), "completion_tokens": strconv.FormatInt(u.Output, 10),
-	}, nil
-}
-
-// brokerCause is what a broker calls the cause of a prompt's end.
-func brokerCause(cause error) error {
-	switch cause {
-	case unit.ErrCancelled:
-		return broker.ErrCancelled
-	case unit.ErrStopped:
-		return broker.ErrShutdown
-	}
-	return broker.ErrGone
-}
-
-// Env is everything of the world outside that a command may touch.
-type Env struct {
-	Stdin          io.Reader
-	Stdout, Stderr io.Writer
-	// Getenv looks up an environment variable.
-	Getenv func(string) string
-	// IsTerminal reports whether a stream of this Env is a terminal.
-	IsTerminal func(stream any) bool
-	// Width is the width of the terminal behind a stream of this Env in cells, 0 if
-	// there is none.
-	Width func(stream any) int
-	// Linger asks for more time to end in after an interrupt than a command has
-	// otherwise.
-	Linger func(time.Duration)
-	// AtKill has f called where an interrupt did not end the command in time, or a second
-	// one came, before the process is ended. From then on, the end of the terminal
-	// interrupts, too, and the end of a pipe does not end the process.
-	AtKill func(f func())
-	// Terminable has SIGTERM end the command as an interrupt does.
-	Terminable func()
-	// Signals takes over the signals that would end the process, for a command
-	// that passes them on, until release is called.
-	Signals func() (c <-chan os.Signal, release func())
-}
-
-// OSEnv returns the Env of the process.
-func OSEnv() Env {
-	return Env{
-		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
-		Getenv:     os.Getenv,
-		IsTerminal: isTerminal,
-		Width:      widthOf,
-		Linger:     func(time.Duration) {},
-		AtKill:     func(func()) {},
-		Terminable: func() {},
-		Signals:    func() (<-chan os.Signal, func()) { return nil, func() {} },
-	}
-}
-
-func isTerminal(stream any) bool {
-	f, ok := stream.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
-}
-
-func widthOf(stream any) int {
-	f, ok := stream.(*os.File)
-	if !ok {
-		return 0
-	}
-	w, _, err := term.GetSize(int(f.Fd()))
-	if err != nil {
-		return 0
-	}
-	return w
-}
-
-// ndjson is where NDJSON goes: standard output, but a terminal gets nothing that
-// it would act on.
-func (env Env) ndjson() io.Writer {
-	if env.IsTerminal(env.Stdout) {
-		return render.Records(env.Stdout)
-	}
-	return env.Stdout
-}
-
-// bytes is ndjson for bytes as they are on the wire.
-func (env Env) bytes() io.Writer {
-	if env.IsTerminal(env.Stdout) {
-		return render.Bytes(env.Stdout)
-	}
-	return env.Stdout
-}
-
-// output is where goes what --output and --payload name.
-func (env Env) output(c *cli.Context) io.Writer {
-	switch {
-	case c.Bool("payload") || c.String("output") == "raw":
-		return env.bytes()
-	case c.String("output") == "ndjson":
-		return env.ndjson()
-	}
-	return env.Stdout
-}
-
-// width is how wide a line of output on a stream may be, in cells: as wide as its
-// terminal, or as COLUMNS asks for. 0 sets no bound: what no terminal shows is not cut.
-func (env Env) width(stream any) int {
-	if w := env.Width(stream); w > 0 {
-		return w
-	}
-	if w, err := strconv.Atoi(env.Getenv("COLUMNS")); err == nil && w > 0 {
-		return w
-	}
-	return 0
 }

@@ -15,6 +15,7 @@ import (
 	"io"
 	"math/big"
 	"net"
+	"net/url"
 	"os"
 	"strings"
 	"sync"
@@ -298,4 +299,24 @@ func (l *tlsListener) greet(ctx context.Context, raw net.Conn) {
 	if err != nil || !l.inbox.Put(ctx, tlsConn{c, b}) {
 		raw.Close()
 	}
+}
+
+// Bind listens at the address of a server over gRPC or HTTP. The configuration is that of TLS, or
+// nil without it.
+func (o *Options) Bind(ctx context.Context, address string) (l net.Listener, cfg *tls.Config, scheme string, err error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil, nil, "", err
+	}
+	var hostPort string
+	if u.Scheme == "grpcs" {
+		hostPort, cfg, err = o.ServerTLSAt(address)
+	} else {
+		hostPort, err = o.ListenOn(u.Host)
+	}
+	if err != nil {
+		return nil, nil, "", err
+	}
+	l, err = new(net.ListenConfig).Listen(ctx, "tcp", hostPort)
+	return l, cfg, u.Scheme, err
 }

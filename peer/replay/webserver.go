@@ -274,25 +274,11 @@ type webListener struct {
 }
 
 func (w web) listen(ctx context.Context, address string, opts transport.Options) (transport.Listener, error) {
-	u, err := url.Parse(address)
+	l, cfg, scheme, err := opts.Bind(ctx, address)
 	if err != nil {
 		return nil, err
 	}
-	var hostPort string
-	var cfg *tls.Config
-	if u.Scheme == "grpcs" {
-		hostPort, cfg, err = opts.ServerTLSAt(address)
-	} else {
-		hostPort, err = opts.ListenOn(u.Host)
-	}
-	if err != nil {
-		return nil, err
-	}
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", hostPort)
-	if err != nil {
-		return nil, err
-	}
-	server := &webListener{listener: l, opts: opts, calls: w.calls, rest: w.rest, grpc: w.grpc, scheme: u.Scheme, accepted: make(chan *webVisit), closed: make(chan struct{})}
+	server := &webListener{listener: l, opts: opts, calls: w.calls, rest: w.rest, grpc: w.grpc, scheme: scheme, accepted: make(chan *webVisit), closed: make(chan struct{})}
 	server.server = http.Server{Handler: server, ReadHeaderTimeout: 10 * time.Second}
 	if w.grpc != nil {
 		server.server.Protocols = overHTTP2()

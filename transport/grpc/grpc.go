@@ -437,23 +437,9 @@ func (l *listener) Close() error {
 }
 
 func listen(ctx context.Context, address string, opts transport.Options) (transport.Listener, error) {
-	u, err := url.Parse(address)
+	l, cfg, scheme, err := opts.Bind(ctx, address)
 	if err != nil {
 		return nil, err
 	}
-	var hostPort string
-	var cfg *tls.Config
-	if u.Scheme == "grpcs" {
-		hostPort, cfg, err = opts.ServerTLSAt(address)
-	} else {
-		hostPort, err = opts.ListenOn(u.Host)
-	}
-	if err != nil {
-		return nil, err
-	}
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", hostPort)
-	if err != nil {
-		return nil, err
-	}
-	return &listener{NewServer(l, transport.NewInbox[transport.Conn](), cfg, opts), l, u.Scheme + "://" + l.Addr().String()}, nil
+	return &listener{NewServer(l, transport.NewInbox[transport.Conn](), cfg, opts), l, scheme + "://" + l.Addr().String()}, nil
 }
