@@ -2,6 +2,7 @@ package jsonrpc
 
 import (
 	"fmt"
+
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol"

@@ -147,7 +147,7 @@ func TestWindows(t *testing.T) {
 
 	// Reads of pipes end when asked to. (In wine, reads of Unix pipes do not.)
 	t.Run("input", func(t *testing.T) {
-		w.run(t, "go", "test", "-C", "../..", "-c", "-o", filepath.Join(w.c, "input.test.exe"), "./internal/input")
+		w.run(t, "go", "test", "-C", "../..", "-c", "-o", filepath.Join(w.c, "input.test.exe"), "./internal/fd")
 		w.does(t, "input.test -test.timeout 1m")
 	})
 
