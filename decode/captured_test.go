@@ -178,6 +178,9 @@ func TestConnectionsOfSeveralInputs(t *testing.T) {
 
 // A capture that names ever new connections does not fill the memory.
 func TestManyConnections(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow, and one goroutine reads")
+	}
 	var text strings.Builder
 	for i := range 70_000 {
 		fmt.Fprintf(&text, `{"seq":%d,"conn":%d,"offset":0,"framing":"line","raw":"e30K"}`+"\n", i+1, i+1)

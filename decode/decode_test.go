@@ -302,6 +302,9 @@ func encoded(t testing.TB, ndjson string) []byte {
 // A gRPC message that says it is small and is not is refused before it fills
 // the memory.
 func TestDecompressionIsBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow, and one goroutine reads")
+	}
 	bomb, err := frame.Append(nil, frame.GRPC, gzipped(t, make([]byte, 64<<20)))
 	if err != nil {
 		t.Fatal(err)

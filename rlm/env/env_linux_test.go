@@ -129,6 +129,9 @@ func engine(t *testing.T) *env.Engine {
 func each(t *testing.T, test func(t *testing.T, k kind, start func(env.Config) *envtest.Interpreter)) {
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
+			if testing.Short() && k.name == "container" {
+				t.Skip("slow, and its goroutines are those of the others")
+			}
 			t.Cleanup(func() { nothingLeft(t) })
 			test(t, k, func(c env.Config) *envtest.Interpreter {
 				c.Spec.Memory = 1 << 30

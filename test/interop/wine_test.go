@@ -148,7 +148,7 @@ func TestWindows(t *testing.T) {
 	// Reads of pipes end when asked to. (In wine, reads of Unix pipes do not.)
 	t.Run("input", func(t *testing.T) {
 		w.run(t, "go", "test", "-C", "../..", "-c", "-o", filepath.Join(w.c, "input.test.exe"), "./internal/fd")
-		w.does(t, "input.test -test.timeout 1m")
+		w.does(t, "input.test -test.run Cancel -test.timeout 1m")
 	})
 
 	// Even if there is a console, programs read the pipes that they were given.
