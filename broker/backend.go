@@ -70,16 +70,16 @@ func (b *backend) isOpen() bool {
 // openElsewhere reports whether the breaker is open at another broker of the group.
 func (b *backend) openElsewhere() bool { return b.group != nil && b.group.IsOpen(b.Name) }
 
-// complete makes the call at this route, with the backend's retries. The model's name is name
+// withRetries makes the call at this route, with the backend's retries. The model's name is name
 // unless the route has one.
-func (r *route) complete(ctx context.Context, c *Call, name string) error {
+func (r *route) withRetries(ctx context.Context, c *Call, name string) error {
 	backoff := cmp.Or(r.Backoff, 200*time.Millisecond)
 	for attempt := 0; ; attempt++ {
 		c.Completion = provider.Completion{Answer: llm.Answer{Most: c.Most}}
 		started := time.Now()
 		c.Hops = append(c.Hops, Hop{Provider: r.Name, Model: cmp.Or(r.model, name), Started: started, Traceparent: c.below(c.Traceparent)})
 		hop := &c.Hops[len(c.Hops)-1]
-		err := r.attempt(ctx, c, hop)
+		err := r.withinLimits(ctx, c, hop)
 		hop.Took, hop.Err = time.Since(started), err
 		if err == nil || attempt >= r.Retries || !again(ctx, err) {
 			return err
@@ -113,23 +113,6 @@ func (r *route) pause(err error, backoff time.Duration) (time.Duration, bool) {
 	return max(backoff/2+rand.N(backoff/2+1), e.RetryAfter), true
 }
 
-// attempt calls the provider once, within its limits.
-func (r *route) attempt(ctx context.Context, c *Call, hop *Hop) error {
-	if r.breaker == nil {
-		return r.queued(ctx, c, hop)
-	}
-	if r.openElsewhere() {
-		return ErrOpen
-	}
-	done, refused := r.breaker.Allow()
-	if refused != nil {
-		return ErrOpen
-	}
-	err := r.queued(ctx, c, hop)
-	done(verdict(ctx, err))
-	return err
-}
-
 // errNoVerdict: the outcome of a call says nothing about the health of its backend.
 var errNoVerdict = errors.New("no verdict")
 
@@ -149,7 +132,18 @@ func verdict(ctx context.Context, err error) error {
 	return e
 }
 
-func (r *route) queued(ctx context.Context, c *Call, hop *Hop) error {
+// withinLimits sends the call once, unless the breaker is open, when the limits allow it.
+func (r *route) withinLimits(ctx context.Context, c *Call, hop *Hop) (err error) {
+	if r.breaker != nil {
+		if r.openElsewhere() {
+			return ErrOpen
+		}
+		done, refused := r.breaker.Allow()
+		if refused != nil {
+			return ErrOpen
+		}
+		defer func() { done(verdict(ctx, err)) }()
+	}
 	if r.slots != nil {
 		select {
 		case r.slots <- struct{}{}:
@@ -172,7 +166,7 @@ func (r *route) queued(ctx context.Context, c *Call, hop *Hop) error {
 	hop.Sent = true
 	r.attempts.Inc()
 	r.working.Inc()
-	err := r.ask(ctx, c, hop)
+	err = r.send(ctx, c, hop)
 	r.working.Dec()
 	if err == nil || ctx.Err() != nil {
 		return err
@@ -180,42 +174,20 @@ func (r *route) queued(ctx context.Context, c *Call, hop *Hop) error {
 	r.metrics.failures.WithLabelValues(r.label, CauseOf(err).String()).Inc()
 	var e *provider.Error
 	if r.KeyEnv != "" && errors.As(err, &e) && e.KeyRefused() {
-		told := *e
-		told.KeyEnv = r.KeyEnv
-		return &told
+		named := *e
+		named.KeyEnv = r.KeyEnv
+		return &named
 	}
 	return err
 }
 
-// ask calls the provider, and publishes the exchange.
-func (r *route) ask(ctx context.Context, c *Call, hop *Hop) error {
-	req := provider.Request{Model: hop.Model, Prompt: c.Prompt, API: c.API, Body: c.Body, Before: c.Before, Choices: c.Choices, Header: c.Header, Alive: c.Alive, Emit: c.Emit, Traceparent: hop.Traceparent, Client: c.Client, Account: c.Account, Secrets: r.secrets}
+// send calls the provider, within the time limits, and publishes the exchange.
+func (r *route) send(ctx context.Context, c *Call, hop *Hop) (err error) {
+	req := &provider.Request{Model: hop.Model, Prompt: c.Prompt, API: c.API, Body: c.Body, Before: c.Before, Choices: c.Choices, Header: c.Header, Alive: c.Alive, Emit: c.Emit, Traceparent: hop.Traceparent, Client: c.Client, Account: c.Account, Secrets: r.secrets}
 	if c.Tap != nil {
 		req.Exchange = c.Tap.Provider(c, hop)
+		defer func() { req.Exchange.Ended(err) }()
 	}
-	err := r.try(ctx, &req, c)
-	if c.Tap != nil {
-		req.Exchange.Ended(err)
-	}
-	return err
-}
-
-// begun marks an error of a call whose answer had begun: a retry would repeat parts of it.
-func begun(err error, began bool) error {
-	if err == nil || !began {
-		return err
-	}
-	var e *provider.Error
-	if !errors.As(err, &e) || e.Began {
-		return err
-	}
-	marked := *e
-	marked.Began = true
-	return &marked
-}
-
-// try calls the provider of r, within the time limits.
-func (r *route) try(ctx context.Context, req *provider.Request, c *Call) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	if r.Total > 0 {
@@ -236,7 +208,6 @@ func (r *route) try(ctx context.Context, req *provider.Request, c *Call) error {
 			return c.Emit(p)
 		}
 	}
-	var err error
 	switch c.ask {
 	case count:
 		err = r.Provider.(provider.Counter).CountTokens(ctx, req, &c.Completion)
@@ -245,7 +216,13 @@ func (r *route) try(ctx context.Context, req *provider.Request, c *Call) error {
 	default:
 		err = r.Provider.Complete(ctx, req, &c.Completion)
 	}
-	return begun(err, began)
+	var e *provider.Error
+	if !began || !errors.As(err, &e) || e.Began {
+		return err
+	}
+	marked := *e
+	marked.Began = true // a retry would repeat parts of the answer
+	return &marked
 }
 
 // PyQuote quotes s as Python's repr does: clients compare error texts.

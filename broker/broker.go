@@ -138,7 +138,7 @@ type Hop struct {
 
 // Do makes a call. When it fails, [Message] says what the client may know.
 func (b *Broker) Do(ctx context.Context, c *Call) error {
-	err := b.run(ctx, c)
+	err := b.call(ctx, c)
 	b.ended(c, err)
 	return err
 }
@@ -177,7 +177,7 @@ const (
 // Completion. There is no completion: the call is in no account and no log.
 func (b *Broker) Count(ctx context.Context, c *Call) error {
 	c.ask = count
-	return b.run(ctx, c)
+	return b.call(ctx, c)
 }
 
 // Embed makes embeddings. The call's Body is OpenAI's request, and the Body of its Completion
@@ -194,27 +194,16 @@ func (b *Broker) begin(c *Call) {
 	c.Traceparent = c.below(c.Parent)
 }
 
-func (b *Broker) run(ctx context.Context, c *Call) error {
-	t := b.table.Load()
+// call makes a call without reporting its end.
+func (b *Broker) call(ctx context.Context, c *Call) (err error) {
 	b.begin(c)
 	b.running.Add(1)
-	c.table, c.spending = t, &b.spending
-	err := b.do(ctx, t, c)
-	b.running.Add(-1)
-	c.Took = time.Since(c.Started)
-	return err
-}
-
-// below returns a trace context below a parent.
-func (c *Call) below(parent string) string {
-	if c.trace == nil {
-		return parent
-	}
-	return c.trace(parent)
-}
-
-func (b *Broker) do(ctx context.Context, t *table, c *Call) (err error) {
-	if c.model, c.Name, err = t.find(c.Model); err != nil {
+	defer func() {
+		b.running.Add(-1)
+		c.Took = time.Since(c.Started)
+	}()
+	c.table, c.spending = b.table.Load(), &b.spending
+	if c.model, c.Name, err = c.table.find(c.Model); err != nil {
 		return err
 	}
 	if err := context.Cause(ctx); err != nil {
@@ -229,21 +218,24 @@ func (b *Broker) do(ctx context.Context, t *table, c *Call) (err error) {
 		}
 		return c.model.only(ctx, c, can[provider.Embedder], ErrCannotEmbed)
 	}
-	return c.told(c.model.complete(ctx, c))
-}
-
-// told returns err or, if err only says that a provider was skipped, the last failure of a
-// provider that was called.
-func (c *Call) told(err error) error {
+	err = c.model.withFallbacks(ctx, c)
 	if !passedOver(err) {
 		return err
 	}
 	for _, h := range slices.Backward(c.Hops) {
 		if !passedOver(h.Err) {
-			return h.Err
+			return h.Err // of a provider that was called
 		}
 	}
 	return err
+}
+
+// below returns a trace context below a parent.
+func (c *Call) below(parent string) string {
+	if c.trace == nil {
+		return parent
+	}
+	return c.trace(parent)
 }
 
 // passedOver reports whether err means that the provider was not called: its breaker is open,

@@ -190,27 +190,27 @@ func Closest(models iter.Seq[string], name string) (found string) {
 	return found
 }
 
-// complete makes the call at the model's routes and, if a retry elsewhere may help, at its
+// withFallbacks makes the call at the model's routes and, if a retry elsewhere may help, at its
 // fallbacks.
-func (m *model) complete(ctx context.Context, c *Call) error {
-	err := m.completeAs(ctx, c, c.Name)
+func (m *model) withFallbacks(ctx context.Context, c *Call) error {
+	err := m.withRoutes(ctx, c, c.Name)
 	for i := 0; i < len(m.fallbacks) && err != nil && elsewhere(ctx, err); i++ {
-		err = m.fallbacks[i].completeAs(ctx, c, cmp.Or(m.fallbacks[i].name, c.Name))
+		err = m.fallbacks[i].withRoutes(ctx, c, cmp.Or(m.fallbacks[i].name, c.Name))
 	}
 	return err
 }
 
-// completeAs makes the call at the route whose turn it is, then at the others. Routes without
+// withRoutes makes the call at the route whose turn it is, then at the others. Routes without
 // a model name of their own use name.
-func (m *model) completeAs(ctx context.Context, c *Call, name string) error {
+func (m *model) withRoutes(ctx context.Context, c *Call, name string) error {
 	if err := c.pay(ctx, m); err != nil {
 		return err
 	}
 	first := m.pick()
-	err := m.routes[first].complete(ctx, c, name)
+	err := m.routes[first].withRetries(ctx, c, name)
 	for i := 0; i < len(m.routes) && err != nil && elsewhere(ctx, err); i++ {
 		if i != first {
-			err = m.routes[i].complete(ctx, c, name)
+			err = m.routes[i].withRetries(ctx, c, name)
 		}
 	}
 	return err
@@ -220,7 +220,7 @@ func (m *model) completeAs(ctx context.Context, c *Call, name string) error {
 func (m *model) only(ctx context.Context, c *Call, can func(provider.Provider) bool, cannot error) error {
 	for i := range m.routes {
 		if can(m.routes[i].Provider) {
-			return m.routes[i].complete(ctx, c, c.Name)
+			return m.routes[i].withRetries(ctx, c, c.Name)
 		}
 	}
 	return cannot

@@ -117,7 +117,7 @@ func runSend(inv *invocation, c *cli.Context) error {
 	if finished := finish(); err == nil {
 		err = finished
 	}
-	err = s.watch.Outcome(s.withExit(err), ctx.Err() != nil, c.Context.Err() != nil, s.told)
+	err = s.watch.Outcome(s.withExit(err), ctx.Err() != nil, c.Context.Err() != nil, s.printFinding)
 	if is[*client.FaultError](err) {
 		return &faultError{err}
 	}
@@ -189,8 +189,10 @@ func (s *sending) sendCall(ctx context.Context, call client.Call) error {
 	return err
 }
 
-// told prints a finding, which may quote the wire.
-func (s *sending) told(text string) { fmt.Fprintf(s.Stderr, "wirectl: %s\n", render.Safe(text)) }
+// printFinding prints a finding, which may quote the wire.
+func (s *sending) printFinding(text string) {
+	fmt.Fprintf(s.Stderr, "wirectl: %s\n", render.Safe(text))
+}
 
 // prompt returns the text of --prompt, and whether there is any.
 func (s *sending) prompt() (string, bool, error) {
@@ -232,7 +234,7 @@ func (s *sending) withExit(err error) error {
 	case errors.Is(err, client.ErrEnded):
 		return fmt.Errorf("%w: %w", err, failed)
 	case !s.c.Bool("quiet"):
-		s.told(failed.Error())
+		s.printFinding(failed.Error())
 	}
 	return err
 }

@@ -161,7 +161,7 @@ type calls struct {
 	open     all.OpenCalls
 	named    bool // the protocol is given, whatever the paths say
 	readings map[protocol.Protocol]*reading
-	told     map[string]bool // paths that the schema lacks
+	reported map[string]bool // paths that the schema lacks
 }
 
 func newCalls(cfg *Config) calls {
@@ -207,13 +207,13 @@ func (c *captured) tellModel(f *frame.Frame, p protocol.Protocol) {
 
 // lacks reports, once, a method that the given schema does not have.
 func (c *captured) lacks(path string) {
-	if !c.calls.hasSchema() || c.cfg.Notice == nil || c.calls.told[path] || len(c.calls.told) >= maxTold {
+	if !c.calls.hasSchema() || c.cfg.Notice == nil || c.calls.reported[path] || len(c.calls.reported) >= maxTold {
 		return
 	}
-	if c.calls.told == nil {
-		c.calls.told = map[string]bool{}
+	if c.calls.reported == nil {
+		c.calls.reported = map[string]bool{}
 	}
-	c.calls.told[path] = true
+	c.calls.reported[path] = true
 	c.cfg.Notice(fmt.Sprintf("the schema has no method %q: give the --proto FILE that has it, or name the messages with --message", path))
 }
 

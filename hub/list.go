@@ -85,13 +85,13 @@ var columns = []table.Column[Info]{
 	{Title: "STATE", Value: func(i *Info) any { return i.state() }},
 	{Title: "FRAMES", Drop: 3, Value: func(i *Info) any { return i.Frames }},
 	{Title: "LOST", Drop: 1, Value: func(i *Info) any { return i.Lost }},
-	{Title: "CALLS", Drop: 7, Value: func(i *Info) any { return known(i.Calls) }},
-	{Title: "FAILURES", Value: func(i *Info) any { return known(i.Failures) }},
-	{Title: "FINDINGS", Drop: 4, Value: func(i *Info) any { return known(i.Findings) }},
+	{Title: "CALLS", Drop: 7, Value: func(i *Info) any { return countText(i.Calls) }},
+	{Title: "FAILURES", Value: func(i *Info) any { return countText(i.Failures) }},
+	{Title: "FINDINGS", Drop: 4, Value: func(i *Info) any { return countText(i.Findings) }},
 }
 
-// known writes a count that may not be known.
-func known(n *int64) string {
+// countText writes a count, which may be unknown.
+func countText(n *int64) string {
 	if n == nil {
 		return "-"
 	}

@@ -101,12 +101,12 @@ type packer struct {
 	session capture.Session
 	put     func(segment) error
 
-	w    *pcapng.Writer
-	buf  []byte // the segment, if it was begun
-	last head   // its counts are those of all records so far
-	kept head   // its counts are those of the segments that put has accepted
-	owed int64  // dropped frames without a note
-	told int64  // dropped frames that a note in buf counts
+	w     *pcapng.Writer
+	buf   []byte // the segment, if it was begun
+	last  head   // its counts are those of all records so far
+	kept  head   // its counts are those of the segments that put has accepted
+	owed  int64  // dropped frames without a note
+	noted int64  // dropped frames that a note in buf counts
 }
 
 type sink struct{ to *[]byte }
@@ -131,7 +131,7 @@ func (p *packer) begin() (err error) {
 	}
 	if p.owed > 0 {
 		note := tap.Note{Tap: tap.Lost, Lost: p.owed}.Record()
-		p.told, p.owed = p.owed, 0
+		p.noted, p.owed = p.owed, 0
 		p.buf, err = p.w.Append(p.buf, &note)
 	}
 	return err
@@ -197,8 +197,8 @@ func (p *packer) hand(end bool) (err error) {
 	if p.buf = p.buf[:0]; cap(p.buf) > 4*segmentSize {
 		p.buf = nil
 	}
-	told := p.told
-	p.told = 0
+	told := p.noted
+	p.noted = 0
 	if next.plain > maxSection {
 		err = fmt.Errorf("frames are dropped: a hub takes records of up to %d MiB", pcapng.DefaultLimit>>20)
 	} else {

@@ -335,7 +335,7 @@ var null = json.RawMessage("null")
 // chatEncoder writes answers of Chat Completions.
 type chatEncoder struct {
 	*Reply
-	begun bool
+	started bool
 }
 
 func (e *chatEncoder) completion(object string, choice chatChoice, u *chatUsage) []byte {
@@ -407,8 +407,8 @@ func (e *chatEncoder) encodeDelta(d *Delta) {
 
 // delta sends a delta of each choice. The first one has the role.
 func (e *chatEncoder) delta(c *chatContent, finish *string) {
-	if !e.begun {
-		c.Role, e.begun = "assistant", true
+	if !e.started {
+		c.Role, e.started = "assistant", true
 	}
 	for i := range max(e.Choices, 1) {
 		a := chatAnswer{e.ID, chatChunk, e.Created, e.Model, []chatChoice{{Index: i, Delta: c, Finish: finish}}, nil}

@@ -236,7 +236,7 @@ func (a *Answer) Seal() {
 	}
 	for _, c := range a.calls {
 		switch {
-		case !c.begun:
+		case !c.named:
 			a.Dropped++
 		case c.custom:
 			a.ToolCalls = append(a.ToolCalls, ToolCall{c.id, c.name, Quote(string(c.text)), true, c.signature})
@@ -264,7 +264,7 @@ type joined struct {
 	index     int32 // -1 if the provider gave none, or ended
 	custom    bool
 	made      bool // the provider gave no id
-	begun     bool // a delta told its name
+	named     bool // a delta told its name
 	atStart   bool // the arguments came with the start of its block, and count if no piece follows
 }
 
@@ -416,7 +416,7 @@ func (a *Answer) join(p piece) *CallDelta {
 		c.text, c.atStart = nil, false
 	}
 	c.text = append(c.text, text...)
-	if c.name == "" || c.begun && len(text) == 0 {
+	if c.name == "" || c.named && len(text) == 0 {
 		return nil
 	}
 	d := &CallDelta{Arguments: string(text), Custom: c.custom}
@@ -424,15 +424,15 @@ func (a *Answer) join(p piece) *CallDelta {
 		if &a.calls[i] == c {
 			break
 		}
-		if a.calls[i].begun {
+		if a.calls[i].named {
 			d.Index++
 		}
 	}
-	if !c.begun {
+	if !c.named {
 		if c.id == "" {
 			c.id, c.made = newID(), c.given == nil
 		}
-		d.ID, d.Name, d.Arguments, c.begun = c.id, c.name, string(c.text), true
+		d.ID, d.Name, d.Arguments, c.named = c.id, c.name, string(c.text), true
 	}
 	return d
 }

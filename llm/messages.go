@@ -357,10 +357,10 @@ func (p Part) block() (block, error) {
 // messageEncoder writes answers of Messages.
 type messageEncoder struct {
 	*Reply
-	begun  bool
-	blocks int    // how many are complete
-	open   string // the type of the open block, "" if none is
-	call   int    // the call of the open block
+	started bool
+	blocks  int    // how many are complete
+	open    string // the type of the open block, "" if none is
+	call    int    // the call of the open block
 }
 
 // The JSON of answers of Messages.
@@ -487,8 +487,8 @@ func (e *messageEncoder) encodeFailure(err *Error) bool {
 
 // start begins the message. The usage is not known yet.
 func (e *messageEncoder) start() {
-	if !e.begun {
-		e.begun = true
+	if !e.started {
+		e.started = true
 		e.tell(messageEvent{Type: "message_start", Message: e.message([]messagePart{}, nil, messageUsage{})})
 	}
 }

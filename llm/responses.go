@@ -368,14 +368,14 @@ type (
 // responseEncoder writes answers of Responses.
 type responseEncoder struct {
 	*Reply
-	begun bool
-	made  []outputItem // complete
-	open  *outputItem  // still streaming; nil if none is
-	kind  string       // of its text: message, refusal or reasoning
-	call  int          // its number, if it is a call
-	held  bool         // its pieces are held back, since the model may not know that it takes a text
-	said  []byte       // the text of the open item, a string token
-	seq   int          // the number of the next event
+	started bool
+	made    []outputItem // complete
+	open    *outputItem  // still streaming; nil if none is
+	kind    string       // of its text: message, refusal or reasoning
+	call    int          // its number, if it is a call
+	held    bool         // its pieces are held back, since the model may not know that it takes a text
+	text    []byte       // the text of the open item, a string token
+	seq     int          // the number of the next event
 }
 
 // responseStatus says how a response ended.
@@ -506,10 +506,10 @@ func (e *responseEncoder) tell(v responseEvent) {
 }
 
 func (e *responseEncoder) start() {
-	if e.begun {
+	if e.started {
 		return
 	}
-	e.begun = true
+	e.started = true
 	for _, kind := range [...]string{"response.created", "response.in_progress"} {
 		e.tell(responseEvent{Type: kind, Response: e.object("in_progress", "", nil, nil)})
 	}
@@ -533,12 +533,12 @@ func (e *responseEncoder) addText(kind string, text []byte) {
 	if e.open == nil || e.kind != kind {
 		e.closeItem()
 		begun := e.item(kind, nil)
-		e.open, e.kind, e.said = &begun, kind, []byte(`""`)
+		e.open, e.kind, e.text = &begun, kind, []byte(`""`)
 		e.ofItem(responseEvent{Type: "response.output_item.added", Item: e.open})
 		empty := newPart(kind, []byte(`""`))
 		e.ofPart(responseEvent{Type: e.partKind() + ".added", Part: &empty})
 	}
-	e.said = append(append(e.said[:len(e.said)-1], text[1:len(text)-1]...), '"')
+	e.text = append(append(e.text[:len(e.text)-1], text[1:len(text)-1]...), '"')
 	e.ofText(responseEvent{Type: e.textKind() + ".delta", Delta: text})
 }
 
@@ -547,11 +547,11 @@ func (e *responseEncoder) addCall(c *CallDelta) {
 	if e.open == nil || !strings.HasSuffix(e.open.Type, "_call") || e.call != c.Index {
 		e.closeItem()
 		begun := e.called(ToolCall{ID: c.ID, Name: c.Name, Custom: c.Custom, Arguments: []byte(`""`)})
-		e.open, e.kind, e.call, e.said, begun.Status = &begun, "", c.Index, nil, "in_progress"
+		e.open, e.kind, e.call, e.text, begun.Status = &begun, "", c.Index, nil, "in_progress"
 		e.held = begun.Type == "custom_tool_call" && !c.Custom
 		e.ofItem(responseEvent{Type: "response.output_item.added", Item: e.open})
 	}
-	if e.said = append(e.said, c.Arguments...); c.Arguments != "" && !e.held {
+	if e.text = append(e.text, c.Arguments...); c.Arguments != "" && !e.held {
 		e.ofItem(responseEvent{Type: e.callKind() + ".delta", ItemID: e.open.ID, Delta: Quote(c.Arguments)})
 	}
 }
@@ -570,7 +570,7 @@ func (e *responseEncoder) closeItem() {
 		return
 	case strings.HasSuffix(e.open.Type, "_call"):
 		done := responseEvent{Type: e.callKind() + ".done", ItemID: e.open.ID}
-		if said := string(e.said); e.open.Type == "function_call" {
+		if said := string(e.text); e.open.Type == "function_call" {
 			e.open.Arguments = &said
 			done.Arguments = &said
 		} else {
@@ -584,12 +584,12 @@ func (e *responseEncoder) closeItem() {
 		e.open.Status = "completed"
 		e.ofItem(done)
 	default:
-		done := responseEvent{Type: e.textKind() + ".done", Text: e.said}
+		done := responseEvent{Type: e.textKind() + ".done", Text: e.text}
 		if e.kind == "refusal" {
-			done.Text, done.Refusal = nil, e.said
+			done.Text, done.Refusal = nil, e.text
 		}
 		e.ofText(done)
-		part := newPart(e.kind, e.said)
+		part := newPart(e.kind, e.text)
 		e.ofPart(responseEvent{Type: e.partKind() + ".done", Part: &part})
 		if e.open.Type == "reasoning" {
 			e.open.Summary = []outputPart{part}

@@ -26,11 +26,11 @@ type cell struct {
 	meter *meter
 	life  context.Context // ends with the cell
 
-	mu    sync.Mutex
-	ended bool
-	asked int            // prompts so far
-	done  []*call        // for the log
-	wg    sync.WaitGroup // one for each Query
+	mu      sync.Mutex
+	ended   bool
+	prompts int            // prompts so far
+	done    []*call        // for the log
+	wg      sync.WaitGroup // one for each Query
 }
 
 var errCellEnded = errors.New("the cell has ended")
@@ -87,8 +87,8 @@ func (c *cell) begin(n int) (first int, ok bool) {
 	if c.ended {
 		return 0, false
 	}
-	first = c.asked + 1
-	c.asked += n
+	first = c.prompts + 1
+	c.prompts += n
 	c.wg.Add(1)
 	return first, true
 }

@@ -189,7 +189,7 @@ func readMessages(path string) (list []Message, err error) {
 func (t *turn) callTools(ctx context.Context) {
 	calls := t.response.Calls
 	t.addMessage(Message{Role: "assistant", Content: t.response.Text, ToolCalls: openAICalls(calls)})
-	t.said = true
+	t.inHistory = true
 	t.toolCalls = make([]runlog.ToolCall, len(calls))
 	var group sync.WaitGroup
 	for i := range calls {

@@ -18,16 +18,16 @@ import (
 // A turn is a root call with the cells of its response.
 type turn struct {
 	*run
-	n        int
-	ref      string
-	meter    *meter
-	start    time.Time
-	prompt   []Message
-	response Completion
-	blocks   []runlog.CodeBlock
-	outputs  []string // of the cells, as the model sees them
-	said     bool     // the response is in the history
-	broken   bool     // a cell or a tool call failed
+	n         int
+	ref       string
+	meter     *meter
+	start     time.Time
+	prompt    []Message
+	response  Completion
+	blocks    []runlog.CodeBlock
+	outputs   []string // of the cells, as the model sees them
+	inHistory bool     // the response is in the history
+	broken    bool     // a cell or a tool call failed
 
 	toolCalls []runlog.ToolCall
 	calls     int // of its cells, including those of children
@@ -110,10 +110,10 @@ func (t *turn) play(ctx context.Context) (*ending, error) {
 
 // saySaid adds the response to the history, once.
 func (t *turn) saySaid() {
-	if !t.said {
+	if !t.inHistory {
 		t.say("assistant", t.response.Text)
 	}
-	t.said = true
+	t.inHistory = true
 }
 
 // forced is the turn after the last. Its code is not run, and is the answer only if there is

@@ -227,7 +227,7 @@ func (t *Tracker) cancel(ev *event, ref protocol.Token, target, own *Exchange, r
 			t.classify(c, Confirmed)
 			break
 		}
-		t.asked(c)
+		t.watchCancel(c)
 	}
 	if target != nil {
 		t.changed(target, f.Seq)
@@ -288,7 +288,7 @@ func (t *Tracker) classify(c *Cancel, class Class) {
 		}
 		e.cancel, c.of = nil, nil
 	}
-	t.asked(c)
+	t.watchCancel(c)
 }
 
 // endCancel settles the pending cancel of e, if there is one, when f ends e.

@@ -29,8 +29,8 @@ func (t *Tracker) checkRules(ev *event) {
 		ev.scope.dismissed = true
 	}
 	t.checkHandshake(ev)
-	if !ev.scope.begun && ev.from == frame.C2U {
-		ev.scope.begun = true
+	if !ev.scope.sawFirst && ev.from == frame.C2U {
+		ev.scope.sawFirst = true
 		ev.scope.whole = t.forgotten == 0 && (t.rules.Opening == nil || contains(t.rules.Opening, ev.m.Kind))
 		if t.rules.Opening != nil && t.forgotten == 0 && !ev.scope.whole && (t.rules.Framing == nil || ev.f.Framing != nil) {
 			t.report(missingRequest, ev.f, nil, "the first message is %s", ev.kind.Name)
@@ -187,7 +187,7 @@ func (t *Tracker) Judge(f Frame) {
 // nil. m is ev.m: passed separately because otherwise all of ev would escape.
 func (t *Tracker) judge(ev *event, m *protocol.Message, e *Exchange) {
 	for _, b := range ev.f.Broken {
-		t.report(ruleNamed(b.Finding), ev.f, append(asked(ev, e), b.Frames...), "%s", plain(b.How))
+		t.report(ruleNamed(b.Finding), ev.f, append(openingFrame(ev, e), b.Frames...), "%s", plain(b.How))
 	}
 	version := t.version
 	if version == "" && e != nil {
@@ -210,7 +210,7 @@ func (t *Tracker) judge(ev *event, m *protocol.Message, e *Exchange) {
 		if b.Tolerated {
 			severity = min(severity, Warning)
 		}
-		about := asked(ev, e)
+		about := openingFrame(ev, e)
 		if j.Response != nil {
 			about = []int64{j.Response.Request}
 		}
@@ -260,7 +260,7 @@ func (t *Tracker) declare(ev *event, e *Exchange) {
 	if j.Tolerated {
 		severity = Warning
 	}
-	t.addFinding(undeclared, severity, ev.f.Conn, append(asked(ev, e), ev.f.Seq),
+	t.addFinding(undeclared, severity, ev.f.Conn, append(openingFrame(ev, e), ev.f.Seq),
 		ev.kind.Name+" needs "+strings.Join(names, ", ")+", which was not declared")
 }
 
@@ -288,8 +288,8 @@ func (t *Tracker) checkOptions(f *Frame, e *Exchange, phase protocol.Phase, opti
 	}
 }
 
-// asked returns the number of the frame that opened e, unless that is the frame of ev.
-func asked(ev *event, e *Exchange) []int64 {
+// openingFrame returns the number of the frame that opened e, unless that is the frame of ev.
+func openingFrame(ev *event, e *Exchange) []int64 {
 	if e == nil || e.First == ev.f.Seq {
 		return nil
 	}

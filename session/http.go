@@ -13,9 +13,9 @@ import (
 type Scopes struct {
 	sessions  map[string]int
 	exchanges map[exchange]int    // the number of its session; 0 if none
-	asked     map[exchange]string // the address of a request without a session
+	addresses map[exchange]string // the address of a request without a session
 	given     map[address]bool    // where sessions have begun
-	begun     map[exchange]int    // the number of the session that a response begins
+	starts    map[exchange]int    // the number of the session that a response begins
 }
 
 // An exchange is an HTTP request with its response.
@@ -41,7 +41,7 @@ func (s *Scopes) Of(f *frame.Frame) (conn, stream int) {
 	}
 	at := exchange{f.Conn, f.Stream}
 	if f.Meta.Head.Method() != "" {
-		delete(s.begun, at)
+		delete(s.starts, at)
 	}
 	s.noteGiven(at, f.Meta.Head)
 	number, known := s.exchanges[at]
@@ -61,14 +61,14 @@ func (s *Scopes) noteGiven(at exchange, h *frame.Head) {
 		return
 	}
 	id := h.Get("Mcp-Session-Id")
-	switch target, asked := s.asked[at]; {
+	switch target, asked := s.addresses[at]; {
 	case h.Method() != "" && id == "":
-		if s.asked == nil || len(s.asked) >= maxExchanges {
-			s.asked = map[exchange]string{}
+		if s.addresses == nil || len(s.addresses) >= maxExchanges {
+			s.addresses = map[exchange]string{}
 		}
-		s.asked[at] = strings.Clone(h.Target())
+		s.addresses[at] = strings.Clone(h.Target())
 	case h.Method() == "" && asked:
-		delete(s.asked, at)
+		delete(s.addresses, at)
 		if id == "" {
 			return
 		}
@@ -76,15 +76,15 @@ func (s *Scopes) noteGiven(at exchange, h *frame.Head) {
 			s.given = map[address]bool{}
 		}
 		s.given[address{at.conn, target}] = true
-		if s.begun == nil || len(s.begun) >= maxExchanges {
-			s.begun = map[exchange]int{}
+		if s.starts == nil || len(s.starts) >= maxExchanges {
+			s.starts = map[exchange]int{}
 		}
-		s.begun[at] = s.session(id)
+		s.starts[at] = s.session(id)
 	}
 }
 
 // Begins returns the Stream of the session that the response of f begins; 0 if it begins none.
-func (s *Scopes) Begins(f *frame.Frame) int { return -s.begun[exchange{f.Conn, f.Stream}] }
+func (s *Scopes) Begins(f *frame.Frame) int { return -s.starts[exchange{f.Conn, f.Stream}] }
 
 // Lacks reports whether a request names no session, although its connection was given one for
 // the same address.

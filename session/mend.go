@@ -215,7 +215,7 @@ func (t *Tracker) salvage(f *Frame, s *scope) {
 	}
 	text := f.Payload
 	before := text[:min(syntax.Offset, len(text), maxHead)]
-	text = (&oversized{head: slices.Clone(before), tail: text[max(0, len(text)-maxTail):]}).known()
+	text = (&oversized{head: slices.Clone(before), tail: text[max(0, len(text)-maxTail):]}).partialJSON()
 	var m protocol.Message
 	if text == nil || t.protocol.Parse(text, &m) != nil || m.ID.IsZero() || m.Phase != protocol.Close && m.Phase != protocol.Fail {
 		return
@@ -289,7 +289,7 @@ func (t *Tracker) settleOversized(s *scope, dir frame.Dir) {
 	}
 	var m protocol.Message
 	f := &l.frame
-	text := l.known()
+	text := l.partialJSON()
 	if text == nil || t.protocol.Encoding() != protocol.JSON || t.protocol.Parse(text, &m) != nil || m.Faults&protocol.UnknownKind != 0 ||
 		m.Phase != protocol.Note && m.ID.IsZero() && m.Ref.IsZero() {
 		t.Miss(f.Conn, dir)
@@ -304,8 +304,8 @@ func (t *Tracker) settleOversized(s *scope, dir frame.Dir) {
 	}
 }
 
-// known returns what is known of a message, as JSON; nil if that is nothing.
-func (l *oversized) known() []byte {
+// partialJSON returns what is known of a message, as JSON; nil if that is nothing.
+func (l *oversized) partialJSON() []byte {
 	head := l.head
 	switch l.frame.Framing {
 	case frame.Len32:

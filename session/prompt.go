@@ -216,9 +216,9 @@ type turns struct {
 	ended    time.Time   // when it ended
 	previous time.Time   // when it had begun; zero if unknown
 	answered []*Exchange // the prompts that the last result names
-	// begun is the frame with which a turn began after that, and begunAt its time; 0 if none did.
-	begun   int64
-	begunAt time.Time
+	// turnFrame is the frame with which a turn began after that, and begunAt its time; 0 if none did.
+	turnFrame int64
+	begunAt   time.Time
 }
 
 // An exchangeRef refers to an exchange, whose memory may have been reused since.
@@ -335,7 +335,7 @@ func (t *Tracker) queue(ev *event) {
 	}
 	switch {
 	case q.Does.Ends():
-		hasBegun := s.begun != 0 || s.last.get() == nil
+		hasBegun := s.turnFrame != 0 || s.last.get() == nil
 		if e == nil || e == s.running.unsettled() || q.Does == protocol.Close && hasBegun && e == t.currentTurn(ev.scope) { // its turn has a result
 			return
 		}
@@ -354,8 +354,8 @@ func (t *Tracker) queue(ev *event) {
 		return
 	case q.Does == protocol.Note || q.Does == protocol.Open && e != nil:
 		return
-	case s.begun == 0:
-		s.begun, s.begunAt = ev.f.Seq, ev.f.Time
+	case s.turnFrame == 0:
+		s.turnFrame, s.begunAt = ev.f.Seq, ev.f.Time
 	}
 	if q.Does != protocol.Part || s.running.unsettled() != nil {
 		return
@@ -375,8 +375,8 @@ func (t *Tracker) openTurn(ev *event) *Exchange {
 	f := Frame{
 		Seq: ev.f.Seq, Time: ev.f.Time, Conn: ev.f.Conn, Stream: ev.f.Stream, Dir: frame.C2U, Framing: ev.f.Framing,
 	}
-	if s.begun != 0 {
-		f.Seq, f.Time = s.begun, s.begunAt
+	if s.turnFrame != 0 {
+		f.Seq, f.Time = s.turnFrame, s.begunAt
 	}
 	m := protocol.Message{Kind: kindTurn, Phase: protocol.Open, Bind: ev.m.Begins, Seq: -1}
 	if m.Bind.Space == protocol.SpaceKind { // the turn is no request of that kind
@@ -574,7 +574,7 @@ func (t *Tracker) dropPrompts(ev *event, e *Exchange) {
 // before the last turn began.
 func (t *Tracker) settleAnswered(s *scope, now time.Time, clean bool) {
 	op := s.turns.last.get()
-	if op == nil || s.turns.begun != 0 || s.turns.ended.IsZero() {
+	if op == nil || s.turns.turnFrame != 0 || s.turns.ended.IsZero() {
 		return
 	}
 	before := s.turns.ended

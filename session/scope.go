@@ -14,9 +14,9 @@ type scope struct {
 	serial uint64 // from 1; names of a scope that ended are not found again
 	// byAge has the open exchanges by side, oldest first, or if none is open, the one
 	// settled last. Answers without an id find their exchange here.
-	byAge [3]*queue
-	begun bool // the controller's first message was seen
-	whole bool // and it was one that begins a connection
+	byAge    [3]*queue
+	sawFirst bool // the controller's first message was seen
+	whole    bool // and it was one that begins a connection
 	// dismissed means that the controller has told the unit to exit.
 	dismissed bool
 	// unreadable counts by side the messages whose id could not be read: the peer answers
@@ -254,7 +254,7 @@ const maxGone = 1 << 12
 // requests to a part that had already ended, unless the sender could not have known.
 func (t *Tracker) followPart(ev *event, e *Exchange) {
 	if within := ev.m.Within; ev.m.Phase == protocol.Open {
-		g, ended := t.gone[t.keyOf(ev.scope, ev.from, within)]
+		g, ended := t.endedParts[t.keyOf(ev.scope, ev.from, within)]
 		if ended && since(ev.f.Time, g.at) > crossing {
 			t.addFinding(afterEnd, Warning, ev.f.Conn, []int64{g.seq, ev.f.Seq}, e.Title()+" is sent to the session "+quote(within)+", which has ended")
 		}
@@ -264,11 +264,11 @@ func (t *Tracker) followPart(ev *event, e *Exchange) {
 	}
 	for _, side := range sides(ev.from.Opposite()) {
 		k := t.keyOf(ev.scope, side, ev.m.Gone)
-		if t.gone == nil {
-			t.gone = make(map[key]gonePart)
+		if t.endedParts == nil {
+			t.endedParts = make(map[key]gonePart)
 		}
-		if len(t.gone) < maxGone {
-			t.gone[k] = gonePart{ev.f.Seq, ev.f.Time}
+		if len(t.endedParts) < maxGone {
+			t.endedParts[k] = gonePart{ev.f.Seq, ev.f.Time}
 		}
 		for q := t.table.findQueue(k, ev.m.Gone.Text); q != nil; q = t.table.findQueue(k, ev.m.Gone.Text) {
 			open := q.exchanges.oldest()

@@ -58,17 +58,17 @@ type Tracker struct {
 	found    [numRules]int64
 	classes  [numClasses]int64
 
-	kinds     map[string]*Kind
-	kindOrder []*Kind
-	lastKind  *Kind
-	names     int       // of all kinds
-	models    []*Model  // in the order in which they were first seen
-	uncounted *Exchange // a finished exchange of a model whose last message may still add usage, or nil
-	newer     []string  // unknown versions that were reported
-	versions  map[string]string
-	steps     map[key]bool           // steps that began, and whether they have ended
-	gone      map[key]gonePart       // parts of connections that have ended
-	spent     map[key]protocol.Usage // by session or thread: its last total
+	kinds      map[string]*Kind
+	kindOrder  []*Kind
+	lastKind   *Kind
+	names      int       // of all kinds
+	models     []*Model  // in the order in which they were first seen
+	uncounted  *Exchange // a finished exchange of a model whose last message may still add usage, or nil
+	newer      []string  // unknown versions that were reported
+	versions   map[string]string
+	steps      map[key]bool           // steps that began, and whether they have ended
+	endedParts map[key]gonePart       // parts of connections that have ended
+	spent      map[key]protocol.Usage // by session or thread: its last total
 }
 
 // Options configure a tracker.
@@ -318,7 +318,7 @@ func (t *Tracker) changed(e *Exchange, seq int64) {
 	}
 }
 
-func (t *Tracker) asked(c *Cancel) {
+func (t *Tracker) watchCancel(c *Cancel) {
 	if t.watch != nil {
 		t.watch.Asked(c)
 	}

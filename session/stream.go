@@ -32,8 +32,8 @@ type stream struct {
 // streams reports whether more events of e are expected.
 func (e *Exchange) streams() bool { return e.stream != nil && e.stream.open }
 
-// told returns the state that the streams of an operation share.
-func (op *Exchange) told() *stream {
+// sharedStream returns the state that the streams of an operation share.
+func (op *Exchange) sharedStream() *stream {
 	if op.stream == nil {
 		op.stream = &stream{}
 	}
@@ -116,7 +116,7 @@ func (t *Tracker) bindStream(ev *event, e *Exchange) {
 		return
 	}
 	context := maphash.Bytes(t.table.seed, ev.m.Context.Text) | 1
-	told := op.told()
+	told := op.sharedStream()
 	if told.context == 0 {
 		told.context = context
 	}
@@ -131,7 +131,7 @@ func (op *Exchange) counts(e *Exchange) bool {
 	if e == nil || !e.streams() {
 		return true
 	}
-	told := op.told()
+	told := op.sharedStream()
 	if told.open || told.leader != 0 && told.leader != e.serial {
 		return false
 	}
@@ -145,7 +145,7 @@ func (e *Exchange) endStream() {
 		return
 	}
 	e.stream.open = false
-	if told := e.Operation().told(); told.leader == e.serial {
+	if told := e.Operation().sharedStream(); told.leader == e.serial {
 		told.leader = 0
 	}
 }

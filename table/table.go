@@ -90,14 +90,14 @@ type Printer[R any] struct {
 	// Learn is how many rows of text wait until the widths of the columns are known; 0 means all.
 	Learn int
 
-	named []Column[R] // of NDJSON and CSV
-	sheet *csv.Writer
-	cells []string
-	line  []byte
-	text  layout[R]
-	out   bytes.Buffer
-	begun bool
-	err   error
+	named   []Column[R] // of NDJSON and CSV
+	sheet   *csv.Writer
+	cells   []string
+	line    []byte
+	text    layout[R]
+	out     bytes.Buffer
+	started bool
+	err     error
 }
 
 // Write prints a list of rows. If no column has a name, NDJSON has the rows as encoding/json writes
@@ -171,10 +171,10 @@ func (p *Printer[R]) Close() error {
 func (p *Printer[R]) Err() error { return p.err }
 
 func (p *Printer[R]) start() {
-	if p.begun {
+	if p.started {
 		return
 	}
-	p.begun = true
+	p.started = true
 	if p.Form == AsText {
 		p.text.setUp(p)
 		return

@@ -46,10 +46,10 @@ type process struct {
 	stdout, stderr output
 	pipes          sync.Mutex // held to replace them, and to interrupt their reads
 
-	told   atomic.Bool   // its group has been asked to end
-	exited chan struct{} // closed when the program has ended
-	exit   Exit          // valid then
-	err    error
+	endRequested atomic.Bool   // its group has been asked to end
+	exited       chan struct{} // closed when the program has ended
+	exit         Exit          // valid then
+	err          error
 
 	ending sync.Once
 	onExit func()
@@ -151,7 +151,7 @@ func (p *process) wait() {
 	state, err := p.os.Wait()
 	if err == nil {
 		p.exit = exitOf(state)
-		p.exit.Told = p.told.Load()
+		p.exit.Told = p.endRequested.Load()
 	}
 	p.err = err
 	p.group.left()
@@ -173,7 +173,7 @@ func (p *process) Forward(s os.Signal) error   { return p.group.forward(s) }
 
 func (p *process) Signal(s os.Signal) error {
 	if s == terminate || s == os.Kill {
-		p.told.Store(true)
+		p.endRequested.Store(true)
 	}
 	return p.group.signal(s)
 }
@@ -182,7 +182,7 @@ func (p *process) Signal(s os.Signal) error {
 func (p *process) Outlived() bool {
 	select {
 	case <-p.exited:
-		return !p.told.Load() && p.group.lives()
+		return !p.endRequested.Load() && p.group.lives()
 	default:
 		return false
 	}
@@ -271,7 +271,7 @@ func (p *process) endProcess() {
 		}
 	}
 	<-p.exited
-	if p.told.Load() {
+	if p.endRequested.Load() {
 		p.group.sweep(min(grace, sweepGrace))
 	} else {
 		p.group.release()

@@ -27,10 +27,10 @@ func HungUp(c Conn) (hungUp bool) {
 		return false
 	}
 	_ = write.Control(func(fd uintptr) { // of an open file
-		const gone = unix.POLLERR | unix.POLLHUP
-		fds := []unix.PollFd{{Fd: int32(fd), Events: gone}}
+		const hangup = unix.POLLERR | unix.POLLHUP
+		fds := []unix.PollFd{{Fd: int32(fd), Events: hangup}}
 		n, err := unix.Poll(fds, 0)
-		hungUp = err == nil && n > 0 && fds[0].Revents&gone != 0
+		hungUp = err == nil && n > 0 && fds[0].Revents&hangup != 0
 	})
 	return hungUp
 }

@@ -19,7 +19,7 @@ func (m *Model) confirm(k tea.KeyMsg) tea.Cmd {
 	p := m.pending
 	m.pending = nil
 	if k.String() != "y" && k.String() != "Y" {
-		m.said = "nothing was done"
+		m.notice = "nothing was done"
 		return nil
 	}
 	return p.then()
@@ -89,7 +89,7 @@ func (m *Model) exchangeKey(k tea.KeyMsg, x *store.Exchange) tea.Cmd {
 	keys := &m.keys
 	if x == nil {
 		if key.Matches(k, keys.Note, keys.Bookmark, keys.Write, keys.Diff, keys.Cancel, keys.Resend) {
-			m.said = "select an exchange first"
+			m.notice = "select an exchange first"
 		}
 		return nil
 	}
@@ -174,7 +174,7 @@ func (m *Model) changeable() bool {
 		why = m.config.Wire.Refuses()
 	}
 	if why != "" {
-		m.said, m.wrong = why, true
+		m.notice, m.wrong = why, true
 	}
 	return why == ""
 }

@@ -62,7 +62,7 @@ func TestBackgroundAmongKeys(t *testing.T) {
 // A user who quits before the answer waits for it, or quits at once with a second key.
 // Otherwise the shell would read the answer as keys.
 func TestLeavingBeforeTheAnswer(t *testing.T) {
-	soon := func() *question { return &question{asked: time.Now().Add(time.Hour)} }
+	soon := func() *question { return &question{queriedAt: time.Now().Add(time.Hour)} }
 	leaves := func(q *question, msgs ...tea.Msg) (got []bool) {
 		for _, msg := range msgs {
 			_, quit := q.filter(nil, msg).(tea.QuitMsg)
@@ -80,7 +80,7 @@ func TestLeavingBeforeTheAnswer(t *testing.T) {
 		{"quits, and the answer comes", soon(), []tea.Msg{quit, answer}, []bool{false, true}},
 		{"quits twice", soon(), []tea.Msg{quit, quit}, []bool{false, true}},
 		{"the answer has come", soon(), []tea.Msg{answer, quit}, []bool{false, true}},
-		{"no answer comes any more", &question{asked: time.Now().Add(-time.Hour)}, []tea.Msg{quit}, []bool{true}},
+		{"no answer comes any more", &question{queriedAt: time.Now().Add(-time.Hour)}, []tea.Msg{quit}, []bool{true}},
 	} {
 		got := leaves(tt.q, tt.msgs...)
 		for i := range got {

@@ -287,7 +287,7 @@ func (m *Model) seek(by int) {
 			return
 		}
 	}
-	m.said, m.wrong = "no line contains "+d.search, true
+	m.notice, m.wrong = "no line contains "+d.search, true
 }
 
 func (m *Model) setJQ(text string) tea.Cmd {

@@ -77,7 +77,7 @@ func (m *Model) framesKey(k tea.KeyMsg) tea.Cmd {
 	case key.Matches(k, keys.Diff):
 		return m.compare(f.Seq)
 	case key.Matches(k, keys.Note, keys.Cancel, keys.Resend):
-		m.said = "this key is for an exchange: open the frame first (enter)"
+		m.notice = "this key is for an exchange: open the frame first (enter)"
 		return nil
 	}
 	return m.askStore()
@@ -121,7 +121,7 @@ func (m *Model) findText(back bool) tea.Cmd {
 		return m.askForSearch()
 	}
 	m.finds++
-	m.seeking, m.said = true, "searching (esc stops)"
+	m.seeking, m.notice = true, "searching (esc stops)"
 	s, text, at, search := m.store, []byte(m.search), m.frames.at, m.finds
 	return func() tea.Msg {
 		deadline := time.Now().Add(findTime)
@@ -153,14 +153,14 @@ func (m *Model) found(msg foundMsg) tea.Cmd {
 	if !m.seeking || msg.search != m.finds {
 		return nil // it was stopped
 	}
-	m.seeking, m.said = false, ""
+	m.seeking, m.notice = false, ""
 	if msg.index < 0 {
-		m.said, m.wrong = "no frame contains "+m.search, true
+		m.notice, m.wrong = "no frame contains "+m.search, true
 		return m.takeInput()
 	}
 	m.view, m.frames.at, m.frames.follow = viewFrames, msg.index, false
 	if msg.around {
-		m.said = "found after starting again from the other end"
+		m.notice = "found after starting again from the other end"
 	}
 	cmd := m.askStore()
 	m.needPage(false)

@@ -141,10 +141,10 @@ func (m *Model) idsKey(k tea.KeyMsg) tea.Cmd {
 		return m.openSelected()
 	case key.Matches(k, keys.Sort):
 		st.sort = st.sort.Next()
-		m.said = st.sort.String() + " first"
+		m.notice = st.sort.String() + " first"
 	case key.Matches(k, keys.Group):
 		st.group, st.folds, st.grouped, st.tail = st.group.Next(), store.Folds{}, true, false
-		m.said = "grouped by " + st.group.String()
+		m.notice = "grouped by " + st.group.String()
 	case key.Matches(k, keys.Fold):
 		st.fold(m.page.ids)
 	case key.Matches(k, keys.FoldAll):

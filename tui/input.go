@@ -41,18 +41,18 @@ func (m *Model) takeInput() tea.Cmd {
 		msg := m.input[0]
 		m.input = m.input[1:]
 		_, moves := m.direction(msg)
-		before := m.asked
+		before := m.query
 		switch msg := msg.(type) {
 		case tea.KeyMsg:
 			cmds = append(cmds, m.key(msg))
 		case tea.MouseMsg:
 			cmds = append(cmds, m.mouse(msg))
 		}
-		if m.asked != before {
+		if m.query != before {
 			m.needPage(moves)
 		}
 	}
-	if len(m.input) > 0 && m.filtering() && m.page.asked == m.asked {
+	if len(m.input) > 0 && m.filtering() && m.page.query == m.query {
 		cmds = append(cmds, m.askStore())
 	}
 	return tea.Batch(cmds...)
@@ -61,8 +61,8 @@ func (m *Model) takeInput() tea.Cmd {
 // needPage has actions wait for the page that was asked for last, and movements as well
 // unless that page has the same list.
 func (m *Model) needPage(sameList bool) {
-	if m.due = m.asked; !sameList {
-		m.listDue = m.asked
+	if m.due = m.query; !sameList {
+		m.listDue = m.query
 	}
 }
 
@@ -87,9 +87,9 @@ func (m *Model) waits(msg tea.Msg) bool {
 	if by, moves := m.direction(msg); moves {
 		// Rows beyond the screen are counted by the store, which stops at the ends of the list:
 		// there and back is not the same as neither.
-		return m.page.asked < m.listDue || m.view == viewIDs && by*m.ids.moved < 0
+		return m.page.query < m.listDue || m.view == viewIDs && by*m.ids.moved < 0
 	}
-	return m.page.asked < m.due
+	return m.page.query < m.due
 }
 
 // direction reports whether input moves in the list, and where.
@@ -118,9 +118,9 @@ func (m *Model) pasted(text string) tea.Cmd {
 	if m.pending != nil {
 		return nil
 	}
-	m.said, m.wrong = "", false
+	m.notice, m.wrong = "", false
 	if m.prompt == nil {
-		m.said = "open an input line before pasting: f filters, / searches"
+		m.notice = "open an input line before pasting: f filters, / searches"
 		return nil
 	}
 	m.prompt.insert([]rune(strings.Join(strings.FieldsFunc(text, unicode.IsControl), " ")))
@@ -141,10 +141,10 @@ func (m *Model) key(k tea.KeyMsg) tea.Cmd {
 	if k.Paste {
 		return m.pasted(string(k.Runes))
 	}
-	m.said, m.wrong = "", false
+	m.notice, m.wrong = "", false
 	switch {
 	case m.seeking && key.Matches(k, m.keys.Back):
-		m.seeking, m.said = false, "the search was stopped"
+		m.seeking, m.notice = false, "the search was stopped"
 		return nil
 	case m.pending != nil:
 		return m.confirm(k)
@@ -221,10 +221,10 @@ func (m *Model) globalKey(k tea.KeyMsg) (tea.Cmd, bool) {
 // turnMouse leaves the mouse to the terminal, to select text with, or takes it back.
 func (m *Model) turnMouse() tea.Cmd {
 	if m.mouseOff = !m.mouseOff; m.mouseOff {
-		m.said = "the mouse now selects text; M returns it to the monitor"
+		m.notice = "the mouse now selects text; M returns it to the monitor"
 		return tea.DisableMouse
 	}
-	m.said = "the mouse controls the monitor again"
+	m.notice = "the mouse controls the monitor again"
 	return tea.EnableMouseCellMotion
 }
 

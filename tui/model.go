@@ -64,12 +64,12 @@ type Model struct {
 
 	screen  string // as View has drawn it; "" if it must be drawn again
 	page    page
-	asked   int // number of the last question to the store
+	query   int // number of the last question to the store
 	version int64
 	drawn   time.Time // when the screen was last refreshed
 	saying  *saidMsg  // for the next page, which shows the effect
-	said    string    // the line for answers
-	wrong   bool      // said is about a failure
+	notice  string    // the line for answers
+	wrong   bool      // notice is about a failure
 	refused bool      // the prompt opens again
 }
 
@@ -97,7 +97,7 @@ func New(s *store.Store, c Config) *Model {
 	m.frames.follow = true
 	m.due, m.listDue = 1, 1 // the first page
 	if c.Welcome {
-		m.said = welcome
+		m.notice = welcome
 	}
 	return m
 }
@@ -182,7 +182,7 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 // refresh asks for the screen again if there is anything new, or if exchanges are in
 // flight, because their age is shown.
 func (m *Model) refresh() tea.Cmd {
-	if m.frozen || m.page.asked != m.asked {
+	if m.frozen || m.page.query != m.query {
 		return nil // the page under way would be dropped for the next
 	}
 	ages := m.page.overview.Open > 0 && !m.page.overview.Ended && time.Since(m.drawn) > time.Second/5
@@ -196,14 +196,14 @@ func (m *Model) refresh() tea.Cmd {
 
 // showPage shows a page, unless a later one was requested.
 func (m *Model) showPage(p page) tea.Cmd {
-	if p.asked != m.asked {
+	if p.query != m.query {
 		return nil
 	}
 	rows := m.rows()
 	m.page, m.drawn = p, time.Now()
 	m.keepStat()
 	if m.saying != nil {
-		m.said, m.wrong, m.saying = m.saying.text, m.saying.wrong, nil
+		m.notice, m.wrong, m.saying = m.saying.text, m.saying.wrong, nil
 	}
 	m.ids.settle(p.ids, m.frozen)
 	m.frames.settle(p.frames)
@@ -224,12 +224,12 @@ func (m *Model) showPage(p page) tea.Cmd {
 // answer, which may never come: it is removed from the keys when it does.
 type question struct {
 	keyboard
-	terminal io.Writer
-	program  *tea.Program
-	asked    time.Time
-	answered bool
-	leaving  bool
-	opened   *os.File // or nil
+	terminal  io.Writer
+	program   *tea.Program
+	queriedAt time.Time
+	answered  bool
+	leaving   bool
+	opened    *os.File // or nil
 }
 
 // patience is how long after the question an answer may still come, which the shell
@@ -284,7 +284,7 @@ func (q *question) filter(_ tea.Model, msg tea.Msg) tea.Msg {
 			return tea.Quit()
 		}
 	case tea.QuitMsg:
-		if rest := patience - time.Since(q.asked); rest > 0 && !q.answered && !q.leaving {
+		if rest := patience - time.Since(q.queriedAt); rest > 0 && !q.answered && !q.leaving {
 			q.leaving = true
 			time.AfterFunc(rest, q.program.Quit)
 			return nil

@@ -70,11 +70,11 @@ func TestSlowPageIsShown(t *testing.T) {
 	s.Notice("more has come")
 	m.Update(tickMsg{})
 	m.Update(p)
-	if m.page.asked == 0 {
+	if m.page.query == 0 {
 		t.Fatal("the page is thrown away")
 	}
-	before := m.asked
-	if m.Update(tickMsg{}); m.asked == before {
+	before := m.query
+	if m.Update(tickMsg{}); m.query == before {
 		t.Error("what came since is not asked for")
 	}
 }

@@ -262,7 +262,7 @@ func (m *Model) foot() []string {
 	case len(m.page.overview.Held) > 0:
 		m.heldLine(l, m.page.overview.Held)
 		return append(m.answerLines(), l.String())
-	case m.said != "":
+	case m.notice != "":
 		return m.answerLines()
 	case m.page.overview.Ended && m.page.overview.Err != nil:
 		return m.wrapped(th.Error, m.page.overview.Err.Error())
@@ -284,12 +284,12 @@ func (m *Model) caption() []string {
 func (m *Model) answerLines() []string {
 	paint := m.theme.Title
 	switch {
-	case m.said == "":
+	case m.notice == "":
 		return nil
 	case m.wrong:
 		paint = m.theme.Error
 	}
-	return m.wrapped(paint, m.said)
+	return m.wrapped(paint, m.notice)
 }
 
 // promptLine draws the prompt and its completions.
@@ -431,7 +431,7 @@ func (m *Model) askFor(label, text string, done func(string) tea.Cmd) tea.Cmd {
 
 // refuse rejects the text with a reason.
 func (m *Model) refuse(why string) tea.Cmd {
-	m.said, m.wrong, m.refused = why, true, true
+	m.notice, m.wrong, m.refused = why, true, true
 	return nil
 }
 
@@ -536,7 +536,7 @@ type picker struct {
 	width, height int
 	list          listState
 	ended         bool // the selected one, which is listed until another is selected
-	said          string
+	notice        string
 	chosen        string
 }
 
@@ -562,7 +562,7 @@ func (p *picker) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		}
 		return p, p.next
 	case tea.KeyMsg:
-		p.said = ""
+		p.notice = ""
 		by, moves := movement(&p.keys, msg, p.rows())
 		switch {
 		case key.Matches(msg, p.keys.Quit, p.keys.Back):
@@ -570,7 +570,7 @@ func (p *picker) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		case moves:
 			p.move(by)
 		case key.Matches(msg, p.keys.Open) && p.ended:
-			p.said = p.choices[p.list.at].Name + " has ended"
+			p.notice = p.choices[p.list.at].Name + " has ended"
 		case key.Matches(msg, p.keys.Open):
 			p.chosen = p.choices[p.list.at].Input
 			return p, tea.Quit
@@ -624,8 +624,8 @@ func (p *picker) follow(choices []store.Choice) bool {
 func (p *picker) View() string {
 	head := newLine(p.width)
 	head.addText(p.theme.Title, " Which session?", p.width)
-	if p.said != "" {
-		head.addText(p.theme.Warning, "  "+p.said, p.width)
+	if p.notice != "" {
+		head.addText(p.theme.Warning, "  "+p.notice, p.width)
 	} else {
 		head.addText(p.theme.Dim, "  j/k select, enter opens, q quits", p.width)
 	}

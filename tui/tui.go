@@ -116,7 +116,7 @@ func run(ctx context.Context, c Config, model func(Config) tea.Model, options ..
 	}
 	p := tea.NewProgram(model(c), options...)
 	if q != nil {
-		q.program, q.asked = p, time.Now()
+		q.program, q.queriedAt = p, time.Now()
 	}
 	if _, err := p.Run(); ctx.Err() == nil {
 		return err
@@ -188,7 +188,7 @@ func (k *keyMap) groups() []keyGroup {
 
 // A page is the store's answer for everything on the screen.
 type page struct {
-	asked    int
+	query    int
 	now      int64 // stamp of the present
 	overview store.Overview
 	ids      store.IDs
@@ -207,9 +207,9 @@ type page struct {
 // askStore returns the command that asks the store for the screen, with all changes that were
 // requested before.
 func (m *Model) askStore() tea.Cmd {
-	m.asked++
+	m.query++
 	w := want{
-		asked: m.asked, view: m.view, rows: m.rows(), preview: m.previewRows() > 0 || m.wide(),
+		query: m.query, view: m.view, rows: m.rows(), preview: m.previewRows() > 0 || m.wide(),
 		limit: m.limit, ids: m.ids.query(m.rows(), m.page.ids), from: m.frames.from(m.rows()), frames: m.frames,
 		finding: m.findings.from(m.findingRows()), detail: m.detail.frameNumber(), sample: m.page.sample,
 	}
@@ -225,7 +225,7 @@ func (m *Model) askStore() tea.Cmd {
 // A want is the part of the store that the screen shows. It shares nothing with the model,
 // which goes on while the store is asked.
 type want struct {
-	asked   int
+	query   int
 	view    view
 	rows    int
 	preview bool
@@ -243,7 +243,7 @@ const searchTime = 8 * time.Millisecond
 
 func (w want) get(s *store.Store) page {
 	s.Search(searchTime)
-	p := page{asked: w.asked}
+	p := page{query: w.query}
 	p.overview = s.Overview()
 	p.now = p.overview.Last
 	if p.overview.Timed && !p.overview.Ended {

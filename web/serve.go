@@ -307,9 +307,9 @@ func (l *Local) Viewing(ctx context.Context, id string, s *store.Store) (*store.
 
 // peers are the connections, and the last lines besides frames, such as standard error.
 type peers struct {
-	Peers []peer `json:"peers"`
-	Lines []said `json:"lines"`
-	Total int    `json:"total"` // of lines
+	Peers []peer     `json:"peers"`
+	Lines []noteLine `json:"lines"`
+	Total int        `json:"total"` // of lines
 }
 
 type peer struct {
@@ -325,8 +325,8 @@ type peer struct {
 	Stall  float64 `json:"stall,omitempty"` // microseconds that frames waited to be forwarded
 }
 
-// said is a line that is not a frame.
-type said struct {
+// A noteLine is a line that is not a frame.
+type noteLine struct {
 	Conn int     `json:"conn"`
 	Time float64 `json:"time"`
 	Kind string  `json:"kind"`
@@ -338,7 +338,7 @@ const maxLines = 500
 
 func peersOf(s *store.Store, c clock) *peers {
 	p := s.Peers(maxLines)
-	out := &peers{Peers: []peer{}, Lines: []said{}, Total: p.Total}
+	out := &peers{Peers: []peer{}, Lines: []noteLine{}, Total: p.Total}
 	for i := range p.Peers {
 		of := &p.Peers[i]
 		row := peer{
@@ -353,7 +353,7 @@ func peersOf(s *store.Store, c clock) *peers {
 		out.Peers = append(out.Peers, row)
 	}
 	for _, line := range p.Lines {
-		row := said{Conn: line.Conn, Kind: line.Kind.String(), Text: text(line.Text)}
+		row := noteLine{Conn: line.Conn, Kind: line.Kind.String(), Text: text(line.Text)}
 		if !line.Time.IsZero() && c.timed {
 			row.Time = c.since(line.Time.UnixNano())
 		}

@@ -57,9 +57,9 @@ type viewer struct {
 	control *http.ResponseController
 	cursor  store.Cursor
 	version int64 // of the store, at the last look
-	told    time.Time
+	sentAt  time.Time
 	last    about
-	begun   bool
+	started bool
 	more    bool // there are more frames than in the last update
 }
 
@@ -84,22 +84,22 @@ func (v *viewer) run(r *http.Request) {
 // look sends what is new.
 func (v *viewer) look() error {
 	now := time.Now()
-	alive := now.Sub(v.told) > aliveTime
+	alive := now.Sub(v.sentAt) > aliveTime
 	version := v.session.store.Version()
-	if v.begun && version == v.version && !v.more && !alive {
+	if v.started && version == v.version && !v.more && !alive {
 		return nil
 	}
 	v.version = version
 	about, c := v.session.about(v.server.options.Control, now)
 	changes := v.session.store.Follow(&v.cursor, atOnce)
 	v.more = changes.More
-	if changes.Empty() && v.begun && !alive && sameAbout(about, v.last) {
+	if changes.Empty() && v.started && !alive && sameAbout(about, v.last) {
 		return nil
 	}
-	v.told, v.last = now, about
+	v.sentAt, v.last = now, about
 	d := delta{About: about, Marks: changes.Marks, Skipped: changes.Skipped, Missed: changes.Missed}
-	if !v.begun {
-		d.Reset, v.begun = true, true
+	if !v.started {
+		d.Reset, v.started = true, true
 		if v.server.options.Control {
 			d.Secret = v.server.guard.command
 		}

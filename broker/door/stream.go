@@ -177,18 +177,18 @@ func (s *split) write(tap *observe.Conn, p []byte) {
 // A progress tracks the message that a peer is sending. A peer may be silent only between
 // messages: one that never completes a message is disconnected.
 type progress struct {
-	head  [4]byte
-	have  int   // bytes of the head that were read
-	left  int64 // bytes of the message that follow
-	size  int64
-	begun time.Time
+	head      [4]byte
+	have      int   // bytes of the head that were read
+	left      int64 // bytes of the message that follow
+	size      int64
+	startedAt time.Time
 }
 
 func (m *progress) deadline(t *Times) time.Time {
 	if m.have == 0 && m.left == 0 {
 		return time.Now().Add(t.Idle)
 	}
-	return m.begun.Add(scaled(t.Read, int(m.size)))
+	return m.startedAt.Add(scaled(t.Read, int(m.size)))
 }
 
 func (m *progress) add(p []byte) {
@@ -199,7 +199,7 @@ func (m *progress) add(p []byte) {
 			continue
 		}
 		if m.have == 0 {
-			m.begun, m.size = time.Now(), 0
+			m.startedAt, m.size = time.Now(), 0
 		}
 		n := copy(m.head[m.have:], p)
 		m.have, p = m.have+n, p[n:]

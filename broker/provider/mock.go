@@ -119,13 +119,13 @@ type Mock struct {
 	prefix string
 	calls  atomic.Int64
 
-	mu   sync.Mutex
-	said map[string]int // how many turns were used, by model
+	mu    sync.Mutex
+	turns map[string]int // how many turns were used, by model
 }
 
 // NewMock returns a mock.
 func NewMock(cfg MockConfig) *Mock {
-	m := &Mock{cfg: cfg, prefix: "Echo: ", said: map[string]int{}}
+	m := &Mock{cfg: cfg, prefix: "Echo: ", turns: map[string]int{}}
 	if cfg.Prefix != nil {
 		quoted := Quote(*cfg.Prefix)
 		m.prefix = string(quoted[1 : len(quoted)-1])
@@ -191,8 +191,8 @@ func (m *Mock) fault(n int64) *Fault {
 // turn answers with the model's next turn.
 func (m *Mock) turn(ctx context.Context, r *Request, c *Completion) error {
 	m.mu.Lock()
-	n := m.said[r.Model]
-	m.said[r.Model] = min(n+1, len(m.cfg.Turns))
+	n := m.turns[r.Model]
+	m.turns[r.Model] = min(n+1, len(m.cfg.Turns))
 	m.mu.Unlock()
 	if n == len(m.cfg.Turns) {
 		return Unanswerable("", "no_more_turns", fmt.Sprintf("The mock has no more turns for the model %q: it had %d. Add turns, or make fewer calls.", r.Model, n))

@@ -393,7 +393,7 @@ func (p *spanning) close(ctx context.Context) {
 type record struct {
 	*history.Recording
 	folder   *history.Folder
-	begun    history.Summary // as it was at the start
+	atStart  history.Summary // as it was at the start
 	clients  []string        // the names that they give themselves
 	recorder *recorder.Recorder
 	clean    capture.Writer // writes to the recorder, redacted
@@ -406,13 +406,13 @@ func (o *Options) newRecord(s capture.Session) *record {
 	if o.Level == "" {
 		return nil
 	}
-	r := &record{begun: history.Summary{Started: s.Created, Client: o.Client, Server: o.name(), Level: o.Level}, say: func(text string) { o.Alarm("the record of the session: " + text) }}
+	r := &record{atStart: history.Summary{Started: s.Created, Client: o.Client, Server: o.name(), Level: o.Level}, say: func(text string) { o.Alarm("the record of the session: " + text) }}
 	var err error
 	if r.folder, err = history.Open(o.Getenv); err == nil && r.folder.IsOff() {
 		return nil
 	}
 	if err == nil {
-		r.Recording, err = r.folder.Start(r.begun)
+		r.Recording, err = r.folder.Start(r.atStart)
 	}
 	if err == nil {
 		x := capture.Secrets()
@@ -442,18 +442,18 @@ func (r *record) namer() func(name string) {
 	if r == nil {
 		return nil
 	}
-	r.begun.ID = r.ID
+	r.atStart.ID = r.ID
 	return func(name string) {
 		r.clients = append(r.clients, name)
-		r.begun.Client = strings.Join(r.clients, ", ")
-		_ = r.folder.Update(&r.begun) // the end of the record reports what is wrong
+		r.atStart.Client = strings.Join(r.clients, ", ")
+		_ = r.folder.Update(&r.atStart) // the end of the record reports what is wrong
 	}
 }
 
 // close ends the record, with the counts of the judge.
 func (r *record) close(ctx context.Context, c counts) {
 	err := r.recorder.Close(ctx)
-	r.Client = r.begun.Client
+	r.Client = r.atStart.Client
 	r.Frames, r.Calls, r.Failures, r.Findings, r.Protocols = c.Frames, c.Exchanges, c.Failures, c.Findings, c.Protocols
 	r.Incomplete = r.Incomplete || c.Missed || err != nil
 	if err = r.Finish(); err != nil {

@@ -74,13 +74,13 @@ type entry struct {
 	Events     []sentEvent     `json:"_eventSourceMessages,omitempty"`
 	Comment    string          `json:"comment,omitempty"`
 
-	key                  entryKey
-	number               int
-	sends, gets          string // the types of both bodies
-	asked, begun, latest time.Time
-	answered             bool
-	content              bytes.Buffer
-	up, down             int // gRPC messages
+	key                            entryKey
+	number                         int
+	sends, gets                    string // the types of both bodies
+	requestedAt, startedAt, latest time.Time
+	answered                       bool
+	content                        bytes.Buffer
+	up, down                       int // gRPC messages
 }
 
 type harRequest struct {
@@ -187,7 +187,7 @@ func (h *archive) frame(r *capture.Record) error {
 
 func (h *archive) request(r *capture.Record) {
 	head := r.Meta.Head
-	e := &entry{key: entryKey{r.Conn, r.Stream}, asked: r.Time, latest: r.Time, sends: head.Get("Content-Type")}
+	e := &entry{key: entryKey{r.Conn, r.Stream}, requestedAt: r.Time, latest: r.Time, sends: head.Get("Content-Type")}
 	e.Started = r.Time.UTC().Format(time.RFC3339Nano)
 	if r.Conn > 0 {
 		e.Connection = strconv.Itoa(r.Conn)
@@ -268,7 +268,7 @@ func (h *archive) response(r *capture.Record) error {
 		}
 	}
 	h.last[r.Conn] = e
-	e.begun, e.latest, e.answered = r.Time, r.Time, true
+	e.startedAt, e.latest, e.answered = r.Time, r.Time, true
 	version, rest, _ := strings.Cut(head.Start, " ")
 	status, text, _ := strings.Cut(rest, " ")
 	e.Response.Version, e.Response.StatusText, e.Response.Headers = version, text, pairs(head)
@@ -332,9 +332,9 @@ func millis(d time.Duration) float64 { return max(0, float64(d.Microseconds())/1
 // writeEntry writes an entry that has ended.
 func (h *archive) writeEntry(e *entry) error {
 	delete(h.open, e.key)
-	e.Time = millis(e.latest.Sub(e.asked))
+	e.Time = millis(e.latest.Sub(e.requestedAt))
 	if e.answered {
-		e.Timings = harTimings{Wait: millis(e.begun.Sub(e.asked)), Receive: millis(e.latest.Sub(e.begun))}
+		e.Timings = harTimings{Wait: millis(e.startedAt.Sub(e.requestedAt)), Receive: millis(e.latest.Sub(e.startedAt))}
 	} else {
 		e.Timings.Wait = e.Time
 		e.Response.Error = cmp.Or(e.Response.Error, "no response was seen")

@@ -169,20 +169,20 @@ type Redacted struct {
 	// as one.
 	Count int64
 
-	reader  capture.Reader
-	redact  capture.Redaction
-	eraser  capture.Writer
-	session capture.Session // as it is to be kept
-	told    capture.Session // as the reader tells it
-	record  capture.Record
-	clean   []capture.Record // from the eraser, to be given out
+	reader   capture.Reader
+	redact   capture.Redaction
+	eraser   capture.Writer
+	session  capture.Session // as it is to be kept
+	original capture.Session // as the reader tells it
+	record   capture.Record
+	clean    []capture.Record // from the eraser, to be given out
 }
 
 // Redact returns the records of r as x leaves them.
 func Redact(r capture.Reader, x capture.Redaction) *Redacted {
 	rd := &Redacted{reader: r, redact: x}
 	rd.describe()
-	rd.eraser = capture.Redact(erased{rd}, &rd.told, x)
+	rd.eraser = capture.Redact(erased{rd}, &rd.original, x)
 	return rd
 }
 
@@ -201,10 +201,10 @@ func HoldsSecrets(r capture.Reader, x capture.Redaction) bool {
 
 // describe reads the description of the session.
 func (rd *Redacted) describe() {
-	rd.told = *rd.reader.Session()
-	rd.session = rd.redact.Session(rd.told)
+	rd.original = *rd.reader.Session()
+	rd.session = rd.redact.Session(rd.original)
 	clean := rd.session
-	if clean.Redacted = rd.told.Redacted; clean != rd.told {
+	if clean.Redacted = rd.original.Redacted; clean != rd.original {
 		rd.Count++
 	}
 }
@@ -213,7 +213,7 @@ func (rd *Redacted) describe() {
 // record it says that the session is redacted, because it may be; later, whether anything
 // was redacted so far.
 func (rd *Redacted) Session() *capture.Session {
-	if rd.told != *rd.reader.Session() {
+	if rd.original != *rd.reader.Session() {
 		rd.describe()
 	}
 	return &rd.session
@@ -226,7 +226,7 @@ func (rd *Redacted) Next(rec *capture.Record) error {
 		if err == nil {
 			err = rd.eraser.Write(&rd.record)
 		}
-		rd.session.Redacted = rd.told.Redacted || rd.Count > 0
+		rd.session.Redacted = rd.original.Redacted || rd.Count > 0
 		if err != nil {
 			*rec = capture.Record{}
 			return err

@@ -30,7 +30,7 @@ type Timeline struct {
 	// Seen is how many exchanges were drawn or left out on purpose.
 	Seen int64
 
-	begun    bool
+	started  bool
 	trackers map[*session.Tracker]*drawn
 	conns    map[int]bool
 }
@@ -157,8 +157,8 @@ func (l *Timeline) event(dst []byte, e traceEvent) []byte {
 // separate appends what stands before an event: the beginning of the trace, or
 // the separator.
 func (l *Timeline) separate(dst []byte, separator string) []byte {
-	if !l.begun {
-		l.begun = true
+	if !l.started {
+		l.started = true
 		return append(dst, `{"displayTimeUnit":"ms","traceEvents":[`+"\n"...)
 	}
 	return append(dst, separator...)

@@ -82,8 +82,8 @@ func (f *Follower) apiCall(of *frame.Frame) (_ apiCall, whole bool) {
 
 // ask passes the request of e to the tracker once.
 func (f *Follower) ask(e *exchange, it *decode.Item) {
-	if !e.asked {
-		e.asked = true
+	if !e.apiTracked {
+		e.apiTracked = true
 		e.call.ask(f, e, it)
 	}
 }
@@ -92,11 +92,11 @@ func (f *Follower) ask(e *exchange, it *decode.Item) {
 // binding, because one binding can start a task and another can cancel it.
 type agentCall struct {
 	*protocol.Call
-	told bool // the tracker knows an answer
+	settled bool // the tracker knows an answer
 }
 
 func (c *agentCall) ask(f *Follower, e *exchange, it *decode.Item) {
-	fr, hasBody := f.asked(e, it)
+	fr, hasBody := f.request(e, it)
 	var m protocol.Message
 	var body []byte
 	if hasBody {
@@ -125,7 +125,7 @@ func (c *agentCall) tell(f *Follower, e *exchange, it *decode.Item, m *protocol.
 	fr := f.carried(it)
 	fr.Dir = frame.U2C
 	m.ID = carried.Token(it.Frame)
-	c.told = true
+	c.settled = true
 	f.feedCall(c.Spec.Protocol, fr, m)
 }
 
@@ -140,7 +140,7 @@ func (c *agentCall) called(f *Follower, e *exchange, it *decode.Item) {
 	switch status := it.Frame.Meta.Head.Get("Grpc-Status"); {
 	case status == "": // the head
 		return
-	case status != "0" && !c.told:
+	case status != "0" && !c.settled:
 		c.Spec.API.Fail(nil, []byte(status), &m)
 		m.Text = []byte(it.Frame.Meta.Head.Get("Grpc-Message"))
 		c.tell(f, e, it, &m)
@@ -157,7 +157,7 @@ func (c *agentCall) answered(f *Follower, e *exchange, it *decode.Item) {
 	ends := said.Phase.Ends()
 	var m protocol.Message
 	switch {
-	case ends && e.failed && !c.told:
+	case ends && e.failed && !c.settled:
 		c.Spec.API.Fail(it.Payload, []byte(e.status), &m)
 		c.tell(f, e, it, &m)
 	case of.Meta.Event == "error":
@@ -168,7 +168,7 @@ func (c *agentCall) answered(f *Follower, e *exchange, it *decode.Item) {
 		c.tell(f, e, it, &m)
 	case ends && e.events:
 		f.endResponse(e, it, it.Time)
-	case ends && !c.told: // an answer without a body
+	case ends && !c.settled: // an answer without a body
 		c.Spec.API.Answer(c.Call, nil, &m, false)
 		c.tell(f, e, it, &m)
 	}
@@ -180,7 +180,7 @@ func (c *agentCall) answered(f *Follower, e *exchange, it *decode.Item) {
 // leave handles a reset. It closes a stream. Any other call fails, or its client cancelled it.
 func (c *agentCall) leave(f *Follower, e *exchange, it *decode.Item) {
 	f.web.remove(it.Frame)
-	if c.told {
+	if c.settled {
 		f.endResponse(e, it, it.Time)
 		return
 	}
@@ -226,7 +226,7 @@ func (c *codingCall) beginsEvents(f *Follower, e *exchange, it *decode.Item) boo
 
 func (c *codingCall) ask(f *Follower, e *exchange, it *decode.Item) {
 	m := protocol.Message{Seq: -1}
-	fr, hasBody := f.asked(e, it)
+	fr, hasBody := f.request(e, it)
 	if hasBody && it.Err == nil {
 		_ = c.Spec.Protocol.Parse(it.Payload, &m) // it is JSON
 	}
@@ -242,7 +242,7 @@ func (c *codingCall) ask(f *Follower, e *exchange, it *decode.Item) {
 }
 
 func (c *codingCall) answer(f *Follower, e *exchange, it *decode.Item) bool {
-	if c.Listens && !e.asked && it.Frame.Dir != frame.C2U {
+	if c.Listens && !e.apiTracked && it.Frame.Dir != frame.C2U {
 		return c.beginsEvents(f, e, it)
 	}
 	c.answered(f, e, it)
@@ -299,9 +299,9 @@ func (f *Follower) spent(c *codingCall, m *protocol.Message) {
 // A nested session is one inside another: the client of the outer one runs the server, and the
 // unit is the client of that server.
 type nested struct {
-	servers map[string]int  // server streams, by name
-	asked   map[string]bool // outer requests whose message expects an answer
-	stream  int             // of the last request
+	servers  map[string]int  // server streams, by name
+	awaiting map[string]bool // outer requests whose message expects an answer
+	stream   int             // of the last request
 }
 
 // maxNested limits the remembered servers and requests.
@@ -313,7 +313,7 @@ func (f *Follower) nest(w *followed, n *protocol.Nested, fr session.Frame) {
 		return
 	}
 	if w.nested == nil {
-		w.nested = &nested{servers: map[string]int{}, asked: map[string]bool{}}
+		w.nested = &nested{servers: map[string]int{}, awaiting: map[string]bool{}}
 	}
 	if !w.nested.passes(n) {
 		return
@@ -333,8 +333,8 @@ func (f *Follower) nest(w *followed, n *protocol.Nested, fr session.Frame) {
 // outer request with a notification contains none.
 func (s *nested) passes(n *protocol.Nested) bool {
 	if n.Answer {
-		asked := s.asked[string(n.Request)]
-		delete(s.asked, string(n.Request))
+		asked := s.awaiting[string(n.Request)]
+		delete(s.awaiting, string(n.Request))
 		return asked && n.Message != nil
 	}
 	stream := s.servers[string(n.Server)]
@@ -347,19 +347,19 @@ func (s *nested) passes(n *protocol.Nested) bool {
 	}
 	s.stream = stream
 	if n.Asks {
-		if len(s.asked) >= maxNested {
-			clear(s.asked)
+		if len(s.awaiting) >= maxNested {
+			clear(s.awaiting)
 		}
-		s.asked[string(n.Request)] = true
+		s.awaiting[string(n.Request)] = true
 	}
 	return true
 }
 
 // A unit holds what records other than frames say about a connection's unit.
 type unit struct {
-	stderr []byte // the end of its standard error
-	exit   string // how its process ended; "" if unknown
-	told   bool   // it was asked to end
+	stderr       []byte // the end of its standard error
+	exit         string // how its process ended; "" if unknown
+	endRequested bool   // it was asked to end
 }
 
 const (
@@ -403,7 +403,7 @@ func (f *Follower) Event(rec *capture.Record) {
 
 func (f *Follower) exited(rec *capture.Record, how string) {
 	if u := f.unit(rec.Conn); u != nil {
-		u.exit, u.told = how, rec.Dir == frame.C2U
+		u.exit, u.endRequested = how, rec.Dir == frame.C2U
 	}
 }
 
@@ -423,7 +423,7 @@ func (u *unit) ending(first frame.Dir) session.Ending {
 	how := session.Ending{First: first, Died: first == frame.U2C}
 	switch {
 	case u == nil:
-	case u.told:
+	case u.endRequested:
 		how.First, how.Died = frame.C2U, false
 	default:
 		how.How, how.Stderr = u.exit, u.lastLines()

@@ -33,7 +33,7 @@ type exchange struct {
 	late, mcp bool
 	// conn and stream are the scope of the ids of its messages.
 	conn, stream int
-	told         bool // the HTTP tracker knows the request
+	tracked      bool // the HTTP tracker knows the request
 	// called is the number of the frame in which the request or its answer contains messages
 	// of a protocol with exchanges of its own, or 0, and asks that the request asks by them.
 	called int64
@@ -53,8 +53,8 @@ type exchange struct {
 	// untilClose means that only the end of the connection ends the answer.
 	untilClose bool
 
-	call  apiCall // nil if the request calls no API
-	asked bool    // the API's tracker knows the request
+	call       apiCall // nil if the request calls no API
+	apiTracked bool    // the API's tracker knows the request
 }
 
 // begin begins the exchange of a request.
@@ -97,8 +97,8 @@ func bodyFollows(f *frame.Frame) bool {
 	return f.Meta.Signal != frame.NoSignal && head.Method() == "POST" && strings.Contains(head.Start, "HTTP/2")
 }
 
-// asked returns the request of e, with its body if the item contains it.
-func (f *Follower) asked(e *exchange, it *decode.Item) (fr session.Frame, hasBody bool) {
+// request returns the request of e, with its body if the item contains it.
+func (f *Follower) request(e *exchange, it *decode.Item) (fr session.Frame, hasBody bool) {
 	if it.Frame.Dir == frame.U2C || it.Frame.Meta.Signal != frame.NoSignal {
 		return e.request, false
 	}
@@ -224,9 +224,9 @@ var plain = []string{opaque.JSON.Name(), opaque.Bytes.Name(), protobuf.Schemales
 
 // A refusal is an HTTP answer that rejects its whole request.
 type refusal struct {
-	asked  int64  // the number of the request's frame; 0 if nothing is rejected
-	status string // "" if the answer is an error of the protocol
-	how    string // what a client sees of the answer, even if it is a result; "" if it may be one
+	request int64  // the number of the request's frame; 0 if nothing is rejected
+	status  string // "" if the answer is an error of the protocol
+	how     string // what a client sees of the answer, even if it is a result; "" if it may be one
 }
 
 // exchange handles an HTTP item. It returns false for items that other code handles: a
@@ -263,14 +263,14 @@ func (f *Follower) exchange(it *decode.Item) (no refusal, taken bool) {
 			f.feedBody(it)
 		}
 		return no, isPlain
-	case isCall && !e.told:
+	case isCall && !e.tracked:
 		e.called = cmp.Or(e.called, e.request.Seq)
 		return f.callAnswered(e, it), false
 	case isCall && e.events && !isNameless(&it.Message): // in a stream that continues
 		return no, false
 	case e.called != 0:
 		no = f.callAnswered(e, it)
-		return no, no.asked == 0
+		return no, no.request == 0
 	}
 	f.answered(e, it, isPlain || isCall)
 	return no, true
@@ -369,12 +369,12 @@ func (f *Follower) callAnswered(e *exchange, it *decode.Item) (no refusal) {
 	}
 	switch {
 	case isCall && (e.failed || isNameless(&it.Message)):
-		if no.asked = e.called; e.failed {
+		if no.request = e.called; e.failed {
 			no.how = e.how()
 		}
 	case isCall:
 	case ends && e.status >= "300": // a redirected client asks again
-		no = refusal{asked: e.called, status: e.status}
+		no = refusal{request: e.called, status: e.status}
 	case it.Err != nil:
 		f.trackers.of(carried.HTTP, f.stream).Feed(f.ofHTTP(it), &m)
 	case isPlain(it):
@@ -451,7 +451,7 @@ func (f *Follower) answered(e *exchange, it *decode.Item, holds bool) {
 	if holds || ends && !f.isTransport(e) {
 		f.addRequest(e)
 	}
-	if e.told || fr.Fault != nil {
+	if e.tracked || fr.Fault != nil {
 		f.feed(carried.HTTP, fr, &m)
 	}
 	if ends || it.Frame.Meta.Head.Status() == "101" {
@@ -489,10 +489,10 @@ func (f *Follower) ofHTTP(it *decode.Item) session.Frame {
 
 // addRequest passes a request to the HTTP tracker once.
 func (f *Follower) addRequest(e *exchange) {
-	if e.told {
+	if e.tracked {
 		return
 	}
-	e.told = true
+	e.tracked = true
 	m := protocol.Message{Kind: e.kind, Phase: protocol.Open, Seq: -1, ID: e.id}
 	f.feed(carried.HTTP, e.request, &m)
 }

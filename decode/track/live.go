@@ -33,7 +33,7 @@ type liveSession struct {
 type liveTurn struct {
 	modelAnswer
 	id          []byte
-	asked       session.Frame // without a payload
+	request     session.Frame // without a payload
 	kind, event []byte        // of the request, and the id of its event
 	interrupted bool
 }
@@ -85,7 +85,7 @@ func (f *Follower) noteLive(s *liveSession, it *decode.Item, fr session.Frame, m
 		s.heard = &heard
 	}
 	if t := s.current(); t != nil && !s.named {
-		t.told(m, f.prices)
+		t.recordUsage(m, f.prices)
 		m.ID = turnToken(t.id)
 		if m.Usage != (protocol.Usage{}) {
 			m.Phase, m.Empty = protocol.Part, true
@@ -130,7 +130,7 @@ func (f *Follower) askLive(s *liveSession, fr session.Frame, m *protocol.Message
 		s.waiting = s.waiting[1:]
 	}
 	fr.Payload = nil
-	s.waiting = append(s.waiting, &liveTurn{asked: fr, kind: bytes.Clone(m.Kind), event: bytes.Clone(m.Bind.Text)})
+	s.waiting = append(s.waiting, &liveTurn{request: fr, kind: bytes.Clone(m.Kind), event: bytes.Clone(m.Bind.Text)})
 	if len(m.Model) > 0 {
 		s.model = string(m.Model)
 	}
@@ -190,7 +190,7 @@ func (f *Follower) answerLive(s *liveSession, it *decode.Item, fr session.Frame,
 	if t.interrupted && m.Phase == protocol.Close {
 		m.Phase, m.StopReason = protocol.Cancelled, []byte("interrupted")
 	}
-	t.told(m, f.prices)
+	t.recordUsage(m, f.prices)
 	m.ID = turnToken(t.id)
 	fr.Broken = it.Protocol.(carried.ModelJudge).Answer(it.Payload, m, &t.tools)
 	fr.ToolCalls = t.tools.Named()
@@ -211,8 +211,8 @@ func (f *Follower) beginLive(s *liveSession, id []byte, with *session.Frame) *li
 	if len(s.waiting) > 0 {
 		t, s.waiting = s.waiting[0], s.waiting[1:]
 	} else {
-		t = &liveTurn{asked: *with, kind: []byte("turn")}
-		t.asked.Payload, t.asked.Size, t.asked.Again = nil, 0, true
+		t = &liveTurn{request: *with, kind: []byte("turn")}
+		t.request.Payload, t.request.Size, t.request.Again = nil, 0, true
 	}
 	s.turns++
 	if t.id = bytes.Clone(id); id == nil {
@@ -228,7 +228,7 @@ func (f *Follower) beginLive(s *liveSession, id []byte, with *session.Frame) *li
 
 // openLive passes a turn to the tracker.
 func (f *Follower) openLive(s *liveSession, t *liveTurn) {
-	fr := t.asked
+	fr := t.request
 	fr.Dir, t.model = frame.C2U, s.model
 	model := []byte(s.model)
 	f.feed(s.protocol, fr, &protocol.Message{Kind: t.kind, Phase: protocol.Open, ID: turnToken(t.id), Model: model, Label: model, Seq: -1})
@@ -237,7 +237,7 @@ func (f *Follower) openLive(s *liveSession, t *liveTurn) {
 // openUnbegun passes a turn to the tracker that the server never began and never named.
 func (f *Follower) openUnbegun(s *liveSession, t *liveTurn) {
 	if t.id = t.event; len(t.id) == 0 {
-		t.id = strconv.AppendInt(nil, t.asked.Seq, 10)
+		t.id = strconv.AppendInt(nil, t.request.Seq, 10)
 	}
 	f.openLive(s, t)
 }

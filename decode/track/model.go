@@ -36,7 +36,7 @@ func (c *modelCall) judge() carried.ModelJudge { return c.Spec.Protocol.(carried
 
 func (c *modelCall) ask(f *Follower, e *exchange, it *decode.Item) {
 	m := protocol.Message{Seq: -1}
-	fr, hasBody := f.asked(e, it)
+	fr, hasBody := f.request(e, it)
 	if hasBody {
 		m = it.Message
 	}
@@ -69,7 +69,7 @@ func (c *modelCall) answer(f *Follower, e *exchange, it *decode.Item) bool {
 		if e.events && !said.Phase.Ends() {
 			c.readEvent(&m)
 		}
-		c.told(&m, f.prices)
+		c.recordUsage(&m, f.prices)
 		switch {
 		case e.failed:
 		case c.runs != nil:
@@ -146,9 +146,9 @@ func (c *modelCall) judgeEvent(payload []byte, m *protocol.Message) []protocol.B
 	return broken
 }
 
-// told notes the model and the usage of an answer. The usage in events is cumulative; told
+// recordUsage notes the model and the usage of an answer. The usage in events is cumulative; recordUsage
 // reduces the usage in m to the increase since the last event.
-func (c *modelAnswer) told(m *protocol.Message, list prices.List) {
+func (c *modelAnswer) recordUsage(m *protocol.Message, list prices.List) {
 	if len(m.Model) > 0 && c.model != string(m.Model) {
 		c.model = string(m.Model)
 	}

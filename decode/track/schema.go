@@ -130,7 +130,7 @@ func (s *schema) effort(value any) int {
 	}
 	effort, known := s.efforts[depth]
 	if !known {
-		w := writer{root: s.root, known: map[reference]int{}, budget: maxEffort}
+		w := writer{root: s.root, expanded: map[reference]int{}, budget: maxEffort}
 		if effort = w.writtenOut(s.root, depth); effort >= 0 {
 			effort += s.size
 		}
@@ -161,9 +161,9 @@ func nesting(value any, most int) (depth int) {
 
 // A writer counts the bytes that the references of a schema expand to.
 type writer struct {
-	root   any
-	known  map[reference]int // −1 while being expanded
-	budget int               // bounds the counting itself
+	root     any
+	expanded map[reference]int // −1 while being expanded
+	budget   int               // bounds the counting itself
 }
 
 // A reference is a reference to a place in the schema, expanded for values nested to depth.
@@ -239,10 +239,10 @@ func (w *writer) keyword(key string, v any, depth int) int {
 // target returns how many bytes a reference expands to, or −1 like writtenOut.
 func (w *writer) target(to string, depth int) int {
 	at := reference{to, depth}
-	if n, ok := w.known[at]; ok {
+	if n, ok := w.expanded[at]; ok {
 		return n
 	}
-	w.known[at] = -1
+	w.expanded[at] = -1
 	path, isLocal := strings.CutPrefix(to, "#")
 	place := w.root
 	if !isLocal || strings.ContainsAny(path, "~%") || path != "" && path[0] != '/' {
@@ -257,9 +257,9 @@ func (w *writer) target(to string, depth int) int {
 	text, err := json.Marshal(place)
 	w.budget -= len(text)
 	if more := w.writtenOut(place, depth); err == nil && more >= 0 {
-		w.known[at] = len(text) + more
+		w.expanded[at] = len(text) + more
 	}
-	return w.known[at]
+	return w.expanded[at]
 }
 
 var types = []string{"null", "boolean", "object", "array", "number", "string", "integer"}

@@ -114,15 +114,15 @@ func wireOf(it *decode.Item) int {
 
 // A followed wire is a connection, on which one protocol is spoken.
 type followed struct {
-	conn     int
-	protocol protocol.Protocol
-	asked    bool              // a JSON-RPC request or notification was seen
-	told     protocol.Protocol // the protocol that the first of them shows, or nil
-	tracker  *session.Tracker  // nil while frames are held back
-	held     []heldFrame
-	message  protocol.Message
-	nested   *nested                               // the sessions inside it, or nil
-	inner    func(payload []byte) *protocol.Nested // of the protocol; nil if its messages have no others inside
+	conn       int
+	protocol   protocol.Protocol
+	sawRequest bool              // a JSON-RPC request or notification was seen
+	evident    protocol.Protocol // the protocol that the first of them shows, or nil
+	tracker    *session.Tracker  // nil while frames are held back
+	held       []heldFrame
+	message    protocol.Message
+	nested     *nested                               // the sessions inside it, or nil
+	inner      func(payload []byte) *protocol.Nested // of the protocol; nil if its messages have no others inside
 }
 
 // A heldFrame owns its payload.
@@ -172,7 +172,7 @@ func (f *Follower) see(it *decode.Item) {
 	}
 	if it.Frame.Meta != nil && errors.Is(it.Frame.Flaw, frame.ErrTooLarge) {
 		if of := it.Frame; of.Gap && whereOf(it.Err) == f.tooLarge[of.Dir] {
-			return // the rest of a body whose head has told
+			return // the rest of a body whose head was evidence
 		} else if !of.Gap {
 			f.tooLarge[of.Dir] = whereOf(it.Err)
 		}
@@ -340,11 +340,11 @@ func (w *followed) learn(it *decode.Item, well bool) {
 	if all.Depth(w.protocol) != all.RPC {
 		return
 	}
-	if well && !w.asked {
-		w.told, w.asked = all.First(it.Payload)
+	if well && !w.sawRequest {
+		w.evident, w.sawRequest = all.First(it.Payload)
 	}
-	if w.told != nil {
-		w.protocol = w.told
+	if w.evident != nil {
+		w.protocol = w.evident
 	}
 }
 
@@ -409,7 +409,7 @@ func (f *Follower) hold(w *followed, h heldFrame) {
 func (f *Follower) tells(w *followed) bool {
 	switch all.Depth(w.protocol) {
 	case all.RPC:
-		return f.named || w.told != nil || len(w.held) >= maxUntold
+		return f.named || w.evident != nil || len(w.held) >= maxUntold
 	case all.JSON, all.Bytes:
 		return f.named
 	}
@@ -474,8 +474,8 @@ func (w *followed) pass(h *heldFrame, m *protocol.Message) {
 		failed := *m
 		failed.Phase, failed.Reason, m = protocol.Fail, []byte("a result in "+h.no.how), &failed
 	}
-	if h.no.asked != 0 && m != nil && m.Phase == protocol.Fail {
-		w.tracker.Refuse(h.Frame, m, h.no.asked)
+	if h.no.request != 0 && m != nil && m.Phase == protocol.Fail {
+		w.tracker.Refuse(h.Frame, m, h.no.request)
 	} else {
 		w.tracker.Feed(h.Frame, m)
 	}

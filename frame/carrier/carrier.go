@@ -96,13 +96,13 @@ type Carrier struct {
 	unknown frame.Dir // the actual direction of bytes of unknown direction
 	halves  [3]half   // by direction
 
-	asked    []string // methods of the requests whose response has not begun
-	upgraded Kind     // the carrier after an upgrade; Auto without one
-	tunnel   bool     // the upgrade is to an unknown protocol
-	streams  map[uint32]*stream
-	held     int // bytes of incomplete messages, over all streams
-	inflated int // compressed event streams
-	unpacked int // bytes that were decompressed for the current frames
+	pendingMethods []string // methods of the requests whose response has not begun
+	upgraded       Kind     // the carrier after an upgrade; Auto without one
+	tunnel         bool     // the upgrade is to an unknown protocol
+	streams        map[uint32]*stream
+	held           int // bytes of incomplete messages, over all streams
+	inflated       int // compressed event streams
+	unpacked       int // bytes that were decompressed for the current frames
 
 	frames []frame.Frame
 	metas  []frame.Meta

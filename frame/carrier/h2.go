@@ -14,10 +14,10 @@ import (
 
 // h2 is one direction of HTTP/2.
 type h2 struct {
-	begun  bool // the preface, if any, was parsed
-	header *hpack.Decoder
-	fields []frame.Field
-	size   int // of the fields
+	prefaceDone bool // the preface, if any, was parsed
+	header      *hpack.Decoder
+	fields      []frame.Field
+	size        int // of the fields
 
 	block   []byte // an incomplete header block
 	blockOf h2Frame
@@ -73,7 +73,7 @@ func (p *h2) parseNext(h *half) bool {
 	switch {
 	case len(data) == 0:
 		return false
-	case !p.begun:
+	case !p.prefaceDone:
 		return p.skipPreface(h, data)
 	case p.left > 0 || p.padding > 0:
 		return p.body(h, len(data))
@@ -103,7 +103,7 @@ func (p *h2) skipPreface(h *half, data []byte) bool {
 	default:
 		h.advance(n)
 	}
-	p.begun = true
+	p.prefaceDone = true
 	return true
 }
 

@@ -207,10 +207,10 @@ func (h *half) wake() {
 func (p *http1) request(h *half, head *frame.Head) bool {
 	p.number++
 	p.upgrade = p.upgrade || lists(head, "Connection", "upgrade") && lists(head, "Upgrade", "websocket")
-	if len(h.c.asked) == maxAsked {
-		h.c.asked = h.c.asked[1:]
+	if len(h.c.pendingMethods) == maxAsked {
+		h.c.pendingMethods = h.c.pendingMethods[1:]
 	}
-	h.c.asked = append(h.c.asked, head.Method())
+	h.c.pendingMethods = append(h.c.pendingMethods, head.Method())
 	size, ok := SizeOf(head)
 	switch {
 	case !ok:
@@ -225,8 +225,8 @@ func (p *http1) request(h *half, head *frame.Head) bool {
 func (p *http1) response(h *half, head *frame.Head) bool {
 	status := head.Status()
 	var method string
-	if len(h.c.asked) > 0 {
-		method = h.c.asked[0]
+	if len(h.c.pendingMethods) > 0 {
+		method = h.c.pendingMethods[0]
 	}
 	if status == "101" {
 		p.number++
@@ -241,8 +241,8 @@ func (p *http1) response(h *half, head *frame.Head) bool {
 		return true
 	}
 	p.number++
-	if len(h.c.asked) > 0 {
-		h.c.asked = h.c.asked[1:]
+	if len(h.c.pendingMethods) > 0 {
+		h.c.pendingMethods = h.c.pendingMethods[1:]
 	}
 	size, ok := SizeOf(head)
 	switch {

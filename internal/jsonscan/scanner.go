@@ -95,9 +95,9 @@ const (
 
 // container is an array or object that the caller has entered.
 type container struct {
-	kind  Kind
-	begun bool // its first item has been looked for
-	names names
+	kind      Kind
+	pastFirst bool // its first item has been looked for
+	names     names
 }
 
 // Init prepares s to walk data, which must not change meanwhile.
@@ -243,8 +243,8 @@ func (s *Scanner) advance(kind Kind) bool {
 		s.top--
 		s.pos = i + 1
 		return false
-	case !c.begun:
-		c.begun = true
+	case !c.pastFirst:
+		c.pastFirst = true
 	case i < len(s.data) && s.data[i] == ',':
 		i = s.space(i + 1)
 	default:

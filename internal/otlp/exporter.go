@@ -68,7 +68,7 @@ type Exporter struct {
 	sent    atomic.Int64
 	mu      sync.Mutex
 	err     error // why spans or metrics were lost last
-	told    bool
+	warned  bool
 }
 
 const (
@@ -223,8 +223,8 @@ func (e *Exporter) failed(err error) {
 	}
 	err = cmp.Or(context.Cause(e.sending), err)
 	e.mu.Lock()
-	tell := !e.told && e.o.Warn != nil && e.sending.Err() == nil
-	e.err, e.told = err, e.told || tell
+	tell := !e.warned && e.o.Warn != nil && e.sending.Err() == nil
+	e.err, e.warned = err, e.warned || tell
 	e.mu.Unlock()
 	if tell {
 		e.o.Warn("the OpenTelemetry collector does not accept spans or metrics: " + e.clean(err))
@@ -359,7 +359,7 @@ func (e *Exporter) Close(ctx context.Context) error {
 	}
 	e.stop(nil)
 	e.client.CloseIdleConnections()
-	if e.told {
+	if e.warned {
 		return nil
 	}
 	if lost := e.made.Load() - e.sent.Load(); lost > 0 {

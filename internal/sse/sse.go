@@ -31,7 +31,7 @@ var Comment = &Event{}
 // A Parser reads a stream in pieces. Lines end in LF, CR or both. An event without an end is
 // ignored.
 type Parser struct {
-	begun   bool   // the first line was read
+	started bool   // the first line was read
 	cr      bool   // the line has ended in CR, and LF may follow
 	settled bool   // the previous line has ended in CR, and an LF that follows belongs to it
 	line    []byte // the beginning of the line, from earlier pieces
@@ -114,7 +114,7 @@ var byteOrderMark = []byte("\xef\xbb\xbf")
 
 // ended reads a complete line.
 func (p *Parser) ended(line []byte) *Event {
-	if !p.begun {
+	if !p.started {
 		if rest, ok := bytes.CutPrefix(line, byteOrderMark); ok {
 			line = rest
 			p.at += int64(len(byteOrderMark))
@@ -123,7 +123,7 @@ func (p *Parser) ended(line []byte) *Event {
 	inOne := p.end-p.at == int64(len(line))
 	line = bytes.TrimRight(line, "\r\n")
 	p.field(line, inOne)
-	p.begun, p.cr, p.line = true, false, reuse(p.line)
+	p.started, p.cr, p.line = true, false, reuse(p.line)
 	if len(line) > 0 {
 		return nil
 	}

@@ -580,7 +580,7 @@ func (g *Guess) takeUnclear(s sample) bool {
 		return g.decide(s, protocolOfObject(s.payload, s.framing), "the first payload begins as an object, and is not JSON")
 	case s.framing == frame.Line || s.framing == frame.Header:
 		return g.decide(s, opaque.JSON, "the usual case, as the first payload does not tell")
-	case s.framing == frame.GRPC && !s.begun: // there is no frame
+	case s.framing == frame.GRPC && !s.started: // there is no frame
 		return g.decide(s, protobuf.Schemaless{}, "the usual case, as the first message does not tell")
 	case s.framing == frame.GRPC && len(s.payload) == 0:
 		return g.decide(s, protobuf.Schemaless{}, "the first message is empty")
@@ -644,7 +644,7 @@ type sample struct {
 	payload    []byte // cut short unless whole
 	size       int    // of the payload, as far as known
 	compressed bool
-	begun      bool // the beginning of the payload is known
+	started    bool // the beginning of the payload is known
 	whole      bool
 	end        int // of the frame in the stream, as far as known
 }
@@ -691,7 +691,7 @@ func (s *sample) firstFrame(head []byte, limit int, atEOF, passes bool) bool {
 		if s.framing.Next(rest, limit, atEOF, &e) != nil || e.Gap {
 			return found
 		}
-		s.whole, s.compressed, s.begun = e.Raw != 0, e.Compressed, e.Start > 0
+		s.whole, s.compressed, s.started = e.Raw != 0, e.Compressed, e.Start > 0
 		s.payload = rest[min(e.Start, len(rest)):min(e.End, len(rest))]
 		s.size = e.End - e.Start
 		s.end += max(e.Raw, e.Need)
@@ -773,7 +773,7 @@ func (g *Guess) rivals(s sample, p point) bool {
 	case s.framing == frame.Line, s.framing == frame.Header, s.compressed, len(s.payload) == 0, s.holdsJSON(p.seen):
 		return true
 	}
-	return g.begun(s) != nil
+	return g.guessIncomplete(s) != nil
 }
 
 // settle takes the most likely sample when no protocol recognizes a first frame and no more
@@ -824,7 +824,7 @@ func (g *Guess) takesGzip(s sample) bool {
 // takesCut takes an incomplete sample that begins like a payload of the given protocol, or
 // of another one.
 func (g *Guess) takesCut(s sample) bool {
-	p := g.begun(s)
+	p := g.guessIncomplete(s)
 	switch p {
 	case nil:
 		return false
@@ -835,9 +835,9 @@ func (g *Guess) takesCut(s sample) bool {
 	return g.decide(s, p, "the first payload begins that way")
 }
 
-// begun returns the given protocol, or another one, if an incomplete sample begins like one
+// guessIncomplete returns the given protocol, or another one, if an incomplete sample begins like one
 // of its payloads.
-func (g *Guess) begun(s sample) protocol.Protocol {
+func (g *Guess) guessIncomplete(s sample) protocol.Protocol {
 	fits := func(p protocol.Protocol) bool { return !s.whole && s.tells(p) && s.begins(p) }
 	switch {
 	case g.isNamed() && fits(g.Protocol):
@@ -889,7 +889,7 @@ func beginsJSON(text []byte) bool { return frame.Recognize(text) == frame.JSONTe
 func (s sample) isLong(atEOF bool) bool {
 	switch s.framing {
 	case frame.Header:
-		return s.begun
+		return s.started
 	case frame.Line:
 		return true
 	case frame.Varint:

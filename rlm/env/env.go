@@ -69,7 +69,7 @@ type Env struct {
 	running atomic.Pointer[worker]
 	lost    bool          // a worker has ended, which was not reported yet
 	history []rlm.Message // the variable
-	told    []rlm.Message // the part of it that the worker has
+	synced  []rlm.Message // the part of it that the worker has
 	last    uint64        // id of a request
 	closed  bool
 }
@@ -121,7 +121,7 @@ func (e *Env) start(ctx context.Context) (err error) {
 		return err
 	}
 	e.running.Store(e.worker)
-	e.told = nil
+	e.synced = nil
 	defer func() {
 		if err != nil {
 			_ = e.stop()
@@ -337,19 +337,19 @@ func (e *Env) Tell(history []rlm.Message) {
 		return
 	}
 	var b bytes.Buffer
-	told := e.told
+	told := e.synced
 	if e.tellHistory(&b) != nil || !e.worker.tryPost(b.Bytes(), func() {}) {
-		e.told = told // the next cell tries again
+		e.synced = told // the next cell tries again
 	}
 }
 
 // tellHistory appends the part of the history that the worker does not have.
 func (e *Env) tellHistory(b *bytes.Buffer) error {
 	history, from := e.history, 0
-	for from < min(len(history), len(e.told)) && history[from] == e.told[from] {
+	for from < min(len(history), len(e.synced)) && history[from] == e.synced[from] {
 		from++
 	}
-	if from == len(history) && from == len(e.told) {
+	if from == len(history) && from == len(e.synced) {
 		return nil
 	}
 	for {
@@ -374,7 +374,7 @@ func (e *Env) tellHistory(b *bytes.Buffer) error {
 			break
 		}
 	}
-	e.told = history
+	e.synced = history
 	return nil
 }
 

@@ -257,7 +257,7 @@ func (w *worker) cancel(r *request) {
 	w.running.Go(func() {
 		<-r.posted
 		w.write(b.Bytes())
-		close(r.told)
+		close(r.notified)
 	})
 }
 
@@ -317,9 +317,9 @@ type request struct {
 	calls  sync.WaitGroup
 	posted chan struct{} // closed when the request was written
 
-	// told is closed when the worker was told of an interrupt, or need not be told. Only then
+	// notified is closed when the worker was told of an interrupt, or need not be told. Only then
 	// does the code learn that its calls have failed: otherwise, it would go on.
-	told chan struct{}
+	notified chan struct{}
 
 	stdout, stderr strings.Builder
 	omitted        int64
@@ -350,7 +350,7 @@ func (e *Env) do(ctx context.Context, m any, id uint64) *request {
 func (e *Env) serve(ctx context.Context, frames []byte, id uint64, caller rlm.Caller) *request {
 	r := &request{
 		worker: e.worker, id: id, caller: caller, grace: e.config.Grace,
-		posted: make(chan struct{}), told: make(chan struct{}), done: make(chan struct{}),
+		posted: make(chan struct{}), notified: make(chan struct{}), done: make(chan struct{}),
 	}
 	r.ctx, r.end = context.WithCancel(ctx)
 	r.clock = newClock(e.config.Timeout, func() { r.interrupt(errTimeout) })
@@ -392,7 +392,7 @@ func (r *request) finish(result message) {
 	r.took = r.clock.stop()
 	r.end()
 	if r.cause == nil {
-		close(r.told)
+		close(r.notified)
 	} else if !r.last.Stop() {
 		result = message{} // the worker is being killed
 	}
@@ -445,7 +445,7 @@ func (r *request) answer(m message, a *answer) {
 	r.clock.ended()
 	r.calls.Done()
 	if r.ctx.Err() != nil {
-		<-r.told
+		<-r.notified
 	}
 }
 
@@ -499,20 +499,20 @@ func (r *request) ask(m message, a *answer) {
 
 // failure returns the error of the request for the model.
 func (r *request) failure(timeout time.Duration) *rlm.CellError {
-	const gone = "; the interpreter is a new one, without the variables"
+	const restarted = "; the interpreter is a new one, without the variables"
 	err := r.result.Error
 	interrupted := err != nil && err.Type == typeCancelled
 	switch {
 	case r.cause == errTimeout && r.died != nil: //nolint:errorlint // it is never wrapped
-		return &rlm.CellError{Type: typeTimeout, Message: fmt.Sprintf("the cell ran for more than %v, and did not end when it was interrupted%s", timeout, gone)}
+		return &rlm.CellError{Type: typeTimeout, Message: fmt.Sprintf("the cell ran for more than %v, and did not end when it was interrupted%s", timeout, restarted)}
 	case r.cause == errTimeout && interrupted: //nolint:errorlint // as above
 		return &rlm.CellError{Type: typeTimeout, Message: fmt.Sprintf("the cell ran for more than %v and was interrupted; the variables are kept", timeout), Line: err.Line}
 	case r.cause != nil && r.died != nil:
-		return &rlm.CellError{Type: typeCancelled, Message: "the cell was cancelled, and did not end when it was interrupted" + gone}
+		return &rlm.CellError{Type: typeCancelled, Message: "the cell was cancelled, and did not end when it was interrupted" + restarted}
 	case r.cause != nil && interrupted:
 		return &rlm.CellError{Type: typeCancelled, Message: "the cell was cancelled; the variables are kept", Line: err.Line}
 	case r.died != nil:
-		return &rlm.CellError{Type: typeDied, Message: fmt.Sprintf("the interpreter ended: %v%s", r.died, gone)}
+		return &rlm.CellError{Type: typeDied, Message: fmt.Sprintf("the interpreter ended: %v%s", r.died, restarted)}
 	}
 	return err
 }

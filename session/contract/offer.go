@@ -20,12 +20,12 @@ type Offer struct {
 	Listed     map[string]Listed
 	SizesAlone bool
 
-	names    []string       // of Listed, in the order of listing
-	pages    []page         // whose request is not known yet, newest last
-	asked    map[int64]bool // frames that request tools: whether they request a later page
-	size     int            // of pages and listings, in bytes
-	full     bool           // a page was not kept
-	listings []listing
+	names        []string       // of Listed, in the order of listing
+	pages        []page         // whose request is not known yet, newest last
+	listRequests map[int64]bool // frames that request tools: whether they request a later page
+	size         int            // of pages and listings, in bytes
+	full         bool           // a page was not kept
+	listings     []listing
 }
 
 // Listed describes a tool that was listed.
@@ -65,10 +65,10 @@ func (o *Offer) AddMessage(seq int64, m *protocol.Message, payload []byte) {
 	switch {
 	case m.Phase == protocol.Open && string(m.Kind) == Tools.Method:
 		_, more := jsonscan.Get(payload, "params", "cursor")
-		if o.asked == nil || len(o.asked) >= maxAsked {
-			o.asked = make(map[int64]bool)
+		if o.listRequests == nil || len(o.listRequests) >= maxAsked {
+			o.listRequests = make(map[int64]bool)
 		}
-		o.asked[seq] = more
+		o.listRequests[seq] = more
 	case m.Phase == protocol.Close, m.Count > 0:
 		o.addPage(page{seq: seq, size: len(payload), batch: m.Count > 0}, payload)
 	}
@@ -117,8 +117,8 @@ func (o *Offer) Changed(e *session.Exchange, seq int64) {
 	}
 	p := o.pages[at]
 	o.pages = slices.Delete(o.pages, at, at+1)
-	goesOn := o.asked[e.First]
-	delete(o.asked, e.First)
+	goesOn := o.listRequests[e.First]
+	delete(o.listRequests, e.First)
 	o.remember(&p, e.Protocol)
 	if o.SizesAlone {
 		o.size -= p.size

@@ -145,7 +145,7 @@ func (p *parser) value(t *term) error {
 		}
 	}
 	if !t.op.numeric() {
-		return p.known(t, start)
+		return p.checkValue(t, start)
 	}
 	var ok bool
 	if t.number, ok = parseNumber(t.text); !ok || t.quoted {
@@ -154,8 +154,8 @@ func (p *parser) value(t *term) error {
 	return nil
 }
 
-// known checks that the field can have the value it is compared with.
-func (p *parser) known(t *term, start int) error {
+// checkValue checks that the field can have the value it is compared with.
+func (p *parser) checkValue(t *term, start int) error {
 	values, text := p.fields.values(t.field), string(t.text)
 	switch {
 	case values == nil || len(t.path) > 0:

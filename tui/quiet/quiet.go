@@ -10,14 +10,14 @@ package quiet
 
 import "os"
 
-var term, known = os.LookupEnv("TERM")
+var term, hadTerm = os.LookupEnv("TERM")
 
 func init() { _ = os.Setenv("TERM", "dumb") }
 
 // Restore restores the value of TERM. It must be called once Bubble Tea has been
 // initialized.
 func Restore() {
-	if known {
+	if hadTerm {
 		_ = os.Setenv("TERM", term)
 	} else {
 		_ = os.Unsetenv("TERM")

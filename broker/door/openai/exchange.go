@@ -28,14 +28,14 @@ type exchange struct {
 	call broker.Call
 	does func(context.Context, *broker.Call) error // how the broker serves the call; nil completes
 
-	api    llm.API
-	head   llm.Head
-	stream bool
-	asked  *llm.Request // of Responses
-	made   *llm.Writer
-	native bool   // the backend's own events are passed on
-	last   string // the type of the last of them, of Messages
-	chunks []byte // output that is not flushed yet
+	api     llm.API
+	head    llm.Head
+	stream  bool
+	request *llm.Request // of Responses
+	made    *llm.Writer
+	native  bool   // the backend's own events are passed on
+	last    string // the type of the last of them, of Messages
+	chunks  []byte // output that is not flushed yet
 }
 
 func (h *handler) open(r *web.Request, w *web.Response, api llm.API) *exchange {
@@ -70,7 +70,7 @@ func (e *exchange) complete(ctx context.Context) {
 			e.json(http.StatusBadRequest, failure(e.api, http.StatusBadRequest, text, "previous_response_id", "previous_response_not_found"))
 			return
 		}
-		c.Before, e.asked = before, llm.Decode(e.api, body, before...)
+		c.Before, e.request = before, llm.Decode(e.api, body, before...)
 	}
 	if e.stream {
 		c.Emit, c.Alive = e.emit, e.alive
@@ -82,8 +82,8 @@ func (e *exchange) complete(ctx context.Context) {
 		e.fail(err)
 		return
 	}
-	if e.api == llm.Responses && string(e.asked.Members["store"]) != "false" {
-		e.kept.keep(e.writer().ID(), e.r.Account, e.asked.Remember(&c.Completion.Answer))
+	if e.api == llm.Responses && string(e.request.Members["store"]) != "false" {
+		e.kept.keep(e.writer().ID(), e.r.Account, e.request.Remember(&c.Completion.Answer))
 	}
 	switch {
 	case e.stream:
@@ -141,7 +141,7 @@ func (e *exchange) writer() *llm.Writer {
 	if e.made == nil {
 		reply := &llm.Reply{
 			ID: fmt.Sprint(map[llm.API]string{llm.Chat: "chatcmpl-", llm.Messages: "msg_", llm.Contents: "resp-"}[e.api], e.call.ID), Model: cmp.Or(e.call.Name, e.call.Model),
-			Created: time.Now().Unix(), Choices: e.call.Completion.Choices, Usage: e.head.Usage, Thoughts: e.head.IncludeThoughts, Request: e.asked, Send: e.send,
+			Created: time.Now().Unix(), Choices: e.call.Completion.Choices, Usage: e.head.Usage, Thoughts: e.head.IncludeThoughts, Request: e.request, Send: e.send,
 		}
 		if e.api == llm.Responses {
 			reply.ID, reply.Created = "resp_"+strings.ToLower(rand.Text()), e.call.Started.Unix()
