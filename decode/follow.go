@@ -23,7 +23,8 @@ var ErrRewritten = errors.New("the file is shorter than what was already read: i
 var ErrReplaced = errors.New("another file has its name now; this one was read to its end: start again")
 
 // Follow returns a reader of input that is still being written: at the end of r it waits
-// for more, until ctx ends. r reads file, which is nil if it has no length.
+// for more, until ctx ends. Before it waits, one read returns neither bytes nor an error. r reads
+// file, which is nil if it has no length.
 func Follow(ctx context.Context, r io.Reader, file *os.File) io.Reader {
 	f := &follower{ctx: ctx, r: r, file: file}
 	f.named = file != nil && !f.isReplaced()
@@ -35,11 +36,15 @@ type follower struct {
 	r     io.Reader
 	file  *os.File
 	named bool // the file had its name; standard input may have none
+	idle  bool // the end was told
 }
 
 func (f *follower) Read(p []byte) (int, error) {
 	n, err := f.r.Read(p)
-	if n > 0 || err != io.EOF {
+	if n > 0 || err != io.EOF || !f.idle {
+		if f.idle = n == 0; f.idle && err == io.EOF {
+			err = nil
+		}
 		return n, err
 	}
 	for replaced := false; ; {
@@ -47,6 +52,7 @@ func (f *follower) Read(p []byte) (int, error) {
 			return 0, io.EOF
 		}
 		if n, err := f.r.Read(p); n > 0 || err != io.EOF {
+			f.idle = false
 			return n, err
 		}
 		if f.file == nil {

@@ -18,6 +18,8 @@ import (
 	"github.com/wirectl/wirectl/frame/carrier"
 	"github.com/wirectl/wirectl/internal/inflate"
 	"github.com/wirectl/wirectl/internal/jsonscan"
+	"github.com/wirectl/wirectl/source"
+	forms "github.com/wirectl/wirectl/source/all"
 )
 
 // An Input is a capture, or else the bytes of one direction of a connection.
@@ -25,7 +27,8 @@ type Input struct {
 	Capture capture.Reader
 	Stream  io.Reader
 
-	stored bool // the capture is of frames that were taken under whatever limit
+	head   *source.Head // of a file that was examined; or nil
+	stored bool         // the capture is of frames that were taken under whatever limit
 }
 
 func (in Input) feed(cfg Config) feed {
@@ -48,7 +51,32 @@ func (in Input) Limited(cfg Config) capture.Reader {
 // Open recognizes the content of r: a capture if it begins like pcapng, which may be
 // compressed, or like NDJSON; else a stream. With a framing that is named, everything is a
 // stream but certain pcapng. Open waits for no more bytes than it needs.
-func Open(r io.Reader, cfg Config) (Input, error) {
+func Open(r io.Reader, cfg Config) (Input, error) { return OpenFile(&source.File{Reader: r}, cfg) }
+
+// OpenFile is Open for a file, which may be one of another program.
+func OpenFile(f *source.File, cfg Config) (Input, error) {
+	var head *source.Head
+	if cfg.Framing == nil && cfg.Protocol == nil && cfg.Carrier == carrier.Auto {
+		head = readHead(f)
+		if form := forms.Detect(head); form != nil {
+			return openForm(form, f, head, cfg)
+		}
+	}
+	in, err := open(f.Reader, cfg)
+	in.head = head
+	return in, err
+}
+
+// Nearest returns the form of another program's files that a file of unknown content is most like; nil
+// if it is like none.
+func (in Input) Nearest() *source.Form {
+	if in.head == nil {
+		return nil
+	}
+	return forms.Nearest(in.head)
+}
+
+func open(r io.Reader, cfg Config) (Input, error) {
 	b := bufio.NewReaderSize(&lasting{Reader: r}, sniffSize)
 	isCapture := isPcapng(b) && (cfg.Framing == nil || isSection(b))
 	if head, _ := b.Peek(1); isCapture && head[0] == '(' { // compressed: the content decides

@@ -25,7 +25,7 @@ var floors = [][]string{
 	{"internal"},
 	{"frame", "fixtures", "completions", "llm", "table"},
 	{"protocol", "transport"},
-	{"session", "capture"},
+	{"session", "capture", "source"},
 	{"decode", "relay", "broker", "rlm", "peer"},
 	{"store", "run"},
 	{"tui", "web", "hub"},
@@ -90,6 +90,7 @@ func TestHouseIsSmall(t *testing.T) {
 // speakers may name a concrete protocol, because they speak it, or play one end of it.
 var speakers = []string{
 	"broker", "commands", "fixtures/gen", "peer", "rlm", "run", "test",
+	"source",        // its readers make messages of the protocols in files
 	"decode/spans",  // OpenTelemetry has conventions for single protocols
 	"relay/wrap",    // the settings of clients have a key for MCP
 	"store/runs.go", // the wires of a run of wirectl rlm

@@ -19,6 +19,7 @@ import (
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/fixtures"
 	"github.com/wirectl/wirectl/internal/fd"
+	"github.com/wirectl/wirectl/source"
 )
 
 // A Source is an input that was opened.
@@ -51,6 +52,8 @@ type Opener struct {
 	Meter io.Writer
 	// Hub opens a session of a hub, as a capture; nil if there are none.
 	Hub func(ctx context.Context, session string, await bool) (io.ReadCloser, error)
+	// Seen is shared by the inputs that are read together; nil if each stands for itself.
+	Seen *source.Seen
 	// Waiting, if not nil, is called when Open begins to wait.
 	Waiting func(name, what string)
 }
@@ -199,11 +202,34 @@ func (o *Opener) Session(ctx context.Context, name string, cfg decode.Config, fo
 	follow = follow && grows(name, src)
 	src.Meter(o.Meter)
 	return src.Session(func(r io.Reader) (decode.Input, error) {
+		f := src.described(name, r, o, cfg.Notice)
 		if follow {
-			r = decode.Follow(ctx, r, src.file)
+			f.Reader, f.Live = decode.Follow(ctx, r, src.file), true
 		}
-		return decode.Open(r, cfg)
+		return decode.OpenFile(f, cfg)
 	})
+}
+
+// described returns the source as readers of files want it. Only a regular file has a name.
+func (s *Source) described(name string, r io.Reader, o *Opener, notice func(string)) *source.File {
+	f := &source.File{Reader: r, Seen: o.Seen, Notice: notice}
+	if f.Seen == nil {
+		f.Seen = source.NewSeen()
+	}
+	if f.Notice == nil {
+		f.Notice = func(string) {}
+	}
+	if s.file == nil {
+		return f
+	}
+	if info, err := s.file.Stat(); err == nil && info.Mode().IsRegular() {
+		f.AtHand = true
+		if name != "-" {
+			f.Path, f.Base = s.file.Name(), filepath.Base(s.file.Name())
+			f.Folder = os.DirFS(filepath.Dir(s.file.Name()))
+		}
+	}
+	return f
 }
 
 // DialHub opens a session of a hub; with await, it waits until there is one. The Reader of the
@@ -223,7 +249,12 @@ func (s *Source) Session(open func(io.Reader) (decode.Input, error)) (*Session, 
 		s.Close()
 		return nil, err
 	}
-	return &Session{in, s.close}, nil
+	return &Session{in, func() {
+		if c, ok := in.Capture.(io.Closer); ok {
+			c.Close()
+		}
+		s.close()
+	}}, nil
 }
 
 // grows reports whether an input may grow after its end. A tap and a hub wait for more by

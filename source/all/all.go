@@ -1,0 +1,309 @@
+// Package all lists the forms of files of other programs, and detects which one a file has.
+package all
+
+import (
+	"bytes"
+	"encoding/binary"
+	"io"
+	"regexp"
+
+	"github.com/wirectl/wirectl/internal/inflate"
+	"github.com/wirectl/wirectl/internal/jsonscan"
+	"github.com/wirectl/wirectl/source"
+)
+
+// list has every form: those with the surest evidence first. To add one, write its folder and put its
+// Form here, in the place of the one without a reader.
+var list = []*source.Form{
+	{
+		Name: "pcap", About: "a capture of packets", Is: isPackets,
+		Instead: "take the bytes of one direction out of it first (tshark -r FILE -Y tcp.dstport==PORT -T fields -e tcp.payload | xxd -r -p | wirectl decode); " +
+			"if they are encrypted, with the keys of the client (tshark -r FILE -o tls.keylog_file:KEYS -q -z follow,tls,yaml,N)",
+	},
+	{
+		Name: "opencode-db", About: "the database of opencode",
+		Is: func(h *source.Head) bool {
+			return isSQLite(h) && bytes.Contains(h.Bytes, []byte("CREATE TABLE `part`"))
+		},
+		Instead: "export a session and read that (opencode export ID > session.json; opencode session list shows the ids)",
+	},
+	{
+		Name: "mitmproxy", About: "a file of flows of mitmproxy", Is: isFlows,
+		Instead: "convert it first (mitmdump -nr FILE --set hardump=flows.har)",
+	},
+	{
+		Name: "claude-code", About: "a transcript of Claude Code",
+		Lines:   []string{"sessionId uuid parentUuid version type=user|assistant|system|attachment message.role=user|assistant message.content"},
+		Instead: another,
+	},
+	{
+		Name: "codex", About: "a rollout of Codex",
+		Lines: []string{
+			"timestamp type=session_meta payload.id",
+			"timestamp payload type=response_item|event_msg|turn_context|compacted|world_state|token_usage_record",
+		},
+		Instead: another,
+	},
+	{
+		Name: "gemini-chat", About: "a session of Gemini CLI",
+		Lines: []string{"sessionId projectHash startTime"}, Document: []string{"sessionId projectHash startTime messages"},
+		Instead: another,
+	},
+	{
+		Name: "qwen-chat", About: "a chat of Qwen Code",
+		Lines:   []string{"uuid parentUuid sessionId timestamp type message.role message.parts", "uuid parentUuid sessionId timestamp subtype systemPayload"},
+		Instead: another,
+	},
+	{
+		Name: "copilot", About: "a session of GitHub Copilot CLI",
+		Lines:   []string{"type=session.start data.producer=copilot-agent id timestamp parentId"},
+		Instead: another,
+	},
+	{
+		Name: "copilot-output", About: "the JSON output of GitHub Copilot CLI",
+		Lines:   []string{"type data ephemeral id timestamp parentId"},
+		Instead: "it has no tokens and a masked model: read the events.jsonl of the session below ~/.copilot/session-state/",
+	},
+	{
+		Name: "gemini-output", About: "the stream-json output of Gemini CLI",
+		Lines: []string{"type=init timestamp session_id model"}, Instead: another,
+	},
+	{
+		Name: "opencode-output", About: "the JSON output of opencode",
+		Lines:   []string{"type timestamp sessionID part.type part.messageID"},
+		Instead: "export the session instead (opencode export ID > session.json), which has the prompt, too",
+	},
+	{
+		Name: "opencode", About: "an exported session of opencode",
+		Document: []string{"info.id info.projectID messages.0.info messages.0.parts"}, Instead: another,
+	},
+	{
+		Name: "cline-output", About: "the JSON output of Cline",
+		Lines: []string{"ts type=hook_event hookEventName", "ts type=agent_event event.type"}, Instead: another,
+	},
+	{
+		Name: "cline", About: "a session of Cline",
+		Document: []string{"version updated_at agent sessionId messages"}, Instead: another,
+	},
+	{
+		Name: "har", About: "an HTTP archive (HAR)",
+		Document: []string{"log.version log.entries", "log.version log.creator"}, Instead: "convert it with its program, or record with wirectl relay",
+	},
+	{
+		Name: "otlp", About: "telemetry (OTLP)",
+		Document: []string{"resourceSpans.0.scopeSpans", "resourceLogs.0.scopeLogs"},
+		Instead:  "record the agent itself (wirectl run)",
+	},
+	{
+		Name: "lsp-json", About: "a JSON trace of a language client",
+		Is: objectsIn("isLSPMessage type message.jsonrpc timestamp"),
+		Instead: "take the messages out of it first (sed 's/^[^{]*//' FILE | jq -c .message | wirectl decode)",
+	},
+	{
+		Name: "lsp-text", About: "a trace of a language client", Is: matches(tracePattern),
+		Instead: "set the trace to JSON, or put wirectl relay between editor and server (wirectl wrap)",
+	},
+	{
+		Name: "mcp-log", About: "a log of an MCP server by Claude Desktop", Is: matches(desktopPattern),
+		Instead: "put wirectl between both (wirectl wrap claude-desktop)",
+	},
+	{
+		Name: "mcp-inspector", About: "a history of MCP Inspector",
+		Document: []string{"0.direction 0.timestamp 0.message.jsonrpc"}, Instead: "record the session instead (wirectl relay)",
+	},
+	{
+		Name: "events", About: "an event stream without the head of its HTTP answer", Is: isEvents,
+		Instead: "record the head, too (curl -i)",
+	},
+	{
+		Name: "log", About: "a log whose lines wrap messages", Is: wrapsMessages,
+		Instead: "take the messages out of their field first (jq -c .FIELD FILE | wirectl decode)",
+	},
+	{
+		Name: "tls-keys", About: "a file with keys of TLS connections", Is: matches(`^(CLIENT_HANDSHAKE_TRAFFIC_SECRET|SERVER_HANDSHAKE_TRAFFIC_SECRET|CLIENT_RANDOM|EXPORTER_SECRET) [0-9a-f]{64} `),
+		Instead: "name the capture that it belongs to",
+	},
+}
+
+// another is what to do about a form whose reader is missing.
+const another = "record the program itself (wirectl relay, wirectl run)"
+
+// List returns all forms.
+func List() []*source.Form { return list }
+
+// Detect returns the form of a file that begins so; nil if it has none of these.
+func Detect(h *source.Head) *source.Form {
+	if plain := unpacked(h); plain != nil {
+		h = plain
+	}
+	for _, f := range list {
+		if f.Matches(h) {
+			return f
+		}
+	}
+	return nil
+}
+
+// Nearest returns the form that the objects of a file are most like; nil if they are like none.
+func Nearest(h *source.Head) (nearest *source.Form) {
+	const least = 0.6
+	best := least
+	for _, f := range list {
+		if l := f.Likeness(h); l > best {
+			nearest, best = f, l
+		}
+	}
+	return nearest
+}
+
+// IsPacked reports whether a file is compressed with zstd.
+func IsPacked(head []byte) bool { return bytes.HasPrefix(head, []byte("\x28\xb5\x2f\xfd")) }
+
+// unpacked returns the beginning of the content of a compressed file; nil if it is none.
+func unpacked(h *source.Head) *source.Head {
+	if !IsPacked(h.Bytes) {
+		return nil
+	}
+	r, err := inflate.Open("zstd", bytes.NewReader(h.Bytes))
+	if err != nil {
+		return nil
+	}
+	defer r.Close()
+	text, err := io.ReadAll(io.LimitReader(r, source.HeadSize)) // it may be cut
+	return &source.Head{Bytes: text, Whole: h.Whole && err == nil && len(text) < source.HeadSize}
+}
+
+type test = func(*source.Head) bool
+
+// objectsIn holds if one of the first lines ends with an object that has these members.
+func objectsIn(members string) test {
+	return func(h *source.Head) bool {
+		for _, line := range h.Lines() {
+			if i := bytes.IndexByte(line, '{'); i >= 0 && jsonscan.WellFormed(line[i:]) == nil && source.Members(line[i:]).Has(members) {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// matches holds if one of the first lines matches a pattern.
+func matches(pattern string) test {
+	p := regexp.MustCompile(pattern)
+	return func(h *source.Head) bool {
+		for _, line := range h.Lines() {
+			if p.Match(line) {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+const (
+	tracePattern   = `^(\[Trace - [^\]]+\] |\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ \[(info|trace)\] (\[Trace - [^\]]+\] )?)(Sending|Received) (request|response|notification) '[^']+`
+	desktopPattern = `^\d{4}-\d\d-\d\dT[0-9:.]+Z \[[^\]]+\] \[info\] Message from (client|server): \{`
+)
+
+// isPackets recognizes pcap of both byte orders and units of time, and pcapng of another link type than
+// that of wirectl.
+func isPackets(h *source.Head) bool {
+	if len(h.Bytes) < 28 {
+		return false
+	}
+	switch string(h.Bytes[:4]) {
+	case "\xd4\xc3\xb2\xa1", "\xa1\xb2\xc3\xd4", "\x4d\x3c\xb2\xa1", "\xa1\xb2\x3c\x4d":
+		return true
+	case "\x0a\x0d\x0d\x0a":
+	default:
+		return false
+	}
+	const (
+		byteOrder     = 0x1A2B3C4D
+		interfaces    = 1
+		exportedPDU   = 252
+		packets       = 6
+		simplePackets = 3
+	)
+	order := binary.ByteOrder(binary.LittleEndian)
+	if order.Uint32(h.Bytes[8:]) != byteOrder {
+		order = binary.BigEndian
+	}
+	if order.Uint32(h.Bytes[8:]) != byteOrder {
+		return false
+	}
+	for rest := h.Bytes; len(rest) >= 12; {
+		kind, size := order.Uint32(rest), order.Uint32(rest[4:])
+		switch {
+		case kind == interfaces:
+			return order.Uint16(rest[8:]) != exportedPDU
+		case kind == packets, kind == simplePackets, size < 12, uint64(size) > uint64(len(rest)):
+			return false
+		}
+		rest = rest[size:]
+	}
+	return false
+}
+
+func isSQLite(h *source.Head) bool { return bytes.HasPrefix(h.Bytes, []byte("SQLite format 3\x00")) }
+
+var flowPattern = regexp.MustCompile(`^[0-9]{1,12}:[0-9]+:`)
+
+// isFlows recognizes a tnetstring with the keys of a flow.
+func isFlows(h *source.Head) bool {
+	return flowPattern.Match(h.Bytes) && bytes.Contains(h.Bytes, []byte("4:type;")) && bytes.Contains(h.Bytes, []byte("7:version;"))
+}
+
+var (
+	fieldPattern = regexp.MustCompile(`^(event|data|id|retry)?:`)
+	dataPattern  = regexp.MustCompile(`^data: ?([{\[].*|\[DONE\])$`)
+)
+
+// isEvents recognizes server-sent events whose first data is JSON.
+func isEvents(h *source.Head) bool {
+	lines := h.Lines()
+	if len(lines) == 0 || !fieldPattern.Match(lines[0]) {
+		return false
+	}
+	for _, line := range lines {
+		if bytes.HasPrefix(line, []byte("data:")) {
+			return dataPattern.Match(line)
+		}
+	}
+	return false
+}
+
+// wrapsMessages recognizes a log: at least two of its lines hold a message of JSON-RPC in a field, as
+// an object or a string, and a time, and none is one itself.
+func wrapsMessages(h *source.Head) bool {
+	found := 0
+	for _, o := range h.Objects() {
+		timed := false
+		for _, key := range []string{"time", "ts", "timestamp", "@timestamp"} {
+			timed = timed || o[key] != nil
+		}
+		if o["jsonrpc"] != nil {
+			return false
+		}
+		if timed && wrapped(o) != "" {
+			found++
+		}
+	}
+	return found >= 2
+}
+
+// wrapped returns the key of the message in a line; "" if there is none.
+func wrapped(o source.Object) string {
+	for key, value := range o {
+		if bytes.ContainsRune([]byte(key), '.') {
+			continue
+		}
+		if text, ok := jsonscan.Unquote(value); ok {
+			value = text
+		}
+		if len(value) > 0 && value[0] == '{' && source.Members(value).Has(`jsonrpc=2.0`) {
+			return key
+		}
+	}
+	return ""
+}
