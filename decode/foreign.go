@@ -158,11 +158,11 @@ func (c *foreign) records(yield func(*capture.Record) bool) {
 			on = yield(&rec)
 		case source.Bytes:
 			if k := c.conn(&r); k != nil {
-				on = k.feed(&r, yield)
+				on = k.feedBytes(&r, yield)
 			}
 		case source.Ended:
 			if k := c.conns[r.Conn]; k != nil {
-				on = k.end(&r, yield)
+				on = k.endHalf(&r, yield)
 			}
 			rec.Kind = capture.HalfClosed
 			on = on && yield(&rec)
@@ -181,7 +181,7 @@ func (c *foreign) records(yield func(*capture.Record) bool) {
 	}
 	for _, n := range slices.Sorted(maps.Keys(c.conns)) {
 		for _, dir := range []frame.Dir{frame.C2U, frame.U2C} {
-			if !c.conns[n].end(&source.Record{Conn: n, Dir: dir}, yield) {
+			if !c.conns[n].endHalf(&source.Record{Conn: n, Dir: dir}, yield) {
 				return
 			}
 		}
@@ -214,26 +214,26 @@ type foreignConn struct {
 	lost    bool
 }
 
-// feed passes bytes on, and yields the frames that they complete.
-func (k *foreignConn) feed(r *source.Record, yield func(*capture.Record) bool) bool {
+// feedBytes passes bytes on, and yields the frames that they complete.
+func (k *foreignConn) feedBytes(r *source.Record, yield func(*capture.Record) bool) bool {
 	if k.time = r.Time; k.lost || k.ended[r.Dir] {
 		return true
 	}
-	if !k.known && !k.settle(r, false) {
+	if !k.known && !k.findCarrier(r, false) {
 		return true
 	}
 	for len(k.held) > 0 {
 		first := k.held[0]
 		k.held = k.held[1:]
-		if !k.take(&first, yield) {
+		if !k.takeBytes(&first, yield) {
 			return false
 		}
 	}
-	return k.take(r, yield)
+	return k.takeBytes(r, yield)
 }
 
-// settle finds the carrier by the first bytes of either direction. It holds bytes back that do not tell.
-func (k *foreignConn) settle(r *source.Record, atEOF bool) bool {
+// findCarrier finds the carrier by the first bytes of either direction. It holds bytes back that do not tell.
+func (k *foreignConn) findCarrier(r *source.Record, atEOF bool) bool {
 	k.heads[r.Dir] = append(k.heads[r.Dir], r.Data...)
 	g := carrier.Detect(k.heads[r.Dir], atEOF)
 	if g.More && len(k.heads[r.Dir]) < carrier.HeadSize {
@@ -248,8 +248,8 @@ func (k *foreignConn) settle(r *source.Record, atEOF bool) bool {
 	return true
 }
 
-// take passes bytes to the carrier, or cuts them into frames.
-func (k *foreignConn) take(r *source.Record, yield func(*capture.Record) bool) bool {
+// takeBytes passes bytes to the carrier, or cuts them into frames.
+func (k *foreignConn) takeBytes(r *source.Record, yield func(*capture.Record) bool) bool {
 	if k.carrier != nil {
 		return k.carried(r, k.carrier.Feed(r.Dir, r.Data), yield)
 	}
@@ -258,7 +258,7 @@ func (k *foreignConn) take(r *source.Record, yield func(*capture.Record) bool) b
 		h = newPlainHalf(k.cfg)
 		k.plain[r.Dir] = h
 	}
-	return h.push(r, yield)
+	return h.cutBytes(r, yield)
 }
 
 func (k *foreignConn) carried(r *source.Record, frames []frame.Frame, yield func(*capture.Record) bool) bool {
@@ -276,8 +276,8 @@ func (k *foreignConn) carried(r *source.Record, frames []frame.Frame, yield func
 	return true
 }
 
-// end ends a direction.
-func (k *foreignConn) end(r *source.Record, yield func(*capture.Record) bool) bool {
+// endHalf ends a direction.
+func (k *foreignConn) endHalf(r *source.Record, yield func(*capture.Record) bool) bool {
 	if k.ended[r.Dir] || k.lost {
 		return true
 	}
@@ -286,8 +286,8 @@ func (k *foreignConn) end(r *source.Record, yield func(*capture.Record) bool) bo
 	}
 	if !k.known && len(k.heads[r.Dir]) > 0 {
 		last := source.Record{Conn: r.Conn, Dir: r.Dir, Time: r.Time}
-		k.settle(&last, true)
-		if !k.feed(&last, yield) {
+		k.findCarrier(&last, true)
+		if !k.feedBytes(&last, yield) {
 			return false
 		}
 	}
@@ -297,7 +297,7 @@ func (k *foreignConn) end(r *source.Record, yield func(*capture.Record) bool) bo
 		return k.carried(r, k.carrier.End(r.Dir), yield)
 	case h != nil:
 		h.ended = true
-		return h.push(r, yield)
+		return h.cutBytes(r, yield)
 	}
 	return true
 }
@@ -347,8 +347,8 @@ func (h *plainHalf) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// push cuts more of the stream, and yields the frames.
-func (h *plainHalf) push(r *source.Record, yield func(*capture.Record) bool) bool {
+// cutBytes cuts more of the stream, and yields the frames.
+func (h *plainHalf) cutBytes(r *source.Record, yield func(*capture.Record) bool) bool {
 	h.pushed = r.Data
 	for {
 		b, more := h.next()

@@ -96,7 +96,7 @@ var list = []*source.Form{
 	},
 	{
 		Name: "lsp-json", About: "a JSON trace of a language client",
-		Is: objectsIn("isLSPMessage type message.jsonrpc timestamp"),
+		Is:      objectsIn("isLSPMessage type message.jsonrpc timestamp"),
 		Instead: "take the messages out of it first (sed 's/^[^{]*//' FILE | jq -c .message | wirectl decode)",
 	},
 	{
