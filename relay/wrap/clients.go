@@ -1,17 +1,19 @@
 package wrap
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
+
+	"github.com/wirectl/wirectl/internal/jsonscan"
+	"github.com/wirectl/wirectl/internal/render"
 )
 
 // A Client is a program that starts servers by a configuration.
@@ -106,156 +108,125 @@ func places(getenv func(string) string, here string) (*strings.Replacer, error) 
 		"{claude}", or("CLAUDE_CONFIG_DIR", home), "{codex}", or("CODEX_HOME", home+"/.codex")), nil
 }
 
-// A span is a range of bytes of a configuration.
-type span struct{ from, to int }
-
-// A value is a string with its text, or another value. A fixed value cannot be moved into a
-// list unchanged.
-type value struct {
-	span
-	text          string
-	string, fixed bool
-}
-
-// An entry is the configuration of a server.
-type entry struct {
-	text    []byte // the configuration; if it is JSON, without comments
-	name    string
-	project string // "" for all
-	command value
-	list    span // the arguments, if hasArgs, with their brackets
-	args    []value
-	hasArgs bool
-	url     string
-	remote  bool
-	problem error // why it cannot be edited
-
-	whole     span     // the entry itself, or the part from its first slot to its last
-	members   []member // of the entry
-	slots     []member // those that Bridge may replace; not for JSON
-	between   string   // the separator of slots
-	scattered bool     // the slots are not together
-	headers   map[string]string
-	env       map[string]string
-
-	begins string // the text between the command and arguments that Wrap adds
-	item   string // the separator of items; "" for a list in brackets
-}
-
-// A member is a member of an entry, with its value.
-type member struct {
-	key string
-	span
-}
-
-// full is the name of the server within its file.
-func (e *entry) full() string {
-	if e.project == "" {
-		return e.name
-	}
-	return e.project + ":" + e.name
-}
-
-// read returns the entries of a configuration. If it is invalid, they are those before the
-// error.
-func (f Format) read(config []byte) ([]*entry, error) {
-	if bytes.HasPrefix(config, []byte("\xff\xfe")) || bytes.HasPrefix(config, []byte("\xfe\xff")) {
-		return nil, errors.New("it is in UTF-16: save it in UTF-8")
-	}
-	switch f {
-	case TOML:
-		return readTOML(config)
-	case YAML:
-		return readYAML(config)
-	}
-	return readJSON(config)
-}
-
-// entry returns the entry of a server.
-func (f Format) entry(config []byte, server string) (*entry, error) {
-	all, err := f.read(config)
-	if err != nil {
-		return nil, err
-	}
-	e, err := pick(all, server)
-	if err != nil {
-		return nil, err
-	}
-	return e, e.fault()
-}
-
-// pick returns the entry of a server by its full name, or by its short name if that is
-// unique.
-func pick(all []*entry, server string) (*entry, error) {
-	for _, name := range []func(*entry) string{(*entry).full, func(e *entry) string { return e.name }} {
-		var found []*entry
-		for _, e := range all {
-			if name(e) == server {
-				found = append(found, e)
+// WriteList lists configurations and their servers: as text, or with a line of JSON for each server. It
+// calls faulty for an invalid configuration.
+func WriteList(w io.Writer, ndjson bool, files []File, faulty func(File, error)) error {
+	for _, file := range files {
+		config, err := readFile(file.Name)
+		servers, invalid := FormatOf(file.Name).Servers(config)
+		if err = errors.Join(err, invalid); err != nil {
+			faulty(file, err)
+		}
+		text := fmt.Appendf(nil, "%s  %s\n", file.Client, render.Safe(file.Name))
+		if ndjson {
+			text = nil
+		}
+		for _, s := range servers {
+			if ndjson {
+				text = append(append(text, jsonscan.MustMarshal(struct {
+					Client string `json:"client"`
+					Config string `json:"config"`
+					Server
+				}{file.Client, file.Name, s})...), '\n')
+			} else {
+				text = fmt.Appendf(text, "  %s  %s\n", render.Safe(s.Name), s.state())
 			}
 		}
 		switch {
-		case len(found) == 1:
-			return found[0], nil
-		case len(found) > 1 && found[0].full() != found[1].full():
-			return nil, &NotFoundError{Name: server, Servers: fullNames(found), several: true}
-		case len(found) > 1:
-			return nil, fmt.Errorf("%w: %q occurs %d times", ErrTwice, server, len(found))
+		case ndjson:
+		case err != nil && len(servers) > 0:
+			text = append(text, "  (the rest cannot be read)\n"...)
+		case err != nil:
+			text = append(text, "  (cannot be read)\n"...)
+		case len(servers) == 0:
+			text = append(text, "  (no servers)\n"...)
 		}
-	}
-	return nil, &NotFoundError{Name: server, Servers: fullNames(all)}
-}
-
-func fullNames(all []*entry) (names []string) {
-	for _, e := range all {
-		names = append(names, e.full())
-	}
-	return names
-}
-
-// fault returns the reason why an entry cannot be edited, or nil.
-func (e *entry) fault() error {
-	switch {
-	case e.command.span == span{} && e.remote:
-		return &RemoteError{URL: e.url, Header: e.header(), Bridges: e.bridges()}
-	case e.problem != nil:
-		return e.problem
-	case e.command.span == span{}:
-		return ErrNoCommand
-	case e.command.fixed:
-		return e.at(ErrUnquoted, e.command.from)
+		if _, err := w.Write(text); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// at adds the line of a position to an error.
-func (e *entry) at(err error, pos int) error {
-	return fmt.Errorf("%w (line %d)", err, 1+bytes.Count(e.text[:pos], []byte("\n")))
+// state describes how a server runs.
+func (s Server) state() string {
+	switch {
+	case s.Remote:
+		return "(over HTTP)"
+	case s.NoCommand:
+		return "(no command)"
+	case s.Record != "":
+		return "(wrapped, records " + render.Safe(s.Record) + ")"
+	case s.Wrapped:
+		return "(wrapped)"
+	}
+	return "(not wrapped)"
 }
 
-// setProblem records why the entry cannot be edited, and where. The first reason counts.
-func (e *entry) setProblem(err error, pos int) {
-	if e.problem == nil {
-		e.problem = e.at(err, pos)
-	}
+// A Server is a server in a configuration.
+type Server struct {
+	// Name is the name for Wrap. The name of a server for one project begins with the
+	// project and a colon.
+	Name    string `json:"server"`
+	Project string `json:"project,omitempty"`
+	// Remote means that it is reached over HTTP.
+	Remote bool `json:"remote,omitempty"`
+	// NoCommand means that it has neither a command nor an address: it may be a part of
+	// the client.
+	NoCommand bool `json:"-"`
+	// Wrapped means that it runs through wirectl. Record is the level of recording; ""
+	// records nothing.
+	Wrapped bool   `json:"wrapped"`
+	Record  string `json:"record,omitempty"`
 }
 
-// wrapped returns the index of the argument that is the server's own command, or its address;
-// -1 if the server does not run through wirectl.
-func (e *entry) wrapped() int {
-	program := path.Base(strings.ReplaceAll(e.command.text, `\`, "/"))
-	if len(e.args) == 0 || e.args[0].text != "relay" {
-		return -1
+// Short is the name without the project.
+func (s Server) Short() string {
+	if s.Project == "" {
+		return s.Name
 	}
-	if !strings.HasPrefix(program, "wirectl") && (len(e.args) < 2 || e.args[1].text != "--quiet") { // a copy under another name
-		return -1
+	return strings.TrimPrefix(s.Name, s.Project+":")
+}
+
+// Servers returns the servers of a configuration, each once and in order. If it is invalid,
+// it returns those before the error.
+func (f Format) Servers(config []byte) ([]Server, error) {
+	all, err := f.read(config)
+	var list []Server
+	for _, e := range all {
+		if slices.ContainsFunc(list, func(s Server) bool { return s.Name == e.full() }) {
+			continue
+		}
+		s := Server{Name: e.full(), Project: e.project}
+		if e.command.span == (span{}) {
+			s.Remote, s.NoCommand = e.remote, !e.remote && e.problem == nil && err == nil
+		}
+		if at := e.wrapped(); at >= 0 && e.fault() == nil {
+			s.Wrapped, s.Record = true, e.recorded(at)
+		}
+		list = append(list, s)
 	}
-	if e.isBridge() {
-		return len(e.args) - 1
+	return list, err
+}
+
+// recorded returns the level in the first arguments, which are those of a relay.
+func (e *entry) recorded(at int) string {
+	for _, v := range e.args[:at] {
+		if level, ok := strings.CutPrefix(v.text, "--record="); ok {
+			return level
+		}
 	}
-	i := slices.IndexFunc(e.args, func(v value) bool { return v.text == "exec" || v.text == "--" })
-	if i < 0 || i+1 == len(e.args) || !e.args[i+1].string {
-		return -1
+	return ""
+}
+
+// Completable returns the servers of a configuration file for shell completion: none if the
+// file cannot be read, and those before the error if it is invalid.
+func Completable(file string) []Server {
+	config, err := readFile(file)
+	if err != nil {
+		return nil
 	}
-	return i + 1
+	list, _ := FormatOf(file).Servers(config)
+	// Completion scripts would misinterpret these names.
+	return slices.DeleteFunc(list, func(s Server) bool { return s.Name != render.Safe(s.Name) || strings.HasPrefix(s.Name, ":") })
 }

@@ -48,23 +48,6 @@ func readFile(name string) ([]byte, error) {
 	return os.ReadFile(name)
 }
 
-// replace replaces the configuration in a file, keeping its mode, and returns the name of
-// the backup beside it. A backup never overwrites a file.
-func replace(name string, before, after []byte) (backup string, err error) {
-	info, err := os.Stat(name)
-	if err != nil {
-		return "", err
-	}
-	backup, created, err := keep(name+backupExtension, before, info.Mode().Perm())
-	if err != nil {
-		return "", err
-	}
-	if err = output.WriteFile(name, after, info.Mode().Perm()); err != nil && created {
-		_ = os.Remove(backup)
-	}
-	return backup, err
-}
-
 // keep writes data to a file of that name, or with the first free number, unless one of
 // them has the same data.
 func keep(first string, data []byte, mode os.FileMode) (name string, created bool, err error) {
@@ -237,44 +220,40 @@ func (r *Rewriting) Unwrap() error {
 
 // Write writes the configuration after the edit, and returns what became of the backups, for
 // the user. If unwrapping made the file what it was in a backup, there is no new one, and those
-// that unwrapping makes the same are removed.
+// that unwrapping makes the same are removed. A backup never overwrites a file.
 func (r *Rewriting) Write() (string, error) {
 	name, err := filepath.EvalSymlinks(r.file)
 	if err != nil {
 		return "", err
 	}
-	same, asBefore := r.sameBackups(name)
-	if !asBefore {
-		backup, err := replace(name, r.before, r.Text)
-		return "the backup is " + backup, err
-	}
 	info, err := os.Stat(name)
-	if err == nil {
-		err = output.WriteFile(name, r.Text, info.Mode().Perm())
-	}
 	if err != nil {
 		return "", err
+	}
+	var same []string // the backups that are the configuration, or become it by unwrapping
+	asBefore, created, backup := false, false, ""
+	for name, text := range backups(name) {
+		if is := bytes.Equal(text, r.Text); r.unwrapped && (is || bytes.Equal(r.format.restore(text), r.Text)) {
+			same, asBefore = append(same, name), asBefore || is
+		}
+	}
+	if !asBefore {
+		if backup, created, err = keep(name+backupExtension, r.before, info.Mode().Perm()); err != nil {
+			return "", err
+		}
+	}
+	err = output.WriteFile(name, r.Text, info.Mode().Perm())
+	switch {
+	case err != nil && created:
+		_ = os.Remove(backup)
+		return "", err
+	case err != nil || !asBefore:
+		return "the backup is " + backup, err
 	}
 	for _, backup := range same {
 		err = errors.Join(err, os.Remove(backup))
 	}
 	return "the file is as it was before, and its backups are removed", err
-}
-
-// sameBackups returns the backups that are the configuration after unwrapping it, or become it
-// by unwrapping, and whether one is.
-func (r *Rewriting) sameBackups(name string) (same []string, asBefore bool) {
-	if !r.unwrapped {
-		return nil, false
-	}
-	for backup, text := range backups(name) {
-		is := bytes.Equal(text, r.Text)
-		asBefore = asBefore || is
-		if is || bytes.Equal(r.format.restore(text), r.Text) {
-			same = append(same, backup)
-		}
-	}
-	return same, asBefore
 }
 
 // restore returns a configuration with all servers unwrapped, as far as that can be done.

@@ -9,7 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"path/filepath"
@@ -19,7 +19,6 @@ import (
 
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/internal/nearest"
-	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/transport/mcphttp"
 )
 
@@ -246,139 +245,174 @@ func reasonNot(ctx context.Context, remote *RemoteError) string {
 	return ""
 }
 
-// read reads the servers of a configuration. If it is invalid, it returns those before the
-// error.
-func (f File) read() ([]Server, error) {
-	config, err := readFile(f.Name)
-	servers, faulty := FormatOf(f.Name).Servers(config)
-	return servers, errors.Join(err, faulty)
+const (
+	// HeadersVariable is the environment variable with the headers for a server over HTTP,
+	// as lines of NAME: VALUE.
+	HeadersVariable = "WIRECTL_HEADERS"
+	// entryVariable is the environment variable with the entry before Bridge.
+	entryVariable = "WIRECTL_WRAPPED"
+)
+
+// addressed are the members of a JSON entry that a command replaces: they say how to reach a
+// server over HTTP. An entry with a member of logins is not bridged. The client may have to get
+// a token, or the server is not over HTTP.
+var (
+	addresses = []string{"url", "httpUrl", "serverUrl"}
+	addressed = append([]string{"type", "transport", "headers"}, addresses...)
+	logins    = []string{
+		"oauth", "auth", "authProviderType", "headersHelper", "env", "envFile", "command", "args",
+		"bearer_token", "bearer_token_env_var", "env_http_headers", "http_headers_helper", "env_vars", "scopes", "oauth_resource", "cwd", // Codex
+		"cmd", "envs", "env_keys", "socket", // Goose
+	}
+)
+
+// A dialect says what the members of entries are called, and how a client writes them.
+type dialect struct {
+	command, args, env, headers string
+	addresses                   []string
+	quote, is                   string   // around a key, and between it and its value
+	slots                       []string // the members that Bridge replaces or adds; none for JSON
+	empty                       []string // members that mean nothing if they are empty
+	expands                     bool     // $ in a header begins a variable
 }
 
-// WriteList lists configurations and their servers: as text, or with a line of JSON for each server. It
-// calls faulty for an invalid configuration.
-func WriteList(w io.Writer, ndjson bool, files []File, faulty func(File, error)) error {
-	for _, file := range files {
-		servers, err := file.read()
-		if err != nil {
-			faulty(file, err)
+var (
+	usual    = dialect{"command", "args", "env", "headers", addresses, `"`, `: `, nil, nil, false}
+	olderZed = dialect{"path", "args", "env", "headers", addresses, `"`, `: `, nil, nil, false} // in its member command
+	codex    = dialect{
+		"command", "args", "env", "http_headers", []string{"url"}, "", " = ",
+		[]string{"url", "http_headers", "command", "args", "env"}, nil, false,
+	}
+	goose = dialect{
+		"cmd", "args", "envs", "headers", []string{"uri", "url"}, "", ": ",
+		[]string{"type", "uri", "url", "headers", "envs", "cmd", "args"}, []string{"envs", "env_keys"}, true,
+	}
+)
+
+// key returns a key, up to its value.
+func (d *dialect) key(name string) string { return d.quote + name + d.quote + d.is }
+
+// bridges reports whether the server of an entry, which is reached over HTTP, can get a
+// command without losing anything.
+func (e *entry) bridges() bool {
+	var seen []string
+	found := 0
+	for _, m := range e.members {
+		if slices.Contains(addresses, m.key) || m.key == "uri" {
+			found++
 		}
-		text := fmt.Appendf(nil, "%s  %s\n", file.Client, render.Safe(file.Name))
-		if ndjson {
-			text = nil
+		isHeaders := m.key == "headers" || m.key == "http_headers"
+		if slices.Contains(logins, m.key) || slices.Contains(seen, m.key) || isHeaders && e.headers == nil {
+			return false
 		}
-		for _, s := range servers {
-			if ndjson {
-				text = append(append(text, jsonscan.MustMarshal(listed{file.Client, file.Name, s.Name, s.Project, s.Remote, s.Wrapped, s.Record})...), '\n')
-			} else {
-				text = fmt.Appendf(text, "  %s  %s\n", render.Safe(s.Name), s.state())
+		seen = append(seen, m.key)
+	}
+	for name, value := range e.headers {
+		if name == "" || strings.ContainsAny(name+value, "\r\n\x00") || strings.Contains(name, ":") {
+			return false
+		}
+	}
+	return e.whole != span{} && !e.scattered && found == 1
+}
+
+// header returns the headers that the client sends.
+func (e *entry) header() http.Header {
+	h := http.Header{}
+	for name, value := range e.headers {
+		h.Set(name, value)
+	}
+	return h
+}
+
+// isBridge reports whether Bridge made the command of an entry.
+func (e *entry) isBridge() bool {
+	return e.whole != span{} && !e.scattered && e.env[entryVariable] != ""
+}
+
+// Bridge returns the configuration in which a server over HTTP gets a command: a program,
+// and its arguments before the address. The headers, and the original entry for Unwrap,
+// are in its environment.
+func (f Format) Bridge(config []byte, server string, with []string) ([]byte, error) {
+	e, err := f.entry(config, server)
+	if remote, ok := errors.AsType[*RemoteError](err); !ok || !remote.Bridges {
+		if err == nil {
+			err = ErrUnread
+		}
+		return nil, err
+	}
+	var headers strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(e.headers)) {
+		headers.WriteString(name + ": " + e.headers[name] + "\n")
+	}
+	env := []string{entryVariable, string(config[e.whole.from:e.whole.to])}
+	if headers.Len() > 0 {
+		env = append([]string{HeadersVariable, headers.String()}, env...)
+	}
+
+	d := map[Format]*dialect{JSON: &usual, TOML: &codex, YAML: &goose}[f]
+	var variables []string
+	for i := 0; i < len(env); i += 2 {
+		variables = append(variables, d.key(env[i])+string(quoted(env[i+1:i+2], "")))
+	}
+	text := e.with(d, config, []string{
+		d.key(d.command) + string(quoted(with[:1], "")),
+		d.key(d.args) + "[" + string(quoted(append(slices.Clone(with[1:]), e.url), ", ")) + "]",
+		d.key(d.env) + "{ " + strings.Join(variables, ", ") + " }",
+	})
+	bridged := apply(config, []edit{{e.whole, text}})
+	if back, err := f.Unwrap(bridged, server); err != nil || !bytes.Equal(back, config) {
+		return nil, ErrUnread
+	}
+	return bridged, nil
+}
+
+// with returns the entry, or the part of it that has its slots, with members instead of those that
+// a command replaces.
+func (e *entry) with(d *dialect, config []byte, members []string) (text []byte) {
+	if d.slots == nil {
+		for _, m := range e.members {
+			switch {
+			case m.key == "type":
+				text = append(text, `"type": "stdio", `...)
+			case !slices.Contains(addressed, m.key):
+				text = append(jsonscan.AppendQuote(text, []byte(m.key)), d.is...)
+				text = append(append(text, e.text[m.from:m.to]...), ", "...)
 			}
 		}
-		switch {
-		case ndjson:
-		case err != nil && len(servers) > 0:
-			text = append(text, "  (the rest cannot be read)\n"...)
-		case err != nil:
-			text = append(text, "  (cannot be read)\n"...)
-		case len(servers) == 0:
-			text = append(text, "  (no servers)\n"...)
-		}
-		if _, err := w.Write(text); err != nil {
-			return err
-		}
+		return slices.Concat([]byte("{ "), text, []byte(strings.Join(members, ", ")), []byte(" }"))
 	}
-	return nil
-}
-
-// state describes how a server runs.
-func (s Server) state() string {
-	switch {
-	case s.Remote:
-		return "(over HTTP)"
-	case s.NoCommand:
-		return "(no command)"
-	case s.Record != "":
-		return "(wrapped, records " + render.Safe(s.Record) + ")"
-	case s.Wrapped:
-		return "(wrapped)"
+	isType := func(m member) bool { return m.key == "type" }
+	left := len(e.slots)
+	if slices.ContainsFunc(e.slots, isType) {
+		left--
 	}
-	return "(not wrapped)"
-}
-
-// A listed server is a line of NDJSON.
-type listed struct {
-	Client  string `json:"client"`
-	Config  string `json:"config"`
-	Server  string `json:"server"`
-	Project string `json:"project,omitempty"`
-	Remote  bool   `json:"remote,omitempty"`
-	Wrapped bool   `json:"wrapped"`
-	Record  string `json:"record,omitempty"`
-}
-
-// A Server is a server in a configuration.
-type Server struct {
-	// Name is the name for Wrap. The name of a server for one project begins with the
-	// project and a colon.
-	Name    string
-	Project string
-	// Remote means that it is reached over HTTP.
-	Remote bool
-	// NoCommand means that it has neither a command nor an address: it may be a part of
-	// the client.
-	NoCommand bool
-	// Wrapped means that it runs through wirectl. Record is the level of recording; ""
-	// records nothing.
-	Wrapped bool
-	Record  string
-}
-
-// Short is the name without the project.
-func (s Server) Short() string {
-	if s.Project == "" {
-		return s.Name
-	}
-	return strings.TrimPrefix(s.Name, s.Project+":")
-}
-
-// Servers returns the servers of a configuration, each once and in order. If it is invalid,
-// it returns those before the error.
-func (f Format) Servers(config []byte) ([]Server, error) {
-	all, err := f.read(config)
-	var list []Server
-	for _, e := range all {
-		if slices.ContainsFunc(list, func(s Server) bool { return s.Name == e.full() }) {
+	at := e.whole.from
+	for _, slot := range e.slots {
+		text = append(text, config[at:slot.from]...)
+		at = slot.to
+		if isType(slot) {
+			text = append(text, d.key("type")+"stdio"...)
 			continue
 		}
-		s := Server{Name: e.full(), Project: e.project}
-		if e.command.span == (span{}) {
-			s.Remote, s.NoCommand = e.remote, !e.remote && e.problem == nil && err == nil
+		n := 1
+		if left--; left == 0 {
+			n = len(members)
 		}
-		if at := e.wrapped(); at >= 0 && e.fault() == nil {
-			s.Wrapped, s.Record = true, e.recorded(at)
-		}
-		list = append(list, s)
+		text = append(text, strings.Join(members[:n], e.between)...)
+		members = members[n:]
 	}
-	return list, err
+	return text
 }
 
-// recorded returns the level in the first arguments, which are those of a relay.
-func (e *entry) recorded(at int) string {
-	for _, v := range e.args[:at] {
-		if level, ok := strings.CutPrefix(v.text, "--record="); ok {
-			return level
-		}
-	}
-	return ""
-}
-
-// Completable returns the servers of a configuration file for shell completion: none if the
-// file cannot be read, and those before the error if it is invalid.
-func Completable(file string) []Server {
-	config, err := readFile(file)
+// unbridge reverses Bridge.
+func (f Format) unbridge(config []byte, e *entry) ([]byte, error) {
+	text := apply(config, []edit{{e.whole, []byte(e.env[entryVariable])}})
+	after, err := f.read(text)
 	if err != nil {
-		return nil
+		return nil, ErrUnread
 	}
-	list, _ := FormatOf(file).Servers(config)
-	// Completion scripts would misinterpret these names.
-	return slices.DeleteFunc(list, func(s Server) bool { return s.Name != render.Safe(s.Name) || strings.HasPrefix(s.Name, ":") })
+	if own, err := pick(after, e.full()); err != nil || !own.remote || own.url != e.args[len(e.args)-1].text {
+		return nil, ErrUnread
+	}
+	return text, nil
 }
