@@ -2,14 +2,23 @@ package replay
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"maps"
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/jsonscan"
+	"github.com/wirectl/wirectl/internal/nearest"
+	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/session/jsondiff"
 	"github.com/wirectl/wirectl/transport"
 )
@@ -23,15 +32,6 @@ type Repeater struct {
 	alike  map[[jsondiff.DigestSize]byte][]*scene // by their cue
 	named  map[string]bool                        // tasks
 	own    int64                                  // the largest number among the ids of the unit's requests
-}
-
-// A scene is a frame of the client and all frames that belong to it.
-type scene struct {
-	script *Script
-	cue    *step   // nil for frames that the unit sends first
-	steps  []*step // in order, without the cue
-	pause  []time.Duration
-	tasks  []string // that the unit begins
 }
 
 // NewRepeater returns a repeater for the connections of a recording that have the protocol
@@ -48,8 +48,12 @@ func NewRepeater(scripts []*Script, ignore []jsondiff.Path) *Repeater {
 }
 
 func (p *Repeater) addScript(s *Script) {
-	groups, order := s.groups(frame.U2C), s.orderOf(frame.U2C)
-	byGroup := make(map[int]*scene)
+	groups, byGroup, pauses := s.groups(frame.U2C), make(map[int]*scene), make(map[*step]time.Duration)
+	for _, sc := range s.scenes(frame.U2C) {
+		for i, st := range sc.steps {
+			pauses[st] = sc.pause[i]
+		}
+	}
 	for i, st := range s.steps {
 		if st.dir == frame.U2C && st.opens != 0 {
 			number, _ := strconv.ParseInt(string(st.message.ID.Text), 10, 64)
@@ -69,7 +73,7 @@ func (p *Repeater) addScript(s *Script) {
 			p.alike[sum] = append(p.alike[sum], sc)
 			continue
 		}
-		sc.steps, sc.pause = append(sc.steps, st), append(sc.pause, order.pause[i])
+		sc.steps, sc.pause = append(sc.steps, st), append(sc.pause, pauses[st])
 	}
 	for i, st := range s.steps {
 		if asks := s.askedBy(st); groups[i] == i+1 && st.inner.Phase.Ends() && asks >= 0 {
@@ -120,30 +124,10 @@ func (p *Repeater) digest(h *reading) [jsondiff.DigestSize]byte {
 	return jsondiff.Digest(h.value(), &m, p.ignore)
 }
 
-// A turn is a scene that is being played.
-type turn struct {
-	*scene
-	came  []bool // of the steps of the client
-	next  int
-	names *names
-	ids   []name // of the turn
-	moved time.Time
-}
-
-// speaks reports whether the next step is the unit's.
-func (t *turn) speaks() bool { return t.next < len(t.steps) && t.steps[t.next].dir == frame.U2C }
-
-// over reports whether the unit has nothing more to say.
-func (t *turn) over() bool {
-	return !slices.ContainsFunc(t.steps[t.next:], func(st *step) bool { return st.dir == frame.U2C })
-}
-
-// A repetition is a connection to a client. Its script and names are those of the turn
-// being handled.
+// A repetition is a connection to a client.
 type repetition struct {
 	*run
 	book   *Repeater
-	turns  []*turn // in progress, oldest first
 	live   map[name]*turn
 	times  map[[jsondiff.DigestSize]byte]int // how often a frame of the client has arrived
 	played map[*scene]bool
@@ -154,8 +138,6 @@ type repetition struct {
 	clients  map[string]map[utterance]string // the ids of their clients, likewise
 	repeated int64                           // the number of repeated tasks
 
-	busy    bool     // a frame is being written
-	now     *turn    // the turn of that frame, or nil
 	refused [][]byte // answers to write before those of turns
 }
 
@@ -171,25 +153,21 @@ func (p *Repeater) Run(ctx context.Context, conn transport.Conn, o Options) (Res
 	if err := p.script.refused; err != nil {
 		return Result{}, errors.Join(err, conn.Close())
 	}
-	cases := o.Cases
-	o.KeepGoing, o.Cases = true, false
+	o.KeepGoing = true
 	r := &repetition{
-		run: &run{
-			ctx: ctx, script: p.script, options: &o, conn: conn, started: time.Now(), names: newNames(o.Side, p.script.Protocol),
-			incoming: make(chan arrival), outgoing: make(chan []byte, 1), written: make(chan error, 1),
-			result: Result{Conn: p.script.Conn},
-		},
-		book: p, live: make(map[name]*turn), times: make(map[[jsondiff.DigestSize]byte]int),
+		run: newRun(ctx, p.script, conn, &o), book: p,
+		live: make(map[name]*turn), times: make(map[[jsondiff.DigestSize]byte]int),
 		played: make(map[*scene]bool), fresh: p.own, shared: make(map[utterance]string),
 		recorded: make(map[string]string), clients: make(map[string]map[utterance]string),
 	}
+	r.guide = r
 	for _, sc := range p.scenes {
 		if sc.cue == nil {
 			r.startTurn(sc, nil)
 		}
 	}
-	result, err := r.playBy(r.loop)
-	if cases {
+	result, err := r.play()
+	if o.Cases {
 		result.Cases = r.cases()
 	}
 	return result, err
@@ -208,114 +186,33 @@ func (r *repetition) cases() (list []Case) {
 	return list
 }
 
-func (r *repetition) loop() error {
-	for {
-		wait, ready := r.sendSoonest()
-		if r.stopped || r.ended && !r.busy && !ready {
-			return nil
-		}
-		if err := r.await(wait, ready); err != nil {
-			return err
-		}
-	}
-}
-
-// sendSoonest starts writing the next frame if it is due. Otherwise it returns how long to
-// wait, and whether there is a next frame.
-func (r *repetition) sendSoonest() (wait time.Duration, ready bool) {
-	if r.busy {
-		return 0, false
-	}
+// act writes an answer to a request that was never recorded.
+func (r *repetition) act() {
 	if len(r.refused) > 0 {
-		raw := r.refused[0]
+		answer := r.refused[0]
 		r.refused = r.refused[1:]
-		r.write(raw, nil)
-		return 0, true
-	}
-	var best *turn
-	var due time.Time
-	for _, t := range r.turns {
-		if !t.speaks() {
-			continue
-		}
-		at := t.moved
-		if r.options.Speed > 0 {
-			at = at.Add(time.Duration(float64(t.pause[t.next]) / r.options.Speed))
-		}
-		if best == nil || at.Before(due) {
-			best, due = t, at
-		}
-	}
-	if best == nil {
-		return 0, false
-	}
-	if wait = time.Until(due); wait <= 0 {
-		r.speak(best)
-	}
-	return wait, true
-}
-
-func (r *repetition) write(raw []byte, t *turn) {
-	r.busy, r.now = true, t
-	r.outgoing <- raw
-}
-
-// await waits for the client, for the end of a write, or until a frame is due.
-func (r *repetition) await(wait time.Duration, ready bool) error {
-	var due <-chan time.Time
-	if ready && !r.busy {
-		timer := time.NewTimer(wait)
-		defer timer.Stop()
-		due = timer.C
-	}
-	incoming := r.incoming
-	if r.ended || len(r.refused) > maxRefused {
-		incoming = nil
-	}
-	select {
-	case a := <-incoming:
-		return r.heardFrom(a)
-	case err := <-r.written:
-		r.wrote(err)
-	case <-due:
-	case <-r.ctx.Done():
-		return r.ctx.Err()
-	}
-	return nil
-}
-
-// wrote handles the end of a write. If it failed, the client has left.
-func (r *repetition) wrote(err error) {
-	t := r.now
-	r.busy, r.now = false, nil
-	if err != nil {
-		r.ended, r.stopped = true, true
-		return
-	}
-	r.result.Sent++
-	if t != nil {
-		t.next++
-		r.advance(t)
+		r.full = len(r.refused) > maxRefused
+		r.writing = &step{index: made}
+		r.outgoing <- answer
 	}
 }
 
-// speak starts writing the next frame of a turn.
-func (r *repetition) speak(t *turn) {
-	st := t.steps[t.next]
-	r.script, r.names = t.script, t.names
-	raw, payload := r.bytesOf(st)
-	m := st.message
-	if st.well {
-		_ = r.script.Protocol.Parse(payload, &m) // only the ids differ
-	}
+// pause waits for the client without a limit.
+func (r *repetition) pause() (pause, error) { return pause{forever: true}, nil }
+
+func (r *repetition) peerEnded(error) {}
+
+// broken ends the run: the client has left.
+func (r *repetition) broken(*step, error) { r.ended, r.stopped = true, true }
+
+// speaks binds the turn to the names that a frame gives to its exchange.
+func (r *repetition) speaks(t *turn, st *step, m *protocol.Message) {
 	switch {
 	case st.opens != 0:
-		r.nameTurn(t, frame.U2C, &m)
+		r.nameTurn(t, frame.U2C, m)
 	case m.Phase == protocol.Close && !st.ends: // it continues under a name given by the unit
-		r.nameTurn(t, frame.C2U, &m)
+		r.nameTurn(t, frame.C2U, m)
 	}
-	r.trace(st.dir, st.seq, payload, &m, st.frame.Gap)
-	r.write(raw, t)
 }
 
 // nameTurn binds a turn to the names of an exchange.
@@ -332,7 +229,7 @@ func (r *repetition) nameTurn(t *turn, opener frame.Dir, m *protocol.Message) {
 // startTurn starts playing a scene in answer to h, which is nil for frames that the unit
 // sends first.
 func (r *repetition) startTurn(sc *scene, h *heard) {
-	t := &turn{scene: sc, came: make([]bool, len(sc.steps)), names: newNames(frame.U2C, sc.script.Protocol), moved: time.Now()}
+	t := &turn{scene: sc, came: make(map[*step]bool), names: newNames(frame.U2C, sc.script.Protocol)}
 	t.names.others = r.shared
 	if h != nil {
 		r.nameTasks(t, h.tasks)
@@ -345,10 +242,10 @@ func (r *repetition) startTurn(sc *scene, h *heard) {
 		r.renumber(t)
 	}
 	r.played[sc] = true
-	if r.turns = append(r.turns, t); len(r.turns) > maxTurns {
-		r.endTurn(r.turns[0])
+	if len(r.turns) >= maxTurns {
+		r.end(r.turns[0])
 	}
-	r.advance(t)
+	r.begin(t)
 }
 
 // renumber gives the unit's own requests unused ids.
@@ -362,19 +259,14 @@ func (r *repetition) renumber(t *turn) {
 	}
 }
 
-// advance skips the frames that have arrived and ends a finished turn.
-func (r *repetition) advance(t *turn) {
-	t.moved = time.Now()
-	for t.next < len(t.steps) && t.came[t.next] {
-		t.next++
-	}
-	if t.over() {
-		r.endTurn(t)
-	}
+// arrive marks a step of the client as arrived in a turn.
+func (r *repetition) arrive(t *turn, st *step) {
+	t.came[st] = true
+	r.advance(t, time.Now())
 }
 
-func (r *repetition) endTurn(t *turn) {
-	r.turns = slices.DeleteFunc(r.turns, func(other *turn) bool { return other == t })
+// ends forgets the names of a turn.
+func (r *repetition) ends(t *turn) {
 	for _, n := range t.ids {
 		if r.live[n] == t {
 			delete(r.live, n)
@@ -391,4 +283,437 @@ func (r *repetition) learn(t *turn, st *step, h *heard) {
 	r.payloads(st, h)
 	r.result.Matched++
 	r.trace(frame.C2U, st.seq, h.wire(), &h.message, h.gap)
+}
+
+// hears handles a frame of the client.
+func (r *repetition) hears(h *heard) error {
+	r.hearTasks(h)
+	m := &h.message
+	if t := r.turnOf(h); h.well && t != nil && m.Phase != protocol.Open {
+		r.replied(t, h)
+		return nil
+	}
+	r.answered(h)
+	sc, err := r.sceneFor(h)
+	switch {
+	case err != nil:
+		return err
+	case sc != nil:
+		r.startTurn(sc, h)
+	case h.well && m.Phase == protocol.Open:
+		r.refuse(h)
+	default:
+		r.extra(h)
+	}
+	return nil
+}
+
+// extra counts a frame that is neither expected nor answered.
+func (r *repetition) extra(h *heard) {
+	r.result.Extra++
+	r.trace(frame.C2U, 0, h.wire(), &h.message, h.gap)
+}
+
+// answered notes that the client has answered a request, or cancelled a task, of turns that wait
+// for it: of each scene, the oldest.
+func (r *repetition) answered(h *heard) {
+	m, done := h.said(), map[*scene]bool{}
+	isCancel := m.Operation.Does == protocol.Cancel
+	if !isCancel && !h.inner.Phase.Ends() {
+		return
+	}
+	for _, t := range slices.Clone(r.turns) {
+		i := slices.IndexFunc(t.steps[t.next:], func(st *step) bool {
+			if isCancel {
+				task := taskOf(m.Operation.Of)
+				return cancels(st.said(), m.Operation.Of) && t.names.tasks[task] == h.tasks[task]
+			}
+			return st.dir == frame.C2U && st.inner.Phase.Ends() && bytes.Equal(st.inner.ID.Text, m.ID.Text)
+		})
+		if i < 0 || t.came[t.steps[t.next+i]] || done[t.scene] {
+			continue
+		}
+		done[t.scene] = true
+		if r.arrive(t, t.steps[t.next+i]); !isCancel {
+			return
+		}
+	}
+}
+
+// turnOf returns the turn that a frame of the client refers to, or nil. A reference without
+// text matches any turn that waits for such a frame.
+func (r *repetition) turnOf(h *heard) *turn {
+	m := &h.message
+	token, opener := m.Ref, frame.U2C
+	switch {
+	case m.Phase == protocol.Cancel:
+		opener = frame.C2U
+	case r.isWeb() && m.Phase != protocol.Open: // of a streamed request
+		token, opener = m.ID, frame.C2U
+	case token.IsZero():
+		token = m.ID
+	}
+	switch {
+	case token.IsZero():
+		return nil
+	case len(token.Text) == 0:
+		for _, t := range r.turns {
+			if t.stepLike(h) != nil {
+				return t
+			}
+		}
+		return nil
+	}
+	return r.live[name{opener, token.Space, string(token.Text)}]
+}
+
+// replied handles a frame of the client in a turn, which need not be as recorded.
+func (r *repetition) replied(t *turn, h *heard) {
+	if string(h.message.Kind) == kindHalfClose { // no more messages are expected
+		for _, st := range t.steps {
+			t.came[st] = t.came[st] || st.dir == frame.C2U && st.message.Phase == protocol.Part
+		}
+		r.advance(t, time.Now())
+		return
+	}
+	st := t.stepLike(h)
+	if st == nil {
+		if r.extra(h); h.message.Phase == protocol.Cancel && r.isWeb() {
+			r.end(t) // nobody reads the rest
+		}
+		return
+	}
+	if st.opens != 0 { // a cancel that is answered itself
+		t.names.meet(&st.message, &h.message)
+		r.nameTurn(t, frame.C2U, &h.message)
+	}
+	r.learn(t, st, h)
+	r.arrive(t, st)
+}
+
+// stepLike returns the client's step that the frame matches; nil if there is none.
+func (t *turn) stepLike(h *heard) *step {
+	for _, st := range t.steps {
+		m, l := &st.message, &h.message
+		like := m.Phase == l.Phase && bytes.Equal(m.Kind, l.Kind) || m.Phase.Ends() && l.Phase.Ends()
+		if !t.came[st] && st.dir == frame.C2U && like {
+			return st
+		}
+	}
+	return nil
+}
+
+// sceneFor returns the scene whose cue is the frame of the client, or nil. A request that
+// was recorded several times gets one answer after the other, and then the last. A
+// handshake always matches, because every client names itself, and so does an answer of the
+// client, which need not be as recorded.
+func (r *repetition) sceneFor(h *heard) (*scene, error) {
+	sum := r.book.digest(&h.reading)
+	if list := r.book.alike[sum]; len(list) > 0 {
+		n := min(r.times[sum], len(list)-1)
+		r.times[sum]++
+		return list[n], nil
+	}
+	if !h.well {
+		return nil, nil
+	}
+	var kind *scene
+	match := &r.options.Match
+	for _, sc := range r.book.scenes {
+		if !sc.opensLike(h) {
+			continue
+		}
+		r.script, r.names = sc.script, newNames(frame.U2C, sc.script.Protocol)
+		switch {
+		case match.Form != nil:
+			changes, err := r.forms(sc.cue, h)
+			if err != nil || len(changes) == 0 {
+				return sc, err
+			}
+		case h.message.Phase != protocol.Open, begins(sc.cue), h.inner.Phase.Ends():
+			return sc, nil
+		case match.Exact:
+			if len(r.asks(sc.cue, h)) == 0 {
+				return sc, nil
+			}
+		case bytes.Equal(sc.cue.message.Label, h.message.Label):
+			return sc, nil
+		case kind == nil:
+			kind = sc
+		}
+	}
+	return kind, nil
+}
+
+// asks returns how a request differs from a recorded one. Empty and absent parameters are
+// the same.
+func (r *repetition) asks(cue *step, h *heard) []Change {
+	return slices.DeleteFunc(r.payloads(cue, h), func(c Change) bool {
+		return c.Path == "params" && (c.Recorded == "" && c.Live == "{}" || c.Recorded == "{}" && c.Live == "")
+	})
+}
+
+// opensLike reports whether the cue of a scene is of the kind of a frame.
+func (sc *scene) opensLike(h *heard) bool {
+	return sc.cue != nil && sc.cue.message.Phase == h.message.Phase && bytes.Equal(sc.cue.message.Kind, h.message.Kind)
+}
+
+// refuse answers a request that was never recorded with an error that contains the nearest
+// recorded one. If the protocol has no such error, the connection ends.
+func (r *repetition) refuse(h *heard) {
+	r.trace(frame.C2U, 0, h.wire(), &h.message, false)
+	sc, changes := r.nearest(h)
+	d := Divergence{What: Unforeseen, Changes: changes, Text: h.String() + " was never recorded"}
+	var cue *step
+	if sc == nil {
+		d.Text += r.question(h)
+	} else {
+		cue = sc.cue
+		d.Text += "; the nearest is " + cue.String() + ", which differs in " + inWords(changes)
+	}
+	r.diverge(d, cue, h, true)
+	if v := r.visit(); v != nil {
+		v.refuse(&h.message, d.Text)
+		return
+	}
+	if !all.IsRPC(r.book.script.Protocol) {
+		r.stopped = true
+		return
+	}
+	answer := refusal(h, &d, cue)
+	raw, err := frame.Append(nil, r.book.script.Framing, answer)
+	if err != nil {
+		r.stopped = true
+		return
+	}
+	var m protocol.Message
+	_ = r.book.script.Protocol.Parse(answer, &m) // only for the trace
+	r.trace(frame.U2C, 0, answer, &m, false)
+	r.refused = append(r.refused, raw)
+	r.full = len(r.refused) > maxRefused
+}
+
+// nearest returns the scene whose cue differs least from a request, and how it differs. One
+// with the same label, such as a tool, is nearer than one without.
+func (r *repetition) nearest(h *heard) (best *scene, changes []Change) {
+	isAbout := false
+	for _, sc := range r.book.scenes {
+		if !sc.opensLike(h) {
+			continue
+		}
+		r.script, r.names = sc.script, newNames(frame.U2C, sc.script.Protocol)
+		about, differ := bytes.Equal(sc.cue.message.Label, h.message.Label), r.asks(sc.cue, h)
+		if best == nil || about && !isAbout || about == isAbout && len(differ) < len(changes) {
+			best, changes, isAbout = sc, differ, about
+		}
+	}
+	return best, changes
+}
+
+// question suggests similar kinds of requests.
+func (r *repetition) question(h *heard) string {
+	var kinds []string
+	for _, sc := range r.book.scenes {
+		if sc.cue != nil && sc.cue.message.Phase == protocol.Open && !slices.Contains(kinds, string(sc.cue.message.Kind)) {
+			kinds = append(kinds, string(sc.cue.message.Kind))
+		}
+	}
+	if len(kinds) == 0 {
+		return "; no request was"
+	}
+	const most = 20
+	text := nearest.Question(string(h.message.Kind), kinds) + "; recorded are " + strings.Join(kinds[:min(len(kinds), most)], ", ")
+	if len(kinds) > most {
+		text += fmt.Sprintf(" and %d more", len(kinds)-most)
+	}
+	return text
+}
+
+// inWords describes the changes between a recorded request and a live one.
+func inWords(changes []Change) string {
+	const most = 3
+	var words []string
+	for _, c := range changes[:min(len(changes), most)] {
+		words = append(words, cmp.Or(c.Path, "its bytes")+": "+shown(c.Recorded, maxShown)+" → "+shown(c.Live, maxShown))
+	}
+	if n := len(changes) - most; n > 0 {
+		words = append(words, "and "+render.Count(int64(n), "more value"))
+	}
+	return strings.Join(words, ", ")
+}
+
+// The bounds of a refusal.
+const (
+	serverError  = -32000 // the first code that JSON-RPC leaves to servers
+	maxNearest   = 64 << 10
+	maxReasons   = 100
+	maxReasonLen = 1000
+)
+
+// refusal returns a JSON-RPC error with the nearest request and the differences.
+func refusal(h *heard, d *Divergence, cue *step) []byte {
+	b := append([]byte(`{"jsonrpc":"2.0","id":`), h.message.ID.Text...)
+	b = strconv.AppendInt(append(b, `,"error":{"code":`...), serverError, 10)
+	b = jsonscan.AppendQuote(append(b, `,"message":`...), []byte(d.Text))
+	if cue == nil {
+		return append(b, "}}"...)
+	}
+	b = strconv.AppendInt(append(b, `,"data":{"frame":`...), cue.seq, 10)
+	if len(cue.payload) <= maxNearest {
+		b = jsonscan.AppendCompact(append(b, `,"nearest":`...), cue.payload)
+	}
+	b = append(b, `,"differences":[`...)
+	for i, c := range d.Changes[:min(len(d.Changes), maxReasons)] {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = jsonscan.AppendQuote(append(b, `{"path":`...), []byte(c.Path))
+		for _, side := range [][2]string{{"recorded", c.Recorded}, {"live", c.Live}} {
+			if side[1] != "" {
+				b = append(append(b, `,"`+side[0]+`":`...), value(side[1])...)
+			}
+		}
+		b = append(b, '}')
+	}
+	return append(b, "]}}}"...)
+}
+
+// value returns a JSON value, or the beginning of a long one as a string.
+func value(text string) []byte {
+	if len(text) <= maxReasonLen {
+		return jsonscan.AppendCompact(nil, []byte(text))
+	}
+	return jsonscan.AppendQuote(nil, []byte(strings.ToValidUTF8(text[:maxReasonLen], "")+"…"))
+}
+
+// freshID returns an unused id that looks like another.
+func freshID(id string, n int64) string {
+	text, isQuoted := strings.CutSuffix(id, `"`)
+	switch _, err := strconv.ParseInt(id, 10, 64); {
+	case err == nil:
+		return strconv.FormatInt(n, 10)
+	case isQuoted:
+		return fmt.Sprintf(`%s-%d"`, text, n)
+	}
+	return fmt.Sprintf("%s-%d", id, n)
+}
+
+// Each task that a unit repeats has an id of its own, so that clients do not get each other's.
+// The first has the recorded id.
+
+// aliases are the live ids of tasks, by their recorded ones.
+type aliases map[string]string
+
+// taskOf returns the id of a task; "" if the token is not one.
+func taskOf(t protocol.Token) string {
+	if t.Space != protocol.SpaceTask {
+		return ""
+	}
+	if text, ok := jsonscan.Unquote(t.Text); ok {
+		return string(text)
+	}
+	return ""
+}
+
+// addTasks adds the tasks that a step of the scene is the first of the recording to name, if it is
+// the unit's. seen has those named before.
+func (sc *scene) addTasks(st *step, seen map[string]bool) {
+	m := st.said()
+	for _, t := range []protocol.Token{m.Bind, m.Operation.Of, m.Ref} {
+		id := taskOf(t)
+		if id == "" || seen[id] {
+			continue
+		}
+		seen[id] = true
+		if st.dir == frame.U2C && sc.cue != nil {
+			sc.tasks = append(sc.tasks, id)
+		}
+	}
+}
+
+// nameTasks gives the tasks of a turn their live ids. Those that its request names keep theirs.
+func (r *repetition) nameTasks(t *turn, named aliases) {
+	t.names.tasks = aliases{}
+	maps.Copy(t.names.tasks, named)
+	for _, id := range t.tasks {
+		live := id
+		if _, again := r.recorded[id]; again {
+			r.repeated++
+			live = freshTask(id, r.repeated)
+		}
+		if len(r.recorded) >= maxTurns { // older tasks are forgotten
+			clear(r.recorded)
+			clear(r.clients)
+		}
+		t.names.tasks[id], r.recorded[live] = live, id
+	}
+}
+
+// keepIDs keeps the ids that a client has just sent with the tasks of the turn, so that its later
+// requests about them are answered with its ids, and not with another client's.
+func (r *repetition) keepIDs(t *turn) {
+	mine := map[utterance]string{}
+	for _, live := range t.names.tasks {
+		maps.Copy(mine, r.clients[live])
+	}
+	for u := range idsIn(t.cue) {
+		if live, ok := r.shared[u]; ok {
+			mine[u] = live
+		}
+	}
+	for _, live := range t.names.tasks {
+		r.clients[live] = mine
+	}
+	if len(t.names.tasks) > 0 {
+		t.names.mine = mine
+	}
+}
+
+var uuid = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
+
+// freshTask returns an unused id that looks like another.
+func freshTask(id string, n int64) string {
+	const digits = 12
+	if uuid.MatchString(id) {
+		return fmt.Sprintf("%s%0*x", id[:len(id)-digits], digits, n)
+	}
+	return fmt.Sprintf("%s-%d", id, n)
+}
+
+// hearTasks replaces the live ids of tasks in a frame of the client by the recorded ones.
+func (r *repetition) hearTasks(h *heard) {
+	if len(r.recorded) == 0 || h.form == nil || r.script.Protocol.Encoding() != protocol.JSON {
+		return
+	}
+	h.tasks = aliases{}
+	places := idPlaces(h.payload, func(live string) (string, bool) {
+		id, ok := r.recorded[live]
+		if ok {
+			h.tasks[id] = live
+		}
+		return id, ok && id != live
+	})
+	if len(places) > 0 {
+		h.live = h.payload
+		h.readPayload(protocol.AppendPlaced(nil, h.payload, places), r.script)
+	}
+}
+
+// idPlaces returns the changes to the ids in a payload that have others.
+func idPlaces(payload []byte, other func(id string) (string, bool)) (list []protocol.Place) {
+	jsondiff.Leaves(payload, func(key string, at int, value []byte) {
+		var text []byte
+		switch id, isText := jsonscan.Unquote(value); {
+		case holdsResource(key):
+			text = renameSegments(value, other)
+		case isText && jsondiff.HoldsID(key):
+			if with, ok := other(string(id)); ok {
+				text = jsonscan.AppendQuote(nil, []byte(with))
+			}
+		}
+		if text != nil {
+			list = append(list, protocol.Place{Start: at, End: at + len(value), Text: text})
+		}
+	})
+	return list
 }

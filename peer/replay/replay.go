@@ -161,10 +161,13 @@ type reading struct {
 // read parses a frame. A gap has no message.
 func (m *reading) read(f *frame.Frame, s *Script) {
 	m.message.Reset()
-	if m.payload = f.Raw; f.Gap {
-		return
+	if m.payload = f.Raw; !f.Gap {
+		m.readPayload(f.Payload(), s)
 	}
-	m.payload = f.Payload()
+}
+
+func (m *reading) readPayload(payload []byte, s *Script) {
+	m.payload = payload
 	m.well = s.Protocol.Parse(m.payload, &m.message) == nil
 	m.form = formOf(s.Protocol, m.payload)
 	m.digest = jsondiff.Digest(m.value(), &m.message, slices.Concat(s.ignore, s.undigested))

@@ -288,23 +288,23 @@ func (r *run) diverge(d Divergence, st *step, h *heard, goesOn bool) {
 	r.result.Divergences = append(r.result.Divergences, &d)
 }
 
-// cases returns the outcome of each frame of the peer.
-func (r *run) cases() (list []Case) {
+// cases returns the outcome of each frame of the peep.
+func (p *once) cases() (list []Case) {
 	of := make(map[*step]*Divergence)
-	for _, d := range r.result.Divergences {
+	for _, d := range p.result.Divergences {
 		if d.step != nil && of[d.step] == nil {
 			of[d.step] = d
 		}
 	}
-	for i, st := range r.script.steps {
-		if st.dir == r.options.Side {
+	for _, st := range p.script.steps {
+		if st.dir == p.options.Side {
 			continue
 		}
 		d := of[st]
-		list = append(list, Case{r.script.nameOf(st), d, d == nil && (!r.came[i] || r.skips(st.message.Kind))})
+		list = append(list, Case{p.script.nameOf(st), d, d == nil && (!p.came[st] || p.skips(st.message.Kind))})
 	}
-	for _, d := range r.result.Divergences {
-		if d.step == nil || d.step.dir == r.options.Side {
+	for _, d := range p.result.Divergences {
+		if d.step == nil || d.step.dir == p.options.Side {
 			list = append(list, Case{Name: d.Text, Divergence: d})
 		}
 	}

@@ -1,63 +1,100 @@
 package replay
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
-	"maps"
-	"regexp"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/wirectl/wirectl/frame"
-	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/internal/wait"
 	"github.com/wirectl/wirectl/peer/internal/jsonline"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/all"
-	"github.com/wirectl/wirectl/session/jsondiff"
 	"github.com/wirectl/wirectl/transport"
 )
 
-// A run plays a script once. One goroutine owns it; two others read and write the
-// connection for it.
+// A run plays scenes over a connection. Its guide decides which, and what the frames of the peer
+// mean. One goroutine owns both; two others read and write the connection.
 type run struct {
+	guide
+
 	ctx     context.Context
-	script  *Script
+	script  *Script // of the turn being handled
+	names   *names  // likewise
 	options *Options
 	conn    transport.Conn
 	wire    io.ReadWriter // the bytes of frames on conn
 	started time.Time
 
-	order   order
-	lacks   []int       // for each frame of ours: the number of unmet preconditions
-	waiters [][]int     // for each frame of the peer: frames of ours that need it
-	after   [][]int     // for each frame of ours: those that follow it
-	moved   []time.Time // when the latest precondition was met
-	ready   []int       // frames of ours that may be sent, in their order
-	unsent  int
-
-	theirs []*step   // from the first missing one
-	queues [][]*step // the same, by exchange
-	came   []bool    // by index
-	left   int       // missing frames of the peer
-
-	live  *ledger
-	heard *heard // the latest frame of the peer
-	names *names
-
+	turns    []*turn // with frames of ours to send, oldest first
 	incoming chan arrival
 	outgoing chan []byte // buffers one frame, because the writer may have ended
 	written  chan error
 	writing  *step // the frame being written, or nil
-	closed   bool  // our side, for writing
-	ended    bool  // the peer's side
-	gapped   bool  // the latest bytes of the peer were not a frame
-	stopped  bool  // by a divergence
+	now      *turn // its turn; nil for a frame that is not in the recording
 
-	sweep  *sweep // nil if no cancel is tried
+	full    bool // the peer must wait
+	closed  bool // our side, for writing
+	ended   bool // the peer's side
+	gapped  bool // the latest bytes of the peer were not a frame
+	stopped bool // by a divergence
+
+	follow func(d frame.Dir, payload []byte, m *protocol.Message, gap bool) // each frame; nil if nothing does
 	result Result
+}
+
+// A guide decides what a run plays.
+type guide interface {
+	// act may write a frame. It is called whenever none is being written.
+	act()
+	// speaks notes that a frame of a turn, which m is, will be written next.
+	speaks(t *turn, st *step, m *protocol.Message)
+	// ends notes that a turn has no more frames of ours.
+	ends(t *turn)
+	// hears handles a frame of the peer.
+	hears(h *heard) error
+	// peerEnded handles the end of the peer's side, which err is about; nil if it is clean.
+	peerEnded(err error)
+	// broken handles a failed write of a frame.
+	broken(st *step, err error)
+	// pause returns how long to wait for the peer.
+	pause() (pause, error)
+}
+
+// A scene is a part of a script that is played in order: a frame of ours is sent once all before it
+// have been sent and have arrived.
+type scene struct {
+	script *Script
+	cue    *step // the frame of the client that begins it, if it is not among the steps
+	steps  []*step
+	pause  []time.Duration // the recorded time before each frame of ours
+	tasks  []string        // that the unit begins
+}
+
+// add adds a step, and the time since the one before it.
+func (sc *scene) add(st *step) {
+	var pause time.Duration
+	if n := len(sc.steps); n > 0 && !sc.steps[n-1].time.IsZero() {
+		pause = max(st.time.Sub(sc.steps[n-1].time), 0)
+	}
+	sc.steps, sc.pause = append(sc.steps, st), append(sc.pause, pause)
+}
+
+// A turn is a scene that is being played.
+type turn struct {
+	*scene
+	came  map[*step]bool // frames of the peer
+	next  int            // the step that it waits for
+	last  int            // the last step of ours; -1 if there is none
+	moved time.Time      // when next changed
+	names *names
+	ids   []name // of the turn
 }
 
 // An arrival is a frame, or the end of the peer's side.
@@ -67,52 +104,63 @@ type arrival struct {
 	last  bool
 }
 
-// quiet is how long a finished run waits for excess frames if the peer does not close.
-const quiet = time.Second
-
-// Run plays the script over a connection, which it closes. The error is about the
-// connection or the run; divergences are in the result.
-func (s *Script) Run(ctx context.Context, conn transport.Conn, o Options) (Result, error) {
-	if s.refused != nil {
-		return Result{}, errors.Join(s.refused, conn.Close())
-	}
-	r := newRun(ctx, s, conn, &o, nil)
-	return r.playBy(r.loop)
-}
-
-func newRun(ctx context.Context, s *Script, conn transport.Conn, o *Options, w *sweep) *run {
-	r := &run{
-		ctx: ctx, script: s, options: o, conn: conn, started: time.Now(),
-		order: s.orderOf(o.Side), lacks: make([]int, len(s.steps)), waiters: make([][]int, len(s.steps)),
-		after: make([][]int, len(s.steps)), moved: make([]time.Time, len(s.steps)), came: make([]bool, len(s.steps)),
-		queues: make([][]*step, len(s.opened)), live: newLedger(s.Protocol), names: newNames(o.Side, s.Protocol),
+func newRun(ctx context.Context, s *Script, conn transport.Conn, o *Options) *run {
+	return &run{
+		ctx: ctx, script: s, names: newNames(o.Side, s.Protocol), options: o, conn: conn, started: time.Now(),
 		incoming: make(chan arrival), outgoing: make(chan []byte, 1), written: make(chan error, 1),
-		sweep: w, result: Result{Conn: s.Conn},
+		result: Result{Conn: s.Conn},
 	}
-	if w != nil {
-		w.loosen(s, &r.order)
-	}
-	for i, st := range s.steps {
-		switch {
-		case w.leavesOut(s, st):
-		case st.dir == o.Side:
-			r.expectToSend(i)
-		default:
-			r.theirs = append(r.theirs, st)
-			r.queues[st.exchange] = append(r.queues[st.exchange], st)
-			r.left++
-		}
-	}
-	for _, st := range r.theirs {
-		if r.skips(st.message.Kind) {
-			r.consume(st)
-		}
-	}
-	return r
 }
 
-// playBy runs a loop with a reader and a writer goroutine, and returns its result.
-func (r *run) playBy(loop func() error) (Result, error) {
+// begin starts a turn, unless it has nothing of ours.
+func (r *run) begin(t *turn) {
+	t.moved, t.last = time.Now(), -1
+	for i, st := range t.steps {
+		if st.dir == r.options.Side {
+			t.last = i
+		}
+	}
+	r.turns = append(r.turns, t)
+	r.advance(t, t.moved)
+}
+
+// advance skips the frames that have arrived by now, and drops a turn that has nothing more of ours.
+func (r *run) advance(t *turn, now time.Time) {
+	for t.next < len(t.steps) && t.came[t.steps[t.next]] {
+		t.next++
+		t.moved = now
+	}
+	if t.next > t.last {
+		r.end(t)
+	}
+}
+
+func (r *run) end(t *turn) {
+	r.turns = slices.DeleteFunc(r.turns, func(other *turn) bool { return other == t })
+	r.ends(t)
+}
+
+// soonest returns the turn whose frame is due first, and when; nil if all wait for the peer.
+func (r *run) soonest() (best *turn, due time.Time) {
+	for _, t := range r.turns {
+		st := t.steps[t.next]
+		if st.dir != r.options.Side {
+			continue
+		}
+		at := t.moved
+		if r.options.Speed > 0 {
+			at = at.Add(time.Duration(float64(t.pause[t.next]) / r.options.Speed))
+		}
+		earlier := t.cue == nil && best != nil && st.index < best.steps[best.next].index // in the recording
+		if best == nil || at.Before(due) || at.Equal(due) && earlier {
+			best, due = t, at
+		}
+	}
+	return best, due
+}
+
+// play runs the loop with a reader and a writer goroutine. It closes the connection.
+func (r *run) play() (Result, error) {
 	readerDone, writerDone := make(chan struct{}), make(chan struct{})
 	stop, cancel := context.WithCancel(r.ctx)
 	r.wire = r.conn
@@ -122,32 +170,23 @@ func (r *run) playBy(loop func() error) (Result, error) {
 	scanner := r.newScanner()
 	go func() { defer close(readerDone); r.readPeer(stop, scanner) }()
 	go func() { defer close(writerDone); r.writeOutgoing(stop) }()
-	err := loop()
+	err := r.loop()
 	cancel()
 	closing := r.conn.Close()
 	<-readerDone
 	<-writerDone
-	r.settle()
-	if err == nil && r.result.Differences == 0 && !errors.Is(closing, io.ErrClosedPipe) {
-		err = closing
-	}
-	r.result.Missing += int64(r.left)
-	r.result.Took = time.Since(r.started)
-	if r.options.Cases {
-		r.result.Cases = r.cases()
-	}
-	return r.result, err
-}
-
-// settle counts a frame of ours whose answer ended the run before its write was seen to end.
-func (r *run) settle() {
 	select {
-	case err := <-r.written:
+	case err := <-r.written: // of a frame whose answer ended the run
 		if err == nil {
 			r.result.Sent++
 		}
 	default:
 	}
+	if err == nil && r.result.Differences == 0 && !errors.Is(closing, io.ErrClosedPipe) {
+		err = closing
+	}
+	r.result.Took = time.Since(r.started)
+	return r.result, err
 }
 
 func (r *run) newScanner() *frame.Scanner {
@@ -192,21 +231,30 @@ func (r *run) writeOutgoing(ctx context.Context) {
 	}
 }
 
-// loop runs the script until it is done.
+// loop plays until it is done.
 func (r *run) loop() error {
 	for !r.done() {
 		if err := r.ctx.Err(); err != nil {
 			return err
 		}
-		wait, err := r.sendDue()
-		if err != nil {
-			return err
+		p, err := r.sendDue()
+		if err == nil && !r.done() {
+			err = r.wait(p)
 		}
-		if err := r.wait(wait); err != nil {
+		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// done reports whether the run is at its end.
+func (r *run) done() bool {
+	if r.stopped || !r.ended || r.writing != nil {
+		return r.stopped
+	}
+	next, _ := r.soonest()
+	return next == nil
 }
 
 // A pause is a wait for the peer, and the action after the time is up.
@@ -218,87 +266,20 @@ type pause struct {
 
 // sendDue starts sending a frame if one is due, and returns how long to wait.
 func (r *run) sendDue() (pause, error) {
-	if r.sweep != nil && r.writing == nil {
-		r.sweep.act(r)
-		if r.done() {
+	if r.writing == nil {
+		if r.act(); r.done() {
 			return pause{}, nil
 		}
 	}
-	if r.writing == nil && len(r.ready) > 0 {
-		st := r.script.steps[r.soonest()]
-		due := time.Until(r.due(st.index))
-		if due > 0 {
-			return pause{time: due}, nil
-		}
-		r.sendFrame(st)
-	}
-	if r.spoken() && !r.closed {
-		if err := r.closeWrite(); err != nil || r.done() {
-			return pause{}, err
+	if r.writing == nil {
+		if t, due := r.soonest(); t != nil {
+			if wait := time.Until(due); wait > 0 {
+				return pause{time: wait}, nil
+			}
+			r.speak(t)
 		}
 	}
-	switch {
-	case r.sweep != nil:
-		return r.sweep.pause(r), nil
-	case r.options.Side == frame.U2C && r.over() && r.visit() != nil:
-		return pause{over: func() { r.ended = true }}, nil
-	case r.options.Side == frame.U2C:
-		return pause{forever: true}, nil
-	case r.over():
-		return pause{time: r.linger(), over: func() { r.ended = true }}, nil
-	case r.options.Timeout == 0:
-		return pause{forever: true}, nil
-	}
-	return pause{time: r.options.Timeout, over: r.timeout}, nil
-}
-
-// spoken reports whether nothing more will be sent. A unit's client may always send
-// another request.
-func (r *run) spoken() bool {
-	switch {
-	case r.unsent > 0 || r.writing != nil || r.sweep != nil:
-		return false
-	case r.options.Side == frame.U2C:
-		return r.ended
-	}
-	return r.left == 0 || r.endsInside()
-}
-
-// endsInside reports whether the last bytes sent are not a whole frame, so that the peer
-// only notices when the stream ends.
-func (r *run) endsInside() bool {
-	for _, st := range slices.Backward(r.script.steps) {
-		if st.dir == r.options.Side {
-			return st.frame.Gap
-		}
-	}
-	return true
-}
-
-// over reports whether both sides have sent everything.
-func (r *run) over() bool { return r.unsent == 0 && r.writing == nil && r.left == 0 }
-
-// visit is the peer if it is an HTTP client, which does not announce its end; nil otherwise.
-func (r *run) visit() *webVisit {
-	v, _ := r.conn.(*webVisit)
-	return v
-}
-
-// isWeb reports whether the frames are lines of HTTP.
-func (r *run) isWeb() bool { _, ok := r.script.Protocol.(web); return ok }
-
-// linger is how long to wait for the peer's end. A peer without frames in the recording
-// may have much to send.
-func (r *run) linger() time.Duration {
-	if len(r.script.steps) == int(r.result.Sent) && r.options.Timeout > 0 {
-		return r.options.Timeout
-	}
-	return quiet
-}
-
-// done reports whether the run is at its end.
-func (r *run) done() bool {
-	return r.stopped || r.ended && r.writing == nil && (r.sweep != nil || len(r.ready) == 0)
+	return r.pause()
 }
 
 // wait waits for the peer, for the end of a write, or for the end of the pause.
@@ -310,34 +291,111 @@ func (r *run) wait(p pause) error {
 		over = timer.C
 	}
 	incoming := r.incoming
-	if r.ended {
+	if r.ended || r.full {
 		incoming = nil
 	}
 	select {
 	case a := <-incoming:
 		return r.arrived(a)
 	case err := <-r.written:
-		return r.sent(err)
+		r.sent(err)
 	case <-over:
 		if p.over != nil {
 			p.over()
 		}
-		return nil
 	case <-r.ctx.Done():
 		return r.ctx.Err()
 	}
+	return nil
 }
+
+// arrived handles a frame from the peer, or its end.
+func (r *run) arrived(a arrival) error {
+	if a.last {
+		r.ended = true
+		r.peerEnded(a.err)
+		return nil
+	}
+	gapped := r.gapped
+	if r.gapped = a.frame.Gap; gapped && r.gapped {
+		return nil // further pieces of bytes that are not a frame
+	}
+	h := &heard{gap: a.frame.Gap}
+	h.read(&a.frame, r.script)
+	return r.hears(h)
+}
+
+// speak starts writing the next frame of a turn.
+func (r *run) speak(t *turn) {
+	st := t.steps[t.next]
+	r.script, r.names = t.script, t.names
+	raw, payload := r.bytesOf(st)
+	m := st.message
+	if st.well && !bytes.Equal(payload, st.payload) {
+		_ = r.script.Protocol.Parse(payload, &m) // only the ids differ
+	}
+	r.speaks(t, st, &m)
+	r.write(st, t, raw, payload, &m)
+}
+
+// write starts writing a frame, which may not be in the recording.
+func (r *run) write(st *step, t *turn, raw, payload []byte, m *protocol.Message) {
+	r.writing, r.now = st, t
+	r.trace(r.options.Side, st.seq, payload, m, st.frame.Gap)
+	r.outgoing <- raw
+}
+
+// sent handles the end of a write.
+func (r *run) sent(err error) {
+	st, t := r.writing, r.now
+	r.writing, r.now = nil, nil
+	if err != nil {
+		r.broken(st, err)
+		return
+	}
+	r.result.Sent++
+	if t != nil {
+		t.next++
+		t.moved = time.Now()
+		r.advance(t, t.moved)
+	}
+}
+
+// bytesOf returns a frame of ours with the live ids.
+func (r *run) bytesOf(st *step) (raw, payload []byte) {
+	payload = st.payload
+	if !st.frame.Gap && !st.frame.Compressed {
+		payload = r.names.rename(st, r.script.Protocol)
+	}
+	if bytes.Equal(payload, st.payload) {
+		return st.frame.Raw, payload
+	}
+	raw, err := frame.Append(nil, r.script.Framing, payload)
+	if err != nil {
+		return st.frame.Raw, st.payload
+	}
+	return raw, payload
+}
+
+// visit is the peer if it is an HTTP client, which does not announce its end; nil otherwise.
+func (r *run) visit() *webVisit {
+	v, _ := r.conn.(*webVisit)
+	return v
+}
+
+// isWeb reports whether the frames are lines of HTTP.
+func (r *run) isWeb() bool { _, ok := r.script.Protocol.(web); return ok }
 
 // The bounds of the number of versions kept, and of the length of each.
 const maxVersions, maxVersion = 8, 64
 
-// trace reports a frame to the options' Trace, and to the sweep.
+// trace reports a frame to the options' Trace, and to whoever follows the run.
 func (r *run) trace(d frame.Dir, seq int64, payload []byte, m *protocol.Message, gap bool) {
 	if v := string(render.Clip(m.Version, maxVersion)); v != "" && len(r.result.Versions) < maxVersions && !slices.Contains(r.result.Versions, v) {
 		r.result.Versions = append(r.result.Versions, v)
 	}
-	if r.sweep != nil {
-		r.sweep.feed(r, d, payload, m, gap)
+	if r.follow != nil {
+		r.follow(d, payload, m, gap)
 	}
 	if r.options.Trace == nil {
 		return
@@ -349,53 +407,58 @@ func (r *run) trace(d frame.Dir, seq int64, payload []byte, m *protocol.Message,
 	r.options.Trace(e)
 }
 
-// An order holds the preconditions for sending each frame of ours.
-type order struct {
-	// before is the frame of ours that must be sent first; -1 if there is none.
-	before []int
-	// needs are the frames of the peer that must have arrived, except those that
-	// the frames before it need.
-	needs [][]int
-	// pause is the recorded time between the last of these and the frame.
-	pause []time.Duration
-}
-
-func newOrder(n int) order { return order{make([]int, n), make([][]int, n), make([]time.Duration, n)} }
-
-// orderOf returns the order in which a side sends. A controller sends in the order of
-// the recording, once everything has arrived that had arrived then. A unit only waits for
-// the frames of the same exchange: the client chooses the requests and their order.
-func (s *Script) orderOf(side frame.Dir) order {
-	n := len(s.steps)
+// scenes returns what a side plays, in parts. The controller sends in the order of the recording,
+// once everything has arrived that had arrived then. A unit only waits for the frames of the same
+// group: the client chooses the requests and their order.
+func (s *Script) scenes(side frame.Dir) (list []*scene) {
 	if _, isWeb := s.Protocol.(web); isWeb && side == frame.U2C {
-		return s.webOrder()
+		return s.webScenes()
 	}
-	o := newOrder(n)
-	groups := make([]int, n)
+	groups := make([]int, len(s.steps))
 	if side == frame.U2C {
 		groups = s.groups(side)
 	}
-	last := map[int]int{}         // of ours, by group
-	needed := map[int][]int{}     // of the peer since then, by group
-	latest := map[int]time.Time{} // of either, by group
+	byGroup := map[int]*scene{}
 	for i, st := range s.steps {
-		g := groups[i]
-		if st.dir != side {
-			needed[g] = append(needed[g], i)
-			latest[g] = st.time
+		sc := byGroup[groups[i]]
+		if sc == nil {
+			sc = &scene{script: s}
+			byGroup[groups[i]], list = sc, append(list, sc)
+		}
+		sc.add(st)
+	}
+	return list
+}
+
+// webScenes returns what a unit answers over HTTP: each request in the recorded order, once the
+// client's later requests that preceded the frame have arrived, because an answer may depend on them.
+func (s *Script) webScenes() (list []*scene) {
+	type progress struct {
+		*scene
+		at int // the first step that is not in the scene
+	}
+	byExchange := map[int]*progress{}
+	for i, st := range s.steps {
+		p := byExchange[st.exchange]
+		if st.dir == frame.C2U && st.opens == 0 {
 			continue
 		}
-		o.before[i] = -1
-		if b, ok := last[g]; ok {
-			o.before[i] = b
+		if p == nil || st.dir == frame.C2U {
+			p = &progress{&scene{script: s}, i}
+			byExchange[st.exchange], list = p, append(list, p.scene)
 		}
-		o.needs[i], needed[g] = needed[g], nil
-		if t := latest[g]; !t.IsZero() && st.time.After(t) {
-			o.pause[i] = st.time.Sub(t)
+		if st.dir == frame.C2U {
+			continue
 		}
-		last[g], latest[g] = i, st.time
+		for _, before := range s.steps[p.at:i] {
+			if before.dir == frame.C2U {
+				p.add(before)
+			}
+		}
+		p.add(st)
+		p.at = i + 1
 	}
-	return o
+	return list
 }
 
 // groups assigns each frame to a group, as the unit sees it: the number of the peer's
@@ -432,207 +495,66 @@ func (s *Script) groups(side frame.Dir) []int {
 	return groups
 }
 
-// expectToSend adds a frame of ours and its preconditions.
-func (r *run) expectToSend(i int) {
-	r.unsent++
-	r.moved[i] = r.started
-	for _, need := range r.order.needs[i] {
-		r.lacks[i]++
-		r.waiters[need] = append(r.waiters[need], i)
-	}
-	if before := r.order.before[i]; before >= 0 {
-		r.lacks[i]++
-		r.after[before] = append(r.after[before], i)
-	}
-	if r.lacks[i] == 0 {
-		r.ready = append(r.ready, i)
-	}
-}
-
-// pass marks a frame of ours as sent.
-func (r *run) pass(st *step) {
-	r.unsent--
-	for _, i := range r.after[st.index] {
-		r.supply(i)
-	}
-}
-
-// supply marks one precondition of a frame of ours as met.
-func (r *run) supply(i int) {
-	r.moved[i] = time.Now()
-	if r.lacks[i]--; r.lacks[i] == 0 {
-		r.ready = append(r.ready, i)
-	}
-}
-
-// consume marks a frame of the peer as arrived, or as no longer expected.
-func (r *run) consume(st *step) {
-	if r.came[st.index] {
-		return
-	}
-	r.came[st.index] = true
-	r.left--
-	for len(r.theirs) > 0 && r.came[r.theirs[0].index] {
-		r.theirs = r.theirs[1:]
-	}
-	for _, i := range r.waiters[st.index] {
-		r.supply(i)
-	}
-}
-
-// missing yields the frames of the peer that have not arrived, in order.
-func (r *run) missing(yield func(*step) bool) {
-	for _, st := range r.theirs {
-		if !r.came[st.index] && !yield(st) {
-			return
+// Write writes the frames of one side byte for byte, with the recorded pauses divided by
+// speed, or at once if speed is 0.
+func (s *Script) Write(ctx context.Context, w io.Writer, side frame.Dir, speed float64) error {
+	start := time.Now()
+	var first time.Time
+	for _, st := range s.steps {
+		if st.dir != side {
+			continue
+		}
+		if first.IsZero() {
+			first = st.time
+		}
+		if speed > 0 && st.time.After(first) {
+			due := start.Add(time.Duration(float64(st.time.Sub(first)) / speed))
+			if wait.For(ctx, time.Until(due)) != nil {
+				return ctx.Err()
+			}
+		}
+		if _, err := w.Write(s.wireBytes(st)); err != nil {
+			return err
 		}
 	}
+	return ctx.Err()
 }
 
-// first returns the first missing frame for which may is true.
-func (r *run) first(may func(*step) bool) *step {
-	for st := range r.missing {
-		if may(st) {
-			return st
-		}
+// wireBytes returns the bytes of a frame. For HTTP, it returns the body as a line.
+func (s *Script) wireBytes(st *step) []byte {
+	var l webLine
+	if _, isWeb := s.Protocol.(web); !isWeb || json.Unmarshal(st.frame.Raw, &l) != nil {
+		return st.frame.Raw
+	}
+	if body := l.content(); len(body) > 0 {
+		return append(body, '\n')
 	}
 	return nil
 }
 
-// expected returns the missing frames of an exchange; some after the first may have
-// arrived.
-func (r *run) expected(exchange int) []*step {
-	q := r.queues[exchange]
-	for len(q) > 0 && r.came[q[0].index] {
-		q = q[1:]
-	}
-	r.queues[exchange] = q
-	return q
+// A Player plays one side on a connection: a [Script] or a [Repeater].
+type Player interface {
+	Run(ctx context.Context, conn transport.Conn, o Options) (Result, error)
 }
 
-// expects reports whether frames of an exchange are missing.
-func (r *run) expects(exchange int) bool { return len(r.expected(exchange)) > 0 }
-
-// Each task that a unit repeats has an id of its own, so that clients do not get each other's.
-// The first has the recorded id.
-
-// aliases are the live ids of tasks, by their recorded ones.
-type aliases map[string]string
-
-// taskOf returns the id of a task; "" if the token is not one.
-func taskOf(t protocol.Token) string {
-	if t.Space != protocol.SpaceTask {
-		return ""
-	}
-	if text, ok := jsonscan.Unquote(t.Text); ok {
-		return string(text)
-	}
-	return ""
-}
-
-// addTasks adds the tasks that a step of the scene is the first of the recording to name, if it is
-// the unit's. seen has those named before.
-func (sc *scene) addTasks(st *step, seen map[string]bool) {
-	m := st.said()
-	for _, t := range []protocol.Token{m.Bind, m.Operation.Of, m.Ref} {
-		id := taskOf(t)
-		if id == "" || seen[id] {
-			continue
+// Serve plays the recorded unit for each client of a listener, concurrently, until ctx
+// ends or, if clients is positive, for that many clients. The clients get the players in
+// turn. Serve calls done with each result, one at a time, and returns when all have ended.
+func Serve(ctx context.Context, l transport.Listener, players []Player, o Options, clients int, done func(client int, r Result, err error)) error {
+	var running sync.WaitGroup
+	defer running.Wait()
+	var one sync.Mutex
+	for n := 1; clients <= 0 || n <= clients; n++ {
+		conn, err := l.Accept(ctx)
+		if err != nil {
+			return err
 		}
-		seen[id] = true
-		if st.dir == frame.U2C && sc.cue != nil {
-			sc.tasks = append(sc.tasks, id)
-		}
+		running.Go(func() {
+			r, err := players[(n-1)%len(players)].Run(ctx, conn, o)
+			one.Lock()
+			defer one.Unlock()
+			done(n, r, err)
+		})
 	}
-}
-
-// nameTasks gives the tasks of a turn their live ids. Those that its request names keep theirs.
-func (r *repetition) nameTasks(t *turn, named aliases) {
-	t.names.tasks = aliases{}
-	maps.Copy(t.names.tasks, named)
-	for _, id := range t.tasks {
-		live := id
-		if _, again := r.recorded[id]; again {
-			r.repeated++
-			live = freshTask(id, r.repeated)
-		}
-		if len(r.recorded) >= maxTurns { // older tasks are forgotten
-			clear(r.recorded)
-			clear(r.clients)
-		}
-		t.names.tasks[id], r.recorded[live] = live, id
-	}
-}
-
-// keepIDs keeps the ids that a client has just sent with the tasks of the turn, so that its later
-// requests about them are answered with its ids, and not with another client's.
-func (r *repetition) keepIDs(t *turn) {
-	mine := map[utterance]string{}
-	for _, live := range t.names.tasks {
-		maps.Copy(mine, r.clients[live])
-	}
-	for u := range idsIn(t.cue) {
-		if live, ok := r.shared[u]; ok {
-			mine[u] = live
-		}
-	}
-	for _, live := range t.names.tasks {
-		r.clients[live] = mine
-	}
-	if len(t.names.tasks) > 0 {
-		t.names.mine = mine
-	}
-}
-
-var uuid = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
-
-// freshTask returns an unused id that looks like another.
-func freshTask(id string, n int64) string {
-	const digits = 12
-	if uuid.MatchString(id) {
-		return fmt.Sprintf("%s%0*x", id[:len(id)-digits], digits, n)
-	}
-	return fmt.Sprintf("%s-%d", id, n)
-}
-
-// hearTasks reads a frame of the client as if it had the recorded ids of tasks.
-func (r *repetition) hearTasks(f *frame.Frame) *heard {
-	h := r.hear(f)
-	if len(r.recorded) == 0 || h.form == nil || r.script.Protocol.Encoding() != protocol.JSON {
-		return h
-	}
-	named := aliases{}
-	places := idPlaces(h.payload, func(live string) (string, bool) {
-		id, ok := r.recorded[live]
-		if ok {
-			named[id] = live
-		}
-		return id, ok && id != live
-	})
-	if h.tasks = named; len(places) == 0 {
-		return h
-	}
-	plain := framed(f, r.script.Framing, protocol.AppendPlaced(nil, h.payload, places))
-	again := r.hear(&plain)
-	again.live, again.tasks = h.payload, named
-	return again
-}
-
-// idPlaces returns the changes to the ids in a payload that have others.
-func idPlaces(payload []byte, other func(id string) (string, bool)) (list []protocol.Place) {
-	jsondiff.Leaves(payload, func(key string, at int, value []byte) {
-		var text []byte
-		switch id, isText := jsonscan.Unquote(value); {
-		case holdsResource(key):
-			text = renameSegments(value, other)
-		case isText && jsondiff.HoldsID(key):
-			if with, ok := other(string(id)); ok {
-				text = jsonscan.AppendQuote(nil, []byte(with))
-			}
-		}
-		if text != nil {
-			list = append(list, protocol.Place{Start: at, End: at + len(value), Text: text})
-		}
-	})
-	return list
+	return nil
 }

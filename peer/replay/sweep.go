@@ -182,23 +182,27 @@ func continues(m, other *protocol.Message, state []byte) bool {
 		bytes.Equal(m.Arguments, other.Arguments) && bytes.Equal(m.State, state)
 }
 
-func (s *Script) cancelAt(ctx context.Context, o Options, w *Sweep, target, after int) (*Point, error) {
-	conn, err := w.Dial(ctx)
+func (s *Script) cancelAt(ctx context.Context, o Options, c *Sweep, target, after int) (*Point, error) {
+	conn, err := c.Dial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	p := &sweep{target: target, after: after, settle: w.Settle, named: !s.calledOf(target).IsZero(), retries: s.retriesOf(target), ours: map[int64]bool{}, parts: map[int64]int64{}}
-	p.leaves = s.leaves(s.steps[s.opened[target].step])
-	p.tracker = session.New(s.spoken(), session.Options{Watcher: p})
-	r := newRun(ctx, s, conn, &o, p)
-	if _, err := r.playBy(r.loop); err != nil {
+	w := &sweep{
+		target: target, after: after, settle: c.Settle, named: !s.calledOf(target).IsZero(), retries: s.retriesOf(target),
+		leaves: s.leaves(s.steps[s.opened[target].step]), ours: map[int64]bool{}, parts: map[int64]int64{},
+	}
+	w.tracker = session.New(s.spoken(), session.Options{Watcher: w})
+	w.once = newOnce(newRun(ctx, s, conn, &o), w.scenes(s))
+	w.lenient, w.guide, w.follow = true, w, w.feed
+	if _, err := w.play(); err != nil {
 		return nil, err
 	}
-	return r.sweep.point(), nil
+	return w.point(), nil
 }
 
 // A sweep tries one point.
 type sweep struct {
+	*once
 	target  int
 	named   bool // a cancel needs the name in the answer to the request
 	retries map[int]int
@@ -214,10 +218,9 @@ type sweep struct {
 	wanting   bool            // its answer asks for input
 	retried   int             // the number of retries
 	parts     map[int64]int64 // of the request and its retries, by their numbers
-	heard     bool            // the peer has sent something
-	ended     bool            // the request has
-	made      int64           // the number of frames that are not in the recording
-	asked     bool            // the cancel was sent
+	answering bool            // the peer has sent something
+	finished  bool            // the request has ended
+	added     int64           // the number of frames that are not in the recording
 	cancelled int64           // the number of the cancel; 0 if it was not sent
 	since     time.Time
 	polls     bool // the operation must be polled
@@ -247,7 +250,7 @@ func (w *sweep) Changed(e *session.Exchange, _ int64) {
 		w.parts[e.First] = e.Parts
 	}
 	if w.opening != 0 && e.First == w.opening && e.Of == 0 {
-		w.ended = e.Outcome != session.Open
+		w.finished = e.Outcome != session.Open
 	}
 }
 
@@ -257,10 +260,27 @@ func (w *sweep) Asked(*session.Cancel) {}
 // Found implements [session.Watcher].
 func (w *sweep) Found(session.Finding) {}
 
-// leavesOut reports whether to omit a frame of the controller: it follows the request,
-// answers nothing and is not a retry.
-func (w *sweep) leavesOut(s *Script, st *step) bool {
-	return w != nil && st.dir == frame.C2U && st.index > s.opened[w.target].step && !w.isRetry(st) && !(st.well && st.said().Phase.Ends())
+// scenes returns what is played: all up to the request, and then each answer and retry once the
+// peer has asked for it.
+func (w *sweep) scenes(s *Script) []*scene {
+	all, opener := s.scenes(frame.C2U)[0], s.opened[w.target].step
+	list := []*scene{{script: s, steps: all.steps[:opener+1], pause: all.pause}}
+	for i := opener + 1; i < len(s.steps); i++ {
+		st := s.steps[i]
+		if st.dir != frame.C2U || !w.isRetry(st) && !(st.well && st.said().Phase.Ends()) {
+			continue
+		}
+		cause, isRetry := w.retries[i]
+		if !isRetry {
+			cause = s.askedBy(st)
+		}
+		sc := &scene{script: s, steps: []*step{st}, pause: all.pause[i : i+1]}
+		if cause >= 0 {
+			sc.steps, sc.pause = []*step{s.steps[cause], st}, []time.Duration{0, all.pause[i]}
+		}
+		list = append(list, sc)
+	}
+	return list
 }
 
 func (w *sweep) isRetry(st *step) bool {
@@ -268,56 +288,40 @@ func (w *sweep) isRetry(st *step) bool {
 	return ok
 }
 
-// loosen makes the answers after the request wait only for their own request: many
-// recorded frames will not arrive.
-func (w *sweep) loosen(s *Script, o *order) {
-	for _, st := range s.steps[s.opened[w.target].step+1:] {
-		if st.dir != frame.C2U || w.leavesOut(s, st) {
-			continue
-		}
-		o.before[st.index], o.needs[st.index] = -1, nil
-		if answer, ok := w.retries[st.index]; ok {
-			o.needs[st.index] = []int{answer}
-		} else if asked := s.askedBy(st); asked >= 0 {
-			o.needs[st.index] = []int{asked}
-		}
-	}
-}
-
 // feed follows the session and counts the parts of the request.
-func (w *sweep) feed(r *run, d frame.Dir, payload []byte, m *protocol.Message, gap bool) {
-	if r.isWeb() {
-		w.feedLine(r, d, payload)
+func (w *sweep) feed(d frame.Dir, payload []byte, m *protocol.Message, gap bool) {
+	if w.isWeb() {
+		w.feedLine(d, payload)
 		return
 	}
-	f := session.Frame{Conn: 1, Dir: d, Size: len(payload), Framing: r.script.Framing, Payload: payload, Gap: gap}
+	f := session.Frame{Conn: 1, Dir: d, Size: len(payload), Framing: w.script.Framing, Payload: payload, Gap: gap}
 	if gap {
 		f.Fault, m = frame.ErrMalformed, nil
-	} else if err := r.script.Protocol.Parse(payload, new(protocol.Message)); err != nil {
+	} else if err := w.script.Protocol.Parse(payload, new(protocol.Message)); err != nil {
 		f.Fault, m = err, nil
 	}
-	w.take(r, f, m)
+	w.take(f, m)
 }
 
 // take handles a frame with its message; m is nil if there is none.
-func (w *sweep) take(r *run, f session.Frame, m *protocol.Message) {
+func (w *sweep) take(f session.Frame, m *protocol.Message) {
 	w.seq++
 	d, payload := f.Dir, f.Payload
 	f.Seq, f.Time = w.seq, time.Now()
-	w.ours[w.seq] = d == r.options.Side
-	w.heard = w.heard || d != r.options.Side
-	if d == r.options.Side && m != nil && r.writing != nil {
-		w.begins(r.writing, protocol.Target{Opened: m, Payload: payload})
+	w.ours[w.seq] = d == w.options.Side
+	w.answering = w.answering || d != w.options.Side
+	if d == w.options.Side && m != nil && w.writing != nil {
+		w.noteRequest(w.writing, protocol.Target{Opened: m, Payload: payload})
 	}
 	w.tracker.Feed(f, m)
-	if d == r.options.Side || m == nil || m.Phase == protocol.Part || m.Phase == protocol.Note {
+	if d == w.options.Side || m == nil || m.Phase == protocol.Part || m.Phase == protocol.Note {
 		return
 	}
-	if m.Phase == protocol.Close && w.opening != 0 && r.heard.exchange == w.asking {
+	if m.Phase == protocol.Close && w.opening != 0 && w.latest.exchange == w.asking {
 		w.wanting = m.GoesOn && m.Bind.IsZero()
 		if w.request.Name.IsZero() {
 			w.request.Name = m.Bind
-			_, w.polls = all.Of(r.script.spoken()).AppendPoll(nil, &w.request, 0)
+			_, w.polls = all.Of(w.script.spoken()).AppendPoll(nil, &w.request, 0)
 		}
 	}
 	if w.poll.id != "" && string(m.ID.Text) == w.poll.id {
@@ -325,8 +329,8 @@ func (w *sweep) take(r *run, f session.Frame, m *protocol.Message) {
 	}
 }
 
-// begins handles the write of the request, or of a retry.
-func (w *sweep) begins(st *step, request protocol.Target) {
+// noteRequest handles the write of the request, or of a retry.
+func (w *sweep) noteRequest(st *step, request protocol.Target) {
 	switch {
 	case st.index == made:
 		return
@@ -343,30 +347,30 @@ func (w *sweep) begins(st *step, request protocol.Target) {
 }
 
 // act sends the cancel when it is due, and polls.
-func (w *sweep) act(r *run) {
+func (w *sweep) act() {
 	switch {
 	case w.opening == 0 || w.closing:
-	case w.asked:
-		r.ready = slices.DeleteFunc(r.ready, func(i int) bool { return w.isRetry(r.script.steps[i]) })
-		if !w.ended {
-			w.pollTask(r)
+	case w.cancelled != 0:
+		w.turns = slices.DeleteFunc(w.turns, func(t *turn) bool { return w.isRetry(t.steps[t.last]) })
+		if !w.finished {
+			w.pollTask()
 		}
-	case w.ended:
-		w.stop(r, whyEnded)
+	case w.finished:
+		w.stop(whyEnded)
 	case w.wanting:
 		if w.retried == len(w.retries) {
-			w.stop(r, whyInput)
+			w.stop(whyInput)
 		}
 	case w.named && w.request.Name.IsZero():
 	case sum(maps.Values(w.parts)) < int64(w.after):
-		w.pollTask(r)
+		w.pollTask()
 	default:
-		err := w.cancel(r)
+		err := w.cancel()
 		if err != nil {
-			w.stop(r, err.Error())
+			w.stop(err.Error())
 			return
 		}
-		w.asked, w.cancelled, w.since = true, w.seq, time.Now()
+		w.cancelled, w.since = w.seq, time.Now()
 	}
 }
 
@@ -378,51 +382,49 @@ func sum(numbers iter.Seq[int64]) (n int64) {
 }
 
 // cancel sends the cancel.
-func (w *sweep) cancel(r *run) error {
+func (w *sweep) cancel() error {
 	if w.leaves {
-		return w.sendLine(r, &webLine{Ref: w.line.ID})
+		return w.sendLine(&webLine{Ref: w.line.ID})
 	}
-	payload, err := all.Of(r.script.spoken()).AppendCancel(nil, &w.request, r.script.freshID()+w.made)
+	payload, err := all.Of(w.script.spoken()).AppendCancel(nil, &w.request, w.script.freshID()+w.added)
 	if err != nil {
 		return err
 	}
-	return w.send(r, payload)
+	return w.send(payload)
 }
 
 // pollTask sends a poll when it is due.
-func (w *sweep) pollTask(r *run) {
+func (w *sweep) pollTask() {
 	if !w.polls || w.poll.id != "" || time.Since(w.poll.last) < pollEvery {
 		return
 	}
-	n := r.script.freshID() + w.made
-	payload, _ := all.Of(r.script.spoken()).AppendPoll(nil, &w.request, n)
-	w.poll.id, w.poll.last, w.poll.current = strconv.FormatInt(n, 10), time.Now(), w.asked
-	if err := w.send(r, payload); err != nil {
-		w.stop(r, err.Error())
+	n := w.script.freshID() + w.added
+	payload, _ := all.Of(w.script.spoken()).AppendPoll(nil, &w.request, n)
+	w.poll.id, w.poll.last, w.poll.current = strconv.FormatInt(n, 10), time.Now(), w.cancelled != 0
+	if err := w.send(payload); err != nil {
+		w.stop(err.Error())
 	}
 }
 
 // send starts writing a message that is not in the recording.
-func (w *sweep) send(r *run, payload []byte) error {
-	if r.isWeb() {
-		return w.sendLine(r, w.post(payload, r.script.freshID()+w.made))
+func (w *sweep) send(payload []byte) error {
+	if w.isWeb() {
+		return w.sendLine(w.post(payload, w.script.freshID()+w.added))
 	}
-	return w.write(r, payload)
+	return w.inject(payload)
 }
 
-func (w *sweep) write(r *run, payload []byte) error {
-	raw, err := frame.Append(nil, r.script.Framing, payload)
+func (w *sweep) inject(payload []byte) error {
+	raw, err := frame.Append(nil, w.script.Framing, payload)
 	if err != nil {
 		return err
 	}
-	st := &step{index: made, dir: r.options.Side, reading: reading{payload: payload, well: true}}
-	if err := r.script.Protocol.Parse(payload, &st.message); err != nil {
+	st := &step{index: made, dir: w.options.Side, reading: reading{payload: payload, well: true}}
+	if err := w.script.Protocol.Parse(payload, &st.message); err != nil {
 		return err
 	}
-	w.made++
-	r.writing = st
-	r.trace(r.options.Side, 0, payload, &st.message, false)
-	r.outgoing <- raw
+	w.added++
+	w.write(st, nil, raw, payload, &st.message)
 	return nil
 }
 
@@ -432,44 +434,44 @@ const made = -1
 // freshID returns an unused number for a request.
 func (s *Script) freshID() int64 { return 1_000_000 + int64(len(s.steps)) }
 
-func (w *sweep) stop(r *run, why string) { w.why, r.ended = why, true }
+func (w *sweep) stop(why string) { w.why, w.ended, w.turns = why, true, nil }
+
+func (w *sweep) peerEnded(error) { w.turns = nil }
 
 // starting is how long a peer that has sent nothing may take to start up.
 const starting = 5 * time.Second
 
 // pause returns how long to wait for further frames.
-func (w *sweep) pause(r *run) pause {
-	if w.polls && w.poll.id == "" && !w.ended && !w.closing && r.writing == nil {
-		if left := w.settle - time.Since(w.since); !w.asked || !w.poll.current || left > 0 {
-			return pause{time: pollEvery - time.Since(w.poll.last)}
+func (w *sweep) pause() (pause, error) {
+	if w.polls && w.poll.id == "" && !w.finished && !w.closing && w.writing == nil {
+		if left := w.settle - time.Since(w.since); w.cancelled == 0 || !w.poll.current || left > 0 {
+			return pause{time: pollEvery - time.Since(w.poll.last)}, nil
 		}
-		w.endOurSide(r)
+		w.endOurSide()
+	}
+	if !w.closing && w.cancelled != 0 && w.finished && w.tracker.Stats().InFlight == 0 && w.writing == nil {
+		w.endOurSide()
 	}
 	switch {
-	case !w.asked && r.options.Timeout == 0:
-		return pause{forever: true}
-	case !w.asked:
-		return pause{time: r.options.Timeout, over: func() {
-			w.stop(r, fmt.Sprintf("the peer was silent for %v", r.options.Timeout))
-		}}
 	case w.closing:
-		return pause{time: w.settle, over: func() { r.ended = true }}
-	case w.ended && w.tracker.Stats().InFlight == 0 && r.writing == nil:
-		w.endOurSide(r)
-		return pause{time: w.settle, over: func() { r.ended = true }}
+		return pause{time: w.settle, over: func() { w.ended = true }}, nil
+	case w.cancelled == 0 && w.options.Timeout == 0:
+		return pause{forever: true}, nil
+	case w.cancelled == 0:
+		return pause{time: w.options.Timeout, over: func() {
+			w.stop(fmt.Sprintf("the peer was silent for %v", w.options.Timeout))
+		}}, nil
+	case !w.answering:
+		return pause{time: max(w.settle, starting), over: w.endOurSide}, nil
 	}
-	wait := w.settle
-	if !w.heard {
-		wait = max(wait, starting)
-	}
-	return pause{time: wait, over: func() { w.endOurSide(r) }}
+	return pause{time: w.settle, over: w.endOurSide}, nil
 }
 
 // endOurSide closes our side of the connection, so that the peer can close.
-func (w *sweep) endOurSide(r *run) {
-	w.closing, r.ready = true, nil
-	if r.conn.CloseWrite() != nil && !r.isWeb() {
-		r.ended = true
+func (w *sweep) endOurSide() {
+	w.closing, w.turns = true, nil
+	if w.conn.CloseWrite() != nil && !w.isWeb() {
+		w.ended = true
 	}
 }
 
@@ -561,26 +563,26 @@ func (s *Script) askedBy(st *step) int {
 }
 
 // feedLine follows the session by a line of HTTP.
-func (w *sweep) feedLine(r *run, d frame.Dir, payload []byte) {
+func (w *sweep) feedLine(d frame.Dir, payload []byte) {
 	l := lineOf(payload)
 	f := session.Frame{Conn: w.connOf(l), Dir: d, Version: l.Head["Mcp-Protocol-Version"]}
 	var m protocol.Message
-	body, ok := r.script.Protocol.(web).content(l, &m)
+	body, ok := w.script.Protocol.(web).content(l, &m)
 	switch {
 	case l.Ref != 0:
 		w.seq++
 		w.ours[w.seq] = true
 		w.tracker.EndBy(f.Conn, session.Ending{First: frame.C2U}, time.Now())
 	case ok || body != nil:
-		if d == frame.C2U && r.writing != nil && r.writing.index != made {
+		if d == frame.C2U && w.writing != nil && w.writing.index != made {
 			w.next = *l
 		}
 		f.Payload, f.Size = body, len(body)
 		if !ok {
-			w.take(r, f, nil)
+			w.take(f, nil)
 			return
 		}
-		w.take(r, f, &m)
+		w.take(f, &m)
 	case l.End == endCut:
 		w.tracker.EndBy(f.Conn, session.Ending{First: frame.U2C}, time.Now())
 	case l.End != "" && w.leaves:
@@ -627,7 +629,7 @@ func (w *sweep) post(payload []byte, id int64) *webLine {
 	return &l
 }
 
-func (w *sweep) sendLine(r *run, l *webLine) error {
+func (w *sweep) sendLine(l *webLine) error {
 	payload := l.bytes()
-	return w.write(r, payload[:len(payload)-1])
+	return w.inject(payload[:len(payload)-1])
 }

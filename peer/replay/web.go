@@ -471,41 +471,6 @@ func joinCall(m, inner *protocol.Message, l *webLine) {
 	m.Kind = inner.Kind
 }
 
-// webOrder is the order in which a unit answers over HTTP: each request in the recorded
-// order, once the client's later requests that preceded the frame have arrived, because an
-// answer may depend on them.
-func (s *Script) webOrder() order {
-	n := len(s.steps)
-	o := newOrder(n)
-	type progress struct{ at, ours int }
-	last := map[int]progress{} // by exchange
-	for i, st := range s.steps {
-		if st.dir == frame.C2U {
-			if st.opens != 0 {
-				last[st.exchange] = progress{at: i, ours: -1}
-			}
-			continue
-		}
-		before, ok := last[st.exchange]
-		if !ok {
-			before = progress{at: i, ours: -1}
-		}
-		o.before[i] = before.ours
-		latest := before.at
-		for k := before.at; k < i; k++ {
-			if s.steps[k].dir == frame.C2U {
-				o.needs[i] = append(o.needs[i], k)
-				latest = k
-			}
-		}
-		if at := s.steps[latest].time; !at.IsZero() && st.time.After(at) {
-			o.pause[i] = st.time.Sub(at)
-		}
-		last[st.exchange] = progress{at: i, ours: i}
-	}
-	return o
-}
-
 // In a line of HTTP, the id of a JSON-RPC request, and its progress token, are in an object.
 // The key of the object says which side chose them. Both sides count from 0, so the number
 // alone is ambiguous.
