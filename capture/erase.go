@@ -9,55 +9,127 @@ import (
 	"unicode/utf8"
 
 	"github.com/wirectl/wirectl/internal/jsonscan"
+	"github.com/wirectl/wirectl/protocol/protobuf"
 )
 
-// An eraser finds secrets in bytes and replaces them.
+// A policy says what becomes of the values in a payload: each stays, is hidden, keeps only its
+// outline, or gets another name.
+type policy interface {
+	protobuf.Editor
+	// appendName appends the name of a member of JSON. It returns what the name is in paths, and
+	// whether all of its value is hidden.
+	appendName(dst, token []byte) (_ []byte, name string, hidden bool)
+	// appendValue appends a string or a number of JSON, which is at an offset of the payload. The
+	// path has the names around it; "" for a list.
+	appendValue(dst, token []byte, at int, path []string, hidden bool) []byte
+}
+
+// appendJSON appends a well-formed JSON text as a policy wants it.
+func appendJSON(dst, text []byte, p policy) []byte {
+	var path []string
+	secret := 0     // the depth of the container that is hidden as a whole; 0 if none
+	marked := false // the next value is hidden
+	copied := 0     // of text
+	for t := range jsonscan.Tokens(text) {
+		token, c := text[t.Start:t.End], text[t.Start]
+		if t.Key || c == '"' || jsonscan.KindOf(token) == jsonscan.Number {
+			dst = append(dst, text[copied:t.Start]...)
+			copied = t.End
+		}
+		switch {
+		case t.Key:
+			dst, path[len(path)-1], marked = p.appendName(dst, token)
+			continue
+		case copied == t.End:
+			dst = p.appendValue(dst, token, t.Start, path, marked || secret != 0)
+		case c == '{', c == '[':
+			path = append(path, "")
+			if marked && secret == 0 {
+				secret = len(path)
+			}
+		case c == '}', c == ']':
+			if secret == len(path) {
+				secret = 0
+			}
+			path = path[:len(path)-1]
+		}
+		marked = false
+	}
+	return append(dst, text[copied:]...)
+}
+
+// An eraser is the policy that hides secrets.
 type eraser struct {
-	keys   map[string]bool // plain
-	judged map[string]bool // whether a name is secret
-	values []*regexp.Regexp
-	named  *regexp.Regexp // a secret key in text, with its value
-	humped *regexp.Regexp // a secret key inside a word, at a change of case
-	spoken string         // a key that looks secret but is not
-	blind  bool           // some bytes could not be searched for keys
+	keys     map[string]bool // plain
+	verdicts map[string]bool // whether a name is secret
+	values   []finder
+	assigned []finder // of secret keys in text, with their values
+	name     func(secret []byte) string
+	harmless string // a key that looks secret but is not
+	blind    bool   // some bytes could not be searched for keys
 
 	mayMatch *prefilter // of values
-	mayName  *prefilter // of named and humped
+	mayName  *prefilter // of assigned
 	mayHold  *prefilter // of both
 }
 
+// A finder finds secrets: groups of the matches of an expression.
+type finder struct {
+	*regexp.Regexp
+	groups []int
+}
+
 func newEraser(x Redaction) *eraser {
-	e := &eraser{keys: map[string]bool{}, judged: map[string]bool{}, values: x.Values}
-	var patterns, humps, lines, cookies []string
-	for _, key := range x.Keys {
-		if k := plain(key); k != "" && !e.keys[k] {
-			e.keys[k] = true
-			patterns = append(patterns, pattern(k))
-			if 'a' <= k[0] && k[0] <= 'z' && k != humpless {
-				humps = append(humps, `(?-i:`+strings.ToUpper(k[:1])+`)[-_]?`+pattern(k[1:]))
-			}
-			if takesLine[k] {
-				lines = append(lines, pattern(k))
-			}
-			if takesPairs[k] {
-				cookies = append(cookies, pattern(k))
-			}
+	e := &eraser{keys: map[string]bool{}, verdicts: map[string]bool{}, name: x.Name}
+	var names, words []string // of the prefilters
+	for _, re := range x.Values {
+		e.values = append(e.values, finder{re, []int{max(0, re.SubexpIndex(secretGroup))}})
+		if words = append(words, forms()[re]...); forms()[re] == nil {
+			words = append(words, "")
 		}
 	}
-	e.mayMatch, e.mayName = newPrefilter(e.values), newKeyFilter(e.keys)
-	e.mayHold = e.mayName.or(e.mayMatch)
+	var patterns, humps, lines, cookies []string
+	for _, key := range x.Keys {
+		k := plain(key)
+		if k == "" || e.keys[k] {
+			continue
+		}
+		e.keys[k] = true
+		if names = append(names, k); strings.ContainsFunc(k, func(r rune) bool { return r >= utf8.RuneSelf }) {
+			names = append(names, "")
+		}
+		patterns = append(patterns, pattern(k))
+		if 'a' <= k[0] && k[0] <= 'z' && k != humpless {
+			humps = append(humps, `(?-i:`+strings.ToUpper(k[:1])+`)[-_]?`+pattern(k[1:]))
+		}
+		switch k {
+		case "cookie", "setcookie": // pairs separated by semicolons
+			cookies = append(cookies, pattern(k))
+			fallthrough
+		case "authorization": // with spaces, commas and semicolons in a header
+			lines = append(lines, pattern(k))
+		}
+	}
 	if patterns != nil {
-		e.named = regexp.MustCompile(`(?i)` + wholeLine(lines) + pairsOf(cookies) + assignment(patterns))
+		// Letters that are not ASCII but become s, k or i when case is ignored.
+		names = append(names, "\u017f", "\u212a", "\u0130")
+		e.assign(wholeLine(lines) + pairsOf(cookies) + assignment(patterns))
 	}
 	if humps != nil {
-		e.humped = regexp.MustCompile(`(?i)(?-i:[a-z0-9])` + anyOf(humps) + assigned + assignee)
+		e.assign(`(?-i:[a-z0-9])` + anyOf(humps) + assigned + assignee)
 	}
+	e.mayMatch, e.mayName, e.mayHold = newPrefilter(words), newPrefilter(names), newPrefilter(append(names, words...))
 	return e
 }
 
-// takesLine lists the plain keys of headers whose values contain spaces, commas and
-// semicolons.
-var takesLine = map[string]bool{"authorization": true, "cookie": true, "setcookie": true}
+// assign adds an expression whose groups match the values of secret keys.
+func (e *eraser) assign(expr string) {
+	f := finder{Regexp: regexp.MustCompile(`(?i)` + expr)}
+	for group := range f.NumSubexp() {
+		f.groups = append(f.groups, group+1)
+	}
+	e.assigned = append(e.assigned, f)
+}
 
 // wholeLine matches a header to the end of its line or, inside quotes, to the closing quote.
 // It ends in '|', so that other alternatives can follow.
@@ -70,9 +142,6 @@ func wholeLine(keys []string) string {
 		`'` + key + `([^'\x00-\x20][^'\x00-\x08\x0a-\x1f]*)|` +
 		`(?:^|[^a-z0-9])` + key + `([^"'\x00-\x20](?:[^\x00-\x08\x0a-\x1f]*[^\x00-\x20])?)|`
 }
-
-// takesPairs lists the plain keys whose values are pairs separated by semicolons.
-var takesPairs = map[string]bool{"cookie": true, "setcookie": true}
 
 // pairsOf matches keys with all the pairs assigned to them. Like wholeLine, it ends in '|'.
 func pairsOf(keys []string) string {
@@ -120,23 +189,23 @@ const humpless = "token"
 
 // isSecret reports whether a key is a secret key or ends in one.
 func (e *eraser) isSecret(name []byte) bool {
-	if len(e.keys) == 0 || string(name) == e.spoken {
+	if len(e.keys) == 0 || string(name) == e.harmless {
 		return false
 	}
-	secret, ok := e.judged[string(name)]
+	secret, ok := e.verdicts[string(name)]
 	if !ok {
 		secret = e.endsInKey(string(name))
-		if len(e.judged) == maxJudged {
-			clear(e.judged)
+		if len(e.verdicts) == maxJudged {
+			clear(e.verdicts)
 		}
 		if len(name) <= maxJudgedName {
-			e.judged[string(name)] = secret
+			e.verdicts[string(name)] = secret
 		}
 	}
 	return secret
 }
 
-// maxJudged bounds the number of names in eraser.judged, and maxJudgedName the length of each
+// maxJudged bounds the number of names in eraser.verdicts, and maxJudgedName the length of each
 // in bytes.
 const (
 	maxJudged     = 1024
@@ -161,92 +230,53 @@ func isHump(before, c byte) bool {
 	return ('a' <= before && before <= 'z' || '0' <= before && before <= '9') && 'A' <= c && c <= 'Z'
 }
 
-var redactedToken = []byte(`"` + Redacted + `"`)
-
-// json appends text, which must be valid JSON, without its secrets.
-func (e *eraser) json(dst, text []byte) []byte {
-	if e.rulesOut(text) {
-		return append(dst, text...)
-	}
-	depth := 0
-	secret := 0     // the depth of the container that is secret as a whole; 0 if none
-	marked := false // the next value is secret
-	kept := 0       // how much of text has been appended
-	put := func(start, end int, token []byte) {
-		dst = append(append(dst, text[kept:start]...), token...)
-		kept = end
-	}
-	for i := 0; i < len(text); {
-		start := i
-		i = tokenEnd(text, i)
-		switch jsonscan.KindOf(text[start:]) {
-		case jsonscan.Object, jsonscan.Array:
-			if depth++; marked && secret == 0 {
-				secret = depth
-			}
-			marked = false
-		case jsonscan.String:
-			if isKey(text[i:]) {
-				key, _ := jsonscan.Unquote(text[start:i])
-				marked = e.isSecret(key)
-				break
-			}
-			if clean := e.cleanValue(text[start:i], marked || secret != 0); clean != nil {
-				put(start, i, clean)
-			}
-			marked = false
-		case jsonscan.Number:
-			if marked || secret != 0 {
-				put(start, i, redactedToken)
-			}
-		default:
-			switch text[start] {
-			case '}', ']':
-				if secret == depth {
-					secret = 0
-				}
-				depth--
-			case ',':
-				marked = false
-			}
+// hidden returns what takes the place of a secret.
+func (e *eraser) hidden(secret []byte) []byte {
+	if e.name != nil {
+		if name := e.name(secret); name != "" {
+			return []byte(name)
 		}
 	}
-	return append(dst, text[kept:]...)
+	return []byte(Redacted)
 }
 
-// rulesOut reports whether JSON is sure to have no secrets, which takes a fraction of the time
-// of looking for them.
-func (e *eraser) rulesOut(text []byte) bool {
-	return bytes.IndexByte(text, '\\') < 0 && !e.mayHold.mayMatch(text)
-}
-
-// cleanValue returns the redacted form of a string that is not a key; nil if it does not change.
-func (e *eraser) cleanValue(token []byte, secret bool) []byte {
-	if secret {
-		return redactedToken
+// json appends well-formed JSON without its secrets.
+func (e *eraser) json(dst, text []byte) []byte {
+	// Most JSON is sure to have none, which takes a fraction of the time of looking for them.
+	if bytes.IndexByte(text, '\\') < 0 && !e.mayHold.mayMatch(text) {
+		return append(dst, text...)
 	}
-	text := token[1 : len(token)-1]
-	if bytes.IndexByte(text, '\\') >= 0 {
+	return appendJSON(dst, text, e)
+}
+
+func (e *eraser) appendName(dst, token []byte) (_ []byte, name string, hidden bool) {
+	key, _ := jsonscan.Unquote(token)
+	return append(dst, token...), "", e.isSecret(key)
+}
+
+func (e *eraser) appendValue(dst, token []byte, _ int, _ []string, hidden bool) []byte {
+	text := token
+	if isString := token[0] == '"'; isString {
 		text, _ = jsonscan.Unquote(token)
+	} else if !hidden {
+		return append(dst, token...)
 	}
-	clean := e.inside(text)
-	if bytes.Equal(clean, text) {
-		return nil
+	clean := e.inside(text, hidden)
+	if !hidden && bytes.Equal(clean, text) {
+		return append(dst, token...)
 	}
-	return jsonscan.AppendQuote(nil, clean)
+	return jsonscan.AppendQuote(dst, clean)
 }
 
-// inside returns the text of a string without its secrets.
-func (e *eraser) inside(text []byte) []byte {
-	if isJSON(text) {
+// inside returns the text of a string without its secrets, or what takes its place.
+func (e *eraser) inside(text []byte, hidden bool) []byte {
+	switch {
+	case hidden:
+		return e.hidden(text)
+	case len(text) > 1 && (text[0] == '{' || text[0] == '[') && jsonscan.WellFormed(text) == nil:
 		return e.json(nil, text)
 	}
 	return e.text(text)
-}
-
-// isJSON reports whether a text is a JSON object or array.
-func isJSON(text []byte) bool {
-	return len(text) > 1 && (text[0] == '{' || text[0] == '[') && jsonscan.WellFormed(text) == nil
 }
 
 // Hides reports whether a protobuf name denotes a secret.
@@ -254,130 +284,76 @@ func (e *eraser) Hides(name string) bool { return e.isSecret([]byte(name)) }
 
 // Text returns the redacted form of a protobuf string.
 func (e *eraser) Text(text []byte, hidden bool) []byte {
-	switch {
-	case hidden:
-		return []byte(Redacted)
-	case !utf8.Valid(text):
+	if !hidden && !utf8.Valid(text) {
 		return e.mask(text)
 	}
-	return e.inside(text)
+	return e.inside(text, hidden)
 }
 
 // Unknown returns the redacted form of protobuf bytes that no schema describes.
 func (e *eraser) Unknown(value []byte, hidden bool) []byte {
 	if hidden {
-		return []byte(Redacted)
+		return e.hidden(value)
 	}
 	e.blind = e.blind || len(e.keys) > 0 && len(value) > 0
 	return e.mask(value)
 }
 
-// tokenEnd returns the offset after the string or number that begins at i, and i+1 for any
-// other byte. The text must be valid JSON.
-func tokenEnd(text []byte, i int) int {
-	switch jsonscan.KindOf(text[i:]) {
-	case jsonscan.String:
-		for i++; ; i++ {
-			i += bytes.IndexByte(text[i:], '"')
-			if !escaped(text, i) {
-				break
-			}
-		}
-	case jsonscan.Number:
-		for i+1 < len(text) && isNumber(text[i+1]) {
-			i++
-		}
-	}
-	return i + 1
-}
+type span struct{ start, end int }
 
-// escaped reports whether an odd number of backslashes precedes i.
-func escaped(text []byte, i int) bool {
-	n := 0
-	for text[i-1-n] == '\\' {
-		n++
-	}
-	return n%2 == 1
-}
-
-// isKey reports whether a string is a key, given the text after it.
-func isKey(rest []byte) bool {
-	for _, c := range rest {
-		switch c {
-		case ' ', '\t', '\r', '\n':
+// find returns where the secrets in a text are, in order and without overlaps.
+func (e *eraser) find(text []byte) (spans []span) {
+	for _, by := range []struct {
+		filter  *prefilter
+		finders []finder
+	}{{e.mayMatch, e.values}, {e.mayName, e.assigned}} {
+		if !by.filter.mayMatch(text) {
 			continue
 		}
-		return c == ':'
+		for _, f := range by.finders {
+			for _, m := range f.FindAllSubmatchIndex(text, -1) {
+				for _, group := range f.groups {
+					if s := (span{m[2*group], m[2*group+1]}); s.start < s.end {
+						spans = append(spans, s)
+					}
+				}
+			}
+		}
 	}
-	return false
+	slices.SortFunc(spans, func(a, b span) int { return a.start - b.start })
+	joined := spans[:0]
+	for _, s := range spans {
+		if n := len(joined); n > 0 && s.start <= joined[n-1].end {
+			joined[n-1].end = max(joined[n-1].end, s.end)
+		} else {
+			joined = append(joined, s)
+		}
+	}
+	return joined
 }
 
-func isNumber(c byte) bool {
-	switch c {
-	case '+', '-', '.', 'e', 'E':
-		return true
-	}
-	return '0' <= c && c <= '9'
-}
-
-// text returns human-readable text without its secrets.
+// text returns human-readable text without its secrets: text itself if there are none.
 func (e *eraser) text(text []byte) []byte {
-	return replace(text, apart(append(e.matches(text), e.assigned(text)...)))
+	spans := e.find(text)
+	if spans == nil {
+		return text
+	}
+	var clean []byte
+	from := 0
+	for _, s := range spans {
+		clean = append(append(clean, text[from:s.start]...), e.hidden(text[s.start:s.end])...)
+		from = s.end
+	}
+	return append(clean, text[from:]...)
 }
 
 // mask returns data that is not JSON, with its secrets replaced by asterisks.
 func (e *eraser) mask(data []byte) []byte {
-	spans := append(e.matches(data), e.assigned(data)...)
-	spans = append(spans, e.entries(data)...)
-	data = bytes.Clone(data)
-	for _, s := range spans {
-		for i := s.start; i < s.end; i++ {
-			data[i] = '*'
-		}
+	clean := bytes.Clone(data)
+	for _, s := range append(e.find(data), e.entries(data)...) {
+		copy(clean[s.start:s.end], stars(data[s.start:s.end]))
 	}
-	return data
-}
-
-type span struct{ start, end int }
-
-// matches returns where the patterns match, in order and without overlaps.
-func (e *eraser) matches(text []byte) (spans []span) {
-	if !e.mayMatch.mayMatch(text) {
-		return nil
-	}
-	for _, re := range e.values {
-		group := 2 * max(0, re.SubexpIndex(secretGroup))
-		for _, m := range re.FindAllSubmatchIndex(text, -1) {
-			if m[group] >= 0 {
-				spans = append(spans, span{m[group], m[group+1]})
-			}
-		}
-	}
-	return apart(spans)
-}
-
-// assigned returns where text assigns values to secret keys.
-func (e *eraser) assigned(text []byte) (spans []span) {
-	if e.named == nil || !e.mayName.mayMatch(text) {
-		return nil
-	}
-	spans = groups(spans, e.named, text)
-	if e.humped != nil {
-		spans = groups(spans, e.humped, text)
-	}
-	return spans
-}
-
-// groups appends the positions of an expression's groups.
-func groups(spans []span, re *regexp.Regexp, text []byte) []span {
-	for _, m := range re.FindAllSubmatchIndex(text, -1) {
-		for group := 2; group < len(m); group += 2 {
-			if m[group] >= 0 {
-				spans = append(spans, span{m[group], m[group+1]})
-			}
-		}
-	}
-	return spans
+	return clean
 }
 
 // entries returns the values of secret keys in the maps of protobuf messages. A map entry is
@@ -397,34 +373,73 @@ func (e *eraser) entries(data []byte) (spans []span) {
 	return spans
 }
 
-// apart sorts spans, joins overlapping ones and drops empty ones.
-func apart(spans []span) []span {
-	slices.SortFunc(spans, func(a, b span) int { return a.start - b.start })
-	joined := spans[:0]
-	for _, s := range spans {
-		switch n := len(joined); {
-		case s.start == s.end:
-		case n > 0 && s.start <= joined[n-1].end:
-			joined[n-1].end = max(joined[n-1].end, s.end)
-		default:
-			joined = append(joined, s)
-		}
-	}
-	return joined
+// A prefilter rules out texts without any of some words, of which every match of a pattern has one.
+// Regular expressions are far slower, and secrets are rare.
+type prefilter struct {
+	blind   bool          // any text may match
+	words   [256][]string // in lower case, by their first bytes
+	seconds [256]uint64   // the second bytes of words, modulo 64, by the first
 }
 
-// replace returns text with each span replaced by Redacted; text itself if there are no
-// spans.
-func replace(text []byte, spans []span) []byte {
-	if len(spans) == 0 {
-		return text
+// newPrefilter returns the prefilter of words. Hyphens and underscores may stand between their
+// letters. A word that is shorter than two bytes may be anything.
+func newPrefilter(words []string) *prefilter {
+	p := new(prefilter)
+	for _, w := range words {
+		if len(w) < 2 {
+			p.blind = true
+			return p
+		}
+		p.words[w[0]] = append(p.words[w[0]], w)
+		for _, first := range []byte{w[0], upper(w[0])} {
+			for _, second := range []byte{w[1], upper(w[1]), '-', '_'} {
+				p.seconds[first] |= 1 << (second & 63)
+			}
+		}
 	}
-	var clean []byte
-	from := 0
-	for _, s := range spans {
-		clean = append(clean, text[from:s.start]...)
-		clean = append(clean, Redacted...)
-		from = s.end
+	return p
+}
+
+func upper(c byte) byte {
+	if 'a' <= c && c <= 'z' {
+		c -= 'a' - 'A'
 	}
-	return append(clean, text[from:]...)
+	return c
+}
+
+func lower(c byte) byte {
+	if 'A' <= c && c <= 'Z' {
+		c += 'a' - 'A'
+	}
+	return c
+}
+
+// mayMatch reports whether some pattern could match.
+func (p *prefilter) mayMatch(text []byte) bool {
+	if p.blind {
+		return true
+	}
+	for i := 1; i < len(text); i++ {
+		if p.seconds[text[i-1]]>>(text[i]&63)&1 != 0 && p.begins(text[i-1:]) {
+			return true
+		}
+	}
+	return false
+}
+
+// begins reports whether a text begins with a word.
+func (p *prefilter) begins(text []byte) bool {
+	return slices.ContainsFunc(p.words[lower(text[0])], func(w string) bool {
+		for _, c := range text {
+			switch c = lower(c); {
+			case c == w[0]:
+				if w = w[1:]; w == "" {
+					return true
+				}
+			case c != '-' && c != '_':
+				return false
+			}
+		}
+		return false
+	})
 }

@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"unicode/utf8"
 	"unsafe"
 
 	"github.com/wirectl/wirectl/frame"
@@ -19,10 +18,10 @@ import (
 	"github.com/wirectl/wirectl/protocol/protobuf"
 )
 
-// spokenValues lists the paths to JSON values that belong to the protocol and not to the
+// ownValues lists the paths to JSON values that belong to the protocol and not to the
 // conversation: those of JSON-RPC and its dialects, A2A, DAP, Claude Code and rlm. Lists add nothing to a
 // path.
-var spokenValues = map[string]bool{
+var ownValues = map[string]bool{
 	"jsonrpc": true, "id": true, "method": true, "error.code": true,
 	"type": true, "seq": true, "request_seq": true,
 	"params.id": true, "params.requestId": true, "params.progressToken": true, "params._meta.progressToken": true,
@@ -62,60 +61,64 @@ var keptInAny = func() (paths []string) {
 	return paths
 }()
 
-// A mask says which values of a payload an outline keeps.
-type mask struct {
+// An outliner is the policy that keeps only the outline of a payload: what belongs to the protocol.
+// The outline has the same length, because text and digits are masked. Member names stay if they
+// look like names. In protobuf, a path is the name of a field.
+type outliner struct {
 	also  []string        // paths of the protocol
 	needs map[string]bool // paths of words and numbers, at any depth
-	spans []extent        // parts of the payload
+	spans []span          // parts of the payload
 	texts map[string]bool // texts that stay wherever they are
 	loose bool            // words and numbers stay at any path, and are noted in met
 	met   map[string]bool // paths of these; nil if nobody asks
+
+	payload []byte // of protobuf
+	field   string // the latest
 }
 
-// An extent is a part of a payload, from an offset to before another.
-type extent struct{ from, to int }
+func (k *outliner) appendName(dst, token []byte) (_ []byte, name string, hidden bool) {
+	if name = string(token[1 : len(token)-1]); isName(name) {
+		return append(dst, token...), name, false
+	}
+	return append(append(append(dst, '"'), stars(token[2:])...), '"'), "*", false
+}
 
-// appendOutline appends the outline of a payload that is valid JSON. The outline has the same
-// length: text and digits that do not belong to the protocol are masked. Member names stay if
-// they look like names.
-func appendOutline(dst, text []byte, keep *mask) []byte {
-	var path []string // the current member name of each open object; "" for a list
+func (k *outliner) appendValue(dst, token []byte, at int, path []string, _ bool) []byte {
 	from := len(dst)
-	dst = append(dst, text...)
-	for i := 0; i < len(text); {
-		start := i
-		i = tokenEnd(text, i)
-		token := dst[from+start : from+i]
-		switch jsonscan.KindOf(text[start:]) {
-		case jsonscan.Object, jsonscan.Array:
-			path = append(path, "")
-		case jsonscan.String:
-			switch {
-			case len(path) > 0 && isKey(text[i:]):
-				if name := string(token[1 : len(token)-1]); isName(name) {
-					path[len(path)-1] = name
-				} else {
-					path[len(path)-1] = "*"
-					blot(token[1:len(token)-1], '*')
-				}
-			case !keep.speaks(path, token[1:len(token)-1]):
-				keep.blot(token[1:len(token)-1], start+1)
-			}
-		case jsonscan.Number:
-			if !keep.speaks(path, nil) && !keep.covers(start, i) {
-				blotDigits(token)
-			}
-		default:
-			if c := text[start]; (c == '}' || c == ']') && len(path) > 0 {
-				path = path[:len(path)-1]
+	switch dst = append(dst, token...); {
+	case token[0] == '"' && !k.keeps(path, token[1:len(token)-1]):
+		k.blot(dst[from+1:len(dst)-1], at+1)
+	case token[0] != '"' && !k.keeps(path, nil) && !k.covers(at, at+len(token)):
+		for i := from; i < len(dst); i++ {
+			if '0' <= dst[i] && dst[i] <= '9' {
+				dst[i] = '1'
 			}
 		}
 	}
 	return dst
 }
 
-// speaks reports whether the value at a path belongs to the protocol. The text of a number is nil.
-func (k *mask) speaks(path []string, text []byte) bool {
+// Hides implements [protobuf.Editor].
+func (k *outliner) Hides(name string) bool {
+	k.field = name
+	return false
+}
+
+// Text implements [protobuf.Editor].
+func (k *outliner) Text(text []byte, _ bool) []byte {
+	if k.texts[string(text)] || len(text) <= maxName && k.keeps([]string{k.field}, nil) {
+		return text
+	}
+	out := bytes.Clone(text)
+	k.blot(out, max(0, offset(k.payload, text)))
+	return out
+}
+
+// Unknown implements [protobuf.Editor].
+func (k *outliner) Unknown(value []byte, _ bool) []byte { return stars(value) }
+
+// keeps reports whether the value at a path belongs to the protocol. The text of a number is nil.
+func (k *outliner) keeps(path []string, text []byte) bool {
 	const deepest, deepestNeed = 4, 12
 	var names []string
 	for _, name := range path {
@@ -127,7 +130,7 @@ func (k *mask) speaks(path []string, text []byte) bool {
 		}
 	}
 	name := strings.Join(names, ".")
-	if len(names) <= deepest && (spokenValues[name] || slices.Contains(k.also, name)) {
+	if len(names) <= deepest && (ownValues[name] || slices.Contains(k.also, name)) {
 		return true
 	}
 	if !isWord(text) || content.MatchString(name) {
@@ -149,12 +152,12 @@ var (
 )
 
 // covers reports whether a part of the payload is kept.
-func (k *mask) covers(from, to int) bool {
-	return slices.ContainsFunc(k.spans, func(s extent) bool { return s.from <= from && to <= s.to })
+func (k *outliner) covers(from, to int) bool {
+	return slices.ContainsFunc(k.spans, func(s span) bool { return s.start <= from && to <= s.end })
 }
 
 // blot masks a text that is at an offset of the payload, except what is kept.
-func (k *mask) blot(text []byte, at int) {
+func (k *outliner) blot(text []byte, at int) {
 	for i := 0; i < len(text); i++ {
 		if n := separator(text[i:]); n > 0 {
 			i += n - 1
@@ -189,56 +192,22 @@ func isWord(text []byte) bool {
 	return len(text) <= maxName && len(bytes.Trim(text, nameLetters+"./:")) == 0
 }
 
-func blot(text []byte, with byte) {
-	for i := range text {
-		text[i] = with
-	}
-}
-
-func blotDigits(number []byte) {
-	for i, c := range number {
-		if '0' <= c && c <= '9' {
-			number[i] = '1'
-		}
-	}
-}
-
-// outline reduces a frame to its outline.
-func (x *redactor) outline(r *Record, p protocol.Protocol) {
-	if r.Gap {
-		r.Raw = outlineOfGap(r.Raw, r.Framing, &mask{also: all.Of(p).Kept})
-		return
+// outlineOfMeta returns what an outline keeps of a frame's metadata. In the address of an endpoint,
+// which is the payload, it keeps a name for the session.
+func (x *redactor) outlineOfMeta(r *Record) *frame.Meta {
+	m := &frame.Meta{Signal: r.Meta.Signal, Opcode: r.Meta.Opcode, Code: r.Meta.Code}
+	if isName(r.Meta.Event) || isWord([]byte(r.Meta.Event)) {
+		m.Event = r.Meta.Event
 	}
 	payload := r.Payload()
-	if r.Compressed {
-		x.payload = append(x.payload[:0], stars(payload)...)
-	} else {
-		x.payload = x.abridged(x.payload[:0], payload, p)
-	}
-	if r.Protocol == "" && x.session.Protocol == "" && all.Has(p) && all.Depth(p) == all.Told {
-		r.Protocol = p.Name() // which may not be told by what is kept
-	}
-	if r.Meta == nil {
-		x.splice(r, x.payload)
-		return
-	}
-	event := r.Meta.Event
-	if !isName(event) || event == "endpoint" {
-		event = ""
-	}
-	if at := sessionInQuery.FindSubmatchIndex(payload); r.Meta.Event == "endpoint" && at != nil && !r.Compressed {
-		event = r.Meta.Event
+	if at := sessionInQuery.FindSubmatchIndex(payload); m.Event == "endpoint" && at != nil && !r.Compressed {
 		x.payload = append(append(x.payload[:at[0]], payload[at[0]:at[2]]...), pseudonym(string(payload[at[2]:at[3]]))...)
 	}
-	m := frame.Meta{Framing: r.Meta.Framing, Signal: r.Meta.Signal, Opcode: r.Meta.Opcode, Code: r.Meta.Code, Event: event}
 	if r.Meta.EventID != "" {
 		m.EventID = "*"
 	}
 	if m.Signal == frame.Reset {
 		m.Text = r.Meta.Text // the name of its code
-	}
-	if isWord([]byte(r.Meta.Event)) {
-		m.Event = r.Meta.Event
 	}
 	if h := r.Meta.Head; h != nil {
 		start, query, found := strings.Cut(h.Start, "?")
@@ -250,22 +219,20 @@ func (x *redactor) outline(r *Record, p protocol.Protocol) {
 		}
 		m.Head = &frame.Head{Start: start}
 		for _, f := range h.Fields {
-			if !isKept(f) {
-				continue
-			}
 			if strings.EqualFold(f.Name, "Mcp-Session-Id") {
 				f.Value = pseudonym(f.Value)
 			}
-			m.Head.Fields = append(m.Head.Fields, f)
+			if isKept(f) {
+				m.Head.Fields = append(m.Head.Fields, f)
+			}
 		}
 	}
-	r.Meta, r.Raw = &m, bytes.Clone(x.payload)
-	r.Start, r.End = 0, len(r.Raw)
+	return m
 }
 
 // outlineOfGap returns the outline of bytes that are no frame, of the same length. If they begin or
 // end a message over the limit, it keeps what an outline of the message would.
-func outlineOfGap(raw []byte, framing string, keep *mask) []byte {
+func outlineOfGap(raw []byte, framing string, keep *outliner) []byte {
 	out := stars(raw)
 	if framing == frame.Line.Name() {
 		for i, c := range raw {
@@ -276,13 +243,13 @@ func outlineOfGap(raw []byte, framing string, keep *mask) []byte {
 	}
 	begin := max(0, bytes.IndexByte(raw, '{'))
 	if text := jsonscan.Close(raw[begin:]); text != nil {
-		outline := appendOutline(nil, text, keep)
+		outline := appendJSON(nil, text, keep)
 		for i := 0; i < len(text) && begin+i < len(raw) && text[i] == raw[begin+i]; i++ {
 			out[begin+i] = outline[i]
 		}
 	}
 	if last := jsonscan.Last(raw); last != nil {
-		outline := appendOutline(nil, slices.Concat([]byte{'{'}, last, []byte{'}'}), keep)
+		outline := appendJSON(nil, slices.Concat([]byte{'{'}, last, []byte{'}'}), keep)
 		copy(out[bytes.LastIndex(raw, last):], outline[1:])
 	}
 	return out
@@ -302,13 +269,13 @@ func (x *redactor) abridged(dst, payload []byte, p protocol.Protocol) []byte {
 	default:
 		return append(dst, stars(payload)...)
 	}
-	keep := &mask{also: all.Of(p).Kept, texts: map[string]bool{}, needs: map[string]bool{}}
+	keep := &outliner{also: all.Of(p).Kept, texts: map[string]bool{}, needs: map[string]bool{}, payload: payload}
 	keep.read(payload, p)
 	from := len(dst)
 	abridge := func() {
 		if dst = dst[:from]; isJSON {
-			dst = appendOutline(dst, payload, keep)
-		} else if out, err := edited.AppendEdited(dst, payload, &abridger{mask: keep, payload: payload}); err == nil {
+			dst = appendJSON(dst, payload, keep)
+		} else if out, err := edited.AppendEdited(dst, payload, keep); err == nil {
 			dst = out
 		} else {
 			dst = append(dst, stars(payload)...)
@@ -322,7 +289,9 @@ func (x *redactor) abridged(dst, payload []byte, p protocol.Protocol) []byte {
 		}
 		kind := p.Name() + " " + string(whole.Kind)
 		n := x.needs[kind]
-		if n == nil && len(x.needs) < maxNeeds {
+		if n == nil && len(x.needs) == maxNeeds {
+			continue
+		} else if n == nil {
 			n = &need{paths: map[string]bool{}}
 			x.needs[kind] = n
 		}
@@ -330,14 +299,27 @@ func (x *redactor) abridged(dst, payload []byte, p protocol.Protocol) []byte {
 			abridge()
 			return p.Parse(dst[from:], &now) == nil && means(&now, &whole)
 		}
-		if n == nil {
+		maps.Copy(keep.needs, n.paths)
+		if reads() || n.tries == maxTries || len(payload) > maxTried {
 			continue
 		}
-		maps.Copy(keep.needs, n.paths)
-		if !reads() && n.tries < maxTries && len(payload) <= maxTried {
-			n.tries++
-			n.find(keep, abridge, reads, func() bool { return p.Parse(dst[from:], &whole) == nil })
+		n.tries++
+		// Keep all words and numbers, and then those without which the outline reads differently.
+		before := keep.needs
+		keep.loose, keep.met = true, map[string]bool{}
+		abridge()
+		keep.loose, keep.needs, keep.met = false, keep.met, nil
+		if len(keep.needs) <= maxPaths && p.Parse(dst[from:], &whole) == nil { // other values may matter, too, but cannot stay
+			for _, path := range slices.Sorted(maps.Keys(keep.needs)) {
+				if delete(keep.needs, path); !reads() {
+					keep.needs[path] = true
+				}
+			}
+			maps.Copy(n.paths, keep.needs)
 		}
+		keep.needs = before
+		maps.Copy(keep.needs, n.paths)
+		abridge()
 	}
 	if nested := all.Of(p).Nested; nested != nil {
 		if n := nested(payload); n != nil && n.Message != nil {
@@ -369,26 +351,6 @@ func appendBlank(dst []byte, length int) []byte {
 		dst = append(dst, digit)
 	}
 	return append(dst, bytes.Repeat([]byte("*"), size)...)
-}
-
-// find looks for the paths that a payload needs: it keeps all words and numbers, and then those
-// without which the outline reads differently.
-func (n *need) find(keep *mask, abridge func(), reads, learn func() bool) {
-	before := keep.needs
-	keep.loose, keep.met = true, map[string]bool{}
-	abridge()
-	keep.loose, keep.needs, keep.met = false, keep.met, nil
-	if len(keep.needs) <= maxPaths && learn() { // other values may matter, too, but cannot stay
-		for _, path := range slices.Sorted(maps.Keys(keep.needs)) {
-			if delete(keep.needs, path); !reads() {
-				keep.needs[path] = true
-			}
-		}
-		maps.Copy(n.paths, keep.needs)
-	}
-	keep.needs = before
-	maps.Copy(keep.needs, n.paths)
-	abridge()
 }
 
 // readers returns the protocols that may read the frames of p later: plain JSON-RPC may turn out
@@ -423,11 +385,11 @@ func means(a, b *protocol.Message) bool {
 
 // read keeps the parts of a payload that its message names: ids, kinds, models. Of a reason it is
 // what says that the reason is a timeout.
-func (k *mask) read(payload []byte, p protocol.Protocol) {
+func (k *outliner) read(payload []byte, p protocol.Protocol) {
 	var m protocol.Message
 	add := func(part []byte) {
 		if at := offset(payload, part); at >= 0 {
-			k.spans = append(k.spans, extent{at, at + len(part)})
+			k.spans = append(k.spans, span{at, at + len(part)})
 		} else if len(part) > 0 { // of the JSON form of protobuf
 			k.texts[strings.Trim(string(part), `"`)] = true
 		}
@@ -469,32 +431,6 @@ func offset(payload, part []byte) int {
 	return int(at)
 }
 
-// An abridger edits messages of protobuf for an outline. A path is then the name of a field.
-type abridger struct {
-	*mask
-	payload []byte
-	field   string // the latest
-}
-
-// Hides implements [protobuf.Editor].
-func (a *abridger) Hides(name string) bool {
-	a.field = name
-	return false
-}
-
-// Text implements [protobuf.Editor].
-func (a *abridger) Text(text []byte, _ bool) []byte {
-	if a.texts[string(text)] || len(text) <= maxName && a.speaks([]string{a.field}, nil) {
-		return text
-	}
-	out := bytes.Clone(text)
-	a.blot(out, max(0, offset(a.payload, text)))
-	return out
-}
-
-// Unknown implements [protobuf.Editor].
-func (a *abridger) Unknown(value []byte, _ bool) []byte { return stars(value) }
-
 // isKept reports whether an outline keeps a field of a head.
 func isKept(f frame.Field) bool {
 	switch strings.ToLower(f.Name) {
@@ -518,7 +454,7 @@ func IsOutlined(payload []byte) bool {
 	if jsonscan.WellFormed(payload) != nil {
 		return len(bytes.Trim(payload, "*")) == 0
 	}
-	return bytes.Equal(appendOutline(nil, payload, &mask{also: keptInAny, loose: true}), payload)
+	return bytes.Equal(appendJSON(nil, payload, &outliner{also: keptInAny, loose: true}), payload)
 }
 
 // sessionInQuery matches the id of an MCP session in the query of an address.
@@ -529,139 +465,4 @@ var sessionInQuery = regexp.MustCompile(`[?&](?:sessionId|session_id)=([^&# \r\n
 func pseudonym(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return hex.EncodeToString(sum[:8])
-}
-
-// A prefilter rules out texts that no pattern can match. Every match contains one of the
-// words, so a text without any word has no match. Regular expressions are far slower, and
-// secrets are rare.
-type prefilter struct {
-	blind bool       // some pattern can match without any word
-	words []string   // in lower case, each at least two bytes long
-	fold  [256]byte  // the byte in lower case; 0 if it may stand between the letters of a word
-	pairs [256]pairs // the beginnings of words, by the bytes in them
-	count int        // of words
-	also  *prefilter // whose words are in pairs, too; or nil
-}
-
-// pairs has a bit for the first two bytes of each word, so that a scan finds them without
-// branches. With more than 64 words, some share a bit.
-type pairs struct {
-	first, second uint64 // the words that have the byte there
-	gap           uint64 // all, if the byte may stand between the letters of a word
-}
-
-func newFilter(gaps string) *prefilter {
-	p := new(prefilter)
-	for c := range p.fold {
-		p.fold[c] = byte(c)
-		if 'A' <= c && c <= 'Z' {
-			p.fold[c] += 'a' - 'A'
-		}
-	}
-	for _, c := range []byte(gaps) {
-		p.fold[c] = 0
-		p.pairs[c].gap = ^uint64(0)
-	}
-	return p
-}
-
-func (p *prefilter) addWord(w string) {
-	p.words = append(p.words, w)
-	p.addPair(w)
-}
-
-func (p *prefilter) addPair(w string) {
-	bit := uint64(1) << (p.count & 63)
-	p.count++
-	for c, folded := range p.fold {
-		if folded == w[0] {
-			p.pairs[c].first |= bit
-		}
-		if folded == w[1] {
-			p.pairs[c].second |= bit
-		}
-	}
-}
-
-// or returns a filter of what p or q may match, for one scan. No word of q may begin with a
-// byte, or have one as its second, that may stand between the letters of a word of p.
-func (p *prefilter) or(q *prefilter) *prefilter {
-	both := *p
-	both.blind, both.also = p.blind || q.blind, q
-	for _, w := range q.words {
-		both.addPair(w)
-	}
-	return &both
-}
-
-// newPrefilter returns the prefilter of patterns. It only knows the words of the patterns in
-// forms.
-func newPrefilter(patterns []*regexp.Regexp) *prefilter {
-	p := newFilter("")
-	for _, re := range patterns {
-		words := forms()[re]
-		p.blind = p.blind || words == nil
-		for _, w := range words {
-			p.addWord(w)
-		}
-	}
-	return p
-}
-
-// newKeyFilter returns the prefilter of plain keys, in all spellings. It adds the letters that
-// are not ASCII but become s, k or i when case is ignored.
-func newKeyFilter(keys map[string]bool) *prefilter {
-	p := newFilter("-_")
-	p.addWord("\u017f")
-	p.addWord("\u212a")
-	p.addWord("\u0130")
-	for k := range keys {
-		if len(k) < 2 || strings.ContainsFunc(k, func(r rune) bool { return r >= utf8.RuneSelf }) {
-			p.blind = true
-			continue
-		}
-		p.addWord(k)
-	}
-	return p
-}
-
-// mayMatch reports whether some pattern could match.
-func (p *prefilter) mayMatch(text []byte) bool {
-	if p.blind {
-		return true
-	}
-	before := uint64(0)
-	for i, c := range text {
-		at := &p.pairs[c]
-		if before&at.second != 0 && p.hasWordTo(text, i) {
-			return true
-		}
-		before = at.first | before&at.gap
-	}
-	return false
-}
-
-// hasWordTo reports whether a text has a word whose second byte is at i.
-func (p *prefilter) hasWordTo(text []byte, i int) bool {
-	for i--; p.fold[text[i]] == 0; i-- { //nolint:revive // the first byte is before the gaps
-	}
-	return p.hasWord(text[i:]) || p.also != nil && p.also.hasWord(text[i:])
-}
-
-// hasWord reports whether a text begins with a word.
-func (p *prefilter) hasWord(text []byte) bool {
-	return slices.ContainsFunc(p.words, func(w string) bool {
-		for _, c := range text {
-			if c = p.fold[c]; c == 0 {
-				continue
-			}
-			if c != w[0] {
-				return false
-			}
-			if w = w[1:]; w == "" {
-				return true
-			}
-		}
-		return false
-	})
 }

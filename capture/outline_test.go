@@ -95,8 +95,8 @@ func FuzzOutline(f *testing.F) {
 		if jsonscan.Valid(text) != nil {
 			return
 		}
-		got := appendOutline(nil, text, &mask{also: keptInAny})
-		if len(got) != len(text) || jsonscan.Valid(got) != nil || !bytes.Equal(appendOutline(nil, got, &mask{also: keptInAny}), got) {
+		got := appendJSON(nil, text, &outliner{also: keptInAny})
+		if len(got) != len(text) || jsonscan.Valid(got) != nil || !bytes.Equal(appendJSON(nil, got, &outliner{also: keptInAny}), got) {
 			t.Errorf("%s became %s", text, got)
 		}
 	})

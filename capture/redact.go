@@ -43,6 +43,10 @@ type Redaction struct {
 	Keys []string
 	// Values match secrets anywhere: all of a match, or the group named secret.
 	Values []*regexp.Regexp
+	// Name, if not nil, returns the name that takes the place of a secret, so that equal ones can
+	// be told from others; "" is the usual text. The name must not let anybody guess the secret, as
+	// a hash of a short one would. Where lengths must stay, it is still asterisks.
+	Name func(secret []byte) string
 	// Protocol is the protocol of all frames. If it is nil, each record names its own, or
 	// else the payload determines it.
 	Protocol protocol.Protocol
@@ -81,7 +85,7 @@ func Secrets() Redaction {
 }
 
 // forms returns the patterns of secrets with a known form. Every match contains one of the
-// words, compared in lower case.
+// words, which have at least two letters, in upper or lower case.
 var forms = sync.OnceValue(func() map[*regexp.Regexp][]string {
 	return map[*regexp.Regexp][]string{
 		regexp.MustCompile(userinfo):                         {"://"},
@@ -156,79 +160,69 @@ func (x *redactor) Write(r *Record) error {
 	if r.Kind == Frame {
 		x.eraser.blind = false
 		x.frame(clean)
-		if err := x.confess(r); err != nil {
-			return err
+		if x.eraser.blind && x.blind != nil {
+			x.blind(r)
+		}
+		if x.eraser.blind && !x.noted {
+			x.noted = true
+			if err := x.w.Write(&Record{Kind: Note, Time: r.Time, Text: []byte(blindNote), Frame: frame.Frame{Conn: r.Conn}}); err != nil {
+				return err
+			}
 		}
 	}
 	return x.w.Write(clean)
 }
 
-// confess reports the current frame if it could not be searched for keys.
-func (x *redactor) confess(r *Record) error {
-	if !x.eraser.blind {
-		return nil
-	}
-	if x.blind != nil {
-		x.blind(r)
-	}
-	if x.noted {
-		return nil
-	}
-	x.noted = true
-	return x.w.Write(&Record{Kind: Note, Time: r.Time, Text: []byte(blindNote), Frame: frame.Frame{Conn: r.Conn}})
-}
-
 func (x *redactor) frame(r *Record) {
-	p := x.reading.protocol(r)
+	p, payload := x.reading.protocol(r), r.Payload()
 	switch {
-	case x.outlines:
-		x.outline(r, p)
+	case r.Gap && x.outlines:
+		r.Raw = outlineOfGap(r.Raw, r.Framing, &outliner{also: all.Of(p).Kept})
+		return
 	case r.Gap:
 		r.Raw = x.eraser.mask(r.Raw)
-	case r.Meta != nil:
-		x.carried(r, p)
+		return
 	case r.Compressed:
-		x.splice(r, stars(r.Payload()))
+		x.payload = append(x.payload[:0], stars(payload)...)
+	case x.outlines:
+		x.payload = x.abridged(x.payload[:0], payload, p)
 	default:
-		payload := r.Payload()
-		switch clean := x.cleaned(r, p); {
-		case bytes.Equal(clean, payload):
-		case len(clean) == len(payload):
-			x.splice(r, clean)
-		default:
-			x.reframe(r, clean)
-		}
+		x.payload = x.cleaned(x.payload[:0], r, p)
+	}
+	if x.outlines && r.Protocol == "" && x.session.Protocol == "" && all.Has(p) && all.Depth(p) == all.Told {
+		r.Protocol = p.Name() // which may not be told by what is kept
+	}
+	switch {
+	case r.Meta != nil:
+		x.carried(r)
+	case bytes.Equal(x.payload, payload):
+	case len(x.payload) == len(payload) || !x.reframe(r):
+		x.raw = append(append(append(x.raw[:0], r.Raw[:r.Start]...), x.payload...), r.Raw[r.End:]...)
+		r.Raw, r.End = x.raw, r.Start+len(x.payload)
 	}
 }
 
 // stars returns one asterisk for each byte of b.
 func stars(b []byte) []byte { return bytes.Repeat([]byte("*"), len(b)) }
 
-// cleaned returns the payload of a frame in protocol p without its secrets. The result is valid
-// until the next call.
-func (x *redactor) cleaned(r *Record, p protocol.Protocol) []byte {
+// cleaned appends the payload of a frame in protocol p without its secrets.
+func (x *redactor) cleaned(dst []byte, r *Record, p protocol.Protocol) []byte {
 	payload := r.Payload()
-	x.eraser.spoken = all.Of(p).NoSecret
+	x.eraser.harmless = all.Of(p).NoSecret
 	if p, ok := p.(protobuf.Edited); ok {
-		clean, err := p.AppendEdited(x.payload[:0], payload, x.eraser)
-		if err == nil {
-			x.payload = clean
+		if clean, err := p.AppendEdited(dst, payload, x.eraser); err == nil {
 			return clean
 		}
 	}
 	if jsonscan.WellFormed(payload) == nil {
-		x.payload = x.eraser.json(x.payload[:0], payload)
-		return x.payload
+		return x.eraser.json(dst, payload)
 	}
-	if p.Encoding() == protocol.Protobuf && len(payload) > 0 || !isText(payload) && !isSignal(r) {
+	// A signal of the carrier itself has no body.
+	isSignal := r.Meta != nil && r.Meta.Signal != frame.NoSignal && r.Meta.Head == nil
+	if p.Encoding() == protocol.Protobuf && len(payload) > 0 || !isText(payload) && !isSignal {
 		x.eraser.blind = len(x.eraser.keys) > 0
 	}
-	return x.eraser.mask(payload)
-}
-
-// isSignal reports whether a frame belongs to the carrier itself and has no body.
-func isSignal(r *Record) bool {
-	return r.Meta != nil && r.Meta.Signal != frame.NoSignal && r.Meta.Head == nil
+	return append(dst, x.eraser.mask(payload)...)
 }
 
 // isText reports whether b is text, and can therefore be searched for keys.
@@ -236,72 +230,50 @@ func isText(b []byte) bool {
 	return utf8.Valid(b) && !bytes.ContainsFunc(b, func(c rune) bool { return c < ' ' && c != '\t' && c != '\n' && c != '\r' })
 }
 
-// withoutAssigned redacts the lines of a head one by one, including the query of a URL.
-func (x *redactor) withoutAssigned(m *frame.Meta) *frame.Meta {
-	if m.Head == nil {
-		return m
-	}
-	line := func(text string) string { return string(x.eraser.text([]byte(text))) }
-	clean, head := *m, frame.Head{Start: line(m.Head.Start)}
-	for _, f := range m.Head.Fields {
-		head.Fields = append(head.Fields, frame.Field{Name: f.Name, Value: line(f.Value)})
-	}
-	clean.Head = &head
-	return &clean
-}
-
-// carried redacts a frame from a carrier. If there are secrets, only the payload is kept,
+// carried gives a frame from a carrier the current payload. If there are secrets, only that is kept,
 // because the wrapper may contain the same secrets in an encoded form.
-func (x *redactor) carried(r *Record, p protocol.Protocol) {
-	payload := r.Payload()
-	x.meta = AppendMeta(x.meta[:0], r.Meta)
-	meta := x.eraser.json(nil, AppendMeta(nil, x.withoutAssigned(r.Meta)))
-	var clean []byte
-	if r.Compressed {
-		clean = stars(payload)
+func (x *redactor) carried(r *Record) {
+	m := &frame.Meta{Signal: r.Meta.Signal}
+	if x.outlines {
+		m = x.outlineOfMeta(r)
 	} else {
-		clean = bytes.Clone(x.cleaned(r, p))
-	}
-	if bytes.Equal(clean, payload) && bytes.Equal(meta, x.meta) && !holdsOthers(r) {
-		return
-	}
-	m, err := ParseMeta(meta, nil)
-	if err != nil {
-		m = &frame.Meta{Signal: r.Meta.Signal}
+		x.meta = AppendMeta(x.meta[:0], r.Meta)
+		whole := *r.Meta
+		if h := r.Meta.Head; h != nil { // its lines one by one, including the query of a URL
+			line := func(text string) string { return string(x.eraser.text([]byte(text))) }
+			whole.Head = &frame.Head{Start: line(h.Start)}
+			for _, f := range h.Fields {
+				whole.Head.Fields = append(whole.Head.Fields, frame.Field{Name: f.Name, Value: line(f.Value)})
+			}
+		}
+		meta := x.eraser.json(nil, AppendMeta(nil, &whole))
+		// A compressed event has all the bytes that arrived with it, and maybe other frames.
+		holdsOthers := r.Meta.Framing == frame.HTTP && r.Meta.Encoding != "" && r.Meta.Head == nil
+		if bytes.Equal(x.payload, r.Payload()) && bytes.Equal(meta, x.meta) && !holdsOthers {
+			return
+		}
+		if read, err := ParseMeta(meta, nil); err == nil {
+			m = read
+		}
 	}
 	m.Framing = r.Meta.Framing
-	r.Meta, r.Raw, r.Start, r.End = m, clean, 0, len(clean)
+	r.Meta, r.Raw, r.Start, r.End = m, bytes.Clone(x.payload), 0, len(x.payload)
 }
 
-// holdsOthers reports whether the bytes of a frame may contain other frames in an encoded
-// form. A compressed event has all the bytes that arrived with it.
-func holdsOthers(r *Record) bool {
-	return r.Meta.Framing == frame.HTTP && r.Meta.Encoding != "" && r.Meta.Head == nil
-}
-
-// splice replaces the payload of a frame, keeping the wrapper.
-func (x *redactor) splice(r *Record, payload []byte) {
-	x.raw = append(x.raw[:0], r.Raw[:r.Start]...)
-	x.raw = append(x.raw, payload...)
-	x.raw = append(x.raw, r.Raw[r.End:]...)
-	r.Raw, r.End = x.raw, r.Start+len(payload)
-}
-
-// reframe puts a payload into a new wrapper.
-func (x *redactor) reframe(r *Record, payload []byte) {
+// reframe puts the current payload into a new wrapper, if that is possible.
+func (x *redactor) reframe(r *Record) bool {
 	framing, err := frame.Named(cmp.Or(r.Framing, x.session.Framing))
 	if err != nil {
-		x.splice(r, payload)
-		return
+		return false
 	}
-	raw, err := frame.Append(x.raw[:0], framing, payload)
+	raw, err := frame.Append(x.raw[:0], framing, x.payload)
 	var e frame.Extent
 	if err != nil || framing.Next(raw, len(raw), true, &e) != nil || e.Raw != len(raw) {
-		x.splice(r, payload)
-		return
+		return false
 	}
 	x.raw = raw
 	r.Raw, r.Start, r.End = raw, e.Start, e.End
+	return true
 }
 
 // BlindSpot returns a [Redaction.Blind] that warns once; say may be nil.

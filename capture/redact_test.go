@@ -85,6 +85,20 @@ func TestRedactJSON(t *testing.T) {
 	}
 }
 
+// A secret can get a name, which is the same wherever it is.
+func TestRedactNames(t *testing.T) {
+	x := capture.Secrets()
+	x.Name = func(secret []byte) string { return map[string]string{"abc": "secret-1", "7": "secret-2"}[string(secret)] }
+	const in = `{"token":"abc","n":{"secret":["\u0061bc",7,"d"]},"text":"?token=abc&x=1 {","json":"{\"token\":\"abc\"}"}`
+	const want = `{"token":"secret-1","n":{"secret":["secret-1","secret-2","[redacted]"]},"text":"?token=secret-1&x=1 {","json":"{\"token\":\"secret-1\"}"}`
+	if got := redact(t, x, capture.Record{Framing: "line", Frame: framed(t, frame.Line, in)}); string(got.Payload()) != want {
+		t.Errorf("got %s", got.Payload())
+	}
+	if got := redact(t, x, capture.Record{Frame: frame.Frame{Raw: []byte("token=abc"), Gap: true}}); string(got.Raw) != "token=***" {
+		t.Errorf("got %s", got.Raw)
+	}
+}
+
 // The progress token of LSP is a name, and a session is hard to understand without it.
 func TestRedactKeepsProtocolNames(t *testing.T) {
 	const in = `{"method":"$/progress","params":{"token":"t1","password":"p"}}`

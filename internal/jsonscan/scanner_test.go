@@ -8,6 +8,19 @@ import (
 	"testing"
 )
 
+// The tokens of a text are its brackets, strings, numbers and literals, with keys told apart.
+func TestTokens(t *testing.T) {
+	const text = "{\"a\\\"\" : [ -1.5e+3,null , \"b:\", {} ],\"\\ud83d\":\t\"é\\\\\"\r\n}"
+	want := []string{"{", `"a\""=`, "[", "-1.5e+3", "null", `"b:"`, "{", "}", "]", `"\ud83d"=`, `"é\\"`, "}"}
+	var got []string
+	for token := range Tokens([]byte(text)) {
+		got = append(got, text[token.Start:token.End]+map[bool]string{true: "="}[token.Key])
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // An error says what is wrong and where.
 func TestErrors(t *testing.T) {
 	for _, c := range []struct {

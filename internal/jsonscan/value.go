@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"io"
+	"iter"
 	"math/bits"
 )
 
@@ -266,6 +267,44 @@ func Close(data []byte) []byte {
 // isWord reports whether c may be in a number or a literal.
 func isWord(c byte) bool {
 	return c-'0' <= 9 || c|0x20 >= 'a' && c|0x20 <= 'z' || c == '-' || c == '+' || c == '.'
+}
+
+// A Token is a bracket, string, number or literal of a JSON text, from Start to before End.
+type Token struct {
+	Start, End int
+	// Key means that it is the name of a member.
+	Key bool
+}
+
+// Tokens yields the tokens of a well-formed JSON text except colons and commas.
+func Tokens(text []byte) iter.Seq[Token] {
+	return func(yield func(Token) bool) {
+		for i := 0; i < len(text); {
+			t := Token{Start: i}
+			switch c := text[i]; {
+			case c == '"':
+				if i = passSurrogates(text, validStringEnd(text, i)); i < 0 {
+					return
+				}
+				next := i
+				for next < len(text) && text[next] <= ' ' {
+					next++
+				}
+				t.Key = next < len(text) && text[next] == ':'
+			case isWord(c):
+				for i < len(text) && isWord(text[i]) {
+					i++
+				}
+			default:
+				if i++; c|0x20 != '{' && c|0x20 != '}' { // '[' and ']' too
+					continue
+				}
+			}
+			if t.End = i; !yield(t) {
+				return
+			}
+		}
+	}
 }
 
 // Last returns the members at the end of an object of which data is the end, as far back as their
