@@ -298,6 +298,13 @@ type API struct {
 	Endless bool
 	// Runs judges the requests and events of a session; nil if each can be judged by itself.
 	Runs func() Runs
+
+	// Named returns the call of a kind and version with that verb and path; nil if there is none. Its
+	// bodies are JSON, even if those on the wire are not.
+	Named func(kind, version, verb, path string) *Call
+	// About, which goes with Named, returns the call that does what a message of JSON-RPC about a task
+	// does, with its verb, its path from where other calls end, and its body in JSON.
+	About func(message []byte, version string, grpc bool) (c *Call, verb, path string, body []byte)
 }
 
 // Runs judges the runs of an agent in a session.
@@ -317,6 +324,9 @@ type Call struct {
 	Kind string
 	// Model is the model in the path; "" if there is none.
 	Model string
+	// Version is that of the protocol, and Task the task in the path, if the protocol has them.
+	Version string
+	Task    Token
 	// Vague calls may be those of another API, which goes first.
 	Vague bool
 	// Free calls cost nothing.

@@ -86,12 +86,12 @@ func (p *once) pause() (pause, error) {
 			return pause{}, err
 		}
 	}
-	end := func() { p.ended = true }
 	switch isUnit := p.options.Side == frame.U2C; {
 	case isUnit && p.over() && p.visit() != nil:
-		return pause{over: end}, nil
+		p.ended = true
+		return pause{}, nil
 	case !isUnit && p.over():
-		return pause{time: p.linger(), over: end}, nil
+		return pause{time: p.linger(), over: func() { p.ended = true }}, nil
 	case isUnit, p.options.Timeout == 0:
 		return pause{forever: true}, nil
 	}

@@ -694,7 +694,7 @@ func (r *repetition) hearTasks(h *heard) {
 		return id, ok && id != live
 	})
 	if len(places) > 0 {
-		h.live = h.payload
+		h.live, h.part = h.payload, nil
 		h.readPayload(protocol.AppendPlaced(nil, h.payload, places), r.script)
 	}
 }

@@ -123,12 +123,11 @@ type Record struct {
 // A Session is a recording, which it holds in memory.
 type Session struct {
 	conns []*Script
-	lines map[line]*Script  // the same
-	web   []Record          // over HTTP
-	calls []Record          // of gRPC
-	asked map[line]bool     // the streams of these
-	bare  protocol.Protocol // of web, if its messages have no ids; nil otherwise
-	said  protocol.Protocol // of web; nil if there is none
+	lines map[line]*Script // the same
+
+	carried  []Record          // frames of carriers, and gaps
+	overHTTP protocol.Protocol // nil if there is none
+	bare     protocol.Protocol // overHTTP, if its messages have no ids; nil otherwise
 }
 
 // A Script is one connection of a recording, or one stream of it. It is immutable once
@@ -153,7 +152,8 @@ type reading struct {
 	payload []byte // the raw bytes of a gap
 	form    []byte // the payload in its JSON form; nil if it has none
 	message protocol.Message
-	inner   protocol.Message // in a line of HTTP
+	part    *part            // over HTTP or gRPC; nil otherwise
+	inner   protocol.Message // in the part
 	well    bool             // the payload is a valid message
 	digest  [jsondiff.DigestSize]byte
 }
@@ -168,10 +168,18 @@ func (m *reading) read(f *frame.Frame, s *Script) {
 
 func (m *reading) readPayload(payload []byte, s *Script) {
 	m.payload = payload
-	m.well = s.Protocol.Parse(m.payload, &m.message) == nil
+	var err error
+	switch w, isWeb := s.Protocol.(web); {
+	case !isWeb:
+		err = s.Protocol.Parse(payload, &m.message)
+	case m.part == nil:
+		m.part, err = w.parse(payload, &m.message, &m.inner)
+	default:
+		w.read(m.part, payload, &m.message, &m.inner)
+	}
+	m.well = err == nil
 	m.form = formOf(s.Protocol, m.payload)
 	m.digest = jsondiff.Digest(m.value(), &m.message, slices.Concat(s.ignore, s.undigested))
-	s.readInner(m.payload, &m.inner)
 }
 
 // value returns the payload in its JSON form, or as it is.
@@ -209,22 +217,12 @@ type opening struct {
 func (s *Session) Add(r Record) {
 	f, framing := r.Frame.Clone(), r.Framing
 	at, isHTTP := line{conn: f.Conn}, false
-	if f.Gap && f.Dir == frame.U2C && len(s.web) > 0 {
+	if f.Meta != nil || f.Gap {
 		whole := f
-		s.web = append(s.web, Record{Seq: r.Seq, Time: r.Time, Frame: &whole})
-	}
-	if called := (line{f.Conn, f.Stream}); isCallTo(&f, s.asked[called]) {
-		if s.asked == nil {
-			s.asked = make(map[line]bool)
-		}
-		s.asked[called] = true
-		whole := f
-		s.calls = append(s.calls, Record{Seq: r.Seq, Time: r.Time, Frame: &whole, Protocol: r.Protocol})
+		s.carried = append(s.carried, Record{Seq: r.Seq, Time: r.Time, Frame: &whole, Protocol: r.Protocol})
 	}
 	if f.Meta != nil {
 		if isHTTP = f.Meta.Framing == frame.HTTP; isHTTP && !f.Gap {
-			whole := f
-			s.web = append(s.web, Record{Seq: r.Seq, Time: r.Time, Frame: &whole})
 			s.learn(r.Protocol, f.Meta.Signal)
 		}
 		if f.Meta.Signal != frame.NoSignal || f.Gap {
@@ -245,10 +243,17 @@ func (s *Session) Add(r Record) {
 func (s *Session) learn(p protocol.Protocol, signal frame.Signal) {
 	switch {
 	case bare(p):
-		s.bare, s.said = p, p
-	case signal == frame.NoSignal && (all.IsRPC(p) || s.said == nil && p.Name() == "json"):
-		s.said = p
+		s.bare, s.overHTTP = p, p
+	case signal == frame.NoSignal && (all.IsRPC(p) || s.overHTTP == nil && p.Name() == "json"):
+		s.overHTTP = p
 	}
+}
+
+// bare reports whether messages of a protocol have no ids. Then only HTTP assigns answers to
+// requests.
+func bare(p protocol.Protocol) bool {
+	api := all.Of(p).API
+	return api != nil && api.Fail == nil
 }
 
 // unwrapped returns a frame without its carrier.
@@ -299,13 +304,13 @@ func (s *Session) Scripts(side frame.Dir) []*Script { return s.scripts(side, s.b
 
 // WebScripts returns the scripts for a peer over HTTP: one for all HTTP traffic, on any number
 // of connections. Without HTTP traffic, it returns the same as Scripts.
-func (s *Session) WebScripts(side frame.Dir) []*Script { return s.scripts(side, s.said) }
+func (s *Session) WebScripts(side frame.Dir) []*Script { return s.scripts(side, s.overHTTP) }
 
 func (s *Session) scripts(side frame.Dir, overHTTP protocol.Protocol) []*Script {
 	if overHTTP != nil {
 		s.conns = slices.DeleteFunc(s.conns, func(c *Script) bool { return c.isHTTP })
-		s.conns = append([]*Script{s.webScript(overHTTP)}, s.conns...)
-		s.bare, s.said = nil, nil
+		s.conns = append([]*Script{s.webScript(web{Protocol: overHTTP, isRPC: all.IsRPC(overHTTP)}, side)}, s.conns...)
+		s.bare, s.overHTTP = nil, nil
 	}
 	for _, c := range s.conns {
 		c.prepare(side)

@@ -278,10 +278,6 @@ func (r *run) diverge(d Divergence, st *step, h *heard, goesOn bool) {
 		if h != nil {
 			d.Live = h.side(0)
 		}
-		if r.isWeb() {
-			d.Recorded.tidy()
-			d.Live.tidy()
-		}
 	} else if d.Changes = nil; st == nil {
 		return
 	}
@@ -328,21 +324,17 @@ type Side struct {
 	Payload []byte // in its JSON form if it has one
 }
 
-// tidy removes the parts of an HTTP line that are not compared.
-func (s *Side) tidy() {
-	l := new(webLine)
-	if s == nil || json.Unmarshal(s.Payload, l) != nil {
-		return
-	}
-	l.Head, l.Home = nil, ""
-	if l.Body != nil {
-		l.Body = l.content()
-	}
-	s.Payload = bytes.TrimSpace(l.bytes())
-}
-
 func (m *reading) side(seq int64) *Side {
-	return &Side{Seq: seq, Kind: string(m.message.Kind), ID: string(m.id()), Payload: m.value()}
+	s := &Side{Seq: seq, Kind: string(m.message.Kind), ID: string(m.id()), Payload: m.value()}
+	if m.part != nil { // without what is not compared
+		p := *m.part
+		p.Head, p.Home = nil, ""
+		if p.Body != nil {
+			p.Body = p.content("")
+		}
+		s.Payload = p.form()
+	}
+	return s
 }
 
 // String names a frame of the recording: "frame 5, result 1".

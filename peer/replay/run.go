@@ -2,8 +2,8 @@ package replay
 
 import (
 	"bytes"
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"slices"
@@ -97,9 +97,10 @@ type turn struct {
 	ids   []name // of the turn
 }
 
-// An arrival is a frame, or the end of the peer's side.
+// An arrival is a frame, a part of an exchange, or the end of the peer's side.
 type arrival struct {
 	frame frame.Frame
+	part  *part // nil if the peer sends frames
 	err   error // of the last one; nil after a clean end
 	last  bool
 }
@@ -167,8 +168,8 @@ func (r *run) play() (Result, error) {
 	if m, ok := r.conn.(transport.Messenger); ok && r.script.Framing == frame.Line {
 		r.wire = &jsonline.Conn{Messenger: m, Context: stop}
 	}
-	scanner := r.newScanner()
-	go func() { defer close(readerDone); r.readPeer(stop, scanner) }()
+	next := r.arrivals(stop)
+	go func() { defer close(readerDone); r.readPeer(stop, next) }()
 	go func() { defer close(writerDone); r.writeOutgoing(stop) }()
 	err := r.loop()
 	cancel()
@@ -189,27 +190,33 @@ func (r *run) play() (Result, error) {
 	return r.result, err
 }
 
-func (r *run) newScanner() *frame.Scanner {
-	s := frame.NewScanner(r.wire, r.script.Framing)
-	limit := r.options.Limit
-	if limit == 0 {
-		limit = all.Limit(r.script.Protocol)
+// arrivals returns the function that waits for the next arrival.
+func (r *run) arrivals(ctx context.Context) func() arrival {
+	if box, ok := r.conn.(interface {
+		receive(ctx context.Context) (*part, error)
+	}); ok {
+		return func() arrival {
+			p, err := box.receive(ctx)
+			return arrival{part: p, err: err, last: err != nil}
+		}
 	}
-	s.SetLimit(limit)
+	s := frame.NewScanner(r.wire, r.script.Framing)
+	s.SetLimit(cmp.Or(r.options.Limit, all.Limit(r.script.Protocol)))
 	s.SetAccept(all.Plausible(r.script.Protocol))
 	s.ResyncAtOnce()
-	return s
+	return func() arrival {
+		if s.Scan() {
+			return arrival{frame: s.Frame().Clone()}
+		}
+		return arrival{last: true, err: s.Err()}
+	}
 }
 
-// readPeer reads the peer's frames and passes them to the main loop.
-func (r *run) readPeer(ctx context.Context, s *frame.Scanner) {
-	more := true
-	for more {
-		more = s.Scan()
-		a := arrival{last: !more, err: s.Err()}
-		if more {
-			a.frame = s.Frame().Clone()
-		}
+// readPeer passes what the peer sends to the main loop.
+func (r *run) readPeer(ctx context.Context, next func() arrival) {
+	for more := true; more; {
+		a := next()
+		more = !a.last
 		select {
 		case r.incoming <- a:
 		case <-ctx.Done():
@@ -284,6 +291,12 @@ func (r *run) sendDue() (pause, error) {
 
 // wait waits for the peer, for the end of a write, or for the end of the pause.
 func (r *run) wait(p pause) error {
+	select {
+	case err := <-r.written: // before the peer's answer to it
+		r.sent(err)
+		return nil
+	default:
+	}
 	var over <-chan time.Time
 	if !p.forever {
 		timer := time.NewTimer(max(p.time, 0))
@@ -321,7 +334,11 @@ func (r *run) arrived(a arrival) error {
 		return nil // further pieces of bytes that are not a frame
 	}
 	h := &heard{gap: a.frame.Gap}
-	h.read(&a.frame, r.script)
+	if h.part = a.part; h.part != nil {
+		h.readPayload(h.part.form(), r.script)
+	} else {
+		h.read(&a.frame, r.script)
+	}
 	return r.hears(h)
 }
 
@@ -513,7 +530,7 @@ func (s *Script) Write(ctx context.Context, w io.Writer, side frame.Dir, speed f
 				return ctx.Err()
 			}
 		}
-		if _, err := w.Write(s.wireBytes(st)); err != nil {
+		if _, err := w.Write(st.wireBytes()); err != nil {
 			return err
 		}
 	}
@@ -521,12 +538,11 @@ func (s *Script) Write(ctx context.Context, w io.Writer, side frame.Dir, speed f
 }
 
 // wireBytes returns the bytes of a frame. For HTTP, it returns the body as a line.
-func (s *Script) wireBytes(st *step) []byte {
-	var l webLine
-	if _, isWeb := s.Protocol.(web); !isWeb || json.Unmarshal(st.frame.Raw, &l) != nil {
+func (st *step) wireBytes() []byte {
+	if st.part == nil {
 		return st.frame.Raw
 	}
-	if body := l.content(); len(body) > 0 {
+	if body := st.part.content(""); len(body) > 0 {
 		return append(body, '\n')
 	}
 	return nil

@@ -3,6 +3,7 @@ package replay
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -228,9 +229,9 @@ type sweep struct {
 	closing   bool
 	why       string
 
-	line   webLine // of HTTP, with the request or the last retry of it
-	next   webLine // the one being written
-	leaves bool    // to cancel, the client leaves
+	asks   *part // over HTTP: the request, or the last retry of it
+	next   *part // the one being written
+	leaves bool  // to cancel, the client leaves
 	scopes map[int]bool
 }
 
@@ -291,7 +292,7 @@ func (w *sweep) isRetry(st *step) bool {
 // feed follows the session and counts the parts of the request.
 func (w *sweep) feed(d frame.Dir, payload []byte, m *protocol.Message, gap bool) {
 	if w.isWeb() {
-		w.feedLine(d, payload)
+		w.feedPart(d, payload)
 		return
 	}
 	f := session.Frame{Conn: 1, Dir: d, Size: len(payload), Framing: w.script.Framing, Payload: payload, Gap: gap}
@@ -343,7 +344,7 @@ func (w *sweep) noteRequest(st *step, request protocol.Target) {
 		return
 	}
 	w.parts[w.seq] = 0
-	w.line = w.next
+	w.asks = w.next
 }
 
 // act sends the cancel when it is due, and polls.
@@ -384,7 +385,7 @@ func sum(numbers iter.Seq[int64]) (n int64) {
 // cancel sends the cancel.
 func (w *sweep) cancel() error {
 	if w.leaves {
-		return w.sendLine(&webLine{Ref: w.line.ID})
+		return w.sendPart(&part{Leaves: w.asks.ID})
 	}
 	payload, err := all.Of(w.script.spoken()).AppendCancel(nil, &w.request, w.script.freshID()+w.added)
 	if err != nil {
@@ -409,7 +410,7 @@ func (w *sweep) pollTask() {
 // send starts writing a message that is not in the recording.
 func (w *sweep) send(payload []byte) error {
 	if w.isWeb() {
-		return w.sendLine(w.post(payload, w.script.freshID()+w.added))
+		return w.sendPart(w.post(payload, w.script.freshID()+w.added))
 	}
 	return w.inject(payload)
 }
@@ -526,7 +527,7 @@ func ParseCancelAt(text string) (int, error) {
 
 // spoken returns the protocol of the messages, which may be in lines of HTTP.
 func (s *Script) spoken() protocol.Protocol {
-	if w, isWeb := s.Protocol.(web); isWeb && (w.calls || w.rest) {
+	if w, isWeb := s.Protocol.(web); isWeb && (w.isRPC || w.api != nil) {
 		return w.Protocol
 	}
 	return s.Protocol
@@ -537,7 +538,7 @@ func (st *step) saying() []byte {
 	if len(st.inner.Kind) == 0 {
 		return st.payload
 	}
-	return lineOf(st.payload).content()
+	return st.part.content("")
 }
 
 // leaves reports whether a request is cancelled by closing the stream of its answer, as in
@@ -562,20 +563,21 @@ func (s *Script) askedBy(st *step) int {
 	return -1
 }
 
-// feedLine follows the session by a line of HTTP.
-func (w *sweep) feedLine(d frame.Dir, payload []byte) {
-	l := lineOf(payload)
-	f := session.Frame{Conn: w.connOf(l), Dir: d, Version: l.Head["Mcp-Protocol-Version"]}
+// feedPart follows the session by a line of HTTP.
+func (w *sweep) feedPart(d frame.Dir, payload []byte) {
+	p := new(part)
+	_ = json.Unmarshal(payload, p) // what is no part is empty
+	f := session.Frame{Conn: w.connOf(p), Dir: d, Version: p.Head["Mcp-Protocol-Version"]}
 	var m protocol.Message
-	body, ok := w.script.Protocol.(web).content(l, &m)
+	body, ok := w.script.Protocol.(web).message(p, &m)
 	switch {
-	case l.Ref != 0:
+	case p.Leaves != 0:
 		w.seq++
 		w.ours[w.seq] = true
 		w.tracker.EndBy(f.Conn, session.Ending{First: frame.C2U}, time.Now())
 	case ok || body != nil:
 		if d == frame.C2U && w.writing != nil && w.writing.index != made {
-			w.next = *l
+			w.next = p
 		}
 		f.Payload, f.Size = body, len(body)
 		if !ok {
@@ -583,19 +585,19 @@ func (w *sweep) feedLine(d frame.Dir, payload []byte) {
 			return
 		}
 		w.take(f, &m)
-	case l.End == endCut:
+	case p.End == endCut:
 		w.tracker.EndBy(f.Conn, session.Ending{First: frame.U2C}, time.Now())
-	case l.End != "" && w.leaves:
+	case p.End != "" && w.leaves:
 		w.tracker.EndResponse(session.Response{Conn: f.Conn, At: time.Now(), How: "its response"})
 	}
 }
 
 // connOf returns the scope of the ids in a line: its exchange, or the session.
-func (w *sweep) connOf(l *webLine) int {
+func (w *sweep) connOf(p *part) int {
 	if !w.leaves {
 		return 1
 	}
-	conn := 1 + int(max(l.ID, l.Ref))
+	conn := 1 + int(max(p.ID, p.Leaves))
 	if w.scopes == nil {
 		w.scopes = map[int]bool{}
 	}
@@ -611,25 +613,23 @@ func (w *sweep) conns() iter.Seq[int] {
 	return maps.Keys(w.scopes)
 }
 
-// post returns a line that posts a message in the same way as the request.
-func (w *sweep) post(payload []byte, id int64) *webLine {
-	if w.line.Call != "" {
-		return w.line.aboutTask(payload, id)
+// post returns a part that posts a message in the same way as the request.
+func (w *sweep) post(payload []byte, id int64) *part {
+	if w.asks.Call != "" {
+		return w.script.Protocol.(web).about(w.asks, payload, id)
 	}
-	l := webLine{ID: id, Request: w.line.Request, Home: w.line.Home, Path: w.line.Path, Query: w.line.Query, Session: w.line.Session, Head: maps.Clone(w.line.Head)}
+	p := *w.asks
+	p.ID, p.Body, p.Text, p.Bytes, p.Head = id, nil, "", nil, maps.Clone(p.Head)
 	for name, path := range map[string][]string{"Mcp-Method": {"method"}, nameHeader: {"params", "taskId"}} {
 		value, ok := jsonscan.Get(payload, path...)
-		if text, _ := jsonscan.Unquote(value); ok && l.Head[name] != "" {
-			l.Head[name] = string(text)
+		if text, _ := jsonscan.Unquote(value); ok && p.Head[name] != "" {
+			p.Head[name] = string(text)
 		} else {
-			delete(l.Head, name)
+			delete(p.Head, name)
 		}
 	}
-	l.setContent(payload, frame.C2U, true)
-	return &l
+	p.setContent(payload, frame.C2U, true)
+	return &p
 }
 
-func (w *sweep) sendLine(l *webLine) error {
-	payload := l.bytes()
-	return w.inject(payload[:len(payload)-1])
-}
+func (w *sweep) sendPart(p *part) error { return w.inject(p.form()) }

@@ -7,6 +7,8 @@
 package a2a
 
 import (
+	"bytes"
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -329,8 +331,23 @@ func (c *Call) Open(body []byte, m *protocol.Message) {
 	case c.GRPC:
 		c.Ask(m, c.named(body))
 	default:
-		c.Request(body, m)
+		if c.Request(body, m); m.Ref.IsZero() && string(c.Version) < V10 {
+			c.Ask(m, namedJSON(body))
+		}
 	}
+}
+
+// namedJSON returns the task that a request of version 0.3 over gRPC names, given its JSON form.
+func namedJSON(body []byte) protocol.Token {
+	for _, key := range []string{"name", "parent"} {
+		name, _ := jsonscan.Get(body, key)
+		text, _ := jsonscan.Unquote(name)
+		if id, isTask := strings.CutPrefix(string(text), "tasks/"); isTask {
+			id, _, _ = strings.Cut(id, "/")
+			return quoted([]byte(id), protocol.SpaceTask)
+		}
+	}
+	return protocol.Token{}
 }
 
 var (
@@ -455,6 +472,39 @@ func restCall(verb, path string) (c *Call, base string, sure bool) {
 		return callOf("GetExtendedAgentCard", ""), base, false
 	}
 	return nil, "", false
+}
+
+// Named returns the call of a kind and version with that verb and path, which has a task over REST. It
+// is nil for an unknown kind.
+func Named(kind, version, verb, path string) *Call {
+	method, _ := ByName([]byte(kind))
+	if method == nil {
+		return nil
+	}
+	c := &Call{Method: method, Version: []byte(version)}
+	if route, _, _ := restCall(verb, path); route != nil {
+		c.Task = route.Task
+	}
+	return c
+}
+
+// About returns the call over REST or gRPC that does what a message of JSON-RPC about a task does,
+// with its verb, its path from where other calls end, and its body in JSON.
+func About(message []byte, version string, grpc bool) (c *Call, verb, path string, body []byte) {
+	name, _ := jsonscan.Get(message, "method")
+	task, _ := jsonscan.Get(message, "params", "id")
+	method, _ := ByName(bytes.Trim(name, `"`))
+	id, _ := jsonscan.Unquote(task)
+	c = &Call{Method: method, Version: []byte(version), Task: idToken(task, protocol.SpaceTask)}
+	switch path = "tasks/" + url.PathEscape(string(id)); {
+	case grpc && version < V10:
+		return c, "POST", method.Newer, fmt.Appendf(nil, `{"name":%s}`, jsonscan.AppendQuote(nil, append([]byte("tasks/"), id...)))
+	case grpc:
+		return c, "POST", method.Newer, fmt.Appendf(nil, `{"id":%s}`, task)
+	case method.Cancels:
+		return c, "POST", path + ":cancel", nil
+	}
+	return c, "GET", path, nil
 }
 
 // taskMethod returns the name of what is asked about a task; "" for nothing known.

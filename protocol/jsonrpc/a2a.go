@@ -36,12 +36,15 @@ var A2ASpec = protocol.Spec{
 		Calls: func() func(*frame.Head, []byte) *protocol.Call {
 			var routes a2a.Routes
 			return func(head *frame.Head, _ []byte) *protocol.Call {
-				c := routes.Call(head)
-				if c == nil {
-					return nil
-				}
-				return &protocol.Call{Kind: string(c.Kind()), GRPC: c.GRPC, Bare: !c.Message, Own: c}
+				return a2aCall(routes.Call(head))
 			}
+		},
+		Named: func(kind, version, verb, path string) *protocol.Call {
+			return a2aCall(a2a.Named(kind, version, verb, path))
+		},
+		About: func(message []byte, version string, grpc bool) (c *protocol.Call, verb, path string, body []byte) {
+			own, verb, path, body := a2a.About(message, version, grpc)
+			return a2aCall(own), verb, path, body
 		},
 		Bodies: a2a.REST,
 		Open:   func(c *protocol.Call, body []byte, m *protocol.Message) { c.Own.(*a2a.Call).Open(body, m) },
@@ -50,6 +53,13 @@ var A2ASpec = protocol.Spec{
 	},
 	Kept:     []string{"name", "taskId", "contextId", "messageId", "artifactId", "state"},
 	Invented: []string{"messageId", "contextId"},
+}
+
+func a2aCall(c *a2a.Call) *protocol.Call {
+	if c == nil {
+		return nil
+	}
+	return &protocol.Call{Kind: string(c.Kind()), Version: string(c.Version), Task: c.Task, GRPC: c.GRPC, Bare: !c.Message, Own: c}
 }
 
 // appendTask appends a request about a task. It describes its sender as the request did that
