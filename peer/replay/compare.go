@@ -18,8 +18,8 @@ type Change struct {
 	Live     string `json:"live,omitempty"`
 }
 
-// heard is a frame of the live peer.
-type heard struct {
+// A liveFrame is a frame of the live peer.
+type liveFrame struct {
 	reading
 	gap bool
 
@@ -31,7 +31,7 @@ type heard struct {
 }
 
 // wire returns the payload as it arrived.
-func (h *heard) wire() []byte {
+func (h *liveFrame) wire() []byte {
 	if h.live != nil {
 		return h.live
 	}
@@ -43,7 +43,7 @@ func isJSON(text []byte) bool { return jsonscan.WellFormed(text) == nil }
 
 // compare returns how a frame differs from its counterpart in the recording. It learns
 // the live ids in any case.
-func (r *run) compare(st *step, h *heard) ([]Change, error) {
+func (r *run) compare(st *step, h *liveFrame) ([]Change, error) {
 	m := &r.options.Match
 	changes := r.payloads(st, h)
 	switch {
@@ -58,7 +58,7 @@ func (r *run) compare(st *step, h *heard) ([]Change, error) {
 }
 
 // payloads compares two payloads as values, or as bytes if they have none.
-func (r *run) payloads(st *step, h *heard) (changes []Change) {
+func (r *run) payloads(st *step, h *liveFrame) (changes []Change) {
 	if st.form == nil || h.form == nil {
 		if !bytes.Equal(st.payload, h.payload) && !h.gap {
 			changes = append(changes, Change{"", string(st.payload), string(h.payload)})
@@ -81,7 +81,7 @@ func (r *run) payloads(st *step, h *heard) (changes []Change) {
 }
 
 // sameLeaf reports whether two values are equal. Two ids are equal if they name the same thing.
-func (r *run) sameLeaf(st *step, h *heard, keys []string, recorded, live []byte) bool {
+func (r *run) sameLeaf(st *step, h *liveFrame, keys []string, recorded, live []byte) bool {
 	key := ""
 	if n := len(keys); n > 0 {
 		key = keys[n-1]
@@ -98,17 +98,17 @@ func (r *run) sameLeaf(st *step, h *heard, keys []string, recorded, live []byte)
 	if isProcess(st, key) {
 		return true
 	}
-	u := utteranceOf(key, recorded)
+	u := idValueOf(key, recorded)
 	isToken := namesSame(st, h, recorded, live)
 	learns := r.script.isName(r.options.Side, key, u) && (!isToken || jsonscan.KindOf(recorded) == jsonscan.String)
-	called, known := r.names.others[u]
+	called, isLearned := r.names.others[u]
 	switch {
-	case isToken || learns && !known && isScalar(live):
+	case isToken || learns && !isLearned && isScalar(live):
 		if learns {
 			r.names.others[u] = string(live)
 		}
 		return true
-	case learns && known:
+	case learns && isLearned:
 		return jsondiff.Same([]byte(called), live) || jsondiff.Same(recorded, live)
 	}
 	return jsondiff.Same(recorded, live)
@@ -132,9 +132,9 @@ func isScalar(value []byte) bool {
 }
 
 // namesSame reports whether two values are ids of their messages, and these correspond.
-func namesSame(st *step, h *heard, recorded, live []byte) bool {
+func namesSame(st *step, h *liveFrame, recorded, live []byte) bool {
 	r, l := &st.message, &h.message
-	pairs := [][2]protocol.Token{{r.ID, l.ID}, {r.Ref, l.Ref}, {r.Bind, l.Bind}, {st.inner.Bind, h.inner.Bind}, {st.said().Context, h.said().Context}}
+	pairs := [][2]protocol.Token{{r.ID, l.ID}, {r.Ref, l.Ref}, {r.Bind, l.Bind}, {st.inner.Bind, h.inner.Bind}, {st.meaning().Context, h.meaning().Context}}
 	for i, pair := range pairs {
 		if pair[0].IsZero() || pair[0].Space == protocol.SpaceSession && i < len(pairs)-1 || pair[1].IsZero() {
 			continue
@@ -147,7 +147,7 @@ func namesSame(st *step, h *heard, recorded, live []byte) bool {
 }
 
 // forms compares the results of a filter for two frames.
-func (r *run) forms(st *step, h *heard) ([]Change, error) {
+func (r *run) forms(st *step, h *liveFrame) ([]Change, error) {
 	recorded, err := r.options.Match.Form(r.ctx, r.object(&st.reading))
 	if err != nil {
 		return nil, err

@@ -575,10 +575,10 @@ func (v *webVisit) serve(w http.ResponseWriter, r *http.Request) {
 		defer r.Body.Close()
 		reading.Go(func() { v.readCall(next, method, p.ID) })
 	}
-	for begun := false; ; begun = true {
+	for started := false; ; started = true {
 		select {
 		case answer := <-to.answers:
-			if !answer.write(w, v.web, method, "http://"+r.Host, begun) {
+			if !answer.write(w, v.web, method, "http://"+r.Host, started) {
 				return
 			}
 		case <-r.Context().Done():
@@ -586,7 +586,7 @@ func (v *webVisit) serve(w http.ResponseWriter, r *http.Request) {
 			_ = v.put(&part{Leaves: p.ID}) // the visit may be over
 			return
 		case <-v.alive.Done():
-			if !begun {
+			if !started {
 				notRecorded(w, r)
 				return
 			}
@@ -674,14 +674,14 @@ func failedCall(code codes.Code, text string) *part {
 
 // write writes a part of an answer, for a unit with that origin. A status of gRPC before anything
 // else is in the head. It reports whether more follows.
-func (p *part) write(w http.ResponseWriter, as web, method callMethod, origin string, begun bool) bool {
+func (p *part) write(w http.ResponseWriter, as web, method callMethod, origin string, started bool) bool {
 	code, isStatus := strings.CutPrefix(p.End, callStatus)
 	switch {
 	case p.End == endCut:
 		panic(http.ErrAbortHandler)
 	case isStatus:
 		place := http.TrailerPrefix
-		if !begun {
+		if !started {
 			place = ""
 			w.Header().Set("Content-Type", "application/grpc")
 		}
@@ -700,7 +700,7 @@ func (p *part) write(w http.ResponseWriter, as web, method callMethod, origin st
 	case p.Event != nil && as.grpc != nil:
 		message, err := p.messageAt(method.answer, origin)
 		if err != nil {
-			return failedCall(codes.Internal, err.Error()).write(w, as, method, origin, begun)
+			return failedCall(codes.Internal, err.Error()).write(w, as, method, origin, started)
 		}
 		_, _ = w.Write(message) // the context ends if the client has left
 	case p.Event != nil:

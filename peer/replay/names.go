@@ -15,20 +15,20 @@ import (
 	"github.com/wirectl/wirectl/session/jsondiff"
 )
 
-// An utterance is an id in a message. A string means the same under any key, a number only
+// An idValue is an id in a message. A string means the same under any key, a number only
 // under the same key.
-type utterance struct{ key, value string }
+type idValue struct{ key, value string }
 
-func utteranceOf(key string, value []byte) utterance {
+func idValueOf(key string, value []byte) idValue {
 	if text, ok := jsonscan.Unquote(value); ok {
-		return utterance{value: string(text)}
+		return idValue{value: string(text)}
 	}
-	return utterance{key, string(value)}
+	return idValue{key, string(value)}
 }
 
 // idsIn yields the ids in a step.
-func idsIn(st *step) iter.Seq[utterance] {
-	return func(yield func(utterance) bool) {
+func idsIn(st *step) iter.Seq[idValue] {
+	return func(yield func(idValue) bool) {
 		if st.form == nil {
 			return
 		}
@@ -37,10 +37,10 @@ func idsIn(st *step) iter.Seq[utterance] {
 			switch {
 			case !more:
 			case jsondiff.HoldsID(key):
-				more = yield(utteranceOf(key, value))
+				more = yield(idValueOf(key, value))
 			case holdsResource(key):
 				for _, segment := range segments(value) {
-					more = more && yield(utterance{value: segment})
+					more = more && yield(idValue{value: segment})
 				}
 			}
 		})
@@ -59,19 +59,19 @@ func segments(value []byte) []string {
 	return strings.Split(string(text), "/")
 }
 
-// hear records the ids in a step.
-func (s *Script) hear(st *step) {
+// noteIDs records the ids in a step.
+func (s *Script) noteIDs(st *step) {
 	for u := range idsIn(st) {
-		by := s.uttered[u]
+		by := s.idUsers[u]
 		by[st.dir] = true
-		s.uttered[u] = by
+		s.idUsers[u] = by
 	}
 }
 
 // isName reports whether the value under a key in a frame of the peer is an id to learn: our
 // side uses it, or the peer made it up.
-func (s *Script) isName(side frame.Dir, key string, u utterance) bool {
-	return s.uttered[u][side] || slices.Contains(all.Of(s.spoken()).Invented, key)
+func (s *Script) isName(side frame.Dir, key string, u idValue) bool {
+	return s.idUsers[u][side] || slices.Contains(all.Of(s.messageProtocol()).Invented, key)
 }
 
 // names maps ids of the recording to live ids.
@@ -79,11 +79,11 @@ type names struct {
 	side   frame.Dir // ours
 	isWeb  bool      // the ids are in lines of HTTP
 	tokens map[name]string
-	own    map[name]string      // our own ids
-	others map[utterance]string // as written in JSON
-	calls  map[callID]string    // those of the peer's requests over HTTP, as written in JSON
-	tasks  aliases              // our own
-	mine   map[utterance]string // others, of the client whose turn it is
+	own    map[name]string    // our own ids
+	others map[idValue]string // as written in JSON
+	calls  map[callID]string  // those of the peer's requests over HTTP, as written in JSON
+	tasks  aliases            // our own
+	mine   map[idValue]string // others, of the client whose turn it is
 }
 
 // A callID is the id of a JSON-RPC request in an HTTP exchange. Exchange 0 stands for the
@@ -98,7 +98,7 @@ func (n *names) learnCall(exchange int, key string, recorded, live []byte) {
 	n.calls[callID{exchange, key, string(recorded)}] = string(live)
 	n.calls[callID{0, key, string(recorded)}] = string(live)
 	if jsonscan.KindOf(recorded) == jsonscan.String {
-		n.others[utteranceOf("", recorded)] = string(live)
+		n.others[idValueOf("", recorded)] = string(live)
 	}
 }
 
@@ -119,7 +119,7 @@ func (n *names) sameText(recorded, live []byte) bool {
 		return false
 	}
 	var pairs []string
-	for _, u := range slices.SortedFunc(maps.Keys(n.others), func(a, b utterance) int { return cmp.Compare(b.value, a.value) }) { // longer ones before their beginnings
+	for _, u := range slices.SortedFunc(maps.Keys(n.others), func(a, b idValue) int { return cmp.Compare(b.value, a.value) }) { // longer ones before their beginnings
 		if text, ok := jsonscan.Unquote([]byte(n.others[u])); ok && u.key == "" && u.value != "" {
 			pairs = append(pairs, u.value, string(text))
 		}
@@ -129,7 +129,7 @@ func (n *names) sameText(recorded, live []byte) bool {
 
 func newNames(side frame.Dir, p protocol.Protocol) *names {
 	_, isWeb := p.(web)
-	return &names{side: side, isWeb: isWeb, tokens: make(map[name]string), own: make(map[name]string), others: make(map[utterance]string), calls: make(map[callID]string)}
+	return &names{side: side, isWeb: isWeb, tokens: make(map[name]string), own: make(map[name]string), others: make(map[idValue]string), calls: make(map[callID]string)}
 }
 
 // meet learns the names that the peer gave to an exchange that it opens.
@@ -144,7 +144,7 @@ func (n *names) meet(recorded, live *protocol.Message) {
 // rename returns the payload of a step of ours with the live ids. If they are the same, it
 // returns the recorded payload itself.
 func (n *names) rename(st *step, p protocol.Protocol) []byte {
-	if !st.well || len(n.tokens)+len(n.own)+len(n.others)+len(n.calls)+len(n.tasks) == 0 && !begins(st) {
+	if !st.well || len(n.tokens)+len(n.own)+len(n.others)+len(n.calls)+len(n.tasks) == 0 && !isHandshake(st) {
 		return st.payload
 	}
 	if r, ok := p.(protocol.Renamer); ok {
@@ -162,14 +162,14 @@ func (n *names) rename(st *step, p protocol.Protocol) []byte {
 
 // isProcess reports whether the key holds the process id of an LSP client. The recorded
 // process is gone, and a server ends when its client's process does, so it gets null.
-func isProcess(st *step, key string) bool { return key == "processId" && begins(st) }
+func isProcess(st *step, key string) bool { return key == "processId" && isHandshake(st) }
 
-func begins(st *step) bool { return string(st.message.Kind) == "initialize" }
+func isHandshake(st *step) bool { return string(st.message.Kind) == "initialize" }
 
 // token returns the live token for a token in a message of ours; nil if it is the same.
 func (n *names) token(m *protocol.Message, t protocol.Token) []byte {
 	if t.Space == protocol.SpaceSession {
-		if live, ok := n.others[utterance{value: string(t.Text)}]; ok {
+		if live, ok := n.others[idValue{value: string(t.Text)}]; ok {
 			text, _ := jsonscan.Unquote([]byte(live))
 			return text
 		}
@@ -215,7 +215,7 @@ func (n *names) places(st *step) []protocol.Place {
 		}
 		if holdsResource(key) {
 			live := renameSegments(value, func(id string) (string, bool) {
-				called, _ := n.other(utterance{value: id})
+				called, _ := n.other(idValue{value: id})
 				live, ok := jsonscan.Unquote([]byte(called))
 				return string(live), ok
 			})
@@ -236,7 +236,7 @@ func (n *names) places(st *step) []protocol.Place {
 				return
 			}
 		}
-		if live, ok := n.other(utteranceOf(key, value)); ok {
+		if live, ok := n.other(idValueOf(key, value)); ok {
 			list = append(list, protocol.Place{Start: at, End: at + len(value), Text: []byte(live)})
 		}
 	})
@@ -245,7 +245,7 @@ func (n *names) places(st *step) []protocol.Place {
 }
 
 // other returns the live peer's id, as written in JSON.
-func (n *names) other(u utterance) (live string, ok bool) {
+func (n *names) other(u idValue) (live string, ok bool) {
 	if live, ok = n.mine[u]; !ok {
 		live, ok = n.others[u]
 	}

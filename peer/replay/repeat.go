@@ -76,8 +76,8 @@ func (p *Repeater) addScript(s *Script) {
 		sc.steps, sc.pause = append(sc.steps, st), append(sc.pause, pauses[st])
 	}
 	for i, st := range s.steps {
-		if asks := s.askedBy(st); groups[i] == i+1 && st.inner.Phase.Ends() && asks >= 0 {
-			byGroup[groups[asks]].await(st, func(other *step) bool { return other.index > st.index })
+		if request := s.requestOf(st); groups[i] == i+1 && st.inner.Phase.Ends() && request >= 0 {
+			byGroup[groups[request]].await(st, func(other *step) bool { return other.index > st.index })
 		}
 		sc := byGroup[groups[i]]
 		sc.addTasks(st, p.named)
@@ -99,12 +99,12 @@ func (sc *scene) await(st *step, isNext func(*step) bool) {
 // cancelOf returns the request that cancelled a task, given the unit's step that says so; nil
 // if there is none.
 func (s *Script) cancelOf(st *step) *step {
-	task := st.said().Operation
+	task := st.meaning().Operation
 	if st.dir != frame.U2C || task.Does != protocol.Cancelled || task.Of.IsZero() {
 		return nil
 	}
 	for _, other := range slices.Backward(s.steps[:st.index]) {
-		if other.dir == frame.C2U && cancels(other.said(), task.Of) {
+		if other.dir == frame.C2U && cancels(other.meaning(), task.Of) {
 			return other
 		}
 	}
@@ -127,16 +127,16 @@ func (p *Repeater) digest(h *reading) [jsondiff.DigestSize]byte {
 // A repetition is a connection to a client.
 type repetition struct {
 	*run
-	book   *Repeater
-	live   map[name]*turn
-	times  map[[jsondiff.DigestSize]byte]int // how often a frame of the client has arrived
-	played map[*scene]bool
-	fresh  int64 // the number of the unit's last request
-	shared map[utterance]string
+	repeater *Repeater
+	live     map[name]*turn
+	times    map[[jsondiff.DigestSize]byte]int // how often a frame of the client has arrived
+	played   map[*scene]bool
+	fresh    int64 // the number of the unit's last request
+	shared   map[idValue]string
 
-	recorded map[string]string               // the recorded ids of tasks, by their live ones
-	clients  map[string]map[utterance]string // the ids of their clients, likewise
-	repeated int64                           // the number of repeated tasks
+	recorded map[string]string             // the recorded ids of tasks, by their live ones
+	clients  map[string]map[idValue]string // the ids of their clients, likewise
+	repeated int64                         // the number of repeated tasks
 
 	refused [][]byte // answers to write before those of turns
 }
@@ -155,10 +155,10 @@ func (p *Repeater) Run(ctx context.Context, conn transport.Conn, o Options) (Res
 	}
 	o.KeepGoing = true
 	r := &repetition{
-		run: newRun(ctx, p.script, conn, &o), book: p,
+		run: newRun(ctx, p.script, conn, &o), repeater: p,
 		live: make(map[name]*turn), times: make(map[[jsondiff.DigestSize]byte]int),
-		played: make(map[*scene]bool), fresh: p.own, shared: make(map[utterance]string),
-		recorded: make(map[string]string), clients: make(map[string]map[utterance]string),
+		played: make(map[*scene]bool), fresh: p.own, shared: make(map[idValue]string),
+		recorded: make(map[string]string), clients: make(map[string]map[idValue]string),
 	}
 	r.guide = r
 	for _, sc := range p.scenes {
@@ -175,7 +175,7 @@ func (p *Repeater) Run(ctx context.Context, conn transport.Conn, o Options) (Res
 
 // cases returns the requests of the recording, and the others.
 func (r *repetition) cases() (list []Case) {
-	for _, sc := range r.book.scenes {
+	for _, sc := range r.repeater.scenes {
 		if sc.cue != nil && sc.cue.message.Phase == protocol.Open {
 			list = append(list, Case{Name: sc.cue.String(), Skipped: !r.played[sc]})
 		}
@@ -192,7 +192,7 @@ func (r *repetition) act() {
 		answer := r.refused[0]
 		r.refused = r.refused[1:]
 		r.full = len(r.refused) > maxRefused
-		r.writing = &step{index: made}
+		r.writing = &step{index: unrecorded}
 		r.outgoing <- answer
 	}
 }
@@ -202,11 +202,11 @@ func (r *repetition) pause() (pause, error) { return pause{forever: true}, nil }
 
 func (r *repetition) peerEnded(error) {}
 
-// broken ends the run: the client has left.
-func (r *repetition) broken(*step, error) { r.ended, r.stopped = true, true }
+// writeFailed ends the run: the client has left.
+func (r *repetition) writeFailed(*step, error) { r.ended, r.stopped = true, true }
 
-// speaks binds the turn to the names that a frame gives to its exchange.
-func (r *repetition) speaks(t *turn, st *step, m *protocol.Message) {
+// noteSend binds the turn to the names that a frame gives to its exchange.
+func (r *repetition) noteSend(t *turn, st *step, m *protocol.Message) {
 	switch {
 	case st.opens != 0:
 		r.nameTurn(t, frame.U2C, m)
@@ -228,7 +228,7 @@ func (r *repetition) nameTurn(t *turn, opener frame.Dir, m *protocol.Message) {
 
 // startTurn starts playing a scene in answer to h, which is nil for frames that the unit
 // sends first.
-func (r *repetition) startTurn(sc *scene, h *heard) {
+func (r *repetition) startTurn(sc *scene, h *liveFrame) {
 	t := &turn{scene: sc, came: make(map[*step]bool), names: newNames(frame.U2C, sc.script.Protocol)}
 	t.names.others = r.shared
 	if h != nil {
@@ -238,7 +238,7 @@ func (r *repetition) startTurn(sc *scene, h *heard) {
 		r.learn(t, sc.cue, h)
 		r.keepIDs(t)
 	}
-	if r.played[sc] || sc.script != r.book.script {
+	if r.played[sc] || sc.script != r.repeater.script {
 		r.renumber(t)
 	}
 	r.played[sc] = true
@@ -265,8 +265,8 @@ func (r *repetition) arrive(t *turn, st *step) {
 	r.advance(t, time.Now())
 }
 
-// ends forgets the names of a turn.
-func (r *repetition) ends(t *turn) {
+// noteEnd forgets the names of a turn.
+func (r *repetition) noteEnd(t *turn) {
 	for _, n := range t.ids {
 		if r.live[n] == t {
 			delete(r.live, n)
@@ -275,7 +275,7 @@ func (r *repetition) ends(t *turn) {
 }
 
 // learn learns the client's ids. They replace those of earlier clients.
-func (r *repetition) learn(t *turn, st *step, h *heard) {
+func (r *repetition) learn(t *turn, st *step, h *liveFrame) {
 	r.script, r.names = t.script, t.names
 	for u := range idsIn(st) {
 		delete(r.shared, u)
@@ -285,15 +285,15 @@ func (r *repetition) learn(t *turn, st *step, h *heard) {
 	r.trace(frame.C2U, st.seq, h.wire(), &h.message, h.gap)
 }
 
-// hears handles a frame of the client.
-func (r *repetition) hears(h *heard) error {
-	r.hearTasks(h)
+// handle handles a frame of the client.
+func (r *repetition) handle(h *liveFrame) error {
+	r.recordTasks(h)
 	m := &h.message
 	if t := r.turnOf(h); h.well && t != nil && m.Phase != protocol.Open {
-		r.replied(t, h)
+		r.continueTurn(t, h)
 		return nil
 	}
-	r.answered(h)
+	r.noteAnswer(h)
 	sc, err := r.sceneFor(h)
 	switch {
 	case err != nil:
@@ -309,15 +309,15 @@ func (r *repetition) hears(h *heard) error {
 }
 
 // extra counts a frame that is neither expected nor answered.
-func (r *repetition) extra(h *heard) {
+func (r *repetition) extra(h *liveFrame) {
 	r.result.Extra++
 	r.trace(frame.C2U, 0, h.wire(), &h.message, h.gap)
 }
 
-// answered notes that the client has answered a request, or cancelled a task, of turns that wait
+// noteAnswer notes that the client has answered a request, or cancelled a task, of turns that wait
 // for it: of each scene, the oldest.
-func (r *repetition) answered(h *heard) {
-	m, done := h.said(), map[*scene]bool{}
+func (r *repetition) noteAnswer(h *liveFrame) {
+	m, done := h.meaning(), map[*scene]bool{}
 	isCancel := m.Operation.Does == protocol.Cancel
 	if !isCancel && !h.inner.Phase.Ends() {
 		return
@@ -326,7 +326,7 @@ func (r *repetition) answered(h *heard) {
 		i := slices.IndexFunc(t.steps[t.next:], func(st *step) bool {
 			if isCancel {
 				task := taskOf(m.Operation.Of)
-				return cancels(st.said(), m.Operation.Of) && t.names.tasks[task] == h.tasks[task]
+				return cancels(st.meaning(), m.Operation.Of) && t.names.tasks[task] == h.tasks[task]
 			}
 			return st.dir == frame.C2U && st.inner.Phase.Ends() && bytes.Equal(st.inner.ID.Text, m.ID.Text)
 		})
@@ -342,7 +342,7 @@ func (r *repetition) answered(h *heard) {
 
 // turnOf returns the turn that a frame of the client refers to, or nil. A reference without
 // text matches any turn that waits for such a frame.
-func (r *repetition) turnOf(h *heard) *turn {
+func (r *repetition) turnOf(h *liveFrame) *turn {
 	m := &h.message
 	token, opener := m.Ref, frame.U2C
 	switch {
@@ -367,8 +367,8 @@ func (r *repetition) turnOf(h *heard) *turn {
 	return r.live[name{opener, token.Space, string(token.Text)}]
 }
 
-// replied handles a frame of the client in a turn, which need not be as recorded.
-func (r *repetition) replied(t *turn, h *heard) {
+// continueTurn handles a frame of the client in a turn, which need not be as recorded.
+func (r *repetition) continueTurn(t *turn, h *liveFrame) {
 	if string(h.message.Kind) == kindHalfClose { // no more messages are expected
 		for _, st := range t.steps {
 			t.came[st] = t.came[st] || st.dir == frame.C2U && st.message.Phase == protocol.Part
@@ -392,7 +392,7 @@ func (r *repetition) replied(t *turn, h *heard) {
 }
 
 // stepLike returns the client's step that the frame matches; nil if there is none.
-func (t *turn) stepLike(h *heard) *step {
+func (t *turn) stepLike(h *liveFrame) *step {
 	for _, st := range t.steps {
 		m, l := &st.message, &h.message
 		like := m.Phase == l.Phase && bytes.Equal(m.Kind, l.Kind) || m.Phase.Ends() && l.Phase.Ends()
@@ -407,9 +407,9 @@ func (t *turn) stepLike(h *heard) *step {
 // was recorded several times gets one answer after the other, and then the last. A
 // handshake always matches, because every client names itself, and so does an answer of the
 // client, which need not be as recorded.
-func (r *repetition) sceneFor(h *heard) (*scene, error) {
-	sum := r.book.digest(&h.reading)
-	if list := r.book.alike[sum]; len(list) > 0 {
+func (r *repetition) sceneFor(h *liveFrame) (*scene, error) {
+	sum := r.repeater.digest(&h.reading)
+	if list := r.repeater.alike[sum]; len(list) > 0 {
 		n := min(r.times[sum], len(list)-1)
 		r.times[sum]++
 		return list[n], nil
@@ -419,7 +419,7 @@ func (r *repetition) sceneFor(h *heard) (*scene, error) {
 	}
 	var kind *scene
 	match := &r.options.Match
-	for _, sc := range r.book.scenes {
+	for _, sc := range r.repeater.scenes {
 		if !sc.opensLike(h) {
 			continue
 		}
@@ -430,10 +430,10 @@ func (r *repetition) sceneFor(h *heard) (*scene, error) {
 			if err != nil || len(changes) == 0 {
 				return sc, err
 			}
-		case h.message.Phase != protocol.Open, begins(sc.cue), h.inner.Phase.Ends():
+		case h.message.Phase != protocol.Open, isHandshake(sc.cue), h.inner.Phase.Ends():
 			return sc, nil
 		case match.Exact:
-			if len(r.asks(sc.cue, h)) == 0 {
+			if len(r.differences(sc.cue, h)) == 0 {
 				return sc, nil
 			}
 		case bytes.Equal(sc.cue.message.Label, h.message.Label):
@@ -445,22 +445,22 @@ func (r *repetition) sceneFor(h *heard) (*scene, error) {
 	return kind, nil
 }
 
-// asks returns how a request differs from a recorded one. Empty and absent parameters are
+// differences returns how a request differs from a recorded one. Empty and absent parameters are
 // the same.
-func (r *repetition) asks(cue *step, h *heard) []Change {
+func (r *repetition) differences(cue *step, h *liveFrame) []Change {
 	return slices.DeleteFunc(r.payloads(cue, h), func(c Change) bool {
 		return c.Path == "params" && (c.Recorded == "" && c.Live == "{}" || c.Recorded == "{}" && c.Live == "")
 	})
 }
 
 // opensLike reports whether the cue of a scene is of the kind of a frame.
-func (sc *scene) opensLike(h *heard) bool {
+func (sc *scene) opensLike(h *liveFrame) bool {
 	return sc.cue != nil && sc.cue.message.Phase == h.message.Phase && bytes.Equal(sc.cue.message.Kind, h.message.Kind)
 }
 
 // refuse answers a request that was never recorded with an error that contains the nearest
 // recorded one. If the protocol has no such error, the connection ends.
-func (r *repetition) refuse(h *heard) {
+func (r *repetition) refuse(h *liveFrame) {
 	r.trace(frame.C2U, 0, h.wire(), &h.message, false)
 	sc, changes := r.nearest(h)
 	d := Divergence{What: Unforeseen, Changes: changes, Text: h.String() + " was never recorded"}
@@ -476,18 +476,18 @@ func (r *repetition) refuse(h *heard) {
 		v.refuse(&h.message, d.Text)
 		return
 	}
-	if !all.IsRPC(r.book.script.Protocol) {
+	if !all.IsRPC(r.repeater.script.Protocol) {
 		r.stopped = true
 		return
 	}
 	answer := refusal(h, &d, cue)
-	raw, err := frame.Append(nil, r.book.script.Framing, answer)
+	raw, err := frame.Append(nil, r.repeater.script.Framing, answer)
 	if err != nil {
 		r.stopped = true
 		return
 	}
 	var m protocol.Message
-	_ = r.book.script.Protocol.Parse(answer, &m) // only for the trace
+	_ = r.repeater.script.Protocol.Parse(answer, &m) // only for the trace
 	r.trace(frame.U2C, 0, answer, &m, false)
 	r.refused = append(r.refused, raw)
 	r.full = len(r.refused) > maxRefused
@@ -495,14 +495,14 @@ func (r *repetition) refuse(h *heard) {
 
 // nearest returns the scene whose cue differs least from a request, and how it differs. One
 // with the same label, such as a tool, is nearer than one without.
-func (r *repetition) nearest(h *heard) (best *scene, changes []Change) {
+func (r *repetition) nearest(h *liveFrame) (best *scene, changes []Change) {
 	isAbout := false
-	for _, sc := range r.book.scenes {
+	for _, sc := range r.repeater.scenes {
 		if !sc.opensLike(h) {
 			continue
 		}
 		r.script, r.names = sc.script, newNames(frame.U2C, sc.script.Protocol)
-		about, differ := bytes.Equal(sc.cue.message.Label, h.message.Label), r.asks(sc.cue, h)
+		about, differ := bytes.Equal(sc.cue.message.Label, h.message.Label), r.differences(sc.cue, h)
 		if best == nil || about && !isAbout || about == isAbout && len(differ) < len(changes) {
 			best, changes, isAbout = sc, differ, about
 		}
@@ -511,9 +511,9 @@ func (r *repetition) nearest(h *heard) (best *scene, changes []Change) {
 }
 
 // question suggests similar kinds of requests.
-func (r *repetition) question(h *heard) string {
+func (r *repetition) question(h *liveFrame) string {
 	var kinds []string
-	for _, sc := range r.book.scenes {
+	for _, sc := range r.repeater.scenes {
 		if sc.cue != nil && sc.cue.message.Phase == protocol.Open && !slices.Contains(kinds, string(sc.cue.message.Kind)) {
 			kinds = append(kinds, string(sc.cue.message.Kind))
 		}
@@ -551,7 +551,7 @@ const (
 )
 
 // refusal returns a JSON-RPC error with the nearest request and the differences.
-func refusal(h *heard, d *Divergence, cue *step) []byte {
+func refusal(h *liveFrame, d *Divergence, cue *step) []byte {
 	b := append([]byte(`{"jsonrpc":"2.0","id":`), h.message.ID.Text...)
 	b = strconv.AppendInt(append(b, `,"error":{"code":`...), serverError, 10)
 	b = jsonscan.AppendQuote(append(b, `,"message":`...), []byte(d.Text))
@@ -618,7 +618,7 @@ func taskOf(t protocol.Token) string {
 // addTasks adds the tasks that a step of the scene is the first of the recording to name, if it is
 // the unit's. seen has those named before.
 func (sc *scene) addTasks(st *step, seen map[string]bool) {
-	m := st.said()
+	m := st.meaning()
 	for _, t := range []protocol.Token{m.Bind, m.Operation.Of, m.Ref} {
 		id := taskOf(t)
 		if id == "" || seen[id] {
@@ -652,7 +652,7 @@ func (r *repetition) nameTasks(t *turn, named aliases) {
 // keepIDs keeps the ids that a client has just sent with the tasks of the turn, so that its later
 // requests about them are answered with its ids, and not with another client's.
 func (r *repetition) keepIDs(t *turn) {
-	mine := map[utterance]string{}
+	mine := map[idValue]string{}
 	for _, live := range t.names.tasks {
 		maps.Copy(mine, r.clients[live])
 	}
@@ -680,8 +680,8 @@ func freshTask(id string, n int64) string {
 	return fmt.Sprintf("%s-%d", id, n)
 }
 
-// hearTasks replaces the live ids of tasks in a frame of the client by the recorded ones.
-func (r *repetition) hearTasks(h *heard) {
+// recordTasks replaces the live ids of tasks in a frame of the client by the recorded ones.
+func (r *repetition) recordTasks(h *liveFrame) {
 	if len(r.recorded) == 0 || h.form == nil || r.script.Protocol.Encoding() != protocol.JSON {
 		return
 	}

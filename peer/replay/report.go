@@ -268,7 +268,7 @@ const maxDivergences = 1000
 
 // diverge adds a divergence, which ends the run unless goesOn and KeepGoing are set. st and h
 // may each be nil.
-func (r *run) diverge(d Divergence, st *step, h *heard, goesOn bool) {
+func (r *run) diverge(d Divergence, st *step, h *liveFrame, goesOn bool) {
 	r.result.Differences++
 	r.stopped = r.stopped || !goesOn || !r.options.KeepGoing
 	if d.step = st; len(r.result.Divergences) < maxDivergences {
@@ -285,7 +285,7 @@ func (r *run) diverge(d Divergence, st *step, h *heard, goesOn bool) {
 }
 
 // cases returns the outcome of each frame of the peep.
-func (p *once) cases() (list []Case) {
+func (p *pass) cases() (list []Case) {
 	of := make(map[*step]*Divergence)
 	for _, d := range p.result.Divergences {
 		if d.step != nil && of[d.step] == nil {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/render"
-	"github.com/wirectl/wirectl/internal/wait"
 	"github.com/wirectl/wirectl/peer/internal/jsonline"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/all"
@@ -53,37 +52,18 @@ type run struct {
 type guide interface {
 	// act may write a frame. It is called whenever none is being written.
 	act()
-	// speaks notes that a frame of a turn, which m is, will be written next.
-	speaks(t *turn, st *step, m *protocol.Message)
-	// ends notes that a turn has no more frames of ours.
-	ends(t *turn)
-	// hears handles a frame of the peer.
-	hears(h *heard) error
+	// noteSend notes that a frame of a turn, which m is, will be written next.
+	noteSend(t *turn, st *step, m *protocol.Message)
+	// noteEnd notes that a turn has no more frames of ours.
+	noteEnd(t *turn)
+	// handle judges a frame of the peer.
+	handle(h *liveFrame) error
 	// peerEnded handles the end of the peer's side, which err is about; nil if it is clean.
 	peerEnded(err error)
-	// broken handles a failed write of a frame.
-	broken(st *step, err error)
+	// writeFailed handles a failed write of a frame.
+	writeFailed(st *step, err error)
 	// pause returns how long to wait for the peer.
 	pause() (pause, error)
-}
-
-// A scene is a part of a script that is played in order: a frame of ours is sent once all before it
-// have been sent and have arrived.
-type scene struct {
-	script *Script
-	cue    *step // the frame of the client that begins it, if it is not among the steps
-	steps  []*step
-	pause  []time.Duration // the recorded time before each frame of ours
-	tasks  []string        // that the unit begins
-}
-
-// add adds a step, and the time since the one before it.
-func (sc *scene) add(st *step) {
-	var pause time.Duration
-	if n := len(sc.steps); n > 0 && !sc.steps[n-1].time.IsZero() {
-		pause = max(st.time.Sub(sc.steps[n-1].time), 0)
-	}
-	sc.steps, sc.pause = append(sc.steps, st), append(sc.pause, pause)
 }
 
 // A turn is a scene that is being played.
@@ -138,7 +118,7 @@ func (r *run) advance(t *turn, now time.Time) {
 
 func (r *run) end(t *turn) {
 	r.turns = slices.DeleteFunc(r.turns, func(other *turn) bool { return other == t })
-	r.ends(t)
+	r.noteEnd(t)
 }
 
 // soonest returns the turn whose frame is due first, and when; nil if all wait for the peer.
@@ -333,13 +313,13 @@ func (r *run) arrived(a arrival) error {
 	if r.gapped = a.frame.Gap; gapped && r.gapped {
 		return nil // further pieces of bytes that are not a frame
 	}
-	h := &heard{gap: a.frame.Gap}
+	h := &liveFrame{gap: a.frame.Gap}
 	if h.part = a.part; h.part != nil {
 		h.readPayload(h.part.form(), r.script)
 	} else {
 		h.read(&a.frame, r.script)
 	}
-	return r.hears(h)
+	return r.handle(h)
 }
 
 // speak starts writing the next frame of a turn.
@@ -351,7 +331,7 @@ func (r *run) speak(t *turn) {
 	if st.well && !bytes.Equal(payload, st.payload) {
 		_ = r.script.Protocol.Parse(payload, &m) // only the ids differ
 	}
-	r.speaks(t, st, &m)
+	r.noteSend(t, st, &m)
 	r.write(st, t, raw, payload, &m)
 }
 
@@ -367,7 +347,7 @@ func (r *run) sent(err error) {
 	st, t := r.writing, r.now
 	r.writing, r.now = nil, nil
 	if err != nil {
-		r.broken(st, err)
+		r.writeFailed(st, err)
 		return
 	}
 	r.result.Sent++
@@ -422,130 +402,6 @@ func (r *run) trace(d frame.Dir, seq int64, payload []byte, m *protocol.Message,
 		e.ID = string(m.ID.Text)
 	}
 	r.options.Trace(e)
-}
-
-// scenes returns what a side plays, in parts. The controller sends in the order of the recording,
-// once everything has arrived that had arrived then. A unit only waits for the frames of the same
-// group: the client chooses the requests and their order.
-func (s *Script) scenes(side frame.Dir) (list []*scene) {
-	if _, isWeb := s.Protocol.(web); isWeb && side == frame.U2C {
-		return s.webScenes()
-	}
-	groups := make([]int, len(s.steps))
-	if side == frame.U2C {
-		groups = s.groups(side)
-	}
-	byGroup := map[int]*scene{}
-	for i, st := range s.steps {
-		sc := byGroup[groups[i]]
-		if sc == nil {
-			sc = &scene{script: s}
-			byGroup[groups[i]], list = sc, append(list, sc)
-		}
-		sc.add(st)
-	}
-	return list
-}
-
-// webScenes returns what a unit answers over HTTP: each request in the recorded order, once the
-// client's later requests that preceded the frame have arrived, because an answer may depend on them.
-func (s *Script) webScenes() (list []*scene) {
-	type progress struct {
-		*scene
-		at int // the first step that is not in the scene
-	}
-	byExchange := map[int]*progress{}
-	for i, st := range s.steps {
-		p := byExchange[st.exchange]
-		if st.dir == frame.C2U && st.opens == 0 {
-			continue
-		}
-		if p == nil || st.dir == frame.C2U {
-			p = &progress{&scene{script: s}, i}
-			byExchange[st.exchange], list = p, append(list, p.scene)
-		}
-		if st.dir == frame.C2U {
-			continue
-		}
-		for _, before := range s.steps[p.at:i] {
-			if before.dir == frame.C2U {
-				p.add(before)
-			}
-		}
-		p.add(st)
-		p.at = i + 1
-	}
-	return list
-}
-
-// groups assigns each frame to a group, as the unit sees it: the number of the peer's
-// frame that started it, from 1; 0 before the first. A frame that the unit sends on its
-// own belongs to the latest open request, or else to the latest frame of the peer.
-func (s *Script) groups(side frame.Dir) []int {
-	groups := make([]int, len(s.steps))
-	var open []int // exchanges of the peer
-	ended := map[int]bool{}
-	last := 0
-	for i, st := range s.steps {
-		theirs := st.exchange != 0 && s.opened[st.exchange].from != side
-		switch {
-		case st.opens != 0 && st.dir != side && st.exchange == st.opens:
-			groups[i], last = i+1, i+1
-			open = append(open, st.exchange)
-		case st.exchange != 0 && st.exchange != st.opens:
-			groups[i] = groups[s.opened[st.exchange].step]
-		case st.dir != side:
-			groups[i], last = i+1, i+1
-		default:
-			groups[i] = last
-			if n := len(open); n > 0 {
-				groups[i] = groups[s.opened[open[n-1]].step]
-			}
-		}
-		if theirs && st.ends {
-			ended[st.exchange] = true
-		}
-		for len(open) > 0 && ended[open[len(open)-1]] {
-			open = open[:len(open)-1]
-		}
-	}
-	return groups
-}
-
-// Write writes the frames of one side byte for byte, with the recorded pauses divided by
-// speed, or at once if speed is 0.
-func (s *Script) Write(ctx context.Context, w io.Writer, side frame.Dir, speed float64) error {
-	start := time.Now()
-	var first time.Time
-	for _, st := range s.steps {
-		if st.dir != side {
-			continue
-		}
-		if first.IsZero() {
-			first = st.time
-		}
-		if speed > 0 && st.time.After(first) {
-			due := start.Add(time.Duration(float64(st.time.Sub(first)) / speed))
-			if wait.For(ctx, time.Until(due)) != nil {
-				return ctx.Err()
-			}
-		}
-		if _, err := w.Write(st.wireBytes()); err != nil {
-			return err
-		}
-	}
-	return ctx.Err()
-}
-
-// wireBytes returns the bytes of a frame. For HTTP, it returns the body as a line.
-func (st *step) wireBytes() []byte {
-	if st.part == nil {
-		return st.frame.Raw
-	}
-	if body := st.part.content(""); len(body) > 0 {
-		return append(body, '\n')
-	}
-	return nil
 }
 
 // A Player plays one side on a connection: a [Script] or a [Repeater].

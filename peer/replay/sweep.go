@@ -101,7 +101,7 @@ func (s *Script) target(request int64) (int, error) {
 		if n == 0 {
 			continue
 		}
-		m := s.steps[o.step].said()
+		m := s.steps[o.step].meaning()
 		if o.from != frame.C2U || m.Phase != protocol.Open {
 			continue
 		}
@@ -115,7 +115,7 @@ func (s *Script) target(request int64) (int, error) {
 			continue // it asks for the result of another request
 		}
 		for _, i := range o.steps {
-			if s.steps[i].said().Phase == protocol.Part || s.calledOf(n).Space == protocol.SpaceTask {
+			if s.steps[i].meaning().Phase == protocol.Part || s.calledOf(n).Space == protocol.SpaceTask {
 				return n, s.cancellable(n)
 			}
 		}
@@ -131,7 +131,7 @@ func (s *Script) cancellable(exchange int) error {
 	if s.leaves(st) {
 		return nil
 	}
-	_, err := all.Of(s.spoken()).AppendCancel(nil, &protocol.Target{Opened: st.said(), Payload: st.saying(), Name: s.calledOf(exchange)}, 1)
+	_, err := all.Of(s.messageProtocol()).AppendCancel(nil, &protocol.Target{Opened: st.meaning(), Payload: st.meaningPayload(), Name: s.calledOf(exchange)}, 1)
 	return err
 }
 
@@ -140,7 +140,7 @@ func (s *Script) cancellable(exchange int) error {
 func (s *Script) calledOf(exchange int) protocol.Token {
 	o := s.opened[exchange]
 	for _, i := range o.steps {
-		if m := s.steps[i].said(); s.steps[i].dir != o.from && m.Phase == protocol.Close {
+		if m := s.steps[i].meaning(); s.steps[i].dir != o.from && m.Phase == protocol.Close {
 			if m.Bind.Space == protocol.SpaceTask && !m.GoesOn {
 				break
 			}
@@ -158,7 +158,7 @@ func (s *Script) retriesOf(exchange int) map[int]int {
 	for {
 		first, answer := s.steps[at], -1
 		for _, i := range s.opened[first.opens].steps {
-			if m := s.steps[i].said(); m.Phase == protocol.Close && m.GoesOn && m.Bind.IsZero() {
+			if m := s.steps[i].meaning(); m.Phase == protocol.Close && m.GoesOn && m.Bind.IsZero() {
 				answer = i
 			}
 		}
@@ -167,7 +167,7 @@ func (s *Script) retriesOf(exchange int) map[int]int {
 		}
 		next := slices.IndexFunc(s.steps[answer:], func(st *step) bool {
 			_, taken := retries[st.index]
-			return !taken && st.dir == first.dir && st.opens != 0 && continues(st.said(), first.said(), s.steps[answer].said().State)
+			return !taken && st.dir == first.dir && st.opens != 0 && continues(st.meaning(), first.meaning(), s.steps[answer].meaning().State)
 		})
 		if next < 0 {
 			return retries
@@ -192,8 +192,8 @@ func (s *Script) cancelAt(ctx context.Context, o Options, c *Sweep, target, afte
 		target: target, after: after, settle: c.Settle, named: !s.calledOf(target).IsZero(), retries: s.retriesOf(target),
 		leaves: s.leaves(s.steps[s.opened[target].step]), ours: map[int64]bool{}, parts: map[int64]int64{},
 	}
-	w.tracker = session.New(s.spoken(), session.Options{Watcher: w})
-	w.once = newOnce(newRun(ctx, s, conn, &o), w.scenes(s))
+	w.tracker = session.New(s.messageProtocol(), session.Options{Watcher: w})
+	w.pass = newPass(newRun(ctx, s, conn, &o), w.scenes(s))
 	w.lenient, w.guide, w.follow = true, w, w.feed
 	if _, err := w.play(); err != nil {
 		return nil, err
@@ -203,7 +203,7 @@ func (s *Script) cancelAt(ctx context.Context, o Options, c *Sweep, target, afte
 
 // A sweep tries one point.
 type sweep struct {
-	*once
+	*pass
 	target  int
 	named   bool // a cancel needs the name in the answer to the request
 	retries map[int]int
@@ -229,7 +229,7 @@ type sweep struct {
 	closing   bool
 	why       string
 
-	asks   *part // over HTTP: the request, or the last retry of it
+	posted *part // over HTTP: the request, or the last retry of it
 	next   *part // the one being written
 	leaves bool  // to cancel, the client leaves
 	scopes map[int]bool
@@ -268,12 +268,12 @@ func (w *sweep) scenes(s *Script) []*scene {
 	list := []*scene{{script: s, steps: all.steps[:opener+1], pause: all.pause}}
 	for i := opener + 1; i < len(s.steps); i++ {
 		st := s.steps[i]
-		if st.dir != frame.C2U || !w.isRetry(st) && !(st.well && st.said().Phase.Ends()) {
+		if st.dir != frame.C2U || !w.isRetry(st) && !(st.well && st.meaning().Phase.Ends()) {
 			continue
 		}
 		cause, isRetry := w.retries[i]
 		if !isRetry {
-			cause = s.askedBy(st)
+			cause = s.requestOf(st)
 		}
 		sc := &scene{script: s, steps: []*step{st}, pause: all.pause[i : i+1]}
 		if cause >= 0 {
@@ -322,7 +322,7 @@ func (w *sweep) take(f session.Frame, m *protocol.Message) {
 		w.wanting = m.GoesOn && m.Bind.IsZero()
 		if w.request.Name.IsZero() {
 			w.request.Name = m.Bind
-			_, w.polls = all.Of(w.script.spoken()).AppendPoll(nil, &w.request, 0)
+			_, w.polls = all.Of(w.script.messageProtocol()).AppendPoll(nil, &w.request, 0)
 		}
 	}
 	if w.poll.id != "" && string(m.ID.Text) == w.poll.id {
@@ -333,7 +333,7 @@ func (w *sweep) take(f session.Frame, m *protocol.Message) {
 // noteRequest handles the write of the request, or of a retry.
 func (w *sweep) noteRequest(st *step, request protocol.Target) {
 	switch {
-	case st.index == made:
+	case st.index == unrecorded:
 		return
 	case st.opens == w.target:
 		w.opening, w.request, w.asking = w.seq, request, st.opens
@@ -344,7 +344,7 @@ func (w *sweep) noteRequest(st *step, request protocol.Target) {
 		return
 	}
 	w.parts[w.seq] = 0
-	w.asks = w.next
+	w.posted = w.next
 }
 
 // act sends the cancel when it is due, and polls.
@@ -385,9 +385,9 @@ func sum(numbers iter.Seq[int64]) (n int64) {
 // cancel sends the cancel.
 func (w *sweep) cancel() error {
 	if w.leaves {
-		return w.sendPart(&part{Leaves: w.asks.ID})
+		return w.sendPart(&part{Leaves: w.posted.ID})
 	}
-	payload, err := all.Of(w.script.spoken()).AppendCancel(nil, &w.request, w.script.freshID()+w.added)
+	payload, err := all.Of(w.script.messageProtocol()).AppendCancel(nil, &w.request, w.script.freshID()+w.added)
 	if err != nil {
 		return err
 	}
@@ -400,7 +400,7 @@ func (w *sweep) pollTask() {
 		return
 	}
 	n := w.script.freshID() + w.added
-	payload, _ := all.Of(w.script.spoken()).AppendPoll(nil, &w.request, n)
+	payload, _ := all.Of(w.script.messageProtocol()).AppendPoll(nil, &w.request, n)
 	w.poll.id, w.poll.last, w.poll.current = strconv.FormatInt(n, 10), time.Now(), w.cancelled != 0
 	if err := w.send(payload); err != nil {
 		w.stop(err.Error())
@@ -420,7 +420,7 @@ func (w *sweep) inject(payload []byte) error {
 	if err != nil {
 		return err
 	}
-	st := &step{index: made, dir: w.options.Side, reading: reading{payload: payload, well: true}}
+	st := &step{index: unrecorded, dir: w.options.Side, reading: reading{payload: payload, well: true}}
 	if err := w.script.Protocol.Parse(payload, &st.message); err != nil {
 		return err
 	}
@@ -429,8 +429,8 @@ func (w *sweep) inject(payload []byte) error {
 	return nil
 }
 
-// made is the index of a frame that is not in the recording.
-const made = -1
+// unrecorded is the index of a frame that is not in the recording.
+const unrecorded = -1
 
 // freshID returns an unused number for a request.
 func (s *Script) freshID() int64 { return 1_000_000 + int64(len(s.steps)) }
@@ -525,42 +525,10 @@ func ParseCancelAt(text string) (int, error) {
 	return at, nil
 }
 
-// spoken returns the protocol of the messages, which may be in lines of HTTP.
-func (s *Script) spoken() protocol.Protocol {
-	if w, isWeb := s.Protocol.(web); isWeb && (w.isRPC || w.api != nil) {
-		return w.Protocol
-	}
-	return s.Protocol
-}
-
-// saying returns the payload of the message in a step.
-func (st *step) saying() []byte {
-	if len(st.inner.Kind) == 0 {
-		return st.payload
-	}
-	return st.part.content("")
-}
-
 // leaves reports whether a request is cancelled by closing the stream of its answer, as in
 // MCP over HTTP since version 2026-07-28.
 func (s *Script) leaves(st *step) bool {
-	return s.spoken() != s.Protocol && all.Rules(s.spoken()).At(string(st.said().Version)).LeavingCancels
-}
-
-// askedBy returns the step that an answer of the controller responds to; -1 if unknown.
-func (s *Script) askedBy(st *step) int {
-	if len(st.inner.Kind) == 0 {
-		if st.exchange == 0 {
-			return -1
-		}
-		return s.opened[st.exchange].step
-	}
-	for i, asks := range slices.Backward(s.steps[:st.index]) {
-		if m := asks.said(); asks.dir != st.dir && m.Phase == protocol.Open && string(m.ID.Text) == string(st.inner.ID.Text) {
-			return i
-		}
-	}
-	return -1
+	return s.messageProtocol() != s.Protocol && all.Rules(s.messageProtocol()).At(string(st.meaning().Version)).LeavingCancels
 }
 
 // feedPart follows the session by a line of HTTP.
@@ -576,7 +544,7 @@ func (w *sweep) feedPart(d frame.Dir, payload []byte) {
 		w.ours[w.seq] = true
 		w.tracker.EndBy(f.Conn, session.Ending{First: frame.C2U}, time.Now())
 	case ok || body != nil:
-		if d == frame.C2U && w.writing != nil && w.writing.index != made {
+		if d == frame.C2U && w.writing != nil && w.writing.index != unrecorded {
 			w.next = p
 		}
 		f.Payload, f.Size = body, len(body)
@@ -615,10 +583,10 @@ func (w *sweep) conns() iter.Seq[int] {
 
 // post returns a part that posts a message in the same way as the request.
 func (w *sweep) post(payload []byte, id int64) *part {
-	if w.asks.Call != "" {
-		return w.script.Protocol.(web).about(w.asks, payload, id)
+	if w.posted.Call != "" {
+		return w.script.Protocol.(web).about(w.posted, payload, id)
 	}
-	p := *w.asks
+	p := *w.posted
 	p.ID, p.Body, p.Text, p.Bytes, p.Head = id, nil, "", nil, maps.Clone(p.Head)
 	for name, path := range map[string][]string{"Mcp-Method": {"method"}, nameHeader: {"params", "taskId"}} {
 		value, ok := jsonscan.Get(payload, path...)

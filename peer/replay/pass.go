@@ -25,7 +25,7 @@ func (s *Script) Run(ctx context.Context, conn transport.Conn, o Options) (Resul
 	if s.refused != nil {
 		return Result{}, errors.Join(s.refused, conn.Close())
 	}
-	p := newOnce(newRun(ctx, s, conn, &o), s.scenes(o.Side))
+	p := newPass(newRun(ctx, s, conn, &o), s.scenes(o.Side))
 	result, err := p.play()
 	result.Missing += int64(p.left)
 	if o.Cases {
@@ -34,8 +34,8 @@ func (s *Script) Run(ctx context.Context, conn transport.Conn, o Options) (Resul
 	return result, err
 }
 
-// A once plays a script one time, and compares each frame of the peer with its counterpart.
-type once struct {
+// A pass plays a script one time, and compares each frame of the peer with its counterpart.
+type pass struct {
 	*run
 	came   map[*step]bool
 	theirs []*step   // the peer's, from the first missing one
@@ -43,13 +43,13 @@ type once struct {
 	left   int       // missing frames of the peer
 
 	live    *ledger
-	latest  *heard // frame of the peer
-	lenient bool   // differences do not matter
+	latest  *liveFrame // frame of the peer
+	lenient bool       // differences do not matter
 }
 
-func newOnce(r *run, scenes []*scene) *once {
+func newPass(r *run, scenes []*scene) *pass {
 	s := r.script
-	p := &once{run: r, came: map[*step]bool{}, queues: make([][]*step, len(s.opened)), live: newLedger(s.Protocol)}
+	p := &pass{run: r, came: map[*step]bool{}, queues: make([][]*step, len(s.opened)), live: newLedger(s.Protocol)}
 	for _, st := range s.steps {
 		if st.dir != p.options.Side {
 			p.theirs = append(p.theirs, st)
@@ -69,10 +69,10 @@ func newOnce(r *run, scenes []*scene) *once {
 	return p
 }
 
-func (p *once) act()       {}
-func (p *once) ends(*turn) {}
+func (p *pass) act()          {}
+func (p *pass) noteEnd(*turn) {}
 
-func (p *once) speaks(_ *turn, st *step, m *protocol.Message) {
+func (p *pass) noteSend(_ *turn, st *step, m *protocol.Message) {
 	if st.opens != 0 {
 		p.live.openExchange(st.dir, m, st.opens)
 	}
@@ -80,8 +80,8 @@ func (p *once) speaks(_ *turn, st *step, m *protocol.Message) {
 }
 
 // pause closes our side once nothing more will be sent.
-func (p *once) pause() (pause, error) {
-	if p.spoken() && !p.closed {
+func (p *pass) pause() (pause, error) {
+	if p.isSilent() && !p.closed {
 		if err := p.closeWrite(); err != nil || p.done() {
 			return pause{}, err
 		}
@@ -98,9 +98,9 @@ func (p *once) pause() (pause, error) {
 	return pause{time: p.options.Timeout, over: p.timeout}, nil
 }
 
-// spoken reports whether nothing more will be sent. A unit's client may always send
+// isSilent reports whether nothing more will be sent. A unit's client may always send
 // another request.
-func (p *once) spoken() bool {
+func (p *pass) isSilent() bool {
 	switch {
 	case len(p.turns) > 0 || p.writing != nil:
 		return false
@@ -112,7 +112,7 @@ func (p *once) spoken() bool {
 
 // endsInside reports whether the last bytes sent are not a whole frame, so that the peer
 // only notices when the stream ends.
-func (p *once) endsInside() bool {
+func (p *pass) endsInside() bool {
 	for _, st := range slices.Backward(p.script.steps) {
 		if st.dir == p.options.Side {
 			return st.frame.Gap
@@ -122,11 +122,11 @@ func (p *once) endsInside() bool {
 }
 
 // over reports whether both sides have sent everything.
-func (p *once) over() bool { return len(p.turns) == 0 && p.writing == nil && p.left == 0 }
+func (p *pass) over() bool { return len(p.turns) == 0 && p.writing == nil && p.left == 0 }
 
 // linger is how long to wait for the peer's end. A peer without frames in the recording
 // may have much to send.
-func (p *once) linger() time.Duration {
+func (p *pass) linger() time.Duration {
 	if len(p.script.steps) == int(p.result.Sent) && p.options.Timeout > 0 {
 		return p.options.Timeout
 	}
@@ -134,7 +134,7 @@ func (p *once) linger() time.Duration {
 }
 
 // closeWrite closes our side.
-func (p *once) closeWrite() error {
+func (p *pass) closeWrite() error {
 	p.closed = true
 	err := p.conn.CloseWrite()
 	if errors.Is(err, errors.ErrUnsupported) {
@@ -147,8 +147,8 @@ func (p *once) closeWrite() error {
 	return err
 }
 
-// hears compares a frame of the peer with its counterpart.
-func (p *once) hears(h *heard) error {
+// handle compares a frame of the peer with its counterpart.
+func (p *pass) handle(h *liveFrame) error {
 	from := p.options.Side.Opposite()
 	if h.well {
 		h.exchange = p.live.exchangeOf(from, &h.message, p.expects)
@@ -182,7 +182,7 @@ func (p *once) hears(h *heard) error {
 }
 
 // differs reports that a frame is not as recorded.
-func (p *once) differs(st *step, h *heard, changes []Change) {
+func (p *pass) differs(st *step, h *liveFrame, changes []Change) {
 	p.diverge(Divergence{What: Differs, Changes: changes, Text: fmt.Sprintf("%s is not as recorded", st)}, st, h, true)
 	if !p.stopped {
 		p.match(st, h)
@@ -190,7 +190,7 @@ func (p *once) differs(st *step, h *heard, changes []Change) {
 }
 
 // match pairs a live frame with a recorded one.
-func (p *once) match(st *step, h *heard) {
+func (p *pass) match(st *step, h *liveFrame) {
 	if h.ends {
 		p.passParts(st)
 	}
@@ -207,7 +207,7 @@ func (p *once) match(st *step, h *heard) {
 }
 
 // passParts stops waiting for parts of an answer that has ended.
-func (p *once) passParts(end *step) {
+func (p *pass) passParts(end *step) {
 	if end.exchange == 0 {
 		return
 	}
@@ -225,7 +225,7 @@ func (p *once) passParts(end *step) {
 }
 
 // halfClosed handles the end of a client's messages in a call: no more are expected.
-func (p *once) halfClosed(h *heard) {
+func (p *pass) halfClosed(h *liveFrame) {
 	p.trace(frame.C2U, 0, h.payload, &h.message, false)
 	for _, st := range p.expected(h.exchange) {
 		if p.came[st] || st.message.Phase != protocol.Part {
@@ -241,7 +241,7 @@ func (p *once) halfClosed(h *heard) {
 }
 
 // unforeseen handles a frame that has no counterpart.
-func (p *once) unforeseen(h *heard, instead *step) error {
+func (p *pass) unforeseen(h *liveFrame, instead *step) error {
 	m := &h.message
 	wentOn := p.isWeb() && m.Phase.Ends() && instead == nil // a stream that was still open when the recording ended
 	isHead := p.isWeb() && string(m.Kind) == kindHead
@@ -269,7 +269,7 @@ func (p *once) unforeseen(h *heard, instead *step) error {
 
 // leavesGet reports whether a client leaves a stream that answers none of its calls. It may
 // do so at any time.
-func (p *once) leavesGet(h *heard) bool {
+func (p *pass) leavesGet(h *liveFrame) bool {
 	if !p.isWeb() || h.message.Phase != protocol.Cancel || h.exchange == 0 {
 		return false
 	}
@@ -278,7 +278,7 @@ func (p *once) leavesGet(h *heard) bool {
 }
 
 // endEarly handles the end of an exchange that had more frames, or another end.
-func (p *once) endEarly(h *heard, instead *step) error {
+func (p *pass) endEarly(h *liveFrame, instead *step) error {
 	for _, st := range p.expected(instead.exchange) {
 		switch {
 		case p.came[st]:
@@ -304,7 +304,7 @@ func (p *once) endEarly(h *heard, instead *step) error {
 }
 
 // peerEnded reports the frames that are missing.
-func (p *once) peerEnded(err error) {
+func (p *pass) peerEnded(err error) {
 	if p.lenient || p.options.Side == frame.U2C || err != nil && p.over() {
 		return
 	}
@@ -320,8 +320,8 @@ func (p *once) peerEnded(err error) {
 	}
 }
 
-// broken handles a failed write: the peer is gone.
-func (p *once) broken(st *step, err error) {
+// writeFailed handles a failed write: the peer is gone.
+func (p *pass) writeFailed(st *step, err error) {
 	if p.lenient || p.options.Side == frame.U2C {
 		p.ended, p.turns = true, nil
 		return
@@ -331,7 +331,7 @@ func (p *once) broken(st *step, err error) {
 
 // timeout reports the frame that is late. To keep going, it skips the frames that block
 // the next one of ours.
-func (p *once) timeout() {
+func (p *pass) timeout() {
 	st := p.first(anyStep)
 	if st == nil {
 		p.diverge(Divergence{What: Late, Text: fmt.Sprintf("the peer does not read: %s could not be sent within %v", p.writing, p.options.Timeout)}, p.writing, nil, false)
@@ -365,14 +365,14 @@ func (p *once) timeout() {
 	}
 }
 
-func (p *once) lateness(st *step) string {
+func (p *pass) lateness(st *step) string {
 	return fmt.Sprintf("%s did not arrive within %v", st, p.options.Timeout)
 }
 
 func anyStep(*step) bool { return true }
 
 // consume marks a frame of the peer as arrived, or as no longer expected.
-func (p *once) consume(st *step) {
+func (p *pass) consume(st *step) {
 	if p.came[st] {
 		return
 	}
@@ -388,7 +388,7 @@ func (p *once) consume(st *step) {
 }
 
 // missing yields the frames of the peer that have not arrived, in order.
-func (p *once) missing(yield func(*step) bool) {
+func (p *pass) missing(yield func(*step) bool) {
 	for _, st := range p.theirs {
 		if !p.came[st] && !yield(st) {
 			return
@@ -397,7 +397,7 @@ func (p *once) missing(yield func(*step) bool) {
 }
 
 // first returns the first missing frame for which may is true.
-func (p *once) first(may func(*step) bool) *step {
+func (p *pass) first(may func(*step) bool) *step {
 	for st := range p.missing {
 		if may(st) {
 			return st
@@ -408,7 +408,7 @@ func (p *once) first(may func(*step) bool) *step {
 
 // expected returns the missing frames of an exchange; some after the first may have
 // arrived.
-func (p *once) expected(exchange int) []*step {
+func (p *pass) expected(exchange int) []*step {
 	q := p.queues[exchange]
 	for len(q) > 0 && p.came[q[0]] {
 		q = q[1:]
@@ -418,11 +418,11 @@ func (p *once) expected(exchange int) []*step {
 }
 
 // expects reports whether frames of an exchange are missing.
-func (p *once) expects(exchange int) bool { return len(p.expected(exchange)) > 0 }
+func (p *pass) expects(exchange int) bool { return len(p.expected(exchange)) > 0 }
 
 // counterpartOf returns the recorded frame that corresponds to a live one, or nil. If it
 // is nil, instead is the frame that was expected, if any.
-func (p *once) counterpartOf(h *heard) (found, instead *step) {
+func (p *pass) counterpartOf(h *liveFrame) (found, instead *step) {
 	switch {
 	case h.gap || !h.well:
 		return p.first(func(st *step) bool { return !st.well && st.frame.Gap == h.gap }), nil
@@ -443,7 +443,7 @@ func (p *once) counterpartOf(h *heard) (found, instead *step) {
 
 // alike returns the most similar missing frame for which may is true: with the same content
 // and reference, the same content, the same label, or at least the same kind.
-func (p *once) alike(h *heard, may func(*step) bool) *step {
+func (p *pass) alike(h *liveFrame, may func(*step) bool) *step {
 	var same, about, kind *step
 	for st := range p.missing {
 		switch {
@@ -462,17 +462,17 @@ func (p *once) alike(h *heard, may func(*step) bool) *step {
 }
 
 // refersAlike reports whether two messages refer to the same thing, whatever its live id.
-func (p *once) refersAlike(st *step, h *heard) bool {
+func (p *pass) refersAlike(st *step, h *liveFrame) bool {
 	recorded, live := st.message.Ref, h.message.Ref
 	if recorded.IsZero() || recorded.Space == protocol.SpaceID || bytes.Equal(recorded.Text, live.Text) {
 		return true
 	}
-	called, ok := p.names.others[utteranceOf("", recorded.Text)]
+	called, ok := p.names.others[idValueOf("", recorded.Text)]
 	return ok && called == string(live.Text)
 }
 
 // inExchange looks for the counterpart among the missing frames of an exchange.
-func (p *once) inExchange(h *heard, exchange int) (found, instead *step) {
+func (p *pass) inExchange(h *liveFrame, exchange int) (found, instead *step) {
 	list := p.expected(exchange)
 	part := h.message.Phase == protocol.Part
 	for _, st := range list {
