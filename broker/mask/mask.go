@@ -97,13 +97,13 @@ type set struct {
 // string, and may contain further JSON in strings.
 const maxDepth = 3
 
-// scan calls found for each secret that begins in b[start:stop]. The text is inside a JSON string,
-// or plain if depth is 0. scan returns the place after the last secret, or stop, and the first
-// place where a secret may begin that continues after b, len(b) if there is none.
-func (k *set) scan(b []byte, start, stop, depth int, found func(start, end int)) (next, open int) {
+// scan calls found for each secret that begins in b from start on. The text is inside a JSON string,
+// or plain if depth is 0. scan returns the first place where a secret may begin that continues after
+// b, len(b) if there is none.
+func (k *set) scan(b []byte, start, depth int, found func(start, end int)) (open int) {
 	open = len(b)
 	i := start
-	for i < stop {
+	for i < len(b) {
 		if !k.first[b[i]] {
 			i++
 			continue
@@ -120,7 +120,7 @@ func (k *set) scan(b []byte, start, stop, depth int, found func(start, end int))
 		_, after := char(b, i, depth)
 		i = max(after, i+1)
 	}
-	return i, open
+	return open
 }
 
 // match returns the end of the secret that begins at b[i], or 0. It is partial if b ends inside a
@@ -239,52 +239,23 @@ type part struct {
 	start, end int
 }
 
-// addEvent masks the secrets in data[start:end] of an event, and those that began in
-// earlier parts.
-func (l *lane) addEvent(k *set, e *event, data []byte, start, end int) {
-	old, from := len(l.open), start
-	if old > 0 {
-		// A secret that began earlier cannot be longer than this.
-		more := min(end-start, len(k.secrets[0])*longestEscape)
-		joined := append(l.open, data[start:start+more]...)
-		next, open := k.scan(joined, 0, old, 1, func(a, b int) { l.fill(e, start, a, b) })
-		if open < len(joined) && more == end-start {
-			k.scan(data[:end], start, end, 1, e.fill)
-			l.keep(joined, open)
-			l.parts = append(l.parts, part{e, start, end})
-			return
+// add masks the secrets in a text of an event, and those that began in earlier parts.
+func (l *lane) add(k *set, e *event, text []byte, start int) {
+	l.open, l.parts = append(l.open, text...), append(l.parts, part{e, start, start + len(text)})
+	done := k.scan(l.open, 0, 1, func(from, to int) {
+		for _, p := range l.parts {
+			size := p.end - p.start
+			if first, last := max(from, 0), min(to, size); first < last {
+				p.of.fill(p.start+first, p.start+last)
+			}
+			from, to = from-size, to-size
 		}
-		from = start + next - old
-	}
-	_, open := k.scan(data[:end], from, end, 1, e.fill)
-	l.open, l.parts = append(l.open[:0], data[open:end]...), l.parts[:0]
-	if open < end {
-		l.parts = append(l.parts, part{e, open, end})
-	}
-}
-
-// longestEscape is the longest form of a character that is escaped maxDepth times, in bytes.
-const longestEscape = 6 * 6 * 6
-
-// fill masks bytes a to b of the open suffix followed by the text in e.
-func (l *lane) fill(e *event, start, a, b int) {
-	at := 0
-	for _, p := range append(l.parts[:len(l.parts):len(l.parts)], part{e, start, start + b}) {
-		size := p.end - p.start
-		if from, to := max(a-at, 0), min(b-at, size); from < to {
-			p.of.fill(p.start+from, p.start+to)
-		}
-		at += size
-	}
-}
-
-// keep drops what is before open in the joined text.
-func (l *lane) keep(joined []byte, open int) {
-	l.open = append(l.open[:0], joined[open:]...)
-	for open > 0 {
+	})
+	l.open = append(l.open[:0], l.open[done:]...)
+	for done > 0 {
 		p := &l.parts[0]
-		size := min(open, p.end-p.start)
-		open -= size
+		size := min(done, p.end-p.start)
+		done -= size
 		if p.start += size; p.start == p.end {
 			l.parts = slices.Delete(l.parts, 0, 1)
 		}
@@ -311,19 +282,19 @@ type walk struct {
 
 // A nesting is an object or an array that is open.
 type nesting struct {
-	object, wantsKey bool
-	path, indexed    int // the lengths of these without its members
-	outside          int // the length of indexed without the nesting itself
-	key              []byte
-	thought          bool // it is a part of Gemini with a thought
-	said             span // the text of a part of Gemini
+	path, indexed int // the lengths of these without its members
+	outside       int // the length of indexed without the nesting itself
+	key           []byte
+	isThought     bool // it is a part of Gemini with a thought
+	text          part // the text of a part of Gemini
 }
-
-// A span is data[start:end] of an event.
-type span struct{ start, end int }
 
 // maxPath bounds paths: an answer may be nested to any depth.
 const maxPath = 256
+
+// geminiText is the path of Gemini's texts. Thoughts have the same path, and differ only by another
+// member.
+const geminiText = "candidates/content/parts/text/"
 
 // event masks the secrets in an event.
 func (w *walk) event(e *event) {
@@ -333,111 +304,65 @@ func (w *walk) event(e *event) {
 	}
 	data := e.data
 	if jsonscan.Valid(data) != nil {
-		w.scan(data, 0, len(data), 0, e.fill)
+		w.scan(data, 0, 0, e.fill)
 		return
 	}
-	w.path, w.indexed, w.stack = w.path[:0], w.indexed[:0], w.stack[:0]
-	for i := 0; i < len(data); i++ {
-		switch c := data[i]; c {
+	w.path, w.indexed, w.stack = w.path[:0], w.indexed[:0], append(w.stack[:0], nesting{})
+	for t := range jsonscan.Tokens(data) {
+		top := &w.stack[len(w.stack)-1]
+		switch c := data[t.Start]; c {
 		case '{', '[':
-			w.stack = append(w.stack, nesting{object: c == '{', wantsKey: c == '{', path: len(w.path), indexed: len(w.indexed), outside: len(w.indexed)})
+			w.stack = append(w.stack, nesting{path: len(w.path), indexed: len(w.indexed), outside: len(w.indexed)})
 		case '}', ']':
-			w.endPart(e, data)
-			top := w.top()
+			// Only now it is known whether it is a thought. These are joined separately from other texts.
+			if p := top.text; top.isThought && p.of != nil {
+				w.part([]byte(geminiText+"thought"), e, data[p.start:p.end], p.start)
+			} else if p.of != nil {
+				w.part([]byte(geminiText+"said"), e, data[p.start:p.end], p.start)
+			}
 			w.path, w.indexed = w.path[:top.path], w.indexed[:top.outside]
 			w.stack = w.stack[:len(w.stack)-1]
-		case ',':
-			w.top().wantsKey = w.top().object
 		case '"':
-			end := closing(data, i+1)
-			w.text(e, data, i+1, end)
-			i = end
-		case 't', 'f': // of true and false
-			if len(w.stack) > 0 && string(w.top().key) == "thought" {
-				w.top().thought = c == 't'
+			if t.Key {
+				w.key(top, data[t.Start+1:t.End-1])
 			}
-		case '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
-			w.number(c)
+			if t.Key || len(w.stack) < 3 || slices.Contains(single, string(top.key)) {
+				w.last = w.last || !t.Key && bytes.HasSuffix(bytes.ToLower(top.key), []byte("reason"))
+				w.scan(data[:t.End-1], t.Start+1, 1, e.fill)
+			} else if t.Start+2 < t.End {
+				w.text(e, top, data, t.Start+1, t.End-1)
+			}
+		case 't', 'f':
+			if string(top.key) == "thought" {
+				top.isThought = c == 't'
+			}
+		case 'n':
+		default:
+			// The index of an element precedes its parts.
+			if string(top.key) == "index" && len(w.indexed) < maxPath {
+				w.indexed = append(append(w.indexed[:top.indexed], data[t.Start:t.End]...), '#')
+				top.indexed = len(w.indexed)
+			}
 		}
 	}
 }
 
-func (w *walk) top() *nesting { return &w.stack[len(w.stack)-1] }
-
-// closing returns the end of the string that begins at i.
-func closing(data []byte, i int) int {
-	for data[i] != '"' {
-		if data[i] == '\\' {
-			i++
-		}
-		i++
+// text masks a string that may be a part: data[start:end], which is not empty.
+func (w *walk) text(e *event, top *nesting, data []byte, start, end int) {
+	w.texts++
+	w.delta = slices.Contains(pieces, string(top.key)) && (bytes.Contains(w.path, []byte("delta/")) || bytes.HasPrefix(w.path, []byte("candidates/")))
+	w.part(w.path, e, data[start:end], start)
+	if !bytes.Equal(w.path, w.indexed) {
+		w.part(w.indexed, e, data[start:end], start)
 	}
-	return i
-}
-
-// number reads a digit of a number.
-func (w *walk) number(digit byte) {
-	if len(w.stack) == 0 {
-		return
+	if string(w.path) == geminiText {
+		top.text = part{e, start, end}
 	}
-	// The index of an element precedes its parts.
-	if top := w.top(); string(top.key) == "index" && len(w.indexed) < maxPath {
-		w.indexed = append(w.indexed[:top.indexed], digit, '#')
-		top.indexed = len(w.indexed)
-	}
-}
-
-// text masks a string, data[start:end] without its quotes.
-func (w *walk) text(e *event, data []byte, start, end int) {
-	var top nesting
-	if len(w.stack) > 0 {
-		top = *w.top()
-	}
-	if top.wantsKey {
-		w.key(data[start:end])
-		w.scan(data[:end], start, end, 1, e.fill)
-		return
-	}
-	if len(w.stack) < 2 || slices.Contains(single, string(top.key)) {
-		w.last = w.last || bytes.HasSuffix(bytes.ToLower(top.key), []byte("reason"))
-		w.scan(data[:end], start, end, 1, e.fill)
-		return
-	}
-	if start < end {
-		w.texts++
-		w.delta = slices.Contains(pieces, string(top.key)) && (bytes.Contains(w.path, []byte("delta/")) || bytes.HasPrefix(w.path, []byte("candidates/")))
-		w.part(w.path, e, data, start, end)
-		if !bytes.Equal(w.path, w.indexed) {
-			w.part(w.indexed, e, data, start, end)
-		}
-		if string(w.path) == geminiText {
-			w.top().said = span{start, end}
-		}
-	}
-}
-
-// geminiText is the path of Gemini's texts. Thoughts have the same path, and differ only by another
-// member.
-const geminiText = "candidates/content/parts/text/"
-
-// endPart masks the text of a part of Gemini once it is known whether it is a thought: thoughts and
-// other texts are joined separately.
-func (w *walk) endPart(e *event, data []byte) {
-	top := w.top()
-	if top.said == (span{}) {
-		return
-	}
-	name := geminiText + "said"
-	if top.thought {
-		name = geminiText + "thought"
-	}
-	w.part([]byte(name), e, data, top.said.start, top.said.end)
 }
 
 // key notes the key of the next member.
-func (w *walk) key(key []byte) {
-	top := w.top()
-	top.wantsKey, top.key = false, key
+func (w *walk) key(top *nesting, key []byte) {
+	top.key = key
 	if string(key) == "refusal" { // a part of the text like any other
 		key = []byte("content")
 	}
@@ -448,21 +373,134 @@ func (w *walk) key(key []byte) {
 	}
 }
 
-// part masks a part of a lane.
-func (w *walk) part(name []byte, e *event, data []byte, start, end int) {
+// part masks a part of a lane, which begins at an offset of the event.
+func (w *walk) part(name []byte, e *event, text []byte, start int) {
 	l := w.lanes[string(name)]
 	if l == nil {
-		if _, open := w.scan(data[:end], start, end, 1, e.fill); open == end {
+		l = &lane{}
+		if open := w.scan(text, 0, 1, func(from, to int) { e.fill(start+from, start+to) }); open == len(text) {
 			return
 		}
-		l = &lane{}
 		if w.lanes == nil {
 			w.lanes = map[string]*lane{}
 		}
 		w.lanes[string(name)] = l
 	}
-	l.addEvent(w.set, e, data, start, end)
+	l.add(w.set, e, text, start)
 	if l.touched = true; len(l.open) == 0 {
 		delete(w.lanes, string(name))
+	}
+}
+
+// A Stream masks secrets in the events of one answer. If the text of an event ends with the possible
+// beginning of a secret, that end is held back until the next event.
+type Stream struct {
+	secrets *Secrets
+	walk    walk
+	held    []*event
+}
+
+// Stream returns a Stream.
+func (s *Secrets) Stream() *Stream { return &Stream{secrets: s} }
+
+// telling is the length from which the beginning of a secret is held for more than one event: a
+// shorter one is probably something else.
+const telling = 4
+
+// maxLanes bounds the open texts that an event does not continue: a backend could begin a new one
+// with each event.
+const maxLanes = 100
+
+// Add adds the data of an event, and calls f with the events that can be passed on, which are valid
+// until f returns. It returns as soon as f is done or fails.
+func (s *Stream) Add(data []byte, f func(data []byte) (done bool, err error)) (done bool, err error) {
+	w := &s.walk
+	if w.set = s.secrets.set(); w.set == nil {
+		return f(data)
+	}
+	e := &event{data: data}
+	w.event(e)
+	s.held = append(s.held, e)
+	s.split(e)
+	for name, l := range w.lanes {
+		switch {
+		case !l.touched && len(w.lanes) > maxLanes:
+			delete(w.lanes, name)
+		case l.touched:
+			l.holding = true
+		case w.texts == 0 || len(l.open) < telling: // an event without text may be the last
+			l.holding = false
+		}
+	}
+	return s.release(slices.IndexFunc(s.held, s.isOpen), f)
+}
+
+// End calls f with the events that are held. There are no more events.
+func (s *Stream) End(f func(data []byte) (done bool, err error)) (done bool, err error) {
+	return s.release(-1, f)
+}
+
+// release passes on the first n events, or all if n is -1.
+func (s *Stream) release(n int, f func([]byte) (bool, error)) (done bool, err error) {
+	if n < 0 {
+		n = len(s.held)
+	}
+	for _, e := range s.held[:n] {
+		if !done && err == nil {
+			done, err = f(e.data)
+		}
+		e.gone = true
+	}
+	s.held = slices.Delete(s.held, 0, n)
+	for _, e := range s.held {
+		e.own()
+	}
+	return done, err
+}
+
+// isOpen reports whether an event has a part of a possible secret.
+func (s *Stream) isOpen(e *event) bool {
+	for _, l := range s.walk.lanes {
+		if l.holding && slices.ContainsFunc(l.parts, func(p part) bool { return p.of == e }) {
+			return true
+		}
+	}
+	return false
+}
+
+// split splits the latest event if only the end of its only text is open, so that the rest need not
+// wait.
+func (s *Stream) split(e *event) {
+	var at *part
+	for _, l := range s.walk.lanes {
+		if !l.touched {
+			continue
+		}
+		p := &l.parts[0]
+		if p.of != e || at != nil && *at != *p {
+			return
+		}
+		at = p
+	}
+	if at == nil || s.walk.texts != 1 || !s.walk.delta || s.walk.last {
+		return
+	}
+	start, end := at.start, at.end
+	begin := 0 // of the string
+	for t := range jsonscan.Tokens(e.data) {
+		if begin = t.Start + 1; start < t.End {
+			break
+		}
+	}
+	if begin == start {
+		return
+	}
+	rest := &event{data: slices.Concat(e.data[:begin], e.data[start:]), owned: true}
+	e.data, e.owned = slices.Concat(e.data[:start], e.data[end:]), true
+	s.held = append(s.held, rest)
+	for _, l := range s.walk.lanes {
+		if l.touched {
+			l.parts[0] = part{rest, begin, begin + end - start}
+		}
 	}
 }
