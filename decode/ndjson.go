@@ -31,6 +31,9 @@ func (it *Item) record(r *ndjson.Record) {
 	r.Seq, r.Time, r.Conn, r.Stream = it.Seq, it.Time, f.Conn, f.Stream
 	r.Dir, r.Offset, r.Size, r.Framing = it.dir(), f.Offset, f.Size(), it.Framing.Name()
 	r.Redacted, r.Altered = it.Redacted, it.Altered
+	if all.Rules(it.Protocol).NoWire {
+		r.Size = 0
+	}
 	if f.Gap {
 		r.Kind, r.Raw = []byte(ndjson.Skipped), f.Raw
 	} else {
@@ -78,7 +81,9 @@ func (it *Item) meaningOf(r *ndjson.Record, m *protocol.Message) {
 // again from the payload.
 func (it *Item) bytesOf(r *ndjson.Record) {
 	payload, same := it.form()
-	r.Payload = payload
+	if r.Payload = payload; all.Rules(it.Protocol).NoWire && payload != nil {
+		return
+	}
 	if !same || it.Frame.Compressed || !frame.Exact(it.Framing, it.Frame) {
 		if r.Raw = it.Frame.Raw; r.Raw == nil {
 			r.Raw = []byte{} // the bytes are those of the frame before

@@ -9,6 +9,7 @@ import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/all"
 )
 
 // Text shows items to people: a line each, and more if asked for.
@@ -167,7 +168,9 @@ func (l *line) item(it *Item, clock Clock) {
 		l.left(l.style.Kind, it.kind(), l.kind)
 		l.left(l.style.ID, l.names(&it.Message), l.id)
 	}
-	l.buf = strconv.AppendInt(l.buf[:0], int64(it.Frame.Size()), 10)
+	if l.buf = l.buf[:0]; !all.Rules(it.Protocol).NoWire {
+		l.buf = strconv.AppendInt(l.buf, int64(it.Frame.Size()), 10)
+	}
 	if it.Frame.Gap && it.Err != nil && it.Frame.Size() >= gapSize {
 		l.buf = append(l.buf, '+') // the rest has no line of its own
 	}

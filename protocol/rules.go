@@ -145,6 +145,9 @@ type Rules struct {
 	// Framing is the only framing that both sides use on a plain stream, such as a pipe;
 	// nil if there are several.
 	Framing frame.Framing
+	// NoWire says that the messages were on no wire: a program tells them about itself. They have no
+	// sizes, and their times do not show how fast an answer came.
+	NoWire bool
 	// Outlined says that an outline of a session keeps what the rules need, such as ids; see
 	// capture.Redaction.
 	Outlined bool

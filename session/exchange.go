@@ -258,9 +258,9 @@ func (e *Exchange) saw(f *Frame) {
 
 // become records how the exchange ended.
 func (e *Exchange) become(o Outcome) {
-	e.kind.changed(e, o)
+	e.kind.changed(e.Outcome, o, e.Of != 0)
 	if e.named != nil {
-		e.named.changed(e, o)
+		e.named.changed(e.Outcome, o, e.Of != 0 && !e.rules.NoWire)
 	}
 	e.Outcome = o
 }
@@ -270,7 +270,7 @@ func (e *Exchange) ended() {
 	if !e.Closed.IsZero() {
 		latency := e.Latency()
 		e.kind.Latency.Add(latency)
-		if e.named != nil && e.Of == 0 {
+		if e.named != nil && (e.Of == 0 || e.rules.NoWire) {
 			e.named.Latency.Add(latency)
 		}
 	}

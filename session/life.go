@@ -421,6 +421,12 @@ func (t *Tracker) feed(f *Frame, s *scope, m *protocol.Message) {
 		if m.Operation.Of.IsZero() || !t.isEndless(e) { // otherwise it belongs to the operation
 			t.use(e.Operation(), ev.used)
 		}
+		if t.base.NoWire {
+			t.countAnswer(&ev)
+			if e.Operation() != e { // the turn of a sub-agent
+				e.Usage = e.Usage.Plus(ev.used)
+			}
+		}
 		t.countModel()
 	}
 	if e != nil && e.Operation() != e {

@@ -65,7 +65,7 @@ func (e *Exchange) join(op *Exchange) {
 // countJoined adds n to the counts of joined exchanges with the kind, name and outcome of e.
 func (e *Exchange) countJoined(n int64) {
 	e.kind.Joined[e.Outcome] += n
-	if e.named != nil {
+	if e.named != nil && !e.rules.NoWire { // the calls of tools are counted by their names
 		e.named.Joined[e.Outcome] += n
 	}
 }

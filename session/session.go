@@ -204,6 +204,9 @@ func (t *Tracker) count(f *Frame, m *protocol.Message) *scope {
 	if f.Dir > frame.U2C {
 		f.Dir = frame.DirUnknown
 	}
+	if t.base.NoWire {
+		f.Size = 0
+	}
 	s := t.scopeOf(f)
 	s.last = f.Seq
 	t.masked, t.blank, t.faithful = t.masked || f.Masked, t.blank || f.Blank, f.Faithful
@@ -476,7 +479,7 @@ func perSecond(n int64, took time.Duration) float64 {
 // streamed returns how many tokens of the answer came after its beginning, and how long
 // that took: from the first part, or from the request if there are no parts.
 func (e *Exchange) streamed() (tokens int64, took time.Duration) {
-	if e.Outcome != Done || e.Model == "" {
+	if e.Outcome != Done || e.Model == "" || e.rules != nil && e.rules.NoWire {
 		return 0, 0
 	}
 	start := e.FirstPart
@@ -493,29 +496,41 @@ func (e *Exchange) streamed() (tokens int64, took time.Duration) {
 // unknown.
 func (e *Exchange) TokensPerSecond() float64 { return perSecond(e.streamed()) }
 
-// modelOf returns the model of e, or nil if it has none or there are too many.
-func (t *Tracker) modelOf(e *Exchange) *Model {
-	if e.Model == "" {
+// modelNamed returns the model of that name, or nil if it is "" or there are too many.
+func (t *Tracker) modelNamed(name string) *Model {
+	if name == "" {
 		return nil
 	}
-	at := slices.IndexFunc(t.models, func(m *Model) bool { return m.Name == e.Model })
+	at := slices.IndexFunc(t.models, func(m *Model) bool { return m.Name == name })
 	if at < 0 {
 		if len(t.models) == maxNamesOfModel {
 			return nil
 		}
 		at = len(t.models)
-		t.models = append(t.models, &Model{Name: e.Model, StopReasons: map[string]int64{}, ToolCalls: map[string]int64{}})
+		t.models = append(t.models, &Model{Name: name, StopReasons: map[string]int64{}, ToolCalls: map[string]int64{}})
 	}
 	return t.models[at]
+}
+
+// countAnswer counts a message of a model in a session that was on no wire: one exchange has the
+// answers of several calls, which can be of several models.
+func (t *Tracker) countAnswer(ev *event) {
+	if m := t.modelNamed(string(clip(ev.m.Model, maxText))); m != nil {
+		m.Calls += int64(ev.m.Count)
+		m.Usage = m.Usage.Plus(ev.used)
+		if why := clip(ev.m.StopReason, maxText); len(why) > 0 && ev.m.Count > 0 {
+			countName(m.StopReasons, string(why))
+		}
+	}
 }
 
 // countModel counts the finished exchange that was not counted yet.
 func (t *Tracker) countModel() {
 	e := t.uncounted
-	if t.uncounted = nil; e == nil {
+	if t.uncounted = nil; e == nil || t.base.NoWire {
 		return
 	}
-	if m := t.modelOf(e); m != nil {
+	if m := t.modelNamed(e.Model); m != nil {
 		m.addExchange(e)
 	}
 }

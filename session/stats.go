@@ -55,12 +55,12 @@ type Kind struct {
 	lastName *Kind
 }
 
-// changed moves an exchange from its previous outcome to another.
-func (k *Kind) changed(e *Exchange, to Outcome) {
-	k.Outcomes[e.Outcome]--
+// changed moves an exchange from its previous outcome to another. It may be joined to an operation.
+func (k *Kind) changed(from, to Outcome, joined bool) {
+	k.Outcomes[from]--
 	k.Outcomes[to]++
-	if e.Of != 0 {
-		k.Joined[e.Outcome]--
+	if joined {
+		k.Joined[from]--
 		k.Joined[to]++
 	}
 }
@@ -320,7 +320,7 @@ func (t *Tracker) use(op *Exchange, u protocol.Usage) {
 	}
 	op.Usage, t.used = op.Usage.Plus(u), t.used.Plus(u)
 	if op.settled && op != t.uncounted && u != (protocol.Usage{}) {
-		if m := t.modelOf(op); m != nil {
+		if m := t.modelNamed(op.Model); m != nil && !t.base.NoWire {
 			m.Usage = m.Usage.Plus(u)
 		}
 	}

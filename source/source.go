@@ -35,9 +35,9 @@ type Form struct {
 	Open func(f *File) (Reader, error)
 	// Instead says what to do with a file that cannot be read.
 	Instead string
-	// Beside, if not nil, reports whether a file belongs to the session in another file of its
-	// folder, which reads both.
-	Beside func(path string) bool
+	// Beside, if not nil, reports whether a file of a folder belongs to the session in another file
+	// of it, with which it is read.
+	Beside func(folder fs.FS, name string) bool
 }
 
 // A File is a file that a [Form] opens.

@@ -28,6 +28,7 @@ import (
 	"github.com/wirectl/wirectl/protocol/repl"
 	"github.com/wirectl/wirectl/protocol/rlm"
 	"github.com/wirectl/wirectl/protocol/theory"
+	"github.com/wirectl/wirectl/protocol/transcript"
 )
 
 // list has every protocol. To add one, write its folder and add its Spec here.
@@ -40,6 +41,7 @@ var list = []*protocol.Spec{
 	&jsonrpc.MCPSpec,
 	&jsonrpc.ACPSpec,
 	&claude.Spec,
+	&transcript.Spec,
 	&jsonrpc.CodexSpec,
 	&codexexec.Spec,
 	&jsonrpc.CopilotSpec,

@@ -73,6 +73,7 @@ type Call struct {
 	Prompt *session.Prompt
 
 	json      bool // the id is JSON
+	noWire    bool // there are no bytes
 	withdrawn bool // its end is the cancel, whatever comes later
 	apart     bool // its operation is not the last one that was listed
 }
@@ -115,8 +116,8 @@ var Columns = []table.Column[Call]{
 	{Name: "first_part_ms", Title: "first part", Right: true, Drop: 5, Value: func(c *Call) any { return table.Millis(c.FirstPart) }},
 	{Name: "duration_ms", Title: "took", Right: true, Usual: 7, Value: func(c *Call) any { return table.Millis(c.Duration) }},
 	{Name: "parts", Value: func(c *Call) any { return table.Count(c.Parts) }},
-	{Name: "bytes_out", Title: "bytes out", Right: true, Drop: 6, Value: func(c *Call) any { return c.BytesOut }},
-	{Name: "bytes_in", Title: "bytes in", Right: true, Drop: 13, Usual: 9, Value: func(c *Call) any { return c.BytesIn }},
+	{Name: "bytes_out", Title: "bytes out", Right: true, Drop: 6, Shown: table.IfAny, Value: func(c *Call) any { return c.bytes(c.BytesOut) }},
+	{Name: "bytes_in", Title: "bytes in", Right: true, Drop: 13, Usual: 9, Shown: table.IfAny, Value: func(c *Call) any { return c.bytes(c.BytesIn) }},
 	{Name: "outcome", Title: "outcome", At: 3, Least: 20, Usual: 10, Paint: paintOutcome, Value: func(c *Call) any { return c.Outcome.String() }, Cell: outcomeCell},
 	{Name: "inferred", Value: func(c *Call) any { return table.Flag(c.Inferred) }},
 	{Name: "failed", Value: func(c *Call) any { return table.Flag(c.Outcome.Failed()) }},
@@ -179,6 +180,14 @@ func tokens(name, title string, drop int, of func(c *Call) (n, perhaps int64)) t
 			return render.Range(n, n+perhaps)
 		},
 	}
+}
+
+// bytes returns a number of bytes; nil if there are none.
+func (c *Call) bytes(n int64) any {
+	if c.noWire {
+		return nil
+	}
+	return n
 }
 
 // most is the most that a number of tokens may be, if that is unclear.
@@ -249,7 +258,7 @@ func (r *record) Field(key string) ([]byte, bool) {
 func newCall(e *session.Exchange) *Call {
 	return &Call{
 		Frame: e.First, Conn: e.Conn, Stream: e.Stream, Dir: e.Opener, Protocol: e.Protocol.Name(),
-		ID: strings.Clone(string(e.ID.Text)), json: e.Protocol.Encoding() == protocol.JSON,
+		ID: strings.Clone(string(e.ID.Text)), json: e.Protocol.Encoding() == protocol.JSON, noWire: all.Rules(e.Protocol).NoWire,
 		Kind: e.Kind, Name: e.Name, Start: e.Opened,
 	}
 }

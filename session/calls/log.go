@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/session"
 )
 
@@ -61,13 +62,13 @@ func (l *Log) Changed(e *session.Exchange, _ int64) {
 	switch {
 	case c == nil && e.Mark != 0:
 		return // already passed on
-	case c == nil && e.Of != 0 && !l.Unfold && (!l.isLate(e) || e.Outcome != session.Open):
+	case c == nil && e.Of != 0 && !l.unfolds(e) && (!l.isLate(e) || e.Outcome != session.Open):
 		return
 	case c == nil:
 		c = l.enter(e)
 	}
 	switch {
-	case l.isLate(e) && !l.Unfold:
+	case l.isLate(e) && !l.unfolds(e):
 	case e.Of != 0 && c.Operation == 0 && !l.join(c, e):
 		return
 	case e.Of == 0 && c.Operation != 0:
@@ -78,6 +79,10 @@ func (l *Log) Changed(e *session.Exchange, _ int64) {
 	l.release(c)
 }
 
+// unfolds reports whether an exchange of an operation is passed on. A program that tells about itself
+// tells of turns and the calls in them.
+func (l *Log) unfolds(e *session.Exchange) bool { return l.Unfold || all.Rules(e.Protocol).NoWire }
+
 // isLate reports whether an exchange repeats one that was passed on as failed.
 func (l *Log) isLate(e *session.Exchange) bool {
 	return e.Repeats && l.calls[e.Operation().Mark] == nil
@@ -87,7 +92,7 @@ func (l *Log) isLate(e *session.Exchange) bool {
 // passed on.
 func (l *Log) join(c *entry, e *session.Exchange) bool {
 	l.drop(c)
-	if !l.Unfold {
+	if !l.unfolds(e) {
 		delete(l.calls, c.mark)
 		e.Mark = 0 // it may turn out to belong to none
 		return false

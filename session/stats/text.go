@@ -63,7 +63,10 @@ func shares[R any](list []R, of func(r *R) int64) table.Column[R] {
 
 // headline returns the totals.
 func (r *Report) headline() string {
-	line := render.Count(r.Frames, "frame") + ", " + render.Count(r.Bytes, "byte") + ", "
+	line := render.Count(r.Frames, "frame") + ", "
+	if r.Bytes > 0 || r.Frames == 0 {
+		line += render.Count(r.Bytes, "byte") + ", "
+	}
 	exchanges := render.Count(r.Exchanges.total(), "exchange")
 	if r.Operations != nil {
 		line += render.Count(r.Operations.total(), "operation") + r.Operations.outcomes() + " of " + exchanges

@@ -10,6 +10,7 @@ import (
 	"github.com/wirectl/wirectl/internal/inflate"
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/source"
+	"github.com/wirectl/wirectl/source/claudecode"
 )
 
 // list has every form: those with the surest evidence first. To add one, write its folder and put its
@@ -31,11 +32,7 @@ var list = []*source.Form{
 		Name: "mitmproxy", About: "a file of flows of mitmproxy", Is: isFlows,
 		Instead: "convert it first (mitmdump -nr FILE --set hardump=flows.har)",
 	},
-	{
-		Name: "claude-code", About: "a transcript of Claude Code",
-		Lines:   []string{"sessionId uuid parentUuid version type=user|assistant|system|attachment message.role=user|assistant message.content"},
-		Instead: another,
-	},
+	claudecode.Form,
 	{
 		Name: "codex", About: "a rollout of Codex",
 		Lines: []string{

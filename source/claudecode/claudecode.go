@@ -1,0 +1,623 @@
+// Package claudecode reads the transcripts of Claude Code: a file for each session, one record per line,
+// and files of its sub-agents beside it. The form is not documented; it was tried with version 2.1.197.
+package claudecode
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/wirectl/wirectl/internal/jsonscan"
+	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/transcript"
+	"github.com/wirectl/wirectl/source"
+)
+
+// Form is that of transcripts.
+var Form = &source.Form{
+	Name: "claude-code", About: "a transcript of Claude Code",
+	Lines: []string{"sessionId uuid parentUuid version type=user|assistant|system|attachment message.role=user|assistant message.content"},
+	Open:  open,
+	Beside: func(folder fs.FS, name string) bool {
+		if path.Base(path.Dir(name)) != subagents || !strings.HasPrefix(path.Base(name), agentPrefix) {
+			return false
+		}
+		_, err := fs.Stat(folder, path.Dir(path.Dir(name))+extension)
+		return err == nil
+	},
+}
+
+// Where the transcripts of sub-agents are, below a folder with the name of the session.
+const (
+	subagents   = "subagents"
+	agentPrefix = "agent-"
+	extension   = ".jsonl"
+)
+
+// A record is a line. Records of other types are remarks, or say nothing about the session.
+type record struct {
+	Type       string    `json:"type"`
+	Subtype    string    `json:"subtype"`
+	UUID       string    `json:"uuid"`
+	Timestamp  time.Time `json:"timestamp"`
+	Version    string    `json:"version"`
+	Session    string    `json:"sessionId"`
+	Agent      string    `json:"agentId"`
+	Sidechain  bool      `json:"isSidechain"`
+	Meta       bool      `json:"isMeta"`
+	Summary    bool      `json:"isCompactSummary"`
+	APIError   bool      `json:"isApiErrorMessage"`
+	Server     string    `json:"attributionMcpServer"`
+	Compaction *struct {
+		Trigger string `json:"trigger"`
+		Before  int64  `json:"preTokens"`
+	} `json:"compactMetadata"`
+	Attempt  int             `json:"retryAttempt"`
+	Attempts int             `json:"maxRetries"`
+	Error    json.RawMessage `json:"error"`
+	Result   json.RawMessage `json:"toolUseResult"`
+	Message  *message        `json:"message"`
+}
+
+type message struct {
+	ID         string          `json:"id"`
+	Model      string          `json:"model"`
+	StopReason string          `json:"stop_reason"`
+	Content    json.RawMessage `json:"content"`
+	Usage      *struct {
+		Input   int64 `json:"input_tokens"`
+		Written int64 `json:"cache_creation_input_tokens"`
+		Cached  int64 `json:"cache_read_input_tokens"`
+		Output  int64 `json:"output_tokens"`
+	} `json:"usage"`
+}
+
+type block struct {
+	Type    string          `json:"type"`
+	Text    json.RawMessage `json:"text"`
+	ID      string          `json:"id"`
+	Name    string          `json:"name"`
+	Input   json.RawMessage `json:"input"`
+	Of      string          `json:"tool_use_id"`
+	Error   bool            `json:"is_error"`
+	Content json.RawMessage `json:"content"`
+}
+
+const synthetic = "<synthetic>" // the model of messages that Claude Code writes itself
+
+// A reader merges the transcript with those of sub-agents, in the order of their times.
+type reader struct {
+	file    *source.File
+	about   source.About
+	session string
+	main    *feeder
+	agents  []*feeder // that may have more records
+	known   map[string]bool
+	lanes   map[string]*lane
+	calls   map[string]string // open and ended calls: their turns
+	queue   []source.Record
+	now     time.Time
+	lower   int // answers whose usage is a lower bound
+	err     error
+}
+
+// maxAgents bounds the sub-agents of a session, and maxCalls the calls that are remembered for them.
+const (
+	maxAgents = 10_000
+	maxCalls  = 1 << 17
+)
+
+// A feeder reads one file. That of a sub-agent is opened when its time has come.
+type feeder struct {
+	name  string // of a sub-agent's file
+	lines *source.Lines
+	file  fs.File
+	of    string  // the call that began the sub-agent
+	agent string  // its kind
+	next  *record // nil if it was not read yet
+	time  time.Time
+	held  [][]byte // lines that were read ahead
+	idle  bool
+	lane  *lane // of the last record
+	err   error
+}
+
+func open(f *source.File) (source.Reader, error) {
+	r := &reader{
+		file: f, main: &feeder{lines: source.NewLines(f.Reader, f.Live)}, known: map[string]bool{},
+		lanes: map[string]*lane{}, calls: map[string]string{},
+	}
+	const ahead = 50
+	var first record
+	for len(r.main.held) < ahead && first.Version == "" && r.main.err == nil {
+		var line []byte
+		if line, r.main.err = r.main.lines.Next(); r.main.err == nil {
+			first = record{}
+			_ = parse(line, &first)
+			r.main.held = append(r.main.held, bytes.Clone(line))
+		}
+	}
+	r.session = first.Session
+	r.about = source.About{
+		Created: first.Timestamp, Controller: "user", Unit: "Claude Code",
+		Teller: strings.TrimSpace("Claude Code " + first.Version),
+	}
+	if first.Agent != "" {
+		r.about.Controller, r.about.Unit = "Claude Code", "sub-agent "+first.Agent
+	}
+	r.emit(r.about.Created, 1, &transcript.Event{Type: transcript.Session, ID: r.session, Name: "Claude Code", Version: first.Version})
+	return r, nil
+}
+
+// parse parses a line. Members of other types than expected are ignored.
+func parse(line []byte, r *record) error {
+	err := json.Unmarshal(line, r)
+	if _, bad := errors.AsType[*json.SyntaxError](err); bad {
+		return err
+	}
+	return nil
+}
+
+// About implements [source.Reader].
+func (r *reader) About() source.About { return r.about }
+
+// Next implements [source.Reader].
+func (r *reader) Next(rec *source.Record) error {
+	for len(r.queue) == 0 && r.err == nil {
+		r.advance()
+	}
+	if len(r.queue) == 0 {
+		*rec = source.Record{}
+		return r.err
+	}
+	*rec = r.queue[0]
+	if r.queue = r.queue[1:]; len(r.queue) == 0 {
+		r.queue = nil
+	}
+	return nil
+}
+
+// Close closes the files of sub-agents.
+func (r *reader) Close() error {
+	for _, a := range r.agents {
+		a.close()
+	}
+	return nil
+}
+
+// advance handles the next record of any file.
+func (r *reader) advance() {
+	if r.main.next == nil && !r.main.idle && r.main.err == nil {
+		r.main.read()
+		if r.main.idle || r.main.err != nil {
+			r.findAgents() // those that have begun meanwhile
+		}
+	}
+	first := r.main
+	if r.main.next == nil {
+		first = nil
+	}
+	for _, a := range r.agents {
+		if a.next == nil && a.err == nil && a.lines != nil {
+			a.read()
+		}
+		if a.err == nil && (first == nil || a.time.Before(first.time)) {
+			first = a
+		}
+	}
+	r.agents = slices.DeleteFunc(r.agents, func(a *feeder) bool {
+		if a.err != nil {
+			a.close()
+			r.settle(a.lane)
+		}
+		return a.err != nil
+	})
+	if first != nil && first.lines == nil {
+		if first.file, first.err = r.file.Folder.Open(first.name); first.err == nil {
+			first.lines = source.NewLines(first.file, false)
+		}
+		return
+	}
+	switch {
+	case first != nil:
+		rec := first.next
+		first.next = nil
+		r.handle(first, rec)
+	case r.main.idle:
+		r.settleAll()
+		r.main.idle = false
+		r.queue = append(r.queue, source.Record{Kind: source.Idle})
+	default:
+		r.settleAll()
+		r.remarks()
+		r.err = r.main.err
+	}
+}
+
+// remarks says what is missing.
+func (r *reader) remarks() {
+	if r.lower > 0 {
+		r.note(render.Count(int64(r.lower), "answer") + " ended early, so the output tokens are a lower bound")
+	}
+	if r.main.lines.Long > 0 {
+		r.note(render.Count(int64(r.main.lines.Long), "line") + " over the limit of 32 MiB skipped")
+	}
+}
+
+func (r *reader) note(text string) {
+	r.queue = append(r.queue, source.Record{Kind: source.Note, Conn: 1, Time: r.now, Data: []byte(text)})
+}
+
+// read reads the next record of the session.
+func (f *feeder) read() {
+	for {
+		var line []byte
+		if len(f.held) > 0 {
+			line, f.held = f.held[0], f.held[1:]
+		} else if line, f.err = f.lines.Next(); f.err != nil {
+			if f.idle = errors.Is(f.err, source.ErrIdle); f.idle {
+				f.err = nil
+			}
+			return
+		}
+		f.idle = false
+		rec := &record{}
+		if parse(line, rec) != nil {
+			continue // not a record
+		}
+		if rec.Timestamp.After(f.time) {
+			f.time = rec.Timestamp
+		}
+		f.next = rec
+		return
+	}
+}
+
+func (f *feeder) close() {
+	if f.file != nil {
+		f.file.Close()
+		f.file = nil
+	}
+}
+
+// findAgents opens the transcripts of sub-agents that were not read yet.
+func (r *reader) findAgents() {
+	if r.file.Folder == nil || r.session == "" || path.Base(r.session) != r.session || !strings.HasPrefix(r.file.Base, r.session) {
+		return
+	}
+	dir := path.Join(r.session, subagents)
+	entries, err := fs.ReadDir(r.file.Folder, dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		name := path.Join(dir, e.Name())
+		if !strings.HasSuffix(name, extension) || !e.Type().IsRegular() || r.known[name] || len(r.known) >= maxAgents {
+			continue
+		}
+		a := &feeder{name: name}
+		if r.known[name] = true; !r.starts(a) {
+			continue
+		}
+		var meta struct {
+			Kind string `json:"agentType"`
+			Call string `json:"toolUseId"`
+		}
+		if text, err := fs.ReadFile(r.file.Folder, strings.TrimSuffix(name, extension)+".meta.json"); err == nil {
+			_ = json.Unmarshal(text, &meta)
+		}
+		a.of, a.agent = meta.Call, meta.Kind
+		r.agents = append(r.agents, a)
+	}
+}
+
+// starts sets the time at which a sub-agent began, and reports whether it has a transcript.
+func (r *reader) starts(a *feeder) bool {
+	f, err := r.file.Folder.Open(a.name)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	line, err := source.NewLines(f, false).Next()
+	var first record
+	if err != nil || parse(line, &first) != nil {
+		return false
+	}
+	a.time = first.Timestamp
+	return true
+}
+
+// A lane is the conversation with the agent of the session, or with one sub-agent.
+type lane struct {
+	conn    int
+	agent   string // the kind of a sub-agent
+	of      string // the call that began it
+	turn    string // that is open; "" for none
+	last    time.Time
+	ends    bool     // the turn has an answer that may be its last
+	open    []string // calls of the turn without a result
+	command string   // a slash command before the turn
+}
+
+func (r *reader) lane(f *feeder, rec *record) *lane {
+	key := rec.Agent
+	if key == "" && rec.Sidechain {
+		key = "sidechain"
+	}
+	l := r.lanes[key]
+	defer func() { f.lane = l }()
+	if l == nil {
+		l = &lane{conn: len(r.lanes) + 1, agent: f.agent, of: f.of}
+		if key != "" && f == r.main && r.lanes[""] != nil { // older versions
+			l.of = r.openAgent()
+		}
+		r.lanes[key] = l
+		name := r.about.Controller + " → " + r.about.Unit
+		if l.conn > 1 {
+			name = "Claude Code → " + cmp.Or(l.agent, "sub-agent") + " " + rec.Agent
+		}
+		r.queue = append(r.queue, source.Record{Kind: source.Opened, Conn: l.conn, Time: rec.Timestamp, Data: []byte(name)})
+	}
+	return l
+}
+
+// openAgent returns the last open call of the session, which a sub-agent in the same file belongs to.
+func (r *reader) openAgent() string {
+	if open := r.lanes[""].open; len(open) > 0 {
+		return open[len(open)-1]
+	}
+	return ""
+}
+
+// emit tells an event. Records are not in the order of their times; events are.
+func (r *reader) emit(at time.Time, conn int, e *transcript.Event) {
+	if at.Before(r.now) {
+		at = r.now
+	}
+	r.now = at
+	r.queue = append(r.queue, source.Record{
+		Conn: conn, Dir: transcript.Dir(e.Type), Time: at, Protocol: transcript.Spec.Name(), Data: e.Append(nil),
+	})
+}
+
+// handle tells what a record says. Compaction and forks write records again.
+func (r *reader) handle(f *feeder, rec *record) {
+	if rec.UUID == "" || !r.file.Seen.Once([]byte(rec.UUID)) {
+		return
+	}
+	at := rec.Timestamp
+	switch rec.Type {
+	case "user":
+		if rec.Message != nil && !rec.Summary {
+			r.user(r.lane(f, rec), rec, at)
+		}
+	case "assistant":
+		if rec.Message != nil {
+			r.assistant(r.lane(f, rec), rec, at)
+		}
+	case "system":
+		r.system(r.lane(f, rec), rec, at)
+	}
+}
+
+// blocks returns the content of a message; text alone is one block.
+func (m *message) blocks() (all []block) {
+	if jsonscan.KindOf(m.Content) == jsonscan.String {
+		return []block{{Type: "text", Text: m.Content}}
+	}
+	if err := json.Unmarshal(m.Content, &all); err != nil && all == nil {
+		return nil
+	}
+	return all
+}
+
+// user handles a prompt, the results of tools, or what Claude Code writes in the name of the user.
+func (r *reader) user(l *lane, rec *record, at time.Time) {
+	for _, b := range rec.Message.blocks() {
+		switch b.Type {
+		case "tool_result":
+			r.result(l, rec, &b, at)
+		case "text":
+			text := plain(b.Text)
+			switch {
+			case strings.HasPrefix(text, "[Request interrupted by user"):
+				r.end(l, at, transcript.Cancelled, "")
+			case strings.HasPrefix(text, "<command-name>"):
+				l.command, _, _ = strings.Cut(strings.TrimPrefix(text, "<command-name>"), "<")
+			case rec.Meta, strings.HasPrefix(text, "<local-command"), strings.HasPrefix(text, "<bash-"):
+			default:
+				r.begin(l, rec.turn(), at, b.Text)
+			}
+		}
+	}
+}
+
+// turn returns a name for the turn that a record begins, short enough to read.
+func (rec *record) turn() string { return render.Clip(rec.UUID, 8) }
+
+// begin begins a turn.
+func (r *reader) begin(l *lane, id string, at time.Time, text []byte) {
+	if l.ends {
+		r.end(l, l.last, "", "")
+	}
+	l.turn, l.ends, l.open, l.command = id, false, nil, ""
+	l.last = at
+	r.emit(at, l.conn, &transcript.Event{Type: transcript.Prompt, Turn: id, Of: r.calls[l.of], Name: l.agent, Text: text})
+}
+
+// end ends the turn.
+func (r *reader) end(l *lane, at time.Time, outcome, reason string) {
+	if l.turn != "" {
+		e := &transcript.Event{Type: transcript.End, Turn: l.turn, Outcome: outcome, Reason: reason}
+		if outcome == "" {
+			e.Unanswered = l.open
+		}
+		r.emit(at, l.conn, e)
+	}
+	l.turn, l.ends, l.open = "", false, nil
+}
+
+// settle ends the turn of a lane that has its last answer; the lane may be nil.
+func (r *reader) settle(l *lane) {
+	if l != nil && l.ends {
+		r.end(l, r.now, "", "")
+	}
+}
+
+// settleAll does that for all lanes, at the end of the file.
+func (r *reader) settleAll() {
+	for _, key := range slices.Sorted(maps.Keys(r.lanes)) {
+		r.settle(r.lanes[key])
+	}
+}
+
+// result handles the result of a tool.
+func (r *reader) result(l *lane, rec *record, b *block, at time.Time) {
+	e := &transcript.Event{Type: transcript.Result, ID: b.Of, Turn: l.turn, Text: b.Content}
+	text := plain(b.Content)
+	var kept struct {
+		Size int64 `json:"persistedOutputSize"`
+	}
+	_ = json.Unmarshal(rec.Result, &kept)
+	e.FullSize = kept.Size
+	switch {
+	case !b.Error:
+	case plain(rec.Result) == "User rejected tool use":
+		e.Outcome = transcript.Cancelled
+	default:
+		e.Outcome, e.Reason = transcript.ToolError, clip(text)
+	}
+	l.last = at
+	if i := slices.Index(l.open, b.Of); i >= 0 {
+		l.open = slices.Delete(l.open, i, i+1)
+	} else if _, known := r.calls[b.Of]; !known {
+		return // its call is in a part that was compacted, or in another file
+	}
+	r.emit(at, l.conn, e)
+}
+
+// assistant handles a block of an answer. All records of an answer have its whole usage; so the most
+// counts once.
+func (r *reader) assistant(l *lane, rec *record, at time.Time) {
+	m := rec.Message
+	if rec.APIError {
+		var text string
+		for _, b := range m.blocks() {
+			text = cmp.Or(text, plain(b.Text))
+		}
+		r.end(l, at, transcript.Failed, clip(text))
+		return
+	}
+	e := &transcript.Event{Type: transcript.Answer, ID: cmp.Or(m.ID, rec.UUID), StopReason: m.StopReason}
+	if m.Model != synthetic {
+		e.Model = m.Model
+	}
+	if u := m.Usage; u != nil && m.Model != synthetic {
+		total := protocol.Usage{Input: max(0, u.Input) + max(0, u.Written) + max(0, u.Cached), Cached: max(0, u.Cached), Output: max(0, u.Output)}
+		e.Usage, e.Begins = r.file.Seen.Growth([]byte(e.ID), total)
+		if e.Begins = e.Begins && total != (protocol.Usage{}); e.Begins && m.StopReason == "" {
+			r.lower++
+		}
+	}
+	blocks := m.blocks()
+	if l.turn == "" {
+		if e.Usage == (protocol.Usage{}) && !slices.ContainsFunc(blocks, func(b block) bool { return b.Type == "tool_use" }) {
+			return // kept by a compaction
+		}
+		text := []byte(nil)
+		if l.command != "" {
+			text = jsonscan.AppendQuote(nil, []byte(l.command))
+		}
+		r.begin(l, rec.turn(), at, text)
+	}
+	l.last = at
+	l.ends = m.StopReason != "" && m.StopReason != "tool_use" && m.StopReason != "pause_turn"
+	e.Turn = l.turn
+	for _, b := range blocks {
+		if e.Text == nil {
+			e.Text = b.Text
+		}
+	}
+	r.emit(at, l.conn, e)
+	for _, b := range blocks {
+		if b.Type == "tool_use" && b.ID != "" {
+			r.call(l, &b, at)
+		}
+	}
+}
+
+// call handles a call of a tool.
+func (r *reader) call(l *lane, b *block, at time.Time) {
+	e := &transcript.Event{Type: transcript.Call, Turn: l.turn, ID: b.ID, Name: b.Name, Arguments: b.Input}
+	if rest, ok := strings.CutPrefix(b.Name, "mcp__"); ok {
+		e.Server, _, _ = strings.Cut(rest, "__")
+	}
+	l.open = append(l.open, b.ID)
+	if len(r.calls) < maxCalls {
+		r.calls[b.ID] = l.root(r)
+	}
+	r.emit(at, l.conn, e)
+	if b.Name == "Agent" || b.Name == "Task" {
+		r.findAgents()
+	}
+}
+
+// root returns the turn of the session that a lane's turn belongs to.
+func (l *lane) root(r *reader) string { return cmp.Or(r.calls[l.of], l.turn) }
+
+// system handles what Claude Code says about the session.
+func (r *reader) system(l *lane, rec *record, at time.Time) {
+	switch rec.Subtype {
+	case "compact_boundary":
+		if l.ends {
+			r.end(l, l.last, "", "")
+		}
+		e := &transcript.Event{Type: transcript.Compaction, Reason: "compacted"}
+		if c := rec.Compaction; c != nil {
+			e.Reason = fmt.Sprintf("%s, after %d tokens", cmp.Or(c.Trigger, "automatic"), c.Before)
+		}
+		r.emit(at, l.conn, e)
+	case "api_error":
+		var why struct {
+			Message string `json:"message"`
+		}
+		_ = json.Unmarshal(rec.Error, &why)
+		r.emit(at, l.conn, &transcript.Event{
+			Type: transcript.Retry, Turn: l.turn, Reason: fmt.Sprintf("attempt %d of %d failed: %s", rec.Attempt, rec.Attempts, clip(why.Message)),
+		})
+	}
+}
+
+// plain returns the text of a content: a string, or blocks of text.
+func plain(raw []byte) string {
+	if text, ok := jsonscan.Unquote(raw); ok {
+		return string(text)
+	}
+	var blocks []struct {
+		Text string `json:"text"`
+	}
+	_ = json.Unmarshal(raw, &blocks)
+	for _, b := range blocks {
+		if b.Text != "" {
+			return b.Text
+		}
+	}
+	return ""
+}
+
+// maxReason bounds a reason, in bytes.
+const maxReason = 200
+
+// clip returns the beginning of a text on one line.
+func clip(text string) string {
+	return render.Shorten(strings.Join(strings.Fields(render.Clip(text, 4*maxReason)), " "), maxReason)
+}

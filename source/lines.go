@@ -1,0 +1,91 @@
+package source
+
+import (
+	"bytes"
+	"errors"
+	"io"
+
+	"github.com/wirectl/wirectl/internal/jsonscan"
+)
+
+// Lines reads a file of JSON lines.
+type Lines struct {
+	r       io.Reader
+	live    bool
+	buf     []byte
+	at, end int // buf[at:end] was not returned
+	err     error
+	Long    int // lines that were over the limit, and skipped
+	skips   bool
+}
+
+const (
+	// maxLine is the longest line, in bytes: results of tools contain images.
+	maxLine  = 32 << 20
+	readSize = 64 << 10
+)
+
+// ErrIdle says that a file that grows has no more for now.
+var ErrIdle = errors.New("no more for now")
+
+// NewLines returns the lines of r. At the end of a live file, Next returns [ErrIdle].
+func NewLines(r io.Reader, live bool) *Lines { return &Lines{r: r, live: live} }
+
+// Next returns the next line that is not blank, valid until the next call. A last line without its end
+// counts if it is complete JSON; otherwise the error is [ErrCut].
+func (l *Lines) Next() ([]byte, error) {
+	for seen := 0; ; {
+		if i := bytes.IndexByte(l.buf[l.at+seen:l.end], '\n'); i >= 0 {
+			line := bytes.TrimSpace(l.buf[l.at : l.at+seen+i])
+			l.at, seen = l.at+seen+i+1, 0
+			if l.skips {
+				l.skips = false
+				continue
+			}
+			if len(line) > 0 {
+				return line, nil
+			}
+			continue
+		}
+		if seen = l.end - l.at; seen > maxLine {
+			l.skips, l.at, seen = true, l.end, 0
+			l.Long++
+		}
+		if l.err != nil {
+			return l.last()
+		}
+		l.makeRoom()
+		n, err := l.r.Read(l.buf[l.end:])
+		l.end, l.err = l.end+n, err
+		if n == 0 && err == nil && l.live {
+			return nil, ErrIdle
+		}
+	}
+}
+
+// last returns the rest of the file.
+func (l *Lines) last() ([]byte, error) {
+	line := bytes.TrimSpace(l.buf[l.at:l.end])
+	l.at = l.end
+	switch {
+	case l.err != io.EOF:
+		return nil, l.err
+	case len(line) == 0 || l.skips:
+		return nil, io.EOF
+	case jsonscan.WellFormed(line) != nil:
+		return nil, ErrCut
+	}
+	return line, nil
+}
+
+func (l *Lines) makeRoom() {
+	if l.at > 0 {
+		l.end = copy(l.buf, l.buf[l.at:l.end])
+		l.at = 0
+	}
+	if len(l.buf)-l.end < readSize {
+		grown := make([]byte, max(2*len(l.buf), l.end+readSize))
+		copy(grown, l.buf[:l.end])
+		l.buf = grown
+	}
+}
