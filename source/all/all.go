@@ -11,6 +11,7 @@ import (
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/source"
 	"github.com/wirectl/wirectl/source/claudecode"
+	"github.com/wirectl/wirectl/source/codex"
 )
 
 // list has every form: those with the surest evidence first. To add one, write its folder and put its
@@ -33,14 +34,7 @@ var list = []*source.Form{
 		Instead: "convert it first (mitmdump -nr FILE --set hardump=flows.har)",
 	},
 	claudecode.Form,
-	{
-		Name: "codex", About: "a rollout of Codex",
-		Lines: []string{
-			"timestamp type=session_meta payload.id",
-			"timestamp payload type=response_item|event_msg|turn_context|compacted|world_state|token_usage_record",
-		},
-		Instead: another,
-	},
+	codex.Form,
 	{
 		Name: "gemini-chat", About: "a session of Gemini CLI",
 		Lines: []string{"sessionId projectHash startTime"}, Document: []string{"sessionId projectHash startTime messages"},
