@@ -118,7 +118,7 @@ type reader struct {
 	model   string
 	text    []byte // of an answer whose usage was not read yet
 	textAt  time.Time
-	records bool   // usage is told for each answer
+	records bool // usage is told for each answer
 	total   protocol.Usage
 	open    []string // calls of the turn without a result
 	calls   map[string]*outcome
