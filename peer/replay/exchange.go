@@ -402,20 +402,15 @@ var undigested = []jsondiff.Path{
 	{"body", "params", "message", "messageId"}, // of A2A
 }
 
-// callKey returns the key for an id that a side chose.
-func callKey(owner frame.Dir) string {
-	if owner == frame.C2U {
-		return clientKey
-	}
-	return serverKey
-}
+// callKey returns the key for the id of a request, or tokenKey for a progress token, that a side chose.
+func callKey(owner frame.Dir) string  { return sideKey(owner, clientKey, serverKey) }
+func tokenKey(owner frame.Dir) string { return sideKey(owner, clientToken, serverToken) }
 
-// tokenKey returns the key for a progress token that a side chose.
-func tokenKey(owner frame.Dir) string {
+func sideKey(owner frame.Dir, client, server string) string {
 	if owner == frame.C2U {
-		return clientToken
+		return client
 	}
-	return serverToken
+	return server
 }
 
 // isTheirs reports whether the peer of a side chooses the value under a key.

@@ -193,55 +193,64 @@ func (n *names) isOurs(m *protocol.Message, t protocol.Token) bool {
 }
 
 // places returns the changes to a JSON payload.
-func (n *names) places(st *step) []protocol.Place {
-	list := idPlaces(st.payload, func(id string) (string, bool) {
+func (n *names) places(st *step) (list []protocol.Place) {
+	jsondiff.Leaves(st.payload, func(key string, at int, value []byte) {
+		if live := n.liveValue(st, key, value); live != nil {
+			list = append(list, protocol.Place{Start: at, End: at + len(value), Text: live})
+		}
+	})
+	return list
+}
+
+// liveValue returns what takes the place of a value in a message of ours; nil if it stays.
+func (n *names) liveValue(st *step, key string, value []byte) []byte {
+	task := otherID(key, value, func(id string) (string, bool) {
 		live, ok := n.tasks[id]
 		return live, ok
 	})
-	ours := list
-	jsondiff.Leaves(st.payload, func(key string, at int, value []byte) {
-		if slices.ContainsFunc(ours, func(p protocol.Place) bool { return p.Start == at }) {
-			return
+	switch {
+	case task != nil:
+		return task
+	case isProcess(st, key):
+		return []byte("null")
+	case isTheirs(key, n.side):
+		if live, ok := n.callOf(st, key, value); ok {
+			return live
 		}
-		if isProcess(st, key) {
-			list = append(list, protocol.Place{Start: at, End: at + len(value), Text: []byte("null")})
-			return
+		return nil
+	case holdsResource(key):
+		return renameSegments(value, func(id string) (string, bool) {
+			live, _ := n.other(idValue{value: id})
+			text, ok := jsonscan.Unquote([]byte(live))
+			return string(text), ok
+		})
+	case !jsondiff.HoldsID(key):
+		return nil
+	}
+	if t, ok := tokenAt(&st.message, value); ok && t.Space != protocol.SpaceSession {
+		if live := n.token(&st.message, t); live != nil || !protocol.SameToken(t, st.message.Ref) {
+			return live
 		}
-		if isTheirs(key, n.side) {
-			if live, ok := n.callOf(st, key, value); ok {
-				list = append(list, protocol.Place{Start: at, End: at + len(value), Text: live})
-			}
-			return
-		}
-		if holdsResource(key) {
-			live := renameSegments(value, func(id string) (string, bool) {
-				called, _ := n.other(idValue{value: id})
-				live, ok := jsonscan.Unquote([]byte(called))
-				return string(live), ok
-			})
-			if live != nil {
-				list = append(list, protocol.Place{Start: at, End: at + len(value), Text: live})
-			}
-			return
-		}
-		if !jsondiff.HoldsID(key) {
-			return
-		}
-		if t, ok := tokenAt(&st.message, value); ok && t.Space != protocol.SpaceSession {
-			if live := n.token(&st.message, t); live != nil {
-				list = append(list, protocol.Place{Start: at, End: at + len(value), Text: live})
-				return
-			}
-			if !protocol.SameToken(t, st.message.Ref) {
-				return
-			}
-		}
-		if live, ok := n.other(idValueOf(key, value)); ok {
-			list = append(list, protocol.Place{Start: at, End: at + len(value), Text: []byte(live)})
-		}
-	})
-	slices.SortFunc(list, func(a, b protocol.Place) int { return cmp.Compare(a.Start, b.Start) })
-	return list
+	}
+	if live, ok := n.other(idValueOf(key, value)); ok {
+		return []byte(live)
+	}
+	return nil
+}
+
+// otherID returns the value under a key with other ids; nil if it has none that other knows.
+func otherID(key string, value []byte, other func(id string) (string, bool)) []byte {
+	if holdsResource(key) {
+		return renameSegments(value, other)
+	}
+	id, isText := jsonscan.Unquote(value)
+	if !isText || !jsondiff.HoldsID(key) {
+		return nil
+	}
+	if with, ok := other(string(id)); ok {
+		return jsonscan.AppendQuote(nil, []byte(with))
+	}
+	return nil
 }
 
 // other returns the live peer's id, as written in JSON.

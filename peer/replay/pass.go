@@ -332,7 +332,7 @@ func (p *pass) writeFailed(st *step, err error) {
 // timeout reports the frame that is late. To keep going, it skips the frames that block
 // the next one of ours.
 func (p *pass) timeout() {
-	st := p.first(anyStep)
+	st := p.first(func(*step) bool { return true })
 	if st == nil {
 		p.diverge(Divergence{What: Late, Text: fmt.Sprintf("the peer does not read: %s could not be sent within %v", p.writing, p.options.Timeout)}, p.writing, nil, false)
 		return
@@ -368,8 +368,6 @@ func (p *pass) timeout() {
 func (p *pass) lateness(st *step) string {
 	return fmt.Sprintf("%s did not arrive within %v", st, p.options.Timeout)
 }
-
-func anyStep(*step) bool { return true }
 
 // consume marks a frame of the peer as arrived, or as no longer expected.
 func (p *pass) consume(st *step) {

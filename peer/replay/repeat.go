@@ -686,34 +686,21 @@ func (r *repetition) recordTasks(h *liveFrame) {
 		return
 	}
 	h.tasks = aliases{}
-	places := idPlaces(h.payload, func(live string) (string, bool) {
-		id, ok := r.recorded[live]
-		if ok {
-			h.tasks[id] = live
+	var places []protocol.Place
+	jsondiff.Leaves(h.payload, func(key string, at int, value []byte) {
+		text := otherID(key, value, func(live string) (string, bool) {
+			id, ok := r.recorded[live]
+			if ok {
+				h.tasks[id] = live
+			}
+			return id, ok && id != live
+		})
+		if text != nil {
+			places = append(places, protocol.Place{Start: at, End: at + len(value), Text: text})
 		}
-		return id, ok && id != live
 	})
 	if len(places) > 0 {
 		h.live, h.part = h.payload, nil
 		h.readPayload(protocol.AppendPlaced(nil, h.payload, places), r.script)
 	}
-}
-
-// idPlaces returns the changes to the ids in a payload that have others.
-func idPlaces(payload []byte, other func(id string) (string, bool)) (list []protocol.Place) {
-	jsondiff.Leaves(payload, func(key string, at int, value []byte) {
-		var text []byte
-		switch id, isText := jsonscan.Unquote(value); {
-		case holdsResource(key):
-			text = renameSegments(value, other)
-		case isText && jsondiff.HoldsID(key):
-			if with, ok := other(string(id)); ok {
-				text = jsonscan.AppendQuote(nil, []byte(with))
-			}
-		}
-		if text != nil {
-			list = append(list, protocol.Place{Start: at, End: at + len(value), Text: text})
-		}
-	})
-	return list
 }

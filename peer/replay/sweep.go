@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -190,7 +189,7 @@ func (s *Script) cancelAt(ctx context.Context, o Options, c *Sweep, target, afte
 	}
 	w := &sweep{
 		target: target, after: after, settle: c.Settle, named: !s.calledOf(target).IsZero(), retries: s.retriesOf(target),
-		leaves: s.leaves(s.steps[s.opened[target].step]), ours: map[int64]bool{}, parts: map[int64]int64{},
+		leaves: s.leaves(s.steps[s.opened[target].step]), ours: map[int64]bool{}, parts: map[int64]int64{}, scopes: map[int]bool{1: true},
 	}
 	w.tracker = session.New(s.messageProtocol(), session.Options{Watcher: w})
 	w.pass = newPass(newRun(ctx, s, conn, &o), w.scenes(s))
@@ -349,6 +348,10 @@ func (w *sweep) noteRequest(st *step, request protocol.Target) {
 
 // act sends the cancel when it is due, and polls.
 func (w *sweep) act() {
+	parts := 0
+	for _, n := range w.parts {
+		parts += int(n)
+	}
 	switch {
 	case w.opening == 0 || w.closing:
 	case w.cancelled != 0:
@@ -363,7 +366,7 @@ func (w *sweep) act() {
 			w.stop(whyInput)
 		}
 	case w.named && w.request.Name.IsZero():
-	case sum(maps.Values(w.parts)) < int64(w.after):
+	case parts < w.after:
 		w.pollTask()
 	default:
 		err := w.cancel()
@@ -373,13 +376,6 @@ func (w *sweep) act() {
 		}
 		w.cancelled, w.since = w.seq, time.Now()
 	}
-}
-
-func sum(numbers iter.Seq[int64]) (n int64) {
-	for v := range numbers {
-		n += v
-	}
-	return n
 }
 
 // cancel sends the cancel.
@@ -482,7 +478,7 @@ func (w *sweep) point() *Point {
 	if !p.Reached && p.Why == "" {
 		p.Why = "the peer ended the connection"
 	}
-	for conn := range w.conns() {
+	for conn := range w.scopes {
 		w.tracker.End(conn, time.Now())
 	}
 	if w.leaves && p.Reached {
@@ -560,25 +556,14 @@ func (w *sweep) feedPart(d frame.Dir, payload []byte) {
 	}
 }
 
-// connOf returns the scope of the ids in a line: its exchange, or the session.
+// connOf returns the scope of the ids in a part: its exchange, or the session.
 func (w *sweep) connOf(p *part) int {
 	if !w.leaves {
 		return 1
 	}
 	conn := 1 + int(max(p.ID, p.Leaves))
-	if w.scopes == nil {
-		w.scopes = map[int]bool{}
-	}
 	w.scopes[conn] = true
 	return conn
-}
-
-// conns yields the connections that the tracker knows.
-func (w *sweep) conns() iter.Seq[int] {
-	if !w.leaves {
-		return slices.Values([]int{1})
-	}
-	return maps.Keys(w.scopes)
 }
 
 // post returns a part that posts a message in the same way as the request.
