@@ -382,7 +382,7 @@ func joinCall(m, inner *protocol.Message, p *part) {
 	m.Kind = inner.Kind
 }
 
-// In a line of HTTP, the id of a JSON-RPC request, and its progress token, are in an object.
+// In a part, the id of a JSON-RPC request, and its progress token, are in an object.
 // The key of the object says which side chose them. Both sides count from 0, so the number
 // alone is ambiguous.
 const (
@@ -524,7 +524,7 @@ func memberOf(object []byte, key string) (m placed) {
 	return m
 }
 
-// In a line of HTTP, the URL of each endpoint in an agent card (A2A) is in an object with
+// In a part, the URL of each endpoint in an agent card (A2A) is in an object with
 // this key. It is not compared, because each agent has its own. A unit puts its own address
 // into it, so that the client comes back to it.
 const cardKey = "URL of the agent"

@@ -153,25 +153,31 @@ func (c *httpClient) Write(line []byte) (int, error) {
 	if err := json.Unmarshal(line, p); err != nil {
 		return 0, err
 	}
+	to, err := c.requestOf(p)
+	if err == nil && to != nil && c.grpc != nil && p.Leaves == 0 {
+		err = c.sendMessage(to, p)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return len(line), nil
+}
+
+// requestOf returns the request that a part begins, continues or leaves; nil if it has ended.
+func (c *httpClient) requestOf(p *part) (*sending, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	to := c.open[max(p.ID, p.Leaves)]
 	switch {
 	case p.Leaves != 0 && to != nil:
 		to.leave()
-		return len(line), nil
-	case p.Method != "" && c.alive.Err() != nil:
-		return 0, io.ErrClosedPipe
-	case p.Method != "":
+	case p.Method == "":
+	case c.alive.Err() != nil:
+		return nil, io.ErrClosedPipe
+	default:
 		to = c.begin(p)
 	}
-	if c.grpc == nil || to == nil {
-		return len(line), nil
-	}
-	c.mu.Unlock() // the peer may not read
-	err := c.sendMessage(to, p)
-	c.mu.Lock()
-	return len(line), err
+	return to, nil
 }
 
 func (c *httpClient) Close() error {
@@ -283,15 +289,14 @@ func (c *httpClient) exchange(ctx context.Context, p *part, body io.Reader, cont
 	defer resp.Body.Close()
 	common := part{ID: p.ID, Call: p.Call, Version: p.Version}
 	head := common
-	switch {
-	case c.grpc != nil:
+	if c.grpc != nil {
 		head.setHead(headOf("", resp.Header))
 		head.setStatus(strconv.Itoa(resp.StatusCode))
-	default:
+	} else {
 		head.Status, head.Session = resp.StatusCode, resp.Header.Get(sessionHeader)
-		if head.Events = strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream"); head.Events {
-			break
-		}
+		head.Events = strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream")
+	}
+	if c.grpc == nil && !head.Events {
 		whole, err := inflate.ReadAll(resp.Body, maxWebBody, errWebBody)
 		if err != nil {
 			return err

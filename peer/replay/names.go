@@ -77,7 +77,7 @@ func (s *Script) isName(side frame.Dir, key string, u idValue) bool {
 // names maps ids of the recording to live ids.
 type names struct {
 	side   frame.Dir // ours
-	isWeb  bool      // the ids are in lines of HTTP
+	isWeb  bool      // the ids are in parts
 	tokens map[name]string
 	own    map[name]string    // our own ids
 	others map[idValue]string // as written in JSON

@@ -57,7 +57,7 @@ func newPass(r *run, scenes []*scene) *pass {
 			p.left++
 		}
 	}
-	p.guide = p
+	p.guide, p.waiting = p, map[*step][]*turn{}
 	for _, sc := range scenes {
 		p.begin(&turn{scene: sc, came: p.came, names: p.names})
 	}
@@ -323,7 +323,7 @@ func (p *pass) peerEnded(err error) {
 // writeFailed handles a failed write: the peer is gone.
 func (p *pass) writeFailed(st *step, err error) {
 	if p.lenient || p.options.Side == frame.U2C {
-		p.ended, p.turns = true, nil
+		p.ended, p.turns, p.ready = true, nil, nil
 		return
 	}
 	p.diverge(Divergence{What: Gone, Text: fmt.Sprintf("the peer left before %s could be sent: %v", st, err)}, st, nil, false)
@@ -379,8 +379,9 @@ func (p *pass) consume(st *step) {
 	for len(p.theirs) > 0 && p.came[p.theirs[0]] {
 		p.theirs = p.theirs[1:]
 	}
-	now := time.Now()
-	for _, t := range slices.Backward(p.turns) {
+	turns, now := p.waiting[st], time.Now()
+	delete(p.waiting, st)
+	for _, t := range turns {
 		p.advance(t, now)
 	}
 }

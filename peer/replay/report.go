@@ -345,7 +345,7 @@ func (st *step) String() string {
 	return fmt.Sprintf("frame %d, %v", st.seq, &st.reading)
 }
 
-// id returns the id of the message, which may be in a line of HTTP.
+// id returns the id of the message, which may be in a part.
 func (m *reading) id() []byte {
 	if len(m.inner.Kind) > 0 {
 		return m.inner.ID.Text

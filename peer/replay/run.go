@@ -31,7 +31,9 @@ type run struct {
 	wire    io.ReadWriter // the bytes of frames on conn
 	started time.Time
 
-	turns    []*turn // with frames of ours to send, oldest first
+	turns    []*turn           // with frames of ours to send, oldest first
+	ready    []*turn           // those of turns whose next frame is ours
+	waiting  map[*step][]*turn // the others by the frame that they wait for; nil if nobody asks
 	incoming chan arrival
 	outgoing chan []byte // buffers one frame, because the writer may have ended
 	written  chan error
@@ -105,30 +107,37 @@ func (r *run) begin(t *turn) {
 	r.advance(t, t.moved)
 }
 
-// advance skips the frames that have arrived by now, and drops a turn that has nothing more of ours.
+// advance skips the frames that have arrived by now, and ends a turn that has nothing more of ours.
 func (r *run) advance(t *turn, now time.Time) {
 	for t.next < len(t.steps) && t.came[t.steps[t.next]] {
 		t.next++
 		t.moved = now
 	}
-	if t.next > t.last {
+	switch {
+	case t.next > t.last:
 		r.end(t)
+	case t.steps[t.next].dir != r.options.Side && r.waiting != nil:
+		st := t.steps[t.next]
+		r.waiting[st] = append(r.waiting[st], t)
+	case t.steps[t.next].dir == r.options.Side && !slices.Contains(r.ready, t):
+		r.ready = append(r.ready, t)
 	}
 }
 
 func (r *run) end(t *turn) {
-	r.turns = slices.DeleteFunc(r.turns, func(other *turn) bool { return other == t })
+	r.drop(func(other *turn) bool { return other == t })
 	r.noteEnd(t)
+}
+
+// drop drops turns without further notice.
+func (r *run) drop(which func(*turn) bool) {
+	r.turns, r.ready = slices.DeleteFunc(r.turns, which), slices.DeleteFunc(r.ready, which)
 }
 
 // soonest returns the turn whose frame is due first, and when; nil if all wait for the peer.
 func (r *run) soonest() (best *turn, due time.Time) {
-	for _, t := range r.turns {
-		st := t.steps[t.next]
-		if st.dir != r.options.Side {
-			continue
-		}
-		at := t.moved
+	for _, t := range r.ready {
+		st, at := t.steps[t.next], t.moved
 		if r.options.Speed > 0 {
 			at = at.Add(time.Duration(float64(t.pause[t.next]) / r.options.Speed))
 		}
@@ -240,8 +249,7 @@ func (r *run) done() bool {
 	if r.stopped || !r.ended || r.writing != nil {
 		return r.stopped
 	}
-	next, _ := r.soonest()
-	return next == nil
+	return len(r.ready) == 0
 }
 
 // A pause is a wait for the peer, and the action after the time is up.
@@ -352,6 +360,7 @@ func (r *run) sent(err error) {
 	}
 	r.result.Sent++
 	if t != nil {
+		r.ready = slices.DeleteFunc(r.ready, func(other *turn) bool { return other == t })
 		t.next++
 		t.moved = time.Now()
 		r.advance(t, t.moved)
@@ -380,7 +389,7 @@ func (r *run) visit() *webVisit {
 	return v
 }
 
-// isWeb reports whether the frames are lines of HTTP.
+// isWeb reports whether the frames are parts.
 func (r *run) isWeb() bool { _, ok := r.script.Protocol.(web); return ok }
 
 // The bounds of the number of versions kept, and of the length of each.

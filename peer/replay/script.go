@@ -73,7 +73,7 @@ func (m *reading) value() []byte {
 	return m.payload
 }
 
-// meaning returns the message, or the one inside a line of HTTP.
+// meaning returns the message, or the one inside a part.
 func (m *reading) meaning() *protocol.Message {
 	if len(m.inner.Kind) > 0 {
 		return &m.inner
@@ -283,7 +283,7 @@ func (s *Script) groups(side frame.Dir) []int {
 	return groups
 }
 
-// messageProtocol returns the protocol of the messages, which may be in lines of HTTP.
+// messageProtocol returns the protocol of the messages, which may be in parts.
 func (s *Script) messageProtocol() protocol.Protocol {
 	if w, isWeb := s.Protocol.(web); isWeb && (w.isRPC || w.api != nil) {
 		return w.Protocol

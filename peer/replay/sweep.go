@@ -355,7 +355,7 @@ func (w *sweep) act() {
 	switch {
 	case w.opening == 0 || w.closing:
 	case w.cancelled != 0:
-		w.turns = slices.DeleteFunc(w.turns, func(t *turn) bool { return w.isRetry(t.steps[t.last]) })
+		w.drop(func(t *turn) bool { return w.isRetry(t.steps[t.last]) })
 		if !w.finished {
 			w.pollTask()
 		}
@@ -431,9 +431,9 @@ const unrecorded = -1
 // freshID returns an unused number for a request.
 func (s *Script) freshID() int64 { return 1_000_000 + int64(len(s.steps)) }
 
-func (w *sweep) stop(why string) { w.why, w.ended, w.turns = why, true, nil }
+func (w *sweep) stop(why string) { w.why, w.ended, w.ready = why, true, nil }
 
-func (w *sweep) peerEnded(error) { w.turns = nil }
+func (w *sweep) peerEnded(error) { w.ready = nil }
 
 // starting is how long a peer that has sent nothing may take to start up.
 const starting = 5 * time.Second
@@ -466,7 +466,7 @@ func (w *sweep) pause() (pause, error) {
 
 // endOurSide closes our side of the connection, so that the peer can close.
 func (w *sweep) endOurSide() {
-	w.closing, w.turns = true, nil
+	w.closing, w.ready = true, nil
 	if w.conn.CloseWrite() != nil && !w.isWeb() {
 		w.ended = true
 	}
@@ -527,7 +527,7 @@ func (s *Script) leaves(st *step) bool {
 	return s.messageProtocol() != s.Protocol && all.Rules(s.messageProtocol()).At(string(st.meaning().Version)).LeavingCancels
 }
 
-// feedPart follows the session by a line of HTTP.
+// feedPart follows the session by a part.
 func (w *sweep) feedPart(d frame.Dir, payload []byte) {
 	p := new(part)
 	_ = json.Unmarshal(payload, p) // what is no part is empty
