@@ -92,11 +92,8 @@ func (p *part) setPath(path, task string) {
 	}
 }
 
-// setCall marks the part as a call, unless it is nil.
+// setCall marks the part as a call.
 func (p *part) setCall(c *protocol.Call) {
-	if c == nil {
-		return
-	}
 	p.Call, p.Version = c.Kind, c.Version
 	if task, _ := jsonscan.Unquote(c.Task.Text); len(task) > 0 {
 		p.setPath(p.path(), string(task))
@@ -205,8 +202,7 @@ func (p *part) setHead(h *frame.Head) {
 	}
 }
 
-// setStatus makes l the line of a head with a status of HTTP, or of trailers. Its fields are
-// set.
+// setStatus makes p a head with a status of HTTP, or trailers. Its fields are set.
 func (p *part) setStatus(status string) {
 	code := p.Head["Grpc-Status"]
 	switch {

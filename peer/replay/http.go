@@ -608,7 +608,9 @@ func (v *webVisit) register(p *part, to *webRequest, r *http.Request) {
 	defer v.mu.Unlock()
 	if v.api != nil {
 		head := headOf(r.Method+" "+r.RequestURI+" "+r.Proto, r.Header)
-		p.setCall(v.apis.Call(&frame.Frame{Meta: &frame.Meta{Framing: frame.HTTP, Head: head}}))
+		if c := v.apis.Call(&frame.Frame{Meta: &frame.Meta{Framing: frame.HTTP, Head: head}}); c != nil && c.Spec == v.api {
+			p.setCall(c)
+		}
 	}
 	if v.isRPC && p.Method == http.MethodPost {
 		v.home = p.path()
