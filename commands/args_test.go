@@ -28,7 +28,7 @@ func try(t *testing.T, words ...string) (got tried, err error) {
 	app.Commands = append(app.Commands, inv.withEndpoint(&cli.Command{
 		Name:  "try",
 		Flags: append([]cli.Flag{&cli.StringFlag{Name: "flag", Aliases: []string{"f"}}}, listenFlags()...),
-		Action: func(c *cli.Context) error {
+		Action: inv.does(func(inv *invocation, c *cli.Context) error {
 			e, err := inv.endpoint(c, 2)
 			if err != nil {
 				return err
@@ -44,7 +44,7 @@ func try(t *testing.T, words ...string) (got tried, err error) {
 			}
 			got.Listens = l.Addr()
 			return l.Close()
-		},
+		}),
 	}))
 	args, err := inv.Arrange(app, append([]string{"wirectl", "try"}, words...))
 	if err == nil {

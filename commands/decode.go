@@ -52,7 +52,11 @@ func decodeCommand(inv *invocation) *cli.Command {
 			colorFlag("the output"),
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "do not print the detected format"},
 		}, streamFlags()...),
-		Action: func(c *cli.Context) error { return runDecode(inv, c, verbose) },
+		Action: inv.does(func(inv *invocation, c *cli.Context) error { return runDecode(inv, c, verbose) },
+			excludes("count", "jq"), excludes("count", "output raw"),
+			excludes("payload", "count", "jq", "output").because("--payload prints payloads and nothing else: leave out --count, --jq and --output"),
+			excludes("jq", "output raw").because("--jq prints JSON: leave out --output raw"),
+			excludes("jq", "output text").because("--jq prints JSON: leave out --output text")),
 	}
 }
 
@@ -266,15 +270,7 @@ func decodeView(inv *invocation, c *cli.Context, verbose int) (func() decode.Vie
 	switch {
 	case err != nil:
 		return nil, err
-	case c.Bool("count") && c.IsSet("jq"):
-		return nil, usagef("give either --count or --jq, not both")
-	case c.Bool("count") && c.String("output") == "raw":
-		return nil, usagef("give either --count or --output raw, not both")
-	case c.IsSet("jq") && c.IsSet("output") && c.String("output") != "ndjson":
-		return nil, usagef("--jq prints JSON: leave out --output %s", c.String("output"))
-	case c.Bool("payload") && (c.Bool("count") || c.IsSet("jq") || c.IsSet("output")):
-		return nil, usagef("--payload prints payloads and nothing else: leave out --count, --jq and --output")
-	case (verbose > 0 || c.IsSet("time")) && !printsLines(c):
+	case (verbose > 0 || c.IsSet("time")) && !printsLines(c): // an invalid time is reported first
 		return nil, usagef("--verbose and --time change text output: leave them out with --count, --jq, --payload and --output ndjson or raw")
 	case c.IsSet("jq"):
 		program, err := query.CompileJQ(c.String("jq"), inv.printLine)

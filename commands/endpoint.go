@@ -154,15 +154,8 @@ func (inv *invocation) transportOptions(c *cli.Context) (transport.Options, erro
 		}
 		opts.Header.Add(name, strings.TrimSpace(value))
 	}
-	switch {
-	case opts.Grace <= 0:
+	if opts.Grace <= 0 {
 		return opts, usagef("invalid --grace %v: want a duration such as 2s", opts.Grace)
-	case (opts.TLS.Cert == "") != (opts.TLS.Key == ""):
-		return opts, usagef("give both --tls-cert and --tls-key")
-	case (c.String("unit-cert") == "") != (c.String("unit-key") == ""):
-		return opts, usagef("give both --unit-cert and --unit-key")
-	case opts.TLS.Insecure && (opts.TLS.CA != "" || c.String("unit-ca") != "" || opts.TLS.Pin != ""):
-		return opts, usagef("--insecure does not go with --tls-ca or --tls-pin: give one of them")
 	}
 	return opts, nil
 }

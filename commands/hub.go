@@ -246,8 +246,6 @@ func joinHub(c *cli.Context, o *host.Options) error {
 	switch {
 	case c.Command.Name != "serve":
 		return nil // --parallel is another flag there
-	case !c.Bool("worker") && (c.IsSet("models") || c.IsSet("parallel")):
-		return usagef("--models and --parallel need --worker")
 	case !c.Bool("worker"):
 		return nil
 	case c.Int("parallel") < 1:

@@ -206,14 +206,9 @@ func (s *streamConfig) readSchema(c *cli.Context) error {
 		ImportPaths:   c.StringSlice("import-path"),
 		DescriptorSet: c.StringSlice("descriptor-set"),
 	}
-	given := len(src.Proto)+len(src.DescriptorSet) > 0
 	switch message := c.String("message"); {
-	case !given && message == "" && len(src.ImportPaths) > 0:
-		return usagef("--import-path needs --proto FILE")
-	case !given && message == "":
+	case len(src.Proto)+len(src.DescriptorSet) == 0:
 		return nil
-	case !given:
-		return usagef("--message needs a schema: give --proto FILE or --descriptor-set FILE")
 	case c.String("protocol") != "" && c.String("protocol") != "protobuf":
 		return usagef("--protocol %s has its own schema: leave out --proto and --descriptor-set", c.String("protocol"))
 	case message == "":

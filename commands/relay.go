@@ -72,7 +72,10 @@ func relayCommand(inv *invocation) *cli.Command {
 			&cli.StringFlag{Name: "unit-ca", Usage: "trust the CAs in `FILE` (PEM) for the unit; --tls-ca is for controllers"},
 			&cli.BoolFlag{Name: "shared", Usage: "with --listen: connect all controllers to one unit instead of one each"},
 		}, slices.Concat(alterFlags(), sendFlags(), listenFlags(), streamFlags())...),
-		Action: inv.does(runRelay),
+		Action: inv.does(runRelay, needs("capture-policy split-size", "capture FILE"),
+			needs("keep", "split-size").because("--keep needs --split-size: it keeps the newest parts"),
+			needs("client", "record").because("--client needs --record metadata or --record full"),
+			excludes("no-tap", "hold", "control").because("--hold and --control need the tap: leave out --no-tap")),
 	}
 }
 
@@ -234,7 +237,7 @@ func (v *relaying) check() error {
 		return usagef("standard input and output already belong to the controller: use --listen, or name another unit")
 	case !isHTTP && c.String("framing") == "" && isWebSocket(listen) != isWebSocket(o.Unit.String()):
 		return usagef("%w", relay.ErrNoFraming)
-	case o.HubControl && v.sends == nil:
+	case o.HubControl && v.sends == nil: // which the environment can name, too
 		return usagef("--hub-control needs --hub URL")
 	case isHTTP && (o.Faults != nil || o.Control || o.HubControl):
 		return usagef("--fault, --hold, --control and --hub-control work on streams, not on HTTP requests")
@@ -250,17 +253,11 @@ func (v *relaying) check() error {
 		return usagef("invalid --capture-policy %q: want spill, block or drop", o.Recorder.Policy)
 	case o.Recorder.SplitSize < 0 || o.Recorder.Keep < 0:
 		return usagef("invalid --split-size or --keep: want a number over 0")
-	case c.IsSet("keep") && o.Recorder.SplitSize == 0:
-		return usagef("--keep needs --split-size: it keeps the newest parts")
-	}
-	switch {
 	case c.IsSet("record") && !slices.Contains(history.Levels, o.Level):
 		return usagef("invalid --record %q: want metadata or full", o.Level)
-	case c.IsSet("client") && !c.IsSet("record"):
-		return usagef("--client needs --record metadata or --record full")
 	}
-	for _, name := range []string{"capture-policy", "split-size", "redact", "redact-value", "redact-secrets"} {
-		if c.IsSet(name) && o.Capture == "" && (v.sends == nil && o.OTLP == "" || !strings.HasPrefix(name, "redact")) {
+	for _, name := range []string{"redact", "redact-value", "redact-secrets"} {
+		if c.IsSet(name) && o.Capture == "" && v.sends == nil && o.OTLP == "" {
 			return usagef("--%s needs --capture FILE", name)
 		}
 	}
@@ -338,9 +335,6 @@ func alteration(c *cli.Context, o *watch.Options) error {
 		if o.Hold, err = query.Parse(expr, fault.Fields); err != nil {
 			return usagef("--hold: %w", err)
 		}
-	}
-	if o.Control && c.Bool("no-tap") {
-		return usagef("--hold and --control need the tap: leave out --no-tap")
 	}
 	return nil
 }

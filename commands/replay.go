@@ -56,7 +56,10 @@ func replayCommand(inv *invocation) *cli.Command {
 			&cli.BoolFlag{Name: "repeat", Usage: "with --as unit: answer recorded requests in any order and any number of times, and unknown ones with an error"},
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "how to report: text, ndjson or junit"},
 		}, listenFlags(), sessionFlags()),
-		Action: inv.does(runReplay),
+		Action: inv.does(runReplay, needs("listen repeat", "as unit"),
+			excludes("to", "listen").because("give either --to stdout or a peer, not both"),
+			excludes("cancel-at", "as unit").because("--cancel-at does not go with --as unit: only controllers cancel"),
+			excludes("cancel-at", "output junit").because("--cancel-at reports as text or ndjson, not as junit")),
 	})
 }
 
@@ -136,18 +139,10 @@ func (p *player) reportTo(w, stream io.Writer) { p.report.To, p.report.Width = w
 func (p *player) agree() error {
 	c, peer := p.c, p.hasPeer()
 	switch {
-	case c.IsSet("to") && (peer || c.IsSet("listen")):
+	case c.IsSet("to") && peer:
 		return usagef("give either --to stdout or a peer, not both")
 	case c.IsSet("listen") && peer:
 		return usagef("give either --listen or an ENDPOINT, not both")
-	case c.IsSet("listen") && p.side == frame.C2U:
-		return usagef("--listen needs --as unit")
-	case c.IsSet("cancel-at") && p.side == frame.U2C:
-		return usagef("--cancel-at does not go with --as unit: only controllers cancel")
-	case c.Bool("repeat") && p.side == frame.C2U:
-		return usagef("--repeat needs --as unit")
-	case c.IsSet("cancel-at") && c.String("output") == "junit":
-		return usagef("--cancel-at reports as text or ndjson, not as junit")
 	case c.IsSet("conn") && p.overHTTP():
 		return usagef("--conn does not go with HTTP: all its connections are one session")
 	case c.IsSet("cancel-at") && !peer:

@@ -54,7 +54,8 @@ func serveCommand(inv *invocation) *cli.Command {
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "with usage, what to print: text, ndjson"},
 			quietFlag(),
 		),
-		Action: inv.does(runServe),
+		Action: inv.does(runServe, needs("log-prompts", "log FILE"),
+			needs("models parallel", "worker").because("--models and --parallel need --worker")),
 	}
 }
 
@@ -73,9 +74,6 @@ func runServe(inv *invocation, c *cli.Context) error {
 	}
 	if len(inv.Operands) > 0 && inv.Operands[0] == "usage" {
 		return serveUsage(inv, c, h)
-	}
-	if c.Bool("log-prompts") && c.String("log") == "" {
-		return usagef("--log-prompts needs --log FILE")
 	}
 	if err := checkCapture(c); err != nil {
 		return err

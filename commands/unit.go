@@ -41,7 +41,7 @@ func unitCommand(inv *invocation) *cli.Command {
 			&cli.StringFlag{Name: "misbehave", Usage: "break a rule on purpose: " + unit.MisbehaviourNames()},
 			quietFlag(),
 		),
-		Action: inv.does(runUnit),
+		Action: inv.does(runUnit, excludes("listen", "dial")),
 	})
 }
 
@@ -73,8 +73,6 @@ func runUnit(inv *invocation, c *cli.Context) error {
 
 func runUnitAs(inv *invocation, c *cli.Context, u *unit.Unit) error {
 	switch {
-	case c.String("listen") != "" && c.String("dial") != "":
-		return usagef("give either --listen or --dial, not both")
 	case c.String("listen") != "":
 		l, err := inv.listen(c, false)
 		if err != nil {
