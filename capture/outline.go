@@ -9,7 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"unsafe"
+	"unicode/utf8"
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/jsonscan"
@@ -18,37 +18,29 @@ import (
 	"github.com/wirectl/wirectl/protocol/protobuf"
 )
 
-// ownValues lists the paths to JSON values that belong to the protocol and not to the
-// conversation: those of JSON-RPC and its dialects, A2A, DAP, Claude Code and rlm. Lists add nothing to a
-// path.
-var ownValues = map[string]bool{
-	"jsonrpc": true, "id": true, "method": true, "error.code": true,
-	"type": true, "seq": true, "request_seq": true,
-	"params.id": true, "params.requestId": true, "params.progressToken": true, "params._meta.progressToken": true,
-	"params.name": true, "params.protocolVersion": true, "params.clientInfo.name": true, "params.clientInfo.version": true,
-	"result.protocolVersion": true, "result.serverInfo.name": true, "result.serverInfo.version": true,
-	"result.agentInfo.name": true, "result.agentInfo.version": true, "result.info.name": true, "result.info.version": true,
-	"result.tools.name": true, "result.prompts.name": true, "result.content.type": true, "result.resultType": true,
-	"params.sessionId": true, "result.sessionId": true, "params.update.sessionUpdate": true, "result.stopReason": true,
-	"params.taskId": true, "params.level": true, "params.mode": true,
-	"params._meta." + reserved + "protocolVersion": true, "params._meta." + reserved + "subscriptionId": true,
-	"result._meta." + reserved + "subscriptionId": true, "params._meta." + reserved + "logLevel": true,
-	"result.id": true, "result.taskId": true, "result.task.id": true, "result.task.taskId": true,
-	"params.update.state": true, "params.update.stopReason": true,
-	"params.update.toolCallId": true, "params.toolCall.toolCallId": true, "params.options.optionId": true,
-	"result.outcome.outcome": true, "result.outcome.optionId": true,
-	"params.event.type": true, "params.turnId": true, "params.turn.id": true, "params.turn.status": true, "result.turn.id": true, "result.turn.status": true,
-	"params.itemId": true, "params.item.id": true, "params.item.type": true, "params.expectedTurnId": true,
-	"result.kind": true, "result.status.state": true, "result.task.status.state": true, "result.statusUpdate.status.state": true,
-	"task.id": true, "task.status.state": true, "statusUpdate.taskId": true, "statusUpdate.status.state": true,
-	"artifactUpdate.taskId": true, "message.taskId": true, "status.state": true,
-	"result.artifact.artifactId": true, "result.artifactUpdate.artifact.artifactId": true, "artifactUpdate.artifact.artifactId": true,
-	"params.event.data.toolCallId": true, "params.event.data.requestId": true, "params.workDoneToken": true,
-	"request_id": true, "subtype": true, "parent_tool_use_id": true, "terminal_reason": true,
-	"request.subtype": true, "response.subtype": true, "response.request_id": true, "event.type": true, "event.index": true,
-	"correlation_id": true, "params.request_id": true,
-	"result.statusUpdate.taskId": true, "result.artifactUpdate.taskId": true, "params.message.taskId": true,
-}
+// ownValues are the paths to JSON values that belong to the protocol and not to the conversation: those
+// of JSON-RPC and its dialects, A2A, DAP, Claude Code and rlm. Lists add nothing to a path.
+var ownValues = func() map[string]bool {
+	own := map[string]bool{}
+	for prefix, paths := range map[string]string{
+		"": `jsonrpc id method error.code type seq request_seq task.id task.status.state statusUpdate.taskId statusUpdate.status.state artifactUpdate.taskId
+			message.taskId status.state artifactUpdate.artifact.artifactId request_id subtype parent_tool_use_id terminal_reason request.subtype response.subtype
+			response.request_id event.type event.index correlation_id`,
+		"params.": `id requestId progressToken _meta.progressToken name protocolVersion clientInfo.name clientInfo.version sessionId update.sessionUpdate taskId level
+			mode _meta.io.modelcontextprotocol/protocolVersion _meta.io.modelcontextprotocol/subscriptionId _meta.io.modelcontextprotocol/logLevel update.state
+			update.stopReason update.toolCallId toolCall.toolCallId options.optionId event.type turnId turn.id turn.status itemId item.id item.type expectedTurnId
+			event.data.toolCallId event.data.requestId workDoneToken request_id message.taskId`,
+		"result.": `protocolVersion serverInfo.name serverInfo.version agentInfo.name agentInfo.version info.name info.version tools.name prompts.name content.type
+			resultType sessionId stopReason _meta.io.modelcontextprotocol/subscriptionId id taskId task.id task.taskId outcome.outcome outcome.optionId turn.id
+			turn.status kind status.state task.status.state statusUpdate.status.state artifact.artifactId artifactUpdate.artifact.artifactId statusUpdate.taskId
+			artifactUpdate.taskId`,
+	} {
+		for path := range strings.FieldsSeq(paths) {
+			own[prefix+path] = true
+		}
+	}
+	return own
+}()
 
 // reserved begins the names that MCP has reserved in _meta.
 const reserved = "io.modelcontextprotocol/"
@@ -110,7 +102,8 @@ func (k *outliner) Text(text []byte, _ bool) []byte {
 		return text
 	}
 	out := bytes.Clone(text)
-	k.blot(out, max(0, offset(k.payload, text)))
+	at, _ := protocol.Offset(k.payload, text)
+	k.blot(out, at)
 	return out
 }
 
@@ -159,21 +152,13 @@ func (k *outliner) covers(from, to int) bool {
 // blot masks a text that is at an offset of the payload, except what is kept.
 func (k *outliner) blot(text []byte, at int) {
 	for i := 0; i < len(text); i++ {
-		if n := separator(text[i:]); n > 0 {
-			i += n - 1
+		// Line separators of Unicode break lines for some readers.
+		if c, size := utf8.DecodeRune(text[i:]); c == '\u2028' || c == '\u2029' {
+			i += size - 1
 		} else if !k.covers(at+i, at+i+1) {
 			text[i] = '*'
 		}
 	}
-}
-
-// separator returns the length of a line separator of Unicode, which breaks lines for some readers;
-// 0 if the text does not begin with one.
-func separator(text []byte) int {
-	if bytes.HasPrefix(text, []byte("\u2028")) || bytes.HasPrefix(text, []byte("\u2029")) {
-		return len("\u2028")
-	}
-	return 0
 }
 
 // maxName is the length of the longest member name, and of the longest word, that an outline
@@ -323,7 +308,8 @@ func (x *redactor) abridged(dst, payload []byte, p protocol.Protocol) []byte {
 	}
 	if nested := all.Of(p).Nested; nested != nil {
 		if n := nested(payload); n != nil && n.Message != nil {
-			copy(dst[from+offset(payload, n.Message):], x.abridged(nil, n.Message, n.Protocol))
+			at, _ := protocol.Offset(payload, n.Message)
+			copy(dst[from+at:], x.abridged(nil, n.Message, n.Protocol))
 		}
 	}
 	return dst
@@ -388,7 +374,7 @@ func means(a, b *protocol.Message) bool {
 func (k *outliner) read(payload []byte, p protocol.Protocol) {
 	var m protocol.Message
 	add := func(part []byte) {
-		if at := offset(payload, part); at >= 0 {
+		if at, ok := protocol.Offset(payload, part); ok {
 			k.spans = append(k.spans, span{at, at + len(part)})
 		} else if len(part) > 0 { // of the JSON form of protobuf
 			k.texts[strings.Trim(string(part), `"`)] = true
@@ -417,18 +403,6 @@ func (k *outliner) read(payload []byte, p protocol.Protocol) {
 			read(item, p)
 		}
 	}
-}
-
-// offset returns where a part of a payload begins in it; -1 if it is elsewhere, or empty.
-func offset(payload, part []byte) int {
-	if len(part) == 0 || len(payload) == 0 {
-		return -1
-	}
-	at := uintptr(unsafe.Pointer(unsafe.SliceData(part))) - uintptr(unsafe.Pointer(unsafe.SliceData(payload)))
-	if at > uintptr(len(payload)-len(part)) {
-		return -1
-	}
-	return int(at)
 }
 
 // isKept reports whether an outline keeps a field of a head.

@@ -88,7 +88,9 @@ func TestRedactJSON(t *testing.T) {
 // A secret can get a name, which is the same wherever it is.
 func TestRedactNames(t *testing.T) {
 	x := capture.Secrets()
-	x.Name = func(secret []byte) string { return map[string]string{"abc": "secret-1", "7": "secret-2"}[string(secret)] }
+	x.Name = func(secret []byte) string {
+		return map[string]string{"abc": "secret-1", "7": "secret-2"}[string(secret)]
+	}
 	const in = `{"token":"abc","n":{"secret":["\u0061bc",7,"d"]},"text":"?token=abc&x=1 {","json":"{\"token\":\"abc\"}"}`
 	const want = `{"token":"secret-1","n":{"secret":["secret-1","secret-2","[redacted]"]},"text":"?token=secret-1&x=1 {","json":"{\"token\":\"secret-1\"}"}`
 	if got := redact(t, x, capture.Record{Framing: "line", Frame: framed(t, frame.Line, in)}); string(got.Payload()) != want {

@@ -251,7 +251,7 @@ func AppendRenamed(dst []byte, p Protocol, payload []byte, m *Message, name func
 	var places []Place
 	if p.Encoding() == JSON {
 		for _, t := range []Token{m.ID, m.Ref, m.Bind} {
-			start, ok := offset(payload, t.Text)
+			start, ok := Offset(payload, t.Text)
 			if !ok || slices.ContainsFunc(places, func(p Place) bool { return p.Start == start }) {
 				continue
 			}
@@ -264,8 +264,8 @@ func AppendRenamed(dst []byte, p Protocol, payload []byte, m *Message, name func
 	return AppendPlaced(dst, payload, places)
 }
 
-// offset returns where in payload a part begins that was cut out of it.
-func offset(payload, part []byte) (int, bool) {
+// Offset returns where in payload a part begins that was cut out of it.
+func Offset(payload, part []byte) (int, bool) {
 	at := uintptr(unsafe.Pointer(unsafe.SliceData(part))) - uintptr(unsafe.Pointer(unsafe.SliceData(payload)))
 	if len(part) == 0 || at >= uintptr(len(payload)) {
 		return 0, false

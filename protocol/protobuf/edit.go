@@ -63,25 +63,43 @@ func (d *editing) message(md protoreflect.MessageDescriptor, end int, group prot
 		return d.fail(d.pos, tooDeep)
 	}
 	defer func() { d.depth-- }()
-	if isAny(md) {
-		return d.any(md, end, hidden)
+	inAny, inEntry := isAny(md), md != nil && md.IsMapEntry()
+	var held protoreflect.MessageDescriptor // by an Any
+	if inAny || inEntry && md.Fields().ByNumber(1).Kind() == protoreflect.StringKind {
+		for text := range delimited(d.wire[d.pos:end], 1) { // it need not come first
+			if inAny {
+				held = d.root.typeOf(string(text))
+			} else {
+				hidden = hidden || d.editor.Hides(string(text))
+			}
+		}
 	}
 	for d.pos < end {
 		num, typ, ok := d.keepTag(end, md == nil)
-		switch {
-		case !ok:
-			return false
-		case typ == protowire.EndGroupType && num == group && group != 0:
-			return true
-		}
+		start := d.pos
 		var fd protoreflect.FieldDescriptor
-		if md != nil {
+		if md != nil && ok {
 			fd = md.Fields().ByNumber(num)
 		}
-		if fd == nil || !takes(fd, typ) {
+		switch {
+		case !ok:
+		case typ == protowire.EndGroupType && num == group && group != 0:
+			return true
+		case fd == nil, !takes(fd, typ), inAny && num > 1 && (num > 2 || held == nil):
 			ok = d.unknown(num, typ, end, hidden)
-		} else if ok = d.value(fd, typ, end, hidden || d.hides(fd)); !ok {
-			d.err.within(string(fd.Name()))
+		case inAny && num == 2:
+			ok = d.within(end, func(stop int) bool { return d.message(held, stop, 0, hidden) })
+		case (inAny || inEntry) && num == 1 && d.strict && fd.Kind() == protoreflect.StringKind:
+			ok = d.text(end)
+		case (inAny || inEntry) && num == 1: // a type or a key stays
+			ok = d.skip(num, typ, end)
+			d.keepField(start)
+		case inEntry:
+			ok = d.value(fd, typ, end, hidden)
+		default:
+			if ok = d.value(fd, typ, end, hidden || d.hides(fd)); !ok {
+				d.err.within(string(fd.Name()))
+			}
 		}
 		if !ok {
 			return false
@@ -117,8 +135,6 @@ func (d *editing) value(fd protoreflect.FieldDescriptor, typ protowire.Type, end
 		return d.editNumber(wireTypes[fd.Kind()], stop, hidden && fd.Kind() != protoreflect.BoolKind)
 	}
 	switch {
-	case fd.IsMap():
-		return d.within(end, func(stop int) bool { return d.entry(fd, stop, hidden) })
 	case fd.Kind() == protoreflect.GroupKind:
 		return d.message(fd.Message(), end, fd.Number(), hidden)
 	case fd.Kind() == protoreflect.MessageKind:
@@ -198,48 +214,6 @@ func (d *editing) editNumber(typ protowire.Type, end int, hidden bool) bool {
 	return true
 }
 
-// entry edits an entry of the map fd.
-func (d *editing) entry(fd protoreflect.FieldDescriptor, end int, hidden bool) bool {
-	if d.depth++; d.depth > maxDepth {
-		return d.fail(d.pos, tooDeep)
-	}
-	defer func() { d.depth-- }()
-	if fd.MapKey().Kind() == protoreflect.StringKind {
-		for key := range delimited(d.wire[d.pos:end], fd.MapKey().Number()) {
-			hidden = hidden || d.editor.Hides(string(key))
-		}
-	}
-	return d.pair(fd.MapKey(), fd.MapValue(), end, hidden, func(typ protowire.Type) bool {
-		return d.value(fd.MapValue(), typ, end, hidden)
-	})
-}
-
-// pair edits a pair of a key, which stays, and a value, which edit edits unless edit is nil.
-// The key need not come first.
-func (d *editing) pair(key, value protoreflect.FieldDescriptor, end int, hidden bool, edit func(typ protowire.Type) bool) bool {
-	for d.pos < end {
-		num, typ, ok := d.keepTag(end, false)
-		start := d.pos
-		switch {
-		case !ok:
-			return false
-		case num == key.Number() && takes(key, typ) && key.Kind() == protoreflect.StringKind && d.strict:
-			ok = d.text(end)
-		case num == key.Number() && takes(key, typ):
-			ok = d.skip(num, typ, end)
-			d.keepField(start)
-		case num == value.Number() && takes(value, typ) && edit != nil:
-			ok = edit(typ)
-		default:
-			ok = d.unknown(num, typ, end, hidden)
-		}
-		if !ok {
-			return false
-		}
-	}
-	return true
-}
-
 // unknown edits a field that the schema lacks and whose tag has been read.
 func (d *editing) unknown(num protowire.Number, typ protowire.Type, end int, hidden bool) bool {
 	switch typ {
@@ -260,23 +234,6 @@ func isAny(md protoreflect.MessageDescriptor) bool {
 	}
 	url, value := md.Fields().ByNumber(1), md.Fields().ByNumber(2)
 	return url != nil && value != nil && url.Kind() == protoreflect.StringKind && value.Kind() == protoreflect.BytesKind
-}
-
-// any edits a google.protobuf.Any that ends at end. Its content is a message of the type that
-// it names.
-func (d *editing) any(md protoreflect.MessageDescriptor, end int, hidden bool) bool {
-	url, value := md.Fields().ByNumber(1), md.Fields().ByNumber(2)
-	var held protoreflect.MessageDescriptor
-	for text := range delimited(d.wire[d.pos:end], url.Number()) {
-		held = d.root.typeOf(string(text))
-	}
-	var edit func(protowire.Type) bool
-	if held != nil {
-		edit = func(protowire.Type) bool {
-			return d.within(end, func(stop int) bool { return d.message(held, stop, 0, hidden) })
-		}
-	}
-	return d.pair(url, value, end, hidden, edit)
 }
 
 // typeOf returns the type named by a google.protobuf.Any, or nil if it is unknown.
