@@ -3,6 +3,7 @@ package wrap
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -301,6 +302,26 @@ func TestFound(t *testing.T) {
 	}
 	if client := ClientOf(getenv, filepath.Join(dir, "other.json")); client != "" {
 		t.Errorf("other.json is of %s", client)
+	}
+}
+
+// Aliases of long lists take no time.
+func TestAliasesMultiply(t *testing.T) {
+	const n = 1000
+	config := "a: &a [" + strings.Repeat("x,", n) + "x]\nb: &b [" + strings.Repeat("*a,", n) + "*a]\nextensions:\n  s:\n    cmd: npx\n"
+	for i := range n {
+		config += fmt.Sprintf("    k%d: *b\n", i)
+	}
+	for i := range 9 {
+		config = fmt.Sprintf("m%d: &m%d\n  <<: [%s{}]\n", i, i, strings.Repeat(fmt.Sprintf("*m%d,", i-1), 50*min(i, 1))) + config
+	}
+	config += "    <<: *m8\n"
+	if _, err := YAML.Servers([]byte(config)); err != nil {
+		t.Error(err)
+	}
+	const shared = "extensions:\n  s:\n    uri: http://h\n    headers: &h {A: b}\nother: *h\n"
+	if got, err := YAML.Bridge([]byte(shared), "s", with); !errors.Is(err, ErrRemote) {
+		t.Errorf("shared headers: %v\n%s", err, got)
 	}
 }
 

@@ -96,7 +96,7 @@ func (n *node) arguments(at int) (list []value, _ int, err error) {
 
 // strings returns an object whose members are all strings; nil for any other value.
 func (n *node) strings() map[string]string {
-	if n.kind != object && (n.kind != list || len(n.items) > 0) {
+	if n.problem != nil || n.kind != object && (n.kind != list || len(n.items) > 0) {
 		return nil
 	}
 	found := map[string]string{}
@@ -643,7 +643,7 @@ func (r *yamlReader) readServers(list ast.Node) {
 		at, merged := r.position(m.Key), m.Key.IsMergeKey()
 		servers := []*ast.MappingValueNode{m}
 		if merged {
-			servers = r.merged(m, 0)
+			servers = r.merged(m, map[ast.Node]bool{})
 		}
 		for _, server := range servers {
 			e := &entry{name: key(server), text: r.text}
@@ -667,7 +667,7 @@ func (r *yamlReader) readEntry(e *entry, entry ast.Node, shared bool, at int) {
 	for _, m := range yamlfile.Pairs(own) {
 		p := pair{key: key(m), at: r.position(m.Key), between: ", ", node: r.node(m.Value, m.Start, 0)}
 		if m.Key.IsMergeKey() {
-			for _, pair := range r.merged(m, 0) {
+			for _, pair := range r.merged(m, map[ast.Node]bool{}) {
 				merges[key(pair)] = p.at
 			}
 			continue
@@ -697,37 +697,41 @@ func (r *yamlReader) readEntry(e *entry, entry ast.Node, shared bool, at int) {
 	}
 }
 
-// merged returns the pairs that a merge key brings.
-func (r *yamlReader) merged(m *ast.MappingValueNode, depth int) (pairs []*ast.MappingValueNode) {
+// merged returns the pairs that a merge key brings. Each mapping is merged once.
+func (r *yamlReader) merged(m *ast.MappingValueNode, seen map[ast.Node]bool) (pairs []*ast.MappingValueNode) {
 	from, _, _ := r.inner(m.Value)
 	sources := []ast.Node{from}
 	if list, ok := from.(*ast.SequenceNode); ok {
 		sources = list.Values
 	}
 	for _, n := range sources {
-		n, _, _ = r.inner(n)
+		if n, _, _ = r.inner(n); seen[n] {
+			continue
+		}
+		seen[n] = true
 		for _, pair := range yamlfile.Pairs(n) {
-			switch {
-			case !pair.Key.IsMergeKey():
+			if pair.Key.IsMergeKey() {
+				pairs = append(pairs, r.merged(pair, seen)...)
+			} else {
 				pairs = append(pairs, pair)
-			case depth < maxAliases:
-				pairs = append(pairs, r.merged(pair, depth+1)...)
 			}
 		}
 	}
 	return pairs
 }
 
-// node returns a value, which follows a colon unless it is an item.
+// node returns a value, which follows a colon unless it is an item. What an alias shares is not
+// followed, because aliases multiply.
 func (r *yamlReader) node(n ast.Node, colon *token.Token, depth int) (v node) {
 	inner, shared, tag := r.inner(n)
 	v.from = r.position(n)
+	inside := depth < 2 && !shared
 	var last *token.Token // of a value in brackets
 	switch in := inner.(type) {
 	case *ast.SequenceNode:
 		v.kind, last = list, in.End
 		for _, item := range in.Values {
-			if depth < 2 {
+			if inside {
 				v.items = append(v.items, r.node(item, nil, depth+1))
 			}
 		}
@@ -747,7 +751,7 @@ func (r *yamlReader) node(n ast.Node, colon *token.Token, depth int) (v node) {
 	case *ast.MappingNode, *ast.MappingValueNode:
 		v.kind = object
 		for _, m := range yamlfile.Pairs(in) {
-			if depth < 2 {
+			if inside {
 				v.members = append(v.members, pair{key: key(m), node: r.node(m.Value, m.Start, depth+1)})
 			}
 		}
