@@ -9,6 +9,7 @@ import (
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/source"
 	"github.com/wirectl/wirectl/decode/track"
+	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/session/calls"
 	"github.com/wirectl/wirectl/session/query"
 	"github.com/wirectl/wirectl/table"
@@ -72,6 +73,7 @@ func runCalls(inv *invocation, c *cli.Context) error {
 		return err
 	}
 	switch {
+	case failed != nil && list.IsEmpty():
 	case failed == nil && list.Slowest > 0 && list.Untimed():
 		return usagef("--slowest needs times, and this input has none")
 	case !c.Bool("quiet"):
@@ -86,15 +88,18 @@ func listCalls(inv *invocation, c *cli.Context, names []string, cfg decode.Confi
 	ts := &track.Trackers{OneWay: true, Watcher: log}
 	return inv.each(names, func(_ int, name string) error {
 		cfg.Note = remarks(inv, c, name)
-		some := false // of it are messages
+		some, known := false, false // of it are messages, or of a protocol that has calls
 		result, last, err := trackSession(inv, c, name, cfg, ts, func(it *decode.Item) error {
-			some = some || isMessage(it)
+			some, known = some || isMessage(it), known || it.Frame.Meta != nil || all.Depth(it.Protocol) >= all.RPC
 			log.First = it.First
 			return list.Err()
 		})
 		log.Finish(last)
 		if err == nil {
 			err = unread(name, &result, some, ts)
+		}
+		if err == nil && !known && result.Frames > 0 && cfg.Protocol == nil {
+			err = &source.Error{Err: fmt.Errorf("%s: no calls: %s", label(name), result.Unknown())}
 		}
 		if err == nil && result.Faults > 0 && !c.Bool("quiet") {
 			inv.say(name, fmt.Sprintf("%s; wirectl lint lists them", result.FaultCount()))

@@ -99,6 +99,7 @@ func newConversion(inv *invocation, c *cli.Context) (*conversion, error) {
 	if v.cfg, err = decodeConfig(c); err != nil {
 		return nil, err
 	}
+	v.cfg.Wire = v.format == convert.Pcapng || v.format == convert.Raw
 	if v.redaction, err = redactionOf(c, v.cfg, !c.Bool("keep-secrets")); err != nil {
 		return nil, err
 	}

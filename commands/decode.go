@@ -135,6 +135,7 @@ func decodeOne(inv *invocation, c *cli.Context, name string, cfg decode.Config, 
 	ctx, cancel := context.WithCancel(c.Context)
 	defer cancel()
 	cfg.Notice, cfg.Note, cfg.Interrupt = inv.notice(c, name), remarks(inv, c, name), cancel
+	cfg.Wire = c.String("output") == "raw"
 	src, err := inv.openSession(ctx, name, cfg, c.Bool("follow"))
 	if err != nil {
 		return decode.Result{}, err

@@ -25,11 +25,22 @@ import (
 	"github.com/wirectl/wirectl/transport/grpc"
 )
 
-// sources returns the operands that name inputs: standard input if there are
-// none.
+// sources returns the operands that name inputs, with the sessions in folders: standard input if there
+// are none. What files repeat of each other counts once.
 func (inv *invocation) sources() ([]string, error) {
-	if len(inv.Operands) > 0 {
-		return inv.Operands, nil
+	var names []string
+	for _, name := range inv.Operands {
+		if sessions := source.Sessions(name); sessions != nil {
+			names = append(names, sessions...)
+		} else {
+			names = append(names, name)
+		}
+	}
+	if len(names) > 1 {
+		inv.seen = new(source.Seen)
+	}
+	if len(names) > 0 {
+		return names, nil
 	}
 	if inv.IsTerminal(inv.Stdin) {
 		return nil, usagef("nothing to read: name a FILE, a fixture:NAME, a tap:NAME or a hub:SESSION, or redirect standard input")
@@ -39,7 +50,7 @@ func (inv *invocation) sources() ([]string, error) {
 
 // opener returns the opener of inputs. It shows a progress bar if no other output disturbs that.
 func (inv *invocation) opener() *source.Opener {
-	o := &source.Opener{Stdin: inv.Stdin, Getenv: inv.Getenv, Waiting: inv.say, Hub: hub.Source(inv.Getenv)}
+	o := &source.Opener{Stdin: inv.Stdin, Getenv: inv.Getenv, Waiting: inv.say, Hub: hub.Source(inv.Getenv), Seen: inv.seen}
 	if inv.IsTerminal(inv.Stderr) && (inv.reportsAtEnd || !inv.IsTerminal(inv.Stdout)) {
 		o.Meter = inv.Stderr
 	}
@@ -70,6 +81,9 @@ func misnamed(err error) error {
 func unopened(name string, err error) error {
 	if err == nil || is[*source.Error](err) {
 		return misnamed(err)
+	}
+	if errors.Is(err, decode.ErrNoBytes) {
+		return &source.Error{Err: usagef("%s: %w: wirectl decode and wirectl calls read it", label(name), err)}
 	}
 	if fault := located(name, nil, err); fault != err {
 		return fault

@@ -205,6 +205,7 @@ func (p *player) load() error {
 	if err != nil {
 		return err
 	}
+	cfg.Wire = true
 	name, session := p.Operands[0], new(replay.Session)
 	p.reportsAtEnd = true
 	var refused error

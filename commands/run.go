@@ -16,6 +16,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/wirectl/wirectl/decode/source"
 	"github.com/wirectl/wirectl/internal/cmdline"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/transport"
@@ -41,6 +42,8 @@ type invocation struct {
 	reportsAtEnd bool
 	// schemes are endpoints for replayed sessions.
 	schemes []transport.Scheme
+	// seen is what the inputs have told, if there are several.
+	seen *source.Seen
 }
 
 func newInvocation(env Env) *invocation {

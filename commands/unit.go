@@ -140,7 +140,7 @@ func agentOf(inv *invocation, c *cli.Context, log *slog.Logger) (unit.Agent, err
 
 // scriptOf reads the session that a unit replays.
 func scriptOf(inv *invocation, ctx context.Context, name string) (unit.Agent, error) {
-	src, err := inv.openSession(ctx, name, decode.Config{}, false)
+	src, err := inv.openSession(ctx, name, decode.Config{Wire: true}, false)
 	if err != nil {
 		return nil, err
 	}

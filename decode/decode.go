@@ -20,6 +20,8 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/protocol/carried"
+	"github.com/wirectl/wirectl/source"
+	forms "github.com/wirectl/wirectl/source/all"
 )
 
 // Config says how to read a stream.
@@ -64,6 +66,8 @@ type Config struct {
 	// Around, if not nil, is called for each batch and must call show. It does once for all
 	// items what each would need, such as locking.
 	Around func(show func())
+	// Wire means that the bytes of a wire are wanted; so a session without them is an error.
+	Wire bool
 	// Reframe makes the frames of NDJSON records that have no raw bytes.
 	Reframe ndjson.Reframe
 	// Interrupt, if not nil, makes a waiting read of the input return. With workers it is
@@ -105,6 +109,18 @@ type Result struct {
 	Framing frame.Framing // as named or detected; nil if the input was empty
 	NextSeq int64         // the number of the frame that would come next
 	Enough  bool          // all items that were asked for were shown, even if there are more
+
+	head *source.Head // of a file that has none of the known forms; or nil
+}
+
+// Unknown describes the content of a file whose messages belong to no protocol: what it is most like.
+func (r *Result) Unknown() string {
+	if r.head != nil {
+		if form := forms.Nearest(r.head); form != nil {
+			return "this is like " + form.About + ", but lacks some of its members: " + form.Instead
+		}
+	}
+	return render.Count(r.Frames, "frame") + " of no protocol that wirectl knows: name it with --protocol, or take the messages out first (jq -c .FIELD FILE | wirectl calls)"
 }
 
 // Merge adds the counts of a batch, or of another input, to the result.
@@ -148,6 +164,7 @@ func Run(ctx context.Context, in Input, w io.Writer, cfg Config, newView func() 
 	p := &pipeline{cfg: cfg, feed: from, out: w, newView: newView}
 	err := p.run(ctx)
 	p.result.Framing, p.result.NextSeq = from.state()
+	p.result.head = in.head
 	switch {
 	case errors.Is(err, errEnough): // the rest does not matter, faulty or not
 		p.result.Enough = true

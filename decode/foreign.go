@@ -42,6 +42,9 @@ func readHead(f *source.File) *source.Head {
 	return h
 }
 
+// ErrNoBytes is the error for a session without bytes where bytes are wanted.
+var ErrNoBytes = errors.New("there are no bytes of a wire")
+
 // A failed reader fails.
 type failed struct{ err error }
 
@@ -64,7 +67,10 @@ func openForm(form *source.Form, f *source.File, h *source.Head, cfg Config) (In
 		return Input{}, err
 	}
 	about := r.About()
-	if about.Teller != "" && cfg.Notice != nil {
+	if about.Teller != "" && cfg.Wire {
+		return Input{}, fmt.Errorf("%w: %s tells this session about itself", ErrNoBytes, about.Teller)
+	}
+	if about.Teller != "" && cfg.Notice != nil && f.Seen.Once([]byte("told by "+about.Teller)) {
 		cfg.Notice("as " + about.Teller + " tells it: no bytes, no system prompt")
 	}
 	c := &foreign{cfg: cfg, reader: r, live: f.Live, conns: map[int]*foreignConn{}, session: capture.Session{

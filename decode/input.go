@@ -55,6 +55,12 @@ func Open(r io.Reader, cfg Config) (Input, error) { return OpenFile(&source.File
 
 // OpenFile is Open for a file, which may be one of another program.
 func OpenFile(f *source.File, cfg Config) (Input, error) {
+	if f.Seen == nil {
+		f.Seen = new(source.Seen)
+	}
+	if f.Notice = cfg.Notice; f.Notice == nil {
+		f.Notice = func(string) {}
+	}
 	var head *source.Head
 	if cfg.Framing == nil && cfg.Protocol == nil && cfg.Carrier == carrier.Auto {
 		head = readHead(f)
@@ -65,15 +71,6 @@ func OpenFile(f *source.File, cfg Config) (Input, error) {
 	in, err := open(f.Reader, cfg)
 	in.head = head
 	return in, err
-}
-
-// Nearest returns the form of another program's files that a file of unknown content is most like; nil
-// if it is like none.
-func (in Input) Nearest() *source.Form {
-	if in.head == nil {
-		return nil
-	}
-	return forms.Nearest(in.head)
 }
 
 func open(r io.Reader, cfg Config) (Input, error) {

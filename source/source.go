@@ -300,7 +300,8 @@ func (o Object) share(members string) float64 {
 	return float64(found) / float64(max(wanted, 1))
 }
 
-// Seen remembers what several files may repeat: records, and what calls of models have used.
+// Seen remembers what several files may repeat: records, and what calls of models have used. The zero
+// Seen has seen nothing.
 type Seen struct {
 	seed  maphash.Seed
 	used  map[uint64]protocol.Usage
@@ -310,14 +311,16 @@ type Seen struct {
 // maxSeen bounds what is remembered.
 const maxSeen = 1 << 19
 
-// NewSeen returns a Seen for files that are read together.
-func NewSeen() *Seen {
-	return &Seen{seed: maphash.MakeSeed(), used: map[uint64]protocol.Usage{}, names: map[uint64]bool{}}
+func (s *Seen) hash(id []byte) uint64 {
+	if s.names == nil {
+		s.seed, s.used, s.names = maphash.MakeSeed(), map[uint64]protocol.Usage{}, map[uint64]bool{}
+	}
+	return maphash.Bytes(s.seed, id)
 }
 
 // Once reports whether a record of that id comes for the first time.
 func (s *Seen) Once(id []byte) bool {
-	at := maphash.Bytes(s.seed, id)
+	at := s.hash(id)
 	if s.names[at] {
 		return false
 	}
@@ -330,7 +333,7 @@ func (s *Seen) Once(id []byte) bool {
 // Growth returns how much more a call of a model has used than was known. Records about one call
 // may repeat its usage, so the most of each number counts.
 func (s *Seen) Growth(call []byte, u protocol.Usage) (growth protocol.Usage, first bool) {
-	at := maphash.Bytes(s.seed, call)
+	at := s.hash(call)
 	before, known := s.used[at]
 	growth = u.Minus(before)
 	if known || len(s.used) < maxSeen {

@@ -202,7 +202,7 @@ func (o *Opener) Session(ctx context.Context, name string, cfg decode.Config, fo
 	follow = follow && grows(name, src)
 	src.Meter(o.Meter)
 	return src.Session(func(r io.Reader) (decode.Input, error) {
-		f := src.described(name, r, o, cfg.Notice)
+		f := src.described(name, r, o)
 		if follow {
 			f.Reader, f.Live = decode.Follow(ctx, r, src.file), true
 		}
@@ -210,15 +210,9 @@ func (o *Opener) Session(ctx context.Context, name string, cfg decode.Config, fo
 	})
 }
 
-// described returns the source as readers of files want it. Only a regular file has a name.
-func (s *Source) described(name string, r io.Reader, o *Opener, notice func(string)) *source.File {
-	f := &source.File{Reader: r, Seen: o.Seen, Notice: notice}
-	if f.Seen == nil {
-		f.Seen = source.NewSeen()
-	}
-	if f.Notice == nil {
-		f.Notice = func(string) {}
-	}
+// described returns the source as readers of files want it. Only a regular file has a path.
+func (s *Source) described(name string, r io.Reader, o *Opener) *source.File {
+	f := &source.File{Reader: r, Seen: o.Seen}
 	if s.file == nil {
 		return f
 	}

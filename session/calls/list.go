@@ -122,6 +122,9 @@ func (l *List) Finish() error {
 // Untimed reports whether there were calls, but no times to rank them by.
 func (l *List) Untimed() bool { return l.calls > 0 && !l.timed }
 
+// IsEmpty reports whether there were no calls.
+func (l *List) IsEmpty() bool { return l.calls == 0 }
+
 // Summary returns the counts and the protocol versions as text: "25 calls (3 failed), mcp
 // 2025-06-18", "3 of 25 calls (3 failed)".
 func (l *List) Summary() string {

@@ -124,9 +124,7 @@ func List() []*source.Form { return list }
 
 // Detect returns the form of a file that begins so; nil if it has none of these.
 func Detect(h *source.Head) *source.Form {
-	if plain := unpacked(h); plain != nil {
-		h = plain
-	}
+	h = Unpacked(h)
 	for _, f := range list {
 		if f.Matches(h) {
 			return f
@@ -150,14 +148,14 @@ func Nearest(h *source.Head) (nearest *source.Form) {
 // IsPacked reports whether a file is compressed with zstd.
 func IsPacked(head []byte) bool { return bytes.HasPrefix(head, []byte("\x28\xb5\x2f\xfd")) }
 
-// unpacked returns the beginning of the content of a compressed file; nil if it is none.
-func unpacked(h *source.Head) *source.Head {
+// Unpacked returns the beginning of the content of a compressed file, and h for any other.
+func Unpacked(h *source.Head) *source.Head {
 	if !IsPacked(h.Bytes) {
-		return nil
+		return h
 	}
 	r, err := inflate.Open("zstd", bytes.NewReader(h.Bytes))
 	if err != nil {
-		return nil
+		return h
 	}
 	defer r.Close()
 	text, err := io.ReadAll(io.LimitReader(r, source.HeadSize)) // it may be cut

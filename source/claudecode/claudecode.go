@@ -26,7 +26,7 @@ import (
 var Form = &source.Form{
 	Name: "claude-code", About: "a transcript of Claude Code",
 	Lines: []string{"sessionId uuid parentUuid version type=user|assistant|system|attachment message.role=user|assistant message.content"},
-	Open:  open,
+	Open:  open, Instead: "check that the file was not changed",
 	Beside: func(folder fs.FS, name string) bool {
 		if path.Base(path.Dir(name)) != subagents || !strings.HasPrefix(path.Base(name), agentPrefix) {
 			return false

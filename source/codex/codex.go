@@ -27,7 +27,7 @@ var Form = &source.Form{
 		"timestamp type=session_meta payload.id",
 		"timestamp payload type=response_item|event_msg|turn_context|compacted|world_state|token_usage_record",
 	},
-	Open: open,
+	Open: open, Instead: "check that the file was not changed",
 }
 
 // A record is a line.
