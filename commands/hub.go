@@ -16,6 +16,7 @@ import (
 	"github.com/wirectl/wirectl/broker/observe"
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/history"
+	"github.com/wirectl/wirectl/capture/journal"
 	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/hub"
 	"github.com/wirectl/wirectl/hub/server"
@@ -207,20 +208,15 @@ func withSender(inv *invocation, c *cli.Context, unit string, work func(see capt
 	if open == nil {
 		return work(nil)
 	}
-	session := capture.Session{Created: time.Now(), Controller: "controllers", Unit: unit}
-	hub := tap.NewHub(session, tap.Options{})
-	sender, err := open(session, c.Command.Name, func() *tap.Hub { return hub })
+	j := journal.New(capture.Session{Created: time.Now(), Controller: "controllers", Unit: unit}, journal.Options{Notice: inv.saysHub})
+	sender, err := open(j, c.Command.Name)
 	if err != nil {
 		return err
 	}
-	var see capture.Writer = hub
-	if sink := sender.Sink(); sink != nil {
-		see = sink
-	}
-	err = work(see)
+	err = work(j)
 	ctx, cancel := context.WithTimeout(context.Background(), lastSendTime)
 	defer cancel()
-	return errors.Join(err, hub.Close(), sender.Close(ctx))
+	return errors.Join(err, j.Close(), sender.Close(ctx))
 }
 
 // joinFlag returns the flag of commands whose broker may join others.

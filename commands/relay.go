@@ -14,7 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/capture/history"
-	"github.com/wirectl/wirectl/capture/recorder"
+	"github.com/wirectl/wirectl/capture/journal"
 	"github.com/wirectl/wirectl/commands/watch"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/hub"
@@ -49,7 +49,7 @@ func relayCommand(inv *invocation) *cli.Command {
 			"Headers, such as a token, come from WIRECTL_HEADERS, lines of NAME: VALUE.",
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "capture", Usage: "record to `FILE` (overwrites); - is stdout, with --listen"},
-			&cli.StringFlag{Name: "capture-policy", Value: string(recorder.Spill), Usage: "what to do with frames if the file is too slow: spill, block, drop"},
+			&cli.StringFlag{Name: "capture-policy", Value: string(journal.Spill), Usage: "what to do with frames if the file is too slow: spill, block, drop"},
 			&cli.Int64Flag{Name: "split-size", Usage: "start a new part of the capture about every `N` bytes"},
 			&cli.IntFlag{Name: "keep", Usage: "with --split-size: keep only the newest `N` parts (default: all)"},
 			&cli.StringSliceFlag{Name: "redact", Usage: "redact values with the name `KEY`, such as apiKey, in the capture"},
@@ -172,8 +172,8 @@ func (v *relaying) read() error {
 		Grace: c.Duration("grace"), Patience: c.Duration("patience"), AnswerPatience: c.Duration("answer-patience"),
 		Quiet: c.Bool("quiet"), Name: c.String("name"), OTLP: c.String("otlp"), NoTap: c.Bool("no-tap"),
 		Capture: c.String("capture"), Level: history.Level(c.String("record")), Client: c.String("client"),
-		Recorder: recorder.Config{Policy: recorder.Policy(c.String("capture-policy")), SplitSize: c.Int64("split-size"), Keep: c.Int("keep")},
-		Stdout:   v.Stdout, Stderr: v.Stderr, Getenv: v.Getenv, Warn: alarm, Alarm: alarm,
+		Recorder: journal.Config{SplitSize: c.Int64("split-size"), Keep: c.Int("keep")}, Policy: journal.Policy(c.String("capture-policy")),
+		Stdout: v.Stdout, Stderr: v.Stderr, Getenv: v.Getenv, Warn: alarm, Alarm: alarm,
 	}
 	o := &v.options
 	if o.Quiet {
@@ -249,8 +249,8 @@ func (v *relaying) check() error {
 		return usagef("--shared needs --listen, and a unit that is a stream")
 	case o.Capture == "-" && listen == "":
 		return usagef("--capture - would mix with the unit's output: name a FILE, or use --listen")
-	case !slices.Contains(recorder.Policies, o.Recorder.Policy):
-		return usagef("invalid --capture-policy %q: want spill, block or drop", o.Recorder.Policy)
+	case !slices.Contains(journal.Policies, o.Policy):
+		return usagef("invalid --capture-policy %q: want spill, block or drop", o.Policy)
 	case o.Recorder.SplitSize < 0 || o.Recorder.Keep < 0:
 		return usagef("invalid --split-size or --keep: want a number over 0")
 	case c.IsSet("record") && !slices.Contains(history.Levels, o.Level):

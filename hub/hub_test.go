@@ -20,6 +20,7 @@ import (
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/history"
+	"github.com/wirectl/wirectl/capture/journal"
 	"github.com/wirectl/wirectl/capture/pcapng"
 	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/decode"
@@ -115,12 +116,12 @@ func (w *warnings) await(t *testing.T, words string) {
 
 // A feed is a session that is being sent.
 type feed struct {
-	t      *testing.T
-	tap    *tap.Hub
-	sender *hub.Sender
-	warned *warnings
-	state  string
-	frames int64
+	t       *testing.T
+	journal *journal.Journal
+	sender  *hub.Sender
+	warned  *warnings
+	state   string
+	frames  int64
 }
 
 // send starts sending a session.
@@ -135,8 +136,8 @@ func send(t *testing.T, address string, change func(*hub.Sending)) *feed {
 	}
 	f.state = o.State
 	s := capture.Session{Created: time.Now(), Protocol: "mcp", Framing: "line", Controller: "stdio", Unit: "exec server"}
-	f.tap = tap.NewHub(s, tap.Options{})
-	sender, err := o.Open(s, "server-1", func() *tap.Hub { return f.tap })
+	f.journal = journal.New(s, journal.Options{})
+	sender, err := o.Open(f.journal, "server-1")
 	check(t, err)
 	f.sender = sender.(*hub.Sender)
 	return f
@@ -151,11 +152,7 @@ func payload(n int64) []byte {
 
 func (f *feed) write(raw []byte) {
 	f.frames++
-	var w capture.Writer = f.tap
-	if sink := f.sender.Sink(); sink != nil {
-		w = sink
-	}
-	check(f.t, w.Write(record(f.frames, raw)))
+	check(f.t, f.journal.Write(record(f.frames, raw)))
 }
 
 // record returns the record of the frame with that number.
@@ -177,7 +174,7 @@ func (f *feed) end() {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	check(f.t, f.tap.Close(), f.sender.Close(ctx))
+	check(f.t, f.journal.Close(), f.sender.Close(ctx))
 }
 
 // read reads a session to its end.

@@ -22,6 +22,7 @@ import (
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/history"
+	"github.com/wirectl/wirectl/capture/journal"
 	"github.com/wirectl/wirectl/hub"
 	"github.com/wirectl/wirectl/hub/server"
 )
@@ -91,8 +92,8 @@ func runSender(n *node) error {
 	}
 	quiet := func(string) {}
 	o := hub.Sending{Address: a, Policy: hub.Lossless, Level: history.Full, Kind: "relay", State: n.Dir, Say: quiet, Warn: quiet}
-	sender, err := o.Open(capture.Session{Created: time.Now(), Protocol: "mcp", Framing: "line"}, "killed", nil)
-	if err != nil {
+	j := journal.New(capture.Session{Created: time.Now(), Protocol: "mcp", Framing: "line"}, journal.Options{})
+	if _, err := o.Open(j, "killed"); err != nil {
 		return err
 	}
 	fmt.Println("ready")
@@ -103,7 +104,7 @@ func runSender(n *node) error {
 			return err
 		}
 		for ; sent < many; sent++ {
-			if err := sender.Sink().Write(record(sent+1, payload(sent+1))); err != nil {
+			if err := j.Write(record(sent+1, payload(sent+1))); err != nil {
 				return err
 			}
 		}

@@ -38,11 +38,7 @@ func (f *feed) talk(lines ...string) {
 			Kind: capture.Frame, Seq: f.frames, Time: time.Now(), Protocol: "mcp", Framing: "line",
 			Frame: frame.Frame{Raw: raw, End: len(raw) - 1, Dir: dir, Conn: 1},
 		}
-		var w capture.Writer = f.tap
-		if sink := f.sender.Sink(); sink != nil {
-			w = sink
-		}
-		check(f.t, w.Write(&r))
+		check(f.t, f.journal.Write(&r))
 	}
 }
 

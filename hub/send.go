@@ -22,7 +22,7 @@ import (
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/history"
-	"github.com/wirectl/wirectl/capture/recorder"
+	"github.com/wirectl/wirectl/capture/journal"
 	"github.com/wirectl/wirectl/capture/tap"
 )
 
@@ -67,9 +67,7 @@ type Sender struct {
 	spool  *spool // the queue, if it is lossless
 	packer packer
 
-	recorder *recorder.Recorder // the sink; nil if the tap is read
-	reader   capture.Live
-	closer   io.Closer // of the reader
+	reader *journal.Cursor
 
 	commands   *nats.Subscription
 	controller atomic.Pointer[tap.Controller] // nil if commands are refused, or are not obeyed yet
@@ -89,12 +87,11 @@ type Sender struct {
 	running sync.WaitGroup
 }
 
-// Open begins to send a session under a name. If the policy is lossy, the sender reads the
-// tap; otherwise records have to be written to its Sink. It is no error that the hub cannot be
-// reached.
-func (o Sending) Open(s capture.Session, name string, view func() *tap.Hub) (tap.Sender, error) {
+// Open begins to send the session of a journal under a name. If the policy is lossy, the sender
+// reads it as a viewer does. It is no error that the hub cannot be reached.
+func (o Sending) Open(j *journal.Journal, name string) (tap.Sender, error) {
 	x := o.redaction()
-	s = x.Session(s)
+	s := x.Session(j.Session())
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // it never fails
 	t := &Sender{
@@ -113,7 +110,7 @@ func (o Sending) Open(s capture.Session, name string, view func() *tap.Hub) (tap
 		return nil, fmt.Errorf("the hub: %w", err)
 	}
 	t.info.Host = cmp.Or(t.o.Address.host, t.info.Host)
-	if err := t.open(s, view, options); err != nil {
+	if err := t.open(j, options); err != nil {
 		t.stop()
 		return nil, fmt.Errorf("the hub: %w", err)
 	}
@@ -140,7 +137,7 @@ func (o *Sending) redaction() capture.Redaction {
 }
 
 // open opens the queue, the connection, and the reader.
-func (t *Sender) open(s capture.Session, view func() *tap.Hub, options []nats.Option) (err error) {
+func (t *Sender) open(j *journal.Journal, options []nats.Option) (err error) {
 	if t.o.Policy == Lossless {
 		if t.spool, err = newSpool(t.o.spoolDir(), t.info, cmp.Or(t.o.SpoolBytes, DefaultSpoolBytes)); err != nil {
 			return err
@@ -169,11 +166,10 @@ func (t *Sender) open(s capture.Session, view func() *tap.Hub, options []nats.Op
 		}
 		return err
 	case t.o.Policy == Lossless:
-		rec, r := recorder.NewReader(recorder.Config{Session: s, Notice: t.o.Warn, Pace: pace})
-		t.recorder, t.reader, t.closer = rec, r, r
+		t.reader = j.Follow()
+		t.reader.Pace = pace
 	default:
-		v := view().View()
-		t.reader, t.closer = v, v
+		t.reader = tap.View(j)
 	}
 	return nil
 }
@@ -198,14 +194,6 @@ func (o *Sending) spoolDir() string {
 
 // Info describes the session. Its counts are zero.
 func (t *Sender) Info() Info { return t.info }
-
-// Sink returns the writer for the session's records; nil if the tap is read.
-func (t *Sender) Sink() capture.Writer {
-	if t.recorder == nil {
-		return nil
-	}
-	return t.recorder
-}
 
 // Alter marks the session as altered.
 func (t *Sender) Alter() { t.altered.Store(true) }
@@ -356,8 +344,7 @@ const unreached = 500 * time.Millisecond
 // Close sends the rest. It gives up when ctx ends or the hub cannot be reached; a spool then
 // stays for the next process that sends to the hub.
 func (t *Sender) Close(ctx context.Context) error {
-	if t.recorder != nil {
-		_ = t.recorder.Close(ctx) // the recorder has told why records are missing
+	if t.spool != nil {
 		select {
 		case <-t.packed:
 		case <-ctx.Done():
@@ -365,7 +352,7 @@ func (t *Sender) Close(ctx context.Context) error {
 	}
 	t.await(ctx)
 	t.stop()
-	t.closer.Close()
+	t.reader.Close()
 	t.running.Wait()
 	t.conn.Close()
 	if t.spool == nil {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/journal"
 	"github.com/wirectl/wirectl/capture/tap"
 )
 
@@ -99,7 +100,7 @@ func TestListSkipsWhatCannotBeRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	s, err := tap.Listen(dir, tap.Info{Name: "good", Protocol: "mcp"}, tap.NewHub(capture.Session{}, tap.Options{}), nil)
+	s, err := tap.Listen(dir, tap.Info{Name: "good", Protocol: "mcp"}, journal.New(capture.Session{}, journal.Options{}), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/journal"
 	"github.com/wirectl/wirectl/capture/pcapng"
 	"github.com/wirectl/wirectl/capture/tap"
 )
@@ -27,7 +28,7 @@ func serveTap(name string, files []string) error {
 	if err != nil {
 		return err
 	}
-	hub := tap.NewHub(capture.Session{Framing: "line"}, tap.Options{})
+	hub := journal.New(capture.Session{Framing: "line"}, journal.Options{})
 	s, err := tap.Listen(dir, tap.Info{Name: name, Command: os.Args, Controller: "stdio", Unit: "a unit"}, hub, nil)
 	if err != nil {
 		return err

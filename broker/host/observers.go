@@ -17,9 +17,9 @@ import (
 	"github.com/wirectl/wirectl/broker/observe"
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/journal"
 	"github.com/wirectl/wirectl/capture/output"
 	"github.com/wirectl/wirectl/capture/pcapng"
-	"github.com/wirectl/wirectl/capture/recorder"
 	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/internal/otlp"
 )
@@ -95,21 +95,18 @@ func (l *observers) openTaps() error {
 	session := capture.Session{Created: time.Now(), Controller: cmp.Or(l.Controller, "clients"), Unit: "wirectl " + l.Name}
 	var sinks fan
 	if !l.NoTap || l.Send != nil {
-		hub := tap.NewHub(session, tap.Options{})
-		sinks = append(sinks, hub)
+		j := journal.New(session, journal.Options{Notice: l.Warn})
+		sinks = append(sinks, j)
 		if l.Send != nil {
-			sender, err := l.Send(session, l.Name, func() *tap.Hub { return hub })
+			sender, err := l.Send(j, l.Name)
 			if err != nil {
 				return err
 			}
-			l.ends = append(l.ends, closes(sender)) // once the tap's hub is closed
-			if sink := sender.Sink(); sink != nil {
-				sinks = append(sinks, sink)
-			}
+			l.ends = append(l.ends, closes(sender)) // once the journal is closed
 		}
-		l.ends = append(l.ends, hub.Close)
+		l.ends = append(l.ends, j.Close)
 		if !l.NoTap {
-			l.openTap(session, hub)
+			l.openTap(session, j)
 		}
 	}
 	if name := l.Capture; name != "" {
@@ -117,11 +114,12 @@ func (l *observers) openTaps() error {
 		// are redacted.
 		redaction := capture.Secrets()
 		session = redaction.Session(session)
-		rec, err := recorder.Create(name, recorder.Config{Session: session, Label: l.Label, Notice: l.Warn})
+		j := journal.New(session, journal.Options{Bytes: 1, Notice: l.Warn})
+		rec, err := j.Record(name, journal.Config{Label: l.Label})
 		if err != nil {
 			return err
 		}
-		sinks = append(sinks, capture.Redact(rec, &session, redaction))
+		sinks = append(sinks, capture.Redact(j, &session, redaction))
 		l.ends = append(l.ends, closes(rec))
 	}
 	if len(sinks) > 0 {
@@ -140,7 +138,7 @@ func closes(c interface{ Close(context.Context) error }) func() error {
 }
 
 // openTap opens the tap. A broker works without one.
-func (l *observers) openTap(session capture.Session, hub *tap.Hub) {
+func (l *observers) openTap(session capture.Session, j *journal.Journal) {
 	dir, err := tap.Dir(l.Getenv)
 	if err == nil {
 		command := []string{l.Name}
@@ -149,7 +147,7 @@ func (l *observers) openTap(session capture.Session, hub *tap.Hub) {
 		}
 		info := tap.Info{Name: l.Name, Command: command, Controller: session.Controller, Unit: session.Unit, Started: session.Created}
 		var server *tap.Server
-		if server, err = tap.Listen(dir, info, hub, l.Control); err == nil {
+		if server, err = tap.Listen(dir, info, j, l.Control); err == nil {
 			l.ends = append(l.ends, server.Close)
 			return
 		}

@@ -12,14 +12,15 @@ import (
 	"testing"
 
 	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/journal"
 )
 
 // An unreadable description does not hide other taps. It is reported while its owner runs,
 // and removed afterwards.
 func TestUnreadable(t *testing.T) {
 	dir := shortDir(t)
-	whole := serve(t, dir, "whole", NewHub(capture.Session{}, Options{}), nil)
-	owned := serve(t, dir, "owned", NewHub(capture.Session{}, Options{}), nil)
+	whole := serve(t, dir, "whole", journal.New(capture.Session{}, journal.Options{}), nil)
+	owned := serve(t, dir, "owned", journal.New(capture.Session{}, journal.Options{}), nil)
 	file := func(name string) string { return filepath.Join(dir, name+describes) }
 	write := func(name, text string) error { return os.WriteFile(file(name), []byte(text), 0o600) }
 	err := errors.Join(
@@ -43,5 +44,5 @@ func TestUnreadable(t *testing.T) {
 			t.Errorf("%s is still there", name)
 		}
 	}
-	serve(t, dir, "another", NewHub(capture.Session{}, Options{}), nil) // removes stale taps
+	serve(t, dir, "another", journal.New(capture.Session{}, journal.Options{}), nil) // removes stale taps
 }

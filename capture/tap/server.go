@@ -16,13 +16,13 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/wirectl/wirectl/capture/recorder"
+	"github.com/wirectl/wirectl/capture/journal"
 	"github.com/wirectl/wirectl/internal/nearest"
 )
 
-// A Server sends the records of a [Hub] to viewers of the same user.
+// A Server sends the records of a journal to viewers of the same user.
 type Server struct {
-	hub     *Hub
+	journal *journal.Journal
 	control Controller
 	dir     string
 	info    Info
@@ -49,12 +49,12 @@ const (
 
 // Listen opens a tap in the folder from [Dir]. It appends the process id to the name in info.
 // If control is nil, commands are rejected.
-func Listen(dir string, info Info, hub *Hub, control Controller) (*Server, error) {
+func Listen(dir string, info Info, j *journal.Journal, control Controller) (*Server, error) {
 	info.Pid, info.Control = os.Getpid(), control != nil
 	if info.Started.IsZero() {
 		info.Started = time.Now()
 	}
-	s := &Server{hub: hub, control: control, dir: dir, conns: make(map[net.Conn]struct{})}
+	s := &Server{journal: j, control: control, dir: dir, conns: make(map[net.Conn]struct{})}
 	if err := s.listen(info); err != nil {
 		return nil, err
 	}
@@ -108,10 +108,10 @@ func cleaned(name string) string {
 // Name returns the name of the tap.
 func (s *Server) Name() string { return s.info.Name }
 
-// Close ends the session of the hub, waits a short time for viewers to read the rest, and
+// Close ends the session of the journal, waits a short time for viewers to read the rest, and
 // removes the tap.
 func (s *Server) Close() error {
-	s.hub.Close()
+	s.journal.Close()
 	s.stop()
 	_ = os.Remove(filepath.Join(s.dir, s.info.Name+describes))
 	err := s.socket.Close()
@@ -168,44 +168,20 @@ func (s *Server) leave(c net.Conn) {
 // serveViewer serves one viewer until it leaves or the session ends.
 func (s *Server) serveViewer(c net.Conn) {
 	defer s.leave(c)
-	v := s.hub.View()
+	v := View(s.journal)
 	var listening sync.WaitGroup
 	listening.Go(func() {
 		s.listenTo(c, v)
 		v.Close()
 	})
-	_ = show(c, v) // fails if the viewer has left
+	_ = v.Send(c) // fails if the viewer has left
 	v.Close()
 	c.Close()
 	listening.Wait()
 }
 
-// show writes the records of a viewer as pcapng.
-func show(c net.Conn, v *Viewer) error {
-	var e recorder.Encoder
-	for {
-		records, err := v.batch()
-		if err != nil {
-			return err
-		}
-		session := v.Session()
-		for i := range records {
-			if err := e.Write(session, &records[i]); err != nil {
-				return err
-			}
-			if len(e.Buf) >= recorder.Size || i == len(records)-1 {
-				if _, err := c.Write(e.Buf); err != nil {
-					return err
-				}
-				e.Reset()
-			}
-		}
-		v.records = nil
-	}
-}
-
 // listenTo executes the commands of a viewer in order, until it leaves.
-func (s *Server) listenTo(c net.Conn, v *Viewer) {
+func (s *Server) listenTo(c net.Conn, v *journal.Cursor) {
 	lines := bufio.NewScanner(c)
 	lines.Buffer(nil, maxLine)
 	for lines.Scan() {
@@ -215,7 +191,7 @@ func (s *Server) listenTo(c net.Conn, v *Viewer) {
 	}
 }
 
-func (s *Server) do(line []byte, v *Viewer) {
+func (s *Server) do(line []byte, v *journal.Cursor) {
 	cmd, err := ParseCommand(line)
 	if err == nil && s.control == nil {
 		err = ErrNoCommands
@@ -225,13 +201,13 @@ func (s *Server) do(line []byte, v *Viewer) {
 		var notes []Note
 		notes, err = s.control.Control(s.ctx, cmd)
 		for _, n := range notes {
-			v.Post(n)
+			v.Post(n.Record())
 		}
 	}
 	if err != nil {
 		answer.Error = err.Error()
 	}
-	v.Post(answer)
+	v.Post(answer.Record())
 }
 
 // A Command is a request from a viewer to a tap's owner: one line of JSON.

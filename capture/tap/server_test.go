@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/journal"
 	"github.com/wirectl/wirectl/capture/pcapng"
 	"github.com/wirectl/wirectl/frame"
 )
@@ -31,7 +32,7 @@ func shortDir(t *testing.T) string {
 	return dir
 }
 
-func serve(t *testing.T, dir, name string, h *Hub, c Controller) *Server {
+func serve(t *testing.T, dir, name string, h *journal.Journal, c Controller) *Server {
 	t.Helper()
 	s, err := Listen(dir, Info{Name: name, Protocol: "mcp"}, h, c)
 	if err != nil {
@@ -57,7 +58,7 @@ func dial(t *testing.T, dir, name string) (*Conn, *pcapng.Reader) {
 
 // The socket carries a capture: history, new records, and a clean end.
 func TestServer(t *testing.T) {
-	dir, h := shortDir(t), NewHub(capture.Session{Protocol: "mcp", Unit: "u"}, Options{})
+	dir, h := shortDir(t), journal.New(capture.Session{Protocol: "mcp", Unit: "u"}, journal.Options{})
 	s := serve(t, dir, "npx @x/server", h, nil)
 	feed(t, h, aFrame(1, "one"))
 	c, r := dial(t, dir, "npx--x-server")
@@ -83,7 +84,7 @@ func TestServer(t *testing.T) {
 // A glance ends at the end of the history or after the given number of frames, while the tap
 // continues.
 func TestGlance(t *testing.T) {
-	dir, h := shortDir(t), NewHub(capture.Session{}, Options{})
+	dir, h := shortDir(t), journal.New(capture.Session{}, journal.Options{})
 	serve(t, dir, "x", h, nil)
 	glance := func(frames int64, want ...string) {
 		t.Helper()
@@ -92,8 +93,8 @@ func TestGlance(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer p.Close()
-		if p.Hello.Frames != h.Counts().Frames {
-			t.Errorf("it says %d frames of %d", p.Hello.Frames, h.Counts().Frames)
+		if p.Hello.Frames != h.Totals().Frames {
+			t.Errorf("it says %d frames of %d", p.Hello.Frames, h.Totals().Frames)
 		}
 		var got []string
 		var rec capture.Record
@@ -115,7 +116,7 @@ func TestGlance(t *testing.T) {
 
 // A viewer that does not read blocks neither the hub nor Close.
 func TestStuckViewer(t *testing.T) {
-	dir, h := shortDir(t), NewHub(capture.Session{}, Options{})
+	dir, h := shortDir(t), journal.New(capture.Session{}, journal.Options{})
 	s := serve(t, dir, "x", h, nil)
 	_, r := dial(t, dir, "x")
 	for i := range int64(200) {
@@ -139,11 +140,11 @@ func TestStuckViewer(t *testing.T) {
 
 // A viewer that disconnects is removed, even without traffic.
 func TestViewerGoes(t *testing.T) {
-	dir, h := shortDir(t), NewHub(capture.Session{}, Options{})
+	dir, h := shortDir(t), journal.New(capture.Session{}, journal.Options{})
 	serve(t, dir, "x", h, nil)
 	c, _ := dial(t, dir, "x")
 	c.Close()
-	for h.Counts().Viewers > 0 {
+	for h.Totals().Viewers > 0 {
 		runtime.Gosched()
 	}
 }
@@ -151,9 +152,9 @@ func TestViewerGoes(t *testing.T) {
 // The newest tap comes first. Taps of dead processes and taps without a listener are removed.
 func TestList(t *testing.T) {
 	dir := shortDir(t)
-	serve(t, dir, "old", NewHub(capture.Session{}, Options{}), nil)
-	s := serve(t, dir, "new", NewHub(capture.Session{}, Options{}), nil)
-	again := serve(t, dir, "new", NewHub(capture.Session{}, Options{}), nil)
+	serve(t, dir, "old", journal.New(capture.Session{}, journal.Options{}), nil)
+	s := serve(t, dir, "new", journal.New(capture.Session{}, journal.Options{}), nil)
+	again := serve(t, dir, "new", journal.New(capture.Session{}, journal.Options{}), nil)
 	for name, pid := range map[string]int{"dead": 1 << 30, "silent": os.Getpid()} {
 		if err := describe(dir, Info{Name: name, Pid: pid, Started: time.Now()}); err != nil {
 			t.Fatal(err)
@@ -186,8 +187,8 @@ func TestNames(t *testing.T) {
 	if err == nil || err.Error() != `no tap "gopls", and no other: wirectl relay and wirectl serve open taps` {
 		t.Error(err)
 	}
-	serve(t, dir, "gopls", NewHub(capture.Session{}, Options{}), nil)
-	serve(t, dir, "go", NewHub(capture.Session{}, Options{}), nil)
+	serve(t, dir, "gopls", journal.New(capture.Session{}, journal.Options{}), nil)
+	serve(t, dir, "go", journal.New(capture.Session{}, journal.Options{}), nil)
 	c, _ := dial(t, dir, "gop")
 	if _, err := Dial(t.Context(), dir, "go"); err == nil {
 		t.Error("it chose one of two")
@@ -203,7 +204,7 @@ func TestNames(t *testing.T) {
 
 // A viewer may come before the tap: it waits, and says so once.
 func TestAwait(t *testing.T) {
-	dir, h := shortDir(t), NewHub(capture.Session{}, Options{})
+	dir, h := shortDir(t), journal.New(capture.Session{}, journal.Options{})
 	waiting := make(chan struct{})
 	go func() {
 		<-waiting
@@ -225,7 +226,7 @@ func TestNext(t *testing.T) {
 	dir := shortDir(t)
 	begun := time.Now()
 	open := func(name string, after time.Duration) *Server {
-		s, err := Listen(dir, Info{Name: name, Started: begun.Add(after)}, NewHub(capture.Session{}, Options{}), nil)
+		s, err := Listen(dir, Info{Name: name, Started: begun.Add(after)}, journal.New(capture.Session{}, journal.Options{}), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -295,9 +296,9 @@ func (echo) Control(_ context.Context, c Command) ([]Note, error) {
 
 // Each viewer gets the answers to its own commands, in order, with their tags.
 func TestControl(t *testing.T) {
-	dir, h := shortDir(t), NewHub(capture.Session{}, Options{})
+	dir, h := shortDir(t), journal.New(capture.Session{}, journal.Options{})
 	serve(t, dir, "x", h, echo{})
-	serve(t, dir, "y", NewHub(capture.Session{}, Options{}), nil)
+	serve(t, dir, "y", journal.New(capture.Session{}, journal.Options{}), nil)
 	c, r := dial(t, dir, "x")
 	for _, cmd := range []Command{
 		{Do: Inject, To: "unit", Payload: json.RawMessage(`{"b":1, "a":1.0}`), Tag: "1"},

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/capture"
-	"github.com/wirectl/wirectl/capture/recorder"
+	"github.com/wirectl/wirectl/capture/journal"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/track"
 	"github.com/wirectl/wirectl/frame"
@@ -32,23 +32,23 @@ type judge struct {
 	trackers track.Trackers // mu guards them
 	mu       sync.Mutex
 	show     decode.View // nil if it prints nothing
-	backlog  *recorder.Recorder
-	reader   *recorder.Reader // of the backlog
-	most     int64            // bytes that may wait
-	each     int64            // bytes that a record counts for besides its own
-	waiting  atomic.Int64     // bytes that were taken in and not judged
-	passed   atomic.Int64     // frames
-	judged   int64            // of those; valid when done
-	largest  int64            // the most that came at once so far, in bytes
-	behind   bool             // records are left out
-	since    time.Time        // when that began
-	last     time.Time        // when the last record came
-	keep     capture.Writer   // or nil
-	client   func(string)     // gets the names that clients give themselves; nil if nobody wants them
-	clients  []string         // those so far
-	others   int              // requests without a name so far
-	brief    bool             // see Wants
-	enough   atomic.Bool      // nothing more can be found
+	backlog  *journal.Journal
+	reader   *journal.Cursor // of the backlog
+	most     int64           // bytes that may wait
+	each     int64           // bytes that a record counts for besides its own
+	waiting  atomic.Int64    // bytes that were taken in and not judged
+	passed   atomic.Int64    // frames
+	judged   int64           // of those; valid when done
+	largest  int64           // the most that came at once so far, in bytes
+	behind   bool            // records are left out
+	since    time.Time       // when that began
+	last     time.Time       // when the last record came
+	keep     capture.Writer  // or nil
+	client   func(string)    // gets the names that clients give themselves; nil if nobody wants them
+	clients  []string        // those so far
+	others   int             // requests without a name so far
+	brief    bool            // see Wants
+	enough   atomic.Bool     // nothing more can be found
 	done     chan struct{}
 	watching sync.WaitGroup
 }
@@ -97,7 +97,8 @@ func newJudge(s capture.Session, to io.Writer, cfg decode.Config, w wants) *judg
 	if !j.isComplete() {
 		j.most, j.each = inMemory, recordTime
 	}
-	j.backlog, j.reader = recorder.NewReader(recorder.Config{Session: s, Memory: 128 << 20})
+	j.backlog = journal.New(s, journal.Options{Bytes: 1, Memory: 128 << 20})
+	j.reader = j.backlog.Follow()
 	go func() {
 		defer close(j.done)
 		defer j.reader.Close()
@@ -171,7 +172,7 @@ func (j *judge) sizeOf(r *capture.Record) int64 { return int64(len(r.Raw)+len(r.
 
 // judge reads the records to their end.
 func (j *judge) judge(to io.Writer, cfg decode.Config) {
-	from := &counted{Reader: j.reader, judge: j, keep: j.keep}
+	from := &counted{Cursor: j.reader, judge: j, keep: j.keep}
 	in := decode.Input{Capture: from}
 	cfg.Workers, cfg.Resync = 1, true
 	f := track.NewFollower(&j.trackers, in, cfg)
@@ -212,7 +213,6 @@ func (j *judge) judge(to io.Writer, cfg decode.Config) {
 	f.End()
 }
 
-// A counted reader counts the bytes that it has read, and hands records on.
 // Bounds of what is looked at for names of clients.
 const (
 	maxClients    = 8
@@ -235,15 +235,19 @@ func (j *judge) name(m *protocol.Message) {
 	}
 }
 
+// A counted reader counts the bytes that it has read, and passes records on.
 type counted struct {
-	*recorder.Reader
+	*journal.Cursor
 	judge *judge
 	read  int64
 	keep  capture.Writer // or nil
 }
 
 func (c *counted) Next(r *capture.Record) error {
-	err := c.Reader.Next(r)
+	err := c.Cursor.Next(r)
+	if err == io.ErrClosedPipe {
+		err = io.EOF
+	}
 	if err == nil {
 		c.read += c.judge.sizeOf(r)
 		if c.keep != nil && c.keep.Write(r) != nil {
@@ -313,7 +317,11 @@ func (j *judge) End(ctx context.Context, warn func(text string)) {
 			<-said // so that the warning comes before the next output
 		}
 	}()
-	_ = j.backlog.Close(ctx) // Missed tells the rest
+	j.backlog.Close()
+	select {
+	case <-j.done:
+	case <-ctx.Done(): // Missed tells the rest
+	}
 	j.reader.Close()
 	<-j.done
 	j.watching.Wait()

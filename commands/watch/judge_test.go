@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/capture"
-	"github.com/wirectl/wirectl/capture/recorder"
+	"github.com/wirectl/wirectl/capture/journal"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/frame"
 )
@@ -123,7 +123,8 @@ func TestWatch(t *testing.T) {
 func TestJudgeEndsWithWhatIsSaidOfIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &judge{show: func(dst []byte, _ *decode.Item) ([]byte, error) { return dst, nil }, done: make(chan struct{})}
-		j.backlog, j.reader = recorder.NewReader(recorder.Config{})
+		j.backlog = journal.New(capture.Session{}, journal.Options{})
+		j.reader = j.backlog.Follow()
 		time.AfterFunc(2*time.Second, func() { close(j.done) })
 		said := ""
 		j.End(t.Context(), func(text string) {

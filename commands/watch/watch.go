@@ -16,7 +16,7 @@ import (
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/history"
-	"github.com/wirectl/wirectl/capture/recorder"
+	"github.com/wirectl/wirectl/capture/journal"
 	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/convert"
@@ -54,7 +54,8 @@ type Options struct {
 	// Capture is the file to record into; "" is none, and - is Stdout.
 	Capture   string
 	Redaction capture.Redaction // of the capture
-	Recorder  recorder.Config   // of the capture: its policy and its parts
+	Recorder  journal.Config    // of the capture: its parts
+	Policy    journal.Policy    // of the capture
 
 	// Send sends the session to a hub; nil is none.
 	Send tap.SendFunc
@@ -78,12 +79,13 @@ type Watch struct {
 	Server *serve.Server // that relays
 
 	options  Options
-	fan      *relay.Fan  // nil if nobody watches
-	hub      *tap.Hub    // nil if nothing reads a tap
-	tap      *tap.Server // nil if there is none
-	sender   tap.Sender  // nil if nothing is sent to a hub
-	spans    *spanning   // nil if there is no collector
-	recorder *recorder.Recorder
+	fan      *relay.Fan       // nil if nobody watches
+	journal  *journal.Journal // nil if nothing reads it
+	tap      *tap.Server      // nil if there is none
+	sender   tap.Sender       // nil if nothing is sent to a hub
+	spans    *spanning        // nil if there is no collector
+	redacted *journal.Journal // of the capture; nil if that is none, or not redacted
+	recorder *journal.Recorder
 	record   *record // nil if the session is not in the history
 	judge    *judge  // nil if nothing is printed, counted or watched
 }
@@ -112,33 +114,34 @@ func New(o Options) (*Watch, error) {
 		return nil, err
 	}
 	var sinks []capture.Writer
-	view := func() *tap.Hub {
-		if w.hub == nil {
-			w.hub = tap.NewHub(s, tap.Options{})
-			sinks = append(sinks, w.hub)
+	isViewed := !o.NoTap || o.HubControl || collector != nil || o.Send != nil
+	if isViewed || o.Capture != "" && o.Redaction.IsEmpty() {
+		limits := journal.Options{Notice: o.Warn}
+		if o.Capture != "" && o.Redaction.IsEmpty() {
+			limits.Policy = o.Policy
 		}
-		return w.hub
-	}
-	if !o.NoTap || o.HubControl || collector != nil {
-		view()
+		if !isViewed {
+			limits.Bytes = 1 // nobody comes late
+		}
+		w.journal = journal.New(s, limits)
+		sinks = append(sinks, w.journal)
 	}
 	if o.Capture != "" {
-		sink, err := w.openCapture(s)
+		redact, err := w.openCapture(s)
 		if err != nil {
 			return nil, err
 		}
-		sinks = append(sinks, sink)
+		if redact != nil {
+			sinks = append(sinks, redact)
+		}
 	}
 	if o.Send != nil {
-		if w.sender, err = o.Send(s, o.name(), view); err != nil {
+		if w.sender, err = o.Send(w.journal, o.name()); err != nil {
 			return nil, err
-		}
-		if sink := w.sender.Sink(); sink != nil {
-			sinks = append(sinks, sink)
 		}
 	}
 	if collector != nil {
-		w.spans = o.span(collector, s, w.hub)
+		w.spans = o.span(collector, s, w.journal)
 	}
 	w.record = o.newRecord(s)
 	if o.Print != nil || !o.Quiet || w.record != nil || transport.IsProgram(o.Unit) {
@@ -184,25 +187,25 @@ func (o *Options) newJudge(s capture.Session, r *record) *judge {
 	return j
 }
 
-// openCapture opens the capture.
-func (w *Watch) openCapture(s capture.Session) (capture.Writer, error) {
+// openCapture opens the capture. If it is redacted, it has a journal of its own, so that not
+// even a temporary file has secrets, and the result writes to that.
+func (w *Watch) openCapture(s capture.Session) (redact capture.Writer, err error) {
 	o, x := &w.options, w.options.Redaction
-	x.Blind = capture.BlindSpot(o.Warn)
+	from := w.journal
 	if !x.IsEmpty() {
+		x.Blind = capture.BlindSpot(o.Warn)
 		s = x.Session(s)
+		w.redacted = journal.New(s, journal.Options{Bytes: 1, Policy: o.Policy, Notice: o.Warn})
+		from, redact = w.redacted, capture.Redact(w.redacted, &s, x)
 	}
 	cfg := o.Recorder
-	cfg.Session, cfg.Label, cfg.Notice = s, convert.Labels(o.Config.Protocol), o.Warn
-	var err error
+	cfg.Label = convert.Labels(o.Config.Protocol)
 	if o.Capture == "-" {
-		w.recorder, err = recorder.New(o.Stdout, cfg)
+		w.recorder, err = from.RecordTo(o.Stdout, cfg)
 	} else {
-		w.recorder, err = recorder.Create(o.Capture, cfg)
+		w.recorder, err = from.Record(o.Capture, cfg)
 	}
-	if err != nil || x.IsEmpty() {
-		return w.recorder, err
-	}
-	return capture.Redact(w.recorder, &s, x), nil
+	return redact, err
 }
 
 // newGate returns the gate that changes the traffic; nil if nothing may change it.
@@ -212,19 +215,18 @@ func (w *Watch) newGate() *relay.Gate {
 		return nil
 	}
 	cfg := relay.GateConfig{Faults: o.Faults, Hold: o.Hold, Sink: w.fan, Altered: w.alter, Bridged: o.Bridged}
-	if w.hub != nil {
-		cfg.Find = w.hub.Find
+	if w.journal != nil {
+		cfg.Find = w.journal.Find
 	}
 	return relay.NewGate(cfg)
 }
 
 // alter marks all recordings as altered.
 func (w *Watch) alter() {
-	if w.hub != nil {
-		w.hub.Alter()
-	}
-	if w.recorder != nil {
-		w.recorder.Alter()
+	for _, j := range []*journal.Journal{w.journal, w.redacted} {
+		if j != nil {
+			j.Alter()
+		}
 	}
 	if w.sender != nil {
 		w.sender.Alter()
@@ -245,7 +247,7 @@ func (w *Watch) openTap(s capture.Session, gate *relay.Gate) *tap.Server {
 		if o.Control {
 			control = gate
 		}
-		if server, err = tap.Listen(dir, info, w.hub, control); err == nil {
+		if server, err = tap.Listen(dir, info, w.journal, control); err == nil {
 			return server
 		}
 	}
@@ -282,8 +284,8 @@ const (
 
 // Close closes the observers, and prints a summary with the end of the unit's process.
 func (w *Watch) Close(exit *transport.Exit) error {
-	if w.hub != nil {
-		w.hub.Close()
+	if w.journal != nil {
+		w.journal.Close()
 	}
 	if w.tap != nil {
 		w.tap.Close()
@@ -361,10 +363,10 @@ func (o *Options) collector() (*otlp.Exporter, error) {
 }
 
 // span starts making spans of the session.
-func (o *Options) span(to *otlp.Exporter, s capture.Session, h *tap.Hub) *spanning {
+func (o *Options) span(to *otlp.Exporter, s capture.Session, from *journal.Journal) *spanning {
 	ctx, stop := context.WithCancel(context.Background())
 	p := &spanning{to: to, alarm: o.Alarm, stop: stop, done: make(chan struct{})}
-	view, cfg := h.View(), o.Config
+	view, cfg := tap.View(from), o.Config
 	cfg.Resync, cfg.Notice = true, nil
 	go func() {
 		defer close(p.done)
@@ -374,7 +376,7 @@ func (o *Options) span(to *otlp.Exporter, s capture.Session, h *tap.Hub) *spanni
 	return p
 }
 
-// close sends the remaining spans, once the hub is closed.
+// close sends the remaining spans, once the journal is closed.
 func (p *spanning) close(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, lastSpans)
 	defer cancel()
@@ -395,8 +397,8 @@ type record struct {
 	folder   *history.Folder
 	atStart  history.Summary // as it was at the start
 	clients  []string        // the names that they give themselves
-	recorder *recorder.Recorder
-	clean    capture.Writer // writes to the recorder, redacted
+	recorder *journal.Recorder
+	clean    capture.Writer // writes to the journal of the recorder, redacted
 	say      func(text string)
 }
 
@@ -418,8 +420,9 @@ func (o *Options) newRecord(s capture.Session) *record {
 		x := capture.Secrets()
 		x.Outline = o.Level == history.Metadata
 		s = x.Session(s)
-		r.recorder, err = recorder.New(r.Recording, recorder.Config{Session: s, Label: convert.Labels(o.Config.Protocol), Notice: r.say})
-		r.clean = capture.Redact(r.recorder, &s, x)
+		to := journal.New(s, journal.Options{Bytes: 1, Notice: r.say})
+		r.recorder, err = to.RecordTo(r.Recording, journal.Config{Label: convert.Labels(o.Config.Protocol)})
+		r.clean = capture.Redact(to, &s, x)
 	}
 	if err != nil {
 		r.say(err.Error())

@@ -24,6 +24,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/journal"
 	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/source"
@@ -113,9 +114,9 @@ func attribute(s *trace.Span, key string) string {
 
 // A capture is a session of MCP on standard input and output, as a tap has it. Lines that
 // begin with < come from the unit.
-func talk(lines ...string) *tap.Viewer {
-	h := tap.NewHub(capture.Session{Created: time.Unix(1, 0)}, tap.Options{})
-	view := h.View()
+func talk(lines ...string) *journal.Cursor {
+	h := journal.New(capture.Session{Created: time.Unix(1, 0)}, journal.Options{})
+	view := tap.View(h)
 	for i, line := range lines {
 		dir := frame.C2U
 		if text, ok := strings.CutPrefix(line, "<"); ok {

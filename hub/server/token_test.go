@@ -26,6 +26,7 @@ import (
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/history"
+	"github.com/wirectl/wirectl/capture/journal"
 	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/hub"
@@ -124,12 +125,14 @@ func sendOne(t *testing.T, address string) hub.Info {
 	a, err := hub.ParseAddress(address)
 	check(t, err)
 	o := hub.Sending{Address: a, Policy: hub.Lossless, Level: history.Full, Kind: "relay", State: t.TempDir(), Say: func(string) {}, Warn: func(text string) { t.Log(text) }}
-	s, err := o.Open(capture.Session{Created: time.Now(), Protocol: "mcp", Framing: "line"}, "one", nil)
+	j := journal.New(capture.Session{Created: time.Now(), Protocol: "mcp", Framing: "line"}, journal.Options{})
+	s, err := o.Open(j, "one")
 	check(t, err)
 	raw := []byte("{}\n")
-	check(t, s.Sink().Write(&capture.Record{Kind: capture.Frame, Seq: 1, Frame: frame.Frame{Raw: raw, End: 2, Dir: frame.C2U}}))
+	check(t, j.Write(&capture.Record{Kind: capture.Frame, Seq: 1, Frame: frame.Frame{Raw: raw, End: 2, Dir: frame.C2U}}))
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
+	check(t, j.Close())
 	check(t, s.Close(ctx))
 	return s.(*hub.Sender).Info()
 }
@@ -324,7 +327,8 @@ func TestControl(t *testing.T) {
 	var names []string
 	for i := range controllers {
 		o := hub.Sending{Address: a, Policy: hub.Lossless, Level: history.Full, Kind: "relay", State: t.TempDir(), Say: func(string) {}, Warn: func(text string) { t.Log(text) }}
-		sender, err := o.Open(capture.Session{Created: time.Now(), Protocol: "mcp", Framing: "line"}, "one", nil)
+		j := journal.New(capture.Session{Created: time.Now(), Protocol: "mcp", Framing: "line"}, journal.Options{})
+		sender, err := o.Open(j, "one")
 		check(t, err)
 		if i == 0 {
 			controllers[0] = &obeys{}
@@ -335,7 +339,7 @@ func TestControl(t *testing.T) {
 			t.Errorf("its host is %q, want the name of the token", info.Host)
 		}
 		names = append(names, info.ID)
-		defer sender.Close(t.Context())
+		defer func() { check(t, j.Close(), sender.Close(t.Context())) }()
 	}
 	open := func(right server.Right, name string) *hub.Reader {
 		t.Helper()

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wirectl/wirectl/capture/journal"
 	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/test/bench/harness"
 )
@@ -53,10 +54,10 @@ func steady(b *harness.Bench) {
 	}
 	folder := filepath.Join(b.Dir, "wirectl")
 	harness.Check(os.MkdirAll(folder, 0o700))
-	hub := tap.NewHub(session, tap.Options{})
-	server := harness.Must(tap.Listen(folder, tap.Info{Name: "bench", Started: time.Now()}, hub, nil))
+	traffic := journal.New(session, journal.Options{})
+	server := harness.Must(tap.Listen(folder, tap.Info{Name: "bench", Started: time.Now()}, traffic, nil))
 	stop, done := make(chan struct{}), make(chan struct{})
-	go pass(hub, stop, done)
+	go pass(traffic, stop, done)
 	watches := harness.Turns(b.Rounds, func() watch {
 		m := harness.Must(lookOn("tap:" + server.Name()))
 		time.Sleep(5 * time.Second / time.Duration(b.Scale))
@@ -79,7 +80,7 @@ func steady(b *harness.Bench) {
 }
 
 // pass sends 10,000 frames a second until it is stopped.
-func pass(hub *tap.Hub, stop <-chan struct{}, done chan<- struct{}) {
+func pass(traffic *journal.Journal, stop <-chan struct{}, done chan<- struct{}) {
 	defer close(done)
 	begun := time.Now()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -93,7 +94,7 @@ func pass(hub *tap.Hub, stop <-chan struct{}, done chan<- struct{}) {
 		for due := int(time.Since(begun).Seconds() * 10_000); n < due; n++ {
 			r := record(n)
 			r.Time = time.Now()
-			_ = hub.Write(&r) // always nil
+			_ = traffic.Write(&r) // always nil
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/journal"
 	"github.com/wirectl/wirectl/frame"
 )
 
@@ -56,9 +57,9 @@ func expect(t *testing.T, got []string, want ...string) {
 
 // A late viewer reads the history, then new records, then the end.
 func TestHistoryFirst(t *testing.T) {
-	h := NewHub(capture.Session{Protocol: "mcp"}, Options{})
+	h := journal.New(capture.Session{Protocol: "mcp"}, journal.Options{})
 	feed(t, h, aFrame(1, "one"))
-	v := h.View()
+	v := View(h)
 	defer v.Close()
 	expect(t, read(t, v, 2), "hello 1-0", "frame 1 one")
 	if v.Buffered() {
@@ -74,12 +75,12 @@ func TestHistoryFirst(t *testing.T) {
 
 // Frames that were evicted before a viewer connected are counted.
 func TestHistoryIsBounded(t *testing.T) {
-	h := NewHub(capture.Session{}, Options{Records: 1})
+	h := journal.New(capture.Session{}, journal.Options{Records: 1})
 	for i := range int64(2000) {
 		feed(t, h, aFrame(i+1, "x"))
 	}
 	h.Close()
-	v := h.View()
+	v := View(h)
 	defer v.Close()
 	var rec capture.Record
 	if err := v.Next(&rec); err != nil {
@@ -100,9 +101,9 @@ func TestHistoryIsBounded(t *testing.T) {
 // A viewer that does not read loses frames and is told how many. It continues with the oldest
 // record in the history. The hub never waits for it.
 func TestSlowViewer(t *testing.T) {
-	h := NewHub(capture.Session{}, Options{Records: 1})
+	h := journal.New(capture.Session{}, journal.Options{Records: 1})
 	feed(t, h, aFrame(1, "x"))
-	v := h.View()
+	v := View(h)
 	defer v.Close()
 	expect(t, read(t, v, 2), "hello 1-0", "frame 1 x")
 	for i := range int64(5000) {
@@ -129,7 +130,7 @@ func TestSlowViewer(t *testing.T) {
 
 // A frame larger than the limit of the history is kept until newer records arrive.
 func TestHugeFrame(t *testing.T) {
-	h := NewHub(capture.Session{}, Options{Bytes: 1000})
+	h := journal.New(capture.Session{}, journal.Options{Bytes: 1000})
 	feed(t, h, aFrame(1, "x"))
 	feed(t, h, &capture.Record{Seq: 2, Frame: frame.Frame{Raw: make([]byte, 1<<20)}})
 	if r, ok := h.Find(2); !ok || len(r.Raw) != 1<<20 {
@@ -144,9 +145,9 @@ func TestHugeFrame(t *testing.T) {
 
 // After an alteration the session is marked as altered, for current viewers, too.
 func TestAlter(t *testing.T) {
-	h := NewHub(capture.Session{Unit: "u"}, Options{})
+	h := journal.New(capture.Session{Unit: "u"}, journal.Options{})
 	feed(t, h, aFrame(1, "one"))
-	v := h.View()
+	v := View(h)
 	defer v.Close()
 	read(t, v, 2)
 	h.Alter()
@@ -163,8 +164,8 @@ func TestAlter(t *testing.T) {
 
 // Closing a viewer unblocks it.
 func TestCloseViewer(t *testing.T) {
-	h := NewHub(capture.Session{}, Options{})
-	v := h.View()
+	h := journal.New(capture.Session{}, journal.Options{})
+	v := View(h)
 	read(t, v, 1)
 	done := make(chan error)
 	go func() { var rec capture.Record; done <- v.Next(&rec) }()
@@ -173,19 +174,19 @@ func TestCloseViewer(t *testing.T) {
 	if err := <-done; err != io.ErrClosedPipe {
 		t.Error(err)
 	}
-	if n := h.Counts().Viewers; n != 0 {
+	if n := h.Totals().Viewers; n != 0 {
 		t.Errorf("%d viewers are left", n)
 	}
 }
 
 // A note for one viewer arrives between frames, and wakes a waiting viewer.
 func TestPost(t *testing.T) {
-	h := NewHub(capture.Session{}, Options{})
-	v, other := h.View(), h.View()
+	h := journal.New(capture.Session{}, journal.Options{})
+	v, other := View(h), View(h)
 	defer v.Close()
 	defer other.Close()
 	read(t, v, 1)
-	go v.Post(Note{Tap: Answer, Do: "cancel"})
+	go v.Post(Note{Tap: Answer, Do: "cancel"}.Record())
 	expect(t, read(t, v, 1), "answer 0-0")
 	read(t, other, 1)
 	if other.Buffered() {
@@ -197,12 +198,12 @@ func BenchmarkWrite(b *testing.B) {
 	for _, viewers := range []int{0, 1, 4} {
 		for _, size := range []int{100, 4096} {
 			b.Run(fmt.Sprintf("viewers=%d/size=%d", viewers, size), func(b *testing.B) {
-				h := NewHub(capture.Session{}, Options{})
+				h := journal.New(capture.Session{}, journal.Options{})
 				done := make(chan struct{})
 				for range viewers {
 					go func() {
 						defer func() { done <- struct{}{} }()
-						v := h.View()
+						v := View(h)
 						defer v.Close()
 						for rec := (capture.Record{}); v.Next(&rec) == nil; {
 						}
@@ -226,7 +227,7 @@ func BenchmarkWrite(b *testing.B) {
 // Writing a run is equivalent to writing its frames one by one, whether its memory is held or
 // not.
 func TestWriteRun(t *testing.T) {
-	h := NewHub(capture.Session{}, Options{})
+	h := journal.New(capture.Session{}, journal.Options{})
 	feed(t, h, aFrame(1, "one"))
 	data := []byte("twothree")
 	run := &capture.Run{
@@ -241,10 +242,10 @@ func TestWriteRun(t *testing.T) {
 		run.Shared.Seq, run.Memory = 4, nil
 	}
 	h.Close()
-	v := h.View()
+	v := View(h)
 	defer v.Close()
 	expect(t, read(t, v, 6), "hello 5-0", "frame 1 one", "frame 2 two", "frame 3 three", "frame 4 two", "frame 5 three")
-	if c := h.Counts(); c.Frames != 5 || c.Bytes != 19 {
+	if c := h.Totals(); c.Frames != 5 || c.Bytes != 19 {
 		t.Errorf("counted are %+v", c)
 	}
 }
@@ -260,10 +261,10 @@ func (m *memory) Release() { m.holders-- }
 // more is kept.
 func TestFlood(t *testing.T) {
 	for _, looked := range []bool{false, true} {
-		h := NewHub(capture.Session{}, Options{})
+		h := journal.New(capture.Session{}, journal.Options{})
 		feed(t, h, aFrame(1, "first"))
 		if looked {
-			defer h.View().Close()
+			defer View(h).Close()
 		}
 		var m memory
 		const size = 64 << 10
@@ -275,7 +276,7 @@ func TestFlood(t *testing.T) {
 		}
 		feed(t, h, aFrame(202, "last"))
 		h.Close()
-		v := h.View()
+		v := View(h)
 		defer v.Close()
 		kept, lost, rec := 0, int64(0), capture.Record{}
 		for v.Next(&rec) == nil {

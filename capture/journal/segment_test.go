@@ -1,10 +1,9 @@
-package recorder_test
+package journal
 
 import (
 	"testing"
 
 	"github.com/wirectl/wirectl/capture"
-	"github.com/wirectl/wirectl/capture/recorder"
 	"github.com/wirectl/wirectl/frame"
 )
 
@@ -13,14 +12,14 @@ import (
 func TestAppendKeepsCopies(t *testing.T) {
 	raw, data := []byte("raw"), []byte("data")
 	r := capture.Record{Frame: frame.Frame{Raw: raw, Meta: &frame.Meta{Apart: true, Data: data}}}
-	var s recorder.Segment
-	if !s.Append(&r) {
+	var s batch
+	if !s.appendRecord(&r) {
 		t.Fatal("an empty segment has no room")
 	}
 	copy(raw, "XXX")
 	copy(data, "XXXX")
 	r.Meta.Apart = false
-	if kept := &s.Records[0]; string(kept.Raw) != "raw" || string(kept.Payload()) != "data" {
+	if kept := &s.records[0]; string(kept.Raw) != "raw" || string(kept.Payload()) != "data" {
 		t.Errorf("%q, %q", kept.Raw, kept.Payload())
 	}
 }
@@ -45,15 +44,15 @@ func aRun(n, size int, memory capture.Memory) *capture.Run {
 func TestAppendRunHolds(t *testing.T) {
 	var held holding
 	r := aRun(4, 100, &held)
-	var s recorder.Segment
-	if n := s.AppendRun(r, 1); n != 3 || held != 1 {
+	var s batch
+	if n := s.appendRun(r, 1); n != 3 || held != 1 {
 		t.Fatalf("%d records, held %d times", n, held)
 	}
-	if last := &s.Records[2]; last.Seq != 10 || last.Offset != 300 || last.Protocol != "mcp" || &last.Raw[0] != &r.Frames[3].Raw[0] {
+	if last := &s.records[2]; last.Seq != 10 || last.Offset != 300 || last.Protocol != "mcp" || &last.Raw[0] != &r.Frames[3].Raw[0] {
 		t.Errorf("the last is %+v", last)
 	}
-	if s.Reset(); held != 0 || len(s.Records) != 0 {
-		t.Errorf("%d records, held %d times", len(s.Records), held)
+	if s.reset(); held != 0 || len(s.records) != 0 {
+		t.Errorf("%d records, held %d times", len(s.records), held)
 	}
 }
 
@@ -62,10 +61,10 @@ func TestAppendRunIsBounded(t *testing.T) {
 	var held holding
 	for _, r := range []*capture.Run{aRun(2000, 10, &held), aRun(2000, 10, nil), aRun(20, 100_000, &held), aRun(20, 100_000, nil)} {
 		for done, segments := 0, 0; done < len(r.Frames); segments++ {
-			var s recorder.Segment
-			n := s.AppendRun(r, done)
-			if n == 0 || segments == 20 || int64(len(s.Records)) > recorder.Records || s.Cost() > 1<<20 {
-				t.Fatalf("segment %d takes %d records and %d bytes", segments, n, s.Cost())
+			var s batch
+			n := s.appendRun(r, done)
+			if n == 0 || segments == 20 || int64(len(s.records)) > segmentRecords || s.size() > 1<<20 {
+				t.Fatalf("segment %d takes %d records and %d bytes", segments, n, s.size())
 			}
 			done += n
 		}
