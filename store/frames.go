@@ -16,7 +16,7 @@ import (
 // An entry is a frame in the index. It has a fixed size and no pointers.
 type entry struct {
 	time   int64  // stamp: nanoseconds, or the number of the frame
-	at     int64  // the position of its bytes in the keeper or in the capture; -1 if they are gone
+	at     int64  // the position of its bytes in the store or in the capture; -1 if they are gone
 	offset int64  // in its stream
 	wrote  uint32 // microseconds from read to written, plus one; 0 is unknown
 	raw    uint32 // bytes of the whole frame

@@ -54,7 +54,7 @@ func (s *Store) readFrame(seq int64, e *entry) (*frame.Frame, error) {
 	if e.flags&placed != 0 {
 		return s.readAgain(e)
 	}
-	raw, err := s.bytes.readKept(s.raw[:0], e.at, int(e.raw))
+	raw, err := s.bytes.Read(s.raw[:0], e.at, int(e.raw))
 	if err != nil {
 		return nil, err
 	}
@@ -422,7 +422,7 @@ func (s *Store) indexFrame(it *decode.Item) {
 	if s.source != nil && it.Place >= 0 {
 		e.at, e.flags = it.Place, e.flags|placed
 	} else {
-		e.at = s.bytes.keepBytes(f.Raw)
+		e.at = s.bytes.Append(f.Raw)
 		s.metas.keepMeta(it.Seq, f, &s.bytes)
 	}
 	s.when(e, it)

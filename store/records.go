@@ -15,6 +15,7 @@ import (
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/decode/convert"
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/fd"
 )
 
 // Records reads some frames of the store as a capture; see [capture.Reader]. It reads each frame
@@ -139,7 +140,7 @@ const maxMetas = 500_000
 
 // keepMeta stores the metadata and the stream of a frame. Beyond the limit the oldest are
 // dropped.
-func (ms *metas) keepMeta(seq int64, f *frame.Frame, bytes *keeper) {
+func (ms *metas) keepMeta(seq int64, f *frame.Frame, bytes *fd.Tail) {
 	m := f.Meta
 	if m == nil {
 		return
@@ -152,7 +153,7 @@ func (ms *metas) keepMeta(seq int64, f *frame.Frame, bytes *keeper) {
 	}
 	c := carried{meta: ms.share(m), stream: f.Stream}
 	if m.Apart {
-		c.at, c.n = bytes.keepBytes(m.Data), len(m.Data)
+		c.at, c.n = bytes.Append(m.Data), len(m.Data)
 	}
 	ms.of[seq] = c
 }
@@ -172,7 +173,7 @@ func (ms *metas) share(m *frame.Meta) *frame.Meta {
 }
 
 // restore sets the metadata of a frame, with a payload that is apart, and its stream.
-func (ms *metas) restore(f *frame.Frame, seq int64, bytes *keeper) (err error) {
+func (ms *metas) restore(f *frame.Frame, seq int64, bytes *fd.Tail) (err error) {
 	c, ok := ms.of[seq]
 	if !ok {
 		return nil
@@ -180,7 +181,7 @@ func (ms *metas) restore(f *frame.Frame, seq int64, bytes *keeper) (err error) {
 	m := *c.meta
 	f.Meta, f.Stream = &m, c.stream
 	if m.Apart {
-		m.Data, err = bytes.readKept(nil, c.at, c.n)
+		m.Data, err = bytes.Read(nil, c.at, c.n)
 	}
 	return err
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/track"
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/fd"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/session"
 	"github.com/wirectl/wirectl/session/contract"
@@ -42,7 +43,7 @@ type Store struct {
 	opts     Options
 	frames   frames
 	rows     rows
-	bytes    keeper
+	bytes    fd.Tail // of frames
 	metas    metas
 	kinds    names
 	versions names
@@ -93,7 +94,7 @@ func New(o Options) *Store {
 	o.Frames, o.Exchanges, o.Bytes = cmp.Or(o.Frames, 4_000_000), cmp.Or(o.Exchanges, 1_000_000), cmp.Or(o.Bytes, 32<<20)
 	s := &Store{
 		opts: o, offer: contract.Offer{SizesAlone: true}, frames: frames{limit: o.Frames}, rows: rows{limit: o.Exchanges, usage: map[uint32]protocol.Usage{}, models: map[uint32]*model{}, places: map[uint32]runPlace{}},
-		bytes: keeper{size: o.Bytes, spill: o.Spill}, kinds: newNames(), versions: newNames(),
+		bytes: fd.Tail{Size: o.Bytes, Spill: o.Spill}, kinds: newNames(), versions: newNames(),
 		item: decode.NewItem(o.Config), cache: map[int64]*Frame{},
 		peers: map[int]*Peer{}, named: map[string]int{}, bookmarks: map[int64]bool{}, notes: map[int64]string{}, findings: newFound(),
 	}
@@ -112,7 +113,7 @@ func (s *Store) lockToChange() (unlock func()) {
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.bytes.removeFile()
+	return s.bytes.Close()
 }
 
 // Version grows with each change.

@@ -1,5 +1,6 @@
 // Package fd has what os lacks: reads of descriptors without informing Go's scheduler, locks
-// between processes, and reads of pipes and terminals that can be cancelled.
+// between processes, reads of pipes and terminals that can be cancelled, and a ring of bytes that
+// goes on in a temporary file.
 //
 // The scheduler is usually informed of system calls, because they may take long. If one takes
 // more than about 20 µs, it gives the processor to another goroutine, and its watchdog wakes up

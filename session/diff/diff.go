@@ -65,7 +65,7 @@ type message struct {
 }
 
 // payload returns the JSON form, or the bytes if the payload has no JSON form.
-func (m *message) payload() []byte { return m.spill.readAt(make([]byte, m.size), m.at) }
+func (m *message) payload() []byte { return m.spill.readAt(m.at, m.size) }
 
 func (e *exchange) first() int64 { return e.messages[0].seq }
 

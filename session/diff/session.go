@@ -3,17 +3,15 @@ package diff
 import (
 	"cmp"
 	"encoding/binary"
-	"errors"
 	"io"
-	"io/fs"
 	"maps"
-	"os"
 	"slices"
 	"sort"
 	"strings"
 	"time"
 
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/fd"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/session"
@@ -60,13 +58,13 @@ const chunk = 1 << 12
 func (s *Session) kept(n int32) *kept { return &s.list[n/chunk][n%chunk] }
 
 // Close removes the temporary file.
-func (s *Session) Close() error { return s.spill.removeFile() }
+func (s *Session) Close() error { return s.spill.Close() }
 
 // End ends the session: nothing may be added after it. It returns why the session could
 // not be stored, if so.
 func (s *Session) End() error {
 	s.last, s.queues, s.requests = nil, nil, nil
-	return s.spill.err
+	return s.spill.Err()
 }
 
 // load reads an exchange back; nil for none.
@@ -112,7 +110,7 @@ type scope struct {
 // NewSession returns an empty session, to be compared with options o.
 func NewSession(o Options) *Session {
 	return &Session{
-		options: o, conns: make(map[int]int), requests: make(map[scope]int32),
+		options: o, spill: spill{Tail: fd.Tail{Size: spillBuffer, Spill: true}}, conns: make(map[int]int), requests: make(map[scope]int32),
 		followers: make(map[string]*follower), answers: make(map[int64]answer), texts: make(map[string]string),
 		last: make(map[uint64]int32), queues: make(map[uint64][]int32), tokens: make(map[uint64]bool),
 	}
@@ -337,64 +335,19 @@ func (s *Session) place(e *kept, r *Record, m *protocol.Message) {
 	e.last = s.spill.put(&add, e.last, r.Payload)
 }
 
-// A spill keeps messages in a temporary file.
+// A spill keeps messages, nearly all of them in a temporary file.
 type spill struct {
-	file  *os.File
-	wrote int64  // bytes in the file
-	buf   []byte // bytes that follow those in the file
-	err   error  // the first error; nothing is stored after it
+	fd.Tail
+	err error // the first error of reading
 }
 
 const spillBuffer = 256 << 10
 
-// appendBytes stores b and returns its position.
-func (s *spill) appendBytes(b ...[]byte) int64 {
-	at := s.wrote + int64(len(s.buf))
-	for _, b := range b {
-		s.buf = append(s.buf, b...)
-	}
-	if len(s.buf) >= spillBuffer && s.err == nil {
-		s.err = s.flush()
-	}
-	return at
-}
-
-func (s *spill) flush() (err error) {
-	if s.file == nil {
-		if s.file, err = os.CreateTemp("", "wirectl-diff-"); err != nil {
-			return err
-		}
-		_ = os.Remove(s.file.Name()) // on Windows this fails for an open file, and removeFile removes it
-	}
-	n, err := s.file.Write(s.buf)
-	s.wrote += int64(n)
-	if s.buf = s.buf[:0]; cap(s.buf) > 4*spillBuffer {
-		s.buf = nil
-	}
-	return err
-}
-
 // readAt reads as many of the stored bytes at a position as there are.
-func (s *spill) readAt(p []byte, at int64) []byte {
-	n := 0
-	if s.err == nil && at < s.wrote {
-		n, s.err = s.file.ReadAt(p[:min(int64(len(p)), s.wrote-at)], at)
-	}
-	if from := at + int64(n) - s.wrote; from >= 0 && from < int64(len(s.buf)) {
-		n += copy(p[n:], s.buf[from:])
-	}
-	return p[:n]
-}
-
-func (s *spill) removeFile() error {
-	if s.file == nil {
-		return nil
-	}
-	err := s.file.Close()
-	if gone := os.Remove(s.file.Name()); gone != nil && !errors.Is(gone, fs.ErrNotExist) {
-		err = errors.Join(err, gone)
-	}
-	return err
+func (s *spill) readAt(at int64, n int) []byte {
+	b, err := s.Read(nil, at, n)
+	s.err = cmp.Or(s.err, err)
+	return b
 }
 
 // Each message is stored after a header of fixed size with the lengths of its texts and its
@@ -416,13 +369,13 @@ func (s *spill) put(m *message, prev int64, payload []byte) int64 {
 	h = le.AppendUint32(h, uint32(len(m.id)))
 	h = append(h, m.digest[:]...)
 	h = append(append(append(h, m.kind...), m.label...), m.id...)
-	return s.appendBytes(h, payload)
+	return s.Append(h, payload)
 }
 
 // get reads the message at a position, without its payload, and the position of the previous
 // message of its exchange.
 func (s *spill) get(at int64) (m message, prev int64, ok bool) {
-	b := s.readAt(make([]byte, headSize+128), at)
+	b := s.readAt(at, headSize+128)
 	if len(b) < headSize {
 		return m, -1, false
 	}
@@ -435,7 +388,7 @@ func (s *spill) get(at int64) (m message, prev int64, ok bool) {
 	copy(m.digest[:], b[46:])
 	end := headSize + kind + label + int(le.Uint32(b[42:]))
 	if end > len(b) {
-		if b = s.readAt(make([]byte, end), at); len(b) < end {
+		if b = s.readAt(at, end); len(b) < end {
 			return m, -1, false
 		}
 	}
