@@ -64,7 +64,7 @@ func openForm(form *source.Form, f *source.File, h *source.Head, cfg Config) (In
 	}
 	r, err := form.Open(f)
 	if err != nil {
-		return Input{}, err
+		return Input{}, unreadable(form, err)
 	}
 	about := r.About()
 	if about.Teller != "" && cfg.Wire {
@@ -73,7 +73,7 @@ func openForm(form *source.Form, f *source.File, h *source.Head, cfg Config) (In
 	if about.Teller != "" && cfg.Notice != nil && f.Seen.Once([]byte("told by "+about.Teller)) {
 		cfg.Notice("as " + about.Teller + " tells it: no bytes, no system prompt")
 	}
-	c := &foreign{cfg: cfg, reader: r, live: f.Live, conns: map[int]*foreignConn{}, session: capture.Session{
+	c := &foreign{cfg: cfg, form: form, reader: r, live: f.Live, conns: map[int]*foreignConn{}, session: capture.Session{
 		Created: about.Created, Controller: about.Controller, Unit: about.Unit, Redacted: about.Redacted, Comment: about.Comment,
 	}}
 	c.next, c.stop = iter.Pull(c.records)
@@ -84,6 +84,7 @@ func openForm(form *source.Form, f *source.File, h *source.Head, cfg Config) (In
 // piece of a file can complete many frames.
 type foreign struct {
 	cfg     Config
+	form    *source.Form
 	reader  source.Reader
 	session capture.Session
 	live    bool
@@ -168,16 +169,22 @@ func (c *foreign) records(yield func(*capture.Record) bool) {
 			}
 		case source.Ended:
 			if k := c.conns[r.Conn]; k != nil {
-				on = k.endHalf(&r, yield)
+				if on = k.endHalf(&r, yield); k.over() {
+					k.stop()
+					delete(c.conns, r.Conn)
+				}
 			}
 			rec.Kind = capture.HalfClosed
 			on = on && yield(&rec)
 		case source.Lost:
 			if k := c.conn(&r); k != nil && !k.lost {
 				k.lost = true
-				rec.Kind, rec.Text = capture.Note, fmt.Appendf(nil, "bytes of connection %d are missing: the rest of it is not read", r.Conn)
+				rec.Kind, rec.Text = capture.Note, r.Data
+				if len(r.Data) == 0 {
+					rec.Text = fmt.Appendf(nil, "bytes of connection %d are missing: the rest of it is not read", r.Conn)
+				}
 				lost := tap.Note{Tap: tap.Lost}.Record()
-				lost.Time = r.Time
+				lost.Time, lost.Frame = r.Time, rec.Frame
 				on = yield(&rec) && yield(&lost)
 			}
 		}
@@ -192,9 +199,19 @@ func (c *foreign) records(yield func(*capture.Record) bool) {
 			}
 		}
 	}
-	if errors.Is(c.err, source.ErrCut) {
-		c.err = &capture.Error{Err: capture.ErrCut, Detail: c.err.Error()}
+	c.err = unreadable(c.form, c.err)
+}
+
+// unreadable returns the error of a reader as that of a capture.
+func unreadable(form *source.Form, err error) error {
+	known := (*source.Error)(nil)
+	switch {
+	case err == io.EOF, errors.As(err, &known):
+		return err
+	case errors.Is(err, source.ErrCut):
+		return fmt.Errorf("%w inside a record", capture.ErrCut)
 	}
+	return &source.Error{Form: form, Why: err.Error()}
 }
 
 // conn returns the connection of a record; nil if there are too many.
@@ -284,7 +301,10 @@ func (k *foreignConn) carried(r *source.Record, frames []frame.Frame, yield func
 
 // endHalf ends a direction.
 func (k *foreignConn) endHalf(r *source.Record, yield func(*capture.Record) bool) bool {
-	if k.ended[r.Dir] || k.lost {
+	if k.lost {
+		k.ended[r.Dir] = true
+	}
+	if k.ended[r.Dir] {
 		return true
 	}
 	if r.Time.IsZero() {
@@ -307,6 +327,8 @@ func (k *foreignConn) endHalf(r *source.Record, yield func(*capture.Record) bool
 	}
 	return true
 }
+
+func (k *foreignConn) over() bool { return k.ended[frame.C2U] && k.ended[frame.U2C] }
 
 func (k *foreignConn) stop() {
 	for _, h := range k.plain {

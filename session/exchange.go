@@ -117,7 +117,7 @@ type Exchange struct {
 	tooLate  bool           // it continues an operation that had already ended
 	failing  bool           // it will end as failed
 	endless  bool           // see Frame
-	missed   bool           // it may have been answered: see [Tracker.Miss]
+	missed   string         // why it may have been answered; see [Tracker.Miss]
 	lacking  *Response      // that ended without the answer, which another may bring; or nil
 	within   bool           // it belongs to a part of the connection, which may end
 	declares protocol.Features

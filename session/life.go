@@ -154,17 +154,17 @@ func (t *Tracker) unescaped(label []byte) []byte {
 	return text
 }
 
-// Miss records that a message in a direction of a connection could not be read. It may have
-// answered any open exchange, so none of them is reported as unanswered or cancelled when the
+// Miss records that a message in a direction of a connection could not be read, and why. It may
+// have answered any open exchange, so none of them is reported as unanswered or cancelled when the
 // connection ends.
-func (t *Tracker) Miss(conn int, dir frame.Dir) {
+func (t *Tracker) Miss(conn int, dir frame.Dir, why string) {
 	scopes := t.conns[conn]
 	if scopes == nil {
 		return
 	}
 	for n := scopes.first; n != nil; n = n.next {
 		for e := range t.inFlightOf(n.of, dir.Opposite()) {
-			e.missed = true
+			e.missed = why
 		}
 	}
 }
@@ -178,7 +178,7 @@ func (t *Tracker) isEndless(e *Exchange) bool {
 func (t *Tracker) abandon(s *scope, e *Exchange, d *death, at time.Time) {
 	first := d.First
 	left := e.streams() && e.answers > 0 && first != e.Opener.Opposite() // the reader of a stream may leave it
-	died := !left && !e.missed && e.Reason != Garbled && d.ends(t, s, e)
+	died := !left && e.missed == "" && e.Reason != Garbled && d.ends(t, s, e)
 	e.endStream()
 	e.Closed = at
 	outcome := Abandoned
@@ -191,8 +191,8 @@ func (t *Tracker) abandon(s *scope, e *Exchange, d *death, at time.Time) {
 	case t.silence(e):
 	case e.Reason == Garbled:
 		outcome = Failed
-	case e.missed:
-		e.Reason = MaybeOverLimit
+	case e.missed != "":
+		e.Reason = e.missed
 	case !e.Accepted.IsZero() && !contains(t.rules.Accepted, []byte(e.Kind)): // nobody continued it
 	case t.rules.LeavingCancels && first != frame.DirUnknown && first == e.Opener:
 		outcome = e.cancelled()

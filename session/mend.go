@@ -198,10 +198,11 @@ func (t *Tracker) settleTorn(s *scope, dir frame.Dir) {
 	}
 }
 
-// OverLimit, MaybeOverLimit, Garbled and NotUTF8 say why an answer is not shown.
+// OverLimit, MaybeOverLimit, NotRecorded, Garbled and NotUTF8 say why an answer is not shown.
 const (
 	OverLimit      = "the answer is over the limit, and was not read"
 	MaybeOverLimit = "a message over the limit may have been the answer"
+	NotRecorded    = "the answer is not in the file"
 	Garbled        = "the answer is not JSON"
 	NotUTF8        = "the answer is not UTF-8, and was not read"
 )
@@ -292,7 +293,7 @@ func (t *Tracker) settleOversized(s *scope, dir frame.Dir) {
 	text := l.partialJSON()
 	if text == nil || t.protocol.Encoding() != protocol.JSON || t.protocol.Parse(text, &m) != nil || m.Faults&protocol.UnknownKind != 0 ||
 		m.Phase != protocol.Note && m.ID.IsZero() && m.Ref.IsZero() {
-		t.Miss(f.Conn, dir)
+		t.Miss(f.Conn, dir, MaybeOverLimit)
 		return
 	}
 	m.Faults = 0

@@ -98,7 +98,8 @@ const (
 	Opened
 	// Ended is the end of the direction Dir.
 	Ended
-	// Lost means that bytes or messages of the connection are missing here.
+	// Lost means that bytes of the connection are missing here, so that the rest of it is not read;
+	// Data may say why.
 	Lost
 	// Note is a remark; Data is its text.
 	Note

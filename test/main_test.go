@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -58,7 +59,11 @@ func params(dir string) testscript.Params {
 		},
 		Setup: func(env *testscript.Env) error {
 			// By default, the race detector delays the exit of each process by a second.
-			env.Vars = append(env.Vars, columns, "GORACE=atexit_sleep_ms=0")
+			files, err := filepath.Abs("testdata/files")
+			if err != nil {
+				return err
+			}
+			env.Vars = append(env.Vars, columns, "GORACE=atexit_sleep_ms=0", "FILES="+files)
 			return checkout(env.WorkDir)
 		},
 	}

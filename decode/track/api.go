@@ -373,7 +373,13 @@ const (
 func (f *Follower) Event(rec *capture.Record) {
 	switch rec.Kind {
 	case capture.Note:
-		if n, ok := tap.ParseNote(rec); ok && n.Tap == tap.Lost {
+		switch n, ok := tap.ParseNote(rec); {
+		case !ok || n.Tap != tap.Lost:
+		case rec.Conn > 0: // only there
+			for _, dir := range []frame.Dir{frame.C2U, frame.U2C} {
+				f.miss(rec.Conn, dir, session.NotRecorded)
+			}
+		default:
 			f.Lose()
 		}
 	case capture.HalfClosed:

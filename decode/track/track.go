@@ -178,14 +178,7 @@ func (f *Follower) see(it *decode.Item) {
 		}
 	}
 	if it.Frame.Gap && it.Frame.Meta != nil && errors.Is(it.Frame.Flaw, frame.ErrTooLarge) {
-		for _, t := range f.trackers.List {
-			t.Miss(it.Frame.Conn, it.Frame.Dir)
-		}
-		for _, e := range f.web.ofConn[it.Frame.Conn] {
-			if it.Frame.Dir == frame.U2C {
-				e.unread = cmp.Or(e.unread, session.MaybeOverLimit)
-			}
-		}
+		f.miss(it.Frame.Conn, it.Frame.Dir, session.MaybeOverLimit)
 	}
 	if m := it.Frame.Meta; m != nil && m.Signal == frame.Close && f.closers[it.Frame.Conn] == frame.DirUnknown {
 		f.closers[it.Frame.Conn] = it.Frame.Dir
@@ -420,6 +413,18 @@ func (f *Follower) tells(w *followed) bool {
 func (f *Follower) Release() {
 	f.settled = true
 	f.start(func(*followed) bool { return true })
+}
+
+// miss notes that a message in a direction of a connection could not be read.
+func (f *Follower) miss(conn int, dir frame.Dir, why string) {
+	for _, t := range f.trackers.List {
+		t.Miss(conn+f.base, dir, why)
+	}
+	for _, e := range f.web.ofConn[conn] {
+		if dir == frame.U2C {
+			e.unread = cmp.Or(e.unread, why)
+		}
+	}
 }
 
 // Lose notes that items are missing here. Open exchanges may have ended in them.

@@ -12,6 +12,7 @@ import (
 	"github.com/wirectl/wirectl/source"
 	"github.com/wirectl/wirectl/source/claudecode"
 	"github.com/wirectl/wirectl/source/codex"
+	"github.com/wirectl/wirectl/source/har"
 )
 
 // list has every form: those with the surest evidence first. To add one, write its folder and put its
@@ -76,10 +77,7 @@ var list = []*source.Form{
 		Name: "cline", About: "a session of Cline",
 		Document: []string{"version updated_at agent sessionId messages"}, Instead: another,
 	},
-	{
-		Name: "har", About: "an HTTP archive (HAR)",
-		Document: []string{"log.version log.entries", "log.version log.creator"}, Instead: "convert it with its program, or record with wirectl relay",
-	},
+	har.Form,
 	{
 		Name: "otlp", About: "telemetry (OTLP)",
 		Document: []string{"resourceSpans.0.scopeSpans", "resourceLogs.0.scopeLogs"},
@@ -263,7 +261,7 @@ func isEvents(h *source.Head) bool {
 }
 
 // wrapsMessages recognizes a log: at least two of its lines hold a message of JSON-RPC in a field, as
-// an object or a string, and a time, and none is one itself.
+// an object or a string, and a time, and none is one itself, or a record of wirectl.
 func wrapsMessages(h *source.Head) bool {
 	found := 0
 	for _, o := range h.Objects() {
@@ -271,7 +269,7 @@ func wrapsMessages(h *source.Head) bool {
 		for _, key := range []string{"time", "ts", "timestamp", "@timestamp"} {
 			timed = timed || o[key] != nil
 		}
-		if o["jsonrpc"] != nil {
+		if o["jsonrpc"] != nil || o.Has("seq time dir size") {
 			return false
 		}
 		if timed && wrapped(o) != "" {
