@@ -156,3 +156,31 @@ func TestRefusalsAreBounded(t *testing.T) {
 		}
 	})
 }
+
+// All refusals are written, even if the client has nothing more to say before it reads them.
+func TestRefusalsOutliveTheClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := bubblePipes()
+		done := make(chan outcome, 1)
+		go func() {
+			r, err := replay.NewRepeater(parse(t, conversation, "mcp", frame.Line).Scripts(frame.U2C), nil).Run(t.Context(), far, replay.Options{Side: frame.U2C, Match: replay.Matcher{Exact: true}})
+			done <- outcome{r, err}
+		}()
+		request := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"c"}}` + "\n"
+		if _, err := fmt.Fprint(near, strings.Repeat(request, 3)); err != nil {
+			t.Fatal(err)
+		}
+		if err := near.CloseWrite(); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		answers := bufio.NewScanner(near)
+		n := 0
+		for answers.Scan() {
+			n++
+		}
+		if o := <-done; n != 3 || o.Sent != 3 || o.Differences != 3 {
+			t.Errorf("%d refusals were read, %d sent, for %d differences", n, o.Sent, o.Differences)
+		}
+	})
+}

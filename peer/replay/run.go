@@ -229,7 +229,13 @@ func (r *run) writeOutgoing(ctx context.Context) {
 
 // loop plays until it is done.
 func (r *run) loop() error {
-	for !r.done() {
+	for {
+		if r.writing == nil && !r.stopped {
+			r.act()
+		}
+		if r.done() {
+			return nil
+		}
 		if err := r.ctx.Err(); err != nil {
 			return err
 		}
@@ -241,7 +247,6 @@ func (r *run) loop() error {
 			return err
 		}
 	}
-	return nil
 }
 
 // done reports whether the run is at its end.
@@ -261,11 +266,6 @@ type pause struct {
 
 // sendDue starts sending a frame if one is due, and returns how long to wait.
 func (r *run) sendDue() (pause, error) {
-	if r.writing == nil {
-		if r.act(); r.done() {
-			return pause{}, nil
-		}
-	}
 	if r.writing == nil {
 		if t, due := r.soonest(); t != nil {
 			if wait := time.Until(due); wait > 0 {

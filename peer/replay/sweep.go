@@ -353,7 +353,7 @@ func (w *sweep) act() {
 		parts += int(n)
 	}
 	switch {
-	case w.opening == 0 || w.closing:
+	case w.opening == 0 || w.closing || w.ended:
 	case w.cancelled != 0:
 		w.drop(func(t *turn) bool { return w.isRetry(t.steps[t.last]) })
 		if !w.finished {
