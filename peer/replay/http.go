@@ -252,8 +252,8 @@ func (c *httpClient) address(p *part) string {
 // nameHeader repeats the subject of an MCP request.
 const nameHeader = "Mcp-Name"
 
-// request returns a request with the recorded header fields, except for those that were given.
-func (c *httpClient) request(ctx context.Context, p *part, body io.Reader, content []byte) (*http.Request, error) {
+// newRequest returns a request with the recorded header fields, except for those that were given.
+func (c *httpClient) newRequest(ctx context.Context, p *part, body io.Reader, content []byte) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, p.Method, c.address(p), body)
 	if err != nil {
 		return nil, err
@@ -278,7 +278,7 @@ func (c *httpClient) request(ctx context.Context, p *part, body io.Reader, conte
 
 // exchange makes a request and delivers its answer in parts.
 func (c *httpClient) exchange(ctx context.Context, p *part, body io.Reader, content []byte) error {
-	req, err := c.request(ctx, p, body, content)
+	req, err := c.newRequest(ctx, p, body, content)
 	if err != nil {
 		return err
 	}

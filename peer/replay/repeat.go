@@ -243,7 +243,7 @@ func (r *repetition) startTurn(sc *scene, h *liveFrame) {
 	}
 	r.played[sc] = true
 	if len(r.turns) >= maxTurns {
-		r.end(r.turns[0])
+		r.retire(r.turns[0])
 	}
 	r.begin(t)
 }
@@ -379,7 +379,7 @@ func (r *repetition) continueTurn(t *turn, h *liveFrame) {
 	st := t.stepLike(h)
 	if st == nil {
 		if r.extra(h); h.message.Phase == protocol.Cancel && r.isWeb() {
-			r.end(t) // nobody reads the rest
+			r.retire(t) // nobody reads the rest
 		}
 		return
 	}

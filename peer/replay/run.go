@@ -40,6 +40,7 @@ type run struct {
 	writing  *step // the frame being written, or nil
 	now      *turn // its turn; nil for a frame that is not in the recording
 
+	count   int  // of turns so far
 	full    bool // the peer must wait
 	closed  bool // our side, for writing
 	ended   bool // the peer's side
@@ -71,12 +72,13 @@ type guide interface {
 // A turn is a scene that is being played.
 type turn struct {
 	*scene
-	came  map[*step]bool // frames of the peer
-	next  int            // the step that it waits for
-	last  int            // the last step of ours; -1 if there is none
-	moved time.Time      // when next changed
-	names *names
-	ids   []name // of the turn
+	number int            // of the turns so far
+	came   map[*step]bool // frames of the peer
+	next   int            // the step that it waits for
+	last   int            // the last step of ours; -1 if there is none
+	moved  time.Time      // when next changed
+	names  *names
+	ids    []name // of the turn
 }
 
 // An arrival is a frame, a part of an exchange, or the end of the peer's side.
@@ -97,7 +99,8 @@ func newRun(ctx context.Context, s *Script, conn transport.Conn, o *Options) *ru
 
 // begin starts a turn, unless it has nothing of ours.
 func (r *run) begin(t *turn) {
-	t.moved, t.last = time.Now(), -1
+	r.count++
+	t.number, t.moved, t.last = r.count, time.Now(), -1
 	for i, st := range t.steps {
 		if st.dir == r.options.Side {
 			t.last = i
@@ -115,7 +118,7 @@ func (r *run) advance(t *turn, now time.Time) {
 	}
 	switch {
 	case t.next > t.last:
-		r.end(t)
+		r.retire(t)
 	case t.steps[t.next].dir != r.options.Side && r.waiting != nil:
 		st := t.steps[t.next]
 		r.waiting[st] = append(r.waiting[st], t)
@@ -124,7 +127,7 @@ func (r *run) advance(t *turn, now time.Time) {
 	}
 }
 
-func (r *run) end(t *turn) {
+func (r *run) retire(t *turn) {
 	r.drop(func(other *turn) bool { return other == t })
 	r.noteEnd(t)
 }
@@ -136,14 +139,18 @@ func (r *run) drop(which func(*turn) bool) {
 
 // soonest returns the turn whose frame is due first, and when; nil if all wait for the peer.
 func (r *run) soonest() (best *turn, due time.Time) {
+	first := 0
 	for _, t := range r.ready {
 		st, at := t.steps[t.next], t.moved
 		if r.options.Speed > 0 {
 			at = at.Add(time.Duration(float64(t.pause[t.next]) / r.options.Speed))
 		}
-		earlier := t.cue == nil && best != nil && st.index < best.steps[best.next].index // in the recording
-		if best == nil || at.Before(due) || at.Equal(due) && earlier {
-			best, due = t, at
+		place := t.number
+		if t.cue == nil {
+			place = st.index // in the recording
+		}
+		if best == nil || at.Before(due) || at.Equal(due) && place < first {
+			best, due, first = t, at, place
 		}
 	}
 	return best, due
