@@ -10,12 +10,17 @@ func Spooled(name string) (frames int64) {
 		return 0 // it was not begun yet
 	}
 	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return 0
+	}
 	p := part{File: f}
 	for {
-		seg, err := p.segmentAt(p.size)
-		if err != nil || seg.Number == 0 || p.last > 0 && seg.Number != p.last+1 {
+		h, err := p.headAt(p.size)
+		end := p.size + headSize + h.Size
+		if err != nil || h.Size < 0 || end > info.Size() || h.Number == 0 || p.last > 0 && h.Number != p.last+1 {
 			return frames
 		}
-		frames, p.last, p.size = seg.Frames, seg.Number, p.size+headSize+seg.Size
+		frames, p.last, p.size = h.Frames, h.Number, end
 	}
 }

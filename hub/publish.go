@@ -60,7 +60,7 @@ func (p *publisher) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := p.send(ctx, seg, size); err != nil {
+		if err := p.sendSegment(ctx, seg, size); err != nil {
 			return err
 		}
 		if err := p.queue.done(seg.Number); err != nil {
@@ -93,8 +93,8 @@ func (p *publisher) next(ctx context.Context, size int64) (seg *segment, err err
 	return seg, nil
 }
 
-// send sends a segment, in pieces if it is too large for a message of that size.
-func (p *publisher) send(ctx context.Context, seg *segment, size int64) (err error) {
+// sendSegment sends a segment, in pieces if it is too large for a message of that size.
+func (p *publisher) sendSegment(ctx context.Context, seg *segment, size int64) (err error) {
 	at := p.queue.sent()
 	if at.Each != size { // or the server has other limits by now
 		at.Pieces, at.Each = 0, size

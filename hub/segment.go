@@ -116,8 +116,8 @@ func (s sink) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// begin begins a segment.
-func (p *packer) begin() (err error) {
+// beginSection begins a segment.
+func (p *packer) beginSection() (err error) {
 	if len(p.buf) > 0 {
 		return nil
 	}
@@ -139,7 +139,7 @@ func (p *packer) begin() (err error) {
 
 // Write adds a record.
 func (p *packer) Write(r *capture.Record) error {
-	if err := p.begin(); err != nil {
+	if err := p.beginSection(); err != nil {
 		return err
 	}
 	var err error
@@ -184,7 +184,7 @@ func (p *packer) alter() error {
 
 // endSegment ends the last segment of the session.
 func (p *packer) endSegment() error {
-	if err := p.begin(); err != nil {
+	if err := p.beginSection(); err != nil {
 		return err
 	}
 	return p.hand(true)

@@ -72,7 +72,6 @@ type Sender struct {
 	commands   *nats.Subscription
 	controller atomic.Pointer[tap.Controller] // nil if commands are refused, or are not obeyed yet
 
-	altered  atomic.Bool
 	dropping bool // the last segment was dropped
 	whole    bool // the hub has everything; to be read once nothing runs
 	mu       sync.Mutex
@@ -195,9 +194,6 @@ func (o *Sending) spoolDir() string {
 // Info describes the session. Its counts are zero.
 func (t *Sender) Info() Info { return t.info }
 
-// Alter marks the session as altered.
-func (t *Sender) Alter() { t.altered.Store(true) }
-
 // pack makes segments of the records.
 func (t *Sender) pack(s *capture.Session, x capture.Redaction) {
 	defer close(t.packed)
@@ -208,7 +204,7 @@ func (t *Sender) pack(s *capture.Session, x capture.Redaction) {
 		if err := t.reader.Next(&rec); err != nil {
 			break
 		}
-		if t.altered.Load() {
+		if t.reader.Session().Altered {
 			t.warnOf(t.packer.alter())
 		}
 		if n, ok := tap.ParseNote(&rec); ok && n.Tap != tap.Lost {

@@ -190,8 +190,6 @@ func (p *Past) Close() error {
 
 // A Sender sends a running session to another place.
 type Sender interface {
-	// Alter marks the session as altered; see [journal.Journal.Alter].
-	Alter()
 	// Obey lets authorized remote viewers command c from now on.
 	Obey(c Controller)
 	// Close sends the remaining records until ctx ends. The journal must be closed first.

@@ -228,9 +228,6 @@ func (w *Watch) alter() {
 			j.Alter()
 		}
 	}
-	if w.sender != nil {
-		w.sender.Alter()
-	}
 }
 
 // openTap opens the tap. A relay works without one.
