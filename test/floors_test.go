@@ -203,7 +203,7 @@ func imports(t *testing.T) map[string][]string {
 // interfaces of ours that many types implement.
 var usual = []string{
 	"Close", "CloseWrite", "Error", "Next", "Read", "Reset", "String", "Unwrap", "Write", "close", "read", "run", "write",
-	"Encoding", "Name", "Parse", "Session", "interpret",
+	"About", "Encoding", "Name", "Parse", "Session", "interpret",
 }
 
 // A name that many types have says too little: addFrame says more than add.

@@ -331,7 +331,7 @@ func (r *reader) takeEntry(e *entry) {
 	}
 	if err != nil || !httpguts.ValidHeaderFieldName(e.Request.Method) || len(e.Request.Method) > 16 {
 		x.conn = 0
-		x.put(source.Note, frame.DirUnknown, fmt.Appendf(nil, "entry %d has no request: %.40q %.200q", r.number, e.Request.Method, e.Request.URL))
+		x.emit(source.Note, frame.DirUnknown, fmt.Appendf(nil, "entry %d has no request: %.40q %.200q", r.number, e.Request.Method, e.Request.URL))
 		return
 	}
 	if r.about.Unit == "" {
@@ -346,12 +346,12 @@ func (r *reader) takeEntry(e *entry) {
 	case e.Response.Status >= 200 && e.Response.Status < 1000:
 		x.sendResponse()
 	default:
-		x.put(source.Lost, frame.U2C, fmt.Appendf(nil, "no answer to %s %.200s: %.200s", e.Request.Method, e.Request.URL,
+		x.emit(source.Lost, frame.U2C, fmt.Appendf(nil, "no answer to %s %.200s: %.200s", e.Request.Method, e.Request.URL,
 			cmp.Or(e.Response.Failure, e.Response.Error, e.Error, "the archive does not say why")))
 	}
 	if !socket && !x.keeps { // an archive does not say how a WebSocket ends
-		x.put(source.Ended, frame.U2C, nil)
-		x.put(source.Ended, frame.C2U, nil)
+		x.emit(source.Ended, frame.U2C, nil)
+		x.emit(source.Ended, frame.C2U, nil)
 	}
 }
 
@@ -380,11 +380,11 @@ func (x *exchange) connect(host string, keeps bool) {
 	if keeps && x.Connection != "" && c == nil && len(x.shared) < maxShared {
 		x.keeps, x.shared[x.Connection] = true, &conn{x.conn, x.done}
 	}
-	x.put(source.Opened, frame.DirUnknown, []byte(cmp.Or(x.about.Controller, "client")+" → "+host))
+	x.emit(source.Opened, frame.DirUnknown, []byte(cmp.Or(x.about.Controller, "client")+" → "+host))
 }
 
-// put adds a record. Times on a connection do not go back.
-func (x *exchange) put(kind source.Kind, dir frame.Dir, data []byte) {
+// emit adds a record. Times on a connection do not go back.
+func (x *exchange) emit(kind source.Kind, dir frame.Dir, data []byte) {
 	rec := source.Record{Kind: kind, Conn: x.conn, Dir: dir, Time: x.now, Data: data}
 	x.order++
 	x.size += sizeOf(&rec)
@@ -452,7 +452,7 @@ func (x *exchange) sendRequest(address *url.URL, socket bool) {
 	if q.Method == "CONNECT" {
 		q.Method, target = "GET", cmp.Or(target, "/") // what passes the tunnel is in entries of its own
 	}
-	x.put(source.Bytes, frame.C2U, append(head(q.Method+" "+target+" HTTP/1.1", q.Headers, length, extra...), body...))
+	x.emit(source.Bytes, frame.C2U, append(head(q.Method+" "+target+" HTTP/1.1", q.Headers, length, extra...), body...))
 }
 
 // upgrade returns the fields of an upgrade to WebSocket that are missing.
@@ -498,7 +498,7 @@ func (x *exchange) sendResponse() {
 	p := &x.Response
 	body, there := p.Body.bytes()
 	if status := int(p.Status); x.Request.Method == "HEAD" || status == 204 || status == 304 {
-		x.at(x.answer).put(source.Bytes, frame.U2C, head(x.statusLine(), p.Headers, -1))
+		x.at(x.answer).emit(source.Bytes, frame.U2C, head(x.statusLine(), p.Headers, -1))
 		x.at(x.done)
 		return
 	}
@@ -508,17 +508,17 @@ func (x *exchange) sendResponse() {
 	}
 	pieces := x.pieces(body)
 	if !there && len(pieces) == 0 && (p.Body.Size != 0 || p.Size > 0) {
-		x.at(x.answer).put(source.Bytes, frame.U2C, head(x.statusLine(), p.Headers, -1, append(extra, "Transfer-Encoding: chunked")...))
-		x.put(source.Lost, frame.U2C, fmt.Appendf(nil, "the body of the answer to %s %.200s is not in the archive", x.Request.Method, x.Request.URL))
+		x.at(x.answer).emit(source.Bytes, frame.U2C, head(x.statusLine(), p.Headers, -1, append(extra, "Transfer-Encoding: chunked")...))
+		x.emit(source.Lost, frame.U2C, fmt.Appendf(nil, "the body of the answer to %s %.200s is not in the archive", x.Request.Method, x.Request.URL))
 		return
 	}
 	length := 0
 	for _, piece := range pieces {
 		length += len(piece.data)
 	}
-	x.at(x.answer).put(source.Bytes, frame.U2C, head(x.statusLine(), p.Headers, length, extra...))
+	x.at(x.answer).emit(source.Bytes, frame.U2C, head(x.statusLine(), p.Headers, length, extra...))
 	for _, piece := range pieces {
-		x.at(piece.at).put(source.Bytes, frame.U2C, piece.data)
+		x.at(piece.at).emit(source.Bytes, frame.U2C, piece.data)
 	}
 	x.at(x.done)
 }
@@ -587,7 +587,7 @@ func clockOf(first float64, start time.Time) func(float64) time.Time {
 
 func (x *exchange) switchProtocols() {
 	x.Response.Status, x.Response.Text = 101, "Switching Protocols"
-	x.at(x.answer).put(source.Bytes, frame.U2C, head(x.statusLine(), x.Response.Headers, -1, upgrade(x.Response.Headers)...))
+	x.at(x.answer).emit(source.Bytes, frame.U2C, head(x.statusLine(), x.Response.Headers, -1, upgrade(x.Response.Headers)...))
 	if len(x.Messages) == 0 {
 		return
 	}
@@ -604,7 +604,7 @@ func (x *exchange) switchProtocols() {
 		if m.Type == "send" {
 			dir = frame.C2U
 		}
-		x.at(clock(m.Time)).put(source.Bytes, dir, message(dir, opcode, data))
+		x.at(clock(m.Time)).emit(source.Bytes, dir, message(dir, opcode, data))
 	}
 }
 
