@@ -239,8 +239,8 @@ type part struct {
 	start, end int
 }
 
-// add masks the secrets in a text of an event, and those that began in earlier parts.
-func (l *lane) add(k *set, e *event, text []byte, start int) {
+// addText masks the secrets in a text of an event, and those that began in earlier parts.
+func (l *lane) addText(k *set, e *event, text []byte, start int) {
 	l.open, l.parts = append(l.open, text...), append(l.parts, part{e, start, start + len(text)})
 	done := k.scan(l.open, 0, 1, func(from, to int) {
 		for _, p := range l.parts {
@@ -386,7 +386,7 @@ func (w *walk) part(name []byte, e *event, text []byte, start int) {
 		}
 		w.lanes[string(name)] = l
 	}
-	l.add(w.set, e, text, start)
+	l.addText(w.set, e, text, start)
 	if l.touched = true; len(l.open) == 0 {
 		delete(w.lanes, string(name))
 	}

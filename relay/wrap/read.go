@@ -252,8 +252,8 @@ func (f Format) read(config []byte) ([]*entry, error) {
 	return readJSON(config)
 }
 
-// add adds a member to an entry.
-func (e *entry) add(d *dialect, p pair) {
+// addMember adds a member to an entry.
+func (e *entry) addMember(d *dialect, p pair) {
 	var err error
 	switch {
 	case p.key == d.command && e.command.span != span{}, p.key == d.args && e.hasArgs:
@@ -336,7 +336,7 @@ func (e *entry) addMembers(d *dialect, in span) {
 			}
 			continue
 		}
-		e.add(d, pair{key: key, at: at.from, from: at.from, between: ", ", node: n})
+		e.addMember(d, pair{key: key, at: at.from, from: at.from, between: ", ", node: n})
 	}
 }
 
@@ -497,7 +497,7 @@ func (r *tomlReader) readPair(n *unstable.Node, table []string, inline bool) {
 			p.problem = ErrUnread
 		}
 	}
-	e.add(&codex, p)
+	e.addMember(&codex, p)
 }
 
 func tomlNode(n *unstable.Node) node {
@@ -676,7 +676,7 @@ func (r *yamlReader) readEntry(e *entry, entry ast.Node, shared bool, at int) {
 		if block {
 			p.between = r.newline + r.indent(m.Key.GetToken())
 		}
-		e.add(&goose, p)
+		e.addMember(&goose, p)
 	}
 	// A key of its own replaces that of a merge. The command and its arguments must be its own.
 	for _, name := range goose.slots {
