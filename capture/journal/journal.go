@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"sync"
@@ -42,7 +43,8 @@ type Options struct {
 	// record is kept, however large it is.
 	Bytes, Records int64
 	// Memory is the maximum size of the records in memory that a cursor of Follow has not
-	// read; 0 means [DefaultMemory], or for Block [DefaultBlocked].
+	// read; 0 means [DefaultMemory], or for Block [DefaultBlocked]. For Drop, the history has at
+	// least that size.
 	Memory int64
 	// Policy says what to do beyond Memory; "" is Spill.
 	Policy Policy
@@ -97,6 +99,9 @@ func New(s capture.Session, o Options) *Journal {
 		o.Memory = cmp.Or(o.Memory, DefaultBlocked)
 	}
 	o.Memory = cmp.Or(o.Memory, DefaultMemory)
+	if o.Policy == Drop {
+		o.Bytes, o.Records = max(o.Bytes, o.Memory), math.MaxInt64
+	}
 	j := &Journal{
 		opts: o, session: &s, cursors: make(map[*Cursor]struct{}),
 		spill: spill{dirs: []string{""}},

@@ -340,7 +340,7 @@ func TestBlock(t *testing.T) {
 // With drop, frames are missing, and the capture says where and how many.
 func TestDrop(t *testing.T) {
 	g := newGate()
-	r, err := recordTo(g, Options{Bytes: 1 << 20, Policy: Drop})
+	r, err := recordTo(g, Options{Bytes: 1, Memory: 1 << 20, Policy: Drop})
 	if err != nil {
 		t.Fatal(err)
 	}
