@@ -28,6 +28,7 @@ type publisher struct {
 	trouble func(error)
 	relief  func(time.Duration)
 
+	at    position // what the hub has
 	ahead *segment // was taken from the queue, but did not fit into the message
 }
 
@@ -63,9 +64,6 @@ func (p *publisher) run(ctx context.Context) error {
 		if err := p.sendSegment(ctx, seg, size); err != nil {
 			return err
 		}
-		if err := p.queue.done(seg.Number); err != nil {
-			return err
-		}
 	}
 }
 
@@ -78,7 +76,7 @@ func (p *publisher) next(ctx context.Context, size int64) (seg *segment, err err
 			return nil, err
 		}
 	}
-	tried := p.queue.sent().Tried
+	tried := p.at.Tried
 	for n := 1; n < maxJoined && (tried == 0 || seg.Number < tried); n++ {
 		next, err := p.queue.take(ctx, false)
 		if err != nil || next == nil {
@@ -95,14 +93,14 @@ func (p *publisher) next(ctx context.Context, size int64) (seg *segment, err err
 
 // sendSegment sends a segment, in pieces if it is too large for a message of that size.
 func (p *publisher) sendSegment(ctx context.Context, seg *segment, size int64) (err error) {
-	at := p.queue.sent()
+	at := &p.at
 	if at.Each != size { // or the server has other limits by now
 		at.Pieces, at.Each = 0, size
 	}
 	at.Tried = seg.Number
 	pieces := max(1, (seg.Size+size-1)/size)
 	for at.Pieces < pieces {
-		if err := p.queue.setSent(at); err != nil {
+		if err := p.queue.store(p.at); err != nil {
 			return err
 		}
 		m := nats.NewMsg(Segments + p.key)
@@ -123,7 +121,8 @@ func (p *publisher) sendSegment(ctx context.Context, seg *segment, size int64) (
 		}
 		at.Pieces++
 	}
-	return p.queue.setSent(position{head: seg.head, Last: at.Last})
+	p.at = position{head: seg.head, Last: at.Last}
+	return p.queue.store(p.at)
 }
 
 // messageSize returns how much of a segment fits into a message. It waits until the server
@@ -246,18 +245,15 @@ func (p *publisher) persist(ctx context.Context, f func() error) error {
 // A queue holds the segments that the hub does not have yet. One goroutine adds segments
 // and closes the queue, another takes them.
 type queue interface {
-	// add adds a segment. The error says why it is dropped.
-	add(segment) error
+	// enqueue adds a segment. The error says why it is dropped.
+	enqueue(segment) error
 	// close says that there will be no more.
 	close()
 	// take removes the oldest segment. If there is none, it waits, or returns nil at once. At
 	// the end it returns io.EOF.
 	take(ctx context.Context, wait bool) (*segment, error)
-	// sent returns what the hub has, and setSent stores it.
-	sent() position
-	setSent(position) error
-	// done forgets the segments up to that number, which the hub has.
-	done(number int64) error
+	// store remembers what the hub has, and forgets those segments.
+	store(position) error
 }
 
 // A position says what the hub has of a session.
@@ -272,18 +268,17 @@ type position struct {
 	Pieces, Each int64
 }
 
-// memory is a queue in memory. While it is full, add waits, and the tap drops frames.
+// memory is a queue in memory. While it is full, enqueue waits, and the tap drops frames.
 type memory struct {
 	segments chan segment
 	stop     <-chan struct{}
-	at       position
 }
 
 func newMemory(stop <-chan struct{}) *memory {
 	return &memory{segments: make(chan segment, 4), stop: stop}
 }
 
-func (m *memory) add(s segment) error {
+func (m *memory) enqueue(s segment) error {
 	select {
 	case m.segments <- s:
 		return nil
@@ -309,11 +304,4 @@ func (m *memory) take(ctx context.Context, wait bool) (*segment, error) {
 	}
 }
 
-func (m *memory) sent() position { return m.at }
-
-func (m *memory) setSent(at position) error {
-	m.at = at
-	return nil
-}
-
-func (m *memory) done(int64) error { return nil }
+func (m *memory) store(position) error { return nil }

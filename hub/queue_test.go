@@ -32,15 +32,16 @@ func TestJoin(t *testing.T) {
 	equal(next(6), "0-6 <6> 60")
 
 	// The first message has arrived, and maybe the second, which had two segments.
-	check(t, s.setSent(position{head: head{Number: 3}, Tried: 5}), s.release())
+	check(t, s.store(position{head: head{Number: 3}, Tried: 5}), s.release())
 	s, err = openSpool(s.dir)
 	check(t, err)
 	defer s.release() //nolint:errcheck // the test has ended
-	p = publisher{queue: s}
+	p = publisher{queue: s, at: s.at}
 	equal(next(100), "4-5 <4><5> 50")
-	check(t, s.setSent(position{head: head{Number: 5}}), s.done(5))
+	p.at = position{head: head{Number: 5}}
+	check(t, s.store(p.at))
 	equal(next(100), "0-6 <6> 60")
-	check(t, s.done(6))
+	check(t, s.store(position{head: head{Number: 6}}))
 	addTo(t, s, 7, 200)
 	if seg, err := p.next(t.Context(), 1<<20); err != nil || seg.first != 7 || seg.Number != 6+maxJoined {
 		t.Errorf("%d-%d, %v", seg.first, seg.Number, err)
@@ -52,7 +53,7 @@ func addTo(t *testing.T, s *spool, from, to int64) {
 	t.Helper()
 	for n := from; n <= to; n++ {
 		data := fmt.Appendf(nil, "<%d>", n)
-		check(t, s.add(segment{head: head{Number: n, Frames: 10 * n, Size: int64(len(data))}, Data: data}))
+		check(t, s.enqueue(segment{head: head{Number: n, Frames: 10 * n, Size: int64(len(data))}, Data: data}))
 	}
 }
 
@@ -74,7 +75,7 @@ func TestSpoolParts(t *testing.T) {
 			continue
 		}
 		seg, err := s.take(t.Context(), true)
-		check(t, err, s.setSent(position{head: seg.head}), s.done(seg.Number))
+		check(t, err, s.store(position{head: seg.head}))
 		if size := sizeOf(s.dir); seg.Number != n-10 || s.bytes > 1024 || size > 2048 {
 			t.Fatalf("segment %d is number %d, and %d bytes are on disk", n-10, seg.Number, size)
 		}
@@ -93,7 +94,7 @@ func TestSpoolParts(t *testing.T) {
 	if _, err := s.take(t.Context(), true); err != io.EOF {
 		t.Error(err)
 	}
-	check(t, s.setSent(position{head: head{Number: 999}}), s.done(999))
+	check(t, s.store(position{head: head{Number: 999}}))
 
 	// The file is written again from its beginning, and what is left in it is no segment.
 	addTo(t, s, 1000, 1001)

@@ -198,7 +198,7 @@ func (r *Reader) note(text string, gap bool) []byte {
 		Created: r.session.Started, Protocol: r.session.Protocol, Framing: r.session.Framing,
 		Controller: r.session.Controller, Unit: r.session.Unit, Redacted: true,
 	}}
-	_ = p.note(text) // it writes to memory
+	_ = p.addNote(text) // it writes to memory
 	if lost := (tap.Note{Tap: tap.Lost}).Record(); gap {
 		_ = p.Write(&lost)
 	}

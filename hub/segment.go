@@ -159,8 +159,8 @@ func (p *packer) Write(r *capture.Record) error {
 	return nil
 }
 
-// note adds a note.
-func (p *packer) note(text string) error {
+// addNote adds a note.
+func (p *packer) addNote(text string) error {
 	return p.Write(&capture.Record{Kind: capture.Note, Time: time.Now(), Text: []byte(text)})
 }
 

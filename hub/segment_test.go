@@ -84,7 +84,7 @@ func TestDecompress(t *testing.T) {
 func TestLargeRecords(t *testing.T) {
 	s, err := newSpool(t.TempDir(), Info{ID: "a", Org: "o", Host: "h", Kind: "k"}, 1<<30)
 	check(t, err)
-	p := packer{put: s.add}
+	p := packer{put: s.enqueue}
 	long := wide(maxSection)
 	if err := p.Write(&long); err == nil || !strings.Contains(err.Error(), "records of up to 64 MiB") {
 		t.Errorf("a record of over 64 MiB: %v", err)
@@ -97,7 +97,7 @@ func TestLargeRecords(t *testing.T) {
 	s, err = openSpool(s.dir)
 	check(t, err)
 	defer s.release() //nolint:errcheck // the test has ended
-	sender := publisher{queue: s}
+	sender := publisher{queue: s, at: s.at}
 	for _, want := range []int64{2, 3} {
 		seg, err := sender.next(t.Context(), 1<<20)
 		check(t, err)

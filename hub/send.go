@@ -237,13 +237,13 @@ func (t *Sender) writeNotes() {
 	t.notes = nil
 	t.mu.Unlock()
 	for _, text := range notes {
-		t.warnOf(t.packer.note(text))
+		t.warnOf(t.packer.addNote(text))
 	}
 }
 
 // put adds a segment to the queue.
 func (t *Sender) put(seg segment) error {
-	if err := t.queue.add(seg); err != nil {
+	if err := t.queue.enqueue(seg); err != nil {
 		if !t.dropping && t.ctx.Err() == nil {
 			t.o.Warn(fmt.Sprintf("the hub: frames are dropped from now on: %v", err))
 		}
@@ -406,7 +406,7 @@ func (t *Sender) adoptOne(dir string) error {
 	if err == nil {
 		quiet := func(error) {} // the sender's own session reports trouble
 		p := publisher{
-			nats: t.conn, js: t.js, key: info.Key(), queue: s,
+			nats: t.conn, js: t.js, key: info.Key(), queue: s, at: s.at,
 			trouble: quiet, relief: func(time.Duration) {},
 		}
 		if err = p.run(t.ctx); err == io.EOF {
@@ -428,9 +428,9 @@ func (s *spool) finish() (Info, head, error) {
 	info, last := s.info, s.newest
 	if !last.End {
 		info.Cut = true
-		p := packer{session: capture.Session{Created: info.Started, Redacted: true}, put: s.add, last: last, kept: last}
+		p := packer{session: capture.Session{Created: info.Started, Redacted: true}, put: s.enqueue, last: last, kept: last}
 		p.session.Protocol, p.session.Framing, p.session.Controller, p.session.Unit = info.Protocol, info.Framing, info.Controller, info.Unit
-		if err := errors.Join(p.note("the process that sent this session was killed here: its last frames may be missing"), p.endSegment()); err != nil {
+		if err := errors.Join(p.addNote("the process that sent this session was killed here: its last frames may be missing"), p.endSegment()); err != nil {
 			return info, last, err
 		}
 		last = p.last

@@ -39,7 +39,7 @@ type spool struct {
 
 	others  int64     // bytes of the other spools
 	counted time.Time // when
-	buf     []byte    // scratch of add
+	buf     []byte    // scratch of enqueue
 
 	mu      sync.Mutex
 	parts   []*part       // oldest first; segments are added to the last
@@ -221,7 +221,7 @@ func sizeOf(dir string) (size int64) {
 // this one has more than a small part of the limit.
 const countEvery = time.Second
 
-func (s *spool) add(seg segment) error {
+func (s *spool) enqueue(seg segment) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	size := headSize + int64(len(seg.Data))
@@ -322,21 +322,17 @@ func (p *part) segmentAt(offset int64) (*segment, error) {
 	return seg, err
 }
 
-func (s *spool) sent() position { return s.at }
-
-func (s *spool) setSent(at position) error {
-	s.at = at
+func (s *spool) store(at position) error {
 	state, err := binary.Append(nil, binary.LittleEndian, at)
 	if err == nil {
 		_, err = s.state.WriteAt(state, 0)
 	}
-	return err
-}
-
-func (s *spool) done(number int64) error {
+	if err != nil {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(s.parts) > 1 && s.parts[0].last <= number {
+	for len(s.parts) > 1 && s.parts[0].last <= at.Number {
 		p := s.parts[0]
 		s.parts, s.bytes = s.parts[1:], s.bytes-p.size
 		if err := errors.Join(p.Close(), os.Remove(p.Name())); err != nil {
@@ -344,7 +340,7 @@ func (s *spool) done(number int64) error {
 		}
 	}
 	p := s.parts[0]
-	if p.last > number {
+	if p.last > at.Number {
 		return nil
 	}
 	large := p.size > maxReused
