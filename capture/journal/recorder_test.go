@@ -243,7 +243,8 @@ func TestSpillLargeFrames(t *testing.T) {
 	expect(t, got, want)
 }
 
-// If the temporary file fails, recording ends after the records in memory.
+// If the temporary file fails, recording ends after the records in memory, and
+// viewers go on.
 func TestSpillFails(t *testing.T) {
 	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "nowhere"))
 	g, told := newGate(), &notices{}
@@ -251,6 +252,8 @@ func TestSpillFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	v := r.View(nil, dropped)
+	defer v.Close()
 	for i := range int64(2000) {
 		feed(t, r, aFrame(i+1, 1000))
 	}
@@ -260,6 +263,14 @@ func TestSpillFails(t *testing.T) {
 	}
 	got, _ := contents(t, &g.Buffer)
 	expect(t, got, numbered(1, int64(len(got)), 1000))
+	r.Journal.Close()
+	var rec, last capture.Record
+	for v.Next(&rec) == nil {
+		last = rec
+	}
+	if last.Seq != 2000 {
+		t.Errorf("the viewer ends at frame %d", last.Seq)
+	}
 	if !strings.Contains(told.String(), "recording stopped") {
 		t.Errorf("people were told %q", told)
 	}

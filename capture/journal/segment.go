@@ -1,6 +1,8 @@
 package journal
 
 import (
+	"errors"
+	"os"
 	"unsafe"
 
 	"github.com/wirectl/wirectl/capture"
@@ -133,4 +135,160 @@ func (b *batch) reset() {
 	if b.bytes = b.bytes[:0]; cap(b.bytes) > segmentSize {
 		b.bytes = nil
 	}
+}
+
+// A spill is a temporary file for unread records that exceed the memory limit. If writing it
+// fails, the next file is created beside the capture. Segments are written by one goroutine.
+// The journal's lock guards everything except the content of the files.
+type spill struct {
+	dirs   []string   // folders for the next files; "" is the temporary folder
+	files  []*os.File // new extents go to the last one
+	size   int64      // of the last file
+	held   int        // segments in the files
+	active bool
+	encode encoder
+}
+
+// An extent is the position of a segment in a file.
+type extent struct {
+	file    *os.File
+	from, n int64
+}
+
+// overflow starts spilling, unless it is already running.
+func (j *Journal) overflow() {
+	if !j.spill.active && !j.closed {
+		j.spill.active = true
+		go j.spillAll()
+	}
+}
+
+// spillAll spills segments until memory use is at most half of the limit.
+func (j *Journal) spillAll() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	defer func() {
+		j.spill.active = false
+		j.tidy()
+		j.room.Broadcast()
+	}()
+	for j.memory > j.opts.Memory/2 {
+		s := j.victim()
+		if s == nil {
+			return
+		}
+		err := j.spillOne(s)
+		for err != nil && len(j.spill.dirs) > 1 {
+			j.spill.dirs = j.spill.dirs[1:]
+			if err = j.openSpill(err); err == nil {
+				err = j.spillOne(s)
+			}
+		}
+		if err != nil {
+			j.notice("recording stopped: frames that wait for the capture cannot be kept: %v; the session continues", err)
+			for c := range j.cursors {
+				if c.follows {
+					c.detach(err)
+				}
+			}
+			return
+		}
+		j.room.Broadcast()
+	}
+}
+
+// victim returns the newest unread segment, because the oldest one is needed next. It prefers
+// complete ones.
+func (j *Journal) victim() *segment {
+	for i := len(j.tail) - 2; i >= j.unread; i-- {
+		if s := j.tail[i]; s.batch != nil && s.users == 0 {
+			return s
+		}
+	}
+	if last := j.last(); last.batch != nil && last.users == 0 && last.cost > last.read {
+		return last
+	}
+	return nil
+}
+
+// unnamed is a placeholder for the session of spilled records.
+var unnamed = &capture.Session{}
+
+// spillOne writes a segment to the file. It releases the lock while writing.
+func (j *Journal) spillOne(s *segment) error {
+	if len(j.spill.files) == 0 {
+		if err := j.openSpill(nil); err != nil {
+			return err
+		}
+	}
+	if j.spill.held == 0 {
+		j.spill.size = 0
+	}
+	at := extent{file: j.spill.files[len(j.spill.files)-1], from: j.spill.size}
+	s.sealed = true
+	s.users++
+	j.mu.Unlock()
+	e := &j.spill.encode
+	e.reset()
+	e.session = nil
+	var err error
+	for i := 0; i < len(s.records) && err == nil; i++ {
+		err = e.write(unnamed, &s.records[i])
+	}
+	if err == nil {
+		_, err = at.file.WriteAt(e.buf, at.from)
+	}
+	j.mu.Lock()
+	s.users--
+	if s.gone || s.users > 0 || s.cost == s.read { // it was read meanwhile
+		j.recycle(s)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	at.n = int64(len(e.buf))
+	j.memory -= s.cost - s.read
+	j.resize(s, -s.cost, -s.count)
+	s.read = 0
+	j.reuse(s.batch)
+	s.at, s.batch = at, nil
+	j.spill.size += at.n
+	j.spill.held++
+	return nil
+}
+
+// openSpill creates a file in the first folder that works. failed is the error of the previous
+// file, if any.
+func (j *Journal) openSpill(failed error) error {
+	s := &j.spill
+	for ; len(s.dirs) > 0; s.dirs = s.dirs[1:] {
+		f, err := os.CreateTemp(s.dirs[0], "wirectl-*.spill")
+		if err != nil {
+			failed = errors.Join(failed, err)
+			continue
+		}
+		_ = os.Remove(f.Name()) // if an open file cannot be removed, tidy does it later
+		s.files, s.size = append(s.files, f), 0
+		if failed != nil {
+			j.notice("the temporary folder cannot be written: %v: waiting frames go to a file beside the capture", failed)
+		} else {
+			j.notice("the capture is written more slowly than frames arrive: waiting frames go to a temporary file")
+		}
+		return nil
+	}
+	return failed
+}
+
+// tidy removes the files once they hold nothing, and no more can come.
+func (j *Journal) tidy() {
+	s := &j.spill
+	if s.active || s.held > 0 || j.isFollowed() && !j.closed {
+		return
+	}
+	for _, f := range s.files {
+		_ = f.Close() // nothing in it is needed
+		_ = os.Remove(f.Name())
+	}
+	s.files = nil
 }
