@@ -40,7 +40,7 @@ func convertCommand(inv *invocation) *cli.Command {
 			&cli.BoolFlag{Name: "resync", Usage: "skip invalid bytes and resume at the next plausible frame"},
 			grpcEncodingFlag(),
 			quietFlag(),
-		}, streamFlags()...),
+		}, inputFlags()...),
 		Action: inv.does(runConvert),
 	}
 }

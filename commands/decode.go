@@ -52,7 +52,7 @@ func decodeCommand(inv *invocation) *cli.Command {
 			&cli.StringFlag{Name: "time", Value: string(decode.Relative), Usage: "how to print times: rel (since the first frame), delta (since the previous frame), abs, utc"},
 			colorFlag("the output"),
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "do not print the detected format"},
-		}, streamFlags()...),
+		}, inputFlags()...),
 		Action: inv.does(func(inv *invocation, c *cli.Context) error { return runDecode(inv, c, verbose) },
 			excludes("count", "jq"), excludes("count", "output raw"),
 			excludes("payload", "count", "jq", "output").because("--payload prints payloads and nothing else: leave out --count, --jq and --output"),
@@ -210,7 +210,8 @@ func decodeConfig(c *cli.Context) (decode.Config, error) {
 		Limit:       c.Int("limit-bytes"),
 		Resync:      c.Bool("resync"),
 		Compression: c.String("grpc-encoding"),
-		Skip:        c.Int64("skip"), Head: c.Int64("head"), Lines: printsLines(c),
+		Keylog:      c.String("keylog"), Field: c.String("field"),
+		Skip: c.Int64("skip"), Head: c.Int64("head"), Lines: printsLines(c),
 		Workers: min(runtime.GOMAXPROCS(0), maxWorkers),
 		Reframe: convert.Reframe(convert.EncodeConfig{}),
 	}

@@ -144,6 +144,14 @@ func streamFlags() []cli.Flag {
 	}, payloadFlags()...)
 }
 
+// inputFlags are the flags of commands that read sessions.
+func inputFlags() []cli.Flag {
+	return append([]cli.Flag{
+		&cli.StringFlag{Name: "keylog", Usage: "decrypt TLS in a capture of packets with the keys in `FILE` (SSLKEYLOGFILE); it takes tshark"},
+		&cli.StringFlag{Name: "field", Usage: "read messages from the member `NAME` of the lines of a log (default: the member that holds JSON-RPC)"},
+	}, streamFlags()...)
+}
+
 // payloadFlags are the flags that say how payloads are read.
 func payloadFlags() []cli.Flag {
 	return []cli.Flag{

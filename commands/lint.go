@@ -48,7 +48,7 @@ func sessionFlags() []cli.Flag {
 		grpcEncodingFlag(),
 		colorFlag("the output"),
 		quietFlag(),
-	}, streamFlags()...)
+	}, inputFlags()...)
 }
 
 func runLint(inv *invocation, c *cli.Context) error {

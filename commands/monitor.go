@@ -39,7 +39,7 @@ func monitorCommand(inv *invocation) *cli.Command {
 			pricesFlag(),
 			grpcEncodingFlag(),
 			colorFlag("the screen"),
-		}, append(webFlags(), streamFlags()...)...),
+		}, append(webFlags(), inputFlags()...)...),
 		Action: inv.does(runMonitor),
 	}
 }

@@ -30,7 +30,7 @@ func reportCommand(inv *invocation) *cli.Command {
 			pricesFlag(),
 			grpcEncodingFlag(),
 			quietFlag(),
-		}, streamFlags()...),
+		}, inputFlags()...),
 		Action: inv.does(runReport),
 	}
 }

@@ -43,6 +43,8 @@ type Config struct {
 	Prices prices.List
 	// Compression names how compressed gRPC messages are; "" is gzip.
 	Compression string
+	// Keylog and Field are for files of other programs; see source.File.
+	Keylog, Field string
 	// Counter, if not nil, counts the items, instead of a view.
 	Counter *Counter
 	// Match, if not nil, chooses the items that are shown. It is called from

@@ -62,6 +62,7 @@ func openForm(form *source.Form, f *source.File, h *source.Head, cfg Config) (In
 		}
 		f.Reader, f.Live = r, false
 	}
+	f.Keylog, f.Field = cfg.Keylog, cfg.Field
 	r, err := form.Open(f)
 	if err != nil {
 		return Input{}, unreadable(form, err)

@@ -13,16 +13,13 @@ import (
 	"github.com/wirectl/wirectl/source/claudecode"
 	"github.com/wirectl/wirectl/source/codex"
 	"github.com/wirectl/wirectl/source/har"
+	"github.com/wirectl/wirectl/source/pcap"
 )
 
 // list has every form: those with the surest evidence first. To add one, write its folder and put its
 // Form here, in the place of the one without a reader.
 var list = []*source.Form{
-	{
-		Name: "pcap", About: "a capture of packets", Is: isPackets,
-		Instead: "take the bytes of one direction out of it first (tshark -r FILE -Y tcp.dstport==PORT -T fields -e tcp.payload | xxd -r -p | wirectl decode); " +
-			"if they are encrypted, with the keys of the client (tshark -r FILE -o tls.keylog_file:KEYS -q -z follow,tls,yaml,N)",
-	},
+	{Name: "pcap", About: "a capture of packets", Is: isPackets, Open: pcap.Open},
 	{
 		Name: "opencode-db", About: "the database of opencode",
 		Is: func(h *source.Head) bool {

@@ -16,6 +16,8 @@ import (
 
 func FuzzHAR(f *testing.F) { fuzzReader(f, "har", "*.har") }
 
+func FuzzPackets(f *testing.F) { fuzzReader(f, "pcap", "*.pcap*") }
+
 // fuzzReader checks that the reader of a form ends, that its records are sound, and that they do not
 // depend on how the file is cut into reads.
 func fuzzReader(f *testing.F, name, samples string) {
@@ -48,7 +50,7 @@ func fuzzReader(f *testing.F, name, samples string) {
 // drain reads a file to its end, and returns its records as text.
 func drain(t *testing.T, form *source.Form, r io.Reader, size int) string {
 	var b strings.Builder
-	reader, err := form.Open(&source.File{Reader: r, Folder: fstest.MapFS{}, Seen: source.NewSeen(), Notice: func(string) {}})
+	reader, err := form.Open(&source.File{Reader: r, Folder: fstest.MapFS{}, Seen: &source.Seen{}, Notice: func(string) {}})
 	if err != nil {
 		return err.Error()
 	}
