@@ -21,7 +21,6 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/session/calls"
 	"github.com/wirectl/wirectl/session/query"
-	files "github.com/wirectl/wirectl/source"
 	"github.com/wirectl/wirectl/table"
 )
 
@@ -186,7 +185,7 @@ func located(name string, framing frame.Framing, err error) error {
 		return usagef("%s: %w", label(name), err)
 	case frame.IsFault(err), errors.Is(err, frame.ErrUnknown), capture.IsFault(err):
 		return &faultError{decode.Advise(fmt.Errorf("%s: %w", label(name), err), framing)}
-	case is[*frame.Error](err), is[*capture.Error](err), is[*files.Error](err), errors.Is(err, capture.ErrCut):
+	case is[*frame.Error](err), is[*capture.Error](err), decode.IsForeign(err), errors.Is(err, capture.ErrCut):
 		return &source.Error{Err: fmt.Errorf("%s: %w", label(name), err)}
 	}
 	return err

@@ -163,7 +163,7 @@ func newScreen(inv *invocation, c *cli.Context) (tui.Config, error) {
 	colorful, err := inv.colorful(c.String("color"), inv.Stdout)
 	screen := tui.Config{
 		Theme: theme, Color: colorful, Ask: ask && colorful, Filter: c.String("where"), Welcome: store.FirstVisit(inv.Getenv),
-		Output: inv.Stdout, Clipboard: inv.Stdout, Write: func(name string, r tui.Records) error { return convert.Save(name, r) },
+		Output: inv.Stdout, Clipboard: inv.Stdout, Write: func(name string, r *store.Records) error { return convert.Save(name, r) },
 	}
 	if inv.IsTerminal(inv.Stdin) {
 		screen.Input = inv.Stdin

@@ -42,6 +42,12 @@ func readHead(f *source.File) *source.Head {
 	return h
 }
 
+// IsForeign reports whether err says that a file of another program cannot be read.
+func IsForeign(err error) bool {
+	var e *source.Error
+	return errors.As(err, &e)
+}
+
 // ErrNoBytes is the error for a session without bytes where bytes are wanted.
 var ErrNoBytes = errors.New("there are no bytes of a wire")
 

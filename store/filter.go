@@ -14,6 +14,9 @@ import (
 	"github.com/wirectl/wirectl/session/query"
 )
 
+// FieldNames returns the fields of conditions.
+func FieldNames() []string { return append(slices.Clone(decode.Fields.Names), "name") }
+
 // Words are the words of a filter besides the conditions of package query and name==NAME,
 // the name that the exchange of a frame asks for.
 var Words = []string{"findings", "late", "cancelled", "failed", "open", "crossed", "ignored", "silent", "bookmarks"}

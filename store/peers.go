@@ -140,6 +140,17 @@ type Line struct {
 	Text string
 }
 
+// IsStderr reports whether the line is from standard error.
+func (l *Line) IsStderr() bool { return l.Kind == capture.Stderr }
+
+// FramesUp is how many frames went to the unit, or in an unknown direction; BytesUp their bytes.
+func (p *Peer) FramesUp() int64 { return p.Frames[frame.C2U] + p.Frames[0] }
+func (p *Peer) BytesUp() int64  { return p.Bytes[frame.C2U] + p.Bytes[0] }
+
+// FramesDown is how many frames came from the unit; BytesDown their bytes.
+func (p *Peer) FramesDown() int64 { return p.Frames[frame.U2C] }
+func (p *Peer) BytesDown() int64  { return p.Bytes[frame.U2C] }
+
 const (
 	maxLines = 5000
 	maxLine  = 4096

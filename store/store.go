@@ -22,6 +22,9 @@ import (
 	"github.com/wirectl/wirectl/session/contract"
 )
 
+// Config is how the frames of a store are read.
+type Config = decode.Config
+
 // Options say how much a store keeps.
 type Options struct {
 	// Frames and Exchanges bound the numbers that are kept. Beyond them the oldest are

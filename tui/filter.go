@@ -3,14 +3,12 @@ package tui
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
 
-	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/session/query"
 	"github.com/wirectl/wirectl/store"
 )
@@ -59,7 +57,7 @@ func completions(text string, kinds []string) (list []string) {
 			list = append(list, w)
 		}
 	}
-	for _, f := range append(slices.Clone(decode.Fields.Names), "name") {
+	for _, f := range store.FieldNames() {
 		if strings.HasPrefix(f, last) {
 			list = append(list, f)
 		}

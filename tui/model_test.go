@@ -225,7 +225,7 @@ func TestChangesAreMade(t *testing.T) {
 // A file is written, once, even if the user quits at once.
 func TestFilesAreWritten(t *testing.T) {
 	var wrote []string
-	m := New(faulty(t, 3), Config{Write: func(name string, r Records) error {
+	m := New(faulty(t, 3), Config{Write: func(name string, r *store.Records) error {
 		wrote = append(wrote, fmt.Sprint(name, " ", r.Len()))
 		return nil
 	}})

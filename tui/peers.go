@@ -6,7 +6,6 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
-	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/store"
@@ -102,7 +101,7 @@ func (m *Model) besideLine(said *store.Line, name int) string {
 		l.name(th.ID, said.Peer, min(name, m.width*2/5))
 	}
 	paint := th.Note
-	if said.Kind == capture.Stderr {
+	if said.IsStderr() {
 		paint = render.Paint{}
 	}
 	l.addText(paint, strings.TrimRight(said.Text, "\r\n"), m.width)
@@ -122,8 +121,8 @@ func (m *Model) peerRow(l *line, p *store.Peer, c peerColumns) {
 	l.pad(1)
 	l.name(render.Paint{}, p.Label, c.name)
 	for _, of := range [][2]int64{
-		{p.Frames[frame.C2U] + p.Frames[0], p.Bytes[frame.C2U] + p.Bytes[0]},
-		{p.Frames[frame.U2C], p.Bytes[frame.U2C]},
+		{p.FramesUp(), p.BytesUp()},
+		{p.FramesDown(), p.BytesDown()},
 	} {
 		l.right(th.Number, count(of[0]), c.frames)
 		l.right(th.Dim, size(of[1]), c.bytes)

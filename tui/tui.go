@@ -16,7 +16,6 @@ import (
 	"github.com/charmbracelet/lipgloss"
 	"github.com/muesli/termenv"
 
-	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/store"
 	"github.com/wirectl/wirectl/tui/quiet"
@@ -53,17 +52,11 @@ type Config struct {
 	// Clipboard receives the sequences that copy text; nil copies nothing.
 	Clipboard io.Writer
 	// Write writes records to a file whose name tells the format.
-	Write func(name string, r Records) error
+	Write func(name string, r *store.Records) error
 	// Wire changes the wire; nil if that cannot be done.
 	Wire Wire
 
 	ask tea.Cmd // or nil
-}
-
-// Records are frames to be written to a file.
-type Records interface {
-	capture.Reader
-	Len() int
 }
 
 // A Wire is a session that can be changed while it goes on. Every change is

@@ -15,12 +15,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/source"
-	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/store"
-	"github.com/wirectl/wirectl/transport"
 )
 
 // A Library has the sessions that the page can show. It is safe for any number of goroutines.
@@ -42,7 +39,7 @@ type Options struct {
 	// Control lets the page change the traffic, if the session allows it.
 	Control bool
 	// Config is how frames are read.
-	Config decode.Config
+	Config store.Config
 	// Metrics are served at /metrics, to any user of this machine; nil is none.
 	Metrics http.Handler
 }
@@ -68,7 +65,7 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("invalid address to listen on, %q: want HOST:PORT", o.Listen)
-	case !o.Remote && !transport.IsLoopback(host):
+	case !o.Remote && !isLoopback(host):
 		return nil, fmt.Errorf("%s is not loopback: other machines could connect; use ssh -L, or give monitor --web the flag --remote if they may", o.Listen)
 	}
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", o.Listen)
@@ -202,7 +199,7 @@ func (g *guard) knows(hostPort string) bool {
 		return false
 	}
 	host := u.Hostname()
-	return transport.IsLoopback(host) || slices.Contains(g.names, host) || !transport.IsLoopback(g.names[0]) && net.ParseIP(host) != nil
+	return isLoopback(host) || slices.Contains(g.names, host) || !isLoopback(g.names[0]) && net.ParseIP(host) != nil
 }
 
 // isOwn reports whether a request comes from a page of this server, or from no page.
@@ -239,7 +236,7 @@ func (g *guard) admit(next, metrics http.Handler) http.Handler {
 			http.Error(w, "the Host header does not name this server", http.StatusMisdirectedRequest)
 		case !isOwn(r):
 			http.Error(w, "the request comes from another page", http.StatusForbidden)
-		case metrics != nil && r.Method == http.MethodGet && r.URL.Path == "/metrics" && transport.IsLoopback(g.names[0]):
+		case metrics != nil && r.Method == http.MethodGet && r.URL.Path == "/metrics" && isLoopback(g.names[0]):
 			metrics.ServeHTTP(w, r)
 		case r.Method == http.MethodGet && same(token, g.token):
 			http.SetCookie(w, &http.Cookie{Name: g.cookie, Value: g.secret, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
@@ -261,7 +258,7 @@ func sessionPath(id string) string { return "/session/" + url.PathEscape(id) }
 // Local has the live and recorded sessions of this machine, or a single one.
 type Local struct {
 	Opener *source.Opener
-	Config decode.Config
+	Config store.Config
 	Only   string // a session; "" means all
 	Follow bool   // wait for more at the end of a file
 }
@@ -343,7 +340,7 @@ func peersOf(s *store.Store, c clock) *peers {
 		of := &p.Peers[i]
 		row := peer{
 			Conn: max(of.Conn, 1), Name: text(of.Name),
-			Up: of.Frames[frame.C2U] + of.Frames[0], UpSize: of.Bytes[frame.C2U] + of.Bytes[0], Down: of.Frames[frame.U2C], Size: of.Bytes[frame.U2C],
+			Up: of.FramesUp(), UpSize: of.BytesUp(), Down: of.FramesDown(), Size: of.BytesDown(),
 			State: of.State(), Bad: of.Failed || of.Note != "", Note: text(of.Note),
 			Stall: float64((of.StallTotal[0] + of.StallTotal[1] + of.StallTotal[2]) / time.Microsecond),
 		}
@@ -361,3 +358,6 @@ func peersOf(s *store.Store, c clock) *peers {
 	}
 	return out
 }
+
+// isLoopback reports whether a host is loopback, without asking a resolver.
+func isLoopback(host string) bool { return host == "localhost" || net.ParseIP(host).IsLoopback() }
