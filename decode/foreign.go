@@ -212,10 +212,13 @@ func (c *foreign) records(yield func(*capture.Record) bool) {
 // unreadable returns the error of a reader as that of a capture.
 func unreadable(form *source.Form, err error) error {
 	known := (*source.Error)(nil)
-	switch {
-	case err == io.EOF, errors.As(err, &known):
+	if err == io.EOF || errors.As(err, &known) {
 		return err
-	case errors.Is(err, source.ErrCut):
+	}
+	if cut, ok := errors.AsType[*source.CutError](err); ok {
+		return &capture.Error{Err: capture.ErrCut, Offset: cut.Offset, Detail: "its last record is not whole"}
+	}
+	if errors.Is(err, source.ErrCut) {
 		return fmt.Errorf("%w inside a record", capture.ErrCut)
 	}
 	return &source.Error{Form: form, Why: err.Error()}

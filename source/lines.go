@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/wirectl/wirectl/internal/jsonscan"
+	"github.com/wirectl/wirectl/internal/render"
 )
 
 // Lines reads a file of JSON lines.
@@ -13,9 +14,10 @@ type Lines struct {
 	r       io.Reader
 	live    bool
 	buf     []byte
-	at, end int // buf[at:end] was not returned
+	at, end int   // buf[at:end] was not returned
+	offset  int64 // of buf[0] in the file
 	err     error
-	Long    int // lines that were over the limit, and skipped
+	skipped int // lines that are over the limit, or no records
 	skips   bool
 }
 
@@ -32,7 +34,7 @@ var ErrIdle = errors.New("no more for now")
 func NewLines(r io.Reader, live bool) *Lines { return &Lines{r: r, live: live} }
 
 // Next returns the next line that is not blank, valid until the next call. A last line without its end
-// counts if it is complete JSON; otherwise the error is [ErrCut].
+// counts if it is complete JSON; otherwise the error is a [*CutError].
 func (l *Lines) Next() ([]byte, error) {
 	for seen := 0; ; {
 		if i := bytes.IndexByte(l.buf[l.at+seen:l.end], '\n'); i >= 0 {
@@ -49,7 +51,7 @@ func (l *Lines) Next() ([]byte, error) {
 		}
 		if seen = l.end - l.at; seen > maxLine {
 			l.skips, l.at, seen = true, l.end, 0
-			l.Long++
+			l.skipped++
 		}
 		if l.err != nil {
 			return l.last()
@@ -63,9 +65,21 @@ func (l *Lines) Next() ([]byte, error) {
 	}
 }
 
+// Skip says that the last line is no record.
+func (l *Lines) Skip() { l.skipped++ }
+
+// Remark says what was skipped; "" for nothing.
+func (l *Lines) Remark() string {
+	if l.skipped == 0 {
+		return ""
+	}
+	return render.Count(int64(l.skipped), "line") + " skipped: no records, or over the limit of 32 MiB"
+}
+
 // last returns the rest of the file.
 func (l *Lines) last() ([]byte, error) {
 	line := bytes.TrimSpace(l.buf[l.at:l.end])
+	begin := l.at
 	l.at = l.end
 	switch {
 	case l.err != io.EOF:
@@ -73,13 +87,14 @@ func (l *Lines) last() ([]byte, error) {
 	case len(line) == 0 || l.skips:
 		return nil, io.EOF
 	case jsonscan.WellFormed(line) != nil:
-		return nil, ErrCut
+		return nil, &CutError{l.offset + int64(begin)}
 	}
 	return line, nil
 }
 
 func (l *Lines) makeRoom() {
 	if l.at > 0 {
+		l.offset += int64(l.at)
 		l.end = copy(l.buf, l.buf[l.at:l.end])
 		l.at = 0
 	}

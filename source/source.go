@@ -9,6 +9,7 @@ package source
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"hash/maphash"
 	"io"
 	"io/fs"
@@ -85,6 +86,12 @@ type Reader interface {
 
 // ErrCut is the error for a file that ends inside a record.
 var ErrCut = errors.New("the file is cut")
+
+// A CutError is an ErrCut in the record that begins at Offset.
+type CutError struct{ Offset int64 }
+
+func (e *CutError) Error() string { return fmt.Sprintf("byte %d: %v", e.Offset, ErrCut) }
+func (e *CutError) Unwrap() error { return ErrCut }
 
 // Kind is the kind of a record.
 type Kind uint8

@@ -46,6 +46,18 @@ func figure[R any](title string, drop int, of func(r *R) string) table.Column[R]
 	return table.Column[R]{Title: title, Cell: of, Right: true, Drop: drop}
 }
 
+// size is a column of sizes, which a session without bytes does not have.
+func size[R any](has bool, title string, drop int, of func(r *R) int64) table.Column[R] {
+	c := figure(title, drop, func(r *R) string {
+		if !has {
+			return ""
+		}
+		return number(of(r))
+	})
+	c.Shown = table.IfAny
+	return c
+}
+
 // bars is a column of bars, which are full up to solid, and shaded up to shade, of the most.
 func bars[R any](most float64, of func(r *R) (solid, shade float64)) table.Column[R] {
 	return table.Column[R]{Title: " ", Value: func(r *R) any {
@@ -137,7 +149,7 @@ func (r *Report) kinds(b *bytes.Buffer, out table.Output) {
 	section(b, out, chosen(func(k *Kind) bool { return k.Frames > 0 }), // not of turns that nobody requested
 		label("messages", r.nameOf),
 		figure("count", 0, func(k *Kind) string { return number(k.Frames) }),
-		figure("bytes", 0, func(k *Kind) string { return number(k.Bytes) }),
+		size(r.Bytes > 0, "bytes", 0, func(k *Kind) int64 { return k.Bytes }),
 		shares(r.Kinds, func(k *Kind) int64 { return k.Bytes }))
 	section(b, out, chosen(func(k *Kind) bool { return k.Latency != nil }),
 		label("latency", r.nameOf),
@@ -184,8 +196,8 @@ func (r *Report) names(b *bytes.Buffer, out table.Output) {
 		figure("errors", 0, func(n *Name) string { return number(n.Errors) }),
 		figure("p50", 2, func(n *Name) string { return n.Latency.cell(func(q *Quantiles) table.Millis { return q.P50 }) }),
 		figure("p99", 3, func(n *Name) string { return n.Latency.cell(func(q *Quantiles) table.Millis { return q.P99 }) }),
-		figure("bytes", 0, func(n *Name) string { return number(n.ResultBytes) }),
-		figure("~tokens", 1, func(n *Name) string { return number(n.ResultTokens) }),
+		size(r.Bytes > 0, "bytes", 0, func(n *Name) int64 { return n.ResultBytes }),
+		size(r.Bytes > 0, "~tokens", 1, func(n *Name) int64 { return n.ResultTokens }),
 		shares(r.Names, func(n *Name) int64 { return n.ResultBytes }))
 }
 

@@ -248,8 +248,8 @@ func (r *reader) remarks() {
 	if r.lower > 0 {
 		r.note(render.Count(int64(r.lower), "answer") + " ended early, so the output tokens are a lower bound")
 	}
-	if r.main.lines.Long > 0 {
-		r.note(render.Count(int64(r.main.lines.Long), "line") + " over the limit of 32 MiB skipped")
+	if text := r.main.lines.Remark(); text != "" {
+		r.note(text)
 	}
 }
 
@@ -272,7 +272,8 @@ func (f *feeder) read() {
 		f.idle = false
 		rec := &record{}
 		if parse(line, rec) != nil {
-			continue // not a record
+			f.lines.Skip()
+			continue
 		}
 		if rec.Timestamp.After(f.time) {
 			f.time = rec.Timestamp

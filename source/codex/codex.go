@@ -204,15 +204,17 @@ func (r *reader) advance() {
 	case err != nil:
 		r.tellPrompt(nil)
 		r.tellText()
-		if r.lines.Long > 0 {
-			r.queue = append(r.queue, source.Record{Kind: source.Note, Conn: 1, Time: r.now, Data: []byte(render.Count(int64(r.lines.Long), "line") + " over the limit of 32 MiB skipped")})
+		if text := r.lines.Remark(); text != "" {
+			r.queue = append(r.queue, source.Record{Kind: source.Note, Conn: 1, Time: r.now, Data: []byte(text)})
 		}
 		r.err = err
 	default:
 		var rec record
-		if parse(line, &rec) == nil {
-			r.handle(&rec)
+		if parse(line, &rec) != nil {
+			r.lines.Skip()
+			return
 		}
+		r.handle(&rec)
 	}
 }
 
