@@ -194,7 +194,7 @@ func (t *Tracker) judge(ev *event, m *protocol.Message, e *Exchange) {
 		version = e.Version
 	}
 	begins := t.rules.Handshake.Request != "" && string(m.Kind) == t.rules.Handshake.Request
-	if t.rules.Judge == nil || t.isNewer || version == "" && !begins && ev.f.Stated == nil && ev.f.Response == nil || t.strays(ev) {
+	if t.rules.Judge == nil || t.isNewer || version == "" && !t.base.NoWire && !begins && ev.f.Stated == nil && ev.f.Response == nil || t.strays(ev) {
 		return
 	}
 	j := &t.judged

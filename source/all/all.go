@@ -106,7 +106,7 @@ var list = []*source.Form{
 		Instead: "take the messages out of their field first (jq -c .FIELD FILE | wirectl decode)",
 	},
 	{
-		Name: "tls-keys", About: "a file with keys of TLS connections", Is: matches(`^(CLIENT_HANDSHAKE_TRAFFIC_SECRET|SERVER_HANDSHAKE_TRAFFIC_SECRET|CLIENT_RANDOM|EXPORTER_SECRET) [0-9a-f]{64} `),
+		Name: "tls-keys", About: "a file with keys of TLS connections", Is: begins(`^(CLIENT_HANDSHAKE_TRAFFIC_SECRET|SERVER_HANDSHAKE_TRAFFIC_SECRET|CLIENT_RANDOM|EXPORTER_SECRET) [0-9a-f]{64} `),
 		Instead: "name the capture that it belongs to",
 	},
 }
@@ -169,6 +169,12 @@ func objectsIn(members string) test {
 		}
 		return false
 	}
+}
+
+// begins holds if the file begins with a pattern.
+func begins(pattern string) test {
+	p := regexp.MustCompile(pattern)
+	return func(h *source.Head) bool { return p.Match(h.Bytes) }
 }
 
 // matches holds if one of the first lines matches a pattern.

@@ -125,7 +125,8 @@ type feeder struct {
 	agent string  // its kind
 	next  *record // nil if it was not read yet
 	time  time.Time
-	held  [][]byte // lines that were read ahead
+	held  [][]byte // lines that were read ahead, and
+	after error    // what came after those
 	idle  bool
 	lane  *lane // of the last record
 	err   error
@@ -138,9 +139,9 @@ func open(f *source.File) (source.Reader, error) {
 	}
 	const ahead = 50
 	var first record
-	for len(r.main.held) < ahead && first.Version == "" && r.main.err == nil {
+	for len(r.main.held) < ahead && first.Version == "" && r.main.after == nil {
 		var line []byte
-		if line, r.main.err = r.main.lines.Next(); r.main.err == nil {
+		if line, r.main.after = r.main.lines.Next(); r.main.after == nil {
 			first = record{}
 			_ = parse(line, &first)
 			r.main.held = append(r.main.held, bytes.Clone(line))
@@ -263,7 +264,10 @@ func (f *feeder) read() {
 		var line []byte
 		if len(f.held) > 0 {
 			line, f.held = f.held[0], f.held[1:]
-		} else if line, f.err = f.lines.Next(); f.err != nil {
+		} else if f.err, f.after = f.after, nil; f.err == nil {
+			line, f.err = f.lines.Next()
+		}
+		if f.err != nil {
 			if f.idle = errors.Is(f.err, source.ErrIdle); f.idle {
 				f.err = nil
 			}
