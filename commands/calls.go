@@ -21,9 +21,9 @@ func callsCommand(inv *invocation) *cli.Command {
 		Category:  reading,
 		Usage:     "list the calls of a session: tool, duration, bytes, outcome",
 		ArgsUsage: "[SESSION…]",
-		Description: "Reads captures, recordings, NDJSON, the bytes of one direction or a running session,\n" +
-			"and lists each request with its answer: in order of start, or, while the session\n" +
-			"runs, in order of end. An agent's turn, a task, or a call with its retries is one\n" +
+		Description: "Reads captures, recordings, NDJSON, the bytes of one direction, a running session, or\n" +
+			"files of agents (a transcript of Claude Code or Codex, or a folder of them), and lists\n" +
+			"each request with its answer: in order of start, or, while it runs, in order of end. An agent's turn, a task, or a call with its retries is one\n" +
 			"call.\n\n" +
 			"   wirectl calls session.pcapng\n" +
 			"   wirectl calls --where 'failed and name==search' live\n" +
