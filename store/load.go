@@ -13,6 +13,7 @@ import (
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/track"
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/session"
 )
 
@@ -419,6 +420,10 @@ func (s *Store) indexFrame(it *decode.Item) {
 		e.flags = flags(it.Message.From)
 	}
 	e.raw, e.size = uint32(len(f.Raw)), uint32(f.Size())
+	passed := int64(e.raw)
+	if all.Rules(it.Protocol).NoWire {
+		e.size, passed = 0, 0
+	}
 	if s.source != nil && it.Place >= 0 {
 		e.at, e.flags = it.Place, e.flags|placed
 	} else {
@@ -443,7 +448,7 @@ func (s *Store) indexFrame(it *decode.Item) {
 		e.flags |= bookmark
 	}
 	s.peer(f.Conn).frame(e)
-	s.traffic.countFrame(e.time, e.dir(), int64(e.raw))
+	s.traffic.countFrame(e.time, e.dir(), passed)
 	if s.filter != nil {
 		s.hits.offer(s, it, e)
 	}

@@ -149,11 +149,11 @@ func open(f *source.File) (source.Reader, error) {
 	}
 	r.session = first.Session
 	r.about = source.About{
-		Created: first.Timestamp, Controller: "user", Unit: "Claude Code",
+		Created: first.Timestamp, Controller: "user", Unit: "Claude Code (as it tells)",
 		Teller: strings.TrimSpace("Claude Code " + first.Version),
 	}
 	if first.Agent != "" {
-		r.about.Controller, r.about.Unit = "Claude Code", "sub-agent "+first.Agent
+		r.about.Controller, r.about.Unit = "Claude Code", "sub-agent "+first.Agent+" (as it tells)"
 	}
 	r.emit(r.about.Created, 1, &transcript.Event{Type: transcript.Session, ID: r.session, Name: "Claude Code", Version: first.Version})
 	return r, nil
@@ -368,7 +368,7 @@ func (r *reader) lane(f *feeder, rec *record) *lane {
 		r.lanes[key] = l
 		name := r.about.Controller + " → " + r.about.Unit
 		if l.conn > 1 {
-			name = "Claude Code → " + cmp.Or(l.agent, "sub-agent") + " " + rec.Agent
+			name = "Claude Code → " + cmp.Or(l.agent, "sub-agent") + " " + rec.Agent + " (as it tells)"
 		}
 		r.queue = append(r.queue, source.Record{Kind: source.Opened, Conn: l.conn, Time: rec.Timestamp, Data: []byte(name)})
 	}

@@ -149,10 +149,10 @@ func open(f *source.File) (source.Reader, error) {
 	}
 	r.thread = first.Payload.ID
 	r.about = source.About{
-		Created: first.Timestamp, Controller: "user", Unit: "Codex", Teller: strings.TrimSpace("Codex " + first.Payload.Version),
+		Created: first.Timestamp, Controller: "user", Unit: "Codex (as it tells)", Teller: strings.TrimSpace("Codex " + first.Payload.Version),
 	}
 	if first.Payload.Parent != "" {
-		r.about.Controller, r.about.Unit = "Codex", "sub-agent"
+		r.about.Controller, r.about.Unit = "Codex", "sub-agent (as it tells)"
 	}
 	r.queue = append(r.queue, source.Record{Kind: source.Opened, Conn: 1, Time: first.Timestamp, Data: []byte(r.about.Controller + " → " + r.about.Unit)})
 	r.emit(first.Timestamp, &transcript.Event{Type: transcript.Session, ID: r.thread, Name: "Codex", Version: first.Payload.Version})
