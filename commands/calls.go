@@ -73,7 +73,7 @@ func runCalls(inv *invocation, c *cli.Context) error {
 		return err
 	}
 	switch {
-	case failed != nil && list.IsEmpty():
+	case isUnread(failed) && list.IsEmpty():
 	case failed == nil && list.Slowest > 0 && list.Untimed():
 		return usagef("--slowest needs times, and this input has none")
 	case !c.Bool("quiet"):

@@ -64,7 +64,8 @@ func OpenFile(f *source.File, cfg Config) (Input, error) {
 	var head *source.Head
 	if cfg.Framing == nil && cfg.Protocol == nil && cfg.Carrier == carrier.Auto {
 		head = readHead(f)
-		if form := forms.Detect(head); form != nil {
+		own := isNDJSON(bufio.NewReaderSize(bytes.NewReader(head.Bytes), sniffSize))
+		if form := forms.Detect(head); form != nil && !own {
 			return openForm(form, f, head, cfg)
 		}
 	}

@@ -3,7 +3,7 @@
 // forms and detects which one a file has.
 //
 // A reader yields the bytes of connections, whole messages of a known protocol, or what a program
-// tells about itself, as messages of the protocol that protocol/transcript defines.
+// tells about itself, as messages of the protocol that protocol/agentlog defines.
 package source
 
 import (

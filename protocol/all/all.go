@@ -9,6 +9,7 @@ import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/nearest"
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/agentlog"
 	"github.com/wirectl/wirectl/protocol/agui"
 	"github.com/wirectl/wirectl/protocol/anthropic"
 	"github.com/wirectl/wirectl/protocol/bidi"
@@ -28,7 +29,6 @@ import (
 	"github.com/wirectl/wirectl/protocol/repl"
 	"github.com/wirectl/wirectl/protocol/rlm"
 	"github.com/wirectl/wirectl/protocol/theory"
-	"github.com/wirectl/wirectl/protocol/transcript"
 )
 
 // list has every protocol. To add one, write its folder and add its Spec here.
@@ -41,7 +41,7 @@ var list = []*protocol.Spec{
 	&jsonrpc.MCPSpec,
 	&jsonrpc.ACPSpec,
 	&claude.Spec,
-	&transcript.Spec,
+	&agentlog.Spec,
 	&jsonrpc.CodexSpec,
 	&codexexec.Spec,
 	&jsonrpc.CopilotSpec,

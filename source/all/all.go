@@ -99,7 +99,7 @@ var list = []*source.Form{
 	},
 	{
 		Name: "events", About: "an event stream without the head of its HTTP answer", Is: isEvents,
-		Instead: "record the head, too (curl -i)",
+		Instead: "record the head of the answer, too (curl -i), or take the data out of the events (sed -n 's/^data: *//p' FILE | wirectl decode)",
 	},
 	{
 		Name: "log", About: "a log whose lines wrap messages", Is: wrapsMessages,

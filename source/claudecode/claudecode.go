@@ -18,7 +18,7 @@ import (
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/protocol"
-	"github.com/wirectl/wirectl/protocol/transcript"
+	"github.com/wirectl/wirectl/protocol/agentlog"
 	"github.com/wirectl/wirectl/source"
 )
 
@@ -155,7 +155,7 @@ func open(f *source.File) (source.Reader, error) {
 	if first.Agent != "" {
 		r.about.Controller, r.about.Unit = "Claude Code", "sub-agent "+first.Agent+" (as it tells)"
 	}
-	r.emit(r.about.Created, 1, &transcript.Event{Type: transcript.Session, ID: r.session, Name: "Claude Code", Version: first.Version})
+	r.emit(r.about.Created, 1, &agentlog.Event{Type: agentlog.Session, ID: r.session, Name: "Claude Code", Version: first.Version})
 	return r, nil
 }
 
@@ -218,7 +218,7 @@ func (r *reader) advance() {
 	r.agents = slices.DeleteFunc(r.agents, func(a *feeder) bool {
 		if a.err != nil {
 			a.close()
-			r.settle(a.lane)
+			r.endLane(a.lane)
 		}
 		return a.err != nil
 	})
@@ -234,11 +234,11 @@ func (r *reader) advance() {
 		first.next = nil
 		r.handle(first, rec)
 	case r.main.idle:
-		r.settleAll()
+		r.endLanes()
 		r.main.idle = false
 		r.queue = append(r.queue, source.Record{Kind: source.Idle})
 	default:
-		r.settleAll()
+		r.endLanes()
 		r.remarks()
 		r.err = r.main.err
 	}
@@ -247,14 +247,14 @@ func (r *reader) advance() {
 // remarks says what is missing.
 func (r *reader) remarks() {
 	if r.lower > 0 {
-		r.note(render.Count(int64(r.lower), "answer") + " ended early, so the output tokens are a lower bound")
+		r.remark(render.Count(int64(r.lower), "answer") + " ended early, so the output tokens are a lower bound")
 	}
 	if text := r.main.lines.Remark(); text != "" {
-		r.note(text)
+		r.remark(text)
 	}
 }
 
-func (r *reader) note(text string) {
+func (r *reader) remark(text string) {
 	r.queue = append(r.queue, source.Record{Kind: source.Note, Conn: 1, Time: r.now, Data: []byte(text)})
 }
 
@@ -384,13 +384,13 @@ func (r *reader) openAgent() string {
 }
 
 // emit tells an event. Records are not in the order of their times; events are.
-func (r *reader) emit(at time.Time, conn int, e *transcript.Event) {
+func (r *reader) emit(at time.Time, conn int, e *agentlog.Event) {
 	if at.Before(r.now) {
 		at = r.now
 	}
 	r.now = at
 	r.queue = append(r.queue, source.Record{
-		Conn: conn, Dir: transcript.Dir(e.Type), Time: at, Protocol: transcript.Spec.Name(), Data: e.Append(nil),
+		Conn: conn, Dir: agentlog.Dir(e.Type), Time: at, Protocol: agentlog.Spec.Name(), Data: e.Append(nil),
 	})
 }
 
@@ -435,12 +435,12 @@ func (r *reader) user(l *lane, rec *record, at time.Time) {
 			text := plain(b.Text)
 			switch {
 			case strings.HasPrefix(text, "[Request interrupted by user"):
-				r.end(l, at, transcript.Cancelled, "")
+				r.endTurn(l, at, agentlog.Cancelled, "")
 			case strings.HasPrefix(text, "<command-name>"):
 				l.command, _, _ = strings.Cut(strings.TrimPrefix(text, "<command-name>"), "<")
 			case rec.Meta, strings.HasPrefix(text, "<local-command"), strings.HasPrefix(text, "<bash-"):
 			default:
-				r.begin(l, rec.turn(), at, b.Text)
+				r.beginTurn(l, rec.turn(), at, b.Text)
 			}
 		}
 	}
@@ -449,20 +449,20 @@ func (r *reader) user(l *lane, rec *record, at time.Time) {
 // turn returns a name for the turn that a record begins, short enough to read.
 func (rec *record) turn() string { return render.Clip(rec.UUID, 8) }
 
-// begin begins a turn.
-func (r *reader) begin(l *lane, id string, at time.Time, text []byte) {
+// beginTurn begins a turn.
+func (r *reader) beginTurn(l *lane, id string, at time.Time, text []byte) {
 	if l.ends {
-		r.end(l, l.last, "", "")
+		r.endTurn(l, l.last, "", "")
 	}
 	l.turn, l.ends, l.open, l.command = id, false, nil, ""
 	l.last = at
-	r.emit(at, l.conn, &transcript.Event{Type: transcript.Prompt, Turn: id, Of: r.calls[l.of], Name: l.agent, Text: text})
+	r.emit(at, l.conn, &agentlog.Event{Type: agentlog.Prompt, Turn: id, Of: r.calls[l.of], Name: l.agent, Text: text})
 }
 
-// end ends the turn.
-func (r *reader) end(l *lane, at time.Time, outcome, reason string) {
+// endTurn ends the turn.
+func (r *reader) endTurn(l *lane, at time.Time, outcome, reason string) {
 	if l.turn != "" {
-		e := &transcript.Event{Type: transcript.End, Turn: l.turn, Outcome: outcome, Reason: reason}
+		e := &agentlog.Event{Type: agentlog.End, Turn: l.turn, Outcome: outcome, Reason: reason}
 		if outcome == "" {
 			e.Unanswered = l.open
 		}
@@ -471,23 +471,23 @@ func (r *reader) end(l *lane, at time.Time, outcome, reason string) {
 	l.turn, l.ends, l.open = "", false, nil
 }
 
-// settle ends the turn of a lane that has its last answer; the lane may be nil.
-func (r *reader) settle(l *lane) {
+// endLane ends the turn of a lane that has its last answer; the lane may be nil.
+func (r *reader) endLane(l *lane) {
 	if l != nil && l.ends {
-		r.end(l, r.now, "", "")
+		r.endTurn(l, r.now, "", "")
 	}
 }
 
-// settleAll does that for all lanes, at the end of the file.
-func (r *reader) settleAll() {
+// endLanes does that for all lanes, at the end of the file.
+func (r *reader) endLanes() {
 	for _, key := range slices.Sorted(maps.Keys(r.lanes)) {
-		r.settle(r.lanes[key])
+		r.endLane(r.lanes[key])
 	}
 }
 
 // result handles the result of a tool.
 func (r *reader) result(l *lane, rec *record, b *block, at time.Time) {
-	e := &transcript.Event{Type: transcript.Result, ID: b.Of, Turn: l.turn, Text: b.Content}
+	e := &agentlog.Event{Type: agentlog.Result, ID: b.Of, Turn: l.turn, Text: b.Content}
 	text := plain(b.Content)
 	var kept struct {
 		Size int64 `json:"persistedOutputSize"`
@@ -497,9 +497,9 @@ func (r *reader) result(l *lane, rec *record, b *block, at time.Time) {
 	switch {
 	case !b.Error:
 	case plain(rec.Result) == "User rejected tool use":
-		e.Outcome = transcript.Cancelled
+		e.Outcome = agentlog.Cancelled
 	default:
-		e.Outcome, e.Reason = transcript.ToolError, clip(text)
+		e.Outcome, e.Reason = agentlog.ToolError, clip(text)
 	}
 	l.last = at
 	if i := slices.Index(l.open, b.Of); i >= 0 {
@@ -519,10 +519,10 @@ func (r *reader) assistant(l *lane, rec *record, at time.Time) {
 		for _, b := range m.blocks() {
 			text = cmp.Or(text, plain(b.Text))
 		}
-		r.end(l, at, transcript.Failed, clip(text))
+		r.endTurn(l, at, agentlog.Failed, clip(text))
 		return
 	}
-	e := &transcript.Event{Type: transcript.Answer, ID: cmp.Or(m.ID, rec.UUID), StopReason: m.StopReason}
+	e := &agentlog.Event{Type: agentlog.Answer, ID: cmp.Or(m.ID, rec.UUID), StopReason: m.StopReason}
 	if m.Model != synthetic {
 		e.Model = m.Model
 	}
@@ -542,7 +542,7 @@ func (r *reader) assistant(l *lane, rec *record, at time.Time) {
 		if l.command != "" {
 			text = jsonscan.AppendQuote(nil, []byte(l.command))
 		}
-		r.begin(l, rec.turn(), at, text)
+		r.beginTurn(l, rec.turn(), at, text)
 	}
 	l.last = at
 	l.ends = m.StopReason != "" && m.StopReason != "tool_use" && m.StopReason != "pause_turn"
@@ -562,7 +562,7 @@ func (r *reader) assistant(l *lane, rec *record, at time.Time) {
 
 // call handles a call of a tool.
 func (r *reader) call(l *lane, b *block, at time.Time) {
-	e := &transcript.Event{Type: transcript.Call, Turn: l.turn, ID: b.ID, Name: b.Name, Arguments: b.Input}
+	e := &agentlog.Event{Type: agentlog.Call, Turn: l.turn, ID: b.ID, Name: b.Name, Arguments: b.Input}
 	if rest, ok := strings.CutPrefix(b.Name, "mcp__"); ok {
 		e.Server, _, _ = strings.Cut(rest, "__")
 	}
@@ -584,9 +584,9 @@ func (r *reader) system(l *lane, rec *record, at time.Time) {
 	switch rec.Subtype {
 	case "compact_boundary":
 		if l.ends {
-			r.end(l, l.last, "", "")
+			r.endTurn(l, l.last, "", "")
 		}
-		e := &transcript.Event{Type: transcript.Compaction, Reason: "compacted"}
+		e := &agentlog.Event{Type: agentlog.Compaction, Reason: "compacted"}
 		if c := rec.Compaction; c != nil {
 			e.Reason = fmt.Sprintf("%s, after %d tokens", cmp.Or(c.Trigger, "automatic"), c.Before)
 		}
@@ -596,8 +596,8 @@ func (r *reader) system(l *lane, rec *record, at time.Time) {
 			Message string `json:"message"`
 		}
 		_ = json.Unmarshal(rec.Error, &why)
-		r.emit(at, l.conn, &transcript.Event{
-			Type: transcript.Retry, Turn: l.turn, Reason: fmt.Sprintf("attempt %d of %d failed: %s", rec.Attempt, rec.Attempts, clip(why.Message)),
+		r.emit(at, l.conn, &agentlog.Event{
+			Type: agentlog.Retry, Turn: l.turn, Reason: fmt.Sprintf("attempt %d of %d failed: %s", rec.Attempt, rec.Attempts, clip(why.Message)),
 		})
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/protocol"
-	"github.com/wirectl/wirectl/protocol/transcript"
+	"github.com/wirectl/wirectl/protocol/agentlog"
 	"github.com/wirectl/wirectl/source"
 	"github.com/wirectl/wirectl/source/claudecode"
 )
@@ -45,7 +45,7 @@ func read(t *testing.T, f *source.File) (kinds []string) {
 			continue
 		}
 		var m protocol.Message
-		if err := transcript.Spec.Parse(rec.Data, &m); err != nil || m.Faults&protocol.UnknownKind != 0 {
+		if err := agentlog.Spec.Parse(rec.Data, &m); err != nil || m.Faults&protocol.UnknownKind != 0 {
 			t.Fatalf("%s: %v", rec.Data, err)
 		}
 		if rec.Time.Before(now) {
@@ -130,7 +130,7 @@ func TestLive(t *testing.T) {
 			got = append(got, "idle")
 		case source.Message:
 			var m protocol.Message
-			_ = transcript.Spec.Parse(rec.Data, &m)
+			_ = agentlog.Spec.Parse(rec.Data, &m)
 			got = append(got, string(m.Kind))
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/protocol"
-	"github.com/wirectl/wirectl/protocol/transcript"
+	"github.com/wirectl/wirectl/protocol/agentlog"
 	"github.com/wirectl/wirectl/source"
 )
 
@@ -113,7 +113,7 @@ type reader struct {
 	turn    string // that is open; "" for none
 	inner   string // the turn of a review, which its own file has, within that
 	copied  bool   // the turn was read in another file
-	begins  *transcript.Event
+	begins  *agentlog.Event
 	began   time.Time
 	model   string
 	text    []byte // of an answer whose usage was not read yet
@@ -155,7 +155,7 @@ func open(f *source.File) (source.Reader, error) {
 		r.about.Controller, r.about.Unit = "Codex", "sub-agent (as it tells)"
 	}
 	r.queue = append(r.queue, source.Record{Kind: source.Opened, Conn: 1, Time: first.Timestamp, Data: []byte(r.about.Controller + " → " + r.about.Unit)})
-	r.emit(first.Timestamp, &transcript.Event{Type: transcript.Session, ID: r.thread, Name: "Codex", Version: first.Payload.Version})
+	r.emit(first.Timestamp, &agentlog.Event{Type: agentlog.Session, ID: r.thread, Name: "Codex", Version: first.Payload.Version})
 	return r, nil
 }
 
@@ -219,7 +219,7 @@ func (r *reader) advance() {
 }
 
 // emit tells an event. Those of a turn that another file has are not told again.
-func (r *reader) emit(at time.Time, e *transcript.Event) {
+func (r *reader) emit(at time.Time, e *agentlog.Event) {
 	if r.copied {
 		return
 	}
@@ -228,7 +228,7 @@ func (r *reader) emit(at time.Time, e *transcript.Event) {
 	}
 	r.now = at
 	r.queue = append(r.queue, source.Record{
-		Conn: 1, Dir: transcript.Dir(e.Type), Time: at, Protocol: transcript.Spec.Name(), Data: e.Append(nil),
+		Conn: 1, Dir: agentlog.Dir(e.Type), Time: at, Protocol: agentlog.Spec.Name(), Data: e.Append(nil),
 	})
 }
 
@@ -239,7 +239,7 @@ func (r *reader) handle(rec *record) {
 		r.model = cmp.Or(p.Model, r.model)
 	case "compacted":
 		r.tellText()
-		r.emit(at, &transcript.Event{Type: transcript.Compaction, Turn: short(r.turn), Reason: "compacted"})
+		r.emit(at, &agentlog.Event{Type: agentlog.Compaction, Turn: short(r.turn), Reason: "compacted"})
 	case "token_usage_record":
 		if p.Usage != nil {
 			r.records = true
@@ -261,11 +261,11 @@ func (r *reader) event(p *payload, at time.Time) {
 		case r.turn != "" && p.Root == r.turn:
 			r.inner = p.Turn
 		default:
-			r.begin(p.Turn, p.Root, at)
+			r.beginTurn(p.Turn, p.Root, at)
 		}
 	case "task_complete", "turn_aborted":
 		if p.Turn == r.turn || p.Turn == "" {
-			r.end(p, at)
+			r.endTurn(p, at)
 		}
 	case "token_count":
 		if !r.records && p.Info != nil && p.Info.Total != nil { // a total is repeated when nothing was used
@@ -280,13 +280,13 @@ func (r *reader) event(p *payload, at time.Time) {
 	}
 }
 
-// begin begins a turn. Its prompt follows.
-func (r *reader) begin(id, root string, at time.Time) {
+// beginTurn begins a turn. Its prompt follows.
+func (r *reader) beginTurn(id, root string, at time.Time) {
 	r.tellPrompt(nil)
 	r.tellText()
 	r.turn, r.inner, r.open = id, "", nil
 	r.copied = !r.file.Seen.Once([]byte(id))
-	r.began, r.begins = at, &transcript.Event{Type: transcript.Prompt, Turn: short(id)}
+	r.began, r.begins = at, &agentlog.Event{Type: agentlog.Prompt, Turn: short(id)}
 	if root != id {
 		r.begins.Of = short(root)
 	}
@@ -304,18 +304,18 @@ func (r *reader) tellPrompt(text []byte) {
 	}
 }
 
-// end ends the turn.
-func (r *reader) end(p *payload, at time.Time) {
+// endTurn ends the turn.
+func (r *reader) endTurn(p *payload, at time.Time) {
 	r.tellPrompt(nil)
 	r.tellText()
-	e := &transcript.Event{Type: transcript.End, Turn: short(r.turn)}
+	e := &agentlog.Event{Type: agentlog.End, Turn: short(r.turn)}
 	switch {
 	case p.Type == "turn_aborted" && p.Reason == "interrupted":
-		e.Outcome = transcript.Cancelled
+		e.Outcome = agentlog.Cancelled
 	case p.Type == "turn_aborted":
-		e.Outcome, e.Reason = transcript.Failed, cmp.Or(p.Reason, "aborted")
+		e.Outcome, e.Reason = agentlog.Failed, cmp.Or(p.Reason, "aborted")
 	case jsonscan.KindOf(p.Error) == jsonscan.Object, jsonscan.KindOf(p.Error) == jsonscan.String:
-		e.Outcome, e.Reason = transcript.Failed, messageIn(p.Error)
+		e.Outcome, e.Reason = agentlog.Failed, messageIn(p.Error)
 	default:
 		e.Unanswered = r.open
 	}
@@ -327,14 +327,14 @@ func (r *reader) end(p *payload, at time.Time) {
 func (r *reader) answer(at time.Time, id string, total protocol.Usage) {
 	r.tellPrompt(nil)
 	growth, first := r.file.Seen.Growth([]byte(id), total)
-	r.emit(at, &transcript.Event{Type: transcript.Answer, Turn: short(r.turn), ID: id, Model: r.model, Begins: first, Usage: growth, Text: r.text})
+	r.emit(at, &agentlog.Event{Type: agentlog.Answer, Turn: short(r.turn), ID: id, Model: r.model, Begins: first, Usage: growth, Text: r.text})
 	r.text = nil
 }
 
 // tellText tells an answer without usage.
 func (r *reader) tellText() {
 	if r.text != nil {
-		r.emit(r.textAt, &transcript.Event{Type: transcript.Answer, Turn: short(r.turn), Model: r.model, Text: r.text})
+		r.emit(r.textAt, &agentlog.Event{Type: agentlog.Answer, Turn: short(r.turn), Model: r.model, Text: r.text})
 		r.text = nil
 	}
 }
@@ -349,7 +349,7 @@ func (r *reader) response(p *payload, at time.Time) {
 			r.text, r.textAt = textIn(p.Content), at
 		}
 	case "function_call", "custom_tool_call", "local_shell_call":
-		e := &transcript.Event{ID: p.Call, Name: cmp.Or(p.Name, p.Type), Arguments: p.Arguments}
+		e := &agentlog.Event{ID: p.Call, Name: cmp.Or(p.Name, p.Type), Arguments: p.Arguments}
 		if arguments, ok := jsonscan.Unquote(p.Arguments); ok && jsonscan.WellFormed(arguments) == nil {
 			e.Arguments = arguments
 		}
@@ -368,13 +368,13 @@ func (r *reader) response(p *payload, at time.Time) {
 }
 
 // call tells a call of a tool.
-func (r *reader) call(e *transcript.Event, at time.Time) {
+func (r *reader) call(e *agentlog.Event, at time.Time) {
 	if r.tellPrompt(nil); e.ID == "" || len(r.calls) >= maxCalls || r.calls[e.ID] != nil {
 		return
 	}
 	r.calls[e.ID] = &outcome{}
 	r.open = append(r.open, e.ID)
-	e.Type, e.Turn = transcript.Call, short(r.turn)
+	e.Type, e.Turn = agentlog.Call, short(r.turn)
 	r.emit(at, e)
 }
 
@@ -398,23 +398,23 @@ func (r *reader) result(id string, output []byte, at time.Time) {
 	switch {
 	case c.known:
 	case strings.HasSuffix(strings.TrimSpace(text), "aborted by user"):
-		c.outcome = transcript.Cancelled
+		c.outcome = agentlog.Cancelled
 	case json.Unmarshal([]byte(text), &metadata) == nil && metadata.Metadata.Exit != 0:
-		c.outcome, c.reason = transcript.ToolError, fmt.Sprintf("exit code %d", metadata.Metadata.Exit)
+		c.outcome, c.reason = agentlog.ToolError, fmt.Sprintf("exit code %d", metadata.Metadata.Exit)
 	default:
 		if m := exitCode.FindStringSubmatch(text); m != nil && m[1] != "0" {
-			c.outcome, c.reason = transcript.ToolError, "exit code "+m[1]
+			c.outcome, c.reason = agentlog.ToolError, "exit code "+m[1]
 		}
 	}
 	c.done = true
 	r.open = slices.DeleteFunc(r.open, func(open string) bool { return open == id })
-	r.emit(at, &transcript.Event{Type: transcript.Result, Turn: short(r.turn), ID: id, Outcome: c.outcome, Reason: c.reason, Text: output})
+	r.emit(at, &agentlog.Event{Type: agentlog.Result, Turn: short(r.turn), ID: id, Outcome: c.outcome, Reason: c.reason, Text: output})
 }
 
 // item handles a completed item: a prompt, or how a call ended. One call can have many items.
 func (r *reader) item(p *payload, at time.Time) {
 	i := &p.Item
-	e := &transcript.Event{ID: i.ID}
+	e := &agentlog.Event{ID: i.ID}
 	var output []byte
 	switch i.Type {
 	case "UserMessage":
@@ -423,12 +423,12 @@ func (r *reader) item(p *payload, at time.Time) {
 		case r.begins != nil:
 			r.tellPrompt(textIn(i.Content))
 		default:
-			r.emit(at, &transcript.Event{Type: transcript.Remark, Turn: short(r.turn), Name: "steer", Text: textIn(i.Content)})
+			r.emit(at, &agentlog.Event{Type: agentlog.Remark, Turn: short(r.turn), Name: "steer", Text: textIn(i.Content)})
 		}
 		return
 	case "EnteredReviewMode":
 		if p.Turn != r.turn {
-			r.begin(p.Turn, p.Turn, at)
+			r.beginTurn(p.Turn, p.Turn, at)
 			r.tellPrompt(i.Hint)
 		}
 		return
@@ -456,13 +456,13 @@ func (r *reader) item(p *payload, at time.Time) {
 	c.known = true
 	switch why := messageIn(i.Error); {
 	case i.Status == "declined":
-		c.outcome, c.reason = transcript.Failed, "declined"
+		c.outcome, c.reason = agentlog.Failed, "declined"
 	case why != "":
-		c.outcome, c.reason = transcript.Failed, why
+		c.outcome, c.reason = agentlog.Failed, why
 	case i.Exit != 0:
-		c.outcome, c.reason = transcript.ToolError, fmt.Sprintf("exit code %d", i.Exit)
+		c.outcome, c.reason = agentlog.ToolError, fmt.Sprintf("exit code %d", i.Exit)
 	case i.Status == "failed":
-		c.outcome = transcript.ToolError
+		c.outcome = agentlog.ToolError
 	}
 	if !known {
 		r.result(i.ID, output, at)

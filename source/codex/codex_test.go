@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/protocol"
-	"github.com/wirectl/wirectl/protocol/transcript"
+	"github.com/wirectl/wirectl/protocol/agentlog"
 	"github.com/wirectl/wirectl/source"
 	"github.com/wirectl/wirectl/source/codex"
 )
@@ -61,7 +61,7 @@ func read(t *testing.T, in io.Reader) (all []byte) {
 			continue
 		}
 		var m protocol.Message
-		if err := transcript.Spec.Parse(rec.Data, &m); err != nil || m.Faults&protocol.UnknownKind != 0 {
+		if err := agentlog.Spec.Parse(rec.Data, &m); err != nil || m.Faults&protocol.UnknownKind != 0 {
 			t.Fatalf("%s: %v", rec.Data, err)
 		}
 		if rec.Time.Before(now) {

@@ -1,7 +1,7 @@
-// Package transcript defines the messages of a session that a program tells about itself: the turns of
+// Package agentlog defines the messages of a session that a program tells about itself: the turns of
 // an agent, the answers of its models and its tool calls, as readers of package source find them in
 // its files. No such message was on a wire.
-package transcript
+package agentlog
 
 import (
 	"slices"
@@ -17,7 +17,7 @@ import (
 // answers of models are parts of the turn. A call of a tool is an exchange in it, and so is the turn of
 // a sub-agent. A turn or call without an end may go on while the file is written.
 var Spec = protocol.Spec{
-	Protocol: events{"transcript"},
+	Protocol: events{"agent-log"},
 	About:    "what an agent tells about itself in a file",
 	Rules: protocol.Rules{
 		NoWire:    true,
