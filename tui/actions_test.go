@@ -138,7 +138,7 @@ func TestCopyAndWrite(t *testing.T) {
 	var clipboard bytes.Buffer
 	var name string
 	var frames int
-	write := func(to string, r tui.Records) error { name, frames = to, r.Len(); return nil }
+	write := func(to string, r *store.Records) error { name, frames = to, r.Len(); return nil }
 	sc := newScreen(t, kept(t, "mcp-cancel"), tui.Config{Name: "c", Clipboard: &clipboard, Write: write}, 120, 40)
 	sc.press("j", "w", "out.pcapng", "enter")
 	sc.shows("wrote", "out.pcapng")

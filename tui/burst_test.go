@@ -98,7 +98,7 @@ func TestBurst(t *testing.T) {
 								s.Hold(store.Held{Number: int64(n), Payload: []byte(`{}`)})
 							}
 							w, clipboard := &wired{}, &bytes.Buffer{}
-							write := func(to string, r tui.Records) error { return w.note("write %d to %s", r.Len(), to) }
+							write := func(to string, r *store.Records) error { return w.note("write %d to %s", r.Len(), to) }
 							sc := newScreen(t, s, tui.Config{Name: name, Wire: w, Clipboard: clipboard, Write: write}, size.width, size.height)
 							sc.burst(keys, at)
 							sc.press("z") // no key: only the answer to the last one goes
@@ -190,7 +190,7 @@ func TestBurstWhileFramesArrive(t *testing.T) {
 				f.add(1, frame.U2C, slices.Repeat([]string{`{"jsonrpc":"2.0","id":"unknown","result":{}}`}, 3)...)
 			}
 			w := &wired{}
-			write := func(to string, r tui.Records) error { return w.note("write %d to %s", r.Len(), to) }
+			write := func(to string, r *store.Records) error { return w.note("write %d to %s", r.Len(), to) }
 			sc := newScreen(t, f.Store, tui.Config{Name: "arrive", Wire: w, Write: write}, 100, 25)
 			sc.burst(keysOf(tt.selects), 1<<20)
 			for _, k := range keysOf(tt.acts) {
