@@ -66,7 +66,7 @@ var agentRuns = []agentRun{
 
 // command returns a command that runs the agent with a prompt, and a broker with the
 // configuration.
-func (a agentRun) command(t *testing.T, config string) *exec.Cmd {
+func (a agentRun) command(t *testing.T, config string, flags ...string) *exec.Cmd {
 	t.Helper()
 	home := t.TempDir()
 	run := `exec "$AGENT" -p --output-format stream-json --verbose --include-partial-messages --allowedTools Bash --model mock-2 "look around" </dev/null`
@@ -79,7 +79,8 @@ func (a agentRun) command(t *testing.T, config string) *exec.Cmd {
 	} else {
 		agent = program(t, "npm-agents", "@anthropic-ai/claude-agent-sdk-*/claude*")
 	}
-	cmd := exec.CommandContext(t.Context(), wirectl, "serve", "--any-port", "--no-tap", "-q", "--config", config, "--", "sh", "-c", run)
+	args := append([]string{"serve", "--any-port", "--no-tap", "-q", "--config", config}, flags...)
+	cmd := exec.CommandContext(t.Context(), wirectl, append(args, "--", "sh", "-c", run)...)
 	cmd.Dir = t.TempDir()
 	cmd.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + home, "CODEX_HOME=" + home, "AGENT=" + agent, "IS_SANDBOX=1",
@@ -91,17 +92,18 @@ func (a agentRun) command(t *testing.T, config string) *exec.Cmd {
 }
 
 // Codex and Claude Code complete a turn with a tool call at a broker, whose mock follows a
-// script.
+// script. What they write about it shows the calls and the tokens that the broker has counted.
 func TestDoorsOfAgents(t *testing.T) {
 	need(t, "sh")
 	for _, a := range agentRuns {
 		t.Run(a.name, func(t *testing.T) {
+			log := filepath.Join(t.TempDir(), "log.ndjson")
 			cmd := a.command(t, configured(t, fmt.Sprintf(`providers:
   m: {kind: mock, mock: {delay: 1ms, chunk: 8, turns: [
     {reasoning: Hm., text: I look., tool_calls: [{name: %s, arguments: %s}]},
     {text: All is done.}]}}
 models: {%s: {provider: m}, "*": {provider: m}}
-`, a.tool, a.arguments, a.model)))
+`, a.tool, a.arguments, a.model)), "--log", log)
 			out, err := cmd.CombinedOutput()
 			if err != nil {
 				t.Fatalf("%v\n%s", err, out)
@@ -111,7 +113,43 @@ models: {%s: {provider: m}, "*": {provider: m}}
 					t.Errorf("there is no %q in\n%s", want, out)
 				}
 			}
+			tellsOfItself(t, a, log, strings.TrimPrefix(cmd.Env[1], "HOME="))
 		})
+	}
+}
+
+// tellsOfItself checks what the agent wrote into its home: one turn with one call, and the tokens of
+// the broker's log.
+func tellsOfItself(t *testing.T, a agentRun, log, home string) {
+	t.Helper()
+	f, err := os.Open(log)
+	check(t, err)
+	defer f.Close()
+	var in, out int64
+	for calls := json.NewDecoder(f); calls.More(); {
+		var call struct {
+			Input  int64 `json:"input_tokens"`
+			Output int64 `json:"output_tokens"`
+		}
+		check(t, calls.Decode(&call))
+		in, out = in+call.Input, out+call.Output
+	}
+	var stats struct {
+		Operations map[string]int
+		Tokens     struct{ Input, Output int64 }
+		Names      []struct {
+			Name      string
+			Exchanges map[string]int
+		}
+	}
+	got, notice := command(t, nil, "stats", "-o", "ndjson", home)
+	check(t, json.Unmarshal([]byte(got), &stats))
+	if in == 0 || stats.Tokens.Input != in || stats.Tokens.Output != out || stats.Operations["done"] != 1 ||
+		len(stats.Names) != 1 || stats.Names[0].Name != a.tool || stats.Names[0].Exchanges["done"] != 1 {
+		t.Errorf("%s tells: %s\nand the broker counted %d and %d tokens", a.name, got, in, out)
+	}
+	if !strings.Contains(notice, "tells it: no bytes") {
+		t.Errorf("there is no remark that the agent tells this itself:\n%s", notice)
 	}
 }
 
