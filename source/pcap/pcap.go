@@ -295,13 +295,13 @@ func (s *stream) ReassembledSG(sg reassembly.ScatterGather, _ reassembly.Assembl
 	s.later(func() {
 		if skipped > 0 && !s.lost {
 			s.lost = true
-			s.take(source.Lost, sender, nil)
+			s.takeBytes(source.Lost, sender, nil)
 		}
 		if len(data) > 0 {
-			s.take(source.Bytes, sender, data)
+			s.takeBytes(source.Bytes, sender, data)
 		}
 		if end {
-			s.take(source.Ended, sender, nil)
+			s.takeBytes(source.Ended, sender, nil)
 		}
 	})
 }
@@ -312,14 +312,14 @@ func (s *stream) ReassemblyComplete(reassembly.AssemblerContext) bool {
 	s.later(func() {
 		s.decide(true)
 		for sender := range s.ended {
-			s.take(source.Ended, sender, nil)
+			s.takeBytes(source.Ended, sender, nil)
 		}
 	})
 	return true
 }
 
-// take queues a record, or holds it until the kind of the connection is known.
-func (s *stream) take(kind source.Kind, sender int, data []byte) {
+// takeBytes queues a record, or holds it until the kind of the connection is known.
+func (s *stream) takeBytes(kind source.Kind, sender int, data []byte) {
 	if s.ignored || s.ended[sender] || s.lost && kind == source.Bytes {
 		return
 	}
