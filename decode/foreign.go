@@ -184,15 +184,17 @@ func (c *foreign) records(yield func(*capture.Record) bool) {
 			rec.Kind = capture.HalfClosed
 			on = on && yield(&rec)
 		case source.Lost:
+			if r.Conn == 0 {
+				on = yield(lost(&rec))
+				break
+			}
 			if k := c.conn(&r); k != nil && !k.lost {
 				k.lost = true
 				rec.Kind, rec.Text = capture.Note, r.Data
 				if len(r.Data) == 0 {
 					rec.Text = fmt.Appendf(nil, "bytes of connection %d are missing: the rest of it is not read", r.Conn)
 				}
-				lost := tap.Note{Tap: tap.Lost}.Record()
-				lost.Time, lost.Frame = r.Time, rec.Frame
-				on = yield(&rec) && yield(&lost)
+				on = yield(&rec) && yield(lost(&rec))
 			}
 		}
 		if !on {
@@ -207,6 +209,13 @@ func (c *foreign) records(yield func(*capture.Record) bool) {
 		}
 	}
 	c.err = unreadable(c.form, c.err)
+}
+
+// lost returns the record that frames are missing at the place of another record.
+func lost(at *capture.Record) *capture.Record {
+	rec := tap.Note{Tap: tap.Lost}.Record()
+	rec.Time, rec.Frame = at.Time, at.Frame
+	return &rec
 }
 
 // unreadable returns the error of a reader as that of a capture.

@@ -65,7 +65,11 @@ func OpenFile(f *source.File, cfg Config) (Input, error) {
 	if cfg.Framing == nil && cfg.Protocol == nil && cfg.Carrier == carrier.Auto {
 		head = readHead(f)
 		own := isNDJSON(bufio.NewReaderSize(bytes.NewReader(head.Bytes), sniffSize))
-		if form := forms.Detect(head); form != nil && !own {
+		form := forms.Detect(head)
+		if cfg.Field != "" {
+			form = forms.WithField
+		}
+		if form != nil && !own {
 			return openForm(form, f, head, cfg)
 		}
 	}

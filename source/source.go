@@ -106,7 +106,7 @@ const (
 	// Ended is the end of the direction Dir.
 	Ended
 	// Lost means that bytes of the connection are missing here, so that the rest of it is not read;
-	// Data may say why.
+	// Data may say why. Without a connection, it means that messages may be missing anywhere from here on.
 	Lost
 	// Note is a remark; Data is its text.
 	Note

@@ -8,11 +8,11 @@ import (
 	"regexp"
 
 	"github.com/wirectl/wirectl/internal/inflate"
-	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/source"
 	"github.com/wirectl/wirectl/source/claudecode"
 	"github.com/wirectl/wirectl/source/codex"
 	"github.com/wirectl/wirectl/source/har"
+	"github.com/wirectl/wirectl/source/logs"
 	"github.com/wirectl/wirectl/source/pcap"
 )
 
@@ -80,31 +80,15 @@ var list = []*source.Form{
 		Document: []string{"resourceSpans.0.scopeSpans", "resourceLogs.0.scopeLogs"},
 		Instead:  "record the agent itself (wirectl run)",
 	},
-	{
-		Name: "lsp-json", About: "a JSON trace of a language client",
-		Is:      objectsIn("isLSPMessage type message.jsonrpc timestamp"),
-		Instead: "take the messages out of it first (sed 's/^[^{]*//' FILE | jq -c .message | wirectl decode)",
-	},
+	logs.LSP,
 	{
 		Name: "lsp-text", About: "a trace of a language client", Is: matches(tracePattern),
 		Instead: "set the trace to JSON, or put wirectl relay between editor and server (wirectl wrap)",
 	},
-	{
-		Name: "mcp-log", About: "a log of an MCP server by Claude Desktop", Is: matches(desktopPattern),
-		Instead: "put wirectl between both (wirectl wrap claude-desktop)",
-	},
-	{
-		Name: "mcp-inspector", About: "a history of MCP Inspector",
-		Document: []string{"0.direction 0.timestamp 0.message.jsonrpc"}, Instead: "record the session instead (wirectl relay)",
-	},
-	{
-		Name: "events", About: "an event stream without the head of its HTTP answer", Is: isEvents,
-		Instead: "record the head of the answer, too (curl -i), or take the data out of the events (sed -n 's/^data: *//p' FILE | wirectl decode)",
-	},
-	{
-		Name: "log", About: "a log whose lines wrap messages", Is: wrapsMessages,
-		Instead: "take the messages out of their field first (jq -c .FIELD FILE | wirectl decode)",
-	},
+	logs.Desktop,
+	logs.Inspector,
+	logs.Events,
+	logs.Wrapped,
 	{
 		Name: "tls-keys", About: "a file with keys of TLS connections", Is: begins(`^(CLIENT_HANDSHAKE_TRAFFIC_SECRET|SERVER_HANDSHAKE_TRAFFIC_SECRET|CLIENT_RANDOM|EXPORTER_SECRET) [0-9a-f]{64} `),
 		Instead: "name the capture that it belongs to",
@@ -113,6 +97,9 @@ var list = []*source.Form{
 
 // another is what to do about a form whose reader is missing.
 const another = "record the program itself (wirectl relay, wirectl run)"
+
+// WithField is the form of a file if the member that holds its messages is named.
+var WithField = logs.Wrapped
 
 // List returns all forms.
 func List() []*source.Form { return list }
@@ -159,18 +146,6 @@ func Unpacked(h *source.Head) *source.Head {
 
 type test = func(*source.Head) bool
 
-// objectsIn holds if one of the first lines ends with an object that has these members.
-func objectsIn(members string) test {
-	return func(h *source.Head) bool {
-		for _, line := range h.Lines() {
-			if i := bytes.IndexByte(line, '{'); i >= 0 && jsonscan.WellFormed(line[i:]) == nil && source.Members(line[i:]).Has(members) {
-				return true
-			}
-		}
-		return false
-	}
-}
-
 // begins holds if the file begins with a pattern.
 func begins(pattern string) test {
 	p := regexp.MustCompile(pattern)
@@ -190,10 +165,7 @@ func matches(pattern string) test {
 	}
 }
 
-const (
-	tracePattern   = `^(\[Trace - [^\]]+\] |\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ \[(info|trace)\] (\[Trace - [^\]]+\] )?)(Sending|Received) (request|response|notification) '[^']+`
-	desktopPattern = `^\d{4}-\d\d-\d\dT[0-9:.]+Z \[[^\]]+\] \[info\] Message from (client|server): \{`
-)
+const tracePattern = `^(\[Trace - [^\]]+\] |\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ \[(info|trace)\] (\[Trace - [^\]]+\] )?)(Sending|Received) (request|response|notification) '[^']+`
 
 // isPackets recognizes pcap of both byte orders and units of time, and pcapng of another link type than
 // that of wirectl.
@@ -242,58 +214,4 @@ var flowPattern = regexp.MustCompile(`^[0-9]{1,12}:[0-9]+:`)
 // isFlows recognizes a tnetstring with the keys of a flow.
 func isFlows(h *source.Head) bool {
 	return flowPattern.Match(h.Bytes) && bytes.Contains(h.Bytes, []byte("4:type;")) && bytes.Contains(h.Bytes, []byte("7:version;"))
-}
-
-var (
-	fieldPattern = regexp.MustCompile(`^(event|data|id|retry)?:`)
-	dataPattern  = regexp.MustCompile(`^data: ?([{\[].*|\[DONE\])$`)
-)
-
-// isEvents recognizes server-sent events whose first data is JSON.
-func isEvents(h *source.Head) bool {
-	lines := h.Lines()
-	if len(lines) == 0 || !fieldPattern.Match(lines[0]) {
-		return false
-	}
-	for _, line := range lines {
-		if bytes.HasPrefix(line, []byte("data:")) {
-			return dataPattern.Match(line)
-		}
-	}
-	return false
-}
-
-// wrapsMessages recognizes a log: at least two of its lines hold a message of JSON-RPC in a field, as
-// an object or a string, and a time, and none is one itself, or a record of wirectl.
-func wrapsMessages(h *source.Head) bool {
-	found := 0
-	for _, o := range h.Objects() {
-		timed := false
-		for _, key := range []string{"time", "ts", "timestamp", "@timestamp"} {
-			timed = timed || o[key] != nil
-		}
-		if o["jsonrpc"] != nil || o.Has("seq time dir size") {
-			return false
-		}
-		if timed && wrapped(o) != "" {
-			found++
-		}
-	}
-	return found >= 2
-}
-
-// wrapped returns the key of the message in a line; "" if there is none.
-func wrapped(o source.Object) string {
-	for key, value := range o {
-		if bytes.ContainsRune([]byte(key), '.') {
-			continue
-		}
-		if text, ok := jsonscan.Unquote(value); ok {
-			value = text
-		}
-		if len(value) > 0 && value[0] == '{' && source.Members(value).Has(`jsonrpc=2.0`) {
-			return key
-		}
-	}
-	return ""
 }

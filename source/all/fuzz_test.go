@@ -18,6 +18,16 @@ func FuzzHAR(f *testing.F) { fuzzReader(f, "har", "*.har") }
 
 func FuzzPackets(f *testing.F) { fuzzReader(f, "pcap", "*.pcap*") }
 
+func FuzzLSP(f *testing.F) { fuzzReader(f, "lsp-json", "lsp-*") }
+
+func FuzzDesktop(f *testing.F) { fuzzReader(f, "mcp-log", "claude-desktop*") }
+
+func FuzzInspector(f *testing.F) { fuzzReader(f, "mcp-inspector", "mcp-inspector*") }
+
+func FuzzEvents(f *testing.F) { fuzzReader(f, "events", "curl-*") }
+
+func FuzzWrapped(f *testing.F) { fuzzReader(f, "log", "[a-z]*.log") }
+
 // fuzzReader checks that the reader of a form ends, that its records are sound, and that they do not
 // depend on how the file is cut into reads.
 func fuzzReader(f *testing.F, name, samples string) {
@@ -58,6 +68,7 @@ func drain(t *testing.T, form *source.Form, r io.Reader, size int) string {
 		defer c.Close()
 	}
 	last := map[int]time.Time{}
+	before := "" // what the record before began with: bytes may be cut in any way
 	for records := 0; ; records++ {
 		var rec source.Record
 		if err := reader.Next(&rec); err != nil {
@@ -79,10 +90,11 @@ func drain(t *testing.T, form *source.Form, r io.Reader, size int) string {
 			last[rec.Conn] = rec.Time
 		}
 		if b.Len() < 1<<20 {
-			b.WriteString(rec.Time.String())
-			b.WriteByte(byte('0' + rec.Kind))
+			if head := rec.Time.String() + string(rune('0'+rec.Kind)) + rec.Dir.String(); head != before {
+				b.WriteString("\n" + head)
+				before = head
+			}
 			b.Write(rec.Data)
-			b.WriteByte('\n')
 		}
 	}
 }
