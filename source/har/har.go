@@ -68,17 +68,16 @@ type request struct {
 	Version string   `json:"httpVersion"`
 	Headers []field  `json:"headers"`
 	Body    *content `json:"postData"`
-	Size    float64  `json:"bodySize"`
 }
 
 type response struct {
-	Status  float64 `json:"status"`
-	Text    string  `json:"statusText"`
-	Headers []field `json:"headers"`
-	Body    content `json:"content"`
-	Size    float64 `json:"bodySize"`
-	Error   string  `json:"_error"`
-	Failure string  `json:"_failureText"`
+	Status  float64  `json:"status"`
+	Text    string   `json:"statusText"`
+	Headers []field  `json:"headers"`
+	Body    content  `json:"content"`
+	Size    *float64 `json:"bodySize"`
+	Error   string   `json:"_error"`
+	Failure string   `json:"_failureText"`
 }
 
 type field struct {
@@ -87,11 +86,11 @@ type field struct {
 }
 
 type content struct {
-	Size     float64 `json:"size"`
-	Type     string  `json:"mimeType"`
-	Text     *string `json:"text"`
-	Encoding string  `json:"encoding"`
-	Params   []field `json:"params"`
+	Size     *float64 `json:"size"`
+	Type     string   `json:"mimeType"`
+	Text     *string  `json:"text"`
+	Encoding string   `json:"encoding"`
+	Params   []field  `json:"params"`
 }
 
 // Times are in milliseconds; -1 is unknown.
@@ -507,7 +506,8 @@ func (x *exchange) sendResponse() {
 		extra = append(extra, "Content-Type: "+p.Body.Type)
 	}
 	pieces := x.pieces(body)
-	if !there && len(pieces) == 0 && (p.Body.Size != 0 || p.Size > 0) {
+	empty := p.Body.Size != nil && *p.Body.Size == 0 || p.Size != nil && *p.Size == 0 || p.Status == 202
+	if !there && len(pieces) == 0 && !empty {
 		x.at(x.answer).emit(source.Bytes, frame.U2C, head(x.statusLine(), p.Headers, -1, append(extra, "Transfer-Encoding: chunked")...))
 		x.emit(source.Lost, frame.U2C, fmt.Appendf(nil, "the body of the answer to %s %.200s is not in the archive", x.Request.Method, x.Request.URL))
 		return

@@ -68,7 +68,7 @@ func openEvents(f *source.File) (source.Reader, error) {
 	for data == nil && r.err == nil && len(start) < source.HeadSize {
 		piece, err := r.read()
 		start, r.err = append(start, piece...), err
-		if _, body := splitHead(start); body != nil {
+		if head, body := splitHead(start); head != nil || !bytes.HasPrefix(start, []byte("HTTP/")) {
 			for line := range bytes.Lines(body) {
 				if value, ok := bytes.CutPrefix(line, []byte("data:")); ok && (line[len(line)-1] == '\n' || r.err != nil) {
 					data = bytes.TrimSpace(value)
