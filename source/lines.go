@@ -50,8 +50,10 @@ func (l *Lines) Next() ([]byte, error) {
 			continue
 		}
 		if seen = l.end - l.at; seen > maxLine {
+			if !l.skips {
+				l.skipped++
+			}
 			l.skips, l.at, seen = true, l.end, 0
-			l.skipped++
 		}
 		if l.err != nil {
 			return l.last()
