@@ -17,11 +17,11 @@ var files = os.DirFS("../../test/testdata/files")
 var formOf = [][2]string{
 	{"aisdk-ui-stream.sse", "events"}, {"bunyan.log", "log"}, {"claude-code/projects/-home-user-project/adf0d08a-3370-4c9c-810a-3410263a0aa6/subagents/agent-a5106edf2c425c8d7.meta", ""},
 	{"claude-code/", "claude-code"}, {"cline-json", "cline-output"}, {"cline-messages", "cline"}, {"codex/", "codex"},
-	{"copilot-output", "copilot-output"}, {"copilot/", "copilot"}, {"curl-i", ""}, {"curl-", "events"}, {"gemini-stream", "gemini-output"},
-	{"gemini/", "gemini-chat"}, {"playwright.har", "har"}, {"lsp-trace-json", "lsp-json"}, {"lsp-trace-text", "lsp-text"}, {"made/claude", "mcp-log"},
+	{"copilot-output", "copilot-output"}, {"copilot/", "copilot"}, {"curl-", "events"}, {"gemini-stream", "gemini-output"},
+	{"gemini/", "gemini-chat"}, {"har/", "har"}, {"lsp-trace-json", "lsp-json"}, {"lsp-trace-text", "lsp-text"}, {"made/claude", "mcp-log"},
 	{"made/lsp", "lsp-text"}, {"made/mcp-inspector", "mcp-inspector"}, {"made/", "log"}, {"mitmproxy", "mitmproxy"},
-	{"opencode-export", "opencode"}, {"opencode-run", "opencode-output"}, {"opencode.db", "opencode-db"}, {"otlp", "otlp"}, {"tls.keys", "tls-keys"},
-	{"any-sll2.pcap", "pcap"}, {"ethernet.pcap", "pcap"}, {"late-start", "pcap"}, {"null.pcap", "pcap"}, {"tls", "pcap"}, {"pino.log", "log"}, {"qwen/", "qwen-chat"},
+	{"opencode-export", "opencode"}, {"opencode-run", "opencode-output"}, {"opencode.db", "opencode-db"}, {"otlp", "otlp"}, {"pcap/tls.keys", "tls-keys"},
+	{"pcap/", "pcap"}, {"pino.log", "log"}, {"qwen/", "qwen-chat"},
 }
 
 // Each file has the form of its program, and no other. A form without a reader says what to do.

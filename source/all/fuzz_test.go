@@ -14,19 +14,19 @@ import (
 	"github.com/wirectl/wirectl/source"
 )
 
-func FuzzHAR(f *testing.F) { fuzzReader(f, "har", "*.har") }
+func FuzzHAR(f *testing.F) { fuzzReader(f, "har", "har/*.har") }
 
-func FuzzPackets(f *testing.F) { fuzzReader(f, "pcap", "*.pcap*") }
+func FuzzPackets(f *testing.F) { fuzzReader(f, "pcap", "pcap/*.pcap*") }
 
 func FuzzLSP(f *testing.F) { fuzzReader(f, "lsp-json", "lsp-*") }
 
-func FuzzDesktop(f *testing.F) { fuzzReader(f, "mcp-log", "claude-desktop*") }
+func FuzzDesktop(f *testing.F) { fuzzReader(f, "mcp-log", "made/claude-desktop*") }
 
-func FuzzInspector(f *testing.F) { fuzzReader(f, "mcp-inspector", "mcp-inspector*") }
+func FuzzInspector(f *testing.F) { fuzzReader(f, "mcp-inspector", "made/mcp-inspector*") }
 
 func FuzzEvents(f *testing.F) { fuzzReader(f, "events", "curl-*") }
 
-func FuzzWrapped(f *testing.F) { fuzzReader(f, "log", "[a-z]*.log") }
+func FuzzWrapped(f *testing.F) { fuzzReader(f, "log", "*.log") }
 
 // fuzzReader checks that the reader of a form ends, that its records are sound, and that they do not
 // depend on how the file is cut into reads.
