@@ -87,7 +87,7 @@ func (r *reader) Next(rec *source.Record) error {
 		case err != nil:
 			return err
 		}
-		r.take(r.read(r, line))
+		r.queueEntry(r.read(r, line))
 	}
 	*rec, r.queue = r.queue[0], r.queue[1:]
 	return nil
@@ -100,8 +100,8 @@ func (r *reader) inField() string {
 	return fmt.Sprintf(" in %q", r.field)
 }
 
-// take queues the records of an entry.
-func (r *reader) take(e entry) {
+// queueEntry queues the records of an entry.
+func (r *reader) queueEntry(e entry) {
 	if e.at.Before(r.latest) {
 		e.at = r.latest
 	}
@@ -400,7 +400,7 @@ func openHistory(f *source.File) (source.Reader, error) {
 	slices.SortStableFunc(entries, func(a, b entry) int { return a.at.Compare(b.at) })
 	r := newReader(&source.File{Reader: bytes.NewReader(nil)}, "mcp", nil)
 	for _, e := range entries {
-		r.take(e)
+		r.queueEntry(e)
 	}
 	return r, nil
 }
