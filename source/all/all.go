@@ -78,7 +78,7 @@ var list = []*source.Form{
 	{
 		Name: "otlp", About: "telemetry (OTLP)",
 		Document: []string{"resourceSpans.0.scopeSpans", "resourceLogs.0.scopeLogs"},
-		Instead:  "record the agent itself (wirectl run)",
+		Instead:  "put wirectl relay in front of the model",
 	},
 	logs.LSP,
 	{
@@ -96,7 +96,7 @@ var list = []*source.Form{
 }
 
 // another is what to do about a form whose reader is missing.
-const another = "record the program itself (wirectl relay, wirectl run)"
+const another = "record the program itself (wirectl relay)"
 
 // WithField is the form of a file if the member that holds its messages is named.
 var WithField = logs.Wrapped

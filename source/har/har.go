@@ -148,7 +148,7 @@ func open(f *source.File) (source.Reader, error) {
 	if err == nil {
 		var t json.Token
 		if t, err = r.json.Token(); err == nil && t != json.Delim('[') {
-			err = errors.New("its entries are no list")
+			err = errors.New("its entries are not a list")
 		}
 	}
 	if err == nil {
