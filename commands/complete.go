@@ -12,6 +12,7 @@ import (
 	"github.com/wirectl/wirectl/capture/history"
 	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/completions"
+	"github.com/wirectl/wirectl/decode/source"
 	"github.com/wirectl/wirectl/fixtures"
 	"github.com/wirectl/wirectl/internal/cmdline"
 	"github.com/wirectl/wirectl/internal/render"
@@ -65,7 +66,7 @@ func (inv *invocation) operandCompletion(word string, seen []string) cmdline.Com
 	case "CONFIG", "OUT", "INTENT", "PROGRAM":
 		found.Shell = ":files"
 	case "FILE", "SESSION", "IN", "A", "B":
-		found.Candidates, found.Shell = slices.Concat(tapCandidates(inv.Getenv), sessionCandidates(inv.Getenv), fixtureCandidates()), ":files"
+		found.Candidates, found.Shell = slices.Concat(tapCandidates(inv.Getenv), sessionCandidates(inv.Getenv), transcriptCandidates(inv.Getenv), fixtureCandidates()), ":files"
 	case "ID":
 		found.Candidates = sessionCandidates(inv.Getenv)
 	case "SERVER":
@@ -111,6 +112,22 @@ func serverCandidates(getenv func(string) string, seen []string) []candidate {
 // sessionCandidates are the recorded sessions.
 func sessionCandidates(getenv func(string) string) []candidate {
 	return mapped(history.Known(getenv), func(s history.Session) candidate { return candidate{Value: s.ID, About: render.Safe(s.About())} })
+}
+
+// transcriptCandidates are the newest transcripts of agents. They tell nothing of the content.
+func transcriptCandidates(getenv func(string) string) (found []candidate) {
+	const most = 50
+	latest := map[string]bool{}
+	list := source.Transcripts(getenv)
+	for _, t := range list[:min(most, len(list))] {
+		about := t.Time.Local().Format("2006-01-02 15:04")
+		if !latest[t.Agent] {
+			latest[t.Agent] = true
+			found = append(found, candidate{Value: t.Agent + ":latest", About: "the newest transcript"})
+		}
+		found = append(found, candidate{Value: t.Name, About: about})
+	}
+	return found
 }
 
 func fixtureCandidates() []candidate {

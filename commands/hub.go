@@ -107,9 +107,9 @@ func runHub(inv *invocation, c *cli.Context) error {
 // findFlags returns the flags of the command that finds sessions at a hub.
 func findFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "where", Usage: "with --hub: only sessions that match `EXPR`, such as 'tool==search and failures>0 and text~timeout'"},
-		&cli.StringFlag{Name: "since", Usage: "with --hub: only sessions active at `TIME` or later, such as 2h, 2026-01-31 or 2026-01-31T18:00"},
-		&cli.StringFlag{Name: "until", Usage: "with --hub: only sessions that began by `TIME`"},
+		&cli.StringFlag{Name: "where", Usage: "only sessions that match `EXPR`, such as 'failures>0' or, with --hub, 'tool==search and text~timeout'"},
+		&cli.StringFlag{Name: "since", Usage: "only sessions active at `TIME` or later, such as 2h, 2026-01-31 or 2026-01-31T18:00"},
+		&cli.StringFlag{Name: "until", Usage: "only sessions that began by `TIME`"},
 	}
 }
 
@@ -125,15 +125,23 @@ func listHub(inv *invocation, c *cli.Context) error {
 			return usagef("--where: %w", err)
 		}
 	}
-	for name, to := range map[string]*time.Time{"since": &q.Since, "until": &q.Until} {
+	if q.Since, q.Until, err = timesOf(c); err != nil {
+		return err
+	}
+	return hub.WriteSessions(c.Context, inv.Getenv, q, out, inv.saysHub)
+}
+
+// timesOf returns the times of --since and --until; zero for one that is not given.
+func timesOf(c *cli.Context) (since, until time.Time, err error) {
+	for name, to := range map[string]*time.Time{"since": &since, "until": &until} {
 		if text := c.String(name); text != "" {
 			var ok bool
 			if *to, ok = timeOf(text, time.Now()); !ok {
-				return usagef("invalid --%s %q: want a duration such as 2h, a date such as 2026-01-31, or 2026-01-31T18:00", name, text)
+				err = usagef("invalid --%s %q: want a duration such as 2h, a date such as 2026-01-31, or 2026-01-31T18:00", name, text)
 			}
 		}
 	}
-	return hub.WriteSessions(c.Context, inv.Getenv, q, out, inv.saysHub)
+	return since, until, err
 }
 
 // timeOf reads a time: a duration before now, or a date that may have a time of day.

@@ -43,7 +43,7 @@ func (inv *invocation) sources() ([]string, error) {
 		return names, nil
 	}
 	if inv.IsTerminal(inv.Stdin) {
-		return nil, usagef("nothing to read: name a FILE, a FOLDER of transcripts, a fixture:NAME, a tap:NAME or a hub:SESSION, or redirect standard input")
+		return nil, usagef("nothing to read: name a FILE, a FOLDER of transcripts, claude:latest, a fixture:NAME, a tap:NAME or a hub:SESSION, or redirect standard input")
 	}
 	return []string{"-"}, nil
 }

@@ -30,6 +30,7 @@ func monitorCommand(inv *invocation) *cli.Command {
 			"   wirectl monitor                        # what is running, or was recorded\n" +
 			"   wirectl monitor fixture:latis-cancel\n" +
 			"   wirectl monitor --follow session.pcapng\n" +
+			"   wirectl monitor claude:latest          # follows it while it grows\n" +
 			"   producer | wirectl monitor -\n" +
 			"   wirectl monitor --web                  # in a browser",
 		Flags: append([]cli.Flag{
@@ -65,10 +66,14 @@ func runMonitor(inv *invocation, c *cli.Context) error {
 		return err
 	}
 	screen.Name = label(name)
+	grows, beside := source.IsTranscript(name), store.NotesFile(name)
 	if name, err = inv.opener().Resolve(name); err != nil {
 		return err
 	}
-	notes, err := store.OpenNotes(store.NotesFile(name))
+	if !grows {
+		beside = store.NotesFile(name)
+	}
+	notes, err := store.OpenNotes(beside)
 	if err != nil {
 		return err
 	}
@@ -79,7 +84,7 @@ func runMonitor(inv *invocation, c *cli.Context) error {
 	defer s.Close()
 	s.Restore(notes.Kept)
 	cfg.Notice = s.Notice
-	v := &store.Viewing{Name: name, Opener: inv.opener(), Store: s, Config: cfg, Follow: c.Bool("follow")}
+	v := &store.Viewing{Name: name, Opener: inv.opener(), Store: s, Config: cfg, Follow: c.Bool("follow") || grows}
 	if err := draw(c.Context, v, screen); err != nil {
 		return err
 	}
@@ -189,6 +194,7 @@ func runWeb(ctx context.Context, c *cli.Context, sessions []string, opener *sour
 	l := &web.Local{Opener: opener, Config: cfg, Follow: c.Bool("follow")}
 	if len(sessions) == 1 {
 		l.Only = sessions[0]
+		l.Follow = l.Follow || source.IsTranscript(l.Only)
 	}
 	return web.Run(ctx, web.Options{
 		Library: l, Only: l.Only, Listen: c.String("listen"), Remote: c.Bool("remote"), Control: c.Bool("control"), Config: cfg,

@@ -2,12 +2,18 @@ package commands
 
 import (
 	"cmp"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/capture/history"
+	"github.com/wirectl/wirectl/decode/source"
+	"github.com/wirectl/wirectl/internal/prices"
 	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/session/query"
+	"github.com/wirectl/wirectl/store"
 	"github.com/wirectl/wirectl/table"
 )
 
@@ -15,14 +21,17 @@ func sessionsCommand(inv *invocation) *cli.Command {
 	return &cli.Command{
 		Name:      "sessions",
 		Category:  reading,
-		Usage:     "list the recorded sessions of wrapped servers",
+		Usage:     "list the sessions on this machine: recorded ones, and transcripts of agents",
 		ArgsUsage: "[list | rm [ID…] | off | on | NAME…]",
-		Description: "Lists what wirectl wrap --record has recorded, newest first. Commands that read a\n" +
-			"session accept its id or the beginning of it. rm removes sessions, or with --all\n" +
-			"all that have ended. off stops recording for all servers from their next start,\n" +
-			"without editing their configurations; on undoes that. With --hub, lists the sessions\n" +
-			"of the hub.\n\n" +
+		Description: "Lists what wirectl wrap --record has recorded, and the transcripts that agents keep\n" +
+			"(" + strings.Join(source.Agents(), ", ") + "), newest first. Commands that read a session accept its id or the\n" +
+			"beginning of it, and claude:latest. rm removes recorded sessions, or with --all all\n" +
+			"that have ended. off stops recording for all servers from their next start, without\n" +
+			"editing their configurations; on undoes that. With --hub, lists the sessions of the\n" +
+			"hub.\n\n" +
 			"   wirectl sessions\n" +
+			"   wirectl sessions --agent claude --since 24h --where 'failures>0'\n" +
+			"   wirectl calls claude:latest\n" +
 			"   wirectl sessions --hub live\n" +
 			"   wirectl sessions --hub --since 2h --where 'tool==search and failures>0'\n" +
 			"   wirectl lint 3f9a1c\n" +
@@ -31,8 +40,13 @@ func sessionsCommand(inv *invocation) *cli.Command {
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "how to list: text or ndjson"},
 			&cli.BoolFlag{Name: "hub", Usage: "list the hub's sessions that match every NAME: a host, tap, protocol, unit, or live"},
 			&cli.BoolFlag{Name: "all", Usage: "rm: remove all sessions that have ended"},
+			&cli.StringFlag{Name: "agent", Usage: "list only sessions of the agent or client `NAME`, such as claude"},
+			&cli.StringFlag{Name: "project", Usage: "list only transcripts of projects whose folder contains `TEXT`"},
+			&cli.StringFlag{Name: "search", Usage: "list only sessions that contain `TEXT`"},
+			&cli.BoolFlag{Name: "no-cache", Usage: "count all transcripts again, and keep no counts"},
+			pricesFlag(),
 		}, findFlags()...),
-		Action: inv.does(runSessions),
+		Action: inv.does(runSessions, excludes("hub", "agent", "project", "search", "no-cache", "prices")),
 	}
 }
 
@@ -61,54 +75,137 @@ func runSessions(inv *invocation, c *cli.Context) error {
 	}
 }
 
+// listSessions lists the recorded sessions and the transcripts that match the flags.
 func listSessions(inv *invocation, c *cli.Context, folder *history.Folder) error {
 	out, err := inv.table(c, table.AsText, table.AsNDJSON)
 	if err != nil {
 		return err
 	}
-	list, err := folder.Sessions()
+	var where *query.Where
+	q := store.KeptQuery{Agent: c.String("agent"), Project: c.String("project"), Search: c.String("search"), Fresh: c.Bool("no-cache")}
+	if expr := c.String("where"); expr != "" {
+		fields := query.Fields{Names: table.Names(keptColumns), Flags: []string{"live", "lost", "incomplete"}}
+		if where, err = query.Parse(expr, fields); err != nil {
+			return usagef("--where: %w", err)
+		}
+	}
+	q.Matches = func(k *store.Kept) bool { return where.Match(&kept{*k}) }
+	if q.Since, q.Until, err = timesOf(c); err != nil {
+		return err
+	}
+	if q.Prices, err = prices.Load(c.String("prices"), inv.Getenv); err != nil {
+		return err
+	}
+	q.Unread = func(about error) { inv.say("sessions", about.Error()) }
+	recorded, err := folder.Sessions()
 	if err != nil {
 		return err
 	}
-	if out.Form == table.AsNDJSON {
-		return table.Write(out, nil, list)
-	}
-	if len(list) == 0 {
-		inv.say("sessions", "no sessions in "+folder.Dir+"; to record servers, use wirectl wrap --record")
-	} else if err := table.Write(out, sessionColumns(out.Width), list); err != nil {
+	found, err := store.ListKept(c.Context, inv.Getenv, recorded, q)
+	if err != nil {
 		return err
 	}
-	if folder.IsOff() {
+	list := mapped(found, func(k store.Kept) kept { return kept{k} })
+	if out.Form == table.AsNDJSON {
+		return table.Write(out, columnsOfKept(0), list)
+	}
+	switch {
+	case len(list) > 0:
+		err = table.Write(out, columnsOfKept(out.Width), list)
+	case slices.ContainsFunc([]string{"agent", "project", "search", "where", "since", "until"}, c.IsSet):
+		inv.say("sessions", "no session matches")
+	default:
+		inv.say("sessions", "no sessions in "+folder.Dir+"; to record servers, use wirectl wrap --record")
+	}
+	if err == nil && folder.IsOff() {
 		inv.say("sessions", "recording is off")
 	}
-	return nil
+	return err
 }
 
-// sessionColumns are the columns of recorded sessions. On a narrow terminal, times have no year.
-func sessionColumns(width int) []table.Column[history.Session] {
-	layout := "2006-01-02 15:04"
-	if width > 0 && width < 100 {
-		layout = "01-02 15:04"
-	}
-	count := func(s *history.Session, n int64, live, cut string) any {
-		switch {
-		case s.Live:
-			return live
-		case s.Lost:
-			return cut
+// A kept session is one on this machine.
+type kept struct{ store.Kept }
+
+// Field returns the value of a column; see [query.Record].
+func (k *kept) Field(name string) ([]byte, bool) {
+	token := table.AppendValue(nil, keptColumns, name, k)
+	return token, token != nil
+}
+
+// keptColumns are the columns of sessions of this machine.
+var keptColumns = []table.Column[kept]{
+	{Name: "id", Title: "ID", Value: func(k *kept) any { return k.ID }},
+	{Title: "WHEN", Drop: 3, Value: func(k *kept) any { return k.Shown().Local().Format("2006-01-02 15:04") }},
+	{Name: "started", Value: func(k *kept) any { return k.Started }},
+	{Name: "ended", Value: func(k *kept) any { return k.Ended }},
+	{Name: "agent", Title: "AGENT", Least: 6, Value: func(k *kept) any { return k.Agent }, Cell: func(k *kept) string { return cmp.Or(k.Agent, "-") }},
+	{Name: "client", Value: func(k *kept) any { return k.Client }},
+	{Name: "server", Title: "SERVER", Least: 8, Shown: table.IfAny, Value: func(k *kept) any { return k.Server }},
+	{Name: "project", Title: "PROJECT", Least: 8, Drop: 7, Shown: table.IfAny, Value: func(k *kept) any { return k.Project }},
+	{Name: "prompt", Title: "PROMPT", Least: 12, Shown: table.IfAny, Value: func(k *kept) any { return k.Prompt }},
+	{Name: "level", Title: "RECORD", Drop: 1, Shown: table.IfAny, Value: func(k *kept) any { return string(k.Level) }},
+	{Name: "protocols", Value: func(k *kept) any {
+		if len(k.Protocols) == 0 {
+			return nil
 		}
-		return n
+		return k.Protocols
+	}},
+	{Name: "frames", Value: func(k *kept) any { return k.recorded(k.Frames) }},
+	{Name: "calls", Title: "CALLS", Right: true, Drop: 4, Value: func(k *kept) any { return k.Calls }, Cell: func(k *kept) string { return k.count(k.Calls, "(live)", "(cut)") }},
+	{Name: "failures", Title: "FAILURES", Right: true, Value: func(k *kept) any { return k.Failures }, Cell: func(k *kept) string { return k.count(k.Failures, "-", "-") }},
+	{Name: "findings", Title: "FINDINGS", Right: true, Drop: 2, Shown: table.IfAny, Value: func(k *kept) any { return k.recorded(k.Findings) }, Cell: func(k *kept) string {
+		if k.Transcript != nil {
+			return ""
+		}
+		return k.count(k.Findings, "-", "-")
+	}},
+	{Name: "input_tokens", Value: func(k *kept) any { return table.Count(k.Usage.Input) }},
+	{Name: "cached_tokens", Value: func(k *kept) any { return table.Count(k.Usage.Cached) }},
+	{Name: "output_tokens", Value: func(k *kept) any { return table.Count(k.Usage.Output) }},
+	{Title: "TOKENS", Right: true, Drop: 5, Shown: table.IfAny, Value: func(k *kept) any { return table.Count(k.Usage.Input + k.Usage.Output) }},
+	{Name: "cost_usd", Title: "COST", Right: true, Drop: 6, Shown: table.IfAny, Value: func(k *kept) any { return table.Dollars(k.Usage.Cost) }},
+	{Name: "incomplete", Value: func(k *kept) any { return table.Flag(k.Incomplete) }},
+	{Name: "live", Value: func(k *kept) any { return table.Flag(k.Live) }},
+	{Name: "lost", Value: func(k *kept) any { return table.Flag(k.Lost) }},
+	{Name: "size", Value: func(k *kept) any { return k.Size }},
+	{Name: "capture", Value: func(k *kept) any { return k.file(false) }},
+	{Name: "file", Value: func(k *kept) any { return k.file(true) }},
+}
+
+// columnsOfKept are the columns of sessions of this machine. On a narrow terminal, times have no year.
+func columnsOfKept(width int) []table.Column[kept] {
+	list := slices.Clone(keptColumns)
+	if width > 0 && width < 100 {
+		list[1].Value = func(k *kept) any { return k.Shown().Local().Format("01-02 15:04") }
 	}
-	return []table.Column[history.Session]{
-		{Title: "ID", Value: func(s *history.Session) any { return s.ID }},
-		{Title: "WHEN", Drop: 3, Value: func(s *history.Session) any { return s.Started.Local().Format(layout) }},
-		{Title: "CLIENT", Least: 8, Value: func(s *history.Session) any { return cmp.Or(s.Client, "-") }},
-		{Title: "SERVER", Least: 8, Value: func(s *history.Session) any { return cmp.Or(s.Server, "-") }},
-		{Title: "RECORD", Drop: 1, Value: func(s *history.Session) any { return cmp.Or(string(s.Level), "-") }},
-		{Title: "CALLS", Drop: 4, Value: func(s *history.Session) any { return count(s, s.Calls, "(live)", "(cut)") }},
-		{Title: "FAILURES", Value: func(s *history.Session) any { return count(s, s.Failures, "-", "-") }},
-		{Title: "FINDINGS", Drop: 2, Value: func(s *history.Session) any { return count(s, s.Findings, "-", "-") }},
+	return list
+}
+
+// file returns the name of a capture, or of a transcript.
+func (k *kept) file(transcript bool) any {
+	if transcript != (k.Transcript != nil) {
+		return nil
 	}
+	return k.Capture
+}
+
+// recorded returns a number that only recordings have.
+func (k *kept) recorded(n int64) any {
+	if k.Transcript != nil {
+		return nil
+	}
+	return n
+}
+
+// count returns a number for people, or what stands for it.
+func (k *kept) count(n int64, live, cut string) string {
+	switch {
+	case k.Live:
+		return live
+	case k.Lost:
+		return cut
+	}
+	return strconv.FormatInt(n, 10)
 }
 
 // removeSessions removes the sessions with those ids, or all that have ended.

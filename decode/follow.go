@@ -37,6 +37,7 @@ type follower struct {
 	file  *os.File
 	named bool // the file had its name; standard input may have none
 	idle  bool // the end was told
+	polls bool // it is told again each time that there is no more
 }
 
 func (f *follower) Read(p []byte) (int, error) {
@@ -55,16 +56,18 @@ func (f *follower) Read(p []byte) (int, error) {
 			f.idle = false
 			return n, err
 		}
-		if f.file == nil {
-			continue
-		}
-		if f.isRewritten() {
+		switch {
+		case f.file == nil:
+		case f.isRewritten():
 			return 0, ErrRewritten
-		}
-		if replaced { // and read to its end after that
+		case replaced: // and read to its end after that
 			return 0, ErrReplaced
+		default:
+			replaced = f.named && f.isReplaced()
 		}
-		replaced = f.named && f.isReplaced()
+		if f.polls && !replaced {
+			return 0, nil
+		}
 	}
 }
 

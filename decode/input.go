@@ -63,6 +63,7 @@ func OpenFile(f *source.File, cfg Config) (Input, error) {
 	}
 	var head *source.Head
 	if cfg.Framing == nil && cfg.Protocol == nil && cfg.Carrier == carrier.Auto {
+		growing, _ := f.Reader.(*follower)
 		head = readHead(f)
 		own := isNDJSON(bufio.NewReaderSize(bytes.NewReader(head.Bytes), sniffSize))
 		form := forms.Detect(head)
@@ -70,6 +71,9 @@ func OpenFile(f *source.File, cfg Config) (Input, error) {
 			form = forms.WithField
 		}
 		if form != nil && !own {
+			if growing != nil { // other files of the session may grow when this does not
+				growing.polls = true
+			}
 			return openForm(form, f, head, cfg)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"sync"
 
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/internal/render"
@@ -81,18 +82,31 @@ func (l *Lines) Remark() string {
 // last returns the rest of the file.
 func (l *Lines) last() ([]byte, error) {
 	line := bytes.TrimSpace(l.buf[l.at:l.end])
-	begin := l.at
+	begin := l.offset + int64(l.at)
 	l.at = l.end
 	switch {
 	case l.err != io.EOF:
 		return nil, l.err
 	case len(line) == 0 || l.skips:
+		l.release()
 		return nil, io.EOF
 	case jsonscan.WellFormed(line) != nil:
-		return nil, &CutError{l.offset + int64(begin)}
+		l.release()
+		return nil, &CutError{begin}
 	}
 	return line, nil
 }
+
+// release gives the buffer back.
+func (l *Lines) release() {
+	if cap(l.buf) == readSize {
+		buffers.Put((*[readSize]byte)(l.buf))
+	}
+	l.buf, l.at, l.end = nil, 0, 0
+}
+
+// buffers are kept because listings read many files.
+var buffers = sync.Pool{New: func() any { return new([readSize]byte) }}
 
 func (l *Lines) makeRoom() {
 	if l.at > 0 {
@@ -100,7 +114,10 @@ func (l *Lines) makeRoom() {
 		l.end = copy(l.buf, l.buf[l.at:l.end])
 		l.at = 0
 	}
-	if len(l.buf)-l.end < readSize {
+	if l.buf == nil {
+		l.buf = buffers.Get().(*[readSize]byte)[:]
+	}
+	if len(l.buf)-l.end < readSize/4 {
 		grown := make([]byte, max(2*len(l.buf), l.end+readSize))
 		copy(grown, l.buf[:l.end])
 		l.buf = grown

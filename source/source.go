@@ -39,6 +39,8 @@ type Form struct {
 	// Beside, if not nil, reports whether a file of a folder belongs to the session in another file
 	// of it, with which it is read.
 	Beside func(folder fs.FS, name string) bool
+	// Place is where the program keeps such files; nil if it is unknown.
+	Place *Place
 }
 
 // A File is a file that a [Form] opens.
@@ -60,6 +62,9 @@ type File struct {
 	Field string
 	// Notice tells people something about the file; never nil.
 	Notice func(text string)
+	// Tally, if not nil, counts the events of a session, so that the reader need not make records of
+	// them.
+	Tally *Tally
 }
 
 // About describes the session in a file.
@@ -70,6 +75,8 @@ type About struct {
 	// has bytes or messages of a connection.
 	Teller  string
 	Comment string
+	// Folder is the one in which an agent worked; "" if unknown.
+	Folder string
 	// Redacted means that the writer has removed secrets.
 	Redacted bool
 }

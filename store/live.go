@@ -262,9 +262,10 @@ func (v *Viewing) Close() {
 }
 
 // NotesFile returns the file beside a session for the user's notes. A session that is
-// neither a file nor a folder is gone when it has ended, and has no such file: "".
+// neither a file nor a folder is gone when it has ended, and has no such file: "". Nothing is written
+// into the folders of agents.
 func NotesFile(name string) string {
-	if source.IsTap(name) || source.IsHub(name) || name == "-" || strings.HasPrefix(name, "fixture:") {
+	if source.IsTap(name) || source.IsTranscript(name) || source.IsHub(name) || name == "-" || strings.HasPrefix(name, "fixture:") {
 		return ""
 	}
 	return filepath.Clean(name) + ".notes.json"

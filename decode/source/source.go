@@ -67,7 +67,7 @@ func Label(name string) string {
 }
 
 // Open opens an input of bytes: a file, "-" for standard input, "fixture:NAME", "tap:NAME"
-// and "live", or "hub:SESSION". Reads end when ctx does.
+// and "live", "hub:SESSION", or "AGENT:ID" for a transcript. Reads end when ctx does.
 func (o *Opener) Open(ctx context.Context, name string) (*Source, error) {
 	src, err := o.find(ctx, name)
 	if err != nil {
@@ -76,10 +76,20 @@ func (o *Opener) Open(ctx context.Context, name string) (*Source, error) {
 	return src, nil
 }
 
-// Resolve returns the file of the recorded session that an input names by its id, or the
-// beginning of that; any other name is returned as it is. A file wins over an id.
+// Resolve returns the file of the recorded session, or of the transcript, that an input names by its
+// id, or the beginning of that; any other name is returned as it is. A file wins over an id.
 func (o *Opener) Resolve(name string) (string, error) {
-	if _, err := os.Lstat(name); err == nil || !history.IsID(name) {
+	_, err := os.Lstat(name)
+	switch {
+	case err == nil:
+		return name, nil
+	case IsTranscript(name):
+		t, err := FindTranscript(o.Getenv, name)
+		if err != nil {
+			return name, &Error{err}
+		}
+		return t.File, nil
+	case !history.IsID(name):
 		return name, nil
 	}
 	folder, err := history.Open(o.Getenv)

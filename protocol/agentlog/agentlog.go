@@ -168,6 +168,20 @@ func (events) Parse(payload []byte, m *protocol.Message) error {
 	return paths.Parse(payload, m, &l, func() { l.interpret(m) })
 }
 
+// Read reads a message, as far as it counts something: without how calls are named, or why they failed.
+func Read(payload []byte) (e Event, ok bool) {
+	var l line
+	var m protocol.Message
+	if paths.Parse(payload, &m, &l, func() {}) != nil {
+		return e, false
+	}
+	return Event{
+		Type: string(l.kind), Turn: string(l.turn), ID: string(l.id), Of: string(l.of), Outcome: string(l.outcome),
+		Model: string(l.model), Begins: l.begins, Text: l.text,
+		Usage: protocol.Usage{Input: l.input, Cached: l.cached, Output: l.output},
+	}, true
+}
+
 var kinds = []string{Session, Prompt, Answer, Call, Result, End, Compaction, Retry, Remark}
 
 func (l *line) interpret(m *protocol.Message) {

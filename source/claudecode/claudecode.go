@@ -8,9 +8,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -27,6 +29,10 @@ var Form = &source.Form{
 	Name: "claude-code", About: "a transcript of Claude Code",
 	Lines: []string{"sessionId uuid parentUuid version type=user|assistant|system|attachment message.role=user|assistant message.content"},
 	Open:  open, Instead: "check that the file was not changed",
+	Place: &source.Place{
+		Agent: "claude", Env: "CLAUDE_CONFIG_DIR", Home: ".claude",
+		Files: []string{"projects/*/*" + extension}, ID: regexp.MustCompile(`([^/]+)\.jsonl$`), Beside: subagents,
+	},
 	Beside: func(folder fs.FS, name string) bool {
 		if path.Base(path.Dir(name)) != subagents || !strings.HasPrefix(path.Base(name), agentPrefix) {
 			return false
@@ -51,6 +57,7 @@ type record struct {
 	Timestamp  time.Time `json:"timestamp"`
 	Version    string    `json:"version"`
 	Session    string    `json:"sessionId"`
+	Folder     string    `json:"cwd"`
 	Agent      string    `json:"agentId"`
 	Sidechain  bool      `json:"isSidechain"`
 	Meta       bool      `json:"isMeta"`
@@ -101,6 +108,7 @@ type reader struct {
 	session string
 	main    *feeder
 	agents  []*feeder // that may have more records
+	parser  source.Parser
 	known   map[string]bool
 	lanes   map[string]*lane
 	calls   map[string]string // open and ended calls: their turns
@@ -114,22 +122,27 @@ type reader struct {
 const (
 	maxAgents = 10_000
 	maxCalls  = 1 << 17
+	// maxFollowed bounds the sub-agents whose files may still grow, and maxMeta a file about one.
+	maxFollowed = 100
+	maxMeta     = 64 << 10
 )
 
 // A feeder reads one file. That of a sub-agent is opened when its time has come.
 type feeder struct {
-	name  string // of a sub-agent's file
-	lines *source.Lines
-	file  fs.File
-	of    string  // the call that began the sub-agent
-	agent string  // its kind
-	next  *record // nil if it was not read yet
-	time  time.Time
-	held  [][]byte // lines that were read ahead, and
-	after error    // what came after those
-	idle  bool
-	lane  *lane // of the last record
-	err   error
+	name   string // of a sub-agent's file
+	parser source.Parser
+	lines  *source.Lines
+	file   fs.File
+	of     string  // the call that began the sub-agent
+	agent  string  // its kind
+	next   *record // nil if it was not read yet; or rec
+	rec    record
+	time   time.Time
+	held   [][]byte // lines that were read ahead, and
+	after  error    // what came after those
+	idle   bool
+	lane   *lane // of the last record
+	err    error
 }
 
 func open(f *source.File) (source.Reader, error) {
@@ -143,29 +156,20 @@ func open(f *source.File) (source.Reader, error) {
 		var line []byte
 		if line, r.main.after = r.main.lines.Next(); r.main.after == nil {
 			first = record{}
-			_ = parse(line, &first)
+			_ = source.Parse(line, &first)
 			r.main.held = append(r.main.held, bytes.Clone(line))
 		}
 	}
 	r.session = first.Session
 	r.about = source.About{
 		Created: first.Timestamp, Controller: "user", Unit: "Claude Code (as it tells)",
-		Teller: strings.TrimSpace("Claude Code " + first.Version),
+		Teller: strings.TrimSpace("Claude Code " + first.Version), Folder: first.Folder,
 	}
 	if first.Agent != "" {
 		r.about.Controller, r.about.Unit = "Claude Code", "sub-agent "+first.Agent+" (as it tells)"
 	}
 	r.emit(r.about.Created, 1, &agentlog.Event{Type: agentlog.Session, ID: r.session, Name: "Claude Code", Version: first.Version})
 	return r, nil
-}
-
-// parse parses a line. Members of other types than expected are ignored.
-func parse(line []byte, r *record) error {
-	err := json.Unmarshal(line, r)
-	if _, bad := errors.AsType[*json.SyntaxError](err); bad {
-		return err
-	}
-	return nil
 }
 
 // About implements [source.Reader].
@@ -208,10 +212,13 @@ func (r *reader) advance() {
 		first = nil
 	}
 	for _, a := range r.agents {
-		if a.next == nil && a.err == nil && a.lines != nil {
+		if a.next == nil && a.err == nil && a.lines != nil && !a.idle {
 			a.read()
 		}
-		if a.err == nil && (first == nil || a.time.Before(first.time)) {
+		if a.idle && len(r.agents) > maxFollowed {
+			a.err = io.EOF
+		}
+		if a.err == nil && !a.idle && (first == nil || a.time.Before(first.time)) {
 			first = a
 		}
 	}
@@ -225,6 +232,9 @@ func (r *reader) advance() {
 	if first != nil && first.lines == nil {
 		if first.file, first.err = r.file.Folder.Open(first.name); first.err == nil {
 			first.lines = source.NewLines(first.file, false)
+			if r.file.Live {
+				first.lines = source.NewLines(growing{first.file}, true)
+			}
 		}
 		return
 	}
@@ -236,6 +246,9 @@ func (r *reader) advance() {
 	case r.main.idle:
 		r.endLanes()
 		r.main.idle = false
+		for _, a := range r.agents {
+			a.idle = false
+		}
 		r.queue = append(r.queue, source.Record{Kind: source.Idle})
 	default:
 		r.endLanes()
@@ -274,8 +287,9 @@ func (f *feeder) read() {
 			return
 		}
 		f.idle = false
-		rec := &record{}
-		if parse(line, rec) != nil {
+		rec := &f.rec
+		*rec = record{}
+		if f.parser.Parse(line, rec) != nil {
 			f.lines.Skip()
 			continue
 		}
@@ -285,6 +299,17 @@ func (f *feeder) read() {
 		f.next = rec
 		return
 	}
+}
+
+// A growing file has no end, but pauses.
+type growing struct{ fs.File }
+
+func (g growing) Read(p []byte) (int, error) {
+	n, err := g.File.Read(p)
+	if err == io.EOF {
+		err = nil
+	}
+	return n, err
 }
 
 func (f *feeder) close() {
@@ -310,22 +335,25 @@ func (r *reader) findAgents() {
 			continue
 		}
 		a := &feeder{name: name}
-		if r.known[name] = true; !r.starts(a) {
+		if !r.starts(a) {
 			continue
 		}
+		r.known[name] = true
 		var meta struct {
 			Kind string `json:"agentType"`
 			Call string `json:"toolUseId"`
 		}
-		if text, err := fs.ReadFile(r.file.Folder, strings.TrimSuffix(name, extension)+".meta.json"); err == nil {
-			_ = json.Unmarshal(text, &meta)
+		about := strings.TrimSuffix(name, extension) + ".meta.json"
+		if info, err := fs.Lstat(r.file.Folder, about); err == nil && info.Mode().IsRegular() && info.Size() <= maxMeta {
+			text, _ := fs.ReadFile(r.file.Folder, about)
+			_ = source.Parse(text, &meta)
 		}
 		a.of, a.agent = meta.Call, meta.Kind
 		r.agents = append(r.agents, a)
 	}
 }
 
-// starts sets the time at which a sub-agent began, and reports whether it has a transcript.
+// starts sets the time at which a sub-agent began, and reports whether it has a agentlog.
 func (r *reader) starts(a *feeder) bool {
 	f, err := r.file.Folder.Open(a.name)
 	if err != nil {
@@ -334,7 +362,7 @@ func (r *reader) starts(a *feeder) bool {
 	defer f.Close()
 	line, err := source.NewLines(f, false).Next()
 	var first record
-	if err != nil || parse(line, &first) != nil {
+	if err != nil || source.Parse(line, &first) != nil {
 		return false
 	}
 	a.time = first.Timestamp
@@ -389,6 +417,10 @@ func (r *reader) emit(at time.Time, conn int, e *agentlog.Event) {
 		at = r.now
 	}
 	r.now = at
+	if r.file.Tally != nil {
+		r.file.Tally.Add(e)
+		return
+	}
 	r.queue = append(r.queue, source.Record{
 		Conn: conn, Dir: agentlog.Dir(e.Type), Time: at, Protocol: agentlog.Spec.Name(), Data: e.Append(nil),
 	})
@@ -415,19 +447,17 @@ func (r *reader) handle(f *feeder, rec *record) {
 }
 
 // blocks returns the content of a message; text alone is one block.
-func (m *message) blocks() (all []block) {
+func (r *reader) blocks(m *message) (all []block) {
 	if jsonscan.KindOf(m.Content) == jsonscan.String {
 		return []block{{Type: "text", Text: m.Content}}
 	}
-	if err := json.Unmarshal(m.Content, &all); err != nil && all == nil {
-		return nil
-	}
+	_ = r.parser.Parse(m.Content, &all)
 	return all
 }
 
 // user handles a prompt, the results of tools, or what Claude Code writes in the name of the user.
 func (r *reader) user(l *lane, rec *record, at time.Time) {
-	for _, b := range rec.Message.blocks() {
+	for _, b := range r.blocks(rec.Message) {
 		switch b.Type {
 		case "tool_result":
 			r.result(l, rec, &b, at)
@@ -488,18 +518,19 @@ func (r *reader) endLanes() {
 // result handles the result of a tool.
 func (r *reader) result(l *lane, rec *record, b *block, at time.Time) {
 	e := &agentlog.Event{Type: agentlog.Result, ID: b.Of, Turn: l.turn, Text: b.Content}
-	text := plain(b.Content)
-	var kept struct {
-		Size int64 `json:"persistedOutputSize"`
+	if r.file.Tally == nil && bytes.Contains(rec.Result, []byte(`"persistedOutputSize"`)) {
+		var kept struct {
+			Size int64 `json:"persistedOutputSize"`
+		}
+		_ = source.Parse(rec.Result, &kept)
+		e.FullSize = kept.Size
 	}
-	_ = json.Unmarshal(rec.Result, &kept)
-	e.FullSize = kept.Size
 	switch {
 	case !b.Error:
-	case plain(rec.Result) == "User rejected tool use":
+	case string(rec.Result) == `"User rejected tool use"`:
 		e.Outcome = agentlog.Cancelled
 	default:
-		e.Outcome, e.Reason = agentlog.ToolError, clip(text)
+		e.Outcome, e.Reason = agentlog.ToolError, clip(plain(b.Content))
 	}
 	l.last = at
 	if i := slices.Index(l.open, b.Of); i >= 0 {
@@ -516,7 +547,7 @@ func (r *reader) assistant(l *lane, rec *record, at time.Time) {
 	m := rec.Message
 	if rec.APIError {
 		var text string
-		for _, b := range m.blocks() {
+		for _, b := range r.blocks(m) {
 			text = cmp.Or(text, plain(b.Text))
 		}
 		r.endTurn(l, at, agentlog.Failed, clip(text))
@@ -533,7 +564,7 @@ func (r *reader) assistant(l *lane, rec *record, at time.Time) {
 			r.lower++
 		}
 	}
-	blocks := m.blocks()
+	blocks := r.blocks(m)
 	if l.turn == "" {
 		if e.Usage == (protocol.Usage{}) && !slices.ContainsFunc(blocks, func(b block) bool { return b.Type == "tool_use" }) {
 			return // kept by a compaction

@@ -28,6 +28,11 @@ var Form = &source.Form{
 		"timestamp payload type=response_item|event_msg|turn_context|compacted|world_state|token_usage_record",
 	},
 	Open: open, Instead: "check that the file was not changed",
+	Place: &source.Place{
+		Agent: "codex", Env: "CODEX_HOME", Home: ".codex",
+		Files: []string{"sessions/*/*/*/rollout-*.jsonl", "sessions/*/*/*/rollout-*.jsonl.zst", "archived_sessions/rollout-*.jsonl", "archived_sessions/rollout-*.jsonl.zst"},
+		ID:    regexp.MustCompile(`-([0-9a-f]{8}-[0-9a-f-]{27})\.jsonl(?:\.zst)?$`),
+	},
 }
 
 // A record is a line.
@@ -42,6 +47,7 @@ type payload struct {
 	Type    string          `json:"type"`
 	ID      string          `json:"id"`
 	Version string          `json:"cli_version"`
+	Folder  string          `json:"cwd"`
 	Parent  string          `json:"parent_thread_id"`
 	Source  json.RawMessage `json:"source"`
 
@@ -105,6 +111,7 @@ type reader struct {
 	about  source.About
 	thread string
 	lines  *source.Lines
+	parser source.Parser
 	held   [][]byte
 	queue  []source.Record
 	now    time.Time
@@ -141,7 +148,7 @@ func open(f *source.File) (source.Reader, error) {
 	case err != nil:
 		r.err = err
 	default:
-		_ = parse(line, &first)
+		_ = source.Parse(line, &first)
 		r.held = append(r.held, bytes.Clone(line))
 	}
 	if first.Type != "session_meta" {
@@ -150,6 +157,7 @@ func open(f *source.File) (source.Reader, error) {
 	r.thread = first.Payload.ID
 	r.about = source.About{
 		Created: first.Timestamp, Controller: "user", Unit: "Codex (as it tells)", Teller: strings.TrimSpace("Codex " + first.Payload.Version),
+		Folder: first.Payload.Folder,
 	}
 	if first.Payload.Parent != "" {
 		r.about.Controller, r.about.Unit = "Codex", "sub-agent (as it tells)"
@@ -157,15 +165,6 @@ func open(f *source.File) (source.Reader, error) {
 	r.queue = append(r.queue, source.Record{Kind: source.Opened, Conn: 1, Time: first.Timestamp, Data: []byte(r.about.Controller + " → " + r.about.Unit)})
 	r.emit(first.Timestamp, &agentlog.Event{Type: agentlog.Session, ID: r.thread, Name: "Codex", Version: first.Payload.Version})
 	return r, nil
-}
-
-// parse parses a line. Members of other types than expected are ignored.
-func parse(line []byte, r *record) error {
-	err := json.Unmarshal(line, r)
-	if _, bad := errors.AsType[*json.SyntaxError](err); bad {
-		return err
-	}
-	return nil
 }
 
 // About implements [source.Reader].
@@ -210,7 +209,7 @@ func (r *reader) advance() {
 		r.err = err
 	default:
 		var rec record
-		if parse(line, &rec) != nil {
+		if r.parser.Parse(line, &rec) != nil {
 			r.lines.Skip()
 			return
 		}
@@ -227,6 +226,10 @@ func (r *reader) emit(at time.Time, e *agentlog.Event) {
 		at = r.now
 	}
 	r.now = at
+	if r.file.Tally != nil {
+		r.file.Tally.Add(e)
+		return
+	}
 	r.queue = append(r.queue, source.Record{
 		Conn: 1, Dir: agentlog.Dir(e.Type), Time: at, Protocol: agentlog.Spec.Name(), Data: e.Append(nil),
 	})
@@ -346,7 +349,7 @@ func (r *reader) response(p *payload, at time.Time) {
 		if p.Role == "assistant" {
 			r.tellPrompt(nil)
 			r.tellText()
-			r.text, r.textAt = textIn(p.Content), at
+			r.text, r.textAt = bytes.Clone(textIn(p.Content)), at
 		}
 	case "function_call", "custom_tool_call", "local_shell_call":
 		e := &agentlog.Event{ID: p.Call, Name: cmp.Or(p.Name, p.Type), Arguments: p.Arguments}

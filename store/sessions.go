@@ -1,0 +1,157 @@
+package store
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/history"
+	"github.com/wirectl/wirectl/decode/source"
+	"github.com/wirectl/wirectl/internal/prices"
+	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/protocol"
+)
+
+// A Kept is a session on this machine: a recorded one, or the transcript of an agent.
+type Kept struct {
+	history.Session
+	Agent, Project, Prompt string
+	Usage                  protocol.Usage
+	Transcript             *source.Transcript // nil if it was recorded
+}
+
+// A KeptQuery says which sessions to list.
+type KeptQuery struct {
+	// Agent and Project are parts of names, and Search is a text in a session, in any case.
+	Agent, Project, Search string
+	// Since and Until bound the time in which the sessions were active; zero is no bound.
+	Since, Until time.Time
+	Matches      func(k *Kept) bool // is called last
+	Prices       prices.List
+	Fresh        bool              // count without the cache
+	Unread       func(about error) // is called for transcripts that cannot be read
+}
+
+// ListKept returns the sessions that a query finds, the newest first.
+func ListKept(ctx context.Context, getenv func(string) string, recorded []history.Session, q KeptQuery) ([]Kept, error) {
+	var list []Kept
+	for i := range recorded {
+		list = append(list, Kept{Session: recorded[i], Agent: recorded[i].Client})
+	}
+	for _, t := range source.Transcripts(getenv) {
+		list = append(list, Kept{
+			Session: history.Session{Summary: history.Summary{ID: t.Name, Ended: t.Time}, Size: t.Size, Capture: t.File},
+			Agent:   t.Agent, Transcript: &t,
+		})
+	}
+	list = slices.DeleteFunc(list, func(k Kept) bool {
+		last := k.last()
+		return !within(k.Agent, q.Agent) || !q.Since.IsZero() && !k.Live && last.Before(q.Since) || !q.Until.IsZero() && !k.Started.IsZero() && k.Started.After(q.Until)
+	})
+	if err := tellKept(ctx, list); err != nil {
+		return nil, err
+	}
+	list = slices.DeleteFunc(list, func(k Kept) bool {
+		return !within(k.Project, q.Project) || !q.Until.IsZero() && k.Started.After(q.Until)
+	})
+	if q.Search != "" {
+		found := make([]bool, len(list))
+		err := source.Parallel(ctx, len(list), func(i int) { found[i] = source.Contains(list[i].Capture, q.Search) })
+		if err != nil {
+			return nil, err
+		}
+		kept := list[:0]
+		for i := range list {
+			if found[i] {
+				kept = append(kept, list[i])
+			}
+		}
+		list = kept
+	}
+	list, err := countKept(ctx, getenv, list, &q)
+	if err != nil {
+		return nil, err
+	}
+	list = slices.DeleteFunc(list, func(k Kept) bool { return !q.Matches(&k) })
+	slices.SortStableFunc(list, func(a, b Kept) int { return b.Shown().Compare(a.Shown()) })
+	return list, nil
+}
+
+// within reports whether a name contains a part, in any case.
+func within(name, part string) bool {
+	return strings.Contains(strings.ToLower(name), strings.ToLower(part))
+}
+
+// last is when the session was last active, as far as that is known.
+func (k *Kept) last() time.Time {
+	if k.Ended.IsZero() {
+		return k.Started
+	}
+	return k.Ended
+}
+
+// Shown is the time that orders sessions: when a recording began, and when a transcript was last written.
+func (k *Kept) Shown() time.Time {
+	if k.Transcript != nil {
+		return k.Ended
+	}
+	return k.Started
+}
+
+// maxAbout is how much of a prompt is shown, in bytes.
+const maxAbout = 200
+
+// tellKept reads what the beginnings of transcripts tell. Known secrets are masked.
+func tellKept(ctx context.Context, list []Kept) error {
+	return source.Parallel(ctx, len(list), func(i int) {
+		k := &list[i]
+		if k.Transcript == nil {
+			return
+		}
+		b := k.Transcript.Beginning()
+		mask := masks.Get().(func(string) string)
+		defer masks.Put(mask)
+		k.Started, k.Project = b.Started, mask(b.Project)
+		k.Prompt = render.Shorten(strings.Join(strings.Fields(mask(b.Prompt)), " "), maxAbout)
+	})
+}
+
+// masks are functions that mask known secrets, each for one goroutine.
+var masks = sync.Pool{New: func() any { return capture.Secrets().Text() }}
+
+// countKept counts the transcripts, and leaves out those that hold nothing or cannot be read.
+func countKept(ctx context.Context, getenv func(string) string, list []Kept, q *KeptQuery) (kept []Kept, _ error) {
+	var transcripts []source.Transcript
+	for i := range list {
+		if t := list[i].Transcript; t != nil {
+			transcripts = append(transcripts, *t)
+		}
+	}
+	counts, failed, err := source.Count(ctx, getenv, transcripts, q.Fresh)
+	if err != nil {
+		return nil, err
+	}
+	n := 0
+	for _, k := range list {
+		if k.Transcript != nil {
+			c, err := counts[n], failed[n]
+			if n++; err != nil {
+				q.Unread(err)
+				continue
+			}
+			if k.Calls, k.Failures, k.Usage = c.Calls, c.Failures, c.Usage(); k.Calls == 0 && k.Usage == (protocol.Usage{}) {
+				continue
+			}
+			for _, m := range c.Models {
+				if price, ok := q.Prices.Of(m.Model); ok {
+					k.Usage.Cost += price.Micros(m.Input, m.Cached, m.Output)
+				}
+			}
+		}
+		kept = append(kept, k)
+	}
+	return kept, nil
+}
