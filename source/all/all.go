@@ -6,9 +6,11 @@ import (
 	"encoding/binary"
 	"io"
 	"regexp"
+	"slices"
 
 	"github.com/wirectl/wirectl/internal/inflate"
 	"github.com/wirectl/wirectl/source"
+	"github.com/wirectl/wirectl/source/agents"
 	"github.com/wirectl/wirectl/source/claudecode"
 	"github.com/wirectl/wirectl/source/codex"
 	"github.com/wirectl/wirectl/source/har"
@@ -18,7 +20,7 @@ import (
 
 // list has every form: those with the surest evidence first. To add one, write its folder and put its
 // Form here, in the place of the one without a reader.
-var list = []*source.Form{
+var list = slices.Concat([]*source.Form{
 	{Name: "pcap", About: "a capture of packets", Is: isPackets, Open: pcap.Open},
 	{
 		Name: "opencode-db", About: "the database of opencode",
@@ -33,21 +35,7 @@ var list = []*source.Form{
 	},
 	claudecode.Form,
 	codex.Form,
-	{
-		Name: "gemini-chat", About: "a session of Gemini CLI",
-		Lines: []string{"sessionId projectHash startTime"}, Document: []string{"sessionId projectHash startTime messages"},
-		Instead: another,
-	},
-	{
-		Name: "qwen-chat", About: "a chat of Qwen Code",
-		Lines:   []string{"uuid parentUuid sessionId timestamp type message.role message.parts", "uuid parentUuid sessionId timestamp subtype systemPayload"},
-		Instead: another,
-	},
-	{
-		Name: "copilot", About: "a session of GitHub Copilot CLI",
-		Lines:   []string{"type=session.start data.producer=copilot-agent id timestamp parentId"},
-		Instead: another,
-	},
+}, agents.Forms, []*source.Form{
 	{
 		Name: "copilot-output", About: "the JSON output of GitHub Copilot CLI",
 		Lines:   []string{"type data ephemeral id timestamp parentId"},
@@ -63,16 +51,8 @@ var list = []*source.Form{
 		Instead: "export the session instead (opencode export ID > session.json), which has the prompt, too",
 	},
 	{
-		Name: "opencode", About: "an exported session of opencode",
-		Document: []string{"info.id info.projectID messages.0.info messages.0.parts"}, Instead: another,
-	},
-	{
 		Name: "cline-output", About: "the JSON output of Cline",
 		Lines: []string{"ts type=hook_event hookEventName", "ts type=agent_event event.type"}, Instead: another,
-	},
-	{
-		Name: "cline", About: "a session of Cline",
-		Document: []string{"version updated_at agent sessionId messages"}, Instead: another,
 	},
 	har.Form,
 	{
@@ -93,7 +73,7 @@ var list = []*source.Form{
 		Name: "tls-keys", About: "a file with keys of TLS connections", Is: begins(`^(CLIENT_HANDSHAKE_TRAFFIC_SECRET|SERVER_HANDSHAKE_TRAFFIC_SECRET|CLIENT_RANDOM|EXPORTER_SECRET) [0-9a-f]{64} `),
 		Instead: "name the capture that it belongs to",
 	},
-}
+})
 
 // another is what to do about a form whose reader is missing.
 const another = "record the program itself (wirectl relay)"
