@@ -24,11 +24,11 @@ func sessionsCommand(inv *invocation) *cli.Command {
 		Usage:     "list the sessions on this machine: recorded ones, and transcripts of agents",
 		ArgsUsage: "[list | rm [ID…] | off | on | NAME…]",
 		Description: "Lists what wirectl wrap --record has recorded, and the transcripts that agents keep\n" +
-			"(" + strings.Join(source.Agents(), ", ") + "), newest first. Commands that read a session accept its id or the\n" +
-			"beginning of it, and claude:latest. rm removes recorded sessions, or with --all all\n" +
-			"that have ended. off stops recording for all servers from their next start, without\n" +
-			"editing their configurations; on undoes that. With --hub, lists the sessions of the\n" +
-			"hub.\n\n" +
+			"(" + strings.Join(source.Agents(), ", ") + "), newest first. Commands that read\n" +
+			"a session accept its id or the beginning of it, and claude:latest. rm removes\n" +
+			"recorded sessions, or with --all all that have ended. off stops recording for all\n" +
+			"servers from their next start, without editing their configurations; on undoes\n" +
+			"that. With --hub, lists the sessions of the hub.\n\n" +
 			"   wirectl sessions\n" +
 			"   wirectl sessions --agent claude --since 24h --where 'failures>0'\n" +
 			"   wirectl calls claude:latest\n" +

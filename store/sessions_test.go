@@ -28,11 +28,7 @@ const agentFiles = "../test/testdata/files"
 func agentHome(t *testing.T) (home string, getenv func(string) string) {
 	t.Helper()
 	home = t.TempDir()
-	for _, agent := range []string{"claude", "codex"} {
-		from := map[string]string{"claude": "claude-code"}[agent]
-		if from == "" {
-			from = agent
-		}
+	for agent, from := range map[string]string{"claude": "claude-code", "codex": "codex", "gemini": "gemini", "qwen": "qwen", "copilot": "copilot"} {
 		if err := os.CopyFS(filepath.Join(home, "."+agent), os.DirFS(filepath.Join(agentFiles, from))); err != nil {
 			t.Fatal(err)
 		}
@@ -83,12 +79,12 @@ func TestKeptCounts(t *testing.T) {
 	home, getenv := agentHome(t)
 	var files []string
 	_ = fs.WalkDir(os.DirFS(home), ".", func(name string, e fs.DirEntry, _ error) error {
-		if strings.HasSuffix(name, ".jsonl") && !strings.Contains(name, "subagents") {
+		if strings.HasSuffix(name, ".jsonl") && !strings.Contains(name, "subagents") && e.Type().IsRegular() {
 			files = append(files, filepath.Join(home, filepath.FromSlash(name)))
 		}
 		return nil
 	})
-	if len(files) != 7 {
+	if len(files) != 12 {
 		t.Fatalf("there are %d transcripts", len(files))
 	}
 	whole := map[string][][]byte{}

@@ -48,7 +48,9 @@ type Transcript struct {
 // Agents are the words for the agents whose transcripts can be read.
 func Agents() (list []string) {
 	for _, f := range placed() {
-		list = append(list, f.Place.Agent)
+		if !slices.Contains(list, f.Place.Agent) {
+			list = append(list, f.Place.Agent)
+		}
 	}
 	return list
 }

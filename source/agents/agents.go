@@ -82,6 +82,7 @@ func (t *table) openFile(f *source.File) (source.Reader, error) {
 	created := timeOf(get(head, t.created))
 	r.about = source.About{
 		Created: created, Controller: "user", Unit: t.program + " (as it tells)", Teller: strings.TrimSpace(t.program + " " + version),
+		Folder: word(get(head, "cwd|data context cwd")),
 	}
 	if t.parent != "" && has(head, t.parent) {
 		r.about.Controller, r.about.Unit = t.program, "sub-agent (as it tells)"
@@ -410,6 +411,10 @@ func (r *reader) flush() {
 		e := &r.batch[i]
 		if e.at.After(r.now) {
 			r.now = e.at
+		}
+		if r.file.Tally != nil {
+			r.file.Tally.Add(&e.Event)
+			continue
 		}
 		r.queue = append(r.queue, source.Record{
 			Conn: 1, Dir: agentlog.Dir(e.Type), Time: r.now, Protocol: agentlog.Spec.Name(), Data: e.Append(nil),

@@ -1,6 +1,10 @@
 package agents
 
-import "github.com/wirectl/wirectl/source"
+import (
+	"regexp"
+
+	"github.com/wirectl/wirectl/source"
+)
 
 // A table says what the records of a program tell. Paths are keys that spaces separate; `|` separates
 // paths of which the first that is there counts.
@@ -174,20 +178,24 @@ var Forms = []*source.Form{
 	{
 		Name: "gemini-chat", About: "a session of Gemini CLI",
 		Lines: []string{"sessionId projectHash startTime"}, Open: gemini.openFile, Instead: unchanged,
+		Place: &source.Place{Agent: "gemini", Home: ".gemini", Files: []string{"tmp/*/chats/session-*.jsonl"}, ID: geminiID},
 	},
 	{
 		Name: "gemini-document", About: "a session of an older Gemini CLI",
 		Document: []string{"sessionId projectHash startTime messages"}, Open: geminiDocument.openFile, Instead: unchanged,
+		Place: &source.Place{Agent: "gemini", Home: ".gemini", Files: []string{"tmp/*/chats/session-*.json"}, ID: geminiID},
 	},
 	{
 		Name: "qwen-chat", About: "a chat of Qwen Code",
 		Lines: []string{"uuid parentUuid sessionId timestamp type message.role message.parts", "uuid parentUuid sessionId timestamp subtype systemPayload"},
 		Open:  qwen.openFile, Instead: unchanged,
+		Place: &source.Place{Agent: "qwen", Home: ".qwen", Files: []string{"projects/*/chats/*.jsonl"}, ID: regexp.MustCompile(`([^/]+)\.jsonl$`)},
 	},
 	{
 		Name: "copilot", About: "a session of GitHub Copilot CLI",
 		Lines: []string{"type=session.start data.producer=copilot-agent id timestamp parentId"},
 		Open:  copilot.openFile, Instead: unchanged,
+		Place: &source.Place{Agent: "copilot", Home: ".copilot", Files: []string{"session-state/*/events.jsonl"}, ID: regexp.MustCompile(`([^/]+)/events\.jsonl$`)},
 	},
 	{
 		Name: "opencode", About: "an exported session of opencode",
@@ -198,5 +206,8 @@ var Forms = []*source.Form{
 		Document: []string{"version updated_at agent sessionId messages"}, Open: cline.openFile, Instead: unchanged,
 	},
 }
+
+// geminiID is the end of the name of a session.
+var geminiID = regexp.MustCompile(`-([0-9a-f]+)\.jsonl?$`)
 
 const unchanged = "check that the file was not changed"
