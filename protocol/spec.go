@@ -296,6 +296,8 @@ type API struct {
 	IsEvent func(payload []byte) bool
 	// Endless events are not followed by one that says that it is the last.
 	Endless bool
+	// Texts says that an answer may be plain text instead of events.
+	Texts bool
 	// Runs judges the requests and events of a session; nil if each can be judged by itself.
 	Runs func() Runs
 
@@ -309,8 +311,8 @@ type API struct {
 
 // Runs judges the runs of an agent in a session.
 type Runs interface {
-	// Asked judges a request.
-	Asked(body []byte) []Broken
+	// JudgeRequest judges a request.
+	JudgeRequest(body []byte) []Broken
 	// Begin returns a judge of the events of an answer in their order. It reports whether an event
 	// is one of another run in the same answer.
 	Begin() func(payload []byte, m *Message) (broken []Broken, apart bool)

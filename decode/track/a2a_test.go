@@ -139,6 +139,8 @@ func TestProtocolsOfRecordings(t *testing.T) {
 		switch {
 		case name == "codex-exec-json":
 			want = "codex-exec"
+		case name == "http-aisdk":
+			want = "ai-sdk"
 		case name == "a2a10-ts-grpc-card", strings.HasPrefix(name, "grpc-"), strings.HasPrefix(name, "http-"):
 			want = ""
 		case strings.HasPrefix(name, "api-openai-realtime"):

@@ -45,7 +45,7 @@ func (c *modelCall) ask(f *Follower, e *exchange, it *decode.Item) {
 	switch {
 	case it.Err != nil || fr.Payload == nil:
 	case c.runs != nil:
-		fr.Broken = c.runs.Asked(fr.Payload)
+		fr.Broken = c.runs.JudgeRequest(fr.Payload)
 	default:
 		fr.Broken = append(c.judge().Request(fr.Payload), f.pay(c, fr.Seq, fr.Payload)...)
 		if c.paid != nil {
@@ -98,7 +98,7 @@ func (c *modelCall) answer(f *Follower, e *exchange, it *decode.Item) bool {
 		case e.events:
 			fr.Broken = c.last(&m, c.Spec.API.Endless)
 			fr.Cut = m.Phase == protocol.Fail
-		case e.isHollow(of):
+		case !c.Spec.API.Texts && e.isHollow(of):
 			fr.Broken = e.hollow(&m, c.Kind)
 		}
 	default: // a head, or not an answer

@@ -143,7 +143,7 @@ func TestThreads(t *testing.T) {
 	} {
 		runs, got := agui.Spec.API.Runs(), ""
 		runs.Begin()([]byte(interrupt), &protocol.Message{Kind: []byte("RUN_FINISHED"), Phase: protocol.Close})
-		for _, b := range runs.Asked([]byte(body)) {
+		for _, b := range runs.JudgeRequest([]byte(body)) {
 			got += b.How
 		}
 		if got != want {
@@ -164,7 +164,7 @@ func FuzzRun(f *testing.F) {
 			var m protocol.Message
 			if agui.Spec.Protocol.Parse(payload, &m) == nil {
 				judge(payload, &m)
-				runs.Asked(payload)
+				runs.JudgeRequest(payload)
 			}
 		}
 	})

@@ -133,8 +133,8 @@ func (t *threads) finished(payload []byte) {
 	t.open[string(thread)] = ids
 }
 
-// Asked judges whether a request resumes the interrupts of its thread. A new run need not.
-func (t *threads) Asked(body []byte) []protocol.Broken {
+// JudgeRequest judges whether a request resumes the interrupts of its thread. A new run need not.
+func (t *threads) JudgeRequest(body []byte) []protocol.Broken {
 	thread, _ := jsonscan.Get(body, "threadId")
 	list, resumes := jsonscan.Get(body, "resume")
 	waiting, known := t.open[string(thread)]

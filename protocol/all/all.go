@@ -11,19 +11,24 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/agentlog"
 	"github.com/wirectl/wirectl/protocol/agui"
+	"github.com/wirectl/wirectl/protocol/aisdk"
 	"github.com/wirectl/wirectl/protocol/anthropic"
 	"github.com/wirectl/wirectl/protocol/bidi"
 	"github.com/wirectl/wirectl/protocol/carried"
 	"github.com/wirectl/wirectl/protocol/cdp"
 	"github.com/wirectl/wirectl/protocol/claude"
+	"github.com/wirectl/wirectl/protocol/cline"
 	"github.com/wirectl/wirectl/protocol/codexexec"
+	"github.com/wirectl/wirectl/protocol/copilotcli"
 	"github.com/wirectl/wirectl/protocol/gemini"
+	"github.com/wirectl/wirectl/protocol/geminicli"
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
 	"github.com/wirectl/wirectl/protocol/latis"
 	"github.com/wirectl/wirectl/protocol/nexus"
 	"github.com/wirectl/wirectl/protocol/opaque"
 	"github.com/wirectl/wirectl/protocol/openai"
 	"github.com/wirectl/wirectl/protocol/opencode"
+	"github.com/wirectl/wirectl/protocol/opencoderun"
 	"github.com/wirectl/wirectl/protocol/pi"
 	"github.com/wirectl/wirectl/protocol/protobuf"
 	"github.com/wirectl/wirectl/protocol/repl"
@@ -45,6 +50,9 @@ var list = []*protocol.Spec{
 	&jsonrpc.CodexSpec,
 	&codexexec.Spec,
 	&jsonrpc.CopilotSpec,
+	&copilotcli.Spec,
+	&geminicli.Spec,
+	&cline.Spec,
 	&pi.Spec,
 	&jsonrpc.A2ASpec,
 	&openai.Spec,
@@ -55,7 +63,9 @@ var list = []*protocol.Spec{
 	&cdp.Spec,
 	&bidi.Spec,
 	&agui.Spec,
+	&aisdk.Spec,
 	&opencode.Spec,
+	&opencoderun.Spec,
 	&jsonrpc.LSPSpec,
 	&jsonrpc.DAPSpec,
 	&jsonrpc.PlainSpec,

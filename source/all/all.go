@@ -36,24 +36,6 @@ var list = slices.Concat([]*source.Form{
 	claudecode.Form,
 	codex.Form,
 }, agents.Forms, []*source.Form{
-	{
-		Name: "copilot-output", About: "the JSON output of GitHub Copilot CLI",
-		Lines:   []string{"type data ephemeral id timestamp parentId"},
-		Instead: "it has no tokens and a masked model: read the events.jsonl of the session below ~/.copilot/session-state/",
-	},
-	{
-		Name: "gemini-output", About: "the stream-json output of Gemini CLI",
-		Lines: []string{"type=init timestamp session_id model"}, Instead: another,
-	},
-	{
-		Name: "opencode-output", About: "the JSON output of opencode",
-		Lines:   []string{"type timestamp sessionID part.type part.messageID"},
-		Instead: "export the session instead (opencode export ID > session.json), which has the prompt, too",
-	},
-	{
-		Name: "cline-output", About: "the JSON output of Cline",
-		Lines: []string{"ts type=hook_event hookEventName", "ts type=agent_event event.type"}, Instead: another,
-	},
 	har.Form,
 	{
 		Name: "otlp", About: "telemetry (OTLP)",
@@ -74,9 +56,6 @@ var list = slices.Concat([]*source.Form{
 		Instead: "name the capture that it belongs to",
 	},
 })
-
-// another is what to do about a form whose reader is missing.
-const another = "record the program itself (wirectl relay)"
 
 // WithField is the form of a file if the member that holds its messages is named.
 var WithField = logs.Wrapped

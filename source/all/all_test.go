@@ -16,11 +16,11 @@ var files = os.DirFS("../../test/testdata/files")
 // formOf are the forms by the beginnings of the names of files.
 var formOf = [][2]string{
 	{"aisdk-ui-stream.sse", "events"}, {"bunyan.log", "log"}, {"claude-code/projects/-home-user-project/adf0d08a-3370-4c9c-810a-3410263a0aa6/subagents/agent-a5106edf2c425c8d7.meta", ""},
-	{"claude-code/", "claude-code"}, {"cline-json", "cline-output"}, {"cline-messages", "cline"}, {"codex/", "codex"},
-	{"copilot-output", "copilot-output"}, {"copilot/", "copilot"}, {"curl-", "events"}, {"gemini-stream", "gemini-output"},
+	{"claude-code/", "claude-code"}, {"cline-messages", "cline"}, {"codex/", "codex"},
+	{"copilot/", "copilot"}, {"curl-", "events"},
 	{"gemini/", "gemini-chat"}, {"har/", "har"}, {"lsp-trace-json", "lsp-json"}, {"lsp-trace-text", "lsp-text"}, {"made/claude", "mcp-log"},
 	{"made/lsp", "lsp-text"}, {"made/mcp-inspector", "mcp-inspector"}, {"made/", "log"}, {"mitmproxy", "mitmproxy"},
-	{"opencode-export", "opencode"}, {"opencode-run", "opencode-output"}, {"opencode.db", "opencode-db"}, {"otlp", "otlp"}, {"pcap/tls.keys", "tls-keys"},
+	{"opencode-export", "opencode"}, {"opencode.db", "opencode-db"}, {"otlp", "otlp"}, {"pcap/tls.keys", "tls-keys"},
 	{"pcap/", "pcap"}, {"pino.log", "log"}, {"qwen/", "qwen-chat"},
 }
 

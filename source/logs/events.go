@@ -58,6 +58,8 @@ var apis = []struct{ members, path, model, prompt string }{
 	{"object=chat.completion.chunk choices", "/v1/chat/completions", "model", "messages"},
 	{"type=response.created response", "/v1/responses", "response.model", "input"},
 	{"candidates", "/v1beta/models/unknown:streamGenerateContent", "modelVersion", "contents"},
+	{"type=start", "/api/chat", "", ""},
+	{"type=error errorText", "/api/chat", "", ""},
 }
 
 // openEvents makes the stream the answer of an exchange. Its request is not known.
@@ -85,6 +87,9 @@ func openEvents(f *source.File) (source.Reader, error) {
 		if event.Has(api.members) {
 			model, _ := jsonscan.Unquote(event[api.model])
 			path, body = api.path, fmt.Sprintf(`{"model":%q,"stream":true,%q:[]}`, model, api.prompt)
+			if api.model == "" { // AI SDK
+				body = `{"trigger":"submit-message","messages":[]}`
+			}
 			break
 		}
 	}
