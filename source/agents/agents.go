@@ -561,7 +561,7 @@ func (d *document) enter(list string) (head []byte, err error) {
 		}
 		if key == list {
 			if t, err := d.json.Token(); err != nil || t != json.Delim('[') {
-				return nil, cmp.Or(d.failure(err), fmt.Errorf("its %s are no list", list))
+				return nil, cmp.Or(d.failure(err), fmt.Errorf("its %s are not a list", list))
 			}
 			d.input.left = maxValue
 			return append(head, '}'), nil

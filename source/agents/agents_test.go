@@ -153,7 +153,7 @@ func TestForms(t *testing.T) {
 		},
 		{"a cut document", "opencode", `{"info":{"id":"s"},"messages":[{"info":{"id":"a","role":"user"},"parts":[{"type":"text","text":"hi"}]},{"info":`, `session"|"prompt"|byte 103: the file is cut`},
 		{"a cut line", "copilot", `{"type":"user.message","id":"1","data":{"content":"hi"}}` + "\n" + `{"type":"abo`, `session"|"prompt"|byte 57: the file is cut`},
-		{"a document without a list", "cline", `{"messages":7}`, `session"|its messages are no list`},
+		{"a document without a list", "cline", `{"messages":7}`, `session"|its messages are not a list`},
 		{"wrong types", "gemini-chat", `{"sessionId":[],"startTime":{}}` + "\n7\n" + `{"id":{},"type":"user","content":"hi"}` + "\n" + `{"id":"b","type":"gemini","tokens":{"input":-1,"output":1e300},"toolCalls":[7,{"id":"c"},{}]}`, `session"|"call","id":"c"|"result","id":"c"|EOF`},
 	} {
 		got := read(t, form(c.form), strings.NewReader(c.text))
