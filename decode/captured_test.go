@@ -75,6 +75,28 @@ func TestLiveCaptureIsShownAsItComes(t *testing.T) {
 				return pw.Write(&rec)
 			}
 		},
+		"events": func(w io.Writer) func(int) error {
+			events := `data: {"jsonrpc":"2.0","id":1,"result":{}}` + "\n\n"
+			return func(n int) error {
+				if n == 1 {
+					_, err := io.WriteString(w, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"+events)
+					return err
+				}
+				_, err := io.WriteString(w, events)
+				return err
+			}
+		},
+		"log": func(w io.Writer) func(int) error {
+			entry := `{"time":1700000000,"message":{"jsonrpc":"2.0","method":"m"}}` + "\n"
+			return func(n int) error {
+				if n == 1 {
+					_, err := io.WriteString(w, entry+entry)
+					return err
+				}
+				_, err := io.WriteString(w, entry)
+				return err
+			}
+		},
 		"http1": func(w io.Writer) func(int) error {
 			return func(int) error {
 				_, err := io.WriteString(w, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
@@ -97,17 +119,19 @@ func TestLiveCaptureIsShownAsItComes(t *testing.T) {
 			}()
 			write := start(source)
 			line := make([]byte, 1<<16)
+			next := 1
 			for i := range 3 {
 				if err := write(i + 1); err != nil {
 					t.Fatal(err)
 				}
 				n, err := sink.Read(line)
-				if err != nil || !strings.HasPrefix(string(line[:n]), fmt.Sprintf(`{"seq":%d,`, i+1)) {
+				if err != nil || !strings.HasPrefix(string(line[:n]), fmt.Sprintf(`{"seq":%d,`, next)) {
 					t.Fatalf("%s %v", line[:n], err)
 				}
+				next += bytes.Count(line[:n], []byte("\n"))
 			}
 			source.Close()
-			if _, err := sink.Read(line); err != io.EOF {
+			if _, err := io.Copy(io.Discard, sink); err != nil { // events have an end
 				t.Error(err)
 			}
 			if err := <-done; err != nil {

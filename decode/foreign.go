@@ -56,6 +56,20 @@ type failed struct{ err error }
 
 func (f *failed) Read([]byte) (int, error) { return 0, f.err }
 
+// A pausing reader reads as a live file does (see [source.File]): before each read that may wait, it
+// returns no bytes once.
+type pausing struct {
+	io.Reader
+	paused bool
+}
+
+func (p *pausing) Read(b []byte) (int, error) {
+	if p.paused = !p.paused; p.paused {
+		return 0, nil
+	}
+	return p.Reader.Read(b)
+}
+
 // openForm opens a file of another program.
 func openForm(form *source.Form, f *source.File, h *source.Head, cfg Config) (Input, error) {
 	if form.Open == nil {
@@ -67,6 +81,9 @@ func openForm(form *source.Form, f *source.File, h *source.Head, cfg Config) (In
 			return Input{}, err
 		}
 		f.Reader, f.Live = r, false
+	}
+	if form.Piped && !f.AtHand && !f.Live {
+		f.Reader, f.Live = &pausing{Reader: f.Reader}, true
 	}
 	f.Keylog, f.Field = cfg.Keylog, cfg.Field
 	r, err := form.Open(f)

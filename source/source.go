@@ -32,6 +32,9 @@ type Form struct {
 	Lines, Document []string
 	// Is reports the same of files that are not objects; it may be nil.
 	Is func(h *Head) bool
+	// Piped means that programs also write it into pipes: there, a read that may wait counts as the end
+	// of a file that grows, so that what has come is shown at once.
+	Piped bool
 	// Open returns a reader; nil if the form is only recognized.
 	Open func(f *File) (Reader, error)
 	// Instead says what to do with a file that cannot be read.

@@ -60,6 +60,7 @@ func TestDetectNot(t *testing.T) {
 		`{"sessionId":"s","projectHash":"h"}`,
 		`{"jsonrpc":"2.0","id":1,"method":"ping","time":1}` + "\n" + `{"jsonrpc":"2.0","id":1,"result":{},"time":2}`,
 		`{"time":1,"message":{"jsonrpc":"2.0","id":1}}`,
+		"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 10\r\n\r\ndata: {}\n\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}",
 		"data: hello\n\n", "GET / HTTP/1.1\r\n\r\n", "7:content", "\x28\xb5\x2f\xfd", "[]", "{", "",
 		"\x0a\x0d\x0d\x0a\xff\xff\xff\xff\x4d\x3c\x2b\x1a\x01\x00\x00\x00\xff\xff\xff\xff\xff\xff\xff\xff\x01\x00\x00\x00\x00\x00\x00\x00",
 	} {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/wirectl/wirectl/frame"
@@ -12,17 +13,25 @@ import (
 )
 
 // Events is the form of an event stream that curl has saved, with or without the head of the answer.
-var Events = &source.Form{Name: "events", About: "an event stream that was saved", Is: isEvents, Open: openEvents}
+var Events = &source.Form{Name: "events", Piped: true, About: "an event stream that was saved", Is: isEvents, Open: openEvents}
 
 var (
 	fieldPattern = regexp.MustCompile(`^(event|data|id|retry)?:`)
 	dataPattern  = regexp.MustCompile(`^data: ?([{\[].*|\[DONE\])$`)
+
+	lengthPattern = regexp.MustCompile(`(?i)\ncontent-length:[ \t]*([0-9]+)`)
+	codedPattern  = regexp.MustCompile(`(?i)\n(transfer|content)-encoding:`)
 )
 
 // isEvents recognizes server-sent events whose first data is JSON. After a head the body has to be without
-// chunks, as curl writes it; otherwise it is a stream of HTTP.
+// chunks, as curl writes it, and the last one; otherwise it is a stream of HTTP.
 func isEvents(h *source.Head) bool {
-	_, body := splitHead(h.Text())
+	head, body := splitHead(h.Text())
+	if size := lengthPattern.FindSubmatch(head); size != nil && !codedPattern.Match(head) {
+		if n, err := strconv.Atoi(string(size[1])); err == nil && len(body) > n {
+			return false
+		}
+	}
 	lines := (&source.Head{Bytes: body, Whole: h.Whole}).Lines()
 	if len(lines) == 0 || !fieldPattern.Match(lines[0]) {
 		return false

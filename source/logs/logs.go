@@ -21,15 +21,15 @@ import (
 // The forms of logs.
 var (
 	LSP = &source.Form{
-		Name: "lsp-json", About: "a JSON trace of a language client", Is: anyLine(func(line []byte) bool { _, ok := traced(line); return ok }),
+		Name: "lsp-json", Piped: true, About: "a JSON trace of a language client", Is: anyLine(func(line []byte) bool { _, ok := traced(line); return ok }),
 		Open: func(f *source.File) (source.Reader, error) { return newReader(f, "lsp", readTraced), nil },
 	}
 	Desktop = &source.Form{
-		Name: "mcp-log", About: "a log of an MCP server by Claude Desktop", Is: anyLine(desktopPattern.Match),
+		Name: "mcp-log", Piped: true, About: "a log of an MCP server by Claude Desktop", Is: anyLine(desktopPattern.Match),
 		Open: func(f *source.File) (source.Reader, error) { return newReader(f, "mcp", readDesktop), nil },
 	}
 	Wrapped = &source.Form{
-		Name: "log", About: "a log whose lines wrap messages", Is: wrapsMessages,
+		Name: "log", Piped: true, About: "a log whose lines wrap messages", Is: wrapsMessages,
 		Open: func(f *source.File) (source.Reader, error) { return newReader(f, "", readWrapped), nil },
 	}
 )
