@@ -97,7 +97,7 @@ func openForm(form *source.Form, f *source.File, h *source.Head, cfg Config) (In
 	if about.Teller != "" && cfg.Notice != nil && f.Seen.Once([]byte("told by "+about.Teller)) {
 		cfg.Notice("as " + about.Teller + " tells it: no bytes, no system prompt")
 	}
-	c := &foreign{cfg: cfg, form: form, reader: r, live: f.Live, conns: map[int]*foreignConn{}, session: capture.Session{
+	c := &foreign{cfg: cfg, form: form, reader: r, live: f.Live, conns: map[int]*foreignConn{}, open: map[int]frame.Dir{}, session: capture.Session{
 		Created: about.Created, Controller: about.Controller, Unit: about.Unit, Redacted: about.Redacted, Comment: about.Comment,
 	}}
 	c.next, c.stop = iter.Pull(c.records)
@@ -113,6 +113,7 @@ type foreign struct {
 	session capture.Session
 	live    bool
 	conns   map[int]*foreignConn
+	open    map[int]frame.Dir // connections that the file does not end, with a direction that it ends
 	next    func() (*capture.Record, bool)
 	stop    func()
 	ahead   *capture.Record // that Buffered has made; nil for none
@@ -175,6 +176,9 @@ func (c *foreign) records(yield func(*capture.Record) bool) {
 		}
 		rec := capture.Record{Time: r.Time, Frame: frame.Frame{Conn: r.Conn, Dir: r.Dir}}
 		on := true
+		if r.Conn > 0 && r.Kind != source.Note && r.Kind != source.Ended {
+			c.open[r.Conn] = c.open[r.Conn]
+		}
 		switch r.Kind {
 		case source.Idle:
 			on = yield(nil)
@@ -197,6 +201,11 @@ func (c *foreign) records(yield func(*capture.Record) bool) {
 					k.stop()
 					delete(c.conns, r.Conn)
 				}
+			}
+			if half, known := c.open[r.Conn]; known && half == r.Dir.Opposite() {
+				delete(c.open, r.Conn)
+			} else if known {
+				c.open[r.Conn] = r.Dir
 			}
 			rec.Kind = capture.HalfClosed
 			on = on && yield(&rec)
@@ -225,12 +234,18 @@ func (c *foreign) records(yield func(*capture.Record) bool) {
 			}
 		}
 	}
+	if len(c.open) > 0 && !yield(noteAt(&capture.Record{Time: r.Time}, tap.Unended)) {
+		return
+	}
 	c.err = unreadable(c.form, c.err)
 }
 
 // lost returns the record that frames are missing at the place of another record.
-func lost(at *capture.Record) *capture.Record {
-	rec := tap.Note{Tap: tap.Lost}.Record()
+func lost(at *capture.Record) *capture.Record { return noteAt(at, tap.Lost) }
+
+// noteAt returns a note at the place of another record.
+func noteAt(at *capture.Record, note string) *capture.Record {
+	rec := tap.Note{Tap: note}.Record()
 	rec.Time, rec.Frame = at.Time, at.Frame
 	return &rec
 }

@@ -28,6 +28,8 @@ const (
 	Hello = "hello"
 	// Lost tells a viewer that it was too slow and missed Lost frames.
 	Lost = "lost"
+	// Unended, as the last note, says that connections go on after what was recorded.
+	Unended = "unended"
 	// Answer is the result of a viewer's command: Do, Tag, Error.
 	Answer = "answer"
 	// Held describes the held frame with the number Held: Conn, Dir, and Payload or Data. The

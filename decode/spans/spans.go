@@ -122,10 +122,8 @@ func (f *Follower) View(dst []byte, it *decode.Item) ([]byte, error) {
 
 // Event handles a record that is not a frame.
 func (f *Follower) Event(rec *capture.Record) {
-	if n, ok := tap.ParseNote(rec); ok {
-		if n.Tap == tap.Lost {
-			f.Lose()
-		}
+	if n, ok := tap.ParseNote(rec); ok && n.Tap == tap.Lost {
+		f.Lose()
 		return
 	}
 	f.follower.Event(rec)

@@ -374,6 +374,8 @@ func (f *Follower) Event(rec *capture.Record) {
 	switch rec.Kind {
 	case capture.Note:
 		switch n, ok := tap.ParseNote(rec); {
+		case ok && n.Tap == tap.Unended:
+			f.unended = true
 		case !ok || n.Tap != tap.Lost:
 		case rec.Conn > 0: // only there
 			for _, dir := range []frame.Dir{frame.C2U, frame.U2C} {

@@ -97,6 +97,7 @@ type Follower struct {
 	units     map[int]*unit     // units with events, such as stderr or an exit status
 	held      int               // bytes held back
 	tooLarge  [3]string         // by direction: the fault of the last head whose body is over the limit
+	unended   bool              // connections go on after the last record
 	Last      time.Time         // when the last frame was read
 }
 
@@ -535,9 +536,11 @@ func (f *Follower) forget(w *followed) {
 	}
 }
 
-// End handles the end of the session and of all its connections.
+// End handles the end of the session and of all its connections, unless these go on.
 func (f *Follower) End() {
-	f.Release()
+	if f.Release(); f.unended {
+		return
+	}
 	for _, conn := range slices.Sorted(maps.Keys(f.lives)) {
 		f.endLive(conn)
 	}

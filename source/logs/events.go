@@ -3,6 +3,7 @@ package logs
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"regexp"
 	"strconv"
 	"strings"
@@ -161,8 +162,13 @@ func (r *eventReader) Next(rec *source.Record) error {
 		return r.err
 	}
 	piece, err := r.read()
-	if r.err = err; len(piece) == 0 && err != nil {
-		return err
+	if r.err = err; err == io.EOF {
+		for _, dir := range []frame.Dir{frame.C2U, frame.U2C} {
+			r.queue = append(r.queue, source.Record{Kind: source.Ended, Conn: 1, Dir: dir})
+		}
+	}
+	if len(piece) == 0 && err != nil {
+		return r.Next(rec)
 	}
 	*rec = source.Record{Kind: source.Bytes, Conn: 1, Dir: frame.U2C, Data: piece}
 	if len(piece) == 0 {

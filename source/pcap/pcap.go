@@ -105,6 +105,7 @@ type reader struct {
 	secrets    map[string]bool // servers whose connections are encrypted
 	unknown    int             // connections of unknown content
 	foreign    int             // packets of links that are not read
+	over       bool            // there are no more packets
 	failed     error
 }
 
@@ -180,6 +181,7 @@ func decoderOf(link layers.LinkType) gopacket.Decoder {
 
 // end ends reading: what waits for missing bytes comes now.
 func (r *reader) end(err error) {
+	r.over = true
 	r.flush(func() { r.assembler.FlushAll() })
 	r.mergeDecrypted(time.Time{})
 	switch {
@@ -271,6 +273,7 @@ type stream struct {
 	waiting []source.Record
 	lost    bool
 	ended   [2]bool
+	reset   bool // both directions end at once
 }
 
 // Accept is for the assembler: a connection whose beginning is not in the capture begins at any packet.
@@ -278,6 +281,7 @@ func (s *stream) Accept(tcp *layers.TCP, _ gopacket.CaptureInfo, _ reassembly.TC
 	if next < 0 && !tcp.SYN {
 		*start = true
 	}
+	s.reset = s.reset || tcp.RST
 	return true
 }
 
@@ -302,6 +306,9 @@ func (s *stream) ReassembledSG(sg reassembly.ScatterGather, _ reassembly.Assembl
 		}
 		if end {
 			s.takeBytes(source.Ended, sender, nil)
+			if s.reset {
+				s.takeBytes(source.Ended, 1-sender, nil)
+			}
 		}
 	})
 }
@@ -310,7 +317,9 @@ func (s *stream) ReassembledSG(sg reassembly.ScatterGather, _ reassembly.Assembl
 func (s *stream) ReassemblyComplete(reassembly.AssemblerContext) bool {
 	s.streams--
 	s.later(func() {
-		s.decide(true)
+		if s.decide(true); s.over { // the connection goes on
+			return
+		}
 		for sender := range s.ended {
 			s.takeBytes(source.Ended, sender, nil)
 		}
