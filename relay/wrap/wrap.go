@@ -280,12 +280,19 @@ var (
 	usual    = dialect{"command", "args", "env", "headers", addresses, `"`, `: `, nil, nil, false}
 	olderZed = dialect{"path", "args", "env", "headers", addresses, `"`, `: `, nil, nil, false} // in its member command
 	codex    = dialect{
-		"command", "args", "env", "http_headers", []string{"url"}, "", " = ",
-		[]string{"url", "http_headers", "command", "args", "env"}, nil, false,
+		"command", "args", "env", "http_headers",
+		[]string{"url"},
+		"", " = ",
+		[]string{"url", "http_headers", "command", "args", "env"},
+		nil, false,
 	}
 	goose = dialect{
-		"cmd", "args", "envs", "headers", []string{"uri", "url"}, "", ": ",
-		[]string{"type", "uri", "url", "headers", "envs", "cmd", "args"}, []string{"envs", "env_keys"}, true,
+		"cmd", "args", "envs", "headers",
+		[]string{"uri", "url"},
+		"", ": ",
+		[]string{"type", "uri", "url", "headers", "envs", "cmd", "args"},
+		[]string{"envs", "env_keys"},
+		true,
 	}
 )
 

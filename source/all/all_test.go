@@ -15,13 +15,30 @@ var files = os.DirFS("../../test/testdata/files")
 
 // formOf are the forms by the beginnings of the names of files.
 var formOf = [][2]string{
-	{"aisdk-ui-stream.sse", "events"}, {"bunyan.log", "log"}, {"claude-code/projects/-home-user-project/adf0d08a-3370-4c9c-810a-3410263a0aa6/subagents/agent-a5106edf2c425c8d7.meta", ""},
-	{"claude-code/", "claude-code"}, {"cline-messages", "cline"}, {"codex/", "codex"},
-	{"copilot/", "copilot"}, {"curl-", "events"},
-	{"gemini/", "gemini-chat"}, {"har/", "har"}, {"lsp-trace-json", "lsp-json"}, {"lsp-trace-text", "lsp-text"}, {"made/claude", "mcp-log"},
-	{"made/lsp", "lsp-text"}, {"made/mcp-inspector", "mcp-inspector"}, {"made/", "log"}, {"mitmproxy", "mitmproxy"},
-	{"opencode-export", "opencode"}, {"opencode.db", "opencode-db"}, {"otlp", "otlp"}, {"pcap/tls.keys", "tls-keys"},
-	{"pcap/", "pcap"}, {"pino.log", "log"}, {"qwen/", "qwen-chat"},
+	{"aisdk-ui-stream.sse", "events"},
+	{"bunyan.log", "log"},
+	{"claude-code/projects/-home-user-project/adf0d08a-3370-4c9c-810a-3410263a0aa6/subagents/agent-a5106edf2c425c8d7.meta", ""},
+	{"claude-code/", "claude-code"},
+	{"cline-messages", "cline"},
+	{"codex/", "codex"},
+	{"copilot/", "copilot"},
+	{"curl-", "events"},
+	{"gemini/", "gemini-chat"},
+	{"har/", "har"},
+	{"lsp-trace-json", "lsp-json"},
+	{"lsp-trace-text", "lsp-text"},
+	{"made/claude", "mcp-log"},
+	{"made/lsp", "lsp-text"},
+	{"made/mcp-inspector", "mcp-inspector"},
+	{"made/", "log"},
+	{"mitmproxy", "mitmproxy"},
+	{"opencode-export", "opencode"},
+	{"opencode.db", "opencode-db"},
+	{"otlp", "otlp"},
+	{"pcap/tls.keys", "tls-keys"},
+	{"pcap/", "pcap"},
+	{"pino.log", "log"},
+	{"qwen/", "qwen-chat"},
 }
 
 // Each file has the form of its program, and no other. A form without a reader says what to do.

@@ -149,8 +149,8 @@ func (r *reader) direction(e entry, method string) frame.Dir {
 		byMethod = frame.U2C
 	}
 	if method == "" { // an answer
-		dir, known := r.pending["c"+id], true
-		if _, known = r.pending["c"+id]; !known {
+		dir, known := r.pending["c"+id]
+		if !known {
 			if dir, known = r.pending["u"+id]; !known {
 				dir = frame.C2U
 			}
@@ -211,8 +211,10 @@ func readTraced(_ *reader, line []byte) entry {
 	return e
 }
 
-var desktopPattern = regexp.MustCompile(`^(\d{4}-\d\d-\d\dT[0-9:.]+Z) \[[^\]]+\] \[\w+\] Message from (client|server): \{`)
-var desktopLine = regexp.MustCompile(`^(\d{4}-\d\d-\d\dT[0-9:.]+Z) \[[^\]]+\] \[(\w+)\] `)
+var (
+	desktopPattern = regexp.MustCompile(`^(\d{4}-\d\d-\d\dT[0-9:.]+Z) \[[^\]]+\] \[\w+\] Message from (client|server): \{`)
+	desktopLine    = regexp.MustCompile(`^(\d{4}-\d\d-\d\dT[0-9:.]+Z) \[[^\]]+\] \[(\w+)\] `)
+)
 
 func readDesktop(_ *reader, line []byte) entry {
 	found := desktopPattern.FindSubmatchIndex(line)

@@ -154,14 +154,14 @@ func (r *reader) readPacket() {
 	packet := gopacket.NewPacket(data, decoder, gopacket.DecodeOptions{Lazy: true, NoCopy: true})
 	tcp, _ := packet.TransportLayer().(*layers.TCP)
 	if network := packet.NetworkLayer(); tcp != nil && network != nil {
-		r.assembler.AssembleWithContext(network.NetworkFlow(), tcp, &context{info})
+		r.assembler.AssembleWithContext(network.NetworkFlow(), tcp, &packetInfo{info})
 	}
 }
 
-type context struct{ info gopacket.CaptureInfo }
+type packetInfo struct{ info gopacket.CaptureInfo }
 
 // GetCaptureInfo is for the assembler.
-func (c *context) GetCaptureInfo() gopacket.CaptureInfo { return c.info }
+func (c *packetInfo) GetCaptureInfo() gopacket.CaptureInfo { return c.info }
 
 // decoderOf returns how packets of a link are read; nil if they are not.
 func decoderOf(link layers.LinkType) gopacket.Decoder {

@@ -3,6 +3,7 @@ package pcap
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -77,6 +78,9 @@ func decrypt(f *source.File) ([]piece, error) {
 	return pieces, nil
 }
 
+// tsharkPatience is how long tshark may take for a file.
+const tsharkPatience = 10 * time.Minute
+
 // tshark runs tshark for a file, and returns its output.
 func tshark(f *source.File, args ...string) ([]byte, error) {
 	path, err := exec.LookPath("tshark")
@@ -88,7 +92,9 @@ func tshark(f *source.File, args ...string) ([]byte, error) {
 		full = append(full, "-o", "tls.keylog_file:"+f.Keylog)
 	}
 	var out, problems bytes.Buffer
-	cmd := exec.Command(path, append(full, args...)...)
+	ctx, cancel := context.WithTimeout(context.Background(), tsharkPatience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, path, append(full, args...)...)
 	cmd.Stdout, cmd.Stderr = &out, &problems
 	if err := cmd.Run(); err != nil {
 		last := strings.TrimSpace(problems.String())
