@@ -72,9 +72,10 @@ type Column[R any] struct {
 // When says if a column is in text.
 type When uint8
 
-// A column that is not Always shown is left out while rows are printed as they come.
+// Columns that are shown IfAny or IfSeveral are left out while rows are printed as they come.
 const (
 	Always    When = iota
+	IfFirst        // row has a cell while rows are printed as they come; else as IfAny
 	IfAny          // row has a cell
 	IfSeveral      // rows have different cells
 )

@@ -139,7 +139,7 @@ func (l *layout[R]) fit() {
 			}
 		}
 		switch {
-		case c.Shown == Always, !l.Live && several, !l.Live && c.Shown == IfAny && first != nil:
+		case c.Shown == Always, !l.Live && several, (!l.Live && c.Shown == IfAny || c.Shown == IfFirst) && first != nil:
 		default:
 			*w = hidden
 		}

@@ -62,6 +62,9 @@ func TestWrap(t *testing.T) {
 		}, {
 			"others stay as they are, however odd", `{"a":1e400,"mcpServers":{"r":{"command":"x"},"s":{"command":"x"},"t":{}}, "a":2}`,
 			`{"a":1e400,"mcpServers":{"r":{"command":"x"},"s":{"command":"/opt/wirectl", "args": [ "relay", "-q", "exec", "x" ]},"t":{}}, "a":2}`,
+		}, {
+			"surrogates without their pairs", `{"servers":{"s":{"command":"x","args":["\ud800"]}}}`,
+			`{"servers":{"s":{"command":"/opt/wirectl","args":["relay", "-q", "exec", "x","\ud800"]}}}`,
 		},
 	} {
 		got, err := JSON.Wrap([]byte(tt.config), "s", with)

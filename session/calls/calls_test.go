@@ -430,3 +430,19 @@ func TestTextFits(t *testing.T) {
 		}
 	}
 }
+
+// A list that is printed as calls end has sizes, but not of what a program tells about itself.
+func TestSizesAreLive(t *testing.T) {
+	list := some(t)
+	out := table.Output{Form: table.AsText, Style: &render.Style{}}
+	for _, told := range []bool{false, true} {
+		for _, c := range list {
+			c.noWire = told
+		}
+		for _, live := range []bool{false, true} {
+			if text := printed(t, out, live, list); strings.Contains(text, "bytes out") == told || strings.Contains(text, "bytes in") == told {
+				t.Errorf("live %v, without bytes %v:\n%s", live, told, text)
+			}
+		}
+	}
+}
