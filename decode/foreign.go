@@ -177,7 +177,9 @@ func (c *foreign) records(yield func(*capture.Record) bool) {
 		rec := capture.Record{Time: r.Time, Frame: frame.Frame{Conn: r.Conn, Dir: r.Dir}}
 		on := true
 		if r.Conn > 0 && r.Kind != source.Note && r.Kind != source.Ended {
-			c.open[r.Conn] = c.open[r.Conn]
+			if _, known := c.open[r.Conn]; !known {
+				c.open[r.Conn] = frame.DirUnknown
+			}
 		}
 		switch r.Kind {
 		case source.Idle:
