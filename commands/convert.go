@@ -184,6 +184,10 @@ func (v *conversion) outcome(err error) error {
 		return err
 	case errors.Is(err, frame.ErrTooLarge):
 		return located(v.in, nil, err)
+	case decode.IsForeign(err):
+		return unopened(v.in, err)
+	case errors.Is(err, capture.ErrCut) && !is[*capture.Error](err):
+		return fmt.Errorf("%s: %w", label(v.in), err)
 	case !is[*capture.Error](err):
 		return err
 	case errors.Is(err, capture.ErrCut):
