@@ -97,7 +97,7 @@ func openForm(form *source.Form, f *source.File, h *source.Head, cfg Config) (In
 	if about.Teller != "" && cfg.Notice != nil && f.Seen.Once([]byte("told by "+about.Teller)) {
 		cfg.Notice("as " + about.Teller + " tells it: no bytes, no system prompt")
 	}
-	c := &foreign{cfg: cfg, form: form, reader: r, live: f.Live, conns: map[int]*foreignConn{}, open: map[int]frame.Dir{}, session: capture.Session{
+	c := &foreign{cfg: cfg, form: form, reader: r, live: f.Live, conns: map[int]*foreignConn{}, open: map[int]bool{}, session: capture.Session{
 		Created: about.Created, Controller: about.Controller, Unit: about.Unit, Redacted: about.Redacted, Comment: about.Comment,
 	}}
 	c.next, c.stop = iter.Pull(c.records)
@@ -113,7 +113,7 @@ type foreign struct {
 	session capture.Session
 	live    bool
 	conns   map[int]*foreignConn
-	open    map[int]frame.Dir // connections that the file does not end, with a direction that it ends
+	open    map[int]bool // connections of which the file ends no direction
 	next    func() (*capture.Record, bool)
 	stop    func()
 	ahead   *capture.Record // that Buffered has made; nil for none
@@ -177,9 +177,7 @@ func (c *foreign) records(yield func(*capture.Record) bool) {
 		rec := capture.Record{Time: r.Time, Frame: frame.Frame{Conn: r.Conn, Dir: r.Dir}}
 		on := true
 		if r.Conn > 0 && r.Kind != source.Note && r.Kind != source.Ended {
-			if _, known := c.open[r.Conn]; !known {
-				c.open[r.Conn] = frame.DirUnknown
-			}
+			c.open[r.Conn] = true
 		}
 		switch r.Kind {
 		case source.Idle:
@@ -204,11 +202,7 @@ func (c *foreign) records(yield func(*capture.Record) bool) {
 					delete(c.conns, r.Conn)
 				}
 			}
-			if half, known := c.open[r.Conn]; known && half == r.Dir.Opposite() {
-				delete(c.open, r.Conn)
-			} else if known {
-				c.open[r.Conn] = r.Dir
-			}
+			delete(c.open, r.Conn)
 			rec.Kind = capture.HalfClosed
 			on = on && yield(&rec)
 		case source.Lost:

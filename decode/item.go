@@ -65,6 +65,8 @@ func NewItem(cfg Config) *Item {
 // Read makes it the item of a frame in protocol p, which it borrows.
 func (it *Item) Read(f *frame.Frame, p protocol.Protocol) { it.readFrame(f, p, &it.Message) }
 
+var notRecorded = []byte("not in the file")
+
 // readFrame is Read with the message in m.
 func (it *Item) readFrame(f *frame.Frame, p protocol.Protocol, m *protocol.Message) {
 	it.Frame, it.Protocol, it.Err = f, p, f.Flaw
@@ -98,6 +100,9 @@ func (it *Item) readFrame(f *frame.Frame, p protocol.Protocol, m *protocol.Messa
 	}
 	if f.Meta != nil {
 		carried.Join(f, p, all.Of(p), m)
+		if f.Meta.Head.IsAbsent() {
+			m.Text = notRecorded
+		}
 	}
 	it.well = true
 }

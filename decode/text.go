@@ -168,7 +168,7 @@ func (l *line) item(it *Item, clock Clock) {
 		l.left(l.style.Kind, it.kind(), l.kind)
 		l.left(l.style.ID, l.names(&it.Message), l.id)
 	}
-	if l.buf = l.buf[:0]; !all.Rules(it.Protocol).NoWire {
+	if l.buf = l.buf[:0]; !all.Rules(it.Protocol).NoWire && (it.Frame.Meta == nil || !it.Frame.Meta.Head.IsAbsent()) {
 		l.buf = strconv.AppendInt(l.buf, int64(it.Frame.Size()), 10)
 	}
 	if it.Frame.Gap && it.Err != nil && it.Frame.Size() >= gapSize {

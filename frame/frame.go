@@ -99,13 +99,15 @@ func (f *Frame) Payload() []byte {
 	return f.Raw[f.Start:f.End]
 }
 
-// Size is the length of the payload, and of all bytes of a gap.
+// Size is the length of the payload, and of all bytes of a gap; 0 if the message was not recorded.
 func (f *Frame) Size() int {
 	switch {
 	case f.Gap:
 		return len(f.Raw)
 	case f.Meta != nil && f.Meta.Apart:
 		return len(f.Meta.Data)
+	case f.Meta != nil && f.Meta.Head.IsAbsent():
+		return 0
 	}
 	return f.End - f.Start
 }

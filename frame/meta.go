@@ -81,6 +81,12 @@ type Head struct {
 	Fields []Field
 }
 
+// AbsentField is the field of a head that stands for a message that was not recorded.
+const AbsentField = "Wirectl-Absent"
+
+// IsAbsent reports whether the message was not recorded; see [AbsentField].
+func (h *Head) IsAbsent() bool { return h.Get(AbsentField) != "" }
+
 // A Field is a line of a head, as it was written.
 type Field struct{ Name, Value string }
 

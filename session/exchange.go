@@ -21,6 +21,8 @@ type Exchange struct {
 	// acknowledgement.
 	Accepted, FirstPart, LastPart time.Time
 	Parts                         int64
+	// Absent means that the request was not recorded: its size is unknown.
+	Absent bool
 	// BytesIn counts the payload bytes to the opener.
 	BytesIn int64
 	// First and Last are the numbers of the first and last frames. Frames holds the numbers

@@ -25,6 +25,7 @@ func (t *Tracker) openExchange(ev *event) *Exchange {
 	e.ID.Space, e.ID.Text = m.ID.Space, append(e.ID.Text, clip(m.ID.Text, maxText)...)
 	e.Kind, e.kind = ev.kind.Name, t.lastKind // lastKind is ev.kind; using ev here would make it escape
 	e.Opened, e.BytesOut, e.First = f.Time, int64(f.Size), f.Seq
+	e.Absent = f.Absent
 	e.serial, e.count, e.rules, e.batch = t.serial, m.Count, t.rules, f.batch
 	if f.Stated != nil && f.Version == "" && t.rules.StatesVersion {
 		t.report(unstatedVersion, f, nil, "the headers of %s do not state version %s", e.Kind, m.Version)

@@ -135,6 +135,8 @@ type Frame struct {
 	// Blank that all of it is. From then on, rules that need them are not judged.
 	// Faithful that messages mean the same as before.
 	Masked, Blank, Faithful bool
+	// Absent means that the message was not recorded, so that its size is unknown.
+	Absent bool
 	// Again means that the frame was fed before, and its message counted.
 	Again bool
 	// Version is the version of the protocol that the carrier states for the message, as

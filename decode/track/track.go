@@ -275,7 +275,7 @@ func (f *Follower) place(fr *session.Frame, of *frame.Frame) {
 	conn, stream := f.scopes.Of(of)
 	fr.Conn, fr.Stream = conn+f.base, stream
 	if h := of.Meta.Head; h != nil {
-		fr.Version = decode.StatedVersion(h)
+		fr.Version, fr.Absent = decode.StatedVersion(h), h.IsAbsent()
 		fr.Stated = f.stated(of, h)
 		fr.Broken = f.revived(of, stream, fr.Time)
 	} else if e := f.web.of(of); e != nil && of.Dir == frame.C2U && of.Meta.Signal == frame.NoSignal { // in HTTP/2

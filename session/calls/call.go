@@ -74,6 +74,7 @@ type Call struct {
 
 	json      bool // the id is JSON
 	noWire    bool // there are no bytes
+	absent    bool // the request was not recorded
 	withdrawn bool // its end is the cancel, whatever comes later
 	apart     bool // its operation is not the last one that was listed
 }
@@ -116,7 +117,12 @@ var Columns = []table.Column[Call]{
 	{Name: "first_part_ms", Title: "first part", Right: true, Drop: 5, Value: func(c *Call) any { return table.Millis(c.FirstPart) }},
 	{Name: "duration_ms", Title: "took", Right: true, Usual: 7, Value: func(c *Call) any { return table.Millis(c.Duration) }},
 	{Name: "parts", Value: func(c *Call) any { return table.Count(c.Parts) }},
-	{Name: "bytes_out", Title: "bytes out", Right: true, Drop: 6, Shown: table.IfFirst, Value: func(c *Call) any { return c.bytes(c.BytesOut) }},
+	{Name: "bytes_out", Title: "bytes out", Right: true, Drop: 6, Shown: table.IfFirst, Value: func(c *Call) any {
+		if c.absent {
+			return nil
+		}
+		return c.bytes(c.BytesOut)
+	}},
 	{Name: "bytes_in", Title: "bytes in", Right: true, Drop: 13, Usual: 9, Shown: table.IfFirst, Value: func(c *Call) any { return c.bytes(c.BytesIn) }},
 	{Name: "outcome", Title: "outcome", At: 3, Least: 20, Usual: 10, Paint: paintOutcome, Value: func(c *Call) any { return c.Outcome.String() }, Cell: outcomeCell},
 	{Name: "inferred", Value: func(c *Call) any { return table.Flag(c.Inferred) }},
@@ -274,7 +280,7 @@ func (c *Call) update(e *session.Exchange) {
 	}
 	c.Outcome, c.Reason, c.Inferred = e.Outcome, e.Reason, e.Assumed || e.Outcome.Inferred()
 	c.Parts, c.BytesOut, c.BytesIn = e.Parts, e.BytesOut, e.BytesIn
-	c.FirstPart = e.TimeToFirstPart()
+	c.FirstPart, c.absent = e.TimeToFirstPart(), e.Absent
 	c.Stopped = c.Stopped || e.Outcome.Stopped()
 	late := c.withdrawn || c.Class == session.Crossed || c.Class == session.LateResult
 	switch {

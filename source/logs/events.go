@@ -72,7 +72,8 @@ var apis = []struct{ members, path, model, prompt string }{
 	{"type=error errorText", "/api/chat", "", ""},
 }
 
-// openEvents makes the stream the answer of an exchange. Its request is not known.
+// openEvents makes the stream the answer of an exchange. A request that is marked as
+// absent shows the API.
 func openEvents(f *source.File) (source.Reader, error) {
 	r := &eventReader{file: f, buf: make([]byte, 64<<10)}
 	var start []byte
@@ -104,8 +105,9 @@ func openEvents(f *source.File) (source.Reader, error) {
 		}
 	}
 	if event["jsonrpc"] == nil {
-		f.Notice("the request is not in the file: POST " + path + " stands for it")
-		r.add(frame.C2U, fmt.Sprintf("POST %s HTTP/1.1\r\nHost: unknown\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body))
+		f.Notice("the request is not in the file: taken for an answer to POST " + path)
+		r.add(frame.C2U, fmt.Sprintf("POST %s HTTP/1.1\r\nHost: unknown\r\n%s: request\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+			path, frame.AbsentField, len(body), body))
 	}
 	answer := "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
 	if head != nil {
@@ -163,9 +165,7 @@ func (r *eventReader) Next(rec *source.Record) error {
 	}
 	piece, err := r.read()
 	if r.err = err; err == io.EOF {
-		for _, dir := range []frame.Dir{frame.C2U, frame.U2C} {
-			r.queue = append(r.queue, source.Record{Kind: source.Ended, Conn: 1, Dir: dir})
-		}
+		r.queue = append(r.queue, source.Record{Kind: source.Ended, Conn: 1, Dir: frame.U2C})
 	}
 	if len(piece) == 0 && err != nil {
 		return r.Next(rec)
