@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/ip4defrag"
 	"github.com/gopacket/gopacket/layers"
 	"github.com/gopacket/gopacket/pcapgo"
 	"github.com/gopacket/gopacket/reassembly"
@@ -72,6 +73,8 @@ const (
 	maxHeld = 32 << 20
 	// maxStreams bounds the connections that are followed at once.
 	maxStreams = 1 << 14
+	// maxFragments is after how many fragments those that wait for others are forgotten.
+	maxFragments = 1 << 12
 )
 
 func cut(err error) error {
@@ -86,27 +89,29 @@ type reader struct {
 	packets interface {
 		ReadPacketData() ([]byte, gopacket.CaptureInfo, error)
 	}
-	link       layers.LinkType // of all packets, unless each tells its own
-	assembler  *reassembly.Assembler
-	about      source.About
-	now        time.Time
-	count      int // packets
-	streams    int // that are open
-	serials    int // all streams
-	flushing   bool
-	flushed    []*stream // that the current flush concerns
-	conns      int       // that were opened
-	held       int       // bytes of connections of unknown kind
-	queue      []source.Record
-	decrypted  []piece     // by time
-	numbers    map[int]int // connections, by streams of tshark
-	embedded   bool
-	canDecrypt bool
-	secrets    map[string]bool // servers whose connections are encrypted
-	unknown    int             // connections of unknown content
-	foreign    int             // packets of links that are not read
-	over       bool            // there are no more packets
-	failed     error
+	link         layers.LinkType // of all packets, unless each tells its own
+	assembler    *reassembly.Assembler
+	about        source.About
+	now          time.Time
+	count        int // packets
+	streams      int // that are open
+	serials      int // all streams
+	flushing     bool
+	flushed      []*stream // that the current flush concerns
+	conns        int       // that were opened
+	held         int       // bytes of connections of unknown kind
+	queue        []source.Record
+	decrypted    []piece     // by time
+	numbers      map[int]int // connections, by streams of tshark
+	embedded     bool
+	canDecrypt   bool
+	secrets      map[string]bool // servers whose connections are encrypted
+	unknown      int             // connections of unknown content
+	foreign      int             // packets of links that are not read
+	fragments    int             // of IPv4
+	defragmenter *ip4defrag.IPv4Defragmenter
+	over         bool // there are no more packets
+	failed       error
 }
 
 // About describes the capture.
@@ -153,9 +158,29 @@ func (r *reader) readPacket() {
 	}
 	packet := gopacket.NewPacket(data, decoder, gopacket.DecodeOptions{Lazy: true, NoCopy: true})
 	tcp, _ := packet.TransportLayer().(*layers.TCP)
+	if ip, ok := packet.NetworkLayer().(*layers.IPv4); ok && (ip.Flags&layers.IPv4MoreFragments != 0 || ip.FragOffset != 0) {
+		tcp = r.joinFragment(ip)
+	}
 	if network := packet.NetworkLayer(); tcp != nil && network != nil {
 		r.assembler.AssembleWithContext(network.NetworkFlow(), tcp, &packetInfo{info})
 	}
+}
+
+// joinFragment returns the segment that a fragment of a packet completes; nil if it completes none.
+func (r *reader) joinFragment(ip *layers.IPv4) *layers.TCP {
+	if ip.Protocol != layers.IPProtocolTCP {
+		return nil
+	}
+	if r.fragments%maxFragments == 0 {
+		r.defragmenter = ip4defrag.NewIPv4Defragmenter()
+	}
+	r.fragments++
+	whole, err := r.defragmenter.DefragIPv4WithTimestamp(ip, r.now)
+	if err != nil || whole == nil {
+		return nil
+	}
+	tcp, _ := gopacket.NewPacket(whole.Payload, layers.LayerTypeTCP, gopacket.NoCopy).TransportLayer().(*layers.TCP)
+	return tcp
 }
 
 type packetInfo struct{ info gopacket.CaptureInfo }
