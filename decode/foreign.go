@@ -230,7 +230,7 @@ func (c *foreign) records(yield func(*capture.Record) bool) {
 			}
 		}
 	}
-	if len(c.open) > 0 && !yield(noteAt(&capture.Record{Time: r.Time}, tap.Unended)) {
+	if about := c.reader.About(); about.Teller == "" && len(c.open) > 0 && !yield(noteAt(&capture.Record{Time: r.Time}, tap.Unended)) {
 		return
 	}
 	c.err = unreadable(c.form, c.err)
