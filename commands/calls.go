@@ -9,7 +9,6 @@ import (
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/source"
 	"github.com/wirectl/wirectl/decode/track"
-	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/session/calls"
 	"github.com/wirectl/wirectl/session/query"
 	"github.com/wirectl/wirectl/table"
@@ -90,7 +89,7 @@ func listCalls(inv *invocation, c *cli.Context, names []string, cfg decode.Confi
 		cfg.Note = remarks(inv, c, name)
 		some, known := false, false // of it are messages, or of a protocol that has calls
 		result, last, err := trackSession(inv, c, name, cfg, ts, func(it *decode.Item) error {
-			some, known = some || isMessage(it), known || it.Frame.Meta != nil || all.Depth(it.Protocol) >= all.RPC
+			some, known = some || isMessage(it), known || hasCalls(it)
 			log.First = it.First
 			return list.Err()
 		})

@@ -7,6 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/decode/source"
 	"github.com/wirectl/wirectl/decode/track"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/cmdline"
@@ -47,6 +48,11 @@ func runDiff(inv *invocation, c *cli.Context) error {
 	}
 	if inv.Operands[0] == "-" && inv.Operands[1] == "-" {
 		return usagef("standard input can be only one of the two sessions")
+	}
+	for _, name := range inv.Operands {
+		if sessions := source.Sessions(name); sessions != nil {
+			return usagef("%s is a folder of %d sessions: name one of them, such as %s", name, len(sessions), sessions[0])
+		}
 	}
 	options, err := diffOptions(c)
 	if err != nil {

@@ -322,6 +322,11 @@ func isMessage(it *decode.Item) bool {
 	return !it.Frame.Gap && (it.Err == nil || it.Err == it.Frame.Flaw)
 }
 
+// hasCalls reports whether an item may be of a protocol that has calls.
+func hasCalls(it *decode.Item) bool {
+	return it.Frame.Meta != nil || all.Depth(it.Protocol) >= all.RPC
+}
+
 // unread is the error for a session with faults of which no message was read, so that what is told of it
 // would be empty; nil for any other.
 func unread(name string, result *decode.Result, some bool, ts *track.Trackers) error {

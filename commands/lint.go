@@ -3,12 +3,14 @@ package commands
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/decode/source"
 	"github.com/wirectl/wirectl/decode/track"
 	"github.com/wirectl/wirectl/internal/cmdline"
 	"github.com/wirectl/wirectl/internal/render"
@@ -96,12 +98,20 @@ func lintOne(inv *invocation, c *cli.Context, name string, cfg decode.Config, te
 	if !terms.IsEmpty() {
 		ts.Watcher = check
 	}
-	result, _, err := trackSession(inv, c, name, cfg, &ts, messages(check.AddMessage))
+	known := false // some of it is of a protocol with rules
+	add := messages(check.AddMessage)
+	result, _, err := trackSession(inv, c, name, cfg, &ts, func(it *decode.Item) error {
+		known = known || hasCalls(it)
+		return add(it)
+	})
 	s := lint.Session{Name: label(name), Frames: result.Frames}
 	for _, t := range ts.List {
 		s.Add(t.Protocol.Name(), t.Tracker)
 	}
 	s.AddCheck(check, ts.Timed)
+	if err == nil && !known && result.Frames > 0 && cfg.Protocol == nil && len(s.Findings) == 0 {
+		err = &source.Error{Err: fmt.Errorf("%s: nothing to judge: %s", label(name), result.Unknown())}
+	}
 	return s, err
 }
 

@@ -43,7 +43,7 @@ func runReport(inv *invocation, c *cli.Context) error {
 	out := c.String("output")
 	switch {
 	case len(names) > 1:
-		return usagef("report takes one session; got %d", len(names))
+		return usagef("report takes one session; got %d: name one of them, such as %s", len(names), names[0])
 	case out == "-" && inv.IsTerminal(inv.Stdout):
 		return usagef("refusing to write HTML to a terminal: give -o report.html, or redirect standard output")
 	}
