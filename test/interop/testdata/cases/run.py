@@ -8,7 +8,7 @@
 
 NAME of an HTTP case is a behaviour of http_server.py, or `pings` or `restart`. WIRECTL names the program
 (default: wirectl on the PATH). Everything is written into a temporary folder."""
-import hashlib, http.client, json, os, signal, socket, subprocess, sys, tempfile, threading, time
+import hashlib, http.client, json, os, random, signal, socket, subprocess, sys, tempfile, threading, time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 WIRECTL = os.environ.get("WIRECTL", "wirectl")
@@ -110,15 +110,15 @@ def serve(name, port, out, server=None):
 
 
 def free():
-    """Two ports in a row where nobody listens."""
+    """Two ports in a row where nobody listens, and which the system gives to no client in the meantime."""
     while True:
+        port = random.randrange(12000, 30000, 2)
         with socket.socket() as a, socket.socket() as b:
-            a.bind(("127.0.0.1", 0))
-            port = a.getsockname()[1]
             try:
+                a.bind(("127.0.0.1", port))
                 b.bind(("127.0.0.1", port + 1))
                 return port
-            except (OSError, OverflowError):
+            except OSError:
                 pass
 
 
