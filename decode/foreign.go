@@ -97,7 +97,7 @@ func openForm(form *source.Form, f *source.File, h *source.Head, cfg Config) (In
 	if about.Teller != "" && cfg.Notice != nil && f.Seen.Once([]byte("told by "+about.Teller)) {
 		cfg.Notice("as " + about.Teller + " tells it: no bytes, no system prompt")
 	}
-	c := &foreign{cfg: cfg, form: form, reader: r, live: f.Live, conns: map[int]*foreignConn{}, open: map[int]bool{}, session: capture.Session{
+	c := &foreign{cfg: cfg, form: form, reader: r, live: f.Live, told: about.Teller != "", conns: map[int]*foreignConn{}, open: map[int]bool{}, session: capture.Session{
 		Created: about.Created, Controller: about.Controller, Unit: about.Unit, Redacted: about.Redacted, Comment: about.Comment,
 	}}
 	c.next, c.stop = iter.Pull(c.records)
@@ -112,6 +112,7 @@ type foreign struct {
 	reader  source.Reader
 	session capture.Session
 	live    bool
+	told    bool // by a program, about itself
 	conns   map[int]*foreignConn
 	open    map[int]bool // connections of which the file ends no direction
 	next    func() (*capture.Record, bool)
@@ -184,6 +185,9 @@ func (c *foreign) records(yield func(*capture.Record) bool) {
 			on = yield(nil)
 		case source.Message:
 			rec.Protocol, rec.Raw, rec.End = r.Protocol, r.Data, len(r.Data)
+			if c.told {
+				rec.Raw = append(rec.Raw, '\n') // as encode writes it
+			}
 			on = yield(&rec)
 		case source.Note:
 			rec.Kind, rec.Text = capture.Note, r.Data

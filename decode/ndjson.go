@@ -81,9 +81,7 @@ func (it *Item) meaningOf(r *ndjson.Record, m *protocol.Message) {
 // again from the payload.
 func (it *Item) bytesOf(r *ndjson.Record) {
 	payload, same := it.form()
-	if r.Payload = payload; all.Rules(it.Protocol).NoWire && payload != nil {
-		return
-	}
+	r.Payload = payload
 	if !same || it.Frame.Compressed || !frame.Exact(it.Framing, it.Frame) {
 		if r.Raw = it.Frame.Raw; r.Raw == nil {
 			r.Raw = []byte{} // the bytes are those of the frame before

@@ -94,6 +94,32 @@ type Reader interface {
 	Next(r *Record) error
 }
 
+// A Queue holds the records that a reader has made and not yet given, and the error that follows them.
+type Queue struct {
+	Records []Record
+	Err     error
+}
+
+// Next gives the next record, as [Reader.Next] does. While there is none, it has advance make some, or
+// set Err.
+func (q *Queue) Next(rec *Record, advance func()) error {
+	for len(q.Records) == 0 && q.Err == nil {
+		advance()
+	}
+	if len(q.Records) == 0 {
+		*rec = Record{}
+		return q.Err
+	}
+	*rec = q.Records[0]
+	if q.Records = q.Records[1:]; len(q.Records) == 0 {
+		q.Records = nil
+	}
+	return nil
+}
+
+// Push queues a record.
+func (q *Queue) Push(r Record) { q.Records = append(q.Records, r) }
+
 // ErrCut is the error for a file that ends inside a record.
 var ErrCut = errors.New("the file is cut")
 

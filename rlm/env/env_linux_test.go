@@ -129,9 +129,6 @@ func engine(t *testing.T) *env.Engine {
 func each(t *testing.T, test func(t *testing.T, k kind, start func(env.Config) *envtest.Interpreter)) {
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
-			if testing.Short() && k.name == "container" {
-				t.Skip("slow, and its goroutines are those of the others")
-			}
 			t.Cleanup(func() { nothingLeft(t) })
 			test(t, k, func(c env.Config) *envtest.Interpreter {
 				c.Spec.Memory = 1 << 30
@@ -262,6 +259,9 @@ var faults = []fault{
 // Faulty code is an error of its cell, and the next cell runs.
 func TestFaults(t *testing.T) {
 	each(t, func(t *testing.T, k kind, start func(env.Config) *envtest.Interpreter) {
+		if testing.Short() && k.name == "container" {
+			t.Skip("slow, and the other tests of containers run the same goroutines")
+		}
 		setup := ""
 		if k.language == "python" {
 			setup = "import os, sys, threading, signal"

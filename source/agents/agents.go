@@ -39,10 +39,9 @@ type reader struct {
 	lines    *source.Lines
 	document *document // instead of lines; nil for none
 	first    []byte    // that was read ahead
-	queue    []source.Record
+	queue    source.Queue
 	batch    []event // of a record
 	now      time.Time
-	err      error
 
 	turn    string // that is open; "" for none
 	copied  bool   // the turn was read in another file
@@ -72,10 +71,10 @@ func (t *table) openFile(f *source.File) (source.Reader, error) {
 	if t.list != "" {
 		r.document = &document{input: &bounded{r: f.Reader, left: maxValue}}
 		r.document.json = json.NewDecoder(r.document.input)
-		head, r.err = r.document.enter(t.list)
+		head, r.queue.Err = r.document.enter(t.list)
 	} else {
 		r.lines = source.NewLines(f.Reader, f.Live)
-		head, r.err = r.lines.Next()
+		head, r.queue.Err = r.lines.Next()
 		r.first = bytes.Clone(head)
 	}
 	version := word(get(head, t.version))
@@ -87,7 +86,7 @@ func (t *table) openFile(f *source.File) (source.Reader, error) {
 	if t.parent != "" && has(head, t.parent) {
 		r.about.Controller, r.about.Unit = t.program, "sub-agent (as it tells)"
 	}
-	r.queue = append(r.queue, source.Record{Kind: source.Opened, Conn: 1, Time: created, Data: []byte(r.about.Controller + " → " + r.about.Unit)})
+	r.queue.Push(source.Record{Kind: source.Opened, Conn: 1, Time: created, Data: []byte(r.about.Controller + " → " + r.about.Unit)})
 	r.tell(created, agentlog.Event{Type: agentlog.Session, ID: word(get(head, t.session)), Name: t.program, Version: version})
 	r.flush()
 	return r, nil
@@ -97,20 +96,7 @@ func (t *table) openFile(f *source.File) (source.Reader, error) {
 func (r *reader) About() source.About { return r.about }
 
 // Next implements [source.Reader].
-func (r *reader) Next(rec *source.Record) error {
-	for len(r.queue) == 0 && r.err == nil {
-		r.advance()
-	}
-	if len(r.queue) == 0 {
-		*rec = source.Record{}
-		return r.err
-	}
-	*rec = r.queue[0]
-	if r.queue = r.queue[1:]; len(r.queue) == 0 {
-		r.queue = nil
-	}
-	return nil
-}
+func (r *reader) Next(rec *source.Record) error { return r.queue.Next(rec, r.advance) }
 
 // advance handles the next record.
 func (r *reader) advance() {
@@ -127,7 +113,7 @@ func (r *reader) advance() {
 	case errors.Is(err, source.ErrIdle):
 		r.settle()
 		r.flush()
-		r.queue = append(r.queue, source.Record{Kind: source.Idle})
+		r.queue.Push(source.Record{Kind: source.Idle})
 	case err != nil:
 		r.settle()
 		if r.held != nil && !r.counted {
@@ -145,7 +131,7 @@ func (r *reader) advance() {
 				r.addRemark(text)
 			}
 		}
-		r.err = err
+		r.queue.Err = err
 	case jsonscan.KindOf(record) != jsonscan.Object || jsonscan.WellFormed(record) != nil:
 		if r.lines != nil {
 			r.lines.Skip()
@@ -393,7 +379,7 @@ func (r *reader) tell(at time.Time, e agentlog.Event) {
 }
 
 func (r *reader) addRemark(text string) {
-	r.queue = append(r.queue, source.Record{Kind: source.Note, Conn: 1, Time: r.now, Data: []byte(text)})
+	r.queue.Push(source.Record{Kind: source.Note, Conn: 1, Time: r.now, Data: []byte(text)})
 }
 
 // flush passes on the events of a record in the order of their times. Records are not in that order, so
@@ -416,7 +402,7 @@ func (r *reader) flush() {
 			r.file.Tally.Add(&e.Event)
 			continue
 		}
-		r.queue = append(r.queue, source.Record{
+		r.queue.Push(source.Record{
 			Conn: 1, Dir: agentlog.Dir(e.Type), Time: r.now, Protocol: agentlog.Spec.Name(), Data: e.Append(nil),
 		})
 	}

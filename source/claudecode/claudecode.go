@@ -112,10 +112,9 @@ type reader struct {
 	known   map[string]bool
 	lanes   map[string]*lane
 	calls   map[string]string // open and ended calls: their turns
-	queue   []source.Record
+	queue   source.Queue
 	now     time.Time
 	lower   int // answers whose usage is a lower bound
-	err     error
 }
 
 // maxAgents bounds the sub-agents of a session, and maxCalls the calls that are remembered for them.
@@ -176,20 +175,7 @@ func open(f *source.File) (source.Reader, error) {
 func (r *reader) About() source.About { return r.about }
 
 // Next implements [source.Reader].
-func (r *reader) Next(rec *source.Record) error {
-	for len(r.queue) == 0 && r.err == nil {
-		r.advance()
-	}
-	if len(r.queue) == 0 {
-		*rec = source.Record{}
-		return r.err
-	}
-	*rec = r.queue[0]
-	if r.queue = r.queue[1:]; len(r.queue) == 0 {
-		r.queue = nil
-	}
-	return nil
-}
+func (r *reader) Next(rec *source.Record) error { return r.queue.Next(rec, r.advance) }
 
 // Close closes the files of sub-agents.
 func (r *reader) Close() error {
@@ -249,11 +235,11 @@ func (r *reader) advance() {
 		for _, a := range r.agents {
 			a.idle = false
 		}
-		r.queue = append(r.queue, source.Record{Kind: source.Idle})
+		r.queue.Push(source.Record{Kind: source.Idle})
 	default:
 		r.endLanes()
 		r.remarks()
-		r.err = r.main.err
+		r.queue.Err = r.main.err
 	}
 }
 
@@ -268,7 +254,7 @@ func (r *reader) remarks() {
 }
 
 func (r *reader) remark(text string) {
-	r.queue = append(r.queue, source.Record{Kind: source.Note, Conn: 1, Time: r.now, Data: []byte(text)})
+	r.queue.Push(source.Record{Kind: source.Note, Conn: 1, Time: r.now, Data: []byte(text)})
 }
 
 // read reads the next record of the session.
@@ -398,7 +384,7 @@ func (r *reader) lane(f *feeder, rec *record) *lane {
 		if l.conn > 1 {
 			name = "Claude Code → " + cmp.Or(l.agent, "sub-agent") + " " + rec.Agent + " (as it tells)"
 		}
-		r.queue = append(r.queue, source.Record{Kind: source.Opened, Conn: l.conn, Time: rec.Timestamp, Data: []byte(name)})
+		r.queue.Push(source.Record{Kind: source.Opened, Conn: l.conn, Time: rec.Timestamp, Data: []byte(name)})
 	}
 	return l
 }
@@ -421,7 +407,7 @@ func (r *reader) emit(at time.Time, conn int, e *agentlog.Event) {
 		r.file.Tally.Add(e)
 		return
 	}
-	r.queue = append(r.queue, source.Record{
+	r.queue.Push(source.Record{
 		Conn: conn, Dir: agentlog.Dir(e.Type), Time: at, Protocol: agentlog.Spec.Name(), Data: e.Append(nil),
 	})
 }

@@ -113,9 +113,8 @@ type reader struct {
 	lines  *source.Lines
 	parser source.Parser
 	held   [][]byte
-	queue  []source.Record
+	queue  source.Queue
 	now    time.Time
-	err    error
 
 	turn    string // that is open; "" for none
 	inner   string // the turn of a review, which its own file has, within that
@@ -146,7 +145,7 @@ func open(f *source.File) (source.Reader, error) {
 	var first record
 	switch {
 	case err != nil:
-		r.err = err
+		r.queue.Err = err
 	default:
 		_ = source.Parse(line, &first)
 		r.held = append(r.held, bytes.Clone(line))
@@ -162,7 +161,7 @@ func open(f *source.File) (source.Reader, error) {
 	if first.Payload.Parent != "" {
 		r.about.Controller, r.about.Unit = "Codex", "sub-agent (as it tells)"
 	}
-	r.queue = append(r.queue, source.Record{Kind: source.Opened, Conn: 1, Time: first.Timestamp, Data: []byte(r.about.Controller + " → " + r.about.Unit)})
+	r.queue.Push(source.Record{Kind: source.Opened, Conn: 1, Time: first.Timestamp, Data: []byte(r.about.Controller + " → " + r.about.Unit)})
 	r.emit(first.Timestamp, &agentlog.Event{Type: agentlog.Session, ID: r.thread, Name: "Codex", Version: first.Payload.Version})
 	return r, nil
 }
@@ -171,20 +170,7 @@ func open(f *source.File) (source.Reader, error) {
 func (r *reader) About() source.About { return r.about }
 
 // Next implements [source.Reader].
-func (r *reader) Next(rec *source.Record) error {
-	for len(r.queue) == 0 && r.err == nil {
-		r.advance()
-	}
-	if len(r.queue) == 0 {
-		*rec = source.Record{}
-		return r.err
-	}
-	*rec = r.queue[0]
-	if r.queue = r.queue[1:]; len(r.queue) == 0 {
-		r.queue = nil
-	}
-	return nil
-}
+func (r *reader) Next(rec *source.Record) error { return r.queue.Next(rec, r.advance) }
 
 // advance handles the next line.
 func (r *reader) advance() {
@@ -199,14 +185,14 @@ func (r *reader) advance() {
 	case errors.Is(err, source.ErrIdle):
 		r.tellPrompt(nil)
 		r.tellText()
-		r.queue = append(r.queue, source.Record{Kind: source.Idle})
+		r.queue.Push(source.Record{Kind: source.Idle})
 	case err != nil:
 		r.tellPrompt(nil)
 		r.tellText()
 		if text := r.lines.Remark(); text != "" {
-			r.queue = append(r.queue, source.Record{Kind: source.Note, Conn: 1, Time: r.now, Data: []byte(text)})
+			r.queue.Push(source.Record{Kind: source.Note, Conn: 1, Time: r.now, Data: []byte(text)})
 		}
-		r.err = err
+		r.queue.Err = err
 	default:
 		var rec record
 		if r.parser.Parse(line, &rec) != nil {
@@ -230,7 +216,7 @@ func (r *reader) emit(at time.Time, e *agentlog.Event) {
 		r.file.Tally.Add(e)
 		return
 	}
-	r.queue = append(r.queue, source.Record{
+	r.queue.Push(source.Record{
 		Conn: 1, Dir: agentlog.Dir(e.Type), Time: at, Protocol: agentlog.Spec.Name(), Data: e.Append(nil),
 	})
 }
