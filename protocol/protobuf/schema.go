@@ -46,6 +46,10 @@ func Compile(md protoreflect.MessageDescriptor, more ...protoreflect.FileDescrip
 // than [jsonscan.MaxDepth] is an error. AppendJSON reports whether AppendWire restores wire byte
 // for byte from that form. On error it returns dst unchanged; the error is an [*Error].
 func (s *Schema) AppendJSON(dst, wire []byte) (_ []byte, exact bool, err error) {
+	usual := canonical{reader: reader{wire: wire}, dst: dst}
+	if usual.message(s.md, len(wire), 0) {
+		return usual.dst, true, nil
+	}
 	check := editing{reader: reader{wire: wire}, editor: keeper{}, root: s, strict: true}
 	if !check.message(s.md, len(wire), 0, false) {
 		return dst, false, check.err.of(s.md)
