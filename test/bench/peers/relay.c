@@ -6,9 +6,11 @@
 //                               the last of it came, in seconds since 1970
 //   peer wide CMD…             run CMD with a standard input and output that are wide pipes
 //   peer echo                  write back what comes in, by reading and writing
+//   peer poll CMD…             relay to CMD, by poll, reading and writing
 //   peer ping N CMD…           N round trips of 100 bytes through CMD: p50 p99, in µs
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -107,6 +109,27 @@ static int echo(void) {
 	return 0;
 }
 
+static int relay(char **argv) {
+	int in, out;
+	start(argv, &in, &out);
+	struct pollfd ends[2] = {{0, POLLIN, 0}, {out, POLLIN, 0}};
+	int to[2] = {in, 1};
+	while (ends[0].fd >= 0 || ends[1].fd >= 0) {
+		if (poll(ends, 2, -1) < 0) fail("poll");
+		for (int i = 0; i < 2; i++) {
+			if (!ends[i].revents) continue;
+			ssize_t n = read(ends[i].fd, buf, SIZE);
+			if (n > 0) {
+				put(to[i], buf, n);
+			} else {
+				close(to[i]);
+				ends[i].fd = -1;
+			}
+		}
+	}
+	return 0;
+}
+
 static int compare(const void *a, const void *b) {
 	double x = *(const double *)a, y = *(const double *)b;
 	return (x > y) - (x < y);
@@ -148,7 +171,8 @@ int main(int argc, char **argv) {
 		execvp(argv[2], argv + 2);
 		fail(argv[2]);
 	}
+	if (!strcmp(word, "poll") && argc > 2) return relay(argv + 2);
 	if (!strcmp(word, "ping") && argc > 3) return ping(atoi(argv[2]), argv + 3);
-	fprintf(stderr, "usage: peer source FILE N | mirror | drain | wide CMD… | echo | ping N CMD…\n");
+	fprintf(stderr, "usage: peer source FILE N | mirror | drain | wide CMD… | echo | poll CMD… | ping N CMD…\n");
 	return 2;
 }
