@@ -36,7 +36,19 @@ func wirectl() { os.Exit(commands.Main()) }
 
 // TestScripts runs the transcripts, which are the specification of the command line.
 func TestScripts(t *testing.T) {
-	testscript.Run(t, params("transcripts"))
+	p := params("transcripts")
+	if testing.Short() {
+		// With the race detector, only those are worth their time in which several things happen at once.
+		p.Dir = ""
+		for _, pattern := range []string{"*_live", "capture_*", "hub", "http_*", "monitor", "re[lp]*", "rlm*", "se[nrs]*", "ta*", "theory", "unit*", "w*"} {
+			files, err := filepath.Glob("transcripts/" + pattern + ".txtar")
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.Files = append(p.Files, files...)
+		}
+	}
+	testscript.Run(t, p)
 }
 
 // columns makes the width of lines the same everywhere.
