@@ -80,6 +80,12 @@ type Folder struct {
 // Open returns the user's folder, which may not exist yet: wirectl/sessions in the platform's
 // state folder.
 func Open(getenv func(string) string) (*Folder, error) {
+	base, err := state(getenv)
+	return &Folder{Dir: filepath.Join(base, "sessions"), maxBytes: MaxBytes}, err
+}
+
+// state returns the folder of wirectl in the platform's state folder.
+func state(getenv func(string) string) (string, error) {
 	base := getenv("XDG_STATE_HOME")
 	switch home := getenv("HOME"); {
 	case filepath.IsAbs(base):
@@ -92,9 +98,9 @@ func Open(getenv func(string) string) (*Folder, error) {
 		base = filepath.Join(home, ".local", "state")
 	}
 	if !filepath.IsAbs(base) {
-		return nil, errors.New("the folder for recordings is unknown: set HOME (or LocalAppData on Windows)")
+		return "", errors.New("the folder for recordings is unknown: set HOME (or LocalAppData on Windows)")
 	}
-	return &Folder{Dir: filepath.Join(base, "wirectl", "sessions"), maxBytes: MaxBytes}, nil
+	return filepath.Join(base, "wirectl"), nil
 }
 
 const (
@@ -212,37 +218,51 @@ func IsID(name string) bool {
 type NotFoundError struct {
 	ID    string
 	Found []string
+	// Newest is the id of the newest run, if a run was looked for and there is one.
+	Newest string
+	isRun  bool
 }
 
 func (e *NotFoundError) Error() string {
-	if len(e.Found) == 0 {
-		return fmt.Sprintf("no recorded session has the id %q: wirectl sessions lists them", e.ID)
+	switch {
+	case len(e.Found) > 0 && e.isRun:
+		return fmt.Sprintf("the ids of %d runs begin with %q: %s", len(e.Found), e.ID, strings.Join(e.Found, ", "))
+	case len(e.Found) > 0:
+		return fmt.Sprintf("the ids of %d recorded sessions begin with %q: %s", len(e.Found), e.ID, strings.Join(e.Found, ", "))
+	case e.Newest != "":
+		return fmt.Sprintf("no run has the id %q: the newest is run:%s", e.ID, e.Newest)
+	case e.isRun:
+		return fmt.Sprintf("no run has the id %q: no run was recorded; wirectl run AGENT records one", e.ID)
 	}
-	return fmt.Sprintf("the ids of %d recorded sessions begin with %q: %s", len(e.Found), e.ID, strings.Join(e.Found, ", "))
+	return fmt.Sprintf("no recorded session has the id %q: wirectl sessions lists them", e.ID)
 }
 
 // Find returns the record whose id is, or begins with, the given one. The error is a
 // [*NotFoundError] unless exactly one record matches.
 func (f *Folder) Find(id string) (Session, error) {
-	none := &NotFoundError{ID: id}
-	if !IsID(id) {
-		return Session{}, none
-	}
-	all, err := f.Sessions()
+	return find(f.Sessions, id, func(s *Session) string { return s.ID }, &NotFoundError{ID: id})
+}
+
+// find returns the one record of a list whose id begins with the given one.
+func find[T any](list func() ([]T, error), id string, of func(*T) string, none *NotFoundError) (found T, err error) {
+	all, err := list()
 	if err != nil {
-		return Session{}, err
+		return found, err
 	}
-	var found []Session
-	for _, s := range all {
-		if strings.HasPrefix(s.ID, id) {
-			found = append(found, s)
-			none.Found = append(none.Found, s.ID)
+	for i := range all {
+		if IsID(id) && strings.HasPrefix(of(&all[i]), id) {
+			found = all[i]
+			none.Found = append(none.Found, of(&all[i]))
 		}
 	}
-	if len(found) == 1 {
-		return found[0], nil
+	if len(none.Found) == 1 {
+		return found, nil
 	}
-	return Session{}, none
+	if len(all) > 0 && none.isRun {
+		none.Newest = of(&all[0])
+	}
+	var zero T
+	return zero, none
 }
 
 // ErrLive reports that a record is being written.
@@ -295,18 +315,35 @@ func (f *Folder) RemoveAll(ids []string) (removed []string, err error) {
 // size. It keeps records that are being written.
 func (f *Folder) trim(now time.Time) (size int64, err error) {
 	all, err := f.Sessions()
-	for _, s := range all {
-		size += s.Size
+	size, failed := trim(all, f.maxBytes, now, func(s *Session) entry {
+		return entry{s.Started, s.Size, s.Live, func() error { return f.Remove(*s) }}
+	})
+	return size, errors.Join(err, failed)
+}
+
+// An entry is a record as a ring sees it.
+type entry struct {
+	started time.Time
+	size    int64
+	live    bool
+	remove  func() error
+}
+
+// trim is the ring of records of one kind, given the newest first; see [Folder.trim].
+func trim[T any](all []T, most int64, now time.Time, of func(*T) entry) (size int64, err error) {
+	for i := range all {
+		size += of(&all[i]).size
 	}
-	for _, s := range slices.Backward(all) {
-		if s.Live || size <= f.maxBytes && now.Sub(s.Started) <= MaxAge {
+	for i := range slices.Backward(all) {
+		e := of(&all[i])
+		if e.live || size <= most && now.Sub(e.started) <= MaxAge {
 			continue
 		}
-		if failed := f.Remove(s); failed != nil {
+		if failed := e.remove(); failed != nil {
 			err = errors.Join(err, failed)
 			continue
 		}
-		size -= s.Size
+		size -= e.size
 	}
 	return size, err
 }
@@ -318,16 +355,24 @@ func (f *Folder) Update(s *Summary) error {
 
 // newCapture creates the file of a record with a unique id.
 func (f *Folder) newCapture() (id string, file *os.File, err error) {
+	id, err = unique(func(id string) error {
+		file, err = os.OpenFile(f.path(id, captures), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		return err
+	})
+	return id, file, err
+}
+
+// unique calls create with ids until one does not exist yet.
+func unique(create func(id string) error) (id string, err error) {
 	for range 100 {
 		var b [idBytes]byte
 		_, _ = rand.Read(b[:]) // it never fails
 		id = hex.EncodeToString(b[:])
-		file, err = os.OpenFile(f.path(id, captures), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-		if !errors.Is(err, fs.ErrExist) {
-			return id, file, err
+		if err = create(id); !errors.Is(err, fs.ErrExist) {
+			return id, err
 		}
 	}
-	return "", nil, err
+	return "", err
 }
 
 // A Recording is a record being written. It receives the bytes of a capture.

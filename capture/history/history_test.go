@@ -1,11 +1,14 @@
 package history
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -184,6 +187,88 @@ func TestOpen(t *testing.T) {
 		f, err := Open(func(name string) string { return tt.env[name] })
 		if (err == nil) != (tt.want != "") || err == nil && f.Dir != tt.want {
 			t.Errorf("%v: %v, %v", tt.env, f, err)
+		}
+	}
+}
+
+// A run is found by the beginning of its id or as the latest, its ring has a budget of its own, and
+// nobody else can read it.
+func TestRuns(t *testing.T) {
+	state := t.TempDir()
+	getenv := func(name string) string { return map[string]string{"XDG_STATE_HOME": state}[name] }
+	if _, err := FindRun(getenv, "latest"); err == nil || !strings.Contains(err.Error(), "no run was recorded") {
+		t.Errorf("without runs: %v", err)
+	}
+	old, err := BeginRun(getenv, Run{Agent: "codex", Started: time.Now().Add(-time.Hour)})
+	check(t, err, old.End(3, []string{"no model"}))
+	w, err := BeginRun(getenv, Run{Agent: "claude", Command: []string{"claude"}, Level: Full})
+	check(t, err)
+	r, err := FindRun(getenv, Latest)
+	check(t, err)
+	if r.ID != w.ID || r.Dir != w.Folder() || !r.Live || r.Lost || r.Agent != "claude" {
+		t.Errorf("while it runs: %+v", r)
+	}
+	if err := r.Remove(); !errors.Is(err, ErrLive) {
+		t.Errorf("remove it: %v", err)
+	}
+	check(t, w.hold.Close()) // as when its process ends
+	if r, err = FindRun(getenv, w.ID[:5]); err != nil || r.Live || !r.Lost {
+		t.Errorf("after a crash: %+v, %v", r, err)
+	}
+	check(t, r.Remove())
+	_, err = FindRun(getenv, w.ID)
+	if want := fmt.Sprintf("no run has the id %q: the newest is run:%s", w.ID, old.ID); err == nil || err.Error() != want {
+		t.Errorf("a run that has gone: %v, want %s", err, want)
+	}
+	if r, err = FindRun(getenv, old.ID); err != nil || r.Status != 3 || r.Lost || !slices.Equal(r.Notes, []string{"no model"}) {
+		t.Errorf("the one before: %+v, %v", r, err)
+	}
+	if runtime.GOOS != "windows" {
+		for _, name := range []string{r.Dir, filepath.Join(r.Dir, RunFile), filepath.Join(r.Dir, EventsFile)} {
+			if info, err := os.Stat(name); err != nil || info.Mode().Perm()&0o077 != 0 {
+				t.Errorf("%s: %v, %v", name, info.Mode(), err)
+			}
+		}
+	}
+	c, err := CreateCapture(r.Dir, "model.pcapng")
+	check(t, err)
+	c.most = 1000
+	_, err = c.Write(make([]byte, 900))
+	check(t, err, c.Close())
+	if r, err = FindRun(getenv, old.ID); err != nil || r.Size < 900 {
+		t.Errorf("with a capture: %+v, %v", r, err)
+	}
+	long, err := BeginRun(getenv, Run{Started: time.Now().Add(-MaxAge - time.Hour)})
+	check(t, err, long.End(0, nil))
+	if _, err := FindRun(getenv, long.ID); err == nil {
+		t.Error("a run that is too old is still there")
+	}
+	sessions, err := Open(getenv)
+	check(t, err, sessions.Switch(false))
+	if _, err := BeginRun(getenv, Run{}); !errors.Is(err, ErrOff) {
+		t.Errorf("with recording off: %v", err)
+	}
+}
+
+// An event is one line that is short enough to be written at once.
+func TestEvents(t *testing.T) {
+	state := t.TempDir()
+	w, err := BeginRun(func(name string) string { return map[string]string{"XDG_STATE_HOME": state}[name] }, Run{})
+	check(t, err)
+	for _, command := range []string{"ls", strings.Repeat("x", 10_000), strings.Repeat("\x01é", 5_000)} {
+		check(t, AppendEvent(w.Folder(), Event{Event: "start", Time: time.Now(), PID: 1, Command: command}))
+	}
+	text, err := os.ReadFile(filepath.Join(w.Folder(), EventsFile))
+	check(t, err, w.End(0, nil))
+	lines := strings.SplitAfter(string(text), "\n")
+	if len(lines) != 4 || lines[3] != "" {
+		t.Fatalf("%d lines", len(lines))
+	}
+	for _, line := range lines[:3] {
+		var e Event
+		check(t, json.Unmarshal([]byte(line), &e))
+		if len(line) > MaxEvent || e.Command == "" {
+			t.Errorf("a line of %d bytes: %q", len(line), line)
 		}
 	}
 }
