@@ -31,6 +31,9 @@ type Input struct {
 	stored bool         // the capture is of frames that were taken under whatever limit
 }
 
+// Stored is a capture of frames that were taken under whatever limit.
+func Stored(r capture.Reader) Input { return Input{Capture: r, stored: true} }
+
 func (in Input) feed(cfg Config) feed {
 	if in.Capture != nil {
 		return newCaptured(in, cfg)
@@ -93,11 +96,11 @@ func open(r io.Reader, cfg Config) (Input, error) {
 	if isCapture {
 		cfg.noticeUnused()
 		c, err := pcapng.NewReader(b, max(pcapng.DefaultLimit, pcapng.BlockLimit(cfg.Limit)))
-		return Input{Capture: c, stored: true}, err
+		return Stored(c), err
 	}
 	if cfg.Framing == nil && isNDJSON(b) {
 		cfg.noticeUnused()
-		return Input{Capture: ndjson.NewReader(ndjson.Lines(b), max(maxLine, ndjson.LineLimit(cfg.Limit)), cfg.Reframe), stored: true}, nil
+		return Stored(ndjson.NewReader(ndjson.Lines(b), max(maxLine, ndjson.LineLimit(cfg.Limit)), cfg.Reframe)), nil
 	}
 	return openStream(b, cfg), nil
 }

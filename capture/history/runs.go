@@ -306,7 +306,13 @@ func (r *Run) Remove() error {
 	if r.Live {
 		return fmt.Errorf("run:%s: %w", r.ID, ErrLive)
 	}
-	return os.RemoveAll(r.Dir)
+	if err := os.RemoveAll(r.Dir); err != nil {
+		return err
+	}
+	if err := os.Remove(r.Dir + ".notes.json"); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 func trimRuns(ring string, now time.Time) (size int64, err error) {

@@ -296,8 +296,8 @@ func (j *judge) overdue(since time.Time) (calls []string) {
 	return calls
 }
 
-// End waits for the judge to end, as long as ctx allows. It warns if that takes long.
-func (j *judge) End(ctx context.Context, warn func(text string)) {
+// awaitEnd waits for the judge to end, as long as ctx allows. It warns if that takes long.
+func (j *judge) awaitEnd(ctx context.Context, warn func(text string)) {
 	if !j.isComplete() {
 		left := maxClosing
 		if j.behind { // and would not be complete with more time

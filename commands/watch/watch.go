@@ -310,7 +310,7 @@ func (w *Watch) Close(exit *transport.Exit) error {
 		w.spans.close(ctx)
 	}
 	if w.judge != nil {
-		w.judge.End(ctx, w.options.Warn)
+		w.judge.awaitEnd(ctx, w.options.Warn)
 		if summary := w.Server.Summary(w.judge.Summary()); summary != "" {
 			w.options.Warn(summary + ended(exit))
 		}

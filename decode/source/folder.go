@@ -24,9 +24,10 @@ const (
 
 // Sessions returns the files of other programs in a folder and those below, in the order of their
 // first times, without those that belong to the session of another. It returns nil for anything else
-// than a folder, and for a recording.
+// than a folder, and for a recording or a run.
 func Sessions(folder string) (names []string) {
-	if info, err := os.Stat(folder); err != nil || !info.IsDir() || recordingFolder(folder) != nil {
+	info, err := os.Stat(folder)
+	if err != nil || !info.IsDir() || recordingFolder(folder) != nil || isRunFolder(folder) {
 		return nil
 	}
 	type session struct{ name, begins string }

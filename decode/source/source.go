@@ -76,13 +76,15 @@ func (o *Opener) Open(ctx context.Context, name string) (*Source, error) {
 	return src, nil
 }
 
-// Resolve returns the file of the recorded session, or of the transcript, that an input names by its
-// id, or the beginning of that; any other name is returned as it is. A file wins over an id.
+// Resolve returns the file of the recorded session or of the transcript, or the folder of the run, that an
+// input names by its id, or the beginning of that; any other name is returned as it is. A file wins over an id.
 func (o *Opener) Resolve(name string) (string, error) {
 	_, err := os.Lstat(name)
 	switch {
 	case err == nil:
 		return name, nil
+	case IsRun(name):
+		return o.RunFolder(name)
 	case IsTranscript(name):
 		t, err := FindTranscript(o.Getenv, name)
 		if err != nil {
@@ -194,9 +196,20 @@ type Session struct {
 // Close closes the input.
 func (s *Session) Close() { s.close() }
 
-// Session opens an input of frames: those of Open, and the folder of a recording. The error
+// Session opens an input of frames: those of Open, a run, and the folder of a recording. The error
 // is an [Error] if the input cannot be opened.
 func (o *Opener) Session(ctx context.Context, name string, cfg decode.Config, follow bool) (*Session, error) {
+	run, err := o.RunFolder(name)
+	if err != nil {
+		return nil, err
+	}
+	if run != "" {
+		r, err := OpenRun(ctx, run, cfg, follow)
+		if err != nil {
+			return nil, err
+		}
+		return &Session{decode.Stored(r), func() { r.Close() }}, nil
+	}
 	if folder := recordingFolder(name); folder != nil {
 		folder, clear := meterFolder(folder, o.Meter)
 		r, err := decode.OpenRecording(folder, cfg)

@@ -30,6 +30,7 @@ import (
 	"github.com/wirectl/wirectl/protocol/opencode"
 	"github.com/wirectl/wirectl/protocol/opencoderun"
 	"github.com/wirectl/wirectl/protocol/pi"
+	"github.com/wirectl/wirectl/protocol/process"
 	"github.com/wirectl/wirectl/protocol/protobuf"
 	"github.com/wirectl/wirectl/protocol/repl"
 	"github.com/wirectl/wirectl/protocol/rlm"
@@ -47,6 +48,7 @@ var list = []*protocol.Spec{
 	&jsonrpc.ACPSpec,
 	&claude.Spec,
 	&agentlog.Spec,
+	&process.Spec,
 	&jsonrpc.CodexSpec,
 	&codexexec.Spec,
 	&jsonrpc.CopilotSpec,
