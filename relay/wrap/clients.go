@@ -178,6 +178,13 @@ type Server struct {
 	// records nothing.
 	Wrapped bool   `json:"wrapped"`
 	Record  string `json:"record,omitempty"`
+
+	// Argv is the command with its arguments; nil if it has none, or they are not just words.
+	Argv []string `json:"-"`
+	// URL is the address of a server over HTTP, and HasHeaders that the client sends headers of its
+	// own to it.
+	URL        string `json:"-"`
+	HasHeaders bool   `json:"-"`
 }
 
 // Short is the name without the project.
@@ -197,7 +204,12 @@ func (f Format) Servers(config []byte) ([]Server, error) {
 		if slices.ContainsFunc(list, func(s Server) bool { return s.Name == e.full() }) {
 			continue
 		}
-		s := Server{Name: e.full(), Project: e.project}
+		s := Server{Name: e.full(), Project: e.project, URL: e.url, HasHeaders: len(e.headers) > 0}
+		if words := append([]value{e.command}, e.args...); e.problem == nil && !slices.ContainsFunc(words, func(v value) bool { return !v.string }) {
+			for _, word := range words {
+				s.Argv = append(s.Argv, word.text)
+			}
+		}
 		if e.command.span == (span{}) {
 			s.Remote, s.NoCommand = e.remote, !e.remote && e.problem == nil && err == nil
 		}
@@ -219,14 +231,20 @@ func (e *entry) recorded(at int) string {
 	return ""
 }
 
-// Completable returns the servers of a configuration file for shell completion: none if the
-// file cannot be read, and those before the error if it is invalid.
-func Completable(file string) []Server {
+// ServersIn returns the servers of a configuration file: none if the file cannot be read, and those
+// before the error if it is invalid.
+func ServersIn(file string) []Server {
 	config, err := readFile(file)
 	if err != nil {
 		return nil
 	}
 	list, _ := FormatOf(file).Servers(config)
+	return list
+}
+
+// Completable returns the servers of a configuration file for shell completion.
+func Completable(file string) []Server {
+	list := ServersIn(file)
 	// Completion scripts would misinterpret these names.
 	return slices.DeleteFunc(list, func(s Server) bool { return s.Name != render.Safe(s.Name) || strings.HasPrefix(s.Name, ":") })
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -273,9 +274,22 @@ func TestServers(t *testing.T) {
 		`{"mcp":{"servers":{"in":{"command":"/opt/wirectl","args":["relay","--","x"]}}},"mcpServers":{"out":{}}}`: {{Name: "in", Wrapped: true}, {Name: "out", NoCommand: true}},
 		`{"mcpServers":{"first":{"command":"a"},"second":`:                                                        {{Name: "first"}, {Name: "second"}},
 	} {
-		if got, _ := JSON.Servers([]byte(config)); !slices.Equal(got, want) {
+		got, _ := JSON.Servers([]byte(config))
+		for i := range got {
+			got[i].Argv, got[i].URL = nil, ""
+		}
+		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %v, want %v", config, got, want)
 		}
+	}
+}
+
+// A server has a command of words, or an address.
+func TestWhatServersRun(t *testing.T) {
+	config := `{"mcpServers":{"a":{"command":"node","args":["x y",""]},"b":{"url":"http://127.0.0.1:1/mcp","headers":{"X":"y"}},"c":{"command":"node","args":[1]}}}`
+	got, _ := JSON.Servers([]byte(config))
+	if len(got) != 3 || !slices.Equal(got[0].Argv, []string{"node", "x y", ""}) || got[1].URL != "http://127.0.0.1:1/mcp" || !got[1].HasHeaders || got[2].Argv != nil {
+		t.Errorf("got %+v", got)
 	}
 }
 
