@@ -169,7 +169,12 @@ func (c *foreign) Close() error {
 const maxForeign = 1 << 14
 
 // records yields the records of the file, and nil where there is no more for now.
-func (c *foreign) records(yield func(*capture.Record) bool) {
+func (c *foreign) records(pass func(*capture.Record) bool) {
+	frames := false
+	yield := func(rec *capture.Record) bool {
+		frames = frames || rec != nil && rec.Kind == capture.Frame
+		return pass(rec)
+	}
 	var r source.Record
 	for {
 		if c.err = c.reader.Next(&r); c.err != nil {
@@ -236,6 +241,9 @@ func (c *foreign) records(yield func(*capture.Record) bool) {
 	}
 	if about := c.reader.About(); about.Teller == "" && len(c.open) > 0 && !yield(noteAt(&capture.Record{Time: r.Time}, tap.Unended)) {
 		return
+	}
+	if c.err == io.EOF && !frames {
+		c.err = errors.New("there are no messages in it")
 	}
 	c.err = unreadable(c.form, c.err)
 }

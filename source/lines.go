@@ -14,6 +14,7 @@ import (
 type Lines struct {
 	r       io.Reader
 	live    bool
+	text    bool
 	buf     []byte
 	at, end int   // buf[at:end] was not returned
 	offset  int64 // of buf[0] in the file
@@ -33,6 +34,9 @@ var ErrIdle = errors.New("no more for now")
 
 // NewLines returns the lines of r. At the end of a live file, Next returns [ErrIdle].
 func NewLines(r io.Reader, live bool) *Lines { return &Lines{r: r, live: live} }
+
+// NewTextLines is [NewLines] for a file whose lines need not be JSON, so that a last one without its end counts.
+func NewTextLines(r io.Reader, live bool) *Lines { return &Lines{r: r, live: live, text: true} }
 
 // Next returns the next line that is not blank, valid until the next call. A last line without its end
 // counts if it is complete JSON; otherwise the error is a [*CutError].
@@ -90,7 +94,7 @@ func (l *Lines) last() ([]byte, error) {
 	case len(line) == 0 || l.skips:
 		l.release()
 		return nil, io.EOF
-	case jsonscan.WellFormed(line) != nil:
+	case !l.text && jsonscan.WellFormed(line) != nil:
 		l.release()
 		return nil, &CutError{begin}
 	}

@@ -29,10 +29,7 @@ var list = slices.Concat([]*source.Form{
 		},
 		Instead: "export a session and read that (opencode export ID > session.json; opencode session list shows the ids)",
 	},
-	{
-		Name: "mitmproxy", About: "a file of flows of mitmproxy", Is: isFlows,
-		Instead: "convert it first (mitmdump -nr FILE --set hardump=flows.har)",
-	},
+	har.Flows,
 	claudecode.Form,
 	codex.Form,
 }, agents.Forms, []*source.Form{
@@ -43,10 +40,7 @@ var list = slices.Concat([]*source.Form{
 		Instead:  "put wirectl relay in front of the model",
 	},
 	logs.LSP,
-	{
-		Name: "lsp-text", About: "a trace of a language client", Is: matches(tracePattern),
-		Instead: "set the trace to JSON, or put wirectl relay between editor and server (wirectl wrap)",
-	},
+	logs.Trace,
 	logs.Desktop,
 	logs.Inspector,
 	logs.Events,
@@ -111,21 +105,6 @@ func begins(pattern string) test {
 	return func(h *source.Head) bool { return p.Match(h.Bytes) }
 }
 
-// matches holds if one of the first lines matches a pattern.
-func matches(pattern string) test {
-	p := regexp.MustCompile(pattern)
-	return func(h *source.Head) bool {
-		for _, line := range h.Lines() {
-			if p.Match(line) {
-				return true
-			}
-		}
-		return false
-	}
-}
-
-const tracePattern = `^(\[Trace - [^\]]+\] |\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ \[(info|trace)\] (\[Trace - [^\]]+\] )?)(Sending|Received) (request|response|notification) '[^']+`
-
 // isPackets recognizes pcap of both byte orders and units of time, and pcapng of another link type than
 // that of wirectl.
 func isPackets(h *source.Head) bool {
@@ -167,10 +146,3 @@ func isPackets(h *source.Head) bool {
 }
 
 func isSQLite(h *source.Head) bool { return bytes.HasPrefix(h.Bytes, []byte("SQLite format 3\x00")) }
-
-var flowPattern = regexp.MustCompile(`^[0-9]{1,12}:[0-9]+:`)
-
-// isFlows recognizes a tnetstring with the keys of a flow.
-func isFlows(h *source.Head) bool {
-	return flowPattern.Match(h.Bytes) && bytes.Contains(h.Bytes, []byte("4:type;")) && bytes.Contains(h.Bytes, []byte("7:version;"))
-}

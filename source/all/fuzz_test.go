@@ -20,6 +20,10 @@ func FuzzPackets(f *testing.F) { fuzzReader(f, "pcap", "pcap/*.pcap*") }
 
 func FuzzLSP(f *testing.F) { fuzzReader(f, "lsp-json", "lsp-*") }
 
+func FuzzFlows(f *testing.F) { fuzzReader(f, "mitmproxy", "*.mitm") }
+
+func FuzzTrace(f *testing.F) { fuzzReader(f, "lsp-text", "*lsp-*") }
+
 func FuzzDesktop(f *testing.F) { fuzzReader(f, "mcp-log", "made/claude-desktop*") }
 
 func FuzzInspector(f *testing.F) { fuzzReader(f, "mcp-inspector", "made/mcp-inspector*") }

@@ -1,6 +1,7 @@
-// Package har reads HTTP archives: exports of browsers, proxies and wirectl itself. The exchanges become
-// connections of HTTP/1.1 again, whatever the program spoke, because an archive has decoded bodies. The
-// form is HAR 1.2, with the members of Chromium for messages of WebSockets and for server-sent events.
+// Package har reads HTTP archives: exports of browsers, proxies and wirectl itself, and the flows of
+// mitmproxy. The exchanges become connections of HTTP/1.1 again, whatever the program spoke, because an
+// archive has decoded bodies. The form of archives is HAR 1.2, with the members of Chromium for messages of
+// WebSockets and for server-sent events.
 package har
 
 import (
@@ -108,6 +109,8 @@ type socketMessage struct {
 	Time   float64 `json:"time"`
 	Opcode float64 `json:"opcode"`
 	Data   string  `json:"data"`
+
+	plain []byte // instead of Data; nil for none
 }
 
 type sentEvent struct {
@@ -117,10 +120,13 @@ type sentEvent struct {
 	Data string  `json:"data"`
 }
 
-// A reader yields the records of entries.
+// A reader yields the records of entries, or of flows.
 type reader struct {
 	json   *json.Decoder
 	input  *bounded
+	more   func() // reads the next entry into the held records
+	packed bool   // bodies are as they were sent, with the encoding of their content
+	idle   bool   // a file that grows has no more for now
 	about  source.About
 	number int       // entries
 	latest time.Time // the beginning of the entry before
@@ -141,6 +147,7 @@ type conn struct {
 func open(f *source.File) (source.Reader, error) {
 	in := &bounded{r: f.Reader}
 	r := &reader{input: in, json: json.NewDecoder(&withoutMark{r: in}), shared: map[string]*conn{}}
+	r.more = r.readEntry
 	err := r.enter("log")
 	if err == nil {
 		err = r.enter("entries")
@@ -236,11 +243,17 @@ func (r *reader) About() source.About { return r.about }
 
 // Next reads the next record; see [source.Reader].
 func (r *reader) Next(rec *source.Record) error {
-	for r.failed == nil && (len(r.held) == 0 || r.size < maxHeld) {
-		r.readEntry()
+	for r.failed == nil && !r.idle && (len(r.held) == 0 || r.size < maxHeld) {
+		r.more()
 	}
-	if len(r.held) == 0 {
+	switch {
+	case len(r.held) > 0:
+	case r.failed != nil:
 		return r.failed
+	default:
+		r.idle = false
+		*rec = source.Record{Kind: source.Idle}
+		return nil
 	}
 	next := heap.Pop(&r.held).(heldRecord)
 	r.size -= sizeOf(&next.Record)
@@ -323,6 +336,12 @@ func (r *reader) takeEntry(e *entry) {
 	x.started = timeOf(e.Started, r.latest)
 	x.answer = x.started.Add(millis(e.Timings.Send) + millis(e.Timings.Wait) + millis(e.Timings.Blocked) + millis(e.Timings.DNS) + millis(e.Timings.Connect))
 	x.done = x.answer.Add(millis(e.Timings.Receive))
+	x.take()
+}
+
+// take makes the records of an exchange whose times are known.
+func (x *exchange) take() {
+	r, e := x.reader, x.entry
 	r.latest, x.now = x.started, x.started
 	address, err := url.Parse(e.Request.URL)
 	if err == nil && !slices.Contains([]string{"", "http", "https", "ws", "wss"}, address.Scheme) {
@@ -379,6 +398,11 @@ func (x *exchange) connect(host string, keeps bool) {
 	if keeps && x.Connection != "" && c == nil && len(x.shared) < maxShared {
 		x.keeps, x.shared[x.Connection] = true, &conn{x.conn, x.done}
 	}
+	x.announce(host)
+}
+
+// announce begins the connection.
+func (x *exchange) announce(host string) {
 	x.emit(source.Opened, frame.DirUnknown, []byte(cmp.Or(x.about.Controller, "client")+" → "+host))
 }
 
@@ -401,10 +425,14 @@ func (x *exchange) at(t time.Time) *exchange {
 var unwanted = []string{"Content-Encoding", "Transfer-Encoding", "Content-Length", "Trailer"}
 
 // head returns the head of a message. One that has a body states its length; -1 is none.
-func head(start string, fields []field, length int, extra ...string) []byte {
+func (x *exchange) head(start string, fields []field, length int, extra ...string) []byte {
 	b := fmt.Appendf(nil, "%s\r\n", start)
+	omitted := unwanted
+	if x.packed {
+		omitted = unwanted[1:]
+	}
 	for _, f := range fields {
-		if !httpguts.ValidHeaderFieldName(f.Name) || slices.ContainsFunc(unwanted, func(name string) bool { return strings.EqualFold(name, f.Name) }) {
+		if !httpguts.ValidHeaderFieldName(f.Name) || slices.ContainsFunc(omitted, func(name string) bool { return strings.EqualFold(name, f.Name) }) {
 			continue
 		}
 		for value := range strings.SplitSeq(f.Value, "\n") { // Chromium joins fields of one name
@@ -451,7 +479,7 @@ func (x *exchange) sendRequest(address *url.URL, socket bool) {
 	if q.Method == "CONNECT" {
 		q.Method, target = "GET", cmp.Or(target, "/") // what passes the tunnel is in entries of its own
 	}
-	x.emit(source.Bytes, frame.C2U, append(head(q.Method+" "+target+" HTTP/1.1", q.Headers, length, extra...), body...))
+	x.emit(source.Bytes, frame.C2U, append(x.head(q.Method+" "+target+" HTTP/1.1", q.Headers, length, extra...), body...))
 }
 
 // upgrade returns the fields of an upgrade to WebSocket that are missing.
@@ -497,7 +525,7 @@ func (x *exchange) sendResponse() {
 	p := &x.Response
 	body, there := p.Body.bytes()
 	if status := int(p.Status); x.Request.Method == "HEAD" || status == 204 || status == 304 {
-		x.at(x.answer).emit(source.Bytes, frame.U2C, head(x.statusLine(), p.Headers, -1))
+		x.at(x.answer).emit(source.Bytes, frame.U2C, x.head(x.statusLine(), p.Headers, -1))
 		x.at(x.done)
 		return
 	}
@@ -508,7 +536,7 @@ func (x *exchange) sendResponse() {
 	pieces := x.pieces(body)
 	empty := p.Body.Size != nil && *p.Body.Size == 0 || p.Size != nil && *p.Size == 0 || p.Status == 202
 	if !there && len(pieces) == 0 && !empty {
-		x.at(x.answer).emit(source.Bytes, frame.U2C, head(x.statusLine(), p.Headers, -1, append(extra, "Transfer-Encoding: chunked")...))
+		x.at(x.answer).emit(source.Bytes, frame.U2C, x.head(x.statusLine(), p.Headers, -1, append(extra, "Transfer-Encoding: chunked")...))
 		x.emit(source.Lost, frame.U2C, fmt.Appendf(nil, "the body of the answer to %s %.200s is not in the archive", x.Request.Method, x.Request.URL))
 		return
 	}
@@ -516,7 +544,7 @@ func (x *exchange) sendResponse() {
 	for _, piece := range pieces {
 		length += len(piece.data)
 	}
-	x.at(x.answer).emit(source.Bytes, frame.U2C, head(x.statusLine(), p.Headers, length, extra...))
+	x.at(x.answer).emit(source.Bytes, frame.U2C, x.head(x.statusLine(), p.Headers, length, extra...))
 	for _, piece := range pieces {
 		x.at(piece.at).emit(source.Bytes, frame.U2C, piece.data)
 	}
@@ -587,15 +615,18 @@ func clockOf(first float64, start time.Time) func(float64) time.Time {
 
 func (x *exchange) switchProtocols() {
 	x.Response.Status, x.Response.Text = 101, "Switching Protocols"
-	x.at(x.answer).emit(source.Bytes, frame.U2C, head(x.statusLine(), x.Response.Headers, -1, upgrade(x.Response.Headers)...))
+	x.at(x.answer).emit(source.Bytes, frame.U2C, x.head(x.statusLine(), x.Response.Headers, -1, upgrade(x.Response.Headers)...))
 	if len(x.Messages) == 0 {
 		return
 	}
 	clock := clockOf(x.Messages[0].Time, x.answer)
 	for _, m := range x.Messages {
 		data := []byte(m.Data)
+		if m.plain != nil {
+			data = m.plain
+		}
 		opcode := frame.Opcode(min(max(m.Opcode, 0), 15))
-		if opcode > frame.TextMsg { // binary, and what controls the connection
+		if opcode > frame.TextMsg && m.plain == nil { // binary, and what controls the connection
 			if plain, err := base64.StdEncoding.DecodeString(m.Data); err == nil {
 				data = plain
 			}

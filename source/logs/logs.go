@@ -52,6 +52,8 @@ type reader struct {
 	protocol string
 	field    string
 	read     func(*reader, []byte) entry
+	flush    func() (entry, error) // what the last lines make; nil for nothing
+	failed   error
 	conn     int
 	began    bool // the connection has had an initialize
 	queue    []source.Record
@@ -77,11 +79,21 @@ func (r *reader) About() source.About { return source.About{} }
 // Next reads the next record; see [source.Reader].
 func (r *reader) Next(rec *source.Record) error {
 	for len(r.queue) == 0 {
+		if r.failed != nil {
+			return r.failed
+		}
 		line, err := r.lines.Next()
 		switch {
 		case errors.Is(err, source.ErrIdle):
 			*rec = source.Record{Kind: source.Idle}
 			return nil
+		case err == io.EOF && r.flush != nil:
+			last, cut := r.flush()
+			if r.failed = err; cut != nil {
+				r.failed, last = source.ErrCut, entry{}
+			}
+			r.queueEntry(last)
+			continue
 		case err == io.EOF && r.messages == 0:
 			return errors.New("it has no messages" + r.inField())
 		case err != nil:
@@ -107,12 +119,10 @@ func (r *reader) queueEntry(e entry) {
 	}
 	r.latest = e.at
 	rec := source.Record{Conn: r.conn, Time: e.at, Protocol: r.protocol, Data: e.message}
-	switch {
-	case e.message == nil && e.note == "":
-		return
-	case e.message == nil:
-		rec.Kind, rec.Data = source.Note, []byte(e.note)
-		r.queue = append(r.queue, rec)
+	if e.note != "" {
+		r.queue = append(r.queue, source.Record{Kind: source.Note, Conn: r.conn, Time: e.at, Data: []byte(e.note)})
+	}
+	if e.message == nil {
 		return
 	}
 	r.messages++
