@@ -17,6 +17,7 @@ import (
 	"github.com/wirectl/wirectl/internal/cmdline"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/relay/wrap"
+	"github.com/wirectl/wirectl/run/agent"
 	"github.com/wirectl/wirectl/session"
 	"github.com/wirectl/wirectl/session/lint"
 )
@@ -69,6 +70,8 @@ func (inv *invocation) operandCompletion(word string, seen []string) cmdline.Com
 		found.Candidates, found.Shell = slices.Concat(tapCandidates(inv.Getenv), sessionCandidates(inv.Getenv), transcriptCandidates(inv.Getenv), fixtureCandidates()), ":files"
 	case "ID":
 		found.Candidates = sessionCandidates(inv.Getenv)
+	case "AGENT":
+		found.Candidates = mapped(agent.Kinds, func(k agent.Kind) candidate { return candidate{Value: k.Name} })
 	case "SERVER":
 		found.Candidates = serverCandidates(inv.Getenv, seen)
 	case "PROTOCOL":

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 }
 
 // executables are the programs that scripts can execute.
-var executables = map[string]func(){"wirectl": wirectl, "tapped": tapped, "tapsend": tapsend, "mcpserver": mcpserver}
+var executables = map[string]func(){"wirectl": wirectl, "tapped": tapped, "tapsend": tapsend, "mcpserver": mcpserver, "world": world, "caller": caller}
 
 // wirectl is the program.
 func wirectl() { os.Exit(commands.Main()) }

@@ -77,6 +77,7 @@ func start(c *command) (*process, error) {
 		defer runtime.UnlockOSThread()
 		var err error
 		p.os, err = os.StartProcess(path, c.argv, &os.ProcAttr{
+			Env:   c.opts.Env,
 			Files: []*os.File{pipes[0].r, pipes[1].w, pipes[2].w},
 			Sys:   p.group.attributes(),
 		})

@@ -103,6 +103,8 @@ type Options struct {
 	// Quote makes ssh pass each argument of the remote command as one word of the
 	// remote shell. Otherwise ssh joins them with spaces, for the shell to split.
 	Quote bool
+	// Env is the environment of programs; nil is our own.
+	Env []string
 	// Runtime is the container runtime; "" means to look for one.
 	Runtime string
 	// Grace is how long a process may take to end after its standard input was

@@ -29,7 +29,8 @@ func Errorf(format string, args ...any) error { return &Error{fmt.Errorf(format,
 type Line struct {
 	Operands []string
 	// Endpoint is the words of the ENDPOINT at the end of the line. The commands in
-	// TakeEndpoint have one, and it begins with a word for which BeginsEndpoint is true.
+	// TakeEndpoint have one, and it begins with a word for which BeginsEndpoint is true. For a command that
+	// takes an AGENT, it is the command line of that, which begins with the first operand or "--".
 	Endpoint       []string
 	TakeEndpoint   []string
 	BeginsEndpoint func(word string) bool
@@ -70,7 +71,7 @@ func (l *Line) separate(cmd *cli.Command, rest []string) (flags []string, err er
 	hasEndpoint := slices.Contains(l.TakeEndpoint, cmd.Name)
 	for len(rest) > 0 {
 		arg := rest[0]
-		if hasEndpoint && l.BeginsEndpoint(arg) {
+		if hasEndpoint && l.BeginsEndpoint(arg) || takesProgram(cmd) && (arg == "--" || !strings.HasPrefix(arg, "-")) {
 			l.Endpoint = rest
 			break
 		}
@@ -396,15 +397,17 @@ func (p *Completer) lineCompletion(app *cli.App, cmd *cli.Command, words []strin
 	var seen []string // operands
 	for i := 1; i < last; i++ {
 		word := words[i]
-		if begins, ok := otherProgram[word]; ok && endpoint && i+begins <= last {
+		if begins, ok := otherProgram[word]; ok && (endpoint || takesProgram(cmd) && word == "--") && i+begins <= last {
 			return Completion{Shell: fmt.Sprintf(":command %d", i+begins+1)}
 		}
 		if word == "--" {
 			return p.operandAfter(app, cmd, append(seen, words[i+1:last]...))
 		}
 		flag, known := lookup(cmd, word)
-		switch {
-		case !strings.HasPrefix(word, "-") || word == "-":
+		switch isOperand := !strings.HasPrefix(word, "-") || word == "-"; {
+		case isOperand && takesProgram(cmd):
+			return Completion{Shell: fmt.Sprintf(":command %d", i+1)}
+		case isOperand:
 			seen = append(seen, word)
 		case known && TakesValue(flag) && !strings.Contains(word, "="):
 			if i++; i == last {
@@ -483,6 +486,9 @@ func OperandForms(cmd *cli.Command) [][]string {
 // otherProgram has the words of an ENDPOINT after which the command line of another program
 // begins, and after how many words. The command line of ssh begins with ssh.
 var otherProgram = map[string]int{"--": 1, "exec": 1, "ssh": 0, "container": 2}
+
+// takesProgram reports whether the first operand of a command begins the command line of a program.
+func takesProgram(cmd *cli.Command) bool { return cmd.ArgsUsage == "AGENT…" }
 
 // valueCompletion completes the value of a flag. The usage of the flag lists the values, or
 // has a placeholder in backquotes. In a list with commas, the last name is completed. The

@@ -91,6 +91,11 @@ const (
 
 // Connect starts recording a connection with a number, after its first records.
 func (w *Taps) Connect(number int, first ...capture.Record) *Tap {
+	return w.ConnectOver(carrier.HTTP1, number, first...)
+}
+
+// ConnectOver is Connect for a connection over a carrier.
+func (w *Taps) ConnectOver(kind carrier.Kind, number int, first ...capture.Record) *Tap {
 	if w == nil {
 		return nil
 	}
@@ -98,7 +103,7 @@ func (w *Taps) Connect(number int, first ...capture.Record) *Tap {
 		first[i].Conn = number
 		w.sink(&first[i])
 	}
-	return &Tap{taps: w, wire: New(w.sink, number, carrier.Options{Kind: carrier.HTTP1, Limit: w.limit}), behind: make(chan struct{}, maxBehind)}
+	return &Tap{taps: w, wire: New(w.sink, number, carrier.Options{Kind: kind, Limit: w.limit}), behind: make(chan struct{}, maxBehind)}
 }
 
 // record makes records of a piece.

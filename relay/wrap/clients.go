@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -146,6 +148,39 @@ func WriteList(w io.Writer, ndjson bool, files []File, faulty func(File, error))
 		}
 	}
 	return nil
+}
+
+// Hosts returns the hosts, as HOST:PORT, of the servers over HTTP in the configurations of some clients.
+func Hosts(getenv func(string) string, here string, clients []string) (hosts []string) {
+	for _, u := range Remotes(getenv, here, clients) {
+		port := map[string]string{"http": "80", "https": "443"}[u.Scheme]
+		if port = cmp.Or(u.Port(), port); port != "" && u.Hostname() != "" {
+			hosts = append(hosts, net.JoinHostPort(u.Hostname(), port))
+		}
+	}
+	return hosts
+}
+
+// Remotes returns the addresses of the servers over HTTP in the configurations of some clients. It skips
+// files that cannot be read.
+func Remotes(getenv func(string) string, here string, clients []string) (list []*url.URL) {
+	files, _ := Found(getenv, here)
+	for _, file := range files {
+		if !slices.Contains(clients, file.Client) {
+			continue
+		}
+		config, err := readFile(file.Name)
+		if err != nil {
+			continue
+		}
+		entries, _ := FormatOf(file.Name).read(config)
+		for _, e := range entries {
+			if u, err := url.Parse(e.url); err == nil && e.url != "" && (e.project == "" || e.project == here) {
+				list = append(list, u)
+			}
+		}
+	}
+	return list
 }
 
 // state describes how a server runs.

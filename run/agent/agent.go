@@ -1,0 +1,556 @@
+// Package agent starts an agent and captures its wires: its model APIs through a forward proxy that lives
+// for one run, and whatever hooks add. The agent is left as it is: what it gets are variables, and
+// certificates in a private folder.
+package agent
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/history"
+	"github.com/wirectl/wirectl/internal/jsonscan"
+	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/relay"
+	"github.com/wirectl/wirectl/relay/wrap"
+	"github.com/wirectl/wirectl/transport"
+)
+
+// None is the level of a run that is not recorded.
+const None history.Level = "none"
+
+// Levels are the levels of recording.
+var Levels = []history.Level{history.Full, history.Metadata, None}
+
+// Options say what is run, and how.
+type Options struct {
+	Command []string
+	Level   history.Level
+	Hosts   []string // to open besides those that are known: HOST or HOST:PORT
+	BaseURL bool     // move the addresses of model APIs instead
+	Linger  bool     // keep the proxy while processes remain
+	Quiet   bool     // print nothing at the end
+
+	Getenv         func(string) string
+	Environ        []string
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	Signals        <-chan os.Signal
+	Version        string // of wirectl
+}
+
+// A Setup is how an agent is about to be started. Hooks change it.
+type Setup struct {
+	*Kind
+	// Program is the path of the agent, and Args its arguments.
+	Program string
+	Args    []string
+	// Env are the variables of the agent. What Set replaces can be restored by Original.
+	Env *Environment
+	// Private is the folder of this run, which nobody else can read and which is removed at its end. It must
+	// hold no secret. Its path is the value of Variable for all processes of the run.
+	Private string
+	// Folder is the folder of the record, for captures and events; "" if nothing is recorded.
+	Folder string
+	Level  history.Level
+	// Getenv looks up a variable of the user's environment.
+	Getenv func(string) string
+
+	run *running
+}
+
+// Hooks change how agents are started, in their order. Each gets the Setup after the ones before it.
+var Hooks []func(context.Context, *Setup) error
+
+// Note adds a remark on what the run does not see.
+func (s *Setup) Note(text string) { s.run.remark(text) }
+
+// Open adds hosts that the proxy opens: HOST or HOST:PORT.
+func (s *Setup) Open(hosts ...string) {
+	if s.run.proxy != nil {
+		s.run.proxy.list(hosts...)
+	} else if s.run.joined != nil && len(hosts) > 0 { // the outer run reads them there
+		if f, err := os.OpenFile(filepath.Join(s.Private, hostsFile), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600); err == nil {
+			_, _ = io.WriteString(f, strings.Join(hosts, "\n")+"\n")
+			f.Close()
+		}
+	}
+}
+
+// Variable is the variable by which the processes of a run find its private folder.
+const Variable = "WIRECTL_RUN"
+
+// The files of a private folder.
+const (
+	stateFile = "state.json"
+	hostsFile = "hosts"
+)
+
+// A State is what the processes of a run know of it.
+type State struct {
+	PID    int           `json:"pid"` // of wirectl run
+	Folder string        `json:"folder,omitempty"`
+	Level  history.Level `json:"level"`
+}
+
+// StateOf returns the state of the run that a process belongs to; an error if it belongs to none, or to one
+// that has ended.
+func StateOf(getenv func(string) string) (*State, error) {
+	private := getenv(Variable)
+	if private == "" {
+		return nil, errors.New("there is no run")
+	}
+	text, err := os.ReadFile(filepath.Join(private, stateFile))
+	if err != nil {
+		return nil, err
+	}
+	var s State
+	if err := json.Unmarshal(text, &s); err != nil {
+		return nil, err
+	}
+	if !lives(s.PID) {
+		return nil, errors.New("the run has ended")
+	}
+	return &s, nil
+}
+
+// running is the state of a run.
+type running struct {
+	Options
+	setup    *Setup
+	joined   *State // the outer run
+	writing  *history.Writing
+	recorder *Recorder // nil if nothing is recorded
+	proxy    *proxy    // nil if the run joins another
+	token    string
+	mask     func(string) string
+	relays   []*loopback
+
+	mu    sync.Mutex
+	notes []string
+}
+
+// Run runs an agent to its end, and returns its status: 128 and N after signal N.
+func Run(ctx context.Context, o Options) (int, error) {
+	r := &running{Options: o}
+	path, err := exec.LookPath(o.Command[0])
+	if err != nil {
+		start := transport.NewStartError(o.Command[0], err)
+		return start.Status, start
+	}
+	r.setup = &Setup{
+		Kind: KindOf(o.Command[0]), Program: path, Args: slices.Clone(o.Command[1:]), Env: newEnvironment(o.Environ), Getenv: o.Getenv, Level: o.Level, run: r,
+	}
+	mask := Secrets().Text()
+	r.mask = func(text string) string {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return mask(text)
+	}
+	if err := r.setUp(ctx); err != nil {
+		return 1, errors.Join(err, r.end(1, ""))
+	}
+	status, signal, err := r.agent(ctx)
+	left := r.left(ctx)
+	if failed := r.end(status, signal); failed != nil {
+		r.remark(failed.Error())
+	}
+	r.tell(left)
+	return status, err
+}
+
+func (r *running) remark(text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !slices.Contains(r.notes, text) {
+		r.notes = append(r.notes, text)
+	}
+}
+
+// setUp opens the record and the proxy, and sets up the agent.
+func (r *running) setUp(ctx context.Context) error {
+	s := r.setup
+	if outer, err := StateOf(r.Getenv); err == nil {
+		r.joined = outer
+		s.Private, s.Folder, s.Level = r.Getenv(Variable), outer.Folder, outer.Level
+		s.Open(r.hosts()...)
+		return r.prepare(ctx)
+	}
+	RemoveLeftovers(r.Getenv)
+	r.startRecord()
+	var err error
+	if s.Private, err = os.MkdirTemp(privateParent(r.Getenv), privatePrefix+strconv.Itoa(os.Getpid())+"-"); err != nil {
+		return err
+	}
+	state := jsonscan.MustMarshal(State{PID: os.Getpid(), Folder: s.Folder, Level: s.Level})
+	if err := os.WriteFile(filepath.Join(s.Private, stateFile), state, 0o600); err != nil {
+		return err
+	}
+	ca, err := newAuthority()
+	if err != nil {
+		return err
+	}
+	if r.proxy, err = newProxy(ca, r.token, r.recorder, r.Getenv); err != nil {
+		return err
+	}
+	r.proxy.list(r.hosts()...)
+	r.proxy.late = func() []string {
+		text, _ := os.ReadFile(filepath.Join(s.Private, hostsFile))
+		return strings.Fields(string(text))
+	}
+	trust, unset, err := ca.trust(s.Private, r.Getenv)
+	if err != nil {
+		return err
+	}
+	if len(unset) > 0 && r.recorder != nil {
+		r.remark("programs that need " + strings.Join(unset, ", ") + ": the system's roots are not in a file")
+	}
+	address := r.proxy.url("wirectl").String()
+	for _, name := range []string{"HTTPS_PROXY", "HTTP_PROXY"} {
+		s.Env.SetBoth(name, address)
+	}
+	s.Env.SetBoth("NO_PROXY", strings.Trim("127.0.0.1,localhost,::1,"+cmp.Or(r.Getenv("NO_PROXY"), r.Getenv("no_proxy")), ","))
+	s.Env.Set("NODE_USE_ENV_PROXY", "1")
+	for _, name := range slices.Sorted(maps.Keys(trust)) {
+		s.Env.Set(name, trust[name])
+	}
+	s.Env.Set(Variable, s.Private)
+	return r.prepare(ctx)
+}
+
+// startRecord begins the record of the run, unless there is to be none. Without one the agent runs all the same.
+func (r *running) startRecord() {
+	s := r.setup
+	var random [16]byte
+	_, _ = rand.Read(random[:]) // it never fails
+	r.token = hex.EncodeToString(random[:])
+	if s.Level == None {
+		return
+	}
+	command := make([]string, len(r.Command))
+	for i, word := range r.Command {
+		command[i] = r.mask(word)
+	}
+	dir, _ := os.Getwd()
+	w, err := history.BeginRun(r.Getenv, history.Run{
+		Agent: s.Name, AgentVersion: versionOf(s.Program), Command: command, Project: dir, PID: os.Getpid(), Started: time.Now(),
+		Level: s.Level, Wirectl: r.Version,
+	})
+	if err == nil {
+		session := capture.Session{Created: time.Now(), Controller: s.Name, Unit: "model APIs"}
+		if r.recorder, err = Record(w.Folder(), "model.pcapng", session, s.Level, r.remark, r.token); err != nil {
+			_ = w.End(1, []string{err.Error()})
+		}
+	}
+	if err != nil {
+		r.remark("nothing is recorded: " + err.Error())
+		s.Level = None
+		return
+	}
+	r.writing, s.Folder = w, w.Folder()
+}
+
+// hosts are those that the run opens.
+func (r *running) hosts() []string {
+	dir, _ := os.Getwd()
+	return slices.Concat(modelHosts, r.setup.Hosts, r.Options.Hosts, wrap.Hosts(r.Getenv, dir, r.setup.Config))
+}
+
+// prepare has the kind of agent, and hooks, change how it is started.
+func (r *running) prepare(ctx context.Context) error {
+	s := r.setup
+	if s.Prepare != nil {
+		if err := s.Prepare(s); err != nil {
+			return err
+		}
+	}
+	if r.proxy != nil && r.recorder != nil && (r.BaseURL || ignoresProxy(s.Program, r.Environ)) {
+		if err := r.moveModels(ctx); err != nil {
+			return err
+		}
+	}
+	for _, hook := range Hooks {
+		if err := hook(ctx, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// moveModels has the variables with the addresses of model APIs name relays on loopback.
+func (r *running) moveModels(ctx context.Context) error {
+	for _, b := range baseURLs {
+		target, err := url.Parse(cmp.Or(r.Getenv(b.variable), b.address))
+		if err != nil {
+			return fmt.Errorf("%s: %w", b.variable, err)
+		}
+		moved, err := r.setup.Relay(ctx, target)
+		if err != nil {
+			return err
+		}
+		r.setup.Env.Set(b.variable, moved)
+	}
+	return nil
+}
+
+// agent runs the agent.
+func (r *running) agent(ctx context.Context) (status int, signal string, err error) {
+	s := r.setup
+	if s.Folder != "" && r.joined == nil && isPipe(r.Stdin) && isPipe(r.Stdout) && s.isDriven(s.Args) {
+		return r.driven(ctx)
+	}
+	cmd := exec.Command(s.Program, s.Args...)
+	cmd.Args[0] = r.Command[0]
+	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = r.Stdin, r.Stdout, r.Stderr, s.Env.List()
+	cmd.SysProcAttr = endsWithUs()
+	started, ended := make(chan error), make(chan error, 1)
+	go func() {
+		// The system may end a program together with the thread that started it.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		if started <- err; err == nil {
+			ended <- cmd.Wait()
+		}
+	}()
+	if err := <-started; err != nil {
+		start := transport.NewStartError(r.Command[0], err)
+		return start.Status, "", start
+	}
+	r.logEvent(history.Event{
+		Event: "start", Time: time.Now(), PID: cmd.Process.Pid, Parent: os.Getpid(), What: "agent", Name: s.Name, Command: r.mask(strings.Join(r.Command, " ")),
+	})
+	for {
+		select {
+		case sig := <-r.Signals:
+			// The terminal sends SIGINT and SIGQUIT to the agent, too.
+			if sig != os.Interrupt && sig != syscall.SIGQUIT && sig != syscall.SIGPIPE {
+				_ = cmd.Process.Signal(sig)
+			}
+		case <-ended:
+			status, signal = exitOf(cmd.ProcessState)
+			r.logEvent(history.Event{Event: "exit", Time: time.Now(), PID: cmd.Process.Pid, Status: &status, Signal: signal})
+			return status, signal, nil
+		}
+	}
+}
+
+func exitOf(state *os.ProcessState) (status int, signal string) {
+	if w, ok := state.Sys().(interface {
+		Signaled() bool
+		Signal() syscall.Signal
+	}); ok && w.Signaled() {
+		return 128 + int(w.Signal()), w.Signal().String()
+	}
+	return state.ExitCode(), ""
+}
+
+func (r *running) logEvent(e history.Event) {
+	if r.setup.Folder != "" {
+		if err := history.AppendEvent(r.setup.Folder, e); err != nil {
+			r.remark(err.Error())
+		}
+	}
+}
+
+func isPipe(stream any) bool {
+	f, ok := stream.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&(os.ModeNamedPipe|os.ModeSocket) != 0
+}
+
+// driven relays between the program that drives the agent and the agent, as wirectl relay does.
+func (r *running) driven(ctx context.Context) (status int, signal string, err error) {
+	s := r.setup
+	started := time.Now()
+	rec, err := Record(s.Folder, "agent.pcapng", capture.Session{Created: started, Controller: "driver", Unit: s.Name}, s.Level, r.remark, r.token)
+	if err != nil {
+		return 1, "", err
+	}
+	defer rec.Close()
+	unit, err := transport.Start(ctx, append([]string{s.Program}, s.Args...), transport.Options{Env: s.Env.List()})
+	if err != nil {
+		start, ok := errors.AsType[*transport.StartError](err)
+		if !ok {
+			return 1, "", err
+		}
+		return start.Status, "", err
+	}
+	r.logEvent(history.Event{
+		Event: "start", Time: started, PID: unit.Pid(), Parent: os.Getpid(), What: "agent", Name: s.Name, Command: r.mask(strings.Join(r.Command, " ")),
+	})
+	stdio, err := transport.Parse([]string{"stdio"}, transport.Options{Stdin: r.Stdin, Stdout: r.Stdout})
+	if err != nil {
+		return 1, "", err
+	}
+	controller, err := stdio.Dial(ctx)
+	if err != nil {
+		return 1, "", errors.Join(err, unit.Close())
+	}
+	result, err := relay.Run(ctx, relay.Config{
+		Controller: controller, Unit: unit, Name: s.Name, Sink: rec.Sink, Stderr: r.Stderr, Signals: r.Signals, Warn: r.remark, Alarm: r.remark,
+		Grace: transport.DefaultGrace, Conn: 1,
+	})
+	switch {
+	case result.Exit != nil:
+		status = result.Exit.Code()
+		if result.Exit.Signal != nil {
+			signal = result.Exit.Signal.String()
+		}
+	case err != nil:
+		status = 1
+	}
+	r.logEvent(history.Event{Event: "exit", Time: time.Now(), PID: unit.Pid(), Status: &status, Signal: signal})
+	return status, signal, err
+}
+
+// left returns the processes that the agent has left. With Linger it waits until they have ended, or for a signal.
+func (r *running) left(ctx context.Context) []process {
+	if r.joined != nil {
+		return nil
+	}
+	variable := Variable + "=" + r.setup.Private
+	// Servers end when they notice that their agent has.
+	const notice, pause = 300 * time.Millisecond, 10 * time.Millisecond
+	list := remaining(variable)
+	for began := time.Now(); len(list) > 0 && time.Since(began) < notice; list = remaining(variable) {
+		time.Sleep(pause)
+	}
+	if !r.Linger || len(list) == 0 {
+		return list
+	}
+	r.say("the agent has ended; the proxy stays for " + names(list) + " (--linger)")
+	for {
+		select {
+		case sig := <-r.Signals:
+			if relay.Terminates(sig) {
+				return list
+			}
+		case <-ctx.Done():
+			return list
+		case <-time.After(notice):
+			if list = remaining(variable); len(list) == 0 {
+				return nil
+			}
+		}
+	}
+}
+
+func names(list []process) string {
+	var words []string
+	for _, p := range list {
+		words = append(words, render.Safe(p.String()))
+	}
+	return strings.Join(words, ", ")
+}
+
+// end closes what setUp has opened.
+func (r *running) end(status int, signal string) error {
+	if r.joined != nil {
+		return nil
+	}
+	for _, l := range r.relays {
+		l.close()
+	}
+	var unseen []string
+	if r.proxy != nil {
+		r.proxy.close()
+		unseen = r.proxy.unseen()
+	}
+	err := r.recorder.Close()
+	if r.setup.Private != "" {
+		err = errors.Join(err, os.RemoveAll(r.setup.Private))
+	}
+	if r.writing != nil {
+		r.writing.Signal = signal
+		err = errors.Join(err, r.writing.End(status, append(slices.Clone(r.notes), unseen...)))
+	}
+	return err
+}
+
+func (r *running) say(text string) {
+	if !r.Quiet {
+		fmt.Fprintf(r.Stderr, "wirectl run: %s\n", text)
+	}
+}
+
+// tell prints what was captured, where it is, and what was not seen.
+func (r *running) tell(left []process) {
+	if r.joined != nil {
+		return
+	}
+	text := "nothing recorded"
+	if r.writing != nil {
+		text = r.proxy.seen() + "; wirectl calls run:" + r.writing.ID + " (" + r.writing.Folder() + ")"
+	}
+	r.mu.Lock()
+	notes := append(r.notes, r.proxy.unseen()...)
+	r.mu.Unlock()
+	if len(notes) > 0 {
+		text += "; not seen: " + strings.Join(notes, "; ")
+	}
+	if len(left) > 0 {
+		text += "; still running: " + names(left)
+	}
+	r.say(render.Safe(text))
+}
+
+// The private folders of runs.
+const privatePrefix = "wirectl-run-"
+
+func privateParent(getenv func(string) string) string {
+	if dir := getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
+		if info, err := os.Stat(dir); err == nil && info.IsDir() {
+			return dir
+		}
+	}
+	return os.TempDir()
+}
+
+// RemoveLeftovers removes the private folders of runs that have not ended by themselves, and returns how many.
+func RemoveLeftovers(getenv func(string) string) (removed int) {
+	found, _ := filepath.Glob(filepath.Join(privateParent(getenv), privatePrefix+"*"))
+	for _, dir := range found {
+		pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), privatePrefix), "-")
+		n, err := strconv.Atoi(pid)
+		info, failed := os.Lstat(dir)
+		if err == nil && failed == nil && info.IsDir() && !lives(n) && os.RemoveAll(dir) == nil { // that of another user stays
+			removed++
+		}
+	}
+	return removed
+}
+
+// lives reports whether there is a process with that id.
+func lives(pid int) bool {
+	p, err := os.FindProcess(pid)
+	return err == nil && !errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone)
+}
+
+// packageVersion returns the version in a package.json; "" if it has none.
+func packageVersion(text []byte) string {
+	var p struct{ Version string }
+	_ = json.Unmarshal(text, &p)
+	return p.Version
+}

@@ -1,0 +1,81 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync"
+
+	"github.com/wirectl/wirectl/relay"
+	relayhttp "github.com/wirectl/wirectl/relay/httpproxy"
+	"github.com/wirectl/wirectl/transport"
+)
+
+// A loopback is a relay on loopback in front of one server, for clients that use no proxy for it.
+type loopback struct {
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+}
+
+// Relay starts a relay in front of an HTTP server, which is recorded with the model's wires, and returns the
+// address by which the agent reaches it. It serves this user only.
+func (s *Setup) Relay(ctx context.Context, target *url.URL) (string, error) {
+	r := s.run
+	l, err := transport.Listen(ctx, "tcp://127.0.0.1:0", transport.Options{})
+	if err != nil {
+		return "", err
+	}
+	server := *target
+	server.Path, server.RawPath, server.RawQuery = "", "", ""
+	cfg := relayhttp.Config{Listener: &ownListener{l}, Target: &server, Warn: func(string) {}}
+	if r.recorder != nil {
+		cfg.Sink = relay.NewFan(r.remark, &renumbered{to: r.recorder, numbers: map[int]int{}})
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	b := &loopback{cancel: cancel}
+	b.done.Go(func() {
+		if _, err := relayhttp.Serve(ctx, cfg); err != nil && ctx.Err() == nil {
+			r.remark(server.Host + ": " + err.Error())
+		}
+	})
+	r.relays = append(r.relays, b)
+	moved := *target
+	moved.Scheme, moved.Host = "http", strings.TrimPrefix(l.Addr(), "tcp://")
+	return moved.String(), nil
+}
+
+func (b *loopback) close() {
+	b.cancel()
+	b.done.Wait()
+}
+
+var errStranger = errors.New("it is for one user only")
+
+// An ownListener accepts connections of this user only, as far as the system tells.
+type ownListener struct{ transport.Listener }
+
+func (l *ownListener) Accept(ctx context.Context) (transport.Conn, error) {
+	for {
+		c, err := l.Listener.Accept(ctx)
+		if err != nil {
+			return nil, err
+		}
+		ends, ok := c.(interface {
+			RemoteAddr() net.Addr
+			LocalAddr() net.Addr
+		})
+		if !ok {
+			_ = transport.Abort(c, errStranger)
+			continue
+		}
+		client, err := netip.ParseAddrPort(ends.RemoteAddr().String())
+		server, failed := netip.ParseAddrPort(ends.LocalAddr().String())
+		if err == nil && failed == nil && isOwn(client, server) {
+			return c, nil
+		}
+		_ = transport.Abort(c, errStranger)
+	}
+}

@@ -1,0 +1,112 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"sync"
+	"time"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/history"
+	"github.com/wirectl/wirectl/capture/journal"
+	"github.com/wirectl/wirectl/decode/convert"
+	"github.com/wirectl/wirectl/frame/carrier"
+	"github.com/wirectl/wirectl/relay"
+	relayhttp "github.com/wirectl/wirectl/relay/httpproxy"
+)
+
+// A Recorder writes one capture of a run, without known secrets.
+type Recorder struct {
+	// Sink gets the records.
+	Sink *relay.Fan
+
+	journal  *journal.Journal
+	recorder *journal.Recorder
+	file     *history.RunCapture
+	taps     *relayhttp.Taps
+
+	mu     sync.Mutex
+	number int // of connections
+}
+
+// Record begins the capture with that name in the folder of a run. Further secrets may be named, such as
+// the token of the run. It calls warn if recording fails, which ends the recording only.
+func Record(folder, name string, s capture.Session, level history.Level, warn func(text string), secrets ...string) (*Recorder, error) {
+	x := Secrets(secrets...)
+	x.Outline = level == history.Metadata
+	s = x.Session(s)
+	r := &Recorder{journal: journal.New(s, journal.Options{Bytes: 1, Notice: warn})}
+	var err error
+	if r.file, err = history.CreateCapture(folder, name); err != nil {
+		return nil, err
+	}
+	if r.recorder, err = r.journal.RecordTo(r.file, journal.Config{Label: convert.Labels(nil)}); err != nil {
+		return nil, errors.Join(err, r.file.Close())
+	}
+	r.Sink = relay.NewFan(warn, capture.Redact(r.journal, &s, x))
+	r.taps = relayhttp.NewTaps(r.Sink.Write, 0)
+	return r, nil
+}
+
+// Secrets returns the redaction of a run's records.
+func Secrets(more ...string) capture.Redaction {
+	x := capture.Secrets()
+	for _, secret := range more {
+		if secret != "" {
+			x.Values = append(x.Values, regexp.MustCompile(regexp.QuoteMeta(secret)))
+		}
+	}
+	return x
+}
+
+// connect starts recording a connection over HTTP. A nil Recorder records nothing.
+func (r *Recorder) connect(kind carrier.Kind, name string) *relayhttp.Tap {
+	if r == nil {
+		return nil
+	}
+	return r.taps.ConnectOver(kind, r.next(), capture.Record{Kind: capture.Opened, Time: time.Now(), Text: []byte(name)})
+}
+
+func (r *Recorder) next() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.number++
+	return r.number
+}
+
+// closing is how long the rest of a capture may take to be written.
+const closing = 10 * time.Second
+
+// Close ends the capture, once all connections have ended.
+func (r *Recorder) Close() error {
+	if r == nil {
+		return nil
+	}
+	r.taps.Close()
+	r.journal.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), closing)
+	defer cancel()
+	return errors.Join(r.recorder.Close(ctx), r.file.Close())
+}
+
+// A renumbered writer gives connections numbers that are free in the capture that they join.
+type renumbered struct {
+	to      *Recorder
+	mu      sync.Mutex
+	numbers map[int]int
+}
+
+func (w *renumbered) Write(r *capture.Record) error {
+	w.mu.Lock()
+	number, ok := w.numbers[r.Conn]
+	if !ok {
+		number = w.to.next()
+		w.numbers[r.Conn] = number
+	}
+	w.mu.Unlock()
+	own := *r // which others get, too
+	own.Conn = number
+	w.to.Sink.Write(&own)
+	return nil
+}
