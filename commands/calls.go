@@ -10,6 +10,7 @@ import (
 	"github.com/wirectl/wirectl/decode/source"
 	"github.com/wirectl/wirectl/decode/track"
 	"github.com/wirectl/wirectl/session/calls"
+	"github.com/wirectl/wirectl/session/join"
 	"github.com/wirectl/wirectl/session/query"
 	"github.com/wirectl/wirectl/table"
 )
@@ -84,8 +85,13 @@ func runCalls(inv *invocation, c *cli.Context) error {
 // listCalls reads all sessions into the list.
 func listCalls(inv *invocation, c *cli.Context, names []string, cfg decode.Config, live bool, list *calls.List) error {
 	log := &calls.Log{Show: list.Show, Live: live, Unfold: list.Unfolded}
-	ts := &track.Trackers{OneWay: true, Watcher: log}
-	return inv.each(names, func(_ int, name string) error {
+	ts := &track.Trackers{OneWay: true, Watcher: log, Joins: len(names) > 1}
+	var joined []*calls.Call
+	if ts.Joins {
+		log.Show = func(c *calls.Call) { joined = append(joined, c) }
+	}
+	err := inv.each(names, func(_ int, name string) error {
+		before := len(joined)
 		cfg.Note = remarks(inv, c, name)
 		some, known := false, false // of it are messages, or of a protocol that has calls
 		result, last, err := trackSession(inv, c, name, cfg, ts, func(it *decode.Item) error {
@@ -104,8 +110,15 @@ func listCalls(inv *invocation, c *cli.Context, names []string, cfg decode.Confi
 			inv.say(name, fmt.Sprintf("%s; wirectl lint lists them", result.FaultCount()))
 		}
 		cfg.FirstSeq = max(cfg.FirstSeq, result.NextSeq)
+		for _, c := range joined[before:] {
+			c.Wire = label(name)
+		}
 		return cmp.Or(err, list.Err())
 	})
+	for _, c := range join.Tree(joined, ts.Wires, false) {
+		list.Show(c)
+	}
+	return err
 }
 
 // callChoice reads the flags that choose.

@@ -321,12 +321,12 @@ func (a *Answer) fitting(arguments []byte) []byte {
 	return nil
 }
 
-// Begun returns the name and the arguments so far of a tool call of a stream, if there are so many.
-func (a *Answer) Begun(i int) (name string, arguments []byte, ok bool) {
+// Begun returns the id, the name and the arguments so far of a tool call of a stream, if there are so many.
+func (a *Answer) Begun(i int) (id, name string, arguments []byte, ok bool) {
 	if i >= len(a.calls) {
-		return "", nil, false
+		return "", "", nil, false
 	}
-	return a.calls[i].name, a.calls[i].text, true
+	return a.calls[i].id, a.calls[i].name, a.calls[i].text, true
 }
 
 // isFollowed reports whether a call has all of its arguments, and a piece begins another one in its

@@ -499,7 +499,7 @@ func FuzzAnswers(f *testing.F) {
 		}
 		size := 0
 		for i := 0; ; i++ {
-			_, arguments, ok := kept.Begun(i)
+			_, _, arguments, ok := kept.Begun(i)
 			if !ok {
 				break
 			}
@@ -533,6 +533,24 @@ func TestReadOptions(t *testing.T) {
 		slices.Sort(got)
 		if strings.Join(got, " ") != want {
 			t.Errorf("%s: %q, want %q", body, got, want)
+		}
+	}
+}
+
+func TestToolResults(t *testing.T) {
+	for message, want := range map[string][]string{
+		`{"role":"tool","tool_call_id":"c1","content":"x"}`:                                                                    {`c1  "x"`},
+		`{"type":"function_call_output","call_id":"c2","output":[1]}`:                                                          {`c2  [1]`},
+		`{"role":"user","content":[{"type":"text","text":"a"},{"type":"tool_result","tool_use_id":"t1","content":"y"}]}`:       {`t1  "y"`},
+		`{"role":"user","parts":[{"functionResponse":{"name":"f","response":{}}},{"functionResponse":{"name":"g","id":"3"}}]}`: {` f {"name":"f","response":{}}`, `3 g {"name":"g","id":"3"}`},
+		`{"role":"user","content":"hello"}`: nil,
+	} {
+		var got []string
+		for r := range llm.ToolResults([]byte(message)) {
+			got = append(got, fmt.Sprintf("%s %s %s", r.ID, r.Name, r.Content))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: got %q, want %q", message, got, want)
 		}
 	}
 }

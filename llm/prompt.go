@@ -77,6 +77,40 @@ func ToolName(tool []byte) string {
 	return ""
 }
 
+// A ToolResult is the result of a tool call in a request. ID may be "": Gemini names only the tool.
+type ToolResult struct {
+	ID, Name string
+	Content  []byte
+}
+
+// ToolResults yields the tool results in a message of a request of any API.
+func ToolResults(message []byte) iter.Seq[ToolResult] {
+	return func(yield func(ToolResult) bool) {
+		content, _ := jsonscan.Get(message, "content")
+		if id := text(message, "tool_call_id"); id != "" && text(message, "role") == "tool" {
+			yield(ToolResult{ID: id, Content: content})
+			return
+		}
+		if output, ok := jsonscan.Get(message, "output"); ok && text(message, "call_id") != "" {
+			yield(ToolResult{ID: text(message, "call_id"), Content: output})
+			return
+		}
+		parts, _ := jsonscan.Get(message, "parts")
+		for _, list := range [][]byte{content, parts} {
+			for _, part := range Elements(list) {
+				r := ToolResult{ID: text(part, "tool_use_id")}
+				r.Content, _ = jsonscan.Get(part, "content")
+				if response, ok := jsonscan.Get(part, "functionResponse"); ok {
+					r = ToolResult{text(response, "id"), text(response, "name"), response}
+				}
+				if (r.ID != "" || r.Name != "") && !yield(r) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // attached are the types of blocks that are attachments.
 var attached = []string{"image", "document", "file", "image_url", "input_image", "input_file", "input_audio", "container_upload"}
 

@@ -61,6 +61,11 @@ type Spec struct {
 	API *API
 	// Live is how a model takes turns over a WebSocket.
 	Live Live
+
+	// Joins are where requests have words in common with other wires of the same agent. SpawnedBy is
+	// the text before the name of an agent in the result of the tool call that has started it.
+	Joins     []Join
+	SpawnedBy string
 }
 
 // Evidence is how surely a message belongs to a protocol, and why, besides its kind. The zero

@@ -60,6 +60,8 @@ type Exchange struct {
 	Model, StopReason string
 	// ToolCalls are the names of the first 64 tools that the model calls.
 	ToolCalls []string
+	// Links are those of its messages, at most 256.
+	Links []protocol.Link
 	// Prompt is the input of the model; nil if unknown. It is immutable.
 	Prompt *Prompt
 	// Said is the end of the model's answer so far, at most 256 KiB, if that is kept.
@@ -224,13 +226,19 @@ func (e *Exchange) reset() {
 	e.ID.Text, e.Frames, e.gaps, e.inputs = text, frames, gaps, inputs
 }
 
-// maxToolCalls bounds how many names of tool calls an exchange keeps.
-const maxToolCalls = 64
+// maxToolCalls bounds how many names of tool calls an exchange keeps, and maxLinks its links.
+const (
+	maxToolCalls = 64
+	maxLinks     = 256
+)
 
 // ofModel records what a message says about the model that answers e.
 func (e *Exchange) ofModel(f *Frame, m *protocol.Message) {
 	if calls := f.ToolCalls; len(calls) > 0 {
 		e.ToolCalls = append(e.ToolCalls, calls[:min(len(calls), maxToolCalls-len(e.ToolCalls))]...)
+	}
+	if links := f.Links; len(links) > 0 {
+		e.Links = append(e.Links, links[:min(len(links), maxLinks-len(e.Links))]...)
 	}
 	if model := clip(m.Model, maxText); len(model) > 0 && e.Model != string(model) {
 		e.Model = string(model)

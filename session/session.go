@@ -152,6 +152,8 @@ type Frame struct {
 	Session struct{ Conn, Stream int }
 	// ToolCalls are the names of the tools that the model calls with this frame.
 	ToolCalls []string
+	// Links are what the message has in common with others of a run.
+	Links []protocol.Link
 	// Prompt is the input of a model in a request; nil if unknown.
 	Prompt *Prompt
 	// Broken lists additional rules that the message is known to break.

@@ -372,6 +372,10 @@ const (
 // Event notes a record that is not a frame; see [decode.Config].
 func (f *Follower) Event(rec *capture.Record) {
 	switch rec.Kind {
+	case capture.Opened:
+		if f.trackers.Joins {
+			f.trackers.name(rec.Conn+f.base, string(rec.Text))
+		}
 	case capture.Note:
 		switch n, ok := tap.ParseNote(rec); {
 		case ok && n.Tap == tap.Unended:

@@ -53,7 +53,8 @@ type exchange struct {
 	// untilClose means that only the end of the connection ends the answer.
 	untilClose bool
 
-	call       apiCall // nil if the request calls no API
+	head       *frame.Head // of the request, if it is kept
+	call       apiCall     // nil if the request calls no API
 	apiTracked bool    // the API's tracker knows the request
 }
 
@@ -70,6 +71,9 @@ func (f *Follower) newExchange(it *decode.Item) *exchange {
 	e := &exchange{method: head.Method(), kind: carried.Asked(head), id: carried.Token(it.Frame), late: isLate(it.Frame), mcp: hasHeadOfMCP(head)}
 	e.conn, e.stream = f.scopes.Of(it.Frame)
 	e.conn += f.base
+	if f.trackers.Joins {
+		e.head = head
+	}
 	e.older = e.stream < 0 && head.Get("Mcp-Session-Id") == ""
 	e.listens = e.method == "GET" && (e.mcp || f.endpoints[e.path()] && asksEvents(head))
 	f.web.set(it.Frame, e)

@@ -62,6 +62,7 @@ func (f *Follower) live(it *decode.Item) bool {
 	case m.Phase == protocol.Note:
 		f.noteLive(s, it, fr, &m)
 	case m.Phase == protocol.Open:
+		fr.Links = f.links(it, nil)
 		f.askLive(s, fr, &m)
 	case m.Phase == protocol.Cancel:
 		f.cancelLive(s, fr, &m)
@@ -196,6 +197,9 @@ func (f *Follower) answerLive(s *liveSession, it *decode.Item, fr session.Frame,
 	fr.ToolCalls = t.tools.Named()
 	if m.Phase.Ends() {
 		fr.Broken = append(fr.Broken, t.tools.Judge(t.stopped, s.offered.fits)...)
+		if f.trackers.Joins {
+			fr.Links = t.tools.Links()
+		}
 		s.open = slices.DeleteFunc(s.open, func(o *liveTurn) bool { return o == t })
 	}
 	f.feed(s.protocol, fr, m)

@@ -54,6 +54,9 @@ func (c *modelCall) ask(f *Follower, e *exchange, it *decode.Item) {
 			c.offered = f.schemas.share(tools)
 		}
 	}
+	if hasBody {
+		fr.Links = f.links(it, it.Frame.Meta.Head)
+	}
 	c.model = string(m.Model)
 	f.feedCall(c.Spec.Protocol, fr, &m)
 }
@@ -119,6 +122,9 @@ func (c *modelCall) answer(f *Follower, e *exchange, it *decode.Item) bool {
 		c.ended = true
 		if m.Phase == protocol.Close { // what a failure has cut is not the model's
 			fr.Broken = append(fr.Broken, c.tools.Judge(c.stopped, c.offered.fits)...)
+		}
+		if f.trackers.Joins {
+			fr.Links = c.tools.Links()
 		}
 		c.tools, c.offered = carried.ModelTools{}, nil
 		c.settle(m.Phase)

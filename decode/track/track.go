@@ -30,9 +30,13 @@ type Trackers struct {
 	Forms  bool // check the whole JSON form of messages; see decode.Item.CheckForm
 	Timed  bool // some frames have times
 	Said   bool // keep the text of models' answers while they arrive
+	Joins  bool // keep what messages have in common with other wires, and the names of connections
 	// Apart says that sessions do not share connection numbers.
 	Apart   bool
 	Watcher session.Watcher // gets what they learn, if not nil
+
+	// Wires are the names of connections, with Joins.
+	Wires map[int]string
 
 	conns int  // connections of the sessions so far
 	lossy bool // messages are missing
@@ -221,6 +225,9 @@ func (f *Follower) see(it *decode.Item) {
 	var m *protocol.Message
 	if it.Protocol == w.protocol {
 		m = &it.Message
+	}
+	if well && it.Message.Phase == protocol.Open {
+		fr.Links = f.links(it, nil)
 	}
 	f.hand(w, &heldFrame{Frame: fr, well: well, no: no}, m)
 	if w.inner != nil && well && it.Protocol == w.protocol {

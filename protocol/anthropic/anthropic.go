@@ -20,6 +20,12 @@ var Spec = protocol.Spec{
 	// The final event is message_stop.
 	Rules: modelapi.Rules("a stream ends with message_stop"),
 	API:   &protocol.API{Calls: protocol.Alone(call)},
+	// Of Claude Code 2.1.
+	Joins: []protocol.Join{
+		{As: protocol.OfAgent, Header: "X-Claude-Code-Agent-Id"},
+		{As: protocol.OfTurn, Header: "X-Claude-Code-Prompt-Id"},
+	},
+	SpawnedBy: "agentId: ",
 }
 
 type api struct{ jsonwalk.Named }

@@ -618,6 +618,14 @@ var (
 		Refine:     refineMCP,
 		AppendTask: appendTask,
 		Labels:     protocol.Tools,
+		// Of Claude Code 2.1 and Codex 0.171.
+		Joins: []protocol.Join{
+			{As: protocol.CarriesOut, Path: "params//_meta//claudecode/toolUseId"},
+			{As: protocol.CarriesOut, Path: "params//_meta//callId"},
+			{As: protocol.OfAgent, Path: "params//_meta//threadId"},
+			{As: protocol.OfTurn, Path: "params//_meta//x-codex-turn-metadata//turn_id"},
+			{As: protocol.WithArguments, Path: "params//arguments"},
+		},
 	}
 	mcp202511Rules = mcpUntil2026(protocol.Rules{Polls: true})
 	mcp2026Rules   = mcpRules(protocol.Rules{

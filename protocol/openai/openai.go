@@ -24,6 +24,20 @@ var Spec = protocol.Spec{
 	// or in Chat Completions [DONE] after a finish_reason.
 	Rules: modelapi.Rules("a stream of Responses ends with response.completed, response.incomplete or response.failed, and one of Chat Completions with [DONE]"),
 	API:   &protocol.API{Calls: protocol.Alone(call), Event: readEvent},
+	Joins: joins,
+}
+
+// joins are the words of Codex 0.171, over HTTP and WebSocket.
+var joins = []protocol.Join{
+	{As: protocol.OfAgent, Header: "Thread-Id"},
+	{As: protocol.OfParent, Header: "X-Codex-Parent-Thread-Id"},
+	{As: protocol.OfTurn, Header: "X-Codex-Turn-Metadata//turn_id"},
+	{As: protocol.OfAgent, Path: "client_metadata//thread_id"},
+	{As: protocol.OfParent, Path: "client_metadata//x-codex-parent-thread-id"},
+	{As: protocol.OfParent, Path: "client_metadata//x-codex-turn-metadata//parent_thread_id"},
+	{As: protocol.OfTurn, Path: "client_metadata//turn_id"},
+	{As: protocol.ForItself, Path: "client_metadata//x-codex-turn-metadata//request_kind", Word: "prewarm"},
+	{As: protocol.ForItself, Path: "client_metadata//x-codex-turn-metadata//thread_source", Word: "thread_title", Means: "title"},
 }
 
 type api struct{ jsonwalk.Named }

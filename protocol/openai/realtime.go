@@ -24,6 +24,7 @@ var RealtimeSpec = protocol.Spec{
 	},
 	Recognize: own.Recognize,
 	Live:      protocol.NamedTurns,
+	Joins:     joins,
 }
 
 type realtime struct{ api }

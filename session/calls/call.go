@@ -71,6 +71,11 @@ type Call struct {
 	ToolCalls       []string // the names of the tools that the model calls
 	// Prompt is the input of the model; nil if unknown.
 	Prompt *session.Prompt
+	// Links are what the call has in common with calls on other wires. Package join sets Wire, the name
+	// of its connection, and its place in the tree of a run.
+	Links []protocol.Link
+	Wire  string
+	Place Place
 
 	json      bool // the id is JSON
 	noWire    bool // there are no bytes
@@ -78,6 +83,32 @@ type Call struct {
 	withdrawn bool // its end is the cancel, whatever comes later
 	apart     bool // its operation is not the last one that was listed
 }
+
+// A Place is the place of a call in the tree of a run.
+type Place struct {
+	Depth  int
+	Parent int64 // the frame of the call that it belongs to; 0 for none
+	Edge   Edge  // why
+	// Turn means that the call is no call but stands for what follows from one prompt of the user.
+	Turn bool
+	// Own is what the agent does with the call for itself: "title"; "" if it is part of a turn.
+	Own string
+}
+
+// An Edge is how sure it is that a call belongs to another one, on another wire.
+type Edge uint8
+
+const (
+	Unjoined Edge = iota
+	ByTime        // it happened in the time of that one, and of no other
+	Matched       // the same tool with the same arguments, in the time between answer and result
+	Exact         // both have the same id
+)
+
+var edges = [...]string{Unjoined: "", ByTime: "by time", Matched: "matched", Exact: "exact"}
+
+// String returns the word for an edge; "" for none.
+func (e Edge) String() string { return edges[e] }
 
 // Columns are the columns of a list of calls.
 var Columns = []table.Column[Call]{
@@ -108,6 +139,9 @@ var Columns = []table.Column[Call]{
 		return c.Kind
 	}},
 	{Name: "name", Title: "name", At: -2, Least: 20, Usual: 28, Paint: paintKind, Value: func(c *Call) any { return c.Name }, Cell: nameCell},
+	{Name: "wire", Title: "wire", Shown: table.IfAny, Drop: 14, Most: 16, Value: func(c *Call) any { return c.Wire }},
+	{Name: "parent", Value: func(c *Call) any { return table.Count(c.Place.Parent) }},
+	{Name: "edge", Title: "edge", Shown: table.IfSeveral, Drop: 3, Value: func(c *Call) any { return c.Place.Edge.String() }},
 	{Name: "start", Title: "start", Right: true, Drop: 7, Usual: 9, Value: func(c *Call) any { return c.Start }, Cell: func(c *Call) string {
 		if c.Start.IsZero() {
 			return ""
@@ -190,7 +224,7 @@ func tokens(name, title string, drop int, of func(c *Call) (n, perhaps int64)) t
 
 // bytes returns a number of bytes; nil if there are none.
 func (c *Call) bytes(n int64) any {
-	if c.noWire {
+	if c.noWire || c.Place.Turn {
 		return nil
 	}
 	return n
@@ -207,7 +241,11 @@ func most(n, perhaps int64) any {
 // nameCell returns the name of a call, or its kind, with its place below an operation.
 func nameCell(c *Call) string {
 	name := cmp.Or(c.Name, c.Kind)
-	switch {
+	switch p := c.Place; {
+	case p.Depth > 0 && p.Edge < Exact && p.Edge != Unjoined:
+		return strings.Repeat("  ", p.Depth-1) + "└? " + name
+	case p.Depth > 0:
+		return strings.Repeat("  ", p.Depth-1) + "└ " + name
 	case c.Operation == 0:
 	case c.Guessed:
 		name = "└? " + name
@@ -274,7 +312,7 @@ func (c *Call) update(e *session.Exchange) {
 	c.Operation, c.Guessed, c.Exchanges = e.Of, e.Guessed, e.Joined
 	c.Name, c.Version, c.Usage = e.Name, e.Version, e.Usage
 	c.Model, c.StopReason = e.Model, e.StopReason
-	c.TokensPerSecond, c.Prompt = e.TokensPerSecond(), e.Prompt
+	c.TokensPerSecond, c.Prompt, c.Links = e.TokensPerSecond(), e.Prompt, e.Links
 	if len(c.ToolCalls) < len(e.ToolCalls) {
 		c.ToolCalls = slices.Clone(e.ToolCalls)
 	}

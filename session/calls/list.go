@@ -3,7 +3,9 @@ package calls
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/session/query"
@@ -32,6 +34,7 @@ type List struct {
 	slowest               []*Call
 	above                 int64 // the frame of the last operation
 	record                record
+	own                   map[string]int64 // what agents have done for themselves, which is not listed
 }
 
 // learnt is how many calls wait until the widths of columns are known.
@@ -57,8 +60,10 @@ const maxPromptTools = 5
 
 // Show counts a call, and prints it if it is chosen.
 func (l *List) Show(c *Call) {
-	l.calls++
-	if c.Outcome.Failed() {
+	if !c.Place.Turn {
+		l.calls++
+	}
+	if c.Outcome.Failed() && !c.Place.Turn {
 		l.failed++
 	}
 	l.timed = l.timed || !c.Start.IsZero()
@@ -66,6 +71,13 @@ func (l *List) Show(c *Call) {
 		if v := c.Protocol + " " + c.Version; !slices.Contains(l.versions, v) {
 			l.versions = append(l.versions, v)
 		}
+	}
+	if own := c.Place.Own; own != "" && !l.Unfolded {
+		if l.own == nil {
+			l.own = map[string]int64{}
+		}
+		l.own[own]++
+		return
 	}
 	if !l.chooses(c) {
 		return
@@ -101,7 +113,9 @@ func (l *List) rank() {
 }
 
 func (l *List) print(c *Call) {
-	l.listed++
+	if !c.Place.Turn {
+		l.listed++
+	}
 	if c.Operation == 0 {
 		l.above = c.Frame
 	}
@@ -133,7 +147,11 @@ func (l *List) Summary() string {
 		noun = "exchange"
 	}
 	text := render.Count(l.calls, noun)
-	if l.listed < l.calls {
+	var own int64
+	for _, n := range l.own {
+		own += n
+	}
+	if l.listed < l.calls-own {
 		text = fmt.Sprintf("%d of %s", l.listed, text)
 	}
 	if l.failed > 0 {
@@ -141,6 +159,13 @@ func (l *List) Summary() string {
 	}
 	for _, v := range l.versions {
 		text += ", " + render.Safe(v)
+	}
+	if own > 0 {
+		var of []string
+		for _, what := range slices.Sorted(maps.Keys(l.own)) {
+			of = append(of, fmt.Sprintf("%s ×%d", what, l.own[what]))
+		}
+		text += fmt.Sprintf("; %d of the agent for itself (%s) are listed with --exchanges", own, strings.Join(of, ", "))
 	}
 	return text
 }

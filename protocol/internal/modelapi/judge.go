@@ -51,11 +51,24 @@ func (t *Tools) Read(api llm.API, payload []byte, isEvent bool) {
 // Named returns the names of the calls that were added since its last call.
 func (t *Tools) Named() (names []string) {
 	for ; ; t.named++ {
-		name, _, ok := t.answer.Begun(t.named)
+		_, name, _, ok := t.answer.Begun(t.named)
 		if !ok || name == "" {
 			return names
 		}
 		names = append(names, name)
+	}
+}
+
+// Links returns the calls as links.
+func (t *Tools) Links() (links []protocol.Link) {
+	for i := 0; ; i++ {
+		id, name, arguments, ok := t.answer.Begun(i)
+		if !ok {
+			return links
+		}
+		if name != "" {
+			links = append(links, protocol.Link{As: protocol.Calls, Text: id, Tool: name, Arguments: protocol.HashOfArguments(arguments)})
+		}
 	}
 }
 
@@ -70,7 +83,7 @@ func (t *Tools) Judge(reason string, fits func(name string, arguments []byte) er
 		return broken
 	}
 	for i := 0; ; i++ {
-		name, arguments, ok := t.answer.Begun(i)
+		_, name, arguments, ok := t.answer.Begun(i)
 		if !ok {
 			return broken
 		}

@@ -1,0 +1,67 @@
+package track
+
+import (
+	"bytes"
+	"regexp"
+
+	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/llm"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/all"
+)
+
+// maxReturned bounds the tool results of a request that are joined: the newest, which come last.
+const maxReturned = 64
+
+// links returns what a request has in common with other wires. The head may be that of its frame; in
+// HTTP/2 and over WebSocket, it came before.
+func (f *Follower) links(it *decode.Item, head *frame.Head) []protocol.Link {
+	if !f.trackers.Joins {
+		return nil
+	}
+	if e := f.web.of(it.Frame); head == nil && e != nil {
+		head = e.head
+	}
+	spec := all.Of(it.Protocol)
+	links := spec.AppendLinks(nil, head, it.Payload)
+	if spec.API == nil && spec.Live == protocol.NotLive {
+		return links
+	}
+	var returned []protocol.Link
+	for part, message := range llm.Prompt(it.Payload) {
+		if part != llm.MessagePart {
+			continue
+		}
+		for r := range llm.ToolResults(message) {
+			returned = append(returned, protocol.Link{As: protocol.Returns, Text: r.ID, Tool: r.Name})
+			if agent := spawned(spec.SpawnedBy, r.Content); agent != "" {
+				returned = append(returned, protocol.Link{As: protocol.Spawned, Text: agent, Of: r.ID})
+			}
+		}
+	}
+	return append(links, returned[max(0, len(returned)-maxReturned):]...)
+}
+
+var agentName = regexp.MustCompile(`^[\w-]{4,64}\b`)
+
+// spawned returns the name of the agent that a tool call has started, which its result tells after a text.
+func spawned(after string, result []byte) string {
+	if _, rest, ok := bytes.Cut(result, []byte(after)); ok && after != "" {
+		return string(agentName.Find(rest))
+	}
+	return ""
+}
+
+// maxWires bounds the connections whose names are kept.
+const maxWires = 1 << 14
+
+// name keeps the name of a connection.
+func (ts *Trackers) name(conn int, name string) {
+	if ts.Wires == nil {
+		ts.Wires = map[int]string{}
+	}
+	if len(ts.Wires) < maxWires {
+		ts.Wires[conn] = name
+	}
+}

@@ -1,0 +1,123 @@
+package protocol
+
+import (
+	"encoding/json"
+	"hash/fnv"
+	"strings"
+
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/jsonscan"
+)
+
+// A Join says where a request has a word by which operations on different wires of one agent belong
+// together. Exactly one of Header and Path is set.
+type Join struct {
+	As Linked
+	// Header is the name of a header. Path is the path to a member, of keys that slashes separate
+	// ("params//_meta//callId"). A value on the way that is a string holds JSON.
+	Header, Path string
+	// Word is the only value that counts, and Means is what stands for it; "" for the value itself.
+	Word, Means string
+}
+
+// Linked is what a [Link] says of an operation.
+type Linked uint8
+
+const (
+	// Calls is the id of a tool call that a model makes in its answer, Returns that of one whose
+	// result a request gives to the model, and CarriesOut that of one that a request carries out.
+	Calls Linked = iota + 1
+	Returns
+	CarriesOut
+	// OfAgent names the agent that sends a request, of several in one program, OfParent the one that
+	// has started that, and OfTurn the turn of the user in which it sends it.
+	OfAgent
+	OfParent
+	OfTurn
+	// Spawned names the agent that a tool call has started, whose id is Of.
+	Spawned
+	// WithArguments is of a request that carries out a tool call: its arguments.
+	WithArguments
+	// ForItself says what an agent asks for without its user: a title, a probe.
+	ForItself
+)
+
+// A Link is a word that an operation has in common with others.
+type Link struct {
+	As   Linked
+	Text string
+	// Of is the id of the tool call of Spawned.
+	Of string
+	// Tool is the name of the tool that is called. Arguments is a hash of the arguments of Calls and
+	// WithArguments; see [HashOfArguments].
+	Tool      string
+	Arguments uint64
+}
+
+// HashOfArguments returns a hash of JSON, which does not depend on how it is written; 0 if it is not
+// JSON. Missing arguments are those of an empty object.
+func HashOfArguments(arguments []byte) uint64 {
+	if len(arguments) == 0 {
+		arguments = []byte("{}")
+	}
+	var v any
+	if json.Unmarshal(arguments, &v) != nil {
+		return 0
+	}
+	h := fnv.New64a()
+	_, _ = h.Write(jsonscan.MustMarshal(v)) // with sorted keys
+	return h.Sum64()
+}
+
+// maxLink bounds the words of links, in bytes.
+const maxLink = 256
+
+// AppendLinks appends the links of a request. The head is nil if it has none, and so is the body.
+func (s *Spec) AppendLinks(dst []Link, head *frame.Head, body []byte) []Link {
+	for i := range s.Joins {
+		j := &s.Joins[i]
+		var word string
+		switch {
+		case j.As == WithArguments:
+			if body != nil {
+				raw, _ := rawAt(body, j.Path)
+				dst = append(dst, Link{As: j.As, Arguments: HashOfArguments(raw)})
+			}
+			continue
+		case j.Path != "" && body != nil:
+			word = valueAt(body, j.Path)
+		case j.Path == "" && head != nil:
+			name, path, within := strings.Cut(j.Header, "//")
+			if word = head.Get(name); within {
+				word = valueAt([]byte(word), path)
+			}
+		}
+		switch {
+		case word == "" || len(word) > maxLink || strings.Trim(word, "*") == "" || j.Word != "" && word != j.Word:
+			continue
+		case j.Means != "":
+			word = j.Means
+		}
+		dst = append(dst, Link{As: j.As, Text: word})
+	}
+	return dst
+}
+
+// valueAt returns the text at a path; "" if there is none.
+func valueAt(body []byte, path string) string {
+	raw, _ := rawAt(body, path)
+	text, _ := jsonscan.Unquote(raw)
+	return string(text)
+}
+
+func rawAt(body []byte, path string) (raw []byte, ok bool) {
+	for key := range strings.SplitSeq(path, "//") {
+		if text, ok := jsonscan.Unquote(body); ok {
+			body = text
+		}
+		if body, ok = jsonscan.Get(body, key); !ok {
+			return nil, false
+		}
+	}
+	return body, true
+}

@@ -1,0 +1,400 @@
+// Package join finds out which calls on the wires of a run belong together, and puts them into a
+// tree: a turn of the user, the calls to models in it, the tools that these call, and the agents and
+// commands that those start.
+//
+// A call is joined by an id that both wires have, or else by the same tool and arguments in the time
+// between the answer of the model and the request with the result, or else by time alone. Which of
+// these it was is part of the place of a call: a guess is never a fact.
+package join
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/all"
+	"github.com/wirectl/wirectl/protocol/carried"
+	"github.com/wirectl/wirectl/session"
+	"github.com/wirectl/wirectl/session/calls"
+	"github.com/wirectl/wirectl/table"
+)
+
+// Tree returns the calls in the order of the tree, with a row for each turn, and sets their places and
+// their times from the first of them. Connections whose name begins with that of a wire, such as
+// "lab: claude → lab", set the wires of their calls. Calls that an agent makes for itself come last: in
+// a run, also its requests that neither ask a model nor call a tool.
+func Tree(list []*calls.Call, wires map[int]string, ofRun bool) []*calls.Call {
+	t := &tree{ofRun: ofRun, made: map[string][]made{}, returned: map[string]time.Time{}, spawns: map[string]string{}}
+	for _, c := range list {
+		if name, _, ok := strings.Cut(wires[c.Conn], ": "); ok {
+			c.Wire = name
+		}
+		t.enter(c)
+	}
+	slices.SortStableFunc(list, func(a, b *calls.Call) int { return a.Start.Compare(b.Start) })
+	slices.SortStableFunc(t.nodes, func(a, b *node) int { return a.Start.Compare(b.Start) })
+	for _, c := range list {
+		if !c.Start.IsZero() {
+			c.Offset = c.Start.Sub(list[0].Start)
+		}
+	}
+	for _, n := range t.nodes {
+		t.index(n)
+	}
+	for _, n := range t.nodes {
+		if n.isModel {
+			t.placeModel(n)
+		} else {
+			t.placeExact(n)
+		}
+	}
+	t.match()
+	t.placeByTime()
+	var out []*calls.Call
+	for _, n := range t.roots {
+		if n.Place.Turn {
+			n.sum()
+		}
+		out = n.appendTo(out, 0)
+	}
+	for _, n := range t.own {
+		out = append(out, n.Call)
+	}
+	return out
+}
+
+type tree struct {
+	ofRun bool
+
+	nodes, roots, own []*node
+	made              map[string][]made    // tool calls that models make, by their ids
+	all               []made               // the same, with those without ids
+	returned          map[string]time.Time // when the result of a tool call was first given to a model, by its id
+	spawns            map[string]string    // the tool calls that have started agents, by the names of these
+	models            map[string][]*node   // calls to models by agents
+	turns             map[turn]*node
+}
+
+// A node is a call in the tree.
+type node struct {
+	*calls.Call
+	isModel             bool
+	agent, parent, turn string
+	children            []*node
+	placed              bool
+}
+
+// made is a tool call that a model makes in its answer.
+type made struct {
+	by   *node
+	link protocol.Link
+}
+
+type turn struct{ agent, name string }
+
+func specOf(c *calls.Call) *protocol.Spec {
+	p, err := all.Named(c.Protocol)
+	if err != nil {
+		return &protocol.Spec{}
+	}
+	return all.Of(p)
+}
+
+func (n *node) end() time.Time { return n.Start.Add(n.Duration) }
+
+func (t *tree) enter(c *calls.Call) {
+	n := &node{Call: c}
+	spec := specOf(c)
+	n.isModel = c.Model != "" && (spec.API != nil || spec.Live != protocol.NotLive)
+	for _, l := range c.Links {
+		switch l.As {
+		case protocol.OfAgent:
+			n.agent = l.Text
+		case protocol.OfParent:
+			n.parent = l.Text
+		case protocol.OfTurn:
+			n.turn = l.Text
+		case protocol.ForItself:
+			c.Place.Own = l.Text
+		}
+	}
+	if t.ofRun && (spec.API != nil && c.Model == "" || c.Protocol == carried.HTTP.Name()) {
+		c.Place.Own = "request"
+	}
+	if c.Place.Own != "" {
+		t.own = append(t.own, n)
+		return
+	}
+	t.nodes = append(t.nodes, n)
+}
+
+// index records what other calls refer to.
+func (t *tree) index(n *node) {
+	for _, l := range n.Links {
+		switch l.As {
+		case protocol.Calls:
+			m := made{n, l}
+			t.all = append(t.all, m)
+			if l.Text != "" {
+				t.made[l.Text] = append(t.made[l.Text], m)
+			}
+		case protocol.Returns:
+			if _, known := t.returned[l.Text]; !known {
+				t.returned[l.Text] = n.Start
+			}
+		case protocol.Spawned:
+			t.spawns[l.Text] = l.Of
+		}
+	}
+}
+
+// latest returns the tool call of an id that was made last before a time; nil if there is none.
+func (t *tree) latest(id string, before time.Time) *made {
+	list := t.made[id]
+	for i := range slices.Backward(list) {
+		if !list[i].by.Start.After(before) {
+			return &list[i]
+		}
+	}
+	return nil
+}
+
+// placeExact joins a call with the call to a model that has made it, by the id of the tool call.
+func (t *tree) placeExact(n *node) {
+	for _, l := range n.Links {
+		if l.As != protocol.CarriesOut {
+			continue
+		}
+		if m := t.latest(l.Text, n.Start); m != nil {
+			m.by.adopt(n, calls.Exact)
+		}
+	}
+}
+
+func (n *node) adopt(child *node, how calls.Edge) {
+	child.placed, child.Place.Edge, child.Place.Parent = true, how, n.Frame
+	n.children = append(n.children, child)
+}
+
+// placeModel puts a call to a model below the tool call that has started its agent, or else into a turn.
+func (t *tree) placeModel(n *node) {
+	if m := t.latest(t.spawns[n.agent], n.Start); n.agent != "" && m != nil && m.by != n {
+		m.by.adopt(n, calls.Exact)
+		return
+	}
+	if n.parent != "" {
+		if before := t.models[n.parent]; len(before) > 0 {
+			before[len(before)-1].adopt(n, calls.ByTime) // the agent is known, and of its calls the latest
+			t.remember(n)
+			return
+		}
+	}
+	at, how := turn{n.agent, n.turn}, calls.Exact
+	if n.turn == "" {
+		at, how = turn{n.agent, t.turnOf(n)}, calls.Unjoined
+	}
+	top := t.turns[at]
+	if top == nil {
+		if t.turns == nil {
+			t.turns = map[turn]*node{}
+		}
+		top = &node{Call: &calls.Call{Frame: n.Frame, Kind: "turn", Name: fmt.Sprintf("turn %d", len(t.turns)+1), Start: n.Start, Offset: n.Offset, Wire: n.Wire, Place: calls.Place{Turn: true}}}
+		t.turns[at] = top
+		t.roots = append(t.roots, top)
+	}
+	top.Outcome, top.Reason, top.Stopped = n.Outcome, n.Reason, n.Stopped // of the last one
+	n.placed, n.Place.Parent = true, 0
+	n.Place.Edge = how
+	top.children = append(top.children, n)
+	t.remember(n)
+}
+
+func (t *tree) remember(n *node) {
+	if t.models == nil {
+		t.models = map[string][]*node{}
+	}
+	t.models[n.agent] = append(t.models[n.agent], n)
+}
+
+// turnOf returns the turn of a call to a model where the agent does not name it: a call that brings the
+// result of a tool call continues the turn before.
+func (t *tree) turnOf(n *node) string {
+	before := t.models[n.agent]
+	for _, last := range slices.Backward(before) {
+		if last.Conn != n.Conn && last.Protocol != n.Protocol {
+			continue
+		}
+		for _, l := range n.Links {
+			if l.As == protocol.Returns && slices.ContainsFunc(last.Links, func(m protocol.Link) bool {
+				return m.As == protocol.Calls && (m.Text == l.Text && l.Text != "" || l.Text == "" && m.Tool == l.Tool)
+			}) {
+				n.turn = last.turn
+				return n.turn
+			}
+		}
+		break
+	}
+	n.turn = fmt.Sprint("begins at ", n.Frame)
+	return n.turn
+}
+
+// match joins calls of tools whose wire has no id of the model's.
+func (t *tree) match() {
+	type found struct {
+		n    *node
+		from []made
+	}
+	for _, n := range t.nodes {
+		arguments, isCall := argumentsOf(n.Call)
+		if n.placed || n.isModel || !isCall || n.Name == "" {
+			continue
+		}
+		var by []*node
+		for _, m := range t.all {
+			back, isBack := t.returned[m.link.Text]
+			switch {
+			case m.link.Arguments != arguments || !isTool(m.link.Tool, n.Wire, n.Name):
+			case m.by.end().After(n.Start) || isBack && m.link.Text != "" && back.Before(n.end()) && n.Outcome != session.Open:
+			case !slices.Contains(by, m.by):
+				by = append(by, m.by)
+			}
+		}
+		if len(by) > 1 && slices.ContainsFunc(by, func(m *node) bool { return m.agent != by[0].agent }) {
+			continue // two agents have made equal calls at once
+		}
+		if len(by) > 0 {
+			by[len(by)-1].adopt(n, calls.Matched)
+		}
+	}
+}
+
+// argumentsOf returns the hash of the arguments of a call of a tool.
+func argumentsOf(c *calls.Call) (hash uint64, ok bool) {
+	for _, l := range c.Links {
+		if l.As == protocol.WithArguments {
+			return l.Arguments, l.Arguments != 0
+		}
+	}
+	return 0, false
+}
+
+// isTool reports whether a model's name of a tool, such as mcp__server__tool or server-tool, is that of
+// a tool of a server, whose name may be unknown.
+func isTool(name, server, tool string) bool {
+	name, server, tool = plain(name), plain(server), plain(tool)
+	rest, ok := strings.CutSuffix(name, tool)
+	return ok && (rest == "" || strings.HasSuffix(rest, "_") && (server == "" || strings.Contains(rest, server)))
+}
+
+// plain returns a name with a low line for each other sign, as agents write names of tools.
+func plain(name string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			return unicode.ToLower(r)
+		}
+		return '_'
+	}, name)
+}
+
+// placeByTime joins a command that an agent runs with the only call to a model whose tools it waits for
+// at that time. What is left stands for itself.
+func (t *tree) placeByTime() {
+	for _, n := range t.nodes {
+		if n.placed {
+			continue
+		}
+		var by []*node
+		for _, m := range t.all {
+			back, isBack := t.returned[m.link.Text]
+			if isBack && m.link.Text != "" && !m.by.end().After(n.Start) && !back.Before(n.Start) && !slices.Contains(by, m.by) {
+				by = append(by, m.by)
+			}
+		}
+		if len(by) == 1 && specOf(n.Call).Rules.NoWire {
+			by[0].adopt(n, calls.ByTime)
+			continue
+		}
+		t.roots = append(t.roots, n)
+	}
+	slices.SortStableFunc(t.roots, func(a, b *node) int { return a.Start.Compare(b.Start) })
+}
+
+// appendTo appends a call and what belongs to it, in the order of time.
+func (n *node) appendTo(out []*calls.Call, depth int) []*calls.Call {
+	n.Place.Depth = min(depth, 16)
+	out = append(out, n.Call)
+	slices.SortStableFunc(n.children, func(a, b *node) int {
+		return cmp.Or(a.Start.Compare(b.Start), cmp.Compare(a.Frame, b.Frame))
+	})
+	for _, child := range n.children {
+		out = child.appendTo(out, depth+1)
+	}
+	return out
+}
+
+// sum sets the duration, the usage and the outcome of a turn, which are those of all calls in it.
+func (n *node) sum() {
+	var stopped []*node
+	for c := range n.all() {
+		n.Usage = n.Usage.Plus(c.Usage)
+		n.Duration = max(n.Duration, c.end().Sub(n.Start))
+		if c.Stopped {
+			stopped = append(stopped, c)
+		}
+	}
+	if len(stopped) == 0 {
+		return
+	}
+	slices.SortStableFunc(stopped, func(a, b *node) int { return a.stoppedAt().Compare(b.stoppedAt()) })
+	begun := stopped[0].stoppedAt()
+	if slices.ContainsFunc(n.children, func(c *node) bool { return c.isModel && c.Start.After(begun) }) {
+		return // the turn went on after it
+	}
+	n.Outcome, n.Stopped = session.Cancelled, true
+	var story []string
+	for i, c := range stopped {
+		text := c.title() + " cancelled"
+		if i > 0 {
+			text += fmt.Sprintf(" after %s", table.Millis(c.stoppedAt().Sub(begun)))
+		}
+		if late := c.end().Sub(c.stoppedAt()); c.Class == session.LateResult || c.Class == session.Crossed {
+			text += fmt.Sprintf(", answered %s later", table.Millis(late))
+		}
+		story = append(story, text)
+	}
+	for c := range n.all() {
+		if on := c.end().Sub(begun); !c.Stopped && c.Start.Before(begun) && on > 0 && !c.Place.Turn {
+			story = append(story, fmt.Sprintf("%s went on for %s", c.title(), table.Millis(on)))
+		}
+	}
+	n.Reason = strings.Join(story, "; ")
+}
+
+// stoppedAt is when a cancelled call was cancelled.
+func (n *node) stoppedAt() time.Time {
+	if n.Asked.IsZero() {
+		return n.end()
+	}
+	return n.Asked
+}
+
+func (n *node) title() string { return cmp.Or(n.Name, n.Kind) }
+
+// all yields the calls below n.
+func (n *node) all() iter.Seq[*node] {
+	return func(yield func(*node) bool) { n.walk(yield) }
+}
+
+func (n *node) walk(yield func(*node) bool) bool {
+	for _, c := range n.children {
+		if !yield(c) || !c.walk(yield) {
+			return false
+		}
+	}
+	return true
+}

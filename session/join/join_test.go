@@ -1,0 +1,193 @@
+package join
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/session"
+	"github.com/wirectl/wirectl/session/calls"
+)
+
+// call makes a call from a line: wire, kind, name, start and end in milliseconds, and links.
+func call(t *testing.T, line string) *calls.Call {
+	t.Helper()
+	words := strings.Fields(line)
+	var start, end int
+	if _, err := fmt.Sscan(words[3]+" "+words[4], &start, &end); err != nil {
+		t.Fatal(err)
+	}
+	at := func(ms int) time.Time { return time.Unix(0, 0).Add(time.Duration(ms) * time.Millisecond) }
+	c := &calls.Call{Wire: words[0], Kind: words[1], Name: words[2], Frame: int64(start + 1), Start: at(start), Duration: at(end).Sub(at(start)), Outcome: session.Done}
+	switch c.Protocol = "mcp"; words[1] {
+	case "messages":
+		c.Protocol, c.Model = "anthropic", words[2]
+	case "command":
+		c.Protocol = "agent-log"
+	}
+	for _, word := range words[5:] {
+		what, text, _ := strings.Cut(word, "=")
+		switch what {
+		case "calls":
+			id, tool, _ := strings.Cut(text, ":")
+			tool, arguments, _ := strings.Cut(tool, ":")
+			c.Links = append(c.Links, protocol.Link{As: protocol.Calls, Text: id, Tool: tool, Arguments: protocol.HashOfArguments([]byte(arguments))})
+		case "returns":
+			c.Links = append(c.Links, protocol.Link{As: protocol.Returns, Text: text})
+		case "is":
+			c.Links = append(c.Links, protocol.Link{As: protocol.CarriesOut, Text: text})
+		case "with":
+			c.Links = append(c.Links, protocol.Link{As: protocol.WithArguments, Arguments: protocol.HashOfArguments([]byte(text))})
+		case "agent":
+			c.Links = append(c.Links, protocol.Link{As: protocol.OfAgent, Text: text})
+		case "turn":
+			c.Links = append(c.Links, protocol.Link{As: protocol.OfTurn, Text: text})
+		case "spawned":
+			agent, of, _ := strings.Cut(text, ":")
+			c.Links = append(c.Links, protocol.Link{As: protocol.Spawned, Text: agent, Of: of})
+		case "own":
+			c.Links = append(c.Links, protocol.Link{As: protocol.ForItself, Text: text})
+		case "cancelled":
+			var ms int
+			_, _ = fmt.Sscan(text, &ms)
+			c.Asked, c.Stopped, c.Outcome = at(ms), true, session.Cancelled
+		}
+	}
+	return c
+}
+
+func TestTree(t *testing.T) {
+	for name, c := range map[string]struct{ calls, want string }{
+		"by the id of the tool call": {
+			`model messages opus 0 10 turn=a calls=t1:mcp__lab__echo:{"x":1}
+			lab tools/call echo 12 20 is=t1
+			model messages opus 25 30 turn=a returns=t1`,
+			`turn 1
+			└ opus
+			  └ echo exact
+			└ opus`,
+		},
+		"by tool and arguments, however they are written": {
+			`model messages gpt 0 10 calls=c1:lab-echo:{"x":1,"y":2}
+			lab tools/call echo 12 20 with={"y":2,"x":1}
+			model messages gpt 25 30 returns=c1`,
+			`turn 1
+			└ gpt
+			  └ echo matched
+			└ gpt`,
+		},
+		"not with other arguments, and not after its result": {
+			`model messages gpt 0 10 calls=c1:lab_echo:{"x":1}
+			lab tools/call echo 12 20 with={"x":2}
+			model messages gpt 25 30 returns=c1
+			lab tools/call echo 40 50 with={"x":1}`,
+			`turn 1
+			└ gpt
+			└ gpt
+			echo
+			echo`,
+		},
+		"equal calls of two agents at once stay apart": {
+			`model messages gpt 0 10 agent=a calls=c1:lab_echo:{}
+			model messages gpt 1 10 agent=b calls=c2:lab_echo:{}
+			lab tools/call echo 12 20 with={}`,
+			`turn 1
+			└ gpt
+			turn 2
+			└ gpt
+			echo`,
+		},
+		"an agent below the tool call that has started it": {
+			`model messages opus 0 10 turn=a calls=t1:Agent:{}
+			model messages opus 12 20 turn=a agent=x calls=t2:mcp__lab__echo:{}
+			lab tools/call echo 21 22 is=t2
+			model messages opus 25 30 turn=a returns=t1 spawned=x:t1`,
+			`turn 1
+			└ opus
+			  └ opus exact
+			    └ echo exact
+			└ opus`,
+		},
+		"a command in the time of one tool call": {
+			`model messages opus 0 10 calls=t1:Bash:{}
+			shell command ls 12 20
+			model messages opus 25 30 returns=t1
+			shell command make 40 50`,
+			`turn 1
+			└ opus
+			  └ ls by time
+			└ opus
+			make`,
+		},
+		"how far a cancel went": {
+			`model messages opus 0 10 turn=a calls=t1:mcp__lab__slow:{} calls=t2:Agent:{}
+			lab tools/call slow 12 900 is=t1 cancelled=500
+			model messages opus 14 576 turn=a agent=x cancelled=576
+			model messages opus 600 640 turn=b spawned=x:t2`,
+			`turn 1 (slow cancelled; opus cancelled after 76ms)
+			└ opus
+			  └ slow exact
+			  └ opus exact
+			turn 2
+			└ opus`,
+		},
+		"what an agent does for itself comes last": {
+			`model messages opus 0 10 turn=a own=title
+			model messages opus 1 10 turn=a`,
+			`turn 1
+			└ opus
+			opus (title)`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var list []*calls.Call
+			for line := range strings.SplitSeq(c.calls, "\n") {
+				list = append(list, call(t, line))
+			}
+			var got []string
+			for _, c := range Tree(list, nil, true) {
+				text := c.Name
+				if d := c.Place.Depth; d > 0 {
+					text = strings.Repeat("  ", d-1) + "└ " + c.Name
+				}
+				if c.Place.Depth > 1 {
+					text += " " + c.Place.Edge.String()
+				}
+				if c.Place.Turn && c.Reason != "" {
+					text += " (" + c.Reason + ")"
+				}
+				if c.Place.Own != "" {
+					text += " (" + c.Place.Own + ")"
+				}
+				got = append(got, text)
+			}
+			if diff := cmp.Diff(strings.ReplaceAll(c.want, "\t", ""), strings.Join(got, "\n")); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestIsTool(t *testing.T) {
+	for _, c := range []struct {
+		name, server, tool string
+		want               bool
+	}{
+		{"mcp__my_lab__get-sum", "my lab", "get-sum", true},
+		{"lab-echo", "lab", "echo", true},
+		{"mcp_lab_echo", "lab", "echo", true},
+		{"echo", "lab", "echo", true},
+		{"lab_echo", "", "echo", true},
+		{"other_echo", "lab", "echo", false},
+		{"reecho", "", "echo", false},
+		{"lab_echo", "lab", "cho", false},
+	} {
+		if got := isTool(c.name, c.server, c.tool); got != c.want {
+			t.Errorf("isTool(%q, %q, %q) = %v", c.name, c.server, c.tool, got)
+		}
+	}
+}
