@@ -3,6 +3,7 @@ package commands
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
@@ -85,7 +86,11 @@ func runCalls(inv *invocation, c *cli.Context) error {
 // listCalls reads all sessions into the list.
 func listCalls(inv *invocation, c *cli.Context, names []string, cfg decode.Config, live bool, list *calls.List) error {
 	log := &calls.Log{Show: list.Show, Live: live, Unfold: list.Unfolded}
-	ts := &track.Trackers{OneWay: true, Watcher: log, Joins: len(names) > 1}
+	isRun := slices.ContainsFunc(names, func(name string) bool {
+		folder, err := inv.opener().RunFolder(name)
+		return err == nil && folder != ""
+	})
+	ts := &track.Trackers{OneWay: true, Watcher: log, Joins: len(names) > 1 || isRun && !live}
 	var joined []*calls.Call
 	if ts.Joins {
 		log.Show = func(c *calls.Call) { joined = append(joined, c) }
@@ -111,11 +116,13 @@ func listCalls(inv *invocation, c *cli.Context, names []string, cfg decode.Confi
 		}
 		cfg.FirstSeq = max(cfg.FirstSeq, result.NextSeq)
 		for _, c := range joined[before:] {
-			c.Wire = label(name)
+			if len(names) > 1 {
+				c.Wire = label(name)
+			}
 		}
 		return cmp.Or(err, list.Err())
 	})
-	for _, c := range join.Tree(joined, ts.Wires, false) {
+	for _, c := range join.Tree(joined, ts.Wires, isRun) {
 		list.Show(c)
 	}
 	return err

@@ -374,7 +374,7 @@ func (f *Follower) Event(rec *capture.Record) {
 	switch rec.Kind {
 	case capture.Opened:
 		if f.trackers.Joins {
-			f.trackers.name(rec.Conn+f.base, string(rec.Text))
+			f.trackers.name([2]int{rec.Conn + f.base}, string(rec.Text))
 		}
 	case capture.Note:
 		switch n, ok := tap.ParseNote(rec); {

@@ -55,7 +55,7 @@ type exchange struct {
 
 	head       *frame.Head // of the request, if it is kept
 	call       apiCall     // nil if the request calls no API
-	apiTracked bool    // the API's tracker knows the request
+	apiTracked bool        // the API's tracker knows the request
 }
 
 // begin begins the exchange of a request.

@@ -56,12 +56,12 @@ func spawned(after string, result []byte) string {
 // maxWires bounds the connections whose names are kept.
 const maxWires = 1 << 14
 
-// name keeps the name of a connection.
-func (ts *Trackers) name(conn int, name string) {
+// name keeps the name of a connection or a session.
+func (ts *Trackers) name(wire [2]int, name string) {
 	if ts.Wires == nil {
-		ts.Wires = map[int]string{}
+		ts.Wires = map[[2]int]string{}
 	}
 	if len(ts.Wires) < maxWires {
-		ts.Wires[conn] = name
+		ts.Wires[wire] = name
 	}
 }

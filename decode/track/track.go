@@ -35,8 +35,9 @@ type Trackers struct {
 	Apart   bool
 	Watcher session.Watcher // gets what they learn, if not nil
 
-	// Wires are the names of connections, with Joins.
-	Wires map[int]string
+	// Wires are the names of connections, and of sessions of MCP over HTTP by their Conn and Stream;
+	// for a connection, Stream is 0. They are kept with Joins.
+	Wires map[[2]int]string
 
 	conns int  // connections of the sessions so far
 	lossy bool // messages are missing
@@ -281,6 +282,9 @@ func (f *Follower) carried(it *decode.Item) session.Frame {
 func (f *Follower) place(fr *session.Frame, of *frame.Frame) {
 	conn, stream := f.scopes.Of(of)
 	fr.Conn, fr.Stream = conn+f.base, stream
+	if ts := f.trackers; ts.Joins && stream < 0 {
+		ts.name([2]int{fr.Conn, stream}, ts.Wires[[2]int{of.Conn + f.base}])
+	}
 	if h := of.Meta.Head; h != nil {
 		fr.Version, fr.Absent = decode.StatedVersion(h), h.IsAbsent()
 		fr.Stated = f.stated(of, h)

@@ -139,9 +139,6 @@ var Columns = []table.Column[Call]{
 		return c.Kind
 	}},
 	{Name: "name", Title: "name", At: -2, Least: 20, Usual: 28, Paint: paintKind, Value: func(c *Call) any { return c.Name }, Cell: nameCell},
-	{Name: "wire", Title: "wire", Shown: table.IfAny, Drop: 14, Most: 16, Value: func(c *Call) any { return c.Wire }},
-	{Name: "parent", Value: func(c *Call) any { return table.Count(c.Place.Parent) }},
-	{Name: "edge", Title: "edge", Shown: table.IfSeveral, Drop: 3, Value: func(c *Call) any { return c.Place.Edge.String() }},
 	{Name: "start", Title: "start", Right: true, Drop: 7, Usual: 9, Value: func(c *Call) any { return c.Start }, Cell: func(c *Call) string {
 		if c.Start.IsZero() {
 			return ""
@@ -191,6 +188,9 @@ var Columns = []table.Column[Call]{
 		}
 		return stats.PromptOf(c.Prompt)
 	}},
+	{Name: "wire", Title: "wire", At: -1, Shown: table.IfAny, Drop: 14, Most: 16, Value: func(c *Call) any { return c.Wire }},
+	{Name: "parent", Value: func(c *Call) any { return table.Count(c.Place.Parent) }},
+	{Name: "edge", Value: func(c *Call) any { return c.Place.Edge.String() }},
 }
 
 // Keys are the names of the columns.

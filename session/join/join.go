@@ -25,13 +25,13 @@ import (
 )
 
 // Tree returns the calls in the order of the tree, with a row for each turn, and sets their places and
-// their times from the first of them. Connections whose name begins with that of a wire, such as
-// "lab: claude → lab", set the wires of their calls. Calls that an agent makes for itself come last: in
+// their times from the first of them. Wires are the names of connections by Conn, and of sessions by Conn
+// and Stream. One that begins with that of a wire, such as "lab: claude → lab", sets that of its calls. Calls that an agent makes for itself come last: in
 // a run, also its requests that neither ask a model nor call a tool.
-func Tree(list []*calls.Call, wires map[int]string, ofRun bool) []*calls.Call {
+func Tree(list []*calls.Call, wires map[[2]int]string, ofRun bool) []*calls.Call {
 	t := &tree{ofRun: ofRun, made: map[string][]made{}, returned: map[string]time.Time{}, spawns: map[string]string{}}
 	for _, c := range list {
-		if name, _, ok := strings.Cut(wires[c.Conn], ": "); ok {
+		if name, _, ok := strings.Cut(wires[[2]int{c.Conn, min(c.Stream, 0)}], ": "); ok {
 			c.Wire = name
 		}
 		t.enter(c)
@@ -56,8 +56,15 @@ func Tree(list []*calls.Call, wires map[int]string, ofRun bool) []*calls.Call {
 	t.match()
 	t.placeByTime()
 	var out []*calls.Call
+	turns := 0
 	for _, n := range t.roots {
-		if n.Place.Turn {
+		switch {
+		case !n.Place.Turn:
+		case n.turn == "" && len(n.children) == 1 && n.children[0].children == nil: // one call says it all
+			n = n.children[0]
+		default:
+			turns++
+			n.Name = fmt.Sprintf("turn %d", turns)
 			n.sum()
 		}
 		out = n.appendTo(out, 0)
@@ -194,8 +201,8 @@ func (t *tree) placeModel(n *node) {
 			return
 		}
 	}
-	at, how := turn{n.agent, n.turn}, calls.Exact
-	if n.turn == "" {
+	at, how, named := turn{n.agent, n.turn}, calls.Exact, n.turn
+	if named == "" {
 		at, how = turn{n.agent, t.turnOf(n)}, calls.Unjoined
 	}
 	top := t.turns[at]
@@ -203,7 +210,7 @@ func (t *tree) placeModel(n *node) {
 		if t.turns == nil {
 			t.turns = map[turn]*node{}
 		}
-		top = &node{Call: &calls.Call{Frame: n.Frame, Kind: "turn", Name: fmt.Sprintf("turn %d", len(t.turns)+1), Start: n.Start, Offset: n.Offset, Wire: n.Wire, Place: calls.Place{Turn: true}}}
+		top = &node{Call: &calls.Call{Frame: n.Frame, Kind: "turn", Start: n.Start, Offset: n.Offset, Wire: n.Wire, Place: calls.Place{Turn: true}}, turn: named}
 		t.turns[at] = top
 		t.roots = append(t.roots, top)
 	}

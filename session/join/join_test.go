@@ -95,10 +95,8 @@ func TestTree(t *testing.T) {
 			`model messages gpt 0 10 agent=a calls=c1:lab_echo:{}
 			model messages gpt 1 10 agent=b calls=c2:lab_echo:{}
 			lab tools/call echo 12 20 with={}`,
-			`turn 1
-			└ gpt
-			turn 2
-			└ gpt
+			`gpt
+			gpt
 			echo`,
 		},
 		"an agent below the tool call that has started it": {
