@@ -11,6 +11,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/capture/tap"
+	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/run/agent"
 )
 
 func doctorCommand(inv *invocation) *cli.Command {
@@ -27,6 +29,9 @@ func doctorCommand(inv *invocation) *cli.Command {
 }
 
 func runDoctor(inv *invocation, c *cli.Context) error {
+	if n := agent.RemoveLeftovers(inv.Getenv); n > 0 {
+		inv.say("doctor", "removed "+render.Count(int64(n), "folder")+" of runs that were killed")
+	}
 	return errors.Join(inv.section("Programs", mapped(helpers, func(h helper) []string { return []string{h.name, h.found(c.Context), h.use} })), inv.section("\nTaps", tapsFound(inv)))
 }
 

@@ -30,7 +30,6 @@ import (
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/relay"
-	"github.com/wirectl/wirectl/relay/wrap"
 	"github.com/wirectl/wirectl/transport"
 )
 
@@ -143,6 +142,7 @@ type running struct {
 	token    string
 	mask     func(string) string
 	relays   []*loopback
+	isFirst  bool // no other run is recorded
 
 	mu    sync.Mutex
 	notes []string
@@ -173,7 +173,7 @@ func Run(ctx context.Context, o Options) (int, error) {
 	if failed := r.end(status, signal); failed != nil {
 		r.remark(failed.Error())
 	}
-	r.tell(left)
+	r.sum(left)
 	return status, err
 }
 
@@ -250,6 +250,8 @@ func (r *running) startRecord() {
 		command[i] = r.mask(word)
 	}
 	dir, _ := os.Getwd()
+	others, _ := history.Runs(r.Getenv)
+	r.isFirst = len(others) == 0
 	w, err := history.BeginRun(r.Getenv, history.Run{
 		Agent: s.Name, AgentVersion: versionOf(s.Program), Command: command, Project: dir, PID: os.Getpid(), Started: time.Now(),
 		Level: s.Level, Wirectl: r.Version,
@@ -271,7 +273,7 @@ func (r *running) startRecord() {
 // hosts are those that the run opens.
 func (r *running) hosts() []string {
 	dir, _ := os.Getwd()
-	return slices.Concat(modelHosts, r.setup.Hosts, r.Options.Hosts, wrap.Hosts(r.Getenv, dir, r.setup.Config))
+	return slices.Concat(modelHosts, r.setup.Hosts, r.Options.Hosts, r.setup.configured(r.Getenv, r.Environ, dir))
 }
 
 // prepare has the kind of agent, and hooks, change how it is started.
@@ -473,10 +475,12 @@ func (r *running) end(status int, signal string) error {
 	for _, l := range r.relays {
 		l.close()
 	}
-	var unseen []string
 	if r.proxy != nil {
 		r.proxy.close()
-		unseen = r.proxy.unseen()
+		if r.recorder != nil && r.recorder.number == 0 {
+			r.remark("the models: no connection was seen (for a program that does not use HTTPS_PROXY, try --base-url)")
+		}
+		r.notes = append(r.notes, r.proxy.unseen()...)
 	}
 	err := r.recorder.Close()
 	if r.setup.Private != "" {
@@ -484,7 +488,7 @@ func (r *running) end(status int, signal string) error {
 	}
 	if r.writing != nil {
 		r.writing.Signal = signal
-		err = errors.Join(err, r.writing.End(status, append(slices.Clone(r.notes), unseen...)))
+		err = errors.Join(err, r.writing.End(status, r.notes))
 	}
 	return err
 }
@@ -495,20 +499,35 @@ func (r *running) say(text string) {
 	}
 }
 
-// tell prints what was captured, where it is, and what was not seen.
-func (r *running) tell(left []process) {
+// seen returns the servers whose connections were recorded.
+func (r *running) seen() []string {
+	names := r.proxy.seen()
+	for _, l := range r.relays {
+		if len(l.record.numbers) > 0 && !slices.Contains(names, l.host) {
+			names = append(names, l.host)
+		}
+	}
+	return names
+}
+
+// sum prints what was captured, where it is, and what was not seen.
+func (r *running) sum(left []process) {
 	if r.joined != nil {
 		return
 	}
-	text := "nothing recorded"
+	text := "nothing was recorded"
 	if r.writing != nil {
-		text = r.proxy.seen() + "; wirectl calls run:" + r.writing.ID + " (" + r.writing.Folder() + ")"
+		text = "recorded " + render.Count(int64(r.recorder.number), "connection")
+		if seen := r.seen(); len(seen) > 0 {
+			text += " to " + strings.Join(seen, ", ")
+		}
+		text += ": wirectl calls run:" + r.writing.ID
+		if r.isFirst {
+			text += "; records are in " + filepath.Dir(r.writing.Folder()) + " for 14 days (wirectl sessions rm run:" + r.writing.ID + " deletes this one, sessions off stops recording)"
+		}
 	}
-	r.mu.Lock()
-	notes := append(r.notes, r.proxy.unseen()...)
-	r.mu.Unlock()
-	if len(notes) > 0 {
-		text += "; not seen: " + strings.Join(notes, "; ")
+	if len(r.notes) > 0 {
+		text += "; not seen: " + strings.Join(r.notes, "; ")
 	}
 	if len(left) > 0 {
 		text += "; still running: " + names(left)

@@ -16,6 +16,8 @@ import (
 
 // A loopback is a relay on loopback in front of one server, for clients that use no proxy for it.
 type loopback struct {
+	host   string
+	record *renumbered
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 }
@@ -31,11 +33,12 @@ func (s *Setup) Relay(ctx context.Context, target *url.URL) (string, error) {
 	server := *target
 	server.Path, server.RawPath, server.RawQuery = "", "", ""
 	cfg := relayhttp.Config{Listener: &ownListener{l}, Target: &server, Warn: func(string) {}}
+	record := &renumbered{to: r.recorder, numbers: map[int]int{}}
 	if r.recorder != nil {
-		cfg.Sink = relay.NewFan(r.remark, &renumbered{to: r.recorder, numbers: map[int]int{}})
+		cfg.Sink = relay.NewFan(r.remark, record)
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	b := &loopback{cancel: cancel}
+	b := &loopback{host: target.Host, record: record, cancel: cancel}
 	b.done.Go(func() {
 		if _, err := relayhttp.Serve(ctx, cfg); err != nil && ctx.Err() == nil {
 			r.remark(server.Host + ": " + err.Error())

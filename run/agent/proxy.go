@@ -678,23 +678,16 @@ func (t *tapped) Close() error {
 	return err
 }
 
-// seen says what was recorded.
-func (p *proxy) seen() string {
+// seen returns the hosts of which something was recorded.
+func (p *proxy) seen() (names []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var names []string
-	n := 0
 	for _, address := range slices.Sorted(maps.Keys(p.hosts)) {
-		if h := p.hosts[address]; h.opened > 0 {
-			n += h.opened
+		if p.hosts[address].opened > 0 {
 			names = append(names, strings.TrimSuffix(address, ":443"))
 		}
 	}
-	text := "recorded " + render.Count(int64(n), "connection")
-	if n > 0 {
-		text += " to " + strings.Join(names, ", ")
-	}
-	return text
+	return names
 }
 
 // unseen says what was not read, and why.

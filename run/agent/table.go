@@ -1,12 +1,22 @@
 package agent
 
 import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"net"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/wirectl/wirectl/transport"
 )
 
 // A Kind is what is known of an agent. docs/run.md says what of it was tried.
@@ -17,7 +27,8 @@ type Kind struct {
 	Hosts []string
 	// Own are the hosts, with paths, that it calls for itself: to check for updates, and to send telemetry.
 	Own []string
-	// Config names the clients of relay/wrap whose configurations list its MCP servers.
+	// Config are its files that may name MCP servers over HTTP, and gateways to models. In them, {here} is the
+	// project, {home} the user's folder, and {VARIABLE:DEFAULT} a folder that a variable may name.
 	Config []string
 	// Driven are arguments with which a program drives it over standard input and output.
 	Driven []string
@@ -39,26 +50,30 @@ var modelHosts = []string{
 // Kinds are the known agents.
 var Kinds = []Kind{
 	{
-		Name: "claude", Hosts: []string{"mcp-proxy.anthropic.com"}, Config: []string{"Claude Code"}, Driven: []string{"stream-json"},
+		Name: "claude", Config: []string{
+			"{here}/.mcp.json", "{here}/.claude/settings.json", "{here}/.claude/settings.local.json",
+			"{CLAUDE_CONFIG_DIR:{home}}/.claude.json", "{CLAUDE_CONFIG_DIR:{home}/.claude}/settings.json",
+		},
+		Hosts: []string{"mcp-proxy.anthropic.com"}, Driven: []string{"stream-json"},
 		Own: []string{
 			"api.anthropic.com/api/", "api.anthropic.com/mcp-registry/", "raw.githubusercontent.com", "downloads.claude.ai", "registry.npmjs.org",
 			"statsig.anthropic.com", "storage.googleapis.com",
 		},
 	},
 	{
-		Name: "codex", Config: []string{"Codex"}, Driven: []string{"app-server", "mcp-server", "proto"}, Prepare: prepareCodex,
+		Name: "codex", Config: []string{"{CODEX_HOME:{home}/.codex}/config.toml", "{here}/.codex/config.toml"}, Driven: []string{"app-server", "mcp-server", "proto"}, Prepare: prepareCodex,
 		Own: []string{
 			"chatgpt.com/backend-api/codex/models", "chatgpt.com/backend-api/plugins/", "api.github.com", "ab.chatgpt.com", "raw.githubusercontent.com",
 		},
 	},
 	{
-		Name: "gemini", Config: []string{"Gemini CLI"}, Driven: []string{"--acp", "--experimental-acp"},
+		Name: "gemini", Config: []string{"{here}/.gemini/settings.json", "{home}/.gemini/settings.json"}, Driven: []string{"--acp", "--experimental-acp"},
 		Own: []string{"play.googleapis.com", "registry.npmjs.org"},
 	},
-	{Name: "opencode", Driven: []string{"acp"}, Own: []string{"models.opencode.ai", "models.dev", "registry.npmjs.org"}},
-	{Name: "copilot", Driven: []string{"--acp"}, Own: []string{"api.github.com", "registry.npmjs.org"}},
-	{Name: "qwen", Driven: []string{"--acp", "--experimental-acp"}, Own: []string{"*.rum.aliyuncs.com", "registry.npmjs.org"}},
-	{Name: "goose", Config: []string{"Goose"}, Driven: []string{"acp"}},
+	{Name: "opencode", Config: []string{"{here}/opencode.json", "{here}/opencode.jsonc", "{XDG_CONFIG_HOME:{home}/.config}/opencode/opencode.json", "{XDG_CONFIG_HOME:{home}/.config}/opencode/opencode.jsonc"}, Driven: []string{"acp"}, Own: []string{"models.opencode.ai", "models.dev", "registry.npmjs.org"}},
+	{Name: "copilot", Config: []string{"{COPILOT_HOME:{home}/.copilot}/mcp-config.json"}, Driven: []string{"--acp"}, Own: []string{"api.github.com", "registry.npmjs.org"}},
+	{Name: "qwen", Config: []string{"{here}/.qwen/settings.json", "{home}/.qwen/settings.json"}, Driven: []string{"--acp", "--experimental-acp"}, Own: []string{"*.rum.aliyuncs.com", "registry.npmjs.org"}},
+	{Name: "goose", Config: []string{"{XDG_CONFIG_HOME:{home}/.config}/goose/config.yaml"}, Driven: []string{"acp"}},
 	{Name: "aider", Own: []string{"pypi.org", "raw.githubusercontent.com", "us.i.posthog.com"}},
 }
 
@@ -82,21 +97,66 @@ func (k *Kind) isDriven(args []string) bool {
 	})
 }
 
-// codexCommands are the commands of Codex that do not open its terminal interface.
-var codexCommands = []string{
-	"exec", "e", "review", "login", "logout", "mcp", "mcp-server", "plugin", "app-server", "remote-control", "completion", "update", "doctor",
-	"sandbox", "debug", "apply", "a", "queue", "archive", "delete", "migrate-rollouts", "migrate-nfs-db", "unarchive", "cloud", "exec-server",
-	"features", "help", "proto",
+// address matches the address of a server in a configuration, whatever its format, or in a list of variables.
+var address = regexp.MustCompile(`(?i)(?:\b(?:http|server)?url|base_?url|_host|api_base|api_url)["']?\s*[:=]\s*["']?(https?://[^\s"']+)`)
+
+// folder matches a name of a folder in Config.
+var folder = regexp.MustCompile(`\{(\w+):([^{}]*)\}`)
+
+// configured returns the hosts, as HOST:PORT, that the agent's configuration and environment name.
+func (k *Kind) configured(getenv func(string) string, environ []string, here string) (hosts []string) {
+	texts := []string{strings.Join(environ, "\n")}
+	for _, file := range k.Config {
+		file = strings.NewReplacer("{here}", here, "{home}", cmp.Or(getenv("HOME"), getenv("USERPROFILE"))).Replace(file)
+		file = folder.ReplaceAllStringFunc(file, func(text string) string {
+			m := folder.FindStringSubmatch(text)
+			return cmp.Or(getenv(m[1]), m[2])
+		})
+		const most = 16 << 20
+		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && info.Size() < most {
+			text, _ := os.ReadFile(file)
+			texts = append(texts, string(text))
+		}
+	}
+	for _, text := range texts {
+		for _, m := range address.FindAllStringSubmatch(text, -1) {
+			u, err := url.Parse(m[1])
+			if err == nil && u.Hostname() != "" && !strings.HasSuffix(u.Path, ".git") && !transport.IsLoopback(u.Hostname()) {
+				hosts = append(hosts, net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[strings.ToLower(u.Scheme)])))
+			}
+		}
+	}
+	return hosts
 }
 
-// prepareCodex keeps the terminal interface from the daemon, which would outlive the run with its proxy.
+// codexCommands are the commands of Codex that do not open its terminal interface.
+var codexCommands = []string{
+	"exec", "e", "review", "login", "logout", "mcp", "mcp-server", "plugin", "app-server", "completion", "update", "doctor", "sandbox", "debug",
+	"apply", "a", "archive", "delete", "migrate-rollouts", "migrate-nfs-db", "unarchive", "cloud", "exec-server", "features", "help", "proto",
+}
+
+// prepareCodex keeps the terminal interface from the daemon, which would outlive the run with its proxy, or
+// may run already without it.
 func prepareCodex(s *Setup) error {
+	for i, arg := range s.Args {
+		name, _, _ := strings.Cut(arg, "=")
+		next := append(slices.Clone(s.Args), "")[i+1]
+		if slices.Contains([]string{"--remote", "remote-control", "agents", "queue"}, name) || arg == "app-server" && (next == "daemon" || next == "proxy") {
+			return fmt.Errorf("codex %s works in a server that is not a part of this run, so nothing of it would be seen: leave it out, or start codex without wirectl run", arg)
+		}
+	}
 	if slices.ContainsFunc(s.Args, func(arg string) bool {
 		return slices.Contains(codexCommands, arg) || slices.Contains([]string{"--no-daemon", "--help", "-h", "--version", "-V"}, arg)
 	}) {
 		return nil
 	}
-	s.Args = append([]string{"--no-daemon"}, s.Args...)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, s.Program, "--help")
+	cmd.Env = Original(s.Env.List())
+	if help, err := cmd.Output(); err == nil && bytes.Contains(help, []byte("--no-daemon")) { // older ones have no daemon
+		s.Args = append([]string{"--no-daemon"}, s.Args...)
+	}
 	return nil
 }
 

@@ -1,0 +1,307 @@
+package agent
+
+import (
+	"bufio"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/history"
+	"github.com/wirectl/wirectl/capture/pcapng"
+)
+
+// newTestProxy returns a proxy that records into a folder, and trusts a server.
+func newTestProxy(t *testing.T, s *httptest.Server, user map[string]string) (p *proxy, folder string) {
+	t.Helper()
+	folder = t.TempDir()
+	record, err := Record(folder, "model.pcapng", capture.Session{}, history.Full, func(text string) { t.Error(text) }, "token")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ca, err := newAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, err = newProxy(ca, "token", record, func(name string) string { return user[name] }); err != nil {
+		t.Fatal(err)
+	}
+	if s != nil && s.Certificate() != nil {
+		p.roots = x509.NewCertPool()
+		p.roots.AddCert(s.Certificate())
+	}
+	t.Cleanup(func() { finish(t, p) })
+	return p, folder
+}
+
+func finish(t *testing.T, p *proxy) {
+	t.Helper()
+	if p.record != nil {
+		p.close()
+		if err := p.record.Close(); err != nil {
+			t.Error(err)
+		}
+		p.record = nil
+	}
+}
+
+// through returns a client of the proxy that trusts its authority.
+func through(p *proxy, user string) *http.Client {
+	pool := x509.NewCertPool()
+	pool.AddCert(p.authority.cert)
+	return &http.Client{Transport: &http.Transport{
+		Proxy: func(*http.Request) (*url.URL, error) {
+			u := p.url("wirectl")
+			if user != "wirectl" {
+				u.User = url.UserPassword("wirectl", user)
+			}
+			return u, nil
+		},
+		TLSClientConfig: &tls.Config{RootCAs: pool},
+	}}
+}
+
+func get(t *testing.T, c *http.Client, address string) string {
+	t.Helper()
+	answer, err := c.Get(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.Status + " " + string(text)
+}
+
+// Bytes pass unchanged in TLS and in plain, and are recorded; what is not listed is not.
+func TestProxy(t *testing.T) {
+	hello := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, "hello "+r.Header.Get("Proxy-Authorization")+r.Host)
+	})
+	secure, plain, other := httptest.NewTLSServer(hello), httptest.NewServer(hello), httptest.NewServer(hello)
+	defer secure.Close()
+	defer plain.Close()
+	defer other.Close()
+	p, folder := newTestProxy(t, secure, nil)
+	p.list(secure.Listener.Addr().String(), plain.Listener.Addr().String())
+	c := through(p, "wirectl")
+	for _, s := range []*httptest.Server{secure, plain, other} {
+		if got, want := get(t, c, s.URL), "200 OK hello "+s.Listener.Addr().String(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	c.CloseIdleConnections()
+	finish(t, p)
+	text, err := os.ReadFile(filepath.Join(folder, "model.pcapng"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for s, want := range map[*httptest.Server]bool{secure: true, plain: true, other: false} {
+		if got := strings.Contains(string(text), "hello "+s.Listener.Addr().String()); got != want {
+			t.Errorf("%s is recorded: %t", s.URL, got)
+		}
+	}
+	if notes := strings.Join(p.unseen(), ""); !strings.Contains(notes, other.Listener.Addr().String()) || strings.Contains(notes, plain.Listener.Addr().String()) {
+		t.Errorf("not seen: %q", notes)
+	}
+	opened := 0
+	r, err := pcapng.NewReader(strings.NewReader(string(text)), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for rec := (capture.Record{}); r.Next(&rec) == nil; {
+		if rec.Kind == capture.Opened {
+			opened++
+		}
+	}
+	if opened != 2 {
+		t.Errorf("%d connections are recorded", opened)
+	}
+}
+
+// The proxy serves those with the token, and this user; it does nothing but forward, and not to itself.
+func TestProxyRefuses(t *testing.T) {
+	s := httptest.NewServer(http.NotFoundHandler())
+	defer s.Close()
+	p, _ := newTestProxy(t, s, nil)
+	if got := get(t, through(p, "wrong"), s.URL); !strings.HasPrefix(got, "407 ") {
+		t.Errorf("a wrong token: %s", got)
+	}
+	address := p.listener.Addr().String()
+	for request, want := range map[string]string{
+		"GET / HTTP/1.1\r\nHost: x\r\n\r\n":                                     "400",
+		"GET https://x/ HTTP/1.1\r\nHost: x\r\n\r\n":                            "400",
+		"GET ftp://x/ HTTP/1.1\r\nHost: x\r\n\r\n":                              "400",
+		"CONNECT x HTTP/1.1\r\nHost: x\r\n\r\n":                                 "400",
+		"CONNECT " + address + " HTTP/1.1\r\nHost: x\r\n\r\n":                   "502",
+		"GET http://" + address + "/ HTTP/1.1\r\nHost: " + address + "\r\n\r\n": "502",
+	} {
+		c, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request = strings.Replace(request, "\r\nHost", "\r\nProxy-Authorization: basic eDp0b2tlbg==\r\nHost", 1) // x:token
+		_, _ = io.WriteString(c, request)
+		line, _ := bufio.NewReader(c).ReadString('\n')
+		if !strings.Contains(line, " "+want+" ") {
+			t.Errorf("%q is answered %q", request, line)
+		}
+		c.Close()
+	}
+}
+
+// A socket is of this user if the tables say so.
+func TestOwnSocket(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the tables are not read here")
+	}
+	for _, network := range []string{"127.0.0.1:0", "[::1]:0"} {
+		l, err := net.Listen("tcp", network)
+		if err != nil {
+			t.Log(err)
+			continue
+		}
+		defer l.Close()
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		client, server := netip.MustParseAddrPort(c.LocalAddr().String()), netip.MustParseAddrPort(l.Addr().String())
+		if !isOwn(client, server) {
+			t.Errorf("%v is not our own", client)
+		}
+		if isOwn(netip.AddrPortFrom(client.Addr(), 1), server) {
+			t.Error("what is not connected is our own")
+		}
+	}
+}
+
+// The environment of the user can be restored.
+func TestEnvironment(t *testing.T) {
+	user := []string{"A=1", "HTTPS_PROXY=http://corp:1", "Z=ä=b"}
+	e := newEnvironment(user)
+	e.SetBoth("HTTPS_PROXY", "http://127.0.0.1:9")
+	e.Set("HTTPS_PROXY", "http://127.0.0.1:10")
+	e.Set("NEW", "x")
+	if got := e.Get("https_proxy") + e.Get("HTTPS_PROXY") + e.Get("NEW"); got != "http://127.0.0.1:9http://127.0.0.1:10x" {
+		t.Errorf("set %q", got)
+	}
+	got := Original(e.List())
+	slices.Sort(got)
+	if !slices.Equal(got, user) {
+		t.Errorf("restored %q", got)
+	}
+}
+
+// Files of certificates are the user's own with the authority, or the system's.
+func TestTrust(t *testing.T) {
+	ca, err := newAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := filepath.Join(t.TempDir(), "own.pem")
+	if err := os.WriteFile(own, []byte("own\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	set, _, err := ca.trust(folder, func(name string) string {
+		return map[string]string{"SSL_CERT_FILE": own, "NODE_EXTRA_CA_CERTS": own}[name]
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range trustVariables {
+		text, err := os.ReadFile(set[v.name])
+		if err != nil || string(text) != string(ca.pem)+"own\n" {
+			t.Errorf("%s: %v, %d bytes", v.name, err, len(text))
+		}
+	}
+	entries, _ := os.ReadDir(folder)
+	for _, entry := range entries {
+		text, _ := os.ReadFile(filepath.Join(folder, entry.Name()))
+		if strings.Contains(string(text), "PRIVATE") {
+			t.Errorf("%s has a key", entry.Name())
+		}
+	}
+}
+
+// Hosts are those of models, of the user, and of the agent's configuration.
+func TestConfiguredHosts(t *testing.T) {
+	home := t.TempDir()
+	for file, text := range map[string]string{
+		".codex/config.toml": "[model_providers.x]\nbase_url = \"https://gate.test/v1\"\n[mcp_servers.y]\nurl = 'https://mcp.test:8443/mcp'\n[mcp_servers.z]\nurl = \"http://127.0.0.1:1/mcp\"\n",
+		".claude.json":       `{"mcpServers":{"a":{"type":"http","url":"https://a.test/mcp"}},"source":{"url":"https://git.test/x.git"}}`,
+	} {
+		file = filepath.Join(home, file)
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	getenv := func(name string) string { return map[string]string{"HOME": home}[name] }
+	for name, want := range map[string]string{"codex": "gate.test:443 mcp.test:8443", "/usr/bin/claude": "a.test:443", "other": ""} {
+		if got := strings.Join(KindOf(name).configured(getenv, []string{"CI_PROJECT_URL=https://no.test"}, t.TempDir()), " "); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	if got := KindOf("x").configured(getenv, []string{"ANTHROPIC_BASE_URL=https://corp.test/a"}, home); !slices.Equal(got, []string{"corp.test:443"}) {
+		t.Errorf("from the environment: %q", got)
+	}
+}
+
+// Codex gets no daemon, and does not work in one.
+func TestPrepareCodex(t *testing.T) {
+	codex := filepath.Join(t.TempDir(), "codex")
+	if err := os.WriteFile(codex, []byte("#!/bin/sh\necho \"  --no-daemon\"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for line, want := range map[string]string{
+		"": "--no-daemon", "-m x fix": "--no-daemon -m x fix", "resume --last": "--no-daemon resume --last", "exec hi": "exec hi", "app-server": "app-server",
+		"--no-daemon": "--no-daemon", "app-server proxy": "refused", "--remote ws://x": "refused", "--remote=ws://x": "refused", "queue": "refused",
+	} {
+		s := &Setup{Program: codex, Args: strings.Fields(line), Env: newEnvironment(nil)}
+		got := ""
+		if err := prepareCodex(s); err != nil {
+			got = "refused"
+		} else {
+			got = strings.Join(s.Args, " ")
+		}
+		if runtime.GOOS != "windows" && got != want {
+			t.Errorf("codex %s: %q, want %q", line, got, want)
+		}
+	}
+}
+
+// What a killed run has left is removed, and that of a living one is not.
+func TestRemoveLeftovers(t *testing.T) {
+	parent := t.TempDir()
+	getenv := func(name string) string { return map[string]string{"XDG_RUNTIME_DIR": parent}[name] }
+	for _, name := range []string{"wirectl-run-999999999-1", "wirectl-run-" + "1-2", "other"} {
+		if err := os.Mkdir(filepath.Join(parent, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := RemoveLeftovers(getenv); got != 1 {
+		t.Errorf("%d are removed", got)
+	}
+	left, _ := os.ReadDir(parent)
+	if len(left) != 2 {
+		t.Errorf("%v are left", left)
+	}
+}

@@ -1,0 +1,175 @@
+package interop
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// A world has hosts that all are one server in TLS, reached through a proxy.
+type world struct {
+	proxy, roots string
+	models       atomic.Int64 // requests of models
+}
+
+// newWorld returns a world whose server is a door of a broker.
+func newWorld(t *testing.T, door string, names ...string) *world {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	check(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), IsCA: true, BasicConstraintsValid: true, DNSNames: names, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	check(t, err)
+	w := &world{roots: filepath.Join(t.TempDir(), "roots.pem")}
+	check(t, os.WriteFile(w.roots, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
+	target, err := url.Parse(door)
+	check(t, err)
+	forward := &httputil.ReverseProxy{FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0), Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if regexp.MustCompile(`/(messages|responses|chat/completions)$|[gG]enerateContent`).MatchString(r.URL.Path) && r.Method == http.MethodPost {
+			w.models.Add(1)
+		}
+		forward.ServeHTTP(rw, r)
+	}))
+	server.EnableHTTP2 = true
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	proxy := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		host, _, _ := net.SplitHostPort(r.Host)
+		isHere := false
+		for _, name := range names {
+			isHere = isHere || name == host
+		}
+		if r.Method != http.MethodConnect || !isHere {
+			http.Error(rw, "there is no other host", http.StatusBadGateway)
+			return
+		}
+		to, err := net.Dial("tcp", server.Listener.Addr().String())
+		if err != nil {
+			http.Error(rw, err.Error(), http.StatusBadGateway)
+			return
+		}
+		defer to.Close()
+		from, _, err := http.NewResponseController(rw).Hijack()
+		if err != nil {
+			return
+		}
+		defer from.Close()
+		_, _ = io.WriteString(from, "HTTP/1.1 200 OK\r\n\r\n")
+		go func() {
+			_, _ = io.Copy(to, from)
+			_ = to.(*net.TCPConn).CloseWrite()
+		}()
+		_, _ = io.Copy(from, to)
+	}))
+	t.Cleanup(proxy.Close)
+	w.proxy = proxy.URL
+	return w
+}
+
+// scripted is a broker whose mock calls a tool, and then ends.
+func scripted(t *testing.T, tool, arguments string) (door string) {
+	doors := serve(t, "--no-tap", "--config", configured(t, fmt.Sprintf(`providers:
+  m: {kind: mock, mock: {delay: 1ms, chunk: 8, turns: [
+    {text: I look., tool_calls: [{name: %s, arguments: %s}]},
+    {text: All is done.}]}}
+models: {"*": {provider: m}}
+`, tool, arguments)))
+	return "http://" + doors["openai"]
+}
+
+// Agents run as they are, each against a mock behind a made-up host in TLS, and what they say to it is
+// recorded as often as it was asked.
+func TestRunOfAgents(t *testing.T) {
+	need(t, "sh")
+	for _, a := range []struct {
+		name, host, tool, arguments string
+		command                     func(t *testing.T, home string) (env, args []string)
+	}{
+		{"claude", "api.anthropic.com", "Bash", `{command: "echo tool-said-$((40+2))", description: look}`, func(t *testing.T, home string) (env, args []string) {
+			return []string{"IS_SANDBOX=1", "ANTHROPIC_API_KEY=x", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_TELEMETRY=1", "DISABLE_AUTOUPDATER=1"},
+				[]string{program(t, "npm-agents", "@anthropic-ai/claude-agent-sdk-*/claude*"), "-p", "--allowedTools", "Bash", "--model", "mock-2", "look around"}
+		}},
+		{"codex", "model.test", "exec_command", `{cmd: "echo tool-said-$((40+2))"}`, func(t *testing.T, home string) (env, args []string) {
+			return []string{"CODEX_HOME=" + codexHome(t, "https://model.test")},
+				[]string{program(t, "npm-agents", "@openai/codex-*/vendor/*/*/codex*"), "exec", "--skip-git-repo-check", "--sandbox", "danger-full-access", "look around"}
+		}},
+		{"gemini", "generativelanguage.googleapis.com", "run_shell_command", `{command: "echo tool-said-$((40+2))"}`, func(t *testing.T, home string) (env, args []string) {
+			return []string{"GEMINI_API_KEY=x", "GEMINI_CLI_TRUST_WORKSPACE=true"},
+				[]string{filepath.Join(packages(t, "npm-coding"), ".bin/gemini"), "--yolo", "-p", "look around"}
+		}},
+		{"opencode", "model.test", "bash", `{command: "echo tool-said-$((40+2))", description: look}`, func(t *testing.T, home string) (env, args []string) {
+			path, own := opencode(t, "https://model.test")
+			return own[1:], []string{path, "run", "--model", "mock/mock-1", "look around"}
+		}},
+	} {
+		t.Run(a.name, func(t *testing.T) {
+			w := newWorld(t, scripted(t, a.tool, a.arguments), a.host)
+			home := t.TempDir()
+			env, args := a.command(t, home)
+			out, notice, run := w.run(t, home, env, args...)
+			if !strings.Contains(out, "All is done.") {
+				t.Errorf("the agent has answered:\n%s\n%s", out, notice)
+			}
+			if !strings.Contains(notice, a.host) {
+				t.Errorf("it was not recorded: %s", notice)
+			}
+			listed, _ := command(t, nil, "calls", "-o", "ndjson", filepath.Join(run, "model.pcapng"))
+			got := int64(len(regexp.MustCompile(`"kind":"[^"]*(messages|responses|chat/completions|enerateContent)`).FindAll(listed, -1)))
+			if want := w.models.Load(); got != want || want == 0 {
+				t.Errorf("%d calls are recorded, and %d were made:\n%s", got, want, listed)
+			}
+		})
+	}
+}
+
+// run runs an agent in a world, and returns its output, what wirectl says, and the folder of the record.
+func (w *world) run(t *testing.T, home string, env []string, args ...string) (stdout, stderr, folder string) {
+	t.Helper()
+	var out, notice bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), wirectl, append([]string{"run", "--"}, args...)...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = t.TempDir(), &out, &notice
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "HTTPS_PROXY=" + w.proxy, "SSL_CERT_FILE=" + w.roots, "NODE_EXTRA_CA_CERTS=" + w.roots}, env...)
+	state := t.TempDir()
+	cmd.Env = append(cmd.Env, "XDG_STATE_HOME="+state, "TMPDIR="+state)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = patience
+	if err := cmd.Run(); err != nil {
+		t.Errorf("%v\n%s\n%s", err, &out, &notice)
+	}
+	found, err := filepath.Glob(filepath.Join(state, "wirectl/runs/*"))
+	check(t, err)
+	if len(found) != 1 {
+		t.Fatalf("there are the runs %q\n%s", found, &notice)
+	}
+	if left, _ := filepath.Glob(filepath.Join(state, "wirectl-run-*")); len(left) > 0 {
+		t.Errorf("%q is left", left)
+	}
+	return out.String(), notice.String(), found[0]
+}
