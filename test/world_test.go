@@ -87,7 +87,7 @@ func world() {
 	check(os.WriteFile("world.pem", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
 	here, err := os.Getwd()
 	check(err)
-	fmt.Printf("export HTTPS_PROXY=%s HTTP_PROXY=%[1]s SSL_CERT_FILE=%s/world.pem\n", proxy.URL, here)
+	fmt.Printf("export HTTPS_PROXY=%s HTTP_PROXY=%[1]s SSL_CERT_FILE=%s/world.pem WORLD=%s\n", proxy.URL, here, plain.URL)
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, os.Interrupt)
 	<-ended
