@@ -1,0 +1,3 @@
+package source
+
+func pipe(string) error { return nil }
