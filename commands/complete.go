@@ -67,9 +67,9 @@ func (inv *invocation) operandCompletion(word string, seen []string) cmdline.Com
 	case "CONFIG", "OUT", "INTENT", "PROGRAM":
 		found.Shell = ":files"
 	case "FILE", "SESSION", "IN", "A", "B":
-		found.Candidates, found.Shell = slices.Concat(tapCandidates(inv.Getenv), sessionCandidates(inv.Getenv), transcriptCandidates(inv.Getenv), fixtureCandidates()), ":files"
+		found.Candidates, found.Shell = slices.Concat(tapCandidates(inv.Getenv), runCandidates(inv.Getenv), sessionCandidates(inv.Getenv), transcriptCandidates(inv.Getenv), fixtureCandidates()), ":files"
 	case "ID":
-		found.Candidates = sessionCandidates(inv.Getenv)
+		found.Candidates = append(sessionCandidates(inv.Getenv), runCandidates(inv.Getenv)...)
 	case "AGENT":
 		found.Candidates = mapped(agent.Kinds, func(k agent.Kind) candidate { return candidate{Value: k.Name} })
 	case "SERVER":
@@ -115,6 +115,18 @@ func serverCandidates(getenv func(string) string, seen []string) []candidate {
 // sessionCandidates are the recorded sessions.
 func sessionCandidates(getenv func(string) string) []candidate {
 	return mapped(history.Known(getenv), func(s history.Session) candidate { return candidate{Value: s.ID, About: render.Safe(s.About())} })
+}
+
+// runCandidates are the recorded runs.
+func runCandidates(getenv func(string) string) (found []candidate) {
+	runs, _ := history.Runs(getenv)
+	for i, r := range runs {
+		if i == 0 {
+			found = append(found, candidate{Value: "run:" + history.Latest, About: "the newest run"})
+		}
+		found = append(found, candidate{Value: "run:" + r.ID, About: render.Safe(r.About())})
+	}
+	return found
 }
 
 // transcriptCandidates are the newest transcripts of agents. They tell nothing of the content.

@@ -43,7 +43,7 @@ func (inv *invocation) sources() ([]string, error) {
 		return names, nil
 	}
 	if inv.IsTerminal(inv.Stdin) {
-		return nil, usagef("nothing to read: name a FILE, a FOLDER of transcripts, claude:latest, a fixture:NAME, a tap:NAME or a hub:SESSION, or redirect standard input")
+		return nil, usagef("nothing to read: name a FILE, a FOLDER of transcripts, claude:latest, run:latest, a fixture:NAME, a tap:NAME or a hub:SESSION, or redirect standard input")
 	}
 	return []string{"-"}, nil
 }
@@ -67,6 +67,19 @@ func (inv *invocation) open(ctx context.Context, name string) (*source.Source, e
 func (inv *invocation) openSession(ctx context.Context, name string, cfg decode.Config, follow bool) (*source.Session, error) {
 	src, err := inv.opener().Session(ctx, name, cfg, follow)
 	return src, unopened(name, err)
+}
+
+// oneWire is an error for a run, whose wires are played one at a time.
+func oneWire(inv *invocation, name string) error {
+	folder, err := inv.opener().RunFolder(name)
+	if err != nil || folder == "" {
+		return misnamed(err)
+	}
+	wires := source.Wires(folder)
+	if len(wires) == 0 {
+		return usagef("%s has no wire to play", label(name))
+	}
+	return usagef("%s is a run, and one wire is played at a time: name one, such as %s", label(name), strings.Join(wires[:min(3, len(wires))], ", "))
 }
 
 // misnamed makes an error a usage error if the command line is to blame.

@@ -30,7 +30,7 @@ func monitorCommand(inv *invocation) *cli.Command {
 			"   wirectl monitor                        # what is running, or was recorded\n" +
 			"   wirectl monitor fixture:latis-cancel\n" +
 			"   wirectl monitor --follow session.pcapng\n" +
-			"   wirectl monitor claude:latest          # follows it while it grows\n" +
+			"   wirectl monitor run:latest             # follows it while it grows\n" +
 			"   producer | wirectl monitor -\n" +
 			"   wirectl monitor --web                  # in a browser",
 		Flags: append([]cli.Flag{
@@ -66,11 +66,12 @@ func runMonitor(inv *invocation, c *cli.Context) error {
 		return err
 	}
 	screen.Name = label(name)
-	grows, beside := source.IsTranscript(name), store.NotesFile(name)
+	isTranscript, beside := source.IsTranscript(name), ""
+	grows := isTranscript || source.IsRun(name)
 	if name, err = inv.opener().Resolve(name); err != nil {
 		return err
 	}
-	if !grows {
+	if !isTranscript {
 		beside = store.NotesFile(name)
 	}
 	notes, err := store.OpenNotes(beside)

@@ -207,6 +207,9 @@ func (p *player) load() error {
 	}
 	cfg.Wire = true
 	name, session := p.Operands[0], new(replay.Session)
+	if err := oneWire(p.invocation, name); err != nil {
+		return err
+	}
 	p.reportsAtEnd = true
 	var refused error
 	_, _, err = readThrough(p.invocation, p.c, name, cfg, func(decode.Input, decode.Config) decode.View {

@@ -21,29 +21,30 @@ func sessionsCommand(inv *invocation) *cli.Command {
 	return &cli.Command{
 		Name:      "sessions",
 		Category:  reading,
-		Usage:     "list the sessions on this machine: recorded ones, and transcripts of agents",
+		Usage:     "list the sessions on this machine: recorded ones, runs, and transcripts of agents",
 		ArgsUsage: "[list | rm [ID…] | off | on | NAME…]",
-		Description: "Lists what wirectl wrap --record has recorded, and the transcripts that agents keep\n" +
-			"(" + strings.Join(source.Agents(), ", ") + "), newest first. Commands that read\n" +
-			"a session accept its id or the beginning of it, and claude:latest. rm removes\n" +
-			"recorded sessions, or with --all all that have ended. off stops recording for all\n" +
-			"servers from their next start, without editing their configurations; on undoes\n" +
-			"that. With --hub, lists the sessions of the hub.\n\n" +
+		Description: "Lists what wirectl wrap --record and wirectl run have recorded, and the transcripts\n" +
+			"that agents keep (" + strings.Join(source.Agents(), ", ") + "), newest first.\n" +
+			"Commands that read a session accept its id or the beginning of it, and\n" +
+			"claude:latest or run:latest. rm removes recorded sessions, or with --all all that\n" +
+			"have ended. off stops recording for all servers and runs from their next start,\n" +
+			"without editing their configurations; on undoes that. With --hub, lists the\n" +
+			"sessions of the hub.\n\n" +
 			"   wirectl sessions\n" +
 			"   wirectl sessions --agent claude --since 24h --where 'failures>0'\n" +
 			"   wirectl calls claude:latest\n" +
 			"   wirectl sessions --hub live\n" +
 			"   wirectl sessions --hub --since 2h --where 'tool==search and failures>0'\n" +
 			"   wirectl lint 3f9a1c\n" +
-			"   wirectl sessions rm 3f9a1c",
+			"   wirectl sessions rm 3f9a1c run:0c54d2",
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "how to list: text or ndjson"},
 			&cli.BoolFlag{Name: "hub", Usage: "list the hub's sessions that match every NAME: a host, tap, protocol, unit, or live"},
 			&cli.BoolFlag{Name: "all", Usage: "rm: remove all sessions that have ended"},
 			&cli.StringFlag{Name: "agent", Usage: "list only sessions of the agent or client `NAME`, such as claude"},
-			&cli.StringFlag{Name: "project", Usage: "list only transcripts of projects whose folder contains `TEXT`"},
+			&cli.StringFlag{Name: "project", Usage: "list only runs and transcripts of projects whose folder contains `TEXT`"},
 			&cli.StringFlag{Name: "search", Usage: "list only sessions that contain `TEXT`"},
-			&cli.BoolFlag{Name: "no-cache", Usage: "count all transcripts again, and keep no counts"},
+			&cli.BoolFlag{Name: "no-cache", Usage: "count all runs and transcripts again, and keep no counts of transcripts"},
 			pricesFlag(),
 		}, findFlags()...),
 		Action: inv.does(runSessions, excludes("hub", "agent", "project", "search", "no-cache", "prices")),
@@ -202,7 +203,7 @@ func (k *kept) count(n int64, live, cut string) string {
 	switch {
 	case k.Live:
 		return live
-	case k.Lost:
+	case k.Lost && (k.Run == nil || k.Run.Counts == nil):
 		return cut
 	}
 	return strconv.FormatInt(n, 10)
@@ -213,12 +214,40 @@ func removeSessions(inv *invocation, c *cli.Context, folder *history.Folder, ids
 	if (len(ids) == 0) != c.Bool("all") {
 		return usagef("sessions rm needs the IDs of sessions, or --all")
 	}
-	removed, err := folder.RemoveAll(ids)
-	if is[*history.NotFoundError](err) {
-		return usagef("%w", err)
+	var runs []history.Run
+	var others []string
+	for _, id := range ids {
+		if !source.IsRun(id) {
+			others = append(others, id)
+			continue
+		}
+		r, err := history.FindRun(inv.Getenv, strings.TrimPrefix(id, "run:"))
+		if err != nil {
+			return usagef("%w", err)
+		}
+		runs = append(runs, r)
 	}
-	if err != nil {
-		return err
+	if len(ids) == 0 {
+		all, err := history.Runs(inv.Getenv)
+		if err != nil {
+			return err
+		}
+		runs = slices.DeleteFunc(all, func(r history.Run) bool { return r.Live })
+	}
+	var removed []string
+	if len(others) > 0 || len(ids) == 0 {
+		var err error
+		if removed, err = folder.RemoveAll(others); is[*history.NotFoundError](err) {
+			return usagef("%w", err)
+		} else if err != nil {
+			return err
+		}
+	}
+	for _, r := range runs {
+		if err := r.Remove(); err != nil {
+			return err
+		}
+		removed = append(removed, "run:"+r.ID)
 	}
 	what := render.Count(int64(len(removed)), "session")
 	inv.say("sessions", strings.TrimSuffix("removed "+what+": "+strings.Join(removed, ", "), ": "))

@@ -140,6 +140,9 @@ func agentOf(inv *invocation, c *cli.Context, log *slog.Logger) (unit.Agent, err
 
 // scriptOf reads the session that a unit replays.
 func scriptOf(inv *invocation, ctx context.Context, name string) (unit.Agent, error) {
+	if err := oneWire(inv, name); err != nil {
+		return nil, err
+	}
 	src, err := inv.openSession(ctx, name, decode.Config{Wire: true}, false)
 	if err != nil {
 		return nil, err

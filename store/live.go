@@ -265,7 +265,7 @@ func (v *Viewing) Close() {
 // neither a file nor a folder is gone when it has ended, and has no such file: "". Nothing is written
 // into the folders of agents.
 func NotesFile(name string) string {
-	if source.IsTap(name) || source.IsTranscript(name) || source.IsHub(name) || name == "-" || strings.HasPrefix(name, "fixture:") {
+	if source.IsTap(name) || source.IsTranscript(name) || source.IsRun(name) || source.IsHub(name) || name == "-" || strings.HasPrefix(name, "fixture:") {
 		return ""
 	}
 	return filepath.Clean(name) + ".notes.json"
@@ -315,8 +315,12 @@ func openTaps(getenv func(string) string) (list []Choice, err error) {
 	return list, err
 }
 
-// pastSessions are the recorded sessions. Those that go on have taps.
+// pastSessions are the runs and the recorded sessions. Sessions that go on have taps.
 func pastSessions(getenv func(string) string) (list []Choice) {
+	runs, _ := history.Runs(getenv)
+	for _, r := range runs {
+		list = append(list, Choice{"run:" + r.ID, r.About(), "run:" + r.ID})
+	}
 	for _, s := range history.Known(getenv) {
 		if !s.Live {
 			list = append(list, Choice{s.ID, s.About(), s.ID})

@@ -11,16 +11,16 @@ import (
 	"github.com/wirectl/wirectl/capture/history"
 	"github.com/wirectl/wirectl/decode/source"
 	"github.com/wirectl/wirectl/internal/prices"
-	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/protocol"
 )
 
-// A Kept is a session on this machine: a recorded one, or the transcript of an agent.
+// A Kept is a session on this machine: a recorded one or a run, or the transcript of an agent.
 type Kept struct {
 	history.Session
 	Agent, Project, Prompt string
 	Usage                  protocol.Usage
 	Transcript             *source.Transcript // nil if it was recorded
+	Run                    *history.Run       // nil for anything else
 }
 
 // A KeptQuery says which sessions to list.
@@ -32,7 +32,7 @@ type KeptQuery struct {
 	Matches      func(k *Kept) bool // is called last
 	Prices       prices.List
 	Fresh        bool              // count without the cache
-	Unread       func(about error) // is called for transcripts that cannot be read
+	Unread       func(about error) // is called for sessions that cannot be read
 }
 
 // ListKept returns the sessions that a query finds, the newest first.
@@ -40,6 +40,13 @@ func ListKept(ctx context.Context, getenv func(string) string, recorded []histor
 	var list []Kept
 	for i := range recorded {
 		list = append(list, Kept{Session: recorded[i], Agent: recorded[i].Client})
+	}
+	runs, err := history.Runs(getenv)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range runs {
+		list = append(list, keptRun(&r))
 	}
 	for _, t := range source.Transcripts(getenv) {
 		list = append(list, Kept{
@@ -59,7 +66,13 @@ func ListKept(ctx context.Context, getenv func(string) string, recorded []histor
 	})
 	if q.Search != "" {
 		found := make([]bool, len(list))
-		err := source.Parallel(ctx, len(list), func(i int) { found[i] = source.Contains(list[i].Capture, q.Search) })
+		err := source.Parallel(ctx, len(list), func(i int) {
+			if list[i].Run != nil {
+				found[i] = source.RunContains(list[i].Capture, q.Search)
+			} else {
+				found[i] = source.Contains(list[i].Capture, q.Search)
+			}
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -71,7 +84,7 @@ func ListKept(ctx context.Context, getenv func(string) string, recorded []histor
 		}
 		list = kept
 	}
-	list, err := countKept(ctx, getenv, list, &q)
+	list, err = countKept(ctx, getenv, list, &q)
 	if err != nil {
 		return nil, err
 	}
@@ -115,14 +128,14 @@ func tellKept(ctx context.Context, list []Kept) error {
 		mask := masks.Get().(func(string) string)
 		defer masks.Put(mask)
 		k.Started, k.Project = b.Started, mask(b.Project)
-		k.Prompt = render.Shorten(strings.Join(strings.Fields(mask(b.Prompt)), " "), maxAbout)
+		k.Prompt = aboutPrompt(mask(b.Prompt))
 	})
 }
 
 // masks are functions that mask known secrets, each for one goroutine.
 var masks = sync.Pool{New: func() any { return capture.Secrets().Text() }}
 
-// countKept counts the transcripts, and leaves out those that hold nothing or cannot be read.
+// countKept counts the runs and the transcripts, and leaves out those that hold nothing or cannot be read.
 func countKept(ctx context.Context, getenv func(string) string, list []Kept, q *KeptQuery) (kept []Kept, _ error) {
 	var transcripts []source.Transcript
 	for i := range list {
@@ -136,6 +149,11 @@ func countKept(ctx context.Context, getenv func(string) string, list []Kept, q *
 	}
 	n := 0
 	for _, k := range list {
+		if k.Run != nil {
+			if err := k.countRun(ctx, q); err != nil {
+				q.Unread(err)
+			}
+		}
 		if k.Transcript != nil {
 			c, err := counts[n], failed[n]
 			if n++; err != nil {

@@ -299,7 +299,7 @@ func (l *Local) Viewing(ctx context.Context, id string, s *store.Store) (*store.
 	}
 	cfg := l.Config
 	cfg.Resync, cfg.Notice = true, s.Notice
-	return &store.Viewing{Name: name, Opener: l.Opener, Store: s, Config: cfg, Follow: l.Follow}, nil
+	return &store.Viewing{Name: name, Opener: l.Opener, Store: s, Config: cfg, Follow: l.Follow || source.IsRun(id)}, nil
 }
 
 // peers are the connections, and the last lines besides frames, such as standard error.

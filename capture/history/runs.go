@@ -65,10 +65,17 @@ type RunCounts struct {
 	Calls    int64  `json:"calls"`
 	Failures int64  `json:"failures"`
 	Findings int64  `json:"findings"`
-	Input    int64  `json:"input_tokens,omitempty"`
-	Cached   int64  `json:"cached_tokens,omitempty"`
-	Output   int64  `json:"output_tokens,omitempty"`
-	Cost     int64  `json:"cost_micros,omitempty"` // millionths of a dollar
+	// Models have the tokens of each model, whose name is "" if it is unknown.
+	Models []ModelUsage `json:"models,omitempty"`
+}
+
+// A ModelUsage counts the tokens of a model, and what it cost by its own account, in millionths of a dollar.
+type ModelUsage struct {
+	Model  string `json:"model,omitempty"`
+	Input  int64  `json:"input_tokens,omitempty"`
+	Cached int64  `json:"cached_tokens,omitempty"`
+	Output int64  `json:"output_tokens,omitempty"`
+	Cost   int64  `json:"cost_micros,omitempty"`
 }
 
 // An Event tells that a process of a run starts or ended.
@@ -207,6 +214,20 @@ func (c *RunCapture) Write(blocks []byte) (int, error) {
 		return 0, c.err
 	}
 	return c.File.Write(blocks)
+}
+
+// About describes a run in one line.
+func (r *Run) About() string {
+	about := fmt.Sprintf("%s  %s in %s", r.Started.Local().Format("2006-01-02 15:04"), named(r.Agent), named(filepath.Base(r.Project)))
+	switch {
+	case r.Live:
+		return about + "  (live)"
+	case r.Lost:
+		return about + "  (cut)"
+	case r.Counts == nil:
+		return about
+	}
+	return fmt.Sprintf("%s  %s, %d failed", about, render.Count(r.Counts.Calls, "call"), r.Counts.Failures)
 }
 
 // RunsFolder returns the folder of the runs, which may not exist yet.

@@ -39,7 +39,7 @@ func TestBehind(t *testing.T) {
 	send(frame.U2C, `{"jsonrpc":"2.0","id":2,"result":{}}`)
 	send(frame.U2C, `{"jsonrpc":"2.0","id":1,"result":{}}`)
 	send(frame.C2U, `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":7}}`)
-	j.End(t.Context(), func(string) {})
+	j.awaitEnd(t.Context(), func(string) {})
 	const want = "; analysed: 4 of 6 frames; 2 exchanges; 0 findings"
 	if got := j.Summary(); got != want {
 		t.Errorf("%q, want %q", got, want)
@@ -59,7 +59,7 @@ func TestJudgeIsCutShort(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		time.AfterFunc(10*time.Millisecond, func() { close(held) }) // once the rest is given up
-		j.End(ctx, func(string) {})
+		j.awaitEnd(ctx, func(string) {})
 		if got := j.Summary(); !strings.Contains(got, "analysed: ") || strings.Contains(got, "unanswered") {
 			t.Error(got)
 		}
@@ -80,7 +80,7 @@ func TestBrief(t *testing.T) {
 		if got := j.Write(&r); err != nil || got != want {
 			t.Errorf("%s: %v, then %v rather than %v", protocol, err, got, want)
 		}
-		j.End(t.Context(), func(string) {})
+		j.awaitEnd(t.Context(), func(string) {})
 	}
 }
 
@@ -112,7 +112,7 @@ func TestWatch(t *testing.T) {
 		time.Sleep(9 * time.Second)
 		send(frame.U2C, `{"jsonrpc":"2.0","id":4,"result":{}}`)
 		time.Sleep(time.Minute)
-		j.End(t.Context(), func(string) {})
+		j.awaitEnd(t.Context(), func(string) {})
 		if want := []string{"tools/call slow (id 3) has had no answer for 10 s"}; !slices.Equal(told, want) {
 			t.Errorf("told %q rather than %q", told, want)
 		}
@@ -127,7 +127,7 @@ func TestJudgeEndsWithWhatIsSaidOfIt(t *testing.T) {
 		j.reader = j.backlog.Follow()
 		time.AfterFunc(2*time.Second, func() { close(j.done) })
 		said := ""
-		j.End(t.Context(), func(text string) {
+		j.awaitEnd(t.Context(), func(text string) {
 			time.Sleep(time.Minute)
 			said = text
 		})
@@ -164,7 +164,7 @@ func TestJudgeHandsOn(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	j.End(t.Context(), func(string) {})
+	j.awaitEnd(t.Context(), func(string) {})
 	c := j.Counts()
 	if len(k) != 7 || c.Frames != 7 || c.Exchanges != 3 || c.Failures != 2 || c.Findings != 1 || c.Missed || len(c.Protocols) != 1 || c.Protocols[0] != "mcp" {
 		t.Errorf("%d frames were handed on, and the counts are %+v", len(k), c)

@@ -218,7 +218,9 @@ func (r *Run) part(name string, isFolder bool) (*part, error) {
 		if !slices.ContainsFunc([]string{"c2s.bin", "s2c.bin"}, func(file string) bool { _, err := fs.Stat(files, file); return err == nil }) {
 			return nil, root.Close()
 		}
-		rec, err := decode.OpenRecording(files, r.cfg)
+		cfg := r.cfg
+		cfg.Notice = nil // what it is shows in its frames
+		rec, err := decode.OpenRecording(files, cfg)
 		if err != nil {
 			return nil, errors.Join(err, root.Close())
 		}
@@ -480,6 +482,26 @@ func (r *Run) nameOf(p *part, opened string) string {
 		to = opened
 	}
 	return p.wire + ": " + from + " → " + to
+}
+
+// Wires returns the captures and recordings of the run in a folder.
+func Wires(folder string) (names []string) {
+	entries, _ := os.ReadDir(folder)
+	for _, e := range entries {
+		name := filepath.Join(folder, e.Name())
+		if e.Type().IsRegular() && strings.HasSuffix(name, ".pcapng") || e.IsDir() && recordingFolder(name) != nil {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// RunContains reports whether a file of the run in a folder contains a text, in any case of ASCII letters.
+func RunContains(folder, text string) bool {
+	entries, _ := os.ReadDir(folder)
+	return slices.ContainsFunc(entries, func(e os.DirEntry) bool {
+		return e.Type().IsRegular() && Contains(filepath.Join(folder, e.Name()), text)
+	})
 }
 
 // Close closes the files.
