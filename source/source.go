@@ -374,6 +374,9 @@ func (s *Seen) Once(id []byte) bool {
 	return true
 }
 
+// Has reports whether a record of that id came.
+func (s *Seen) Has(id []byte) bool { return s.names[s.hash(id)] }
+
 // Growth returns how much more a call of a model has used than was known. Records about one call
 // may repeat its usage, so the most of each number counts.
 func (s *Seen) Growth(call []byte, u protocol.Usage) (growth protocol.Usage, first bool) {

@@ -34,11 +34,7 @@ var list = slices.Concat([]*source.Form{
 	codex.Form,
 }, agents.Forms, []*source.Form{
 	har.Form,
-	{
-		Name: "otlp", About: "telemetry (OTLP)",
-		Document: []string{"resourceSpans.0.scopeSpans", "resourceLogs.0.scopeLogs"},
-		Instead:  "put wirectl relay in front of the model",
-	},
+	agents.Telemetry,
 	logs.LSP,
 	logs.Trace,
 	logs.Desktop,

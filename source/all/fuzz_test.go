@@ -24,6 +24,8 @@ func FuzzFlows(f *testing.F) { fuzzReader(f, "mitmproxy", "*.mitm") }
 
 func FuzzTrace(f *testing.F) { fuzzReader(f, "lsp-text", "*lsp-*") }
 
+func FuzzTelemetry(f *testing.F) { fuzzReader(f, "otlp", "otlp-*") }
+
 func FuzzDesktop(f *testing.F) { fuzzReader(f, "mcp-log", "made/claude-desktop*") }
 
 func FuzzInspector(f *testing.F) { fuzzReader(f, "mcp-inspector", "made/mcp-inspector*") }

@@ -149,8 +149,8 @@ func (v value) get(path ...string) value {
 	return v
 }
 
-// text returns a text or bytes, or "".
-func (v value) text() string {
+// plainText returns a text or bytes, or "".
+func (v value) plainText() string {
 	if v.kind == ';' || v.kind == ',' {
 		return string(v.data)
 	}
@@ -196,32 +196,32 @@ func (r *flowReader) takeFlow(flow value) {
 	switch version := flow.get("version").number(); {
 	case version < oldestFlow:
 		r.failed = fmt.Errorf("version %v of flows is too old", version)
-	case flow.get("type").text() == "http":
+	case flow.get("type").plainText() == "http":
 		r.takeHTTP(flow)
-	case flow.get("type").text() == "tcp":
+	case flow.get("type").plainText() == "tcp":
 		r.takeTCP(flow)
 	default:
 		x := &exchange{reader: r.reader, now: flow.get("timestamp_created").time(r.latest)}
-		x.emit(source.Note, frame.DirUnknown, fmt.Appendf(nil, "flow %d is left out: it is of %.20q", r.number, flow.get("type").text()))
+		x.emit(source.Note, frame.DirUnknown, fmt.Appendf(nil, "flow %d is left out: it is of %.20q", r.number, flow.get("type").plainText()))
 	}
 }
 
 func (r *flowReader) takeHTTP(flow value) {
 	asked, answered, socket := flow.get("request"), flow.get("response"), flow.get("websocket")
-	e := &entry{Connection: flow.get("client_conn", "id").text(), Error: flow.get("error", "msg").text()}
+	e := &entry{Connection: flow.get("client_conn", "id").plainText(), Error: flow.get("error", "msg").plainText()}
 	e.Request = request{
-		Method: asked.get("method").text(), Version: asked.get("http_version").text(), Headers: fieldsOf(asked), Body: bodyOf(asked),
+		Method: asked.get("method").plainText(), Version: asked.get("http_version").plainText(), Headers: fieldsOf(asked), Body: bodyOf(asked),
 	}
-	host := cmp.Or(asked.get("authority").text(), get(e.Request.Headers, "Host"), addressOf(asked.get("host"), asked.get("port")))
-	address := url.URL{Scheme: cmp.Or(asked.get("scheme").text(), "http"), Host: host}
-	e.Request.URL = address.String() + "/" + strings.TrimPrefix(asked.get("path").text(), "/")
-	e.Response = response{Status: answered.get("status_code").number(), Text: answered.get("reason").text(), Headers: fieldsOf(answered)}
+	host := cmp.Or(asked.get("authority").plainText(), get(e.Request.Headers, "Host"), addressOf(asked.get("host"), asked.get("port")))
+	address := url.URL{Scheme: cmp.Or(asked.get("scheme").plainText(), "http"), Host: host}
+	e.Request.URL = address.String() + "/" + strings.TrimPrefix(asked.get("path").plainText(), "/")
+	e.Response = response{Status: answered.get("status_code").number(), Text: answered.get("reason").plainText(), Headers: fieldsOf(answered)}
 	if body := bodyOf(answered); body != nil {
 		e.Response.Body = *body
 	}
 	for m := range socket.get("messages").values() {
 		part := m.elements(4) // opcode, whether the client sent it, bytes, time
-		message := socketMessage{Opcode: part[0].number(), Time: part[3].number(), plain: []byte(part[2].text())}
+		message := socketMessage{Opcode: part[0].number(), Time: part[3].number(), plain: []byte(part[2].plainText())}
 		if part[1].isTrue() {
 			message.Type = "send"
 		}
@@ -234,7 +234,7 @@ func (r *flowReader) takeHTTP(flow value) {
 	x.started = asked.get("timestamp_start").time(r.latest)
 	x.answer = answered.get("timestamp_start").time(x.started)
 	x.done = answered.get("timestamp_end").time(x.answer)
-	x.take()
+	x.unfold()
 }
 
 // closing returns the message that closed a WebSocket.
@@ -246,19 +246,19 @@ func closing(socket value, code float64) socketMessage {
 	}
 	if n := int(code); n != withoutCode && n > 0 && n <= math.MaxUint16 {
 		m.plain = append(m.plain, byte(n>>8), byte(n))
-		m.plain = append(m.plain, socket.get("close_reason").text()...)
+		m.plain = append(m.plain, socket.get("close_reason").plainText()...)
 	}
 	return m
 }
 
 func addressOf(host, port value) string {
-	return net.JoinHostPort(host.text(), strconv.Itoa(int(port.number())))
+	return net.JoinHostPort(host.plainText(), strconv.Itoa(int(port.number())))
 }
 
 func fieldsOf(message value) (list []field) {
 	for pair := range message.get("headers").values() {
 		part := pair.elements(2)
-		list = append(list, field{part[0].text(), part[1].text()})
+		list = append(list, field{part[0].plainText(), part[1].plainText()})
 	}
 	return list
 }
@@ -269,7 +269,7 @@ func bodyOf(message value) *content {
 	if c.kind != ',' && c.kind != ';' {
 		return nil
 	}
-	text, size := c.text(), float64(len(c.data))
+	text, size := c.plainText(), float64(len(c.data))
 	return &content{Text: &text, Size: &size}
 }
 
@@ -291,9 +291,9 @@ func (r *flowReader) takeTCP(flow value) {
 		if part[0].isTrue() {
 			dir = frame.C2U
 		}
-		x.at(part[2].time(x.now)).emit(source.Bytes, dir, []byte(part[1].text()))
+		x.at(part[2].time(x.now)).emit(source.Bytes, dir, []byte(part[1].plainText()))
 	}
-	if text := flow.get("error", "msg").text(); text != "" {
+	if text := flow.get("error", "msg").plainText(); text != "" {
 		x.emit(source.Note, frame.DirUnknown, fmt.Appendf(nil, "the connection failed: %.200s", text))
 	}
 	x.emit(source.Ended, frame.C2U, nil)

@@ -336,11 +336,11 @@ func (r *reader) takeEntry(e *entry) {
 	x.started = timeOf(e.Started, r.latest)
 	x.answer = x.started.Add(millis(e.Timings.Send) + millis(e.Timings.Wait) + millis(e.Timings.Blocked) + millis(e.Timings.DNS) + millis(e.Timings.Connect))
 	x.done = x.answer.Add(millis(e.Timings.Receive))
-	x.take()
+	x.unfold()
 }
 
-// take makes the records of an exchange whose times are known.
-func (x *exchange) take() {
+// unfold makes the records of an exchange whose times are known.
+func (x *exchange) unfold() {
 	r, e := x.reader, x.entry
 	r.latest, x.now = x.started, x.started
 	address, err := url.Parse(e.Request.URL)

@@ -59,7 +59,7 @@ var bodies = []struct{ text, member, value string }{
 func (t *trace) line(_ *reader, line []byte) entry {
 	if head := headPattern.FindSubmatch(line); head != nil {
 		before, _ := t.flush()
-		t.begin(head)
+		t.takeHead(head)
 		return before
 	}
 	if !t.head {
@@ -95,8 +95,8 @@ func (t *trace) line(_ *reader, line []byte) entry {
 	return done
 }
 
-// begin begins the message of a line.
-func (t *trace) begin(head [][]byte) {
+// takeHead begins the message of a line.
+func (t *trace) takeHead(head [][]byte) {
 	*t = trace{head: true, kind: string(head[4]), method: string(head[5]), verbose: t.verbose, latest: t.latest, asked: t.asked}
 	if id := idPattern.FindStringSubmatch(t.method); id != nil && t.kind != "notification" {
 		t.method, t.id = id[1], id[2]
