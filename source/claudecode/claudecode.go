@@ -131,6 +131,7 @@ type feeder struct {
 	name   string // of a sub-agent's file
 	parser source.Parser
 	lines  *source.Lines
+	counts bool // only calls and tokens matter
 	file   fs.File
 	of     string  // the call that began the sub-agent
 	agent  string  // its kind
@@ -146,7 +147,7 @@ type feeder struct {
 
 func open(f *source.File) (source.Reader, error) {
 	r := &reader{
-		file: f, main: &feeder{lines: source.NewLines(f.Reader, f.Live)}, known: map[string]bool{},
+		file: f, main: &feeder{lines: source.NewLines(f.Reader, f.Live), counts: f.Tally != nil}, known: map[string]bool{},
 		lanes: map[string]*lane{}, calls: map[string]string{},
 	}
 	const ahead = 50
@@ -155,7 +156,7 @@ func open(f *source.File) (source.Reader, error) {
 		var line []byte
 		if line, r.main.after = r.main.lines.Next(); r.main.after == nil {
 			first = record{}
-			_ = source.Parse(line, &first)
+			_ = r.parser.Parse(line, &first)
 			r.main.held = append(r.main.held, bytes.Clone(line))
 		}
 	}
@@ -273,6 +274,9 @@ func (f *feeder) read() {
 			return
 		}
 		f.idle = false
+		if f.counts && !bytes.Contains(line, messageKey) && !bytes.Contains(line, boundary) {
+			continue
+		}
 		rec := &f.rec
 		*rec = record{}
 		if f.parser.Parse(line, rec) != nil {
@@ -286,6 +290,9 @@ func (f *feeder) read() {
 		return
 	}
 }
+
+// Records that count have one of these: no quotation mark inside a text is without its backslash.
+var messageKey, boundary = []byte(`"message":`), []byte("compact_boundary")
 
 // A growing file has no end, but pauses.
 type growing struct{ fs.File }
@@ -320,7 +327,7 @@ func (r *reader) findAgents() {
 		if !strings.HasSuffix(name, extension) || !e.Type().IsRegular() || r.known[name] || len(r.known) >= maxAgents {
 			continue
 		}
-		a := &feeder{name: name}
+		a := &feeder{name: name, counts: r.main.counts}
 		if !r.starts(a) {
 			continue
 		}
@@ -516,7 +523,9 @@ func (r *reader) result(l *lane, rec *record, b *block, at time.Time) {
 	case string(rec.Result) == `"User rejected tool use"`:
 		e.Outcome = agentlog.Cancelled
 	default:
-		e.Outcome, e.Reason = agentlog.ToolError, clip(plain(b.Content))
+		if e.Outcome = agentlog.ToolError; r.file.Tally == nil {
+			e.Reason = clip(plain(b.Content))
+		}
 	}
 	l.last = at
 	if i := slices.Index(l.open, b.Of); i >= 0 {
