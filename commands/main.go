@@ -23,6 +23,7 @@ import (
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/rlm/env/starlark"
 	"github.com/wirectl/wirectl/rlm/sandbox"
+	"github.com/wirectl/wirectl/run/agent"
 	"github.com/wirectl/wirectl/table"
 )
 
@@ -36,6 +37,13 @@ const grace = time.Second
 func Main() int {
 	sandbox.Main()  // does not return where we are the launcher
 	starlark.Main() // nor where we are the worker
+	if hook := agent.HookOf(os.Args); hook != nil {
+		return hook.Run(func() (<-chan os.Signal, func()) {
+			c := make(chan os.Signal, 8)
+			signal.Notify(c, passedOn()...)
+			return c, func() { signal.Stop(c) }
+		})
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	interrupts := make(chan os.Signal, 1)

@@ -17,6 +17,7 @@ import (
 	"github.com/wirectl/wirectl/fixtures"
 	"github.com/wirectl/wirectl/rlm/env/starlark"
 	"github.com/wirectl/wirectl/rlm/sandbox"
+	"github.com/wirectl/wirectl/run/agent"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected output of the scripts")
@@ -25,6 +26,9 @@ func TestMain(m *testing.M) {
 	_ = flag.Set("test.parallel", "8") // most of what runs here waits for another process
 	sandbox.Main()
 	starlark.Main()
+	if agent.HookOf(os.Args) != nil { // under the name of another program
+		wirectl()
+	}
 	testscript.Main(m, executables)
 }
 

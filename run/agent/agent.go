@@ -77,7 +77,7 @@ type Setup struct {
 }
 
 // Hooks change how agents are started, in their order. Each gets the Setup after the ones before it.
-var Hooks []func(context.Context, *Setup) error
+var Hooks = []func(context.Context, *Setup) error{hookServers}
 
 // Note adds a remark on what the run does not see.
 func (s *Setup) Note(text string) { s.run.remark(text) }

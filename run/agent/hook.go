@@ -1,0 +1,463 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/history"
+	"github.com/wirectl/wirectl/capture/output"
+	"github.com/wirectl/wirectl/internal/jsonscan"
+	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/relay"
+	"github.com/wirectl/wirectl/relay/serve"
+	"github.com/wirectl/wirectl/relay/wrap"
+	"github.com/wirectl/wirectl/transport"
+)
+
+const (
+	// HookWord is the hidden command that an agent starts instead of an MCP server:
+	//
+	//	wirectl run-hook FOLDER NAME COMMAND ARGS…
+	HookWord = "run-hook"
+	// hooksFile tells the hooks about their run. It is in a folder within the private one.
+	hooksFile = "hooks.json"
+	// standInsDir holds the stand-ins, and is on the agent's PATH; prefixDir holds the program
+	// that Claude Code starts with every command.
+	standInsDir, prefixDir = "bin", "prefix"
+	prefixName             = "run-shell"
+	// shellPrefix is the variable of Claude Code's prefix.
+	shellPrefix = "CLAUDE_CODE_SHELL_PREFIX"
+)
+
+// hooks is what a run tells its hooks. It holds no secret, because a killed run leaves it behind.
+type hooks struct {
+	State
+	Agent string `json:"agent"`
+	// Private is the private folder of the run, and Proxy the HOST:PORT of its proxy. A variable with one
+	// of them was changed by the run, as was one with the value in Variables.
+	Private   string            `json:"private"`
+	Proxy     string            `json:"proxy,omitempty"`
+	Variables map[string]string `json:"variables,omitempty"`
+	// Programs are the programs that stand-ins stand for, by name.
+	Programs map[string]string `json:"programs,omitempty"`
+	// Configs are the configurations that name the servers.
+	Configs []string `json:"configs,omitempty"`
+
+	dir string // of the file, and of the links to us
+}
+
+// write writes the file into the private folder.
+func (h *hooks) write() error {
+	return output.WriteFile(filepath.Join(h.dir, hooksFile), append(jsonscan.MustMarshal(h), '\n'), 0o600)
+}
+
+// readHooks returns what a run told its hooks; what is missing if the run has been cleaned up.
+func readHooks(dir string) (*hooks, error) {
+	h := &hooks{dir: dir}
+	text, err := os.ReadFile(filepath.Join(dir, hooksFile))
+	if err == nil {
+		err = json.Unmarshal(text, h)
+	}
+	return h, err
+}
+
+// A Hook is this process if an agent started it instead of something else.
+type Hook struct {
+	hooks *hooks // nil if the run has been cleaned up
+	// server is set where the agent's configuration says that it starts a server.
+	server bool
+	// prefixed means that argv is one command for a shell, of Claude Code.
+	prefixed bool
+	name     string   // of the server or program
+	argv     []string // what the agent wanted to start
+}
+
+// HookOf returns the hook that a command line is of; nil if it is an ordinary one.
+func HookOf(args []string) *Hook {
+	if len(args) > 4 && args[1] == HookWord {
+		h, err := readHooks(args[2])
+		if err != nil {
+			h = nil
+		}
+		return &Hook{hooks: h, server: true, name: args[3], argv: args[4:]}
+	}
+	if len(args) == 0 {
+		return nil
+	}
+	name := filepath.Base(args[0])
+	if strings.HasPrefix(name, "wirectl") {
+		return nil
+	}
+	dir := linkOf(args[0])
+	if dir == "" {
+		return nil
+	}
+	h, err := readHooks(filepath.Dir(dir))
+	switch {
+	case err != nil:
+		return nil
+	case filepath.Base(dir) == prefixDir && name == prefixName:
+		return &Hook{hooks: h, prefixed: len(args) == 2, argv: args[1:]}
+	case filepath.Base(dir) == standInsDir:
+		name = strings.TrimSuffix(name, ".exe")
+		if program := h.program(name); program != "" {
+			return &Hook{hooks: h, name: name, argv: append([]string{program}, args[1:]...)}
+		}
+	}
+	return nil
+}
+
+// linkOf returns the folder in which a program was found that was started under a name: that of a
+// link to us. It is "" if there is none.
+func linkOf(name string) string {
+	if runtime.GOOS == "windows" {
+		if program, err := os.Executable(); err == nil {
+			return filepath.Dir(program)
+		}
+	}
+	if strings.ContainsRune(name, filepath.Separator) {
+		return filepath.Dir(name)
+	}
+	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil && filepath.Base(dir) == standInsDir {
+			return dir
+		}
+	}
+	return ""
+}
+
+// program returns the program that a stand-in stands for: the one that would have been found without
+// it.
+func (h *hooks) program(name string) string {
+	return cmp.Or(lookPath(name, h.outsidePath(os.Getenv("PATH"))), h.Programs[name])
+}
+
+// outsidePath returns a PATH without the stand-ins.
+func (h *hooks) outsidePath(path string) string {
+	list := filepath.SplitList(path)
+	ours := filepath.Join(h.dir, standInsDir)
+	list = slices.DeleteFunc(list, func(dir string) bool { return filepath.Clean(dir) == ours })
+	return strings.Join(list, string(filepath.ListSeparator))
+}
+
+// A deed is what a hook does.
+type deed uint8
+
+const (
+	becomes deed = iota // runs the command at once, in our place
+	relays              // relays a server
+	reports             // runs a shell command, and reports its start and exit
+)
+
+// a call is how a hook was started.
+type call struct {
+	piped  bool // standard input and output are pipes or sockets
+	parent kin
+	getenv func(string) string
+}
+
+// kin says who started a hook.
+type kin uint8
+
+const (
+	stranger kin = iota // the run itself, or a process that is not below it
+	below               // something that the agent started
+	theAgent
+)
+
+// decide says what the hook does.
+func (k *Hook) decide(c call) deed {
+	inner := c.getenv("CLAUDE_CODE_CHILD_SESSION") != "" // not set for a server
+	switch {
+	case k.hooks == nil || c.parent == stranger:
+		return becomes
+	case k.prefixed && c.piped && c.parent == theAgent && !inner, !k.prefixed && c.piped && (k.server || c.parent == theAgent):
+		return relays
+	case k.prefixed && !c.piped:
+		return reports
+	}
+	return becomes // such as a hook in the user's settings, or a program that a tool of the agent started
+}
+
+// command returns the command that the agent would have started without us.
+func (k *Hook) command() []string {
+	if !k.prefixed {
+		return k.argv
+	}
+	own := os.Getenv(saved + shellPrefix)
+	if own == "" {
+		return []string{"/bin/sh", "-c", k.argv[0]}
+	}
+	// Options may follow the program: "/bin/bash -c".
+	if at := strings.LastIndex(own, " -"); at > 0 {
+		return slices.Concat([]string{own[:at]}, strings.Fields(own[at:]), k.argv)
+	}
+	return []string{own, k.argv[0]}
+}
+
+// Run does what the hook is for, and returns the exit status. On Unix it usually does not return if
+// the command just runs. Signals are those that a relay passes on.
+func (k *Hook) Run(signals func() (<-chan os.Signal, func())) int {
+	argv := k.command()
+	switch k.decide(call{piped: isPipe(os.Stdin) && isPipe(os.Stdout), parent: k.parent(), getenv: os.Getenv}) {
+	case relays:
+		received, release := signals()
+		defer release()
+		return k.relay(argv, received)
+	case reports:
+		return k.report(argv)
+	}
+	return become(argv)
+}
+
+// shells are programs that run the commands of others. They are no agents, unless they are what the
+// run has started.
+var shells = []string{"sh", "bash", "dash", "zsh", "fish", "ksh", "ash", "busybox", "pwsh", "cmd.exe", "powershell.exe", "pwsh.exe"}
+
+// maxDepth bounds how far a hook may be below its run, and an agent, which may be started by a launcher or
+// restart itself.
+const maxDepth, maxLaunchers = 64, 5
+
+// parent says who started the hook. Between the run and the agent are only launchers: a shell there, or
+// another hook, means that the agent has started something that has started us.
+func (k *Hook) parent() kin {
+	if k.hooks == nil {
+		return stranger
+	}
+	kind := theAgent
+	for depth, pid := 0, os.Getppid(); depth < maxDepth && pid > 1 && pid != k.hooks.PID; depth++ {
+		parent, name := processOf(pid)
+		switch {
+		case parent == k.hooks.PID:
+			return kind
+		case depth == maxLaunchers, slices.Contains(shells, name), name == prefixName, strings.HasPrefix(name, "wirectl"):
+			kind = below
+		}
+		pid = parent
+	}
+	return stranger
+}
+
+// restore gives this process, and what it starts, the user's own environment for what the run has
+// changed. Unlike Original it keeps what the agent has removed or set itself.
+func (h *hooks) restore() {
+	for _, pair := range os.Environ() {
+		name, value, _ := strings.Cut(pair, "=")
+		switch own := os.Getenv(saved + name); {
+		case strings.HasPrefix(name, saved):
+			defer os.Unsetenv(name)
+		case name == "PATH":
+			os.Setenv(name, h.outsidePath(value))
+		case name == Variable || !h.changed(name, value): // by the variable the run finds what remains
+		case own != "":
+			os.Setenv(name, own)
+		default:
+			os.Unsetenv(name)
+		}
+	}
+	os.Unsetenv(added)
+}
+
+// changed reports whether the value of a variable is from the run.
+func (h *hooks) changed(name, value string) bool {
+	set, ok := h.Variables[name]
+	return ok && set == value || strings.Contains(value, h.Private) || h.Proxy != "" && strings.Contains(value, h.Proxy)
+}
+
+// relay relays a server as wirectl relay does, and records what passes.
+func (k *Hook) relay(argv []string, signals <-chan os.Signal) int {
+	h := k.hooks
+	name := k.serverName()
+	h.restore()
+	command := append([]string{k.name}, argv[1:]...) // without the path of a stand-in's program
+	if k.server || k.prefixed {
+		command = k.argv
+	}
+	begin := k.started("server", name, strings.Join(command, " "))
+	_ = history.AppendEvent(h.Folder, begin) // the server works without a record
+	var sink *relay.Fan
+	quiet := func(string) {}
+	recorder, err := Record(h.Folder, "mcp-"+fileName(name)+"-"+strconv.Itoa(os.Getpid())+".pcapng", capture.Session{Created: time.Now(), Controller: h.Agent, Unit: name}, h.Level, quiet)
+	if err == nil { // the server works without a record
+		sink = recorder.Sink
+		defer recorder.Close()
+	}
+	exit := relayStdio(argv, name, sink, signals)
+	h.exited(begin.PID, exit)
+	return exit.Code()
+}
+
+// relayStdio relays between our standard input and output and a command, and returns how the command
+// ended. It prints only what a relay must print: that the command cannot be started.
+func relayStdio(argv []string, name string, sink *relay.Fan, signals <-chan os.Signal) transport.Exit {
+	opts := transport.Options{Stdin: os.Stdin, Stdout: os.Stdout, Grace: transport.DefaultGrace}
+	unit, err := transport.Parse(append([]string{"exec"}, argv...), opts)
+	var stdio transport.Endpoint
+	if err == nil {
+		stdio, err = transport.Parse([]string{"stdio"}, opts)
+	}
+	if err != nil {
+		return transport.Exit{Status: 126}
+	}
+	quiet := func(string) {}
+	server := serve.Server{Unit: named{unit, name}, Relay: relay.Config{
+		Sink: sink, Stderr: os.Stderr, Grace: transport.DefaultGrace, Signals: signals, Warn: quiet, Alarm: quiet,
+	}}
+	result, err := server.Once(context.Background(), stdio)
+	start := (*transport.StartError)(nil)
+	switch {
+	case result.Exit != nil:
+		return *result.Exit
+	case errors.As(err, &start):
+		_, _ = io.WriteString(os.Stderr, "wirectl: "+render.Safe(start.Error())+"\n")
+		return transport.Exit{Status: start.Status}
+	case result.Signal != nil:
+		return transport.Exit{Signal: result.Signal}
+	case err != nil:
+		return transport.Exit{Status: 1}
+	}
+	return transport.Exit{}
+}
+
+// A named endpoint has a name of its own in records.
+type named struct {
+	transport.Endpoint
+	name string
+}
+
+func (n named) String() string { return n.name }
+
+// started returns the start of a command.
+func (k *Hook) started(what, name, command string) history.Event {
+	e := history.Event{
+		Event: "start", Time: time.Now(), PID: os.Getpid(), Parent: os.Getppid(),
+		What: what, Name: name, Command: masked(command), Keys: map[string]string{},
+	}
+	for key, variables := range keyVariables {
+		for _, variable := range variables {
+			if value := os.Getenv(variable); value != "" && len(value) <= 200 {
+				e.Keys[key] = cmp.Or(e.Keys[key], value)
+			}
+		}
+	}
+	// CLAUDE_CODE_CHILD_NOTES_DIR ends in SESSION/started.
+	if notes := os.Getenv("CLAUDE_CODE_CHILD_NOTES_DIR"); e.Keys["session"] == "" && notes != "" {
+		e.Keys["session"] = filepath.Base(filepath.Dir(notes))
+	}
+	return e
+}
+
+// keyVariables are the variables of agents that hold the keys of an event.
+var keyVariables = map[string][]string{
+	"session": {"CLAUDE_CODE_SESSION_ID", "CODEX_SESSION_ID"},
+	"thread":  {"CODEX_THREAD_ID"},
+	"call":    {"CODEX_TOOL_CALL_ID", "CLAUDE_CODE_TOOL_USE_ID"},
+}
+
+// exited records the exit of a command.
+func (h *hooks) exited(pid int, exit transport.Exit) {
+	e := history.Event{Event: "exit", Time: time.Now(), PID: pid, Status: new(exit.Code())}
+	if exit.Signal != nil {
+		e.Signal = exit.Signal.String()
+	}
+	_ = history.AppendEvent(h.Folder, e) // the command has ended in any case
+}
+
+// masked returns a text without known secrets.
+func masked(text string) string { return capture.Secrets().Text()(text) }
+
+// fileName returns a name that is safe as a part of that of a file.
+func fileName(name string) string {
+	safe := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.", r) {
+			return r
+		}
+		return '_'
+	}, name)
+	return cmp.Or(render.Clip(strings.TrimLeft(safe, "."), 60), "server")
+}
+
+// runners are programs that run the program in a later word.
+var runners = []string{"npx", "uvx", "bunx", "pipx", "node", "deno", "bun", "python", "python3", "uv", "go", "run", "env", "sh", "bash", "exec", "tool", "x", "dlx"}
+
+// serverName returns the name of the server in the agent's configuration, or else that of its program.
+func (k *Hook) serverName() string {
+	if k.server {
+		return k.name
+	}
+	words := append([]string{k.name}, k.argv[1:]...)
+	if k.prefixed {
+		words = splitWords(k.argv[0])
+	}
+	for _, file := range k.hooks.Configs {
+		for _, s := range wrap.ServersIn(file) {
+			if k.prefixed && slices.Equal(words, s.Argv) || !k.prefixed && len(s.Argv) > 0 && filepath.Base(s.Argv[0]) == k.name && slices.Equal(words[1:], s.Argv[1:]) {
+				return s.Short()
+			}
+		}
+	}
+	name := ""
+	for _, word := range words {
+		if strings.HasPrefix(word, "-") || strings.Contains(word, "=") {
+			continue
+		}
+		word = strings.TrimRight(word, "/")
+		name = word[strings.LastIndexByte(word, '/')+1:]
+		if !slices.Contains(runners, name) {
+			break
+		}
+	}
+	return cmp.Or(name, "server")
+}
+
+// splitWords splits a command as a shell does, as far as that needs no shell.
+func splitWords(command string) (words []string) {
+	var word []byte
+	open, quote := false, byte(0)
+	for i := 0; i < len(command); i++ {
+		switch c := command[i]; {
+		case quote != 0 && c == quote:
+			quote = 0
+		case quote != '\'' && c == '\\' && i+1 < len(command):
+			i++
+			open, word = true, append(word, command[i])
+		case quote == 0 && (c == '\'' || c == '"'):
+			open, quote = true, c
+		case quote == 0 && (c == ' ' || c == '\t' || c == '\n'):
+			if open {
+				words = append(words, string(word))
+			}
+			open, word = false, word[:0]
+		default:
+			open, word = true, append(word, c)
+		}
+	}
+	if open {
+		words = append(words, string(word))
+	}
+	return words
+}
+
+// shellCommand returns the command within what Claude Code has a shell run: a source of its snapshot, the
+// command in an eval, and a note of the last folder.
+func shellCommand(text string) string {
+	_, rest, found := strings.Cut(text, "eval ")
+	if !found || !strings.HasPrefix(text, "source ") && !strings.Contains(text, "pwd -P") {
+		return text
+	}
+	if words := splitWords(rest); len(words) > 0 {
+		return words[0]
+	}
+	return text
+}

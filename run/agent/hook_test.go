@@ -1,0 +1,305 @@
+package agent
+
+import (
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wirectl/wirectl/internal/jsonscan"
+)
+
+// What a hook does depends on who started it, and with what.
+func TestDecide(t *testing.T) {
+	h := &hooks{}
+	server, prefixed, standIn := Hook{hooks: h, server: true}, Hook{hooks: h, prefixed: true}, Hook{hooks: h}
+	for _, tt := range []struct {
+		about string
+		hook  Hook
+		piped bool
+		by    kin
+		inner string
+		want  deed
+	}{
+		{"a server of the configuration", server, true, theAgent, "", relays},
+		{"a server of an agent that another program starts", server, true, below, "", relays},
+		{"a server with a terminal", server, false, theAgent, "", becomes},
+		{"a server after its run", server, true, stranger, "", becomes},
+		{"a server of Claude Code", prefixed, true, theAgent, "", relays},
+		{"a shell command of Claude Code", prefixed, false, theAgent, "1", reports},
+		{"a shell command through a shell", prefixed, false, below, "1", reports},
+		{"a hook in the user's settings", prefixed, true, below, "1", becomes},
+		{"a hook that a shell has become", prefixed, true, theAgent, "1", becomes},
+		{"a shell command after its run", prefixed, false, stranger, "1", becomes},
+		{"a server on the PATH", standIn, true, theAgent, "", relays},
+		{"the agent itself", standIn, true, stranger, "", becomes},
+		{"a program of a tool", standIn, true, below, "", becomes},
+		{"a program at a terminal", standIn, false, theAgent, "", becomes},
+		{"a hook after the cleaning", Hook{server: true}, true, theAgent, "", becomes},
+	} {
+		if got := tt.hook.decide(call{piped: tt.piped, parent: tt.by, getenv: func(string) string { return tt.inner }}); got != tt.want {
+			t.Errorf("%s: %d, want %d", tt.about, got, tt.want)
+		}
+	}
+}
+
+func TestSplitWords(t *testing.T) {
+	for command, want := range map[string]string{
+		`node /a/b.js`:               `node|/a/b.js`,
+		`npx -y 'a b' "c'd" e\ f ''`: `npx|-y|a b|c'd|e f|`,
+		`x 'it'"'"'s'`:               `x|it's`,
+		` `:                          ``,
+		`cat 'open`:                  `cat|open`,
+	} {
+		if got := strings.Join(splitWords(command), "|"); got != want {
+			t.Errorf("%s: %s, want %s", command, got, want)
+		}
+	}
+}
+
+// A shell command is shown as the model wrote it.
+func TestShellCommand(t *testing.T) {
+	for text, want := range map[string]string{
+		`source /tmp/s.sh 2>/dev/null || true && { x; } >/dev/null 2>&1 || true && eval 'echo '"'"'a b'"'"' $((40+2))' < /dev/null && pwd -P >| /tmp/cwd`: `echo 'a b' $((40+2))`,
+		`eval 'ls' < /dev/null && pwd -P >| /tmp/cwd`: `ls`,
+		`eval "$(x)"`: `eval "$(x)"`,
+		`make test`:   `make test`,
+	} {
+		if got := shellCommand(text); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+}
+
+// A server has the name of its entry, or else that of its program.
+func TestServerName(t *testing.T) {
+	config := filepath.Join(t.TempDir(), "mcp.json")
+	write(t, config, `{"mcpServers":{"lab":{"command":"node","args":["/a/b c.js","it's"]}}}`)
+	h := &hooks{Configs: []string{config}}
+	for _, tt := range []struct {
+		hook Hook
+		want string
+	}{
+		{Hook{server: true, name: "x"}, "x"},
+		{Hook{prefixed: true, argv: []string{`node '/a/b c.js' 'it'"'"'s'`}}, "lab"},
+		{Hook{prefixed: true, argv: []string{`npx -y @scope/server-files /tmp`}}, "server-files"},
+		{Hook{prefixed: true, argv: []string{`A=b -x`}}, "server"},
+		{Hook{name: "node", argv: []string{"/usr/bin/node", "/a/b c.js", "it's"}}, "lab"},
+		{Hook{name: "uvx", argv: []string{"/usr/bin/uvx", "mcp-server-time"}}, "mcp-server-time"},
+	} {
+		tt.hook.hooks = h
+		if got := tt.hook.serverName(); got != tt.want {
+			t.Errorf("%q: %s, want %s", tt.hook.argv, got, tt.want)
+		}
+	}
+	for name, want := range map[string]string{"a/b": "a_b", "..": "server", "ü x": "__x", "@s/p-1.2": "_s_p-1.2"} {
+		if got := fileName(name); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+}
+
+// A relayed server gets the user's own environment for what the run has changed, and keeps what the
+// agent has set or removed.
+func TestRestore(t *testing.T) {
+	h := &hooks{Private: "/run/x", dir: "/run/x/hooks-1", Proxy: "127.0.0.1:9", Variables: map[string]string{"NO_PROXY": "127.0.0.1,own"}}
+	want := map[string]string{
+		"HTTPS_PROXY": "http://own:1", "HTTP_PROXY": "", "ALL_PROXY": "http://set.by.agent", "SSL_CERT_FILE": "/own.pem", "NODE_EXTRA_CA_CERTS": "",
+		"CODEX_CA_CERTIFICATE": "", "NO_PROXY": "own", "PATH": "/a" + string(os.PathListSeparator) + "/b", Variable: "/run/x", "WIRECTL_RUN_SET": "",
+		"WIRECTL_RUN_WAS_HTTPS_PROXY": "", "FOO": "bar",
+	}
+	for name, value := range map[string]string{
+		"HTTPS_PROXY": "http://wirectl:t@127.0.0.1:9", "HTTP_PROXY": "http://wirectl:t@127.0.0.1:9", "ALL_PROXY": "http://set.by.agent",
+		"SSL_CERT_FILE": "/run/x/all.pem", "CODEX_CA_CERTIFICATE": "/run/x/all.pem", "NO_PROXY": "127.0.0.1,own",
+		"PATH": strings.Join([]string{"/run/x/hooks-1/bin", "/a", "/b"}, string(os.PathListSeparator)), Variable: "/run/x", "WIRECTL_RUN_SET": "HTTPS_PROXY",
+		"WIRECTL_RUN_WAS_HTTPS_PROXY": "http://own:1", "WIRECTL_RUN_WAS_SSL_CERT_FILE": "/own.pem", "WIRECTL_RUN_WAS_NO_PROXY": "own",
+		"WIRECTL_RUN_WAS_NODE_EXTRA_CA_CERTS": "/own.pem", "FOO": "bar",
+	} {
+		t.Setenv(name, value)
+	}
+	t.Setenv("NODE_EXTRA_CA_CERTS", "") // the agent has removed it
+	os.Unsetenv("NODE_EXTRA_CA_CERTS")
+	if filepath.Separator != '/' {
+		t.Skip("PATH has other separators")
+	}
+	h.restore()
+	for name, want := range want {
+		if got := os.Getenv(name); got != want {
+			t.Errorf("%s=%s, want %s", name, got, want)
+		}
+	}
+}
+
+func write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// overridden returns the overrides of an agent with files below HOME, which is also its project.
+func overridden(t *testing.T, agent string, env, files map[string]string, args ...string) *overrides {
+	t.Helper()
+	home := t.TempDir()
+	for name, text := range files {
+		write(t, filepath.Join(home, name), text)
+	}
+	bin := filepath.Join(home, "path")
+	for _, name := range []string{"node", "srv", "bash"} {
+		if runtime.GOOS == "windows" {
+			name += ".exe"
+		}
+		write(t, filepath.Join(bin, name), "#!/bin/sh\n")
+		if err := os.Chmod(filepath.Join(bin, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	private := filepath.Join(home, "private")
+	if err := os.Mkdir(private, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &overrides{
+		hooks: &hooks{Agent: agent, Private: private, dir: private}, program: program, here: home,
+		getenv: func(name string) string {
+			if value, ok := env[name]; ok {
+				return value
+			}
+			return map[string]string{"HOME": home, "PATH": bin}[name]
+		},
+		through: func(target *url.URL) (string, error) { return "http://relay" + target.Path + "?" + target.Port(), nil },
+	}
+	if err := o.override(args); err != nil {
+		t.Fatal(err)
+	}
+	for i := range o.args {
+		o.args[i] = strings.NewReplacer(string(jsonscan.MustMarshal(private)), `"PRIVATE"`, string(jsonscan.MustMarshal(program)), `"WIRECTL"`).Replace(o.args[i])
+	}
+	for name, value := range o.variables {
+		value = strings.NewReplacer(string(jsonscan.MustMarshal(private)), `"PRIVATE"`, string(jsonscan.MustMarshal(program)), `"WIRECTL"`, private, "PRIVATE", bin, "BIN").Replace(value)
+		o.variables[name] = filepath.ToSlash(value)
+	}
+	return o
+}
+
+func same(t *testing.T, got, want []string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// Codex is given overrides for the servers and models of its configuration. What they would show in a list
+// of processes, or what the user overrides, is left alone.
+func TestOverridesOfCodex(t *testing.T) {
+	o := overridden(t, "codex", nil, map[string]string{".codex/config.toml": `
+model_provider = "here"
+[model_providers.here]
+base_url = "http://localhost:11434/v1"
+[model_providers.there]
+base_url = "https://api.example.com/v1"
+[mcp_servers.lab]
+command = "node"
+args = ["/a b.js", "é"]
+[mcp_servers.off]
+command = "node"
+enabled = false
+[mcp_servers.mine]
+command = "/opt/srv"
+[mcp_servers.secret]
+command = "srv"
+args = ["--key", "sk-abcdefghijklmnopqrstuvwxyz"]
+[mcp_servers."odd name"]
+url = "http://127.0.0.1:7/mcp"
+[mcp_servers.web]
+url = "http://127.0.0.1:8/mcp"
+[mcp_servers.far]
+url = "https://mcp.example.com/mcp"
+`}, "exec", "-c", "mcp_servers.mine.args=[]", "hi")
+	same(t, o.args, []string{
+		"-c", `mcp_servers.lab.command="WIRECTL"`,
+		"-c", `mcp_servers.lab.args=["run-hook","PRIVATE","lab","node","/a b.js","é"]`,
+		"-c", `mcp_servers.web.url="http://relay/mcp?8"`,
+		"-c", `model_providers.here.base_url="http://relay/v1?11434"`,
+	})
+	same(t, o.notes, []string{
+		"MCP server mine: not seen, because its command is a path and not a name",
+		"MCP server odd name at 127.0.0.1:7: not seen, because it is local and cannot be moved",
+	})
+	if _, ok := o.Programs["srv"]; !ok || o.variables["PATH"] != "PRIVATE/bin"+string(os.PathListSeparator)+"BIN" {
+		t.Errorf("the stand-ins are %v, and PATH is %s", o.Programs, o.variables["PATH"])
+	}
+}
+
+// What opencode gets is the user's own content with the overrides. Fields of files that it merges are
+// not repeated: they may be secrets.
+func TestOverridesOfOpencode(t *testing.T) {
+	o := overridden(t, "opencode", map[string]string{"OPENCODE_CONFIG_CONTENT": `{"theme":"x","mcp":{"lab":{"type":"local","environment":{"A":"b"}}}}`}, map[string]string{
+		".config/opencode/opencode.jsonc": `{ // mine
+			"provider":{"here":{"options":{"baseURL":"http://127.0.0.1:1/v1","apiKey":"k"}},"there":{"options":{"baseURL":"https://x/v1"}}},
+			"mcp":{"lab":{"type":"local","command":["old"],"environment":{"KEY":"secret"}},"off":{"type":"local","command":["x"],"enabled":false},},
+		}`,
+		"opencode.json": `{"mcp":{"lab":{"type":"local","command":["node","a"]},"file":{"type":"local","command":["srv","{file:x}"]},"web":{"type":"remote","url":"http://localhost:2/mcp","headers":{"X":"y"}}}}`,
+	})
+	want := `{"mcp":{"lab":{"command":["WIRECTL","run-hook","PRIVATE","lab","node","a"],"environment":{"A":"b"},"type":"local"},"web":{"type":"remote","url":"http://relay/mcp?2"}},` +
+		`"provider":{"here":{"options":{"baseURL":"http://relay/v1?1"}}},"theme":"x"}`
+	if got := o.variables["OPENCODE_CONFIG_CONTENT"]; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if o.Programs["srv"] == "" {
+		t.Error("the server that cannot be overridden has no stand-in")
+	}
+	o = overridden(t, "opencode", map[string]string{"OPENCODE_CONFIG_CONTENT": `{`}, nil)
+	same(t, o.notes, []string{"MCP servers over stdio: not seen, because OPENCODE_CONFIG_CONTENT is not JSON"})
+}
+
+// Claude Code gets a prefix, and local addresses of models are moved, unless its settings win.
+func TestOverridesOfClaude(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("there is no prefix")
+	}
+	o := overridden(t, "claude", map[string]string{"ANTHROPIC_BASE_URL": "http://127.0.0.1:5"}, map[string]string{
+		".claude/settings.json": `{"env":{"ANTHROPIC_BASE_URL":"http://127.0.0.1:6"}}`,
+		".mcp.json":             `{"mcpServers":{"web":{"type":"http","url":"http://127.0.0.1:8/mcp"},"lab":{"command":"/opt/x"}}}`,
+	}, "-p", "--mcp-config", "a.json", `{"mcpServers":{}}`, "--model", "x")
+	if o.variables[shellPrefix] != "PRIVATE/prefix/run-shell" || o.variables["ANTHROPIC_BASE_URL"] != "http://relay?5" || o.variables["PATH"] != "" {
+		t.Errorf("the variables are %v", o.variables)
+	}
+	if len(o.Configs) != 3 || filepath.Base(o.Configs[2]) != "a.json" {
+		t.Errorf("the configurations are %v", o.Configs)
+	}
+	same(t, o.notes, []string{
+		"MCP server web at 127.0.0.1:8: not seen, because it is local and cannot be moved",
+		"model at 127.0.0.1:6: not seen, because " + filepath.Join(o.here, ".claude/settings.json") + " sets ANTHROPIC_BASE_URL",
+	})
+}
+
+// Other agents get stand-ins for programs that exist, and never for shells.
+func TestStandIns(t *testing.T) {
+	o := overridden(t, "gemini", nil, map[string]string{
+		".gemini/settings.json": `{"mcpServers":{"a":{"command":"srv"},"b":{"command":"bash"},"c":{"command":"none"},"d":{"command":"/opt/x"}}}`,
+	})
+	entries, err := os.ReadDir(filepath.Join(o.dir, standInsDir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, strings.TrimSuffix(e.Name(), ".exe"))
+	}
+	same(t, names, []string{"node", "srv"})
+	same(t, o.notes, []string{"MCP server d: not seen, because its command is a path and not a name"})
+	h, err := readHooks(o.dir)
+	if err != nil || len(h.Programs) != 2 || h.Agent != "gemini" {
+		t.Errorf("the hooks read %+v (%v)", h, err)
+	}
+}

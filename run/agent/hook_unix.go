@@ -1,0 +1,118 @@
+//go:build unix
+
+package agent
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/wirectl/wirectl/capture/history"
+	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/transport"
+)
+
+// become runs a command in place of this process. It returns only if that fails.
+func become(argv []string) int {
+	path := lookPath(argv[0], os.Getenv("PATH"))
+	err := error(&exec.Error{Name: argv[0], Err: exec.ErrNotFound})
+	if path != "" {
+		err = syscall.Exec(path, argv, os.Environ())
+	}
+	return failed(argv[0], err)
+}
+
+// failed reports that a command cannot be started.
+func failed(program string, err error) int {
+	start := transport.NewStartError(program, err)
+	_, _ = io.WriteString(os.Stderr, "wirectl: "+render.Safe(start.Error())+"\n")
+	return start.Status
+}
+
+// lookPath returns the program that a name stands for in a PATH; "" if there is none.
+func lookPath(name, path string) string {
+	if strings.ContainsRune(name, '/') {
+		return name
+	}
+	for dir := range strings.SplitSeq(path, ":") {
+		program := strings.TrimSuffix(dir, "/") + "/" + name
+		info, err := os.Stat(program)
+		if dir != "" && err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			return program
+		}
+	}
+	return ""
+}
+
+// passing is how long a signal may take to end a command that got it with its process group, before it
+// is passed on.
+const passing = 50 * time.Millisecond
+
+// report runs a shell command, in our process group and with our files, and reports its start and its
+// exit. It ends as the command did.
+func (k *Hook) report(argv []string) int {
+	begin := k.started("shell", "", "")
+	begin.Command = masked(shellCommand(k.argv[0]))
+	begin.Name = "sh"
+	if words := splitWords(begin.Command); len(words) > 0 {
+		begin.Name = render.Clip(words[0], 100)
+	}
+	received := make(chan os.Signal, 16)
+	signal.Notify(received, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
+	path := lookPath(argv[0], os.Getenv("PATH"))
+	if path == "" {
+		return failed(argv[0], &exec.Error{Name: argv[0], Err: exec.ErrNotFound})
+	}
+	attributes := &syscall.SysProcAttr{}
+	endWithUs(attributes)
+	runtime.LockOSThread() // the system may end the command together with the thread that started it
+	process, err := os.StartProcess(path, argv, &os.ProcAttr{Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}, Sys: attributes})
+	if err != nil {
+		return failed(argv[0], err)
+	}
+	begin.PID, begin.Parent = process.Pid, os.Getppid()
+	_ = history.AppendEvent(k.hooks.Folder, begin) // the command runs without a record
+	ended := make(chan struct{})
+	var passes sync.WaitGroup
+	passes.Go(func() {
+		for {
+			select {
+			case s := <-received:
+				select {
+				case <-ended:
+				case <-time.After(passing):
+					_ = process.Signal(s) // it may have ended
+				}
+			case <-ended:
+				return
+			}
+		}
+	})
+	state, err := process.Wait()
+	close(ended)
+	passes.Wait()
+	exit := transport.Exit{Status: 1}
+	if err == nil {
+		exit.Status = state.ExitCode()
+		if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+			exit = transport.Exit{Signal: status.Signal()}
+		}
+	}
+	k.hooks.exited(begin.PID, exit)
+	if number, ok := exit.Signal.(syscall.Signal); ok {
+		// The shell has no handlers of signals, so that it ends as the command did.
+		kill := fmt.Sprintf("ulimit -c 0; kill -%d $$; exit %d", int(number), exit.Code())
+		_ = syscall.Exec("/bin/sh", []string{"sh", "-c", kill}, os.Environ())
+	}
+	return exit.Code()
+}
+
+// link makes a program that is us under another name.
+func link(program, name string) error { return os.Symlink(program, name) }
