@@ -196,7 +196,9 @@ func (k *Hook) command() []string {
 		return k.argv
 	}
 	own := os.Getenv(saved + shellPrefix)
-	if own == "" {
+	if words, plain := splitWords(k.argv[0]); own == "" && plain && lookPath(words[0], os.Getenv("PATH")) != "" {
+		return words // no shell between us and a server, which must end when we do
+	} else if own == "" {
 		return []string{"/bin/sh", "-c", k.argv[0]}
 	}
 	// Options may follow the program: "/bin/bash -c".
@@ -398,7 +400,7 @@ func (k *Hook) serverName() string {
 	}
 	words := append([]string{k.name}, k.argv[1:]...)
 	if k.prefixed {
-		words = splitWords(k.argv[0])
+		words, _ = splitWords(k.argv[0])
 	}
 	for _, file := range k.hooks.Configs {
 		for _, s := range wrap.ServersIn(file) {
@@ -421,16 +423,19 @@ func (k *Hook) serverName() string {
 	return cmp.Or(name, "server")
 }
 
-// splitWords splits a command as a shell does, as far as that needs no shell.
-func splitWords(command string) (words []string) {
+// splitWords splits a command as a shell does. The words are plain if a shell would do nothing else with
+// them.
+func splitWords(command string) (words []string, plain bool) {
 	var word []byte
 	open, quote := false, byte(0)
+	plain = true
 	for i := 0; i < len(command); i++ {
 		switch c := command[i]; {
 		case quote != 0 && c == quote:
 			quote = 0
 		case quote != '\'' && c == '\\' && i+1 < len(command):
 			i++
+			plain = plain && quote == 0 && command[i] != '\n'
 			open, word = true, append(word, command[i])
 		case quote == 0 && (c == '\'' || c == '"'):
 			open, quote = true, c
@@ -439,14 +444,20 @@ func splitWords(command string) (words []string) {
 				words = append(words, string(word))
 			}
 			open, word = false, word[:0]
+			plain = plain && c != '\n'
 		default:
+			special := "$`"
+			if quote == 0 {
+				special = "$`;&|<>()*?[]#~{}!="
+			}
+			plain = plain && (quote == '\'' || !strings.Contains(special, string(rune(c))))
 			open, word = true, append(word, c)
 		}
 	}
 	if open {
 		words = append(words, string(word))
 	}
-	return words
+	return words, plain && quote == 0 && len(words) > 0
 }
 
 // shellCommand returns the command within what Claude Code has a shell run: a source of its snapshot, the
@@ -456,7 +467,7 @@ func shellCommand(text string) string {
 	if !found || !strings.HasPrefix(text, "source ") && !strings.Contains(text, "pwd -P") {
 		return text
 	}
-	if words := splitWords(rest); len(words) > 0 {
+	if words, _ := splitWords(rest); len(words) > 0 {
 		return words[0]
 	}
 	return text

@@ -48,13 +48,23 @@ func TestDecide(t *testing.T) {
 
 func TestSplitWords(t *testing.T) {
 	for command, want := range map[string]string{
-		`node /a/b.js`:               `node|/a/b.js`,
-		`npx -y 'a b' "c'd" e\ f ''`: `npx|-y|a b|c'd|e f|`,
-		`x 'it'"'"'s'`:               `x|it's`,
+		`node /a/b.js`:               `node|/a/b.js plain`,
+		`npx -y 'a b' "c'd" e\ f ''`: `npx|-y|a b|c'd|e f| plain`,
+		`x 'it'"'"'s' '$HOME' 'é*'`:  `x|it's|$HOME|é* plain`,
+		`x "$HOME"`:                  `x|$HOME`,
+		`A=b x`:                      `A=b|x`,
+		`x; y`:                       `x;|y`,
+		"x\ny":                       `x|y`,
+		`"a\b"`:                      `ab`,
 		` `:                          ``,
 		`cat 'open`:                  `cat|open`,
 	} {
-		if got := strings.Join(splitWords(command), "|"); got != want {
+		words, plain := splitWords(command)
+		got := strings.Join(words, "|")
+		if plain {
+			got += " plain"
+		}
+		if got != want {
 			t.Errorf("%s: %s, want %s", command, got, want)
 		}
 	}
@@ -270,17 +280,22 @@ func TestOverridesOfClaude(t *testing.T) {
 	o := overridden(t, "claude", map[string]string{"ANTHROPIC_BASE_URL": "http://127.0.0.1:5"}, map[string]string{
 		".claude/settings.json": `{"env":{"ANTHROPIC_BASE_URL":"http://127.0.0.1:6"}}`,
 		".mcp.json":             `{"mcpServers":{"web":{"type":"http","url":"http://127.0.0.1:8/mcp"},"lab":{"command":"/opt/x"}}}`,
-	}, "-p", "--mcp-config", "a.json", `{"mcpServers":{}}`, "--model", "x")
+		".claude.json":          `{"mcpServers":{"mine":{"type":"http","url":"http://127.0.0.1:9/mcp"},"key":{"type":"http","url":"http://127.0.0.1:9/mcp","headers":{"X":"y"}}}}`,
+	}, "-p", "--model", "x")
+	same(t, o.args, []string{`--mcp-config={"mcpServers":{"mine":{"type":"http","url":"http://relay/mcp?9"}}}`})
 	if o.variables[shellPrefix] != "PRIVATE/prefix/run-shell" || o.variables["ANTHROPIC_BASE_URL"] != "http://relay?5" || o.variables["PATH"] != "" {
 		t.Errorf("the variables are %v", o.variables)
 	}
-	if len(o.Configs) != 3 || filepath.Base(o.Configs[2]) != "a.json" {
-		t.Errorf("the configurations are %v", o.Configs)
-	}
 	same(t, o.notes, []string{
 		"MCP server web at 127.0.0.1:8: not seen, because it is local and cannot be moved",
+		"MCP server key at 127.0.0.1:9: not seen, because it is local and cannot be moved",
 		"model at 127.0.0.1:6: not seen, because " + filepath.Join(o.here, ".claude/settings.json") + " sets ANTHROPIC_BASE_URL",
 	})
+	// What the user gives himself stays, and names servers, too.
+	o = overridden(t, "claude", nil, map[string]string{".claude.json": `{"mcpServers":{"mine":{"type":"http","url":"http://127.0.0.1:9/mcp"}}}`}, "-p", "--mcp-config", "a.json", `{"mcpServers":{}}`, "--model", "x")
+	if len(o.args) > 0 || len(o.Configs) != 4 || o.Configs[2] != filepath.Join(o.here, "a.json") {
+		t.Errorf("the arguments are %q, and the configurations %q", o.args, o.Configs)
+	}
 }
 
 // Other agents get stand-ins for programs that exist, and never for shells.

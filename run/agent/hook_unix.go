@@ -61,7 +61,7 @@ func (k *Hook) report(argv []string) int {
 	begin := k.started("shell", "", "")
 	begin.Command = masked(shellCommand(k.argv[0]))
 	begin.Name = "sh"
-	if words := splitWords(begin.Command); len(words) > 0 {
+	if words, _ := splitWords(begin.Command); len(words) > 0 {
 		begin.Name = render.Clip(words[0], 100)
 	}
 	received := make(chan os.Signal, 16)

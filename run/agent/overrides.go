@@ -216,29 +216,61 @@ func (o *overrides) claude(args []string) {
 		o.notes = append(o.notes, "MCP servers over stdio and shell commands: not seen on Windows")
 	}
 	o.Configs = o.settings("claude")
+	own := o.Configs[1]
+	// The values of --mcp-config take the place of servers of the same name, and need no approval: they must
+	// not be those of a project. Those of the user replace ours.
+	moves := len(args) == 0 || strings.HasPrefix(args[0], "-") || strings.Contains(args[0], " ")
 	for i, arg := range args {
-		if value, ok := strings.CutPrefix(arg, "--mcp-config="); ok {
-			o.Configs = append(o.Configs, filepath.Join(o.here, value))
-		} else if arg == "--mcp-config" {
+		if moves = moves && !strings.HasPrefix(arg, "--mcp-config") && arg != "--strict-mcp-config"; arg == "--mcp-config" {
 			for _, value := range args[i+1:] { // several may follow
 				if strings.HasPrefix(value, "-") {
 					break
 				}
-				if path := value; !strings.HasPrefix(path, "{") {
-					if !filepath.IsAbs(path) {
-						path = filepath.Join(o.here, path)
-					}
-					o.Configs = append(o.Configs, path)
-				}
+				o.Configs = append(o.Configs, value)
 			}
+		} else if value, ok := strings.CutPrefix(arg, "--mcp-config="); ok {
+			o.Configs = append(o.Configs, value)
 		}
 	}
+	for i, file := range o.Configs {
+		if !filepath.IsAbs(file) {
+			o.Configs[i] = filepath.Join(o.here, file) // where there is none if it is JSON
+		}
+	}
+	type server struct{ Type string }
+	type project struct {
+		McpServers         map[string]server
+		DisabledMcpServers []string
+	}
+	var config struct {
+		project
+		Projects map[string]project
+	}
+	text, _ := os.ReadFile(own)
+	_ = json.Unmarshal(text, &config) // Claude Code reports what is wrong
+	mine := config.Projects[o.here]
+	moved := map[string]any{}
 	for _, file := range o.Configs {
 		for _, s := range wrap.ServersIn(file) {
-			if s.URL != "" && (s.Project == "" || s.Project == o.here) {
+			if local(s.URL) == nil || s.Project != "" && s.Project != o.here || slices.Contains(mine.DisabledMcpServers, s.Short()) {
+				continue
+			}
+			there, kind := "", config.McpServers[s.Short()].Type
+			if s.Project != "" {
+				kind = mine.McpServers[s.Short()].Type
+			}
+			if moves && file == own && !s.HasHeaders && kind == "http" {
+				there = o.moved(s.Short(), s.URL)
+			}
+			if there != "" {
+				moved[s.Short()] = map[string]string{"type": "http", "url": there}
+			} else {
 				o.rest(s.Short(), nil, s.URL)
 			}
 		}
+	}
+	if len(moved) > 0 {
+		o.args = append(o.args, "--mcp-config="+string(jsonscan.MustMarshal(map[string]any{"mcpServers": moved})))
 	}
 	dir := cmp.Or(o.getenv("CLAUDE_CONFIG_DIR"), filepath.Join(o.getenv("HOME"), ".claude"))
 	for _, file := range []string{filepath.Join(dir, "settings.json"), filepath.Join(o.here, ".claude", "settings.json"), filepath.Join(o.here, ".claude", "settings.local.json")} {
