@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -391,8 +392,11 @@ func (r *Run) lose(p *part, err error) {
 	}
 }
 
-// say makes a remark the next record.
+// say makes a remark the next record, and tells it to people who see no records.
 func (r *Run) say(text string) {
+	if r.cfg.Note == nil && r.cfg.Notice != nil {
+		r.cfg.Notice(text)
+	}
 	r.notes = append(r.notes, capture.Record{Kind: capture.Note, Text: []byte(text)})
 }
 
@@ -456,7 +460,7 @@ func (r *Run) number(p *part, rec *capture.Record) {
 }
 
 var (
-	wirePattern  = regexp.MustCompile(`^(?:mcp-)?(.+?)(?:-[0-9]+)?(?:\.pcapng|\.ndjson)?$`)
+	wirePattern  = regexp.MustCompile(`^(?:mcp-)?(.+?)(?:(?:-[0-9]+)?\.pcapng|\.ndjson)?$`)
 	namedPattern = regexp.MustCompile(`^[\w.-]+: `)
 )
 
@@ -480,6 +484,9 @@ func (r *Run) nameOf(p *part, opened string) string {
 		return p.wire + ": " + opened
 	case p.wire == "model" && opened != "":
 		to = opened
+		if u, err := url.Parse(opened); err == nil && u.Host != "" {
+			to = strings.TrimSuffix(strings.TrimSuffix(u.Host, ":443"), ":80")
+		}
 	}
 	return p.wire + ": " + from + " → " + to
 }

@@ -150,6 +150,25 @@ func TestRunWithCutCapture(t *testing.T) {
 	}
 }
 
+// Connections are named by their wires.
+func TestRunNames(t *testing.T) {
+	r := &Run{Run: history.Run{Agent: "claude"}}
+	for _, tt := range [][3]string{
+		{"model.pcapng", "https://api.anthropic.com:443", "model: claude → api.anthropic.com"},
+		{"model.pcapng", "http://127.0.0.1:8080", "model: claude → 127.0.0.1:8080"},
+		{"model.pcapng", "web: claude → mcp.example.com", "web: claude → mcp.example.com"},
+		{"model", "", "model: claude → model"},
+		{"mcp-lab-4711.pcapng", "node lab.js", "lab: claude → lab"},
+		{"mcp-my-lab", "", "my-lab: claude → my-lab"},
+		{"agent.pcapng", "editor → claude", "agent: editor → claude"},
+		{"events.ndjson", "", "processes: claude"},
+	} {
+		if got := r.nameOf(&part{wire: wireOf(tt[0])}, tt[1]); got != tt[2] {
+			t.Errorf("%s of %s is named %s, want %s", tt[1], tt[0], got, tt[2])
+		}
+	}
+}
+
 // While a run goes on, its captures grow, also by half a record, and others appear.
 func TestRunIsFollowed(t *testing.T) {
 	state := t.TempDir()
