@@ -125,6 +125,24 @@ func (o Sending) Open(j *journal.Journal, name string) (tap.Sender, error) {
 	return t, nil
 }
 
+// lastTime is how long the hub may take for the rest of a session.
+const lastTime = 10 * time.Second
+
+// SendAll sends the session of a reader, which may wait for more, to its end or that of ctx. Without a level
+// it sends metadata, and without a policy it loses nothing.
+func (o Sending) SendAll(ctx context.Context, r capture.Reader, name string) error {
+	o.Level, o.Policy = cmp.Or(o.Level, history.Metadata), cmp.Or(o.Policy, Lossless)
+	j := journal.New(*r.Session(), journal.Options{Policy: journal.Block, Notice: o.Warn})
+	t, err := o.Open(j, name)
+	if err != nil {
+		return err
+	}
+	err = capture.Copy(j, r)
+	rest, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTime)
+	defer cancel()
+	return errors.Join(err, j.Close(), t.Close(rest))
+}
+
 // redaction returns everything that is redacted.
 func (o *Sending) redaction() capture.Redaction {
 	x := capture.Secrets()

@@ -26,7 +26,7 @@ var Spec = protocol.Spec{
 		Asks:      frame.C2U,
 	},
 	Recognize: own.Recognize,
-	Kept:      []string{"event", "what", "signal"},
+	Kept:      []string{"event", "time", "pid", "parent", "what", "status", "signal"},
 	Labels:    protocol.Tools,
 }
 
