@@ -108,8 +108,8 @@ func listCalls(inv *invocation, c *cli.Context, names []string, cfg decode.Confi
 		if err == nil {
 			err = unread(name, &result, some, ts)
 		}
-		if err == nil && !known && result.Frames > 0 && cfg.Protocol == nil {
-			err = &source.Error{Err: fmt.Errorf("%s: no calls: %s", label(name), result.Unknown())}
+		if err == nil {
+			err = withoutCalls(name, "no calls", &result, known, &cfg)
 		}
 		if err == nil && result.Faults > 0 && !c.Bool("quiet") {
 			inv.say(name, fmt.Sprintf("%s; wirectl lint lists them", result.FaultCount()))

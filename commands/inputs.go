@@ -340,6 +340,15 @@ func hasCalls(it *decode.Item) bool {
 	return it.Frame.Meta != nil || all.Depth(it.Protocol) >= all.RPC
 }
 
+// withoutCalls is the error for a session of no protocol with calls, unless the protocol was named: there is
+// nothing to tell of it.
+func withoutCalls(name, nothing string, result *decode.Result, known bool, cfg *decode.Config) error {
+	if known || result.Frames == 0 || cfg.Protocol != nil {
+		return nil
+	}
+	return &source.Error{Err: fmt.Errorf("%s: %s: %s", label(name), nothing, result.Unknown())}
+}
+
 // unread is the error for a session with faults of which no message was read, so that what is told of it
 // would be empty; nil for any other.
 func unread(name string, result *decode.Result, some bool, ts *track.Trackers) error {

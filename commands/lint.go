@@ -3,14 +3,12 @@ package commands
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/decode"
-	"github.com/wirectl/wirectl/decode/source"
 	"github.com/wirectl/wirectl/decode/track"
 	"github.com/wirectl/wirectl/internal/cmdline"
 	"github.com/wirectl/wirectl/internal/render"
@@ -109,8 +107,8 @@ func lintOne(inv *invocation, c *cli.Context, name string, cfg decode.Config, te
 		s.Add(t.Protocol.Name(), t.Tracker)
 	}
 	s.AddCheck(check, ts.Timed)
-	if err == nil && !known && result.Frames > 0 && cfg.Protocol == nil && len(s.Findings) == 0 {
-		err = &source.Error{Err: fmt.Errorf("%s: nothing to judge: %s", label(name), result.Unknown())}
+	if err == nil && len(s.Findings) == 0 {
+		err = withoutCalls(name, "nothing to judge", &result, known, &cfg)
 	}
 	return s, err
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -11,6 +13,7 @@ import (
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/convert"
 	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/store"
 	page "github.com/wirectl/wirectl/web"
 )
@@ -58,7 +61,16 @@ func runReport(inv *invocation, c *cli.Context) error {
 	if err := keepSession(inv, c, names[0], cfg, s); err != nil {
 		return err
 	}
-	switch o := s.Overview(); {
+	o := s.Overview()
+	known := o.Timed || o.Exchanges > 0 || slices.ContainsFunc(o.Protocols, func(name string) bool {
+		name, _, _ = strings.Cut(name, "/")
+		p, err := all.Named(name)
+		return err == nil && all.Depth(p) >= all.RPC
+	})
+	if err := withoutCalls(names[0], "nothing to report", &decode.Result{Frames: o.Frames}, known, &cfg); err != nil {
+		return err
+	}
+	switch {
 	case c.Bool("quiet"):
 	case o.Frames == 0:
 		inv.say(names[0], noFrames)

@@ -66,14 +66,17 @@ func countAll(inv *invocation, c *cli.Context, names []string) (*track.Trackers,
 	offer := &contract.Offer{SizesAlone: true}
 	ts := &track.Trackers{OneWay: true, Watcher: offer}
 	err = inv.each(names, func(_ int, name string) error {
-		some := false // of it are messages
+		some, known := false, false // of it are messages, or of a protocol that has calls
 		add := messages(offer.AddMessage)
 		result, _, err := trackSession(inv, c, name, cfg, ts, func(it *decode.Item) error {
-			some = some || isMessage(it)
+			some, known = some || isMessage(it), known || hasCalls(it)
 			return add(it)
 		})
 		if err == nil {
 			err = unread(name, &result, some, ts)
+		}
+		if err == nil && !ts.Timed { // of a capture, the frames tell something
+			err = withoutCalls(name, "no calls", &result, known, &cfg)
 		}
 		if err == nil && result.Faults > 0 && !c.Bool("quiet") {
 			inv.say(name, fmt.Sprintf("%s; wirectl lint lists them", result.FaultCount()))

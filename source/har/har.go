@@ -29,7 +29,7 @@ import (
 // Form is that of archives.
 var Form = &source.Form{
 	Name: "har", About: "an HTTP archive (HAR)",
-	Document: []string{"log.version log.entries", "log.version log.creator"},
+	Document: []string{"log.version log.entries", "log.version log.creator", "log.entries.0.request log.entries.0.response"},
 	Open:     open,
 }
 
