@@ -82,8 +82,8 @@ var Hooks = []func(context.Context, *Setup) error{hookServers}
 // Note adds a remark on what the run does not see.
 func (s *Setup) Note(text string) { s.run.remark(text) }
 
-// Open adds hosts that the proxy opens: HOST or HOST:PORT.
-func (s *Setup) Open(hosts ...string) {
+// OpenHosts adds hosts that the proxy opens: HOST or HOST:PORT.
+func (s *Setup) OpenHosts(hosts ...string) {
 	if s.run.proxy != nil {
 		s.run.proxy.list(hosts...)
 	} else if s.run.joined != nil && len(hosts) > 0 { // the outer run reads them there
@@ -166,11 +166,11 @@ func Run(ctx context.Context, o Options) (int, error) {
 		return mask(text)
 	}
 	if err := r.setUp(ctx); err != nil {
-		return 1, errors.Join(err, r.end(1, ""))
+		return 1, errors.Join(err, r.tearDown(1, ""))
 	}
 	status, signal, err := r.agent(ctx)
 	left := r.left(ctx)
-	if failed := r.end(status, signal); failed != nil {
+	if failed := r.tearDown(status, signal); failed != nil {
 		r.remark(failed.Error())
 	}
 	r.sum(left)
@@ -191,7 +191,7 @@ func (r *running) setUp(ctx context.Context) error {
 	if outer, err := StateOf(r.Getenv); err == nil {
 		r.joined = outer
 		s.Private, s.Folder, s.Level = r.Getenv(Variable), outer.Folder, outer.Level
-		s.Open(r.hosts()...)
+		s.OpenHosts(r.hosts()...)
 		return r.prepare(ctx)
 	}
 	RemoveLeftovers(r.Getenv)
@@ -467,8 +467,8 @@ func names(list []process) string {
 	return strings.Join(words, ", ")
 }
 
-// end closes what setUp has opened.
-func (r *running) end(status int, signal string) error {
+// tearDown closes what setUp has opened.
+func (r *running) tearDown(status int, signal string) error {
 	if r.joined != nil {
 		return nil
 	}

@@ -149,6 +149,30 @@ func TestRunOfAgents(t *testing.T) {
 	}
 }
 
+// Agents that somebody has written, in Python and in Node, ask once. A Node that uses no proxy is moved to a relay.
+func TestRunOfScripts(t *testing.T) {
+	door := "http://" + serve(t, "--no-tap", "--config", configured(t, rehearsed))["openai"]
+	const ask = `{"model":"mock-1","stream":true,"messages":[{"role":"user","content":"hi"}]}`
+	for name, c := range map[string]struct{ program, code string }{
+		"python": {"python3", `import urllib.request
+print(urllib.request.urlopen(urllib.request.Request("https://api.openai.com/v1/chat/completions", b'` + ask + `', {"Content-Type": "application/json"})).read().decode())`},
+		"node": {"node", `fetch((process.env.OPENAI_BASE_URL) + "/chat/completions", {method: "POST", headers: {"content-type": "application/json"}, body: '` + ask + `'}).then(r => r.text()).then(console.log)`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, door, "api.openai.com")
+			file := filepath.Join(t.TempDir(), "agent.mjs")
+			check(t, os.WriteFile(file, []byte(c.code), 0o600))
+			out, notice, run := w.run(t, t.TempDir(), []string{"OPENAI_BASE_URL=" + door + "/v1"}, need(t, c.program), file)
+			if !strings.Contains(out, "Hel") || !strings.Contains(out, "[DONE]") {
+				t.Errorf("the model has answered %s\n%s", out, notice)
+			}
+			if listed, _ := command(t, nil, "calls", filepath.Join(run, "model.pcapng")); !strings.Contains(string(listed), "mock-1") {
+				t.Errorf("recorded is:\n%s\n%s", listed, notice)
+			}
+		})
+	}
+}
+
 // run runs an agent in a world, and returns its output, what wirectl says, and the folder of the record.
 func (w *world) run(t *testing.T, home string, env []string, args ...string) (stdout, stderr, folder string) {
 	t.Helper()
