@@ -3,7 +3,6 @@ package commands
 import (
 	"cmp"
 	"fmt"
-	"slices"
 
 	"github.com/urfave/cli/v2"
 
@@ -86,14 +85,14 @@ func runCalls(inv *invocation, c *cli.Context) error {
 // listCalls reads all sessions into the list.
 func listCalls(inv *invocation, c *cli.Context, names []string, cfg decode.Config, live bool, list *calls.List) error {
 	log := &calls.Log{Show: list.Show, Live: live, Unfold: list.Unfolded}
-	isRun := slices.ContainsFunc(names, func(name string) bool {
-		folder, err := inv.opener().RunFolder(name)
-		return err == nil && folder != ""
-	})
-	ts := &track.Trackers{OneWay: true, Watcher: log, Joins: len(names) > 1 || isRun && !live}
+	ts := &track.Trackers{OneWay: true, Watcher: log, Joins: len(names) > 1}
 	var joined []*calls.Call
-	if ts.Joins {
-		log.Show = func(c *calls.Call) { joined = append(joined, c) }
+	log.Show = func(c *calls.Call) {
+		if ts.Joins && !live {
+			joined = append(joined, c)
+		} else {
+			list.Show(c)
+		}
 	}
 	err := inv.each(names, func(_ int, name string) error {
 		before := len(joined)
@@ -122,7 +121,7 @@ func listCalls(inv *invocation, c *cli.Context, names []string, cfg decode.Confi
 		}
 		return cmp.Or(err, list.Err())
 	})
-	for _, c := range join.Tree(joined, ts.Wires, isRun) {
+	for _, c := range join.Tree(joined, ts.Wires, ts.OfRun) {
 		list.Show(c)
 	}
 	return err

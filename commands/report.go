@@ -100,7 +100,8 @@ func keepSession(inv *invocation, c *cli.Context, name string, cfg decode.Config
 		x.Blind = capture.BlindSpot(cfg.Notice)
 		r = convert.Redact(r, x)
 	}
-	err = s.Take(c.Context, decode.Input{Capture: r}, cfg)
+	run, _ := inv.opener().RunFolder(name)
+	err = s.Take(c.Context, decode.Input{Capture: r, OfRun: run != ""}, cfg)
 	switch {
 	case is[*faultError](err): // of a stream; it has the position
 		return err

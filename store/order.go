@@ -112,6 +112,7 @@ func (s *Store) sort(q IDsQuery) order {
 	o.Store, o.query, o.filter, o.version = s, q, s.filter, s.version.Load()
 	o.query.Folds, o.query.Unfolded, o.query.Cut = q.Folds.Clone(), q.Unfolded.Clone(), q.Cut.Clone()
 	if q.Group == GroupRun {
+		o.joinWires()
 		o.grow()
 	} else {
 		o.collect()
@@ -266,7 +267,12 @@ func (o *sorted) group(n uint32) *Group {
 				g.Name = o.label(p)
 			}
 		case GroupRun:
-			if g.Name = "no run"; n != 0 {
+			switch g.Name = "no run"; {
+			case o.trackers.OfRun && n == 0:
+				g.Name = "outside of turns"
+			case o.trackers.OfRun:
+				g.Name = o.runs.names[n-1]
+			case n != 0:
 				g.Run = o.runs.names[n-1]
 				g.Name = "run " + g.Run[:8]
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/session"
+	"github.com/wirectl/wirectl/session/calls"
 )
 
 // A Model describes the model that answers an exchange, and its answer.
@@ -79,6 +80,7 @@ type row struct {
 	ended                               bool  // by an answer
 	cut                                 bool  // by its cancel, even if an answer follows
 	guessed                             bool  // it might belong to another operation as well
+	edge                                uint8 // to its parent on another wire
 	assumed                             bool  // its outcome is a guess
 }
 
@@ -94,15 +96,16 @@ type rows struct {
 	texts   texts
 	lanes   []*[chunk]lane
 	laned   int
-	free    []uint32                  // lanes of rows that were dropped
-	usage   map[uint32]protocol.Usage // by mark
-	models  map[uint32]*model         // by mark
-	places  map[uint32]runPlace       // of cells and calls of a run, by mark
-	used    protocol.Usage            // in total
-	joined  int64                     // total of rows that belong to others
-	failed  int64                     // total of failed operations
-	changes int64                     // total of changes of rows
-	longest int                       // longest name, or kind of a row without a name, in characters, with room for the answer of a model
+	free    []uint32                   // lanes of rows that were dropped
+	usage   map[uint32]protocol.Usage  // by mark
+	models  map[uint32]*model          // by mark
+	places  map[uint32]runPlace        // of cells and calls of a run, by mark
+	links   map[uint32][]protocol.Link // by mark
+	used    protocol.Usage             // in total
+	joined  int64                      // total of rows that belong to others
+	failed  int64                      // total of failed operations
+	changes int64                      // total of changes of rows
+	longest int                        // longest name, or kind of a row without a name, in characters, with room for the answer of a model
 }
 
 // addRow adds a row for a new exchange, and returns it with its mark.
@@ -144,6 +147,7 @@ func (r *rows) drop() {
 		delete(r.usage, old[i].mark)
 		delete(r.models, old[i].mark)
 		delete(r.places, old[i].mark)
+		delete(r.links, old[i].mark)
 	}
 	r.chunks = append(r.chunks[1:], old)
 	r.base, r.n, r.dropped = r.base+chunk, r.n-chunk, r.dropped+chunk
@@ -379,6 +383,8 @@ type Exchange struct {
 	Run                                 string // the id of its run; "" if it has none
 	Place                               string // of a turn, a cell or a call in the run: t3/c1/q7
 	Asks                                string // the beginning of a cell's code or of a call's prompt
+	Turn                                string // in the run of an agent; "" if it belongs to none
+	Edge                                string // to its parent on another wire: exact, matched, by time
 	Under                               uint32 // mark of its parent in its run; 0 if it is on top
 	Level                               int    // in a list grouped by run: its depth
 	Parent                              bool   // in such a list: it has children, perhaps folded away
@@ -439,7 +445,9 @@ func (s *Store) exchange(r *row) Exchange {
 	if p := s.peers[x.Conn]; p != nil {
 		x.Peer = s.label(p)
 	}
-	if r.run != 0 {
+	if x.Edge = calls.Edge(r.edge).String(); r.run != 0 && s.trackers.OfRun {
+		x.Turn, x.Under = s.runs.names[r.run-1], r.under
+	} else if r.run != 0 {
 		x.Run, x.Place, x.Asks, x.Under = s.runs.names[r.run-1], s.placeOf(r), s.rows.places[r.mark].asks, r.under
 	}
 	x.Joined, x.Guessed, x.Usage = int64(r.joined), r.guessed, s.rows.usage[r.mark]
@@ -468,7 +476,7 @@ type node struct {
 
 // parent returns the mark of an exchange's parent in its run, or else of its operation.
 func (r *row) parent() uint32 {
-	if r.run != 0 {
+	if r.run != 0 || r.under != 0 {
 		return r.under
 	}
 	return r.of

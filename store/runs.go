@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/wirectl/wirectl/capture"
@@ -13,6 +14,8 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/session"
+	"github.com/wirectl/wirectl/session/calls"
+	"github.com/wirectl/wirectl/session/join"
 )
 
 // runs are the runs of wirectl rlm in a session. Only the current turn, cell and calls of each
@@ -20,6 +23,8 @@ import (
 type runs struct {
 	names []string // by number, from 1
 	of    map[string]*episode
+	// joined is the number of the last change of a row that the tree of an agent's run knows.
+	joined int64
 }
 
 // maxRuns is how many runs are followed at once.
@@ -244,6 +249,80 @@ func PlaceOf(id string) string {
 	return ""
 }
 
+// maxTree bounds the exchanges of a run that are joined to a tree.
+const maxTree = 1 << 17
+
+// joinWires finds the places of exchanges in the run of an agent: the turn is their group, and the call
+// of which they are a part their parent.
+func (s *Store) joinWires() {
+	if !s.trackers.OfRun || s.rows.n > maxTree || s.runs.joined == s.rows.changes {
+		return
+	}
+	type place struct {
+		run, under uint32
+		edge       uint8
+	}
+	before := make([]place, s.rows.n)
+	list, rows := make([]*calls.Call, 0, s.rows.n), make(map[*calls.Call]*row, s.rows.n)
+	for i := range s.rows.n {
+		r := &s.rows.chunks[i/chunk][i%chunk]
+		before[i] = place{r.run, r.under, r.edge}
+		if r.run, r.under, r.edge = 0, 0, 0; r.of == 0 {
+			c := s.callOf(r)
+			list, rows[c] = append(list, c), r
+		}
+	}
+	s.runs.names = s.runs.names[:0]
+	var above []uint32 // marks of the calls on the way down
+	for _, c := range join.Tree(list, s.trackers.Wires, true) {
+		above = append(above[:min(c.Place.Depth, len(above))], 0)
+		r := rows[c]
+		if r == nil { // a turn
+			name := c.Name
+			if c.Stopped && c.Reason != "" {
+				name += ": " + c.Reason
+			}
+			s.runs.names = append(s.runs.names, name)
+			continue
+		}
+		above[len(above)-1], r.edge = r.mark, uint8(c.Place.Edge)
+		if len(above) > 1 {
+			r.run, r.under = uint32(len(s.runs.names)), above[len(above)-2]
+		}
+	}
+	for i := range s.rows.n {
+		r := &s.rows.chunks[i/chunk][i%chunk]
+		if op := s.rows.of(r.of); op != nil {
+			r.run, r.under = op.run, op.mark
+		}
+		if (place{r.run, r.under, r.edge}) != before[i] {
+			s.rows.touch(r)
+		}
+	}
+	s.runs.joined = s.rows.changes
+}
+
+// callOf returns what package join needs of an exchange.
+func (s *Store) callOf(r *row) *calls.Call {
+	c := &calls.Call{
+		Frame: r.first, Conn: int(r.conn), Protocol: s.spoken[r.spoken].Name(), Kind: s.kinds.list[r.kind], Name: s.rows.optional(r.name),
+		Start: time.Unix(0, r.opened), Outcome: session.Outcome(r.outcome), Stopped: r.class > 0 || session.Outcome(r.outcome).Stopped(), Links: s.rows.links[r.mark],
+	}
+	if m := s.rows.models[r.mark]; m != nil {
+		c.Model = m.Name
+	}
+	if end := r.over(); end != 0 {
+		c.Duration = time.Duration(end - r.opened)
+	}
+	if r.asked != 0 {
+		c.Asked = time.Unix(0, r.asked)
+	}
+	if r.class > 0 {
+		c.Class = session.Class(r.class - 1)
+	}
+	return c
+}
+
 // A series counts the traffic in slots of time, which double in width when the session
 // outlasts them.
 type series struct {
@@ -330,7 +409,7 @@ type Overview struct {
 	Longest           int   // the longest name of an exchange, or kind of one without a name, in characters, with room for the answer of a model
 	Findings          int64
 	Conns             int
-	Run               bool  // it is a run of wirectl rlm
+	Run               bool  // it is a run, or a question of wirectl rlm
 	Dropped           int64 // frames that were dropped from the index
 	Gone              int64 // exchanges whose row was dropped
 	Lost              int64 // frames that the source dropped
@@ -356,7 +435,7 @@ func (s *Store) Overview() Overview {
 		Findings: s.findings.total, Conns: len(s.order),
 		Dropped: s.frames.dropped, Gone: s.rows.dropped, Lost: s.lost,
 		First: s.first, Last: s.last, Timed: s.timed, Ended: s.ended, Altered: s.session.Altered, Err: s.end, Held: s.spelled(),
-		Protocols: s.protocols(), Run: s.session.Unit == "wirectl rlm" && len(s.runs.names) > 0,
+		Protocols: s.protocols(), Run: s.session.Unit == "wirectl rlm" && len(s.runs.names) > 0 || s.trackers.OfRun,
 	}
 	_, o.Listed = s.listed()
 	if n := len(s.notices); n > 0 {

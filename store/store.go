@@ -96,7 +96,7 @@ type wire struct {
 func New(o Options) *Store {
 	o.Frames, o.Exchanges, o.Bytes = cmp.Or(o.Frames, 4_000_000), cmp.Or(o.Exchanges, 1_000_000), cmp.Or(o.Bytes, 32<<20)
 	s := &Store{
-		opts: o, offer: contract.Offer{SizesAlone: true}, frames: frames{limit: o.Frames}, rows: rows{limit: o.Exchanges, usage: map[uint32]protocol.Usage{}, models: map[uint32]*model{}, places: map[uint32]runPlace{}},
+		opts: o, offer: contract.Offer{SizesAlone: true}, frames: frames{limit: o.Frames}, rows: rows{limit: o.Exchanges, usage: map[uint32]protocol.Usage{}, models: map[uint32]*model{}, places: map[uint32]runPlace{}, links: map[uint32][]protocol.Link{}},
 		bytes: fd.Tail{Size: o.Bytes, Spill: o.Spill}, kinds: newNames(), versions: newNames(),
 		item: decode.NewItem(o.Config), cache: map[int64]*Frame{},
 		peers: map[int]*Peer{}, named: map[string]int{}, bookmarks: map[int64]bool{}, notes: map[int64]string{}, findings: newFound(),
@@ -182,6 +182,7 @@ func (s *Store) Follow(c *Cursor, n int) Changes {
 }
 
 func (s *Store) followRows(c *Cursor, out *Changes) {
+	s.joinWires()
 	if c.mark > 0 {
 		out.Missed = max(s.rows.base-int64(c.mark), 0)
 	}
@@ -266,6 +267,9 @@ func (w watcher) Changed(e *session.Exchange, seq int64) {
 		at = e.Closed.UnixNano() // it ended with its connection
 	}
 	s.offer.Changed(e, seq)
+	if len(e.Links) > 0 {
+		s.rows.links[r.mark] = e.Links
+	}
 	s.progress(r, e, at)
 	// An exchange that ends by a cancel has no time, and one that ends with its connection has
 	// no frame.

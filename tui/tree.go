@@ -25,6 +25,9 @@ func (m *Model) treeName(l *line, x *store.Exchange, width int) {
 		l.glyph(th.Key, glyphUnfolded)
 	}
 	l.pad(1)
+	if x.Edge != "" && x.Edge != "exact" {
+		l.glyph(th.Warning, glyphGuessed)
+	}
 	if place := placeOf(x); place != "" {
 		l.addText(th.ID, place, 10)
 		l.pad(1)

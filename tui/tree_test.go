@@ -7,6 +7,7 @@ import (
 
 	"github.com/wirectl/wirectl/capture/pcapng"
 	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/decode/source"
 	"github.com/wirectl/wirectl/store"
 	"github.com/wirectl/wirectl/tui"
 )
@@ -88,5 +89,26 @@ func TestRunIsInterrupted(t *testing.T) {
 	sc.press("n", "X", "y")
 	if want := `cancel 0 "` + run + `" | cancel 0 "` + run + `/t1/c1"`; strings.Join(w.done, " | ") != want {
 		t.Errorf("did %q, want %s", w.done, want)
+	}
+}
+
+// A run of an agent is a tree over all its wires: turns, models, the tools that these call, and the
+// agents that those start.
+func TestAgentRunGolden(t *testing.T) {
+	opener := source.Opener{Getenv: func(string) string { return "" }}
+	in, err := opener.Session(t.Context(), "../test/testdata/runs/claude", decode.Config{Resync: true}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := store.New(store.Options{})
+	t.Cleanup(func() { in.Close(); s.Close() })
+	if err := s.Take(t.Context(), in.Input, decode.Config{Workers: 1, Resync: true}); err != nil {
+		t.Fatal(err)
+	}
+	for _, size := range sizes {
+		sc := newScreen(t, s, tui.Config{Name: "run:c1a0de", Theme: "dark", Color: true}, size.width, size.height)
+		sc.press("G")
+		golden(t, "agent-run-"+size.name, sc.text())
+		fits(t, sc.model.View(), size.width, size.height)
 	}
 }

@@ -107,8 +107,9 @@ type exchange struct {
 	Reason   string  `json:"reason,omitempty"` // of its cancel, or why its answer is missing
 	Of       uint32  `json:"of,omitempty"`     // mark of its operation; 0 if it is one
 	Guessed  bool    `json:"guessed,omitempty"`
-	Run      string  `json:"run,omitempty"`   // the id of the run that it belongs to
+	Run      string  `json:"run,omitempty"`   // the id of the run that it belongs to, or the turn of the agent
 	Place    string  `json:"place,omitempty"` // in the run
+	Edge     string  `json:"edge,omitempty"`  // to what it stands below, if that is on another wire
 	Asks     string  `json:"asks,omitempty"`
 	Under    uint32  `json:"under,omitempty"`    // mark of what it stands below in its run
 	Inferred bool    `json:"inferred,omitempty"` // its outcome
@@ -244,7 +245,7 @@ func aboutOf(title string, o *store.Overview, c clock) about {
 func exchangeOf(x *store.Exchange, c clock) exchange {
 	e := exchange{
 		Mark: x.Mark, ID: text(x.ID), Kind: text(x.Kind), Name: text(x.Name), Version: text(x.Version), Reason: text(x.Reason),
-		Of: x.Operation, Guessed: x.Guessed, Run: x.Run, Place: text(x.Place), Asks: text(x.Asks), Under: x.Under, Inferred: x.Outcome.Inferred() || x.Assumed, Usage: usageOf(x.Usage), Model: modelOf(&x.Model),
+		Of: x.Operation, Guessed: x.Guessed, Run: cmp.Or(x.Run, text(x.Turn)), Place: text(x.Place), Edge: x.Edge, Asks: text(x.Asks), Under: x.Under, Inferred: x.Outcome.Inferred() || x.Assumed, Usage: usageOf(x.Usage), Model: modelOf(&x.Model),
 		Conn: x.Conn, Dir: uint8(x.Opener), First: x.First, Opened: c.since(x.Opened), From: c.since(x.FirstPart), To: c.since(x.LastPart),
 		Outcome: x.OutcomeName(), Open: x.Open(), Cancel: x.Cancelled, Parts: x.Parts, After: x.After,
 		Bytes: x.In + x.Out, Findings: x.Findings,

@@ -208,7 +208,9 @@ func (o *Opener) Session(ctx context.Context, name string, cfg decode.Config, fo
 		if err != nil {
 			return nil, err
 		}
-		return &Session{decode.Stored(r), func() { r.Close() }}, nil
+		in := decode.Stored(r)
+		in.OfRun = true
+		return &Session{in, func() { r.Close() }}, nil
 	}
 	if folder := recordingFolder(name); folder != nil {
 		folder, clear := meterFolder(folder, o.Meter)

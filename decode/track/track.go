@@ -31,6 +31,7 @@ type Trackers struct {
 	Timed  bool // some frames have times
 	Said   bool // keep the text of models' answers while they arrive
 	Joins  bool // keep what messages have in common with other wires, and the names of connections
+	OfRun  bool // a session is that of a run, which sets Joins
 	// Apart says that sessions do not share connection numbers.
 	Apart   bool
 	Watcher session.Watcher // gets what they learn, if not nil
@@ -154,6 +155,9 @@ func NewFollower(ts *Trackers, in decode.Input, cfg decode.Config) *Follower {
 		stream: in.Capture == nil, settled: in.Capture == nil, prices: cfg.Prices,
 		wires: map[int]*followed{}, runs: map[*protocol.Spec]protocol.Runs{}, lives: map[int]*liveSession{},
 		conns: map[int]bool{}, halves: map[int]frame.Dir{}, closers: map[int]frame.Dir{}, units: map[int]*unit{},
+	}
+	if in.OfRun {
+		ts.Joins, ts.OfRun = true, true
 	}
 	if !ts.Apart {
 		f.base = ts.conns

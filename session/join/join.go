@@ -112,7 +112,7 @@ func specOf(c *calls.Call) *protocol.Spec {
 	return all.Of(p)
 }
 
-func (n *node) end() time.Time { return n.Start.Add(n.Duration) }
+func (n *node) endAt() time.Time { return n.Start.Add(n.Duration) }
 
 func (t *tree) enter(c *calls.Call) {
 	n := &node{Call: c}
@@ -266,7 +266,7 @@ func (t *tree) match() {
 			back, isBack := t.returned[m.link.Text]
 			switch {
 			case m.link.Arguments != arguments || !isTool(m.link.Tool, n.Wire, n.Name):
-			case m.by.end().After(n.Start) || isBack && m.link.Text != "" && back.Before(n.end()) && n.Outcome != session.Open:
+			case m.by.endAt().After(n.Start) || isBack && m.link.Text != "" && back.Before(n.endAt()) && n.Outcome != session.Open:
 			case !slices.Contains(by, m.by):
 				by = append(by, m.by)
 			}
@@ -318,7 +318,7 @@ func (t *tree) placeByTime() {
 		var by []*node
 		for _, m := range t.all {
 			back, isBack := t.returned[m.link.Text]
-			if isBack && m.link.Text != "" && !m.by.end().After(n.Start) && !back.Before(n.Start) && !slices.Contains(by, m.by) {
+			if isBack && m.link.Text != "" && !m.by.endAt().After(n.Start) && !back.Before(n.Start) && !slices.Contains(by, m.by) {
 				by = append(by, m.by)
 			}
 		}
@@ -349,7 +349,7 @@ func (n *node) sum() {
 	var stopped []*node
 	for c := range n.all() {
 		n.Usage = n.Usage.Plus(c.Usage)
-		n.Duration = max(n.Duration, c.end().Sub(n.Start))
+		n.Duration = max(n.Duration, c.endAt().Sub(n.Start))
 		if c.Stopped {
 			stopped = append(stopped, c)
 		}
@@ -369,13 +369,13 @@ func (n *node) sum() {
 		if i > 0 {
 			text += fmt.Sprintf(" after %s", table.Millis(c.stoppedAt().Sub(begun)))
 		}
-		if late := c.end().Sub(c.stoppedAt()); c.Class == session.LateResult || c.Class == session.Crossed {
+		if late := c.endAt().Sub(c.stoppedAt()); c.Class == session.LateResult || c.Class == session.Crossed {
 			text += fmt.Sprintf(", answered %s later", table.Millis(late))
 		}
 		story = append(story, text)
 	}
 	for c := range n.all() {
-		if on := c.end().Sub(begun); !c.Stopped && c.Start.Before(begun) && on > 0 && !c.Place.Turn {
+		if on := c.endAt().Sub(begun); !c.Stopped && c.Start.Before(begun) && on > 0 && !c.Place.Turn {
 			story = append(story, fmt.Sprintf("%s went on for %s", c.title(), table.Millis(on)))
 		}
 	}
@@ -385,7 +385,7 @@ func (n *node) sum() {
 // stoppedAt is when a cancelled call was cancelled.
 func (n *node) stoppedAt() time.Time {
 	if n.Asked.IsZero() {
-		return n.end()
+		return n.endAt()
 	}
 	return n.Asked
 }

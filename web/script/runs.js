@@ -1,5 +1,5 @@
-// Runs of wirectl rlm as trees: turns, cells, calls and child runs. What stands below what
-// is known from the server.
+// Runs as trees: of agents, with turns, models, tools and what these start; and of wirectl rlm, with
+// turns, cells, calls and child runs. What stands below what is known from the server.
 
 // groupRuns lists the exchanges of runs as trees, or does so no longer.
 function groupRuns() {
@@ -25,7 +25,7 @@ function listRuns() {
     if (!list.has(key)) list.set(key, []);
     list.get(key).push(x);
   }
-  const shown = [];
+  const shown = [], turns = [...runs.keys()].some(isTurn);
   ui.deepest = 2;
   const add = (x, level) => {
     x.level = level;
@@ -35,20 +35,24 @@ function listRuns() {
     if (x.parent && !ui.cut.has(x.mark)) for (const y of below.get(x.mark)) add(y, level + 1);
   };
   for (const [run, list] of [...runs].sort((a, b) => (a[0] === "") - (b[0] === ""))) {
-    const head = headingOf(run, list, open.has(run), ends.get(run));
+    const head = headingOf(run, list, open.has(run), ends.get(run), turns);
     shown.push(head);
     if (!ui.cut.has(head.mark)) for (const x of list) add(x, 1);
   }
   return shown;
 }
 
+// isTurn tells a turn in the run of an agent from the id of a question of wirectl rlm.
+const isTurn = (run) => run.startsWith("turn ");
+
 const aboveOf = (x) => session.exchanges.get(x.run ? x.under : x.of);
 
 // headingOf makes the row of a run, whose lane is that of all its exchanges.
-function headingOf(run, list, open, end) {
-  const last = list[list.length - 1], opened = list[0].opened;
+function headingOf(run, list, open, end, turns) {
+  const stopped = isTurn(run) && run.includes(": "), opened = list[0].opened; // the name says how it was cancelled
+  const last = stopped ? { outcome: "cancelled", state: "cancelled" } : list[list.length - 1];
   return {
-    mark: "run " + run, run, place: "", id: run.slice(0, 8), name: run ? "run" : "no run", kind: "", first: list[0].first, frames: [], below: [], level: 0, parent: true,
+    mark: "run " + run, run, place: "", id: isTurn(run) ? "" : run.slice(0, 8), name: isTurn(run) ? run : run ? "run" : turns ? "outside of turns" : "no run", kind: "", first: list[0].first, frames: [], below: [], level: 0, parent: true,
     dir: 0, opened, end, took: end - opened, open, outcome: open ? "in flight" : last.outcome, state: open ? "in-flight" : last.state, bytes: 0, conn: 0, parts: 0,
   };
 }
@@ -57,7 +61,7 @@ function headingOf(run, list, open, end) {
 function fillPlace(x, put) {
   put(2, "");
   put(3, "  ".repeat(x.level) + (x.parent ? (ui.cut.has(x.mark) ? "▸ " : "▾ ") : "  ") + (x.place ? x.place.split("/").pop() : x.run && x.level ? "" : bare(x.id)), x.parent ? "id tree fold" : "id tree");
-  put(4, x.name || x.kind, "name");
+  put(4, (x.edge && x.edge !== "exact" ? "? " : "") + (x.name || x.kind), "name");
   put(5, x.asks || (x.name ? x.kind : ""), "dim");
 }
 
