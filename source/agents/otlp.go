@@ -210,7 +210,7 @@ func (t *telemetry) advance() {
 	text, err := t.next()
 	switch {
 	case errors.Is(err, source.ErrIdle):
-		t.release(false) // a turn may go on
+		t.giveTrees(false) // a turn may go on
 		t.queue.Push(source.Record{Kind: source.Idle})
 		if !t.begun {
 			t.queue.Err = errors.New("it has neither spans nor log records")
@@ -221,7 +221,7 @@ func (t *telemetry) advance() {
 			t.enter(t.early[0].at, "other", agentlog.Event{Name: "outside of turns"})
 			t.endTurn()
 		}
-		t.release(true)
+		t.giveTrees(true)
 		if t.begun {
 			t.introduce(t.about.Created)
 		}
@@ -360,7 +360,7 @@ func (t *telemetry) takeSpan(r *spanRecord) {
 // hold counts what waits, and ends the waiting when it is too much.
 func (t *telemetry) hold(e *agentlog.Event) {
 	if t.held += len(e.Text) + len(e.Arguments); len(t.waiting)+len(t.events) > maxSpans || t.held > maxSpanText {
-		t.release(true)
+		t.giveTrees(true)
 	}
 }
 
@@ -396,8 +396,8 @@ func serverIn(name *string) (server string) {
 	return server
 }
 
-// release tells the spans whose trees are complete, or all of them.
-func (t *telemetry) release(everything bool) {
+// giveTrees tells the spans whose trees are complete, or all of them.
+func (t *telemetry) giveTrees(everything bool) {
 	lacking := map[string]bool{} // traces with a span whose parent did not come
 	trace := func(s *span) string { id, _, _ := strings.Cut(s.id, " "); return id }
 	for _, s := range t.waiting {
