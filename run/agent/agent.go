@@ -478,7 +478,7 @@ func (r *running) tearDown(status int, signal string) error {
 	if r.proxy != nil {
 		r.proxy.close()
 		if r.recorder != nil && r.recorder.number == 0 {
-			r.remark("the models: no connection was seen (for a program that does not use HTTPS_PROXY, try --base-url)")
+			r.remark("models (no connection; for a program that does not use HTTPS_PROXY, try --base-url)")
 		}
 		r.notes = append(r.notes, r.proxy.unseen()...)
 	}
