@@ -242,8 +242,8 @@ url = "https://mcp.example.com/mcp"
 		"-c", `model_providers.here.base_url="http://relay/v1?11434"`,
 	})
 	same(t, o.notes, []string{
-		"MCP server mine: not seen, because its command is a path and not a name",
-		"MCP server odd name at 127.0.0.1:7: not seen, because it is local and cannot be moved",
+		"MCP server mine (its command is a path)",
+		"MCP server odd name at 127.0.0.1:7 (the address is local, and cannot be moved)",
 	})
 	if _, ok := o.Programs["srv"]; !ok || o.variables["PATH"] != "PRIVATE/bin"+string(os.PathListSeparator)+"BIN" {
 		t.Errorf("the stand-ins are %v, and PATH is %s", o.Programs, o.variables["PATH"])
@@ -269,7 +269,7 @@ func TestOverridesOfOpencode(t *testing.T) {
 		t.Error("the server that cannot be overridden has no stand-in")
 	}
 	o = overridden(t, "opencode", map[string]string{"OPENCODE_CONFIG_CONTENT": `{`}, nil)
-	same(t, o.notes, []string{"MCP servers over stdio: not seen, because OPENCODE_CONFIG_CONTENT is not JSON"})
+	same(t, o.notes, []string{"MCP servers over stdio (OPENCODE_CONFIG_CONTENT is not JSON)"})
 }
 
 // Claude Code gets a prefix, and local addresses of models are moved, unless its settings win.
@@ -287,9 +287,9 @@ func TestOverridesOfClaude(t *testing.T) {
 		t.Errorf("the variables are %v", o.variables)
 	}
 	same(t, o.notes, []string{
-		"MCP server web at 127.0.0.1:8: not seen, because it is local and cannot be moved",
-		"MCP server key at 127.0.0.1:9: not seen, because it is local and cannot be moved",
-		"model at 127.0.0.1:6: not seen, because " + filepath.Join(o.here, ".claude/settings.json") + " sets ANTHROPIC_BASE_URL",
+		"MCP server web at 127.0.0.1:8 (the address is local, and cannot be moved)",
+		"MCP server key at 127.0.0.1:9 (the address is local, and cannot be moved)",
+		"model at 127.0.0.1:6 (" + filepath.Join(o.here, ".claude/settings.json") + " sets ANTHROPIC_BASE_URL)",
 	})
 	// What the user gives himself stays, and names servers, too.
 	o = overridden(t, "claude", nil, map[string]string{".claude.json": `{"mcpServers":{"mine":{"type":"http","url":"http://127.0.0.1:9/mcp"}}}`}, "-p", "--mcp-config", "a.json", `{"mcpServers":{}}`, "--model", "x")
@@ -312,7 +312,7 @@ func TestStandIns(t *testing.T) {
 		names = append(names, strings.TrimSuffix(e.Name(), ".exe"))
 	}
 	same(t, names, []string{"node", "srv"})
-	same(t, o.notes, []string{"MCP server d: not seen, because its command is a path and not a name"})
+	same(t, o.notes, []string{"MCP server d (its command is a path)"})
 	h, err := readHooks(o.dir)
 	if err != nil || len(h.Programs) != 2 || h.Agent != "gemini" {
 		t.Errorf("the hooks read %+v (%v)", h, err)

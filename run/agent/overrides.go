@@ -104,7 +104,7 @@ func (o *overrides) override(args []string) error {
 	o.Variables = map[string]string{"NO_PROXY": o.getenv("NO_PROXY"), "no_proxy": o.getenv("no_proxy"), "NODE_USE_ENV_PROXY": "1"}
 	maps.Copy(o.Variables, o.variables)
 	if err := o.standIn(); err != nil {
-		o.notes = append(o.notes, "MCP servers over stdio: not seen ("+err.Error()+")")
+		o.notes = append(o.notes, "MCP servers over stdio ("+err.Error()+")")
 		delete(o.variables, shellPrefix)
 		delete(o.variables, "PATH")
 	}
@@ -151,9 +151,9 @@ func (o *overrides) rest(name string, argv []string, address string) {
 		}
 		o.bare[argv[0]] = true
 	case len(argv) > 0:
-		o.notes = append(o.notes, fmt.Sprintf("MCP server %s: not seen, because its command is a path and not a name", name))
+		o.notes = append(o.notes, fmt.Sprintf("MCP server %s (its command is a path)", name))
 	case local(address) != nil:
-		o.notes = append(o.notes, fmt.Sprintf("MCP server %s at %s: not seen, because it is local and cannot be moved", name, local(address).Host))
+		o.notes = append(o.notes, fmt.Sprintf("MCP server %s at %s (the address is local, and cannot be moved)", name, local(address).Host))
 	}
 }
 
@@ -178,7 +178,7 @@ func (o *overrides) moved(name, address string) string {
 	}
 	there, err := o.through(u)
 	if err != nil {
-		o.notes = append(o.notes, fmt.Sprintf("%s at %s: not seen (%v)", name, u.Host, err))
+		o.notes = append(o.notes, fmt.Sprintf("%s at %s (%v)", name, u.Host, err))
 		return ""
 	}
 	return there
@@ -213,7 +213,7 @@ func (o *overrides) claude(args []string) {
 	if runtime.GOOS != "windows" {
 		o.variables[shellPrefix] = filepath.Join(o.dir, prefixDir, prefixName)
 	} else {
-		o.notes = append(o.notes, "MCP servers over stdio and shell commands: not seen on Windows")
+		o.notes = append(o.notes, "MCP servers over stdio and shell commands (on Windows)")
 	}
 	o.Configs = o.settings("claude")
 	own := o.Configs[1]
@@ -279,9 +279,9 @@ func (o *overrides) claude(args []string) {
 		_ = json.Unmarshal(text, &settings) // Claude Code reports what is wrong
 		for _, name := range slices.Sorted(maps.Keys(settings.Env)) {
 			if name == shellPrefix {
-				o.notes = append(o.notes, "MCP servers over stdio and shell commands: not seen, because "+file+" sets "+name)
+				o.notes = append(o.notes, "MCP servers over stdio and shell commands ("+file+" sets "+name+")")
 			} else if address, _ := settings.Env[name].(string); slices.Contains(baseURLVariables, name) && local(address) != nil {
-				o.notes = append(o.notes, "model at "+local(address).Host+": not seen, because "+file+" sets "+name)
+				o.notes = append(o.notes, "model at "+local(address).Host+" ("+file+" sets "+name+")")
 			}
 		}
 	}
@@ -357,7 +357,7 @@ func (o *overrides) opencode() {
 		var config member
 		if err != nil || json.Unmarshal(standard, &config) != nil {
 			if i == len(texts) && content != "" {
-				o.notes = append(o.notes, "MCP servers over stdio: not seen, because OPENCODE_CONFIG_CONTENT is not JSON")
+				o.notes = append(o.notes, "MCP servers over stdio (OPENCODE_CONFIG_CONTENT is not JSON)")
 				return
 			}
 			continue

@@ -1,0 +1,43 @@
+// A server of MCP over stdio, or with a port over HTTP, that writes each call of a tool to a file, with
+// variables of its environment. The tool wait has no answer.
+const fs = require("fs"), http = require("http"), readline = require("readline");
+const [name, log, port] = process.argv.slice(2);
+const seen = ["HTTPS_PROXY", "NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE", "CODEX_CA_CERTIFICATE", "CLAUDE_CODE_SHELL_PREFIX", "WIRECTL_RUN_SET"];
+const tools = ["look", "wait"].map((tool) => ({ name: tool, description: tool, inputSchema: { type: "object" } }));
+
+function answer(m) {
+  switch (m.method) {
+    case "initialize":
+      return { result: { protocolVersion: "2025-06-18", capabilities: { tools: {} }, serverInfo: { name: "counting", version: "1" } } };
+    case "tools/list":
+      return { result: { tools } };
+    case "tools/call":
+      fs.appendFileSync(log, JSON.stringify({ tool: m.params.name, server: name, pid: process.pid, set: seen.filter((variable) => process.env[variable]) }) + "\n");
+      return m.params.name === "wait" ? undefined : { result: { content: [{ type: "text", text: "looked at " + name }] } };
+    default:
+      return { error: { code: -32601, message: "no such method" } };
+  }
+}
+
+function reply(m) {
+  const body = m.id === undefined || m.method === undefined ? undefined : answer(m);
+  return body && JSON.stringify({ jsonrpc: "2.0", id: m.id, ...body });
+}
+
+if (port === undefined) {
+  readline.createInterface({ input: process.stdin }).on("line", (line) => {
+    const text = reply(JSON.parse(line));
+    if (text) process.stdout.write(text + "\n");
+  });
+} else {
+  const server = http.createServer((q, r) => {
+    let text = "";
+    q.on("data", (data) => (text += data));
+    q.on("end", () => {
+      const body = q.method === "POST" && reply(JSON.parse(text));
+      r.writeHead(q.method === "POST" ? (body ? 200 : 202) : 405, { "content-type": "application/json" });
+      r.end(body || undefined);
+    });
+  });
+  server.listen(Number(port), "127.0.0.1", () => console.error(`listening on http://127.0.0.1:${server.address().port}/mcp`));
+}
