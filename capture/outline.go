@@ -48,10 +48,38 @@ const reserved = "io.modelcontextprotocol/"
 // keptInAny has the further paths of all protocols.
 var keptInAny = func() (paths []string) {
 	for _, p := range all.List() {
-		paths = append(paths, all.Of(p).Kept...)
+		paths = append(paths, keptBy(all.Of(p))...)
 	}
 	return paths
 }()
+
+// kept has the further paths of each protocol by its name, and joining the members, and the headers in
+// lower case, by which its requests belong to those of other wires.
+var kept, joining = func() (map[string][]string, map[string]bool) {
+	paths, names := map[string][]string{}, map[string]bool{}
+	for _, p := range all.List() {
+		spec := all.Of(p)
+		paths[p.Name()] = keptBy(spec)
+		for _, j := range spec.Joins {
+			names[strings.ToLower(j.Header)] = j.Header != ""
+			for name := range strings.SplitSeq(j.Path, "//") {
+				names[name] = name != ""
+			}
+		}
+	}
+	return paths, names
+}()
+
+// keptBy returns the further paths of a protocol, with those of ids that other wires have, too.
+func keptBy(spec *protocol.Spec) []string {
+	paths := slices.Clone(spec.Kept)
+	for _, j := range spec.Joins {
+		if j.Path != "" && j.As != protocol.WithArguments {
+			paths = append(paths, strings.ReplaceAll(j.Path, "//", "."))
+		}
+	}
+	return paths
+}
 
 // An outliner is the policy that keeps only the outline of a payload: what belongs to the protocol.
 // The outline has the same length, because text and digits are masked. Member names stay if they
@@ -168,6 +196,9 @@ const maxName = 40
 const nameLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-$"
 
 func isName(name string) bool {
+	if joining[name] {
+		return true
+	}
 	name = strings.TrimPrefix(name, reserved)
 	return len(name) <= maxName && strings.Trim(name, nameLetters) == ""
 }
@@ -254,7 +285,7 @@ func (x *redactor) abridged(dst, payload []byte, p protocol.Protocol) []byte {
 	default:
 		return append(dst, stars(payload)...)
 	}
-	keep := &outliner{also: all.Of(p).Kept, texts: map[string]bool{}, needs: map[string]bool{}, payload: payload}
+	keep := &outliner{also: kept[p.Name()], texts: map[string]bool{}, needs: map[string]bool{}, payload: payload}
 	keep.read(payload, p)
 	from := len(dst)
 	abridge := func() {
@@ -411,7 +442,7 @@ func isKept(f frame.Field) bool {
 	case ":method", ":path", ":status", "grpc-status", "accept", "content-encoding", "content-length", "content-type", "transfer-encoding", "upgrade", "mcp-session-id", "mcp-protocol-version", "a2a-version":
 		return true
 	}
-	return false
+	return joining[strings.ToLower(f.Name)]
 }
 
 // IsOutline reports whether a head may have lost fields to an outline. The head of a whole

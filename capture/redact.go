@@ -177,7 +177,7 @@ func (x *redactor) frame(r *Record) {
 	p, payload := x.reading.protocol(r), r.Payload()
 	switch {
 	case r.Gap && x.outlines:
-		r.Raw = outlineOfGap(r.Raw, r.Framing, &outliner{also: all.Of(p).Kept})
+		r.Raw = outlineOfGap(r.Raw, r.Framing, &outliner{also: kept[all.Of(p).Name()]})
 		return
 	case r.Gap:
 		r.Raw = x.eraser.mask(r.Raw)

@@ -501,34 +501,42 @@ func TestRedaction(t *testing.T) {
 	}
 }
 
-// A run is sent as one session: without a level, what happened but not what was said.
+// A run is sent as one session: without a level, what happened and belongs together, but not what was said.
 func TestRunIsSent(t *testing.T) {
-	folder := t.TempDir()
-	check(t, os.CopyFS(folder, os.DirFS("../test/testdata/runs/codex")))
-	check(t, os.WriteFile(filepath.Join(folder, history.EventsFile), []byte(
-		`{"event":"start","time":"2026-11-28T03:35:02Z","pid":71,"parent":1,"what":"shell","name":"bash","command":"cat private"}`+"\n"+
-			`{"event":"exit","time":"2026-11-28T03:35:03Z","pid":71,"status":2}`+"\n"), 0o600))
-	h := start(t, t.TempDir(), "")
-	a, err := hub.ParseAddress(h.URL())
-	check(t, err)
-	run, err := source.OpenRun(t.Context(), folder, decode.Config{Resync: true}, false)
-	check(t, err)
-	defer run.Close()
-	w := newWarnings()
-	check(t, hub.Sending{Address: a, Kind: "run", State: t.TempDir(), Say: w.add, Warn: w.add}.SendAll(t.Context(), run, "run:c0de01"))
-	list, err := h.Conn().Sessions(t.Context())
-	check(t, err)
-	if len(list) != 1 || list[0].Kind != "run" || list[0].Level != history.Metadata || list[0].Controller != "codex" {
-		t.Fatalf("listed: %+v, %s", list, w.text())
-	}
-	frames, _ := read(t, h.Conn(), list[0].ID)
-	var all strings.Builder
-	for i := range frames {
-		all.Write(frames[i].Payload())
-	}
-	for text, want := range map[string]bool{"SLOWTOOL": false, "private": false, `"pid":71,"status":2`: true, "tools/call": true, "call_lab0007": true} {
-		if strings.Contains(all.String(), text) != want {
-			t.Errorf("%d frames with %q: %v", len(frames), text, !want)
+	for name, want := range map[string]map[string]bool{
+		"codex":  {"SLOWTOOL": false, "private": false, `"pid":71,"status":2`: true, "tools/call": true, `"callId":"call_lab0007"`: true, `"call_id":"call_lab0007"`: true, `"turn_id":"0`: true},
+		"claude": {"SLOWTOOL": false, "private": false, `"pid":71,"status":2`: true, `"claudecode/toolUseId":"toolu_lab0008"`: true, `"id":"toolu_lab0008"`: true, `"tool_use_id":"toolu_lab0008"`: true, "a5135978f795a45ba": true, "a0c035ba-d001": true},
+	} {
+		folder := t.TempDir()
+		check(t, os.CopyFS(folder, os.DirFS("../test/testdata/runs/"+name)))
+		check(t, os.WriteFile(filepath.Join(folder, history.EventsFile), []byte(
+			`{"event":"start","time":"2026-11-28T03:35:02Z","pid":71,"parent":1,"what":"shell","name":"bash","command":"cat private"}`+"\n"+
+				`{"event":"exit","time":"2026-11-28T03:35:03Z","pid":71,"status":2}`+"\n"), 0o600))
+		h := start(t, t.TempDir(), "")
+		a, err := hub.ParseAddress(h.URL())
+		check(t, err)
+		run, err := source.OpenRun(t.Context(), folder, decode.Config{Resync: true}, false)
+		check(t, err)
+		defer run.Close()
+		w := newWarnings()
+		check(t, hub.Sending{Address: a, Kind: "run", State: t.TempDir(), Say: w.add, Warn: w.add}.SendAll(t.Context(), run, name))
+		list, err := h.Conn().Sessions(t.Context())
+		check(t, err)
+		if len(list) != 1 || list[0].Kind != "run" || list[0].Level != history.Metadata || list[0].Controller != name {
+			t.Fatalf("listed: %+v, %s", list, w.text())
+		}
+		frames, _ := read(t, h.Conn(), list[0].ID)
+		var all strings.Builder
+		for i := range frames {
+			all.Write(frames[i].Payload())
+			if m := frames[i].Meta; m != nil && m.Head != nil {
+				fmt.Fprintln(&all, m.Head.Fields)
+			}
+		}
+		for text, is := range want {
+			if strings.Contains(all.String(), text) != is {
+				t.Errorf("%s: %d frames with %s: %v", name, len(frames), text, !is)
+			}
 		}
 	}
 }

@@ -26,6 +26,7 @@ var Spec = protocol.Spec{
 		{As: protocol.OfTurn, Header: "X-Claude-Code-Prompt-Id"},
 	},
 	SpawnedBy: "agentId: ",
+	Kept:      []string{"content.id", "content_block.id", "messages.content.id", "messages.content.tool_use_id"},
 }
 
 type api struct{ jsonwalk.Named }

@@ -25,6 +25,7 @@ var Spec = protocol.Spec{
 	Rules: modelapi.Rules("a stream of Responses ends with response.completed, response.incomplete or response.failed, and one of Chat Completions with [DONE]"),
 	API:   &protocol.API{Calls: protocol.Alone(call), Event: readEvent},
 	Joins: joins,
+	Kept:  callIDs,
 }
 
 // joins are the words of Codex 0.171, over HTTP and WebSocket.
@@ -39,6 +40,10 @@ var joins = []protocol.Join{
 	{As: protocol.ForItself, Path: "client_metadata//x-codex-turn-metadata//request_kind", Word: "prewarm"},
 	{As: protocol.ForItself, Path: "client_metadata//x-codex-turn-metadata//thread_source", Word: "thread_title", Means: "title"},
 }
+
+// callIDs are the paths to the ids of tool calls.
+var callIDs = strings.Fields(`call_id item.call_id input.call_id output.call_id response.input.call_id response.output.call_id
+	choices.delta.tool_calls.id choices.message.tool_calls.id messages.tool_calls.id messages.tool_call_id`)
 
 type api struct{ jsonwalk.Named }
 

@@ -25,6 +25,7 @@ var RealtimeSpec = protocol.Spec{
 	Recognize: own.Recognize,
 	Live:      protocol.NamedTurns,
 	Joins:     joins,
+	Kept:      callIDs,
 }
 
 type realtime struct{ api }
