@@ -3,6 +3,7 @@ package store_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/wirectl/wirectl/capture/history"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/source"
 	"github.com/wirectl/wirectl/decode/track"
@@ -224,4 +226,51 @@ func TestFollowTranscript(t *testing.T) {
 		stop()
 		<-done
 	})
+}
+
+// A run is a line of the list. It is counted once, after its end.
+func TestKeptRuns(t *testing.T) {
+	state := t.TempDir()
+	getenv := func(name string) string { return map[string]string{"XDG_STATE_HOME": state}[name] }
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	folder, err := history.RunsFolder(getenv)
+	check(err)
+	for name, id := range map[string]string{"claude": "c1a0de", "codex": "c0de01"} {
+		check(os.CopyFS(filepath.Join(folder, id), os.DirFS("../test/testdata/runs/"+name)))
+	}
+	list := func(q store.KeptQuery) (lines []string) {
+		q.Matches, q.Unread, q.Prices = func(*store.Kept) bool { return true }, func(err error) { t.Error(err) }, agentPrices
+		kept, err := store.ListKept(t.Context(), getenv, nil, q)
+		check(err)
+		for _, k := range kept {
+			lines = append(lines, fmt.Sprint(k.ID, " ", k.Agent, " ", k.Project, " ", k.Calls, " ", k.Failures, " ", k.Usage, " ", k.Prompt != ""))
+		}
+		return lines
+	}
+	claude, codex := "run:c1a0de claude /home/user/project 14 0 {60 0 72 1260 {0 0 0}} true", "run:c0de01 codex /home/user/project 10 0 {60 0 18 96 {0 0 0}} true"
+	for _, tt := range []struct {
+		q    store.KeptQuery
+		want []string
+	}{
+		{store.KeptQuery{}, []string{codex, claude}},
+		{store.KeptQuery{Search: "SLOWTOOL", Agent: "claude"}, []string{claude}},
+		{store.KeptQuery{Search: "in none of them"}, nil},
+		{store.KeptQuery{Project: "PROJECT", Fresh: true, Agent: "codex"}, []string{codex}},
+		{store.KeptQuery{Project: "other"}, nil},
+		{store.KeptQuery{Until: time.Unix(1, 0)}, nil},
+	} {
+		if got := list(tt.q); !slices.Equal(got, tt.want) {
+			t.Errorf("%+v: %q, want %q", tt.q, got, tt.want)
+		}
+	}
+	r, err := history.FindRun(getenv, "c1")
+	check(err)
+	if r.Counts == nil || r.Counts.Calls != 14 || len(r.Notes) != 1 || r.AgentVersion != "2.1.332" {
+		t.Errorf("it was written as %+v", r)
+	}
 }

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -320,7 +321,11 @@ func (r regular) Open(name string) (fs.File, error) {
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a regular file", name)
 	}
-	f, err := r.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	flags := os.O_RDONLY
+	if runtime.GOOS != "windows" {
+		flags |= syscall.O_NONBLOCK // it may have become a pipe
+	}
+	f, err := r.OpenFile(name, flags, 0)
 	if err != nil {
 		return nil, err
 	}
