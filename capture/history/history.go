@@ -161,7 +161,7 @@ func (f *Folder) Sessions() ([]Session, error) {
 		}
 		s.ID = id
 		if s.Ended.IsZero() {
-			s.Live = held(s.Capture)
+			s.Live = Held(s.Capture)
 			s.Lost = !s.Live
 		}
 		list = append(list, s)
@@ -395,7 +395,7 @@ func (f *Folder) Start(s Summary) (*Recording, error) {
 		return nil, err
 	}
 	s.ID = id
-	if err = hold(file); err == nil {
+	if err = Hold(file); err == nil {
 		err = f.Update(&s)
 	}
 	if err != nil {

@@ -8,11 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hold marks a capture as being written, until it is closed or the process ends.
-func hold(file *os.File) error { return unix.Flock(int(file.Fd()), unix.LOCK_EX) }
+// Hold marks a file as being written, until it is closed or the process ends.
+func Hold(file *os.File) error { return unix.Flock(int(file.Fd()), unix.LOCK_EX) }
 
-// held reports whether a capture is being written.
-func held(name string) bool {
+// Held reports whether a file is being written.
+func Held(name string) bool {
 	file, err := os.Open(name)
 	if err != nil {
 		return false

@@ -149,7 +149,7 @@ func BeginRun(getenv func(string) string, r Run) (*Writing, error) {
 	w := &Writing{Run: r}
 	w.hold, err = os.OpenFile(filepath.Join(r.Dir, EventsFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
 	if err == nil {
-		err = hold(w.hold)
+		err = Hold(w.hold)
 	}
 	if err == nil {
 		err = w.Update()
@@ -194,7 +194,7 @@ func CreateCapture(folder, name string) (*RunCapture, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = hold(file); err != nil {
+	if err = Hold(file); err != nil {
 		return nil, errors.Join(err, file.Close(), os.Remove(file.Name()))
 	}
 	return &RunCapture{File: file, ring: filepath.Dir(folder), most: MaxRunBytes}, nil
@@ -305,7 +305,7 @@ func ReadRun(dir string) (r Run, err error) {
 func isWritten(dir string) bool {
 	name := filepath.Join(dir, EventsFile)
 	info, err := os.Lstat(name)
-	return err == nil && info.Mode().IsRegular() && held(name)
+	return err == nil && info.Mode().IsRegular() && Held(name)
 }
 
 // Latest is what stands for the id of the newest run.

@@ -125,7 +125,7 @@ func StateOf(getenv func(string) string) (*State, error) {
 	if err := json.Unmarshal(text, &s); err != nil {
 		return nil, err
 	}
-	if !lives(s.PID) {
+	if !history.Held(filepath.Join(private, stateFile)) {
 		return nil, errors.New("the run has ended")
 	}
 	return &s, nil
@@ -139,6 +139,7 @@ type running struct {
 	writing  *history.Writing
 	recorder *Recorder // nil if nothing is recorded
 	proxy    *proxy    // nil if the run joins another
+	lock     *os.File  // the state, locked while the run goes on
 	token    string
 	mask     func(string) string
 	relays   []*loopback
@@ -150,6 +151,10 @@ type running struct {
 
 // Run runs an agent to its end, and returns its status: 128 and N after signal N.
 func Run(ctx context.Context, o Options) (int, error) {
+	if _, err := StateOf(o.Getenv); err != nil && o.Getenv(Variable) != "" { // as in a shell that an earlier run has left
+		o.Environ = Original(o.Environ)
+		o.Getenv = newEnvironment(o.Environ).Get
+	}
 	r := &running{Options: o}
 	path, err := exec.LookPath(o.Command[0])
 	if err != nil {
@@ -191,6 +196,9 @@ func (r *running) setUp(ctx context.Context) error {
 	if outer, err := StateOf(r.Getenv); err == nil {
 		r.joined = outer
 		s.Private, s.Folder, s.Level = r.Getenv(Variable), outer.Folder, outer.Level
+		if proxy, err := url.Parse(r.Getenv("HTTPS_PROXY")); err == nil {
+			r.token, _ = proxy.User.Password()
+		}
 		s.OpenHosts(r.hosts()...)
 		return r.prepare(ctx)
 	}
@@ -200,8 +208,13 @@ func (r *running) setUp(ctx context.Context) error {
 	if s.Private, err = os.MkdirTemp(privateParent(r.Getenv), privatePrefix+strconv.Itoa(os.Getpid())+"-"); err != nil {
 		return err
 	}
-	state := jsonscan.MustMarshal(State{PID: os.Getpid(), Folder: s.Folder, Level: s.Level})
-	if err := os.WriteFile(filepath.Join(s.Private, stateFile), state, 0o600); err != nil {
+	if r.lock, err = os.OpenFile(filepath.Join(s.Private, stateFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err == nil {
+		err = history.Hold(r.lock)
+	}
+	if err == nil {
+		_, err = r.lock.Write(jsonscan.MustMarshal(State{PID: os.Getpid(), Folder: s.Folder, Level: s.Level}))
+	}
+	if err != nil {
 		return err
 	}
 	ca, err := newAuthority()
@@ -223,6 +236,7 @@ func (r *running) setUp(ctx context.Context) error {
 	if len(unset) > 0 && r.recorder != nil {
 		r.remark("programs that need " + strings.Join(unset, ", ") + ": the system's roots are not in a file")
 	}
+	r.excluded()
 	address := r.proxy.url("wirectl").String()
 	for _, name := range []string{"HTTPS_PROXY", "HTTP_PROXY"} {
 		s.Env.SetBoth(name, address)
@@ -276,6 +290,24 @@ func (r *running) hosts() []string {
 	return slices.Concat(modelHosts, r.setup.Hosts, r.Options.Hosts, r.setup.configured(r.Getenv, r.Environ, dir))
 }
 
+// excluded notes the hosts that the agent reaches without a proxy, because the user wants that.
+func (r *running) excluded() {
+	direct := proxyOf(func(name string) string {
+		return map[string]string{"HTTPS_PROXY": "http://proxy", "NO_PROXY": cmp.Or(r.Getenv("NO_PROXY"), r.Getenv("no_proxy"))}[name]
+	})
+	hosts := slices.DeleteFunc(r.hosts(), func(address string) bool {
+		u, err := direct(&url.URL{Scheme: "https", Host: address})
+		return err != nil || u != nil || strings.Contains(address, "*")
+	})
+	const most = 3
+	if more := len(hosts) - most; more > 0 {
+		hosts = append(hosts[:most], render.Count(int64(more), "more host"))
+	}
+	if len(hosts) > 0 {
+		r.remark(strings.Join(hosts, ", ") + " (in NO_PROXY)")
+	}
+}
+
 // prepare has the kind of agent, and hooks, change how it is started.
 func (r *running) prepare(ctx context.Context) error {
 	s := r.setup
@@ -316,7 +348,7 @@ func (r *running) moveModels(ctx context.Context) error {
 // agent runs the agent.
 func (r *running) agent(ctx context.Context) (status int, signal string, err error) {
 	s := r.setup
-	if s.Folder != "" && r.joined == nil && isPipe(r.Stdin) && isPipe(r.Stdout) && s.isDriven(s.Args) {
+	if s.Folder != "" && isPipe(r.Stdin) && isPipe(r.Stdout) && s.isDriven(s.Args) {
 		return r.driven(ctx)
 	}
 	cmd := exec.Command(s.Program, s.Args...)
@@ -386,7 +418,11 @@ func isPipe(stream any) bool {
 func (r *running) driven(ctx context.Context) (status int, signal string, err error) {
 	s := r.setup
 	started := time.Now()
-	rec, err := Record(s.Folder, "agent.pcapng", capture.Session{Created: started, Controller: "driver", Unit: s.Name}, s.Level, r.remark, r.token)
+	name := "agent.pcapng"
+	if r.joined != nil {
+		name = fmt.Sprintf("agent-%d.pcapng", os.Getpid())
+	}
+	rec, err := Record(s.Folder, name, capture.Session{Created: started, Controller: "driver", Unit: s.Name}, s.Level, r.remark, r.token)
 	if err != nil {
 		return 1, "", err
 	}
@@ -480,9 +516,14 @@ func (r *running) tearDown(status int, signal string) error {
 		if r.recorder != nil && r.recorder.number == 0 {
 			r.remark("models (no connection; for a program that does not use HTTPS_PROXY, try --base-url)")
 		}
-		r.notes = append(r.notes, r.proxy.unseen()...)
+		if r.recorder != nil {
+			r.notes = append(r.notes, r.proxy.unseen()...)
+		}
 	}
 	err := r.recorder.Close()
+	if r.lock != nil {
+		err = errors.Join(err, r.lock.Close())
+	}
 	if r.setup.Private != "" {
 		err = errors.Join(err, os.RemoveAll(r.setup.Private))
 	}
@@ -549,22 +590,15 @@ func privateParent(getenv func(string) string) string {
 
 // RemoveLeftovers removes the private folders of runs that have not ended by themselves, and returns how many.
 func RemoveLeftovers(getenv func(string) string) (removed int) {
-	found, _ := filepath.Glob(filepath.Join(privateParent(getenv), privatePrefix+"*"))
-	for _, dir := range found {
-		pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), privatePrefix), "-")
-		n, err := strconv.Atoi(pid)
-		info, failed := os.Lstat(dir)
-		if err == nil && failed == nil && info.IsDir() && !lives(n) && os.RemoveAll(dir) == nil { // that of another user stays
+	found, _ := filepath.Glob(filepath.Join(privateParent(getenv), privatePrefix+"*", stateFile))
+	for _, state := range found {
+		dir := filepath.Dir(state)
+		info, err := os.Lstat(dir)
+		if err == nil && info.IsDir() && !history.Held(state) && os.RemoveAll(dir) == nil { // that of another user stays
 			removed++
 		}
 	}
 	return removed
-}
-
-// lives reports whether there is a process with that id.
-func lives(pid int) bool {
-	p, err := os.FindProcess(pid)
-	return err == nil && !errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone)
 }
 
 // packageVersion returns the version in a package.json; "" if it has none.

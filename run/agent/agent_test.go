@@ -292,9 +292,19 @@ func TestPrepareCodex(t *testing.T) {
 func TestRemoveLeftovers(t *testing.T) {
 	parent := t.TempDir()
 	getenv := func(name string) string { return map[string]string{"XDG_RUNTIME_DIR": parent}[name] }
-	for _, name := range []string{"wirectl-run-999999999-1", "wirectl-run-" + "1-2", "other"} {
+	for _, name := range []string{"wirectl-run-1-killed", "wirectl-run-1-living", "other"} {
 		if err := os.Mkdir(filepath.Join(parent, name), 0o700); err != nil {
 			t.Fatal(err)
+		}
+		state, err := os.Create(filepath.Join(parent, name, stateFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer state.Close()
+		if strings.HasSuffix(name, "living") {
+			if err := history.Hold(state); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	if got := RemoveLeftovers(getenv); got != 1 {

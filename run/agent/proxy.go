@@ -84,7 +84,7 @@ func newProxy(a *authority, token string, record *Recorder, getenv func(string) 
 		},
 	}
 	p.server = http.Server{
-		ErrorLog: log.New(io.Discard, "", 0), BaseContext: func(net.Listener) context.Context { return p.ctx },
+		ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: patience, BaseContext: func(net.Listener) context.Context { return p.ctx },
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			switch {
 			case !p.admits(r):
@@ -318,7 +318,7 @@ func (p *proxy) tunnel(c *buffered, server net.Conn, address string) {
 	h.unread, h.up, h.down = h.unread+1, h.up+up, h.down+down
 }
 
-// patience is how long a server may take for the handshake of TLS.
+// patience is how long a server may take for the handshake of TLS, and a client for the head of a request.
 const patience = time.Minute
 
 // errUnread ends a handshake of TLS in favour of a tunnel.
