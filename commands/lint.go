@@ -12,6 +12,7 @@ import (
 	"github.com/wirectl/wirectl/decode/track"
 	"github.com/wirectl/wirectl/internal/cmdline"
 	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/session/calls"
 	"github.com/wirectl/wirectl/session/contract"
 	"github.com/wirectl/wirectl/session/lint"
 )
@@ -92,13 +93,18 @@ func runLint(inv *invocation, c *cli.Context) error {
 
 func lintOne(inv *invocation, c *cli.Context, name string, cfg decode.Config, terms *lint.Contract) (lint.Session, error) {
 	check := lint.NewCheck(terms)
-	ts := track.Trackers{Forms: true}
-	if !terms.IsEmpty() {
+	var list []*calls.Call
+	log := &calls.Log{Show: func(c *calls.Call) { list = append(list, c) }}
+	ts := track.Trackers{Forms: true, Watcher: log}
+	switch run, _ := inv.opener().RunFolder(name); {
+	case !terms.IsEmpty():
 		ts.Watcher = check
+	case run == "":
+		ts.Watcher = nil
 	}
 	known := false // some of it is of a protocol with rules
 	add := messages(check.AddMessage)
-	result, _, err := trackSession(inv, c, name, cfg, &ts, func(it *decode.Item) error {
+	result, last, err := trackSession(inv, c, name, cfg, &ts, func(it *decode.Item) error {
 		known = known || hasCalls(it)
 		return add(it)
 	})
@@ -107,6 +113,8 @@ func lintOne(inv *invocation, c *cli.Context, name string, cfg decode.Config, te
 		s.Add(t.Protocol.Name(), t.Tracker)
 	}
 	s.AddCheck(check, ts.Timed)
+	log.Finish(last)
+	s.AddRun(list, ts.Wires)
 	if err == nil && len(s.Findings) == 0 {
 		err = withoutCalls(name, "nothing to judge", &result, known, &cfg)
 	}

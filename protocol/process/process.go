@@ -28,6 +28,7 @@ var Spec = protocol.Spec{
 	Recognize: own.Recognize,
 	Kept:      []string{"event", "time", "pid", "parent", "what", "status", "signal"},
 	Labels:    protocol.Tools,
+	Joins:     []protocol.Join{{As: protocol.CarriesOut, Path: "keys//call"}},
 }
 
 type events struct{ jsonwalk.Named }

@@ -112,8 +112,6 @@ func specOf(c *calls.Call) *protocol.Spec {
 	return all.Of(p)
 }
 
-func (n *node) endAt() time.Time { return n.Start.Add(n.Duration) }
-
 func (t *tree) enter(c *calls.Call) {
 	n := &node{Call: c}
 	spec := specOf(c)
@@ -266,7 +264,7 @@ func (t *tree) match() {
 			back, isBack := t.returned[m.link.Text]
 			switch {
 			case m.link.Arguments != arguments || !isTool(m.link.Tool, n.Wire, n.Name):
-			case m.by.endAt().After(n.Start) || isBack && m.link.Text != "" && back.Before(n.endAt()) && n.Outcome != session.Open:
+			case endOf(m.by.Call).After(n.Start) || isBack && m.link.Text != "" && back.Before(endOf(n.Call)) && n.Outcome != session.Open:
 			case !slices.Contains(by, m.by):
 				by = append(by, m.by)
 			}
@@ -318,7 +316,7 @@ func (t *tree) placeByTime() {
 		var by []*node
 		for _, m := range t.all {
 			back, isBack := t.returned[m.link.Text]
-			if isBack && m.link.Text != "" && !m.by.endAt().After(n.Start) && !back.Before(n.Start) && !slices.Contains(by, m.by) {
+			if isBack && m.link.Text != "" && !endOf(m.by.Call).After(n.Start) && !back.Before(n.Start) && !slices.Contains(by, m.by) {
 				by = append(by, m.by)
 			}
 		}
@@ -349,7 +347,7 @@ func (n *node) sum() {
 	var stopped []*node
 	for c := range n.all() {
 		n.Usage = n.Usage.Plus(c.Usage)
-		n.Duration = max(n.Duration, c.endAt().Sub(n.Start))
+		n.Duration = max(n.Duration, endOf(c.Call).Sub(n.Start))
 		if c.Stopped {
 			stopped = append(stopped, c)
 		}
@@ -357,8 +355,8 @@ func (n *node) sum() {
 	if len(stopped) == 0 {
 		return
 	}
-	slices.SortStableFunc(stopped, func(a, b *node) int { return a.stoppedAt().Compare(b.stoppedAt()) })
-	begun := stopped[0].stoppedAt()
+	slices.SortStableFunc(stopped, func(a, b *node) int { return stoppedAt(a.Call).Compare(stoppedAt(b.Call)) })
+	begun := stoppedAt(stopped[0].Call)
 	if slices.ContainsFunc(n.children, func(c *node) bool { return c.isModel && c.Start.After(begun) }) {
 		return // the turn went on after it
 	}
@@ -367,15 +365,15 @@ func (n *node) sum() {
 	for i, c := range stopped {
 		text := c.title() + " cancelled"
 		if i > 0 {
-			text += fmt.Sprintf(" after %s", table.Millis(c.stoppedAt().Sub(begun)))
+			text += fmt.Sprintf(" after %s", table.Millis(stoppedAt(c.Call).Sub(begun)))
 		}
-		if late := c.endAt().Sub(c.stoppedAt()); c.Class == session.LateResult || c.Class == session.Crossed {
+		if late := endOf(c.Call).Sub(stoppedAt(c.Call)); c.Class == session.LateResult || c.Class == session.Crossed {
 			text += fmt.Sprintf(", answered %s later", table.Millis(late))
 		}
 		story = append(story, text)
 	}
 	for c := range n.all() {
-		if on := c.endAt().Sub(begun); !c.Stopped && c.Start.Before(begun) && on > 0 && !c.Place.Turn {
+		if on := endOf(c.Call).Sub(begun); !c.Stopped && c.Start.Before(begun) && on > 0 && !c.Place.Turn {
 			story = append(story, fmt.Sprintf("%s went on for %s", c.title(), table.Millis(on)))
 		}
 	}
@@ -383,11 +381,11 @@ func (n *node) sum() {
 }
 
 // stoppedAt is when a cancelled call was cancelled.
-func (n *node) stoppedAt() time.Time {
-	if n.Asked.IsZero() {
-		return n.endAt()
+func stoppedAt(c *calls.Call) time.Time {
+	if c.Asked.IsZero() {
+		return endOf(c)
 	}
-	return n.Asked
+	return c.Asked
 }
 
 func (n *node) title() string { return cmp.Or(n.Name, n.Kind) }

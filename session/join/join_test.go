@@ -26,8 +26,8 @@ func call(t *testing.T, line string) *calls.Call {
 	switch c.Protocol = "mcp"; words[1] {
 	case "messages":
 		c.Protocol, c.Model = "anthropic", words[2]
-	case "command":
-		c.Protocol = "agent-log"
+	case "command", "agent", "shell":
+		c.Protocol = processes
 	}
 	for _, word := range words[5:] {
 		what, text, _ := strings.Cut(word, "=")
@@ -165,6 +165,48 @@ func TestTree(t *testing.T) {
 			}
 			if diff := cmp.Diff(strings.ReplaceAll(c.want, "\t", ""), strings.Join(got, "\n")); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestFindings(t *testing.T) {
+	for name, c := range map[string]struct{ calls, want string }{
+		"a tool went on after its turn was cancelled": {
+			`model messages opus 0 10 turn=a calls=t1:x:{} calls=t2:y:{}
+			lab tools/call x 12 900 is=t1 cancelled=500
+			lab tools/call y 13 9500 is=t2`,
+			"cancel-lost 14 y on lab went on for 9s after x on lab was cancelled",
+		},
+		"it ended soon": {
+			`model messages opus 0 10 turn=a calls=t1:x:{} calls=t2:y:{}
+			lab tools/call x 12 900 is=t1 cancelled=500
+			lab tools/call y 13 1400 is=t2`, "",
+		},
+		"the turn went on after one cancel": {
+			`model messages opus 0 10 turn=a calls=t1:x:{} calls=t2:y:{}
+			lab tools/call x 12 900 is=t1 cancelled=500
+			lab tools/call y 13 9500 is=t2
+			model messages opus 9600 9700 turn=a returns=t1 returns=t2`, "",
+		},
+		"a command ended long after its agent": {
+			`processes agent claude 0 1000
+			processes shell make 500 4000
+			processes shell ls 600 1100`,
+			"outlived-run 501 make on processes ended 3s after claude on processes",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var list []*calls.Call
+			for line := range strings.SplitSeq(c.calls, "\n") {
+				list = append(list, call(t, line))
+			}
+			var got []string
+			for _, f := range Findings(Tree(list, nil, true)) {
+				got = append(got, fmt.Sprint(f.Name, " ", f.Frames[0], " ", f.Message))
+			}
+			if text := strings.Join(got, "\n"); text != c.want {
+				t.Errorf("got  %s\nwant %s", text, c.want)
 			}
 		})
 	}

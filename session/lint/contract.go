@@ -13,6 +13,7 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/session"
 	"github.com/wirectl/wirectl/session/contract"
+	"github.com/wirectl/wirectl/session/join"
 )
 
 // Contracts lists the rules for sessions that break a contract, in the order of the document.
@@ -44,7 +45,7 @@ var Contracts = [...]session.Rule{
 }
 
 // Rules lists all rules, in the order of the document.
-var Rules = slices.Concat(session.Findings[:], Contracts[:])
+var Rules = slices.Concat(session.Findings[:], Contracts[:], join.Rules[:])
 
 // A Contract is a set of requirements on a session beyond its protocol.
 type Contract struct {

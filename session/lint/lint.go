@@ -14,6 +14,8 @@ import (
 	"github.com/wirectl/wirectl/internal/nearest"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/session"
+	"github.com/wirectl/wirectl/session/calls"
+	"github.com/wirectl/wirectl/session/join"
 )
 
 // A Policy decides which findings are reported, and which are failures.
@@ -114,6 +116,12 @@ func (s *Session) Add(protocol string, t *session.Tracker) {
 		s.Findings = append(s.Findings, f)
 		s.Unkept[f.Name]--
 	}
+	s.sortFindings()
+}
+
+// AddRun adds the findings about all wires of a run.
+func (s *Session) AddRun(list []*calls.Call, wires map[[2]int]string) {
+	s.Findings = append(s.Findings, join.Findings(join.Tree(list, wires, true))...)
 	s.sortFindings()
 }
 

@@ -1,0 +1,102 @@
+package join
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/wirectl/wirectl/session"
+	"github.com/wirectl/wirectl/session/calls"
+	"github.com/wirectl/wirectl/table"
+)
+
+// Rules lists the rules for runs, in the order of the document.
+var Rules = [...]session.Rule{
+	{
+		Name: "cancel-lost", Severity: session.Warning, Rule: "what belongs to a cancelled turn is cancelled on every wire",
+		Do: "See in wirectl calls --cancelled where the cancel ended: that program must pass it on to the next.",
+	},
+	{
+		Name: "outlived-run", Severity: session.Warning, Rule: "what an agent has started ends with it",
+		Do: "End the process in its parent, or start it outside of the run if it is to stay.",
+	},
+}
+
+// grace is how long after a cancel, or the end of the agent, something may still end by itself.
+const grace = time.Second
+
+// Findings returns the broken rules in a tree that [Tree] has returned.
+func Findings(tree []*calls.Call) (found []session.Finding) {
+	for i, c := range tree {
+		switch {
+		case c.Place.Turn && c.Stopped:
+			for j := i + 1; j < len(tree) && tree[j].Place.Depth > 0; j++ {
+				found = append(found, lost(tree[i+1:], tree[j])...)
+			}
+		case c.Protocol == processes && c.Kind == "agent" && c.Outcome != session.Open:
+			found = append(found, outlived(tree, c)...)
+		}
+	}
+	return found
+}
+
+// processes is the name of the protocol of package process.
+const processes = "process"
+
+func endOf(c *calls.Call) time.Time { return c.Start.Add(c.Duration) }
+
+// lost returns the finding that a call of a cancelled turn went on. Turn begins with the calls of the turn.
+func lost(turn []*calls.Call, c *calls.Call) []session.Finding {
+	if c.Stopped {
+		return nil
+	}
+	var first, last *calls.Call // that were cancelled
+	for _, s := range turn {
+		if s.Place.Depth == 0 {
+			break
+		}
+		if !s.Stopped {
+			continue
+		}
+		if first == nil || stoppedAt(s).Before(stoppedAt(first)) {
+			first = s
+		}
+		if last == nil || stoppedAt(s).After(stoppedAt(last)) {
+			last = s
+		}
+	}
+	if first == nil || !c.Start.Before(stoppedAt(first)) || !endOf(c).After(stoppedAt(last).Add(grace)) {
+		return nil
+	}
+	how := "went on for " + table.Millis(endOf(c).Sub(stoppedAt(first))).String()
+	if c.Outcome == session.Open {
+		how = "went on"
+	}
+	return []session.Finding{finding(0, c, fmt.Sprintf("%s %s after %s was cancelled", title(c), how, title(first)))}
+}
+
+// outlived returns the findings about what went on after an agent had ended.
+func outlived(tree []*calls.Call, agent *calls.Call) (found []session.Finding) {
+	for _, c := range tree {
+		if c != agent && !c.Place.Turn && c.Start.Before(endOf(agent)) && c.Outcome != session.Open && endOf(c).After(endOf(agent).Add(grace)) {
+			found = append(found, finding(1, c, fmt.Sprintf("%s ended %s after %s", title(c), table.Millis(endOf(c).Sub(endOf(agent))), title(agent))))
+		}
+	}
+	return found
+}
+
+func finding(rule int, c *calls.Call, message string) session.Finding {
+	return session.Finding{
+		Name: Rules[rule].Name, Severity: Rules[rule].Severity, Frames: []int64{c.Frame}, Conn: c.Conn,
+		Rule: "run: " + Rules[rule].Rule, Message: message,
+	}
+}
+
+// title names a call, with its wire.
+func title(c *calls.Call) string {
+	name := cmp.Or(c.Name, c.Kind)
+	if c.Wire != "" {
+		name += " on " + c.Wire
+	}
+	return name
+}
