@@ -16,7 +16,7 @@ import (
 
 // A terminal sends a signal to its whole foreground process group. A relayed command
 // receives it once, either in a group of its own or in the relay's. ssh is in the relay's,
-// because it may ask for a password.
+// because it may ask for a password, and so is an agent, which owns the terminal.
 func TestTerminalInterruptsOnce(t *testing.T) {
 	const script = `trap "echo once >> $HEARD; exit 3" INT; echo ready; while :; do sleep 0.05; done`
 	dir := t.TempDir()
@@ -24,25 +24,27 @@ func TestTerminalInterruptsOnce(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "ssh"), []byte(ssh), 0o700); err != nil { //nolint:gosec // an executable
 		t.Fatal(err)
 	}
-	for _, endpoint := range [][]string{{"--", "sh", "-c", script}, {"ssh", "host"}} {
-		heard := filepath.Join(dir, "heard"+endpoint[0])
-		status := interrupted(t, endpoint, "HEARD="+heard, "PATH="+dir+":"+os.Getenv("PATH"))
+	for name, line := range map[string][]string{
+		"relay": {"relay", "-q", "--no-tap", "--", "sh", "-c", script}, "ssh": {"relay", "-q", "--no-tap", "ssh", "host"}, "run": {"run", "sh", "-c", script},
+	} {
+		heard := filepath.Join(dir, "heard-"+name)
+		status := interrupted(t, line, "HEARD="+heard, "PATH="+dir+":"+os.Getenv("PATH"), "HOME="+dir, "XDG_STATE_HOME="+dir)
 		if got, err := os.ReadFile(heard); status != 3 || string(got) != "once\n" {
-			t.Errorf("%s: status %d, and it heard %q, %v", endpoint[0], status, got, err)
+			t.Errorf("%s: status %d, and it heard %q, %v", name, status, got, err)
 		}
 	}
 }
 
-// interrupted relays a command on its own terminal, types Ctrl-C once the command is ready,
-// and returns its status. The last output on the terminal may be lost.
-func interrupted(t *testing.T, endpoint []string, env ...string) (status int) {
+// interrupted runs wirectl with a command on its own terminal, types Ctrl-C once the command is
+// ready, and returns its status. The last output on the terminal may be lost.
+func interrupted(t *testing.T, line []string, env ...string) (status int) {
 	t.Helper()
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(program)
-	cmd.Args = append([]string{"wirectl", "relay", "-q", "--no-tap"}, endpoint...)
+	cmd.Args = append([]string{"wirectl"}, line...)
 	cmd.Env = append(os.Environ(), env...)
 	terminal, err := pty.Start(cmd)
 	if err != nil {

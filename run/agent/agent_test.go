@@ -2,8 +2,10 @@ package agent
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/base64"
 	"io"
 	"net"
 	"net/http"
@@ -22,11 +24,13 @@ import (
 	"github.com/wirectl/wirectl/capture/pcapng"
 )
 
+const runToken = "t0ken-of-the-run"
+
 // newTestProxy returns a proxy that records into a folder, and trusts a server.
 func newTestProxy(t *testing.T, s *httptest.Server, user map[string]string) (p *proxy, folder string) {
 	t.Helper()
 	folder = t.TempDir()
-	record, err := Record(folder, "model.pcapng", capture.Session{}, history.Full, func(text string) { t.Error(text) }, "token")
+	record, err := Record(folder, "model.pcapng", capture.Session{}, history.Full, func(text string) { t.Error(text) }, runToken)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +38,7 @@ func newTestProxy(t *testing.T, s *httptest.Server, user map[string]string) (p *
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p, err = newProxy(ca, "token", record, func(name string) string { return user[name] }); err != nil {
+	if p, err = newProxy(ca, runToken, record, func(name string) string { return user[name] }); err != nil {
 		t.Fatal(err)
 	}
 	if s != nil && s.Certificate() != nil {
@@ -99,7 +103,7 @@ func TestProxy(t *testing.T) {
 	p.list(secure.Listener.Addr().String(), plain.Listener.Addr().String())
 	c := through(p, "wirectl")
 	for _, s := range []*httptest.Server{secure, plain, other} {
-		if got, want := get(t, c, s.URL), "200 OK hello "+s.Listener.Addr().String(); got != want {
+		if got, want := get(t, c, s.URL+"/?env="+runToken), "200 OK hello "+s.Listener.Addr().String(); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
@@ -113,6 +117,9 @@ func TestProxy(t *testing.T) {
 		if got := strings.Contains(string(text), "hello "+s.Listener.Addr().String()); got != want {
 			t.Errorf("%s is recorded: %t", s.URL, got)
 		}
+	}
+	if strings.Contains(string(text), runToken) {
+		t.Error("the token of the run is recorded")
 	}
 	if notes := strings.Join(p.unseen(), ""); !strings.Contains(notes, other.Listener.Addr().String()) || strings.Contains(notes, plain.Listener.Addr().String()) {
 		t.Errorf("not seen: %q", notes)
@@ -153,7 +160,7 @@ func TestProxyRefuses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		request = strings.Replace(request, "\r\nHost", "\r\nProxy-Authorization: basic eDp0b2tlbg==\r\nHost", 1) // x:token
+		request = strings.Replace(request, "\r\nHost", "\r\nProxy-Authorization: basic "+base64.StdEncoding.EncodeToString([]byte("x:"+runToken))+"\r\nHost", 1)
 		_, _ = io.WriteString(c, request)
 		line, _ := bufio.NewReader(c).ReadString('\n')
 		if !strings.Contains(line, " "+want+" ") {
@@ -313,5 +320,69 @@ func TestRemoveLeftovers(t *testing.T) {
 	left, _ := os.ReadDir(parent)
 	if len(left) != 2 {
 		t.Errorf("%v are left", left)
+	}
+}
+
+// A client that leaves in mid-stream is missed by the server, over either version of HTTP.
+func TestProxyPassesOnThatClientsLeave(t *testing.T) {
+	for _, h2 := range []bool{false, true} {
+		gone := make(chan struct{})
+		s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.WriteString(w, r.Proto)
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+			close(gone)
+		}))
+		s.EnableHTTP2 = h2
+		s.StartTLS()
+		p, _ := newTestProxy(t, s, nil)
+		p.list(s.Listener.Addr().String())
+		c := through(p, "wirectl")
+		c.Transport.(*http.Transport).ForceAttemptHTTP2 = h2
+		ctx, cancel := context.WithCancel(t.Context())
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := c.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := make([]byte, len("HTTP/x.x"))
+		_, _ = io.ReadFull(answer.Body, b)
+		if want := map[bool]string{false: "HTTP/1.1", true: "HTTP/2.0"}[h2]; string(b) != want {
+			t.Errorf("the server speaks %s, want %s", b, want)
+		}
+		cancel()
+		<-gone
+		answer.Body.Close()
+		s.Close()
+	}
+}
+
+// A server that is not trusted, or that asks for a certificate, is not opened: the client judges it itself.
+func TestProxyLeavesServersToTheirClients(t *testing.T) {
+	for want, cfg := range map[string]*tls.Config{"failed to verify": {}, "asks for a certificate": {ClientAuth: tls.RequestClientCert}} {
+		s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }))
+		s.TLS = cfg
+		s.StartTLS()
+		p, _ := newTestProxy(t, s, nil)
+		if cfg.ClientAuth == tls.NoClientCert {
+			p.roots = x509.NewCertPool()
+		}
+		p.list(s.Listener.Addr().String())
+		c := through(p, "wirectl")
+		pool := x509.NewCertPool()
+		pool.AddCert(s.Certificate()) // and not that of the proxy
+		c.Transport.(*http.Transport).TLSClientConfig.RootCAs = pool
+		if got := get(t, c, s.URL); got != "200 OK hello" {
+			t.Errorf("%s: %s", want, got)
+		}
+		c.CloseIdleConnections()
+		finish(t, p)
+		if notes := strings.Join(p.unseen(), ""); !strings.Contains(notes, want) {
+			t.Errorf("not seen: %q, want %q", notes, want)
+		}
+		s.Close()
 	}
 }

@@ -401,7 +401,7 @@ func (p *proxy) openTLS(c *buffered, server net.Conn, address string) {
 		if upstream.ConnectionState().NegotiatedProtocol == "h2" {
 			kind = carrier.H2
 		}
-		p.speak(secure, upstream, "https://"+address, kind, address, stack)
+		p.speak(secure, upstream, "https://"+strings.TrimSuffix(address, ":443"), kind, address, stack)
 	}
 }
 
@@ -599,7 +599,7 @@ func (p *proxy) plain() http.RoundTripper {
 				}
 				t := &tapped{Conn: c, proxy: p, address: strings.ToLower(address)}
 				if opened {
-					t.tap = p.record.connect(carrier.HTTP1, "http://"+t.address)
+					t.tap = p.record.connect(carrier.HTTP1, "http://"+strings.TrimSuffix(t.address, ":80"))
 				}
 				return t, nil
 			},
