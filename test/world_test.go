@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
 	"io"
@@ -20,8 +21,6 @@ import (
 	"os/signal"
 	"strings"
 	"time"
-
-	"crypto/x509/pkix"
 )
 
 // world is a network of made-up hosts below .test, and of api.openai.com. It has a proxy, through which each

@@ -316,7 +316,7 @@ func (r *running) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	if r.proxy != nil && r.recorder != nil && (r.BaseURL || ignoresProxy(s.Program, r.Environ)) {
+	if r.proxy != nil && r.recorder != nil && (r.BaseURL || ignoresProxy(ctx, s.Program, r.Environ)) {
 		if err := r.moveModels(ctx); err != nil {
 			return err
 		}
@@ -351,7 +351,7 @@ func (r *running) agent(ctx context.Context) (status int, signal string, err err
 	if s.Folder != "" && isPipe(r.Stdin) && isPipe(r.Stdout) && s.isDriven(s.Args) {
 		return r.driven(ctx)
 	}
-	cmd := exec.Command(s.Program, s.Args...)
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), s.Program, s.Args...)
 	cmd.Args[0] = r.Command[0]
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = r.Stdin, r.Stdout, r.Stderr, s.Env.List()
 	cmd.SysProcAttr = endsWithUs()
@@ -379,7 +379,10 @@ func (r *running) agent(ctx context.Context) (status int, signal string, err err
 			if sig != os.Interrupt && sig != syscall.SIGQUIT && sig != syscall.SIGPIPE {
 				_ = cmd.Process.Signal(sig)
 			}
-		case <-ended:
+		case err := <-ended:
+			if cmd.ProcessState == nil {
+				return 1, "", err
+			}
 			status, signal = exitOf(cmd.ProcessState)
 			r.logEvent(history.Event{Event: "exit", Time: time.Now(), PID: cmd.Process.Pid, Status: &status, Signal: signal})
 			return status, signal, nil

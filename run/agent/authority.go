@@ -92,7 +92,11 @@ type trustVariable struct {
 // trustVariables are those of docs/run.md.
 var trustVariables = []trustVariable{
 	{"NODE_EXTRA_CA_CERTS", false},
-	{"SSL_CERT_FILE", true}, {"REQUESTS_CA_BUNDLE", true}, {"CURL_CA_BUNDLE", true}, {"GIT_SSL_CAINFO", true}, {"CODEX_CA_CERTIFICATE", true},
+	{"SSL_CERT_FILE", true},
+	{"REQUESTS_CA_BUNDLE", true},
+	{"CURL_CA_BUNDLE", true},
+	{"GIT_SSL_CAINFO", true},
+	{"CODEX_CA_CERTIFICATE", true},
 }
 
 // rootFiles are where systems keep their roots.

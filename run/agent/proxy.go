@@ -69,13 +69,14 @@ func (p *proxy) url(user string) *url.URL {
 
 // newProxy returns a proxy that listens on loopback.
 func newProxy(a *authority, token string, record *Recorder, getenv func(string) string) (*proxy, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ctx, cancel := context.WithCancel(context.Background())
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
+		cancel()
 		return nil, err
 	}
-	p := &proxy{listener: l, token: token, authority: a, record: record, roots: userRoots(getenv), hosts: map[string]*host{}, conns: map[io.Closer]bool{}}
+	p := &proxy{ctx: ctx, cancel: cancel, listener: l, token: token, authority: a, record: record, roots: userRoots(getenv), hosts: map[string]*host{}, conns: map[io.Closer]bool{}}
 	p.onward = proxyOf(getenv)
-	p.ctx, p.cancel = context.WithCancel(context.Background())
 	forward := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) { r.Out.Host = r.In.Host }, Transport: p.plain(), FlushInterval: -1,
 		ErrorLog: log.New(io.Discard, "", 0),
@@ -237,7 +238,7 @@ func (p *proxy) dial(ctx context.Context, address string) (net.Conn, error) {
 	err = request.Write(c)
 	var answer *http.Response
 	if err == nil {
-		answer, err = http.ReadResponse(reader, request)
+		answer, err = http.ReadResponse(reader, request) //nolint:bodyclose // what follows is the tunnel
 	}
 	if err == nil && answer.StatusCode != http.StatusOK {
 		err = fmt.Errorf("the proxy %s answered %s", via.Host, answer.Status)

@@ -173,12 +173,12 @@ var baseURLs = []baseURL{
 }
 
 // ignoresProxy reports whether a program is a Node that never uses a proxy: one below 24, run directly.
-func ignoresProxy(program string, environ []string) bool {
+func ignoresProxy(ctx context.Context, program string, environ []string) bool {
 	name := strings.TrimSuffix(filepath.Base(program), ".exe")
 	if name != "node" {
 		return false
 	}
-	cmd := exec.Command(program, "--version")
+	cmd := exec.CommandContext(ctx, program, "--version")
 	cmd.Env = environ
 	out, err := cmd.Output()
 	major, _, _ := strings.Cut(strings.TrimPrefix(string(out), "v"), ".")
