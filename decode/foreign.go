@@ -20,7 +20,8 @@ import (
 	forms "github.com/wirectl/wirectl/source/all"
 )
 
-// readHead reads the beginning of a file, as much as is there without waiting.
+// readHead reads the beginning of a file: as much as is there without waiting, or of a pipe as much as it
+// takes to know the form.
 func readHead(f *source.File) *source.Head {
 	h := &source.Head{}
 	var err error
@@ -29,7 +30,7 @@ func readHead(f *source.File) *source.Head {
 		piece := make([]byte, min(source.HeadSize, 64<<10))
 		n, err = f.Reader.Read(piece)
 		h.Bytes = append(h.Bytes, piece[:n]...)
-		if n == 0 || !f.AtHand {
+		if n == 0 || !f.AtHand && !forms.MayBecome(h.Bytes) {
 			break
 		}
 	}

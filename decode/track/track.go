@@ -230,6 +230,9 @@ func (f *Follower) see(it *decode.Item) {
 	var m *protocol.Message
 	if it.Protocol == w.protocol {
 		m = &it.Message
+		if price, known := f.prices.Of(string(m.Model)); known && m.Usage.Cost == 0 && all.Rules(it.Protocol).NoWire {
+			m.Usage.Cost = price.Micros(m.Usage.Input, m.Usage.Cached, m.Usage.Output)
+		}
 	}
 	if well && it.Message.Phase == protocol.Open {
 		fr.Links = f.links(it, nil)

@@ -210,7 +210,7 @@ func (t *telemetry) advance() {
 	text, err := t.next()
 	switch {
 	case errors.Is(err, source.ErrIdle):
-		t.giveTrees(false) // a turn may go on
+		t.arrange(false) // a turn may go on
 		t.queue.Push(source.Record{Kind: source.Idle})
 		if !t.begun {
 			t.queue.Err = errors.New("it has neither spans nor log records")
@@ -221,7 +221,7 @@ func (t *telemetry) advance() {
 			t.enter(t.early[0].at, "other", agentlog.Event{Name: "outside of turns"})
 			t.endTurn()
 		}
-		t.giveTrees(true)
+		t.arrange(true)
 		if t.begun {
 			t.introduce(t.about.Created)
 		}
@@ -288,8 +288,8 @@ func (t *telemetry) add(at time.Time, rank int, e agentlog.Event) {
 	t.events = append(t.events, spanEvent{e, at, rank})
 }
 
-// tell tells an event. Time does not go back.
-func (t *telemetry) tell(at time.Time, e agentlog.Event) {
+// pass passes an event on. Time does not go back.
+func (t *telemetry) pass(at time.Time, e agentlog.Event) {
 	t.introduce(at)
 	if at.After(t.now) {
 		t.now = at
@@ -303,7 +303,7 @@ func (t *telemetry) introduce(at time.Time) {
 		t.opened = true
 		t.queue.Push(source.Record{Kind: source.Opened, Conn: 1, Time: at, Data: []byte("user → " + t.about.Unit)})
 		program, version, _ := strings.Cut(t.about.Teller, " ")
-		t.tell(at, agentlog.Event{Type: agentlog.Session, ID: t.session, Name: program, Version: version})
+		t.pass(at, agentlog.Event{Type: agentlog.Session, ID: t.session, Name: program, Version: version})
 	}
 }
 
@@ -360,7 +360,7 @@ func (t *telemetry) takeSpan(r *spanRecord) {
 // hold counts what waits, and ends the waiting when it is too much.
 func (t *telemetry) hold(e *agentlog.Event) {
 	if t.held += len(e.Text) + len(e.Arguments); len(t.waiting)+len(t.events) > maxSpans || t.held > maxSpanText {
-		t.giveTrees(true)
+		t.arrange(true)
 	}
 }
 
@@ -396,8 +396,8 @@ func serverIn(name *string) (server string) {
 	return server
 }
 
-// giveTrees tells the spans whose trees are complete, or all of them.
-func (t *telemetry) giveTrees(everything bool) {
+// arrange passes on the spans whose trees are complete, or all of them.
+func (t *telemetry) arrange(everything bool) {
 	lacking := map[string]bool{} // traces with a span whose parent did not come
 	trace := func(s *span) string { id, _, _ := strings.Cut(s.id, " "); return id }
 	for _, s := range t.waiting {
@@ -431,7 +431,7 @@ func (t *telemetry) giveTrees(everything bool) {
 				continue
 			}
 		}
-		t.tell(e.at, e.Event)
+		t.pass(e.at, e.Event)
 	}
 	t.waiting, t.events = rest, t.events[:0]
 	if len(rest) == 0 {

@@ -4,11 +4,14 @@ package all
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"io"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/wirectl/wirectl/internal/inflate"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/source"
 	"github.com/wirectl/wirectl/source/agents"
 	"github.com/wirectl/wirectl/source/claudecode"
@@ -64,6 +67,47 @@ func Detect(h *source.Head) *source.Form {
 	return nil
 }
 
+// magics are how files begin that are not lines.
+var magics = []string{
+	"\xd4\xc3\xb2\xa1", "\xa1\xb2\xc3\xd4", "\x4d\x3c\xb2\xa1", "\xa1\xb2\x3c\x4d", "\x0a\x0d\x0d\x0a", "\x28\xb5\x2f\xfd", "SQLite format 3\x00",
+	"\xef\xbb\xbf", "event:", "data:", "retry:", "HTTP/", "[Trace - ", `{"`,
+}
+
+// MayBecome reports whether more of what begins so could tell its form: its first value of JSON is not whole, or it
+// begins like what has its form only later. No stream of a framing waits in such a place.
+func MayBecome(begin []byte) bool {
+	h := &source.Head{Bytes: begin}
+	text := h.Text()
+	switch {
+	case len(begin) == 0:
+		return false
+	case slices.ContainsFunc(magics, func(m string) bool { return strings.HasPrefix(m, string(begin)) }):
+		return true
+	case isPacketMagic(begin) && len(begin) < 28, IsPacked(begin) && Detect(h) == nil:
+		return true
+	case Detect(h) != nil || len(text) == 0:
+		return false
+	case text[0] == '{' || text[0] == '[':
+		if last := text[len(text)-1]; last != '}' && last != ']' && last != '\n' && last != 0 {
+			return true
+		}
+		var s jsonscan.Scanner
+		s.Init(text)
+		s.Value()
+		cut, _ := errors.AsType[*jsonscan.SyntaxError](s.Err())
+		return cut != nil && cut.Truncated
+	case flowsBegin.Match(text), saved.Match(text):
+		return true
+	}
+	return false
+}
+
+var (
+	flowsBegin = regexp.MustCompile(`^[0-9]{1,12}:[0-9]+:`)
+	// saved is an event stream whose first data has not come.
+	saved = regexp.MustCompile(`^((event|id|retry)?:[^\n]*\n)*((event|id|retry)?:[^\n]*|data:[^\n]*)?$`)
+)
+
 // Nearest returns the form that the objects of a file are most like; nil if they are like none.
 func Nearest(h *source.Head) (nearest *source.Form) {
 	const least = 0.6
@@ -99,6 +143,10 @@ type test = func(*source.Head) bool
 func begins(pattern string) test {
 	p := regexp.MustCompile(pattern)
 	return func(h *source.Head) bool { return p.Match(h.Bytes) }
+}
+
+func isPacketMagic(begin []byte) bool {
+	return slices.ContainsFunc(magics[:5], func(m string) bool { return bytes.HasPrefix(begin, []byte(m)) })
 }
 
 // isPackets recognizes pcap of both byte orders and units of time, and pcapng of another link type than

@@ -20,6 +20,8 @@ var (
 	fieldPattern = regexp.MustCompile(`^(event|data|id|retry)?:`)
 	dataPattern  = regexp.MustCompile(`^data: ?([{\[].*|\[DONE\])$`)
 
+	done = []byte("[DONE]")
+
 	lengthPattern = regexp.MustCompile(`(?i)\ncontent-length:[ \t]*([0-9]+)`)
 	codedPattern  = regexp.MustCompile(`(?i)\n(transfer|content)-encoding:`)
 )
@@ -38,8 +40,11 @@ func isEvents(h *source.Head) bool {
 		return false
 	}
 	for _, line := range lines {
-		if bytes.HasPrefix(line, []byte("data:")) {
-			return dataPattern.Match(line)
+		switch {
+		case bytes.HasPrefix(line, []byte("data:")):
+			return dataPattern.Match(line) && (lines[0][0] != ':' || line[len(line)-1] != ']' || bytes.HasSuffix(line, done))
+		case !fieldPattern.Match(line):
+			return false // a text, of which the first line begins so
 		}
 	}
 	return false

@@ -108,6 +108,7 @@ type reader struct {
 	secrets      map[string]bool // servers whose connections are encrypted
 	unknown      int             // connections of unknown content
 	foreign      int             // packets of links that are not read
+	shortest     int             // bytes that are left of a packet; 0 if none was cut
 	fragments    int             // of IPv4
 	defragmenter *ip4defrag.IPv4Defragmenter
 	over         bool // there are no more packets
@@ -137,6 +138,9 @@ func (r *reader) readPacket() {
 	if err != nil {
 		r.end(err)
 		return
+	}
+	if n := info.CaptureLength; n < info.Length && (r.shortest == 0 || n < r.shortest) {
+		r.shortest = n
 	}
 	if info.Timestamp.After(r.now) { // packets of several interfaces need not be in order
 		r.now = info.Timestamp.UTC()
@@ -324,7 +328,7 @@ func (s *stream) ReassembledSG(sg reassembly.ScatterGather, _ reassembly.Assembl
 	s.later(func() {
 		if skipped > 0 && !s.lost {
 			s.lost = true
-			s.takeBytes(source.Lost, sender, nil)
+			s.takeBytes(source.Lost, sender, s.reasonOfGap())
 		}
 		if len(data) > 0 {
 			s.takeBytes(source.Bytes, sender, data)
@@ -336,6 +340,15 @@ func (s *stream) ReassembledSG(sg reassembly.ScatterGather, _ reassembly.Assembl
 			}
 		}
 	})
+}
+
+// reasonOfGap says why bytes are missing; nil if that is unknown.
+func (s *stream) reasonOfGap() []byte {
+	if s.shortest == 0 {
+		return nil
+	}
+	return fmt.Appendf(nil, "bytes of %s are missing, because packets were cut to %d bytes when they were captured (tcpdump -s 0 keeps all): the rest of the connection is not read",
+		s.hosts[1], s.shortest)
 }
 
 // ReassemblyComplete is for the assembler.
