@@ -32,6 +32,7 @@ const (
 	// OfAgent names the agent that sends a request, of several in one program, OfParent the one that
 	// has started that, and OfTurn the turn of the user in which it sends it.
 	OfAgent
+	OfAgentType // what kind of agent it is
 	OfParent
 	OfTurn
 	// Spawned names the agent that a tool call has started, whose id is Of.

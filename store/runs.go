@@ -277,7 +277,11 @@ func (s *Store) joinWires() {
 	for _, c := range join.Tree(list, s.trackers.Wires, true) {
 		above = append(above[:min(c.Place.Depth, len(above))], 0)
 		r := rows[c]
-		if r == nil { // a turn
+		switch {
+		case c.Place.Agent: // its calls are below the one that has started it
+			above[len(above)-1] = above[max(len(above)-2, 0)]
+			continue
+		case r == nil: // a turn
 			name := c.Name
 			if c.Stopped && c.Reason != "" {
 				name += ": " + c.Reason

@@ -23,6 +23,7 @@ var Spec = protocol.Spec{
 	// Of Claude Code 2.1.
 	Joins: []protocol.Join{
 		{As: protocol.OfAgent, Header: "X-Claude-Code-Agent-Id"},
+		{As: protocol.OfAgentType, Header: "X-Claude-Code-Agent-Type"},
 		{As: protocol.OfTurn, Header: "X-Claude-Code-Prompt-Id"},
 	},
 	SpawnedBy: "agentId: ",

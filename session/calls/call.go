@@ -89,8 +89,9 @@ type Place struct {
 	Depth  int
 	Parent int64 // the frame of the call that it belongs to; 0 for none
 	Edge   Edge  // why
-	// Turn means that the call is no call but stands for what follows from one prompt of the user.
-	Turn bool
+	// Turn means that the call is no call but stands for what follows from one prompt of the user, and
+	// Agent that it stands for what an agent does that another one has started.
+	Turn, Agent bool
 	// Own is what the agent does with the call for itself: "title"; "" if it is part of a turn.
 	Own string
 }
@@ -224,7 +225,7 @@ func tokens(name, title string, drop int, of func(c *Call) (n, perhaps int64)) t
 
 // bytes returns a number of bytes; nil if there are none.
 func (c *Call) bytes(n int64) any {
-	if c.noWire || c.Place.Turn {
+	if c.noWire || c.Place.Turn || c.Place.Agent {
 		return nil
 	}
 	return n

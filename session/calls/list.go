@@ -60,10 +60,11 @@ const maxPromptTools = 5
 
 // Show counts a call, and prints it if it is chosen.
 func (l *List) Show(c *Call) {
-	if !c.Place.Turn {
+	stands := c.Place.Turn || c.Place.Agent // for others
+	if !stands {
 		l.calls++
 	}
-	if c.Outcome.Failed() && !c.Place.Turn {
+	if c.Outcome.Failed() && !stands {
 		l.failed++
 	}
 	l.timed = l.timed || !c.Start.IsZero()
@@ -113,7 +114,7 @@ func (l *List) rank() {
 }
 
 func (l *List) print(c *Call) {
-	if !c.Place.Turn {
+	if !c.Place.Turn && !c.Place.Agent {
 		l.listed++
 	}
 	if c.Operation == 0 {

@@ -47,7 +47,7 @@ func endOf(c *calls.Call) time.Time { return c.Start.Add(c.Duration) }
 
 // lost returns the finding that a call of a cancelled turn went on. Turn begins with the calls of the turn.
 func lost(turn []*calls.Call, c *calls.Call) []session.Finding {
-	if c.Stopped {
+	if c.Stopped || c.Place.Agent {
 		return nil
 	}
 	var first, last *calls.Call // that were cancelled
@@ -55,7 +55,7 @@ func lost(turn []*calls.Call, c *calls.Call) []session.Finding {
 		if s.Place.Depth == 0 {
 			break
 		}
-		if !s.Stopped {
+		if !s.Stopped || s.Place.Agent {
 			continue
 		}
 		if first == nil || stoppedAt(s).Before(stoppedAt(first)) {
@@ -78,7 +78,7 @@ func lost(turn []*calls.Call, c *calls.Call) []session.Finding {
 // outlived returns the findings about what went on after an agent had ended.
 func outlived(tree []*calls.Call, agent *calls.Call) (found []session.Finding) {
 	for _, c := range tree {
-		if c != agent && !c.Place.Turn && c.Start.Before(endOf(agent)) && c.Outcome != session.Open && endOf(c).After(endOf(agent).Add(grace)) {
+		if c != agent && !c.Place.Turn && !c.Place.Agent && c.Start.Before(endOf(agent)) && c.Outcome != session.Open && endOf(c).After(endOf(agent).Add(grace)) {
 			found = append(found, finding(1, c, fmt.Sprintf("%s ended %s after %s", title(c), table.Millis(endOf(c).Sub(endOf(agent))), title(agent))))
 		}
 	}

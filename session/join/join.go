@@ -57,6 +57,9 @@ func Tree(list []*calls.Call, wires map[[2]int]string, ofRun bool) []*calls.Call
 	t.placeByTime()
 	var out []*calls.Call
 	turns := 0
+	for _, a := range t.agents {
+		a.Usage, a.Duration = a.total()
+	}
 	for _, n := range t.roots {
 		switch {
 		case !n.Place.Turn:
@@ -85,6 +88,7 @@ type tree struct {
 	spawns            map[string]string    // the tool calls that have started agents, by the names of these
 	models            map[string][]*node   // calls to models by agents
 	turns             map[turn]*node
+	agents            map[string]*node // those that others have started
 }
 
 // A node is a call in the tree.
@@ -92,6 +96,7 @@ type node struct {
 	*calls.Call
 	isModel             bool
 	agent, parent, turn string
+	agentType           string
 	children            []*node
 	placed              bool
 }
@@ -120,6 +125,8 @@ func (t *tree) enter(c *calls.Call) {
 		switch l.As {
 		case protocol.OfAgent:
 			n.agent = l.Text
+		case protocol.OfAgentType:
+			n.agentType = l.Text
 		case protocol.OfParent:
 			n.parent = l.Text
 		case protocol.OfTurn:
@@ -189,12 +196,13 @@ func (n *node) adopt(child *node, how calls.Edge) {
 // placeModel puts a call to a model below the tool call that has started its agent, or else into a turn.
 func (t *tree) placeModel(n *node) {
 	if m := t.latest(t.spawns[n.agent], n.Start); n.agent != "" && m != nil && m.by != n {
-		m.by.adopt(n, calls.Exact)
+		t.agentOf(n, m.by, calls.Exact).adopt(n, calls.Exact)
+		t.remember(n)
 		return
 	}
 	if n.parent != "" {
 		if before := t.models[n.parent]; len(before) > 0 {
-			before[len(before)-1].adopt(n, calls.ByTime) // the agent is known, and of its calls the latest
+			t.agentOf(n, before[len(before)-1], calls.ByTime).adopt(n, calls.Exact) // of the calls of its parent, the latest
 			t.remember(n)
 			return
 		}
@@ -217,6 +225,21 @@ func (t *tree) placeModel(n *node) {
 	n.Place.Edge = how
 	top.children = append(top.children, n)
 	t.remember(n)
+}
+
+// agentOf returns the row of the agent that makes a call, which is below the call that has started it.
+func (t *tree) agentOf(n, by *node, how calls.Edge) *node {
+	a := t.agents[n.agent]
+	if a == nil {
+		if t.agents == nil {
+			t.agents = map[string]*node{}
+		}
+		a = &node{Call: &calls.Call{Frame: by.Frame, Kind: "agent", Name: cmp.Or(n.agentType, "agent"), ID: n.agent, Start: n.Start, Offset: n.Offset, Wire: n.Wire, Place: calls.Place{Agent: true}}}
+		t.agents[n.agent] = a
+		by.adopt(a, how)
+	}
+	a.Outcome, a.Reason, a.Stopped = n.Outcome, n.Reason, n.Stopped // of the last one
+	return a
 }
 
 func (t *tree) remember(n *node) {
@@ -345,10 +368,9 @@ func (n *node) appendTo(out []*calls.Call, depth int) []*calls.Call {
 // sum sets the duration, the usage and the outcome of a turn, which are those of all calls in it.
 func (n *node) sum() {
 	var stopped []*node
+	n.Usage, n.Duration = n.total()
 	for c := range n.all() {
-		n.Usage = n.Usage.Plus(c.Usage)
-		n.Duration = max(n.Duration, endOf(c.Call).Sub(n.Start))
-		if c.Stopped {
+		if c.Stopped && !c.Place.Agent {
 			stopped = append(stopped, c)
 		}
 	}
@@ -373,7 +395,7 @@ func (n *node) sum() {
 		story = append(story, text)
 	}
 	for c := range n.all() {
-		if on := endOf(c.Call).Sub(begun); !c.Stopped && c.Start.Before(begun) && on > 0 && !c.Place.Turn {
+		if on := endOf(c.Call).Sub(begun); !c.Stopped && c.Start.Before(begun) && on > 0 && !c.Place.Agent {
 			story = append(story, fmt.Sprintf("%s went on for %s", c.title(), table.Millis(on)))
 		}
 	}
@@ -386,6 +408,17 @@ func stoppedAt(c *calls.Call) time.Time {
 		return endOf(c)
 	}
 	return c.Asked
+}
+
+// total returns the usage of all calls below n, and the time until the last of them ended.
+func (n *node) total() (used protocol.Usage, took time.Duration) {
+	for c := range n.all() {
+		if !c.Place.Agent { // which is the sum of others
+			used = used.Plus(c.Usage)
+			took = max(took, endOf(c.Call).Sub(n.Start))
+		}
+	}
+	return used, took
 }
 
 func (n *node) title() string { return cmp.Or(n.Name, n.Kind) }

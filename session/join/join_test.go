@@ -106,8 +106,9 @@ func TestTree(t *testing.T) {
 			model messages opus 25 30 turn=a returns=t1 spawned=x:t1`,
 			`turn 1
 			└ opus
-			  └ opus exact
-			    └ echo exact
+			  └ agent exact
+			    └ opus exact
+			      └ echo exact
 			└ opus`,
 		},
 		"a command in the time of one tool call": {
@@ -129,7 +130,8 @@ func TestTree(t *testing.T) {
 			`turn 1 (slow cancelled; opus cancelled after 76ms)
 			└ opus
 			  └ slow exact
-			  └ opus exact
+			  └ agent exact
+			    └ opus exact
 			turn 2
 			└ opus`,
 		},
