@@ -72,6 +72,8 @@ type Setup struct {
 	Level  history.Level
 	// Getenv looks up a variable of the user's environment.
 	Getenv func(string) string
+	// after, if not nil, is called when the agent has ended and its captures are complete.
+	after func()
 
 	run *running
 }
@@ -524,6 +526,9 @@ func (r *running) tearDown(status int, signal string) error {
 		}
 	}
 	err := r.recorder.Close()
+	if r.setup.after != nil {
+		r.setup.after()
+	}
 	if r.lock != nil {
 		err = errors.Join(err, r.lock.Close())
 	}

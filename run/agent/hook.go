@@ -286,7 +286,9 @@ func (k *Hook) relay(argv []string, signals <-chan os.Signal) int {
 	if k.server || k.prefixed {
 		command = k.argv
 	}
-	begin := k.started("server", name, strings.Join(command, " "))
+	begin := k.started("server")
+	begin.Name = name
+	_, begin.Command = h.shown(strings.Join(command, " "))
 	_ = history.AppendEvent(h.Folder, begin) // the server works without a record
 	var sink *relay.Fan
 	quiet := func(string) {}
@@ -341,14 +343,11 @@ type named struct {
 func (n named) String() string { return n.name }
 
 // started returns the start of a command.
-func (k *Hook) started(what, name, command string) history.Event {
-	e := history.Event{
-		Event: "start", Time: time.Now(), PID: os.Getpid(), Parent: os.Getppid(),
-		What: what, Name: name, Command: masked(command), Keys: map[string]string{},
-	}
+func (k *Hook) started(what string) history.Event {
+	e := history.Event{Event: "start", Time: time.Now(), PID: os.Getpid(), Parent: os.Getppid(), What: what, Keys: map[string]string{}}
 	for key, variables := range keyVariables {
 		for _, variable := range variables {
-			if value := os.Getenv(variable); value != "" && len(value) <= 200 {
+			if value := os.Getenv(variable); value != "" && len(value) <= maxKey {
 				e.Keys[key] = cmp.Or(e.Keys[key], value)
 			}
 		}

@@ -4,11 +4,15 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/wirectl/wirectl/capture/history"
 	"github.com/wirectl/wirectl/internal/jsonscan"
 )
 
@@ -316,5 +320,35 @@ func TestStandIns(t *testing.T) {
 	h, err := readHooks(o.dir)
 	if err != nil || len(h.Programs) != 2 || h.Agent != "gemini" {
 		t.Errorf("the hooks read %+v (%v)", h, err)
+	}
+}
+
+// The shell commands of Codex are those in the transcripts of threads that are on the wires of the run.
+func TestCodexCommands(t *testing.T) {
+	const ours, other = "01a22435-5edd-7743-a1f3-fdbf5cd44eff", "01a22435-0000-7743-a1f3-fdbf5cd44eff"
+	sessions, record := filepath.Join(t.TempDir(), "sessions"), t.TempDir()
+	since := time.UnixMilli(1795903800000)
+	item := func(at int64, id, command, exit string) string {
+		return `{"type":"event_msg","payload":{"type":"item_completed","item":{"type":"CommandExecution","id":"` + id + `","process_id":"7","command":["/bin/bash","-lc",` +
+			command + `],"exit_code":` + exit + `},"started_at_ms":` + strconv.FormatInt(at, 10) + `,"completed_at_ms":` + strconv.FormatInt(at+5, 10) + "}}\n"
+	}
+	write(t, filepath.Join(sessions, "2026/11/28/rollout-2026-11-28T21-29-41-"+ours+".jsonl"), "{}\n"+item(1795903799999, "old", `"ls"`, "0")+
+		item(1795903800001, "call_1", `"go test --token sk-abcdefghijklmnopqrstuvwxyz"`, "2")+item(1795903800002, "call_2", `"x"`, "null")+"no JSON \"CommandExecution\"\n")
+	write(t, filepath.Join(sessions, "2026/11/28/rollout-2026-11-28T21-29-41-"+other+".jsonl"), item(1795903800001, "call_3", `"ls"`, "0"))
+	write(t, filepath.Join(sessions, "notes.jsonl"), "")
+	write(t, filepath.Join(record, "model.pcapng"), strings.Repeat("x", 1<<16-20)+ours+strings.Repeat("y", 100))
+	write(t, filepath.Join(record, history.EventsFile), "")
+	h := &hooks{State: State{PID: 9, Folder: record, Level: history.Full}}
+	h.codexCommands(sessions, since)
+	text, err := os.ReadFile(filepath.Join(record, history.EventsFile))
+	want := `{"event":"start","time":"AT.001","pid":4194311,"parent":9,"what":"shell","name":"go","command":"go test --token [redacted]","keys":{"call":"call_1","thread":"` + ours + `"}}
+{"event":"exit","time":"AT.006","pid":4194311,"status":2}
+`
+	if got := regexp.MustCompile(`"time":"[^"]*(\.\d+)[^"]*"`).ReplaceAllString(string(text), `"time":"AT$1"`); err != nil || got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	h.Level = history.Metadata
+	if name, text := h.shown(`rm -rf "$HOME/secret"`); name != "rm" || text != "rm" {
+		t.Errorf("metadata has %s: %s", name, text)
 	}
 }

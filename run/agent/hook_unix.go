@@ -58,12 +58,8 @@ const passing = 50 * time.Millisecond
 // report runs a shell command, in our process group and with our files, and reports its start and its
 // exit. It ends as the command did.
 func (k *Hook) report(argv []string) int {
-	begin := k.started("shell", "", "")
-	begin.Command = masked(shellCommand(k.argv[0]))
-	begin.Name = "sh"
-	if words, _ := splitWords(begin.Command); len(words) > 0 {
-		begin.Name = render.Clip(words[0], 100)
-	}
+	begin := k.started("shell")
+	begin.Name, begin.Command = k.hooks.shown(shellCommand(k.argv[0]))
 	received := make(chan os.Signal, 16)
 	signal.Notify(received, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
 	path := lookPath(argv[0], os.Getenv("PATH"))

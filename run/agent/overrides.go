@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/pelletier/go-toml/v2"
 	"github.com/tailscale/hujson"
@@ -70,6 +71,9 @@ func hookServers(ctx context.Context, s *Setup) error {
 	}
 	for _, note := range o.notes {
 		s.Note(note)
+	}
+	if since := time.Now(); s.Name == "codex" {
+		s.after = func() { o.codexCommands(filepath.Join(filepath.Dir(o.Configs[0]), "sessions"), since) }
 	}
 	s.Args = append(o.args, s.Args...)
 	for _, name := range slices.Sorted(maps.Keys(o.variables)) {

@@ -54,7 +54,7 @@ var hookedAgents = []hooked{
 		},
 	},
 	{
-		"codex", `{name: exec_command, arguments: {cmd: "echo tool-said-$((40+2))"}}`, "mcp__%s__%s", true, false, false,
+		"codex", `{name: exec_command, arguments: {cmd: "echo tool-said-$((40+2))"}}`, "mcp__%s__%s", true, true, false,
 		func(t *testing.T, home, door string, server func(string) []string, web string) (env, command []string) {
 			folder := codexHome(t, door)
 			config, err := os.OpenFile(filepath.Join(folder, "config.toml"), os.O_APPEND|os.O_WRONLY, 0)
