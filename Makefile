@@ -66,6 +66,7 @@ bench:
 	$(GO) -C test/bench run ./decode
 	$(GO) -C test/bench run ./relay
 	$(GO) -C test/bench run ./relay hub
+	$(GO) -C test/bench run ./relay run
 	$(GO) -C test/bench run ./broker
 	$(GO) -C test/bench run ./broker monitor
 	$(GO) -C test/bench run ./broker unit

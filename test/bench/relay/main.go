@@ -19,8 +19,15 @@ import (
 )
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == "hub" {
+	switch {
+	case len(os.Args) > 1 && os.Args[1] == "hub":
 		harness.Main(hubs)
+		return
+	case len(os.Args) > 1 && os.Args[1] == "run":
+		harness.Main(agents)
+		return
+	case len(os.Args) > 2 && os.Args[1] == "agent":
+		agent(os.Args[2])
 		return
 	}
 	harness.Main(throughput, roundTrip, crowd, page, paint, tracker)
