@@ -522,7 +522,7 @@ func (r *running) tearDown(status int, signal string) error {
 			r.remark("models (no connection; for a program that does not use HTTPS_PROXY, try --base-url)")
 		}
 		if r.recorder != nil {
-			r.notes = append(r.notes, r.proxy.unseen()...)
+			r.notes = append(r.notes, r.proxy.unseen(r.setup.Kind)...)
 		}
 	}
 	err := r.recorder.Close()

@@ -121,7 +121,7 @@ func TestProxy(t *testing.T) {
 	if strings.Contains(string(text), runToken) {
 		t.Error("the token of the run is recorded")
 	}
-	if notes := strings.Join(p.unseen(), ""); !strings.Contains(notes, other.Listener.Addr().String()) || strings.Contains(notes, plain.Listener.Addr().String()) {
+	if notes := strings.Join(p.unseen(&Kind{}), ""); !strings.Contains(notes, other.Listener.Addr().String()) || strings.Contains(notes, plain.Listener.Addr().String()) {
 		t.Errorf("not seen: %q", notes)
 	}
 	opened := 0
@@ -380,7 +380,7 @@ func TestProxyLeavesServersToTheirClients(t *testing.T) {
 		}
 		c.CloseIdleConnections()
 		finish(t, p)
-		if notes := strings.Join(p.unseen(), ""); !strings.Contains(notes, want) {
+		if notes := strings.Join(p.unseen(&Kind{}), ""); !strings.Contains(notes, want) {
 			t.Errorf("not seen: %q, want %q", notes, want)
 		}
 		s.Close()

@@ -691,12 +691,12 @@ func (p *proxy) seen() (names []string) {
 	return names
 }
 
-// unseen says what was not read, and why.
-func (p *proxy) unseen() (notes []string) {
+// unseen says what was not read, and why. An agent calls its own hosts for itself.
+func (p *proxy) unseen(agent *Kind) (notes []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var others []string
-	var bytes int64
+	var bytes, own int64
 	for _, address := range slices.Sorted(maps.Keys(p.hosts)) {
 		h, name := p.hosts[address], strings.TrimSuffix(address, ":443")
 		if len(h.refused) > 0 {
@@ -708,8 +708,15 @@ func (p *proxy) unseen() (notes []string) {
 		if h.unread == 0 || len(h.refused) > 0 || h.blind != "" {
 			continue
 		}
+		if matches := func(pattern string) bool { found, _ := path.Match(pattern, name); return found }; slices.ContainsFunc(agent.Own, matches) {
+			own += h.up + h.down
+			continue
+		}
 		bytes += h.up + h.down
 		others = append(others, name)
+	}
+	if own > 0 {
+		notes = append(notes, render.Count(own, "byte")+" for updates and telemetry of "+agent.Name)
 	}
 	if len(others) > 0 {
 		const most = 5

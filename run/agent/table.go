@@ -25,10 +25,10 @@ type Kind struct {
 	Name string
 	// Hosts are its model APIs, besides modelHosts.
 	Hosts []string
-	// Own are the hosts, with paths, that it calls for itself: to check for updates, and to send telemetry.
+	// Own are other hosts that it calls for itself: to check for updates, and to send telemetry.
 	Own []string
-	// Config are its files that may name MCP servers over HTTP, and gateways to models. In them, {here} is the
-	// project, {home} the user's folder, and {VARIABLE:DEFAULT} a folder that a variable may name.
+	// Config are files that may name gateways to models, besides those with its MCP servers. In them, {here} is
+	// the project, and {claude} the folder of Claude Code.
 	Config []string
 	// Driven are arguments with which a program drives it over standard input and output.
 	Driven []string
@@ -51,29 +51,23 @@ var modelHosts = []string{
 var Kinds = []Kind{
 	{
 		Name: "claude", Config: []string{
-			"{here}/.mcp.json", "{here}/.claude/settings.json", "{here}/.claude/settings.local.json",
-			"{CLAUDE_CONFIG_DIR:{home}}/.claude.json", "{CLAUDE_CONFIG_DIR:{home}/.claude}/settings.json",
+			"{here}/.claude/settings.json", "{here}/.claude/settings.local.json", "{claude}/settings.json",
 		},
 		Hosts: []string{"mcp-proxy.anthropic.com"}, Driven: []string{"stream-json"},
-		Own: []string{
-			"api.anthropic.com/api/", "api.anthropic.com/mcp-registry/", "raw.githubusercontent.com", "downloads.claude.ai", "registry.npmjs.org",
-			"statsig.anthropic.com", "storage.googleapis.com",
-		},
+		Own: []string{"raw.githubusercontent.com", "downloads.claude.ai", "registry.npmjs.org", "statsig.anthropic.com", "storage.googleapis.com"},
 	},
 	{
-		Name: "codex", Config: []string{"{CODEX_HOME:{home}/.codex}/config.toml", "{here}/.codex/config.toml"}, Driven: []string{"app-server", "mcp-server", "proto"}, Prepare: prepareCodex,
-		Own: []string{
-			"chatgpt.com/backend-api/codex/models", "chatgpt.com/backend-api/plugins/", "api.github.com", "ab.chatgpt.com", "raw.githubusercontent.com",
-		},
+		Name: "codex", Config: []string{"{here}/.codex/config.toml"}, Driven: []string{"app-server", "mcp-server", "proto"}, Prepare: prepareCodex,
+		Own: []string{"api.github.com", "ab.chatgpt.com", "raw.githubusercontent.com"},
 	},
 	{
-		Name: "gemini", Config: []string{"{here}/.gemini/settings.json", "{home}/.gemini/settings.json"}, Driven: []string{"--acp", "--experimental-acp"},
+		Name: "gemini", Driven: []string{"--acp", "--experimental-acp"},
 		Own: []string{"play.googleapis.com", "registry.npmjs.org"},
 	},
-	{Name: "opencode", Config: []string{"{here}/opencode.json", "{here}/opencode.jsonc", "{XDG_CONFIG_HOME:{home}/.config}/opencode/opencode.json", "{XDG_CONFIG_HOME:{home}/.config}/opencode/opencode.jsonc"}, Driven: []string{"acp"}, Own: []string{"models.opencode.ai", "models.dev", "registry.npmjs.org"}},
-	{Name: "copilot", Config: []string{"{COPILOT_HOME:{home}/.copilot}/mcp-config.json"}, Driven: []string{"--acp"}, Own: []string{"api.github.com", "registry.npmjs.org"}},
-	{Name: "qwen", Config: []string{"{here}/.qwen/settings.json", "{home}/.qwen/settings.json"}, Driven: []string{"--acp", "--experimental-acp"}, Own: []string{"*.rum.aliyuncs.com", "registry.npmjs.org"}},
-	{Name: "goose", Config: []string{"{XDG_CONFIG_HOME:{home}/.config}/goose/config.yaml"}, Driven: []string{"acp"}},
+	{Name: "opencode", Driven: []string{"acp"}, Own: []string{"models.opencode.ai", "models.dev", "registry.npmjs.org"}},
+	{Name: "copilot", Driven: []string{"--acp"}, Own: []string{"api.github.com", "registry.npmjs.org"}},
+	{Name: "qwen", Driven: []string{"--acp", "--experimental-acp"}, Own: []string{"*.rum.aliyuncs.com", "registry.npmjs.org"}},
+	{Name: "goose", Driven: []string{"acp"}},
 	{Name: "aider", Own: []string{"pypi.org", "raw.githubusercontent.com", "us.i.posthog.com"}},
 }
 
@@ -100,18 +94,15 @@ func (k *Kind) isDriven(args []string) bool {
 // address matches the address of a server in a configuration, whatever its format, or in a list of variables.
 var address = regexp.MustCompile(`(?i)(?:\b(?:http|server)?url|base_?url|_host|api_base|api_url)["']?\s*[:=]\s*["']?(https?://[^\s"']+)`)
 
-// folder matches a name of a folder in Config.
-var folder = regexp.MustCompile(`\{(\w+):([^{}]*)\}`)
-
 // configured returns the hosts, as HOST:PORT, that the agent's configuration and environment name.
 func (k *Kind) configured(getenv func(string) string, environ []string, here string) (hosts []string) {
 	texts := []string{strings.Join(environ, "\n")}
+	files := (&overrides{getenv: getenv, here: here}).settings(k.Name)
+	places := strings.NewReplacer("{here}", here, "{claude}", cmp.Or(getenv("CLAUDE_CONFIG_DIR"), filepath.Join(cmp.Or(getenv("HOME"), getenv("USERPROFILE")), ".claude")))
 	for _, file := range k.Config {
-		file = strings.NewReplacer("{here}", here, "{home}", cmp.Or(getenv("HOME"), getenv("USERPROFILE"))).Replace(file)
-		file = folder.ReplaceAllStringFunc(file, func(text string) string {
-			m := folder.FindStringSubmatch(text)
-			return cmp.Or(getenv(m[1]), m[2])
-		})
+		files = append(files, places.Replace(file))
+	}
+	for _, file := range files {
 		const most = 16 << 20
 		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && info.Size() < most {
 			text, _ := os.ReadFile(file)
