@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -297,9 +298,9 @@ func TestHostileRuns(t *testing.T) {
 		os.Mkdir(filepath.Join(folder, "mcp-c"), 0o700),
 		os.Symlink(filepath.Join(outside, "c2s.bin"), filepath.Join(folder, "mcp-c", "c2s.bin")),
 		os.Mkdir(filepath.Join(folder, "events.ndjson"), 0o700),
-		pipe(filepath.Join(folder, "mcp-d-2.pcapng")),
+		exec.Command("mkfifo", filepath.Join(folder, "mcp-d-2.pcapng")).Run(),
 		os.Mkdir(filepath.Join(folder, "mcp-e"), 0o700),
-		pipe(filepath.Join(folder, "mcp-e", "s2c.bin")),
+		exec.Command("mkfifo", filepath.Join(folder, "mcp-e", "s2c.bin")).Run(),
 		os.WriteFile(filepath.Join(folder, "mcp-f-3.pcapng"), captured(t, 1, 1), 0o600),
 	)
 	lines, err := readRun(t, folder)

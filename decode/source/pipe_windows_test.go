@@ -1,3 +1,0 @@
-package source
-
-func pipe(string) error { return nil }
