@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -62,7 +63,15 @@ func hookServers(ctx context.Context, s *Setup) error {
 	if proxy, err := url.Parse(s.Env.Get("HTTPS_PROXY")); err == nil {
 		o.Proxy = proxy.Host
 	}
-	o.through = func(target *url.URL) (string, error) { return s.Relay(ctx, target) }
+	o.through = func(target *url.URL) (string, error) {
+		switch {
+		case s.run.joined != nil:
+			return "", errors.New("a run within a run")
+		case runtime.GOOS != "linux": // where a relay would refuse the agent, see ownListener
+			return "", errors.New("the system does not tell whose connections are local")
+		}
+		return s.Relay(ctx, target)
+	}
 	if err := os.Mkdir(o.dir, 0o700); err != nil {
 		return err
 	}
@@ -324,6 +333,12 @@ func (o *overrides) codex(args []string) {
 				set(key+".url", there)
 			}
 		default:
+			o.rest(s.Name, s.Argv, s.URL)
+		}
+	}
+	// Whether Codex trusts the project, it knows itself: an override would start servers in any case.
+	for _, s := range wrap.ServersIn(filepath.Join(o.here, ".codex", "config.toml")) {
+		if filepath.Join(o.here, ".codex", "config.toml") != file {
 			o.rest(s.Name, s.Argv, s.URL)
 		}
 	}
