@@ -180,12 +180,12 @@ const (
 func (k *Hook) decide(c call) deed {
 	inner := c.getenv("CLAUDE_CODE_CHILD_SESSION") != "" // not set for a server
 	switch {
-	case k.hooks == nil || c.parent == stranger:
+	case k.hooks == nil || c.parent == stranger, c.getenv("NODE_CHANNEL_FD") != "": // a channel that we would not pass on
 		return becomes
-	case k.prefixed && c.piped && c.parent == theAgent && !inner, !k.prefixed && c.piped && (k.server || c.parent == theAgent):
-		return relays
-	case k.prefixed && !c.piped:
+	case k.prefixed && (!c.piped || shellCommand(k.argv[0]) != k.argv[0]):
 		return reports
+	case c.piped && (k.server || c.parent == theAgent && !(k.prefixed && inner)):
+		return relays
 	}
 	return becomes // such as a hook in the user's settings, or a program that a tool of the agent started
 }

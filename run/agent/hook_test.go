@@ -19,7 +19,7 @@ import (
 // What a hook does depends on who started it, and with what.
 func TestDecide(t *testing.T) {
 	h := &hooks{}
-	server, prefixed, standIn := Hook{hooks: h, server: true}, Hook{hooks: h, prefixed: true}, Hook{hooks: h}
+	server, prefixed, standIn := Hook{hooks: h, server: true}, Hook{hooks: h, prefixed: true, argv: []string{"node x"}}, Hook{hooks: h}
 	for _, tt := range []struct {
 		about string
 		hook  Hook
@@ -38,13 +38,14 @@ func TestDecide(t *testing.T) {
 		{"a hook in the user's settings", prefixed, true, below, "1", becomes},
 		{"a hook that a shell has become", prefixed, true, theAgent, "1", becomes},
 		{"a shell command after its run", prefixed, false, stranger, "1", becomes},
+		{"a shell command with pipes", Hook{hooks: h, prefixed: true, argv: []string{"eval 'ls' && pwd -P"}}, true, theAgent, "", reports},
 		{"a server on the PATH", standIn, true, theAgent, "", relays},
 		{"the agent itself", standIn, true, stranger, "", becomes},
 		{"a program of a tool", standIn, true, below, "", becomes},
 		{"a program at a terminal", standIn, false, theAgent, "", becomes},
 		{"a hook after the cleaning", Hook{server: true}, true, theAgent, "", becomes},
 	} {
-		if got := tt.hook.decide(call{piped: tt.piped, parent: tt.by, getenv: func(string) string { return tt.inner }}); got != tt.want {
+		if got := tt.hook.decide(call{piped: tt.piped, parent: tt.by, getenv: func(name string) string { return map[string]string{"CLAUDE_CODE_CHILD_SESSION": tt.inner}[name] }}); got != tt.want {
 			t.Errorf("%s: %d, want %d", tt.about, got, tt.want)
 		}
 	}
