@@ -234,7 +234,11 @@ func (r *Run) part(name string, isFolder bool) (*part, error) {
 	if err != nil {
 		return nil, err
 	}
-	if name == history.EventsFile {
+	switch {
+	case name != history.EventsFile:
+	case r.final:
+		return p, p.grow(r, f, sortedEvents)
+	default:
 		return p, p.grow(r, f, eventsOf)
 	}
 	return p, p.grow(r, f, func(in io.Reader) (capture.Reader, error) {
@@ -539,6 +543,50 @@ type events struct {
 
 func eventsOf(in io.Reader) (capture.Reader, error) {
 	return &events{lines: bufio.NewReaderSize(in, history.MaxEvent+1)}, nil
+}
+
+// sortedEvents are events in the order of time: some are told late. Very many stay as they are.
+func sortedEvents(in io.Reader) (capture.Reader, error) {
+	const most = 16 << 20
+	text, err := io.ReadAll(io.LimitReader(in, most))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) == most {
+		return eventsOf(io.MultiReader(bytes.NewReader(text), in))
+	}
+	r, err := eventsOf(bytes.NewReader(text))
+	list := &recordList{Reader: r}
+	var rec capture.Record
+	for err == nil {
+		if err = r.Next(&rec); err == nil {
+			list.records = append(list.records, rec.Clone())
+		}
+	}
+	list.err = err
+	slices.SortStableFunc(list.records, func(a, b capture.Record) int {
+		if a.Kind != b.Kind {
+			return cmp.Compare(a.Kind, b.Kind) // the notes come last
+		}
+		return a.Time.Compare(b.Time)
+	})
+	return list, nil
+}
+
+// A recordList is a capture in memory.
+type recordList struct {
+	capture.Reader
+	records []capture.Record
+	err     error // after these
+}
+
+// Next returns the next record.
+func (l *recordList) Next(rec *capture.Record) error {
+	if len(l.records) == 0 {
+		return l.err
+	}
+	*rec, l.records = l.records[0], l.records[1:]
+	return nil
 }
 
 // Session describes nothing.

@@ -106,7 +106,7 @@ func TestRunIsMerged(t *testing.T) {
 	check(t, os.Mkdir(filepath.Join(folder, "empty"), 0o700))
 	start := fmt.Sprintf(`{"event":"start","time":%q,"pid":7}`, second(2).Add(time.Millisecond).Format(time.RFC3339Nano))
 	exit := fmt.Sprintf(`{"event":"exit","time":%q,"pid":7,"status":0}`, second(6).Format(time.RFC3339Nano))
-	write("events.ndjson", []byte(start+"\nnothing\n{}\n"+strings.Repeat("x", 3*history.MaxEvent)+"\n"+exit+"\n"))
+	write("events.ndjson", []byte(exit+"\nnothing\n{}\n"+strings.Repeat("x", 3*history.MaxEvent)+"\n"+start+"\n")) // told late
 	lines, err := readRun(t, folder)
 	check(t, err)
 	wants(t, lines,
