@@ -269,7 +269,7 @@ func (r *running) startRecord() {
 	others, _ := history.Runs(r.Getenv)
 	r.isFirst = len(others) == 0
 	w, err := history.BeginRun(r.Getenv, history.Run{
-		Agent: s.Name, AgentVersion: versionOf(s.Program), Command: command, Project: dir, PID: os.Getpid(), Started: time.Now(),
+		Agent: s.Name, AgentVersion: s.versionOf(s.Program), Command: command, Project: dir, PID: os.Getpid(), Started: time.Now(),
 		Level: s.Level, Wirectl: r.Version,
 	})
 	if err == nil {
@@ -607,11 +607,4 @@ func RemoveLeftovers(getenv func(string) string) (removed int) {
 		}
 	}
 	return removed
-}
-
-// packageVersion returns the version in a package.json; "" if it has none.
-func packageVersion(text []byte) string {
-	var p struct{ Version string }
-	_ = json.Unmarshal(text, &p)
-	return p.Version
 }

@@ -19,9 +19,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/coder/websocket"
+
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/history"
 	"github.com/wirectl/wirectl/capture/pcapng"
+	"github.com/wirectl/wirectl/frame"
 )
 
 const runToken = "t0ken-of-the-run"
@@ -384,5 +387,74 @@ func TestProxyLeavesServersToTheirClients(t *testing.T) {
 			t.Errorf("not seen: %q, want %q", notes, want)
 		}
 		s.Close()
+	}
+}
+
+// A WebSocket is recorded message by message.
+func TestProxyReadsWebSockets(t *testing.T) {
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c, err := websocket.Accept(w, r, nil)
+		if err != nil {
+			return
+		}
+		kind, text, err := c.Read(r.Context())
+		if err == nil && c.Write(r.Context(), kind, text) == nil {
+			_, _, _ = c.Read(r.Context()) // until the client leaves
+		}
+	}))
+	defer s.Close()
+	p, folder := newTestProxy(t, s, nil)
+	p.list(s.Listener.Addr().String())
+	const text = `{"type":"response.create"}`
+	c, _, err := websocket.Dial(t.Context(), strings.Replace(s.URL, "https", "wss", 1), &websocket.DialOptions{HTTPClient: through(p, "wirectl")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Write(t.Context(), websocket.MessageText, []byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	if _, got, err := c.Read(t.Context()); err != nil || string(got) != text {
+		t.Errorf("%q, %v", got, err)
+	}
+	_ = c.CloseNow()
+	finish(t, p)
+	file, err := os.Open(filepath.Join(folder, "model.pcapng"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	r, err := pcapng.NewReader(file, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var directions []frame.Dir
+	for rec := (capture.Record{}); r.Next(&rec) == nil; {
+		if rec.Kind == capture.Frame && string(rec.Payload()) == text {
+			directions = append(directions, rec.Dir)
+		}
+	}
+	if !slices.Equal(directions, []frame.Dir{frame.C2U, frame.U2C}) {
+		t.Errorf("the message is recorded in the directions %v", directions)
+	}
+}
+
+// The version of an agent is in its path, or in its own package.
+func TestVersion(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"a/package.json": `{"name":"@openai/codex-linux-x64","version":"0.169.0"}`, "a/bin/codex": "", "a/bin/python": "", "versions/2.1.330": "",
+	} {
+		name = filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, want := range map[string]string{"a/bin/codex": "0.169.0", "a/bin/python": "", "versions/2.1.330": "2.1.330", "none": ""} {
+		if got := KindOf(name).versionOf(filepath.Join(dir, name)); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
 	}
 }

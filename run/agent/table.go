@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/url"
@@ -177,8 +178,8 @@ func ignoresProxy(ctx context.Context, program string, environ []string) bool {
 	return err == nil && failed == nil && n < 24
 }
 
-// versionOf returns the version of an agent by the files beside its program; "" if they do not say it.
-func versionOf(program string) string {
+// versionOf returns the version of an agent by its path, or by the package that it is in; "" if they do not say it.
+func (k *Kind) versionOf(program string) string {
 	path, err := filepath.EvalSymlinks(program)
 	if err != nil {
 		return ""
@@ -188,8 +189,10 @@ func versionOf(program string) string {
 	}
 	for range 4 {
 		path = filepath.Dir(path)
-		if text, err := os.ReadFile(filepath.Join(path, "package.json")); err == nil {
-			return packageVersion(text)
+		var p struct{ Name, Version string }
+		text, err := os.ReadFile(filepath.Join(path, "package.json"))
+		if err == nil && json.Unmarshal(text, &p) == nil && strings.Contains(p.Name, k.Name) {
+			return p.Version
 		}
 	}
 	return ""
