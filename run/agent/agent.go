@@ -570,7 +570,7 @@ func (r *running) sum(left []process) {
 		if seen := r.seen(); len(seen) > 0 {
 			text += " to " + strings.Join(seen, ", ")
 		}
-		text += ": wirectl calls run:" + r.writing.ID
+		text += hookedIn(r.writing.Folder()) + ": wirectl calls run:" + r.writing.ID
 		if r.isFirst {
 			text += "; records are in " + filepath.Dir(r.writing.Folder()) + " for 14 days (wirectl sessions rm run:" + r.writing.ID + " deletes this one, sessions off stops recording)"
 		}

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -373,6 +374,30 @@ func (h *hooks) exited(pid int, exit transport.Exit) {
 		e.Signal = exit.Signal.String()
 	}
 	_ = history.AppendEvent(h.Folder, e) // the command has ended in any case
+}
+
+// hookedIn says which servers and how many shell commands the hooks of a run have seen.
+func hookedIn(folder string) (seen string) {
+	text, _ := os.ReadFile(filepath.Join(folder, history.EventsFile))
+	var servers []string
+	commands := int64(0)
+	for line := range bytes.Lines(text) {
+		var e history.Event
+		switch {
+		case json.Unmarshal(line, &e) != nil || e.Event != "start":
+		case e.What == "shell":
+			commands++
+		case e.What == "server" && !slices.Contains(servers, e.Name):
+			servers = append(servers, e.Name)
+		}
+	}
+	if len(servers) > 0 {
+		seen = ", " + render.Count(int64(len(servers)), "server") + " over stdio (" + strings.Join(servers, ", ") + ")"
+	}
+	if commands > 0 {
+		seen += ", " + render.Count(commands, "shell command")
+	}
+	return seen
 }
 
 // masked returns a text without known secrets.
