@@ -87,6 +87,8 @@ func MayBecome(begin []byte) bool {
 		return true
 	case Detect(h) != nil || len(text) == 0:
 		return false
+	case source.Members(text).Has("jsonrpc"): // a message
+		return false
 	case text[0] == '{' || text[0] == '[':
 		if last := text[len(text)-1]; last != '}' && last != ']' && last != '\n' && last != 0 {
 			return true
