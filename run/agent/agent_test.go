@@ -30,7 +30,7 @@ import (
 const runToken = "t0ken-of-the-run"
 
 // newTestProxy returns a proxy that records into a folder, and trusts a server.
-func newTestProxy(t *testing.T, s *httptest.Server, user map[string]string) (p *proxy, folder string) {
+func newTestProxy(t *testing.T, s *httptest.Server) (p *proxy, folder string) {
 	t.Helper()
 	folder = t.TempDir()
 	record, err := Record(folder, "model.pcapng", capture.Session{}, history.Full, func(text string) { t.Error(text) }, runToken)
@@ -41,7 +41,7 @@ func newTestProxy(t *testing.T, s *httptest.Server, user map[string]string) (p *
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p, err = newProxy(ca, runToken, record, func(name string) string { return user[name] }); err != nil {
+	if p, err = newProxy(ca, runToken, record, func(string) string { return "" }); err != nil {
 		t.Fatal(err)
 	}
 	if s != nil && s.Certificate() != nil {
@@ -102,7 +102,7 @@ func TestProxy(t *testing.T) {
 	defer secure.Close()
 	defer plain.Close()
 	defer other.Close()
-	p, folder := newTestProxy(t, secure, nil)
+	p, folder := newTestProxy(t, secure)
 	p.list(secure.Listener.Addr().String(), plain.Listener.Addr().String())
 	c := through(p, "wirectl")
 	for _, s := range []*httptest.Server{secure, plain, other} {
@@ -146,7 +146,7 @@ func TestProxy(t *testing.T) {
 func TestProxyRefuses(t *testing.T) {
 	s := httptest.NewServer(http.NotFoundHandler())
 	defer s.Close()
-	p, _ := newTestProxy(t, s, nil)
+	p, _ := newTestProxy(t, s)
 	if got := get(t, through(p, "wrong"), s.URL); !strings.HasPrefix(got, "407 ") {
 		t.Errorf("a wrong token: %s", got)
 	}
@@ -338,7 +338,7 @@ func TestProxyPassesOnThatClientsLeave(t *testing.T) {
 		}))
 		s.EnableHTTP2 = h2
 		s.StartTLS()
-		p, _ := newTestProxy(t, s, nil)
+		p, _ := newTestProxy(t, s)
 		p.list(s.Listener.Addr().String())
 		c := through(p, "wirectl")
 		c.Transport.(*http.Transport).ForceAttemptHTTP2 = h2
@@ -369,7 +369,7 @@ func TestProxyLeavesServersToTheirClients(t *testing.T) {
 		s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }))
 		s.TLS = cfg
 		s.StartTLS()
-		p, _ := newTestProxy(t, s, nil)
+		p, _ := newTestProxy(t, s)
 		if cfg.ClientAuth == tls.NoClientCert {
 			p.roots = x509.NewCertPool()
 		}
@@ -403,10 +403,10 @@ func TestProxyReadsWebSockets(t *testing.T) {
 		}
 	}))
 	defer s.Close()
-	p, folder := newTestProxy(t, s, nil)
+	p, folder := newTestProxy(t, s)
 	p.list(s.Listener.Addr().String())
 	const text = `{"type":"response.create"}`
-	c, _, err := websocket.Dial(t.Context(), strings.Replace(s.URL, "https", "wss", 1), &websocket.DialOptions{HTTPClient: through(p, "wirectl")})
+	c, _, err := websocket.Dial(t.Context(), strings.Replace(s.URL, "https", "wss", 1), &websocket.DialOptions{HTTPClient: through(p, "wirectl")}) //nolint:bodyclose // it has none
 	if err != nil {
 		t.Fatal(err)
 	}
