@@ -38,7 +38,7 @@ func Main() int {
 	sandbox.Main()  // does not return where we are the launcher
 	starlark.Main() // nor where we are the worker
 	if hook := agent.HookOf(os.Args); hook != nil {
-		return hook.Run(func() (<-chan os.Signal, func()) {
+		return hook.Run(os.Stdin, os.Stdout, os.Stderr, func() (<-chan os.Signal, func()) {
 			c := make(chan os.Signal, 8)
 			signal.Notify(c, passedOn()...)
 			return c, func() { signal.Stop(c) }

@@ -82,6 +82,8 @@ type Hook struct {
 	prefixed bool
 	name     string   // of the server or program
 	argv     []string // what the agent wanted to start
+
+	stdin, stdout, stderr *os.File
 }
 
 // HookOf returns the hook that a command line is of; nil if it is an ordinary one.
@@ -211,9 +213,10 @@ func (k *Hook) command() []string {
 
 // Run does what the hook is for, and returns the exit status. On Unix it usually does not return if
 // the command just runs. Signals are those that a relay passes on.
-func (k *Hook) Run(signals func() (<-chan os.Signal, func())) int {
+func (k *Hook) Run(stdin, stdout, stderr *os.File, signals func() (<-chan os.Signal, func())) int {
+	k.stdin, k.stdout, k.stderr = stdin, stdout, stderr
 	argv := k.command()
-	switch k.decide(call{piped: isPipe(os.Stdin) && isPipe(os.Stdout), parent: k.parent(), getenv: os.Getenv}) {
+	switch k.decide(call{piped: isPipe(stdin) && isPipe(stdout), parent: k.parent(), getenv: os.Getenv}) {
 	case relays:
 		received, release := signals()
 		defer release()
@@ -221,7 +224,7 @@ func (k *Hook) Run(signals func() (<-chan os.Signal, func())) int {
 	case reports:
 		return k.report(argv)
 	}
-	return become(argv)
+	return k.become(argv)
 }
 
 // shells are programs that run the commands of others. They are no agents, unless they are what the
@@ -255,21 +258,25 @@ func (k *Hook) parent() kin {
 // restore gives this process, and what it starts, the user's own environment for what the run has
 // changed. Unlike Original it keeps what the agent has removed or set itself.
 func (h *hooks) restore() {
+	var kept []string
 	for _, pair := range os.Environ() {
 		name, value, _ := strings.Cut(pair, "=")
-		switch own := os.Getenv(saved + name); {
-		case strings.HasPrefix(name, saved):
-			defer os.Unsetenv(name)
+		own, had := os.LookupEnv(saved + name)
+		switch {
+		case strings.HasPrefix(name, saved), name == added:
 		case name == "PATH":
-			os.Setenv(name, h.outsidePath(value))
+			kept = append(kept, name+"="+h.outsidePath(value))
 		case name == Variable || !h.changed(name, value): // by the variable the run finds what remains
-		case own != "":
-			os.Setenv(name, own)
-		default:
-			os.Unsetenv(name)
+			kept = append(kept, pair)
+		case had:
+			kept = append(kept, name+"="+own)
 		}
 	}
-	os.Unsetenv(added)
+	os.Clearenv()
+	for _, pair := range kept {
+		name, value, _ := strings.Cut(pair, "=")
+		_ = os.Setenv(name, value) // it was set before
+	}
 }
 
 // changed reports whether the value of a variable is from the run.
@@ -298,15 +305,15 @@ func (k *Hook) relay(argv []string, signals <-chan os.Signal) int {
 		sink = recorder.Sink
 		defer recorder.Close()
 	}
-	exit := relayStdio(argv, name, sink, signals)
+	exit := k.relayStdio(argv, name, sink, signals)
 	h.exited(begin.PID, exit)
 	return exit.Code()
 }
 
 // relayStdio relays between our standard input and output and a command, and returns how the command
 // ended. It prints only what a relay must print: that the command cannot be started.
-func relayStdio(argv []string, name string, sink *relay.Fan, signals <-chan os.Signal) transport.Exit {
-	opts := transport.Options{Stdin: os.Stdin, Stdout: os.Stdout, Grace: transport.DefaultGrace}
+func (k *Hook) relayStdio(argv []string, name string, sink *relay.Fan, signals <-chan os.Signal) transport.Exit {
+	opts := transport.Options{Stdin: k.stdin, Stdout: k.stdout, Grace: transport.DefaultGrace}
 	unit, err := transport.Parse(append([]string{"exec"}, argv...), opts)
 	var stdio transport.Endpoint
 	if err == nil {
@@ -317,7 +324,7 @@ func relayStdio(argv []string, name string, sink *relay.Fan, signals <-chan os.S
 	}
 	quiet := func(string) {}
 	server := serve.Server{Unit: named{unit, name}, Relay: relay.Config{
-		Sink: sink, Stderr: os.Stderr, Grace: transport.DefaultGrace, Signals: signals, Warn: quiet, Alarm: quiet,
+		Sink: sink, Stderr: k.stderr, Grace: transport.DefaultGrace, Signals: signals, Warn: quiet, Alarm: quiet,
 	}}
 	result, err := server.Once(context.Background(), stdio)
 	start := (*transport.StartError)(nil)
@@ -325,7 +332,7 @@ func relayStdio(argv []string, name string, sink *relay.Fan, signals <-chan os.S
 	case result.Exit != nil:
 		return *result.Exit
 	case errors.As(err, &start):
-		_, _ = io.WriteString(os.Stderr, "wirectl: "+render.Safe(start.Error())+"\n")
+		k.complain(start)
 		return transport.Exit{Status: start.Status}
 	case result.Signal != nil:
 		return transport.Exit{Signal: result.Signal}
@@ -333,6 +340,11 @@ func relayStdio(argv []string, name string, sink *relay.Fan, signals <-chan os.S
 		return transport.Exit{Status: 1}
 	}
 	return transport.Exit{}
+}
+
+// complain reports that a command cannot be started.
+func (k *Hook) complain(err *transport.StartError) {
+	_, _ = io.WriteString(k.stderr, "wirectl: "+render.Safe(err.Error())+"\n")
 }
 
 // A named endpoint has a name of its own in records.

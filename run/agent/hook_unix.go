@@ -4,7 +4,6 @@ package agent
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -15,24 +14,23 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/capture/history"
-	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/transport"
 )
 
 // become runs a command in place of this process. It returns only if that fails.
-func become(argv []string) int {
+func (k *Hook) become(argv []string) int {
 	path := lookPath(argv[0], os.Getenv("PATH"))
 	err := error(&exec.Error{Name: argv[0], Err: exec.ErrNotFound})
 	if path != "" {
 		err = syscall.Exec(path, argv, os.Environ())
 	}
-	return failed(argv[0], err)
+	return k.failed(argv[0], err)
 }
 
 // failed reports that a command cannot be started.
-func failed(program string, err error) int {
+func (k *Hook) failed(program string, err error) int {
 	start := transport.NewStartError(program, err)
-	_, _ = io.WriteString(os.Stderr, "wirectl: "+render.Safe(start.Error())+"\n")
+	k.complain(start)
 	return start.Status
 }
 
@@ -64,14 +62,14 @@ func (k *Hook) report(argv []string) int {
 	signal.Notify(received, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
 	path := lookPath(argv[0], os.Getenv("PATH"))
 	if path == "" {
-		return failed(argv[0], &exec.Error{Name: argv[0], Err: exec.ErrNotFound})
+		return k.failed(argv[0], &exec.Error{Name: argv[0], Err: exec.ErrNotFound})
 	}
 	attributes := &syscall.SysProcAttr{}
 	endWithUs(attributes)
 	runtime.LockOSThread() // the system may end the command together with the thread that started it
-	process, err := os.StartProcess(path, argv, &os.ProcAttr{Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}, Sys: attributes})
+	process, err := os.StartProcess(path, argv, &os.ProcAttr{Files: []*os.File{k.stdin, k.stdout, k.stderr}, Sys: attributes})
 	if err != nil {
-		return failed(argv[0], err)
+		return k.failed(argv[0], err)
 	}
 	begin.PID, begin.Parent = process.Pid, os.Getppid()
 	_ = history.AppendEvent(k.hooks.Folder, begin) // the command runs without a record

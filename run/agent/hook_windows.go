@@ -1,36 +1,35 @@
 package agent
 
 import (
+	"context"
 	"errors"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"syscall"
 	"unsafe"
 
-	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/transport"
 )
 
 // become runs a command with our files, and returns its status: no process can take our place.
-func become(argv []string) int {
-	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+func (k *Hook) become(argv []string) int {
+	cmd := exec.CommandContext(context.Background(), argv[0], argv[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = k.stdin, k.stdout, k.stderr
 	err := cmd.Run()
 	if exited, ok := errors.AsType[*exec.ExitError](err); ok {
 		return exited.ExitCode()
 	}
 	if err != nil {
 		start := transport.NewStartError(argv[0], err)
-		_, _ = io.WriteString(os.Stderr, "wirectl: "+render.Safe(start.Error())+"\n")
+		k.complain(start)
 		return start.Status
 	}
 	return 0
 }
 
 // report only runs the command: Claude Code's prefix is not set here.
-func (k *Hook) report(argv []string) int { return become(argv) }
+func (k *Hook) report(argv []string) int { return k.become(argv) }
 
 // lookPath returns the program that a name stands for in a PATH; "" if there is none.
 func lookPath(name, path string) string {
