@@ -136,7 +136,9 @@ func TestRestore(t *testing.T) {
 		t.Setenv(name, value)
 	}
 	t.Setenv("NODE_EXTRA_CA_CERTS", "") // the agent has removed it
-	os.Unsetenv("NODE_EXTRA_CA_CERTS")
+	if err := os.Unsetenv("NODE_EXTRA_CA_CERTS"); err != nil {
+		t.Fatal(err)
+	}
 	if filepath.Separator != '/' {
 		t.Skip("PATH has other separators")
 	}
