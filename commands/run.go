@@ -1,12 +1,17 @@
 package commands
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"slices"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/capture/history"
+	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/decode/source"
+	"github.com/wirectl/wirectl/hub"
 	"github.com/wirectl/wirectl/internal/cmdline"
 	"github.com/wirectl/wirectl/run/agent"
 )
@@ -30,9 +35,11 @@ func runCommand(inv *invocation) *cli.Command {
 			&cli.StringSliceFlag{Name: "hosts", Usage: "also open connections to `HOST[:PORT]`, which may have * in it; repeatable, or separated by commas"},
 			&cli.BoolFlag{Name: "base-url", Usage: "move the base URLs of model APIs to a relay, for programs that use no proxy"},
 			&cli.BoolFlag{Name: "linger", Usage: "keep the proxy for processes that the agent leaves, until they end"},
+			&cli.StringFlag{Name: "hub", Usage: "also send the run to the hub at `URL`; WIRECTL_HUB alone sends nothing"},
+			&cli.StringFlag{Name: "hub-level", Value: string(history.Metadata), Usage: "send only metadata, or everything except known secrets: metadata, full"},
 			quietFlag(),
 		},
-		Action: inv.does(runAgent),
+		Action: inv.does(runAgent, needs("hub-level", "hub")),
 	}
 }
 
@@ -48,15 +55,44 @@ func runAgent(inv *invocation, c *cli.Context) error {
 	case !slices.Contains(agent.Levels, level):
 		return usagef("invalid --record %q: want full, metadata or none", level)
 	}
+	send, err := sendsRun(inv, c)
+	if err != nil {
+		return err
+	}
 	signals, release := inv.Signals()
 	defer release()
 	status, err := agent.Run(c.Context, agent.Options{
 		Command: command, Level: level, Hosts: cmdline.ListOf(c, "hosts"), BaseURL: c.Bool("base-url"), Linger: c.Bool("linger"),
 		Quiet: c.Bool("quiet"), Getenv: inv.Getenv, Environ: os.Environ(), Stdin: inv.Stdin, Stdout: inv.Stdout, Stderr: inv.Stderr,
-		Signals: signals, Version: buildVersion(),
+		Signals: signals, Version: buildVersion(), Send: send,
 	})
 	if status != statusOK {
 		return &childError{status, err}
 	}
 	return err
+}
+
+// sendsRun returns the function that sends the record of a run to a hub; nil if none is named.
+func sendsRun(inv *invocation, c *cli.Context) (func(context.Context, string) error, error) {
+	if c.String("hub") == "" {
+		return nil, nil
+	}
+	s := hub.Sending{Kind: "run", Level: history.Level(c.String("hub-level"))}
+	var err, invalid error
+	if s.Address, invalid = hub.ParseAddress(c.String("hub")); invalid == nil && !slices.Contains(history.Levels, s.Level) {
+		invalid = fmt.Errorf("invalid --hub-level %q: want metadata or full", s.Level)
+	}
+	if invalid != nil {
+		return nil, usagef("%w", invalid)
+	}
+	s.State, err = hub.State(inv.Getenv)
+	return func(ctx context.Context, folder string) error {
+		s.Say, s.Warn = func(string) {}, func(string) {} // nothing is written meanwhile; what is missing in the end is an error
+		run, err := source.OpenRun(ctx, folder, decode.Config{Resync: true}, true)
+		if err != nil {
+			return err
+		}
+		defer run.Close()
+		return s.SendAll(ctx, run, run.Agent)
+	}, err
 }

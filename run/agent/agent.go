@@ -47,6 +47,8 @@ type Options struct {
 	BaseURL bool     // move the addresses of model APIs instead
 	Linger  bool     // keep the proxy while processes remain
 	Quiet   bool     // print nothing at the end
+	// Send, if not nil, sends the record in a folder to a hub until the run has ended.
+	Send func(ctx context.Context, folder string) error
 
 	Getenv         func(string) string
 	Environ        []string
@@ -147,6 +149,8 @@ type running struct {
 	relays   []*loopback
 	isFirst  bool // no other run is recorded
 
+	unsent error // why a hub lacks a part of the record
+
 	mu    sync.Mutex
 	notes []string
 }
@@ -175,11 +179,18 @@ func Run(ctx context.Context, o Options) (int, error) {
 	if err := r.setUp(ctx); err != nil {
 		return 1, errors.Join(err, r.tearDown(1, ""))
 	}
+	var sending sync.WaitGroup
+	if r.writing != nil && r.Send != nil {
+		sending.Go(func() {
+			r.unsent = r.Send(context.WithoutCancel(ctx), r.setup.Folder)
+		})
+	}
 	status, signal, err := r.agent(ctx)
 	left := r.left(ctx)
 	if failed := r.tearDown(status, signal); failed != nil {
 		r.remark(failed.Error())
 	}
+	sending.Wait() // its reader sees the end of the record
 	r.sum(left)
 	return status, err
 }
@@ -577,6 +588,9 @@ func (r *running) sum(left []process) {
 	}
 	if len(r.notes) > 0 {
 		text += "; not seen: " + strings.Join(r.notes, "; ")
+	}
+	if r.unsent != nil {
+		text += "; the hub has not all of it: " + r.unsent.Error()
 	}
 	if len(left) > 0 {
 		text += "; still running: " + names(left)
