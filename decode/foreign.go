@@ -244,7 +244,7 @@ func (c *foreign) records(pass func(*capture.Record) bool) {
 		return
 	}
 	if c.err == io.EOF && !frames {
-		c.err = errors.New("there are no messages in it")
+		c.err = errors.New("it has no messages")
 	}
 	c.err = unreadable(c.form, c.err)
 }

@@ -275,7 +275,7 @@ func ReadRun(dir string) (r Run, err error) {
 	case err != nil:
 		return r, err
 	case !info.Mode().IsRegular() || info.Size() > maxSummary:
-		return r, fmt.Errorf("%s is no file of a run", name)
+		return r, fmt.Errorf("%s does not belong to a run", name)
 	}
 	text, err := os.ReadFile(name)
 	if err == nil {
