@@ -263,6 +263,25 @@ func (r *running) setUp(ctx context.Context) error {
 	return r.prepare(ctx)
 }
 
+// shown returns the words of the command without known secrets. At the level of metadata they are the program
+// and the names of flags: a prompt is among the others.
+func (r *running) shown() []string {
+	words := slices.Clone(r.Command)
+	for i, word := range words {
+		switch isFlag := strings.HasPrefix(word, "-"); {
+		case r.setup.Level == history.Metadata && i > 0 && !isFlag:
+			words[i] = "…"
+		case r.setup.Level == history.Metadata && isFlag:
+			words[i], _, _ = strings.Cut(word, "=")
+		case i > 0 && hidesValue(r.Command[i-1], word):
+			words[i] = capture.Redacted
+		default:
+			words[i] = r.mask(word)
+		}
+	}
+	return words
+}
+
 // startRecord begins the record of the run, unless there is to be none. Without one the agent runs all the same.
 func (r *running) startRecord() {
 	s := r.setup
@@ -272,15 +291,11 @@ func (r *running) startRecord() {
 	if s.Level == None {
 		return
 	}
-	command := make([]string, len(r.Command))
-	for i, word := range r.Command {
-		command[i] = r.mask(word)
-	}
 	dir, _ := os.Getwd()
 	others, _ := history.Runs(r.Getenv)
 	r.isFirst = len(others) == 0
 	w, err := history.BeginRun(r.Getenv, history.Run{
-		Agent: s.Name, AgentVersion: s.versionOf(s.Program), Command: command, Project: dir, PID: os.Getpid(), Started: time.Now(),
+		Agent: s.Name, AgentVersion: s.versionOf(s.Program), Command: r.shown(), Project: dir, PID: os.Getpid(), Started: time.Now(),
 		Level: s.Level, Wirectl: r.Version,
 	})
 	if err == nil {
@@ -383,7 +398,7 @@ func (r *running) agent(ctx context.Context) (status int, signal string, err err
 		return start.Status, "", start
 	}
 	r.logEvent(history.Event{
-		Event: "start", Time: time.Now(), PID: cmd.Process.Pid, Parent: os.Getpid(), What: "agent", Name: s.Name, Command: r.mask(strings.Join(r.Command, " ")),
+		Event: "start", Time: time.Now(), PID: cmd.Process.Pid, Parent: os.Getpid(), What: "agent", Name: s.Name, Command: strings.Join(r.shown(), " "),
 	})
 	for {
 		select {
@@ -452,7 +467,7 @@ func (r *running) driven(ctx context.Context) (status int, signal string, err er
 		return start.Status, "", err
 	}
 	r.logEvent(history.Event{
-		Event: "start", Time: started, PID: unit.Pid(), Parent: os.Getpid(), What: "agent", Name: s.Name, Command: r.mask(strings.Join(r.Command, " ")),
+		Event: "start", Time: started, PID: unit.Pid(), Parent: os.Getpid(), What: "agent", Name: s.Name, Command: strings.Join(r.shown(), " "),
 	})
 	stdio, err := transport.Parse([]string{"stdio"}, transport.Options{Stdin: r.Stdin, Stdout: r.Stdout})
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -412,8 +413,25 @@ func hookedIn(folder string) (seen string) {
 	return seen
 }
 
-// masked returns a text without known secrets.
-func masked(text string) string { return capture.Secrets().Text()(text) }
+// masked returns a command without known secrets.
+func masked(command string) string {
+	command = flagAndValue.ReplaceAllStringFunc(command, func(pair string) string {
+		if flag, value, _ := strings.Cut(pair, " "); hidesValue(flag, value) {
+			return flag + " " + capture.Redacted
+		}
+		return pair
+	})
+	return capture.Secrets().Text()(command)
+}
+
+// flagAndValue matches a flag and the next word.
+var flagAndValue = regexp.MustCompile(`--?[A-Za-z][\w-]* +[^\s-]\S*`)
+
+// hidesValue reports whether the word after a flag is a secret.
+func hidesValue(flag, value string) bool {
+	name := strings.TrimLeft(flag, "-")
+	return name != flag && !strings.HasPrefix(value, "-") && capture.Secrets().Text()(name+"="+value) == name+"="+capture.Redacted
+}
 
 // fileName returns a name that is safe as a part of that of a file.
 func fileName(name string) string {

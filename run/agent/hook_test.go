@@ -355,3 +355,20 @@ func TestCodexCommands(t *testing.T) {
 		t.Errorf("metadata has %s: %s", name, text)
 	}
 }
+
+// Secrets are masked in commands, also in a word after a flag. Metadata has no prompt.
+func TestShownCommands(t *testing.T) {
+	for command, want := range map[string]string{
+		`srv --api-key abc --port 7 --token=x`:       `srv --api-key [redacted] --port 7 --token=[redacted]`,
+		`curl -H "Authorization: Bearer abcdefghij"`: `curl -H "Authorization: [redacted]"`,
+		`go test --count 1`:                          `go test --count 1`,
+	} {
+		if got := masked(command); got != want {
+			t.Errorf("%s: %s, want %s", command, got, want)
+		}
+	}
+	r := &running{Options: Options{Command: []string{"claude", "--api-key", "abc", "--model=x", "-p", "the prompt"}}, setup: &Setup{Level: history.Full}, mask: masked}
+	same(t, r.shown(), []string{"claude", "--api-key", "[redacted]", "--model=x", "-p", "the prompt"})
+	r.setup.Level = history.Metadata
+	same(t, r.shown(), []string{"claude", "--api-key", "…", "--model", "-p", "…"})
+}
