@@ -109,7 +109,7 @@ func HookOf(args []string) *Hook {
 	}
 	h, err := readHooks(filepath.Dir(dir))
 	switch {
-	case err != nil:
+	case err != nil || len(args) < 2 && filepath.Base(dir) == prefixDir:
 		return nil
 	case filepath.Base(dir) == prefixDir && name == prefixName:
 		return &Hook{hooks: h, prefixed: len(args) == 2, argv: args[1:]}

@@ -372,3 +372,40 @@ func TestShownCommands(t *testing.T) {
 	r.setup.Level = history.Metadata
 	same(t, r.shown(), []string{"claude", "--api-key", "…", "--model", "-p", "…"})
 }
+
+// A command line is that of a hook by its word, or by the link that it was started through.
+func TestHookOf(t *testing.T) {
+	dir := t.TempDir()
+	h := &hooks{State: State{PID: 1}, dir: dir, Programs: map[string]string{"node": "/opt/node"}}
+	if err := h.write(); err != nil {
+		t.Fatal(err)
+	}
+	prefix, node := filepath.Join(dir, prefixDir, prefixName), filepath.Join(dir, standInsDir, "node")
+	t.Setenv("PATH", filepath.Join(dir, standInsDir))
+	if runtime.GOOS == "windows" {
+		t.Skip("a link is found by the path of the program")
+	}
+	for _, tt := range []struct {
+		args []string
+		want []string // nil is an ordinary command line
+	}{
+		{[]string{"wirectl", "run"}, nil},
+		{[]string{"wirectl", HookWord, dir, "lab"}, nil},
+		{[]string{"wirectl", HookWord, dir, "lab", "srv", "x"}, []string{"srv", "x"}},
+		{[]string{"wirectl", HookWord, "/nowhere", "lab", "srv"}, []string{"srv"}},
+		{[]string{prefix, "node x"}, []string{"node x"}},
+		{[]string{prefix}, nil},
+		{[]string{node, "a"}, []string{"/opt/node", "a"}},
+		{[]string{filepath.Join(dir, standInsDir, "other"), "a"}, nil},
+		{[]string{"other"}, nil},
+		{nil, nil},
+	} {
+		var got []string
+		if k := HookOf(tt.args); k != nil {
+			got = k.argv
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%q: %q, want %q", tt.args, got, tt.want)
+		}
+	}
+}
