@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/signal"
 	"slices"
 
 	"github.com/urfave/cli/v2"
@@ -43,6 +44,9 @@ func runCommand(inv *invocation) *cli.Command {
 	}
 }
 
+// interruptIgnored says that we were started with SIGINT ignored, as shells start commands in the background.
+var interruptIgnored = signal.Ignored(os.Interrupt)
+
 func runAgent(inv *invocation, c *cli.Context) error {
 	command := inv.Endpoint
 	if len(command) > 0 && command[0] == "--" {
@@ -61,6 +65,9 @@ func runAgent(inv *invocation, c *cli.Context) error {
 	}
 	signals, release := inv.Signals()
 	defer release()
+	if interruptIgnored {
+		signal.Ignore(os.Interrupt) // by the agent, too
+	}
 	status, err := agent.Run(c.Context, agent.Options{
 		Command: command, Level: level, Hosts: cmdline.ListOf(c, "hosts"), BaseURL: c.Bool("base-url"), Linger: c.Bool("linger"),
 		Quiet: c.Bool("quiet"), Getenv: inv.Getenv, Environ: os.Environ(), Stdin: inv.Stdin, Stdout: inv.Stdout, Stderr: inv.Stderr,

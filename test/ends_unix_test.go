@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -53,6 +54,45 @@ func startRelay(t *testing.T, args ...string) (relay *exec.Cmd, address string) 
 		t.Fatal("the relay does not listen")
 	}
 	return relay, address
+}
+
+// Without a terminal an interrupt reaches the agent only through the run. One that was ignored stays so.
+func TestInterruptedRun(t *testing.T) {
+	start := func(script string, line ...string) (agent *exec.Cmd, output *bufio.Reader) {
+		agent = exec.Command("sh", append([]string{"-c", script, "sh"}, line...)...)
+		dir := t.TempDir()
+		agent.Env = append(os.Environ(), "HOME="+dir, "XDG_STATE_HOME="+dir, "XDG_RUNTIME_DIR="+dir)
+		agent.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		stdout, err := agent.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := agent.Start(); err != nil {
+			t.Fatal(err)
+		}
+		late := time.AfterFunc(30*time.Second, func() { _ = agent.Process.Kill() })
+		t.Cleanup(func() { late.Stop() })
+		return agent, bufio.NewReader(stdout)
+	}
+	const loop = "; echo ready; while :; do sleep 0.05; done"
+	for name, number := range map[string]syscall.Signal{"INT": syscall.SIGINT, "QUIT": syscall.SIGQUIT} {
+		agent, output := start(`exec wirectl run -q -- sh -c "$1"`, `trap "echo heard; exit 3" `+name+loop)
+		if line, err := output.ReadString('\n'); line != "ready\n" {
+			t.Fatal(line, err)
+		}
+		if err := agent.Process.Signal(number); err != nil {
+			t.Fatal(err)
+		}
+		heard, _ := io.ReadAll(output)
+		if _ = agent.Wait(); agent.ProcessState.ExitCode() != 3 || string(heard) != "heard\n" {
+			t.Errorf("after %s: status %d, and it printed %q", name, agent.ProcessState.ExitCode(), heard)
+		}
+	}
+	agent, output := start(`trap "" INT; exec wirectl run -q -- sh -c 'kill -INT $$; echo alive'`)
+	alive, _ := io.ReadAll(output)
+	if err := agent.Wait(); err != nil || string(alive) != "alive\n" {
+		t.Errorf("an ignored interrupt: %q, %v", alive, err)
+	}
 }
 
 // A killed relay causes a reset on both sides. Its capture can be read up to the cut.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -96,6 +97,31 @@ func TestTerminalChoices(t *testing.T) {
 	wrapped, err := os.ReadFile(config)
 	if err != nil || !strings.Contains(string(wrapped), `"--record=full", "--client=Claude Code", "--name=files"`) {
 		t.Errorf("%s, %v", wrapped, err)
+	}
+}
+
+// An agent that stops itself takes the run along, so that the shell has the terminal again, and continues with it.
+func TestTerminalStopsTogether(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux tells that a process has stopped")
+	}
+	const script = `set -m; wirectl run -q sh -c 'kill -STOP $$; echo "it continues"'; echo "the status is $?"; fg >/dev/null; echo "and then $?"`
+	shell := exec.Command("bash", "-c", script)
+	dir := t.TempDir()
+	shell.Env = append(os.Environ(), "HOME="+dir, "XDG_STATE_HOME="+dir, "XDG_RUNTIME_DIR="+dir)
+	terminal, err := pty.Start(shell)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer terminal.Close()
+	late := time.AfterFunc(30*time.Second, func() { _ = shell.Process.Kill() })
+	defer late.Stop()
+	output, _ := io.ReadAll(terminal) // it fails when the last process has closed the terminal
+	_ = shell.Wait()
+	for _, want := range []string{"the status is 147", "it continues", "and then 0"} { // 128 and SIGSTOP
+		if !strings.Contains(string(output), want) {
+			t.Errorf("no %q in:\n%s", want, output)
+		}
 	}
 }
 

@@ -400,13 +400,17 @@ func (r *running) agent(ctx context.Context) (status int, signal string, err err
 	r.logEvent(history.Event{
 		Event: "start", Time: time.Now(), PID: cmd.Process.Pid, Parent: os.Getpid(), What: "agent", Name: s.Name, Command: strings.Join(r.shown(), " "),
 	})
+	stops, release := stopsOf()
+	defer release()
 	for {
 		select {
 		case sig := <-r.Signals:
-			// The terminal sends SIGINT and SIGQUIT to the agent, too.
-			if sig != os.Interrupt && sig != syscall.SIGQUIT && sig != syscall.SIGPIPE {
+			isKey := sig == os.Interrupt || sig == syscall.SIGQUIT // which the terminal sends to the agent, too
+			if sig != syscall.SIGPIPE && !(isKey && ownsTerminal()) {
 				_ = cmd.Process.Signal(sig)
 			}
+		case sig := <-stops:
+			followStop(sig, cmd.Process.Pid)
 		case err := <-ended:
 			if cmd.ProcessState == nil {
 				return 1, "", err

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/wirectl/wirectl/capture/history"
 	"github.com/wirectl/wirectl/transport"
 )
@@ -106,6 +108,17 @@ func (k *Hook) report(argv []string) int {
 		_ = syscall.Exec("/bin/sh", []string{"sh", "-c", kill}, os.Environ())
 	}
 	return exit.Code()
+}
+
+// ownsTerminal reports whether our process group gets the signals of a terminal's keys.
+func ownsTerminal() bool {
+	tty, err := os.Open("/dev/tty")
+	if err != nil {
+		return false
+	}
+	defer tty.Close()
+	group, err := unix.IoctlGetInt(int(tty.Fd()), unix.TIOCGPGRP)
+	return err == nil && group == unix.Getpgrp()
 }
 
 // link makes a program that is us under another name.

@@ -64,3 +64,6 @@ func processOf(pid int) (parent int, name string) {
 	}
 	return 0, ""
 }
+
+// ownsTerminal reports true: all processes of a console get its keys.
+func ownsTerminal() bool { return true }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -20,6 +21,26 @@ const rootsAreAFile = true
 
 // endsWithUs has the system ask a process to end when we are gone.
 func endsWithUs() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM} }
+
+// stopsOf returns the signals after which followStop must be called.
+func stopsOf() (stops <-chan os.Signal, release func()) {
+	c := make(chan os.Signal, 8)
+	signal.Notify(c, syscall.SIGCHLD, syscall.SIGCONT)
+	return c, func() { signal.Stop(c) }
+}
+
+// followStop stops us when the agent has stopped itself, so that the shell takes the terminal back, and
+// lets the agent continue when we do.
+func followStop(sig os.Signal, agent int) {
+	if _, fields := statOf(agent); len(fields) == 0 || fields[0] != "T" {
+		return
+	}
+	if sig == syscall.SIGCONT {
+		_ = syscall.Kill(agent, syscall.SIGCONT)
+	} else if ownsTerminal() {
+		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	}
+}
 
 // isOwn reports whether the client's end of a connection on loopback is a socket of this user.
 func isOwn(client, server netip.AddrPort) bool {

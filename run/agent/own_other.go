@@ -4,6 +4,7 @@ package agent
 
 import (
 	"net/netip"
+	"os"
 	"runtime"
 	"syscall"
 )
@@ -11,6 +12,11 @@ import (
 const rootsAreAFile = runtime.GOOS != "darwin" && runtime.GOOS != "windows"
 
 func endsWithUs() *syscall.SysProcAttr { return nil }
+
+// stopsOf returns no signals: whether the agent has stopped itself is not known here.
+func stopsOf() (stops <-chan os.Signal, release func()) { return nil, func() {} }
+
+func followStop(os.Signal, int) {}
 
 // isOwn reports false, because the tables of sockets are not read here.
 func isOwn(_, _ netip.AddrPort) bool { return false }
