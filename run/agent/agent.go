@@ -217,22 +217,32 @@ func (r *running) setUp(ctx context.Context) error {
 	}
 	RemoveLeftovers(r.Getenv)
 	r.startRecord()
-	var err error
-	if s.Private, err = os.MkdirTemp(privateParent(r.Getenv), privatePrefix+strconv.Itoa(os.Getpid())+"-"); err != nil {
-		return err
+	if err := r.openProxy(); err != nil { // the agent runs as it would alone
+		r.remark("anything: " + err.Error())
+		s.Env = newEnvironment(r.Environ)
+		return nil
 	}
-	if r.lock, err = os.OpenFile(filepath.Join(s.Private, stateFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err == nil {
-		err = history.Hold(r.lock)
-	}
-	if err == nil {
-		_, err = r.lock.Write(jsonscan.MustMarshal(State{PID: os.Getpid(), Folder: s.Folder, Level: s.Level}))
-	}
-	if err != nil {
-		return err
-	}
+	return r.prepare(ctx)
+}
+
+// openProxy starts the proxy, and has the agent use it.
+func (r *running) openProxy() error {
+	s := r.setup
 	ca, err := newAuthority()
 	if err != nil {
 		return err
+	}
+	var trust map[string]string
+	var unset []string
+	var failed error
+	for _, parent := range privateParents(r.Getenv) {
+		if trust, unset, err = r.makePrivate(parent, ca); err == nil {
+			break
+		}
+		failed = errors.Join(failed, err)
+	}
+	if err != nil {
+		return failed
 	}
 	if r.proxy, err = newProxy(ca, r.token, r.recorder, r.Getenv); err != nil {
 		return err
@@ -241,10 +251,6 @@ func (r *running) setUp(ctx context.Context) error {
 	r.proxy.late = func() []string {
 		text, _ := os.ReadFile(filepath.Join(s.Private, hostsFile))
 		return strings.Fields(string(text))
-	}
-	trust, unset, err := ca.trust(s.Private, r.Getenv)
-	if err != nil {
-		return err
 	}
 	if len(unset) > 0 && r.recorder != nil {
 		r.remark("programs that need " + strings.Join(unset, ", ") + ": the system's roots are not in a file")
@@ -260,7 +266,32 @@ func (r *running) setUp(ctx context.Context) error {
 		s.Env.Set(name, trust[name])
 	}
 	s.Env.Set(Variable, s.Private)
-	return r.prepare(ctx)
+	return nil
+}
+
+// makePrivate makes the private folder, with the state and the certificates. It leaves nothing if it fails.
+func (r *running) makePrivate(parent string, ca *authority) (trust map[string]string, unset []string, err error) {
+	s := r.setup
+	if s.Private, err = os.MkdirTemp(parent, privatePrefix+strconv.Itoa(os.Getpid())+"-"); err != nil {
+		return nil, nil, err
+	}
+	if r.lock, err = os.OpenFile(filepath.Join(s.Private, stateFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err == nil {
+		err = history.Hold(r.lock)
+	}
+	if err == nil {
+		_, err = r.lock.Write(jsonscan.MustMarshal(State{PID: os.Getpid(), Folder: s.Folder, Level: s.Level}))
+	}
+	if err == nil {
+		trust, unset, err = ca.trust(s.Private, r.Getenv)
+	}
+	if err != nil {
+		if r.lock != nil {
+			r.lock.Close()
+		}
+		_ = os.RemoveAll(s.Private)
+		s.Private, r.lock = "", nil
+	}
+	return trust, unset, err
 }
 
 // shown returns the words of the command without known secrets. At the level of metadata they are the program
@@ -350,8 +381,8 @@ func (r *running) prepare(ctx context.Context) error {
 		}
 	}
 	for _, hook := range Hooks {
-		if err := hook(ctx, s); err != nil {
-			return err
+		if err := hook(ctx, s); err != nil { // what it does last is to change the setup
+			r.remark("MCP servers over stdio, shell commands: " + err.Error())
 		}
 	}
 	return nil
@@ -580,7 +611,10 @@ func (r *running) say(text string) {
 
 // seen returns the servers whose connections were recorded.
 func (r *running) seen() []string {
-	names := r.proxy.seen()
+	var names []string
+	if r.proxy != nil {
+		names = r.proxy.seen()
+	}
 	for _, l := range r.relays {
 		if len(l.record.numbers) > 0 && !slices.Contains(names, l.host) {
 			names = append(names, l.host)
@@ -614,29 +648,38 @@ func (r *running) sum(left []process) {
 	if len(left) > 0 {
 		text += "; still running: " + names(left)
 	}
-	r.say(render.Safe(text))
+	r.say(render.Safe(strings.ReplaceAll(text, "\n", "; "))) // of joined errors
 }
 
 // The private folders of runs.
 const privatePrefix = "wirectl-run-"
 
-func privateParent(getenv func(string) string) string {
+// privateParents are the folders that may hold private ones, the best first.
+func privateParents(getenv func(string) string) (list []string) {
 	if dir := getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
 		if info, err := os.Stat(dir); err == nil && info.IsDir() {
-			return dir
+			list = append(list, dir)
 		}
 	}
-	return os.TempDir()
+	return append(list, os.TempDir())
 }
 
 // RemoveLeftovers removes the private folders of runs that have not ended by themselves, and returns how many.
 func RemoveLeftovers(getenv func(string) string) (removed int) {
-	found, _ := filepath.Glob(filepath.Join(privateParent(getenv), privatePrefix+"*", stateFile))
-	for _, state := range found {
-		dir := filepath.Dir(state)
-		info, err := os.Lstat(dir)
-		if err == nil && info.IsDir() && !history.Held(state) && os.RemoveAll(dir) == nil { // that of another user stays
-			removed++
+	for _, parent := range privateParents(getenv) {
+		found, _ := filepath.Glob(filepath.Join(parent, privatePrefix+"*", stateFile))
+		for _, state := range found {
+			dir := filepath.Dir(state)
+			info, err := os.Lstat(dir)
+			if err != nil || !info.IsDir() || history.Held(state) {
+				continue
+			}
+			if text, err := os.Stat(state); err == nil && text.Size() == 0 && time.Since(text.ModTime()) < patience {
+				continue // a run that begins has yet to lock it
+			}
+			if os.RemoveAll(dir) == nil { // that of another user stays
+				removed++
+			}
 		}
 	}
 	return removed

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -301,8 +302,9 @@ func TestPrepareCodex(t *testing.T) {
 // What a killed run has left is removed, and that of a living one is not.
 func TestRemoveLeftovers(t *testing.T) {
 	parent := t.TempDir()
+	t.Setenv("TMPDIR", t.TempDir())
 	getenv := func(name string) string { return map[string]string{"XDG_RUNTIME_DIR": parent}[name] }
-	for _, name := range []string{"wirectl-run-1-killed", "wirectl-run-1-living", "other"} {
+	for _, name := range []string{"wirectl-run-1-killed", "wirectl-run-1-living", "wirectl-run-1-beginning", "other"} {
 		if err := os.Mkdir(filepath.Join(parent, name), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -311,6 +313,9 @@ func TestRemoveLeftovers(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer state.Close()
+		if strings.HasSuffix(name, "killed") {
+			_, _ = state.WriteString("{}")
+		}
 		if strings.HasSuffix(name, "living") {
 			if err := history.Hold(state); err != nil {
 				t.Fatal(err)
@@ -321,8 +326,33 @@ func TestRemoveLeftovers(t *testing.T) {
 		t.Errorf("%d are removed", got)
 	}
 	left, _ := os.ReadDir(parent)
-	if len(left) != 2 {
+	if len(left) != 3 {
 		t.Errorf("%v are left", left)
+	}
+}
+
+// An agent runs without a proxy where no private folder can be made, and in the second place where it can.
+func TestPrivateFolder(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the agent is a shell")
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	write(t, file, "")
+	for name, test := range map[string]struct{ runtime, temporary, prints, says string }{
+		"neither":    {dir + "/gone", file + "/x", "none", "not seen: anything: "},
+		"the second": {dir + "/file", dir, "a proxy", "recorded 0 connections"},
+	} {
+		t.Setenv("TMPDIR", test.temporary)
+		env := []string{"HOME=" + dir, "XDG_STATE_HOME=" + dir, "XDG_RUNTIME_DIR=" + test.runtime, "PATH=" + os.Getenv("PATH")}
+		var stdout, stderr bytes.Buffer
+		status, err := Run(t.Context(), Options{
+			Command: []string{"sh", "-c", `echo ${HTTPS_PROXY:+a proxy} ${HTTPS_PROXY:-none}; exit 3`}, Level: history.Full, Environ: env, Getenv: newEnvironment(env).Get,
+			Stdout: &stdout, Stderr: &stderr,
+		})
+		if status != 3 || err != nil || !strings.HasPrefix(stdout.String(), test.prints) || !strings.Contains(stderr.String(), test.says) || strings.Contains(stderr.String(), `\n`) {
+			t.Errorf("%s: status %d, %v, it printed %q and we %q", name, status, err, stdout.String(), stderr.String())
+		}
 	}
 }
 
