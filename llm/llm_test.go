@@ -543,7 +543,7 @@ func TestToolResults(t *testing.T) {
 		`{"type":"function_call_output","call_id":"c2","output":[1]}`:                                                          {`c2  [1]`},
 		`{"role":"user","content":[{"type":"text","text":"a"},{"type":"tool_result","tool_use_id":"t1","content":"y"}]}`:       {`t1  "y"`},
 		`{"role":"user","parts":[{"functionResponse":{"name":"f","response":{}}},{"functionResponse":{"name":"g","id":"3"}}]}`: {` f {"name":"f","response":{}}`, `3 g {"name":"g","id":"3"}`},
-		`{"role":"user","content":"hello"}`: nil,
+		`{"role":"user","content":"hello"}`:                                                                                    nil,
 	} {
 		var got []string
 		for r := range llm.ToolResults([]byte(message)) {

@@ -81,7 +81,7 @@ func (s *Spec) AppendLinks(dst []Link, head *frame.Head, body []byte) []Link {
 		switch {
 		case j.As == WithArguments:
 			if body != nil {
-				raw, _ := rawAt(body, j.Path)
+				raw := rawAt(body, j.Path)
 				dst = append(dst, Link{As: j.As, Arguments: HashOfArguments(raw)})
 			}
 			continue
@@ -106,19 +106,17 @@ func (s *Spec) AppendLinks(dst []Link, head *frame.Head, body []byte) []Link {
 
 // valueAt returns the text at a path; "" if there is none.
 func valueAt(body []byte, path string) string {
-	raw, _ := rawAt(body, path)
-	text, _ := jsonscan.Unquote(raw)
+	text, _ := jsonscan.Unquote(rawAt(body, path))
 	return string(text)
 }
 
-func rawAt(body []byte, path string) (raw []byte, ok bool) {
+// rawAt returns the value at a path; nil if there is none.
+func rawAt(body []byte, path string) []byte {
 	for key := range strings.SplitSeq(path, "//") {
 		if text, ok := jsonscan.Unquote(body); ok {
 			body = text
 		}
-		if body, ok = jsonscan.Get(body, key); !ok {
-			return nil, false
-		}
+		body, _ = jsonscan.Get(body, key)
 	}
-	return body, true
+	return body
 }

@@ -427,7 +427,8 @@ func (r *Run) Next(rec *capture.Record) error {
 				r.err, r.final, r.over = cmp.Or(r.err, err), true, true
 			}
 		default:
-			r.final, r.over, r.parts = true, true, r.closed()
+			r.closeParts()
+			r.final, r.over = true, true
 		}
 	}
 	if len(r.notes) > 0 {
@@ -522,16 +523,15 @@ func RunContains(folder, text string) bool {
 
 // Close closes the files.
 func (r *Run) Close() error {
-	r.parts = r.closed()
+	r.closeParts()
 	return r.root.Close()
 }
 
-// closed closes all parts, of which none is left.
-func (r *Run) closed() []*part {
+func (r *Run) closeParts() {
 	for _, p := range r.parts {
 		p.close()
 	}
-	return nil
+	r.parts = nil
 }
 
 // events reads the events of a run as messages of the protocol that is for them.

@@ -273,10 +273,6 @@ func (t *tree) turnOf(n *node) string {
 
 // match joins calls of tools whose wire has no id of the model's.
 func (t *tree) match() {
-	type found struct {
-		n    *node
-		from []made
-	}
 	for _, n := range t.nodes {
 		arguments, isCall := argumentsOf(n.Call)
 		if n.placed || n.isModel || !isCall || n.Name == "" {

@@ -141,15 +141,13 @@ type span struct {
 	start, end time.Time
 	agentlog.Event
 	above *span // that it is a part of
-	depth int
-	used  bool // it has spans in it
+	used  bool  // it has spans in it
 }
 
 type telemetry struct {
 	file    *source.File
 	next    func() ([]byte, error)
 	parser  source.Parser
-	first   []byte
 	about   source.About
 	queue   source.Queue
 	session string
