@@ -579,7 +579,7 @@ func (r *running) tearDown(status int, signal string) error {
 	}
 	if r.proxy != nil {
 		r.proxy.close()
-		if r.recorder != nil && r.recorder.number == 0 {
+		if r.recorder != nil && r.recorder.number == 0 && !r.proxy.hasFailed() {
 			r.remark("models (no connection; for a program that does not use HTTPS_PROXY, try --base-url)")
 		}
 		if r.recorder != nil {

@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -485,6 +486,38 @@ func TestVersion(t *testing.T) {
 	for name, want := range map[string]string{"a/bin/codex": "0.169.0", "a/bin/python": "", "versions/2.1.330": "2.1.330", "none": ""} {
 		if got := KindOf(name).versionOf(filepath.Join(dir, name)); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
+
+// A host that cannot be reached is named with the reason.
+func TestProxyNamesUnreachableHosts(t *testing.T) {
+	closed := httptest.NewServer(http.NotFoundHandler())
+	closed.Close()
+	p, _ := newTestProxy(t, nil, map[string]string{"HTTPS_PROXY": closed.URL})
+	p.list("model.test")
+	if _, err := through(p, "wirectl").Get("https://model.test/"); err == nil || !strings.Contains(err.Error(), "Bad Gateway") { //nolint:bodyclose // there is none
+		t.Error(err)
+	}
+	finish(t, p)
+	if notes := strings.Join(p.unseen(&Kind{}), ""); !p.hasFailed() || !strings.HasPrefix(notes, "model.test (") || !strings.Contains(notes, closed.URL[len("http://"):]) {
+		t.Errorf("not seen: %q", notes)
+	}
+}
+
+// The password of the user's own proxy may have any characters.
+func TestOwnProxy(t *testing.T) {
+	for own, want := range map[string]string{
+		"http://u:p%20w@h:1": "u p w", "http://u:50%@h:1": "u 50%", "http://u:a/b#c?d@h:1": "u a/b#c?d", "u:a@b%@h:1": "u a@b%", "http://u%r@h:1": "u%r ", "h:1": " ",
+	} {
+		via, err := proxyOf(func(name string) string { return map[string]string{"HTTPS_PROXY": own}[name] })(&url.URL{Scheme: "https", Host: "model.test"})
+		if err != nil || via == nil {
+			t.Errorf("%s: %v, %v", own, via, err)
+			continue
+		}
+		password, _ := via.User.Password()
+		if got := via.User.Username() + " " + password; got != want || via.Host != "h:1" {
+			t.Errorf("%s: %q at %s, want %q", own, got, via.Host, want)
 		}
 	}
 }

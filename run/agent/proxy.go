@@ -61,6 +61,7 @@ type host struct {
 	refused        map[string]bool // the TLS clients that refused our certificate
 	fluent         map[string]bool // the TLS clients that accepted it, and spoke
 	blind          string          // why it is not opened although it is listed
+	failure        string          // why a connection to it could not be made
 }
 
 func (p *proxy) url(user string) *url.URL {
@@ -109,7 +110,27 @@ func proxyOf(getenv func(string) string) func(*url.URL) (*url.URL, error) {
 	either := func(name string) string { return cmp.Or(getenv(name), getenv(strings.ToLower(name))) }
 	every := either("ALL_PROXY")
 	cfg := httpproxy.Config{HTTPProxy: cmp.Or(either("HTTP_PROXY"), every), HTTPSProxy: cmp.Or(either("HTTPS_PROXY"), every), NoProxy: either("NO_PROXY")}
+	cfg.HTTPProxy, cfg.HTTPSProxy = escaped(cfg.HTTPProxy), escaped(cfg.HTTPSProxy)
 	return cfg.ProxyFunc()
+}
+
+// escaped returns the address of a proxy as a URL. Most programs take passwords with characters that should be escaped.
+func escaped(address string) string {
+	scheme, rest, ok := strings.Cut(address, "://")
+	if !ok {
+		scheme, rest = "http", address
+	}
+	at := strings.LastIndexByte(rest, '@')
+	if _, err := url.Parse(scheme + "://" + rest); err == nil || at < 0 {
+		return address
+	}
+	name, password, _ := strings.Cut(rest[:at], ":")
+	for _, text := range []*string{&name, &password} {
+		if plain, err := url.PathUnescape(*text); err == nil {
+			*text = plain
+		}
+	}
+	return scheme + "://" + url.UserPassword(name, password).String() + rest[at:]
 }
 
 // close ends all connections, and waits until they are recorded.
@@ -283,6 +304,7 @@ func (p *proxy) connect(w http.ResponseWriter, r *http.Request) {
 	}
 	server, err := p.dial(r.Context(), address)
 	if err != nil {
+		p.markFailed(r.Context(), address, err)
 		http.Error(w, "wirectl: "+err.Error(), http.StatusBadGateway)
 		return
 	}
@@ -429,6 +451,28 @@ func (p *proxy) markRefused(address, stack string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.at(address).refused[stack] = true
+}
+
+// markFailed remembers why a host to open cannot be reached, unless the client has left.
+func (p *proxy) markFailed(ctx context.Context, address string, err error) {
+	if ctx.Err() != nil || !p.opens(address) {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.at(address).failure = err.Error()
+}
+
+// hasFailed reports whether a host to open could not be reached.
+func (p *proxy) hasFailed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, h := range p.hosts {
+		if h.failure != "" {
+			return true
+		}
+	}
+	return false
 }
 
 func (p *proxy) isRefused(address, stack string) bool {
@@ -704,6 +748,9 @@ func (p *proxy) unseen(agent *Kind) (notes []string) {
 		}
 		if h.blind != "" {
 			notes = append(notes, name+" ("+h.blind+")")
+		}
+		if h.failure != "" && h.opened == 0 {
+			notes = append(notes, name+" ("+h.failure+")")
 		}
 		if h.unread == 0 || len(h.refused) > 0 || h.blind != "" {
 			continue
