@@ -74,7 +74,7 @@ func (l *line) interpret(m *protocol.Message) {
 			if n := jsonwalk.Count(l.status); n > 0 || bytes.HasPrefix(l.status, []byte("-")) {
 				m.ToolError, m.Label, m.Reason = true, l.status, statuses[min(n, maxStatus)]
 			}
-		case "SIGINT", "SIGTERM", "SIGHUP", "SIGPIPE", "SIGKILL": // somebody has ended it
+		case "SIGINT", "SIGTERM", "SIGHUP", "SIGPIPE", "SIGKILL", "interrupt", "terminated", "hangup", "broken pipe", "killed": // somebody has ended it
 			m.Phase = protocol.Cancelled
 		default:
 			m.Phase, m.Label = protocol.Fail, l.signal

@@ -31,8 +31,12 @@ import (
 func Tree(list []*calls.Call, wires map[[2]int]string, ofRun bool) []*calls.Call {
 	t := &tree{ofRun: ofRun, made: map[string][]made{}, returned: map[string]time.Time{}, spawns: map[string]string{}}
 	for _, c := range list {
-		if name, _, ok := strings.Cut(wires[[2]int{c.Conn, min(c.Stream, 0)}], ": "); ok {
+		if name, ends, ok := strings.Cut(wires[[2]int{c.Conn, min(c.Stream, 0)}], ": "); ok {
 			c.Wire = name
+			_, host, _ := strings.Cut(ends, " → ")
+			if name == modelWire && host != "" && isServer(c) {
+				c.Wire = strings.TrimPrefix(strings.TrimPrefix(host, "http://"), "https://")
+			}
 		}
 		t.enter(c)
 	}
@@ -76,6 +80,14 @@ func Tree(list []*calls.Call, wires map[[2]int]string, ofRun bool) []*calls.Call
 		out = append(out, n.Call)
 	}
 	return out
+}
+
+// modelWire is the wire of models in a run, and of servers of tools over HTTP, which are named by their hosts.
+const modelWire = "model"
+
+// isServer reports whether a call is on the wire of a server of tools.
+func isServer(c *calls.Call) bool {
+	return slices.ContainsFunc(specOf(c).Joins, func(j protocol.Join) bool { return j.As == protocol.WithArguments })
 }
 
 type tree struct {
@@ -271,8 +283,15 @@ func (t *tree) turnOf(n *node) string {
 	return n.turn
 }
 
-// match joins calls of tools whose wire has no id of the model's.
+// match joins calls of tools whose wire has no id of the model's. The name of a wire may not be that
+// which the agent has for the server: then it may be any server without a wire of its own.
 func (t *tree) match() {
+	wires := map[string]bool{} // that have the name of a server
+	for _, n := range t.nodes {
+		if _, isCall := argumentsOf(n.Call); isCall && !n.isModel && !wires[n.Wire] && slices.ContainsFunc(t.all, func(m made) bool { return n.Wire != "" && isTool(m.link.Tool, n.Wire, n.Name) }) {
+			wires[n.Wire] = true
+		}
+	}
 	for _, n := range t.nodes {
 		arguments, isCall := argumentsOf(n.Call)
 		if n.placed || n.isModel || !isCall || n.Name == "" {
@@ -280,10 +299,15 @@ func (t *tree) match() {
 		}
 		var by []*node
 		for _, m := range t.all {
-			back, isBack := t.returned[m.link.Text]
+			server := n.Wire
+			if !wires[server] {
+				server = ""
+			}
+			back, isBack := t.returnOf(&m)
 			switch {
-			case m.link.Arguments != arguments || !isTool(m.link.Tool, n.Wire, n.Name):
-			case endOf(m.by.Call).After(n.Start) || isBack && m.link.Text != "" && back.Before(endOf(n.Call)) && n.Outcome != session.Open:
+			case m.link.Arguments != arguments || !isTool(m.link.Tool, server, n.Name):
+			case server == "" && t.isOther(m.link.Tool, n.Name, wires):
+			case endOf(m.by.Call).After(n.Start) || isBack && back.Before(endOf(n.Call)) && n.Outcome != session.Open:
 			case !slices.Contains(by, m.by):
 				by = append(by, m.by)
 			}
@@ -295,6 +319,31 @@ func (t *tree) match() {
 			by[len(by)-1].adopt(n, calls.Matched)
 		}
 	}
+}
+
+// isOther reports whether a model's name of a tool is that of a server with a wire of its own.
+func (t *tree) isOther(name, tool string, wires map[string]bool) bool {
+	for server := range wires {
+		if isTool(name, server, tool) {
+			return true
+		}
+	}
+	return false
+}
+
+// returnOf returns when the result of a tool call was first given to a model. Without an id it is the next
+// call to a model of the agent with a result of that tool.
+func (t *tree) returnOf(m *made) (at time.Time, ok bool) {
+	if m.link.Text != "" {
+		at, ok = t.returned[m.link.Text]
+		return at, ok
+	}
+	for _, n := range t.models[m.by.agent] {
+		if !n.Start.Before(endOf(m.by.Call)) && slices.ContainsFunc(n.Links, func(l protocol.Link) bool { return l.As == protocol.Returns && l.Text == "" && l.Tool == m.link.Tool }) {
+			return n.Start, true
+		}
+	}
+	return at, false
 }
 
 // argumentsOf returns the hash of the arguments of a call of a tool.
@@ -310,9 +359,13 @@ func argumentsOf(c *calls.Call) (hash uint64, ok bool) {
 // isTool reports whether a model's name of a tool, such as mcp__server__tool or server-tool, is that of
 // a tool of a server, whose name may be unknown.
 func isTool(name, server, tool string) bool {
-	name, server, tool = plain(name), plain(server), plain(tool)
-	rest, ok := strings.CutSuffix(name, tool)
-	return ok && (rest == "" || strings.HasSuffix(rest, "_") && (server == "" || strings.Contains(rest, server)))
+	rest, ok := strings.CutSuffix(plain(name), plain(tool))
+	return ok && (rest == "" || strings.HasSuffix(rest, "_") && (server == "" || endsIn(strings.TrimRight(rest, "_"), plain(server))))
+}
+
+// endsIn reports whether the last words of a name are those of a server.
+func endsIn(name, server string) bool {
+	return strings.HasSuffix("_"+name, "_"+strings.Trim(server, "_"))
 }
 
 // plain returns a name with a low line for each other sign, as agents write names of tools.

@@ -37,7 +37,8 @@ func call(t *testing.T, line string) *calls.Call {
 			tool, arguments, _ := strings.Cut(tool, ":")
 			c.Links = append(c.Links, protocol.Link{As: protocol.Calls, Text: id, Tool: tool, Arguments: protocol.HashOfArguments([]byte(arguments))})
 		case "returns":
-			c.Links = append(c.Links, protocol.Link{As: protocol.Returns, Text: text})
+			id, tool, _ := strings.Cut(text, ":")
+			c.Links = append(c.Links, protocol.Link{As: protocol.Returns, Text: id, Tool: tool})
 		case "is":
 			c.Links = append(c.Links, protocol.Link{As: protocol.CarriesOut, Text: text})
 		case "with":
@@ -79,6 +80,45 @@ func TestTree(t *testing.T) {
 			└ gpt
 			  └ echo matched
 			└ gpt`,
+		},
+		"a server whose wire has another name, and none with a wire of its own": {
+			`model messages gpt 0 10 calls=c1:mcp_lab_echo:{} calls=c2:web_echo:{}
+			lab tools/call echo 12 20 with={}
+			model messages gpt 25 30 returns=c1 returns=c2 calls=c3:lab_echo:{}
+			127.0.0.1:80 tools/call echo 40 50 with={}
+			model messages gpt 60 70 returns=c3 calls=c4:web_echo:{}
+			127.0.0.1:80 tools/call echo 72 75 with={}
+			model messages gpt 80 90 returns=c4`,
+			`turn 1
+			└ gpt
+			  └ echo matched
+			└ gpt
+			└ gpt
+			  └ echo matched
+			└ gpt
+			echo`,
+		},
+		"a server whose name ends another one": {
+			`model messages gpt 0 10 calls=c1:mcp_collab_echo:{} calls=c2:mcp_lab_echo:{"x":1}
+			lab tools/call echo 12 20 with={}
+			lab tools/call echo 13 20 with={"x":1}
+			model messages gpt 25 30 returns=c1 returns=c2`,
+			`turn 1
+			└ gpt
+			  └ echo matched
+			└ gpt
+			echo`,
+		},
+		"without ids, not after its result": {
+			`model messages flash 0 10 calls=:mcp_lab_echo:{}
+			lab tools/call echo 12 20 with={}
+			model messages flash 25 30 returns=:mcp_lab_echo
+			lab tools/call echo 40 50 with={}`,
+			`turn 1
+			└ flash
+			  └ echo matched
+			└ flash
+			echo`,
 		},
 		"not with other arguments, and not after its result": {
 			`model messages gpt 0 10 calls=c1:lab_echo:{"x":1}

@@ -28,8 +28,12 @@ type hooked struct {
 	// asks means that it also asks the model for a title, so that answers depend on what is asked and not on
 	// their number.
 	asks bool
+	// exact means that its calls of tools have the ids of the model's, and shellExact that its commands do.
+	exact, shellExact bool
 	// configure writes the configuration of the agent, and returns its environment and command.
 	configure func(t *testing.T, home, door string, server func(name string) []string, web string) (env, command []string)
+	// via, if not nil, returns what the agent reaches the mock through.
+	via func(door string) string
 }
 
 func quotedJSON(v any) string {
@@ -39,8 +43,8 @@ func quotedJSON(v any) string {
 
 var hookedAgents = []hooked{
 	{
-		"claude", `{name: Bash, arguments: {command: "echo tool-said-$((40+2))", description: look}}`, "mcp__%s__%s", true, true, false,
-		func(t *testing.T, home, door string, server func(string) []string, web string) (env, command []string) {
+		name: "claude", shell: `{name: Bash, arguments: {command: "echo tool-said-$((40+2))", description: look}}`, tool: "mcp__%s__%s", moves: true, reports: true, exact: true,
+		configure: func(t *testing.T, home, door string, server func(string) []string, web string) (env, command []string) {
 			entries := map[string]any{"web": map[string]string{"type": "http", "url": web}}
 			for _, name := range []string{"lab", "two"} {
 				argv := server(name)
@@ -54,8 +58,8 @@ var hookedAgents = []hooked{
 		},
 	},
 	{
-		"codex", `{name: exec_command, arguments: {cmd: "echo tool-said-$((40+2))"}}`, "mcp__%s__%s", true, true, false,
-		func(t *testing.T, home, door string, server func(string) []string, web string) (env, command []string) {
+		name: "codex", shell: `{name: exec_command, arguments: {cmd: "echo tool-said-$((40+2))"}}`, tool: "mcp__%s__%s", moves: true, reports: true, exact: true, shellExact: true,
+		configure: func(t *testing.T, home, door string, server func(string) []string, web string) (env, command []string) {
 			folder := codexHome(t, door)
 			config, err := os.OpenFile(filepath.Join(folder, "config.toml"), os.O_APPEND|os.O_WRONLY, 0)
 			check(t, err)
@@ -71,8 +75,8 @@ var hookedAgents = []hooked{
 		},
 	},
 	{
-		"gemini", `{name: run_shell_command, arguments: {command: "echo tool-said-$((40+2))"}}`, "mcp_%s_%s", false, false, false,
-		func(t *testing.T, home, door string, server func(string) []string, web string) (env, command []string) {
+		name: "gemini", shell: `{name: run_shell_command, arguments: {command: "echo tool-said-$((40+2))"}}`, tool: "mcp_%s_%s",
+		configure: func(t *testing.T, home, door string, server func(string) []string, web string) (env, command []string) {
 			entries := map[string]any{"web": map[string]any{"httpUrl": web, "trust": true}}
 			for _, name := range []string{"lab", "two"} {
 				argv := server(name)
@@ -86,8 +90,8 @@ var hookedAgents = []hooked{
 		},
 	},
 	{
-		"opencode", `{name: bash, arguments: {command: "echo tool-said-$((40+2))", description: look}}`, "%s_%s", true, false, true,
-		func(t *testing.T, home, door string, server func(string) []string, web string) (env, command []string) {
+		name: "opencode", shell: `{name: bash, arguments: {command: "echo tool-said-$((40+2))", description: look}}`, tool: "%s_%s", moves: true, asks: true,
+		configure: func(t *testing.T, home, door string, server func(string) []string, web string) (env, command []string) {
 			entries := map[string]any{"web": map[string]any{"type": "remote", "url": web}}
 			for _, name := range []string{"lab", "two"} {
 				entries[name] = map[string]any{"type": "local", "command": server(name)}
@@ -117,7 +121,7 @@ func (a hooked) hook(t *testing.T, log string, turns ...hookedTurn) (cmd *exec.C
 	}
 	for _, turn := range turns {
 		if a.asks {
-			script += fmt.Sprintf("{when: %s, say: %s},\n", turn.when, turn.answer)
+			script += fmt.Sprintf("{when: %q, say: %s},\n", turn.when, turn.answer)
 		} else {
 			script += fmt.Sprintf("{text: %s},\n", turn.answer)
 		}
@@ -126,6 +130,9 @@ func (a hooked) hook(t *testing.T, log string, turns ...hookedTurn) (cmd *exec.C
 		script += "{say: Hello.}"
 	}
 	door := "http://" + serve(t, "--no-tap", "--config", configured(t, "providers: {m: {kind: mock, mock: {delay: 1ms, chunk: 8,\n"+script+"]}}}\nmodels: {\"*\": {provider: m}}\n"))["openai"]
+	if a.via != nil {
+		door = a.via(door)
+	}
 	home := t.TempDir()
 	env, command := a.configure(t, home, door, func(name string) []string { return []string{"node", counting, name, log} }, web)
 	// The agent is known by the name of its program.

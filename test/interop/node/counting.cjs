@@ -3,7 +3,8 @@
 const fs = require("fs"), http = require("http"), readline = require("readline");
 const [name, log, port] = process.argv.slice(2);
 const seen = ["HTTPS_PROXY", "NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE", "CODEX_CA_CERTIFICATE", "CLAUDE_CODE_SHELL_PREFIX", "WIRECTL_RUN_SET"];
-const tools = ["look", "wait"].map((tool) => ({ name: tool, description: tool, inputSchema: { type: "object" } }));
+let times = 0;
+const tools = ["look", "wait"].map((tool) => ({ name: tool, description: tool, inputSchema: { type: "object", properties: { at: { type: "string" } } } }));
 
 function answer(m) {
   switch (m.method) {
@@ -13,7 +14,7 @@ function answer(m) {
       return { result: { tools } };
     case "tools/call":
       fs.appendFileSync(log, JSON.stringify({ tool: m.params.name, server: name, pid: process.pid, set: seen.filter((variable) => process.env[variable]) }) + "\n");
-      return m.params.name === "wait" ? undefined : { result: { content: [{ type: "text", text: "looked at " + name }] } };
+      return m.params.name === "wait" ? undefined : { result: { content: [{ type: "text", text: `looked at ${name}, time ${++times}` }] } };
     default:
       return { error: { code: -32601, message: "no such method" } };
   }

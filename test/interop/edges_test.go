@@ -1,0 +1,143 @@
+package interop
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// A joined call is one of a run, with its place in the tree.
+type joined struct {
+	Frame, Parent                                  int
+	Kind, Name, Wire, Edge, Outcome, Reason, Model string
+	Own                                            string
+}
+
+// joinedCalls returns the calls of the run of a command, and how a user sees them.
+func joinedCalls(t *testing.T, cmd *exec.Cmd) (list []joined, shown string) {
+	t.Helper()
+	see := func(args ...string) []byte {
+		c := exec.CommandContext(t.Context(), wirectl, args...)
+		c.Env, c.Stderr = cmd.Env, t.Output()
+		out, err := c.Output()
+		check(t, err)
+		return out
+	}
+	for line := range bytes.Lines(see("calls", "--exchanges", "-o", "ndjson", "run:latest")) {
+		var c joined
+		check(t, json.Unmarshal(line, &c))
+		list = append(list, c)
+	}
+	return list, string(see("calls", "run:latest"))
+}
+
+// counts returns what agents reach a mock through, which counts the requests of models.
+func counts(t *testing.T, n *atomic.Int64) func(door string) string {
+	return func(door string) string {
+		target, err := url.Parse(door)
+		check(t, err)
+		forward := &httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
+		server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPost && regexp.MustCompile(`/(messages|responses|chat/completions)$|[gG]enerateContent`).MatchString(r.URL.Path) {
+				n.Add(1)
+			}
+			forward.ServeHTTP(rw, r)
+		}))
+		t.Cleanup(server.Close)
+		return server.URL
+	}
+}
+
+// The calls of tools of a run are below the calls to the model that have made them.
+func TestEdgesOfAgents(t *testing.T) {
+	for _, a := range hookedAgents {
+		t.Run(a.name, func(t *testing.T) {
+			log := filepath.Join(t.TempDir(), "log")
+			call := func(server, arguments string) string {
+				return fmt.Sprintf("{name: "+a.tool+", arguments: {%s}}", server, "look", arguments)
+			}
+			var models atomic.Int64
+			a.via = counts(t, &models)
+			cmd, _ := a.hook(t, log,
+				hookedTurn{"look around", "So., tool_calls: [" + call("lab", "at: door") + ", " + call("lab", "at: window") + "]"},
+				hookedTurn{"looked at lab, time 2", "So., tool_calls: [" + call("web", "") + "]"},
+				hookedTurn{"looked at web, time 1", "So., tool_calls: [" + call("lab", "at: door") + "]"},
+				hookedTurn{"looked at lab, time 3", "So., tool_calls: [" + a.shell + "]"},
+				hookedTurn{"tool-said-42", "All is done."})
+			out, err := cmd.CombinedOutput()
+			if err != nil || !strings.Contains(string(out), "All is done.") {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			list, shown := joinedCalls(t, cmd)
+			var asks []int // that are in the turn
+			asked, called, turns := 0, 0, 0
+			for _, c := range list {
+				switch {
+				case c.Kind == "turn":
+					turns++
+				case c.Model != "":
+					asked++
+					if turns == 1 && c.Own == "" {
+						asks = append(asks, c.Frame)
+					}
+				case c.Kind == "tools/call":
+					called++
+				}
+			}
+			if want := int(models.Load()); asked != want || len(asks) != 5 || turns != 1 {
+				t.Fatalf("%d calls to models are recorded, %d of them in %d turns, and %d were made:\n%s", asked, len(asks), turns, want, shown)
+			}
+			edge := "matched"
+			if a.exact {
+				edge = "exact"
+			}
+			var got []string
+			for _, c := range list {
+				if by := slices.Index(asks, c.Parent); c.Kind == "tools/call" || c.Kind == "shell" {
+					got = append(got, fmt.Sprintf("%s %s by %d %s", c.Kind, c.Name, by+1, c.Edge))
+				}
+			}
+			look := func(by int) string { return fmt.Sprintf("tools/call look by %d %s", by, edge) }
+			want := []string{look(1), look(1)}
+			if a.moves {
+				want = append(want, look(2))
+			}
+			want = append(want, look(3))
+			if a.reports {
+				want = append(want, fmt.Sprintf("shell echo tool-said-$((40+2)) by 4 %s", map[bool]string{true: "exact", false: "by time"}[a.shellExact]))
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("the tree has\n%q, and not\n%q:\n%s", got, want, shown)
+			}
+			if counted := len(countedCalls(t, log)); called != counted && a.moves || counted != 4 {
+				t.Errorf("%d calls of tools are recorded, and %d were counted", called, counted)
+			}
+			if found := judged(t, cmd); found != "" {
+				t.Errorf("lint has found %s\n%s", found, shown)
+			}
+		})
+	}
+}
+
+// judged returns what lint finds in the run of a command.
+func judged(t *testing.T, cmd *exec.Cmd) string {
+	t.Helper()
+	lint := exec.CommandContext(t.Context(), wirectl, "lint", "-q", "run:latest")
+	lint.Env = cmd.Env
+	out, err := lint.CombinedOutput()
+	if _, failed := err.(*exec.ExitError); err != nil && !failed {
+		t.Fatal(err)
+	}
+	return string(out)
+}
