@@ -34,7 +34,7 @@ func dialAs(t *testing.T, address string, other bool) net.Conn {
 
 // Without the token, a socket of another user is refused.
 func TestAnotherUserIsRefused(t *testing.T) {
-	p, _ := newTestProxy(t, nil)
+	p, _ := newTestProxy(t, nil, nil)
 	request := "CONNECT 127.0.0.1:1 HTTP/1.1\r\nHost: x\r\n\r\n"
 	for name, want := range map[string]string{"own": " 502 ", "other": " 407 "} {
 		c := dialAs(t, p.listener.Addr().String(), name == "other")

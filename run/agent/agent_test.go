@@ -32,7 +32,7 @@ import (
 const runToken = "t0ken-of-the-run"
 
 // newTestProxy returns a proxy that records into a folder, and trusts a server.
-func newTestProxy(t *testing.T, s *httptest.Server) (p *proxy, folder string) {
+func newTestProxy(t *testing.T, s *httptest.Server, user map[string]string) (p *proxy, folder string) {
 	t.Helper()
 	folder = t.TempDir()
 	record, err := Record(folder, "model.pcapng", capture.Session{}, history.Full, func(text string) { t.Error(text) }, runToken)
@@ -43,7 +43,7 @@ func newTestProxy(t *testing.T, s *httptest.Server) (p *proxy, folder string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p, err = newProxy(ca, runToken, record, func(string) string { return "" }); err != nil {
+	if p, err = newProxy(ca, runToken, record, func(name string) string { return user[name] }); err != nil {
 		t.Fatal(err)
 	}
 	if s != nil && s.Certificate() != nil {
@@ -104,7 +104,7 @@ func TestProxy(t *testing.T) {
 	defer secure.Close()
 	defer plain.Close()
 	defer other.Close()
-	p, folder := newTestProxy(t, secure)
+	p, folder := newTestProxy(t, secure, nil)
 	p.list(secure.Listener.Addr().String(), plain.Listener.Addr().String())
 	c := through(p, "wirectl")
 	for _, s := range []*httptest.Server{secure, plain, other} {
@@ -148,7 +148,7 @@ func TestProxy(t *testing.T) {
 func TestProxyRefuses(t *testing.T) {
 	s := httptest.NewServer(http.NotFoundHandler())
 	defer s.Close()
-	p, _ := newTestProxy(t, s)
+	p, _ := newTestProxy(t, s, nil)
 	if got := get(t, through(p, "wrong"), s.URL); !strings.HasPrefix(got, "407 ") {
 		t.Errorf("a wrong token: %s", got)
 	}
@@ -369,7 +369,7 @@ func TestProxyPassesOnThatClientsLeave(t *testing.T) {
 		}))
 		s.EnableHTTP2 = h2
 		s.StartTLS()
-		p, _ := newTestProxy(t, s)
+		p, _ := newTestProxy(t, s, nil)
 		p.list(s.Listener.Addr().String())
 		c := through(p, "wirectl")
 		c.Transport.(*http.Transport).ForceAttemptHTTP2 = h2
@@ -400,7 +400,7 @@ func TestProxyLeavesServersToTheirClients(t *testing.T) {
 		s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }))
 		s.TLS = cfg
 		s.StartTLS()
-		p, _ := newTestProxy(t, s)
+		p, _ := newTestProxy(t, s, nil)
 		if cfg.ClientAuth == tls.NoClientCert {
 			p.roots = x509.NewCertPool()
 		}
@@ -434,7 +434,7 @@ func TestProxyReadsWebSockets(t *testing.T) {
 		}
 	}))
 	defer s.Close()
-	p, folder := newTestProxy(t, s)
+	p, folder := newTestProxy(t, s, nil)
 	p.list(s.Listener.Addr().String())
 	const text = `{"type":"response.create"}`
 	c, _, err := websocket.Dial(t.Context(), strings.Replace(s.URL, "https", "wss", 1), &websocket.DialOptions{HTTPClient: through(p, "wirectl")}) //nolint:bodyclose // it has none
