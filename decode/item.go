@@ -18,6 +18,7 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/protocol/carried"
+	"github.com/wirectl/wirectl/protocol/opaque"
 	"github.com/wirectl/wirectl/session/query"
 )
 
@@ -94,7 +95,11 @@ func (it *Item) readFrame(f *frame.Frame, p protocol.Protocol, m *protocol.Messa
 		it.Payload = it.Payload[len(marked):]
 		it.Err = cmp.Or(it.Err, errBOM)
 	}
-	if err = p.Parse(it.Payload, m); err != nil {
+	if err = p.Parse(it.Payload, m); err != nil && p.Encoding() == protocol.JSON && IsBinary(f, it.Payload) {
+		it.Protocol = opaque.Bytes
+		err = it.Protocol.Parse(it.Payload, m)
+	}
+	if err != nil {
 		it.Err = malformed(p, f, it.Payload, err)
 		return
 	}
@@ -105,6 +110,12 @@ func (it *Item) readFrame(f *frame.Frame, p protocol.Protocol, m *protocol.Messa
 		}
 	}
 	it.well = true
+}
+
+// IsBinary reports whether a payload is a binary message of a WebSocket that does not begin as JSON,
+// such as audio beside the messages of a protocol.
+func IsBinary(f *frame.Frame, payload []byte) bool {
+	return f.Meta != nil && f.Meta.Opcode == frame.BinMsg && frame.Recognize(payload) != frame.JSONText
 }
 
 var errBOM = errors.New("the payload begins with a byte order mark (U+FEFF): write UTF-8 without one")

@@ -171,11 +171,12 @@ func (p *pipeline) newWorker() *worker {
 // parsed is the part of an item that was parsed before its view. A compressed frame is not
 // parsed ahead: its payload lies in the item's own memory.
 type parsed struct {
-	ready   bool
-	payload []byte
-	message protocol.Message
-	err     error
-	well    bool
+	ready    bool
+	protocol protocol.Protocol
+	payload  []byte
+	message  protocol.Message
+	err      error
+	well     bool
 }
 
 // parse parses the frames of a job's batch, by way of an item.
@@ -187,7 +188,7 @@ func (j *job) parse(it *Item) {
 			f, a := &b.Frames[i], &j.ahead[i]
 			if a.ready = !f.Compressed; a.ready {
 				it.readFrame(f, s.protocol, &a.message)
-				a.payload, a.err, a.well = it.Payload, it.Err, it.well
+				a.protocol, a.payload, a.err, a.well = it.Protocol, it.Payload, it.Err, it.well
 			}
 		}
 	}
@@ -201,7 +202,7 @@ func (j *job) readItem(it *Item, i int, p protocol.Protocol) {
 		return
 	}
 	a := &j.ahead[i]
-	it.Frame, it.Protocol = f, p
+	it.Frame, it.Protocol = f, a.protocol
 	it.Payload, it.Message, it.Err, it.well = a.payload, a.message, a.err, a.well
 }
 

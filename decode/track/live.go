@@ -11,6 +11,7 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/protocol/carried"
+	"github.com/wirectl/wirectl/protocol/opaque"
 	"github.com/wirectl/wirectl/session"
 )
 
@@ -44,6 +45,9 @@ const maxTurns = 64
 // live handles an item of such a session. It reports whether the item belongs to one.
 func (f *Follower) live(it *decode.Item) bool {
 	of := it.Frame
+	if f.lives[of.Conn] != nil && it.Protocol == opaque.Bytes {
+		return true // sound, say
+	}
 	if of.Gap || of.Meta == nil || of.Meta.Signal != frame.NoSignal || isHTTP(of) || all.Of(it.Protocol).Live == protocol.NotLive {
 		return false
 	}

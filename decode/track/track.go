@@ -136,8 +136,10 @@ type followed struct {
 type heldFrame struct {
 	session.Frame
 	well bool // it was parsed as a message of some protocol
-	no   refusal
-	then func(*session.Tracker) // not a frame: what follows the frames before it; or nil
+	// binary is a message of bytes, beside those of any protocol in JSON.
+	binary bool
+	no     refusal
+	then   func(*session.Tracker) // not a frame: what follows the frames before it; or nil
 }
 
 const (
@@ -237,7 +239,7 @@ func (f *Follower) see(it *decode.Item) {
 	if well && it.Message.Phase == protocol.Open {
 		fr.Links = f.links(it, nil)
 	}
-	f.hand(w, &heldFrame{Frame: fr, well: well, no: no}, m)
+	f.hand(w, &heldFrame{Frame: fr, well: well, no: no, binary: well && it.Protocol == opaque.Bytes && decode.IsBinary(it.Frame, it.Payload)}, m)
 	if w.inner != nil && well && it.Protocol == w.protocol {
 		f.nest(w, w.inner(it.Payload), fr)
 	}
@@ -482,6 +484,8 @@ func (w *followed) pass(h *heldFrame, m *protocol.Message) {
 	switch {
 	case h.then != nil:
 		h.then(w.tracker)
+		return
+	case h.binary && w.protocol.Encoding() == protocol.JSON:
 		return
 	case h.no.status != "":
 		m = &protocol.Message{Kind: []byte(h.no.status), Phase: protocol.Fail, Seq: -1}
