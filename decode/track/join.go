@@ -28,6 +28,9 @@ func (f *Follower) links(it *decode.Item, head *frame.Head) []protocol.Link {
 	if spec.API == nil && spec.Live == protocol.NotLive {
 		return links
 	}
+	if asksForTitle(it.Payload) {
+		links = append(links, protocol.Link{As: protocol.ForItself, Text: "title"})
+	}
 	var returned []protocol.Link
 	for part, message := range llm.Prompt(it.Payload) {
 		if part != llm.MessagePart {
@@ -41,6 +44,25 @@ func (f *Follower) links(it *decode.Item, head *frame.Head) []protocol.Link {
 		}
 	}
 	return append(links, returned[max(0, len(returned)-maxReturned):]...)
+}
+
+// titles are how agents begin what they say to a model that is to name a session: those of Claude Code
+// 2.1.330 and opencode 1.18.
+var titles = [...]string{`"You are naming a coding session`, `"You are a title generator.`}
+
+// asksForTitle reports whether a text of the system prompt asks for the name of a session.
+func asksForTitle(body []byte) bool {
+	for _, title := range titles {
+		if !bytes.Contains(body, []byte(title)) {
+			continue
+		}
+		for part, system := range llm.Prompt(body) {
+			if part == llm.SystemPart && bytes.Contains(system, []byte(title)) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 var agentName = regexp.MustCompile(`^[\w-]{4,64}\b`)

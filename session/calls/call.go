@@ -192,6 +192,7 @@ var Columns = []table.Column[Call]{
 	{Name: "wire", Title: "wire", At: -1, Shown: table.IfAny, Drop: 14, Most: 16, Value: func(c *Call) any { return c.Wire }},
 	{Name: "parent", Value: func(c *Call) any { return table.Count(c.Place.Parent) }},
 	{Name: "edge", Value: func(c *Call) any { return c.Place.Edge.String() }},
+	{Name: "own", Value: func(c *Call) any { return c.Place.Own }},
 }
 
 // Keys are the names of the columns.

@@ -188,6 +188,20 @@ func (t *tree) latest(id string, before time.Time) *made {
 	return nil
 }
 
+// spawner returns the call to a model that has started the agent of a call; nil if that is unknown. Ids of
+// tool calls may come again, but an agent does not start itself.
+func (t *tree) spawner(n *node) *node {
+	if n.agent == "" {
+		return nil
+	}
+	for _, m := range slices.Backward(t.made[t.spawns[n.agent]]) {
+		if m.by.agent != n.agent && !m.by.Start.After(n.Start) {
+			return m.by
+		}
+	}
+	return nil
+}
+
 // placeExact joins a call with the call to a model that has made it, by the id of the tool call.
 func (t *tree) placeExact(n *node) {
 	for _, l := range n.Links {
@@ -207,8 +221,8 @@ func (n *node) adopt(child *node, how calls.Edge) {
 
 // placeModel puts a call to a model below the tool call that has started its agent, or else into a turn.
 func (t *tree) placeModel(n *node) {
-	if m := t.latest(t.spawns[n.agent], n.Start); n.agent != "" && m != nil && m.by != n {
-		t.agentOf(n, m.by, calls.Exact).adopt(n, calls.Exact)
+	if by := t.spawner(n); by != nil {
+		t.agentOf(n, by, calls.Exact).adopt(n, calls.Exact)
 		t.remember(n)
 		return
 	}

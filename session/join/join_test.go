@@ -151,6 +151,20 @@ func TestTree(t *testing.T) {
 			      └ echo exact
 			└ opus`,
 		},
+		"an agent whose ids of tool calls are also those of its parent": {
+			`model messages opus 0 10 turn=a calls=t1:Agent:{}
+			model messages opus 12 20 turn=a agent=x calls=t1:mcp__lab__echo:{}
+			lab tools/call echo 21 22 is=t1
+			model messages opus 23 24 turn=a agent=x returns=t1
+			model messages opus 25 30 turn=a returns=t1 spawned=x:t1`,
+			`turn 1
+			└ opus
+			  └ agent exact
+			    └ opus exact
+			      └ echo exact
+			    └ opus exact
+			└ opus`,
+		},
 		"a command in the time of one tool call": {
 			`model messages opus 0 10 calls=t1:Bash:{}
 			shell command ls 12 20

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -30,8 +31,16 @@ type terminal struct {
 // runIn starts wirectl in a terminal.
 func runIn(t *testing.T, env []string, args ...string) *terminal {
 	t.Helper()
-	term := &terminal{T: t, cmd: exec.CommandContext(t.Context(), wirectl, args...), read: make(chan struct{})}
-	term.cmd.Env = append(append(os.Environ(), "TERM=xterm-256color"), env...)
+	cmd := exec.CommandContext(t.Context(), wirectl, args...)
+	cmd.Env = append(os.Environ(), env...)
+	return inTerminal(t, cmd)
+}
+
+// inTerminal starts a command in a terminal.
+func inTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
+	t.Helper()
+	term := &terminal{T: t, cmd: cmd, read: make(chan struct{})}
+	cmd.Env = append(slices.Clip(cmd.Env), "TERM=xterm-256color")
 	var err error
 	term.pty, err = pty.StartWithSize(term.cmd, &pty.Winsize{Rows: 40, Cols: 120})
 	check(t, err)
