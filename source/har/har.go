@@ -35,7 +35,7 @@ var Form = &source.Form{
 
 const (
 	// maxEntry bounds an entry, in bytes.
-	maxEntry = 64 << 20
+	maxEntry = 32 << 20
 	// maxHeld bounds the records that are sorted by their times, in bytes: entries begin in any order,
 	// and overlap.
 	maxHeld = 32 << 20

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"regexp"
 	"slices"
 	"time"
 
@@ -51,7 +52,7 @@ func Open(f *source.File) (source.Reader, error) {
 	}
 	pool := reassembly.NewStreamPool(r)
 	r.assembler = reassembly.NewAssembler(pool)
-	r.assembler.MaxBufferedPagesPerConnection, r.assembler.MaxBufferedPagesTotal = 4<<10, 32<<10 // of 1900 bytes
+	r.assembler.MaxBufferedPagesPerConnection, r.assembler.MaxBufferedPagesTotal = 4<<10, 8<<10 // of 1900 bytes
 	for len(r.queue) == 0 && r.failed == nil {
 		r.readPacket()
 	}
@@ -68,9 +69,10 @@ const (
 	// flushEach is after how many packets bytes that wait for too long are looked for.
 	flushEach = 1 << 10
 	// maxHead is how many bytes of a connection are held until its kind is known, and maxHeld those of
-	// all together.
-	maxHead = 16 << 10
-	maxHeld = 32 << 20
+	// all together. The first pieces are examined one by one; later, it takes twice as many bytes.
+	maxHead    = 16 << 10
+	maxHeld    = 8 << 20
+	firstPiece = 4
 	// maxStreams bounds the connections that are followed at once.
 	maxStreams = 1 << 14
 	// maxFragments is after how many fragments those that wait for others are forgotten.
@@ -290,19 +292,20 @@ func (r *reader) New(network, transport gopacket.Flow, tcp *layers.TCP, _ reasse
 // A stream is a connection of TCP.
 type stream struct {
 	*reader
-	ports   [2]int // of the sender of the first packet, and of the other end
-	hosts   [2]string
-	reverse bool // the sender of the first packet is the server
-	sure    bool
-	ignored bool
-	serial  int
-	flushed []func() // what the current flush brings
-	number  int      // 0 until its kind is known
-	heads   [2][]byte
-	waiting []source.Record
-	lost    bool
-	ended   [2]bool
-	reset   bool // both directions end at once
+	ports    [2]int // of the sender of the first packet, and of the other end
+	hosts    [2]string
+	reverse  bool // the sender of the first packet is the server
+	sure     bool
+	ignored  bool
+	serial   int
+	flushed  []func() // what the current flush brings
+	number   int      // 0 until its kind is known
+	heads    [2][]byte
+	examined int // bytes of the heads
+	waiting  []source.Record
+	lost     bool
+	ended    [2]bool
+	reset    bool // both directions end at once
 }
 
 // Accept is for the assembler: a connection whose beginning is not in the capture begins at any packet.
@@ -379,7 +382,11 @@ func (s *stream) takeBytes(kind source.Kind, sender int, data []byte) {
 	s.waiting = append(s.waiting, rec)
 	s.reader.held += len(data)
 	s.heads[sender] = append(s.heads[sender], data...)
-	s.decide(len(s.heads[sender]) > maxHead || s.reader.held > maxHeld || s.ended[0] && s.ended[1])
+	now := len(s.heads[sender]) > maxHead || s.reader.held > maxHeld || s.ended[0] && s.ended[1]
+	if size := len(s.heads[0]) + len(s.heads[1]); now || len(s.waiting) <= firstPiece || size >= 2*s.examined {
+		s.examined = size
+		s.decide(now)
+	}
 }
 
 // placed returns a record, whose Conn is the sender, with its connection and direction.
@@ -422,7 +429,7 @@ func (s *stream) decide(now bool) {
 			}
 		} else if framed := (all.Guess{}); !framed.Detect(head, now) {
 			more = true
-		} else if framed.Framing != nil {
+		} else if framed.Framing != nil && (framed.Framing != frame.Line || jsonLine.Match(head)) { // not any text
 			known = true
 		}
 	}
@@ -448,6 +455,9 @@ func (s *stream) decide(now bool) {
 		s.drop()
 	}
 }
+
+// jsonLine matches text with a line that begins as JSON.
+var jsonLine = regexp.MustCompile(`(?m)^\s*[{\[]`)
 
 func (s *stream) drop() {
 	s.ignored = true
