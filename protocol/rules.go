@@ -145,6 +145,8 @@ type Rules struct {
 	// Framing is the only framing that both sides use on a plain stream, such as a pipe;
 	// nil if there are several.
 	Framing frame.Framing
+	// Varies are the members of messages that differ in each session, such as times. A diff ignores them.
+	Varies []string
 	// NoWire says that the messages were on no wire: a program tells them about itself. They have no
 	// sizes, and their times do not show how fast an answer came.
 	NoWire bool

@@ -3,6 +3,7 @@ package diff
 import (
 	"cmp"
 	"encoding/binary"
+	"encoding/json"
 	"io"
 	"maps"
 	"slices"
@@ -12,8 +13,10 @@ import (
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/fd"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/session"
 	"github.com/wirectl/wirectl/session/jsondiff"
 )
@@ -322,6 +325,9 @@ func (s *Session) place(e *kept, r *Record, m *protocol.Message) {
 	if e.ignored {
 		return
 	}
+	if r.Protocol != nil {
+		r.Payload = without(r.Payload, all.Rules(r.Protocol).Varies)
+	}
 	add := message{
 		seq: r.Seq, dir: r.Dir, kind: string(render.Clip(m.Kind, maxValue)), label: string(render.Clip(m.Label, maxValue)),
 		phase: phase, time: r.Time, id: string(m.ID.Text),
@@ -333,6 +339,18 @@ func (s *Session) place(e *kept, r *Record, m *protocol.Message) {
 		e.words = hash([2]string{add.kind, string(add.digest[:])})
 	}
 	e.last = s.spill.put(&add, e.last, r.Payload)
+}
+
+// without returns a payload without some of its members.
+func without(payload []byte, names []string) []byte {
+	var members map[string]json.RawMessage
+	if len(names) == 0 || json.Unmarshal(payload, &members) != nil {
+		return payload
+	}
+	for _, name := range names {
+		delete(members, name)
+	}
+	return jsonscan.MustMarshal(members)
 }
 
 // A spill keeps messages, nearly all of them in a temporary file.
