@@ -125,6 +125,30 @@ func TestRunIsMerged(t *testing.T) {
 	)
 }
 
+// What a capture of one connection says of it, without a number, is of its wire.
+func TestRunWithUnnumberedConnections(t *testing.T) {
+	folder := runFolder(t)
+	for i, name := range []string{"mcp-a-1.pcapng", "mcp-b-2.pcapng"} {
+		var b bytes.Buffer
+		w, err := pcapng.NewWriter(&b, capture.Session{Controller: "claude"}, nil)
+		check(t, err)
+		for n, kind := range []capture.Kind{capture.Stderr, capture.HalfClosed, capture.Exited, capture.Note} {
+			rec := capture.Record{Kind: kind, Time: second(10*i + n)}
+			if kind == capture.Stderr || kind == capture.Note {
+				rec.Text = []byte("x")
+			}
+			check(t, w.Write(&rec))
+		}
+		check(t, os.WriteFile(filepath.Join(folder, name), b.Bytes(), 0o600))
+	}
+	lines, err := readRun(t, folder)
+	check(t, err)
+	wants(t, lines,
+		"0 1 opened a: claude → a", "0 1 stderr x", "0 1 half-closed", "0 1 exited", "0 0 note x",
+		"0 2 opened b: claude → b", "0 2 stderr x", "0 2 half-closed", "0 2 exited", "0 0 note x",
+	)
+}
+
 // A capture that is cut or damaged is read up to there, and the others to their ends.
 func TestRunWithCutCapture(t *testing.T) {
 	folder := runFolder(t)
