@@ -438,6 +438,7 @@ func (n *node) sum() {
 		}
 	}
 	if len(stopped) == 0 {
+		n.waits()
 		return
 	}
 	slices.SortStableFunc(stopped, func(a, b *node) int { return stoppedAt(a.Call).Compare(stoppedAt(b.Call)) })
@@ -463,6 +464,27 @@ func (n *node) sum() {
 		}
 	}
 	n.Reason = strings.Join(story, "; ")
+}
+
+// waits sets the outcome of a turn whose last call to a model has made a tool call that has no answer.
+func (n *node) waits() {
+	var last *node
+	for _, c := range n.children {
+		if c.isModel && (last == nil || !c.Start.Before(last.Start)) {
+			last = c
+		}
+	}
+	if last == nil || n.Outcome != session.Done {
+		return
+	}
+	for _, c := range last.children {
+		switch c.Outcome {
+		case session.Open, session.Abandoned, session.Died:
+			if !c.isModel && !c.Place.Agent && !specOf(c.Call).Rules.NoWire { // a command may go on by itself
+				n.Outcome, n.Reason = c.Outcome, c.title()+" has no answer"
+			}
+		}
+	}
 }
 
 // stoppedAt is when a cancelled call was cancelled.

@@ -52,6 +52,8 @@ func call(t *testing.T, line string) *calls.Call {
 			c.Links = append(c.Links, protocol.Link{As: protocol.Spawned, Text: agent, Of: of})
 		case "own":
 			c.Links = append(c.Links, protocol.Link{As: protocol.ForItself, Text: text})
+		case "open":
+			c.Outcome = session.Open
 		case "cancelled":
 			var ms int
 			_, _ = fmt.Sscan(text, &ms)
@@ -284,6 +286,20 @@ func TestIsTool(t *testing.T) {
 	} {
 		if got := isTool(c.name, c.server, c.tool); got != c.want {
 			t.Errorf("isTool(%q, %q, %q) = %v", c.name, c.server, c.tool, got)
+		}
+	}
+}
+
+// A turn is not done while a tool that its last call has called has no answer. A command may go on by itself.
+func TestTurnWaits(t *testing.T) {
+	for last, want := range map[string]session.Outcome{
+		"lab tools/call wait 12 20 is=t1 open": session.Open,
+		"lab tools/call wait 12 20 is=t1":      session.Done,
+		"shell shell server 12 20 is=t1 open":  session.Done,
+	} {
+		list := Tree([]*calls.Call{call(t, "model messages opus 0 10 turn=a calls=t1:mcp__lab__wait:{}"), call(t, last)}, nil, false)
+		if got := list[0]; !got.Place.Turn || got.Outcome != want {
+			t.Errorf("%s: the turn is %s, and not %s", last, got.Outcome, want)
 		}
 	}
 }

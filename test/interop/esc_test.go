@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -78,5 +80,40 @@ models: {"claude-opus*": {provider: main}, "claude-sonnet*": {provider: helper},
 	}
 	if found := judged(t, cmd); found != "" {
 		t.Errorf("lint has found %s\n%s", found, shown)
+	}
+}
+
+// An interrupt in the middle of a call of a tool is told by the turn, also where no terminal is.
+func TestInterruptOfAgents(t *testing.T) {
+	for _, a := range hookedAgents[:2] {
+		t.Run(a.name, func(t *testing.T) {
+			log := filepath.Join(t.TempDir(), "log")
+			cmd, records := a.hook(t, log, hookedTurn{"look around", fmt.Sprintf("So., tool_calls: [{name: "+a.tool+", arguments: {}}]", "lab", "wait")})
+			check(t, cmd.Start())
+			until(t, "the server is called", func() bool { return len(countedCalls(t, log)) > 0 })
+			for _, e := range eventsOf(t, records) {
+				if e.What == "agent" {
+					check(t, syscall.Kill(e.PID, syscall.SIGINT))
+				}
+			}
+			_ = cmd.Wait() // its status is that of the agent
+			list, shown := joinedCalls(t, cmd)
+			story, edge := "", ""
+			for _, c := range list {
+				switch c.Kind {
+				case "turn":
+					story = c.Outcome + ": " + c.Reason
+				case "tools/call":
+					edge = c.Edge
+				}
+			}
+			want := "cancelled: wait cancelled"
+			if a.name == "claude" { // which says nothing to its servers
+				want = "abandoned: wait has no answer"
+			}
+			if found := judged(t, cmd); story != want || edge != "exact" || strings.Contains(found, "cancel-lost") {
+				t.Errorf("the turn is %q, and the edge of its call %q:\n%s\n%s", story, edge, found, shown)
+			}
+		})
 	}
 }
