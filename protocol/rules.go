@@ -41,6 +41,9 @@ type Rules struct {
 	// OneSided says that one side sends everything, both the messages that open an exchange
 	// and those that end it.
 	OneSided bool
+	// LoneFailures says that a failure of no open exchange is an exchange of its own that failed: what
+	// opens one comes only after the first answer.
+	LoneFailures bool
 	// LeavingCancels says that the side which ends its direction of a connection first
 	// cancels its open requests by that.
 	LeavingCancels bool

@@ -41,6 +41,11 @@ func (t *Tracker) trackAnswer(ev *event) *Exchange {
 	if e != nil && e.settled && token.IsZero() && m.Phase == protocol.Fail {
 		e = nil
 	}
+	if m.Phase == protocol.Fail && t.rules.LoneFailures && (e == nil || e.settled) {
+		request := *m
+		request.Phase, request.ID, request.Ref = protocol.Open, token, protocol.Token{}
+		e = t.openExchange(&event{f: ev.f, m: &request, scope: ev.scope, from: ev.from, kind: ev.kind})
+	}
 	switch {
 	case e == nil:
 		t.missed(ev, token)
