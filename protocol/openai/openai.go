@@ -24,9 +24,12 @@ var Spec = protocol.Spec{
 	// or in Chat Completions [DONE] after a finish_reason.
 	Rules: modelapi.Rules("a stream of Responses ends with response.completed, response.incomplete or response.failed, and one of Chat Completions with [DONE]"),
 	API:   &protocol.API{Calls: protocol.Alone(call), Event: readEvent},
-	Joins: joins,
-	Kept:  callIDs,
+	Joins: joins, SpawnedBy: spawnedBy,
+	Kept: callIDs,
 }
+
+// spawnedBy is how Codex 0.169 begins the result of spawn_agent, which is JSON in a string.
+const spawnedBy = `"{\"agent_id\":\"`
 
 // joins are the words of Codex 0.171, over HTTP and WebSocket.
 var joins = []protocol.Join{

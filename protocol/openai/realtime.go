@@ -25,6 +25,7 @@ var RealtimeSpec = protocol.Spec{
 	Recognize: own.Recognize,
 	Live:      protocol.NamedTurns,
 	Joins:     joins,
+	SpawnedBy: spawnedBy,
 	Kept:      callIDs,
 }
 

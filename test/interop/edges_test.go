@@ -22,6 +22,7 @@ type joined struct {
 	Frame, Parent                                  int
 	Kind, Name, Wire, Edge, Outcome, Reason, Model string
 	Own                                            string
+	ToolCalls                                      []string `json:"tool_calls"`
 }
 
 // joinedCalls returns the calls of the run of a command, and how a user sees them.
@@ -140,4 +141,24 @@ func judged(t *testing.T, cmd *exec.Cmd) string {
 		t.Fatal(err)
 	}
 	return string(out)
+}
+
+// What an agent does that Codex has started is below the call of the tool that has started it.
+func TestHelperOfCodex(t *testing.T) {
+	a := hookedAgents[1]
+	a.asks = true
+	log := filepath.Join(t.TempDir(), "log")
+	cmd, _ := a.hook(t, log,
+		hookedTurn{"look around", "So., tool_calls: [{name: multi_agent_v1__spawn_agent, arguments: {message: help me}}]"},
+		hookedTurn{"help me", "So., tool_calls: [" + fmt.Sprintf("{name: "+a.tool+", arguments: {at: door}}", "lab", "look") + "]"},
+		hookedTurn{"looked at lab", "Helped."},
+		hookedTurn{"agent_id", "So., tool_calls: [{name: exec_command, arguments: {cmd: 'until test -s " + log + "; do sleep 0.1; done', yield_time_ms: 30000}}]"})
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	list, shown := joinedCalls(t, cmd)
+	i := slices.IndexFunc(list, func(c joined) bool { return c.Kind == "agent" && c.Wire == "model" })
+	if i < 1 || len(list) < i+3 || list[i].Edge != "exact" || list[i].Parent != list[i-1].Frame || !slices.Contains(list[i-1].ToolCalls, "spawn_agent") || list[i+2].Kind != "tools/call" || list[i+2].Parent != list[i+1].Frame {
+		t.Errorf("the helper is not below the call that has started it:\n%s", shown)
+	}
 }
