@@ -220,7 +220,7 @@ func (r *running) setUp(ctx context.Context) error {
 	if err := r.openProxy(); err != nil { // the agent runs as it would alone
 		r.remark("anything: " + err.Error())
 		s.Env = newEnvironment(r.Environ)
-		return nil
+		return nil //nolint:nilerr // it is a remark
 	}
 	return r.prepare(ctx)
 }
