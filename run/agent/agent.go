@@ -414,6 +414,8 @@ func (r *running) agent(ctx context.Context) (status int, signal string, err err
 	cmd.Args[0] = r.Command[0]
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = r.Stdin, r.Stdout, r.Stderr, s.Env.List()
 	cmd.SysProcAttr = endsWithUs()
+	stops, release := stopsOf() // the agent may stop at once
+	defer release()
 	started, ended := make(chan error), make(chan error, 1)
 	go func() {
 		// The system may end a program together with the thread that started it.
@@ -431,8 +433,6 @@ func (r *running) agent(ctx context.Context) (status int, signal string, err err
 	r.logEvent(history.Event{
 		Event: "start", Time: time.Now(), PID: cmd.Process.Pid, Parent: os.Getpid(), What: "agent", Name: s.Name, Command: strings.Join(r.shown(), " "),
 	})
-	stops, release := stopsOf()
-	defer release()
 	for {
 		select {
 		case sig := <-r.Signals:
