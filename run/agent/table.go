@@ -26,7 +26,8 @@ type Kind struct {
 	Name string
 	// Hosts are its model APIs, besides modelHosts.
 	Hosts []string
-	// Own are other hosts that it calls for itself: to check for updates, and to send telemetry.
+	// Own are other hosts that it calls for itself: to check for updates, and to send telemetry. A star
+	// stands for any text.
 	Own []string
 	// Config are files that may name gateways to models, besides those with its MCP servers. In them, {here} is
 	// the project, and {claude} the folder of Claude Code.
@@ -55,7 +56,7 @@ var Kinds = []Kind{
 			"{here}/.claude/settings.json", "{here}/.claude/settings.local.json", "{claude}/settings.json",
 		},
 		Hosts: []string{"mcp-proxy.anthropic.com"}, Driven: []string{"stream-json"},
-		Own: []string{"raw.githubusercontent.com", "downloads.claude.ai", "registry.npmjs.org", "statsig.anthropic.com", "storage.googleapis.com"},
+		Own: []string{"raw.githubusercontent.com", "downloads.claude.ai", "registry.npm*", "statsig.anthropic.com", "storage.googleapis.com"},
 	},
 	{
 		Name: "codex", Config: []string{"{here}/.codex/config.toml"}, Driven: []string{"app-server", "mcp-server", "proto"}, Prepare: prepareCodex,
@@ -63,11 +64,11 @@ var Kinds = []Kind{
 	},
 	{
 		Name: "gemini", Driven: []string{"--acp", "--experimental-acp"},
-		Own: []string{"play.googleapis.com", "registry.npmjs.org"},
+		Own: []string{"play.googleapis.com", "registry.npm*"},
 	},
-	{Name: "opencode", Driven: []string{"acp"}, Own: []string{"models.opencode.ai", "models.dev", "registry.npmjs.org"}},
-	{Name: "copilot", Driven: []string{"--acp"}, Own: []string{"api.github.com", "registry.npmjs.org"}},
-	{Name: "qwen", Driven: []string{"--acp", "--experimental-acp"}, Own: []string{"*.rum.aliyuncs.com", "registry.npmjs.org"}},
+	{Name: "opencode", Driven: []string{"acp"}, Own: []string{"models.opencode.ai", "models.dev", "registry.npm*"}},
+	{Name: "copilot", Driven: []string{"--acp"}, Own: []string{"api.github.com", "registry.npm*"}},
+	{Name: "qwen", Driven: []string{"--acp", "--experimental-acp"}, Own: []string{"*.rum.aliyuncs.com", "registry.npm*"}},
 	{Name: "goose", Driven: []string{"acp"}},
 	{Name: "aider", Own: []string{"pypi.org", "raw.githubusercontent.com", "us.i.posthog.com"}},
 }
