@@ -202,7 +202,11 @@ func (c *captured) tellModel(f *frame.Frame, p protocol.Protocol) {
 		return
 	}
 	c.refined = append(c.refined, p)
-	c.cfg.Notice(fmt.Sprintf("%s over http: the first request is %q", p.Name(), carried.Asked(f.Meta.Head)))
+	why := "the body of the first request" // whose head came before, in HTTP/2
+	if head := f.Meta.Head; head != nil {
+		why = fmt.Sprintf("the first request is %q", carried.Asked(head))
+	}
+	c.cfg.Notice(fmt.Sprintf("%s over http: %s", p.Name(), why))
 }
 
 // lacks reports, once, a method that the given schema does not have.
