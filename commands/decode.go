@@ -238,7 +238,7 @@ func pricesFlag() cli.Flag {
 func pricedConfig(inv *invocation, c *cli.Context) (decode.Config, error) {
 	cfg, err := decodeConfig(c)
 	if err == nil {
-		cfg.Prices, err = prices.Load(c.String("prices"), inv.Getenv)
+		cfg.Prices, err = prices.LoadBook(c.String("prices"), inv.Getenv)
 	}
 	return cfg, err
 }

@@ -31,6 +31,7 @@ func sessionsCommand(inv *invocation) *cli.Command {
 			"without editing their configurations; on undoes that. With --hub, lists the\n" +
 			"sessions of the hub.\n\n" +
 			"   wirectl sessions\n" +
+			"   wirectl sessions --cost --since 24h\n" +
 			"   wirectl sessions --agent claude --since 24h --where 'failures>0'\n" +
 			"   wirectl calls claude:latest\n" +
 			"   wirectl sessions --hub live\n" +
@@ -44,10 +45,11 @@ func sessionsCommand(inv *invocation) *cli.Command {
 			&cli.StringFlag{Name: "agent", Usage: "list only sessions of the agent or client `NAME`, such as claude"},
 			&cli.StringFlag{Name: "project", Usage: "list only runs and transcripts of projects whose folder contains `TEXT`"},
 			&cli.StringFlag{Name: "search", Usage: "list only sessions that contain `TEXT`"},
+			&cli.BoolFlag{Name: "cost", Usage: "list the most expensive first, and say what all of them cost"},
 			&cli.BoolFlag{Name: "no-cache", Usage: "count all runs and transcripts again, and keep no counts of transcripts"},
 			pricesFlag(),
 		}, findFlags()...),
-		Action: inv.does(runSessions, excludes("hub", "agent", "project", "search", "no-cache", "prices")),
+		Action: inv.does(runSessions, excludes("hub", "agent", "project", "search", "no-cache", "prices", "cost")),
 	}
 }
 
@@ -94,7 +96,7 @@ func listSessions(inv *invocation, c *cli.Context, folder *history.Folder) error
 	if q.Since, q.Until, err = timesOf(c); err != nil {
 		return err
 	}
-	if q.Prices, err = prices.Load(c.String("prices"), inv.Getenv); err != nil {
+	if q.Prices, err = prices.LoadBook(c.String("prices"), inv.Getenv); err != nil {
 		return err
 	}
 	q.Unread = func(about error) { inv.say("sessions", about.Error()) }
@@ -106,13 +108,19 @@ func listSessions(inv *invocation, c *cli.Context, folder *history.Folder) error
 	if err != nil {
 		return err
 	}
+	if c.Bool("cost") {
+		slices.SortStableFunc(found, func(a, b store.Kept) int { return cmp.Compare(b.Usage.Cost, a.Usage.Cost) })
+	}
 	list := mapped(found, func(k store.Kept) kept { return kept{k} })
 	if out.Form == table.AsNDJSON {
-		return table.Write(out, columnsOfKept(0), list)
+		return table.Write(out, columnsOfKept(0, false), list)
 	}
 	switch {
 	case len(list) > 0:
-		err = table.Write(out, columnsOfKept(out.Width), list)
+		err = table.Write(out, columnsOfKept(out.Width, c.Bool("cost")), list)
+		if c.Bool("cost") {
+			inv.say("sessions", store.CostOf(found))
+		}
 	case slices.ContainsFunc([]string{"agent", "project", "search", "where", "since", "until"}, c.IsSet):
 		inv.say("sessions", "no session matches")
 	default:
@@ -165,6 +173,7 @@ var keptColumns = []table.Column[kept]{
 	{Name: "output_tokens", Value: func(k *kept) any { return table.Count(k.Usage.Output) }},
 	{Title: "TOKENS", Right: true, Drop: 5, Shown: table.IfAny, Value: func(k *kept) any { return table.Count(k.Usage.Input + k.Usage.Output) }},
 	{Name: "cost_usd", Title: "COST", Right: true, Drop: 6, Shown: table.IfAny, Value: func(k *kept) any { return table.Dollars(k.Usage.Cost) }},
+	{Name: "cost_by", Value: func(k *kept) any { return k.Cost.By }},
 	{Name: "incomplete", Value: func(k *kept) any { return table.Flag(k.Incomplete) }},
 	{Name: "live", Value: func(k *kept) any { return table.Flag(k.Live) }},
 	{Name: "lost", Value: func(k *kept) any { return table.Flag(k.Lost) }},
@@ -174,8 +183,12 @@ var keptColumns = []table.Column[kept]{
 }
 
 // columnsOfKept are the columns of sessions of this machine. On a narrow terminal, times have no year.
-func columnsOfKept(width int) []table.Column[kept] {
+// The cost may be what matters.
+func columnsOfKept(width int, cost bool) []table.Column[kept] {
 	list := slices.Clone(keptColumns)
+	if at := slices.IndexFunc(list, func(c table.Column[kept]) bool { return c.Title == "COST" }); cost {
+		list[at].Drop = 0
+	}
 	if width > 0 && width < 100 {
 		list[1].Value = func(k *kept) any { return k.Shown().Local().Format("01-02 15:04") }
 	}

@@ -7,8 +7,12 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/decode/source"
 	"github.com/wirectl/wirectl/decode/track"
+	"github.com/wirectl/wirectl/session"
+	"github.com/wirectl/wirectl/session/calls"
 	"github.com/wirectl/wirectl/session/contract"
+	"github.com/wirectl/wirectl/session/join"
 	"github.com/wirectl/wirectl/session/stats"
 	"github.com/wirectl/wirectl/table"
 )
@@ -40,7 +44,7 @@ func runStats(inv *invocation, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	ts, offer, failed := countAll(inv, c, names)
+	ts, offer, sums, failed := countAll(inv, c, names)
 	if failed != nil && (len(names) == 1 || !isOfInput(failed)) {
 		return failed
 	}
@@ -49,6 +53,7 @@ func runStats(inv *invocation, c *cli.Context) error {
 		report.Add(t.Protocol.Name(), t.Tracker, ts.Timed)
 	}
 	report.AddTools(stats.ToolsOf(offer))
+	sums.AddTo(report)
 	if out.Form == table.AsText {
 		return cmp.Or(report.Text(out), failed)
 	}
@@ -57,18 +62,28 @@ func runStats(inv *invocation, c *cli.Context) error {
 
 // countAll reads all sessions into the same trackers, and returns the tools that servers
 // offer, too.
-func countAll(inv *invocation, c *cli.Context, names []string) (*track.Trackers, *contract.Offer, error) {
+func countAll(inv *invocation, c *cli.Context, names []string) (*track.Trackers, *contract.Offer, *join.Sums, error) {
 	cfg, err := pricedConfig(inv, c)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	inv.reportsAtEnd = true
 	offer := &contract.Offer{SizesAlone: true}
-	ts := &track.Trackers{OneWay: true, Watcher: offer}
-	err = inv.each(names, func(_ int, name string) error {
+	log, sums := new(calls.Log), new(join.Sums)
+	ts := &track.Trackers{OneWay: true, Watcher: session.Watchers{offer, log}}
+	labels := source.Labels(names)
+	err = inv.each(names, func(i int, name string) error {
+		var run []*calls.Call
+		log.Show = func(c *calls.Call) {
+			if ts.OfRun {
+				run = append(run, c)
+			} else {
+				sums.Sum(labels[i], c)
+			}
+		}
 		some, known := false, false // of it are messages, or of a protocol that has calls
 		add := messages(offer.AddMessage)
-		result, _, err := trackSession(inv, c, name, cfg, ts, func(it *decode.Item) error {
+		result, last, err := trackSession(inv, c, name, cfg, ts, func(it *decode.Item) error {
 			some, known = some || isMessage(it), known || hasCalls(it)
 			return add(it)
 		})
@@ -82,7 +97,9 @@ func countAll(inv *invocation, c *cli.Context, names []string) (*track.Trackers,
 			inv.say(name, fmt.Sprintf("%s; wirectl lint lists them", result.FaultCount()))
 		}
 		cfg.FirstSeq = max(cfg.FirstSeq, result.NextSeq)
+		log.Finish(last)
+		sums.AddRun(labels[i], join.Tree(run, ts.Wires, true))
 		return err
 	})
-	return ts, offer, err
+	return ts, offer, sums, err
 }

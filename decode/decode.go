@@ -40,7 +40,7 @@ type Config struct {
 	// Resync makes decoding go on after a fault of the framing.
 	Resync bool
 	// Prices are those of the tokens of models, for providers that do not tell the cost.
-	Prices prices.List
+	Prices prices.Book
 	// Compression names how compressed gRPC messages are; "" is gzip.
 	Compression string
 	// Keylog and Field are for files of other programs; see source.File.

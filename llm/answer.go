@@ -252,6 +252,12 @@ func ReadUsage(api API, usage []byte) (u Usage) {
 			total = count(s.Value())
 		case "cache_creation_input_tokens":
 			u.Written = count(s.Value())
+		case "cache_creation":
+			for ok := s.Object(); ok && s.Next(); {
+				if string(s.Key()) == "ephemeral_1h_input_tokens" {
+					u.Kept = count(s.Value())
+				}
+			}
 		case "thoughtsTokenCount":
 			thoughts = count(s.Value())
 		case "prompt_tokens_details", "input_tokens_details", "input_token_details":
@@ -276,6 +282,7 @@ func ReadUsage(api API, usage []byte) (u Usage) {
 				iterations.Output += one.Output
 				iterations.Cached += one.Cached
 				iterations.Written += one.Written
+				iterations.Kept += one.Kept
 			}
 		}
 	}

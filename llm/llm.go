@@ -141,13 +141,14 @@ func (c *ToolCall) text() json.RawMessage {
 }
 
 // Usage counts tokens. Input includes cached and written tokens, and Output the tokens of
-// reasoning.
-type Usage struct{ Input, Output, Cached, Thinking, Written int64 }
+// reasoning. Kept are the written tokens that the cache keeps for an hour.
+type Usage struct{ Input, Output, Cached, Thinking, Written, Kept int64 }
 
 // add raises the counts to those of u: in a stream, counts are cumulative.
 func (k *Usage) add(u Usage) {
 	k.Input, k.Output = max(k.Input, u.Input), max(k.Output, u.Output)
 	k.Cached, k.Thinking, k.Written = max(k.Cached, u.Cached), max(k.Thinking, u.Thinking), max(k.Written, u.Written)
+	k.Kept = max(k.Kept, u.Kept)
 }
 
 // An Answer is what a model answered.

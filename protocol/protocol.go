@@ -213,6 +213,11 @@ type Queue struct {
 // may belong to it, too: a peer does not say what it counts.
 type Usage struct {
 	Input, Cached, Output, Cost int64
+	// Written is the part of the input that was written to a cache, and Kept the part of that which
+	// the cache keeps for an hour.
+	Written, Kept int64
+	// Listed is the part of the cost by list prices, and Priced that by the user's. The rest is reported.
+	Listed, Priced int64
 
 	Perhaps Tokens
 }
@@ -234,13 +239,17 @@ const (
 func (u Usage) Plus(v Usage) Usage {
 	return Usage{
 		u.Input + v.Input, u.Cached + v.Cached, u.Output + v.Output, u.Cost + v.Cost,
+		u.Written + v.Written, u.Kept + v.Kept, u.Listed + v.Listed, u.Priced + v.Priced,
 		Tokens{u.Perhaps.Input + v.Perhaps.Input, u.Perhaps.Cached + v.Perhaps.Cached, u.Perhaps.Output + v.Perhaps.Output},
 	}
 }
 
 // Minus returns how much more u is than v, with 0 for less.
 func (u Usage) Minus(v Usage) Usage {
-	return Usage{Input: max(0, u.Input-v.Input), Cached: max(0, u.Cached-v.Cached), Output: max(0, u.Output-v.Output), Cost: max(0, u.Cost-v.Cost)}
+	return Usage{
+		Input: max(0, u.Input-v.Input), Cached: max(0, u.Cached-v.Cached), Output: max(0, u.Output-v.Output), Cost: max(0, u.Cost-v.Cost),
+		Written: max(0, u.Written-v.Written), Kept: max(0, u.Kept-v.Kept), Listed: max(0, u.Listed-v.Listed), Priced: max(0, u.Priced-v.Priced),
+	}
 }
 
 // Spent is the total usage of Of; members that were not given are zero. Anew says that the

@@ -319,6 +319,30 @@ type Watcher interface {
 	Found(f Finding)
 }
 
+// Watchers are notified one after the other.
+type Watchers []Watcher
+
+// Changed implements [Watcher].
+func (w Watchers) Changed(e *Exchange, seq int64) {
+	for _, each := range w {
+		each.Changed(e, seq)
+	}
+}
+
+// Asked implements [Watcher].
+func (w Watchers) Asked(c *Cancel) {
+	for _, each := range w {
+		each.Asked(c)
+	}
+}
+
+// Found implements [Watcher].
+func (w Watchers) Found(f Finding) {
+	for _, each := range w {
+		each.Found(f)
+	}
+}
+
 func (t *Tracker) changed(e *Exchange, seq int64) {
 	if t.watch != nil {
 		t.watch.Changed(e, seq)

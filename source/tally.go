@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/internal/jsonscan"
+	"github.com/wirectl/wirectl/internal/prices"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/agentlog"
@@ -26,10 +27,16 @@ type Place struct {
 	Beside string
 }
 
+// Of is what tokens belong to: a model, and the one of [prices.Bands] in which the input of the call is.
+type Of struct {
+	Model string
+	Band  int64
+}
+
 // A Tally counts what a session has, as a list of its calls has it, without its texts.
 type Tally struct {
 	Calls, Failures int64
-	Usage           map[string]protocol.Usage // by the model
+	Usage           map[Of]protocol.Usage
 	// Prompt is the beginning of the first prompt of the user; "" if there was none so far.
 	Prompt string
 
@@ -67,13 +74,13 @@ func (t *Tally) Add(e *agentlog.Event) {
 			return
 		}
 		if t.Usage == nil {
-			t.Usage = map[string]protocol.Usage{}
+			t.Usage = map[Of]protocol.Usage{}
 		}
-		model := e.Model
-		if _, known := t.Usage[model]; !known && len(t.Usage) >= maxModels {
-			model = ""
+		of := Of{e.Model, prices.Band(e.Usage.Input)}
+		if _, known := t.Usage[of]; !known && len(t.Usage) >= maxModels {
+			of.Model = ""
 		}
-		t.Usage[model] = t.Usage[model].Plus(e.Usage)
+		t.Usage[of] = t.Usage[of].Plus(e.Usage)
 	}
 }
 

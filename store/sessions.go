@@ -21,6 +21,7 @@ import (
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/session/calls"
+	"github.com/wirectl/wirectl/session/stats"
 )
 
 // A Kept is a session on this machine: a recorded one or a run, or the transcript of an agent.
@@ -28,6 +29,7 @@ type Kept struct {
 	history.Session
 	Agent, Project, Prompt string
 	Usage                  protocol.Usage
+	Cost                   stats.Priced
 	Transcript             *source.Transcript // nil if it was recorded
 	Run                    *history.Run       // nil for anything else
 }
@@ -39,7 +41,7 @@ type KeptQuery struct {
 	// Since and Until bound the time in which the sessions were active; zero is no bound.
 	Since, Until time.Time
 	Matches      func(k *Kept) bool // is called last
-	Prices       prices.List
+	Prices       prices.Book
 	Fresh        bool              // count without the cache
 	Unread       func(about error) // is called for sessions that cannot be read
 }
@@ -172,10 +174,9 @@ func countKept(ctx context.Context, getenv func(string) string, list []Kept, q *
 			if k.Calls, k.Failures, k.Usage = c.Calls, c.Failures, c.Usage(); k.Calls == 0 && k.Usage == (protocol.Usage{}) {
 				continue
 			}
+			k.Usage = protocol.Usage{}
 			for _, m := range c.Models {
-				if price, ok := q.Prices.Of(m.Model); ok {
-					k.Usage.Cost += price.Micros(m.Input, m.Cached, m.Output)
-				}
+				k.spend(q, m.Model, m.Usage(), m.Band)
 			}
 		}
 		kept = append(kept, k)
@@ -208,13 +209,44 @@ func (k *Kept) countRun(ctx context.Context, q *KeptQuery) error {
 	}
 	k.Prompt, k.Frames, k.Calls, k.Failures, k.Findings = c.Prompt, c.Frames, c.Calls, c.Failures, c.Findings
 	for _, m := range c.Models {
-		u := protocol.Usage{Input: m.Input, Cached: m.Cached, Output: m.Output, Cost: m.Cost}
-		if price, ok := q.Prices.Of(m.Model); ok && u.Cost == 0 {
-			u.Cost = price.Micros(m.Input, m.Cached, m.Output)
-		}
-		k.Usage = k.Usage.Plus(u)
+		u := protocol.Usage{Input: m.Input, Cached: m.Cached, Written: m.Written, Kept: m.Kept, Output: m.Output, Cost: m.Cost}
+		k.spend(q, m.Model, u, m.Band)
 	}
 	return nil
+}
+
+// spend adds what a session has used of a model, with its cost.
+func (k *Kept) spend(q *KeptQuery, model string, u protocol.Usage, band int64) {
+	if price, ok := q.Prices.Of(model); ok && u.Cost == 0 {
+		decode.Charge(&u, price, band)
+	}
+	k.Usage = k.Usage.Plus(u)
+	k.Cost.Spend(u, model)
+}
+
+// CostOf says what sessions cost in all.
+func CostOf(list []Kept) string {
+	var all stats.Priced
+	unpriced := 0
+	for _, k := range list {
+		if all.Include(k.Cost); k.Cost.Cost == 0 && k.Usage.Input+k.Usage.Output > 0 {
+			unpriced++
+		}
+	}
+	text := fmt.Sprintf("%s in all", render.Dollars(int64(all.Cost)))
+	if all.By != "" {
+		text += " (" + all.By + ")"
+	}
+	if unpriced > 0 {
+		text += "; " + render.Count(int64(unpriced), "session") + " with tokens of models without a price"
+	}
+	return text
+}
+
+// ofModel is what tokens belong to: a model, and the one of [prices.Bands] in which the inputs are.
+type ofModel struct {
+	model string
+	band  int64
 }
 
 // CountRun reads a run that has ended, and writes its counts beside it. Tokens are those of the wires to
@@ -227,17 +259,18 @@ func CountRun(ctx context.Context, r *history.Run) error {
 	}
 	defer run.Close()
 	c := &history.RunCounts{Prompt: promptIn(r.Command)}
-	models, others := map[string]protocol.Usage{}, map[string]protocol.Usage{}
+	models, others := map[ofModel]protocol.Usage{}, map[ofModel]protocol.Usage{}
 	log := &calls.Log{Show: func(call *calls.Call) {
 		if c.Calls++; call.Outcome.Failed() {
 			c.Failures++
 		}
+		of := ofModel{call.Model, prices.Band(call.Usage.Input)}
 		switch {
 		case call.Usage == protocol.Usage{}:
 		case run.Wire(call.Conn) == "model":
-			models[call.Model] = models[call.Model].Plus(call.Usage)
+			models[of] = models[of].Plus(call.Usage)
 		case call.Operation == 0: // it has the tokens of its sub-agents, too
-			others[call.Model] = others[call.Model].Plus(call.Usage)
+			others[of] = others[of].Plus(call.Usage)
 		}
 	}}
 	ts := &track.Trackers{OneWay: true, Watcher: log}
@@ -267,10 +300,14 @@ func CountRun(ctx context.Context, r *history.Run) error {
 	if len(models) == 0 {
 		models = others
 	}
-	for model, u := range models {
-		c.Models = append(c.Models, history.ModelUsage{Model: model, Input: u.Input, Cached: u.Cached, Output: u.Output, Cost: u.Cost})
+	for of, u := range models {
+		c.Models = append(c.Models, history.ModelUsage{
+			Model: of.model, Band: of.band, Input: u.Input, Cached: u.Cached, Written: u.Written, Kept: u.Kept, Output: u.Output, Cost: u.Cost,
+		})
 	}
-	slices.SortFunc(c.Models, func(a, b history.ModelUsage) int { return cmp.Compare(a.Model, b.Model) })
+	slices.SortFunc(c.Models, func(a, b history.ModelUsage) int {
+		return cmp.Or(cmp.Compare(a.Model, b.Model), cmp.Compare(a.Band, b.Band))
+	})
 	r.Counts = c
 	return errors.Join(err, r.Update())
 }

@@ -40,9 +40,9 @@ func agentHome(t *testing.T) (home string, getenv func(string) string) {
 	}
 }
 
-var agentPrices = func() prices.List {
+var agentPrices = func() prices.Book {
 	cached := 1.5
-	return prices.List{"claude-*": {Input: 3, Cached: &cached, Output: 15}, "mock*": {Input: 1, Output: 2}}
+	return prices.Book{User: prices.List{"claude-*": {Input: 3, Cached: &cached, Output: 15}, "mock*": {Input: 1, Output: 2}}}
 }()
 
 // countCalls counts the calls of a session as wirectl calls lists them.
@@ -252,7 +252,7 @@ func TestKeptRuns(t *testing.T) {
 		}
 		return lines
 	}
-	claude, codex := "run:c1a0de claude /home/user/project 14 0 {60 0 72 1260 {0 0 0}} true", "run:c0de01 codex /home/user/project 10 0 {60 0 18 96 {0 0 0}} true"
+	claude, codex := "run:c1a0de claude /home/user/project 14 0 {60 0 72 1260 0 0 0 1260 {0 0 0}} true", "run:c0de01 codex /home/user/project 10 0 {60 0 18 96 0 0 0 96 {0 0 0}} true"
 	for _, tt := range []struct {
 		q    store.KeptQuery
 		want []string

@@ -71,11 +71,14 @@ type RunCounts struct {
 
 // A ModelUsage counts the tokens of a model, and what it cost by its own account, in millionths of a dollar.
 type ModelUsage struct {
-	Model  string `json:"model,omitempty"`
-	Input  int64  `json:"input_tokens,omitempty"`
-	Cached int64  `json:"cached_tokens,omitempty"`
-	Output int64  `json:"output_tokens,omitempty"`
-	Cost   int64  `json:"cost_micros,omitempty"`
+	Model   string `json:"model,omitempty"`
+	Input   int64  `json:"input_tokens,omitempty"`
+	Band    int64  `json:"tokens_above,omitempty"` // the inputs of the calls are longer
+	Cached  int64  `json:"cached_tokens,omitempty"`
+	Written int64  `json:"written_tokens,omitempty"`
+	Kept    int64  `json:"kept_tokens,omitempty"`
+	Output  int64  `json:"output_tokens,omitempty"`
+	Cost    int64  `json:"cost_micros,omitempty"`
 }
 
 // An Event tells that a process of a run starts or ended.

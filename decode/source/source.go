@@ -66,6 +66,25 @@ func Label(name string) string {
 	return name
 }
 
+// Labels returns names by which several inputs are told apart: without the folder that all of them share.
+func Labels(names []string) []string {
+	labels, shared := make([]string, len(names)), ""
+	for i, name := range names {
+		labels[i] = Label(name)
+		folder := name[:strings.LastIndexAny(name, "/"+string(filepath.Separator))+1]
+		for i > 0 && !strings.HasPrefix(folder, shared) {
+			shared = shared[:strings.LastIndexAny(shared[:len(shared)-1], "/"+string(filepath.Separator))+1]
+		}
+		if i == 0 {
+			shared = folder
+		}
+	}
+	for i := range labels {
+		labels[i] = strings.TrimPrefix(labels[i], shared)
+	}
+	return labels
+}
+
 // Open opens an input of bytes: a file, "-" for standard input, "fixture:NAME", "tap:NAME"
 // and "live", "hub:SESSION", or "AGENT:ID" for a transcript. Reads end when ctx does.
 func (o *Opener) Open(ctx context.Context, name string) (*Source, error) {

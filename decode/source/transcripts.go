@@ -25,7 +25,9 @@ import (
 
 	"github.com/wirectl/wirectl/capture/history"
 	"github.com/wirectl/wirectl/capture/output"
+	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/internal/inflate"
+	"github.com/wirectl/wirectl/internal/prices"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/source"
 	forms "github.com/wirectl/wirectl/source/all"
@@ -259,10 +261,17 @@ type Counts struct {
 	Models   []ModelUsage `json:",omitempty"`
 }
 
-// A ModelUsage counts the tokens of a model; its name is "" if it is unusual.
+// A ModelUsage counts the tokens of a model; its name is "" if it is unusual. Band is the one of
+// [prices.Bands] in which the inputs of the calls are.
 type ModelUsage struct {
-	Model                 string `json:",omitempty"`
-	Input, Cached, Output int64
+	Model string `json:",omitempty"`
+	prices.Tokens
+	Band int64 `json:",omitempty"`
+}
+
+// Usage returns the tokens.
+func (m *ModelUsage) Usage() protocol.Usage {
+	return protocol.Usage{Input: m.Input, Cached: m.Cached, Written: m.Written, Kept: m.Kept, Output: m.Output}
 }
 
 // Count reads the session and counts. A file that is cut, as while it is written, counts up to there.
@@ -271,10 +280,12 @@ func (t *Transcript) Count() (c Counts, err error) {
 		var tally source.Tally
 		_, err := t.tally(content, os.DirFS(filepath.Dir(t.File)), &tally)
 		c = Counts{Calls: tally.Calls, Failures: tally.Failures}
-		for model, u := range tally.Usage {
-			c.Models = append(c.Models, ModelUsage{nameOfModel(model), u.Input, u.Cached, u.Output})
+		for of, u := range tally.Usage {
+			c.Models = append(c.Models, ModelUsage{nameOfModel(of.Model), decode.TokensOf(u), of.Band})
 		}
-		slices.SortFunc(c.Models, func(a, b ModelUsage) int { return cmp.Compare(a.Model, b.Model) })
+		slices.SortFunc(c.Models, func(a, b ModelUsage) int {
+			return cmp.Or(cmp.Compare(a.Model, b.Model), cmp.Compare(a.Band, b.Band))
+		})
 		if cut := (*source.CutError)(nil); errors.As(err, &cut) {
 			return nil
 		}
@@ -295,7 +306,7 @@ func nameOfModel(model string) string {
 // Usage returns the tokens of all models.
 func (c *Counts) Usage() (u protocol.Usage) {
 	for _, m := range c.Models {
-		u = u.Plus(protocol.Usage{Input: m.Input, Cached: m.Cached, Output: m.Output})
+		u = u.Plus(m.Usage())
 	}
 	return u
 }
@@ -389,7 +400,7 @@ type cached struct {
 
 const (
 	// cacheVersion changes with the form of the cache, and when readers count otherwise.
-	cacheVersion = 1
+	cacheVersion = 2
 	maxCache     = 64 << 20
 )
 

@@ -154,26 +154,24 @@ func (c *modelCall) judgeEvent(payload []byte, m *protocol.Message) []protocol.B
 
 // recordUsage notes the model and the usage of an answer. The usage in events is cumulative; recordUsage
 // reduces the usage in m to the increase since the last event.
-func (c *modelAnswer) recordUsage(m *protocol.Message, list prices.List) {
+func (c *modelAnswer) recordUsage(m *protocol.Message, book prices.Book) {
 	if len(m.Model) > 0 && c.model != string(m.Model) {
 		c.model = string(m.Model)
 	}
 	if len(m.StopReason) > 0 {
 		c.stopped = string(m.StopReason)
 	}
-	now := m.Usage
-	m.Usage = protocol.Usage{
-		Input:  max(0, now.Input-c.used.Input),
-		Cached: max(0, now.Cached-c.used.Cached),
-		Output: max(0, now.Output-c.used.Output),
+	if m.Usage == (protocol.Usage{}) {
+		return
 	}
-	c.used.Input += m.Usage.Input
-	c.used.Cached += m.Usage.Cached
-	c.used.Output += m.Usage.Output
-	if price, known := list.Of(c.model); known {
-		cost := price.Micros(c.used.Input, c.used.Cached, c.used.Output)
-		m.Usage.Cost, c.used.Cost = max(0, cost-c.used.Cost), max(cost, c.used.Cost)
+	m.Usage = m.Usage.Minus(c.used)
+	used := c.used.Plus(m.Usage)
+	if price, known := book.Of(c.model); known {
+		used.Cost, used.Listed, used.Priced = 0, 0, 0
+		decode.Charge(&used, price, prices.Band(used.Input))
+		m.Usage = used.Minus(c.used)
 	}
+	c.used = c.used.Plus(m.Usage)
 }
 
 // last makes m the end of a stream that no message of the model ends. It is a failure unless the

@@ -425,7 +425,7 @@ func TestCosts(t *testing.T) {
 		{"whole", []string{post("/v1/messages", `{"model":"c","messages":[]}`), said("200 OK", `{"type":"message","model":"c-1","stop_reason":"end_turn","usage":{"input_tokens":10,"cache_read_input_tokens":5,"output_tokens":2}}`)}, 15*3 + 2*15},
 		{"no price", []string{post("/v1/chat/completions", `{"model":"g","messages":[]}`), said("200 OK", `{"object":"chat.completion","model":"g","choices":[],"usage":{"prompt_tokens":10}}`)}, 0},
 	} {
-		ts := follow(t, over(test.wire...), func(cfg *decode.Config) { cfg.Prices = list })
+		ts := follow(t, over(test.wire...), func(cfg *decode.Config) { cfg.Prices = prices.Book{User: list} })
 		for e := range ts.List[0].Exchanges() {
 			if e.Usage.Cost != test.want || ts.List[0].Stats().Usage.Cost != test.want {
 				t.Errorf("%s: %d, and %d in all, want %d", test.about, e.Usage.Cost, ts.List[0].Stats().Usage.Cost, test.want)

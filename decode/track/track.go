@@ -96,7 +96,7 @@ type Follower struct {
 	lives     map[int]*liveSession // by connection
 	talks     session.Conversations
 	schemas   schemas
-	prices    prices.List
+	prices    prices.Book
 	conns     map[int]bool      // connections whose frames came in a carrier
 	halves    map[int]frame.Dir // the direction of a connection that ended first
 	closers   map[int]frame.Dir // the direction of the first Close frame of a WebSocket
@@ -232,8 +232,10 @@ func (f *Follower) see(it *decode.Item) {
 	var m *protocol.Message
 	if it.Protocol == w.protocol {
 		m = &it.Message
-		if price, known := f.prices.Of(string(m.Model)); known && m.Usage.Cost == 0 && all.Rules(it.Protocol).NoWire {
-			m.Usage.Cost = price.Micros(m.Usage.Input, m.Usage.Cached, m.Usage.Output)
+		if m.Usage != (protocol.Usage{}) && m.Usage.Cost == 0 && all.Rules(it.Protocol).NoWire {
+			if price, known := f.prices.Of(string(m.Model)); known {
+				decode.Charge(&m.Usage, price, prices.Band(m.Usage.Input))
+			}
 		}
 	}
 	if well && it.Message.Phase == protocol.Open {

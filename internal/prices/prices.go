@@ -1,19 +1,22 @@
-// Package prices computes the cost of tokens. The user keeps the prices of models in a file, in
-// dollars per million tokens:
+// Package prices computes the cost of tokens. It has the list prices of the usual models. The user
+// may keep others in a file, in dollars per million tokens:
 //
 //	claude-sonnet-4-5: {input: 3, cached: 0.3, output: 15}
 //	gpt-5*: {input: 1.25, output: 10}
 package prices
 
 import (
+	_ "embed"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
 	"math"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
+	"sync"
 
 	"github.com/goccy/go-yaml"
 
@@ -25,31 +28,81 @@ type Price struct {
 	Input float64 `yaml:"input"`
 	// Cached is the price of input tokens that were read from a cache; nil means Input.
 	Cached *float64 `yaml:"cached"`
-	Output float64  `yaml:"output"`
+	// Write is the price of those that were written to a cache, nil means Input; and Write1h of
+	// those that it keeps for an hour, nil means Write.
+	Write   *float64 `yaml:"write"`
+	Write1h *float64 `yaml:"write_1h"`
+	Output  float64  `yaml:"output"`
+	// Above has the prices of calls whose input has more tokens than one of the Bands.
+	Above *Above `yaml:"above"`
+
+	// Date is when the price was on the list, and Sources say so: set in the list that is built in.
+	Date    string   `yaml:"date"`
+	Sources []string `yaml:"sources"`
+}
+
+// Above is the price of calls with a longer input.
+type Above struct {
+	Tokens  int64    `yaml:"tokens"`
+	Input   float64  `yaml:"input"`
+	Cached  *float64 `yaml:"cached"`
+	Write   *float64 `yaml:"write"`
+	Write1h *float64 `yaml:"write_1h"`
+	Output  float64  `yaml:"output"`
+}
+
+// Tokens are those of one call. Cached and Written are parts of the input, and Kept is the part of
+// Written that the cache keeps for an hour.
+type Tokens struct{ Input, Cached, Written, Kept, Output int64 }
+
+// Bands are the sizes of input, in tokens, above which a price may differ. Sums of calls keep each band
+// apart.
+var Bands = []int64{100_000, 128_000, 200_000, 256_000, 272_000}
+
+// Band returns the largest of the Bands that an input exceeds, or 0.
+func Band(input int64) (band int64) {
+	for _, n := range Bands {
+		if input > n {
+			band = n
+		}
+	}
+	return band
 }
 
 // Check returns an error if a price is invalid.
 func (p Price) Check() error {
-	for _, n := range []float64{p.Input, p.cached(), p.Output} {
-		if !(0 <= n && n <= 1e6) { // written so that NaN is refused, too
-			return fmt.Errorf("invalid price %v: want dollars per million tokens, from 0 to 1000000", n)
+	list := []*float64{&p.Input, p.Cached, p.Write, p.Write1h, &p.Output}
+	if a := p.Above; a != nil {
+		list = append(list, &a.Input, a.Cached, a.Write, a.Write1h, &a.Output)
+		if !slices.Contains(Bands, a.Tokens) {
+			return fmt.Errorf("a price above %d tokens is not known: want one of %v", a.Tokens, Bands)
+		}
+	}
+	for _, n := range list {
+		if n != nil && !(0 <= *n && *n <= 1e6) { // written so that NaN is refused, too
+			return fmt.Errorf("invalid price %v: want dollars per million tokens, from 0 to 1000000", *n)
 		}
 	}
 	return nil
 }
 
-func (p Price) cached() float64 {
-	if p.Cached == nil {
-		return p.Input
+// Micros returns the cost of calls, in millionths of a dollar. Band is that of their inputs.
+func (p Price) Micros(n Tokens, band int64) int64 {
+	if a := p.Above; a != nil && band >= a.Tokens {
+		p = Price{Input: a.Input, Cached: a.Cached, Write: a.Write, Write1h: a.Write1h, Output: a.Output}
 	}
-	return *p.Cached
-}
-
-// Micros returns the cost of tokens, in millionths of a dollar. Cached tokens are part of the
-// input.
-func (p Price) Micros(input, cached, output int64) int64 {
-	cached = min(cached, input)
-	return int64(math.Round(float64(input-cached)*p.Input + float64(cached)*p.cached() + float64(output)*p.Output))
+	or := func(price *float64, other float64) float64 {
+		if price != nil {
+			return *price
+		}
+		return other
+	}
+	cached := min(n.Cached, n.Input)
+	written := min(n.Written, n.Input-cached)
+	kept := min(n.Kept, written)
+	write := or(p.Write, p.Input)
+	return int64(math.Round(float64(n.Input-cached-written)*p.Input + float64(cached)*or(p.Cached, p.Input) +
+		float64(written-kept)*write + float64(kept)*or(p.Write1h, write) + float64(n.Output)*p.Output))
 }
 
 // Cost returns the cost of tokens, in dollars.
@@ -66,12 +119,46 @@ func (l List) Of(model string) (Price, bool) {
 	if price, ok := l[model]; ok {
 		return price, true
 	}
-	for n := len(model); n >= 0; n-- {
+	for n := len(model); n >= 0 && len(l) > 0; n-- {
 		if price, ok := l[model[:n]+"*"]; ok {
 			return price, true
 		}
 	}
 	return Price{}, false
+}
+
+//go:embed list.yaml
+var listText []byte
+
+// Listed returns the list prices that are built in: of the provider's own API, at its standard tier.
+var Listed = sync.OnceValue(func() List {
+	list, err := Parse("list.yaml", listText)
+	if err != nil {
+		panic(err) // a test reads it
+	}
+	return list
+})
+
+// versionPattern is what may follow the name of a model: its version.
+var versionPattern = regexp.MustCompile(`^models/|([-@]20\d{6}|-20\d\d-\d\d-\d\d|-latest)$`)
+
+// A Book has the prices of the user, and those that are built in.
+type Book struct {
+	User   List
+	Listed List
+}
+
+// Of returns the price of a model. It is not listed if it has no date.
+func (b Book) Of(model string) (Price, bool) {
+	if price, ok := b.User.Of(model); ok {
+		price.Date = ""
+		return price, true
+	}
+	if price, ok := b.Listed[model]; ok {
+		return price, true
+	}
+	price, ok := b.Listed[versionPattern.ReplaceAllString(model, "")]
+	return price, ok
 }
 
 // Path returns the default file of the user's prices: wirectl/prices.yaml in the folder for
@@ -116,6 +203,12 @@ func read(name string) (List, error) {
 		return nil, err
 	}
 	return Parse(name, data)
+}
+
+// LoadBook reads the user's prices, as [Load] does, beside those that are built in.
+func LoadBook(name string, getenv func(string) string) (Book, error) {
+	list, err := Load(name, getenv)
+	return Book{list, Listed()}, err
 }
 
 // Parse parses prices strictly. The name is for errors.

@@ -3,6 +3,7 @@ package prices_test
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -31,7 +32,7 @@ func TestOf(t *testing.T) {
 	}
 	for model, want := range map[string]int64{"gpt-5": 100, "gpt-5-mini": 2*100 + 8*10, "gpt-5.2-2025-12-11": 3*60 + 20 + 15*10, "claude": 0} {
 		price, ok := list.Of(model)
-		if got := price.Micros(100, 40, 10); got != want || ok != (want > 0) {
+		if got := price.Micros(prices.Tokens{Input: 100, Cached: 40, Output: 10}, 0); got != want || ok != (want > 0) {
 			t.Errorf("%s costs %d, %v, want %d", model, got, ok, want)
 		}
 	}
@@ -78,5 +79,51 @@ func TestLoad(t *testing.T) {
 	nowhere := func(string) string { return "" }
 	if list, err := prices.Load("", nowhere); list != nil || err != nil {
 		t.Errorf("%v, %v, want none", list, err)
+	}
+}
+
+// The list that is built in says for each model who says so, and when.
+func TestListed(t *testing.T) {
+	for model, price := range prices.Listed() {
+		if len(price.Sources) < 2 || !regexp.MustCompile(`^20\d\d-\d\d(-\d\d)?$`).MatchString(price.Date) || price.Input <= 0 || price.Output <= 0 {
+			t.Errorf("%s: %+v", model, price)
+		}
+	}
+}
+
+// A model may be named with its version. The prices of the user come first, and have no date.
+func TestBook(t *testing.T) {
+	user, err := prices.Parse("p.yaml", []byte("claude-opus-4*: {input: 7, output: 9, date: 2026-01, above: {tokens: 200000, input: 70, output: 90}}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	book := prices.Book{User: user, Listed: prices.Listed()}
+	for model, want := range map[string]float64{
+		"claude-sonnet-4-5": 3, "claude-sonnet-4-5-20250929": 3, "claude-sonnet-4-5@20250929": 3, "models/gemini-2.5-pro": 1.25,
+		"gpt-4o-2024-08-06": 2.5, "gpt-4o-2024-05-13": 5, "gpt-4o-audio-preview": 0, "claude-sonnet-4-5-fast": 0, "claude-opus-4-1": 7,
+	} {
+		price, ok := book.Of(model)
+		if ok != (want > 0) || price.Input != want || (price.Date == "") != (want == 7 || want == 0) {
+			t.Errorf("%s: %+v, %v, want %v", model, price, ok, want)
+		}
+	}
+}
+
+// Tokens that were written to a cache, and those of a long input, have their own prices.
+func TestMicros(t *testing.T) {
+	price, _ := prices.Book{Listed: prices.Listed()}.Of("claude-sonnet-4-5")
+	n := prices.Tokens{Input: 1000, Cached: 100, Written: 300, Kept: 200, Output: 10}
+	for band, want := range map[int64]int64{
+		0:                      600*3 + 30 + 375 + 200*6 + 150,
+		128_000:                600*3 + 30 + 375 + 200*6 + 150,
+		prices.Band(200_001):   600*6 + 60 + 300*7.5 + 225, // without a price of an hour
+		prices.Band(1_000_000): 600*6 + 60 + 300*7.5 + 225,
+	} {
+		if got := price.Micros(n, band); got != want {
+			t.Errorf("above %d: %d, want %d", band, got, want)
+		}
+	}
+	if _, err := prices.Parse("p.yaml", []byte("a: {input: 1, above: {tokens: 5, input: 2}}")); err == nil || !strings.Contains(err.Error(), "above 5 tokens") {
+		t.Error(err)
 	}
 }

@@ -111,6 +111,8 @@ func (e *Event) Append(dst []byte) []byte {
 	}
 	number("input_tokens", e.Usage.Input)
 	number("cached_tokens", e.Usage.Cached)
+	number("written_tokens", e.Usage.Written)
+	number("kept_tokens", e.Usage.Kept)
 	number("output_tokens", e.Usage.Output)
 	number("full_size", e.FullSize)
 	for i, id := range e.Unanswered {
@@ -156,6 +158,8 @@ type line struct {
 	begins     bool   `at:"begins,true"`
 	input      int64  `at:"input_tokens"`
 	cached     int64  `at:"cached_tokens"`
+	written    int64  `at:"written_tokens"`
+	kept       int64  `at:"kept_tokens"`
 	output     int64  `at:"output_tokens"`
 	text       []byte `at:"arguments text"`
 }
@@ -178,7 +182,7 @@ func Read(payload []byte) (e Event, ok bool) {
 	return Event{
 		Type: string(l.kind), Turn: string(l.turn), ID: string(l.id), Of: string(l.of), Outcome: string(l.outcome),
 		Model: string(l.model), Begins: l.begins, Text: l.text,
-		Usage: protocol.Usage{Input: l.input, Cached: l.cached, Output: l.output},
+		Usage: protocol.Usage{Input: l.input, Cached: l.cached, Written: l.written, Kept: l.kept, Output: l.output},
 	}, true
 }
 
@@ -202,7 +206,7 @@ func (l *line) interpret(m *protocol.Message) {
 	case Answer:
 		m.Phase, m.Ref, m.Empty = protocol.Part, turn, true
 		m.Model, m.StopReason = l.model, l.stopReason
-		m.Usage = protocol.Usage{Input: l.input, Cached: l.cached, Output: l.output}
+		m.Usage = protocol.Usage{Input: l.input, Cached: l.cached, Written: l.written, Kept: l.kept, Output: l.output}
 		if l.begins {
 			m.Count = 1
 		}

@@ -193,6 +193,7 @@ var Columns = []table.Column[Call]{
 	{Name: "parent", Value: func(c *Call) any { return table.Count(c.Place.Parent) }},
 	{Name: "edge", Value: func(c *Call) any { return c.Place.Edge.String() }},
 	{Name: "own", Value: func(c *Call) any { return c.Place.Own }},
+	{Name: "cost_by", Value: func(c *Call) any { return stats.CostBy(c.Usage, c.Model) }},
 }
 
 // Keys are the names of the columns.

@@ -454,7 +454,7 @@ func (c *comparison) models(p pair) {
 	field("input_tokens", number(a.used.Input), number(b.used.Input))
 	field("cached_tokens", number(a.used.Cached), number(b.used.Cached))
 	field("output_tokens", number(a.used.Output), number(b.used.Output))
-	field("cost_usd", dollars(a.used.Cost), dollars(b.used.Cost))
+	field("cost_usd", dollars(a.used.Cost-a.used.Listed), dollars(b.used.Cost-b.used.Listed)) // a list price tells no more than the tokens
 	if c.late(a.firstPart, b.firstPart) || c.late(b.firstPart, a.firstPart) {
 		field("first_part_ms", millis(a.firstPart), millis(b.firstPart))
 	}

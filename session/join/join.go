@@ -129,10 +129,19 @@ func specOf(c *calls.Call) *protocol.Spec {
 	return all.Of(p)
 }
 
+// isModel reports whether c is a call to a model.
+func isModel(c *calls.Call) bool {
+	if c.Model == "" {
+		return false
+	}
+	spec := specOf(c)
+	return spec.API != nil || spec.Live != protocol.NotLive
+}
+
 func (t *tree) enter(c *calls.Call) {
 	n := &node{Call: c}
 	spec := specOf(c)
-	n.isModel = c.Model != "" && (spec.API != nil || spec.Live != protocol.NotLive)
+	n.isModel = isModel(c)
 	for _, l := range c.Links {
 		switch l.As {
 		case protocol.OfAgent:

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/wirectl/wirectl/internal/prices"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/session"
@@ -30,15 +31,18 @@ type Report struct {
 	Operations Counts `json:"operations,omitempty"`
 	Exchanges  Counts `json:"exchanges"`
 	Usage      *Usage `json:"tokens,omitempty"`
-	// Cost is as reported by agents, or by the user's prices.
-	Cost     table.Dollars `json:"cost_usd,omitempty"`
-	Cancels  Counts        `json:"cancels"`
-	Kinds    []Kind        `json:"kinds"`
-	Names    []Name        `json:"names,omitempty"`
-	Models   []Model       `json:"models,omitempty"`
-	Tools    *Tools        `json:"tools,omitempty"`
-	Gaps     []Gap         `json:"gaps,omitempty"`
-	HeldBack []Holdup      `json:"held_back,omitempty"`
+	Priced
+	Cancels Counts  `json:"cancels"`
+	Kinds   []Kind  `json:"kinds"`
+	Names   []Name  `json:"names,omitempty"`
+	Models  []Model `json:"models,omitempty"`
+	Tools   *Tools  `json:"tools,omitempty"`
+	// Sessions and days are there if there are several, and agents that another one has started.
+	Sessions []Sum    `json:"sessions,omitempty"`
+	Agents   []Sum    `json:"agents,omitempty"`
+	Days     []Sum    `json:"days,omitempty"`
+	Gaps     []Gap    `json:"gaps,omitempty"`
+	HeldBack []Holdup `json:"held_back,omitempty"`
 
 	operations Counts
 }
@@ -68,6 +72,103 @@ func (u *Usage) addUsage(v protocol.Usage) {
 			*of.most = *of.sum + perhaps
 		}
 	}
+}
+
+// Priced is what tokens cost.
+type Priced struct {
+	Cost table.Dollars `json:"cost_usd,omitempty"`
+	// By says by which prices: "list prices of 2026-03", "your prices", "reported", or "in part list prices of 2026-03".
+	By string `json:"cost_by,omitempty"`
+
+	listed, priced int64
+	from, to       string // the dates of list prices
+}
+
+// Spend adds the cost of a usage of a model.
+func (p *Priced) Spend(u protocol.Usage, model string) {
+	p.Cost += table.Dollars(u.Cost)
+	p.listed += u.Listed
+	p.priced += u.Priced
+	p.date(u, model)
+	p.By = p.by()
+}
+
+// Include adds another cost.
+func (p *Priced) Include(q Priced) {
+	p.Cost += q.Cost
+	p.listed += q.listed
+	p.priced += q.priced
+	if q.from != "" && (p.from == "" || q.from < p.from) {
+		p.from = q.from
+	}
+	p.to = max(p.to, q.to)
+	p.By = p.by()
+}
+
+// date notes the date of the list price of a model.
+func (p *Priced) date(u protocol.Usage, model string) {
+	if price, _ := (prices.Book{Listed: prices.Listed()}).Of(model); u.Listed > 0 && price.Date != "" {
+		if p.from == "" || price.Date < p.from {
+			p.from = price.Date
+		}
+		p.to = max(p.to, price.Date)
+	}
+}
+
+func (p *Priced) by() string {
+	all := int64(p.Cost)
+	if all == 0 {
+		return ""
+	}
+	by := "reported"
+	switch {
+	case p.listed > 0:
+		by = "list prices"
+		if p.from != "" {
+			by += " of " + p.from
+		}
+		if p.to != p.from {
+			by += " to " + p.to
+		}
+	case p.priced > 0:
+		by = "your prices"
+	}
+	if n := p.listed + p.priced; n > 0 && (n < all || p.listed > 0 && p.priced > 0) {
+		by = "in part " + by
+	}
+	return by
+}
+
+// CostBy says by which prices a usage of a model cost something; "" if it cost nothing.
+func CostBy(u protocol.Usage, model string) string {
+	var p Priced
+	p.Spend(u, model)
+	return p.By
+}
+
+// A Sum sums up calls.
+type Sum struct {
+	Name   string `json:"name"`
+	Calls  int64  `json:"calls"`
+	Errors int64  `json:"errors"`
+	Usage  Usage  `json:"tokens"`
+	Priced
+}
+
+// AddCall adds a call.
+func (s *Sum) AddCall(o session.Outcome, u protocol.Usage, model string) {
+	if s.Calls++; o.Failed() {
+		s.Errors++
+	}
+	s.Usage.addUsage(u)
+	s.Spend(u, model)
+}
+
+// Include adds another usage.
+func (u *Usage) Include(v Usage) {
+	u.addUsage(protocol.Usage{Input: v.Input, Cached: v.Cached, Output: v.Output, Perhaps: protocol.Tokens{
+		Input: max(v.InputMax-v.Input, 0), Cached: max(v.CachedMax-v.Cached, 0), Output: max(v.OutputMax-v.Output, 0),
+	}})
 }
 
 // Counts are numbers of occurrences by name. Zeros are omitted.
@@ -185,7 +286,10 @@ func (r *Report) Add(protocol string, t *session.Tracker, timed bool) {
 	if versions := t.Versions(); len(versions) > 0 {
 		r.Versions[protocol] = versions
 	}
-	r.Cost += table.Dollars(s.Usage.Cost)
+	for _, m := range s.Models {
+		r.date(m.Usage, m.Name)
+	}
+	r.Spend(s.Usage, "")
 	if u := s.Usage; u.Input+u.Cached+u.Output+u.Perhaps.Input+u.Perhaps.Output > 0 {
 		if r.Usage == nil {
 			r.Usage = new(Usage)
@@ -355,13 +459,13 @@ func ToolsOf(o *contract.Offer) (tools []Tool) {
 
 // A Model sums up the finished calls of a model.
 type Model struct {
-	Protocol  string        `json:"protocol"`
-	Name      string        `json:"name"`
-	Calls     int64         `json:"calls"`
-	Errors    int64         `json:"errors"`
-	Usage     Usage         `json:"tokens"`
-	Cost      table.Dollars `json:"cost_usd,omitempty"`
-	FirstPart *Quantiles    `json:"first_part_ms,omitempty"`
+	Protocol string `json:"protocol"`
+	Name     string `json:"name"`
+	Calls    int64  `json:"calls"`
+	Errors   int64  `json:"errors"`
+	Usage    Usage  `json:"tokens"`
+	Priced
+	FirstPart *Quantiles `json:"first_part_ms,omitempty"`
 	// TokensPerSecond is how fast answers came, from the first part to the end.
 	TokensPerSecond float64 `json:"tokens_per_second,omitempty"`
 	StopReasons     Counts  `json:"stop_reasons,omitempty"`
@@ -377,8 +481,9 @@ func (r *Report) AddModels(protocol string, models []*session.Model, timed bool)
 		u := m.Usage
 		out := Model{
 			Protocol: protocol, Name: strings.ToValidUTF8(m.Name, "\ufffd"), Calls: m.Calls, Errors: m.Failed,
-			Usage: Usage{Input: u.Input, Cached: u.Cached, Output: u.Output}, Cost: table.Dollars(u.Cost), StopReasons: Counts{}, ToolCalls: Counts{},
+			Usage: Usage{Input: u.Input, Cached: u.Cached, Output: u.Output}, StopReasons: Counts{}, ToolCalls: Counts{},
 		}
+		out.Spend(u, m.Name)
 		for name, n := range m.StopReasons {
 			out.StopReasons.addCount(strings.ToValidUTF8(name, "\ufffd"), n)
 		}

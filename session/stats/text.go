@@ -20,6 +20,9 @@ func (r *Report) Text(out table.Output) error {
 	out.To = b
 	r.kinds(b, out)
 	models(b, out, r.Models)
+	summed(b, out, "sessions", r.Sessions)
+	summed(b, out, "agents", r.Agents)
+	summed(b, out, "days", r.Days)
 	r.names(b, out)
 	r.definitions(b, out)
 	r.cancels(b, out)
@@ -93,7 +96,7 @@ func (r *Report) headline() string {
 		line += fmt.Sprintf(", %s in (%s cached), %s out", in, render.Range(u.Cached, u.CachedMax), render.Range(u.Output, u.OutputMax))
 	}
 	if r.Cost > 0 {
-		line += ", " + render.Dollars(int64(r.Cost))
+		line += ", " + render.Dollars(int64(r.Cost)) + " (" + r.By + ")"
 	}
 	if about := r.about(); about != "" {
 		line = about + ": " + line
@@ -179,13 +182,34 @@ func models(b *bytes.Buffer, out table.Output, list []Model) {
 		figure("out", 0, func(m *Model) string { return number(m.Usage.Output) }),
 		figure("first p50", 2, func(m *Model) string { return m.FirstPart.cell(func(q *Quantiles) table.Millis { return q.P50 }) }),
 		figure("tokens/s", 1, func(m *Model) string { return decimal(m.TokensPerSecond) }),
-		figure("cost", 4, func(m *Model) string {
-			if m.Cost == 0 {
-				return ""
-			}
-			return render.Dollars(int64(m.Cost))
-		}),
+		figure("cost", 4, func(m *Model) string { return m.dollars() }),
 		shares(list, func(m *Model) int64 { return m.Usage.Input + m.Usage.Output }))
+}
+
+// dollars returns a cost for people; "" for none.
+func (p *Priced) dollars() string {
+	if p.Cost == 0 {
+		return ""
+	}
+	return render.Dollars(int64(p.Cost))
+}
+
+// summed lists sums; the bars are their shares of the cost, or of the tokens.
+func summed(b *bytes.Buffer, out table.Output, title string, list []Sum) {
+	tokens := func(s *Sum) int64 { return s.Usage.Input + s.Usage.Output }
+	share := tokens
+	if slices.ContainsFunc(list, func(s Sum) bool { return s.Cost > 0 }) {
+		share = func(s *Sum) int64 { return int64(s.Cost) }
+	}
+	section(b, out, list,
+		label(title, func(s *Sum) string { return render.Safe(s.Name) }),
+		figure("calls", 0, func(s *Sum) string { return number(s.Calls) }),
+		figure("errors", 0, func(s *Sum) string { return number(s.Errors) }),
+		figure("in", 0, func(s *Sum) string { return number(s.Usage.Input) }),
+		figure("cached", 2, func(s *Sum) string { return number(s.Usage.Cached) }),
+		figure("out", 0, func(s *Sum) string { return number(s.Usage.Output) }),
+		figure("cost", 1, func(s *Sum) string { return s.dollars() }),
+		shares(list, share))
 }
 
 // names lists the names; the bars are their shares of the bytes of answers.

@@ -83,8 +83,11 @@ type message struct {
 	Usage      *struct {
 		Input   int64 `json:"input_tokens"`
 		Written int64 `json:"cache_creation_input_tokens"`
-		Cached  int64 `json:"cache_read_input_tokens"`
-		Output  int64 `json:"output_tokens"`
+		Kept    struct {
+			Hour int64 `json:"ephemeral_1h_input_tokens"`
+		} `json:"cache_creation"`
+		Cached int64 `json:"cache_read_input_tokens"`
+		Output int64 `json:"output_tokens"`
 	} `json:"usage"`
 }
 
@@ -553,7 +556,7 @@ func (r *reader) assistant(l *lane, rec *record, at time.Time) {
 		e.Model = m.Model
 	}
 	if u := m.Usage; u != nil && m.Model != synthetic {
-		total := protocol.Usage{Input: max(0, u.Input) + max(0, u.Written) + max(0, u.Cached), Cached: max(0, u.Cached), Output: max(0, u.Output)}
+		total := protocol.Usage{Input: max(0, u.Input) + max(0, u.Written) + max(0, u.Cached), Cached: max(0, u.Cached), Written: max(0, u.Written), Kept: max(0, u.Kept.Hour), Output: max(0, u.Output)}
 		e.Usage, e.Begins = r.file.Seen.Growth([]byte(e.ID), total)
 		if e.Begins = e.Begins && total != (protocol.Usage{}); e.Begins && m.StopReason == "" {
 			r.lower++

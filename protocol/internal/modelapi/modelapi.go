@@ -14,7 +14,7 @@ import (
 // ReadUsage reads a usage of an API. Input includes cached tokens, and output reasoning.
 func ReadUsage(api llm.API, usage []byte) protocol.Usage {
 	u := llm.ReadUsage(api, usage)
-	return protocol.Usage{Input: u.Input, Cached: u.Cached, Output: u.Output}
+	return protocol.Usage{Input: u.Input, Cached: u.Cached, Output: u.Output, Written: u.Written, Kept: u.Kept}
 }
 
 // Rules returns the rules of an API over HTTP; final says how a stream ends. An exchange is a
