@@ -228,6 +228,114 @@ func TestTree(t *testing.T) {
 	}
 }
 
+// Times between two steps are of no call.
+func TestCriticalPath(t *testing.T) {
+	for name, c := range map[string]struct{ calls, want string }{
+		"one call after the other": {
+			`model messages opus 0 10 turn=a calls=t1:x:{}
+			lab tools/call x 12 20 is=t1
+			model messages opus 25 30 turn=a returns=t1`,
+			"opus 0-10, x 12-20, opus 25-30",
+		},
+		"of two tools at once, the slower one": {
+			`model messages opus 0 10 turn=a calls=t1:x:{} calls=t2:y:{}
+			lab tools/call x 12 90 is=t1
+			lab tools/call y 12 40 is=t2
+			model messages opus 95 99 turn=a returns=t1 returns=t2`,
+			"opus 0-10, x 12-90, opus 95-99",
+		},
+		"of two tools in turn, both": {
+			`model messages opus 0 10 turn=a calls=t1:x:{} calls=t2:y:{}
+			lab tools/call x 12 50 is=t1
+			lab tools/call y 51 90 is=t2
+			model messages opus 95 99 turn=a returns=t1 returns=t2`,
+			"opus 0-10, x 12-50, y 51-90, opus 95-99",
+		},
+		"a tool that begins before the model has ended": {
+			`model messages opus 0 40 turn=a calls=t1:x:{}
+			lab tools/call x 12 90 is=t1
+			model messages opus 95 99 turn=a returns=t1`,
+			"opus 0-12, x 12-90, opus 95-99",
+		},
+		"what a tool starts takes a part of its time": {
+			`model messages opus 0 10 turn=a calls=t1:x:{}
+			lab tools/call x 12 90 is=t1
+			shell command make 20 60 is=t1
+			model messages opus 95 99 turn=a returns=t1`,
+			"opus 0-10, x 12-90, opus 95-99", // both are of the model's call
+		},
+		"through an agent, and back to what has started it": {
+			`model messages opus 0 10 turn=a calls=t1:Agent:{}
+			model messages haiku 12 20 turn=a agent=x calls=t2:y:{}
+			lab tools/call y 21 70 is=t2
+			model messages sonnet 15 18 turn=a
+			model messages haiku 75 80 turn=a agent=x returns=t2
+			model messages opus 85 90 turn=a returns=t1 spawned=x:t1`,
+			"opus 0-10, haiku 12-20, y 21-70, haiku 75-80, opus 85-90",
+		},
+		"an agent that outlasts the model": {
+			`model messages opus 0 10 turn=a calls=t1:Agent:{}
+			model messages haiku 12 20 turn=a agent=x calls=t2:y:{}
+			model messages opus 15 18 turn=a returns=t1 spawned=x:t1
+			model messages haiku 75 80 turn=a agent=x returns=t2`,
+			"opus 0-10, haiku 12-20, haiku 75-80",
+		},
+		"what goes on, but no command": {
+			`model messages opus 0 10 turn=a calls=t1:x:{} calls=t2:Bash:{}
+			lab tools/call x 12 13 is=t1 open
+			shell shell server 14 20 is=t2 open
+			lab ping ping 90 100`,
+			"opus 0-10, x 12-100",
+		},
+		"each turn by itself, and a call that is one": {
+			`model messages opus 0 10 turn=a calls=t1:x:{}
+			lab tools/call x 12 20 is=t1
+			model messages gpt 50 60
+			lab tools/list list 70 80`,
+			"opus 0-10, x 12-20, gpt 50-60",
+		},
+		"all at the same time": {
+			`model messages opus 5 5 turn=a calls=t1:x:{}
+			model messages opus 5 5 turn=a calls=t2:x:{} returns=t1
+			lab tools/call x 5 5 is=t1
+			lab tools/call x 5 5 is=t2
+			model messages opus 5 5 turn=a returns=t2`,
+			"opus 5-5, x 5-5, opus 5-5, x 5-5, opus 5-5",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var list []*calls.Call
+			for line := range strings.SplitSeq(c.calls, "\n") {
+				list = append(list, call(t, line))
+			}
+			var got []string
+			for _, s := range CriticalPath(Tree(list, nil, true)) {
+				got = append(got, fmt.Sprintf("%s %d-%d", s.Call.Name, s.From.UnixMilli(), s.To.UnixMilli()))
+			}
+			if text := strings.Join(got, ", "); text != c.want {
+				t.Errorf("got  %s\nwant %s", text, c.want)
+			}
+		})
+	}
+}
+
+// The calls within the time of the one that made them are parts of it.
+func TestCriticalPathWithin(t *testing.T) {
+	var tree []*calls.Call
+	for depth, line := range []string{"model messages opus 0 100", "lab tools/call x 10 90", "lab sampling y 20 50", "lab sampling z 15 30"} {
+		c := call(t, line)
+		c.Place.Depth = min(depth, 2)
+		tree = append(tree, c)
+	}
+	var got string
+	for _, s := range CriticalPath(tree) {
+		got += fmt.Sprintf("%s %d-%d, ", s.Call.Name, s.From.UnixMilli(), s.To.UnixMilli())
+	}
+	if want := "opus 0-10, x 10-20, y 20-50, x 50-90, opus 90-100, "; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
 func TestFindings(t *testing.T) {
 	for name, c := range map[string]struct{ calls, want string }{
 		"a tool went on after its turn was cancelled": {
