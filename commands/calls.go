@@ -94,7 +94,8 @@ func listCalls(inv *invocation, c *cli.Context, names []string, cfg decode.Confi
 			list.Show(c)
 		}
 	}
-	err := inv.each(names, func(_ int, name string) error {
+	wires := source.WireNames(names)
+	err := inv.each(names, func(i int, name string) error {
 		before := len(joined)
 		cfg.Note = remarks(inv, c, name)
 		some, known := false, false // of it are messages, or of a protocol that has calls
@@ -116,7 +117,7 @@ func listCalls(inv *invocation, c *cli.Context, names []string, cfg decode.Confi
 		cfg.FirstSeq = max(cfg.FirstSeq, result.NextSeq)
 		for _, c := range joined[before:] {
 			if len(names) > 1 {
-				c.Wire = label(name)
+				c.Wire = wires[i]
 			}
 		}
 		return cmp.Or(err, list.Err())

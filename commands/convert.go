@@ -50,6 +50,7 @@ type conversion struct {
 	*invocation
 	c         *cli.Context
 	in, out   string
+	with      []string // more sessions, which are joined with in
 	format    convert.Format
 	zstd      bool
 	cfg       decode.Config
@@ -130,8 +131,8 @@ func (v *conversion) needed() (capture.Redaction, error) {
 
 // open opens IN, with the protocol of every frame.
 func (v *conversion) open(ctx context.Context) (capture.Reader, func(), error) {
-	src, err := v.openSession(ctx, v.in, v.cfg, false)
-	if err != nil {
+	src, err := v.opener().Together(ctx, append([]string{v.in}, v.with...), v.cfg, func(string) bool { return false })
+	if err = unopened(v.in, err); err != nil {
 		return nil, nil, err
 	}
 	r, done, err := convert.Open(ctx, label(v.in), src.Input, v.cfg, v.dir, func(framing frame.Framing, err error) error { return located(v.in, framing, err) })

@@ -13,7 +13,6 @@ import (
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/convert"
 	"github.com/wirectl/wirectl/decode/source"
-	"github.com/wirectl/wirectl/internal/cmdline"
 	"github.com/wirectl/wirectl/store"
 	"github.com/wirectl/wirectl/tui"
 	"github.com/wirectl/wirectl/web"
@@ -24,9 +23,9 @@ func monitorCommand(inv *invocation) *cli.Command {
 		Name:      "monitor",
 		Usage:     "watch a session on the terminal: ids in flight, cancels, frames, findings",
 		Category:  reading,
-		ArgsUsage: "[SESSION]",
+		ArgsUsage: "[SESSION…]",
 		Description: "Shows a running relay or broker, a capture, a recording, NDJSON or the bytes of one\n" +
-			"direction, as it arrives. Press ? for the keys.\n\n" +
+			"direction, as it arrives; several sessions as one tree. Press ? for the keys.\n\n" +
 			"   wirectl monitor                        # what is running, or was recorded\n" +
 			"   wirectl monitor fixture:latis-cancel\n" +
 			"   wirectl monitor --follow session.pcapng\n" +
@@ -65,13 +64,14 @@ func runMonitor(inv *invocation, c *cli.Context) error {
 	if err != nil || name == "" {
 		return err
 	}
-	screen.Name = label(name)
+	with := inv.Operands[min(1, len(inv.Operands)):]
+	screen.Name = source.Label(append([]string{name}, with...)...)
 	isTranscript, beside := source.IsTranscript(name), ""
 	grows := isTranscript || source.IsRun(name)
 	if name, err = inv.opener().Resolve(name); err != nil {
 		return err
 	}
-	if !isTranscript {
+	if !isTranscript && len(with) == 0 {
 		beside = store.NotesFile(name)
 	}
 	notes, err := store.OpenNotes(beside)
@@ -85,7 +85,7 @@ func runMonitor(inv *invocation, c *cli.Context) error {
 	defer s.Close()
 	s.Restore(notes.Kept)
 	cfg.Notice = s.Notice
-	v := &store.Viewing{Name: name, Opener: inv.opener(), Store: s, Config: cfg, Follow: c.Bool("follow") || grows}
+	v := &store.Viewing{Name: name, With: with, Opener: inv.opener(), Store: s, Config: cfg, Follow: c.Bool("follow") || grows && len(with) == 0}
 	if err := draw(c.Context, v, screen); err != nil {
 		return err
 	}
@@ -137,9 +137,7 @@ func drawable(inv *invocation) error {
 // runs.
 func monitored(inv *invocation, ctx context.Context, screen tui.Config) (string, error) {
 	switch {
-	case len(inv.Operands) > 1:
-		return "", usagef("monitor takes one session; got %d", len(inv.Operands))
-	case len(inv.Operands) == 1:
+	case len(inv.Operands) > 0:
 		return inv.Operands[0], nil
 	case !inv.IsTerminal(inv.Stdin):
 		return "-", nil
@@ -189,13 +187,10 @@ func webFlags() []cli.Flag {
 
 // runWeb serves the page of the named session, or of all sessions, until ctx ends.
 func runWeb(ctx context.Context, c *cli.Context, sessions []string, opener *source.Opener, cfg decode.Config, out io.Writer) error {
-	if len(sessions) > 1 {
-		return cmdline.Errorf("monitor takes one session; got %d", len(sessions))
-	}
 	l := &web.Local{Opener: opener, Config: cfg, Follow: c.Bool("follow")}
-	if len(sessions) == 1 {
-		l.Only = sessions[0]
-		l.Follow = l.Follow || source.IsTranscript(l.Only)
+	if len(sessions) > 0 {
+		l.Only, l.With = sessions[0], sessions[1:]
+		l.Follow = l.Follow || len(sessions) == 1 && source.IsTranscript(l.Only)
 	}
 	return web.Run(ctx, web.Options{
 		Library: l, Only: l.Only, Listen: c.String("listen"), Remote: c.Bool("remote"), Control: c.Bool("control"), Config: cfg,

@@ -12,6 +12,7 @@ import (
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/convert"
+	"github.com/wirectl/wirectl/decode/source"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/store"
@@ -23,9 +24,9 @@ func reportCommand(inv *invocation) *cli.Command {
 		Name:      "report",
 		Category:  reading,
 		Usage:     "write a session as an HTML page: lanes, frames, findings, statistics",
-		ArgsUsage: "SESSION",
-		Description: "Writes one HTML file that needs neither a server nor a network. Known secrets are\n" +
-			"removed, since reports are made to be shared.\n\n" +
+		ArgsUsage: "SESSION…",
+		Description: "Writes one HTML file that needs neither a server nor a network; several sessions are one\n" +
+			"tree. Known secrets are removed, since reports are made to be shared.\n\n" +
 			"   wirectl report -o report.html session.pcapng",
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "-", Usage: "write the page to `FILE`; - is standard output"},
@@ -45,8 +46,8 @@ func runReport(inv *invocation, c *cli.Context) error {
 	}
 	out := c.String("output")
 	switch {
-	case len(names) > 1:
-		return usagef("report takes one session; got %d: name one of them, such as %s", len(names), names[0])
+	case len(names) > max(1, len(inv.Operands)):
+		return usagef("report takes no folder of several sessions; got %d: name some of them, such as %s", len(names), names[0])
 	case out == "-" && inv.IsTerminal(inv.Stdout):
 		return usagef("refusing to write HTML to a terminal: give -o report.html, or redirect standard output")
 	}
@@ -58,7 +59,7 @@ func runReport(inv *invocation, c *cli.Context) error {
 	options.Config = cfg
 	s := store.New(options)
 	defer s.Close()
-	if err := keepSession(inv, c, names[0], cfg, s); err != nil {
+	if err := keepSession(inv, c, names, cfg, s); err != nil {
 		return err
 	}
 	o := s.Overview()
@@ -77,7 +78,7 @@ func runReport(inv *invocation, c *cli.Context) error {
 	case o.Dropped+o.Gone > 0:
 		inv.say(names[0], fmt.Sprintf("the page shows the end of the session: %s and %s before it are left out", render.Count(o.Gone, "call"), render.Count(o.Dropped, "frame")))
 	}
-	write := func(w io.Writer) error { return page.Write(w, s, label(names[0])) }
+	write := func(w io.Writer) error { return page.Write(w, s, source.Label(names...)) }
 	if out == "-" {
 		return write(inv.Stdout)
 	}
@@ -85,10 +86,11 @@ func runReport(inv *invocation, c *cli.Context) error {
 }
 
 // keepSession reads a session into the store, without its secrets.
-func keepSession(inv *invocation, c *cli.Context, name string, cfg decode.Config, s *store.Store) error {
+func keepSession(inv *invocation, c *cli.Context, names []string, cfg decode.Config, s *store.Store) error {
+	name := names[0]
 	cfg.Resync = true
 	cfg.Notice = inv.notice(c, name)
-	v := &conversion{invocation: inv, c: c, in: name, cfg: cfg}
+	v := &conversion{invocation: inv, c: c, in: name, with: names[1:], cfg: cfg}
 	r, done, err := v.open(c.Context)
 	if err != nil {
 		return err
@@ -100,8 +102,8 @@ func keepSession(inv *invocation, c *cli.Context, name string, cfg decode.Config
 		x.Blind = capture.BlindSpot(cfg.Notice)
 		r = convert.Redact(r, x)
 	}
-	run, _ := inv.opener().RunFolder(name)
-	err = s.Take(c.Context, decode.Input{Capture: r, OfRun: run != ""}, cfg)
+	ofRun := slices.ContainsFunc(names, func(name string) bool { run, _ := inv.opener().RunFolder(name); return run != "" })
+	err = s.Take(c.Context, decode.Input{Capture: r, OfRun: ofRun, Joins: len(names) > 1}, cfg)
 	switch {
 	case is[*faultError](err): // of a stream; it has the position
 		return err

@@ -30,8 +30,8 @@ type Input struct {
 	head   *source.Head // of a file that was examined; or nil
 	stored bool         // the capture is of frames that were taken under whatever limit
 
-	// OfRun means that the connections are the wires of a run.
-	OfRun bool
+	// OfRun means that the connections are the wires of a run, and Joins that they are of several sessions.
+	OfRun, Joins bool
 }
 
 // Stored is a capture of frames that were taken under whatever limit.

@@ -101,6 +101,7 @@ func TapAge(info tap.Info) string {
 // A Viewing feeds a store with a session of that name; of taps, with one after the other.
 type Viewing struct {
 	Name   string
+	With   []string // more sessions, which are joined with it
 	Opener *source.Opener
 	Store  *Store
 	Config decode.Config
@@ -117,6 +118,11 @@ type Viewing struct {
 
 // Open opens the session, unless it is a tap, or one of a hub, that does not exist yet.
 func (v *Viewing) Open(ctx context.Context) (err error) {
+	if len(v.With) > 0 {
+		grows := func(name string) bool { return v.Follow || source.IsRun(name) || source.IsTranscript(name) }
+		v.session, err = v.Opener.Together(ctx, append([]string{v.Name}, v.With...), v.Config, grows)
+		return err
+	}
 	if source.IsTap(v.Name) {
 		v.Wire = NewWire(v.Store)
 		if v.Name == Await {
@@ -215,7 +221,7 @@ func (v *Viewing) Run(ctx context.Context) {
 		Feed(ctx, v.Store, v.session.Input, v.Config, v.Wire)
 		v.session.Close()
 		v.session = nil
-		if source.IsTap(v.Name) {
+		if v.Wire != nil && source.IsTap(v.Name) {
 			v.openNext(ctx)
 		}
 	}

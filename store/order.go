@@ -268,9 +268,9 @@ func (o *sorted) group(n uint32) *Group {
 			}
 		case GroupRun:
 			switch g.Name = "no run"; {
-			case o.trackers.OfRun && n == 0:
+			case o.trackers.Joins && n == 0:
 				g.Name = "outside of turns"
-			case o.trackers.OfRun:
+			case o.trackers.Joins:
 				g.Name = o.runs.names[n-1]
 			case n != 0:
 				g.Run = o.runs.names[n-1]

@@ -445,7 +445,7 @@ func (s *Store) exchange(r *row) Exchange {
 	if p := s.peers[x.Conn]; p != nil {
 		x.Peer = s.label(p)
 	}
-	if x.Edge = calls.Edge(r.edge).String(); r.run != 0 && s.trackers.OfRun {
+	if x.Edge = calls.Edge(r.edge).String(); r.run != 0 && s.trackers.Joins {
 		x.Turn, x.Under = s.runs.names[r.run-1], r.under
 	} else if r.run != 0 {
 		x.Run, x.Place, x.Asks, x.Under = s.runs.names[r.run-1], s.placeOf(r), s.rows.places[r.mark].asks, r.under

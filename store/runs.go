@@ -255,7 +255,7 @@ const maxTree = 1 << 17
 // joinWires finds the places of exchanges in the run of an agent: the turn is their group, and the call
 // of which they are a part their parent.
 func (s *Store) joinWires() {
-	if !s.trackers.OfRun || s.rows.n > maxTree || s.runs.joined == s.rows.changes {
+	if !s.trackers.Joins || s.rows.n > maxTree || s.runs.joined == s.rows.changes {
 		return
 	}
 	type place struct {
@@ -274,7 +274,7 @@ func (s *Store) joinWires() {
 	}
 	s.runs.names = s.runs.names[:0]
 	var above []uint32 // marks of the calls on the way down
-	for _, c := range join.Tree(list, s.trackers.Wires, true) {
+	for _, c := range join.Tree(list, s.trackers.Wires, s.trackers.OfRun) {
 		above = append(above[:min(c.Place.Depth, len(above))], 0)
 		r := rows[c]
 		switch {
@@ -439,7 +439,7 @@ func (s *Store) Overview() Overview {
 		Findings: s.findings.total, Conns: len(s.order),
 		Dropped: s.frames.dropped, Gone: s.rows.dropped, Lost: s.lost,
 		First: s.first, Last: s.last, Timed: s.timed, Ended: s.ended, Altered: s.session.Altered, Err: s.end, Held: s.spelled(),
-		Protocols: s.protocols(), Run: s.session.Unit == "wirectl rlm" && len(s.runs.names) > 0 || s.trackers.OfRun,
+		Protocols: s.protocols(), Run: s.session.Unit == "wirectl rlm" && len(s.runs.names) > 0 || s.trackers.Joins,
 	}
 	_, o.Listed = s.listed()
 	if n := len(s.notices); n > 0 {

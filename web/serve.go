@@ -259,13 +259,14 @@ func sessionPath(id string) string { return "/session/" + url.PathEscape(id) }
 type Local struct {
 	Opener *source.Opener
 	Config store.Config
-	Only   string // a session; "" means all
-	Follow bool   // wait for more at the end of a file
+	Only   string   // a session; "" means all
+	With   []string // more sessions, which are joined with that
+	Follow bool     // wait for more at the end of a file
 }
 
 // List returns the taps and the recorded sessions.
 func (l *Local) List(_ context.Context, words string) (list []store.Listed, err error) {
-	choices := []store.Choice{{Name: l.Only, Input: l.Only}}
+	choices := []store.Choice{{Name: strings.Join(append([]string{l.Only}, l.With...), " + "), Input: l.Only}}
 	if l.Only == "" {
 		if choices, err = store.Choices(l.Opener.Getenv); err != nil {
 			return nil, err
@@ -299,7 +300,7 @@ func (l *Local) Viewing(ctx context.Context, id string, s *store.Store) (*store.
 	}
 	cfg := l.Config
 	cfg.Resync, cfg.Notice = true, s.Notice
-	return &store.Viewing{Name: name, Opener: l.Opener, Store: s, Config: cfg, Follow: l.Follow || source.IsRun(id)}, nil
+	return &store.Viewing{Name: name, With: l.With, Opener: l.Opener, Store: s, Config: cfg, Follow: l.Follow || source.IsRun(id) && len(l.With) == 0}, nil
 }
 
 // peers are the connections, and the last lines besides frames, such as standard error.

@@ -158,13 +158,17 @@ func (r *Run) Session() *capture.Session { return &r.session }
 func (r *Run) look() error {
 	r.round++
 	r.began = time.Now()
+	for _, p := range r.parts {
+		p.idle = false
+	}
+	if r.root == nil { // it is several sessions
+		r.final = len(r.parts) == 0
+		return nil
+	}
 	if !r.final {
 		if now, err := history.ReadRun(r.Dir); err != nil || !now.Live {
 			r.final, r.Live, r.Ended = true, false, now.Ended
 		}
-	}
-	for _, p := range r.parts {
-		p.idle = false
 	}
 	entries, err := fs.ReadDir(r.root.FS(), ".")
 	if err != nil {

@@ -2,6 +2,7 @@ package source
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -371,4 +372,76 @@ func FuzzEvents(f *testing.F) {
 			t.Errorf("%d events in %q: %v", events, text, err)
 		}
 	})
+}
+
+// Several sessions are one in the order of time, with the short names of their files, whatever their
+// clocks say. A cut one does not end the others.
+func TestTogether(t *testing.T) {
+	folder := t.TempDir()
+	a, b, cut := filepath.Join(folder, "model.pcapng"), filepath.Join(folder, "mcp-lab-12.pcapng"), filepath.Join(folder, "cut.pcapng")
+	whole := captured(t, 1, -400*24*3600, 1)
+	check(t, os.WriteFile(a, captured(t, 2, 1, 3, 4), 0o600), os.WriteFile(b, captured(t, 1, 2, 5), 0o600), os.WriteFile(cut, whole[:len(whole)-5], 0o600))
+	s, err := (&Opener{}).Together(t.Context(), []string{a, b, cut}, decode.Config{}, func(string) bool { return false })
+	check(t, err)
+	defer s.Close()
+	var lines []string
+	var rec capture.Record
+	for err = s.Capture.Next(&rec); err == nil; err = s.Capture.Next(&rec) {
+		lines = append(lines, told(&rec))
+	}
+	if err != io.EOF || !s.Joins || s.OfRun {
+		t.Errorf("%v, %+v", err, s.Input)
+	}
+	wants(t, lines,
+		"0 1 opened cut: claude → cut",
+		`1 1 frame mcp {"jsonrpc":"2.0","method":"m-34560000"}`,
+		"0 0 note "+cut+": byte 428: the capture is cut: the last 171 bytes are not a whole block",
+		"0 1 note lost",
+		"0 2 opened model: claude → model",
+		`2 2 frame mcp {"jsonrpc":"2.0","method":"m1"}`,
+		"0 3 opened lab: claude → lab",
+		`3 3 frame mcp {"jsonrpc":"2.0","method":"m2"}`,
+		"0 4 opened model: claude → model",
+		`4 4 frame mcp {"jsonrpc":"2.0","method":"m3"}`,
+		`5 2 frame mcp {"jsonrpc":"2.0","method":"m4"}`,
+		`6 3 frame mcp {"jsonrpc":"2.0","method":"m5"}`,
+	)
+}
+
+// A session that is written meanwhile does not hold up the others, and ends with its reader.
+func TestTogetherWithOneThatGrows(t *testing.T) {
+	grows, other := filepath.Join(t.TempDir(), "lab.pcapng"), filepath.Join(t.TempDir(), "web.pcapng")
+	whole := captured(t, 1, 1, 4)
+	head := len(captured(t, 1, 1))
+	check(t, os.WriteFile(grows, whole[:head], 0o600), os.WriteFile(other, captured(t, 1, 2, 5), 0o600))
+	ctx, stop := context.WithCancel(t.Context())
+	s, err := (&Opener{}).Together(ctx, []string{grows, other}, decode.Config{}, func(name string) bool { return name == grows })
+	check(t, err)
+	defer s.Close()
+	next := func() string {
+		var rec capture.Record
+		if err := s.Capture.Next(&rec); err != nil {
+			return err.Error()
+		}
+		return told(&rec)
+	}
+	wants(t, []string{next(), next(), next(), next(), next()},
+		"0 1 opened lab: claude → lab", `1 1 frame mcp {"jsonrpc":"2.0","method":"m1"}`,
+		"0 2 opened web: claude → web", `2 2 frame mcp {"jsonrpc":"2.0","method":"m2"}`, `3 2 frame mcp {"jsonrpc":"2.0","method":"m5"}`)
+	check(t, os.WriteFile(grows, whole, 0o600))
+	wants(t, []string{next()}, `4 1 frame mcp {"jsonrpc":"2.0","method":"m4"}`)
+	stop()
+	wants(t, []string{next()}, "EOF")
+}
+
+func TestWireNames(t *testing.T) {
+	for _, tt := range [][2]string{
+		{"run/model run/mcp-lab-4711.pcapng fixture:mcp-cancel -", "model lab fixture:mcp-cancel standard input"},
+		{"a/x.pcapng b/x.pcapng", "a/x.pcapng b/x.pcapng"},
+		{"tap:server run:3f9a1c", "tap:server run:3f9a1c"},
+	} {
+		if got := strings.Join(WireNames(strings.Fields(tt[0])), " "); got != tt[1] {
+			t.Errorf("%s: %s", tt[0], got)
+		}
+	}
 }

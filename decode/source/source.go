@@ -58,12 +58,13 @@ type Opener struct {
 	Waiting func(name, what string)
 }
 
-// Label returns the name of an input for messages.
-func Label(name string) string {
-	if name == "-" {
+// Label returns the name of an input for messages, or those of several.
+func Label(names ...string) string {
+	text := strings.Join(names, " + ")
+	if text == "-" {
 		return "standard input"
 	}
-	return name
+	return text
 }
 
 // Labels returns names by which several inputs are told apart: without the folder that all of them share.

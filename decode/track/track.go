@@ -158,9 +158,7 @@ func NewFollower(ts *Trackers, in decode.Input, cfg decode.Config) *Follower {
 		wires: map[int]*followed{}, runs: map[*protocol.Spec]protocol.Runs{}, lives: map[int]*liveSession{},
 		conns: map[int]bool{}, halves: map[int]frame.Dir{}, closers: map[int]frame.Dir{}, units: map[int]*unit{},
 	}
-	if in.OfRun {
-		ts.Joins, ts.OfRun = true, true
-	}
+	ts.Joins, ts.OfRun = ts.Joins || in.OfRun || in.Joins, ts.OfRun || in.OfRun
 	if !ts.Apart {
 		f.base = ts.conns
 	}
