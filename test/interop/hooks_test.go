@@ -101,6 +101,46 @@ var hookedAgents = []hooked{
 			return env, []string{path, "run", "--model", "mock/mock-1", "look around"}
 		},
 	},
+	{
+		name: "qwen", shell: `{name: run_shell_command, arguments: {command: "echo tool-said-$((40+2))", is_background: false}}`, tool: "mcp__%s__%s", asks: true,
+		configure: func(t *testing.T, home, door string, server func(string) []string, web string) (env, command []string) {
+			entries := map[string]any{"web": map[string]any{"httpUrl": web, "trust": true}}
+			for _, name := range []string{"lab", "two"} {
+				argv := server(name)
+				entries[name] = map[string]any{"command": argv[0], "args": argv[1:], "trust": true}
+			}
+			check(t, os.MkdirAll(filepath.Join(home, ".qwen"), 0o700))
+			check(t, os.WriteFile(filepath.Join(home, ".qwen", "settings.json"), []byte(quotedJSON(map[string]any{"mcpServers": entries})), 0o600))
+			return qwen(t, home, door), []string{filepath.Join(packages(t, "npm-node24"), ".bin/qwen"), "--yolo", "-p", "look around"}
+		},
+	},
+	{
+		name: "copilot", shell: `{name: bash, arguments: {command: "echo tool-said-$((40+2))", description: look}}`, tool: "%s-%s",
+		configure: func(t *testing.T, home, door string, server func(string) []string, web string) (env, command []string) {
+			entries := map[string]any{"web": map[string]any{"type": "http", "url": web, "tools": []string{"*"}}}
+			for _, name := range []string{"lab", "two"} {
+				argv := server(name)
+				entries[name] = map[string]any{"type": "local", "command": argv[0], "args": argv[1:], "tools": []string{"*"}}
+			}
+			check(t, os.MkdirAll(filepath.Join(home, ".copilot"), 0o700))
+			check(t, os.WriteFile(filepath.Join(home, ".copilot", "mcp-config.json"), []byte(quotedJSON(map[string]any{"mcpServers": entries})), 0o600))
+			return copilot(door), []string{program(t, "npm-node24", "@github/copilot-linux-*/copilot"), "--allow-all-tools", "-p", "look around"}
+		},
+	},
+}
+
+// qwen returns an environment in which Qwen Code asks a model. It wants a newer Node.
+func qwen(t *testing.T, home, model string) []string {
+	t.Helper()
+	bin := filepath.Join(home, "bin")
+	check(t, os.MkdirAll(bin, 0o700))
+	check(t, os.Symlink(program(t, "npm-node24", "node-linux-*/bin/node"), filepath.Join(bin, "node")))
+	return []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "OPENAI_API_KEY=x", "OPENAI_MODEL=mock-1", "OPENAI_BASE_URL=" + model + "/v1"}
+}
+
+// copilot returns an environment in which Copilot CLI asks a model.
+func copilot(model string) []string {
+	return []string{"COPILOT_PROVIDER_BASE_URL=" + model + "/v1", "COPILOT_MODEL=mock-1", "COPILOT_AUTO_UPDATE=false"}
 }
 
 // An hookedTurn is what the model answers when something has been said.

@@ -128,6 +128,12 @@ func TestRunOfAgents(t *testing.T) {
 			path, own := opencode(t, "https://model.test")
 			return own[1:], []string{path, "run", "--model", "mock/mock-1", "look around"}
 		}},
+		{"qwen", "model.test", "run_shell_command", `{command: "echo tool-said-$((40+2))", is_background: false}`, func(t *testing.T, home string) (env, args []string) {
+			return qwen(t, home, "https://model.test"), []string{filepath.Join(packages(t, "npm-node24"), ".bin/qwen"), "--yolo", "-p", "look around"}
+		}},
+		{"copilot", "model.test", "bash", `{command: "echo tool-said-$((40+2))", description: look}`, func(t *testing.T, home string) (env, args []string) {
+			return copilot("https://model.test"), []string{program(t, "npm-node24", "@github/copilot-linux-*/copilot"), "--allow-all-tools", "-p", "look around"}
+		}},
 	} {
 		t.Run(a.name, func(t *testing.T) {
 			w := newWorld(t, scripted(t, a.tool, a.arguments), a.host)
