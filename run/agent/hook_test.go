@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -341,11 +342,11 @@ func TestCodexCommands(t *testing.T) {
 	write(t, filepath.Join(sessions, "notes.jsonl"), "")
 	write(t, filepath.Join(record, "model.pcapng"), strings.Repeat("x", 1<<16-20)+ours+strings.Repeat("y", 100))
 	write(t, filepath.Join(record, history.EventsFile), "")
-	h := &hooks{State: State{PID: 9, Folder: record, Level: history.Full}}
-	h.codexCommands(sessions, since)
+	h := &hooks{State: State{PID: 9, Folder: record, Level: history.Full}, Agent: "codex"}
+	h.tellCommands(filepath.Dir(sessions), since)
 	text, err := os.ReadFile(filepath.Join(record, history.EventsFile))
-	want := `{"event":"start","time":"AT.001","pid":4194311,"parent":9,"what":"shell","name":"go","command":"go test --token [redacted]","keys":{"call":"call_1","thread":"` + ours + `"}}
-{"event":"exit","time":"AT.006","pid":4194311,"status":2}
+	want := `{"event":"start","time":"AT.001","pid":4194305,"parent":9,"what":"shell","name":"go","command":"go test --token [redacted]","keys":{"call":"call_1","thread":"` + ours + `"}}
+{"event":"exit","time":"AT.006","pid":4194305,"status":2}
 `
 	if got := regexp.MustCompile(`"time":"[^"]*(\.\d+)[^"]*"`).ReplaceAllString(string(text), `"time":"AT$1"`); err != nil || got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -353,6 +354,52 @@ func TestCodexCommands(t *testing.T) {
 	h.Level = history.Metadata
 	if name, text := h.shown(`rm -rf "$HOME/secret"`); name != "rm" || text != "rm" {
 		t.Errorf("metadata has %s: %s", name, text)
+	}
+}
+
+// Commands that were not approved, or blocked, have not run. One whose end is not told goes on.
+func TestTranscripts(t *testing.T) {
+	const gemini = `{"timestamp":"2026-11-29T00:00:01Z","toolCalls":[{"id":"%s","name":"run_shell_command","args":{"command":"x"},"timestamp":"2026-11-29T00:00:02Z","resultDisplay":%q,"result":[{"functionResponse":{"response":{"output":%q}}}]}]}`
+	told := func(id, shown, output string) string { return fmt.Sprintf(gemini, id, shown, output) }
+	qwen := func(display string) string {
+		return `{"systemPayload":{"uiEvent":{"event.timestamp":"2026-11-29T00:00:02Z","call_id":"a","function_name":"run_shell_command","function_args":{"command":"x"},"duration_ms":1000}}}
+{"message":"run_shell_command","toolCallResult":{"callId":"a","resultDisplay":` + display + "}}"
+	}
+	copilot := func(shell string) string {
+		return `{"type":"tool.execution_start","data":{"toolCallId":"a","arguments":{"command":"x"}},"timestamp":"2026-11-29T00:00:01Z"}
+{"type":"tool.execution_complete","data":{"toolCallId":"a"` + shell + `},"timestamp":"2026-11-29T00:00:02Z"}`
+	}
+	for _, c := range []struct{ agent, lines, want string }{
+		{"gemini", told("run_shell_command__a", "ok", "<untrusted_context>\nOutput: ok\nProcess Group PGID: 7\n</untrusted_context>"), "a x 1s 0"},
+		{"gemini", told("run_shell_command_1795_0", "Exit Code: 9", "Output: Exit Code: 9\nExit Code: 3\nProcess Group PGID: 7"), " x 1s 3"},
+		{"gemini", told("run_shell_command__a", "", "Output: (empty)\nSignal: 15"), "a x 1s 1 terminated"},
+		{"gemini", told("run_shell_command__a", "cut…", "Output: long\nExit Code: 3"), "a x"},
+		{"gemini", told("run_shell_command__a", "", "Command was cancelled by user before it could complete."), "a x"},
+		{"gemini", told("run_shell_command__a", "Blocked", "Command injection detected"), ""},
+		{"gemini", told("run_shell_command__a", "ok", "Output: ok\n") + "\n" + told("run_shell_command__a", "ok", "Output: ok\n"), "a x 1s 0"},
+		{"qwen", qwen(`{"type":"shell_result","exitCode":3,"signal":null}`), "a x 1s 3"},
+		{"qwen", qwen(`{"type":"shell_result","exitCode":null,"signal":15}`), "a x 1s 1 terminated"},
+		{"qwen", qwen(`{"type":"shell_result","exitCode":null,"signal":null}`), "a x"},
+		{"qwen", qwen(`"declined"`), ""},
+		{"copilot", copilot(`,"shellExecution":{"exitCode":3}`), "a x 1s 3"},
+		{"copilot", copilot(`,"success":false`), ""},
+	} {
+		var got []string
+		open := map[string]*ranCommand{}
+		for line := range strings.SplitSeq(c.lines, "\n") {
+			if strings.Contains(line, transcripts[c.agent].mark) {
+				transcripts[c.agent].read([]byte(line), open, func(r ranCommand) {
+					text := r.id + " " + r.command
+					if r.status != nil {
+						text += fmt.Sprint(" ", r.end.Sub(r.start), " ", *r.status)
+					}
+					got = append(got, strings.TrimSuffix(text+" "+r.signal, " "))
+				})
+			}
+		}
+		if strings.Join(got, "; ") != c.want {
+			t.Errorf("%s tells %q, want %q of\n%s", c.agent, got, c.want, c.lines)
+		}
 	}
 }
 

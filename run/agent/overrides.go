@@ -81,8 +81,8 @@ func hookServers(ctx context.Context, s *Setup) error {
 	for _, note := range o.notes {
 		s.Note(note)
 	}
-	if since := time.Now(); s.Name == "codex" {
-		s.after = func() { o.codexCommands(filepath.Join(filepath.Dir(o.Configs[0]), "sessions"), since) }
+	if since, configs := time.Now(), o.settings(s.Name); transcripts[s.Name].read != nil {
+		s.after = func() { o.tellCommands(filepath.Dir(configs[len(configs)-1]), since) }
 	}
 	s.Args = append(o.args, s.Args...)
 	for _, name := range slices.Sorted(maps.Keys(o.variables)) {

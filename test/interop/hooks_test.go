@@ -22,9 +22,9 @@ import (
 type hooked struct {
 	name        string
 	shell, tool string // the tool with its arguments, and the name of one of a server
-	// moves means that the agent can be told another address of the server over HTTP, and reports that its
-	// shell commands are events.
-	moves, reports bool
+	// moves means that the agent can be told another address of the server over HTTP, and isSilent that
+	// its shell commands are not seen.
+	moves, isSilent bool
 	// asks means that it also asks the model for a title, so that answers depend on what is asked and not on
 	// their number.
 	asks bool
@@ -36,6 +36,9 @@ type hooked struct {
 	via func(door string) string
 }
 
+// ran is the command that the agents run: what it prints is not a part of it.
+const ran = "printf tool-said-%d 42; exit 3"
+
 func quotedJSON(v any) string {
 	text, _ := json.Marshal(v)
 	return string(text)
@@ -43,7 +46,7 @@ func quotedJSON(v any) string {
 
 var hookedAgents = []hooked{
 	{
-		name: "claude", shell: `{name: Bash, arguments: {command: "echo tool-said-$((40+2))", description: look}}`, tool: "mcp__%s__%s", moves: true, reports: true, exact: true,
+		name: "claude", shell: `{name: Bash, arguments: {command: "` + ran + `", description: look}}`, tool: "mcp__%s__%s", moves: true, exact: true,
 		configure: func(t *testing.T, home, door string, server func(string) []string, web string) (env, command []string) {
 			entries := map[string]any{"web": map[string]string{"type": "http", "url": web}}
 			for _, name := range []string{"lab", "two"} {
@@ -58,7 +61,7 @@ var hookedAgents = []hooked{
 		},
 	},
 	{
-		name: "codex", shell: `{name: exec_command, arguments: {cmd: "echo tool-said-$((40+2))"}}`, tool: "mcp__%s__%s", moves: true, reports: true, exact: true, shellExact: true,
+		name: "codex", shell: `{name: exec_command, arguments: {cmd: "` + ran + `"}}`, tool: "mcp__%s__%s", moves: true, exact: true, shellExact: true,
 		configure: func(t *testing.T, home, door string, server func(string) []string, web string) (env, command []string) {
 			folder := codexHome(t, door)
 			config, err := os.OpenFile(filepath.Join(folder, "config.toml"), os.O_APPEND|os.O_WRONLY, 0)
@@ -75,7 +78,7 @@ var hookedAgents = []hooked{
 		},
 	},
 	{
-		name: "gemini", shell: `{name: run_shell_command, arguments: {command: "echo tool-said-$((40+2))"}}`, tool: "mcp_%s_%s",
+		name: "gemini", shell: `{name: run_shell_command, arguments: {command: "` + ran + `"}}`, tool: "mcp_%s_%s", shellExact: true,
 		configure: func(t *testing.T, home, door string, server func(string) []string, web string) (env, command []string) {
 			entries := map[string]any{"web": map[string]any{"httpUrl": web, "trust": true}}
 			for _, name := range []string{"lab", "two"} {
@@ -90,7 +93,7 @@ var hookedAgents = []hooked{
 		},
 	},
 	{
-		name: "opencode", shell: `{name: bash, arguments: {command: "echo tool-said-$((40+2))", description: look}}`, tool: "%s_%s", moves: true, asks: true,
+		name: "opencode", shell: `{name: bash, arguments: {command: "` + ran + `", description: look}}`, tool: "%s_%s", moves: true, isSilent: true, asks: true,
 		configure: func(t *testing.T, home, door string, server func(string) []string, web string) (env, command []string) {
 			entries := map[string]any{"web": map[string]any{"type": "remote", "url": web}}
 			for _, name := range []string{"lab", "two"} {
@@ -102,7 +105,7 @@ var hookedAgents = []hooked{
 		},
 	},
 	{
-		name: "qwen", shell: `{name: run_shell_command, arguments: {command: "echo tool-said-$((40+2))", is_background: false}}`, tool: "mcp__%s__%s", asks: true,
+		name: "qwen", shell: `{name: run_shell_command, arguments: {command: "` + ran + `", is_background: false}}`, tool: "mcp__%s__%s", asks: true, shellExact: true,
 		configure: func(t *testing.T, home, door string, server func(string) []string, web string) (env, command []string) {
 			entries := map[string]any{"web": map[string]any{"httpUrl": web, "trust": true}}
 			for _, name := range []string{"lab", "two"} {
@@ -115,7 +118,7 @@ var hookedAgents = []hooked{
 		},
 	},
 	{
-		name: "copilot", shell: `{name: bash, arguments: {command: "echo tool-said-$((40+2))", description: look}}`, tool: "%s-%s",
+		name: "copilot", shell: `{name: bash, arguments: {command: "` + ran + `", description: look}}`, tool: "%s-%s", shellExact: true,
 		configure: func(t *testing.T, home, door string, server func(string) []string, web string) (env, command []string) {
 			entries := map[string]any{"web": map[string]any{"type": "http", "url": web, "tools": []string{"*"}}}
 			for _, name := range []string{"lab", "two"} {
@@ -209,7 +212,8 @@ func countedCalls(t *testing.T, log string) (calls []countedCall) {
 // A runEvent is the start or the exit of a process of a run.
 type runEvent struct {
 	Event, What, Command string
-	PID                  int
+	PID, Status          int
+	Time                 time.Time
 }
 
 // eventsOf returns the events of the only run.
@@ -272,17 +276,17 @@ func TestHooksOfAgents(t *testing.T) {
 					t.Errorf("%d calls of %s are recorded, and it has counted %d:\n%s", got, server, counted[server], out)
 				}
 			}
-			commands := 0
+			var commands []string
+			started := map[int]runEvent{}
 			for _, e := range eventsOf(t, records) {
 				if e.What == "shell" {
-					commands++
-					if e.Command != "echo tool-said-$((40+2))" {
-						t.Errorf("a shell command is %s", e.Command)
-					}
+					started[e.PID] = e
+				} else if s, ok := started[e.PID]; ok && e.Event == "exit" && !e.Time.Before(s.Time) {
+					commands = append(commands, fmt.Sprintf("%s: %d", s.Command, e.Status))
 				}
 			}
-			if a.reports && commands != 1 {
-				t.Errorf("%d shell commands are recorded, and the model asked for 1", commands)
+			if want := []string{ran + ": 3"}; !slices.Equal(commands, want) && !a.isSilent {
+				t.Errorf("the shell commands %q are recorded, and not %q", commands, want)
 			}
 		})
 	}

@@ -112,26 +112,26 @@ func TestRunOfAgents(t *testing.T) {
 		name, host, tool, arguments string
 		command                     func(t *testing.T, home string) (env, args []string)
 	}{
-		{"claude", "api.anthropic.com", "Bash", `{command: "echo tool-said-$((40+2))", description: look}`, func(t *testing.T, home string) (env, args []string) {
+		{"claude", "api.anthropic.com", "Bash", `{command: "printf tool-said-%d 42", description: look}`, func(t *testing.T, home string) (env, args []string) {
 			return []string{"IS_SANDBOX=1", "ANTHROPIC_API_KEY=x", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_TELEMETRY=1", "DISABLE_AUTOUPDATER=1"},
 				[]string{program(t, "npm-agents", "@anthropic-ai/claude-agent-sdk-*/claude*"), "-p", "--allowedTools", "Bash", "--model", "mock-2", "look around"}
 		}},
-		{"codex", "model.test", "exec_command", `{cmd: "echo tool-said-$((40+2))"}`, func(t *testing.T, home string) (env, args []string) {
+		{"codex", "model.test", "exec_command", `{cmd: "printf tool-said-%d 42"}`, func(t *testing.T, home string) (env, args []string) {
 			return []string{"CODEX_HOME=" + codexHome(t, "https://model.test")},
 				[]string{program(t, "npm-agents", "@openai/codex-*/vendor/*/*/codex*"), "exec", "--skip-git-repo-check", "--sandbox", "danger-full-access", "look around"}
 		}},
-		{"gemini", "generativelanguage.googleapis.com", "run_shell_command", `{command: "echo tool-said-$((40+2))"}`, func(t *testing.T, home string) (env, args []string) {
+		{"gemini", "generativelanguage.googleapis.com", "run_shell_command", `{command: "printf tool-said-%d 42"}`, func(t *testing.T, home string) (env, args []string) {
 			return []string{"GEMINI_API_KEY=x", "GEMINI_CLI_TRUST_WORKSPACE=true"},
 				[]string{filepath.Join(packages(t, "npm-coding"), ".bin/gemini"), "--yolo", "-p", "look around"}
 		}},
-		{"opencode", "model.test", "bash", `{command: "echo tool-said-$((40+2))", description: look}`, func(t *testing.T, home string) (env, args []string) {
+		{"opencode", "model.test", "bash", `{command: "printf tool-said-%d 42", description: look}`, func(t *testing.T, home string) (env, args []string) {
 			path, own := opencode(t, "https://model.test")
 			return own[1:], []string{path, "run", "--model", "mock/mock-1", "look around"}
 		}},
-		{"qwen", "model.test", "run_shell_command", `{command: "echo tool-said-$((40+2))", is_background: false}`, func(t *testing.T, home string) (env, args []string) {
+		{"qwen", "model.test", "run_shell_command", `{command: "printf tool-said-%d 42", is_background: false}`, func(t *testing.T, home string) (env, args []string) {
 			return qwen(t, home, "https://model.test"), []string{filepath.Join(packages(t, "npm-node24"), ".bin/qwen"), "--yolo", "-p", "look around"}
 		}},
-		{"copilot", "model.test", "bash", `{command: "echo tool-said-$((40+2))", description: look}`, func(t *testing.T, home string) (env, args []string) {
+		{"copilot", "model.test", "bash", `{command: "printf tool-said-%d 42", description: look}`, func(t *testing.T, home string) (env, args []string) {
 			return copilot("https://model.test"), []string{program(t, "npm-node24", "@github/copilot-linux-*/copilot"), "--allow-all-tools", "-p", "look around"}
 		}},
 	} {
