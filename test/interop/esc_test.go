@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -115,5 +116,50 @@ func TestInterruptOfAgents(t *testing.T) {
 				t.Errorf("the turn is %q, and the edge of its call %q:\n%s\n%s", story, edge, found, shown)
 			}
 		})
+	}
+}
+
+// Esc in the terminal interface of Codex cancels the call of a tool on its wire, and ends the turn there.
+func TestEscInCodex(t *testing.T) {
+	a := hookedAgents[1]
+	a.asks = true
+	log := filepath.Join(t.TempDir(), "log")
+	configure := a.configure
+	a.configure = func(t *testing.T, home, door string, server func(string) []string, web string) (env, command []string) {
+		env, command = configure(t, home, door, server, web)
+		config, err := os.OpenFile(filepath.Join(strings.TrimPrefix(env[0], "CODEX_HOME="), "config.toml"), os.O_APPEND|os.O_WRONLY, 0)
+		check(t, err)
+		defer config.Close()
+		fmt.Fprintf(config, "[projects.%q]\ntrust_level = \"trusted\"\n", home)
+		return env, []string{command[0], "--sandbox", "danger-full-access", "--ask-for-approval", "never"}
+	}
+	cmd, _ := a.hook(t, log, hookedTurn{"look around", fmt.Sprintf("So., tool_calls: [{name: "+a.tool+", arguments: {}}]", "lab", "wait")}, hookedTurn{"go on", "Back again."})
+	term := inTerminal(t, cmd)
+	enter := func(line, mark string) {
+		term.types(line)
+		term.sees(mark)
+		term.types("\r")
+	}
+	term.sees("state=idle")
+	enter("look around", "around")
+	until(t, "the server is called", func() bool { return len(countedCalls(t, log)) == 1 })
+	term.types("\x1b")
+	term.sees("interrupted")
+	enter("go on", "on")
+	term.sees("Back")
+	enter("/quit", "/quit")
+	term.ends()
+	list, shown := joinedCalls(t, cmd)
+	var got []string
+	for _, c := range list {
+		if c.Kind == "turn" || c.Kind == "tools/call" {
+			got = append(got, strings.Join([]string{c.Kind, c.Edge, c.Outcome, c.Reason}, " "))
+		}
+	}
+	if want := []string{"turn  cancelled wait cancelled", "tools/call exact cancelled MCP request cancelled by caller", "turn  done "}; !slices.Equal(got, want) {
+		t.Errorf("the tree has %q, and not %q:\n%s", got, want, shown)
+	}
+	if found := judged(t, cmd); found != "" {
+		t.Errorf("lint has found %s\n%s", found, shown)
 	}
 }
