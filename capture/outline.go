@@ -53,15 +53,19 @@ var keptInAny = func() (paths []string) {
 	return paths
 }()
 
-// kept has the further paths of each protocol by its name, and joining the members, and the headers in
-// lower case, by which its requests belong to those of other wires.
+// kept has the further paths of each protocol by its name, and those in headers, and joining the members, and
+// the headers in lower case, by which its requests belong to those of other wires.
 var kept, joining = func() (map[string][]string, map[string]bool) {
 	paths, names := map[string][]string{}, map[string]bool{}
 	for _, p := range all.List() {
 		spec := all.Of(p)
 		paths[p.Name()] = keptBy(spec)
 		for _, j := range spec.Joins {
-			names[strings.ToLower(j.Header)] = j.Header != ""
+			header, path, isJSON := strings.Cut(strings.ToLower(j.Header), "//")
+			names[header] = header != ""
+			if isJSON {
+				paths[ofHeaders] = append(paths[ofHeaders], header+"."+path)
+			}
 			for name := range strings.SplitSeq(j.Path, "//") {
 				names[name] = name != ""
 			}
@@ -69,6 +73,9 @@ var kept, joining = func() (map[string][]string, map[string]bool) {
 	}
 	return paths, names
 }()
+
+// ofHeaders is the key of the paths in the JSON of headers.
+const ofHeaders = ""
 
 // keptBy returns the further paths of a protocol, with those of ids that other wires have, too.
 func keptBy(spec *protocol.Spec) []string {
@@ -89,6 +96,7 @@ type outliner struct {
 	needs map[string]bool // paths of words and numbers, at any depth
 	spans []span          // parts of the payload
 	texts map[string]bool // texts that stay wherever they are
+	above []string        // the path to the payload
 	loose bool            // words and numbers stay at any path, and are noted in met
 	met   map[string]bool // paths of these; nil if nobody asks
 
@@ -106,6 +114,7 @@ func (k *outliner) appendName(dst, token []byte) (_ []byte, name string, hidden 
 func (k *outliner) appendValue(dst, token []byte, at int, path []string, _ bool) []byte {
 	from := len(dst)
 	switch dst = append(dst, token...); {
+	case token[0] == '"' && k.outlineWithin(dst[from+1:len(dst)-1], path):
 	case token[0] == '"' && !k.keeps(path, token[1:len(token)-1]):
 		k.blot(dst[from+1:len(dst)-1], at+1)
 	case token[0] != '"' && !k.keeps(path, nil) && !k.covers(at, at+len(token)):
@@ -116,6 +125,35 @@ func (k *outliner) appendValue(dst, token []byte, at int, path []string, _ bool)
 		}
 	}
 	return dst
+}
+
+// outlineWithin outlines the JSON of a string, with its escapes, of which paths of the protocol lead to
+// a value. It reports whether it did.
+func (k *outliner) outlineWithin(text []byte, path []string) bool {
+	begin := strings.Join(namesOf(k.above, path), ".") + "."
+	if !slices.ContainsFunc(k.also, func(p string) bool { return strings.HasPrefix(p, begin) }) || bytes.Contains(text, []byte(`\u`)) {
+		return false
+	}
+	inner, ok := jsonscan.Unquote(slices.Concat([]byte{'"'}, text, []byte{'"'}))
+	if !ok || !bytes.HasPrefix(inner, []byte("{")) || jsonscan.WellFormed(inner) != nil {
+		return false
+	}
+	outline := appendJSON(nil, inner, &outliner{also: k.also, above: namesOf(k.above, path)})
+	for i, at := 0, 0; at < len(text); i, at = i+1, at+1 {
+		from := at
+		if text[at] == '\\' {
+			at++
+		}
+		if outline[i] != inner[i] {
+			copy(text[from:at+1], []byte{outline[i], outline[i]})
+		}
+	}
+	return true
+}
+
+// namesOf returns the names of members on a path, without lists.
+func namesOf(paths ...[]string) []string {
+	return slices.DeleteFunc(slices.Concat(paths...), func(name string) bool { return name == "" })
 }
 
 // Hides implements [protobuf.Editor].
@@ -140,15 +178,10 @@ func (k *outliner) Unknown(value []byte, _ bool) []byte { return stars(value) }
 
 // keeps reports whether the value at a path belongs to the protocol. The text of a number is nil.
 func (k *outliner) keeps(path []string, text []byte) bool {
-	const deepest, deepestNeed = 4, 12
-	var names []string
-	for _, name := range path {
-		if name != "" {
-			names = append(names, name)
-		}
-		if len(names) > deepestNeed {
-			return false
-		}
+	const deepest, deepestNeed = 5, 12
+	names := namesOf(k.above, path)
+	if len(names) > deepestNeed {
+		return false
 	}
 	name := strings.Join(names, ".")
 	if len(names) <= deepest && (ownValues[name] || slices.Contains(k.also, name)) {
@@ -235,10 +268,16 @@ func (x *redactor) outlineOfMeta(r *Record) *frame.Meta {
 		}
 		m.Head = &frame.Head{Start: start}
 		for _, f := range h.Fields {
-			if strings.EqualFold(f.Name, "Mcp-Session-Id") {
+			switch strings.ToLower(f.Name) {
+			case "mcp-session-id":
 				f.Value = pseudonym(f.Value)
+			case ":path":
+				f.Value, _, _ = strings.Cut(f.Value, "?")
 			}
 			if isKept(f) {
+				if strings.HasPrefix(f.Value, "{") && jsonscan.WellFormed([]byte(f.Value)) == nil {
+					f.Value = string(appendJSON(nil, []byte(f.Value), &outliner{also: kept[ofHeaders], above: []string{strings.ToLower(f.Name)}}))
+				}
 				m.Head.Fields = append(m.Head.Fields, f)
 			}
 		}

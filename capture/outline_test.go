@@ -2,6 +2,7 @@ package capture
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -34,6 +35,8 @@ func TestOutline(t *testing.T) {
 		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3,"reason":"Zoe: Request timed out after 60s"}}`:     `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3,"reason":"*************timed out**********"}}`,
 		`{"jsonrpc":"2.0","id":5,"result":{"usage":{"inputTokens":120,"pin":77},"pin":42,"arguments":{"maxTokens":31,"status":"bad"}}}`: `{"jsonrpc":"2.0","id":5,"result":{"usage":{"inputTokens":120,"pin":77},"pin":11,"arguments":{"maxTokens":11,"status":"***"}}}`,
 		"{\"id\":6,\"result\":{\"a\":\"b\u2028c\"}}": "{\"id\":6,\"result\":{\"a\":\"*\u2028*\"}}",
+		// JSON in a string, with the ids that other wires have.
+		`{"client_metadata":{"x-codex-turn-metadata":"{\"thread_source\":\"thread_title\",\"repo\":\"a\\nb\",\"n\":12}","x":"{\"turn_id\":1}"}}`: `{"client_metadata":{"x-codex-turn-metadata":"{\"thread_source\":\"thread_title\",\"repo\":\"*****\",\"n\":11}","x":"***************"}}`,
 		`[DONE]`:           `[DONE]`,
 		`"text"`:           `"****"`,
 		`no JSON at all {`: `****************`,
@@ -43,6 +46,8 @@ func TestOutline(t *testing.T) {
 		name := "mcp"
 		if strings.HasPrefix(payload, `{"seq"`) {
 			name = "dap"
+		} else if strings.HasPrefix(payload, `{"client_metadata"`) {
+			name = "openai"
 		}
 		r := Record{Framing: "line", Protocol: name, Frame: frame.Frame{Raw: []byte(payload + "\n"), End: len(payload)}}
 		if err := Redact(&kept, &Session{}, x).Write(&r); err != nil || len(kept) != 1 {
@@ -60,7 +65,7 @@ func TestOutlineOfOthers(t *testing.T) {
 	x := Redaction{Outline: true}
 	var kept written
 	w := Redact(&kept, &Session{}, x)
-	head := &frame.Head{Start: "POST /mcp?key=abc HTTP/1.1", Fields: []frame.Field{{Name: "Cookie", Value: "s=1"}, {Name: "Content-Type", Value: "application/json"}}}
+	head := &frame.Head{Start: "POST /mcp?key=abc HTTP/1.1", Fields: []frame.Field{{Name: "Cookie", Value: "s=1"}, {Name: "Content-Type", Value: "application/json"}, {Name: "X-Codex-Turn-Metadata", Value: `{"turn_id":"t-1","repo":"abc"}`}, {Name: ":path", Value: "/mcp?key=abc"}}}
 	for _, r := range []Record{
 		{Kind: Stderr, Text: []byte("opened /home/zoë")},
 		{Frame: frame.Frame{Raw: []byte(`POST /mcp?key=abc {"id":1,"x":"abc"}`), Meta: &frame.Meta{Framing: frame.HTTP, Head: head, Apart: true, Data: []byte(`{"id":1,"x":"abc"}`), Text: "abc"}}},
@@ -82,7 +87,7 @@ func TestOutlineOfOthers(t *testing.T) {
 		}
 	}
 	m := kept[0].Meta
-	if m.Head.Start != "POST /mcp HTTP/1.1" || len(m.Head.Fields) != 1 || m.Head.Fields[0].Name != "Content-Type" || m.Text != "" || string(kept[0].Payload()) != `{"id":1,"x":"***"}` {
+	if m.Head.Start != "POST /mcp HTTP/1.1" || fmt.Sprint(m.Head.Fields) != `[{Content-Type application/json} {X-Codex-Turn-Metadata {"turn_id":"t-1","repo":"***"}} {:path /mcp}]` || m.Text != "" || string(kept[0].Payload()) != `{"id":1,"x":"***"}` {
 		t.Errorf("the head is %+v", m.Head)
 	}
 }
@@ -91,6 +96,7 @@ func TestOutlineOfOthers(t *testing.T) {
 func FuzzOutline(f *testing.F) {
 	f.Add([]byte(`{"id":1,"method":"x","params":{"a":["b\"",-1.2e3,null,true,{}]}}`))
 	f.Add([]byte(`[[],{"\u0061":"\\"}]`))
+	f.Add([]byte(`{"client_metadata":{"x-codex-turn-metadata":"{\"turn_id\":\"a\",\"s\":\"x\\n\\/é\"}"}}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if jsonscan.Valid(text) != nil {
 			return

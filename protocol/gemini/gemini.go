@@ -24,6 +24,7 @@ var Spec = protocol.Spec{
 	// The last event has a finishReason.
 	Rules: modelapi.Rules("the last event of a stream has a finishReason, or says why the prompt was blocked"),
 	API:   &protocol.API{Calls: protocol.Alone(call), Endless: true},
+	Kept:  []string{"candidates.content.parts.functionCall.id", "contents.parts.functionCall.id", "contents.parts.functionResponse.id"},
 }
 
 type api struct{ jsonwalk.Named }

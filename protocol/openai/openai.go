@@ -44,8 +44,8 @@ var joins = []protocol.Join{
 	{As: protocol.ForItself, Path: "client_metadata//x-codex-turn-metadata//thread_source", Word: "thread_title", Means: "title"},
 }
 
-// callIDs are the paths to the ids of tool calls.
-var callIDs = strings.Fields(`call_id item.call_id input.call_id output.call_id response.input.call_id response.output.call_id
+// callIDs are the paths to the ids of tool calls, and to the role of their results.
+var callIDs = strings.Fields(`messages.role call_id item.call_id input.call_id output.call_id response.input.call_id response.output.call_id
 	choices.delta.tool_calls.id choices.message.tool_calls.id messages.tool_calls.id messages.tool_call_id`)
 
 type api struct{ jsonwalk.Named }
