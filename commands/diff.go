@@ -27,8 +27,10 @@ func diffCommand(inv *invocation) *cli.Command {
 			"sides send at the same time may come in any order. Items of arrays are matched by\n" +
 			"name, uri, id or method. A turn, a task, or a call with its retries counts as one\n" +
 			"exchange. For tools, prompts and resources of an MCP server, the output says which\n" +
-			"changes break clients. The status is 3 if the sessions differ.\n\n" +
+			"changes break clients. A transcript and a wire are compared by the calls to models\n" +
+			"and tools. The status is 3 if the sessions differ.\n\n" +
 			"   wirectl diff before.pcapng after.pcapng\n" +
+			"   wirectl diff run:latest claude:latest\n" +
 			"   wirectl diff --ignore-field 'result.*.time' before.pcapng after.pcapng",
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "what to print: text or ndjson"},
@@ -71,7 +73,7 @@ func runDiff(inv *invocation, c *cli.Context) error {
 	for i, name := range inv.Operands {
 		sessions[i] = diff.NewSession(options)
 		defer sessions[i].Close()
-		ts := &track.Trackers{OneWay: true, Watcher: sessions[i].Watcher()}
+		ts := &track.Trackers{OneWay: true, Joins: true, Watcher: sessions[i].Watcher()}
 		var scopes session.Scopes
 		add := func(it *decode.Item) error {
 			if it.Frame.Meta == nil || it.Frame.Meta.Signal != frame.Wrapping {
@@ -92,6 +94,9 @@ func runDiff(inv *invocation, c *cli.Context) error {
 	}
 	if err := report.Write(out); err != nil {
 		return err
+	}
+	if report.Note != "" {
+		inv.unlessQuiet(c, report.Note)
 	}
 	if !report.Alike() {
 		return &faultError{errors.New(report.Summary())}

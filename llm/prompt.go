@@ -81,6 +81,7 @@ func ToolName(tool []byte) string {
 type ToolResult struct {
 	ID, Name string
 	Content  []byte
+	Failed   []byte // true or false, if it says so
 }
 
 // ToolResults yields the tool results in a message of a request of any API.
@@ -100,8 +101,9 @@ func ToolResults(message []byte) iter.Seq[ToolResult] {
 			for _, part := range Elements(list) {
 				r := ToolResult{ID: text(part, "tool_use_id")}
 				r.Content, _ = jsonscan.Get(part, "content")
+				r.Failed, _ = jsonscan.Get(part, "is_error")
 				if response, ok := jsonscan.Get(part, "functionResponse"); ok {
-					r = ToolResult{text(response, "id"), text(response, "name"), response}
+					r = ToolResult{ID: text(response, "id"), Name: text(response, "name"), Content: response}
 				}
 				if (r.ID != "" || r.Name != "") && !yield(r) {
 					return

@@ -53,6 +53,8 @@ type Link struct {
 	// WithArguments; see [HashOfArguments].
 	Tool      string
 	Arguments uint64
+	// Ended is Close or Fail for Returns whose result says so.
+	Ended Phase
 }
 
 // HashOfArguments returns a hash of JSON, which does not depend on how it is written; 0 if it is not

@@ -37,7 +37,7 @@ func (f *Follower) links(it *decode.Item, head *frame.Head) []protocol.Link {
 			continue
 		}
 		for r := range llm.ToolResults(message) {
-			returned = append(returned, protocol.Link{As: protocol.Returns, Text: r.ID, Tool: r.Name})
+			returned = append(returned, protocol.Link{As: protocol.Returns, Text: r.ID, Tool: r.Name, Ended: ended[string(r.Failed)]})
 			if agent := spawned(spec.SpawnedBy, r.Content); agent != "" {
 				returned = append(returned, protocol.Link{As: protocol.Spawned, Text: agent, Of: r.ID})
 			}
@@ -45,6 +45,9 @@ func (f *Follower) links(it *decode.Item, head *frame.Head) []protocol.Link {
 	}
 	return append(links, returned[max(0, len(returned)-maxReturned):]...)
 }
+
+// ended is how a tool call ended, by what its result says.
+var ended = map[string]protocol.Phase{"false": protocol.Close, "true": protocol.Fail}
 
 // titles are how agents begin what they say to a model that is to name a session: those of Claude Code
 // 2.1.330 and opencode 1.18.

@@ -25,6 +25,12 @@ func Compare(a, b *Session) (*Report, error) {
 		Frames:    [2]int64{a.frames, b.frames},
 		Exchanges: [2]int64{a.asked, b.asked},
 	}}
+	if a.account.isTold() != b.account.isTold() {
+		if err := c.accounts(); err != nil {
+			return nil, err
+		}
+		return c.report, errors.Join(a.spill.err, b.spill.err)
+	}
 	c.versions()
 	var operation *exchange // the latest one of a
 	for _, m := range operations(a, b) {
@@ -412,12 +418,14 @@ func (m models) Changed(e *session.Exchange, _ int64) {
 		m.kept(n).outcome = e.Outcome
 	}
 	if e.Model == "" {
+		m.account.learn(e, answer{})
 		return
 	}
 	m.answers[e.First] = answer{
 		model: m.shared(e.Model), stopReason: m.shared(e.StopReason), tools: m.shared(strings.Join(e.ToolCalls, " ")),
 		used: e.Usage, firstPart: e.TimeToFirstPart(), perSecond: e.TokensPerSecond(),
 	}
+	m.account.learn(e, m.answers[e.First])
 }
 
 // Asked implements [session.Watcher].

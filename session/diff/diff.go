@@ -134,11 +134,19 @@ func appendHeading(b []byte, d *Difference, style *render.Style) []byte {
 	}
 	switch {
 	case d.B == nil:
-		b = fmt.Appendf(b, ": %s%s", frames(d.A), style.Error.Text(", only in A"))
+		b = fmt.Appendf(b, ": %s%s%s", frames(d.A), style.Error.Text(", only in A"), valueOf(d.A))
 	case d.A == nil:
-		b = fmt.Appendf(b, ": %s%s", frames(d.B), style.Error.Text(", only in B"))
+		b = fmt.Appendf(b, ": %s%s%s", frames(d.B), style.Error.Text(", only in B"), valueOf(d.B))
 	}
 	return append(b, '\n')
+}
+
+// valueOf returns how an exchange ended that only one session has, if that is told.
+func valueOf(s *Side) string {
+	if s.Value == "" {
+		return ""
+	}
+	return " (" + render.Safe(s.Value) + ")"
 }
 
 func idOf(s *Side) string {
@@ -443,6 +451,8 @@ type Report struct {
 	Breaking int64
 	// Differ counts exchanges that differ, and OnlyA and OnlyB those that only one session has.
 	Differ, OnlyA, OnlyB int64
+	// Note says what was compared of a wire and of what an agent tells; "" for other sessions.
+	Note string
 }
 
 func (r *Report) addDifference(d Difference) {

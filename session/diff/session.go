@@ -39,6 +39,7 @@ type Session struct {
 	texts     map[string]string    // the texts of answers, each kept once
 	asked     int64                // exchanges that began with a request
 	blind     bool                 // the direction of some frame is unknown
+	account   account
 }
 
 // kept is the part of an exchange that stays in memory. Kind, label and words are hashes
@@ -116,6 +117,7 @@ func NewSession(o Options) *Session {
 		options: o, spill: spill{Tail: fd.Tail{Size: spillBuffer, Spill: true}}, conns: make(map[int]int), requests: make(map[scope]int32),
 		followers: make(map[string]*follower), answers: make(map[int64]answer), texts: make(map[string]string),
 		last: make(map[uint64]int32), queues: make(map[uint64][]int32), tokens: make(map[uint64]bool),
+		account: account{at: map[any]*modelCall{}, byID: map[string]*toolCall{}, others: map[string]int{}},
 	}
 }
 
@@ -144,6 +146,7 @@ func (s *Session) Add(r Record) {
 		m = &protocol.Message{Kind: []byte("malformed"), Phase: protocol.Note}
 	}
 	s.blind = s.blind || r.Dir == frame.DirUnknown
+	s.account.hear(&r, m)
 	f := s.follow(&r)
 	for _, t := range []protocol.Token{m.ID, m.Ref, m.Bind, m.Operation.Of, {Space: protocol.SpaceRetry, Text: m.State}} {
 		if len(t.Text) > 0 {

@@ -311,7 +311,7 @@ func (t *tree) turnOf(n *node) string {
 func (t *tree) match() {
 	wires := map[string]bool{} // that have the name of a server
 	for _, n := range t.nodes {
-		if _, isCall := argumentsOf(n.Call); isCall && !n.isModel && !wires[n.Wire] && slices.ContainsFunc(t.all, func(m made) bool { return n.Wire != "" && isTool(m.link.Tool, n.Wire, n.Name) }) {
+		if _, isCall := argumentsOf(n.Call); isCall && !n.isModel && !wires[n.Wire] && slices.ContainsFunc(t.all, func(m made) bool { return n.Wire != "" && IsTool(m.link.Tool, n.Wire, n.Name) }) {
 			wires[n.Wire] = true
 		}
 	}
@@ -328,7 +328,7 @@ func (t *tree) match() {
 			}
 			back, isBack := t.returnOf(&m)
 			switch {
-			case m.link.Arguments != arguments || !isTool(m.link.Tool, server, n.Name):
+			case m.link.Arguments != arguments || !IsTool(m.link.Tool, server, n.Name):
 			case server == "" && t.isOther(m.link.Tool, n.Name, wires):
 			case endOf(m.by.Call).After(n.Start) || isBack && back.Before(endOf(n.Call)) && n.Outcome != session.Open:
 			case !slices.Contains(by, m.by):
@@ -347,7 +347,7 @@ func (t *tree) match() {
 // isOther reports whether a model's name of a tool is that of a server with a wire of its own.
 func (t *tree) isOther(name, tool string, wires map[string]bool) bool {
 	for server := range wires {
-		if isTool(name, server, tool) {
+		if IsTool(name, server, tool) {
 			return true
 		}
 	}
@@ -379,9 +379,9 @@ func argumentsOf(c *calls.Call) (hash uint64, ok bool) {
 	return 0, false
 }
 
-// isTool reports whether a model's name of a tool, such as mcp__server__tool or server-tool, is that of
+// IsTool reports whether a model's name of a tool, such as mcp__server__tool or server-tool, is that of
 // a tool of a server, whose name may be unknown.
-func isTool(name, server, tool string) bool {
+func IsTool(name, server, tool string) bool {
 	rest, ok := strings.CutSuffix(plain(name), plain(tool))
 	return ok && (rest == "" || strings.HasSuffix(rest, "_") && (server == "" || endsIn(strings.TrimRight(rest, "_"), plain(server))))
 }

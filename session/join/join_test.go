@@ -392,8 +392,8 @@ func TestIsTool(t *testing.T) {
 		{"reecho", "", "echo", false},
 		{"lab_echo", "lab", "cho", false},
 	} {
-		if got := isTool(c.name, c.server, c.tool); got != c.want {
-			t.Errorf("isTool(%q, %q, %q) = %v", c.name, c.server, c.tool, got)
+		if got := IsTool(c.name, c.server, c.tool); got != c.want {
+			t.Errorf("IsTool(%q, %q, %q) = %v", c.name, c.server, c.tool, got)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"encoding/pem"
 	"fmt"
 	"io"
@@ -93,15 +94,49 @@ func newWorld(t *testing.T, door string, names ...string) *world {
 	return w
 }
 
-// scripted is a broker whose mock calls a tool, and then ends.
-func scripted(t *testing.T, tool, arguments string) (door string) {
-	doors := serve(t, "--no-tap", "--config", configured(t, fmt.Sprintf(`providers:
+// scripted is a broker whose mock calls a tool, and then ends. It logs its calls.
+func scripted(t *testing.T, tool, arguments string) (door, log string) {
+	log = filepath.Join(t.TempDir(), "log.ndjson")
+	doors := serve(t, "--no-tap", "--log", log, "--config", configured(t, fmt.Sprintf(`providers:
   m: {kind: mock, mock: {delay: 1ms, chunk: 8, turns: [
     {text: I look., tool_calls: [{name: %s, arguments: %s}]},
     {text: All is done.}]}}
 models: {"*": {provider: m}}
 `, tool, arguments)))
-	return "http://" + doors["openai"]
+	return "http://" + doors["openai"], log
+}
+
+// tellsWhatItSent checks that the transcript of an agent has the calls of its run, with the tokens that the
+// broker has logged.
+func tellsWhatItSent(t *testing.T, run, pattern, log string) {
+	t.Helper()
+	found, err := filepath.Glob(pattern)
+	check(t, err)
+	if len(found) != 1 {
+		t.Fatalf("there are the transcripts %q", found)
+	}
+	lines, err := os.ReadFile(log)
+	check(t, err)
+	sum := func(lines []byte) (calls int, in, out int64) {
+		for line := range bytes.Lines(lines) {
+			var c struct {
+				Input  int64 `json:"input_tokens"`
+				Output int64 `json:"output_tokens"`
+			}
+			check(t, json.Unmarshal(line, &c))
+			calls, in, out = calls+1, in+c.Input, out+c.Output
+		}
+		return calls, in, out
+	}
+	counted, in, out := sum(lines)
+	listed, _ := command(t, nil, "calls", "-o", "ndjson", found[0])
+	if _, told, answered := sum([]byte(listed)); told != in || answered != out || in == 0 || out == 0 {
+		t.Errorf("the broker has counted %d and %d tokens, and the transcript has %d and %d:\n%s", in, out, told, answered, listed)
+	}
+	differing, notice := command(t, nil, "diff", run, found[0])
+	if !strings.Contains(notice, fmt.Sprintf("both have %d model calls and 1 tool call,", counted)) {
+		t.Errorf("compared is:\n%s%s", differing, notice)
+	}
 }
 
 // Agents run as they are, each against a mock behind a made-up host in TLS, and what they say to it is
@@ -110,33 +145,35 @@ func TestRunOfAgents(t *testing.T) {
 	need(t, "sh")
 	for _, a := range []struct {
 		name, host, tool, arguments string
+		transcript                  string // below its home, if wirectl finds it there
 		command                     func(t *testing.T, home string) (env, args []string)
 	}{
-		{"claude", "api.anthropic.com", "Bash", `{command: "printf tool-said-%d 42", description: look}`, func(t *testing.T, home string) (env, args []string) {
+		{"claude", "api.anthropic.com", "Bash", `{command: "printf tool-said-%d 42", description: look}`, ".claude/projects/*/*.jsonl", func(t *testing.T, home string) (env, args []string) {
 			return []string{"IS_SANDBOX=1", "ANTHROPIC_API_KEY=x", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_TELEMETRY=1", "DISABLE_AUTOUPDATER=1"},
 				[]string{program(t, "npm-agents", "@anthropic-ai/claude-agent-sdk-*/claude*"), "-p", "--allowedTools", "Bash", "--model", "mock-2", "look around"}
 		}},
-		{"codex", "model.test", "exec_command", `{cmd: "printf tool-said-%d 42"}`, func(t *testing.T, home string) (env, args []string) {
+		{"codex", "model.test", "exec_command", `{cmd: "printf tool-said-%d 42"}`, "sessions/*/*/*/rollout-*.jsonl", func(t *testing.T, home string) (env, args []string) {
 			return []string{"CODEX_HOME=" + codexHome(t, "https://model.test")},
 				[]string{program(t, "npm-agents", "@openai/codex-*/vendor/*/*/codex*"), "exec", "--skip-git-repo-check", "--sandbox", "danger-full-access", "look around"}
 		}},
-		{"gemini", "generativelanguage.googleapis.com", "run_shell_command", `{command: "printf tool-said-%d 42"}`, func(t *testing.T, home string) (env, args []string) {
+		{"gemini", "generativelanguage.googleapis.com", "run_shell_command", `{command: "printf tool-said-%d 42"}`, "", func(t *testing.T, home string) (env, args []string) {
 			return []string{"GEMINI_API_KEY=x", "GEMINI_CLI_TRUST_WORKSPACE=true"},
 				[]string{filepath.Join(packages(t, "npm-coding"), ".bin/gemini"), "--yolo", "-p", "look around"}
 		}},
-		{"opencode", "model.test", "bash", `{command: "printf tool-said-%d 42", description: look}`, func(t *testing.T, home string) (env, args []string) {
+		{"opencode", "model.test", "bash", `{command: "printf tool-said-%d 42", description: look}`, "", func(t *testing.T, home string) (env, args []string) {
 			path, own := opencode(t, "https://model.test")
 			return own[1:], []string{path, "run", "--model", "mock/mock-1", "look around"}
 		}},
-		{"qwen", "model.test", "run_shell_command", `{command: "printf tool-said-%d 42", is_background: false}`, func(t *testing.T, home string) (env, args []string) {
+		{"qwen", "model.test", "run_shell_command", `{command: "printf tool-said-%d 42", is_background: false}`, "", func(t *testing.T, home string) (env, args []string) {
 			return qwen(t, home, "https://model.test"), []string{filepath.Join(packages(t, "npm-node24"), ".bin/qwen"), "--yolo", "-p", "look around"}
 		}},
-		{"copilot", "model.test", "bash", `{command: "printf tool-said-%d 42", description: look}`, func(t *testing.T, home string) (env, args []string) {
+		{"copilot", "model.test", "bash", `{command: "printf tool-said-%d 42", description: look}`, "", func(t *testing.T, home string) (env, args []string) {
 			return copilot("https://model.test"), []string{program(t, "npm-node24", "@github/copilot-linux-*/copilot"), "--allow-all-tools", "-p", "look around"}
 		}},
 	} {
 		t.Run(a.name, func(t *testing.T) {
-			w := newWorld(t, scripted(t, a.tool, a.arguments), a.host)
+			door, log := scripted(t, a.tool, a.arguments)
+			w := newWorld(t, door, a.host)
 			home := t.TempDir()
 			env, args := a.command(t, home)
 			out, notice, run := w.run(t, home, env, args...)
@@ -150,6 +187,12 @@ func TestRunOfAgents(t *testing.T) {
 			got := int64(len(regexp.MustCompile(`"kind":"[^"]*(messages|responses|chat/completions|enerateContent)`).FindAll(listed, -1)))
 			if want := w.models.Load(); got != want || want == 0 {
 				t.Errorf("%d calls are recorded, and %d were made:\n%s", got, want, listed)
+			}
+			if codex, ok := strings.CutPrefix(env[0], "CODEX_HOME="); ok {
+				home = codex
+			}
+			if a.transcript != "" {
+				tellsWhatItSent(t, run, filepath.Join(home, a.transcript), log)
 			}
 		})
 	}
