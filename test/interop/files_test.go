@@ -3,13 +3,18 @@ package interop
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -88,4 +93,82 @@ func TestPacketsOfLoopback(t *testing.T) {
 	check(t, capture.Process.Signal(os.Interrupt))
 	check(t, capture.Wait())
 	calledOnce(t, file, log)
+}
+
+// mitmproxy stands before a model and a server of MCP, and writes what passes: an event stream over HTTP/1.1 and
+// HTTP/2, and a WebSocket.
+func TestFlowsOfMitmproxy(t *testing.T) {
+	mitmdump, dir := need(t, "mitmdump"), t.TempDir()
+	log := filepath.Join(dir, "log.ndjson")
+	door := "http://" + serve(t, "--no-tap", "--log", log, "--config", configured(t, rehearsed))["openai"]
+	target, err := url.Parse(door)
+	check(t, err)
+	secure := httptest.NewUnstartedServer(&httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }})
+	secure.EnableHTTP2 = true
+	secure.StartTLS()
+	defer secure.Close()
+	self, err := os.Executable()
+	check(t, err)
+	relay := exec.CommandContext(t.Context(), wirectl, "relay", "--no-tap", "--framing", "line", "--listen", "ws://127.0.0.1:0", "--", self)
+	relay.Env = append(os.Environ(), serveMCP+"=1")
+	server, _ := listening(t, relay, listeningOn)
+	// before starts mitmproxy in a mode, does something, and returns the file.
+	before := func(t *testing.T, mode string, do func(address string)) (file string) {
+		t.Helper()
+		file = filepath.Join(t.TempDir(), "flows")
+		cmd := exec.CommandContext(t.Context(), mitmdump, "--mode", mode, "--listen-host", "127.0.0.1", "--listen-port", freePort(t),
+			"--ssl-insecure", "--set", "confdir="+t.TempDir(), "-w", file)
+		cmd.Env = append(os.Environ(), "PYTHONUNBUFFERED=1")
+		address, stop := listening(t, cmd, regexp.MustCompile(`listening at (?:\S+//)?(\S+:\d+)`))
+		do(address)
+		stop()
+		return file
+	}
+	ask := func(t *testing.T, server, proxy string) (proto string) {
+		t.Helper()
+		transport := &http.Transport{ForceAttemptHTTP2: true, Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: proxy}), TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // its authority is new
+		defer transport.CloseIdleConnections()
+		answer, err := (&http.Client{Transport: transport}).Post(server+"/v1/chat/completions", "application/json", strings.NewReader(streamed))
+		check(t, err)
+		defer answer.Body.Close()
+		if text, err := io.ReadAll(answer.Body); err != nil || !bytes.Contains(text, []byte("[DONE]")) {
+			t.Fatalf("%v, and the client got %q", err, text)
+		}
+		return answer.Proto
+	}
+	last := func(t *testing.T) string {
+		t.Helper()
+		text, err := os.ReadFile(log)
+		check(t, err)
+		lines := bytes.SplitAfter(bytes.TrimSpace(text), []byte("\n"))
+		file := filepath.Join(t.TempDir(), "last.ndjson")
+		check(t, os.WriteFile(file, lines[len(lines)-1], 0o600))
+		return file
+	}
+	for name, c := range map[string]struct{ server, proto string }{"HTTP": {door, "HTTP/1.1"}, "HTTP2": {secure.URL, "HTTP/2.0"}} {
+		t.Run(name, func(t *testing.T) {
+			file := before(t, "regular", func(address string) {
+				if proto := ask(t, c.server, address); proto != c.proto {
+					t.Errorf("it was %s, and not %s", proto, c.proto)
+				}
+			})
+			calledOnce(t, file, last(t))
+			again := filepath.Join(t.TempDir(), "again.pcapng")
+			command(t, nil, "convert", file, again)
+			calledOnce(t, again, last(t))
+		})
+	}
+	t.Run("WebSocket", func(t *testing.T) {
+		file := before(t, "reverse:"+strings.Replace(server, "ws://", "http://", 1), func(address string) {
+			out, _ := command(t, nil, "send", "mcp", "tools/call", `{"name":"upper","arguments":{"text":"hi"}}`, "ws://"+address)
+			if !strings.Contains(string(out), "HI") {
+				t.Errorf("the tool has answered %s", out)
+			}
+		})
+		out, notice := command(t, nil, "calls", "-o", "ndjson", "--where", "kind==tools/call", file)
+		if n := strings.Count(string(out), `"name":"upper"`); n != 1 || !strings.Contains(string(out), `"outcome":"done"`) {
+			t.Errorf("want one call, and got:\n%s%s", out, notice)
+		}
+		command(t, nil, "lint", "-q", file)
+	})
 }
