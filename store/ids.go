@@ -80,6 +80,7 @@ type Group struct {
 	Number                  uint32
 	Name                    string
 	Run                     string // the id, if it is a run
+	Head                    *Head  // of the tree of an agent's run; else nil
 	Folded                  bool
 	Total                   int64
 	Open, Cancelled, Failed int64
@@ -168,6 +169,9 @@ func (s *Store) IDs(q IDsQuery) IDs {
 	for i := out.Top; i < min(out.Top+q.N, out.Total); i++ {
 		if at := o.at(i); at.Heading {
 			out.List = append(out.List, Exchange{Group: s.sorted.groups[at.Number]})
+			if q.Group == GroupRun {
+				out.List[len(out.List)-1].Level = s.sorted.nodes[i].level
+			}
 		} else {
 			r := s.rows.of(at.Number)
 			x := s.exchange(r)

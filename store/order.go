@@ -269,9 +269,9 @@ func (o *sorted) group(n uint32) *Group {
 		case GroupRun:
 			switch g.Name = "no run"; {
 			case o.trackers.Joins && n == 0:
-				g.Name = "outside of turns"
+				g.Name = "other calls"
 			case o.trackers.Joins:
-				g.Name = o.runs.names[n-1]
+				g.Name, g.Head = o.runs.names[n-1], &o.runs.heads[n-1]
 			case n != 0:
 				g.Run = o.runs.names[n-1]
 				g.Name = "run " + g.Run[:8]

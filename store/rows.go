@@ -12,6 +12,7 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/session"
 	"github.com/wirectl/wirectl/session/calls"
+	"github.com/wirectl/wirectl/session/join"
 )
 
 // A Model describes the model that answers an exchange, and its answer.
@@ -62,6 +63,7 @@ type row struct {
 	mark                                uint32
 	parts, after                        uint32
 	conn                                uint32
+	stream                              int32  // if it is negative: a session of MCP over HTTP
 	id                                  uint32 // in the texts
 	name, reason                        uint32 // in the texts, plus one; 0 means none
 	of                                  uint32 // mark of the operation to which it belongs; 0 if it is one
@@ -383,7 +385,12 @@ type Exchange struct {
 	Run                                 string // the id of its run; "" if it has none
 	Place                               string // of a turn, a cell or a call in the run: t3/c1/q7
 	Asks                                string // the beginning of a cell's code or of a call's prompt
-	Turn                                string // in the run of an agent; "" if it belongs to none
+	Turn                                uint32 // the number of its turn in the run of an agent; 0 if it belongs to none
+	Head                                uint32 // the number of the agent right above it; 0 if there is none
+	Wire                                string // in such a run
+	Role                                join.Role
+	Waits                               []Span // when nothing in it was at work; To is 0 while it waits
+	Path                                []Span // its part of the critical path; To is 0 while it goes on
 	Edge                                string // to its parent on another wire: exact, matched, by time
 	Under                               uint32 // mark of its parent in its run; 0 if it is on top
 	Level                               int    // in a list grouped by run: its depth
@@ -432,6 +439,22 @@ func (r *row) over() int64 {
 	return r.closed
 }
 
+// waits returns when an exchange waited: a model until its first part, and for the user all the time.
+func (r *row) waits(role join.Role) []Span {
+	end := r.over()
+	switch {
+	case role == join.User:
+	case role != join.Model, r.firstPart == 0 && end != 0: // without parts, nobody knows when it began to answer
+		return nil
+	case r.firstPart != 0 && (end == 0 || r.firstPart < end):
+		end = r.firstPart
+	}
+	return []Span{{r.opened, end}}
+}
+
+// maxAsked bounds the exchanges of an operation among which questions to the user are looked for.
+const maxAsked = 256
+
 func (s *Store) exchange(r *row) Exchange {
 	x := Exchange{
 		Mark: r.mark, ID: string(s.rows.texts.get(r.id)), Kind: s.kinds.list[r.kind],
@@ -445,10 +468,23 @@ func (s *Store) exchange(r *row) Exchange {
 	if p := s.peers[x.Conn]; p != nil {
 		x.Peer = s.label(p)
 	}
-	if x.Edge = calls.Edge(r.edge).String(); r.run != 0 && s.trackers.Joins {
-		x.Turn, x.Under = s.runs.names[r.run-1], r.under
+	if x.Edge = calls.Edge(r.edge).String(); s.trackers.Joins {
+		p := s.runs.joins[r.mark]
+		x.Turn, x.Under, x.Head, x.Wire, x.Path = r.run, r.under, p.head, p.wire, p.path
+		x.Role = p.role
 	} else if r.run != 0 {
 		x.Run, x.Place, x.Asks, x.Under = s.runs.names[r.run-1], s.placeOf(r), s.rows.places[r.mark].asks, r.under
+	}
+	if x.Role == join.NoRole {
+		x.Role = join.RoleOf(s.callOf(r))
+	}
+	x.Waits = r.waits(x.Role)
+	if r.joined > 0 && r.joined <= maxAsked {
+		for _, mark := range s.rows.below(r) {
+			if c := s.rows.of(mark); join.RoleOf(s.callOf(c)) == join.User {
+				x.Waits = append(x.Waits, Span{c.opened, c.over()})
+			}
+		}
 	}
 	x.Joined, x.Guessed, x.Usage = int64(r.joined), r.guessed, s.rows.usage[r.mark]
 	x.Assumed = r.assumed
@@ -487,39 +523,67 @@ func (r *row) parent() uint32 {
 func (o *sorted) grow() {
 	q := &o.query
 	o.keys, o.below, o.groups, o.least = o.keys[:0], nil, map[uint32]*Group{}, math.MaxUint32
-	// By index of the row: its oldest child, and its next sibling.
-	child, next := make([]uint32, o.rows.n), make([]uint32, o.rows.n)
-	tops := map[uint32]uint32{} // by group
+	// By index of the row, and after the rows those of the heads: its oldest child, and its next sibling,
+	// as spots that begin with 1.
+	heads := o.runs.heads
+	child, next := make([]uint32, int(o.rows.n)+len(heads)), make([]uint32, int(o.rows.n)+len(heads))
+	tops := map[uint32]uint32{}   // by group
+	firsts := map[int64][]int64{} // the indexes of the agents that begin with a row
+	for i := range heads {
+		if heads[i].Agent {
+			at := int64(heads[i].first) - 1 - o.rows.base
+			firsts[at] = append(firsts[at], o.rows.n+int64(i))
+		}
+	}
+	link := func(i, above int64, group uint32) {
+		if above >= 0 {
+			child[above], next[i] = uint32(i)+1, child[above]
+		} else {
+			next[i], tops[group] = tops[group], uint32(i)+1
+		}
+	}
 	for i := o.rows.n - 1; i >= 0; i-- {
 		r := &o.rows.chunks[i/chunk][i%chunk]
-		if child[i] == 0 && (o.filter != nil && !r.hit || q.OpenOnly && r.outcome != uint8(session.Open)) {
-			continue
+		if child[i] != 0 || (o.filter == nil || r.hit) && (!q.OpenOnly || r.outcome == uint8(session.Open)) {
+			o.group(r.run).count(r)
+			above := int64(r.parent()) - 1 - o.rows.base
+			if above >= i {
+				above = -1
+			}
+			if head := o.runs.joins[r.mark].head; head != 0 {
+				o.group(head).count(r)
+				above = o.rows.n + int64(head) - 1
+			}
+			link(i, above, r.run)
 		}
-		g := o.group(r.run)
-		g.count(r)
-		above := int64(r.parent()) - 1 - o.rows.base
-		if above >= 0 && above < i {
-			child[above], next[i] = r.mark, child[above]
-		} else {
-			next[i], tops[r.run] = tops[r.run], r.mark
+		for _, at := range slices.Backward(firsts[i]) {
+			if h := &heads[at-o.rows.n]; child[at] != 0 {
+				link(at, min(int64(h.Under)-1-o.rows.base, i-1), h.Turn)
+			}
 		}
 	}
 	o.spots, o.nodes = o.spots[:0], o.nodes[:0]
-	var list func(mark uint32, level int)
-	list = func(mark uint32, level int) {
-		for mark != 0 {
-			i := int64(mark) - 1 - o.rows.base
-			o.spots, o.nodes = append(o.spots, Spot{Number: mark}), append(o.nodes, node{level, child[i] != 0})
-			o.least = min(o.least, mark)
-			if !q.Cut.Has(mark) {
+	var list func(spot uint32, level int)
+	list = func(spot uint32, level int) {
+		for ; spot != 0; spot = next[spot-1] {
+			i := int64(spot) - 1
+			at, folded := Spot{Number: uint32(i + 1 + o.rows.base)}, false
+			if head := i - o.rows.n; head >= 0 {
+				at = Spot{uint32(head) + 1, true}
+				folded = o.groups[at.Number].Folded
+			} else {
+				folded = q.Cut.Has(at.Number)
+				o.least = min(o.least, at.Number)
+			}
+			o.spots, o.nodes = append(o.spots, at), append(o.nodes, node{level, child[i] != 0})
+			if !folded {
 				list(child[i], level+1)
 			}
-			mark = next[i]
 		}
 	}
 	for n := range uint32(len(o.runs.names) + 1) {
 		run := (n + 1) % uint32(len(o.runs.names)+1) // exchanges without a run come last
-		if o.groups[run] == nil {
+		if tops[run] == 0 {
 			continue
 		}
 		o.spots, o.nodes = append(o.spots, Spot{run, true}), append(o.nodes, node{})
@@ -536,7 +600,13 @@ func (o *sorted) above(r *row) int {
 		at[spot] = i
 	}
 	group := r.run
-	for r = o.rows.of(r.parent()); r != nil; r = o.rows.of(r.parent()) {
+	for r != nil {
+		if i, ok := at[Spot{o.runs.joins[r.mark].head, true}]; ok && o.runs.joins[r.mark].head != 0 {
+			return i
+		}
+		if r = o.rows.of(r.parent()); r == nil {
+			break
+		}
 		if i, ok := at[Spot{Number: r.mark}]; ok {
 			return i
 		}

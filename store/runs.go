@@ -2,7 +2,9 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,6 +27,54 @@ type runs struct {
 	of    map[string]*episode
 	// joined is the number of the last change of a row that the tree of an agent's run knows.
 	joined int64
+	heads  []Head               // of that tree, by number, from 1
+	joins  map[uint32]placement // in that tree, by mark
+}
+
+// A Span is a time from a stamp to another one.
+type Span struct{ From, To int64 }
+
+// A Head is a row in the tree of an agent's run that stands for others: a turn of its user, or what an
+// agent does that another one has started.
+type Head struct {
+	Number       uint32
+	Agent        bool
+	Name         string
+	Turn         uint32 // the number of its turn; 0 if it is one, or of none
+	Under        uint32 // mark of the call that has started an agent; 0 for a turn
+	Opened, Over int64
+	Outcome      session.Outcome
+	Reason       string
+	Waits        []Span // when nothing below it was at work
+	Stops        []Stop // how far its cancel went
+
+	first   uint32 // mark of its first call
+	changed int64
+}
+
+// Open reports whether the turn or the agent goes on.
+func (h *Head) Open() bool { return h.Outcome == session.Open }
+
+// A Stop is what a cancel did to an exchange; see [join.Stop].
+type Stop struct {
+	Mark       uint32
+	Name, Wire string
+	Opened, At int64 // At is 0 if it was not cancelled
+	Ended      int64 // by an answer, also a late one; 0 if it goes on
+	Text       string
+}
+
+// A placement is where an exchange is in the tree of an agent's run.
+type placement struct {
+	run, under, head uint32 // head is the agent right above it; 0 if there is none
+	edge             calls.Edge
+	role             join.Role
+	wire             string
+	path             []Span // its part of the critical path
+}
+
+func (p *placement) same(as *placement) bool {
+	return p.run == as.run && p.under == as.under && p.head == as.head && p.edge == as.edge && p.role == as.role && p.wire == as.wire && slices.Equal(p.path, as.path)
 }
 
 // maxRuns is how many runs are followed at once.
@@ -258,62 +308,156 @@ func (s *Store) joinWires() {
 	if !s.trackers.Joins || s.rows.n > maxTree || s.runs.joined == s.rows.changes {
 		return
 	}
-	type place struct {
-		run, under uint32
-		edge       uint8
-	}
-	before := make([]place, s.rows.n)
 	list, rows := make([]*calls.Call, 0, s.rows.n), make(map[*calls.Call]*row, s.rows.n)
 	for i := range s.rows.n {
-		r := &s.rows.chunks[i/chunk][i%chunk]
-		before[i] = place{r.run, r.under, r.edge}
-		if r.run, r.under, r.edge = 0, 0, 0; r.of == 0 {
+		if r := &s.rows.chunks[i/chunk][i%chunk]; r.of == 0 {
 			c := s.callOf(r)
 			list, rows[c] = append(list, c), r
 		}
 	}
-	s.runs.names = s.runs.names[:0]
-	var above []uint32 // marks of the calls on the way down
-	for _, c := range join.Tree(list, s.trackers.Wires, s.trackers.OfRun) {
-		above = append(above[:min(c.Place.Depth, len(above))], 0)
+	tree := join.Tree(list, s.trackers.Wires, s.trackers.OfRun)
+	before, heads := s.runs.joins, s.runs.heads
+	s.runs.names, s.runs.heads, s.runs.joins = s.runs.names[:0], nil, make(map[uint32]placement, len(list))
+	type above struct{ mark, head uint32 }
+	var way []above // down to a call
+	turn := uint32(0)
+	for i, c := range tree {
+		way = append(way[:min(c.Place.Depth, len(way))], above{})
+		at, under := &way[len(way)-1], way[max(len(way)-2, 0)]
+		if len(way) == 1 {
+			turn = 0
+		}
 		r := rows[c]
-		switch {
-		case c.Place.Agent: // its calls are below the one that has started it
-			above[len(above)-1] = above[max(len(above)-2, 0)]
-			continue
-		case r == nil: // a turn
-			name := c.Name
-			if c.Stopped && c.Reason != "" {
-				name += ": " + c.Reason
+		if r == nil {
+			at.mark, at.head = under.mark, s.head(tree[i:], turn, under.mark, rows)
+			if c.Place.Turn {
+				turn = at.head
 			}
-			s.runs.names = append(s.runs.names, name)
 			continue
 		}
-		above[len(above)-1], r.edge = r.mark, uint8(c.Place.Edge)
-		if len(above) > 1 {
-			r.run, r.under = uint32(len(s.runs.names)), above[len(above)-2]
+		at.mark = r.mark
+		p := placement{edge: c.Place.Edge, role: join.RoleOf(c), wire: c.Wire}
+		if len(way) > 1 {
+			p.run, p.under = turn, under.mark
+			if under.head != turn {
+				p.head = under.head
+			}
+		}
+		s.runs.joins[r.mark] = p
+	}
+	path := join.CriticalPath(tree)
+	var end time.Time
+	for _, step := range path {
+		if step.To.After(end) {
+			end = step.To
+		}
+	}
+	for _, step := range path {
+		if r := rows[step.Call]; r != nil {
+			p, part := s.runs.joins[r.mark], Span{step.From.UnixNano(), step.To.UnixNano()}
+			if step.Call.Outcome == session.Open && step.To.Equal(end) {
+				part.To = 0
+			}
+			p.path = append(p.path, part)
+			s.runs.joins[r.mark] = p
 		}
 	}
 	for i := range s.rows.n {
 		r := &s.rows.chunks[i/chunk][i%chunk]
+		p := s.runs.joins[r.mark]
 		if op := s.rows.of(r.of); op != nil {
-			r.run, r.under = op.run, op.mark
+			p = s.runs.joins[op.mark]
+			p = placement{run: p.run, under: op.mark, role: p.role, wire: p.wire}
+			s.runs.joins[r.mark] = p
 		}
-		if (place{r.run, r.under, r.edge}) != before[i] {
+		r.run, r.under, r.edge = p.run, p.under, uint8(p.edge)
+		if was := before[r.mark]; !p.same(&was) {
 			s.rows.touch(r)
+		}
+	}
+	for i := range s.runs.heads {
+		if h := &s.runs.heads[i]; i < len(heads) && h.same(&heads[i]) {
+			h.changed = heads[i].changed
+		} else {
+			s.rows.changes++
+			h.changed = s.rows.changes
 		}
 	}
 	s.runs.joined = s.rows.changes
 }
 
+// head adds the head that is the first of these rows of the tree, and returns its number.
+func (s *Store) head(tree []*calls.Call, turn, under uint32, rows map[*calls.Call]*row) uint32 {
+	c, end := tree[0], 1
+	for end < len(tree) && tree[end].Place.Depth > c.Place.Depth {
+		end++
+	}
+	h := Head{
+		Number: uint32(len(s.runs.heads) + 1), Agent: c.Place.Agent, Name: c.Name, Turn: turn, Under: under,
+		Opened: c.Start.UnixNano(), Over: c.Start.Add(c.Duration).UnixNano(), Outcome: c.Outcome, Reason: c.Reason,
+	}
+	var busy []Span
+	for _, c := range tree[1:end] {
+		r := rows[c]
+		if r == nil {
+			continue
+		}
+		if h.first == 0 {
+			h.first = r.mark
+		}
+		over := r.over()
+		if over == 0 {
+			over = math.MaxInt64
+		}
+		busy = append(busy, Span{r.opened, over})
+	}
+	h.Waits = gaps(busy)
+	if c.Place.Turn && c.Stopped {
+		for _, stop := range join.Stops(tree[1:end]) {
+			r := rows[stop.Call]
+			x := Stop{Mark: r.mark, Name: cmp.Or(stop.Call.Name, stop.Call.Kind), Wire: stop.Call.Wire, Opened: r.opened, Ended: r.closed, Text: stop.String()}
+			if !stop.At.IsZero() {
+				x.At = stop.At.UnixNano()
+			}
+			h.Stops = append(h.Stops, x)
+		}
+	}
+	name := c.Name
+	if c.Place.Turn && c.Stopped && c.Reason != "" {
+		name += ": " + c.Reason
+	}
+	s.runs.heads, s.runs.names = append(s.runs.heads, h), append(s.runs.names, name)
+	return h.Number
+}
+
+func (h *Head) same(as *Head) bool {
+	return h.Agent == as.Agent && h.Name == as.Name && h.Turn == as.Turn && h.Under == as.Under && h.Opened == as.Opened && h.Over == as.Over &&
+		h.Outcome == as.Outcome && h.Reason == as.Reason && slices.Equal(h.Waits, as.Waits) && slices.Equal(h.Stops, as.Stops)
+}
+
+// gaps returns the times between the spans of a list that none of them covers.
+func gaps(list []Span) (free []Span) {
+	slices.SortFunc(list, func(a, b Span) int { return cmp.Compare(a.From, b.From) })
+	for i, end := 0, int64(0); i < len(list); i++ {
+		if i > 0 && list[i].From > end {
+			free = append(free, Span{end, list[i].From})
+		}
+		end = max(end, list[i].To)
+	}
+	return free
+}
+
 // callOf returns what package join needs of an exchange.
 func (s *Store) callOf(r *row) *calls.Call {
 	c := &calls.Call{
-		Frame: r.first, Conn: int(r.conn), Protocol: s.spoken[r.spoken].Name(), Kind: s.kinds.list[r.kind], Name: s.rows.optional(r.name),
+		Frame: r.first, Conn: int(r.conn), Stream: int(r.stream), Protocol: s.spoken[r.spoken].Name(), Kind: s.kinds.list[r.kind], Name: s.rows.optional(r.name),
 		Start: time.Unix(0, r.opened), Outcome: session.Outcome(r.outcome), Stopped: r.class > 0 || session.Outcome(r.outcome).Stopped(), Links: s.rows.links[r.mark],
 	}
 	if m := s.rows.models[r.mark]; m != nil {
 		c.Model = m.Name
+	}
+	if r.closed != 0 {
+		c.Closed = time.Unix(0, r.closed)
 	}
 	if end := r.over(); end != 0 {
 		c.Duration = time.Duration(end - r.opened)
@@ -413,6 +557,7 @@ type Overview struct {
 	Longest           int   // the longest name of an exchange, or kind of one without a name, in characters, with room for the answer of a model
 	Findings          int64
 	Conns             int
+	Joins             bool  // it has several wires, which are joined
 	Run               bool  // it is a run, or a question of wirectl rlm
 	Dropped           int64 // frames that were dropped from the index
 	Gone              int64 // exchanges whose row was dropped
@@ -439,7 +584,7 @@ func (s *Store) Overview() Overview {
 		Findings: s.findings.total, Conns: len(s.order),
 		Dropped: s.frames.dropped, Gone: s.rows.dropped, Lost: s.lost,
 		First: s.first, Last: s.last, Timed: s.timed, Ended: s.ended, Altered: s.session.Altered, Err: s.end, Held: s.spelled(),
-		Protocols: s.protocols(), Run: s.session.Unit == "wirectl rlm" && len(s.runs.names) > 0 || s.trackers.Joins,
+		Protocols: s.protocols(), Joins: s.trackers.Joins, Run: s.session.Unit == "wirectl rlm" && len(s.runs.names) > 0 || s.trackers.Joins,
 	}
 	_, o.Listed = s.listed()
 	if n := len(s.notices); n > 0 {

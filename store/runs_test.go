@@ -14,6 +14,7 @@ import (
 	"github.com/wirectl/wirectl/broker/observe"
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/decode/source"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/store"
 )
@@ -286,5 +287,72 @@ func TestRunIsCutOff(t *testing.T) {
 		if x.Level > 2 {
 			t.Fatalf("%s is at level %d", x.Place, x.Level)
 		}
+	}
+}
+
+// The run of an agent is a tree with a row for each turn and agent. Each row says what works in it, on
+// which wire, when it waited, and how much of the critical path it is; a cancelled turn how far that went.
+func TestAgentRun(t *testing.T) {
+	opener := source.Opener{Getenv: func(string) string { return "" }}
+	names := []string{"../test/testdata/runs/claude/model", "../test/testdata/runs/claude/mcp-lab", "../test/testdata/runs/claude/mcp-labweb"}
+	for _, names := range [][]string{{"../test/testdata/runs/claude"}, names} {
+		in, err := opener.Together(t.Context(), names, decode.Config{Resync: true}, func(string) bool { return false })
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := store.New(store.Options{})
+		if err := s.Take(t.Context(), in.Input, decode.Config{Workers: 1, Resync: true}); err != nil {
+			t.Fatal(err)
+		}
+		millis := func(list []store.Span) (sum int64) {
+			for _, span := range list {
+				sum += (span.To - span.From) / 1e6
+			}
+			return sum
+		}
+		var got strings.Builder
+		for _, x := range s.IDs(store.IDsQuery{Group: store.GroupRun, N: 100}).List {
+			switch {
+			case x.Group == nil:
+				fmt.Fprintf(&got, "%s%s on %s: %s, path %d, waits %d\n", strings.Repeat("  ", x.Level+1), x.Kind+" "+x.Name, x.Wire, x.Role, millis(x.Path), millis(x.Waits))
+			case x.Group.Head == nil:
+				fmt.Fprintf(&got, "%s\n", x.Group.Name)
+			default:
+				h := x.Group.Head
+				fmt.Fprintf(&got, "%s%s: %s, waits %d", strings.Repeat("  ", x.Level+min(int(h.Under), 1)), h.Name, h.Outcome, millis(h.Waits))
+				for _, stop := range h.Stops {
+					fmt.Fprintf(&got, ", %s on %s %s", stop.Name, stop.Wire, stop.Text)
+				}
+				got.WriteByte('\n')
+			}
+		}
+		want := `turn 1: done, waits 304
+  messages claude-opus-5-5 on model: model, path 1, waits 1
+    general-purpose: done, waits 117
+      messages claude-opus-5-5 on model: model, path 1, waits 1
+        tools/call echo on lab: tool, path 1, waits 0
+      messages claude-opus-5-5 on model: model, path 6, waits 6
+  messages claude-opus-5-5 on model: model, path 0, waits 3
+turn 2: done, waits 0
+  messages claude-opus-5-5 on model: model, path 1, waits 1
+turn 3: cancelled, waits 10, slow on lab cancelled
+  messages claude-opus-5-5 on model: model, path 2, waits 1
+    tools/call slow on lab: tool, path 3005, waits 0
+other calls
+  server/discover  on labweb: tool, path 0, waits 0
+  server/discover  on lab: tool, path 0, waits 0
+  initialize  on labweb: tool, path 0, waits 0
+  tools/list  on labweb: tool, path 0, waits 0
+  initialize  on lab: tool, path 0, waits 0
+  tools/list  on lab: tool, path 0, waits 0
+`
+		if diff := cmp.Diff(want, got.String()); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if changes := s.Follow(new(store.Cursor), 0); changes.NumHeads != 4 || len(changes.Heads) != 4 {
+			t.Errorf("%d of %d heads", len(changes.Heads), changes.NumHeads)
+		}
+		in.Close()
+		s.Close()
 	}
 }

@@ -154,6 +154,8 @@ const maxUnmarked = 4096
 // Changes are the news for a viewer.
 type Changes struct {
 	Exchanges []Exchange // the oldest first
+	Heads     []Head     // of the tree of a run, and how many there are in all
+	NumHeads  int
 	Frames    []Frame
 	Findings  []Finding
 	Marks     map[int64]uint32 // exchanges of frames that had none before
@@ -164,7 +166,7 @@ type Changes struct {
 
 // Empty reports whether there is nothing new.
 func (c *Changes) Empty() bool {
-	return len(c.Exchanges)+len(c.Frames)+len(c.Findings)+len(c.Marks) == 0 && c.Skipped+c.Missed == 0
+	return len(c.Heads)+len(c.Exchanges)+len(c.Frames)+len(c.Findings)+len(c.Marks) == 0 && c.Skipped+c.Missed == 0
 }
 
 // Follow returns the changes since the last call with that cursor, with at most n frames.
@@ -191,6 +193,12 @@ func (s *Store) followRows(c *Cursor, out *Changes) {
 			out.Exchanges = append(out.Exchanges, s.exchange(r))
 		}
 	}
+	for i := range s.runs.heads {
+		if s.runs.heads[i].changed > c.change {
+			out.Heads = append(out.Heads, s.runs.heads[i])
+		}
+	}
+	out.NumHeads = len(s.runs.heads)
 	c.change, c.mark = s.rows.changes, uint32(s.rows.base+s.rows.n)
 }
 
@@ -288,7 +296,7 @@ const spoken = 28
 
 // openRow fills r with a new exchange.
 func (s *Store) openRow(r *row, e *session.Exchange) {
-	r.conn, r.first, r.last = uint32(e.Conn), e.First, e.Last
+	r.conn, r.stream, r.first, r.last = uint32(e.Conn), int32(min(e.Stream, 0)), e.First, e.Last
 	r.opener = uint8(e.Opener)
 	r.kind = s.kinds.of([]byte(e.Kind))
 	r.id = s.rows.keepText(e.ID.Text)

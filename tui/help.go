@@ -7,6 +7,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/session/join"
 )
 
 // helpColumn is how wide a column of the help is.
@@ -26,7 +27,7 @@ func (m *Model) helpLines() []string {
 	for _, g := range m.keys.groups() {
 		blocks = append(blocks, m.keyBlock(g, helpColumn))
 	}
-	blocks = append(blocks, m.legend(helpColumn))
+	blocks = append(blocks, m.roles(helpColumn), m.legend(helpColumn))
 	return inColumns(blocks, max(1, m.width/helpColumn), helpColumn)
 }
 
@@ -94,7 +95,8 @@ func (m *Model) legend(width int) []string {
 		text  string
 	}{
 		{th.Wait, glyphBegin, "the request"},
-		{th.Wait, glyphWait, "waiting for the first part"},
+		{th.Wait, glyphWait, "waiting"},
+		{th.Roles[join.Tool], glyphWork, "at work"},
 		{th.Part, bars[6], "parts: the more, the higher"},
 		{th.Gap, glyphGap, "a gap between parts"},
 		{th.Open, glyphOpen, "in flight"},
@@ -106,14 +108,33 @@ func (m *Model) legend(width int) []string {
 		{th.Silent, glyphSilent, "silence after the cancel"},
 		{th.Silent, glyphLost, "abandoned: its connection ended"},
 	} {
-		l := newLine(width)
-		l.pad(1)
-		l.glyph(e.paint, e.glyph)
-		l.pad(2)
-		l.addText(th.Help, e.text, width-5)
-		list = append(list, l.fill().String())
+		list = append(list, entry(th, width, e.paint, e.glyph, e.text))
 	}
 	return list
+}
+
+// roles explains the letters of a run.
+func (m *Model) roles(width int) []string {
+	th := m.theme
+	head := newLine(width)
+	head.pad(1)
+	head.addText(th.Bold, "Runs", width)
+	list := []string{head.fill().String()}
+	for role, text := range []string{join.Model: "a model", join.Tool: "a tool", join.Process: "a process", join.Agent: "an agent", join.User: "waits for the user"} {
+		if text != "" {
+			list = append(list, entry(th, width, th.Roles[role], letters[role], text))
+		}
+	}
+	return append(list, newLine(width).fill().String())
+}
+
+func entry(th *theme, width int, paint render.Paint, glyph, text string) string {
+	l := newLine(width)
+	l.pad(1)
+	l.glyph(paint, glyph)
+	l.pad(2)
+	l.addText(th.Help, text, width-5)
+	return l.fill().String()
 }
 
 func (m *Model) helpKey(k tea.KeyMsg) tea.Cmd {

@@ -14,6 +14,7 @@ import (
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/session"
+	"github.com/wirectl/wirectl/session/join"
 	"github.com/wirectl/wirectl/session/stats"
 	"github.com/wirectl/wirectl/store"
 )
@@ -32,10 +33,12 @@ type idsState struct {
 	chosen   bool       // the user moved to it: it stays selected when it is the first, or the last of a tree
 	moved    int        // since the last page
 	line     int        // of the screen that it is on
+	lit      bool       // the critical path is
 	zoom     int        // doublings of the scale
 	pan      int        // in quarters of the window
 	widest   int        // the widest name of the tree so far, with its place, in cells
 	conn     int        // and of a connection
+	wire     int        // and of a wire
 }
 
 // query asks for n rows after the last page.
@@ -76,7 +79,7 @@ func (st *idsState) settle(p store.IDs, frozen bool) {
 	st.at, st.moved, st.line = p.At, 0, p.Index-p.Top
 	for i := range p.List {
 		if x := &p.List[i]; x.Group == nil {
-			st.widest, st.conn = max(st.widest, treeWidth(x)), max(st.conn, ansi.StringWidth(x.Peer))
+			st.widest, st.conn, st.wire = max(st.widest, treeWidth(x)), max(st.conn, ansi.StringWidth(x.Peer)), max(st.wire, ansi.StringWidth(x.Wire))
 		}
 	}
 	free := !st.chosen && !frozen
@@ -149,6 +152,9 @@ func (m *Model) idsKey(k tea.KeyMsg) tea.Cmd {
 		st.fold(m.page.ids)
 	case key.Matches(k, keys.FoldAll):
 		st.foldAll()
+	case key.Matches(k, keys.Path) && m.page.overview.Joins:
+		st.lit = !st.lit
+		st.group, st.grouped = store.GroupRun, true
 	case key.Matches(k, keys.Live):
 		st.openOnly = !st.openOnly
 		st.at, st.line, st.chosen = store.Spot{}, 0, false
@@ -175,7 +181,7 @@ const minLane = 8
 
 // columns are the widths of the table.
 type idColumns struct {
-	conn, fold, id, kind, lane, parts, bytes, latency, outcome int
+	conn, wire, fold, id, kind, lane, parts, bytes, latency, outcome int
 }
 
 func (m *Model) idColumns() idColumns {
@@ -198,10 +204,13 @@ func (m *Model) idColumns() idColumns {
 	}
 	if m.ids.group == store.GroupRun { // names are in a tree, with their places
 		c.kind, c.id, c.fold, c.conn = c.kind+c.id+6, 0, 0, 0
+		if m.page.overview.Joins && m.width >= 100 {
+			c.wire = min(m.ids.wire, 16)
+		}
 	}
 	c.kind = max(c.kind, min(m.page.overview.Longest, m.width/3))
 	used := c.fold
-	for _, w := range []int{c.conn, c.id, c.kind, c.parts, c.bytes, c.latency, c.outcome} {
+	for _, w := range []int{c.conn, c.wire, c.id, c.kind, c.parts, c.bytes, c.latency, c.outcome} {
 		if w > 0 {
 			used += w + 1
 		}
@@ -244,7 +253,10 @@ func (m *Model) idsView(n int) []string {
 	for i := range m.page.ids.List {
 		x := &m.page.ids.List[i]
 		draw := func(l *line) { m.idRow(l, x, c, w) }
-		if x.Group != nil {
+		switch {
+		case x.Group != nil && x.Group.Head != nil:
+			draw = func(l *line) { m.headRow(l, x, c, w) }
+		case x.Group != nil:
 			draw = func(l *line) { m.groupRow(l, x.Group, c) }
 		}
 		list = append(list, m.row(i == m.page.ids.Index-m.page.ids.Top, draw))
@@ -273,11 +285,16 @@ func (m *Model) idsHead(c idColumns, w window) string {
 	l.left(th.Dim, "NAME", c.kind)
 	l.left(th.Dim, "ID", c.id)
 	l.left(th.Dim, "CONN", c.conn)
+	l.left(th.Dim, "WIRE", c.wire)
 	m.axis(l, w)
 	l.pad(1)
 	l.right(th.Dim, "PARTS", c.parts)
 	l.right(th.Dim, "BYTES", c.bytes)
-	l.right(th.Dim, "TOOK", c.latency)
+	took := "TOOK"
+	if m.ids.lit {
+		took = "PATH"
+	}
+	l.right(th.Dim, took, c.latency)
 	l.left(th.Dim, "OUTCOME", c.outcome)
 	return l.String()
 }
@@ -293,7 +310,11 @@ func (m *Model) idRow(l *line, x *store.Exchange, c idColumns, w window) {
 	default:
 		l.pad(1)
 	}
-	arrow(l, th, x.Opener)
+	if m.ids.group == store.GroupRun && m.page.overview.Joins && x.Role != join.NoRole {
+		m.letter(l, x)
+	} else {
+		arrow(l, th, x.Opener)
+	}
 	l.pad(1)
 	if c.fold > 0 {
 		m.foldMark(l, x)
@@ -303,16 +324,21 @@ func (m *Model) idRow(l *line, x *store.Exchange, c idColumns, w window) {
 	} else {
 		end := l.used + c.kind + 1 + c.id + 1 // a name is cut only if it needs more
 		name := ansi.StringWidth(render.Safe(cmp.Or(x.Name, x.Kind)))
-		l.named(th, x, min(max(c.kind, name), end-l.used-1))
+		l.named(th, th.Kind, x, min(max(c.kind, name), end-l.used-1))
 		l.left(th.ID, idOf(x.ID), max(end-l.used-1, 0))
 		l.pad(end - l.used)
 	}
 	l.name(th.Dim, x.Peer, c.conn)
+	l.name(th.Dim, x.Wire, c.wire)
 	m.lane(l, x, w)
 	l.pad(1)
 	l.right(th.Number, number(x.Parts), c.parts)
 	l.right(th.Dim, size(x.In+x.Out), c.bytes)
-	l.right(render.Paint{}, m.took(x), c.latency)
+	if m.ids.lit {
+		l.right(th.Bold, m.onPath(x), c.latency)
+	} else {
+		l.right(render.Paint{}, m.took(x), c.latency)
+	}
 	l.glyph(paint, glyph)
 	l.pad(1)
 	name := x.OutcomeName()
@@ -401,9 +427,9 @@ func plural(n int64, one, many string) string {
 
 // named appends the name of an exchange, and its kind if there is room; only its kind if it
 // has no name.
-func (l *line) named(th *theme, x *store.Exchange, width int) {
+func (l *line) named(th *theme, paint render.Paint, x *store.Exchange, width int) {
 	end := l.used + width + 1
-	l.addText(th.Kind, middle(cmp.Or(x.Name, x.Kind), width), width)
+	l.addText(paint, middle(cmp.Or(x.Name, x.Kind), width), width)
 	if room := end - l.used - 2; room > 2 {
 		l.pad(1)
 		l.addText(th.Dim, words(moreOf(x, room), room), room)
@@ -641,6 +667,9 @@ func usageOf(u protocol.Usage) string {
 func (m *Model) preview(n int) []string {
 	x := m.ids.selected(m.page.ids)
 	d := m.page.preview
+	if i := m.page.ids.Index - m.page.ids.Top; n > 0 && i >= 0 && i < len(m.page.ids.List) && m.page.ids.List[i].Group != nil {
+		return padded(m.headPreview(m.page.ids.List[i].Group.Head, n), n)
+	}
 	if x == nil || d == nil || d.Exchange == nil || n == 0 {
 		return padded(nil, n)
 	}

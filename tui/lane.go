@@ -3,6 +3,8 @@ package tui
 import (
 	"slices"
 
+	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/session/join"
 	"github.com/wirectl/wirectl/store"
 )
 
@@ -17,8 +19,11 @@ func (m *Model) window(width int) window {
 	w := window{width: width}
 	for i := range m.page.ids.List {
 		x := &m.page.ids.List[i]
-		if x.Group != nil {
+		if x.Group != nil && x.Group.Head == nil {
 			continue
+		}
+		if x.Group != nil {
+			x = &store.Exchange{Opened: x.Group.Head.Opened, Closed: x.Group.Head.Over, Outcome: x.Group.Head.Outcome}
 		}
 		if w.from == 0 || x.Opened < w.from {
 			w.from = x.Opened
@@ -101,6 +106,24 @@ func repeats(labels []string) bool {
 	return false
 }
 
+// letters stand for roles, also where there is no colour.
+var letters = [...]string{join.NoRole: " ", join.Model: "M", join.Tool: "T", join.Process: "P", join.Agent: "A", join.User: "U"}
+
+// role returns the colour of what works in an exchange. With the critical path lit, others are faint.
+func (m *Model) role(x *store.Exchange) render.Paint {
+	if m.ids.lit && len(x.Path) == 0 {
+		return m.theme.Dim
+	}
+	return m.theme.Roles[x.Role]
+}
+
+// covers reports whether one of these spans has a time. The last one may have no end yet.
+func covers(spans []store.Span, w window, cell int) bool {
+	return slices.ContainsFunc(spans, func(s store.Span) bool {
+		return w.cell(s.From) <= cell && (s.To == 0 || cell <= w.cell(s.To))
+	})
+}
+
 // lane draws the life of an exchange over time.
 func (m *Model) lane(l *line, x *store.Exchange, w window) {
 	th := m.theme
@@ -117,29 +140,73 @@ func (m *Model) lane(l *line, x *store.Exchange, w window) {
 		most = max(most, n)
 	}
 	paint, glyph := th.outcome(x)
+	role := m.role(x)
 	for c := range w.width {
 		late := x.Cancelled && c > asked
+		draw := l.glyph
+		if m.ids.lit && covers(x.Path, w, c) {
+			draw = func(_ render.Paint, s string) { l.glyph(th.Lit, s) }
+		}
 		switch {
 		case c == asked:
-			l.glyph(th.Cancel, glyphCancel)
+			draw(th.Cancel, glyphCancel)
 		case c == stop && !x.Open() && stop > begin || c == stop && begin == stop:
-			l.glyph(paint, glyph)
+			draw(paint, glyph)
 		case c == stop && x.Open():
-			l.glyph(th.Open, glyphOpen)
+			draw(th.Open, glyphOpen)
 		case c < begin || c > stop:
 			l.pad(1)
 		case parts[c] > 0 && late:
-			l.glyph(th.After, glyphAfter)
+			draw(th.After, glyphAfter)
 		case parts[c] > 0:
-			l.glyph(th.Part, bars[min(2+parts[c]*6/most, 7)])
+			draw(role, bars[min(2+parts[c]*6/most, 7)])
+		case c == begin && x.Role == join.NoRole:
+			draw(th.Wait, glyphBegin)
 		case c == begin:
-			l.glyph(th.Wait, glyphBegin)
-		case x.Parts > 0 && c > first && c < last:
-			l.glyph(th.Gap, glyphGap)
+			draw(role, glyphBegin)
+		case x.Parts > 0 && c > first && c < last && (late || x.Role <= join.Model):
+			draw(th.Gap, glyphGap)
 		case late:
-			l.glyph(th.After, glyphSilent)
+			draw(th.After, glyphSilent)
+		case x.Role != join.NoRole && !covers(x.Waits, w, c):
+			draw(role, glyphWork)
 		default:
+			draw(th.Wait, glyphWait)
+		}
+	}
+}
+
+// headLane draws a turn or an agent over time: when something below it was at work, and how it ended.
+func (m *Model) headLane(l *line, h *store.Head, w window) {
+	th := m.theme
+	end := h.Over
+	if h.Open() {
+		end = m.page.now
+	}
+	paint, glyph := th.outcome(&store.Exchange{Outcome: h.Outcome})
+	begin, stop, asked := w.cell(h.Opened), w.cell(end), w.width
+	if len(h.Stops) > 0 {
+		asked = w.cell(h.Stops[0].At)
+	}
+	role := th.Roles[join.Agent]
+	for c := range w.width {
+		switch {
+		case c < begin || c > stop:
+			l.pad(1)
+		case c == stop:
+			l.glyph(paint, glyph)
+		case slices.ContainsFunc(h.Stops, func(s store.Stop) bool { return s.At != 0 && w.cell(s.At) == c }):
+			l.glyph(th.Cancel, glyphCancel)
+		case c == begin:
+			l.glyph(role, glyphBegin)
+		case c > asked:
+			l.glyph(th.After, glyphAfter)
+		case covers(h.Waits, w, c) && !covers(h.Waits, w, c-1): // the work up to here
+			l.glyph(role, glyphWork)
+		case covers(h.Waits, w, c):
 			l.glyph(th.Wait, glyphWait)
+		default:
+			l.glyph(role, glyphWork)
 		}
 	}
 }

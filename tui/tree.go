@@ -7,6 +7,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/session/join"
 	"github.com/wirectl/wirectl/store"
 )
 
@@ -32,8 +33,151 @@ func (m *Model) treeName(l *line, x *store.Exchange, width int) {
 		l.addText(th.ID, place, 10)
 		l.pad(1)
 	}
+	paint := th.Kind
+	if m.ids.lit && len(x.Path) == 0 {
+		paint = th.Dim
+	}
 	if room := end - l.used - 1; room > 0 {
-		l.named(th, x, room)
+		l.named(th, paint, x, room)
+	}
+}
+
+// letter draws what works in an exchange, as on its lane. On the lit critical path it stands out.
+func (m *Model) letter(l *line, x *store.Exchange) {
+	paint := m.role(x)
+	if m.ids.lit && len(x.Path) > 0 {
+		paint = m.theme.Lit
+	}
+	l.glyph(paint, letters[x.Role])
+}
+
+// onPath is how much of the critical path an exchange is; "" if it is not on it.
+func (m *Model) onPath(x *store.Exchange) string {
+	if len(x.Path) == 0 {
+		return ""
+	}
+	var sum int64
+	for _, s := range x.Path {
+		if s.To == 0 {
+			s.To = m.page.now
+		}
+		sum += max(s.To-s.From, 0)
+	}
+	return span(sum)
+}
+
+// headRow draws a turn, or an agent at its level.
+func (m *Model) headRow(l *line, x *store.Exchange, c idColumns, w window) {
+	th, g, h := m.theme, x.Group, x.Group.Head
+	end := l.used + 3 + c.kind + 1
+	fold := glyphUnfolded
+	if g.Folded {
+		fold = glyphFolded
+	}
+	name := h.Name
+	if h.Agent {
+		l.pad(1)
+		l.glyph(th.Roles[join.Agent], letters[join.Agent])
+		l.pad(1 + min(2*x.Level, c.kind/2))
+	}
+	l.glyph(th.Key, fold)
+	l.pad(1)
+	l.addText(th.Title, name, end-l.used-1)
+	if room := end - l.used - 2; room > 8 {
+		text := count(g.Total) + " " + plural(g.Total, "id", "ids")
+		if g.Found > 0 {
+			text += ", " + count(g.Found) + " " + plural(g.Found, "finding", "findings")
+		}
+		if h.Reason != "" {
+			text = h.Reason
+		}
+		l.pad(1)
+		l.addText(th.Dim, words(text, room), room)
+	}
+	l.pad(end - l.used)
+	if c.wire > 0 {
+		l.pad(c.wire + 1)
+	}
+	m.headLane(l, h, w)
+	l.pad(1)
+	l.right(th.Dim, "", c.parts)
+	l.right(th.Dim, size(g.Bytes), c.bytes)
+	over := h.Over
+	if h.Open() {
+		over = m.page.now
+	}
+	l.right(render.Paint{}, span(over-h.Opened), c.latency)
+	paint, glyph := th.outcome(&store.Exchange{Outcome: h.Outcome})
+	l.glyph(paint, glyph)
+	l.pad(1)
+	l.left(paint, h.Outcome.String(), c.outcome-2)
+}
+
+// headPreview draws how far the cancel of a turn went, each call over the time from shortly before it.
+// Of any other turn or agent it says how long nothing in it was at work.
+func (m *Model) headPreview(h *store.Head, n int) []string {
+	if h == nil || n < 2 {
+		return nil
+	}
+	th := m.theme
+	var waited int64
+	for _, s := range h.Waits {
+		waited += s.To - s.From
+	}
+	title := h.Name
+	if waited > 0 {
+		title += " · no call at work for " + span(waited)
+	}
+	if len(h.Stops) == 0 {
+		return []string{m.rule(title)}
+	}
+	first := h.Stops[0].At
+	w := window{from: first, to: first, width: max(m.width/2-8, 8)}
+	for _, s := range h.Stops {
+		w.to = max(w.to, s.At, s.Ended)
+		if s.Ended == 0 {
+			w.to = max(w.to, m.page.now)
+		}
+	}
+	w.from -= max((w.to-w.from)/6, 1)
+	list := []string{m.rule(title + " · cancelled at " + span(first-m.page.overview.First))}
+	for i := range h.Stops {
+		s := &h.Stops[i]
+		l := newLine(m.width)
+		l.pad(1)
+		l.left(th.Kind, middle(s.Name, m.width/6), m.width/6)
+		l.left(th.Dim, middle(s.Wire, 12), 12)
+		m.stopLane(l, s, first, w)
+		l.pad(1)
+		l.addText(render.Paint{}, s.Text, m.width)
+		list = append(list, l.String())
+	}
+	return list
+}
+
+// stopLane draws what a cancel did to a call.
+func (m *Model) stopLane(l *line, s *store.Stop, first int64, w window) {
+	th := m.theme
+	end := s.Ended
+	if end == 0 {
+		end = m.page.now
+	}
+	stop, at := w.cell(max(end, s.At)), w.cell(max(s.At, first))
+	for c := range w.width {
+		switch {
+		case s.At != 0 && c == at:
+			l.glyph(th.Cancel, glyphCancel)
+		case c < w.cell(s.Opened) || c > stop:
+			l.pad(1)
+		case c == stop && s.Ended == 0:
+			l.glyph(th.Open, glyphOpen)
+		case c == stop:
+			l.glyph(th.After, glyphDone)
+		case c > at:
+			l.glyph(th.After, glyphAfter)
+		default:
+			l.glyph(th.Wait, glyphWork)
+		}
 	}
 }
 

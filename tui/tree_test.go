@@ -110,5 +110,8 @@ func TestAgentRunGolden(t *testing.T) {
 		sc.press("G")
 		golden(t, "agent-run-"+size.name, sc.text())
 		fits(t, sc.model.View(), size.width, size.height)
+		sc.press("g", "p", "jjjjjjjjj") // the cancelled turn
+		golden(t, "agent-path-"+size.name, sc.text())
+		fits(t, sc.model.View(), size.width, size.height)
 	}
 }

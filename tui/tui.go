@@ -17,6 +17,7 @@ import (
 	"github.com/muesli/termenv"
 
 	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/session/join"
 	"github.com/wirectl/wirectl/store"
 	"github.com/wirectl/wirectl/tui/quiet"
 )
@@ -123,6 +124,7 @@ type keyMap struct {
 	Next, Previous, Open, Back                              key.Binding
 	IDs, Frames, Findings, Stats, Peers                     key.Binding
 	Freeze, Follow, Sort, Group, Live, Wider, Narrower, Fit key.Binding
+	Path                                                    key.Binding
 	Filter, Search, SearchNext, SearchBack, Clear           key.Binding
 	Fold, FoldAll, JQ, Copy, Diff, Pane                     key.Binding
 	Bookmark, Note, Write                                   key.Binding
@@ -148,6 +150,7 @@ func newKeyMap() keyMap {
 		Open: bind("open", "enter"), Back: bind("back", "esc", "backspace"),
 		IDs: bind("ids", "1"), Frames: bind("frames", "2"), Findings: bind("findings", "3"), Stats: bind("stats", "4"), Peers: bind("peers", "5"),
 		Freeze: bind("freeze", " "), Follow: bind("follow the newest", "F"),
+		Path: bind("critical path of a run", "p"),
 		Sort: bind("sort", "s"), Group: bind("group", "b"), Live: bind("in flight only", "c"),
 		Wider: bind("zoom in", "+", "="), Narrower: bind("zoom out", "-"), Fit: bind("show the whole time", "0"),
 		Filter: bind("filter", "f", ":"), Search: bind("search", "/"), SearchNext: bind("next match", "n"), SearchBack: bind("previous match", "N"),
@@ -171,7 +174,7 @@ func (k *keyMap) groups() []keyGroup {
 	return []keyGroup{
 		{"Views", []key.Binding{k.IDs, k.Frames, k.Findings, k.Stats, k.Peers, k.Next, k.Previous, k.Open, k.Back}},
 		{"Moving", []key.Binding{k.Up, k.Down, k.PageUp, k.PageDown, k.Top, k.Bottom, k.Left, k.Right, k.Follow, k.Freeze}},
-		{"Ids", []key.Binding{k.Sort, k.Group, k.Fold, k.FoldAll, k.Live, k.Wider, k.Narrower, k.Fit, k.Note}},
+		{"Ids", []key.Binding{k.Sort, k.Group, k.Fold, k.FoldAll, k.Live, k.Wider, k.Narrower, k.Fit, k.Path, k.Note}},
 		{"Filter and search", []key.Binding{k.Filter, k.Clear, k.Search, k.SearchNext, k.SearchBack, k.Bookmark}},
 		{"A frame", []key.Binding{k.Pane, k.Fold, k.FoldAll, k.JQ, k.Copy, k.Diff, k.Write}},
 		{"Live traffic", []key.Binding{k.Cancel, k.Resend, k.Hold, k.Release, k.Edit, k.Drop}},
@@ -291,6 +294,8 @@ type theme struct {
 	Kind, ID, Number, Help, Key              render.Paint
 	C2U, U2C                                 render.Paint // directions
 	Open, Wait, Part, Gap, Done              render.Paint // the life of an exchange
+	Roles                                    [len(letters)]render.Paint
+	Lit                                      render.Paint // of the critical path
 	Failed, Cancel, After, Cancelled, Silent render.Paint
 	Error, Warning, Note                     render.Paint // severities, and failures
 	Selected, Marked, Found                  render.Paint
@@ -350,6 +355,10 @@ func newTheme(name string, colorful bool) *theme {
 		Error: paint(fg(p.red).Bold(true)), Warning: paint(fg(p.orange)), Note: paint(fg(p.cyan)),
 		Selected: paint(bg(plain, p.selection)), Marked: paint(fg(p.orange)), Found: paint(bg(plain.Bold(true), p.tab)),
 	}
+	th.Lit = th.Found
+	th.Roles = [...]render.Paint{
+		join.NoRole: th.Part, join.Model: th.Part, join.Tool: paint(fg(p.cyan)), join.Process: paint(fg(p.yellow)), join.Agent: paint(plain), join.User: th.Dim,
+	}
 	th.JSON = render.Style{
 		Key: paint(fg(p.blue)), String: paint(fg(p.green)), Number: paint(fg(p.cyan)), Literal: paint(fg(p.magenta)),
 		Punct: paint(fg(p.dim)), Dim: paint(fg(p.dim)), Offset: paint(fg(p.dim)), Kind: th.Kind, ID: th.ID, Error: th.Error,
@@ -366,6 +375,7 @@ func paint(s lipgloss.Style) render.Paint {
 // The glyphs, each one cell wide.
 const (
 	glyphWait    = "─"
+	glyphWork    = "━"
 	glyphGap     = "╌"
 	glyphBegin   = "├"
 	glyphOpen    = "▸"

@@ -40,6 +40,8 @@ type delta struct {
 	About     about            `json:"about"`
 	Frames    *frames          `json:"frames,omitempty"`
 	Exchanges []exchange       `json:"exchanges,omitempty"`
+	Heads     []head           `json:"heads,omitempty"`
+	NumHeads  int              `json:"numHeads,omitempty"`
 	Findings  []finding        `json:"findings,omitempty"`
 	Marks     map[int64]uint32 `json:"marks,omitempty"` // exchanges of frames that were sent before them
 	Stats     *figures         `json:"stats,omitempty"`
@@ -54,7 +56,8 @@ type about struct {
 	Protocols []string `json:"protocols"`
 	Timed     bool     `json:"timed"`
 	Live      bool     `json:"live,omitempty"`
-	Run       bool     `json:"run,omitempty"` // the session of a run
+	Run       bool     `json:"run,omitempty"`   // the session of a run
+	Joins     bool     `json:"joins,omitempty"` // of several wires
 	Waiting   string   `json:"waiting,omitempty"`
 	Begun     int64    `json:"begun,omitempty"` // milliseconds since 1970
 	Last      float64  `json:"last"`
@@ -107,7 +110,13 @@ type exchange struct {
 	Reason   string  `json:"reason,omitempty"` // of its cancel, or why its answer is missing
 	Of       uint32  `json:"of,omitempty"`     // mark of its operation; 0 if it is one
 	Guessed  bool    `json:"guessed,omitempty"`
-	Run      string  `json:"run,omitempty"`   // the id of the run that it belongs to, or the turn of the agent
+	Run      string  `json:"run,omitempty"`  // the id of the run that it belongs to
+	Turn     uint32  `json:"turn,omitempty"` // the number of its turn, and of the agent right above it
+	Head     uint32  `json:"head,omitempty"`
+	Wire     string  `json:"wire,omitempty"`
+	Role     string  `json:"role,omitempty"`
+	Waits    []span  `json:"waits,omitempty"` // when nothing in it was at work
+	Path     []span  `json:"path,omitempty"`  // its part of the critical path
 	Place    string  `json:"place,omitempty"` // in the run
 	Edge     string  `json:"edge,omitempty"`  // to what it stands below, if that is on another wire
 	Asks     string  `json:"asks,omitempty"`
@@ -132,6 +141,74 @@ type exchange struct {
 	After    int64   `json:"after,omitempty"`
 	Bytes    int64   `json:"bytes"`
 	Findings int     `json:"findings,omitempty"`
+}
+
+// A span is a time. Its end is -1 while it goes on.
+type span [2]float64
+
+// A head is a turn of the user, or an agent, in the tree of a run.
+type head struct {
+	Number  uint32  `json:"number"`
+	Agent   bool    `json:"agent,omitempty"`
+	Name    string  `json:"name"`
+	Turn    uint32  `json:"turn,omitempty"`
+	Under   uint32  `json:"under,omitempty"`
+	Opened  float64 `json:"opened"`
+	End     float64 `json:"end"`
+	Outcome string  `json:"outcome"`
+	State   string  `json:"state"`
+	Open    bool    `json:"open,omitempty"`
+	Reason  string  `json:"reason,omitempty"`
+	Waits   []span  `json:"waits,omitempty"`
+	Stops   []stop  `json:"stops,omitempty"` // how far its cancel went
+}
+
+// A stop is what a cancel did to an exchange.
+type stop struct {
+	Mark   uint32  `json:"mark"`
+	Name   string  `json:"name"`
+	Wire   string  `json:"wire,omitempty"`
+	Opened float64 `json:"opened"`
+	At     float64 `json:"at,omitempty"`
+	Ended  float64 `json:"ended,omitempty"`
+	Text   string  `json:"text"`
+}
+
+func spansOf(list []store.Span, c clock) (out []span) {
+	for _, s := range list {
+		at := span{c.since(s.From), -1}
+		if s.To != 0 {
+			at[1] = c.since(s.To)
+		}
+		out = append(out, at)
+	}
+	return out
+}
+
+func headsOf(list []store.Head, c clock) (out []head) {
+	for i := range list {
+		h := &list[i]
+		x := head{
+			Number: h.Number, Agent: h.Agent, Name: text(h.Name), Turn: h.Turn, Under: h.Under, Opened: c.since(h.Opened), End: c.since(h.Over),
+			Outcome: h.Outcome.String(), State: stateOf(h.Outcome.String(), h.Outcome), Open: h.Open(), Reason: text(h.Reason), Waits: spansOf(h.Waits, c),
+		}
+		if h.Open() {
+			x.Outcome, x.State = "in flight", "in-flight"
+		}
+		for _, s := range h.Stops {
+			x.Stops = append(x.Stops, stop{s.Mark, text(s.Name), text(s.Wire), c.since(s.Opened), c.since(s.At), c.since(s.Ended), text(s.Text)})
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+// stateOf returns the word for an outcome as a page shows it, without spaces.
+func stateOf(shown string, o session.Outcome) string {
+	if o.Failed() && strings.HasPrefix(shown, o.String()) {
+		return session.Failed.String()
+	}
+	return strings.ReplaceAll(shown, " ", "-")
 }
 
 // A model is the model of an exchange.
@@ -225,7 +302,7 @@ func (c clock) since(stamp int64) float64 {
 
 func aboutOf(title string, o *store.Overview, c clock) about {
 	a := about{
-		Title: title, Protocols: o.Protocols, Timed: o.Timed, Run: o.Run, Last: c.since(o.Last), Frames: o.Frames, Bytes: o.Bytes,
+		Title: title, Protocols: o.Protocols, Timed: o.Timed, Run: o.Run, Joins: o.Joins, Last: c.since(o.Last), Frames: o.Frames, Bytes: o.Bytes,
 		Exchanges: o.Exchanges, Open: o.Open, Failed: o.Failed, Findings: o.Findings,
 		Dropped: o.Dropped, Gone: o.Gone, Lost: o.Lost, Altered: o.Altered, Notice: text(o.Notice), Held: len(o.Held),
 	}
@@ -245,7 +322,7 @@ func aboutOf(title string, o *store.Overview, c clock) about {
 func exchangeOf(x *store.Exchange, c clock) exchange {
 	e := exchange{
 		Mark: x.Mark, ID: text(x.ID), Kind: text(x.Kind), Name: text(x.Name), Version: text(x.Version), Reason: text(x.Reason),
-		Of: x.Operation, Guessed: x.Guessed, Run: cmp.Or(x.Run, text(x.Turn)), Place: text(x.Place), Edge: x.Edge, Asks: text(x.Asks), Under: x.Under, Inferred: x.Outcome.Inferred() || x.Assumed, Usage: usageOf(x.Usage), Model: modelOf(&x.Model),
+		Of: x.Operation, Guessed: x.Guessed, Run: x.Run, Turn: x.Turn, Head: x.Head, Wire: text(x.Wire), Role: x.Role.String(), Waits: spansOf(x.Waits, c), Path: spansOf(x.Path, c), Place: text(x.Place), Edge: x.Edge, Asks: text(x.Asks), Under: x.Under, Inferred: x.Outcome.Inferred() || x.Assumed, Usage: usageOf(x.Usage), Model: modelOf(&x.Model),
 		Conn: x.Conn, Dir: uint8(x.Opener), First: x.First, Opened: c.since(x.Opened), From: c.since(x.FirstPart), To: c.since(x.LastPart),
 		Outcome: x.OutcomeName(), Open: x.Open(), Cancel: x.Cancelled, Parts: x.Parts, After: x.After,
 		Bytes: x.In + x.Out, Findings: x.Findings,
@@ -254,10 +331,7 @@ func exchangeOf(x *store.Exchange, c clock) exchange {
 		e.End = c.since(max(x.Closed, x.LastPart, x.Confirmed))
 		e.Took = c.since(x.Over) - e.Opened
 	}
-	e.State = strings.ReplaceAll(e.Outcome, " ", "-")
-	if x.Outcome.Failed() && strings.HasPrefix(e.Outcome, x.Outcome.String()) {
-		e.State = session.Failed.String()
-	}
+	e.State = stateOf(e.Outcome, x.Outcome)
 	if x.Cancelled {
 		e.Asked = c.since(x.Asked)
 	}
@@ -410,6 +484,7 @@ func collect(s *store.Store, title string) *delta {
 	d := &delta{About: aboutOf(title, &o, c), Frames: &frames{}, Stats: figuresOf(s, c), Peers: peersOf(s, c)}
 	changes := s.Follow(new(store.Cursor), 0)
 	d.Exchanges, d.Findings = exchangesOf(changes.Exchanges, c), findingsOf(changes.Findings)
+	d.Heads, d.NumHeads = headsOf(changes.Heads, c), changes.NumHeads
 	left := maxPayloads
 	s.All(func(f *store.Frame, payload, form []byte) bool {
 		says := shown(payload, form, maxPayload)

@@ -56,8 +56,9 @@ var Spec = protocol.Spec{
 		"uuid", "command_uuid", "state", "user_message_uuid", "user_message_uuids", "origin.kind", "local_command",
 		"request.message_uuid", "response.response.still_queued", "response.response.cancelled",
 	},
-	Labels: protocol.Tools,
-	Nested: nestedIn,
+	Labels:   protocol.Tools,
+	AsksUser: []string{"control_request/can_use_tool", "control_request/elicitation", "control_request/request_user_dialog"},
+	Nested:   nestedIn,
 }
 
 type claude struct{ jsonwalk.Named }

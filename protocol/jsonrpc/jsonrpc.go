@@ -618,6 +618,7 @@ var (
 		Refine:     refineMCP,
 		AppendTask: appendTask,
 		Labels:     protocol.Tools,
+		AsksUser:   []string{"elicitation/create"},
 		// Of Claude Code 2.1 and Codex 0.171.
 		Joins: []protocol.Join{
 			{As: protocol.CarriesOut, Path: "params//_meta//claudecode/toolUseId"},
@@ -648,6 +649,7 @@ var (
 		Cancel:    protocol.Cancelling{JSON: `{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":%[1]s}}`, Bind: true},
 		Recognize: ACP.Recognize,
 		Refine:    ACP.Refine,
+		AsksUser:  []string{"session/request_permission", "elicitation/create"},
 	}
 	acp2Rules = acpRules(protocol.Rules{Accepted: []string{"session/prompt"}, Judge: judgeACP2})
 
@@ -707,6 +709,10 @@ var (
 		},
 		Cancel:    protocol.Cancelling{JSON: `{"method":"turn/interrupt","id":%[2]d,"params":{"threadId":%[3]s,"turnId":%[1]s}}`, Bind: true, Ref: true},
 		Recognize: Codex.Recognize,
+		AsksUser: []string{
+			"item/tool/requestUserInput", "mcpServer/elicitation/request", "item/commandExecution/requestApproval",
+			"item/fileChange/requestApproval", "item/permissions/requestApproval",
+		},
 	}
 
 	// DAPSpec: a cancelled request is answered, and so is the cancel, which is

@@ -58,8 +58,10 @@ type Call struct {
 	Inferred          bool // Outcome is inferred
 	// Asked is when a cancel was sent while the call was open, and Class is the result of
 	// that cancel. Stopped means that there was one, or that the caller left.
-	Asked   time.Time
-	Class   session.Class
+	Asked time.Time
+	Class session.Class
+	// Closed is when the call was answered, perhaps after it was cancelled.
+	Closed  time.Time
 	Stopped bool
 	Reason  string // of the cancel, or why the answer is missing
 	Usage   protocol.Usage
@@ -321,6 +323,7 @@ func (c *Call) update(e *session.Exchange) {
 	}
 	c.Outcome, c.Reason, c.Inferred = e.Outcome, e.Reason, e.Assumed || e.Outcome.Inferred()
 	c.Parts, c.BytesOut, c.BytesIn = e.Parts, e.BytesOut, e.BytesIn
+	c.Closed = e.Closed
 	c.FirstPart, c.absent = e.TimeToFirstPart(), e.Absent
 	c.Stopped = c.Stopped || e.Outcome.Stopped()
 	late := c.withdrawn || c.Class == session.Crossed || c.Class == session.LateResult

@@ -85,6 +85,47 @@ func Tree(list []*calls.Call, wires map[[2]int]string, ofRun bool) []*calls.Call
 // modelWire is the wire of models in a run, and of servers of tools over HTTP, which are named by their hosts.
 const modelWire = "model"
 
+// A Role is what works in a call.
+type Role uint8
+
+const (
+	NoRole Role = iota // that is unknown
+	Model
+	Tool
+	Process
+	Agent
+	User // the agent waits for an answer of its user
+)
+
+var roles = [...]string{"", "model", "tool", "process", "agent", "user"}
+
+// String returns the word for a role; "" if it is unknown.
+func (r Role) String() string { return roles[r] }
+
+// RoleOf returns the role of a call: of an agent are also the rows for turns and agents, its process, and
+// the wire of its driver.
+func RoleOf(c *calls.Call) Role {
+	spec := specOf(c)
+	switch {
+	case slices.Contains(spec.AsksUser, c.Kind):
+		return User
+	case c.Place.Turn, c.Place.Agent, c.Wire == agentWire, c.Protocol == processes && c.Kind == "agent":
+		return Agent
+	case c.Protocol == processes:
+		return Process
+	case spec.API != nil || spec.Live != protocol.NotLive:
+		if c.Model != "" {
+			return Model
+		}
+	case spec.Labels == protocol.Tools:
+		return Tool
+	}
+	return NoRole
+}
+
+// agentWire is the wire of an agent's driver in a run.
+const agentWire = "agent"
+
 // isServer reports whether a call is on the wire of a server of tools.
 func isServer(c *calls.Call) bool {
 	return slices.ContainsFunc(specOf(c).Joins, func(j protocol.Join) bool { return j.As == protocol.WithArguments })
@@ -129,19 +170,10 @@ func specOf(c *calls.Call) *protocol.Spec {
 	return all.Of(p)
 }
 
-// isModel reports whether c is a call to a model.
-func isModel(c *calls.Call) bool {
-	if c.Model == "" {
-		return false
-	}
-	spec := specOf(c)
-	return spec.API != nil || spec.Live != protocol.NotLive
-}
-
 func (t *tree) enter(c *calls.Call) {
 	n := &node{Call: c}
 	spec := specOf(c)
-	n.isModel = isModel(c)
+	n.isModel = RoleOf(c) == Model
 	for _, l := range c.Links {
 		switch l.As {
 		case protocol.OfAgent:
@@ -439,40 +471,83 @@ func (n *node) appendTo(out []*calls.Call, depth int) []*calls.Call {
 
 // sum sets the duration, the usage and the outcome of a turn, which are those of all calls in it.
 func (n *node) sum() {
-	var stopped []*node
 	n.Usage, n.Duration = n.total()
+	var list []*calls.Call
 	for c := range n.all() {
-		if c.Stopped && !c.Place.Agent {
-			stopped = append(stopped, c)
-		}
+		list = append(list, c.Call)
 	}
-	if len(stopped) == 0 {
+	stops := Stops(list)
+	if len(stops) == 0 {
 		n.waits()
 		return
 	}
-	slices.SortStableFunc(stopped, func(a, b *node) int { return stoppedAt(a.Call).Compare(stoppedAt(b.Call)) })
-	begun := stoppedAt(stopped[0].Call)
-	if slices.ContainsFunc(n.children, func(c *node) bool { return c.isModel && c.Start.After(begun) }) {
+	if slices.ContainsFunc(n.children, func(c *node) bool { return c.isModel && c.Start.After(stops[0].At) }) {
 		return // the turn went on after it
 	}
 	n.Outcome, n.Stopped = session.Cancelled, true
 	var story []string
-	for i, c := range stopped {
-		text := c.title() + " cancelled"
-		if i > 0 {
-			text += fmt.Sprintf(" after %s", table.Millis(stoppedAt(c.Call).Sub(begun)))
-		}
-		if late := endOf(c.Call).Sub(stoppedAt(c.Call)); c.Class == session.LateResult || c.Class == session.Crossed {
-			text += fmt.Sprintf(", answered %s later", table.Millis(late))
-		}
-		story = append(story, text)
-	}
-	for c := range n.all() {
-		if on := endOf(c.Call).Sub(begun); !c.Stopped && c.Start.Before(begun) && on > 0 && !c.Place.Agent {
-			story = append(story, fmt.Sprintf("%s went on for %s", c.title(), table.Millis(on)))
-		}
+	for i := range stops {
+		story = append(story, cmp.Or(stops[i].Call.Name, stops[i].Call.Kind)+" "+stops[i].String())
 	}
 	n.Reason = strings.Join(story, "; ")
+}
+
+// A Stop is what a cancel did to a call of a turn.
+type Stop struct {
+	Call *calls.Call
+	// At is when the call was cancelled, and After how long that is after the first call of the turn. Zero
+	// At means that it never was: it went on for the time of After.
+	At    time.Time
+	After time.Duration
+	// Late is how much later an answer came all the same; 0 if none did.
+	Late time.Duration
+}
+
+// String says what happened to the call: "cancelled after 76ms, answered 1.8s later".
+func (s *Stop) String() string {
+	if s.At.IsZero() {
+		if s.Call.Outcome == session.Open {
+			return "goes on"
+		}
+		return "went on for " + table.Millis(s.After).String()
+	}
+	text := "cancelled"
+	if s.After > 0 {
+		text += " after " + table.Millis(s.After).String()
+	}
+	if s.Late > 0 {
+		text += ", answered " + table.Millis(s.Late).String() + " later"
+	}
+	return text
+}
+
+// Stops returns how far the cancel of a turn went in the calls of the turn: those that were cancelled, the
+// first one first, and then those that were at work but went on. Without a cancel there are none.
+func Stops(turn []*calls.Call) (stops []Stop) {
+	for _, c := range turn {
+		if c.Stopped && !c.Place.Agent && !c.Place.Turn {
+			s := Stop{Call: c, At: stoppedAt(c)}
+			if c.Class == session.LateResult || c.Class == session.Crossed {
+				s.Late = max(endOf(c).Sub(s.At), c.Closed.Sub(s.At))
+			}
+			stops = append(stops, s)
+		}
+	}
+	if len(stops) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(stops, func(a, b Stop) int { return a.At.Compare(b.At) })
+	first := stops[0].At
+	for i := range stops {
+		stops[i].After = stops[i].At.Sub(first)
+	}
+	for _, c := range turn {
+		on := endOf(c).Sub(first)
+		if !c.Stopped && c.Start.Before(first) && (on > 0 || c.Outcome == session.Open) && !c.Place.Agent && !c.Place.Turn {
+			stops = append(stops, Stop{Call: c, After: on})
+		}
+	}
+	return stops
 }
 
 // waits sets the outcome of a turn whose last call to a model has made a tool call that has no answer.

@@ -60,7 +60,7 @@ func (s *Sums) addCall(session string, c *calls.Call) {
 // AddRun adds the calls of a run in the order of [Tree]. Tokens are those of the calls to models or, without
 // any, those that the agent tells.
 func (s *Sums) AddRun(session string, tree []*calls.Call) {
-	seen := slices.ContainsFunc(tree, isModel)
+	seen := slices.ContainsFunc(tree, func(c *calls.Call) bool { return RoleOf(c) == Model })
 	s.ofModels = s.ofModels || seen
 	agents := []string{""} // by depth
 	for _, c := range tree {
@@ -72,13 +72,13 @@ func (s *Sums) AddRun(session string, tree []*calls.Call) {
 		if agents = append(agents, agent); c.Place.Agent || c.Place.Turn {
 			continue
 		}
-		if one := *c; seen && !isModel(c) {
+		if one := *c; seen && RoleOf(c) != Model {
 			one.Usage = protocol.Usage{}
 			s.addCall(session, &one)
 		} else {
 			s.Sum(session, c)
 		}
-		if agent != "" && isModel(c) {
+		if agent != "" && RoleOf(c) == Model {
 			s.agents.sum(agent, c)
 		}
 	}

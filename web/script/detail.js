@@ -13,6 +13,48 @@ function show(seq, mark) {
   draw();
 }
 
+// showHead shows a turn or an agent, and how far its cancel went.
+function showHead(h) {
+  ui.at.ids = h.mark;
+  ui.detail = { seq: 0, mark: 0, head: h.number, list: [] };
+  const top = part("", "top", "div"), bar = part("", "bar"), stops = Object.assign(part("", "", "div"), { id: "stops" });
+  bar.append(button("×", "close (esc)", hide));
+  top.append(bar, Object.assign(part("", "", "div"), { id: "what" }), Object.assign(part("", "", "div"), { id: "facts" }));
+  $("detail").replaceChildren(top, stops);
+  $("detail").hidden = false;
+  paint();
+}
+
+// paintHead draws the calls of a cancelled turn over the time from shortly before its cancel.
+function paintHead() {
+  const h = session.heads.get(ui.detail.head);
+  if (!h) return hide();
+  const stops = h.stops || [], waited = (h.waits || []).reduce((sum, [from, to]) => sum + to - from, 0);
+  put($("what"), h.name);
+  put($("facts"), [h.outcome, span(tookOf(h)), waited ? "no call at work for " + span(waited) : "", stops.length ? "cancelled at " + span(stops[0].at) : ""].filter(Boolean).join(" · "));
+  const box = $("stops"), width = box.clientWidth - 28, last = Math.max(...stops.map((s) => Math.max(s.at || 0, s.ended || now()))), lead = Math.max((last - stops[0]?.at) / 6, 1);
+  const from = stops[0]?.at - lead, at = (t) => Math.max(0, (t - from) / (last - from) * (width - 24)) + 1;
+  while (box.children.length > stops.length) box.lastChild.remove();
+  stops.forEach((s, i) => {
+    if (!box.children[i]) {
+      const line = part("", "", "div");
+      line.append(part("", "name"), part("", "dim"), part(""), document.createElement("canvas"));
+      line.onclick = () => { const x = session.exchanges.get(s.mark); if (x) show(x.first, x.mark); };
+      box.append(line);
+    }
+    const [name, wire, text, canvas] = box.children[i].children, c = fitted(canvas, width, 16), end = at(s.ended || now()), cut = at(s.at || stops[0].at);
+    put(name, s.name, "name");
+    put(wire, s.wire ? " " + s.wire : "", "dim");
+    put(text, "  " + s.text);
+    c.fillStyle = colors[roleColors[session.exchanges.get(s.mark)?.role]] || colors.wait;
+    c.fillRect(at(s.opened), 4, Math.min(cut, end) - at(s.opened), 8);
+    c.fillStyle = colors.after;
+    if (end > cut) c.fillRect(cut, 6, end - cut, 4);
+    if (s.at) sign(c, "asked", Math.max(cut, 5), 8);
+    if (end > cut + 4) sign(c, s.ended ? "other" : "in-flight", end, 8);
+  });
+}
+
 function hide() {
   ui.detail = null;
   $("detail").hidden = true;
@@ -44,6 +86,7 @@ function showDetail() {
 // paintDetail shows what has changed since the last paint, and those frames of the exchange
 // that are in sight.
 function paintDetail() {
+  if (ui.detail.head) return paintHead();
   const d = ui.detail, f = d.frame, x = session.exchanges.get(d.mark), ledger = $("ledger"), [space, pool] = ledger.children;
   if (!f && frameOf(d.seq)) return showDetail(); // it has come
   if (!d.seen || d.seen !== session.changes && !ui.frozen) {

@@ -8,12 +8,15 @@ function readColors() {
   const probe = document.createElement("i");
   document.body.append(probe);
   colors = {};
-  for (const name of ["bg", "fg", "dim", "line", "grid", "c2u", "u2c", "id", "part", "done", "failed", "cancel", "after", "silent", "wait"]) {
+  for (const name of ["bg", "fg", "dim", "line", "grid", "c2u", "u2c", "id", "part", "tool", "process", "agent", "done", "failed", "cancel", "after", "silent", "wait"]) {
     probe.style.color = "var(--" + name + ")";
     colors[name] = getComputedStyle(probe).color;
   }
   probe.remove();
 }
+
+// Roles are what works in a row, with the letters that stand for them also where colours cannot be told apart.
+const letters = { model: "M", tool: "T", process: "P", agent: "A", user: "U" }, roleColors = { model: "part", tool: "tool", process: "process", agent: "agent", user: "wait" };
 
 const stateColors = { done: "done", failed: "failed", cancelled: "cancel", asked: "cancel", cancelling: "cancel", silent: "silent", abandoned: "silent", "in-flight": "c2u" };
 const colorOf = (state) => colors[stateColors[state] || "after"];
@@ -65,9 +68,13 @@ function sign(c, state, x, y) {
 // legend says what the marks of lanes mean, drawn as the lanes draw them.
 const marks = [["part", "part"], ["done", "done"], ["failed", "failed"], ["asked", "cancel asked"], ["after", "came after it"], ["cancelled", "cancelled"], ["silent", "no answer"], ["in-flight", "in flight"]];
 function legend() {
-  $("legend").replaceChildren(...marks.map(([state, text]) => {
+  const roles = ui.byRun ? [...Object.keys(letters).slice(0, 4), "waiting"] : [];
+  $("legend").replaceChildren(...roles.map((role) => [role, role]).concat(roles.length ? marks.slice(1) : marks).map(([state, text]) => {
     const e = part(""), mark = document.createElement("canvas"), c = fitted(mark, 14, 14);
-    if (state === "part" || state === "after") {
+    if (roles.includes(state)) {
+      c.fillStyle = colors[roleColors[state] || "wait"];
+      c.fillRect(1, state === "waiting" ? 6 : 3, 12, state === "waiting" ? 2 : 8);
+    } else if (state === "part" || state === "after") {
       c.fillStyle = colors[state];
       c.fillRect(6, 2, 3, 10);
     } else sign(c, state, 7, 7);
@@ -114,26 +121,48 @@ function pan(share) {
   draw();
 }
 
-// lane draws the life of an exchange, in the row whose middle is y.
+// lane draws the life of an exchange, or of a turn, in the row whose middle is y: wide where its role was at
+// work, and a line where it waited.
 function lane(c, x, y) {
-  const a = xOf(x.opened), b = Math.max(xOf(endOf(x)), a + 1), cut = x.cancel ? xOf(x.asked) : Infinity;
-  const until = Math.min(b, cut);
-  c.globalAlpha = 0.16;
-  c.fillStyle = colorOf(x.cancel ? "cancelled" : x.state);
+  const end = endOf(x), stopped = x.stops?.length ? x.stops[0].at : x.cancel ? x.asked : Infinity;
+  const a = xOf(x.opened), b = Math.max(xOf(end), a + 1), cut = xOf(stopped), until = Math.min(b, cut), role = roleColors[x.role];
+  const lit = !ui.lit || x.isHead || x.path ? 1 : 0.25;
+  c.globalAlpha = 0.16 * lit;
+  c.fillStyle = role ? colors[role] : colorOf(x.cancel ? "cancelled" : x.state);
   c.fillRect(a, y - 6, until - a, 12);
   c.fillStyle = colors.after;
   if (cut < b) c.fillRect(cut, y - 6, b - cut, 12);
-  c.globalAlpha = 1;
+  c.globalAlpha = lit;
   c.fillStyle = colors.wait;
   c.fillRect(a, y - 1, until - a, 2);
+  c.fillStyle = role ? colors[role] : colors.wait;
   c.fillRect(a - 1, y - 6, 2, 12);
+  if (x.parts) c.globalAlpha = 0.5 * lit; // so that they show
+  if (role) for (const [from, to] of workOf(x, Math.min(end, stopped))) c.fillRect(xOf(from), y - 4, Math.max(xOf(to) - xOf(from), 1), 8);
+  c.globalAlpha = lit;
   if (cut < b) {
     c.fillStyle = colors.after;
     for (let at = cut; at < b; at += 6) c.fillRect(at, y - 1, Math.min(3.5, b - at), 2);
   }
   parts(c, x, y, cut, b);
+  for (const s of x.stops || []) if (s.at) sign(c, "asked", xOf(s.at), y);
   if (x.cancel) sign(c, "asked", cut, y);
-  if (!x.cancel || b - cut > 6) sign(c, x.state, b, y);
+  if (cut === Infinity || b - cut > 6) sign(c, x.state, b, y);
+  c.globalAlpha = 1;
+  c.fillStyle = colors.fg;
+  if (ui.lit) for (const [from, to] of x.path || []) c.fillRect(xOf(from) - 1, y + 7, Math.max(xOf(to < 0 ? now() : to) - xOf(from), 1) + 2, 3);
+}
+
+// workOf returns the times of a row at which it did not wait, up to an end.
+function workOf(x, end) {
+  let from = x.opened;
+  const list = [];
+  for (const [begin, to] of x.waits || []) {
+    if (begin > from) list.push([from, Math.min(begin, end)]);
+    from = to < 0 ? end : to;
+  }
+  if (from < end) list.push([from, end]);
+  return list.filter(([from, to]) => from <= to);
 }
 
 // parts draws those that are in sight. Frames that are not here any more were between the
@@ -158,7 +187,7 @@ function parts(c, x, y, cut, end) {
     const at = xOf(list[low].time);
     if (at - before < 1 || list[low].dir === x.dir || at > end - 3 && !x.open) continue;
     before = at;
-    c.fillStyle = at > cut ? colors.after : colors.part;
+    c.fillStyle = at > cut ? colors.after : colors[roleColors[x.role]] || colors.part;
     c.fillRect(at - 1, y - 5, 2.5, 10);
   }
 }

@@ -3,7 +3,7 @@
 const ROW = 22, HEAD = 25, LINE = 20;
 const arrows = ["·", "→", "←"], side = (dir) => dir === 2 ? "u2c" : "c2u";
 const ui = {
-  view: "ids", at: {}, sort: 0, openOnly: false, unfolded: new Set(), allUnfolded: false, byRun: false, grouped: false, cut: new Set(), deepest: 2, filter: null, follow: false, frozen: false,
+  view: "ids", at: {}, sort: 0, openOnly: false, unfolded: new Set(), allUnfolded: false, byRun: false, grouped: false, cut: new Set(), deepest: 2, lit: false, filter: null, follow: false, frozen: false,
   shown: [], stale: true, made: 0, took: 0, sessions: [], top: {},
 };
 
@@ -164,18 +164,35 @@ function heading(view, columns) {
   if (head.view !== view) {
     head.view = view;
     head.replaceChildren(...view.heads.map((text, i) => part(text, view.right.includes(i) ? "r" : "")));
+    head.said = "";
   } else if (!head.children.length) {
     head.view = null;
     return heading(view, columns);
+  }
+  if (view === views.ids && head.said !== (head.said = [ui.byRun, ui.lit].join())) {
+    const names = ui.byRun ? ["name", session.about?.joins ? "wire" : "", ""] : ["id", "name", ""];
+    [...names, "", "", "outcome", ui.lit ? "path" : "took"].forEach((text, i) => put(head.children[i + 3], text, i === 6 ? "r" : ""));
   }
   head.style.gridTemplateColumns = columns.map((n) => n + "px").join(" ");
 }
 
 // The columns of exchanges: mark, arrow, fold, id, name, kind, lane, sign, outcome, took.
 function exchangeColumns(width) {
+  if (ui.byRun) return runColumns(width);
   const narrow = width < 900, most = narrow ? 150 : width < 1200 ? 190 : 260;
-  const name = Math.max(110, Math.min(session.longest * 8 + 14, most)), kind = narrow || !session.named ? 0 : ui.byRun ? Math.round(width / 6) : 116;
-  const columns = fill([20, 18, session.joined && !ui.byRun ? 26 : 0, ui.byRun ? treeWidth() : narrow ? 62 : 92, name, kind, null, 24, narrow ? 116 : 132, 74], width);
+  const name = Math.max(110, Math.min(session.longest * 8 + 14, most)), kind = narrow || !session.named ? 0 : 116;
+  const columns = fill([20, 18, session.joined ? 26 : 0, narrow ? 62 : 92, name, kind, null, 24, narrow ? 116 : 132, 74], width);
+  return withLanes(columns);
+}
+
+// runColumns are those of the tree of a run: mark, role, none, name, wire, kind, and the same from there.
+function runColumns(width) {
+  const narrow = width < 900;
+  return withLanes(fill([20, 18, 0, treeWidth(width), session.about?.joins && width > 640 ? 76 : 0, narrow ? 0 : Math.round(width / 9), null, 24, narrow ? 100 : 132, 66], width));
+}
+
+// withLanes says where between columns the lanes are.
+function withLanes(columns) {
   const before = columns.slice(0, 6).reduce((sum, n) => sum + n, 0);
   scale.left = before + 10;
   scale.right = before + columns[6] - 12;
@@ -187,17 +204,18 @@ function fillExchange(x, put) {
   const below = operationOf(x) !== x;
   const kept = session.bookmarks.size && x.frames.some((f) => session.bookmarks.has(f.seq));
   put(0, kept ? " ◆" : x.findings ? " !" : "", kept ? "warning" : "error");
-  put(1, x.dir || !ui.byRun ? arrows[x.dir] || "" : "", side(x.dir));
   if (ui.byRun) fillPlace(x, put);
   else {
+    put(1, arrows[x.dir] || "", side(x.dir));
     put(2, below ? (x.guessed ? "└?" : "└") : x.below.length ? (isUnfolded(x) ? "▾" : "▸") : "", below ? "dim" : "fold");
     put(3, bare(x.id) || "·", "id");
     put(4, x.name || x.kind, "name");
     put(5, x.asks || (x.name ? x.kind : ""), "dim");
   }
   put(8, x.outcome + (x.after ? " +" + number(x.after) : ""), classOf(x.state));
-  const took = tookOf(x);
-  put(9, session.about.timed && (took > 0 || x.open) ? span(took) : "", "r dim");
+  const took = ui.lit && !x.isHead ? onPath(x) : tookOf(x);
+  put(9, ui.lit && !x.isHead && !x.path ? "" : session.about.timed && (took > 0 || x.open) ? span(took) : "", "r dim");
+  return ui.lit && !x.path && !x.isHead ? " unlit" : "";
 }
 
 function paintLanes(canvas, width, height, first, last) {
@@ -288,7 +306,7 @@ function openSelected() {
   const row = ui.shown[indexOf()];
   if (!row) return;
   switch (ui.view) {
-    case "ids": return show(row.first, row.mark);
+    case "ids": return row.isHead ? showHead(row) : row.first ? show(row.first, row.mark) : fold(row);
     case "frames": return show(row.seq, row.of);
     case "findings": return show(row.frames[row.frames.length - 1]);
     case "peers":

@@ -54,7 +54,7 @@ function showStatus() {
   $("count").textContent = [n(a.frames, "frame"), n(a.exchanges, "exchange"), a.open ? number(a.open) + " in flight" : "", a.failed ? number(a.failed) + " failed" : "", n(a.findings, "finding"), a.altered ? "≠ altered" : "",
     before ? n(before, "earlier exchange") + " left out" : "", early ? n(early, "earlier frame") + " left out" : "",
     a.untold ? n(a.untold, "payload") + " left out" : "", a.lost ? n(a.lost, "frame") + " lost by the source" : "", session.skipped ? "this page was too slow for " + n(session.skipped, "frame") : ""].filter(Boolean).join(" · ");
-  $("order").textContent = ui.view === "ids" ? (ui.byRun ? "by run" : "by " + sorts[ui.sort][0]) + (ui.openOnly ? ", in flight only" : "") : ui.view === "frames" && ui.follow ? "follows the newest" : "";
+  $("order").textContent = ui.view === "ids" ? (ui.byRun ? ui.lit ? "by run, with the critical path" : "by run" : "by " + sorts[ui.sort][0]) + (ui.openOnly ? ", in flight only" : "") : ui.view === "frames" && ui.follow ? "follows the newest" : "";
   const tab = document.querySelector("[data-view=findings]");
   if (tab.count !== a.findings) {
     tab.count = a.findings;
@@ -191,7 +191,7 @@ const keys = [
   ["Moving", ["k", "up", () => scrollRows(-1), "ArrowUp"], ["j", "down", () => scrollRows(1), "ArrowDown"], ["PageUp", "page up", () => scrollRows(-page()), "C-b", "C-u"], ["PageDown", "page down", () => scrollRows(page()), "C-f", "C-d"],
     ["g", "first", () => scrollRows(-1e9), "Home"], ["G", "last", last, "End"], ["h", "back in time, or in the exchange", () => sideways(-1), "ArrowLeft"], ["l", "on in time, or in the exchange", () => sideways(1), "ArrowRight"],
     ["F", "follow the newest", () => { turn("frames"); if (ui.view === "frames") toBottom(); }], [" ", "freeze", freeze]],
-  ["Ids", ["s", "sort", sort], ["c", "in flight only", () => { ui.openOnly = !ui.openOnly; ui.stale = true; paint(true); }], ["b", "group by run", groupRuns], ["o", "unfold or fold", () => ui.view === "ids" && fold(selected())], ["O", "unfold or fold all", foldAll],
+  ["Ids", ["s", "sort", sort], ["c", "in flight only", () => { ui.openOnly = !ui.openOnly; ui.stale = true; paint(true); }], ["b", "group by run", groupRuns], ["p", "light the critical path of a run", lightPath], ["o", "unfold or fold", () => ui.view === "ids" && fold(selected())], ["O", "unfold or fold all", foldAll],
     ["+", "zoom in", () => zoom(2), "="], ["-", "zoom out", () => zoom(0.5)], ["0", "fit to what is listed", () => { scale.auto = true; draw(); }]],
   ["Finding", ["/", "search or filter", focusSearch, "f", ":"], ["n", "next match", () => move(1)], ["N", "match before", () => move(-1)], ["x", "no filter", () => filterBy("")], ["m", "bookmark", () => bookmark(marked())], ["y", "copy the payload", copy]],
   ["The wire", ["X", "inject a cancel", () => { const x = selected(); if (x) cancel(x); }], ["R", "send the request again", () => { const x = selected(); if (x) resend(x); }], ["H", "hold frames that match", hold],
@@ -306,6 +306,7 @@ $("keys").onclick = help;
 $("help").onclick = () => $("help").close();
 $("in").onclick = () => zoom(2);
 $("out").onclick = () => zoom(0.5);
+$("path").onclick = lightPath;
 $("fit").onclick = () => { scale.auto = true; draw(); };
 for (const b of document.querySelectorAll("#tabs [data-view]")) b.onclick = () => turn(b.dataset.view);
 $("rows").addEventListener("scroll", () => {
@@ -338,6 +339,7 @@ function take(d) {
   const first = !session.about || d.reset;
   learn(d);
   if (d.about.run && !ui.grouped) groupRuns();
+  $("path").hidden = !d.about.joins;
   if (first && location.hash.length > 1) ui.wanted = Number(location.hash.slice(1));
   if (ui.wanted && frameOf(ui.wanted)) {
     show(ui.wanted);

@@ -8,7 +8,7 @@ const session = {};
 
 function forget() {
   Object.assign(session, {
-    about: null, secret: "", stats: null, frames: [], exchanges: new Map(), findings: [], left: { frames: 0, exchanges: 0 }, peers: null, bookmarks: new Set(),
+    about: null, secret: "", stats: null, frames: [], exchanges: new Map(), heads: new Map(), findings: [], left: { frames: 0, exchanges: 0 }, peers: null, bookmarks: new Set(),
     skipped: 0, missed: 0, joined: 0, longest: 0, named: false, received: 0, changes: 0,
   });
 }
@@ -28,6 +28,8 @@ function learn(d) {
   if (d.peers) session.peers = d.peers;
   if (!session.changes++) readBookmarks();
   for (const x of d.exchanges || []) learnExchange(x);
+  for (const h of d.heads || []) session.heads.set(h.number, h);
+  if (d.numHeads) for (const n of session.heads.keys()) if (n > d.numHeads) session.heads.delete(n);
   if (d.frames) learnFrames(d.frames);
   for (const [seq, mark] of Object.entries(d.marks || {})) {
     const f = frameOf(Number(seq));

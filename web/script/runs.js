@@ -5,67 +5,101 @@
 function groupRuns() {
   ui.byRun = !ui.byRun;
   ui.grouped = ui.stale = true;
+  legend();
   paint(true);
 }
 
-// listRuns lists what is to be seen, each run after its heading. What is listed is so with
+// listRuns lists what is to be seen, each turn or run after its heading. What is listed is so with
 // all that it stands below.
 function listRuns() {
   const kept = new Set(), keep = (x) => (!ui.openOnly || x.open) && exchangeMatches(ui.filter, x);
   const open = new Set(), ends = new Map();
   for (let x of session.exchanges.values()) {
-    if (x.open) open.add(x.run || "");
-    ends.set(x.run || "", Math.max(ends.get(x.run || "") ?? 0, endOf(x)));
-    if (keep(x)) for (; x && !kept.has(x.mark); x = aboveOf(x)) kept.add(x.mark);
+    const run = x.turn || x.run || "";
+    if (x.open) open.add(run);
+    ends.set(run, Math.max(ends.get(run) ?? 0, endOf(x)));
+    if (keep(x)) for (; x && !kept.has(x); x = aboveOf(x)) kept.add(x);
   }
   const runs = new Map(), below = new Map();
-  for (const x of session.exchanges.values()) {
-    if (!kept.has(x.mark)) continue;
-    const above = aboveOf(x), list = above ? below : runs, key = above ? above.mark : x.run || "";
+  const place = (x) => {
+    const above = aboveOf(x), list = above ? below : runs, key = above || x.turn || x.run || "";
     if (!list.has(key)) list.set(key, []);
     list.get(key).push(x);
+  };
+  const agents = new Set();
+  for (const x of session.exchanges.values()) {
+    if (!kept.has(x)) continue;
+    if (x.head && !agents.has(x.head)) {
+      agents.add(x.head);
+      const agent = session.heads.get(x.head);
+      if (agent) place(headingOf(agent));
+    }
+    place(x);
   }
-  const shown = [], turns = [...runs.keys()].some(isTurn);
+  const shown = [];
   ui.deepest = 2;
   const add = (x, level) => {
     x.level = level;
     ui.deepest = Math.max(ui.deepest, level);
-    x.parent = below.has(x.mark);
+    x.parent = below.has(x);
     shown.push(x);
-    if (x.parent && !ui.cut.has(x.mark)) for (const y of below.get(x.mark)) add(y, level + 1);
+    if (x.parent && !ui.cut.has(x.mark)) for (const y of below.get(x)) add(y, level + 1);
   };
-  for (const [run, list] of [...runs].sort((a, b) => (a[0] === "") - (b[0] === ""))) {
-    const head = headingOf(run, list, open.has(run), ends.get(run), turns);
+  for (const [run, list] of [...runs].sort((a, b) => (a[0] === "") - (b[0] === "") || (session.about.joins ? a[0] - b[0] : 0))) {
+    const turn = session.heads.get(run), head = turn ? headingOf(turn) : runHeading(run, list, open.has(run), ends.get(run));
+    head.level = 0;
+    head.parent = true;
     shown.push(head);
     if (!ui.cut.has(head.mark)) for (const x of list) add(x, 1);
   }
   return shown;
 }
 
-// isTurn tells a turn in the run of an agent from the id of a question of wirectl rlm.
-const isTurn = (run) => run.startsWith("turn ");
+const aboveOf = (x) => x.head && session.heads.has(x.head) ? headingOf(session.heads.get(x.head)) : session.exchanges.get(x.turn || x.run || x.role ? x.under || x.of : x.of);
 
-const aboveOf = (x) => session.exchanges.get(x.run ? x.under : x.of);
+// headingOf returns the row of a turn or an agent.
+function headingOf(h) {
+  return h.row ||= Object.assign(h, {
+    mark: "head " + h.number, isHead: true, role: "agent", id: "", kind: "", first: 0, frames: [], below: [], dir: 0, took: h.end - h.opened, bytes: 0, conn: 0, parts: 0,
+  });
+}
 
-// headingOf makes the row of a run, whose lane is that of all its exchanges.
-function headingOf(run, list, open, end, turns) {
-  const stopped = isTurn(run) && run.includes(": "), opened = list[0].opened; // the name says how it was cancelled
-  const last = stopped ? { outcome: "cancelled", state: "cancelled" } : list[list.length - 1];
+// runHeading makes the row of a run of rlm, or of what is in none, whose lane is that of all its exchanges.
+function runHeading(run, list, open, end) {
+  const opened = Math.min(...list.slice(0, 1000).map((x) => x.opened)), last = list[list.length - 1];
   return {
-    mark: "run " + run, run, place: "", id: isTurn(run) ? "" : run.slice(0, 8), name: isTurn(run) ? run : run ? "run" : turns ? "outside of turns" : "no run", kind: "", first: list[0].first, frames: [], below: [], level: 0, parent: true,
+    mark: "run " + run, run, place: "", id: run.slice(0, 8), name: run ? "run" : session.about.joins ? "other calls" : "no run", kind: "", first: list[0].first || 0, frames: [], below: [],
     dir: 0, opened, end, took: end - opened, open, outcome: open ? "in flight" : last.outcome, state: open ? "in-flight" : last.state, bytes: 0, conn: 0, parts: 0,
   };
 }
 
 // fillPlace says where in its run an exchange is: the deeper the further to the right.
 function fillPlace(x, put) {
+  const tree = "  ".repeat(x.level) + (x.parent ? (ui.cut.has(x.mark) ? "▸ " : "▾ ") : "  ");
+  put(1, x.level && letters[x.role] || (x.level ? arrows[x.dir] : "") || "", x.role ? "role r-" + x.role : side(x.dir));
   put(2, "");
-  put(3, "  ".repeat(x.level) + (x.parent ? (ui.cut.has(x.mark) ? "▸ " : "▾ ") : "  ") + (x.place ? x.place.split("/").pop() : x.run && x.level ? "" : bare(x.id)), x.parent ? "id tree fold" : "id tree");
-  put(4, (x.edge && x.edge !== "exact" ? "? " : "") + (x.name || x.kind), "name");
-  put(5, x.asks || (x.name ? x.kind : ""), "dim");
+  put(3, tree + (x.edge && x.edge !== "exact" ? "? " : "") + [x.place ? x.place.split("/").pop() : x.role && !x.isHead ? "" : bare(x.id), x.name || x.kind].filter(Boolean).join(" "), "name tree" + (x.parent ? " fold" : ""));
+  put(4, x.wire || "", "dim");
+  put(5, x.isHead ? (x.reason || "") : x.asks || (x.name ? x.kind : ""), "dim");
 }
 
-const treeWidth = () => 44 + 16 * Math.min(ui.deepest, 12);
+// onPath is how much of the critical path an exchange is.
+const onPath = (x) => (x.path || []).reduce((sum, [from, to]) => sum + (to < 0 ? now() : to) - from, 0);
+
+// lightPath lights the critical path of a run, or does so no longer.
+function lightPath() {
+  if (!session.about?.joins) return say("only a run, or several sessions, have a critical path");
+  ui.lit = !ui.lit;
+  $("path").setAttribute("aria-pressed", ui.lit);
+  if (!ui.byRun) return groupRuns();
+  draw();
+}
+
+// treeWidth is how wide the names are with their places in the tree.
+function treeWidth(width) {
+  const most = ui.shown.reduce((n, x) => Math.max(n, 2 * (x.level || 0) + 3 + (x.name || x.kind || "").length + (x.place || "").length), 16);
+  return Math.round(Math.min(most * 8 + 8, Math.max(width / 3.5, 190)));
+}
 
 // cutTree folds what stands below an exchange, or else that which it stands below.
 function cutTree(x) {
