@@ -21,6 +21,7 @@ import (
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/session/calls"
+	"github.com/wirectl/wirectl/session/join"
 	"github.com/wirectl/wirectl/session/stats"
 )
 
@@ -261,7 +262,7 @@ func CountRun(ctx context.Context, r *history.Run) error {
 	c := &history.RunCounts{Prompt: promptIn(r.Command)}
 	models, others := map[ofModel]protocol.Usage{}, map[ofModel]protocol.Usage{}
 	log := &calls.Log{Show: func(call *calls.Call) {
-		if c.Calls++; call.Outcome.Failed() {
+		if c.Calls++; call.Outcome.Failed() && join.Counts(call) {
 			c.Failures++
 		}
 		of := ofModel{call.Model, prices.Band(call.Usage.Input)}
@@ -273,7 +274,7 @@ func CountRun(ctx context.Context, r *history.Run) error {
 			others[of] = others[of].Plus(call.Usage)
 		}
 	}}
-	ts := &track.Trackers{OneWay: true, Watcher: log}
+	ts := &track.Trackers{OneWay: true, Watcher: log, Joins: true}
 	in := decode.Stored(run)
 	f := track.NewFollower(ts, in, cfg)
 	cfg.Event = f.Event

@@ -55,7 +55,9 @@ func (c *modelCall) ask(f *Follower, e *exchange, it *decode.Item) {
 		}
 	}
 	if hasBody {
-		fr.Links = f.links(it, it.Frame.Meta.Head)
+		if fr.Links = f.links(it, it.Frame.Meta.Head); c.Free && f.trackers.Joins { // as of tokens that are counted
+			fr.Links = append(fr.Links, protocol.Link{As: protocol.ForItself, Text: "request"})
+		}
 	}
 	c.model = string(m.Model)
 	f.feedCall(c.Spec.Protocol, fr, &m)

@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -397,6 +398,23 @@ func TestSlowest(t *testing.T) {
 	}
 	if got := list.Summary(); got != "3 of 10000 calls" {
 		t.Error(got)
+	}
+}
+
+// A failed request that an agent has made for itself is no failure of a run, unless it is listed.
+func TestOwnFailures(t *testing.T) {
+	for unfolded, want := range map[bool]string{
+		false: "2 calls (1 failed); 1 of the agent for itself (request ×1) are listed with --exchanges",
+		true:  "2 exchanges (2 failed)",
+	} {
+		list := NewList(table.Output{To: io.Discard, Form: table.AsNDJSON}, Choice{}, false)
+		list.Unfolded = unfolded
+		for _, own := range []string{"", "request"} {
+			list.Show(&Call{Outcome: session.Failed, Place: Place{Own: own}})
+		}
+		if got := list.Summary(); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
 	}
 }
 

@@ -61,10 +61,11 @@ const maxPromptTools = 5
 // Show counts a call, and prints it if it is chosen.
 func (l *List) Show(c *Call) {
 	stands := c.Place.Turn || c.Place.Agent // for others
+	isFolded := c.Place.Own != "" && !l.Unfolded
 	if !stands {
 		l.calls++
 	}
-	if c.Outcome.Failed() && !stands {
+	if c.Outcome.Failed() && !stands && !isFolded {
 		l.failed++
 	}
 	l.timed = l.timed || !c.Start.IsZero()
@@ -73,11 +74,11 @@ func (l *List) Show(c *Call) {
 			l.versions = append(l.versions, v)
 		}
 	}
-	if own := c.Place.Own; own != "" && !l.Unfolded {
+	if isFolded {
 		if l.own == nil {
 			l.own = map[string]int64{}
 		}
-		l.own[own]++
+		l.own[c.Place.Own]++
 		return
 	}
 	if !l.chooses(c) {

@@ -172,7 +172,6 @@ func specOf(c *calls.Call) *protocol.Spec {
 
 func (t *tree) enter(c *calls.Call) {
 	n := &node{Call: c}
-	spec := specOf(c)
 	n.isModel = RoleOf(c) == Model
 	for _, l := range c.Links {
 		switch l.As {
@@ -184,19 +183,31 @@ func (t *tree) enter(c *calls.Call) {
 			n.parent = l.Text
 		case protocol.OfTurn:
 			n.turn = l.Text
-		case protocol.ForItself:
-			c.Place.Own = l.Text
 		}
 	}
-	if t.ofRun && (spec.API != nil && c.Model == "" || c.Protocol == carried.HTTP.Name()) {
-		c.Place.Own = "request"
-	}
+	c.Place.Own = own(c, t.ofRun)
 	if c.Place.Own != "" {
 		t.own = append(t.own, n)
 		return
 	}
 	t.nodes = append(t.nodes, n)
 }
+
+// own returns what an agent makes a call for, if that is for itself.
+func own(c *calls.Call, ofRun bool) string {
+	if ofRun && (specOf(c).API != nil && c.Model == "" || c.Protocol == carried.HTTP.Name()) {
+		return "request"
+	}
+	for _, l := range slices.Backward(c.Links) {
+		if l.As == protocol.ForItself {
+			return l.Text
+		}
+	}
+	return ""
+}
+
+// Counts reports whether a call of a run has to do with what the user asked for.
+func Counts(c *calls.Call) bool { return own(c, true) == "" }
 
 // index records what other calls refer to.
 func (t *tree) index(n *node) {

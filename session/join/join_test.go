@@ -378,6 +378,22 @@ func TestFindings(t *testing.T) {
 	}
 }
 
+// What an agent asks for itself does not count, such as a request on the host of a model that asks none.
+func TestCounts(t *testing.T) {
+	for line, want := range map[string]bool{
+		"model messages opus 0 10":           true,
+		"model messages opus 0 10 own=title": false,
+		"lab tools/call echo 12 20 with={}":  true,
+	} {
+		if got := Counts(call(t, line)); got != want {
+			t.Errorf("%s: %t", line, got)
+		}
+	}
+	if Counts(&calls.Call{Protocol: "anthropic", Kind: "models"}) || Counts(&calls.Call{Protocol: "http"}) {
+		t.Error("requests that ask no model count")
+	}
+}
+
 func TestIsTool(t *testing.T) {
 	for _, c := range []struct {
 		name, server, tool string
