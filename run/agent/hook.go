@@ -304,11 +304,11 @@ func (k *Hook) relay(argv []string, signals <-chan os.Signal) int {
 	recorder, err := Record(h.Folder, "mcp-"+fileName(name)+"-"+strconv.Itoa(os.Getpid())+".pcapng", capture.Session{Created: time.Now(), Controller: h.Agent, Unit: name}, h.Level, quiet)
 	if err == nil { // the server works without a record
 		sink = recorder.Sink
-		defer recorder.Close()
 	}
 	exit := k.relayStdio(argv, name, sink, signals)
 	h.exited(begin.PID, exit)
-	return exit.Code()
+	_ = recorder.Close() // as above
+	return endAs(exit)
 }
 
 // relayStdio relays between our standard input and output and a command, and returns how the command
@@ -421,16 +421,24 @@ func masked(command string) string {
 		}
 		return pair
 	})
+	command = userInFlag.ReplaceAllString(command, "$1"+capture.Redacted)
 	return capture.Secrets().Text()(command)
 }
 
-// flagAndValue matches a flag and the next word.
-var flagAndValue = regexp.MustCompile(`--?[A-Za-z][\w-]* +[^\s-]\S*`)
+var (
+	// flagAndValue matches a flag and the next word.
+	flagAndValue = regexp.MustCompile(`--?[A-Za-z][\w-]* +("[^"]*"|'[^']*'|[^\s-]\S*)`)
+	// userFlag matches the flags of curl, and of programs like it, whose value is a name with a password, and
+	// userInFlag one with its value.
+	userFlag   = regexp.MustCompile(`^(-[A-Za-z]*[uU]|--(proxy-)?user)$`)
+	userInFlag = regexp.MustCompile(`((?:^|\s)(?:-[uU]|--(?:proxy-)?user=)["']?[^\s:"'=/]+:)[^\s"']+`)
+)
 
 // hidesValue reports whether the word after a flag is a secret.
 func hidesValue(flag, value string) bool {
 	name := strings.TrimLeft(flag, "-")
-	return name != flag && !strings.HasPrefix(value, "-") && capture.Secrets().Text()(name+"="+value) == name+"="+capture.Redacted
+	return name != flag && !strings.HasPrefix(value, "-") &&
+		(userFlag.MatchString(flag) && strings.Contains(value, ":") && !strings.Contains(value, "://") || capture.Secrets().Text()(name+"="+value) == name+"="+capture.Redacted)
 }
 
 // fileName returns a name that is safe as a part of that of a file.

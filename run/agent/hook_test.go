@@ -409,6 +409,11 @@ func TestShownCommands(t *testing.T) {
 		`srv --api-key abc --port 7 --token=x`:       `srv --api-key [redacted] --port 7 --token=[redacted]`,
 		`curl -H "Authorization: Bearer abcdefghij"`: `curl -H "Authorization: [redacted]"`,
 		`go test --count 1`:                          `go test --count 1`,
+		`curl -su me:pass https://a.test`:            `curl -su [redacted] https://a.test`,
+		`curl --user "me:a pass" -ume:pass x`:        `curl --user [redacted] -ume:[redacted] x`,
+		`curl --proxy-user=me:pass -U 'me:pass' x`:   `curl --proxy-user=me:[redacted] -U [redacted] x`,
+		`sudo -u postgres psql -Uapp`:                `sudo -u postgres psql -Uapp`,
+		`srv --password "a b" -u https://a.test`:     `srv --password "[redacted]" -u https://a.test`,
 	} {
 		if got := masked(command); got != want {
 			t.Errorf("%s: %s, want %s", command, got, want)

@@ -102,6 +102,11 @@ func (k *Hook) report(argv []string) int {
 		}
 	}
 	k.hooks.exited(begin.PID, exit)
+	return endAs(exit)
+}
+
+// endAs ends us by the signal that has ended a command, or returns its status.
+func endAs(exit transport.Exit) int {
 	if number, ok := exit.Signal.(syscall.Signal); ok {
 		// The shell has no handlers of signals, so that it ends as the command did.
 		kill := fmt.Sprintf("ulimit -c 0; kill -%d $$; exit %d", int(number), exit.Code())

@@ -31,6 +31,9 @@ func (k *Hook) become(argv []string) int {
 // report only runs the command: Claude Code's prefix is not set here.
 func (k *Hook) report(argv []string) int { return k.become(argv) }
 
+// endAs returns the status of a command.
+func endAs(exit transport.Exit) int { return exit.Code() }
+
 // lookPath returns the program that a name stands for in a PATH; "" if there is none.
 func lookPath(name, path string) string {
 	if filepath.Base(name) != name {
