@@ -89,6 +89,7 @@ func Secrets() Redaction {
 var forms = sync.OnceValue(func() map[*regexp.Regexp][]string {
 	return map[*regexp.Regexp][]string{
 		regexp.MustCompile(userinfo):                         {"://"},
+		regexp.MustCompile(signed):                           {"key=", "sig=", "signature="},
 		regexp.MustCompile(`(?i:\bbearer\s+)[\w.~+/=-]{8,}`): {"bearer"}, // RFC 6750
 		regexp.MustCompile(`\bsk-[\w-]{16,}|\bnxk_[\w-]{20,}|\bAIza[\w-]{30,}|\b(gh[pousr]|github_pat)_\w{20,}|\bxox[abpr]-[\w-]{10,}`): {
 			"sk-", "nxk_", "aiza", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "xox",
@@ -101,6 +102,9 @@ const secretGroup = "secret"
 
 // userinfo matches the password in a URL.
 const userinfo = `://[^/\s:@"']*:(?P<` + secretGroup + `>[^/\s@"']+)@`
+
+// signed matches a key or a signature in the query of a URL.
+const signed = `[?&](?i:key|sig|(?:x-\w+-)?signature)=(?P<` + secretGroup + `>[^&\s"'#]+)`
 
 // Session returns s with secrets removed, and marked as redacted.
 func (x Redaction) Session(s Session) Session {
