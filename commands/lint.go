@@ -12,6 +12,7 @@ import (
 	"github.com/wirectl/wirectl/decode/track"
 	"github.com/wirectl/wirectl/internal/cmdline"
 	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/session/calls"
 	"github.com/wirectl/wirectl/session/contract"
 	"github.com/wirectl/wirectl/session/lint"
@@ -33,6 +34,7 @@ func lintCommand(inv *invocation) *cli.Command {
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "what to print: text, ndjson, junit or sarif"},
 			&cli.StringSliceFlag{Name: "fail-on", Value: cli.NewStringSlice("warning"), Usage: "exit with status 3 for `WHAT`: error, warning or note (and anything worse), or the name of a finding"},
 			&cli.StringSliceFlag{Name: "ignore", Usage: "do not report this `FINDING`"},
+			&cli.BoolFlag{Name: "safety", Usage: "report only what may mislead a model or its user: hidden text, shadowed tools, tokens in URLs"},
 			&cli.StringSliceFlag{Name: "expect-tool", Usage: "require that the MCP server lists the tool `NAME`"},
 			&cli.StringSliceFlag{Name: "forbid-tool", Usage: "require that the MCP server does not list the tool `NAME`"},
 			&cli.StringSliceFlag{Name: "max-duration", Usage: "limit the duration of a kind of exchange: `KIND=TIME`, such as tools/call=2s"},
@@ -60,6 +62,9 @@ func runLint(inv *invocation, c *cli.Context) error {
 	policy, err := lint.NewPolicy(cmdline.ListOf(c, "fail-on"), cmdline.ListOf(c, "ignore"))
 	if err != nil {
 		return usagef("%w", err)
+	}
+	if c.Bool("safety") {
+		policy.OnlySafety()
 	}
 	terms, err := lintContract(inv, c)
 	if err != nil {
@@ -103,9 +108,10 @@ func lintOne(inv *invocation, c *cli.Context, name string, cfg decode.Config, te
 		ts.Watcher = nil
 	}
 	known := false // some of it is of a protocol with rules
-	add := messages(check.AddMessage)
+	add, safety := messages(check.AddMessage), new(lint.Safety)
 	result, last, err := trackSession(inv, c, name, cfg, &ts, func(it *decode.Item) error {
 		known = known || hasCalls(it)
+		safety.AddFrame(it.Seq, all.Of(it.Protocol), it.Frame, &it.Message, it.Payload, ts.Wires[[2]int{it.Frame.Conn}])
 		return add(it)
 	})
 	s := lint.Session{Name: label(name), Frames: result.Frames}
@@ -113,6 +119,7 @@ func lintOne(inv *invocation, c *cli.Context, name string, cfg decode.Config, te
 		s.Add(t.Protocol.Name(), t.Tracker)
 	}
 	s.AddCheck(check, ts.Timed)
+	s.AddSafety(safety)
 	log.Finish(last)
 	s.AddRun(list, ts.Wires)
 	if err == nil && len(s.Findings) == 0 {

@@ -24,7 +24,7 @@ import (
 type List struct {
 	Method string // of the request for the list
 	Key    string // the member of the result that has the items
-	noun   string
+	Noun   string // of an item
 	name   string // the member that names an item
 }
 
@@ -79,6 +79,21 @@ func (l *List) Items(answer []byte) (items []Item, more, ok bool) {
 		items = append(items, it)
 	}
 	return items, l.more(answer), true
+}
+
+// Listing returns the list that an answer has, nil for none, and its items with a name.
+func Listing(answer []byte) (l *List, items []Item) {
+	for i := range lists {
+		if list, _ := jsonscan.Get(answer, lists[i].Path()...); jsonscan.KindOf(list) == jsonscan.Array {
+			for it, named := range lists[i].all(answer) {
+				if named {
+					items = append(items, it)
+				}
+			}
+			return &lists[i], items
+		}
+	}
+	return nil, nil
 }
 
 // all yields the values of a page, and whether they have names.
@@ -173,7 +188,7 @@ func (c *comparison) ignores(path []string) bool {
 }
 
 func (c *comparison) addWhole(class Class, what string, a, b []byte) {
-	c.changes = append(c.changes, Change{Class: class, Item: c.item, Text: c.list.noun + " " + what + ": " + Plain(c.item), A: a, B: b})
+	c.changes = append(c.changes, Change{Class: class, Item: c.item, Text: c.list.Noun + " " + what + ": " + Plain(c.item), A: a, B: b})
 }
 
 // addChange adds a change of a member.
@@ -189,7 +204,7 @@ func (c *comparison) addChange(class Class, text string, path []string, a, b []b
 	c.ofItem++
 	c.changes = append(c.changes, Change{
 		Class: class, Item: c.item, Path: append([]string(nil), path...), A: a, B: b,
-		Text: c.list.noun + " " + Plain(c.item) + ": " + text,
+		Text: c.list.Noun + " " + Plain(c.item) + ": " + text,
 	})
 }
 

@@ -45,7 +45,7 @@ var Contracts = [...]session.Rule{
 }
 
 // Rules lists all rules, in the order of the document.
-var Rules = slices.Concat(session.Findings[:], Contracts[:], join.Rules[:])
+var Rules = slices.Concat(session.Findings[:], Contracts[:], join.Rules[:], Safeties[:])
 
 // A Contract is a set of requirements on a session beyond its protocol.
 type Contract struct {

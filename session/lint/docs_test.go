@@ -27,7 +27,7 @@ func TestPageOfContractsIsComplete(t *testing.T) {
 	var b bytes.Buffer
 	fmt.Fprint(&b, "\n| name | severity | the rule | what to do |\n| --- | --- | --- | --- |\n")
 	names := make(map[string]bool)
-	for _, r := range slices.Concat(lint.Contracts[:], join.Rules[:]) {
+	for _, r := range slices.Concat(lint.Contracts[:], join.Rules[:], lint.Safeties[:]) {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", r.Name, r.Severity, r.Rule, r.Do)
 	}
 	for _, r := range lint.Rules {

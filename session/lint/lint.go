@@ -23,6 +23,15 @@ type Policy struct {
 	least  session.Severity // failures have at least this severity
 	named  map[string]bool  // or one of these names
 	ignore map[string]bool
+	only   map[string]bool // nil for all
+}
+
+// OnlySafety makes the policy report only what may mislead a model or its user.
+func (p *Policy) OnlySafety() {
+	p.only = map[string]bool{}
+	for _, r := range Safeties {
+		p.only[r.Name] = true
+	}
 }
 
 var severities = []session.Severity{session.Note, session.Warning, session.Error}
@@ -54,8 +63,11 @@ func NewPolicy(failOn, ignore []string) (Policy, error) {
 
 // fails reports whether a finding is a failure.
 func (p *Policy) fails(f session.Finding) bool {
-	return !p.ignore[f.Name] && (f.Severity >= p.least || p.named[f.Name])
+	return p.reports(f.Name) && (f.Severity >= p.least || p.named[f.Name])
 }
+
+// reports reports whether findings of a name are reported.
+func (p *Policy) reports(name string) bool { return !p.ignore[name] && (p.only == nil || p.only[name]) }
 
 func severityNamed(word string) (session.Severity, bool) {
 	for _, s := range severities {
@@ -145,9 +157,9 @@ type Report struct {
 
 // Add adds a session without its ignored findings.
 func (r *Report) Add(s Session) {
-	s.Findings = slices.DeleteFunc(s.Findings, func(f session.Finding) bool { return r.Policy.ignore[f.Name] })
+	s.Findings = slices.DeleteFunc(s.Findings, func(f session.Finding) bool { return !r.Policy.reports(f.Name) })
 	for name, n := range s.Unkept {
-		if n == 0 || r.Policy.ignore[name] {
+		if n == 0 || !r.Policy.reports(name) {
 			delete(s.Unkept, name)
 		}
 	}

@@ -117,7 +117,7 @@ func (r *Report) junit(out table.Output) error {
 // testCase tests a session for one rule.
 func (r *Report) testCase(s *Session, name string) table.Case {
 	c := table.Case{Class: s.Name, Name: name}
-	if r.Policy.ignore[name] {
+	if !r.Policy.reports(name) {
 		c.Skipped = &struct{}{}
 		return c
 	}
