@@ -45,6 +45,7 @@ func (t *Tracker) trackAnswer(ev *event) *Exchange {
 		request := *m
 		request.Phase, request.ID, request.Ref = protocol.Open, token, protocol.Token{}
 		e = t.openExchange(&event{f: ev.f, m: &request, scope: ev.scope, from: ev.from, kind: ev.kind})
+		e.BytesOut, e.Absent = 0, true
 	}
 	switch {
 	case e == nil:

@@ -58,8 +58,10 @@ type Column[R any] struct {
 	At    int
 	Right bool // aligned
 	Paint func(r *R, style *render.Style) render.Paint
-	// Shown says if the column is in text.
+	// Shown says if the column is in text. While rows are printed as they come, it also is if Hint, unless
+	// nil, says that rows after the first one may have a cell.
 	Shown When
+	Hint  func(first *R) bool
 	// Drop is the order in which columns are left out on a narrow terminal. 0 means never.
 	Drop int
 	// Least is how many cells a column keeps that can be cut, and Most how many it gets on a

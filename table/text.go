@@ -16,6 +16,7 @@ type layout[R any] struct {
 	titles  row
 	widths  []int
 	ahead   []row // buffered until the widths are known
+	hinted  []int // columns that rows may come to have
 	last    int   // the index of the last column that is shown
 	fitted  bool
 	space   row // of rows that are not buffered
@@ -65,6 +66,11 @@ func (l *layout[R]) addRow(out *bytes.Buffer, r *R) {
 	l.fill(&x, r)
 	l.ahead = append(l.ahead, x)
 	if l.Live || len(l.ahead) == l.Learn {
+		for i := range l.columns {
+			if c := &l.columns[i]; l.Live && c.Hint != nil && c.Hint(r) {
+				l.hinted = append(l.hinted, i)
+			}
+		}
 		l.rest(out)
 	}
 }
@@ -139,7 +145,7 @@ func (l *layout[R]) fit() {
 			}
 		}
 		switch {
-		case c.Shown == Always, !l.Live && several, (!l.Live && c.Shown == IfAny || c.Shown == IfFirst) && first != nil:
+		case c.Shown == Always, slices.Contains(l.hinted, i), !l.Live && several, (!l.Live && c.Shown == IfAny || c.Shown == IfFirst) && first != nil:
 		default:
 			*w = hidden
 		}

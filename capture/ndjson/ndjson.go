@@ -63,6 +63,9 @@ const Skipped = "skipped"
 // because it was not on the wire.
 const Note = "note"
 
+// Ended is the summary of a note with a direction: that of its connection has ended.
+var Ended = []byte("ended")
+
 // isNote reports whether the record is a remark. In contrast, a frame without bytes has a
 // framing or a protocol.
 func (r *Record) isNote() bool {

@@ -140,6 +140,10 @@ func (n *Reader) line(line []byte) error {
 	if !isRecord {
 		r = Record{Payload: line}
 	}
+	if r.isNote() && r.Dir != frame.DirUnknown && bytes.Equal(r.Summary, Ended) {
+		n.record = capture.Record{Kind: capture.HalfClosed, Time: r.Time, Frame: frame.Frame{Conn: r.Conn, Dir: r.Dir}}
+		return nil
+	}
 	if r.isNote() {
 		n.record = capture.Record{Kind: capture.Note, Time: r.Time, Text: bytes.Clone(r.Summary), Frame: frame.Frame{Conn: r.Conn}}
 		return nil

@@ -123,16 +123,18 @@ func (n *Notes) Next(rec *capture.Record) error {
 	case err != nil:
 	case rec.Kind == capture.Frame:
 		n.frames++
+	case rec.Kind == capture.HalfClosed:
+		n.keepNote(rec, ndjson.Ended)
 	case rec.IsRemark():
-		n.keepNote(rec)
+		n.keepNote(rec, rec.Text)
 	}
 	return err
 }
 
-func (n *Notes) keepNote(rec *capture.Record) {
+func (n *Notes) keepNote(rec *capture.Record, text []byte) {
 	r := ndjson.Record{
-		Seq: n.frames + 1, Time: rec.Time, Conn: rec.Conn,
-		Kind: []byte(ndjson.Note), Summary: rec.Text, Raw: []byte{},
+		Seq: n.frames + 1, Time: rec.Time, Conn: rec.Conn, Dir: rec.Dir,
+		Kind: []byte(ndjson.Note), Summary: text, Raw: []byte{},
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -81,6 +81,7 @@ type Call struct {
 
 	json      bool // the id is JSON
 	noWire    bool // there are no bytes
+	counted   bool // its protocol may count tokens
 	absent    bool // the request was not recorded
 	withdrawn bool // its end is the cancel, whatever comes later
 	apart     bool // its operation is not the last one that was listed
@@ -175,11 +176,11 @@ var Columns = []table.Column[Call]{
 	{Name: "input_tokens_max", Value: func(c *Call) any { return most(c.Usage.Input, c.Usage.Perhaps.Input) }},
 	{Name: "cached_tokens_max", Value: func(c *Call) any { return most(c.Usage.Cached, c.Usage.Perhaps.Cached) }},
 	{Name: "output_tokens_max", Value: func(c *Call) any { return most(c.Usage.Output, c.Usage.Perhaps.Output) }},
-	{Name: "cost_usd", Title: "cost", At: 2, Right: true, Shown: table.IfAny, Drop: 10, Value: func(c *Call) any { return table.Dollars(c.Usage.Cost) }},
+	{Name: "cost_usd", Title: "cost", At: 2, Right: true, Shown: table.IfFirst, Drop: 10, Value: func(c *Call) any { return table.Dollars(c.Usage.Cost) }},
 	{Name: "model", Value: func(c *Call) any { return c.Model }},
 	{Name: "stop_reason", Value: func(c *Call) any { return c.StopReason }},
-	{Name: "tokens_per_second", Title: "tokens/s", Right: true, Shown: table.IfAny, Drop: 2, Value: func(c *Call) any { return table.Rate(c.TokensPerSecond) }},
-	{Name: "tool_calls", Title: "tools", At: 1, Shown: table.IfAny, Drop: 3, Most: 24, Value: func(c *Call) any {
+	{Name: "tokens_per_second", Title: "tokens/s", Right: true, Shown: table.IfFirst, Drop: 2, Value: func(c *Call) any { return table.Rate(c.TokensPerSecond) }},
+	{Name: "tool_calls", Title: "tools", At: 1, Shown: table.IfFirst, Drop: 3, Most: 24, Value: func(c *Call) any {
 		if len(c.ToolCalls) == 0 {
 			return nil
 		}
@@ -191,7 +192,7 @@ var Columns = []table.Column[Call]{
 		}
 		return stats.PromptOf(c.Prompt)
 	}},
-	{Name: "wire", Title: "wire", At: -1, Shown: table.IfAny, Drop: 14, Most: 16, Value: func(c *Call) any { return c.Wire }},
+	{Name: "wire", Title: "wire", At: -1, Shown: table.IfFirst, Drop: 14, Most: 16, Value: func(c *Call) any { return c.Wire }},
 	{Name: "parent", Value: func(c *Call) any { return table.Count(c.Place.Parent) }},
 	{Name: "edge", Value: func(c *Call) any { return c.Place.Edge.String() }},
 	{Name: "own", Value: func(c *Call) any { return c.Place.Own }},
@@ -212,7 +213,7 @@ var Fields = query.Fields{
 // tokens is a column of numbers of tokens, which may be unclear.
 func tokens(name, title string, drop int, of func(c *Call) (n, perhaps int64)) table.Column[Call] {
 	return table.Column[Call]{
-		Name: name, Title: title, Right: true, Shown: table.IfAny, Drop: drop,
+		Name: name, Title: title, Right: true, Shown: table.IfAny, Drop: drop, Hint: func(c *Call) bool { return c.counted },
 		Value: func(c *Call) any {
 			n, _ := of(c)
 			return table.Count(n)
@@ -305,9 +306,11 @@ func (r *record) Field(key string) ([]byte, bool) {
 
 // newCall returns the call of an exchange that was just opened.
 func newCall(e *session.Exchange) *Call {
+	spec := all.Of(e.Protocol)
 	return &Call{
-		Frame: e.First, Conn: e.Conn, Stream: e.Stream, Dir: e.Opener, Protocol: e.Protocol.Name(),
-		ID: strings.Clone(string(e.ID.Text)), json: e.Protocol.Encoding() == protocol.JSON, noWire: all.Rules(e.Protocol).NoWire,
+		counted: spec.API != nil || spec.Live != protocol.NotLive || spec.Rules.NoWire,
+		Frame:   e.First, Conn: e.Conn, Stream: e.Stream, Dir: e.Opener, Protocol: e.Protocol.Name(),
+		ID: strings.Clone(string(e.ID.Text)), json: e.Protocol.Encoding() == protocol.JSON, noWire: spec.Rules.NoWire,
 		Kind: e.Kind, Name: e.Name, Start: e.Opened,
 	}
 }

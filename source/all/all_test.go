@@ -87,6 +87,16 @@ func TestDetectNot(t *testing.T) {
 	}
 }
 
+// The first member of an archive may be longer than what is examined. A long line of a log is none.
+func TestDetectLong(t *testing.T) {
+	for _, member := range []string{"comment", "message"} {
+		f := all.Detect(head([]byte(`{"log":{"` + member + `":"` + strings.Repeat("x", source.HeadSize) + `","version":"1.2","entries":[]}}`)))
+		if isArchive := f != nil && f.Name == "har"; isArchive != (member == "comment") {
+			t.Errorf("a log with a long %s is %v", member, f)
+		}
+	}
+}
+
 // Detection gives an answer for any beginning of a file.
 func FuzzDetect(f *testing.F) {
 	each(f, func(_ string, text []byte) { f.Add(text[:min(len(text), 4<<10)]) })

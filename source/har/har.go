@@ -16,6 +16,7 @@ import (
 	"io"
 	"math"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -30,8 +31,12 @@ import (
 var Form = &source.Form{
 	Name: "har", About: "an HTTP archive (HAR)",
 	Document: []string{"log.version log.entries", "log.version log.creator", "log.entries.0.request log.entries.0.response"},
-	Open:     open,
+	// The first member of the log may be longer than what is examined.
+	Is:   func(h *source.Head) bool { return !h.Whole && startPattern.Match(h.Text()) && len(h.Document()) == 2 },
+	Open: open,
 }
+
+var startPattern = regexp.MustCompile(`^\{\s*"log"\s*:\s*\{\s*"(comment|browser|pages|entries)"\s*:`)
 
 const (
 	// maxEntry bounds an entry, in bytes.

@@ -75,6 +75,9 @@ var apis = []struct{ members, path, model, prompt string }{
 	{"candidates", "/v1beta/models/unknown:streamGenerateContent", "modelVersion", "contents"},
 	{"type=start", "/api/chat", "", ""},
 	{"type=error errorText", "/api/chat", "", ""},
+	{"type=error error.type", "/v1/messages", "model", "messages"},
+	{"error.message", "/v1/chat/completions", "model", "messages"},
+	{"choices model", "/v1/chat/completions", "model", "messages"},
 }
 
 // openEvents makes the stream the answer of an exchange. A request that is marked as
