@@ -309,6 +309,9 @@ func pairTools(wire, told *account) {
 	}
 	for _, t := range told.tools {
 		pair(t, key{id: t.id}, func(*toolCall) bool { return t.id != "" })
+		if _, id, ok := strings.Cut(t.id, "__"); ok { // Gemini CLI writes the name before the id
+			pair(t, key{id: id}, func(w *toolCall) bool { return w.name == t.name })
+		}
 	}
 	for _, t := range told.tools {
 		pair(t, key{arguments: t.arguments}, func(w *toolCall) bool { return join.IsTool(t.name, "", w.name) })

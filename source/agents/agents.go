@@ -10,6 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,6 +32,8 @@ const (
 	maxValue  = 32 << 20
 	// maxYear is that of the last time that is believed.
 	maxYear = 9999
+	// maxAgents bounds the sub-agents of a session.
+	maxAgents = 10_000
 )
 
 type reader struct {
@@ -53,6 +57,13 @@ type reader struct {
 	held    *event // the usage of an answer
 	counted bool   // answers have their usage
 	endless int    // turns of which the end is not recorded
+
+	session string
+	agents  map[string]int // the sub-agents that were read: their connections
+	outer   *reader        // of the session of a sub-agent, or nil
+	of      string         // the turn that it belongs to
+	role    string
+	conn    int
 }
 
 type toolCall struct {
@@ -62,11 +73,18 @@ type toolCall struct {
 
 type event struct {
 	agentlog.Event
-	at time.Time
+	at   time.Time
+	conn int
 }
 
 func (t *table) openFile(f *source.File) (source.Reader, error) {
-	r := &reader{table: t, file: f, known: map[string]*toolCall{}, prompts: map[string]bool{}}
+	return t.read(&reader{table: t, file: f, conn: 1, agents: map[string]int{}}), nil
+}
+
+// read begins to read a file.
+func (t *table) read(r *reader) *reader {
+	f := r.file
+	r.known, r.prompts = map[string]*toolCall{}, map[string]bool{}
 	var head []byte
 	if t.list != "" {
 		r.document = &document{input: &bounded{r: f.Reader, left: maxValue}}
@@ -87,9 +105,57 @@ func (t *table) openFile(f *source.File) (source.Reader, error) {
 		r.about.Controller, r.about.Unit = t.program, "sub-agent (as it tells)"
 	}
 	r.queue.Push(source.Record{Kind: source.Opened, Conn: 1, Time: created, Data: []byte(r.about.Controller + " → " + r.about.Unit)})
-	r.tell(created, agentlog.Event{Type: agentlog.Session, ID: word(get(head, t.session)), Name: t.program, Version: version})
-	r.flush()
-	return r, nil
+	r.session = word(get(head, t.session))
+	if r.outer == nil {
+		r.tell(created, agentlog.Event{Type: agentlog.Session, ID: r.session, Name: t.program, Version: version})
+		r.flush()
+	}
+	return r
+}
+
+// readAgent reads the session of a sub-agent, whose file is in a folder with the id of the session, after its
+// call has ended. Its events are among those of the record that tells of the call.
+func (r *reader) readAgent(id, role string) {
+	if r.outer != nil || id == "" || r.agents[id] != 0 || len(r.agents) >= maxAgents || r.file.Folder == nil || path.Base(r.session) != r.session || path.Base(id) != id {
+		return
+	}
+	name := path.Join(r.session, id+".jsonl")
+	info, err := fs.Lstat(r.file.Folder, name)
+	if err != nil || !info.Mode().IsRegular() {
+		return
+	}
+	file, err := r.file.Folder.Open(name)
+	if err != nil {
+		r.addRemark("sub-agent " + id + " is not read: " + err.Error())
+		return
+	}
+	defer file.Close()
+	if info.Size() > maxValue {
+		r.addRemark(fmt.Sprintf("of sub-agent %s, %d MiB are read", id, maxValue>>20))
+	}
+	r.agents[id] = len(r.agents) + 2
+	r.queue.Push(source.Record{Kind: source.Opened, Conn: r.agents[id], Time: r.now, Data: []byte(r.program + " → " + cmp.Or(role, "sub-agent") + " (as it tells)")})
+	inner := r.read(&reader{
+		table: r.table, file: &source.File{Reader: io.LimitReader(file, maxValue), Seen: r.file.Seen, Notice: r.file.Notice},
+		outer: r, of: short(r.turn), role: role, conn: r.agents[id],
+	})
+	for inner.queue.Err == nil {
+		inner.advance()
+	}
+	r.endless += inner.endless
+}
+
+// readAgents reads those whose calls are not recorded.
+func (r *reader) readAgents() {
+	if r.file.Folder == nil || r.document != nil || r.session == "" || path.Base(r.session) != r.session || r.outer != nil {
+		return
+	}
+	entries, _ := fs.ReadDir(r.file.Folder, r.session)
+	for _, e := range entries {
+		if id, ok := strings.CutSuffix(e.Name(), ".jsonl"); ok {
+			r.readAgent(id, "")
+		}
+	}
 }
 
 // About implements [source.Reader].
@@ -115,6 +181,7 @@ func (r *reader) advance() {
 		r.flush()
 		r.queue.Push(source.Record{Kind: source.Idle})
 	case err != nil:
+		r.readAgents()
 		r.settle()
 		if r.held != nil && !r.counted {
 			r.count(r.held)
@@ -185,17 +252,20 @@ func (r *reader) apply(rule *rule, o []byte, at time.Time) {
 		if r.held != nil && !r.counted {
 			r.count(r.held)
 		}
-		r.held = &event{agentlog.Event{Type: agentlog.Answer, ID: id, Model: word(get(o, rule.model)), Usage: rule.usage.of(o)}, at}
+		r.held = &event{agentlog.Event{Type: agentlog.Answer, ID: id, Model: word(get(o, rule.model)), Usage: rule.usage.of(o)}, at, r.conn}
 	case call:
 		if rule.late {
 			at = r.now
 		}
 		r.tellCall(at, &agentlog.Event{ID: id, Name: word(get(o, rule.name)), Server: word(get(o, rule.server)), Arguments: text})
+		if rule.agent != "" {
+			r.readAgent(word(get(o, rule.agent)), word(get(o, rule.role)))
+		}
 	case result:
 		r.result(at, rule, o, &agentlog.Event{ID: id, Reason: reason, Text: text})
 	case failure:
 		if r.failing = nil; r.turn != "" {
-			r.failing = &event{agentlog.Event{Outcome: agentlog.Failed, Reason: reason}, at}
+			r.failing = &event{agentlog.Event{Outcome: agentlog.Failed, Reason: reason}, at, r.conn}
 		}
 	case abort:
 		r.endTurn(at, agentlog.Cancelled, "")
@@ -219,12 +289,12 @@ func (r *reader) prompt(at time.Time, id, key string, text []byte) {
 	}
 	r.turn, r.ends, r.failing, r.calls = id, false, nil, nil
 	r.copied = !r.file.Seen.Once([]byte(r.program + " prompt " + key))
-	r.tell(at, agentlog.Event{Type: agentlog.Prompt, Turn: short(id), Text: text})
+	r.tell(at, agentlog.Event{Type: agentlog.Prompt, Turn: short(id), Of: r.of, Name: r.role, Text: text})
 }
 
 // tellAnswer tells an answer of a model, or a part of it.
 func (r *reader) tellAnswer(at time.Time, rule *rule, o []byte, id string, text []byte) {
-	e := &event{agentlog.Event{Type: agentlog.Answer, ID: id, Model: word(get(o, rule.model)), Text: text}, at}
+	e := &event{agentlog.Event{Type: agentlog.Answer, ID: id, Model: word(get(o, rule.model)), Text: text}, at, r.conn}
 	key := cmp.Or(word(get(o, rule.key)), id)
 	if rule.usage != nil {
 		e.Usage = rule.usage.of(o)
@@ -268,7 +338,7 @@ func (r *reader) totals(rule *rule, record []byte, at time.Time) {
 		for ok := s.Object(); ok && s.Next(); {
 			model := string(s.Key())
 			id := word(get(record, rule.key)) + " " + model
-			r.count(&event{agentlog.Event{Type: agentlog.Answer, ID: id, Model: model, Usage: rule.usage.of(s.Value())}, at})
+			r.count(&event{agentlog.Event{Type: agentlog.Answer, ID: id, Model: model, Usage: rule.usage.of(s.Value())}, at, r.conn})
 		}
 	}
 	r.counted = false
@@ -374,7 +444,7 @@ func (r *reader) endTurn(at time.Time, outcome, reason string) {
 // file has are not told again.
 func (r *reader) tell(at time.Time, e agentlog.Event) {
 	if !r.copied {
-		r.batch = append(r.batch, event{e, at})
+		r.batch = append(r.batch, event{e, at, r.conn})
 	}
 }
 
@@ -392,6 +462,12 @@ func (r *reader) flush() {
 		}
 		now = r.batch[i].at
 	}
+	if r.outer != nil {
+		r.now = now
+		r.outer.batch = append(r.outer.batch, r.batch...)
+		r.batch = r.batch[:0]
+		return
+	}
 	slices.SortStableFunc(r.batch, func(a, b event) int { return a.at.Compare(b.at) })
 	for i := range r.batch {
 		e := &r.batch[i]
@@ -403,7 +479,7 @@ func (r *reader) flush() {
 			continue
 		}
 		r.queue.Push(source.Record{
-			Conn: 1, Dir: agentlog.Dir(e.Type), Time: r.now, Protocol: agentlog.Spec.Name(), Data: e.Append(nil),
+			Conn: e.conn, Dir: agentlog.Dir(e.Type), Time: r.now, Protocol: agentlog.Spec.Name(), Data: e.Append(nil),
 		})
 	}
 	r.batch = r.batch[:0]

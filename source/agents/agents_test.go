@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"testing/iotest"
 	"time"
 
@@ -208,4 +209,38 @@ func (zeros) Read(p []byte) (int, error) {
 		p[i] = '0'
 	}
 	return len(p), nil
+}
+
+// The sessions of sub-agents are read from the folder of their parent alone, once each, and no deeper.
+func TestSubAgents(t *testing.T) {
+	session := func(id, kind, calls string) []byte {
+		return fmt.Appendf(nil, `{"sessionId":%q,"projectHash":"h","startTime":"2026-11-29T01:00:00Z","kind":%q}
+{"id":"p-%[1]s","timestamp":"2026-11-29T01:00:01Z","type":"user","content":"hi"}
+{"id":"a-%[1]s","timestamp":"2026-11-29T01:00:02Z","type":"gemini","content":"ho","tokens":{"input":1},"model":"m","toolCalls":[%[3]s]}
+`, id, kind, calls)
+	}
+	call := func(id, agent string) string {
+		return fmt.Sprintf(`{"id":%q,"name":"invoke_agent","agentId":%q,"status":"success","timestamp":"2026-11-29T01:00:03Z"}`, id, agent)
+	}
+	folder := fstest.MapFS{
+		"s/one.jsonl":  {Data: session("one", "subagent", call("inner", "two")+","+call("itself", "one"))},
+		"s/two.jsonl":  {Data: session("two", "subagent", "")},
+		"s/link.jsonl": {Mode: fs.ModeSymlink, Data: []byte("two.jsonl")},
+		"s/odd.jsonl":  {Data: []byte("{\n\x00")},
+		"out.jsonl":    {Data: session("out", "subagent", "")},
+	}
+	calls := []string{call("1", "one"), call("2", "one"), call("3", "../out"), call("4", "link"), call("5", "gone"), call("6", "odd")}
+	r, err := agents.Forms[0].Open(&source.File{
+		Reader: bytes.NewReader(session("s", "main", strings.Join(calls, ","))), Folder: folder, Seen: &source.Seen{}, Notice: func(string) {},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tally := &source.Tally{}
+	if err := tally.Take(r); err != nil {
+		t.Fatal(err)
+	}
+	if want := int64(3 + len(calls) + 2); tally.Calls != want || tally.Usage["m"].Input != 3 {
+		t.Errorf("there are %d turns and calls, and %d tokens: want %d, and 3", tally.Calls, tally.Usage["m"].Input, want)
+	}
 }

@@ -1,7 +1,11 @@
 package agents
 
 import (
+	"io/fs"
+	"path"
 	"regexp"
+	"slices"
+	"strings"
 
 	"github.com/wirectl/wirectl/source"
 )
@@ -32,6 +36,7 @@ type rule struct {
 	status, exit       string // how a call ended
 	reason             string // of a bad end
 	more               string // a list of calls that follow an answer
+	agent, role        string // the sub-agent that a call has run, and its kind
 	late               bool   // a call is told when it has ended
 	usage              *counts
 }
@@ -70,7 +75,7 @@ var gemini = table{
 			{does: answer, id: "id", model: "model", text: "content", more: "toolCalls", usage: &counts{
 				input: []string{"tokens input", "tokens tool"}, output: []string{"tokens output", "tokens thoughts"}, cached: "tokens cached",
 			}},
-			{does: call, in: "toolCalls", id: "id", name: "name", text: "args", late: true},
+			{does: call, in: "toolCalls", id: "id", name: "name", text: "args", agent: "agentId", role: "args agent_name|name", late: true},
 			{does: result, in: "toolCalls", id: "id", time: "timestamp", status: "status", reason: "resultDisplay", text: "result"},
 		},
 		"error": {{does: failure, reason: "content"}},
@@ -177,7 +182,7 @@ var cline = table{
 var Forms = []*source.Form{
 	{
 		Name: "gemini-chat", About: "a session of Gemini CLI",
-		Lines: []string{"sessionId projectHash startTime"}, Open: gemini.openFile, Instead: unchanged,
+		Lines: []string{"sessionId projectHash startTime"}, Open: gemini.openFile, Instead: unchanged, Beside: besideGemini,
 		Place: &source.Place{Agent: "gemini", Home: ".gemini", Files: []string{"tmp/*/chats/session-*.jsonl"}, ID: geminiID},
 	},
 	{
@@ -205,6 +210,16 @@ var Forms = []*source.Form{
 		Name: "cline", About: "a session of Cline",
 		Document: []string{"version updated_at agent sessionId messages"}, Open: cline.openFile, Instead: unchanged,
 	},
+}
+
+// besideGemini reports whether a file is in a folder with the id of a session that is next to it.
+func besideGemini(folder fs.FS, name string) bool {
+	id := path.Base(path.Dir(name))
+	if len(id) != len("2cc3b2ef-3068-4b73-a4c7-83ac08a16fc7") {
+		return false
+	}
+	sessions, _ := fs.ReadDir(folder, path.Dir(path.Dir(name)))
+	return slices.ContainsFunc(sessions, func(e fs.DirEntry) bool { return strings.HasSuffix(e.Name(), "-"+id[:8]+".jsonl") })
 }
 
 // geminiID is the end of the name of a session.
