@@ -97,6 +97,14 @@ func Of(p protocol.Protocol) *protocol.Spec {
 	return &protocol.Spec{Protocol: p}
 }
 
+// SpecNamed returns the spec of the protocol of that name; an empty one if there is none.
+func SpecNamed(name string) *protocol.Spec {
+	if s := specs[name]; s != nil {
+		return s
+	}
+	return &protocol.Spec{}
+}
+
 // Rules returns the rules of a protocol.
 func Rules(p protocol.Protocol) *protocol.Rules { return &Of(p).Rules }
 

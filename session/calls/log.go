@@ -120,7 +120,9 @@ func (l *Log) Asked(c *session.Cancel) {
 	case c.Class == session.Pending:
 		e.Asked, e.Stopped, e.pending = c.Asked, true, true
 	case e.pending:
-		e.Class, e.pending = c.Class, false
+		if e.Class, e.pending = c.Class, false; c.Class == session.LateResult {
+			e.Closed = c.Asked.Add(c.Last)
+		}
 		l.release(e)
 	case c.Class == session.Confirmed: // it says that the call has ended
 		e.Asked, e.Class, e.withdrawn = c.Asked, c.Class, true

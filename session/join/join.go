@@ -162,13 +162,7 @@ type made struct {
 
 type turn struct{ agent, name string }
 
-func specOf(c *calls.Call) *protocol.Spec {
-	p, err := all.Named(c.Protocol)
-	if err != nil {
-		return &protocol.Spec{}
-	}
-	return all.Of(p)
-}
+func specOf(c *calls.Call) *protocol.Spec { return all.SpecNamed(c.Protocol) }
 
 func (t *tree) enter(c *calls.Call) {
 	n := &node{Call: c}
@@ -353,9 +347,22 @@ func (t *tree) turnOf(n *node) string {
 // which the agent has for the server: then it may be any server without a wire of its own.
 func (t *tree) match() {
 	wires := map[string]bool{} // that have the name of a server
+	tools, seen := map[string]bool{}, map[[2]string]bool{}
+	same := map[uint64][]made{} // with the same arguments
+	for _, m := range t.all {
+		tools[m.link.Tool] = true
+		same[m.link.Arguments] = append(same[m.link.Arguments], m)
+	}
 	for _, n := range t.nodes {
-		if _, isCall := argumentsOf(n.Call); isCall && !n.isModel && !wires[n.Wire] && slices.ContainsFunc(t.all, func(m made) bool { return n.Wire != "" && IsTool(m.link.Tool, n.Wire, n.Name) }) {
-			wires[n.Wire] = true
+		what := [2]string{n.Wire, n.Name}
+		if _, isCall := argumentsOf(n.Call); !isCall || n.isModel || n.Wire == "" || wires[n.Wire] || seen[what] {
+			continue
+		}
+		seen[what] = true
+		for tool := range tools {
+			if IsTool(tool, n.Wire, n.Name) {
+				wires[n.Wire] = true
+			}
 		}
 	}
 	for _, n := range t.nodes {
@@ -364,14 +371,25 @@ func (t *tree) match() {
 			continue
 		}
 		var by []*node
-		for _, m := range t.all {
-			server := n.Wire
-			if !wires[server] {
-				server = ""
+		list := same[arguments]
+		for len(list) > 0 { // the first ones are over, for this call and later ones
+			if back, isBack := t.returnOf(&list[0]); !isBack || !back.Before(n.Start) {
+				break
+			}
+			list = list[1:]
+		}
+		same[arguments] = list
+		server := n.Wire
+		if !wires[server] {
+			server = ""
+		}
+		for _, m := range list {
+			if m.by.Start.After(n.Start) {
+				break
 			}
 			back, isBack := t.returnOf(&m)
 			switch {
-			case m.link.Arguments != arguments || !IsTool(m.link.Tool, server, n.Name):
+			case isBack && back.Before(n.Start), !IsTool(m.link.Tool, server, n.Name):
 			case server == "" && t.isOther(m.link.Tool, n.Name, wires):
 			case endOf(m.by.Call).After(n.Start) || isBack && back.Before(endOf(n.Call)) && n.Outcome != session.Open:
 			case !slices.Contains(by, m.by):
@@ -404,8 +422,9 @@ func (t *tree) returnOf(m *made) (at time.Time, ok bool) {
 		at, ok = t.returned[m.link.Text]
 		return at, ok
 	}
-	for _, n := range t.models[m.by.agent] {
-		if !n.Start.Before(endOf(m.by.Call)) && slices.ContainsFunc(n.Links, func(l protocol.Link) bool { return l.As == protocol.Returns && l.Text == "" && l.Tool == m.link.Tool }) {
+	later, _ := slices.BinarySearchFunc(t.models[m.by.agent], endOf(m.by.Call), func(n *node, end time.Time) int { return n.Start.Compare(end) })
+	for _, n := range t.models[m.by.agent][later:] {
+		if slices.ContainsFunc(n.Links, func(l protocol.Link) bool { return l.As == protocol.Returns && l.Text == "" && l.Tool == m.link.Tool }) {
 			return n.Start, true
 		}
 	}
@@ -453,12 +472,15 @@ func (t *tree) placeByTime() {
 		}
 		var by []*node
 		for _, m := range t.all {
+			if !specOf(n.Call).Rules.NoWire || m.by.Start.After(n.Start) {
+				break
+			}
 			back, isBack := t.returned[m.link.Text]
 			if isBack && m.link.Text != "" && !endOf(m.by.Call).After(n.Start) && !back.Before(n.Start) && !slices.Contains(by, m.by) {
 				by = append(by, m.by)
 			}
 		}
-		if len(by) == 1 && specOf(n.Call).Rules.NoWire {
+		if len(by) == 1 {
 			by[0].adopt(n, calls.ByTime)
 			continue
 		}

@@ -145,10 +145,10 @@ function lane(c, x, y) {
     for (let at = cut; at < b; at += 6) c.fillRect(at, y - 1, Math.min(3.5, b - at), 2);
   }
   parts(c, x, y, cut, b);
+  c.globalAlpha = 1;
   for (const s of x.stops || []) if (s.at) sign(c, "asked", xOf(s.at), y);
   if (x.cancel) sign(c, "asked", cut, y);
   if (cut === Infinity || b - cut > 6) sign(c, x.state, b, y);
-  c.globalAlpha = 1;
   c.fillStyle = colors.fg;
   if (ui.lit) for (const [from, to] of x.path || []) c.fillRect(xOf(from) - 1, y + 7, Math.max(xOf(to < 0 ? now() : to) - xOf(from), 1) + 2, 3);
 }
