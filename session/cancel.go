@@ -298,8 +298,8 @@ func (t *Tracker) endCancel(e *Exchange, phase protocol.Phase, f *Frame) {
 		return
 	}
 	class := c.classOf(phase, f)
-	t.classify(c, class)
 	c.Last = since(f.Time, c.Asked)
+	t.classify(c, class)
 	if class == Confirmed {
 		c.Confirmed = f.Time
 		return

@@ -120,7 +120,7 @@ func (l *Log) Asked(c *session.Cancel) {
 	case c.Class == session.Pending:
 		e.Asked, e.Stopped, e.pending = c.Asked, true, true
 	case e.pending:
-		if e.Class, e.pending = c.Class, false; c.Class == session.LateResult {
+		if e.Class, e.pending = c.Class, false; c.Class == session.LateResult || c.Class == session.Crossed {
 			e.Closed = c.Asked.Add(c.Last)
 		}
 		l.release(e)
