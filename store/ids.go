@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/wirectl/wirectl/session"
+	"github.com/wirectl/wirectl/session/join"
 )
 
 // A Sort is an order of exchanges.
@@ -205,8 +206,10 @@ const maxFindings = 20_000
 
 func newFound() found {
 	f := found{advice: map[string]string{}}
-	for _, r := range session.Findings {
-		f.advice[r.Name] = r.Do
+	for _, list := range [][]session.Rule{session.Findings[:], join.Rules[:]} {
+		for _, r := range list {
+			f.advice[r.Name] = r.Do
+		}
 	}
 	return f
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/session"
+	"github.com/wirectl/wirectl/session/join"
 )
 
 // A Frame is a frame for the list.
@@ -522,5 +523,9 @@ func (s *Store) End(err error, cut bool) {
 		s.follower.Release()
 	} else {
 		s.follower.End()
+	}
+	s.runs.joined = -1
+	for _, f := range join.Findings(s.joinWires()) {
+		s.findings.addFinding(s, f)
 	}
 }

@@ -46,6 +46,7 @@ type Head struct {
 	Outcome      session.Outcome
 	Reason       string
 	Waits        []Span // when nothing below it was at work
+	OnPath       bool   // the critical path leads through it
 	Stops        []Stop // how far its cancel went
 
 	first   uint32 // mark of its first call
@@ -303,10 +304,10 @@ func PlaceOf(id string) string {
 const maxTree = 1 << 17
 
 // joinWires finds the places of exchanges in the run of an agent: the turn is their group, and the call
-// of which they are a part their parent.
-func (s *Store) joinWires() {
+// of which they are a part their parent. It returns the tree, or nil if nothing has changed.
+func (s *Store) joinWires() []*calls.Call {
 	if !s.trackers.Joins || s.rows.n > maxTree || s.runs.joined == s.rows.changes {
-		return
+		return nil
 	}
 	list, rows := make([]*calls.Call, 0, s.rows.n), make(map[*calls.Call]*row, s.rows.n)
 	for i := range s.rows.n {
@@ -360,6 +361,11 @@ func (s *Store) joinWires() {
 			}
 			p.path = append(p.path, part)
 			s.runs.joins[r.mark] = p
+			for head := cmp.Or(p.head, p.run); head != 0 && !s.runs.heads[head-1].OnPath; {
+				h := &s.runs.heads[head-1]
+				h.OnPath = true
+				head = cmp.Or(s.runs.joins[h.Under].head, h.Turn)
+			}
 		}
 	}
 	for i := range s.rows.n {
@@ -384,6 +390,7 @@ func (s *Store) joinWires() {
 		}
 	}
 	s.runs.joined = s.rows.changes
+	return tree
 }
 
 // head adds the head that is the first of these rows of the tree, and returns its number.
@@ -432,7 +439,7 @@ func (s *Store) head(tree []*calls.Call, turn, under uint32, rows map[*calls.Cal
 
 func (h *Head) same(as *Head) bool {
 	return h.Agent == as.Agent && h.Name == as.Name && h.Turn == as.Turn && h.Under == as.Under && h.Opened == as.Opened && h.Over == as.Over &&
-		h.Outcome == as.Outcome && h.Reason == as.Reason && slices.Equal(h.Waits, as.Waits) && slices.Equal(h.Stops, as.Stops)
+		h.Outcome == as.Outcome && h.OnPath == as.OnPath && h.Reason == as.Reason && slices.Equal(h.Waits, as.Waits) && slices.Equal(h.Stops, as.Stops)
 }
 
 // gaps returns the times between the spans of a list that none of them covers.

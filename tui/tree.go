@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	tea "github.com/charmbracelet/bubbletea"
+	"github.com/charmbracelet/x/ansi"
 
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/session/join"
@@ -106,7 +107,11 @@ func (m *Model) headRow(l *line, x *store.Exchange, c idColumns, w window) {
 	if h.Open() {
 		over = m.page.now
 	}
-	l.right(render.Paint{}, span(over-h.Opened), c.latency)
+	took := span(over - h.Opened)
+	if m.ids.lit && !h.OnPath {
+		took = ""
+	}
+	l.right(render.Paint{}, took, c.latency)
 	paint, glyph := th.outcome(&store.Exchange{Outcome: h.Outcome})
 	l.glyph(paint, glyph)
 	l.pad(1)
@@ -132,21 +137,24 @@ func (m *Model) headPreview(h *store.Head, n int) []string {
 		return []string{m.rule(title)}
 	}
 	first := h.Stops[0].At
-	w := window{from: first, to: first, width: max(m.width/2-8, 8)}
+	w, name, wire, text := window{from: first, to: first}, 0, 0, 0
 	for _, s := range h.Stops {
+		name, wire, text = max(name, ansi.StringWidth(s.Name)), max(wire, ansi.StringWidth(s.Wire)), max(text, ansi.StringWidth(s.Text))
 		w.to = max(w.to, s.At, s.Ended)
 		if s.Ended == 0 {
 			w.to = max(w.to, m.page.now)
 		}
 	}
+	name, wire = min(name, m.width/5), min(wire, m.width/6)
+	w.width = min(max(m.width-name-wire-text-5, 8), m.width/2)
 	w.from -= max((w.to-w.from)/6, 1)
 	list := []string{m.rule(title + " · cancelled at " + span(first-m.page.overview.First))}
 	for i := range h.Stops {
 		s := &h.Stops[i]
 		l := newLine(m.width)
 		l.pad(1)
-		l.left(th.Kind, middle(s.Name, m.width/6), m.width/6)
-		l.left(th.Dim, middle(s.Wire, 12), 12)
+		l.name(th.Kind, s.Name, name)
+		l.name(th.Dim, s.Wire, wire)
 		m.stopLane(l, s, first, w)
 		l.pad(1)
 		l.addText(render.Paint{}, s.Text, m.width)

@@ -92,11 +92,11 @@ func TestRunIsInterrupted(t *testing.T) {
 	}
 }
 
-// A run of an agent is a tree over all its wires: turns, models, the tools that these call, and the
-// agents that those start.
-func TestAgentRunGolden(t *testing.T) {
+// agentRun is a recorded run of an agent.
+func agentRun(t *testing.T, name string) *store.Store {
+	t.Helper()
 	opener := source.Opener{Getenv: func(string) string { return "" }}
-	in, err := opener.Session(t.Context(), "../test/testdata/runs/claude", decode.Config{Resync: true}, false)
+	in, err := opener.Session(t.Context(), "../test/testdata/runs/"+name, decode.Config{Resync: true}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,6 +105,13 @@ func TestAgentRunGolden(t *testing.T) {
 	if err := s.Take(t.Context(), in.Input, decode.Config{Workers: 1, Resync: true}); err != nil {
 		t.Fatal(err)
 	}
+	return s
+}
+
+// A run of an agent is a tree over all its wires: turns, models, the tools that these call, and the
+// agents that those start.
+func TestAgentRunGolden(t *testing.T) {
+	s := agentRun(t, "claude")
 	for _, size := range sizes {
 		sc := newScreen(t, s, tui.Config{Name: "run:c1a0de", Theme: "dark", Color: true}, size.width, size.height)
 		sc.press("G")
@@ -112,6 +119,17 @@ func TestAgentRunGolden(t *testing.T) {
 		fits(t, sc.model.View(), size.width, size.height)
 		sc.press("g", "p", "jjjjjjjjj") // the cancelled turn
 		golden(t, "agent-path-"+size.name, sc.text())
+		fits(t, sc.model.View(), size.width, size.height)
+	}
+}
+
+// The turn that was cancelled tells how far that went, and the lit path leads through what went on.
+func TestAgentCancelGolden(t *testing.T) {
+	s := agentRun(t, "cancel-made")
+	for _, size := range sizes {
+		sc := newScreen(t, s, tui.Config{Name: "run:ca11ce"}, size.width, size.height)
+		sc.press("g", "p")
+		golden(t, "agent-cancel-"+size.name, sc.text())
 		fits(t, sc.model.View(), size.width, size.height)
 	}
 }

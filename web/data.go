@@ -160,6 +160,7 @@ type head struct {
 	Open    bool    `json:"open,omitempty"`
 	Reason  string  `json:"reason,omitempty"`
 	Waits   []span  `json:"waits,omitempty"`
+	OnPath  bool    `json:"onPath,omitempty"`
 	Stops   []stop  `json:"stops,omitempty"` // how far its cancel went
 }
 
@@ -190,7 +191,7 @@ func headsOf(list []store.Head, c clock) (out []head) {
 		h := &list[i]
 		x := head{
 			Number: h.Number, Agent: h.Agent, Name: text(h.Name), Turn: h.Turn, Under: h.Under, Opened: c.since(h.Opened), End: c.since(h.Over),
-			Outcome: h.Outcome.String(), State: stateOf(h.Outcome.String(), h.Outcome), Open: h.Open(), Reason: text(h.Reason), Waits: spansOf(h.Waits, c),
+			Outcome: h.Outcome.String(), State: stateOf(h.Outcome.String(), h.Outcome), Open: h.Open(), Reason: text(h.Reason), Waits: spansOf(h.Waits, c), OnPath: h.OnPath,
 		}
 		if h.Open() {
 			x.Outcome, x.State = "in flight", "in-flight"

@@ -30,9 +30,11 @@ func Findings(tree []*calls.Call) (found []session.Finding) {
 	for i, c := range tree {
 		switch {
 		case c.Place.Turn && c.Stopped:
-			for j := i + 1; j < len(tree) && tree[j].Place.Depth > 0; j++ {
-				found = append(found, lost(tree[i+1:], tree[j])...)
+			end := i + 1
+			for end < len(tree) && tree[end].Place.Depth > 0 {
+				end++
 			}
+			found = append(found, lost(tree[i+1:end])...)
 		case c.Protocol == processes && c.Kind == "agent" && c.Outcome != session.Open:
 			found = append(found, outlived(tree, c)...)
 		}
@@ -45,16 +47,10 @@ const processes = "process"
 
 func endOf(c *calls.Call) time.Time { return c.Start.Add(c.Duration) }
 
-// lost returns the finding that a call of a cancelled turn went on. Turn begins with the calls of the turn.
-func lost(turn []*calls.Call, c *calls.Call) []session.Finding {
-	if c.Stopped || c.Place.Agent {
-		return nil
-	}
+// lost returns the findings that calls of a cancelled turn went on.
+func lost(turn []*calls.Call) (found []session.Finding) {
 	var first, last *calls.Call // that were cancelled
 	for _, s := range turn {
-		if s.Place.Depth == 0 {
-			break
-		}
 		if !s.Stopped || s.Place.Agent {
 			continue
 		}
@@ -65,14 +61,17 @@ func lost(turn []*calls.Call, c *calls.Call) []session.Finding {
 			last = s
 		}
 	}
-	if first == nil || !c.Start.Before(stoppedAt(first)) || !endOf(c).After(stoppedAt(last).Add(grace)) {
-		return nil
+	for _, c := range turn {
+		if first == nil || c.Stopped || c.Place.Agent || !c.Start.Before(stoppedAt(first)) || !endOf(c).After(stoppedAt(last).Add(grace)) {
+			continue
+		}
+		how := "went on for " + table.Millis(endOf(c).Sub(stoppedAt(first))).String()
+		if c.Outcome == session.Open {
+			how = "went on"
+		}
+		found = append(found, finding(0, c, fmt.Sprintf("%s %s after %s was cancelled", title(c), how, title(first))))
 	}
-	how := "went on for " + table.Millis(endOf(c).Sub(stoppedAt(first))).String()
-	if c.Outcome == session.Open {
-		how = "went on"
-	}
-	return []session.Finding{finding(0, c, fmt.Sprintf("%s %s after %s was cancelled", title(c), how, title(first)))}
+	return found
 }
 
 // outlived returns the findings about what went on after an agent had ended.

@@ -126,7 +126,7 @@ function pan(share) {
 function lane(c, x, y) {
   const end = endOf(x), stopped = x.stops?.length ? x.stops[0].at : x.cancel ? x.asked : Infinity;
   const a = xOf(x.opened), b = Math.max(xOf(end), a + 1), cut = xOf(stopped), until = Math.min(b, cut), role = roleColors[x.role];
-  const lit = !ui.lit || x.isHead || x.path ? 1 : 0.25;
+  const lit = !ui.lit || x.onPath || x.path ? 1 : 0.25;
   c.globalAlpha = 0.16 * lit;
   c.fillStyle = role ? colors[role] : colorOf(x.cancel ? "cancelled" : x.state);
   c.fillRect(a, y - 6, until - a, 12);

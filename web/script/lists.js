@@ -213,9 +213,9 @@ function fillExchange(x, put) {
     put(5, x.asks || (x.name ? x.kind : ""), "dim");
   }
   put(8, x.outcome + (x.after ? " +" + number(x.after) : ""), classOf(x.state));
-  const took = ui.lit && !x.isHead ? onPath(x) : tookOf(x);
-  put(9, ui.lit && !x.isHead && !x.path ? "" : session.about.timed && (took > 0 || x.open) ? span(took) : "", "r dim");
-  return ui.lit && !x.path && !x.isHead ? " unlit" : "";
+  const took = ui.lit && !x.onPath ? onPath(x) : tookOf(x);
+  put(9, ui.lit && !x.onPath && !x.path ? "" : session.about.timed && (took > 0 || x.open) ? span(took) : "", "r dim");
+  return ui.lit && !x.path && !x.onPath ? " unlit" : "";
 }
 
 function paintLanes(canvas, width, height, first, last) {
