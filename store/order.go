@@ -268,6 +268,8 @@ func (o *sorted) group(n uint32) *Group {
 			}
 		case GroupRun:
 			switch g.Name = "no run"; {
+			case o.trackers.Joins && n == 0 && len(o.runs.heads) == 0:
+				g.Name = "calls"
 			case o.trackers.Joins && n == 0:
 				g.Name = "other calls"
 			case o.trackers.Joins:

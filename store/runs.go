@@ -27,6 +27,8 @@ type runs struct {
 	of    map[string]*episode
 	// joined is the number of the last change of a row that the tree of an agent's run knows.
 	joined int64
+	made   time.Time // when it was made, and how long that took
+	took   time.Duration
 	heads  []Head               // of that tree, by number, from 1
 	joins  map[uint32]placement // in that tree, by mark
 }
@@ -306,8 +308,12 @@ const maxTree = 1 << 17
 // joinWires finds the places of exchanges in the run of an agent: the turn is their group, and the call
 // of which they are a part their parent. It returns the tree, or nil if nothing has changed.
 func (s *Store) joinWires() []*calls.Call {
-	if !s.trackers.Joins || s.rows.n > maxTree || s.runs.joined == s.rows.changes {
+	began := time.Now()
+	switch {
+	case !s.trackers.Joins, s.rows.n > maxTree, s.runs.joined == s.rows.changes:
 		return nil
+	case !s.ended && s.rows.n > shortOrder && began.Sub(s.runs.made) < 10*s.runs.took:
+		return nil // it takes long, and more will come
 	}
 	list, rows := make([]*calls.Call, 0, s.rows.n), make(map[*calls.Call]*row, s.rows.n)
 	for i := range s.rows.n {
@@ -389,7 +395,8 @@ func (s *Store) joinWires() []*calls.Call {
 			h.changed = s.rows.changes
 		}
 	}
-	s.runs.joined = s.rows.changes
+	s.runs.joined, s.runs.made = s.rows.changes, time.Now()
+	s.runs.took = s.runs.made.Sub(began)
 	return tree
 }
 

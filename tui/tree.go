@@ -115,7 +115,7 @@ func (m *Model) headRow(l *line, x *store.Exchange, c idColumns, w window) {
 	paint, glyph := th.outcome(&store.Exchange{Outcome: h.Outcome})
 	l.glyph(paint, glyph)
 	l.pad(1)
-	l.left(paint, h.Outcome.String(), c.outcome-2)
+	l.left(paint, (&store.Exchange{Outcome: h.Outcome}).OutcomeName(), c.outcome-2)
 }
 
 // headPreview draws how far the cancel of a turn went, each call over the time from shortly before it.

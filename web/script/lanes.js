@@ -69,7 +69,7 @@ function sign(c, state, x, y) {
 const marks = [["part", "part"], ["done", "done"], ["failed", "failed"], ["asked", "cancel asked"], ["after", "came after it"], ["cancelled", "cancelled"], ["silent", "no answer"], ["in-flight", "in flight"]];
 function legend() {
   const roles = ui.byRun ? [...Object.keys(letters).slice(0, 4), "waiting"] : [];
-  $("legend").replaceChildren(...roles.map((role) => [role, role]).concat(roles.length ? marks.slice(1) : marks).map(([state, text]) => {
+  $("legend").replaceChildren(...roles.map((role) => [role, [letters[role], role].filter(Boolean).join(" ")]).concat(roles.length ? marks.slice(1) : marks).map(([state, text]) => {
     const e = part(""), mark = document.createElement("canvas"), c = fitted(mark, 14, 14);
     if (roles.includes(state)) {
       c.fillStyle = colors[roleColors[state] || "wait"];

@@ -268,6 +268,7 @@ const named = { " ": "space", Escape: "esc", Enter: "enter", ArrowUp: "↑", Arr
 function filterHelp() {
   const e = part("", "", "section");
   e.append(part("Filters", "", "h3"), part("any text, or words and conditions joined by and:", "", "p"), part(Object.keys(words).join(" "), "dim", "p"), part(Object.keys(fields).join(" ") + "  with == != ~ < >", "dim", "p"), part('late and kind==tools/call', "id", "p"));
+  e.append(part("Rows of a run", "", "h3"), part(Object.entries(letters).map(([role, letter]) => letter + " " + (role === "user" ? "waits for the user" : role)).join("  "), "", "p"));
   return e;
 }
 

@@ -68,7 +68,7 @@ function headingOf(h) {
 function runHeading(run, list, open, end) {
   const opened = Math.min(...list.slice(0, 1000).map((x) => x.opened)), last = list[list.length - 1];
   return {
-    mark: "run " + run, run, place: "", id: run.slice(0, 8), name: run ? "run" : session.about.joins ? "other calls" : "no run", kind: "", first: list[0].first || 0, frames: [], below: [],
+    mark: "run " + run, run, place: "", id: run.slice(0, 8), name: run ? "run" : session.about.joins ? session.heads.size ? "other calls" : "calls" : "no run", kind: "", first: list[0].first || 0, frames: [], below: [],
     dir: 0, opened, end, took: end - opened, open, outcome: open ? "in flight" : last.outcome, state: open ? "in-flight" : last.state, bytes: 0, conn: 0, parts: 0,
   };
 }
