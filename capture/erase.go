@@ -77,16 +77,84 @@ type eraser struct {
 type finder struct {
 	*regexp.Regexp
 	groups []int
+	filter *prefilter // of values
+}
+
+// appendSpans appends what the finder finds in a text. Every match has a word of the filter, where accept, if not
+// nil, reports true. The expression is slow, and only tried from there on.
+func (f *finder) appendSpans(spans []span, text []byte, filter *prefilter, accept func(text []byte, start, end int) bool) []span {
+	add := func(m []int, from int) {
+		for _, group := range f.groups {
+			if s := (span{from + m[2*group], from + m[2*group+1]}); m[2*group] < m[2*group+1] {
+				spans = append(spans, s)
+			}
+		}
+	}
+	if filter.blind {
+		for _, m := range f.FindAllSubmatchIndex(text, -1) {
+			add(m, 0)
+		}
+		return spans
+	}
+	for from := 0; ; {
+		at := filter.next(text, from, accept)
+		if at < 0 {
+			return spans
+		}
+		from = max(from, wordBefore(text, at)-1) // a match may begin before its word: with other flags, and the sign before it
+		m := f.FindSubmatchIndex(text[from:])
+		if m == nil {
+			return spans
+		}
+		add(m, from)
+		from += m[1]
+	}
+}
+
+// maxWord bounds the words before a key that are looked at.
+const maxWord = 1 << 10
+
+// wordBefore returns where the word begins that is before, or around, a place in a text.
+func wordBefore(text []byte, at int) int {
+	start := at
+	for ; start > 0 && at-start < maxWord; start-- {
+		if c := text[start-1]; c != '-' && c != '_' && !('0' <= c && c <= '9') && !('a' <= lower(c) && lower(c) <= 'z') {
+			break
+		}
+	}
+	return start
+}
+
+// isAssigned reports whether something may be assigned to a key, or follow it as a flag.
+func isAssigned(text []byte, start, end int) bool {
+	if text[end-1] >= utf8.RuneSelf { // a letter of a key, and maybe not the last one
+		return true
+	}
+	rest := text[end:]
+	if len(rest) > 0 && (rest[0] == '"' || rest[0] == '\'') {
+		rest = rest[1:]
+	}
+	after := bytes.TrimLeft(rest, " \t\n\f\r")
+	if len(after) > 0 && (after[0] == ':' || after[0] == '=') {
+		return true
+	}
+	begin := wordBefore(text, start)
+	return len(after) < len(rest) && (start-begin >= maxWord || bytes.Contains(text[begin:start], []byte("--")))
 }
 
 func newEraser(x Redaction) *eraser {
 	e := &eraser{keys: map[string]bool{}, verdicts: map[string]bool{}, name: x.Name}
 	var names, words []string // of the prefilters
 	for _, re := range x.Values {
-		e.values = append(e.values, finder{re, []int{max(0, re.SubexpIndex(secretGroup))}})
-		if words = append(words, forms()[re]...); forms()[re] == nil {
-			words = append(words, "")
+		own := forms()[re]
+		if own == nil {
+			own = []string{""}
+			if literal, isAll := re.LiteralPrefix(); isAll && re.String() == regexp.QuoteMeta(literal) {
+				own[0] = string(lowered([]byte(literal)))
+			}
 		}
+		e.values = append(e.values, finder{re, []int{max(0, re.SubexpIndex(secretGroup))}, newPrefilter(own)})
+		words = append(words, own...)
 	}
 	var patterns, humps, lines, cookies []string
 	for _, key := range x.Keys {
@@ -303,22 +371,11 @@ type span struct{ start, end int }
 
 // find returns where the secrets in a text are, in order and without overlaps.
 func (e *eraser) find(text []byte) (spans []span) {
-	for _, by := range []struct {
-		filter  *prefilter
-		finders []finder
-	}{{e.mayMatch, e.values}, {e.mayName, e.assigned}} {
-		if !by.filter.mayMatch(text) {
-			continue
-		}
-		for _, f := range by.finders {
-			for _, m := range f.FindAllSubmatchIndex(text, -1) {
-				for _, group := range f.groups {
-					if s := (span{m[2*group], m[2*group+1]}); s.start < s.end {
-						spans = append(spans, s)
-					}
-				}
-			}
-		}
+	for _, f := range e.values {
+		spans = f.appendSpans(spans, text, f.filter, nil)
+	}
+	for _, f := range e.assigned {
+		spans = f.appendSpans(spans, text, e.mayName, isAssigned)
 	}
 	slices.SortFunc(spans, func(a, b span) int { return a.start - b.start })
 	joined := spans[:0]
@@ -414,27 +471,37 @@ func lower(c byte) byte {
 	return c
 }
 
-// mayMatch reports whether some pattern could match.
-func (p *prefilter) mayMatch(text []byte) bool {
-	if p.blind {
-		return true
+func lowered(word []byte) []byte {
+	for i, c := range word {
+		word[i] = lower(c)
 	}
-	for i := 1; i < len(text); i++ {
-		if p.seconds[text[i-1]]>>(text[i]&63)&1 != 0 && p.begins(text[i-1:]) {
-			return true
-		}
-	}
-	return false
+	return word
 }
 
-// begins reports whether a text begins with a word.
-func (p *prefilter) begins(text []byte) bool {
-	return slices.ContainsFunc(p.words[lower(text[0])], func(w string) bool {
-		for _, c := range text {
-			switch c = lower(c); {
+// mayMatch reports whether some pattern could match.
+func (p *prefilter) mayMatch(text []byte) bool { return p.next(text, 0, nil) >= 0 }
+
+// next returns where the next word begins that accept, if not nil, accepts; -1 if there is none.
+func (p *prefilter) next(text []byte, from int, accept func(text []byte, start, end int) bool) int {
+	if p.blind {
+		return 0
+	}
+	for i := from + 1; i < len(text); i++ {
+		if p.seconds[text[i-1]]>>(text[i]&63)&1 != 0 && p.begins(text, i-1, accept) {
+			return i - 1
+		}
+	}
+	return -1
+}
+
+// begins reports whether a word begins at a place in a text, and is accepted.
+func (p *prefilter) begins(text []byte, start int, accept func(text []byte, start, end int) bool) bool {
+	return slices.ContainsFunc(p.words[lower(text[start])], func(w string) bool {
+		for i := start; i < len(text); i++ {
+			switch c := lower(text[i]); {
 			case c == w[0]:
 				if w = w[1:]; w == "" {
-					return true
+					return accept == nil || accept(text, start, i+1)
 				}
 			case c != '-' && c != '_':
 				return false
