@@ -65,8 +65,10 @@ type eraser struct {
 	values   []finder
 	assigned []finder // of secret keys in text, with their values
 	name     func(secret []byte) string
-	harmless string // a key that looks secret but is not
-	blind    bool   // some bytes could not be searched for keys
+	keepsOwn bool
+	own      *outliner // knows what belongs to the protocol; nil if that does not matter
+	harmless string    // a key that looks secret but is not
+	blind    bool      // some bytes could not be searched for keys
 
 	mayMatch *prefilter // of values
 	mayName  *prefilter // of assigned
@@ -143,7 +145,7 @@ func isAssigned(text []byte, start, end int) bool {
 }
 
 func newEraser(x Redaction) *eraser {
-	e := &eraser{keys: map[string]bool{}, verdicts: map[string]bool{}, name: x.Name}
+	e := &eraser{keys: map[string]bool{}, verdicts: map[string]bool{}, name: x.Name, keepsOwn: x.KeepsOwn}
 	var names, words []string // of the prefilters
 	for _, re := range x.Values {
 		own := forms()[re]
@@ -319,10 +321,16 @@ func (e *eraser) json(dst, text []byte) []byte {
 
 func (e *eraser) appendName(dst, token []byte) (_ []byte, name string, hidden bool) {
 	key, _ := jsonscan.Unquote(token)
-	return append(dst, token...), "", e.isSecret(key)
+	if e.own != nil {
+		name = string(key)
+	}
+	return append(dst, token...), name, e.isSecret(key)
 }
 
-func (e *eraser) appendValue(dst, token []byte, _ int, _ []string, hidden bool) []byte {
+func (e *eraser) appendValue(dst, token []byte, _ int, path []string, hidden bool) []byte {
+	if !hidden && e.isOwn(path, token) {
+		return append(dst, token...)
+	}
 	text := token
 	if isString := token[0] == '"'; isString {
 		text, _ = jsonscan.Unquote(token)
@@ -342,7 +350,11 @@ func (e *eraser) inside(text []byte, hidden bool) []byte {
 	case hidden:
 		return e.hidden(text)
 	case len(text) > 1 && (text[0] == '{' || text[0] == '[') && jsonscan.WellFormed(text) == nil:
-		return e.json(nil, text)
+		own := e.own
+		e.own = nil
+		clean := e.json(nil, text)
+		e.own = own
+		return clean
 	}
 	return e.text(text)
 }

@@ -47,6 +47,8 @@ type Redaction struct {
 	// be told from others; "" is the usual text. The name must not let anybody guess the secret, as
 	// a hash of a short one would. Where lengths must stay, it is still asterisks.
 	Name func(secret []byte) string
+	// KeepsOwn keeps what belongs to the protocol, such as methods, ids and the names of tools, whatever Values match.
+	KeepsOwn bool
 	// Protocol is the protocol of all frames. If it is nil, each record names its own, or
 	// else the payload determines it.
 	Protocol protocol.Protocol
@@ -213,6 +215,9 @@ func stars(b []byte) []byte { return bytes.Repeat([]byte("*"), len(b)) }
 func (x *redactor) cleaned(dst []byte, r *Record, p protocol.Protocol) []byte {
 	payload := r.Payload()
 	x.eraser.harmless = all.Of(p).NoSecret
+	if x.eraser.keepsOwn {
+		x.eraser.own = &outliner{also: kept[p.Name()]}
+	}
 	if p, ok := p.(protobuf.Edited); ok {
 		if clean, err := p.AppendEdited(dst, payload, x.eraser); err == nil {
 			return clean

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,12 +37,14 @@ func convertCommand(inv *invocation) *cli.Command {
 			&cli.StringSliceFlag{Name: "redact", Usage: "redact values with the name `KEY`, such as apiKey"},
 			&cli.StringSliceFlag{Name: "redact-value", Usage: "redact values that match `REGEX`"},
 			&cli.BoolFlag{Name: "keep-secrets", Usage: "keep known secrets, such as tokens and passwords"},
+			shareFlag(),
+			&cli.BoolFlag{Name: "dry-run", Usage: "with --share: write no OUT, but list what would be replaced"},
 			&cli.StringFlag{Name: "dir", Usage: "direction of frames that do not state one: c2u (controller to unit) or u2c"},
 			&cli.BoolFlag{Name: "resync", Usage: "skip invalid bytes and resume at the next plausible frame"},
 			grpcEncodingFlag(),
 			quietFlag(),
 		}, inputFlags()...),
-		Action: inv.does(runConvert),
+		Action: inv.does(runConvert, excludes("keep-secrets", "share"), needs("dry-run", "share")),
 	}
 }
 
@@ -56,6 +59,7 @@ type conversion struct {
 	cfg       decode.Config
 	dir       frame.Dir
 	redaction capture.Redaction
+	share     *capture.Share // nil without --share
 }
 
 func runConvert(inv *invocation, c *cli.Context) error {
@@ -76,8 +80,14 @@ func runConvert(inv *invocation, c *cli.Context) error {
 		return v.outcome(v.write(r))
 	}
 	redacted := convert.Redact(r, v.redaction)
+	if c.Bool("dry-run") {
+		return v.outcome(cmp.Or(convert.Drain(redacted), v.share.Write(inv.Stdout)))
+	}
 	err = v.write(redacted)
-	if redacted.Count > 0 {
+	switch {
+	case v.share != nil:
+		v.note(v.share.Summary())
+	case redacted.Count > 0:
 		v.note("secrets were removed from " + render.Count(redacted.Count, "record") + "; --keep-secrets keeps known secrets")
 	}
 	return v.outcome(err)
@@ -85,6 +95,9 @@ func runConvert(inv *invocation, c *cli.Context) error {
 
 // newConversion reads the operands and flags.
 func newConversion(inv *invocation, c *cli.Context) (*conversion, error) {
+	if c.Bool("dry-run") && len(inv.Operands) == 1 {
+		inv.Operands = append(inv.Operands, "nothing.pcapng")
+	}
 	if len(inv.Operands) != 2 {
 		return nil, usagef("convert takes two operands, IN and OUT; got %d", len(inv.Operands))
 	}
@@ -108,14 +121,34 @@ func newConversion(inv *invocation, c *cli.Context) (*conversion, error) {
 	if c.IsSet("redact") { // it is incomplete, so say it even with --quiet
 		say = func(text string) { inv.say(v.in, text) }
 	}
+	if c.Bool("share") {
+		v.share, err = v.shared(&v.redaction)
+	}
 	v.redaction.Blind = capture.BlindSpot(say)
-	return v, convert.NotSame(v.in, v.out)
+	return v, cmp.Or(err, convert.NotSame(v.in, v.out))
+}
+
+func shareFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "share", Usage: "also replace e-mail addresses and the names of users and hosts, by names that stay the same: user-1"}
+}
+
+// shared learns what is to be replaced in IN, beside what x removes.
+func (v *conversion) shared(x *capture.Redaction) (*capture.Share, error) {
+	if !convert.IsRereadable(v.in) {
+		return nil, usagef("--share reads its input twice: save %s to a file first", label(v.in))
+	}
+	r, done, err := v.open(v.c.Context)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	return convert.Share(r, x), nil
 }
 
 // needed returns the redaction if it would change anything in IN, or if that cannot be known
 // before: a session without changes must not be marked as redacted.
 func (v *conversion) needed() (capture.Redaction, error) {
-	if v.redaction.IsEmpty() || !convert.IsRereadable(v.in) {
+	if v.redaction.IsEmpty() || v.share != nil || !convert.IsRereadable(v.in) {
 		return v.redaction, nil
 	}
 	r, done, err := v.open(v.c.Context)

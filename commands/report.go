@@ -31,11 +31,12 @@ func reportCommand(inv *invocation) *cli.Command {
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "-", Usage: "write the page to `FILE`; - is standard output"},
 			&cli.BoolFlag{Name: "keep-secrets", Usage: "keep known secrets, such as tokens and passwords"},
+			shareFlag(),
 			pricesFlag(),
 			grpcEncodingFlag(),
 			quietFlag(),
 		}, inputFlags()...),
-		Action: inv.does(runReport),
+		Action: inv.does(runReport, excludes("keep-secrets", "share")),
 	}
 }
 
@@ -99,6 +100,13 @@ func keepSession(inv *invocation, c *cli.Context, names []string, cfg decode.Con
 	if !c.Bool("keep-secrets") {
 		x := capture.Secrets()
 		x.Protocol, x.Calls = cfg.Protocol, cfg.Calls
+		if c.Bool("share") {
+			share, err := v.shared(&x)
+			if err != nil {
+				return err
+			}
+			defer func() { v.note(share.Summary()) }()
+		}
 		x.Blind = capture.BlindSpot(cfg.Notice)
 		r = convert.Redact(r, x)
 	}

@@ -8,15 +8,19 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/decode/convert"
 	"github.com/wirectl/wirectl/decode/track"
 	"github.com/wirectl/wirectl/fixtures"
+	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/session"
 )
 
@@ -85,14 +89,50 @@ func recordings(t *testing.T) map[string]fs.FS {
 	return all
 }
 
-// follow returns the trackers of a recorded session.
-func follow(t *testing.T, fsys fs.FS) []track.Tracker {
+// A session that was made fit to be shared is understood as the original; sizes may differ.
+func TestSharedRecordings(t *testing.T) {
+	sizes := regexp.MustCompile(`, given [^\n]*?(, \d+ parts)?\n`)
+	for name, fsys := range recordings(t) {
+		var x capture.Redaction
+		share := convert.Share(known(t, fsys), &x)
+		got := describe(followed(t, convert.Redact(known(t, fsys), x)))
+		want := describe(follow(t, fsys))
+		if diff := gocmp.Diff(sizes.ReplaceAllString(want, "$1\n"), sizes.ReplaceAllString(got, "$1\n")); diff != "" {
+			t.Errorf("%s: %s: %s", name, share.Summary(), diff)
+		}
+	}
+}
+
+func recording(t *testing.T, fsys fs.FS) capture.Reader {
 	t.Helper()
-	cfg := decode.Config{Workers: 1, Resync: true}
-	r, err := decode.OpenRecording(fsys, cfg)
+	r, err := decode.OpenRecording(fsys, decode.Config{Workers: 1, Resync: true})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return r
+}
+
+// known returns a recording with the protocol of each frame.
+func known(t *testing.T, fsys fs.FS) capture.Reader {
+	t.Helper()
+	cfg := decode.Config{Workers: 1, Resync: true}
+	r, done, err := convert.Open(t.Context(), "recording", decode.Input{Capture: recording(t, fsys)}, cfg, frame.DirUnknown, func(_ frame.Framing, err error) error { return err })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(done)
+	return r
+}
+
+// follow returns the trackers of a recorded session.
+func follow(t *testing.T, fsys fs.FS) []track.Tracker {
+	t.Helper()
+	return followed(t, recording(t, fsys))
+}
+
+func followed(t *testing.T, r capture.Reader) []track.Tracker {
+	t.Helper()
+	cfg := decode.Config{Workers: 1, Resync: true}
 	in := decode.Input{Capture: r}
 	ts := track.Trackers{Forms: true}
 	f := track.NewFollower(&ts, in, cfg)
@@ -107,8 +147,12 @@ func follow(t *testing.T, fsys fs.FS) []track.Tracker {
 // understood describes what the trackers of a session have found.
 func understood(t *testing.T, fsys fs.FS) string {
 	t.Helper()
+	return describe(follow(t, fsys))
+}
+
+func describe(list []track.Tracker) string {
 	var b strings.Builder
-	for _, tr := range follow(t, fsys) {
+	for _, tr := range list {
 		fmt.Fprintf(&b, "%s\n\n", strings.Join(append([]string{tr.Protocol.Name()}, tr.Versions()...), " "))
 		exchanges := slices.SortedFunc(tr.Exchanges(), func(a, b *session.Exchange) int {
 			return cmp.Or(cmp.Compare(a.First, b.First), cmp.Compare(a.Conn, b.Conn))

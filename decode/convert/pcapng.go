@@ -201,6 +201,36 @@ func HoldsSecrets(r capture.Reader, x capture.Redaction) bool {
 	return true
 }
 
+// Share reads a session to learn what is to be replaced in it before it is shown to others. It adds to x what
+// does that. An error of r counts as its end, as for [HoldsSecrets].
+func Share(r capture.Reader, x *capture.Redaction) *capture.Share {
+	s := capture.NewShare()
+	about := r.Session()
+	for _, text := range []string{about.Controller, about.Unit, about.Comment} {
+		s.Learn([]byte(text))
+	}
+	var rec capture.Record
+	for r.Next(&rec) == nil {
+		s.LearnRecord(&rec)
+	}
+	own := s.Redaction()
+	x.Keys, x.Values = append(own.Keys, x.Keys...), append(own.Values, x.Values...)
+	x.Name, x.KeepsOwn = own.Name, own.KeepsOwn
+	return s
+}
+
+// Drain reads a session to its end.
+func Drain(r capture.Reader) error {
+	var rec capture.Record
+	for {
+		if err := r.Next(&rec); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+}
+
 // describe reads the description of the session.
 func (rd *Redacted) describe() {
 	rd.original = *rd.reader.Session()

@@ -109,7 +109,7 @@ func (s *Safety) compare(it contract.Item, wire string) {
 	definition := string(jsonscan.AppendCompact(nil, it.JSON))
 	for name, other := range servers {
 		if other.definition != definition {
-			s.note("shadowed-tool", session.Warning, []int64{other.frame, s.at[0]}, fmt.Sprintf("tool %s of %s is a tool of %s, too, with another definition", contract.Plain(it.Name), wire, name))
+			s.finding("shadowed-tool", session.Warning, []int64{other.frame, s.at[0]}, fmt.Sprintf("tool %s of %s is a tool of %s, too, with another definition", contract.Plain(it.Name), wire, name))
 			return
 		}
 	}
@@ -133,13 +133,13 @@ func (s *Safety) checkText(what string, value []byte, severity session.Severity)
 	}
 	for text := range texts(value) {
 		if hidden, n := tagText(text); n > 0 {
-			s.note("tag-characters", severity, s.at, fmt.Sprintf("%s has %s: %q", what, render.Count(int64(n), "tag character"), render.Shorten(hidden, maxShown)))
+			s.finding("tag-characters", severity, s.at, fmt.Sprintf("%s has %s: %q", what, render.Count(int64(n), "tag character"), render.Shorten(hidden, maxShown)))
 		}
 		if at := openOverride(text); at >= 0 {
-			s.note("bidi-override", severity, s.at, fmt.Sprintf("%s does not end the override before %q", what, render.Shorten(text[at:], maxShown)))
+			s.finding("bidi-override", severity, s.at, fmt.Sprintf("%s does not end the override before %q", what, render.Shorten(text[at:], maxShown)))
 		}
 		if found := markupPattern.FindStringIndex(text); found != nil {
-			s.note("instruction-markup", session.Note, s.at, fmt.Sprintf("%s has %q", what, render.Shorten(text[found[0]:], maxShown)))
+			s.finding("instruction-markup", session.Note, s.at, fmt.Sprintf("%s has %q", what, render.Shorten(text[found[0]:], maxShown)))
 		}
 	}
 }
@@ -220,12 +220,12 @@ func (s *Safety) checkTarget(target string) {
 		if err != nil || value == "" || !slices.Contains(tokenNames, strings.ToLower(name)) {
 			continue
 		}
-		s.note("token-in-url", session.Warning, s.at, fmt.Sprintf("the URL of the request has the parameter %s", contract.Plain(name)))
+		s.finding("token-in-url", session.Warning, s.at, fmt.Sprintf("the URL of the request has the parameter %s", contract.Plain(name)))
 	}
 }
 
-// note keeps a finding; one about the same text of another frame is left out.
-func (s *Safety) note(name string, severity session.Severity, frames []int64, message string) {
+// finding keeps a finding; one about the same text of another frame is left out.
+func (s *Safety) finding(name string, severity session.Severity, frames []int64, message string) {
 	if s.found == nil {
 		s.found = map[string]int{}
 	}
