@@ -298,7 +298,7 @@ func AppendMeta(dst []byte, f *frame.Frame, verbatim bool) []byte {
 		add(`"compressed":true}`)
 	}
 	switch {
-	case f.Gap || f.Size() == 0:
+	case f.Gap || len(f.Payload()) == 0:
 	case !f.Meta.Apart:
 		add(`"at":[`)
 		dst = strconv.AppendInt(dst, int64(f.Start), 10)
