@@ -86,6 +86,11 @@ func openForm(form *source.Form, f *source.File, h *source.Head, cfg Config) (In
 	if form.Piped && !f.AtHand && !f.Live {
 		f.Reader, f.Live = &pausing{Reader: f.Reader}, true
 	}
+	if mark := "\xef\xbb\xbf"; bytes.HasPrefix(h.Bytes, []byte(mark)) { // editors on Windows write one
+		if _, err := io.ReadFull(f.Reader, make([]byte, len(mark))); err != nil {
+			return Input{}, err
+		}
+	}
 	f.Keylog, f.Field = cfg.Keylog, cfg.Field
 	r, err := form.Open(f)
 	if err != nil {

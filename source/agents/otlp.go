@@ -229,7 +229,7 @@ func (t *telemetry) advance() {
 		t.queue.Err = err
 	default:
 		var b batch
-		if t.parser.Parse(bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")), &b) == nil {
+		if t.parser.Parse(text, &b) == nil {
 			t.takeBatch(&b)
 		}
 	}

@@ -151,7 +151,7 @@ type conn struct {
 
 func open(f *source.File) (source.Reader, error) {
 	in := &bounded{r: f.Reader}
-	r := &reader{input: in, json: json.NewDecoder(&withoutMark{r: in}), shared: map[string]*conn{}}
+	r := &reader{input: in, json: json.NewDecoder(in), shared: map[string]*conn{}}
 	r.more = r.readEntry
 	err := r.enter("log")
 	if err == nil {
@@ -185,27 +185,6 @@ func (b *bounded) Read(p []byte) (int, error) {
 	n, err := b.r.Read(p)
 	b.left -= n
 	return n, err
-}
-
-// withoutMark drops a byte order mark.
-type withoutMark struct {
-	r     io.Reader
-	begun bool
-}
-
-func (w *withoutMark) Read(p []byte) (int, error) {
-	if w.begun {
-		return w.r.Read(p)
-	}
-	w.begun = true
-	var mark [3]byte
-	n, err := io.ReadFull(w.r, mark[:])
-	head := bytes.TrimPrefix(mark[:n], []byte("\xef\xbb\xbf"))
-	if err == nil || err == io.ErrUnexpectedEOF {
-		w.r = io.MultiReader(bytes.NewReader(head), w.r)
-		return w.r.Read(p)
-	}
-	return 0, err
 }
 
 // enter reads up to the value of that member of an object.

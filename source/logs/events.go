@@ -98,7 +98,6 @@ func openEvents(f *source.File) (source.Reader, error) {
 			}
 		}
 	}
-	start = bytes.TrimPrefix(start, []byte("\xef\xbb\xbf"))
 	head, events := splitHead(start)
 	path, body := "/unknown", "{}"
 	event := source.Members(data)

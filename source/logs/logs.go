@@ -394,7 +394,7 @@ func openHistory(f *source.File) (source.Reader, error) {
 		Duration  float64
 	}
 	var wrong *json.UnmarshalTypeError
-	if err := json.Unmarshal(bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")), &items); err != nil && !errors.As(err, &wrong) {
+	if err := json.Unmarshal(text, &items); err != nil && !errors.As(err, &wrong) {
 		return nil, err
 	}
 	var entries []entry
