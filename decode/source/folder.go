@@ -3,6 +3,7 @@ package source
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"io"
 	"io/fs"
 	"os"
@@ -23,8 +24,9 @@ const (
 )
 
 // Sessions returns the files of other programs in a folder and those below, in the order of their
-// first times, without those that belong to the session of another. It returns nil for anything else
-// than a folder, and for a recording or a run.
+// first times, without those that belong to the session of another; also those that may not be opened, so
+// that they are not passed over in silence. It returns nil for anything else than a folder, and for a
+// recording or a run.
 func Sessions(folder string) (names []string) {
 	info, err := os.Stat(folder)
 	if err != nil || !info.IsDir() || recordingFolder(folder) != nil || isRunFolder(folder) {
@@ -37,7 +39,10 @@ func Sessions(folder string) (names []string) {
 		if err != nil || !entry.Type().IsRegular() {
 			return nil //nolint:nilerr // see above
 		}
-		h := headOf(fsys, name)
+		h, err := headOf(fsys, name)
+		if errors.Is(err, fs.ErrPermission) {
+			found = append(found, session{name: filepath.Join(folder, filepath.FromSlash(name))})
+		}
 		if form := forms.Detect(h); form != nil && form.Open != nil && (form.Beside == nil || !form.Beside(fsys, name)) {
 			found = append(found, session{filepath.Join(folder, filepath.FromSlash(name)), firstTime(h)})
 		}
@@ -54,14 +59,14 @@ func Sessions(folder string) (names []string) {
 }
 
 // headOf reads the beginning of a file.
-func headOf(fsys fs.FS, name string) *source.Head {
+func headOf(fsys fs.FS, name string) (*source.Head, error) {
 	f, err := fsys.Open(name)
 	if err != nil {
-		return &source.Head{}
+		return &source.Head{}, err
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, folderHead))
-	return &source.Head{Bytes: text, Whole: err == nil && len(text) < folderHead}
+	return &source.Head{Bytes: text, Whole: err == nil && len(text) < folderHead}, err
 }
 
 // firstTime returns the first time that a file of lines tells, which sorts as text; "" if it is unknown.

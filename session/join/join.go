@@ -42,9 +42,11 @@ func Tree(list []*calls.Call, wires map[[2]int]string, ofRun bool) []*calls.Call
 	}
 	slices.SortStableFunc(list, func(a, b *calls.Call) int { return a.Start.Compare(b.Start) })
 	slices.SortStableFunc(t.nodes, func(a, b *node) int { return a.Start.Compare(b.Start) })
+	var began time.Time // calls whose times are unknown come first
 	for _, c := range list {
 		if !c.Start.IsZero() {
-			c.Offset = c.Start.Sub(list[0].Start)
+			began = cmp.Or(began, c.Start)
+			c.Offset = c.Start.Sub(began)
 		}
 	}
 	for _, n := range t.nodes {
