@@ -385,8 +385,8 @@ type Exchange struct {
 	Run                                 string // the id of its run; "" if it has none
 	Place                               string // of a turn, a cell or a call in the run: t3/c1/q7
 	Asks                                string // the beginning of a cell's code or of a call's prompt
-	Turn                                uint32 // the number of its turn in the run of an agent; 0 if it belongs to none
-	Head                                uint32 // the number of the agent right above it; 0 if there is none
+	Turn                                uint32 // the id of its turn in the run of an agent; 0 if it belongs to none
+	Head                                uint32 // the id of the agent right above it; 0 if there is none
 	Wire                                string // in such a run
 	Role                                join.Role
 	Waits                               []Span // when nothing in it was at work; To is 0 while it waits
@@ -470,7 +470,7 @@ func (s *Store) exchange(r *row) Exchange {
 	}
 	if x.Edge = calls.Edge(r.edge).String(); s.trackers.Joins {
 		p := s.runs.joins[r.mark]
-		x.Turn, x.Under, x.Head, x.Wire, x.Path = r.run, r.under, p.head, p.wire, p.path
+		x.Turn, x.Under, x.Head, x.Wire, x.Path = p.turn, r.under, p.agent, p.wire, p.path
 		x.Role = p.role
 	} else if r.run != 0 {
 		x.Run, x.Place, x.Asks, x.Under = s.runs.names[r.run-1], s.placeOf(r), s.rows.places[r.mark].asks, r.under
@@ -531,7 +531,7 @@ func (o *sorted) grow() {
 	firsts := map[int64][]int64{} // the indexes of the agents that begin with a row
 	for i := range heads {
 		if heads[i].Agent {
-			at := int64(heads[i].first) - 1 - o.rows.base
+			at := int64(heads[i].ID) - 1 - o.rows.base
 			firsts[at] = append(firsts[at], o.rows.n+int64(i))
 		}
 	}
@@ -558,7 +558,7 @@ func (o *sorted) grow() {
 		}
 		for _, at := range slices.Backward(firsts[i]) {
 			if h := &heads[at-o.rows.n]; child[at] != 0 {
-				link(at, min(int64(h.Under)-1-o.rows.base, i-1), h.Turn)
+				link(at, min(int64(h.Under)-1-o.rows.base, i-1), h.turn)
 			}
 		}
 	}

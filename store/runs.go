@@ -39,10 +39,10 @@ type Span struct{ From, To int64 }
 // A Head is a row in the tree of an agent's run that stands for others: a turn of its user, or what an
 // agent does that another one has started.
 type Head struct {
-	Number       uint32
+	ID           uint32 // mark of its first call
 	Agent        bool
 	Name         string
-	Turn         uint32 // the number of its turn; 0 if it is one, or of none
+	Turn         uint32 // its turn; 0 if it is one, or of none
 	Under        uint32 // mark of the call that has started an agent; 0 for a turn
 	Opened, Over int64
 	Outcome      session.Outcome
@@ -51,7 +51,7 @@ type Head struct {
 	OnPath       bool   // the critical path leads through it
 	Stops        []Stop // how far its cancel went
 
-	first   uint32 // mark of its first call
+	turn    uint32 // number of its turn
 	changed int64
 }
 
@@ -70,6 +70,7 @@ type Stop struct {
 // A placement is where an exchange is in the tree of an agent's run.
 type placement struct {
 	run, under, head uint32 // head is the agent right above it; 0 if there is none
+	turn, agent      uint32 // the ids of these heads
 	edge             calls.Edge
 	role             join.Role
 	wire             string
@@ -77,7 +78,7 @@ type placement struct {
 }
 
 func (p *placement) same(as *placement) bool {
-	return p.run == as.run && p.under == as.under && p.head == as.head && p.edge == as.edge && p.role == as.role && p.wire == as.wire && slices.Equal(p.path, as.path)
+	return p.run == as.run && p.under == as.under && p.head == as.head && p.turn == as.turn && p.agent == as.agent && p.edge == as.edge && p.role == as.role && p.wire == as.wire && slices.Equal(p.path, as.path)
 }
 
 // maxRuns is how many runs are followed at once.
@@ -350,6 +351,12 @@ func (s *Store) joinWires() []*calls.Call {
 				p.head = under.head
 			}
 		}
+		if p.run != 0 {
+			p.turn = s.runs.heads[p.run-1].ID
+		}
+		if p.head != 0 {
+			p.agent = s.runs.heads[p.head-1].ID
+		}
 		s.runs.joins[r.mark] = p
 	}
 	path := join.CriticalPath(tree)
@@ -370,7 +377,7 @@ func (s *Store) joinWires() []*calls.Call {
 			for head := cmp.Or(p.head, p.run); head != 0 && !s.runs.heads[head-1].OnPath; {
 				h := &s.runs.heads[head-1]
 				h.OnPath = true
-				head = cmp.Or(s.runs.joins[h.Under].head, h.Turn)
+				head = cmp.Or(s.runs.joins[h.Under].head, h.turn)
 			}
 		}
 	}
@@ -379,7 +386,7 @@ func (s *Store) joinWires() []*calls.Call {
 		p := s.runs.joins[r.mark]
 		if op := s.rows.of(r.of); op != nil {
 			p = s.runs.joins[op.mark]
-			p = placement{run: p.run, under: op.mark, role: p.role, wire: p.wire}
+			p = placement{run: p.run, turn: p.turn, under: op.mark, role: p.role, wire: p.wire}
 			s.runs.joins[r.mark] = p
 		}
 		r.run, r.under, r.edge = p.run, p.under, uint8(p.edge)
@@ -407,7 +414,7 @@ func (s *Store) head(tree []*calls.Call, turn, under uint32, rows map[*calls.Cal
 		end++
 	}
 	h := Head{
-		Number: uint32(len(s.runs.heads) + 1), Agent: c.Place.Agent, Name: c.Name, Turn: turn, Under: under,
+		Agent: c.Place.Agent, Name: c.Name, turn: turn, Under: under,
 		Opened: c.Start.UnixNano(), Over: c.Start.Add(c.Duration).UnixNano(), Outcome: c.Outcome, Reason: c.Reason,
 	}
 	var busy []Span
@@ -416,8 +423,8 @@ func (s *Store) head(tree []*calls.Call, turn, under uint32, rows map[*calls.Cal
 		if r == nil {
 			continue
 		}
-		if h.first == 0 {
-			h.first = r.mark
+		if h.ID == 0 {
+			h.ID = r.mark
 		}
 		over := r.over()
 		if over == 0 {
@@ -425,7 +432,9 @@ func (s *Store) head(tree []*calls.Call, turn, under uint32, rows map[*calls.Cal
 		}
 		busy = append(busy, Span{r.opened, over})
 	}
-	h.Waits = gaps(busy)
+	if h.Waits = gaps(busy); turn != 0 {
+		h.Turn = s.runs.heads[turn-1].ID
+	}
 	if c.Place.Turn && c.Stopped {
 		for _, stop := range join.Stops(tree[1:end]) {
 			r := rows[stop.Call]
@@ -441,11 +450,11 @@ func (s *Store) head(tree []*calls.Call, turn, under uint32, rows map[*calls.Cal
 		name += ": " + c.Reason
 	}
 	s.runs.heads, s.runs.names = append(s.runs.heads, h), append(s.runs.names, name)
-	return h.Number
+	return uint32(len(s.runs.heads))
 }
 
 func (h *Head) same(as *Head) bool {
-	return h.Agent == as.Agent && h.Name == as.Name && h.Turn == as.Turn && h.Under == as.Under && h.Opened == as.Opened && h.Over == as.Over &&
+	return h.ID == as.ID && h.Agent == as.Agent && h.Name == as.Name && h.Turn == as.Turn && h.Under == as.Under && h.Opened == as.Opened && h.Over == as.Over &&
 		h.Outcome == as.Outcome && h.OnPath == as.OnPath && h.Reason == as.Reason && slices.Equal(h.Waits, as.Waits) && slices.Equal(h.Stops, as.Stops)
 }
 

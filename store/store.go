@@ -154,8 +154,7 @@ const maxUnmarked = 4096
 // Changes are the news for a viewer.
 type Changes struct {
 	Exchanges []Exchange // the oldest first
-	Heads     []Head     // of the tree of a run, and how many there are in all
-	NumHeads  int
+	Heads     []Head     // of the tree of a run
 	Frames    []Frame
 	Findings  []Finding
 	Marks     map[int64]uint32 // exchanges of frames that had none before
@@ -198,7 +197,6 @@ func (s *Store) followRows(c *Cursor, out *Changes) {
 			out.Heads = append(out.Heads, s.runs.heads[i])
 		}
 	}
-	out.NumHeads = len(s.runs.heads)
 	c.change, c.mark = s.rows.changes, uint32(s.rows.base+s.rows.n)
 }
 

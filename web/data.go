@@ -41,7 +41,6 @@ type delta struct {
 	Frames    *frames          `json:"frames,omitempty"`
 	Exchanges []exchange       `json:"exchanges,omitempty"`
 	Heads     []head           `json:"heads,omitempty"`
-	NumHeads  int              `json:"numHeads,omitempty"`
 	Findings  []finding        `json:"findings,omitempty"`
 	Marks     map[int64]uint32 `json:"marks,omitempty"` // exchanges of frames that were sent before them
 	Stats     *figures         `json:"stats,omitempty"`
@@ -111,7 +110,7 @@ type exchange struct {
 	Of       uint32  `json:"of,omitempty"`     // mark of its operation; 0 if it is one
 	Guessed  bool    `json:"guessed,omitempty"`
 	Run      string  `json:"run,omitempty"`  // the id of the run that it belongs to
-	Turn     uint32  `json:"turn,omitempty"` // the number of its turn, and of the agent right above it
+	Turn     uint32  `json:"turn,omitempty"` // the id of its turn, and of the agent right above it
 	Head     uint32  `json:"head,omitempty"`
 	Wire     string  `json:"wire,omitempty"`
 	Role     string  `json:"role,omitempty"`
@@ -148,7 +147,7 @@ type span [2]float64
 
 // A head is a turn of the user, or an agent, in the tree of a run.
 type head struct {
-	Number  uint32  `json:"number"`
+	Key     uint32  `json:"key"`
 	Agent   bool    `json:"agent,omitempty"`
 	Name    string  `json:"name"`
 	Turn    uint32  `json:"turn,omitempty"`
@@ -190,7 +189,7 @@ func headsOf(list []store.Head, c clock) (out []head) {
 	for i := range list {
 		h := &list[i]
 		x := head{
-			Number: h.Number, Agent: h.Agent, Name: text(h.Name), Turn: h.Turn, Under: h.Under, Opened: c.since(h.Opened), End: c.since(h.Over),
+			Key: h.ID, Agent: h.Agent, Name: text(h.Name), Turn: h.Turn, Under: h.Under, Opened: c.since(h.Opened), End: c.since(h.Over),
 			Outcome: h.Outcome.String(), State: stateOf(h.Outcome.String(), h.Outcome), Open: h.Open(), Reason: text(h.Reason), Waits: spansOf(h.Waits, c), OnPath: h.OnPath,
 		}
 		if h.Open() {
@@ -485,7 +484,7 @@ func collect(s *store.Store, title string) *delta {
 	d := &delta{About: aboutOf(title, &o, c), Frames: &frames{}, Stats: figuresOf(s, c), Peers: peersOf(s, c)}
 	changes := s.Follow(new(store.Cursor), 0)
 	d.Exchanges, d.Findings = exchangesOf(changes.Exchanges, c), findingsOf(changes.Findings)
-	d.Heads, d.NumHeads = headsOf(changes.Heads, c), changes.NumHeads
+	d.Heads = headsOf(changes.Heads, c)
 	left := maxPayloads
 	s.All(func(f *store.Frame, payload, form []byte) bool {
 		says := shown(payload, form, maxPayload)

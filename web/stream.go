@@ -105,7 +105,7 @@ func (v *viewer) look() error {
 		}
 	}
 	d.Findings = findingsOf(changes.Findings)
-	d.Heads, d.NumHeads = headsOf(changes.Heads, c), changes.NumHeads
+	d.Heads = headsOf(changes.Heads, c)
 	rest := changes.Exchanges
 	for len(rest) > atOnce {
 		d.Exchanges = exchangesOf(rest[:atOnce], c)

@@ -16,7 +16,7 @@ function show(seq, mark) {
 // showHead shows a turn or an agent, and how far its cancel went.
 function showHead(h) {
   ui.at.ids = h.mark;
-  ui.detail = { seq: 0, mark: 0, head: h.number, list: [] };
+  ui.detail = { seq: 0, mark: 0, head: h.key, list: [] };
   const top = part("", "top", "div"), bar = part("", "bar"), stops = Object.assign(part("", "", "div"), { id: "stops" });
   bar.append(button("×", "close (esc)", hide));
   top.append(bar, Object.assign(part("", "", "div"), { id: "what" }), Object.assign(part("", "", "div"), { id: "facts" }));

@@ -28,8 +28,7 @@ function learn(d) {
   if (d.peers) session.peers = d.peers;
   if (!session.changes++) readBookmarks();
   for (const x of d.exchanges || []) learnExchange(x);
-  for (const h of d.heads || []) session.heads.set(h.number, h);
-  if (d.numHeads) for (const n of session.heads.keys()) if (n > d.numHeads) session.heads.delete(n);
+  for (const h of d.heads || []) session.heads.set(h.key, h);
   if (d.frames) learnFrames(d.frames);
   for (const [seq, mark] of Object.entries(d.marks || {})) {
     const f = frameOf(Number(seq));
@@ -109,6 +108,8 @@ function drop() {
       session.exchanges.delete(mark);
       session.left.exchanges++;
     }
+    const used = new Set([...session.exchanges.values()].flatMap((x) => [x.turn, x.head]));
+    for (const key of session.heads.keys()) if (!used.has(key)) session.heads.delete(key);
   }
 }
 

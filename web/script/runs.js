@@ -22,7 +22,7 @@ function listRuns() {
   }
   const runs = new Map(), below = new Map();
   const place = (x) => {
-    const above = aboveOf(x), list = above ? below : runs, key = above || x.turn || x.run || "";
+    const above = aboveOf(x), list = above ? below : runs, key = above || (session.heads.has(x.turn) ? x.turn : x.run || "");
     if (!list.has(key)) list.set(key, []);
     list.get(key).push(x);
   };
@@ -60,7 +60,7 @@ const aboveOf = (x) => x.head && session.heads.has(x.head) ? headingOf(session.h
 // headingOf returns the row of a turn or an agent.
 function headingOf(h) {
   return h.row ||= Object.assign(h, {
-    mark: "head " + h.number, isHead: true, role: "agent", id: "", kind: "", first: 0, frames: [], below: [], dir: 0, took: h.end - h.opened, bytes: 0, conn: 0, parts: 0,
+    mark: "head " + h.key, isHead: true, role: "agent", id: "", kind: "", first: 0, frames: [], below: [], dir: 0, took: h.end - h.opened, bytes: 0, conn: 0, parts: 0,
   });
 }
 
