@@ -216,7 +216,9 @@ function span(us) {
   if (us < 0) return "-" + span(-us);
   if (us < 1e3) return us.toFixed(0) + "µs";
   if (us < 1e6) return (us / 1e3).toPrecision(3) + "ms";
-  return us < 6e7 ? (us / 1e6).toPrecision(3) + "s" : Math.floor(us / 6e7) + "m" + Math.floor(us / 1e6) % 60 + "s";
+  if (us < 6e7) return (us / 1e6).toPrecision(3) + "s";
+  if (us < 3.6e9) return Math.floor(us / 6e7) + "m" + Math.floor(us / 1e6) % 60 + "s";
+  return us < 3.6e11 ? Math.floor(us / 3.6e9) + "h" + Math.floor(us / 6e7) % 60 + "m" : number(Math.floor(us / 8.64e10)) + "d";
 }
 
 // tick is span with as many digits as steps of the axis take.
@@ -224,6 +226,8 @@ function tick(us, step) {
   const size = Math.abs(us), unit = size < 1e3 ? 1 : size < 1e6 ? 1e3 : 1e6;
   const digits = Math.max(0, Math.ceil(-Math.log10(step / unit) - 1e-9)), sign = us < 0 ? "-" : "";
   if (size < 6e7) return sign + (size / unit).toFixed(digits) + (unit === 1 ? "µs" : unit === 1e3 ? "ms" : "s");
+  if (step >= 8.64e10) return sign + number(Math.round(size / 8.64e10)) + "d";
+  if (step >= 6e7 && size >= 3.6e9) return sign + span(size);
   const seconds = Math.round(size / 1e6 * 10 ** digits) / 10 ** digits;
   return sign + Math.floor(seconds / 60) + "m" + (seconds % 60).toFixed(digits) + "s";
 }
