@@ -93,3 +93,38 @@ rlm: {model: root, sub_model: silent, unsandboxed: true, control: true}
 		t.Errorf("%+v, %q", saw, answer.String())
 	}
 }
+
+// The page of sessions that belong together is the tree of their agent's run, with its critical path, and
+// tells how far a cancel went.
+func TestTreePageInChromium(t *testing.T) {
+	folder, err := filepath.Abs("../testdata/runs/cancel-made")
+	check(t, err)
+	var saw struct{ Errors, Rows, Lit, Stops, Frames []string }
+	browse(t, &saw, "tree.mjs", pageOf(t, nil, filepath.Join(folder, "model"), filepath.Join(folder, "mcp-lab"), filepath.Join(folder, "mcp-web")))
+	for _, list := range []struct {
+		what string
+		got  []string
+		want string
+	}{
+		{"errors", saw.Errors, ""},
+		{"rows", saw.Rows, `A turn 1 cancelled
+  M claude-opus-5-5 model done
+    T search lab late-result
+    T fetch web done
+    T index lab done
+    A explorer cancelled
+      M claude-opus-5-5 model cancelled
+A turn 2 done
+  M claude-opus-5-5 model done
+other calls done
+  T initialize lab done
+  T initialize web done`},
+		{"path", saw.Lit, "claude-opus-5-5 1.00s\nfetch 19.3s\nclaude-opus-5-5 1.00s"},
+		{"stops", saw.Stops, "claude-opus-5-5 model  cancelled\nsearch lab  cancelled after 8ms, answered 1.8s later\nfetch web  went on for 8.93s"},
+		{"frames", saw.Frames, "tools/call\nnotifications/cancelled\nresult"},
+	} {
+		if got := strings.Join(list.got, "\n"); got != list.want {
+			t.Errorf("%s:\n%s\nand not\n%s", list.what, got, list.want)
+		}
+	}
+}
