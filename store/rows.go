@@ -388,6 +388,7 @@ type Exchange struct {
 	Turn                                uint32 // the id of its turn in the run of an agent; 0 if it belongs to none
 	Head                                uint32 // the id of the agent right above it; 0 if there is none
 	Wire                                string // in such a run
+	Own                                 string // what the agent does with it for itself; "" if it is part of a turn
 	Role                                join.Role
 	Waits                               []Span // when nothing in it was at work; To is 0 while it waits
 	Path                                []Span // its part of the critical path; To is 0 while it goes on
@@ -471,7 +472,7 @@ func (s *Store) exchange(r *row) Exchange {
 	if x.Edge = calls.Edge(r.edge).String(); s.trackers.Joins {
 		p := s.runs.joins[r.mark]
 		x.Turn, x.Under, x.Head, x.Wire, x.Path = p.turn, r.under, p.agent, p.wire, p.path
-		x.Role = p.role
+		x.Role, x.Own = p.role, p.own
 	} else if r.run != 0 {
 		x.Run, x.Place, x.Asks, x.Under = s.runs.names[r.run-1], s.placeOf(r), s.rows.places[r.mark].asks, r.under
 	}

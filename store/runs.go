@@ -73,12 +73,12 @@ type placement struct {
 	turn, agent      uint32 // the ids of these heads
 	edge             calls.Edge
 	role             join.Role
-	wire             string
+	wire, own        string
 	path             []Span // its part of the critical path
 }
 
 func (p *placement) same(as *placement) bool {
-	return p.run == as.run && p.under == as.under && p.head == as.head && p.turn == as.turn && p.agent == as.agent && p.edge == as.edge && p.role == as.role && p.wire == as.wire && slices.Equal(p.path, as.path)
+	return p.run == as.run && p.under == as.under && p.head == as.head && p.turn == as.turn && p.agent == as.agent && p.edge == as.edge && p.role == as.role && p.wire == as.wire && p.own == as.own && slices.Equal(p.path, as.path)
 }
 
 // maxRuns is how many runs are followed at once.
@@ -344,7 +344,7 @@ func (s *Store) joinWires() []*calls.Call {
 			continue
 		}
 		at.mark = r.mark
-		p := placement{edge: c.Place.Edge, role: join.RoleOf(c), wire: c.Wire}
+		p := placement{edge: c.Place.Edge, role: join.RoleOf(c), wire: c.Wire, own: c.Place.Own}
 		if len(way) > 1 {
 			p.run, p.under = turn, under.mark
 			if under.head != turn {

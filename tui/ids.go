@@ -134,6 +134,14 @@ func (st *idsState) selected(p store.IDs) *store.Exchange {
 	return nil
 }
 
+// head returns the selected turn or agent; nil if the selected row is none.
+func (st *idsState) head(p store.IDs) *store.Head {
+	if i := p.Index - p.Top; i >= 0 && i < len(p.List) && p.List[i].Group != nil {
+		return p.List[i].Group.Head
+	}
+	return nil
+}
+
 func (m *Model) idsKey(k tea.KeyMsg) tea.Cmd {
 	keys, st := &m.keys, &m.ids
 	if by, ok := movement(&m.keys, k, m.rows()); ok {
@@ -443,6 +451,8 @@ func moreOf(x *store.Exchange, cells int) string {
 	switch m := &x.Model; {
 	case x.Asks != "":
 		return x.Asks
+	case x.Own != "":
+		return "for itself: " + x.Own
 	case m.Said != "":
 		return lastCells(m.Said, cells)
 	case len(m.ToolCalls) > 0:
@@ -563,6 +573,10 @@ func (m *Model) previewRows() int {
 			return max(least, m.body()-1-n)
 		}
 		return least
+	case m.view == viewIDs && !m.wide():
+		if h := m.ids.head(m.page.ids); h != nil && len(h.Stops) > 0 {
+			return min(len(h.Stops)+1, m.body()/2)
+		}
 	case m.view == viewFindings:
 		return min(m.body()/2, 8)
 	}
@@ -667,8 +681,8 @@ func usageOf(u protocol.Usage) string {
 func (m *Model) preview(n int) []string {
 	x := m.ids.selected(m.page.ids)
 	d := m.page.preview
-	if i := m.page.ids.Index - m.page.ids.Top; n > 0 && i >= 0 && i < len(m.page.ids.List) && m.page.ids.List[i].Group != nil {
-		return padded(m.headPreview(m.page.ids.List[i].Group.Head, n), n)
+	if h := m.ids.head(m.page.ids); h != nil && n > 0 {
+		return padded(m.headPreview(h, n), n)
 	}
 	if x == nil || d == nil || d.Exchange == nil || n == 0 {
 		return padded(nil, n)

@@ -113,6 +113,7 @@ type exchange struct {
 	Turn     uint32  `json:"turn,omitempty"` // the id of its turn, and of the agent right above it
 	Head     uint32  `json:"head,omitempty"`
 	Wire     string  `json:"wire,omitempty"`
+	Own      string  `json:"own,omitempty"` // what the agent does with it for itself
 	Role     string  `json:"role,omitempty"`
 	Waits    []span  `json:"waits,omitempty"` // when nothing in it was at work
 	Path     []span  `json:"path,omitempty"`  // its part of the critical path
@@ -322,7 +323,7 @@ func aboutOf(title string, o *store.Overview, c clock) about {
 func exchangeOf(x *store.Exchange, c clock) exchange {
 	e := exchange{
 		Mark: x.Mark, ID: text(x.ID), Kind: text(x.Kind), Name: text(x.Name), Version: text(x.Version), Reason: text(x.Reason),
-		Of: x.Operation, Guessed: x.Guessed, Run: x.Run, Turn: x.Turn, Head: x.Head, Wire: text(x.Wire), Role: x.Role.String(), Waits: spansOf(x.Waits, c), Path: spansOf(x.Path, c), Place: text(x.Place), Edge: x.Edge, Asks: text(x.Asks), Under: x.Under, Inferred: x.Outcome.Inferred() || x.Assumed, Usage: usageOf(x.Usage), Model: modelOf(&x.Model),
+		Of: x.Operation, Guessed: x.Guessed, Run: x.Run, Turn: x.Turn, Head: x.Head, Wire: text(x.Wire), Own: text(x.Own), Role: x.Role.String(), Waits: spansOf(x.Waits, c), Path: spansOf(x.Path, c), Place: text(x.Place), Edge: x.Edge, Asks: text(x.Asks), Under: x.Under, Inferred: x.Outcome.Inferred() || x.Assumed, Usage: usageOf(x.Usage), Model: modelOf(&x.Model),
 		Conn: x.Conn, Dir: uint8(x.Opener), First: x.First, Opened: c.since(x.Opened), From: c.since(x.FirstPart), To: c.since(x.LastPart),
 		Outcome: x.OutcomeName(), Open: x.Open(), Cancel: x.Cancelled, Parts: x.Parts, After: x.After,
 		Bytes: x.In + x.Out, Findings: x.Findings,

@@ -68,7 +68,7 @@ function sign(c, state, x, y) {
 // legend says what the marks of lanes mean, drawn as the lanes draw them.
 const marks = [["part", "part"], ["done", "done"], ["failed", "failed"], ["asked", "cancel asked"], ["after", "came after it"], ["cancelled", "cancelled"], ["silent", "no answer"], ["in-flight", "in flight"]];
 function legend() {
-  const roles = ui.byRun ? [...Object.keys(letters).slice(0, 4), "waiting"] : [];
+  const roles = ui.byRun && session.about?.joins ? [...Object.keys(letters).slice(0, 4), "waiting"] : [];
   $("legend").replaceChildren(...roles.map((role) => [role, [letters[role], role].filter(Boolean).join(" ")]).concat(roles.length ? marks.slice(1) : marks).map(([state, text]) => {
     const e = part(""), mark = document.createElement("canvas"), c = fitted(mark, 14, 14);
     if (roles.includes(state)) {

@@ -76,11 +76,12 @@ function runHeading(run, list, open, end) {
 // fillPlace says where in its run an exchange is: the deeper the further to the right.
 function fillPlace(x, put) {
   const tree = "  ".repeat(x.level) + (x.parent ? (ui.cut.has(x.mark) ? "▸ " : "▾ ") : "  ");
-  put(1, x.level && letters[x.role] || (x.level ? arrows[x.dir] : "") || "", x.role ? "role r-" + x.role : side(x.dir));
+  const letter = session.about.joins && x.level && letters[x.role];
+  put(1, letter || (x.level ? arrows[x.dir] : "") || "", letter ? "role r-" + x.role : side(x.dir));
   put(2, "");
   put(3, tree + (x.edge && x.edge !== "exact" ? "? " : "") + [x.place ? x.place.split("/").pop() : x.role && !x.isHead ? "" : bare(x.id), x.name || x.kind].filter(Boolean).join(" "), "name tree" + (x.parent ? " fold" : ""));
   put(4, x.wire || "", "dim");
-  put(5, x.isHead ? (x.reason || "") : x.asks || (x.name ? x.kind : ""), "dim");
+  put(5, x.isHead ? x.reason || "" : x.own ? "for itself: " + x.own : x.asks || (x.name ? x.kind : ""), "dim");
 }
 
 // onPath is how much of the critical path an exchange is.
