@@ -407,6 +407,9 @@ func (r *running) moveModels(ctx context.Context) error {
 // agent runs the agent.
 func (r *running) agent(ctx context.Context) (status int, signal string, err error) {
 	s := r.setup
+	if signal := r.stopped(ctx); signal != 0 { // the agent would not hear of it
+		return 128 + int(signal), signal.String(), nil
+	}
 	if s.Folder != "" && isPipe(r.Stdin) && isPipe(r.Stdout) && s.isDriven(s.Args) {
 		return r.driven(ctx)
 	}
@@ -430,13 +433,15 @@ func (r *running) agent(ctx context.Context) (status int, signal string, err err
 		start := transport.NewStartError(r.Command[0], err)
 		return start.Status, "", start
 	}
+	begun := time.Now()
 	r.logEvent(history.Event{
-		Event: "start", Time: time.Now(), PID: cmd.Process.Pid, Parent: os.Getpid(), What: "agent", Name: s.Name, Command: strings.Join(r.shown(), " "),
+		Event: "start", Time: begun, PID: cmd.Process.Pid, Parent: os.Getpid(), What: "agent", Name: s.Name, Command: strings.Join(r.shown(), " "),
 	})
 	for {
 		select {
 		case sig := <-r.Signals:
-			isKey := sig == os.Interrupt || sig == syscall.SIGQUIT // which the terminal sends to the agent, too
+			// The terminal sends these to the agent, too, if that was there.
+			isKey := (sig == os.Interrupt || sig == syscall.SIGQUIT) && time.Since(begun) > hearing
 			if sig != syscall.SIGPIPE && !(isKey && ownsTerminal()) {
 				_ = cmd.Process.Signal(sig)
 			}
@@ -449,6 +454,26 @@ func (r *running) agent(ctx context.Context) (status int, signal string, err err
 			status, signal = exitOf(cmd.ProcessState)
 			r.logEvent(history.Event{Event: "exit", Time: time.Now(), PID: cmd.Process.Pid, Status: &status, Signal: signal})
 			return status, signal, nil
+		}
+	}
+}
+
+// hearing is how long a signal may take to reach us.
+const hearing = 5 * time.Millisecond
+
+// stopped returns the signal that has ended the run before its agent was started; 0 if none has.
+func (r *running) stopped(ctx context.Context) syscall.Signal {
+	for {
+		select {
+		case sig := <-r.Signals:
+			if number, ok := sig.(syscall.Signal); ok && relay.Terminates(sig) {
+				return number
+			}
+		default:
+			if ctx.Err() != nil {
+				return syscall.SIGINT
+			}
+			return 0
 		}
 	}
 }

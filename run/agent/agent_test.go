@@ -18,6 +18,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/coder/websocket"
@@ -517,6 +518,41 @@ func TestOwnProxy(t *testing.T) {
 		password, _ := via.User.Password()
 		if got := via.User.Username() + " " + password; got != want || via.Host != "h:1" {
 			t.Errorf("%s: %q at %s, want %q", own, got, via.Host, want)
+		}
+	}
+}
+
+// A signal that comes before the agent is there ends the run: the agent would not hear of it.
+func TestStoppedBeforeTheAgent(t *testing.T) {
+	ended, end := context.WithCancel(context.Background())
+	end()
+	for name, c := range map[string]struct {
+		ctx     context.Context
+		signals []os.Signal
+		want    int
+	}{
+		"terminated":            {context.Background(), []os.Signal{syscall.SIGTERM}, 143},
+		"interrupted, and more": {context.Background(), []os.Signal{syscall.SIGPIPE, os.Interrupt}, 130},
+		"interrupted before":    {ended, nil, 130},
+	} {
+		dir, signals := t.TempDir(), make(chan os.Signal, 2)
+		for _, s := range c.signals {
+			signals <- s
+		}
+		program, err := os.Executable() // which would run all tests
+		if err != nil {
+			t.Fatal(err)
+		}
+		environ := []string{"HOME=" + dir, "USERPROFILE=" + dir, "XDG_RUNTIME_DIR=" + dir}
+		status, err := Run(c.ctx, Options{
+			Command: []string{program}, Level: None, Quiet: true, Getenv: newEnvironment(environ).Get, Environ: environ,
+			Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard, Signals: signals,
+		})
+		if status != c.want || err != nil {
+			t.Errorf("%s: the status is %d (%v), want %d", name, status, err, c.want)
+		}
+		if left, _ := os.ReadDir(dir); len(left) > 0 {
+			t.Errorf("%s: %v is left", name, left)
 		}
 	}
 }
