@@ -260,7 +260,11 @@ func (r *running) openProxy() error {
 	for _, name := range []string{"HTTPS_PROXY", "HTTP_PROXY"} {
 		s.Env.SetBoth(name, address)
 	}
-	s.Env.SetBoth("NO_PROXY", strings.Trim("127.0.0.1,localhost,::1,"+cmp.Or(r.Getenv("NO_PROXY"), r.Getenv("no_proxy")), ","))
+	direct := strings.TrimSpace(cmp.Or(r.Getenv("NO_PROXY"), r.Getenv("no_proxy")))
+	if direct != "*" { // which means all only where it is alone
+		direct = strings.Trim("127.0.0.1,localhost,::1,"+direct, ",")
+	}
+	s.Env.SetBoth("NO_PROXY", direct)
 	s.Env.Set("NODE_USE_ENV_PROXY", "1")
 	for _, name := range slices.Sorted(maps.Keys(trust)) {
 		s.Env.Set(name, trust[name])
