@@ -74,7 +74,7 @@ type Setup struct {
 	Level  history.Level
 	// Getenv looks up a variable of the user's environment.
 	Getenv func(string) string
-	// after, if not nil, is called when the agent has ended and its captures are complete.
+	// after, if not nil, is called when the agent has ended and, except within a run, its captures are complete.
 	after func()
 
 	run *running
@@ -601,6 +601,9 @@ func names(list []process) string {
 // tearDown closes what setUp has opened.
 func (r *running) tearDown(status int, signal string) error {
 	if r.joined != nil {
+		if r.setup.after != nil { // with what the outer run has written by now
+			r.setup.after()
+		}
 		return nil
 	}
 	for _, l := range r.relays {

@@ -345,8 +345,8 @@ func TestCodexCommands(t *testing.T) {
 	h := &hooks{State: State{PID: 9, Folder: record, Level: history.Full}, Agent: "codex"}
 	h.tellCommands(filepath.Dir(sessions), since)
 	text, err := os.ReadFile(filepath.Join(record, history.EventsFile))
-	want := `{"event":"start","time":"AT.001","pid":4194305,"parent":9,"what":"shell","name":"go","command":"go test --token [redacted]","keys":{"call":"call_1","thread":"` + ours + `"}}
-{"event":"exit","time":"AT.006","pid":4194305,"status":2}
+	want := `{"event":"start","time":"AT.001","pid":4196609,"parent":9,"what":"shell","name":"go","command":"go test --token [redacted]","keys":{"call":"call_1","thread":"` + ours + `"}}
+{"event":"exit","time":"AT.006","pid":4196609,"status":2}
 `
 	if got := regexp.MustCompile(`"time":"[^"]*(\.\d+)[^"]*"`).ReplaceAllString(string(text), `"time":"AT$1"`); err != nil || got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

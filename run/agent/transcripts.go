@@ -56,7 +56,7 @@ const (
 // the run began. Those of other runs have ids that the wires of this one do not name.
 func (h *hooks) tellCommands(folder string, since time.Time) {
 	t := transcripts[h.Agent]
-	number := 0
+	number := virtualPID + h.PID<<8 // so that those of runs within a run differ
 	_ = filepath.WalkDir(filepath.Join(folder, t.dir), func(file string, entry fs.DirEntry, err error) error {
 		name, ok := strings.CutSuffix(filepath.Base(file), ".jsonl")
 		if err != nil || !ok || !entry.Type().IsRegular() {
@@ -90,7 +90,7 @@ func (h *hooks) tellCommands(folder string, since time.Time) {
 				keys["call"] = render.Clip(c.id, maxKey)
 			}
 			number++
-			start := history.Event{Event: "start", Time: c.start, PID: virtualPID + number, Parent: h.PID, What: "shell", Keys: keys}
+			start := history.Event{Event: "start", Time: c.start, PID: number, Parent: h.PID, What: "shell", Keys: keys}
 			start.Name, start.Command = h.shown(c.command)
 			_ = history.AppendEvent(h.Folder, start) // the rest of the record is of use without it
 			if c.status != nil {
