@@ -76,6 +76,8 @@ type Setup struct {
 	Getenv func(string) string
 	// after, if not nil, is called when the agent has ended and, except within a run, its captures are complete.
 	after func()
+	// named is what the agent is told as its own name, if that is not the one that the user gave.
+	named string
 
 	run *running
 }
@@ -418,7 +420,7 @@ func (r *running) agent(ctx context.Context) (status int, signal string, err err
 		return r.driven(ctx)
 	}
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), s.Program, s.Args...)
-	cmd.Args[0] = r.Command[0]
+	cmd.Args[0] = cmp.Or(s.named, r.Command[0])
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = r.Stdin, r.Stdout, r.Stderr, s.Env.List()
 	cmd.SysProcAttr = endsWithUs()
 	stops, release := stopsOf() // the agent may stop at once
