@@ -9,6 +9,7 @@ import (
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/source"
 	"github.com/wirectl/wirectl/decode/track"
+	"github.com/wirectl/wirectl/session"
 	"github.com/wirectl/wirectl/session/calls"
 	"github.com/wirectl/wirectl/session/join"
 	"github.com/wirectl/wirectl/session/query"
@@ -31,6 +32,8 @@ func callsCommand(inv *invocation) *cli.Command {
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "what to print: text, ndjson or csv"},
 			&cli.BoolFlag{Name: "exchanges", Usage: "also list the exchanges of each call: retries, polls, requests from the unit"},
+			&cli.BoolFlag{Name: "events", Usage: "also list lines on standard error, starts and exits of processes, and ends of connections"},
+			&cli.BoolFlag{Name: "wide", Usage: "keep all columns on a narrow terminal, and cut none"},
 			&cli.BoolFlag{Name: "prompts", Usage: "list below each call to a model what it was given: system prompt, tools, messages, attachments, and what is new"},
 			&cli.BoolFlag{Name: "failed", Usage: "list only failed calls: error, tool error, timeout, or server exit"},
 			&cli.BoolFlag{Name: "cancelled", Usage: "list only cancelled calls, even if they were answered"},
@@ -65,6 +68,9 @@ func runCalls(inv *invocation, c *cli.Context) error {
 		return err
 	}
 	list := calls.NewList(out, choice, live && choice.Slowest == 0)
+	if c.Bool("wide") {
+		list.Widen()
+	}
 	if list.Unfolded = c.Bool("exchanges"); c.Bool("prompts") {
 		list.ShowPrompts()
 	}
@@ -85,7 +91,7 @@ func runCalls(inv *invocation, c *cli.Context) error {
 // listCalls reads all sessions into the list.
 func listCalls(inv *invocation, c *cli.Context, names []string, cfg decode.Config, live bool, list *calls.List) error {
 	log := &calls.Log{Show: list.Show, Live: live, Unfold: list.Unfolded}
-	ts := &track.Trackers{OneWay: true, Watcher: log, Joins: len(names) > 1}
+	ts := &track.Trackers{OneWay: true, Watcher: log, Joins: len(names) > 1, Asked: true}
 	var joined []*calls.Call
 	log.Show = func(c *calls.Call) {
 		if ts.Joins && !live {
@@ -96,7 +102,13 @@ func listCalls(inv *invocation, c *cli.Context, names []string, cfg decode.Confi
 	}
 	wires := source.WireNames(names)
 	err := inv.each(names, func(i int, name string) error {
-		before := len(joined)
+		before, of := len(joined), ""
+		if len(names) > 1 {
+			of = wires[i]
+		}
+		if c.Bool("events") {
+			ts.Event = func(e session.Event) { list.Happened(e, log.First, of) }
+		}
 		cfg.Note = remarks(inv, c, name)
 		some, known := false, false // of it are messages, or of a protocol that has calls
 		result, last, err := trackSession(inv, c, name, cfg, ts, func(it *decode.Item) error {
@@ -116,8 +128,8 @@ func listCalls(inv *invocation, c *cli.Context, names []string, cfg decode.Confi
 		}
 		cfg.FirstSeq = max(cfg.FirstSeq, result.NextSeq)
 		for _, c := range joined[before:] {
-			if len(names) > 1 {
-				c.Wire = wires[i]
+			if c.Session = of; of != "" {
+				c.Wire = of
 			}
 		}
 		return cmp.Or(err, list.Err())

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"iter"
 	"slices"
 
@@ -221,6 +222,7 @@ func (t *Tracker) answerOpen(ev *event, e *Exchange) {
 		t.report(missingAck, f, []int64{e.First}, "%s comes before the %s of %s", ev.kind.Name, t.rules.EndlessAck, e.Title())
 	}
 	e.answered(f)
+	e.Status = cmp.Or(f.Status, e.Status)
 	e.ofModel(f, m)
 	switch {
 	case t.isAck(ev), m.Empty:
@@ -326,6 +328,7 @@ func (t *Tracker) settleOutcome(ev *event, e *Exchange) {
 	default:
 		e.become(Done)
 	}
+	t.noteFailure(ev, e)
 	if why := clip(ev.m.Reason, maxText); len(why) > 0 && e.Outcome.Failed() {
 		e.Reason = string(why)
 	}

@@ -71,6 +71,12 @@ type Exchange struct {
 	// answer is missing; "" if neither is known.
 	Reason string
 
+	Failure
+	// Arguments is the beginning of the arguments of the request, if they are kept, as written. Mask, if
+	// not nil, takes secrets out of a text.
+	Arguments []byte
+	Mask      func(text string) string
+
 	// Opened is when the request was read, Answered when the first answer of any kind was
 	// read, and Closed when the exchange ended.
 	Opened, Answered, Closed time.Time
@@ -218,12 +224,12 @@ const maxFrames = 16
 
 // reset clears e for a new exchange but keeps its memory.
 func (e *Exchange) reset() {
-	text, frames, gaps, inputs := e.ID.Text[:0], e.Frames[:0], e.gaps, e.inputs[:0]
+	text, frames, gaps, inputs, arguments := e.ID.Text[:0], e.Frames[:0], e.gaps, e.inputs[:0], e.Arguments[:0]
 	if gaps != nil {
 		gaps.reset()
 	}
 	*e = Exchange{}
-	e.ID.Text, e.Frames, e.gaps, e.inputs = text, frames, gaps, inputs
+	e.ID.Text, e.Frames, e.gaps, e.inputs, e.Arguments = text, frames, gaps, inputs, arguments
 }
 
 // maxToolCalls bounds how many names of tool calls an exchange keeps, and maxLinks its links.

@@ -45,7 +45,10 @@ func (t *Tracker) openExchange(ev *event) *Exchange {
 	}
 	e.saw(f)
 	e.ofModel(f, m)
-	e.Prompt = f.Prompt
+	e.Prompt, e.Mask = f.Prompt, t.mask
+	if t.keeps {
+		e.Arguments = append(e.Arguments, Arguments(m)...)
+	}
 	e.kind.Outcomes[Open]++
 	t.setName(e, m.Label, f.Size)
 	t.live.push(&e.node, e)

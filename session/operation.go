@@ -305,6 +305,7 @@ func (t *Tracker) endRetried(ev *event, e *Exchange) {
 	case e.Repeats:
 		op.Closed, op.Repeatable = ev.f.Time, false
 		op.become(e.Outcome)
+		op.Failure = e.Failure
 		t.changed(op, ev.f.Seq)
 	case e.retries && !op.settled:
 		e.retries = false
@@ -322,6 +323,7 @@ func (t *Tracker) endOperation(ev *event, op *Exchange, o Outcome) {
 	}
 	t.endCancel(op, phase, ev.f)
 	op.become(o)
+	t.noteFailure(ev, op)
 	op.ended()
 	t.settle(op)
 	t.changed(op, ev.f.Seq)

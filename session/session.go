@@ -33,6 +33,8 @@ type Tracker struct {
 	oneWay   bool
 	partial  bool
 	said     bool
+	keeps    bool // arguments
+	mask     func(text string) string
 	masked   bool    // see Frame
 	blank    bool    // see Frame
 	faithful bool    // see Frame
@@ -86,8 +88,11 @@ type Options struct {
 	// Partial means that not all requests to the unit are fed: the target of a cancel may
 	// have been opened on another connection.
 	Partial bool
-	// Said means that the text of a model's answer is kept while it is being received.
-	Said bool
+	// Said means that the text of a model's answer is kept while it is being received, and Arguments
+	// that the beginning of those of each request is kept.
+	Said, Arguments bool
+	// Mask, if not nil, takes secrets out of a text.
+	Mask func(text string) string
 	// Watcher, if not nil, is notified of everything as it happens.
 	Watcher Watcher
 }
@@ -101,7 +106,7 @@ func New(p protocol.Protocol, o Options) *Tracker {
 		o.InFlight = 1 << 16
 	}
 	return &Tracker{
-		protocol: p, base: all.Rules(p), rules: all.Rules(p), history: o.History, inFlight: o.InFlight, oneWay: o.OneWay, partial: o.Partial, said: o.Said, watch: o.Watcher,
+		protocol: p, base: all.Rules(p), rules: all.Rules(p), history: o.History, inFlight: o.InFlight, oneWay: o.OneWay, partial: o.Partial, said: o.Said, keeps: o.Arguments, mask: o.Mask, watch: o.Watcher,
 		scopes: make(map[scopeKey]*scope), conns: make(map[int]*list[scope]), kinds: make(map[string]*Kind),
 		table: newTable(), findings: ring[Finding]{size: o.History},
 	}
@@ -142,6 +147,8 @@ type Frame struct {
 	// Version is the version of the protocol that the carrier states for the message, as
 	// written; "" if it states none.
 	Version string
+	// Status is the status of the response over HTTP that the frame belongs to; "" if there is none.
+	Status string
 	// Stated is what the headers of an HTTP request say about the message; nil if there are
 	// none.
 	Stated *protocol.Stated
@@ -169,6 +176,16 @@ type Frame struct {
 	Fault error
 	Gap   bool
 	cut   bool // only the beginning and the end of the message are known
+}
+
+// An Event is something that happens to a connection besides its frames: its beginning, an end, the
+// end of the unit's process, a line of standard error.
+type Event struct {
+	// Kind is "connected", "closed", "exited", "not started", "lingering" or "stderr". Text describes it: the name of
+	// the connection, who has closed it, how the process ended, the line. Wire is the name of the wire in a run.
+	Kind, Text, Wire string
+	Conn             int
+	Time             time.Time
 }
 
 // An event is one message on its way through the tracker.

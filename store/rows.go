@@ -103,6 +103,7 @@ type rows struct {
 	models  map[uint32]*model          // by mark
 	places  map[uint32]runPlace        // of cells and calls of a run, by mark
 	links   map[uint32][]protocol.Link // by mark
+	why     map[uint32]session.Failure // of those that failed, by mark
 	used    protocol.Usage             // in total
 	joined  int64                      // total of rows that belong to others
 	failed  int64                      // total of failed operations
@@ -150,6 +151,7 @@ func (r *rows) drop() {
 		delete(r.models, old[i].mark)
 		delete(r.places, old[i].mark)
 		delete(r.links, old[i].mark)
+		delete(r.why, old[i].mark)
 	}
 	r.chunks = append(r.chunks[1:], old)
 	r.base, r.n, r.dropped = r.base+chunk, r.n-chunk, r.dropped+chunk
@@ -377,6 +379,8 @@ type Exchange struct {
 	Name                                string // of the tool, prompt, resource or model that is requested
 	Version                             string // of the protocol; "" if unknown
 	Reason                              string // of its cancel, or why its answer is missing
+	session.Failure                            // if it failed
+	Arguments                           string // the beginning of those of the request
 	Of                                  int64  // first frame of the operation to which it belongs; 0 if it is one
 	Operation                           uint32 // mark of that operation
 	Guessed                             bool   // it might belong to another as well
@@ -469,6 +473,7 @@ func (s *Store) exchange(r *row) Exchange {
 	if p := s.peers[x.Conn]; p != nil {
 		x.Peer = s.label(p)
 	}
+	x.Failure, x.Arguments = s.rows.why[r.mark], s.argumentsOf(r)
 	if x.Edge = calls.Edge(r.edge).String(); s.trackers.Joins {
 		p := s.runs.joins[r.mark]
 		x.Turn, x.Under, x.Head, x.Wire, x.Path = p.turn, r.under, p.agent, p.wire, p.path
@@ -503,6 +508,21 @@ func (s *Store) exchange(r *row) Exchange {
 		x.Slot, x.Ticks = l.slot, l.count
 	}
 	return x
+}
+
+// maxAsking is how large a request may be whose arguments are read for each look at its row.
+const maxAsking = 64 << 10
+
+// maxWhy bounds the failures whose texts are kept.
+const maxWhy = 1 << 16
+
+// argumentsOf reads the arguments of an exchange from its request.
+func (s *Store) argumentsOf(r *row) string {
+	e := s.frames.at(r.first)
+	if e == nil || e.size > maxAsking || s.rows.models[r.mark] != nil || s.load(r.first, e) != nil || s.item.Protocol != s.spoken[r.spoken] {
+		return ""
+	}
+	return s.trackers.Hide(session.OneLine(session.Arguments(&s.item.Message)))
 }
 
 // A node is a place in the tree of runs.

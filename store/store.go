@@ -96,7 +96,7 @@ type wire struct {
 func New(o Options) *Store {
 	o.Frames, o.Exchanges, o.Bytes = cmp.Or(o.Frames, 4_000_000), cmp.Or(o.Exchanges, 1_000_000), cmp.Or(o.Bytes, 32<<20)
 	s := &Store{
-		opts: o, offer: contract.Offer{SizesAlone: true}, frames: frames{limit: o.Frames}, rows: rows{limit: o.Exchanges, usage: map[uint32]protocol.Usage{}, models: map[uint32]*model{}, places: map[uint32]runPlace{}, links: map[uint32][]protocol.Link{}},
+		opts: o, offer: contract.Offer{SizesAlone: true}, frames: frames{limit: o.Frames}, rows: rows{limit: o.Exchanges, usage: map[uint32]protocol.Usage{}, models: map[uint32]*model{}, places: map[uint32]runPlace{}, links: map[uint32][]protocol.Link{}, why: map[uint32]session.Failure{}},
 		bytes: fd.Tail{Size: o.Bytes, Spill: o.Spill}, kinds: newNames(), versions: newNames(),
 		item: decode.NewItem(o.Config), cache: map[int64]*Frame{},
 		peers: map[int]*Peer{}, named: map[string]int{}, bookmarks: map[int64]bool{}, notes: map[int64]string{}, findings: newFound(),
@@ -337,6 +337,9 @@ func (s *Store) progress(r *row, e *session.Exchange, at int64) {
 	}
 	if e.Reason != "" && r.reason == 0 {
 		r.reason = s.rows.keepText([]byte(e.Reason)) + 1
+	}
+	if e.Outcome.Failed() && e.Failure != (session.Failure{}) && len(s.rows.why) < maxWhy {
+		s.rows.why[r.mark] = e.Failure
 	}
 	switch was := session.Outcome(r.outcome); {
 	case was != e.Outcome:

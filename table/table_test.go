@@ -33,6 +33,7 @@ func TestForms(t *testing.T) {
 	}{
 		{AsText, 0, "FRUIT       COUNT  TASTE\npineapple       7  sour\nfig\\x1b[2J\n"},
 		{AsText, 18, "FRU…  COUNT  TASTE\npin…      7  sour\nfig…\n"},
+		{AsText, 10, "FR…  TASTE\npi…  sour\nfi…\n"},
 		{AsText, 14, "FRUIT    TASTE\npineap…  sour\nfig\\x1…\n"},
 		{AsNDJSON, 14, `{"fruit":"pineapple","count":7,"hidden":true,"taste":"sour"}` + "\n" + `{"fruit":"fig\u001b[2J","hidden":true}` + "\n"},
 		{AsCSV, 14, "fruit,count,hidden,taste\npineapple,7,true,sour\nfig\x1b[2J,,true,\n"},

@@ -180,7 +180,11 @@ func (l *layout[R]) narrow() {
 		l.widths[first] = hidden
 	}
 	room := l.room()
+	lacks := room < 0
 	for i := range l.columns {
+		if lacks { // the last columns give cells first, as the first ones get what is left
+			i = len(l.columns) - 1 - i
+		}
 		if w := &l.widths[i]; l.columns[i].Least > 0 && *w != hidden {
 			least := min(*w, l.columns[i].Least)
 			*w = max(min(*w, least+room), 1)

@@ -451,6 +451,8 @@ func moreOf(x *store.Exchange, cells int) string {
 	switch m := &x.Model; {
 	case x.Asks != "":
 		return x.Asks
+	case x.Outcome.Failed() && whyOf(x) != "":
+		return whyOf(x)
 	case x.Own != "":
 		return "for itself: " + x.Own
 	case m.Said != "":
@@ -463,11 +465,19 @@ func moreOf(x *store.Exchange, cells int) string {
 		return text
 	case m.StopReason != "":
 		return m.StopReason
+	case x.Arguments != "" && cells >= minArguments:
+		return x.Arguments
 	case x.Name != "" && render.Cells([]byte(x.Kind)) <= cells:
 		return x.Kind
 	}
 	return ""
 }
+
+// minArguments is how much room arguments need to say more than the kind does.
+const minArguments = 16
+
+// whyOf returns why an exchange failed; "" if that is unknown.
+func whyOf(x *store.Exchange) string { return x.Explain(x.Outcome, x.Reason, x.Model.StopReason) }
 
 // lastCells returns the end of a text on one line that takes so many cells.
 func lastCells(text string, cells int) string {
@@ -605,8 +615,10 @@ func (m *Model) facts(x *store.Exchange) string {
 	if x.Outcome.Inferred() {
 		list = append(list, x.Outcome.String()+" is inferred from the reason of its cancel")
 	}
-	if x.Reason != "" {
-		list = append(list, "reason: "+x.Reason)
+	if why := whyOf(x); why != "" && why != x.Reason {
+		list = append(list, "error: "+why)
+	} else if why != "" {
+		list = append(list, "reason: "+why)
 	}
 	if x.Version != "" {
 		list = append(list, "version "+x.Version)

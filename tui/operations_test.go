@@ -118,7 +118,7 @@ func TestFailures(t *testing.T) {
 	sc.press("b")
 	sc.shows("✖ 2 failed")
 	sc.press("b", "b", "b", "f", "failed", "enter")
-	sc.shows("slow_tool tools/call", "mcp__filesystem__read_file")
+	sc.shows("slow_tool McpError: MCP", "mcp__filesystem__read_file", "error: no such file")
 	if strings.Contains(sc.text(), "ping") {
 		t.Errorf("ping has not failed:\n%s", sc.text())
 	}

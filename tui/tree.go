@@ -198,9 +198,13 @@ func placeOf(x *store.Exchange) string {
 }
 
 // treeWidth is how many cells treeName needs to cut nothing: neither the name nor the
-// prompt, nor the beginning of the answer.
+// prompt, nor the beginning of the answer. Arguments and errors get the room that is left.
 func treeWidth(x *store.Exchange) int {
-	text := strings.Join([]string{placeOf(x), cmp.Or(x.Name, x.Kind), moreOf(x, 24)}, " ")
+	more := moreOf(x, 24)
+	if more == x.Arguments || more == whyOf(x) {
+		more = ""
+	}
+	text := strings.Join([]string{placeOf(x), cmp.Or(x.Name, x.Kind), more}, " ")
 	return 2*x.Level + 2 + render.Cells([]byte(render.Safe(text)))
 }
 

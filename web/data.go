@@ -107,6 +107,8 @@ type exchange struct {
 	Name     string  `json:"name,omitempty"`
 	Version  string  `json:"version,omitempty"`
 	Reason   string  `json:"reason,omitempty"` // of its cancel, or why its answer is missing
+	Why      string  `json:"why,omitempty"`    // it failed: the status, the code and the text of the error
+	Args     string  `json:"args,omitempty"`   // the beginning of the arguments of the request
 	Of       uint32  `json:"of,omitempty"`     // mark of its operation; 0 if it is one
 	Guessed  bool    `json:"guessed,omitempty"`
 	Run      string  `json:"run,omitempty"`  // the id of the run that it belongs to
@@ -322,7 +324,7 @@ func aboutOf(title string, o *store.Overview, c clock) about {
 
 func exchangeOf(x *store.Exchange, c clock) exchange {
 	e := exchange{
-		Mark: x.Mark, ID: text(x.ID), Kind: text(x.Kind), Name: text(x.Name), Version: text(x.Version), Reason: text(x.Reason),
+		Mark: x.Mark, ID: text(x.ID), Kind: text(x.Kind), Name: text(x.Name), Version: text(x.Version), Reason: text(x.Reason), Why: text(x.Explain(x.Outcome, x.Reason, x.Model.StopReason)), Args: text(x.Arguments),
 		Of: x.Operation, Guessed: x.Guessed, Run: x.Run, Turn: x.Turn, Head: x.Head, Wire: text(x.Wire), Own: text(x.Own), Role: x.Role.String(), Waits: spansOf(x.Waits, c), Path: spansOf(x.Path, c), Place: text(x.Place), Edge: x.Edge, Asks: text(x.Asks), Under: x.Under, Inferred: x.Outcome.Inferred() || x.Assumed, Usage: usageOf(x.Usage), Model: modelOf(&x.Model),
 		Conn: x.Conn, Dir: uint8(x.Opener), First: x.First, Opened: c.since(x.Opened), From: c.since(x.FirstPart), To: c.since(x.LastPart),
 		Outcome: x.OutcomeName(), Open: x.Open(), Cancel: x.Cancelled, Parts: x.Parts, After: x.After,

@@ -371,6 +371,7 @@ const (
 
 // Event notes a record that is not a frame; see [decode.Config].
 func (f *Follower) Event(rec *capture.Record) {
+	defer f.tell(rec)
 	switch rec.Kind {
 	case capture.Opened:
 		if f.trackers.Joins {
@@ -411,6 +412,45 @@ func (f *Follower) Event(rec *capture.Record) {
 	case capture.Signalled:
 		f.exited(rec, fmt.Sprintf("was ended by signal %d (%s)", rec.Status, rec.Text))
 	}
+}
+
+// tell passes an event on, each line of standard error as one.
+func (f *Follower) tell(rec *capture.Record) {
+	if f.trackers.Event == nil {
+		return
+	}
+	e := session.Event{Conn: rec.Conn + f.base, Time: rec.Time}
+	if name, _, ok := strings.Cut(f.trackers.Wires[[2]int{e.Conn}], ": "); ok {
+		e.Wire = name
+	}
+	line := func(text []byte) string { return f.trackers.Hide(session.OneLine(text)) }
+	switch rec.Kind {
+	case capture.Stderr:
+		e.Kind = "stderr"
+		for text := range bytes.Lines(rec.Text) {
+			if e.Text = line(text); e.Text != "" {
+				f.trackers.Event(e)
+			}
+		}
+		return
+	case capture.Opened:
+		e.Kind, e.Text = "connected", line(rec.Text)
+	case capture.HalfClosed:
+		if e.Kind, e.Text = "closed", "by the unit"; rec.Dir == frame.C2U {
+			e.Text = "by the controller"
+		}
+	case capture.Lingering:
+		e.Kind, e.Text = "lingering", string(rec.Text)
+	case capture.Exited:
+		if e.Kind, e.Text = "exited", fmt.Sprintf("with status %d", rec.Status); len(rec.Text) > 0 {
+			e.Kind, e.Text = "not started", line(rec.Text)
+		}
+	case capture.Signalled:
+		e.Kind, e.Text = "exited", fmt.Sprintf("by signal %d (%s)", rec.Status, rec.Text)
+	default:
+		return
+	}
+	f.trackers.Event(e)
 }
 
 func (f *Follower) exited(rec *capture.Record, how string) {

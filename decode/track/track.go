@@ -30,6 +30,7 @@ type Trackers struct {
 	Forms  bool // check the whole JSON form of messages; see decode.Item.CheckForm
 	Timed  bool // some frames have times
 	Said   bool // keep the text of models' answers while they arrive
+	Asked  bool // keep the arguments of requests
 	Joins  bool // keep what messages have in common with other wires, and the names of connections
 	OfRun  bool // a session is that of a run, which sets Joins
 	// Apart says that sessions do not share connection numbers.
@@ -40,6 +41,10 @@ type Trackers struct {
 	// for a connection, Stream is 0. They are kept with Joins.
 	Wires map[[2]int]string
 
+	// Event, if not nil, gets what happens besides frames.
+	Event func(session.Event)
+
+	mask  func(text string) string
 	conns int  // connections of the sessions so far
 	lossy bool // messages are missing
 }
@@ -51,6 +56,14 @@ type Tracker struct {
 	oneWay   bool // it judges as if a direction were missing
 }
 
+// Hide takes secrets out of a text.
+func (ts *Trackers) Hide(text string) string {
+	if ts.mask == nil {
+		ts.mask = capture.Secrets().Text()
+	}
+	return ts.mask(text)
+}
+
 // of returns the tracker of a protocol.
 func (ts *Trackers) of(p protocol.Protocol, oneWay bool) *session.Tracker {
 	oneWay = oneWay || ts.OneWay
@@ -59,7 +72,7 @@ func (ts *Trackers) of(p protocol.Protocol, oneWay bool) *session.Tracker {
 			return t.Tracker
 		}
 	}
-	t := session.New(p, session.Options{OneWay: oneWay, Said: ts.Said, Watcher: ts.Watcher})
+	t := session.New(p, session.Options{OneWay: oneWay, Said: ts.Said, Arguments: ts.Asked, Mask: ts.Hide, Watcher: ts.Watcher})
 	if ts.lossy {
 		t.Forget()
 	}
@@ -295,11 +308,13 @@ func (f *Follower) place(fr *session.Frame, of *frame.Frame) {
 		ts.name([2]int{fr.Conn, stream}, ts.Wires[[2]int{of.Conn + f.base}])
 	}
 	if h := of.Meta.Head; h != nil {
-		fr.Version, fr.Absent = decode.StatedVersion(h), h.IsAbsent()
+		fr.Version, fr.Absent, fr.Status = decode.StatedVersion(h), h.IsAbsent(), h.Status()
 		fr.Stated = f.stated(of, h)
 		fr.Broken = f.revived(of, stream, fr.Time)
-	} else if e := f.web.of(of); e != nil && of.Dir == frame.C2U && of.Meta.Signal == frame.NoSignal { // in HTTP/2
+	} else if e := cmp.Or(f.web.of(of), f.over); e != nil && of.Dir == frame.C2U && of.Meta.Signal == frame.NoSignal { // in HTTP/2
 		fr.Version, fr.Stated, fr.Broken = e.request.Version, e.request.Stated, e.request.Broken
+	} else if e != nil {
+		fr.Status = e.status
 	}
 	if begins := f.scopes.Begins(of); begins != 0 && of.Dir == frame.U2C {
 		fr.Session.Conn, fr.Session.Stream = f.base, begins

@@ -64,7 +64,11 @@ type Call struct {
 	Closed  time.Time
 	Stopped bool
 	Reason  string // of the cancel, or why the answer is missing
-	Usage   protocol.Usage
+	session.Failure
+	// Event is what happened, if the row is no call but something else of its Kind: an exit, a line of
+	// standard error.
+	Event string
+	Usage protocol.Usage
 	// Model is the model that answered, and StopReason is why it stopped, as reported by
 	// its provider.
 	Model, StopReason string
@@ -78,6 +82,11 @@ type Call struct {
 	Links []protocol.Link
 	Wire  string
 	Place Place
+	// Session is the name of its session; "" if there is only one.
+	Session string
+
+	arguments string // of its request, as written
+	mask      func(text string) string
 
 	json      bool // the id is JSON
 	noWire    bool // there are no bytes
@@ -116,7 +125,12 @@ func (e Edge) String() string { return edges[e] }
 
 // Columns are the columns of a list of calls.
 var Columns = []table.Column[Call]{
-	{Name: "frame", Value: func(c *Call) any { return c.Frame }},
+	{Name: "frame", Value: func(c *Call) any {
+		if c.Event != "" {
+			return nil
+		}
+		return c.Frame
+	}},
 	{Name: "operation", Value: func(c *Call) any { return table.Count(c.Operation) }},
 	{Name: "guessed", Value: func(c *Call) any { return table.Flag(c.Guessed) }},
 	{Name: "exchanges", Value: func(c *Call) any { return table.Count(int64(c.Exchanges)) }},
@@ -129,21 +143,21 @@ var Columns = []table.Column[Call]{
 		return c.Dir.String()
 	}},
 	{Name: "protocol", Value: func(c *Call) any { return c.Protocol }},
-	{Name: "version", Title: "version", Shown: table.IfSeveral, Drop: 11, Value: func(c *Call) any { return c.Version }},
+	{Name: "version", Title: "version", Shown: table.IfSeveral, Drop: 7, Value: func(c *Call) any { return c.Version }},
 	{Name: "id", Title: "id", Drop: 12, Most: 12, Usual: 4, Paint: paintID, Value: func(c *Call) any {
 		if c.json && jsonscan.WellFormed([]byte(c.ID)) == nil { // it was not clipped
 			return json.RawMessage(c.ID)
 		}
 		return c.ID
 	}, Cell: func(c *Call) string { return c.ID }},
-	{Name: "kind", Title: "kind", At: -1, Drop: 1, Most: 24, Usual: 10, Value: func(c *Call) any { return c.Kind }, Cell: func(c *Call) string {
+	{Name: "kind", Title: "kind", At: -1, Drop: 6, Most: 24, Usual: 10, Value: func(c *Call) any { return c.Kind }, Cell: func(c *Call) string {
 		if c.Name == "" {
 			return "" // the kind is in the place of the name
 		}
 		return c.Kind
 	}},
 	{Name: "name", Title: "name", At: -2, Least: 20, Usual: 28, Paint: paintKind, Value: func(c *Call) any { return c.Name }, Cell: nameCell},
-	{Name: "start", Title: "start", Right: true, Drop: 7, Usual: 9, Value: func(c *Call) any { return c.Start }, Cell: func(c *Call) string {
+	{Name: "start", Title: "start", Right: true, Drop: 10, Usual: 9, Value: func(c *Call) any { return c.Start }, Cell: func(c *Call) string {
 		if c.Start.IsZero() {
 			return ""
 		}
@@ -152,14 +166,19 @@ var Columns = []table.Column[Call]{
 	{Name: "first_part_ms", Title: "first part", Right: true, Drop: 5, Value: func(c *Call) any { return table.Millis(c.FirstPart) }},
 	{Name: "duration_ms", Title: "took", Right: true, Usual: 7, Value: func(c *Call) any { return table.Millis(c.Duration) }},
 	{Name: "parts", Value: func(c *Call) any { return table.Count(c.Parts) }},
-	{Name: "bytes_out", Title: "bytes out", Right: true, Drop: 6, Shown: table.IfFirst, Value: func(c *Call) any {
+	{Name: "bytes_out", Title: "bytes out", Right: true, Drop: 2, Shown: table.IfFirst, Value: func(c *Call) any {
 		if c.absent {
 			return nil
 		}
 		return c.bytes(c.BytesOut)
 	}},
-	{Name: "bytes_in", Title: "bytes in", Right: true, Drop: 13, Usual: 9, Shown: table.IfFirst, Value: func(c *Call) any { return c.bytes(c.BytesIn) }},
-	{Name: "outcome", Title: "outcome", At: 3, Least: 20, Usual: 10, Paint: paintOutcome, Value: func(c *Call) any { return c.Outcome.String() }, Cell: outcomeCell},
+	{Name: "bytes_in", Title: "bytes in", Right: true, Drop: 3, Usual: 9, Shown: table.IfFirst, Value: func(c *Call) any { return c.bytes(c.BytesIn) }},
+	{Name: "outcome", Title: "outcome", At: 4, Least: 44, Usual: 10, Paint: paintOutcome, Value: func(c *Call) any {
+		if c.Event != "" {
+			return nil
+		}
+		return c.Outcome.String()
+	}, Cell: outcomeCell},
 	{Name: "inferred", Value: func(c *Call) any { return table.Flag(c.Inferred) }},
 	{Name: "failed", Value: func(c *Call) any { return table.Flag(c.Outcome.Failed()) }},
 	{Name: "cancelled", Value: func(c *Call) any { return table.Flag(c.Stopped) }},
@@ -179,8 +198,8 @@ var Columns = []table.Column[Call]{
 	{Name: "cost_usd", Title: "cost", At: 2, Right: true, Shown: table.IfFirst, Drop: 10, Value: func(c *Call) any { return table.Dollars(c.Usage.Cost) }},
 	{Name: "model", Value: func(c *Call) any { return c.Model }},
 	{Name: "stop_reason", Value: func(c *Call) any { return c.StopReason }},
-	{Name: "tokens_per_second", Title: "tokens/s", Right: true, Shown: table.IfFirst, Drop: 2, Value: func(c *Call) any { return table.Rate(c.TokensPerSecond) }},
-	{Name: "tool_calls", Title: "tools", At: 1, Shown: table.IfFirst, Drop: 3, Most: 24, Value: func(c *Call) any {
+	{Name: "tokens_per_second", Title: "tokens/s", Right: true, Shown: table.IfFirst, Drop: 1, Value: func(c *Call) any { return table.Rate(c.TokensPerSecond) }},
+	{Name: "tool_calls", Title: "tools", At: 1, Shown: table.IfFirst, Drop: 11, Most: 24, Value: func(c *Call) any {
 		if len(c.ToolCalls) == 0 {
 			return nil
 		}
@@ -192,12 +211,28 @@ var Columns = []table.Column[Call]{
 		}
 		return stats.PromptOf(c.Prompt)
 	}},
-	{Name: "wire", Title: "wire", At: -1, Shown: table.IfFirst, Drop: 14, Most: 16, Value: func(c *Call) any { return c.Wire }},
+	{Name: "wire", Title: "wire", At: -1, Shown: table.IfFirst, Drop: 14, Most: 16, Value: func(c *Call) any { return c.Wire }, Cell: func(c *Call) string {
+		if c.Wire == c.Session {
+			return "" // the session is in a column of its own
+		}
+		return c.Wire
+	}},
 	{Name: "parent", Value: func(c *Call) any { return table.Count(c.Place.Parent) }},
 	{Name: "edge", Value: func(c *Call) any { return c.Place.Edge.String() }},
 	{Name: "own", Value: func(c *Call) any { return c.Place.Own }},
 	{Name: "cost_by", Value: func(c *Call) any { return stats.CostBy(c.Usage, c.Model) }},
+	{Name: "error", Value: func(c *Call) any { return c.Error }},
+	{Name: "code", Value: func(c *Call) any { return c.Code }},
+	{Name: "status", Value: func(c *Call) any { return c.Status }},
+	{Name: "arguments", Title: "arguments", At: 3, Least: 24, Most: 48, Shown: table.IfAny, Drop: 9, Value: func(c *Call) any { return c.Arguments() }, Cell: func(c *Call) string {
+		return render.Shorten(c.Arguments(), maxArguments)
+	}},
+	{Name: "session", Title: "session", At: -1, Shown: table.IfAny, Drop: 15, Most: 20, Value: func(c *Call) any { return c.Session }},
+	{Name: "event", Value: func(c *Call) any { return c.Event }},
 }
+
+// maxArguments bounds the cells of arguments, so that the outcome stays in sight.
+const maxArguments = 56
 
 // Keys are the names of the columns.
 var Keys = table.Names(Columns)
@@ -230,7 +265,7 @@ func tokens(name, title string, drop int, of func(c *Call) (n, perhaps int64)) t
 
 // bytes returns a number of bytes; nil if there are none.
 func (c *Call) bytes(n int64) any {
-	if c.noWire || c.Place.Turn || c.Place.Agent {
+	if c.noWire || c.Event != "" || c.Place.Turn || c.Place.Agent {
 		return nil
 	}
 	return n
@@ -264,8 +299,21 @@ func nameCell(c *Call) string {
 	return name
 }
 
-// outcomeCell returns how a call ended, and the reason.
+// Arguments returns the beginning of the arguments of the request, on one line and without secrets; "" if
+// they are unknown.
+func (c *Call) Arguments() string {
+	text := session.OneLine([]byte(c.arguments))
+	if c.mask == nil || text == "" {
+		return text
+	}
+	return c.mask(text)
+}
+
+// outcomeCell returns how a call ended, and why.
 func outcomeCell(c *Call) string {
+	if c.Event != "" {
+		return c.Event
+	}
 	text := c.Outcome.String()
 	if c.Inferred {
 		text += " (inferred)"
@@ -273,8 +321,8 @@ func outcomeCell(c *Call) string {
 	if c.Stopped && !c.Outcome.Stopped() && c.Outcome != session.Open {
 		text += ", cancel " + c.Class.String()
 	}
-	if c.Reason != "" {
-		text += ": " + c.Reason
+	if why := c.Explain(c.Outcome, c.Reason, c.StopReason); why != "" {
+		text += ": " + why
 	}
 	if c.StopReason != "" {
 		text += " (" + c.StopReason + ")"
@@ -311,7 +359,7 @@ func newCall(e *session.Exchange) *Call {
 		counted: spec.API != nil || spec.Live != protocol.NotLive || spec.Rules.NoWire,
 		Frame:   e.First, Conn: e.Conn, Stream: e.Stream, Dir: e.Opener, Protocol: e.Protocol.Name(),
 		ID: strings.Clone(string(e.ID.Text)), json: e.Protocol.Encoding() == protocol.JSON, noWire: spec.Rules.NoWire,
-		Kind: e.Kind, Name: e.Name, Start: e.Opened,
+		Kind: e.Kind, Name: e.Name, Start: e.Opened, arguments: string(e.Arguments), mask: e.Mask,
 	}
 }
 
@@ -325,6 +373,7 @@ func (c *Call) update(e *session.Exchange) {
 		c.ToolCalls = slices.Clone(e.ToolCalls)
 	}
 	c.Outcome, c.Reason, c.Inferred = e.Outcome, e.Reason, e.Assumed || e.Outcome.Inferred()
+	c.Failure = e.Failure
 	c.Parts, c.BytesOut, c.BytesIn = e.Parts, e.BytesOut, e.BytesIn
 	c.Closed = e.Closed
 	c.FirstPart, c.absent = e.TimeToFirstPart(), e.Absent

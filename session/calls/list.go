@@ -6,8 +6,10 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/session"
 	"github.com/wirectl/wirectl/session/query"
 	"github.com/wirectl/wirectl/session/stats"
 	"github.com/wirectl/wirectl/table"
@@ -34,6 +36,8 @@ type List struct {
 	slowest               []*Call
 	above                 int64 // the frame of the last operation
 	record                record
+	origin                time.Time        // of offsets
+	events                []*Call          // that wait for the calls before them
 	own                   map[string]int64 // what agents have done for themselves, which is not listed
 }
 
@@ -43,6 +47,16 @@ const learnt = 500
 // NewList returns a list that prints to out. A live one prints each call immediately.
 func NewList(out table.Output, choice Choice, live bool) *List {
 	return &List{Choice: choice, Printer: table.Printer[Call]{Output: out, Columns: Columns, Live: live, Learn: learnt}}
+}
+
+// Widen keeps all columns as wide as they are, and arguments as long as they are kept.
+func (l *List) Widen() {
+	l.Width, l.Columns = 0, slices.Clone(l.Columns)
+	for i := range l.Columns {
+		if c := &l.Columns[i]; c.Name == "arguments" {
+			c.Cell, c.Most = nil, 0
+		}
+	}
 }
 
 // ShowPrompts also lists the input of a model, below its call.
@@ -58,8 +72,41 @@ func (l *List) ShowPrompts() {
 // maxPromptTools is how many tools, the largest, are listed below a call.
 const maxPromptTools = 5
 
+// Happened lists an event among the calls: at once while these are printed as they end, or else before the
+// first that began later.
+func (l *List) Happened(e session.Event, first time.Time, name string) {
+	if l.Failed || l.Cancelled || l.Slowest > 0 {
+		return
+	}
+	c := &Call{Kind: e.Kind, Event: e.Text, Conn: e.Conn, Start: e.Time, Offset: since(e.Time, first), Wire: e.Wire, Session: name}
+	if l.record.call = c; !l.Where.Match(&l.record) {
+		return
+	}
+	if l.events = append(l.events, c); l.Live || len(l.events) > maxEvents {
+		l.tell(e.Time)
+	}
+}
+
+// maxEvents bounds the events that wait.
+const maxEvents = 1 << 14
+
+// tell prints the events up to a time.
+func (l *List) tell(at time.Time) {
+	for len(l.events) > 0 && !l.events[0].Start.After(at) {
+		if c := l.events[0]; !l.origin.IsZero() {
+			c.Offset = since(c.Start, l.origin)
+		}
+		l.Print(l.events[0])
+		l.events = l.events[1:]
+	}
+}
+
 // Show counts a call, and prints it if it is chosen.
 func (l *List) Show(c *Call) {
+	if l.origin.IsZero() && !c.Start.IsZero() {
+		l.origin = c.Start.Add(-c.Offset)
+	}
+	l.tell(c.Start)
 	stands := c.Place.Turn || c.Place.Agent // for others
 	isFolded := c.Place.Own != "" && !l.Unfolded
 	if !stands {
@@ -132,6 +179,7 @@ func (l *List) Finish() error {
 		l.print(c)
 	}
 	l.slowest = nil
+	l.tell(time.Unix(1<<40, 0))
 	return l.Close()
 }
 

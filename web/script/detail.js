@@ -144,7 +144,8 @@ async function showPayload(f, box) {
 function factsOf(x) {
   const list = [(x.name ? x.name + " " : "") + x.kind + " " + bare(x.id) + ": " + x.outcome];
   if (x.inferred) list.push("inferred from the reason of its cancel");
-  if (x.reason) list.push("reason: " + x.reason);
+  if (x.why) list.push((x.why === x.reason ? "reason: " : "error: ") + x.why);
+  if (x.args) list.push("arguments: " + x.args);
   if (x.version) list.push("version " + x.version);
   if (x.parts) list.push(number(x.parts) + (x.parts === 1 ? " part" : " parts") + (x.after ? ", " + number(x.after) + " after its cancel" : ""));
   if (x.usage && tokens(x.usage)) list.push("tokens: " + tokens(x.usage));

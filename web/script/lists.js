@@ -210,7 +210,7 @@ function fillExchange(x, put) {
     put(2, below ? (x.guessed ? "└?" : "└") : x.below.length ? (isUnfolded(x) ? "▾" : "▸") : "", below ? "dim" : "fold");
     put(3, bare(x.id) || "·", "id");
     put(4, x.name || x.kind, "name");
-    put(5, x.asks || (x.name ? x.kind : ""), "dim");
+    put(5, x.asks || (x.state === "failed" && x.why) || x.args || (x.name ? x.kind : ""), "dim");
   }
   put(8, x.outcome + (x.after ? " +" + number(x.after) : ""), classOf(x.state));
   const took = ui.lit && !x.onPath ? onPath(x) : tookOf(x);

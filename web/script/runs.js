@@ -81,7 +81,7 @@ function fillPlace(x, put) {
   put(2, "");
   put(3, tree + (x.edge && x.edge !== "exact" ? "? " : "") + [x.place ? x.place.split("/").pop() : x.role && !x.isHead ? "" : bare(x.id), x.name || x.kind].filter(Boolean).join(" "), "name tree" + (x.parent ? " fold" : ""));
   put(4, x.wire || "", "dim");
-  put(5, x.isHead ? x.reason || "" : x.own ? "for itself: " + x.own : x.asks || (x.name ? x.kind : ""), "dim");
+  put(5, x.isHead ? x.reason || "" : x.own ? "for itself: " + x.own : x.asks || (x.state === "failed" && x.why) || x.args || (x.name ? x.kind : ""), "dim");
 }
 
 // onPath is how much of the critical path an exchange is.
