@@ -283,6 +283,7 @@ var makers = []maker{
 	{"convert", convertCommand},
 	{"lint", lintCommand},
 	{"calls", callsCommand},
+	{"why", whyCommand},
 	{"baseline", baselineCommand},
 	{"stats", statsCommand},
 	{"diff", diffCommand},

@@ -1,8 +1,11 @@
 package protocol
 
 import (
-	"encoding/json"
-	"hash/fnv"
+	"bytes"
+	"hash/maphash"
+	"math"
+	"math/bits"
+	"strconv"
 	"strings"
 
 	"github.com/wirectl/wirectl/frame"
@@ -63,13 +66,42 @@ func HashOfArguments(arguments []byte) uint64 {
 	if len(arguments) == 0 {
 		arguments = []byte("{}")
 	}
-	var v any
-	if json.Unmarshal(arguments, &v) != nil {
+	if jsonscan.WellFormed(arguments) != nil {
 		return 0
 	}
-	h := fnv.New64a()
-	_, _ = h.Write(jsonscan.MustMarshal(v)) // with sorted keys
-	return h.Sum64()
+	return max(hashOf(bytes.TrimSpace(arguments), 0), 1)
+}
+
+// linkSeed is that of hashes, which only this process compares.
+var linkSeed = maphash.MakeSeed()
+
+// maxHashed is how deep values are compared, and not their text.
+const maxHashed = 24
+
+func hashOf(value []byte, depth int) (sum uint64) {
+	var s jsonscan.Scanner
+	s.Init(value)
+	switch kind := s.Peek(); {
+	case depth > maxHashed:
+	case kind == jsonscan.Object:
+		for ok := s.Object(); ok && s.Next(); { // in any order
+			sum += bits.RotateLeft64(maphash.Bytes(linkSeed, s.Key()), 1) * (hashOf(s.Value(), depth+1) | 1)
+		}
+		return sum + 1
+	case kind == jsonscan.Array:
+		for ok := s.Array(); ok && s.Elem(); {
+			sum = sum*1_000_003 + hashOf(s.Value(), depth+1)
+		}
+		return sum + 2
+	case kind == jsonscan.String:
+		text, _ := jsonscan.Unquote(value)
+		return maphash.Bytes(linkSeed, text) + 3
+	case kind == jsonscan.Number:
+		if f, err := strconv.ParseFloat(string(value), 64); err == nil {
+			return math.Float64bits(f) + 4
+		}
+	}
+	return maphash.Bytes(linkSeed, value)
 }
 
 // maxLink bounds the words of links, in bytes.

@@ -2,7 +2,6 @@ package session
 
 import (
 	"bytes"
-	"net/url"
 	"strings"
 	"unicode/utf8"
 
@@ -57,10 +56,12 @@ func Arguments(m *protocol.Message) []byte {
 			bare = false
 		}
 	}
-	if bare && s.End() == nil && jsonscan.KindOf(text) == jsonscan.Object {
+	text = clip(text, maxLine+1)
+	isControl := func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' && r != '\r' }
+	if bare && s.End() == nil && jsonscan.KindOf(text) == jsonscan.Object || bytes.ContainsFunc(text, isControl) {
 		return nil
 	}
-	return clip(text, maxLine+1)
+	return text
 }
 
 // maxLook bounds how far into parameters those of a tool are looked for.
@@ -92,14 +93,14 @@ func OneLine(text []byte) string {
 // noteFailure records what the message that ends e says of its failure.
 func (t *Tracker) noteFailure(ev *event, e *Exchange) {
 	m := ev.m
-	if e.Outcome.Stopped() && e.Outcome != TimedOut || !e.Outcome.Failed() || m == nil {
+	if !e.Outcome.Failed() || e.Outcome == TimedOut || m == nil {
 		return
 	}
 	text := says(t.plainText(m.Text), 0)
 	switch said := t.unescaped(m.Reason); {
 	case t.base.NoWire && len(said) > 0:
 		text = said
-	case len(text) == 0 && m.Phase == protocol.Fail && len(ev.f.Payload) > 0:
+	case len(text) == 0 && len(ev.f.Payload) > 0:
 		text = says(ev.f.Payload, 0)
 	}
 	if e.Error = OneLine(text); e.Mask != nil && e.Error != "" {
@@ -110,9 +111,6 @@ func (t *Tracker) noteFailure(ev *event, e *Exchange) {
 	}
 	if code, isGRPC := bytes.CutPrefix(m.Label, []byte("grpc-status ")); isGRPC {
 		e.Code = OneLine(code)
-		if text, err := url.PathUnescape(e.Error); err == nil {
-			e.Error = OneLine([]byte(text))
-		}
 	}
 }
 
@@ -157,7 +155,7 @@ func says(value []byte, depth int) (text []byte) {
 				continue
 			}
 			switch k := s.Peek(); {
-			case k == jsonscan.Object, k == jsonscan.Array, k == jsonscan.String && name != "data": // which may be a picture
+			case k == jsonscan.Object, k == jsonscan.Array, k == jsonscan.String && i < len(tellers)-holders:
 			default:
 				continue
 			}
@@ -173,5 +171,11 @@ func says(value []byte, depth int) (text []byte) {
 // maxFailure bounds how much of an answer is searched for the text of its failure.
 const maxFailure = 64 << 10
 
-// tellers are the members with the text of a failure, the best first.
-var tellers = [...]string{"message", "error_description", "errorMessage", "error", "text", "content", "detail", "reason", "title", "description", "data", "errors", "output", "format"}
+// tellers are the members with the text of a failure, the best first. The last ones, so many, only hold others: their
+// text is something else.
+var tellers = [...]string{
+	"message", "error_description", "errorMessage", "error", "text", "content", "detail", "reason", "title", "description", "errors", "output", "format",
+	"data", "parts", "status", "result", "task", "params", "event", "turn", "info",
+}
+
+const holders = 9

@@ -142,7 +142,7 @@ func (c *agentCall) called(f *Follower, e *exchange, it *decode.Item) {
 		return
 	case status != "0" && !c.settled:
 		c.Spec.API.Fail(nil, []byte(status), &m)
-		m.Text = []byte(it.Frame.Meta.Head.Get("Grpc-Message"))
+		m.Text = carried.Unescaped(it.Frame.Meta.Head.Get("Grpc-Message"))
 		c.tell(f, e, it, &m)
 	default:
 		f.endResponse(e, it, it.Time)

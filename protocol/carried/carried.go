@@ -5,6 +5,7 @@ package carried
 
 import (
 	"errors"
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -180,6 +181,14 @@ func Token(f *frame.Frame) protocol.Token {
 	return protocol.Token{Space: protocol.SpaceID, Text: strconv.AppendInt(nil, f.Stream, 10)}
 }
 
+// Unescaped returns the text of a Grpc-Message, which is percent-encoded.
+func Unescaped(message string) []byte {
+	if text, err := url.PathUnescape(message); err == nil {
+		message = text
+	}
+	return []byte(message)
+}
+
 // ended reads the status of a gRPC call, if the head has one.
 func ended(m *protocol.Message, f *frame.Frame) {
 	head := f.Meta.Head
@@ -188,7 +197,7 @@ func ended(m *protocol.Message, f *frame.Frame) {
 		return
 	}
 	m.ID, m.Phase = Token(f), protocol.Close
-	m.Label, m.Text = []byte("grpc-status "+status), []byte(head.Get("Grpc-Message"))
+	m.Label, m.Text = []byte("grpc-status "+status), Unescaped(head.Get("Grpc-Message"))
 	switch status {
 	case "0":
 	case "1":

@@ -30,6 +30,8 @@ import (
 type Call struct {
 	// Frame is the number of the request's frame.
 	Frame int64
+	// Last is the number of its last frame; 0 if unknown.
+	Last int64
 	// Operation is the frame of the operation that the exchange belongs to; 0 if it is an
 	// operation by itself. Guessed means that it might belong to another one instead.
 	// Exchanges counts the exchanges of an operation.
@@ -51,6 +53,7 @@ type Call struct {
 	// the call is still open; 0 if unknown.
 	Duration  time.Duration
 	FirstPart time.Duration // from the request to the first part; 0 if there was none
+	LastPart  time.Duration // and to the last one
 	Parts     int64
 	// BytesOut and BytesIn count the payload bytes from and to the caller.
 	BytesOut, BytesIn int64
@@ -365,6 +368,7 @@ func newCall(e *session.Exchange) *Call {
 
 // update copies the state of the exchange.
 func (c *Call) update(e *session.Exchange) {
+	c.Last = e.Last
 	c.Operation, c.Guessed, c.Exchanges = e.Of, e.Guessed, e.Joined
 	c.Name, c.Version, c.Usage = e.Name, e.Version, e.Usage
 	c.Model, c.StopReason = e.Model, e.StopReason
@@ -376,7 +380,7 @@ func (c *Call) update(e *session.Exchange) {
 	c.Failure = e.Failure
 	c.Parts, c.BytesOut, c.BytesIn = e.Parts, e.BytesOut, e.BytesIn
 	c.Closed = e.Closed
-	c.FirstPart, c.absent = e.TimeToFirstPart(), e.Absent
+	c.FirstPart, c.LastPart, c.absent = e.TimeToFirstPart(), since(e.LastPart, e.Opened), e.Absent
 	c.Stopped = c.Stopped || e.Outcome.Stopped()
 	late := c.withdrawn || c.Class == session.Crossed || c.Class == session.LateResult
 	switch {
