@@ -70,6 +70,31 @@ type File struct {
 	Tally *Tally
 }
 
+// SoFar returns the content for a reader that does not follow a file.
+func (f *File) SoFar() io.Reader {
+	if !f.Live {
+		return f.Reader
+	}
+	f.Notice("what is written from now on is not read")
+	return &soFar{r: f.Reader}
+}
+
+type soFar struct {
+	r    io.Reader
+	over bool
+}
+
+func (s *soFar) Read(p []byte) (n int, err error) {
+	if !s.over && len(p) > 0 {
+		n, err = s.r.Read(p)
+		s.over = n == 0 && err == nil
+	}
+	if s.over {
+		err = io.EOF
+	}
+	return n, err
+}
+
 // About describes the session in a file.
 type About struct {
 	Created          time.Time

@@ -378,7 +378,7 @@ const maxHistory = 64 << 20
 
 // openHistory reads a whole history, because answers come at the times of later items.
 func openHistory(f *source.File) (source.Reader, error) {
-	text, err := io.ReadAll(io.LimitReader(f.Reader, maxHistory+1))
+	text, err := io.ReadAll(io.LimitReader(f.SoFar(), maxHistory+1))
 	switch {
 	case err != nil:
 		return nil, err

@@ -30,7 +30,7 @@ import (
 // Open returns a reader of packets.
 func Open(f *source.File) (source.Reader, error) {
 	r := &reader{secrets: map[string]bool{}}
-	in := bufio.NewReaderSize(f.Reader, headSize)
+	in := bufio.NewReaderSize(f.SoFar(), headSize)
 	head, _ := in.Peek(headSize)
 	var err error
 	if bytes.HasPrefix(head, []byte("\x0a\x0d\x0d\x0a")) {
