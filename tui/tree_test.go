@@ -133,3 +133,38 @@ func TestAgentCancelGolden(t *testing.T) {
 		fits(t, sc.model.View(), size.width, size.height)
 	}
 }
+
+// Every row of a run can be selected, folded and lit on any screen, with colours that can be read.
+func TestAgentRunFits(t *testing.T) {
+	for _, name := range []string{"claude", "codex", "cancel-made"} {
+		s := agentRun(t, name)
+		for _, size := range append(sizes, size{"40x10", 40, 10}) {
+			for _, theme := range tui.Themes {
+				sc := newScreen(t, s, tui.Config{Name: name, Theme: theme, Color: true}, size.width, size.height)
+				for _, keys := range []string{"g", "p", "joo", "jo", "jo", "jojo", "jo", "p", "O", "O", "c", "c", "+hl0"} {
+					sc.press(keys)
+					fits(t, sc.model.View(), size.width, size.height)
+					tui.CheckContrast(t, theme, sc.model.View())
+				}
+			}
+		}
+	}
+}
+
+// An agent is folded as a turn is, and a filter keeps what its matches stand below.
+func TestAgentRunKeys(t *testing.T) {
+	sc := newScreen(t, agentRun(t, "cancel-made"), tui.Config{}, 120, 36)
+	sc.press("g", "jjjjj")
+	sc.shows("▾ explorer 1 id", "claude-opus-5-5 messages")
+	sc.press("o")
+	sc.shows("▸ explorer 1 id")
+	sc.lacks("claude-opus-5-5 messages")
+	sc.press("g", "o")
+	sc.shows("▸ turn 1", "▾ turn 2")
+	sc.lacks("explorer", "search tools/call")
+	sc.press("o", "p")
+	sc.shows("PATH", "19.3s")
+	sc.press("p", "f", "kind==messages and cancelled", "enter")
+	sc.shows("▾ turn 1", "▸ explorer")
+	sc.lacks("search tools/call", "turn 2", "PATH")
+}
