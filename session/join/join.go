@@ -119,7 +119,7 @@ func RoleOf(c *calls.Call) Role {
 		if c.Model != "" {
 			return Model
 		}
-	case spec.Labels == protocol.Tools:
+	case isServer(c), spec.Labels == protocol.Tools && c.Name != "":
 		return Tool
 	}
 	return NoRole

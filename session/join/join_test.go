@@ -427,3 +427,20 @@ func TestTurnWaits(t *testing.T) {
 		}
 	}
 }
+
+func TestRoleOf(t *testing.T) {
+	for want, list := range map[Role][]calls.Call{
+		Model:   {{Protocol: "anthropic", Kind: "messages", Model: "opus"}},
+		Tool:    {{Protocol: "mcp", Kind: "tools/call", Name: "echo"}, {Protocol: "mcp", Kind: "initialize"}, {Protocol: "agent-log", Kind: "call", Name: "Bash"}},
+		Process: {{Protocol: processes, Kind: "shell", Name: "ls"}},
+		Agent:   {{Protocol: processes, Kind: "agent"}, {Place: calls.Place{Turn: true}}, {Protocol: "acp", Kind: "session/prompt", Wire: agentWire}},
+		User:    {{Protocol: "acp", Kind: "session/request_permission", Wire: agentWire}, {Protocol: "mcp", Kind: "elicitation/create"}},
+		NoRole:  {{Protocol: "agent-log", Kind: "prompt"}, {Protocol: "lsp", Kind: "initialize"}, {Protocol: "anthropic", Kind: "models"}, {Protocol: "nothing"}},
+	} {
+		for i := range list {
+			if got := RoleOf(&list[i]); got != want {
+				t.Errorf("%s %s is %q, and not %q", list[i].Protocol, list[i].Kind, got, want)
+			}
+		}
+	}
+}

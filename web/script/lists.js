@@ -188,7 +188,7 @@ function exchangeColumns(width) {
 // runColumns are those of the tree of a run: mark, role, none, name, wire, kind, and the same from there.
 function runColumns(width) {
   const narrow = width < 900;
-  return withLanes(fill([20, 18, 0, treeWidth(width), session.about?.joins && width > 640 ? 76 : 0, narrow ? 0 : Math.round(width / 9), null, 24, narrow ? 100 : 132, 66], width));
+  return withLanes(fill([20, 18, 0, treeWidth(width), session.about?.joins && width > 640 ? Math.round(Math.max(60, Math.min(session.wire * 8 + 10, width / 8))) : 0, narrow ? 0 : Math.round(width / 9), null, 24, narrow ? 100 : 132, 66], width));
 }
 
 // withLanes says where between columns the lanes are.
