@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -144,7 +145,36 @@ func linkOf(name string) string {
 // program returns the program that a stand-in stands for: the one that would have been found without
 // it.
 func (h *hooks) program(name string) string {
-	return cmp.Or(lookPath(name, h.outsidePath(os.Getenv("PATH"))), h.Programs[name])
+	path := h.outsidePath(os.Getenv("PATH"))
+	return unshimmed(cmp.Or(lookPath(name, path), h.Programs[name]), name, path)
+}
+
+// shim matches the scripts by which managers of versions stand for programs. They put the folder of a version in
+// front of PATH, and so of our stand-ins.
+var shim = regexp.MustCompile(`(?m)^exec "?([^"\s]*\b(?:pyenv|rbenv|nodenv|goenv|jenv|asdf))"? exec `)
+
+// unshimmed returns the program that a shim would run; the program itself if it is none.
+func unshimmed(program, name, path string) string {
+	f, err := os.Open(program)
+	if err != nil {
+		return program
+	}
+	defer f.Close()
+	head := make([]byte, 2<<10)
+	n, _ := io.ReadFull(f, head)
+	m := shim.FindSubmatch(head[:n])
+	if m == nil || !bytes.HasPrefix(head, []byte("#!")) {
+		return program
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	which := exec.CommandContext(ctx, cmp.Or(lookPath(string(m[1]), path), string(m[1])), "which", name)
+	which.Env = append(os.Environ(), "PATH="+path)
+	out, _ := which.Output() // nothing if it fails
+	if found := strings.TrimSpace(string(out)); filepath.IsAbs(found) && lookPath(filepath.Base(found), filepath.Dir(found)) != "" {
+		return found
+	}
+	return program
 }
 
 // outsidePath returns a PATH without the stand-ins.

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"os"
@@ -458,6 +459,36 @@ func TestHookOf(t *testing.T) {
 		}
 		if !slices.Equal(got, tt.want) {
 			t.Errorf("%q: %q, want %q", tt.args, got, tt.want)
+		}
+	}
+}
+
+// What a manager of versions stands for is started without it, or its folder would be in front of the stand-ins.
+func TestUnshimmed(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the shims are scripts")
+	}
+	dir := t.TempDir()
+	script := func(name, text string) string {
+		file := filepath.Join(dir, name)
+		write(t, file, "#!/bin/sh\n"+text+"\n")
+		if err := os.Chmod(file, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	node := script("node-22", "exit 0")
+	script("asdf", `test "$1 $2" = "which node" && echo `+node)
+	script("pyenv", "echo pyenv: no such command >&2; exit 127")
+	for text, want := range map[string]string{
+		`exec "` + dir + `/asdf" exec "$program" "$@"`: node,
+		`exec asdf exec "node" "$@"`:                   node,
+		`exec "` + dir + `/pyenv" exec "$program"`:     "",
+		"echo exec asdf exec":                          "",
+	} {
+		program := script("node", text)
+		if got := unshimmed(program, "node", dir); got != cmp.Or(want, program) {
+			t.Errorf("%s: %s", text, got)
 		}
 	}
 }

@@ -84,6 +84,9 @@ func hookServers(ctx context.Context, s *Setup) error {
 	if since, configs := time.Now(), o.settings(s.Name); transcripts[s.Name].read != nil {
 		s.after = func() { o.tellCommands(filepath.Dir(configs[len(configs)-1]), since) }
 	}
+	if o.Programs != nil {
+		s.Program = unshimmed(s.Program, filepath.Base(s.Program), s.Getenv("PATH"))
+	}
 	if name := s.run.Command[0]; o.Programs[name] != "" { // a Python would find the stand-in by it, and miss its packages
 		s.named = s.Program
 	}
