@@ -34,7 +34,7 @@ func callsCommand(inv *invocation) *cli.Command {
 			&cli.BoolFlag{Name: "exchanges", Usage: "also list the exchanges of each call: retries, polls, requests from the unit"},
 			&cli.BoolFlag{Name: "events", Usage: "also list lines on standard error, starts and exits of processes, and ends of connections"},
 			&cli.BoolFlag{Name: "wide", Usage: "keep all columns on a narrow terminal, and cut none"},
-			&cli.BoolFlag{Name: "prompts", Usage: "list below each call to a model what it was given: system prompt, tools, messages, attachments, and what is new"},
+			&cli.BoolFlag{Name: "prompts", Usage: "the same as wirectl context"},
 			&cli.BoolFlag{Name: "failed", Usage: "list only failed calls: error, tool error, timeout, or server exit"},
 			&cli.BoolFlag{Name: "cancelled", Usage: "list only cancelled calls, even if they were answered"},
 			&cli.IntFlag{Name: "slowest", Usage: "list only the `N` slowest calls, slowest first"},
@@ -47,6 +47,9 @@ func callsCommand(inv *invocation) *cli.Command {
 }
 
 func runCalls(inv *invocation, c *cli.Context) error {
+	if c.Bool("prompts") && c.String("output") == table.AsText {
+		return runContext(inv, c)
+	}
 	names, err := inv.sources()
 	if err != nil {
 		return err
@@ -71,9 +74,7 @@ func runCalls(inv *invocation, c *cli.Context) error {
 	if c.Bool("wide") {
 		list.Widen()
 	}
-	if list.Unfolded = c.Bool("exchanges"); c.Bool("prompts") {
-		list.ShowPrompts()
-	}
+	list.Unfolded = c.Bool("exchanges")
 	failed := listCalls(inv, c, names, cfg, live, list)
 	if err := list.Finish(); err != nil {
 		return err

@@ -284,6 +284,7 @@ var makers = []maker{
 	{"lint", lintCommand},
 	{"calls", callsCommand},
 	{"why", whyCommand},
+	{"context", contextCommand},
 	{"baseline", baselineCommand},
 	{"stats", statsCommand},
 	{"diff", diffCommand},

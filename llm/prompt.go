@@ -2,7 +2,6 @@ package llm
 
 import (
 	"iter"
-	"slices"
 
 	"github.com/wirectl/wirectl/internal/jsonscan"
 )
@@ -111,47 +110,4 @@ func ToolResults(message []byte) iter.Seq[ToolResult] {
 			}
 		}
 	}
-}
-
-// attached are the types of blocks that are attachments.
-var attached = []string{"image", "document", "file", "image_url", "input_image", "input_file", "input_audio", "container_upload"}
-
-// maxBlocks is how deep blocks are nested: a message, its content, a tool result, its content.
-const maxBlocks = 6
-
-// Attachments yields the attachments in a message: pictures, documents, sound.
-func Attachments(message []byte) iter.Seq[[]byte] {
-	return func(yield func([]byte) bool) { yieldAttachments(message, 0, yield) }
-}
-
-func yieldAttachments(value []byte, depth int, yield func([]byte) bool) bool {
-	if depth > maxBlocks {
-		return true
-	}
-	for _, one := range Elements(value) {
-		if !yieldAttachments(one, depth+1, yield) {
-			return false
-		}
-	}
-	var inner [][]byte
-	var s jsonscan.Scanner
-	s.Init(value)
-	for ok := s.Object(); ok && s.Next(); {
-		switch string(s.Key()) {
-		case "type":
-			if slices.Contains(attached, string(bare(s.Value()))) {
-				return yield(value)
-			}
-		case "inlineData", "inline_data", "fileData", "file_data":
-			return yield(value)
-		case "content", "parts", "output":
-			inner = append(inner, s.Value())
-		}
-	}
-	for _, one := range inner {
-		if !yieldAttachments(one, depth+1, yield) {
-			return false
-		}
-	}
-	return true
 }

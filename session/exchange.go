@@ -6,6 +6,7 @@ import (
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/session/context"
 )
 
 // An Exchange is a request and everything that answers it. One yielded by the tracker belongs
@@ -62,8 +63,8 @@ type Exchange struct {
 	ToolCalls []string
 	// Links are those of its messages, at most 256.
 	Links []protocol.Link
-	// Prompt is the input of the model; nil if unknown. It is immutable.
-	Prompt *Prompt
+	// Context is what the model is given; nil if unknown. Its answer is not for readers.
+	Context *context.Call
 	// Said is the end of the model's answer so far, at most 256 KiB, if that is kept.
 	// Exchanges that are over have no Said.
 	Said []byte

@@ -45,7 +45,7 @@ func (t *Tracker) openExchange(ev *event) *Exchange {
 	}
 	e.saw(f)
 	e.ofModel(f, m)
-	e.Prompt, e.Mask = f.Prompt, t.mask
+	e.Context, e.Mask = f.Context, t.mask
 	if t.keeps {
 		e.Arguments = append(e.Arguments, Arguments(m)...)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/protocol/opaque"
+	"github.com/wirectl/wirectl/session/context"
 )
 
 // A Tracker follows the exchanges of one protocol, on any number of connections. It is not safe
@@ -161,8 +162,8 @@ type Frame struct {
 	ToolCalls []string
 	// Links are what the message has in common with others of a run.
 	Links []protocol.Link
-	// Prompt is the input of a model in a request; nil if unknown.
-	Prompt *Prompt
+	// Context is what a request gives to a model; nil if unknown.
+	Context *context.Call
 	// Broken lists additional rules that the message is known to break.
 	Broken []protocol.Broken
 	// Endless means that the request it opens need not be answered before the connection

@@ -12,6 +12,7 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/session"
 	"github.com/wirectl/wirectl/session/calls"
+	"github.com/wirectl/wirectl/session/context"
 	"github.com/wirectl/wirectl/session/join"
 )
 
@@ -23,8 +24,8 @@ type Model struct {
 	// 0 if unknown.
 	FirstPart       time.Duration
 	TokensPerSecond float64
-	Prompt          *session.Prompt // nil if unknown
-	Said            string          // the end of the answer so far; "" once it is complete
+	Context         *context.Call // what it was given; nil if unknown
+	Said            string        // the end of the answer so far; "" once it is complete
 }
 
 // model is a Model with the answer as far as the tracker keeps it.
@@ -47,7 +48,7 @@ func (r *rows) setAnswer(mark uint32, e *session.Exchange) {
 	if len(calls) < len(e.ToolCalls) {
 		calls = slices.Clone(e.ToolCalls)
 	}
-	m.Model = Model{Name: e.Model, StopReason: e.StopReason, ToolCalls: calls, FirstPart: e.TimeToFirstPart(), TokensPerSecond: e.TokensPerSecond(), Prompt: e.Prompt}
+	m.Model = Model{Name: e.Model, StopReason: e.StopReason, ToolCalls: calls, FirstPart: e.TimeToFirstPart(), TokensPerSecond: e.TokensPerSecond(), Context: e.Context}
 	m.said = e.Said
 }
 

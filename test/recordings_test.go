@@ -197,11 +197,8 @@ func said(e *session.Exchange) string {
 	if len(e.ToolCalls) > 0 {
 		line += fmt.Sprintf(", calls %q", e.ToolCalls)
 	}
-	if p := e.Prompt; p != nil {
-		line += fmt.Sprintf(", given %v system, %v tools, %v messages, %v attachments", p.System, p.Tools, p.Messages, p.Attachments)
-		if p.Previous != 0 {
-			line += fmt.Sprintf(", %v added since %d, %d bytes the same", p.Added, p.Previous, p.Same)
-		}
+	if p := e.Context; p != nil {
+		line += ", given " + strings.Join(p.Lines(0), "; ")
 	}
 	if e.Parts > 0 {
 		line += fmt.Sprintf(", %d parts", e.Parts)

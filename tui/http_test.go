@@ -114,7 +114,7 @@ func TestModelSpeaks(t *testing.T) {
 		message(frame.U2C, nil, `{"type":"message_stop"}`),
 	}
 	for n, want := range map[int][]string{
-		3: {"claude-x The tide turns — late", "model claude-x · first token after 1.00s", "prompt: 1 system prompt 7 B (~2 tokens), 1 tool 16 B (~4 tokens), 1 message 30 B (~8 tokens)", "tool price: 16 B"},
+		3: {"claude-x The tide turns — late", "model claude-x · first token after 1.00s", "prompt: 1 system text 7 B (~2 tokens), 1 tool 16 B (~4 tokens), 1 message 4 B (~1 tokens)", "tool price: 16 B"},
 		6: {"claude-x → price tool_use", "tokens: 30 input, 8 output · model claude-x · stopped: tool_use · calls: price"},
 	} {
 		s := store.New(store.Options{})

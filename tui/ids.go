@@ -15,7 +15,6 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/session"
 	"github.com/wirectl/wirectl/session/join"
-	"github.com/wirectl/wirectl/session/stats"
 	"github.com/wirectl/wirectl/store"
 )
 
@@ -666,10 +665,10 @@ func modelFacts(m *store.Model) (list []string) {
 
 // promptLines describes the input of the model of an exchange.
 func promptLines(x *store.Exchange) []string {
-	if x.Model.Prompt == nil {
+	if x.Model.Context == nil {
 		return nil
 	}
-	return stats.PromptText(x.Model.Prompt, 3)
+	return x.Model.Context.Lines(3)
 }
 
 // usageOf writes counts of tokens; "" if there are none.

@@ -233,8 +233,8 @@ func modelOf(m *store.Model) *model {
 	for _, name := range m.ToolCalls {
 		out.Tools = append(out.Tools, text(name))
 	}
-	if m.Prompt != nil {
-		out.Prompt = stats.PromptText(m.Prompt, 3)
+	if m.Context != nil {
+		out.Prompt = m.Context.Lines(3)
 	}
 	return out
 }

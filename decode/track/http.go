@@ -71,7 +71,7 @@ func (f *Follower) newExchange(it *decode.Item) *exchange {
 	e := &exchange{method: head.Method(), kind: carried.Asked(head), id: carried.Token(it.Frame), late: isLate(it.Frame), mcp: hasHeadOfMCP(head)}
 	e.conn, e.stream = f.scopes.Of(it.Frame)
 	e.conn += f.base
-	if f.trackers.Joins {
+	if f.trackers.Joins || f.contexts.Keep {
 		e.head = head
 	}
 	e.older = e.stream < 0 && head.Get("Mcp-Session-Id") == ""

@@ -3,6 +3,7 @@ package track
 import (
 	"bytes"
 	"regexp"
+	"slices"
 
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/frame"
@@ -55,17 +56,20 @@ var titles = [...]string{`"You are naming a coding session`, `"You are a title g
 
 // asksForTitle reports whether a text of the system prompt asks for the name of a session.
 func asksForTitle(body []byte) bool {
-	for _, title := range titles {
-		if !bytes.Contains(body, []byte(title)) {
-			continue
-		}
-		for part, system := range llm.Prompt(body) {
-			if part == llm.SystemPart && bytes.Contains(system, []byte(title)) {
-				return true
-			}
+	if !isTitle(body) {
+		return false
+	}
+	for part, system := range llm.Prompt(body) {
+		if part == llm.SystemPart && isTitle(system) {
+			return true
 		}
 	}
 	return false
+}
+
+// isTitle reports whether a text asks for the name of a session.
+func isTitle(text []byte) bool {
+	return slices.ContainsFunc(titles[:], func(title string) bool { return bytes.Contains(text, []byte(title)) })
 }
 
 var agentName = regexp.MustCompile(`^[\w-]{4,64}\b`)

@@ -8,6 +8,7 @@ import (
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/jsonscan"
+	"github.com/wirectl/wirectl/llm"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/protocol/carried"
@@ -67,6 +68,9 @@ func (f *Follower) live(it *decode.Item) bool {
 		f.noteLive(s, it, fr, &m)
 	case m.Phase == protocol.Open:
 		fr.Links = f.links(it, nil)
+		if all.Of(it.Protocol).Live == protocol.NamedTurns {
+			f.given(all.Of(it.Protocol), nil, &fr, "live", s.model, nil)
+		}
 		f.askLive(s, fr, &m)
 	case m.Phase == protocol.Cancel:
 		f.cancelLive(s, fr, &m)
@@ -108,8 +112,12 @@ func (f *Follower) offerLive(s *liveSession, it *decode.Item) {
 			continue
 		}
 		now := offered{}
-		var walk session.Conversations
-		if walk.Prompt(it.Seq, "", own, func(tool []byte) { f.schemas.offer(now, tool) }); len(now) > 0 {
+		for part, tool := range llm.Prompt(own) {
+			if part == llm.ToolPart {
+				f.schemas.offer(now, tool)
+			}
+		}
+		if len(now) > 0 {
 			s.offered = now
 		}
 	}
@@ -135,7 +143,7 @@ func (f *Follower) askLive(s *liveSession, fr session.Frame, m *protocol.Message
 		s.waiting = s.waiting[1:]
 	}
 	fr.Payload = nil
-	s.waiting = append(s.waiting, &liveTurn{request: fr, kind: bytes.Clone(m.Kind), event: bytes.Clone(m.Bind.Text)})
+	s.waiting = append(s.waiting, &liveTurn{modelAnswer: modelAnswer{context: fr.Context}, request: fr, kind: bytes.Clone(m.Kind), event: bytes.Clone(m.Bind.Text)})
 	if len(m.Model) > 0 {
 		s.model = string(m.Model)
 	}
@@ -196,10 +204,12 @@ func (f *Follower) answerLive(s *liveSession, it *decode.Item, fr session.Frame,
 		m.Phase, m.StopReason = protocol.Cancelled, []byte("interrupted")
 	}
 	t.recordUsage(m, f.prices)
+	f.contexts.Answered(t.context, fr.Time, it.Payload, t.used)
 	m.ID = turnToken(t.id)
 	fr.Broken = it.Protocol.(carried.ModelJudge).Answer(it.Payload, m, &t.tools)
 	fr.ToolCalls = t.tools.Named()
 	if m.Phase.Ends() {
+		f.contexts.Ended(t.context, fr.Time)
 		fr.Broken = append(fr.Broken, t.tools.Judge(t.stopped, s.offered.fits)...)
 		if f.trackers.Joins {
 			fr.Links = t.tools.Links()

@@ -9,6 +9,8 @@ import (
 	"github.com/wirectl/wirectl/internal/prices"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/carried"
+	"github.com/wirectl/wirectl/session"
+	"github.com/wirectl/wirectl/session/context"
 )
 
 // A modelCall is a request to a model's API.
@@ -30,6 +32,7 @@ type modelAnswer struct {
 	used    protocol.Usage
 	tools   carried.ModelTools
 	offered offered
+	context *context.Call // what the model was given; nil if unknown
 }
 
 func (c *modelCall) judge() carried.ModelJudge { return c.Spec.Protocol.(carried.ModelJudge) }
@@ -50,7 +53,7 @@ func (c *modelCall) ask(f *Follower, e *exchange, it *decode.Item) {
 		fr.Broken = append(c.judge().Request(fr.Payload), f.pay(c, fr.Seq, fr.Payload)...)
 		if c.paid != nil {
 			tools := offered{}
-			fr.Prompt = f.talks.Prompt(fr.Seq, c.to, fr.Payload, func(tool []byte) { f.schemas.offer(tools, tool) })
+			c.context = f.given(c.Spec, e.head, &fr, c.to, string(m.Model), func(tool []byte) { f.schemas.offer(tools, tool) })
 			c.offered = f.schemas.share(tools)
 		}
 	}
@@ -75,6 +78,7 @@ func (c *modelCall) answer(f *Follower, e *exchange, it *decode.Item) bool {
 			c.readEvent(&m)
 		}
 		c.recordUsage(&m, f.prices)
+		f.contexts.Answered(c.context, fr.Time, it.Payload, c.used)
 		switch {
 		case e.failed:
 		case c.runs != nil:
@@ -122,6 +126,7 @@ func (c *modelCall) answer(f *Follower, e *exchange, it *decode.Item) bool {
 	fr.Broken = append(fr.Broken, c.repeated(m.Phase)...)
 	if m.Phase.Ends() && !c.ended {
 		c.ended = true
+		f.contexts.Ended(c.context, fr.Time)
 		if m.Phase == protocol.Close { // what a failure has cut is not the model's
 			fr.Broken = append(fr.Broken, c.tools.Judge(c.stopped, c.offered.fits)...)
 		}
@@ -136,6 +141,14 @@ func (c *modelCall) answer(f *Follower, e *exchange, it *decode.Item) bool {
 		f.web.remove(of)
 	}
 	return true
+}
+
+// given notes what a request gives to a model. The head is nil if it is not kept.
+func (f *Follower) given(spec *protocol.Spec, head *frame.Head, fr *session.Frame, to, model string, offer func(tool []byte)) *context.Call {
+	fr.Context = f.contexts.Request(&context.Request{
+		Frame: fr.Seq, Time: fr.Time, To: to, Model: model, Body: fr.Payload, Spec: spec, Head: head, Offer: offer, IsTitle: isTitle,
+	})
+	return fr.Context
 }
 
 // readEvent makes m the message of an event.

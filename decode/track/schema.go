@@ -11,7 +11,8 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/wirectl/wirectl/internal/jsonscan"
-	"github.com/wirectl/wirectl/session"
+	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/llm"
 )
 
 // schemas caches the schemas of the tools offered to models. A client sends the same ones with
@@ -39,6 +40,8 @@ const (
 	maxSchemas = 4 << 20  // bytes of all
 	maxSchema  = 64 << 10 // bytes of one
 	maxOffered = 256      // of a request
+	// maxToolName bounds the name of a tool, in bytes.
+	maxToolName = 256
 	// maxEffort bounds the bytes of arguments times those of their schema.
 	maxEffort = 16 << 20
 	maxDepth  = 256 // of a schema
@@ -61,7 +64,7 @@ func (s *schemas) offer(to offered, tool []byte) {
 		s.of[at] = known
 		s.size += len(text)
 	}
-	to[session.ToolName(tool)] = known
+	to[render.Clip(llm.ToolName(tool), maxToolName)] = known
 }
 
 // share returns the tools of a request, reusing those of the previous request if they are

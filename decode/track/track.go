@@ -21,6 +21,7 @@ import (
 	"github.com/wirectl/wirectl/protocol/carried"
 	"github.com/wirectl/wirectl/protocol/opaque"
 	"github.com/wirectl/wirectl/session"
+	"github.com/wirectl/wirectl/session/context"
 )
 
 // Trackers holds the trackers of one or more sessions, one for each protocol.
@@ -36,6 +37,8 @@ type Trackers struct {
 	// Apart says that sessions do not share connection numbers.
 	Apart   bool
 	Watcher session.Watcher // gets what they learn, if not nil
+	// Contexts keeps what models are given, if not nil.
+	Contexts *context.Log
 
 	// Wires are the names of connections, and of sessions of MCP over HTTP by their Conn and Stream;
 	// for a connection, Stream is 0. They are kept with Joins.
@@ -107,7 +110,7 @@ type Follower struct {
 	runs      map[*protocol.Spec]protocol.Runs
 	coding    coding
 	lives     map[int]*liveSession // by connection
-	talks     session.Conversations
+	contexts  *context.Log
 	schemas   schemas
 	prices    prices.Book
 	conns     map[int]bool      // connections whose frames came in a carrier
@@ -170,6 +173,11 @@ func NewFollower(ts *Trackers, in decode.Input, cfg decode.Config) *Follower {
 		stream: in.Capture == nil, settled: in.Capture == nil, prices: cfg.Prices,
 		wires: map[int]*followed{}, runs: map[*protocol.Spec]protocol.Runs{}, lives: map[int]*liveSession{},
 		conns: map[int]bool{}, halves: map[int]frame.Dir{}, closers: map[int]frame.Dir{}, units: map[int]*unit{},
+	}
+	if f.contexts = ts.Contexts; f.contexts == nil {
+		f.contexts = &context.Log{}
+	} else if f.contexts.Mask == nil {
+		f.contexts.Mask = capture.Secrets().Text()
 	}
 	ts.Joins, ts.OfRun = ts.Joins || in.OfRun || in.Joins, ts.OfRun || in.OfRun
 	if !ts.Apart {
@@ -247,6 +255,9 @@ func (f *Follower) see(it *decode.Item) {
 			if price, known := f.prices.Of(string(m.Model)); known {
 				decode.Charge(&m.Usage, price, prices.Band(m.Usage.Input))
 			}
+		}
+		if well && all.Rules(it.Protocol).NoWire {
+			f.contexts.Told(fr.Seq, fr.Time, fr.Conn, m)
 		}
 	}
 	if well && it.Message.Phase == protocol.Open {

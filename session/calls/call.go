@@ -21,6 +21,7 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/session"
+	"github.com/wirectl/wirectl/session/context"
 	"github.com/wirectl/wirectl/session/query"
 	"github.com/wirectl/wirectl/session/stats"
 	"github.com/wirectl/wirectl/table"
@@ -78,8 +79,8 @@ type Call struct {
 	// TokensPerSecond is the speed of the answer; 0 if unknown.
 	TokensPerSecond float64
 	ToolCalls       []string // the names of the tools that the model calls
-	// Prompt is the input of the model; nil if unknown.
-	Prompt *session.Prompt
+	// Context is what the model is given; nil if unknown.
+	Context *context.Call
 	// Links are what the call has in common with calls on other wires. Package join sets Wire, the name
 	// of its connection, and its place in the tree of a run.
 	Links []protocol.Link
@@ -209,10 +210,10 @@ var Columns = []table.Column[Call]{
 		return c.ToolCalls
 	}, Cell: func(c *Call) string { return strings.Join(c.ToolCalls, " ") }},
 	{Name: "prompt", Value: func(c *Call) any {
-		if c.Prompt == nil {
+		if c.Context == nil {
 			return nil
 		}
-		return stats.PromptOf(c.Prompt)
+		return c.Context.Prompt()
 	}},
 	{Name: "wire", Title: "wire", At: -1, Shown: table.IfFirst, Drop: 14, Most: 16, Value: func(c *Call) any { return c.Wire }, Cell: func(c *Call) string {
 		if c.Wire == c.Session {
@@ -372,7 +373,7 @@ func (c *Call) update(e *session.Exchange) {
 	c.Operation, c.Guessed, c.Exchanges = e.Of, e.Guessed, e.Joined
 	c.Name, c.Version, c.Usage = e.Name, e.Version, e.Usage
 	c.Model, c.StopReason = e.Model, e.StopReason
-	c.TokensPerSecond, c.Prompt, c.Links = e.TokensPerSecond(), e.Prompt, e.Links
+	c.TokensPerSecond, c.Context, c.Links = e.TokensPerSecond(), e.Context, e.Links
 	if len(c.ToolCalls) < len(e.ToolCalls) {
 		c.ToolCalls = slices.Clone(e.ToolCalls)
 	}

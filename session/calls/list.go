@@ -11,7 +11,6 @@ import (
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/session"
 	"github.com/wirectl/wirectl/session/query"
-	"github.com/wirectl/wirectl/session/stats"
 	"github.com/wirectl/wirectl/table"
 )
 
@@ -58,19 +57,6 @@ func (l *List) Widen() {
 		}
 	}
 }
-
-// ShowPrompts also lists the input of a model, below its call.
-func (l *List) ShowPrompts() {
-	l.Below = func(c *Call) []string {
-		if c.Prompt == nil {
-			return nil
-		}
-		return stats.PromptText(c.Prompt, maxPromptTools)
-	}
-}
-
-// maxPromptTools is how many tools, the largest, are listed below a call.
-const maxPromptTools = 5
 
 // Happened lists an event among the calls: at once while these are printed as they end, or else before the
 // first that began later.
