@@ -21,12 +21,16 @@ func contextCommand(inv *invocation) *cli.Command {
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "what to print: text, json or ndjson"},
 			&cli.StringFlag{Name: "call", Usage: "list all items of the call `N`: its number, #FRAME, or the id of its answer"},
+			&cli.StringFlag{Name: "web", Usage: "write an HTML page to `FILE`, with a bar for each call, as report does"},
 			&cli.StringFlag{Name: "diff", Usage: "list what only one of two calls has, `A,B`"},
 		}, sessionFlags()...),
 	}
 }
 
 func runContext(inv *invocation, c *cli.Context) error {
+	if c.String("web") != "" {
+		return runReport(inv, c)
+	}
 	names, err := inv.sources()
 	out, wrong := inv.table(c, table.AsText, table.AsJSON, table.AsNDJSON)
 	if err = cmp.Or(err, wrong); err != nil {

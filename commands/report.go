@@ -45,7 +45,10 @@ func runReport(inv *invocation, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	out := c.String("output")
+	out, view := c.String("output"), ""
+	if c.String("web") != "" { // of the command context
+		out, view = c.String("web"), "context"
+	}
 	switch {
 	case len(names) > max(1, len(inv.Operands)):
 		return usagef("report takes no folder of several sessions; got %d: name some of them, such as %s", len(names), names[0])
@@ -79,7 +82,7 @@ func runReport(inv *invocation, c *cli.Context) error {
 	case o.Dropped+o.Gone > 0:
 		inv.say(names[0], fmt.Sprintf("the page shows the end of the session: %s and %s before it are left out", render.Count(o.Gone, "call"), render.Count(o.Dropped, "frame")))
 	}
-	write := func(w io.Writer) error { return page.Write(w, s, source.Label(names...)) }
+	write := func(w io.Writer) error { return page.Write(w, s, source.Label(names...), view) }
 	if out == "-" {
 		return write(inv.Stdout)
 	}

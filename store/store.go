@@ -19,6 +19,7 @@ import (
 	"github.com/wirectl/wirectl/internal/fd"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/session"
+	"github.com/wirectl/wirectl/session/context"
 	"github.com/wirectl/wirectl/session/contract"
 )
 
@@ -34,6 +35,8 @@ type Options struct {
 	// older bytes go to a temporary file instead of being dropped.
 	Bytes int
 	Spill bool
+	// Contexts keeps what models are given.
+	Contexts bool
 	// Config is how frames are read.
 	Config decode.Config
 }
@@ -101,6 +104,9 @@ func New(o Options) *Store {
 		item: decode.NewItem(o.Config), cache: map[int64]*Frame{},
 		peers: map[int]*Peer{}, named: map[string]int{}, bookmarks: map[int64]bool{}, notes: map[int64]string{}, findings: newFound(),
 	}
+	if o.Contexts {
+		s.trackers.Contexts = &context.Log{Keep: true}
+	}
 	s.trackers.Watcher, s.trackers.Apart, s.trackers.Said = watcher{s}, true, true
 	return s
 }
@@ -117,6 +123,16 @@ func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.bytes.Close()
+}
+
+// Contexts returns what models were given.
+func (s *Store) Contexts() *context.View {
+	o := s.Overview()
+	log := s.trackers.Contexts
+	if log == nil {
+		log = &context.Log{}
+	}
+	return log.View(time.Unix(0, o.First))
 }
 
 // Version grows with each change.

@@ -27,6 +27,7 @@ import (
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/session"
+	"github.com/wirectl/wirectl/session/context"
 	"github.com/wirectl/wirectl/session/stats"
 	"github.com/wirectl/wirectl/store"
 )
@@ -45,6 +46,7 @@ type delta struct {
 	Marks     map[int64]uint32 `json:"marks,omitempty"` // exchanges of frames that were sent before them
 	Stats     *figures         `json:"stats,omitempty"`
 	Peers     *peers           `json:"peers,omitempty"`
+	Contexts  *contexts        `json:"contexts,omitempty"`
 	Skipped   int64            `json:"skipped,omitempty"` // frames that the page was too slow for
 	Missed    int64            `json:"missed,omitempty"`  // the same for exchanges
 }
@@ -52,6 +54,7 @@ type delta struct {
 // about is the summary of a session.
 type about struct {
 	Title     string   `json:"title"`
+	View      string   `json:"view,omitempty"` // that opens first
 	Protocols []string `json:"protocols"`
 	Timed     bool     `json:"timed"`
 	Live      bool     `json:"live,omitempty"`
@@ -273,6 +276,27 @@ type traffic struct {
 	Open []int64 `json:"open"` // in flight, at most
 }
 
+// contexts are what models were given, in the last calls.
+type contexts struct {
+	Calls   []*context.CallRow `json:"calls"`
+	LeftOut int                `json:"left_out,omitempty"` // before them
+}
+
+// maxContexts bounds the calls in a page, and maxGiven the new items of each, the largest.
+const maxContexts, maxGiven = 2000, 24
+
+func contextsOf(s *store.Store) *contexts {
+	v := s.Contexts()
+	out := &contexts{Calls: []*context.CallRow{}, LeftOut: v.Dropped + max(0, len(v.Calls)-maxContexts)}
+	for _, c := range v.Calls[max(0, len(v.Calls)-maxContexts):] {
+		row := v.Row(c, false)
+		slices.SortStableFunc(row.Items, func(a, b context.ItemRow) int { return cmp.Compare(b.Bytes, a.Bytes) })
+		row.Items = row.Items[:min(len(row.Items), maxGiven)]
+		out.Calls = append(out.Calls, row)
+	}
+	return out
+}
+
 // usageOf returns the usage of an exchange; nil if it is unknown.
 func usageOf(u protocol.Usage) []int64 {
 	if u == (protocol.Usage{}) {
@@ -416,7 +440,7 @@ var scripts embed.FS
 // script is the script of the page, which is in several files.
 var script = sync.OnceValue(func() string {
 	var all strings.Builder
-	for _, name := range []string{"model", "lanes", "lists", "runs", "detail", "stats", "main"} {
+	for _, name := range []string{"model", "lanes", "lists", "runs", "detail", "stats", "context", "main"} {
 		text, err := scripts.ReadFile("script/" + name + ".js")
 		if err != nil {
 			panic(err) // it is embedded
@@ -435,11 +459,11 @@ const (
 
 // Kept bounds how much of a session is in a page: the last calls. It bounds the memory here
 // and in the browser.
-var Kept = store.Options{Frames: 1 << 15, Exchanges: 1 << 14, Bytes: 4 << 20, Spill: true}
+var Kept = store.Options{Frames: 1 << 15, Exchanges: 1 << 14, Bytes: 4 << 20, Spill: true, Contexts: true}
 
-// Write writes the page of the session in s.
-func Write(w io.Writer, s *store.Store, title string) error {
-	return write(w, title, policy(), func(out io.Writer) error { return writeData(out, s, title) })
+// Write writes the page of the session in s. It opens with a view; "" for the first.
+func Write(w io.Writer, s *store.Store, title, view string) error {
+	return write(w, title, policy(), func(out io.Writer) error { return writeData(out, s, title, view) })
 }
 
 // policy lets the browser run the script of the page, and nothing else.
@@ -467,11 +491,13 @@ func hash(text string) string {
 }
 
 // writeData writes the session as JSON, compressed, in base64.
-func writeData(w io.Writer, s *store.Store, title string) error {
+func writeData(w io.Writer, s *store.Store, title, view string) error {
 	b64 := base64.NewEncoder(base64.StdEncoding, w)
 	zip := gzip.NewWriter(b64)
 	enc := jsonscan.NewEncoder(zip)
-	if err := enc.Encode(collect(s, title)); err != nil {
+	d := collect(s, title)
+	d.About.View = view
+	if err := enc.Encode(d); err != nil {
 		return err
 	}
 	if err := zip.Close(); err != nil {
@@ -484,7 +510,7 @@ func writeData(w io.Writer, s *store.Store, title string) error {
 func collect(s *store.Store, title string) *delta {
 	o := s.Overview()
 	c := clockOf(&o)
-	d := &delta{About: aboutOf(title, &o, c), Frames: &frames{}, Stats: figuresOf(s, c), Peers: peersOf(s, c)}
+	d := &delta{About: aboutOf(title, &o, c), Frames: &frames{}, Stats: figuresOf(s, c), Peers: peersOf(s, c), Contexts: contextsOf(s)}
 	changes := s.Follow(new(store.Cursor), 0)
 	d.Exchanges, d.Findings = exchangesOf(changes.Exchanges, c), findingsOf(changes.Findings)
 	d.Heads = headsOf(changes.Heads, c)

@@ -33,7 +33,7 @@ func pageOf(t *testing.T, title string, in decode.Input) (html string, data map[
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := web.Write(&out, s, title); err != nil {
+	if err := web.Write(&out, s, title, ""); err != nil {
 		t.Fatal(err)
 	}
 	found := regexp.MustCompile(`(?s)<script type="text/plain" id="data">([A-Za-z0-9+/=]*)</script>`).FindSubmatch(out.Bytes())
@@ -257,5 +257,22 @@ func TestReportHasPeers(t *testing.T) {
 		if !bytes.Contains(got, []byte(want)) {
 			t.Errorf("the report lacks %s:\n%s", want, got)
 		}
+	}
+}
+
+// The page has what models were given, with the tokens of the provider, and opens with it if asked to.
+func TestContexts(t *testing.T) {
+	in, err := decode.OpenRecording(fixtures.Session("api-openai-made"), decode.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, data := pageOf(t, "models", decode.Input{Capture: in})
+	calls := data["contexts"].(map[string]any)["calls"].([]any)
+	if len(calls) != 5 {
+		t.Fatalf("%d calls", len(calls))
+	}
+	first := calls[0].(map[string]any)
+	if user := first["parts"].(map[string]any)["user"].(map[string]any); first["input_tokens"] != 900.0 || first["cached_tokens"] != 768.0 || user["tokens_estimate"] != 900.0 {
+		t.Errorf("the first call is %v", first)
 	}
 }

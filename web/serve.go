@@ -134,6 +134,7 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET /api/find", s.ofSession(serveFound))
 	mux.HandleFunc("GET /api/stats", s.ofSession(serveStats))
 	mux.HandleFunc("GET /api/peers", s.ofSession(servePeers))
+	mux.HandleFunc("GET /api/context", s.ofSession(serveContexts))
 	mux.HandleFunc("POST /api/do", s.mayCommand(s.ofSession(serveCommand)))
 	mux.HandleFunc("GET /favicon.ico", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	return mux

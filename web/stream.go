@@ -213,6 +213,10 @@ func serveStats(w http.ResponseWriter, _ *http.Request, o *opened) {
 	answer(w, figuresOf(o.store, clockOf(&view)))
 }
 
+func serveContexts(w http.ResponseWriter, _ *http.Request, o *opened) {
+	answer(w, contextsOf(o.store))
+}
+
 func servePeers(w http.ResponseWriter, _ *http.Request, o *opened) {
 	view := o.store.Overview()
 	answer(w, peersOf(o.store, clockOf(&view)))

@@ -232,7 +232,7 @@ func (i *Item) about() string {
 	if i.Name != "" {
 		return i.Kind.String() + " " + i.Name
 	}
-	return "a " + i.Kind.String() + " text"
+	return i.Kind.String() + " text"
 }
 
 // raw returns an item of an earlier call as written; nil if that is not kept.

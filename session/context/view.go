@@ -122,18 +122,40 @@ func (c *Call) Tokens() []int64 {
 // letters stand for kinds in bars of text.
 const letters = "TSuaacr@?."
 
-// shares returns the tokens of each kind: an estimate, or the bytes if tokens are unknown.
-func (c *Call) shares() (of [NumKinds]int64, sum int64) {
-	const fine = 1000 // tokens, of which percents can be told
-	if tokens := c.Tokens(); tokens != nil && (c.Input >= fine || c.Sums[History].Count > 0) {
+// perByte returns how many tokens stand for a byte of the calls of a conversation, if those are told and
+// fine enough to be drawn; 0 if bytes are drawn.
+func perByte(calls []*Call) float64 {
+	const fine = 1000
+	var tokens, bytes, most int64
+	for _, c := range calls {
+		if c.Input > 0 {
+			tokens, bytes, most = tokens+c.Input, bytes+c.Bytes(), max(most, c.Input)
+		}
+		if c.Sums[History].Count > 0 && c.Input > 0 {
+			most = max(most, fine)
+		}
+	}
+	if most < fine {
+		return 0
+	}
+	return float64(tokens) / float64(max(bytes, 1))
+}
+
+// drawn returns how much of each kind is drawn, and their sum: tokens if those are drawn, estimated by
+// bytes if the provider has not told them.
+func (c *Call) drawn(perByte float64) (of [NumKinds]int64, sum int64) {
+	if tokens := c.Tokens(); tokens != nil && perByte > 0 {
 		for n, i := range c.Items {
 			of[i.Kind] += tokens[n]
 		}
 		return of, c.Input
 	}
+	if perByte == 0 {
+		perByte = 1
+	}
 	for k, s := range c.Sums {
-		of[k] = s.Bytes
-		sum += s.Bytes
+		of[k] = int64(float64(s.Bytes) * perByte)
+		sum += of[k]
 	}
 	return of, sum
 }
@@ -142,8 +164,7 @@ func (c *Call) shares() (of [NumKinds]int64, sum int64) {
 var nouns = [NumKinds]string{"tool", "", "user text", "answer", "thought", "call", "result", "attachment", "other item", ""}
 
 // bar draws a context in letters: so many for the largest one.
-func (c *Call) bar(largest int64, width int) string {
-	of, _ := c.shares()
+func bar(of [NumKinds]int64, largest int64, width int) string {
 	var b strings.Builder
 	var sum int64
 	drawn := 0
@@ -217,8 +238,9 @@ func title(calls []*Call) string {
 
 func (v *View) writeConversation(out table.Output, calls []*Call) error {
 	var largest int64
+	scale := perByte(calls)
 	for _, c := range calls {
-		_, sum := c.shares()
+		_, sum := c.drawn(scale)
 		largest = max(largest, sum)
 	}
 	about := []string{title(calls)}
@@ -229,7 +251,7 @@ func (v *View) writeConversation(out table.Output, calls []*Call) error {
 		return err
 	}
 	out.Indent = "  "
-	p := table.Printer[*Call]{Output: out, Columns: v.columns(largest), Below: func(c **Call) []string { return v.below(*c) }}
+	p := table.Printer[*Call]{Output: out, Columns: v.columns(largest, scale), Below: func(c **Call) []string { return v.below(*c) }}
 	for _, c := range calls {
 		p.Print(&c)
 	}
@@ -241,7 +263,7 @@ func (v *View) writeConversation(out table.Output, calls []*Call) error {
 }
 
 // columns are those of the list of calls.
-func (v *View) columns(largest int64) []table.Column[*Call] {
+func (v *View) columns(largest int64, scale float64) []table.Column[*Call] {
 	count := func(n int64) any { return table.Count(n) }
 	return []table.Column[*Call]{
 		{Title: "call", Right: true, Value: func(c **Call) any { return count(int64((*c).Number)) }},
@@ -260,7 +282,10 @@ func (v *View) columns(largest int64) []table.Column[*Call] {
 			return strconv.FormatInt((*c).Cached, 10)
 		}},
 		{Title: "bytes", Right: true, Value: func(c **Call) any { return count((*c).Bytes()) }},
-		{Title: "context", Value: func(c **Call) any { return (*c).bar(largest, barWidth) }},
+		{Title: "context", Value: func(c **Call) any {
+			of, _ := (*c).drawn(scale)
+			return bar(of, largest, barWidth)
+		}},
 		{Title: "new", Drop: 2, Value: func(c **Call) any {
 			if (*c).Previous == 0 || (*c).New.Count == 0 {
 				return nil
@@ -326,7 +351,7 @@ func (i *Item) title() string {
 
 // composition says what fills a context, the most first.
 func (c *Call) composition() (parts []string) {
-	of, sum := c.shares()
+	of, sum := c.drawn(perByte([]*Call{c}))
 	kinds := make([]Kind, NumKinds)
 	for k := range kinds {
 		kinds[k] = Kind(k)

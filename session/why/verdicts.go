@@ -11,6 +11,7 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/session"
 	"github.com/wirectl/wirectl/session/calls"
+	"github.com/wirectl/wirectl/session/context"
 	"github.com/wirectl/wirectl/table"
 )
 
@@ -365,8 +366,8 @@ func (t *talk) full() (found []Answer) {
 		}
 		text := fmt.Sprintf("The context of %s was full: %s", cmp.Or(c.Model, title(c)), cmp.Or(c.Error, c.StopReason, c.Code))
 		a := t.about("context-full", 85, c, sentence(text), "Shorten or compact the conversation, or offer fewer tools: wirectl context shows what fills it.")
-		if c.Prompt != nil {
-			a.Evidence = slices.Insert(a.Evidence, 1, Evidence{Frame: c.Frame, Text: fmt.Sprintf("the prompt has %d bytes: %s, %s, the system prompt %d bytes", c.Prompt.Bytes(), render.Count(c.Prompt.Messages.Count, "message"), render.Count(c.Prompt.Tools.Count, "tool"), c.Prompt.System.Bytes)})
+		if given := c.Context; given != nil {
+			a.Evidence = slices.Insert(a.Evidence, 1, Evidence{Frame: c.Frame, Text: fmt.Sprintf("the prompt has %d bytes: %s, %s, the system prompt %d bytes", given.Bytes(), render.Count(given.Messages, "message"), render.Count(given.Sums[context.Tool].Count, "tool"), given.Sums[context.System].Bytes)})
 		}
 		found = append(found, a)
 	}
@@ -647,16 +648,16 @@ func (t *talk) notOffered() (found []Answer) {
 	offered, requests := map[string]bool{}, 0
 	var first *calls.Call
 	for _, c := range t.rows {
-		if isHead(c) || c.Place.Own != "" || c.Prompt == nil || len(c.Prompt.Each) == 0 {
+		if isHead(c) || c.Place.Own != "" || c.Context == nil || len(c.Context.Tools) == 0 {
 			continue
 		}
 		if requests++; first == nil {
 			first = c
 		}
-		if len(c.Prompt.Each) < int(c.Prompt.Tools.Count) {
+		if len(c.Context.Tools) < int(c.Context.Sums[context.Tool].Count) {
 			return nil // not all are known
 		}
-		for _, tool := range c.Prompt.Each {
+		for _, tool := range c.Context.Tools {
 			if plain := plain(tool.Name); slices.ContainsFunc(searches, func(word string) bool { return strings.Contains(plain, word) }) {
 				return nil // it may find the others
 			}
@@ -688,7 +689,7 @@ func (t *talk) notOffered() (found []Answer) {
 	}
 	return []Answer{{
 		Verdict: "tool-not-offered", Text: text, Do: "Look for a setting of the agent that allows or filters tools, or a limit of their number.", weight: 50, at: first.Start,
-		Evidence: []Evidence{{Frame: frame, Text: "the answer to tools/list"}, {Frame: first.Frame, Time: first.Start, Text: fmt.Sprintf("the first of %s to the model, with %s", render.Count(int64(requests), "request"), render.Count(first.Prompt.Tools.Count, "tool"))}},
+		Evidence: []Evidence{{Frame: frame, Text: "the answer to tools/list"}, {Frame: first.Frame, Time: first.Start, Text: fmt.Sprintf("the first of %s to the model, with %s", render.Count(int64(requests), "request"), render.Count(first.Context.Sums[context.Tool].Count, "tool"))}},
 	}}
 }
 

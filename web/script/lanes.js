@@ -8,7 +8,7 @@ function readColors() {
   const probe = document.createElement("i");
   document.body.append(probe);
   colors = {};
-  for (const name of ["bg", "fg", "dim", "line", "grid", "c2u", "u2c", "id", "part", "tool", "process", "agent", "done", "failed", "cancel", "after", "silent", "wait"]) {
+  for (const name of ["bg", "fg", "dim", "line", "grid", "c2u", "u2c", "id", "part", "tool", "process", "agent", "done", "failed", "cancel", "after", "silent", "wait", ...kinds.map((k) => "k-" + k)]) {
     probe.style.color = "var(--" + name + ")";
     colors[name] = getComputedStyle(probe).color;
   }

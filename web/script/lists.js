@@ -88,13 +88,13 @@ function paint(hurry) {
   showStatus();
   if (ui.detail) paintDetail();
   const view = views[ui.view], canvas = $("canvas");
-  $("stats").hidden = ui.view !== "stats";
+  $("stats").hidden = ui.view !== "stats" && ui.view !== "context";
   $("pool").hidden = !view;
   canvas.hidden = ui.view !== "ids";
   if (!view) {
     $("head").replaceChildren();
     $("space").style.height = "0";
-    return paintStats();
+    return ui.view === "context" ? paintContexts() : paintStats();
   }
   const rows = $("rows"), width = rows.clientWidth, height = rows.clientHeight, columns = fill(view.columns(width), width);
   heading(view, columns);
@@ -330,6 +330,7 @@ function turn(to) {
   if (to === "frames" && session.about?.live && ui.top.frames === undefined) toBottom();
   if (to === "stats") askStats();
   if (to === "peers") askPeers();
+  if (to === "context") askContexts();
   draw();
 }
 

@@ -186,7 +186,7 @@ const scrollRows = (by) => views[ui.view] ? move(by) : $("rows").scrollBy(0, by 
 
 // keys are those of the terminal, where they make sense here; the help is drawn from them.
 const keys = [
-  ["Views", ["1", "ids", () => turn("ids")], ["2", "frames", () => turn("frames")], ["3", "findings", () => turn("findings")], ["4", "stats", () => turn("stats")], ["5", "peers", () => turn("peers")],
+  ["Views", ["1", "ids", () => turn("ids")], ["2", "frames", () => turn("frames")], ["3", "findings", () => turn("findings")], ["4", "stats", () => turn("stats")], ["5", "peers", () => turn("peers")], ["6", "context", () => turn("context")],
     ["Tab", "next view", () => turnBy(1), "S-Tab"], ["Enter", "open", openSelected], ["Escape", "back", back, "Backspace"]],
   ["Moving", ["k", "up", () => scrollRows(-1), "ArrowUp"], ["j", "down", () => scrollRows(1), "ArrowDown"], ["PageUp", "page up", () => scrollRows(-page()), "C-b", "C-u"], ["PageDown", "page down", () => scrollRows(page()), "C-f", "C-d"],
     ["g", "first", () => scrollRows(-1e9), "Home"], ["G", "last", last, "End"], ["h", "back in time, or in the exchange", () => sideways(-1), "ArrowLeft"], ["l", "on in time, or in the exchange", () => sideways(1), "ArrowRight"],
@@ -202,7 +202,7 @@ const acts = new Map(keys.flatMap(([, ...list]) => list.flatMap(([key, , act, ..
 acts.set("S-Tab", () => turnBy(-1));
 
 function turnBy(by) {
-  const list = ["ids", "frames", "findings", "stats", "peers"];
+  const list = ["ids", "frames", "findings", "stats", "peers", "context"];
   turn(list[(list.indexOf(ui.view) + by + list.length) % list.length]);
 }
 
@@ -341,7 +341,8 @@ function take(d) {
   learn(d);
   if (d.about.run && !ui.grouped) groupRuns();
   $("path").hidden = !d.about.joins;
-  if (first && location.hash.length > 1) ui.wanted = Number(location.hash.slice(1));
+  if (first && (d.about.view || location.hash === "#context")) turn("context");
+  else if (first && location.hash.length > 1) ui.wanted = Number(location.hash.slice(1));
   if (ui.wanted && frameOf(ui.wanted)) {
     show(ui.wanted);
     ui.wanted = 0;

@@ -8,7 +8,7 @@ const session = {};
 
 function forget() {
   Object.assign(session, {
-    about: null, secret: "", stats: null, frames: [], exchanges: new Map(), heads: new Map(), findings: [], left: { frames: 0, exchanges: 0 }, peers: null, bookmarks: new Set(),
+    about: null, secret: "", stats: null, frames: [], exchanges: new Map(), heads: new Map(), findings: [], left: { frames: 0, exchanges: 0 }, peers: null, contexts: null, bookmarks: new Set(),
     skipped: 0, missed: 0, joined: 0, longest: 0, wire: 0, named: false, received: 0, changes: 0,
   });
 }
@@ -26,6 +26,7 @@ function learn(d) {
   session.missed += d.missed || 0;
   if (d.stats) session.stats = d.stats;
   if (d.peers) session.peers = d.peers;
+  if (d.contexts) session.contexts = d.contexts;
   if (!session.changes++) readBookmarks();
   for (const x of d.exchanges || []) learnExchange(x);
   for (const h of d.heads || []) session.heads.set(h.key, h);
