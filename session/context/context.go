@@ -97,7 +97,9 @@ type Call struct {
 	settings     []setting
 	to, session  string
 	least, most  time.Duration // how long the provider keeps its cache; 0 if unknown
-	next, done   bool          // another call goes on from here; the answer has ended
+	heir         *Call         // that goes on from here, the newest; nil if there is none
+	heirs        int
+	done         bool // the answer has ended
 	messageBytes int64
 	output       *Item // the answer, in a conversation that the provider holds
 }
@@ -155,7 +157,8 @@ const (
 	maxTools    = 256
 	maxText     = 256 // bytes of names
 	headSize    = 72
-	shownChange = 48 // bytes of a text that has changed
+	maskSize    = 1 << 10 // of a text in which secrets are masked before less of it is shown
+	shownChange = 48      // bytes of a text that has changed
 )
 
 // A Log follows the calls of a session. The zero value is empty.
@@ -351,21 +354,33 @@ func size(b *llm.Block) int64 {
 // hash returns the hash of what a block means to a model. How a text is wrapped, and where the cache is
 // to be written, are no part of that.
 func (l *Log) hash(b *llm.Block) uint64 {
+	h := l.hashMeaning(b) &^ ofSystem
+	if kindOf(b) == System {
+		h |= ofSystem
+	}
+	return h
+}
+
+// ofSystem is the bit of hashes that marks texts of the system, wherever they stand: they do not tell
+// conversations apart.
+const ofSystem = 1
+
+func (l *Log) hashMeaning(b *llm.Block) uint64 {
 	body := l.given.Body
 	kind := byte(kindOf(b))
 	if b.Kind == llm.TextBlock && b.Text != (llm.Span{}) {
-		return maphash.Bytes(l.seed, b.Text.Of(body)) + uint64(kind) + 1
+		return maphash.Bytes(l.seed, b.Text.Of(body)) + 2*uint64(kind)
 	}
 	raw := body[b.Start:b.End]
 	if !hasMark(b) {
-		return maphash.Bytes(l.seed, raw) + uint64(kind) + 1
+		return maphash.Bytes(l.seed, raw) + 2*uint64(kind)
 	}
 	before, after := withoutMark(raw, int(b.Mark.Start-b.Start), int(b.Mark.End-b.Start))
 	var h maphash.Hash
 	h.SetSeed(l.seed)
 	_, _ = h.Write(before)
 	_, _ = h.Write(after)
-	return h.Sum64() + uint64(kind) + 1
+	return h.Sum64() + 2*uint64(kind)
 }
 
 // hasMark reports whether a block has a mark of its own, and not only its message.
@@ -394,24 +409,23 @@ func (l *Log) before(c *Call) (best *Call) {
 		if id := l.given.Previous; id != "" && o.ID == id {
 			return o
 		}
-		theirs := o.sent()
-		n, size := l.common(theirs, mine, c.Front)
+		size, all := l.common(o.sent(), mine, c.Front)
 		if size == 0 || size < most {
 			continue
 		}
-		if n == len(theirs) && !o.next && o.Held == 0 {
+		if all && !o.isLeft() && o.Held == 0 {
 			return o
 		}
 		both, lost := size, int64(0)
-		if n < len(theirs) {
+		if !all {
 			if !o.done { // both are asked at the same time
 				continue
 			}
 			both, lost = l.overlap(o, mine, c.Front)
 		}
 		switch {
-		case size > most, both > shared, both == shared && best.next && !o.next:
-		case both == shared && best.next == o.next && lost < missing:
+		case size > most, both > shared, both == shared && best.isLeft() && !o.isLeft():
+		case both == shared && best.isLeft() == o.isLeft() && lost < missing:
 		default:
 			continue
 		}
@@ -422,7 +436,7 @@ func (l *Log) before(c *Call) (best *Call) {
 	}
 	// The beginning may have been replaced: by a summary, or because the oldest messages were dropped.
 	for _, o := range slices.Backward(l.recent) {
-		if o.to != c.to || o.Agent != c.Agent || o.Own != c.Own || o.Told || o.next || !o.done {
+		if o.to != c.to || o.Agent != c.Agent || o.Own != c.Own || o.Told || o.isLeft() || !o.done {
 			continue
 		}
 		both, _ := l.overlap(o, mine, c.Front)
@@ -443,16 +457,24 @@ const leastShared = 256
 // sent returns the hashes of the messages of a request.
 func (c *Call) sent() []uint64 { return c.hashes[c.Front+c.Held:] }
 
-// common returns how many messages at the beginning are equal, and the bytes of those that are not of the
-// system.
-func (l *Log) common(a, b []uint64, front int) (n int, size int64) {
-	for n < min(len(a), len(b)) && a[n] == b[n] {
-		if block := &l.given.Blocks[front+n]; block.Role != llm.SystemRole {
-			size += int64(block.End - block.Start)
+// common returns the bytes of the messages at the beginning that are equal, apart from those of the system,
+// and whether those are all messages of the other.
+func (l *Log) common(theirs, mine []uint64, front int) (size int64, all bool) {
+	n, m := 0, 0
+	for {
+		for n < len(theirs) && theirs[n]&ofSystem != 0 {
+			n++
 		}
-		n++
+		for m < len(mine) && mine[m]&ofSystem != 0 {
+			m++
+		}
+		if n == len(theirs) || m == len(mine) || theirs[n] != mine[m] {
+			return size, n == len(theirs)
+		}
+		block := &l.given.Blocks[front+m]
+		size += int64(block.End - block.Start)
+		n, m = n+1, m+1
 	}
-	return n, size
 }
 
 // overlap returns the bytes of messages that both have, not of the system, in any order, and the number of
@@ -460,15 +482,21 @@ func (l *Log) common(a, b []uint64, front int) (n int, size int64) {
 func (l *Log) overlap(o *Call, mine []uint64, front int) (both, lost int64) {
 	theirs := map[uint64]bool{}
 	for _, h := range o.sent() {
-		theirs[h] = true
+		theirs[h] = h&ofSystem == 0
 	}
 	for i, h := range mine {
-		if block := &l.given.Blocks[front+i]; theirs[h] && block.Role != llm.SystemRole {
+		if theirs[h] {
+			block := &l.given.Blocks[front+i]
 			both += int64(block.End - block.Start)
 		}
 		delete(theirs, h)
 	}
 	return both, int64(len(theirs))
+}
+
+// isLeft reports whether another call has gone on from here, and was not refused.
+func (c *Call) isLeft() bool {
+	return c.heir != nil && !(c.heir.done && c.heir.Input == 0 && c.heir.ID == "")
 }
 
 // place puts a call into a conversation.
@@ -480,13 +508,14 @@ func (l *Log) place(c, before *Call) {
 		l.conversations++
 		c.Conversation, c.Turn = l.conversations, 1
 		return
-	case before.next:
+	case before.isLeft():
 		l.conversations++
 		c.Conversation, c.Branch = l.conversations, true
 	default:
 		c.Conversation = before.Conversation
 	}
-	before.next = true
+	before.heir = c
+	before.heirs++
 	c.Turn, c.Previous, c.Since = before.Turn+1, before.Number, before.Frame
 }
 
@@ -494,9 +523,10 @@ func (l *Log) place(c, before *Call) {
 func (l *Log) fill(c, before *Call) {
 	blocks := l.given.Blocks
 	hashes := slices.Clone(l.hashes[:c.Front])
+	isShared := before != nil && before.heirs > 1
 	var held []*Item
 	switch {
-	case !l.given.Held:
+	case !l.given.Held || !l.Keep:
 	case before != nil && before.ID == l.given.Previous && !before.Omitted:
 		held = before.Items[before.Front:]
 		if before.output != nil {
@@ -517,16 +547,16 @@ func (l *Log) fill(c, before *Call) {
 			same++
 		}
 		if same == len(before.hashes) { // share what both have, if no other call has gone on from there
-			hashes = append(clipIf(c.Branch, before.hashes), hashes[same:]...)
+			hashes = append(clipIf(isShared, before.hashes), hashes[same:]...)
 		}
 	}
 	c.hashes = hashes
-	c.Omitted = l.items >= maxItems || before != nil && before.Omitted && c.Held > 0
+	c.Omitted = !l.Keep || l.items >= maxItems || before != nil && before.Omitted && c.Held > 0
 	if !c.Omitted {
 		reuse := before != nil && !before.Omitted
 		switch {
 		case reuse && same == len(before.Items):
-			c.Items = clipIf(c.Branch, before.Items)
+			c.Items = clipIf(isShared, before.Items)
 		case reuse:
 			c.Items = append(make([]*Item, 0, len(hashes)+len(hashes)/4), before.Items[:same]...)
 			l.items += same
@@ -595,7 +625,7 @@ func (l *Log) item(c *Call, hash uint64, b *llm.Block) *Item {
 
 // head returns the beginning of a string token as a token.
 func head(token []byte) []byte {
-	const most = 4 * headSize
+	const most = maskSize
 	if len(token) <= most {
 		return token
 	}
@@ -611,7 +641,7 @@ func head(token []byte) []byte {
 // show returns the beginning of a text on one line, without secrets.
 func (l *Log) show(text []byte) string {
 	if l.Mask != nil && len(text) > 0 {
-		text = []byte(l.Mask(string(render.Clip(text, 4*headSize))))
+		text = []byte(l.Mask(string(render.Clip(text, maskSize))))
 	}
 	return render.Shorten(string(bytes.Join(bytes.Fields(render.Clip(text, 4*headSize)), []byte{' '})), headSize)
 }

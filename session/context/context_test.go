@@ -9,6 +9,7 @@ import (
 
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/agentlog"
 	"github.com/wirectl/wirectl/session/context"
 	"github.com/wirectl/wirectl/table"
 )
@@ -141,6 +142,15 @@ func gpt(system string, messages ...string) string {
 	return `{"model":"g","instructions":` + fmt.Sprintf("%q", filler+system) + `,"input":[` + strings.Join(list, ",") + `]}`
 }
 
+// chat is a request of Chat Completions.
+func chat(system string, messages ...string) string {
+	list := []string{fmt.Sprintf(`{"role":"system","content":%q}`, filler+system)}
+	for _, m := range messages {
+		list = append(list, fmt.Sprintf(`{"role":"user","content":%q}`, m))
+	}
+	return `{"model":"g","messages":[` + strings.Join(list, ",") + `]}`
+}
+
 func usage(input, read, written int) string {
 	return fmt.Sprintf(`{"usage":{"input_tokens":%d,"cache_read_input_tokens":%d,"cache_creation_input_tokens":%d}}`, input, read, written)
 }
@@ -202,6 +212,10 @@ func TestVerdicts(t *testing.T) {
 			{time.Second, claude("a", "x", "y", filler, "z", filler), usage(5, 2600, 5200)},
 			{time.Second, claude("a", "x", "ok", "In short: ships."), usage(5, 0, 2700)},
 		}, `changed: your prefix changed here: compacted: 4 items gone, 20010 B; 2 new, 22 B`},
+		{"a result that was cleared", []step{
+			{0, claude("a", "x", "y", filler), usage(5, 0, 5500)},
+			{time.Second, claude("a", "x", "y", "cleared", "z", "go on"), usage(5, 2600, 30)},
+		}, `changed: your prefix changed here: user 3: 10002 B → 9 B, "All ships report to the harbour master. All shi… → "cleared"`},
 		{"two equal requests", []step{
 			{0, claude("a", "x"), usage(5, 0, 3000)},
 			{time.Second, claude("a", "x"), usage(5, 0, 3000)},
@@ -239,6 +253,10 @@ func TestVerdicts(t *testing.T) {
 		{"OpenAI: a prefix that changed", []step{
 			{0, gpt("a", "x"), used(3000, 0)},
 			{time.Second, gpt("b", "x", "z"), used(3020, 0)},
+		}, `changed: your prefix changed here: system 1: …master. a" → …master. b" at byte 10001`},
+		{"Chat: a system message that changed", []step{
+			{0, chat("a", "x"), used(3000, 0)},
+			{time.Second, chat("b", "x", "z"), used(3020, 0)},
 		}, `changed: your prefix changed here: system 1: …master. a" → …master. b" at byte 10001`},
 		{"OpenAI: the end of the messages changed", []step{
 			{0, gpt("a", "x", "tail"), used(3000, 0)},
@@ -304,10 +322,70 @@ func TestConversations(t *testing.T) {
 	}
 
 	s = newSession()
+	s.ask(0, claude("", "a"), usage(1, 0, 0))
+	refused := s.ask(0, claude("", "a", "x", "1"), "")
+	s.Ended(refused, s.at)
+	if again := s.ask(0, claude("", "a", "x", "2"), usage(1, 0, 0)); again.Branch || again.Turn != 3 {
+		t.Errorf("another question after one that was refused is turn %d of conversation %d", again.Turn, again.Conversation)
+	}
+
+	s = newSession()
 	s.ask(0, `{"model":"g","instructions":"i","input":"one"}`, `{"id":"r1","output":[{"type":"message"}],"usage":{"input_tokens":10}}`)
 	held := s.ask(0, `{"model":"g","instructions":"i","previous_response_id":"r1","input":"two"}`, `{"id":"r2","usage":{"input_tokens":20}}`)
 	if got, want := items(held), "system 3, user 5, assistant 18, user 5"; got != want || held.Held != 2 || held.Turn != 2 {
 		t.Errorf("a conversation at the provider: %s, %d held, want %s", got, held.Held, want)
+	}
+}
+
+// Secrets are masked where a text is cut, also if the cut goes through one.
+func TestSecrets(t *testing.T) {
+	s := newSession()
+	key := strings.Repeat("k", 90)
+	s.Mask = func(text string) string { return strings.ReplaceAll(text, key, "[redacted]") }
+	s.ask(0, claude("The key is "+key+" on Monday.", "x "+key), usage(5, 0, 3000))
+	s.ask(time.Second, claude("The key is "+key+" on Tuesday.", "x "+key), usage(5, 0, 3000))
+	var out strings.Builder
+	if err := s.View(time.Time{}).Write(table.Output{To: &out, Form: table.AsJSON}); err != nil || strings.Contains(out.String(), "kkk") || !strings.Contains(out.String(), "[redacted] on Tuesday.") {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+}
+
+// A transcript has what the programs tells: an answer is a call of the model with all that came before it. A
+// cache that has lost something without a pause is not explained.
+func TestTold(t *testing.T) {
+	s := newSession()
+	tell := func(after time.Duration, event string) {
+		var m protocol.Message
+		if err := agentlog.Spec.Parse([]byte(event), &m); err != nil {
+			t.Fatal(err)
+		}
+		s.frame, s.at = s.frame+1, s.at.Add(after)
+		s.Told(s.frame, s.at, 1, &m)
+	}
+	answer := func(id string, input, cached, written int) string {
+		return fmt.Sprintf(`{"type":"answer","turn":"t","id":%q,"model":"m","begins":true,"input_tokens":%d,"cached_tokens":%d,"written_tokens":%d,"text":"ok"}`, id, input, cached, written)
+	}
+	tell(0, `{"type":"prompt","turn":"t","text":"Which harbour?"}`)
+	tell(time.Second, answer("1", 5000, 0, 4900))
+	tell(time.Second, `{"type":"call","turn":"t","id":"c","name":"Read","arguments":{"file_path":"/ports"}}`)
+	tell(time.Second, `{"type":"result","turn":"t","id":"c","text":"Sydney"}`)
+	tell(time.Second, answer("2", 5100, 4900, 200))
+	tell(time.Second, answer("3", 5200, 0, 5200))
+	tell(time.Hour, answer("4", 5300, 0, 5300))
+	tell(time.Second, `{"type":"compaction","reason":"manual"}`)
+	tell(time.Second, answer("5", 3000, 100, 2900))
+	v := s.View(time.Time{})
+	if got, want := items(v.Calls[1]), "history 0, user 16, assistant 4, call Read /ports 22, result Read /ports 8"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	for i, want := range []string{"", "", "cause unknown: a transcript shows neither the system prompt nor the tools", "expired: idle for 1h, and the cache is kept for 5m", "your prefix changed here: the context was compacted (manual)"} {
+		got := ""
+		if found := v.Verdict(v.Calls[i]); found != nil {
+			got = found.Text
+		}
+		if got != want {
+			t.Errorf("call %d: %q, want %q", i+1, got, want)
+		}
 	}
 }
 

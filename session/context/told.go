@@ -143,7 +143,6 @@ func (l *Log) tellCall(t *told, frame int64, at time.Time) {
 				c.New.addBytes(i.Bytes)
 			}
 		}
-		p.next = true
 	}
 	t.last, t.compacted = c, ""
 	l.keepCall(c)

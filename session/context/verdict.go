@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/internal/render"
@@ -122,7 +121,8 @@ func (l *Log) compare(c, before *Call, same int) {
 			}
 		}
 	}
-	if messages > before.messageBytes/2 && c.messageBytes < before.messageBytes && !c.Branch && c.Held == 0 {
+	shrinks := len(c.hashes)-c.Front < len(before.hashes)-before.Front
+	if messages > before.messageBytes/2 && shrinks && !c.Branch && c.Held == 0 {
 		c.Compacted = "dropped"
 	}
 	if l.Keep && !c.Omitted && !before.Omitted {
@@ -184,7 +184,7 @@ func (l *Log) itemChanges(c, before *Call) (changes []Change) {
 			if now != nil && now.hash == old.hash {
 				continue
 			}
-			ch := Change{Kind: old.Kind.String(), Name: old.Name, Place: i + 1, at: at + i, before: before.bytesTo(at + i)}
+			ch := Change{Kind: old.Kind.String(), Name: strings.TrimSpace(old.Name + " " + old.Path), Place: i + 1, at: at + i, before: before.bytesTo(at + i)}
 			has := func(list []*Item, item *Item) bool {
 				return slices.ContainsFunc(list, func(i *Item) bool { return i.hash == item.hash })
 			}
@@ -194,7 +194,7 @@ func (l *Log) itemChanges(c, before *Call) (changes []Change) {
 			case has(mine, old) && has(theirs, now):
 				ch.How = fmt.Sprintf("moved: %s is in its place", now.about())
 			case has(mine, old):
-				ch.Kind, ch.Name, ch.How = now.Kind.String(), now.Name, fmt.Sprintf("new, before %s", old.about())
+				ch.Kind, ch.Name, ch.How = now.Kind.String(), strings.TrimSpace(now.Name+" "+now.Path), fmt.Sprintf("new, before %s", old.about())
 			case has(theirs, now):
 				ch.How = fmt.Sprintf("gone, %d B", old.Bytes)
 			default:
@@ -203,7 +203,11 @@ func (l *Log) itemChanges(c, before *Call) (changes []Change) {
 				if now.Kind != old.Kind || now.Name != old.Name {
 					ch.How = fmt.Sprintf("replaced by %s, %s", now.about(), ch.How)
 				} else if was != nil && is != nil {
-					ch.How = l.changed(was, is)
+					how := l.changed(was, is)
+					if max(old.Bytes, now.Bytes) > 2*min(old.Bytes, now.Bytes) {
+						how = ch.How + ", " + how
+					}
+					ch.How = how
 				}
 			}
 			changes = append(changes, ch)
@@ -243,7 +247,7 @@ func (c *Call) raw(i int) []byte {
 	if i < 0 || i >= len(c.spans) || c.body == nil {
 		return nil
 	}
-	return c.body[c.spans[i].Start:c.spans[i].End]
+	return asWritten(c.body, &c.spans[i])
 }
 
 // raw is the same for the call that is read.
@@ -254,48 +258,66 @@ func (l *Log) raw(c *Call, i int) []byte {
 	if i < 0 || i >= len(l.given.Blocks) {
 		return nil
 	}
-	return l.given.Body[l.given.Blocks[i].Start:l.given.Blocks[i].End]
+	return asWritten(l.given.Body, &l.given.Blocks[i])
 }
 
-// changed says in a line how a text has changed: where both differ first.
+// asWritten returns a block in its body: of a text that alone.
+func asWritten(body []byte, b *llm.Block) []byte {
+	if b.Kind == llm.TextBlock && b.Text != (llm.Span{}) {
+		return b.Text.Of(body)
+	}
+	return body[b.Start:b.End]
+}
+
+// changed says in a line how a text has changed: where both differ first. Secrets are masked before less
+// than all around that is shown.
 func (l *Log) changed(was, is []byte) string {
-	n := 0
-	for n < min(len(was), len(is)) && was[n] == is[n] {
-		n++
+	n := commonPrefix(was, is)
+	from := max(0, n-8*maskSize)
+	window := func(text []byte) []byte {
+		text = text[from:min(len(text), n+8*maskSize)]
+		if l.Mask != nil {
+			text = []byte(l.Mask(string(text)))
+		}
+		return text
+	}
+	old, now := window(was), window(is)
+	at := commonPrefix(old, now)
+	if at == len(old) && at == len(now) {
+		return fmt.Sprintf("a secret differs, at byte %d", n)
 	}
 	end := 0
-	for end < min(len(was), len(is))-n && was[len(was)-1-end] == is[len(is)-1-end] {
+	for end < min(len(old), len(now))-at && old[len(old)-1-end] == now[len(now)-1-end] {
 		end++
 	}
 	cut := func(text []byte) string {
-		from := max(0, n-shownChange/3)
-		if at := bytes.IndexByte(text[from:n], ' '); at >= 0 && from > 0 {
-			from += at + 1
+		first, last := max(0, at-shownChange/3), max(at, len(text)-end)
+		if space := bytes.IndexByte(text[first:at], ' '); space >= 0 && first > 0 {
+			first += space + 1
 		}
-		for from > 0 && from < len(text) && !utf8.RuneStart(text[from]) {
-			from++
-		}
-		to := max(from, min(len(text)-end+shownChange/3, from+shownChange, len(text)))
-		for to < len(text) && to > from && !utf8.RuneStart(text[to]) {
-			to--
-		}
-		part := strings.ToValidUTF8(string(text[from:to]), "\ufffd")
-		if l.Mask != nil {
-			part = l.Mask(part)
-		}
-		if from > 0 {
+		last = min(last+shownChange/3, first+shownChange, len(text))
+		part := strings.ToValidUTF8(string(text[first:max(first, last)]), "")
+		if first > 0 || from > 0 {
 			part = "…" + part
 		}
-		if to < len(text) {
+		if last < len(text) {
 			part += "…"
 		}
 		return part
 	}
-	at := ""
+	text := cut(old) + " → " + cut(now)
 	if n > shownChange {
-		at = fmt.Sprintf(" at byte %d", n)
+		text += fmt.Sprintf(" at byte %d", n)
 	}
-	return fmt.Sprintf("%s → %s%s", cut(was), cut(is), at)
+	return text
+}
+
+// commonPrefix returns the length of what both begin with.
+func commonPrefix(a, b []byte) (n int) {
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return n
 }
 
 // A Verdict says why a cache has served less than before.

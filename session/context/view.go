@@ -28,6 +28,7 @@ func (l *Log) View(first time.Time) *View {
 	v.Calls, v.Dropped = l.Calls()
 	j := newJudge(v.Calls)
 	for _, c := range v.Calls {
+		c.CacheTold = c.CacheTold || c.Input > 0 && !c.Told && j.told[c.to] // some say nothing if it was nothing
 		if found := j.judge(c); found != nil {
 			v.verdicts[c] = found
 		}
@@ -312,7 +313,7 @@ func (v *View) below(c *Call) (lines []string) {
 		lines = append(lines, fmt.Sprintf("grows by %s, %d B", i.title(), i.Bytes))
 	}
 	if found != nil {
-		lines = append(lines, fmt.Sprintf("cache: %s (%d tokens less)", found.Text, found.Lost))
+		lines = append(lines, fmt.Sprintf("cache: %d tokens less: %s", found.Lost, found.Text))
 	}
 	for i := range lines {
 		lines[i] = "└ " + lines[i]

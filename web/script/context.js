@@ -184,7 +184,7 @@ function describe(box, c) {
   if (frameOf(c.frame)) head.append(button("#" + number(c.frame), "show the request", () => show(c.frame)));
   lines.push(head);
   lines.push(part(kinds.map((k, i) => shares[i] ? kindNames[k] + " " + Math.round(shares[i] / sum * 100) + " %" : "").filter(Boolean).join(" · "), "dim", "div"));
-  if (c.verdict) lines.push(part("cache: " + c.verdict.text + " (" + number(c.verdict.lost_tokens) + " tokens less)", "error", "div"));
+  if (c.verdict) lines.push(part("cache: " + number(c.verdict.lost_tokens) + " tokens less: " + c.verdict.text, "error", "div"));
   if (c.compacted && !c.verdict?.text.includes("compacted")) lines.push(part("compacted: " + (c.transcript ? c.compacted : number(c.dropped.count) + " items gone, " + bytes(c.dropped.bytes)), "warning", "div"));
   else if (c.dropped?.count && !c.compacted) lines.push(part(number(c.dropped.count) + (c.dropped.count === 1 ? " item gone, " : " items gone, ") + bytes(c.dropped.bytes), "warning", "div"));
   for (const ch of c.changes || []) lines.push(part("differs: " + ch.kind + " " + (ch.name || ch.place || "") + ": " + ch.how, "warning", "div"));
