@@ -37,7 +37,7 @@ func runContext(inv *invocation, c *cli.Context) error {
 		return err
 	}
 	inv.reportsAtEnd = true
-	ts, first := &track.Trackers{OneWay: true, Contexts: &context.Log{Keep: true}}, time.Time{}
+	ts, first := &track.Trackers{OneWay: true, Unjudged: true, Contexts: &context.Log{Keep: true}}, time.Time{}
 	failed := inv.each(names, func(_ int, name string) error {
 		_, _, err := trackSession(inv, c, name, decode.Config{}, ts, func(it *decode.Item) error { first = it.First; return nil })
 		return err

@@ -50,8 +50,10 @@ func (c *modelCall) ask(f *Follower, e *exchange, it *decode.Item) {
 	case c.runs != nil:
 		fr.Broken = c.runs.JudgeRequest(fr.Payload)
 	default:
-		fr.Broken = append(c.judge().Request(fr.Payload), f.pay(c, fr.Seq, fr.Payload)...)
-		if c.paid != nil {
+		if !f.trackers.Unjudged {
+			fr.Broken = append(c.judge().Request(fr.Payload), f.pay(c, fr.Seq, fr.Payload)...)
+		}
+		if !c.Free {
 			tools := offered{}
 			c.context = f.given(c.Spec, e.head, &fr, c.to, string(m.Model), func(tool []byte) { f.schemas.offer(tools, tool) })
 			c.offered = f.schemas.share(tools)

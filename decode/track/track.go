@@ -37,8 +37,10 @@ type Trackers struct {
 	// Apart says that sessions do not share connection numbers.
 	Apart   bool
 	Watcher session.Watcher // gets what they learn, if not nil
-	// Contexts keeps what models are given, if not nil.
+	// Contexts keeps what models are given, if not nil. Unjudged means that nobody wants to know what is
+	// wrong with that.
 	Contexts *context.Log
+	Unjudged bool
 
 	// Wires are the names of connections, and of sessions of MCP over HTTP by their Conn and Stream;
 	// for a connection, Stream is 0. They are kept with Joins.
