@@ -557,8 +557,11 @@ func (o *sorted) grow() {
 			firsts[at] = append(firsts[at], o.rows.n+int64(i))
 		}
 	}
+	var alone []uint32 // spots, the newest first
 	link := func(i, above int64, group uint32) {
-		if above >= 0 {
+		if above < 0 && i < o.rows.n && o.runs.joins[uint32(i+1+o.rows.base)].alone {
+			alone = append(alone, uint32(i)+1)
+		} else if above >= 0 {
 			child[above], next[i] = uint32(i)+1, child[above]
 		} else {
 			next[i], tops[group] = tops[group], uint32(i)+1
@@ -567,7 +570,9 @@ func (o *sorted) grow() {
 	for i := o.rows.n - 1; i >= 0; i-- {
 		r := &o.rows.chunks[i/chunk][i%chunk]
 		if child[i] != 0 || (o.filter == nil || r.hit) && (!q.OpenOnly || r.outcome == uint8(session.Open)) {
-			o.group(r.run).count(r)
+			if !o.runs.joins[r.mark].alone {
+				o.group(r.run).count(r)
+			}
 			above := int64(r.parent()) - 1 - o.rows.base
 			if above >= i {
 				above = -1
@@ -603,14 +608,30 @@ func (o *sorted) grow() {
 			}
 		}
 	}
+	until := func(mark uint32) { // turns of one call come in the order of time
+		for n := len(alone); n > 0 && o.rows.base+int64(alone[n-1]) < int64(mark); n-- {
+			list(alone[n-1], 0)
+			alone = alone[:n-1]
+		}
+	}
+	top := 0
+	if o.trackers.Joins {
+		top = 1 // below turns of one call, too
+	}
 	for n := range uint32(len(o.runs.names) + 1) {
 		run := (n + 1) % uint32(len(o.runs.names)+1) // exchanges without a run come last
+		if run == 0 {
+			until(math.MaxUint32)
+		}
 		if tops[run] == 0 {
 			continue
 		}
+		if run != 0 && len(alone) > 0 {
+			until(o.runs.heads[run-1].ID)
+		}
 		o.spots, o.nodes = append(o.spots, Spot{run, true}), append(o.nodes, node{})
 		if !o.groups[run].Folded {
-			list(tops[run], 0)
+			list(tops[run], top)
 		}
 	}
 }

@@ -75,10 +75,11 @@ type placement struct {
 	role             join.Role
 	wire, own        string
 	path             []Span // its part of the critical path
+	alone            bool   // it is a turn of one call, which has no head
 }
 
 func (p *placement) same(as *placement) bool {
-	return p.run == as.run && p.under == as.under && p.head == as.head && p.turn == as.turn && p.agent == as.agent && p.edge == as.edge && p.role == as.role && p.wire == as.wire && p.own == as.own && slices.Equal(p.path, as.path)
+	return p.run == as.run && p.under == as.under && p.head == as.head && p.turn == as.turn && p.agent == as.agent && p.edge == as.edge && p.role == as.role && p.wire == as.wire && p.own == as.own && p.alone == as.alone && slices.Equal(p.path, as.path)
 }
 
 // maxRuns is how many runs are followed at once.
@@ -344,7 +345,7 @@ func (s *Store) joinWires() []*calls.Call {
 			continue
 		}
 		at.mark = r.mark
-		p := placement{edge: c.Place.Edge, role: join.RoleOf(c), wire: c.Wire, own: c.Place.Own}
+		p := placement{alone: len(way) == 1 && join.RoleOf(c) == join.Model && c.Place.Own == "", edge: c.Place.Edge, role: join.RoleOf(c), wire: c.Wire, own: c.Place.Own}
 		if len(way) > 1 {
 			p.run, p.under = turn, under.mark
 			if under.head != turn {

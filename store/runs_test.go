@@ -314,12 +314,12 @@ func TestAgentRun(t *testing.T) {
 		for _, x := range s.IDs(store.IDsQuery{Group: store.GroupRun, N: 100}).List {
 			switch {
 			case x.Group == nil:
-				fmt.Fprintf(&got, "%s%s on %s: %s, path %d, waits %d\n", strings.Repeat("  ", x.Level+1), x.Kind+" "+x.Name, x.Wire, x.Role, millis(x.Path), millis(x.Waits))
+				fmt.Fprintf(&got, "%s%s on %s: %s, path %d, waits %d\n", strings.Repeat("  ", x.Level), x.Kind+" "+x.Name, x.Wire, x.Role, millis(x.Path), millis(x.Waits))
 			case x.Group.Head == nil:
 				fmt.Fprintf(&got, "%s\n", x.Group.Name)
 			default:
 				h := x.Group.Head
-				fmt.Fprintf(&got, "%s%s: %s, waits %d", strings.Repeat("  ", x.Level+min(int(h.Under), 1)), h.Name, h.Outcome, millis(h.Waits))
+				fmt.Fprintf(&got, "%s%s: %s, waits %d", strings.Repeat("  ", x.Level), h.Name, h.Outcome, millis(h.Waits))
 				for _, stop := range h.Stops {
 					fmt.Fprintf(&got, ", %s on %s %s", stop.Name, stop.Wire, stop.Text)
 				}
@@ -354,5 +354,32 @@ other calls
 		}
 		in.Close()
 		s.Close()
+	}
+}
+
+// Turns of one call stand beside turns, in the order of time, and what is in no turn below a heading.
+func TestTurnsOfOneCall(t *testing.T) {
+	opener := source.Opener{Getenv: func(string) string { return "" }}
+	in, err := opener.Together(t.Context(), []string{"fixture:api-anthropic-made", "fixture:mcp-cancel"}, decode.Config{}, func(string) bool { return false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	s := store.New(store.Options{})
+	defer s.Close()
+	if err := s.Take(t.Context(), in.Input, decode.Config{Workers: 1}); err != nil {
+		t.Fatal(err)
+	}
+	var got strings.Builder
+	for _, x := range s.IDs(store.IDsQuery{Group: store.GroupRun, N: 100}).List {
+		if x.Group != nil {
+			fmt.Fprintf(&got, "%s, %d\n", x.Group.Name, x.Group.Total)
+		} else {
+			fmt.Fprintf(&got, "%s%s %s\n", strings.Repeat("  ", x.Level), x.Role, x.Kind)
+		}
+	}
+	want := "model messages\nmodel messages\nmodel messages\ncalls, 5\n  tool initialize\n  tool tools/call\n  tool tools/call\n  tool tools/call\n  tool ping\n"
+	if diff := cmp.Diff(want, got.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

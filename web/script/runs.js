@@ -15,14 +15,14 @@ function listRuns() {
   const kept = new Set(), keep = (x) => (!ui.openOnly || x.open) && exchangeMatches(ui.filter, x);
   const open = new Set(), ends = new Map();
   for (let x of session.exchanges.values()) {
-    const run = x.turn || x.run || "";
+    const run = runOf(x);
     if (x.open) open.add(run);
     ends.set(run, Math.max(ends.get(run) ?? 0, endOf(x)));
     if (keep(x)) for (; x && !kept.has(x); x = aboveOf(x)) kept.add(x);
   }
   const runs = new Map(), below = new Map();
   const place = (x) => {
-    const above = aboveOf(x), list = above ? below : runs, key = above || (session.heads.has(x.turn) ? x.turn : x.run || "");
+    const above = aboveOf(x), list = above ? below : runs, key = above || runOf(x);
     if (!list.has(key)) list.set(key, []);
     list.get(key).push(x);
   };
@@ -46,6 +46,10 @@ function listRuns() {
     if (x.parent && !ui.cut.has(x.mark)) for (const y of below.get(x)) add(y, level + 1);
   };
   for (const [run, list] of [...runs].sort((a, b) => (a[0] === "") - (b[0] === "") || (session.about.joins ? a[0] - b[0] : 0))) {
+    if (list.length === 1 && list[0].mark === run) {
+      add(list[0], 0);
+      continue;
+    }
     const turn = session.heads.get(run), head = turn ? headingOf(turn) : runHeading(run, list, open.has(run), ends.get(run));
     head.level = 0;
     head.parent = true;
@@ -56,6 +60,12 @@ function listRuns() {
 }
 
 const aboveOf = (x) => x.head && session.heads.has(x.head) ? headingOf(session.heads.get(x.head)) : session.exchanges.get(x.turn || x.run || x.role ? x.under || x.of : x.of);
+
+// isAlone tells a turn of one call, which has no heading.
+const isAlone = (x) => session.about.joins && x.role === "model" && !x.own && !x.turn;
+
+// runOf returns what an exchange is listed below: the key of its turn, the id of its run, or itself if it is a turn.
+const runOf = (x) => session.heads.has(x.turn) ? x.turn : isAlone(x) ? x.mark : x.run || "";
 
 // headingOf returns the row of a turn or an agent.
 function headingOf(h) {
@@ -76,7 +86,7 @@ function runHeading(run, list, open, end) {
 // fillPlace says where in its run an exchange is: the deeper the further to the right.
 function fillPlace(x, put) {
   const tree = "  ".repeat(x.level) + (x.parent ? (ui.cut.has(x.mark) ? "▸ " : "▾ ") : "  ");
-  const letter = session.about.joins && x.level && letters[x.role];
+  const letter = session.about.joins && (x.level || isAlone(x)) && letters[x.role];
   put(1, letter || (x.level ? arrows[x.dir] : "") || "", letter ? "role r-" + x.role : side(x.dir));
   put(2, "");
   put(3, tree + (x.edge && x.edge !== "exact" ? "? " : "") + [x.place ? x.place.split("/").pop() : x.role && !x.isHead ? "" : bare(x.id), x.name || x.kind].filter(Boolean).join(" "), "name tree" + (x.parent ? " fold" : ""));
