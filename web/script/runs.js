@@ -46,7 +46,7 @@ function listRuns() {
     if (x.parent && !ui.cut.has(x.mark)) for (const y of below.get(x)) add(y, level + 1);
   };
   for (const [run, list] of [...runs].sort((a, b) => (a[0] === "") - (b[0] === "") || (session.about.joins ? a[0] - b[0] : 0))) {
-    if (list.length === 1 && list[0].mark === run) {
+    if (isAlone(list[0])) {
       add(list[0], 0);
       continue;
     }
