@@ -19,7 +19,7 @@ func whyCommand(inv *invocation) *cli.Command {
 			"   wirectl why run:latest\n   wirectl why --call 17 session.pcapng\n   wirectl why --at 12.5 -o json session.pcapng",
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "what to print: text, json or ndjson (the same on one line)"},
-			&cli.StringFlag{Name: "call", Usage: "ask about the call with this `ID`, or with #N about the one that begins with frame N"},
+			&cli.StringFlag{Name: "call", Usage: "ask about the call with this `ID`, or with #N about the one of frame N"},
 			&cli.StringFlag{Name: "at", Usage: "ask what was going on at this `TIME`: seconds from the beginning, or RFC 3339"},
 		}, sessionFlags()...),
 		Action: inv.does(runWhy),

@@ -329,7 +329,7 @@ func (t *Tracker) settleOutcome(ev *event, e *Exchange) {
 		e.become(Done)
 	}
 	t.noteFailure(ev, e)
-	if why := clip(ev.m.Reason, maxText); len(why) > 0 && e.Outcome.Failed() {
+	if why := clip(t.unescaped(ev.m.Reason), maxText); len(why) > 0 && e.Outcome.Failed() {
 		e.Reason = string(why)
 	}
 	if ev.f.cut && e.Reason == "" {

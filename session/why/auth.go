@@ -167,7 +167,7 @@ func (a *auth) body(v *visit, body []byte) {
 		return string(plain)
 	}
 	if !v.ok() {
-		v.fault = strings.TrimSpace(text("error") + " " + text("error_description"))
+		v.fault = session.OneLine([]byte(text("error") + " " + text("error_description")))
 		return
 	}
 	switch v.step {
@@ -216,11 +216,15 @@ func (t *talk) authorization() []Answer {
 	}) {
 		return nil
 	}
+	for _, v := range visits {
+		v.fault = t.masked(v.fault)
+	}
 	text, do, at := t.failedStep(visits, last)
 	a := Answer{Verdict: "authorization", Text: text, Do: do, weight: 95, at: refusal.until}
 	for _, c := range t.rows { // what it explains
-		if c.Frame == refusal.seq && !isHead(c) {
-			a.of = c
+		isVisit := slices.ContainsFunc(visits, func(v *visit) bool { return c.Frame == v.seq })
+		if c.Outcome.Failed() && !isHead(c) && (isVisit || c.Frame <= refusal.seq && c.Last >= refusal.seq && c.Status == refusal.status) {
+			a.of, a.also = c, append(a.also, c)
 		}
 	}
 	begin := 0
@@ -263,7 +267,12 @@ func (v *visit) String() string {
 		text += " " + v.fault
 	}
 	if v.challenge != "" {
-		text += ", WWW-Authenticate: " + v.challenge
+		text += ", WWW-Authenticate:"
+		for _, name := range [...]string{"error", "error_description", "scope", "resource_metadata"} { // no others, which may be secret
+			if value := challengeOf(v.challenge, name); value != "" {
+				text += " " + name + "=" + value
+			}
+		}
 	}
 	return session.OneLine([]byte(text))
 }

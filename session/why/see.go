@@ -69,7 +69,7 @@ type result struct {
 	frame int64
 }
 
-const maxUses = 1 << 14
+const maxUses = 1 << 12
 
 func (u *uses) init() {
 	if u.open == nil {

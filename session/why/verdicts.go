@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,7 +19,8 @@ import (
 // A talk answers a question about the calls of a session, which are in a tree.
 type talk struct {
 	*Reader
-	rows []*calls.Call
+	rows      []*calls.Call
+	explained map[*calls.Call]bool
 }
 
 // answers returns all that is found, in no order.
@@ -38,10 +40,15 @@ func (t *talk) answers() ([]Answer, error) {
 
 // everything returns the answers about all of the session, without those that others explain.
 func (t *talk) everything() (found []Answer) {
-	for _, of := range [...]func() []Answer{t.broken, t.authorization, t.full, t.storms, t.stalled, t.died, t.unanswered, t.failed, t.loops, t.onFailure, t.notOffered, t.cutOff, t.cancelled} {
+	t.explained = map[*calls.Call]bool{}
+	for _, of := range [...]func() []Answer{t.broken, t.authorization, t.full, t.storms, t.stalled, t.died, t.unanswered, t.onFailure, t.failed, t.loops, t.notOffered, t.cutOff, t.cancelled} {
 		for _, a := range of() {
-			if a.of == nil || !slices.ContainsFunc(found, func(b Answer) bool { return b.of == a.of }) {
-				found = append(found, a)
+			if a.of != nil && t.explained[a.of] {
+				continue
+			}
+			found = append(found, a)
+			for _, c := range append(a.also, a.of) {
+				t.explained[c] = true
 			}
 		}
 	}
@@ -56,8 +63,16 @@ func (t *talk) aboutCall() ([]Answer, error) {
 			meant = append(meant, c)
 		}
 	}
+	if frame, ok := strings.CutPrefix(t.question.Call, "#"); ok && len(meant) == 0 { // or the call, of those around the frame, that began last
+		n, _ := strconv.ParseInt(frame, 10, 64)
+		for _, c := range t.rows {
+			if !isHead(c) && c.Frame <= n && c.Last >= n && (len(meant) == 0 || meant[0].Frame <= c.Frame) {
+				meant = []*calls.Call{c}
+			}
+		}
+	}
 	if len(meant) == 0 {
-		return nil, fmt.Errorf("no call has the id %s: wirectl calls lists them with their ids; --call '#12' names one by the number of its first frame", render.Safe(t.question.Call))
+		return nil, fmt.Errorf("no call has the id %s: wirectl calls lists them with their ids; --call '#12' names one by one of its frames", render.Safe(t.question.Call))
 	}
 	// Of several with the same id, the one that went wrong is meant, or the last one.
 	c := meant[len(meant)-1]
@@ -193,18 +208,28 @@ func (t *talk) about(verdict string, weight int, c *calls.Call, text, do string,
 // maxWhy bounds the text of an error in evidence.
 const maxWhy = 160
 
-// broken answers with findings that stop a session: a unit that does not start or has died, and output
-// that is no message.
+// weights are those of findings that explain something: errors, unless they are listed here as 0 because other
+// verdicts tell of them, and these warnings.
+var weights = map[string]int{
+	"not-started": 100, "stray-output": 75, "wrong-framing": 75, "orphan": 74, "malformed": 70, "oversize": 70, "duplicate-id": 69, "truncated": 60,
+	"unanswered": 0, "died-with-open-requests": 0, "cancel-silent": 0, "no-final": 0,
+	"unsafe-id": 42, "late-part": 41, "late-result": 27, "ignores-eof": 42,
+}
+
+// broken answers with findings, one for each rule and connection.
 func (t *talk) broken() (found []Answer) {
 	for i, f := range t.findings {
-		weight := map[string]int{"not-started": 100, "stray-output": 75, "wrong-framing": 75, "malformed": 70, "truncated": 60, "oversize": 70}[f.Name]
-		if f.Severity != session.Error {
-			weight = min(weight, 26)
+		weight, listed := weights[f.Name]
+		if !listed && f.Severity == session.Error {
+			weight = 44
+		}
+		if f.Name == "orphan" && !slices.ContainsFunc(t.rows, func(c *calls.Call) bool { return c.Outcome == session.Open || c.Outcome == session.Abandoned }) {
+			weight = 25 // nobody waits for it
 		}
 		if weight == 0 || slices.ContainsFunc(t.findings[:i], func(g session.Finding) bool { return g.Name == f.Name && g.Conn == f.Conn }) {
 			continue
 		}
-		a := Answer{Verdict: f.Name, Text: sentence(capital(f.Message)), Do: doOf(f.Name), weight: weight}
+		a := Answer{Verdict: f.Name, Text: sentence(f.Name + ": " + t.masked(f.Message)), Do: doOf(f.Name), weight: weight}
 		for _, seq := range f.Frames[max(0, len(f.Frames)-3):] {
 			a.Evidence = append(a.Evidence, Evidence{Frame: seq, Text: "the rule of " + f.Rule})
 		}
@@ -244,7 +269,7 @@ func (t *talk) died() (found []Answer) {
 		if f.Name != "died-with-open-requests" {
 			continue
 		}
-		a := Answer{Verdict: "died", Text: sentence(capital(f.Message)), Do: doOf(f.Name), weight: 90, Evidence: []Evidence{}}
+		a := Answer{Verdict: "died", Text: sentence(capital(t.masked(f.Message))), Do: doOf(f.Name), weight: 90, Evidence: []Evidence{}}
 		for _, c := range t.rows {
 			if slices.Contains(f.Frames, c.Frame) && !isHead(c) {
 				a.of, a.at = c, t.endOf(c)
@@ -288,7 +313,7 @@ func (t *talk) unanswered() (found []Answer) {
 		}
 		switch known := slices.IndexFunc(t.findings, func(f session.Finding) bool { return f.Name == "unanswered" && slices.Contains(f.Frames, c.Frame) }); {
 		case known >= 0:
-			found = append(found, t.about("unanswered", 72, c, sentence(t.findings[known].Message), doOf("unanswered"), t.lately(c)...))
+			found = append(found, t.about("unanswered", 72, c, sentence(t.masked(t.findings[known].Message)), doOf("unanswered"), t.lately(c)...))
 		case c.Outcome == session.TimedOut:
 			text := fmt.Sprintf("%s had no answer within %s, and its client gave up: %s", title(c), table.Millis(c.Duration), cmp.Or(c.Reason, "no reason"))
 			found = append(found, t.about("timed-out", 73, c, sentence(text), doOf("request-timeout"), t.lately(c)...))
@@ -395,9 +420,9 @@ func (t *talk) storms() (found []Answer) {
 			c := list[len(list)-1]
 			text := fmt.Sprintf("%s was sent %d times with the same content in %s, and failed each time: %s", title(list[0]), len(list), table.Millis(t.endOf(c).Sub(list[0].Start)), cmp.Or(c.Explain(c.Outcome, c.Reason, ""), c.Outcome.String()))
 			a := t.about("retry-storm", 80, c, sentence(text), "Wait longer between retries, as Retry-After says, and give up on errors that stay.")
-			a.Evidence = nil
+			a.Evidence, a.also = nil, list
 			for _, c := range list[:min(len(list), 5)] {
-				a.Evidence = append(a.Evidence, Evidence{Frame: c.Frame, Time: c.Start, Text: c.Outcome.String() + " " + c.Status})
+				a.Evidence = append(a.Evidence, Evidence{Frame: c.Frame, Time: c.Start, Text: strings.TrimSpace(title(c) + " " + c.Outcome.String())})
 			}
 			found = append(found, a)
 		}
@@ -443,7 +468,7 @@ func byStart(list []*calls.Call) []*calls.Call {
 func (t *talk) failed() (found []Answer) {
 	same := map[string]int{}
 	for _, c := range t.rows {
-		if isHead(c) || c.Place.Own != "" || !c.Outcome.Failed() || c.Outcome == session.TimedOut || c.Outcome == session.Died {
+		if t.explained[c] || isHead(c) || c.Place.Own != "" || !c.Outcome.Failed() || c.Outcome == session.TimedOut || c.Outcome == session.Died {
 			continue
 		}
 		why := c.Explain(c.Outcome, c.Reason, c.StopReason)

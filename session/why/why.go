@@ -39,7 +39,8 @@ type Answer struct {
 
 	weight int
 	at     time.Time
-	of     *calls.Call // that it explains; nil for none in particular
+	of     *calls.Call   // that it explains; nil for none in particular
+	also   []*calls.Call // and others
 }
 
 // Evidence is a frame, or a moment, that an answer is based on.
@@ -73,8 +74,8 @@ type Reader struct {
 
 // Bounds of what is kept of a long session.
 const (
-	maxCalls    = 1 << 13 // the last ones
-	maxEarly    = 1 << 11 // and before those, the last that did not end well
+	maxCalls    = 1 << 11 // the last ones
+	maxEarly    = 1 << 10 // and before those, the last that did not end well
 	maxFindings = 1 << 10
 	maxEvents   = 1 << 10
 	maxStderr   = 16
@@ -188,7 +189,6 @@ func (r *Reader) Report(last time.Time, wires map[[2]int]string, ofRun bool) (*R
 	rep := &Report{Answers: answers[:min(len(answers), maxAnswers)], More: max(0, len(answers)-maxAnswers)}
 	for i := range rep.Answers {
 		a := &rep.Answers[i]
-		a.Text = r.masked(a.Text)
 		for j := range a.Evidence {
 			r.complete(&a.Evidence[j])
 		}
@@ -209,7 +209,7 @@ func (r *Reader) masked(text string) string {
 
 // complete adds the time since the beginning to evidence.
 func (r *Reader) complete(e *Evidence) {
-	if e.Text = r.masked(e.Text); !e.Time.IsZero() && !r.first.IsZero() {
+	if !e.Time.IsZero() && !r.first.IsZero() {
 		e.Time = e.Time.UTC()
 		since := table.Millis(max(0, e.Time.Sub(r.first)))
 		e.Since = &since
