@@ -45,19 +45,19 @@ func (l *Log) Told(frame int64, at time.Time, conn int, m *protocol.Message) {
 		if len(m.Label) > 0 {
 			t.kind = l.word(string(m.Label))
 		}
-		l.tell(t, frame, &Item{Kind: User, Head: l.plain(m.Text)}, m.Text)
+		l.tellItem(t, frame, &Item{Kind: User, Head: l.plain(m.Text)}, m.Text)
 	case kind == "call":
 		i := &Item{Kind: ToolCall, Name: l.word(string(m.Label)), Path: l.show([]byte(llm.PathIn(m.Text)))}
 		if len(l.made) < maxItems {
 			l.made[string(m.ID.Text)] = i
 		}
-		l.tell(t, frame, i, m.Text)
+		l.tellItem(t, frame, i, m.Text)
 	case kind == "result":
 		i := &Item{Kind: Result}
 		if of := l.made[string(m.ID.Text)]; of != nil {
 			i.Name, i.Path = of.Name, of.Path
 		}
-		l.tell(t, frame, i, m.Text)
+		l.tellItem(t, frame, i, m.Text)
 	case kind == "compaction":
 		t.compacted = l.word(string(m.Text))
 		kept := &Item{Kind: History, Head: "what the compaction has kept, which a transcript lacks", Turn: t.turn(), Frame: frame}
@@ -78,7 +78,7 @@ func (l *Log) Told(frame int64, at time.Time, conn int, m *protocol.Message) {
 			}
 		}
 		if len(m.Text) > 0 {
-			l.tell(t, frame, &Item{Kind: Assistant, Head: l.plain(m.Text)}, m.Text)
+			l.tellItem(t, frame, &Item{Kind: Assistant, Head: l.plain(m.Text)}, m.Text)
 		}
 	}
 }
@@ -90,8 +90,8 @@ func (t *told) turn() int {
 	return t.last.Turn + 1
 }
 
-// tell adds an item.
-func (l *Log) tell(t *told, frame int64, i *Item, text []byte) {
+// tellItem adds an item.
+func (l *Log) tellItem(t *told, frame int64, i *Item, text []byte) {
 	if l.items >= maxItems {
 		return
 	}
