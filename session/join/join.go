@@ -290,7 +290,7 @@ func (t *tree) placeModel(n *node) {
 		if t.turns == nil {
 			t.turns = map[turn]*node{}
 		}
-		top = &node{Call: &calls.Call{Frame: n.Frame, Kind: "turn", Start: n.Start, Offset: n.Offset, Wire: n.Wire, Place: calls.Place{Turn: true}}, turn: named}
+		top = &node{Call: &calls.Call{Frame: n.Frame, Kind: "turn", Start: n.Start, Offset: n.Offset, Wire: n.Wire, Session: n.Session, Place: calls.Place{Turn: true}}, turn: named}
 		t.turns[at] = top
 		t.roots = append(t.roots, top)
 	}
@@ -308,7 +308,7 @@ func (t *tree) agentOf(n, by *node, how calls.Edge) *node {
 		if t.agents == nil {
 			t.agents = map[string]*node{}
 		}
-		a = &node{Call: &calls.Call{Frame: by.Frame, Kind: "agent", Name: cmp.Or(n.agentType, "agent"), ID: n.agent, Start: n.Start, Offset: n.Offset, Wire: n.Wire, Place: calls.Place{Agent: true}}}
+		a = &node{Call: &calls.Call{Frame: by.Frame, Kind: "agent", Name: cmp.Or(n.agentType, "agent"), ID: n.agent, Start: n.Start, Offset: n.Offset, Wire: n.Wire, Session: n.Session, Place: calls.Place{Agent: true}}}
 		t.agents[n.agent] = a
 		by.adopt(a, how)
 	}

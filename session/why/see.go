@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/llm"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/all"
@@ -61,6 +62,8 @@ type uses struct {
 	old  map[int64]*use    // before those
 	back map[string]result // given to models, by the id of the tool call
 	body map[int64]uint64  // hashes of requests to models, by the number of the frame
+	// hidden means that some tools were offered within others, or are loaded later.
+	hidden bool
 }
 
 // A result is one that was given to a model.
@@ -132,6 +135,11 @@ func (u *uses) seePrompt(f *Frame) {
 		u.body[f.Seq] = maphash.Bytes(u.seed, f.Body)
 	}
 	for part, message := range llm.Prompt(f.Body) {
+		if part == llm.ToolPart {
+			_, holds := jsonscan.Get(message, "tools")
+			_, later := jsonscan.Get(message, "defer_loading")
+			u.hidden = u.hidden || holds || later
+		}
 		if part != llm.MessagePart {
 			continue
 		}

@@ -689,8 +689,13 @@ func (t *talk) notOffered() (found []Answer) {
 			offered[plain(tool.Name)] = true
 		}
 	}
-	if requests == 0 {
+	if requests == 0 || t.uses.hidden {
 		return nil
+	}
+	for _, c := range t.rows {
+		if slices.ContainsFunc(c.ToolCalls, func(name string) bool { return !isHead(c) && !offered[plain(name)] }) {
+			return nil // the model knows others
+		}
 	}
 	var missing []string
 	frame := int64(0)

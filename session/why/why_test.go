@@ -187,6 +187,11 @@ func conversation(steps ...[2]string) (wire []string) {
 	return append(wire, asks("look", messages...), ends("end_turn"))
 }
 
+// listed is a list of the tools of a server.
+func listed() []string {
+	return []string{post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`), said("200 OK", `{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"echo","inputSchema":{"type":"object"}}]}}`)}
+}
+
 func repeat(n int, wire ...string) (list []string) {
 	for range n {
 		list = append(list, wire...)
@@ -223,6 +228,10 @@ func TestVerdicts(t *testing.T) {
 		{"a full context", []string{asks("", user), failed("400 Bad Request", "invalid_request_error", "prompt is too long: 213462 tokens > 200000 maximum")}, "context-full", "the prompt has"},
 		{"another error", []string{asks("", user), failed("400 Bad Request", "invalid_request_error", "messages: at least one message is required")}, "failed", ""},
 		{"a cut answer", []string{asks("", user), ends("max_tokens")}, "output-limit", "limit of output tokens"},
+		{"a tool that the model never sees", append(listed(), asks("other", user), ends("end_turn")), "tool-not-offered", "could not call echo"},
+		{"it has another name there", append(listed(), asks("mcp__lab__echo", user), ends("end_turn")), "", ""},
+		{"or a search for tools", append(listed(), asks("ToolSearch", user), ends("end_turn")), "", ""},
+		{"or the model calls what is not known", append(listed(), asks("other", user), calls("t", a)), "", ""},
 		{"a call of MCP again and again", repeat(4, post("/mcp", list("1")), said("200 OK", wrong)), "retry-storm", "-32000 busy"},
 	} {
 		t.Run(test.about, func(t *testing.T) {
