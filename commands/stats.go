@@ -9,7 +9,6 @@ import (
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/source"
 	"github.com/wirectl/wirectl/decode/track"
-	"github.com/wirectl/wirectl/session"
 	"github.com/wirectl/wirectl/session/calls"
 	"github.com/wirectl/wirectl/session/contract"
 	"github.com/wirectl/wirectl/session/join"
@@ -69,8 +68,8 @@ func countAll(inv *invocation, c *cli.Context, names []string) (*track.Trackers,
 	}
 	inv.reportsAtEnd = true
 	offer := &contract.Offer{SizesAlone: true}
-	log, sums := new(calls.Log), new(join.Sums)
-	ts := &track.Trackers{OneWay: true, Watcher: session.Watchers{offer, log}}
+	log, sums := &calls.Log{Also: offer.Changed}, new(join.Sums)
+	ts := &track.Trackers{OneWay: true, Watcher: log}
 	labels := source.Labels(names)
 	err = inv.each(names, func(i int, name string) error {
 		var run []*calls.Call

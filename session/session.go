@@ -337,29 +337,14 @@ type Watcher interface {
 	Found(f Finding)
 }
 
-// Watchers are notified one after the other.
-type Watchers []Watcher
-
-// Changed implements [Watcher].
-func (w Watchers) Changed(e *Exchange, seq int64) {
-	for _, each := range w {
-		each.Changed(e, seq)
-	}
-}
+// A Bystander is a Watcher of changes alone: embedded, it ignores cancels and findings.
+type Bystander struct{}
 
 // Asked implements [Watcher].
-func (w Watchers) Asked(c *Cancel) {
-	for _, each := range w {
-		each.Asked(c)
-	}
-}
+func (Bystander) Asked(*Cancel) {}
 
 // Found implements [Watcher].
-func (w Watchers) Found(f Finding) {
-	for _, each := range w {
-		each.Found(f)
-	}
-}
+func (Bystander) Found(Finding) {}
 
 func (t *Tracker) changed(e *Exchange, seq int64) {
 	if t.watch != nil {

@@ -55,8 +55,8 @@ type Head struct {
 	changed int64
 }
 
-// Open reports whether the turn or the agent goes on.
-func (h *Head) Open() bool { return h.Outcome == session.Open }
+// GoesOn reports whether the turn or the agent goes on.
+func (h *Head) GoesOn() bool { return h.Outcome == session.Open }
 
 // A Stop is what a cancel did to an exchange; see [join.Stop].
 type Stop struct {

@@ -180,7 +180,7 @@ func (m *Model) lane(l *line, x *store.Exchange, w window) {
 func (m *Model) headLane(l *line, h *store.Head, w window) {
 	th := m.theme
 	end := h.Over
-	if h.Open() {
+	if h.GoesOn() {
 		end = m.page.now
 	}
 	paint, glyph := th.outcome(&store.Exchange{Outcome: h.Outcome})

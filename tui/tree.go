@@ -104,7 +104,7 @@ func (m *Model) headRow(l *line, x *store.Exchange, c idColumns, w window) {
 	l.right(th.Dim, "", c.parts)
 	l.right(th.Dim, size(g.Bytes), c.bytes)
 	over := h.Over
-	if h.Open() {
+	if h.GoesOn() {
 		over = m.page.now
 	}
 	took := span(over - h.Opened)

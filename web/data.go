@@ -196,9 +196,9 @@ func headsOf(list []store.Head, c clock) (out []head) {
 		h := &list[i]
 		x := head{
 			Key: h.ID, Agent: h.Agent, Name: text(h.Name), Turn: h.Turn, Under: h.Under, Opened: c.since(h.Opened), End: c.since(h.Over),
-			Outcome: h.Outcome.String(), State: stateOf(h.Outcome.String(), h.Outcome), Open: h.Open(), Reason: text(h.Reason), Waits: spansOf(h.Waits, c), OnPath: h.OnPath,
+			Outcome: h.Outcome.String(), State: stateOf(h.Outcome.String(), h.Outcome), Open: h.GoesOn(), Reason: text(h.Reason), Waits: spansOf(h.Waits, c), OnPath: h.OnPath,
 		}
-		if h.Open() {
+		if h.GoesOn() {
 			x.Outcome, x.State = "in flight", "in-flight"
 		}
 		for _, s := range h.Stops {

@@ -69,15 +69,15 @@ func (l *List) Happened(e session.Event, first time.Time, name string) {
 		return
 	}
 	if l.events = append(l.events, c); l.Live || len(l.events) > maxEvents {
-		l.tell(e.Time)
+		l.listEvents(e.Time)
 	}
 }
 
 // maxEvents bounds the events that wait.
 const maxEvents = 1 << 14
 
-// tell prints the events up to a time.
-func (l *List) tell(at time.Time) {
+// listEvents prints the events up to a time.
+func (l *List) listEvents(at time.Time) {
 	for len(l.events) > 0 && !l.events[0].Start.After(at) {
 		if c := l.events[0]; !l.origin.IsZero() {
 			c.Offset = since(c.Start, l.origin)
@@ -92,7 +92,7 @@ func (l *List) Show(c *Call) {
 	if l.origin.IsZero() && !c.Start.IsZero() {
 		l.origin = c.Start.Add(-c.Offset)
 	}
-	l.tell(c.Start)
+	l.listEvents(c.Start)
 	stands := c.Place.Turn || c.Place.Agent // for others
 	isFolded := c.Place.Own != "" && !l.Unfolded
 	if !stands {
@@ -165,7 +165,7 @@ func (l *List) Finish() error {
 		l.print(c)
 	}
 	l.slowest = nil
-	l.tell(time.Unix(1<<40, 0))
+	l.listEvents(time.Unix(1<<40, 0))
 	return l.Close()
 }
 

@@ -23,6 +23,8 @@ type Log struct {
 	// Window is how many calls may wait for an earlier one; 0 means 16,384. If there are
 	// more, finished calls no longer wait.
 	Window int
+	// Also, if not nil, is called first for each change.
+	Also func(e *session.Exchange, seq int64)
 	// First is when the first frame of the session was read; zero if unknown.
 	First time.Time
 
@@ -57,7 +59,10 @@ func (e *entry) settled() bool { return e.Outcome != session.Open && !e.pending 
 const defaultWindow = 1 << 14
 
 // Changed implements [session.Watcher].
-func (l *Log) Changed(e *session.Exchange, _ int64) {
+func (l *Log) Changed(e *session.Exchange, seq int64) {
+	if l.Also != nil {
+		l.Also(e, seq)
+	}
 	c := l.calls[e.Mark]
 	switch {
 	case c == nil && e.Mark != 0:

@@ -15,6 +15,7 @@ import (
 // An Offer holds the tools that the servers of a session listed last. It is the
 // [session.Watcher] of a tracker, and must receive each message before the tracker does.
 type Offer struct {
+	session.Bystander
 	// Listed holds all tools that were ever listed. With SizesAlone no definitions are
 	// kept.
 	Listed     map[string]Listed
@@ -160,12 +161,6 @@ func (o *Offer) All() iter.Seq2[string, Listed] {
 		}
 	}
 }
-
-// Asked implements [session.Watcher].
-func (o *Offer) Asked(*session.Cancel) {}
-
-// Found implements [session.Watcher].
-func (o *Offer) Found(session.Finding) {}
 
 // listing returns the listing that a page belongs to. The first page replaces everything that
 // its connection listed before. Over HTTP the next page may arrive on another connection.

@@ -408,9 +408,12 @@ type answer struct {
 
 // Watcher returns the watcher of the session's calls. With it, model calls are also compared by
 // model, tokens, cost and speed, and calls over HTTP by how their responses ended.
-func (s *Session) Watcher() session.Watcher { return models{s} }
+func (s *Session) Watcher() session.Watcher { return models{Session: s} }
 
-type models struct{ *Session }
+type models struct {
+	session.Bystander
+	*Session
+}
 
 // Changed implements [session.Watcher].
 func (m models) Changed(e *session.Exchange, _ int64) {
@@ -427,12 +430,6 @@ func (m models) Changed(e *session.Exchange, _ int64) {
 	}
 	m.account.learn(e, m.answers[e.First])
 }
-
-// Asked implements [session.Watcher].
-func (models) Asked(*session.Cancel) {}
-
-// Found implements [session.Watcher].
-func (models) Found(session.Finding) {}
 
 // shared returns the single copy of a text.
 func (m models) shared(text string) string {

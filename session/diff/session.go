@@ -421,6 +421,7 @@ func (s *spill) get(at int64) (m message, prev int64, ok bool) {
 // A follower finds the operations to which the messages of one protocol belong. It is a
 // [session.Watcher].
 type follower struct {
+	session.Bystander
 	*session.Tracker
 	exchange  int64 // the first frame of the exchange that the last message belongs to
 	operation int64 // that of its operation, if another exchange began that
@@ -440,12 +441,6 @@ func (f *follower) Changed(e *session.Exchange, seq int64) {
 		f.exchange, f.operation = e.First, e.Of
 	}
 }
-
-// Asked implements [session.Watcher].
-func (f *follower) Asked(*session.Cancel) {}
-
-// Found implements [session.Watcher].
-func (f *follower) Found(session.Finding) {}
 
 // follow feeds the tracker of the message's protocol.
 func (s *Session) follow(r *Record) *follower {

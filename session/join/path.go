@@ -107,16 +107,16 @@ type path []Step
 func (p *path) through(s *span, until time.Time) {
 	for c, end := s.endsBy(until); c != nil; c, end = c.before() {
 		if end.Before(until) {
-			p.add(s, end, until)
+			p.extend(s, end, until)
 		}
 		p.through(c, end)
 		until = c.start
 	}
-	p.add(s, s.start, until)
+	p.extend(s, s.start, until)
 }
 
-// add adds a step, unless the row stands for others.
-func (p *path) add(s *span, from, to time.Time) {
+// extend adds a step, unless the row stands for others.
+func (p *path) extend(s *span, from, to time.Time) {
 	if !s.isHead() {
 		*p = append(*p, Step{s.Call, from, to})
 	}

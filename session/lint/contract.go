@@ -68,6 +68,7 @@ func (c *Contract) IsEmpty() bool { return !c.AboutTools() && len(c.MaxDuration)
 
 // A Check checks one session against a contract. It is the watcher of the session's tracker.
 type Check struct {
+	session.Bystander
 	contract *Contract
 	offer    contract.Offer
 	kinds    map[string]bool // that were seen
@@ -110,12 +111,6 @@ func (k *Check) Changed(e *session.Exchange, seq int64) {
 
 // maxSlow bounds how many findings about slow exchanges are kept.
 const maxSlow = 1000
-
-// Asked implements [session.Watcher].
-func (k *Check) Asked(*session.Cancel) {}
-
-// Found ignores the findings of the tracker.
-func (k *Check) Found(session.Finding) {}
 
 func (k *Check) addFinding(name string, severity session.Severity, frames []int64, conn int, format string, args ...any) {
 	k.findings = append(k.findings, session.Finding{

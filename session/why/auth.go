@@ -71,13 +71,13 @@ func (a *auth) see(f *Frame) {
 	at, head := exchange{f.Conn, f.Stream}, f.Meta.Head
 	switch {
 	case head.Method() != "":
-		a.request(f, at, head)
+		a.sent(f, at, head)
 	case f.Dir == frame.U2C && a.open[at] != nil:
 		v := a.open[at]
 		if status := head.Status(); status != "" && status[0] != '1' {
 			v.status, v.answered, v.until = status, f.Seq, f.Time
 			v.challenge = strings.Join(head.Values("Www-Authenticate"), ", ")
-			a.settle(v)
+			a.conclude(v)
 		}
 		a.body(v, f.Body)
 		if f.Meta.Signal == frame.End || head != nil && !strings.HasPrefix(head.Start, "HTTP/2") {
@@ -88,7 +88,7 @@ func (a *auth) see(f *Frame) {
 	}
 }
 
-func (a *auth) request(f *Frame, at exchange, head *frame.Head) {
+func (a *auth) sent(f *Frame, at exchange, head *frame.Head) {
 	target := head.Target()
 	u, err := url.Parse(target)
 	if err != nil {
@@ -137,8 +137,8 @@ func (a *auth) asked(v *visit, body []byte) {
 	}
 }
 
-// settle keeps a visit once the status of its response is known, if it belongs to an authorization.
-func (a *auth) settle(v *visit) {
+// conclude keeps a visit once the status of its response is known, if it belongs to an authorization.
+func (a *auth) conclude(v *visit) {
 	at := v.host + " " + v.path
 	refused := v.step == asks && (v.status == "401" || v.status == "403" && strings.Contains(strings.ToLower(v.challenge), "bearer"))
 	if refused {

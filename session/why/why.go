@@ -84,6 +84,7 @@ const (
 // NewReader returns a reader that will answer a question.
 func NewReader(q Question) (*Reader, error) {
 	r := &Reader{question: q, offer: contract.Offer{SizesAlone: true}}
+	r.Also = r.offer.Changed
 	r.Log = &calls.Log{Show: r.keep}
 	if q.At == "" {
 		return r, nil
@@ -122,12 +123,6 @@ func (r *Reader) isMeant(c *calls.Call) bool {
 		return c.Frame == n
 	}
 	return c.ID == r.question.Call || strings.Trim(c.ID, `"`) == r.question.Call
-}
-
-// Changed implements [session.Watcher].
-func (r *Reader) Changed(e *session.Exchange, seq int64) {
-	r.offer.Changed(e, seq)
-	r.Log.Changed(e, seq)
 }
 
 // Found keeps a finding.
