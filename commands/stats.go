@@ -10,6 +10,7 @@ import (
 	"github.com/wirectl/wirectl/decode/source"
 	"github.com/wirectl/wirectl/decode/track"
 	"github.com/wirectl/wirectl/session/calls"
+	"github.com/wirectl/wirectl/session/context"
 	"github.com/wirectl/wirectl/session/contract"
 	"github.com/wirectl/wirectl/session/join"
 	"github.com/wirectl/wirectl/session/stats"
@@ -69,7 +70,7 @@ func countAll(inv *invocation, c *cli.Context, names []string) (*track.Trackers,
 	inv.reportsAtEnd = true
 	offer := &contract.Offer{SizesAlone: true}
 	log, sums := &calls.Log{Also: offer.Changed}, new(join.Sums)
-	ts := &track.Trackers{OneWay: true, Watcher: log}
+	ts := &track.Trackers{OneWay: true, Watcher: log, Contexts: &context.Log{Keep: true}}
 	labels := source.Labels(names)
 	err = inv.each(names, func(i int, name string) error {
 		var run []*calls.Call

@@ -2,17 +2,21 @@ package join
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/session"
 	"github.com/wirectl/wirectl/session/calls"
+	"github.com/wirectl/wirectl/session/context"
 	"github.com/wirectl/wirectl/session/stats"
 )
 
 // Sums sum up calls by session, by day, and by the agent that another one has started.
 type Sums struct {
 	sessions, days, agents sums
+	tools                  sums // allocated
 	ofModels               bool // some wires are those of models
 }
 
@@ -54,6 +58,32 @@ func (s *Sums) addCall(session string, c *calls.Call) {
 	s.sessions.sum(session, c)
 	if !c.Start.IsZero() {
 		s.days.sum(c.Start.Local().Format("2006-01-02"), c)
+	}
+	s.allocate(c)
+}
+
+// allocate splits the input and the cost of a call of a model by the bytes of its context, and gives tools the parts
+// that are their definitions, calls and results.
+func (s *Sums) allocate(c *calls.Call) {
+	given := c.Context
+	if given == nil || given.Told || given.Omitted || given.Bytes() == 0 {
+		return
+	}
+	parts := map[string]int64{}
+	for _, it := range given.Items {
+		switch it.Kind {
+		case context.Tool, context.ToolCall, context.Result:
+			if it.Name != "" {
+				parts[it.Name] += it.Bytes
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(parts)) {
+		part := func(n int64) int64 { return int64(float64(n) * float64(parts[name]) / float64(given.Bytes())) }
+		u := c.Usage
+		s.tools.sum(name, &calls.Call{Outcome: session.Done, Model: c.Model, Usage: protocol.Usage{
+			Input: part(u.Input), Cached: part(u.Cached), Cost: part(u.Cost), Listed: part(u.Listed), Priced: part(u.Priced),
+		}})
 	}
 }
 
@@ -98,12 +128,13 @@ func (s *Sums) AddTo(r *stats.Report) {
 		sums
 		least int
 		to    *[]stats.Sum
-	}{{s.sessions, 2, &r.Sessions}, {s.agents, 1, &r.Agents}, {s.days, 2, &r.Days}} {
+	}{{s.sessions, 2, &r.Sessions}, {s.agents, 1, &r.Agents}, {s.tools, 1, &r.Prompted}, {s.days, 2, &r.Days}} {
 		for _, sum := range of.list {
 			if len(of.list) >= of.least {
 				*of.to = append(*of.to, *sum)
 			}
 		}
 	}
+	slices.SortStableFunc(r.Prompted, func(a, b stats.Sum) int { return cmp.Compare(b.Usage.Input, a.Usage.Input) })
 	slices.SortFunc(r.Days, func(a, b stats.Sum) int { return strings.Compare(a.Name, b.Name) })
 }

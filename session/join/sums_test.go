@@ -9,6 +9,7 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/session"
 	"github.com/wirectl/wirectl/session/calls"
+	"github.com/wirectl/wirectl/session/context"
 	"github.com/wirectl/wirectl/session/join"
 	"github.com/wirectl/wirectl/session/stats"
 )
@@ -67,6 +68,31 @@ func TestSumsOfRuns(t *testing.T) {
 	})
 	want := []string{"explore: 2 calls, 0 failed, 50 in, ", "all: 60 in"}
 	if got := sumsOf(&s); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// What a tool has of a context is its part of the call's input and cost.
+func TestAllocation(t *testing.T) {
+	var s join.Sums
+	given := &context.Call{Items: []*context.Item{
+		{Kind: context.Tool, Name: "read", Bytes: 100}, {Kind: context.System, Bytes: 300}, {Kind: context.ToolCall, Name: "read", Bytes: 50},
+		{Kind: context.Result, Name: "read", Bytes: 350}, {Kind: context.Tool, Name: "write", Bytes: 200}, {Kind: context.Attachment, Name: "image/png", Bytes: 1000},
+	}}
+	for _, it := range given.Items {
+		given.Sums[it.Kind].Bytes += it.Bytes
+	}
+	for range 2 {
+		s.Sum("a", &calls.Call{Start: day(1), Model: "m", Context: given, Usage: protocol.Usage{Input: 400, Output: 9, Cost: 800}})
+	}
+	s.Sum("a", &calls.Call{Start: day(1), Model: "m", Context: &context.Call{Told: true, Items: given.Items, Sums: given.Sums}, Usage: protocol.Usage{Input: 400}})
+	r := stats.New()
+	s.AddTo(r)
+	var got []string
+	for _, sum := range r.Prompted {
+		got = append(got, fmt.Sprintf("%s: %d calls, %d in, %d out, %d", sum.Name, sum.Calls, sum.Usage.Input, sum.Usage.Output, sum.Cost))
+	}
+	if want := []string{"read: 2 calls, 200 in, 0 out, 400", "write: 2 calls, 80 in, 0 out, 160"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -36,8 +36,10 @@ type Report struct {
 	Models  []Model `json:"models,omitempty"`
 	Tools   *Tools  `json:"tools,omitempty"`
 	// Sessions and days are there if there are several, and agents that another one has started.
-	Sessions []Sum    `json:"sessions,omitempty"`
-	Agents   []Sum    `json:"agents,omitempty"`
+	Sessions []Sum `json:"sessions,omitempty"`
+	Agents   []Sum `json:"agents,omitempty"`
+	// Prompted are tools with the part of the input and the cost that is theirs by bytes: an allocation.
+	Prompted []Sum    `json:"tools_allocated,omitempty"`
 	Days     []Sum    `json:"days,omitempty"`
 	Gaps     []Gap    `json:"gaps,omitempty"`
 	HeldBack []Holdup `json:"held_back,omitempty"`

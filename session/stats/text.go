@@ -20,9 +20,10 @@ func (r *Report) Text(out table.Output) error {
 	out.To = b
 	r.kinds(b, out)
 	models(b, out, r.Models)
-	summed(b, out, "sessions", r.Sessions)
-	summed(b, out, "agents", r.Agents)
-	summed(b, out, "days", r.Days)
+	summed(b, out, "sessions", r.Sessions, false)
+	summed(b, out, "agents", r.Agents, false)
+	summed(b, out, "tools in prompts (allocated)", r.Prompted, true)
+	summed(b, out, "days", r.Days, false)
 	r.names(b, out)
 	r.definitions(b, out)
 	r.cancels(b, out)
@@ -194,14 +195,13 @@ func (p *Priced) dollars() string {
 	return render.Dollars(int64(p.Cost))
 }
 
-// summed lists sums; the bars are their shares of the cost, or of the tokens.
-func summed(b *bytes.Buffer, out table.Output, title string, list []Sum) {
-	tokens := func(s *Sum) int64 { return s.Usage.Input + s.Usage.Output }
-	share := tokens
+// summed lists sums; the bars are their shares of the cost, or of the tokens. Parts of calls have no outcome, and no output.
+func summed(b *bytes.Buffer, out table.Output, title string, list []Sum, parts bool) {
+	share := func(s *Sum) int64 { return s.Usage.Input + s.Usage.Output }
 	if slices.ContainsFunc(list, func(s Sum) bool { return s.Cost > 0 }) {
 		share = func(s *Sum) int64 { return int64(s.Cost) }
 	}
-	section(b, out, list,
+	columns := []table.Column[Sum]{
 		label(title, func(s *Sum) string { return render.Safe(s.Name) }),
 		figure("calls", 0, func(s *Sum) string { return number(s.Calls) }),
 		figure("errors", 0, func(s *Sum) string { return number(s.Errors) }),
@@ -209,7 +209,9 @@ func summed(b *bytes.Buffer, out table.Output, title string, list []Sum) {
 		figure("cached", 2, func(s *Sum) string { return number(s.Usage.Cached) }),
 		figure("out", 0, func(s *Sum) string { return number(s.Usage.Output) }),
 		figure("cost", 1, func(s *Sum) string { return s.dollars() }),
-		shares(list, share))
+		shares(list, share),
+	}
+	section(b, out, list, slices.DeleteFunc(columns, func(c table.Column[Sum]) bool { return parts && (c.Title == "errors" || c.Title == "out") })...)
 }
 
 // names lists the names; the bars are their shares of the bytes of answers.
