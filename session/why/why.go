@@ -84,8 +84,7 @@ const (
 // NewReader returns a reader that will answer a question.
 func NewReader(q Question) (*Reader, error) {
 	r := &Reader{question: q, offer: contract.Offer{SizesAlone: true}}
-	r.Also = r.offer.Changed
-	r.Log = &calls.Log{Show: r.keep}
+	r.Log = &calls.Log{Show: r.keep, Also: r.offer.Changed}
 	if q.At == "" {
 		return r, nil
 	}
