@@ -40,30 +40,30 @@ func (l *Log) Told(frame int64, at time.Time, conn int, m *protocol.Message) {
 		t.items = append(t.items, &Item{Kind: History, Head: "system prompt and tools, which a transcript lacks", Turn: 1, Frame: frame})
 		t.sums[History].Count++
 	}
-	switch kind := string(m.Kind); {
-	case kind == "prompt":
+	switch string(m.Kind) {
+	case "prompt":
 		if len(m.Label) > 0 {
 			t.kind = l.word(string(m.Label))
 		}
 		l.tellItem(t, frame, &Item{Kind: User, Head: l.plain(m.Text)}, m.Text)
-	case kind == "call":
+	case "call":
 		i := &Item{Kind: ToolCall, Name: l.word(string(m.Label)), Path: l.show([]byte(llm.PathIn(m.Text)))}
 		if len(l.made) < maxItems {
 			l.made[string(m.ID.Text)] = i
 		}
 		l.tellItem(t, frame, i, m.Text)
-	case kind == "result":
+	case "result":
 		i := &Item{Kind: Result}
 		if of := l.made[string(m.ID.Text)]; of != nil {
 			i.Name, i.Path = of.Name, of.Path
 		}
 		l.tellItem(t, frame, i, m.Text)
-	case kind == "compaction":
+	case "compaction":
 		t.compacted = l.word(string(m.Text))
 		kept := &Item{Kind: History, Head: "what the compaction has kept, which a transcript lacks", Turn: t.turn(), Frame: frame}
 		t.items = append(make([]*Item, 0, 16), t.items[0], kept)
 		t.sums = [NumKinds]Share{History: {Count: 2}}
-	case kind == "answer":
+	case "answer":
 		if m.Count > 0 || t.last == nil && m.Usage != (protocol.Usage{}) {
 			l.tellCall(t, frame, at)
 		}

@@ -500,7 +500,8 @@ func (v *View) WriteDiff(out table.Output, a, b *Call) error {
 		}
 		columns = append(columns, column)
 	}
-	if out.Form == table.AsText {
+	switch out.Form {
+	case table.AsText:
 		same := len(b.Items)
 		for _, d := range list {
 			if d.Sign == "+" {
@@ -511,7 +512,7 @@ func (v *View) WriteDiff(out table.Output, a, b *Call) error {
 		if err := say(out, about); err != nil || len(list) == 0 {
 			return err
 		}
-	} else if out.Form == table.AsJSON {
+	case table.AsJSON:
 		out.Form = table.AsNDJSON
 	}
 	return table.Write(out, columns, list)

@@ -76,8 +76,12 @@ func TestSumsOfRuns(t *testing.T) {
 func TestAllocation(t *testing.T) {
 	var s join.Sums
 	given := &context.Call{Items: []*context.Item{
-		{Kind: context.Tool, Name: "read", Bytes: 100}, {Kind: context.System, Bytes: 300}, {Kind: context.ToolCall, Name: "read", Bytes: 50},
-		{Kind: context.Result, Name: "read", Bytes: 350}, {Kind: context.Tool, Name: "write", Bytes: 200}, {Kind: context.Attachment, Name: "image/png", Bytes: 1000},
+		{Kind: context.Tool, Name: "read", Bytes: 100},
+		{Kind: context.System, Bytes: 300},
+		{Kind: context.ToolCall, Name: "read", Bytes: 50},
+		{Kind: context.Result, Name: "read", Bytes: 350},
+		{Kind: context.Tool, Name: "write", Bytes: 200},
+		{Kind: context.Attachment, Name: "image/png", Bytes: 1000},
 	}}
 	for _, it := range given.Items {
 		given.Sums[it.Kind].Bytes += it.Bytes

@@ -58,8 +58,6 @@ type auth struct {
 	visits     []*visit
 	challenged map[string]bool // servers of tools that want authorization, by host and path
 	version    string          // of MCP
-	register   string          // the path of the endpoint that metadata names
-	grantAt    string
 }
 
 const maxVisits = 1 << 10
