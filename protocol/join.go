@@ -38,6 +38,8 @@ const (
 	OfAgentType // what kind of agent it is
 	OfParent
 	OfTurn
+	// OfTrace is the traceparent of a request (W3C Trace Context), which has the id of its trace.
+	OfTrace
 	// Spawned names the agent that a tool call has started, whose id is Of.
 	Spawned
 	// WithArguments is of a request that carries out a tool call: its arguments.

@@ -25,6 +25,7 @@ var Spec = protocol.Spec{
 		{As: protocol.OfAgent, Header: "X-Claude-Code-Agent-Id"},
 		{As: protocol.OfAgentType, Header: "X-Claude-Code-Agent-Type"},
 		{As: protocol.OfTurn, Header: "X-Claude-Code-Prompt-Id"},
+		{As: protocol.OfTrace, Header: "Traceparent"},
 		{As: protocol.ForItself, Header: "X-Claude-Code-Request-Class", Word: "auxiliary"},
 	},
 	SpawnedBy: "agentId: ",

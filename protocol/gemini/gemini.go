@@ -21,6 +21,7 @@ import (
 var Spec = protocol.Spec{
 	Protocol: api{"gemini"},
 	About:    "the Gemini API for models, over HTTP",
+	Joins:    []protocol.Join{{As: protocol.OfTrace, Header: "Traceparent"}},
 	// The last event has a finishReason.
 	Rules: modelapi.Rules("the last event of a stream has a finishReason, or says why the prompt was blocked"),
 	API:   &protocol.API{Calls: protocol.Alone(call), Endless: true},

@@ -625,6 +625,8 @@ var (
 			{As: protocol.CarriesOut, Path: "params//_meta//callId"},
 			{As: protocol.OfAgent, Path: "params//_meta//threadId"},
 			{As: protocol.OfTurn, Path: "params//_meta//x-codex-turn-metadata//turn_id"},
+			{As: protocol.OfTrace, Path: "params//_meta//traceparent"},
+			{As: protocol.OfTrace, Header: "Traceparent"},
 			{As: protocol.WithArguments, Path: "params//arguments"},
 		},
 	}

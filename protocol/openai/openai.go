@@ -36,6 +36,7 @@ var joins = []protocol.Join{
 	{As: protocol.OfAgent, Header: "Thread-Id"},
 	{As: protocol.OfParent, Header: "X-Codex-Parent-Thread-Id"},
 	{As: protocol.OfTurn, Header: "X-Codex-Turn-Metadata//turn_id"},
+	{As: protocol.OfTrace, Header: "Traceparent"},
 	{As: protocol.OfAgent, Path: "client_metadata//thread_id"},
 	{As: protocol.OfParent, Path: "client_metadata//x-codex-parent-thread-id"},
 	{As: protocol.OfParent, Path: "client_metadata//x-codex-turn-metadata//parent_thread_id"},

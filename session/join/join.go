@@ -151,6 +151,7 @@ type node struct {
 	*calls.Call
 	isModel             bool
 	agent, parent, turn string
+	trace               string // the id of its trace
 	agentType           string
 	children            []*node
 	placed              bool
@@ -179,6 +180,8 @@ func (t *tree) enter(c *calls.Call) {
 			n.parent = l.Text
 		case protocol.OfTurn:
 			n.turn = l.Text
+		case protocol.OfTrace:
+			n.trace = traceID(l.Text)
 		}
 	}
 	c.Place.Own = own(c, t.ofRun)
@@ -398,13 +401,28 @@ func (t *tree) match() {
 				by = append(by, m.by)
 			}
 		}
+		how := calls.Matched
+		if n.trace != "" {
+			if own := slices.DeleteFunc(slices.Clone(by), func(m *node) bool { return m.trace != n.trace }); len(own) > 0 {
+				by, how = own, calls.Exact
+			}
+			by = slices.DeleteFunc(by, func(m *node) bool { return m.trace != "" && m.trace != n.trace })
+		}
 		if len(by) > 1 && slices.ContainsFunc(by, func(m *node) bool { return m.agent != by[0].agent }) {
 			continue // two agents have made equal calls at once
 		}
 		if len(by) > 0 {
-			by[len(by)-1].adopt(n, calls.Matched)
+			by[len(by)-1].adopt(n, how)
 		}
 	}
+}
+
+// traceID returns the id of the trace in a traceparent; "" if there is none.
+func traceID(traceparent string) string {
+	if parts := strings.Split(traceparent, "-"); len(parts) >= 4 && len(parts[1]) == 32 && strings.Trim(parts[1], "0") != "" {
+		return parts[1]
+	}
+	return ""
 }
 
 // isOther reports whether a model's name of a tool is that of a server with a wire of its own.

@@ -45,6 +45,8 @@ func call(t *testing.T, line string) *calls.Call {
 			c.Links = append(c.Links, protocol.Link{As: protocol.WithArguments, Arguments: protocol.HashOfArguments([]byte(text))})
 		case "agent":
 			c.Links = append(c.Links, protocol.Link{As: protocol.OfAgent, Text: text})
+		case "trace":
+			c.Links = append(c.Links, protocol.Link{As: protocol.OfTrace, Text: fmt.Sprintf("00-%032s-00f067aa0ba902b7-01", text)})
 		case "turn":
 			c.Links = append(c.Links, protocol.Link{As: protocol.OfTurn, Text: text})
 		case "spawned":
@@ -139,6 +141,24 @@ func TestTree(t *testing.T) {
 			lab tools/call echo 12 20 with={}`,
 			`gpt
 			gpt
+			echo`,
+		},
+		"but not if each is in the trace of its agent": {
+			`model messages gpt 0 10 agent=a trace=1 calls=c1:lab_echo:{}
+			model messages gpt 1 10 agent=b trace=2 calls=c2:lab_echo:{}
+			lab tools/call echo 12 20 with={} trace=2`,
+			`gpt
+			turn 1
+			└ gpt
+			  └ echo exact`,
+		},
+		"a call of another trace, or of none that is known": {
+			`model messages gpt 0 10 trace=1 calls=c1:lab_echo:{} calls=c2:lab_echo:{"a":1}
+			lab tools/call echo 12 20 with={} trace=2
+			lab tools/call echo 12 20 with={"a":1}`,
+			`turn 1
+			└ gpt
+			  └ echo matched
 			echo`,
 		},
 		"an agent below the tool call that has started it": {
