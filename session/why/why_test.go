@@ -282,6 +282,13 @@ func TestAuthorization(t *testing.T) {
 		{"another scope is needed", upTo(describes, issues, registers, grants, []string{withToken, said("403 Forbidden", "{}", `Www-Authenticate: Bearer error="insufficient_scope", scope="files:write"`)}), "its scope does not suffice; it wants files:write"},
 		{"2025-06-18 needs resource_metadata", []string{at("2025-06-18"), said("401 Unauthorized", "{}", "Www-Authenticate: Bearer")}, "no resource_metadata in WWW-Authenticate"},
 		{"2025-11-25 does not", []string{at("2025-11-25"), said("401 Unauthorized", "{}", "Www-Authenticate: Bearer")}, "did not go on after the 401"},
+		{"2025-03-26 has no description of the resource", []string{
+			at("2025-03-26"), said("401 Unauthorized", "{}", "Www-Authenticate: Bearer"), get(resource), said("404 Not Found", "{}"), get(issuer), said("500 Oops", "{}"),
+		}, "the metadata of its authorization server cannot be read: HTTP 500"},
+		{"2025-03-26 has default endpoints", []string{
+			at("2025-03-26"), said("401 Unauthorized", "{}", "Www-Authenticate: Bearer"), get(issuer), said("404 Not Found", "{}"), post("/register", `{"redirect_uris":["http://localhost/cb"]}`), said("403 Forbidden", `{"error":"access_denied"}`),
+		}, "does not register the client: HTTP 403: access_denied"},
+		{"2026-07-28 as 2025-11-25", []string{at("2026-07-28"), said("401 Unauthorized", "{}", "Www-Authenticate: Bearer")}, "did not go on after the 401"},
 		{"2025-06-18 names the resource", []string{at("2025-06-18"), refused, form("/token", "grant_type=refresh_token"), said("200 OK", `{"access_token":"hunter2hunter2"}`), at("2025-06-18", "Authorization: Bearer hunter2hunter2"), said("401 Unauthorized", "{}", meta)}, "does not name the resource"},
 	} {
 		t.Run(test.about, func(t *testing.T) {
