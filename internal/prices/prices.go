@@ -41,14 +41,10 @@ type Price struct {
 	Sources []string `yaml:"sources"`
 }
 
-// Above is the price of calls with a longer input.
+// Above is the price of calls whose input has more than so many tokens.
 type Above struct {
-	Tokens  int64    `yaml:"tokens"`
-	Input   float64  `yaml:"input"`
-	Cached  *float64 `yaml:"cached"`
-	Write   *float64 `yaml:"write"`
-	Write1h *float64 `yaml:"write_1h"`
-	Output  float64  `yaml:"output"`
+	Tokens int64 `yaml:"tokens"`
+	Price  `yaml:",inline"`
 }
 
 // Tokens are those of one call. Cached and Written are parts of the input, and Kept is the part of
@@ -71,14 +67,15 @@ func Band(input int64) (band int64) {
 
 // Check returns an error if a price is invalid.
 func (p Price) Check() error {
-	list := []*float64{&p.Input, p.Cached, p.Write, p.Write1h, &p.Output}
 	if a := p.Above; a != nil {
-		list = append(list, &a.Input, a.Cached, a.Write, a.Write1h, &a.Output)
-		if !slices.Contains(Bands, a.Tokens) {
+		switch err := a.Price.Check(); {
+		case err != nil:
+			return err
+		case a.Above != nil, !slices.Contains(Bands, a.Tokens):
 			return fmt.Errorf("a price above %d tokens is not known: want one of %v", a.Tokens, Bands)
 		}
 	}
-	for _, n := range list {
+	for _, n := range []*float64{&p.Input, p.Cached, p.Write, p.Write1h, &p.Output} {
 		if n != nil && !(0 <= *n && *n <= 1e6) { // written so that NaN is refused, too
 			return fmt.Errorf("invalid price %v: want dollars per million tokens, from 0 to 1000000", *n)
 		}
@@ -89,7 +86,7 @@ func (p Price) Check() error {
 // Micros returns the cost of calls, in millionths of a dollar. Band is that of their inputs.
 func (p Price) Micros(n Tokens, band int64) int64 {
 	if a := p.Above; a != nil && band >= a.Tokens {
-		p = Price{Input: a.Input, Cached: a.Cached, Write: a.Write, Write1h: a.Write1h, Output: a.Output}
+		p = a.Price
 	}
 	or := func(price *float64, other float64) float64 {
 		if price != nil {
