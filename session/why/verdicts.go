@@ -31,11 +31,7 @@ func (t *talk) answers() ([]Answer, error) {
 	case t.question.At != "":
 		return t.aboutMoment()
 	}
-	found := t.everything()
-	if len(found) == 0 {
-		return t.slow(), nil
-	}
-	return found, nil
+	return append(t.everything(), t.slow()...), nil
 }
 
 // everything returns the answers about all of the session, without those that others explain.
@@ -317,7 +313,7 @@ func (t *talk) unanswered() (found []Answer) {
 		case c.Outcome == session.TimedOut:
 			text := fmt.Sprintf("%s had no answer within %s, and its client gave up: %s", title(c), table.Millis(c.Duration), cmp.Or(c.Reason, "no reason"))
 			found = append(found, t.about("timed-out", 73, c, sentence(text), doOf("request-timeout"), t.lately(c)...))
-		case c.Outcome == session.Open && t.last.Sub(c.Start) >= silence && !t.specOf(c).Rules.NoWire && !t.isEndless(c):
+		case c.Outcome == session.Open && t.last.Sub(c.Start) >= silence && !specOf(c).Rules.NoWire && !t.isEndless(c):
 			text := fmt.Sprintf("%s has had no answer for %s, until the end of the session.", title(c), table.Millis(t.last.Sub(c.Start)))
 			found = append(found, t.about("unanswered", 71, c, text, "", t.lately(c)...))
 		}
@@ -591,7 +587,7 @@ func (t *talk) loops() (found []Answer) {
 		}
 		if use := t.uses.of(c.Frame); use != nil && use.answered && c.Name != "" && c.Model == "" && (c.Outcome == session.Done || c.Outcome == session.ToolError) {
 			least := wireLoop
-			if t.specOf(c).Rules.NoWire {
+			if specOf(c).Rules.NoWire {
 				least = modelLoop
 			}
 			key := fmt.Sprint("tool ", c.Conn, " ", least)
@@ -632,7 +628,7 @@ const (
 // onFailure answers with turns that ended as if done after their last tool had failed.
 func (t *talk) onFailure() (found []Answer) {
 	for i, turn := range t.rows {
-		told := turn.Kind == "prompt" && t.specOf(turn).Rules.NoWire
+		told := turn.Kind == "prompt" && specOf(turn).Rules.NoWire
 		if !turn.Place.Turn && !told || turn.Outcome != session.Done {
 			continue
 		}

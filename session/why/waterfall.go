@@ -15,28 +15,22 @@ import (
 	"github.com/wirectl/wirectl/table"
 )
 
-func (t *talk) specOf(c *calls.Call) *protocol.Spec {
-	p, err := all.Named(c.Protocol)
-	if err != nil {
-		return &protocol.Spec{}
-	}
-	return all.Of(p)
-}
+func specOf(c *calls.Call) *protocol.Spec { return all.SpecNamed(c.Protocol) }
 
 // isEndless reports whether a request need not be answered before its connection ends.
 func (t *talk) isEndless(c *calls.Call) bool {
-	rules := &t.specOf(c).Rules
+	rules := &specOf(c).Rules
 	return slices.Contains(rules.Endless, c.Kind) || rules.Subscribe != "" && c.Kind == rules.Subscribe || strings.HasPrefix(c.Kind, "GET ") || strings.Contains(c.Kind, "subscri")
 }
 
 // slowCall is how long a call or a turn takes that may be worth an explanation.
 const slowCall = 10 * time.Second
 
-// slow answers what took so long in the longest turn or call, if nothing went wrong.
+// slow answers what took so long in the longest turn or call that nothing else explains.
 func (t *talk) slow() []Answer {
 	var longest *calls.Call
 	for _, c := range t.rows {
-		if c.Place.Agent || c.Place.Depth > 0 || c.Operation != 0 || c.Stopped || c.Duration < slowCall || t.isEndless(c) || t.specOf(c).Rules.NoWire && c.Kind != "prompt" || c.Outcome != session.Done {
+		if t.explained[c] || c.Place.Agent || c.Place.Depth > 0 || c.Operation != 0 || c.Stopped || c.Duration < slowCall || t.isEndless(c) || specOf(c).Rules.NoWire && c.Kind != "prompt" || c.Outcome != session.Done {
 			continue
 		}
 		if longest == nil || c.Duration > longest.Duration {
@@ -90,7 +84,7 @@ func (t *talk) spent(c *calls.Call) Answer {
 			done = s.To
 		}
 	}
-	if c.Place.Turn || t.specOf(c).Rules.NoWire {
+	if c.Place.Turn || specOf(c).Rules.NoWire {
 		add(map[bool]string{true: "the agent itself, or its user", false: "the model and the agent"}[c.Place.Turn], done, t.endOf(c), 0)
 	}
 	slices.SortStableFunc(shares, func(a, b share) int { return cmp.Compare(b.took, a.took) })
@@ -132,8 +126,8 @@ func (t *talk) steps(c *calls.Call, rows []*calls.Call) []join.Step {
 	if c.Place.Turn {
 		return join.CriticalPath(rows)
 	}
-	if !t.specOf(c).Rules.NoWire {
-		return []join.Step{{Call: c, From: c.Start, To: t.endOf(c)}}
+	if !specOf(c).Rules.NoWire {
+		return t.asking(c)
 	}
 	var steps []join.Step
 	at := c.Start
@@ -156,6 +150,25 @@ func (t *talk) steps(c *calls.Call, rows []*calls.Call) []join.Step {
 	}
 	slices.SortStableFunc(steps, func(a, b join.Step) int { return a.From.Compare(b.From) })
 	return steps
+}
+
+// asking returns the steps of a call: its own, and the questions to the user within it.
+func (t *talk) asking(c *calls.Call) (steps []join.Step) {
+	at := c.Start
+	for _, q := range byStart(t.asked) {
+		from, to := q.Start, t.endOf(q)
+		if from.Before(at) {
+			from = at
+		}
+		if q.Operation != c.Frame || !from.Before(to) || to.After(t.endOf(c)) {
+			continue
+		}
+		if from.After(at) {
+			steps = append(steps, join.Step{Call: c, From: at, To: from})
+		}
+		steps, at = append(steps, join.Step{Call: q, From: from, To: to}), to
+	}
+	return append(steps, join.Step{Call: c, From: at, To: t.endOf(c)})
 }
 
 // split adds what a step of a critical path was spent on.

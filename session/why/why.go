@@ -59,6 +59,7 @@ type Reader struct {
 	moment   time.Time
 
 	list     []*calls.Call
+	asked    []*calls.Call // questions to the user within a call
 	early    []*calls.Call // those that are kept of the ones before list
 	total    int
 	findings []session.Finding
@@ -84,7 +85,7 @@ const (
 // NewReader returns a reader that will answer a question.
 func NewReader(q Question) (*Reader, error) {
 	r := &Reader{question: q, offer: contract.Offer{SizesAlone: true}}
-	r.Log = &calls.Log{Show: r.keep, Also: r.offer.Changed}
+	r.Log = &calls.Log{Show: r.keep, Also: r.offer.Changed, Unfold: true}
 	if q.At == "" {
 		return r, nil
 	}
@@ -101,6 +102,12 @@ func NewReader(q Question) (*Reader, error) {
 
 // keep keeps a call. Of those too long ago it keeps the ones that did not end well, or that are asked for.
 func (r *Reader) keep(c *calls.Call) {
+	if c.Operation != 0 && !specOf(c).Rules.NoWire { // it is part of a call
+		if isQuestion(c.Kind) {
+			r.asked = keepLast(r.asked, c, maxCalls)
+		}
+		return
+	}
 	r.total++
 	r.list = append(r.list, c)
 	if len(r.list) < 2*maxCalls {

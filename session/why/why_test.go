@@ -25,6 +25,7 @@ import (
 type script struct {
 	records []capture.Record
 	at      time.Time
+	ofRun   bool
 }
 
 func sessionOf(wire ...string) *script {
@@ -79,7 +80,7 @@ func ask(t *testing.T, s *script, q why.Question) (text, verdicts string) {
 	}
 	ts.Watcher, ts.Event = r, r.Happened
 	cfg := decode.Config{Workers: 1, Resync: true}
-	in := decode.Input{Capture: s}
+	in := decode.Input{Capture: s, OfRun: s.ofRun}
 	f := track.NewFollower(ts, in, cfg)
 	cfg.Event = f.Event
 	if _, err := decode.Run(context.Background(), in, io.Discard, cfg, func() decode.View {
@@ -297,6 +298,56 @@ func TestAuthorization(t *testing.T) {
 				t.Errorf("want %q:\n%s", test.want, text)
 			}
 		})
+	}
+}
+
+// What took long is split: requests that failed, the model until its first token, its text, the agent.
+func TestTimeOfTurn(t *testing.T) {
+	asked := strings.Replace(asks("", user), "Anthropic-Version", "X-Claude-Code-Prompt-Id: p\r\nAnthropic-Version", 1)
+	wire := []string{
+		asked, "3s", failed("529 Overloaded", "overloaded_error", "Overloaded"), "2s",
+		asked, "4s", streamed, event(begun), event(delta), "6s",
+		event(`{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":9}}`), event(`{"type":"message_stop"}`), "<0\r\n\r\n",
+	}
+	s := sessionOf(wire...)
+	s.ofRun = true
+	text, _ := ask(t, s, why.Question{})
+	for _, want := range []string{"in the model's text", "in the model until its first token", "in requests to the model that failed", "in the agent itself, or its user"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("want %q:\n%s", want, text)
+		}
+	}
+}
+
+// A turn that its agent tells of over its own wire waits for the user while there is a question.
+func TestTimeOfQuestion(t *testing.T) {
+	line := func(dir, payload string) string { return dir + payload + "\n" }
+	s := sessionOf()
+	at := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
+	for i, step := range []struct {
+		after time.Duration
+		line  string
+	}{
+		{0, line(">", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}`)},
+		{0, line("<", `{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1}}`)},
+		{0, line(">", `{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{"sessionId":"s","prompt":[{"type":"text","text":"go"}]}}`)},
+		{2 * time.Second, line("<", `{"jsonrpc":"2.0","id":5,"method":"session/request_permission","params":{"sessionId":"s","toolCall":{"toolCallId":"t"},"options":[]}}`)},
+		{30 * time.Second, line(">", `{"jsonrpc":"2.0","id":5,"result":{"outcome":{"outcome":"selected","optionId":"a"}}}`)},
+		{3 * time.Second, line("<", `{"jsonrpc":"2.0","id":1,"result":{"stopReason":"end_turn"}}`)},
+	} {
+		at = at.Add(step.after)
+		dir := frame.C2U
+		if step.line[0] == '<' {
+			dir = frame.U2C
+		}
+		text := []byte(step.line[1:])
+		s.records = append(s.records, capture.Record{
+			Framing: "line", Protocol: "acp", Seq: int64(i + 1), Time: at, Frame: frame.Frame{Dir: dir, Raw: text, End: len(text) - 1},
+		})
+	}
+	text, verdict := ask(t, s, why.Question{})
+	if !strings.Contains(text, "30s in permission, or another answer of the user, 5s in session/prompt") || verdict != "slow" {
+		t.Errorf("%q:\n%s", verdict, text)
 	}
 }
 
