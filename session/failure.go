@@ -76,18 +76,20 @@ func OneLine(text []byte) string {
 	if len(bytes.Trim(text, "*")) == 0 || string(text) == "{}" {
 		return ""
 	}
-	line := make([]byte, 0, maxLine+1)
-	for _, c := range text {
-		if space := c == ' ' || c == '\n' || c == '\t' || c == '\r'; !space {
-			line = append(line, c)
+	line := make([]byte, 0, maxLine+utf8.UTFMax)
+	for len(text) > 0 {
+		r, n := utf8.DecodeRune(text)
+		text = text[n:]
+		if space := r == ' ' || r == '\n' || r == '\t' || r == '\r'; !space {
+			line = utf8.AppendRune(line, r)
 		} else if n := len(line); n > 0 && line[n-1] != ' ' {
 			line = append(line, ' ')
 		}
 		if len(line) > maxLine {
-			return strings.ToValidUTF8(string(render.Clip(line, maxLine-len("…"))), "") + "…"
+			return string(render.Clip(line, maxLine-len("…"))) + "…"
 		}
 	}
-	return strings.ToValidUTF8(string(bytes.TrimSuffix(line, []byte(" "))), "\uFFFD")
+	return string(bytes.TrimSuffix(line, []byte(" ")))
 }
 
 // noteFailure records what the message that ends e says of its failure.
