@@ -394,6 +394,32 @@ func TestProxyPassesOnThatClientsLeave(t *testing.T) {
 	}
 }
 
+// A server may answer before it has read the request, whose rest still arrives.
+func TestProxyPassesEarlyAnswers(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		control := http.NewResponseController(w)
+		_ = control.EnableFullDuplex()
+		_, _ = io.WriteString(w, "first ")
+		_ = control.Flush()
+		_, _ = io.Copy(w, r.Body)
+	}))
+	defer server.Close()
+	p, _ := newTestProxy(t, server, nil)
+	client := through(p, "wirectl")
+	defer client.CloseIdleConnections()
+	body, rest := io.Pipe()
+	answer, err := client.Post(server.URL, "text/plain", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	_, _ = io.WriteString(rest, "and last")
+	_ = rest.Close()
+	if text, err := io.ReadAll(answer.Body); err != nil || string(text) != "first and last" {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
 // A server that is not trusted, or that asks for a certificate, is not opened: the client judges it itself.
 func TestProxyLeavesServersToTheirClients(t *testing.T) {
 	for want, cfg := range map[string]*tls.Config{"failed to verify": {}, "asks for a certificate": {ClientAuth: tls.RequestClientCert}} {

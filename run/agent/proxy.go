@@ -95,6 +95,7 @@ func newProxy(a *authority, token string, record *Recorder, getenv func(string) 
 			case r.Method == http.MethodConnect:
 				p.connect(w, r)
 			case r.URL.Scheme == "http" && r.URL.Host != "":
+				_ = http.NewResponseController(w).EnableFullDuplex() // else an answer that is faster than its request is cut
 				forward.ServeHTTP(w, r)
 			default:
 				http.Error(w, "wirectl: this is a proxy: it takes CONNECT, and requests for http:// addresses", http.StatusBadRequest)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
 	"net/url"
 	"os/exec"
 	"path/filepath"
@@ -48,7 +47,7 @@ func counts(t *testing.T, n *atomic.Int64) func(door string) string {
 	return func(door string) string {
 		target, err := url.Parse(door)
 		check(t, err)
-		forward := &httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
+		forward := forwards(target)
 		server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 			if r.Method == http.MethodPost && regexp.MustCompile(`/(messages|responses|chat/completions)$|[gG]enerateContent`).MatchString(r.URL.Path) {
 				n.Add(1)

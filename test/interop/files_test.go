@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
 	"net/url"
 	"os"
 	"os/exec"
@@ -103,7 +102,7 @@ func TestFlowsOfMitmproxy(t *testing.T) {
 	door := "http://" + serve(t, "--no-tap", "--log", log, "--config", configured(t, rehearsed))["openai"]
 	target, err := url.Parse(door)
 	check(t, err)
-	secure := httptest.NewUnstartedServer(&httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }})
+	secure := httptest.NewUnstartedServer(forwards(target))
 	secure.EnableHTTP2 = true
 	secure.StartTLS()
 	defer secure.Close()

@@ -34,6 +34,15 @@ type world struct {
 	models       atomic.Int64 // requests of models
 }
 
+// forwards returns a proxy that hands on all requests to a server, which may answer before it has read one whole.
+func forwards(target *url.URL) http.Handler {
+	proxy := &httputil.ReverseProxy{FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0), Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).EnableFullDuplex()
+		proxy.ServeHTTP(w, r)
+	})
+}
+
 // newWorld returns a world whose server is a door of a broker.
 func newWorld(t *testing.T, door string, names ...string) *world {
 	t.Helper()
@@ -49,7 +58,7 @@ func newWorld(t *testing.T, door string, names ...string) *world {
 	check(t, os.WriteFile(w.roots, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
 	target, err := url.Parse(door)
 	check(t, err)
-	forward := &httputil.ReverseProxy{FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0), Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
+	forward := forwards(target)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if regexp.MustCompile(`/(messages|responses|chat/completions)$|[gG]enerateContent`).MatchString(r.URL.Path) && r.Method == http.MethodPost {
 			w.models.Add(1)
