@@ -1,49 +1,20 @@
 package session_test
 
 import (
-	"bytes"
-	"flag"
-	"fmt"
-	"os"
-	"regexp"
 	"testing"
 
 	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/session"
+	"github.com/wirectl/wirectl/test/kit/page"
 )
-
-var update = flag.Bool("update", false, "rewrite the table of findings in the documentation")
-
-const page = "../docs/findings.md"
-
-var table = regexp.MustCompile(`(?s)(<!-- findings -->\n).*(<!-- end -->\n)`)
 
 // The page of findings lists exactly the findings of the program.
 func TestPageOfFindingsIsComplete(t *testing.T) {
-	old, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := table.ReplaceAll(old, []byte("${1}"+findingsTable()+"${2}"))
-	if bytes.Equal(old, want) {
-		return
-	}
-	if !*update {
-		t.Fatal("the table is out of date: run go test ./session -update")
-	}
-	if err := os.WriteFile(page, want, 0o666); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func findingsTable() string {
-	var b bytes.Buffer
-	fmt.Fprint(&b, "\n| name | severity | the rule | what to do |\n| --- | --- | --- | --- |\n")
+	var rows [][]string
 	for _, r := range session.Findings {
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", r.Name, r.Severity, r.Rule, r.Do)
+		rows = append(rows, []string{"`" + r.Name + "`", r.Severity.String(), r.Rule, r.Do})
 	}
-	fmt.Fprintln(&b)
-	return b.String()
+	page.Check(t, "../docs/findings.md", "findings", page.Table([]string{"name", "severity", "the rule", "what to do"}, rows))
 }
 
 // Protocols only word rules that exist.

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,67 +15,73 @@ import (
 	"github.com/wirectl/wirectl/broker/provider"
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/llm"
+	"github.com/wirectl/wirectl/test/kit/page"
 )
 
-// samples are members of requests or whole messages, by their name in docs/broker.md.
-// Members that a sample needs besides are marked.
-var samples = map[string]string{
-	"`max_tokens`":                     `"max_tokens":7`,
-	"`max_completion_tokens`":          `"max_completion_tokens":7`,
-	"`temperature`":                    `"temperature":0.5`,
-	"`top_p`":                          `"top_p":0.5`,
-	"`stop`":                           `"stop":["x"]`,
-	"`seed`":                           `"seed":7`,
-	"`frequency_penalty`":              `"frequency_penalty":0.5`,
-	"`presence_penalty`":               `"presence_penalty":0.5`,
-	"`n`":                              `"n":2`,
-	"`logprobs`":                       `"logprobs":true`,
-	"`top_logprobs`":                   `"top_logprobs":2`,
-	"`logit_bias`":                     `"logit_bias":{"50256":-100}`,
-	"`response_format` of json_schema": `"response_format":{"type":"json_schema","json_schema":{"name":"x","schema":{"type":"object"}}}`,
-	"`response_format` of json_object": `"response_format":{"type":"json_object"}`,
-	"`tools` of functions":             `"tools":[` + function + `}}]`,
-	"`tools` with strict":              `"tools":[` + function + `«,"strict":true»}}]`,
-	"`tools` of other types":           `"tools":[{"type":"custom","custom":{"name":"f"}}]`,
-	"`tool_choice`":                    `"tools":[` + function + `}}],"tool_choice":"required"`,
-	"`parallel_tool_calls`":            `"tools":[` + function + `}}],"parallel_tool_calls":false`,
-	"`modalities`":                     `"modalities":["text","audio"]`,
-	"`audio`":                          `"audio":{"voice":"alloy","format":"mp3"}`,
-	"`web_search_options`":             `"web_search_options":{}`,
-	"`functions`":                      `"functions":[{"name":"f"}]`,
-	"`function_call`":                  `"function_call":"auto"`,
-	"`reasoning_effort`":               `"reasoning_effort":"high"`,
-	"`verbosity`":                      `"verbosity":"low"`,
-	"`prediction`":                     `"prediction":{"type":"content","content":"x"}`,
-	"`service_tier`":                   `"service_tier":"flex"`,
-	"`prompt_cache_key`":               `"prompt_cache_key":"k"`,
-	"`prompt_cache_retention`":         `"prompt_cache_retention":"24h"`,
-	"`user`":                           `"user":"u"`,
-	"`safety_identifier`":              `"safety_identifier":"u"`,
-	"`metadata`":                       `"metadata":{"a":"b"}`,
-	"`store`":                          `"store":true`,
-	"`thinking`":                       `"thinking":{"type":"enabled"}`,
-	"members that OpenAI lacks":        `"thinking":{"type":"enabled"}`,
-	"`top_k`":                          `"top_k":3`,
+// A translation is what becomes of a parameter or a message at each kind of backend, as a table of
+// docs/broker.md has it. The sample is members of a request or whole messages; what is marked is left
+// out for the comparison.
+type translation struct{ of, anthropic, gemini, sample string }
 
-	"system":                           `[{"role":"system","content":"s"},` + hi + `]`,
-	"developer":                        `[` + hi + `,{"role":"developer","content":[{"type":"text","text":"s"}]}]`,
-	"an assistant at the end":          `[` + hi + `,{"role":"assistant","content":"Well,"}]`,
-	"a refusal":                        `[` + hi + `,{"role":"assistant","content":null,"refusal":"I will not"},` + hi + `]`,
-	"tool_calls":                       `[` + hi + `,` + calling + `]`,
-	"the answer of a tool":             `[` + hi + `,` + calling + `,{"role":"tool","tool_call_id":"c1","content":"42"}]`,
-	"an image as the answer of a tool": `[` + hi + `,` + calling + `,{"role":"tool","tool_call_id":"c1","content":[` + image + `]}]`,
-	"image_url":                        said(image),
-	"detail of an image":               said(`{"type":"image_url","image_url":{"url":"data:image/png;base64,QQ=="«,"detail":"low"»}}`),
-	"input_audio":                      said(`{"type":"input_audio","input_audio":{"data":"QQ==","format":"wav"}}`),
-	"a file of PDF":                    said(`{"type":"file","file":{"filename":"a.pdf","file_data":"data:application/pdf;base64,QQ=="}}`),
-	"a file of another type":           said(`{"type":"file","file":{"filename":"a.csv","file_data":"data:text/csv;base64,QQ=="}}`),
-	"a file_id":                        said(`{"type":"file","file":{"file_id":"f"}}`),
-	"other parts":                      said(`{"type":"video_url","video_url":{"url":"u"}}`),
-	"other roles":                      `[` + hi + `,{"role":"function","name":"f","content":"42"}]`,
-	"function_call":                    `[` + hi + `,{"role":"assistant","content":null,"function_call":{"name":"f","arguments":"{}"}}]`,
-	"the id of an audio":               `[` + hi + `,{"role":"assistant","audio":{"id":"a"}}]`,
-	"a name":                           `[{"role":"user","content":"hi","name":"alice"}]`,
+var parameters = []translation{
+	{"`max_tokens`", "`max_tokens`, by default 4096", "`maxOutputTokens`", `"max_tokens":7`},
+	{"`max_completion_tokens`", "`max_tokens`, by default 4096", "`maxOutputTokens`", `"max_completion_tokens":7`},
+	{"`temperature`", "`temperature`", "`temperature`", `"temperature":0.5`},
+	{"`top_p`", "`top_p`", "`topP`", `"top_p":0.5`},
+	{"`stop`", "`stop_sequences`", "`stopSequences`", `"stop":["x"]`},
+	{"`seed`", "left out", "`seed`", `"seed":7`},
+	{"`frequency_penalty`", "refused", "`frequencyPenalty`", `"frequency_penalty":0.5`},
+	{"`presence_penalty`", "refused", "`presencePenalty`", `"presence_penalty":0.5`},
+	{"`n`", "refused", "refused", `"n":2`},
+	{"`logprobs`", "refused", "refused", `"logprobs":true`},
+	{"`top_logprobs`", "refused", "refused", `"top_logprobs":2`},
+	{"`logit_bias`", "refused", "refused", `"logit_bias":{"50256":-100}`},
+	{"`response_format` of json_schema", "`output_config.format`", "`responseJsonSchema`", `"response_format":{"type":"json_schema","json_schema":{"name":"x","schema":{"type":"object"}}}`},
+	{"`response_format` of json_object", "refused", "`responseMimeType`", `"response_format":{"type":"json_object"}`},
+	{"`tools` of functions", "`tools.input_schema`", "`tools.functionDeclarations.parametersJsonSchema`", `"tools":[` + function + `}}]`},
+	{"`tools` with strict", "`strict`", "left out", `"tools":[` + function + `«,"strict":true»}}]`},
+	{"`tools` of other types", "refused", "refused", `"tools":[{"type":"custom","custom":{"name":"f"}}]`},
+	{"`tool_choice`", "`tool_choice`", "`functionCallingConfig`", `"tools":[` + function + `}}],"tool_choice":"required"`},
+	{"`parallel_tool_calls`", "`tool_choice.disable_parallel_tool_use`", "refused", `"tools":[` + function + `}}],"parallel_tool_calls":false`},
+	{"`modalities`", "refused", "refused", `"modalities":["text","audio"]`},
+	{"`audio`", "refused", "refused", `"audio":{"voice":"alloy","format":"mp3"}`},
+	{"`web_search_options`", "refused", "refused", `"web_search_options":{}`},
+	{"`functions`", "refused", "refused", `"functions":[{"name":"f"}]`},
+	{"`function_call`", "refused", "refused", `"function_call":"auto"`},
+	{"`reasoning_effort`", "left out", "left out", `"reasoning_effort":"high"`},
+	{"`verbosity`", "left out", "left out", `"verbosity":"low"`},
+	{"`prediction`", "left out", "left out", `"prediction":{"type":"content","content":"x"}`},
+	{"`service_tier`", "left out", "left out", `"service_tier":"flex"`},
+	{"`prompt_cache_key`", "left out", "left out", `"prompt_cache_key":"k"`},
+	{"`prompt_cache_retention`", "left out", "left out", `"prompt_cache_retention":"24h"`},
+	{"`user`", "left out", "left out", `"user":"u"`},
+	{"`safety_identifier`", "left out", "left out", `"safety_identifier":"u"`},
+	{"`metadata`", "left out", "left out", `"metadata":{"a":"b"}`},
+	{"`store`", "left out", "left out", `"store":true`},
+	{"`thinking`", "`thinking`", "`thinking`", `"thinking":{"type":"enabled"}`},
+	{"members that OpenAI lacks", "`thinking`", "`thinking`", `"thinking":{"type":"enabled"}`},
+	{"`top_k`", "`top_k`", "`topK`", `"top_k":3`},
+}
+
+var messages = []translation{
+	{"system", "`system`, before all others", "`systemInstruction`, before all others", `[{"role":"system","content":"s"},` + hi + `]`},
+	{"developer", "`system`, before all others", "`systemInstruction`, before all others", `[` + hi + `,{"role":"developer","content":[{"type":"text","text":"s"}]}]`},
+	{"an assistant at the end", "`assistant`, which some models continue", "`model`", `[` + hi + `,{"role":"assistant","content":"Well,"}]`},
+	{"a refusal", "`text`", "`text`", `[` + hi + `,{"role":"assistant","content":null,"refusal":"I will not"},` + hi + `]`},
+	{"tool_calls", "`tool_use`", "`functionCall`", `[` + hi + `,` + calling + `]`},
+	{"the answer of a tool", "`tool_result`", "`functionResponse`", `[` + hi + `,` + calling + `,{"role":"tool","tool_call_id":"c1","content":"42"}]`},
+	{"an image as the answer of a tool", "`tool_result.image`", "refused", `[` + hi + `,` + calling + `,{"role":"tool","tool_call_id":"c1","content":[` + image + `]}]`},
+	{"image_url", "`image.source`", "`inlineData`, or `fileData` of an address", said(image)},
+	{"detail of an image", "left out", "left out", said(`{"type":"image_url","image_url":{"url":"data:image/png;base64,QQ=="«,"detail":"low"»}}`)},
+	{"input_audio", "refused", "`inlineData`", said(`{"type":"input_audio","input_audio":{"data":"QQ==","format":"wav"}}`)},
+	{"a file of PDF", "`document.source`", "`inlineData`", said(`{"type":"file","file":{"filename":"a.pdf","file_data":"data:application/pdf;base64,QQ=="}}`)},
+	{"a file of another type", "refused", "`inlineData`", said(`{"type":"file","file":{"filename":"a.csv","file_data":"data:text/csv;base64,QQ=="}}`)},
+	{"a file_id", "refused", "refused", said(`{"type":"file","file":{"file_id":"f"}}`)},
+	{"other parts", "refused", "refused", said(`{"type":"video_url","video_url":{"url":"u"}}`)},
+	{"other roles", "refused", "refused", `[` + hi + `,{"role":"function","name":"f","content":"42"}]`},
+	{"function_call", "refused", "refused", `[` + hi + `,{"role":"assistant","content":null,"function_call":{"name":"f","arguments":"{}"}}]`},
+	{"the id of an audio", "refused", "refused", `[` + hi + `,{"role":"assistant","audio":{"id":"a"}}]`},
+	{"a name", "left out", "left out", `[{"role":"user","content":"hi","name":"alice"}]`},
 }
 
 const (
@@ -95,35 +100,18 @@ func request(sample string) []byte {
 	return []byte(`{"messages":[` + hi + `],` + sample + `}`)
 }
 
-// A translation is a row of a table of docs/broker.md: the result for a parameter at each
-// kind of backend.
-type translation struct{ of, anthropic, gemini string }
-
-func documented(t *testing.T) (list []translation) {
-	t.Helper()
-	page, err := os.ReadFile("../../docs/broker.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, _ := strings.Cut(string(page), "\n## What is translated\n")
-	section, _, _ = strings.Cut(section, "\n## ")
-	for line := range strings.Lines(section) {
-		cells := strings.Split(strings.Trim(line, "| \n"), " | ")
-		if len(cells) != 3 || strings.HasPrefix(cells[1], "-") || cells[1] == "anthropic" {
-			continue
-		}
-		for of := range strings.SplitSeq(cells[0], ", ") {
-			list = append(list, translation{of, cells[1], cells[2]})
-		}
-	}
-	return list
-}
-
 // OpenAI's parameters are translated for other kinds of backends as docs/broker.md says.
 // The error for a rejected one names it, a dropped one leaves no trace, and any other
-// appears under its documented name. The table has all parameters.
+// appears under its documented name. The tables have all parameters.
 func TestTranslated(t *testing.T) {
-	table := documented(t)
+	for i, name := range []string{"parameter", "message"} {
+		var rows [][]string
+		for _, row := range [][]translation{parameters, messages}[i] {
+			rows = append(rows, []string{row.of, row.anthropic, row.gemini})
+		}
+		page.Check(t, "../../docs/broker.md", name+"s", page.Table([]string{name, "anthropic", "gemini"}, rows))
+	}
+	table := slices.Concat(parameters, messages)
 	for _, d := range dialects[1:] {
 		t.Run(d.name, func(t *testing.T) {
 			bodies := make(chan string, 1)
@@ -146,16 +134,11 @@ func TestTranslated(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, row := range table {
-				sample, known := samples[row.of]
-				if !known {
-					t.Errorf("there is no sample of %q", row.of)
-					continue
-				}
 				without := plain
-				if strings.Contains(sample, "«") {
-					without, _ = sent(request(marked.ReplaceAllString(sample, "")))
+				if strings.Contains(row.sample, "«") {
+					without, _ = sent(request(marked.ReplaceAllString(row.sample, "")))
 				}
-				body, err := sent(request(marks.Replace(sample)))
+				body, err := sent(request(marks.Replace(row.sample)))
 				fate := map[string]string{"anthropic": row.anthropic, "gemini": row.gemini}[d.name]
 				check(t, row.of, fate, body, without, err)
 			}
@@ -164,7 +147,7 @@ func TestTranslated(t *testing.T) {
 	for _, name := range provider.Members() {
 		told := slices.ContainsFunc(table, func(row translation) bool { return strings.HasPrefix(row.of, "`"+name+"`") })
 		if !told && !slices.Contains([]string{"model", "messages", "stream", "stream_options"}, name) {
-			t.Errorf("docs/broker.md does not say what becomes of %s", name)
+			t.Errorf("no table says what becomes of %s", name)
 		}
 	}
 }
@@ -279,8 +262,8 @@ func TestArguments(t *testing.T) {
 
 // FuzzRead checks that every request is parsed, or gets an error.
 func FuzzRead(f *testing.F) {
-	for _, sample := range samples {
-		f.Add(request(marks.Replace(sample)))
+	for _, row := range slices.Concat(parameters, messages) {
+		f.Add(request(marks.Replace(row.sample)))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if jsonscan.KindOf(data) != jsonscan.Object || jsonscan.Valid(data) != nil || !json.Valid(data) {

@@ -2,7 +2,6 @@ package openai_test
 
 import (
 	"fmt"
-	"maps"
 	"strings"
 	"testing"
 
@@ -20,62 +19,63 @@ const (
 	function = `"tools":[{"type":"function","name":"f","parameters":{"type":"object"}}]`
 )
 
-// responseSamples are members of requests for responses, like messageSamples.
-var responseSamples = map[string]string{
-	"`input`":                             `"input":«[{"role":"user","content":"well?"}]»`,
-	"of text":                             content(`{"type":"input_text","text":"well?"}`),
-	"`instructions`":                      input + `,"instructions":"s"`,
-	"`max_output_tokens`":                 input + `,"max_output_tokens":7`,
-	"`temperature` of a response":         input + `,"temperature":0.5`,
-	"`top_p` of a response":               input + `,"top_p":0.5`,
-	"`reasoning` with an effort":          input + `,"reasoning":{"effort":"low"}`,
-	"`reasoning` with a summary":          input + `,"reasoning":{"summary":"auto"}`,
-	"`text` with a format":                input + `,"text":{"format":{"type":"json_schema","name":"n","schema":{"type":"object"}}}`,
-	"`text` with a verbosity":             input + `,"text":{"verbosity":"low"}`,
-	"`tools` of functions or custom ones": input + `,"tools":[{"type":"function","name":"f"},{"type":"custom","name":"c","format":{"type":"grammar","syntax":"lark","definition":"x"}}]`,
-	"`tools` of a namespace":              input + `,"tools":[{"type":"namespace","name":"n","tools":[{"type":"function","name":"f"}]}]`,
-	"`tools` of OpenAI's own":             input + `,"tools":[{"type":"web_search"}]`,
-	"`tool_choice` of a response":         input + "," + function + `«,"tool_choice":"required"»`,
-	"`parallel_tool_calls` of a response": input + "," + function + `«,"parallel_tool_calls":false»`,
-	"`user`":                              input + `,"user":"u"`,
-	"`safety_identifier`":                 input + `,"user":"u","safety_identifier":"u"`,
-	"`service_tier`":                      input + `,"user":"u","service_tier":"flex"`,
-	"`prompt_cache_key`":                  input + `,"user":"u","prompt_cache_key":"k"`,
-	"members that OpenAI lacks":           input + `,"user":"u","top_k":3`,
-	"`store`":                             input + `,"store":true`,
-	"`metadata`":                          input + `,"metadata":{"a":"b"}`,
-	"`include`":                           input + `,"include":["reasoning.encrypted_content"]`,
-	"`stream_options`":                    input + `,"stream_options":{"include_obfuscation":false}`,
-	"`max_tool_calls`":                    input + `,"max_tool_calls":3`,
-	"`client_metadata`":                   input + `,"client_metadata":{"a":"b"}`,
-	"`include` of logprobs":               input + `,"include":["message.output_text.logprobs"]`,
-	"`top_logprobs` of a response":        input + `,"top_logprobs":2`,
-	"`truncation`":                        input + `,"truncation":"auto"`,
-	"`background`":                        input + `,"background":true`,
-	"`conversation`":                      input + `,"conversation":"c"`,
-	"`prompt`":                            input + `,"prompt":{"id":"p"}`,
-	"`context_management`":                input + `,"context_management":[{"type":"compaction"}]`,
-	"a message":                           of(`{"type":"message","role":"developer","content":"s"}`),
-	"function_call":                       of(`{"type":"function_call","call_id":"c1","name":"f","arguments":"{}"}`),
-	"custom_tool_call":                    of(`{"type":"custom_tool_call","call_id":"c1","name":"f","input":"x"}`),
-	"function_call_output":                of(`{"type":"function_call_output","call_id":"c1","output":"x"}`),
-	"custom_tool_call_output":             of(`{"type":"custom_tool_call_output","call_id":"c1","output":[{"type":"input_text","text":"x"}]}`),
-	"an image in an output":               of(`{"type":"function_call_output","call_id":"c1","output":[{"type":"input_image","image_url":"http://127.0.0.1/x"}]}`),
-	"input_image":                         content(`{"type":"input_image","image_url":"data:image/png;base64,QQ=="}`),
-	"input_file":                          content(`{"type":"input_file","filename":"a.pdf","file_data":"data:application/pdf;base64,QQ=="}`),
-	"input_audio":                         content(`{"type":"input_audio","input_audio":{"data":"QQ==","format":"wav"}}`),
-	"a file_id or a file_url":             content(`{"type":"input_file","file_id":"f"}`),
-	"other items":                         of(`{"type":"computer_call_output","call_id":"c1","output":{}}`),
-	"reasoning as an item":                `"input":[{"role":"user","content":"hi"}«,{"type":"reasoning","id":"r","summary":[]}»]`,
+// responseSamples are members of requests for responses, as in messageSamples.
+var responseSamples = []translation{
+	{"`input`", "`messages`", `"input":«[{"role":"user","content":"well?"}]»`},
+	{"of text", "`messages`", content(`{"type":"input_text","text":"well?"}`)},
+	{"`instructions`", "`messages`, with the role system, before all others", input + `,"instructions":"s"`},
+	{"`previous_response_id`", "`messages`, as they were", input + `,"previous_response_id":PREVIOUS`},
+	{"`max_output_tokens`", "`max_tokens`; OpenAI itself gets it as max_completion_tokens", input + `,"max_output_tokens":7`},
+	{"`temperature` of a response", "`temperature`", input + `,"temperature":0.5`},
+	{"`top_p` of a response", "`top_p`", input + `,"top_p":0.5`},
+	{"`reasoning` with an effort", "`reasoning_effort`", input + `,"reasoning":{"effort":"low"}`},
+	{"`reasoning` with a summary", "left out", input + `,"reasoning":{"summary":"auto"}`},
+	{"`text` with a format", "`response_format.json_schema`", input + `,"text":{"format":{"type":"json_schema","name":"n","schema":{"type":"object"}}}`},
+	{"`text` with a verbosity", "`verbosity`", input + `,"text":{"verbosity":"low"}`},
+	{"`tools` of functions or custom ones", "`tools`", input + `,"tools":[{"type":"function","name":"f"},{"type":"custom","name":"c","format":{"type":"grammar","syntax":"lark","definition":"x"}}]`},
+	{"`tools` of a namespace", "`tools`, prefixed with its name", input + `,"tools":[{"type":"namespace","name":"n","tools":[{"type":"function","name":"f"}]}]`},
+	{"`tools` of OpenAI's own", "refused", input + `,"tools":[{"type":"web_search"}]`},
+	{"`tool_choice` of a response", "`tool_choice`", input + "," + function + `«,"tool_choice":"required"»`},
+	{"`parallel_tool_calls` of a response", "`parallel_tool_calls`", input + "," + function + `«,"parallel_tool_calls":false»`},
+	{"`user`", "`user`, or its own name", input + `,"user":"u"`},
+	{"`safety_identifier`", "`user`, or its own name", input + `,"user":"u","safety_identifier":"u"`},
+	{"`service_tier`", "`user`, or its own name", input + `,"user":"u","service_tier":"flex"`},
+	{"`prompt_cache_key`", "`user`, or its own name", input + `,"user":"u","prompt_cache_key":"k"`},
+	{"members that OpenAI lacks", "`user`, or its own name", input + `,"user":"u","top_k":3`},
+	{"`store`", "left out", input + `,"store":true`},
+	{"`metadata`", "left out", input + `,"metadata":{"a":"b"}`},
+	{"`include`", "left out", input + `,"include":["reasoning.encrypted_content"]`},
+	{"`stream_options`", "left out", input + `,"stream_options":{"include_obfuscation":false}`},
+	{"`max_tool_calls`", "left out", input + `,"max_tool_calls":3`},
+	{"`client_metadata`", "left out", input + `,"client_metadata":{"a":"b"}`},
+	{"`include` of logprobs", "refused", input + `,"include":["message.output_text.logprobs"]`},
+	{"`top_logprobs` of a response", "refused", input + `,"top_logprobs":2`},
+	{"`truncation`", "refused", input + `,"truncation":"auto"`},
+	{"`background`", "refused", input + `,"background":true`},
+	{"`conversation`", "refused", input + `,"conversation":"c"`},
+	{"`prompt`", "refused", input + `,"prompt":{"id":"p"}`},
+	{"`context_management`", "refused", input + `,"context_management":[{"type":"compaction"}]`},
+	{"a message", "`role`", of(`{"type":"message","role":"developer","content":"s"}`)},
+	{"function_call", "`tool_calls`", of(`{"type":"function_call","call_id":"c1","name":"f","arguments":"{}"}`)},
+	{"custom_tool_call", "`tool_calls`", of(`{"type":"custom_tool_call","call_id":"c1","name":"f","input":"x"}`)},
+	{"function_call_output", "`tool_call_id`", of(`{"type":"function_call_output","call_id":"c1","output":"x"}`)},
+	{"custom_tool_call_output", "`tool_call_id`", of(`{"type":"custom_tool_call_output","call_id":"c1","output":[{"type":"input_text","text":"x"}]}`)},
+	{"an image in an output", "`image_url.url`, in a message of the user", of(`{"type":"function_call_output","call_id":"c1","output":[{"type":"input_image","image_url":"http://127.0.0.1/x"}]}`)},
+	{"input_image", "`image_url.url`", content(`{"type":"input_image","image_url":"data:image/png;base64,QQ=="}`)},
+	{"input_file", "`file.file_data`", content(`{"type":"input_file","filename":"a.pdf","file_data":"data:application/pdf;base64,QQ=="}`)},
+	{"input_audio", "`input_audio.format`", content(`{"type":"input_audio","input_audio":{"data":"QQ==","format":"wav"}}`)},
+	{"a file_id or a file_url", "refused", content(`{"type":"input_file","file_id":"f"}`)},
+	{"other items", "refused", of(`{"type":"computer_call_output","call_id":"c1","output":{}}`)},
+	{"reasoning as an item", "left out", `"input":[{"role":"user","content":"hi"}«,{"type":"reasoning","id":"r","summary":[]}»]`},
 }
 
 func TestResponseAsDocumented(t *testing.T) {
 	sent := asking(t, "/v1/responses")
 	_, answer := sent(input)
 	id, _ := jsonscan.Get([]byte(answer), "id")
-	samples := maps.Clone(responseSamples)
-	samples["`previous_response_id`"] = input + `,"previous_response_id":` + string(id)
-	asDocumented(t, sent, input, "| parameter, or item | chat completion |", samples)
+	asDocumented(t, func(members string) (body, answer string) {
+		return sent(strings.Replace(members, "PREVIOUS", string(id), 1))
+	}, input, "responses", []string{"parameter, or item", "chat completion"}, responseSamples)
 }
 
 // part wraps one in the contents of a request to Gemini.
@@ -86,48 +86,48 @@ const say = `"contents":[{"parts":[{"text":"hi"}]}]`
 func config(member string) string { return say + `,"generationConfig":{` + member + `}` }
 
 // contentSamples are members of requests to Gemini.
-var contentSamples = map[string]string{
-	"`contents`":                         `"contents":[{"role":"model","parts":[{"text":"so"}]}]`,
-	"of text":                            part(`{"text":"a"},{"text":"b"}`),
-	"`systemInstruction`":                say + `,"systemInstruction":{"parts":[{"text":"s"}]}`,
-	"`maxOutputTokens`":                  config(`"maxOutputTokens":7`),
-	"`temperature` of Gemini's":          config(`"temperature":0.5`),
-	"`topP`":                             config(`"topP":0.5`),
-	"`topK`":                             config(`"topK":3`),
-	"`stopSequences`":                    config(`"stopSequences":["x"]`),
-	"`seed` of Gemini's":                 config(`"seed":7`),
-	"`frequencyPenalty`":                 config(`"frequencyPenalty":0.5`),
-	"`presencePenalty`":                  config(`"presencePenalty":0.5`),
-	"`candidateCount`":                   config(`"candidateCount":2`),
-	"`responseMimeType`":                 config(`"responseMimeType":"application/json"`),
-	"`responseSchema`":                   config(`"responseSchema":{"type":"OBJECT"}`),
-	"`responseJsonSchema`":               config(`"responseJsonSchema":{"type":"object"}`),
-	"`thinkingConfig`":                   config(`"thinkingConfig":{"thinkingBudget":7}`),
-	"`mediaResolution`":                  config(`"mediaResolution":"MEDIA_RESOLUTION_LOW"`),
-	"`safetySettings`":                   say + `,"safetySettings":[{"category":"HARM_CATEGORY_HARASSMENT","threshold":"BLOCK_NONE"}]`,
-	"`labels`":                           say + `,"labels":{"a":"b"}`,
-	"`responseLogprobs`":                 config(`"responseLogprobs":true`),
-	"`logprobs` of Gemini's":             config(`"logprobs":2`),
-	"`responseModalities`":               config(`"responseModalities":["TEXT","IMAGE"]`),
-	"`speechConfig`":                     config(`"speechConfig":{"languageCode":"de-DE"}`),
-	"`cachedContent`":                    say + `,"cachedContent":"cachedContents/x"`,
-	"`tools` with functionDeclarations":  say + `,"tools":[{"functionDeclarations":[{"name":"f","parameters":{"type":"OBJECT"}}]}]`,
-	"`tools` of Google's own":            say + `,"tools":[{"googleSearch":{}}]`,
-	"`toolConfig` with a mode":           say + `,"tools":[{"functionDeclarations":[{"name":"f"}]}]«,"toolConfig":{"functionCallingConfig":{"mode":"ANY"}}»`,
-	"`toolConfig` with several names":    say + `,"tools":[{"functionDeclarations":[{"name":"f"}]}],"toolConfig":{"functionCallingConfig":{"mode":"ANY","allowedFunctionNames":["f","g"]}}`,
-	"functionCall":                       `"contents":[{"role":"model","parts":[{"functionCall":{"name":"f","args":{"a":1}}}]}]`,
-	"functionResponse":                   part(`{"functionResponse":{"id":"c1","name":"f","response":{"result":"x"}}}`),
-	"inlineData of an image":             part(`{"inlineData":{"mimeType":"image/png","data":"QQ=="}}`),
-	"fileData of an image at an address": part(`{"fileData":{"mimeType":"image/png","fileUri":"https://127.0.0.1/x"}}`),
-	"inlineData of a sound":              part(`{"inlineData":{"mimeType":"audio/wav","data":"QQ=="}}`),
-	"inlineData of another type":         part(`{"inlineData":{"mimeType":"application/pdf","data":"QQ=="}}`),
-	"other fileData":                     part(`{"fileData":{"mimeType":"video/mp4","fileUri":"gs://x"}}`),
-	"executableCode":                     part(`{"executableCode":{"language":"PYTHON","code":"1"}}`),
-	"a thought":                          `"contents":[{"parts":[{"text":"hi"}«,{"text":"hm","thought":true}»]}]`,
+var contentSamples = []translation{
+	{"`contents`", "`messages`", `"contents":[{"role":"model","parts":[{"text":"so"}]}]`},
+	{"of text", "`messages`", part(`{"text":"a"},{"text":"b"}`)},
+	{"`systemInstruction`", "`system`", say + `,"systemInstruction":{"parts":[{"text":"s"}]}`},
+	{"`maxOutputTokens`", "`max_tokens`; OpenAI itself gets it as max_completion_tokens", config(`"maxOutputTokens":7`)},
+	{"`temperature` of Gemini's", "`temperature`", config(`"temperature":0.5`)},
+	{"`topP`", "`top_p`", config(`"topP":0.5`)},
+	{"`topK`", "`top_k`", config(`"topK":3`)},
+	{"`stopSequences`", "`stop`", config(`"stopSequences":["x"]`)},
+	{"`seed` of Gemini's", "`seed`", config(`"seed":7`)},
+	{"`frequencyPenalty`", "`frequency_penalty`", config(`"frequencyPenalty":0.5`)},
+	{"`presencePenalty`", "`presence_penalty`", config(`"presencePenalty":0.5`)},
+	{"`candidateCount`", "`n`", config(`"candidateCount":2`)},
+	{"`responseMimeType`", "`response_format`", config(`"responseMimeType":"application/json"`)},
+	{"`responseSchema`", "`response_format.json_schema`", config(`"responseSchema":{"type":"OBJECT"}`)},
+	{"`responseJsonSchema`", "`response_format.json_schema`", config(`"responseJsonSchema":{"type":"object"}`)},
+	{"`thinkingConfig`", "left out", config(`"thinkingConfig":{"thinkingBudget":7}`)},
+	{"`mediaResolution`", "left out", config(`"mediaResolution":"MEDIA_RESOLUTION_LOW"`)},
+	{"`safetySettings`", "left out", say + `,"safetySettings":[{"category":"HARM_CATEGORY_HARASSMENT","threshold":"BLOCK_NONE"}]`},
+	{"`labels`", "left out", say + `,"labels":{"a":"b"}`},
+	{"`responseLogprobs`", "refused", config(`"responseLogprobs":true`)},
+	{"`logprobs` of Gemini's", "refused", config(`"logprobs":2`)},
+	{"`responseModalities`", "refused", config(`"responseModalities":["TEXT","IMAGE"]`)},
+	{"`speechConfig`", "refused", config(`"speechConfig":{"languageCode":"de-DE"}`)},
+	{"`cachedContent`", "refused", say + `,"cachedContent":"cachedContents/x"`},
+	{"`tools` with functionDeclarations", "`tools.function.parameters`", say + `,"tools":[{"functionDeclarations":[{"name":"f","parameters":{"type":"OBJECT"}}]}]`},
+	{"`tools` of Google's own", "refused", say + `,"tools":[{"googleSearch":{}}]`},
+	{"`toolConfig` with a mode", "`tool_choice`", say + `,"tools":[{"functionDeclarations":[{"name":"f"}]}]«,"toolConfig":{"functionCallingConfig":{"mode":"ANY"}}»`},
+	{"`toolConfig` with several names", "refused", say + `,"tools":[{"functionDeclarations":[{"name":"f"}]}],"toolConfig":{"functionCallingConfig":{"mode":"ANY","allowedFunctionNames":["f","g"]}}`},
+	{"functionCall", "`tool_calls`", `"contents":[{"role":"model","parts":[{"functionCall":{"name":"f","args":{"a":1}}}]}]`},
+	{"functionResponse", "`tool_call_id`", part(`{"functionResponse":{"id":"c1","name":"f","response":{"result":"x"}}}`)},
+	{"inlineData of an image", "`image_url.url`", part(`{"inlineData":{"mimeType":"image/png","data":"QQ=="}}`)},
+	{"fileData of an image at an address", "`image_url.url`", part(`{"fileData":{"mimeType":"image/png","fileUri":"https://127.0.0.1/x"}}`)},
+	{"inlineData of a sound", "`input_audio.format`", part(`{"inlineData":{"mimeType":"audio/wav","data":"QQ=="}}`)},
+	{"inlineData of another type", "`file.file_data`", part(`{"inlineData":{"mimeType":"application/pdf","data":"QQ=="}}`)},
+	{"other fileData", "refused", part(`{"fileData":{"mimeType":"video/mp4","fileUri":"gs://x"}}`)},
+	{"executableCode", "refused", part(`{"executableCode":{"language":"PYTHON","code":"1"}}`)},
+	{"a thought", "left out", `"contents":[{"parts":[{"text":"hi"}«,{"text":"hm","thought":true}»]}]`},
 }
 
 func TestContentsAsDocumented(t *testing.T) {
-	asDocumented(t, asking(t, "/v1beta/models/mock:generateContent"), say, "| parameter, or part | of OpenAI's |", contentSamples)
+	asDocumented(t, asking(t, "/v1beta/models/mock:generateContent"), say, "gemini", []string{"parameter, or part", "of OpenAI's"}, contentSamples)
 }
 
 // A translated request has the same meaning in OpenAI's API.

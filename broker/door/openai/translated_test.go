@@ -4,12 +4,12 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/wirectl/wirectl/broker/provider"
+	"github.com/wirectl/wirectl/test/kit/page"
 )
 
 // said is a user message with a block.
@@ -20,67 +20,46 @@ const (
 	tool = `"tools":[{"name":"f","input_schema":{"type":"object"}}]`
 )
 
-// messageSamples are members of requests, by their name in docs/broker.md. Members that a
-// sample needs besides are marked.
-var messageSamples = map[string]string{
-	"`max_tokens`":                      hi + `,"max_tokens":7`,
-	"`temperature`":                     hi + `,"temperature":0.5`,
-	"`top_p`":                           hi + `,"top_p":0.5`,
-	"`stop_sequences`":                  hi + `,"stop_sequences":["x"]`,
-	"`system`":                          hi + `,"system":"s"`,
-	"`top_k`":                           hi + `,"top_k":3`,
-	"members that neither API has":      hi + `,"top_k":3`,
-	"`tools` with an input_schema":      hi + "," + tool,
-	"`tools` that Anthropic defines":    hi + `,"tools":[{"type":"web_search_20250305","name":"web_search"}]`,
-	"`tool_choice`":                     hi + "," + tool + `«,"tool_choice":{"type":"auto"}»`,
-	"disable_parallel_tool_use":         hi + "," + tool + `,"tool_choice":{"type":"auto"«,"disable_parallel_tool_use":true»}`,
-	"`output_config` with a format":     hi + `,"output_config":{"format":{"type":"json_schema","schema":{"type":"object"}}}`,
-	"`output_config` with an effort":    hi + `,"output_config":{"effort":"high"}`,
-	"`thinking`":                        hi + `,"thinking":{"type":"adaptive"}`,
-	"`metadata`":                        hi + `,"metadata":{"user_id":"u"}`,
-	"`service_tier`":                    hi + `,"service_tier":"auto"`,
-	"`speed`":                           hi + `,"speed":"fast"`,
-	"`cache_control`":                   hi + `,"cache_control":{"type":"ephemeral"}`,
-	"`context_management`":              hi + `,"context_management":{"edits":[]}`,
-	"`diagnostics`":                     hi + `,"diagnostics":{}`,
-	"`fallbacks`":                       hi + `,"fallbacks":[]`,
-	"`fallback_credit_token`":           hi + `,"fallback_credit_token":"t"`,
-	"`container`":                       hi + `,"container":"c"`,
-	"`mcp_servers`":                     hi + `,"mcp_servers":[{"type":"url","url":"u","name":"n"}]`,
-	"`inference_geo`":                   hi + `,"inference_geo":"us"`,
-	"an image":                          said(`{"type":"image","source":{"type":"base64","media_type":"image/png","data":"QQ=="}}`),
-	"a document in base64":              said(`{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"QQ=="}}`),
-	"a document of text":                said(`{"type":"document","source":{"type":"text","media_type":"text/plain","data":"so"}},{"type":"document","source":{"type":"content","content":[{"type":"text","text":"so"}]}}`),
-	"images and documents by reference": said(`{"type":"document","source":{"type":"url","url":"u"}}`),
-	"other blocks":                      said(`{"type":"search_result","source":"s","title":"t","content":[]}`),
-	"tool_use":                          `"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"c1","name":"f","input":{}}]}]`,
-	"tool_result":                       said(`{"type":"tool_result","tool_use_id":"c1","content":"bad","is_error":true}`),
-	"an image in a tool_result":         said(`{"type":"tool_result","tool_use_id":"c1","content":[{"type":"text","text":"so"}«,{"type":"image","source":{"type":"base64","media_type":"image/png","data":"QQ=="}}»]}`),
-	"thinking in a message":             said(`«{"type":"thinking","thinking":"hm"},»{"type":"text","text":"hi"}`),
-	"the mark of a cache":               said(`{"type":"text","text":"hi"«,"cache_control":{"type":"ephemeral"}»}`),
-}
+// A translation is what becomes of a parameter or a block, as a table of docs/broker.md has it. The
+// sample is members of a request; what is marked is left out for the comparison.
+type translation struct{ of, fate, sample string }
 
-// documented returns the rows of the table in docs/broker.md with that head, and the
-// documented result for each.
-func documented(t *testing.T, head string) map[string]string {
-	t.Helper()
-	page, err := os.ReadFile("../../../docs/broker.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, table, _ := strings.Cut(string(page), "\n"+head+"\n| --- | --- |\n")
-	table, _, _ = strings.Cut(table, "\n\n")
-	fates := make(map[string]string)
-	for line := range strings.Lines(table) {
-		things, fate, _ := strings.Cut(strings.Trim(line, "| \n"), " | ")
-		for of := range strings.SplitSeq(things, ", ") {
-			if fates[of] != "" {
-				t.Errorf("%q is there twice", of)
-			}
-			fates[of] = fate
-		}
-	}
-	return fates
+var messageSamples = []translation{
+	{"`max_tokens`", "`max_tokens`; OpenAI itself gets it as max_completion_tokens", hi + `,"max_tokens":7`},
+	{"`temperature`", "`temperature`", hi + `,"temperature":0.5`},
+	{"`top_p`", "`top_p`", hi + `,"top_p":0.5`},
+	{"`stop_sequences`", "`stop`", hi + `,"stop_sequences":["x"]`},
+	{"`system`", "`system`", hi + `,"system":"s"`},
+	{"`top_k`", "`top_k`", hi + `,"top_k":3`},
+	{"members that neither API has", "`top_k`", hi + `,"top_k":3`},
+	{"`tools` with an input_schema", "`tools.function.parameters`", hi + "," + tool},
+	{"`tools` that Anthropic defines", "refused", hi + `,"tools":[{"type":"web_search_20250305","name":"web_search"}]`},
+	{"`tool_choice`", "`tool_choice`", hi + "," + tool + `«,"tool_choice":{"type":"auto"}»`},
+	{"disable_parallel_tool_use", "`parallel_tool_calls`", hi + "," + tool + `,"tool_choice":{"type":"auto"«,"disable_parallel_tool_use":true»}`},
+	{"`output_config` with a format", "`response_format.json_schema.strict`", hi + `,"output_config":{"format":{"type":"json_schema","schema":{"type":"object"}}}`},
+	{"`output_config` with an effort", "left out", hi + `,"output_config":{"effort":"high"}`},
+	{"`thinking`", "left out", hi + `,"thinking":{"type":"adaptive"}`},
+	{"`metadata`", "left out", hi + `,"metadata":{"user_id":"u"}`},
+	{"`service_tier`", "left out", hi + `,"service_tier":"auto"`},
+	{"`speed`", "left out", hi + `,"speed":"fast"`},
+	{"`cache_control`", "left out", hi + `,"cache_control":{"type":"ephemeral"}`},
+	{"`context_management`", "left out", hi + `,"context_management":{"edits":[]}`},
+	{"`diagnostics`", "left out", hi + `,"diagnostics":{}`},
+	{"`fallbacks`", "left out", hi + `,"fallbacks":[]`},
+	{"`fallback_credit_token`", "left out", hi + `,"fallback_credit_token":"t"`},
+	{"`container`", "refused", hi + `,"container":"c"`},
+	{"`mcp_servers`", "refused", hi + `,"mcp_servers":[{"type":"url","url":"u","name":"n"}]`},
+	{"`inference_geo`", "refused", hi + `,"inference_geo":"us"`},
+	{"an image", "`image_url.url`", said(`{"type":"image","source":{"type":"base64","media_type":"image/png","data":"QQ=="}}`)},
+	{"a document in base64", "`file.file_data`", said(`{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"QQ=="}}`)},
+	{"a document of text", "`text`", said(`{"type":"document","source":{"type":"text","media_type":"text/plain","data":"so"}},{"type":"document","source":{"type":"content","content":[{"type":"text","text":"so"}]}}`)},
+	{"images and documents by reference", "refused", said(`{"type":"document","source":{"type":"url","url":"u"}}`)},
+	{"other blocks", "refused", said(`{"type":"search_result","source":"s","title":"t","content":[]}`)},
+	{"tool_use", "`tool_calls`", `"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"c1","name":"f","input":{}}]}]`},
+	{"tool_result", "`tool_call_id`, after `Error:` if it failed", said(`{"type":"tool_result","tool_use_id":"c1","content":"bad","is_error":true}`)},
+	{"an image in a tool_result", "`image_url.url`, in a message of the user", said(`{"type":"tool_result","tool_use_id":"c1","content":[{"type":"text","text":"so"}«,{"type":"image","source":{"type":"base64","media_type":"image/png","data":"QQ=="}}»]}`)},
+	{"thinking in a message", "left out", said(`«{"type":"thinking","thinking":"hm"},»{"type":"text","text":"hi"}`)},
+	{"the mark of a cache", "left out", said(`{"type":"text","text":"hi"«,"cache_control":{"type":"ephemeral"}»}`)},
 }
 
 var (
@@ -92,30 +71,24 @@ var (
 // Anthropic's parameters are translated for backends with OpenAI's API as docs/broker.md
 // says.
 func TestMessageAsDocumented(t *testing.T) {
-	asDocumented(t, asking(t, "/v1/messages"), hi, "| parameter, or block | openai |", messageSamples)
+	asDocumented(t, asking(t, "/v1/messages"), hi, "anthropic", []string{"parameter, or block", "openai"}, messageSamples)
 }
 
-// asDocumented checks the result for samples in requests.
-func asDocumented(t *testing.T, sent func(members string) (body, answer string), plainly, head string, samples map[string]string) {
+// asDocumented checks the table of that name in docs/broker.md, and what becomes of its samples.
+func asDocumented(t *testing.T, sent func(members string) (body, answer string), plainly, name string, head []string, table []translation) {
 	t.Helper()
+	var rows [][]string
 	plain, _ := sent(plainly)
-	table := documented(t, head)
-	for of, fate := range table {
-		sample, known := samples[of]
-		if !known {
-			t.Errorf("there is no sample of %q", of)
-			continue
-		}
+	for _, row := range table {
+		rows = append(rows, []string{row.of, row.fate})
 		without := plain
-		if strings.Contains(sample, "«") {
-			without, _ = sent(marked.ReplaceAllString(sample, ""))
+		if strings.Contains(row.sample, "«") {
+			without, _ = sent(marked.ReplaceAllString(row.sample, ""))
 		}
-		body, answer := sent(marks.Replace(sample))
-		check(t, of, fate, body, without, answer)
+		body, answer := sent(marks.Replace(row.sample))
+		check(t, row.of, row.fate, body, without, answer)
 	}
-	if len(table) != len(samples) {
-		t.Errorf("there are %d things in the table, and %d samples", len(table), len(samples))
-	}
+	page.Check(t, "../../../docs/broker.md", name, page.Table(head, rows))
 }
 
 // check compares the translated request with the one without the parameter, and checks the
