@@ -10,12 +10,14 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/wirectl/wirectl/protocol/all"
+	"github.com/wirectl/wirectl/test/kit/page"
 )
 
 const module = "github.com/wirectl/wirectl"
@@ -60,6 +62,29 @@ func TestFloors(t *testing.T) {
 		}
 	}
 }
+
+// The page on the architecture says what each package does, in the words of its comment.
+func TestFoldersAreDescribed(t *testing.T) {
+	about := map[string]string{}
+	sources(t, parser.ParseComments|parser.PackageClauseOnly, func(name string, file *ast.File) {
+		if _, text, ok := strings.Cut(strings.Join(strings.Fields(file.Doc.Text()), " "), "Package "+file.Name.Name+" "); ok {
+			about[path.Dir(name)] = sentence.FindStringSubmatch(text)[1]
+		}
+	})
+	var rows [][]string
+	for n, folders := range slices.Backward(floors) {
+		for _, top := range folders {
+			for _, dir := range slices.Sorted(maps.Keys(about)) {
+				if folder(dir) == top && (dir == top || top != "protocol" && top != "source") {
+					rows = append(rows, []string{strconv.Itoa(n), "`" + dir + "`", about[dir]})
+				}
+			}
+		}
+	}
+	page.Check(t, "../docs/architecture.md", "folders", page.Table([]string{"floor", "package", "what it does"}, rows))
+}
+
+var sentence = regexp.MustCompile(`^(.*?)[:.](?: |$)`)
 
 // The house can be surveyed: few folders at the root, and few pairs of them of which one imports
 // the other. Runs of models and hubs, which tie many folders together, are not counted there.

@@ -18,9 +18,10 @@ import (
 	"github.com/wirectl/wirectl/rlm/env/starlark"
 	"github.com/wirectl/wirectl/rlm/sandbox"
 	"github.com/wirectl/wirectl/run/agent"
+	"github.com/wirectl/wirectl/test/kit/page"
 )
 
-var update = flag.Bool("update", false, "rewrite the expected output of the scripts")
+var update = page.Update // rewrite the expected output of the scripts, too
 
 func TestMain(m *testing.M) {
 	_ = flag.Set("test.parallel", "8") // most of what runs here waits for another process

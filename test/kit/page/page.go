@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "rewrite the tables in the documentation")
+// Update is whether expected output and the tables of pages are rewritten.
+var Update = flag.Bool("update", false, "rewrite expected output, and the tables in the documentation")
 
 // Check compares what a page has between <!-- name --> and <!-- end with a table. With -update, it
 // writes the table there.
@@ -32,7 +33,7 @@ func Check(t *testing.T, page, name, table string) {
 	if bytes.Equal(old, want) {
 		return
 	}
-	if !*update {
+	if !*Update {
 		t.Fatalf("the table of %s in %s is out of date: run this test with -update", name, page)
 	}
 	if err := os.WriteFile(page, want, 0o666); err != nil {
