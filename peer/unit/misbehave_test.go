@@ -13,6 +13,7 @@ import (
 	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/protocol/latis"
 	"github.com/wirectl/wirectl/session"
+	"github.com/wirectl/wirectl/test/kit/page"
 )
 
 // Each misbehaviour causes only the finding with its name, with these exceptions.
@@ -22,7 +23,9 @@ func TestMisbehaviours(t *testing.T) {
 		"chunk-after-cancel": nil,
 		"log-line":           {"oversize"},
 	}
+	var rows [][]string
 	for _, m := range unit.Misbehaviours {
+		rows = append(rows, []string{"`" + m.Name + "`", m.About})
 		t.Run(m.Name, func(t *testing.T) {
 			want, other := others[m.Name]
 			if !other {
@@ -37,6 +40,7 @@ func TestMisbehaviours(t *testing.T) {
 			}
 		})
 	}
+	page.Check(t, "../../docs/unit.md", "misbehaviours", page.Table([]string{"name", "the unit"}, rows))
 }
 
 // notOfUnits maps findings that no latis unit can cause to the reason.
