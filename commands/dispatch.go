@@ -127,7 +127,7 @@ func Run(ctx context.Context, env Env, args []string) int {
 		return status(completer(inv).Complete(env.Stdout, newApp(inv), args[2:]))
 	}
 	if len(args) == 1 {
-		_, err := io.WriteString(env.Stdout, firstSteps)
+		err := welcome(env)
 		report(env.Stderr, err)
 		return status(err)
 	}
@@ -146,15 +146,6 @@ func Run(ctx context.Context, env Env, args []string) int {
 	report(env.Stderr, err)
 	return status(err)
 }
-
-const firstSteps = `wirectl shows what passes between AI agents, their tools and their models.
-
-  wirectl wrap                           put it in front of a client's MCP server
-  wirectl monitor                        see the session live
-  wirectl calls fixture:mcp-everything   list calls and failures, here of a recorded session
-
-wirectl demo plays an example. wirectl help lists all commands.
-`
 
 // respelled replaces two alternative spellings of commands.
 func respelled(args []string) []string {
