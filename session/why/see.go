@@ -1,6 +1,7 @@
 package why
 
 import (
+	"bytes"
 	"hash/maphash"
 	"slices"
 	"strings"
@@ -11,6 +12,8 @@ import (
 	"github.com/wirectl/wirectl/llm"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/all"
+	"github.com/wirectl/wirectl/protocol/process"
+	"github.com/wirectl/wirectl/session"
 )
 
 // A Frame is a frame with its meaning, as a reader sees it. Nothing of it is kept.
@@ -70,6 +73,8 @@ type uses struct {
 type result struct {
 	hash  uint64
 	frame int64
+	ended string // true if it says that the tool failed, false if that it did not
+	error string // its text then
 }
 
 const maxUses = 1 << 12
@@ -113,7 +118,7 @@ func (u *uses) see(f *Frame) {
 	}
 	if x := u.open[key]; x != nil {
 		delete(u.open, key)
-		x.answered, x.result = true, maphash.Bytes(u.seed, m.Text)
+		x.answered, x.result = f.Protocol != process.Spec.Protocol, maphash.Bytes(u.seed, m.Text) // the output of a process is not known
 	}
 }
 
@@ -145,9 +150,36 @@ func (u *uses) seePrompt(f *Frame) {
 		}
 		for r := range llm.ToolResults(message) {
 			if _, known := u.back[r.ID]; !known && r.ID != "" && len(u.back) < maxUses {
-				u.back[strings.Clone(r.ID)] = result{maphash.Bytes(u.seed, r.Content), f.Seq}
+				content := withoutReminders(r.Content)
+				back := result{hash: maphash.Bytes(u.seed, content), frame: f.Seq, ended: string(r.Failed)}
+				if back.ended == "true" {
+					var s jsonscan.Scanner
+					s.Init(content)
+					text, _ := jsonscan.Unquote(llm.LastText(&s))
+					text = bytes.TrimPrefix(bytes.TrimSpace(text), []byte("<tool_use_error>"))
+					back.error = session.OneLine(bytes.TrimSuffix(text, []byte("</tool_use_error>")))
+				}
+				u.back[strings.Clone(r.ID)] = back
 			}
 		}
+	}
+}
+
+// withoutReminders returns the result of a tool without what Claude Code adds, such as how many tokens are left.
+func withoutReminders(content []byte) []byte {
+	begin, end := []byte("<system-reminder>"), []byte("</system-reminder>")
+	if !bytes.Contains(content, begin) {
+		return content
+	}
+	var kept []byte
+	for {
+		before, rest, found := bytes.Cut(content, begin)
+		kept = append(kept, before...)
+		_, after, ended := bytes.Cut(rest, end)
+		if !found || !ended {
+			return kept
+		}
+		content = after
 	}
 }
 

@@ -21,6 +21,7 @@ type talk struct {
 	*Reader
 	rows      []*calls.Call
 	explained map[*calls.Call]bool
+	finished  map[string]bool // tool calls after which a turn ended as done, by the model's id
 }
 
 // answers returns all that is found, in no order.
@@ -36,8 +37,8 @@ func (t *talk) answers() ([]Answer, error) {
 
 // everything returns the answers about all of the session, without those that others explain.
 func (t *talk) everything() (found []Answer) {
-	t.explained = map[*calls.Call]bool{}
-	for _, of := range [...]func() []Answer{t.broken, t.authorization, t.full, t.storms, t.stalled, t.died, t.unanswered, t.onFailure, t.failed, t.loops, t.notOffered, t.cutOff, t.cancelled} {
+	t.explained, t.finished = map[*calls.Call]bool{}, map[string]bool{}
+	for _, of := range [...]func() []Answer{t.broken, t.authorization, t.full, t.storms, t.stalled, t.died, t.unanswered, t.onFailure, t.failed, t.within, t.loops, t.notOffered, t.cutOff, t.cancelled} {
 		for _, a := range of() {
 			if a.of != nil && t.explained[a.of] {
 				continue
@@ -511,7 +512,7 @@ func (t *talk) succeededLater(c *calls.Call) bool {
 // cancelled answers with calls that were cancelled.
 func (t *talk) cancelled() (found []Answer) {
 	for _, c := range t.rows {
-		if !c.Stopped || c.Outcome != session.Cancelled || isHead(c) && c.Reason == "" || c.Place.Depth > 0 || c.Operation != 0 {
+		if !c.Stopped || c.Outcome != session.Cancelled || isHead(c) && c.Reason == "" || c.Place.Depth > 0 || c.Operation != 0 || c.Kind == "server" && specOf(c).Rules.NoWire {
 			continue
 		}
 		text := title(c) + " was cancelled by its caller"
@@ -625,8 +626,95 @@ const (
 	wireLoop  = 6
 )
 
+// A misstep is a call of a tool, of which no wire but the model's tells, and whose result says that it failed.
+type misstep struct {
+	id, tool, error string
+	by, to          *calls.Call // the calls of the model that asked for it, and that got the result
+	mended          bool        // a later call of the tool did not fail
+	last            bool        // it is the last result that the model got at that time
+}
+
+// missteps returns what failed within an agent, in the order of time.
+func (t *talk) missteps() (list []*misstep) {
+	made, seen := map[string]misstep{}, map[string]*misstep{}
+	for _, c := range byStart(t.rows) {
+		if isHead(c) || c.Model == "" || c.Place.Own != "" {
+			continue
+		}
+		var last *misstep
+		for _, l := range c.Links {
+			m, known := made[l.Text]
+			if l.As != protocol.Returns || !known {
+				continue
+			}
+			if before, again := seen[l.Text]; again {
+				if before != nil && before.to.Outcome.Failed() { // that request is sent again
+					before.to = c
+				}
+				continue
+			}
+			seen[l.Text], last = nil, nil
+			switch l.Ended {
+			case protocol.Close:
+				for _, before := range list {
+					before.mended = before.mended || before.tool == m.tool
+				}
+			case protocol.Fail:
+				isTold := func(o *calls.Call) bool { return o.Model == "" && o.Place.Parent == m.by.Frame && o.Outcome.Failed() }
+				if !slices.ContainsFunc(t.rows, isTold) {
+					m.error, m.to = t.masked(t.uses.back[l.Text].error), c
+					last, seen[l.Text] = &m, &m
+					list = append(list, last)
+				}
+			}
+		}
+		if last != nil {
+			last.last = true
+		}
+		for _, l := range c.Links {
+			if l.As == protocol.Calls && l.Text != "" {
+				made[l.Text] = misstep{id: l.Text, tool: l.Tool, by: c}
+			}
+		}
+	}
+	return list
+}
+
+func (m *misstep) evidence() []Evidence {
+	return []Evidence{{Frame: m.by.Frame, Time: m.by.Start, Text: "the model calls " + m.tool}, {Frame: m.to.Frame, Time: m.to.Start, Text: "it is told that this failed"}}
+}
+
+// within answers with tools that failed within the agent, one answer for all with the same error.
+func (t *talk) within() (found []Answer) {
+	same := map[string]int{}
+	for _, m := range t.missteps() {
+		if t.finished[m.id] {
+			continue
+		}
+		text := m.tool + " failed"
+		if m.error != "" {
+			text += ": " + m.error
+		}
+		at, known := same[text]
+		if !known {
+			at = len(found)
+			same[text] = at
+			found = append(found, Answer{Verdict: "failed", Text: sentence(text), weight: 59})
+		}
+		a := &found[at]
+		if a.at = m.to.Start; m.mended {
+			a.weight = 29
+		}
+		if len(a.Evidence) < 6 {
+			a.Evidence = append(a.Evidence, m.evidence()...)
+		}
+	}
+	return found
+}
+
 // onFailure answers with turns that ended as if done after their last tool had failed.
 func (t *talk) onFailure() (found []Answer) {
+	missteps := t.missteps()
 	for i, turn := range t.rows {
 		told := turn.Kind == "prompt" && specOf(turn).Rules.NoWire
 		if !turn.Place.Turn && !told || turn.Outcome != session.Done {
@@ -647,6 +735,17 @@ func (t *talk) onFailure() (found []Answer) {
 				last = c
 			}
 		}
+		if at := slices.IndexFunc(missteps, func(m *misstep) bool { return m.last && m.to == model }); at >= 0 && len(model.ToolCalls) == 0 {
+			m := missteps[at]
+			t.finished[m.id] = true
+			text := fmt.Sprintf("%s, the last tool that the turn called, failed, and the agent ended the turn as done", m.tool)
+			if m.error != "" {
+				text += ": " + m.error
+			}
+			found = append(found, Answer{Verdict: "finished-on-failure", Text: sentence(text), Do: readTurn, weight: 64, at: t.endOf(turn), of: model,
+				Evidence: append(m.evidence(), Evidence{Frame: turn.Frame, Time: t.endOf(turn), Text: "the turn ends: " + strings.TrimSpace("done "+turn.StopReason)})})
+			continue
+		}
 		if last == nil || !last.Outcome.Failed() || !told && (model == nil || len(model.ToolCalls) > 0 || model.Start.Before(t.endOf(last))) {
 			continue
 		}
@@ -654,12 +753,14 @@ func (t *talk) onFailure() (found []Answer) {
 		if why := last.Explain(last.Outcome, last.Reason, ""); why != "" {
 			text += ": " + why
 		}
-		a := t.about("finished-on-failure", 64, last, sentence(text), "Read the answer of that turn: it may not say that something failed.")
+		a := t.about("finished-on-failure", 64, last, sentence(text), readTurn)
 		a.Evidence = append(a.Evidence, Evidence{Frame: turn.Frame, Time: t.endOf(turn), Text: "the turn ends: " + strings.TrimSpace("done "+turn.StopReason)})
 		found = append(found, a)
 	}
 	return found
 }
+
+const readTurn = "Read the answer of that turn: it may not say that something failed."
 
 // searches are words in the names of tools by which a model finds others.
 var searches = []string{"toolsearch", "tool_search", "searchtools", "search_tools", "find_tool", "load_tool", "list_tools", "use_tool", "call_tool", "mcp_tool"}

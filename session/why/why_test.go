@@ -221,6 +221,9 @@ func TestVerdicts(t *testing.T) {
 		{"three equal calls with equal results", conversation([2]string{a, "no"}, [2]string{same, "no"}, [2]string{a, "no"}), "loop", "look was called 3 times in a row"},
 		{"another result", conversation([2]string{a, "no"}, [2]string{a, "no"}, [2]string{a, "yes"}), "", ""},
 		{"other arguments", conversation([2]string{a, "no"}, [2]string{`{"a":2}`, "no"}, [2]string{a, "no"}), "", ""},
+		{"reminders that count down", conversation([2]string{a, `no<system-reminder>3 left</system-reminder>`}, [2]string{a, `no<system-reminder>2 left</system-reminder>`}, [2]string{a, `no<system-reminder>1 left</system-reminder>`}), "loop", ""},
+		{"a tool within the agent that fails", conversation([2]string{a, `<tool_use_error>not allowed</tool_use_error>","is_error":true,"x":"`}), "finished-on-failure", "look, the last tool that the turn called, failed, and the agent ended the turn as done: not allowed.\n"},
+		{"and then succeeds", conversation([2]string{a, `not allowed","is_error":true,"x":"`}, [2]string{a, `ok","is_error":false,"x":"`}), "failed", "look failed: not allowed."},
 		{"three conversations", slices.Concat(conversation([2]string{a, "no"}), conversation([2]string{a, "no"}), conversation([2]string{a, "no"})), "", ""},
 		{"a storm", repeat(4, asks("", user), failed("529 Overloaded", "overloaded_error", "Overloaded")), "retry-storm", "4 times with the same content"},
 		{"three are none", repeat(3, asks("", user), failed("529 Overloaded", "overloaded_error", "Overloaded")), "failed", "HTTP 529 Overloaded"},
@@ -347,6 +350,23 @@ func TestTimeOfQuestion(t *testing.T) {
 	}
 	text, verdict := ask(t, s, why.Question{})
 	if !strings.Contains(text, "30s in permission, or another answer of the user, 5s in session/prompt") || verdict != "slow" {
+		t.Errorf("%q:\n%s", verdict, text)
+	}
+}
+
+// A run does not tell what a command has written, so equal commands are no loop.
+func TestCommandsAreNoLoop(t *testing.T) {
+	s := sessionOf()
+	for i := range 20 {
+		text := fmt.Appendf(nil, `{"event":"start","time":"2026-11-20T09:00:00Z","pid":%d,"what":"shell","parent":1,"command":"date"}`, 2+i/2)
+		if i%2 == 1 {
+			text = fmt.Appendf(nil, `{"event":"exit","time":"2026-11-20T09:00:00Z","pid":%d,"status":0}`, 2+i/2)
+		}
+		s.records = append(s.records, capture.Record{
+			Framing: "line", Protocol: "process", Seq: int64(i + 1), Time: time.Unix(1_800_000_000+int64(i), 0), Frame: frame.Frame{Dir: frame.C2U + frame.Dir(i%2), Raw: text, End: len(text)},
+		})
+	}
+	if text, verdict := ask(t, s, why.Question{}); verdict != "" || !strings.Contains(text, "10 calls") {
 		t.Errorf("%q:\n%s", verdict, text)
 	}
 }
