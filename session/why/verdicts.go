@@ -317,6 +317,9 @@ func (t *talk) unanswered() (found []Answer) {
 		case c.Outcome == session.Open && t.last.Sub(c.Start) >= silence && !specOf(c).Rules.NoWire && !t.isEndless(c):
 			text := fmt.Sprintf("%s has had no answer for %s, until the end of the session.", title(c), table.Millis(t.last.Sub(c.Start)))
 			found = append(found, t.about("unanswered", 71, c, text, "", t.lately(c)...))
+		case c.Outcome == session.Abandoned && !c.Stopped && c.Duration >= silence && !specOf(c).Rules.NoWire && !t.isEndless(c):
+			text := fmt.Sprintf("%s had no answer for %s, until its connection ended.", title(c), table.Millis(c.Duration))
+			found = append(found, t.about("unanswered", 71, c, text, doOf("request-timeout"), t.lately(c)...))
 		}
 	}
 	return found

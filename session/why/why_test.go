@@ -322,32 +322,47 @@ func TestTimeOfTurn(t *testing.T) {
 	}
 }
 
-// A turn that its agent tells of over its own wire waits for the user while there is a question.
-func TestTimeOfQuestion(t *testing.T) {
-	line := func(dir, payload string) string { return dir + payload + "\n" }
-	s := sessionOf()
-	at := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
-	for i, step := range []struct {
-		after time.Duration
-		line  string
-	}{
-		{0, line(">", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}`)},
-		{0, line("<", `{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1}}`)},
-		{0, line(">", `{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{"sessionId":"s","prompt":[{"type":"text","text":"go"}]}}`)},
-		{2 * time.Second, line("<", `{"jsonrpc":"2.0","id":5,"method":"session/request_permission","params":{"sessionId":"s","toolCall":{"toolCallId":"t"},"options":[]}}`)},
-		{30 * time.Second, line(">", `{"jsonrpc":"2.0","id":5,"result":{"outcome":{"outcome":"selected","optionId":"a"}}}`)},
-		{3 * time.Second, line("<", `{"jsonrpc":"2.0","id":1,"result":{"stopReason":"end_turn"}}`)},
-	} {
-		at = at.Add(step.after)
-		dir := frame.C2U
-		if step.line[0] == '<' {
+// ofLines is a session over pipes, like that of sessionOf; "<" and ">" are the ends of its sides.
+func ofLines(protocol string, wire ...string) *script {
+	s := &script{at: time.Unix(1_800_000_000, 0).UTC()}
+	for _, w := range wire {
+		if wait, err := time.ParseDuration(w); err == nil {
+			s.at = s.at.Add(wait)
+			continue
+		}
+		text, dir := []byte(w[1:]+"\n"), frame.C2U
+		if w[0] == '<' {
 			dir = frame.U2C
 		}
-		text := []byte(step.line[1:])
-		s.records = append(s.records, capture.Record{
-			Framing: "line", Protocol: "acp", Seq: int64(i + 1), Time: at, Frame: frame.Frame{Dir: dir, Raw: text, End: len(text) - 1},
-		})
+		r := capture.Record{Framing: "line", Protocol: protocol, Seq: int64(len(s.records) + 1), Time: s.at, Frame: frame.Frame{Dir: dir, Raw: text, End: len(text) - 1}}
+		if len(w) == 1 {
+			r = capture.Record{Kind: capture.HalfClosed, Time: s.at, Frame: frame.Frame{Dir: dir}}
+		}
+		s.records = append(s.records, r)
 	}
+	return s
+}
+
+// A call that is open when the client ends is unanswered, if that took long.
+func TestUnansweredAtEnd(t *testing.T) {
+	call := `>{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"look","arguments":{"a":1}}}`
+	if text, verdict := ask(t, ofLines("mcp", call, "14s", ">", "<"), why.Question{}); verdict != "unanswered" || !strings.Contains(text, "look (tools/call 1) had no answer for 14s, until its connection ended.") {
+		t.Errorf("%q:\n%s", verdict, text)
+	}
+	if text, verdict := ask(t, ofLines("mcp", call, "4s", ">", "<"), why.Question{}); verdict != "" {
+		t.Errorf("%q:\n%s", verdict, text)
+	}
+}
+
+// A turn that its agent tells of over its own wire waits for the user while there is a question.
+func TestTimeOfQuestion(t *testing.T) {
+	s := ofLines("acp",
+		`>{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}`,
+		`<{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1}}`,
+		`>{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{"sessionId":"s","prompt":[{"type":"text","text":"go"}]}}`, "2s",
+		`<{"jsonrpc":"2.0","id":5,"method":"session/request_permission","params":{"sessionId":"s","toolCall":{"toolCallId":"t"},"options":[]}}`, "30s",
+		`>{"jsonrpc":"2.0","id":5,"result":{"outcome":{"outcome":"selected","optionId":"a"}}}`, "3s",
+		`<{"jsonrpc":"2.0","id":1,"result":{"stopReason":"end_turn"}}`)
 	text, verdict := ask(t, s, why.Question{})
 	if !strings.Contains(text, "30s in permission, or another answer of the user, 5s in session/prompt") || verdict != "slow" {
 		t.Errorf("%q:\n%s", verdict, text)
@@ -356,16 +371,12 @@ func TestTimeOfQuestion(t *testing.T) {
 
 // A run does not tell what a command has written, so equal commands are no loop.
 func TestCommandsAreNoLoop(t *testing.T) {
-	s := sessionOf()
-	for i := range 20 {
-		text := fmt.Appendf(nil, `{"event":"start","time":"2026-11-20T09:00:00Z","pid":%d,"what":"shell","parent":1,"command":"date"}`, 2+i/2)
-		if i%2 == 1 {
-			text = fmt.Appendf(nil, `{"event":"exit","time":"2026-11-20T09:00:00Z","pid":%d,"status":0}`, 2+i/2)
-		}
-		s.records = append(s.records, capture.Record{
-			Framing: "line", Protocol: "process", Seq: int64(i + 1), Time: time.Unix(1_800_000_000+int64(i), 0), Frame: frame.Frame{Dir: frame.C2U + frame.Dir(i%2), Raw: text, End: len(text)},
-		})
+	var wire []string
+	for i := range 10 {
+		wire = append(wire, fmt.Sprintf(`>{"event":"start","time":"2026-11-20T09:00:00Z","pid":%d,"what":"shell","parent":1,"command":"date"}`, 2+i),
+			fmt.Sprintf(`<{"event":"exit","time":"2026-11-20T09:00:00Z","pid":%d,"status":0}`, 2+i), "1s")
 	}
+	s := ofLines("process", wire...)
 	if text, verdict := ask(t, s, why.Question{}); verdict != "" || !strings.Contains(text, "10 calls") {
 		t.Errorf("%q:\n%s", verdict, text)
 	}
