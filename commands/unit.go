@@ -16,6 +16,7 @@ import (
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/peer/unit"
+	"github.com/wirectl/wirectl/run/latis"
 	"github.com/wirectl/wirectl/transport"
 	"github.com/wirectl/wirectl/transport/quic"
 )
@@ -36,7 +37,7 @@ func unitCommand(inv *invocation) *cli.Command {
 			&cli.StringFlag{Name: "dial", Usage: "connect to the controller that listens at `ADDRESS`"},
 			&cli.DurationFlag{Name: "delay", Usage: "echo: answer word by word, at intervals of `TIME`"},
 			&cli.StringFlag{Name: "config", Usage: "provider: read the broker's configuration from the YAML `FILE` (wirectl help serve)"},
-			&cli.DurationFlag{Name: "session-ttl", Value: sessionTTL, Usage: "allow resuming a session for `TIME` after its connection ends"},
+			&cli.DurationFlag{Name: "session-ttl", Value: unit.DefaultTTL, Usage: "allow resuming a session for `TIME` after its connection ends"},
 			&cli.IntFlag{Name: "max-prompts", Value: 4096, Usage: "allow `N` prompts in flight on a connection"},
 			&cli.StringFlag{Name: "misbehave", Usage: "break a rule on purpose: " + unit.MisbehaviourNames()},
 			quietFlag(),
@@ -44,9 +45,6 @@ func unitCommand(inv *invocation) *cli.Command {
 		Action: inv.does(runUnit, excludes("listen", "dial")),
 	})
 }
-
-// sessionTTL is how long units allow a session to be resumed.
-const sessionTTL = 10 * time.Minute
 
 // unitEnd bounds how long a terminated unit takes to tell its controllers.
 const unitEnd = 3 * time.Second
@@ -171,7 +169,7 @@ func providerOf(inv *invocation, c *cli.Context, model string) (unit.Agent, erro
 	if err := b.Find(model); err != nil {
 		return nil, usagef("%w", err)
 	}
-	return brokerAgent{broker: b, door: "unit", model: model}, nil
+	return latis.Agent{Broker: b, Door: "unit", Model: model}, nil
 }
 
 // logger returns the log of servers.

@@ -28,6 +28,9 @@ import (
 	"github.com/wirectl/wirectl/transport"
 )
 
+// DefaultTTL is how long the programs of this module let a session be resumed.
+const DefaultTTL = 10 * time.Minute
+
 // Options configure a unit.
 type Options struct {
 	// SessionTTL is how long a session outlives its last connection; 0 ends both
