@@ -13,7 +13,6 @@ import (
 	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/completions"
 	"github.com/wirectl/wirectl/decode/source"
-	"github.com/wirectl/wirectl/fixtures"
 	"github.com/wirectl/wirectl/internal/cmdline"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/relay/wrap"
@@ -146,7 +145,7 @@ func transcriptCandidates(getenv func(string) string) (found []candidate) {
 }
 
 func fixtureCandidates() []candidate {
-	return mapped(fixtures.Sessions(), func(name string) candidate {
+	return mapped(source.Fixtures(), func(name string) candidate {
 		return candidate{Value: "fixture:" + name, About: "a session that is built in"}
 	})
 }

@@ -2,11 +2,10 @@ package commands
 
 import (
 	"errors"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/wirectl/wirectl/fixtures"
+	"github.com/wirectl/wirectl/decode/source"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/frame/carrier"
 	"github.com/wirectl/wirectl/protocol"
@@ -27,22 +26,7 @@ func listCommand(inv *invocation) *cli.Command {
 				inv.section("Framings", mapped(frame.Framings(), func(f frame.Framing) []string { return []string{f.Name(), f.About()} })),
 				inv.section("\nCarriers", mapped(carrier.Kinds(), func(k carrier.Kind) []string { return []string{k.String(), k.About()} })),
 				inv.section("\nProtocols", mapped(all.List(), func(p protocol.Protocol) []string { return []string{p.Name(), all.Of(p).About} })),
-				inv.section("\nFixtures, for decode fixture:NAME, or fixture:NAME/FILE for one direction", mapped(fixtures.Sessions(), func(name string) []string { return []string{name, fixtureParts(name)} })))
+				inv.section("\nFixtures, for decode fixture:NAME, or fixture:NAME/FILE for one direction", mapped(source.Fixtures(), func(name string) []string { return []string{name, source.FixtureParts(name)} })))
 		}),
 	}
-}
-
-// fixtureParts lists the files of a session that are plain streams, after its carrier if it has
-// one.
-func fixtureParts(session string) string {
-	var files []string
-	if by := fixtures.Carrier(session); by != "" {
-		files = append(files, by+", both directions")
-	}
-	for _, name := range fixtures.Files() {
-		if file, ok := strings.CutPrefix(name, session+"/"); ok {
-			files = append(files, file)
-		}
-	}
-	return strings.Join(files, ", ")
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/capture/history"
-	"github.com/wirectl/wirectl/fixtures"
+	"github.com/wirectl/wirectl/decode/source"
 	"github.com/wirectl/wirectl/internal/nearest"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/rlm/env/starlark"
@@ -104,7 +104,7 @@ func sentence(err error) string {
 
 // instead suggests what a missing file may have been; "" if nothing fits.
 func instead(path string) string {
-	if slices.Contains(fixtures.Sessions(), path) {
+	if slices.Contains(source.Fixtures(), path) {
 		return " (did you mean fixture:" + path + "?)"
 	}
 	dir, name := filepath.Split(path)

@@ -1,9 +1,7 @@
 package commands
 
 import (
-	"cmp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -84,15 +82,12 @@ func listSessions(inv *invocation, c *cli.Context, folder *history.Folder) error
 	if err != nil {
 		return err
 	}
-	var where *query.Where
 	q := store.KeptQuery{Agent: c.String("agent"), Project: c.String("project"), Search: c.String("search"), Fresh: c.Bool("no-cache")}
 	if expr := c.String("where"); expr != "" {
-		fields := query.Fields{Names: table.Names(keptColumns), Flags: []string{"live", "lost", "incomplete"}}
-		if where, err = query.Parse(expr, fields); err != nil {
+		if q.Where, err = query.Parse(expr, store.KeptFields); err != nil {
 			return usagef("--where: %w", err)
 		}
 	}
-	q.Matches = func(k *store.Kept) bool { return where.Match(&kept{*k}) }
 	if q.Since, q.Until, err = timesOf(c); err != nil {
 		return err
 	}
@@ -108,19 +103,15 @@ func listSessions(inv *invocation, c *cli.Context, folder *history.Folder) error
 	if err != nil {
 		return err
 	}
-	if c.Bool("cost") {
-		slices.SortStableFunc(found, func(a, b store.Kept) int { return cmp.Compare(b.Usage.Cost, a.Usage.Cost) })
-	}
-	list := mapped(found, func(k store.Kept) kept { return kept{k} })
-	if out.Form == table.AsNDJSON {
-		return table.Write(out, columnsOfKept(0, false), list)
+	if len(found) > 0 || out.Form == table.AsNDJSON {
+		err = store.WriteKept(out, found, c.Bool("cost"))
 	}
 	switch {
-	case len(list) > 0:
-		err = table.Write(out, columnsOfKept(out.Width, c.Bool("cost")), list)
-		if c.Bool("cost") {
-			inv.say("sessions", store.CostOf(found))
-		}
+	case out.Form == table.AsNDJSON:
+		return err
+	case len(found) > 0 && c.Bool("cost"):
+		inv.say("sessions", store.CostOf(found))
+	case len(found) > 0:
 	case slices.ContainsFunc([]string{"agent", "project", "search", "where", "since", "until"}, c.IsSet):
 		inv.say("sessions", "no session matches")
 	default:
@@ -132,135 +123,17 @@ func listSessions(inv *invocation, c *cli.Context, folder *history.Folder) error
 	return err
 }
 
-// A kept session is one on this machine.
-type kept struct{ store.Kept }
-
-// Field returns the value of a column; see [query.Record].
-func (k *kept) Field(name string) ([]byte, bool) {
-	token := table.AppendValue(nil, keptColumns, name, k)
-	return token, token != nil
-}
-
-// keptColumns are the columns of sessions of this machine.
-var keptColumns = []table.Column[kept]{
-	{Name: "id", Title: "ID", Value: func(k *kept) any { return k.ID }},
-	{Title: "WHEN", Drop: 3, Value: func(k *kept) any { return k.Shown().Local().Format("2006-01-02 15:04") }},
-	{Name: "started", Value: func(k *kept) any { return k.Started }},
-	{Name: "ended", Value: func(k *kept) any { return k.Ended }},
-	{Name: "agent", Title: "AGENT", Least: 6, Value: func(k *kept) any { return k.Agent }, Cell: func(k *kept) string { return cmp.Or(k.Agent, "-") }},
-	{Name: "client", Value: func(k *kept) any { return k.Client }},
-	{Name: "server", Title: "SERVER", Least: 8, Shown: table.IfAny, Value: func(k *kept) any { return k.Server }},
-	{Name: "project", Title: "PROJECT", Least: 8, Drop: 7, Shown: table.IfAny, Value: func(k *kept) any { return k.Project }},
-	{Name: "prompt", Title: "PROMPT", Least: 12, Shown: table.IfAny, Value: func(k *kept) any { return k.Prompt }},
-	{Name: "level", Title: "RECORD", Drop: 1, Shown: table.IfAny, Value: func(k *kept) any { return string(k.Level) }},
-	{Name: "protocols", Value: func(k *kept) any {
-		if len(k.Protocols) == 0 {
-			return nil
-		}
-		return k.Protocols
-	}},
-	{Name: "frames", Value: func(k *kept) any { return k.recorded(k.Frames) }},
-	{Name: "calls", Title: "CALLS", Right: true, Drop: 4, Value: func(k *kept) any { return k.Calls }, Cell: func(k *kept) string { return k.count(k.Calls, "(live)", "(cut)") }},
-	{Name: "failures", Title: "FAILURES", Right: true, Value: func(k *kept) any { return k.Failures }, Cell: func(k *kept) string { return k.count(k.Failures, "-", "-") }},
-	{Name: "findings", Title: "FINDINGS", Right: true, Drop: 2, Shown: table.IfAny, Value: func(k *kept) any { return k.recorded(k.Findings) }, Cell: func(k *kept) string {
-		if k.Transcript != nil {
-			return ""
-		}
-		return k.count(k.Findings, "-", "-")
-	}},
-	{Name: "input_tokens", Value: func(k *kept) any { return table.Count(k.Usage.Input) }},
-	{Name: "cached_tokens", Value: func(k *kept) any { return table.Count(k.Usage.Cached) }},
-	{Name: "output_tokens", Value: func(k *kept) any { return table.Count(k.Usage.Output) }},
-	{Title: "TOKENS", Right: true, Drop: 5, Shown: table.IfAny, Value: func(k *kept) any { return table.Count(k.Usage.Input + k.Usage.Output) }},
-	{Name: "cost_usd", Title: "COST", Right: true, Drop: 6, Shown: table.IfAny, Value: func(k *kept) any { return table.Dollars(k.Usage.Cost) }},
-	{Name: "cost_by", Value: func(k *kept) any { return k.Cost.By }},
-	{Name: "incomplete", Value: func(k *kept) any { return table.Flag(k.Incomplete) }},
-	{Name: "live", Value: func(k *kept) any { return table.Flag(k.Live) }},
-	{Name: "lost", Value: func(k *kept) any { return table.Flag(k.Lost) }},
-	{Name: "size", Value: func(k *kept) any { return k.Size }},
-	{Name: "capture", Value: func(k *kept) any { return k.file(false) }},
-	{Name: "file", Value: func(k *kept) any { return k.file(true) }},
-}
-
-// columnsOfKept are the columns of sessions of this machine. On a narrow terminal, times have no year.
-// The cost may be what matters.
-func columnsOfKept(width int, cost bool) []table.Column[kept] {
-	list := slices.Clone(keptColumns)
-	if at := slices.IndexFunc(list, func(c table.Column[kept]) bool { return c.Title == "COST" }); cost {
-		list[at].Drop = 0
-	}
-	if width > 0 && width < 100 {
-		list[1].Value = func(k *kept) any { return k.Shown().Local().Format("01-02 15:04") }
-	}
-	return list
-}
-
-// file returns the name of a capture, or of a transcript.
-func (k *kept) file(transcript bool) any {
-	if transcript != (k.Transcript != nil) {
-		return nil
-	}
-	return k.Capture
-}
-
-// recorded returns a number that only recordings have.
-func (k *kept) recorded(n int64) any {
-	if k.Transcript != nil {
-		return nil
-	}
-	return n
-}
-
-// count returns a number for people, or what stands for it.
-func (k *kept) count(n int64, live, cut string) string {
-	switch {
-	case k.Live:
-		return live
-	case k.Lost && (k.Run == nil || k.Run.Counts == nil):
-		return cut
-	}
-	return strconv.FormatInt(n, 10)
-}
-
 // removeSessions removes the sessions with those ids, or all that have ended.
 func removeSessions(inv *invocation, c *cli.Context, folder *history.Folder, ids []string) error {
 	if (len(ids) == 0) != c.Bool("all") {
 		return usagef("sessions rm needs the IDs of sessions, or --all")
 	}
-	var runs []history.Run
-	var others []string
-	for _, id := range ids {
-		if !source.IsRun(id) {
-			others = append(others, id)
-			continue
-		}
-		r, err := history.FindRun(inv.Getenv, strings.TrimPrefix(id, "run:"))
-		if err != nil {
-			return usagef("%w", err)
-		}
-		runs = append(runs, r)
-	}
-	if len(ids) == 0 {
-		all, err := history.Runs(inv.Getenv)
-		if err != nil {
-			return err
-		}
-		runs = slices.DeleteFunc(all, func(r history.Run) bool { return r.Live })
-	}
-	var removed []string
-	if len(others) > 0 || len(ids) == 0 {
-		var err error
-		if removed, err = folder.RemoveAll(others); is[*history.NotFoundError](err) {
-			return usagef("%w", err)
-		} else if err != nil {
-			return err
-		}
-	}
-	for _, r := range runs {
-		if err := r.Remove(); err != nil {
-			return err
-		}
-		removed = append(removed, "run:"+r.ID)
+	removed, err := folder.RemoveAll(inv.Getenv, ids)
+	switch {
+	case is[*history.NotFoundError](err):
+		return usagef("%w", err)
+	case err != nil:
+		return err
 	}
 	what := render.Count(int64(len(removed)), "session")
 	inv.say("sessions", strings.TrimSuffix("removed "+what+": "+strings.Join(removed, ", "), ": "))

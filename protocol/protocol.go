@@ -225,6 +225,12 @@ type Usage struct {
 // Tokens are numbers of tokens, like those of [Usage].
 type Tokens struct{ Input, Cached, Output int64 }
 
+// IsZero reports whether nothing was counted.
+func (u Usage) IsZero() bool { return u == (Usage{}) }
+
+// IsUnclear reports whether more tokens may belong to it.
+func (u Usage) IsUnclear() bool { return u.Perhaps != (Tokens{}) }
+
 // Counts is what a usage counts: that of a turn or, in some peers, that of the session so far.
 type Counts uint8
 

@@ -22,6 +22,7 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/session/calls"
 	"github.com/wirectl/wirectl/session/join"
+	"github.com/wirectl/wirectl/session/query"
 	"github.com/wirectl/wirectl/session/stats"
 )
 
@@ -41,7 +42,7 @@ type KeptQuery struct {
 	Agent, Project, Search string
 	// Since and Until bound the time in which the sessions were active; zero is no bound.
 	Since, Until time.Time
-	Matches      func(k *Kept) bool // is called last
+	Where        *query.Where
 	Prices       prices.Book
 	Fresh        bool              // count without the cache
 	Unread       func(about error) // is called for sessions that cannot be read
@@ -100,7 +101,7 @@ func ListKept(ctx context.Context, getenv func(string) string, recorded []histor
 	if err != nil {
 		return nil, err
 	}
-	list = slices.DeleteFunc(list, func(k Kept) bool { return !q.Matches(&k) })
+	list = slices.DeleteFunc(list, func(k Kept) bool { return !q.Where.Match(&k) })
 	slices.SortStableFunc(list, func(a, b Kept) int { return b.Shown().Compare(a.Shown()) })
 	return list, nil
 }

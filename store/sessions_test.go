@@ -100,7 +100,7 @@ func TestKeptCounts(t *testing.T) {
 		most = max(most, len(whole[name]))
 	}
 	o := &source.Opener{Getenv: getenv}
-	q := store.KeptQuery{Prices: agentPrices, Fresh: true, Unread: func(err error) { t.Error(err) }, Matches: func(*store.Kept) bool { return true }}
+	q := store.KeptQuery{Prices: agentPrices, Fresh: true, Unread: func(err error) { t.Error(err) }}
 	for n := most; n > 0; n -= 5 {
 		for _, name := range files {
 			lines := whole[name]
@@ -138,7 +138,7 @@ func TestKeptPrompt(t *testing.T) {
 	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	list, err := store.ListKept(t.Context(), getenv, nil, store.KeptQuery{Project: "/w", Matches: func(*store.Kept) bool { return true }})
+	list, err := store.ListKept(t.Context(), getenv, nil, store.KeptQuery{Project: "/w"})
 	if err != nil || len(list) != 1 || list[0].Prompt != "use [redacted] and \x1b[31mgo" || list[0].ID != "claude:0c0c0c0c" {
 		t.Errorf("%+v, %v", list, err)
 	}
@@ -244,7 +244,7 @@ func TestKeptRuns(t *testing.T) {
 		check(os.CopyFS(filepath.Join(folder, id), os.DirFS("../test/testdata/runs/"+name)))
 	}
 	list := func(q store.KeptQuery) (lines []string) {
-		q.Matches, q.Unread, q.Prices = func(*store.Kept) bool { return true }, func(err error) { t.Error(err) }, agentPrices
+		q.Unread, q.Prices = func(err error) { t.Error(err) }, agentPrices
 		kept, err := store.ListKept(t.Context(), getenv, nil, q)
 		check(err)
 		for _, k := range kept {

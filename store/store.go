@@ -26,6 +26,9 @@ import (
 // Config is how the frames of a store are read.
 type Config = decode.Config
 
+// Usage counts tokens and their cost.
+type Usage = protocol.Usage
+
 // Options say how much a store keeps.
 type Options struct {
 	// Frames and Exchanges bound the numbers that are kept. Beyond them the oldest are

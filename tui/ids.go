@@ -12,7 +12,6 @@ import (
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/render"
-	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/session"
 	"github.com/wirectl/wirectl/session/join"
 	"github.com/wirectl/wirectl/store"
@@ -672,7 +671,7 @@ func promptLines(x *store.Exchange) []string {
 }
 
 // usageOf writes counts of tokens; "" if there are none.
-func usageOf(u protocol.Usage) string {
+func usageOf(u store.Usage) string {
 	var list []string
 	for _, t := range []struct {
 		n, perhaps int64

@@ -8,7 +8,6 @@ import (
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/render"
-	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/session"
 	"github.com/wirectl/wirectl/session/stats"
 	"github.com/wirectl/wirectl/store"
@@ -207,8 +206,8 @@ func (m *Model) totals() []string {
 	tokens.addFigure(th.Number, st.Usage.Input, "input")
 	tokens.addFigure(th.Number, st.Usage.Cached, "cached")
 	tokens.addFigure(th.Number, st.Usage.Output, "output")
-	if p := st.Usage.Perhaps; p != (protocol.Tokens{}) {
-		tokens.addFigure(th.Number, p.Input+p.Output, "more perhaps")
+	if st.Usage.IsUnclear() {
+		tokens.addFigure(th.Number, st.Usage.Perhaps.Input+st.Usage.Perhaps.Output, "more perhaps")
 	}
 	if st.Usage.Cost > 0 {
 		tokens.add(th.Number, render.Dollars(st.Usage.Cost), "cost")

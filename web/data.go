@@ -25,7 +25,6 @@ import (
 
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/internal/render"
-	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/session"
 	"github.com/wirectl/wirectl/session/context"
 	"github.com/wirectl/wirectl/session/stats"
@@ -298,13 +297,13 @@ func contextsOf(s *store.Store) *contexts {
 }
 
 // usageOf returns the usage of an exchange; nil if it is unknown.
-func usageOf(u protocol.Usage) []int64 {
-	if u == (protocol.Usage{}) {
+func usageOf(u store.Usage) []int64 {
+	if u.IsZero() {
 		return nil
 	}
 	list := []int64{u.Input, u.Cached, u.Output, u.Cost}
-	if p := u.Perhaps; p != (protocol.Tokens{}) {
-		list = append(list, p.Input, p.Cached, p.Output)
+	if u.IsUnclear() {
+		list = append(list, u.Perhaps.Input, u.Perhaps.Cached, u.Perhaps.Output)
 	}
 	return list
 }

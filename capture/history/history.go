@@ -284,11 +284,20 @@ func (f *Folder) Remove(s Session) error {
 	return err
 }
 
-// RemoveAll removes the records with these ids; without ids, all records that have ended. It
-// returns the removed ids. If an id does not match one record, it removes nothing.
-func (f *Folder) RemoveAll(ids []string) (removed []string, err error) {
+// RemoveAll removes the records and, after "run:", the runs with these ids; without ids, all that
+// have ended. It returns the removed ids. If an id does not match one of them, it removes nothing.
+func (f *Folder) RemoveAll(getenv func(string) string, ids []string) (removed []string, err error) {
 	var list []Session
+	var runs []Run
 	for _, id := range ids {
+		if name, isRun := strings.CutPrefix(id, "run:"); isRun {
+			r, err := FindRun(getenv, name)
+			if err != nil {
+				return nil, err
+			}
+			runs = append(runs, r)
+			continue
+		}
 		s, err := f.Find(id)
 		if err != nil {
 			return nil, err
@@ -296,17 +305,26 @@ func (f *Folder) RemoveAll(ids []string) (removed []string, err error) {
 		list = append(list, s)
 	}
 	if len(ids) == 0 {
-		all, err := f.Sessions()
-		if err != nil {
+		if list, err = f.Sessions(); err != nil {
 			return nil, err
 		}
-		list = slices.DeleteFunc(all, func(s Session) bool { return s.Live })
+		if runs, err = Runs(getenv); err != nil {
+			return nil, err
+		}
+		list = slices.DeleteFunc(list, func(s Session) bool { return s.Live })
+		runs = slices.DeleteFunc(runs, func(r Run) bool { return r.Live })
 	}
 	for _, s := range list {
 		if err := f.Remove(s); err != nil {
 			return removed, err
 		}
 		removed = append(removed, s.ID)
+	}
+	for _, r := range runs {
+		if err := r.Remove(); err != nil {
+			return removed, err
+		}
+		removed = append(removed, "run:"+r.ID)
 	}
 	return removed, nil
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/fixtures"
 	"github.com/wirectl/wirectl/internal/fd"
+	"github.com/wirectl/wirectl/internal/nearest"
 	"github.com/wirectl/wirectl/source"
 )
 
@@ -144,7 +145,9 @@ func (o *Opener) find(ctx context.Context, name string) (*Source, error) {
 	}
 	if fixture, ok := strings.CutPrefix(name, "fixture:"); ok {
 		f, err := fixtures.Open(fixture)
-		if err != nil {
+		if unknown, ok := errors.AsType[*fixtures.UnknownError](err); ok {
+			return nil, fmt.Errorf("unknown fixture %q%s; there are: %s", fixture, nearest.Question(fixture, unknown.Known), strings.Join(unknown.Known, ", "))
+		} else if err != nil {
 			return nil, err
 		}
 		return &Source{Reader: f, close: func() { f.Close() }}, nil
@@ -301,6 +304,12 @@ func (s *Source) Session(open func(io.Reader) (decode.Input, error)) (*Session, 
 func grows(name string, src *Source) bool {
 	return src.file != nil || name != "-" && !IsTap(name) && !IsHub(name) && !strings.HasPrefix(name, "fixture:")
 }
+
+// Fixtures are the names of the sessions that are built in, and FixtureParts lists what one consists of.
+var (
+	Fixtures     = fixtures.Sessions
+	FixtureParts = fixtures.Parts
+)
 
 // recordingFolder returns the folder of the recording that name names; nil if
 // it names something else.
