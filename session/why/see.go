@@ -150,7 +150,7 @@ func (u *uses) seePrompt(f *Frame) {
 		}
 		for r := range llm.ToolResults(message) {
 			if _, known := u.back[r.ID]; !known && r.ID != "" && len(u.back) < maxUses {
-				content := withoutReminders(r.Content)
+				content := essence(r.Content)
 				back := result{hash: maphash.Bytes(u.seed, content), frame: f.Seq, ended: string(r.Failed)}
 				if back.ended == "true" {
 					var s jsonscan.Scanner
@@ -165,8 +165,13 @@ func (u *uses) seePrompt(f *Frame) {
 	}
 }
 
-// withoutReminders returns the result of a tool without what Claude Code adds, such as how many tokens are left.
-func withoutReminders(content []byte) []byte {
+// essence returns the result of a tool without what differs each time: what Claude Code adds, such as how many
+// tokens are left, and the head that Codex puts before the output of a command.
+func essence(content []byte) []byte {
+	if head, output, found := bytes.Cut(content, []byte(`\nOutput:\n`)); found && bytes.HasPrefix(head, []byte(`"Chunk ID: `)) {
+		_, status, _ := bytes.Cut(head, []byte(`\nProcess exited`))
+		content = slices.Concat([]byte(`"`), status, output)
+	}
 	begin, end := []byte("<system-reminder>"), []byte("</system-reminder>")
 	if !bytes.Contains(content, begin) {
 		return content

@@ -222,6 +222,7 @@ func TestVerdicts(t *testing.T) {
 		{"another result", conversation([2]string{a, "no"}, [2]string{a, "no"}, [2]string{a, "yes"}), "", ""},
 		{"other arguments", conversation([2]string{a, "no"}, [2]string{`{"a":2}`, "no"}, [2]string{a, "no"}), "", ""},
 		{"reminders that count down", conversation([2]string{a, `no<system-reminder>3 left</system-reminder>`}, [2]string{a, `no<system-reminder>2 left</system-reminder>`}, [2]string{a, `no<system-reminder>1 left</system-reminder>`}), "loop", ""},
+		{"heads of Codex", conversation([2]string{a, `Chunk ID: 1\nWall time: 1 s\nOutput:\nno`}, [2]string{a, `Chunk ID: 2\nWall time: 2 s\nOutput:\nno`}, [2]string{a, `Chunk ID: 3\nWall time: 2 s\nOutput:\nno`}), "loop", ""},
 		{"a tool within the agent that fails", conversation([2]string{a, `<tool_use_error>not allowed</tool_use_error>","is_error":true,"x":"`}), "finished-on-failure", "look, the last tool that the turn called, failed, and the agent ended the turn as done: not allowed.\n"},
 		{"and then succeeds", conversation([2]string{a, `not allowed","is_error":true,"x":"`}, [2]string{a, `ok","is_error":false,"x":"`}), "failed", "look failed: not allowed."},
 		{"three conversations", slices.Concat(conversation([2]string{a, "no"}), conversation([2]string{a, "no"}), conversation([2]string{a, "no"})), "", ""},
