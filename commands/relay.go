@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -17,9 +18,12 @@ import (
 	"github.com/wirectl/wirectl/capture/journal"
 	"github.com/wirectl/wirectl/commands/watch"
 	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/decode/pin"
+	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/hub"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/internal/yamlfile"
+	"github.com/wirectl/wirectl/protocol/jsonrpc"
 	"github.com/wirectl/wirectl/relay"
 	"github.com/wirectl/wirectl/relay/fault"
 	"github.com/wirectl/wirectl/relay/httpproxy"
@@ -57,6 +61,7 @@ func relayCommand(inv *invocation) *cli.Command {
 			&cli.BoolFlag{Name: "redact-secrets", Usage: "redact known secrets, such as tokens and passwords, in the capture"},
 			&cli.StringFlag{Name: "record", Usage: "record the session for wirectl sessions: metadata or full"},
 			&cli.StringFlag{Name: "client", Usage: "with --record: store `NAME` as the name of a client that does not name itself"},
+			pinFlag(),
 			&cli.BoolFlag{Name: "no-tap", Usage: "do not open a tap for decode live, monitor and taps"},
 			&cli.StringFlag{Name: "name", Usage: "name the tap `NAME` (default: the unit's name)"},
 			&cli.BoolFlag{Name: "print", Usage: "print decoded frames on stderr as they pass"},
@@ -198,6 +203,9 @@ func (v *relaying) read() error {
 	if err = alteration(c, o); err != nil {
 		return err
 	}
+	if err = v.pins(); err != nil {
+		return err
+	}
 	if v.sends, err = sendingOf(v.invocation, c); err != nil {
 		return err
 	}
@@ -206,6 +214,9 @@ func (v *relaying) read() error {
 	}
 	if o.Config, err = decodeConfig(c); err != nil {
 		return err
+	}
+	if o.Pins != nil {
+		o.Config.Framing, o.Config.Protocol = cmp.Or[frame.Framing](o.Config.Framing, frame.Line), jsonrpc.MCP
 	}
 	if o.Redaction, err = redactionOf(c, o.Config, c.Bool("redact-secrets")); err != nil {
 		return err
@@ -216,6 +227,26 @@ func (v *relaying) read() error {
 	}
 	o.Print, err = v.printed()
 	return err
+}
+
+// pins reads --pin into the options.
+func (v *relaying) pins() error {
+	mode := pinMode(v.c)
+	if mode == "" {
+		return nil
+	}
+	store, err := pin.Open(v.Getenv)
+	if err != nil {
+		return err
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	o := &v.options
+	o.Server, o.Refuses = pin.Named(v.Endpoint, dir), mode == pin.Refuse
+	o.Pins = pin.NewWatch(store, mode, jsonrpc.MCP, o.Alarm)
+	return nil
 }
 
 // printed is what --print has printed of each frame; nil if nothing is.
@@ -239,6 +270,8 @@ func (v *relaying) check() error {
 		return usagef("%w", relay.ErrNoFraming)
 	case o.HubControl && v.sends == nil: // which the environment can name, too
 		return usagef("--hub-control needs --hub URL")
+	case isHTTP && o.Pins != nil:
+		return usagef("--pin works on streams, not on HTTP requests: leave out --listen")
 	case isHTTP && (o.Faults != nil || o.Control || o.HubControl):
 		return usagef("--fault, --hold, --control and --hub-control work on streams, not on HTTP requests")
 	case !isHTTP && strings.HasPrefix(listen, "http://"):

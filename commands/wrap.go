@@ -39,6 +39,7 @@ func wrapCommand(inv *invocation) *cli.Command {
 			allFlag(), dryRunFlag(),
 			&cli.StringFlag{Name: "capture", Usage: "record to `FILE`"},
 			&cli.StringFlag{Name: "record", Usage: "record every session for wirectl sessions (on a terminal, the default is to ask): metadata, full or none"},
+			pinFlag(),
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "how to list: text or ndjson"},
 		},
 		Action: inv.does(runWrap),
@@ -123,6 +124,9 @@ func wrapping(c *cli.Context) ([]string, error) {
 			return nil, err
 		}
 		with = append(with, "--capture", file)
+	}
+	if mode := pinMode(c); mode != "" {
+		with = append(with, "--pin="+string(mode))
 	}
 	return with, nil
 }

@@ -21,6 +21,9 @@ type GateConfig struct {
 	Faults *fault.Plan
 	// Hold selects the frames to hold; nil means none.
 	Hold *query.Where
+	// Answer, if not nil, is asked about each frame. It returns a note for the records, or nil, and another
+	// payload for the receiver, or nil.
+	Answer func(*frame.Frame) (note *capture.Record, instead []byte)
 	// Sink receives notes about changes.
 	Sink *Fan
 	// Find returns a recorded frame. Altered is called before the first change; it

@@ -377,6 +377,7 @@ func (l *passage) pass(frames []frame.Frame) bool {
 		switch {
 		case l.follow(&l.item):
 			l.keepFrame(&l.item)
+		case l.answered(&l.item):
 		case l.link.gate.hold(l, &l.item):
 		case l.faults == nil:
 			l.out.put(f.Raw, true)
@@ -396,6 +397,32 @@ func (l *passage) pass(frames []frame.Frame) bool {
 		}
 	}
 	return true
+}
+
+// answered asks about a frame, and reports whether its receiver has got another one.
+func (l *passage) answered(it *fault.Item) bool {
+	g := l.link.gate
+	if g.cfg.Answer == nil {
+		return false
+	}
+	note, instead := g.cfg.Answer(it.Frame)
+	var raw []byte
+	if instead != nil {
+		var err error
+		if raw, err = frame.Append(nil, it.Framing, instead); err != nil {
+			raw = nil
+		}
+	}
+	if raw != nil {
+		g.alter(l.link.conn, l.dir, "replaced for the %s: %s", sideOf(l.dir), describe(it))
+	}
+	if note != nil {
+		g.record(*note, l.link.conn, l.dir)
+	}
+	if raw != nil {
+		l.out.put(raw, true)
+	}
+	return raw != nil
 }
 
 // describe names a frame.

@@ -239,6 +239,12 @@ func RunsFolder(getenv func(string) string) (string, error) {
 	return filepath.Join(base, "runs"), err
 }
 
+// PinsFolder returns the folder of the pins, which may not exist yet.
+func PinsFolder(getenv func(string) string) (string, error) {
+	base, err := state(getenv)
+	return filepath.Join(base, "pins"), err
+}
+
 // Runs returns the recorded runs, the newest first.
 func Runs(getenv func(string) string) ([]Run, error) {
 	ring, err := RunsFolder(getenv)

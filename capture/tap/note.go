@@ -37,7 +37,13 @@ const (
 	Held = "held"
 	// Released says what happened to the held frame with the number Held: How.
 	Released = "released"
+	// Drift says that a list of tools differs from its Pin: Changes, each after its severity. If How is
+	// Refused, the client got an error instead of Payload, the server's answer.
+	Drift = "drift"
 )
+
+// Refused is the How of a [Drift] whose list was replaced by an error.
+const Refused = "refused"
 
 // A Note is information for viewers other than frames. It is JSON in the text of a record of
 // the kind [capture.Note].
@@ -59,6 +65,9 @@ type Note struct {
 	// Payload is the payload of a held frame if it is JSON; otherwise Data is set.
 	Payload json.RawMessage `json:"payload,omitempty"`
 	Data    []byte          `json:"data,omitempty"`
+
+	Pin     string   `json:"pin,omitempty"`
+	Changes []string `json:"changes,omitempty"`
 }
 
 // Record returns the note as a record.

@@ -20,6 +20,7 @@ import (
 	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/convert"
+	"github.com/wirectl/wirectl/decode/pin"
 	"github.com/wirectl/wirectl/decode/spans"
 	"github.com/wirectl/wirectl/internal/otlp"
 	"github.com/wirectl/wirectl/relay"
@@ -61,6 +62,11 @@ type Options struct {
 	Send tap.SendFunc
 	// OTLP is the URL of an OpenTelemetry collector, which gets spans; "" is none.
 	OTLP string
+
+	// Pins compares the tools of Server with its pin; nil for none. With Refuses it changes the answers.
+	Pins    *pin.Watch
+	Server  string
+	Refuses bool
 
 	Level  history.Level // of the record; "" is none
 	Client string        // of the record
@@ -148,8 +154,11 @@ func New(o Options) (*Watch, error) {
 		w.judge = o.newJudge(s, w.record)
 		sinks = append(sinks, w.judge)
 	}
-	if len(sinks) > 0 {
+	if len(sinks) > 0 || o.Pins != nil {
 		w.fan = relay.NewFan(o.Warn, sinks...)
+	}
+	if o.Pins != nil && !o.pinsAtGate() {
+		w.fan = relay.NewFan(o.Warn, o.Pins.Writer(o.Server, w.fan.Write))
 	}
 	gate := w.newGate()
 	if o.HubControl && w.sender != nil {
@@ -211,15 +220,21 @@ func (w *Watch) openCapture(s capture.Session) (redact capture.Writer, err error
 // newGate returns the gate that changes the traffic; nil if nothing may change it.
 func (w *Watch) newGate() *relay.Gate {
 	o := &w.options
-	if o.Faults == nil && !o.Control && !o.HubControl {
+	if o.Faults == nil && !o.Control && !o.HubControl && !o.pinsAtGate() {
 		return nil
 	}
 	cfg := relay.GateConfig{Faults: o.Faults, Hold: o.Hold, Sink: w.fan, Altered: w.alter, Bridged: o.Bridged}
 	if w.journal != nil {
 		cfg.Find = w.journal.Find
 	}
+	if o.pinsAtGate() {
+		cfg.Answer = o.Pins.Answer(o.Server)
+	}
 	return relay.NewGate(cfg)
 }
+
+// pinsAtGate reports whether pins are compared at the gate: to change answers, or because the records are of HTTP.
+func (o *Options) pinsAtGate() bool { return o.Pins != nil && (o.Refuses || o.Bridged) }
 
 // alter marks all recordings as altered.
 func (w *Watch) alter() {
@@ -281,6 +296,9 @@ const (
 
 // Close closes the observers, and prints a summary with the end of the unit's process.
 func (w *Watch) Close(exit *transport.Exit) error {
+	if w.options.Pins != nil {
+		w.options.Pins.Close()
+	}
 	if w.journal != nil {
 		w.journal.Close()
 	}

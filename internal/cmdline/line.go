@@ -158,6 +158,12 @@ func lookup(cmd *cli.Command, arg string) (cli.Flag, bool) {
 	return lookup(cmd, "-"+name[len(name)-1:])
 }
 
+// An OptionalFlag has a value only after "=". The value must have the method IsBoolFlag of package flag.
+type OptionalFlag struct{ *cli.GenericFlag }
+
+// TakesValue says that the next word is no value.
+func (OptionalFlag) TakesValue() bool { return false }
+
 // TakesValue reports whether a flag has a value.
 func TakesValue(f cli.Flag) bool {
 	d, ok := f.(cli.DocGenerationFlag)

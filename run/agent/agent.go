@@ -310,7 +310,7 @@ func (r *running) shown() []string {
 			words[i] = "…"
 		case r.setup.Level == history.Metadata && isFlag:
 			words[i], _, _ = strings.Cut(word, "=")
-		case i > 0 && hidesValue(r.Command[i-1], word):
+		case i > 0 && capture.HidesValue(r.Command[i-1], word):
 			words[i] = capture.Redacted
 		default:
 			words[i] = r.mask(word)

@@ -443,34 +443,6 @@ func hookedIn(folder string) (seen string) {
 	return seen
 }
 
-// masked returns a command without known secrets.
-func masked(command string) string {
-	command = flagAndValue.ReplaceAllStringFunc(command, func(pair string) string {
-		if flag, value, _ := strings.Cut(pair, " "); hidesValue(flag, value) {
-			return flag + " " + capture.Redacted
-		}
-		return pair
-	})
-	command = userInFlag.ReplaceAllString(command, "$1"+capture.Redacted)
-	return capture.Secrets().Text()(command)
-}
-
-var (
-	// flagAndValue matches a flag and the next word.
-	flagAndValue = regexp.MustCompile(`--?[A-Za-z][\w-]* +("[^"]*"|'[^']*'|[^\s-]\S*)`)
-	// userFlag matches the flags of curl, and of programs like it, whose value is a name with a password, and
-	// userInFlag one with its value.
-	userFlag   = regexp.MustCompile(`^(-[A-Za-z]*[uU]|--(proxy-)?user)$`)
-	userInFlag = regexp.MustCompile(`((?:^|\s)(?:-[uU]|--(?:proxy-)?user=)["']?[^\s:"'=/]+:)[^\s"']+`)
-)
-
-// hidesValue reports whether the word after a flag is a secret.
-func hidesValue(flag, value string) bool {
-	name := strings.TrimLeft(flag, "-")
-	return name != flag && !strings.HasPrefix(value, "-") &&
-		(userFlag.MatchString(flag) && strings.Contains(value, ":") && !strings.Contains(value, "://") || capture.Secrets().Text()(name+"="+value) == name+"="+capture.Redacted)
-}
-
 // fileName returns a name that is safe as a part of that of a file.
 func fileName(name string) string {
 	safe := strings.Map(func(r rune) rune {

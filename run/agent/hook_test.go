@@ -416,11 +416,11 @@ func TestShownCommands(t *testing.T) {
 		`sudo -u postgres psql -Uapp`:                `sudo -u postgres psql -Uapp`,
 		`srv --password "a b" -u https://a.test`:     `srv --password "[redacted]" -u https://a.test`,
 	} {
-		if got := masked(command); got != want {
+		if got := capture.MaskCommand(command); got != want {
 			t.Errorf("%s: %s, want %s", command, got, want)
 		}
 	}
-	r := &running{Options: Options{Command: []string{"claude", "--api-key", "abc", "--model=x", "-p", "the prompt"}}, setup: &Setup{Level: history.Full}, mask: masked}
+	r := &running{Options: Options{Command: []string{"claude", "--api-key", "abc", "--model=x", "-p", "the prompt"}}, setup: &Setup{Level: history.Full}, mask: capture.MaskCommand}
 	same(t, r.shown(), []string{"claude", "--api-key", "[redacted]", "--model=x", "-p", "the prompt"})
 	r.setup.Level = history.Metadata
 	same(t, r.shown(), []string{"claude", "--api-key", "…", "--model", "-p", "…"})

@@ -22,6 +22,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 	"github.com/tailscale/hujson"
 
+	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/relay/wrap"
 )
@@ -363,7 +364,7 @@ func (o *overrides) codex(args []string) {
 // list of processes.
 func hasSecret(words []string) bool {
 	text := strings.Join(words, " ")
-	return masked(text) != text
+	return capture.MaskCommand(text) != text
 }
 
 // opencode overrides the configuration of opencode.

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/history"
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/internal/render"
@@ -326,7 +327,7 @@ const maxKey = 200
 // shown returns the name of a shell command, and its text without known secrets. At the level of metadata
 // that is only its first word.
 func (h *hooks) shown(command string) (name, text string) {
-	text = masked(command)
+	text = capture.MaskCommand(command)
 	words, _ := splitWords(text)
 	if len(words) > 0 {
 		name = render.Clip(words[0], 100)

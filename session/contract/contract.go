@@ -17,6 +17,7 @@ import (
 
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/session"
 	"github.com/wirectl/wirectl/session/jsondiff"
 )
 
@@ -136,6 +137,19 @@ type Change struct {
 	A     []byte   `json:"-"` // the values; nil for a missing one
 	B     []byte   `json:"-"`
 }
+
+// Severity says how bad it is that a tool has changed. A model obeys descriptions, although clients go on working.
+func (c *Change) Severity() session.Severity {
+	n := len(c.Path)
+	isNamed := n > 1 && slices.Contains(holders, c.Path[n-2]) // what has the name "description"
+	if c.Class == Breaking || n > 0 && c.Path[n-1] == "description" && !isNamed {
+		return session.Error
+	}
+	return session.Warning
+}
+
+// holders are the keywords of schemas below which keys are names.
+var holders = []string{"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
 
 // Compare returns the differences of two lists: first in the order of a, then the items that
 // only b has. The order of items does not matter. Values at the ignored paths of an answer are
@@ -272,9 +286,11 @@ func quoted(name string) string { return strconv.Quote(render.Shorten(name, maxN
 // baselineVersion is the version of the format of baselines.
 const baselineVersion = 1
 
-// A baseline is the file with the tools that a project has agreed to.
+// A baseline is the file with the tools that a project has agreed to. A pin has a server and its client.
 type baseline struct {
 	Version int          `json:"baseline"`
+	Server  string       `json:"server,omitempty"`
+	Client  string       `json:"client,omitempty"`
 	Tools   []definition `json:"tools"`
 }
 
@@ -297,11 +313,17 @@ func definitionOf(it Item) definition {
 	return definition{it.Name, member("description"), member(inputSchema), member(outputSchema), member("annotations")}
 }
 
-// WriteBaseline writes a baseline of tools as JSON. Tools and their members are sorted, so that
-// versions can be compared line by line.
-func WriteBaseline(w io.Writer, tools []Item) error {
-	file := baseline{Version: baselineVersion, Tools: []definition{}}
-	for _, it := range tools {
+// A Baseline holds the tools that a project has agreed to, or that a server had when it was pinned.
+type Baseline struct {
+	Server, Client string // of a pin; texts for people
+	Tools          []Item
+}
+
+// Write writes a baseline as JSON. Tools and their members are sorted, so that versions can be compared line
+// by line.
+func (b *Baseline) Write(w io.Writer) error {
+	file := baseline{Version: baselineVersion, Server: b.Server, Client: b.Client, Tools: []definition{}}
+	for _, it := range b.Tools {
 		file.Tools = append(file.Tools, definitionOf(it))
 	}
 	slices.SortFunc(file.Tools, func(a, b definition) int { return cmp.Compare(a.Name, b.Name) })
@@ -309,9 +331,6 @@ func WriteBaseline(w io.Writer, tools []Item) error {
 	enc.SetIndent("", "  ")
 	return enc.Encode(file)
 }
-
-// A Baseline holds the tools that a project has agreed to.
-type Baseline struct{ tools []Item }
 
 var errNoBaseline = errors.New(`want an object such as {"baseline":1,"tools":[{"name":"…"}]}`)
 
@@ -327,13 +346,13 @@ func ReadBaseline(text []byte) (*Baseline, error) {
 	if file.Version != baselineVersion {
 		return nil, fmt.Errorf("version %d of the format, not %d: %w", file.Version, baselineVersion, errNoBaseline)
 	}
-	b, seen := new(Baseline), make(map[string]bool)
+	b, seen := &Baseline{Server: file.Server, Client: file.Client}, make(map[string]bool)
 	for i, tool := range file.Tools {
 		if tool.Name == "" || seen[tool.Name] {
 			return nil, fmt.Errorf("tool %d repeats the name %q: want unique names", i+1, tool.Name)
 		}
 		seen[tool.Name] = true
-		b.tools = append(b.tools, tool.item())
+		b.Tools = append(b.Tools, tool.item())
 	}
 	return b, nil
 }
@@ -369,5 +388,5 @@ func (b *Baseline) Drift(tools []Item) []Change {
 	for i, it := range tools {
 		now[i] = definitionOf(it).item()
 	}
-	return Tools.Compare(b.tools, now, nil)
+	return Tools.Compare(b.Tools, now, nil)
 }

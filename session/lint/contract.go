@@ -28,7 +28,7 @@ var Contracts = [...]session.Rule{
 	},
 	{
 		Name: "tool-drift", Severity: session.Error, Rule: "the tools match the baseline",
-		Do: "Review the change. If it is intended, update the file with wirectl baseline SESSION; if not, undo it in the server. The severity is warning if existing clients keep working.",
+		Do: "Review the change. If it is intended, update the file with wirectl baseline SESSION, or a pin with wirectl baseline accept; if not, undo it in the server. The severity is warning if existing clients keep working and no description has changed.",
 	},
 	{
 		Name: "large-tool", Severity: session.Error, Rule: "a tool's definition stays within its limit",
@@ -192,11 +192,7 @@ func (k *Check) drift(tools []contract.Item, frames []int64) {
 		return
 	}
 	for _, change := range k.contract.Baseline.Drift(tools) {
-		severity := session.Warning
-		if change.Class == contract.Breaking {
-			severity = session.Error
-		}
-		k.addFinding("tool-drift", severity, frames, 0, "%s: %s", change.Class, change.Text)
+		k.addFinding("tool-drift", change.Severity(), frames, 0, "%s: %s", change.Class, change.Text)
 	}
 }
 
