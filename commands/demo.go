@@ -20,9 +20,9 @@ func demoCommand(inv *invocation) *cli.Command {
 		Category:  reading,
 		Usage:     "watch a short example in the monitor, with captions",
 		ArgsUsage: " ",
-		Description: "An MCP client calls tools, a model streams an answer, and a tool ignores a cancel: " +
-			"real programs on loopback, with relays in between. Without a terminal, the frames are " +
-			"printed.\n\n" +
+		Description: "A turn of an agent on three wires: its editor asks, a model streams answers and calls tools, " +
+			"the user presses Esc, and a tool goes on. Real programs on loopback, with relays in between. " +
+			"Without a terminal, the frames are printed.\n\n" +
 			"   wirectl demo\n" +
 			"   wirectl demo --capture demo.pcapng && wirectl lint demo.pcapng",
 		Flags: []cli.Flag{
@@ -67,8 +67,8 @@ func runDemo(inv *invocation, c *cli.Context) error {
 				return frames(dst, it)
 			}
 		})
-		_, failed := inv.Stdout.Write(captions)
-		return errors.Join(err, failed)
+		_, failed := inv.Stdout.Write(append(captions, '\n'))
+		return errors.Join(err, failed, offer(inv.Env, inv.Stdout))
 	})
 }
 
@@ -99,7 +99,7 @@ func monitorDemo(inv *invocation, c *cli.Context) error {
 		stop()
 		<-fed
 		if err == nil {
-			fmt.Fprintln(inv.Stderr, demo.Next)
+			err = offer(inv.Env, inv.Stderr)
 		}
 		return err
 	})

@@ -19,10 +19,22 @@ import (
 	"github.com/wirectl/wirectl/table"
 )
 
-// welcome prints what was found on this machine, and the three commands that fit it best.
+// welcome prints what wirectl is, what was found on this machine, and what to try.
 func welcome(env Env) error {
+	if _, err := io.WriteString(env.Stdout, "wirectl shows what passes between AI agents, their tools and their models.\n\n"); err != nil {
+		return err
+	}
+	if err := offer(env, env.Stdout); err != nil {
+		return err
+	}
+	_, err := io.WriteString(env.Stdout, "\nwirectl demo plays an example. wirectl help lists all commands.\n")
+	return err
+}
+
+// offer prints what was found on this machine, and the three commands that fit it best.
+func offer(env Env, to io.Writer) error {
 	var steps [][]string
-	offer := func(about, command string, args ...string) {
+	add := func(about, command string, args ...string) {
 		steps = append(steps, []string{strings.Join(append([]string{"wirectl", command}, args...), " "), about})
 	}
 	told := source.Transcripts(env.Getenv)
@@ -35,41 +47,35 @@ func welcome(env Env) error {
 	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(newest(a), newest(b)) })
 	names = slices.DeleteFunc(names, func(name string) bool { return !isThere(name) })
 	if len(names) > 0 {
-		offer("start it, and see its model, its tools and its commands together", "run", names[0])
+		add("start it, and see its model, its tools and its commands together", "run", names[0])
 	}
 	if runs, err := history.Runs(env.Getenv); err == nil && len(runs) > 0 {
-		offer("ask why the last run stopped, failed or took so long", "why", "run:latest")
+		add("ask why the last run stopped, failed or took so long", "why", "run:latest")
 	}
 	if len(told) > 0 {
-		offer("see what its last session did", "calls", told[0].Agent+":latest")
+		add("see what its last session did", "calls", told[0].Agent+":latest")
 	}
 	clients, config, server := configured(env)
 	if server != "" {
-		offer("put wirectl in front of an MCP server", "wrap", config, server)
+		add("put wirectl in front of an MCP server", "wrap", config, server)
 	}
 	found := slices.Concat(names, clients)
 	if len(told) > 0 {
 		found = append(found, render.Count(int64(len(told)), "transcript"))
 	}
-	offer("see what a recorded session did", "calls", "fixture:mcp-everything")
-	offer("watch a model, a tool and a cancel: needs no agent", "demo")
-	offer("list the MCP servers of this machine", "wrap")
-	out := table.Output{To: env.Stdout, Form: table.AsText, Style: &render.Style{}, Indent: "  "}
-	text := "wirectl shows what passes between AI agents, their tools and their models.\n\n"
+	add("see what a recorded session did", "calls", "fixture:mcp-everything")
+	add("ask why one of its calls was cancelled", "why", "fixture:mcp-cancel")
+	add("list the MCP servers of this machine", "wrap")
+	out := table.Output{To: to, Form: table.AsText, Style: &render.Style{}, Indent: "  "}
 	if len(found) > 0 {
-		text += fmt.Sprintf("Found here: %s.\n\n", strings.Join(found, ", "))
-	}
-	if _, err := io.WriteString(env.Stdout, text); err != nil {
-		return err
+		if _, err := fmt.Fprintf(to, "Found here: %s.\n\n", strings.Join(found, ", ")); err != nil {
+			return err
+		}
 	}
 	columns := []table.Column[[]string]{
 		{Title: " ", Value: func(row *[]string) any { return (*row)[0] }}, {Title: " ", Value: func(row *[]string) any { return (*row)[1] }},
 	}
-	if err := table.Write(out, columns, steps[:3]); err != nil {
-		return err
-	}
-	_, err := io.WriteString(env.Stdout, "\nwirectl demo plays an example. wirectl help lists all commands.\n")
-	return err
+	return table.Write(out, columns, steps[:3])
 }
 
 // plain matches what needs no quotes in a shell.

@@ -1,20 +1,17 @@
-// Package demo plays some seconds of agents at work, for people who have only wirectl: an MCP
-// client and server, and a streaming model, real ones on loopback, with relays in between.
+// Package demo plays a turn of an agent on three wires, for people who have only wirectl: its
+// editor, a streaming model, and an MCP server, real ones on loopback, with relays in between.
 // Captions explain them. Steps wait for events rather than the clock, so the play is the same at
 // any pace and on a busy machine.
 package demo
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
-	"strings"
 	"sync"
 	"time"
 
@@ -31,6 +28,7 @@ import (
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/wait"
 	"github.com/wirectl/wirectl/peer/client"
+	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/jsonrpc"
 	"github.com/wirectl/wirectl/relay"
 	"github.com/wirectl/wirectl/relay/httpproxy"
@@ -42,7 +40,12 @@ const models = `default: small
 providers:
   mock:
     kind: mock
-    mock: {latency: %s, delay: %s, script: [{when: "", say: %q}]}
+    mock:
+      latency: %s
+      delay: %s
+      turns:
+      - {text: "I look for the places first, and at the index that you have.", tool_calls: [{name: search, arguments: {text: cancel}}, {name: read_file, arguments: {path: README.md}}]}
+      - {text: "Nothing has looked at src since the last change. I index it again.", tool_calls: [{name: index, arguments: {path: src}}]}
 models:
   small: {provider: mock}
 `
@@ -70,7 +73,9 @@ type stage struct {
 	pace    float64
 	caption func(string)
 	relays  *errgroup.Group
+	wires   int
 	late    chan struct{} // closed when the cancelled tool has answered
+	esc     func()        // presses Esc
 	once    sync.Once
 }
 
@@ -86,18 +91,24 @@ func (s *stage) play() error {
 		return err
 	}
 	defer closeBroker()
-	files, err := s.openFiles()
+	tools, err := s.openWire("files", jsonrpc.MCP, func(conn transport.Conn) error { return (&files{stage: s, conn: conn}).serveLines() })
 	if err != nil {
 		return err
 	}
-	return s.script(files, api)
+	editor, err := s.openWire("agent", jsonrpc.ACP, func(conn transport.Conn) error {
+		return (&agent{stage: s, conn: conn, api: api, tools: tools}).serveLines()
+	})
+	if err != nil {
+		return err
+	}
+	return s.script(editor)
 }
 
 const anyPort = "tcp://127.0.0.1:0"
 
 // openModel starts a broker, and returns the address of a relay in front of it.
 func (s *stage) openModel() (base string, stop func(), err error) {
-	text := fmt.Appendf(nil, models, s.after(400*time.Millisecond), s.after(90*time.Millisecond), answer)
+	text := fmt.Appendf(nil, models, s.after(400*time.Millisecond), s.after(90*time.Millisecond))
 	cfg, err := config.Parse("demo", text, config.OSEnv())
 	if err != nil {
 		return "", nil, err
@@ -122,14 +133,14 @@ func (s *stage) openModel() (base string, stop func(), err error) {
 	}
 	target := &url.URL{Scheme: "http", Host: svc.Addr(openai.Name)}
 	s.relays.Go(func() error {
-		_, err := httpproxy.Serve(s.ctx, httpproxy.Config{Listener: l, Target: target, Sink: s.seen})
+		_, err := httpproxy.Serve(s.ctx, httpproxy.Config{Listener: l, Target: target, Sink: s.wire("model")})
 		return err
 	})
 	return "http://" + listening.Host, stop, nil
 }
 
-// openFiles starts the MCP server, and returns the client's end of a relay in front of it.
-func (s *stage) openFiles() (transport.Conn, error) {
+// openWire starts a server, and returns the client's end of a relay in front of it.
+func (s *stage) openWire(name string, p protocol.Protocol, serve func(transport.Conn) error) (transport.Conn, error) {
 	client, above, err := s.pair()
 	if err != nil {
 		return nil, err
@@ -138,15 +149,34 @@ func (s *stage) openFiles() (transport.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.relays.Go(func() error { return (&files{stage: s, conn: server}).serveLines() })
+	s.wires += 100 // the connections of the model are fewer
+	conn := s.wires
+	s.relays.Go(func() error { return serve(server) })
 	s.relays.Go(func() error {
 		_, err := relay.Run(s.ctx, relay.Config{
-			Controller: above, Unit: below, Sink: s.seen, Conn: 100, Name: "files",
-			Framing: frame.Line, Protocol: jsonrpc.MCP,
+			Controller: above, Unit: below, Sink: s.wire(name), Conn: conn, Name: name, Framing: frame.Line, Protocol: p,
 		})
 		return err
 	})
 	return client, nil
+}
+
+// wire returns where a relay sends what it sees of a wire, which gets its name as those of a run do.
+func (s *stage) wire(name string) *relay.Fan {
+	return relay.NewFan(func(string) {}, named{s.seen, name})
+}
+
+type named struct {
+	seen *relay.Fan
+	wire string
+}
+
+func (n named) Write(r *capture.Record) error {
+	if r.Kind == capture.Opened {
+		r.Text = fmt.Appendf(nil, "%s: %s", n.wire, r.Text)
+	}
+	n.seen.Write(r)
+	return nil
 }
 
 // pair returns the two ends of a connection.
@@ -199,6 +229,7 @@ func Play(ctx context.Context, pace float64, say func(caption string), show func
 	}()
 	in, err := decode.Open(r, decode.Config{})
 	if err == nil {
+		in.Joins = true
 		err = show(in, stop)
 	}
 	stop()
@@ -322,108 +353,40 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// Next says what to try after the demonstration.
-const Next = "Try next: wirectl wrap (puts this in front of your MCP servers), wirectl calls fixture:mcp-cancel, wirectl help"
-
-const answer = "The index is stale because the tool kept running after its cancel. Stop the work when the client says so, and discard the result."
-
-// script is the play of the client, with captions.
-func (s *stage) script(conn transport.Conn, api string) error {
-	s.caption("An MCP client connects to a server through wirectl relay, and asks which tools it has.")
-	c, err := client.DialRPC(s.ctx, conn, client.MCP, client.NewWatch(jsonrpc.MCP, nil), client.RPCOptions{Version: "demo"})
+// script is the play of the user, with captions.
+func (s *stage) script(conn transport.Conn) error {
+	s.caption("An editor starts an agent, and its user asks something: a turn. wirectl sees all three wires: to the editor, the model and the tools.")
+	c, err := client.DialRPC(s.ctx, conn, client.ACP, client.NewWatch(jsonrpc.ACP, nil), client.RPCOptions{Version: "demo", Dir: "/project"})
 	if err != nil {
 		conn.Close()
 		return err
 	}
 	defer c.Close()
-	err = s.steps(
-		func() error { return c.Call("tools/list", []byte(`{}`))(s.ctx, ignore) },
-		func() error { return s.pause(2 * time.Second) },
-		func() error {
-			s.caption("It calls two tools at once. Each call is a row; a tick in its lane is a progress report.")
-			return s.bothTools(c)
-		},
-		func() error { return s.pause(time.Second) },
-		func() error {
-			s.caption("Meanwhile the agent asks a model. The answer streams: each tick is a piece of text.")
-			return s.askModel(api)
-		},
-		func() error { return s.pause(time.Second) },
-		func() error {
-			s.caption("A slow tool runs. Its user presses Esc, and the client cancels the call ...")
-			return s.interrupt(c)
-		},
-		func() error { return s.pause(3 * time.Second) },
-	)
-	if err == nil {
-		s.caption(Next)
-	}
-	return err
-}
-
-func (s *stage) steps(list ...func() error) error {
-	for _, step := range list {
-		if err := step(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func ignore(client.Part) {}
-
-func call(tool, args string) []byte {
-	return fmt.Appendf(nil, `{"name":%q,"arguments":{%s},"_meta":{"progressToken":%q}}`, tool, args, tool)
-}
-
-func (s *stage) bothTools(c *client.RPC) error {
-	g, ctx := errgroup.WithContext(s.ctx)
-	g.Go(func() error { return c.Call("tools/call", call("search", `"text":"cancel"`))(ctx, ignore) })
-	g.Go(func() error {
-		if err := s.pause(600 * time.Millisecond); err != nil {
-			return err
-		}
-		return c.Call("tools/call", call("read_file", `"path":"README.md"`))(ctx, ignore)
-	})
-	return g.Wait()
-}
-
-// askModel asks the model for a streamed answer.
-func (s *stage) askModel(api string) error {
-	body := `{"model":"small","stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"Why is the index stale?"}]}`
-	r, err := http.NewRequestWithContext(s.ctx, http.MethodPost, api+"/v1/chat/completions", strings.NewReader(body))
-	if err != nil {
+	if _, err = c.NewSession(s.ctx); err != nil {
 		return err
 	}
-	r.Header.Set("Content-Type", "application/json")
-	t := &http.Transport{}
-	defer t.CloseIdleConnections()
-	resp, err := t.RoundTrip(r)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(io.Discard, resp.Body)
-	return cmp.Or(err, resp.Body.Close())
-}
-
-// interrupt cancels a call after some reports, and waits for the answer that should not come.
-func (s *stage) interrupt(c *client.RPC) error {
-	ctx, esc := context.WithCancel(s.ctx)
+	turn, esc := context.WithCancel(s.ctx)
 	defer esc()
-	reports := 0
-	err := c.Call("tools/call", call("index", `"path":"src"`))(ctx, func(client.Part) {
-		if reports++; reports == 4 {
-			esc()
-		}
-	})
-	if s.ctx.Err() != nil || ctx.Err() == nil {
+	s.esc = func() {
+		s.caption("The user presses Esc. The cancel goes from wire to wire ...")
+		esc()
+	}
+	if err = c.Prompt("Why is the index stale?")(turn, ignore); s.ctx.Err() != nil || turn.Err() == nil {
 		return err
 	}
 	s.caption("... but the tool goes on, and answers all the same: the finding late-result (press 3).")
 	select {
 	case <-s.late:
-		return nil
 	case <-s.ctx.Done():
 		return s.ctx.Err()
 	}
+	if err = s.pause(3 * time.Second); err == nil {
+		s.caption(Last)
+	}
+	return err
 }
+
+// Last is the last caption.
+const Last = "That was one turn. wirectl run shows those of your own agent so, and wirectl why tells what went wrong."
+
+func ignore(client.Part) {}

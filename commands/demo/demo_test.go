@@ -43,7 +43,7 @@ func TestLastCaption(t *testing.T) {
 	if err := demo.Write(t.Context(), io.Discard, 0.001, func(caption string) { said = append(said, caption) }); err != nil {
 		t.Fatal(err)
 	}
-	if len(said) != 6 || said[5] != demo.Next {
+	if len(said) != 8 || said[7] != demo.Last {
 		t.Errorf("the captions are %s", strings.Join(said, "\n"))
 	}
 }

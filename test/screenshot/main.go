@@ -45,14 +45,24 @@ func write(ctx context.Context, still, moving string) error {
 }
 
 // draw returns the screen of the monitor for a session that goes on, after those keys.
-func draw(ctx context.Context, session capture.Reader, size tea.WindowSizeMsg, keys string) (string, error) {
+func draw(ctx context.Context, session *script, size tea.WindowSizeMsg, keys string) (string, error) {
 	s := store.New(store.Options{})
 	defer s.Close()
-	s.Begin(decode.Input{Capture: session})
-	if err := s.Read(ctx, decode.Input{Capture: session}, decode.Config{Workers: 1}); err != nil {
+	in := decode.Input{Capture: session, Joins: session.joins}
+	s.Begin(in)
+	for _, r := range session.list {
+		if r.Kind == capture.Note && r.Conn == 0 {
+			s.Notice(string(r.Text))
+		}
+	}
+	if err := s.Read(ctx, in, decode.Config{Workers: 1}); err != nil {
 		return "", fmt.Errorf("the session: %w", err)
 	}
-	var m tea.Model = tui.New(s, tui.Config{Name: "tap:" + session.Session().Unit, Theme: "dark", Color: true})
+	name := "tap:" + session.session.Unit
+	if session.joins {
+		name = session.session.Unit
+	}
+	var m tea.Model = tui.New(s, tui.Config{Name: name, Captions: true, Theme: "dark", Color: true})
 	send := func(msg tea.Msg) {
 		var cmd tea.Cmd
 		for m, cmd = m.Update(msg); cmd != nil; {

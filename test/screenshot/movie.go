@@ -1,8 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	_ "embed"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -10,24 +13,32 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"github.com/wirectl/wirectl/capture"
-	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/capture/pcapng"
 )
 
 // The measures of the film.
 const (
-	filmed = 200 * time.Millisecond // of the session, between two pictures of it
-	shown  = 300 * time.Millisecond // how long each is shown
-	held   = 4 * time.Second        // how long the last of the lanes is shown, and then the finding
+	filmed = 250 * time.Millisecond // of the session, between two pictures of it
+	shown  = 250 * time.Millisecond // how long each is shown
+	held   = 6 * time.Second        // how long the last is shown
 )
 
-// movie returns a moving picture: a client whose user presses Esc while a tool works, and a
-// tool that goes on. It ends with the finding.
+// turn is the capture of wirectl demo.
+//
+//go:embed turn.pcapng
+var turn []byte
+
+// movie returns a moving picture: a turn of an agent on three wires, whose user presses Esc while a
+// tool works, and a tool that goes on.
 func movie(ctx context.Context) ([]byte, error) {
-	size := tea.WindowSizeMsg{Width: 110, Height: 15}
+	size := tea.WindowSizeMsg{Width: 112, Height: 17}
 	var f film
-	session := cancelled()
+	session, err := recorded()
+	if err != nil {
+		return nil, err
+	}
 	end := session.list[len(session.list)-1].Time
-	for now := begun.Add(filmed); now.Before(end.Add(filmed)); now = now.Add(filmed) {
+	for now := session.list[0].Time.Add(filmed); now.Before(end.Add(filmed)); now = now.Add(filmed) {
 		screen, err := draw(ctx, session.until(now), size, "")
 		if err != nil {
 			return nil, err
@@ -35,36 +46,30 @@ func movie(ctx context.Context) ([]byte, error) {
 		f.show(screen, shown)
 	}
 	f.length += held
-	screen, err := draw(ctx, session.until(end), size, "3")
-	if err != nil {
-		return nil, err
-	}
-	f.show(screen, held)
 	return f.draw(size), nil
 }
 
-// cancelled is the session of the film.
-func cancelled() *script {
-	s := &script{session: capture.Session{Created: begun, Framing: "line", Protocol: "mcp", Unit: "files"}}
-	s.addRequest(0, 0, "initialize", `"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"editor","version":"3.2.0"}`)
-	s.addMessage(90, frame.U2C, `"id":0,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"files","version":"1.4.0"}}`)
-	s.addMessage(95, frame.C2U, `"method":"notifications/initialized"`)
-	s.addRequest(150, 1, "tools/list", `"cursor":""`)
-	s.addMessage(240, frame.U2C, `"id":1,"result":{"tools":[{"name":"read_file"},{"name":"search"},{"name":"index"}]}`)
-	s.addCall(500, 2, "read_file", `"path":"README.md"`)
-	s.addAnswer(620, 2, "# A project")
-	s.addCall(900, 3, "index", `"path":"src"`)
-	s.parts(3, "%d files", every(1000, 2500, 90)...)
-	s.addCall(1300, 4, "search", `"text":"next"`)
-	s.parts(4, "%d matches", every(1400, 1900, 130)...)
-	s.addAnswer(2000, 4, "17 matches")
-	s.addCancel(2500, 3) // Esc
-	s.parts(3, "%d files", every(2600, 4200, 110)...)
-	s.addCall(3000, 5, "read_file", `"path":"src/main.go"`)
-	s.addAnswer(3150, 5, "package main")
-	s.addAnswer(4300, 3, "812 files")
-	slices.SortStableFunc(s.list, func(a, b capture.Record) int { return a.Time.Compare(b.Time) })
-	return s
+// recorded is the session of the film.
+func recorded() (*script, error) {
+	in, err := pcapng.NewReader(bytes.NewReader(turn), 0)
+	if err != nil {
+		return nil, err
+	}
+	s := &script{session: *in.Session(), joins: true}
+	for later := time.Duration(0); ; {
+		var r capture.Record
+		if err := in.Next(&r); err == io.EOF {
+			return s, nil
+		} else if err != nil {
+			return nil, err
+		}
+		r = r.Clone()
+		if later == 0 {
+			later = begun.Sub(r.Time)
+		}
+		r.Time = r.Time.Add(later) // what is past does not age
+		s.list = append(s.list, r)
+	}
 }
 
 // until is the session as it was at a time.
@@ -73,7 +78,7 @@ func (s *script) until(now time.Time) *script {
 	if n < 0 {
 		n = len(s.list)
 	}
-	return &script{session: s.session, list: s.list[:n]}
+	return &script{session: s.session, joins: s.joins, list: s.list[:n]}
 }
 
 // A film is the lines that each row shows, and from when on.

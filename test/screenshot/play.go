@@ -19,6 +19,7 @@ type script struct {
 	session capture.Session
 	list    []capture.Record
 	next    int
+	joins   bool // its connections are the wires of an agent
 }
 
 // Session says which protocol is spoken.
@@ -77,7 +78,7 @@ func every(from, to, step int) (list []int) {
 }
 
 // play returns a session with everything that lanes can show.
-func play() capture.Reader {
+func play() *script {
 	s := &script{session: capture.Session{Created: begun, Framing: "line", Protocol: "mcp", Unit: "research-agent"}}
 	s.addRequest(0, 0, "initialize", `"protocolVersion":"2025-06-18","capabilities":{"sampling":{}},"clientInfo":{"name":"desk","version":"2.1.0"}`)
 	s.addMessage(62, frame.U2C, `"id":0,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"research-agent","version":"1.4.0"}}`)
