@@ -58,16 +58,16 @@ func (a *agent) serveLines() error {
 		}
 		switch r.Method {
 		case "initialize":
-			a.answer(r.ID, `{"protocolVersion":1,"agentCapabilities":{},"agentInfo":{"name":"demo","version":"1.0"}}`)
+			a.answerEditor(r.ID, `{"protocolVersion":1,"agentCapabilities":{},"agentInfo":{"name":"demo","version":"1.0"}}`)
 		case "session/new":
-			a.answer(r.ID, `{"sessionId":"s1"}`)
+			a.answerEditor(r.ID, `{"sessionId":"s1"}`)
 		case "session/prompt":
 			a.work.Go(func() {
 				reason := "end_turn"
 				if err := a.turn(turn, mcp, r.Params.Prompt[0].Text); err != nil {
 					reason = "cancelled"
 				}
-				a.answer(r.ID, fmt.Sprintf(`{"stopReason":%q}`, reason))
+				a.answerEditor(r.ID, fmt.Sprintf(`{"stopReason":%q}`, reason))
 			})
 		case "session/cancel":
 			cancel()
@@ -76,17 +76,17 @@ func (a *agent) serveLines() error {
 	return lines.Err()
 }
 
-func (a *agent) answer(id json.RawMessage, result string) {
-	a.send(`{"jsonrpc":"2.0","id":%s,"result":%s}`, id, result)
+func (a *agent) answerEditor(id json.RawMessage, result string) {
+	a.sendLine(`{"jsonrpc":"2.0","id":%s,"result":%s}`, id, result)
 }
 
-func (a *agent) send(format string, args ...any) {
+func (a *agent) sendLine(format string, args ...any) {
 	a.write.Lock()
 	defer a.write.Unlock()
 	fmt.Fprintf(a.conn, format+"\n", args...) //nolint:errcheck // the reader notices an editor that has left
 }
 
-// A chat is a conversation in OpenAI's format.
+// A message is a part of a conversation in OpenAI's format.
 type message struct {
 	Role       string     `json:"role"`
 	Content    string     `json:"content"`
@@ -112,7 +112,7 @@ func (a *agent) turn(ctx context.Context, mcp *client.RPC, prompt string) error 
 	chat := []message{{Role: "user", Content: prompt}}
 	for n := 1; ; n++ {
 		a.caption(map[int]string{1: "The agent asks the model. Its answer streams: each tick is a piece of text.", 2: "The results go back to the model, which asks for one tool more."}[n])
-		said, err := a.ask(ctx, chat)
+		said, err := a.askModel(ctx, chat)
 		if err != nil || len(said.ToolCalls) == 0 {
 			return err
 		}
@@ -126,7 +126,7 @@ func (a *agent) turn(ctx context.Context, mcp *client.RPC, prompt string) error 
 		results := make([]message, len(said.ToolCalls))
 		for i, call := range said.ToolCalls {
 			calls.Go(func() (err error) {
-				results[i], err = a.call(ctx, mcp, &call)
+				results[i], err = a.callTool(ctx, mcp, &call)
 				return err
 			})
 		}
@@ -140,9 +140,9 @@ func (a *agent) turn(ctx context.Context, mcp *client.RPC, prompt string) error 
 	}
 }
 
-// call calls a tool. The user presses Esc at the fourth report of the slow one.
-func (a *agent) call(ctx context.Context, mcp *client.RPC, call *toolCall) (message, error) {
-	a.send(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"tool_call","toolCallId":%q,"title":%q,"kind":"search","status":"in_progress"}}}`, call.ID, call.Function.Name)
+// callTool calls a tool. The user presses Esc at the fourth report of the slow one.
+func (a *agent) callTool(ctx context.Context, mcp *client.RPC, call *toolCall) (message, error) {
+	a.sendLine(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"tool_call","toolCallId":%q,"title":%q,"kind":"search","status":"in_progress"}}}`, call.ID, call.Function.Name)
 	reports, result := 0, ""
 	params := fmt.Appendf(nil, `{"name":%q,"arguments":%s,"_meta":{"progressToken":%q}}`, call.Function.Name, call.Function.Arguments, call.ID)
 	err := mcp.Call("tools/call", params)(ctx, func(p client.Part) {
@@ -156,8 +156,8 @@ func (a *agent) call(ctx context.Context, mcp *client.RPC, call *toolCall) (mess
 	return message{Role: "tool", Content: result, ToolCallID: call.ID}, err
 }
 
-// ask asks the model for a streamed answer, and passes it on to the editor.
-func (a *agent) ask(ctx context.Context, chat []message) (*message, error) {
+// askModel asks the model for a streamed answer, and passes it on to the editor.
+func (a *agent) askModel(ctx context.Context, chat []message) (*message, error) {
 	body, err := json.Marshal(map[string]any{
 		"model": "small", "stream": true, "stream_options": map[string]bool{"include_usage": true}, "messages": chat, "tools": json.RawMessage(offered),
 	})
@@ -203,7 +203,7 @@ func (a *agent) ask(ctx context.Context, chat []message) (*message, error) {
 				}
 			}
 			if c.Delta.Content != "" {
-				a.send(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":%s}}}}`, jsonText(c.Delta.Content))
+				a.sendLine(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":%s}}}}`, jsonText(c.Delta.Content))
 			}
 		}
 	}
