@@ -1,6 +1,7 @@
 package test
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -100,7 +101,7 @@ func testDocument(t *testing.T, name string) {
 
 // checkout copies the files of a checkout that documents and scripts use into a folder.
 func checkout(dir string) error {
-	return os.CopyFS(filepath.Join(dir, "contrib"), os.DirFS("../contrib"))
+	return errors.Join(os.CopyFS(filepath.Join(dir, "contrib"), os.DirFS("../contrib")), os.CopyFS(filepath.Join(dir, "test/testdata/runs"), os.DirFS("testdata/runs")))
 }
 
 // transcript turns a block into a script. Standard output and standard error of a command
