@@ -5,8 +5,12 @@ import (
 	"github.com/wirectl/wirectl/protocol"
 )
 
-// Charge sets the cost of calls, and by which price it is. Band is that of their inputs.
+// Charge sets the cost of calls, and by which price it is. Band is that of their inputs. A list price does not
+// hold for a usage apart, nor if it has no price for what the cache keeps for an hour.
 func Charge(u *protocol.Usage, price prices.Price, band int64) {
+	if price.Date != "" && (u.Apart || u.Kept > 0 && price.At(band).Write1h == nil) {
+		return
+	}
 	u.Cost = price.Micros(TokensOf(*u), band)
 	if u.Listed, u.Priced = 0, u.Cost; price.Date != "" {
 		u.Listed, u.Priced = u.Cost, 0

@@ -267,12 +267,23 @@ func ReadUsage(api API, usage []byte) (u Usage) {
 					u.Cached = max(u.Cached, count(s.Value()))
 				case "cache_write_tokens":
 					written = count(s.Value())
+				case "audio_tokens":
+					u.Apart = count(s.Value()) > 0 || u.Apart
 				}
 			}
+		case "promptTokensDetails", "candidatesTokensDetails", "cacheTokensDetails":
+			for ok := s.Array(); ok && s.Elem(); {
+				u.Apart = string(word(member(s.Value(), "modality"))) == "AUDIO" || u.Apart
+			}
+		case "service_tier", "serviceTier", "trafficType", "speed", "inference_geo":
+			u.Apart = !IsUsual(s.Value()) || u.Apart
 		case "completion_tokens_details", "output_tokens_details":
 			for ok := s.Object(); ok && s.Next(); {
-				if string(s.Key()) == "reasoning_tokens" {
+				switch string(s.Key()) {
+				case "reasoning_tokens":
 					u.Thinking = count(s.Value())
+				case "audio_tokens":
+					u.Apart = count(s.Value()) > 0 || u.Apart
 				}
 			}
 		case "iterations":
@@ -299,6 +310,15 @@ func ReadUsage(api API, usage []byte) (u Usage) {
 		}
 	}
 	return u
+}
+
+// IsUsual reports whether a tier of service, a speed or a place, as an answer tells it, has the usual price.
+func IsUsual(token []byte) bool {
+	switch string(bare(token)) {
+	case "", "null", "default", "standard", "auto", "ON_DEMAND", "global", "not_available":
+		return true
+	}
+	return false
 }
 
 // A Reply is what an answer says besides its content.

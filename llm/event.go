@@ -21,6 +21,7 @@ type Event struct {
 	Message      []byte // and its text, or that of a finish
 	Text         []byte // the last text, or piece of arguments
 	Tool         []byte // the name of the last tool call
+	Tier         []byte // of service
 	Asks         []byte // the name of the member that makes it a request
 	Failed       bool   // the error is that of the event, rather than of a response in it
 	Brings       bool   // it has text or a tool call
@@ -105,6 +106,8 @@ func (e *Event) member(s *jsonscan.Scanner, top bool) {
 		if usage := s.NotNull(); usage != nil {
 			e.Usage = usage
 		}
+	case "service_tier":
+		e.Tier = s.Value()
 	case "x_groq":
 		if usage := member(s.Value(), "usage"); usage != nil {
 			e.Usage = usage

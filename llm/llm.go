@@ -141,14 +141,18 @@ func (c *ToolCall) text() json.RawMessage {
 }
 
 // Usage counts tokens. Input includes cached and written tokens, and Output the tokens of
-// reasoning. Kept are the written tokens that the cache keeps for an hour.
-type Usage struct{ Input, Output, Cached, Thinking, Written, Kept int64 }
+// reasoning. Kept are the written tokens that the cache keeps for an hour. Apart means that they do not have
+// the usual price of the model: for another tier of service, speed or place, or for audio.
+type Usage struct {
+	Input, Output, Cached, Thinking, Written, Kept int64
+	Apart                                          bool
+}
 
 // add raises the counts to those of u: in a stream, counts are cumulative.
 func (k *Usage) add(u Usage) {
 	k.Input, k.Output = max(k.Input, u.Input), max(k.Output, u.Output)
 	k.Cached, k.Thinking, k.Written = max(k.Cached, u.Cached), max(k.Thinking, u.Thinking), max(k.Written, u.Written)
-	k.Kept = max(k.Kept, u.Kept)
+	k.Kept, k.Apart = max(k.Kept, u.Kept), k.Apart || u.Apart
 }
 
 // An Answer is what a model answered.

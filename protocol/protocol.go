@@ -218,6 +218,8 @@ type Usage struct {
 	Written, Kept int64
 	// Listed is the part of the cost by list prices, and Priced that by the user's. The rest is reported.
 	Listed, Priced int64
+	// Apart means that list prices do not hold: for another tier of service, speed or place, or for audio.
+	Apart bool
 
 	Perhaps Tokens
 }
@@ -245,7 +247,7 @@ const (
 func (u Usage) Plus(v Usage) Usage {
 	return Usage{
 		u.Input + v.Input, u.Cached + v.Cached, u.Output + v.Output, u.Cost + v.Cost,
-		u.Written + v.Written, u.Kept + v.Kept, u.Listed + v.Listed, u.Priced + v.Priced,
+		u.Written + v.Written, u.Kept + v.Kept, u.Listed + v.Listed, u.Priced + v.Priced, u.Apart || v.Apart,
 		Tokens{u.Perhaps.Input + v.Perhaps.Input, u.Perhaps.Cached + v.Perhaps.Cached, u.Perhaps.Output + v.Perhaps.Output},
 	}
 }
@@ -254,7 +256,7 @@ func (u Usage) Plus(v Usage) Usage {
 func (u Usage) Minus(v Usage) Usage {
 	return Usage{
 		Input: max(0, u.Input-v.Input), Cached: max(0, u.Cached-v.Cached), Output: max(0, u.Output-v.Output), Cost: max(0, u.Cost-v.Cost),
-		Written: max(0, u.Written-v.Written), Kept: max(0, u.Kept-v.Kept), Listed: max(0, u.Listed-v.Listed), Priced: max(0, u.Priced-v.Priced),
+		Written: max(0, u.Written-v.Written), Kept: max(0, u.Kept-v.Kept), Listed: max(0, u.Listed-v.Listed), Priced: max(0, u.Priced-v.Priced), Apart: u.Apart,
 	}
 }
 

@@ -31,6 +31,7 @@ type Place struct {
 type Of struct {
 	Model string
 	Band  int64
+	Apart bool // as in [protocol.Usage]
 }
 
 // A Tally counts what a session has, as a list of its calls has it, without its texts.
@@ -76,7 +77,7 @@ func (t *Tally) Add(e *agentlog.Event) {
 		if t.Usage == nil {
 			t.Usage = map[Of]protocol.Usage{}
 		}
-		of := Of{e.Model, prices.Band(e.Usage.Input)}
+		of := Of{e.Model, prices.Band(e.Usage.Input), e.Usage.Apart}
 		if _, known := t.Usage[of]; !known && len(t.Usage) >= maxModels {
 			of.Model = ""
 		}

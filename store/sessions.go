@@ -211,7 +211,7 @@ func (k *Kept) countRun(ctx context.Context, q *KeptQuery) error {
 	}
 	k.Prompt, k.Frames, k.Calls, k.Failures, k.Findings = c.Prompt, c.Frames, c.Calls, c.Failures, c.Findings
 	for _, m := range c.Models {
-		u := protocol.Usage{Input: m.Input, Cached: m.Cached, Written: m.Written, Kept: m.Kept, Output: m.Output, Cost: m.Cost}
+		u := protocol.Usage{Input: m.Input, Cached: m.Cached, Written: m.Written, Kept: m.Kept, Output: m.Output, Cost: m.Cost, Apart: m.Apart}
 		k.spend(q, m.Model, u, m.Band)
 	}
 	return nil
@@ -231,8 +231,10 @@ func CostOf(list []Kept) string {
 	var all stats.Priced
 	unpriced := 0
 	for _, k := range list {
-		if all.Include(k.Cost); k.Cost.Cost == 0 && k.Usage.Input+k.Usage.Output > 0 {
+		if k.Cost.Cost == 0 && k.Usage.Input+k.Usage.Output > 0 {
 			unpriced++
+		} else {
+			all.Include(k.Cost)
 		}
 	}
 	text := fmt.Sprintf("%s in all", render.Dollars(int64(all.Cost)))
@@ -249,6 +251,7 @@ func CostOf(list []Kept) string {
 type ofModel struct {
 	model string
 	band  int64
+	apart bool
 }
 
 // CountRun reads a run that has ended, and writes its counts beside it. Tokens are those of the wires to
@@ -266,7 +269,7 @@ func CountRun(ctx context.Context, r *history.Run) error {
 		if c.Calls++; call.Outcome.Failed() && join.Counts(call) {
 			c.Failures++
 		}
-		of := ofModel{call.Model, prices.Band(call.Usage.Input)}
+		of := ofModel{call.Model, prices.Band(call.Usage.Input), call.Usage.Apart}
 		switch {
 		case call.Usage == protocol.Usage{}:
 		case run.Wire(call.Conn) == "model":
@@ -304,7 +307,7 @@ func CountRun(ctx context.Context, r *history.Run) error {
 	}
 	for of, u := range models {
 		c.Models = append(c.Models, history.ModelUsage{
-			Model: of.model, Band: of.band, Input: u.Input, Cached: u.Cached, Written: u.Written, Kept: u.Kept, Output: u.Output, Cost: u.Cost,
+			Model: of.model, Band: of.band, Input: u.Input, Cached: u.Cached, Written: u.Written, Kept: u.Kept, Output: u.Output, Cost: u.Cost, Apart: of.apart,
 		})
 	}
 	slices.SortFunc(c.Models, func(a, b history.ModelUsage) int {

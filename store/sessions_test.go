@@ -252,7 +252,7 @@ func TestKeptRuns(t *testing.T) {
 		}
 		return lines
 	}
-	claude, codex := "run:c1a0de claude /home/user/project 14 0 {60 0 72 1260 0 0 0 1260 {0 0 0}} true", "run:c0de01 codex /home/user/project 10 0 {60 0 18 96 0 0 0 96 {0 0 0}} true"
+	claude, codex := "run:c1a0de claude /home/user/project 14 0 {60 0 72 1260 0 0 0 1260 false {0 0 0}} true", "run:c0de01 codex /home/user/project 10 0 {60 0 18 96 0 0 0 96 false {0 0 0}} true"
 	for _, tt := range []struct {
 		q    store.KeptQuery
 		want []string

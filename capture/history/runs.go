@@ -79,6 +79,7 @@ type ModelUsage struct {
 	Kept    int64  `json:"kept_tokens,omitempty"`
 	Output  int64  `json:"output_tokens,omitempty"`
 	Cost    int64  `json:"cost_micros,omitempty"`
+	Apart   bool   `json:"apart,omitempty"` // without a list price
 }
 
 // An Event tells that a process of a run starts or ended.

@@ -266,12 +266,13 @@ type Counts struct {
 type ModelUsage struct {
 	Model string `json:",omitempty"`
 	prices.Tokens
-	Band int64 `json:",omitempty"`
+	Band  int64 `json:",omitempty"`
+	Apart bool  `json:",omitempty"` // as in [protocol.Usage]
 }
 
 // Usage returns the tokens.
 func (m *ModelUsage) Usage() protocol.Usage {
-	return protocol.Usage{Input: m.Input, Cached: m.Cached, Written: m.Written, Kept: m.Kept, Output: m.Output}
+	return protocol.Usage{Input: m.Input, Cached: m.Cached, Written: m.Written, Kept: m.Kept, Output: m.Output, Apart: m.Apart}
 }
 
 // Count reads the session and counts. A file that is cut, as while it is written, counts up to there.
@@ -281,7 +282,7 @@ func (t *Transcript) Count() (c Counts, err error) {
 		_, err := t.tally(content, os.DirFS(filepath.Dir(t.File)), &tally)
 		c = Counts{Calls: tally.Calls, Failures: tally.Failures}
 		for of, u := range tally.Usage {
-			c.Models = append(c.Models, ModelUsage{nameOfModel(of.Model), decode.TokensOf(u), of.Band})
+			c.Models = append(c.Models, ModelUsage{nameOfModel(of.Model), decode.TokensOf(u), of.Band, of.Apart})
 		}
 		slices.SortFunc(c.Models, func(a, b ModelUsage) int {
 			return cmp.Or(cmp.Compare(a.Model, b.Model), cmp.Compare(a.Band, b.Band))

@@ -405,10 +405,10 @@ func TestRepeatedOnConnections(t *testing.T) {
 	}
 }
 
-// A call of a model costs what the user says, by the model that answers, however often the
-// answer tells of its usage.
+// A call of a model costs what the user says, or else the list, by the model that answers, however often the
+// answer tells of its usage. The list does not hold for other tiers of service, nor for audio.
 func TestCosts(t *testing.T) {
-	list, err := prices.Parse("p.yaml", []byte("m-1: {input: 2, cached: 1, output: 10}\nc*: {input: 3, output: 15}"))
+	list, err := prices.Parse("p.yaml", []byte("m-1: {input: 2, cached: 1, output: 10}\nc-*: {input: 3, output: 15}"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -423,9 +423,20 @@ func TestCosts(t *testing.T) {
 			event(`{"candidates":[{"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":100,"cachedContentTokenCount":40,"candidatesTokenCount":7},"modelVersion":"m-1"}`), last,
 		}, 60*2 + 40*1 + 7*10},
 		{"whole", []string{post("/v1/messages", `{"model":"c","messages":[]}`), said("200 OK", `{"type":"message","model":"c-1","stop_reason":"end_turn","usage":{"input_tokens":10,"cache_read_input_tokens":5,"output_tokens":2}}`)}, 15*3 + 2*15},
+		{"listed", []string{post("/v1/chat/completions", `{"model":"gpt-5","messages":[]}`), said("200 OK", `{"object":"chat.completion","model":"gpt-5","service_tier":"default","choices":[],"usage":{"prompt_tokens":100}}`)}, 125},
+		{"another tier", []string{post("/v1/chat/completions", `{"model":"gpt-5","messages":[]}`), said("200 OK", `{"object":"chat.completion","model":"gpt-5","service_tier":"flex","choices":[],"usage":{"prompt_tokens":100}}`)}, 0},
+		{"another tier, with a price of the user", []string{post("/v1/chat/completions", `{"model":"m-1","messages":[]}`), said("200 OK", `{"object":"chat.completion","model":"m-1","service_tier":"flex","choices":[],"usage":{"prompt_tokens":100}}`)}, 200},
+		{"in the stream of Responses", []string{
+			post("/v1/responses", `{"model":"gpt-5","input":"a"}`), events,
+			event(`{"type":"response.created","response":{"model":"gpt-5","service_tier":"auto"}}`),
+			event(`{"type":"response.completed","response":{"model":"gpt-5","status":"completed","service_tier":"priority","usage":{"input_tokens":100,"output_tokens":1}}}`), last,
+		}, 0},
+		{"fast", []string{post("/v1/messages", `{"model":"claude-opus-5","messages":[]}`), said("200 OK", `{"type":"message","model":"claude-opus-5","stop_reason":"end_turn","usage":{"input_tokens":10,"speed":"fast","output_tokens":2}}`)}, 0},
+		{"an hour without a price of it", []string{post("/v1/messages", `{"model":"claude-3-opus","messages":[]}`), said("200 OK", `{"type":"message","model":"claude-3-opus","stop_reason":"end_turn","usage":{"input_tokens":10,"cache_creation_input_tokens":5,"cache_creation":{"ephemeral_1h_input_tokens":5},"output_tokens":2}}`)}, 0},
+		{"audio", []string{post("/v1beta/models/m:generateContent", `{"contents":[]}`), said("200 OK", `{"candidates":[{"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":100,"promptTokensDetails":[{"modality":"AUDIO","tokenCount":90}]},"modelVersion":"gemini-2.5-flash"}`)}, 0},
 		{"no price", []string{post("/v1/chat/completions", `{"model":"g","messages":[]}`), said("200 OK", `{"object":"chat.completion","model":"g","choices":[],"usage":{"prompt_tokens":10}}`)}, 0},
 	} {
-		ts := follow(t, over(test.wire...), func(cfg *decode.Config) { cfg.Prices = prices.Book{User: list} })
+		ts := follow(t, over(test.wire...), func(cfg *decode.Config) { cfg.Prices = prices.Book{User: list, Listed: prices.Listed()} })
 		for e := range ts.List[0].Exchanges() {
 			if e.Usage.Cost != test.want || ts.List[0].Stats().Usage.Cost != test.want {
 				t.Errorf("%s: %d, and %d in all, want %d", test.about, e.Usage.Cost, ts.List[0].Stats().Usage.Cost, test.want)

@@ -83,11 +83,17 @@ func (p Price) Check() error {
 	return nil
 }
 
+// At returns the price of calls whose inputs are in a band.
+func (p Price) At(band int64) Price {
+	if a := p.Above; a != nil && band >= a.Tokens {
+		return a.Price
+	}
+	return p
+}
+
 // Micros returns the cost of calls, in millionths of a dollar. Band is that of their inputs.
 func (p Price) Micros(n Tokens, band int64) int64 {
-	if a := p.Above; a != nil && band >= a.Tokens {
-		p = a.Price
-	}
+	p = p.At(band)
 	or := func(price *float64, other float64) float64 {
 		if price != nil {
 			return *price
@@ -137,7 +143,7 @@ var Listed = sync.OnceValue(func() List {
 })
 
 // versionPattern is what may follow the name of a model: its version.
-var versionPattern = regexp.MustCompile(`^models/|([-@]20\d{6}|-20\d\d-\d\d-\d\d|-latest)$`)
+var versionPattern = regexp.MustCompile(`^models/|(-20\d{6}|-20\d\d-\d\d-\d\d|-latest)$`)
 
 // A Book has the prices of the user, and those that are built in.
 type Book struct {

@@ -99,8 +99,10 @@ func TestBook(t *testing.T) {
 	}
 	book := prices.Book{User: user, Listed: prices.Listed()}
 	for model, want := range map[string]float64{
-		"claude-sonnet-4-5": 3, "claude-sonnet-4-5-20250929": 3, "claude-sonnet-4-5@20250929": 3, "models/gemini-2.5-pro": 1.25,
+		"claude-sonnet-4-5": 3, "claude-sonnet-4-5-20250929": 3, "models/gemini-2.5-pro": 1.25,
 		"gpt-4o-2024-08-06": 2.5, "gpt-4o-2024-05-13": 5, "gpt-4o-audio-preview": 0, "claude-sonnet-4-5-fast": 0, "claude-opus-4-1": 7,
+		// Other providers, and models of one's own, have other prices.
+		"claude-sonnet-4-5@20250929": 0, "us.anthropic.claude-sonnet-4-5-20250929-v1:0": 0, "anthropic/claude-sonnet-4-5": 0, "ft:gpt-4o-mini-2024-07-18:acme::9x": 0,
 	} {
 		price, ok := book.Of(model)
 		if ok != (want > 0) || price.Input != want || (price.Date == "") != (want == 7 || want == 0) {

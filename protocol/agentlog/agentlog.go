@@ -9,6 +9,7 @@ import (
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/jsonscan"
+	"github.com/wirectl/wirectl/llm"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/internal/jsonwalk"
 )
@@ -114,6 +115,9 @@ func (e *Event) Append(dst []byte) []byte {
 	number("written_tokens", e.Usage.Written)
 	number("kept_tokens", e.Usage.Kept)
 	number("output_tokens", e.Usage.Output)
+	if e.Usage.Apart {
+		dst = append(dst, `,"apart":true`...)
+	}
 	number("full_size", e.FullSize)
 	for i, id := range e.Unanswered {
 		if i == 0 {
@@ -129,6 +133,11 @@ func (e *Event) Append(dst []byte) []byte {
 	raw("arguments", e.Arguments)
 	raw("text", e.Text)
 	return append(dst, '}')
+}
+
+// IsUsual reports whether a tier of service, a speed and a place have the usual price.
+func IsUsual(words ...string) bool {
+	return !slices.ContainsFunc(words, func(w string) bool { return !llm.IsUsual([]byte(w)) })
 }
 
 // Dir returns the direction in which an event of a type goes. The controller is the user, or the agent
@@ -161,6 +170,7 @@ type line struct {
 	written    int64  `at:"written_tokens"`
 	kept       int64  `at:"kept_tokens"`
 	output     int64  `at:"output_tokens"`
+	apart      bool   `at:"apart,true"`
 	text       []byte `at:"arguments text"`
 }
 
@@ -182,7 +192,7 @@ func Read(payload []byte) (e Event, ok bool) {
 	return Event{
 		Type: string(l.kind), Turn: string(l.turn), ID: string(l.id), Of: string(l.of), Outcome: string(l.outcome),
 		Model: string(l.model), Begins: l.begins, Text: l.text,
-		Usage: protocol.Usage{Input: l.input, Cached: l.cached, Written: l.written, Kept: l.kept, Output: l.output},
+		Usage: protocol.Usage{Input: l.input, Cached: l.cached, Written: l.written, Kept: l.kept, Output: l.output, Apart: l.apart},
 	}, true
 }
 
@@ -206,7 +216,7 @@ func (l *line) interpret(m *protocol.Message) {
 	case Answer:
 		m.Phase, m.Ref, m.Empty = protocol.Part, turn, true
 		m.Model, m.StopReason = l.model, l.stopReason
-		m.Usage = protocol.Usage{Input: l.input, Cached: l.cached, Written: l.written, Kept: l.kept, Output: l.output}
+		m.Usage = protocol.Usage{Input: l.input, Cached: l.cached, Written: l.written, Kept: l.kept, Output: l.output, Apart: l.apart}
 		if l.begins {
 			m.Count = 1
 		}

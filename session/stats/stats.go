@@ -82,6 +82,7 @@ type Priced struct {
 
 	listed, priced int64
 	from, to       string // the dates of list prices
+	unpriced       bool   // there are tokens without a cost
 }
 
 // Spend adds the cost of a usage of a model.
@@ -98,6 +99,7 @@ func (p *Priced) Include(q Priced) {
 	p.Cost += q.Cost
 	p.listed += q.listed
 	p.priced += q.priced
+	p.unpriced = p.unpriced || q.unpriced
 	if q.from != "" && (p.from == "" || q.from < p.from) {
 		p.from = q.from
 	}
@@ -105,8 +107,9 @@ func (p *Priced) Include(q Priced) {
 	p.By = p.by()
 }
 
-// date notes the date of the list price of a model.
+// date notes the date of the list price of a model, and whether some of its tokens have no price.
 func (p *Priced) date(u protocol.Usage, model string) {
+	p.unpriced = p.unpriced || u.Input+u.Output > 0 && (u.Cost == 0 || u.Apart && u.Listed > 0)
 	if price, _ := (prices.Book{Listed: prices.Listed()}).Of(model); u.Listed > 0 && price.Date != "" {
 		if p.from == "" || price.Date < p.from {
 			p.from = price.Date
@@ -133,7 +136,7 @@ func (p *Priced) by() string {
 	case p.priced > 0:
 		by = "your prices"
 	}
-	if n := p.listed + p.priced; n > 0 && (n < all || p.listed > 0 && p.priced > 0) {
+	if n := p.listed + p.priced; p.unpriced || n > 0 && (n < all || p.listed > 0 && p.priced > 0) {
 		by = "in part " + by
 	}
 	return by

@@ -112,13 +112,13 @@ func (a attributes) number(keys ...string) int64 {
 // usage returns the tokens of an answer. Those of Claude Code leave the cache out of the input.
 func (a attributes) usage() protocol.Usage {
 	if a.get("input_tokens", "output_tokens") != nil {
-		cached := a.number("cache_read_tokens")
-		return protocol.Usage{Input: a.number("input_tokens") + a.number("cache_creation_tokens") + cached, Cached: cached, Output: a.number("output_tokens")}
+		cached, written := a.number("cache_read_tokens"), a.number("cache_creation_tokens")
+		return protocol.Usage{Input: a.number("input_tokens") + written + cached, Cached: cached, Written: written, Output: a.number("output_tokens")}
 	}
 	return protocol.Usage{
 		Input:  a.number(string(otlp.InputTokens), "gen_ai.usage.prompt_tokens"),
 		Output: a.number(string(otlp.OutputTokens), "gen_ai.usage.completion_tokens"),
-		Cached: a.number(string(otlp.CacheReadTokens)),
+		Cached: a.number(string(otlp.CacheReadTokens)), Written: a.number(string(otlp.CacheWriteTokens)),
 	}
 }
 

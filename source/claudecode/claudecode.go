@@ -88,6 +88,10 @@ type message struct {
 		} `json:"cache_creation"`
 		Cached int64 `json:"cache_read_input_tokens"`
 		Output int64 `json:"output_tokens"`
+
+		Tier  string `json:"service_tier"`
+		Speed string `json:"speed"`
+		Geo   string `json:"inference_geo"`
 	} `json:"usage"`
 }
 
@@ -557,6 +561,7 @@ func (r *reader) assistant(l *lane, rec *record, at time.Time) {
 	}
 	if u := m.Usage; u != nil && m.Model != synthetic {
 		total := protocol.Usage{Input: max(0, u.Input) + max(0, u.Written) + max(0, u.Cached), Cached: max(0, u.Cached), Written: max(0, u.Written), Kept: max(0, u.Kept.Hour), Output: max(0, u.Output)}
+		total.Apart = !agentlog.IsUsual(u.Tier, u.Speed, u.Geo)
 		e.Usage, e.Begins = r.file.Seen.Growth([]byte(e.ID), total)
 		if e.Begins = e.Begins && total != (protocol.Usage{}); e.Begins && m.StopReason == "" {
 			r.lower++

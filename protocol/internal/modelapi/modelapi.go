@@ -14,7 +14,7 @@ import (
 // ReadUsage reads a usage of an API. Input includes cached tokens, and output reasoning.
 func ReadUsage(api llm.API, usage []byte) protocol.Usage {
 	u := llm.ReadUsage(api, usage)
-	return protocol.Usage{Input: u.Input, Cached: u.Cached, Output: u.Output, Written: u.Written, Kept: u.Kept}
+	return protocol.Usage{Input: u.Input, Cached: u.Cached, Output: u.Output, Written: u.Written, Kept: u.Kept, Apart: u.Apart}
 }
 
 // Rules returns the rules of an API over HTTP; final says how a stream ends. An exchange is a
@@ -119,7 +119,10 @@ func FailIfBroken(e *llm.Event, m *protocol.Message) {
 // Tell sets the members of m that an event has in any API.
 func Tell(e *llm.Event, m *protocol.Message) {
 	m.Model, m.Text, m.Label, m.StopReason = jsonwalk.Word(e.Model), jsonwalk.Word(e.Text), jsonwalk.Word(e.Tool), jsonwalk.Word(e.Stop)
-	if m.Usage = ReadUsage(e.API, e.Usage); len(m.StopReason) > 0 && m.Label == nil {
+	if m.Usage = ReadUsage(e.API, e.Usage); m.Usage != (protocol.Usage{}) && !llm.IsUsual(e.Tier) {
+		m.Usage.Apart = true
+	}
+	if len(m.StopReason) > 0 && m.Label == nil {
 		m.Label = m.StopReason
 	}
 }
