@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -125,6 +126,8 @@ var pinChangeColumns = []table.Column[contract.Change]{
 	{Name: "class", Title: "CLASS", Value: func(d *contract.Change) any { return string(d.Class) }},
 	{Name: "tool", Value: func(d *contract.Change) any { return d.Item }},
 	{Name: "change", Title: "CHANGE", Value: func(d *contract.Change) any { return d.Text }},
+	{Name: "before", Value: func(d *contract.Change) any { return json.RawMessage(d.A) }},
+	{Name: "after", Value: func(d *contract.Change) any { return json.RawMessage(d.B) }},
 }
 
 // diffPin prints what a server has offered instead of its pin.

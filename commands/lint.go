@@ -8,6 +8,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/track"
 	"github.com/wirectl/wirectl/internal/cmdline"
@@ -109,8 +111,15 @@ func lintOne(inv *invocation, c *cli.Context, name string, cfg decode.Config, te
 	}
 	known := false // some of it is of a protocol with rules
 	add, safety := messages(check.AddMessage), new(lint.Safety)
+	var drifts lint.Drifts
+	cfg.Note = func(before int64, rec *capture.Record) {
+		if n, ok := tap.ParseNote(rec); ok && n.Tap == tap.Drift {
+			drifts.AddNote(before, rec.Conn, n.Changes, n.Pin)
+		}
+	}
 	result, last, err := trackSession(inv, c, name, cfg, &ts, func(it *decode.Item) error {
 		known = known || hasCalls(it)
+		drifts.AddFrame(it.Seq, it.Frame.Conn, &it.Message)
 		safety.AddFrame(it.Seq, all.Of(it.Protocol), it.Frame, &it.Message, it.Payload, ts.Wires[[2]int{it.Frame.Conn}])
 		return add(it)
 	})
@@ -120,6 +129,7 @@ func lintOne(inv *invocation, c *cli.Context, name string, cfg decode.Config, te
 	}
 	s.AddCheck(check, ts.Timed)
 	s.AddSafety(safety)
+	s.AddDrifts(&drifts)
 	log.Finish(last)
 	s.AddRun(list, ts.Wires)
 	if err == nil && len(s.Findings) == 0 {

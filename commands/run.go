@@ -36,6 +36,7 @@ func runCommand(inv *invocation) *cli.Command {
 			&cli.StringSliceFlag{Name: "hosts", Usage: "also open connections to `HOST[:PORT]`, which may have * in it; repeatable, or separated by commas"},
 			&cli.BoolFlag{Name: "base-url", Usage: "move the base URLs of model APIs to a relay, for programs that use no proxy"},
 			&cli.BoolFlag{Name: "linger", Usage: "keep the proxy for processes that the agent leaves, until they end"},
+			pinFlag(),
 			&cli.StringFlag{Name: "hub", Usage: "also send the run to the hub at `URL`; WIRECTL_HUB alone sends nothing"},
 			&cli.StringFlag{Name: "hub-level", Value: string(history.Metadata), Usage: "send only metadata, or everything except known secrets: metadata, full"},
 			quietFlag(),
@@ -58,6 +59,8 @@ func runAgent(inv *invocation, c *cli.Context) error {
 		return usagef("name an agent, such as claude, or -- and a command")
 	case !slices.Contains(agent.Levels, level):
 		return usagef("invalid --record %q: want full, metadata or none", level)
+	case level == agent.None && pinMode(c) != "":
+		return usagef("--pin needs a record: leave out --record none")
 	}
 	send, err := sendsRun(inv, c)
 	if err != nil {
@@ -70,7 +73,7 @@ func runAgent(inv *invocation, c *cli.Context) error {
 	}
 	status, err := agent.Run(c.Context, agent.Options{
 		Command: command, Level: level, Hosts: cmdline.ListOf(c, "hosts"), BaseURL: c.Bool("base-url"), Linger: c.Bool("linger"),
-		Quiet: c.Bool("quiet"), Getenv: inv.Getenv, Environ: os.Environ(), Stdin: inv.Stdin, Stdout: inv.Stdout, Stderr: inv.Stderr,
+		Quiet: c.Bool("quiet"), Pin: pinMode(c), Getenv: inv.Getenv, Environ: os.Environ(), Stdin: inv.Stdin, Stdout: inv.Stdout, Stderr: inv.Stderr,
 		Signals: signals, Version: buildVersion(), Send: send,
 	})
 	if status != statusOK {

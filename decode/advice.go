@@ -209,7 +209,9 @@ func Remarks(tell func(seq int64, text string)) func(seq int64, rec *capture.Rec
 			return // for views
 		}
 		text := string(rec.Text)
-		if n, ofTap := tap.ParseNote(rec); ofTap {
+		if n, ofTap := tap.ParseNote(rec); ofTap && n.Tap == tap.Drift {
+			text = n.Text()
+		} else if ofTap {
 			if n.Lost == 0 {
 				return
 			}

@@ -3,6 +3,7 @@ package tap
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 	"time"
 
 	"github.com/wirectl/wirectl/capture"
@@ -68,6 +69,15 @@ type Note struct {
 
 	Pin     string   `json:"pin,omitempty"`
 	Changes []string `json:"changes,omitempty"`
+}
+
+// Text describes a [Drift].
+func (n Note) Text() string {
+	text := "the tools differ from pin " + n.Pin
+	if n.How == Refused {
+		text += ", and the client got an error instead"
+	}
+	return text + ": " + strings.Join(n.Changes, ", ")
 }
 
 // Record returns the note as a record.

@@ -248,6 +248,7 @@ func Address(address string) string {
 		return capture.MaskCommand(address)
 	}
 	u.User, u.Fragment = nil, ""
+	u.RawQuery = strings.Join(slices.DeleteFunc(strings.Split(u.RawQuery, "&"), isOfSession), "&")
 	return capture.MaskCommand(u.String())
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"maps"
 	"slices"
@@ -450,13 +449,4 @@ func (w *Watch) Answer(server string) func(f *frame.Frame) (note *capture.Record
 		}
 		return &d.Note, d.Instead
 	}
-}
-
-// Text describes the note of a change.
-func Text(n tap.Note) string {
-	text := "the tools differ from their pin"
-	if n.How == tap.Refused {
-		text += ", and the answer was replaced by an error"
-	}
-	return fmt.Sprintf("%s: %s", text, strings.Join(n.Changes, ", "))
 }

@@ -442,7 +442,7 @@ func (r *Run) Next(rec *capture.Record) error {
 	p := r.first()
 	*rec = *p.head
 	r.last = p
-	if rec.Conn > 0 || rec.Kind != capture.Note { // a capture of one connection may call it 0
+	if rec.Conn > 0 || rec.Kind != capture.Note || rec.Dir != frame.DirUnknown { // a capture of one connection may call it 0
 		r.number(p, rec)
 	}
 	if rec.Seq = 0; rec.Kind == capture.Frame && !rec.Gap {

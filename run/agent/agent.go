@@ -27,8 +27,10 @@ import (
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/history"
+	"github.com/wirectl/wirectl/decode/pin"
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/protocol/jsonrpc"
 	"github.com/wirectl/wirectl/relay"
 	"github.com/wirectl/wirectl/transport"
 )
@@ -47,6 +49,7 @@ type Options struct {
 	BaseURL bool     // move the addresses of model APIs instead
 	Linger  bool     // keep the proxy while processes remain
 	Quiet   bool     // print nothing at the end
+	Pin     pin.Mode // of the tools of MCP servers
 	// Send, if not nil, sends the record in a folder to a hub until the run has ended.
 	Send func(ctx context.Context, folder string) error
 
@@ -105,8 +108,9 @@ const Variable = "WIRECTL_RUN"
 
 // The files of a private folder.
 const (
-	stateFile = "state.json"
-	hostsFile = "hosts"
+	stateFile  = "state.json"
+	hostsFile  = "hosts"
+	driftsFile = "drifts" // of relays, about pins
 )
 
 // A State is what the processes of a run know of it.
@@ -114,6 +118,8 @@ type State struct {
 	PID    int           `json:"pid"` // of wirectl run
 	Folder string        `json:"folder,omitempty"`
 	Level  history.Level `json:"level"`
+	Pin    pin.Mode      `json:"pin,omitempty"`
+	Pins   string        `json:"pins,omitempty"` // the folder of the pins
 }
 
 // StateOf returns the state of the run that a process belongs to; an error if it belongs to none, or to one
@@ -151,6 +157,9 @@ type running struct {
 	relays   []*loopback
 	isFirst  bool // no other run is recorded
 
+	pins    string   // the folder of the pins
+	drifted []string // what has changed about tools
+
 	unsent error // why a hub lacks a part of the record
 
 	mu    sync.Mutex
@@ -177,6 +186,13 @@ func Run(ctx context.Context, o Options) (int, error) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		return mask(text)
+	}
+	if o.Pin != "" {
+		store, err := pin.Open(o.Getenv)
+		if err != nil {
+			return 1, err
+		}
+		r.pins = store.Dir
 	}
 	if err := r.setUp(ctx); err != nil {
 		return 1, errors.Join(err, r.tearDown(1, ""))
@@ -211,6 +227,7 @@ func (r *running) setUp(ctx context.Context) error {
 	if outer, err := StateOf(r.Getenv); err == nil {
 		r.joined = outer
 		s.Private, s.Folder, s.Level = r.Getenv(Variable), outer.Folder, outer.Level
+		r.Pin, r.pins = cmp.Or(outer.Pin, r.Pin), cmp.Or(outer.Pins, r.pins)
 		if proxy, err := url.Parse(r.Getenv("HTTPS_PROXY")); err == nil {
 			r.token, _ = proxy.User.Password()
 		}
@@ -219,7 +236,15 @@ func (r *running) setUp(ctx context.Context) error {
 	}
 	RemoveLeftovers(r.Getenv)
 	r.startRecord()
-	if err := r.openProxy(); err != nil { // the agent runs as it would alone
+	if r.Pin != "" && s.Folder == "" {
+		if r.Pin == pin.Refuse {
+			return errors.New("--pin=refuse needs a record, and " + strings.Join(r.notes, "; "))
+		}
+		r.remark("the tools of servers, which are pinned only with a record")
+	}
+	if err := r.openProxy(); err != nil && r.Pin == pin.Refuse {
+		return err
+	} else if err != nil { // the agent runs as it would alone
 		r.remark("anything: " + err.Error())
 		s.Env = newEnvironment(r.Environ)
 		return nil //nolint:nilerr // it is a remark
@@ -285,7 +310,7 @@ func (r *running) makePrivate(parent string, ca *authority) (trust map[string]st
 		err = history.Hold(r.lock)
 	}
 	if err == nil {
-		_, err = r.lock.Write(jsonscan.MustMarshal(State{PID: os.Getpid(), Folder: s.Folder, Level: s.Level}))
+		_, err = r.lock.Write(jsonscan.MustMarshal(State{PID: os.Getpid(), Folder: s.Folder, Level: s.Level, Pin: r.Pin, Pins: r.pins}))
 	}
 	if err == nil {
 		trust, unset, err = ca.trust(s.Private, r.Getenv)
@@ -337,7 +362,7 @@ func (r *running) startRecord() {
 	})
 	if err == nil {
 		session := capture.Session{Created: time.Now(), Controller: s.Name, Unit: "model APIs"}
-		if r.recorder, err = Record(w.Folder(), "model.pcapng", session, s.Level, r.remark, r.token); err != nil {
+		if r.recorder, err = Record(w.Folder(), "model.pcapng", session, s.Level, r.remark, r.watchOfHTTP(), r.token); err != nil {
 			_ = w.End(1, []string{err.Error()})
 		}
 	}
@@ -347,6 +372,18 @@ func (r *running) startRecord() {
 		return
 	}
 	r.writing, s.Folder = w, w.Folder()
+}
+
+// watchOfHTTP returns the watch of the servers that are reached over HTTP, which only tells; nil for none.
+func (r *running) watchOfHTTP() *pin.Watch {
+	if r.Pin == "" {
+		return nil
+	}
+	return pin.NewWatch(&pin.Store{Dir: r.pins}, pin.Warn, jsonrpc.MCP, func(text string) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.drifted = append(r.drifted, text)
+	})
 }
 
 // hosts are those that the run opens.
@@ -387,7 +424,9 @@ func (r *running) prepare(ctx context.Context) error {
 		}
 	}
 	for _, hook := range Hooks {
-		if err := hook(ctx, s); err != nil { // what it does last is to change the setup
+		if err := hook(ctx, s); err != nil && r.Pin == pin.Refuse {
+			return err
+		} else if err != nil { // what it does last is to change the setup
 			r.remark("MCP servers over stdio, shell commands: " + err.Error())
 		}
 	}
@@ -519,7 +558,7 @@ func (r *running) driven(ctx context.Context) (status int, signal string, err er
 	if r.joined != nil {
 		name = fmt.Sprintf("agent-%d.pcapng", os.Getpid())
 	}
-	rec, err := Record(s.Folder, name, capture.Session{Created: started, Controller: "driver", Unit: s.Name}, s.Level, r.remark, r.token)
+	rec, err := Record(s.Folder, name, capture.Session{Created: started, Controller: "driver", Unit: s.Name}, s.Level, r.remark, nil, r.token)
 	if err != nil {
 		return 1, "", err
 	}
@@ -624,6 +663,9 @@ func (r *running) tearDown(status int, signal string) error {
 	if r.setup.after != nil {
 		r.setup.after()
 	}
+	if text, failed := os.ReadFile(filepath.Join(r.setup.Private, driftsFile)); failed == nil && r.setup.Private != "" {
+		r.drifted = append(r.drifted, strings.Split(strings.TrimSpace(string(text)), "\n")...)
+	}
 	if r.lock != nil {
 		err = errors.Join(err, r.lock.Close())
 	}
@@ -672,6 +714,10 @@ func (r *running) sum(left []process) {
 		if r.isFirst {
 			text += "; records are in " + filepath.Dir(r.writing.Folder()) + " for 14 days (wirectl sessions rm run:" + r.writing.ID + " deletes this one, sessions off stops recording)"
 		}
+	}
+	slices.Sort(r.drifted)
+	for _, drifted := range slices.Compact(r.drifted) {
+		text += "; " + drifted
 	}
 	if len(r.notes) > 0 {
 		text += "; not seen: " + strings.Join(r.notes, "; ")

@@ -35,7 +35,7 @@ const runToken = "t0ken-of-the-run"
 func newTestProxy(t *testing.T, s *httptest.Server, user map[string]string) (p *proxy, folder string) {
 	t.Helper()
 	folder = t.TempDir()
-	record, err := Record(folder, "model.pcapng", capture.Session{}, history.Full, func(text string) { t.Error(text) }, runToken)
+	record, err := Record(folder, "model.pcapng", capture.Session{}, history.Full, func(text string) { t.Error(text) }, nil, runToken)
 	if err != nil {
 		t.Fatal(err)
 	}

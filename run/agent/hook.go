@@ -20,8 +20,11 @@ import (
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/history"
 	"github.com/wirectl/wirectl/capture/output"
+	"github.com/wirectl/wirectl/decode/pin"
+	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/protocol/jsonrpc"
 	"github.com/wirectl/wirectl/relay"
 	"github.com/wirectl/wirectl/relay/serve"
 	"github.com/wirectl/wirectl/relay/wrap"
@@ -331,19 +334,57 @@ func (k *Hook) relay(argv []string, signals <-chan os.Signal) int {
 	_ = history.AppendEvent(h.Folder, begin) // the server works without a record
 	var sink *relay.Fan
 	quiet := func(string) {}
-	recorder, err := Record(h.Folder, "mcp-"+fileName(name)+"-"+strconv.Itoa(os.Getpid())+".pcapng", capture.Session{Created: time.Now(), Controller: h.Agent, Unit: name}, h.Level, quiet)
+	recorder, err := Record(h.Folder, "mcp-"+fileName(name)+"-"+strconv.Itoa(os.Getpid())+".pcapng", capture.Session{Created: time.Now(), Controller: h.Agent, Unit: name}, h.Level, quiet, nil)
 	if err == nil { // the server works without a record
 		sink = recorder.Sink
 	}
-	exit := k.relayStdio(argv, name, sink, signals)
+	cfg := relay.Config{Sink: sink, Stderr: k.stderr, Grace: transport.DefaultGrace, Signals: signals, Warn: quiet, Alarm: quiet}
+	pinned := k.pin(&cfg, command)
+	exit := k.relayStdio(argv, name, cfg)
+	pinned()
 	h.exited(begin.PID, exit)
 	_ = recorder.Close() // as above
 	return endAs(exit)
 }
 
+// pin has a relay compare the tools of a server with their pin, and returns what to do at its end.
+func (k *Hook) pin(cfg *relay.Config, command []string) (end func()) {
+	h := k.hooks
+	if h.Pin == "" {
+		return func() {}
+	}
+	if k.prefixed {
+		words, plain := splitWords(command[0])
+		if command = []string{"sh", "-c", command[0]}; plain {
+			command = words
+		}
+	}
+	dir, _ := os.Getwd()
+	server := pin.Command(command, dir)
+	w := pin.NewWatch(&pin.Store{Dir: h.Pins}, h.Pin, jsonrpc.MCP, func(text string) {
+		if f, err := os.OpenFile(filepath.Join(h.Private, driftsFile), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600); err == nil {
+			_, _ = io.WriteString(f, strings.ReplaceAll(text, "\n", " ")+"\n") // the record has it, too
+			f.Close()
+		}
+	})
+	if k.server || k.prefixed { // others may speak something else
+		cfg.Framing, cfg.Protocol = frame.Line, jsonrpc.MCP
+	}
+	if h.Pin == pin.Refuse {
+		cfg.Gate = relay.NewGate(relay.GateConfig{Sink: cfg.Sink, Answer: w.Answer(server)})
+		return w.Close
+	}
+	to := func(*capture.Record) {}
+	if cfg.Sink != nil {
+		to = cfg.Sink.Write
+	}
+	cfg.Sink = relay.NewFan(cfg.Warn, w.Writer(server, to))
+	return w.Close
+}
+
 // relayStdio relays between our standard input and output and a command, and returns how the command
 // ended. It prints only what a relay must print: that the command cannot be started.
-func (k *Hook) relayStdio(argv []string, name string, sink *relay.Fan, signals <-chan os.Signal) transport.Exit {
+func (k *Hook) relayStdio(argv []string, name string, cfg relay.Config) transport.Exit {
 	opts := transport.Options{Stdin: k.stdin, Stdout: k.stdout, Grace: transport.DefaultGrace}
 	unit, err := transport.Parse(append([]string{"exec"}, argv...), opts)
 	var stdio transport.Endpoint
@@ -353,10 +394,7 @@ func (k *Hook) relayStdio(argv []string, name string, sink *relay.Fan, signals <
 	if err != nil {
 		return transport.Exit{Status: 126}
 	}
-	quiet := func(string) {}
-	server := serve.Server{Unit: named{unit, name}, Relay: relay.Config{
-		Sink: sink, Stderr: k.stderr, Grace: transport.DefaultGrace, Signals: signals, Warn: quiet, Alarm: quiet,
-	}}
+	server := serve.Server{Unit: named{unit, name}, Relay: cfg}
 	result, err := server.Once(context.Background(), stdio)
 	start := (*transport.StartError)(nil)
 	switch {

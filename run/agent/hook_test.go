@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/history"
 	"github.com/wirectl/wirectl/internal/jsonscan"
 )

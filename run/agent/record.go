@@ -11,6 +11,7 @@ import (
 	"github.com/wirectl/wirectl/capture/history"
 	"github.com/wirectl/wirectl/capture/journal"
 	"github.com/wirectl/wirectl/decode/convert"
+	"github.com/wirectl/wirectl/decode/pin"
 	"github.com/wirectl/wirectl/frame/carrier"
 	"github.com/wirectl/wirectl/relay"
 	relayhttp "github.com/wirectl/wirectl/relay/httpproxy"
@@ -25,14 +26,16 @@ type Recorder struct {
 	recorder *journal.Recorder
 	file     *history.RunCapture
 	taps     *relayhttp.Taps
+	follower *pin.Follower // or nil
 
 	mu     sync.Mutex
 	number int // of connections
 }
 
 // Record begins the capture with that name in the folder of a run. Further secrets may be named, such as
-// the token of the run. It calls warn if recording fails, which ends the recording only.
-func Record(folder, name string, s capture.Session, level history.Level, warn func(text string), secrets ...string) (*Recorder, error) {
+// the token of the run. It calls warn if recording fails, which ends the recording only. Pins, if not nil, sees the
+// connections over HTTP.
+func Record(folder, name string, s capture.Session, level history.Level, warn func(text string), pins *pin.Watch, secrets ...string) (*Recorder, error) {
 	x := Secrets(secrets...)
 	x.Outline = level == history.Metadata
 	s = x.Session(s)
@@ -44,7 +47,12 @@ func Record(folder, name string, s capture.Session, level history.Level, warn fu
 	if r.recorder, err = r.journal.RecordTo(r.file, journal.Config{Label: convert.Labels(nil)}); err != nil {
 		return nil, errors.Join(err, r.file.Close())
 	}
-	r.Sink = relay.NewFan(warn, capture.Redact(r.journal, &s, x))
+	sinks := []capture.Writer{capture.Redact(r.journal, &s, x)}
+	if pins != nil {
+		r.follower = pins.Follow(s, func(note *capture.Record) { r.Sink.Write(note) })
+		sinks = append(sinks, r.follower)
+	}
+	r.Sink = relay.NewFan(warn, sinks...)
 	r.taps = relayhttp.NewTaps(r.Sink.Write, 0)
 	return r, nil
 }
@@ -84,6 +92,9 @@ func (r *Recorder) Close() error {
 		return nil
 	}
 	r.taps.Close()
+	if r.follower != nil {
+		r.follower.Close()
+	}
 	r.journal.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), closing)
 	defer cancel()

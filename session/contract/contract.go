@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/internal/render"
@@ -263,7 +264,24 @@ func verb(a, b []byte) string {
 	case b == nil:
 		return " was removed"
 	}
+	if n := sameStart(a, b) - before; n > 0 && max(len(a), len(b)) > maxValue {
+		return ": …" + render.Shorten(a[n:], maxValue) + " → …" + render.Shorten(b[n:], maxValue)
+	}
 	return ": " + render.Shorten(a, maxValue) + " → " + render.Shorten(b, maxValue)
+}
+
+// before is how many bytes are shown of what is the same before a difference.
+const before = 20
+
+// sameStart returns the length of the text with which both begin, in whole characters.
+func sameStart(a, b []byte) (n int) {
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	for n > before && !utf8.RuneStart(a[n-before]) {
+		n--
+	}
+	return n
 }
 
 // maxValue bounds the values in messages, in bytes, and maxName the names.

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/session/jsondiff"
 )
@@ -230,7 +231,7 @@ func encoded(v any) []byte {
 	if v == nil {
 		return nil
 	}
-	text, _ := json.Marshal(v) // it was decoded from JSON
+	text, _ := jsonscan.Marshal(v) // it was decoded from JSON
 	return text
 }
 

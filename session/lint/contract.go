@@ -196,6 +196,63 @@ func (k *Check) drift(tools []contract.Item, frames []int64) {
 	}
 }
 
+// Drifts are what a record says of tools that differ from pins.
+type Drifts struct {
+	asked map[int][]int64 // the frames that ask for tools, by connection
+	size  int
+	found []drift
+}
+
+type drift struct {
+	session.Finding
+	before int64 // the frame after it
+}
+
+// AddFrame accepts a frame of the session.
+func (d *Drifts) AddFrame(seq int64, conn int, m *protocol.Message) {
+	if string(m.Kind) != contract.Tools.Method || d.size == maxTools {
+		return
+	}
+	if d.asked == nil {
+		d.asked = map[int][]int64{}
+	}
+	d.size++
+	d.asked[conn] = append(d.asked[conn], seq)
+}
+
+// AddNote accepts changes, each after its severity, that are recorded before a frame.
+func (d *Drifts) AddNote(before int64, conn int, changes []string, pin string) {
+	for _, change := range changes {
+		word, text, _ := strings.Cut(change, " ")
+		if severity, ok := severityNamed(word); ok && len(d.found) < maxTools {
+			d.found = append(d.found, drift{session.Finding{
+				Name: "tool-drift", Severity: severity, Conn: conn, Rule: "pin: the tools are those that were pinned",
+				Message: text + "; wirectl baseline diff " + pin + " shows it",
+			}, before})
+		}
+	}
+}
+
+// AddDrifts adds what differs from pins, each change once.
+func (s *Session) AddDrifts(d *Drifts) {
+	told := map[string]bool{}
+	for _, f := range d.found {
+		if told[f.Message] {
+			continue
+		}
+		told[f.Message] = true
+		f.Frames = []int64{}
+		for _, seq := range slices.Backward(d.asked[f.Conn]) {
+			if seq < f.before {
+				f.Frames = []int64{seq}
+				break
+			}
+		}
+		s.Findings = append(s.Findings, f.Finding)
+	}
+	s.sortFindings()
+}
+
 // AddCheck adds the findings of a contract after the whole session has been read.
 func (s *Session) AddCheck(k *Check, timesKnown bool) {
 	k.finish(timesKnown)

@@ -28,7 +28,7 @@ type Policy struct {
 
 // OnlySafety makes the policy report only what may mislead a model or its user.
 func (p *Policy) OnlySafety() {
-	p.only = map[string]bool{}
+	p.only = map[string]bool{"tool-drift": true}
 	for _, r := range Safeties {
 		p.only[r.Name] = true
 	}

@@ -1,0 +1,112 @@
+package pin
+
+import (
+	"context"
+	"io"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/capture/journal"
+	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/all"
+)
+
+// A Follower shows a watch the servers that are reached over HTTP, on any number of connections. It gets their
+// records, which it reads on a goroutine of its own.
+type Follower struct {
+	*journal.Journal
+	watch   *Watch
+	note    func(*capture.Record)
+	done    chan struct{}
+	names   map[int]string    // of connections
+	servers map[stream]string // of requests
+}
+
+// A stream has a request and its answer.
+type stream struct {
+	conn   int
+	number int64
+}
+
+const (
+	waiting    = 64 << 20 // bytes of records that wait in memory
+	maxStreams = 1 << 14
+	closing    = 10 * time.Second
+)
+
+// Follow returns a follower of a session, which must be closed. Note gets the notes for the session's records.
+func (w *Watch) Follow(s capture.Session, note func(*capture.Record)) *Follower {
+	f := &Follower{
+		Journal: journal.New(s, journal.Options{Bytes: 1, Memory: waiting}), watch: w, note: note, done: make(chan struct{}),
+		names: map[int]string{}, servers: map[stream]string{},
+	}
+	cursor := f.Journal.Follow()
+	go func() {
+		defer close(f.done)
+		defer cursor.Close()
+		cfg := decode.Config{Workers: 1, Resync: true, Event: f.event}
+		_, _ = decode.Run(context.Background(), decode.Input{Capture: cursor}, io.Discard, cfg, func() decode.View { return f.view })
+	}()
+	return f
+}
+
+// event learns the names of connections.
+func (f *Follower) event(r *capture.Record) {
+	if r.Kind == capture.Opened && len(f.names) < maxStreams {
+		f.names[r.Conn] = string(r.Text)
+	}
+}
+
+// view shows the watch an item.
+func (f *Follower) view(dst []byte, it *decode.Item) ([]byte, error) {
+	of := it.Frame
+	at := stream{of.Conn, of.Stream}
+	if of.Meta != nil && of.Dir == frame.C2U && of.Meta.Head.Method() != "" {
+		if len(f.servers) >= maxStreams {
+			clear(f.servers)
+		}
+		f.servers[at] = addressOf(f.names[of.Conn], of.Meta.Head.Target())
+	}
+	if of.Meta == nil || all.Of(it.Protocol).Labels != protocol.Tools {
+		return dst, nil
+	}
+	place := Place{Conn: of.Conn, Stream: int(of.Stream), Server: f.servers[at], Shared: true}
+	if d := f.watch.See(place, of, it.Payload); d != nil {
+		d.Note.Conn, d.Note.Dir = of.Conn, of.Dir
+		f.note(&d.Note)
+	}
+	return dst, nil
+}
+
+// Close ends the follower after all that it has got.
+func (f *Follower) Close() {
+	f.Journal.Close()
+	select {
+	case <-f.done:
+	case <-time.After(closing):
+		f.watch.say("not all lists of tools over HTTP were compared with their pins: too much was recorded")
+	}
+	f.watch.Close()
+}
+
+// addressOf returns the address of a server from that of its host and the target of a request.
+func addressOf(host, target string) string {
+	base, err := url.Parse(host)
+	if err != nil {
+		return Address(host)
+	}
+	to, err := base.Parse(target)
+	if err != nil {
+		return Address(host)
+	}
+	return Address(to.String())
+}
+
+// isOfSession reports whether a parameter of a URL names a session of the older transport.
+func isOfSession(name string) bool {
+	return strings.HasPrefix(strings.ToLower(name), "session")
+}
