@@ -119,13 +119,7 @@ func listCalls(inv *invocation, c *cli.Context, names []string, cfg decode.Confi
 		})
 		log.Finish(last)
 		if err == nil {
-			err = unread(name, &result, some, ts)
-		}
-		if err == nil {
-			err = withoutCalls(name, "no calls", &result, known, &cfg)
-		}
-		if err == nil && result.Faults > 0 && !c.Bool("quiet") {
-			inv.say(name, fmt.Sprintf("%s; wirectl lint lists them", result.FaultCount()))
+			err = counted(inv, c, name, &result, some, known, ts, &cfg)
 		}
 		cfg.FirstSeq = max(cfg.FirstSeq, result.NextSeq)
 		for _, c := range joined[before:] {
@@ -139,6 +133,17 @@ func listCalls(inv *invocation, c *cli.Context, names []string, cfg decode.Confi
 		list.Show(c)
 	}
 	return err
+}
+
+// counted is the error for a session that has no calls. It tells of faults.
+func counted(inv *invocation, c *cli.Context, name string, result *decode.Result, some, known bool, ts *track.Trackers, cfg *decode.Config) error {
+	if err := cmp.Or(unread(name, result, some, ts), withoutCalls(name, "no calls", result, known, cfg)); err != nil {
+		return err
+	}
+	if result.Faults > 0 && !c.Bool("quiet") {
+		inv.say(name, result.FaultCount()+"; wirectl lint lists them")
+	}
+	return nil
 }
 
 // callChoice reads the flags that choose.

@@ -19,6 +19,7 @@ import (
 	"github.com/wirectl/wirectl/run/agent"
 	"github.com/wirectl/wirectl/session"
 	"github.com/wirectl/wirectl/session/lint"
+	"github.com/wirectl/wirectl/transport"
 )
 
 // completeWord is the command that the scripts of package completions run. It is checked before
@@ -28,23 +29,7 @@ const completeWord = "__complete"
 type candidate = cmdline.Candidate
 
 // endpointCandidates are what an ENDPOINT can begin with.
-var endpointCandidates = []candidate{
-	{Value: "--", About: "a program, with its arguments"},
-	{Value: "exec", About: "a program, with its arguments"},
-	{Value: "ssh", About: "a program elsewhere: what you would type for ssh"},
-	{Value: "container", About: "a program in a running container"},
-	{Value: "stdio", About: "our own standard input and output"},
-	{Value: "tcp://", About: "HOST:PORT"},
-	{Value: "tls://", About: "HOST:PORT"},
-	{Value: "unix://", About: "PATH of a socket"},
-	{Value: "ws://", About: "a WebSocket"},
-	{Value: "wss://", About: "a WebSocket in TLS"},
-	{Value: "http://", About: "an HTTP server"},
-	{Value: "https://", About: "an HTTP server in TLS"},
-	{Value: "quic://", About: "HOST:PORT"},
-	{Value: "grpc://", About: "HOST:PORT"},
-	{Value: "grpcs://", About: "HOST:PORT, in TLS"},
-}
+var endpointCandidates = mapped(transport.Beginnings, func(b [2]string) candidate { return candidate{Value: b[0], About: b[1]} })
 
 // completer completes the words that help names.
 func completer(inv *invocation) *cmdline.Completer {

@@ -54,9 +54,9 @@ func decodeCommand(inv *invocation) *cli.Command {
 		}, inputFlags()...),
 		Action: inv.does(func(inv *invocation, c *cli.Context) error { return runDecode(inv, c, verbose) },
 			excludes("count", "jq"), excludes("count", "output raw"),
-			excludes("payload", "count", "jq", "output").because("--payload prints payloads and nothing else: leave out --count, --jq and --output"),
-			excludes("jq", "output raw").because("--jq prints JSON: leave out --output raw"),
-			excludes("jq", "output text").because("--jq prints JSON: leave out --output text")),
+			excludes("payload", "count", "jq", "output").Because("--payload prints payloads and nothing else: leave out --count, --jq and --output"),
+			excludes("jq", "output raw").Because("--jq prints JSON: leave out --output raw"),
+			excludes("jq", "output text").Because("--jq prints JSON: leave out --output text")),
 	}
 }
 

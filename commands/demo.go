@@ -2,16 +2,11 @@ package commands
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/wirectl/wirectl/capture"
-	"github.com/wirectl/wirectl/capture/output"
 	"github.com/wirectl/wirectl/commands/demo"
 	"github.com/wirectl/wirectl/decode"
-	"github.com/wirectl/wirectl/store"
-	"github.com/wirectl/wirectl/tui"
 )
 
 func demoCommand(inv *invocation) *cli.Command {
@@ -43,7 +38,7 @@ func runDemo(inv *invocation, c *cli.Context) error {
 		return err
 	}
 	if name := c.String("capture"); name != "" {
-		return recordDemo(c, name)
+		return demo.Record(c.Context, name, c.Float64("pace"))
 	}
 	if inv.draws() {
 		return monitorDemo(inv, c)
@@ -52,32 +47,8 @@ func runDemo(inv *invocation, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return demo.Play(c.Context, c.Float64("pace"), nil, func(in decode.Input, _ func()) error {
-		view := decode.Text{Width: inv.width(inv.Stdout), Clock: decode.Relative, Style: style}
-		var captions []byte // before the next frame
-		cfg := decode.Config{Workers: 1, Event: func(rec *capture.Record) {
-			if rec.Kind == capture.Note && rec.Conn == 0 {
-				captions = fmt.Appendf(captions, "» %s\n", rec.Text)
-			}
-		}}
-		frames := view.View()
-		_, err := decode.Run(c.Context, in, inv.Stdout, cfg, func() decode.View {
-			return func(dst []byte, it *decode.Item) ([]byte, error) {
-				dst, captions = append(dst, captions...), nil
-				return frames(dst, it)
-			}
-		})
-		_, failed := inv.Stdout.Write(append(captions, '\n'))
-		return errors.Join(err, failed, offer(inv.Env, inv.Stdout))
-	})
-}
-
-func recordDemo(c *cli.Context, name string) error {
-	f, err := output.Create(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(demo.Write(c.Context, f, c.Float64("pace"), nil), f.Close())
+	err = demo.Print(c.Context, c.Float64("pace"), inv.Stdout, decode.Text{Width: inv.width(inv.Stdout), Clock: decode.Relative, Style: style})
+	return errors.Join(err, offer(inv.Env, inv.Stdout))
 }
 
 func monitorDemo(inv *invocation, c *cli.Context) error {
@@ -85,22 +56,8 @@ func monitorDemo(inv *invocation, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	screen.Name, screen.Captions, screen.Welcome = "demo", true, false
-	cfg := decode.Config{Workers: 1}
-	s := store.New(store.Options{Config: cfg})
-	defer s.Close()
-	return demo.Play(c.Context, c.Float64("pace"), s.Notice, func(in decode.Input, stop func()) error {
-		fed := make(chan struct{})
-		go func() {
-			defer close(fed)
-			store.Feed(c.Context, s, in, cfg, store.NewWire(s))
-		}()
-		err := tui.Run(c.Context, s, screen)
-		stop()
-		<-fed
-		if err == nil {
-			err = offer(inv.Env, inv.Stderr)
-		}
+	if err := demo.Monitor(c.Context, c.Float64("pace"), screen); err != nil {
 		return err
-	})
+	}
+	return offer(inv.Env, inv.Stderr)
 }

@@ -9,9 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"reflect"
 	"slices"
-	"strings"
 	"syscall"
 
 	"github.com/urfave/cli/v2"
@@ -54,13 +52,13 @@ func newInvocation(env Env) *invocation {
 
 // does returns the action of a command, whose flags have rules. A command with blank ArgsUsage takes
 // no operands.
-func (inv *invocation) does(run func(*invocation, *cli.Context) error, rules ...flagRule) cli.ActionFunc {
+func (inv *invocation) does(run func(*invocation, *cli.Context) error, rules ...cmdline.Rule) cli.ActionFunc {
 	return func(c *cli.Context) error {
 		if len(inv.Operands) > 0 && c.Command.ArgsUsage == " " {
 			return usagef("%s takes no operands; got %q", c.Command.Name, inv.Operands[0])
 		}
 		for _, rule := range append(rules, sharedRules...) {
-			if err := rule.check(c); err != nil {
+			if err := rule.Check(c); err != nil {
 				return err
 			}
 		}
@@ -68,56 +66,23 @@ func (inv *invocation) does(run func(*invocation, *cli.Context) error, rules ...
 	}
 }
 
-// A flagRule says that each of some flags needs one of others, or excludes all of them. In it,
-// "as unit" is a flag with that value, and "log FILE" one with any.
-type flagRule struct {
-	flags    string // separated by blanks
-	excludes bool
-	others   []string
-	message  string // "" is the usual one
+func needs(flags string, others ...string) cmdline.Rule {
+	return cmdline.Rule{Flags: flags, Others: others}
 }
 
-func needs(flags string, others ...string) flagRule { return flagRule{flags: flags, others: others} }
-
-func excludes(flags string, others ...string) flagRule { return flagRule{flags, true, others, ""} }
-
-// because returns the rule with a message of its own.
-func (r flagRule) because(message string) flagRule {
-	r.message = message
-	return r
-}
-
-func (r flagRule) check(c *cli.Context) error {
-	at := slices.IndexFunc(r.others, func(other string) bool { return isGiven(c, other) })
-	for _, flag := range strings.Fields(r.flags) {
-		switch {
-		case !isGiven(c, flag) || r.excludes == (at < 0):
-		case r.message != "":
-			return usagef("%s", r.message)
-		case r.excludes:
-			return usagef("give either --%s or --%s, not both", flag, r.others[at])
-		default:
-			return usagef("--%s needs --%s", flag, r.others[0])
-		}
-	}
-	return nil
-}
-
-// isGiven reports whether a flag of a rule is set, and not to a value that turns it off.
-func isGiven(c *cli.Context, flag string) bool {
-	name, want, _ := strings.Cut(flag, " ")
-	return c.IsSet(name) && !reflect.ValueOf(c.Value(name)).IsZero() && (want == fmt.Sprint(c.Value(name)) || want == strings.ToUpper(want))
+func excludes(flags string, others ...string) cmdline.Rule {
+	return cmdline.Rule{Flags: flags, Excludes: true, Others: others}
 }
 
 // sharedRules are about the flags that several commands have.
-var sharedRules = []flagRule{
-	needs("message", "proto", "descriptor-set").because("--message needs a schema: give --proto FILE or --descriptor-set FILE"),
+var sharedRules = []cmdline.Rule{
+	needs("message", "proto", "descriptor-set").Because("--message needs a schema: give --proto FILE or --descriptor-set FILE"),
 	needs("import-path", "proto FILE", "descriptor-set"),
-	needs("tls-cert", "tls-key").because("give both --tls-cert and --tls-key"),
-	needs("tls-key", "tls-cert").because("give both --tls-cert and --tls-key"),
-	needs("unit-cert", "unit-key").because("give both --unit-cert and --unit-key"),
-	needs("unit-key", "unit-cert").because("give both --unit-cert and --unit-key"),
-	excludes("insecure", "tls-ca", "unit-ca", "tls-pin").because("--insecure does not go with --tls-ca or --tls-pin: give one of them"),
+	needs("tls-cert", "tls-key").Because("give both --tls-cert and --tls-key"),
+	needs("tls-key", "tls-cert").Because("give both --tls-cert and --tls-key"),
+	needs("unit-cert", "unit-key").Because("give both --unit-cert and --unit-key"),
+	needs("unit-key", "unit-cert").Because("give both --unit-cert and --unit-key"),
+	excludes("insecure", "tls-ca", "unit-ca", "tls-pin").Because("--insecure does not go with --tls-ca or --tls-pin: give one of them"),
 }
 
 // Run runs a command line, which begins with the program's name, and returns the exit status.

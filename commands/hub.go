@@ -1,8 +1,8 @@
 package commands
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"path/filepath"
@@ -16,7 +16,6 @@ import (
 	"github.com/wirectl/wirectl/broker/observe"
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/history"
-	"github.com/wirectl/wirectl/capture/journal"
 	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/hub"
 	"github.com/wirectl/wirectl/hub/server"
@@ -133,28 +132,9 @@ func listHub(inv *invocation, c *cli.Context) error {
 
 // timesOf returns the times of --since and --until; zero for one that is not given.
 func timesOf(c *cli.Context) (since, until time.Time, err error) {
-	for name, to := range map[string]*time.Time{"since": &since, "until": &until} {
-		if text := c.String(name); text != "" {
-			var ok bool
-			if *to, ok = timeOf(text, time.Now()); !ok {
-				err = usagef("invalid --%s %q: want a duration such as 2h, a date such as 2026-01-31, or 2026-01-31T18:00", name, text)
-			}
-		}
-	}
-	return since, until, err
-}
-
-// timeOf reads a time: a duration before now, or a date that may have a time of day.
-func timeOf(text string, now time.Time) (time.Time, bool) {
-	if d, err := time.ParseDuration(text); err == nil {
-		return now.Add(-d), true
-	}
-	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateTime, "2006-01-02 15:04", time.DateOnly} {
-		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
-			return t, true
-		}
-	}
-	return time.Time{}, false
+	since, err = cmdline.TimeOf(c, "since")
+	until, wrong := cmdline.TimeOf(c, "until")
+	return since, until, cmp.Or(err, wrong)
 }
 
 // sendFlags returns the flags of commands that send sessions to a hub.
@@ -203,28 +183,17 @@ func senderOf(inv *invocation, c *cli.Context) (tap.SendFunc, error) {
 	return s.Open, err
 }
 
-// lastSendTime is how long sending the end of a session may take.
-const lastSendTime = 10 * time.Second
-
 // withSender calls work with a writer whose records are sent to a hub; it is nil if nothing is
 // sent.
 func withSender(inv *invocation, c *cli.Context, unit string, work func(see capture.Writer) error) error {
-	open, err := senderOf(inv, c)
-	if err != nil {
+	s, err := sendingOf(inv, c)
+	switch {
+	case err != nil:
 		return err
-	}
-	if open == nil {
+	case s == nil:
 		return work(nil)
 	}
-	j := journal.New(capture.Session{Created: time.Now(), Controller: "controllers", Unit: unit}, journal.Options{Notice: inv.saysHub})
-	sender, err := open(j, c.Command.Name)
-	if err != nil {
-		return err
-	}
-	err = work(j)
-	ctx, cancel := context.WithTimeout(context.Background(), lastSendTime)
-	defer cancel()
-	return errors.Join(err, j.Close(), sender.Close(ctx))
+	return s.During(unit, work)
 }
 
 // joinFlag returns the flag of commands whose broker may join others.

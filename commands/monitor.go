@@ -3,10 +3,8 @@ package commands
 import (
 	"context"
 	"io"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/urfave/cli/v2"
 
@@ -86,32 +84,10 @@ func runMonitor(inv *invocation, c *cli.Context) error {
 	s.Restore(notes.Kept)
 	cfg.Notice = s.Notice
 	v := &store.Viewing{Name: name, With: with, Opener: inv.opener(), Store: s, Config: cfg, Follow: c.Bool("follow") || grows && len(with) == 0}
-	if err := draw(c.Context, v, screen); err != nil {
-		return err
-	}
-	return notes.Keep(s.Notes())
-}
-
-// draw draws a session until the user has enough.
-func draw(ctx context.Context, v *store.Viewing, screen tui.Config) error {
-	feeding, stop := context.WithCancel(ctx)
-	defer stop()
-	if err := v.Open(feeding); err != nil {
+	if err := tui.Watch(c.Context, v, screen); err != nil {
 		return unopened(v.Name, err)
 	}
-	defer v.Close()
-	if v.Wire != nil {
-		screen.Wire, screen.Next = v.Wire, source.IsTap(v.Name)
-	}
-	screen.Waiting = v.Waiting
-	// What reads keeps all processors busy. A key is answered by threads that
-	// have slept, which the system lets run at once if they may.
-	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 2)
-	var reading sync.WaitGroup
-	defer reading.Wait()
-	defer stop()
-	reading.Go(func() { v.Run(feeding) })
-	return tui.Run(ctx, v.Store, screen)
+	return notes.Keep(s.Notes())
 }
 
 // draws reports whether standard output is a terminal that can be drawn on.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"os"
 	"slices"
@@ -78,9 +77,9 @@ func relayCommand(inv *invocation) *cli.Command {
 			&cli.BoolFlag{Name: "shared", Usage: "with --listen: connect all controllers to one unit instead of one each"},
 		}, slices.Concat(alterFlags(), sendFlags(), listenFlags(), streamFlags())...),
 		Action: inv.does(runRelay, needs("capture-policy split-size", "capture FILE"),
-			needs("keep", "split-size").because("--keep needs --split-size: it keeps the newest parts"),
-			needs("client", "record").because("--client needs --record metadata or --record full"),
-			excludes("no-tap", "hold", "control").because("--hold and --control need the tap: leave out --no-tap")),
+			needs("keep", "split-size").Because("--keep needs --split-size: it keeps the newest parts"),
+			needs("client", "record").Because("--client needs --record metadata or --record full"),
+			excludes("no-tap", "hold", "control").Because("--hold and --control need the tap: leave out --no-tap")),
 	}
 }
 
@@ -320,7 +319,7 @@ func statusOf(r *relay.Result) error {
 // alterFlags are the flags that ask for what passes to be changed.
 func alterFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.GenericFlag{Name: "fault", Value: &faultRules{}, Usage: "inject faults by `RULE`, such as 'delay 200ms when kind==result'; repeatable"},
+		&cli.GenericFlag{Name: "fault", Value: &fault.Rules{}, Usage: "inject faults by `RULE`, such as 'delay 200ms when kind==result'; repeatable"},
 		&cli.StringFlag{Name: "fault-file", Usage: "inject faults by the rules in the YAML `FILE`"},
 		&cli.Uint64Flag{Name: "fault-seed", Usage: "seed random faults with `N`; the same seed makes the same faults (default: from --fault-file, or 0)"},
 		&cli.StringFlag{Name: "hold", Usage: "hold frames that match `EXPR` until they are released over the tap"},
@@ -329,23 +328,10 @@ func alterFlags() []cli.Flag {
 	}
 }
 
-// faultRules are the values of --fault.
-type faultRules struct{ rules []fault.Rule }
-
-func (f *faultRules) Set(text string) error {
-	r, err := fault.Parse(text)
-	if err == nil {
-		f.rules = append(f.rules, r)
-	}
-	return err
-}
-
-func (f *faultRules) String() string { return "" }
-
 // alteration reads the flags that ask for changes into the options.
 func alteration(c *cli.Context, o *watch.Options) error {
 	o.Control, o.HubControl = c.Bool("control") || c.IsSet("hold"), c.Bool("hub-control")
-	rules, _ := c.Generic("fault").(*faultRules)
+	rules, _ := c.Generic("fault").(*fault.Rules)
 	plan := &fault.Plan{}
 	if name := c.String("fault-file"); name != "" {
 		data, err := yamlfile.Read(name)
@@ -356,7 +342,7 @@ func alteration(c *cli.Context, o *watch.Options) error {
 			return usagef("%s: %w", name, err)
 		}
 	}
-	plan.Rules = append(plan.Rules, rules.rules...)
+	plan.Rules = append(plan.Rules, *rules...)
 	if c.IsSet("fault-seed") {
 		plan.Seed = c.Uint64("fault-seed")
 	}
@@ -379,18 +365,10 @@ func (v *relaying) bridge(unit transport.HTTP) (transport.Endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	for line := range strings.Lines(v.Getenv(wrap.HeadersVariable)) {
-		line = strings.TrimRight(line, "\r\n")
-		name, value, ok := strings.Cut(line, ":")
-		switch {
-		case line == "":
-		case !ok || name == "":
-			return nil, usagef("invalid %s: want lines of NAME: VALUE", wrap.HeadersVariable)
-		default:
-			opts.Header.Add(name, strings.TrimSpace(value))
-		}
+	if err := wrap.AddHeaders(opts.Header, v.Getenv); err != nil {
+		return nil, usagef("%w", err)
 	}
-	client, err := httpClient(&opts, unit.String())
+	client, err := opts.HTTPClient(unit.String())
 	if err != nil {
 		return nil, err
 	}
@@ -401,15 +379,4 @@ func (v *relaying) bridge(unit transport.HTTP) (transport.Endpoint, error) {
 			v.options.Warn(render.Safe(text))
 		},
 	}, nil
-}
-
-// httpClient returns what makes requests to an address, and trusts whom the flags say.
-func httpClient(opts *transport.Options, address string) (*http.Client, error) {
-	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "https" && u.Scheme != "wss" {
-		return http.DefaultClient, err
-	}
-	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.TLSClientConfig, err = opts.ClientTLS(u.Hostname())
-	return &http.Client{Transport: t}, err
 }

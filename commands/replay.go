@@ -57,9 +57,9 @@ func replayCommand(inv *invocation) *cli.Command {
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "how to report: text, ndjson or junit"},
 		}, listenFlags(), sessionFlags()),
 		Action: inv.does(runReplay, needs("listen repeat", "as unit"),
-			excludes("to", "listen").because("give either --to stdout or a peer, not both"),
-			excludes("cancel-at", "as unit").because("--cancel-at does not go with --as unit: only controllers cancel"),
-			excludes("cancel-at", "output junit").because("--cancel-at reports as text or ndjson, not as junit")),
+			excludes("to", "listen").Because("give either --to stdout or a peer, not both"),
+			excludes("cancel-at", "as unit").Because("--cancel-at does not go with --as unit: only controllers cancel"),
+			excludes("cancel-at", "output junit").Because("--cancel-at reports as text or ndjson, not as junit")),
 	})
 }
 

@@ -12,8 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/capture"
-	"github.com/wirectl/wirectl/capture/pcapng"
-	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/decode/convert"
 	"github.com/wirectl/wirectl/decode/source"
 	"github.com/wirectl/wirectl/internal/cmdline"
 	"github.com/wirectl/wirectl/internal/render"
@@ -94,7 +93,7 @@ func runSend(inv *invocation, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if l, listens := s.endpoint.(caller); listens {
+	if l, listens := s.endpoint.(transport.Awaited); listens {
 		defer l.Close()
 	}
 	dial, err := s.dialer()
@@ -245,29 +244,7 @@ func (s *sending) records() (capture.Writer, func() error, error) {
 	if s.c.String("output") != "ndjson" {
 		return nil, nothing, nil
 	}
-	r, w := io.Pipe()
-	printed := make(chan error, 1)
-	go func() {
-		err := printRecords(r, s.ndjson())
-		r.CloseWithError(err)
-		printed <- err
-	}()
-	finish := func() error { return cmp.Or(w.Close(), <-printed) }
-	records, err := pcapng.NewWriter(w, capture.Session{Created: time.Now(), Unit: s.endpoint.String()}, nil)
-	if err != nil {
-		return nil, nil, cmp.Or(finish(), err)
-	}
-	return records, finish, nil
-}
-
-func printRecords(r io.Reader, to io.Writer) error {
-	in, err := pcapng.NewReader(r, 0)
-	if err != nil {
-		return err
-	}
-	// The end of the command's context ends the session, and that this.
-	_, err = decode.Run(context.Background(), decode.Input{Capture: in}, to, decode.Config{Workers: 1}, decode.NDJSON)
-	return err
+	return convert.Printing(s.ndjson(), capture.Session{Created: time.Now(), Unit: s.endpoint.String()})
 }
 
 // printer returns what prints answers.
@@ -299,13 +276,5 @@ func awaited(inv *invocation, c *cli.Context) (transport.Endpoint, error) {
 		return nil, err
 	}
 	announce(inv, c, l)
-	return caller{l}, nil
+	return transport.Awaited{Listener: l}, nil
 }
-
-// A caller is a peer that connects to us.
-type caller struct{ transport.Listener }
-
-func (a caller) String() string { return a.Addr() }
-
-// Dial waits for the peer.
-func (a caller) Dial(ctx context.Context) (transport.Conn, error) { return a.Accept(ctx) }

@@ -329,7 +329,7 @@ func (s *sending) httpOptions() (mcphttp.Options, error) {
 	if token := s.c.String("token"); token != "" {
 		opts.Header.Set("Authorization", "Bearer "+token)
 	}
-	client, err := httpClient(&opts, s.endpoint.String())
+	client, err := opts.HTTPClient(s.endpoint.String())
 	return mcphttp.Options{Header: opts.Header, Client: client}, err
 }
 

@@ -51,7 +51,7 @@ func serveCommand(inv *invocation) *cli.Command {
 			quietFlag(),
 		),
 		Action: inv.does(runServe, needs("log-prompts", "log FILE"),
-			needs("models parallel", "worker").because("--models and --parallel need --worker")),
+			needs("models parallel", "worker").Because("--models and --parallel need --worker")),
 	}
 }
 

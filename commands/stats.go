@@ -2,7 +2,6 @@ package commands
 
 import (
 	"cmp"
-	"fmt"
 
 	"github.com/urfave/cli/v2"
 
@@ -87,14 +86,8 @@ func countAll(inv *invocation, c *cli.Context, names []string) (*track.Trackers,
 			some, known = some || isMessage(it), known || hasCalls(it)
 			return add(it)
 		})
-		if err == nil {
-			err = unread(name, &result, some, ts)
-		}
-		if err == nil && !ts.Timed { // of a capture, the frames tell something
-			err = withoutCalls(name, "no calls", &result, known, &cfg)
-		}
-		if err == nil && result.Faults > 0 && !c.Bool("quiet") {
-			inv.say(name, fmt.Sprintf("%s; wirectl lint lists them", result.FaultCount()))
+		if err == nil { // of a capture, the frames tell something
+			err = counted(inv, c, name, &result, some, known || ts.Timed, ts, &cfg)
 		}
 		cfg.FirstSeq = max(cfg.FirstSeq, result.NextSeq)
 		log.Finish(last)

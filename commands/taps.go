@@ -2,7 +2,6 @@ package commands
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -48,20 +47,5 @@ func runTaps(inv *invocation, c *cli.Context) error {
 	case len(taps) == 0:
 		fmt.Fprintln(inv.Stderr, "wirectl: no relay or broker with a tap is running; wirectl relay opens one")
 	}
-	return table.Write(out, tapColumns, taps)
-}
-
-var tapColumns = []table.Column[store.Tap]{
-	{Title: "NAME", Cell: func(t *store.Tap) string { return t.Name }},
-	{Title: "PID", Drop: 1, Value: func(t *store.Tap) any { return int64(t.Pid) }},
-	{Title: "AGE", Drop: 4, Cell: func(t *store.Tap) string { return store.TapAge(t.Info) }},
-	{Title: "PROTOCOL", Drop: 3, Cell: func(t *store.Tap) string { return strings.Join(t.Protocols, ", ") }},
-	{Title: "FRAMES", Drop: 2, Value: func(t *store.Tap) any { return t.Frames }},
-	{Title: "ENDPOINTS", Least: 20, Cell: func(t *store.Tap) string {
-		ends := t.Controller + " ⇄ " + t.Unit
-		if t.Altered {
-			ends += " (altered)"
-		}
-		return ends
-	}},
+	return table.Write(out, store.TapColumns, taps)
 }

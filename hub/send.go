@@ -56,6 +56,19 @@ type Sending struct {
 	Warn func(text string)
 }
 
+// During sends the session of a unit, whose records work writes.
+func (o *Sending) During(unit string, work func(see capture.Writer) error) error {
+	j := journal.New(capture.Session{Created: time.Now(), Controller: "controllers", Unit: unit}, journal.Options{Notice: o.Warn})
+	sender, err := o.Open(j, o.Kind)
+	if err != nil {
+		return err
+	}
+	err = work(j)
+	ctx, cancel := context.WithTimeout(context.Background(), lastTime)
+	defer cancel()
+	return errors.Join(err, j.Close(), sender.Close(ctx))
+}
+
 // A Sender sends one session. While the hub cannot be reached, the policy says what happens
 // to frames.
 type Sender struct {

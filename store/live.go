@@ -22,6 +22,7 @@ import (
 	"github.com/wirectl/wirectl/decode/source"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/wait"
+	"github.com/wirectl/wirectl/table"
 )
 
 // A Tap is an open tap, with counts of its traffic.
@@ -84,6 +85,22 @@ func glance(ctx context.Context, dir string, info tap.Info) (Tap, error) {
 	return line, nil
 }
 
+// TapColumns are the columns of a list of taps.
+var TapColumns = []table.Column[Tap]{
+	{Title: "NAME", Cell: func(t *Tap) string { return t.Name }},
+	{Title: "PID", Drop: 1, Value: func(t *Tap) any { return int64(t.Pid) }},
+	{Title: "AGE", Drop: 4, Cell: func(t *Tap) string { return TapAge(t.Info) }},
+	{Title: "PROTOCOL", Drop: 3, Cell: func(t *Tap) string { return strings.Join(t.Protocols, ", ") }},
+	{Title: "FRAMES", Drop: 2, Value: func(t *Tap) any { return t.Frames }},
+	{Title: "ENDPOINTS", Least: 20, Cell: func(t *Tap) string {
+		ends := t.Controller + " ⇄ " + t.Unit
+		if t.Altered {
+			ends += " (altered)"
+		}
+		return ends
+	}},
+}
+
 // TapAge is how long ago a tap was opened, in its largest unit, such as 3m.
 func TapAge(info tap.Info) string {
 	d := time.Since(info.Started)
@@ -115,6 +132,9 @@ type Viewing struct {
 	session *source.Session // nil while it is waited for
 	file    *os.File        // that frames are read from again; or nil
 }
+
+// IsTap reports whether it is a tap that is viewed.
+func (v *Viewing) IsTap() bool { return source.IsTap(v.Name) }
 
 // Open opens the session, unless it is a tap, or one of a hub, that does not exist yet.
 func (v *Viewing) Open(ctx context.Context) (err error) {

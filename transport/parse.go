@@ -36,6 +36,33 @@ func schemeNames(list []Scheme) []string {
 	return names
 }
 
+// Awaited is the endpoint of a peer that connects to us.
+type Awaited struct{ Listener }
+
+func (a Awaited) String() string { return a.Addr() }
+
+// Dial waits for the peer.
+func (a Awaited) Dial(ctx context.Context) (Conn, error) { return a.Accept(ctx) }
+
+// Beginnings are what the words of an endpoint can begin with, with what follows.
+var Beginnings = [][2]string{
+	{"--", "a program, with its arguments"},
+	{"exec", "a program, with its arguments"},
+	{"ssh", "a program elsewhere: what you would type for ssh"},
+	{"container", "a program in a running container"},
+	{"stdio", "our own standard input and output"},
+	{"tcp://", "HOST:PORT"},
+	{"tls://", "HOST:PORT"},
+	{"unix://", "PATH of a socket"},
+	{"ws://", "a WebSocket"},
+	{"wss://", "a WebSocket in TLS"},
+	{"http://", "an HTTP server"},
+	{"https://", "an HTTP server in TLS"},
+	{"quic://", "HOST:PORT"},
+	{"grpc://", "HOST:PORT"},
+	{"grpcs://", "HOST:PORT, in TLS"},
+}
+
 // TakesRest reports whether word, as the first of an endpoint, is followed by a
 // command line.
 func TakesRest(word string) bool {

@@ -15,6 +15,7 @@ import (
 	"io"
 	"math/big"
 	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"strings"
@@ -52,6 +53,17 @@ func (o *Options) ClientTLS(host string) (*tls.Config, error) {
 		cfg.VerifyConnection = o.TLS.verifyPin
 	}
 	return cfg, nil
+}
+
+// HTTPClient returns a client for requests to an address.
+func (o *Options) HTTPClient(address string) (*http.Client, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "https" && u.Scheme != "wss" {
+		return http.DefaultClient, err
+	}
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.TLSClientConfig, err = o.ClientTLS(u.Hostname())
+	return &http.Client{Transport: t}, err
 }
 
 // ClientTLSAt returns the HOST:PORT of an address to connect to, and the settings of

@@ -1,14 +1,16 @@
 // Package tui is the monitor: it draws a session on a terminal while the session goes
 // on.
 //
-// It opens nothing. A session comes in through a [store.Store], which the caller feeds;
+// A session comes in through a [store.Store], which the caller feeds, or a [store.Viewing];
 // commands to the wire go out through [Wire].
 package tui
 
 import (
 	"context"
 	"io"
+	"runtime"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/charmbracelet/bubbles/key"
@@ -89,6 +91,28 @@ func Run(ctx context.Context, s *store.Store, c Config) error {
 	}, tea.WithMouseCellMotion())
 	m.applyChanges()
 	return err
+}
+
+// Watch shows a session while it is read.
+func Watch(ctx context.Context, v *store.Viewing, c Config) error {
+	feeding, stop := context.WithCancel(ctx)
+	defer stop()
+	if err := v.Open(feeding); err != nil {
+		return err
+	}
+	defer v.Close()
+	if v.Wire != nil {
+		c.Wire, c.Next = v.Wire, v.IsTap()
+	}
+	c.Waiting = v.Waiting
+	// What reads keeps all processors busy. A key is answered by threads that
+	// have slept, which the system lets run at once if they may.
+	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 2)
+	var reading sync.WaitGroup
+	defer reading.Wait()
+	defer stop()
+	reading.Go(func() { v.Run(feeding) })
+	return Run(ctx, v.Store, c)
 }
 
 // run runs a program on the whole terminal until it quits or ctx ends.

@@ -2,6 +2,8 @@ package convert
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +14,7 @@ import (
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/ndjson"
 	"github.com/wirectl/wirectl/capture/pcapng"
+	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/protocol"
@@ -27,6 +30,27 @@ func WritePcapng(w io.Writer, r capture.Reader, p protocol.Protocol) error {
 		return err
 	}
 	return capture.Copy(pw, r)
+}
+
+// Printing returns a writer whose records are printed to w as NDJSON, as decode does, and what ends
+// that.
+func Printing(w io.Writer, session capture.Session) (capture.Writer, func() error, error) {
+	r, p := io.Pipe()
+	printed := make(chan error, 1)
+	go func() {
+		in, err := pcapng.NewReader(r, 0)
+		if err == nil { // the end of the session ends this
+			_, err = decode.Run(context.Background(), decode.Input{Capture: in}, w, decode.Config{Workers: 1}, decode.NDJSON)
+		}
+		r.CloseWithError(err)
+		printed <- err
+	}()
+	finish := func() error { return cmp.Or(p.Close(), <-printed) }
+	records, err := pcapng.NewWriter(p, session, nil)
+	if err != nil {
+		return nil, nil, cmp.Or(finish(), err)
+	}
+	return records, finish, nil
 }
 
 // WriteZstd is WritePcapng with compression. If r is cut, the output is whole all the same.

@@ -187,6 +187,19 @@ var actions = []struct {
 	{Close, none, true, 0, 0},
 }
 
+// Rules are those of a flag that may be repeated.
+type Rules []Rule
+
+func (f *Rules) Set(text string) error {
+	r, err := Parse(text)
+	if err == nil {
+		*f = append(*f, r)
+	}
+	return err
+}
+
+func (f *Rules) String() string { return "" }
+
 // file is a plan as it is written in YAML.
 type file struct {
 	Seed  uint64 `yaml:"seed"`

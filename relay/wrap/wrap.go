@@ -253,6 +253,22 @@ const (
 	entryVariable = "WIRECTL_WRAPPED"
 )
 
+// AddHeaders adds the headers in the environment, which no list of processes shows.
+func AddHeaders(to http.Header, getenv func(string) string) error {
+	for line := range strings.Lines(getenv(HeadersVariable)) {
+		line = strings.TrimRight(line, "\r\n")
+		name, value, ok := strings.Cut(line, ":")
+		switch {
+		case line == "":
+		case !ok || name == "":
+			return fmt.Errorf("invalid %s: want lines of NAME: VALUE", HeadersVariable)
+		default:
+			to.Add(name, strings.TrimSpace(value))
+		}
+	}
+	return nil
+}
+
 // addressed are the members of a JSON entry that a command replaces: they say how to reach a
 // server over HTTP. An entry with a member of logins is not bridged. The client may have to get
 // a token, or the server is not over HTTP.
