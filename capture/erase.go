@@ -2,6 +2,7 @@ package capture
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/binary"
 	"regexp"
 	"slices"
@@ -355,9 +356,19 @@ func (e *eraser) inside(text []byte, hidden bool) []byte {
 		clean := e.json(nil, text)
 		e.own = own
 		return clean
+	case e.keepsOwn && len(text) >= leastEncoded:
+		encoded := text[bytes.LastIndexByte(text, ',')+1:] // in a data: URL, too
+		if plain, err := base64.StdEncoding.AppendDecode(nil, encoded); err == nil && isText(plain) {
+			if clean := e.text(plain); !bytes.Equal(clean, plain) {
+				return base64.StdEncoding.AppendEncode(slices.Clone(text[:len(text)-len(encoded)]), clean)
+			}
+		}
 	}
 	return e.text(text)
 }
+
+// leastEncoded is the length of a text in base64 that may have the name of a user.
+const leastEncoded = 16
 
 // Hides reports whether a protobuf name denotes a secret.
 func (e *eraser) Hides(name string) bool { return e.isSecret([]byte(name)) }

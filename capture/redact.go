@@ -90,9 +90,14 @@ func Secrets() Redaction {
 // words, which have at least two letters, in upper or lower case.
 var forms = sync.OnceValue(func() map[*regexp.Regexp][]string {
 	return map[*regexp.Regexp][]string{
-		regexp.MustCompile(userinfo):                         {"://"},
-		regexp.MustCompile(signed):                           {"key=", "sig=", "signature="},
-		regexp.MustCompile(`(?i:\bbearer\s+)[\w.~+/=-]{8,}`): {"bearer"}, // RFC 6750
+		regexp.MustCompile(userinfo):                                       {"://"},
+		regexp.MustCompile(signed):                                         {"key=", "sig=", "signature="},
+		regexp.MustCompile(`(?i:\bbearer\s+)[\w.~+/=-]{8,}`):               {"bearer"}, // RFC 6750
+		regexp.MustCompile(`\beyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]*`):       {"eyj"},    // a JWT
+		regexp.MustCompile(`-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----[^-]*`): {"private"},
+		regexp.MustCompile(`\b(?:AKIA|ASIA)[A-Z0-9]{16}\b|\b(?:glpat-|npm_|hf_|gsk_|xai-|ya29\.|[sr]k_live_)[\w-]{20,}`): {
+			"akia", "asia", "glpat-", "npm_", "hf_", "gsk_", "xai-", "ya29", "sk_live", "rk_live",
+		},
 		regexp.MustCompile(`\bsk-[\w-]{16,}|\bnxk_[\w-]{20,}|\bAIza[\w-]{30,}|\b(gh[pousr]|github_pat)_\w{20,}|\bxox[abpr]-[\w-]{10,}`): {
 			"sk-", "nxk_", "aiza", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "xox",
 		},

@@ -9,7 +9,9 @@ import (
 	"os/user"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/wirectl/wirectl/internal/render"
 )
@@ -34,22 +36,38 @@ type Replaced struct {
 
 const maxShared = 1 << 16 // texts that are told apart
 
-// The places where the names of users and hosts are.
+// The places where the names of users and hosts are. Separators may be escaped as in URLs.
 const (
-	folderOfUser = `(?:(?:/|\b[A-Za-z]:\\{1,4})(?:home|[Uu]sers)(?:/|\\{1,4}))(?P<` + secretGroup + `>[\w.-]+)`
-	email        = `(?P<` + secretGroup + `>[\w.+-]+@[\w-]+(?:\.[\w-]+)*\.[A-Za-z]{2,}\b)`
+	letter       = `[\p{L}\p{M}\p{N}_.-]`
+	slash        = `(?:/|%2[Ff]|\\{1,4})`
+	folderOfUser = `(?:(?:/|%2[Ff]|\b[A-Za-z](?::|%3[Aa])` + slash + `)(?:home|[Uu]sers)` + slash + `)(?P<` + secretGroup + `>(?:` + letter + `|%(?:20|[89A-Fa-f][0-9A-Fa-f]))+)`
+	spacedFolder = `\b[A-Za-z]:\\{1,4}[Uu]sers\\{1,4}(?P<` + secretGroup + `>[^\\/:*?"<>|\x00-\x1f]{1,64})\\`
+	tilde        = `(?:^|[\s"'=:(])~(?P<` + secretGroup + `>[A-Za-z]` + letter + `*)/`
+	variable     = `\b(?:USER|USERNAME|LOGNAME|SUDO_USER)` + isSet + `(?P<` + secretGroup + `>\p{L}` + letter + `*)`
+	email        = `(?P<` + secretGroup + `>(?:"[^"\s@]+(?: [^"\s@]+)*"|[\p{L}\p{N}_][\p{L}\p{M}\p{N}_.+'-]*)(?:@|%40)[\p{L}\p{M}\p{N}_-]+(?:\.[\p{L}\p{M}\p{N}_-]+)*\.\p{L}[\p{L}\p{M}]+)`
 	hostOfUser   = `\b[\w.-]+@(?P<` + secretGroup + `>[\w-]+):`
+	hostInURL    = `://[^/\s@"']+@(?P<` + secretGroup + `>[\w-]+)(?:[:/\s"']|$)`
+	share        = `(?:^|[\s"'=(])(?:\\\\){1,2}(?P<` + secretGroup + `>[A-Za-z][\w-]*)\\{1,2}[\w$]`
+	hostVariable = `\b(?:HOST|HOSTNAME|COMPUTERNAME)` + isSet + `(?P<` + secretGroup + `>[A-Za-z][\w.-]*)`
+	isSet        = `(?:=["']?|["']\s*:\s*["'])`
 	ownHost      = `(?P<` + secretGroup + `>\b[\w-]+(?:\.[\w-]+)*\.(?:local|lan|internal|corp|intranet|home\.arpa)\b)`
-	ownAddress   = `(?P<` + secretGroup + `>\b(?:10\.\d{1,3}|192\.168|172\.(?:1[6-9]|2\d|3[01]))\.\d{1,3}\.\d{1,3}\b)`
+	ownAddress   = `(?P<` + secretGroup + `>\b(?:10\.\d{1,3}|192\.168|100\.(?:6[4-9]|[7-9]\d|1[01]\d|12[0-7])|172\.(?:1[6-9]|2\d|3[01]))\.\d{1,3}\.\d{1,3}\b|(?i:\bf(?:[cd][0-9a-f]{2}|e80)(?::[0-9a-f]{0,4}){2,7}\b))`
 )
 
 var (
-	folderPattern  = regexp.MustCompile(folderOfUser)
+	userPatterns   = compiled(folderOfUser, spacedFolder, variable, tilde)
+	hostPatterns   = compiled(hostOfUser, hostInURL, hostVariable, share)
 	emailPattern   = regexp.MustCompile(email)
-	ofUserPattern  = regexp.MustCompile(hostOfUser)
 	hostPattern    = regexp.MustCompile(ownHost)
 	addressPattern = regexp.MustCompile(ownAddress)
 )
+
+func compiled(patterns ...string) (list []*regexp.Regexp) {
+	for _, p := range patterns {
+		list = append(list, regexp.MustCompile(p))
+	}
+	return list
+}
 
 // general are names of users and hosts that tell nothing, and are words elsewhere.
 var general = strings.Fields("user users home root admin administrator test guest public shared default node app runner ubuntu debian ec2-user vscode codespace localhost host server me dev www")
@@ -58,31 +76,41 @@ var general = strings.Fields("user users home root admin administrator test gues
 func NewShare() *Share {
 	s := &Share{users: map[string]bool{}, hosts: map[string]bool{}, names: map[string]*Replaced{}, counts: map[string]int{}}
 	if u, err := user.Current(); err == nil {
-		learn(s.users, u.Username[strings.LastIndexByte(u.Username, '\\')+1:])
+		learn(s.users, u.Username[strings.LastIndexByte(u.Username, '\\')+1:], true)
 	}
 	if name, err := os.Hostname(); err == nil {
-		learn(s.hosts, name)
+		learn(s.hosts, name, true)
 	}
 	return s
 }
 
-func learn(names map[string]bool, name string) {
+// learn notes a name, which is replaced elsewhere, too, if it is a word.
+func learn(names map[string]bool, name string, isWord bool) {
 	const least, most = 3, 64
 	if len(names) < maxShared {
 		name = strings.ToLower(name)
-		names[name] = len(name) >= least && len(name) <= most && !slices.Contains(general, name)
+		names[name] = names[name] || isWord && len(name) >= least && len(name) <= most && !slices.Contains(general, name)
 	}
 }
 
 // Learn notes the names of users and hosts in a text of a session, which are then replaced wherever they are words.
 func (s *Share) Learn(text []byte) {
-	for _, m := range folderPattern.FindAllSubmatch(text, -1) {
-		learn(s.users, string(m[1]))
+	if bytes.Contains(text, []byte(`\u`)) {
+		text = slices.Concat(text, []byte("\n"), escapePattern.ReplaceAllFunc(text, func(e []byte) []byte {
+			n, _ := strconv.ParseUint(string(e[2:]), 16, 16)
+			return utf8.AppendRune(nil, rune(n))
+		}))
 	}
-	for _, m := range ofUserPattern.FindAllSubmatch(text, -1) {
-		learn(s.hosts, string(m[1]))
+	for of, patterns := range map[*map[string]bool][]*regexp.Regexp{&s.users: userPatterns, &s.hosts: hostPatterns} {
+		for i, p := range patterns {
+			for _, m := range p.FindAllSubmatch(text, -1) {
+				learn(*of, string(m[1]), i < len(patterns)-1) // the last ones are not that sure
+			}
+		}
 	}
 }
+
+var escapePattern = regexp.MustCompile(`\\u[0-9a-fA-F]{4}`)
 
 // LearnRecord notes the names in a record.
 func (s *Share) LearnRecord(r *Record) {
@@ -98,7 +126,7 @@ func (s *Share) LearnRecord(r *Record) {
 // Redaction returns what is to be taken out.
 func (s *Share) Redaction() Redaction {
 	x := Secrets()
-	x.Values = append(x.Values, emailPattern, folderPattern, ofUserPattern, hostPattern, addressPattern)
+	x.Values = slices.Concat(x.Values, userPatterns, hostPatterns, []*regexp.Regexp{emailPattern, hostPattern, addressPattern})
 	for _, names := range []map[string]bool{s.users, s.hosts} {
 		for name, isWord := range names {
 			if !isWord {
