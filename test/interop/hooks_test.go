@@ -3,6 +3,7 @@ package interop
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io/fs"
@@ -32,6 +33,8 @@ type hooked struct {
 	exact, shellExact bool
 	// configure writes the configuration of the agent, and returns its environment and command.
 	configure func(t *testing.T, home, door string, server func(name string) []string, web string) (env, command []string)
+	// script is that of the servers; "" is counting.cjs.
+	script string
 	// via, if not nil, returns what the agent reaches the mock through.
 	via func(door string) string
 }
@@ -154,7 +157,7 @@ type hookedTurn struct{ when, answer string }
 func (a hooked) hook(t *testing.T, log string, turns ...hookedTurn) (cmd *exec.Cmd, records string) {
 	t.Helper()
 	node := need(t, "node")
-	counting, err := filepath.Abs("node/counting.cjs")
+	counting, err := filepath.Abs("node/" + cmp.Or(a.script, "counting.cjs"))
 	check(t, err)
 	web, _ := listening(t, exec.CommandContext(t.Context(), node, counting, "web", log, "0"), listeningOn)
 	script := "turns: ["
