@@ -259,6 +259,7 @@ var makers = []maker{
 	{"serve", serveCommand},
 	{"rlm", rlmCommand},
 	{"replay", replayCommand},
+	{"shrink", shrinkCommand},
 	{"theory", theoryCommand},
 	{"list", listCommand},
 	{"completion", completionCommand},

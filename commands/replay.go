@@ -241,7 +241,7 @@ func (p *player) load() error {
 	}
 	p.report.Named = len(p.scripts) > 1 && !p.c.Bool("repeat")
 	if len(p.scripts) == 0 {
-		return fmt.Errorf("%s: no frames from the %s", label(name), p.c.String("as"))
+		return fmt.Errorf("%s: no frames from the %s", label(name), cmp.Or(p.c.String("as"), "client"))
 	}
 	return nil
 }

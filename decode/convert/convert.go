@@ -437,3 +437,18 @@ func Save(name string, r capture.Reader) error {
 	}
 	return fmt.Errorf("%s: the name ends in none of .ndjson, .jsonl, .pcapng and .pcapng.zst; a folder has no extension", name)
 }
+
+// CheckSave returns an error of usage if Save cannot write a single file of that name, or would
+// overwrite what is read.
+func CheckSave(in, name string) error {
+	if format, _ := FormatOf(name); format != NDJSON && format != Pcapng {
+		return cmdline.Errorf("%s: the name ends in none of .ndjson, .jsonl, .pcapng and .pcapng.zst", name)
+	}
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		return cmdline.Errorf("%s is a folder: name a file", name)
+	}
+	if info, err := os.Stat(filepath.Dir(name)); err != nil || !info.IsDir() {
+		return cmdline.Errorf("%s: there is no folder %s", name, filepath.Dir(name))
+	}
+	return NotSame(in, name)
+}

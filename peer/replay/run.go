@@ -48,6 +48,7 @@ type run struct {
 	stopped bool // by a divergence
 
 	follow func(d frame.Dir, payload []byte, m *protocol.Message, gap bool) // each frame; nil if nothing does
+	tap    func(f *frame.Frame, seq int64)                                  // likewise, with its number in the script
 	result Result
 }
 
@@ -324,6 +325,10 @@ func (r *run) arrived(a arrival) error {
 		r.peerEnded(a.err)
 		return nil
 	}
+	if r.tap != nil && a.part == nil {
+		a.frame.Dir = r.options.Side.Opposite()
+		r.tap(&a.frame, 0)
+	}
 	gapped := r.gapped
 	if r.gapped = a.frame.Gap; gapped && r.gapped {
 		return nil // further pieces of bytes that are not a frame
@@ -353,6 +358,14 @@ func (r *run) speak(t *turn) {
 // write starts writing a frame, which may not be in the recording.
 func (r *run) write(st *step, t *turn, raw, payload []byte, m *protocol.Message) {
 	r.writing, r.now = st, t
+	if r.tap != nil {
+		f := st.frame
+		if !bytes.Equal(raw, f.Raw) {
+			f = framed(&f, r.script.Framing, payload)
+		}
+		f.Dir = r.options.Side
+		r.tap(&f, st.seq)
+	}
 	r.trace(r.options.Side, st.seq, payload, m, st.frame.Gap)
 	r.outgoing <- raw
 }

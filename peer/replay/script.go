@@ -461,3 +461,36 @@ func (l *ledger) exchangeOf(from frame.Dir, m *protocol.Message, wanted func(int
 	l.exchanges[n] = candidates[len(candidates)-1:]
 	return candidates[len(candidates)-1]
 }
+
+// A Step is a frame of a script with its place in it.
+type Step struct {
+	Record
+	Message *protocol.Message // nil if the frame holds none
+	// Group is the number of the client's frame, from 1, that began what the frame belongs to; 0 if
+	// the server did. For a request or a notification of the client it is its own.
+	Group int
+	// Form is the payload as JSON; nil if it has none.
+	Form []byte
+}
+
+// Steps returns the frames of a script in order.
+func (s *Script) Steps() (list []Step) {
+	groups := s.groups(frame.U2C)
+	for i, st := range s.steps {
+		f := st.frame
+		f.Dir = st.dir
+		one := Step{Record: Record{Seq: st.seq, Time: st.time, Frame: &f, Framing: s.Framing, Protocol: s.Protocol}, Group: groups[i], Form: st.form}
+		if st.well {
+			one.Message = &st.message
+		}
+		list = append(list, one)
+	}
+	return list
+}
+
+// WithPayload returns a record with another payload in the same framing; false if that cannot hold it.
+func (r Record) WithPayload(payload []byte) (Record, bool) {
+	f := framed(r.Frame, r.Framing, payload)
+	r.Frame = &f
+	return r, string(f.Payload()) == string(payload)
+}
