@@ -10,6 +10,7 @@ import (
 	"encoding/csv"
 	"io"
 	"slices"
+	"sync/atomic"
 
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/internal/render"
@@ -88,6 +89,9 @@ type Printer[R any] struct {
 	Columns []Column[R]
 	// Live prints each row immediately.
 	Live bool
+	// Aside formats and writes rows in a goroutine of its own, unless they are live. [Printer.Close] waits for it.
+	// Rows must not change any more.
+	Aside bool
 	// Below returns lines that are printed below a row of text.
 	Below func(r *R) []string
 	// Learn is how many rows of text wait until the widths of the columns are known; 0 means all.
@@ -100,7 +104,11 @@ type Printer[R any] struct {
 	text    layout[R]
 	out     bytes.Buffer
 	started bool
-	err     error
+	err     atomic.Pointer[error]
+
+	batch   []*R
+	batches chan []*R
+	printed chan struct{}
 }
 
 // Write prints a list of rows. If no column has a name, NDJSON has the rows as encoding/json writes
@@ -144,8 +152,33 @@ func Names[R any](columns []Column[R]) (names []string) {
 // fullBuffer is the size of the output buffer, unless rows are printed as they come.
 const fullBuffer = 32 << 10
 
+// The rows that wait for the goroutine of a printer are in batches.
+const batchSize, maxBatches = 64, 2
+
 // Print prints a row, or keeps it until Close.
 func (p *Printer[R]) Print(r *R) {
+	if p.Live || !p.Aside {
+		p.print(r)
+		return
+	}
+	if p.batches == nil {
+		p.batches, p.printed = make(chan []*R, maxBatches), make(chan struct{})
+		go func() {
+			defer close(p.printed)
+			for batch := range p.batches {
+				for _, r := range batch {
+					p.print(r)
+				}
+			}
+		}()
+	}
+	if p.batch = append(p.batch, r); len(p.batch) == batchSize {
+		p.batches <- p.batch
+		p.batch = make([]*R, 0, batchSize)
+	}
+}
+
+func (p *Printer[R]) print(r *R) {
 	p.start()
 	switch p.Form {
 	case AsCSV:
@@ -162,16 +195,27 @@ func (p *Printer[R]) Print(r *R) {
 
 // Close prints what was kept, and returns the first error.
 func (p *Printer[R]) Close() error {
+	if p.batches != nil {
+		p.batches <- p.batch
+		close(p.batches)
+		<-p.printed
+		p.batch, p.batches = nil, nil
+	}
 	p.start()
 	if p.Form == AsText {
 		p.text.rest(&p.out)
 	}
 	p.flush()
-	return p.err
+	return p.Err()
 }
 
-// Err returns the first error.
-func (p *Printer[R]) Err() error { return p.err }
+// Err returns the first error, as soon as it is known.
+func (p *Printer[R]) Err() error {
+	if err := p.err.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
 
 func (p *Printer[R]) start() {
 	if p.started {
@@ -191,8 +235,10 @@ func (p *Printer[R]) start() {
 }
 
 func (p *Printer[R]) flush() {
-	if p.out.Len() > 0 && p.err == nil {
-		_, p.err = p.To.Write(p.out.Bytes())
+	if p.out.Len() > 0 && p.Err() == nil {
+		if _, err := p.To.Write(p.out.Bytes()); err != nil {
+			p.err.Store(&err)
+		}
 	}
 	p.out.Reset()
 }

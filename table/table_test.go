@@ -2,6 +2,7 @@ package table
 
 import (
 	"bytes"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -53,6 +54,47 @@ func TestLive(t *testing.T) {
 	if got := strings.Count(out.String(), "\n"); got != 2 || !strings.Contains(out.String(), "\n  kiwi       1  sweet\n") {
 		t.Errorf("%q", &out)
 	}
+}
+
+// Rows that are printed aside are the same, in order. The first error is known before the end, after which no
+// more is written.
+func TestAside(t *testing.T) {
+	list := make([]fruit, 10_000)
+	for i := range list {
+		list[i].count = int64(i + 1)
+	}
+	var want, got bytes.Buffer
+	if err := Write(Output{To: &want, Form: AsNDJSON}, fruits, list); err != nil {
+		t.Fatal(err)
+	}
+	p := Printer[fruit]{Output: Output{To: &got, Form: AsNDJSON}, Columns: fruits, Aside: true}
+	for i := range list {
+		p.Print(&list[i])
+	}
+	if err := p.Close(); err != nil || !bytes.Equal(got.Bytes(), want.Bytes()) {
+		t.Errorf("%d bytes, want %d: %v", got.Len(), want.Len(), err)
+	}
+	broken := &closedPipe{}
+	p = Printer[fruit]{Output: Output{To: broken, Form: AsNDJSON}, Columns: fruits, Aside: true}
+	for printed := 0; p.Err() == nil; printed++ {
+		if p.Print(&list[printed%len(list)]); printed > 100_000_000 {
+			t.Fatal("no error")
+		}
+	}
+	if err := p.Close(); err != io.ErrClosedPipe || broken.writes != 1 {
+		t.Errorf("%v after %d writes", err, broken.writes)
+	}
+	p = Printer[fruit]{Output: Output{To: &got, Form: AsNDJSON}, Columns: fruits, Aside: true}
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+type closedPipe struct{ writes int }
+
+func (c *closedPipe) Write([]byte) (int, error) {
+	c.writes++
+	return 0, io.ErrClosedPipe
 }
 
 func TestBar(t *testing.T) {

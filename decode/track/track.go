@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/wirectl/wirectl/capture"
@@ -49,9 +50,10 @@ type Trackers struct {
 	// Event, if not nil, gets what happens besides frames.
 	Event func(session.Event)
 
-	mask  func(text string) string
-	conns int  // connections of the sessions so far
-	lossy bool // messages are missing
+	masking sync.Mutex
+	mask    func(text string) string
+	conns   int  // connections of the sessions so far
+	lossy   bool // messages are missing
 }
 
 // A Tracker tracks one protocol.
@@ -61,8 +63,10 @@ type Tracker struct {
 	oneWay   bool // it judges as if a direction were missing
 }
 
-// Hide takes secrets out of a text.
+// Hide takes secrets out of a text. Calls that are over may be printed aside.
 func (ts *Trackers) Hide(text string) string {
+	ts.masking.Lock()
+	defer ts.masking.Unlock()
 	if ts.mask == nil {
 		ts.mask = capture.Secrets().Text()
 	}

@@ -45,7 +45,7 @@ const learnt = 500
 
 // NewList returns a list that prints to out. A live one prints each call immediately.
 func NewList(out table.Output, choice Choice, live bool) *List {
-	return &List{Choice: choice, Printer: table.Printer[Call]{Output: out, Columns: Columns, Live: live, Learn: learnt}}
+	return &List{Choice: choice, Printer: table.Printer[Call]{Output: out, Columns: Columns, Live: live, Aside: true, Learn: learnt}}
 }
 
 // Widen keeps all columns as wide as they are, and arguments as long as they are kept.
