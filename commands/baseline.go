@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -97,11 +98,11 @@ func runPins(inv *invocation, c *cli.Context, verb string, ids []string) error {
 		return diffPin(inv, c, out, &p)
 	case verb == "list":
 		list, err := store.List()
-		if err != nil || len(list) == 0 {
+		if err == nil && len(list) == 0 {
 			inv.say("baseline", "no pins in "+store.Dir+"; wirectl wrap --pin and wirectl run --pin make them")
-			return err
+			return nil
 		}
-		return table.Write(out, pinColumns, list)
+		return cmp.Or(err, table.Write(out, pinColumns, list))
 	}
 	for _, id := range ids {
 		p, err := store.Accept(id)

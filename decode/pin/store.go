@@ -19,7 +19,6 @@ import (
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/history"
-	"github.com/wirectl/wirectl/capture/output"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/session/contract"
 )
@@ -91,37 +90,48 @@ func (s *Store) create(id string, b *contract.Baseline) error {
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		return err
 	}
-	f, err := output.Begin(s.path(id, ".new"))
+	err := s.put(s.path(id, pinExtension), textOf(b), os.Link)
+	if errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if err != nil { // as on a file system without links
+		if _, missing := os.Lstat(s.path(id, pinExtension)); !errors.Is(missing, fs.ErrNotExist) {
+			return err
+		}
+		err = s.write(id, b)
+	}
+	if err == nil {
+		_ = os.Remove(s.path(id, changedExtension)) // of a pin that was removed
+	}
+	return err
+}
+
+// put writes a file whole or not at all: name gives it its name. Whatever had that is not written to.
+func (s *Store) put(file string, text []byte, name func(from, to string) error) error {
+	f, err := os.CreateTemp(s.Dir, ".wirectl-*")
 	if err != nil {
 		return err
 	}
-	defer f.Close(false) //nolint:errcheck // it has another name by then
-	if _, err = f.Write(textOf(b)); err == nil {
+	_, err = f.Write(text)
+	if err == nil {
 		err = f.Sync()
 	}
-	if err != nil {
-		return err
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = name(f.Name(), file)
 	}
-	name := s.path(id, pinExtension)
-	if err = os.Link(f.Name(), name); err == nil || errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	// A file system without links.
-	if _, err = os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
-		return cmp.Or(err, fs.ErrExist)
-	}
-	return s.write(id, b)
+	_ = os.Remove(f.Name()) // it is gone if it was renamed
+	return err
+}
+
+// write replaces a pin.
+func (s *Store) write(id string, b *contract.Baseline) error {
+	return s.put(s.path(id, pinExtension), textOf(b), os.Rename)
 }
 
 // change keeps what a server has offered instead of what is pinned, and returns its digest.
 func (s *Store) change(id string, b *contract.Baseline) (digest string, err error) {
 	text := textOf(b)
-	return hexOf(text, digestLength), output.WriteFile(s.path(id, changedExtension), text, 0o600)
-}
-
-// write replaces a pin.
-func (s *Store) write(id string, b *contract.Baseline) error {
-	return output.WriteFile(s.path(id, pinExtension), textOf(b), 0o600)
+	return hexOf(text, digestLength), s.put(s.path(id, changedExtension), text, os.Rename)
 }
 
 // List returns the pins, sorted by server and client.
@@ -220,7 +230,7 @@ func (s *Store) Accept(reference string) (Pin, error) {
 	case isExact && digest != now:
 		return p, fmt.Errorf("the tools of pin %s have changed again: see wirectl baseline diff %[1]s, then wirectl baseline accept %[1]s:%s", p.ID, now)
 	}
-	if err := output.WriteFile(s.path(p.ID, pinExtension), text, 0o600); err != nil {
+	if err := s.put(s.path(p.ID, pinExtension), text, os.Rename); err != nil {
 		return p, err
 	}
 	if _, again, err := s.readPin(p.ID, changedExtension); err == nil && bytes.Equal(again, text) {

@@ -180,6 +180,9 @@ func nameOf(id any) string {
 
 // answer handles a payload of a server while a list is open.
 func (w *Watch) answer(at Place, payload []byte) (drift *Drift) {
+	if _, err := decoded(payload); err != nil && strings.Contains(err.Error(), "max depth") { // which some clients read
+		return w.refuseAny("an answer is nested too deeply to be compared with the pin")
+	}
 	var out []byte
 	isBatch, changed := len(bytes.TrimSpace(payload)) > 0 && bytes.TrimSpace(payload)[0] == '[', false
 	for item := range protocol.Items(payload) {
@@ -213,9 +216,6 @@ func (w *Watch) answer(at Place, payload []byte) (drift *Drift) {
 func (w *Watch) answerOne(at Place, text []byte) *Drift {
 	v, err := decoded(text)
 	if err != nil {
-		if jsonscan.WellFormed(text) == nil { // but too deep for us
-			return w.refuseAny("an answer is nested too deeply to be compared with the pin")
-		}
 		return nil // such as a line of a log
 	}
 	m, _ := v.(map[string]any)
@@ -286,8 +286,7 @@ func (w *Watch) page(r *request, items []contract.Item, isCut bool) *Drift {
 			}
 			return nil
 		case err != nil:
-			digest, _ := w.store.change(pinID, l.baseline(nil)) // the fault is told in any case
-			return w.refuse(r, nil, "the pin of the tools cannot be read", accepts(pinID, digest)+": "+err.Error())
+			return w.refuse(r, nil, "the pin of the tools cannot be read", w.accepts(l, nil)+": "+err.Error())
 		}
 		changes := l.drift(p)
 		if w.made[pinID] && !slices.ContainsFunc(changes, func(c contract.Change) bool { return !isAdded(c) }) && len(changes) > 0 {
@@ -299,16 +298,17 @@ func (w *Watch) page(r *request, items []contract.Item, isCut bool) *Drift {
 		if len(changes) == 0 {
 			return nil
 		}
-		digest, err := w.store.change(pinID, l.baseline(p))
-		more := accepts(pinID, digest)
-		if err != nil {
-			more += ": " + err.Error()
-		}
-		return w.refuse(r, changes, "the tools have changed since they were pinned: "+brief(changes), more)
+		return w.refuse(r, changes, "the tools have changed since they were pinned: "+brief(changes), w.accepts(l, p))
 	}
 }
 
-func accepts(id, digest string) string {
+// accepts keeps a list that differs from its pin, which may be unreadable, and says how to accept it.
+func (w *Watch) accepts(l *listing, p *contract.Baseline) string {
+	id := idOf(l.server, l.client)
+	digest, err := w.store.change(id, l.baseline(p))
+	if err != nil {
+		return "it cannot be kept for wirectl baseline accept: " + err.Error()
+	}
 	return "wirectl baseline diff " + id + " shows it, wirectl baseline accept " + id + ":" + digest + " accepts it"
 }
 
