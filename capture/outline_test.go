@@ -18,6 +18,22 @@ func (w *written) Write(r *Record) error {
 	return nil
 }
 
+// The note of a tap about a frame has the outline of that.
+func TestOutlineOfNotes(t *testing.T) {
+	x := Secrets()
+	x.Outline = true
+	for note, want := range map[string]string{
+		`{"tap":"held","held":1,"payload":{"jsonrpc":"2.0","id":7,"result":{"tools":[{"description":"Zoe"}]}}}`: `{"tap":"held","held":1,"payload":{"jsonrpc":"2.0","id":7,"result":{"tools":[{"description":"***"}]}}}`,
+		`{"tap":"held","held":1,"data":"Wm9l"}`: `{"tap":"held","held":1,"data":""}`,
+		`stderr was closed`:                     `stderr was closed`,
+	} {
+		var kept written
+		if err := Redact(&kept, &Session{}, x).Write(&Record{Kind: Note, Text: []byte(note)}); err != nil || string(kept[0].Text) != want {
+			t.Errorf("%s\n got %s, %v\nwant %s", note, kept[0].Text, err, want)
+		}
+	}
+}
+
 // An outline keeps the lengths of the content and the protocol's own values, and nothing
 // else.
 func TestOutline(t *testing.T) {

@@ -165,6 +165,9 @@ func (x *redactor) Write(r *Record) error {
 	clean := &x.clean
 	*clean = *r
 	clean.Text = x.eraser.text(r.Text)
+	if x.outlines && r.Kind == Note && bytes.HasPrefix(clean.Text, []byte(`{"tap":`)) {
+		clean.Text = x.withoutPayload(clean)
+	}
 	if r.Flaw != nil {
 		clean.Flaw = frame.Recall(string(x.eraser.text([]byte(r.Flaw.Error()))))
 	}
@@ -182,6 +185,20 @@ func (x *redactor) Write(r *Record) error {
 		}
 	}
 	return x.w.Write(clean)
+}
+
+// withoutPayload returns the text of a note with the outline of the payload that it has, as that of a held frame.
+func (x *redactor) withoutPayload(note *Record) []byte {
+	text := note.Text
+	if payload, ok := jsonscan.Get(text, "payload"); ok {
+		of := Record{Frame: frame.Frame{Conn: note.Conn, Dir: note.Dir, Raw: payload, End: len(payload)}}
+		at := bytes.Index(text, payload)
+		text = slices.Concat(text[:at], x.abridged(nil, payload, x.reading.protocol(&of)), text[at+len(payload):])
+	}
+	if data, ok := jsonscan.Get(text, "data"); ok {
+		text = bytes.Replace(text, data, []byte(`""`), 1)
+	}
+	return text
 }
 
 func (x *redactor) frame(r *Record) {

@@ -21,7 +21,9 @@ import (
 	"github.com/wirectl/wirectl/decode/track"
 	"github.com/wirectl/wirectl/fixtures"
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/session"
+	"github.com/wirectl/wirectl/session/lint"
 )
 
 // The golden file of each recorded session lists what wirectl concludes from it: the
@@ -87,6 +89,31 @@ func recordings(t *testing.T) map[string]fs.FS {
 		all[folder.Name()] = os.DirFS(filepath.Join("testdata", "recordings", folder.Name()))
 	}
 	return all
+}
+
+// No ordinary server has a finding about safety above a note.
+func TestRecordingsAreSafe(t *testing.T) {
+	for name, fsys := range recordings(t) {
+		var safety lint.Safety
+		cfg := decode.Config{Workers: 1, Resync: true}
+		view := func(dst []byte, it *decode.Item) ([]byte, error) {
+			safety.AddFrame(it.Seq, all.Of(it.Protocol), it.Frame, &it.Message, it.Payload, "wire")
+			return dst, nil
+		}
+		if _, err := decode.Run(t.Context(), decode.Input{Capture: recording(t, fsys)}, io.Discard, cfg, func() decode.View { return view }); err != nil {
+			t.Error(err)
+		}
+		var found lint.Session
+		found.AddSafety(&safety)
+		for _, f := range found.Findings {
+			if f.Severity > session.Note && name != "mcp-poison" {
+				t.Errorf("%s: %s: %s", name, f.Name, f.Message)
+			}
+		}
+		if name == "mcp-poison" && len(found.Findings) == 0 {
+			t.Errorf("nothing is found in %s", name)
+		}
+	}
 }
 
 // A session that was made fit to be shared is understood as the original; sizes may differ.

@@ -100,10 +100,13 @@ const (
 // skipped.
 func (r *Report) junit(out table.Output) error {
 	doc := table.Suites{Name: "wirectl lint"}
-	rules := session.Findings[:]
-	if !r.Contract.IsEmpty() {
-		rules = Rules
-	}
+	rules := slices.DeleteFunc(slices.Clone(Rules), func(rule session.Rule) bool {
+		isOfProtocol := slices.ContainsFunc(session.Findings[:], func(other session.Rule) bool { return other.Name == rule.Name })
+		isFound := slices.ContainsFunc(r.Sessions, func(s Session) bool {
+			return slices.ContainsFunc(s.Findings, func(f session.Finding) bool { return f.Name == rule.Name })
+		})
+		return r.Contract.IsEmpty() && !isOfProtocol && !isFound && !r.Policy.only[rule.Name]
+	})
 	for _, s := range r.Sessions {
 		suite := table.Suite{Name: s.Name}
 		for _, rule := range rules {
