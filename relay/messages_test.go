@@ -77,6 +77,7 @@ func run(t *testing.T, cfg relay.Config) {
 
 // A message stays one message, text stays text, and each is recorded as a frame.
 func TestMessages(t *testing.T) {
+	t.Parallel()
 	controller, near := sockets(t)
 	unit, far := sockets(t)
 	var m memory
@@ -132,6 +133,7 @@ func TestGoodbye(t *testing.T) {
 
 // Between a stream and messages, payloads are moved: each frame becomes a message.
 func TestUnlike(t *testing.T) {
+	t.Parallel()
 	controller, near := sockets(t)
 	unit, far := pair(t)
 	var m memory
@@ -150,6 +152,7 @@ func TestUnlike(t *testing.T) {
 
 // The messages of Latis hold whole frames.
 func TestUnlikeLatis(t *testing.T) {
+	t.Parallel()
 	controller, near := sockets(t)
 	unit, far := pair(t)
 	run(t, relay.Config{Controller: near, Unit: far, Framing: frame.Len32})
@@ -167,6 +170,7 @@ func TestUnlikeLatis(t *testing.T) {
 
 // Each message is a frame, even if the configured framing would split it differently.
 func TestMessagesNamed(t *testing.T) {
+	t.Parallel()
 	controller, near := sockets(t)
 	unit, far := sockets(t)
 	var m memory
@@ -188,16 +192,17 @@ func TestMessagesNamed(t *testing.T) {
 
 // A gate changes messages like frames, whichever of the ends use messages.
 func TestMessagesGated(t *testing.T) {
+	t.Parallel()
 	twice := func() *relay.Gate { return relay.NewGate(relay.GateConfig{Faults: plan(t, "duplicate when id==2")}) }
 	const one, two = `{"jsonrpc":"2.0","id":1,"method":"ping"}`, `{"jsonrpc":"2.0","id":2,"method":"ping"}`
-	write := func(c transport.Messenger) {
+	write := func(t *testing.T, c transport.Messenger) {
 		for _, text := range []string{one, two} {
 			if err := c.WriteMessage(t.Context(), transport.Message{Text: true, Data: []byte(text)}); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	read := func(c transport.Messenger) {
+	read := func(t *testing.T, c transport.Messenger) {
 		for _, want := range []string{one, two, two} {
 			got, err := c.ReadMessage(t.Context())
 			if err != nil || !got.Text || string(got.Data) != want {
@@ -206,24 +211,27 @@ func TestMessagesGated(t *testing.T) {
 		}
 	}
 	t.Run("both", func(t *testing.T) {
+		t.Parallel()
 		controller, near := sockets(t)
 		unit, far := sockets(t)
 		run(t, relay.Config{Controller: near, Unit: far, Framing: frame.Line, Gate: twice()})
-		write(controller)
-		read(unit)
-		write(unit)
-		read(controller)
+		write(t, controller)
+		read(t, unit)
+		write(t, unit)
+		read(t, controller)
 	})
 	t.Run("one", func(t *testing.T) {
+		t.Parallel()
 		controller, near := sockets(t)
 		unit, far := pair(t)
 		run(t, relay.Config{Controller: near, Unit: far, Framing: frame.Line, Gate: twice()})
-		write(controller)
+		write(t, controller)
 		hear(t, unit, one+"\n"+two+"\n"+two+"\n")
 		say(t, unit, one+"\n"+two+"\n")
-		read(controller)
+		read(t, controller)
 	})
 	t.Run("unnamed", func(t *testing.T) {
+		t.Parallel()
 		_, near := sockets(t)
 		_, far := sockets(t)
 		_, err := relay.Run(t.Context(), relay.Config{Controller: near, Unit: far, Gate: twice()})
@@ -255,6 +263,7 @@ func TestUnlikeEnds(t *testing.T) {
 
 // Without a framing, the ends of messages in a stream are unknown.
 func TestUnlikeRefused(t *testing.T) {
+	t.Parallel()
 	_, near := sockets(t)
 	_, far := pair(t)
 	if _, err := relay.Run(t.Context(), relay.Config{Controller: near, Unit: far}); !errors.Is(err, relay.ErrNoFraming) {

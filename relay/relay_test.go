@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -20,7 +21,10 @@ import (
 	"github.com/wirectl/wirectl/transport"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	_ = flag.Set("test.parallel", "32") // most tests wait, for ends that take a second
+	goleak.VerifyTestMain(m)
+}
 
 // A memory keeps the records of a session.
 type memory struct {

@@ -3,6 +3,7 @@ package door_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -35,6 +36,7 @@ func TestMain(m *testing.M) {
 		beSilent(addr)
 		return
 	}
+	_ = flag.Set("test.parallel", "16") // most tests wait for a client that is slow
 	goleak.VerifyTestMain(m)
 }
 
