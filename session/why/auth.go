@@ -320,6 +320,8 @@ func (t *talk) failedStep(visits []*visit, last int) (text, do string, at *visit
 		return sentence(fmt.Sprintf("%s wants authorization, and the client got no token: %s", server, fault(token))), "See the error of the token endpoint: a code that is used twice or too late, another redirect address, an unknown client.", token
 	case token != nil:
 		return sentence(fmt.Sprintf("%s wants authorization, and the client got a token, but did not send the request again", server)), "The client must repeat the request with the token in Authorization.", token
+	case registration != nil && !registration.ok() && issuer != nil && !issuer.ok() && (resource == nil || !resource.ok()) && version != "2025-03-26":
+		return sentence(fmt.Sprintf("%s wants authorization, but nothing describes it: no metadata of the resource or of an authorization server, and %s at the default address of registration", server, fault(registration))), "Serve /.well-known/oauth-protected-resource with authorization_servers (RFC 9728; since 2025-06-18), or give the client a token.", issuer
 	case registration != nil && !(registration.ok() && registration.names):
 		return sentence(fmt.Sprintf("%s wants authorization, and the authorization server does not register the client: %s", server, fault(registration))), "Register the client by hand and give it the client id, or use a client id metadata document (since 2025-11-25).", registration
 	case issuer != nil && !(issuer.ok() && issuer.names):
@@ -346,6 +348,9 @@ func (t *talk) failedStep(visits []*visit, last int) (text, do string, at *visit
 		return sentence(fmt.Sprintf("%s answers with 401 and no resource_metadata in WWW-Authenticate, so the client does not know where to authorize", server)), "Send WWW-Authenticate: Bearer resource_metadata=\"…\" with each 401: 2025-06-18 requires it; since 2025-11-25 the well-known address suffices.", refusal
 	case refusal.challenge == "":
 		return sentence(fmt.Sprintf("%s answers with %s and no WWW-Authenticate, and the client did not go on", server, refusal.status)), "Give the client a token or a key for the server, or let the server describe its authorization.", refusal
+	}
+	if u, err := url.Parse(challengeOf(refusal.challenge, "resource_metadata")); err == nil && u.Host != "" && u.Host != refusal.host {
+		return sentence(fmt.Sprintf("%s wants authorization, and what the client did then at %s is not in this session", server, u.Host)), "Record that host, too, or look at the log of the client. The resource that the metadata names must be the address that the client uses.", refusal
 	}
 	return sentence(fmt.Sprintf("%s wants authorization, and the client did not go on after the 401", server)), "The client may not support authorization, or wait for its user: log in to the server in the client, or give it a token.", refusal
 }

@@ -294,6 +294,10 @@ func TestAuthorization(t *testing.T) {
 			at("2025-03-26"), said("401 Unauthorized", "{}", "Www-Authenticate: Bearer"), get(issuer), said("404 Not Found", "{}"), post("/register", `{"redirect_uris":["http://localhost/cb"]}`), said("403 Forbidden", `{"error":"access_denied"}`),
 		}, "does not register the client: HTTP 403: access_denied"},
 		{"2026-07-28 as 2025-11-25", []string{at("2026-07-28"), said("401 Unauthorized", "{}", "Www-Authenticate: Bearer")}, "did not go on after the 401"},
+		{"its metadata is elsewhere", []string{at("2025-11-25"), said("401 Unauthorized", "{}", `Www-Authenticate: Bearer resource_metadata="https://other:9/x"`)}, "what the client did then at other:9 is not in this session"},
+		{"nothing is described", []string{
+			at("2025-11-25"), said("401 Unauthorized", "{}"), get(resource), said("404 Not Found", "{}"), get(issuer), said("404 Not Found", "{}"), post("/register", `{"redirect_uris":["http://localhost/cb"]}`), said("404 Not Found", `{}`),
+		}, "nothing describes it: no metadata of the resource or of an authorization server, and HTTP 404"},
 		{"2025-06-18 names the resource", []string{at("2025-06-18"), refused, form("/token", "grant_type=refresh_token"), said("200 OK", `{"access_token":"hunter2hunter2"}`), at("2025-06-18", "Authorization: Bearer hunter2hunter2"), said("401 Unauthorized", "{}", meta)}, "does not name the resource"},
 	} {
 		t.Run(test.about, func(t *testing.T) {
