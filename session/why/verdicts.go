@@ -856,6 +856,12 @@ func (t *talk) summary() string {
 		}
 	}
 	text := render.Count(int64(t.total), "call") + ", none of which failed"
+	switch t.total {
+	case 0:
+		return "no call was recorded."
+	case 1:
+		text = "1 call, which did not fail"
+	}
 	if stopped > 0 {
 		text += fmt.Sprintf(", %d cancelled", stopped)
 	}
