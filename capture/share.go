@@ -40,7 +40,7 @@ const maxShared = 1 << 16 // texts that are told apart
 const (
 	letter       = `[\p{L}\p{M}\p{N}_.-]`
 	slash        = `(?:/|%2[Ff]|\\{1,4})`
-	folderOfUser = `(?:(?:/|%2[Ff]|\b[A-Za-z](?::|%3[Aa])` + slash + `)(?:home|[Uu]sers)` + slash + `)(?P<` + secretGroup + `>(?:` + letter + `|%(?:20|[89A-Fa-f][0-9A-Fa-f]))+)`
+	folderOfUser = `(?:(?:/|%2[Ff]|\b[A-Za-z](?::|%3[Aa])` + slash + `)(?:home|[Uu]sers)` + slash + `)(?P<` + secretGroup + `>(?:[\p{L}\p{N}_]|%[89A-Fa-f][0-9A-Fa-f])(?:` + letter + `|%(?:20|[89A-Fa-f][0-9A-Fa-f]))*)`
 	spacedFolder = `\b[A-Za-z]:\\{1,4}[Uu]sers\\{1,4}(?P<` + secretGroup + `>[^\\/:*?"<>|\x00-\x1f]{1,64})\\`
 	tilde        = `(?:^|[\s"'=:(])~(?P<` + secretGroup + `>[A-Za-z]` + letter + `*)/`
 	variable     = `\b(?:USER|USERNAME|LOGNAME|SUDO_USER)` + isSet + `(?P<` + secretGroup + `>\p{L}` + letter + `*)`
@@ -50,7 +50,7 @@ const (
 	share        = `(?:^|[\s"'=(])(?:\\\\){1,2}(?P<` + secretGroup + `>[A-Za-z][\w-]*)\\{1,2}[\w$]`
 	hostVariable = `\b(?:HOST|HOSTNAME|COMPUTERNAME)` + isSet + `(?P<` + secretGroup + `>[A-Za-z][\w.-]*)`
 	isSet        = `(?:=["']?|["']\s*:\s*["'])`
-	ownHost      = `(?P<` + secretGroup + `>\b[\w-]+(?:\.[\w-]+)*\.(?:local|lan|internal|corp|intranet|home\.arpa)\b)`
+	ownHost      = `(?P<` + secretGroup + `>\b[\w-]+(?:\.[\w-]+)*\.(?:local|lan|internal|corp|intranet|home\.arpa))(?:\.?$|\.?[^\w.-]|\.[^\w])`
 	ownAddress   = `(?P<` + secretGroup + `>\b(?:10\.\d{1,3}|192\.168|100\.(?:6[4-9]|[7-9]\d|1[01]\d|12[0-7])|172\.(?:1[6-9]|2\d|3[01]))\.\d{1,3}\.\d{1,3}\b|(?i:\bf(?:[cd][0-9a-f]{2}|e80)(?::[0-9a-f]{0,4}){2,7}\b))`
 )
 

@@ -31,6 +31,7 @@ func TestShare(t *testing.T) {
 		{"https://h/?q=x%40corp.example.org&home=%2Fhome%2Fkimlee", "https://h/?q=email-2@example.com&home=%2Fhome%2Fuser-8"},
 		{"müller@corp.example.org, 'o'brien@corp.example.org'", "email-3@example.com, 'email-4@example.com'"},
 		{`box-17, prod-3, \\files9\x, ssh://a@box-18/x, fd12:3456::1, 169.254.169.254`, `host-7, host-8, \\host-9\x, ssh://a@host-10/x, host-11, 169.254.169.254`},
+		{"/tmp/home/.claude/settings.local.json, nas.local.", "/tmp/home/.claude/settings.local.json, host-12."},
 		{"~ludwig/x, section, What is ludwig?", "~user-9/x, section, What is ludwig?"},
 		{"https://api.anthropic.com/v1/messages, homes/carolas, @scope/package@1.2.3", "https://api.anthropic.com/v1/messages, homes/carolas, @scope/package@1.2.3"},
 	} {
@@ -44,13 +45,13 @@ func TestShare(t *testing.T) {
 	}
 	want := []string{
 		"user-1 carola 3", "user-2 dave.k 1", "user-3 test 1", "user-4 Jürgen 1", "user-5 Jane Roe 2", "user-6 Winfried 1", "user-7 rudolf 1", "user-8 kimlee 2", "user-9 ludwig 1", "host-1 buildbox 1", "host-2 printer.local 1", "host-3 db.internal 1",
-		"host-4 10.1.2.3 1", "host-5 172.20.0.1 1", "host-6 192.168.7.7 1", "host-7 box-17 1", "host-8 prod-3 1", "host-9 files9 1", "host-10 box-18 1", "host-11 fd12:3456::1 1",
+		"host-4 10.1.2.3 1", "host-5 172.20.0.1 1", "host-6 192.168.7.7 1", "host-7 box-17 1", "host-8 prod-3 1", "host-9 files9 1", "host-10 box-18 1", "host-11 fd12:3456::1 1", "host-12 nas.local 1",
 		"email-1@example.com a.b+c@corp.example.org 2", "email-2@example.com x%40corp.example.org 1", "email-3@example.com müller@corp.example.org 1", "email-4@example.com o'brien@corp.example.org 1", "secret-1  1",
 	}
 	if !slices.Equal(list, want) {
 		t.Errorf("%q, want %q", list, want)
 	}
-	if got := s.Summary(); got != "replaced 9 users, 11 hosts, 4 emails, 1 secret: read the result before you share it" {
+	if got := s.Summary(); got != "replaced 9 users, 12 hosts, 4 emails, 1 secret: read the result before you share it" {
 		t.Error(got)
 	}
 }
