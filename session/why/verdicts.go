@@ -420,7 +420,10 @@ func (t *talk) storms() (found []Answer) {
 			c := list[len(list)-1]
 			text := fmt.Sprintf("%s was sent %d times with the same content in %s, and failed each time: %s", title(list[0]), len(list), table.Millis(t.endOf(c).Sub(list[0].Start)), cmp.Or(c.Explain(c.Outcome, c.Reason, ""), c.Outcome.String()))
 			a := t.about("retry-storm", 80, c, sentence(text), "Wait longer between retries, as Retry-After says, and give up on errors that stay.")
-			a.Evidence, a.also = nil, list
+			if a.Evidence, a.also = nil, list; t.retryOf(c) != nil {
+				a.Text += " The same request succeeded later."
+				a.weight -= 30
+			}
 			for _, c := range list[:min(len(list), 5)] {
 				a.Evidence = append(a.Evidence, Evidence{Frame: c.Frame, Time: c.Start, Text: strings.TrimSpace(title(c) + " " + c.Outcome.String())})
 			}
@@ -477,6 +480,7 @@ func (t *talk) failed() (found []Answer) {
 			a := &found[at]
 			if a.at = t.endOf(c); len(a.Evidence) < 6 {
 				a.Evidence = append(a.Evidence, t.began(c), t.ended(c))
+				slices.SortStableFunc(a.Evidence, func(a, b Evidence) int { return a.Time.Compare(b.Time) })
 			}
 			continue
 		}
@@ -500,9 +504,27 @@ func (t *talk) failed() (found []Answer) {
 			text += ", and its answer does not say why"
 		}
 		same[key] = len(found)
-		found = append(found, t.about("failed", weight, c, sentence(text), ""))
+		a := t.about("failed", weight, c, sentence(text), "")
+		if retry := t.retryOf(c); retry != nil {
+			a.Text += " The same request succeeded later."
+			a.Evidence = append(a.Evidence, t.began(retry))
+		}
+		found = append(found, a)
 	}
 	return found
+}
+
+// retryOf returns the later request to a model that had the same content, and succeeded; nil if there is none.
+func (t *talk) retryOf(c *calls.Call) *calls.Call {
+	content, known := t.uses.body[c.Frame]
+	at := slices.IndexFunc(t.rows, func(o *calls.Call) bool {
+		other, isModel := t.uses.body[o.Frame]
+		return known && isModel && other == content && o.Outcome == session.Done && !isHead(o) && o.Start.After(c.Start)
+	})
+	if at < 0 {
+		return nil
+	}
+	return t.rows[at]
 }
 
 // succeededLater reports whether the same was done later, with success.
