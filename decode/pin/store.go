@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/history"
@@ -48,6 +49,7 @@ const (
 	idLength         = 12 // in hex
 	digestLength     = 8
 	maxFile          = 128 << 20
+	unnamed          = ".wirectl-*" // a file until it is whole
 )
 
 // idOf returns the id of a pin.
@@ -90,6 +92,7 @@ func (s *Store) create(id string, b *contract.Baseline) error {
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		return err
 	}
+	s.sweep()
 	err := s.put(s.path(id, pinExtension), textOf(b), os.Link)
 	if errors.Is(err, fs.ErrExist) {
 		return err
@@ -106,9 +109,19 @@ func (s *Store) create(id string, b *contract.Baseline) error {
 	return err
 }
 
+// sweep removes what writers have left that were killed.
+func (s *Store) sweep() {
+	left, _ := filepath.Glob(filepath.Join(s.Dir, unnamed))
+	for _, file := range left {
+		if info, err := os.Lstat(file); err == nil && time.Since(info.ModTime()) > time.Hour {
+			_ = os.Remove(file)
+		}
+	}
+}
+
 // put writes a file whole or not at all: name gives it its name. Whatever had that is not written to.
 func (s *Store) put(file string, text []byte, name func(from, to string) error) error {
-	f, err := os.CreateTemp(s.Dir, ".wirectl-*")
+	f, err := os.CreateTemp(s.Dir, unnamed)
 	if err != nil {
 		return err
 	}

@@ -382,6 +382,9 @@ func (r *running) watchOfHTTP() *pin.Watch {
 	return pin.NewWatch(&pin.Store{Dir: r.pins}, pin.Warn, jsonrpc.MCP, func(text string) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
+		if r.Pin == pin.Refuse {
+			text += "; nothing is refused over HTTP"
+		}
 		r.drifted = append(r.drifted, text)
 	})
 }

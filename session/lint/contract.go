@@ -242,10 +242,11 @@ func (s *Session) AddDrifts(d *Drifts) {
 		}
 		told[f.Message] = true
 		f.Frames = []int64{}
-		for _, seq := range slices.Backward(d.asked[f.Conn]) {
-			if seq < f.before {
-				f.Frames = []int64{seq}
-				break
+		for conn, asked := range d.asked {
+			for _, seq := range asked { // of a bridge, connection 0 stands for all
+				if seq < f.before && (conn == f.Conn || f.Conn == 0) {
+					f.Frames = []int64{max(seq, last(f.Frames))}
+				}
 			}
 		}
 		s.Findings = append(s.Findings, f.Finding)
