@@ -48,21 +48,21 @@ func (w *Watch) Follow(s capture.Session, note func(*capture.Record)) *Follower 
 	go func() {
 		defer close(f.done)
 		defer cursor.Close()
-		cfg := decode.Config{Workers: 1, Resync: true, Event: f.event}
-		_, _ = decode.Run(context.Background(), decode.Input{Capture: cursor}, io.Discard, cfg, func() decode.View { return f.view })
+		cfg := decode.Config{Workers: 1, Resync: true, Event: f.learnName}
+		_, _ = decode.Run(context.Background(), decode.Input{Capture: cursor}, io.Discard, cfg, func() decode.View { return f.viewItem })
 	}()
 	return f
 }
 
-// event learns the names of connections.
-func (f *Follower) event(r *capture.Record) {
+// learnName learns the names of connections.
+func (f *Follower) learnName(r *capture.Record) {
 	if r.Kind == capture.Opened && len(f.names) < maxStreams {
 		f.names[r.Conn] = string(r.Text)
 	}
 }
 
-// view shows the watch an item.
-func (f *Follower) view(dst []byte, it *decode.Item) ([]byte, error) {
+// viewItem shows the watch an item.
+func (f *Follower) viewItem(dst []byte, it *decode.Item) ([]byte, error) {
 	of := it.Frame
 	at := stream{of.Conn, of.Stream}
 	if of.Meta != nil && of.Dir == frame.C2U && of.Meta.Head.Method() != "" {

@@ -93,7 +93,7 @@ func (s *Store) create(id string, b *contract.Baseline) error {
 		return err
 	}
 	s.sweep()
-	err := s.put(s.path(id, pinExtension), textOf(b), os.Link)
+	err := s.place(s.path(id, pinExtension), textOf(b), os.Link)
 	if errors.Is(err, fs.ErrExist) {
 		return err
 	}
@@ -119,8 +119,8 @@ func (s *Store) sweep() {
 	}
 }
 
-// put writes a file whole or not at all: name gives it its name. Whatever had that is not written to.
-func (s *Store) put(file string, text []byte, name func(from, to string) error) error {
+// place writes a file whole or not at all: name gives it its name. Whatever had that is not written to.
+func (s *Store) place(file string, text []byte, name func(from, to string) error) error {
 	f, err := os.CreateTemp(s.Dir, unnamed)
 	if err != nil {
 		return err
@@ -138,13 +138,13 @@ func (s *Store) put(file string, text []byte, name func(from, to string) error) 
 
 // write replaces a pin.
 func (s *Store) write(id string, b *contract.Baseline) error {
-	return s.put(s.path(id, pinExtension), textOf(b), os.Rename)
+	return s.place(s.path(id, pinExtension), textOf(b), os.Rename)
 }
 
 // change keeps what a server has offered instead of what is pinned, and returns its digest.
 func (s *Store) change(id string, b *contract.Baseline) (digest string, err error) {
 	text := textOf(b)
-	return hexOf(text, digestLength), s.put(s.path(id, changedExtension), text, os.Rename)
+	return hexOf(text, digestLength), s.place(s.path(id, changedExtension), text, os.Rename)
 }
 
 // List returns the pins, sorted by server and client.
@@ -243,7 +243,7 @@ func (s *Store) Accept(reference string) (Pin, error) {
 	case isExact && digest != now:
 		return p, fmt.Errorf("the tools of pin %s have changed again: see wirectl baseline diff %[1]s, then wirectl baseline accept %[1]s:%s", p.ID, now)
 	}
-	if err := s.put(s.path(p.ID, pinExtension), text, os.Rename); err != nil {
+	if err := s.place(s.path(p.ID, pinExtension), text, os.Rename); err != nil {
 		return p, err
 	}
 	if _, again, err := s.readPin(p.ID, changedExtension); err == nil && bytes.Equal(again, text) {

@@ -116,7 +116,7 @@ func (w *Watch) See(at Place, f *frame.Frame, payload []byte) *Drift {
 	case !f.Gap:
 		return w.answer(at, payload)
 	case len(f.Raw) > hugeGap:
-		return w.refuseAny("an answer is too large to be compared with the pin")
+		return w.differsFromAny("an answer is too large to be compared with the pin")
 	}
 	return nil
 }
@@ -124,11 +124,11 @@ func (w *Watch) See(at Place, f *frame.Frame, payload []byte) *Drift {
 // hugeGap is the size of a gap that may be a frame over the limit.
 const hugeGap = 64 << 10
 
-// refuseAny is refuse for an answer that cannot be read, to whatever was asked.
-func (w *Watch) refuseAny(about string) *Drift {
+// differsFromAny is differs for an answer that cannot be read, to whatever was asked.
+func (w *Watch) differsFromAny(about string) *Drift {
 	for key, r := range w.asked {
 		delete(w.asked, key)
-		return w.refuse(r, nil, about, "")
+		return w.differs(r, nil, about, "")
 	}
 	return nil
 }
@@ -181,7 +181,7 @@ func nameOf(id any) string {
 // answer handles a payload of a server while a list is open.
 func (w *Watch) answer(at Place, payload []byte) (drift *Drift) {
 	if _, err := decoded(payload); err != nil && strings.Contains(err.Error(), "max depth") { // which some clients read
-		return w.refuseAny("an answer is nested too deeply to be compared with the pin")
+		return w.differsFromAny("an answer is nested too deeply to be compared with the pin")
 	}
 	var out []byte
 	isBatch, changed := len(bytes.TrimSpace(payload)) > 0 && bytes.TrimSpace(payload)[0] == '[', false
@@ -269,13 +269,13 @@ func (w *Watch) page(r *request, items []contract.Item, isCut bool) *Drift {
 	}
 	if l.size > maxListing {
 		l.tools = nil
-		return w.refuse(r, nil, "the list of tools is too large to be compared with its pin", "")
+		return w.differs(r, nil, "the list of tools is too large to be compared with its pin", "")
 	}
 	for {
 		p, _, err := w.store.readPin(pinID, pinExtension)
 		switch {
 		case errors.Is(err, fs.ErrNotExist) && twice(l.tools) != nil:
-			return w.refuse(r, twice(l.tools), "a tool is listed twice, so that the list cannot be pinned", "")
+			return w.differs(r, twice(l.tools), "a tool is listed twice, so that the list cannot be pinned", "")
 		case errors.Is(err, fs.ErrNotExist) && isCut:
 			return nil // its end is pinned with it
 		case errors.Is(err, fs.ErrNotExist):
@@ -286,7 +286,7 @@ func (w *Watch) page(r *request, items []contract.Item, isCut bool) *Drift {
 			}
 			return nil
 		case err != nil:
-			return w.refuse(r, nil, "the pin of the tools cannot be read", w.accepts(l, nil)+": "+err.Error())
+			return w.differs(r, nil, "the pin of the tools cannot be read", w.accepts(l, nil)+": "+err.Error())
 		}
 		changes := l.drift(p)
 		if w.made[pinID] && !slices.ContainsFunc(changes, func(c contract.Change) bool { return !isAdded(c) }) && len(changes) > 0 {
@@ -298,7 +298,7 @@ func (w *Watch) page(r *request, items []contract.Item, isCut bool) *Drift {
 		if len(changes) == 0 {
 			return nil
 		}
-		return w.refuse(r, changes, "the tools have changed since they were pinned: "+brief(changes), w.accepts(l, p))
+		return w.differs(r, changes, "the tools have changed since they were pinned: "+brief(changes), w.accepts(l, p))
 	}
 }
 
@@ -356,8 +356,8 @@ func twice(tools []contract.Item) []contract.Change {
 // errorCode is that of the errors of servers in JSON-RPC.
 const errorCode = -32000
 
-// refuse tells what is wrong with a list, and returns it. What is about has nothing that the server has written.
-func (w *Watch) refuse(r *request, changes []contract.Change, about, more string) *Drift {
+// differs tells what is wrong with a list, and returns it. What is about has nothing that the server has written.
+func (w *Watch) differs(r *request, changes []contract.Change, about, more string) *Drift {
 	if more != "" {
 		more = "; " + more
 	}
