@@ -114,7 +114,7 @@ func (w *Watch) See(at Place, f *frame.Frame, payload []byte) *Drift {
 		w.ask(at, payload)
 	case f.Dir != frame.U2C || len(w.asked) == 0:
 	case !f.Gap:
-		return w.answer(at, payload)
+		return w.checkAnswers(at, payload)
 	case len(f.Raw) > hugeGap:
 		return w.differsFromAny("an answer is too large to be compared with the pin")
 	}
@@ -178,15 +178,15 @@ func nameOf(id any) string {
 	return ""
 }
 
-// answer handles a payload of a server while a list is open.
-func (w *Watch) answer(at Place, payload []byte) (drift *Drift) {
+// checkAnswers handles a payload of a server while a list is open.
+func (w *Watch) checkAnswers(at Place, payload []byte) (drift *Drift) {
 	if _, err := decoded(payload); err != nil && strings.Contains(err.Error(), "max depth") { // which some clients read
 		return w.differsFromAny("an answer is nested too deeply to be compared with the pin")
 	}
 	var out []byte
 	isBatch, changed := len(bytes.TrimSpace(payload)) > 0 && bytes.TrimSpace(payload)[0] == '[', false
 	for item := range protocol.Items(payload) {
-		d := w.answerOne(at, item)
+		d := w.checkAnswer(at, item)
 		if d != nil {
 			drift = d
 		}
@@ -212,8 +212,8 @@ func (w *Watch) answer(at Place, payload []byte) (drift *Drift) {
 	return drift
 }
 
-// answerOne handles a message of a server.
-func (w *Watch) answerOne(at Place, text []byte) *Drift {
+// checkAnswer handles a message of a server.
+func (w *Watch) checkAnswer(at Place, text []byte) *Drift {
 	v, err := decoded(text)
 	if err != nil {
 		return nil // such as a line of a log
@@ -282,7 +282,7 @@ func (w *Watch) page(r *request, items []contract.Item, isCut bool) *Drift {
 			if err = w.pin(l); errors.Is(err, fs.ErrExist) {
 				continue
 			} else if w.made[pinID] = err == nil; err != nil {
-				w.tell("the tools of " + r.server + " are not pinned: " + err.Error())
+				w.sayOnce("the tools of " + r.server + " are not pinned: " + err.Error())
 			}
 			return nil
 		case err != nil:
@@ -361,7 +361,7 @@ func (w *Watch) differs(r *request, changes []contract.Change, about, more strin
 	if more != "" {
 		more = "; " + more
 	}
-	w.tell(r.server + ": " + about + more)
+	w.sayOnce(r.server + ": " + about + more)
 	note := tap.Note{Tap: tap.Drift, Pin: idOf(r.server, r.client), Conn: r.place.Conn, Dir: frame.U2C.String()}
 	alike := map[string][]contract.Change{}
 	for _, c := range changes {
@@ -390,8 +390,8 @@ func (w *Watch) differs(r *request, changes []contract.Change, about, more strin
 	return d
 }
 
-// tell says a text once.
-func (w *Watch) tell(text string) {
+// sayOnce says a text once.
+func (w *Watch) sayOnce(text string) {
 	if !w.said[text] && len(w.said) < maxSaid {
 		w.said[text] = true
 		w.say(text)
@@ -411,7 +411,7 @@ func (w *Watch) finish() {
 			continue
 		}
 		if err := w.pin(l); err != nil && !errors.Is(err, fs.ErrExist) {
-			w.tell("the tools of " + l.server + " are not pinned: " + err.Error())
+			w.sayOnce("the tools of " + l.server + " are not pinned: " + err.Error())
 		}
 	}
 }
