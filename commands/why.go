@@ -51,7 +51,7 @@ func runWhy(inv *invocation, c *cli.Context) error {
 	known := false
 	result, last, err := trackSession(inv, c, names[0], cfg, ts, func(it *decode.Item) error {
 		known = known || hasCalls(it)
-		f := why.Frame{Frame: it.Frame, Seq: it.Seq, Time: it.Time, Protocol: it.Protocol, Body: it.Payload}
+		f := why.Frame{Frame: it.Frame, Seq: it.Seq, Time: it.Time, Protocol: it.Protocol, Body: it.Payload, Outlined: it.Outlined}
 		if isMessage(it) {
 			f.Message = &it.Message
 		}

@@ -24,6 +24,7 @@ type Frame struct {
 	Protocol protocol.Protocol
 	Message  *protocol.Message // nil if there is none
 	Body     []byte            // the payload, without its compression
+	Outlined bool              // without its texts: then equal ones may have been different
 }
 
 // See reads a frame, before the trackers do.
@@ -35,10 +36,12 @@ func (r *Reader) See(f Frame) {
 		return
 	}
 	if f.Meta != nil && f.Meta.Framing == frame.HTTP {
-		r.auth.see(&f)
 		r.streams.see(&f)
+		if !f.Outlined {
+			r.auth.see(&f)
+		}
 	}
-	if f.Message == nil {
+	if f.Message == nil || f.Outlined {
 		return
 	}
 	r.offer.AddMessage(f.Seq, f.Message, f.Body)

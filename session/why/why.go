@@ -36,11 +36,23 @@ type Answer struct {
 	Text     string     `json:"text"`
 	Do       string     `json:"do,omitempty"`
 	Evidence []Evidence `json:"evidence"`
+	Call     *About     `json:"call,omitempty"` // that it explains; nil for none in particular
 
 	weight int
 	at     time.Time
 	of     *calls.Call   // that it explains; nil for none in particular
 	also   []*calls.Call // and others
+}
+
+// About are the facts of a call, without what was said.
+type About struct {
+	Frame   int64        `json:"frame"`
+	Kind    string       `json:"kind"`
+	Name    string       `json:"name,omitempty"`
+	ID      string       `json:"id,omitempty"`
+	Outcome string       `json:"outcome"`
+	Code    string       `json:"code,omitempty"`
+	Took    table.Millis `json:"duration_ms"`
 }
 
 // Evidence is a frame, or a moment, that an answer is based on.
@@ -190,6 +202,9 @@ func (r *Reader) Report(last time.Time, wires map[[2]int]string, ofRun bool) (*R
 	rep := &Report{Answers: answers[:min(len(answers), maxAnswers)], More: max(0, len(answers)-maxAnswers)}
 	for i := range rep.Answers {
 		a := &rep.Answers[i]
+		if c := a.of; c != nil {
+			a.Call = &About{c.Frame, c.Kind, c.Name, strings.Trim(c.ID, `"`), c.Outcome.String(), c.Code, table.Millis(c.Duration)}
+		}
 		for j := range a.Evidence {
 			r.complete(&a.Evidence[j])
 		}
