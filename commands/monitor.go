@@ -83,7 +83,13 @@ func runMonitor(inv *invocation, c *cli.Context) error {
 	defer s.Close()
 	s.Restore(notes.Kept)
 	cfg.Notice = s.Notice
-	v := &store.Viewing{Name: name, With: with, Opener: inv.opener(), Store: s, Config: cfg, Follow: c.Bool("follow") || grows && len(with) == 0}
+	follow := c.Bool("follow") || grows && len(with) == 0
+	if chosen, ok := store.ParseSort(notes.Kept.Sort); ok {
+		screen.Sort = chosen
+	} else if !follow && !source.IsTap(name) && !source.MayStillRun(name, inv.Stdin) {
+		screen.Sort = store.ByArrival
+	}
+	v := &store.Viewing{Name: name, With: with, Opener: inv.opener(), Store: s, Config: cfg, Follow: follow}
 	if err := tui.Watch(c.Context, v, screen); err != nil {
 		return unopened(v.Name, err)
 	}

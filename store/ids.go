@@ -21,6 +21,12 @@ const (
 	numOfSorts             //
 )
 
+// ParseSort returns the order of that name.
+func ParseSort(name string) (Sort, bool) {
+	i := slices.Index(sortNames[:], name)
+	return Sort(max(i, 0)), i >= 0
+}
+
 var sortNames = [numOfSorts]string{"in flight", "slowest", "largest", "most parts", "trouble", "oldest"}
 
 // String returns the name of the order.
@@ -150,8 +156,8 @@ func (s *Store) IDs(q IDsQuery) IDs {
 	defer s.mu.Unlock()
 	var o order
 	stale := false
-	if q.Sort == ByTime && q.Group == Ungrouped && s.filter == nil && s.rows.joined == 0 {
-		o = &natural{s, q.OpenOnly}
+	if (q.Sort == ByTime || q.Sort == ByArrival) && q.Group == Ungrouped && s.filter == nil && s.rows.joined == 0 {
+		o = &natural{s, q.OpenOnly, q.Sort == ByArrival}
 	} else {
 		o = s.sort(q)
 		stale = s.sorted.stale

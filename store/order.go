@@ -17,11 +17,11 @@ type order interface {
 	index(at Spot) int
 }
 
-// natural is the order with exchanges in flight first, and the newest first in each part. It is
-// computed when needed, because few are in flight.
+// natural is the order with exchanges in flight first, and the newest first in each part, or else
+// with the oldest first. It is computed when needed, because few are in flight.
 type natural struct {
 	*Store
-	openOnly bool
+	openOnly, oldest bool
 }
 
 func (o *natural) len() int {
@@ -33,7 +33,12 @@ func (o *natural) len() int {
 
 func (o *natural) at(i int) Spot {
 	open := o.rows.open
-	if i < len(open) {
+	switch {
+	case o.oldest && o.openOnly:
+		return Spot{Number: open[i]}
+	case o.oldest:
+		return Spot{Number: uint32(o.rows.base) + 1 + uint32(i)}
+	case i < len(open):
 		return Spot{Number: open[len(open)-1-i]}
 	}
 	// The closed exchange that is preceded by i-len(open) closed ones. Every open one that is
@@ -49,6 +54,10 @@ func (o *natural) index(at Spot) int {
 	open := o.rows.open
 	i, found := slices.BinarySearch(open, at.Number)
 	switch {
+	case o.oldest && o.openOnly && found:
+		return i
+	case o.oldest && !o.openOnly && !at.Heading:
+		return int(int64(at.Number) - 1 - o.rows.base)
 	case found:
 		return len(open) - 1 - i
 	case o.openOnly || at.Heading:

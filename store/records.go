@@ -211,6 +211,7 @@ func (s *Store) All(yield func(f *Frame, payload, form []byte) bool) {
 // visit.
 type Notes struct {
 	Filter    string           `json:"filter,omitempty"`
+	Sort      string           `json:"sort,omitempty"`      // the order of calls, if the user has chosen one
 	Bookmarks []int64          `json:"bookmarks,omitempty"` // numbers of frames
 	Exchanges map[int64]string `json:"notes,omitempty"`     // by the number of the first frame
 }
@@ -228,7 +229,7 @@ func ParseNotes(text []byte) (n Notes, err error) {
 
 // Empty reports whether there is nothing to keep.
 func (n *Notes) Empty() bool {
-	return n.Filter == "" && len(n.Bookmarks) == 0 && len(n.Exchanges) == 0
+	return n.Filter == "" && n.Sort == "" && len(n.Bookmarks) == 0 && len(n.Exchanges) == 0
 }
 
 // Bookmark turns the bookmark of a frame on or off.
@@ -267,13 +268,21 @@ func (s *Store) Restore(n Notes) {
 		s.bookmarks[seq] = true
 	}
 	maps.Copy(s.notes, n.Exchanges)
+	s.chosen = n.Sort
+}
+
+// KeepSort notes the order of calls that the user has chosen.
+func (s *Store) KeepSort(order Sort) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.chosen = order.String()
 }
 
 // Notes returns the notes to keep.
 func (s *Store) Notes() Notes {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := Notes{Bookmarks: slices.Sorted(maps.Keys(s.bookmarks))}
+	n := Notes{Sort: s.chosen, Bookmarks: slices.Sorted(maps.Keys(s.bookmarks))}
 	if s.filter != nil {
 		n.Filter = s.filter.text
 	}

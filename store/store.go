@@ -83,6 +83,7 @@ type Store struct {
 	filter      *Filter
 	hits        hits
 	bookmarks   map[int64]bool   // frames
+	chosen      string           // the order of calls, if the user has chosen one
 	notes       map[int64]string // by the first frame of the exchange
 	sorted      sorted
 	figures     figures

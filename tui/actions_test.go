@@ -224,7 +224,7 @@ func TestMouse(t *testing.T) {
 		sc.send(tea.MouseMsg{X: x, Y: y, Action: tea.MouseActionPress, Button: tea.MouseButtonLeft})
 		sc.send(sc.size)
 	}
-	click(10, 1)
+	click(14, 1)
 	sc.shows("WHAT IT SAYS")
 	sc.press("g")
 	click(5, 5) // the third frame

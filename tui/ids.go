@@ -151,6 +151,8 @@ func (m *Model) idsKey(k tea.KeyMsg) tea.Cmd {
 	case key.Matches(k, keys.Sort):
 		st.sort = st.sort.Next()
 		m.notice = st.sort.String() + " first"
+		s, chosen := m.store, st.sort
+		return m.change(func() { s.KeepSort(chosen) })
 	case key.Matches(k, keys.Group):
 		st.group, st.folds, st.grouped, st.tail = st.group.Next(), store.Folds{}, true, false
 		m.notice = "grouped by " + st.group.String()
@@ -399,7 +401,7 @@ func (m *Model) groupRow(l *line, g *store.Group, c idColumns) {
 		glyph string
 		what  string
 	}{
-		{g.Total, th.Bold, "", plural(g.Total, "id", "ids")},
+		{g.Total, th.Bold, "", plural(g.Total, "call", "calls")},
 		{g.Open, th.Open, glyphOpen, "in flight"},
 		{g.Cancelled, th.Cancel, glyphCancel, "cancelled"},
 		{g.Failed, th.Failed, glyphFailed, "failed"},

@@ -27,7 +27,7 @@ const (
 	numViews
 )
 
-var viewNames = [numViews]string{"Ids", "Frames", "Findings", "Stats", "Peers"}
+var viewNames = [numViews]string{"Calls", "Frames", "Findings", "Stats", "Peers"}
 
 // Model is the state of the monitor: the screen and the selection. It
 // reads the session through its store, and marks it there, in commands, so that
@@ -94,7 +94,7 @@ const welcome = "Welcome: j/k select, enter opens, tab changes the view, ? lists
 func New(s *store.Store, c Config) *Model {
 	m := &Model{store: s, config: c, keys: newKeyMap(), width: 80, height: 24}
 	m.setTheme(c.Theme)
-	m.frames.follow = true
+	m.frames.follow, m.ids.sort = true, c.Sort
 	m.due, m.listDue = 1, 1 // the first page
 	if c.Welcome {
 		m.notice = welcome

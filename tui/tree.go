@@ -85,7 +85,7 @@ func (m *Model) headRow(l *line, x *store.Exchange, c idColumns, w window) {
 	l.pad(1)
 	l.addText(th.Title, name, end-l.used-1)
 	if room := end - l.used - 2; room > 8 {
-		text := count(g.Total) + " " + plural(g.Total, "id", "ids")
+		text := count(g.Total) + " " + plural(g.Total, "call", "calls")
 		if g.Found > 0 {
 			text += ", " + count(g.Found) + " " + plural(g.Found, "finding", "findings")
 		}

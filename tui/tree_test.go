@@ -155,9 +155,9 @@ func TestAgentRunFits(t *testing.T) {
 func TestAgentRunKeys(t *testing.T) {
 	sc := newScreen(t, agentRun(t, "cancel-made"), tui.Config{}, 120, 36)
 	sc.press("g", "jjjjj")
-	sc.shows("▾ explorer 1 id", "claude-opus-5-5 messages")
+	sc.shows("▾ explorer 1 call", "claude-opus-5-5 messages")
 	sc.press("o")
-	sc.shows("▸ explorer 1 id")
+	sc.shows("▸ explorer 1 call")
 	sc.lacks("claude-opus-5-5 messages")
 	sc.press("g", "o")
 	sc.shows("▸ turn 1", "▾ turn 2")

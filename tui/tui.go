@@ -34,6 +34,8 @@ type Config struct {
 	Waiting string
 	// Captions has the store's last notice shown above the keys.
 	Captions bool
+	// Sort is the order of calls at the beginning.
+	Sort store.Sort
 	// Next says that when the session has ended another one is waited for.
 	Next bool
 	// Theme is one of [Themes], and Color says whether to use colour.
@@ -172,7 +174,7 @@ func newKeyMap() keyMap {
 		Left: bind("earlier", "h", "left"), Right: bind("later", "l", "right"),
 		Next: bind("next view", "tab"), Previous: bind("previous view", "shift+tab"),
 		Open: bind("open", "enter"), Back: bind("back", "esc", "backspace"),
-		IDs: bind("ids", "1"), Frames: bind("frames", "2"), Findings: bind("findings", "3"), Stats: bind("stats", "4"), Peers: bind("peers", "5"),
+		IDs: bind("calls", "1"), Frames: bind("frames", "2"), Findings: bind("findings", "3"), Stats: bind("stats", "4"), Peers: bind("peers", "5"),
 		Freeze: bind("freeze", " "), Follow: bind("follow the newest", "F"),
 		Path: bind("critical path of a run", "p"),
 		Sort: bind("sort", "s"), Group: bind("group", "b"), Live: bind("in flight only", "c"),
@@ -198,7 +200,7 @@ func (k *keyMap) groups() []keyGroup {
 	return []keyGroup{
 		{"Views", []key.Binding{k.IDs, k.Frames, k.Findings, k.Stats, k.Peers, k.Next, k.Previous, k.Open, k.Back}},
 		{"Moving", []key.Binding{k.Up, k.Down, k.PageUp, k.PageDown, k.Top, k.Bottom, k.Left, k.Right, k.Follow, k.Freeze}},
-		{"Ids", []key.Binding{k.Sort, k.Group, k.Fold, k.FoldAll, k.Live, k.Wider, k.Narrower, k.Fit, k.Path, k.Note}},
+		{"Calls", []key.Binding{k.Sort, k.Group, k.Fold, k.FoldAll, k.Live, k.Wider, k.Narrower, k.Fit, k.Path, k.Note}},
 		{"Filter and search", []key.Binding{k.Filter, k.Clear, k.Search, k.SearchNext, k.SearchBack, k.Bookmark}},
 		{"A frame", []key.Binding{k.Pane, k.Fold, k.FoldAll, k.JQ, k.Copy, k.Diff, k.Write}},
 		{"Live traffic", []key.Binding{k.Cancel, k.Resend, k.Hold, k.Release, k.Edit, k.Drop}},

@@ -198,7 +198,7 @@ func fits(t *testing.T, view string, width, height int) {
 // Typed keys do what the help line says.
 func TestKeys(t *testing.T) {
 	sc := newScreen(t, kept(t, "mcp-cancel"), tui.Config{Name: "mcp-cancel"}, 120, 40)
-	sc.shows("late result", "crossed", "Ids 5 ")
+	sc.shows("late result", "crossed", "Calls 5 ")
 	sc.press("tab")
 	sc.shows("WHAT IT SAYS", "notifications/cancelled")
 	sc.press("g", "enter")
@@ -240,17 +240,17 @@ func TestGroups(t *testing.T) {
 		}
 	}
 	sc.press("b")
-	sc.shows("grouped by kind", "▾ tools/call", "3 ids", "▾ initialize")
+	sc.shows("grouped by kind", "▾ tools/call", "3 calls", "▾ initialize")
 	sc.press("O")
-	sc.shows("▸ tools/call", "▸ initialize", "3 ids")
+	sc.shows("▸ tools/call", "▸ initialize", "3 calls")
 	lacks("crossed")
 	sc.press("j", "j", "enter")
 	sc.shows("▾ ping")
 	sc.press("O", "c")
 	lacks("● done")
-	sc.shows("▾ ping", "1 id")
+	sc.shows("▾ ping", "1 call")
 	sc.press("c", "g", "b")
-	sc.shows("▾ connection 1", "5 ids", "crossed")
+	sc.shows("▾ connection 1", "5 calls", "crossed")
 	click := func(y int) {
 		sc.send(tea.MouseMsg{X: 4, Y: y, Action: tea.MouseActionPress, Button: tea.MouseButtonLeft})
 		sc.send(sc.size)

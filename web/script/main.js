@@ -191,7 +191,7 @@ const keys = [
   ["Moving", ["k", "up", () => scrollRows(-1), "ArrowUp"], ["j", "down", () => scrollRows(1), "ArrowDown"], ["PageUp", "page up", () => scrollRows(-page()), "C-b", "C-u"], ["PageDown", "page down", () => scrollRows(page()), "C-f", "C-d"],
     ["g", "first", () => scrollRows(-1e9), "Home"], ["G", "last", last, "End"], ["h", "back in time, or in the exchange", () => sideways(-1), "ArrowLeft"], ["l", "on in time, or in the exchange", () => sideways(1), "ArrowRight"],
     ["F", "follow the newest", () => { turn("frames"); if (ui.view === "frames") toBottom(); }], [" ", "freeze", freeze]],
-  ["Ids", ["s", "sort", sort], ["c", "in flight only", () => { ui.openOnly = !ui.openOnly; ui.stale = true; paint(true); }], ["b", "group by run", groupRuns], ["p", "light the critical path of a run", lightPath], ["o", "unfold or fold", () => ui.view === "ids" && fold(selected())], ["O", "unfold or fold all", foldAll],
+  ["Calls", ["s", "sort", sort], ["c", "in flight only", () => { ui.openOnly = !ui.openOnly; ui.stale = true; paint(true); }], ["b", "group by run", groupRuns], ["p", "light the critical path of a run", lightPath], ["o", "unfold or fold", () => ui.view === "ids" && fold(selected())], ["O", "unfold or fold all", foldAll],
     ["+", "zoom in", () => zoom(2), "="], ["-", "zoom out", () => zoom(0.5)], ["0", "fit to what is listed", () => { scale.auto = true; draw(); }]],
   ["Finding", ["/", "search or filter", focusSearch, "f", ":"], ["n", "next match", () => move(1)], ["N", "match before", () => move(-1)], ["x", "no filter", () => filterBy("")], ["m", "bookmark", () => bookmark(marked())], ["y", "copy the payload", copy]],
   ["The wire", ["X", "inject a cancel", () => { const x = selected(); if (x) cancel(x); }], ["R", "send the request again", () => { const x = selected(); if (x) resend(x); }], ["H", "hold frames that match", hold],
@@ -224,6 +224,7 @@ function sideways(by) {
 function sort() {
   if (ui.view !== "ids") return;
   ui.sort = (ui.sort + 1) % sorts.length;
+  keepSort();
   say("sorted by " + sorts[ui.sort][0]);
   ui.stale = true;
   $("rows").scrollTop = 0;
@@ -339,6 +340,7 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => them
 function take(d) {
   const first = !session.about || d.reset;
   learn(d);
+  if (first) ui.sort = keptSort() ?? (d.about.live ? 0 : sorts.length - 1);
   if (d.about.run && !ui.grouped) groupRuns();
   $("path").hidden = !d.about.joins;
   if (first && (d.about.view || location.hash === "#context")) turn("context");
@@ -383,7 +385,6 @@ function begin() {
   $("home").href = "/";
   $("brand").hidden = Boolean(id);
   if (!isLive) {
-    ui.sort = sorts.length - 1;
     turn("ids");
     return unpack().then(take);
   }

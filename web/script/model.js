@@ -214,7 +214,20 @@ function found() {
 const frameMatches = (filter, f) => !filter || filter.terms.every((t) => t.frame(f, exchangeOf(f)));
 const exchangeMatches = (filter, x) => !filter || filter.terms.every((t) => t.exchange(x) ) || x.frames.some((f) => filter.terms.every((t) => t.frame(f, x)));
 
-// sorts are orders of exchanges, the first that of a live session, the last that of a report.
+// The order of exchanges that the user has chosen for this session; undefined for none.
+const sortKey = () => "sort " + bookmarksKey();
+function keptSort() {
+  try {
+    const i = sorts.findIndex((s) => s[0] === localStorage.getItem(sortKey()));
+    return i < 0 ? undefined : i;
+  } catch { /* the browser keeps nothing for this page */ }
+}
+
+function keepSort() {
+  try { localStorage.setItem(sortKey(), sorts[ui.sort][0]); } catch { /* the browser keeps nothing for this page */ }
+}
+
+// sorts are orders of exchanges, the first that of a live session, the last that of an ended one.
 const sorts = [
   ["in flight", (a, b) => (b.open ? 1 : 0) - (a.open ? 1 : 0) || b.mark - a.mark],
   ["slowest", (a, b) => tookOf(b) - tookOf(a) || b.mark - a.mark],
