@@ -23,6 +23,7 @@ import (
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/rlm/env/starlark"
 	"github.com/wirectl/wirectl/rlm/sandbox"
+	"github.com/wirectl/wirectl/run/again"
 	"github.com/wirectl/wirectl/run/agent"
 	"github.com/wirectl/wirectl/table"
 )
@@ -37,7 +38,9 @@ const grace = time.Second
 func Main() int {
 	sandbox.Main()  // does not return where we are the launcher
 	starlark.Main() // nor where we are the worker
+	agent.Main()    // nor where we begin an isolated agent
 	if hook := agent.HookOf(os.Args); hook != nil {
+		hook.Play = again.PlayServer
 		return hook.Run(os.Stdin, os.Stdout, os.Stderr, func() (<-chan os.Signal, func()) {
 			c := make(chan os.Signal, 8)
 			signal.Notify(c, passedOn()...)

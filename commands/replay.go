@@ -35,7 +35,10 @@ func replayCommand(inv *invocation) *cli.Command {
 			"   wirectl replay session.pcapng -- npx some-mcp-server\n" +
 			"   wirectl replay --as unit --listen tcp://127.0.0.1:7000 session.pcapng\n" +
 			"   wirectl replay --as unit --repeat --listen http://127.0.0.1:7000 x.pcapng\n" +
-			"   wirectl replay --cancel-at all session.pcapng tcp://127.0.0.1:7000",
+			"   wirectl replay --cancel-at all session.pcapng tcp://127.0.0.1:7000\n\n" +
+			"With a run and an agent, the agent is started as by run, and all that it asks is\n" +
+			"answered from the record. docs/replay.md says what runs for real.\n\n" +
+			"   wirectl replay run:latest -- claude -p \"fix the test\"",
 		Flags: slices.Concat([]cli.Flag{
 			&cli.StringFlag{Name: "as", Value: "controller", Usage: "the side to play: controller or unit"},
 			&cli.Float64Flag{Name: "speed", Value: 1, Usage: "divide the recorded times by `FACTOR`"},
@@ -55,7 +58,7 @@ func replayCommand(inv *invocation) *cli.Command {
 			&cli.BoolFlag{Name: "keep-going", Usage: "continue after a difference and report all of them"},
 			&cli.BoolFlag{Name: "repeat", Usage: "with --as unit: answer recorded requests in any order and any number of times, and unknown ones with an error"},
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "how to report: text, ndjson or junit"},
-		}, listenFlags(), sessionFlags()),
+		}, rerunFlags(), listenFlags(), sessionFlags()),
 		Action: inv.does(runReplay, needs("listen repeat", "as unit"),
 			excludes("to", "listen").Because("give either --to stdout or a peer, not both"),
 			excludes("cancel-at", "as unit").Because("--cancel-at does not go with --as unit: only controllers cancel"),
@@ -75,6 +78,14 @@ type player struct {
 }
 
 func runReplay(inv *invocation, c *cli.Context) error {
+	if folder, err := playedRun(inv); err != nil || folder != "" {
+		return cmp.Or(err, rerun(inv, c, folder))
+	}
+	for _, f := range rerunFlags() {
+		if name := f.Names()[0]; c.IsSet(name) {
+			return usagef("--%s needs a run and an agent: wirectl replay run:ID -- AGENT", name)
+		}
+	}
 	p, err := newPlayer(inv, c)
 	if err != nil {
 		return err

@@ -1,7 +1,9 @@
 package commands
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -14,6 +16,7 @@ import (
 	"github.com/wirectl/wirectl/decode/source"
 	"github.com/wirectl/wirectl/hub"
 	"github.com/wirectl/wirectl/internal/cmdline"
+	"github.com/wirectl/wirectl/run/again"
 	"github.com/wirectl/wirectl/run/agent"
 )
 
@@ -49,14 +52,8 @@ func runCommand(inv *invocation) *cli.Command {
 var interruptIgnored = signal.Ignored(os.Interrupt)
 
 func runAgent(inv *invocation, c *cli.Context) error {
-	command := inv.Endpoint
-	if len(command) > 0 && command[0] == "--" {
-		command = command[1:]
-	}
 	level := history.Level(c.String("record"))
 	switch {
-	case len(command) == 0:
-		return usagef("name an agent, such as claude, or -- and a command")
 	case !slices.Contains(agent.Levels, level):
 		return usagef("invalid --record %q: want full, metadata or none", level)
 	case level == agent.None && pinMode(c) != "":
@@ -66,15 +63,29 @@ func runAgent(inv *invocation, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	return startAgent(inv, c, func(o agent.Options) (int, error) {
+		o.Level, o.Hosts, o.Linger, o.Send, o.Pin = level, cmdline.ListOf(c, "hosts"), c.Bool("linger"), send, pinMode(c)
+		return agent.Run(c.Context, o)
+	})
+}
+
+// startAgent has run start the agent on the command line, and returns its status as an error.
+func startAgent(inv *invocation, c *cli.Context, run func(agent.Options) (int, error)) error {
+	command := inv.Endpoint
+	if len(command) > 0 && command[0] == "--" {
+		command = command[1:]
+	}
+	if len(command) == 0 {
+		return usagef("name an agent, such as claude, or -- and a command")
+	}
 	signals, release := inv.Signals()
 	defer release()
 	if interruptIgnored {
 		signal.Ignore(os.Interrupt) // by the agent, too
 	}
-	status, err := agent.Run(c.Context, agent.Options{
-		Command: command, Level: level, Hosts: cmdline.ListOf(c, "hosts"), BaseURL: c.Bool("base-url"), Linger: c.Bool("linger"),
-		Quiet: c.Bool("quiet"), Pin: pinMode(c), Getenv: inv.Getenv, Environ: os.Environ(), Stdin: inv.Stdin, Stdout: inv.Stdout, Stderr: inv.Stderr,
-		Signals: signals, Version: buildVersion(), Send: send,
+	status, err := run(agent.Options{
+		Command: command, Level: history.Full, BaseURL: c.Bool("base-url"), Quiet: c.Bool("quiet"), Getenv: inv.Getenv, Environ: os.Environ(),
+		Stdin: inv.Stdin, Stdout: inv.Stdout, Stderr: inv.Stderr, Signals: signals, Version: buildVersion(),
 	})
 	if status != statusOK {
 		return &childError{status, err}
@@ -105,4 +116,58 @@ func sendsRun(inv *invocation, c *cli.Context) (func(context.Context, string) er
 		defer run.Close()
 		return s.SendAll(ctx, run, run.Agent)
 	}, err
+}
+
+// rerunFlags are the flags of replay for a run.
+func rerunFlags() []cli.Flag {
+	const category = "A run with its agent"
+	return []cli.Flag{
+		&cli.StringFlag{Name: "model", Category: category, Value: again.Recorded, Usage: "who answers model calls: recorded, live, or the model API at `URL`, with the key in " + again.KeyVariable},
+		&cli.StringFlag{Name: "model-name", Category: category, Usage: "with a live model: ask it by this `NAME`"},
+		&cli.IntFlag{Name: "from", Category: category, Usage: "with a live model: play the first `N` turns from the record"},
+		&cli.StringSliceFlag{Name: "tools", Category: category, Usage: "which servers of tools run for real: recorded (none), live, or `SERVER=live`; repeatable, or separated by commas"},
+		&cli.BoolFlag{Name: "isolate", Category: category, Usage: "give the agent a network that has only the proxy (Linux)"},
+		&cli.BoolFlag{Name: "base-url", Category: category, Usage: "move the base URLs of model APIs to a relay, for programs that use no proxy"},
+	}
+}
+
+// playedRun returns the folder of the run that replay is to play with an agent; "" if it is to do something else.
+func playedRun(inv *invocation) (string, error) {
+	if len(inv.Operands) != 1 || len(inv.Endpoint) == 0 || inv.Endpoint[0] != "--" {
+		return "", nil
+	}
+	folder, err := inv.opener().RunFolder(inv.Operands[0])
+	return folder, misnamed(err)
+}
+
+// rerun plays a run with its agent.
+func rerun(inv *invocation, c *cli.Context, folder string) error {
+	for _, name := range []string{"as", "match", "timeout", "ignore-field", "ignore-kind", "ignore-chunks", "to", "conn", "clients", "cancel-at", "repeat", "listen", "output", "keep-going"} {
+		if c.IsSet(name) {
+			return usagef("--%s does not go with a run and its agent", name)
+		}
+	}
+	o := again.Options{Folder: folder, ModelName: c.String("model-name"), From: c.Int("from"), Isolate: c.Bool("isolate"), Speed: c.Float64("speed")}
+	if err := cmp.Or(o.ParseModel(c.String("model")), o.ParseTools(cmdline.ListOf(c, "tools"))); err != nil {
+		return asUsage(err)
+	}
+	switch {
+	case (c.IsSet("from") || c.IsSet("model-name")) && !o.ModelLive:
+		return usagef("--from and --model-name need --model live or --model URL")
+	case o.From < 0 || !(o.Speed > 0):
+		return usagef("--from takes a number of turns, and --speed a factor over 0")
+	case c.Bool("fast"):
+		o.Speed = 0
+	}
+	err := startAgent(inv, c, func(options agent.Options) (int, error) {
+		o.Agent = options
+		return again.Run(c.Context, o)
+	})
+	if departed := (*again.DepartureError)(nil); errors.As(err, &departed) {
+		if c.Bool("quiet") {
+			return &faultError{departed}
+		}
+		return &childError{statusFault, nil} // the last line says it
+	}
+	return err
 }

@@ -48,6 +48,10 @@ type Run struct {
 	Wirectl      string    `json:"wirectl,omitempty"`
 	// Notes say what was not seen.
 	Notes []string `json:"notes,omitempty"`
+	// Unread are hosts that were reached unread, or could not be.
+	Unread []string `json:"unread,omitempty"`
+	// Replays is the id of the run that was played.
+	Replays string `json:"replays,omitempty"`
 	// Counts are nil until the run was read to its end.
 	Counts *RunCounts `json:"counts,omitempty"`
 

@@ -481,6 +481,9 @@ var (
 // wireOf returns which wire a file is: "mcp-lab-4711.pcapng" is "lab".
 func wireOf(name string) string { return wirePattern.FindStringSubmatch(name)[1] }
 
+// WireOf returns which wire of a run a file of its folder is.
+func WireOf(file string) string { return wireOf(filepath.Base(file)) }
+
 // nameOf returns the name of a connection: "lab: claude → lab". One that its writer has named so stays.
 func (r *Run) nameOf(p *part, opened string) string {
 	if namedPattern.MatchString(opened) && strings.Contains(opened, " → ") {

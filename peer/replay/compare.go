@@ -188,3 +188,14 @@ func (r *run) tokenJSON(t protocol.Token) []byte {
 func (r *run) skips(kind []byte) bool {
 	return slices.Contains(r.options.Match.Skip, string(kind))
 }
+
+// Changes returns how two JSON values differ.
+func Changes(recorded, live []byte) (changes []Change) {
+	w := jsondiff.Walk{Leaf: func(keys []string, recorded, live []byte) {
+		if !jsondiff.Same(recorded, live) {
+			changes = append(changes, Change{jsondiff.Join(keys), string(recorded), string(live)})
+		}
+	}}
+	w.Values(recorded, live)
+	return changes
+}

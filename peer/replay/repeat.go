@@ -469,7 +469,7 @@ func (r *repetition) refuse(h *liveFrame) {
 		d.Text += r.question(h)
 	} else {
 		cue = sc.cue
-		d.Text += "; the nearest is " + cue.String() + ", which differs in " + inWords(changes)
+		d.Text += "; the nearest is " + cue.String() + ", which differs in " + InWords(changes)
 	}
 	r.diverge(d, cue, h, true)
 	if v := r.visit(); v != nil {
@@ -529,8 +529,8 @@ func (r *repetition) question(h *liveFrame) string {
 	return text
 }
 
-// inWords describes the changes between a recorded request and a live one.
-func inWords(changes []Change) string {
+// InWords describes the changes between a recorded request and a live one.
+func InWords(changes []Change) string {
 	const most = 3
 	var words []string
 	for _, c := range changes[:min(len(changes), most)] {

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/url"
 	"os"
 	"os/exec"
@@ -50,6 +51,8 @@ type Options struct {
 	Linger  bool     // keep the proxy while processes remain
 	Quiet   bool     // print nothing at the end
 	Pin     pin.Mode // of the tools of MCP servers
+	// World, if not nil, takes the place of everything outside.
+	World *World
 	// Send, if not nil, sends the record in a folder to a hub until the run has ended.
 	Send func(ctx context.Context, folder string) error
 
@@ -155,12 +158,14 @@ type running struct {
 	token    string
 	mask     func(string) string
 	relays   []*loopback
-	isFirst  bool // no other run is recorded
+	doors    []door // what an isolated agent reaches
+	isFirst  bool   // no other run is recorded
 
 	pins    string   // the folder of the pins
 	drifted []string // what has changed about tools
 
-	unsent error // why a hub lacks a part of the record
+	unsent error  // why a hub lacks a part of the record
+	told   string // of a world
 
 	mu    sync.Mutex
 	notes []string
@@ -168,7 +173,7 @@ type running struct {
 
 // Run runs an agent to its end, and returns its status: 128 and N after signal N.
 func Run(ctx context.Context, o Options) (int, error) {
-	if _, err := StateOf(o.Getenv); err != nil && o.Getenv(Variable) != "" { // as in a shell that an earlier run has left
+	if _, err := StateOf(o.Getenv); (err != nil || o.World != nil) && o.Getenv(Variable) != "" { // as in a shell that an earlier run has left
 		o.Environ = Original(o.Environ)
 		o.Getenv = newEnvironment(o.Environ).Get
 	}
@@ -224,7 +229,7 @@ func (r *running) remark(text string) {
 // setUp opens the record and the proxy, and sets up the agent.
 func (r *running) setUp(ctx context.Context) error {
 	s := r.setup
-	if outer, err := StateOf(r.Getenv); err == nil {
+	if outer, err := StateOf(r.Getenv); err == nil && r.World == nil {
 		r.joined = outer
 		s.Private, s.Folder, s.Level = r.Getenv(Variable), outer.Folder, outer.Level
 		r.Pin, r.pins = cmp.Or(outer.Pin, r.Pin), cmp.Or(outer.Pins, r.pins)
@@ -236,13 +241,16 @@ func (r *running) setUp(ctx context.Context) error {
 	}
 	RemoveLeftovers(r.Getenv)
 	r.startRecord()
+	if r.World != nil && r.writing == nil { // without a record no server is played, and no host opened
+		return errors.New(strings.Join(r.notes, "; "))
+	}
 	if r.Pin != "" && s.Folder == "" {
 		if r.Pin == pin.Refuse {
 			return errors.New("--pin=refuse needs a record, and " + strings.Join(r.notes, "; "))
 		}
 		r.remark("the tools of servers, which are pinned only with a record")
 	}
-	if err := r.openProxy(); err != nil && r.Pin == pin.Refuse {
+	if err := r.openProxy(); err != nil && (r.Pin == pin.Refuse || r.World != nil) {
 		return err
 	} else if err != nil { // the agent runs as it would alone
 		r.remark("anything: " + err.Error())
@@ -275,6 +283,12 @@ func (r *running) openProxy() error {
 		return err
 	}
 	r.proxy.list(r.hosts()...)
+	r.doors = append(r.doors, door{r.proxy.listener.Addr().(*net.TCPAddr).Port, func(l net.Listener) {
+		r.proxy.running.Go(func() { _ = r.proxy.server.Serve(l) })
+	}})
+	if r.World != nil {
+		r.proxy.inhabit(r.World)
+	}
 	r.proxy.late = func() []string {
 		text, _ := os.ReadFile(filepath.Join(s.Private, hostsFile))
 		return strings.Fields(string(text))
@@ -358,7 +372,7 @@ func (r *running) startRecord() {
 	r.isFirst = len(others) == 0
 	w, err := history.BeginRun(r.Getenv, history.Run{
 		Agent: s.Name, AgentVersion: s.versionOf(s.Program), Command: r.shown(), Project: dir, PID: os.Getpid(), Started: time.Now(),
-		Level: s.Level, Wirectl: r.Version,
+		Level: s.Level, Wirectl: r.Version, Replays: replays(r.World),
 	})
 	if err == nil {
 		session := capture.Session{Created: time.Now(), Controller: s.Name, Unit: "model APIs"}
@@ -458,13 +472,19 @@ func (r *running) agent(ctx context.Context) (status int, signal string, err err
 	if signal := r.stopped(ctx); signal != 0 { // the agent would not hear of it
 		return 128 + int(signal), signal.String(), nil
 	}
-	if s.Folder != "" && isPipe(r.Stdin) && isPipe(r.Stdout) && s.isDriven(s.Args) {
+	if s.Folder != "" && isPipe(r.Stdin) && isPipe(r.Stdout) && s.isDriven(s.Args) && !(r.World != nil && r.World.Isolate) {
 		return r.driven(ctx)
 	}
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), s.Program, s.Args...)
 	cmd.Args[0] = cmp.Or(s.named, r.Command[0])
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = r.Stdin, r.Stdout, r.Stderr, s.Env.List()
 	cmd.SysProcAttr = endsWithUs()
+	var inside *isolation
+	if r.World != nil && r.World.Isolate {
+		if inside, err = isolate(cmd, r.doors); err != nil {
+			return 1, "", err
+		}
+	}
 	stops, release := stopsOf() // the agent may stop at once
 	defer release()
 	started, ended := make(chan error), make(chan error, 1)
@@ -473,11 +493,22 @@ func (r *running) agent(ctx context.Context) (status int, signal string, err err
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
+		if err == nil {
+			if err = inside.takeDoors(); err != nil {
+				_ = cmd.Wait() // it has not become the agent
+			}
+		} else if inside != nil {
+			_ = inside.takeDoors() // which closes its ends
+			err = &isolationError{err}
+		}
 		if started <- err; err == nil {
 			ended <- cmd.Wait()
 		}
 	}()
 	if err := <-started; err != nil {
+		if _, isOurs := errors.AsType[*isolationError](err); isOurs {
+			return 1, "", err
+		}
 		start := transport.NewStartError(r.Command[0], err)
 		return start.Status, "", start
 	}
@@ -663,6 +694,9 @@ func (r *running) tearDown(status int, signal string) error {
 		}
 	}
 	err := r.recorder.Close()
+	if r.World != nil {
+		r.told = r.World.Tell(resultsIn(r.setup.Private))
+	}
 	if r.setup.after != nil {
 		r.setup.after()
 	}
@@ -676,15 +710,20 @@ func (r *running) tearDown(status int, signal string) error {
 		err = errors.Join(err, os.RemoveAll(r.setup.Private))
 	}
 	if r.writing != nil {
-		r.writing.Signal = signal
+		if r.writing.Signal = signal; r.proxy != nil {
+			r.writing.Unread = r.proxy.unread()
+		}
 		err = errors.Join(err, r.writing.End(status, r.notes))
 	}
 	return err
 }
 
 func (r *running) say(text string) {
-	if !r.Quiet {
-		fmt.Fprintf(r.Stderr, "wirectl run: %s\n", text)
+	if name := "run"; !r.Quiet {
+		if r.World != nil {
+			name = "replay"
+		}
+		fmt.Fprintf(r.Stderr, "wirectl %s: %s\n", name, text)
 	}
 }
 
@@ -695,7 +734,7 @@ func (r *running) seen() []string {
 		names = r.proxy.seen()
 	}
 	for _, l := range r.relays {
-		if len(l.record.numbers) > 0 && !slices.Contains(names, l.host) {
+		if l.record != nil && len(l.record.numbers) > 0 && !slices.Contains(names, l.host) {
 			names = append(names, l.host)
 		}
 	}
@@ -717,6 +756,9 @@ func (r *running) sum(left []process) {
 		if r.isFirst {
 			text += "; records are in " + filepath.Dir(r.writing.Folder()) + " for 14 days (wirectl sessions rm run:" + r.writing.ID + " deletes this one, sessions off stops recording)"
 		}
+	}
+	if r.told != "" {
+		text = r.told + "; " + text
 	}
 	slices.Sort(r.drifted)
 	for _, drifted := range slices.Compact(r.drifted) {

@@ -59,6 +59,8 @@ type hooks struct {
 	Programs map[string]string `json:"programs,omitempty"`
 	// Configs are the configurations that name the servers.
 	Configs []string `json:"configs,omitempty"`
+	// Servers are played, if not nil.
+	Servers *Servers `json:"servers,omitempty"`
 
 	dir string // of the file, and of the links to us
 }
@@ -89,6 +91,8 @@ type Hook struct {
 	argv     []string // what the agent wanted to start
 
 	stdin, stdout, stderr *os.File
+	// Play answers a client with the records of a server, of which n starts came before.
+	Play func(ctx context.Context, s *Servers, name string, n int, client transport.Conn) (ServerResult, error)
 }
 
 // HookOf returns the hook that a command line is of; nil if it is an ordinary one.
@@ -339,9 +343,16 @@ func (k *Hook) relay(argv []string, signals <-chan os.Signal) int {
 		sink = recorder.Sink
 	}
 	cfg := relay.Config{Sink: sink, Stderr: k.stderr, Grace: transport.DefaultGrace, Signals: signals, Warn: quiet, Alarm: quiet}
-	pinned := k.pin(&cfg, command)
-	exit := k.relayStdio(argv, name, cfg)
-	pinned()
+	unit, err := transport.Parse(append([]string{"exec"}, argv...), transport.Options{Stdin: k.stdin, Stdout: k.stdout, Grace: transport.DefaultGrace})
+	if h.Servers.Plays(name) {
+		unit, err = &playedUnit{hook: k, name: name, n: h.startsBefore(begin)}, nil
+	}
+	exit := transport.Exit{Status: 126}
+	if err == nil {
+		pinned := k.pin(&cfg, command)
+		exit = k.relayStdio(unit, name, cfg)
+		pinned()
+	}
 	h.exited(begin.PID, exit)
 	_ = recorder.Close() // as above
 	return endAs(exit)
@@ -382,15 +393,10 @@ func (k *Hook) pin(cfg *relay.Config, command []string) (end func()) {
 	return w.Close
 }
 
-// relayStdio relays between our standard input and output and a command, and returns how the command
+// relayStdio relays between our standard input and output and a server, and returns how its command
 // ended. It prints only what a relay must print: that the command cannot be started.
-func (k *Hook) relayStdio(argv []string, name string, cfg relay.Config) transport.Exit {
-	opts := transport.Options{Stdin: k.stdin, Stdout: k.stdout, Grace: transport.DefaultGrace}
-	unit, err := transport.Parse(append([]string{"exec"}, argv...), opts)
-	var stdio transport.Endpoint
-	if err == nil {
-		stdio, err = transport.Parse([]string{"stdio"}, opts)
-	}
+func (k *Hook) relayStdio(unit transport.Endpoint, name string, cfg relay.Config) transport.Exit {
+	stdio, err := transport.Parse([]string{"stdio"}, transport.Options{Stdin: k.stdin, Stdout: k.stdout})
 	if err != nil {
 		return transport.Exit{Status: 126}
 	}

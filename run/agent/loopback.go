@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/wirectl/wirectl/frame/carrier"
 	"github.com/wirectl/wirectl/relay"
 	relayhttp "github.com/wirectl/wirectl/relay/httpproxy"
 	"github.com/wirectl/wirectl/transport"
@@ -26,6 +28,9 @@ type loopback struct {
 // address by which the agent reaches it. It serves this user only.
 func (s *Setup) Relay(ctx context.Context, target *url.URL) (string, error) {
 	r := s.run
+	if r.proxy != nil && r.proxy.world != nil {
+		return r.front(ctx, target)
+	}
 	l, err := transport.Listen(ctx, "tcp://127.0.0.1:0", transport.Options{})
 	if err != nil {
 		return "", err
@@ -47,6 +52,56 @@ func (s *Setup) Relay(ctx context.Context, target *url.URL) (string, error) {
 	r.relays = append(r.relays, b)
 	moved := *target
 	moved.Scheme, moved.Host = "http", strings.TrimPrefix(l.Addr(), "tcp://")
+	return moved.String(), nil
+}
+
+// front starts a relay in front of the world, as Relay does in front of a server.
+func (r *running) front(ctx context.Context, target *url.URL) (string, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	address := net.JoinHostPort(target.Hostname(), cmp.Or(target.Port(), map[string]string{"http": "80", "https": "443"}[target.Scheme]))
+	r.proxy.list(address)
+	name := target.Scheme + "://" + target.Host
+	listeners := []net.Listener{l}
+	b := &loopback{host: target.Host, cancel: func() {
+		for _, l := range listeners {
+			l.Close()
+		}
+	}}
+	accept := func(l net.Listener) {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			client, err := netip.ParseAddrPort(c.RemoteAddr().String())
+			server, failed := netip.ParseAddrPort(c.LocalAddr().String())
+			_, inside := c.(insideConn)
+			if err != nil || failed != nil || !inside && !isOwn(client, server) || !r.proxy.track(c) {
+				abort(c)
+				continue
+			}
+			go func() { // the proxy closes the connection, and waits
+				defer r.proxy.untrack(c)
+				if server, err := r.proxy.world.dial(address); err == nil {
+					defer context.AfterFunc(r.proxy.ctx, func() { server.Close() })()
+					r.proxy.speak(c, server, name, carrier.HTTP1, address, "")
+				} else {
+					abort(c)
+				}
+			}()
+		}
+	}
+	b.done.Go(func() { accept(l) })
+	r.doors = append(r.doors, door{l.Addr().(*net.TCPAddr).Port, func(l net.Listener) {
+		listeners = append(listeners, l)
+		b.done.Go(func() { accept(l) })
+	}})
+	r.relays = append(r.relays, b)
+	moved := *target
+	moved.Scheme, moved.Host = "http", l.Addr().String()
 	return moved.String(), nil
 }
 

@@ -61,6 +61,9 @@ func hookServers(ctx context.Context, s *Setup) error {
 	o := &overrides{program: program, getenv: s.Env.Get, here: here}
 	// A run within a run has the private folder of the outer one.
 	o.hooks = &hooks{State: State{PID: os.Getpid(), Folder: s.Folder, Level: s.Level, Pin: s.run.Pin, Pins: s.run.pins}, Agent: s.Name, Private: s.Private, dir: filepath.Join(s.Private, "hooks-"+strconv.Itoa(os.Getpid()))}
+	if w := s.run.World; w != nil {
+		o.Servers = &w.Servers
+	}
 	if proxy, err := url.Parse(s.Env.Get("HTTPS_PROXY")); err == nil {
 		o.Proxy = proxy.Host
 	}

@@ -43,6 +43,8 @@ type proxy struct {
 	onward    func(*url.URL) (*url.URL, error) // the user's own proxy
 	server    http.Server
 	late      func() []string // the hosts that a run within this one has added
+	world     *within         // takes the place of all servers, if not nil
+	refuses   func(address string, listed bool) error
 
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -62,6 +64,7 @@ type host struct {
 	fluent         map[string]bool // the TLS clients that accepted it, and spoke
 	blind          string          // why it is not opened although it is listed
 	failure        string          // why a connection to it could not be made
+	isAlien        bool            // it is not to be opened, and could not be reached
 }
 
 func (p *proxy) url(user string) *url.URL {
@@ -87,9 +90,11 @@ func newProxy(a *authority, token string, record *Recorder, getenv func(string) 
 	}
 	p.server = http.Server{
 		ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: patience, BaseContext: func(net.Listener) context.Context { return p.ctx },
+		ConnContext: ofInside,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, inside := r.Context().Value(insideKey{}).(bool)
 			switch {
-			case !p.admits(r):
+			case !p.admits(r) && !(inside && r.Header.Get("Proxy-Authorization") == ""):
 				w.Header().Set("Proxy-Authenticate", `Basic realm="wirectl run"`)
 				http.Error(w, "wirectl: this proxy is for one run only", http.StatusProxyAuthRequired)
 			case r.Method == http.MethodConnect:
@@ -145,7 +150,18 @@ func (p *proxy) close() {
 	for c := range conns {
 		c.Close()
 	}
+	if p.world != nil {
+		p.world.close()
+	}
 	p.running.Wait()
+}
+
+// inhabit puts a world in the place of all servers.
+func (p *proxy) inhabit(w *World) {
+	p.world, p.refuses = newWithin(w.Handler, p.authority), w.Refuses
+	p.roots = p.roots.Clone()
+	p.roots.AddCert(p.authority.cert)
+	p.onward = func(*url.URL) (*url.URL, error) { return nil, nil }
 }
 
 // track notes a connection that close ends and waits for, unless the proxy is closed. The caller must untrack it.
@@ -203,9 +219,10 @@ func (p *proxy) list(hosts ...string) {
 
 // opens reports whether connections to an address are opened.
 func (p *proxy) opens(address string) bool {
-	if p.record == nil {
-		return false
-	}
+	return p.record != nil && (p.world != nil || p.isListed(address))
+}
+
+func (p *proxy) isListed(address string) bool {
 	name, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return false
@@ -287,6 +304,13 @@ func (d dialer) DialContext(ctx context.Context, network, address string) (net.C
 var errItself = errors.New("the proxy does not connect to itself")
 
 func (p *proxy) dialTCP(ctx context.Context, network, address string) (net.Conn, error) {
+	if p.world != nil {
+		address = strings.ToLower(address)
+		if err := p.refuses(address, p.isListed(address)); err != nil {
+			return nil, err
+		}
+		return p.world.dial(address)
+	}
 	var d net.Dialer
 	c, err := d.DialContext(ctx, network, address)
 	if err == nil && c.RemoteAddr().String() == p.listener.Addr().String() {
@@ -456,12 +480,29 @@ func (p *proxy) markRefused(address, stack string) {
 
 // markFailed remembers why a host to open cannot be reached, unless the client has left.
 func (p *proxy) markFailed(ctx context.Context, address string, err error) {
-	if ctx.Err() != nil || !p.opens(address) {
+	if ctx.Err() != nil || p.world != nil { // whose refusals are told apart
 		return
 	}
+	opens := p.opens(address)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.at(address).failure = err.Error()
+	if h := p.at(address); opens {
+		h.failure = err.Error()
+	} else {
+		h.isAlien = true
+	}
+}
+
+// unread returns the hosts that were not read.
+func (p *proxy) unread() (names []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, address := range slices.Sorted(maps.Keys(p.hosts)) {
+		if h := p.hosts[address]; h.unread > 0 || h.isAlien || h.failure != "" && h.opened == 0 {
+			names = append(names, strings.TrimSuffix(address, ":443"))
+		}
+	}
+	return names
 }
 
 // hasFailed reports whether a host to open could not be reached.
