@@ -42,6 +42,8 @@ type Options struct {
 	Limit int
 	// Trace, if not nil, is called for each frame sent or received.
 	Trace func(Event)
+	// Diverged, if not nil, is called for each divergence.
+	Diverged func(*Divergence)
 }
 
 // A Matcher says how to compare a frame of the peer with the recorded one. Kind, phase

@@ -271,6 +271,9 @@ const maxDivergences = 1000
 func (r *run) diverge(d Divergence, st *step, h *liveFrame, goesOn bool) {
 	r.result.Differences++
 	r.stopped = r.stopped || !goesOn || !r.options.KeepGoing
+	if r.options.Diverged != nil {
+		r.options.Diverged(&d)
+	}
 	if d.step = st; len(r.result.Divergences) < maxDivergences {
 		if st != nil {
 			d.Recorded = st.side(st.seq)

@@ -115,8 +115,8 @@ func Run(ctx context.Context, o Options) (int, error) {
 	}
 	o.Agent.World = &agent.World{
 		Handler: p, Refuses: p.refuses, Isolate: o.Isolate, Servers: servers, Replays: r.run.ID,
-		Tell: func(results []agent.ServerResult) string {
-			text, departures := p.outcome(results)
+		Tell: func(notes []agent.ServerNote) string {
+			text, departures := p.outcome(notes)
 			if len(departures) > 0 {
 				departed = &DepartureError{"the agent has left the record: " + departures[0]}
 			}
@@ -163,18 +163,30 @@ func countOf(n int, what string) string {
 }
 
 // outcome says what was played, refused, and never asked, and which refusals are departures.
-func (p *player) outcome(results []agent.ServerResult) (text string, departures []string) {
+func (p *player) outcome(notes []agent.ServerNote) (text string, departures []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	played := []string{countOf(p.played, "model call")}
 	never := p.never()
-	started := map[string]bool{}
-	for _, r := range results {
-		started[r.Name] = true
-		p.tools[r.Name] += int(r.Played)
-		departures = append(departures, r.Refused...)
-		if len(r.Never) > 0 {
-			never = append(never, countOf(len(r.Never), "request of "+r.Name))
+	open := map[string]map[int64]string{} // requests of started servers
+	for _, n := range notes {
+		if open[n.Name] == nil {
+			open[n.Name] = map[int64]string{}
+		}
+		maps.Copy(open[n.Name], n.Recorded)
+		if n.Played > 0 {
+			p.tools[n.Name]++
+		}
+		if n.Refused != "" && !slices.Contains(departures, n.Refused) {
+			departures = append(departures, n.Refused)
+		}
+	}
+	for _, n := range notes {
+		delete(open[n.Name], n.Played)
+	}
+	for _, name := range slices.Sorted(maps.Keys(open)) {
+		if n := len(open[name]); n > 0 {
+			never = append(never, countOf(n, "request of "+name))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.tools)) {
@@ -184,7 +196,7 @@ func (p *player) outcome(results []agent.ServerResult) (text string, departures 
 		played = append(played, countOf(p.others, "other request"))
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.servers)) {
-		if who := p.Tools[name]; !started[name] && who != Live && (!p.ToolsLive || who == Recorded) {
+		if who := p.Tools[name]; open[name] == nil && who != Live && (!p.ToolsLive || who == Recorded) {
 			never = append(never, "server "+name)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/inflate"
@@ -320,7 +321,28 @@ func (p *player) unknown(q *question, host string) string {
 	case len(changes) == 0 && best.status == 0:
 		return fmt.Sprintf("%s is frame %d, whose answer is not in the record", text, best.seq)
 	}
-	return fmt.Sprintf("%s was never recorded; the nearest is frame %d, %s, which differs in %s", text, best.seq, best.label, replay.InWords(changes))
+	return fmt.Sprintf("%s was never recorded; the nearest is frame %d, %s, which differs in %s", text, best.seq, best.label, replay.InWords(shortened(changes)))
+}
+
+// shortened returns changes that begin shortly before the values differ.
+func shortened(changes []replay.Change) []replay.Change {
+	const before, least = 20, 40
+	for i, c := range changes {
+		a, b := llm.Unquote([]byte(c.Recorded)), llm.Unquote([]byte(c.Live))
+		n := 0
+		for n < min(len(a), len(b)) && a[n] == b[n] {
+			n++
+		}
+		if n < least {
+			continue
+		}
+		from := n - before
+		for from > 0 && !utf8.RuneStart(a[from]) {
+			from--
+		}
+		changes[i].Recorded, changes[i].Live = string(llm.Quote("…"+a[from:])), string(llm.Quote("…"+b[from:]))
+	}
+	return changes
 }
 
 // nearest returns the most similar recorded call of the kind of a question, and how it differs. Model calls are similar

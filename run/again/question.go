@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/url"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -21,9 +22,9 @@ import (
 // with the same question get the same answer.
 type question struct {
 	kind kind
-	// doc is the question as JSON.
+	// doc is the question as JSON, without what the agent has added to the messages by itself, such as reminders.
 	doc []byte
-	// sum identifies it; loose leaves out what the agent has added to the messages by itself, such as reminders.
+	// sum identifies it with these, and loose without.
 	sum, loose [sha256.Size]byte
 	label      string // for people
 	turn       int    // of a model call: 1 and the answers before it; 0 if they are not in the request
@@ -136,17 +137,19 @@ func (r *reader) read(method, target string, body []byte) question {
 		if given.Previous != "" {
 			q.turn = 0
 		}
-		q.label = "the model call " + given.Model
+		if q.model == "" { // Gemini names it in the path
+			q.model, _, _ = strings.Cut(path.Base(u.Path), ":")
+		}
+		q.label = "the call of " + q.model
 	case isObject:
 		doc["body"] = r.value(object, "")
 	case len(body) > 0:
 		doc["body"] = r.stable(string(body))
 	}
-	loose, _ := json.Marshal(doc)
-	q.loose = sha256.Sum256(loose)
-	doc["context"] = context
 	q.doc, _ = json.Marshal(doc)
-	q.sum = sha256.Sum256(q.doc)
+	q.loose = sha256.Sum256(q.doc)
+	more, _ := json.Marshal(context)
+	q.sum = sha256.Sum256(slices.Concat(q.doc, more))
 	return q
 }
 
@@ -322,7 +325,7 @@ var rules = []rule{
 	{regexp.MustCompile(`\b\d{1,2}:\d\d(?::\d\d(?:[.,]\d+)?)?(?: ?[AP]M)?\b`), "‹time›"},
 	{regexp.MustCompile(`\b1[6-9]\d{8}(?:\d{3}|\d{6}|\d{9})?\b`), "‹time›"},
 	{regexp.MustCompile(`\b\d+(?:\.\d+)? ?(?:ns|µs|us|ms|s|secs?|seconds?|milliseconds?|minutes?)\b`), "‹duration›"},
-	{regexp.MustCompile(`(?i)\b((?:chunk|process|session|request|task|thread|agent) ?id|pid)(["']?[:=]? *["']?)[\w-]+`), "$1$2‹id›"},
+	{regexp.MustCompile(`(?i)\b((?:chunk|process|session|request|task|thread|agent) ?id|p{1,2}g?ids?)(["']?[:=]? *["']?)[\w-]*\d[\w-]*`), "$1$2‹id›"},
 	{regexp.MustCompile(`\b[a-z]{2,8}_[A-Za-z0-9]{12,}(?:_\d+)?\b`), "‹id›"},
 	{regexp.MustCompile(`\b[0-9a-f]{32}\b`), "‹id›"},
 	{regexp.MustCompile(`\b(127\.0\.0\.1|localhost|\[::1\]):\d{2,5}\b`), "$1:‹port›"},

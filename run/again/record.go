@@ -245,9 +245,12 @@ func hostOf(name string, head *frame.Head) string {
 	if _, after, ok := strings.Cut(name, " → "); ok {
 		name = after
 	}
+	if !strings.Contains(name, "://") {
+		name = "https://" + cmp.Or(name, head.Get("Host"), head.Get(":authority"))
+	}
 	u, err := url.Parse(name)
 	if err != nil || u.Host == "" {
-		u = &url.URL{Scheme: "https", Host: cmp.Or(head.Get("Host"), head.Get(":authority"), name)}
+		return ""
 	}
 	return strings.ToLower(net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])))
 }

@@ -695,7 +695,7 @@ func (r *running) tearDown(status int, signal string) error {
 	}
 	err := r.recorder.Close()
 	if r.World != nil {
-		r.told = r.World.Tell(resultsIn(r.setup.Private))
+		r.told = r.World.Tell(notesIn(r.setup.Private))
 	}
 	if r.setup.after != nil {
 		r.setup.after()

@@ -92,7 +92,7 @@ type Hook struct {
 
 	stdin, stdout, stderr *os.File
 	// Play answers a client with the records of a server, of which n starts came before.
-	Play func(ctx context.Context, s *Servers, name string, n int, client transport.Conn) (ServerResult, error)
+	Play func(ctx context.Context, s *Servers, name string, n int, client transport.Conn, note func(ServerNote)) error
 }
 
 // HookOf returns the hook that a command line is of; nil if it is an ordinary one.

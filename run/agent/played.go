@@ -15,7 +15,7 @@ import (
 	"github.com/wirectl/wirectl/transport"
 )
 
-// playedFile holds the results of the servers that hooks have played, beside hooksFile.
+// playedFile holds the notes on the servers that hooks have played, beside hooksFile.
 const playedFile = "played.ndjson"
 
 // A playedUnit is a server that is played from its records.
@@ -33,35 +33,34 @@ func (u *playedUnit) Dial(ctx context.Context) (transport.Conn, error) {
 	go func() { // it ends with the connection, and Close waits for it
 		defer close(client.done)
 		k := u.hook
-		result, err := k.Play(context.WithoutCancel(ctx), k.hooks.Servers, u.name, u.n, server)
-		if result.Name = u.name; err != nil {
-			result.Refused = append(result.Refused, err.Error())
+		err := k.Play(context.WithoutCancel(ctx), k.hooks.Servers, u.name, u.n, server, k.hooks.append)
+		if err != nil {
+			k.hooks.append(ServerNote{Name: u.name, Refused: err.Error()})
 			_, _ = io.WriteString(k.stderr, "wirectl: "+render.Safe(u.name+": "+err.Error())+"\n")
 		}
 		server.Close()
-		k.hooks.append(result)
 	}()
 	return client, nil
 }
 
-// append adds a result to those of the run, in one write.
-func (h *hooks) append(result ServerResult) {
+// append adds a note to those of the run, in one write.
+func (h *hooks) append(note ServerNote) {
 	f, err := os.OpenFile(filepath.Join(h.dir, playedFile), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	if err == nil { // the run may be over
-		_, _ = f.Write(append(jsonscan.MustMarshal(result), '\n'))
+		_, _ = f.Write(append(jsonscan.MustMarshal(note), '\n'))
 		f.Close()
 	}
 }
 
-// resultsIn returns the results of all hooks of a run.
-func resultsIn(private string) (list []ServerResult) {
+// notesIn returns the notes of all hooks of a run.
+func notesIn(private string) (list []ServerNote) {
 	files, _ := filepath.Glob(filepath.Join(private, "hooks-*", playedFile))
 	for _, file := range files {
 		text, _ := os.ReadFile(file)
 		for line := range bytes.Lines(text) {
-			var r ServerResult
-			if json.Unmarshal(line, &r) == nil {
-				list = append(list, r)
+			var n ServerNote
+			if json.Unmarshal(line, &n) == nil {
+				list = append(list, n)
 			}
 		}
 	}

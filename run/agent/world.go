@@ -31,7 +31,7 @@ type World struct {
 	// Isolate gives the agent a network of its own, in which there is only the proxy.
 	Isolate bool
 	// Tell returns the beginning of the line at the end, given what the servers have played.
-	Tell func([]ServerResult) string
+	Tell func([]ServerNote) string
 }
 
 // Servers are the servers over stdio that hooks play.
@@ -50,12 +50,14 @@ func (s *Servers) Plays(name string) bool {
 	return s != nil && (slices.Contains(s.Recorded, name) || !s.AllLive && !slices.Contains(s.Live, name))
 }
 
-// A ServerResult is what a played server has answered.
-type ServerResult struct {
-	Name    string   `json:"name"`
-	Played  int64    `json:"played"`
-	Refused []string `json:"refused,omitempty"`
-	Never   []string `json:"never,omitempty"` // requests of the record
+// A ServerNote is what a hook tells of a server that it plays, as it happens: an agent may kill it at any time.
+type ServerNote struct {
+	Name string `json:"name"`
+	// Recorded are the requests in the record of this start: frame number and what they are.
+	Recorded map[int64]string `json:"recorded,omitempty"`
+	// Played is the frame of a request that was answered, and Refused says why one was not.
+	Played  int64  `json:"played,omitempty"`
+	Refused string `json:"refused,omitempty"`
 }
 
 // A within serves a World on connections inside this process. Clients may speak TLS, whose certificates are of
