@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/frame"
@@ -50,6 +51,10 @@ type member = map[string]any
 type reader struct {
 	folders *strings.Replacer
 	mask    func(body []byte) []byte
+
+	mu   sync.Mutex
+	seen map[string]string // stable texts: each request repeats those before
+	size int               // of these, in bytes
 }
 
 // newReader returns a reader for texts of two runs, which were started in these folders.
@@ -337,12 +342,26 @@ var temporary = regexp.MustCompile(`(?:` + regexp.QuoteMeta(strings.TrimSuffix(o
 
 // stable returns a text without what changes from run to run.
 func (r *reader) stable(text string) string {
-	text = r.folders.Replace(text)
-	text = temporary.ReplaceAllString(text, "‹tmp›")
-	for _, rule := range rules {
-		if rule.pattern.MatchString(text) {
-			text = rule.pattern.ReplaceAllString(text, rule.with)
+	const short, most = 100, 64 << 20
+	if len(text) > short {
+		r.mu.Lock()
+		known, ok := r.seen[text]
+		r.mu.Unlock()
+		if ok {
+			return known
 		}
 	}
-	return text
+	result := temporary.ReplaceAllString(r.folders.Replace(text), "‹tmp›")
+	for _, rule := range rules {
+		result = rule.pattern.ReplaceAllString(result, rule.with)
+	}
+	if len(text) > short {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.size += len(text); r.seen == nil || r.size > most {
+			r.seen, r.size = map[string]string{}, len(text)
+		}
+		r.seen[text] = result
+	}
+	return result
 }
