@@ -163,6 +163,9 @@ func rerun(inv *invocation, c *cli.Context, folder string) error {
 		o.Agent = options
 		return again.Run(c.Context, o)
 	})
+	if is[*again.OptionError](err) {
+		return asUsage(err)
+	}
 	if departed := (*again.DepartureError)(nil); errors.As(err, &departed) {
 		if c.Bool("quiet") {
 			return &faultError{departed}

@@ -93,6 +93,9 @@ type DepartureError struct{ Text string }
 
 func (e *DepartureError) Error() string { return e.Text }
 
+// An OptionError reports an option that does not fit the run.
+type OptionError struct{ error }
+
 // Run plays a run again, and returns the status of the agent.
 func Run(ctx context.Context, o Options) (int, error) {
 	r, err := read(ctx, o.Folder)
@@ -102,7 +105,7 @@ func Run(ctx context.Context, o Options) (int, error) {
 	o.Names = agent.ServerNames(o.Agent.Command[0], o.Agent.Getenv)
 	p := newPlayer(r, o)
 	if err := p.check(); err != nil {
-		return 1, err
+		return 1, &OptionError{err}
 	}
 	var departed error
 	servers := agent.Servers{Files: r.servers, AllLive: o.ToolsLive}

@@ -1,8 +1,12 @@
 package interop
 
 import (
+	"bufio"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,13 +15,21 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/coder/websocket"
 )
 
 // rerun plays the newest run again with the agent of a command that has made it, and returns its output and status.
 func rerun(t *testing.T, cmd *exec.Cmd, flags ...string) (out string, status int) {
 	t.Helper()
+	return rerunOf(t, cmd, "run:latest", flags...)
+}
+
+// rerunOf does so with any run.
+func rerunOf(t *testing.T, cmd *exec.Cmd, run string, flags ...string) (out string, status int) {
+	t.Helper()
 	at := slices.Index(cmd.Args, "run")
-	again := exec.CommandContext(t.Context(), cmd.Path, slices.Concat([]string{"replay"}, flags, []string{"run:latest", "--"}, cmd.Args[at+1:])...)
+	again := exec.CommandContext(t.Context(), cmd.Path, slices.Concat([]string{"replay"}, flags, []string{run, "--"}, cmd.Args[at+1:])...)
 	again.Dir, again.Env, again.WaitDelay = cmd.Dir, cmd.Env, patience
 	text, err := again.CombinedOutput()
 	var exit *exec.ExitError
@@ -130,4 +142,87 @@ func configOf(cmd *exec.Cmd) string {
 		}
 	}
 	return ""
+}
+
+// sockets returns a model that speaks WebSocket, as OpenAI's does, in front of a door over HTTP. Requests leave out what was
+// said before.
+func sockets(t *testing.T, door string) string {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Upgrade") == "" {
+			http.NotFound(w, r)
+			return
+		}
+		conn, err := websocket.Accept(w, r, nil)
+		if err != nil {
+			return
+		}
+		defer conn.CloseNow()
+		conn.SetReadLimit(-1)
+		for {
+			_, data, err := conn.Read(r.Context())
+			if err != nil {
+				return
+			}
+			var request map[string]any
+			if json.Unmarshal(data, &request) != nil {
+				return
+			}
+			if request["generate"] == false {
+				_ = conn.Write(r.Context(), websocket.MessageText, []byte(`{"type":"response.created","response":{"id":"resp_warm","status":"in_progress","output":[]}}`))
+				_ = conn.Write(r.Context(), websocket.MessageText, []byte(`{"type":"response.completed","response":{"id":"resp_warm","status":"completed","output":[],"usage":{"input_tokens":0,"output_tokens":0,"total_tokens":0}}}`))
+				continue
+			}
+			for _, key := range []string{"type", "generate", "previous_response_id"} {
+				delete(request, key)
+			}
+			request["stream"] = true
+			answer, err := http.Post(door+"/v1/responses", "application/json", strings.NewReader(quotedJSON(request)))
+			if err != nil {
+				return
+			}
+			for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
+				if event, ok := strings.CutPrefix(lines.Text(), "data: "); ok && event != "[DONE]" {
+					_ = conn.Write(r.Context(), websocket.MessageText, []byte(event))
+				}
+			}
+			answer.Body.Close()
+		}
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// Codex over WebSocket plays again, and goes on after its first turn with another model, over HTTP.
+func TestReplayOfSockets(t *testing.T) {
+	a := hookedAgents[1]
+	a.via = func(door string) string { return sockets(t, door) }
+	configure := a.configure
+	a.configure = func(t *testing.T, home, door string, server func(string) []string, web string) (env, command []string) {
+		env, command = configure(t, home, door, server, web)
+		file := filepath.Join(strings.TrimPrefix(env[0], "CODEX_HOME="), "config.toml")
+		config, err := os.ReadFile(file)
+		check(t, err)
+		check(t, os.WriteFile(file, []byte(strings.Replace(string(config), `wire_api`, "supports_websockets = true\nwire_api", 1)), 0o600))
+		return env, command
+	}
+	log := filepath.Join(t.TempDir(), "log")
+	call := fmt.Sprintf("So., tool_calls: [{name: "+a.tool+", arguments: {}}]", "lab", "look")
+	cmd, records := a.hook(t, log, hookedTurn{"look around", call}, hookedTurn{"looked at lab", "All is done."})
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "All is done.") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	runs, err := filepath.Glob(filepath.Join(records, "*"))
+	check(t, err)
+	if listed, _ := command(t, nil, "decode", filepath.Join(runs[0], "model.pcapng")); !strings.Contains(string(listed), "response.create") {
+		t.Fatalf("Codex has not used WebSocket:\n%s", listed)
+	}
+	text, status := rerun(t, cmd, isolates(t)...)
+	if status != 0 || !strings.Contains(text, "All is done.") || strings.Contains(text, "not in the record") {
+		t.Errorf("status %d:\n%s", status, text)
+	}
+	other := "http://" + serve(t, "--no-tap", "--config", configured(t, "providers: {m: {kind: mock, mock: {turns: [{text: Another says so.}]}}}\nmodels: {\"*\": {provider: m}}\n"))["openai"]
+	text, status = rerunOf(t, cmd, runs[0], "--from", "1", "--model", other)
+	if status != 0 || !strings.Contains(text, "Another says so.") || !strings.Contains(text, "asked live: 1 model call") {
+		t.Errorf("status %d:\n%s", status, text)
+	}
 }
