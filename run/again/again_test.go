@@ -418,7 +418,7 @@ func TestUnplayable(t *testing.T) {
 		if err := r.Update(); err != nil {
 			t.Fatal(err)
 		}
-		rec, err := agent.Record(dir, "model.pcapng", capture.Session{}, level, func(text string) { t.Error(text) })
+		rec, err := agent.Record(dir, "model.pcapng", capture.Session{}, level, func(text string) { t.Error(text) }, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

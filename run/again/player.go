@@ -75,8 +75,8 @@ func newPlayer(r *record, o Options) *player {
 	return p
 }
 
-// find returns the recorded call with the same question: of several, the next one, or else the last.
-func (p *player) find(q *question) (*call, bool) {
+// recordedFor returns the recorded call with the same question: of several, the next one, or else the last.
+func (p *player) recordedFor(q *question) (*call, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i, list := range [][]*call{p.alike[q.sum], p.loosely[q.loose]} {
@@ -127,7 +127,7 @@ func (p *player) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.askLive(w, r, plain, &q)
 		return
 	}
-	c, loosely := p.find(&q)
+	c, loosely := p.recordedFor(&q)
 	switch {
 	case c == nil && q.kind == model && p.afterLive():
 		p.askLive(w, r, plain, &q)

@@ -71,7 +71,7 @@ func (p *player) serveSocket(w http.ResponseWriter, r *http.Request) {
 		var c *call
 		loosely := false
 		if !live {
-			c, loosely = p.find(&q)
+			c, loosely = p.recordedFor(&q)
 			live = c == nil && q.kind == model && p.afterLive()
 		}
 		switch {

@@ -283,9 +283,7 @@ func (r *running) openProxy() error {
 		return err
 	}
 	r.proxy.list(r.hosts()...)
-	r.doors = append(r.doors, door{r.proxy.listener.Addr().(*net.TCPAddr).Port, func(l net.Listener) {
-		r.proxy.running.Go(func() { _ = r.proxy.server.Serve(l) })
-	}})
+	r.doors = append(r.doors, door{r.proxy.listener.Addr().(*net.TCPAddr).Port, r.proxy.serveInside})
 	if r.World != nil {
 		r.proxy.inhabit(r.World)
 	}

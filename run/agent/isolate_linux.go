@@ -79,7 +79,7 @@ func (i *isolation) takeDoors() error {
 		if err != nil {
 			return &isolationError{err}
 		}
-		d.serve(insideListener{l})
+		d.serve(l)
 	}
 	_, err := i.ours.Write([]byte{0})
 	return err

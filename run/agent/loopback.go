@@ -70,7 +70,7 @@ func (r *running) front(ctx context.Context, target *url.URL) (string, error) {
 			l.Close()
 		}
 	}}
-	accept := func(l net.Listener) {
+	accept := func(l net.Listener, inside bool) {
 		for {
 			c, err := l.Accept()
 			if err != nil {
@@ -78,7 +78,6 @@ func (r *running) front(ctx context.Context, target *url.URL) (string, error) {
 			}
 			client, err := netip.ParseAddrPort(c.RemoteAddr().String())
 			server, failed := netip.ParseAddrPort(c.LocalAddr().String())
-			_, inside := c.(insideConn)
 			if err != nil || failed != nil || !inside && !isOwn(client, server) || !r.proxy.track(c) {
 				abort(c)
 				continue
@@ -94,10 +93,10 @@ func (r *running) front(ctx context.Context, target *url.URL) (string, error) {
 			}()
 		}
 	}
-	b.done.Go(func() { accept(l) })
+	b.done.Go(func() { accept(l, false) })
 	r.doors = append(r.doors, door{l.Addr().(*net.TCPAddr).Port, func(l net.Listener) {
 		listeners = append(listeners, l)
-		b.done.Go(func() { accept(l) })
+		b.done.Go(func() { accept(l, true) })
 	}})
 	r.relays = append(r.relays, b)
 	moved := *target

@@ -90,7 +90,6 @@ func newProxy(a *authority, token string, record *Recorder, getenv func(string) 
 	}
 	p.server = http.Server{
 		ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: patience, BaseContext: func(net.Listener) context.Context { return p.ctx },
-		ConnContext: ofInside,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, inside := r.Context().Value(insideKey{}).(bool)
 			switch {

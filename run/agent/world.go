@@ -244,29 +244,19 @@ type door struct {
 	serve func(net.Listener)
 }
 
-// An insideListener accepts connections from within the network of an isolated agent.
-type insideListener struct{ net.Listener }
-
-type insideConn struct{ net.Conn }
-
-func (c insideConn) CloseWrite() error { return c.Conn.(*net.TCPConn).CloseWrite() }
-
+// insideKey marks the requests from within the network of an isolated agent: only its processes are there.
 type insideKey struct{}
 
-func (l insideListener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
+// serveInside serves the proxy there.
+func (p *proxy) serveInside(l net.Listener) {
+	s := http.Server{
+		ErrorLog: p.server.ErrorLog, ReadHeaderTimeout: patience, Handler: p.server.Handler,
+		BaseContext: func(net.Listener) context.Context { return context.WithValue(p.ctx, insideKey{}, true) },
 	}
-	return insideConn{c}, nil
-}
-
-// ofInside marks the requests of such a connection.
-func ofInside(ctx context.Context, c net.Conn) context.Context {
-	if _, ok := c.(insideConn); ok {
-		return context.WithValue(ctx, insideKey{}, true)
-	}
-	return ctx
+	p.running.Go(func() {
+		defer context.AfterFunc(p.ctx, func() { _ = s.Close() })()
+		_ = s.Serve(l)
+	})
 }
 
 // An isolationError says why an agent got no network of its own.
