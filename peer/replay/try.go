@@ -20,8 +20,9 @@ type Trial struct {
 	// 0, the client sends at once, and only waits for what its messages depend on: answers to its
 	// requests, and requests of the server that it answers.
 	Speed float64
-	// Patience is how long the server may be silent while it owes a message.
-	Patience time.Duration
+	// Patience is how long the server may be silent while it owes a message, and Startup how long
+	// before its first one.
+	Patience, Startup time.Duration
 	// Answers has the client's answers to requests of the server that the script does not have; or nil.
 	Answers *Script
 	// Heard is called with each frame when it is sent or has arrived. The number is that of the frame
@@ -35,7 +36,8 @@ type Trial struct {
 
 // An Attempt is what a trial learned about the server.
 type Attempt struct {
-	// Slowest is the longest time that an answer took.
+	// Slowest is the longest that an answer took, or that the server was silent before a message, after
+	// its first one.
 	Slowest time.Duration
 	// Died means that the server ended first. Waited means that patience ran out.
 	Died, Waited bool
@@ -73,6 +75,7 @@ type trial struct {
 	asked   map[string]time.Time
 	answers [][]byte // to requests that the script does not have, to be sent
 	seq     int64
+	started bool      // the server has sent something
 	moved   time.Time // when a frame was last sent or arrived
 	judged  bool      // nothing has happened since Enough was called
 	closing bool
@@ -112,12 +115,21 @@ func (t *trial) isAwaited(s *Script, st *step) bool {
 // feed follows the session.
 func (t *trial) feed(d frame.Dir, payload []byte, m *protocol.Message, gap bool) {
 	t.seq++
+	if d == frame.U2C && t.started {
+		t.attempt.Slowest = max(t.attempt.Slowest, time.Since(t.moved))
+	}
 	t.moved, t.judged = time.Now(), false
 	f := session.Frame{Seq: t.seq, Time: t.moved, Conn: 1, Dir: d, Size: len(payload), Framing: t.script.Framing, Payload: payload, Gap: gap}
 	if gap || t.script.Protocol.Parse(payload, new(protocol.Message)) != nil {
 		f.Fault, m = frame.ErrMalformed, nil
 	}
 	t.tracker.Feed(f, m)
+	if d == frame.U2C && !t.started {
+		t.started = true
+		for id := range t.asked {
+			t.asked[id] = t.moved
+		}
+	}
 	switch {
 	case m == nil:
 	case d == frame.C2U && m.Phase == protocol.Open:
@@ -226,7 +238,11 @@ func (t *trial) pause() (pause, error) {
 	if t.closing {
 		return pause{time: min(t.Patience, quiet/2), over: func() { t.ended = true }}, nil
 	}
-	return pause{time: t.Patience - time.Since(t.moved), over: t.giveUp}, nil
+	patience := t.Patience
+	if !t.started {
+		patience = max(patience, t.Startup)
+	}
+	return pause{time: patience - time.Since(t.moved), over: t.giveUp}, nil
 }
 
 // owes reports whether the server has not sent all that was recorded and is awaited, or has not

@@ -86,11 +86,11 @@ type search struct {
 	original *tape
 	best     *tape
 	speed    float64
-	patience time.Duration // for each try
-	wanted   map[string]bool
-	flaky    int  // how many tries show it with high probability, if each may not; 0 if all do
-	was      rate // of the original, if it is flaky
-	rate     rate // of the result
+	patience time.Duration   // for each try
+	wanted   map[string]bool // what must be seen again, so that shrinking does not slip to another fault; nil for anything
+	flaky    int             // how many tries show it with high probability, if each may not; 0 if all do
+	was      rate            // of the original, if it is flaky
+	rate     rate            // of the result
 	locked   map[string]bool
 	tries    atomic.Int64
 	began    time.Time
@@ -227,6 +227,7 @@ func (s *search) baseline(ctx context.Context) error {
 	var rates [2]int
 	of := max(s.Runs, 1)
 	var shown [2]*tape
+	wanted := map[string]bool{}
 	for i, speed := range []float64{0, 1} {
 		if s.speed = speed; i == 1 && rates[0] == of {
 			break
@@ -244,7 +245,10 @@ func (s *search) baseline(ctx context.Context) error {
 			if len(t.shown) > 0 {
 				rates[i]++
 				shown[i] = cmp.Or(shown[i], t)
-				s.want(t.shown)
+				wanted[exitPrefix+t.exit] = true
+				for _, what := range t.shown {
+					wanted[what] = true
+				}
 			}
 		}
 	}
@@ -256,7 +260,7 @@ func (s *search) baseline(ctx context.Context) error {
 	if rates[chosen] == 0 {
 		return s.failed(nil, last)
 	}
-	s.best = shown[chosen]
+	s.best, s.wanted = shown[chosen], wanted
 	if rates[chosen] == of {
 		return nil
 	}
@@ -265,16 +269,6 @@ func (s *search) baseline(ctx context.Context) error {
 	share := float64(s.was.hits) / float64(s.was.of)
 	s.flaky = min(max(2, int(math.Ceil(math.Log(0.05)/math.Log(1-share)))), 3*measured)
 	return err
-}
-
-// want notes what else must be seen in the same way.
-func (s *search) want(shown []string) {
-	if s.wanted == nil {
-		s.wanted = map[string]bool{}
-	}
-	for _, what := range shown {
-		s.wanted[what] = true
-	}
 }
 
 // measured is how often a session is tried to tell how often it shows something.

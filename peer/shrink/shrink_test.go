@@ -106,6 +106,10 @@ func (s *server) call(m *message) {
 	switch fault := s.fault; {
 	case fault == "hang" && name == "wait":
 		return
+	case fault == "slip" && name == "add" && args["b"] == nil:
+		os.Exit(4)
+	case fault == "slip" && args["b"] == 13.0:
+		crash(fault)
 	case fault == "argument" && args["b"] == 13.0, fault == "long" && len(text) > 1000, fault == "number" && args["n"] != nil && args["n"].(float64) > 300:
 		crash(fault)
 	case fault == "flaky" && args["b"] == 13.0 && rand.IntN(2) == 0:
@@ -289,6 +293,7 @@ func TestFaultyServers(t *testing.T) {
 	}{
 		{"hang", "finding:unanswered", noise(1, 4) + call(50, "wait", `{"for":"ever","n":5}`), call(50, "wait", ``)},
 		{"argument", "outcome:died", noise(1, 9) + call(50, "add", `{"a":5,"b":13,"c":[1,2,{"d":"e"}]}`), call(50, "add", `{"b":13}`)},
+		{"slip", "outcome:died", noise(1, 2) + call(50, "add", `{"a":5,"b":13}`), call(50, "add", `{"b":13}`)}, // without b, it dies in another way
 		{"late", "finding:late-result", noise(1, 5) + "\n" + call(50, "slow", `{"how":"very"}`) + cancel + noise(60, 3), call(50, "slow", ``) + strings.Replace(cancel, `,"reason":"too slow for me"`, "", 1)},
 		{"id", "finding:orphan", noise(1, 9), call(2, "noise", "") + call(3, "noise", "") + call(4, "noise", "")},
 		{"order", "outcome:died", noise(1, 3) + call(4, "open", `{"x":1}`) + noise(5, 2) + call(7, "close", `{"x":1}`) + noise(8, 1) + call(9, "open", `{"x":2}`) + noise(10, 2) + call(12, "delete", `{"x":2}`), call(9, "open", ``) + call(12, "delete", ``)},
@@ -335,8 +340,8 @@ func TestFlakyServer(t *testing.T) {
 func TestNotShown(t *testing.T) {
 	recorded := record(t, "argument", handshake+noise(1, 2)+call(50, "add", `{"a":5,"b":13}`))
 	for keep, want := range map[string]string{
-		"finding:late-result":         "the original does not show finding:late-result in 4 tries: it had initialize done, tools/call add died, 2× tools/call noise done; findings: died-with-open-requests; the server ended with status 3: panic: argument",
-		"jq:.outcom==\"died\"":        `the original does not show jq:.outcom=="died" in 4 tries: it had initialize done, tools/call add died, 2× tools/call noise done; findings: died-with-open-requests; the server ended with status 3: panic: argument; calls have no field "outcom" (did you mean outcome?)`,
+		"finding:late-result":          "the original does not show finding:late-result in 4 tries: it had initialize done, tools/call add died, 2× tools/call noise done; findings: died-with-open-requests; the server ended with status 3: panic: argument",
+		"jq:.outcom==\"died\"":         `the original does not show jq:.outcom=="died" in 4 tries: it had initialize done, tools/call add died, 2× tools/call noise done; findings: died-with-open-requests; the server ended with status 3: panic: argument; calls have no field "outcom" (did you mean outcome?)`,
 		"jq:.arguments|fromjson|.b>99": "the original does not show jq:.arguments|fromjson|.b>99 in 4 tries: it had initialize done, tools/call add died, 2× tools/call noise done; findings: died-with-open-requests; the server ended with status 3: panic: argument",
 	} {
 		_, err := shrink.Run(context.Background(), options(t, "argument", keep, recorded))

@@ -119,7 +119,7 @@ func (s *search) play(ctx context.Context, script *replay.Script, patience time.
 	t := &tape{session: s.session}
 	var judging time.Duration
 	var judged time.Time
-	trial := replay.Trial{Speed: s.speed, Patience: patience, Answers: s.original.script, Limit: s.Limit}
+	trial := replay.Trial{Speed: s.speed, Patience: patience, Startup: s.Patience, Answers: s.original.script, Limit: s.Limit}
 	trial.Heard = func(f *frame.Frame, seq int64) {
 		if seq == 0 {
 			seq = serial.Add(1)
@@ -187,12 +187,18 @@ func (t *tape) end(stderr *tail, exits []transport.Exit) {
 	add(capture.Record{Kind: capture.HalfClosed, Frame: halves[1]})
 }
 
+// exitPrefix marks the ends of servers among what is wanted.
+const exitPrefix = "exit: "
+
 // judge sets what a tape shows.
 func (s *search) judge(ctx context.Context, t *tape, goesOn bool) (err error) {
 	if t.verdict.calls, t.verdict.findings, err = s.Judge(ctx, t.reader(), goesOn); err != nil {
 		return err
 	}
 	t.shown = s.Keep.seen(ctx, &t.verdict, goesOn)
+	if s.wanted != nil && !goesOn && !s.wanted[exitPrefix+t.exit] {
+		t.shown = nil // another fault ended the server
+	}
 	if s.wanted != nil {
 		t.shown = slices.DeleteFunc(t.shown, func(what string) bool { return !s.wanted[what] })
 	}
