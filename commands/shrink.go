@@ -65,13 +65,17 @@ func runShrink(inv *invocation, c *cli.Context) error {
 	if err == nil {
 		err = p.load()
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case p.over("http", "https", "grpc", "grpcs"):
+		return usagef("shrink plays servers over pipes and sockets; over HTTP and gRPC, only replay plays")
 	}
 	inv.Terminable()
+	inv.AtKill(func() {}) // the end of the terminal interrupts, too
 	inv.Linger(5 * time.Second)
 	mask, terminal := capture.Secrets().Text(), inv.IsTerminal(inv.Stderr) && !c.Bool("quiet")
-	inv.unlessQuiet(c, fmt.Sprintf("each try runs %s for real, %d tries at most", render.Safe(mask(server.String())), c.Int("max-tries")))
+	inv.unlessQuiet(c, fmt.Sprintf("each of up to %[2]d tries plays against %[1]s for real", render.Safe(mask(server.String())), c.Int("max-tries")))
 	line := func(text string) {
 		if terminal {
 			fmt.Fprintf(inv.Stderr, "\r%s\x1b[K", text)

@@ -287,3 +287,8 @@ func (t *trial) peerEnded(error) {
 	t.turns, t.ready, t.answers, t.judged = nil, nil, nil, true
 	t.attempt.Died = !t.closing
 }
+
+// writeFailed sends no more. What the server has sent before it left can still be read.
+func (t *trial) writeFailed(*step, error) {
+	t.turns, t.ready, t.answers, t.moved = nil, nil, nil, time.Now()
+}

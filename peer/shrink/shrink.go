@@ -325,8 +325,11 @@ func (t *tape) seen() string {
 		found = append(found, f.Name)
 	}
 	text := "the server sent nothing"
-	if len(outcomes) > 0 {
+	switch {
+	case len(outcomes) > 0:
 		text = "it had " + count(outcomes)
+	case slices.ContainsFunc(t.frames, func(r replay.Record) bool { return r.Frame.Dir == frame.U2C }):
+		text = "it had no calls"
 	}
 	if text += "; findings: " + count(found); len(found) == 0 {
 		text = strings.TrimSuffix(text, "; findings: ") + "; no findings"

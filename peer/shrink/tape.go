@@ -2,7 +2,9 @@ package shrink
 
 import (
 	"context"
+	"errors"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -139,8 +141,14 @@ func (s *search) play(ctx context.Context, script *replay.Script, patience time.
 		return isShown
 	}
 	t.attempt, err = script.Try(ctx, conn, trial)
-	if ctx.Err() != nil {
+	if p, ok := conn.(transport.Process); ok && p.Outlived() {
+		_ = p.Signal(os.Kill) // what it leaves behind would pile up, try after try
+	}
+	switch {
+	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
+	case errors.Is(err, replay.ErrNoTrial):
+		return nil, err
 	}
 	t.end(&stderr, exits)
 	t.script = scriptOf(t.frames)
