@@ -77,6 +77,7 @@ func (r rate) String() string { return fmt.Sprintf("%d of %d tries", r.hits, r.o
 var (
 	errTries = errors.New("the limit of --max-tries")
 	errTime  = errors.New("the limit of --max-time")
+	errHalt  = errors.New("interrupted")
 )
 
 // A search is the state of shrinking.
@@ -126,8 +127,8 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		if err = s.reduce(limited); err != nil {
 			break
 		}
-		isReal := false
-		if isReal, err = s.confirm(limited); isReal || err != nil || wide == 3 {
+		isHasty := false
+		if isHasty, err = s.confirm(limited); !isHasty || err != nil || wide == 3 {
 			break
 		}
 		// Some answers only took longer than the patience.
@@ -164,6 +165,9 @@ func (s *search) result(err error) (*Result, error) {
 	if err != nil && !errors.Is(err, errTries) && !errors.Is(err, errTime) && !errors.Is(err, context.Canceled) {
 		return nil, err
 	}
+	if errors.Is(err, context.Canceled) {
+		err = errHalt
+	}
 	frames, bytes := s.best.size()
 	text := fmt.Sprintf("%s, %s → %s, %s", render.Count(int64(s.from[0]), "frame"), render.Count(int64(s.from[1]), "byte"), render.Count(int64(frames), "frame"), render.Count(int64(bytes), "byte"))
 	text += fmt.Sprintf("; the server ran %s in %v", times(s.tries.Load()), time.Since(s.began).Round(100*time.Millisecond))
@@ -187,12 +191,12 @@ func times(n int64) string {
 }
 
 // attempt plays a script once, within the limits.
-func (s *search) attempt(ctx context.Context, script *replay.Script, patience time.Duration) (*tape, error) {
+func (s *search) attempt(ctx context.Context, script *replay.Script, patience time.Duration, whole bool) (*tape, error) {
 	if s.tries.Add(1) > int64(s.MaxTries) {
 		s.tries.Add(-1)
 		return nil, errTries
 	}
-	t, err := s.play(ctx, script, patience)
+	t, err := s.play(ctx, script, patience, whole)
 	if err == nil {
 		s.learn(t)
 	}
@@ -233,7 +237,7 @@ func (s *search) baseline(ctx context.Context) error {
 			break
 		}
 		for n := range of {
-			t, err := s.attempt(ctx, s.original.script, s.patience)
+			t, err := s.attempt(ctx, s.original.script, s.patience, false)
 			if err != nil {
 				return s.failed(err, last)
 			}
@@ -266,10 +270,18 @@ func (s *search) baseline(ctx context.Context) error {
 	}
 	var err error
 	s.was, err = s.measure(ctx, s.original.script, rates[chosen], of)
-	share := float64(s.was.hits) / float64(s.was.of)
-	s.flaky = min(max(2, int(math.Ceil(math.Log(0.05)/math.Log(1-share)))), 3*measured)
+	share := max(float64(s.was.hits)-spread, 0.5) / float64(s.was.of)
+	s.flaky = min(max(leastTries, int(math.Ceil(math.Log(missed)/math.Log(1-share)))), 3*measured)
 	return err
 }
+
+// missed is how likely a flaky session is rejected by mistake. Its rate is only known from a few tries: it
+// may be lower, by that many hits.
+const (
+	missed     = 0.03
+	spread     = 2
+	leastTries = 5
+)
 
 // measured is how often a session is tried to tell how often it shows something.
 const measured = 10
@@ -277,7 +289,7 @@ const measured = 10
 // measure finds out how often a script shows it, in addition to some tries.
 func (s *search) measure(ctx context.Context, script *replay.Script, hits, of int) (rate, error) {
 	for ; of < measured; of++ {
-		t, err := s.attempt(ctx, script, s.patience)
+		t, err := s.attempt(ctx, script, s.patience, false)
 		if err != nil {
 			return rate{hits, of}, err
 		}
@@ -343,22 +355,20 @@ func (t *tape) seen() string {
 	return text
 }
 
-// confirm tries the best session once with all patience, if it showed what it did by silence.
-func (s *search) confirm(ctx context.Context) (bool, error) {
-	if !s.best.attempt.Waited || s.patience >= s.Patience {
-		return true, nil
-	}
+// confirm plays the best session to its end and with all patience, so that replay finds nothing else
+// in it. It reports whether the session only showed what it did because patience was too short.
+func (s *search) confirm(ctx context.Context) (hasty bool, err error) {
 	for range max(1, s.flaky) {
-		t, err := s.attempt(ctx, s.best.script, s.Patience)
+		t, err := s.attempt(ctx, s.best.script, s.Patience, true)
 		if err != nil {
 			return false, err
 		}
 		if len(t.shown) > 0 {
 			s.best = t
-			return true, nil
+			return false, nil
 		}
 	}
-	return false, nil
+	return s.best.attempt.Waited && s.patience < s.Patience, nil
 }
 
 // accepts tries a script: it must show it each time, or sometimes if the original does so sometimes.
@@ -366,7 +376,7 @@ func (s *search) confirm(ctx context.Context) (bool, error) {
 func (s *search) accepts(ctx context.Context, frames []replay.Record) (*tape, error) {
 	key := keyOf(frames)
 	s.mu.Lock()
-	isKnown, patience := s.known[key], s.patience
+	isKnown, patience := s.known[key] && s.flaky == 0, s.patience // a flaky one may have missed its chance
 	s.known[key] = true
 	s.mu.Unlock()
 	script := scriptOf(frames)
@@ -374,7 +384,7 @@ func (s *search) accepts(ctx context.Context, frames []replay.Record) (*tape, er
 		return nil, nil
 	}
 	for n := 0; ; {
-		t, err := s.attempt(ctx, script, patience)
+		t, err := s.attempt(ctx, script, patience, false)
 		if err != nil {
 			return nil, err
 		}

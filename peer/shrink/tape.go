@@ -109,8 +109,9 @@ func (t *tail) Write(p []byte) (int, error) {
 // serial numbers frames, so that they can be followed from try to try.
 var serial atomic.Int64
 
-// play plays a script against a fresh server.
-func (s *search) play(ctx context.Context, script *replay.Script, patience time.Duration) (*tape, error) {
+// play plays a script against a fresh server: to its end or, unless it is to be whole, until what is
+// wanted was seen.
+func (s *search) play(ctx context.Context, script *replay.Script, patience time.Duration, whole bool) (*tape, error) {
 	var stderr tail
 	var exits []transport.Exit
 	dial := transport.Shown{Endpoint: s.Server, Stderr: &stderr, Ended: func(x transport.Exit, _ error) { exits = append(exits, x) }}
@@ -131,7 +132,7 @@ func (s *search) play(ctx context.Context, script *replay.Script, patience time.
 		t.frames = append(t.frames, replay.Record{Seq: seq, Time: time.Now(), Frame: &one, Framing: script.Framing, Protocol: script.Protocol})
 	}
 	trial.Enough = func() bool {
-		if time.Since(judged) < 4*judging {
+		if whole || time.Since(judged) < 4*judging {
 			return false
 		}
 		start := time.Now()
