@@ -47,6 +47,8 @@ func runShrink(inv *invocation, c *cli.Context) error {
 	switch {
 	case len(inv.Operands) < 2 || len(inv.Operands)+len(inv.Endpoint) < 3:
 		return usagef("shrink takes IN, OUT and, after them, the server: -- CMD")
+	case c.String("keep") == "":
+		return usagef("shrink needs --keep: finding:NAME, outcome:NAME or jq:EXPR")
 	case err != nil:
 		return usagef("invalid --keep %w", err)
 	case c.Int("runs") < 1 || c.Int("max-tries") < 1 || c.Int("jobs") < 1 || c.Duration("timeout") <= 0 || c.Duration("max-time") <= 0:
