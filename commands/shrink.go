@@ -46,7 +46,7 @@ func runShrink(inv *invocation, c *cli.Context) error {
 	keep, err := shrink.ParseKeep(c.String("keep"))
 	switch {
 	case len(inv.Operands) < 2 || len(inv.Operands)+len(inv.Endpoint) < 3:
-		return usagef("shrink takes IN, OUT and, after them, the server: -- CMD")
+		return usagef("give shrink a session, a file for the result and, after them, the server: -- CMD")
 	case c.String("keep") == "":
 		return usagef("shrink needs --keep: finding:NAME, outcome:NAME or jq:EXPR")
 	case err != nil:

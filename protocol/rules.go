@@ -153,6 +153,8 @@ type Rules struct {
 	// NoWire says that the messages were on no wire: a program tells them about itself. They have no
 	// sizes, and their times do not show how fast an answer came.
 	NoWire bool
+	// NoOutput says that an answer tells only how the work ended, and not what came out of it.
+	NoOutput bool
 	// Outlined says that an outline of a session keeps what the rules need, such as ids; see
 	// capture.Redaction.
 	Outlined bool

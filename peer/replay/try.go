@@ -233,7 +233,7 @@ func (t *trial) pause() (pause, error) {
 		t.moved = time.Now()
 	}
 	if !t.closing && len(t.turns) == 0 && t.writing == nil && len(t.answers) == 0 && !t.owes() {
-		t.leave()
+		t.disconnect()
 	}
 	if t.closing {
 		return pause{time: min(t.Patience, quiet/2), over: func() { t.ended = true }}, nil
@@ -258,7 +258,7 @@ func (t *trial) giveUp() {
 	case t.writing != nil: // the server does not read
 		t.stopped = true
 	case len(t.turns) == 0:
-		t.leave()
+		t.disconnect()
 	}
 	for _, tn := range slices.Clone(t.turns) {
 		for tn.next < len(tn.steps) && tn.steps[tn.next].dir != frame.C2U {
@@ -275,8 +275,8 @@ func (t *trial) giveUp() {
 	}
 }
 
-// leave closes the client's side.
-func (t *trial) leave() {
+// disconnect closes the client's side.
+func (t *trial) disconnect() {
 	t.closing, t.closed = true, true
 	if t.conn.CloseWrite() != nil {
 		t.ended = true

@@ -316,7 +316,7 @@ func (f *framed) value(path []int) error {
 		}
 		return err
 	case jsonscan.String:
-		return f.text(path)
+		return f.shorten(path)
 	case jsonscan.Number:
 		return f.number(path)
 	}
@@ -343,9 +343,9 @@ func (f *framed) set(path []int, raw []byte) (bool, error) {
 	return i == 0, err
 }
 
-// text shortens a string: to its shortest beginning, then to the shortest end of that. Then its
+// shorten shortens a string: to its shortest beginning, then to the shortest end of that. Then its
 // characters become plain or, if they matter, pieces go.
-func (f *framed) text(path []int) error {
+func (f *framed) shorten(path []int) error {
 	current := func() []rune {
 		if n := f.node(path); n != nil && n.kind == jsonscan.String {
 			text, _ := jsonscan.Unquote(n.raw)

@@ -19,6 +19,7 @@ var Spec = protocol.Spec{
 	About:    "processes of a run of an agent",
 	Rules: protocol.Rules{
 		NoWire:    true,
+		NoOutput:  true,
 		Varies:    []string{"time", "parent"},
 		LooseRefs: true,
 		MayLeave:  true,

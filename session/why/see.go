@@ -12,7 +12,6 @@ import (
 	"github.com/wirectl/wirectl/llm"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/all"
-	"github.com/wirectl/wirectl/protocol/process"
 	"github.com/wirectl/wirectl/session"
 )
 
@@ -121,7 +120,7 @@ func (u *uses) see(f *Frame) {
 	}
 	if x := u.open[key]; x != nil {
 		delete(u.open, key)
-		x.answered, x.result = f.Protocol != process.Spec.Protocol, maphash.Bytes(u.seed, m.Text) // the output of a process is not known
+		x.answered, x.result = !all.Rules(f.Protocol).NoOutput, maphash.Bytes(u.seed, m.Text) // the output of a process is not known
 	}
 }
 

@@ -706,7 +706,7 @@ func (t *talk) missteps() (list []*misstep) {
 }
 
 func (m *misstep) evidence() []Evidence {
-	return []Evidence{{Frame: m.by.Frame, Time: m.by.Start, Text: "the model calls " + m.tool}, {Frame: m.to.Frame, Time: m.to.Start, Text: "it is told that this failed"}}
+	return []Evidence{{Frame: m.by.Frame, Time: m.by.Start, Text: "the model calls " + m.tool}, {Frame: m.to.Frame, Time: m.to.Start, Text: "the answer says that this failed"}}
 }
 
 // within answers with tools that failed within the agent, one answer for all with the same error.
