@@ -74,6 +74,7 @@ func TestQuestions(t *testing.T) {
 		{"the id of a call", "/v1/messages", `{"model":"m","messages":[{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"add","input":{}}]}]}`, `{"model":"m","messages":[{"role":"assistant","content":[{"type":"tool_use","id":"2","name":"add","input":{}}]}]}`, "same"},
 		{"the ids of items", "/v1/responses", `{"model":"m","input":[{"type":"message","role":"user","id":"msg_1","content":[{"type":"input_text","text":"x"}]}]}`, `{"model":"m","input":[{"type":"message","role":"user","id":"msg_2","content":[{"type":"input_text","text":"x"}]}]}`, "same"},
 		{"the answer that is continued", "/v1/responses", `{"model":"m","previous_response_id":"a","input":"x"}`, `{"model":"m","previous_response_id":"b","input":"x"}`, "differs"},
+		{"the answer before, for diagnostics", "/v1/messages", messages("hi"), strings.Replace(messages("hi"), "{", `{"diagnostics":{"previous_message_id":"msg_1"},`, 1), "same"},
 		{"a prewarm", "/v1/responses", `{"type":"response.create","generate":false,"model":"m","input":"x"}`, `{"type":"response.create","model":"m","input":"x"}`, "differs"},
 		{"a key in the query", "/v1/models?key=1", "", "", "same"},
 		{"a secret", "/v1/x", `{"api_key":"[redacted]","q":"x"}`, `{"api_key":"sk-abcdefghijklmnopqrst","q":"x"}`, "same"},
@@ -162,11 +163,31 @@ func (p *player) as(t *testing.T, host string) *httptest.Server {
 	return s
 }
 
-// All that agents have asked in recorded runs is answered as it was, over HTTP and WebSocket.
+// All that was asked in recorded runs is answered as it was, over HTTP and WebSocket, compressed or not.
 func TestRunsAnswerThemselves(t *testing.T) {
-	for _, name := range []string{"claude", "codex", "cancel-made"} {
-		t.Run(name, func(t *testing.T) {
-			p := playerOf(t, filepath.Join("../../test/testdata/runs", name), nil)
+	folders, err := filepath.Glob("../../test/testdata/runs/*/run.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{
+		"fixtures/sessions/api-anthropic-made", "fixtures/sessions/api-gemini-made", "fixtures/sessions/api-openai-made", "fixtures/sessions/api-openai-realtime-made",
+		"fixtures/sessions/api-gemini-live-made", "fixtures/sessions/mcp25-ts-http", "fixtures/sessions/mcp26-ts-http", "fixtures/sessions/a2a10-ts-rest", "fixtures/sessions/opencode-serve",
+		"fixtures/sessions/agui-ts", "test/testdata/recordings/api-anthropic-gzip-made", "test/testdata/recordings/api-openai-aimock", "test/testdata/recordings/api-openai-realtime-deflate-made", "test/testdata/recordings/http-empty-bodies",
+	} {
+		folder := filepath.Join(t.TempDir(), filepath.Base(name))
+		if err := os.CopyFS(filepath.Join(folder, "model"), os.DirFS(filepath.Join("../..", name))); err != nil {
+			t.Fatal(err)
+		}
+		about := history.Run{Version: 1, ID: "abc", Level: history.Full, Ended: time.Now(), Dir: folder}
+		if err := about.Update(); err != nil {
+			t.Fatal(err)
+		}
+		folders = append(folders, filepath.Join(folder, history.RunFile))
+	}
+	for _, file := range folders {
+		folder := filepath.Dir(file)
+		t.Run(filepath.Base(folder), func(t *testing.T) {
+			p := playerOf(t, folder, nil)
 			for _, c := range p.calls {
 				if c.socket != nil || c.status == 0 || c.status == 101 || c.end == left {
 					continue
@@ -201,9 +222,12 @@ func TestRunsAnswerThemselves(t *testing.T) {
 					answer.Body.Close()
 				}
 				conn.SetReadLimit(-1)
-				for _, c := range recorded.calls {
-					if err := conn.Write(t.Context(), websocket.MessageText, c.body); err != nil {
-						t.Fatal(err)
+				first := &call{pieces: recorded.first} // of the server
+				for _, c := range slices.Concat([]*call{first}, recorded.calls) {
+					if c != first {
+						if err := conn.Write(t.Context(), websocket.MessageText, c.body); err != nil {
+							t.Fatal(err)
+						}
 					}
 					for _, piece := range c.pieces {
 						if _, data, err := conn.Read(t.Context()); err != nil || !bytes.Equal(data, piece.data) {

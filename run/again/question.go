@@ -126,11 +126,11 @@ func (r *reader) read(method, target string, body []byte) question {
 	switch {
 	case isObject && object["jsonrpc"] != nil:
 		q.readRPC(r, object, doc)
-	case isObject && (asks || given.Previous != ""):
+	case isObject && (asks || given.Held):
 		q.kind, q.model = model, given.Model
-		q.previous = given.Previous
 		doc["model"] = given.Model
-		if given.Previous != "" {
+		if given.Held { // else it is only told, for diagnostics
+			q.previous = given.Previous
 			doc["previous"] = given.Previous
 		}
 		if kind, ok := object["type"].(string); ok && object["generate"] == false {
@@ -139,7 +139,7 @@ func (r *reader) read(method, target string, body []byte) question {
 		var messages []any
 		messages, context, q.turn = r.messages(&given)
 		doc["messages"] = messages
-		if given.Previous != "" {
+		if given.Held {
 			q.turn = 0
 		}
 		if q.model == "" { // Gemini names it in the path

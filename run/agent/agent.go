@@ -470,8 +470,11 @@ func (r *running) agent(ctx context.Context) (status int, signal string, err err
 	if signal := r.stopped(ctx); signal != 0 { // the agent would not hear of it
 		return 128 + int(signal), signal.String(), nil
 	}
-	if s.Folder != "" && isPipe(r.Stdin) && isPipe(r.Stdout) && s.isDriven(s.Args) && !(r.World != nil && r.World.Isolate) {
-		return r.driven(ctx)
+	if s.Folder != "" && isPipe(r.Stdin) && isPipe(r.Stdout) && s.isDriven(s.Args) {
+		if r.World == nil || !r.World.Isolate {
+			return r.driven(ctx)
+		}
+		r.remark("what drives the agent (--isolate)")
 	}
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), s.Program, s.Args...)
 	cmd.Args[0] = cmp.Or(s.named, r.Command[0])
