@@ -79,7 +79,7 @@ func oneWire(inv *invocation, name string) error {
 	if len(wires) == 0 {
 		return usagef("%s has no wire to play", label(name))
 	}
-	return usagef("%s is a run, and one wire is played at a time: name one, such as %s", label(name), strings.Join(wires[:min(3, len(wires))], ", "))
+	return usagef("%s is a run, and one wire is played at a time: name one, such as %s, or its agent: wirectl replay %[1]s -- AGENT", label(name), strings.Join(wires[:min(3, len(wires))], ", "))
 }
 
 // misnamed makes an error a usage error if the command line is to blame.

@@ -107,6 +107,9 @@ func Run(ctx context.Context, o Options) (int, error) {
 	if err := p.check(); err != nil {
 		return 1, &OptionError{err}
 	}
+	for _, c := range r.calls {
+		c.body = nil // its question has what counts
+	}
 	var departed error
 	servers := agent.Servers{Files: r.servers, AllLive: o.ToolsLive}
 	for name, who := range o.Tools {
@@ -180,8 +183,8 @@ func (p *player) outcome(notes []agent.ServerNote) (text string, departures []st
 		if n.Played > 0 {
 			p.tools[n.Name]++
 		}
-		if n.Refused != "" && !slices.Contains(departures, n.Refused) {
-			departures = append(departures, n.Refused)
+		if n.Refused != "" {
+			p.refused = append(p.refused, refusal{n.Refused, true, n.Time})
 		}
 	}
 	for _, n := range notes {
@@ -211,11 +214,13 @@ func (p *player) outcome(notes []agent.ServerNote) (text string, departures []st
 		text += fmt.Sprintf("; in %d of them, what the agent adds by itself differs", p.loose)
 	}
 	own := 0
+	slices.SortStableFunc(p.refused, func(a, b refusal) int { return a.at.Compare(b.at) })
 	for _, r := range p.refused {
-		if r.departs {
-			departures = append(departures, r.text)
-		} else {
+		switch {
+		case !r.departs:
 			own++
+		case !slices.Contains(departures, r.text):
+			departures = append(departures, r.text)
 		}
 	}
 	if len(departures) > 0 {

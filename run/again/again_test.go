@@ -103,9 +103,9 @@ func TestQuestions(t *testing.T) {
 func TestTurns(t *testing.T) {
 	r := newReader(user)
 	for body, want := range map[string]int{
-		`{"messages":[{"role":"user","content":"a"}]}`: 1,
-		`{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":"c"}]}`:                                               2,
-		`{"input":[{"role":"user","content":"a"},{"type":"reasoning","id":"r"},{"type":"function_call","name":"f"},{"type":"function_call_output","output":"x"}]}`:     2,
+		`{"messages":[{"role":"user","content":"a"}]}`:                                                                                                                  1,
+		`{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":"c"}]}`:                                                 2,
+		`{"input":[{"role":"user","content":"a"},{"type":"reasoning","id":"r"},{"type":"function_call","name":"f"},{"type":"function_call_output","output":"x"}]}`:      2,
 		`{"input":[{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"type":"function_call","name":"f"},{"type":"function_call_output","output":"x"}]}`: 2,
 		`{"contents":[{"role":"user","parts":[{"text":"a"}]},{"role":"model","parts":[{"functionCall":{"name":"f"}}]},{"role":"user","parts":[{"functionResponse":{"name":"f","response":{}}}]},{"role":"model","parts":[{"text":"b"}]},{"role":"user","parts":[{"text":"c"}]}]}`: 3,
 		`{"input":[{"type":"function_call_output","output":"x"}],"previous_response_id":"r"}`: 0,

@@ -55,6 +55,7 @@ type refusal struct {
 	text string
 	// departs means that the agent has left the record; else it is a call that it makes for itself.
 	departs bool
+	at      time.Time
 }
 
 // A thread is the conversation up to an answer, which a provider would hold.
@@ -275,7 +276,7 @@ func (p *player) reject(w http.ResponseWriter, r *http.Request, q *question) {
 	text, departs := p.unknown(q, r.URL.Host), q.kind != other
 	p.mu.Lock()
 	if !slices.ContainsFunc(p.refused, func(f refusal) bool { return f.text == text }) {
-		p.refused = append(p.refused, refusal{text, departs})
+		p.refused = append(p.refused, refusal{text, departs, time.Now()})
 	}
 	p.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
@@ -408,7 +409,7 @@ func (p *player) refuses(address string, listed bool) error {
 			p.own = append(p.own, name)
 		}
 	} else if text := name + " (the record has nothing of it)"; !slices.ContainsFunc(p.refused, func(f refusal) bool { return f.text == text }) {
-		p.refused = append(p.refused, refusal{text, true})
+		p.refused = append(p.refused, refusal{text, true, time.Now()})
 	}
 	return errors.New(name + " is not in the record of " + p.run.ID + ", and a replay reaches nothing else")
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -103,6 +104,11 @@ func read(ctx context.Context, folder string) (*record, error) {
 	if err != nil {
 		b.notes = append(b.notes, err.Error())
 	}
+	for _, c := range b.open {
+		if c.events && c.method == http.MethodGet { // it was to be read until the agent ends
+			c.end = left
+		}
+	}
 	for _, file := range source.Wires(folder) {
 		if name := source.WireOf(file); b.plain[name] {
 			b.servers[name] = append(b.servers[name], file)
@@ -135,8 +141,10 @@ func (b *builder) addEvent(rec *capture.Record) {
 		b.names[rec.Conn] = string(rec.Text)
 	case capture.HalfClosed:
 		for at, c := range b.open {
-			if at.conn == rec.Conn && rec.Dir == frame.C2U {
-				c.end = left
+			if at.conn == rec.Conn {
+				if c.end = cut; rec.Dir == frame.C2U {
+					c.end = left
+				}
 				delete(b.open, at)
 			}
 		}
@@ -194,8 +202,7 @@ func (b *builder) http(it *decode.Item, wire string) {
 		delete(b.open, at)
 	case head != nil && strings.HasPrefix(head.Status(), "1") && head.Status() != "101":
 	case head != nil && head.Status() != "" && signal == frame.Response && carrier.HasEvents(head):
-		c.status, _ = strconv.Atoi(head.Status())
-		c.head, c.events = head, true
+		c.status, c.head, c.events = statusOf(head), head, true
 	case head != nil && head.Status() == "101":
 		c.status, c.head, c.end = 101, head, whole
 		s := &socket{upgrade: c}
@@ -206,8 +213,7 @@ func (b *builder) http(it *decode.Item, wire string) {
 		c.pieces = append(c.pieces, piece{after: it.Time.Sub(c.at), event: f.Meta.Event, eventID: f.Meta.EventID, data: bytes.Clone(f.Payload())})
 	default:
 		if head != nil && head.Status() != "" {
-			c.status, _ = strconv.Atoi(head.Status())
-			c.head = head
+			c.status, c.head = statusOf(head), head
 		}
 		c.pieces = append(c.pieces, piece{after: it.Time.Sub(c.at), data: bytes.Clone(f.Payload())})
 		if c.end = whole; f.Flaw != nil || signal == frame.Damaged {
@@ -215,6 +221,15 @@ func (b *builder) http(it *decode.Item, wire string) {
 		}
 		delete(b.open, at)
 	}
+}
+
+// statusOf returns the status of an answer; 0 if it is none that can be played.
+func statusOf(head *frame.Head) int {
+	const least, most = 200, 999
+	if n, err := strconv.Atoi(head.Status()); err == nil && n >= least && n <= most {
+		return n
+	}
+	return 0
 }
 
 // message adds a message over WebSocket.

@@ -242,7 +242,7 @@ func (r *running) setUp(ctx context.Context) error {
 	RemoveLeftovers(r.Getenv)
 	r.startRecord()
 	if r.World != nil && r.writing == nil { // without a record no server is played, and no host opened
-		return errors.New(strings.Join(r.notes, "; "))
+		return errors.New("a replay is recorded as a run, but " + strings.Join(r.notes, "; "))
 	}
 	if r.Pin != "" && s.Folder == "" {
 		if r.Pin == pin.Refuse {

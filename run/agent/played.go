@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/wirectl/wirectl/capture/history"
 	"github.com/wirectl/wirectl/internal/jsonscan"
@@ -45,6 +46,7 @@ func (u *playedUnit) Dial(ctx context.Context) (transport.Conn, error) {
 
 // append adds a note to those of the run, in one write.
 func (h *hooks) append(note ServerNote) {
+	note.Time = time.Now()
 	f, err := os.OpenFile(filepath.Join(h.dir, playedFile), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	if err == nil { // the run may be over
 		_, _ = f.Write(append(jsonscan.MustMarshal(note), '\n'))

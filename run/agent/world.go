@@ -58,6 +58,8 @@ type ServerNote struct {
 	// Played is the frame of a request that was answered, and Refused says why one was not.
 	Played  int64  `json:"played,omitempty"`
 	Refused string `json:"refused,omitempty"`
+	// Time is set when the note is written.
+	Time time.Time `json:"time"`
 }
 
 // A within serves a World on connections inside this process. Clients may speak TLS, whose certificates are of
