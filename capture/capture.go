@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/wirectl/wirectl/frame"
@@ -38,6 +39,23 @@ type Session struct {
 	Altered bool
 	// Comment is a human-readable remark.
 	Comment string
+}
+
+// ofMCP is the comment of a session of wirectl mcp, which tells of other sessions.
+const ofMCP = "wirectl mcp"
+
+// IsOwn reports whether the session is one of wirectl mcp.
+func (s *Session) IsOwn() bool { return s.Comment == ofMCP }
+
+// CommentOn returns the comment of a session with a command.
+func CommentOn(command []string) string {
+	for i, word := range command[min(1, len(command)):] {
+		program := command[i][strings.LastIndexAny(command[i], `/\`)+1:]
+		if "wirectl "+word == ofMCP && strings.HasPrefix(program, "wirectl") {
+			return ofMCP
+		}
+	}
+	return ""
 }
 
 // Kind is the kind of a record. The numbers are part of the pcapng format.

@@ -43,6 +43,9 @@ type KeptQuery struct {
 	// Since and Until bound the time in which the sessions were active; zero is no bound.
 	Since, Until time.Time
 	Where        *query.Where
+	Recorded     bool              // without transcripts
+	Folder       func(string) bool // which projects; nil is any
+	Uncounted    bool              // nothing is counted
 	Prices       prices.Book
 	Fresh        bool              // count without the cache
 	Unread       func(about error) // is called for sessions that cannot be read
@@ -52,7 +55,7 @@ type KeptQuery struct {
 func ListKept(ctx context.Context, getenv func(string) string, recorded []history.Session, q KeptQuery) ([]Kept, error) {
 	var list []Kept
 	for i := range recorded {
-		list = append(list, Kept{Session: recorded[i], Agent: recorded[i].Client})
+		list = append(list, Kept{Session: recorded[i], Agent: recorded[i].Client, Project: recorded[i].Folder})
 	}
 	runs, err := history.Runs(getenv)
 	if err != nil {
@@ -61,7 +64,11 @@ func ListKept(ctx context.Context, getenv func(string) string, recorded []histor
 	for _, r := range runs {
 		list = append(list, keptRun(&r))
 	}
-	for _, t := range source.Transcripts(getenv) {
+	var transcripts []source.Transcript
+	if !q.Recorded {
+		transcripts = source.Transcripts(getenv)
+	}
+	for _, t := range transcripts {
 		list = append(list, Kept{
 			Session: history.Session{Summary: history.Summary{ID: t.Name, Ended: t.Time}, Size: t.Size, Capture: t.File},
 			Agent:   t.Agent, Transcript: &t,
@@ -75,7 +82,7 @@ func ListKept(ctx context.Context, getenv func(string) string, recorded []histor
 		return nil, err
 	}
 	list = slices.DeleteFunc(list, func(k Kept) bool {
-		return !within(k.Project, q.Project) || !q.Until.IsZero() && k.Started.After(q.Until)
+		return !within(k.Project, q.Project) || q.Folder != nil && !q.Folder(k.Project) || !q.Until.IsZero() && k.Started.After(q.Until)
 	})
 	if q.Search != "" {
 		found := make([]bool, len(list))
@@ -97,13 +104,27 @@ func ListKept(ctx context.Context, getenv func(string) string, recorded []histor
 		}
 		list = kept
 	}
-	list, err = countKept(ctx, getenv, list, &q)
-	if err != nil {
-		return nil, err
+	if !q.Uncounted {
+		if list, err = countKept(ctx, getenv, list, &q); err != nil {
+			return nil, err
+		}
 	}
 	list = slices.DeleteFunc(list, func(k Kept) bool { return !q.Where.Match(&k) })
 	slices.SortStableFunc(list, func(a, b Kept) int { return b.Shown().Compare(a.Shown()) })
 	return list, nil
+}
+
+// ListHere is [ListKept] with the user's own records.
+func ListHere(ctx context.Context, getenv func(string) string, q KeptQuery) ([]Kept, error) {
+	folder, err := history.Open(getenv)
+	if err != nil {
+		return nil, err
+	}
+	recorded, err := folder.Sessions()
+	if err != nil {
+		return nil, err
+	}
+	return ListKept(ctx, getenv, recorded, q)
 }
 
 // within reports whether a name contains a part, in any case.

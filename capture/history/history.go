@@ -48,6 +48,8 @@ type Summary struct {
 	Ended   time.Time `json:"ended,omitzero"`
 	Client  string    `json:"client,omitempty"`
 	Server  string    `json:"server,omitempty"`
+	Folder  string    `json:"folder,omitempty"` // the working directory
+	Own     bool      `json:"own,omitempty"`    // of wirectl mcp
 	Level   Level     `json:"level"`
 	// Protocols are the protocols of its frames.
 	Protocols []string `json:"protocols,omitempty"`

@@ -99,7 +99,7 @@ type Watch struct {
 // session describes the session.
 func (o *Options) session() capture.Session {
 	s := capture.Session{
-		Created: time.Now(), Controller: o.Controller, Unit: o.Unit.String(),
+		Created: time.Now(), Controller: o.Controller, Unit: o.Unit.String(), Comment: capture.CommentOn(o.Command),
 		Altered: o.Faults != nil || o.Hold != nil, // from the start; later changes are marked when they are made
 	}
 	if o.Config.Framing != nil {
@@ -423,7 +423,8 @@ func (o *Options) newRecord(s capture.Session) *record {
 	if o.Level == "" {
 		return nil
 	}
-	r := &record{atStart: history.Summary{Started: s.Created, Client: o.Client, Server: o.name(), Level: o.Level}, say: func(text string) { o.Alarm("the record of the session: " + text) }}
+	here, _ := os.Getwd() // or the session is of no project
+	r := &record{atStart: history.Summary{Started: s.Created, Client: o.Client, Server: o.name(), Folder: here, Own: s.IsOwn(), Level: o.Level}, say: func(text string) { o.Alarm("the record of the session: " + text) }}
 	var err error
 	if r.folder, err = history.Open(o.Getenv); err == nil && r.folder.IsOff() {
 		return nil

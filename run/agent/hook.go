@@ -338,7 +338,7 @@ func (k *Hook) relay(argv []string, signals <-chan os.Signal) int {
 	_ = history.AppendEvent(h.Folder, begin) // the server works without a record
 	var sink *relay.Fan
 	quiet := func(string) {}
-	recorder, err := Record(h.Folder, "mcp-"+fileName(name)+"-"+strconv.Itoa(os.Getpid())+".pcapng", capture.Session{Created: time.Now(), Controller: h.Agent, Unit: name}, h.Level, quiet, nil)
+	recorder, err := Record(h.Folder, "mcp-"+fileName(name)+"-"+strconv.Itoa(os.Getpid())+".pcapng", capture.Session{Created: time.Now(), Controller: h.Agent, Unit: name, Comment: capture.CommentOn(argv)}, h.Level, quiet, nil)
 	if err == nil { // the server works without a record
 		sink = recorder.Sink
 	}
