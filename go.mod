@@ -16,6 +16,7 @@ require (
 	github.com/klauspost/compress v1.20.3 // zstd, gzip
 	github.com/landlock-lsm/go-landlock v0.11.0 // Landlock in each of its versions
 	github.com/mattn/go-runewidth v0.0.31 // cell widths
+	github.com/modelcontextprotocol/go-sdk v1.8.0 // wirectl mcp
 	github.com/muesli/cancelreader v0.2.2 // reads that Ctrl-C ends
 	github.com/nats-io/nats-server/v2 v2.15.2 // the hub: storage, copies, rights
 	github.com/nats-io/nats.go v1.55.0 // the hub; leases and workers
@@ -57,9 +58,13 @@ require (
 	github.com/nats-io/jwt/v2 v2.8.2 // indirect
 	github.com/nats-io/nuid v1.0.1 // indirect
 	github.com/prometheus/procfs v0.22.0 // indirect
+	github.com/segmentio/asm v1.1.3 // indirect
+	github.com/segmentio/encoding v0.5.4 // indirect
+	github.com/yosida95/uritemplate/v3 v3.0.2 // indirect
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
 	go.opentelemetry.io/otel/exporters/otlp/otlptrace v1.47.0 // indirect
 	go.opentelemetry.io/otel/log v1.47.0 // indirect
+	golang.org/x/oauth2 v0.37.0 // indirect
 	google.golang.org/genproto/googleapis/api v0.0.0-20260928230214-8a89bd6388cc // indirect
 	kernel.org/pub/linux/libs/security/libcap/psx v1.2.77 // indirect
 )

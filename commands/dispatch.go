@@ -42,6 +42,8 @@ type invocation struct {
 	schemes []transport.Scheme
 	// seen is what the inputs have told, if there are several.
 	seen *source.Seen
+	// runs is [Run], for a command that runs others.
+	runs func(context.Context, Env, []string) int
 }
 
 func newInvocation(env Env) *invocation {
@@ -88,6 +90,7 @@ var sharedRules = []cmdline.Rule{
 // Run runs a command line, which begins with the program's name, and returns the exit status.
 func Run(ctx context.Context, env Env, args []string) int {
 	inv := newInvocation(env)
+	inv.runs = Run
 	if len(args) > 1 && args[1] == completeWord {
 		return status(completer(inv).Complete(env.Stdout, newApp(inv), args[2:]))
 	}
@@ -247,6 +250,7 @@ var makers = []maker{
 	{"monitor", monitorCommand},
 	{"report", reportCommand},
 	{"sessions", sessionsCommand},
+	{"mcp", mcpCommand},
 	{"demo", demoCommand},
 	{"run", runCommand},
 	{"relay", func(inv *invocation) *cli.Command { return inv.withEndpoint(relayCommand(inv)) }},

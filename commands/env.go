@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
+	"github.com/wirectl/wirectl/decode/source"
 	"github.com/wirectl/wirectl/internal/render"
 )
 
@@ -35,6 +36,8 @@ type Env struct {
 	// Signals takes over the signals that would end the process, for a command
 	// that passes them on, until release is called.
 	Signals func() (c <-chan os.Signal, release func())
+	// Filter is what commands may see of sessions; nil is all.
+	Filter *source.Filter
 }
 
 // OSEnv returns the Env of the process.

@@ -50,7 +50,7 @@ func (inv *invocation) sources() ([]string, error) {
 
 // opener returns the opener of inputs. It shows a progress bar if no other output disturbs that.
 func (inv *invocation) opener() *source.Opener {
-	o := &source.Opener{Stdin: inv.Stdin, Getenv: inv.Getenv, Waiting: inv.say, Hub: hub.Source(inv.Getenv), Seen: inv.seen}
+	o := &source.Opener{Stdin: inv.Stdin, Getenv: inv.Getenv, Waiting: inv.say, Hub: hub.Source(inv.Getenv), Seen: inv.seen, Filter: inv.Filter}
 	if inv.IsTerminal(inv.Stderr) && (inv.reportsAtEnd || !inv.IsTerminal(inv.Stdout)) {
 		o.Meter = inv.Stderr
 	}

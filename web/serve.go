@@ -195,16 +195,24 @@ func newGuard(addr net.Addr, host string) guard {
 // knows reports whether a Host header names this server. Other names may be part of a DNS
 // rebinding attack.
 func (g *guard) knows(hostPort string) bool {
-	u, err := url.Parse("http://" + hostPort)
-	if err != nil {
-		return false
-	}
-	host := u.Hostname()
+	host := hostOf(hostPort)
 	return isLoopback(host) || slices.Contains(g.names, host) || !isLoopback(g.names[0]) && net.ParseIP(host) != nil
 }
 
-// isOwn reports whether a request comes from a page of this server, or from no page.
-func isOwn(r *http.Request) bool {
+// hostOf returns the host in a Host header; "" if it has none.
+func hostOf(hostPort string) string {
+	u, err := url.Parse("http://" + hostPort)
+	if err != nil {
+		return ""
+	}
+	return u.Hostname()
+}
+
+// IsLocal reports whether a Host header names loopback.
+func IsLocal(hostPort string) bool { return isLoopback(hostOf(hostPort)) }
+
+// IsOwn reports whether a request comes from a page of this server, or from no page.
+func IsOwn(r *http.Request) bool {
 	if slices.ContainsFunc(r.Header["Origin"], func(origin string) bool { return origin != "" && origin != "http://"+r.Host }) {
 		return false
 	}
@@ -216,8 +224,8 @@ func isOwn(r *http.Request) bool {
 	return r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" && !strings.HasPrefix(r.URL.Path, "/api/")
 }
 
-// same compares secrets.
-func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
+// Same compares secrets.
+func Same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
 // admit passes admitted requests to next. Metrics, which name no session, are for any user of
 // this machine: Prometheus has no cookies.
@@ -235,14 +243,14 @@ func (g *guard) admit(next, metrics http.Handler) http.Handler {
 		switch {
 		case !g.knows(r.Host):
 			http.Error(w, "the Host header does not name this server", http.StatusMisdirectedRequest)
-		case !isOwn(r):
+		case !IsOwn(r):
 			http.Error(w, "the request comes from another page", http.StatusForbidden)
 		case metrics != nil && r.Method == http.MethodGet && r.URL.Path == "/metrics" && isLoopback(g.names[0]):
 			metrics.ServeHTTP(w, r)
-		case r.Method == http.MethodGet && same(token, g.token):
+		case r.Method == http.MethodGet && Same(token, g.token):
 			http.SetCookie(w, &http.Cookie{Name: g.cookie, Value: g.secret, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
 			http.Redirect(w, r, pathOf(r.URL), http.StatusSeeOther)
-		case err != nil || !same(cookie.Value, g.secret):
+		case err != nil || !Same(cookie.Value, g.secret):
 			http.Error(w, "open the address that wirectl printed: it contains the token", http.StatusForbidden)
 		default:
 			next.ServeHTTP(w, r)

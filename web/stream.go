@@ -243,7 +243,7 @@ func (s *Server) mayCommand(next http.HandlerFunc) http.HandlerFunc {
 		switch {
 		case !s.options.Control:
 			http.Error(w, "this page is read-only: start it with --control", http.StatusForbidden)
-		case !same(r.Header.Get("Wirectl-Secret"), s.guard.command) || r.Header.Get("Origin") == "":
+		case !Same(r.Header.Get("Wirectl-Secret"), s.guard.command) || r.Header.Get("Origin") == "":
 			http.Error(w, "the page has no such command", http.StatusForbidden)
 		default:
 			next(w, r)

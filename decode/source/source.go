@@ -57,6 +57,8 @@ type Opener struct {
 	Seen *source.Seen
 	// Waiting, if not nil, is called when Open begins to wait.
 	Waiting func(name, what string)
+	// Filter applies to sessions; nil is none.
+	Filter *Filter
 }
 
 // Label returns the name of an input for messages, or those of several.
@@ -222,6 +224,18 @@ func (s *Session) Close() { s.close() }
 // Session opens an input of frames: those of Open, a run, and the folder of a recording. The error
 // is an [Error] if the input cannot be opened.
 func (o *Opener) Session(ctx context.Context, name string, cfg decode.Config, follow bool) (*Session, error) {
+	s, err := o.unfiltered(ctx, name, cfg, follow)
+	if err != nil || o.Filter == nil {
+		return s, err
+	}
+	if err := o.Filter.apply(s); err != nil {
+		s.Close()
+		return nil, &Error{err}
+	}
+	return s, nil
+}
+
+func (o *Opener) unfiltered(ctx context.Context, name string, cfg decode.Config, follow bool) (*Session, error) {
 	run, err := o.RunFolder(name)
 	if err != nil {
 		return nil, err
