@@ -56,6 +56,8 @@ func (inv *invocation) operandCompletion(word string, seen []string) cmdline.Com
 		found.Candidates = append(sessionCandidates(inv.Getenv), runCandidates(inv.Getenv)...)
 	case "AGENT":
 		found.Candidates = mapped(agent.Kinds, func(k agent.Kind) candidate { return candidate{Value: k.Name} })
+	case "CLIENT":
+		found.Candidates, found.Shell = cmdline.Plain(wrap.Words()), ":files"
 	case "SERVER":
 		found.Candidates = serverCandidates(inv.Getenv, seen)
 	case "PROTOCOL":

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"slices"
 	"strings"
 
@@ -14,6 +15,7 @@ import (
 
 	"github.com/wirectl/wirectl/capture/history"
 	"github.com/wirectl/wirectl/decode/source"
+	"github.com/wirectl/wirectl/relay/wrap"
 	"github.com/wirectl/wirectl/web"
 	"github.com/wirectl/wirectl/web/mcp"
 )
@@ -31,8 +33,10 @@ func mcpCommand(inv *invocation) *cli.Command {
 			&cli.BoolFlag{Name: "transcripts", Usage: "also show transcripts of agents"},
 			&cli.StringFlag{Name: "project", Usage: "show sessions of `DIR` (default: the git repository of the current folder, or that folder)"},
 			&cli.StringFlag{Name: "listen", Usage: "listen at `HOST:PORT` on loopback, for clients with the token in WIRECTL_MCP_TOKEN, or one that is printed"},
+			dryRunFlag(),
+			&cli.BoolFlag{Name: "yes", Usage: "install, uninstall: write the configuration without asking"},
 		},
-		Action: inv.does(runMCP),
+		Action: inv.does(runMCP, excludes("yes", "dry-run")),
 	}
 }
 
@@ -41,12 +45,15 @@ func runMCP(inv *invocation, c *cli.Context) error {
 	if !slices.Contains(history.Levels, level) {
 		return usagef("invalid --level %q: want metadata or full", level)
 	}
-	if len(inv.Operands) > 0 {
-		return usagef("write wirectl mcp")
-	}
 	project, err := mcp.ProjectOf(cmp.Or(c.String("project"), "."), cmp.Or(inv.Getenv("HOME"), inv.Getenv("USERPROFILE")), c.IsSet("project"))
 	if err != nil {
 		return usagef("--project: %w", err)
+	}
+	switch words := inv.Operands; {
+	case len(words) == 2 && (words[0] == "install" || words[0] == "uninstall") && !c.IsSet("listen"):
+		return installMCP(inv, c, project.Folder)
+	case len(words) > 0:
+		return usagef("write wirectl mcp, mcp install CLIENT or mcp uninstall CLIENT, without --listen; clients are %s", strings.Join(wrap.Words(), ", "))
 	}
 	o := mcp.Options{Getenv: inv.Getenv, Project: project, Transcripts: c.Bool("transcripts"), Full: level == history.Full, Version: buildVersion()}
 	o.Run = func(ctx context.Context, outline bool, args []string, stdout, stderr io.Writer) int {
@@ -80,4 +87,52 @@ func runMCP(inv *invocation, c *cli.Context) error {
 	}
 	fmt.Fprintf(inv.Stderr, "wirectl: listening at http://%s/mcp\n", l.Addr())
 	return s.ServeHTTP(c.Context, l, token)
+}
+
+// installMCP adds the server to the configuration of a client, or removes it, if the user agrees.
+func installMCP(inv *invocation, c *cli.Context, project string) error {
+	r, err := wrap.OpenFor(inv.Getenv, inv.Operands[1])
+	if err != nil {
+		return usagef("%w", err)
+	}
+	program, err := os.Executable()
+	argv := []string{program, "mcp"}
+	if c.IsSet("level") {
+		argv = append(argv, "--level="+c.String("level"))
+	}
+	if c.IsSet("project") {
+		argv = append(argv, "--project="+project)
+	}
+	if c.Bool("transcripts") {
+		argv = append(argv, "--transcripts")
+	}
+	switch {
+	case err != nil:
+	case inv.Operands[0] == "install":
+		err = r.Add("wirectl", argv)
+	default:
+		err = r.Remove("wirectl", "mcp")
+	}
+	if err == nil {
+		err = wrap.WriteDiff(inv.Stdout, r.File(), r.Before(), r.Text)
+	}
+	if err != nil || c.Bool("dry-run") {
+		return err
+	}
+	yes := c.Bool("yes")
+	if !yes && inv.IsTerminal(inv.Stdin) && inv.IsTerminal(inv.Stderr) {
+		answer, err := inv.answer(c, "Write this? [y/N]: ")
+		if yes = strings.HasPrefix(strings.ToLower(answer), "y"); err != nil {
+			return err
+		}
+	}
+	if !yes {
+		inv.say(r.File(), "nothing was changed: --yes writes it")
+		return nil
+	}
+	backups, err := r.Write()
+	if err == nil {
+		inv.say(r.File(), backups+"; restart the client to use it")
+	}
+	return err
 }

@@ -179,14 +179,10 @@ func writeConfig(inv *invocation, c *cli.Context, r *wrap.Rewriting, err error) 
 func recordLevel(inv *invocation, c *cli.Context) (history.Level, error) {
 	name := c.String("record")
 	if !c.IsSet("record") && !c.Bool("dry-run") && inv.IsTerminal(inv.Stdin) && inv.IsTerminal(inv.Stderr) {
-		fmt.Fprint(inv.Stderr, "Record the sessions? metadata (methods, names, ids, sizes, times), full (what both sides say), or none [none]: ")
-		src := source.Interruptible(c.Context, inv.Stdin)
-		defer src.Close()
-		line, err := bufio.NewReader(src).ReadString('\n')
-		if err != nil && err != io.EOF {
+		var err error
+		if name, err = inv.answer(c, "Record the sessions? metadata (methods, names, ids, sizes, times), full (what both sides say), or none [none]: "); err != nil {
 			return "", err
 		}
-		name = strings.TrimSpace(line)
 	}
 	switch level := history.Level(name); {
 	case name == "" || name == "none":
@@ -195,6 +191,18 @@ func recordLevel(inv *invocation, c *cli.Context) (history.Level, error) {
 		return level, nil
 	}
 	return "", usagef("invalid --record %q: want metadata, full or none", name)
+}
+
+// answer asks the user, who is at a terminal.
+func (inv *invocation) answer(c *cli.Context, question string) (string, error) {
+	fmt.Fprint(inv.Stderr, question)
+	src := source.Interruptible(c.Context, inv.Stdin)
+	defer src.Close()
+	line, err := bufio.NewReader(src).ReadString('\n')
+	if err == io.EOF {
+		err = nil
+	}
+	return strings.TrimSpace(line), err
 }
 
 // tellRecording prints where records are, what they contain, and how to stop recording.

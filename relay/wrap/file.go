@@ -135,6 +135,7 @@ type Rewriting struct {
 	servers []Server
 	names   []string // of those to change
 	all     bool
+	absent  bool // there is no file yet
 
 	unwrapped bool
 	// unbridged has the reasons why servers over HTTP are not bridged; "" if they are.
@@ -222,6 +223,9 @@ func (r *Rewriting) Unwrap() error {
 // the user. If unwrapping made the file what it was in a backup, there is no new one, and those
 // that unwrapping makes the same are removed. A backup never overwrites a file.
 func (r *Rewriting) Write() (string, error) {
+	if r.absent {
+		return r.create()
+	}
 	name, err := filepath.EvalSymlinks(r.file)
 	if err != nil {
 		return "", err
