@@ -1,7 +1,9 @@
 package commands
 
 import (
+	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -158,4 +160,12 @@ func (inv *invocation) transportOptions(c *cli.Context) (transport.Options, erro
 		return opts, usagef("invalid --grace %v: want a duration such as 2s", opts.Grace)
 	}
 	return opts, nil
+}
+
+// asTyped names an address on which we cannot listen as the user has typed it.
+func asTyped(address string, err error) error {
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "listen" {
+		return transport.Explain(address, err)
+	}
+	return err
 }

@@ -78,7 +78,7 @@ func runMCP(inv *invocation, c *cli.Context) error {
 	}
 	l, err := new(net.ListenConfig).Listen(c.Context, "tcp", c.String("listen"))
 	if err != nil {
-		return err
+		return asTyped(c.String("listen"), err)
 	}
 	token := inv.Getenv("WIRECTL_MCP_TOKEN")
 	if token == "" {

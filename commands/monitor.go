@@ -174,7 +174,7 @@ func runWeb(ctx context.Context, c *cli.Context, sessions []string, opener *sour
 		l.Only, l.With = sessions[0], sessions[1:]
 		l.Follow = l.Follow || len(sessions) == 1 && source.IsTranscript(l.Only)
 	}
-	return web.Run(ctx, web.Options{
+	return asTyped(c.String("listen"), web.Run(ctx, web.Options{
 		Library: l, Only: l.Only, Listen: c.String("listen"), Remote: c.Bool("remote"), Control: c.Bool("control"), Config: cfg,
-	}, out)
+	}, out))
 }

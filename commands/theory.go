@@ -103,7 +103,7 @@ func serveTheory(inv *invocation, c *cli.Context) error {
 	var lc net.ListenConfig
 	l, err := lc.Listen(c.Context, "tcp", address)
 	if err != nil {
-		return err
+		return asTyped(c.String("listen"), err)
 	}
 	inv.unlessQuiet(c, fmt.Sprintf("listening at ws://%s/run", l.Addr()))
 	inv.Terminable()

@@ -15,7 +15,9 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	nserver "github.com/nats-io/nats-server/v2/server"
@@ -154,7 +156,7 @@ func (h *Hub) serve(ctx context.Context) error {
 	if h.server, err = nserver.NewServer(options); err != nil {
 		return err
 	}
-	log := logger{&sieve{what: "nats", warn: h.options.Warn}, make(chan error, 1)}
+	log := logger{&sieve{what: "nats", warn: h.options.Warn}, h.options.Listen, make(chan error, 1)}
 	h.sieves = append(h.sieves, log.sieve)
 	h.server.SetLogger(log, false, false)
 	h.server.Start()
@@ -342,7 +344,8 @@ func (h *Hub) Close() error {
 // A logger passes on the warnings of the server, and keeps why it does not start.
 type logger struct {
 	*sieve
-	fatal chan error
+	listen string
+	fatal  chan error
 }
 
 func (l logger) warnf(format string, v ...any)  { l.filter("nats: " + fmt.Sprintf(format, v...)) }
@@ -352,8 +355,12 @@ func (l logger) Tracef(string, ...any)          {}
 func (l logger) Warnf(format string, v ...any)  { l.warnf(format, v...) }
 func (l logger) Errorf(format string, v ...any) { l.warnf(format, v...) }
 func (l logger) Fatalf(format string, v ...any) {
+	err := fmt.Errorf("the hub did not start: "+format, v...)
+	if strings.Contains(err.Error(), syscall.EADDRINUSE.Error()) {
+		err = transport.Explain(l.listen, syscall.EADDRINUSE)
+	}
 	select {
-	case l.fatal <- fmt.Errorf("the hub did not start: "+format, v...):
+	case l.fatal <- err:
 	default:
 	}
 }

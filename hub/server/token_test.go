@@ -295,7 +295,7 @@ func TestStartsOnce(t *testing.T) {
 		t.Errorf("in the same folder: %v", err)
 	}
 	o.Dir, o.Listen = t.TempDir(), strings.TrimPrefix(h.URL(), "nats://")
-	if _, err := server.Start(t.Context(), o); err == nil || !strings.Contains(err.Error(), "did not start: Error listening on port") {
+	if _, err := server.Start(t.Context(), o); err == nil || !strings.Contains(err.Error(), o.Listen+": address already in use: stop the program") {
 		t.Errorf("at the same port: %v", err)
 	}
 	check(t, h.Close())

@@ -3,6 +3,7 @@ package nearest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/xrash/smetrics"
@@ -12,7 +13,7 @@ import (
 const likely = 0.8
 
 // Of returns the name that is most similar to typed, ignoring case; "" if no name is
-// similar enough.
+// similar enough. A short name with the same letters in another order is.
 func Of(typed string, names []string) string {
 	best, score := "", likely
 	for _, n := range names {
@@ -20,7 +21,19 @@ func Of(typed string, names []string) string {
 			best, score = n, s
 		}
 	}
+	if best == "" {
+		for _, n := range names {
+			if len(n) > 2 && letters(n) == letters(typed) {
+				return n
+			}
+		}
+	}
 	return best
+}
+
+// letters returns the letters of a name in the order of the alphabet.
+func letters(name string) string {
+	return string(slices.Sorted(slices.Values([]rune(strings.ToLower(name)))))
 }
 
 // Question returns " (did you mean NAME?)" with the name of [Of], or "".

@@ -7,13 +7,15 @@ import (
 )
 
 func TestOf(t *testing.T) {
-	names := []string{"decode", "encode", "list", "--framing", "--from", "kind"}
+	names := []string{"decode", "encode", "list", "mcp", "--framing", "--from", "kind"}
 	for typed, want := range map[string]string{
 		"decod":    "decode",
 		"dcode":    "decode",
 		"--framin": "--framing",
 		"knd":      "kind",
 		"LIST":     "list",
+		"lsti":     "list",
+		"mpc":      "mcp",
 		"relay":    "",
 		"":         "",
 		"x":        "",
