@@ -111,7 +111,7 @@ func Run(ctx context.Context, o Options) (int, error) {
 		c.body = nil // its question has what counts
 	}
 	var departed error
-	servers := agent.Servers{Files: r.servers, AllLive: o.ToolsLive}
+	servers := agent.Servers{Files: r.servers, Tools: r.tools, AllLive: o.ToolsLive}
 	for name, who := range o.Tools {
 		if who == Live {
 			servers.Live = append(servers.Live, name)

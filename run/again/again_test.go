@@ -235,7 +235,7 @@ func TestRunsAnswerThemselves(t *testing.T) {
 						}
 					}
 				}
-				conn.CloseNow()
+				_ = conn.CloseNow()
 			}
 			text, departures := p.outcome(nil)
 			if len(departures) > 0 || strings.Contains(text, "model call;") {
@@ -408,7 +408,7 @@ func TestSocketGoesOnLive(t *testing.T) {
 	if answer.Body != nil {
 		answer.Body.Close()
 	}
-	defer conn.CloseNow()
+	defer func() { _ = conn.CloseNow() }()
 	conn.SetReadLimit(-1)
 	for i, c := range recorded.calls[:3] { // the prewarm, the first turn, and the one with the result of its tool
 		if err := conn.Write(t.Context(), websocket.MessageText, c.body); err != nil {
@@ -520,6 +520,49 @@ func TestParse(t *testing.T) {
 	for _, word := range []string{"lab", "=live", "lab=on", ""} {
 		if o.ParseTools([]string{word}) == nil {
 			t.Errorf("--tools %q is taken", word)
+		}
+	}
+}
+
+// Servers of the record are played, unless they are live; what was spoken with in another way runs for real.
+func TestPlays(t *testing.T) {
+	s := &agent.Servers{Files: map[string][]string{"lab": {"x"}}, Tools: []string{"print__"}, Live: []string{"two"}}
+	all := &agent.Servers{AllLive: true, Recorded: []string{"lab"}}
+	for name, want := range map[string][2]bool{"lab": {true, true}, "two": {false, false}, "unknown": {true, false}, "print()": {false, false}} {
+		if got := [2]bool{s.Plays(name), all.Plays(name)}; got != want {
+			t.Errorf("%s is played: %v, want %v", name, got, want)
+		}
+	}
+	if (*agent.Servers)(nil).Plays("lab") {
+		t.Error("a server of a run is played")
+	}
+	if err := PlayServer(t.Context(), s, "unknown", 0, nil, nil); err == nil || !strings.Contains(err.Error(), "--tools unknown=live would") {
+		t.Error(err)
+	}
+}
+
+// What is live is asked at its server, as it would be without the record.
+func TestLiveTools(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, "live "+r.Header.Get("Authorization"))
+	}))
+	defer server.Close()
+	host := strings.TrimPrefix(server.URL, "http://")
+	for name, o := range map[string]Options{
+		"all": {ToolsLive: true}, "by its name": {Tools: map[string]string{"web": Live}}, "by its host": {Tools: map[string]string{host: Live}},
+		"not": {}, "not it": {ToolsLive: true, Tools: map[string]string{"web": Recorded}},
+	} {
+		o.Names = map[string]string{host: "web"}
+		p := playing(o)
+		transport := &http.Transport{}
+		defer transport.CloseIdleConnections()
+		p.outside = transport
+		w := httptest.NewRecorder()
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`))
+		r.Header.Set("Authorization", "mine")
+		p.ServeHTTP(w, r)
+		if got := w.Body.String() == "live mine"; got == strings.HasPrefix(name, "not") {
+			t.Errorf("%s: %s", name, w.Body)
 		}
 	}
 }

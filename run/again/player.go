@@ -125,13 +125,13 @@ func (p *player) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if q.kind == model && p.goesLive(&q) {
-		p.askLive(w, r, plain, &q)
+		p.askLive(w, r, plain)
 		return
 	}
 	c, loosely := p.recordedFor(&q)
 	switch {
 	case c == nil && q.kind == model && p.afterLive():
-		p.askLive(w, r, plain, &q)
+		p.askLive(w, r, plain)
 	case c == nil && q.kind == answer: // nothing is answered, so that anything may be said
 		w.WriteHeader(http.StatusAccepted)
 	case c == nil:
@@ -204,12 +204,13 @@ func (p *player) replayCall(ctx context.Context, w http.ResponseWriter, c *call,
 		}
 	}
 	begin()
-	switch {
-	case c.end == cut:
+	switch c.end {
+	case cut:
 		_ = out.Flush()
 		panic(http.ErrAbortHandler)
-	case c.end == left: // the agent did not wait for the end
+	case left: // the agent did not wait for the end
 		<-ctx.Done()
+	case whole:
 	}
 }
 
@@ -559,7 +560,7 @@ func (p *player) liveBody(body []byte) []byte {
 }
 
 // askLive sends a model call to the model.
-func (p *player) askLive(w http.ResponseWriter, r *http.Request, body []byte, q *question) {
+func (p *player) askLive(w http.ResponseWriter, r *http.Request, body []byte) {
 	p.mu.Lock()
 	p.liveCalls++
 	p.mu.Unlock()

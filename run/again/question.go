@@ -147,7 +147,7 @@ func (r *reader) read(method, target string, body []byte) question {
 		}
 		q.label = "the call of " + q.model
 	case isObject:
-		doc["body"] = r.value(object, "")
+		doc["body"] = r.value(object)
 	case len(body) > 0:
 		doc["body"] = r.stable(string(body))
 	}
@@ -189,9 +189,9 @@ func (q *question) readRPC(r *reader, object, doc member) {
 		q.label += " " + tool
 	}
 	doc["call"] = name
-	doc["params"] = r.value(params, "")
+	doc["params"] = r.value(params)
 	if !isRequest {
-		doc["result"] = r.value(object["result"], "")
+		doc["result"] = r.value(object["result"])
 	}
 }
 
@@ -230,7 +230,7 @@ func (r *reader) messages(given *llm.Given) (said, context []any, turn int) {
 		if decoder.Decode(&value) != nil {
 			value = string(raw)
 		}
-		value, added := r.split(r.value(value, ""))
+		value, added := r.split(r.value(value))
 		if role == llm.SystemRole {
 			added, value = append(added, value), nil
 		}
@@ -289,7 +289,7 @@ func (r *reader) split(value any) (rest any, more []any) {
 var volatile = regexp.MustCompile(`(?i)^(id|cache_control|status|_meta|metadata|client_metadata|user_id|.*(session|device|account|request|trace|span|thread|turn|installation|event|anonymous|message|call|use)_?-?id|timestamp|.*(_at|time|_ms|date)|nonce|uuid|thoughtSignature|thought_signature|signature|encrypted_content)$`)
 
 // value returns a value without what changes from run to run.
-func (r *reader) value(value any, key string) any {
+func (r *reader) value(value any) any {
 	switch v := value.(type) {
 	case string:
 		return r.stable(v)
@@ -302,12 +302,12 @@ func (r *reader) value(value any, key string) any {
 			if volatile.MatchString(name) {
 				delete(v, name)
 			} else {
-				v[name] = r.value(one, name)
+				v[name] = r.value(one)
 			}
 		}
 	case []any:
 		for i, one := range v {
-			v[i] = r.value(one, key)
+			v[i] = r.value(one)
 		}
 	}
 	return value

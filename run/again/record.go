@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"github.com/wirectl/wirectl/decode/source"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/frame/carrier"
+	"github.com/wirectl/wirectl/protocol/all"
 )
 
 // A record is what the agent of a run has asked, and how that was answered.
@@ -29,6 +31,7 @@ type record struct {
 	sockets []*socket
 	hosts   map[string]bool // HOST:PORT, as far as it is known
 	servers map[string][]string
+	tools   []string // that were spoken with in no protocol of servers
 	notes   []string // what is damaged
 }
 
@@ -110,11 +113,14 @@ func read(ctx context.Context, folder string) (*record, error) {
 		}
 	}
 	for _, file := range source.Wires(folder) {
-		if name := source.WireOf(file); b.plain[name] {
+		name := source.WireOf(file)
+		if isServer, isPlain := b.plain[name]; isServer {
 			b.servers[name] = append(b.servers[name], file)
+		} else if isPlain && !slices.Contains(b.tools, name) {
+			b.tools = append(b.tools, name)
 		}
 	}
-	if len(b.calls)+len(b.servers)+len(b.sockets) == 0 {
+	if len(b.calls)+len(b.servers)+len(b.sockets)+len(b.tools) == 0 {
 		return nil, fmt.Errorf("%s has nothing to play: neither a call over HTTP nor a server", about)
 	}
 	return b.record, ctx.Err()
@@ -157,7 +163,9 @@ func (b *builder) view(dst []byte, it *decode.Item) ([]byte, error) {
 	switch {
 	case wire == "agent" || wire == "events" || f.Gap:
 	case f.Meta == nil:
-		b.plain[wire] = b.plain[wire] || wire != "model"
+		if wire != "model" {
+			b.plain[wire] = b.plain[wire] || all.IsRPC(it.Protocol)
+		}
 	case f.Meta.Framing == frame.WS || f.Meta.Opcode != frame.NoOpcode:
 		b.message(it)
 	case f.Meta.Framing == frame.HTTP:

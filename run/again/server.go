@@ -21,7 +21,7 @@ import (
 // PlayServer plays a server over stdio, in the process that its agent has started instead. The answers are first those
 // of the start with the same number in the record.
 func PlayServer(ctx context.Context, s *agent.Servers, name string, n int, client transport.Conn, note func(agent.ServerNote)) error {
-	files := s.Files[name]
+	files := s.FilesOf(name)
 	if len(files) == 0 {
 		return fmt.Errorf("%s is not in the record, and a replay starts no other server; --tools %s=live would", name, name)
 	}

@@ -54,7 +54,7 @@ func (p *player) serveSocket(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
-	defer conn.CloseNow()
+	defer func() { _ = conn.CloseNow() }()
 	conn.SetReadLimit(maxBody)
 	if s != nil {
 		if p.sendPieces(r.Context(), conn, s.first, time.Now()) != nil {

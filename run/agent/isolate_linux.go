@@ -107,12 +107,12 @@ func Main() {
 	runtime.LockOSThread()
 	if err := openDoors(strings.Split(os.Args[2], ",")); err != nil {
 		_, _ = unix.Write(doorsFile, []byte(err.Error()))
-		os.Exit(1)
+		os.Exit(1) //nolint:forbidigo // it is a separate process
 	}
 	_ = unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
 	err := syscall.Exec(os.Args[3], os.Args[4:], os.Environ())
-	fmt.Fprintf(os.Stderr, "wirectl: %s: %v\n", os.Args[3], err)
-	os.Exit(126)
+	fmt.Fprintf(os.Stderr, "wirectl: %s: %v\n", os.Args[3], err) //nolint:forbidigo // as above
+	os.Exit(126)                                                 //nolint:forbidigo // as above
 }
 
 func openDoors(ports []string) error {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"github.com/wirectl/wirectl/capture/history"
@@ -90,7 +89,6 @@ type pipeEnd struct {
 	*io.PipeReader
 	w    *io.PipeWriter
 	done chan struct{} // of the client: the other side has ended
-	once sync.Once
 }
 
 func pipe() (client, server *pipeEnd) {

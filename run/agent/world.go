@@ -36,8 +36,10 @@ type World struct {
 
 // Servers are the servers over stdio that hooks play.
 type Servers struct {
-	// Files are the records of a server, by its name, in the order in which it was started.
+	// Files are the records of a server, by the name of its wire, in the order in which it was started.
 	Files map[string][]string `json:"files"`
+	// Tools are programs that the agent has spoken with as with servers, but not in a protocol of such.
+	Tools []string `json:"tools,omitempty"`
 	// Live are the names of servers that run for real; AllLive means all.
 	Live    []string `json:"live,omitempty"`
 	AllLive bool     `json:"all_live,omitempty"`
@@ -47,8 +49,14 @@ type Servers struct {
 
 // Plays reports whether a server is played.
 func (s *Servers) Plays(name string) bool {
+	if s != nil && slices.Contains(s.Tools, fileName(name)) {
+		return false
+	}
 	return s != nil && (slices.Contains(s.Recorded, name) || !s.AllLive && !slices.Contains(s.Live, name))
 }
+
+// FilesOf returns the records of a server.
+func (s *Servers) FilesOf(name string) []string { return s.Files[fileName(name)] }
 
 // A ServerNote is what a hook tells of a server that it plays, as it happens: an agent may kill it at any time.
 type ServerNote struct {
@@ -265,7 +273,7 @@ func (p *proxy) serveInside(l net.Listener) {
 type isolationError struct{ error }
 
 func (e *isolationError) Error() string {
-	return "--isolate: the system gives the agent no network of its own: " + e.error.Error() + "; leave out --isolate, and nothing is refused that the agent asks without its proxy"
+	return "--isolate: the system gives the agent no network of its own: " + e.error.Error() + "; without --isolate, what the agent asks past its proxy is not refused"
 }
 
 func (e *isolationError) Unwrap() error { return e.error }
