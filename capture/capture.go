@@ -47,13 +47,15 @@ const ofMCP = "wirectl mcp"
 // IsOwn reports whether the session is one of wirectl mcp.
 func (s *Session) IsOwn() bool { return s.Comment == ofMCP }
 
-// CommentOn returns the comment of a session with a command.
+// CommentOn returns the comment of a session with a command, which may be one word for a shell.
 func CommentOn(command []string) string {
-	for i, word := range command[min(1, len(command)):] {
-		program := command[i][strings.LastIndexAny(command[i], `/\`)+1:]
-		if "wirectl "+word == ofMCP && strings.HasPrefix(program, "wirectl") {
+	before := ""
+	for word := range strings.FieldsSeq(strings.Join(command, " ")) {
+		program := before[strings.LastIndexAny(before, `/\`)+1:]
+		if "wirectl "+word == ofMCP && strings.HasPrefix(strings.Trim(program, `'"`), "wirectl") {
 			return ofMCP
 		}
+		before = word
 	}
 	return ""
 }
