@@ -353,7 +353,7 @@ func readCursor(text, tool string, a *args) (int, error) {
 	var c cursor
 	b, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || json.Unmarshal(b, &c) != nil || c.Args == nil || c.At <= 0 || c.Args.Cursor != "" || c.Args.check() != nil {
-		return 0, errors.New("the cursor is not one that an answer has given: take it as it is, or leave it out to begin anew")
+		return 0, errors.New("the cursor is not one that an answer has given: take it as it is, or leave it out to begin again")
 	}
 	if c.Tool != tool {
 		return 0, fmt.Errorf("the cursor is of the tool %.20q", c.Tool)
