@@ -350,50 +350,30 @@ func shortened(changes []replay.Change) []replay.Change {
 // nearest returns the most similar recorded call of the kind of a question, and how it differs. Model calls are similar
 // as far as they begin with the same messages.
 func (p *player) nearest(q *question) (best *call, changes []replay.Change) {
-	same := -1
+	const most = 20 // are compared, of those that begin alike
+	var list []*call
+	alike := 0
 	for _, c := range p.calls {
-		if c.kind != q.kind || q.kind == other && c.target != "" && pathOf(c.doc) != pathOf(q.doc) {
+		if c.kind != q.kind || q.kind == other && c.parts[0] != q.parts[0] {
 			continue
 		}
-		n := commonStart(c.doc, q.doc)
-		if n < same {
-			continue
+		n := 0
+		for n < min(len(c.parts), len(q.parts)) && c.parts[n] == q.parts[n] {
+			n++
 		}
-		differ := replay.Changes(c.doc, q.doc)
-		if n > same || len(differ) < len(changes) {
-			best, changes, same = c, differ, n
+		if n > alike || list == nil {
+			list, alike = nil, n
+		}
+		if n == alike && len(list) < most {
+			list = append(list, c)
+		}
+	}
+	for _, c := range list {
+		if differ := replay.Changes(c.doc, q.doc); best == nil || len(differ) < len(changes) {
+			best, changes = c, differ
 		}
 	}
 	return best, changes
-}
-
-func pathOf(doc []byte) string {
-	value, _ := jsonscan.Get(doc, "path")
-	return string(value)
-}
-
-// commonStart returns how many messages two questions begin with in common; for other questions 1 if they ask for
-// the same kind of thing.
-func commonStart(a, b []byte) (n int) {
-	messages := func(doc []byte) (list []json.RawMessage) {
-		value, _ := jsonscan.Get(doc, "messages")
-		_ = json.Unmarshal(value, &list)
-		return list
-	}
-	x, y := messages(a), messages(b)
-	for n < min(len(x), len(y)) && bytes.Equal(x[n], y[n]) {
-		n++
-	}
-	if len(x) == 0 && len(y) == 0 {
-		for _, key := range [][]string{{"call"}, {"params", "name"}, {"path"}} {
-			s, _ := jsonscan.Get(a, key...)
-			t, _ := jsonscan.Get(b, key...)
-			if bytes.Equal(s, t) {
-				n++
-			}
-		}
-	}
-	return n
 }
 
 // refuses says why a host cannot be reached: the record has nothing of it.

@@ -27,10 +27,11 @@ type question struct {
 	doc []byte
 	// sum identifies it with these, and loose without.
 	sum, loose [sha256.Size]byte
-	label      string // for people
-	turn       int    // of a model call: 1 and the answers before it; 0 if they are not in the request
-	previous   string // the id of the answer that it continues
-	id, token  []byte // of JSON-RPC, as JSON: of the request and of its progress
+	parts      [][sha256.Size]byte // what similar questions begin with: messages, or what is called
+	label      string              // for people
+	turn       int                 // of a model call: 1 and the answers before it; 0 if they are not in the request
+	previous   string              // the id of the answer that it continues
+	id, token  []byte              // of JSON-RPC, as JSON: of the request and of its progress
 	model      string
 }
 
@@ -139,6 +140,9 @@ func (r *reader) read(method, target string, body []byte) question {
 		var messages []any
 		messages, context, q.turn = r.messages(&given)
 		doc["messages"] = messages
+		for _, m := range messages {
+			q.addPart(m)
+		}
 		if given.Held {
 			q.turn = 0
 		}
@@ -151,11 +155,20 @@ func (r *reader) read(method, target string, body []byte) question {
 	case len(body) > 0:
 		doc["body"] = r.stable(string(body))
 	}
+	if q.kind == other && len(q.parts) == 0 {
+		q.addPart(doc["path"])
+	}
 	q.doc, _ = json.Marshal(doc)
 	q.loose = sha256.Sum256(q.doc)
 	more, _ := json.Marshal(context)
 	q.sum = sha256.Sum256(slices.Concat(q.doc, more))
 	return q
+}
+
+// addPart adds a part.
+func (q *question) addPart(part any) {
+	text, _ := json.Marshal(part)
+	q.parts = append(q.parts, sha256.Sum256(text))
 }
 
 // queryOf returns the values of a query, without credentials.
@@ -188,6 +201,8 @@ func (q *question) readRPC(r *reader, object, doc member) {
 	if tool, ok := params["name"].(string); ok {
 		q.label += " " + tool
 	}
+	q.addPart(name)
+	q.addPart(params["name"])
 	doc["call"] = name
 	doc["params"] = r.value(params)
 	if !isRequest {
