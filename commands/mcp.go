@@ -66,6 +66,9 @@ func runMCP(inv *invocation, c *cli.Context) error {
 	inv.Linger(web.EndTime)
 	s := mcp.New(o)
 	if c.String("listen") == "" {
+		if inv.IsTerminal(inv.Stdin) {
+			fmt.Fprintln(inv.Stderr, "wirectl: waiting for an MCP client on standard input; wirectl mcp install CLIENT adds this to one")
+		}
 		in := source.Interruptible(c.Context, inv.Stdin)
 		defer in.Close()
 		return s.Serve(c.Context, in, inv.Stdout)

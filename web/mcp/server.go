@@ -67,22 +67,21 @@ func New(o Options) *Server {
 
 // Serve serves one client over a stream, until it ends or ctx does.
 func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
-	session, err := s.server.Connect(ctx, &sdk.IOTransport{Reader: io.NopCloser(in), Writer: unclosed{out}, MaxLineLength: maxMessage}, nil)
+	client := newStream(in, out)
+	session, err := s.server.Connect(ctx, &sdk.IOTransport{Reader: client, Writer: client, MaxLineLength: maxMessage}, nil)
 	if err != nil {
 		return err
 	}
-	stop := context.AfterFunc(ctx, func() { session.Close() })
+	stop := context.AfterFunc(ctx, func() {
+		client.Close()
+		session.Close()
+	})
 	defer stop()
 	if err = session.Wait(); err == nil || ctx.Err() != nil || errors.Is(err, io.EOF) {
 		return nil
 	}
 	return fmt.Errorf("the client does not speak MCP: %w", err)
 }
-
-// unclosed is a writer that is not ours to close.
-type unclosed struct{ io.Writer }
-
-func (unclosed) Close() error { return nil }
 
 const (
 	// maxMessage bounds a message of a client, in bytes.
