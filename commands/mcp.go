@@ -112,9 +112,9 @@ func installMCP(inv *invocation, c *cli.Context, project string) error {
 	switch {
 	case err != nil:
 	case inv.Operands[0] == "install":
-		err = r.Add("wirectl", argv)
+		err = r.AddServer("wirectl", argv)
 	default:
-		err = r.Remove("wirectl", "mcp")
+		err = r.RemoveServer("wirectl", "mcp")
 	}
 	if err == nil {
 		err = wrap.WriteDiff(inv.Stdout, r.File(), r.Before(), r.Text)
@@ -124,7 +124,7 @@ func installMCP(inv *invocation, c *cli.Context, project string) error {
 	}
 	yes := c.Bool("yes")
 	if !yes && inv.IsTerminal(inv.Stdin) && inv.IsTerminal(inv.Stderr) {
-		answer, err := inv.answer(c, "Write this? [y/N]: ")
+		answer, err := askUser(inv, c, "Write this? [y/N]: ")
 		if yes = strings.HasPrefix(strings.ToLower(answer), "y"); err != nil {
 			return err
 		}

@@ -180,7 +180,7 @@ func recordLevel(inv *invocation, c *cli.Context) (history.Level, error) {
 	name := c.String("record")
 	if !c.IsSet("record") && !c.Bool("dry-run") && inv.IsTerminal(inv.Stdin) && inv.IsTerminal(inv.Stderr) {
 		var err error
-		if name, err = inv.answer(c, "Record the sessions? metadata (methods, names, ids, sizes, times), full (what both sides say), or none [none]: "); err != nil {
+		if name, err = askUser(inv, c, "Record the sessions? metadata (methods, names, ids, sizes, times), full (what both sides say), or none [none]: "); err != nil {
 			return "", err
 		}
 	}
@@ -193,8 +193,8 @@ func recordLevel(inv *invocation, c *cli.Context) (history.Level, error) {
 	return "", usagef("invalid --record %q: want metadata, full or none", name)
 }
 
-// answer asks the user, who is at a terminal.
-func (inv *invocation) answer(c *cli.Context, question string) (string, error) {
+// askUser asks the user, who is at a terminal.
+func askUser(inv *invocation, c *cli.Context, question string) (string, error) {
 	fmt.Fprint(inv.Stderr, question)
 	src := source.Interruptible(c.Context, inv.Stdin)
 	defer src.Close()

@@ -83,12 +83,12 @@ var (
 	ErrOther    = errors.New("the server of this name is another one")
 )
 
-// Add adds a server with a command.
-func (r *Rewriting) Add(name string, argv []string) error {
+// AddServer adds a server with a command.
+func (r *Rewriting) AddServer(name string, argv []string) error {
 	if slices.ContainsFunc(r.servers, func(s Server) bool { return s.Name == name }) {
 		return fmt.Errorf("%s: %s: %w", r.file, name, ErrThere)
 	}
-	err := r.add(name, argv)
+	err := r.withServer(name, argv)
 	if err == nil {
 		err = r.checkServers(r.Text, r.before, name, argv)
 	}
@@ -99,7 +99,7 @@ func (r *Rewriting) Add(name string, argv []string) error {
 	return nil
 }
 
-func (r *Rewriting) add(name string, argv []string) error {
+func (r *Rewriting) withServer(name string, argv []string) error {
 	switch r.format {
 	case TOML:
 		text := fmt.Sprintf("[mcp_servers.%s]%scommand = %s%[2]sargs = [%[4]s]%[2]s", name, newline(r.before), quoted(argv[:1], ""), quoted(argv[1:], ", "))
@@ -193,8 +193,8 @@ func (r *Rewriting) addYAML(name string, argv []string) {
 	r.Text = appendLines(r.before, "extensions:"+end+entry())
 }
 
-// Remove removes a server whose command is wirectl with this word.
-func (r *Rewriting) Remove(name, word string) error {
+// RemoveServer removes a server whose command is wirectl with this word.
+func (r *Rewriting) RemoveServer(name, word string) error {
 	at := slices.IndexFunc(r.servers, func(s Server) bool { return s.Name == name })
 	switch {
 	case at < 0:

@@ -46,7 +46,7 @@ func TestAdd(t *testing.T) {
 			return r
 		}
 		r := open()
-		err := r.Add("wirectl", []string{"/bin/wirectl", "mcp", "--level=full"})
+		err := r.AddServer("wirectl", []string{"/bin/wirectl", "mcp", "--level=full"})
 		if (err != nil) != (c.after == "!") {
 			t.Errorf("%s %q: %v", c.file, c.before, err)
 		}
@@ -59,11 +59,11 @@ func TestAdd(t *testing.T) {
 		if _, err := r.Write(); err != nil {
 			t.Fatal(err)
 		}
-		if err := open().Add("wirectl", []string{"x"}); !errors.Is(err, wrap.ErrThere) {
+		if err := open().AddServer("wirectl", []string{"x"}); !errors.Is(err, wrap.ErrThere) {
 			t.Errorf("%s: added twice: %v", c.file, err)
 		}
 		r = open()
-		if err := r.Remove("wirectl", "mcp"); err != nil {
+		if err := r.RemoveServer("wirectl", "mcp"); err != nil {
 			t.Errorf("%s: %v\n%s", c.file, err, r.Before())
 			continue
 		}
@@ -73,7 +73,7 @@ func TestAdd(t *testing.T) {
 		if _, err := r.Write(); err != nil {
 			t.Fatal(err)
 		}
-		if err := open().Remove("wirectl", "mcp"); !errors.Is(err, wrap.ErrNotThere) {
+		if err := open().RemoveServer("wirectl", "mcp"); !errors.Is(err, wrap.ErrNotThere) {
 			t.Errorf("%s: removed twice: %v", c.file, err)
 		}
 	}
@@ -85,7 +85,7 @@ func TestAdd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Remove("wirectl", "mcp"); !errors.Is(err, wrap.ErrOther) {
+	if err := r.RemoveServer("wirectl", "mcp"); !errors.Is(err, wrap.ErrOther) {
 		t.Errorf("a server of somebody else is removed: %v", err)
 	}
 }

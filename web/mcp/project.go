@@ -83,8 +83,8 @@ func (s *Server) list(ctx context.Context, counted bool) ([]store.Kept, error) {
 
 const plainly = "a session is named by an id that the tool sessions lists, such as run:0c54d2, or by latest; files, URLs, taps and hubs are not read here"
 
-// find returns the session of an id: "" and latest are the newest one.
-func (s *Server) find(ctx context.Context, id string) (*store.Kept, error) {
+// sessionOf returns the session of an id: "" and latest are the newest one.
+func (s *Server) sessionOf(ctx context.Context, id string) (*store.Kept, error) {
 	if isPath := strings.ContainsAny(id, `/\ `) || strings.HasPrefix(id, "-") || slices.ContainsFunc([]string{"hub:", "tap:", "fixture:", "http:", "https:"}, func(p string) bool { return strings.HasPrefix(id, p) }); isPath || len(id) > maxText {
 		return nil, errors.New(plainly)
 	}

@@ -46,11 +46,11 @@ func (s *Server) addResources() {
 // readSession answers why a session failed.
 func (s *Server) readSession(ctx context.Context, req *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
 	id := strings.TrimPrefix(req.Params.URI, scheme)
-	if _, err := s.find(ctx, id); err != nil || id == "" {
+	if _, err := s.sessionOf(ctx, id); err != nil || id == "" {
 		return nil, sdk.ResourceNotFoundError(req.Params.URI)
 	}
 	why := toolNamed("why")
-	r, err := s.ask(ctx, why, &args{Session: id})
+	r, err := s.answerTo(ctx, why, &args{Session: id})
 	if err != nil {
 		return nil, err
 	}

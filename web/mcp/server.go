@@ -114,21 +114,21 @@ func (s *Server) ServeHTTP(ctx context.Context, l net.Listener, token string) er
 	case <-ctx.Done():
 		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), web.EndTime)
 		defer cancel()
-		s.end()
+		s.closeSessions()
 		if server.Shutdown(late) != nil {
 			server.Close()
 		}
 		err = <-ended
 	}
-	s.end()
+	s.closeSessions()
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
 	return err
 }
 
-// end closes the sessions of all clients.
-func (s *Server) end() {
+// closeSessions closes the sessions of all clients.
+func (s *Server) closeSessions() {
 	for session := range s.server.Sessions() {
 		session.Close()
 	}

@@ -252,13 +252,13 @@ func (s *Server) addTool(t *tool) {
 		Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true, DestructiveHint: &no, OpenWorldHint: &no},
 	}
 	sdk.AddTool(s.server, about, func(ctx context.Context, _ *sdk.CallToolRequest, a args) (*sdk.CallToolResult, any, error) {
-		r, err := s.ask(ctx, t, &a)
+		r, err := s.answerTo(ctx, t, &a)
 		return r, nil, err
 	})
 }
 
-// ask answers a question.
-func (s *Server) ask(ctx context.Context, t *tool, a *args) (*sdk.CallToolResult, error) {
+// answerTo answers a question.
+func (s *Server) answerTo(ctx context.Context, t *tool, a *args) (*sdk.CallToolResult, error) {
 	if err := a.check(); err != nil {
 		return nil, err
 	}
@@ -292,7 +292,7 @@ func (s *Server) ask(ctx context.Context, t *tool, a *args) (*sdk.CallToolResult
 	said := answer{Level: s.options.level(), Recorded: recorded{Summary: strings.Repeat(" ", mostSummary)}, Note: strings.Repeat(" ", mostSummary)}
 	var files []string
 	for i, id := range []*string{&a.Session, &a.Other}[:t.sessions] {
-		k, err := s.find(ctx, *id)
+		k, err := s.sessionOf(ctx, *id)
 		if err != nil {
 			return nil, err
 		}
@@ -437,7 +437,7 @@ func searchRows(ctx context.Context, s *Server, p *page) error {
 	var err error
 	if p.args.Session != "" {
 		var k *store.Kept
-		if k, err = s.find(ctx, p.args.Session); err == nil {
+		if k, err = s.sessionOf(ctx, p.args.Session); err == nil {
 			p.args.Session, list = k.ID, []store.Kept{*k}
 		}
 	} else {
