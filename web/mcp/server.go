@@ -1,4 +1,4 @@
-// Package mcp is an MCP server through which an agent asks about its own traffic: what wirectl has
+// Package mcp lets agents ask about their own traffic, as an MCP server. It shows what wirectl has
 // recorded of this project. It reads nothing else, and changes nothing.
 package mcp
 
