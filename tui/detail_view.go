@@ -49,8 +49,8 @@ func (m *Model) aboveLines(f *store.Detail, n int) []string {
 		}
 	}
 	for _, x := range f.Findings {
-		list = append(list, m.row(false, func(l *line) { m.finding(l, &x) }))
-		list = append(list, m.advice(&x)...)
+		list = append(list, m.finding(&x, false)...)
+		list = append(list, m.wrapped(m.theme.Dim, x.Rule+". "+x.Do)...)
 		if len(list) > n/4 {
 			break
 		}
@@ -71,14 +71,6 @@ func belowLines(f *store.Detail, n int) int {
 		return 0
 	}
 	return min(len(f.Ledger), n/3) + 1
-}
-
-// advice draws the rule of a finding and the advice, complete if there is room.
-func (m *Model) advice(f *store.Finding) []string {
-	if m.height < 24 {
-		return []string{m.ruleLine(f)}
-	}
-	return m.wrapped(m.theme.Dim, f.Rule+". "+f.Do)
 }
 
 // detailHead draws the head of a frame: its kind and ids, and then the rest, which goes to

@@ -8,11 +8,8 @@ import (
 	"github.com/wirectl/wirectl/store"
 )
 
-// findingLines is how many rows a finding takes.
-const findingLines = 2
-
-// findingRows is how many findings fit wholly.
-func (m *Model) findingRows() int { return max(m.rows()/findingLines, 1) }
+// findingRows is about how many findings fit.
+func (m *Model) findingRows() int { return max(m.rows()/2, 1) }
 
 func (m *Model) selectedFinding() *store.Finding {
 	if i := m.findings.at - m.page.findings.From; i >= 0 && i < len(m.page.findings.List) {
@@ -21,32 +18,42 @@ func (m *Model) selectedFinding() *store.Finding {
 	return nil
 }
 
-// findingsView draws the findings with their rules, and the whole text of the selected one.
+// findingsView draws the findings, and the rule of the selected one with what to do.
 func (m *Model) findingsView(n int) []string {
-	th := m.theme
-	list := []string{m.text(1, th.Dim, "FINDINGS  enter jumps to the frame")}
-	for i := range m.page.findings.List {
-		f := &m.page.findings.List[i]
-		selected := m.page.findings.From+i == m.findings.at
-		list = append(list, m.row(selected, func(l *line) { m.finding(l, f) }), m.ruleLine(f))
-	}
+	list := []string{m.text(1, m.theme.Dim, "FINDINGS  enter jumps to the frame")}
+	rows, _ := m.findingLines()
+	list = append(list, rows...)
 	if f := m.selectedFinding(); f != nil {
-		whole := append([]string{m.rule(f.Name)}, m.wrapped(render.Paint{}, f.Message)...)
-		whole = append(whole, m.wrapped(m.theme.Dim, f.Rule+". "+f.Do)...)
+		whole := append([]string{m.rule(f.Name)}, m.wrapped(render.Paint{}, f.Rule+".")...)
+		whole = append(whole, m.wrapped(m.theme.Dim, f.Do)...)
 		return append(padded(list, n-m.previewRows()), padded(whole, m.previewRows())...)
 	}
 	if len(m.page.findings.List) == 0 {
-		list = append(list, m.text(3, th.Done, glyphDone+" no rule was broken"))
+		list = append(list, m.text(3, m.theme.Done, glyphDone+" no rule was broken"))
 	}
 	return padded(list, n)
 }
 
-// ruleLine draws the rule of a finding, and the advice.
-func (m *Model) ruleLine(f *store.Finding) string {
-	return m.text(4, m.theme.Dim, f.Rule+". "+f.Do)
+// findingLines draws the findings that fit, each in as many rows as its message takes, and
+// returns for each row the index of its finding. The selected one is among them.
+func (m *Model) findingLines() (rows []string, of []int) {
+	for i := range m.page.findings.List {
+		index := m.page.findings.From + i
+		for _, l := range m.finding(&m.page.findings.List[i], index == m.findings.at) {
+			rows, of = append(rows, l), append(of, index)
+		}
+		if over := len(rows) - m.rows(); over > 0 {
+			if index > m.findings.at {
+				return rows[:m.rows()], of[:m.rows()]
+			}
+			rows, of = rows[over:], of[over:]
+		}
+	}
+	return rows, of
 }
 
-func (m *Model) finding(l *line, f *store.Finding) {
+// finding draws a finding, whose message is whole.
+func (m *Model) finding(f *store.Finding, selected bool) (list []string) {
 	th := m.theme
 	paint, glyph := th.Note, "i"
 	switch f.Severity {
@@ -55,18 +62,30 @@ func (m *Model) finding(l *line, f *store.Finding) {
 	case session.Warning:
 		paint, glyph = th.Warning, glyphWarning
 	}
-	l.pad(1)
-	l.glyph(paint, glyph)
-	l.pad(1)
 	name := 10
 	for i := range m.page.findings.List {
 		name = max(name, len(m.page.findings.List[i].Name))
 	}
-	l.left(paint, f.Name, max(name, len(f.Name)))
 	var frames []string
 	for _, seq := range f.Frames {
 		frames = append(frames, "#"+count(seq))
 	}
-	l.left(th.Number, strings.Join(frames, " "), min(18, m.width/8))
-	l.addText(render.Paint{}, f.Message, m.width)
+	const mark = 3 // cells before the name
+	name = min(max(name, len(f.Name)), m.width/3)
+	about := min(18, m.width/8)
+	text := strings.Split(wrap(render.Safe(f.Message), m.width-mark-name-about-3), "\n")
+	for i, part := range text[:min(len(text), max(m.height/4, 1))] {
+		list = append(list, m.row(selected, func(l *line) {
+			if i == 0 {
+				l.pad(1)
+				l.glyph(paint, glyph)
+				l.pad(1)
+				l.left(paint, f.Name, name)
+				l.left(th.Number, strings.Join(frames, " "), about)
+			}
+			l.pad(mark + name + 1 + about + 1 - l.used)
+			l.addText(render.Paint{}, part, m.width)
+		}))
+	}
+	return list
 }

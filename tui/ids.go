@@ -148,6 +148,9 @@ func (m *Model) idsKey(k tea.KeyMsg) tea.Cmd {
 	switch {
 	case key.Matches(k, keys.Open):
 		return m.openSelected()
+	case key.Matches(k, keys.Sort) && st.group == store.GroupRun:
+		m.notice = "by run, the oldest stay first (b changes the grouping)"
+		return nil
 	case key.Matches(k, keys.Sort):
 		st.sort = st.sort.Next()
 		m.notice = st.sort.String() + " first"
@@ -236,7 +239,7 @@ func (m *Model) idColumns() idColumns {
 	return c
 }
 
-// wide reports whether the screen has room for details at the right of a list.
+// wide reports whether the screen has room for the payload at the right of the frames.
 func (m *Model) wide() bool { return m.width >= 160 }
 
 // split draws a list at the left of a wide screen, and the details of its selected row at
@@ -569,28 +572,37 @@ func (th *theme) outcome(x *store.Exchange) (render.Paint, string) {
 	return th.Open, glyphOpen
 }
 
+// minPreview is the least height of a screen that has room for details.
+const minPreview = 20
+
 // previewRows is how many rows below a list show details of the selected row: the frames of
 // an exchange, the whole text of a finding.
 func (m *Model) previewRows() int {
+	n, list := int64(m.page.ids.Total), m.body()-1
 	switch {
 	case m.detail != nil:
-	case m.view == viewIDs && m.height >= 26 && !m.wide():
-		least := m.body() / 3
-		if m.height >= 44 {
-			least = m.body() / 2
-		}
-		if n := m.page.ids.Total; n > 0 { // the list leaves rows free
-			return max(least, m.body()-1-n)
-		}
-		return least
-	case m.view == viewIDs && !m.wide():
-		if h := m.ids.head(m.page.ids); h != nil && len(h.Stops) > 0 {
-			return min(len(h.Stops)+1, m.body()/2)
-		}
+		return 0
 	case m.view == viewFindings:
 		return min(m.body()/2, 8)
+	case m.view == viewFrames && !m.wide():
+		n = m.page.frames.Total
+	case m.view != viewIDs:
+		return 0
 	}
-	return 0
+	least := m.body() / 3
+	switch h := m.ids.head(m.page.ids); {
+	case m.height >= 44:
+		least = m.body() / 2
+	case m.height >= minPreview:
+	case m.view == viewIDs && h != nil && len(h.Stops) > 0:
+		return min(len(h.Stops)+1, m.body()/2)
+	default:
+		return 0
+	}
+	if n > 0 && n < int64(list) { // the list leaves rows free
+		return max(least, list-int(n))
+	}
+	return least
 }
 
 // exchangeTitle names an exchange: slow_tool · tools/call · 3.

@@ -322,7 +322,11 @@ func (m *Model) click(row int) tea.Cmd {
 	case viewFrames:
 		by = row - int(m.frames.at-m.page.frames.From)
 	case viewFindings:
-		by = row/findingLines + m.page.findings.From - m.findings.at
+		_, of := m.findingLines()
+		if row >= len(of) {
+			return nil
+		}
+		by = of[row] - m.findings.at
 	case viewStats:
 		row -= m.statsHead() - m.listHead()
 		lines, top := m.statLines(), m.stats.from(m.statsRows())

@@ -71,15 +71,12 @@ func (m *Model) draw() string {
 }
 
 func (m *Model) viewOf(v view) []string {
-	switch {
-	case v == viewFrames && m.wide():
-		return m.split(m.framesView, m.payloadPreview)
-	case v == viewIDs && m.wide():
-		return m.split(m.idsView, m.preview)
-	}
 	switch v {
 	case viewFrames:
-		return m.framesView(m.rows())
+		if m.wide() {
+			return m.split(m.framesView, m.payloadPreview)
+		}
+		return append(m.framesView(m.rows()), padded(m.payloadPreview(m.previewRows()), m.previewRows())...)
 	case viewFindings:
 		return m.findingsView(m.body())
 	case viewStats:
@@ -312,12 +309,17 @@ func (m *Model) promptLine() string {
 // wrapped draws a text in as many lines as it takes, up to half of the screen. Names with
 // hyphens are not split.
 func (m *Model) wrapped(paint render.Paint, text string) []string {
-	const hyphen = "\u2011" // at which lines do not break
 	var list []string
-	for part := range strings.SplitSeq(ansi.Wrap(strings.ReplaceAll(text, "-", hyphen), m.width-2, ""), "\n") {
-		list = append(list, m.text(1, paint, strings.ReplaceAll(part, hyphen, "-")))
+	for part := range strings.SplitSeq(wrap(text, m.width-2), "\n") {
+		list = append(list, m.text(1, paint, part))
 	}
 	return list[:min(len(list), m.height/2)]
+}
+
+// wrap breaks a text into lines of so many cells, not at hyphens.
+func wrap(text string, width int) string {
+	const hyphen = "\u2011" // at which lines do not break
+	return strings.ReplaceAll(ansi.Wrap(strings.ReplaceAll(text, "-", hyphen), width, ""), hyphen, "-")
 }
 
 // heldLine names the frame that is held, and its keys.

@@ -1,6 +1,7 @@
 package tui_test
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -53,6 +54,51 @@ func TestRunGolden(t *testing.T) {
 		golden(t, "run-"+size.name, sc.text())
 		fits(t, sc.model.View(), size.width, size.height)
 	}
+}
+
+// A run is never upside down: whatever the order of calls, each is listed after those that
+// were there before it at its level.
+func TestRunIsInTheOrderOfTime(t *testing.T) {
+	for _, s := range []*store.Store{recordedRun(t), kept(t, "mcp-everything")} {
+		want := s.IDs(store.IDsQuery{Group: store.GroupRun, Sort: store.ByArrival, N: 1000}).List
+		last := map[int]int64{}
+		for _, x := range want {
+			if x.Group != nil {
+				clear(last)
+				continue
+			}
+			if last[x.Level] > x.Opened {
+				t.Errorf("%s %s is listed after one that began later", x.Place, x.Kind)
+			}
+			for level := range last {
+				if level > x.Level {
+					delete(last, level)
+				}
+			}
+			last[x.Level] = x.Opened
+		}
+		for by := store.ByTime; by != store.ByArrival; by = by.Next() {
+			got := s.IDs(store.IDsQuery{Group: store.GroupRun, Sort: by, N: 1000}).List
+			if fmt.Sprint(marks(got)) != fmt.Sprint(marks(want)) {
+				t.Errorf("%v first: %v, want %v", by, marks(got), marks(want))
+			}
+		}
+	}
+	sc := newScreen(t, recordedRun(t), tui.Config{}, 120, 46)
+	before := sc.text()
+	sc.press("s")
+	sc.shows("the oldest stay first")
+	sc.press("esc")
+	if sc.text() != before {
+		t.Errorf("s has turned the run:\n%s", sc.text())
+	}
+}
+
+func marks(list []store.Exchange) (marks []uint32) {
+	for i := range list {
+		marks = append(marks, list[i].Mark)
+	}
+	return marks
 }
 
 // Keys fold the tree, and b leaves it.

@@ -233,7 +233,7 @@ func (m *Model) askStore() tea.Cmd {
 	w := want{
 		query: m.query, view: m.view, rows: m.rows(), preview: m.previewRows() > 0 || m.wide(),
 		limit: m.limit, ids: m.ids.query(m.rows(), m.page.ids), from: m.frames.from(m.rows()), frames: m.frames,
-		finding: m.findings.from(m.findingRows()), detail: m.detail.frameNumber(), sample: m.page.sample,
+		finding: m.findings.from(m.rows()), detail: m.detail.frameNumber(), sample: m.page.sample,
 	}
 	s, wire := m.store, m.config.Wire
 	return func() tea.Msg {
@@ -290,7 +290,7 @@ func (w want) get(s *store.Store) page {
 			p.sample = w.sample.get(s, f.Seq)
 		}
 	case viewFindings:
-		p.findings = s.Findings(w.finding, (w.rows+findingLines-1)/findingLines) // a part of the last
+		p.findings = s.Findings(w.finding, w.rows)
 	case viewStats:
 		p.stats = s.Stats()
 		p.widths = widthsOf(&p.stats)

@@ -260,7 +260,7 @@ func TestGroups(t *testing.T) {
 	lacks("crossed")
 	click(3)
 	sc.shows("▾ connection 1", "crossed")
-	sc.press("j", "b", "s")
+	sc.press("j", "b", "b", "s")
 	sc.shows("late result", "slowest first")
 }
 
