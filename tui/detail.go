@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/base64"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/charmbracelet/bubbles/key"
@@ -25,7 +26,9 @@ const (
 
 // detail is the frame that is shown in detail.
 type detail struct {
-	seq, other int64 // other is shown beside seq; 0 means none
+	seq, other int64 // other is compared with seq; 0 means none
+	call       bool  // the answer to seq is shown with it
+	last       int64 // the frame of the answer; 0 if there is none yet
 	pane       pane
 	listState  // of its lines
 	folded     map[int]bool
@@ -45,13 +48,39 @@ func (d *detail) frameNumber() int64 {
 	return d.seq
 }
 
-func (d *detail) wants() wanted { return wanted{d.seq, d.other, d.jq} }
+func (d *detail) wants() wanted { return wanted{d.seq, d.other, d.last, d.jq} }
 
 func (m *Model) openFrame(seq int64) tea.Cmd { return m.openBeside(seq, 0) }
 
-// openBeside opens a frame with another one beside it.
+// openBeside opens a frame with another one to compare it with.
 func (m *Model) openBeside(seq, other int64) tea.Cmd {
-	next := &detail{seq: seq, other: other}
+	return m.openDetail(&detail{seq: seq, other: other})
+}
+
+// openCall opens the request of an exchange with its answer.
+func (m *Model) openCall(x *store.Exchange) tea.Cmd {
+	return m.openDetail(&detail{seq: x.First, call: true, last: answerOf(x)})
+}
+
+// answerOf returns the last frame of an exchange; 0 if it is the request, or others may follow.
+func answerOf(x *store.Exchange) int64 {
+	if x.Open() || x.Last == x.First {
+		return 0
+	}
+	return x.Last
+}
+
+// followAnswer reads the answer to a request that is shown, once there is one.
+func (m *Model) followAnswer() tea.Cmd {
+	d, now := m.detail, m.page.detail
+	if d == nil || !d.call || d.other != 0 || now == nil || now.Seq != d.seq || now.Exchange == nil || answerOf(now.Exchange) == d.last {
+		return nil
+	}
+	d.last = answerOf(now.Exchange)
+	return m.readDetail()
+}
+
+func (m *Model) openDetail(next *detail) tea.Cmd {
 	if d := m.detail; d != nil {
 		next.pane, next.jq, next.jqText = d.pane, d.jq, d.jqText
 	}
@@ -110,6 +139,15 @@ func (d *detail) unfold() {
 
 // inTree reports whether the cursor moves in the lines of the tree.
 func (d *detail) inTree() bool { return d.beside == nil && d.pane != paneHex && len(d.tree) > 0 }
+
+// shownAsked returns how many of the shown lines are those of the request.
+func (d *detail) shownAsked() int {
+	n, _ := slices.BinarySearch(d.shown, d.asked)
+	return n
+}
+
+// inAnswer reports whether the cursor is in the answer.
+func (d *detail) inAnswer() bool { return d.answer != nil && d.inTree() && d.at >= d.shownAsked() }
 
 // lines returns the number of lines that the cursor moves in, and the text of each.
 func (d *detail) lines() (n int, text func(int) string) {
@@ -258,7 +296,7 @@ func (d *detail) foldAll() {
 	any := len(d.folded) > 0
 	d.folded = map[int]bool{}
 	for i, l := range d.tree {
-		if !any && i > 0 && l.end > i {
+		if !any && i > 0 && i != d.asked && l.end > i {
 			d.folded[i] = true
 		}
 	}
@@ -310,6 +348,9 @@ func (m *Model) setJQ(text string) tea.Cmd {
 // copyPayload hands the payload to the terminal's clipboard.
 func (m *Model) copyPayload() tea.Cmd {
 	f := m.detail.frame
+	if m.detail.inAnswer() {
+		f = m.detail.answer
+	}
 	if f == nil {
 		return nil
 	}

@@ -17,9 +17,12 @@ func (m *Model) detailView(n int) []string {
 	}
 	list := m.aboveLines(f, n)
 	rows := max(n-len(list)-belowLines(f, n), 1)
-	if d.beside != nil {
+	switch {
+	case d.beside != nil:
 		list = append(list, m.sideBySide(rows)...)
-	} else {
+	case d.answer != nil && d.inTree() && d.failed == "":
+		list = append(list, m.together(rows)...)
+	default:
 		list = append(list, m.payload(rows)...)
 	}
 	if ledger := belowLines(f, n) - 1; ledger > 0 {
@@ -35,7 +38,60 @@ func (m *Model) lineRows() int {
 	if f == nil {
 		return n
 	}
-	return max(n-len(m.aboveLines(f, n))-belowLines(f, n), 1)
+	rows := max(n-len(m.aboveLines(f, n))-belowLines(f, n), 1)
+	if d := m.detail; d.answer != nil && d.inTree() {
+		asked, answer := m.share(rows)
+		if d.inAnswer() {
+			return answer
+		}
+		return asked
+	}
+	return rows
+}
+
+// besides reports whether request and answer fit side by side.
+func (m *Model) besides() bool { return m.width >= 110 }
+
+// share returns how many lines of the request are shown, and how many of its answer, in so many
+// rows: below each other, each has half of them unless the other needs less.
+func (m *Model) share(rows int) (asked, answer int) {
+	if m.besides() {
+		return max(rows-1, 1), max(rows-1, 1)
+	}
+	d := m.detail
+	rows-- // the title of the answer
+	n := d.shownAsked()
+	asked = max(min(n, rows/2, rows), min(n, rows-(len(d.shown)-n)), 1)
+	return asked, max(rows-asked, 1)
+}
+
+// together draws the lines of a request and of its answer, side by side if there is room.
+func (m *Model) together(rows int) []string {
+	d, width := m.detail, m.width
+	if m.besides() {
+		width = m.besideWidth()
+	}
+	n, split := d.shownAsked(), len(d.shown)
+	above, below := m.share(rows)
+	asked := m.treeLines(d, 0, n, listState{min(d.at, n-1), d.top}, width, above)
+	answer := m.treeLines(d, n, split, listState{max(d.at-n, 0), max(d.top-n, 0)}, width, below)
+	if !m.besides() {
+		return append(append(asked, m.rule(answerTitle(d.answer))), answer...)
+	}
+	head := newLine(m.width)
+	head.left(m.theme.Title, " request", width)
+	head.pad(2)
+	head.name(m.theme.Title, answerTitle(d.answer), width)
+	list := []string{head.String()}
+	for i := range asked {
+		list = append(list, asked[i]+m.theme.Rule.On+" │ "+m.theme.Rule.Off+answer[i])
+	}
+	return list
+}
+
+// answerTitle names the answer to a request.
+func answerTitle(f *store.Detail) string {
+	return "answer · #" + count(f.Seq) + " " + f.Kind + " · " + count(f.Size) + " bytes"
 }
 
 // aboveLines draws the rows above the lines of a frame: its head, its findings, and the
@@ -136,11 +192,11 @@ func (m *Model) payload(n int) []string {
 	case len(d.tree) == 0 || d.pane == paneHex:
 		return m.hexLines(d, m.width, n, d.listState)
 	case d.pane == paneTree || m.width < hexWidth:
-		return m.treeLines(d, m.width, n)
+		return m.treeLines(d, 0, len(d.shown), d.listState, m.width, n)
 	case m.width < 130:
 		return m.stacked(d, n)
 	}
-	left := m.treeLines(d, m.width-hexWidth-2, n)
+	left := m.treeLines(d, 0, len(d.shown), d.listState, m.width-hexWidth-2, n)
 	right := m.hexLines(d, hexWidth, n, unselected)
 	for i := range left {
 		left[i] += m.theme.Rule.On + "│ " + m.theme.Rule.Off + right[i]
@@ -155,23 +211,23 @@ const hexWidth = 80
 func (m *Model) stacked(d *detail, n int) []string {
 	tree := len(d.shown) + len(m.treeLine(d, d.at, m.width, n)) - 1
 	if tree+3 > n {
-		return m.treeLines(d, m.width, n)
+		return m.treeLines(d, 0, len(d.shown), d.listState, m.width, n)
 	}
-	list := append(m.treeLines(d, m.width, tree), m.rule("bytes"))
+	list := append(m.treeLines(d, 0, len(d.shown), d.listState, m.width, tree), m.rule("bytes"))
 	return append(list, m.hexLines(d, m.width, n-len(list), unselected)...)
 }
 
-// treeLines draws the lines of the payload that fit, each of that width. The selected line is
-// whole, in as many rows as it takes, and so are others if there is room.
-func (m *Model) treeLines(d *detail, width, n int) []string {
-	selected := m.treeLine(d, d.at, width, n)
-	spare := max(n-len(d.shown)-len(selected)+1, 0)
-	top := min(max(d.from(n), d.at+len(selected)-n), d.at)
+// treeLines draws n rows of the shown lines from one number to before another, each of that width.
+// The line that the cursor is on is whole, in as many rows as it takes, and so are others if
+// there is room.
+func (m *Model) treeLines(d *detail, from, to int, at listState, width, n int) []string {
+	selected := m.treeLine(d, from+at.at, width, n)
+	spare := max(n-(to-from)-len(selected)+1, 0)
 	var list []string
-	for row := top; row < len(d.shown) && len(list) < n; row++ {
+	for row := min(max(at.from(n), at.at+len(selected)-n), at.at); from+row < to && row >= 0 && len(list) < n; row++ {
 		lines := selected
-		if row != d.at {
-			lines = m.treeLine(d, row, width, 1+spare)
+		if row != at.at {
+			lines = m.treeLine(d, from+row, width, 1+spare)
 			spare -= len(lines) - 1
 		}
 		list = append(list, lines...)

@@ -2,6 +2,7 @@ package tui
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -288,7 +289,9 @@ type content struct {
 	of     wanted
 	frame  *store.Detail
 	beside *store.Detail
-	tree   []treeLine
+	answer *store.Detail // nil if there is none
+	tree   []treeLine    // the lines of the frame, and then those of the answer
+	asked  int           // how many of these are those of the frame
 	hex    []string
 	pairs  [][2]string
 	failed string
@@ -296,8 +299,8 @@ type content struct {
 
 // wanted says which content it is.
 type wanted struct {
-	seq, other int64
-	jq         *query.JQ
+	seq, other, last int64
+	jq               *query.JQ
 }
 
 // A treeLine is a line of a payload.
@@ -327,14 +330,32 @@ func (w wanted) get(s *store.Store) *content {
 			return c
 		}
 	}
-	if w.jq != nil && f.JSON != nil {
-		c.query(w.jq, f.JSON)
-	} else if f.JSON != nil {
-		c.tree = treeOf(f.JSON, 0)
+	if w.last != 0 {
+		c.answer = s.Detail(w.last)
+	}
+	c.lay(f, w.jq)
+	if c.asked = len(c.tree); c.answer != nil {
+		c.failed = cmp.Or(c.failed, c.answer.Err)
+		c.lay(c.answer, w.jq)
 	}
 	h := render.Hex{Base: f.Offset, Start: f.Start, End: f.End}
 	c.hex = splitLines(h.Append(nil, f.Raw[:min(len(f.Raw), maxHex)], nil))
 	return c
+}
+
+// lay makes the lines of a frame, or of the output of jq for it. Other bytes than JSON have lines
+// only beside an answer.
+func (c *content) lay(f *store.Detail, jq *query.JQ) {
+	switch {
+	case f.JSON != nil && jq != nil:
+		c.query(jq, f.JSON)
+	case f.JSON != nil:
+		c.tree = append(c.tree, treeOf(f.JSON, len(c.tree))...)
+	case c.answer != nil:
+		for _, text := range linesOf(f) {
+			c.tree = append(c.tree, treeLine{text, len(c.tree)})
+		}
+	}
 }
 
 // query makes the lines of the output of jq for a payload.

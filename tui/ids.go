@@ -242,15 +242,14 @@ func (m *Model) idColumns() idColumns {
 // wide reports whether the screen has room for the payload at the right of the frames.
 func (m *Model) wide() bool { return m.width >= 160 }
 
-// split draws a list at the left of a wide screen, and the details of its selected row at
-// the right.
-func (m *Model) split(list, selected func(n int) []string) []string {
-	all, n, rule := m.width, m.rows(), m.theme.Rule.On+"│"+m.theme.Rule.Off
+// split draws two things side by side in n rows, of which the left one has so many cells.
+func (m *Model) split(room, n int, left, right func() []string) []string {
+	all, rule := m.width, m.theme.Rule.On+"│"+m.theme.Rule.Off
 	defer func() { m.width = all }()
-	m.width = all * 3 / 5
-	rows, room := list(n), m.width
+	m.width = room
+	rows := padded(left(), n)
 	m.width = all - room - 1
-	for i, row := range padded(selected(len(rows)), len(rows)) {
+	for i, row := range padded(right(), n) {
 		rows[i] += strings.Repeat(" ", room-ansi.StringWidth(rows[i])) + rule + row
 	}
 	return rows
@@ -330,6 +329,12 @@ func (m *Model) idRow(l *line, x *store.Exchange, c idColumns, w window) {
 	if c.fold > 0 {
 		m.foldMark(l, x)
 	}
+	said := "" // why it failed, if it fits better on the lane than after the name
+	if from, to := w.free(x, m.page.now); x.Outcome.Failed() && to-from > c.kind-ansi.StringWidth(render.Safe(cmp.Or(x.Name, x.Kind)))-2*x.Level {
+		short := *x
+		said, short.Failure, short.Reason = whyOf(x), session.Failure{}, ""
+		x = &short
+	}
 	if m.ids.group == store.GroupRun {
 		m.treeName(l, x, c.kind)
 	} else {
@@ -341,7 +346,7 @@ func (m *Model) idRow(l *line, x *store.Exchange, c idColumns, w window) {
 	}
 	l.name(th.Dim, x.Peer, c.conn)
 	l.name(th.Dim, x.Wire, c.wire)
-	m.lane(l, x, w)
+	m.lane(l, x, w, said)
 	l.pad(1)
 	l.right(th.Number, number(x.Parts), c.parts)
 	l.right(th.Dim, size(x.In+x.Out), c.bytes)
@@ -730,13 +735,25 @@ func (m *Model) preview(n int) []string {
 		rows = max(rows/2, min(rows, 3))
 	}
 	list = append(list, m.ledger(d, rows, 0)...)
-	return padded(append(list, m.payloadPreview(n-len(list))...), n)
+	return padded(append(list, m.previewOfBoth(n-len(list))...), n)
 }
 
-// payloadPreview draws the beginning of the payload of a frame, in n rows: its lines and, if
-// there is room, the rest of long ones. The last row says how much is left out.
-func (m *Model) payloadPreview(n int) []string {
-	p := m.page.sample
+// previewOfBoth draws the beginning of a request and of its answer, side by side if there is
+// room, and else of the answer alone if there are few rows.
+func (m *Model) previewOfBoth(n int) []string {
+	switch {
+	case m.page.asked == nil || !m.besides() && n < 12:
+		return m.payloadPreview(m.page.sample, n)
+	case m.besides():
+		return m.split((m.width-1)/2, n, func() []string { return m.payloadPreview(m.page.asked, n) }, func() []string { return m.payloadPreview(m.page.sample, n) })
+	}
+	asked := m.payloadPreview(m.page.asked, n/2)
+	return append(padded(asked, n/2), m.payloadPreview(m.page.sample, n-n/2)...)
+}
+
+// payloadPreview draws the beginning of a payload in n rows: its lines and, if there is room, the
+// rest of long ones. The last row says how much is left out.
+func (m *Model) payloadPreview(p *sample, n int) []string {
 	if p == nil || n < 3 {
 		return nil
 	}

@@ -368,7 +368,7 @@ func (m *Model) openSelected() tea.Cmd {
 	switch m.view {
 	case viewIDs:
 		if x := m.ids.selected(m.page.ids); x != nil {
-			return m.openFrame(x.First)
+			return m.openCall(x)
 		}
 		m.ids.fold(m.page.ids)
 		return m.askStore()

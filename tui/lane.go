@@ -124,9 +124,20 @@ func covers(spans []store.Span, w window, cell int) bool {
 	})
 }
 
-// lane draws the life of an exchange over time.
-func (m *Model) lane(l *line, x *store.Exchange, w window) {
+// free returns the widest part of a lane that an exchange leaves blank, without the cells next
+// to it.
+func (w window) free(x *store.Exchange, now int64) (from, to int) {
+	to = w.cell(x.Opened) - 1
+	if after := w.cell(endOf(x, now)) + 2; w.width-after > to {
+		from, to = max(after, 0), w.width
+	}
+	return from, min(to, w.width)
+}
+
+// lane draws the life of an exchange over time, and a text where it leaves room.
+func (m *Model) lane(l *line, x *store.Exchange, w window, said string) {
 	th := m.theme
+	from, to := w.free(x, m.page.now)
 	end := endOf(x, m.page.now)
 	begin, stop := w.cell(x.Opened), w.cell(end)
 	first, last := w.cell(x.FirstPart), w.cell(x.LastPart)
@@ -141,7 +152,14 @@ func (m *Model) lane(l *line, x *store.Exchange, w window) {
 	}
 	paint, glyph := th.outcome(x)
 	role := m.role(x)
-	for c := range w.width {
+	for c, used := 0, l.used; c < w.width; c++ {
+		if c == from && said != "" {
+			l.addText(th.Failed, words(said, to-from), to-from)
+			l.pad(used + to - l.used)
+			if c = to; c >= w.width {
+				break
+			}
+		}
 		late := x.Cancelled && c > asked
 		draw := l.glyph
 		if m.ids.lit && covers(x.Path, w, c) {

@@ -208,6 +208,7 @@ func (m *Model) showPage(p page) tea.Cmd {
 	m.ids.settle(p.ids, m.frozen)
 	m.frames.settle(p.frames)
 	m.findings.at = max(m.findings.at, p.findings.First)
+	answer := m.followAnswer()
 	if p.overview.Run && !m.ids.grouped { // people look at a run for its tree
 		m.ids.group, m.ids.grouped = store.GroupRun, true
 		cmd := m.askStore()
@@ -215,9 +216,9 @@ func (m *Model) showPage(p page) tea.Cmd {
 		return cmd
 	}
 	if m.rows() != rows {
-		return m.askStore()
+		return tea.Batch(answer, m.askStore())
 	}
-	return nil
+	return answer
 }
 
 // A question asks a terminal, once, for the colour of its background. Nobody waits for the

@@ -74,9 +74,10 @@ func (m *Model) viewOf(v view) []string {
 	switch v {
 	case viewFrames:
 		if m.wide() {
-			return m.split(m.framesView, m.payloadPreview)
+			n := m.rows()
+			return m.split(m.width*3/5, n+1, func() []string { return m.framesView(n) }, func() []string { return m.payloadPreview(m.page.sample, n+1) })
 		}
-		return append(m.framesView(m.rows()), padded(m.payloadPreview(m.previewRows()), m.previewRows())...)
+		return append(m.framesView(m.rows()), padded(m.payloadPreview(m.page.sample, m.previewRows()), m.previewRows())...)
 	case viewFindings:
 		return m.findingsView(m.body())
 	case viewStats:

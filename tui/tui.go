@@ -216,6 +216,7 @@ type page struct {
 	ids      store.IDs
 	preview  *store.Detail
 	sample   *sample // of the selected frame, or of the last one of the selected exchange
+	asked    *sample // of the request of that exchange, if it has another frame
 	frames   store.Frames
 	findings store.Findings
 	stats    store.Stats
@@ -233,7 +234,7 @@ func (m *Model) askStore() tea.Cmd {
 	w := want{
 		query: m.query, view: m.view, rows: m.rows(), preview: m.previewRows() > 0 || m.wide(),
 		limit: m.limit, ids: m.ids.query(m.rows(), m.page.ids), from: m.frames.from(m.rows()), frames: m.frames,
-		finding: m.findings.from(m.rows()), detail: m.detail.frameNumber(), sample: m.page.sample,
+		finding: m.findings.from(m.rows()), detail: m.detail.frameNumber(), sample: m.page.sample, asked: m.page.asked,
 	}
 	s, wire := m.store, m.config.Wire
 	return func() tea.Msg {
@@ -258,6 +259,7 @@ type want struct {
 	finding int   // the first in the list
 	detail  int64 // the frame shown in detail; 0 means none
 	sample  *sample
+	asked   *sample
 }
 
 // searchTime is how long the filter looks at frames at once.
@@ -281,7 +283,9 @@ func (w want) get(s *store.Store) page {
 		if w.preview && p.ids.Total > 0 {
 			x := &p.ids.List[p.ids.Index-p.ids.Top]
 			p.preview = s.Outline(x.First)
-			p.sample = w.sample.get(s, x.Last)
+			if p.sample = w.sample.get(s, x.Last); x.Last != x.First {
+				p.asked = w.asked.get(s, x.First)
+			}
 		}
 	case viewFrames:
 		p.frames = w.listFrames(s)

@@ -1,6 +1,7 @@
 package tui_test
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"flag"
 	"os"
@@ -139,6 +140,9 @@ func TestGolden(t *testing.T) {
 		{"ids", "mcp-cancel", nil},
 		{"ids-latis", "latis-cancel", nil},
 		{"ids-groups", "mcp-everything", []string{"b", "j", "j", "o"}},
+		{"ids-errors", "nexus-errors", nil},
+		{"call", "mcp-everything", []string{"j", "j", "enter", "O", "j"}},
+		{"call-jq", "mcp-everything", []string{"j", "j", "enter", "|", ".params // .result", "enter"}},
 		{"frames", "mcp-cancel", []string{"2", "g"}},
 		{"detail", "mcp-cancel", []string{"2", "g", "down", "down", "enter"}},
 		{"jq", "mcp-cancel", []string{"2", "g", "enter", "|", ".params.clientInfo", "enter", "right"}},
@@ -227,6 +231,41 @@ func TestKeys(t *testing.T) {
 	sc.shows("read-only")
 	sc.press("a", "look here", "enter")
 	sc.shows("look here")
+}
+
+// A call is opened with its answer, which comes later if it is in flight. What is copied is what
+// the cursor is in.
+func TestCall(t *testing.T) {
+	var out strings.Builder
+	s := said(t, "mcp", `> {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo"}}`+"\n"+`< {"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"no such tool: echo"}}`+"\n")
+	for _, size := range sizes {
+		out.Reset()
+		sc := newScreen(t, s, tui.Config{Name: "s", Clipboard: &out}, size.width, size.height)
+		sc.shows("-32602 no such")
+		sc.press("enter")
+		sc.shows("answer · #2 error", `"method": "tools/call"`, `"code": -32602`)
+		sc.press("y", "G", "y")
+		if got := pasted(out.String()); len(got) != 2 || !strings.Contains(got[0], "tools/call") || !strings.Contains(got[1], "no such tool") {
+			t.Errorf("copied %q", got)
+		}
+		sc.press("g", "o")
+		sc.shows("▸{ … }", `"code": -32602`)
+		sc.press("|", ".error.message // .method", "enter")
+		sc.shows("jq .error.message", `"no such tool: echo"`, `"tools/call"`)
+		sc.press("/", "such", "enter")
+		sc.press("esc")
+		sc.shows("OUTCOME")
+	}
+}
+
+// pasted returns the texts that were copied through a terminal.
+func pasted(sequences string) (list []string) {
+	for _, one := range strings.Split(sequences, "\a") {
+		if text, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(one, "\x1b]52;c;")); err == nil && len(text) > 0 {
+			list = append(list, string(text))
+		}
+	}
+	return list
 }
 
 // Groups fold one by one and all at once, by keys and by the mouse. If only exchanges in
