@@ -61,6 +61,22 @@ func (s *Store) Stats() Stats {
 	return g.stats
 }
 
+// Names returns the names of tools, models and what else was asked for, the most frequent first.
+func (s *Store) Names() (names []string) {
+	for _, n := range s.names() {
+		if n.Calls > 0 && n.Name != "" && !slices.Contains(names, n.Name) {
+			names = append(names, n.Name)
+		}
+	}
+	return names
+}
+
+func (s *Store) names() []stats.Name {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.all().Names
+}
+
 func newStats(timed bool) Stats {
 	return Stats{Timed: timed, Cancels: map[session.Class]int64{}, Exchanges: map[session.Outcome]int64{}}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/session"
+	"github.com/wirectl/wirectl/session/join"
 	"github.com/wirectl/wirectl/session/query"
 )
 
@@ -19,7 +20,57 @@ func FieldNames() []string { return append(slices.Clone(decode.Fields.Names), "n
 
 // Words are the words of a filter besides the conditions of package query and name==NAME,
 // the name that the exchange of a frame asks for.
-var Words = []string{"findings", "late", "cancelled", "failed", "open", "crossed", "ignored", "silent", "bookmarks"}
+var Words = []string{"findings", "late", "cancelled", "failed", "slow", "model", "tool", "open", "crossed", "ignored", "silent", "bookmarks"}
+
+// Chips are the words that views offer to turn on and off.
+var Chips = []string{"failed", "slow", "cancelled", "model", "tool"}
+
+// Has reports whether a filter has a word among its terms.
+func Has(filter, word string) bool {
+	return !strings.HasPrefix(strings.TrimSpace(filter), "~") && slices.Contains(terms(filter), word)
+}
+
+// Turn adds a word to a filter, or removes it. A call is of a model or of a tool, not of both.
+func Turn(filter, word string) string {
+	filter = strings.TrimSpace(filter)
+	if filter == "" || strings.HasPrefix(filter, "~") {
+		return word
+	}
+	has, list := Has(filter, word), terms(filter)
+	list = slices.DeleteFunc(list, func(t string) bool {
+		return t == word || word == "tool" && t == "model" || word == "model" && t == "tool"
+	})
+	if !has {
+		list = append(list, word)
+	}
+	return strings.Join(list, " and ")
+}
+
+// A call is slow that took longer than slowCall, or than slowModel if a model answered.
+const slowCall, slowModel = int64(time.Second), int64(10 * time.Second)
+
+// isSlow reports whether an exchange is slow, so far.
+func (s *Store) isSlow(r *row) bool {
+	limit, end := slowCall, r.over()
+	switch s.roleOf(r) {
+	case join.Model:
+		limit = slowModel
+	case join.User, join.Agent:
+		return false
+	}
+	if end == 0 {
+		end = s.last
+	}
+	return s.timed && end-r.opened > limit
+}
+
+// roleOf returns what works in an exchange.
+func (s *Store) roleOf(r *row) join.Role {
+	if role := s.runs.joins[r.mark].role; role != join.NoRole {
+		return role
+	}
+	return join.RoleOf(s.callOf(r))
+}
 
 // A Filter chooses frames.
 type Filter struct {
@@ -136,6 +187,12 @@ func (s *Store) is(word string, e *entry, seq int64) bool {
 		return r.class != 0 || session.Outcome(r.outcome).Stopped()
 	case "failed":
 		return session.Outcome(r.outcome).Failed()
+	case "slow":
+		return s.isSlow(r)
+	case "model":
+		return s.roleOf(r) == join.Model
+	case "tool":
+		return s.roleOf(r) == join.Tool && r.name != 0
 	case "open":
 		return r.outcome == uint8(session.Open)
 	case "crossed":
@@ -187,7 +244,7 @@ func (h *hits) searched(s *Store) int64 { return min(h.next-s.frames.first, s.fr
 // SetFilter makes f the filter; nil means none. [Store.Search] checks the frames.
 func (s *Store) SetFilter(f *Filter) {
 	defer s.lockToChange()()
-	s.filter, s.hits = f, hits{next: s.frames.first}
+	s.filter, s.hits, s.rows.hits = f, hits{next: s.frames.first}, 0
 	for _, c := range s.rows.chunks {
 		for i := range c {
 			c[i].hit, c[i].hitBelow = false, false

@@ -95,6 +95,7 @@ type rows struct {
 	limit   int
 	total   int64
 	dropped int64
+	hits    int64    // rows that the filter matches, or a member of which
 	open    []uint32 // marks of those in flight, in the order of opening
 	texts   texts
 	lanes   []*[chunk]lane
@@ -145,6 +146,9 @@ func (r *rows) drop() {
 		if old[i].outcome == uint8(session.Open) {
 			r.closeRow(old[i].mark)
 		}
+		if old[i].hit || old[i].hitBelow {
+			r.hits--
+		}
 		if old[i].lane != 0 {
 			r.free = append(r.free, old[i].lane)
 		}
@@ -185,7 +189,10 @@ func (r *rows) join(op, x *row) {
 		r.touch(c)
 		op.joined++
 		op.found += c.found
-		op.hitBelow = op.hitBelow || c.hit
+		if c.hit {
+			r.countHit(op)
+			op.hitBelow = true
+		}
 	}
 	x.newest, x.joined = 0, 0
 	r.joined++
@@ -246,9 +253,17 @@ func (r *rows) use(mark uint32, u protocol.Usage) {
 
 // matched records that the filter matches a frame of x.
 func (r *rows) matched(x *row) {
+	r.countHit(x)
 	x.hit = true
 	if op := r.operation(x); op != x {
+		r.countHit(op)
 		op.hitBelow = true
+	}
+}
+
+func (r *rows) countHit(x *row) {
+	if !x.hit && !x.hitBelow {
+		r.hits++
 	}
 }
 
@@ -478,13 +493,11 @@ func (s *Store) exchange(r *row) Exchange {
 	if x.Edge = calls.Edge(r.edge).String(); s.trackers.Joins {
 		p := s.runs.joins[r.mark]
 		x.Turn, x.Under, x.Head, x.Wire, x.Path = p.turn, r.under, p.agent, p.wire, p.path
-		x.Role, x.Own = p.role, p.own
+		x.Own = p.own
 	} else if r.run != 0 {
 		x.Run, x.Place, x.Asks, x.Under = s.runs.names[r.run-1], s.placeOf(r), s.rows.places[r.mark].asks, r.under
 	}
-	if x.Role == join.NoRole {
-		x.Role = join.RoleOf(s.callOf(r))
-	}
+	x.Role = s.roleOf(r)
 	x.Waits = r.waits(x.Role)
 	if r.joined > 0 && r.joined <= maxAsked {
 		for _, mark := range s.rows.below(r) {

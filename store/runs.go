@@ -595,6 +595,7 @@ type Overview struct {
 	Held              []Held // frames that wait on the wire
 	Filter            string
 	Matches, Searched int64 // frames that match the filter, and frames that were checked
+	Calls             int64 // exchanges that match it
 	Listed            int64 // the index after the newest frame of the list
 }
 
@@ -615,7 +616,7 @@ func (s *Store) Overview() Overview {
 		o.Notice = s.notices[n-1]
 	}
 	if s.filter != nil {
-		o.Filter, o.Matches, o.Searched = s.filter.text, int64(len(s.hits.seqs)), s.hits.searched(s)
+		o.Filter, o.Matches, o.Searched, o.Calls = s.filter.text, int64(len(s.hits.seqs)), s.hits.searched(s), s.rows.hits
 	}
 	return o
 }

@@ -230,6 +230,18 @@ func TestReadAgain(t *testing.T) {
 	}
 }
 
+// A chip is a term of the filter, and one that contradicts it replaces it.
+func TestTurn(t *testing.T) {
+	for _, tt := range []struct{ filter, word, want string }{
+		{"", "failed", "failed"}, {"failed", "failed", ""}, {"failed", "slow", "failed and slow"}, {"kind==a and slow", "slow", "kind==a"},
+		{"tool and failed", "model", "failed and model"}, {"~failed", "failed", "failed"}, {`kind=="a and failed"`, "failed", `kind=="a and failed" and failed`},
+	} {
+		if got := store.Turn(tt.filter, tt.word); got != tt.want {
+			t.Errorf("%q with %s: %q, want %q", tt.filter, tt.word, got, tt.want)
+		}
+	}
+}
+
 // A filter finds the same frames whether it was set before they came or after.
 func TestFilter(t *testing.T) {
 	file := calls(t, 800)
@@ -264,6 +276,8 @@ func TestFilter(t *testing.T) {
 		}
 		if a, b := after.IDs(store.IDsQuery{N: 1}).Total, before.IDs(store.IDsQuery{N: 1}).Total; a != b {
 			t.Errorf("%s: %d exchanges match later, %d as they came", tt.filter, a, b)
+		} else if n := after.Overview().Calls; int(n) != a || before.Overview().Calls != n {
+			t.Errorf("%s: %d and %d exchanges are counted of %d", tt.filter, n, before.Overview().Calls, a)
 		}
 	}
 	for _, text := range []string{"kind==", "open and", "open and and late", `kind=="a and id==1`} {

@@ -227,8 +227,8 @@ func TestMouse(t *testing.T) {
 	click(14, 1)
 	sc.shows("WHAT IT SAYS")
 	sc.press("g")
-	click(5, 5) // the third frame
-	click(5, 5)
+	click(5, 6) // the third frame
+	click(5, 6)
 	sc.shows("#3 ")
 	sc.press("esc", "1")
 	sc.send(tea.MouseMsg{Button: tea.MouseButtonWheelDown, Action: tea.MouseActionPress})

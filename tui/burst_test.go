@@ -167,7 +167,7 @@ func TestBurstWhileFramesArrive(t *testing.T) {
 		{"j j k", "R y y", "resend 59", ""},
 		{"j k", "X y y", `cancel 1 "call-60"`, ""}, // the first row is not followed if it was chosen
 		{"G k", "X y y", `cancel 1 "call-2"`, ""},
-		{"pgdown", "X y y", `cancel 1 "call-47"`, ""},
+		{"pgdown", "X y y", `cancel 1 "call-48"`, ""},
 		{"b j j j", "X y y", `cancel 1 "call-58"`, ""},
 		{"s s s s s j j", "X y y", `cancel 1 "call-3"`, ""},
 		{"j j", "a text enter", "notes map[58:text]", ""},

@@ -16,8 +16,9 @@ import (
 func (m *Model) askForFilter() tea.Cmd {
 	cmd := m.askFor("filter ", m.filter, m.setFilter)
 	kinds := m.page.overview.Kinds
-	m.prompt.complete = func(text string) []string { return completions(text, kinds) }
-	return cmd
+	m.prompt.complete = func(text string) []string { return completions(text, kinds, m.names) }
+	s := m.store
+	return tea.Batch(cmd, func() tea.Msg { return namesMsg(s.Names()) })
 }
 
 // filterTime is how long keys wait, at most, for the frames that match a new filter. In a
@@ -39,12 +40,16 @@ func (m *Model) setFilter(text string) tea.Cmd {
 }
 
 // completions returns the possible completions of the last word of a filter.
-func completions(text string, kinds []string) (list []string) {
+func completions(text string, kinds, names []string) (list []string) {
 	last := text[lastWord(text):]
-	if value, ok := strings.CutPrefix(last, "kind=="); ok {
-		for _, k := range kinds {
-			if quoted := quoteValue(k); strings.HasPrefix(quoted, value) || strings.HasPrefix(k, value) {
-				list = append(list, "kind=="+quoted)
+	for field, values := range map[string][]string{"kind==": kinds, "name==": names} {
+		value, ok := strings.CutPrefix(last, field)
+		if !ok {
+			continue
+		}
+		for _, v := range values {
+			if quoted := quoteValue(v); strings.HasPrefix(quoted, value) || strings.HasPrefix(v, value) {
+				list = append(list, field+quoted)
 			}
 		}
 		return list

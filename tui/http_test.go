@@ -65,6 +65,7 @@ func TestFiltersOverHTTP(t *testing.T) {
 	}
 	sc := newScreen(t, s, tui.Config{Name: "models"}, 120, 30)
 	sc.shows(" models · json/http ", "⊘ cancelled", "✖ died", "reason: the unit closed the connection", "● done")
+	sc.press("2")
 	for _, tt := range []struct {
 		keys []string
 		want string

@@ -9,6 +9,8 @@ import (
 
 	"github.com/charmbracelet/bubbles/key"
 	tea "github.com/charmbracelet/bubbletea"
+
+	"github.com/wirectl/wirectl/store"
 )
 
 // inputState is the input that waits. A key acts on the row that the keys before it
@@ -210,6 +212,11 @@ func (m *Model) globalKey(k tea.KeyMsg) (tea.Cmd, bool) {
 	case key.Matches(k, keys.Clear):
 		return m.setFilter(""), true
 	}
+	for i, b := range keys.Chips {
+		if key.Matches(k, b) {
+			return m.setFilter(store.Turn(m.filter, store.Chips[i])), true
+		}
+	}
 	for v, b := range []key.Binding{keys.IDs, keys.Frames, keys.Findings, keys.Stats, keys.Peers} {
 		if key.Matches(k, b) {
 			return m.show(view(v)), true
@@ -277,6 +284,8 @@ func (m *Model) mouse(e tea.MouseMsg) tea.Cmd {
 		return nil
 	case e.Y == 1:
 		return m.clickTab(e.X)
+	case e.Y == 2 && m.head() == 3:
+		return m.clickChip(e.X)
 	}
 	return m.click(e.Y - m.head() - m.listHead())
 }

@@ -55,6 +55,7 @@ type Model struct {
 	prompt        *prompt
 	pending       *pending // the action that awaits confirmation
 	filter        string
+	names         namesMsg // of tools and models, for the filter's completions
 	search        string
 	frozen        bool
 	mouseOff      bool  // the terminal selects text with it
@@ -111,6 +112,8 @@ type (
 		wrong bool
 		wire  bool // the command was for the wire
 	}
+	// namesMsg are names of tools and models.
+	namesMsg []string
 	// foundMsg is the result of the search of that number, which may have gone around the end
 	// of the list.
 	foundMsg struct {
@@ -163,6 +166,8 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m, cmd
 	case foundMsg:
 		return m, m.found(msg)
+	case namesMsg:
+		m.names = msg
 	case background:
 		m.setTheme(msg.theme(m.config.Theme))
 		return m, m.askStore()

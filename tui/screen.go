@@ -23,10 +23,15 @@ const (
 
 // head returns the number of rows above the view.
 func (m *Model) head() int {
-	if m.filter != "" {
+	if m.filter != "" || m.hasChips() {
 		return 3
 	}
 	return 2
+}
+
+// hasChips reports whether the words that filter with one key are offered.
+func (m *Model) hasChips() bool {
+	return m.height >= minPreview && m.detail == nil && !m.help && (m.view == viewIDs || m.view == viewFrames)
 }
 
 // body is how many rows the view has, its own heading included.
@@ -54,7 +59,7 @@ func (m *Model) draw() string {
 	}
 	list := make([]string, 0, m.height)
 	list = append(list, m.title(), m.tabs())
-	if m.filter != "" {
+	if m.head() == 3 {
 		list = append(list, m.filterLine())
 	}
 	switch {
@@ -232,20 +237,89 @@ func (m *Model) clickTab(x int) tea.Cmd {
 	return nil
 }
 
+// matches says how much of the view matches the filter.
+func (m *Model) matches() string {
+	o := &m.page.overview
+	text := " · " + count(o.Matches) + " of " + count(o.Frames) + " frames"
+	if m.view == viewIDs {
+		text = " · " + count(o.Calls) + " of " + count(o.Exchanges) + " calls"
+	}
+	if o.Searched < o.Frames-o.Dropped {
+		text += " · looking…"
+	}
+	return text
+}
+
+// filterLine draws the chips, and the filter with how much matches it. The filter needs room first.
 func (m *Model) filterLine() string {
-	th, o := m.theme, &m.page.overview
-	l := newLine(m.width)
+	th := m.theme
 	label, paint := " filter ", th.Key
-	if m.config.FilterKept && m.filter == strings.TrimSpace(m.config.Filter) {
+	if m.filterIsKept() {
 		label, paint = " filter of the last visit (x clears it) ", th.Warning
 	}
-	l.addText(paint, label, max(m.width-32, 8))
-	l.addText(render.Paint{}, m.filter, max(m.width-32-l.used, 12))
-	l.addText(th.Dim, " · "+count(o.Matches)+" of "+count(o.Frames)+" frames", 40)
-	if o.Searched < o.Frames-o.Dropped {
-		l.addText(th.Dim, " · looking…", 12)
+	matches := m.matches()
+	l := newLine(m.width)
+	for i, chip := range m.chips() {
+		word, tab := store.Chips[i], th.Tab
+		if store.Has(m.filter, word) {
+			tab = th.TabOn
+		}
+		before, _ := strings.CutSuffix(chip, word+" ")
+		l.addText(th.Key, before, m.width)
+		l.addText(tab, word, m.width)
+		l.pad(1)
 	}
+	if m.filter == "" {
+		return l.String()
+	}
+	room := m.width - render.Cells([]byte(matches)) - l.used
+	l.addText(paint, label, max(room-12, 8))
+	l.addText(render.Paint{}, m.filter, max(m.width-render.Cells([]byte(matches))-l.used, 12))
+	l.addText(th.Dim, matches, 40)
 	return l.String()
+}
+
+// filterIsKept reports whether the filter is that of the last visit.
+func (m *Model) filterIsKept() bool {
+	return m.config.FilterKept && m.filter == strings.TrimSpace(m.config.Filter)
+}
+
+// chips are the words that filter with one key, and the keys if they fit; none if the filter
+// needs the room.
+func (m *Model) chips() (chips []string) {
+	if !m.hasChips() {
+		return nil
+	}
+	width, keyed := 0, 0
+	for i, word := range store.Chips {
+		chips = append(chips, " "+m.keys.Chips[i].Help().Key+" "+word+" ")
+		width, keyed = width+len(word)+2, keyed+len(chips[i])
+	}
+	room := m.width
+	if m.filter != "" {
+		room -= len(" filter ") + render.Cells([]byte(m.filter)) + render.Cells([]byte(m.matches()))
+	}
+	switch {
+	case width > room || m.filter != "" && m.filterIsKept():
+		return nil
+	case keyed <= room:
+		return chips
+	}
+	for i, word := range store.Chips {
+		chips[i] = " " + word + " "
+	}
+	return chips
+}
+
+// clickChip turns the word at that column on or off.
+func (m *Model) clickChip(x int) tea.Cmd {
+	at := 0
+	for i, chip := range m.chips() {
+		if at += len(chip); x < at {
+			return m.setFilter(store.Turn(m.filter, store.Chips[i]))
+		}
+	}
+	return nil
 }
 
 // foot draws the last line: the prompt, a message, or the keys.

@@ -152,6 +152,7 @@ type keyMap struct {
 	Freeze, Follow, Sort, Group, Live, Wider, Narrower, Fit key.Binding
 	Path                                                    key.Binding
 	Filter, Search, SearchNext, SearchBack, Clear           key.Binding
+	Chips                                                   []key.Binding // one for each of [store.Chips]
 	Fold, FoldAll, JQ, Copy, Diff, Pane                     key.Binding
 	Bookmark, Note, Write                                   key.Binding
 	Cancel, Resend, Hold, Release, Edit, Drop               key.Binding
@@ -181,6 +182,7 @@ func newKeyMap() keyMap {
 		Wider: bind("zoom in", "+", "="), Narrower: bind("zoom out", "-"), Fit: bind("show the whole time", "0"),
 		Filter: bind("filter", "f", ":"), Search: bind("search", "/"), SearchNext: bind("next match", "n"), SearchBack: bind("previous match", "N"),
 		Clear: bind("clear the filter", "x"),
+		Chips: []key.Binding{bind("failed", "E"), bind("slow (1s, models 10s)", "S"), bind("cancelled", "C"), bind("models only", "L"), bind("tools only", "t")},
 		Fold:  bind("fold", "o"), FoldAll: bind("fold all", "O"), JQ: bind("jq on the payload", "|"), Copy: bind("copy", "y"),
 		Diff: bind("compare frames", "d"), Pane: bind("tree, hex or both", "v"),
 		Bookmark: bind("bookmark", "m"), Note: bind("note", "a"), Write: bind("write to a file", "w"),
@@ -201,7 +203,7 @@ func (k *keyMap) groups() []keyGroup {
 		{"Views", []key.Binding{k.IDs, k.Frames, k.Findings, k.Stats, k.Peers, k.Next, k.Previous, k.Open, k.Back}},
 		{"Moving", []key.Binding{k.Up, k.Down, k.PageUp, k.PageDown, k.Top, k.Bottom, k.Left, k.Right, k.Follow, k.Freeze}},
 		{"Calls", []key.Binding{k.Sort, k.Group, k.Fold, k.FoldAll, k.Live, k.Wider, k.Narrower, k.Fit, k.Path, k.Note}},
-		{"Filter and search", []key.Binding{k.Filter, k.Clear, k.Search, k.SearchNext, k.SearchBack, k.Bookmark}},
+		{"Filter and search", append([]key.Binding{k.Filter, k.Clear, k.Search, k.SearchNext, k.SearchBack, k.Bookmark}, k.Chips...)},
 		{"A frame", []key.Binding{k.Pane, k.Fold, k.FoldAll, k.JQ, k.Copy, k.Diff, k.Write}},
 		{"Live traffic", []key.Binding{k.Cancel, k.Resend, k.Hold, k.Release, k.Edit, k.Drop}},
 		{"wirectl", []key.Binding{k.Theme, k.Mouse, k.Help, k.Quit}},

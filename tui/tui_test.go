@@ -233,6 +233,37 @@ func TestKeys(t *testing.T) {
 	sc.shows("look here")
 }
 
+// Words that views offer turn on and off by a key or the mouse, and are terms of the filter.
+func TestChips(t *testing.T) {
+	s := kept(t, "mcp-everything")
+	for _, size := range sizes {
+		sc := newScreen(t, s, tui.Config{Name: "s"}, size.width, size.height)
+		sc.shows(" E failed  S slow  C cancelled  L model  t tool")
+		sc.press("E")
+		sc.shows("filter failed · 3 of 25 calls", "✖ failed")
+		sc.press("t")
+		sc.shows("filter failed and tool · ")
+		sc.press("L")
+		sc.shows("filter failed and model · 0 of 25 calls")
+		sc.press("L", "E")
+		sc.shows("25 Calls"[2:], "E failed")
+		click := func(word string) {
+			t.Helper()
+			line := strings.Split(sc.text(), "\n")[2]
+			sc.send(tea.MouseMsg{X: ansi.StringWidth(line[:strings.Index(line, word)]), Y: 2, Action: tea.MouseActionPress, Button: tea.MouseButtonLeft})
+			sc.send(sc.size)
+		}
+		click("tool")
+		sc.shows("filter tool · ")
+		click("slow")
+		sc.shows("filter tool and slow · 3 of 25 calls")
+		sc.press("2")
+		sc.shows("82 frames")
+		sc.press("f", "tab", "esc", "x", "f", "name==get-str", "tab", "enter")
+		sc.shows("name==get-structured-content · ")
+	}
+}
+
 // A call is opened with its answer, which comes later if it is in flight. What is copied is what
 // the cursor is in.
 func TestCall(t *testing.T) {
@@ -294,10 +325,10 @@ func TestGroups(t *testing.T) {
 		sc.send(tea.MouseMsg{X: 4, Y: y, Action: tea.MouseActionPress, Button: tea.MouseButtonLeft})
 		sc.send(sc.size)
 	}
-	click(4) // the exchange below the heading
+	click(5) // the exchange below the heading
 	sc.press("o")
 	lacks("crossed")
-	click(3)
+	click(4)
 	sc.shows("▾ connection 1", "crossed")
 	sc.press("j", "b", "b", "s")
 	sc.shows("late result", "slowest first")
@@ -327,7 +358,7 @@ func TestPaste(t *testing.T) {
 	sc.press("size>0")
 	sc.shows("filter kind==ping and size>0")
 	sc.press("enter")
-	sc.shows("1 of 18 frames")
+	sc.shows("1 of 5 calls")
 }
 
 // Lines keep their places, whatever text is on the wire.
