@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -38,9 +39,10 @@ func diffCommand(inv *invocation) *cli.Command {
 			&cli.StringSliceFlag{Name: "ignore-kind", Usage: "ignore messages of this `KIND` and their answers"},
 			&cli.BoolFlag{Name: "ignore-chunks", Usage: "ignore how answers are split into parts"},
 			&cli.Float64Flag{Name: "latency", Usage: "report exchanges that took over `FACTOR` times as long"},
+			&cli.BoolFlag{Name: "trajectory", Usage: "compare only what models decide, and show the first decision that differs: a tool with its arguments, an answer, an end"},
 			pricesFlag(),
 		}, sessionFlags()...),
-		Action: inv.does(runDiff),
+		Action: inv.does(runDiff, excludes("trajectory", "ignore-kind", "ignore-chunks", "latency")),
 	}
 }
 
@@ -69,6 +71,9 @@ func runDiff(inv *invocation, c *cli.Context) error {
 		return err
 	}
 	inv.reportsAtEnd = true
+	if c.Bool("trajectory") {
+		return diffTrajectory(inv, c, out)
+	}
 	var sessions [2]*diff.Session
 	for i, name := range inv.Operands {
 		sessions[i] = diff.NewSession(options)
@@ -102,6 +107,26 @@ func runDiff(inv *invocation, c *cli.Context) error {
 		return &faultError{errors.New(report.Summary())}
 	}
 	inv.unlessQuiet(c, report.Summary())
+	return nil
+}
+
+// diffTrajectory shows the first decision that differs between two runs.
+func diffTrajectory(inv *invocation, c *cli.Context, out table.Output) error {
+	r, err := specReader(inv, c)
+	if err == nil {
+		r.Ignore, err = ignoredFields(c)
+	}
+	if err != nil {
+		return err
+	}
+	fork, err := r.Fork(c.Context, inv.Operands[0], inv.Operands[1])
+	if err := cmp.Or(misnamed(err), fork.Write(out)); err != nil {
+		return err
+	}
+	if fork != nil {
+		return &faultError{errors.New(fork.Summary())}
+	}
+	inv.unlessQuiet(c, fork.Summary())
 	return nil
 }
 

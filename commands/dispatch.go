@@ -247,6 +247,7 @@ var makers = []maker{
 	{"baseline", baselineCommand},
 	{"stats", statsCommand},
 	{"diff", diffCommand},
+	{"test", testCommand},
 	{"monitor", monitorCommand},
 	{"report", reportCommand},
 	{"sessions", sessionsCommand},

@@ -58,6 +58,8 @@ type Link struct {
 	// WithArguments; see [HashOfArguments].
 	Tool      string
 	Arguments uint64
+	// Written are the arguments of Calls as written, if they are kept.
+	Written []byte
 	// Ended is Close or Fail for Returns whose result says so.
 	Ended Phase
 }

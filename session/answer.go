@@ -281,6 +281,10 @@ func (t *Tracker) closeExchange(ev *event, e *Exchange) {
 	if t.goesOn(ev, e) {
 		return
 	}
+	if t.said && e.Model != "" && m.Phase == protocol.Close && len(e.Said) == 0 && len(m.Text) > 0 { // it came as a whole
+		e.say(t.unescaped(m.Text))
+		t.changed(e, ev.f.Seq)
+	}
 	e.endStream()
 	if t.rules.Counted && m.Phase == protocol.Close && m.Count != e.count && !ev.f.cut {
 		t.report(resultCount, ev.f, []int64{e.First}, "%d results for %d prompts of %s %s", m.Count, e.count, e.Kind, quote(e.ID))

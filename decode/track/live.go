@@ -212,7 +212,7 @@ func (f *Follower) answerLive(s *liveSession, it *decode.Item, fr session.Frame,
 		f.contexts.Ended(t.context, fr.Time)
 		fr.Broken = append(fr.Broken, t.tools.Judge(t.stopped, s.offered.fits)...)
 		if f.trackers.Joins {
-			fr.Links = t.tools.Links()
+			fr.Links = t.tools.Links(f.trackers.Whole)
 		}
 		s.open = slices.DeleteFunc(s.open, func(o *liveTurn) bool { return o == t })
 	}

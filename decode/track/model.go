@@ -133,7 +133,7 @@ func (c *modelCall) answer(f *Follower, e *exchange, it *decode.Item) bool {
 			fr.Broken = append(fr.Broken, c.tools.Judge(c.stopped, c.offered.fits)...)
 		}
 		if f.trackers.Joins {
-			fr.Links = c.tools.Links()
+			fr.Links = c.tools.Links(f.trackers.Whole)
 		}
 		c.tools, c.offered = carried.ModelTools{}, nil
 		c.settle(m.Phase)

@@ -35,6 +35,7 @@ type Trackers struct {
 	Asked  bool // keep the arguments of requests
 	Joins  bool // keep what messages have in common with other wires, and the names of connections
 	OfRun  bool // a session is that of a run, which sets Joins
+	Whole  bool // with Joins: keep the arguments of the tool calls that models make
 	// Apart says that sessions do not share connection numbers.
 	Apart   bool
 	Watcher session.Watcher // gets what they learn, if not nil

@@ -59,16 +59,21 @@ func (t *Tools) Named() (names []string) {
 	}
 }
 
-// Links returns the calls as links.
-func (t *Tools) Links() (links []protocol.Link) {
+// Links returns the calls as links, with their arguments if these are to be kept.
+func (t *Tools) Links(whole bool) (links []protocol.Link) {
 	for i := 0; ; i++ {
 		id, name, arguments, ok := t.answer.Begun(i)
 		if !ok {
 			return links
 		}
-		if name != "" {
-			links = append(links, protocol.Link{As: protocol.Calls, Text: id, Tool: name, Arguments: protocol.HashOfArguments(arguments)})
+		if name == "" {
+			continue
 		}
+		link := protocol.Link{As: protocol.Calls, Text: id, Tool: name, Arguments: protocol.HashOfArguments(arguments)}
+		if whole {
+			link.Written = bytes.Clone(arguments)
+		}
+		links = append(links, link)
 	}
 }
 
