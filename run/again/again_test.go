@@ -59,6 +59,8 @@ func TestQuestions(t *testing.T) {
 		{"a duration", "/v1/messages", messages("Wall time: 0.0000 seconds"), messages("Wall time: 0.0012 seconds"), "same"},
 		{"a process", "/v1/messages", messages("PGID: 20820"), messages("PGID: 21556"), "same"},
 		{"an id", "/v1/messages", messages("Chunk ID: 35a09f"), messages("Chunk ID: 4d8439"), "same"},
+		{"the id of an agent", "/v1/messages", messages("send to: 'a3d1711739b0da8b6'"), messages("send to: 'ac969939fdd87fd5d'"), "same"},
+		{"a commit", "/v1/messages", messages("93b3fed2000000000000000000000000000000aa"), messages("93b3fed2000000000000000000000000000000ab"), "differs"},
 		{"a UUID", "/v1/messages", messages("01a2258b-9873-7992-9e08-3bfaf2e10219"), messages("01a2258b-9afc-70e2-8d1e-ab7a3a5573f9"), "same"},
 		{"a port", "/v1/messages", messages("http://127.0.0.1:4000/"), messages("http://127.0.0.1:4111/"), "same"},
 		{"a number", "/v1/messages", messages("the sum is 42"), messages("the sum is 43"), "differs"},

@@ -347,7 +347,7 @@ var rules = []rule{
 	{regexp.MustCompile(`\b\d+(?:\.\d+)? ?(?:ns|µs|us|ms|s|secs?|seconds?|milliseconds?|minutes?)\b`), "‹duration›"},
 	{regexp.MustCompile(`(?i)\b((?:chunk|process|session|request|task|thread|agent) ?id|p{1,2}g?ids?)(["']?[:=]? *["']?)[\w-]*\d[\w-]*`), "$1$2‹id›"},
 	{regexp.MustCompile(`\b[a-z]{2,8}_[A-Za-z0-9]{12,}(?:_\d+)?\b`), "‹id›"},
-	{regexp.MustCompile(`\b[0-9a-f]{32}\b`), "‹id›"},
+	{regexp.MustCompile(`\b[0-9a-f]{16,39}\b`), "‹id›"},
 	{regexp.MustCompile(`\b(127\.0\.0\.1|localhost|\[::1\]):\d{2,5}\b`), "$1:‹port›"},
 	{regexp.MustCompile(`(?:/home|/Users)/[^/\s"'<>]+|/root\b|[A-Z]:\\Users\\[^\\\s"'<>]+`), "‹home›"},
 }

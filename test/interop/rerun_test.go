@@ -226,3 +226,46 @@ func TestReplayOfSockets(t *testing.T) {
 		t.Errorf("status %d:\n%s", status, text)
 	}
 }
+
+// Sub-agents ask at the same time, and each gets its own answers, at the recorded pace.
+func TestReplayOfSubAgents(t *testing.T) {
+	a := hookedAgents[0]
+	a.via = func(string) string {
+		return "http://" + serve(t, "--no-tap", "--config", configured(t, `
+providers:
+  main: {kind: mock, mock: {turns: [
+    {text: So., tool_calls: [
+      {name: Agent, arguments: {description: one, prompt: look around, subagent_type: general-purpose, model: sonnet}},
+      {name: Agent, arguments: {description: two, prompt: look elsewhere, subagent_type: general-purpose, model: haiku}}]},
+    {text: Finished.}, {text: Noted.}, {text: Noted.}, {text: Noted.}]}}
+  one: {kind: mock, mock: {turns: [{text: So., tool_calls: [{name: mcp__lab__look, arguments: {at: door}}]}, {text: All is seen.}]}}
+  two: {kind: mock, mock: {delay: 300ms, turns: [{text: So., tool_calls: [{name: mcp__lab__look, arguments: {at: window}}]}, {text: Nothing is there.}]}}
+models: {"claude-opus*": {provider: main}, "claude-sonnet*": {provider: one}, "claude-haiku*": {provider: two}}
+`))["openai"]
+	}
+	configure := a.configure
+	a.configure = func(t *testing.T, home, door string, server func(string) []string, web string) (env, command []string) {
+		env, command = configure(t, home, door, server, web)
+		for i, word := range command {
+			command[i] = strings.Replace(strings.Replace(word, "Bash,", "Bash,Agent,", 1), "mock-2", "claude-opus-5-5", 1)
+		}
+		return env, command
+	}
+	log := filepath.Join(t.TempDir(), "log")
+	cmd, records := a.hook(t, log)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	runs, err := filepath.Glob(filepath.Join(records, "*"))
+	check(t, err)
+	called := len(countedCalls(t, log))
+	for range 3 {
+		text, status := rerunOf(t, cmd, runs[0], isolates(t)...)
+		if status != 0 || strings.Contains(text, "not in the record") || strings.Contains(text, "never asked") {
+			t.Errorf("status %d:\n%s", status, text)
+		}
+	}
+	if got := len(countedCalls(t, log)); got != called || called != 2 {
+		t.Errorf("the server was called %d times, and then %d times", called, got)
+	}
+}
