@@ -280,7 +280,7 @@ func (p *page) size(r row) int {
 // fit shortens the longest values until a row takes no more than some bytes. If that is not enough, its
 // last members go.
 func (p *page) fit(r row, most int) row {
-	for over := p.size(r) - most; over > 0 && len(r) > 1; over = p.size(r) - most {
+	for over := p.size(r) - most; over > 0 && len(r) > 0; over = p.size(r) - most {
 		longest := 0
 		for i := range r {
 			if len(r[i].value) > len(r[longest].value) {
@@ -321,7 +321,7 @@ func (p *page) cut(r row) row {
 		return p.fit(r, p.room)
 	}
 	text := r[at].unquoted()
-	r = slices.Delete(r, at, at+1)
+	r = p.fit(slices.Delete(r, at, at+1), p.room/2)
 	from := len(cutText(text, p.skip))
 	with := func(n int) row {
 		return append(slices.Clone(r), member{"payload_bytes", number(len(text))}, member{"payload_from", number(from)}, member{"payload", quote(cutText(text[from:], n))})
