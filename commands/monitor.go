@@ -1,10 +1,13 @@
 package commands
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"io"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/urfave/cli/v2"
 
@@ -89,11 +92,39 @@ func runMonitor(inv *invocation, c *cli.Context) error {
 	} else if !follow && !source.IsTap(name) && !source.MayStillRun(name, inv.Stdin) {
 		screen.Sort = store.ByArrival
 	}
+	ctx, stop := context.WithCancel(c.Context)
+	var sent sync.WaitGroup
+	defer sent.Wait()
+	defer stop()
+	screen.Server = notes.Kept.Server
+	screen.Repeat = func(args []string) (string, error) {
+		sent.Add(1)
+		defer sent.Done()
+		return inv.sendAside(ctx, args)
+	}
 	v := &store.Viewing{Name: name, With: with, Opener: inv.opener(), Store: s, Config: cfg, Follow: follow}
 	if err := tui.Watch(c.Context, v, screen); err != nil {
 		return unopened(v.Name, err)
 	}
 	return notes.Keep(s.Notes())
+}
+
+// sendAside runs wirectl send and returns its answer, or what it says is wrong.
+func (inv *invocation) sendAside(ctx context.Context, args []string) (string, error) {
+	var out, said bytes.Buffer
+	env := inv.Env
+	env.Stdin, env.Stdout, env.Stderr, env.Terminable = strings.NewReader(""), &out, &said, func() {}
+	aside := newInvocation(env)
+	app := newAppOf(aside, []maker{{args[0], sendCommand}})
+	args, err := aside.Arrange(app, append([]string{"wirectl", args[0], "--timeout", "30s"}, args[1:]...))
+	if err == nil {
+		err = app.RunContext(ctx, args)
+	}
+	report(&said, err)
+	if err != nil {
+		return "", errors.New(strings.TrimPrefix(strings.TrimSpace(said.String()), "wirectl: "))
+	}
+	return strings.TrimSpace(out.String()), nil
 }
 
 // draws reports whether standard output is a terminal that can be drawn on.
@@ -149,7 +180,7 @@ func newScreen(inv *invocation, c *cli.Context) (tui.Config, error) {
 	colorful, err := inv.colorful(c.String("color"), inv.Stdout)
 	screen := tui.Config{
 		Theme: theme, Color: colorful, Ask: ask && colorful, Filter: c.String("where"), Welcome: store.FirstVisit(inv.Getenv),
-		Output: inv.Stdout, Clipboard: inv.Stdout, Write: func(name string, r *store.Records) error { return convert.Save(name, r) },
+		Output: inv.Stdout, Clipboard: inv.Stdout, Speaks: sendProtocols, Write: func(name string, r *store.Records) error { return convert.Save(name, r) },
 	}
 	if inv.IsTerminal(inv.Stdin) {
 		screen.Input = inv.Stdin

@@ -212,6 +212,7 @@ func (s *Store) All(yield func(f *Frame, payload, form []byte) bool) {
 type Notes struct {
 	Filter    string           `json:"filter,omitempty"`
 	Sort      string           `json:"sort,omitempty"`      // the order of calls, if the user has chosen one
+	Server    string           `json:"server,omitempty"`    // that a request was sent to last
 	Bookmarks []int64          `json:"bookmarks,omitempty"` // numbers of frames
 	Exchanges map[int64]string `json:"notes,omitempty"`     // by the number of the first frame
 }
@@ -229,7 +230,7 @@ func ParseNotes(text []byte) (n Notes, err error) {
 
 // Empty reports whether there is nothing to keep.
 func (n *Notes) Empty() bool {
-	return n.Filter == "" && n.Sort == "" && len(n.Bookmarks) == 0 && len(n.Exchanges) == 0
+	return n.Filter == "" && n.Sort == "" && n.Server == "" && len(n.Bookmarks) == 0 && len(n.Exchanges) == 0
 }
 
 // Bookmark turns the bookmark of a frame on or off.
@@ -268,7 +269,7 @@ func (s *Store) Restore(n Notes) {
 		s.bookmarks[seq] = true
 	}
 	maps.Copy(s.notes, n.Exchanges)
-	s.chosen = n.Sort
+	s.chosen, s.server = n.Sort, n.Server
 }
 
 // KeepSort notes the order of calls that the user has chosen.
@@ -278,11 +279,18 @@ func (s *Store) KeepSort(order Sort) {
 	s.chosen = order.String()
 }
 
+// KeepServer notes the server that a request was sent to.
+func (s *Store) KeepServer(server string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.server = server
+}
+
 // Notes returns the notes to keep.
 func (s *Store) Notes() Notes {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := Notes{Sort: s.chosen, Bookmarks: slices.Sorted(maps.Keys(s.bookmarks))}
+	n := Notes{Sort: s.chosen, Server: s.server, Bookmarks: slices.Sorted(maps.Keys(s.bookmarks))}
 	if s.filter != nil {
 		n.Filter = s.filter.text
 	}

@@ -85,6 +85,7 @@ type row struct {
 	guessed                             bool  // it might belong to another operation as well
 	edge                                uint8 // to its parent on another wire
 	assumed                             bool  // its outcome is a guess
+	accepted                            bool  // it was answered, and its operation goes on
 }
 
 // rows are the rows of all exchanges, by mark. The first mark is 1.
@@ -428,7 +429,8 @@ type Exchange struct {
 	Out, In                             int64
 	Parts, After                        int64
 	Outcome                             session.Outcome
-	Cancelled                           bool // a cancel was asked
+	Cancelled                           bool   // a cancel was asked
+	Refusal                             string // why no cancel of it can be sent; "" if one can
 	Class                               session.Class
 	Findings                            int
 	Note                                string
@@ -507,7 +509,7 @@ func (s *Store) exchange(r *row) Exchange {
 		}
 	}
 	x.Joined, x.Guessed, x.Usage = int64(r.joined), r.guessed, s.rows.usage[r.mark]
-	x.Assumed = r.assumed
+	x.Assumed, x.Refusal = r.assumed, s.refusal(r)
 	if m := s.rows.models[r.mark]; m != nil {
 		x.Model = m.Model
 		x.Model.Said = strings.ToValidUTF8(string(m.said[max(0, len(m.said)-maxTail):]), "")

@@ -84,6 +84,7 @@ type Store struct {
 	hits        hits
 	bookmarks   map[int64]bool   // frames
 	chosen      string           // the order of calls, if the user has chosen one
+	server      string           // that a request was sent to last
 	notes       map[int64]string // by the first frame of the exchange
 	sorted      sorted
 	figures     figures
@@ -263,7 +264,7 @@ func (w watcher) Changed(e *session.Exchange, seq int64) {
 		s.openRow(r, e)
 	}
 	s.rows.touch(r)
-	r.assumed = e.Assumed
+	r.assumed, r.accepted = e.Assumed, !e.Accepted.IsZero()
 	if e.Of != 0 && r.of == 0 {
 		if op := s.rows.of(e.Operation().Mark); op != nil && op != r {
 			s.rows.join(op, r)

@@ -6,6 +6,8 @@ import (
 	"bufio"
 	"errors"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -166,4 +168,22 @@ func TestMonitorTellsOfFilter(t *testing.T) {
 	})
 	monitored(t, []string{capture}, nil, func(m *monitor) { m.sees("filter of the last visit (x clears it) ") })
 	monitored(t, []string{"--where", "kind==other", capture}, nil, func(m *monitor) { m.sees("filter kind==other") })
+}
+
+// A request of a record is sent again to a server that the user names, and its answer is shown, or
+// what is wrong.
+func TestMonitorSendsAgain(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc((&mcpServer{}).serve))
+	defer server.Close()
+	monitored(t, []string{"fixture:mcp-cancel"}, nil, func(m *monitor) {
+		m.sees("initialize")
+		_, _ = io.WriteString(m.terminal, "f")
+		m.sees("filter ")
+		_, _ = io.WriteString(m.terminal, "name==echo\rR")
+		m.sees("send tools/call to ")
+		_, _ = io.WriteString(m.terminal, "no-such-program\r")
+		m.sees("no-such-program: command not found")
+		_, _ = io.WriteString(m.terminal, "R\x15"+server.URL+"\r")
+		m.sees("tools/call answers: ")
+	})
 }

@@ -1,6 +1,8 @@
 package tui
 
 import (
+	"cmp"
+	"strings"
 	"sync"
 
 	"github.com/charmbracelet/bubbles/key"
@@ -88,7 +90,7 @@ func (m *Model) bookmark(seq int64) tea.Cmd {
 func (m *Model) exchangeKey(k tea.KeyMsg, x *store.Exchange) tea.Cmd {
 	keys := &m.keys
 	if x == nil {
-		if key.Matches(k, keys.Note, keys.Bookmark, keys.Write, keys.Diff, keys.Cancel, keys.Resend) {
+		if key.Matches(k, keys.Note, keys.Bookmark, keys.Write, keys.Diff, keys.Cancel, keys.Resend, keys.Copy) {
 			m.notice = "select an exchange first"
 		}
 		return nil
@@ -108,12 +110,75 @@ func (m *Model) exchangeKey(k tea.KeyMsg, x *store.Exchange) tea.Cmd {
 			return m.openFrame(x.First)
 		}
 		return m.openBeside(x.First, x.Last)
+	case key.Matches(k, keys.Copy):
+		return m.withRequest(x, m.copyRequest)
+	case key.Matches(k, keys.Resend) && m.config.Repeat != nil && (m.config.Wire == nil || m.config.Wire.Refuses() != ""):
+		return m.withRequest(x, m.askForServer)
+	case key.Matches(k, keys.Cancel) && x.Refusal != "" && m.changeable():
+		m.notice, m.wrong = "no cancel: "+x.Refusal, true
 	case key.Matches(k, keys.Cancel):
 		return m.act("cancel "+x.Kind+" "+idOf(x.ID), func(w Wire) error { return w.Cancel(x.Conn, x.ID) })
 	case key.Matches(k, keys.Resend):
 		return m.act("send "+x.Kind+" "+idOf(x.ID)+" again", func(w Wire) error { return w.Resend(x.First) })
 	}
 	return nil
+}
+
+// requestMsg is a request that was read, and what to do with it.
+type requestMsg struct {
+	*store.Request
+	err  error
+	then func(*store.Request) tea.Cmd
+}
+
+// requested goes on with a request.
+func (m *Model) requested(msg requestMsg) tea.Cmd {
+	if m.reading = false; msg.err != nil {
+		return m.refuse(msg.err.Error())
+	}
+	return msg.then(msg.Request)
+}
+
+// withRequest reads the request of an exchange.
+func (m *Model) withRequest(x *store.Exchange, then func(*store.Request) tea.Cmd) tea.Cmd {
+	s, first := m.store, x.First
+	m.reading = true
+	return func() tea.Msg {
+		r, err := s.Request(first)
+		return requestMsg{r, err, then}
+	}
+}
+
+// copyRequest copies a request as a command.
+func (m *Model) copyRequest(r *store.Request) tea.Cmd {
+	command := r.Command(m.config.Speaks)
+	if command == "" {
+		return m.refuse("no command sends " + r.Protocol + " " + r.Method + ": open it (enter) and copy its payload")
+	}
+	return m.copy([]byte(command), "copied "+command)
+}
+
+// askForServer asks which server a request of a record is for, and sends it there.
+func (m *Model) askForServer(r *store.Request) tea.Cmd {
+	if !r.Sendable(m.config.Speaks) {
+		return m.refuse("wirectl send does not speak " + r.Protocol + ": y copies the call as a command if there is one")
+	}
+	cmd := m.askFor("send "+r.Method+" to ", cmp.Or(m.server, m.config.Server, r.Server), func(server string) tea.Cmd {
+		if server = strings.TrimSpace(server); server == "" {
+			return nil
+		}
+		m.server, m.notice = server, "waiting for the answer of "+server
+		s, repeat := m.store, m.config.Repeat
+		return tea.Batch(m.change(func() { s.KeepServer(server) }), func() tea.Msg {
+			answer, err := repeat(r.Args(server))
+			if err != nil {
+				return saidMsg{text: err.Error(), wrong: true}
+			}
+			return saidMsg{text: r.Method + " answers: " + answer}
+		})
+	})
+	m.prompt.hint = "http://…, or the command of a server"
+	return cmd
 }
 
 // holdKey handles a key for frames that are held, and reports whether it was one.

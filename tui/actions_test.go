@@ -14,6 +14,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/store"
 	"github.com/wirectl/wirectl/tui"
 )
@@ -40,7 +41,7 @@ func (w *wired) Edit(held int64, payload []byte) error { return w.note("edit %d 
 
 // An action on a wire needs two confirmations.
 func TestActions(t *testing.T) {
-	s := kept(t, "mcp-cancel")
+	s := inFlight(t, "mcp", `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"t"}}`)
 	w := &wired{}
 	sc := newScreen(t, s, tui.Config{Name: "live", Wire: w}, 120, 40)
 	sc.press("X", "n")
@@ -65,7 +66,7 @@ func TestActions(t *testing.T) {
 	sc.shows("drop frame 9")
 	sc.press("y", "y")
 	sc.shows("it has gone")
-	want := `cancel 1 0; resend 17; hold kind==ping; edit 7 {"a":1,"b":2}; release 8`
+	want := `cancel 1 7; resend 1; hold kind==ping; edit 7 {"a":1,"b":2}; release 8`
 	if got := strings.Join(w.done, "; "); got != want {
 		t.Errorf("what was done: %s\nwant: %s", got, want)
 	}
@@ -371,16 +372,84 @@ func TestPick(t *testing.T) {
 	}
 }
 
-// A cancel is offered only if the wire accepts one.
+// inFlight returns a store with requests that nobody has answered yet.
+func inFlight(t *testing.T, protocol string, requests ...string) *store.Store {
+	t.Helper()
+	s := store.New(store.Options{})
+	t.Cleanup(func() { s.Close() })
+	s.Begin(decode.Input{Capture: &recorded{}})
+	list := &recorded{session: capture.Session{Framing: "line", Protocol: protocol}}
+	for i, text := range requests {
+		list.add(i+1, text)
+	}
+	check(t, s.Read(t.Context(), decode.Input{Capture: list}, decode.Config{Workers: 1}))
+	return s
+}
+
+// A cancel is offered only if the wire accepts one and the protocol has one for the call.
 func TestCancelIsOffered(t *testing.T) {
-	s := kept(t, "mcp-cancel")
+	call, ended := inFlight(t, "mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t"}}`), kept(t, "mcp-cancel")
 	for _, tt := range []struct {
-		wire tui.Wire
-		want bool
-	}{{nil, false}, {&wired{refuses: "read-only"}, false}, {&wired{}, true}} {
-		sc := newScreen(t, s, tui.Config{Name: "live", Wire: tt.wire}, 200, 40)
-		if got := strings.Contains(sc.text(), "X send a cancel"); got != tt.want {
-			t.Errorf("%v: a cancel is offered: %v, want %v", tt.wire, got, tt.want)
+		store   *store.Store
+		wire    tui.Wire
+		refusal string
+	}{
+		{call, nil, "read-only"},
+		{call, &wired{refuses: "read-only"}, "read-only"},
+		{call, &wired{}, ""},
+		{ended, &wired{}, "no cancel: it has ended"},
+		{inFlight(t, "mcp", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`), &wired{}, "no cancel: mcp forbids to cancel initialize"},
+		{inFlight(t, "jsonrpc", `{"jsonrpc":"2.0","id":1,"method":"add","params":[1]}`), &wired{}, "no cancel: jsonrpc has no message that cancels a request"},
+	} {
+		sc := newScreen(t, tt.store, tui.Config{Name: "live", Wire: tt.wire}, 200, 40)
+		if got := strings.Contains(sc.text(), "X send a cancel"); got != (tt.refusal == "") {
+			t.Errorf("%v: a cancel is offered: %v, want %v", tt.wire, got, tt.refusal == "")
+		}
+		sc.press("X")
+		if tt.refusal == "" {
+			sc.shows("this changes live traffic")
+		} else {
+			sc.shows(tt.refusal)
 		}
 	}
+}
+
+// A call is copied as a command that sends it, without secrets, and R sends it to a server that
+// the user names, which is remembered.
+func TestCallIsSentAgain(t *testing.T) {
+	const key = "sk-proj-0123456789abcdef0123"
+	var out strings.Builder
+	var ran [][]string
+	speaks := tui.Config{Name: "s", Clipboard: &out, Speaks: []string{"mcp"}, Repeat: func(args []string) (string, error) {
+		if ran = append(ran, args); len(ran) == 2 {
+			return "", errors.New("nobody listens there")
+		}
+		return `{"content":[]}`, nil
+	}}
+	s := said(t, "mcp", `> {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"it's","arguments":{"api_key":"`+key+`"}}}`+"\n"+`< {"jsonrpc":"2.0","id":1,"result":{}}`)
+	sc := newScreen(t, s, speaks, 120, 36)
+	sc.press("y", "R", "node server.js", "enter")
+	sc.shows(`tools/call answers: {"content":[]}`)
+	sc.press("R")
+	sc.shows("send tools/call to node server.js")
+	sc.press("enter")
+	sc.shows("nobody listens there")
+	sc.press("enter", "R", "enter") // in the detail, too
+	params := `{"name":"it's","arguments":{"api_key":"[redacted]"}}`
+	if want := []string{"send", "mcp", "tools/call", params, "--", "node", "server.js"}; len(ran) != 3 || !slices.Equal(ran[2], want) {
+		t.Errorf("ran %q, want %q", ran, want)
+	}
+	if got, want := pasted(out.String()), `wirectl send mcp tools/call '{"name":"it'\''s","arguments":{"api_key":"[redacted]"}}' ENDPOINT`; len(got) != 1 || got[0] != want {
+		t.Errorf("copied %q, want %q", got, want)
+	}
+	if n := s.Notes(); n.Server != "node server.js" {
+		t.Errorf("the notes keep %q", n.Server)
+	}
+	out.Reset()
+	sc = newScreen(t, kept(t, "api-anthropic-made"), speaks, 120, 36)
+	sc.press("y", "R")
+	if got := pasted(out.String()); len(got) != 1 || !strings.HasPrefix(got[0], "curl -X POST http") || strings.Contains(got[0], "sk-mock") || !strings.Contains(got[0], "authorization: [redacted]") {
+		t.Errorf("copied %q", got)
+	}
+	sc.shows("wirectl send does not speak")
 }

@@ -163,15 +163,15 @@ func (f *feed) more() {
 // shows them already or not.
 func TestBurstWhileFramesArrive(t *testing.T) {
 	for _, tt := range []struct{ selects, acts, done, shows string }{
-		{"j j", "X y y", `cancel 1 "call-58"`, ""},
+		{"j j", "R y y", `resend 58`, ""},
 		{"j j k", "R y y", "resend 59", ""},
 		{"j k", "X y y", `cancel 1 "call-60"`, ""}, // the first row is not followed if it was chosen
 		{"G k", "X y y", `cancel 1 "call-2"`, ""},
 		{"pgdown", "X y y", `cancel 1 "call-48"`, ""},
-		{"b j j j", "X y y", `cancel 1 "call-58"`, ""},
+		{"b j j j", "R y y", `resend 58`, ""},
 		{"s s s s s j j", "X y y", `cancel 1 "call-3"`, ""},
 		{"j j", "a text enter", "notes map[58:text]", ""},
-		{"j j enter", "X y y", `cancel 1 "call-58"`, "#58 → tools/call"},
+		{"j j enter", "R y y", `resend 58`, "#58 → tools/call"},
 		{"2 g j j", "m", "bookmarks [3]", ""},
 		{"2 G k", "m", "bookmarks [59]", ""},
 		{"2 g k j", "w file enter", "write 1 to file", ""},

@@ -354,10 +354,20 @@ func (m *Model) copyPayload() tea.Cmd {
 	if f == nil {
 		return nil
 	}
+	return m.copyFrame(f)
+}
+
+// copyFrame copies the payload of a frame.
+func (m *Model) copyFrame(f *store.Detail) tea.Cmd {
 	text := f.JSON
 	if text == nil {
 		text = f.Payload
 	}
+	return m.copy(text, "copied "+size(int64(len(text)))+" bytes")
+}
+
+// copy hands a text to the terminal's clipboard.
+func (m *Model) copy(text []byte, done string) tea.Cmd {
 	out := m.config.Clipboard
 	if out == nil {
 		return nil
@@ -366,6 +376,6 @@ func (m *Model) copyPayload() tea.Cmd {
 		if _, err := io.WriteString(out, "\x1b]52;c;"+base64.StdEncoding.EncodeToString(text)+"\a"); err != nil {
 			return saidMsg{text: err.Error(), wrong: true}
 		}
-		return saidMsg{text: "copied " + size(int64(len(text))) + " bytes, if the terminal allows it"}
+		return saidMsg{text: done + ", if the terminal allows it"}
 	}
 }

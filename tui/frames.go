@@ -71,6 +71,9 @@ func (m *Model) framesKey(k tea.KeyMsg) tea.Cmd {
 	case f == nil:
 	case key.Matches(k, keys.Open):
 		return m.openFrame(f.Seq)
+	case key.Matches(k, keys.Copy):
+		s := m.store
+		return func() tea.Msg { return frameMsg{s.Detail(f.Seq)} }
 	case key.Matches(k, keys.Bookmark):
 		return m.bookmark(f.Seq)
 	case key.Matches(k, keys.Write):

@@ -20,6 +20,7 @@ type inputState struct {
 	due     int       // number of the page with the selected row: an action waits for it
 	listDue int       // number of the page with the list: a movement waits for it
 	seeking bool      // a search is under way, which moves the selection
+	reading bool      // a request is read, of which the next keys are
 	finds   int       // number of searches so far
 	acting  int       // commands to the wire under way, which change the held frames
 	await   time.Time // until then, keys wait for all frames that match a new filter
@@ -80,7 +81,7 @@ func (m *Model) waits(msg tea.Msg) bool {
 	if m.pending != nil || m.prompt != nil || m.help || isKey && key.Matches(k, m.keys.Quit, m.keys.Back) {
 		return false
 	}
-	if m.seeking || m.filtering() || m.acting > 0 && isKey && key.Matches(k, m.keys.Release, m.keys.Edit, m.keys.Drop) {
+	if m.seeking || m.reading || m.filtering() || m.acting > 0 && isKey && key.Matches(k, m.keys.Release, m.keys.Edit, m.keys.Drop) {
 		return true
 	}
 	if m.detail != nil && m.detail.of != m.detail.wants() && !(isKey && m.leaves(k)) {

@@ -57,6 +57,7 @@ type Model struct {
 	filter        string
 	names         namesMsg // of tools and models, for the filter's completions
 	search        string
+	server        string // that a request of a record was sent to last
 	frozen        bool
 	mouseOff      bool  // the terminal selects text with it
 	limit         int64 // of the list of frames while it is frozen
@@ -112,6 +113,8 @@ type (
 		wrong bool
 		wire  bool // the command was for the wire
 	}
+	// frameMsg is a frame to copy.
+	frameMsg struct{ *store.Detail }
 	// namesMsg are names of tools and models.
 	namesMsg []string
 	// foundMsg is the result of the search of that number, which may have gone around the end
@@ -166,6 +169,12 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m, cmd
 	case foundMsg:
 		return m, m.found(msg)
+	case frameMsg:
+		if msg.Detail != nil {
+			return m, m.copyFrame(msg.Detail)
+		}
+	case requestMsg:
+		return m, tea.Batch(m.requested(msg), m.takeInput())
 	case namesMsg:
 		m.names = msg
 	case background:

@@ -436,7 +436,7 @@ func (m *Model) hints(l *line) {
 		list = []key.Binding{k.Back, k.Help, k.Pane, k.Fold, k.Search, k.JQ, k.Copy, k.Write}
 	case m.view == viewIDs:
 		list = append(list, k.Sort, k.Group, k.Live, k.Wider)
-		if m.page.changeable {
+		if x := m.ids.selected(m.page.ids); m.page.changeable && x != nil && x.Refusal == "" {
 			list = append(list, k.Cancel)
 		}
 	case m.view == viewFrames:

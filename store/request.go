@@ -1,0 +1,167 @@
+package store
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"net"
+	"slices"
+	"strings"
+
+	"github.com/wirectl/wirectl/capture"
+	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/jsonscan"
+	"github.com/wirectl/wirectl/protocol"
+	"github.com/wirectl/wirectl/protocol/all"
+	"github.com/wirectl/wirectl/session"
+)
+
+// A Request is a recorded request as it can be sent again. Known secrets are masked.
+type Request struct {
+	Protocol, Method string
+	Params           string // JSON; "" if there are none
+	Server           string // the address or the command of the server; "" if unknown
+	head             []string
+	url, verb, body  string // over HTTP
+}
+
+// maxRequest bounds the requests that are written as a command.
+const maxRequest = 1 << 20
+
+// Request returns the request of that frame.
+func (s *Store) Request(seq int64) (*Request, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.frames.at(seq)
+	if e == nil {
+		return nil, errors.New("the request is no longer kept")
+	}
+	if err := s.load(seq, e); err != nil {
+		return nil, err
+	}
+	it, mask := s.item, s.trackers.Hide
+	if len(it.Payload) > maxRequest {
+		return nil, errors.New("the request is too large for a command: w writes it to a file")
+	}
+	r := &Request{Protocol: it.Protocol.Name(), Method: string(it.Message.Kind), Server: s.session.Unit}
+	if p := s.peers[int(e.conn)]; p != nil && p.Name != "" {
+		r.Server = p.Name
+	}
+	if _, rest, ok := strings.Cut(r.Server, ": "); ok && s.trackers.Joins { // after the name of its wire
+		r.Server = rest
+	}
+	r.Server = mask(capture.MaskCommand(r.Server))
+	for _, name := range []string{"params", "arguments"} {
+		if form, _, _ := it.JSON(); r.Params == "" && form != nil {
+			if raw, ok := jsonscan.Get(form, name); ok {
+				r.Params = mask(compact(raw))
+			}
+		}
+	}
+	if m := it.Frame.Meta; m != nil && m.Head != nil && m.Signal != frame.Response {
+		r.ofHead(m.Head, mask)
+		r.body = mask(string(it.Payload))
+	}
+	return r, nil
+}
+
+func compact(raw []byte) string {
+	var b bytes.Buffer
+	if json.Compact(&b, raw) != nil {
+		return string(raw)
+	}
+	return b.String()
+}
+
+// hops are fields of a head that a client writes anew.
+var hops = []string{"host", "content-length", "connection", "transfer-encoding", "accept-encoding", "user-agent", "keep-alive", "te", "expect"}
+
+func (r *Request) ofHead(h *frame.Head, mask func(string) string) {
+	verb, rest, _ := strings.Cut(h.Start, " ")
+	path, _, _ := strings.Cut(rest, " ")
+	host := cmp.Or(h.Get("Host"), h.Get(":authority"))
+	if host == "" || path == "" {
+		return
+	}
+	scheme := "https://"
+	if name, _, err := net.SplitHostPort(host); err == nil || net.ParseIP(name) != nil {
+		scheme = "http://"
+	}
+	r.verb, r.url = verb, mask(scheme+host+path)
+	for _, f := range h.Fields {
+		if name := strings.ToLower(f.Name); !slices.Contains(hops, name) && !strings.HasPrefix(name, ":") {
+			r.head = append(r.head, mask(f.Name+": "+f.Value))
+		}
+	}
+}
+
+// Sendable reports whether wirectl send can send the request, which speaks these protocols.
+func (r *Request) Sendable(speaks []string) bool {
+	return slices.Contains(speaks, r.Protocol) && r.Method != "" && !strings.ContainsAny(r.Method, " \n")
+}
+
+// Args returns the arguments of wirectl that send the request to a server: an address, or a
+// command line.
+func (r *Request) Args(server string) []string {
+	args := []string{"send", r.Protocol, r.Method}
+	if r.Params != "" {
+		args = append(args, r.Params)
+	}
+	if strings.Contains(server, "://") || server == "ENDPOINT" {
+		return append(args, server)
+	}
+	return append(append(args, "--"), strings.Fields(server)...)
+}
+
+// Command returns a command for a shell that sends the request: wirectl send if that speaks its
+// protocol, or else curl; "" if neither can.
+func (r *Request) Command(speaks []string) string {
+	var words []string
+	switch {
+	case r.Sendable(speaks):
+		server := r.Server
+		if r.url != "" {
+			server = r.url
+		}
+		words = append([]string{"wirectl"}, r.Args(cmp.Or(server, "ENDPOINT"))...)
+	case r.url != "":
+		words = []string{"curl", "-X", r.verb, r.url}
+		for _, f := range r.head {
+			words = append(words, "-H", f)
+		}
+		if r.body != "" {
+			words = append(words, "--data-binary", r.body)
+		}
+	}
+	for i, w := range words {
+		if w == "" || strings.Trim(w, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./_-") != "" {
+			words[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// refusal says why no cancel of an exchange can be sent; "" if one can.
+func (s *Store) refusal(r *row) string {
+	if r.outcome != uint8(session.Open) {
+		return "it has ended: only calls in flight are cancelled"
+	}
+	e := s.frames.at(r.first)
+	spec := all.Of(s.spoken[r.spoken])
+	switch kind := s.kinds.list[r.kind]; {
+	case e == nil || e.size > maxAsking || s.load(r.first, e) != nil:
+		return ""
+	case slices.Contains(spec.Rules.Uncancellable, kind):
+		return spec.Name() + " forbids to cancel " + kind
+	case spec.AppendTask != nil && r.accepted:
+		return "it goes on as a task, which only its sender can cancel"
+	}
+	if _, err := spec.AppendCancel(nil, &protocol.Target{Opened: &s.item.Message, Payload: s.item.Payload}, 1); err != nil {
+		if spec.API != nil {
+			return err.Error() + ": the client closes the connection instead"
+		}
+		return err.Error()
+	}
+	return ""
+}
