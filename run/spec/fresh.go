@@ -2,6 +2,7 @@ package spec
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,26 +36,26 @@ func start(ctx context.Context, s *Spec, getenv func(string) string, environ []s
 	if err != nil {
 		return nil, err
 	}
-	args := []string{"wirectl", "run", "--"}
+	if _, err := os.Stat(s.Folder); err != nil {
+		return nil, err
+	}
+	args := slices.Concat([]string{"wirectl", "run"}, s.Flags)
 	if s.Replay != "" {
-		args = []string{"wirectl", "replay", s.Replay, "--"}
+		args = slices.Concat([]string{"wirectl", "replay"}, s.Flags, []string{s.Replay})
 	}
 	timed, stop := context.WithTimeoutCause(ctx, s.Timeout, errTimeout)
 	defer stop()
 	var out, messages tail
 	cmd := exec.CommandContext(timed, program)
-	cmd.Args = append(args, s.Command...)
+	cmd.Args = slices.Concat(args, []string{"--"}, s.Command)
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = s.Folder, agent.Original(environ), &out, &messages, parting
-	cmd.Cancel = func() error {
-		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil { // as on Windows
-			return cmd.Process.Kill()
-		}
-		return nil
-	}
-	err = cmd.Run()
-	if cmd.Process == nil {
+	cmd.Cancel = func() error { return endGroup(cmd, syscall.SIGTERM) }
+	apart(cmd)
+	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
+	_ = cmd.Wait()                     // the record has its status
+	_ = endGroup(cmd, syscall.SIGKILL) // nothing outlives a test
 	run, found := recorded(getenv, cmd.Process.Pid)
 	said := messages.last("wirectl")
 	switch {
@@ -67,10 +68,7 @@ func start(ctx context.Context, s *Spec, getenv func(string) string, environ []s
 	case !found:
 		return nil, errors.New(said)
 	}
-	ended := &Ended{Run: run, tail: out.last("")}
-	if ended.tail == "" {
-		ended.tail = messages.last("")
-	}
+	ended := &Ended{Run: run, tail: cmp.Or(out.last(""), messages.last("!wirectl"))}
 	if s.Replay != "" && cmd.ProcessState.ExitCode() != run.Status {
 		ended.Left = said
 	}
@@ -105,14 +103,15 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// last returns the last line that begins with a prefix, without secrets.
+// last returns the last line that begins with a prefix, or does not if that begins with an exclamation mark, without secrets.
 func (t *tail) last(prefix string) (last string) {
+	prefix, not := strings.CutPrefix(prefix, "!")
 	for line := range bytes.Lines(t.text) {
-		if line = bytes.TrimSpace(line); len(line) > 0 && bytes.HasPrefix(line, []byte(prefix)) {
+		if line = bytes.TrimSpace(line); len(line) > 0 && bytes.HasPrefix(line, []byte(prefix)) != not {
 			last = string(line)
 		}
 	}
-	if prefix != "" {
+	if prefix != "" && !not {
 		_, last, _ = strings.Cut(last, ": ")
 	}
 	return render.Safe(render.Shorten(capture.Secrets().Text()(last), 4*maxShown))

@@ -2,6 +2,7 @@ package spec
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -169,9 +170,9 @@ func fit(ctx context.Context, t *Trace, name string, judge func(context.Context,
 	}
 	for _, tool := range list {
 		why := "expected certain arguments; those of this call were not recorded, or are too long"
-		if tool.arguments != nil {
-			if why = judge(ctx, tool.arguments); why != "" {
-				why += " in " + t.brief(string(tool.arguments))
+		if arguments := cmp.Or(string(tool.got), string(tool.arguments)); arguments != "" {
+			if why = judge(ctx, []byte(arguments)); why != "" {
+				why += " in " + t.brief(arguments)
 			}
 		}
 		if why != "" {
@@ -193,6 +194,8 @@ func holds(ctx context.Context, filter *query.JQ, text string, arguments []byte)
 	defer stop()
 	results, err := filter.Append(ctx, nil, arguments)
 	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Sprintf("expected %s to be true; it has no result within %v", text, patience)
 	case err != nil && !errors.Is(err, query.ErrHalt):
 		return fmt.Sprintf("expected %s to be true; %v", text, err)
 	case len(results) == 0:

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -36,6 +37,7 @@ type Spec struct {
 	Session string   // that is judged; "" if Command makes one
 	Command []string // of an agent
 	Replay  string   // the run that the command plays again; "" for none
+	Flags   []string // of wirectl run or replay
 	Folder  string   // where the command runs
 	Timeout time.Duration
 
@@ -64,6 +66,9 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Column, e.Msg)
 }
 
+// maxResults bounds the results of a filter that are judged.
+const maxResults = 100
+
 // usualTimeout is how long a command may run.
 const usualTimeout = 10 * time.Minute
 
@@ -80,6 +85,9 @@ func Read(file string) (*Spec, error) {
 func Parse(file string, data []byte) (*Spec, error) {
 	s := &Spec{File: file, Timeout: usualTimeout, Folder: filepath.Dir(file)}
 	data = bytes.TrimPrefix(data, []byte("\uFEFF")) // which some editors write
+	if bytes.IndexByte(data, 0) >= 0 || !utf8.Valid(data) {
+		return nil, &Error{File: file, Msg: "is no YAML" + recordHint(file)}
+	}
 	err := yamlfile.Check(data)
 	var doc *ast.File
 	if err == nil {
@@ -113,11 +121,17 @@ func Parse(file string, data []byte) (*Spec, error) {
 	case len(s.checks) == 0:
 		return nil, &Error{File: file, Msg: "expects nothing: add one of " + strings.Join(expectations, ", ")}
 	}
+	if s.Session != "" && (s.Flags != nil || s.Replay != "") {
+		return nil, &Error{File: file, Msg: "flags and replay are for a command: a session is judged as it is"}
+	}
 	if s.Session != "" {
 		s.Session = s.path(s.Session)
 	}
 	if s.Replay != "" {
 		s.Replay = s.path(s.Replay)
+		if whole, err := filepath.Abs(s.Replay); err == nil && !source.IsRun(s.Replay) { // the command runs elsewhere
+			s.Replay = whole
+		}
 	}
 	if s.Replay != "" {
 		s.expect(nil, "replay", func(t *Trace) []string {
@@ -183,7 +197,7 @@ func (s *Spec) mapping(of string, node ast.Node, keys []key) error {
 		names = append(names, k.name)
 	}
 	if pairs == nil {
-		return s.fault(node.GetToken(), "%s: want %s", of, oneOf(names, ": …"))
+		return s.fault(node.GetToken(), "%s: want keys below it, of %s", of, strings.Join(names, ", "))
 	}
 	for _, pair := range pairs {
 		at := pair.Key.GetToken()
@@ -220,8 +234,6 @@ var elsewhere = map[string]string{
 	"input": "tokens are counted together: {at_most: 5000}", "output": "tokens are counted together: {at_most: 5000}",
 }
 
-func oneOf(names []string, after string) string { return strings.Join(names, after+", ") + after }
-
 // expectations are the keys that expect something.
 var expectations = []string{"tools", "arguments", "after_cancel", "outcome", "status", "findings", "tokens", "cost", "time", "trajectory"}
 
@@ -238,6 +250,13 @@ func (s *Spec) read(body ast.Node) error {
 			return err
 		}},
 		{"replay", func(k *token.Token, v ast.Node) error { return s.source(k, v, &s.Replay) }},
+		{"flags", func(k *token.Token, v ast.Node) (err error) {
+			s.Flags, err = s.words(k, v)
+			if err == nil && (len(s.Flags) == 0 || !strings.HasPrefix(s.Flags[0], "-")) {
+				err = s.fault(v.GetToken(), "flags: want flags of wirectl run or wirectl replay, such as [--base-url]; those of the agent are in run")
+			}
+			return err
+		}},
 		{"folder", func(k *token.Token, v ast.Node) error {
 			text, err := s.text(k, v)
 			if s.Folder = text; !filepath.IsAbs(text) {
@@ -272,9 +291,9 @@ func (s *Spec) read(body ast.Node) error {
 			most, err := s.number(k, v, 1<<50)
 			s.expect(k, "tokens", func(t *Trace) []string {
 				if n := t.usage.Input + t.usage.Output; !t.counted {
-					return []string{fmt.Sprintf("expected at most %d tokens; the session does not tell how many it used", most)}
+					return []string{fmt.Sprintf("expected at most %s; the session does not tell how many it used", render.Count(most, "token"))}
 				} else if n > most {
-					return []string{fmt.Sprintf("expected at most %d tokens; there were %d (%d in, %d out)", most, n, t.usage.Input, t.usage.Output)}
+					return []string{fmt.Sprintf("expected at most %s; there were %d (%d in, %d out)", render.Count(most, "token"), n, t.usage.Input, t.usage.Output)}
 				}
 				return nil
 			})
@@ -512,6 +531,9 @@ func (s *Spec) arguments(k *token.Token, v ast.Node) error {
 					return err
 				}
 				filter, err := query.CompileJQ(text, nil)
+				if err == nil { // one that does not end must not fill the memory
+					filter, err = query.CompileJQ(fmt.Sprintf("limit(%d; %s\n)", maxResults, text), nil)
+				}
 				if err != nil {
 					return s.fault(v.GetToken(), "%v", err)
 				}

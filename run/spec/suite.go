@@ -14,17 +14,27 @@ import (
 	"sync"
 	"time"
 
+	"github.com/wirectl/wirectl/capture/history"
 	"github.com/wirectl/wirectl/decode/source"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/session"
 	"github.com/wirectl/wirectl/table"
 )
 
+// recordHint says how a session becomes a spec.
+func recordHint(name string) string {
+	return "; wirectl test --record " + name + " > spec.yaml writes a spec of a session"
+}
+
 // files returns the specs that names stand for: files, and folders of YAML files.
 func files(names []string) (list []string, err error) {
 	for _, name := range names {
 		info, err := os.Stat(name)
-		if err != nil {
+		_, isRun := os.Lstat(filepath.Join(name, history.RunFile))
+		switch {
+		case err == nil && isRun == nil, err != nil && strings.Contains(name, ":") && filepath.VolumeName(name) == "":
+			return nil, &Error{File: name, Msg: "is a session, not a spec" + recordHint(name)}
+		case err != nil:
 			return nil, err
 		}
 		if !info.IsDir() {
@@ -178,7 +188,7 @@ func (s *Suite) attempt(ctx context.Context, sp *Spec, a *attempt) {
 		ended, err := start(ctx, sp, s.Reader.Opener.Getenv, s.Environ)
 		if ended != nil {
 			a.name, a.output, left = "run:"+ended.Run.ID, ended.tail, ended.Left
-			name = ended.Run.Dir
+			name = a.name
 		}
 		if a.err = err; err != nil {
 			return
@@ -265,7 +275,11 @@ func (a *attempt) lines(sp *Spec) string {
 	}
 	name := render.Safe(a.name)
 	if a.err != nil {
-		fmt.Fprintln(&b, render.Safe(strings.ReplaceAll(a.err.Error(), "\n", "; ")))
+		text := strings.ReplaceAll(a.err.Error(), "\n", "; ")
+		if errors.Is(a.err, fs.ErrNotExist) {
+			text += ": paths in a spec are relative to its folder"
+		}
+		fmt.Fprintln(&b, render.Safe(text))
 	}
 	if a.output != "" {
 		fmt.Fprintf(&b, "its last line: %s\n", a.output)

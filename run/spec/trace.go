@@ -53,8 +53,9 @@ type Tool struct {
 	Name string // as the model calls it or, if no model is seen to call it, as it is at its server
 
 	id        string
-	arguments []byte      // nil if they are unknown
-	hash      uint64      // 0 if they are unknown
+	arguments []byte      // as the model wrote them, if that is seen; nil if they are unknown
+	hash      uint64      // of them; 0 if they are unknown
+	got       []byte      // the arguments that its server got; nil if they are unknown
 	by        *calls.Call // to the model that calls it; nil if that is not seen
 	at        *calls.Call // at its server; nil if that is not seen
 }
@@ -301,7 +302,6 @@ func (t *Trace) nothing(result *decode.Result) error {
 func (t *Trace) collect(k *collector, list []*calls.Call) {
 	made := map[int64][]*Tool{} // by the frame of the call to a model
 	tools := map[*calls.Call]*Tool{}
-	claimed := map[*Tool]bool{}
 	for _, c := range t.tree {
 		if join.RoleOf(c) != join.Model || c.Place.Own != "" {
 			continue
@@ -320,22 +320,19 @@ func (t *Trace) collect(k *collector, list []*calls.Call) {
 		if !isTool(c) {
 			continue
 		}
-		own := &Tool{Name: c.Name, at: c, arguments: k.arguments[c.Frame]}
-		if own.arguments != nil {
-			own.hash = protocol.HashOfArguments(own.arguments)
-		}
-		tool := own
-		for _, m := range made[c.Place.Parent] {
-			if !claimed[m] && c.Place.Edge >= calls.Matched && carriesOut(c, m, own.hash) {
-				tool, claimed[m] = m, true
-				if m.at = c; own.arguments != nil {
-					m.arguments, m.hash = own.arguments, own.hash
-				}
-				break
-			}
+		tool := &Tool{Name: c.Name, at: c, arguments: k.arguments[c.Frame], got: k.arguments[c.Frame]}
+		if tool.arguments != nil {
+			tool.hash = protocol.HashOfArguments(tool.arguments)
 		}
 		tools[c] = tool
+		if i := slices.IndexFunc(made[c.Place.Parent], func(m *Tool) bool {
+			return m.at == nil && c.Place.Edge >= calls.Matched && carriesOut(c, m, tool.hash)
+		}); i >= 0 {
+			made[c.Place.Parent][i].seenAt(tool)
+			delete(tools, c)
+		}
 	}
+	t.pairAltered(made, tools)
 	models, turn := false, 0
 	for _, c := range t.tree {
 		if c.Place.Depth == 0 && (c.Place.Turn || join.RoleOf(c) == join.Model && c.Place.Own == "") {
@@ -345,7 +342,7 @@ func (t *Trace) collect(k *collector, list []*calls.Call) {
 		case join.RoleOf(c) == join.Model && c.Place.Own == "":
 			models = true
 			t.decide(c, turn, made[c.Frame], k.answers[c.Frame])
-		case tool != nil && !claimed[tool]:
+		case tool != nil:
 			t.Tools = append(t.Tools, tool)
 		}
 	}
@@ -363,6 +360,40 @@ func (t *Trace) collect(k *collector, list []*calls.Call) {
 		}
 	}
 	t.count(list)
+}
+
+// seenAt notes which call at a server carries out that of a model.
+func (t *Tool) seenAt(own *Tool) {
+	t.at, t.got = own.at, own.got
+	if t.arguments == nil {
+		t.arguments, t.hash = own.arguments, own.hash
+	}
+}
+
+// pairAltered pairs what models called with calls at servers whose arguments the agent, or a hook of its user, has changed:
+// the same tool, after the answer of the model, and no other call of it is left. Without this, one call would count as two.
+func (t *Trace) pairAltered(made map[int64][]*Tool, tools map[*calls.Call]*Tool) {
+	for _, c := range t.tree {
+		own, last := tools[c], (*Tool)(nil)
+		for _, m := range t.tree {
+			if own == nil || m.Start.After(c.Start) {
+				break
+			}
+			if join.RoleOf(m) != join.Model || m.Start.Add(m.Duration).After(c.Start) {
+				continue
+			}
+			for _, tool := range made[m.Frame] {
+				if tool.at == nil && (tool.Name == c.Name || c.Wire != "" && join.IsTool(tool.Name, c.Wire, c.Name)) {
+					last = tool
+					break
+				}
+			}
+		}
+		if last != nil {
+			last.seenAt(own)
+			delete(tools, c)
+		}
+	}
 }
 
 // carriesOut reports whether a call at a server is one that a model has made.
