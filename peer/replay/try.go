@@ -23,6 +23,8 @@ type Trial struct {
 	// Patience is how long the server may be silent while it owes a message, and Startup how long
 	// before its first one.
 	Patience, Startup time.Duration
+	// Parting is how long the server may take to end after the client has closed its side.
+	Parting time.Duration
 	// Answers has the client's answers to requests of the server that the script does not have; or nil.
 	Answers *Script
 	// Heard is called with each frame when it is sent or has arrived. The number is that of the frame
@@ -39,8 +41,9 @@ type Attempt struct {
 	// Slowest is the longest that an answer took, or that the server was silent before a message, after
 	// its first one.
 	Slowest time.Duration
-	// Died means that the server ended first. Waited means that patience ran out.
-	Died, Waited bool
+	// Died means that the server ended first. Waited means that patience ran out, and Lingers that the
+	// server did not end.
+	Died, Waited, Lingers bool
 }
 
 // ErrNoTrial means that a script cannot be played by [Script.Try].
@@ -236,7 +239,7 @@ func (t *trial) pause() (pause, error) {
 		t.disconnect()
 	}
 	if t.closing {
-		return pause{time: min(t.Patience, quiet/2), over: func() { t.ended = true }}, nil
+		return pause{time: t.Parting, over: func() { t.attempt.Lingers, t.ended = true, true }}, nil
 	}
 	patience := t.Patience
 	if !t.started {

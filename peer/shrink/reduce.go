@@ -84,12 +84,13 @@ func (s *search) units() (list []unit) {
 	said := map[string]int{} // ids of the server, with the group in which they came first
 	ours := map[string]bool{}
 	at := map[int]int{}
+	begun := map[string]bool{}
 	for _, st := range s.best.script.Steps() {
 		isOwn := st.Frame.Dir == frame.C2U
 		place, isKnown := at[st.Group]
 		if isOwn && !isKnown && st.Group != 0 {
-			if st.Message != nil && s.locked[string(st.Message.Kind)] {
-				at[st.Group] = -1
+			if st.Message != nil && s.locked[string(st.Message.Kind)] && !begun[string(st.Message.Kind)] {
+				at[st.Group], begun[string(st.Message.Kind)] = -1, true // only the first belongs to the handshake
 			} else {
 				at[st.Group] = len(list)
 				list = append(list, unit{group: st.Group})
@@ -343,7 +344,7 @@ func (f *framed) set(path []int, raw []byte) (bool, error) {
 	return i == 0, err
 }
 
-// shorten shortens a string: to its shortest beginning, then to the shortest end of that. Then its
+// shorten makes a string shorter: to its shortest beginning, then to the shortest end of that. Then its
 // characters become plain or, if they matter, pieces go.
 func (f *framed) shorten(path []int) error {
 	current := func() []rune {

@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"slices"
@@ -50,17 +51,37 @@ type Options struct {
 	Limit int
 	// Mask takes secrets out of a text.
 	Mask func(text string) string
-	// Progress is called after each try, if it is not nil.
-	Progress func(line string)
+	// Terminal shows how far the search is, if it is not nil.
+	Terminal io.Writer
+}
+
+// Keeping checks the options, and sets what to keep.
+func (o *Options) Keeping(text string) (err error) {
+	if o.Runs < 1 || o.MaxTries < 1 || o.Jobs < 1 || o.Patience <= 0 || o.MaxTime <= 0 {
+		return errors.New("--runs, --max-tries, --jobs, --timeout and --max-time must be over 0")
+	}
+	if o.Server == nil {
+		return nil // another error says why
+	}
+	if o.Keep, err = ParseKeep(text); err != nil {
+		return fmt.Errorf("invalid --keep %w", err)
+	}
+	if scheme, _, _ := strings.Cut(o.Server.String(), "://"); slices.Contains([]string{"http", "https", "grpc", "grpcs"}, scheme) {
+		return errors.New("shrink plays servers over pipes and sockets; over HTTP and gRPC, only replay plays")
+	}
+	return nil
+}
+
+// Announcement says what will happen.
+func (o *Options) Announcement() string {
+	return fmt.Sprintf("each of up to %d tries plays against %s for real", o.MaxTries, render.Safe(o.Mask(o.Server.String())))
 }
 
 // A Result is the smallest session that was found.
 type Result struct {
 	Capture capture.Reader
-	// Summary compares it with the original.
+	// Summary compares it with the original, and says why the search ended early.
 	Summary string
-	// Stopped says why the search ended early; nil if it did not.
-	Stopped error
 }
 
 // A NotShownError says that the original session does not show it.
@@ -96,6 +117,7 @@ type search struct {
 	tries    atomic.Int64
 	began    time.Time
 	from     [2]int // frames and bytes
+	where    string // in a session with several connections
 	mu       sync.Mutex
 	known    map[string]bool // rejected scripts
 }
@@ -103,21 +125,28 @@ type search struct {
 // Run shrinks a session. The error is a [*NotShownError] if the session does not show it.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	s := &search{Options: o, began: time.Now()}
+	if o.Terminal != nil {
+		defer io.WriteString(o.Terminal, "\r\x1b[K")
+	}
 	s.session = capture.Session{Created: s.began, Unit: o.Mask(o.Server.String()), Comment: "shrunk, keeping " + o.Mask(o.Keep.String())}
 	limited, cancel := context.WithTimeoutCause(ctx, o.MaxTime, errTime)
 	defer cancel()
 	var err error
-	for _, script := range o.Scripts {
+	for i, script := range o.Scripts {
 		s.load(script)
 		failed := s.baseline(limited)
+		if len(o.Scripts) > 1 {
+			s.where = fmt.Sprintf("connection %d of %d: ", i+1, len(o.Scripts))
+		}
 		if s.best != nil {
 			err = failed
 			break
 		}
-		if _, isUnseen := errors.AsType[*NotShownError](failed); !isUnseen {
+		unseen, isUnseen := errors.AsType[*NotShownError](failed)
+		if !isUnseen {
 			return nil, failed
 		}
-		err = cmp.Or(err, failed)
+		err = cmp.Or(err, error(&NotShownError{s.where + unseen.text}))
 	}
 	if s.best == nil {
 		return nil, err
@@ -169,7 +198,7 @@ func (s *search) result(err error) (*Result, error) {
 		err = errHalt
 	}
 	frames, bytes := s.best.size()
-	text := fmt.Sprintf("%s, %s → %s, %s", render.Count(int64(s.from[0]), "frame"), render.Count(int64(s.from[1]), "byte"), render.Count(int64(frames), "frame"), render.Count(int64(bytes), "byte"))
+	text := s.where + fmt.Sprintf("%s, %s → %s, %s", render.Count(int64(s.from[0]), "frame"), render.Count(int64(s.from[1]), "byte"), render.Count(int64(frames), "frame"), render.Count(int64(bytes), "byte"))
 	text += fmt.Sprintf("; the server ran %s in %v", times(s.tries.Load()), time.Since(s.began).Round(100*time.Millisecond))
 	if s.speed > 0 {
 		text += "; the recorded pauses matter"
@@ -180,7 +209,10 @@ func (s *search) result(err error) (*Result, error) {
 	if s.rate.of > 0 {
 		text += fmt.Sprintf(", the result in %v", s.rate)
 	}
-	return &Result{Capture: s.best.reader(), Summary: text, Stopped: err}, nil
+	if err != nil {
+		text += "; perhaps not the smallest: " + err.Error()
+	}
+	return &Result{Capture: s.best.reader(), Summary: text}, nil
 }
 
 func times(n int64) string {
@@ -200,10 +232,13 @@ func (s *search) attempt(ctx context.Context, script *replay.Script, patience ti
 	if err == nil {
 		s.learn(t)
 	}
-	if s.Progress != nil && s.best != nil {
+	if s.Terminal != nil {
 		s.mu.Lock()
-		frames, bytes := s.best.size()
-		s.Progress(fmt.Sprintf("try %d of at most %d: %s → %s, %s", s.tries.Load(), s.MaxTries, render.Count(int64(s.from[0]), "frame"), render.Count(int64(frames), "frame"), render.Count(int64(bytes), "byte")))
+		frames, bytes := s.from[0], s.from[1]
+		if s.best != nil {
+			frames, bytes = s.best.size()
+		}
+		fmt.Fprintf(s.Terminal, "\rtry %d of at most %d: %s → %s, %s\x1b[K", s.tries.Load(), s.MaxTries, render.Count(int64(s.from[0]), "frame"), render.Count(int64(frames), "frame"), render.Count(int64(bytes), "byte"))
 		s.mu.Unlock()
 	}
 	return t, err

@@ -3,6 +3,7 @@ package shrink
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/peer/replay"
+	"github.com/wirectl/wirectl/session"
 	"github.com/wirectl/wirectl/transport"
 )
 
@@ -106,6 +108,9 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// atOnce is how long a server may take to end.
+const atOnce = 500 * time.Millisecond
+
 // serial numbers frames, so that they can be followed from try to try.
 var serial atomic.Int64
 
@@ -122,7 +127,11 @@ func (s *search) play(ctx context.Context, script *replay.Script, patience time.
 	t := &tape{session: s.session}
 	var judging time.Duration
 	var judged time.Time
-	trial := replay.Trial{Speed: s.speed, Patience: patience, Startup: s.Patience, Answers: s.original.script, Limit: s.Limit}
+	parting := atOnce
+	if s.Keep.finding == session.IgnoresEOF {
+		parting = s.Patience
+	}
+	trial := replay.Trial{Parting: parting, Speed: s.speed, Patience: patience, Startup: s.Patience, Answers: s.original.script, Limit: s.Limit}
 	trial.Heard = func(f *frame.Frame, seq int64) {
 		if seq == 0 {
 			seq = serial.Add(1)
@@ -151,7 +160,7 @@ func (s *search) play(ctx context.Context, script *replay.Script, patience time.
 	case errors.Is(err, replay.ErrNoTrial):
 		return nil, err
 	}
-	t.end(&stderr, exits)
+	t.end(&stderr, exits, parting)
 	t.script = scriptOf(t.frames)
 	if failed := s.judge(ctx, t, false); failed != nil {
 		return nil, failed
@@ -163,7 +172,7 @@ func (s *search) play(ctx context.Context, script *replay.Script, patience time.
 }
 
 // end adds how the connection ended.
-func (t *tape) end(stderr *tail, exits []transport.Exit) {
+func (t *tape) end(stderr *tail, exits []transport.Exit, parting time.Duration) {
 	stderr.mu.Lock()
 	defer stderr.mu.Unlock()
 	at := frame.Frame{Conn: 1}
@@ -181,6 +190,9 @@ func (t *tape) end(stderr *tail, exits []transport.Exit) {
 	}
 	halves := [2]frame.Frame{{Conn: 1, Dir: first}, {Conn: 1, Dir: second}}
 	add(capture.Record{Kind: capture.HalfClosed, Frame: halves[0]})
+	if t.attempt.Lingers && parting > atOnce {
+		add(capture.Record{Kind: capture.Lingering, Text: fmt.Appendf(nil, "the unit keeps running: its stdin has ended, and it has written nothing for %v", parting), Frame: at})
+	}
 	for _, x := range exits {
 		rec := capture.Record{Kind: capture.Exited, Status: x.Status, Frame: at}
 		if sig, ok := x.Signal.(syscall.Signal); ok {
