@@ -350,3 +350,22 @@ func ParsePlace(r *Record) (p Place, ok bool) {
 	}
 	return p, json.Unmarshal(r.Text, &p) == nil && p.Run != ""
 }
+
+// A Between is a note that says what happened to the frame before it between the two ends of a merged
+// session; see wirectl merge. It is JSON in the text of a record of the kind [Note].
+type Between struct {
+	// Between is the name of a finding: lost-between, changed-between or delayed-between.
+	Between string `json:"between"`
+	Text    string `json:"text"`
+}
+
+// Note returns the text of the note.
+func (b Between) Note() []byte { return jsonscan.MustMarshal(b) }
+
+// ParseBetween returns what a record says about a frame of a merged session, if it does.
+func ParseBetween(r *Record) (b Between, ok bool) {
+	if r.Kind != Note || !bytes.HasPrefix(r.Text, []byte(`{"between":`)) {
+		return Between{}, false
+	}
+	return b, json.Unmarshal(r.Text, &b) == nil && b.Text != ""
+}

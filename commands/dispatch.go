@@ -248,6 +248,7 @@ var makers = []maker{
 	{"stats", statsCommand},
 	{"diff", diffCommand},
 	{"test", testCommand},
+	{"merge", mergeCommand},
 	{"monitor", monitorCommand},
 	{"report", reportCommand},
 	{"sessions", sessionsCommand},

@@ -211,6 +211,8 @@ func Remarks(tell func(seq int64, text string)) func(seq int64, rec *capture.Rec
 		text := string(rec.Text)
 		if n, ofTap := tap.ParseNote(rec); ofTap && n.Tap == tap.Drift {
 			text = n.Text()
+		} else if b, ofMerge := capture.ParseBetween(rec); ofMerge {
+			text = b.Between + ": " + b.Text
 		} else if ofTap {
 			if n.Lost == 0 {
 				return

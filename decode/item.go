@@ -305,11 +305,9 @@ func (it *Item) field(key string) []byte {
 	case "seq":
 		return it.formatNumber(it.Seq)
 	case "time":
-		if it.Time.IsZero() {
-			return nil
-		}
-		it.value = it.Time.UTC().AppendFormat(it.value[:0], ndjson.TimeLayout)
-		return it.value
+		return it.formatTime(it.Time)
+	case "written":
+		return it.formatTime(it.Written)
 	case "conn":
 		if f.Conn == 0 {
 			return nil
@@ -385,6 +383,14 @@ func (it *Item) meaning(key string) []byte {
 		return form
 	}
 	return nil
+}
+
+func (it *Item) formatTime(at time.Time) []byte {
+	if at.IsZero() {
+		return nil
+	}
+	it.value = at.UTC().AppendFormat(it.value[:0], ndjson.TimeLayout)
+	return it.value
 }
 
 func (it *Item) formatNumber(n int64) []byte {

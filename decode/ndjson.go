@@ -16,10 +16,17 @@ import (
 
 // NDJSON shows an item as one line of NDJSON, from which package encode makes the
 // same bytes again.
-func NDJSON() View {
+func NDJSON() View { return records(false) }
+
+// BothTimes is NDJSON with the times of the other end of a merged session.
+func BothTimes() View { return records(true) }
+
+func records(both bool) View {
 	var r ndjson.Record
 	return func(dst []byte, it *Item) ([]byte, error) {
-		it.record(&r)
+		if it.record(&r); both {
+			r.Written = it.Written
+		}
 		return append(r.Append(dst), '\n'), nil
 	}
 }

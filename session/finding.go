@@ -120,12 +120,22 @@ const (
 	flawedFraming
 	oversize
 	truncated
+	lostBetween
+	changedBetween
+	delayedBetween
 	numRules
 )
 
 // IgnoresEOF is the name of the finding about a unit that keeps running after the end of its
 // standard input. A relay tells it at once.
 const IgnoresEOF = "ignores-eof"
+
+// The names of findings about what happened between the two ends of a merged session.
+const (
+	LostBetween    = "lost-between"
+	ChangedBetween = "changed-between"
+	DelayedBetween = "delayed-between"
+)
 
 // Findings lists all rules, in the order of the document.
 var Findings = [numRules]Rule{
@@ -365,6 +375,18 @@ var Findings = [numRules]Rule{
 		"truncated", Error, "a stream ends between frames",
 		"The writer was killed or did not flush, or the capture was cut.",
 	},
+	lostBetween: {
+		LostBetween, Error, "a frame that leaves one end reaches the other",
+		"Look at what is between the two captures: a gateway, a filter, a full buffer.",
+	},
+	changedBetween: {
+		ChangedBetween, Warning, "a frame reaches the other end once, as it was sent",
+		"Find out what between the two captures changes, adds or repeats frames, and whether it should.",
+	},
+	delayedBetween: {
+		DelayedBetween, Warning, "a frame is not held between the ends",
+		"Look at what is between the two captures: a queue, a lock, a buffer that is not flushed.",
+	},
 }
 
 // ofFault lists the rules that a message breaks by itself.
@@ -409,6 +431,22 @@ func (t *Tracker) addFinding(r rule, severity Severity, conn int, frames []int64
 	t.findings.push(f)
 	if t.watch != nil {
 		t.watch.Found(f)
+	}
+}
+
+// Between records what happened to the last frame of a connection between the two ends of a merged session, by
+// the name of the finding.
+func (t *Tracker) Between(name string, conn int, seq int64, message string) {
+	for r := range Findings {
+		if Findings[r].Name != name || rule(r) < lostBetween {
+			continue
+		}
+		t.found[r]++
+		f := Finding{Name: name, Severity: Findings[r].Severity, Conn: conn, Frames: []int64{seq}, Rule: "merge: " + Findings[r].Rule, Message: message}
+		t.findings.push(f)
+		if t.watch != nil {
+			t.watch.Found(f)
+		}
 	}
 }
 

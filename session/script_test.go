@@ -25,6 +25,7 @@ import (
 //	died          the same, and the unit has
 //	unstarted     the unit did not start
 //	lingers       the input of the unit has ended, and it keeps running in silence
+//	between NAME  the last frame was recorded at two ends, and that was found
 //	complete      the answer to what was asked on it is complete
 //
 // Frames are numbered from 1.
@@ -369,6 +370,8 @@ func playOn(t testing.TB, tr *session.Tracker, protocolName, script string, edit
 			tr.Unstarted(f.Conn, "command not found", f.Time)
 		case words[0] == "lingers":
 			tr.Linger(f.Conn, "the unit keeps running")
+		case words[0] == "between":
+			tr.Between(words[1], f.Conn, f.Seq, "it was")
 		case words[0] == "complete":
 			tr.EndResponse(session.Response{Conn: f.Conn, Stream: f.Stream, At: f.Time, How: "200"})
 		default:

@@ -390,6 +390,7 @@ func (s *Store) batch(show func()) {
 func (s *Store) among(r *capture.Record) {
 	if place, ok := capture.ParsePlace(r); ok {
 		s.belongs(s.peer(r.Conn), &place)
+	} else if _, ok := capture.ParseBetween(r); ok { // a finding
 	} else if _, ok := tap.ParseNote(r); !ok { // notes of taps are for [live.Wire]
 		s.peer(r.Conn).addEvent(s, r)
 	}

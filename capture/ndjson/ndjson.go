@@ -45,12 +45,14 @@ type Record struct {
 	Meta     []byte // JSON object: the carrier metadata
 	Redacted bool   // secrets were removed from the session
 	Altered  bool   // faults or edits were enabled during recording
+	// Written is when the frame had been at the other end of a merged session.
+	Written time.Time
 }
 
 // Keys are the keys of a record, in output order.
 var Keys = []string{
 	"seq", "time", "conn", "dir", "offset", "size", "framing", "protocol", "kind",
-	"id", "ref", "phase", "summary", "payload", "raw", "error", "stream", "meta", "redacted", "altered",
+	"id", "ref", "phase", "summary", "payload", "raw", "error", "stream", "meta", "redacted", "altered", "written",
 }
 
 // TimeLayout is the layout of times, in UTC: RFC 3339 with nanoseconds.
@@ -129,6 +131,11 @@ func (r *Record) Append(dst []byte) []byte {
 	if r.Altered {
 		dst = append(dst, `,"altered":true`...)
 	}
+	if !r.Written.IsZero() {
+		dst = append(dst, `,"written":"`...)
+		dst = r.Written.UTC().AppendFormat(dst, TimeLayout)
+		dst = append(dst, '"')
+	}
 	return append(dst, '}')
 }
 
@@ -186,7 +193,9 @@ func (r *Record) set(key, value []byte) (known bool, err error) {
 	case "seq":
 		r.Seq, err = integer[int64](key, value)
 	case "time":
-		err = r.setTime(value)
+		r.Time, err = instant(key, value)
+	case "written":
+		r.Written, err = instant(key, value)
 	case "conn":
 		r.Conn, err = integer[int](key, value)
 	case "dir":
@@ -229,14 +238,13 @@ func (r *Record) set(key, value []byte) (known bool, err error) {
 	return true, err
 }
 
-func (r *Record) setTime(value []byte) error {
+func instant(key, value []byte) (time.Time, error) {
 	text, _ := jsonscan.Unquote(value)
 	t, err := time.Parse(time.RFC3339Nano, string(text))
 	if err != nil {
-		return fmt.Errorf("time: %.40q is not an RFC 3339 time", value)
+		return time.Time{}, fmt.Errorf("%s: %.40q is not an RFC 3339 time", key, value)
 	}
-	r.Time = t
-	return nil
+	return t, nil
 }
 
 func (r *Record) setDir(value []byte) error {

@@ -156,7 +156,7 @@ func (n *Reader) line(line []byte) error {
 		n.raw = raw
 	}
 	n.session.Redacted, n.session.Altered = n.session.Redacted || r.Redacted, n.session.Altered || r.Altered
-	n.record = capture.Record{Seq: r.Seq, Time: r.Time, Protocol: r.Protocol, Framing: r.Framing}
+	n.record = capture.Record{Seq: r.Seq, Time: r.Time, Written: r.Written, Protocol: r.Protocol, Framing: r.Framing}
 	n.record.Frame = extent(raw, cmp.Or(r.Framing, n.session.Framing))
 	flawed := n.record.Flaw != nil
 	if string(r.Kind) == Skipped {

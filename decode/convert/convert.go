@@ -337,6 +337,8 @@ type Options struct {
 	Config  decode.Config
 	Version string            // of the program that writes
 	Note    func(text string) // is told what the file lacks
+	// BothTimes also writes, as NDJSON, when frames were at the other end of a merged session.
+	BothTimes bool
 }
 
 // Write writes what is left of r to w. A folder is for [WriteRaw].
@@ -362,6 +364,9 @@ func (o *Options) writeNDJSON(ctx context.Context, w io.Writer, r capture.Reader
 	notes := KeepNotes(r)
 	view := func() decode.View {
 		record := decode.NDJSON()
+		if o.BothTimes {
+			record = decode.BothTimes()
+		}
 		return func(dst []byte, it *decode.Item) ([]byte, error) {
 			return record(notes.AppendTo(dst, it.Seq), it)
 		}

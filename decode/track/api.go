@@ -378,6 +378,10 @@ func (f *Follower) Event(rec *capture.Record) {
 			f.trackers.name([2]int{rec.Conn + f.base}, string(rec.Text))
 		}
 	case capture.Note:
+		if b, ok := capture.ParseBetween(rec); ok {
+			f.between(rec.Conn+f.base, b)
+			return
+		}
 		switch n, ok := tap.ParseNote(rec); {
 		case ok && n.Tap == tap.Unended:
 			f.unended = true
@@ -411,6 +415,20 @@ func (f *Follower) Event(rec *capture.Record) {
 		f.exited(rec, fmt.Sprintf("ended with status %d", rec.Status))
 	case capture.Signalled:
 		f.exited(rec, fmt.Sprintf("was ended by signal %d (%s)", rec.Status, rec.Text))
+	}
+}
+
+// between reports what happened to the last frame between the ends of a merged session.
+func (f *Follower) between(conn int, b capture.Between) {
+	seq := f.seq
+	report := func(t *session.Tracker) { t.Between(b.Between, conn, seq, b.Text) }
+	switch w := f.wires[f.at+f.base]; {
+	case w != nil:
+		f.hand(w, &heldFrame{then: report}, nil)
+	case len(f.trackers.List) > 0:
+		report(f.trackers.List[0].Tracker)
+	default:
+		report(f.trackers.of(f.protocol, false))
 	}
 }
 

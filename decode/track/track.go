@@ -128,6 +128,8 @@ type Follower struct {
 	tooLarge  [3]string         // by direction: the fault of the last head whose body is over the limit
 	unended   bool              // connections go on after the last record
 	Last      time.Time         // when the last frame was read
+	seq       int64             // its number, and
+	at        int               // its wire
 }
 
 // A session's HTTP is all on one wire, because a client may use many connections to one
@@ -195,6 +197,7 @@ func NewFollower(ts *Trackers, in decode.Input, cfg decode.Config) *Follower {
 
 // View handles an item and shows nothing.
 func (f *Follower) View(dst []byte, it *decode.Item) ([]byte, error) {
+	f.seq, f.at = it.Seq, wireOf(it)
 	f.see(it)
 	if e := f.over; e != nil { // only now, because the item can be the answer
 		f.over = nil

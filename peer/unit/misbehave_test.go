@@ -87,6 +87,9 @@ var notOfUnits = map[string]string{
 	"repeated-request":  "controllers ask",
 
 	"unstated-version":        "latis states no version",
+	"lost-between":            "that is between two captures",
+	"changed-between":         "that is between two captures",
+	"delayed-between":         "that is between two captures",
 	"died-with-open-requests": "a unit that misbehaves goes on",
 	"not-started":             "a unit that misbehaves has started",
 	"ignores-eof":             "latis is not bound to the end of stdin",

@@ -210,7 +210,7 @@ const maxWhy = 160
 var weights = map[string]int{
 	"not-started": 100, "stray-output": 75, "wrong-framing": 75, "orphan": 74, "malformed": 70, "oversize": 70, "duplicate-id": 69, "truncated": 60,
 	"unanswered": 0, "died-with-open-requests": 0, "cancel-silent": 0, "no-final": 0,
-	"unsafe-id": 42, "late-part": 41, "late-result": 27, "ignores-eof": 42,
+	"lost-between": 73, "changed-between": 43, "delayed-between": 43, "unsafe-id": 42, "late-part": 41, "late-result": 27, "ignores-eof": 42,
 }
 
 // broken answers with findings, one for each rule and connection.
