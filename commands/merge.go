@@ -66,6 +66,6 @@ func runMerge(inv *invocation, c *cli.Context) error {
 	if summary := report.Summary(); summary != "" {
 		return &faultError{errors.New(summary)}
 	}
-	inv.unlessQuiet(c, "nothing was lost, changed or delayed between A and B")
+	inv.unlessQuiet(c, report.Clean())
 	return nil
 }

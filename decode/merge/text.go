@@ -134,6 +134,21 @@ func (r *Report) remarks() (lines []string) {
 	return lines
 }
 
+// Clean says what did not happen, as far as that is known, where nothing was found.
+func (r *Report) Clean() string {
+	text := "nothing was lost"
+	if r.Vague < r.Both {
+		text += ", changed"
+	}
+	if !r.clock.stepped && (r.clock.sent || r.clock.received) {
+		text += ", delayed"
+	}
+	if i := strings.LastIndex(text, ", "); i >= 0 {
+		text = text[:i] + " or" + text[i+1:]
+	}
+	return text + " between A and B"
+}
+
 // Summary counts the findings; "" if there are none.
 func (r *Report) Summary() string {
 	var parts []string
