@@ -83,7 +83,7 @@ type Finding struct {
 	// A and B are the numbers of the frame in the captures; 0 where it is missing.
 	A    int64     `json:"a,omitempty"`
 	B    int64     `json:"b,omitempty"`
-	Time time.Time `json:"time,omitzero"`
+	Time time.Time `json:"time,omitzero"`     // by the clock of the controller's end, if that is known
 	Held float64   `json:"held_ms,omitempty"` // at least
 	Text string    `json:"message"`
 
@@ -327,6 +327,10 @@ func (r *Report) find(s, i int, st state) {
 	}
 	if e.at != 0 {
 		f.Time = time.Unix(0, e.at).UTC()
+		if s != r.near && r.clock.isKnown() {
+			add, _ := r.clock.offset(e.at)
+			f.Time = f.Time.Add(add)
+		}
 	}
 	switch st {
 	case isLost:
