@@ -137,14 +137,14 @@ func (p *player) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case c == nil:
 		p.reject(w, r, &q)
 	default:
-		p.count(c, &q, loosely)
+		p.tally(c, &q, loosely)
 		p.learn(c, plain)
 		p.replayCall(r.Context(), w, c, &q)
 	}
 }
 
-// count counts a call that is played.
-func (p *player) count(c *call, q *question, loosely bool) {
+// tally counts a call that is played.
+func (p *player) tally(c *call, q *question, loosely bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch q.kind {

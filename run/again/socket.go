@@ -82,7 +82,7 @@ func (p *player) serveSocket(w http.ResponseWriter, r *http.Request) {
 			p.reject(answer, r, &q)
 			err = conn.Write(r.Context(), websocket.MessageText, errorEvent(answer.Bytes()))
 		default:
-			p.count(c, &q, loosely)
+			p.tally(c, &q, loosely)
 			p.learn(c, data)
 			err = p.sendPieces(r.Context(), conn, c.pieces, time.Now())
 		}

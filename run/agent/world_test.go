@@ -46,7 +46,7 @@ func TestWorld(t *testing.T) {
 			t.Errorf("%s is answered %q, want %q", test.address, got, test.want)
 		}
 	}
-	if _, err := c.Get("https://no.test/"); err == nil || !strings.Contains(err.Error(), "Bad Gateway") {
+	if _, err := c.Get("https://no.test/"); err == nil || !strings.Contains(err.Error(), "Bad Gateway") { //nolint:bodyclose // there is none
 		t.Errorf("a host that is refused: %v", err)
 	}
 	// A tunnel without TLS, whose client ends its side first.
@@ -58,7 +58,7 @@ func TestWorld(t *testing.T) {
 	_, _ = io.WriteString(conn, "CONNECT plain.test:80 HTTP/1.1\r\nHost: plain.test:80\r\nProxy-Authorization: "+"Basic d2lyZWN0bDp0MGtlbi1vZi10aGUtcnVu"+"\r\n\r\nGET /x HTTP/1.1\r\nHost: plain.test\r\n\r\n")
 	in := bufio.NewReader(conn)
 	for range 2 {
-		answer, err := http.ReadResponse(in, nil)
+		answer, err := http.ReadResponse(in, nil) //nolint:bodyclose // it is read below
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,7 +95,7 @@ func TestWorldDistrusted(t *testing.T) {
 	for range 2 {
 		c := through(p, "wirectl")
 		c.Transport.(*http.Transport).TLSClientConfig = &tls.Config{}
-		if _, err := c.Get("https://model.test/"); err == nil || !strings.Contains(err.Error(), "certificate") {
+		if _, err := c.Get("https://model.test/"); err == nil || !strings.Contains(err.Error(), "certificate") { //nolint:bodyclose // there is none
 			t.Errorf("%v", err)
 		}
 		c.CloseIdleConnections()
