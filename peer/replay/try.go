@@ -151,7 +151,11 @@ func (t *trial) feed(d frame.Dir, payload []byte, m *protocol.Message, gap bool)
 
 // handle also answers requests that the script does not have.
 func (t *trial) handle(h *liveFrame) error {
-	isNew := h.well && h.message.Phase == protocol.Open && t.alike(h, func(st *step) bool { return st.message.Phase == protocol.Open }) == nil
+	isNew := h.well && h.message.Phase == protocol.Open
+	if isNew {
+		recorded := t.alike(h, func(st *step) bool { return st.message.Phase == protocol.Open })
+		isNew = recorded == nil || !t.isAwaited(t.script, recorded) // it has no answer in the script
+	}
 	matched := t.result.Matched
 	if err := t.pass.handle(h); err != nil {
 		return err
