@@ -59,7 +59,7 @@ func runTest(inv *invocation, c *cli.Context) error {
 	if suite.Out, err = inv.table(c, table.AsText, table.AsJUnit); err != nil {
 		return err
 	}
-	if suite.Specs, err = spec.ReadAll(inv.Operands); err != nil {
+	if suite.Specs, err = spec.ReadAll(inv.Operands, func(err error) { report(inv.Stderr, err) }); err != nil {
 		return asUsage(err)
 	}
 	switch result, err := suite.Run(c.Context); {

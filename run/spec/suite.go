@@ -59,8 +59,8 @@ func files(names []string) (list []string, err error) {
 	return list, nil
 }
 
-// ReadAll reads the specs of files and folders. Its error names all that are wrong.
-func ReadAll(names []string) (specs []*Spec, err error) {
+// ReadAll reads the specs of files and folders. It tells of each of several that are wrong.
+func ReadAll(names []string, tell func(error)) (specs []*Spec, err error) {
 	list, err := files(names)
 	if err != nil {
 		return nil, err
@@ -73,7 +73,16 @@ func ReadAll(names []string) (specs []*Spec, err error) {
 		}
 		specs = append(specs, s)
 	}
-	return specs, errors.Join(wrong...)
+	if len(wrong) == 1 {
+		return nil, wrong[0]
+	}
+	for _, err := range wrong {
+		tell(err)
+	}
+	if len(wrong) > 0 {
+		return nil, fmt.Errorf("%d of %s are wrong, so none was tested", len(wrong), render.Count(int64(len(list)), "spec"))
+	}
+	return specs, nil
 }
 
 // A Suite tests specs.

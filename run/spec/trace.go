@@ -113,7 +113,7 @@ func (t *Tool) is(name string) bool {
 	case server == "": // there is one, whose name is unknown
 		return ok && named == tool
 	}
-	return join.IsTool(name, server, tool)
+	return len(name) > len(tool) && join.IsTool(name, server, tool)
 }
 
 func isTold(c *calls.Call) bool { return all.SpecNamed(c.Protocol).Rules.NoWire }
