@@ -63,7 +63,7 @@ func (t *Trace) list(tools []*Tool) string {
 	}
 	var words []string
 	for _, tool := range tools[:min(len(tools), maxListed)] {
-		words = append(words, fmt.Sprintf("%s (frame %d)", render.Safe(tool.Name), tool.Frame()))
+		words = append(words, fmt.Sprintf("%s (frame %d)", render.Safe(tool.full()), tool.Frame()))
 	}
 	if more := len(tools) - maxListed; more > 0 {
 		words = append(words, fmt.Sprintf("%d more", more))

@@ -47,7 +47,7 @@ func (t *Trace) record(name string) (string, error) {
 	}
 	var names []string
 	for _, tool := range t.Tools {
-		names = append(names, tool.Name)
+		names = append(names, tool.full())
 	}
 	switch {
 	case t.unseen != "":

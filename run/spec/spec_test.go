@@ -184,7 +184,7 @@ func TestLate(t *testing.T) {
 		{[]*calls.Call{call("a", 0, time.Second, cancelled), call("b", 2*time.Second, time.Second)}, "b (frame 0) began 1s after the cancel of a (frame 0)"},
 		{[]*calls.Call{call("a", 0, time.Second, cancelled), call("b", 0, 10*time.Second)}, "b (frame 0) went on for 9s after the cancel of a (frame 0)"},
 		{[]*calls.Call{call("a", 0, time.Second, cancelled), call("b", 0, 1500*time.Millisecond)}, ""},
-		{[]*calls.Call{call("a", 0, time.Second, answered(2 * time.Second))}, "a (frame 0) was answered 2s after its cancel"},
+		{[]*calls.Call{call("a", 0, time.Second, answered(2*time.Second))}, "a (frame 0) was answered 2s after its cancel"},
 		{[]*calls.Call{call("a", 0, time.Second, answered(time.Millisecond))}, ""},
 	} {
 		if got := strings.Join(lateIn(tt.turn), "; "); got != tt.want {

@@ -116,6 +116,14 @@ func (t *Tool) is(name string) bool {
 	return len(name) > len(tool) && join.IsTool(name, server, tool)
 }
 
+// full returns the name with that of its server, if it is known: another server may have a tool of that name.
+func (t *Tool) full() string {
+	if t.at == nil || t.Name != t.at.Name || t.at.Wire == "" || isTold(t.at) || strings.ContainsAny(t.at.Wire, ".:/") { // an address
+		return t.Name
+	}
+	return "mcp__" + t.at.Wire + "__" + t.Name
+}
+
 func isTold(c *calls.Call) bool { return all.SpecNamed(c.Protocol).Rules.NoWire }
 
 // isTool reports whether a call is one of a tool, at its server or as an agent tells it.
