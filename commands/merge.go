@@ -23,7 +23,7 @@ func mergeCommand(inv *invocation) *cli.Command {
 			"OUT gets the frames of the controller's end with both times and these findings. The\n" +
 			"status is 3 if there are any.\n\n" +
 			"   wirectl merge client.pcapng server.pcapng\n" +
-			"   wirectl merge client.pcapng server.pcapng both.pcapng && wirectl monitor both.pcapng",
+			"   wirectl merge client.pcapng server.pcapng both.pcapng",
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "what to print: text or ndjson"},
 			&cli.DurationFlag{Name: "delay", Value: time.Second, Usage: "a frame is delayed if it was held for `TIME` or longer"},

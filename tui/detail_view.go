@@ -147,6 +147,8 @@ func (m *Model) detailHead(f *store.Detail) []string {
 		rest = append(rest, f.Time.UTC().Format("15:04:05.000000"))
 		if took := f.Written.Sub(f.Time); !f.Written.IsZero() && took > 0 {
 			rest = append(rest, "handed on after "+span(int64(took)))
+		} else if !f.Written.IsZero() && took < 0 { // in a merged session
+			rest = append(rest, "at the other end "+span(int64(-took))+" before")
 		}
 	}
 	text := strings.Join(rest, " · ")

@@ -60,8 +60,8 @@ func (o *Options) Check(out ...string) error {
 	return nil
 }
 
-// open returns the opener of a capture.
-func (o *Options) open(i int) opener {
+// opener returns the opener of a capture.
+func (o *Options) opener(i int) opener {
 	return func(ctx context.Context) (capture.Reader, func(), error) {
 		src, err := o.Opener.Session(ctx, o.Names[i], o.Config, false)
 		if err != nil {
@@ -109,6 +109,10 @@ type Report struct {
 	spans   [2]scan
 	states  [2][]state
 	alone   [2]int // connections of one end of which the other has nothing
+	// By lane: how many entries have another, and how many there are. answered has the requests without another that
+	// have an answer.
+	pairs, sizes [2][]int
+	answered     [2]map[int32]bool
 }
 
 // A state is what became of a frame.
@@ -133,7 +137,7 @@ func Compare(ctx context.Context, o Options) (*Report, error) {
 	r := &Report{options: o}
 	var sides [2]*side
 	for i := range o.Names {
-		s, about, cut, err := scanOf(ctx, o.open(i), o.Config)
+		s, about, cut, err := scanOf(ctx, o.opener(i), o.Config)
 		if err == nil && len(s.entries) == 0 {
 			err = errors.New("the input has no frames")
 		}
@@ -218,12 +222,16 @@ func (r *Report) judge() {
 			g[1] = i + 1
 		}
 	}
-	paired := [2][]int{make([]int, x.sides[0].lanes), make([]int, x.sides[1].lanes)}
 	for s, of := range x.sides {
+		r.pairs[s], r.sizes[s], r.answered[s] = make([]int, of.lanes), make([]int, of.lanes), map[int32]bool{}
 		r.states[s] = make([]state, len(of.entries))
 		for i := range of.entries {
+			e := &of.entries[i]
+			r.sizes[s][e.lane]++
 			if x.other[s][i] != 0 {
-				paired[s][of.entries[i].lane]++
+				r.pairs[s][e.lane]++
+			} else if e.request != 0 && x.other[s][e.request-1] == 0 {
+				r.answered[s][e.request] = true
 			}
 		}
 	}
@@ -248,7 +256,7 @@ func (r *Report) judge() {
 				r.Own++
 				continue
 			}
-			if n := paired[s][e.lane]; n == 0 && x.sides[s].lanes > 1 {
+			if r.pairs[s][e.lane] == 0 && x.sides[s].lanes > 1 {
 				if !told[s][e.lane] {
 					r.alone[s]++
 				}
@@ -260,7 +268,7 @@ func (r *Report) judge() {
 				}
 				told[s][e.lane] = true
 			}
-			r.find(s, i, *st)
+			r.addBetween(s, i, *st)
 		}
 	}
 	slices.SortStableFunc(r.Findings, func(f, g Finding) int { return cmp.Compare(f.after, g.after) })
@@ -305,19 +313,19 @@ func (r *Report) paired(s, i int) state {
 		r.Vague++
 	case near.bare != far.bare && !near.own:
 		st = isChanged
-		r.find(s, i, st)
+		r.addBetween(s, i, st)
 	case near.exact != far.exact || near.id != far.id:
 		r.Rewritten++
 	}
 	if t, ok := r.sample(s, i); ok && r.clock.held(t) >= r.options.Delay && !near.own {
-		r.find(s, i, isDelayed)
+		r.addBetween(s, i, isDelayed)
 		st = max(st, isDelayed)
 	}
 	return st
 }
 
-// find adds a finding.
-func (r *Report) find(s, i int, st state) {
+// addBetween adds a finding.
+func (r *Report) addBetween(s, i int, st state) {
 	e := &r.x.sides[s].entries[i]
 	f := Finding{Dir: e.dir.String(), after: r.anchor(s, i)}
 	number := [2]*int64{&f.A, &f.B}
@@ -391,7 +399,7 @@ func (r *Report) describe(ctx context.Context) error {
 			continue
 		}
 		var err error
-		if details[s], err = detailsOf(ctx, r.options.open(s), r.options.Config, wanted, forms); err != nil {
+		if details[s], err = detailsOf(ctx, r.options.opener(s), r.options.Config, wanted, forms); err != nil {
 			return &InputError{s, err}
 		}
 	}
@@ -456,27 +464,19 @@ func (r *Report) isAgain(f *Finding) bool {
 }
 
 // others counts the frames of a connection of which nothing reached the other end; 0 if something did.
-func (r *Report) others(f *Finding) (n int) {
+func (r *Report) others(f *Finding) int {
 	s, i := r.index(f)
 	lane := r.x.sides[s].entries[i].lane
-	if r.x.sides[s].lanes == 1 {
+	if r.x.sides[s].lanes == 1 || r.pairs[s][lane] > 0 {
 		return 0
 	}
-	for j := range r.x.sides[s].entries {
-		if e := &r.x.sides[s].entries[j]; e.lane == lane {
-			if r.x.other[s][j] != 0 {
-				return 0
-			}
-			n++
-		}
-	}
-	return n
+	return r.sizes[s][lane]
 }
 
 // isAnswered reports whether a lost request has an answer all the same.
 func (r *Report) isAnswered(f *Finding) bool {
 	s, i := r.index(f)
-	return slices.ContainsFunc(r.x.sides[s].entries[i:], func(e entry) bool { return int(e.request) == i+1 })
+	return r.answered[s][int32(i+1)]
 }
 
 // title names a message.
@@ -560,7 +560,7 @@ func (r *Report) Save(ctx context.Context, name string) error {
 // merged returns the session of the controller's end with what was found: each frame has the time of the other end
 // as its second one, in the clock of the first, and a note comes after each frame that something was found about.
 func (r *Report) merged(ctx context.Context) (capture.Reader, func(), error) {
-	in, done, err := r.options.open(r.near)(ctx)
+	in, done, err := r.options.opener(r.near)(ctx)
 	if err != nil {
 		return nil, nil, &InputError{r.near, err}
 	}
@@ -619,7 +619,7 @@ func (m *merged) Next(rec *capture.Record) error {
 // Write prints the report as text, or its findings as NDJSON.
 func (r *Report) Write(out table.Output) error {
 	if out.Form == table.AsText {
-		_, err := io.WriteString(out.To, r.text())
+		_, err := io.WriteString(out.To, r.draw())
 		return err
 	}
 	return table.Write(out, []table.Column[Finding]{}, r.Findings)

@@ -12,8 +12,8 @@ import (
 // columns is how wide the lanes are drawn.
 const columns = 64
 
-// text draws the two ends as two lines, and lists what was found.
-func (r *Report) text() string {
+// draw writes the two ends as two lines, and lists what was found.
+func (r *Report) draw() string {
 	var b strings.Builder
 	for s, name := range r.options.Names {
 		end := "the controller's end"
