@@ -12,6 +12,7 @@ import (
 	"github.com/wirectl/wirectl/capture/history"
 	"github.com/wirectl/wirectl/capture/tap"
 	"github.com/wirectl/wirectl/completions"
+	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/source"
 	"github.com/wirectl/wirectl/internal/cmdline"
 	"github.com/wirectl/wirectl/internal/render"
@@ -19,6 +20,7 @@ import (
 	"github.com/wirectl/wirectl/run/agent"
 	"github.com/wirectl/wirectl/session"
 	"github.com/wirectl/wirectl/session/lint"
+	"github.com/wirectl/wirectl/store"
 	"github.com/wirectl/wirectl/transport"
 )
 
@@ -37,6 +39,7 @@ func completer(inv *invocation) *cmdline.Completer {
 		Operand: inv.operandCompletion,
 		Values: map[string]func() []candidate{
 			"ADDRESS": addressCandidates, "FINDING": findingCandidates, "DOOR=ADDR": doorCandidates,
+			"CONDITION": conditionCandidates, "FILTER": func() []candidate { return append(cmdline.Plain(store.Words), conditionCandidates()...) },
 			"WHAT": func() []candidate { return append(severityCandidates(), findingCandidates()...) },
 		},
 		Endpoints: endpointCandidates,
@@ -139,6 +142,17 @@ func fixtureCandidates() []candidate {
 
 func findingCandidates() []candidate {
 	return mapped(lint.Rules, func(r session.Rule) candidate { return candidate{Value: r.Name, About: r.Rule} })
+}
+
+// conditionCandidates are the fields of frames, with their values if these are few.
+func conditionCandidates() (found []candidate) {
+	for _, name := range decode.Fields.Names {
+		found = append(found, candidate{Value: name + "=="})
+		for _, value := range decode.Fields.Values[name] {
+			found = append(found, candidate{Value: name + "==" + value})
+		}
+	}
+	return found
 }
 
 func severityCandidates() []candidate {

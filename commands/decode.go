@@ -41,7 +41,7 @@ func decodeCommand(inv *invocation) *cli.Command {
 			&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Count: &verbose, Usage: "with text: also show payloads; -vv adds a hex dump"},
 			&cli.BoolFlag{Name: "payload", Usage: "print only the payloads, unchanged (escaped on a terminal)"},
 			&cli.BoolFlag{Name: "count", Usage: "print the number of frames and bytes by kind"},
-			&cli.StringFlag{Name: "where", Usage: "show only frames that match `EXPR`: FIELD==VALUE, !=, ~ (contains), joined by and"},
+			&cli.StringFlag{Name: "where", Usage: "show only frames that match the `CONDITION`: FIELD==VALUE, !=, ~ (contains), joined by and"},
 			&cli.StringFlag{Name: "jq", Usage: "print the output of the jq filter `EXPR` for each frame's NDJSON object"},
 			&cli.Int64Flag{Name: "head", Usage: "stop after `N` frames"},
 			&cli.Int64Flag{Name: "skip", Usage: "skip the first `N` frames"},

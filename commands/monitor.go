@@ -34,7 +34,7 @@ func monitorCommand(inv *invocation) *cli.Command {
 			"   producer | wirectl monitor -\n" +
 			"   wirectl monitor --web                  # in a browser",
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "where", Usage: "start with this filter: a `CONDITION`, as for decode --where, or one of " + strings.Join(store.Words, ", ")},
+			&cli.StringFlag{Name: "where", Usage: "start with the `FILTER`: a condition, as for decode --where, or one of " + strings.Join(store.Words, ", ")},
 			&cli.BoolFlag{Name: "follow", Usage: "wait for more at the end of the file"},
 			&cli.StringFlag{Name: "theme", Value: "auto", Usage: "colours for the background of the terminal: auto, " + strings.Join(tui.Themes, " or ")},
 			pricesFlag(),
@@ -100,7 +100,7 @@ func runMonitor(inv *invocation, c *cli.Context) error {
 	screen.Repeat = func(args []string) (string, error) {
 		sent.Add(1)
 		defer sent.Done()
-		return inv.sendAside(ctx, args)
+		return sendAside(ctx, inv.Env, args)
 	}
 	v := &store.Viewing{Name: name, With: with, Opener: inv.opener(), Store: s, Config: cfg, Follow: follow}
 	if err := tui.Watch(c.Context, v, screen); err != nil {
@@ -110,9 +110,8 @@ func runMonitor(inv *invocation, c *cli.Context) error {
 }
 
 // sendAside runs wirectl send and returns its answer, or what it says is wrong.
-func (inv *invocation) sendAside(ctx context.Context, args []string) (string, error) {
+func sendAside(ctx context.Context, env Env, args []string) (string, error) {
 	var out, said bytes.Buffer
-	env := inv.Env
 	env.Stdin, env.Stdout, env.Stderr, env.Terminable = strings.NewReader(""), &out, &said, func() {}
 	aside := newInvocation(env)
 	app := newAppOf(aside, []maker{{args[0], sendCommand}})

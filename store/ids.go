@@ -60,7 +60,7 @@ func (g Grouping) of(r *row) uint32 {
 	case GroupKind:
 		return uint32(r.kind)
 	case GroupConn:
-		return r.conn
+		return r.on
 	case GroupRun:
 		return r.run
 	}

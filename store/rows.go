@@ -64,6 +64,7 @@ type row struct {
 	mark                                uint32
 	parts, after                        uint32
 	conn                                uint32
+	on                                  uint32 // the connection of its first frame, also if it is of several
 	stream                              int32  // if it is negative: a session of MCP over HTTP
 	id                                  uint32 // in the texts
 	name, reason                        uint32 // in the texts, plus one; 0 means none
@@ -481,7 +482,7 @@ const maxAsked = 256
 func (s *Store) exchange(r *row) Exchange {
 	x := Exchange{
 		Mark: r.mark, ID: string(s.rows.texts.get(r.id)), Kind: s.kinds.list[r.kind],
-		Conn: int(r.conn), Opener: frame.Dir(r.opener),
+		Conn: int(r.on), Opener: frame.Dir(r.opener),
 		Opened: r.opened, FirstPart: r.firstPart, LastPart: r.lastPart, Closed: r.closed, Over: r.over(),
 		Asked: r.asked, Confirmed: r.confirmed, First: r.first, Last: r.last, Cancel: r.cancel,
 		Out: r.out, In: r.in, Parts: int64(r.parts), After: int64(r.after),

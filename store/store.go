@@ -316,6 +316,11 @@ const spoken = 28
 // openRow fills r with a new exchange.
 func (s *Store) openRow(r *row, e *session.Exchange) {
 	r.conn, r.stream, r.first, r.last = uint32(e.Conn), int32(min(e.Stream, 0)), e.First, e.Last
+	if r.on = r.conn; r.on == 0 {
+		if f := s.frames.at(e.First); f != nil {
+			r.on = f.conn
+		}
+	}
 	r.opener = uint8(e.Opener)
 	r.kind = s.kinds.of([]byte(e.Kind))
 	r.id = s.rows.keepText(e.ID.Text)

@@ -68,6 +68,8 @@ type Model struct {
 	page    page
 	query   int // number of the last question to the store
 	version int64
+	asleep  bool      // no tick comes until a message does
+	idle    int       // ticks at which nothing could change any more
 	drawn   time.Time // when the screen was last refreshed
 	saying  *saidMsg  // for the next page, which shows the effect
 	notice  string    // the line for answers
@@ -129,23 +131,71 @@ type (
 // frameRate is how often the screen is refreshed, at most.
 const frameRate = time.Second / 30
 
-func tick() tea.Cmd { return tea.Tick(frameRate, func(time.Time) tea.Msg { return tickMsg{} }) }
+// awaitRate is how often it is looked for the session that follows an ended one.
+const awaitRate = time.Second / 2
+
+// tick returns the command that wakes the monitor for the next refresh.
+func (m *Model) tick() tea.Cmd {
+	rate := frameRate
+	if m.settled() {
+		rate = awaitRate
+	}
+	return tea.Tick(rate, func(time.Time) tea.Msg { return tickMsg{} })
+}
+
+// settled reports whether the screen shows all of a session that has ended, so that only a key or
+// another session changes it.
+func (m *Model) settled() bool {
+	return m.page.overview.Ended && m.page.query == m.query && m.store.Version() == m.version && !m.searching() && !m.page.ids.Stale && !m.page.stats.Stale
+}
+
+// searching reports whether frames are still checked against the filter.
+func (m *Model) searching() bool {
+	o := &m.page.overview
+	return o.Filter != "" && o.Searched < o.Frames-o.Dropped
+}
 
 // Init begins to draw.
 func (m *Model) Init() tea.Cmd {
-	cmds := []tea.Cmd{m.askStore(), tick(), m.config.ask}
+	cmds := []tea.Cmd{m.askStore(), m.tick(), m.config.ask}
 	if m.config.Filter != "" {
 		cmds = append(cmds, m.setFilter(m.config.Filter))
 	}
 	return tea.Batch(cmds...)
 }
 
-// Update handles a message. Every message but the tick may change the screen.
+// Update handles a message. Every message but the tick may change the screen. There are no ticks
+// while nothing can change.
 func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	if _, ok := msg.(tickMsg); ok {
-		return m, tea.Batch(tick(), m.refresh())
+		cmd := m.refresh()
+		if m.idle++; !m.settled() || m.config.Next {
+			m.idle = 0
+		}
+		if m.asleep = m.idle > 1; !m.asleep { // the first leaves time to draw the last screen
+			return m, tea.Batch(m.tick(), cmd)
+		}
+		m.sleep()
+		return m, cmd
 	}
-	m.screen = ""
+	m.screen, m.idle = "", 0
+	_, cmd := m.handle(msg)
+	if m.asleep {
+		m.asleep = false
+		m.sleep()
+		cmd = tea.Batch(cmd, m.tick())
+	}
+	return m, cmd
+}
+
+// sleep stops or starts the program's clock.
+func (m *Model) sleep() {
+	if m.config.sleep != nil {
+		m.config.sleep(m.asleep)
+	}
+}
+
+func (m *Model) handle(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
 		m.width, m.height = msg.Width, msg.Height
@@ -200,8 +250,7 @@ func (m *Model) refresh() tea.Cmd {
 		return nil // the page under way would be dropped for the next
 	}
 	ages := m.page.overview.Open > 0 && !m.page.overview.Ended && time.Since(m.drawn) > time.Second/5
-	searching := m.page.overview.Filter != "" && m.page.overview.Searched < m.page.overview.Frames-m.page.overview.Dropped
-	if m.store.Version() == m.version && !ages && !searching && !m.page.ids.Stale && !m.page.stats.Stale {
+	if m.store.Version() == m.version && !ages && !m.searching() && !m.page.ids.Stale && !m.page.stats.Stale {
 		return nil
 	}
 	m.version = m.store.Version()

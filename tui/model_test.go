@@ -2,6 +2,7 @@ package tui
 
 import (
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -397,3 +398,54 @@ func TestPickIsWhole(t *testing.T) {
 		}
 	}
 }
+
+// Once a session has ended and is shown, nothing ticks until a key is pressed: neither the monitor nor the
+// clock of Bubble Tea, which is found where this version keeps it.
+func TestEndedMonitorSleeps(t *testing.T) {
+	m := New(faulty(t, 3), Config{})
+	var asleep []bool
+	m.config.sleep = func(now bool) { asleep = append(asleep, now) }
+	m.Update(m.askStore()())
+	ticks := 0
+	for cmd := m.tick(); cmd != nil && ticks < 10; ticks++ {
+		_, cmd = m.Update(tickMsg{})
+		m.Update(m.askStore()())
+		m.version = m.store.Version()
+	}
+	m.Update(tickMsg{})
+	m.Update(tickMsg{})
+	if _, cmd := m.Update(tickMsg{}); cmd != nil || !m.asleep {
+		t.Error("it still ticks")
+	}
+	if _, cmd := m.Update(tea.KeyMsg{Type: tea.KeyDown}); cmd == nil || m.asleep {
+		t.Error("a key does not wake it")
+	}
+	if n := len(asleep); n < 2 || !asleep[n-2] || asleep[n-1] {
+		t.Errorf("the clock was stopped and started: %v", asleep)
+	}
+	m.config.Next = true
+	for range 5 {
+		m.Update(m.askStore()())
+		if _, cmd := m.Update(tickMsg{}); cmd == nil {
+			t.Error("another session may begin, and nobody looks")
+		}
+	}
+	probe := &clockProbe{}
+	probe.program = tea.NewProgram(probe, tea.WithInput(nil), tea.WithOutput(io.Discard))
+	if _, err := probe.program.Run(); err != nil || !probe.found {
+		t.Errorf("the clock of Bubble Tea is not found, %v", err)
+	}
+}
+
+// A clockProbe is a program that looks for its own clock.
+type clockProbe struct {
+	program *tea.Program
+	found   bool
+}
+
+func (p *clockProbe) Init() tea.Cmd { return func() tea.Msg { return tickMsg{} } }
+func (p *clockProbe) Update(tea.Msg) (tea.Model, tea.Cmd) {
+	p.found = clockOf(p.program) != nil
+	return p, tea.Quit
+}
+func (p *clockProbe) View() string { return "" }

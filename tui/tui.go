@@ -8,6 +8,7 @@ package tui
 import (
 	"context"
 	"io"
+	"reflect"
 	"runtime"
 	"strings"
 	"sync"
@@ -66,7 +67,8 @@ type Config struct {
 	Speaks []string
 	Server string
 
-	ask tea.Cmd // or nil
+	ask   tea.Cmd           // or nil
+	sleep func(asleep bool) // stops the program's own clock, or starts it again; or nil
 }
 
 // A Wire is a session that can be changed while it goes on. Every change is
@@ -139,7 +141,17 @@ func run(ctx context.Context, c Config, model func(Config) tea.Model, options ..
 	default:
 		options = append(options, tea.WithInput(c.Input))
 	}
-	p := tea.NewProgram(model(c), options...)
+	var p *tea.Program
+	c.sleep = func(asleep bool) {
+		switch clock := clockOf(p); {
+		case clock == nil:
+		case asleep:
+			clock.Stop()
+		default:
+			clock.Reset(time.Second / 60)
+		}
+	}
+	p = tea.NewProgram(model(c), options...)
 	if q != nil {
 		q.program, q.queriedAt = p, time.Now()
 	}
@@ -147,6 +159,20 @@ func run(ctx context.Context, c Config, model func(Config) tea.Model, options ..
 		return err
 	}
 	return nil // ctx ended it
+}
+
+// clockOf returns the clock by which a program draws, 60 times a second even if nothing has changed;
+// nil if it is not found. Bubble Tea has no way to stop it.
+func clockOf(p *tea.Program) *time.Ticker {
+	renderer := reflect.ValueOf(p).Elem().FieldByName("renderer")
+	if !renderer.IsValid() || renderer.Kind() != reflect.Interface || renderer.Elem().Kind() != reflect.Pointer || renderer.Elem().Elem().Kind() != reflect.Struct {
+		return nil
+	}
+	clock := renderer.Elem().Elem().FieldByName("ticker")
+	if !clock.IsValid() || clock.Type() != reflect.TypeFor[*time.Ticker]() {
+		return nil
+	}
+	return *(**time.Ticker)(clock.Addr().UnsafePointer())
 }
 
 // keyMap holds all keys; the help is drawn from it.

@@ -197,3 +197,19 @@ func TestColumnsAreStraight(t *testing.T) {
 		}
 	}
 }
+
+// A connection has one number in all views: of frames, calls and connections.
+func TestConnectionsHaveOneNumber(t *testing.T) {
+	for _, name := range fixtures.Sessions() {
+		s := kept(t, name)
+		known := map[int]bool{}
+		for _, p := range s.Peers(0).Peers {
+			known[p.Conn] = true
+		}
+		for _, x := range s.IDs(store.IDsQuery{N: 10_000}).List {
+			if f := s.Outline(x.First); f == nil || f.Conn != x.Conn || !known[x.Conn] {
+				t.Errorf("%s: call %s is of connection %d, its first frame of %v; there are %v", name, x.ID, x.Conn, f, known)
+			}
+		}
+	}
+}

@@ -349,7 +349,7 @@ func exchangeOf(x *store.Exchange, c clock) exchange {
 	e := exchange{
 		Mark: x.Mark, ID: text(x.ID), Kind: text(x.Kind), Name: text(x.Name), Version: text(x.Version), Reason: text(x.Reason), Why: text(x.Explain(x.Outcome, x.Reason, x.Model.StopReason)), Args: text(x.Arguments),
 		Of: x.Operation, Guessed: x.Guessed, Run: x.Run, Turn: x.Turn, Head: x.Head, Wire: text(x.Wire), Own: text(x.Own), Role: x.Role.String(), Waits: spansOf(x.Waits, c), Path: spansOf(x.Path, c), Place: text(x.Place), Edge: x.Edge, Asks: text(x.Asks), Under: x.Under, Inferred: x.Outcome.Inferred() || x.Assumed, Usage: usageOf(x.Usage), Model: modelOf(&x.Model),
-		Conn: x.Conn, Dir: uint8(x.Opener), First: x.First, Opened: c.since(x.Opened), From: c.since(x.FirstPart), To: c.since(x.LastPart),
+		Conn: max(x.Conn, 1), Dir: uint8(x.Opener), First: x.First, Opened: c.since(x.Opened), From: c.since(x.FirstPart), To: c.since(x.LastPart),
 		Outcome: x.OutcomeName(), Open: x.Open(), Cancel: x.Cancelled, Parts: x.Parts, After: x.After,
 		Bytes: x.In + x.Out, Findings: x.Findings,
 	}
@@ -373,7 +373,7 @@ func (f *frames) addFrame(of *store.Frame, c clock) {
 		says = of.Fault
 	}
 	f.Seq, f.Time, f.Dir = append(f.Seq, of.Seq), append(f.Time, c.since(of.Time)), append(f.Dir, int(of.Dir))
-	f.Conn, f.Kind, f.ID = append(f.Conn, of.Conn), append(f.Kind, text(of.Kind)), append(f.ID, text(id))
+	f.Conn, f.Kind, f.ID = append(f.Conn, max(of.Conn, 1)), append(f.Kind, text(of.Kind)), append(f.ID, text(id))
 	f.Size, f.Of, f.Says = append(f.Size, of.Size), append(f.Of, of.Mark), append(f.Says, text(says))
 }
 

@@ -497,11 +497,14 @@ var otherProgram = map[string]int{"--": 1, "exec": 1, "ssh": 0, "container": 2}
 func takesProgram(cmd *cli.Command) bool { return cmd.ArgsUsage == "AGENT…" }
 
 // valueCompletion completes the value of a flag. The usage of the flag lists the values, or
-// has a placeholder in backquotes. In a list with commas, the last name is completed. The
-// candidates begin with prefix.
+// has a placeholder in backquotes. In a list with commas, the last name is completed, and of
+// conditions that "and" joins, the last one. The candidates begin with prefix.
 func (p *Completer) valueCompletion(flag cli.Flag, prefix, value string) Completion {
 	usage := UsageOf(flag)
 	before := prefix + value[:strings.LastIndexByte(value, ',')+1]
+	if at := strings.LastIndex(value, " and "); at >= 0 {
+		before = prefix + value[:at+len(" and ")]
+	}
 	switch placeholder, ok := Placeholder(usage); {
 	case placeholder == "FILE":
 		return Completion{Shell: ":files"}
