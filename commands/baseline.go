@@ -95,7 +95,7 @@ func runPins(inv *invocation, c *cli.Context, verb string, ids []string) error {
 		if err != nil {
 			return err
 		}
-		return diffPin(inv, c, out, &p)
+		return diffPin(inv, out, &p)
 	case verb == "list":
 		list, err := store.List()
 		if err == nil && len(list) == 0 {
@@ -132,7 +132,7 @@ var pinChangeColumns = []table.Column[contract.Change]{
 }
 
 // diffPin prints what a server has offered instead of its pin.
-func diffPin(inv *invocation, c *cli.Context, out table.Output, p *pin.Pin) error {
+func diffPin(inv *invocation, out table.Output, p *pin.Pin) error {
 	if p.Fault != nil {
 		return fmt.Errorf("%w; remove it, or accept what its server has offered since with wirectl baseline accept %s", p.Fault, p.ID)
 	}

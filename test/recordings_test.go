@@ -96,10 +96,10 @@ func TestRecordingsAreSafe(t *testing.T) {
 	for name, fsys := range recordings(t) {
 		var safety lint.Safety
 		cfg := decode.Config{Workers: 1, Resync: true}
-		view := func(dst []byte, it *decode.Item) ([]byte, error) {
+		view := decode.View(func(dst []byte, it *decode.Item) ([]byte, error) {
 			safety.AddFrame(it.Seq, all.Of(it.Protocol), it.Frame, &it.Message, it.Payload, "wire")
 			return dst, nil
-		}
+		})
 		if _, err := decode.Run(t.Context(), decode.Input{Capture: recording(t, fsys)}, io.Discard, cfg, func() decode.View { return view }); err != nil {
 			t.Error(err)
 		}

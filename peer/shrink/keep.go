@@ -39,7 +39,7 @@ func ParseKeep(text string) (*Keep, error) {
 		k.outcome, err = named("outcome", name, session.Outcomes())
 	case "jq":
 		if strings.TrimSpace(name) == "" {
-			return nil, fmt.Errorf("%q: want an expression after jq:", text)
+			return nil, fmt.Errorf("%q lacks the expression after the colon", text)
 		}
 		k.filter, err = query.CompileJQ(name, nil)
 		k.unknown = unknownField(name)

@@ -126,7 +126,7 @@ type search struct {
 func Run(ctx context.Context, o Options) (*Result, error) {
 	s := &search{Options: o, began: time.Now()}
 	if o.Terminal != nil {
-		defer io.WriteString(o.Terminal, "\r\x1b[K")
+		defer func() { _, _ = io.WriteString(o.Terminal, "\r\x1b[K") }()
 	}
 	s.session = capture.Session{Created: s.began, Unit: o.Mask(o.Server.String()), Comment: "shrunk, keeping " + o.Mask(o.Keep.String())}
 	limited, cancel := context.WithTimeoutCause(ctx, o.MaxTime, errTime)

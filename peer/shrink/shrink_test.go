@@ -386,7 +386,7 @@ func TestKeepTypos(t *testing.T) {
 		"findng:late-result":  `"findng:late-result": want finding:NAME, outcome:NAME or jq:EXPR (did you mean finding:late-result?)`,
 		"finding:late-resutl": `unknown finding "late-resutl" (did you mean late-result?); there are: `,
 		"outcome:dead":        `unknown outcome "dead"`,
-		"jq:":                 `"jq:": want an expression after jq:`,
+		"jq:":                 `"jq:" lacks the expression after the colon`,
 		"jq:.a ==":            "jq: column ",
 	} {
 		if _, err := shrink.ParseKeep(text); err == nil || !strings.HasPrefix(err.Error(), want) {

@@ -767,8 +767,10 @@ func (t *talk) onFailure() (found []Answer) {
 			if m.error != "" {
 				text += ": " + m.error
 			}
-			found = append(found, Answer{Verdict: "finished-on-failure", Text: sentence(text), Do: readTurn, weight: 64, at: t.endOf(turn), of: model,
-				Evidence: append(m.evidence(), Evidence{Frame: turn.Frame, Time: t.endOf(turn), Text: "the turn ends: " + strings.TrimSpace("done "+turn.StopReason)})})
+			found = append(found, Answer{
+				Verdict: "finished-on-failure", Text: sentence(text), Do: readTurn, weight: 64, at: t.endOf(turn), of: model,
+				Evidence: append(m.evidence(), Evidence{Frame: turn.Frame, Time: t.endOf(turn), Text: "the turn ends: " + strings.TrimSpace("done "+turn.StopReason)}),
+			})
 			continue
 		}
 		if last == nil || !last.Outcome.Failed() || !told && (model == nil || len(model.ToolCalls) > 0 || model.Start.Before(t.endOf(last))) {
