@@ -15,8 +15,8 @@ import (
 
 func testCommand(inv *invocation) *cli.Command {
 	return &cli.Command{
-		Name: "test", Category: reading, Usage: "test what agents do: tools, outcome, findings, cost", ArgsUsage: "SPEC…",
-		Description: "A spec is a YAML file, or a folder of them. It names a session, or a command that is\n" +
+		Name: "test", Category: reading, Usage: "test what agents do: tools, outcome, findings, cost", ArgsUsage: "FILE…",
+		Description: "A spec is a YAML FILE, or a folder of them. It names a session, or a command that is\n" +
 			"run afresh and recorded, and says what is expected. The status is 3 if something is\n" +
 			"otherwise, 1 if it could not be tested. docs/test.md has all that a spec may say.\n\n" +
 			"   wirectl test --record run:latest > spec.yaml\n   wirectl test spec.yaml\n   wirectl test --runs 5 --pass 4 -o junit specs > specs.xml",

@@ -101,7 +101,7 @@ func Parse(file string, data []byte) (*Spec, error) {
 	case len(doc.Docs) == 0 || doc.Docs[0].Body == nil || doc.Docs[0].Body.Type() == ast.NullType:
 		return nil, &Error{File: file, Msg: "is empty: name a session, or a command to run, and what is expected; wirectl test --record SESSION writes a spec"}
 	case len(doc.Docs) > 1:
-		return nil, s.fault(doc.Docs[1].Start, "a second document: write one spec per file")
+		return nil, s.wrongAt(doc.Docs[1].Start, "a second document: write one spec per file")
 	}
 	body := doc.Docs[0].Body
 	v := &aliases{s: s}
@@ -157,13 +157,13 @@ func (v *aliases) Visit(n ast.Node) ast.Visitor {
 	switch n.(type) {
 	case *ast.AliasNode, *ast.AnchorNode, *ast.MergeKeyNode:
 		if v.err == nil {
-			v.err = v.s.fault(n.GetToken(), "specs have no anchors (&), aliases (*) and merges (<<): write the value out")
+			v.err = v.s.wrongAt(n.GetToken(), "specs have no anchors (&), aliases (*) and merges (<<): write the value out")
 		}
 	}
 	return v
 }
 
-func (s *Spec) fault(at *token.Token, format string, args ...any) error {
+func (s *Spec) wrongAt(at *token.Token, format string, args ...any) error {
 	e := &Error{File: s.File, Msg: fmt.Sprintf(format, args...)}
 	if at != nil && at.Position != nil {
 		e.Line, e.Column = at.Position.Line, at.Position.Column
@@ -197,16 +197,16 @@ func (s *Spec) mapping(of string, node ast.Node, keys []key) error {
 		names = append(names, k.name)
 	}
 	if pairs == nil {
-		return s.fault(node.GetToken(), "%s: want keys below it, of %s", of, strings.Join(names, ", "))
+		return s.wrongAt(node.GetToken(), "%s: want keys below it, of %s", of, strings.Join(names, ", "))
 	}
 	for _, pair := range pairs {
 		at := pair.Key.GetToken()
 		i := slices.IndexFunc(keys, func(k key) bool { return k.name == at.Value })
 		if i < 0 {
-			return s.fault(at, "unknown key %q%s", at.Value, s.meant(at.Value, names))
+			return s.wrongAt(at, "unknown key %q%s", at.Value, s.meant(at.Value, names))
 		}
 		if pair.Value == nil || pair.Value.Type() == ast.NullType {
-			return s.fault(at, "%s has no value", at.Value)
+			return s.wrongAt(at, "%s has no value", at.Value)
 		}
 		if err := keys[i].read(at, pair.Value); err != nil {
 			return err
@@ -242,10 +242,10 @@ func (s *Spec) read(body ast.Node) error {
 		{"session", func(k *token.Token, v ast.Node) error { return s.source(k, v, &s.Session) }},
 		{"run", func(k *token.Token, v ast.Node) (err error) {
 			if text, ok := scalar(v); ok {
-				return s.fault(v.GetToken(), "run: want the words of the command in a list, such as [%s]; a recorded run is a session", strings.Join(strings.Fields(text), ", "))
+				return s.wrongAt(v.GetToken(), "run: want the words of the command in a list, such as [%s]; a recorded run is a session", strings.Join(strings.Fields(text), ", "))
 			}
 			if s.Command, err = s.words(k, v); err == nil && len(s.Command) == 0 {
-				err = s.fault(k, "run is empty: want a command, such as [claude, -p, \"fix the test\"]")
+				err = s.wrongAt(k, "run is empty: want a command, such as [claude, -p, \"fix the test\"]")
 			}
 			return err
 		}},
@@ -253,12 +253,12 @@ func (s *Spec) read(body ast.Node) error {
 		{"flags", func(k *token.Token, v ast.Node) (err error) {
 			s.Flags, err = s.words(k, v)
 			if err == nil && (len(s.Flags) == 0 || !strings.HasPrefix(s.Flags[0], "-")) {
-				err = s.fault(v.GetToken(), "flags: want flags of wirectl run or wirectl replay, such as [--base-url]; those of the agent are in run")
+				err = s.wrongAt(v.GetToken(), "flags: want flags of wirectl run or wirectl replay, such as [--base-url]; those of the agent are in run")
 			}
 			return err
 		}},
 		{"folder", func(k *token.Token, v ast.Node) error {
-			text, err := s.text(k, v)
+			text, err := s.textOf(k, v)
 			if s.Folder = text; !filepath.IsAbs(text) {
 				s.Folder = filepath.Join(filepath.Dir(s.File), filepath.FromSlash(text))
 			}
@@ -268,8 +268,8 @@ func (s *Spec) read(body ast.Node) error {
 		{"tools", s.tools},
 		{"arguments", s.arguments},
 		{"after_cancel", func(k *token.Token, v ast.Node) error {
-			if text, err := s.text(k, v); err != nil || text != "none" {
-				return s.fault(v.GetToken(), "after_cancel: want none: no call goes on or begins after a cancel")
+			if text, err := s.textOf(k, v); err != nil || text != "none" {
+				return s.wrongAt(v.GetToken(), "after_cancel: want none: no call goes on or begins after a cancel")
 			}
 			s.expect(k, "after_cancel", func(t *Trace) (said []string) {
 				for _, late := range t.late() {
@@ -303,7 +303,7 @@ func (s *Spec) read(body ast.Node) error {
 			text, _ := scalar(v)
 			most, err := strconv.ParseFloat(strings.TrimPrefix(strings.TrimSuffix(text, " USD"), "$"), 64)
 			if err != nil || !(most >= 0 && most < 1e9) {
-				return s.fault(v.GetToken(), "at_most: %q is no amount in dollars: want one such as 0.05", text)
+				return s.wrongAt(v.GetToken(), "at_most: %q is no amount in dollars: want one such as 0.05", text)
 			}
 			s.expect(k, "cost", func(t *Trace) []string {
 				switch {
@@ -334,7 +334,7 @@ func (s *Spec) read(body ast.Node) error {
 		{"trajectory", s.trajectory},
 	}
 	if _, isList := body.(*ast.SequenceNode); isList {
-		return s.fault(body.GetToken(), "is a list: want keys, such as session: run.pcapng, without a dash in front")
+		return s.wrongAt(body.GetToken(), "is a list: want keys, such as session: run.pcapng, without a dash in front")
 	}
 	return s.mapping("the spec", body, keys)
 }
@@ -375,18 +375,18 @@ func scalar(v ast.Node) (string, bool) {
 	return "", false
 }
 
-func (s *Spec) text(k *token.Token, v ast.Node) (string, error) {
+func (s *Spec) textOf(k *token.Token, v ast.Node) (string, error) {
 	text, ok := scalar(v)
 	if !ok || text == "" {
-		return "", s.fault(v.GetToken(), "%s: want a text", k.Value)
+		return "", s.wrongAt(v.GetToken(), "%s: want a text", k.Value)
 	}
 	return text, nil
 }
 
 // source reads the name of a session that has ended.
 func (s *Spec) source(k *token.Token, v ast.Node, to *string) (err error) {
-	if *to, err = s.text(k, v); err == nil && (*to == "-" || source.IsTap(*to)) {
-		return s.fault(v.GetToken(), "%s: %s may go on, and a spec judges what has ended: name a capture, run:ID or the folder of a run", k.Value, *to)
+	if *to, err = s.textOf(k, v); err == nil && (*to == "-" || source.IsTap(*to)) {
+		return s.wrongAt(v.GetToken(), "%s: %s may go on, and a spec judges what has ended: name a capture, run:ID or the folder of a run", k.Value, *to)
 	}
 	return err
 }
@@ -395,7 +395,7 @@ func (s *Spec) duration(k *token.Token, v ast.Node) (time.Duration, error) {
 	text, _ := scalar(v)
 	d, err := time.ParseDuration(text)
 	if err != nil || d <= 0 {
-		return 0, s.fault(v.GetToken(), "%s: %q is no time: want one such as 30s or 2m", k.Value, text)
+		return 0, s.wrongAt(v.GetToken(), "%s: %q is no time: want one such as 30s or 2m", k.Value, text)
 	}
 	return d, nil
 }
@@ -404,7 +404,7 @@ func (s *Spec) number(k *token.Token, v ast.Node, most int64) (int64, error) {
 	text, _ := scalar(v)
 	n, err := strconv.ParseInt(strings.ReplaceAll(text, "_", ""), 10, 64)
 	if err != nil || n < 0 || n > most {
-		return 0, s.fault(v.GetToken(), "%s: want a whole number from 0, such as 2; got %q", k.Value, text)
+		return 0, s.wrongAt(v.GetToken(), "%s: want a whole number from 0, such as 2; got %q", k.Value, text)
 	}
 	return n, nil
 }
@@ -413,13 +413,13 @@ func (s *Spec) number(k *token.Token, v ast.Node, most int64) (int64, error) {
 func (s *Spec) words(k *token.Token, v ast.Node) (list []string, err error) {
 	n, ok := v.(*ast.SequenceNode)
 	if !ok {
-		return nil, s.fault(v.GetToken(), "%s: want a list, such as [first, second]", k.Value)
+		return nil, s.wrongAt(v.GetToken(), "%s: want a list, such as [first, second]", k.Value)
 	}
 	list = []string{}
 	for _, item := range n.Values {
 		text, ok := scalar(item)
 		if !ok {
-			return nil, s.fault(cmpToken(item, k), "%s: want texts in the list", k.Value)
+			return nil, s.wrongAt(cmpToken(item, k), "%s: want texts in the list", k.Value)
 		}
 		list = append(list, text)
 	}
@@ -437,7 +437,7 @@ func cmpToken(n ast.Node, or *token.Token) *token.Token {
 func (s *Spec) most(read func(k *token.Token, v ast.Node) error) func(k *token.Token, v ast.Node) error {
 	return func(k *token.Token, v ast.Node) error {
 		if text, ok := scalar(v); ok {
-			return s.fault(v.GetToken(), "%s: want a bound: {at_most: %s}", k.Value, text)
+			return s.wrongAt(v.GetToken(), "%s: want a bound: {at_most: %s}", k.Value, text)
 		}
 		return s.mapping(k.Value, v, []key{{"at_most", read}})
 	}
@@ -446,7 +446,7 @@ func (s *Spec) most(read func(k *token.Token, v ast.Node) error) func(k *token.T
 // toolName checks the name of a tool, which is no pattern.
 func (s *Spec) toolName(at *token.Token, name string) error {
 	if name == "" || strings.ContainsAny(name, `*?^$|[](){}\+`) {
-		return s.fault(at, "%q is no name of a tool: names are taken literally, without patterns", name)
+		return s.wrongAt(at, "%q is no name of a tool: names are taken literally, without patterns", name)
 	}
 	return nil
 }
@@ -455,7 +455,7 @@ func (s *Spec) toolName(at *token.Token, name string) error {
 func (s *Spec) names(k *token.Token, v ast.Node, mayBeEmpty bool) ([]string, error) {
 	list, err := s.words(k, v)
 	if err == nil && len(list) == 0 && !mayBeEmpty {
-		err = s.fault(k, "%s is empty: name a tool, or write exactly: [] for none", k.Value)
+		err = s.wrongAt(k, "%s is empty: name a tool, or write exactly: [] for none", k.Value)
 	}
 	for i := 0; err == nil && i < len(list); i++ {
 		err = s.toolName(v.(*ast.SequenceNode).Values[i].GetToken(), list[i])
@@ -479,7 +479,7 @@ func (s *Spec) tools(k *token.Token, v ast.Node) error {
 		return func(k *token.Token, v ast.Node) error {
 			pairs := yamlfile.Pairs(v)
 			if pairs == nil {
-				return s.fault(v.GetToken(), "%s: want how often each tool is called, such as {search: 2}", k.Value)
+				return s.wrongAt(v.GetToken(), "%s: want how often each tool is called, such as {search: 2}", k.Value)
 			}
 			for _, pair := range pairs {
 				name := pair.Key.GetToken()
@@ -512,7 +512,7 @@ func (s *Spec) tools(k *token.Token, v ast.Node) error {
 func (s *Spec) arguments(k *token.Token, v ast.Node) error {
 	pairs := yamlfile.Pairs(v)
 	if pairs == nil {
-		return s.fault(v.GetToken(), "arguments: want the names of tools, such as {search: {jq: '.q | length > 0'}}")
+		return s.wrongAt(v.GetToken(), "arguments: want the names of tools, such as {search: {jq: '.q | length > 0'}}")
 	}
 	for _, pair := range pairs {
 		name := pair.Key.GetToken()
@@ -526,7 +526,7 @@ func (s *Spec) arguments(k *token.Token, v ast.Node) error {
 		}
 		err := s.mapping("arguments of "+name.Value, pair.Value, []key{
 			{"jq", func(k *token.Token, v ast.Node) error {
-				text, err := s.text(k, v)
+				text, err := s.textOf(k, v)
 				if err != nil {
 					return err
 				}
@@ -535,7 +535,7 @@ func (s *Spec) arguments(k *token.Token, v ast.Node) error {
 					filter, err = query.CompileJQ(fmt.Sprintf("limit(%d; %s\n)", maxResults, text), nil)
 				}
 				if err != nil {
-					return s.fault(v.GetToken(), "%v", err)
+					return s.wrongAt(v.GetToken(), "%v", err)
 				}
 				expect(k, func(ctx context.Context, arguments []byte) string {
 					return holds(ctx, filter, strings.TrimSpace(text), arguments)
@@ -544,7 +544,7 @@ func (s *Spec) arguments(k *token.Token, v ast.Node) error {
 			}},
 			{"schema", func(k *token.Token, v ast.Node) error {
 				if yamlfile.Pairs(v) == nil {
-					return s.fault(v.GetToken(), "schema: want a JSON Schema, such as {required: [q]}")
+					return s.wrongAt(v.GetToken(), "schema: want a JSON Schema, such as {required: [q]}")
 				}
 				var document any
 				err := yaml.NodeToValue(v, &document)
@@ -557,7 +557,7 @@ func (s *Spec) arguments(k *token.Token, v ast.Node) error {
 					schema, err = tool.NewSchema(text)
 				}
 				if err != nil {
-					return s.fault(k, "schema: %v", err)
+					return s.wrongAt(k, "schema: %v", err)
 				}
 				expect(k, func(_ context.Context, arguments []byte) string {
 					if _, err := schema.Match(string(arguments)); err != nil {
@@ -587,11 +587,11 @@ func (s *Spec) outcome(k *token.Token, v ast.Node) error {
 	}
 	for _, name := range list {
 		if !slices.Contains(known, name) {
-			return s.fault(v.GetToken(), "unknown outcome %q%s; there are %s", name, nearest.Question(name, known), strings.Join(known, ", "))
+			return s.wrongAt(v.GetToken(), "unknown outcome %q%s; there are %s", name, nearest.Question(name, known), strings.Join(known, ", "))
 		}
 	}
 	if len(list) == 0 {
-		return s.fault(k, "outcome is empty: want one of %s", strings.Join(known, ", "))
+		return s.wrongAt(k, "outcome is empty: want one of %s", strings.Join(known, ", "))
 	}
 	s.expect(k, "outcome", func(t *Trace) []string {
 		got, at := t.outcome()
@@ -618,7 +618,7 @@ func (s *Spec) findings(k *token.Token, v ast.Node) error {
 	}
 	if text, ok := scalar(v); ok {
 		if text != "none" {
-			return s.fault(v.GetToken(), "findings: want none, {at_most: warning}, {at_most: 2}, or the names of those that may be there: [%s]", text)
+			return s.wrongAt(v.GetToken(), "findings: want none, {at_most: warning}, {at_most: 2}, or the names of those that may be there: [%s]", text)
 		}
 		allow(nil)
 		return nil
@@ -631,7 +631,7 @@ func (s *Spec) findings(k *token.Token, v ast.Node) error {
 		}
 		for _, name := range list {
 			if err == nil && !slices.Contains(known, name) {
-				err = s.fault(v.GetToken(), "unknown finding %q%s; docs/findings.md lists them", name, nearest.Question(name, known))
+				err = s.wrongAt(v.GetToken(), "unknown finding %q%s; docs/findings.md lists them", name, nearest.Question(name, known))
 			}
 		}
 		allow(list)
@@ -651,7 +651,7 @@ func (s *Spec) findings(k *token.Token, v ast.Node) error {
 		}
 		most, err := s.number(at, v, 1<<40)
 		if err != nil {
-			return s.fault(v.GetToken(), "at_most: want note, warning, or a number of findings; got %q", text)
+			return s.wrongAt(v.GetToken(), "at_most: want note, warning, or a number of findings; got %q", text)
 		}
 		s.expect(k, "findings", func(t *Trace) []string {
 			if list := t.others(func(f session.Finding) bool { return f.Severity == session.Note }); int64(len(list)) > most {
@@ -664,10 +664,10 @@ func (s *Spec) findings(k *token.Token, v ast.Node) error {
 }
 
 func (s *Spec) trajectory(k *token.Token, v ast.Node) error {
-	text, err := s.text(k, v)
+	text, err := s.textOf(k, v)
 	name, ok := strings.CutPrefix(text, "same as ")
 	if name = strings.TrimSpace(name); err != nil || !ok || name == "" {
-		return s.fault(v.GetToken(), "trajectory: want same as FILE, or same as run:ID")
+		return s.wrongAt(v.GetToken(), "trajectory: want same as FILE, or same as run:ID")
 	}
 	name = s.path(name)
 	s.checks = append(s.checks, check{"trajectory", k.Position.Line, func(ctx context.Context, r *Reader, t *Trace) ([]string, error) {

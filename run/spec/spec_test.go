@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -209,6 +210,19 @@ func TestWords(t *testing.T) {
 		if err != nil || len(s.Command) != 2 || s.Command[1] != text {
 			t.Errorf("%q: %v, %v", text, s, err)
 		}
+	}
+}
+
+// The page on specs has one that can be read.
+func TestPage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/test.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(page), "```yaml\n")
+	text, _, _ = strings.Cut(text, "```")
+	if s, err := Parse("spec.yaml", []byte(text)); err != nil || len(s.checks) != 14 {
+		t.Errorf("%v, %v", s, err)
 	}
 }
 

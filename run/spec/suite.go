@@ -183,7 +183,7 @@ func (s *Suite) runs(sp *Spec) int {
 	return s.Runs
 }
 
-func (s *Suite) pass(sp *Spec) int {
+func (s *Suite) mustPass(sp *Spec) int {
 	if sp.Command == nil {
 		return 1
 	}
@@ -230,7 +230,7 @@ func (s *Suite) report(sp *Spec, list []*attempt, result *Result) string {
 	}
 	verdict, paint := "ok   ", s.Out.Style.Kind
 	switch {
-	case passed >= s.pass(sp):
+	case passed >= s.mustPass(sp):
 		result.Passed++
 	case unable > 0:
 		verdict, paint = "error", s.Out.Style.Error
@@ -331,8 +331,8 @@ func (s *Suite) junit(sp *Spec, list []*attempt) table.Suite {
 			text += a.lines(sp)
 		}
 	}
-	c := table.Case{Class: sp.File, Name: fmt.Sprintf("%d of %d runs pass", s.pass(sp), len(list)), Output: text}
-	if passed < s.pass(sp) {
+	c := table.Case{Class: sp.File, Name: fmt.Sprintf("%d of %d runs pass", s.mustPass(sp), len(list)), Output: text}
+	if passed < s.mustPass(sp) {
 		c.Output, c.Failure = "", &table.Failure{Type: session.Error.String(), Message: fmt.Sprintf("%d of %d runs passed", passed, len(list)), Text: text}
 	}
 	suite.Append(c)
