@@ -11,9 +11,11 @@ import (
 
 	"github.com/wirectl/wirectl/capture/ndjson"
 	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/decode/convert"
 	"github.com/wirectl/wirectl/decode/merge"
 	"github.com/wirectl/wirectl/decode/source"
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/store"
 	"github.com/wirectl/wirectl/table"
 )
 
@@ -267,4 +269,42 @@ func FuzzAlign(f *testing.F) {
 			t.Error(err)
 		}
 	})
+}
+
+// In a view of the merged session, each finding is one of the call that it is about.
+func TestFindingsOfCalls(t *testing.T) {
+	for _, kind := range []string{"both.pcapng", "both.ndjson"} {
+		r, err := compare(t,
+			script(t, "a", "> 0 call 1 x; < 30 ok 1 x; > 40 call 2 lost; > 50 call 3 y; > 60 call 4 z; < 2000 ok 4 z; < 2010 ok 3 y", 0),
+			script(t, "b", "> 10 call 1 x; < 20 ok 1 x; > 1960 call 3 y; > 1961 call 4 z; < 1970 ok 4 z; < 1980 ok 3 y", time.Minute))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := filepath.Join(t.TempDir(), kind)
+		if err := r.Save(t.Context(), out); err != nil {
+			t.Fatal(err)
+		}
+		in, err := (&source.Opener{}).Session(t.Context(), out, decode.Config{Reframe: convert.Reframe(convert.EncodeConfig{})}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := store.New(store.Options{})
+		s.Begin(in.Input)
+		if err := s.Read(t.Context(), in.Input, decode.Config{Workers: 1}); err != nil {
+			t.Fatal(err)
+		}
+		in.Close()
+		var got []string
+		for _, f := range s.Findings(0, 100).List {
+			got = append(got, fmt.Sprintf("%s %v %d", f.Name, f.Frames, f.Mark))
+		}
+		want := "lost-between [3] 2; delayed-between [4] 3; delayed-between [5] 4"
+		if text := strings.Join(got, "; "); text != want {
+			t.Errorf("%s: %s\nwant %s", kind, text, want)
+		}
+		first := s.Detail(1)
+		if first.Written.Sub(first.Time) != 10*time.Millisecond {
+			t.Errorf("%s: from %v to %v", kind, first.Time, first.Written)
+		}
+	}
 }
