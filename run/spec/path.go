@@ -41,7 +41,7 @@ const (
 // session does not show, such as answers in one without models, is no difference.
 func Compare(a, b *Trace, ignore []jsondiff.Path, withTexts bool) (*Fork, error) {
 	for _, t := range []*Trace{a, b} {
-		if t.unseen != "" && len(t.Path) == 0 {
+		if t.unseen != "" {
 			return nil, &source.Error{Err: fmt.Errorf("%s: %s", t.Name, t.unseen)}
 		}
 	}

@@ -49,7 +49,7 @@ func (t *Trace) record(name string) (string, error) {
 	for _, tool := range t.Tools {
 		names = append(names, tool.full())
 	}
-	switch {
+	switch { // of tools
 	case t.unseen != "":
 	case len(names) == 0:
 		line("tools: none")

@@ -170,6 +170,7 @@ type collector struct {
 	said      map[int64][]byte
 	answers   map[int64]answer
 	first     time.Time
+	outlined  bool // texts were not recorded
 }
 
 var seed = maphash.MakeSeed()
@@ -178,6 +179,7 @@ func (k *collector) see(it *decode.Item) {
 	if k.first.IsZero() {
 		k.first = it.Time
 	}
+	k.outlined = k.outlined || it.Outlined
 	spec := all.Of(it.Protocol)
 	if it.Message.Phase != protocol.Open || it.Outlined || it.Err != nil && it.Err != it.Frame.Flaw {
 		return
@@ -315,7 +317,9 @@ func (t *Trace) collect(k *collector, list []*calls.Call) {
 			continue
 		}
 		for _, l := range c.Links {
-			if l.As == protocol.Calls {
+			if l.As == protocol.Calls && k.outlined {
+				t.unseen = "the names of the tools that models call were not recorded (--record metadata)"
+			} else if l.As == protocol.Calls {
 				tool := &Tool{Name: l.Tool, id: l.Text, hash: l.Arguments, by: c}
 				if l.Arguments != 0 {
 					tool.arguments = jsonscan.AppendCompact(nil, []byte(cmp.Or(string(l.Written), "{}")))
