@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"runtime"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -62,6 +63,8 @@ func runTest(inv *invocation, c *cli.Context) error {
 	if suite.Specs, err = spec.ReadAll(inv.Operands, func(err error) { report(inv.Stderr, err) }); err != nil {
 		return asUsage(err)
 	}
+	inv.Terminable()
+	inv.Linger(spec.Parting + time.Second)
 	switch result, err := suite.Run(c.Context); {
 	case err != nil:
 		return err

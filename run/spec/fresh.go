@@ -26,8 +26,8 @@ type Ended struct {
 	tail string // the end of its output
 }
 
-// parting is how long an agent may take to end after its time is over.
-const parting = 10 * time.Second
+// Parting is how long an agent may take to end after its time is over.
+const Parting = 10 * time.Second
 
 // start runs the command of a spec as wirectl run does it, or as wirectl replay plays a run again, in a process of its own:
 // each has its folder and its record.
@@ -48,7 +48,7 @@ func start(ctx context.Context, s *Spec, getenv func(string) string, environ []s
 	var out, messages tail
 	cmd := exec.CommandContext(timed, program)
 	cmd.Args = slices.Concat(args, []string{"--"}, s.Command)
-	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = s.Folder, agent.Original(environ), &out, &messages, parting
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = s.Folder, agent.Original(environ), &out, &messages, Parting
 	cmd.Cancel = func() error { return endGroup(cmd, syscall.SIGTERM) }
 	apart(cmd)
 	if err := cmd.Start(); err != nil {
