@@ -40,6 +40,8 @@ type alignment struct {
 	again   [2][]bool  // the same frame was paired before
 	shift   [3]int64   // by direction: the usual time in the first capture minus that in the second
 	timed   [3]bool
+	offset  int64           // between the clocks, if frames of both directions tell it
+	due     map[int32]int64 // when requests of the first capture that are left were answered
 }
 
 // align pairs frames: first those with equal bytes, then those with equal values, whatever their ids, then those
@@ -74,13 +76,6 @@ func align(a, b *side) *alignment {
 		return mix(e.kind, e.id)
 	}))
 	x.markAgain()
-	x.bracket()
-	x.levelOf(true, opening(func(e *entry) uint64 { // over HTTP, the order tells nothing
-		if e.own || e.id != 0 {
-			return 0
-		}
-		return e.kind
-	}))
 	answering := func(key func(e *entry) uint64) func(s, i int) uint64 {
 		return func(s, i int) uint64 {
 			e := &x.sides[s].entries[i]
@@ -99,6 +94,14 @@ func align(a, b *side) *alignment {
 			return mix(key(e), uint64(request), uint64(e.dir))
 		}
 	}
+	x.level(answering(func(e *entry) uint64 { return mix(e.bare, e.kind) })) // which also tells how the clocks differ
+	x.bracket()
+	x.levelOf(true, opening(func(e *entry) uint64 { // over HTTP, the order tells nothing
+		if e.own || e.id != 0 {
+			return 0
+		}
+		return e.kind
+	}))
 	x.level(answering(func(e *entry) uint64 { return mix(e.bare, e.kind) }))
 	x.markAgain()
 	x.level(answering(func(e *entry) uint64 { return 1 + uint64(btoi(e.own)) }))
@@ -261,7 +264,8 @@ func (x *alignment) levelOf(single bool, key func(s, i int) uint64) {
 	each(func(a, b []ref) {
 		if len(a) == 1 && len(b) == 1 {
 			x.pair(a[0].i, b[0].i)
-			x.sure[a[0].i] = true
+			request := x.sides[0].entries[a[0].i].request
+			x.sure[a[0].i] = request == 0 || x.sure[request-1]
 		}
 	})
 	x.usual()
@@ -301,6 +305,11 @@ func (x *alignment) usual() {
 			x.shift[dir] = list[len(list)/2]
 		}
 	}
+	if sent, back := diffs[frame.C2U], diffs[frame.U2C]; len(sent) > 0 && len(back) > 0 {
+		if x.offset = (sent[len(sent)-1] + back[0]) / 2; sent[len(sent)-1] > back[0] { // seen from the unit
+			x.offset = (sent[0] + back[len(back)-1]) / 2
+		}
+	}
 	for dir := range diffs { // one direction stands for another without frames
 		for from := range diffs {
 			if !x.timed[dir] && len(diffs[from]) > 0 {
@@ -322,6 +331,7 @@ func (x *alignment) expected(s int, e *entry) (int64, bool) {
 }
 
 const (
+	never     = 1e24    // the cost of what cannot be
 	slack     = 250e6   // nanoseconds by which times may be off where equal frames are told apart
 	maxMatrix = 4 << 20 // pairs of equal frames that are compared
 )
@@ -351,10 +361,14 @@ func (x *alignment) choose(a, b []ref) {
 	}
 	cost := func(i, j int) float64 {
 		e, f := &x.sides[a[i].side].entries[a[i].i], &x.sides[b[j].side].entries[b[j].i]
-		if at, ok := x.expected(int(a[i].side), e); ok && f.at != 0 {
-			return math.Abs(float64(at - f.at))
+		at, ok := x.expected(int(a[i].side), e)
+		switch {
+		case !ok || f.at == 0:
+			return 0
+		case swapped && x.isLate(b[j].i, e.at), !swapped && x.isLate(a[i].i, f.at):
+			return never
 		}
-		return 0
+		return math.Abs(float64(at - f.at))
 	}
 	width := len(b) + 1
 	took := make([]bool, (len(a)+1)*width)
@@ -375,10 +389,18 @@ func (x *alignment) choose(a, b []ref) {
 	}
 	for i, j := len(a), len(b); i > 0; j-- {
 		if took[i*width+j] {
-			join(i-1, j-1)
+			if cost(i-1, j-1) < never {
+				join(i-1, j-1)
+			}
 			i--
 		}
 	}
+}
+
+// isLate reports whether a request had its answer in the first capture before a time in the second one.
+func (x *alignment) isLate(i int32, at int64) bool {
+	due, answered := x.due[i]
+	return answered && x.offset != 0 && at+x.offset > due
 }
 
 // within returns the entries whose time the other capture covers.
@@ -423,46 +445,52 @@ func (x *alignment) markAgain() {
 // bracket pairs what has changed so much that only its place is left: entries of one kind between the same two
 // pairs. Where ids are kept, they would have been paired by those.
 func (x *alignment) bracket() {
-	waiting := map[uint64][]int32{}
-	key := func(s int, e *entry) uint64 {
-		return mix(e.kind, uint64(x.groups[s][e.lane]), uint64(e.dir))
-	}
-	free := func(s, i int) bool {
-		e := &x.sides[s].entries[i]
-		return x.other[s][i] == 0 && !x.again[s][i] && e.request == 0 && !e.own && (e.id == 0 || x.renamed[x.groups[s][e.lane]])
-	}
-	for j := range x.sides[1].entries {
-		if e := &x.sides[1].entries[j]; free(1, j) {
-			waiting[key(1, e)] = append(waiting[key(1, e)], int32(j))
+	places := [2][]uint64{x.places(0), x.places(1)}
+	x.due = map[int32]int64{}
+	for i, e := range slices.Backward(x.sides[0].entries) {
+		if x.other[0][i] == 0 && e.request > 0 && x.other[0][e.request-1] == 0 && e.at != 0 {
+			x.due[e.request-1] = e.at
 		}
 	}
+	x.level(func(s, i int) uint64 {
+		e := &x.sides[s].entries[i]
+		group := x.groups[s][e.lane]
+		if x.again[s][i] || e.request != 0 || e.own || e.id != 0 && !x.renamed[group] {
+			return 0
+		}
+		return mix(e.kind, uint64(group), uint64(e.dir), places[s][i])
+	})
+}
+
+// places returns for each entry the pairs before and after it, in its direction of its lane.
+func (x *alignment) places(s int) []uint64 {
 	type way struct {
 		lane int32
 		dir  frame.Dir
 	}
-	next, until := map[way]int32{}, make([]int32, len(x.sides[0].entries))
-	for i, e := range slices.Backward(x.sides[0].entries) {
-		at := way{e.lane, e.dir}
-		if until[i] = math.MaxInt32; next[at] != 0 {
-			until[i] = next[at]
+	entries := x.sides[s].entries
+	pair := func(i int) uint64 { // by the index in the second capture
+		switch {
+		case x.other[s][i] == 0:
+			return 0
+		case s == 0:
+			return uint64(x.other[s][i])
 		}
-		if b := x.other[0][i]; b != 0 {
-			next[at] = b
+		return uint64(i + 1)
+	}
+	next, list := map[way]uint64{}, make([]uint64, len(entries))
+	for i, e := range slices.Backward(entries) {
+		at := way{e.lane, e.dir}
+		if list[i] = next[at]; pair(i) != 0 {
+			next[at] = pair(i)
 		}
 	}
-	last := map[way]int32{}
-	for i := range x.sides[0].entries {
-		e := &x.sides[0].entries[i]
-		at := way{e.lane, e.dir}
-		if list := waiting[key(0, e)]; free(0, i) && len(list) > 0 {
-			n, _ := slices.BinarySearch(list, last[at]) // entries from there on come after the last pair
-			if n < len(list) && list[n] < until[i]-1 {
-				x.pair(int32(i), list[n])
-				waiting[key(0, e)] = slices.Delete(list, n, n+1)
-			}
-		}
-		if b := x.other[0][i]; b != 0 {
-			last[at] = b
+	last := map[way]uint64{}
+	for i := range entries {
+		at := way{entries[i].lane, entries[i].dir}
+		if list[i] = mix(list[i], last[at]); pair(i) != 0 {
+			last[at] = pair(i)
 		}
 	}
+	return list
 }

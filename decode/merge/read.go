@@ -146,7 +146,8 @@ func (s *scan) identify(e *entry, it *decode.Item, m *protocol.Message) {
 	}
 	sum := jsondiff.Digest(value, m, nil)
 	e.exact, e.bare, e.kind = hash(payload), hash(sum[:]), hash(m.Kind)
-	if !m.ID.IsZero() || !m.Ref.IsZero() {
+	isHTTP := f.Meta != nil && f.Meta.Framing == frame.HTTP
+	if (!m.ID.IsZero() || !m.Ref.IsZero()) && (!isHTTP || isRPC(it, m)) { // else it is the number of a request
 		e.id = hash(m.ID.Text, m.Ref.Text)
 	}
 	h := headOf(f)
