@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"iter"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,7 +44,7 @@ type Watch struct {
 
 	mu      sync.Mutex
 	clients map[string]string   // the names that they give themselves, by where they are
-	asked   map[string]*request // open requests for lists, by where they are and their ids
+	asked   map[string]*request // requests for lists, by where they are and their ids
 	lists   map[string]*listing // by the ids of pins and where they are
 	made    map[string]bool     // the pins that this watch has made
 	said    map[string]bool
@@ -54,6 +56,8 @@ type request struct {
 	server, client string
 	id             json.RawMessage
 	goesOn         bool // it is for a later page
+	// answered requests stay: a client may pass over an answer that it does not understand, and take the next one.
+	answered bool
 }
 
 // A listing is a list of tools, as far as its pages are known.
@@ -113,8 +117,9 @@ func (w *Watch) See(at Place, f *frame.Frame, payload []byte) *Drift {
 	case f.Dir == frame.C2U && !f.Gap:
 		w.ask(at, payload)
 	case f.Dir != frame.U2C || len(w.asked) == 0:
-	case !f.Gap:
+	case !f.Gap && slices.ContainsFunc(listWords, func(word string) bool { return bytes.Contains(bytes.ToLower(payload), []byte(word)) }):
 		return w.checkAnswers(at, payload)
+	case !f.Gap:
 	case len(f.Raw) > hugeGap:
 		return w.differsFromAny("an answer is too large to be compared with the pin")
 	}
@@ -124,11 +129,16 @@ func (w *Watch) See(at Place, f *frame.Frame, payload []byte) *Drift {
 // hugeGap is the size of a gap that may be a frame over the limit.
 const hugeGap = 64 << 10
 
+// listWords are texts of which a list of tools has one, whatever its spelling.
+var listWords = []string{"tools", `\u00`}
+
 // differsFromAny is differs for an answer that cannot be read, to whatever was asked.
 func (w *Watch) differsFromAny(about string) *Drift {
-	for key, r := range w.asked {
-		delete(w.asked, key)
-		return w.differs(r, nil, about, "")
+	for _, r := range w.asked {
+		if !r.answered {
+			r.answered = true
+			return w.differs(r, nil, about, "")
+		}
 	}
 	return nil
 }
@@ -146,6 +156,9 @@ func (w *Watch) ask(at Place, payload []byte) {
 			continue
 		}
 		if len(w.asked) >= maxAsked {
+			maps.DeleteFunc(w.asked, func(_ string, r *request) bool { return r.answered })
+		}
+		if len(w.asked) >= maxAsked {
 			clear(w.asked)
 		}
 		_, goesOn := jsonscan.Get(item, "params", "cursor")
@@ -158,12 +171,38 @@ func (w *Watch) ask(at Place, payload []byte) {
 	}
 }
 
+// notNumbers are words that JSON does not have, and that clients in Python read. Those in strings are not replaced.
+var notNumbers = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|-?\b(?:NaN|Infinity)\b`)
+
 // decoded returns a JSON value as clients read it: of members with the same name the last one counts.
 func decoded(text []byte) (v any, err error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
+	if err = d.Decode(&v); err == nil || !bytes.Contains(text, []byte("NaN")) && !bytes.Contains(text, []byte("Infinity")) {
+		return v, err
+	}
+	text = notNumbers.ReplaceAllFunc(text, func(word []byte) []byte {
+		if word[0] == '"' {
+			return word
+		}
+		return []byte("null")
+	})
+	d = json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
 	err = d.Decode(&v)
 	return v, err
+}
+
+// folded yields the members of this name, in capitals or not: clients in Go take either.
+func folded[T any](of any, name string) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		m, _ := of.(map[string]any)
+		for key, value := range m {
+			if v, ok := value.(T); ok && strings.EqualFold(key, name) && !yield(v) {
+				return
+			}
+		}
+	}
 }
 
 // nameOf returns an id so that those that clients take for equal are equal.
@@ -218,35 +257,78 @@ func (w *Watch) checkAnswer(at Place, text []byte) *Drift {
 	if err != nil {
 		return nil // such as a line of a log
 	}
-	m, _ := v.(map[string]any)
-	result, _ := m["result"].(map[string]any)
-	tools, isList := result["tools"].([]any)
-	r := w.asked[at.exact()+" "+nameOf(m["id"])]
-	if r == nil && at.Shared && isList {
-		r = w.asked[at.key()+" "+nameOf(m["id"])]
-	}
-	_, isCall := m["method"] // with an id of the server's own
-	if r == nil || isCall {
-		return nil
-	}
-	for key, open := range w.asked {
-		if open == r {
-			delete(w.asked, key)
+	var tools []any
+	isList, isCut := false, false
+	for result := range folded[any](v, "result") {
+		for list := range folded[[]any](result, "tools") {
+			tools, isList = append(tools, list...), true
+		}
+		for next := range folded[string](result, "nextCursor") {
+			isCut = isCut || next != ""
 		}
 	}
+	m, _ := v.(map[string]any)
+	_, isCall := m["method"] // with an id of the server's own
+	r := w.askedBy(at, v, isList)
+	if r == nil || isCall && !isList {
+		return nil
+	}
+	r.answered = true
 	if !isList {
 		return nil // such as an error
 	}
 	var items []contract.Item
 	for _, tool := range tools {
-		definition, _ := tool.(map[string]any)
-		if name, _ := definition["name"].(string); name != "" {
-			text, _ := json.Marshal(definition) // it was JSON
-			items = append(items, contract.Item{Name: name, JSON: text})
+		definition := unfolded(tool)
+		for name := range folded[string](tool, "name") {
+			if text, _ := json.Marshal(definition); name != "" { // it was JSON
+				items = append(items, contract.Item{Name: name, JSON: text})
+			}
 		}
 	}
-	next, _ := result["nextCursor"].(string)
-	return w.page(r, items, next != "")
+	return w.page(r, items, isCut)
+}
+
+// unfolded returns the definition of a tool with the names of members as usual. One that is there in several spellings is
+// a list of them.
+func unfolded(tool any) map[string]any {
+	definition, _ := tool.(map[string]any)
+	all := map[string]any{}
+	for _, key := range slices.Sorted(maps.Keys(definition)) {
+		name, value := key, definition[key]
+		if i := slices.IndexFunc(contract.Members, func(name string) bool { return strings.EqualFold(name, key) }); i >= 0 {
+			name = contract.Members[i]
+		}
+		if before, again := all[name]; again {
+			value = []any{before, value}
+		}
+		all[name] = value
+	}
+	return all
+}
+
+// askedBy returns the request that an answer is for, as clients see it: the SDKs take an id "1" for 1.
+func (w *Watch) askedBy(at Place, answer any, isList bool) *request {
+	places := []string{at.exact() + " "}
+	if at.Shared && isList {
+		places = append(places, at.key()+" ")
+	}
+	for _, place := range places {
+		isNumber := false
+		for id := range folded[any](answer, "id") {
+			if r := w.asked[place+nameOf(id)]; r != nil {
+				return r
+			}
+			_, is := id.(json.Number)
+			isNumber = isNumber || is
+		}
+		for key, r := range w.asked {
+			if isList && !isNumber && strings.HasPrefix(key, place+"n") {
+				return r
+			}
+		}
+	}
+	return nil
 }
 
 // page compares another page of a list.

@@ -322,6 +322,9 @@ type definition struct {
 	Annotations  any    `json:"annotations,omitempty"`
 }
 
+// Members are those of a definition.
+var Members = []string{"name", "description", inputSchema, outputSchema, "annotations"}
+
 // definitionOf returns the definition of a tool.
 func definitionOf(it Item) definition {
 	member := func(key string) any {
