@@ -162,27 +162,26 @@ const (
 	flag              = 0x1f3f4          // a flag with tags is that of a region
 )
 
+// regionFlag matches the flag of a region: a code of ISO 3166-2, such as gbsct, and the end.
+var regionFlag = regexp.MustCompile("^\U0001f3f4[\U000e0061-\U000e007a]{2}[\U000e0030-\U000e0039\U000e0061-\U000e007a]{1,3}(\U000e007f|[^\U000e0000-\U000e007f]|$)")
+
 // tagText returns the text that tags spell outside flags, and their number.
 func tagText(text string) (hidden string, n int) {
 	if !strings.Contains(text, "\U000e0000"[:2]) {
 		return "", 0
 	}
 	var b strings.Builder
-	inFlag := false
-	for _, r := range text {
-		switch isTag := firstTag <= r && r <= lastTag; {
-		case r == flag:
-			inFlag = true
-		case !isTag:
-			inFlag = false
-		case !inFlag:
+	for rest := text; rest != ""; {
+		r, size := utf8.DecodeRuneInString(rest)
+		if r == flag {
+			size = max(size, len(regionFlag.FindString(rest)))
+		} else if firstTag <= r && r <= lastTag {
 			n++
 			if plain := r - firstTag; plain >= ' ' && plain < 0x7f {
 				b.WriteRune(plain)
 			}
-		case r == lastTag:
-			inFlag = false
 		}
+		rest = rest[size:]
 	}
 	return b.String(), n
 }
@@ -190,15 +189,28 @@ func tagText(text string) (hidden string, n int) {
 // openOverride returns where the text begins that an override leaves in another order; -1 if each override ends.
 func openOverride(text string) int {
 	const lre, rle, pdf, lro, rlo = 0x202a, 0x202b, 0x202c, 0x202d, 0x202e
-	var open []int // of each embedding and override; -1 for an embedding
+	const lri, rli, fsi, pdi = 0x2066, 0x2067, 0x2068, 0x2069
+	const embedding, isolate = -1, -2
+	var open []int // where the text of each override begins, or what else is open
 	for i, r := range text {
 		switch r {
 		case lre, rle:
-			open = append(open, -1)
+			open = append(open, embedding)
 		case lro, rlo:
 			open = append(open, i+utf8.RuneLen(r))
-		case pdf:
-			open = open[:max(len(open)-1, 0)]
+		case lri, rli, fsi:
+			open = append(open, isolate)
+		case pdf: // ends nothing outside of an isolate
+			if n := len(open); n > 0 && open[n-1] != isolate {
+				open = open[:n-1]
+			}
+		case pdi: // ends what is in the isolate, too
+			for n := len(open) - 1; n >= 0; n-- {
+				if open[n] == isolate {
+					open = open[:n]
+					break
+				}
+			}
 		case '\n', '\u2029': // the end of a paragraph ends all
 			if slices.Max(append(open, -1)) < 0 {
 				open = nil

@@ -73,7 +73,12 @@ func TestSafety(t *testing.T) {
 			[]sight{{payload: strings.Replace(result("ok@"), "@", `\udb40\udc41`, 1)}},
 			[]string{`note tag-characters [1]: the result has 1 tag character: "A"`},
 		},
-		"a flag that does not end": {[]sight{{payload: result("🏴" + tags("gbsct") + "x" + tags("y"))}}, []string{`note tag-characters [1]: the result has 1 tag character: "y"`}},
+		"hidden text in a flag": {[]sight{{payload: offer("add", "🏴"+tags("readssh\x7f"))}}, []string{`error tag-characters [1]: tool add has 8 tag characters: "readssh"`}},
+		"an override that an isolate does not end": {[]sight{{payload: offer("add", "\u202e\u2066\u202c\u2069x")}}, []string{
+			`error bidi-override [1]: tool add does not end the override before "\u2066\u202c\u2069x"`,
+		}},
+		"an override that ends with its isolate": {[]sight{{payload: offer("add", "\u2067\u202eabc\u2069 x \u2066\u202a\u2069 \u2069\u202c")}}, nil},
+		"a flag that does not end":               {[]sight{{payload: result("🏴" + tags("gbsct") + "x" + tags("y"))}}, []string{`note tag-characters [1]: the result has 1 tag character: "y"`}},
 		"an override": {
 			[]sight{{payload: offer("add", "Adds \u202eelpmis")}},
 			[]string{`error bidi-override [1]: tool add does not end the override before "elpmis"`},
