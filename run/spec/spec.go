@@ -503,9 +503,12 @@ func (s *Spec) tools(k *token.Token, v ast.Node) error {
 		}
 	}
 	return s.mapping("tools", v, []key{
-		{"called", ofNames(called, false)}, {"in_order", ofNames(inOrder, false)}, {"exactly", ofNames(exactly, true)},
+		{"called", ofNames(called, false)},
+		{"in_order", ofNames(inOrder, false)},
+		{"exactly", ofNames(exactly, true)},
 		{"at_least", ofNumbers("at least", func(n, bound int64) bool { return n >= bound })},
-		{"at_most", ofNumbers("at most", func(n, bound int64) bool { return n <= bound })}, {"never", ofNames(never, false)},
+		{"at_most", ofNumbers("at most", func(n, bound int64) bool { return n <= bound })},
+		{"never", ofNames(never, false)},
 	})
 }
 

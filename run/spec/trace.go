@@ -68,13 +68,6 @@ func (t *Tool) Frame() int64 {
 	return t.by.Last
 }
 
-func (t *Tool) start() time.Time {
-	if t.at != nil {
-		return t.at.Start
-	}
-	return t.by.Start.Add(t.by.Duration)
-}
-
 // cutMCP cuts the name that agents give to a tool of an MCP server.
 func cutMCP(name string) (server, tool string, ok bool) {
 	rest, ok := strings.CutPrefix(name, "mcp__")
