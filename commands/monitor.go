@@ -205,6 +205,6 @@ func runWeb(ctx context.Context, c *cli.Context, sessions []string, opener *sour
 		l.Follow = l.Follow || len(sessions) == 1 && source.IsTranscript(l.Only)
 	}
 	return asTyped(c.String("listen"), web.Run(ctx, web.Options{
-		Library: l, Only: l.Only, Listen: c.String("listen"), Remote: c.Bool("remote"), Control: c.Bool("control"), Config: cfg,
+		Library: l, Only: l.Only, Listen: c.String("listen"), Remote: c.Bool("remote"), Control: c.Bool("control"), Config: cfg, Speaks: sendProtocols,
 	}, out))
 }

@@ -145,6 +145,7 @@ type exchange struct {
 	After    int64   `json:"after,omitempty"`
 	Bytes    int64   `json:"bytes"`
 	Findings int     `json:"findings,omitempty"`
+	Refusal  string  `json:"refusal,omitempty"` // why it cannot be cancelled while it is open
 }
 
 // A span is a time. Its end is -1 while it goes on.
@@ -353,7 +354,9 @@ func exchangeOf(x *store.Exchange, c clock) exchange {
 		Outcome: x.OutcomeName(), Open: x.Open(), Cancel: x.Cancelled, Parts: x.Parts, After: x.After,
 		Bytes: x.In + x.Out, Findings: x.Findings,
 	}
-	if !x.Open() {
+	if x.Open() {
+		e.Refusal = x.Refusal
+	} else {
 		e.End = c.since(max(x.Closed, x.LastPart, x.Confirmed))
 		e.Took = c.since(x.Over) - e.Opened
 	}

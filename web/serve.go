@@ -38,6 +38,8 @@ type Options struct {
 	Remote bool
 	// Control lets the page change the traffic, if the session allows it.
 	Control bool
+	// Speaks are the protocols that wirectl send speaks.
+	Speaks []string
 	// Config is how frames are read.
 	Config store.Config
 	// Metrics are served at /metrics, to any user of this machine; nil is none.
@@ -131,6 +133,7 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET /api/sessions", s.serveSessions)
 	mux.HandleFunc("GET /api/events", s.serveEvents)
 	mux.HandleFunc("GET /api/frame", s.ofSession(serveFrame))
+	mux.HandleFunc("GET /api/command", s.ofSession(s.serveAsCommand))
 	mux.HandleFunc("GET /api/find", s.ofSession(serveFound))
 	mux.HandleFunc("GET /api/stats", s.ofSession(serveStats))
 	mux.HandleFunc("GET /api/peers", s.ofSession(servePeers))

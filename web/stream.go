@@ -194,6 +194,17 @@ func serveFrame(w http.ResponseWriter, r *http.Request, o *opened) {
 	}
 }
 
+// serveAsCommand answers with a command for a shell that sends a request again.
+func (s *Server) serveAsCommand(w http.ResponseWriter, r *http.Request, o *opened) {
+	seq, _ := strconv.ParseInt(r.FormValue("seq"), 10, 64)
+	request, err := o.store.Request(seq)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusNotFound)
+		return
+	}
+	answer(w, map[string]any{"command": request.Command(s.options.Speaks)})
+}
+
 // findTime is how long one search of the frames may take.
 const findTime = 50 * time.Millisecond
 

@@ -47,6 +47,26 @@ try {
   await tab.keyboard.press("+");
   await tab.keyboard.press("+");
   await painted();
+  // A heading sorts, chips filter and are counted, and a link leads to a call with its answer.
+  const took = () => tab.evaluate(() => ui.shown.filter((x) => !x.isHead && !x.of).map((x) => tookOf(x)));
+  const byRun = await tab.evaluate(() => ui.byRun);
+  if (byRun) await tab.keyboard.press("b");
+  await tab.locator("#head span").nth(9).click();
+  await painted();
+  const sorted = await took();
+  saw.sorted = sorted.every((t, i) => !i || t <= sorted[i - 1]);
+  await tab.evaluate(() => { ui.column = {}; });
+  await tab.locator("#chips button").nth(1).click();
+  await painted();
+  saw.slow = await tab.textContent("#count");
+  await tab.keyboard.press("x");
+  await tab.locator(".row").first().click();
+  await tab.waitForFunction(() => document.getElementById("payload").textContent);
+  await tab.locator("#both .opens").first().click().catch(() => {});
+  saw.folds = await tab.locator("#both .folded").count();
+  saw.link = new URL(tab.url()).hash;
+  await tab.keyboard.press("Escape");
+  if (byRun) await tab.keyboard.press("b");
   saw.zoomed = await tab.textContent("#range");
   await tab.keyboard.press("0");
 
@@ -92,7 +112,7 @@ try {
   await tab.waitForSelector("#kinds tr");
   saw.kinds = await tab.locator("#kinds tr").count() - 1;
   saw.markup = await tab.evaluate(() => {
-    const own = new Set("MAIN SECTION ASIDE HEADER NAV FOOTER DIV SPAN B A I STRONG INPUT BUTTON CANVAS DIALOG FORM TEXTAREA P PRE CODE KBD H3 TABLE TBODY CAPTION TR TH TD SCRIPT".split(" "));
+    const own = new Set("MAIN SECTION ASIDE HEADER NAV FOOTER DIV SPAN B A I STRONG INPUT BUTTON CANVAS DIALOG FORM TEXTAREA P PRE CODE KBD H3 TABLE TBODY CAPTION TR TH TD SCRIPT DATALIST OPTION".split(" "));
     return [...document.body.querySelectorAll("*")].filter((e) => !own.has(e.tagName)).length + document.querySelectorAll("script").length - 2 + document.querySelectorAll("[href]").length - document.querySelectorAll("#home[href='/']").length +
       document.querySelectorAll("[src], [onclick], [onerror], [style*=url]").length;
   });

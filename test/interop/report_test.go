@@ -22,7 +22,9 @@ type sight struct {
 	IDs, Frames, Found, Findings, Kinds, Markup int
 	Ledger, Filtered                            int
 	About, Range, Zoomed, What, Payload, Last   string
-	Address, Theme, Help                        string
+	Address, Theme, Help, Slow, Link            string
+	Folds                                       int
+	Sorted                                      bool
 	Closed                                      bool
 	Keys                                        [][2]any // with the milliseconds until the page was painted, slowest first
 
@@ -53,6 +55,9 @@ func lookAt(t *testing.T, url string) sight {
 	check(t, json.Unmarshal(out, &s))
 	if len(s.Errors) > 0 || len(s.Requests) > 0 || s.Markup > 0 {
 		t.Errorf("errors %q, requests %q, %d elements that are not the page's own", s.Errors, s.Requests, s.Markup)
+	}
+	if !s.Sorted || !strings.Contains(s.Slow, " of ") || !strings.HasPrefix(s.Link, "#call-") {
+		t.Errorf("sorted %v, slow calls %q, link %q", s.Sorted, s.Slow, s.Link)
 	}
 	if s.Theme != "light" || !s.Closed || !strings.Contains(s.Help, "dark or light") || s.Range == s.Zoomed || len(s.Keys) == 0 {
 		t.Errorf("keys do not do what they should: %+v", s)
@@ -112,12 +117,11 @@ func TestPageInChromium(t *testing.T) {
 			if s.Found == 0 || s.Found == s.Frames {
 				t.Errorf("a search finds %d frames of %d", s.Found, s.Frames)
 			}
-			if name == "report" { // the first row is the oldest call
-				if s.Ledger != 2 || !strings.Contains(s.What, "initialize") || !strings.Contains(s.Payload, `"protocolVersion": "2025-06-18"`) {
-					t.Errorf("a click shows %q\n%s", s.What, s.Payload)
-				}
-			} else if !strings.Contains(s.What, "ping") || !strings.Contains(s.Payload, `"method": "ping"`) {
+			if s.Ledger != 2 || !strings.Contains(s.What, "initialize") || !strings.Contains(s.Payload, `"protocolVersion": "2025-06-18"`) { // the oldest call
 				t.Errorf("a click shows %q\n%s", s.What, s.Payload)
+			}
+			if s.Folds != 1 {
+				t.Errorf("a click on a bracket folds %d", s.Folds)
 			}
 			for _, theme := range []string{"light", "dark"} {
 				samePicture(t, filepath.Join(s.pictures, theme+".png"), filepath.Join("testdata", "page-"+name+"-"+theme+".txt"))
@@ -214,7 +218,7 @@ func TestHostilePageInChromium(t *testing.T) {
 			if s.IDs <= 10_000 || s.IDs > 1<<14+1<<12 || s.Frames < 2*s.IDs || s.Found != s.Frames/2 || s.Kinds < 1 || !strings.Contains(s.Last, "100,000") {
 				t.Errorf("%+v", s)
 			}
-			if about := strings.ReplaceAll(s.About, ",", ""); !strings.Contains(about, fmt.Sprintf("%d earlier exchanges left out · %d earlier frames left out", n/2-s.IDs, n-s.Frames)) {
+			if about := strings.ReplaceAll(s.About, ",", ""); !strings.Contains(about, fmt.Sprintf("%d earlier calls left out · %d earlier frames left out", n/2-s.IDs, n-s.Frames)) {
 				t.Errorf("%+v", s)
 			}
 			t.Logf("%d rows; from a key to what it paints, in ms, the slowest first: %v", s.IDs, s.Keys)

@@ -2,13 +2,13 @@
 
 const payloads = new Map(); // those that were asked for, the newest last
 
-// show shows a frame, beside its exchange if only that is known of it.
-function show(seq, mark) {
+// show shows a frame, beside its exchange if only that is known of it; a call with its answer.
+function show(seq, mark, call) {
   const f = frameOf(seq);
-  ui.detail = { seq, mark: f && f.of || mark || 0 };
+  ui.detail = { seq, mark: f && f.of || mark || 0, call, last: 0 };
   if (ui.view === "frames") ui.at.frames = seq;
   if (ui.view === "ids" && ui.detail.mark) ui.at.ids = ui.detail.mark;
-  history.replaceState(null, "", "#" + seq);
+  history.replaceState(null, "", "#" + (call ? "call-" : "") + seq);
   showDetail();
   draw();
 }
@@ -66,7 +66,7 @@ function showDetail() {
   const d = ui.detail, f = frameOf(d.seq), box = $("detail");
   const named = (name, tag = "div") => Object.assign(part("", "", tag), { id: name });
   const bar = part("", "bar"), top = part("", "top", "div"), what = named("what"), about = named("found"), acts = part("", "acts", "div");
-  bar.append(button("copy", "copy the payload (y)", copy), button("×", "close (esc)", hide));
+  bar.append(button("copy", "copy the payload", copy), ...isLive && (d.mark || d.call) ? [button("as command", "copy the call as a command: wirectl send or curl (y)", () => copyCommand(session.exchanges.get(d.mark)))] : [], button("link", "copy a link to this (Y)", copyLink), button("×", "close (esc)", hide));
   what.append(part("#" + number(d.seq) + " "), ...f ? [part(arrows[f.dir] + " ", side(f.dir)), part(f.kind + " "), part(bare(f.id), "id")] : [part("is not here any more", "dim")]);
   about.append(...session.findings.filter((w) => w.frames.includes(d.seq)).map((w) => part(w.finding + ": " + w.message + " (" + w.rule + ") " + w.do, w.severity, "div")));
   top.append(bar, what, named("facts"), about, acts);
@@ -75,7 +75,10 @@ function showDetail() {
   ledger.append(part("", "", "i"), part("", "", "section"));
   ledger.onscroll = draw;
   pressable(ledger, () => d.list, (f) => show(f.seq, d.mark));
-  box.replaceChildren(top, ledger, payload);
+  const both = named("both"), reply = named("reply", "pre");
+  reply.tabIndex = 0;
+  both.append(payload, part("", "of", "h3"), reply);
+  box.replaceChildren(top, ledger, both);
   box.hidden = false;
   Object.assign(d, { frame: f, acts, seen: 0, allowed: "" });
   paintDetail();
@@ -94,6 +97,7 @@ function paintDetail() {
     d.list = x ? ledgerOf(x) : [];
     put($("facts"), [...f ? [number(f.size) + " bytes", "connection " + f.conn, session.about.timed ? (f.time / 1e6).toFixed(6) + " s" : ""] : [], ...x ? factsOf(x) : []].filter(Boolean).join(" · "));
     offer(d, x);
+    showAnswer(d, x);
     ledger.hidden = !d.list.length;
     space.style.height = d.list.length * LINE + "px";
   }
@@ -111,7 +115,7 @@ function paintDetail() {
 
 // offer has the buttons that an exchange allows.
 function offer(d, x) {
-  const allowed = !session.about.commands || !x ? "" : x.open ? "cancel" : "send";
+  const allowed = !session.about.commands || !x ? "" : x.open && !x.refusal ? "cancel" : "send";
   if (allowed === d.allowed) return;
   d.allowed = allowed;
   d.acts.replaceChildren(...allowed === "cancel" ? [button("cancel", "send the cancel of the protocol (X)", () => cancel(x))] : [],
@@ -127,6 +131,45 @@ function ledgerOf(x) {
 function along(by) {
   const x = session.exchanges.get(ui.detail.mark), list = x ? ledgerOf(x) : [], next = list[list.findIndex((f) => f.seq === ui.detail.seq) + by];
   if (next) show(next.seq, x.mark);
+}
+
+// showAnswer shows the last frame of a call that is over below its request, or beside it.
+function showAnswer(d, x) {
+  const last = d.call && x && !x.open ? d.list.at(-1) : undefined, [, title, box] = $("both").children;
+  title.hidden = box.hidden = !last || last.seq === d.seq;
+  if (title.hidden || d.last === last.seq) return;
+  d.last = last.seq;
+  put(title, "answer · #" + number(last.seq) + " " + last.kind + " · " + number(last.size) + " bytes", "of");
+  showPayload(last, box);
+}
+
+async function copyText(text, done) {
+  try {
+    await navigator.clipboard.writeText(text);
+    say(done, "good");
+  } catch {
+    question("copy this:", text, () => {});
+  }
+}
+
+// copyCommand copies a call as a command that sends it.
+async function copyCommand(x) {
+  if (!x?.first) return;
+  if (!isLive) return say("a report has no commands: wirectl monitor --web has", "bad");
+  try {
+    const { command } = await ask("command", { seq: x.first });
+    if (command) await copyText(command, "copied " + command);
+    else say("no command sends this call: open it and copy its payload", "bad");
+  } catch (e) {
+    say(e.message, "bad");
+  }
+}
+
+// copyLink copies the address of what is selected.
+function copyLink() {
+  const x = selected();
+  if (!ui.detail && x?.first) history.replaceState(null, "", "#call-" + x.first);
+  copyText(location.href, "the link is copied");
 }
 
 async function showPayload(f, box) {
@@ -180,11 +223,35 @@ function colored(raw, box) {
     box.textContent = plain(text);
     return;
   }
-  const list = [];
+  box.replaceChildren();
+  const open = [];
+  let into = box, plainText = "";
+  const flush = () => {
+    if (plainText) into.append(part(plainText, "p"));
+    plainText = "";
+  };
   for (const m of text.matchAll(/("(?:[^"\\]|\\.)*"?)(?=(\s*:)?)|(-?\d[\d.eE+-]*|true|false|null)|([^"\d-]+|.)/gsu)) {
-    list.push(m[1] ? part(m[1], m[2] ? "k" : "s") : part(m[0], m[3] ? "n" : "p"));
+    if (!m[4]) {
+      flush();
+      into.append(part(m[0], m[1] ? m[2] ? "k" : "s" : "n"));
+      continue;
+    }
+    for (const ch of m[4]) {
+      if ((ch === "}" || ch === "]") && open.length) {
+        flush();
+        into = open.pop();
+      }
+      plainText += ch;
+      if (ch !== "{" && ch !== "[") continue;
+      flush();
+      into.lastChild.classList.add("opens");
+      const body = part("", "body");
+      into.append(body);
+      open.push(into);
+      into = body;
+    }
   }
-  box.replaceChildren(...list);
+  flush();
 }
 
 // pretty indents JSON without reading it as values: numbers and repeated keys stay as
@@ -214,14 +281,7 @@ function pretty(text) {
   return out;
 }
 
-async function copy() {
+function copy() {
   const text = $("payload")?.textContent;
-  if (!text) return;
-  try {
-    await navigator.clipboard.writeText(text);
-    say("the payload is copied", "good");
-  } catch {
-    getSelection().selectAllChildren($("payload"));
-    say("the payload is selected: copy it with the browser");
-  }
+  if (text) copyText(text, "the payload is copied");
 }

@@ -84,7 +84,7 @@ function legend() {
 }
 
 // A scale maps times to the pixels of the lanes.
-const scale = { from: 0, to: 1, left: 0, right: 1, auto: true };
+const scale = { from: 0, to: 1, left: 0, right: 1, auto: true, sight: false };
 const xOf = (t) => scale.left + (t - scale.from) / (scale.to - scale.from) * (scale.right - scale.left);
 const timeOf = (x) => scale.from + (x - scale.left) / (scale.right - scale.left) * (scale.to - scale.from);
 
@@ -151,6 +151,16 @@ function lane(c, x, y) {
   if (cut === Infinity || b - cut > 6) sign(c, x.state, b, y);
   c.fillStyle = colors.fg;
   if (ui.lit) for (const [from, to] of x.path || []) c.fillRect(xOf(from) - 1, y + 7, Math.max(xOf(to < 0 ? now() : to) - xOf(from), 1) + 2, 3);
+}
+
+// whyOn writes why a call failed where its lane leaves more room.
+function whyOn(c, x, y) {
+  const before = xOf(x.opened) - 8, after = xOf(endOf(x)) + 10, left = before - scale.left > scale.right - after;
+  const room = left ? before - scale.left : scale.right - after, wide = c.measureText("0").width, fits = Math.floor(room / wide);
+  if (fits < 8) return;
+  c.fillStyle = colors.failed;
+  c.textAlign = "left";
+  c.fillText(plain(x.why.length > fits ? x.why.slice(0, fits - 1) + "…" : x.why), left ? scale.left : after, y);
 }
 
 // workOf returns the times of a row at which it did not wait, up to an end.

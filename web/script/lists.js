@@ -4,23 +4,53 @@ const ROW = 22, HEAD = 25, LINE = 20;
 const arrows = ["·", "→", "←"], side = (dir) => dir === 2 ? "u2c" : "c2u";
 const ui = {
   view: "ids", at: {}, sort: 0, openOnly: false, unfolded: new Set(), allUnfolded: false, byRun: false, grouped: false, cut: new Set(), deepest: 2, lit: false, filter: null, follow: false, frozen: false,
-  shown: [], stale: true, made: 0, took: 0, sessions: [], top: {},
+  column: {}, matching: 0, shown: [], stale: true, made: 0, took: 0, sessions: [], top: {},
 };
 
 // A view is a list: its rows, the key of each, its height, its cells and what a row says.
 const views = {
   ids: { list: listExchanges, key: (x) => x.mark, height: ROW, cells: 10, fill: fillExchange, columns: exchangeColumns,
-    heads: ["", "", "", "id", "name", "", "", "", "outcome", "took"], right: [9], nothing: () => ui.filter ? "no exchange matches" : ui.openOnly ? "nothing is in flight (c shows what is over, too)" : waiting("no exchange yet") },
+    heads: ["", "", "", "id", "name", "", "time", "", "outcome", "took"], right: [9], nothing: () => ui.filter ? "no exchange matches" : ui.openOnly ? "nothing is in flight (c shows what is over, too)" : waiting("no exchange yet") },
   frames: { list: () => ui.filter ? session.frames.filter((f) => frameMatches(ui.filter, f)) : session.frames, key: (f) => f.seq, height: ROW, cells: 8, fill: fillFrame,
     columns: (w) => w < 900 ? [62, 92, 18, 0, 136, 76, 88, null] : [76, 100, 18, connWidth(), 190, 124, 96, null],
     heads: ["frame", "time", "", "conn", "kind", "id", "bytes", "says"], right: [0, 1, 6], nothing: () => ui.filter ? "no frame matches" : waiting("no frame yet") },
-  findings: { list: listFindings, key: (f) => f, height: 2 * ROW, cells: 5, fill: fillFinding,
+  findings: { list: listFindings, key: (f) => f, height: 3 * ROW, cells: 5, fill: fillFinding,
     columns: (w) => w < 900 ? [22, 150, 110, null] : [22, 190, 190, null], heads: ["", "finding", "frames", "what"], right: [], nothing: () => ui.filter ? "no finding matches" : "no rule was broken" },
   peers: { list: listPeers, key: (p) => p.key, height: ROW, cells: 5, fill: fillPeer,
     columns: (w) => w < 900 ? [62, null, 120, 120, 120] : [76, null, 170, 170, 240], heads: ["conn", "name, and what was said", "→ frames", "← frames", "state"], right: [0], nothing: () => ui.filter ? "nothing matches" : waiting("no connection yet") },
   sessions: { list: () => ui.sessions, key: (s) => s.id, height: ROW, cells: 7, fill: fillSession,
     columns: (w) => w < 900 ? [66, 190, 100, 0, 160, 80, null] : [70, 260, 140, 80, 180, 90, null], heads: ["", "name", "host", "kind", "begun", "frames", "about"], right: [5], nothing: () => "no session is here yet" },
 };
+// What columns are sorted by when their heading is clicked. A run stays in the order of time.
+const states = (x) => x.state + " " + x.outcome;
+views.ids.by = { 3: (x) => bare(x.id), 4: (x) => x.name || x.kind, 5: (x) => x.kind, 6: (x) => x.opened, 8: states, 9: tookOf };
+views.frames.by = { 0: (f) => f.seq, 1: (f) => f.time, 3: (f) => f.conn, 4: (f) => f.kind, 5: (f) => bare(f.id), 6: (f) => f.size };
+views.findings.by = { 1: (f) => f.finding, 2: (f) => f.frames[0] || 0 };
+views.sessions.by = { 1: (s) => s.name || s.id, 4: (s) => s.started || "", 5: (s) => s.frames || 0 };
+const inOrder = new Intl.Collator("en", { numeric: true }).compare;
+const compare = (a, b) => typeof a === "number" ? a - b : inOrder(a, b);
+
+// arranged sorts a list by the chosen column, if any.
+function arranged(list) {
+  const chosen = ui.column[ui.view], key = chosen && views[ui.view].by?.[chosen.at];
+  if (!key) return list;
+  const keyed = list.map((row) => [key(row), row]).sort((a, b) => (chosen.down ? -1 : 1) * compare(a[0], b[0]));
+  return keyed.map(([, row]) => row);
+}
+
+// sortBy sorts by a column: up, down, and then as before.
+function sortBy(at) {
+  if (!views[ui.view]?.by?.[at]) return;
+  if (ui.view === "ids" && ui.byRun) return say("by run, the oldest stay first (b changes the grouping)");
+  const chosen = ui.column[ui.view];
+  ui.column[ui.view] = chosen?.at !== at ? { at, down: at === 9 || ui.view === "frames" && at === 6 } : chosen.turned ? undefined : { at, down: !chosen.down, turned: true };
+  ui.stale = true;
+  ui.follow = false;
+  $("head").said = null;
+  $("rows").scrollTop = 0;
+  paint(true);
+}
+
 const waiting = (text) => session.about?.waiting || session.about?.error || text;
 const connWidth = () => session.frames.some((f) => f.conn > 1) ? 42 : 0;
 
@@ -33,9 +63,9 @@ function listExchanges() {
     if (operationOf(x) !== x) continue;
     if (keep(x) || below(x).some(keep)) list.push(x);
   }
-  list.sort(sorts[ui.sort][1]);
-  if (!session.joined) return list;
-  return list.flatMap((x) => isUnfolded(x) ? [x, ...below(x).filter(keep)] : [x]);
+  const sorted = ui.column.ids ? arranged(list) : list.sort(sorts[ui.sort][1]);
+  if (!session.joined) return sorted;
+  return sorted.flatMap((x) => isUnfolded(x) ? [x, ...below(x).filter(keep)] : [x]);
 }
 
 const isUnfolded = (x) => ui.allUnfolded !== ui.unfolded.has(x.mark);
@@ -65,7 +95,8 @@ function settle(hurry) {
     return;
   }
   const before = indexOf(), rows = $("rows"), bottom = rows.scrollTop + rows.clientHeight >= ui.shown.length * (view?.height || 1) - 2;
-  ui.shown = view ? view.list() : [];
+  ui.shown = view ? ui.view === "ids" ? view.list() : arranged(view.list()) : [];
+  ui.matching = ui.filter && ui.view === "ids" ? [...session.exchanges.values()].reduce((n, x) => n + exchangeMatches(ui.filter, x), 0) : 0;
   ui.stale = false;
   ui.made = performance.now();
   ui.took = ui.made - begin;
@@ -163,16 +194,25 @@ function heading(view, columns) {
   const head = $("head");
   if (head.view !== view) {
     head.view = view;
-    head.replaceChildren(...view.heads.map((text, i) => part(text, view.right.includes(i) ? "r" : "")));
+    head.replaceChildren(...view.heads.map((text, i) => {
+      const e = part(text, view.right.includes(i) ? "r" : "");
+      e.onclick = () => sortBy(i);
+      return e;
+    }));
     head.said = "";
   } else if (!head.children.length) {
     head.view = null;
     return heading(view, columns);
   }
   if (view === views.ids && head.said !== (head.said = [ui.byRun, ui.lit].join())) {
-    const names = ui.byRun ? ["name", session.about?.joins ? "wire" : "", ""] : ["id", "name", ""];
+    const names = ui.byRun ? ["name", session.about?.joins ? "wire" : "", ""] : ["id", "name", session.named ? "kind" : ""];
     [...names, "", "", "outcome", ui.lit ? "path" : "took"].forEach((text, i) => put(head.children[i + 3], text, i === 6 ? "r" : ""));
   }
+  const chosen = ui.byRun && ui.view === "ids" ? undefined : ui.column[ui.view];
+  [...head.children].forEach((e, i) => {
+    e.toggleAttribute("data-sortable", Boolean(view.by?.[i]) && !(ui.byRun && ui.view === "ids"));
+    e.dataset.sorted = chosen?.at === i ? (chosen.down ? "down" : "up") : "";
+  });
   head.style.gridTemplateColumns = columns.map((n) => n + "px").join(" ");
 }
 
@@ -180,7 +220,8 @@ function heading(view, columns) {
 function exchangeColumns(width) {
   if (ui.byRun) return runColumns(width);
   const narrow = width < 900, most = narrow ? 150 : width < 1200 ? 190 : 260;
-  const name = Math.max(110, Math.min(session.longest * 8 + 14, most)), kind = narrow || !session.named ? 0 : 116;
+  const name = Math.max(110, Math.min(session.longest * 8 + 14, most)), kind = narrow || !session.named && !session.about?.failed ? 0 : session.about?.failed && width > 1100 ? 220 : 116;
+  ui.noKind = !kind;
   const columns = fill([20, 18, session.joined ? 26 : 0, narrow ? 62 : 92, name, kind, null, 24, narrow ? 116 : 132, 74], width);
   return withLanes(columns);
 }
@@ -221,7 +262,7 @@ function fillExchange(x, put) {
 function paintLanes(canvas, width, height, first, last) {
   const c = fitted(canvas, width, height + HEAD), top = $("rows").scrollTop;
   if (!session.about) return;
-  if (scale.auto && !ui.frozen) fit(ui.shown.slice(first, last));
+  if (scale.auto && !ui.frozen) fit(scale.sight ? ui.shown.slice(first, last) : ui.shown);
   if (scale.right - scale.left < 30) return;
   axis(c, height, HEAD);
   for (let i = first; i < last; i++) {
@@ -231,6 +272,7 @@ function paintLanes(canvas, width, height, first, last) {
     c.rect(scale.left - 8, HEAD, scale.right - scale.left + 16, height);
     c.clip();
     lane(c, x, y);
+    if (ui.noKind && x.state === "failed" && x.why) whyOn(c, x, y);
     c.restore();
     if (y > HEAD + 6) sign(c, x.state, ui.signAt, y);
   }
@@ -306,7 +348,7 @@ function openSelected() {
   const row = ui.shown[indexOf()];
   if (!row) return;
   switch (ui.view) {
-    case "ids": return row.isHead ? showHead(row) : row.first ? show(row.first, row.mark) : fold(row);
+    case "ids": return row.isHead ? showHead(row) : row.first ? show(row.first, row.mark, true) : fold(row);
     case "frames": return show(row.seq, row.of);
     case "findings": return show(row.frames[row.frames.length - 1]);
     case "peers":

@@ -51,10 +51,12 @@ function showStatus() {
   $("state").textContent = state;
   $("state").className = state;
   const early = session.frames.length ? session.frames[0].seq - 1 : 0, before = (session.exchanges.keys().next().value || 1) - 1;
-  $("count").textContent = [n(a.frames, "frame"), n(a.exchanges, "exchange"), a.open ? number(a.open) + " in flight" : "", a.failed ? number(a.failed) + " failed" : "", n(a.findings, "finding"), a.altered ? "≠ altered" : "",
-    before ? n(before, "earlier exchange") + " left out" : "", early ? n(early, "earlier frame") + " left out" : "",
+  const part_ = ui.filter && ui.view === "ids" ? number(ui.matching) + " of " + n(a.exchanges, "call") : ui.filter && ui.view === "frames" ? number(ui.shown.length) + " of " + n(a.frames, "frame") : "";
+  for (const b of $("chips").children) b.setAttribute("aria-pressed", hasWord($("search").value, b.dataset.word));
+  $("count").textContent = [...part_ ? [part_] : [n(a.frames, "frame"), n(a.exchanges, "call")], a.open ? number(a.open) + " in flight" : "", a.failed ? number(a.failed) + " failed" : "", n(a.findings, "finding"), a.altered ? "≠ altered" : "",
+    before ? n(before, "earlier call") + " left out" : "", early ? n(early, "earlier frame") + " left out" : "",
     a.untold ? n(a.untold, "payload") + " left out" : "", a.lost ? n(a.lost, "frame") + " lost by the source" : "", session.skipped ? "this page was too slow for " + n(session.skipped, "frame") : ""].filter(Boolean).join(" · ");
-  $("order").textContent = ui.view === "ids" ? (ui.byRun ? ui.lit ? "by run, with the critical path" : "by run" : "by " + sorts[ui.sort][0]) + (ui.openOnly ? ", in flight only" : "") : ui.view === "frames" && ui.follow ? "follows the newest" : "";
+  $("order").textContent = ui.view === "ids" ? (ui.byRun ? ui.lit ? "by run, with the critical path" : "by run" : "by " + (ui.column.ids ? views.ids.heads[ui.column.ids.at] || "kind" : sorts[ui.sort][0])) + (ui.openOnly ? ", in flight only" : "") : ui.view === "frames" && ui.follow ? "follows the newest" : "";
   const tab = document.querySelector("[data-view=findings]");
   if (tab.count !== a.findings) {
     tab.count = a.findings;
@@ -161,7 +163,7 @@ function command(what, value, make, warning = "This changes a live wire: the pee
   });
 }
 
-const cancel = (x) => x.place !== undefined ? interrupt(x) : command("cancel " + (x.name || x.kind) + " " + bare(x.id), null, () => ({ do: "cancel", conn: x.conn, id: x.id }));
+const cancel = (x) => x.place !== undefined ? interrupt(x) : !x.open ? say("no cancel: it has ended", "bad") : x.refusal ? say("no cancel: " + x.refusal, "bad") : command("cancel " + (x.name || x.kind) + " " + bare(x.id), null, () => ({ do: "cancel", conn: x.conn, id: x.id }));
 const resend = (x) => command("send " + (x.name || x.kind) + " " + bare(x.id) + " again", null, () => ({ do: "resend", seq: x.first }));
 const hold = () => command("hold frames that meet a condition (nothing: let all go)", $("search").value, (where) => ({ do: "hold", where }));
 function let_(what, text) {
@@ -186,20 +188,29 @@ const scrollRows = (by) => views[ui.view] ? move(by) : $("rows").scrollBy(0, by 
 
 // keys are those of the terminal, where they make sense here; the help is drawn from them.
 const keys = [
-  ["Views", ["1", "ids", () => turn("ids")], ["2", "frames", () => turn("frames")], ["3", "findings", () => turn("findings")], ["4", "stats", () => turn("stats")], ["5", "peers", () => turn("peers")], ["6", "context", () => turn("context")],
+  ["Views", ["1", "calls", () => turn("ids")], ["2", "frames", () => turn("frames")], ["3", "findings", () => turn("findings")], ["4", "stats", () => turn("stats")], ["5", "peers", () => turn("peers")], ["6", "context", () => turn("context")],
     ["Tab", "next view", () => turnBy(1), "S-Tab"], ["Enter", "open", openSelected], ["Escape", "back", back, "Backspace"]],
   ["Moving", ["k", "up", () => scrollRows(-1), "ArrowUp"], ["j", "down", () => scrollRows(1), "ArrowDown"], ["PageUp", "page up", () => scrollRows(-page()), "C-b", "C-u"], ["PageDown", "page down", () => scrollRows(page()), "C-f", "C-d"],
     ["g", "first", () => scrollRows(-1e9), "Home"], ["G", "last", last, "End"], ["h", "back in time, or in the exchange", () => sideways(-1), "ArrowLeft"], ["l", "on in time, or in the exchange", () => sideways(1), "ArrowRight"],
     ["F", "follow the newest", () => { turn("frames"); if (ui.view === "frames") toBottom(); }], [" ", "freeze", freeze]],
   ["Calls", ["s", "sort", sort], ["c", "in flight only", () => { ui.openOnly = !ui.openOnly; ui.stale = true; paint(true); }], ["b", "group by run", groupRuns], ["p", "light the critical path of a run", lightPath], ["o", "unfold or fold", () => ui.view === "ids" && fold(selected())], ["O", "unfold or fold all", foldAll],
-    ["+", "zoom in", () => zoom(2), "="], ["-", "zoom out", () => zoom(0.5)], ["0", "fit to what is listed", () => { scale.auto = true; draw(); }]],
-  ["Finding", ["/", "search or filter", focusSearch, "f", ":"], ["n", "next match", () => move(1)], ["N", "match before", () => move(-1)], ["x", "no filter", () => filterBy("")], ["m", "bookmark", () => bookmark(marked())], ["y", "copy the payload", copy]],
+    ["+", "zoom in", () => zoom(2), "="], ["-", "zoom out", () => zoom(0.5)], ["0", "fit to all rows, or to those in sight", fitAgain]],
+  ["Finding", ["/", "search or filter", focusSearch, "f", ":"], ["n", "next match", () => move(1)], ["N", "match before", () => move(-1)], ["x", "no filter", () => filterBy("")], ...Object.entries(chips).map(([word, key]) => [key, { slow: "slow (1 s, models 10 s)", model: "models only", tool: "tools only" }[word] || word, () => turnChip(word)]), ["m", "bookmark", () => bookmark(marked())], ["y", "copy the payload, or a call as command", () => ui.detail && ui.view !== "ids" ? copy() : copyCommand(selected())], ["Y", "copy a link", copyLink]],
   ["The wire", ["X", "inject a cancel", () => { const x = selected(); if (x) cancel(x); }], ["R", "send the request again", () => { const x = selected(); if (x) resend(x); }], ["H", "hold frames that match", hold],
     ["u", "release the held frame", () => let_("release")], ["e", "edit the held frame", () => let_("edit", session.about?.first?.text)], ["D", "drop the held frame", () => let_("drop")]],
   ["wirectl", ["T", "dark or light", () => theme(true)], ["?", "these keys", help]],
 ];
 const acts = new Map(keys.flatMap(([, ...list]) => list.flatMap(([key, , act, ...also]) => [key, ...also].map((k) => [k, act]))));
 acts.set("S-Tab", () => turnBy(-1));
+
+function fitAgain() {
+  scale.sight = scale.auto && !scale.sight;
+  scale.auto = true;
+  say(scale.sight ? "fitted to the rows in sight" : "fitted to all rows");
+  draw();
+}
+
+const turnChip = (word) => filterBy(turnWord($("search").value, word));
 
 function turnBy(by) {
   const list = ["ids", "frames", "findings", "stats", "peers", "context"];
@@ -223,9 +234,12 @@ function sideways(by) {
 
 function sort() {
   if (ui.view !== "ids") return;
+  if (ui.byRun) return say("by run, the oldest stay first (b changes the grouping)");
   ui.sort = (ui.sort + 1) % sorts.length;
+  sort.chosen = true;
   keepSort();
   say("sorted by " + sorts[ui.sort][0]);
+  ui.column.ids = undefined;
   ui.stale = true;
   $("rows").scrollTop = 0;
   paint(true);
@@ -302,14 +316,32 @@ addEventListener("keydown", (e) => {
   e.preventDefault();
   act();
 });
-$("search").addEventListener("input", () => filterBy($("search").value));
+$("search").addEventListener("input", () => {
+  filterBy($("search").value);
+  complete();
+});
+$("search").addEventListener("focus", () => complete());
+for (const [word, key] of Object.entries(chips)) {
+  const b = button(word, "only " + word + " (" + key + ")", () => turnChip(word));
+  b.dataset.word = word;
+  $("chips").append(b);
+}
+
+function complete() {
+  if (!session.about) return;
+  $("completions").replaceChildren(...completionsOf($("search").value).map((text) => Object.assign(document.createElement("option"), { value: text })));
+}
+// A click on the bracket of an object or array folds it.
+$("detail").addEventListener("click", (e) => {
+  if (e.target.classList.contains("opens") && !String(getSelection())) e.target.classList.toggle("folded");
+});
 $("theme").onclick = () => theme(true);
 $("keys").onclick = help;
 $("help").onclick = () => $("help").close();
 $("in").onclick = () => zoom(2);
 $("out").onclick = () => zoom(0.5);
 $("path").onclick = lightPath;
-$("fit").onclick = () => { scale.auto = true; draw(); };
+$("fit").onclick = fitAgain;
 for (const b of document.querySelectorAll("#tabs [data-view]")) b.onclick = () => turn(b.dataset.view);
 $("rows").addEventListener("scroll", () => {
   if (ui.follow && $("rows").scrollTop + $("rows").clientHeight < $("rows").scrollHeight - 2 * ROW) ui.follow = false;
@@ -340,13 +372,18 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => them
 function take(d) {
   const first = !session.about || d.reset;
   learn(d);
-  if (first) ui.sort = keptSort() ?? (d.about.live ? 0 : sorts.length - 1);
+  if (first) take.begun = performance.now();
+  const isRead = !d.about.live && performance.now() - take.begun < 2000; // a record, and not one that has ended before our eyes
+  if (first || isRead && !sort.chosen) ui.sort = keptSort() ?? (isRead ? sorts.length - 1 : 0);
   if (d.about.run && !ui.grouped) groupRuns();
   $("path").hidden = !d.about.joins;
   if (first && (d.about.view || location.hash === "#context")) turn("context");
-  else if (first && location.hash.length > 1) ui.wanted = Number(location.hash.slice(1));
+  else if (first && location.hash.length > 1) {
+    ui.wanted = Number(location.hash.replace(/^#(call-)?/, ""));
+    ui.wantsCall = location.hash.startsWith("#call-");
+  }
   if (ui.wanted && frameOf(ui.wanted)) {
-    show(ui.wanted);
+    show(ui.wanted, 0, ui.wantsCall);
     ui.wanted = 0;
   }
   if (d.frames && ui.filter && !search.timer) search();

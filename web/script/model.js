@@ -148,6 +148,9 @@ const words = {
   late: (x) => x.cancel && x.after > 0,
   cancelled: (x) => x.cancel || x.state === "cancelled",
   failed: isFailed,
+  slow: (x) => session.about.timed && !["user", "agent"].includes(x.role) && tookOf(x) > (x.role === "model" ? 1e7 : 1e6),
+  model: (x) => x.role === "model",
+  tool: (x) => x.role === "tool" && Boolean(x.name),
   open: (x) => x.open,
   crossed: (x) => x.outcome === "crossed",
   ignored: (x) => x.outcome === "ignored",
@@ -167,6 +170,28 @@ const fields = {
 };
 
 const bare = (id) => id.length > 1 && id[0] === '"' && id.endsWith('"') ? id.slice(1, -1) : id;
+
+// chips are the words with a key and a button of their own.
+const chips = { failed: "E", slow: "S", cancelled: "C", model: "L", tool: "t" };
+const hasWord = (text, word) => !text.trim().startsWith("~") && text.trim().split(/\s+and\s+/).includes(word);
+
+// turnWord adds a word to a filter, or removes it. A call is of a model or of a tool, not of both.
+function turnWord(text, word) {
+  const has = hasWord(text, word), other = { model: "tool", tool: "model" }[word];
+  const terms = text.trim().startsWith("~") ? [] : text.trim().split(/\s+and\s+/).filter((t) => t && t !== word && t !== other);
+  return (has ? terms : [...terms, word]).join(" and ");
+}
+
+// completionsOf returns what the last term of a filter may become.
+function completionsOf(text) {
+  const at = text.lastIndexOf(" and ") + 1 && text.lastIndexOf(" and ") + 5, last = text.slice(at), [field] = last.split("==");
+  const quote = (v) => /^[^\s"\\]+$/.test(v) ? v : JSON.stringify(v);
+  let list = [...Object.keys(words), ...Object.keys(fields).map((f) => f + "==")];
+  if (last.includes("==") && ["kind", "name", "outcome"].includes(field)) {
+    list = [...new Set([...session.exchanges.values()].map((x) => fields[field](null, x)).filter(Boolean))].map((v) => field + "==" + quote(v));
+  }
+  return list.filter((w) => w.startsWith(last) && w !== last).slice(0, 40).map((w) => text.slice(0, at) + w);
+}
 
 // parseFilter reads a filter: words and conditions, joined by "and", or any text.
 function parseFilter(text) {
