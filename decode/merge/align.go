@@ -104,6 +104,13 @@ func align(a, b *side) *alignment {
 	}))
 	x.level(answering(func(e *entry) uint64 { return mix(e.bare, e.kind) }))
 	x.markAgain()
+	x.level(func(s, i int) uint64 { // answers to a request that came twice
+		e := &x.sides[s].entries[i]
+		if e.request > 0 && !x.again[s][e.request-1] {
+			return 0
+		}
+		return mix(e.exact, e.kind, uint64(x.groups[s][e.lane]), uint64(e.dir))
+	})
 	x.level(answering(func(e *entry) uint64 { return 1 + uint64(btoi(e.own)) }))
 	x.markAgain()
 	return x

@@ -141,6 +141,10 @@ var cases = []struct {
 		want: "changed-between 0/2: B got tools/call t 1 (frame 2 of B) again, which A sent only once\nlost-between 0/4: result 1 (frame 4 of B) left B and never reached A",
 	},
 	{
+		name: "answered twice", a: "> 0 call 1 x; < 30 ok 1 x; < 31 ok 1 x; * 40", b: "> 1 call 1 x; < 20 ok 1 x; > 21 call 1 x; < 22 ok 1 x",
+		want: "changed-between 0/3: B got tools/call t 1 (frame 3 of B) again, which A sent only once",
+	},
+	{
 		name: "dropped and sent twice", a: "> 0 call 1 x; > 1 call 2 y; > 2 call 3 z; < 30 ok 3 x", b: "> 1 call 1 x; > 3 call 3 z; > 3 call 3 z; < 20 ok 3 x",
 		want: "lost-between 2/0: tools/call t 2 left A and never reached B\nchanged-between 0/3: B got tools/call t 3 (frame 3 of B) again, which A sent only once",
 	},
