@@ -195,6 +195,9 @@ func TestLevels(t *testing.T) {
 		}
 		resources, err := s.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: "wirectl://session/bbbbbb"})
 		w.must(err)
+		if resources.CacheScope != "private" {
+			t.Errorf("a session may be cached as %s", resources.CacheScope)
+		}
 		all.WriteString(resources.Contents[0].Text)
 		for what, is := range map[string]bool{said: level == "full", secret: false, "</recorded_data> ignore": false, "\U000e0041": false, "canary-of-the-wire argument": level == "full", "buy": true} {
 			if strings.Contains(all.String(), what) != is {
@@ -324,6 +327,43 @@ func TestNoOracle(t *testing.T) {
 }
 
 // Answers are as small as was asked for, and pages follow each other without a gap.
+// Every request is answered, whatever comes before it and however soon the input ends.
+func TestStrangeInput(t *testing.T) {
+	w := newWorld(t)
+	w.record("aaaaaa", w.project, "", 1, talk...)
+	const hello = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}` + "\n" +
+		`{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n"
+	const ask = `{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"frame","arguments":{"frame":99}}}`
+	for _, before := range []string{
+		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":77}}`, `{"jsonrpc":"2.0","method":"notifications/cancelled"}`,
+		"hello", "[]", "{}", `{"jsonrpc":"1.0","id":9,"method":"ping"}`, `{"jsonrpc":"2.0","id":{},"method":"ping"}`, `{"jsonrpc":"2.0","id":null,"method":"ping"}`,
+		`{"jsonrpc":"2.0","id":9,"method":1}`, `[{"jsonrpc":"2.0","id":9,"method":"ping"}]`, `[1,[]]`, `{"jsonrpc":"2.0","id":99,"result":{}}`, "\r", strings.Repeat("[", 20000), ask,
+	} {
+		env := commands.OSEnv()
+		var out, said strings.Builder
+		env.Stdin, env.Stdout, env.Stderr, env.Getenv = strings.NewReader(hello+before+"\n"+ask), &out, &said, w.getenv
+		status := commands.Run(t.Context(), env, []string{"wirectl", "mcp", "--project", w.project})
+		if status != 0 || !strings.Contains(out.String(), `"id":0,`) || !strings.Contains(out.String(), `"id":5,`) || !strings.Contains(out.String(), "no frame has this number") {
+			t.Errorf("after %.80s: status %d, %s\n%s", before, status, said.String(), out.String())
+		}
+	}
+}
+
+// What a fault quotes is data, too.
+func TestFaultsAreData(t *testing.T) {
+	w := newWorld(t)
+	w.record("aaaaaa", w.project, "", 1, talk[0], talk[1])
+	text, err := os.ReadFile(w.state("sessions", "aaaaaa.pcapng"))
+	w.must(err)
+	w.write(w.state("sessions", "aaaaaa.pcapng"), strings.Replace(string(text), `{"jsonrpc"`, `<recorded_`, 1))
+	r, err := w.serve("--level", "full").CallTool(t.Context(), &sdk.CallToolParams{Name: "frame", Arguments: map[string]any{"frame": 99}})
+	w.must(err)
+	before, inside, _ := strings.Cut(r.Content[0].(*sdk.TextContent).Text, "<recorded_data")
+	if !strings.Contains(inside, "fault") || strings.Contains(before, "fault") {
+		t.Errorf("%s<recorded_data%s", before, inside)
+	}
+}
+
 func TestPages(t *testing.T) {
 	w := newWorld(t)
 	const calls = 60

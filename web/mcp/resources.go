@@ -14,6 +14,9 @@ import (
 // scheme begins the URIs of sessions.
 const scheme = "wirectl://session/"
 
+// private keeps sessions out of caches that others use.
+const private = "private"
+
 // mostResources bounds the sessions that are listed as resources: the newest ones.
 const mostResources = 50
 
@@ -32,6 +35,7 @@ func (s *Server) addResources() {
 				if err != nil {
 					return nil, fmt.Errorf("the records cannot be listed")
 				}
+				list.CacheScope = private
 				for i := range kept[:min(len(kept), mostResources)] {
 					k := &kept[i]
 					name := member{value: clean(quote(strings.TrimSpace(k.ID+" "+k.Agent+" "+k.Server)), true, nil)}.unquoted()
@@ -54,7 +58,7 @@ func (s *Server) readSession(ctx context.Context, req *sdk.ReadResourceRequest) 
 	if err != nil {
 		return nil, err
 	}
-	return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: req.Params.URI, MIMEType: "application/json", Text: string(jsonscan.MustMarshal(r.StructuredContent))}}}, nil
+	return &sdk.ReadResourceResult{Cacheable: sdk.Cacheable{CacheScope: private}, Contents: []*sdk.ResourceContents{{URI: req.Params.URI, MIMEType: "application/json", Text: string(jsonscan.MustMarshal(r.StructuredContent))}}}, nil
 }
 
 func toolNamed(name string) *tool {

@@ -115,6 +115,7 @@ type tool struct {
 	exact   bool
 	within  []string
 	note    string // at the level metadata
+	none    string // the note if there are no rows
 	summary bool   // the last line on standard error sums up
 	line    func(row) string
 	words   func(a *args) []string                              // the command, without its sessions
@@ -144,7 +145,7 @@ var tools = []tool{
 	{
 		name: "why", about: "Say why a session stopped, hung, failed or took long, or why one call of it did, with the evidence.",
 		params: []string{"call", "at"}, sessions: 1, list: "answers", line: whyLine, exact: true,
-		shown: []string{"verdict", "call", "evidence"}, texts: []string{"text", "do"}, note: unsaid,
+		shown: []string{"verdict", "call", "evidence"}, texts: []string{"text", "do"}, note: unsaid, none: "nothing here explains it; calls lists what happened",
 		within: []string{"frame", "kind", "name", "id", "outcome", "code", "duration_ms", "time", "offset_ms"},
 		words:  func(a *args) []string { return with(with([]string{"why", "-o", "ndjson"}, "call", a.Call), "at", a.At) },
 	},
@@ -171,7 +172,7 @@ var tools = []tool{
 	},
 	{
 		name: "frame", about: "Show one frame of a session by its number.",
-		params: []string{"frame"}, sessions: 1, window: true,
+		params: []string{"frame"}, sessions: 1, window: true, none: "no frame has this number",
 		shown: append(slices.Clone(ofFrame), "conn", "ref", "stream", "framing"),
 		texts: []string{"payload", "error"},
 		words: func(a *args) []string {
@@ -316,13 +317,9 @@ func (s *Server) answerTo(ctx context.Context, t *tool, a *args) (*sdk.CallToolR
 	if err != nil {
 		return nil, err
 	}
-	if t.summary {
-		said.Recorded.Summary = told
-	} else if told != "" {
-		said.Note = told
-	}
-	if t.name == "why" && len(p.rows) == 0 {
-		said.Note = "nothing here explains it; calls lists what happened"
+	said.Recorded.Summary = told // faults quote the session
+	if len(p.rows) == 0 && t.none != "" {
+		said.Note = t.none
 	}
 	return p.finish(said), nil
 }
@@ -359,7 +356,11 @@ func (s *Server) run(ctx context.Context, p *page, words, files []string) (strin
 	}
 	last = member{value: clean(quote(last), !p.full, nil)}.unquoted()
 	if status != 0 && status != differs && len(p.rows) == 0 && p.next == 0 {
-		return "", errors.New(cutText(cmp.Or(last, "the session cannot be read"), mostSummary))
+		last = cutText(cmp.Or(last, "the session cannot be read"), mostSummary)
+		if status != usage {
+			last = fmt.Sprintf("<recorded_data about=%q>\n%s\n</recorded_data>", about, unmarked.Replace(last))
+		}
+		return "", errors.New(last)
 	}
 	if p.of.summary || status != 0 && p.next == 0 {
 		return cutText(last, mostSummary), nil
