@@ -221,6 +221,7 @@ func (p *player) load() error {
 	if err := oneWire(p.invocation, name); err != nil {
 		return err
 	}
+	cfg.Event = session.Event
 	p.reportsAtEnd = true
 	var refused error
 	_, _, err = readThrough(p.invocation, p.c, name, cfg, func(decode.Input, decode.Config) decode.View {

@@ -75,6 +75,10 @@ func (p *Repeater) addScript(s *Script) {
 		}
 		sc.steps, sc.pause = append(sc.steps, st), append(sc.pause, pauses[st])
 	}
+	if d := s.died; d != nil {
+		sc := byGroup[groups[s.opened[d.exchange].step]]
+		sc.steps, sc.pause = append(sc.steps, d), append(sc.pause, pauses[d])
+	}
 	for i, st := range s.steps {
 		if request := s.requestOf(st); groups[i] == i+1 && st.inner.Phase.Ends() && request >= 0 {
 			byGroup[groups[request]].await(st, func(other *step) bool { return other.index > st.index })

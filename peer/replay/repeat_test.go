@@ -9,7 +9,9 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
+	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/peer/replay"
 )
@@ -75,6 +77,70 @@ u2c {"jsonrpc":"2.0","id":1,"result":{"content":[]}}`
 		}
 		(<-done).check(t, "unit")
 	})
+}
+
+// A unit that died with its last request open dies again there, and nowhere else.
+func TestUnitDiesAgain(t *testing.T) {
+	const (
+		ask   = `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"_meta":{"progressToken":%d}}}`
+		part  = `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%d,"progress":1}}`
+		reply = `{"jsonrpc":"2.0","id":%d,"result":{"content":[]}}`
+	)
+	works := fmt.Sprintf("c2u "+ask+"\nu2c "+reply+"\n", 1, "works", 1, 1)
+	for name, c := range map[string]struct {
+		recording string
+		by        frame.Dir
+		dies      bool
+	}{
+		"at once":                {works + fmt.Sprintf("c2u "+ask, 2, "kills", 2), frame.U2C, true},
+		"after a part":           {works + fmt.Sprintf("c2u "+ask+"\nu2c "+part, 2, "kills", 2, 2), frame.U2C, true},
+		"the client left":        {works + fmt.Sprintf("c2u "+ask, 2, "kills", 2), frame.C2U, false},
+		"it had answered":        {works + fmt.Sprintf("c2u "+ask+"\nu2c "+reply, 2, "kills", 2, 2), frame.U2C, false},
+		"an earlier one is open": {fmt.Sprintf("c2u "+ask+"\n", 2, "kills", 2) + works, frame.U2C, false},
+		"cancelled":              {works + fmt.Sprintf("c2u "+ask+"\n"+`c2u {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`, 2, "kills", 2), frame.U2C, false},
+	} {
+		for _, isRepeated := range []bool{true, false} {
+			synctest.Test(t, func(t *testing.T) {
+				session := parse(t, c.recording, "mcp", frame.Line)
+				for _, dir := range []frame.Dir{c.by, c.by.Opposite()} {
+					session.Event(&capture.Record{Kind: capture.HalfClosed, Time: time.Unix(60, 0), Frame: frame.Frame{Dir: dir}})
+				}
+				scripts := session.Scripts(frame.U2C)
+				near, far := bubblePipes()
+				var player replay.Player = scripts[0]
+				if isRepeated {
+					player = replay.NewRepeater(scripts, nil)
+				}
+				died, gone := make(chan struct{}), make(chan struct{})
+				go func() {
+					_, _ = player.Run(t.Context(), far, inTime(frame.U2C))
+					close(died)
+				}()
+				go func() {
+					_, _ = io.Copy(io.Discard, near)
+					close(gone)
+				}()
+				for line := range strings.Lines(c.recording) {
+					if word, text, _ := strings.Cut(line, " "); word == "c2u" {
+						_, _ = io.WriteString(near, strings.TrimSpace(text)+"\n")
+					}
+				}
+				time.Sleep(time.Hour) // of the bubble
+				isDead := false
+				select {
+				case <-died:
+					isDead = true
+				default:
+				}
+				if isDead != c.dies {
+					t.Errorf("%s (repeated: %v): it died: %v", name, isRepeated, isDead)
+				}
+				_ = near.CloseWrite()
+				<-died
+				<-gone
+			})
+		}
+	}
 }
 
 // Each repeated task has its own id, and is cancelled only when its client asks for that.

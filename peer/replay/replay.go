@@ -14,6 +14,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/protocol"
@@ -158,6 +159,13 @@ func (s *Session) Add(r Record) {
 	c.isHTTP = isHTTP
 	c.Framing, c.Protocol = framing, r.Protocol // the last one is the most precise
 	c.steps = append(c.steps, &step{index: len(c.steps), seq: r.Seq, time: r.Time, dir: f.Dir, frame: f})
+}
+
+// Event accepts an event of the recording: a unit may have died.
+func (s *Session) Event(r *capture.Record) {
+	if c := s.lines[line{conn: r.Conn}]; c != nil && r.Kind == capture.HalfClosed && c.end.by == frame.DirUnknown {
+		c.end = closing{r.Dir, r.Time}
+	}
 }
 
 // learn records which protocol is spoken over HTTP.

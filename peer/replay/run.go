@@ -345,6 +345,10 @@ func (r *run) arrived(a arrival) error {
 // speak starts writing the next frame of a turn.
 func (r *run) speak(t *turn) {
 	st := t.steps[t.next]
+	if st.dies {
+		r.stopped = true
+		return
+	}
 	r.script, r.names = t.script, t.names
 	raw, payload := r.bytesOf(st)
 	m := st.message

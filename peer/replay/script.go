@@ -25,6 +25,8 @@ type Script struct {
 	ignore   []jsondiff.Path // never compared
 	isHTTP   bool            // all of it is HTTP
 	ready    bool
+	end      closing // which side ended first
+	died     *step   // the end of a unit that owed an answer; nil if it did not end so
 
 	undigested []jsondiff.Path // further places that do not distinguish requests
 	refused    error           // why it cannot be played; nil if it can
@@ -90,6 +92,7 @@ type step struct {
 	dir   frame.Dir
 	frame frame.Frame
 
+	dies     bool // not a frame, but the end of the unit
 	exchange int  // from 1; 0 if there is none
 	opens    int  // the exchange that it opens; 0 if none
 	ends     bool // it ends its exchange
@@ -133,6 +136,28 @@ func (s *Script) prepare(side frame.Dir) {
 		}
 		s.noteIDs(st)
 	}
+	s.died = s.death()
+}
+
+// A closing is the first end of a direction.
+type closing struct {
+	by frame.Dir
+	at time.Time
+}
+
+// death returns the end of the unit as a step, if it ended before it had answered its last request.
+func (s *Script) death() *step {
+	for n := len(s.opened) - 1; n > 0 && s.end.by == frame.U2C; n-- {
+		o := s.opened[n]
+		if o.from != frame.C2U || s.steps[o.step].message.Phase != protocol.Open {
+			continue
+		}
+		if slices.ContainsFunc(o.steps, func(i int) bool { return s.steps[i].ends || s.steps[i].message.Phase == protocol.Cancel }) {
+			break
+		}
+		return &step{index: len(s.steps), time: s.end.at, dir: frame.U2C, exchange: n, dies: true}
+	}
+	return nil
 }
 
 // formOf returns a payload as JSON; nil if it has no JSON form.
@@ -214,6 +239,9 @@ func (s *Script) scenes(side frame.Dir) (list []*scene) {
 			byGroup[groups[i]], list = sc, append(list, sc)
 		}
 		sc.add(st)
+	}
+	if s.died != nil && side == frame.U2C {
+		byGroup[groups[s.opened[s.died.exchange].step]].add(s.died)
 	}
 	return list
 }

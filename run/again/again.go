@@ -209,6 +209,9 @@ func (p *player) outcome(notes []agent.ServerNote) (text string, departures []st
 	text = "played of run:" + p.run.ID + ": " + strings.Join(played, ", ")
 	if p.liveCalls > 0 {
 		text += "; asked live: " + countOf(p.liveCalls, "model call")
+		if p.liveFailed > 0 {
+			text += fmt.Sprintf(" (%d failed: %s)", p.liveFailed, p.liveError)
+		}
 	}
 	if p.loose > 0 {
 		text += fmt.Sprintf("; in %d of them, what the agent adds by itself differs", p.loose)
@@ -234,6 +237,9 @@ func (p *player) outcome(notes []agent.ServerNote) (text string, departures []st
 		text += "; refused of the agent's own: " + strings.Join(slices.Concat(p.own, p.ownRequests()), ", ")
 	}
 	if len(never) > 0 {
+		if len(p.refused)+p.played+len(p.tools)+p.others+p.liveCalls == 0 {
+			departures = []string{"it has asked nothing that is in the record"}
+		}
 		text += "; never asked: " + strings.Join(never, ", ")
 	}
 	if len(p.notes) > 0 {

@@ -49,6 +49,8 @@ func TestQuestions(t *testing.T) {
 	}{
 		{"the same", "/v1/messages", messages("hi"), messages("hi"), "same"},
 		{"another prompt", "/v1/messages", messages("hi"), messages("ho"), "differs"},
+		{"an answer in parts", "/v1/messages", messages("hi"), strings.Replace(messages("hi"), "{", `{"stream":true,`, 1), "differs"},
+		{"an answer at once", "/v1/messages", messages("hi"), strings.Replace(messages("hi"), "{", `{"stream":false,`, 1), "same"},
 		{"another model", "/v1/messages", messages("hi"), strings.Replace(messages("hi"), `"m"`, `"n"`, 1), "differs"},
 		{"the folder", "/v1/messages", messages("in /home/mia/project/x"), messages("in /work/copy/x"), "same"},
 		{"the home", "/v1/messages", messages("/home/mia/.x"), messages("/home/bob/.x"), "same"},
@@ -297,6 +299,17 @@ func TestAnswers(t *testing.T) {
 	if _, text, err := p.ask(t, hi); err == nil || text != "data: x\n\n" {
 		t.Errorf("an answer that was cut is %q, %v", text, err)
 	}
+	dropped := made(0, cut, false, piece{})
+	dropped.dropped = true
+	p = playing(Options{}, dropped, made(200, whole, false, piece{data: []byte("x")}))
+	for i, want := range []string{"0 ", "200 x"} { // as when the server ended its connection
+		if status, text, err := p.ask(t, hi); fmt.Sprint(status, " ", text) != want || (err != nil) != (i == 0) {
+			t.Errorf("answer %d is %d %q (%v), want %q", i, status, text, err, want)
+		}
+	}
+	if text, departures := playing(Options{}, made(200, whole, false)).outcome(nil); len(departures) != 1 || !strings.HasSuffix(text, "played of run:abc: 0 model calls; never asked: 1 model call") {
+		t.Errorf("an agent that asks nothing: %s: %q", text, departures)
+	}
 	p = playing(Options{}, made(0, cut, false))
 	if status, text, _ := p.ask(t, hi); status != 400 || !strings.Contains(text, "is frame 7, whose answer is not in the record") {
 		t.Errorf("a request without an answer is answered %d %s", status, text)
@@ -379,6 +392,17 @@ func TestGoesOnLive(t *testing.T) {
 	if h := got.header; got.path != "/gateway/v1/messages" || !strings.Contains(got.body, `"model":"n"`) || h.Get("X-Api-Key") != user(KeyVariable) || h.Get("Authorization") != "" || h.Get("Anthropic-Version") != "1" {
 		t.Errorf("asked is %+v", got)
 	}
+	if text, _ := p.outcome(nil); !strings.Contains(text, "asked live: 1 model call;") && !strings.HasSuffix(text, "asked live: 1 model call") {
+		t.Error(text)
+	}
+	p.ModelURL = &url.URL{Scheme: "http", Host: "127.0.0.1:1"}
+	if status, _, _ := p.ask(t, second); status != 502 {
+		t.Errorf("a model that is not there is answered for with %d", status)
+	}
+	if text, _ := p.outcome(nil); !strings.Contains(text, "asked live: 2 model calls (1 failed: dial tcp 127.0.0.1:1:") {
+		t.Error(text)
+	}
+	p.ModelURL = u
 	if _, text, _ := p.ask(t, strings.Replace(first, "hi", "title", 1)); text != "live" { // as of a sub-agent of the new model
 		t.Errorf("another first turn is then answered %q", text)
 	}

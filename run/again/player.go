@@ -41,7 +41,9 @@ type player struct {
 	mu         sync.Mutex
 	isLive     bool // a model has been asked
 	liveCalls  int
-	played     int // model calls,
+	liveFailed int
+	liveError  string // the last one
+	played     int    // model calls,
 	tools      map[string]int
 	others     int
 	loose      int // of these, where the agent's own texts differ
@@ -81,7 +83,7 @@ func (p *player) recordedFor(q *question) (*call, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i, list := range [][]*call{p.alike[q.sum], p.loosely[q.loose]} {
-		list = slices.DeleteFunc(slices.Clone(list), func(c *call) bool { return c.status == 0 })
+		list = slices.DeleteFunc(slices.Clone(list), func(c *call) bool { return !c.isPlayable() })
 		if len(list) == 0 {
 			continue
 		}
@@ -94,6 +96,8 @@ func (p *player) recordedFor(q *question) (*call, bool) {
 	}
 	return nil, false
 }
+
+func (c *call) isPlayable() bool { return c.status > 0 || c.dropped }
 
 const maxBody = frame.DefaultLimit
 
@@ -121,7 +125,7 @@ func (p *player) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	q := p.read(r.Method, r.URL.RequestURI(), plain)
 	if q.kind != model && p.toolIsLive(r.URL.Host) {
-		p.forward(w, r, body, &url.URL{Scheme: r.URL.Scheme, Host: r.URL.Host})
+		p.forward(w, r, body, &url.URL{Scheme: r.URL.Scheme, Host: r.URL.Host}, func(string) {})
 		return
 	}
 	if q.kind == model && p.goesLive(&q) {
@@ -190,6 +194,9 @@ func (p *player) replayCall(ctx context.Context, w http.ResponseWriter, c *call,
 	for _, piece := range c.pieces {
 		if !p.pause(ctx, began, piece.after) {
 			return
+		}
+		if c.dropped {
+			panic(http.ErrAbortHandler)
 		}
 		begin()
 		data := q.withIDs(piece.data, &c.question)
@@ -551,7 +558,12 @@ func (p *player) askLive(w http.ResponseWriter, r *http.Request, body []byte) {
 		target = p.ModelURL
 		p.redirect(r)
 	}
-	p.forward(w, r, body, target)
+	p.forward(w, r, body, target, func(text string) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.liveFailed++
+		p.liveError = text
+	})
 }
 
 // redirect changes a request for another model: its path, its name in the path, and its credentials.
@@ -592,8 +604,8 @@ func (p *player) redirect(r *http.Request) {
 	r.URL.RawPath = ""
 }
 
-// forward sends a request to a real server.
-func (p *player) forward(w http.ResponseWriter, r *http.Request, body []byte, target *url.URL) {
+// forward sends a request to a real server. An error, or an answer with one, is noted.
+func (p *player) forward(w http.ResponseWriter, r *http.Request, body []byte, target *url.URL, failed func(text string)) {
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	proxy := httputil.ReverseProxy{
 		Transport: p.outside, FlushInterval: -1, ErrorLog: quietLog,
@@ -601,7 +613,14 @@ func (p *player) forward(w http.ResponseWriter, r *http.Request, body []byte, ta
 			out.SetURL(target)
 			out.Out.Header.Del("Content-Length")
 		},
+		ModifyResponse: func(answer *http.Response) error {
+			if answer.StatusCode >= http.StatusBadRequest {
+				failed("HTTP " + answer.Status)
+			}
+			return nil
+		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+			failed(err.Error())
 			http.Error(w, "wirectl: "+err.Error(), http.StatusBadGateway)
 		},
 	}
@@ -612,7 +631,7 @@ func (p *player) forward(w http.ResponseWriter, r *http.Request, body []byte, ta
 func (p *player) never() []string {
 	counts := map[string]int{}
 	for _, c := range p.calls {
-		if c.asked > 0 || c.status == 0 || c.kind == answer {
+		if c.asked > 0 || !c.isPlayable() || c.kind == answer {
 			continue
 		}
 		switch c.kind {

@@ -130,6 +130,9 @@ func (r *reader) read(method, target string, body []byte) question {
 	case isObject && (asks || given.Held):
 		q.kind, q.model = model, given.Model
 		doc["model"] = given.Model
+		if object["stream"] == true { // the answer has another form
+			doc["stream"] = true
+		}
 		if given.Held { // else it is only told, for diagnostics
 			q.previous = given.Previous
 			doc["previous"] = given.Previous

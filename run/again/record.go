@@ -51,6 +51,8 @@ type call struct {
 	events bool
 	pieces []piece
 	end    ending
+	// dropped means that the server ended the connection without an answer.
+	dropped bool
 
 	question
 	asked int // how often it was played
@@ -146,15 +148,23 @@ func (b *builder) addEvent(rec *capture.Record) {
 	case capture.Opened:
 		b.names[rec.Conn] = string(rec.Text)
 	case capture.HalfClosed:
-		for at, c := range b.open {
+		for at := range b.open {
 			if at.conn == rec.Conn {
-				if c.end = cut; rec.Dir == frame.C2U {
-					c.end = left
-				}
-				delete(b.open, at)
+				b.stop(at, rec.Dir, rec.Time)
 			}
 		}
 	}
+}
+
+// stop ends a call whose answer is not whole. A side has ended it.
+func (b *builder) stop(at place, by frame.Dir, when time.Time) {
+	c := b.open[at]
+	if c.end = cut; by == frame.C2U {
+		c.end = left
+	} else if c.head.Method() != "" { // no answer had begun
+		c.dropped, c.pieces = true, []piece{{after: when.Sub(c.at)}}
+	}
+	delete(b.open, at)
 }
 
 func (b *builder) view(dst []byte, it *decode.Item) ([]byte, error) {
@@ -197,10 +207,7 @@ func (b *builder) http(it *decode.Item, wire string) {
 	signal := f.Meta.Signal
 	switch {
 	case signal == frame.Reset:
-		if c.end = cut; f.Dir == frame.C2U {
-			c.end = left
-		}
-		delete(b.open, at)
+		b.stop(at, f.Dir, it.Time)
 	case f.Dir == frame.C2U:
 		if signal == frame.NoSignal { // the body of HTTP/2
 			c.body, c.at = bytes.Clone(f.Payload()), it.Time

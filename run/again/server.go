@@ -68,6 +68,7 @@ func scriptsIn(ctx context.Context, file string) (scripts []*replay.Script, requ
 	requests = map[int64]string{}
 	defer in.Close()
 	session := new(replay.Session)
+	cfg.Event = session.Event
 	_, err = decode.Run(ctx, in.Input, io.Discard, cfg, func() decode.View {
 		return func(dst []byte, it *decode.Item) ([]byte, error) {
 			if it.Frame.Dir == frame.C2U && it.Err == nil && it.Message.Phase == protocol.Open && len(requests) < maxNamed {

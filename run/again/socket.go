@@ -29,7 +29,7 @@ func (p *player) serveSocket(w http.ResponseWriter, r *http.Request) {
 		p.mu.Lock()
 		p.isLive, p.liveCalls = true, p.liveCalls+1
 		p.mu.Unlock()
-		p.forward(w, r, nil, &url.URL{Scheme: r.URL.Scheme, Host: r.URL.Host})
+		p.forward(w, r, nil, &url.URL{Scheme: r.URL.Scheme, Host: r.URL.Host}, func(string) {})
 		return
 	}
 	s := p.socketAt(r.URL.Path)
