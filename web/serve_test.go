@@ -273,7 +273,7 @@ func TestListensOnLoopback(t *testing.T) {
 func TestPageFollows(t *testing.T) {
 	out, in := io.Pipe()
 	defer in.Close()
-	s := serve(t, out, web.Options{}).enter()
+	s := serve(t, out, web.Options{Speaks: []string{"mcp"}}).enter()
 	say := func(line string) {
 		if _, err := io.WriteString(in, line+"\n"); err != nil {
 			t.Error(err)
@@ -305,6 +305,8 @@ func TestPageFollows(t *testing.T) {
 		"/api/frame?session=-&seq=1":              `{\"jsonrpc\":\"2.0\",\"id\":1,`,
 		"/api/find?session=-&from=0&text=NEEDLE":  `{"found":[1],"next":3}`,
 		"/api/find?session=-&from=2&text=needle":  `{"found":null,"next":3}`,
+		"/api/command?session=-&seq=1":            `{"command":"wirectl send mcp tools/call '{\"name\":\"find\",\"text\":\"needle\"}' ENDPOINT"}`,
+		"/api/command?session=-&seq=9":            "no longer kept",
 		"/api/stats?session=-":                    `"name":"find"`,
 		"/api/sessions?words=":                    `[{"id":"-","name":"-"}]`,
 		"/api/sessions?words=other":               `[]`,
