@@ -8,6 +8,8 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/frame"
@@ -98,7 +100,7 @@ func (r *Request) ofHead(h *frame.Head, mask func(string) string) {
 
 // Sendable reports whether wirectl send can send the request, which speaks these protocols.
 func (r *Request) Sendable(speaks []string) bool {
-	return slices.Contains(speaks, r.Protocol) && r.Method != "" && !strings.ContainsAny(r.Method, " \n")
+	return slices.Contains(speaks, r.Protocol) && r.Method != "" && !strings.HasPrefix(r.Method, "-") && !strings.ContainsFunc(r.Method, unicode.IsSpace)
 }
 
 // Args returns the arguments of wirectl that send the request to a server: an address, or a
@@ -135,6 +137,9 @@ func (r *Request) Command(speaks []string) string {
 		}
 	}
 	for i, w := range words {
+		if strings.ContainsFunc(w, func(c rune) bool { return c == utf8.RuneError || unicode.IsControl(c) && c != '\n' && c != '\t' }) {
+			return "" // a shell would take it for keys
+		}
 		if w == "" || strings.Trim(w, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./_-") != "" {
 			words[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
 		}

@@ -163,7 +163,7 @@ func (m *Model) askForServer(r *store.Request) tea.Cmd {
 	if !r.Sendable(m.config.Speaks) {
 		return m.refuse("wirectl send does not speak " + r.Protocol + ": y copies the call as a command if there is one")
 	}
-	cmd := m.askFor("send "+r.Method+" to ", cmp.Or(m.server, m.config.Server, r.Server), func(server string) tea.Cmd {
+	cmd := m.askFor("send "+r.Method+" to ", cmp.Or(m.server, m.config.Server), func(server string) tea.Cmd {
 		if server = strings.TrimSpace(server); server == "" {
 			return nil
 		}
@@ -178,6 +178,9 @@ func (m *Model) askForServer(r *store.Request) tea.Cmd {
 		})
 	})
 	m.prompt.hint = "http://…, or the command of a server"
+	if r.Server != "" { // of a record, which may come from anybody: it is not there to be run
+		m.prompt.hint += "; recorded: " + r.Server
+	}
 	return cmd
 }
 
