@@ -97,6 +97,7 @@ func TestWatch(t *testing.T) {
 		"with what is a number in Python":        {[]string{hello, asks, strings.Replace(lists(evil), `"id":1`, `"a":[NaN,-Infinity,"NaN\\"],"id":1`, 1)}, drift + "tool add: description"},
 		"with a method":                          {[]string{hello, asks, strings.Replace(lists(evil), `"id":1`, `"id":1,"method":"x"`, 1)}, drift + "tool add: description"},
 		"written with escapes":                   {[]string{hello, asks, strings.Replace(lists(evil), `"tools"`, `"\u0074ools"`, 1)}, drift + "tool add: description"},
+		"a title":                                {[]string{hello, asks, lists(strings.Replace(add, `"inputSchema"`, `"title":"Deletes.","inputSchema"`, 1))}, drift + "tool add: title"},
 		"a result twice":                         {[]string{hello, asks, strings.Replace(lists(evil), `"result"`, `"result":{"tools":[]},"result"`, 1)}, drift + "tool add: description"},
 		"the answer to something else":           {[]string{hello, asks, strings.Replace(lists(evil), `"id":1`, `"id":2`, 1)}, ""},
 		"an answer nobody has asked for":         {[]string{hello, lists(evil)}, ""},

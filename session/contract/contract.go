@@ -316,6 +316,7 @@ type baseline struct {
 // it.
 type definition struct {
 	Name         string `json:"name"`
+	Title        any    `json:"title,omitempty"`
 	Description  any    `json:"description,omitempty"`
 	InputSchema  any    `json:"inputSchema,omitempty"`
 	OutputSchema any    `json:"outputSchema,omitempty"`
@@ -323,7 +324,7 @@ type definition struct {
 }
 
 // Members are those of a definition.
-var Members = []string{"name", "description", inputSchema, outputSchema, "annotations"}
+var Members = []string{"name", "title", "description", inputSchema, outputSchema, "annotations"}
 
 // definitionOf returns the definition of a tool.
 func definitionOf(it Item) definition {
@@ -331,7 +332,7 @@ func definitionOf(it Item) definition {
 		value, _ := jsonscan.Get(it.JSON, key)
 		return decoded(value)
 	}
-	return definition{it.Name, member("description"), member(inputSchema), member(outputSchema), member("annotations")}
+	return definition{it.Name, member("title"), member("description"), member(inputSchema), member(outputSchema), member("annotations")}
 }
 
 // A Baseline holds the tools that a project has agreed to, or that a server had when it was pinned.
@@ -403,11 +404,16 @@ func Masked(tools []Item) bool {
 	})
 }
 
-// Drift returns how tools differ from the baseline.
+// Drift returns how tools differ from the baseline. Files from before titles were kept have none, and say nothing of them.
 func (b *Baseline) Drift(tools []Item) []Change {
+	titled := b.Server != "" || slices.ContainsFunc(b.Tools, func(it Item) bool { return definitionOf(it).Title != nil })
 	now := make([]Item, len(tools))
 	for i, it := range tools {
-		now[i] = definitionOf(it).item()
+		d := definitionOf(it)
+		if !titled {
+			d.Title = nil
+		}
+		now[i] = d.item()
 	}
 	return Tools.Compare(b.Tools, now, nil)
 }

@@ -246,3 +246,22 @@ func TestNoBaseline(t *testing.T) {
 		}
 	}
 }
+
+// Titles are compared, but not with files that have none: earlier ones left them out.
+func TestTitles(t *testing.T) {
+	tools := []Item{{Name: "add", JSON: []byte(`{"name":"add","title":"Adds."}`)}, {Name: "sub", JSON: []byte(`{"name":"sub","title":"Subtracts."}`)}}
+	for text, want := range map[string]int{
+		`{"baseline":1,"tools":[{"name":"add"},{"name":"sub"}]}`:                                      0,
+		`{"baseline":1,"tools":[{"name":"add","title":"Adds."},{"name":"sub"}]}`:                      1,
+		`{"baseline":1,"tools":[{"name":"add","title":"Adds."},{"name":"sub","title":"Subtracts."}]}`: 0,
+		`{"baseline":1,"server":"srv","tools":[{"name":"add"},{"name":"sub"}]}`:                       2,
+	} {
+		b, err := ReadBaseline([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := b.Drift(tools); len(got) != want {
+			t.Errorf("%s: %v, want %d changes", text, got, want)
+		}
+	}
+}
