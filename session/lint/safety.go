@@ -72,12 +72,19 @@ func (s *Safety) AddFrame(seq int64, spec *protocol.Spec, f *frame.Frame, m *pro
 	if f.Meta != nil && f.Meta.Head != nil {
 		s.checkTarget(f.Meta.Head.Target())
 	}
-	if m.Phase != protocol.Close && m.Count == 0 {
+	if m.Phase != protocol.Close && m.Count == 0 && f.Dir != frame.U2C {
 		return
 	}
 	for answer := range protocol.Items(payload) {
 		result, ok := jsonscan.Get(answer, "result")
 		if !ok {
+			if params, ok := jsonscan.Get(answer, "params"); ok && f.Dir == frame.U2C { // such as what a user or a model is asked
+				s.checkText("the message", params, session.Note)
+			}
+			continue
+		}
+		if _, ok := jsonscan.Get(result, "capabilities"); ok { // the server says what it is, to models, too
+			s.checkText("the server's description", result, session.Error)
 			continue
 		}
 		if l, items := contract.Listing(answer); l != nil {

@@ -33,7 +33,7 @@ func seen(t *testing.T, sights ...sight) (found []string) {
 	}
 	var safety lint.Safety
 	for i, s := range sights {
-		f := &frame.Frame{Conn: i + 1}
+		f := &frame.Frame{Conn: i + 1, Dir: frame.U2C}
 		if s.head != "" {
 			f.Meta = &frame.Meta{Head: &frame.Head{Start: s.head}}
 		}
@@ -78,7 +78,22 @@ func TestSafety(t *testing.T) {
 			`error bidi-override [1]: tool add does not end the override before "\u2066\u202c\u2069x"`,
 		}},
 		"an override that ends with its isolate": {[]sight{{payload: offer("add", "\u2067\u202eabc\u2069 x \u2066\u202a\u2069 \u2069\u202c")}}, nil},
-		"a flag that does not end":               {[]sight{{payload: result("🏴" + tags("gbsct") + "x" + tags("y"))}}, []string{`note tag-characters [1]: the result has 1 tag character: "y"`}},
+		"hidden instructions of a server": {
+			[]sight{{payload: `{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{},"instructions":"Hi.` + tags("x") + `"}}`}},
+			[]string{`error tag-characters [1]: the server's description has 1 tag character: "x"`},
+		},
+		"a question to the user": {
+			[]sight{{payload: `{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{"message":"\u202eabc"}}`}},
+			[]string{`note bidi-override [1]: the message does not end the override before "abc"`},
+		},
+		"a title in a schema, and a prompt": {
+			[]sight{
+				{payload: `{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"add","inputSchema":{"properties":{"a":{"anyOf":[{"title":"` + tags("y") + `"}]}}}}]}}`},
+				{payload: `{"jsonrpc":"2.0","id":1,"result":{"prompts":[{"name":"p","title":"` + tags("z") + `"}]}}`},
+			},
+			[]string{`error tag-characters [1]: tool add has 1 tag character: "y"`, `error tag-characters [2]: prompt p has 1 tag character: "z"`},
+		},
+		"a flag that does not end": {[]sight{{payload: result("🏴" + tags("gbsct") + "x" + tags("y"))}}, []string{`note tag-characters [1]: the result has 1 tag character: "y"`}},
 		"an override": {
 			[]sight{{payload: offer("add", "Adds \u202eelpmis")}},
 			[]string{`error bidi-override [1]: tool add does not end the override before "elpmis"`},
