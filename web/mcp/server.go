@@ -137,13 +137,13 @@ func (s *Server) closeSessions() {
 // admit passes requests with the token, which come from no page of another site, to next.
 func (s *Server) admit(next http.Handler, token string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		given, isBearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 		switch {
 		case !web.IsLocal(r.Host):
 			http.Error(w, "the Host header does not name this machine", http.StatusMisdirectedRequest)
 		case !web.IsOwn(r):
 			http.Error(w, "the request comes from a page of another site", http.StatusForbidden)
-		case !isBearer || !web.Same(given, token):
+		case !strings.EqualFold(scheme, "Bearer") || !web.Same(given, token):
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			http.Error(w, "give the token that wirectl mcp has printed, or WIRECTL_MCP_TOKEN, as Authorization: Bearer TOKEN", http.StatusUnauthorized)
 		case r.URL.Path != "/mcp":
