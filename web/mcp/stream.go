@@ -50,7 +50,7 @@ func (s *stream) Read(p []byte) (int, error) {
 			if !whole && err == nil && len(line) <= maxMessage {
 				break
 			}
-			s.take(line)
+			s.takeLine(line)
 			s.part = rest
 		}
 	}
@@ -59,8 +59,8 @@ func (s *stream) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// take takes a line.
-func (s *stream) take(line []byte) {
+// takeLine takes the messages of a line.
+func (s *stream) takeLine(line []byte) {
 	var items []json.RawMessage
 	if json.Unmarshal(line, &items) != nil {
 		items = []json.RawMessage{line}
