@@ -105,6 +105,9 @@ type opening struct {
 	steps []int // of the whole exchange, in order
 }
 
+// EndedBy returns the side that ended the connection first, if that was recorded.
+func (s *Script) EndedBy() frame.Dir { return s.end.by }
+
 // Has reports whether the script has frames in a direction.
 func (s *Script) Has(d frame.Dir) bool {
 	return slices.ContainsFunc(s.steps, func(st *step) bool { return st.dir == d })

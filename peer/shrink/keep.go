@@ -115,13 +115,33 @@ func (k *Keep) seen(ctx context.Context, v *verdict, goesOn bool) (found []strin
 	return found
 }
 
+// results returns what the filter says of a call.
+func (k *Keep) results(ctx context.Context, c *calls.Call) ([]byte, error) {
+	var object bytes.Buffer
+	if err := table.Write(table.Output{To: &object, Form: table.AsNDJSON}, calls.Columns, []calls.Call{*c}); err != nil {
+		return nil, err
+	}
+	return k.filter.Append(ctx, nil, object.Bytes())
+}
+
+// complaint is the error of the filter, if it fails for all calls; "" otherwise.
+func (k *Keep) complaint(ctx context.Context, v *verdict) (text string) {
+	for _, c := range v.calls {
+		if k.filter == nil {
+			return ""
+		}
+		_, err := k.results(ctx, c)
+		if err == nil {
+			return ""
+		}
+		text = err.Error()
+	}
+	return text
+}
+
 // holds reports whether the filter has a result for a call that is neither false nor null.
 func (k *Keep) holds(ctx context.Context, c *calls.Call) bool {
-	var object bytes.Buffer
-	if table.Write(table.Output{To: &object, Form: table.AsNDJSON}, calls.Columns, []calls.Call{*c}) != nil {
-		return false
-	}
-	results, err := k.filter.Append(ctx, nil, object.Bytes())
+	results, err := k.results(ctx, c)
 	if err != nil {
 		return false // as for an object that the filter does not fit
 	}

@@ -177,6 +177,11 @@ func (s *search) load(script *replay.Script) {
 		frames = append(frames, st.Record)
 	}
 	s.original, s.patience, s.wanted = newTape(frames), s.Patience, nil
+	if by := script.EndedBy(); by != frame.DirUnknown {
+		for _, dir := range []frame.Dir{by, by.Opposite()} {
+			s.original.ends = append(s.original.ends, capture.Record{Kind: capture.HalfClosed, Time: frames[len(frames)-1].Time, Frame: frame.Frame{Conn: 1, Dir: dir}})
+		}
+	}
 	s.known, s.locked = map[string]bool{}, map[string]bool{}
 	s.from[0], s.from[1] = s.original.size()
 	s.lock()
@@ -265,6 +270,11 @@ func (s *search) baseline(ctx context.Context) error {
 	var last *tape
 	var rates [2]int
 	of := max(s.Runs, 1)
+	err := s.judge(ctx, s.original, false) // the live server must show what the recorded one did
+	if err != nil {
+		return s.failed(ctx, err, nil, 0)
+	}
+	recorded := s.original.shown
 	var shown [2]*tape
 	wanted := map[string]bool{}
 	for i, speed := range []float64{0, 1} {
@@ -274,7 +284,13 @@ func (s *search) baseline(ctx context.Context) error {
 		for n := range of {
 			t, err := s.attempt(ctx, s.original.script, s.patience, false)
 			if err != nil {
-				return s.failed(err, last)
+				return s.failed(ctx, err, last, max(rates[0], rates[1]))
+			}
+			if len(recorded) > 0 {
+				t.shown = slices.DeleteFunc(t.shown, func(what string) bool { return !slices.Contains(recorded, what) })
+			}
+			if !t.hears() && s.original.script.Has(frame.U2C) {
+				t.shown = nil // as if another program was started
 			}
 			if last = t; n == 0 && i == 0 {
 				s.mu.Lock()
@@ -297,13 +313,12 @@ func (s *search) baseline(ctx context.Context) error {
 	}
 	s.speed = []float64{0, 1}[chosen]
 	if rates[chosen] == 0 {
-		return s.failed(nil, last)
+		return s.failed(ctx, nil, last, 0)
 	}
 	s.best, s.wanted = shown[chosen], wanted
 	if rates[chosen] == of {
 		return nil
 	}
-	var err error
 	s.was, err = s.measure(ctx, s.original.script, rates[chosen], of)
 	share := max(float64(s.was.hits)-spread, 0.5) / float64(s.was.of)
 	s.flaky = min(max(leastTries, int(math.Ceil(math.Log(missed)/math.Log(1-share)))), 3*measured)
@@ -335,17 +350,30 @@ func (s *search) measure(ctx context.Context, script *replay.Script, hits, of in
 	return rate{hits, of}, nil
 }
 
-// failed says that the original does not show it, and what it showed.
-func (s *search) failed(err error, last *tape) error {
-	if err != nil && (last == nil || !errors.Is(err, errTries) && !errors.Is(err, errTime)) {
+// failed says that the original does not show it, or too rarely, and what it showed.
+func (s *search) failed(ctx context.Context, err error, last *tape, hits int) error {
+	switch isLimit := errors.Is(err, errTries) || errors.Is(err, errTime); {
+	case isLimit && last == nil:
+		return fmt.Errorf("no try has come to its end: %w", err)
+	case isLimit && hits > 0:
+		return fmt.Errorf("the original shows %s, but not yet in %s: %w", s.Mask(s.Keep.String()), render.Count(int64(s.Runs), "run"), err)
+	case err != nil && !isLimit:
 		return err
 	}
 	text := fmt.Sprintf("the original does not show %s in %s", s.Mask(s.Keep.String()), strings.Replace(render.Count(s.tries.Load(), "try"), "trys", "tries", 1))
 	text += ": " + s.Mask(last.seen())
-	if s.Keep.unknown != "" {
-		text += "; " + s.Keep.unknown
+	if what := cmp.Or(s.Keep.unknown, s.Keep.complaint(ctx, &last.verdict)); what != "" {
+		text += "; " + what
+	}
+	if len(s.original.shown) > 0 {
+		text += "; the recording shows it in " + strings.Join(s.original.shown, ", ")
 	}
 	return &NotShownError{text}
+}
+
+// hears reports whether the server sent anything.
+func (t *tape) hears() bool {
+	return slices.ContainsFunc(t.frames, func(r replay.Record) bool { return r.Frame.Dir == frame.U2C })
 }
 
 // seen says what a tape shows, in words.
@@ -373,9 +401,11 @@ func (t *tape) seen() string {
 	}
 	text := "the server sent nothing"
 	switch {
+	case len(outcomes) > 0 && !t.hears():
+		text += ", and it had " + count(outcomes)
 	case len(outcomes) > 0:
 		text = "it had " + count(outcomes)
-	case slices.ContainsFunc(t.frames, func(r replay.Record) bool { return r.Frame.Dir == frame.U2C }):
+	case t.hears():
 		text = "it had no calls"
 	}
 	if text += "; findings: " + count(found); len(found) == 0 {

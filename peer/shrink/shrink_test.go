@@ -106,6 +106,9 @@ func crash(why string) {
 }
 
 func (s *server) handle(m *message) {
+	if s.fault == "absent" || s.fault == "elsewhere" && m.Method == "tools/call" {
+		crash(s.fault)
+	}
 	switch m.Method {
 	case "initialize":
 		s.say(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"faulty","version":"1"}}}`, m.ID)
@@ -368,12 +371,32 @@ func TestNotShown(t *testing.T) {
 	for keep, want := range map[string]string{
 		"finding:late-result":          "the original does not show finding:late-result in 4 tries: it had initialize done, tools/call add died, 2× tools/call noise done; findings: died-with-open-requests; the server ended with status 3: panic: argument",
 		"jq:.outcom==\"died\"":         `the original does not show jq:.outcom=="died" in 4 tries: it had initialize done, tools/call add died, 2× tools/call noise done; findings: died-with-open-requests; the server ended with status 3: panic: argument; calls have no field "outcom" (did you mean outcome?)`,
+		`jq:error("x")`:                `the original does not show jq:error("x") in 4 tries: it had initialize done, tools/call add died, 2× tools/call noise done; findings: died-with-open-requests; the server ended with status 3: panic: argument; jq: error: x`,
 		"jq:.arguments|fromjson|.b>99": "the original does not show jq:.arguments|fromjson|.b>99 in 4 tries: it had initialize done, tools/call add died, 2× tools/call noise done; findings: died-with-open-requests; the server ended with status 3: panic: argument",
 	} {
 		_, err := shrink.Run(context.Background(), options(t, "argument", keep, recorded))
 		if _, ok := errors.AsType[*shrink.NotShownError](err); !ok || err.Error() != want {
 			t.Errorf("%s: %v, want %s", keep, err, want)
 		}
+	}
+}
+
+// A server that is not the recorded one has another fault, and is not shrunk to it.
+func TestAnotherServer(t *testing.T) {
+	for fault, want := range map[string]string{
+		"absent":    "the original does not show outcome:died in 4 tries: the server sent nothing, and it had initialize died; findings: died-with-open-requests; the server ended with status 3: panic: absent; the recording shows it in tools/call add",
+		"elsewhere": "the original does not show outcome:died in 4 tries: it had initialize done, tools/call noise died; findings: died-with-open-requests; the server ended with status 3: panic: elsewhere; the recording shows it in tools/call add",
+	} {
+		recorded := record(t, "argument", handshake+noise(1, 2)+call(50, "add", `{"a":5,"b":13}`))
+		recorded.Event(&capture.Record{Kind: capture.HalfClosed, Frame: frame.Frame{Conn: 1, Dir: frame.U2C}})
+		_, err := shrink.Run(context.Background(), options(t, fault, "outcome:died", recorded))
+		if _, ok := errors.AsType[*shrink.NotShownError](err); !ok || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	recorded := record(t, "argument", handshake+noise(1, 2)) // how it ended is not known
+	if _, err := shrink.Run(context.Background(), options(t, "absent", "outcome:died", recorded)); err == nil || !strings.Contains(err.Error(), "the server sent nothing, and it had initialize died") {
+		t.Error(err)
 	}
 }
 
@@ -411,6 +434,15 @@ func TestStopped(t *testing.T) {
 	if err != nil || !strings.HasSuffix(result.Summary, "; perhaps not the smallest: the limit of --max-tries") {
 		t.Errorf("%v, %+v", err, result)
 	}
+	o.MaxTries = 1
+	if _, err = shrink.Run(context.Background(), o); err == nil || err.Error() != "the original shows outcome:died, but not yet in 2 runs: the limit of --max-tries" {
+		t.Error(err)
+	}
+	o.MaxTime = time.Nanosecond
+	if _, err = shrink.Run(context.Background(), o); err == nil || err.Error() != "no try has come to its end: the limit of --max-time" {
+		t.Error(err)
+	}
+	o.MaxTime = time.Minute
 	ctx, cancel := context.WithCancel(context.Background())
 	o.MaxTries, o.Terminal = 400, writer(func(line []byte) {
 		if strings.HasPrefix(string(line), "\rtry 8 ") {
