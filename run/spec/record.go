@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -41,7 +42,11 @@ func (t *Trace) record(name string) (string, error) {
 	case isAgain && (t.run.Level == history.Metadata || slices.ContainsFunc(t.run.Command, func(word string) bool { return strings.Contains(word, capture.Redacted) })):
 		return "", fmt.Errorf("%s: the record has not all of the command: write a spec by hand, with run: [COMMAND, …]", name)
 	case isAgain:
-		line("run: %s", flow(t.run.Command))
+		if here, err := os.Getwd(); err == nil && t.run.Project != "" && t.run.Project != here {
+			line("run: %s\nfolder: %s", flow(t.run.Command), word(filepath.ToSlash(t.run.Project)))
+		} else {
+			line("run: %s # in this file's folder", flow(t.run.Command))
+		}
 	default:
 		line("session: %s", word(filepath.ToSlash(name)))
 	}
@@ -113,7 +118,7 @@ func word(text string) string {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_./:+=@-", r))
 	})
 	first := strings.IndexAny(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ/_")
-	if isPlain && first == 0 && !strings.HasSuffix(text, ":") && !slices.Contains([]string{"true", "false", "null", "yes", "no", "on", "off", "y", "n"}, strings.ToLower(text)) {
+	if dashes := len(text) - len(strings.TrimLeft(text, "-")); isPlain && first == min(dashes, 2) && !strings.HasSuffix(text, ":") && !slices.Contains([]string{"true", "false", "null", "yes", "no", "on", "off", "y", "n"}, strings.ToLower(text)) {
 		return text
 	}
 	return string(jsonscan.AppendQuote(nil, []byte(text)))

@@ -4,15 +4,18 @@ package spec
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
@@ -234,6 +237,62 @@ var elsewhere = map[string]string{
 	"input": "tokens are counted together: {at_most: 5000}", "output": "tokens are counted together: {at_most: 5000}",
 }
 
+// commandWords splits a command as a shell would, as far as quotes go.
+func commandWords(text string) (words []string) {
+	var word strings.Builder
+	var quote rune
+	isWord := false
+	for _, r := range text + " " {
+		switch {
+		case quote != 0 && r == quote:
+			quote = 0
+		case quote == 0 && (r == '"' || r == '\''):
+			quote, isWord = r, true
+		case quote == 0 && unicode.IsSpace(r):
+			if isWord {
+				words = append(words, word.String())
+				word.Reset()
+			}
+			isWord = false
+		default:
+			word.WriteRune(r)
+			isWord = true
+		}
+	}
+	if isWord { // the last quote is open
+		words = append(words, strings.TrimSuffix(word.String(), " "))
+	}
+	return words
+}
+
+// unknownType returns a type in a JSON Schema that does not exist; "" if all do.
+func unknownType(schema any, isNamed bool) (found string) {
+	types := []string{"string", "number", "integer", "boolean", "object", "array", "null"}
+	switch v := schema.(type) {
+	case []any:
+		for _, one := range v {
+			found = cmp.Or(found, unknownType(one, false))
+		}
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			switch list, isList := v[name].([]any); {
+			case isNamed || !slices.Contains([]string{"type", "const", "enum", "default", "examples"}, name):
+				found = cmp.Or(found, unknownType(v[name], !isNamed && slices.Contains([]string{"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}, name)))
+			case name == "type":
+				if !isList {
+					list = []any{v[name]}
+				}
+				for _, one := range list {
+					if _, err := nearest.Named("type", fmt.Sprint(one), types, func(name string) string { return name }); err != nil {
+						found = cmp.Or(found, err.Error())
+					}
+				}
+			}
+		}
+	}
+	return found
+}
+
 // expectations are the keys that expect something.
 var expectations = []string{"tools", "arguments", "after_cancel", "outcome", "status", "findings", "tokens", "cost", "time", "trajectory"}
 
@@ -242,7 +301,7 @@ func (s *Spec) read(body ast.Node) error {
 		{"session", func(k *token.Token, v ast.Node) error { return s.source(k, v, &s.Session) }},
 		{"run", func(k *token.Token, v ast.Node) (err error) {
 			if text, ok := scalar(v); ok {
-				return s.wrongAt(v.GetToken(), "run: want the words of the command in a list, such as [%s]; a recorded run is a session", strings.Join(strings.Fields(text), ", "))
+				return s.wrongAt(v.GetToken(), "run: want the words of the command in a list, such as %s; a recorded run is a session", flow(commandWords(text)))
 			}
 			if s.Command, err = s.words(k, v); err == nil && len(s.Command) == 0 {
 				err = s.wrongAt(k, "run is empty: want a command, such as [claude, -p, \"fix the test\"]")
@@ -552,6 +611,9 @@ func (s *Spec) arguments(k *token.Token, v ast.Node) error {
 				var document any
 				err := yaml.NodeToValue(v, &document)
 				var text []byte
+				if wrong := unknownType(document, false); wrong != "" {
+					return s.wrongAt(k, "schema: %s", wrong)
+				}
 				if err == nil {
 					text, err = json.Marshal(document)
 				}

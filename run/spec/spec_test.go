@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"encoding/json"
 	"os"
 	"strings"
 	"testing"
@@ -205,7 +206,7 @@ func TestSlack(t *testing.T) {
 
 // Words of a command come back as they were.
 func TestWords(t *testing.T) {
-	for _, text := range []string{"", "a", "-p", "5", "1.5", "true", "null", "~", "a: b", "a #b", "- x", "{x}", "it's", `"q"`, "two\nlines", "ümlaut", "\x00", "*", "&x", "%", "@x", "=", "x:", "0x1f", "1e3", ".5", "yes", "C:/x"} {
+	for _, text := range []string{"", "a", "-p", "5", "1.5", "true", "null", "~", "a: b", "a #b", "- x", "{x}", "it's", `"q"`, "two\nlines", "ümlaut", "\x00", "*", "&x", "%", "@x", "=", "x:", "0x1f", "1e3", ".5", "yes", "C:/x", "-p", "--flag=x", "-", "--", "---", "---x", "-5", "-.inf", "-.5", "-a:"} {
 		s, err := Parse("x.yaml", []byte("run: "+flow([]string{"agent", text})+"\noutcome: done\n"))
 		if err != nil || len(s.Command) != 2 || s.Command[1] != text {
 			t.Errorf("%q: %v, %v", text, s, err)
@@ -266,5 +267,41 @@ func TestSuite(t *testing.T) {
 	result, err := suite.Run(t.Context())
 	if err != nil || result != (Result{1, 1, 1}) || strings.Count(b.String(), "<failure") != 2 {
 		t.Errorf("%v, %v\n%s", result, err, b.String())
+	}
+}
+
+// A command on one line is proposed as a list of its words.
+func TestCommandWords(t *testing.T) {
+	for text, want := range map[string]string{
+		"claude -p hello":          "[claude, -p, hello]",
+		`claude -p "fix the test"`: `[claude, -p, "fix the test"]`,
+		`sh -c 'a  "b"' ""`:        `[sh, -c, "a  \"b\"", ""]`,
+		`a --x="1 2"`:              `[a, "--x=1 2"]`,
+		"\ta\n 'never ends":        `[a, "never ends"]`,
+		"":                         "[]",
+	} {
+		if got := flow(commandWords(text)); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+}
+
+// A schema with a type that does not exist is a mistake in the spec, not in the arguments.
+func TestSchemaTypes(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"type":"object","properties":{"type":{"type":"string"},"q":{"type":["null","integer"]}}}`: "",
+		`{"required":["type"],"enum":[{"type":"x"}],"default":{"type":"y"}}`:                        "",
+		`{"type":"objec"}`:                                `unknown type "objec" (did you mean object?); there are: string, number, integer, boolean, object, array, null`,
+		`{"properties":{"type":{"type":"int"}}}`:          `unknown type "int"`,
+		`{"anyOf":[{"items":{"type":["string","any"]}}]}`: `unknown type "any"`,
+		`{"type":3}`: `unknown type "3"`,
+	} {
+		var schema any
+		if err := json.Unmarshal([]byte(text), &schema); err != nil {
+			t.Fatal(err)
+		}
+		if got := unknownType(schema, false); !strings.HasPrefix(got, want) || want == "" && got != "" {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
 	}
 }
