@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -138,4 +139,16 @@ func installMCP(inv *invocation, c *cli.Context, project string) error {
 		inv.say(r.File(), backups+"; restart the client to use it")
 	}
 	return err
+}
+
+// The flag --help is one for all commands, and several may run at once. The library writes to a flag
+// when it reads a command line.
+func init() { cli.HelpFlag = sharedFlag{cli.HelpFlag.(*cli.BoolFlag)} }
+
+type sharedFlag struct{ *cli.BoolFlag }
+
+// Apply leaves the flag itself as it is.
+func (f sharedFlag) Apply(set *flag.FlagSet) error {
+	own := *f.BoolFlag
+	return own.Apply(set)
 }
