@@ -8,6 +8,7 @@ import (
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/decode/merge"
+	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/table"
 )
 
@@ -34,7 +35,7 @@ func mergeCommand(inv *invocation) *cli.Command {
 
 func runMerge(inv *invocation, c *cli.Context) error {
 	if n := len(inv.Operands); n != 2 && n != 3 {
-		return usagef("merge takes two captures, A and B, and optionally OUT; got %d operands", n)
+		return usagef("merge takes two captures, A and B, and optionally OUT; got %s", render.Count(int64(n), "operand"))
 	}
 	names, out := [2]string(inv.Operands), inv.Operands[2:]
 	o := merge.Options{Names: names, Opener: inv.opener(), Delay: c.Duration("delay"), Mask: capture.Secrets().Text()}

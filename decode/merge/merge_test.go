@@ -228,6 +228,22 @@ func TestNothingInCommon(t *testing.T) {
 	}
 }
 
+// Findings are doubted if hardly a frame is common, or no offset of the clocks fits.
+func TestOtherConnections(t *testing.T) {
+	const doubt = "; perhaps these are not the two ends of the same connections"
+	for _, test := range [][3]string{
+		{"> 0 call 1 x; > 5 call 2 y; < 30 ok 1 x", "> 1 call 1 x; < 20 ok 1 x", "1 lost-between"},
+		{"> 0 call 1 a; < 3 ok 1 a; > 5 call 2 b; < 8 ok 2 b; > 10 call 3 c; < 13 ok 3 c", "> 1 call 1 a; < 2 ok 1 a; * 50", "2 lost-between"},
+		{"> 0 call 1 a; < 3 ok 1 a; > 5 call 2 b; > 6 call 3 c; > 7 call 4 d; > 8 call 5 e", "> 1 call 1 a; < 2 ok 1 a; * 50", "4 lost-between" + doubt},
+		{"> 0 call 1 a; < 3 ok 1 a; > 50 call 9 z; > 100 call 2 b; < 103 ok 2 b", "> 1 call 1 a; < 2 ok 1 a; > 60101 call 2 b; < 60102 ok 2 b", "1 lost-between" + doubt},
+	} {
+		r, err := compare(t, script(t, "a", test[0], 0), script(t, "b", test[1], 0))
+		if err != nil || r.Summary() != test[2] {
+			t.Errorf("%q: %q, %v", test, r.Summary(), err)
+		}
+	}
+}
+
 // Whatever the captures are, comparing them ends, and accounts for each frame once.
 func FuzzAlign(f *testing.F) {
 	for _, test := range cases {

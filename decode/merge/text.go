@@ -160,7 +160,11 @@ func (r *Report) Summary() string {
 			parts = append(parts, fmt.Sprintf("%d %s", c.n, c.name))
 		}
 	}
-	return strings.Join(parts, ", ")
+	text := strings.Join(parts, ", ")
+	if text != "" && (r.clock.stepped || r.Lost+r.Changed > r.Both) {
+		text += "; perhaps these are not the two ends of the same connections"
+	}
+	return text
 }
 
 // Frames returns how many frames of A and of B were compared.
