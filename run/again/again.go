@@ -130,6 +130,9 @@ func Run(ctx context.Context, o Options) (int, error) {
 		},
 	}
 	status, err := agent.Run(ctx, o.Agent)
+	if p.idle && status == 0 && err == nil {
+		departed = &DepartureError{"the agent has left the record: it has asked nothing"}
+	}
 	return status, errors.Join(err, departed)
 }
 
@@ -237,9 +240,7 @@ func (p *player) outcome(notes []agent.ServerNote) (text string, departures []st
 		text += "; refused of the agent's own: " + strings.Join(slices.Concat(p.own, p.ownRequests()), ", ")
 	}
 	if len(never) > 0 {
-		if len(p.refused)+p.played+len(p.tools)+p.others+p.liveCalls == 0 {
-			departures = []string{"it has asked nothing that is in the record"}
-		}
+		p.idle = len(p.refused)+p.played+len(p.tools)+p.others+p.liveCalls == 0
 		text += "; never asked: " + strings.Join(never, ", ")
 	}
 	if len(p.notes) > 0 {

@@ -48,6 +48,7 @@ type player struct {
 	others     int
 	loose      int // of these, where the agent's own texts differ
 	refused    []refusal
+	idle       bool     // nothing was asked
 	own        []string // hosts that were refused and that the agent calls for itself
 	transcript map[string]*thread
 }
