@@ -244,7 +244,9 @@ func (p *player) load() error {
 		scripts = session.GRPCScripts
 	}
 	p.scripts = scripts(p.side)
+	where := ""
 	if p.c.IsSet("conn") {
+		where = fmt.Sprintf(" in connection %d", p.c.Int("conn"))
 		p.scripts = slices.DeleteFunc(p.scripts, func(s *replay.Script) bool { return s.Conn != p.c.Int("conn") })
 	}
 	p.scripts = slices.DeleteFunc(p.scripts, func(s *replay.Script) bool { return !s.Has(p.side) })
@@ -253,7 +255,7 @@ func (p *player) load() error {
 	}
 	p.report.Named = len(p.scripts) > 1 && !p.c.Bool("repeat")
 	if len(p.scripts) == 0 {
-		return fmt.Errorf("%s: no frames from the %s", label(name), cmp.Or(p.c.String("as"), "client"))
+		return fmt.Errorf("%s: no frames from the %s%s", label(name), cmp.Or(p.c.String("as"), "client"), where)
 	}
 	return nil
 }
