@@ -3,6 +3,7 @@ package tui_test
 import (
 	"bytes"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -101,6 +102,9 @@ func TestBurst(t *testing.T) {
 							write := func(to string, r *store.Records) error { return w.note("write %d to %s", r.Len(), to) }
 							sc := newScreen(t, s, tui.Config{Name: name, Wire: w, Clipboard: clipboard, Write: write}, size.width, size.height)
 							sc.burst(keys, at)
+							for s.Stats().Stale { // as the next picture would find it
+								runtime.Gosched()
+							}
 							sc.press("z") // no key: only the answer to the last one goes
 							kept := s.Notes()
 							return outcome{sc.text(), fmt.Sprint(w.done, kept, clipboard)}
