@@ -233,8 +233,13 @@ func TestReadAgain(t *testing.T) {
 // A chip is a term of the filter, and one that contradicts it replaces it.
 func TestTurn(t *testing.T) {
 	for _, tt := range []struct{ filter, word, want string }{
-		{"", "failed", "failed"}, {"failed", "failed", ""}, {"failed", "slow", "failed and slow"}, {"kind==a and slow", "slow", "kind==a"},
-		{"tool and failed", "model", "failed and model"}, {"~failed", "failed", "failed"}, {`kind=="a and failed"`, "failed", `kind=="a and failed" and failed`},
+		{"", "failed", "failed"},
+		{"failed", "failed", ""},
+		{"failed", "slow", "failed and slow"},
+		{"kind==a and slow", "slow", "kind==a"},
+		{"tool and failed", "model", "failed and model"},
+		{"~failed", "failed", "failed"},
+		{`kind=="a and failed"`, "failed", `kind=="a and failed" and failed`},
 	} {
 		if got := store.Turn(tt.filter, tt.word); got != tt.want {
 			t.Errorf("%q with %s: %q, want %q", tt.filter, tt.word, got, tt.want)

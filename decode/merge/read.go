@@ -47,7 +47,6 @@ func read(ctx context.Context, open opener, cfg decode.Config, event func(*captu
 type scan struct {
 	side
 	carried int64 // frames of carriers themselves, which each end has of its own
-	first   int64
 	ways    [3]bool
 	http    bool
 	rpc     bool // over HTTP

@@ -164,7 +164,12 @@ func TestAnswersOnLongSession(t *testing.T) {
 		tool      string
 		arguments map[string]any
 	}{
-		{"sessions", nil}, {"why", nil}, {"calls", nil}, {"frame", map[string]any{"frame": 1001}}, {"lint", nil}, {"search", map[string]any{"text": "what was said"}},
+		{"sessions", nil},
+		{"why", nil},
+		{"calls", nil},
+		{"frame", map[string]any{"frame": 1001}},
+		{"lint", nil},
+		{"search", map[string]any{"text": "what was said"}},
 		{"search", map[string]any{"text": "nowhere"}},
 	} {
 		began := time.Now()

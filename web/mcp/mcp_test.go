@@ -552,10 +552,18 @@ func TestHTTP(t *testing.T) {
 		status int
 		header string
 	}{
-		{401, ""}, {401, "Authorization: Bearer wrong"}, {401, "Authorization: Basic " + token}, {401, "Authorization: Bearer "}, {401, "Cookie: token=" + token},
-		{421, "Host: evil.example|Authorization: Bearer " + token}, {421, "Host: evil.example"}, {403, "Origin: https://evil.example|Authorization: Bearer " + token},
-		{403, "Origin: null|Authorization: Bearer " + token}, {403, "Sec-Fetch-Site: cross-site|Authorization: Bearer " + token},
-		{400, "Authorization: Bearer " + token}, {400, "Authorization: bearer " + token},
+		{401, ""},
+		{401, "Authorization: Bearer wrong"},
+		{401, "Authorization: Basic " + token},
+		{401, "Authorization: Bearer "},
+		{401, "Cookie: token=" + token},
+		{421, "Host: evil.example|Authorization: Bearer " + token},
+		{421, "Host: evil.example"},
+		{403, "Origin: https://evil.example|Authorization: Bearer " + token},
+		{403, "Origin: null|Authorization: Bearer " + token},
+		{403, "Sec-Fetch-Site: cross-site|Authorization: Bearer " + token},
+		{400, "Authorization: Bearer " + token},
+		{400, "Authorization: bearer " + token},
 	} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader("{}"))
 		w.must(err)
