@@ -209,7 +209,7 @@ func TestMonitorGoesOnWithTheNextRelay(t *testing.T) {
 	_ = first.Wait()
 	term.sees("ended, waiting", "abandoned")
 	second := throughRelay(t, env, 20_000)
-	term.sees("live", "CONN", "Ids 2")
+	term.sees("live", "CONN", "Calls 2")
 	term.twice("X", "cancel PROMPT_SEND 1")
 	term.sees("ended, waiting")
 	_ = second.Wait()
