@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -254,12 +255,13 @@ func FuzzAlign(f *testing.F) {
 			for _, step := range strings.Split(text, ";") {
 				words := strings.Fields(step)
 				if len(words) > 0 && words[0][0] == '#' {
-					if words = words[1:]; len(words) == 0 {
+					if len(words) == 1 || len(words[0]) < 2 {
 						t.Skip()
 					}
+					words = words[1:]
 				}
 				var ms float64
-				if len(words) > 0 && (len(words) < 2 || !strings.Contains("><*", words[0]) || words[0] != "*" && (len(words) < 3 || verbs[words[2]] == "")) {
+				if len(words) > 0 && (len(words) < 2 || !slices.Contains([]string{">", "<", "*"}, words[0]) || words[0] != "*" && (len(words) < 3 || verbs[words[2]] == "")) {
 					t.Skip()
 				}
 				if len(words) > 1 {
