@@ -290,10 +290,11 @@ func newAppOf(inv *invocation, makers []maker) *cli.App {
 	app := &cli.App{
 		Name:  "wirectl",
 		Usage: "see what AI agents, their tools and their models say to each other",
-		Description: "Try it on a recorded session, then on a dump of yours:\n\n" +
-			"   wirectl decode fixture:mcp-everything\n" +
-			"   wirectl decode < dump.bin\n\n" +
-			"wirectl help COMMAND describes a command.",
+		Description: "Start your agent with it, or try it on a recorded session:\n\n" +
+			"   wirectl run claude\n" +
+			"   wirectl why run:latest\n" +
+			"   wirectl calls fixture:mcp-everything\n\n" +
+			"wirectl alone names the commands that fit this machine; wirectl help COMMAND describes one.",
 		Writer:                 inv.Stdout,
 		ErrWriter:              inv.Stderr,
 		HideVersion:            true,

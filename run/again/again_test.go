@@ -37,7 +37,7 @@ func user(name string) string {
 // Requests ask the same although they differ in what changes from run to run; nearly the same if they differ in what the agent
 // adds by itself.
 func TestQuestions(t *testing.T) {
-	r := newReader(user, "/home/mia/project", "/work/copy")
+	r := newReader(user, "/home/mia/project", "/home/mia/copy")
 	messages := func(text string) string {
 		return `{"model":"m","messages":[{"role":"user","content":` + string(quoted(text)) + `}]}`
 	}
@@ -52,7 +52,7 @@ func TestQuestions(t *testing.T) {
 		{"an answer in parts", "/v1/messages", messages("hi"), strings.Replace(messages("hi"), "{", `{"stream":true,`, 1), "differs"},
 		{"an answer at once", "/v1/messages", messages("hi"), strings.Replace(messages("hi"), "{", `{"stream":false,`, 1), "same"},
 		{"another model", "/v1/messages", messages("hi"), strings.Replace(messages("hi"), `"m"`, `"n"`, 1), "differs"},
-		{"the folder", "/v1/messages", messages("in /home/mia/project/x"), messages("in /work/copy/x"), "same"},
+		{"the folder", "/v1/messages", messages("in /home/mia/project/x"), messages("in /home/mia/copy/x"), "same"},
 		{"the home", "/v1/messages", messages("/home/mia/.x"), messages("/home/bob/.x"), "same"},
 		{"the temporary folder", "/v1/messages", messages("/tmp/a1/x"), messages("/tmp/b2/x"), "same"},
 		{"a date", "/v1/messages", messages("today is 2026-11-29"), messages("today is 2026-12-01"), "same"},
