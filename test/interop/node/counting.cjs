@@ -1,6 +1,6 @@
 // A server of MCP over stdio, or with a port over HTTP, that writes each call of a tool to a file, with
 // variables of its environment. The tool wait has no answer, and look fails at the vault.
-const fs = require("fs"), http = require("http"), readline = require("readline");
+const fs = require("fs"), serve = require("./serving.cjs");
 const [name, log, port] = process.argv.slice(2);
 const seen = ["HTTPS_PROXY", "NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE", "CODEX_CA_CERTIFICATE", "CLAUDE_CODE_SHELL_PREFIX", "WIRECTL_RUN_SET"];
 let times = 0;
@@ -21,25 +21,4 @@ function answer(m) {
   }
 }
 
-function reply(m) {
-  const body = m.id === undefined || m.method === undefined ? undefined : answer(m);
-  return body && JSON.stringify({ jsonrpc: "2.0", id: m.id, ...body });
-}
-
-if (port === undefined) {
-  readline.createInterface({ input: process.stdin }).on("line", (line) => {
-    const text = reply(JSON.parse(line));
-    if (text) process.stdout.write(text + "\n");
-  });
-} else {
-  const server = http.createServer((q, r) => {
-    let text = "";
-    q.on("data", (data) => (text += data));
-    q.on("end", () => {
-      const body = q.method === "POST" && reply(JSON.parse(text));
-      r.writeHead(q.method === "POST" ? (body ? 200 : 202) : 405, { "content-type": "application/json" });
-      r.end(body || undefined);
-    });
-  });
-  server.listen(Number(port), "127.0.0.1", () => console.error(`listening on http://127.0.0.1:${server.address().port}/mcp`));
-}
+serve(port, answer);
