@@ -170,8 +170,11 @@ func conversationID(value []byte) string {
 	return text(value, "id")
 }
 
-// addBlock adds a block.
+// addBlock adds a block, unless it is cut.
 func (g *Given) addBlock(b Block) {
+	if b.End <= b.Start {
+		return
+	}
 	if b.Message = g.message; b.Part != MessagePart {
 		b.Message = -1
 	}
@@ -201,7 +204,7 @@ func (g *Given) readTools(s *jsonscan.Scanner) {
 			}
 		}
 		b.End = int32(int(b.Start) + len(s.Since(int(b.Start))))
-		if !declared && b.End > b.Start {
+		if !declared {
 			g.addBlock(b)
 		}
 	}

@@ -20,7 +20,7 @@ import (
 //	/faulty   as plain text, after a question that the client has not agreed to answer; 200 to a
 //	          notification and to GET
 func mcpserver() {
-	s := httptest.NewServer(http.HandlerFunc((&mcpServer{}).serve))
+	s := httptest.NewServer(http.HandlerFunc((&mcpServer{listened: make(chan struct{}, 9)}).serve))
 	defer s.Close()
 	fmt.Println(s.URL)
 	ended := make(chan os.Signal, 1)
@@ -28,7 +28,10 @@ func mcpserver() {
 	<-ended
 }
 
-type mcpServer struct{ sessions, forgotten atomic.Int64 }
+type mcpServer struct {
+	sessions, forgotten atomic.Int64
+	listened            chan struct{} // for each GET
+}
 
 func (s *mcpServer) serve(w http.ResponseWriter, r *http.Request) {
 	var m struct {
@@ -45,6 +48,10 @@ func (s *mcpServer) serve(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "null")
 	case r.Method == http.MethodGet:
 		w.WriteHeader(http.StatusMethodNotAllowed)
+		select {
+		case s.listened <- struct{}{}:
+		default:
+		}
 	case r.Method == http.MethodDelete:
 	case m.Method == "initialize":
 		w.Header().Set("Mcp-Session-Id", fmt.Sprintf("s%d", s.sessions.Add(1)))
@@ -64,6 +71,10 @@ func (s *mcpServer) serve(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain")
 		_, _ = io.WriteString(w, answer(`{"content":[]}`))
 	case strings.HasPrefix(r.URL.Path, "/pings"):
+		select { // a client may leave before it listens
+		case <-s.listened:
+		case <-r.Context().Done():
+		}
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = fmt.Fprintf(w, "event: ping\ndata: 1\n\ndata: {\"jsonrpc\":\"2.0\",\"id\":99,\"result\":{}}\n\nevent: message\ndata: %s\n\n", answer(`{"content":[]}`))
 	default:

@@ -33,12 +33,13 @@ type side struct {
 // An alignment pairs the entries of two captures. Each entry has at most one other.
 type alignment struct {
 	sides   [2]*side
-	other   [2][]int32 // index in the other capture, from 1; 0 for none
-	sure    []bool     // of the entries of the first: nothing else could be the other one
-	groups  [2][]int32 // of lanes that share frames, from 1
-	renamed []bool     // by group: ids differ between the captures
-	again   [2][]bool  // the same frame was paired before
-	shift   [3]int64   // by direction: the usual time in the first capture minus that in the second
+	other   [2][]int32         // index in the other capture, from 1; 0 for none
+	sure    []bool             // of the entries of the first: nothing else could be the other one
+	groups  [2][]int32         // of lanes that share frames, from 1
+	renamed []bool             // by group: ids differ between the captures
+	again   [2][]bool          // the same frame was paired before
+	twice   [2]map[uint64]bool // what entries say that repeat another
+	shift   [3]int64           // by direction: the usual time in the first capture minus that in the second
 	timed   [3]bool
 	offset  int64           // between the clocks, if frames of both directions tell it
 	due     map[int32]int64 // when requests of the first capture that are left were answered
@@ -106,7 +107,7 @@ func align(a, b *side) *alignment {
 	x.markAgain()
 	x.level(func(s, i int) uint64 { // answers to a request that came twice
 		e := &x.sides[s].entries[i]
-		if e.request > 0 && !x.again[s][e.request-1] {
+		if e.request > 0 && !x.cameTwice(s, e.request-1) {
 			return 0
 		}
 		return mix(e.exact, e.kind, uint64(x.groups[s][e.lane]), uint64(e.dir))
@@ -429,24 +430,35 @@ func (s *side) misses(at int64) bool {
 func (x *alignment) markAgain() {
 	for s, of := range x.sides {
 		left := map[uint64]bool{}
-		key := func(e *entry) uint64 {
-			return mix(e.exact, e.kind, uint64(x.groups[s][e.lane]), uint64(e.dir), uint64(e.request))
-		}
 		for i := range of.entries {
 			if x.other[s][i] == 0 {
-				left[key(&of.entries[i])] = false
+				left[x.said(s, i)] = false
 			}
 		}
 		for i := range of.entries {
-			k := key(&of.entries[i])
+			k := x.said(s, i)
 			if _, is := left[k]; is && x.other[s][i] != 0 {
 				left[k] = true
 			}
 		}
 		for i := range of.entries {
-			x.again[s][i] = x.other[s][i] == 0 && left[key(&of.entries[i])]
+			x.again[s][i] = x.other[s][i] == 0 && left[x.said(s, i)]
 		}
+		x.twice[s] = left
 	}
+}
+
+// said returns the hash of what an entry says, and where.
+func (x *alignment) said(s, i int) uint64 {
+	e := &x.sides[s].entries[i]
+	return mix(e.exact, e.kind, uint64(x.groups[s][e.lane]), uint64(e.dir), uint64(e.request))
+}
+
+// cameTwice reports whether a capture has a request more often than the other one. Which of them was paired tells
+// nothing of its answers.
+func (x *alignment) cameTwice(s int, i int32) bool {
+	other := x.other[s][i]
+	return x.twice[s][x.said(s, int(i))] || other != 0 && x.twice[1-s][x.said(1-s, int(other-1))]
 }
 
 // bracket pairs what has changed so much that only its place is left: entries of one kind between the same two

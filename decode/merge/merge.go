@@ -222,14 +222,19 @@ func (r *Report) judge() {
 			g[1] = i + 1
 		}
 	}
+	var spans [2][][2]int // by lane: first and last pair
 	for s, of := range x.sides {
+		spans[s] = make([][2]int, of.lanes)
 		r.pairs[s], r.sizes[s], r.answered[s] = make([]int, of.lanes), make([]int, of.lanes), map[int32]bool{}
 		r.states[s] = make([]state, len(of.entries))
 		for i := range of.entries {
 			e := &of.entries[i]
 			r.sizes[s][e.lane]++
 			if x.other[s][i] != 0 {
-				r.pairs[s][e.lane]++
+				if r.pairs[s][e.lane]++; r.pairs[s][e.lane] == 1 {
+					spans[s][e.lane][0] = i
+				}
+				spans[s][e.lane][1] = i
 			} else if e.request != 0 && x.other[s][e.request-1] == 0 {
 				r.answered[s][e.request] = true
 			}
@@ -241,7 +246,7 @@ func (r *Report) judge() {
 			e := &x.sides[s].entries[i]
 			st := &r.states[s][i]
 			leaves := (e.dir == frame.U2C) == (s == far)
-			*st = r.alonehood(s, i, leaves, inGroup)
+			*st = r.alonehood(s, i, leaves, inGroup, spans[s][e.lane])
 			switch {
 			case x.other[s][i] != 0 && s == near:
 				*st = r.paired(s, i)
@@ -275,7 +280,7 @@ func (r *Report) judge() {
 }
 
 // alonehood returns the state of an entry without another.
-func (r *Report) alonehood(s, i int, leaves bool, inGroup [][2]int) state {
+func (r *Report) alonehood(s, i int, leaves bool, inGroup [][2]int, span [2]int) state {
 	x := r.x
 	e := &x.sides[s].entries[i]
 	other := x.sides[1-s]
@@ -285,6 +290,7 @@ func (r *Report) alonehood(s, i int, leaves bool, inGroup [][2]int) state {
 		return isBoth
 	case e.own:
 		return isOwn
+	case span[0] < i && i < span[1]: // covered, whatever the clocks say
 	case timed && other.begin != 0:
 		if other.misses(at) {
 			return isUncovered
