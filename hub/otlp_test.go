@@ -147,6 +147,9 @@ func TestExportIsResumed(t *testing.T) {
 	h = exporting(t, dir, listens(h), to, false)
 	f.talk(call(2, "slow", "", well)[1])
 	f.talk(call(3, "late", "", ill)...)
+	until(t, "the sender has found the hub again", func() bool { // else its end does not wait for it
+		return len(search(t, h, hub.Query{Where: "calls==3"})) == 1
+	})
 	f.end()
 	search(t, h, hub.Query{})
 	check(t, h.Close())
