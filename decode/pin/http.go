@@ -19,11 +19,30 @@ import (
 // records, which it reads on a goroutine of its own.
 type Follower struct {
 	*journal.Journal
-	watch   *Watch
-	note    func(*capture.Record)
-	done    chan struct{}
+	watch  *Watch
+	note   func(*capture.Record)
+	done   chan struct{}
+	places places
+}
+
+// places tell which server a message over HTTP is from.
+type places struct {
 	names   map[int]string    // of connections
 	servers map[stream]string // of requests
+}
+
+func newPlaces() places { return places{map[int]string{}, map[stream]string{}} }
+
+// placeOf returns the place of a frame.
+func (p *places) placeOf(f *frame.Frame) Place {
+	at := stream{f.Conn, f.Stream}
+	if f.Meta != nil && f.Dir == frame.C2U && f.Meta.Head.Method() != "" {
+		if len(p.servers) >= maxStreams {
+			clear(p.servers)
+		}
+		p.servers[at] = addressOf(p.names[f.Conn], f.Meta.Head.Target())
+	}
+	return Place{Conn: f.Conn, Stream: int(f.Stream), Server: p.servers[at], Shared: true}
 }
 
 // A stream has a request and its answer.
@@ -41,8 +60,7 @@ const (
 // Follow returns a follower of a session, which must be closed. Note gets the notes for the session's records.
 func (w *Watch) Follow(s capture.Session, note func(*capture.Record)) *Follower {
 	f := &Follower{
-		Journal: journal.New(s, journal.Options{Bytes: 1, Memory: waiting}), watch: w, note: note, done: make(chan struct{}),
-		names: map[int]string{}, servers: map[stream]string{},
+		Journal: journal.New(s, journal.Options{Bytes: 1, Memory: waiting}), watch: w, note: note, done: make(chan struct{}), places: newPlaces(),
 	}
 	cursor := f.Journal.Follow()
 	go func() {
@@ -56,25 +74,18 @@ func (w *Watch) Follow(s capture.Session, note func(*capture.Record)) *Follower 
 
 // learnName learns the names of connections.
 func (f *Follower) learnName(r *capture.Record) {
-	if r.Kind == capture.Opened && len(f.names) < maxStreams {
-		f.names[r.Conn] = string(r.Text)
+	if r.Kind == capture.Opened && len(f.places.names) < maxStreams {
+		f.places.names[r.Conn] = string(r.Text)
 	}
 }
 
 // viewItem shows the watch an item.
 func (f *Follower) viewItem(dst []byte, it *decode.Item) ([]byte, error) {
 	of := it.Frame
-	at := stream{of.Conn, of.Stream}
-	if of.Meta != nil && of.Dir == frame.C2U && of.Meta.Head.Method() != "" {
-		if len(f.servers) >= maxStreams {
-			clear(f.servers)
-		}
-		f.servers[at] = addressOf(f.names[of.Conn], of.Meta.Head.Target())
-	}
+	place := f.places.placeOf(of)
 	if of.Meta == nil || all.Of(it.Protocol).Labels != protocol.Tools {
 		return dst, nil
 	}
-	place := Place{Conn: of.Conn, Stream: int(of.Stream), Server: f.servers[at], Shared: true}
 	if d := f.watch.See(place, of, it.Payload); d != nil {
 		d.Note.Conn, d.Note.Dir = of.Conn, of.Dir
 		f.note(&d.Note)

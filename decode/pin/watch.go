@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"iter"
 	"maps"
+	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -37,8 +38,9 @@ var Modes = []Mode{Warn, Refuse}
 
 // A Watch compares the lists of tools that pass with the pins, and makes those that are missing.
 type Watch struct {
+	Mode Mode
+
 	store *Store
-	mode  Mode
 	mcp   protocol.Protocol
 	say   func(text string)
 
@@ -46,6 +48,7 @@ type Watch struct {
 	clients map[string]string   // the names that they give themselves, by where they are
 	asked   map[string]*request // requests for lists, by where they are and their ids
 	lists   map[string]*listing // by the ids of pins and where they are
+	hosts   map[string]bool     // of servers over HTTP that were asked
 	made    map[string]bool     // the pins that this watch has made
 	said    map[string]bool
 }
@@ -79,8 +82,8 @@ const (
 // NewWatch returns a watch of sessions of MCP. It calls say, once for each change, with what has changed.
 func NewWatch(store *Store, mode Mode, mcp protocol.Protocol, say func(text string)) *Watch {
 	return &Watch{
-		store: store, mode: mode, mcp: mcp, say: say,
-		clients: map[string]string{}, asked: map[string]*request{}, lists: map[string]*listing{}, made: map[string]bool{}, said: map[string]bool{},
+		Mode: mode, store: store, mcp: mcp, say: say,
+		clients: map[string]string{}, asked: map[string]*request{}, lists: map[string]*listing{}, hosts: map[string]bool{}, made: map[string]bool{}, said: map[string]bool{},
 	}
 }
 
@@ -97,6 +100,15 @@ func (p Place) key() string {
 		return p.Server
 	}
 	return strconv.Itoa(p.Conn)
+}
+
+// host is that of the server: in the older transport, an answer comes from another path than its request went to.
+func (p Place) host() string {
+	u, err := url.Parse(p.Server)
+	if err != nil {
+		return p.Server
+	}
+	return u.Scheme + "://" + u.Host
 }
 
 func (p Place) exact() string { return strconv.Itoa(p.Conn) + " " + strconv.Itoa(p.Stream) }
@@ -116,7 +128,7 @@ func (w *Watch) See(at Place, f *frame.Frame, payload []byte) *Drift {
 	switch {
 	case f.Dir == frame.C2U && !f.Gap:
 		w.ask(at, payload)
-	case f.Dir != frame.U2C || len(w.asked) == 0:
+	case f.Dir != frame.U2C || len(w.asked) == 0 || at.Shared && !w.hosts[at.host()]:
 	case !f.Gap && slices.ContainsFunc(listWords, func(word string) bool { return bytes.Contains(bytes.ToLower(payload), []byte(word)) }):
 		return w.checkAnswers(at, payload)
 	case !f.Gap:
@@ -167,6 +179,12 @@ func (w *Watch) ask(at Place, payload []byte) {
 		w.asked[at.exact()+" "+nameOf(id)] = r
 		if at.Shared {
 			w.asked[at.key()+" "+nameOf(id)] = r
+			if key := at.host() + "/ " + nameOf(id); w.asked[key] == nil || w.asked[key].server == r.server || w.asked[key].answered {
+				w.asked[key] = r
+			} else { // either may be answered
+				delete(w.asked, key)
+			}
+			w.hosts[at.host()] = true
 		}
 	}
 }
@@ -311,7 +329,7 @@ func unfolded(tool any) map[string]any {
 func (w *Watch) askedBy(at Place, answer any, isList bool) *request {
 	places := []string{at.exact() + " "}
 	if at.Shared && isList {
-		places = append(places, at.key()+" ")
+		places = append(places, at.key()+" ", at.host()+"/ ")
 	}
 	for _, place := range places {
 		isNumber := false
@@ -457,7 +475,7 @@ func (w *Watch) differs(r *request, changes []contract.Change, about, more strin
 		note.Changes = []string{session.Error.String() + " " + about}
 	}
 	d := &Drift{}
-	if w.mode == Refuse {
+	if w.Mode == Refuse {
 		note.How = tap.Refused
 		if before, _, ok := strings.Cut(more, ": "); ok { // without paths
 			more = before

@@ -43,6 +43,9 @@ type Config struct {
 	Sink *relay.Fan
 	// Limit is the largest payload, in bytes, of a frame; 0 is the default.
 	Limit int
+	// Guard, if not nil, returns what the bytes of a connection pass before they are forwarded, with what passes of them
+	// and why the connection has to end, or nil. No bytes are the end of a direction.
+	Guard func(conn int) func(dir frame.Dir, data []byte) ([]byte, error)
 	// Warn, if not nil, is called for problems with a connection.
 	Warn func(text string)
 }
@@ -127,6 +130,9 @@ func (p *proxy) serveClient(ctx context.Context, client transport.Conn, unit tra
 	defer server.Close()
 	transport.Guard(client, server)
 	c := &conn{proxy: p, number: number, client: client, server: server, tap: p.taps.Connect(number, p.opened()...)}
+	if p.cfg.Guard != nil {
+		c.guard = p.cfg.Guard(number)
+	}
 	defer context.AfterFunc(ctx, func() { c.abort(ctx.Err()) })()
 	defer func() { c.closeTap(ctx.Err() != nil) }()
 	c.moveBytes()
@@ -182,8 +188,9 @@ type conn struct {
 	number         int
 	client, server transport.Conn
 	tap            *Tap
-	failed         [3]bool     // by direction: whether its receiver failed
-	answered       atomic.Bool // the server has ended its side, or a refusal has ended the connection
+	guard          func(dir frame.Dir, data []byte) ([]byte, error) // or nil
+	failed         [3]bool                                          // by direction: whether its receiver failed
+	answered       atomic.Bool                                      // the server has ended its side, or a refusal has ended the connection
 
 	writing sync.Mutex // held while bytes are written to the client
 	answers answers
@@ -327,9 +334,20 @@ func (c *conn) move(dir frame.Dir, from transport.Conn, pass func(data []byte) e
 		if n > 0 {
 			c.traffic[dir].bytes.Add(int64(n))
 			c.tap.Feed(dir, buf[:n])
-			if err := pass(buf[:n]); err != nil {
+		}
+		data, refused := buf[:n], error(nil)
+		if c.guard != nil && (n > 0 || err == io.EOF) {
+			data, refused = c.guard(dir, data)
+		}
+		if len(data) > 0 {
+			if err := pass(data); err != nil {
 				return err
 			}
+		}
+		if refused != nil && len(data) > 0 {
+			return nil // the client is answered
+		} else if refused != nil {
+			return refused
 		}
 		if err != nil {
 			if !errors.Is(err, net.ErrClosed) {

@@ -386,17 +386,14 @@ func (r *running) startRecord() {
 	r.writing, s.Folder = w, w.Folder()
 }
 
-// watchOfHTTP returns the watch of the servers that are reached over HTTP, which only tells; nil for none.
+// watchOfHTTP returns the watch of the servers that are reached over HTTP; nil for none.
 func (r *running) watchOfHTTP() *pin.Watch {
 	if r.Pin == "" {
 		return nil
 	}
-	return pin.NewWatch(&pin.Store{Dir: r.pins}, pin.Warn, jsonrpc.MCP, func(text string) {
+	return pin.NewWatch(&pin.Store{Dir: r.pins}, r.Pin, jsonrpc.MCP, func(text string) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if r.Pin == pin.Refuse {
-			text += "; nothing is refused over HTTP"
-		}
 		r.drifted = append(r.drifted, text)
 	})
 }

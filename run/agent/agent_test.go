@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -18,6 +19,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -26,7 +28,10 @@ import (
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/history"
 	"github.com/wirectl/wirectl/capture/pcapng"
+	"github.com/wirectl/wirectl/capture/tap"
+	"github.com/wirectl/wirectl/decode/pin"
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol/jsonrpc"
 )
 
 const runToken = "t0ken-of-the-run"
@@ -141,6 +146,65 @@ func TestProxy(t *testing.T) {
 	}
 	if opened != 2 {
 		t.Errorf("%d connections are recorded", opened)
+	}
+}
+
+// A list of tools that has changed does not reach a client through the proxy, over TLS, with and without HTTP/2, or in plain.
+func TestProxyPins(t *testing.T) {
+	var description atomic.Value
+	mcp := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.Copy(io.Discard, r.Body)
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"look","description":%q}]}}`, description.Load())
+	})
+	for _, name := range []string{"http", "https", "h2"} {
+		s := httptest.NewUnstartedServer(mcp)
+		if s.EnableHTTP2 = name == "h2"; name == "http" {
+			s.Start()
+		} else {
+			s.StartTLS()
+		}
+		defer s.Close()
+		p, folder := newTestProxy(t, s, nil)
+		p.list("127.0.0.1")
+		var told []string
+		store := &pin.Store{Dir: t.TempDir()}
+		p.record.refuses = pin.NewWatch(store, pin.Refuse, jsonrpc.MCP, func(text string) { told = append(told, text) })
+		c := through(p, "wirectl")
+		c.Transport.(*http.Transport).ForceAttemptHTTP2 = true
+		for _, test := range []struct{ text, want string }{{"Looks.", "Looks."}, {"Sends all.", "wirectl: the tools have changed"}, {"Looks.", "Looks."}} {
+			description.Store(test.text)
+			answer, err := c.Post(s.URL+"/mcp", "application/json", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`))
+			if err != nil {
+				t.Fatal(name, err)
+			}
+			text, err := io.ReadAll(answer.Body)
+			if answer.Body.Close(); err != nil || !strings.Contains(string(text), test.want) || answer.ProtoMajor != 1 {
+				t.Errorf("%s %s: %v %s", name, test.text, err, text)
+			}
+		}
+		c.CloseIdleConnections()
+		finish(t, p)
+		if len(told) != 1 || !strings.Contains(told[0], s.URL+"/mcp: the tools have changed") {
+			t.Errorf("%s: %q", name, told)
+		}
+		refused := 0
+		text, err := os.ReadFile(filepath.Join(folder, "model.pcapng"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := pcapng.NewReader(bytes.NewReader(text), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for rec := (capture.Record{}); r.Next(&rec) == nil; {
+			if note, ok := tap.ParseNote(&rec); ok && note.How == tap.Refused && bytes.Contains(note.Payload, []byte("Sends all.")) {
+				refused++
+			}
+		}
+		if refused != 1 {
+			t.Errorf("%s: the record has %d notes of a refusal", name, refused)
+		}
 	}
 }
 

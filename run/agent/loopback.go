@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/frame/carrier"
 	"github.com/wirectl/wirectl/relay"
 	relayhttp "github.com/wirectl/wirectl/relay/httpproxy"
@@ -41,6 +42,11 @@ func (s *Setup) Relay(ctx context.Context, target *url.URL) (string, error) {
 	record := &renumbered{to: r.recorder, numbers: map[int]int{}}
 	if r.recorder != nil {
 		cfg.Sink = relay.NewFan(r.remark, record)
+	}
+	if r.recorder != nil && r.recorder.refuses != nil {
+		cfg.Guard = func(conn int) func(frame.Dir, []byte) ([]byte, error) {
+			return r.recorder.guard(carrier.HTTP1, record.number(conn), server.String())
+		}
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	b := &loopback{host: target.Host, record: record, cancel: cancel}

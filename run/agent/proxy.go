@@ -27,6 +27,7 @@ import (
 	"golang.org/x/net/http/httpproxy"
 	socks "golang.org/x/net/proxy"
 
+	"github.com/wirectl/wirectl/decode/pin"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/frame/carrier"
 	"github.com/wirectl/wirectl/internal/render"
@@ -227,14 +228,16 @@ func (p *proxy) isListed(address string) bool {
 		return false
 	}
 	p.mu.Lock()
-	matches := func(pattern string) bool {
-		found, _ := path.Match(pattern, name)
-		whole, _ := path.Match(pattern, address)
-		return found || whole
-	}
-	listed := slices.ContainsFunc(p.listed, matches)
+	listed := matches(p.listed, name, address)
 	p.mu.Unlock()
-	return listed || p.late != nil && slices.ContainsFunc(p.late(), matches)
+	return listed || p.late != nil && matches(p.late(), name, address)
+}
+
+// matches reports whether one of some patterns matches one of the names of a host.
+func matches(patterns []string, names ...string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		return slices.ContainsFunc(names, func(name string) bool { found, _ := path.Match(pattern, name); return found })
+	})
 }
 
 // dial connects to an address, through the user's own proxy if there is one.
@@ -358,7 +361,7 @@ func (p *proxy) connect(w http.ResponseWriter, r *http.Request) {
 
 // tunnel passes on a connection unread.
 func (p *proxy) tunnel(c *buffered, server net.Conn, address string) {
-	up, down := p.relay(c, server, nil)
+	up, down := p.relay(c, server, nil, nil)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	h := p.at(address)
@@ -401,6 +404,9 @@ func (p *proxy) openTLS(c *buffered, server net.Conn, address string) {
 				wants = true // which only the client has
 				return nil, errUnread
 			},
+		}
+		if p.record.refuses != nil && !matches(modelHosts, name) { // only in HTTP/1 can the answer to one request be changed
+			cfg.NextProtos = slices.DeleteFunc(slices.Clone(cfg.NextProtos), func(name string) bool { return name == "h2" })
 		}
 		upstream = tls.Client(server, cfg)
 		ctx, cancel := context.WithTimeout(p.ctx, patience)
@@ -454,8 +460,8 @@ func (p *proxy) openTLS(c *buffered, server net.Conn, address string) {
 
 // speak relays and records an opened connection.
 func (p *proxy) speak(c, server net.Conn, name string, kind carrier.Kind, address, stack string) {
-	tap := p.record.connect(kind, name)
-	up, _ := p.relay(c, server, tap)
+	tap, pass := p.record.connect(kind, name)
+	up, _ := p.relay(c, server, tap, pass)
 	p.mu.Lock()
 	h := p.at(address)
 	h.opened++
@@ -532,15 +538,18 @@ func stackOf(hello *tls.ClientHelloInfo) string {
 
 // relay moves bytes between both ends until both directions have ended, and closes them. It returns the
 // bytes that the client and the server have sent.
-func (p *proxy) relay(c, server net.Conn, tap *relayhttp.Tap) (up, down int64) {
+func (p *proxy) relay(c, server net.Conn, tap *relayhttp.Tap, pass passFunc) (up, down int64) {
 	move := func(dir frame.Dir, from, to net.Conn) (n int64) {
 		err := error(nil)
 		if tap == nil {
 			n, err = io.Copy(to, from)
 		} else {
-			n, err = copyTapped(to, from, dir, tap)
+			n, err = copyTapped(to, from, dir, tap, pass)
 		}
 		switch {
+		case errors.Is(err, pin.ErrRefused) && n > 0: // the client is answered
+			closeWrite(to, true)
+			server.Close()
 		case err == nil || errors.Is(err, io.ErrUnexpectedEOF): // which is the end of TLS without its farewell
 			tap.HalfClose(dir)
 			closeWrite(to, err == nil)
@@ -562,17 +571,25 @@ func (p *proxy) relay(c, server net.Conn, tap *relayhttp.Tap) (up, down int64) {
 	return up, down
 }
 
-// copyTapped copies until the end, which is no error. The tap gets bytes before they are forwarded.
-func copyTapped(to io.Writer, from io.Reader, dir frame.Dir, tap *relayhttp.Tap) (n int64, err error) {
+// copyTapped copies until the end, which is no error. The tap gets bytes before they are forwarded, as far as they pass.
+func copyTapped(to io.Writer, from io.Reader, dir frame.Dir, tap *relayhttp.Tap, pass passFunc) (n int64, err error) {
 	buf := make([]byte, 64<<10)
 	for {
 		m, err := from.Read(buf)
 		if m > 0 {
-			n += int64(m)
 			tap.Feed(dir, buf[:m])
-			if _, err := to.Write(buf[:m]); err != nil {
+		}
+		out, refused := buf[:m], error(nil)
+		if pass != nil && (m > 0 || err == io.EOF) {
+			out, refused = pass(dir, out)
+		}
+		if n += int64(len(out)); len(out) > 0 {
+			if _, err := to.Write(out); err != nil {
 				return n, err
 			}
+		}
+		if refused != nil {
+			return int64(len(out)), refused
 		}
 		if err == io.EOF {
 			return n, nil
@@ -685,7 +702,7 @@ func (p *proxy) plain() http.RoundTripper {
 				}
 				t := &tapped{Conn: c, proxy: p, address: strings.ToLower(address)}
 				if opened {
-					t.tap = p.record.connect(carrier.HTTP1, "http://"+strings.TrimSuffix(t.address, ":80"))
+					t.tap, t.pass = p.record.connect(carrier.HTTP1, "http://"+strings.TrimSuffix(t.address, ":80"))
 				}
 				return t, nil
 			},
@@ -710,13 +727,38 @@ type tapped struct {
 	proxy   *proxy
 	address string
 	tap     *relayhttp.Tap // or nil
+	pass    passFunc       // or nil
+	ahead   []byte         // passed, and not read yet
+	ended   error          // of reading, after that
 
 	mu       sync.Mutex
 	up, down int64
 	closed   bool
 }
 
-func (t *tapped) Read(b []byte) (int, error) {
+func (t *tapped) Read(b []byte) (n int, err error) {
+	if t.pass == nil {
+		return t.read(b)
+	}
+	for len(t.ahead) == 0 && t.ended == nil {
+		n, t.ended = t.read(b)
+		if n == 0 && t.ended != io.EOF {
+			break
+		}
+		out, refused := t.pass(frame.U2C, b[:n])
+		if t.ahead = slices.Clone(out); refused != nil {
+			t.ended = refused
+		}
+	}
+	if len(t.ahead) == 0 {
+		return 0, t.ended
+	}
+	n = copy(b, t.ahead)
+	t.ahead = t.ahead[n:]
+	return n, nil
+}
+
+func (t *tapped) read(b []byte) (int, error) {
 	n, err := t.Conn.Read(b)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -737,6 +779,9 @@ func (t *tapped) Write(b []byte) (int, error) {
 		t.tap.Feed(frame.C2U, b)
 	}
 	t.mu.Unlock()
+	if t.pass != nil {
+		_, _ = t.pass(frame.C2U, b) // only answers are refused
+	}
 	return t.Conn.Write(b)
 }
 
@@ -796,7 +841,7 @@ func (p *proxy) unseen(agent *Kind) (notes []string) {
 		if h.unread == 0 || len(h.refused) > 0 || h.blind != "" {
 			continue
 		}
-		if matches := func(pattern string) bool { found, _ := path.Match(pattern, name); return found }; slices.ContainsFunc(agent.Own, matches) {
+		if matches(agent.Own, name) {
 			own += h.up + h.down
 			continue
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/wirectl/wirectl/capture/journal"
 	"github.com/wirectl/wirectl/decode/convert"
 	"github.com/wirectl/wirectl/decode/pin"
+	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/frame/carrier"
 	"github.com/wirectl/wirectl/relay"
 	relayhttp "github.com/wirectl/wirectl/relay/httpproxy"
@@ -27,6 +28,7 @@ type Recorder struct {
 	file     *history.RunCapture
 	taps     *relayhttp.Taps
 	follower *pin.Follower // or nil
+	refuses  *pin.Watch    // of servers over HTTP whose changed tools are refused; nil for none
 
 	mu     sync.Mutex
 	number int // of connections
@@ -48,7 +50,11 @@ func Record(folder, name string, s capture.Session, level history.Level, warn fu
 		return nil, errors.Join(err, r.file.Close())
 	}
 	sinks := []capture.Writer{capture.Redact(r.journal, &s, x)}
-	if pins != nil {
+	switch {
+	case pins == nil:
+	case pins.Mode == pin.Refuse:
+		r.refuses = pins
+	default:
 		r.follower = pins.Follow(s, func(note *capture.Record) { r.Sink.Write(note) })
 		sinks = append(sinks, r.follower)
 	}
@@ -68,12 +74,25 @@ func Secrets(more ...string) capture.Redaction {
 	return x
 }
 
-// connect starts recording a connection over HTTP. A nil Recorder records nothing.
-func (r *Recorder) connect(kind carrier.Kind, name string) *relayhttp.Tap {
+// connect starts recording a connection over HTTP, which all bytes pass. A nil Recorder records nothing.
+func (r *Recorder) connect(kind carrier.Kind, name string) (*relayhttp.Tap, passFunc) {
 	if r == nil {
+		return nil, nil
+	}
+	number := r.next()
+	tap := r.taps.ConnectOver(kind, number, capture.Record{Kind: capture.Opened, Time: time.Now(), Text: []byte(name)})
+	return tap, r.guard(kind, number, name)
+}
+
+// A passFunc has bytes of a direction pass; see [pin.Guard].
+type passFunc = func(dir frame.Dir, data []byte) ([]byte, error)
+
+// guard returns what the bytes of a connection pass before they are forwarded; nil if nothing is refused.
+func (r *Recorder) guard(kind carrier.Kind, number int, name string) passFunc {
+	if r == nil || r.refuses == nil {
 		return nil
 	}
-	return r.taps.ConnectOver(kind, r.next(), capture.Record{Kind: capture.Opened, Time: time.Now(), Text: []byte(name)})
+	return r.refuses.Guard(kind, number, name, func(note *capture.Record) { r.Sink.Write(note) }).Pass
 }
 
 func (r *Recorder) next() int {
@@ -95,6 +114,9 @@ func (r *Recorder) Close() error {
 	if r.follower != nil {
 		r.follower.Close()
 	}
+	if r.refuses != nil {
+		r.refuses.Close()
+	}
 	r.journal.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), closing)
 	defer cancel()
@@ -108,16 +130,20 @@ type renumbered struct {
 	numbers map[int]int
 }
 
-func (w *renumbered) Write(r *capture.Record) error {
+func (w *renumbered) number(conn int) int {
 	w.mu.Lock()
-	number, ok := w.numbers[r.Conn]
+	defer w.mu.Unlock()
+	number, ok := w.numbers[conn]
 	if !ok {
 		number = w.to.next()
-		w.numbers[r.Conn] = number
+		w.numbers[conn] = number
 	}
-	w.mu.Unlock()
+	return number
+}
+
+func (w *renumbered) Write(r *capture.Record) error {
 	own := *r // which others get, too
-	own.Conn = number
+	own.Conn = w.number(r.Conn)
 	w.to.Sink.Write(&own)
 	return nil
 }

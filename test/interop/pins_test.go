@@ -104,14 +104,21 @@ func TestPinsOfAgents(t *testing.T) {
 			if text := found["tool-drift"]; len(text) != servers || !strings.HasPrefix(text[0], "error: compatible: tool look: description; ") {
 				t.Errorf("drift is found as %q", text)
 			}
-			if text := p.wirectl(t, "decode", "run:latest"); !strings.Contains(text, "-32000: \"wirectl: the tools have changed since they were pinned") || !strings.Contains(text, "and the client got an error instead") {
+			if text := p.wirectl(t, "decode", "run:latest"); !strings.Contains(text, "-32000: \"wirectl: the tools have changed since they were pinned") || strings.Count(text, "and the client got an error instead") < servers {
 				t.Errorf("the record does not show the refusal:\n%s", text)
+			}
+			sent := func() string { return p.wirectl(t, "decode", "-o", "ndjson", "--where", "dir==c2u", "run:latest") }
+			if text := sent(); a.moves && strings.Contains(text, "So do I.") {
+				t.Errorf("the model got a tool that was refused:\n%s", text)
 			}
 			for _, id := range changed {
 				p.wirectl(t, "baseline", "accept", id[1])
 			}
 			if notice, found = p.run(t, "--pin=refuse"); len(found["tool-drift"]) > 0 || strings.Contains(notice, "have changed") {
 				t.Errorf("what was accepted is found:\n%s\n%q", notice, found)
+			}
+			if text := sent(); !strings.Contains(text, "So do I.") && a.moves {
+				t.Errorf("the model did not get a tool that was accepted:\n%s", text)
 			}
 		})
 	}
