@@ -13,12 +13,14 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/capture/history"
 	"github.com/wirectl/wirectl/capture/journal"
 	"github.com/wirectl/wirectl/commands/watch"
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/pin"
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/frame/carrier"
 	"github.com/wirectl/wirectl/hub"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/internal/yamlfile"
@@ -164,7 +166,19 @@ func (v *relaying) proxy(ctx context.Context, target *url.URL) (relay.Result, er
 		return relay.Result{}, err
 	}
 	v.options.Warn("listening on http://" + strings.TrimPrefix(l.Addr(), "tcp://"))
-	return v.server.Proxy(ctx, httpproxy.Config{Listener: l, Target: target, Transport: opts})
+	cfg := httpproxy.Config{Listener: l, Target: target, Transport: opts}
+	if pins := v.options.Pins; pins != nil {
+		note := func(n *capture.Record) {
+			if v.options.Refuses && v.server.Altered != nil {
+				v.server.Altered()
+			}
+			v.server.Relay.Sink.Write(n)
+		}
+		cfg.Guard = func(conn int) func(frame.Dir, []byte) ([]byte, error) {
+			return pins.Guard(carrier.HTTP1, conn, target.String(), note).Pass
+		}
+	}
+	return v.server.Proxy(ctx, cfg)
 }
 
 // read reads operands and flags.
@@ -214,7 +228,7 @@ func (v *relaying) read() error {
 	if o.Config, err = decodeConfig(c); err != nil {
 		return err
 	}
-	if o.Pins != nil {
+	if _, isHTTP := o.Unit.(transport.HTTP); o.Pins != nil && !isHTTP {
 		o.Config.Framing, o.Config.Protocol = cmp.Or[frame.Framing](o.Config.Framing, frame.Line), jsonrpc.MCP
 	}
 	if o.Redaction, err = redactionOf(c, o.Config, c.Bool("redact-secrets")); err != nil {
@@ -269,8 +283,6 @@ func (v *relaying) check() error {
 		return usagef("%w", relay.ErrNoFraming)
 	case o.HubControl && v.sends == nil: // which the environment can name, too
 		return usagef("--hub-control needs --hub URL")
-	case isHTTP && o.Pins != nil:
-		return usagef("--pin works on streams, not on HTTP requests: leave out --listen")
 	case isHTTP && (o.Faults != nil || o.Control || o.HubControl):
 		return usagef("--fault, --hold, --control and --hub-control work on streams, not on HTTP requests")
 	case !isHTTP && strings.HasPrefix(listen, "http://"):

@@ -60,6 +60,8 @@ func (s *mcpServer) serve(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}`, http.StatusNotFound)
 	case m.ID == nil:
 		w.WriteHeader(http.StatusAccepted)
+	case m.Method == "tools/list":
+		_, _ = io.WriteString(w, answer(fmt.Sprintf(`{"tools":[{"name":"t","description":"Answers in session %s.","inputSchema":{"type":"object"}}]}`, session)))
 	case strings.HasPrefix(r.URL.Path, "/login"):
 		w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
 		w.WriteHeader(http.StatusUnauthorized)

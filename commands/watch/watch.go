@@ -157,7 +157,7 @@ func New(o Options) (*Watch, error) {
 	if len(sinks) > 0 || o.Pins != nil {
 		w.fan = relay.NewFan(o.Warn, sinks...)
 	}
-	if o.Pins != nil && !o.pinsAtGate() {
+	if _, isHTTP := o.Unit.(transport.HTTP); o.Pins != nil && !o.pinsAtGate() && !isHTTP {
 		w.fan = relay.NewFan(o.Warn, o.Pins.Writer(o.Server, w.fan.Write))
 	}
 	gate := w.newGate()
@@ -234,7 +234,10 @@ func (w *Watch) newGate() *relay.Gate {
 }
 
 // pinsAtGate reports whether pins are compared at the gate: to change answers, or because the records are of HTTP.
-func (o *Options) pinsAtGate() bool { return o.Pins != nil && (o.Refuses || o.Bridged) }
+func (o *Options) pinsAtGate() bool {
+	_, isHTTP := o.Unit.(transport.HTTP)
+	return o.Pins != nil && (o.Refuses || o.Bridged) && !isHTTP
+}
 
 // alter marks all recordings as altered.
 func (w *Watch) alter() {

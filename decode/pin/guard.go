@@ -85,7 +85,7 @@ func (g *Guard) see(frames []frame.Frame) (drift *Drift, hasMessage bool) {
 				if !bytes.Contains(payload, []byte("jsonrpc")) {
 					continue // such as a prompt
 				}
-				g.asked = g.asked || g.kind == carrier.HTTP1 && bytes.Contains(payload, []byte("tools/list"))
+				g.asked = g.asked || g.watch.Mode == Refuse && g.kind == carrier.HTTP1 && bytes.Contains(payload, []byte("tools/list"))
 			} else if m := f.Meta; m == nil || m.Signal != frame.Response || !strings.HasPrefix(m.Head.Get("Content-Type"), "text/event-stream") {
 				hasMessage = true
 			}

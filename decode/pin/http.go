@@ -107,7 +107,7 @@ func (f *Follower) Close() {
 // addressOf returns the address of a server from that of its host and the target of a request.
 func addressOf(host, target string) string {
 	base, err := url.Parse(host)
-	if err != nil {
+	if err != nil || target == "/" && base.Path != "" { // which the relay in front of one server changes
 		return Address(host)
 	}
 	to, err := base.Parse(target)
