@@ -15,9 +15,9 @@ import (
 	"github.com/wirectl/wirectl/internal/cmdline"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/protocol/all"
-	"github.com/wirectl/wirectl/session/calls"
 	"github.com/wirectl/wirectl/session/contract"
 	"github.com/wirectl/wirectl/session/lint"
+	"github.com/wirectl/wirectl/session/why"
 )
 
 func lintCommand(inv *invocation) *cli.Command {
@@ -100,14 +100,14 @@ func runLint(inv *invocation, c *cli.Context) error {
 
 func lintOne(inv *invocation, c *cli.Context, name string, cfg decode.Config, terms *lint.Contract) (lint.Session, error) {
 	check := lint.NewCheck(terms)
-	var list []*calls.Call
-	log := &calls.Log{Show: func(c *calls.Call) { list = append(list, c) }}
-	ts := track.Trackers{Forms: true, Watcher: log}
-	switch run, _ := inv.opener().RunFolder(name); {
-	case !terms.IsEmpty():
-		ts.Watcher = check
-	case run == "":
-		ts.Watcher = nil
+	ts := &track.Trackers{Forms: true, Joins: true, Asked: true}
+	reader, err := why.NewReader(why.Question{Mask: ts.Hide})
+	if err != nil {
+		return lint.Session{}, err
+	}
+	explains := terms.IsEmpty() // a check marks exchanges, and so does the reader
+	if ts.Watcher, ts.Event = reader, reader.Happened; !explains {
+		ts.Watcher, ts.Event = check, nil
 	}
 	known := false // some of it is of a protocol with rules
 	add, safety := messages(check.AddMessage), new(lint.Safety)
@@ -117,7 +117,10 @@ func lintOne(inv *invocation, c *cli.Context, name string, cfg decode.Config, te
 			drifts.AddNote(before, rec.Conn, n.Changes, n.Pin)
 		}
 	}
-	result, last, err := trackSession(inv, c, name, cfg, &ts, func(it *decode.Item) error {
+	result, last, err := trackSession(inv, c, name, cfg, ts, func(it *decode.Item) error {
+		if explains {
+			reader.See(seen(it))
+		}
 		known = known || hasCalls(it)
 		drifts.AddFrame(it.Seq, it.Frame.Conn, &it.Message)
 		safety.AddFrame(it.Seq, all.Of(it.Protocol), it.Frame, &it.Message, it.Payload, ts.Wires[[2]int{it.Frame.Conn}])
@@ -130,8 +133,9 @@ func lintOne(inv *invocation, c *cli.Context, name string, cfg decode.Config, te
 	s.AddCheck(check, ts.Timed)
 	s.AddSafety(safety)
 	s.AddDrifts(&drifts)
-	log.Finish(last)
-	s.AddRun(list, ts.Wires)
+	if explains {
+		s.AddFindings(reader.Findings(last, ts.Wires, ts.OfRun))
+	}
 	if err == nil && len(s.Findings) == 0 {
 		err = withoutCalls(name, "nothing to judge", &result, known, &cfg)
 	}

@@ -51,11 +51,7 @@ func runWhy(inv *invocation, c *cli.Context) error {
 	known := false
 	result, last, err := trackSession(inv, c, names[0], cfg, ts, func(it *decode.Item) error {
 		known = known || hasCalls(it)
-		f := why.Frame{Frame: it.Frame, Seq: it.Seq, Time: it.Time, Protocol: it.Protocol, Body: it.Payload, Outlined: it.Outlined}
-		if isMessage(it) {
-			f.Message = &it.Message
-		}
-		r.See(f)
+		r.See(seen(it))
 		return nil
 	})
 	if no := withoutCalls(names[0], "nothing to explain", &result, known, &cfg); no != nil || result.Frames == 0 && err != nil {
@@ -66,4 +62,13 @@ func runWhy(inv *invocation, c *cli.Context) error {
 		return usagef("%w", fault)
 	}
 	return cmp.Or(report.Write(out), err)
+}
+
+// seen is an item as an explanation sees it.
+func seen(it *decode.Item) why.Frame {
+	f := why.Frame{Frame: it.Frame, Seq: it.Seq, Time: it.Time, Protocol: it.Protocol, Body: it.Payload, Outlined: it.Outlined}
+	if isMessage(it) {
+		f.Message = &it.Message
+	}
+	return f
 }

@@ -150,6 +150,9 @@ func valueAt(body []byte, path string) string {
 
 // rawAt returns the value at a path; nil if there is none.
 func rawAt(body []byte, path string) []byte {
+	if !jsonscan.MayHave(body, path[strings.LastIndex(path, "/")+1:]) { // most often
+		return nil
+	}
 	for key := range strings.SplitSeq(path, "//") {
 		if text, ok := jsonscan.Unquote(body); ok {
 			body = text

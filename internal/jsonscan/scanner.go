@@ -13,6 +13,8 @@
 // The meaning of an object's members is left to the protocol packages.
 package jsonscan
 
+import "bytes"
+
 // MaxDepth is how deep arrays and objects may be nested.
 const MaxDepth = 10000
 
@@ -359,6 +361,12 @@ func IsCut(data []byte) bool {
 	s.Init(data)
 	_ = s.End()
 	return s.err != nil && s.err.Truncated
+}
+
+// MayHave reports whether data can have a member or a text that contains name, in any nesting of JSON in JSON: a
+// quick look, for what is there seldom.
+func MayHave(data []byte, name string) bool {
+	return bytes.Contains(data, []byte(name)) || bytes.Contains(data, []byte(`\u`))
 }
 
 // Get returns the value at a path of object keys. If a key is repeated, the first member

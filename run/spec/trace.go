@@ -265,11 +265,11 @@ func (r *Reader) Read(ctx context.Context, name string) (*Trace, error) {
 	}
 	of.AddSafety(safety)
 	of.AddDrifts(&drifts)
+	t.tree = join.Tree(list, ts.Wires, ts.OfRun)
 	if ts.OfRun {
-		of.AddRun(list, ts.Wires)
+		of.AddFindings(join.Findings(t.tree))
 	}
 	t.findings, t.unkept, t.mask = of.Findings, of.Unkept, ts.Hide
-	t.tree = join.Tree(list, ts.Wires, ts.OfRun)
 	if t.took = max(0, f.Last.Sub(k.first)); k.first.IsZero() || f.Last.IsZero() {
 		t.took = -1
 	}

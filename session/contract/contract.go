@@ -86,6 +86,9 @@ func (l *List) Items(answer []byte) (items []Item, more, ok bool) {
 // Listing returns the list that an answer has, nil for none, and its items with a name.
 func Listing(answer []byte) (l *List, items []Item) {
 	for i := range lists {
+		if path := lists[i].Path(); !jsonscan.MayHave(answer, path[len(path)-1]) {
+			continue
+		}
 		if list, _ := jsonscan.Get(answer, lists[i].Path()...); jsonscan.KindOf(list) == jsonscan.Array {
 			for it, named := range lists[i].all(answer) {
 				if named {

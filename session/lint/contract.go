@@ -14,6 +14,7 @@ import (
 	"github.com/wirectl/wirectl/session"
 	"github.com/wirectl/wirectl/session/contract"
 	"github.com/wirectl/wirectl/session/join"
+	"github.com/wirectl/wirectl/session/why"
 )
 
 // Contracts lists the rules for sessions that break a contract, in the order of the document.
@@ -45,7 +46,7 @@ var Contracts = [...]session.Rule{
 }
 
 // Rules lists all rules, in the order of the document.
-var Rules = slices.Concat(session.Findings[:], Contracts[:], join.Rules[:], Safeties[:])
+var Rules = slices.Concat(session.Findings[:], Contracts[:], join.Rules[:], why.Rules[:], Safeties[:])
 
 // A Contract is a set of requirements on a session beyond its protocol.
 type Contract struct {

@@ -6,13 +6,14 @@ import (
 
 	"github.com/wirectl/wirectl/session/join"
 	"github.com/wirectl/wirectl/session/lint"
+	"github.com/wirectl/wirectl/session/why"
 	"github.com/wirectl/wirectl/test/kit/page"
 )
 
 // The page of findings lists exactly the rules of contracts.
 func TestPageOfContractsIsComplete(t *testing.T) {
 	var rows [][]string
-	for _, r := range slices.Concat(lint.Contracts[:], join.Rules[:], lint.Safeties[:]) {
+	for _, r := range slices.Concat(lint.Contracts[:], join.Rules[:], why.Rules[:], lint.Safeties[:]) {
 		rows = append(rows, []string{"`" + r.Name + "`", r.Severity.String(), r.Rule, r.Do})
 	}
 	page.Check(t, "../../docs/findings.md", "contracts", page.Table([]string{"name", "severity", "the rule", "what to do"}, rows))

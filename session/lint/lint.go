@@ -14,8 +14,6 @@ import (
 	"github.com/wirectl/wirectl/internal/nearest"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/session"
-	"github.com/wirectl/wirectl/session/calls"
-	"github.com/wirectl/wirectl/session/join"
 )
 
 // A Policy decides which findings are reported, and which are failures.
@@ -131,9 +129,9 @@ func (s *Session) Add(protocol string, t *session.Tracker) {
 	s.sortFindings()
 }
 
-// AddRun adds the findings about all wires of a run.
-func (s *Session) AddRun(list []*calls.Call, wires map[[2]int]string) {
-	s.Findings = append(s.Findings, join.Findings(join.Tree(list, wires, true))...)
+// AddFindings adds findings that no tracker has made.
+func (s *Session) AddFindings(list []session.Finding) {
+	s.Findings = append(s.Findings, list...)
 	s.sortFindings()
 }
 

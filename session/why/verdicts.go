@@ -369,7 +369,7 @@ func (t *talk) stalled() (found []Answer) {
 			continue
 		}
 		text := fmt.Sprintf("The answer to %s began, and then nothing came for %s.", title(c), table.Millis(quiet))
-		found = append(found, t.about("stalled-stream", 78, c, text, "The request arrived and was accepted: look at the peer, or at a proxy between, that holds back or has lost the rest.",
+		found = append(found, t.about("stalled-stream", 78, c, text, do("stalled-stream"),
 			Evidence{Time: began, Text: "the last that came: " + what}))
 	}
 	return found
@@ -390,7 +390,7 @@ func (t *talk) full() (found []Answer) {
 			continue
 		}
 		text := fmt.Sprintf("The context of %s was full: %s", cmp.Or(c.Model, title(c)), cmp.Or(c.Error, c.StopReason, c.Code))
-		a := t.about("context-full", 85, c, sentence(text), "Shorten or compact the conversation, or offer fewer tools: wirectl context shows what fills it.")
+		a := t.about("context-full", 85, c, sentence(text), do("context-full"))
 		if given := c.Context; given != nil {
 			a.Evidence = slices.Insert(a.Evidence, 1, Evidence{Frame: c.Frame, Text: fmt.Sprintf("the prompt has %d bytes: %s, %s, the system prompt %d bytes", given.Bytes(), render.Count(given.Messages, "message"), render.Count(given.Sums[context.Tool].Count, "tool"), given.Sums[context.System].Bytes)})
 		}
@@ -419,7 +419,7 @@ func (t *talk) storms() (found []Answer) {
 		if list := runs[key]; len(list) >= stormLength {
 			c := list[len(list)-1]
 			text := fmt.Sprintf("%s was sent %d times with the same content in %s, and failed each time: %s", title(list[0]), len(list), table.Millis(t.endOf(c).Sub(list[0].Start)), cmp.Or(c.Explain(c.Outcome, c.Reason, ""), c.Outcome.String()))
-			a := t.about("retry-storm", 80, c, sentence(text), "Wait longer between retries, as Retry-After says, and give up on errors that stay.")
+			a := t.about("retry-storm", 80, c, sentence(text), do("retry-storm"))
 			if a.Evidence, a.also = nil, list; t.retryOf(c) != nil {
 				a.Text += " The same request succeeded later."
 				a.weight -= 30
@@ -575,7 +575,7 @@ func (t *talk) loops() (found []Answer) {
 		if list := runs[key]; len(list) >= least && !isPoll(list[0].name) {
 			first, c := list[0].at, list[len(list)-1].at
 			text := fmt.Sprintf("%s was called %d times in a row with equal arguments, and each time had the same result.", list[0].name, len(list))
-			a := Answer{Verdict: "loop", Text: text, Do: "Tell the model that the result will not change, or stop the agent after a few equal calls.", weight: 62, at: t.endOf(c)}
+			a := Answer{Verdict: "loop", Text: text, Do: do("loop"), weight: 62, at: t.endOf(c)}
 			for _, s := range list[:min(len(list), 5)] {
 				a.Evidence = append(a.Evidence, Evidence{Frame: s.at.Frame, Time: s.at.Start, Text: strings.TrimSpace(list[0].name + " " + render.Shorten(s.at.Arguments(), 100))})
 			}
@@ -768,7 +768,7 @@ func (t *talk) onFailure() (found []Answer) {
 				text += ": " + m.error
 			}
 			found = append(found, Answer{
-				Verdict: "finished-on-failure", Text: sentence(text), Do: readTurn, weight: 64, at: t.endOf(turn), of: model,
+				Verdict: "finished-on-failure", Text: sentence(text), Do: do("finished-on-failure"), weight: 64, at: t.endOf(turn), of: model,
 				Evidence: append(m.evidence(), Evidence{Frame: turn.Frame, Time: t.endOf(turn), Text: "the turn ends: " + strings.TrimSpace("done "+turn.StopReason)}),
 			})
 			continue
@@ -780,14 +780,12 @@ func (t *talk) onFailure() (found []Answer) {
 		if why := last.Explain(last.Outcome, last.Reason, ""); why != "" {
 			text += ": " + why
 		}
-		a := t.about("finished-on-failure", 64, last, sentence(text), readTurn)
+		a := t.about("finished-on-failure", 64, last, sentence(text), do("finished-on-failure"))
 		a.Evidence = append(a.Evidence, Evidence{Frame: turn.Frame, Time: t.endOf(turn), Text: "the turn ends: " + strings.TrimSpace("done "+turn.StopReason)})
 		found = append(found, a)
 	}
 	return found
 }
-
-const readTurn = "Read the answer of that turn: it may not say that something failed."
 
 // searches are words in the names of tools by which a model finds others.
 var searches = []string{"toolsearch", "tool_search", "searchtools", "search_tools", "find_tool", "load_tool", "list_tools", "use_tool", "call_tool", "mcp_tool"}
@@ -842,7 +840,7 @@ func (t *talk) notOffered() (found []Answer) {
 		text = strings.Replace(text, ": the server", fmt.Sprintf(" and %d more: the server", n), 1)
 	}
 	return []Answer{{
-		Verdict: "tool-not-offered", Text: text, Do: "Look for a setting of the agent that allows or filters tools, or a limit of their number.", weight: 50, at: first.Start,
+		Verdict: "tool-not-offered", Text: text, Do: do("tool-not-offered"), weight: 50, at: first.Start,
 		Evidence: []Evidence{{Frame: frame, Text: "the answer to tools/list"}, {Frame: first.Frame, Time: first.Start, Text: fmt.Sprintf("the first of %s to the model, with %s", render.Count(int64(requests), "request"), render.Count(first.Context.Sums[context.Tool].Count, "tool"))}},
 	}}
 }

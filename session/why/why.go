@@ -185,15 +185,20 @@ type Report struct {
 	More int    `json:"more,omitempty"`
 }
 
-// Report answers the question, after all of the session was read. Wires are the names of its connections.
-func (r *Reader) Report(last time.Time, wires map[[2]int]string, ofRun bool) (*Report, error) {
+// conclude returns all that was read. Wires are the names of the connections.
+func (r *Reader) conclude(last time.Time, wires map[[2]int]string, ofRun bool) *talk {
 	r.note(last)
 	r.Finish(r.last)
 	list := append(r.early, r.list...)
 	if len(list) > 0 && r.first.IsZero() {
 		r.first = list[0].Start.Add(-list[0].Offset)
 	}
-	t := &talk{Reader: r, rows: join.Tree(list, wires, ofRun)}
+	return &talk{Reader: r, rows: join.Tree(list, wires, ofRun)}
+}
+
+// Report answers the question, after all of the session was read. Wires are the names of its connections.
+func (r *Reader) Report(last time.Time, wires map[[2]int]string, ofRun bool) (*Report, error) {
+	t := r.conclude(last, wires, ofRun)
 	answers, err := t.answers()
 	if err != nil {
 		return nil, err
