@@ -537,17 +537,37 @@ func TestReadOptions(t *testing.T) {
 	}
 }
 
+func TestEndsInWords(t *testing.T) {
+	for message, want := range map[string]bool{
+		`{"role":"user","content":"go on"}`: true,
+		`{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1"},{"type":"text","text":"go on"}]}`: true,
+		`{"role":"user","content":[{"type":"text","text":"go on"},{"type":"tool_result","tool_use_id":"t1"}]}`: false,
+		`{"role":"user","parts":[{"text":"go on"}]}`:                                                           true,
+		`{"type":"message","role":"user","content":[{"type":"input_text","text":"go on"}]}`:                    true,
+		`{"role":"user","content":[{"type":"text","text":"<system-reminder>be brief</system-reminder>"}]}`:     false,
+		`{"role":"user","content":"<current_datetime>now</current_datetime>\n\ngo on"}`:                        true,
+		`{"role":"model","parts":[{"text":"go on"}]}`:                                                          false,
+		`{"role":"user"}`: false,
+		`"go on"`:         false,
+	} {
+		if got := llm.EndsInWords([]byte(message)); got != want {
+			t.Errorf("%s: %t", message, got)
+		}
+	}
+}
+
 func TestToolResults(t *testing.T) {
 	for message, want := range map[string][]string{
 		`{"role":"tool","tool_call_id":"c1","content":"x"}`:                                                                    {`c1  "x"`},
 		`{"type":"function_call_output","call_id":"c2","output":[1]}`:                                                          {`c2  [1]`},
 		`{"role":"user","content":[{"type":"text","text":"a"},{"type":"tool_result","tool_use_id":"t1","content":"y"}]}`:       {`t1  "y"`},
 		`{"role":"user","parts":[{"functionResponse":{"name":"f","response":{}}},{"functionResponse":{"name":"g","id":"3"}}]}`: {` f {"name":"f","response":{}}`, `3 g {"name":"g","id":"3"}`},
+		`{"parts":[{"functionResponse":{"name":"f","response":{"error":"no"}}}]}`:                                              {` f {"name":"f","response":{"error":"no"}} true`},
 		`{"role":"user","content":"hello"}`:                                                                                    nil,
 	} {
 		var got []string
 		for r := range llm.ToolResults([]byte(message)) {
-			got = append(got, fmt.Sprintf("%s %s %s", r.ID, r.Name, r.Content))
+			got = append(got, strings.TrimSuffix(fmt.Sprintf("%s %s %s %s", r.ID, r.Name, r.Content, r.Failed), " "))
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: got %q, want %q", message, got, want)

@@ -2,6 +2,7 @@ package llm
 
 import (
 	"iter"
+	"strings"
 
 	"github.com/wirectl/wirectl/internal/jsonscan"
 )
@@ -103,6 +104,9 @@ func ToolResults(message []byte) iter.Seq[ToolResult] {
 				r.Failed, _ = jsonscan.Get(part, "is_error")
 				if response, ok := jsonscan.Get(part, "functionResponse"); ok {
 					r = ToolResult{ID: text(response, "id"), Name: text(response, "name"), Content: response}
+					if _, failed := jsonscan.Get(response, "response", "error"); failed {
+						r.Failed = []byte("true")
+					}
 				}
 				if (r.ID != "" || r.Name != "") && !yield(r) {
 					return
@@ -110,4 +114,21 @@ func ToolResults(message []byte) iter.Seq[ToolResult] {
 			}
 		}
 	}
+}
+
+// EndsInWords reports whether a message of a request of any API ends in words of the user. A text that ends
+// in a tag is of the agent: a reminder.
+func EndsInWords(message []byte) bool {
+	if text(message, "role") != "user" {
+		return false
+	}
+	content, ok := jsonscan.Get(message, "content")
+	if !ok {
+		content, _ = jsonscan.Get(message, "parts")
+	}
+	for _, part := range Elements(content) {
+		content, _ = jsonscan.Get(part, "text")
+	}
+	words := strings.TrimSpace(Unquote(content))
+	return jsonscan.KindOf(content) == jsonscan.String && words != "" && !strings.HasSuffix(words, ">")
 }

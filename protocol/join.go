@@ -46,6 +46,8 @@ const (
 	WithArguments
 	// ForItself says what an agent asks for without its user: a title, a probe.
 	ForItself
+	// Prompts is of a request that gives the model words of the user after the results of Returns.
+	Prompts
 )
 
 // A Link is a word that an operation has in common with others.

@@ -33,16 +33,22 @@ func (f *Follower) links(it *decode.Item, head *frame.Head) []protocol.Link {
 		links = append(links, protocol.Link{As: protocol.ForItself, Text: "title"})
 	}
 	var returned []protocol.Link
+	prompts := false
 	for part, message := range llm.Prompt(it.Payload) {
 		if part != llm.MessagePart {
 			continue
 		}
+		before, says := len(returned), llm.EndsInWords(message)
 		for r := range llm.ToolResults(message) {
 			returned = append(returned, protocol.Link{As: protocol.Returns, Text: r.ID, Tool: r.Name, Ended: ended[string(r.Failed)]})
 			if agent := spawned(spec.SpawnedBy, r.Content); agent != "" {
 				returned = append(returned, protocol.Link{As: protocol.Spawned, Text: agent, Of: r.ID})
 			}
 		}
+		prompts = says || prompts && len(returned) == before
+	}
+	if prompts && len(returned) > 0 {
+		returned = append(returned, protocol.Link{As: protocol.Prompts})
 	}
 	return append(links, returned[max(0, len(returned)-maxReturned):]...)
 }

@@ -108,6 +108,8 @@ type Place struct {
 	// Turn means that the call is no call but stands for what follows from one prompt of the user, and
 	// Agent that it stands for what an agent does that another one has started.
 	Turn, Agent bool
+	// GivenUp is when the agent told the model that the call had failed, although it went on.
+	GivenUp time.Time
 	// Own is what the agent does with the call for itself: "title"; "" if it is part of a turn.
 	Own string
 }

@@ -13,7 +13,7 @@ import (
 // Rules lists the rules for runs, in the order of the document.
 var Rules = [...]session.Rule{
 	{
-		Name: "cancel-lost", Severity: session.Warning, Rule: "what belongs to a cancelled turn is cancelled on every wire",
+		Name: "cancel-lost", Severity: session.Warning, Rule: "what belongs to a cancelled turn, or was given up, is cancelled on every wire",
 		Do: "See in wirectl calls --cancelled where the cancel ended: that program must pass it on to the next.",
 	},
 	{
@@ -28,6 +28,9 @@ const grace = time.Second
 // Findings returns the broken rules in a tree that [Tree] has returned.
 func Findings(tree []*calls.Call) (found []session.Finding) {
 	for i, c := range tree {
+		if given := c.Place.GivenUp; !given.IsZero() && endOf(c).After(given.Add(grace)) {
+			found = append(found, finding(0, c, fmt.Sprintf("%s %s after the model was told that it failed", title(c), wentOn(c, given))))
+		}
 		switch {
 		case c.Place.Turn && c.Stopped:
 			end := i + 1
@@ -65,13 +68,17 @@ func lost(turn []*calls.Call) (found []session.Finding) {
 		if first == nil || c.Stopped || c.Place.Agent || !c.Start.Before(stoppedAt(first)) || !endOf(c).After(stoppedAt(last).Add(grace)) {
 			continue
 		}
-		how := "went on for " + table.Millis(endOf(c).Sub(stoppedAt(first))).String()
-		if c.Outcome == session.Open {
-			how = "went on"
-		}
-		found = append(found, finding(0, c, fmt.Sprintf("%s %s after %s was cancelled", title(c), how, title(first))))
+		found = append(found, finding(0, c, fmt.Sprintf("%s %s after %s was cancelled", title(c), wentOn(c, stoppedAt(first)), title(first))))
 	}
 	return found
+}
+
+// wentOn says how long a call went on after a time.
+func wentOn(c *calls.Call, after time.Time) string {
+	if c.Outcome == session.Open {
+		return "went on"
+	}
+	return "went on for " + table.Millis(endOf(c).Sub(after)).String()
 }
 
 // outlived returns the findings about what went on after an agent had ended.

@@ -29,7 +29,7 @@ import (
 // and Stream. One that begins with that of a wire, such as "lab: claude → lab", sets that of its calls. Calls that an agent makes for itself come last: in
 // a run, also its requests that neither ask a model nor call a tool.
 func Tree(list []*calls.Call, wires map[[2]int]string, ofRun bool) []*calls.Call {
-	t := &tree{ofRun: ofRun, made: map[string][]made{}, returned: map[string]time.Time{}, spawns: map[string]string{}}
+	t := &tree{ofRun: ofRun, made: map[string][]made{}, returned: map[string]back{}, spawns: map[string]string{}}
 	for _, c := range list {
 		if name, ends, ok := strings.Cut(wires[[2]int{c.Conn, min(c.Stream, 0)}], ": "); ok {
 			c.Wire = name
@@ -60,6 +60,7 @@ func Tree(list []*calls.Call, wires map[[2]int]string, ofRun bool) []*calls.Call
 		}
 	}
 	t.match()
+	t.split()
 	t.placeByTime()
 	var out []*calls.Call
 	turns := 0
@@ -137,11 +138,11 @@ type tree struct {
 	ofRun bool
 
 	nodes, roots, own []*node
-	made              map[string][]made    // tool calls that models make, by their ids
-	all               []made               // the same, with those without ids
-	returned          map[string]time.Time // when the result of a tool call was first given to a model, by its id
-	spawns            map[string]string    // the tool calls that have started agents, by the names of these
-	models            map[string][]*node   // calls to models by agents
+	made              map[string][]made  // tool calls that models make, by their ids
+	all               []made             // the same, with those without ids
+	returned          map[string]back    // when the result of a tool call was first given to a model, by its id
+	spawns            map[string]string  // the tool calls that have started agents, by the names of these
+	models            map[string][]*node // calls to models by agents
 	turns             map[turn]*node
 	agents            map[string]*node // those that others have started
 }
@@ -161,6 +162,12 @@ type node struct {
 type made struct {
 	by   *node
 	link protocol.Link
+}
+
+// back is when the result of a tool call was given to the model, and how the call ended by what it says.
+type back struct {
+	at    time.Time
+	ended protocol.Phase
 }
 
 type turn struct{ agent, name string }
@@ -220,7 +227,7 @@ func (t *tree) index(n *node) {
 			}
 		case protocol.Returns:
 			if _, known := t.returned[l.Text]; !known {
-				t.returned[l.Text] = n.Start
+				t.returned[l.Text] = back{n.Start, l.Ended}
 			}
 		case protocol.Spawned:
 			t.spawns[l.Text] = l.Of
@@ -260,8 +267,16 @@ func (t *tree) placeExact(n *node) {
 			continue
 		}
 		if m := t.latest(l.Text, n.Start); m != nil {
-			m.by.adopt(n, calls.Exact)
+			t.adopt(m, n, calls.Exact)
 		}
+	}
+}
+
+// adopt joins a call with the tool call that it carries out.
+func (t *tree) adopt(m *made, n *node, how calls.Edge) {
+	m.by.adopt(n, how)
+	if back, isBack := t.returnOf(m); isBack && back.ended == protocol.Fail && !n.Stopped && isServer(n.Call) && back.at.After(n.Start) && (back.at.Before(endOf(n.Call)) || n.Outcome == session.Open) {
+		n.Place.GivenUp = back.at
 	}
 }
 
@@ -293,15 +308,46 @@ func (t *tree) placeModel(n *node) {
 		if t.turns == nil {
 			t.turns = map[turn]*node{}
 		}
-		top = &node{Call: &calls.Call{Frame: n.Frame, Kind: "turn", Start: n.Start, Offset: n.Offset, Wire: n.Wire, Session: n.Session, Place: calls.Place{Turn: true}}, turn: named}
+		top = t.newTurn(n, named)
 		t.turns[at] = top
-		t.roots = append(t.roots, top)
 	}
-	top.Outcome, top.Reason, top.Stopped = n.Outcome, n.Reason, n.Stopped // of the last one
+	top.hold(n)
 	n.placed, n.Place.Parent = true, 0
 	n.Place.Edge = how
-	top.children = append(top.children, n)
 	t.remember(n)
+}
+
+// newTurn adds a turn that begins with a call to a model. The agent may not name it.
+func (t *tree) newTurn(n *node, name string) *node {
+	top := &node{Call: &calls.Call{Frame: n.Frame, Kind: "turn", Start: n.Start, Offset: n.Offset, Wire: n.Wire, Session: n.Session, Place: calls.Place{Turn: true}}, turn: name}
+	t.roots = append(t.roots, top)
+	return top
+}
+
+// hold adds a call to a model to a turn.
+func (top *node) hold(n *node) {
+	top.Outcome, top.Reason, top.Stopped = n.Outcome, n.Reason, n.Stopped // of the last one
+	top.children = append(top.children, n)
+}
+
+// split begins a turn where the user has interrupted a tool: then its result comes with the next prompt.
+func (t *tree) split() {
+	for _, top := range slices.Clone(t.roots) {
+		if !top.Place.Turn || top.turn != "" {
+			continue
+		}
+		list := top.children
+		top.children = nil
+		for i, n := range list {
+			isNext := i > 0 && slices.ContainsFunc(n.Links, func(l protocol.Link) bool { return l.As == protocol.Prompts })
+			if isNext && slices.ContainsFunc(list[i-1].children, func(c *node) bool {
+				return !c.Place.GivenUp.IsZero() || c.Stopped && stoppedAt(c.Call).Before(n.Start)
+			}) {
+				top = t.newTurn(n, "")
+			}
+			top.hold(n)
+		}
+	}
 }
 
 // agentOf returns the row of the agent that makes a call, which is below the call that has started it.
@@ -375,10 +421,10 @@ func (t *tree) match() {
 		if n.placed || n.isModel || !isCall || n.Name == "" {
 			continue
 		}
-		var by []*node
+		var by []made
 		list := same[arguments]
 		for len(list) > 0 { // the first ones are over, for this call and later ones
-			if back, isBack := t.returnOf(&list[0]); !isBack || !back.Before(n.Start) {
+			if back, isBack := t.returnOf(&list[0]); !isBack || !back.at.Before(n.Start) {
 				break
 			}
 			list = list[1:]
@@ -394,25 +440,25 @@ func (t *tree) match() {
 			}
 			back, isBack := t.returnOf(&m)
 			switch {
-			case isBack && back.Before(n.Start), !IsTool(m.link.Tool, server, n.Name):
+			case isBack && back.at.Before(n.Start), !IsTool(m.link.Tool, server, n.Name):
 			case server == "" && t.isOther(m.link.Tool, n.Name, wires):
-			case endOf(m.by.Call).After(n.Start) || isBack && back.Before(endOf(n.Call)) && n.Outcome != session.Open:
-			case !slices.Contains(by, m.by):
-				by = append(by, m.by)
+			case endOf(m.by.Call).After(n.Start) || isBack && back.at.Before(endOf(n.Call)) && back.ended != protocol.Fail && n.Outcome != session.Open:
+			default:
+				by = append(by, m)
 			}
 		}
 		how := calls.Matched
 		if n.trace != "" {
-			if own := slices.DeleteFunc(slices.Clone(by), func(m *node) bool { return m.trace != n.trace }); len(own) > 0 {
+			if own := slices.DeleteFunc(slices.Clone(by), func(m made) bool { return m.by.trace != n.trace }); len(own) > 0 {
 				by, how = own, calls.Exact
 			}
-			by = slices.DeleteFunc(by, func(m *node) bool { return m.trace != "" && m.trace != n.trace })
+			by = slices.DeleteFunc(by, func(m made) bool { return m.by.trace != "" && m.by.trace != n.trace })
 		}
-		if len(by) > 1 && slices.ContainsFunc(by, func(m *node) bool { return m.agent != by[0].agent }) {
+		if len(by) > 1 && slices.ContainsFunc(by, func(m made) bool { return m.by.agent != by[0].by.agent }) {
 			continue // two agents have made equal calls at once
 		}
 		if len(by) > 0 {
-			by[len(by)-1].adopt(n, how)
+			t.adopt(&by[len(by)-1], n, how)
 		}
 	}
 }
@@ -437,18 +483,20 @@ func (t *tree) isOther(name, tool string, wires map[string]bool) bool {
 
 // returnOf returns when the result of a tool call was first given to a model. Without an id it is the next
 // call to a model of the agent with a result of that tool.
-func (t *tree) returnOf(m *made) (at time.Time, ok bool) {
+func (t *tree) returnOf(m *made) (b back, ok bool) {
 	if m.link.Text != "" {
-		at, ok = t.returned[m.link.Text]
-		return at, ok
+		b, ok = t.returned[m.link.Text]
+		return b, ok
 	}
 	later, _ := slices.BinarySearchFunc(t.models[m.by.agent], endOf(m.by.Call), func(n *node, end time.Time) int { return n.Start.Compare(end) })
 	for _, n := range t.models[m.by.agent][later:] {
-		if slices.ContainsFunc(n.Links, func(l protocol.Link) bool { return l.As == protocol.Returns && l.Text == "" && l.Tool == m.link.Tool }) {
-			return n.Start, true
+		for _, l := range n.Links {
+			if l.As == protocol.Returns && l.Text == "" && l.Tool == m.link.Tool {
+				return back{n.Start, l.Ended}, true
+			}
 		}
 	}
-	return at, false
+	return b, false
 }
 
 // argumentsOf returns the hash of the arguments of a call of a tool.
@@ -496,7 +544,7 @@ func (t *tree) placeByTime() {
 				break
 			}
 			back, isBack := t.returned[m.link.Text]
-			if isBack && m.link.Text != "" && !endOf(m.by.Call).After(n.Start) && !back.Before(n.Start) && !slices.Contains(by, m.by) {
+			if isBack && m.link.Text != "" && !endOf(m.by.Call).After(n.Start) && !back.at.Before(n.Start) && !slices.Contains(by, m.by) {
 				by = append(by, m.by)
 			}
 		}
@@ -615,6 +663,10 @@ func (n *node) waits() {
 		return
 	}
 	for _, c := range last.children {
+		if !c.Place.GivenUp.IsZero() {
+			n.Outcome, n.Reason = session.Abandoned, c.title()+" was given up"
+			continue
+		}
 		switch c.Outcome {
 		case session.Open, session.Abandoned, session.Died:
 			if !c.isModel && !c.Place.Agent && !specOf(c.Call).Rules.NoWire { // a command may go on by itself

@@ -39,6 +39,10 @@ func call(t *testing.T, line string) *calls.Call {
 		case "returns":
 			id, tool, _ := strings.Cut(text, ":")
 			c.Links = append(c.Links, protocol.Link{As: protocol.Returns, Text: id, Tool: tool})
+		case "failed": // what was returned last
+			c.Links[len(c.Links)-1].Ended = protocol.Fail
+		case "prompts":
+			c.Links = append(c.Links, protocol.Link{As: protocol.Prompts})
 		case "is":
 			c.Links = append(c.Links, protocol.Link{As: protocol.CarriesOut, Text: text})
 		case "with":
@@ -101,6 +105,47 @@ func TestTree(t *testing.T) {
 			  └ echo matched
 			└ gpt
 			echo`,
+		},
+		"the user goes on after a cancel": {
+			`model messages gpt 0 10 calls=c1:lab-echo:{}
+			lab tools/call echo 12 20 with={} cancelled=20
+			model messages gpt 25 30 returns=c1 prompts calls=c2:lab-echo:{}
+			lab tools/call echo 32 40 with={}
+			model messages gpt 45 50 returns=c1 returns=c2`,
+			`turn 1 (echo cancelled)
+			└ gpt
+			  └ echo matched
+			turn 2
+			└ gpt
+			  └ echo matched
+			└ gpt`,
+		},
+		"the user goes on after a cancel that the server was never told of": {
+			`model messages gpt 0 10 calls=:mcp_lab_echo:{}
+			lab tools/call echo 12 90 with={}
+			model messages gpt 25 30 returns=:mcp_lab_echo failed prompts`,
+			`turn 1 (echo was given up)
+			└ gpt
+			  └ echo matched
+			gpt`,
+		},
+		"the user says something while a tool works": {
+			`model messages gpt 0 10 calls=c1:lab-echo:{}
+			lab tools/call echo 12 20 with={}
+			model messages gpt 25 30 returns=c1 prompts`,
+			`turn 1
+			└ gpt
+			  └ echo matched
+			└ gpt`,
+		},
+		"the agent goes on after a timeout": {
+			`model messages gpt 0 10 calls=c1:lab-echo:{}
+			lab tools/call echo 12 20 with={} cancelled=20
+			model messages gpt 25 30 returns=c1`,
+			`turn 1
+			└ gpt
+			  └ echo matched
+			└ gpt`,
 		},
 		"a server whose name ends another one": {
 			`model messages gpt 0 10 calls=c1:mcp_collab_echo:{} calls=c2:mcp_lab_echo:{"x":1}
@@ -363,6 +408,17 @@ func TestFindings(t *testing.T) {
 			lab tools/call x 12 900 is=t1 cancelled=500
 			lab tools/call y 13 9500 is=t2`,
 			"cancel-lost 14 y on lab went on for 9s after x on lab was cancelled",
+		},
+		"a tool went on although the model was told that it failed": {
+			`model messages opus 0 10 calls=t1:lab_x:{}
+			lab tools/call x 12 9500 with={}
+			model messages opus 500 600 returns=t1 failed`,
+			"cancel-lost 13 x on lab went on for 9s after the model was told that it failed",
+		},
+		"it failed": {
+			`model messages opus 0 10 calls=t1:lab_x:{}
+			lab tools/call x 12 400 with={}
+			model messages opus 9500 9600 returns=t1 failed`, "",
 		},
 		"it ended soon": {
 			`model messages opus 0 10 turn=a calls=t1:x:{} calls=t2:y:{}
