@@ -215,7 +215,7 @@ func countedCalls(t *testing.T, log string) (calls []countedCall) {
 // A runEvent is the start or the exit of a process of a run.
 type runEvent struct {
 	Event, What, Command string
-	PID, Status          int
+	PID, Parent, Status  int
 	Time                 time.Time
 }
 

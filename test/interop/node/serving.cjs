@@ -1,12 +1,12 @@
-// Serves MCP over stdio or, with a port, over HTTP. answer gives the result or the error of a request, and notice, if
-// there is one, the notification to send before the answer over stdio.
+// Serves MCP over stdio or, with a port, over HTTP. answer gives the result or the error of a request, and sees notifications; notice, if
+// there is one, returns the notification to send before the answer over stdio.
 const http = require("http"), readline = require("readline");
 
 module.exports = (port, answer, notice = () => undefined) => {
   const message = (body) => body && JSON.stringify({ jsonrpc: "2.0", ...body });
   const reply = (m) => {
-    const body = m.id === undefined || m.method === undefined ? undefined : answer(m);
-    return body && message({ id: m.id, ...body });
+    const body = m.method && answer(m);
+    return m.id === undefined || !body ? undefined : message({ id: m.id, ...body });
   };
   if (port === undefined) {
     readline.createInterface({ input: process.stdin }).on("line", (line) => {
