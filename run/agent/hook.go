@@ -39,9 +39,9 @@ const (
 	// hooksFile tells the hooks about their run. It is in a folder within the private one.
 	hooksFile = "hooks.json"
 	// standInsDir holds the stand-ins, and is on the agent's PATH; prefixDir holds the program
-	// that Claude Code starts with every command.
-	standInsDir, prefixDir = "bin", "prefix"
-	prefixName             = "run-shell"
+	// that Claude Code starts with every command, and shellDir the shell of opencode.
+	standInsDir, prefixDir, shellDir = "bin", "prefix", "shell"
+	prefixName                       = "run-shell"
 	// shellPrefix is the variable of Claude Code's prefix.
 	shellPrefix = "CLAUDE_CODE_SHELL_PREFIX"
 )
@@ -57,6 +57,8 @@ type hooks struct {
 	Variables map[string]string `json:"variables,omitempty"`
 	// Programs are the programs that stand-ins stand for, by name.
 	Programs map[string]string `json:"programs,omitempty"`
+	// Shell is the shell that opencode would use.
+	Shell string `json:"shell,omitempty"`
 	// Configs are the configurations that name the servers.
 	Configs []string `json:"configs,omitempty"`
 	// Servers are played, if not nil.
@@ -85,10 +87,11 @@ type Hook struct {
 	hooks *hooks // nil if the run has been cleaned up
 	// server is set where the agent's configuration says that it starts a server.
 	server bool
-	// prefixed means that argv is one command for a shell, of Claude Code.
-	prefixed bool
-	name     string   // of the server or program
-	argv     []string // what the agent wanted to start
+	// prefixed means that argv is one command for a shell, of Claude Code, and shell that it is a shell of
+	// opencode.
+	prefixed, shell bool
+	name            string   // of the server or program
+	argv            []string // what the agent wanted to start
 
 	stdin, stdout, stderr *os.File
 	// Play answers a client with the records of a server, of which n starts came before.
@@ -121,6 +124,8 @@ func HookOf(args []string) *Hook {
 		return nil
 	case filepath.Base(dir) == prefixDir && name == prefixName:
 		return &Hook{hooks: h, prefixed: len(args) == 2, argv: args[1:]}
+	case filepath.Base(dir) == shellDir && h.Shell != "":
+		return &Hook{hooks: h, shell: true, argv: append([]string{h.Shell}, args[1:]...)}
 	case filepath.Base(dir) == standInsDir:
 		name = strings.TrimSuffix(name, ".exe")
 		if program := h.program(name); program != "" {
@@ -223,12 +228,31 @@ func (k *Hook) decide(c call) deed {
 	switch {
 	case k.hooks == nil || c.parent == stranger, c.getenv("NODE_CHANNEL_FD") != "": // a channel that we would not pass on
 		return becomes
-	case k.prefixed && (!c.piped || shellCommand(k.argv[0]) != k.argv[0]):
+	case k.prefixed && (!c.piped || shellCommand(k.argv[0]) != k.argv[0]), k.shell && k.script() != "":
 		return reports
+	case k.shell: // a terminal
+		return becomes
 	case c.piped && (k.server || c.parent == theAgent && !(k.prefixed && inner)):
 		return relays
 	}
 	return becomes // such as a hook in the user's settings, or a program that a tool of the agent started
+}
+
+// script returns the command that the agent has a shell run; "" if there is none.
+func (k *Hook) script() string {
+	if k.prefixed {
+		return shellCommand(k.argv[0])
+	}
+	at := slices.Index(k.argv, "-c") + 1
+	if at == 0 || at == len(k.argv) {
+		return ""
+	}
+	// What the user of opencode types after a "!" is the JSON of the last line.
+	_, rest, _ := strings.Cut(k.argv[at], "\n        eval ")
+	if typed := ""; json.Unmarshal([]byte(rest), &typed) == nil {
+		return typed
+	}
+	return k.argv[at]
 }
 
 // command returns the command that the agent would have started without us.

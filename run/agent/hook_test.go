@@ -271,7 +271,10 @@ func TestOverridesOfOpencode(t *testing.T) {
 		"opencode.json": `{"mcp":{"lab":{"type":"local","command":["node","a"]},"file":{"type":"local","command":["srv","{file:x}"]},"web":{"type":"remote","url":"http://localhost:2/mcp","headers":{"X":"y"}}}}`,
 	})
 	want := `{"mcp":{"lab":{"command":["WIRECTL","run-hook","PRIVATE","lab","node","a"],"environment":{"A":"b"},"type":"local"},"web":{"type":"remote","url":"http://relay/mcp?2"}},` +
-		`"provider":{"here":{"options":{"baseURL":"http://relay/v1?1"}}},"theme":"x"}`
+		`"provider":{"here":{"options":{"baseURL":"http://relay/v1?1"}}},"shell":"PRIVATE/shell/bash","theme":"x"}`
+	if runtime.GOOS == "windows" {
+		want = strings.Replace(want, `"shell":"PRIVATE/shell/bash",`, "", 1)
+	}
 	if got := o.variables["OPENCODE_CONFIG_CONTENT"]; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
@@ -280,6 +283,49 @@ func TestOverridesOfOpencode(t *testing.T) {
 	}
 	o = overridden(t, "opencode", map[string]string{"OPENCODE_CONFIG_CONTENT": `{`}, nil)
 	same(t, o.notes, []string{"MCP servers over stdio (OPENCODE_CONFIG_CONTENT is not JSON)"})
+}
+
+// The shell of opencode is that of its configuration, or else of the environment. It keeps its name, by which
+// opencode chooses its arguments.
+func TestShellOfOpencode(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("it is not overridden")
+	}
+	for name, c := range map[string]struct {
+		shell, configured, login, want string
+	}{
+		"neither":             {"", "", "", "BIN/bash"},
+		"the environment":     {"/bin/sh", "", "", "/bin/sh"},
+		"the configuration":   {"/bin/sh", "bash", "", "BIN/bash"},
+		"one that is missing": {"/nowhere/zsh", "", "", "BIN/bash"},
+		"one that opencode does not use for the model": {"/usr/bin/fish", "", "", ""},
+		"a variable":             {"", "{env:MINE}", "", ""},
+		"settings of a company":  {"/bin/sh", "", `{"https://x":{"type":"wellknown"}}`, ""},
+		"a login for a provider": {"/bin/sh", "", `{"x":{"type":"api"}}`, "/bin/sh"},
+	} {
+		o := overridden(t, "opencode", map[string]string{"SHELL": c.shell}, map[string]string{
+			"opencode.json": `{"shell":"` + c.configured + `"}`, ".local/share/opencode/auth.json": c.login,
+		})
+		if got := strings.Replace(o.Shell, filepath.Join(o.here, "path"), "BIN", 1); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+		if given := o.variables["OPENCODE_CONFIG_CONTENT"]; strings.Contains(given, "/shell/"+filepath.Base(c.want)) != (c.want != "") {
+			t.Errorf("%s: the content is %s", name, given)
+		}
+	}
+}
+
+// The script of a shell is the command that the model or the user gave; "" if it reads its input.
+func TestScript(t *testing.T) {
+	for want, argv := range map[string][]string{
+		"ls -l": {"/bin/bash", "-c", "ls -l"},
+		"":      {"/bin/bash", "-l"},
+		"a\"b":  {"/bin/bash", "-l", "-c", "\n        cd -- \"$1\"\n        eval \"a\\\"b\"\n      ", "opencode", "/"},
+	} {
+		if got := (&Hook{shell: true, argv: argv}).script(); got != want {
+			t.Errorf("%q: %q, want %q", argv, got, want)
+		}
+	}
 }
 
 // Claude Code gets a prefix, and local addresses of models are moved, unless its settings win.
@@ -430,7 +476,7 @@ func TestShownCommands(t *testing.T) {
 // A command line is that of a hook by its word, or by the link that it was started through.
 func TestHookOf(t *testing.T) {
 	dir := t.TempDir()
-	h := &hooks{State: State{PID: 1}, dir: dir, Programs: map[string]string{"node": "/opt/node"}}
+	h := &hooks{State: State{PID: 1}, dir: dir, Programs: map[string]string{"node": "/opt/node"}, Shell: "/opt/bash"}
 	if err := h.write(); err != nil {
 		t.Fatal(err)
 	}
@@ -450,6 +496,7 @@ func TestHookOf(t *testing.T) {
 		{[]string{prefix, "node x"}, []string{"node x"}},
 		{[]string{prefix}, nil},
 		{[]string{node, "a"}, []string{"/opt/node", "a"}},
+		{[]string{filepath.Join(dir, shellDir, "bash"), "-c", "a"}, []string{"/opt/bash", "-c", "a"}},
 		{[]string{filepath.Join(dir, standInsDir, "other"), "a"}, nil},
 		{[]string{"other"}, nil},
 		{nil, nil},

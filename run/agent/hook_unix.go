@@ -59,7 +59,7 @@ const passing = 50 * time.Millisecond
 // exit. It ends as the command did.
 func (k *Hook) report(argv []string) int {
 	begin := k.started("shell")
-	begin.Name, begin.Command = k.hooks.shown(shellCommand(k.argv[0]))
+	begin.Name, begin.Command = k.hooks.shown(k.script())
 	received := make(chan os.Signal, 16)
 	signal.Notify(received, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
 	path := lookPath(argv[0], os.Getenv("PATH"))
@@ -84,7 +84,9 @@ func (k *Hook) report(argv []string) int {
 				select {
 				case <-ended:
 				case <-time.After(passing):
-					_ = process.Signal(s) // it may have ended
+					if !k.shell { // opencode sends signals to the process group
+						_ = process.Signal(s) // it may have ended
+					}
 				}
 			case <-ended:
 				return

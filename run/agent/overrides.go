@@ -149,7 +149,7 @@ func (o *overrides) settings(agent string) []string {
 		return []string{filepath.Join(cmp.Or(o.getenv("COPILOT_HOME"), filepath.Join(home, ".copilot")), "mcp-config.json")}
 	case "goose":
 		return []string{filepath.Join(cmp.Or(o.getenv("XDG_CONFIG_HOME"), filepath.Join(home, ".config")), "goose", "config.yaml")}
-	case "opencode": // from the weakest
+	case "opencode": // from the weakest, without those of a company
 		dir := filepath.Join(cmp.Or(o.getenv("XDG_CONFIG_HOME"), filepath.Join(home, ".config")), "opencode")
 		files := []string{filepath.Join(dir, "config.json"), filepath.Join(dir, "opencode.json"), filepath.Join(dir, "opencode.jsonc"), o.getenv("OPENCODE_CONFIG")}
 		var own []string
@@ -160,6 +160,9 @@ func (o *overrides) settings(agent string) []string {
 			}
 		}
 		slices.Reverse(own)
+		if dir := o.getenv("OPENCODE_CONFIG_DIR"); dir != "" {
+			own = append(own, filepath.Join(dir, "opencode.json"), filepath.Join(dir, "opencode.jsonc"))
+		}
 		return append(files, own...)
 	}
 	return nil
@@ -374,7 +377,7 @@ func hasSecret(words []string) bool {
 func (o *overrides) opencode() {
 	type member = map[string]any
 	own, servers, providers := member{}, map[string]member{}, map[string]member{}
-	content := o.getenv("OPENCODE_CONFIG_CONTENT")
+	content, shell := o.getenv("OPENCODE_CONFIG_CONTENT"), ""
 	texts := make([][]byte, 0, 8)
 	for _, file := range o.settings("opencode") {
 		if text, err := os.ReadFile(file); err == nil && file != "" {
@@ -400,6 +403,9 @@ func (o *overrides) opencode() {
 				fields, _ := entry.(member)
 				maps.Copy(into[name], fields)
 			}
+		}
+		if s, ok := config["shell"].(string); ok {
+			shell = s
 		}
 		if i == len(texts) {
 			own = config
@@ -448,9 +454,30 @@ func (o *overrides) opencode() {
 			change(member{"baseURL": there}, "provider", name, "options")
 		}
 	}
+	if o.Shell = o.shellOf(shell); o.Shell != "" {
+		change(member{"shell": filepath.Join(o.dir, shellDir, filepath.Base(o.Shell))})
+	}
 	if changed {
 		o.variables["OPENCODE_CONFIG_CONTENT"] = string(jsonscan.MustMarshal(own))
 	}
+}
+
+// shellOf returns the shell that opencode 1.18 uses with a configuration; "" if that is not sure, or if commands
+// of the model and of the user have different ones.
+func (o *overrides) shellOf(configured string) string {
+	data := cmp.Or(o.getenv("XDG_DATA_HOME"), filepath.Join(o.getenv("HOME"), ".local", "share"))
+	logins, _ := os.ReadFile(filepath.Join(data, "opencode", "auth.json"))
+	name := cmp.Or(configured, o.getenv("SHELL"))
+	if runtime.GOOS == "windows" || bytes.Contains(logins, []byte(`"wellknown"`)) || strings.Contains(name, "{") || slices.Contains([]string{"fish", "nu"}, strings.ToLower(filepath.Base(name))) {
+		return ""
+	}
+	for _, name := range []string{name, "bash", "/bin/sh"} {
+		program := lookPath(name, o.getenv("PATH"))
+		if info, err := os.Stat(program); err == nil && info.Mode().IsRegular() && filepath.IsAbs(program) {
+			return program
+		}
+	}
+	return ""
 }
 
 // standIn makes the links to us: the program of Claude Code's prefix, and the stand-ins for programs that
@@ -462,6 +489,15 @@ func (o *overrides) standIn() error {
 			return err
 		}
 		if err := link(o.program, filepath.Join(dir, prefixName)); err != nil {
+			return err
+		}
+	}
+	if o.Shell != "" {
+		dir := filepath.Join(o.dir, shellDir)
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
+		if err := link(o.program, filepath.Join(dir, filepath.Base(o.Shell))); err != nil {
 			return err
 		}
 	}

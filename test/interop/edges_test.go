@@ -114,9 +114,7 @@ func TestEdgesOfAgents(t *testing.T) {
 				want = append(want, look(2))
 			}
 			want = append(want, look(3))
-			if !a.isSilent {
-				want = append(want, fmt.Sprintf("shell %s by 4 %s", ran, map[bool]string{true: "exact", false: "by time"}[a.shellExact]))
-			}
+			want = append(want, fmt.Sprintf("shell %s by 4 %s", ran, map[bool]string{true: "exact", false: "by time"}[a.shellExact]))
 			if !slices.Equal(got, want) {
 				t.Errorf("the tree has\n%q, and not\n%q:\n%s", got, want, shown)
 			}

@@ -23,9 +23,8 @@ import (
 type hooked struct {
 	name        string
 	shell, tool string // the tool with its arguments, and the name of one of a server
-	// moves means that the agent can be told another address of the server over HTTP, and isSilent that
-	// its shell commands are not seen.
-	moves, isSilent bool
+	// moves means that the agent can be told another address of the server over HTTP.
+	moves bool
 	// asks means that it also asks the model for a title, so that answers depend on what is asked and not on
 	// their number.
 	asks bool
@@ -96,7 +95,7 @@ var hookedAgents = []hooked{
 		},
 	},
 	{
-		name: "opencode", shell: `{name: bash, arguments: {command: "` + ran + `", description: look}}`, tool: "%s_%s", moves: true, isSilent: true, asks: true,
+		name: "opencode", shell: `{name: bash, arguments: {command: "` + ran + `", description: look}}`, tool: "%s_%s", moves: true, asks: true,
 		configure: func(t *testing.T, home, door string, server func(string) []string, web string) (env, command []string) {
 			entries := map[string]any{"web": map[string]any{"type": "remote", "url": web}}
 			for _, name := range []string{"lab", "two"} {
@@ -288,7 +287,7 @@ func TestHooksOfAgents(t *testing.T) {
 					commands = append(commands, fmt.Sprintf("%s: %d", s.Command, e.Status))
 				}
 			}
-			if want := []string{ran + ": 3"}; !slices.Equal(commands, want) && !a.isSilent {
+			if want := []string{ran + ": 3"}; !slices.Equal(commands, want) {
 				t.Errorf("the shell commands %q are recorded, and not %q", commands, want)
 			}
 		})
