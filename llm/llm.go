@@ -14,6 +14,7 @@ import (
 	"encoding/json"
 	"iter"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/wirectl/wirectl/internal/jsonscan"
@@ -333,6 +334,65 @@ func (a *Answer) Begun(i int) (id, name string, arguments []byte, ok bool) {
 	}
 	return a.calls[i].id, a.calls[i].name, a.calls[i].text, true
 }
+
+// AppendJSON appends what a stream has said so far, as members of an object with a comma after
+// each. Ids that the provider did not give are left out.
+func (a *Answer) AppendJSON(dst []byte) []byte {
+	add := func(name string, value []byte) { dst = append(append(AppendName(dst, name), value...), ',') }
+	end := func(with string) { dst = append(append(dst[:len(dst)-1], with...), ',') }
+	if a.Thoughts != nil {
+		add("thoughts", a.Thoughts)
+	}
+	if len(a.Text) > len(`""`) {
+		add("text", a.Text)
+	}
+	if a.Refused {
+		add("refused", []byte("true"))
+	}
+	if a.Media {
+		add("media", Quote("only in the frames"))
+	}
+	for i := range a.calls {
+		c := &a.calls[i]
+		if i == 0 {
+			dst = append(AppendName(dst, "tool_calls"), '[')
+		}
+		dst = append(dst, '{')
+		if id := c.givenID(); id != "" {
+			add("id", Quote(id))
+		}
+		if c.name != "" {
+			add("name", Quote(c.name))
+		}
+		switch {
+		case c.custom:
+			add("arguments", Quote(string(c.text)))
+		case a.MostArguments > 0 && a.size >= a.MostArguments:
+			add("arguments", Quote("…"))
+		default:
+			add("arguments", Arguments(string(c.text)))
+		}
+		end("}")
+	}
+	if len(a.calls) > 0 {
+		end("]")
+	}
+	u := &a.Usage
+	if *u == (Usage{}) {
+		return dst
+	}
+	dst = append(AppendName(dst, "usage"), '{')
+	for i, n := range [...]int64{u.Input, u.Output, u.Cached, u.Written, u.Thinking} {
+		if n > 0 || i < 2 {
+			add([...]string{"input_tokens", "output_tokens", "cached_tokens", "written_tokens", "reasoning_tokens"}[i], strconv.AppendInt(nil, n, 10))
+		}
+	}
+	end("}")
+	return dst
+}
+
+// AppendName appends the name of a member of an object.
+func AppendName(dst []byte, name string) []byte { return append(strconv.AppendQuote(dst, name), ':') }
 
 // isFollowed reports whether a call has all of its arguments, and a piece begins another one in its
 // place.

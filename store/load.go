@@ -14,6 +14,7 @@ import (
 	"github.com/wirectl/wirectl/decode/track"
 	"github.com/wirectl/wirectl/frame"
 	"github.com/wirectl/wirectl/protocol/all"
+	"github.com/wirectl/wirectl/protocol/carried"
 	"github.com/wirectl/wirectl/session"
 	"github.com/wirectl/wirectl/session/join"
 )
@@ -192,6 +193,8 @@ type Detail struct {
 	Exchange   *Exchange
 	Ledger     []Event
 	Findings   []Finding
+	Joined     int   // how many events JSON was joined from; 0 if it is that of the frame
+	Missing    int   // how many more are no longer kept
 }
 
 // An Event is a frame of an exchange.
@@ -231,6 +234,66 @@ func (s *Store) Detail(seq int64) *Detail {
 		d.Fault = it.Err.Error()
 	}
 	return d
+}
+
+// maxEvents bounds the frames of an exchange from which an answer is joined, and atOnce is how
+// many of them are read while nothing else can be.
+const maxEvents, atOnce = 1 << 17, 256
+
+// Answer returns the details of the answer that a frame ends. That of a model in events is joined
+// from them, without known secrets. Otherwise it is the last frame of the answer with a payload.
+func (s *Store) Answer(last int64) *Detail {
+	seqs := s.answering(last)
+	var j carried.ModelJoiner
+	full, missing := last, 0
+	for at := 0; at < len(seqs); at += atOnce {
+		s.mu.Lock()
+		for _, seq := range seqs[at:min(at+atOnce, len(seqs))] {
+			e := s.frames.at(seq)
+			if e == nil || s.load(seq, e) != nil {
+				missing++
+				continue
+			}
+			if len(s.item.Payload) > 0 {
+				full = seq
+			}
+			if p, ok := s.item.Protocol.(carried.ModelJudge); ok {
+				j.Read(p, s.item.Payload, &s.item.Message)
+			}
+		}
+		s.mu.Unlock()
+	}
+	d := s.Detail(full)
+	if d == nil || j.Events < 2 {
+		return d
+	}
+	if joined := j.JSON(); joined != nil {
+		d.JSON, d.Joined, d.Missing = []byte(s.trackers.Hide(string(joined))), j.Events, missing
+	}
+	return d
+}
+
+// answering returns the frames that answer the exchange of a frame, up to that one.
+func (s *Store) answering(last int64) (seqs []int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.frames.at(last)
+	if e == nil {
+		return nil
+	}
+	r := s.rows.of(e.of)
+	for r != nil && e != nil && last >= r.first && s.has(s.rows.operation(r), e) && len(seqs) < maxEvents {
+		if e.of == r.mark && e.dir() != frame.Dir(r.opener) {
+			seqs = append(seqs, last)
+		}
+		if e.before == 0 {
+			break
+		}
+		last -= int64(e.before)
+		e = s.frames.at(last)
+	}
+	slices.Reverse(seqs)
+	return seqs
 }
 
 // Outline describes a frame without reading it again: it lacks the bytes and everything

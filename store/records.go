@@ -113,13 +113,13 @@ func (s *Store) record(seq int64, rec *capture.Record) bool {
 
 // metas keep the metadata of frames that came in a carrier. Most frames share theirs.
 type metas struct {
-	of     map[int64]carried // by the number of the frame
+	of     map[int64]carriedMeta // by the number of the frame
 	shared map[plainMeta]*frame.Meta
 }
 
-// carried is the metadata of a frame, its stream, and the position of a payload that is not part
+// carriedMeta is the metadata of a frame, its stream, and the position of a payload that is not part
 // of the frame's bytes.
-type carried struct {
+type carriedMeta struct {
 	meta   *frame.Meta // without its Data
 	stream int64
 	at     int64
@@ -146,12 +146,12 @@ func (ms *metas) keepMeta(seq int64, f *frame.Frame, bytes *fd.Tail) {
 		return
 	}
 	if ms.of == nil {
-		ms.of, ms.shared = map[int64]carried{}, map[plainMeta]*frame.Meta{}
+		ms.of, ms.shared = map[int64]carriedMeta{}, map[plainMeta]*frame.Meta{}
 	}
 	if len(ms.of) >= maxMetas {
-		maps.DeleteFunc(ms.of, func(old int64, _ carried) bool { return old < seq-maxMetas/2 })
+		maps.DeleteFunc(ms.of, func(old int64, _ carriedMeta) bool { return old < seq-maxMetas/2 })
 	}
-	c := carried{meta: ms.share(m), stream: f.Stream}
+	c := carriedMeta{meta: ms.share(m), stream: f.Stream}
 	if m.Apart {
 		c.at, c.n = bytes.Append(m.Data), len(m.Data)
 	}

@@ -91,7 +91,18 @@ func (m *Model) together(rows int) []string {
 
 // answerTitle names the answer to a request.
 func answerTitle(f *store.Detail) string {
+	if f.Joined > 0 {
+		return "answer · joined from " + count(int64(f.Joined)) + " events" + missing(f)
+	}
 	return "answer · #" + count(f.Seq) + " " + f.Kind + " · " + count(f.Size) + " bytes"
+}
+
+// missing says how many events are missing from a joined answer.
+func missing(f *store.Detail) string {
+	if f.Missing == 0 {
+		return ""
+	}
+	return " · " + count(int64(f.Missing)) + " more are no longer kept"
 }
 
 // aboveLines draws the rows above the lines of a frame: its head, its findings, and the

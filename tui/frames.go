@@ -328,13 +328,16 @@ func (w wanted) get(s *store.Store) *content {
 	}
 	c.failed = f.Err
 	if w.other != 0 {
-		if c.beside = s.Detail(w.other); c.beside != nil {
+		if c.beside = s.Detail(w.other); c.beside != nil && c.beside.Exchange != nil && answerOf(c.beside.Exchange) == w.other {
+			c.beside = s.Answer(w.other)
+		}
+		if c.beside != nil {
 			c.pairs = diff.Beside(linesOf(f), linesOf(c.beside))
 			return c
 		}
 	}
 	if w.last != 0 {
-		c.answer = s.Detail(w.last)
+		c.answer = s.Answer(w.last)
 	}
 	c.lay(f, w.jq)
 	if c.asked = len(c.tree); c.answer != nil {
@@ -377,7 +380,8 @@ func (c *content) query(jq *query.JQ, form []byte) {
 // A sample is the beginning of a payload, which is shown beside a list.
 type sample struct {
 	seq   int64
-	kind  string
+	over  bool // it is the answer that this frame ends
+	title string
 	lines []string // of JSON, or of bytes
 	json  bool
 	left  int // bytes after them
@@ -386,16 +390,24 @@ type sample struct {
 // maxSample bounds a sample, in bytes.
 const maxSample = 64 << 10
 
-// get returns the sample of a frame: have, if it is of that frame.
-func (have *sample) get(s *store.Store, seq int64) *sample {
-	if have != nil && have.seq == seq {
+// get returns the sample of a frame, or of the answer that it ends: have, if it is that.
+func (have *sample) get(s *store.Store, seq int64, over bool) *sample {
+	if have != nil && have.seq == seq && have.over == over {
 		return have
 	}
-	f := s.Detail(seq)
+	f := (*store.Detail)(nil)
+	if over {
+		f = s.Answer(seq)
+	} else {
+		f = s.Detail(seq)
+	}
 	if f == nil || len(f.Payload) == 0 {
 		return nil
 	}
-	p := &sample{seq: seq, kind: f.Kind, json: f.JSON != nil}
+	p := &sample{seq: seq, over: over, title: "#" + count(f.Seq) + " " + f.Kind, json: f.JSON != nil}
+	if f.Joined > 0 {
+		p.title = answerTitle(f)
+	}
 	text, layout := f.JSON, func(b []byte) []byte { return render.AppendJSON(nil, b, "  ", "", nil) }
 	if !p.json {
 		text, layout = f.Payload, func(b []byte) []byte { return render.Hex{End: len(b)}.Append(nil, b, nil) }

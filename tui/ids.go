@@ -757,7 +757,7 @@ func (m *Model) payloadPreview(p *sample, n int) []string {
 	if p == nil || n < 3 {
 		return nil
 	}
-	list := []string{m.rule("#" + count(p.seq) + " " + p.kind)}
+	list := []string{m.rule(p.title)}
 	rows := n - 1
 	if len(p.lines) > rows || p.left > 0 {
 		rows--

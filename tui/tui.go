@@ -316,15 +316,15 @@ func (w want) get(s *store.Store) page {
 		if w.preview && p.ids.Total > 0 {
 			x := &p.ids.List[p.ids.Index-p.ids.Top]
 			p.preview = s.Outline(x.First)
-			if p.sample = w.sample.get(s, x.Last); x.Last != x.First {
-				p.asked = w.asked.get(s, x.First)
+			if p.sample = w.sample.get(s, x.Last, answerOf(x) != 0); x.Last != x.First {
+				p.asked = w.asked.get(s, x.First, false)
 			}
 		}
 	case viewFrames:
 		p.frames = w.listFrames(s)
 		w.frames.settle(p.frames)
 		if f := w.frames.selected(p.frames); w.preview && f != nil {
-			p.sample = w.sample.get(s, f.Seq)
+			p.sample = w.sample.get(s, f.Seq, false)
 		}
 	case viewFindings:
 		p.findings = s.Findings(w.finding, w.rows)

@@ -143,6 +143,7 @@ func TestGolden(t *testing.T) {
 		{"ids-errors", "nexus-errors", nil},
 		{"call", "mcp-everything", []string{"j", "j", "enter", "O", "j"}},
 		{"call-jq", "mcp-everything", []string{"j", "j", "enter", "|", ".params // .result", "enter"}},
+		{"call-model", "api-anthropic-made", []string{"enter"}},
 		{"frames", "mcp-cancel", []string{"2", "g"}},
 		{"detail", "mcp-cancel", []string{"2", "g", "down", "down", "enter"}},
 		{"jq", "mcp-cancel", []string{"2", "g", "enter", "|", ".params.clientInfo", "enter", "right"}},

@@ -89,6 +89,9 @@ func interpret(e *llm.Event, m *protocol.Message) {
 // Request judges whether each tool result is for a call of the conversation.
 func (api) Request(body []byte) []protocol.Broken { return modelapi.Uses(body) }
 
+// API implements [modelapi.Judge].
+func (api) API(string) (llm.API, bool) { return llm.Messages, true }
+
 // Answer judges the usage, and gathers tool calls.
 func (api) Answer(payload []byte, m *protocol.Message, t *modelapi.Tools) []protocol.Broken {
 	kind := string(m.Kind)

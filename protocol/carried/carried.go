@@ -221,10 +221,12 @@ func reset(m *protocol.Message, f *frame.Frame) {
 	}
 }
 
-// A ModelJudge is a protocol of the API of a model, and ModelTools is its state.
+// A ModelJudge is a protocol of the API of a model, and ModelTools is its state. A ModelJoiner joins
+// the events of an answer.
 type (
-	ModelJudge = modelapi.Judge
-	ModelTools = modelapi.Tools
+	ModelJudge  = modelapi.Judge
+	ModelTools  = modelapi.Tools
+	ModelJoiner = modelapi.Joiner
 )
 
 // joinAPI sets the members of a message of an API that its head tells.

@@ -87,6 +87,9 @@ func interpret(e *llm.Event, m *protocol.Message) {
 // Request judges whether each tool result is for a call of the conversation.
 func (api) Request(body []byte) []protocol.Broken { return modelapi.Uses(body) }
 
+// API implements [modelapi.Judge].
+func (api) API(string) (llm.API, bool) { return llm.Contents, true }
+
 // Answer judges the usage, which the last event must have, and gathers tool calls.
 func (api) Answer(payload []byte, m *protocol.Message, t *modelapi.Tools) []protocol.Broken {
 	t.Read(llm.Contents, payload, true)

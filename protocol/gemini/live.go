@@ -171,6 +171,9 @@ func (w *liveWire) interpretContent(m *protocol.Message) {
 	}
 }
 
+// API says that turns are not joined: they are mostly sound.
+func (live) API(string) (llm.API, bool) { return llm.Contents, false }
+
 // Answer gathers tool calls. It does not judge the usage, which depends on the model.
 func (live) Answer(payload []byte, _ *protocol.Message, t *modelapi.Tools) []protocol.Broken {
 	t.Read(llm.Contents, modelapi.Object(payload, "toolCall"), true)

@@ -194,12 +194,18 @@ func setEnd(e *llm.Event, m *protocol.Message) bool {
 // Request judges whether each tool result is for a call of the conversation.
 func (api) Request(body []byte) []protocol.Broken { return modelapi.Uses(body) }
 
-// Answer judges the usage, and gathers tool calls.
-func (api) Answer(payload []byte, m *protocol.Message, t *modelapi.Tools) []protocol.Broken {
-	kind, response, of := string(m.Kind), payload, llm.Chat
+// API implements [modelapi.Judge].
+func (api) API(kind string) (llm.API, bool) {
 	if strings.HasPrefix(kind, "response") {
-		of = llm.Responses
+		return llm.Responses, true
 	}
+	return llm.Chat, true
+}
+
+// Answer judges the usage, and gathers tool calls.
+func (a api) Answer(payload []byte, m *protocol.Message, t *modelapi.Tools) []protocol.Broken {
+	kind, response := string(m.Kind), payload
+	of, _ := a.API(kind)
 	if t.Read(of, payload, kind != "response" && (of == llm.Responses || m.Phase == protocol.Part)); strings.HasPrefix(kind, "response.") {
 		if response = modelapi.Object(payload, "response"); response == nil || m.Phase == protocol.Part {
 			return nil

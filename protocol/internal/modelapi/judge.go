@@ -2,6 +2,8 @@ package modelapi
 
 import (
 	"bytes"
+	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,6 +21,64 @@ type Judge interface {
 	// Answer judges an event or a whole answer, whose message is m, and adds its tool calls to
 	// t.
 	Answer(payload []byte, m *protocol.Message, t *Tools) []protocol.Broken
+	// API is how the events of that kind are joined; ok is false if they cannot be.
+	API(kind string) (api llm.API, ok bool)
+}
+
+// A Joiner joins the events of a streamed answer.
+type Joiner struct {
+	answer  llm.Answer
+	decoder llm.Decoder
+	reason  []byte // why the model stopped, as it said it
+	failed  *llm.Error
+	// Events is how many have been joined.
+	Events int
+}
+
+// maxJoined bounds the texts of a joined answer, and the arguments of its tool calls, in bytes.
+const maxJoined = 16 << 20
+
+// Read adds an event, whose message is m, or an answer that did not come in events.
+func (j *Joiner) Read(p Judge, payload []byte, m *protocol.Message) {
+	api, ok := p.API(string(m.Kind))
+	if !ok || len(payload) == 0 {
+		return
+	}
+	j.answer.Most, j.answer.MostArguments = maxJoined, maxJoined
+	j.decoder.API, j.decoder.Answer, j.decoder.Chunks = api, &j.answer, true
+	j.Events++
+	_, err := j.decoder.Read(payload)
+	if e, ok := errors.AsType[*llm.Error](err); ok {
+		j.failed = e
+	}
+	switch {
+	case m.Phase != protocol.Fail && len(m.StopReason) > 0:
+		j.reason = bytes.Clone(m.StopReason)
+	case m.Phase == protocol.Fail && j.failed == nil:
+		j.failed = &llm.Error{Code: string(m.StopReason), Message: llm.Unquote(fmt.Appendf(nil, `"%s"`, m.Text))}
+	}
+}
+
+// JSON returns the answer as an object; nil if it says nothing.
+func (j *Joiner) JSON() []byte {
+	dst := j.answer.AppendJSON([]byte("{"))
+	add := func(name, value string) {
+		if value != "" {
+			dst = append(append(llm.AppendName(dst, name), llm.Quote(value)...), ',')
+		}
+	}
+	add("stop_reason", string(j.reason))
+	if e := j.failed; e != nil {
+		dst = append(llm.AppendName(dst, "error"), '{')
+		add("code", cmp.Or(e.Code, e.Type))
+		add("message", e.Message)
+		dst = append(bytes.TrimSuffix(dst, []byte(",")), "},"...)
+	}
+	if len(dst) == 1 {
+		return nil
+	}
+	dst[len(dst)-1] = '}'
+	return dst
 }
 
 // Tools are the tool calls of an answer. Their arguments may come in pieces.
