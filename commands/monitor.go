@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -51,7 +50,7 @@ func runMonitor(inv *invocation, c *cli.Context) error {
 		return err
 	}
 	if c.Bool("web") {
-		return runWeb(c.Context, c, inv.Operands, inv.opener(), cfg, inv.Stdout)
+		return runWeb(inv, c, cfg)
 	}
 	if err := drawable(inv); err != nil {
 		return err
@@ -198,13 +197,18 @@ func webFlags() []cli.Flag {
 }
 
 // runWeb serves the page of the named session, or of all sessions, until ctx ends.
-func runWeb(ctx context.Context, c *cli.Context, sessions []string, opener *source.Opener, cfg decode.Config, out io.Writer) error {
+func runWeb(inv *invocation, c *cli.Context, cfg decode.Config) error {
+	sessions, opener := inv.Operands, inv.opener()
 	l := &web.Local{Opener: opener, Config: cfg, Follow: c.Bool("follow")}
 	if len(sessions) > 0 {
 		l.Only, l.With = sessions[0], sessions[1:]
 		l.Follow = l.Follow || len(sessions) == 1 && source.IsTranscript(l.Only)
 	}
-	return asTyped(c.String("listen"), web.Run(ctx, web.Options{
+	o := web.Options{
 		Library: l, Only: l.Only, Listen: c.String("listen"), Remote: c.Bool("remote"), Control: c.Bool("control"), Config: cfg, Speaks: sendProtocols,
-	}, out))
+	}
+	if !o.Remote { // people elsewhere send nothing from this machine
+		o.Repeat = func(ctx context.Context, args []string) (string, error) { return sendAside(ctx, inv.Env, args) }
+	}
+	return asTyped(o.Listen, web.Run(c.Context, o, inv.Stdout))
 }

@@ -193,8 +193,8 @@ type Detail struct {
 	Exchange   *Exchange
 	Ledger     []Event
 	Findings   []Finding
-	Joined     int   // how many events JSON was joined from; 0 if it is that of the frame
-	Missing    int   // how many more are no longer kept
+	Joined     int // how many events JSON was joined from; 0 if it is that of the frame
+	Missing    int // how many more are no longer kept
 }
 
 // An Event is a frame of an exchange.

@@ -75,6 +75,7 @@ type about struct {
 	Untold    int64    `json:"untold,omitempty"`  // frames without their payload
 	Altered   bool     `json:"altered,omitempty"`
 	Commands  bool     `json:"commands,omitempty"` // the traffic can be changed
+	Repeats   bool     `json:"repeats,omitempty"`  // requests can be sent to a server
 	Error     string   `json:"error,omitempty"`
 	Notice    string   `json:"notice,omitempty"`
 	Held      int      `json:"held,omitempty"`
@@ -146,6 +147,12 @@ type exchange struct {
 	Bytes    int64   `json:"bytes"`
 	Findings int     `json:"findings,omitempty"`
 	Refusal  string  `json:"refusal,omitempty"` // why it cannot be cancelled while it is open
+
+	// Only in a report; a live page asks for them.
+	Command string `json:"command,omitempty"` // for a shell
+	Answer  string `json:"answer,omitempty"`  // of a model, joined
+	Joined  int    `json:"events,omitempty"`  // from so many events
+	Missing int    `json:"missing,omitempty"`
 }
 
 // A span is a time. Its end is -1 while it goes on.
@@ -367,6 +374,22 @@ func exchangeOf(x *store.Exchange, c clock) exchange {
 	return e
 }
 
+// keep keeps what a report has of an exchange besides its frames, if it is no larger than a payload
+// and than what is left. It returns its size.
+func (e *exchange) keep(s *store.Store, x *store.Exchange, speaks []string, left int) int {
+	if r, err := s.Request(x.First); err == nil {
+		if command := r.Command(speaks); len(command) <= min(maxPayload, left) {
+			e.Command = command
+		}
+	}
+	if x.Model.Name != "" && x.Parts > 0 && !x.Open() {
+		if a := s.Answer(x.Last); a != nil && a.Joined > 0 && left > maxPayload {
+			e.Answer, e.Joined, e.Missing = shown(nil, a.JSON, maxPayload), a.Joined, a.Missing
+		}
+	}
+	return len(e.Command) + len(e.Answer)
+}
+
 func (f *frames) addFrame(of *store.Frame, c clock) {
 	id, says := of.ID, of.Summary
 	if of.Ref != "" {
@@ -463,9 +486,10 @@ const (
 // and in the browser.
 var Kept = store.Options{Frames: 1 << 15, Exchanges: 1 << 14, Bytes: 4 << 20, Spill: true, Contexts: true}
 
-// Write writes the page of the session in s. It opens with a view; "" for the first.
-func Write(w io.Writer, s *store.Store, title, view string) error {
-	return write(w, title, policy(), func(out io.Writer) error { return writeData(out, s, title, view) })
+// Write writes the page of the session in s. It opens with a view; "" for the first. wirectl send
+// speaks these protocols.
+func Write(w io.Writer, s *store.Store, title, view string, speaks []string) error {
+	return write(w, title, policy(), func(out io.Writer) error { return writeData(out, s, title, view, speaks) })
 }
 
 // policy lets the browser run the script of the page, and nothing else.
@@ -493,11 +517,11 @@ func hash(text string) string {
 }
 
 // writeData writes the session as JSON, compressed, in base64.
-func writeData(w io.Writer, s *store.Store, title, view string) error {
+func writeData(w io.Writer, s *store.Store, title, view string, speaks []string) error {
 	b64 := base64.NewEncoder(base64.StdEncoding, w)
 	zip := gzip.NewWriter(b64)
 	enc := jsonscan.NewEncoder(zip)
-	d := collect(s, title)
+	d := collect(s, title, speaks)
 	d.About.View = view
 	if err := enc.Encode(d); err != nil {
 		return err
@@ -509,7 +533,7 @@ func writeData(w io.Writer, s *store.Store, title, view string) error {
 }
 
 // collect reads everything from the store.
-func collect(s *store.Store, title string) *delta {
+func collect(s *store.Store, title string, speaks []string) *delta {
 	o := s.Overview()
 	c := clockOf(&o)
 	d := &delta{About: aboutOf(title, &o, c), Frames: &frames{}, Stats: figuresOf(s, c), Peers: peersOf(s, c), Contexts: contextsOf(s)}
@@ -517,6 +541,9 @@ func collect(s *store.Store, title string) *delta {
 	d.Exchanges, d.Findings = exchangesOf(changes.Exchanges, c), findingsOf(changes.Findings)
 	d.Heads = headsOf(changes.Heads, c)
 	left := maxPayloads
+	for i := range changes.Exchanges {
+		left -= d.Exchanges[i].keep(s, &changes.Exchanges[i], speaks, left)
+	}
 	s.All(func(f *store.Frame, payload, form []byte) bool {
 		says := shown(payload, form, maxPayload)
 		if left -= len(says); left < 0 {

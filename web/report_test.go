@@ -33,7 +33,7 @@ func pageOf(t *testing.T, title string, in decode.Input) (html string, data map[
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := web.Write(&out, s, title, ""); err != nil {
+	if err := web.Write(&out, s, title, "", []string{"mcp"}); err != nil {
 		t.Fatal(err)
 	}
 	found := regexp.MustCompile(`(?s)<script type="text/plain" id="data">([A-Za-z0-9+/=]*)</script>`).FindSubmatch(out.Bytes())
@@ -237,6 +237,31 @@ func TestNamesAreBounded(t *testing.T) {
 	_, data := page(t, "names", stream.String())
 	if n := len(data["stats"].(map[string]any)["names"].([]any)); n != 1000 {
 		t.Errorf("the page has %d names", n)
+	}
+}
+
+// A report has the command of each call, without secrets, and the joined answers of models.
+func TestReportHasCommandsAndAnswers(t *testing.T) {
+	in, err := decode.OpenRecording(fixtures.Session("api-anthropic-made"), decode.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	_, data := pageOf(t, "models", decode.Input{Capture: in})
+	x := data["exchanges"].([]any)[2].(map[string]any)
+	command, answer := fmt.Sprint(x["command"]), fmt.Sprint(x["answer"])
+	if !strings.HasPrefix(command, "curl -X POST http://127.0.0.1:18579/v1/messages ") || !strings.Contains(command, "'authorization: [redacted]'") {
+		t.Errorf("the command is %s", command)
+	}
+	if !strings.Contains(answer, `"text":"I will reserve it."`) || x["events"] != 29.0 {
+		t.Errorf("the answer of %v events is %s", x["events"], answer)
+	}
+	_, data = page(t, "calls", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{"token":"ghp_0123456789abcdef0123456789abcdef0123"}}}`+"\n"+
+		`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"`+strings.Repeat("x", 20_000)+`"}}`+"\n")
+	for i, want := range []string{`wirectl send mcp tools/call '{"name":"a","arguments":{"token":"[redacted]"}}' ENDPOINT`, "<nil>"} {
+		if got := fmt.Sprint(data["exchanges"].([]any)[i].(map[string]any)["command"]); got != want {
+			t.Errorf("the command is %s, want %s", got, want)
+		}
 	}
 }
 

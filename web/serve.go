@@ -13,6 +13,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/wirectl/wirectl/decode/source"
@@ -38,8 +39,10 @@ type Options struct {
 	Remote bool
 	// Control lets the page change the traffic, if the session allows it.
 	Control bool
-	// Speaks are the protocols that wirectl send speaks.
+	// Speaks are the protocols that wirectl send speaks. Repeat runs it with these arguments, and
+	// returns its answer; nil if the page sends nothing. It needs Control.
 	Speaks []string
+	Repeat func(ctx context.Context, args []string) (string, error)
 	// Config is how frames are read.
 	Config store.Config
 	// Metrics are served at /metrics, to any user of this machine; nil is none.
@@ -56,6 +59,7 @@ type Server struct {
 	guard    guard
 	shelf    *shelf
 	streams  chan struct{} // a place for each that is open
+	filters  sync.Mutex    // one jq filter runs at a time: each may use a processor and much memory
 }
 
 // maxStreams is how many pages may be open at once.
@@ -132,13 +136,14 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET /session/{id...}", s.servePage)
 	mux.HandleFunc("GET /api/sessions", s.serveSessions)
 	mux.HandleFunc("GET /api/events", s.serveEvents)
-	mux.HandleFunc("GET /api/frame", s.ofSession(serveFrame))
+	mux.HandleFunc("GET /api/frame", s.ofSession(s.serveFrame))
 	mux.HandleFunc("GET /api/command", s.ofSession(s.serveAsCommand))
 	mux.HandleFunc("GET /api/find", s.ofSession(serveFound))
 	mux.HandleFunc("GET /api/stats", s.ofSession(serveStats))
 	mux.HandleFunc("GET /api/peers", s.ofSession(servePeers))
 	mux.HandleFunc("GET /api/context", s.ofSession(serveContexts))
 	mux.HandleFunc("POST /api/do", s.mayCommand(s.ofSession(serveCommand)))
+	mux.HandleFunc("POST /api/repeat", s.mayCommand(s.ofSession(s.serveRepeat)))
 	mux.HandleFunc("GET /favicon.ico", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	return mux
 }

@@ -259,6 +259,61 @@ func TestCommandsNeedTheirRight(t *testing.T) {
 	}
 }
 
+// A request of a record goes only to an address, and only from a page that may send: nothing that a
+// page names is started.
+func TestRepeatStartsNothing(t *testing.T) {
+	ask := `{"jsonrpc":"2.0","id":1,"method":"tools/list"}` + "\n" + `{"jsonrpc":"2.0","id":1,"result":{}}` + "\n"
+	var sent []string
+	o := web.Options{Control: true, Speaks: []string{"mcp"}, Repeat: func(_ context.Context, args []string) (string, error) {
+		sent = append(sent, strings.Join(args, " "))
+		return `{"tools":[]}`, nil
+	}}
+	s := serve(t, strings.NewReader(ask), o).enter()
+	var secret string
+	s.events("-", func(e event) bool {
+		if e.Secret != "" {
+			secret = e.Secret
+		}
+		return e.About.Live
+	})
+	for _, test := range []struct {
+		body, want string
+		header     http.Header
+	}{
+		{`{"seq":1,"text":" http://127.0.0.1:1/mcp "}`, `{"answer":"{\"tools\":[]}"}`, nil},
+		{`{"seq":1,"text":"node server.js"}`, "a page starts no program", nil},
+		{`{"seq":1,"text":"exec sh -c id"}`, "a page starts no program", nil},
+		{`{"seq":1,"text":"mine://x"}`, "a page starts no program", nil}, // latis-connector-mine would start
+		{`{"seq":1,"text":"--record=http://x"}`, "a page starts no program", nil},
+		{`{"seq":1,"text":"-- sh http://x"}`, "a page starts no program", nil},
+		{`{"seq":1,"text":"http:"}`, "a page starts no program", nil},
+		{`{"seq":9,"text":"http://127.0.0.1:1/"}`, "no longer kept", nil},
+		{`no JSON`, "want a command", nil},
+		{`{"seq":1,"text":"http://127.0.0.1:1/"}`, "the page has no such command", header("Origin", s.address)},
+		{`{"seq":1,"text":"http://127.0.0.1:1/"}`, "the page has no such command", header("Wirectl-Secret", secret)},
+		{`{"seq":1,"text":"http://127.0.0.1:1/"}`, "from another page", header("Origin", "http://evil.example", "Wirectl-Secret", secret)},
+	} {
+		if test.header == nil {
+			test.header = header("Origin", s.address, "Wirectl-Secret", secret)
+		}
+		if r, text := s.ask("POST", "/api/repeat?session=-", test.header, test.body); !strings.Contains(text, test.want) {
+			t.Errorf("%v %s: %s %s, want %s", test.header, test.body, r.Status, text, test.want)
+		}
+	}
+	if got := strings.Join(sent, "\n"); got != "send mcp tools/list http://127.0.0.1:1/mcp" {
+		t.Errorf("sent %s", got)
+	}
+	o.Repeat = nil
+	s = serve(t, strings.NewReader(ask), o).enter()
+	s.events("-", func(e event) bool {
+		secret = e.Secret
+		return false
+	})
+	if _, text := s.ask("POST", "/api/repeat?session=-", header("Origin", s.address, "Wirectl-Secret", secret), `{"seq":1,"text":"http://x"}`); !strings.Contains(text, "this page sends no requests") {
+		t.Errorf("without the right: %s", text)
+	}
+}
+
 // Others than this machine are listened to only if that was said.
 func TestListensOnLoopback(t *testing.T) {
 	for _, listen := range []string{"0.0.0.0:0", ":0", "[::]:0", "example.com:0", "nonsense"} {
@@ -302,17 +357,21 @@ func TestPageFollows(t *testing.T) {
 		t.Errorf("the frames are %s", got)
 	}
 	for path, want := range map[string]string{
-		"/api/frame?session=-&seq=1":              `{\"jsonrpc\":\"2.0\",\"id\":1,`,
-		"/api/find?session=-&from=0&text=NEEDLE":  `{"found":[1],"next":3}`,
-		"/api/find?session=-&from=2&text=needle":  `{"found":null,"next":3}`,
-		"/api/command?session=-&seq=1":            `{"command":"wirectl send mcp tools/call '{\"name\":\"find\",\"text\":\"needle\"}' ENDPOINT"}`,
-		"/api/command?session=-&seq=9":            "no longer kept",
-		"/api/stats?session=-":                    `"name":"find"`,
-		"/api/sessions?words=":                    `[{"id":"-","name":"-"}]`,
-		"/api/sessions?words=other":               `[]`,
-		"/api/frame?session=-&seq=x":              "want the number of a frame",
-		"/api/frame?session=-&seq=9":              "no longer kept",
-		"/api/frame?session=%2Fetc%2Fhosts&seq=1": "no page shows this session",
+		"/api/frame?session=-&seq=1":                    `{\"jsonrpc\":\"2.0\",\"id\":1,`,
+		"/api/find?session=-&from=0&text=NEEDLE":        `{"found":[1],"next":3}`,
+		"/api/find?session=-&from=2&text=needle":        `{"found":null,"next":3}`,
+		"/api/frame?session=-&seq=2&answer=1":           `"joined":0,"kind":"result","missing":0,"offset":88,"payload":"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}"`,
+		"/api/frame?session=-&seq=1&jq=.id,.jsonrpc":    `"payload":"1\n\"2.0\""`,
+		"/api/frame?session=-&seq=1&jq=.[":              "jq: column 3",
+		"/api/frame?session=-&seq=1&jq=last(repeat(1))": "jq: context deadline exceeded",
+		"/api/command?session=-&seq=1":                  `{"address":"","command":"wirectl send mcp tools/call '{\"name\":\"find\",\"text\":\"needle\"}' ENDPOINT","method":"tools/call","protocol":"mcp","sendable":true,"server":""}`,
+		"/api/command?session=-&seq=9":                  "no longer kept",
+		"/api/stats?session=-":                          `"name":"find"`,
+		"/api/sessions?words=":                          `[{"id":"-","name":"-"}]`,
+		"/api/sessions?words=other":                     `[]`,
+		"/api/frame?session=-&seq=x":                    "want the number of a frame",
+		"/api/frame?session=-&seq=9":                    "no longer kept",
+		"/api/frame?session=%2Fetc%2Fhosts&seq=1":       "no page shows this session",
 	} {
 		if _, text := s.ask("GET", path, nil, ""); !strings.Contains(text, want) {
 			t.Errorf("%s: %.300s, want %s", path, text, want)

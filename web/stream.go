@@ -1,16 +1,21 @@
 package web
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/wirectl/wirectl/internal/jsonscan"
+	"github.com/wirectl/wirectl/session/query"
 	"github.com/wirectl/wirectl/store"
 )
 
@@ -91,6 +96,7 @@ func (v *viewer) look() error {
 	}
 	v.version = version
 	about, c := v.session.about(v.server.options.Control, now)
+	about.Repeats = v.server.options.Control && v.server.options.Repeat != nil
 	changes := v.session.store.Follow(&v.cursor, atOnce)
 	v.more = changes.More
 	if changes.Empty() && v.started && !alive && sameAbout(about, v.last) {
@@ -172,29 +178,70 @@ func (s *Server) ofSession(serve func(w http.ResponseWriter, r *http.Request, o 
 	}
 }
 
-// serveFrame answers with the payload of a frame.
-func serveFrame(w http.ResponseWriter, r *http.Request, o *opened) {
+// jqTime is how long a jq filter may take.
+const jqTime = time.Second
+
+// serveFrame answers with the payload of a frame, with that of the answer that it ends, or with what
+// a jq filter makes of it.
+func (s *Server) serveFrame(w http.ResponseWriter, r *http.Request, o *opened) {
 	seq, err := strconv.ParseInt(r.FormValue("seq"), 10, 64)
 	if err != nil {
 		http.Error(w, "seq: want the number of a frame", http.StatusBadRequest)
 		return
 	}
-	d := o.store.Detail(seq)
+	d := (*store.Detail)(nil)
+	if r.FormValue("answer") != "" {
+		d = o.store.Answer(seq)
+	} else {
+		d = o.store.Detail(seq)
+	}
 	switch {
 	case d == nil:
 		http.Error(w, "this frame is no longer kept", http.StatusNotFound)
+		return
 	case d.Err != "":
 		http.Error(w, d.Err, http.StatusNotFound)
-	default:
-		payload := d.Payload
-		if d.Gap {
-			payload = d.Raw
-		}
-		answer(w, map[string]any{"payload": shown(payload, d.JSON, maxAsked), "wire": d.Wire, "offset": d.Offset, "raw": len(d.Raw)})
+		return
 	}
+	payload, form := d.Payload, d.JSON
+	if d.Gap {
+		payload = d.Raw
+	}
+	if filter := r.FormValue("jq"); filter != "" {
+		if payload, err = s.filtered(r.Context(), filter, form); err != nil {
+			http.Error(w, text(err.Error()), http.StatusBadRequest)
+			return
+		}
+		form = payload
+	}
+	answer(w, map[string]any{
+		"payload": shown(payload, form, maxAsked), "wire": d.Wire, "offset": d.Offset, "raw": len(d.Raw),
+		"seq": d.Seq, "kind": text(d.Kind), "size": d.Size, "joined": d.Joined, "missing": d.Missing,
+	})
 }
 
-// serveAsCommand answers with a command for a shell that sends a request again.
+// filtered returns the output of a jq filter for a payload in JSON, a line for each result.
+func (s *Server) filtered(ctx context.Context, filter string, form []byte) ([]byte, error) {
+	jq, err := query.CompileJQ(filter, nil)
+	if err != nil {
+		return nil, err
+	}
+	if form == nil {
+		return nil, errors.New("jq: this payload has no JSON form")
+	}
+	s.filters.Lock()
+	defer s.filters.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, jqTime)
+	defer cancel()
+	out, err := jq.Append(ctx, nil, form)
+	if len(out) > 0 && errors.Is(err, query.ErrHalt) {
+		err = nil
+	}
+	return bytes.TrimSpace(out), err
+}
+
+// serveAsCommand answers with a command for a shell that sends a request again, and with what is
+// known of the request.
 func (s *Server) serveAsCommand(w http.ResponseWriter, r *http.Request, o *opened) {
 	seq, _ := strconv.ParseInt(r.FormValue("seq"), 10, 64)
 	request, err := o.store.Request(seq)
@@ -202,7 +249,14 @@ func (s *Server) serveAsCommand(w http.ResponseWriter, r *http.Request, o *opene
 		http.Error(w, err.Error(), http.StatusNotFound)
 		return
 	}
-	answer(w, map[string]any{"command": request.Command(s.options.Speaks)})
+	address := ""
+	if isAddress(request.Server) {
+		address = request.Server
+	}
+	answer(w, map[string]any{
+		"command": request.Command(s.options.Speaks), "protocol": request.Protocol, "method": text(request.Method),
+		"sendable": request.Sendable(s.options.Speaks), "server": text(request.Server), "address": address,
+	})
 }
 
 // findTime is how long one search of the frames may take.
@@ -231,6 +285,46 @@ func serveContexts(w http.ResponseWriter, _ *http.Request, o *opened) {
 func servePeers(w http.ResponseWriter, _ *http.Request, o *opened) {
 	view := o.store.Overview()
 	answer(w, peersOf(o.store, clockOf(&view)))
+}
+
+// schemes are those of the addresses that a request may be sent to from a page.
+var schemes = []string{"http", "https", "ws", "wss", "tcp", "tls", "quic", "grpc", "grpcs", "unix"}
+
+// isAddress reports whether a server is an address, so that sending it something starts no program:
+// neither a command line does, nor a scheme that stands for a connector, and no word passes for a flag.
+func isAddress(server string) bool {
+	u, err := url.Parse(server)
+	return err == nil && slices.Contains(schemes, u.Scheme) && strings.HasPrefix(server, u.Scheme+"://") && (u.Host != "" || u.Path != "")
+}
+
+// serveRepeat sends a request of a record to the server that the user names, and answers with its
+// answer. A page starts no program: a browser is too near to other people's pages for that.
+func (s *Server) serveRepeat(w http.ResponseWriter, r *http.Request, o *opened) {
+	var c command
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxCommand)).Decode(&c); err != nil {
+		http.Error(w, "want a command: "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	server := strings.TrimSpace(c.Text)
+	request, err := o.store.Request(c.Seq)
+	switch {
+	case s.options.Repeat == nil:
+		err = errors.New("this page sends no requests: wirectl monitor --web --control does, on this machine")
+	case err != nil:
+	case !request.Sendable(s.options.Speaks):
+		err = fmt.Errorf("wirectl send does not speak %s: y copies the call as a command if there is one", request.Protocol)
+	case !isAddress(server):
+		err = errors.New("want an address, such as http://127.0.0.1:8080/mcp: a page starts no program; R in wirectl monitor does")
+	}
+	said := ""
+	if err == nil {
+		said, err = s.options.Repeat(r.Context(), request.Args(server))
+	}
+	if err != nil {
+		http.Error(w, text(err.Error()), http.StatusConflict)
+		return
+	}
+	answer(w, map[string]any{"answer": shown([]byte(said), nil, maxAsked)})
 }
 
 // maxCommand is the size of a command, which may have a payload.

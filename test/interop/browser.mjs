@@ -112,7 +112,7 @@ try {
   await tab.waitForSelector("#kinds tr");
   saw.kinds = await tab.locator("#kinds tr").count() - 1;
   saw.markup = await tab.evaluate(() => {
-    const own = new Set("MAIN SECTION ASIDE HEADER NAV FOOTER DIV SPAN B A I STRONG INPUT BUTTON CANVAS DIALOG FORM TEXTAREA P PRE CODE KBD H3 TABLE TBODY CAPTION TR TH TD SCRIPT DATALIST OPTION".split(" "));
+    const own = new Set("MAIN SECTION ASIDE HEADER NAV FOOTER DIV SPAN B A I STRONG INPUT BUTTON CANVAS DIALOG FORM TEXTAREA P PRE CODE KBD BR H3 TABLE TBODY CAPTION TR TH TD SCRIPT DATALIST OPTION".split(" "));
     return [...document.body.querySelectorAll("*")].filter((e) => !own.has(e.tagName)).length + document.querySelectorAll("script").length - 2 + document.querySelectorAll("[href]").length - document.querySelectorAll("#home[href='/']").length +
       document.querySelectorAll("[src], [onclick], [onerror], [style*=url]").length;
   });

@@ -66,10 +66,16 @@ function showDetail() {
   const d = ui.detail, f = frameOf(d.seq), box = $("detail");
   const named = (name, tag = "div") => Object.assign(part("", "", tag), { id: name });
   const bar = part("", "bar"), top = part("", "top", "div"), what = named("what"), about = named("found"), acts = part("", "acts", "div");
-  bar.append(button("copy", "copy the payload", copy), ...isLive && (d.mark || d.call) ? [button("as command", "copy the call as a command: wirectl send or curl (y)", () => copyCommand(session.exchanges.get(d.mark)))] : [], button("link", "copy a link to this (Y)", copyLink), button("×", "close (esc)", hide));
+  bar.append(...isLive ? [button("jq", "show what a jq filter makes of the payload (|)", askFilter)] : [], button("copy", "copy the payload", copy),
+    ...d.mark ? [button("as command", "copy the call as a command: wirectl send or curl (y)", () => copyCommand(session.exchanges.get(d.mark)))] : [], button("link", "copy a link to this (Y)", copyLink), button("×", "close (esc)", hide));
   what.append(part("#" + number(d.seq) + " "), ...f ? [part(arrows[f.dir] + " ", side(f.dir)), part(f.kind + " "), part(bare(f.id), "id")] : [part("is not here any more", "dim")]);
   about.append(...session.findings.filter((w) => w.frames.includes(d.seq)).map((w) => part(w.finding + ": " + w.message + " (" + w.rule + ") " + w.do, w.severity, "div")));
   top.append(bar, what, named("facts"), about, acts);
+  if (ui.jq) {
+    const line = part("jq ", "jq", "div");
+    line.append(part(ui.jq, "k"), button("everything", "show the whole payload", () => setFilter("")));
+    top.append(line);
+  }
   const ledger = named("ledger"), payload = named("payload", "pre");
   payload.tabIndex = 0;
   ledger.append(part("", "", "i"), part("", "", "section"));
@@ -80,7 +86,7 @@ function showDetail() {
   both.append(payload, part("", "of", "h3"), reply);
   box.replaceChildren(top, ledger, both);
   box.hidden = false;
-  Object.assign(d, { frame: f, acts, seen: 0, allowed: "" });
+  Object.assign(d, { frame: f, acts, seen: 0, allowed: "", last: 0 });
   paintDetail();
   ledger.scrollTop = (d.list.findIndex((f) => f.seq === d.seq) + 0.5) * LINE - ledger.clientHeight / 2;
   showPayload(f, payload);
@@ -115,11 +121,11 @@ function paintDetail() {
 
 // offer has the buttons that an exchange allows.
 function offer(d, x) {
-  const allowed = !session.about.commands || !x ? "" : x.open && !x.refusal ? "cancel" : "send";
+  const allowed = !x ? "" : !session.about.commands ? session.about.repeats ? "repeat" : "" : x.open && !x.refusal ? "cancel" : "send";
   if (allowed === d.allowed) return;
   d.allowed = allowed;
   d.acts.replaceChildren(...allowed === "cancel" ? [button("cancel", "send the cancel of the protocol (X)", () => cancel(x))] : [],
-    ...allowed ? [button("send again", "send the request again (R)", () => resend(x))] : []);
+    ...allowed === "repeat" ? [button("send to a server", "send the request to a server (R)", () => resend(x))] : allowed ? [button("send again", "send the request again (R)", () => resend(x))] : []);
 }
 
 function ledgerOf(x) {
@@ -133,14 +139,31 @@ function along(by) {
   if (next) show(next.seq, x.mark);
 }
 
-// showAnswer shows the last frame of a call that is over below its request, or beside it.
-function showAnswer(d, x) {
-  const last = d.call && x && !x.open ? d.list.at(-1) : undefined, [, title, box] = $("both").children;
+// showAnswer shows the answer to a call that is over below its request, or beside it: that of a model
+// joined from its events, any other as its last frame with a payload.
+async function showAnswer(d, x) {
+  const last = d.call && x && !x.open ? d.list.findLast((f) => f.of === x.mark) : undefined, [, title, box] = $("both").children;
   title.hidden = box.hidden = !last || last.seq === d.seq;
   if (title.hidden || d.last === last.seq) return;
   d.last = last.seq;
-  put(title, "answer · #" + number(last.seq) + " " + last.kind + " · " + number(last.size) + " bytes", "of");
-  showPayload(last, box);
+  let a = x.events ? { payload: x.answer, joined: x.events, missing: x.missing } : isLive ? null : d.list.findLast((f) => f.of === x.mark && f.dir !== x.dir && f.size) || last;
+  if (!a) {
+    a = await payloadOf(last.seq, true);
+    if (ui.detail !== d || d.last !== last.seq) return;
+  }
+  put(title, a.joined ? "answer · joined from " + number(a.joined) + " events" + (a.missing ? " · " + number(a.missing) + " more are no longer kept" : "") : "answer" + (a.seq ? " · #" + number(a.seq) + " " + a.kind + " · " + number(a.size) + " bytes" : ""), "of");
+  colored(a.payload, box);
+}
+
+// askFilter asks for a jq filter, which wirectl runs.
+function askFilter() {
+  if (!ui.detail?.seq) return say("open a frame or a call first (enter): jq is for its payload", "bad");
+  question("jq on the payload; nothing shows everything", ui.jq, setFilter, "show");
+}
+
+function setFilter(text) {
+  ui.jq = text.trim();
+  if (ui.detail?.seq) showDetail();
 }
 
 async function copyText(text, done) {
@@ -148,18 +171,17 @@ async function copyText(text, done) {
     await navigator.clipboard.writeText(text);
     say(done, "good");
   } catch {
-    question("copy this:", text, () => {});
+    question("copy this:", text, null);
   }
 }
 
 // copyCommand copies a call as a command that sends it.
 async function copyCommand(x) {
   if (!x?.first) return;
-  if (!isLive) return say("a report has no commands: wirectl monitor --web has", "bad");
   try {
-    const { command } = await ask("command", { seq: x.first });
+    const { command } = isLive ? await ask("command", { seq: x.first }) : x;
     if (command) await copyText(command, "copied " + command);
-    else say("no command sends this call: open it and copy its payload", "bad");
+    else say(isLive ? "no command sends this call: open it and copy its payload" : "the report has no command for this call: none sends it, or it is too large", "bad");
   } catch (e) {
     say(e.message, "bad");
   }
@@ -173,14 +195,17 @@ function copyLink() {
 }
 
 async function showPayload(f, box) {
-  if (!f) return;
-  if (f.payload !== undefined) return colored(f.payload, box);
-  if (!payloads.has(f.seq)) {
-    const answer = await ask("frame", { seq: f.seq }).catch((e) => ({ payload: "(" + e.message + ")" }));
-    payloads.set(f.seq, answer.payload);
+  if (f) colored(f.payload ?? (await payloadOf(f.seq, false)).payload, box);
+}
+
+// payloadOf asks for a payload, or for the answer that a frame ends, or for what jq makes of either.
+async function payloadOf(seq, answer) {
+  const key = [seq, answer, ui.jq].join(), about = { seq, ...answer ? { answer: 1 } : {}, ...ui.jq ? { jq: ui.jq } : {} };
+  if (!payloads.has(key)) {
+    payloads.set(key, await ask("frame", about).catch((e) => ({ payload: "(" + e.message + ")" })));
     if (payloads.size > 32) payloads.delete(payloads.keys().next().value);
   }
-  colored(payloads.get(f.seq), box);
+  return payloads.get(key);
 }
 
 // factsOf says what became of an exchange, and what of it has no column.
@@ -233,7 +258,7 @@ function colored(raw, box) {
   for (const m of text.matchAll(/("(?:[^"\\]|\\.)*"?)(?=(\s*:)?)|(-?\d[\d.eE+-]*|true|false|null)|([^"\d-]+|.)/gsu)) {
     if (!m[4]) {
       flush();
-      into.append(part(m[0], m[1] ? m[2] ? "k" : "s" : "n"));
+      into.append(m[1] && !m[2] && m[1].includes("\\n") ? lines(m[1]) : part(m[0], m[1] ? m[2] ? "k" : "s" : "n"));
       continue;
     }
     for (const ch of m[4]) {
@@ -254,6 +279,14 @@ function colored(raw, box) {
   flush();
 }
 
+// lines is a string with its lines below each other, and its escapes as they are.
+function lines(text) {
+  const e = part("", "s lines");
+  for (const line of text.match(/(?:[^\\]|\\[^n])*(?:\\n|$)/g)) if (line) e.append(part(line), document.createElement("br"));
+  e.lastChild.remove();
+  return e;
+}
+
 // pretty indents JSON without reading it as values: numbers and repeated keys stay as
 // they were written.
 function pretty(text) {
@@ -268,7 +301,10 @@ function pretty(text) {
       else if (ch === '"') quoted = false;
       continue;
     }
-    if (/\s/.test(ch)) continue;
+    if (/\s/.test(ch)) {
+      if (ch === "\n" && !depth && out) out += ch; // another value follows
+      continue;
+    }
     const closes = ch === "}" || ch === "]";
     if (closes && depth > 0) depth--;
     if (closes && !empty) out += "\n" + "  ".repeat(depth);

@@ -3,7 +3,7 @@
 const ROW = 22, HEAD = 25, LINE = 20;
 const arrows = ["·", "→", "←"], side = (dir) => dir === 2 ? "u2c" : "c2u";
 const ui = {
-  view: "ids", at: {}, sort: 0, openOnly: false, unfolded: new Set(), allUnfolded: false, byRun: false, grouped: false, cut: new Set(), deepest: 2, lit: false, filter: null, follow: false, frozen: false,
+  view: "ids", at: {}, sort: 0, openOnly: false, unfolded: new Set(), allUnfolded: false, byRun: false, grouped: false, cut: new Set(), deepest: 2, lit: false, filter: null, follow: false, frozen: false, jq: "",
   column: {}, matching: 0, shown: [], stale: true, made: 0, took: 0, sessions: [], top: {},
 };
 
@@ -219,7 +219,7 @@ function heading(view, columns) {
 // The columns of exchanges: mark, arrow, fold, id, name, kind, lane, sign, outcome, took.
 function exchangeColumns(width) {
   if (ui.byRun) return runColumns(width);
-  const narrow = width < 900, most = narrow ? 150 : width < 1200 ? 190 : 260;
+  const narrow = width < 900, most = narrow ? Math.max(150, Math.min(190, width / 4)) : width < 1200 ? 190 : 260;
   const name = Math.max(110, Math.min(session.longest * 8 + 14, most)), kind = narrow || !session.named && !session.about?.failed ? 0 : session.about?.failed && width > 1100 ? 220 : 116;
   ui.noKind = !kind;
   const columns = fill([20, 18, session.joined ? 26 : 0, narrow ? 62 : 92, name, kind, null, 24, narrow ? 116 : 132, 74], width);

@@ -142,29 +142,65 @@ async function listSessions() {
   }
 }
 
-// question asks in a dialog, for a text if there is one to begin with, and calls yes.
-function question(text, value, yes) {
+// question asks in a dialog, for a text if there is one to begin with, and calls yes. Without yes it
+// only shows the text.
+function question(text, value, yes, does = "do it") {
   const box = $("ask"), answer = $("answer");
   $("question").textContent = plain(text);
   answer.hidden = value === null;
   answer.value = value ?? "";
-  answer.rows = Math.min(12, answer.value.split("\n").length + 1);
+  const n = answer.value.split("\n").length;
+  answer.rows = Math.min(16, n > 1 ? n + 1 : 1);
+  answer.readOnly = !yes;
+  $("yes").hidden = !yes;
+  $("yes").textContent = does;
+  $("no").textContent = yes ? "no" : "close";
   box.returnValue = "";
   box.onclose = () => { if (box.returnValue === "yes") yes(answer.value); };
   box.showModal();
+  if (yes) answer.select(); else $("no").focus();
+  answer.scrollTop = 0;
 }
+$("answer").addEventListener("keydown", (e) => {
+  if (e.key !== "Enter" || e.shiftKey || $("answer").value.includes("\n") || $("yes").hidden) return;
+  e.preventDefault();
+  $("yes").click();
+});
+
+// post has wirectl do something that only a page with its secret may ask for.
+const post = (what, body) => fetch("/api/" + what + "?" + new URLSearchParams({ session: id }), { method: "POST", headers: { "Wirectl-Secret": session.secret }, body: JSON.stringify(body) }).catch((e) => ({ ok: false, text: () => e.message }));
 
 // command changes what passes, after a question.
 function command(what, value, make, warning = "This changes a live wire: the peers will see it, and the capture will say altered.") {
   if (!session.about?.commands) return say("this session cannot be changed here: that takes a relay with --control (or --hub-control for a hub), and the page with --control", "bad");
   question(what + "? " + warning, value, async (text) => {
-    const answer = await fetch("/api/do?" + new URLSearchParams({ session: id }), { method: "POST", headers: { "Wirectl-Secret": session.secret }, body: JSON.stringify(make(text)) }).catch((e) => ({ ok: false, text: () => e.message }));
+    const answer = await post("do", make(text));
     if (answer.ok) say("done: " + what, "good"); else say((await answer.text()).trim(), "bad");
   });
 }
 
+// repeat sends a request of a record to a server, and shows its answer.
+async function repeat(x) {
+  if (!session.about?.repeats) return say("this page sends no requests: wirectl monitor --web --control does, on this machine", "bad");
+  try {
+    const r = await ask("command", { seq: x.first });
+    if (!r.sendable) return say("wirectl send does not speak " + r.protocol + ": y copies the call as a command if there is one", "bad");
+    const recorded = r.server && !r.address ? "; the record names the command " + r.server + ", which a page does not start" : "";
+    question("send " + r.method + " to the server at an address (http, ws, tcp, …)" + recorded, repeat.last || r.address, async (text) => {
+      repeat.last = text.trim();
+      say("waiting for the answer of " + repeat.last);
+      const answer = await post("repeat", { seq: x.first, text });
+      if (!answer.ok) return say((await answer.text()).trim(), "bad");
+      say(r.method + " was answered", "good");
+      question(r.method + " answers", pretty((await answer.json()).answer), null);
+    }, "send");
+  } catch (e) {
+    say(e.message, "bad");
+  }
+}
+
 const cancel = (x) => x.place !== undefined ? interrupt(x) : !x.open ? say("no cancel: it has ended", "bad") : x.refusal ? say("no cancel: " + x.refusal, "bad") : command("cancel " + (x.name || x.kind) + " " + bare(x.id), null, () => ({ do: "cancel", conn: x.conn, id: x.id }));
-const resend = (x) => command("send " + (x.name || x.kind) + " " + bare(x.id) + " again", null, () => ({ do: "resend", seq: x.first }));
+const resend = (x) => !session.about?.commands ? repeat(x) : command("send " + (x.name || x.kind) + " " + bare(x.id) + " again", null, () => ({ do: "resend", seq: x.first }));
 const hold = () => command("hold frames that meet a condition (nothing: let all go)", $("search").value, (where) => ({ do: "hold", where }));
 function let_(what, text) {
   const h = session.about?.first;
@@ -195,9 +231,9 @@ const keys = [
     ["F", "follow the newest", () => { turn("frames"); if (ui.view === "frames") toBottom(); }], [" ", "freeze", freeze]],
   ["Calls", ["s", "sort", sort], ["c", "in flight only", () => { ui.openOnly = !ui.openOnly; ui.stale = true; paint(true); }], ["b", "group by run", groupRuns], ["p", "light the critical path of a run", lightPath], ["o", "unfold or fold", () => ui.view === "ids" && fold(selected())], ["O", "unfold or fold all", foldAll],
     ["+", "zoom in", () => zoom(2), "="], ["-", "zoom out", () => zoom(0.5)], ["0", "fit to all rows, or to those in sight", fitAgain]],
-  ["Finding", ["/", "search or filter", focusSearch, "f", ":"], ["n", "next match", () => move(1)], ["N", "match before", () => move(-1)], ["x", "no filter", () => filterBy("")], ...Object.entries(chips).map(([word, key]) => [key, { slow: "slow (1 s, models 10 s)", model: "models only", tool: "tools only" }[word] || word, () => turnChip(word)]), ["m", "bookmark", () => bookmark(marked())], ["y", "copy the payload, or a call as command", () => ui.detail && ui.view !== "ids" ? copy() : copyCommand(selected())], ["Y", "copy a link", copyLink]],
-  ["The wire", ["X", "inject a cancel", () => { const x = selected(); if (x) cancel(x); }], ["R", "send the request again", () => { const x = selected(); if (x) resend(x); }], ["H", "hold frames that match", hold],
-    ["u", "release the held frame", () => let_("release")], ["e", "edit the held frame", () => let_("edit", session.about?.first?.text)], ["D", "drop the held frame", () => let_("drop")]],
+  ["Finding", ["/", "search or filter", focusSearch, "f", ":"], ["n", "next match", () => move(1)], ["N", "match before", () => move(-1)], ["x", "no filter", () => filterBy("")], ...Object.entries(chips).map(([word, key]) => [key, { slow: "slow (1 s, models 10 s)", model: "models only", tool: "tools only" }[word] || word, () => turnChip(word)]), ["m", "bookmark", () => bookmark(marked())], ...isLive ? [["|", "jq on the payload", askFilter]] : [], ["y", "copy the payload, or a call as command", () => ui.detail && ui.view !== "ids" ? copy() : copyCommand(selected())], ["Y", "copy a link", copyLink]],
+  ...isLive ? [["The wire", ["X", "inject a cancel", () => { const x = selected(); if (x) cancel(x); }], ["R", "send the request again, or to a server", () => { const x = selected(); if (x) resend(x); }], ["H", "hold frames that match", hold],
+    ["u", "release the held frame", () => let_("release")], ["e", "edit the held frame", () => let_("edit", session.about?.first?.text)], ["D", "drop the held frame", () => let_("drop")]]] : [],
   ["wirectl", ["T", "dark or light", () => theme(true)], ["?", "these keys", help]],
 ];
 const acts = new Map(keys.flatMap(([, ...list]) => list.flatMap(([key, , act, ...also]) => [key, ...also].map((k) => [k, act]))));

@@ -1,0 +1,77 @@
+package interop
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// An answering is what a page says of a call and its answer.
+type answering struct {
+	Errors, Filtered, Sent                                        []string
+	Answer, Title, Raw, Copied, Offers, Whole, Question, Repeated string
+	Frames                                                        int
+}
+
+// lookAtAnswers looks at the last call of a page.
+func lookAtAnswers(t *testing.T, args ...string) (a answering) {
+	t.Helper()
+	browse(t, &a, "answers.mjs", args...)
+	if len(a.Errors) > 0 {
+		t.Error(a.Errors)
+	}
+	return a
+}
+
+// The answer of a model is joined from its events, which are still there, in a report and in a live
+// page. A report has commands, but neither jq nor anything that sends.
+func TestPageJoinsAnswers(t *testing.T) {
+	need(t, "chromium")
+	report := filepath.Join(t.TempDir(), "report.html")
+	command(t, nil, "report", "-q", "-o", report, "fixture:api-anthropic-made")
+	for url, offers := range map[string]string{"file://" + report: "", pageOf(t, nil, "fixture:api-anthropic-made"): "|RX"} {
+		a := lookAtAnswers(t, url)
+		if !strings.Contains(a.Answer, `"text": "I will reserve it."`) || !strings.Contains(a.Answer, `"name": "reserve"`) || a.Title != "answer · joined from 29 events" {
+			t.Errorf("%s: %s\n%s", url, a.Title, a.Answer)
+		}
+		if a.Frames != 30 || !strings.Contains(a.Raw, "message_start") {
+			t.Errorf("%s: %d frames, the second is\n%s", url, a.Frames, a.Raw)
+		}
+		if !strings.HasPrefix(a.Copied, "curl -X POST http://127.0.0.1:18579/v1/messages ") || !strings.Contains(a.Copied, "'authorization: [redacted]'") {
+			t.Errorf("%s: copied %s", url, a.Copied)
+		}
+		if a.Offers != offers {
+			t.Errorf("%s: offers %q, want %q", url, a.Offers, offers)
+		}
+		if got := strings.Join(a.Filtered, "\n"); offers != "" && (!strings.HasPrefix(got, "4\n5\n(jq: ") || !strings.Contains(a.Whole, `"stream": true`)) {
+			t.Errorf("%s: jq shows %s, and then %s", url, got, a.Whole)
+		}
+	}
+}
+
+// A request of a record goes to a server at an address. A page starts no program.
+func TestPageSendsToServer(t *testing.T) {
+	need(t, "chromium")
+	server := exec.CommandContext(t.Context(), wirectl, "replay", "--as", "unit", "--repeat", "--listen", "tcp://127.0.0.1:0", "fixture:mcp-everything")
+	errs, err := server.StderrPipe()
+	check(t, err)
+	check(t, server.Start())
+	t.Cleanup(func() {
+		_ = server.Process.Signal(os.Interrupt)
+		_ = server.Wait() // it was interrupted
+	})
+	address := ""
+	for lines := bufio.NewScanner(errs); address == "" && lines.Scan(); {
+		_, address, _ = strings.Cut(lines.Text(), "listening at ")
+	}
+	a := lookAtAnswers(t, pageOf(t, nil, "--control", "fixture:mcp-everything"), address)
+	if !strings.HasPrefix(a.Question, "send tools/call to the server at an address") || !strings.Contains(a.Question, "which a page does not start") {
+		t.Error(a.Question)
+	}
+	if len(a.Sent) != 2 || !strings.Contains(a.Sent[0], "a page starts no program") || a.Sent[1] != "tools/call was answered" || !strings.Contains(a.Repeated, `"text": "Echo: `) {
+		t.Errorf("%q\n%s", a.Sent, a.Repeated)
+	}
+}
