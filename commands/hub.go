@@ -81,7 +81,7 @@ func runHub(inv *invocation, c *cli.Context) error {
 		}
 		if listen := c.String("page"); listen != "" {
 			o.Page = func(ctx context.Context, conn *hub.Conn, metrics http.Handler) error {
-				return asTyped(listen, web.Run(ctx, web.Options{Library: hub.Library{Conn: conn}, Listen: listen, Metrics: metrics, Control: c.Bool("control"), Speaks: sendProtocols}, inv.Stdout))
+				return asTyped(listen, web.Run(ctx, web.Options{Library: hub.Library{Conn: conn}, Listen: listen, Metrics: metrics, Control: c.Bool("control"), Speaks: methodProtocols}, inv.Stdout))
 			}
 		}
 		return server.Run(c.Context, o, inv.Stdout)

@@ -178,7 +178,7 @@ func newScreen(inv *invocation, c *cli.Context) (tui.Config, error) {
 	colorful, err := inv.colorful(c.String("color"), inv.Stdout)
 	screen := tui.Config{
 		Theme: theme, Color: colorful, Ask: ask && colorful, Filter: c.String("where"), Welcome: store.FirstVisit(inv.Getenv),
-		Output: inv.Stdout, Clipboard: inv.Stdout, Speaks: sendProtocols, Write: func(name string, r *store.Records) error { return convert.Save(name, r) },
+		Output: inv.Stdout, Clipboard: inv.Stdout, Speaks: methodProtocols, Write: func(name string, r *store.Records) error { return convert.Save(name, r) },
 	}
 	if inv.IsTerminal(inv.Stdin) {
 		screen.Input = inv.Stdin
@@ -205,7 +205,7 @@ func runWeb(inv *invocation, c *cli.Context, cfg decode.Config) error {
 		l.Follow = l.Follow || len(sessions) == 1 && source.IsTranscript(l.Only)
 	}
 	o := web.Options{
-		Library: l, Only: l.Only, Listen: c.String("listen"), Remote: c.Bool("remote"), Control: c.Bool("control"), Config: cfg, Speaks: sendProtocols,
+		Library: l, Only: l.Only, Listen: c.String("listen"), Remote: c.Bool("remote"), Control: c.Bool("control"), Config: cfg, Speaks: methodProtocols,
 	}
 	if !o.Remote { // people elsewhere send nothing from this machine
 		o.Repeat = func(ctx context.Context, args []string) (string, error) { return sendAside(ctx, inv.Env, args) }

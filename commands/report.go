@@ -82,7 +82,9 @@ func runReport(inv *invocation, c *cli.Context) error {
 	case o.Dropped+o.Gone > 0:
 		inv.say(names[0], fmt.Sprintf("the page shows the end of the session: %s and %s before it are left out", render.Count(o.Gone, "call"), render.Count(o.Dropped, "frame")))
 	}
-	write := func(w io.Writer) error { return page.Write(w, s, source.Label(names...), view, sendProtocols) }
+	write := func(w io.Writer) error {
+		return page.Write(w, s, strings.Join(source.Labels(names), " + "), view, methodProtocols)
+	}
 	if out == "-" {
 		return write(inv.Stdout)
 	}

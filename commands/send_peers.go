@@ -34,8 +34,11 @@ type dialer struct {
 	dial     func(ctx context.Context) (*peer, error)
 }
 
-// sendProtocols are those that send speaks.
-var sendProtocols = []string{"latis", "rlm", "theory", "nexus", "mcp", "acp", "codex", "a2a", "lsp", "dap", "jsonrpc"}
+// sendProtocols are those that send speaks, and methodProtocols those of which it sends any method.
+var (
+	sendProtocols   = []string{"latis", "rlm", "theory", "nexus", "mcp", "acp", "codex", "a2a", "lsp", "dap", "jsonrpc"}
+	methodProtocols = sendProtocols[3:]
+)
 
 // dialer returns how the protocol is spoken that was named.
 func (s *sending) dialer() (*dialer, error) {

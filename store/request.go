@@ -26,6 +26,7 @@ type Request struct {
 	Server           string // the address or the command of the server; "" if unknown
 	head             []string
 	url, verb, body  string // over HTTP
+	ofUnit           bool   // the server sends it
 }
 
 // maxRequest bounds the requests that are written as a command.
@@ -52,6 +53,17 @@ func (s *Store) Request(seq int64) (*Request, error) {
 	}
 	if _, rest, ok := strings.Cut(r.Server, ": "); ok && s.trackers.Joins { // after the name of its wire
 		r.Server = rest
+	}
+	if r.ofUnit = e.dir() == frame.U2C; it.Framing == frame.GRPC {
+		r.Method = "" // it has the name of a message
+	}
+	r.Server = strings.TrimPrefix(r.Server, "-- ") // as relay was given a command
+	if host, port, err := net.SplitHostPort(r.Server); err == nil && !strings.ContainsAny(host, " /") && strings.Trim(port, "0123456789") == "" {
+		scheme := "tcp"
+		if m := it.Frame.Meta; m != nil && frame.IsCarried(m.Framing) {
+			scheme = m.Framing
+		}
+		r.Server = scheme + "://" + r.Server
 	}
 	r.Server = mask(capture.MaskCommand(r.Server))
 	for _, name := range []string{"params", "arguments"} {
@@ -98,9 +110,16 @@ func (r *Request) ofHead(h *frame.Head, mask func(string) string) {
 	}
 }
 
-// Sendable reports whether wirectl send can send the request, which speaks these protocols.
-func (r *Request) Sendable(speaks []string) bool {
-	return slices.Contains(speaks, r.Protocol) && r.Method != "" && !strings.HasPrefix(r.Method, "-") && !strings.ContainsFunc(r.Method, unicode.IsSpace)
+// Refuses says why wirectl send cannot send the request; "" if it can. It takes methods of these
+// protocols.
+func (r *Request) Refuses(speaks []string) string {
+	switch {
+	case r.ofUnit:
+		return "the server sends this request, so it cannot be sent to one"
+	case !slices.Contains(speaks, r.Protocol) || r.Method == "" || strings.HasPrefix(r.Method, "-") || strings.ContainsFunc(r.Method, unicode.IsSpace):
+		return "wirectl send has no " + strings.TrimSpace(r.Protocol+" "+r.Method) + ": y copies the call as a command if there is one"
+	}
+	return ""
 }
 
 // Args returns the arguments of wirectl that send the request to a server: an address, or a
@@ -121,7 +140,7 @@ func (r *Request) Args(server string) []string {
 func (r *Request) Command(speaks []string) string {
 	var words []string
 	switch {
-	case r.Sendable(speaks):
+	case r.Refuses(speaks) == "":
 		server := r.Server
 		if r.url != "" {
 			server = r.url

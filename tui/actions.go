@@ -160,8 +160,8 @@ func (m *Model) copyRequest(r *store.Request) tea.Cmd {
 
 // askForServer asks which server a request of a record is for, and sends it there.
 func (m *Model) askForServer(r *store.Request) tea.Cmd {
-	if !r.Sendable(m.config.Speaks) {
-		return m.refuse("wirectl send does not speak " + r.Protocol + ": y copies the call as a command if there is one")
+	if why := r.Refuses(m.config.Speaks); why != "" {
+		return m.refuse(why)
 	}
 	cmd := m.askFor("send "+r.Method+" to ", cmp.Or(m.server, m.config.Server), func(server string) tea.Cmd {
 		if server = strings.TrimSpace(server); server == "" {

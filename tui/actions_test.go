@@ -451,5 +451,5 @@ func TestCallIsSentAgain(t *testing.T) {
 	if got := pasted(out.String()); len(got) != 1 || !strings.HasPrefix(got[0], "curl -X POST http") || strings.Contains(got[0], "sk-mock") || !strings.Contains(got[0], "authorization: [redacted]") {
 		t.Errorf("copied %q", got)
 	}
-	sc.shows("wirectl send does not speak")
+	sc.shows("wirectl send has no anthropic messages")
 }

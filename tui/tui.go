@@ -62,7 +62,7 @@ type Config struct {
 	// Wire changes the wire; nil if that cannot be done.
 	Wire Wire
 	// Repeat runs wirectl send with these arguments, and returns its answer; nil if it cannot.
-	// Speaks are the protocols that it speaks, and Server is the server that it asked last.
+	// Speaks are the protocols of which it sends any method, and Server is the server that it asked last.
 	Repeat func(args []string) (string, error)
 	Speaks []string
 	Server string

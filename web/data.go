@@ -487,7 +487,7 @@ const (
 var Kept = store.Options{Frames: 1 << 15, Exchanges: 1 << 14, Bytes: 4 << 20, Spill: true, Contexts: true}
 
 // Write writes the page of the session in s. It opens with a view; "" for the first. wirectl send
-// speaks these protocols.
+// sends any method of these protocols.
 func Write(w io.Writer, s *store.Store, title, view string, speaks []string) error {
 	return write(w, title, policy(), func(out io.Writer) error { return writeData(out, s, title, view, speaks) })
 }

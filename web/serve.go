@@ -39,7 +39,7 @@ type Options struct {
 	Remote bool
 	// Control lets the page change the traffic, if the session allows it.
 	Control bool
-	// Speaks are the protocols that wirectl send speaks. Repeat runs it with these arguments, and
+	// Speaks are the protocols of which wirectl send sends any method. Repeat runs it with these arguments, and
 	// returns its answer; nil if the page sends nothing. It needs Control.
 	Speaks []string
 	Repeat func(ctx context.Context, args []string) (string, error)
@@ -283,7 +283,7 @@ type Local struct {
 
 // List returns the taps and the recorded sessions.
 func (l *Local) List(_ context.Context, words string) (list []store.Listed, err error) {
-	choices := []store.Choice{{Name: strings.Join(append([]string{l.Only}, l.With...), " + "), Input: l.Only}}
+	choices := []store.Choice{{Name: strings.Join(source.Labels(append([]string{l.Only}, l.With...)), " + "), Input: l.Only}}
 	if l.Only == "" {
 		if choices, err = store.Choices(l.Opener.Getenv); err != nil {
 			return nil, err

@@ -131,7 +131,7 @@ func (o *opened) name(list []store.Listed) {
 	defer o.mu.Unlock()
 	for _, l := range list {
 		if l.ID == o.id {
-			o.title = strings.TrimSpace(l.Name + "  " + l.Host)
+			o.title = strings.Trim(l.Name+" · "+l.Host, " ·")
 		}
 	}
 }

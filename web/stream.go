@@ -254,8 +254,8 @@ func (s *Server) serveAsCommand(w http.ResponseWriter, r *http.Request, o *opene
 		address = request.Server
 	}
 	answer(w, map[string]any{
-		"command": request.Command(s.options.Speaks), "protocol": request.Protocol, "method": text(request.Method),
-		"sendable": request.Sendable(s.options.Speaks), "server": text(request.Server), "address": address,
+		"command": request.Command(s.options.Speaks), "method": text(request.Method),
+		"refuses": request.Refuses(s.options.Speaks), "server": text(request.Server), "address": address,
 	})
 }
 
@@ -311,8 +311,8 @@ func (s *Server) serveRepeat(w http.ResponseWriter, r *http.Request, o *opened) 
 	case s.options.Repeat == nil:
 		err = errors.New("this page sends no requests: wirectl monitor --web --control does, on this machine")
 	case err != nil:
-	case !request.Sendable(s.options.Speaks):
-		err = fmt.Errorf("wirectl send does not speak %s: y copies the call as a command if there is one", request.Protocol)
+	case request.Refuses(s.options.Speaks) != "":
+		err = errors.New(request.Refuses(s.options.Speaks))
 	case !isAddress(server):
 		err = errors.New("want an address, such as http://127.0.0.1:8080/mcp: a page starts no program; R in wirectl monitor does")
 	}

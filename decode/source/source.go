@@ -74,6 +74,9 @@ func Label(names ...string) string {
 func Labels(names []string) []string {
 	labels, shared := make([]string, len(names)), ""
 	for i, name := range names {
+		if len(name) > 1 {
+			name = strings.TrimRight(name, "/"+string(filepath.Separator))
+		}
 		labels[i] = Label(name)
 		folder := name[:strings.LastIndexAny(name, "/"+string(filepath.Separator))+1]
 		for i > 0 && !strings.HasPrefix(folder, shared) {

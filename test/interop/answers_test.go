@@ -75,3 +75,20 @@ func TestPageSendsToServer(t *testing.T) {
 		t.Errorf("%q\n%s", a.Sent, a.Repeated)
 	}
 }
+
+// Every key that the help of a page names does something, in a report, in a live page, and on a wire.
+func TestKeysOfPage(t *testing.T) {
+	need(t, "chromium")
+	report := filepath.Join(t.TempDir(), "report.html")
+	command(t, nil, "report", "-q", "-o", report, "../testdata/runs/claude")
+	env := []string{"XDG_RUNTIME_DIR=" + t.TempDir()}
+	send := throughRelay(t, env, 20_000)
+	for _, pages := range [][]string{{"file://" + report}, {pageOf(t, nil, "fixture:mcp-everything"), pageOf(t, env, "--control", "live")}} {
+		var saw struct{ Errors, Keys, Idle []string }
+		browse(t, &saw, "keys.mjs", pages...)
+		if len(saw.Errors)+len(saw.Idle) > 0 || len(saw.Keys) < 50 {
+			t.Errorf("%s: of %q these do nothing: %q, errors %q", pages, saw.Keys, saw.Idle, saw.Errors)
+		}
+	}
+	_ = send.Wait() // the prompt did not expect the cancel
+}

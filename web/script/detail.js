@@ -21,33 +21,36 @@ function showHead(h) {
   bar.append(button("×", "close (esc)", hide));
   top.append(bar, Object.assign(part("", "", "div"), { id: "what" }), Object.assign(part("", "", "div"), { id: "facts" }));
   $("detail").replaceChildren(top, stops);
-  $("detail").hidden = false;
+  openDetail();
   paint();
 }
 
-// paintHead draws the calls of a cancelled turn over the time from shortly before its cancel.
+// paintHead draws the calls of a turn or an agent over its time: of a cancelled turn those that its
+// cancel met, from shortly before it.
 function paintHead() {
   const h = session.heads.get(ui.detail.head);
   if (!h) return hide();
-  const stops = h.stops || [], waited = (h.waits || []).reduce((sum, [from, to]) => sum + to - from, 0);
+  const cancelled = Boolean(h.stops?.length), waited = (h.waits || []).reduce((sum, [from, to]) => sum + to - from, 0);
+  const stops = cancelled ? h.stops : [...session.exchanges.values()].filter((x) => x.turn === h.key || x.head === h.key).slice(0, 200).map((x) => ({ mark: x.mark, name: x.name || x.kind, wire: x.wire, opened: x.opened, ended: x.open ? 0 : x.end, text: x.outcome + " · " + span(tookOf(x)) }));
   put($("what"), h.name);
-  put($("facts"), [h.outcome, span(tookOf(h)), waited ? "no call at work for " + span(waited) : "", stops.length ? "cancelled at " + span(stops[0].at) : ""].filter(Boolean).join(" · "));
-  const box = $("stops"), width = box.clientWidth - 28, last = Math.max(...stops.map((s) => Math.max(s.at || 0, s.ended || now()))), lead = Math.max((last - stops[0]?.at) / 6, 1);
-  const from = stops[0]?.at - lead, at = (t) => Math.max(0, (t - from) / (last - from) * (width - 24)) + 1;
+  put($("facts"), [h.outcome, span(tookOf(h)), waited ? "no call at work for " + span(waited) : "", cancelled ? "cancelled at " + span(stops[0].at) : ""].filter(Boolean).join(" · "));
+  const box = $("stops"), width = box.clientWidth - 28, last = Math.max(h.opened + 1, ...stops.map((s) => Math.max(s.at || 0, s.ended || now())));
+  const from = cancelled ? stops[0].at - Math.max((last - stops[0].at) / 6, 1) : h.opened, at = (t) => Math.max(0, (t - from) / (last - from) * (width - 24)) + 1;
   while (box.children.length > stops.length) box.lastChild.remove();
   stops.forEach((s, i) => {
     if (!box.children[i]) {
       const line = part("", "", "div");
       line.append(part("", "name"), part("", "dim"), part(""), document.createElement("canvas"));
-      line.onclick = () => { const x = session.exchanges.get(s.mark); if (x) show(x.first, x.mark); };
+      line.onclick = () => { const x = session.exchanges.get(line.mark); if (x) show(x.first, x.mark, true); };
       box.append(line);
     }
-    const [name, wire, text, canvas] = box.children[i].children, c = fitted(canvas, width, 16), end = at(s.ended || now()), cut = at(s.at || stops[0].at);
+    box.children[i].mark = s.mark;
+    const [name, wire, text, canvas] = box.children[i].children, c = fitted(canvas, width, 16), end = at(s.ended || now()), cut = cancelled ? at(s.at || stops[0].at) : end;
     put(name, s.name, "name");
     put(wire, s.wire ? " " + s.wire : "", "dim");
     put(text, "  " + s.text);
     c.fillStyle = colors[roleColors[session.exchanges.get(s.mark)?.role]] || colors.wait;
-    c.fillRect(at(s.opened), 4, Math.min(cut, end) - at(s.opened), 8);
+    c.fillRect(at(s.opened), 4, Math.max(2, Math.min(cut, end) - at(s.opened)), 8);
     c.fillStyle = colors.after;
     if (end > cut) c.fillRect(cut, 6, end - cut, 4);
     if (s.at) sign(c, "asked", Math.max(cut, 5), 8);
@@ -69,7 +72,7 @@ function showDetail() {
   bar.append(...isLive ? [button("jq", "show what a jq filter makes of the payload (|)", askFilter)] : [], button("copy", "copy the payload", copy),
     ...d.mark ? [button("as command", "copy the call as a command: wirectl send or curl (y)", () => copyCommand(session.exchanges.get(d.mark)))] : [], button("link", "copy a link to this (Y)", copyLink), button("×", "close (esc)", hide));
   what.append(part("#" + number(d.seq) + " "), ...f ? [part(arrows[f.dir] + " ", side(f.dir)), part(f.kind + " "), part(bare(f.id), "id")] : [part("is not here any more", "dim")]);
-  about.append(...session.findings.filter((w) => w.frames.includes(d.seq)).map((w) => part(w.finding + ": " + w.message + " (" + w.rule + ") " + w.do, w.severity, "div")));
+  about.append(...session.findings.filter((w) => w.frames.includes(d.seq)).map((w) => part(w.finding + ": " + w.message + "\n" + w.rule + ". " + w.do, w.severity, "div")));
   top.append(bar, what, named("facts"), about, acts);
   if (ui.jq) {
     const line = part("jq ", "jq", "div");
@@ -85,7 +88,7 @@ function showDetail() {
   reply.tabIndex = 0;
   both.append(payload, part("", "of", "h3"), reply);
   box.replaceChildren(top, ledger, both);
-  box.hidden = false;
+  openDetail();
   Object.assign(d, { frame: f, acts, seen: 0, allowed: "", last: 0 });
   paintDetail();
   ledger.scrollTop = (d.list.findIndex((f) => f.seq === d.seq) + 0.5) * LINE - ledger.clientHeight / 2;
@@ -177,7 +180,7 @@ async function copyText(text, done) {
 
 // copyCommand copies a call as a command that sends it.
 async function copyCommand(x) {
-  if (!x?.first) return;
+  if (!x?.first) return say(selectFirst);
   try {
     const { command } = isLive ? await ask("command", { seq: x.first }) : x;
     if (command) await copyText(command, "copied " + command);
@@ -213,7 +216,7 @@ function factsOf(x) {
   const list = [(x.name ? x.name + " " : "") + x.kind + " " + bare(x.id) + ": " + x.outcome];
   if (x.inferred) list.push("inferred from the reason of its cancel");
   if (x.why) list.push((x.why === x.reason ? "reason: " : "error: ") + x.why);
-  if (x.args) list.push("arguments: " + x.args);
+  if (x.args) list.push("arguments: " + (x.args.length > 80 ? x.args.slice(0, 80) + "…" : x.args));
   if (x.version) list.push("version " + x.version);
   if (x.parts) list.push(number(x.parts) + (x.parts === 1 ? " part" : " parts") + (x.after ? ", " + number(x.after) + " after its cancel" : ""));
   if (x.usage && tokens(x.usage)) list.push("tokens: " + tokens(x.usage));

@@ -19,7 +19,7 @@ const views = {
   peers: { list: listPeers, key: (p) => p.key, height: ROW, cells: 5, fill: fillPeer,
     columns: (w) => w < 900 ? [62, null, 120, 120, 120] : [76, null, 170, 170, 240], heads: ["conn", "name, and what was said", "→ frames", "← frames", "state"], right: [0], nothing: () => ui.filter ? "nothing matches" : waiting("no connection yet") },
   sessions: { list: () => ui.sessions, key: (s) => s.id, height: ROW, cells: 7, fill: fillSession,
-    columns: (w) => w < 900 ? [66, 190, 100, 0, 160, 80, null] : [70, 260, 140, 80, 180, 90, null], heads: ["", "name", "host", "kind", "begun", "frames", "about"], right: [5], nothing: () => "no session is here yet" },
+    columns: sessionColumns, heads: ["", "name", "host", "kind", "begun", "frames", "about"], right: [5], nothing: () => "no session is here yet" },
 };
 // What columns are sorted by when their heading is clicked. A run stays in the order of time.
 const states = (x) => x.state + " " + x.outcome;
@@ -211,6 +211,7 @@ function heading(view, columns) {
   const chosen = ui.byRun && ui.view === "ids" ? undefined : ui.column[ui.view];
   [...head.children].forEach((e, i) => {
     e.toggleAttribute("data-sortable", Boolean(view.by?.[i]) && !(ui.byRun && ui.view === "ids"));
+    e.style.visibility = columns[i] ? "" : "hidden";
     e.dataset.sorted = chosen?.at === i ? (chosen.down ? "down" : "up") : "";
   });
   head.style.gridTemplateColumns = columns.map((n) => n + "px").join(" ");
@@ -325,6 +326,12 @@ function fillSession(s, put) {
   put(6, (s.about || "") + (s.lost ? "  " + number(s.lost) + " lost" : ""), "dim");
 }
 
+// sessionColumns are as wide as what some session has.
+function sessionColumns(width) {
+  const has = (field) => ui.sessions.some((s) => s[field]), narrow = width < 900, name = Math.max(...ui.sessions.map((s) => (s.name || s.id).length), 12) * 8 + 30;
+  return [has("state") ? 70 : 14, Math.min(name, width / (narrow ? 2 : 3)), has("host") ? narrow ? 100 : 140 : 0, has("kind") && !narrow ? 80 : 0, has("started") ? narrow ? 160 : 180 : 0, has("frames") ? narrow ? 80 : 90 : 0, null];
+}
+
 // move selects the row that is so many further on.
 function move(by) {
   if (!views[ui.view] || !ui.shown.length) return;
@@ -334,13 +341,26 @@ function move(by) {
 
 // select selects a row and has it in sight.
 function select(i) {
-  const view = views[ui.view], rows = $("rows"), y = i * view.height;
-  ui.at[ui.view] = view.key(ui.shown[i]);
+  ui.at[ui.view] = views[ui.view].key(ui.shown[i]);
   if (i < ui.shown.length - 1) ui.follow = false;
-  if (y < rows.scrollTop) rows.scrollTop = y;
-  else if (y + view.height > rows.scrollTop + rows.clientHeight) rows.scrollTop = y + view.height - rows.clientHeight;
+  reveal(i);
   if (ui.detail) openSelected();
   draw();
+}
+
+// reveal has a row in sight.
+function reveal(i) {
+  const height = views[ui.view]?.height, rows = $("rows"), y = i * height;
+  if (!height || i < 0) return;
+  if (y < rows.scrollTop) rows.scrollTop = y;
+  else if (y + height > rows.scrollTop + rows.clientHeight) rows.scrollTop = y + height - rows.clientHeight;
+}
+
+// openDetail has room for the detail, beside or below the list, whose selected row stays in sight.
+function openDetail() {
+  const opens = $("detail").hidden;
+  $("detail").hidden = false;
+  if (opens) reveal(indexOf());
 }
 
 // open shows what is selected.
@@ -364,6 +384,7 @@ function turn(to) {
   ui.top[ui.view] = $("rows").scrollTop;
   ui.view = to;
   for (const b of document.querySelectorAll("#tabs [data-view]")) b.setAttribute("aria-selected", b.dataset.view === to);
+  $("chips").style.visibility = ["ids", "frames", "findings"].includes(to) ? "visible" : "hidden";
   $("zoom").style.visibility = $("legend").style.visibility = to === "ids" ? "visible" : "hidden";
   ui.stale = true;
   ui.shown = [];

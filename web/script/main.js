@@ -46,7 +46,7 @@ function showStatus() {
   const n = (v, w) => number(v) + " " + w + (v === 1 ? "" : "s");
   $("title").textContent = plain(a.title);
   document.title = plain(a.title) + " · wirectl";
-  $("about").textContent = plain([(a.protocols || []).join(", "), a.begun ? new Date(a.begun).toISOString().replace("T", " ").slice(0, 19) + " UTC" : ""].filter(Boolean).join(" · "));
+  $("about").textContent = plain([a.begun ? new Date(a.begun).toISOString().replace("T", " ").slice(0, 19) + " UTC" : "", (a.protocols || []).join(", ")].filter(Boolean).join(" · "));
   const state = ui.frozen ? "frozen" : !isLive ? "" : broken ? "away" : a.live ? "live" : "ended";
   $("state").textContent = state;
   $("state").className = state;
@@ -184,7 +184,7 @@ async function repeat(x) {
   if (!session.about?.repeats) return say("this page sends no requests: wirectl monitor --web --control does, on this machine", "bad");
   try {
     const r = await ask("command", { seq: x.first });
-    if (!r.sendable) return say("wirectl send does not speak " + r.protocol + ": y copies the call as a command if there is one", "bad");
+    if (r.refuses) return say(r.refuses, "bad");
     const recorded = r.server && !r.address ? "; the record names the command " + r.server + ", which a page does not start" : "";
     question("send " + r.method + " to the server at an address (http, ws, tcp, …)" + recorded, repeat.last || r.address, async (text) => {
       repeat.last = text.trim();
@@ -232,7 +232,7 @@ const keys = [
   ["Calls", ["s", "sort", sort], ["c", "in flight only", () => { ui.openOnly = !ui.openOnly; ui.stale = true; paint(true); }], ["b", "group by run", groupRuns], ["p", "light the critical path of a run", lightPath], ["o", "unfold or fold", () => ui.view === "ids" && fold(selected())], ["O", "unfold or fold all", foldAll],
     ["+", "zoom in", () => zoom(2), "="], ["-", "zoom out", () => zoom(0.5)], ["0", "fit to all rows, or to those in sight", fitAgain]],
   ["Finding", ["/", "search or filter", focusSearch, "f", ":"], ["n", "next match", () => move(1)], ["N", "match before", () => move(-1)], ["x", "no filter", () => filterBy("")], ...Object.entries(chips).map(([word, key]) => [key, { slow: "slow (1 s, models 10 s)", model: "models only", tool: "tools only" }[word] || word, () => turnChip(word)]), ["m", "bookmark", () => bookmark(marked())], ...isLive ? [["|", "jq on the payload", askFilter]] : [], ["y", "copy the payload, or a call as command", () => ui.detail && ui.view !== "ids" ? copy() : copyCommand(selected())], ["Y", "copy a link", copyLink]],
-  ...isLive ? [["The wire", ["X", "inject a cancel", () => { const x = selected(); if (x) cancel(x); }], ["R", "send the request again, or to a server", () => { const x = selected(); if (x) resend(x); }], ["H", "hold frames that match", hold],
+  ...isLive ? [["The wire", ["X", "inject a cancel", () => { const x = selected(); if (x) cancel(x); else say(selectFirst); }], ["R", "send the request again, or to a server", () => { const x = selected(); if (x?.first) resend(x); else say(selectFirst); }], ["H", "hold frames that match", hold],
     ["u", "release the held frame", () => let_("release")], ["e", "edit the held frame", () => let_("edit", session.about?.first?.text)], ["D", "drop the held frame", () => let_("drop")]]] : [],
   ["wirectl", ["T", "dark or light", () => theme(true)], ["?", "these keys", help]],
 ];

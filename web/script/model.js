@@ -49,8 +49,10 @@ function readBookmarks() {
   session.bookmarks = new Set(Array.isArray(here) ? here : []);
 }
 
+const selectFirst = "select a call or a frame first";
+
 function bookmark(seq) {
-  if (!seq) return;
+  if (!seq) return say(selectFirst);
   if (!session.bookmarks.delete(seq)) session.bookmarks.add(seq);
   try { localStorage.setItem(bookmarksKey(), JSON.stringify([...session.bookmarks])); } catch { /* nor this */ }
   refresh();

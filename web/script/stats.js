@@ -16,8 +16,9 @@ function paintStats() {
   card(number(a.exchanges), "exchanges");
   for (const o of st.outcomes) card(number(o.count), o.name, o.failed ? "error" : "");
   for (const o of st.cancels) card(number(o.count), "cancels " + o.name, "warning");
-  if (st.usage && tokens(st.usage)) card(tokens(st.usage), "tokens");
-  if (st.usage && st.usage[3]) card(dollars(st.usage[3]), "cost");
+  const [m, ...others] = st.models || [], isAll = m && !others.length && st.usage && tokens([m.tokens.input, m.tokens.cached, m.tokens.output]) === tokens(st.usage);
+  if (st.usage && tokens(st.usage) && !isAll) card(tokens(st.usage), "tokens");
+  if (st.usage && st.usage[3] && !isAll) card(dollars(st.usage[3]), "cost");
   for (const m of st.models || []) card(tokens([m.tokens.input, m.tokens.cached, m.tokens.output]) || number(m.calls) + " calls", m.name + (m.tokens_per_second ? " · " + m.tokens_per_second + " tokens/s" : "") + (m.cost_usd ? " · " + dollars(m.cost_usd * 1e6) : ""));
   if (a.findings) card(number(a.findings), a.findings === 1 ? "finding" : "findings", "warning");
   box.replaceChildren(cards, chart, ...namesTable(st), kindsTable(st));
