@@ -3,6 +3,7 @@ package capture
 import (
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // MaskCommand returns a command without known secrets.
@@ -14,7 +15,17 @@ func MaskCommand(command string) string {
 		return pair
 	})
 	command = userInFlag.ReplaceAllString(command, "$1"+Redacted)
-	return Secrets().Text()(command)
+	return maskText(command)
+}
+
+// mask takes known secrets out of texts, one at a time.
+var mask = sync.OnceValue(func() func(string) string { return Secrets().Text() })
+var masking sync.Mutex
+
+func maskText(text string) string {
+	masking.Lock()
+	defer masking.Unlock()
+	return mask()(text)
 }
 
 var (
@@ -30,5 +41,5 @@ var (
 func HidesValue(flag, value string) bool {
 	name := strings.TrimLeft(flag, "-")
 	return name != flag && !strings.HasPrefix(value, "-") &&
-		(userFlag.MatchString(flag) && strings.Contains(value, ":") && !strings.Contains(value, "://") || Secrets().Text()(name+"="+value) == name+"="+Redacted)
+		(userFlag.MatchString(flag) && strings.Contains(value, ":") && !strings.Contains(value, "://") || maskText(name+"="+value) == name+"="+Redacted)
 }

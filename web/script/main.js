@@ -204,7 +204,8 @@ const resend = (x) => !session.about?.commands ? repeat(x) : command("send " + (
 const hold = () => command("hold frames that meet a condition (nothing: let all go)", $("search").value, (where) => ({ do: "hold", where }));
 function let_(what, text) {
   const h = session.about?.first;
-  if (h) command(what + " held frame " + h.number, text === undefined ? null : text, (text) => ({ do: what, held: h.number, text }));
+  if (!h) return say("no frame is held");
+  command(what + " held frame " + h.number, text === undefined ? null : text, (text) => ({ do: what, held: h.number, text }));
 }
 
 // showHeld shows the first of the frames that wait on the wire.
