@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"regexp"
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
@@ -280,6 +281,9 @@ func (m *Model) treeLine(d *detail, row, width, n int) (list []string) {
 	return list
 }
 
+// lineBreak matches up to the first line feed in a string of JSON, behind which a row ends.
+var lineBreak = regexp.MustCompile(`^(?:[^\\]|\\[^n])*\\n`)
+
 // json appends a line of JSON in its colours, in at most n rows, the first of which is l. It
 // returns them, and how many bytes do not fit.
 func (l *line) json(th *theme, text string, n int) (rows []*line, left int) {
@@ -304,6 +308,9 @@ func (l *line) json(th *theme, text string, n int) (rows []*line, left int) {
 	}
 	for rows = append(rows, l); ; rows = append(rows, l) {
 		part := ansi.Truncate(rest[:min(len(rest), 8*l.room)], l.room-l.used, "")
+		if end := lineBreak.FindStringIndex(part); end != nil {
+			part = part[:end[1]]
+		}
 		if len(rows) == n || part == rest || part == "" && l.used < l.room {
 			l.addText(paint, rest, l.room)
 			return rows, len(rest) - len(part)

@@ -124,6 +124,12 @@ func TestDetailIsWhole(t *testing.T) {
 	if !strings.Contains(flat(), method) || !strings.Contains(flat(), strings.ReplaceAll(text, " ", "")) {
 		t.Errorf("the kind or the payload is cut:\n%s", sc.text())
 	}
+	lines := streamed(t, `{"jsonrpc":"2.0","method":"m","params":{"text":"one\ntwo \\n\nthree"}}`+"\n")
+	sc = newScreen(t, lines, tui.Config{Name: "s"}, 80, 24)
+	sc.press("2", "enter", "v", "jjj")
+	if got := regexp.MustCompile(`"text": "one\\n *\n *two \\\\n\\n *\n *three" *\n`).FindString(sc.text()); got == "" {
+		t.Errorf("a text is not in its lines:\n%s", sc.text())
+	}
 	sc = newScreen(t, s, tui.Config{Name: "s"}, 80, 10)
 	sc.press("2", "enter", "v", "jjjj")
 	if sc.shows("word"); !strings.Contains(flat(), "theend") {
