@@ -55,7 +55,7 @@ func TestAnswersAreJoined(t *testing.T) {
 		}
 		exchanges := s.Follow(new(Cursor), 0).Exchanges
 		for i, want := range answers {
-			d := s.Answer(exchanges[i].Last)
+			d := s.AnswerUpTo(exchanges[i].Last)
 			if got := fmt.Sprintf("%d of %d: %s", d.Seq, d.Joined, d.JSON); !strings.HasPrefix(got, want) || d.Missing != 0 {
 				t.Errorf("%s: the answer is\n%.900s, want\n%s", name, got, want)
 			}
@@ -88,7 +88,7 @@ data: [DONE]
 	defer v.Close()
 	v.Run(t.Context())
 	x := s.Follow(new(Cursor), 0).Exchanges[0]
-	if d := s.Answer(x.Last); d.Joined != 3 || strings.Contains(string(d.JSON), "ghp_") || !strings.Contains(string(d.JSON), `"text":"use [`) {
+	if d := s.AnswerUpTo(x.Last); d.Joined != 3 || strings.Contains(string(d.JSON), "ghp_") || !strings.Contains(string(d.JSON), `"text":"use [`) {
 		t.Errorf("%d events: %s", d.Joined, d.JSON)
 	}
 }

@@ -240,9 +240,9 @@ func (s *Store) Detail(seq int64) *Detail {
 // many of them are read while nothing else can be.
 const maxEvents, atOnce = 1 << 17, 256
 
-// Answer returns the details of the answer that a frame ends. That of a model in events is joined
+// AnswerUpTo returns the details of the answer that a frame ends. That of a model in events is joined
 // from them, without known secrets. Otherwise it is the last frame of the answer with a payload.
-func (s *Store) Answer(last int64) *Detail {
+func (s *Store) AnswerUpTo(last int64) *Detail {
 	seqs := s.answering(last)
 	var j carried.ModelJoiner
 	full, missing := last, 0

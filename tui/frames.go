@@ -329,7 +329,7 @@ func (w wanted) get(s *store.Store) *content {
 	c.failed = f.Err
 	if w.other != 0 {
 		if c.beside = s.Detail(w.other); c.beside != nil && c.beside.Exchange != nil && answerOf(c.beside.Exchange) == w.other {
-			c.beside = s.Answer(w.other)
+			c.beside = s.AnswerUpTo(w.other)
 		}
 		if c.beside != nil {
 			c.pairs = diff.Beside(linesOf(f), linesOf(c.beside))
@@ -337,7 +337,7 @@ func (w wanted) get(s *store.Store) *content {
 		}
 	}
 	if w.last != 0 {
-		c.answer = s.Answer(w.last)
+		c.answer = s.AnswerUpTo(w.last)
 	}
 	c.lay(f, w.jq)
 	if c.asked = len(c.tree); c.answer != nil {
@@ -397,7 +397,7 @@ func (have *sample) get(s *store.Store, seq int64, over bool) *sample {
 	}
 	f := (*store.Detail)(nil)
 	if over {
-		f = s.Answer(seq)
+		f = s.AnswerUpTo(seq)
 	} else {
 		f = s.Detail(seq)
 	}

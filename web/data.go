@@ -383,7 +383,7 @@ func (e *exchange) keep(s *store.Store, x *store.Exchange, speaks []string, left
 		}
 	}
 	if x.Model.Name != "" && x.Parts > 0 && !x.Open() {
-		if a := s.Answer(x.Last); a != nil && a.Joined > 0 && left > maxPayload {
+		if a := s.AnswerUpTo(x.Last); a != nil && a.Joined > 0 && left > maxPayload {
 			e.Answer, e.Joined, e.Missing = shown(nil, a.JSON, maxPayload), a.Joined, a.Missing
 		}
 	}

@@ -191,7 +191,7 @@ func (s *Server) serveFrame(w http.ResponseWriter, r *http.Request, o *opened) {
 	}
 	d := (*store.Detail)(nil)
 	if r.FormValue("answer") != "" {
-		d = o.store.Answer(seq)
+		d = o.store.AnswerUpTo(seq)
 	} else {
 		d = o.store.Detail(seq)
 	}
