@@ -192,7 +192,7 @@ func webFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "web", Usage: "serve the monitor as a web page and print its address"},
 		&cli.StringFlag{Name: "listen", Value: "127.0.0.1:0", Usage: "with --web: listen at `HOST:PORT`"},
 		&cli.BoolFlag{Name: "remote", Usage: "with --web: allow --listen beyond loopback, without encryption"},
-		&cli.BoolFlag{Name: "control", Usage: "with --web: let the page cancel, resend, hold, edit and drop frames of a relay that takes commands"},
+		&cli.BoolFlag{Name: "control", Usage: "with --web: let the page cancel, resend, hold, edit and drop frames of a relay that takes commands, and send recorded requests"},
 	}
 }
 
