@@ -38,7 +38,10 @@ var joinedAnswers = map[string][]string{
 		`58 of 2: {"usage":{"input_tokens":119,"output_tokens":13,"cached_tokens":64},"error":{`,
 	},
 	"api-gemini-live-made": {`11 of 0: {"serverContent":{"turnComplete":true}`},
-	"mcp-http":             {`4 of 0: {"result":{"protocolVersion":"2025-11-25"`},
+	"mcp-http": {
+		`4 of 0: {"result":{"protocolVersion":"2025-11-25"`, `13 of 0: {"result":`, `19 of 0: {"result":`, `22 of 0: {"result":`, `29 of 0: {"result":`,
+		`34 of 0, without its end: {"method":"notifications/progress"`, // it was cancelled
+	},
 }
 
 // The answer of a model in events is joined from them: its text, its tool calls, its usage and how it
@@ -56,7 +59,8 @@ func TestAnswersAreJoined(t *testing.T) {
 		exchanges := s.Follow(new(Cursor), 0).Exchanges
 		for i, want := range answers {
 			d := s.AnswerUpTo(exchanges[i].Last)
-			if got := fmt.Sprintf("%d of %d: %s", d.Seq, d.Joined, d.JSON); !strings.HasPrefix(got, want) || d.Missing != 0 {
+			cut := map[bool]string{true: ", without its end"}[d.Part]
+			if got := fmt.Sprintf("%d of %d%s: %s", d.Seq, d.Joined, cut, d.JSON); !strings.HasPrefix(got, want) || d.Missing != 0 {
 				t.Errorf("%s: the answer is\n%.900s, want\n%s", name, got, want)
 			}
 		}
@@ -90,5 +94,11 @@ data: [DONE]
 	x := s.Follow(new(Cursor), 0).Exchanges[0]
 	if d := s.AnswerUpTo(x.Last); d.Joined != 3 || strings.Contains(string(d.JSON), "ghp_") || !strings.Contains(string(d.JSON), `"text":"use [`) {
 		t.Errorf("%d events: %s", d.Joined, d.JSON)
+	}
+	if d := s.AnswerUpTo(4); d.Joined != 2 || !d.Part {
+		t.Errorf("%d events, without its end %v: %s", d.Joined, d.Part, d.JSON)
+	}
+	if r, err := s.Request(x.First); err == nil {
+		t.Errorf("a request that was not recorded is sent by %s", r.Command(nil))
 	}
 }

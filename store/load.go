@@ -13,6 +13,7 @@ import (
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/track"
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/protocol/carried"
 	"github.com/wirectl/wirectl/session"
@@ -193,8 +194,9 @@ type Detail struct {
 	Exchange   *Exchange
 	Ledger     []Event
 	Findings   []Finding
-	Joined     int // how many events JSON was joined from; 0 if it is that of the frame
-	Missing    int // how many more are no longer kept
+	Joined     int  // how many events JSON was joined from; 0 if it is that of the frame
+	Missing    int  // how many more are no longer kept
+	Part       bool // it is only a part of an answer whose end is missing
 }
 
 // An Event is a frame of an exchange.
@@ -245,7 +247,7 @@ const maxEvents, atOnce = 1 << 17, 256
 func (s *Store) AnswerUpTo(last int64) *Detail {
 	seqs := s.answering(last)
 	var j carried.ModelJoiner
-	full, missing := last, 0
+	full, missing, part := last, 0, false
 	for at := 0; at < len(seqs); at += atOnce {
 		s.mu.Lock()
 		for _, seq := range seqs[at:min(at+atOnce, len(seqs))] {
@@ -255,7 +257,7 @@ func (s *Store) AnswerUpTo(last int64) *Detail {
 				continue
 			}
 			if len(s.item.Payload) > 0 {
-				full = seq
+				full, part = seq, s.item.Message.Phase == protocol.Part || s.item.Message.Phase == protocol.Note
 			}
 			if p, ok := s.item.Protocol.(carried.ModelJudge); ok {
 				j.Read(p, s.item.Payload, &s.item.Message)
@@ -264,10 +266,14 @@ func (s *Store) AnswerUpTo(last int64) *Detail {
 		s.mu.Unlock()
 	}
 	d := s.Detail(full)
-	if d == nil || j.Events < 2 {
+	if d == nil {
+		return nil
+	}
+	if d.Part = part; j.Events < 2 {
 		return d
 	}
 	if joined := j.JSON(); joined != nil {
+		d.Part = !j.Ended()
 		d.JSON, d.Joined, d.Missing = []byte(s.trackers.Hide(string(joined))), j.Events, missing
 	}
 	return d

@@ -44,6 +44,12 @@ func (s *Store) Request(seq int64) (*Request, error) {
 		return nil, err
 	}
 	it, mask := s.item, s.trackers.Hide
+	switch m := it.Frame.Meta; {
+	case m != nil && m.Head.IsAbsent():
+		return nil, errors.New("the request was not recorded")
+	case capture.IsOutlined(it.Payload):
+		return nil, errors.New("only an outline of the request was recorded, without its texts")
+	}
 	if len(it.Payload) > maxRequest {
 		return nil, errors.New("the request is too large for a command: w writes it to a file")
 	}

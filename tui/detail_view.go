@@ -92,10 +92,17 @@ func (m *Model) together(rows int) []string {
 
 // answerTitle names the answer to a request.
 func answerTitle(f *store.Detail) string {
-	if f.Joined > 0 {
+	switch {
+	case f.Joined > 0 && f.Part:
+		return "answer without its end · joined from " + count(int64(f.Joined)) + " events" + missing(f)
+	case f.Joined > 0:
 		return "answer · joined from " + count(int64(f.Joined)) + " events" + missing(f)
 	}
-	return "answer · #" + count(f.Seq) + " " + f.Kind + " · " + count(f.Size) + " bytes"
+	what := "answer"
+	if f.Part {
+		what = "last part"
+	}
+	return what + " · #" + count(f.Seq) + " " + f.Kind + " · " + count(f.Size) + " bytes"
 }
 
 // missing says how many events are missing from a joined answer.

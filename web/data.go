@@ -153,6 +153,7 @@ type exchange struct {
 	Answer  string `json:"answer,omitempty"`  // of a model, joined
 	Joined  int    `json:"events,omitempty"`  // from so many events
 	Missing int    `json:"missing,omitempty"`
+	Part    bool   `json:"part,omitempty"` // its last frame is only a part of an answer
 }
 
 // A span is a time. Its end is -1 while it goes on.
@@ -382,9 +383,12 @@ func (e *exchange) keep(s *store.Store, x *store.Exchange, speaks []string, left
 			e.Command = command
 		}
 	}
-	if x.Model.Name != "" && x.Parts > 0 && !x.Open() {
-		if a := s.AnswerUpTo(x.Last); a != nil && a.Joined > 0 && left > maxPayload {
-			e.Answer, e.Joined, e.Missing = shown(nil, a.JSON, maxPayload), a.Joined, a.Missing
+	if x.Parts > 0 && !x.Open() {
+		if a := s.AnswerUpTo(x.Last); a != nil {
+			e.Part = a.Part
+			if a.Joined > 0 && left > maxPayload {
+				e.Answer, e.Joined, e.Missing = shown(nil, a.JSON, maxPayload), a.Joined, a.Missing
+			}
 		}
 	}
 	return len(e.Command) + len(e.Answer)

@@ -216,7 +216,7 @@ func (s *Server) serveFrame(w http.ResponseWriter, r *http.Request, o *opened) {
 	}
 	answer(w, map[string]any{
 		"payload": shown(payload, form, maxAsked), "wire": d.Wire, "offset": d.Offset, "raw": len(d.Raw),
-		"seq": d.Seq, "kind": text(d.Kind), "size": d.Size, "joined": d.Joined, "missing": d.Missing,
+		"seq": d.Seq, "kind": text(d.Kind), "size": d.Size, "joined": d.Joined, "missing": d.Missing, "part": d.Part,
 	})
 }
 

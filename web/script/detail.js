@@ -154,7 +154,8 @@ async function showAnswer(d, x) {
     a = await payloadOf(last.seq, true);
     if (ui.detail !== d || d.last !== last.seq) return;
   }
-  put(title, a.joined ? "answer · joined from " + number(a.joined) + " events" + (a.missing ? " · " + number(a.missing) + " more are no longer kept" : "") : "answer" + (a.seq ? " · #" + number(a.seq) + " " + a.kind + " · " + number(a.size) + " bytes" : ""), "of");
+  const cut = a.part ?? x.part, what = !cut ? "answer" : a.joined ? "answer without its end" : "last part";
+  put(title, a.joined ? what + " · joined from " + number(a.joined) + " events" + (a.missing ? " · " + number(a.missing) + " more are no longer kept" : "") : what + (a.seq ? " · #" + number(a.seq) + " " + a.kind + " · " + number(a.size) + " bytes" : ""), "of");
   colored(a.payload, box);
 }
 

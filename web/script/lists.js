@@ -220,7 +220,7 @@ function heading(view, columns) {
 // The columns of exchanges: mark, arrow, fold, id, name, kind, lane, sign, outcome, took.
 function exchangeColumns(width) {
   if (ui.byRun) return runColumns(width);
-  const narrow = width < 900, most = narrow ? Math.max(150, Math.min(190, width / 4)) : width < 1200 ? 190 : 260;
+  const narrow = width < 900, most = narrow ? Math.max(150, Math.min(220, Math.round(width * 0.28))) : width < 1200 ? 190 : 260;
   const name = Math.max(110, Math.min(session.longest * 8 + 14, most)), kind = narrow || !session.named && !session.about?.failed ? 0 : session.about?.failed && width > 1100 ? 220 : 116;
   ui.noKind = !kind;
   const columns = fill([20, 18, session.joined ? 26 : 0, narrow ? 62 : 92, name, kind, null, 24, narrow ? 116 : 132, 74], width);

@@ -59,6 +59,9 @@ func (j *Joiner) Read(p Judge, payload []byte, m *protocol.Message) {
 	}
 }
 
+// Ended reports whether the answer says how it ended.
+func (j *Joiner) Ended() bool { return len(j.reason) > 0 || j.failed != nil }
+
 // JSON returns the answer as an object; nil if it says nothing.
 func (j *Joiner) JSON() []byte {
 	dst := j.answer.AppendJSON([]byte("{"))
