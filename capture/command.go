@@ -19,8 +19,10 @@ func MaskCommand(command string) string {
 }
 
 // mask takes known secrets out of texts, one at a time.
-var mask = sync.OnceValue(func() func(string) string { return Secrets().Text() })
-var masking sync.Mutex
+var (
+	mask    = sync.OnceValue(func() func(string) string { return Secrets().Text() })
+	masking sync.Mutex
+)
 
 func maskText(text string) string {
 	masking.Lock()

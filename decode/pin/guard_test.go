@@ -34,7 +34,7 @@ const (
 func event(message string) string { return "<data: " + message[1:] + "\n\n" }
 
 // reads is what a client over HTTP reads in a session, how it ends, and the notes.
-func reads(store *pin.Store, size int, words ...string) (read string, err error, notes []string) { //nolint:revive // as they come
+func reads(store *pin.Store, size int, words ...string) (read string, notes []string, err error) {
 	w := pin.NewWatch(store, pin.Refuse, jsonrpc.MCP, func(string) {})
 	g := w.Guard(carrier.HTTP1, 1, "http://srv", func(r *capture.Record) {
 		n, _ := tap.ParseNote(r)
@@ -58,7 +58,7 @@ func reads(store *pin.Store, size int, words ...string) (read string, err error,
 		}
 		pass(dir, rest)
 	}
-	return read, err, notes
+	return read, notes, err
 }
 
 // A client over HTTP gets an error instead of a list that has changed, or its end; all else as it is, however the
@@ -83,7 +83,7 @@ func TestGuard(t *testing.T) {
 	} {
 		for _, size := range []int{1, 7, 1 << 20} {
 			store := &pin.Store{Dir: t.TempDir()}
-			if _, err, notes := reads(store, size, append(opening, post(asks), says(lists(add)))...); err != nil || notes != nil {
+			if _, notes, err := reads(store, size, append(opening, post(asks), says(lists(add)))...); err != nil || notes != nil {
 				t.Fatal(err, notes)
 			}
 			all := append(append([]string{}, opening...), append([]string{post(asks)}, test.words...)...)
@@ -93,7 +93,7 @@ func TestGuard(t *testing.T) {
 					whole += word[1:]
 				}
 			}
-			read, err, notes := reads(store, size, all...)
+			read, notes, err := reads(store, size, all...)
 			_, last, _ := strings.Cut(read, "202 Accepted\r\nContent-Length: 0\r\n\r\n")
 			switch {
 			case test.want == "" && (read != whole || err != nil || notes != nil):

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/wirectl/wirectl/capture/history"
 	"github.com/wirectl/wirectl/capture/tap"
@@ -75,7 +76,7 @@ func Labels(names []string) []string {
 	labels, shared := make([]string, len(names)), ""
 	for i, name := range names {
 		if len(name) > 1 {
-			name = strings.TrimRight(name, "/"+string(filepath.Separator))
+			name = strings.TrimRightFunc(name, func(r rune) bool { return r < utf8.RuneSelf && os.IsPathSeparator(uint8(r)) })
 		}
 		labels[i] = Label(name)
 		folder := name[:strings.LastIndexAny(name, "/"+string(filepath.Separator))+1]

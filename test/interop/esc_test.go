@@ -180,15 +180,24 @@ func TestEscInOthers(t *testing.T) {
 		want       []string // turns, calls of tools, and findings
 	}{
 		{
-			"gemini", []step{{"3 MCP servers", ""}}, []step{{"", "\x1b"}, {"Request cancelled", ""}}, "/quit",
+			"gemini",
+			[]step{{"3 MCP servers", ""}},
+			[]step{{"", "\x1b"}, {"Request cancelled", ""}},
+			"/quit",
 			[]string{"turn: abandoned: wait was given up", "tools/call matched: abandoned: ", "cancel-lost"},
 		},
 		{
-			"qwen", []step{{"Type your message", ""}}, []step{{"", "\x1b"}, {"Request cancelled", ""}}, "/quit",
+			"qwen",
+			[]step{{"Type your message", ""}},
+			[]step{{"", "\x1b"}, {"Request cancelled", ""}},
+			"/quit",
 			[]string{"turn: cancelled: wait cancelled", "tools/call matched: cancelled: AbortError: Tool call aborted"},
 		},
 		{
-			"copilot", []step{{"Do you trust", "\r"}, {"MCP Servers reloaded", ""}}, []step{{"interrupt", "\x1b"}, {"again", "\x1b"}, {"cancelled by user", ""}}, "/exit",
+			"copilot",
+			[]step{{"Do you trust", "\r"}, {"MCP Servers reloaded", ""}},
+			[]step{{"interrupt", "\x1b"}, {"again", "\x1b"}, {"cancelled by user", ""}},
+			"/exit",
 			[]string{"turn: cancelled: wait cancelled", "tools/call matched: cancelled: request cancelled"},
 		},
 	} {
