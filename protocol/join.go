@@ -44,6 +44,10 @@ const (
 	Spawned
 	// WithArguments is of a request that carries out a tool call: its arguments.
 	WithArguments
+	// Asks is a hash of the last text in a request to an agent or a model: the words of the user.
+	Asks
+	// Reports is the id of a tool call that an agent reports as a part of a turn.
+	Reports
 	// ForItself says what an agent asks for without its user: a title, a probe.
 	ForItself
 	// Prompts is of a request that gives the model words of the user after the results of Returns.
@@ -57,7 +61,7 @@ type Link struct {
 	// Of is the id of the tool call of Spawned.
 	Of string
 	// Tool is the name of the tool that is called. Arguments is a hash of the arguments of Calls and
-	// WithArguments; see [HashOfArguments].
+	// WithArguments, or the text of Asks; see [HashOfArguments].
 	Tool      string
 	Arguments uint64
 	// Written are the arguments of Calls as written, if they are kept.

@@ -65,6 +65,9 @@ type Spec struct {
 	// AsksUser are the kinds of requests that wait for the user: for a permission, for an answer.
 	AsksUser []string
 
+	// Prompts are the kinds of requests that give an agent the words of its user.
+	Prompts []string
+
 	// Joins are where requests have words in common with other wires of the same agent. SpawnedBy is
 	// the text before the name of an agent in the result of the tool call that has started it.
 	Joins     []Join

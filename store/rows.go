@@ -583,14 +583,15 @@ func (o *sorted) grow() {
 			next[i], tops[group] = tops[group], uint32(i)+1
 		}
 	}
-	for i := o.rows.n - 1; i >= 0; i-- {
+	var prompts []int64
+	place := func(i int64) {
 		r := &o.rows.chunks[i/chunk][i%chunk]
 		if child[i] != 0 || (o.filter == nil || r.hit) && (!q.OpenOnly || r.outcome == uint8(session.Open)) {
 			if !o.runs.joins[r.mark].alone {
 				o.group(r.run).count(r)
 			}
 			above := int64(r.parent()) - 1 - o.rows.base
-			if above >= i {
+			if above >= i && !(above < o.rows.n && o.runs.joins[r.parent()].prompt) {
 				above = -1
 			}
 			if head := o.runs.joins[r.mark].head; head != 0 {
@@ -604,6 +605,16 @@ func (o *sorted) grow() {
 				link(at, min(int64(h.Under)-1-o.rows.base, i-1), h.turn)
 			}
 		}
+	}
+	for i := o.rows.n - 1; i >= 0; i-- {
+		if o.runs.joins[uint32(i+1+o.rows.base)].prompt {
+			prompts = append(prompts, i)
+		} else {
+			place(i)
+		}
+	}
+	for _, i := range prompts {
+		place(i)
 	}
 	o.spots, o.nodes = o.spots[:0], o.nodes[:0]
 	var list func(spot uint32, level int)

@@ -76,10 +76,11 @@ type placement struct {
 	wire, own        string
 	path             []Span // its part of the critical path
 	alone            bool   // it is a turn of one call, which has no head
+	prompt           bool   // it is the first row of a turn, also if it was read after the calls below it
 }
 
 func (p *placement) same(as *placement) bool {
-	return p.run == as.run && p.under == as.under && p.head == as.head && p.turn == as.turn && p.agent == as.agent && p.edge == as.edge && p.role == as.role && p.wire == as.wire && p.own == as.own && p.alone == as.alone && slices.Equal(p.path, as.path)
+	return p.run == as.run && p.under == as.under && p.head == as.head && p.turn == as.turn && p.agent == as.agent && p.edge == as.edge && p.role == as.role && p.wire == as.wire && p.own == as.own && p.alone == as.alone && p.prompt == as.prompt && slices.Equal(p.path, as.path)
 }
 
 // maxRuns is how many runs are followed at once.
@@ -345,7 +346,7 @@ func (s *Store) joinWires() []*calls.Call {
 			continue
 		}
 		at.mark = r.mark
-		p := placement{alone: len(way) == 1 && join.RoleOf(c) == join.Model && c.Place.Own == "", edge: c.Place.Edge, role: join.RoleOf(c), wire: c.Wire, own: c.Place.Own}
+		p := placement{alone: len(way) == 1 && join.RoleOf(c) == join.Model && c.Place.Own == "", edge: c.Place.Edge, role: join.RoleOf(c), wire: c.Wire, own: c.Place.Own, prompt: c.Place.Prompt}
 		if len(way) > 1 {
 			p.run, p.under = turn, under.mark
 			if under.head != turn {
@@ -431,7 +432,9 @@ func (s *Store) head(tree []*calls.Call, turn, under uint32, rows map[*calls.Cal
 		if over == 0 {
 			over = math.MaxInt64
 		}
-		busy = append(busy, Span{r.opened, over})
+		if !c.Place.Prompt {
+			busy = append(busy, Span{r.opened, over})
+		}
 	}
 	if h.Waits = gaps(busy); turn != 0 {
 		h.Turn = s.runs.heads[turn-1].ID

@@ -357,6 +357,46 @@ other calls
 	}
 }
 
+// The prompt of an agent's driver heads its turn, also if it was read after the first call to a model. How
+// sure that is, its edges say.
+func TestPromptHeadsTurn(t *testing.T) {
+	in, err := (&source.Opener{}).Together(t.Context(), []string{"../test/screenshot/turn.pcapng"}, decode.Config{}, func(string) bool { return false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	in.Joins = true
+	s := store.New(store.Options{})
+	defer s.Close()
+	if err := s.Take(t.Context(), in.Input, decode.Config{Workers: 1}); err != nil {
+		t.Fatal(err)
+	}
+	var got strings.Builder
+	for _, x := range s.IDs(store.IDsQuery{Group: store.GroupRun, N: 100}).List {
+		if x.Group != nil {
+			fmt.Fprintf(&got, "%s, %d\n", x.Group.Name, x.Group.Total)
+		} else {
+			fmt.Fprintf(&got, "%s%s %s %s\n", strings.Repeat("  ", x.Level), x.Role, x.Kind+" "+x.Name, x.Edge)
+		}
+	}
+	want := `turn 1: session/prompt cancelled; index cancelled after 200µs, answered 2.4s later, 6
+  agent session/prompt  
+    model chat/completions small exact
+      tool tools/call read_file matched
+      tool tools/call search matched
+    model chat/completions small exact
+      tool tools/call index matched
+other calls, 4
+  agent initialize  
+  tool initialize  
+  agent session/new  
+  tool tools/list  
+`
+	if diff := cmp.Diff(want, got.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // Turns of one call stand beside turns, in the order of time, and what is in no turn below a heading.
 func TestTurnsOfOneCall(t *testing.T) {
 	opener := source.Opener{Getenv: func(string) string { return "" }}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/frame"
+	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/llm"
 	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/all"
@@ -14,6 +15,27 @@ import (
 
 // maxReturned bounds the tool results of a request that are joined: the newest, which come last.
 const maxReturned = 64
+
+// linksOf returns what a message has in common with other wires: a request, or what the answer to a prompt
+// tells of its turn.
+func (f *Follower) linksOf(it *decode.Item) []protocol.Link {
+	m := &it.Message
+	switch {
+	case m.Phase == protocol.Open:
+		return f.links(it, nil)
+	case !f.trackers.Joins || all.Of(it.Protocol).Prompts == nil:
+	case m.Phase == protocol.Part && m.Step.Does == protocol.Open && jsonscan.KindOf(m.Step.ID.Text) == jsonscan.String:
+		return linked(protocol.Reports, m.Step.ID.Text)
+	case m.Phase == protocol.Close && m.Bind.Space == protocol.SpaceTurn && len(m.Bind.Text) > 0:
+		return linked(protocol.OfTurn, m.Bind.Text)
+	}
+	return nil
+}
+
+func linked(as protocol.Linked, id []byte) []protocol.Link {
+	text, _ := jsonscan.Unquote(id)
+	return []protocol.Link{{As: as, Text: string(text)}}
+}
 
 // links returns what a request has in common with other wires. The head may be that of its frame; in
 // HTTP/2 and over WebSocket, it came before.
@@ -26,7 +48,11 @@ func (f *Follower) links(it *decode.Item, head *frame.Head) []protocol.Link {
 	}
 	spec := all.Of(it.Protocol)
 	links := spec.AppendLinks(nil, head, it.Payload)
-	if spec.API == nil && spec.Live == protocol.NotLive {
+	isModel := spec.API != nil || spec.Live != protocol.NotLive
+	if text := it.Message.Text; jsonscan.KindOf(text) == jsonscan.String && (isModel || slices.Contains(spec.Prompts, string(it.Message.Kind))) {
+		links = append(links, protocol.Link{As: protocol.Asks, Arguments: protocol.HashOfArguments(text)})
+	}
+	if !isModel {
 		return links
 	}
 	if asksForTitle(it.Payload) {

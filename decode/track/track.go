@@ -270,8 +270,8 @@ func (f *Follower) see(it *decode.Item) {
 			f.contexts.Told(fr.Seq, fr.Time, fr.Conn, m)
 		}
 	}
-	if well && it.Message.Phase == protocol.Open {
-		fr.Links = f.links(it, nil)
+	if well {
+		fr.Links = f.linksOf(it)
 	}
 	f.hand(w, &heldFrame{Frame: fr, well: well, no: no, binary: well && it.Protocol == opaque.Bytes && decode.IsBinary(it.Frame, it.Payload)}, m)
 	if w.inner != nil && well && it.Protocol == w.protocol {

@@ -57,6 +57,7 @@ var Spec = protocol.Spec{
 		"request.message_uuid", "response.response.still_queued", "response.response.cancelled",
 	},
 	Labels:   protocol.Tools,
+	Prompts:  []string{"user"},
 	AsksUser: []string{"control_request/can_use_tool", "control_request/elicitation", "control_request/request_user_dialog"},
 	Nested:   nestedIn,
 }

@@ -90,6 +90,7 @@ var CopilotSpec = protocol.Spec{
 	},
 	Cancel:    protocol.Cancelling{JSON: `{"jsonrpc":"2.0","id":%[2]d,"method":"session.abort","params":{"sessionId":%[1]s}}`, Bind: true},
 	Recognize: Copilot.Recognize,
+	Prompts:   []string{"session.send"},
 	Refine: func(m *protocol.Message) protocol.Evidence {
 		if string(m.Kind) == "connect" && hasMember(m.Text, "supportedTaskKinds") {
 			return protocol.Evidence{Score: protocol.Likely}

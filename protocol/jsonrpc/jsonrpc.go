@@ -652,6 +652,7 @@ var (
 		Recognize: ACP.Recognize,
 		Refine:    ACP.Refine,
 		AsksUser:  []string{"session/request_permission", "elicitation/create"},
+		Prompts:   []string{"session/prompt"},
 	}
 	acp2Rules = acpRules(protocol.Rules{Accepted: []string{"session/prompt"}, Judge: judgeACP2})
 
@@ -711,6 +712,7 @@ var (
 		},
 		Cancel:    protocol.Cancelling{JSON: `{"method":"turn/interrupt","id":%[2]d,"params":{"threadId":%[3]s,"turnId":%[1]s}}`, Bind: true, Ref: true},
 		Recognize: Codex.Recognize,
+		Prompts:   []string{"turn/start"},
 		AsksUser: []string{
 			"item/tool/requestUserInput", "mcpServer/elicitation/request", "item/commandExecution/requestApproval",
 			"item/fileChange/requestApproval", "item/permissions/requestApproval",

@@ -41,6 +41,7 @@ var Spec = protocol.Spec{
 	},
 	Cancel:    protocol.Cancelling{JSON: `{"id":"%[2]d","type":"abort"}`, Bind: true, Kinds: []string{"prompt"}},
 	Recognize: own.Recognize,
+	Prompts:   []string{"prompt"},
 }
 
 // agent is the token of the running agent, and command that of commands, which may lack an id.

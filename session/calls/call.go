@@ -110,6 +110,8 @@ type Place struct {
 	Turn, Agent bool
 	// GivenUp is when the agent told the model that the call had failed, although it went on.
 	GivenUp time.Time
+	// Prompt means that the call is the prompt of a turn, and that others are below it.
+	Prompt bool
 	// Own is what the agent does with the call for itself: "title"; "" if it is part of a turn.
 	Own string
 }

@@ -61,6 +61,7 @@ func Tree(list []*calls.Call, wires map[[2]int]string, ofRun bool) []*calls.Call
 	}
 	t.match()
 	t.split()
+	t.headTurns()
 	t.placeByTime()
 	var out []*calls.Call
 	turns := 0
@@ -153,6 +154,7 @@ type node struct {
 	isModel             bool
 	agent, parent, turn string
 	trace               string // the id of its trace
+	prompt              *node  // of a turn, from the agent's driver
 	agentType           string
 	children            []*node
 	placed              bool
@@ -348,6 +350,83 @@ func (t *tree) split() {
 			top.hold(n)
 		}
 	}
+}
+
+// headTurns makes the prompts that an agent gets from its driver the heads of their turns.
+func (t *tree) headTurns() {
+	var prompts, roots []*node
+	for _, n := range t.nodes {
+		if !n.placed && isPrompt(n.Call) {
+			prompts = append(prompts, n)
+		}
+	}
+	turns := map[*node]*node{}
+	for _, top := range t.roots {
+		p, how := promptOf(prompts, top)
+		if p == nil {
+			roots = append(roots, top)
+			continue
+		}
+		parts := top.children
+		if turns[p] == nil {
+			p.placed, p.Place.Prompt = true, true
+			turns[p], roots = top, append(roots, top)
+			top.prompt, top.children = p, []*node{p}
+			top.Frame, top.Start, top.Offset, top.Wire, top.Session = p.Frame, p.Start, p.Offset, p.Wire, p.Session
+			top.Outcome, top.Reason, top.Stopped = p.Outcome, p.Reason, p.Stopped
+		}
+		for _, part := range parts {
+			p.adopt(part, how)
+		}
+	}
+	t.roots = roots
+}
+
+// isPrompt reports whether a call gives an agent the words of its user.
+func isPrompt(c *calls.Call) bool { return slices.Contains(specOf(c).Prompts, c.Kind) }
+
+// promptOf returns the prompt in whose time a turn begins and that has an id of it, or else that has the text
+// of its first call to a model, or else is the only one in its time; nil if that is none, or several.
+func promptOf(prompts []*node, top *node) (of *node, how calls.Edge) {
+	unique := false
+	for _, p := range prompts {
+		if p.Start.After(top.Start) || p.Outcome != session.Open && endOf(p.Call).Before(top.Start) {
+			continue
+		}
+		switch is := p.heads(top); {
+		case of == nil || is > how:
+			of, how, unique = p, is, true
+		case is == how:
+			unique = false
+		}
+	}
+	if !unique {
+		return nil, calls.Unjoined
+	}
+	return of, how
+}
+
+// heads returns how sure it is that a turn that begins in the time of a prompt belongs to it.
+func (n *node) heads(top *node) calls.Edge {
+	if top.turn != "" && top.turn == n.turn {
+		return calls.Exact
+	}
+	how := calls.ByTime
+	for i, c := range top.children {
+		for _, l := range c.Links {
+			switch {
+			case l.As == protocol.Asks && i == 0 && hasLink(n, l):
+				how = calls.Matched
+			case l.As == protocol.Calls && l.Text != "" && hasLink(n, protocol.Link{As: protocol.Reports, Text: l.Text}):
+				return calls.Exact
+			}
+		}
+	}
+	return how
+}
+
+func hasLink(n *node, l protocol.Link) bool {
+	return slices.ContainsFunc(n.Links, func(m protocol.Link) bool { return m.As == l.As && m.Text == l.Text && m.Arguments == l.Arguments })
 }
 
 // agentOf returns the row of the agent that makes a call, which is below the call that has started it.
@@ -578,14 +657,18 @@ func (n *node) sum() {
 		list = append(list, c.Call)
 	}
 	stops := Stops(list)
-	if len(stops) == 0 {
+	switch {
+	case n.prompt != nil && !n.Stopped:
+		return // its answer says how the turn ended
+	case len(stops) == 0:
 		n.waits()
 		return
-	}
-	if slices.ContainsFunc(n.children, func(c *node) bool { return c.isModel && c.Start.After(stops[0].At) }) {
+	case n.prompt == nil && slices.ContainsFunc(n.children, func(c *node) bool { return c.isModel && c.Start.After(stops[0].At) }):
 		return // the turn went on after it
 	}
-	n.Outcome, n.Stopped = session.Cancelled, true
+	if n.Stopped = true; n.prompt == nil {
+		n.Outcome = session.Cancelled
+	}
 	var story []string
 	for i := range stops {
 		story = append(story, cmp.Or(stops[i].Call.Name, stops[i].Call.Kind)+" "+stops[i].String())
@@ -688,9 +771,14 @@ func stoppedAt(c *calls.Call) time.Time {
 func (n *node) total() (used protocol.Usage, took time.Duration) {
 	for c := range n.all() {
 		if !c.Place.Agent { // which is the sum of others
-			used = used.Plus(c.Usage)
+			if c != n.prompt { // and so it is
+				used = used.Plus(c.Usage)
+			}
 			took = max(took, endOf(c.Call).Sub(n.Start))
 		}
+	}
+	if n.prompt != nil && used.IsZero() {
+		used = n.prompt.Usage
 	}
 	return used, took
 }

@@ -28,6 +28,8 @@ func call(t *testing.T, line string) *calls.Call {
 		c.Protocol, c.Model = "anthropic", words[2]
 	case "command", "agent", "shell":
 		c.Protocol = processes
+	case "session/prompt":
+		c.Protocol = "acp"
 	}
 	for _, word := range words[5:] {
 		what, text, _ := strings.Cut(word, "=")
@@ -58,6 +60,10 @@ func call(t *testing.T, line string) *calls.Call {
 			c.Links = append(c.Links, protocol.Link{As: protocol.Spawned, Text: agent, Of: of})
 		case "own":
 			c.Links = append(c.Links, protocol.Link{As: protocol.ForItself, Text: text})
+		case "asks":
+			c.Links = append(c.Links, protocol.Link{As: protocol.Asks, Arguments: protocol.HashOfArguments([]byte(`"` + text + `"`))})
+		case "reports":
+			c.Links = append(c.Links, protocol.Link{As: protocol.Reports, Text: text})
 		case "open":
 			c.Outcome = session.Open
 		case "cancelled":
@@ -256,6 +262,72 @@ func TestTree(t *testing.T) {
 			turn 2
 			└ opus`,
 		},
+		"a prompt heads its turn, by the id of a tool call in it": {
+			`agent session/prompt p1 0 60 reports=t1
+			model messages opus 5 10 asks=other calls=t1:mcp__lab__echo:{}
+			lab tools/call echo 12 20 with={}
+			model messages opus 25 30 returns=t1`,
+			`turn 1
+			└ p1
+			  └ opus exact
+			    └ echo matched
+			  └ opus exact`,
+		},
+		"by the id of the turn, after its answer": {
+			`agent session/prompt p1 0 1 turn=a open
+			model messages opus 5 10 turn=a`,
+			`turn 1
+			└ p1
+			  └ opus exact`,
+		},
+		"by its text, of two at once": {
+			`agent session/prompt p1 0 60 asks=why
+			agent session/prompt p2 1 60 asks=how
+			model messages opus 5 10 asks=how
+			model messages opus 6 10 asks=what`,
+			`p1
+			turn 1
+			└ p2
+			  └ opus matched
+			opus`,
+		},
+		"by time, of one alone, and all calls in it": {
+			`agent session/prompt p1 0 60
+			model messages opus 5 10
+			model messages haiku 20 30
+			model messages opus 70 80`,
+			`turn 1
+			└ p1
+			  └ opus by time
+			  └ haiku by time
+			opus`,
+		},
+		"two prompts at once with one text, or none, are not told apart": {
+			`agent session/prompt p1 0 60 asks=why
+			agent session/prompt p2 1 60 asks=why
+			model messages opus 5 10 asks=why
+			model messages opus 12 15`,
+			`p1
+			p2
+			opus
+			opus`,
+		},
+		"the answer to a prompt says how its turn ended": {
+			`agent session/prompt p1 0 60 reports=t1 cancelled=30
+			model messages opus 5 10 calls=t1:mcp__lab__slow:{}
+			lab tools/call slow 12 900 is=t1
+			agent session/prompt p2 1000 1060
+			model messages opus 1005 1010 calls=t2:mcp__lab__slow:{}
+			lab tools/call slow 1012 1050 is=t2 cancelled=1040`,
+			`turn 1 (p1 cancelled; slow went on for 870ms)
+			└ p1
+			  └ opus exact
+			    └ slow exact
+			turn 2
+			└ p2
+			  └ opus by time
+			    └ slow exact`,
+		},
 		"what an agent does for itself comes last": {
 			`model messages opus 0 10 turn=a own=title
 			model messages opus 1 10 turn=a`,
@@ -358,6 +430,13 @@ func TestCriticalPath(t *testing.T) {
 			model messages gpt 50 60
 			lab tools/list list 70 80`,
 			"opus 0-10, x 12-20, gpt 50-60",
+		},
+		"a prompt is no part of it": {
+			`agent session/prompt p1 0 60
+			model messages opus 5 10 calls=t1:x:{}
+			lab tools/call x 12 20 is=t1
+			model messages opus 25 90 returns=t1`,
+			"opus 5-10, x 12-20, opus 25-90",
 		},
 		"all at the same time": {
 			`model messages opus 5 5 turn=a calls=t1:x:{}

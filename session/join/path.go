@@ -78,6 +78,10 @@ func pathOf(rows []*calls.Call, now time.Time) []Step {
 			above = above[:depth+1]
 			continue
 		}
+		if c.Place.Prompt { // what is below it is of its turn
+			above = append(above[:depth+1], above[depth])
+			continue
+		}
 		s := &span{Call: c, i: i, start: c.Start, end: endOf(c), parent: above[depth]}
 		if c.Outcome == session.Open && s.end.Before(now) {
 			s.end = now
