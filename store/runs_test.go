@@ -1,10 +1,13 @@
 package store_test
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -357,29 +360,14 @@ other calls
 	}
 }
 
-// The prompt of an agent's driver heads its turn, also if it was read after the first call to a model. How
-// sure that is, its edges say.
+// The prompt of an agent's driver heads its turn, also if it was read after the first call to a model: by the
+// ids of tool calls, or else by its words.
 func TestPromptHeadsTurn(t *testing.T) {
-	in, err := (&source.Opener{}).Together(t.Context(), []string{"../test/screenshot/turn.pcapng"}, decode.Config{}, func(string) bool { return false })
+	played, err := os.ReadFile("../test/screenshot/turn.pcapng")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer in.Close()
-	in.Joins = true
-	s := store.New(store.Options{})
-	defer s.Close()
-	if err := s.Take(t.Context(), in.Input, decode.Config{Workers: 1}); err != nil {
-		t.Fatal(err)
-	}
-	var got strings.Builder
-	for _, x := range s.IDs(store.IDsQuery{Group: store.GroupRun, N: 100}).List {
-		if x.Group != nil {
-			fmt.Fprintf(&got, "%s, %d\n", x.Group.Name, x.Group.Total)
-		} else {
-			fmt.Fprintf(&got, "%s%s %s %s\n", strings.Repeat("  ", x.Level), x.Role, x.Kind+" "+x.Name, x.Edge)
-		}
-	}
-	want := `turn 1: session/prompt cancelled; index cancelled after 200µs, answered 2.4s later, 6
+	list := `turn 1: session/prompt cancelled; index cancelled after 200µs, answered 2.4s later, 6
   agent session/prompt  
     model chat/completions small exact
       tool tools/call read_file matched
@@ -392,8 +380,36 @@ other calls, 4
   agent session/new  
   tool tools/list  
 `
-	if diff := cmp.Diff(want, got.String()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+	for _, tt := range [][3]string{
+		{"toolCallId", "toolCallId", list},
+		{"toolCallId", "toolCall__", strings.ReplaceAll(list, "exact", "matched")},
+	} {
+		name := filepath.Join(t.TempDir(), "turn.pcapng")
+		if err := os.WriteFile(name, bytes.ReplaceAll(played, []byte(tt[0]), []byte(tt[1])), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		in, err := (&source.Opener{}).Together(t.Context(), []string{name}, decode.Config{}, func(string) bool { return false })
+		if err != nil {
+			t.Fatal(err)
+		}
+		in.Joins = true
+		s := store.New(store.Options{})
+		if err := s.Take(t.Context(), in.Input, decode.Config{Workers: 1}); err != nil {
+			t.Fatal(err)
+		}
+		var got strings.Builder
+		for _, x := range s.IDs(store.IDsQuery{Group: store.GroupRun, N: 100}).List {
+			if x.Group != nil {
+				fmt.Fprintf(&got, "%s, %d\n", x.Group.Name, x.Group.Total)
+			} else {
+				fmt.Fprintf(&got, "%s%s %s %s\n", strings.Repeat("  ", x.Level), x.Role, x.Kind+" "+x.Name, x.Edge)
+			}
+		}
+		if diff := cmp.Diff(tt[2], got.String()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt[1], diff)
+		}
+		in.Close()
+		s.Close()
 	}
 }
 

@@ -2,6 +2,7 @@ package track
 
 import (
 	"bytes"
+	"fmt"
 	"regexp"
 	"slices"
 
@@ -49,7 +50,10 @@ func (f *Follower) links(it *decode.Item, head *frame.Head) []protocol.Link {
 	spec := all.Of(it.Protocol)
 	links := spec.AppendLinks(nil, head, it.Payload)
 	isModel := spec.API != nil || spec.Live != protocol.NotLive
-	if text := it.Message.Text; jsonscan.KindOf(text) == jsonscan.String && (isModel || slices.Contains(spec.Prompts, string(it.Message.Kind))) {
+	if text := it.Message.Text; len(text) > 0 && (isModel || slices.Contains(spec.Prompts, string(it.Message.Kind))) {
+		if text[0] != '"' {
+			text = fmt.Appendf(nil, `"%s"`, text)
+		}
 		links = append(links, protocol.Link{As: protocol.Asks, Arguments: protocol.HashOfArguments(text)})
 	}
 	if !isModel {
