@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"io"
 	"path/filepath"
 	"slices"
@@ -16,10 +17,13 @@ import (
 	"github.com/wirectl/wirectl/decode/source"
 	"github.com/wirectl/wirectl/internal/cmdline"
 	"github.com/wirectl/wirectl/internal/render"
+	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/relay/wrap"
 	"github.com/wirectl/wirectl/run/agent"
 	"github.com/wirectl/wirectl/session"
+	"github.com/wirectl/wirectl/session/calls"
 	"github.com/wirectl/wirectl/session/lint"
+	"github.com/wirectl/wirectl/session/query"
 	"github.com/wirectl/wirectl/store"
 	"github.com/wirectl/wirectl/transport"
 )
@@ -37,10 +41,14 @@ var endpointCandidates = mapped(transport.Beginnings, func(b [2]string) candidat
 func completer(inv *invocation) *cmdline.Completer {
 	return &cmdline.Completer{
 		Operand: inv.operandCompletion,
-		Values: map[string]func() []candidate{
+		Values: map[string]func(string) []candidate{
 			"ADDRESS": addressCandidates, "FINDING": findingCandidates, "DOOR=ADDR": doorCandidates,
-			"CONDITION": conditionCandidates, "FILTER": func() []candidate { return append(cmdline.Plain(store.Words), conditionCandidates()...) },
-			"WHAT": func() []candidate { return append(severityCandidates(), findingCandidates()...) },
+			"CONDITION": func(text string) []candidate { return conditionCandidates(text, &decode.Fields) },
+			"EXPR":      func(text string) []candidate { return conditionCandidates(text, &calls.Fields) },
+			"FILTER": func(text string) []candidate {
+				return append(cmdline.Plain(store.Words), conditionCandidates(text, &query.Fields{Names: store.FieldNames(), Values: decode.Fields.Values})...)
+			},
+			"WHAT": func(text string) []candidate { return append(severityCandidates(), findingCandidates(text)...) },
 		},
 		Endpoints: endpointCandidates,
 	}
@@ -140,19 +148,34 @@ func fixtureCandidates() []candidate {
 	})
 }
 
-func findingCandidates() []candidate {
+func findingCandidates(string) []candidate {
 	return mapped(lint.Rules, func(r session.Rule) candidate { return candidate{Value: r.Name, About: r.Rule} })
 }
 
-// conditionCandidates are the fields of frames, with their values if these are few.
-func conditionCandidates() (found []candidate) {
-	for _, name := range decode.Fields.Names {
-		found = append(found, candidate{Value: name + "=="})
-		for _, value := range decode.Fields.Values[name] {
-			found = append(found, candidate{Value: name + "==" + value})
-		}
+// conditionCandidates are the fields of a condition, and after the operator the values of a field, if these
+// are few or known.
+func conditionCandidates(text string, fields *query.Fields) []candidate {
+	if !strings.ContainsRune(text, '=') {
+		return mapped(fields.Names, func(name string) candidate {
+			if slices.Contains(fields.Flags, name) {
+				return candidate{Value: name}
+			}
+			return candidate{Value: name + "=="}
+		})
 	}
-	return found
+	name, _, differs := strings.Cut(text, "!=")
+	operator := map[bool]string{true: "!="}[differs]
+	name, _, _ = strings.Cut(name, "=")
+	values := fields.Values[name]
+	switch name {
+	case "kind":
+		values = all.Kinds()
+	case "wire":
+		values = []string{"agent", "model"}
+	case "edge":
+		values = []string{calls.Exact.String(), calls.Matched.String()}
+	}
+	return mapped(values, func(value string) candidate { return candidate{Value: name + cmp.Or(operator, "==") + value} })
 }
 
 func severityCandidates() []candidate {
@@ -162,11 +185,11 @@ func severityCandidates() []candidate {
 }
 
 // addressCandidates are the schemes of endpoints.
-func addressCandidates() []candidate {
+func addressCandidates(string) []candidate {
 	return slices.DeleteFunc(slices.Clone(endpointCandidates), func(e candidate) bool { return !strings.HasSuffix(e.Value, "://") })
 }
 
-func doorCandidates() []candidate {
+func doorCandidates(string) []candidate {
 	return mapped(config.Doors, func(d config.Door) candidate { return candidate{Value: d.Name + "="} })
 }
 

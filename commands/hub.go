@@ -106,7 +106,7 @@ func runHub(inv *invocation, c *cli.Context) error {
 // findFlags returns the flags of the command that finds sessions at a hub.
 func findFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "where", Usage: "only sessions that match `EXPR`, such as 'failures>0' or, with --hub, 'tool==search and text~timeout'"},
+		&cli.StringFlag{Name: "where", Usage: "only sessions that match `QUERY`, such as 'failures>0' or, with --hub, 'tool==search and text~timeout'"},
 		&cli.StringFlag{Name: "since", Usage: "only sessions active at `TIME` or later, such as 2h, 2026-01-31 or 2026-01-31T18:00"},
 		&cli.StringFlag{Name: "until", Usage: "only sessions that began by `TIME`"},
 	}

@@ -326,8 +326,8 @@ type Completer struct {
 	// Operand completes the operand with that name in ArgsUsage, after the operands that
 	// were seen.
 	Operand func(word string, seen []string) Completion
-	// Values are the values of flags, by their placeholder in backquotes.
-	Values map[string]func() []Candidate
+	// Values are the values of flags, by their placeholder in backquotes. They may depend on what is there.
+	Values map[string]func(value string) []Candidate
 	// Endpoints are words with which an ENDPOINT can begin.
 	Endpoints []Candidate
 }
@@ -513,7 +513,7 @@ func (p *Completer) valueCompletion(flag cli.Flag, prefix, value string) Complet
 	case ok:
 		var found Completion
 		if values := p.Values[placeholder]; values != nil {
-			for _, c := range values() {
+			for _, c := range values((prefix + value)[len(before):]) {
 				found.Candidates = append(found.Candidates, Candidate{before + c.Value, c.About})
 			}
 		}

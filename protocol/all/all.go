@@ -116,6 +116,17 @@ func List() (all []protocol.Protocol) {
 	return all
 }
 
+// Kinds returns the usual kinds of requests, of all protocols that have a fixed list of them.
+func Kinds() (kinds []string) {
+	for _, spec := range list {
+		if p, ok := spec.Protocol.(interface{ Kinds() []string }); ok {
+			kinds = append(kinds, p.Kinds()...)
+		}
+	}
+	slices.Sort(kinds)
+	return slices.Compact(kinds)
+}
+
 // Names returns the names of every protocol, and of the protocols of carriers themselves.
 func Names() (names []string) {
 	for _, s := range slices.Concat(list, carried.Specs) {

@@ -34,6 +34,9 @@ var Spec = protocol.Spec{
 
 type api struct{ jsonwalk.Named }
 
+// Kinds returns the usual kind of requests.
+func (api) Kinds() []string { return []string{string(kindRequest)} }
+
 // call returns the call of a request; nil if it is not of this API. Requests state the version of
 // the API. Without it the body decides, which may be nil if it is not available.
 func call(head *frame.Head, body []byte) *protocol.Call {

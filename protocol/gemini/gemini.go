@@ -35,6 +35,9 @@ var methods = []string{
 	"generateContent", "streamGenerateContent", "countTokens", "embedContent", "batchEmbedContents", "asyncBatchEmbedContent", "batchGenerateContent",
 }
 
+// Kinds returns the kinds of requests about models.
+func (api) Kinds() []string { return methods }
+
 // call returns the call of a request; nil if it is not of this API.
 func call(head *frame.Head, _ []byte) *protocol.Call {
 	path := modelapi.Path(head)

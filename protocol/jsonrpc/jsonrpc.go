@@ -9,6 +9,7 @@ package jsonrpc
 
 import (
 	"bytes"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -27,6 +28,9 @@ type Dialect struct {
 	name    string
 	grammar Grammar
 }
+
+// Kinds returns the methods of the protocol.
+func (d *Dialect) Kinds() []string { return slices.Sorted(maps.Keys(d.grammar.Methods)) }
 
 // A Grammar is the part of a dialect that goes beyond JSON-RPC 2.0.
 type Grammar struct {

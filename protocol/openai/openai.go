@@ -51,6 +51,9 @@ var callIDs = strings.Fields(`messages.role call_id item.call_id input.call_id o
 
 type api struct{ jsonwalk.Named }
 
+// Kinds returns the usual kinds of requests.
+func (api) Kinds() []string { return []string{string(kindChat), string(kindResponses)} }
+
 // call returns the call of a request; nil if it is not of this API. Ambiguous paths are decided
 // by the body, which may be nil if it is not available.
 func call(head *frame.Head, body []byte) *protocol.Call {

@@ -22,6 +22,7 @@ var tabs = []struct {
 	{"wirectl decode --pay", "--payload"},
 	{"wirectl lint -o sar", "sarif"},
 	{"wirectl decode --framing=hea", "--framing=header"},
+	{"wirectl calls --where kind==session/pro", "kind==session/prompt"},
 	{"wirectl stats fixture:latis-can", "fixture:latis-cancel"},
 	{"wirectl decode known.b", "known.bin"},
 	{"wirectl relay -- ls known.b", "known.bin"},
