@@ -319,7 +319,7 @@ func (m *Model) askForFile(seq int64, mark uint32) tea.Cmd {
 		})
 	})
 	p := m.prompt
-	p.hint = ".ndjson, .pcapng, .pcapng.zst or a folder"
+	p.hint = ".ndjson, .pcapng(.zst) or a folder"
 	p.turn = func() {
 		at = (at + 1) % len(scopes)
 		p.label = "write " + scopes[at].what + " (tab: " + scopes[(at+1)%len(scopes)].what + ") to "

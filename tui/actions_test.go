@@ -427,7 +427,7 @@ func TestCallIsSentAgain(t *testing.T) {
 		return `{"content":[]}`, nil
 	}}
 	s := said(t, "mcp", `> {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"it's","arguments":{"api_key":"`+key+`"}}}`+"\n"+`< {"jsonrpc":"2.0","id":1,"result":{}}`)
-	sc := newScreen(t, s, speaks, 120, 36)
+	sc := newScreen(t, s, speaks, 120, 40)
 	sc.press("y", "R", "node server.js", "enter")
 	sc.shows(`tools/call answers: {"content":[]}`)
 	sc.press("R")
@@ -446,7 +446,7 @@ func TestCallIsSentAgain(t *testing.T) {
 		t.Errorf("the notes keep %q", n.Server)
 	}
 	out.Reset()
-	sc = newScreen(t, kept(t, "api-anthropic-made"), speaks, 120, 36)
+	sc = newScreen(t, kept(t, "api-anthropic-made"), speaks, 120, 40)
 	sc.press("y", "R")
 	if got := pasted(out.String()); len(got) != 1 || !strings.HasPrefix(got[0], "curl -X POST http") || strings.Contains(got[0], "sk-mock") || !strings.Contains(got[0], "authorization: [redacted]") {
 		t.Errorf("copied %q", got)

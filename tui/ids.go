@@ -399,7 +399,7 @@ func (m *Model) groupRow(l *line, g *store.Group, c idColumns) {
 		name = "(no kind)"
 	}
 	width := c.conn + c.fold + c.id + c.kind + 2
-	if m.ids.group == store.GroupRun { // one name, which need not line up with others
+	if m.ids.group == store.GroupRun || m.width < 100 { // then it need not line up with others
 		width = min(width, render.Cells([]byte(name))+1)
 	}
 	l.left(th.Title, name, width)

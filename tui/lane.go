@@ -38,8 +38,10 @@ func (m *Model) window(width int) window {
 	for range -m.ids.zoom {
 		span *= 2
 	}
-	shift := span / 4 * int64(m.ids.pan)
-	w.to += shift
+	if x := m.ids.selected(m.page.ids); x != nil && m.ids.zoom > 0 && endOf(x, m.page.now) < w.to-span { // it would be out of sight
+		w.to = max(x.Opened-span/8, w.from) + span
+	}
+	w.to += span / 4 * int64(m.ids.pan)
 	w.from = w.to - span
 	return w
 }

@@ -180,6 +180,27 @@ func TestAgentCancelGolden(t *testing.T) {
 	}
 }
 
+// The turn of wirectl demo: what the editor asks heads it. Its captions are above the keys.
+func TestPromptGolden(t *testing.T) {
+	var opener source.Opener
+	in, err := opener.Together(t.Context(), []string{"../test/screenshot/turn.pcapng"}, decode.Config{}, func(string) bool { return false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.Joins = true
+	s := store.New(store.Options{})
+	t.Cleanup(func() { in.Close(); s.Close() })
+	if err := s.Take(t.Context(), in.Input, decode.Config{Workers: 1}); err != nil {
+		t.Fatal(err)
+	}
+	s.Notice("This is a caption.")
+	for _, size := range sizes {
+		sc := newScreen(t, s, tui.Config{Name: "demo", Captions: true}, size.width, size.height)
+		golden(t, "prompt-"+size.name, sc.text())
+		fits(t, sc.model.View(), size.width, size.height)
+	}
+}
+
 // Every row of a run can be selected, folded and lit on any screen, with colours that can be read.
 func TestAgentRunFits(t *testing.T) {
 	for _, name := range []string{"claude", "codex", "cancel-made"} {
@@ -199,7 +220,7 @@ func TestAgentRunFits(t *testing.T) {
 
 // An agent is folded as a turn is, and a filter keeps what its matches stand below.
 func TestAgentRunKeys(t *testing.T) {
-	sc := newScreen(t, agentRun(t, "cancel-made"), tui.Config{}, 120, 36)
+	sc := newScreen(t, agentRun(t, "cancel-made"), tui.Config{}, 120, 40)
 	sc.press("g", "jjjjj")
 	sc.shows("▾ explorer 1 call", "claude-opus-5-5 messages")
 	sc.press("o")

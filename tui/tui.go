@@ -214,10 +214,10 @@ func newKeyMap() keyMap {
 		Filter: bind("filter", "f", ":"), Search: bind("search", "/"), SearchNext: bind("next match", "n"), SearchBack: bind("previous match", "N"),
 		Clear: bind("clear the filter", "x"),
 		Chips: []key.Binding{bind("failed", "E"), bind("slow (1s, models 10s)", "S"), bind("cancelled", "C"), bind("models only", "L"), bind("tools only", "t")},
-		Fold:  bind("fold", "o"), FoldAll: bind("fold all", "O"), JQ: bind("jq on the payload", "|"), Copy: bind("copy, a call as command", "y"),
+		Fold:  bind("fold", "o"), FoldAll: bind("fold all", "O"), JQ: bind("jq on the payload", "|"), Copy: bind("copy, or as a command", "y"),
 		Diff: bind("compare frames", "d"), Pane: bind("tree, hex or both", "v"),
 		Bookmark: bind("bookmark", "m"), Note: bind("note", "a"), Write: bind("write to a file", "w"),
-		Cancel: bind("send a cancel", "X"), Resend: bind("send again, also a record", "R"), Hold: bind("hold frames that match", "H"),
+		Cancel: bind("send a cancel", "X"), Resend: bind("repeat, a record, too", "R"), Hold: bind("hold frames that match", "H"),
 		Release: bind("release the held frame", "u"), Edit: bind("edit the held frame", "e"), Drop: bind("drop the held frame", "D"),
 		Theme: bind("dark or light", "T"), Mouse: bind("mouse on or off", "M"), Help: bind("help", "?"), Quit: bind("quit", "q", "ctrl+c"),
 	}

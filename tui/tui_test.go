@@ -129,7 +129,7 @@ type size struct {
 	width, height int
 }
 
-var sizes = []size{{"80x24", 80, 24}, {"120x36", 120, 36}, {"200x50", 200, 50}}
+var sizes = []size{{"80x24", 80, 24}, {"120x40", 120, 40}, {"200x50", 200, 50}}
 
 // The views of recorded sessions, at three sizes. Every line fits.
 func TestGolden(t *testing.T) {
@@ -141,13 +141,13 @@ func TestGolden(t *testing.T) {
 		{"ids-latis", "latis-cancel", nil},
 		{"ids-groups", "mcp-everything", []string{"b", "j", "j", "o"}},
 		{"ids-errors", "nexus-errors", nil},
-		{"call", "mcp-everything", []string{"j", "j", "enter", "O", "j"}},
-		{"call-jq", "mcp-everything", []string{"j", "j", "enter", "|", ".params // .result", "enter"}},
-		{"call-model", "api-anthropic-made", []string{"enter"}},
+		{"call", "mcp-everything", []string{"jjjjjjjjj", "enter", "O", "j"}},
+		{"call-jq", "mcp-everything", []string{"jjjjjjjjj", "enter", "|", ".params // .result", "enter"}},
+		{"call-model", "api-anthropic-made", []string{"jj", "enter"}},
 		{"frames", "mcp-cancel", []string{"2", "g"}},
 		{"detail", "mcp-cancel", []string{"2", "g", "down", "down", "enter"}},
 		{"jq", "mcp-cancel", []string{"2", "g", "enter", "|", ".params.clientInfo", "enter", "right"}},
-		{"compare", "mcp-everything", []string{"j", "j", "d"}},
+		{"compare", "mcp-everything", []string{"jjjjjjjjj", "d"}},
 		{"compare-two", "mcp-cancel", []string{"2", "g", "d", "3", "enter"}},
 		{"marks", "mcp-cancel", []string{"a", "look here", "enter", "2", "g", "m"}},
 		{"findings", "nexus-errors", []string{"3"}},
@@ -155,16 +155,36 @@ func TestGolden(t *testing.T) {
 		{"peers", "mcp-everything", []string{"5"}},
 		{"help", "mcp-cancel", []string{"?"}},
 		{"filter", "mcp-everything", []string{"f", "kind~tools", "enter"}},
+		{"filter-names", "mcp-everything", []string{"f", "name==g"}},
+		{"filter-wrong", "mcp-everything", []string{"f", "kind~", "enter"}},
+		{"filter-nothing", "mcp-everything", []string{"f", "kind~nosuch", "enter"}},
+		{"search", "mcp-everything", []string{"2", "g", "/", "get-sum", "enter"}},
+		{"zoom", "mcp-everything", []string{"+", "+"}},
+		{"in-flight", "mcp-cancel", []string{"c"}},
+		{"finding", "nexus-errors", []string{"3", "j", "enter"}},
+		{"peer", "mcp-everything", []string{"5", "enter"}},
+		{"hex", "mcp-cancel", []string{"2", "g", "enter", "v", "v"}},
+		{"write", "mcp-cancel", []string{"2", "g", "enter", "w"}},
+		{"repeat", "mcp-cancel", []string{"j", "R"}},
+		{"refused", "mcp-cancel", []string{"j", "X"}},
 	} {
 		s := kept(t, tt.fixture)
 		for _, size := range sizes {
 			t.Run(tt.name+"-"+size.name, func(t *testing.T) {
-				sc := newScreen(t, s, tui.Config{Name: tt.fixture}, size.width, size.height)
+				sc := newScreen(t, s, asOpened(tt.fixture), size.width, size.height)
 				sc.press(tt.keys...)
 				golden(t, tt.name+"-"+size.name, sc.text())
 				fits(t, sc.model.View(), size.width, size.height)
 			})
 		}
+	}
+}
+
+// asOpened is how the command opens an ended session.
+func asOpened(name string) tui.Config {
+	return tui.Config{
+		Name: name, Sort: store.ByArrival, Speaks: []string{"mcp", "nexus"}, Repeat: func([]string) (string, error) { return "{}", nil },
+		Write: func(string, *store.Records) error { return nil },
 	}
 }
 

@@ -147,7 +147,7 @@ func TestLargePayload(t *testing.T) {
 		sc.press(keys)
 		sc.shows(`"name": "echo"`, `"text": "xxx`, "xxx…", "… 19", "k bytes more")
 	}
-	sc := newScreen(t, s, tui.Config{Name: "s"}, 120, 36) // below a list with free rows
+	sc := newScreen(t, s, tui.Config{Name: "s"}, 120, 40) // below a list with free rows
 	sc.shows(`"name": "echo"`, "… 19", "k bytes more")
 }
 
@@ -170,7 +170,7 @@ func TestConnectionNames(t *testing.T) {
 			}
 		}
 	}
-	sc := newScreen(t, kept(t, "mcp26-ts-http"), tui.Config{}, 120, 36)
+	sc := newScreen(t, kept(t, "mcp26-ts-http"), tui.Config{}, 120, 40)
 	sc.shows("127.0.0.1:18101 (4) ")
 	sc.press("enter")
 	sc.shows("127.0.0.1:18101 (4) · ")
