@@ -50,6 +50,9 @@ func runBaseline(inv *invocation, c *cli.Context) error {
 	if len(names) > 1 {
 		return usagef("baseline takes one SESSION; got %d", len(names))
 	}
+	if c.IsSet("output") {
+		return usagef("--output is for baseline list and diff; to write a file: wirectl baseline SESSION > FILE")
+	}
 	cfg, err := decodeConfig(c)
 	if err != nil {
 		return err
@@ -163,7 +166,7 @@ func (v *pinValue) Set(text string) error {
 	case text == "false":
 		v.mode = ""
 	case !slices.Contains(pin.Modes, v.mode):
-		return errors.New("want warn or refuse")
+		return fmt.Errorf("want warn or refuse, got %q", text)
 	}
 	return nil
 }

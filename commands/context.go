@@ -2,6 +2,9 @@ package commands
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -39,8 +42,12 @@ func runContext(inv *invocation, c *cli.Context) error {
 	inv.reportsAtEnd = true
 	ts, first := &track.Trackers{OneWay: true, Unjudged: true, Contexts: &context.Log{Keep: true}}, time.Time{}
 	failed := inv.each(names, func(_ int, name string) error {
-		_, _, err := trackSession(inv, c, name, decode.Config{}, ts, func(it *decode.Item) error { first = it.First; return nil })
-		return err
+		some := false
+		result, _, err := trackSession(inv, c, name, decode.Config{}, ts, func(it *decode.Item) error {
+			first, some = it.First, some || isMessage(it)
+			return nil
+		})
+		return cmp.Or(err, unread(name, &result, some, ts))
 	})
 	if isUnread(failed) {
 		return failed
@@ -50,5 +57,9 @@ func runContext(inv *invocation, c *cli.Context) error {
 	if err != nil {
 		return usagef("%w", err)
 	}
-	return cmp.Or(view.Show(out, chosen), failed)
+	err = view.Show(out, chosen)
+	if errors.Is(err, context.ErrNone) {
+		err = cmp.Or(failed, fmt.Errorf("%s: %w", strings.Join(mapped(names, label), ", "), err))
+	}
+	return cmp.Or(err, failed)
 }

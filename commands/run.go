@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -16,8 +17,10 @@ import (
 	"github.com/wirectl/wirectl/decode/source"
 	"github.com/wirectl/wirectl/hub"
 	"github.com/wirectl/wirectl/internal/cmdline"
+	"github.com/wirectl/wirectl/internal/nearest"
 	"github.com/wirectl/wirectl/run/again"
 	"github.com/wirectl/wirectl/run/agent"
+	"github.com/wirectl/wirectl/transport"
 )
 
 func runCommand(inv *invocation) *cli.Command {
@@ -59,6 +62,11 @@ func runAgent(inv *invocation, c *cli.Context) error {
 	case level == agent.None && pinMode(c) != "":
 		return usagef("--pin needs a record: leave out --record none")
 	}
+	for _, host := range cmdline.ListOf(c, "hosts") {
+		if strings.ContainsAny(host, "/ ") || host == "" {
+			return usagef("invalid --hosts %q: want HOST or HOST:PORT, such as api.example.com or *.example.com", host)
+		}
+	}
 	send, err := sendsRun(inv, c)
 	if err != nil {
 		return err
@@ -87,6 +95,10 @@ func startAgent(inv *invocation, c *cli.Context, run func(agent.Options) (int, e
 		Command: command, Level: history.Full, BaseURL: c.Bool("base-url"), Quiet: c.Bool("quiet"), Getenv: inv.Getenv, Environ: os.Environ(),
 		Stdin: inv.Stdin, Stdout: inv.Stdout, Stderr: inv.Stderr, Signals: signals, Version: buildVersion(),
 	})
+	if e, ok := errors.AsType[*transport.StartError](err); ok && e.Status == 127 {
+		names := mapped(agent.Kinds, func(k agent.Kind) string { return k.Name })
+		e.Err = fmt.Errorf("%w%s", e.Err, nearest.Question(command[0], names))
+	}
 	if status != statusOK {
 		return &childError{status, err}
 	}

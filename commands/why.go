@@ -2,10 +2,12 @@ package commands
 
 import (
 	"cmp"
+	"fmt"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/wirectl/wirectl/decode"
+	"github.com/wirectl/wirectl/decode/source"
 	"github.com/wirectl/wirectl/decode/track"
 	"github.com/wirectl/wirectl/session/why"
 	"github.com/wirectl/wirectl/table"
@@ -60,6 +62,9 @@ func runWhy(inv *invocation, c *cli.Context) error {
 	report, fault := r.Report(last, ts.Wires, ts.OfRun)
 	if fault != nil {
 		return usagef("%w", fault)
+	}
+	if err == nil && result.Frames == 0 && len(report.Answers) == 0 {
+		return &source.Error{Err: fmt.Errorf("%s: nothing to explain: no call was recorded", label(names[0]))}
 	}
 	return cmp.Or(report.Write(out), err)
 }

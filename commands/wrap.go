@@ -2,6 +2,7 @@ package commands
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -24,7 +25,8 @@ func wrapCommand(inv *invocation) *cli.Command {
 		Category:  between,
 		Usage:     "run a server of an MCP client through the relay",
 		ArgsUsage: "[CONFIG [SERVER]]",
-		Description: "Rewrites one server's entry (with --all every entry) in the configuration of a client:\n" +
+		Description: "Rewrites one server's entry (with --all every entry) in the configuration of a client\n" +
+			"(a file, or a word such as codex for that in your home folder):\n" +
 			"Claude Desktop, Claude Code, VS Code, Cursor, Windsurf, Zed, Codex, Gemini CLI, Goose\n" +
 			"and others. The client then starts the server through wirectl relay. No other byte\n" +
 			"changes, and a copy of the file is kept beside it. Restart the client to use it. A\n" +
@@ -139,6 +141,9 @@ func rewriting(inv *invocation, c *cli.Context) (*wrap.Rewriting, error) {
 		return nil, usagef("%s --all takes one CONFIG and no SERVER", c.Command.Name)
 	case n < 1 || n > 2:
 		return nil, usagef("%s needs a CONFIG and the name of a SERVER in it", c.Command.Name)
+	}
+	if _, err := os.Stat(inv.Operands[0]); err != nil { // it may be the word for a client
+		inv.Operands[0] = cmp.Or(wrap.FileOf(inv.Getenv, inv.Operands[0]), inv.Operands[0])
 	}
 	return wrap.Open(inv.Operands[0], append(inv.Operands[1:], "")[0], all)
 }

@@ -32,6 +32,12 @@ type Script struct {
 	refused    error           // why it cannot be played; nil if it can
 }
 
+// OverHTTP reports whether it can only be played over HTTP.
+func (c *Script) OverHTTP() bool {
+	_, is := c.Protocol.(web)
+	return is
+}
+
 // A reading is a frame as it was read, recorded or live.
 type reading struct {
 	payload []byte // the raw bytes of a gap

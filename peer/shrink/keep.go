@@ -34,7 +34,9 @@ func ParseKeep(text string) (*Keep, error) {
 	var err error
 	switch form {
 	case "finding":
-		k.finding, err = named("finding", name, findings())
+		if k.finding = name; !slices.Contains(findings(), name) {
+			return nil, fmt.Errorf("finding %q: there is none of this name%s; docs/findings.md lists them", name, nearest.Question(name, findings()))
+		}
 	case "outcome":
 		k.outcome, err = named("outcome", name, session.Outcomes())
 	case "jq":

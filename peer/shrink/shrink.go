@@ -63,14 +63,19 @@ func (o *Options) Keeping(text string) (err error) {
 	if o.Server == nil {
 		return nil // another error says why
 	}
+	if text == "" {
+		return errors.New("say what the session must show: --keep finding:NAME, outcome:NAME or jq:EXPR")
+	}
 	if o.Keep, err = ParseKeep(text); err != nil {
 		return fmt.Errorf("invalid --keep %w", err)
 	}
 	if scheme, _, _ := strings.Cut(o.Server.String(), "://"); slices.Contains([]string{"http", "https", "grpc", "grpcs"}, scheme) {
-		return errors.New("shrink plays servers over pipes and sockets; over HTTP and gRPC, only replay plays")
+		return errOverHTTP
 	}
 	return nil
 }
+
+var errOverHTTP = errors.New("shrink plays servers over pipes and sockets; over HTTP and gRPC, only replay plays")
 
 // Announcement says what will happen.
 func (o *Options) Announcement() string {
@@ -133,6 +138,10 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	defer cancel()
 	var err error
 	for i, script := range o.Scripts {
+		if script.OverHTTP() {
+			err = cmp.Or(err, errOverHTTP)
+			continue
+		}
 		s.load(script)
 		failed := s.baseline(limited)
 		if len(o.Scripts) > 1 {

@@ -46,19 +46,27 @@ func (c Client) own() string {
 	return c.files[at]
 }
 
+// FileOf returns the name of the user's configuration of a client that a word names; "" if that is unknown.
+func FileOf(getenv func(string) string, word string) string {
+	i := slices.Index(Words(), word)
+	if i < 0 {
+		return ""
+	}
+	places, err := places(getenv, ".")
+	if err != nil {
+		return ""
+	}
+	return filepath.Clean(filepath.FromSlash(places.Replace(Clients[i].own())))
+}
+
 // OpenFor reads the configuration of a client, for adding a server or removing it. The client is a word, or the name of
 // a file, which may not exist yet.
 func OpenFor(getenv func(string) string, client string) (*Rewriting, error) {
-	file := client
-	if i := slices.Index(Words(), client); i >= 0 {
-		places, err := places(getenv, ".")
-		if err != nil {
-			return nil, err
-		}
-		file = filepath.Clean(filepath.FromSlash(places.Replace(Clients[i].own())))
-	} else if !strings.ContainsAny(client, `./\`) {
+	file := FileOf(getenv, client)
+	if file == "" && !strings.ContainsAny(client, `./\`) {
 		return nil, fmt.Errorf("there is no client %q%s; name one of %s, or a configuration", client, nearest.Question(client, Words()), strings.Join(Words(), ", "))
 	}
+	file = cmp.Or(file, client)
 	r := &Rewriting{file: file, format: FormatOf(file), absent: true}
 	var err error
 	if r.before, err = readFile(file); err == nil {
@@ -79,7 +87,7 @@ func (r *Rewriting) File() string { return r.file }
 // The reasons why a server cannot be added or removed.
 var (
 	ErrThere    = errors.New("it has a server of this name already")
-	ErrNotThere = errors.New("it has no such server")
+	ErrNotThere = errors.New("no server has this name, so there is nothing to remove")
 	ErrOther    = errors.New("the server of this name is another one")
 )
 

@@ -496,7 +496,10 @@ func cmpToken(n ast.Node, or *token.Token) *token.Token {
 func (s *Spec) most(read func(k *token.Token, v ast.Node) error) func(k *token.Token, v ast.Node) error {
 	return func(k *token.Token, v ast.Node) error {
 		if text, ok := scalar(v); ok {
-			return s.wrongAt(v.GetToken(), "%s: want a bound: {at_most: %s}", k.Value, text)
+			if strings.Trim(text, "0123456789.$smh_") != "" {
+				text = "1000"
+			}
+			return s.wrongAt(v.GetToken(), "%s: want a bound, such as {at_most: %s}", k.Value, text)
 		}
 		return s.mapping(k.Value, v, []key{{"at_most", read}})
 	}

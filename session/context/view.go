@@ -530,7 +530,7 @@ func (v *View) Choose(call, pair string) (chosen []*Call, err error) {
 	for _, name := range names {
 		c := v.Find(strings.TrimSpace(name))
 		if c == nil {
-			return nil, fmt.Errorf("there is no call %q: the session has %s of models", name, render.Count(int64(len(v.Calls)), "call"))
+			return nil, fmt.Errorf("there is no call %q: the session has %s of models; wirectl context lists them", name, render.Count(int64(len(v.Calls)), "call"))
 		}
 		chosen = append(chosen, c)
 	}

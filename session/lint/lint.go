@@ -92,7 +92,7 @@ func names() (words []string) {
 }
 
 func unknown(word string, known []string) error {
-	return fmt.Errorf("unknown finding %q%s; there are: %s", word, nearest.Question(word, known), strings.Join(known, ", "))
+	return fmt.Errorf("unknown finding %q%s; docs/findings.md lists them", word, nearest.Question(word, known))
 }
 
 // A Session holds the findings of one session.
