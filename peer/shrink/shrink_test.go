@@ -407,7 +407,7 @@ func TestKeepTypos(t *testing.T) {
 		"died":                `"died": want finding:NAME, outcome:NAME or jq:EXPR (did you mean outcome:died?)`,
 		"late-result":         `"late-result": want finding:NAME, outcome:NAME or jq:EXPR (did you mean finding:late-result?)`,
 		"findng:late-result":  `"findng:late-result": want finding:NAME, outcome:NAME or jq:EXPR (did you mean finding:late-result?)`,
-		"finding:late-resutl": `unknown finding "late-resutl" (did you mean late-result?); there are: `,
+		"finding:late-resutl": `finding "late-resutl": there is none of this name (did you mean late-result?); `,
 		"outcome:dead":        `unknown outcome "dead"`,
 		"jq:":                 `"jq:" lacks the expression after the colon`,
 		"jq:.a ==":            "jq: column ",
