@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -199,6 +200,18 @@ func webFlags() []cli.Flag {
 // runWeb serves the page of the named session, or of all sessions, until ctx ends.
 func runWeb(inv *invocation, c *cli.Context, cfg decode.Config) error {
 	sessions, opener := inv.Operands, inv.opener()
+	for _, name := range sessions { // as the page would only tell later
+		resolved, err := opener.Resolve(name)
+		if _, isNone := os.Stat(resolved); err == nil && isNone != nil && name != "-" && name != "live" && !strings.Contains(name, ":") {
+			var in *source.Source
+			if in, err = opener.Open(c.Context, name); err == nil {
+				in.Close()
+			}
+		}
+		if err != nil {
+			return unopened(name, err)
+		}
+	}
 	l := &web.Local{Opener: opener, Config: cfg, Follow: c.Bool("follow")}
 	if len(sessions) > 0 {
 		l.Only, l.With = sessions[0], sessions[1:]

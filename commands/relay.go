@@ -162,6 +162,9 @@ func (v *relaying) proxy(ctx context.Context, target *url.URL) (relay.Result, er
 		return relay.Result{}, err
 	}
 	l, err := transport.Listen(ctx, "tcp://"+strings.TrimSuffix(address, "/"), opts)
+	if failed, ok := errors.AsType[*transport.Error](err); ok {
+		failed.Endpoint = v.c.String("listen") // as it was typed
+	}
 	if err != nil {
 		return relay.Result{}, err
 	}

@@ -115,7 +115,7 @@ func listSessions(inv *invocation, c *cli.Context, folder *history.Folder) error
 	case slices.ContainsFunc([]string{"agent", "project", "search", "where", "since", "until"}, c.IsSet):
 		inv.say("sessions", "no session matches")
 	default:
-		inv.say("sessions", "no sessions in "+folder.Dir+"; to record servers, use wirectl wrap --record")
+		inv.say("sessions", "no sessions in "+folder.Dir+"; wirectl run AGENT records an agent, wirectl wrap --record a server")
 	}
 	if err == nil && folder.IsOff() {
 		inv.say("sessions", "recording is off")

@@ -152,7 +152,7 @@ func (o *Opener) find(ctx context.Context, name string) (*Source, error) {
 	if fixture, ok := strings.CutPrefix(name, "fixture:"); ok {
 		f, err := fixtures.Open(fixture)
 		if unknown, ok := errors.AsType[*fixtures.UnknownError](err); ok {
-			return nil, fmt.Errorf("unknown fixture %q%s; there are: %s", fixture, nearest.Question(fixture, unknown.Known), strings.Join(unknown.Known, ", "))
+			return nil, fmt.Errorf("unknown fixture %q%s; wirectl list names all", fixture, nearest.Question(fixture, unknown.Known))
 		} else if err != nil {
 			return nil, err
 		}

@@ -44,8 +44,8 @@ func Question(typed string, names []string) string {
 	return ""
 }
 
-// Named returns the element of all with that name. The error has the kind of the elements,
-// all names, and the name that was probably meant.
+// Named returns the element of all with that name. The error has the kind of the elements, and the
+// name that was probably meant, and all names unless these are many and one of them was meant.
 func Named[T any](kind, name string, all []T, nameOf func(T) string) (found T, err error) {
 	var names []string
 	for _, one := range all {
@@ -54,5 +54,9 @@ func Named[T any](kind, name string, all []T, nameOf func(T) string) (found T, e
 		}
 		names = append(names, nameOf(one))
 	}
-	return found, fmt.Errorf("unknown %s %q%s; there are: %s", kind, name, Question(name, names), strings.Join(names, ", "))
+	meant := Question(name, names)
+	if meant != "" && len(names) > 12 {
+		return found, fmt.Errorf("unknown %s %q%s", kind, name, meant)
+	}
+	return found, fmt.Errorf("unknown %s %q%s; there are: %s", kind, name, meant, strings.Join(names, ", "))
 }

@@ -29,7 +29,7 @@ func TestNamed(t *testing.T) {
 			t.Errorf("two protocols are named %s", p.Name())
 		}
 	}
-	if _, err := all.Named("lattis"); err == nil || err.Error() != `unknown protocol "lattis" (did you mean latis?); there are: rlm, repl, latis, theory, nexus, mcp, acp, claude, agent-log, process, codex, codex-exec, copilot, copilot-cli, gemini-cli, cline, pi, a2a, openai, openai-realtime, anthropic, gemini, gemini-live, cdp, bidi, agui, ai-sdk, opencode, opencode-run, lsp, dap, jsonrpc, json, protobuf, bytes` {
+	if _, err := all.Named("lattis"); err == nil || err.Error() != `unknown protocol "lattis" (did you mean latis?)` {
 		t.Errorf("%v", err)
 	}
 }
