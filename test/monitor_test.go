@@ -170,6 +170,24 @@ func TestMonitorTellsOfFilter(t *testing.T) {
 	monitored(t, []string{"--where", "kind==other", capture}, nil, func(m *monitor) { m.sees("filter kind==other") })
 }
 
+// An ended session begins with its oldest call. The order that the user chooses is remembered with it.
+func TestMonitorRemembersOrder(t *testing.T) {
+	capture := filepath.Join(t.TempDir(), "one.pcapng")
+	if out, err := program(t, "wirectl", "convert", "fixture:mcp-cancel", capture).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	monitored(t, []string{capture}, nil, func(m *monitor) {
+		m.sees("oldest first")
+		m.sees("── initialize · 0 ")
+		_, _ = io.WriteString(m.terminal, "ss")
+		m.sees("slowest first")
+	})
+	monitored(t, []string{capture}, nil, func(m *monitor) {
+		m.sees("slowest first")
+		m.sees("── index · tools/call · 3 ")
+	})
+}
+
 // A request of a record is sent again to a server that the user names, and its answer is shown, or
 // what is wrong.
 func TestMonitorSendsAgain(t *testing.T) {
