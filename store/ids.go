@@ -235,10 +235,10 @@ func (fs *found) addFinding(s *Store, f session.Finding) {
 		}
 	}
 	if r := s.rows.of(x.Mark); r != nil {
-		r.found++
+		r.own().found++
 		s.rows.touch(r)
 		if op := s.rows.operation(r); op != r {
-			op.found++
+			op.own().found++
 			s.rows.touch(op)
 		}
 	}

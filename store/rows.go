@@ -52,41 +52,60 @@ func (r *rows) setAnswer(mark uint32, e *session.Exchange) {
 	m.said = e.Said
 }
 
-// A row is the displayed state of an exchange. It has a fixed size and no pointers. Times are
-// stamps; 0 means that it has not happened yet.
+// A row is the displayed state of an exchange. It has a fixed size: what most exchanges do not have is
+// apart. Times are stamps; 0 means that it has not happened yet.
 type row struct {
-	opened, firstPart, lastPart, closed int64
-	asked, confirmed                    int64 // of its cancel
-	cancel                              int64 // the number of the frame that asked
-	first, last                         int64 // numbers of frames
-	out, in                             int64 // bytes
-	changed                             int64 // the number of its last change
-	mark                                uint32
-	parts, after                        uint32
-	conn                                uint32
-	on                                  uint32 // the connection of its first frame, also if it is of several
-	stream                              int32  // if it is negative: a session of MCP over HTTP
-	id                                  uint32 // in the texts
-	name, reason                        uint32 // in the texts, plus one; 0 means none
-	of                                  uint32 // mark of the operation to which it belongs; 0 if it is one
-	newest, older                       uint32 // marks of its newest member, and of the previous member of its operation
-	joined                              uint32 // number of its members
-	lane                                uint32 // in the lanes, plus one
-	found                               uint32 // findings, including those of its members
-	run                                 uint32 // number of its run of wirectl rlm; 0 if it has none
-	under                               uint32 // mark of its parent in its run; 0 if it is on top
-	kind, version                       uint16
-	opener, outcome                     uint8
-	spoken                              uint8 // protocol
-	class                               uint8 // of its cancel, plus one
-	hit                                 bool  // the filter matches one of its frames
-	hitBelow                            bool  // or a frame of one of its members
-	ended                               bool  // by an answer
-	cut                                 bool  // by its cancel, even if an answer follows
-	guessed                             bool  // it might belong to another operation as well
-	edge                                uint8 // to its parent on another wire
-	assumed                             bool  // its outcome is a guess
-	accepted                            bool  // it was answered, and its operation goes on
+	*rare
+	opened, closed  int64
+	first, last     int64 // numbers of frames
+	out, in         int64 // bytes
+	changed         int64 // the number of its last change
+	mark            uint32
+	conn            uint32
+	on              uint32 // the connection of its first frame, also if it is of several
+	stream          int32  // if it is negative: a session of MCP over HTTP
+	id              uint32 // in the texts
+	name            uint32 // in the texts, plus one; 0 means none
+	of              uint32 // mark of the operation to which it belongs; 0 if it is one
+	older           uint32 // mark of the previous member of its operation
+	run             uint32 // number of its run of wirectl rlm; 0 if it has none
+	under           uint32 // mark of its parent in its run; 0 if it is on top
+	kind, version   uint16
+	opener, outcome uint8
+	spoken          uint8 // protocol
+	class           uint8 // of its cancel, plus one
+	hit             bool  // the filter matches one of its frames
+	hitBelow        bool  // or a frame of one of its members
+	ended           bool  // by an answer
+	cut             bool  // by its cancel, even if an answer follows
+	guessed         bool  // it might belong to another operation as well
+	edge            uint8 // to its parent on another wire
+	assumed         bool  // its outcome is a guess
+	accepted        bool  // it was answered, and its operation goes on
+}
+
+// rare is what only exchanges with parts, a cancel, members or findings have.
+type rare struct {
+	firstPart, lastPart int64
+	asked, confirmed    int64 // of its cancel
+	cancel              int64 // the number of the frame that asked
+	parts, after        uint32
+	reason              uint32 // in the texts, plus one; 0 means none
+	newest              uint32 // mark of its newest member
+	joined              uint32 // number of its members
+	found               uint32 // findings, including those of its members
+	lane
+}
+
+// none is the rare of all other rows. It is never written.
+var none rare
+
+// own returns the rare of a row, for writing.
+func (x *row) own() *rare {
+	if x.rare == &none {
+		x.rare = new(rare)
+	}
+	return x.rare
 }
 
 // rows are the rows of all exchanges, by mark. The first mark is 1.
@@ -100,9 +119,6 @@ type rows struct {
 	hits    int64    // rows that the filter matches, or a member of which
 	open    []uint32 // marks of those in flight, in the order of opening
 	texts   texts
-	lanes   []*[chunk]lane
-	laned   int
-	free    []uint32                   // lanes of rows that were dropped
 	usage   map[uint32]protocol.Usage  // by mark
 	models  map[uint32]*model          // by mark
 	places  map[uint32]runPlace        // of cells and calls of a run, by mark
@@ -130,7 +146,7 @@ func (r *rows) addRow() (*row, uint32) {
 	x := &r.chunks[r.n/chunk][r.n%chunk]
 	r.n++
 	r.total++
-	*x = row{mark: uint32(r.base + r.n)}
+	*x = row{mark: uint32(r.base + r.n), rare: &none}
 	r.open = append(r.open, x.mark)
 	return x, x.mark
 }
@@ -150,9 +166,6 @@ func (r *rows) drop() {
 		}
 		if old[i].hit || old[i].hitBelow {
 			r.hits--
-		}
-		if old[i].lane != 0 {
-			r.free = append(r.free, old[i].lane)
 		}
 		delete(r.usage, old[i].mark)
 		delete(r.models, old[i].mark)
@@ -185,18 +198,21 @@ func (r *rows) operation(x *row) *row {
 
 // join adds x and its members to an operation.
 func (r *rows) join(op, x *row) {
+	joins := op.own()
 	for _, mark := range append(r.below(x), x.mark) {
 		c := r.of(mark)
-		c.of, c.older, op.newest = op.mark, op.newest, mark
+		c.of, c.older, joins.newest = op.mark, joins.newest, mark
 		r.touch(c)
-		op.joined++
-		op.found += c.found
+		joins.joined++
+		joins.found += c.found
 		if c.hit {
 			r.countHit(op)
 			op.hitBelow = true
 		}
 	}
-	x.newest, x.joined = 0, 0
+	if x.joined > 0 {
+		x.own().newest, x.own().joined = 0, 0
+	}
 	r.joined++
 	r.touch(op)
 	if session.Outcome(x.outcome).Failed() {
@@ -206,7 +222,8 @@ func (r *rows) join(op, x *row) {
 
 // leave removes an exchange from an operation.
 func (r *rows) leave(op, x *row) {
-	for at := &op.newest; *at != 0; {
+	left := op.own()
+	for at := &left.newest; *at != 0; {
 		c := r.of(*at)
 		if c == nil || c == x {
 			*at = x.older
@@ -215,8 +232,8 @@ func (r *rows) leave(op, x *row) {
 		at = &c.older
 	}
 	x.of, x.older = 0, 0
-	op.joined--
-	op.found -= x.found
+	left.joined--
+	left.found -= x.found
 	r.joined--
 	if session.Outcome(x.outcome).Failed() {
 		r.failed++
@@ -336,37 +353,14 @@ type lane struct {
 const firstSlot = 1 << 4
 
 // tick counts a part of an exchange.
-func (r *rows) tick(x *row, at int64) {
-	since := max(at-x.opened, 0)
-	if x.lane == 0 {
-		x.lane = r.newLane()
-		l := r.laneOf(x)
-		*l = lane{slot: firstSlot}
-		for since/l.slot >= Slots/2 {
+func (x *row) tick(at int64) {
+	since, l := max(at-x.opened, 0), &x.own().lane
+	if l.slot == 0 {
+		for l.slot = firstSlot; since/l.slot >= Slots/2; {
 			l.slot *= 2
 		}
 	}
-	r.laneOf(x).tick(since)
-}
-
-func (r *rows) newLane() uint32 {
-	if n := len(r.free); n > 0 {
-		l := r.free[n-1]
-		r.free = r.free[:n-1]
-		return l
-	}
-	if r.laned == len(r.lanes)*chunk {
-		r.lanes = append(r.lanes, new([chunk]lane))
-	}
-	r.laned++
-	return uint32(r.laned)
-}
-
-func (r *rows) laneOf(x *row) *lane {
-	if x.lane == 0 {
-		return nil
-	}
-	return &r.lanes[(x.lane-1)/chunk][(x.lane-1)%chunk]
+	l.tick(since)
 }
 
 func (l *lane) tick(since int64) {
@@ -521,9 +515,7 @@ func (s *Store) exchange(r *row) Exchange {
 	if r.class > 0 {
 		x.Cancelled, x.Class = true, session.Class(r.class-1)
 	}
-	if l := s.rows.laneOf(r); l != nil {
-		x.Slot, x.Ticks = l.slot, l.count
-	}
+	x.Slot, x.Ticks = r.slot, r.count
 	return x
 }
 

@@ -397,15 +397,8 @@ other calls, 4
 		if err := s.Take(t.Context(), in.Input, decode.Config{Workers: 1}); err != nil {
 			t.Fatal(err)
 		}
-		var got strings.Builder
-		for _, x := range s.IDs(store.IDsQuery{Group: store.GroupRun, N: 100}).List {
-			if x.Group != nil {
-				fmt.Fprintf(&got, "%s, %d\n", x.Group.Name, x.Group.Total)
-			} else {
-				fmt.Fprintf(&got, "%s%s %s %s\n", strings.Repeat("  ", x.Level), x.Role, x.Kind+" "+x.Name, x.Edge)
-			}
-		}
-		if diff := cmp.Diff(tt[2], got.String()); diff != "" {
+		got := treeOf(s, func(x *store.Exchange) string { return " " + x.Name + " " + x.Edge })
+		if diff := cmp.Diff(tt[2], got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt[1], diff)
 		}
 		in.Close()
@@ -426,16 +419,22 @@ func TestTurnsOfOneCall(t *testing.T) {
 	if err := s.Take(t.Context(), in.Input, decode.Config{Workers: 1}); err != nil {
 		t.Fatal(err)
 	}
-	var got strings.Builder
-	for _, x := range s.IDs(store.IDsQuery{Group: store.GroupRun, N: 100}).List {
-		if x.Group != nil {
-			fmt.Fprintf(&got, "%s, %d\n", x.Group.Name, x.Group.Total)
-		} else {
-			fmt.Fprintf(&got, "%s%s %s\n", strings.Repeat("  ", x.Level), x.Role, x.Kind)
-		}
-	}
+	got := treeOf(s, func(*store.Exchange) string { return "" })
 	want := "model messages\nmodel messages\nmodel messages\ncalls, 5\n  tool initialize\n  tool tools/call\n  tool tools/call\n  tool tools/call\n  tool ping\n"
-	if diff := cmp.Diff(want, got.String()); diff != "" {
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+}
+
+// treeOf lists the tree of a run, with more about each exchange.
+func treeOf(s *store.Store, more func(x *store.Exchange) string) string {
+	var b strings.Builder
+	for _, x := range s.IDs(store.IDsQuery{Group: store.GroupRun, N: 100}).List {
+		if x.Group != nil {
+			fmt.Fprintf(&b, "%s, %d\n", x.Group.Name, x.Group.Total)
+		} else {
+			fmt.Fprintf(&b, "%s%s %s%s\n", strings.Repeat("  ", x.Level), x.Role, x.Kind, more(&x))
+		}
+	}
+	return b.String()
 }

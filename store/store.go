@@ -352,17 +352,18 @@ func failures(o session.Outcome) int64 {
 // progress updates the row of an exchange that changed at a time.
 func (s *Store) progress(r *row, e *session.Exchange, at int64) {
 	if e.Parts > int64(r.parts) {
-		if r.parts == 0 {
-			r.firstPart = at
+		x := r.own()
+		if x.parts == 0 {
+			x.firstPart = at
 		}
-		r.parts, r.lastPart = uint32(e.Parts), at
-		s.rows.tick(r, at)
-		if r.asked != 0 {
-			r.after++
+		x.parts, x.lastPart = uint32(e.Parts), at
+		r.tick(at)
+		if x.asked != 0 {
+			x.after++
 		}
 	}
 	if e.Reason != "" && r.reason == 0 {
-		r.reason = s.rows.keepText([]byte(e.Reason)) + 1
+		r.own().reason = s.rows.keepText([]byte(e.Reason)) + 1
 	}
 	if e.Outcome.Failed() && e.Failure != (session.Failure{}) && len(s.rows.why) < maxWhy {
 		s.rows.why[r.mark] = e.Failure
@@ -397,14 +398,15 @@ func (w watcher) Asked(c *session.Cancel) {
 		return // it was cancelled before: another cancel changes nothing
 	}
 	s.rows.touch(r)
-	r.asked, r.cancel = s.stamp(c.Seq), c.Seq
+	x := r.own()
+	x.asked, x.cancel = s.stamp(c.Seq), c.Seq
 	r.class = uint8(c.Class) + 1
-	r.after = uint32(c.Parts)
-	if c.Reason != "" && r.reason == 0 {
-		r.reason = s.rows.keepText([]byte(c.Reason)) + 1
+	x.after = uint32(c.Parts)
+	if c.Reason != "" && x.reason == 0 {
+		x.reason = s.rows.keepText([]byte(c.Reason)) + 1
 	}
 	if c.Class == session.Confirmed {
-		r.confirmed = s.last
+		x.confirmed = s.last
 	}
 }
 
