@@ -45,3 +45,17 @@ func TestAnotherUserIsRefused(t *testing.T) {
 		c.Close()
 	}
 }
+
+// What remains is called by its program, and by its script if it has one.
+func TestProgramOf(t *testing.T) {
+	for command, want := range map[string]string{
+		"/usr/bin/node --max-old-space-size=9 /opt/qwen -p hello": "node qwen",
+		"/bin/sleep 77": "sleep",
+		"python3 -":     "python3",
+		"":              ".",
+	} {
+		if got := programOf(strings.Split(command, " ")); got != want {
+			t.Errorf("%s: %q, want %q", command, got, want)
+		}
+	}
+}

@@ -100,8 +100,22 @@ func remaining(variable string) (list []process) {
 		if err != nil || pid == os.Getpid() || !slices.ContainsFunc(bytes.Split(environ, []byte{0}), func(v []byte) bool { return string(v) == variable }) {
 			continue
 		}
-		name, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "comm"))
-		list = append(list, process{pid, strings.TrimSpace(string(name))})
+		line, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "cmdline"))
+		list = append(list, process{pid, programOf(strings.Split(string(line), "\x00"))})
 	}
 	return list
+}
+
+// programOf returns the name of the program of a command, with that of its script. That of its thread says
+// less: it is "MainThread" in Node.
+func programOf(command []string) string {
+	name := filepath.Base(command[0])
+	if slices.Contains(interpreters, name) {
+		for _, word := range command[1:] {
+			if word != "" && !strings.HasPrefix(word, "-") {
+				return name + " " + filepath.Base(word)
+			}
+		}
+	}
+	return name
 }
